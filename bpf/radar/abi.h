@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The layout shared by the programs and user space. This is its only origin:
+ * bpf2go turns the BTF of these types into Go (pkg/bpfobj), and a test there
+ * compares size and every offset.
+ *
+ * Rules: fixed-width types, named padding, no bit fields, no packed structs.
+ * Change anything here and RDR_ABI_VERSION goes up: it is part of the pin path.
+ */
+#ifndef RADAR_ABI_H
+#define RADAR_ABI_H
+
+#define RDR_ABI_VERSION 1
+
+#define RDR_LINE 64 /* bytes of a cache line; a slot is a whole number of them */
+#define RDR_MIN_SLOT_LINES 2
+#define RDR_MAX_SLOT_LINES 8
+
+#define RDR_MAX_NODES 4096
+#define RDR_MAX_PORTS 16384
+#define RDR_MAX_SEGS 128 /* longest GSO train that is measured */
+
+/*
+ * Backpack: one slot of the ring. The ring is a BPF array whose element is one
+ * slot; struct rdr_slot is its first two cache lines, and the load-time slot
+ * size adds whole lines of further cells.
+ *
+ * A slot is known by its *position*: a 64-bit number that only grows. The ring
+ * index is position mod slots, and the position is unique for the domain's
+ * life, so it is both the generation and the sequence number of the slot: a
+ * reader copies the slot, reads the position again and takes the copy only if
+ * both are equal and not 0. Cells below nev never change within a position.
+ *
+ * A GSO train of n segments takes n neighbouring slots. Its *head* is the slot
+ * with seg == 0; segment k stands at position head + k. While the train is
+ * whole, everything that happens is written to the head. Once a piece of it is
+ * seen alone the head is marked RDR_CUT; from then on every segment writes to
+ * its own slot, and inherits the head's events that lack RDR_EVF_PART.
+ */
+struct rdr_slot {
+	/* --- first cache line: all that a hop needs --- */
+	__u64 pos;	 /* ring position; 0 while the slot is being rewritten */
+	__u64 t0_ns;	 /* CLOCK_MONOTONIC at the source */
+	__u8 nev;	 /* cells in use */
+	__u8 state;	 /* RDR_ST_* */
+	__u8 proto;	 /* IP protocol */
+	__u8 cut;	 /* RDR_CUT, RDR_OWN */
+	__u32 tag;	 /* content tag, see radar/identity.h */
+	__u32 tag2;
+	__be16 id;	 /* true IP ID, TTL, TOS, as they were when last put on the */
+	__u8 ttl;	 /* wire; of the whole train, or of this segment if RDR_OWN */
+	__u8 tos;
+	__u8 seg;	 /* place in the train; 0: head, or alone */
+	__u8 segs;	 /* segments of the train; 1: alone */
+	__u16 len;	 /* IP bytes of this segment alone */
+	__u32 flow_hash; /* of the addresses and ports as last seen */
+	__u64 ev0[3];	 /* cells 0..2 */
+	/* --- second cache line: written at the source, read for records; heads only --- */
+	__be32 saddr;	 /* as the source saw them */
+	__be32 daddr;
+	__be16 sport;	 /* TCP, UDP, SCTP ports; ICMP echo: identifier, sequence */
+	__be16 dport;
+	__be16 first_id; /* IP ID, TTL, TOS as the source saw them */
+	__u8 first_ttl;
+	__u8 first_tos;
+	__be32 key_saddr; /* addresses of the entry in `keys`, if RDR_ST_KEYED */
+	__be32 key_daddr;
+	__u32 train_len; /* IP bytes of all segments together */
+	__be16 frag_off; /* IP flags and fragment offset at the source */
+	__u8 icmp_type;
+	__u8 icmp_code;
+	__be16 train_id; /* true ID, TTL, TOS of the train when it was cut (RDR_CUT) */
+	__u8 train_ttl;
+	__u8 train_tos;
+	__u16 gso_size;	 /* payload bytes of each segment but the last; 0: alone */
+	__u16 flags;	 /* RDR_SF_* */
+	__u64 ev1[3];	 /* cells 3..5; cells 6.. fill the following lines */
+};
+
+#define RDR_CELLS(lines) (6 + 8 * ((lines) - 2))
+
+enum rdr_slot_flag {
+	RDR_SF_FRAGMENT = 1, /* not a first fragment: no ports, no ICMP type */
+	RDR_SF_VLAN = 2,     /* the source saw a VLAN tag */
+};
+
+/* A cell of ev[]: kind:4 | flags:4 | port:16 | ns since t0:40 (18 minutes),
+ * most significant first. RDR_EV_LOSS and RDR_EV_ADDR are followed by data
+ * cells. Cell k is at byte 40 + 8k of the slot, plus 40 where k > 2. */
+enum rdr_event {
+	RDR_EV_NONE = 0,
+	RDR_EV_INGRESS = 1, /* seen at TC ingress of port */
+	RDR_EV_EGRESS = 2,  /* seen at TC egress of port, stays inside the domain */
+	RDR_EV_DELIVER = 3, /* TC ingress of port, destination is this node */
+	RDR_EV_LEFT = 4,    /* TC egress of port, an edge: left the domain */
+	/* kfree_skb: port is that of skb->dev, or RDR_NO_PORT.
+	 * Cell +1: reason:16 | low 48 bits of the caller's address.
+	 * Cell +2: first 8 bytes of the name of the device's root qdisc. */
+	RDR_EV_LOSS = 5,
+	/* Addresses changed inside the node (NAT); precedes the egress event.
+	 * Cell +1: saddr:32 | daddr:32, cell +2: sport:16 | dport:16 | 0:32, each
+	 * in the byte order of memory as loaded (network order fields). */
+	RDR_EV_ADDR = 6,
+};
+
+#define RDR_EV_KIND_SHIFT 60
+#define RDR_EV_FLAGS_SHIFT 56
+#define RDR_EV_PORT_SHIFT 40
+#define RDR_EV_TIME_MASK 0xffffffffffULL
+#define RDR_NO_PORT 0xffff
+
+enum rdr_event_flag {
+	RDR_EVF_FIRST = 1,  /* the first (or only) packet of its skb: counts skbs */
+	RDR_EVF_PART = 2,   /* concerns this slot alone, no longer the whole train */
+	RDR_EVF_SOURCE = 4, /* this event made the packet ours */
+	RDR_EVF_KEYED = 8,  /* found (ingress) or sent (egress) by key, no bit changed */
+};
+
+enum rdr_state {
+	RDR_ST_DONE = 1,  /* delivered, left or lost: may be reused after min_age */
+	RDR_ST_LOST = 2,  /* the last event is a loss; withdrawn by a later event */
+	RDR_ST_KEYED = 4, /* has an entry in `keys` */
+	RDR_ST_FULL = 8,  /* some event did not fit into ev[] */
+	RDR_ST_LOCAL_DROP = 16, /* freed as a drop after delivery */
+};
+
+enum rdr_cut {
+	RDR_CUT = 1, /* head: the train has been cut */
+	RDR_OWN = 2, /* id, ttl, tos, key of this slot are its own */
+};
+
+/* Key of packets whose bits must not change: DF clear, fragments, TTL too low. */
+struct rdr_key {
+	__be32 saddr;
+	__be32 daddr;
+	__be16 id;
+	__be16 off; /* fragment offset field, flags removed */
+	__u8 proto;
+	__u8 pad[3];
+};
+
+/* One attached port: what its programs do. Index = port number. */
+struct rdr_port {
+	__u16 node;
+	__u16 flags; /* RDR_PF_* */
+	__u32 ifindex;
+};
+
+enum rdr_port_flag {
+	RDR_PF_INTERNAL = 1,   /* what leaves here stays inside the domain */
+	RDR_PF_SOURCE_IN = 2,  /* unknown packets entering here are sourced */
+	RDR_PF_SOURCE_OUT = 4, /* packets that this node sends are sourced */
+	RDR_PF_L3 = 8,	       /* no Ethernet header */
+};
+
+/* Which port an interface is: for kfree_skb and for packets that entered by an
+ * interface that is not attached. */
+struct rdr_dev {
+	__u32 netns_inum;
+	__u32 ifindex;
+};
+
+/* An address that node owns: packets to it end there. */
+struct rdr_local {
+	__u32 node;
+	__be32 addr;
+};
+
+/* Control page, mapped by user space; one element. */
+struct rdr_control {
+	__u64 lease_ns;	 /* sources mark while CLOCK_MONOTONIC is before this */
+	__u64 cursor;	 /* first position not yet given to any CPU (copy) */
+	__u64 pad[6];
+};
+
+/* What one CPU holds of the ring. */
+struct rdr_alloc {
+	__u64 next;  /* next position to try */
+	__u64 end;   /* end of the block, exclusive */
+	__u64 block; /* its first position */
+	__u64 free_until; /* positions below are known to be reusable */
+};
+
+/* Counters, per CPU, one u64 each. Numbers are never reused. Each has a line of
+ * explanation in pkg/datapath/counters.go; a test demands it.
+ * NM = "not measured": a packet that met a source and was left alone.
+ * seen = marked + the sum of all NM. */
+enum rdr_counter {
+	RDR_C_SEEN = 0,
+	RDR_C_MARKED = 1,
+	RDR_C_NM_IPV6 = 2,
+	RDR_C_NM_MULTICAST = 3,
+	RDR_C_NM_MALFORMED = 4,
+	RDR_C_NM_NO_SLOT = 5,
+	RDR_C_NM_SEGS = 6,
+	RDR_C_NM_KEY_IN_FLIGHT = 7,
+	RDR_C_NM_KEYS_FULL = 8,
+	RDR_C_NM_LEASE = 9,
+	RDR_C_NM_WRITE = 10,
+	RDR_C_NM_VLAN_DEPTH = 11,
+	RDR_C_OTHER_L3 = 12, /* neither IPv4 nor IPv6 (ARP, ...): outside "seen" */
+	RDR_C_PASSED = 13,   /* forwarded packet without a backpack, not sourced again */
+	RDR_C_FOREIGN = 14,  /* bits look like a GUID, the packet is not ours */
+	RDR_C_STALE = 15,    /* bits point at a slot that is too old or was reused */
+	RDR_C_FOREIGN_MARK = 16,
+	RDR_C_MARK_BUSY = 17, /* our mark bits were in use when a packet came in */
+	RDR_C_EVENT_FULL = 18,
+	RDR_C_TTL_UNDERFLOW = 19,
+	RDR_C_QUOTE_RESTORED = 20,
+	RDR_C_KEY_LOST = 21, /* a keyed packet could not be keyed again behind NAT */
+	RDR_C_LOSS_EVENT = 22,
+	RDR_C_LOSS_WITHDRAWN = 23,
+	RDR_C_LOCAL_DROP = 24,
+	RDR_C_LOSS_IGNORED = 25, /* kfree_skb of a tap's copy and the like */
+	RDR_C_SLOTS_SKIPPED = 26,
+	RDR_C_RESTORE_FAILED = 27,
+	RDR_C_MAX = 28,
+};
+
+#endif

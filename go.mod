@@ -1,0 +1,3 @@
+module github.com/vnetradar/radar
+
+go 1.26
