@@ -181,6 +181,19 @@ struct rdr_alloc {
 	__u64 free_until; /* positions below are known to be reusable */
 };
 
+/* Where the next block begins. Its own map: maps with a lock cannot be mapped. */
+struct rdr_cursor {
+	struct bpf_spin_lock lock;
+	__u32 pad;
+	__u64 next;
+};
+
+enum rdr_prog {
+	RDR_PROG_INGRESS = 0,
+	RDR_PROG_EGRESS = 1,
+	RDR_PROG_MAX = 2,
+};
+
 /* Counters, per CPU, one u64 each. Numbers are never reused. Each has a line of
  * explanation in pkg/datapath/counters.go; a test demands it.
  * NM = "not measured": a packet that met a source and was left alone.

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Load-time configuration. The verifier sees constants, so what is off is removed.
+ * pkg/datapath sets all of them (and fails on a name that is not here). */
+#ifndef RADAR_CONFIG_H
+#define RADAR_CONFIG_H
+
+/* Slots of the ring, a power of two; index = position & (cfg_slots - 1). */
+const volatile __u32 cfg_slots = 4096;
+/* Cache lines of a slot, and the cells that gives: RDR_CELLS(lines). */
+const volatile __u32 cfg_cells = RDR_CELLS(RDR_MAX_SLOT_LINES);
+/* Positions a CPU takes at once: a power of two, at most 1,024 and slots / 4. */
+const volatile __u32 cfg_block = 64;
+/* Longest train that is measured. */
+const volatile __u32 cfg_max_segs = RDR_MAX_SEGS;
+
+/* A slot in flight and younger than this is never reused, and a packet whose
+ * slot is older is not ours. */
+const volatile __u64 cfg_timeout_ns = 10000000000ULL;
+/* A finished slot is not reused before this age: duplicates, late segments. */
+const volatile __u64 cfg_min_age_ns = 10000000ULL;
+
+/*
+ * The GUID's layout on the wire, from least to most significant bit of the slot
+ * index: IP ID (16), cfg_dscp_bits low bits of the DSCP, TTL band.
+ * cfg_ttl_band[ttl] is 1 + band, or 0 where the TTL lies in none;
+ * cfg_band_top[band] is the TTL that a band is written with, and cfg_ttl_width
+ * the number of TTLs in a band: cfg_ttl_width - 1 decrements are visible.
+ */
+const volatile __u32 cfg_dscp_bits = 0;
+const volatile __u32 cfg_ttl_width = 8;
+const volatile __u8 cfg_ttl_band[256] = {};
+const volatile __u8 cfg_band_top[256] = {};
+
+/* Index + 1 stands in these bits of skb->mark inside a node (--carry mark);
+ * mask 0: the GUID stays in the header (--carry header). */
+const volatile __u32 cfg_mark_mask = 0;
+const volatile __u32 cfg_mark_shift = 0;
+
+/* What the kernel offers. */
+const volatile __u8 cfg_has_fetch = 0;	/* value-returning atomics (5.12) */
+const volatile __u8 cfg_has_reason = 0; /* kfree_skb has a drop reason (5.17) */
+
+/* kfree_skb from these functions is no loss: packet taps, ping sockets. */
+struct rdr_range {
+	__u64 from;
+	__u64 to; /* exclusive */
+};
+#define RDR_MAX_IGNORE 8
+const volatile struct rdr_range cfg_ignore[RDR_MAX_IGNORE] = {};
+
+#endif

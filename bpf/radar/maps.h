@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* All maps. Their names are their pin names; sizes marked "load" are set by
+ * user space before loading. */
+#ifndef RADAR_MAPS_H
+#define RADAR_MAPS_H
+
+/* One element a slot; value size and number are set at load. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 4096); /* load */
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, RDR_LINE * RDR_MAX_SLOT_LINES); /* load */
+} ring SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct rdr_control);
+} control SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct rdr_cursor);
+} cursor SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct rdr_alloc);
+} alloc SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, RDR_MAX_PORTS);
+	__type(key, __u32);
+	__type(value, struct rdr_port);
+} ports SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, RDR_MAX_PORTS);
+	__type(key, struct rdr_dev);
+	__type(value, __u32); /* port number */
+} devs SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__type(key, struct rdr_local);
+	__type(value, __u8);
+} locals SEC(".maps");
+
+/* Packets whose bits stay as they are: key -> ring position. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536); /* load */
+	__type(key, struct rdr_key);
+	__type(value, __u64);
+} keys SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, RDR_C_MAX);
+	__type(key, __u32);
+	__type(value, __u64);
+} counters SEC(".maps");
+
+/* What the ports' stubs jump to. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, RDR_PROG_MAX);
+	__type(key, __u32);
+	__type(value, __u32);
+} progs SEC(".maps");
+
+#endif

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package domain describes a measurement domain: its nodes, ports and options,
+// and where its state lies. It is the one place for names; the kernel's maps
+// know numbers only. The description is a JSON file in the state directory,
+// replaced as a whole; whoever changes it holds the domain's lock.
+package domain
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"time"
+
+	"github.com/google/renameio/v2"
+	"golang.org/x/sys/unix"
+)
+
+// Version of the description and of the pins; both change with the ABI.
+const Version = 1
+
+// DefaultName is the domain that commands use when none is named.
+const DefaultName = "default"
+
+// ErrNotAttached says that the domain does not exist on this machine.
+var ErrNotAttached = errors.New("domain is not attached")
+
+// Domain is the description of one domain.
+type Domain struct {
+	Version int       `json:"version"`
+	Name    string    `json:"name"`
+	Epoch   uint32    `json:"epoch"` // random at attach; first half of every packet's id
+	Created time.Time `json:"created"`
+	Options Options   `json:"options"`
+	Nodes   []Node    `json:"nodes"`
+	Ports   []Port    `json:"ports"`
+	// Removed nodes and ports stay listed, so that old records keep their names.
+	LossHook string `json:"loss_hook"` // "tp_btf/kfree_skb", or "" where the kernel has none
+}
+
+// Options are fixed for the life of a domain.
+type Options struct {
+	Slots     uint32        `json:"slots"`      // of the ring, a power of two
+	SlotBytes uint32        `json:"slot_bytes"` // a multiple of 64
+	GUIDBits  string        `json:"guid_bits"`  // as given: "auto", a number, or "paper"
+	Carry     string        `json:"carry"`      // "mark" or "header"
+	MarkMask  uint32        `json:"mark_mask"`
+	Timeout   time.Duration `json:"timeout_ns"`
+	MinAge    time.Duration `json:"min_age_ns"`
+	Lease     time.Duration `json:"lease_ns"` // 0: never ends
+	Keys      uint32        `json:"keys"`     // entries for packets measured by key
+	Hook      string        `json:"hook"`     // "tcx" or "clsact"
+}
+
+// Node is one attached network namespace. IDs are never reused within a domain.
+type Node struct {
+	ID      uint16 `json:"id"`
+	Name    string `json:"name"`
+	Spec    string `json:"spec"`  // as the user named it: netns:NAME, netns:/path, pid:N
+	Path    string `json:"path"`  // where the namespace can be opened
+	Inum    uint32 `json:"inum"`  // inode number of the namespace
+	Removed bool   `json:"removed,omitempty"`
+}
+
+// Port is one attached interface. IDs are never reused within a domain.
+type Port struct {
+	ID      uint16 `json:"id"`
+	Node    uint16 `json:"node"`
+	Name    string `json:"name"`
+	Ifindex int    `json:"ifindex"`
+	Kind    string `json:"kind"`           // link kind: veth, tun, ...
+	Role    Role   `json:"role"`           // internal or edge
+	Forced  bool   `json:"forced,omitempty"` // role given by --role
+	Peer    int    `json:"peer"`           // port at the other end, -1 if none is known
+	L3      bool   `json:"l3,omitempty"`   // no Ethernet header
+	Removed bool   `json:"removed,omitempty"`
+}
+
+// Role of a port: whether what leaves there stays inside the domain.
+type Role string
+
+// The roles of a port.
+const (
+	Internal Role = "internal"
+	Edge     Role = "edge"
+)
+
+// NodeByID returns the node with that id, or nil.
+func (d *Domain) NodeByID(id uint16) *Node {
+	for i := range d.Nodes {
+		if d.Nodes[i].ID == id {
+			return &d.Nodes[i]
+		}
+	}
+	return nil
+}
+
+// PortByID returns the port with that id, or nil.
+func (d *Domain) PortByID(id uint16) *Port {
+	for i := range d.Ports {
+		if d.Ports[i].ID == id {
+			return &d.Ports[i]
+		}
+	}
+	return nil
+}
+
+var nameRE = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,31}$`)
+
+// CheckName refuses names that cannot be a file name.
+func CheckName(name string) error {
+	if !nameRE.MatchString(name) {
+		return fmt.Errorf("domain name %q: use 1 to 32 letters, digits, '_', '.' or '-', the first a letter or digit", name)
+	}
+	return nil
+}
+
+// Dir is the state directory of the domain (0700).
+func Dir(name string) string { return filepath.Join(stateRoot(), name) }
+
+// PinDir is where the domain's maps and links are pinned (0700).
+func PinDir(name string) string {
+	return filepath.Join("/sys/fs/bpf/radar", fmt.Sprintf("v%d", Version), name)
+}
+
+func stateRoot() string {
+	if dir := os.Getenv("RADAR_STATE_DIR"); dir != "" {
+		return dir
+	}
+	return "/run/radar"
+}
+
+// File returns the path of one of the domain's state files: "domain.json",
+// "lock", "agent.pid", "agent.log", "aggregates".
+func File(name, file string) string { return filepath.Join(Dir(name), file) }
+
+// Load reads the description. It returns ErrNotAttached if there is none.
+func Load(name string) (*Domain, error) {
+	if err := CheckName(name); err != nil {
+		return nil, err
+	}
+	path := File(name, "domain.json")
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("domain %q: %w (attach nodes with: radar attach NODE...)", name, ErrNotAttached)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read domain description: %w", err)
+	}
+	var d Domain
+	if err := json.Unmarshal(b, &d); err != nil {
+		return nil, fmt.Errorf("read domain description %s: %w", path, err)
+	}
+	if d.Version != Version {
+		return nil, fmt.Errorf("domain %q was attached by a radar with layout version %d, this one has %d: detach it with that radar", name, d.Version, Version)
+	}
+	return &d, nil
+}
+
+// Save replaces the description. The caller holds the lock.
+func (d *Domain) Save() error {
+	b, err := json.MarshalIndent(d, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write domain description: %w", err)
+	}
+	if err := renameio.WriteFile(File(d.Name, "domain.json"), b, 0o600); err != nil {
+		return fmt.Errorf("write domain description: %w", err)
+	}
+	return nil
+}
+
+// List returns the names of the domains on this machine.
+func List() ([]string, error) {
+	entries, err := os.ReadDir(stateRoot())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list domains: %w", err)
+	}
+	var names []string
+	for _, e := range entries {
+		if _, err := os.Stat(filepath.Join(stateRoot(), e.Name(), "domain.json")); err == nil {
+			names = append(names, e.Name())
+		}
+	}
+	return names, nil
+}
+
+// Lock creates the state directory if need be and takes the domain's lock,
+// waiting for its holder. unlock releases it; a process that dies does too.
+func Lock(name string) (unlock func(), err error) {
+	if err := CheckName(name); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(Dir(name), 0o700); err != nil {
+		return nil, fmt.Errorf("create state directory: %w", err)
+	}
+	fd, err := unix.Open(File(name, "lock"), unix.O_RDWR|unix.O_CREAT|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open lock %s: %w", File(name, "lock"), err)
+	}
+	for {
+		err = unix.Flock(fd, unix.LOCK_EX)
+		if !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	if err != nil {
+		unix.Close(fd)
+		return nil, fmt.Errorf("lock domain: %w", err)
+	}
+	return func() { unix.Close(fd) }, nil
+}
