@@ -60,9 +60,9 @@ type Options struct {
 type Node struct {
 	ID      uint16 `json:"id"`
 	Name    string `json:"name"`
-	Spec    string `json:"spec"`  // as the user named it: netns:NAME, netns:/path, pid:N
-	Path    string `json:"path"`  // where the namespace can be opened
-	Inum    uint32 `json:"inum"`  // inode number of the namespace
+	Spec    string `json:"spec"` // as the user named it: netns:NAME, netns:/path, pid:N
+	Path    string `json:"path"` // where the namespace can be opened
+	Inum    uint32 `json:"inum"` // inode number of the namespace
 	Removed bool   `json:"removed,omitempty"`
 }
 
@@ -72,11 +72,11 @@ type Port struct {
 	Node    uint16 `json:"node"`
 	Name    string `json:"name"`
 	Ifindex int    `json:"ifindex"`
-	Kind    string `json:"kind"`           // link kind: veth, tun, ...
-	Role    Role   `json:"role"`           // internal or edge
+	Kind    string `json:"kind"`             // link kind: veth, tun, ...
+	Role    Role   `json:"role"`             // internal or edge
 	Forced  bool   `json:"forced,omitempty"` // role given by --role
-	Peer    int    `json:"peer"`           // port at the other end, -1 if none is known
-	L3      bool   `json:"l3,omitempty"`   // no Ethernet header
+	Peer    int    `json:"peer"`             // port at the other end, -1 if none is known
+	L3      bool   `json:"l3,omitempty"`     // no Ethernet header
 	Removed bool   `json:"removed,omitempty"`
 }
 
