@@ -1,9 +1,103 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * The TC programs. A domain loads them once; each port has two stubs that put its
+ * number into cb[0] and tail-call here. They never drop, redirect or accept: what
+ * other programs on the hook decide stays theirs (TC_ACT_UNSPEC, TCX_NEXT).
+ */
 #include "radar/base.h"
+#include "radar/config.h"
 #include "radar/maps.h"
+#include "radar/hop.h"
 
-SEC("tc") int radar_ingress(struct __sk_buff *skb) { return -1; }
-SEC("tc") int radar_egress(struct __sk_buff *skb) { return -1; }
+#define PASS (-1)
+
+static __always_inline const struct rdr_port *this_port(struct __sk_buff *skb, __u32 *port_no)
+{
+	*port_no = skb->cb[0];
+	skb->cb[0] = 0;
+	return bpf_map_lookup_elem(&ports, port_no);
+}
+
+SEC("tc")
+int radar_ingress(struct __sk_buff *skb)
+{
+	const struct rdr_port *port;
+	struct packet p = {};
+	struct found f = {};
+	enum parse_result r;
+	__u32 port_no;
+	__u64 now;
+
+	port = this_port(skb, &port_no);
+	if (!port)
+		return PASS;
+	r = parse(skb, port, &p);
+	if (r != PARSE_IPV4) {
+		pass_unparsed(skb, r, port->flags & RDR_PF_SOURCE_IN);
+		return PASS;
+	}
+	now = bpf_ktime_get_ns();
+	if (is_icmp_error(&p))
+		restore_quote(skb, p.l4 + ICMP_HDR, now);
+	if (find_on_wire(&p, now, &f))
+		enter_known(skb, &p, now, port, port_no, &f);
+	else
+		enter_unknown(skb, &p, now, port, port_no);
+	return PASS;
+}
+
+/*
+ * Whether this port may source a packet that leaves without a backpack: what the
+ * node itself sends, and what came in where we do not look. A packet that came in
+ * by an attached port has met a source before and was refused.
+ */
+static __always_inline bool may_source(struct __sk_buff *skb, const struct rdr_port *port)
+{
+	struct rdr_dev dev = { .netns_inum = port->netns_inum, .ifindex = skb->ingress_ifindex };
+
+	if (!(port->flags & RDR_PF_SOURCE_OUT))
+		return false;
+	return !dev.ifindex || !bpf_map_lookup_elem(&devs, &dev);
+}
+
+SEC("tc")
+int radar_egress(struct __sk_buff *skb)
+{
+	const struct rdr_port *port;
+	struct packet p = {};
+	struct found f = {};
+	enum parse_result r;
+	__u32 port_no, mark;
+	bool known = false;
+	__u64 now;
+
+	port = this_port(skb, &port_no);
+	if (!port)
+		return PASS;
+	r = parse(skb, port, &p);
+	if (r != PARSE_IPV4) {
+		pass_unparsed(skb, r, may_source(skb, port));
+		return PASS;
+	}
+	now = bpf_ktime_get_ns();
+	mark = skb->mark;
+	if (mark & cfg_mark_mask) {
+		known = find_by_mark(mark, &p, now, &f);
+		if (known)
+			skb->mark = mark & ~cfg_mark_mask;
+		else
+			count(RDR_C_FOREIGN_MARK, p.n);
+	}
+	if (!known)
+		known = find_on_wire(&p, now, &f);
+	if (is_icmp_error(&p))
+		restore_quote(skb, p.l4 + ICMP_HDR, now);
+	if (known)
+		leave_known(skb, &p, now, port, port_no, &f);
+	else
+		leave_unknown(skb, &p, now, port, port_no, may_source(skb, port));
+	return PASS;
+}
 
 /* Types that no map names, kept in the BTF for user space. */
 const struct rdr_slot *abi_slot __attribute__((unused));
@@ -15,4 +109,5 @@ const enum rdr_slot_flag *abi_slot_flag __attribute__((unused));
 const enum rdr_port_flag *abi_port_flag __attribute__((unused));
 const enum rdr_prog *abi_prog __attribute__((unused));
 const enum rdr_counter *abi_counter __attribute__((unused));
+
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

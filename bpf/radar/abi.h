@@ -122,6 +122,7 @@ enum rdr_state {
 	RDR_ST_KEYED = 4, /* has an entry in `keys` */
 	RDR_ST_FULL = 8,  /* some event did not fit into ev[] */
 	RDR_ST_LOCAL_DROP = 16, /* freed as a drop after delivery */
+	RDR_ST_HELD = 32, /* lost inside a node: a copy may live, keep the slot longer */
 };
 
 enum rdr_cut {
@@ -144,6 +145,7 @@ struct rdr_port {
 	__u16 node;
 	__u16 flags; /* RDR_PF_* */
 	__u32 ifindex;
+	__u32 netns_inum; /* of the node: with an ifindex, the key of `devs` */
 };
 
 enum rdr_port_flag {
@@ -175,9 +177,8 @@ struct rdr_control {
 
 /* What one CPU holds of the ring. */
 struct rdr_alloc {
-	__u64 next;  /* next position to try */
-	__u64 end;   /* end of the block, exclusive */
-	__u64 block; /* its first position */
+	__u64 next;	  /* positions of the block below this are settled */
+	__u64 end;	  /* end of the block, exclusive; read after next */
 	__u64 free_until; /* positions below are known to be reusable */
 };
 

@@ -12,4 +12,10 @@
 
 #include "abi.h"
 
+/*
+ * A function that the verifier checks once, by itself, instead of once for every
+ * state of every caller. 5.10 allows such functions a context and scalars only.
+ */
+#define GLOBAL __attribute__((noinline))
+
 #endif

@@ -19,6 +19,10 @@ const volatile __u64 cfg_timeout_ns = 10000000000ULL;
 /* A finished slot is not reused before this age: duplicates, late segments. */
 const volatile __u64 cfg_min_age_ns = 10000000ULL;
 
+/* A packet lost inside a node may live on as a copy (a forwarder in user space
+ * reads a tap, the kernel drops its own): its slot is kept this long. */
+const volatile __u64 cfg_loss_hold_ns = 2000000000ULL;
+
 /*
  * The GUID's layout on the wire, from least to most significant bit of the slot
  * index: IP ID (16), cfg_dscp_bits low bits of the DSCP, TTL band.
@@ -37,7 +41,6 @@ const volatile __u32 cfg_mark_mask = 0;
 const volatile __u32 cfg_mark_shift = 0;
 
 /* What the kernel offers. */
-const volatile __u8 cfg_has_fetch = 0;	/* value-returning atomics (5.12) */
 const volatile __u8 cfg_has_reason = 0; /* kfree_skb has a drop reason (5.17) */
 
 /* kfree_skb from these functions is no loss: packet taps, ping sockets. */

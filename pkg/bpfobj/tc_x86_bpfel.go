@@ -17,7 +17,6 @@ type TcRdrAlloc struct {
 	_         structs.HostLayout
 	Next      uint64
 	End       uint64
-	Block     uint64
 	FreeUntil uint64
 }
 
@@ -123,10 +122,11 @@ type TcRdrLocal struct {
 }
 
 type TcRdrPort struct {
-	_       structs.HostLayout
-	Node    uint16
-	Flags   uint16
-	Ifindex uint32
+	_         structs.HostLayout
+	Node      uint16
+	Flags     uint16
+	Ifindex   uint32
+	NetnsInum uint32
 }
 
 type TcRdrPortFlag uint32
@@ -145,6 +145,12 @@ const (
 	TcRdrProgRDR_PROG_EGRESS  TcRdrProg = 1
 	TcRdrProgRDR_PROG_MAX     TcRdrProg = 2
 )
+
+type TcRdrRange struct {
+	_    structs.HostLayout
+	From uint64
+	To   uint64
+}
 
 type TcRdrSlot struct {
 	_        structs.HostLayout
@@ -200,6 +206,7 @@ const (
 	TcRdrStateRDR_ST_KEYED      TcRdrState = 4
 	TcRdrStateRDR_ST_FULL       TcRdrState = 8
 	TcRdrStateRDR_ST_LOCAL_DROP TcRdrState = 16
+	TcRdrStateRDR_ST_HELD       TcRdrState = 32
 )
 
 // Names of all BPF objects in the ELF.
@@ -227,6 +234,21 @@ const (
 	TcVarAbiSlot       = "abi_slot"
 	TcVarAbiSlotFlag   = "abi_slot_flag"
 	TcVarAbiState      = "abi_state"
+	TcVarCfgBandTop    = "cfg_band_top"
+	TcVarCfgBlock      = "cfg_block"
+	TcVarCfgCells      = "cfg_cells"
+	TcVarCfgDscpBits   = "cfg_dscp_bits"
+	TcVarCfgHasReason  = "cfg_has_reason"
+	TcVarCfgIgnore     = "cfg_ignore"
+	TcVarCfgLossHoldNs = "cfg_loss_hold_ns"
+	TcVarCfgMarkMask   = "cfg_mark_mask"
+	TcVarCfgMarkShift  = "cfg_mark_shift"
+	TcVarCfgMaxSegs    = "cfg_max_segs"
+	TcVarCfgMinAgeNs   = "cfg_min_age_ns"
+	TcVarCfgSlots      = "cfg_slots"
+	TcVarCfgTimeoutNs  = "cfg_timeout_ns"
+	TcVarCfgTtlBand    = "cfg_ttl_band"
+	TcVarCfgTtlWidth   = "cfg_ttl_width"
 )
 
 // LoadTc returns the embedded CollectionSpec for Tc.
@@ -295,15 +317,30 @@ type TcMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type TcVariableSpecs struct {
-	AbiCounter   *ebpf.VariableSpec `ebpf:"abi_counter"`
-	AbiCut       *ebpf.VariableSpec `ebpf:"abi_cut"`
-	AbiEvent     *ebpf.VariableSpec `ebpf:"abi_event"`
-	AbiEventFlag *ebpf.VariableSpec `ebpf:"abi_event_flag"`
-	AbiPortFlag  *ebpf.VariableSpec `ebpf:"abi_port_flag"`
-	AbiProg      *ebpf.VariableSpec `ebpf:"abi_prog"`
-	AbiSlot      *ebpf.VariableSpec `ebpf:"abi_slot"`
-	AbiSlotFlag  *ebpf.VariableSpec `ebpf:"abi_slot_flag"`
-	AbiState     *ebpf.VariableSpec `ebpf:"abi_state"`
+	AbiCounter    *ebpf.VariableSpec `ebpf:"abi_counter"`
+	AbiCut        *ebpf.VariableSpec `ebpf:"abi_cut"`
+	AbiEvent      *ebpf.VariableSpec `ebpf:"abi_event"`
+	AbiEventFlag  *ebpf.VariableSpec `ebpf:"abi_event_flag"`
+	AbiPortFlag   *ebpf.VariableSpec `ebpf:"abi_port_flag"`
+	AbiProg       *ebpf.VariableSpec `ebpf:"abi_prog"`
+	AbiSlot       *ebpf.VariableSpec `ebpf:"abi_slot"`
+	AbiSlotFlag   *ebpf.VariableSpec `ebpf:"abi_slot_flag"`
+	AbiState      *ebpf.VariableSpec `ebpf:"abi_state"`
+	CfgBandTop    *ebpf.VariableSpec `ebpf:"cfg_band_top"`
+	CfgBlock      *ebpf.VariableSpec `ebpf:"cfg_block"`
+	CfgCells      *ebpf.VariableSpec `ebpf:"cfg_cells"`
+	CfgDscpBits   *ebpf.VariableSpec `ebpf:"cfg_dscp_bits"`
+	CfgHasReason  *ebpf.VariableSpec `ebpf:"cfg_has_reason"`
+	CfgIgnore     *ebpf.VariableSpec `ebpf:"cfg_ignore"`
+	CfgLossHoldNs *ebpf.VariableSpec `ebpf:"cfg_loss_hold_ns"`
+	CfgMarkMask   *ebpf.VariableSpec `ebpf:"cfg_mark_mask"`
+	CfgMarkShift  *ebpf.VariableSpec `ebpf:"cfg_mark_shift"`
+	CfgMaxSegs    *ebpf.VariableSpec `ebpf:"cfg_max_segs"`
+	CfgMinAgeNs   *ebpf.VariableSpec `ebpf:"cfg_min_age_ns"`
+	CfgSlots      *ebpf.VariableSpec `ebpf:"cfg_slots"`
+	CfgTimeoutNs  *ebpf.VariableSpec `ebpf:"cfg_timeout_ns"`
+	CfgTtlBand    *ebpf.VariableSpec `ebpf:"cfg_ttl_band"`
+	CfgTtlWidth   *ebpf.VariableSpec `ebpf:"cfg_ttl_width"`
 }
 
 // TcObjects contains all objects after they have been loaded into the kernel.
@@ -357,15 +394,30 @@ func (m *TcMaps) Close() error {
 //
 // It can be passed to LoadTcObjects or ebpf.CollectionSpec.LoadAndAssign.
 type TcVariables struct {
-	AbiCounter   *ebpf.Variable `ebpf:"abi_counter"`
-	AbiCut       *ebpf.Variable `ebpf:"abi_cut"`
-	AbiEvent     *ebpf.Variable `ebpf:"abi_event"`
-	AbiEventFlag *ebpf.Variable `ebpf:"abi_event_flag"`
-	AbiPortFlag  *ebpf.Variable `ebpf:"abi_port_flag"`
-	AbiProg      *ebpf.Variable `ebpf:"abi_prog"`
-	AbiSlot      *ebpf.Variable `ebpf:"abi_slot"`
-	AbiSlotFlag  *ebpf.Variable `ebpf:"abi_slot_flag"`
-	AbiState     *ebpf.Variable `ebpf:"abi_state"`
+	AbiCounter    *ebpf.Variable `ebpf:"abi_counter"`
+	AbiCut        *ebpf.Variable `ebpf:"abi_cut"`
+	AbiEvent      *ebpf.Variable `ebpf:"abi_event"`
+	AbiEventFlag  *ebpf.Variable `ebpf:"abi_event_flag"`
+	AbiPortFlag   *ebpf.Variable `ebpf:"abi_port_flag"`
+	AbiProg       *ebpf.Variable `ebpf:"abi_prog"`
+	AbiSlot       *ebpf.Variable `ebpf:"abi_slot"`
+	AbiSlotFlag   *ebpf.Variable `ebpf:"abi_slot_flag"`
+	AbiState      *ebpf.Variable `ebpf:"abi_state"`
+	CfgBandTop    *ebpf.Variable `ebpf:"cfg_band_top"`
+	CfgBlock      *ebpf.Variable `ebpf:"cfg_block"`
+	CfgCells      *ebpf.Variable `ebpf:"cfg_cells"`
+	CfgDscpBits   *ebpf.Variable `ebpf:"cfg_dscp_bits"`
+	CfgHasReason  *ebpf.Variable `ebpf:"cfg_has_reason"`
+	CfgIgnore     *ebpf.Variable `ebpf:"cfg_ignore"`
+	CfgLossHoldNs *ebpf.Variable `ebpf:"cfg_loss_hold_ns"`
+	CfgMarkMask   *ebpf.Variable `ebpf:"cfg_mark_mask"`
+	CfgMarkShift  *ebpf.Variable `ebpf:"cfg_mark_shift"`
+	CfgMaxSegs    *ebpf.Variable `ebpf:"cfg_max_segs"`
+	CfgMinAgeNs   *ebpf.Variable `ebpf:"cfg_min_age_ns"`
+	CfgSlots      *ebpf.Variable `ebpf:"cfg_slots"`
+	CfgTimeoutNs  *ebpf.Variable `ebpf:"cfg_timeout_ns"`
+	CfgTtlBand    *ebpf.Variable `ebpf:"cfg_ttl_band"`
+	CfgTtlWidth   *ebpf.Variable `ebpf:"cfg_ttl_width"`
 }
 
 // TcPrograms contains all programs after they have been loaded into the kernel.

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Finding a packet's slot: by the bits of its header, by its key, by its mark. */
+#ifndef RADAR_FIND_H
+#define RADAR_FIND_H
+
+#include "guid.h"
+#include "identity.h"
+#include "keys.h"
+#include "train.h"
+
+/* Whether slot s was written for packet p, by content. */
+static __always_inline bool same_content(const struct rdr_slot *s, const struct packet *p)
+{
+	return s->tag == p->tag && s->tag2 == p->tag2 && s->proto == p->proto;
+}
+
+/* Whether segment-sized p is a segment of the train whose head is s: every segment
+ * of a train with SKB_GSO_TCP_FIXEDID carries the head's ID. */
+static __always_inline __u32 fixed_id_segment(const struct rdr_slot *s, const struct packet *p)
+{
+	__u32 off = p->tag - s->tag;
+
+	if (s->proto != IPPROTO_TCP || p->proto != IPPROTO_TCP || s->seg || !s->gso_size ||
+	    s->tag2 != p->tag2)
+		return 0;
+	off /= s->gso_size;
+	return off < s->segs ? off : 0;
+}
+
+static __always_inline bool find_by_bits(const struct packet *p, __u64 now, struct found *f)
+{
+	struct rdr_slot *s;
+	__u32 off;
+
+	f->index = guid_decode(p->bits, &f->decrements);
+	if (f->index == NO_INDEX)
+		return false;
+	s = slot_at(f->index);
+	if (!s || !s->pos)
+		return false;
+	if (!slot_alive(s, now)) {
+		count(RDR_C_STALE, p->n);
+		return false;
+	}
+	if (!same_content(s, p)) {
+		off = fixed_id_segment(s, p);
+		f->index += off;
+		if (off)
+			s = slot_at(f->index & (cfg_slots - 1));
+		if (!off || !s || !same_content(s, p)) {
+			count(RDR_C_FOREIGN, p->n);
+			return false;
+		}
+		f->fixed_id = 1;
+	}
+	/* A lone packet must have its slot's length; a run was joined or is whole. */
+	if (p->n == 1 && s->len != p->len) {
+		count(RDR_C_FOREIGN, 1);
+		return false;
+	}
+	f->slot = s;
+	f->by_bits = 1;
+	return true;
+}
+
+static __always_inline bool find_by_key(const struct packet *p, __u64 now, struct found *f)
+{
+	struct rdr_key key = unpack_key(key_addrs(p->saddr, p->daddr), key_rest(p));
+	struct rdr_slot *s;
+	__u64 *pos;
+
+	pos = bpf_map_lookup_elem(&keys, &key);
+	if (!pos)
+		return false;
+	s = slot_of(*pos);
+	/* No length here: a packet fragmented in the domain keeps its key. */
+	if (!s || s->pos != *pos || !slot_alive(s, now) || !same_content(s, p))
+		return false;
+	f->slot = s;
+	f->index = *pos & (cfg_slots - 1);
+	f->by_key = 1;
+	return true;
+}
+
+/* Finds a packet as it comes from the wire, or from a function that shares no skb. */
+static __always_inline bool find_on_wire(const struct packet *p, __u64 now, struct found *f)
+{
+	f->by_key = 0;
+	f->by_bits = 0;
+	f->fixed_id = 0;
+	f->decrements = 0;
+	if (is_atomic(p) && find_by_bits(p, now, f))
+		return true;
+	return wants_key(p, p->bits.ttl) && find_by_key(p, now, f);
+}
+
+/* Finds a packet inside a node by skb->mark. A mark that is not ours (a socket's,
+ * one that a tunnel's outer packet inherited) stays as it is. */
+static __always_inline bool find_by_mark(__u32 mark, const struct packet *p, __u64 now,
+					 struct found *f)
+{
+	struct rdr_slot *s;
+
+	f->by_key = 0;
+	f->by_bits = 0;
+	f->fixed_id = 0;
+	f->decrements = 0;
+	f->index = ((mark & cfg_mark_mask) >> cfg_mark_shift) - 1;
+	if (f->index >= cfg_slots)
+		return false;
+	s = slot_at(f->index);
+	if (!s || !slot_alive(s, now) || !same_content(s, p))
+		return false;
+	if (p->n == 1 && s->segs == 1 && s->len != p->len && !is_fragment(p))
+		return false;
+	f->slot = s;
+	return true;
+}
+
+/* True bits of a packet found on the wire by its header bits. */
+static __always_inline bool true_bits(const struct found *f, const struct packet *p,
+				      union rdr_bits *b)
+{
+	if (!own_bits(f->slot, f->fixed_id, b))
+		return false;
+	b->tos = true_tos(b->tos, p->bits.tos);
+	if (b->ttl <= f->decrements) {
+		/* radar never drops: the next router will. */
+		count(RDR_C_TTL_UNDERFLOW, p->n);
+		b->ttl = 1;
+	} else {
+		b->ttl -= f->decrements;
+	}
+	return true;
+}
+
+#endif

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What happens at a port: a packet comes in, a packet goes out. */
+#ifndef RADAR_HOP_H
+#define RADAR_HOP_H
+
+#include "quote.h"
+#include "source.h"
+
+static __always_inline bool is_local(__u16 node, __be32 addr)
+{
+	struct rdr_local key = { .node = node, .addr = addr };
+
+	return bpf_map_lookup_elem(&locals, &key) != NULL;
+}
+
+static __always_inline void set_mark(struct __sk_buff *skb, const struct found *f)
+{
+	if (!cfg_mark_mask)
+		return;
+	if (skb->mark & cfg_mark_mask) {
+		count(RDR_C_MARK_BUSY, 1);
+		return;
+	}
+	skb->mark |= (f->index + 1) << cfg_mark_shift;
+}
+
+/* Not IPv4, or not to be parsed: counted where a source would have met it. */
+static __always_inline void pass_unparsed(struct __sk_buff *skb, enum parse_result why, bool source)
+{
+	if (why == PARSE_OTHER) {
+		count(RDR_C_OTHER_L3, 1);
+		return;
+	}
+	if (!source) {
+		count(RDR_C_PASSED, 1);
+		return;
+	}
+	count(RDR_C_SEEN, 1);
+	count(why == PARSE_IPV6		? RDR_C_NM_IPV6 :
+	      why == PARSE_VLAN_DEPTH	? RDR_C_NM_VLAN_DEPTH :
+					  RDR_C_NM_MALFORMED,
+	      1);
+}
+
+static __always_inline enum parse_result parse(struct __sk_buff *skb, const struct rdr_port *port,
+					       struct packet *p)
+{
+	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
+	enum parse_result r;
+
+	/* Headers may lie in fragments of the skb; look at all of them or at none. */
+	if (data + MAX_PULL > end && skb->len > (__u32)(end - data))
+		bpf_skb_pull_data(skb, skb->len < MAX_PULL ? skb->len : MAX_PULL);
+	r = parse_link(skb, port->flags & RDR_PF_L3, p);
+	if (r == PARSE_IPV4)
+		r = parse_ipv4(skb, p);
+	if (r == PARSE_IPV4)
+		parse_l4(skb, p);
+	return r;
+}
+
+/* An unmeasured packet enters the node. */
+static __always_inline void enter_unknown(struct __sk_buff *skb, const struct packet *p, __u64 now,
+					  const struct rdr_port *port, __u32 port_no)
+{
+	bool local = is_local(port->node, p->daddr);
+	struct found f = {};
+
+	if (!(port->flags & RDR_PF_SOURCE_IN)) {
+		count(RDR_C_PASSED, p->n);
+		return;
+	}
+	if (source(skb, p, now, local ? RDR_EV_DELIVER : RDR_EV_INGRESS, port_no, false, &f))
+		set_mark(skb, &f);
+}
+
+/* A packet of ours enters the node: note it, show its true header to the node. */
+static __always_inline void enter_known(struct __sk_buff *skb, const struct packet *p, __u64 now,
+					const struct rdr_port *port, __u32 port_no, struct found *f)
+{
+	bool local = is_local(port->node, p->daddr);
+	struct sighting w = {
+		.now = now,
+		.kind = local ? RDR_EV_DELIVER : RDR_EV_INGRESS,
+		.flags = RDR_EVF_FIRST | (f->by_key ? RDR_EVF_KEYED : 0),
+		.port = port_no,
+		.fixed_id = f->fixed_id,
+	};
+	union rdr_bits b;
+
+	if (f->by_bits) {
+		if (!true_bits(f, p, &b)) {
+			count(RDR_C_STALE, p->n);
+			return;
+		}
+		/* --carry header leaves the GUID in place, but not before the node
+		 * itself, and not where the packet must end here. */
+		if ((cfg_mark_mask || local || b.ttl <= 1) && !write_bits(skb, p->l3, b))
+			count(RDR_C_RESTORE_FAILED, p->n);
+	} else if (local) {
+		drop_keys(f->slot, p);
+	}
+	see(f->slot, f->index, p->n, &w);
+	set_mark(skb, f);
+}
+
+/* The addresses changed in this node (NAT): one story, both tuples. */
+static __always_inline void note_addresses(struct rdr_slot *s, const struct packet *p, __u64 now,
+					   __u32 port_no)
+{
+	__u32 hash = flow_hash(p);
+
+	if (s->flow_hash == hash || (p->frag & IP_OFFSET))
+		return;
+	s->flow_hash = hash;
+	add_event_data(s, RDR_EV_ADDR, RDR_EVF_FIRST, port_no, now,
+		       p->saddr | (__u64)p->daddr << 32, p->sport | (__u64)p->dport << 16);
+}
+
+/* A measured packet leaves at an edge with its true bits. */
+static __always_inline void leave_domain(struct __sk_buff *skb, const struct packet *p,
+					 struct sighting *w, union rdr_bits b, struct found *f)
+{
+	if (f->by_bits && !write_bits(skb, p->l3, b))
+		count(RDR_C_RESTORE_FAILED, p->n);
+	drop_keys(f->slot, p);
+	w->kind = RDR_EV_LEFT;
+	see(f->slot, f->index, p->n, w);
+}
+
+/* A packet that has a backpack leaves the node. */
+static __always_inline void leave_known(struct __sk_buff *skb, const struct packet *p, __u64 now,
+					const struct rdr_port *port, __u32 port_no, struct found *f)
+{
+	struct sighting w = {
+		.now = now,
+		.kind = RDR_EV_EGRESS,
+		.flags = RDR_EVF_FIRST,
+		.port = port_no,
+		.keep_bits = 1,
+		.fixed_id = f->fixed_id,
+	};
+	union rdr_bits b = p->bits;
+
+	if (f->by_bits && !true_bits(f, p, &b)) {
+		count(RDR_C_STALE, p->n);
+		return;
+	}
+	w.bits = b;
+	note_addresses(f->slot, p, now, port_no);
+	if (!(port->flags & RDR_PF_INTERNAL)) {
+		leave_domain(skb, p, &w, b, f);
+		return;
+	}
+	if (wants_key(p, b.ttl)) {
+		w.flags |= RDR_EVF_KEYED;
+		if (keep_keys(f->slot, p, now))
+			count(RDR_C_KEY_LOST, p->n);
+		if (f->by_bits && !write_bits(skb, p->l3, b))
+			count(RDR_C_RESTORE_FAILED, p->n);
+		see(f->slot, f->index, p->n, &w);
+		return;
+	}
+	/* The slot before the packet: whoever sees the bits finds them explained. */
+	see(f->slot, f->index, p->n, &w);
+	if (!write_bits(skb, p->l3, guid_encode(f->index, b.tos)))
+		count(RDR_C_NM_WRITE, p->n);
+}
+
+/* A packet without a backpack leaves the node. */
+static __always_inline void leave_unknown(struct __sk_buff *skb, const struct packet *p, __u64 now,
+					  const struct rdr_port *port, __u32 port_no, bool may_source)
+{
+	bool internal = port->flags & RDR_PF_INTERNAL;
+	bool by_key = internal && wants_key(p, p->bits.ttl);
+	struct found f = {};
+
+	if (!may_source) {
+		count(RDR_C_PASSED, p->n);
+		return;
+	}
+	if (!source(skb, p, now, internal ? RDR_EV_EGRESS : RDR_EV_LEFT, port_no, by_key, &f))
+		return;
+	if (internal && !by_key && !write_bits(skb, p->l3, guid_encode(f.index, p->bits.tos)))
+		count(RDR_C_NM_WRITE, p->n);
+}
+
+#endif

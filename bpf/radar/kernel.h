@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The kernel's own structures, as far as radar reads them; libbpf's relocations
+ * find the fields in the running kernel. */
+#ifndef RADAR_KERNEL_H
+#define RADAR_KERNEL_H
+
+#include "base.h"
+
+#include <bpf/bpf_core_read.h>
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct ns_common {
+	unsigned int inum;
+};
+
+struct net {
+	struct ns_common ns;
+};
+
+typedef struct {
+	struct net *net;
+} possible_net_t;
+
+struct Qdisc_ops {
+	char id[16];
+};
+
+struct Qdisc {
+	const struct Qdisc_ops *ops;
+};
+
+struct net_device {
+	int ifindex;
+	possible_net_t nd_net;
+	struct Qdisc *qdisc;
+};
+
+struct sk_buff {
+	struct net_device *dev;
+	unsigned int len;
+	__u32 mark;
+	__be16 protocol;
+	__u16 network_header;
+	unsigned int tail;
+	unsigned int end;
+	unsigned char *head;
+};
+
+struct skb_shared_info {
+	unsigned short gso_size;
+	unsigned short gso_segs;
+};
+
+#pragma clang attribute pop
+
+#endif

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What the programs know of one packet, and how TC reads and rewrites it. */
+#ifndef RADAR_PACKET_H
+#define RADAR_PACKET_H
+
+#include "base.h"
+#include "config.h"
+
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/ip.h>
+
+#define IP_DF 0x4000
+#define IP_MF 0x2000
+#define IP_OFFSET 0x1fff
+
+#define VLAN_DEPTH 2
+#define MAX_PULL 128 /* Ethernet, two tags, IP with options, TCP up to its timestamps */
+
+/* ID, TTL and TOS of a packet, as one 32-bit word for loads and stores. */
+union rdr_bits {
+	struct {
+		__be16 id;
+		__u8 ttl;
+		__u8 tos;
+	};
+	__u32 word;
+};
+
+struct packet {
+	__u32 l3;  /* offset of the IP header from skb->data */
+	__u32 l4;  /* offset of what follows it */
+	__u32 n;   /* packets on the wire: segments of a GSO skb, else 1 */
+	__u32 gso_size;
+	__u32 len; /* IP bytes of the skb */
+	__be32 saddr;
+	__be32 daddr;
+	__be16 sport; /* ICMP echo: identifier, sequence */
+	__be16 dport;
+	__u32 tag; /* content tag, identity.h */
+	__u32 tag2;
+	union rdr_bits bits; /* as the header has them */
+	__u16 frag;	     /* IP flags and offset, host order */
+	__u8 proto;
+	__u8 icmp_type;
+	__u8 icmp_code;
+	__u8 l4_hdr; /* bytes of TCP or UDP header that each segment repeats */
+	__u8 vlan;
+};
+
+enum parse_result {
+	PARSE_IPV4 = 0,
+	PARSE_IPV6,
+	PARSE_OTHER,
+	PARSE_VLAN_DEPTH,
+	PARSE_MALFORMED,
+};
+
+static __always_inline bool is_fragment(const struct packet *p)
+{
+	return p->frag & (IP_MF | IP_OFFSET);
+}
+
+/* Packets whose ID somebody needs: no bit of them is changed (RFC 6864: only
+ * atomic packets may have any ID). */
+static __always_inline bool is_atomic(const struct packet *p)
+{
+	return (p->frag & (IP_DF | IP_MF | IP_OFFSET)) == IP_DF;
+}
+
+static __always_inline bool is_icmp_error(const struct packet *p)
+{
+	return p->proto == IPPROTO_ICMP && !(p->frag & IP_OFFSET) &&
+	       (p->icmp_type == 3 || p->icmp_type == 4 || p->icmp_type == 5 ||
+		p->icmp_type == 11 || p->icmp_type == 12);
+}
+
+/* Tells the verifier (the oldest forgets bounds of spilled values) that an
+ * offset into the headers is below MAX_PULL. */
+static __always_inline __u32 bounded(__u32 off)
+{
+	asm volatile("%0 &= 0x7f" : "+r"(off));
+	return off;
+}
+
+struct vlan_tag {
+	__be16 tci;
+	__be16 proto;
+};
+
+/* Finds the IP header behind at most two VLAN tags, inline or in the skb. */
+static __always_inline enum parse_result parse_link(struct __sk_buff *skb, bool l3_device,
+						    struct packet *p)
+{
+	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
+	struct ethhdr *eth = data;
+	__u32 depth = 0, off = 0;
+	__be16 proto;
+
+	if (l3_device) {
+		proto = skb->protocol;
+	} else {
+		if ((void *)(eth + 1) > end)
+			return PARSE_MALFORMED;
+		proto = eth->h_proto;
+		off = sizeof(*eth);
+		depth = skb->vlan_present ? 1 : 0;
+	}
+#pragma unroll
+	for (int i = 0; i < VLAN_DEPTH; i++) {
+		struct vlan_tag *tag = data + off;
+
+		if (proto != bpf_htons(ETH_P_8021Q) && proto != bpf_htons(ETH_P_8021AD))
+			break;
+		if (depth == VLAN_DEPTH)
+			return PARSE_VLAN_DEPTH;
+		if ((void *)(tag + 1) > end)
+			return PARSE_MALFORMED;
+		proto = tag->proto;
+		off += sizeof(*tag);
+		depth++;
+	}
+	p->l3 = bounded(off); /* also makes one verifier state of many */
+	p->vlan = depth > 0;
+	if (proto == bpf_htons(ETH_P_IP))
+		return PARSE_IPV4;
+	if (proto == bpf_htons(ETH_P_IPV6))
+		return PARSE_IPV6;
+	if (proto == bpf_htons(ETH_P_8021Q) || proto == bpf_htons(ETH_P_8021AD))
+		return PARSE_VLAN_DEPTH;
+	return PARSE_OTHER;
+}
+
+static __always_inline enum parse_result parse_ipv4(struct __sk_buff *skb, struct packet *p)
+{
+	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
+	struct iphdr *ip = data + bounded(p->l3);
+	__u32 hdr, len;
+
+	if ((void *)(ip + 1) > end)
+		return PARSE_MALFORMED;
+	hdr = ip->ihl * 4;
+	len = bpf_ntohs(ip->tot_len);
+	/* A GSO skb of more than 64 KiB has no total length (BIG TCP). */
+	if (!len && skb->gso_size)
+		len = skb->len - p->l3;
+	/* 0xffff is not a checksum that any sender computes (RFC 1624, section 3):
+	 * updating it twice would turn it into 0. */
+	if (ip->version != 4 || hdr < sizeof(*ip) || len < hdr || p->l3 + len > skb->len ||
+	    ip->check == 0xffff)
+		return PARSE_MALFORMED;
+	p->l4 = p->l3 + hdr;
+	p->len = len;
+	p->saddr = ip->saddr;
+	p->daddr = ip->daddr;
+	p->bits.id = ip->id;
+	p->bits.ttl = ip->ttl;
+	p->bits.tos = ip->tos;
+	p->frag = bpf_ntohs(ip->frag_off);
+	p->proto = ip->protocol;
+	p->gso_size = skb->gso_size;
+	p->n = 1;
+	return PARSE_IPV4;
+}
+
+/*
+ * Puts bits into the IP header and mends its checksum (RFC 1624, equation 3).
+ * The sum over the header stays what it was, so CHECKSUM_COMPLETE holds too.
+ * Direct writes: the program's prologue has made a cloned header our own.
+ */
+static __always_inline bool write_bits(struct __sk_buff *skb, __u32 l3, union rdr_bits new)
+{
+	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
+	struct iphdr *ip = data + bounded(l3);
+	__u32 sum;
+
+	if ((void *)(ip + 1) > end)
+		return false;
+	sum = (__u16)~ip->check;
+	sum += (__u16)~ip->id + new.id;
+	/* TTL and TOS share their 16-bit words with unchanged bytes. */
+	sum += (__u16)~(__u16)ip->ttl + new.ttl;
+	sum += (__u16)~(__u16)(ip->tos << 8) + (__u16)(new.tos << 8);
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	ip->check = ~sum;
+	ip->id = new.id;
+	ip->ttl = new.ttl;
+	ip->tos = new.tos;
+	return true;
+}
+
+#endif

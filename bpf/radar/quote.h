@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * ICMP errors quote the packet that caused them. A function that shares no kernel
+ * with us (or a node under --carry header) quotes it with our bits: put the true
+ * ones back. The quote's own IP checksum is mended too, so the sum over the quote,
+ * and with it the ICMP checksum, stays what it was.
+ */
+#ifndef RADAR_QUOTE_H
+#define RADAR_QUOTE_H
+
+#include "find.h"
+
+struct quote {
+	struct iphdr ip;
+	__be32 w[4];
+};
+
+static __always_inline bool quote_matches(const struct rdr_slot *s, const struct quote *q,
+					  __u32 have)
+{
+	__be32 ports = q->w[0];
+
+	if (s->proto != q->ip.protocol)
+		return false;
+	switch (q->ip.protocol) {
+	case IPPROTO_TCP:
+		return bpf_ntohl(q->w[1]) == s->tag;
+	case IPPROTO_UDP:
+		if (have >= 16)
+			return q->w[2] == s->tag && q->w[3] == s->tag2;
+		/* Only ports are left to compare; heads have them. */
+		return !s->seg && (__be16)ports == s->sport && (__be16)(ports >> 16) == s->dport;
+	case IPPROTO_ICMP:
+		if ((q->w[0] & 0xffff) != (s->tag & 0xffff))
+			return false;
+		return have < 16 || s->tag2 == (q->w[2] ^ (q->w[3] * 0x9e3779b1));
+	default:
+		return q->w[0] == s->tag && q->w[1] == s->tag2;
+	}
+}
+
+GLOBAL int restore_quote(struct __sk_buff *skb, __u32 off, __u64 now)
+{
+	struct quote q = {};
+	struct packet p = {};
+	struct found f = {};
+	union rdr_bits b;
+	__u32 have = 16, sum;
+
+	if (bpf_skb_load_bytes(skb, off, &q, sizeof(q))) {
+		have = 8;
+		if (bpf_skb_load_bytes(skb, off, &q, sizeof(q.ip) + 8))
+			return 0;
+	}
+	/* Options would move the quoted L4 header; such packets stay as they are. */
+	if (q.ip.version != 4 || q.ip.ihl != 5 || q.ip.frag_off != bpf_htons(IP_DF))
+		return 0;
+	p.bits.id = q.ip.id;
+	p.bits.ttl = q.ip.ttl;
+	p.bits.tos = q.ip.tos;
+	p.n = 1;
+	f.index = guid_decode(p.bits, &f.decrements);
+	if (f.index == NO_INDEX)
+		return 0;
+	f.slot = slot_at(f.index);
+	if (!f.slot || !slot_alive(f.slot, now) || !quote_matches(f.slot, &q, have))
+		return 0;
+	if (!true_bits(&f, &p, &b))
+		return 0;
+	sum = (__u16)~q.ip.check;
+	sum += (__u16)~q.ip.id + b.id;
+	sum += (__u16)~(__u16)q.ip.ttl + b.ttl;
+	sum += (__u16)~(__u16)(q.ip.tos << 8) + (__u16)(b.tos << 8);
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	q.ip.check = ~sum;
+	q.ip.id = b.id;
+	q.ip.ttl = b.ttl;
+	q.ip.tos = b.tos;
+	if (bpf_skb_store_bytes(skb, off, &q.ip, sizeof(q.ip), 0))
+		count(RDR_C_RESTORE_FAILED, 1);
+	else
+		count(RDR_C_QUOTE_RESTORED, 1);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The slot ring: finding slots, taking them, writing events into them. */
+#ifndef RADAR_RING_H
+#define RADAR_RING_H
+
+#include "base.h"
+#include "config.h"
+#include "count.h"
+#include "maps.h"
+
+#define MAX_SKIP 32 /* packets in flight that a source steps over before it gives up */
+
+#define READ_ONCE(x) (*(const volatile typeof(x) *)&(x))
+#define WRITE_ONCE(x, v) (*(volatile typeof(x) *)&(x) = (v))
+
+static __always_inline struct rdr_slot *slot_at(__u32 index)
+{
+	return bpf_map_lookup_elem(&ring, &index);
+}
+
+static __always_inline struct rdr_slot *slot_of(__u64 pos)
+{
+	return slot_at(pos & (cfg_slots - 1));
+}
+
+/* Whether the slot was marked within the timeout: else its packet is not ours. */
+static __always_inline bool slot_alive(const struct rdr_slot *s, __u64 now)
+{
+	return s->pos && now - s->t0_ns < cfg_timeout_ns;
+}
+
+/* Whether the slots that `s` speaks for may be taken; *span is their number. */
+static __always_inline bool slot_reusable(const struct rdr_slot *s, __u64 now, __u32 *span)
+{
+	__u64 age = now - s->t0_ns;
+	__u8 state = s->state;
+
+	*span = 1;
+	if (!s->pos)
+		return true;
+	if (!s->seg && s->segs > 1 && !(s->cut & RDR_CUT))
+		*span = s->segs;
+	if (age >= cfg_timeout_ns)
+		return true;
+	if (!(state & RDR_ST_DONE))
+		return false;
+	return age >= (state & RDR_ST_HELD ? cfg_loss_hold_ns : cfg_min_age_ns);
+}
+
+/* The next block of the ring for this CPU. */
+static __always_inline bool take_block(struct rdr_alloc *a)
+{
+	struct rdr_control *ctl;
+	struct rdr_cursor *cur;
+	__u32 zero = 0;
+	__u64 pos;
+
+	cur = bpf_map_lookup_elem(&cursor, &zero);
+	ctl = bpf_map_lookup_elem(&control, &zero);
+	if (!cur || !ctl)
+		return false;
+	/* A reader takes every position below the cursor for settled unless it lies in
+	 * some CPU's [next, end). So within the lock, and in this order: end before
+	 * next, both before the cursor. */
+	bpf_spin_lock(&cur->lock);
+	pos = cur->next;
+	cur->next = pos + cfg_block;
+	WRITE_ONCE(a->end, pos + cfg_block);
+	barrier();
+	WRITE_ONCE(a->next, pos);
+	barrier();
+	WRITE_ONCE(ctl->cursor, pos + cfg_block);
+	bpf_spin_unlock(&cur->lock);
+	a->free_until = pos;
+	return true;
+}
+
+/* Says of the slot at pos that it is free. */
+GLOBAL int release_slot(__u64 pos)
+{
+	struct rdr_slot *s = slot_of(pos);
+
+	if (s)
+		s->state |= RDR_ST_DONE;
+	return 0;
+}
+
+/*
+ * The rest of a block is given up. Slots in it that are known to be free may be
+ * members of an old train whose head is already overwritten; alone they would
+ * look in flight, so say that they are not.
+ */
+GLOBAL int release_slots(__u64 pos, __u64 end)
+{
+	for (__u32 i = 0; i < RDR_MAX_SEGS && pos + i < end; i++)
+		release_slot(pos + i);
+	return 0;
+}
+
+/* The slots that the one at pos speaks for: their number, | SLOT_BUSY if they may
+ * not be taken. */
+#define SLOT_BUSY 0x10000
+GLOBAL __u32 look_at_slot(__u64 pos, __u64 now)
+{
+	struct rdr_slot *s = slot_of(pos);
+	__u32 span;
+
+	if (!s)
+		return SLOT_BUSY | 1;
+	return slot_reusable(s, now, &span) ? span : span | SLOT_BUSY;
+}
+
+/*
+ * Takes n neighbouring slots of this CPU's block and returns the position of the
+ * first, 0 if there are none. Looks train by train, as they were laid down, steps
+ * over at most MAX_SKIP packets in flight and does not leave the block: the next
+ * packet goes on from there. Bottom halves are off, so the block is ours.
+ */
+GLOBAL __u64 take_slots(__u32 n, __u64 now)
+{
+	struct rdr_alloc *a;
+	__u32 zero = 0;
+
+	a = bpf_map_lookup_elem(&alloc, &zero);
+	if (!a)
+		return 0;
+	if (a->next + n > a->end) {
+		release_slots(a->next, a->free_until < a->end ? a->free_until : a->end);
+		if (!take_block(a))
+			return 0;
+	}
+	for (__u32 i = 0; i < RDR_MAX_SEGS + MAX_SKIP; i++) {
+		__u64 pos = a->next, seen = a->free_until;
+		__u32 span;
+
+		if (pos + n > a->end || i >= n + MAX_SKIP)
+			break;
+		if (seen < pos)
+			seen = pos;
+		if (seen >= pos + n)
+			return pos; /* `next` moves once it is written: settle_slots() */
+		span = look_at_slot(seen, now);
+		if (span & SLOT_BUSY) {
+			span &= ~SLOT_BUSY;
+			WRITE_ONCE(a->next, seen + span);
+			count(RDR_C_SLOTS_SKIPPED, seen + span - pos);
+		}
+		a->free_until = seen + span;
+	}
+	return 0;
+}
+
+/* Tells readers that everything below pos in this CPU's block is written. */
+static __always_inline void settle_slots(__u64 pos)
+{
+	struct rdr_alloc *a;
+	__u32 zero = 0;
+
+	a = bpf_map_lookup_elem(&alloc, &zero);
+	if (a)
+		WRITE_ONCE(a->next, pos);
+}
+
+static __always_inline __u64 *slot_cell(struct rdr_slot *s, __u32 k)
+{
+	__u32 off = offsetof(struct rdr_slot, ev0) + 8 * k;
+
+	/* The second line's record fields lie between cells 2 and 3. */
+	if (k > 2)
+		off += offsetof(struct rdr_slot, ev1) - sizeof(__u64) * 3 -
+		       offsetof(struct rdr_slot, ev0);
+	return (void *)s + off;
+}
+
+static __always_inline __u64 make_cell(const struct rdr_slot *s, __u32 kind, __u32 flags,
+				       __u32 port, __u64 now)
+{
+	return (__u64)kind << RDR_EV_KIND_SHIFT | (__u64)flags << RDR_EV_FLAGS_SHIFT |
+	       (__u64)(port & 0xffff) << RDR_EV_PORT_SHIFT |
+	       ((now - s->t0_ns) & RDR_EV_TIME_MASK);
+}
+
+/* Appends one event; the cell stands before nev says so. */
+static __always_inline void add_event(struct rdr_slot *s, __u32 kind, __u32 flags, __u32 port,
+				      __u64 now)
+{
+	__u32 k = s->nev;
+
+	if (k >= cfg_cells) {
+		s->state |= RDR_ST_FULL;
+		count(RDR_C_EVENT_FULL, 1);
+		return;
+	}
+	*slot_cell(s, k) = make_cell(s, kind, flags, port, now);
+	barrier();
+	WRITE_ONCE(s->nev, k + 1);
+}
+
+/* Appends an event with two data cells. */
+static __always_inline void add_event_data(struct rdr_slot *s, __u32 kind, __u32 flags,
+					   __u32 port, __u64 now, __u64 data1, __u64 data2)
+{
+	__u32 k = s->nev;
+
+	if (k + 2 >= cfg_cells) {
+		s->state |= RDR_ST_FULL;
+		count(RDR_C_EVENT_FULL, 1);
+		return;
+	}
+	*slot_cell(s, k) = make_cell(s, kind, flags, port, now);
+	*slot_cell(s, k + 1) = data1;
+	*slot_cell(s, k + 2) = data2;
+	barrier();
+	WRITE_ONCE(s->nev, k + 3);
+}
+
+/* Appends an event that says where the packet is, and what that makes of it. */
+static __always_inline void add_sighting(struct rdr_slot *s, __u32 kind, __u32 flags, __u32 port,
+					 __u64 now)
+{
+	__u8 state = s->state;
+
+	if (state & RDR_ST_LOST)
+		count(RDR_C_LOSS_WITHDRAWN, 1);
+	state &= ~(RDR_ST_DONE | RDR_ST_LOST | RDR_ST_HELD);
+	if (kind == RDR_EV_DELIVER || kind == RDR_EV_LEFT)
+		state |= RDR_ST_DONE;
+	s->state = state;
+	add_event(s, kind, flags, port, now);
+}
+
+#endif

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The source: decides whether a packet is measured, and fills its backpack. */
+#ifndef RADAR_SOURCE_H
+#define RADAR_SOURCE_H
+
+#include "find.h"
+
+static __always_inline __u32 flow_hash(const struct packet *p)
+{
+	return p->saddr * 0x9e3779b1 ^ p->daddr * 0x85ebca6b ^
+	       (p->sport | (__u32)p->dport << 16) * 0xc2b2ae35;
+}
+
+/* Why a packet that met a source is not measured; RDR_C_MARKED if it may be. */
+static __always_inline enum rdr_counter refuse(struct __sk_buff *skb, const struct packet *p,
+					       __u64 now)
+{
+	struct rdr_control *ctl;
+	__u32 zero = 0;
+
+	/* 224.0.0.0/3: multicast, reserved, limited broadcast. A frame for everybody
+	 * is copied by bridges; trees of hops are not followed yet. */
+	if ((p->daddr & bpf_htonl(0xe0000000)) == bpf_htonl(0xe0000000) ||
+	    skb->pkt_type == 1 /* PACKET_BROADCAST */ || skb->pkt_type == 2 /* PACKET_MULTICAST */)
+		return RDR_C_NM_MULTICAST;
+	if (p->n > cfg_max_segs)
+		return RDR_C_NM_SEGS;
+	ctl = bpf_map_lookup_elem(&control, &zero);
+	if (!ctl || now >= READ_ONCE(ctl->lease_ns))
+		return RDR_C_NM_LEASE;
+	return RDR_C_MARKED;
+}
+
+/* First line of the slot of segment k; the head is written already. l4 is the offset
+ * of the L4 header. */
+GLOBAL int fill_member(struct __sk_buff *skb, __u64 head, __u32 k, __u32 l4)
+{
+	struct rdr_slot *h = slot_of(head), *s = slot_of(head + k);
+	__u32 hdr, len, off;
+	__be32 w[2] = {};
+
+	if (!h || !s)
+		return 0;
+	off = k * h->gso_size;
+	hdr = h->len - h->gso_size;
+	len = k == h->segs - 1 ? h->train_len - h->segs * hdr - off : h->gso_size;
+	WRITE_ONCE(s->pos, 0);
+	barrier();
+	s->t0_ns = h->t0_ns;
+	s->nev = 0;
+	s->state = 0;
+	s->proto = h->proto;
+	s->cut = 0;
+	if (h->proto == IPPROTO_TCP) {
+		s->tag = h->tag + off;
+		s->tag2 = h->tag2;
+	} else {
+		/* Each datagram of a UDP train has a payload of its own. */
+		if (len >= 8)
+			bpf_skb_load_bytes(skb, l4 + UDP_HDR + off, w, 8);
+		s->tag = w[0];
+		s->tag2 = w[1];
+	}
+	s->seg = k;
+	s->segs = h->segs;
+	s->len = hdr + len;
+	s->flow_hash = h->flow_hash;
+	barrier();
+	WRITE_ONCE(s->pos, head + k);
+	return 0;
+}
+
+GLOBAL int fill_members(struct __sk_buff *skb, __u64 head, __u32 n, __u32 l4)
+{
+	for (__u32 k = 1; k < RDR_MAX_SEGS && k < n; k++)
+		fill_member(skb, head, k, l4);
+	return 0;
+}
+
+/* The head's slot, with its first event in cell 0. */
+static __always_inline void fill_head(struct rdr_slot *s, const struct packet *p, __u64 pos,
+				      __u64 now, __u32 kind, __u32 port)
+{
+	__u32 hdr = p->l4 - p->l3 + p->l4_hdr;
+
+	WRITE_ONCE(s->pos, 0);
+	barrier();
+	s->t0_ns = now;
+	s->nev = 1;
+	s->state = kind == RDR_EV_DELIVER || kind == RDR_EV_LEFT ? RDR_ST_DONE : 0;
+	s->proto = p->proto;
+	s->cut = 0;
+	s->tag = p->tag;
+	s->tag2 = p->tag2;
+	set_slot_bits(s, p->bits);
+	s->seg = 0;
+	s->segs = p->n;
+	s->len = p->n > 1 ? hdr + p->gso_size : p->len;
+	s->flow_hash = flow_hash(p);
+	s->ev0[0] = make_cell(s, kind, RDR_EVF_FIRST | RDR_EVF_SOURCE, port, now);
+	s->saddr = p->saddr;
+	s->daddr = p->daddr;
+	s->sport = p->sport;
+	s->dport = p->dport;
+	s->first_id = p->bits.id;
+	s->first_ttl = p->bits.ttl;
+	s->first_tos = p->bits.tos;
+	s->train_len = p->len + (p->n - 1) * hdr;
+	s->frag_off = bpf_htons(p->frag);
+	s->icmp_type = p->icmp_type;
+	s->icmp_code = p->icmp_code;
+	s->gso_size = p->n > 1 ? p->gso_size : 0;
+	s->flags = (p->frag & IP_OFFSET ? RDR_SF_FRAGMENT : 0) | (p->vlan ? RDR_SF_VLAN : 0);
+	barrier();
+	WRITE_ONCE(s->pos, pos);
+}
+
+/*
+ * Gives the packet a backpack with its first event. by_key: it leaves here and its
+ * bits must stay, so its key must be free. Returns false if it is not measured, and
+ * has counted why.
+ */
+static __always_inline bool source(struct __sk_buff *skb, const struct packet *p, __u64 now,
+				   __u32 kind, __u32 port, bool by_key, struct found *f)
+{
+	enum rdr_counter why = refuse(skb, p, now);
+	struct rdr_slot *s;
+	__u64 pos;
+	int err;
+
+	count(RDR_C_SEEN, p->n);
+	if (why != RDR_C_MARKED)
+		goto refused;
+	why = RDR_C_NM_NO_SLOT;
+	pos = take_slots(p->n, now);
+	if (!pos)
+		goto refused;
+	s = slot_of(pos);
+	if (!s)
+		goto refused;
+	fill_head(s, p, pos, now, kind, port);
+	if (p->n > 1)
+		fill_members(skb, pos, p->n, p->l4);
+	if (by_key) {
+		s->key_saddr = p->saddr;
+		s->key_daddr = p->daddr;
+		err = keep_keys(s, p, now);
+		if (err) {
+			/* Readers take a position whose slot says 0 for unused. */
+			WRITE_ONCE(s->pos, 0);
+			settle_slots(pos + p->n);
+			why = err == PUT_FULL ? RDR_C_NM_KEYS_FULL : RDR_C_NM_KEY_IN_FLIGHT;
+			goto refused;
+		}
+	}
+	settle_slots(pos + p->n);
+	count(RDR_C_MARKED, p->n);
+	f->slot = s;
+	f->index = pos & (cfg_slots - 1);
+	f->by_bits = 0;
+	f->by_key = 0;
+	f->fixed_id = 0;
+	return true;
+refused:
+	count(why, p->n);
+	return false;
+}
+
+#endif

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Losses: every kfree_skb of a packet that has a backpack is written into it, with
+ * the function that freed it and the reason. A drop is provisional: a later
+ * sighting withdraws it (the packet was a copy), a second drop adds nothing.
+ */
+#include "radar/base.h"
+#include "radar/config.h"
+#include "radar/maps.h"
+#include "radar/kernel.h"
+#include "radar/find.h"
+
+/* Functions whose drops are no losses: packet taps, ping sockets. */
+static __always_inline bool ignored(__u64 location)
+{
+#pragma unroll
+	for (int i = 0; i < RDR_MAX_IGNORE; i++)
+		if (location >= cfg_ignore[i].from && location < cfg_ignore[i].to)
+			return true;
+	return false;
+}
+
+/* Reads what parse() reads in TC, from the linear part of the skb. */
+static __always_inline bool read_packet(struct sk_buff *skb, struct packet *p)
+{
+	unsigned char *ip_at = skb->head + skb->network_header;
+	__u32 linear = skb->tail - skb->network_header, hdr, have;
+	struct skb_shared_info *shared;
+	struct iphdr ip;
+	__be32 w[8] = {};
+
+	if (skb->protocol != bpf_htons(ETH_P_IP) || skb->tail < skb->network_header ||
+	    linear < sizeof(ip) || bpf_probe_read_kernel(&ip, sizeof(ip), ip_at))
+		return false;
+	hdr = ip.ihl * 4;
+	if (ip.version != 4 || hdr < sizeof(ip) || linear < hdr)
+		return false;
+	shared = (void *)(skb->head + skb->end);
+	p->gso_size = BPF_CORE_READ(shared, gso_size);
+	p->len = bpf_ntohs(ip.tot_len);
+	if (!p->len && p->gso_size)
+		p->len = skb->len;
+	if (p->len < hdr)
+		return false;
+	p->l3 = 0;
+	p->l4 = hdr;
+	p->saddr = ip.saddr;
+	p->daddr = ip.daddr;
+	p->bits.id = ip.id;
+	p->bits.ttl = ip.ttl;
+	p->bits.tos = ip.tos;
+	p->frag = bpf_ntohs(ip.frag_off);
+	p->proto = ip.protocol;
+	have = p->len - hdr;
+	if (have > linear - hdr)
+		have = linear - hdr;
+	/* The same steps as in parse_l4(): equal bytes, equal tag. */
+	have = have >= 32 ? 32 : have >= 20 ? 20 : have >= 16 ? 16 : have >= 8 ? 8 : 0;
+	if (have && bpf_probe_read_kernel(w, sizeof(w), ip_at + (hdr & 0x3c)))
+		return false;
+	make_tag(p, w, have);
+	p->n = 1;
+	if (p->gso_size) {
+		__u32 hdrs = hdr + (p->proto == IPPROTO_TCP ? (w[3] & 0xf0) >> 2 : UDP_HDR);
+
+		p->n = BPF_CORE_READ(shared, gso_segs);
+		if (!p->n)
+			p->n = p->len > hdrs ? (p->len - hdrs + p->gso_size - 1) / p->gso_size : 1;
+	}
+	return true;
+}
+
+/* First 8 bytes of the name of the device's root qdisc, and its port. */
+static __always_inline __u64 read_device(struct sk_buff *skb, __u32 *port)
+{
+	struct net_device *dev = skb->dev;
+	struct rdr_dev key = {};
+	__u64 name = 0;
+	__u32 *found;
+
+	*port = RDR_NO_PORT;
+	/* In socket queues the field holds something else; the reads then fail or
+	 * find no such device. */
+	if (!dev)
+		return 0;
+	key.netns_inum = BPF_CORE_READ(dev, nd_net.net, ns.inum);
+	key.ifindex = BPF_CORE_READ(dev, ifindex);
+	found = bpf_map_lookup_elem(&devs, &key);
+	if (!found)
+		return 0;
+	*port = *found;
+	bpf_probe_read_kernel(&name, sizeof(name), BPF_CORE_READ(dev, qdisc, ops, id));
+	return name;
+}
+
+/* Writes the loss into one slot; skbs are counted by RDR_EVF_FIRST. */
+GLOBAL __u32 lose_one(__u32 index, __u32 k_n, __u64 packed, __u64 where, __u64 qdisc)
+{
+	__u32 k = k_n & 0xffff, n = k_n >> 16, span = 1;
+	__u32 port = packed & 0xffff, flags = k ? 0 : RDR_EVF_FIRST;
+	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
+	struct rdr_slot *h;
+	__u8 state;
+
+	if (!s)
+		return n;
+	if (s->seg || (s->cut & RDR_CUT) || s->segs > n - k) {
+		h = head_of(s);
+		if (h && h->segs > 1)
+			cut_train(h);
+		flags |= RDR_EVF_PART;
+	} else if (s->segs) {
+		span = s->segs;
+	}
+	state = s->state;
+	if (state & RDR_ST_LOST)
+		return span;
+	if ((state & RDR_ST_DONE) && !(state & RDR_ST_LOCAL_DROP)) {
+		/* Delivered, or left: what frees it now is the destination's doing. */
+		s->state = state | RDR_ST_LOCAL_DROP;
+		count(RDR_C_LOCAL_DROP, span);
+	} else if (state & RDR_ST_DONE) {
+		return span;
+	} else {
+		s->state = state | RDR_ST_DONE | RDR_ST_LOST | (packed >> 16 & RDR_ST_HELD);
+		count(RDR_C_LOSS_EVENT, span);
+	}
+	add_event_data(s, RDR_EV_LOSS, flags, port, bpf_ktime_get_ns(), where, qdisc);
+	return span;
+}
+
+GLOBAL int lose_run(__u32 index, __u32 n, __u64 packed, __u64 where, __u64 qdisc)
+{
+	__u32 k = 0;
+
+	for (__u32 i = 0; i < RDR_MAX_SEGS && k < n; i++)
+		k += lose_one(index + k, k | n << 16, packed, where, qdisc);
+	return 0;
+}
+
+SEC("tp_btf/kfree_skb")
+int radar_kfree_skb(__u64 *ctx)
+{
+	struct sk_buff *skb = (void *)ctx[0];
+	__u64 location = ctx[1], now, where, qdisc;
+	struct packet p = {};
+	struct found f = {};
+	__u32 port, mark, reason = 0;
+	bool in_node = false;
+
+	if (!read_packet(skb, &p))
+		return 0;
+	now = bpf_ktime_get_ns();
+	mark = skb->mark;
+	if (mark & cfg_mark_mask)
+		in_node = find_by_mark(mark, &p, now, &f);
+	if (!in_node && !find_on_wire(&p, now, &f))
+		return 0;
+	if (ignored(location)) {
+		count(RDR_C_LOSS_IGNORED, p.n);
+		return 0;
+	}
+	if (cfg_has_reason)
+		reason = ctx[2];
+	qdisc = read_device(skb, &port);
+	where = (__u64)reason << 48 | (location & 0xffffffffffffULL);
+	lose_run(f.index, p.n, port | (in_node ? RDR_ST_HELD << 16 : 0), where, qdisc);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
