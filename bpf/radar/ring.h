@@ -23,16 +23,22 @@ static __always_inline struct rdr_slot *slot_of(__u64 pos)
 	return slot_at(pos & (cfg_slots - 1));
 }
 
+/* Age of a slot. Signed: another CPU may have read the clock a little later. */
+static __always_inline __s64 slot_age(const struct rdr_slot *s, __u64 now)
+{
+	return now - s->t0_ns;
+}
+
 /* Whether the slot was marked within the timeout: else its packet is not ours. */
 static __always_inline bool slot_alive(const struct rdr_slot *s, __u64 now)
 {
-	return s->pos && now - s->t0_ns < cfg_timeout_ns;
+	return s->pos && slot_age(s, now) < (__s64)cfg_timeout_ns;
 }
 
 /* Whether the slots that `s` speaks for may be taken; *span is their number. */
 static __always_inline bool slot_reusable(const struct rdr_slot *s, __u64 now, __u32 *span)
 {
-	__u64 age = now - s->t0_ns;
+	__s64 age = slot_age(s, now);
 	__u8 state = s->state;
 
 	*span = 1;
@@ -40,11 +46,11 @@ static __always_inline bool slot_reusable(const struct rdr_slot *s, __u64 now, _
 		return true;
 	if (!s->seg && s->segs > 1 && !(s->cut & RDR_CUT))
 		*span = s->segs;
-	if (age >= cfg_timeout_ns)
+	if (age >= (__s64)cfg_timeout_ns)
 		return true;
 	if (!(state & RDR_ST_DONE))
 		return false;
-	return age >= (state & RDR_ST_HELD ? cfg_loss_hold_ns : cfg_min_age_ns);
+	return age >= (__s64)(state & RDR_ST_HELD ? cfg_loss_hold_ns : cfg_min_age_ns);
 }
 
 /* The next block of the ring for this CPU. */
@@ -175,9 +181,13 @@ static __always_inline __u64 *slot_cell(struct rdr_slot *s, __u32 k)
 static __always_inline __u64 make_cell(const struct rdr_slot *s, __u32 kind, __u32 flags,
 				       __u32 port, __u64 now)
 {
+	__s64 age = slot_age(s, now);
+
+	if (age < 0)
+		age = 0;
 	return (__u64)kind << RDR_EV_KIND_SHIFT | (__u64)flags << RDR_EV_FLAGS_SHIFT |
 	       (__u64)(port & 0xffff) << RDR_EV_PORT_SHIFT |
-	       ((now - s->t0_ns) & RDR_EV_TIME_MASK);
+	       (age & RDR_EV_TIME_MASK);
 }
 
 /* Appends one event; the cell stands before nev says so. */

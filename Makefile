@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+# Everything that a fresh Debian 12 machine with root and Go needs: make demo, make test.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+VERSION ?= $(shell git describe --always --dirty 2>/dev/null || echo unknown)
+GOFLAGS_BUILD := -trimpath -ldflags "-X main.version=$(VERSION)"
+export CGO_ENABLED := 0
+
+# What the main job needs, what building the BPF objects needs, what the tests need.
+PKGS_RUN   := iproute2 iputils-ping iperf3 nftables tcpdump procps jq
+PKGS_BPF   := clang-19 llvm-19 libbpf-dev linux-libc-dev
+PKGS_TEST  := bpftool ethtool iptables shellcheck python3 python3-venv
+PKGS_KERNEL := qemu-system-x86 busybox-static kmod cpio xz-utils
+
+.PHONY: help
+help: ## this list
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## bin/radar
+	go build $(GOFLAGS_BUILD) -o bin/radar ./cmd/radar
+
+.PHONY: install
+install: build ## into PREFIX/bin (default /usr/local)
+	install -D -m 0755 bin/radar $(DESTDIR)$(or $(PREFIX),/usr/local)/bin/radar
+	install -d $(DESTDIR)$(or $(PREFIX),/usr/local)/share/man/man1
+	install -m 0644 docs/man/*.1 $(DESTDIR)$(or $(PREFIX),/usr/local)/share/man/man1/
+
+# $(call need,PACKAGES): installs those that are missing.
+define need
+@missing=(); for p in $(1); do dpkg-query -W -f '$${db:Status-Status}' $$p 2>/dev/null | grep -qx installed || missing+=($$p); done; \
+if [ $${#missing[@]} -gt 0 ]; then echo "installing: $${missing[*]}"; \
+apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$${missing[@]}" >/dev/null; fi
+endef
+
+.PHONY: deps-run deps-bpf deps-test deps-kernel
+deps-run:
+	$(call need,$(PKGS_RUN))
+deps-bpf:
+	$(call need,$(PKGS_BPF))
+deps-test: deps-run deps-bpf
+	$(call need,$(PKGS_TEST))
+deps-kernel:
+	$(call need,$(PKGS_KERNEL))
+
+.PHONY: demo
+demo: deps-run build ## a virtual network, measured: paths, latency, losses (needs root)
+	lab/demo.sh bin/radar
+
+.PHONY: generate
+generate: deps-bpf ## BPF objects, man pages, docs/cli
+	go generate ./...
+	go run ./cmd/radar docs --man docs/man --markdown docs/cli
+
+.PHONY: check-generated
+check-generated: generate ## fails if a generated file is not what is committed
+	@changed=$$(git status --porcelain -- pkg/bpfobj pkg/bench docs/man docs/cli); \
+	if [ -n "$$changed" ]; then echo "generated files differ from what is committed; run: make generate"; echo "$$changed"; git diff --stat; exit 1; fi
+
+.PHONY: lint
+lint: deps-test check-generated ## gofmt, vet, staticcheck, shellcheck, licences, generated files
+	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "gofmt: $$out"; exit 1; fi
+	go vet ./...
+	go tool staticcheck ./...
+	shellcheck $$(git ls-files '*.sh' .ci/run)
+	@missing=$$(git ls-files '*.go' '*.c' '*.h' '*.sh' '*.py' | grep -v '_bpfel\.go$$' | xargs grep -L SPDX-License-Identifier || true); \
+	if [ -n "$$missing" ]; then echo "no SPDX line: $$missing"; exit 1; fi
+	@if git grep -nE 'SPDX-License-Identifier: Apache' -- bpf/ ':!*.go' ':!*.py'; then echo "bpf/ is GPL-2.0-only OR BSD-2-Clause"; exit 1; fi
+
+.PHONY: test
+test: deps-test build ## every test, those that need root as root
+	@[ "$$(id -u)" -eq 0 ] || { echo "make test: needs root: the tests attach programs in network namespaces"; exit 1; }
+	go test -count=1 $$(go list ./... | grep -v /lab/e2e)
+	RADAR_BIN=$(CURDIR)/bin/radar go test -count=1 -v -timeout 15m ./lab/e2e/...
+
+.PHONY: race
+race: ## the tests of pure Go packages under the race detector (needs gcc)
+	CGO_ENABLED=1 go test -race -count=1 ./pkg/backpack/... ./pkg/aggregate/... ./pkg/agent/... ./pkg/query/... ./pkg/record/... ./pkg/domain/...

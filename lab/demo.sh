@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The main job, on real traffic: a virtual network with a bottleneck and a firewall,
+# radar attached to every node, ping, iperf3 TCP and UDP, and what became of each packet.
+#
+# usage: lab/demo.sh path/to/radar
+set -euo pipefail
+
+radar=${1:?usage: demo.sh path/to/radar}
+lab=radar-demo-$$
+domain=demo-$$
+
+[ "$(id -u)" -eq 0 ] || { echo "demo: needs root (network namespaces, BPF)" >&2; exit 1; }
+
+cleanup() {
+	status=$?
+	"$radar" detach --domain "$domain" --no-drain >/dev/null 2>&1 || true
+	"$radar" lab down "$lab" >/dev/null 2>&1 || true
+	exit "$status"
+}
+trap cleanup EXIT
+trap 'exit 130' INT TERM
+
+bold='' plain=''
+if [ -t 1 ] && [ -z "${NO_COLOR:-}" ]; then bold=$'\033[1m' plain=$'\033[0m'; fi
+say() { printf '\n%s# %s%s\n' "$bold" "$*" "$plain"; }
+run() {
+	printf '$ %s\n' "$*" | sed "s|$radar|radar|; s| --domain $domain||"
+	"$@"
+}
+in_node() { # in_node NODE CMD...: quietly, in a node of the lab
+	"$radar" lab exec "$lab" "$1" -- "${@:2}" >/dev/null
+}
+
+say "A virtual network: h1, h3 - r1 - r2 - r3 - h2; a 20 Mbit/s bottleneck at r2, a firewall at r1"
+run "$radar" lab up bottleneck --name "$lab"
+
+say "Attach radar to every node"
+nodes=()
+for n in h1 h2 h3 r1 r2 r3; do nodes+=("$n=netns:$lab-$n"); done
+run "$radar" attach -d --domain "$domain" "${nodes[@]}"
+
+say "Traffic: ping, TCP with offloads, UDP above the bottleneck's rate, UDP that the firewall drops"
+in_node h1 ping -q -c 20 -i 0.02 10.0.4.2
+"$radar" lab exec "$lab" h2 -- iperf3 -s -D -I "/run/$lab-iperf3.pid"
+for _ in $(seq 50); do in_node h2 sh -c 'ss -ltn | grep -q :5201' && break; sleep 0.1; done
+in_node h1 iperf3 -c 10.0.4.2 -t 3
+in_node h1 iperf3 -c 10.0.4.2 -u -b 30M -l 1000 -t 3
+# shellcheck disable=SC2016 # expands in the node
+in_node h3 sh -c 'i=0; while [ $i -lt 50 ]; do echo blocked | timeout 1 bash -c "cat >/dev/udp/10.0.4.2/9999"; i=$((i+1)); done'
+rm -f "/run/$lab-iperf3.pid"
+sleep 0.3
+
+say "Each packet's way (three packets of each kind; -o wide shows every hop, -o json everything)"
+for proto in icmp tcp udp; do run "$radar" packets --domain "$domain" --proto "$proto" --last 3; done
+say "One packet that was lost, with everything known about it"
+run "$radar" packets --domain "$domain" --state lost --proto udp --last 1 -o json
+
+say "Paths"
+run "$radar" paths --domain "$domain"
+say "Where packets waited: inside nodes, and on links with the queue before them"
+run "$radar" latency --domain "$domain" --by node
+run "$radar" latency --domain "$domain" --by link
+say "Where packets were lost, and why"
+run "$radar" loss --domain "$domain"
+say "The same losses, counted by the kernel's own queue and firewall"
+"$radar" lab exec "$lab" r2 -- tc -s qdisc show dev eth1 | grep -E 'qdisc|dropped'
+"$radar" lab exec "$lab" r1 -- nft list table ip lab | grep counter
+
+say "Everything that radar saw, and what it did not measure"
+run "$radar" status --domain "$domain"
+run "$radar" detach --domain "$domain"
