@@ -88,6 +88,8 @@ int radar_egress(struct __sk_buff *skb)
 		else
 			count(RDR_C_FOREIGN_MARK, p.n);
 	}
+	if (!known && skb->ingress_ifindex)
+		known = find_lowered(&p, now, &f);
 	if (!known)
 		known = find_on_wire(&p, now, &f);
 	if (is_icmp_error(&p))

@@ -27,12 +27,13 @@ static __always_inline __u32 fixed_id_segment(const struct rdr_slot *s, const st
 	return off < s->segs ? off : 0;
 }
 
-static __always_inline bool find_by_bits(const struct packet *p, __u64 now, struct found *f)
+static __always_inline bool find_by_bits(const struct packet *p, union rdr_bits bits, __u64 now,
+					 struct found *f)
 {
 	struct rdr_slot *s;
 	__u32 off;
 
-	f->index = guid_decode(p->bits, &f->decrements);
+	f->index = guid_decode(bits, &f->decrements);
 	if (f->index == NO_INDEX)
 		return false;
 	s = slot_at(f->index);
@@ -89,9 +90,26 @@ static __always_inline bool find_on_wire(const struct packet *p, __u64 now, stru
 	f->by_bits = 0;
 	f->fixed_id = 0;
 	f->decrements = 0;
-	if (is_atomic(p) && find_by_bits(p, now, f))
+	if (is_atomic(p) && find_by_bits(p, p->bits, now, f))
 		return true;
 	return wants_key(p, p->bits.ttl) && find_by_key(p, now, f);
+}
+
+/*
+ * The paper's layout under --carry header: bands of one TTL cannot show that this
+ * node has lowered it, so undo that first (the paper's transit adds 1).
+ */
+static __always_inline bool find_lowered(const struct packet *p, __u64 now, struct found *f)
+{
+	union rdr_bits bits = p->bits;
+
+	if (cfg_ttl_width != 1 || cfg_mark_mask || !is_atomic(p))
+		return false;
+	bits.ttl++;
+	if (!find_by_bits(p, bits, now, f))
+		return false;
+	f->decrements = 1;
+	return true;
 }
 
 /* Finds a packet inside a node by skb->mark. A mark that is not ours (a socket's,
