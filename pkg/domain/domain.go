@@ -77,7 +77,9 @@ type Port struct {
 	Forced  bool   `json:"forced,omitempty"` // role given by --role
 	Peer    int    `json:"peer"`             // port at the other end, -1 if none is known
 	L3      bool   `json:"l3,omitempty"`     // no Ethernet header
-	Removed bool   `json:"removed,omitempty"`
+	// OwnQdisc: radar created the clsact qdisc, and removes it if it is empty.
+	OwnQdisc bool `json:"own_qdisc,omitempty"`
+	Removed  bool `json:"removed,omitempty"`
 }
 
 // Role of a port: whether what leaves there stays inside the domain.
@@ -109,12 +111,13 @@ func (d *Domain) PortByID(id uint16) *Port {
 	return nil
 }
 
-var nameRE = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,31}$`)
+// No dots: the BPF file system refuses them in names.
+var nameRE = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$`)
 
-// CheckName refuses names that cannot be a file name.
+// CheckName refuses names that cannot be a file name, or a pin's.
 func CheckName(name string) error {
 	if !nameRE.MatchString(name) {
-		return fmt.Errorf("domain name %q: use 1 to 32 letters, digits, '_', '.' or '-', the first a letter or digit", name)
+		return fmt.Errorf("domain name %q: use 1 to 32 letters, digits, '_' or '-', the first a letter or digit", name)
 	}
 	return nil
 }
@@ -197,12 +200,29 @@ func Lock(name string) (unlock func(), err error) {
 	if err := CheckName(name); err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(Dir(name), 0o700); err != nil {
-		return nil, fmt.Errorf("create state directory: %w", err)
+	for {
+		fd, err := lockOnce(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // the directory was removed in between
+		}
+		if err != nil {
+			return nil, err
+		}
+		// Detaching removes the directory, and the lock that was waited for with it.
+		if isFile(fd, File(name, "lock")) {
+			return func() { unix.Close(fd) }, nil
+		}
+		unix.Close(fd)
 	}
-	fd, err := unix.Open(File(name, "lock"), unix.O_RDWR|unix.O_CREAT|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
+}
+
+func lockOnce(name string) (fd int, err error) {
+	if err := os.MkdirAll(Dir(name), 0o700); err != nil {
+		return -1, fmt.Errorf("create state directory: %w", err)
+	}
+	fd, err = unix.Open(File(name, "lock"), unix.O_RDWR|unix.O_CREAT|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("open lock %s: %w", File(name, "lock"), err)
+		return -1, fmt.Errorf("open lock %s: %w", File(name, "lock"), err)
 	}
 	for {
 		err = unix.Flock(fd, unix.LOCK_EX)
@@ -212,7 +232,14 @@ func Lock(name string) (unlock func(), err error) {
 	}
 	if err != nil {
 		unix.Close(fd)
-		return nil, fmt.Errorf("lock domain: %w", err)
+		return -1, fmt.Errorf("lock domain: %w", err)
 	}
-	return func() { unix.Close(fd) }, nil
+	return fd, nil
+}
+
+// isFile says whether the open file is the one at path.
+func isFile(fd int, path string) bool {
+	var open, there unix.Stat_t
+	return unix.Fstat(fd, &open) == nil && unix.Stat(path, &there) == nil &&
+		open.Dev == there.Dev && open.Ino == there.Ino
 }

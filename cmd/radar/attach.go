@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/vnetradar/radar/pkg/agent"
+	"github.com/vnetradar/radar/pkg/datapath"
+	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/topo"
+)
+
+const attachLong = `Attach to network namespaces and measure every packet that passes between them.
+
+NODE is netns:NAME (as "ip netns" knows it), netns:/path, or pid:N (a process or
+a container's first process). "name=" in front gives the node another name:
+web=pid:4711.
+
+Without -d radar stays in the foreground; Ctrl-C stops marking, waits for the
+packets under way, detaches and prints a summary. A second Ctrl-C does not wait.
+With -d it returns when everything is attached and an agent runs in the
+background; "radar detach" ends it.
+
+If the domain is attached already, more nodes join it. If its agent was killed,
+attach (with or without nodes) takes over: traffic was not harmed, and what the
+ring still holds is not lost.`
+
+const attachExample = `  radar attach netns:h1 netns:r1 netns:h2       # until Ctrl-C
+  radar attach -d netns:h1 netns:r1             # in the background
+  radar attach netns:h2                         # one more node
+  radar attach --dry-run web=pid:4711 netns:r1  # topology, roles and memory only
+  radar attach --role r1/eth2=edge netns:r1 netns:r2`
+
+// attachFlags are the flags of "radar attach".
+type attachFlags struct {
+	options   datapath.Options
+	slots     count
+	keys      count
+	roles     []string
+	dryRun    bool
+	daemon    bool
+	readyFile string
+	extend    bool // the domain exists: its options hold
+}
+
+func newAttachCmd(a *app) *cobra.Command {
+	f := &attachFlags{options: datapath.DefaultOptions()}
+	cmd := &cobra.Command{
+		Use:     "attach [NODE...]",
+		Short:   "Attach to network namespaces and measure",
+		Long:    attachLong,
+		Example: attachExample,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.attach(cmd.Context(), f, args, cmd.Flags())
+		},
+	}
+	f.register(cmd.Flags())
+	return cmd
+}
+
+func (f *attachFlags) register(flags *pflag.FlagSet) {
+	o := &f.options
+	f.slots, f.keys = count(o.Slots), count(o.Keys)
+	flags.Var(&f.slots, "slots", "packets in flight or remembered, a power of two (1048576, 1M, 2^20)")
+	flags.StringVar(&o.GUIDBits, "guid-bits", o.GUIDBits, "header bits to use: auto, a number of bits, or paper (the layout of the vNetRadar paper)")
+	flags.StringVar(&o.Carry, "carry", o.Carry, "where a packet's number is kept inside a node: mark, mark=0xMASK, or header")
+	flags.DurationVar(&o.Timeout, "timeout", o.Timeout, "a packet not seen for so long has expired")
+	flags.DurationVar(&o.Lease, "lease", o.Lease, "marking stops this long after the agent's end; 0: never")
+	flags.IntVar(&o.MaxHops, "max-hops", o.MaxHops, "nodes on a path that a record has room for")
+	flags.Var(&f.keys, "keys", "packets in flight at once whose header must not change (DF clear, fragments)")
+	flags.StringVar(&o.Hook, "hook", o.Hook, "how programs are attached: auto, tcx or clsact")
+	flags.StringSliceVar(&f.roles, "role", nil, "NODE/PORT=internal or NODE/PORT=edge: role of a port, instead of the one found (repeatable)")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "show topology, roles and memory; change nothing")
+	flags.BoolVarP(&f.daemon, "daemon", "d", false, "run in the background; return when everything is attached")
+	flags.StringVar(&f.readyFile, "ready-file", "", "create this file when everything is attached")
+	_ = flags.MarkHidden("ready-file")
+}
+
+// attach is the command: plan only, or attach and then be the agent, start one,
+// or leave the work to the one that runs.
+func (a *app) attach(ctx context.Context, f *attachFlags, args []string, flags *pflag.FlagSet) error {
+	existing, err := domain.Load(a.domain)
+	if err != nil && !errors.Is(err, domain.ErrNotAttached) {
+		return err
+	}
+	if existing != nil {
+		if err := f.matchDomain(existing, flags); err != nil {
+			return err
+		}
+	}
+	req, err := f.request(a.domain, args)
+	if err != nil {
+		return err
+	}
+	if existing == nil && len(args) == 0 {
+		return usagef("no node named, and domain %q is not attached: name the nodes to attach (netns:NAME, pid:N)", a.domain)
+	}
+	if f.dryRun {
+		return a.attachPlan(ctx, req)
+	}
+	running, err := agent.Find(a.domain)
+	if err != nil {
+		return err
+	}
+	if len(args) == 0 && running.PID != 0 {
+		return fmt.Errorf("domain %q is attached and its agent (process %d) runs: name nodes to add, or detach it first with: radar detach", a.domain, running.PID)
+	}
+	return a.attachAndRun(ctx, f, req, running)
+}
+
+// request turns arguments and flags into what datapath is asked for.
+func (f *attachFlags) request(name string, args []string) (datapath.AttachRequest, error) {
+	req := datapath.AttachRequest{Domain: name, Options: &f.options}
+	f.options.Slots, f.options.Keys = uint32(f.slots), uint32(f.keys)
+	if _, err := f.options.Layout(); err != nil {
+		return req, err
+	}
+	if f.extend {
+		req.Options = nil
+	}
+	var err error
+	if req.Nodes, err = topo.ParseSpecs(args); err != nil {
+		return req, err
+	}
+	for _, arg := range f.roles {
+		role, err := topo.ParseRole(arg)
+		if err != nil {
+			return req, err
+		}
+		req.Roles = append(req.Roles, role)
+	}
+	return req, nil
+}
+
+// matchDomain takes the options that were not given from the domain that is
+// attached, and refuses those that were given and differ.
+func (f *attachFlags) matchDomain(d *domain.Domain, flags *pflag.FlagSet) error {
+	f.extend = true
+	have, o := d.Options, &f.options
+	given := flags.Changed
+	if !given("slots") {
+		f.slots = count(have.Slots)
+	}
+	if !given("guid-bits") {
+		o.GUIDBits = have.GUIDBits
+	}
+	if !given("carry") {
+		o.Carry = carryText(have.Carry, have.MarkMask)
+	}
+	if !given("timeout") {
+		o.Timeout = have.Timeout
+	}
+	if !given("keys") {
+		f.keys = count(have.Keys)
+	}
+	o.Slots, o.Keys, o.MinAge = uint32(f.slots), uint32(f.keys), have.MinAge
+	same := func(flag string, is, want any) error {
+		if !given(flag) || is == want {
+			return nil
+		}
+		return usagef("domain %q is attached with --%s %v, not %v: leave the flag out, or detach first", d.Name, flag, is, want)
+	}
+	hook := o.Hook
+	if hook == datapath.HookAuto {
+		hook = have.Hook
+	}
+	if err := cmp.Or(
+		same("slots", have.Slots, o.Slots),
+		same("guid-bits", have.GUIDBits, o.GUIDBits),
+		same("timeout", have.Timeout, o.Timeout),
+		same("lease", have.Lease, o.Lease),
+		same("keys", have.Keys, o.Keys),
+		same("hook", have.Hook, hook),
+	); err != nil {
+		return err
+	}
+	layout, err := o.Layout()
+	if err != nil {
+		return err
+	}
+	return cmp.Or(
+		same("carry", carryText(have.Carry, have.MarkMask), carryText(o.Carry, layout.MarkMask)),
+		same("max-hops", slotText(have.SlotBytes), slotText(layout.SlotBytes)),
+	)
+}
+
+// carryText is --carry with the mask written out.
+func carryText(carry string, mask uint32) string {
+	if mask == 0 {
+		return carry
+	}
+	return fmt.Sprintf("mark=0x%08x", mask)
+}
+
+// slotText says what --max-hops comes to.
+func slotText(bytes uint32) string { return fmt.Sprintf("(slots of %d bytes)", bytes) }

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/vnetradar/radar/pkg/datapath"
+	"github.com/vnetradar/radar/pkg/domain"
+)
+
+// attachView is the JSON form of what "radar attach" prints.
+type attachView struct {
+	Domain    string         `json:"domain"`
+	DryRun    bool           `json:"dry_run,omitempty"`
+	New       bool           `json:"new"` // the domain was created
+	Slots     uint32         `json:"slots,omitempty"`
+	Hook      string         `json:"hook,omitempty"`
+	Carry     string         `json:"carry,omitempty"`
+	Nodes     []nodeView     `json:"nodes,omitempty"`
+	Memory    *memoryView    `json:"memory,omitempty"`
+	Warnings  []string       `json:"warnings,omitempty"`
+	Conflicts []conflictView `json:"conflicts,omitempty"`
+	Agent     *startedAgent  `json:"agent,omitempty"`
+	ran       bool           // an agent worked
+	lease     time.Duration  // 0: never ends
+}
+
+type nodeView struct {
+	Name  string     `json:"name"`
+	ID    uint16     `json:"id"`
+	Spec  string     `json:"spec"`
+	Ports []portView `json:"ports"`
+}
+
+type portView struct {
+	Name    string      `json:"name"`
+	ID      uint16      `json:"id"`
+	Kind    string      `json:"kind"`
+	Ifindex int         `json:"ifindex"`
+	Role    domain.Role `json:"role"`
+	Forced  bool        `json:"forced,omitempty"` // role given by --role
+	Peer    string      `json:"peer,omitempty"`   // NODE/PORT at the other end
+}
+
+type memoryView struct {
+	Total uint64 `json:"total_bytes"`
+	datapath.Memory
+}
+
+type conflictView struct {
+	Node string `json:"node"`
+	What string `json:"what"`
+	Rule string `json:"rule"`
+	Mask string `json:"mask"`
+}
+
+func newMemoryView(m datapath.Memory) *memoryView { return &memoryView{Total: m.Total(), Memory: m} }
+
+func newAttachView(r *datapath.AttachResult, dryRun bool) *attachView {
+	d := r.Domain
+	v := &attachView{
+		Domain: d.Name, DryRun: dryRun, New: r.New,
+		Slots: d.Options.Slots, Hook: d.Options.Hook,
+		Carry: carryText(d.Options.Carry, d.Options.MarkMask),
+		Nodes: nodeViews(d), Memory: newMemoryView(r.Memory),
+		Warnings: r.Warnings, lease: d.Options.Lease,
+	}
+	for _, c := range r.Conflicts {
+		v.Conflicts = append(v.Conflicts, conflictView{
+			Node: c.Node, What: c.What, Rule: c.Text, Mask: fmt.Sprintf("0x%08x", c.Mask),
+		})
+	}
+	return v
+}
+
+// nodeViews lists the nodes and ports that are attached now.
+func nodeViews(d *domain.Domain) []nodeView {
+	views := []nodeView{}
+	for _, n := range d.Nodes {
+		if n.Removed {
+			continue
+		}
+		view := nodeView{Name: n.Name, ID: n.ID, Spec: n.Spec, Ports: []portView{}}
+		for _, p := range d.Ports {
+			if p.Node != n.ID || p.Removed {
+				continue
+			}
+			view.Ports = append(view.Ports, portView{
+				Name: p.Name, ID: p.ID, Kind: p.Kind, Ifindex: p.Ifindex,
+				Role: p.Role, Forced: p.Forced, Peer: peerName(d, p.Peer),
+			})
+		}
+		views = append(views, view)
+	}
+	return views
+}
+
+// peerName is NODE/PORT of a port, "" if there is none.
+func peerName(d *domain.Domain, id int) string {
+	if id < 0 {
+		return ""
+	}
+	port := d.PortByID(uint16(id))
+	if port == nil || port.Removed {
+		return ""
+	}
+	node := d.NodeByID(port.Node)
+	if node == nil {
+		return ""
+	}
+	return node.Name + "/" + port.Name
+}
+
+// printAttached prints what was attached, or would be.
+func (a *app) printAttached(v *attachView) error {
+	if a.output == formatJSON {
+		return printJSON(a.out, v)
+	}
+	w := a.out
+	if v.Memory != nil {
+		verb := ":"
+		if v.DryRun {
+			verb = " (dry run):"
+		}
+		fmt.Fprintf(w, "domain %s%s %s, %s, %d slots, %s\n",
+			v.Domain, verb, plural(len(v.Nodes), "node"), plural(countPorts(v.Nodes), "port"), v.Slots, humanBytes(v.Memory.Total))
+		if err := printNodes(a, v.Nodes); err != nil {
+			return err
+		}
+	}
+	for _, text := range v.Warnings {
+		fmt.Fprintf(w, "warning: %s\n", text)
+	}
+	for _, c := range v.Conflicts {
+		fmt.Fprintf(w, "warning: node %s: %s uses mark bits %s that radar uses: %s (choose others with --carry mark=0xMASK)\n", c.Node, c.What, c.Mask, c.Rule)
+	}
+	if v.Memory != nil && !v.DryRun {
+		fmt.Fprintln(w, "note: tcpdump on links inside the domain shows rewritten header bits (IP ID, TTL); programs and everything outside see the true ones")
+	}
+	if v.Agent == nil {
+		return nil
+	}
+	if v.Agent.Log == "" {
+		_, err := fmt.Fprintf(w, "agent: process %d goes on\n", v.Agent.PID)
+		return err
+	}
+	_, err := fmt.Fprintf(w, "agent: process %d, log %s\n", v.Agent.PID, v.Agent.Log)
+	return err
+}
+
+func countPorts(nodes []nodeView) (n int) {
+	for _, node := range nodes {
+		n += len(node.Ports)
+	}
+	return n
+}
+
+// printNodes prints one line a port, and one for a node without any.
+func printNodes(a *app, nodes []nodeView) error {
+	columns := []column{{title: "NODE"}, {title: "PORT"}, {title: "ROLE"}, {title: "PEER"}}
+	wide := a.output == formatWide
+	if wide {
+		columns = append(columns, column{title: "KIND"}, column{title: "IFINDEX", right: true}, column{title: "SPEC"})
+	}
+	t := newTable(columns...)
+	for _, n := range nodes {
+		if len(n.Ports) == 0 {
+			t.add(n.Name)
+		}
+		for _, p := range n.Ports {
+			role := string(p.Role)
+			if p.Forced {
+				role += " (forced)"
+			}
+			cells := []string{n.Name, p.Name, role, p.Peer}
+			if wide {
+				cells = append(cells, p.Kind, fmt.Sprint(p.Ifindex), n.Spec)
+			}
+			t.add(cells...)
+		}
+	}
+	return t.flush(a.out)
+}

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vnetradar/radar/pkg/agent"
+	"github.com/vnetradar/radar/pkg/datapath"
+)
+
+// attachPlan shows what attaching would do.
+func (a *app) attachPlan(ctx context.Context, req datapath.AttachRequest) error {
+	plan, err := datapath.Plan(ctx, req)
+	if err != nil {
+		return err
+	}
+	return a.printAttached(newAttachView(plan, true))
+}
+
+// attachAndRun attaches the nodes, then provides an agent: this process, one in
+// the background, or the one that runs already.
+func (a *app) attachAndRun(ctx context.Context, f *attachFlags, req datapath.AttachRequest, running agent.Process) error {
+	ctx, hurry, stop := interruptible(ctx)
+	defer stop()
+	view := &attachView{Domain: req.Domain}
+	if len(req.Nodes) > 0 || len(req.Roles) > 0 {
+		result, err := datapath.Attach(ctx, req)
+		if err != nil {
+			return err
+		}
+		view = newAttachView(result, false)
+	}
+	if running.PID != 0 {
+		view.Agent = &startedAgent{PID: running.PID}
+		return errors.Join(a.printAttached(view), touch(f.readyFile))
+	}
+	var err error
+	if f.daemon {
+		err = a.attachBackground(f, view)
+	} else {
+		err = a.attachForeground(ctx, hurry, f, view)
+	}
+	if err != nil && view.New && !view.ran {
+		// Without an agent the lease would end in a moment: leave nothing behind.
+		_, undo := datapath.Detach(context.WithoutCancel(ctx), datapath.DetachRequest{Domain: req.Domain, NoDrain: true})
+		err = errors.Join(err, undo)
+	}
+	return err
+}
+
+func (a *app) attachBackground(f *attachFlags, view *attachView) error {
+	started, err := startAgent(a.domain)
+	if err != nil {
+		return err
+	}
+	view.Agent, view.ran = &started, true
+	return errors.Join(a.printAttached(view), touch(f.readyFile))
+}
+
+// attachForeground is the agent until the user ends it, then detaches.
+func (a *app) attachForeground(ctx, hurry context.Context, f *attachFlags, view *attachView) error {
+	ag, err := agent.Open(a.domain, slog.New(newLineHandler(a.stderr)))
+	if errors.Is(err, agent.ErrRunning) && view.Memory != nil {
+		// Another process that attached at the same time was faster.
+		running, findErr := agent.Find(a.domain)
+		view.Agent, view.ran = &startedAgent{PID: running.PID}, true
+		return errors.Join(findErr, a.printAttached(view), touch(f.readyFile))
+	}
+	if err != nil {
+		return err
+	}
+	defer ag.Close()
+	var readyErr error
+	end, err := ag.Run(ctx, func() {
+		view.ran = true
+		readyErr = errors.Join(evenUnread(a.printAttached(view)), evenUnread(a.out.Flush()), touch(f.readyFile))
+		a.progressf("measuring; Ctrl-C ends it")
+	})
+	if err != nil {
+		return errors.Join(err, readyErr)
+	}
+	if end != agent.Interrupted {
+		// Another process has the domain now, or has detached it.
+		fmt.Fprintf(a.stderr, "radar: %s\n", endText(end))
+		return errors.Join(readyErr, evenUnread(a.printSummary(ag.Summary(), end)))
+	}
+	summary, err := ag.Finish(hurry, agent.FinishOptions{Progress: a.drainProgress()})
+	return errors.Join(err, readyErr, evenUnread(a.printSummary(summary, end)))
+}
+
+// evenUnread is err, unless it says that nobody reads our output any more: what
+// goes on for long does not end for that, and other errors must not hide behind.
+func evenUnread(err error) error {
+	if errors.Is(err, syscall.EPIPE) {
+		return nil
+	}
+	return err
+}
+
+func endText(end agent.End) string {
+	if end == agent.HandedOver {
+		return "another process took the domain over"
+	}
+	return "the domain was detached by another process"
+}
+
+// newAgentCmd is the background agent that "attach -d" starts.
+func newAgentCmd(a *app) *cobra.Command {
+	var readyFD int
+	cmd := &cobra.Command{
+		Use:    "agent",
+		Short:  "Be the agent of an attached domain, until another process detaches it",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.runAgent(cmd.Context(), readyFD)
+		},
+	}
+	cmd.Flags().IntVar(&readyFD, "ready-fd", 0, "pipe to tell when it works")
+	return cmd
+}
+
+func (a *app) runAgent(ctx context.Context, readyFD int) error {
+	log := slog.New(slog.NewTextHandler(a.stderr, nil))
+	ctx, hurry, stop := interruptible(ctx)
+	defer stop()
+	ag, err := agent.Open(a.domain, log)
+	if err != nil {
+		return errors.Join(err, tellReady(readyFD, err))
+	}
+	defer ag.Close()
+	told := false
+	end, err := ag.Run(ctx, func() {
+		told = true
+		if err := tellReady(readyFD, nil); err != nil {
+			log.Warn("tell that the agent is ready", "error", err)
+		}
+		log.Info("agent started", "domain", a.domain, "pid", os.Getpid())
+	})
+	if err != nil && !told {
+		return errors.Join(err, tellReady(readyFD, err))
+	}
+	if err != nil || end != agent.Interrupted {
+		log.Info("agent ends", "why", string(end))
+		return err
+	}
+	log.Info("agent ends, detaching", "domain", a.domain)
+	summary, err := ag.Finish(hurry, agent.FinishOptions{})
+	return errors.Join(err, a.printSummary(summary, end))
+}
+
+// interruptible returns a context that ends at the first signal to stop, and one
+// that ends at the second.
+func interruptible(parent context.Context) (first, second context.Context, stop func()) {
+	first, cancelFirst := context.WithCancel(parent)
+	second, cancelSecond := context.WithCancel(context.WithoutCancel(parent))
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	done := make(chan struct{})
+	go func() {
+		for _, cancel := range []context.CancelFunc{cancelFirst, cancelSecond} {
+			select {
+			case <-signals:
+				cancel()
+			case <-done:
+				return
+			}
+		}
+	}()
+	return first, second, func() {
+		signal.Stop(signals)
+		close(done)
+		cancelFirst()
+		cancelSecond()
+	}
+}
+
+// touch creates the file that tells others we are ready; none if path is empty.
+func touch(path string) error {
+	if path == "" {
+		return nil
+	}
+	if err := os.WriteFile(path, nil, 0o644); err != nil {
+		return fmt.Errorf("create ready file: %w", err)
+	}
+	return nil
+}
+
+// drainProgress shows how many packets are still under way, on a terminal only.
+func (a *app) drainProgress() func(int) {
+	if !isTerminal(a.stderr) {
+		return nil
+	}
+	last := -1
+	return func(inFlight int) {
+		if inFlight != last {
+			last = inFlight
+			fmt.Fprintf(a.stderr, "\rwaiting for %d packets under way; Ctrl-C again does not wait \x1b[K", inFlight)
+		}
+		if inFlight == 0 {
+			fmt.Fprint(a.stderr, "\r\x1b[K")
+		}
+	}
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vnetradar/radar/pkg/agent"
+	"github.com/vnetradar/radar/pkg/datapath"
+	"github.com/vnetradar/radar/pkg/domain"
+)
+
+const detachLong = `Detach from all nodes, or from the nodes named, and leave nothing behind: no
+program, map, pin, queueing discipline, process or file.
+
+Marking stops first; then radar waits until the packets under way have arrived
+(at most the domain's timeout), so that each leaves with its own header. Ctrl-C,
+or --no-drain, skips that: packets under way then keep rewritten header bits. When the domain ends, a summary is printed.
+
+A domain that is not attached is no error.`
+
+// handOverTime is how long an agent may take to write its snapshot.
+const handOverTime = 5 * time.Second
+
+// detachView is the JSON form of what "radar detach" prints.
+type detachView struct {
+	Domain   string       `json:"domain"`
+	Detached bool         `json:"detached"` // false: nothing was attached
+	Ended    bool         `json:"ended"`    // the whole domain is gone
+	Nodes    int          `json:"nodes"`    // detached now
+	Ports    int          `json:"ports"`
+	Summary  *summaryView `json:"summary,omitempty"`
+	Warnings []string     `json:"warnings,omitempty"`
+}
+
+func newDetachCmd(a *app) *cobra.Command {
+	noDrain := false
+	cmd := &cobra.Command{
+		Use:     "detach [NODE...]",
+		Short:   "Detach from all nodes, or from some",
+		Long:    detachLong,
+		Example: "  radar detach\n  radar detach h2            # the others go on\n  radar detach --no-drain",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.detach(cmd.Context(), args, noDrain)
+		},
+	}
+	cmd.Flags().BoolVar(&noDrain, "no-drain", false, "do not wait for packets under way")
+	return cmd
+}
+
+func (a *app) detach(ctx context.Context, nodes []string, noDrain bool) error {
+	// The first Ctrl-C ends the wait for packets under way, the second nothing.
+	hurry, _, stop := interruptible(ctx)
+	defer stop()
+	d, err := domain.Load(a.domain)
+	switch {
+	case err != nil && !errors.Is(err, domain.ErrNotAttached):
+		return err
+	case d != nil && len(nodes) > 0 && !allNodes(d, nodes):
+		return a.detachNodes(hurry, nodes, noDrain)
+	case d == nil:
+		return a.detachRest(hurry)
+	}
+	ag, err := a.takeOver(ctx, d)
+	if errors.Is(err, domain.ErrNotAttached) {
+		return a.detachRest(hurry)
+	}
+	if err != nil {
+		// Without counting: what is broken must still be removable.
+		fmt.Fprintf(a.stderr, "radar: warning: detaching without a summary: %v\n", err)
+		return a.detachRest(hurry)
+	}
+	defer ag.Close()
+	summary, err := ag.Finish(hurry, agent.FinishOptions{NoDrain: noDrain, Progress: a.drainProgress()})
+	view := &detachView{Domain: a.domain, Detached: true, Ended: err == nil,
+		Nodes: summary.Nodes, Ports: summary.Ports, Summary: newSummaryView(summary, agent.Interrupted)}
+	return errors.Join(err, a.printDetached(view))
+}
+
+// takeOver ends the domain's agent, if it has one, and takes its place. Where
+// another process is detaching already it waits for that one's end.
+func (a *app) takeOver(ctx context.Context, d *domain.Domain) (*agent.Agent, error) {
+	log := slog.New(newLineHandler(a.stderr))
+	patience := time.Now().Add(d.Options.Timeout + handOverTime)
+	for {
+		running, err := agent.Find(a.domain)
+		if err != nil {
+			return nil, err
+		}
+		if running.PID != 0 {
+			if err := running.Stop(ctx, handOverTime); err != nil {
+				return nil, err
+			}
+		}
+		ag, err := agent.Open(a.domain, log)
+		if !errors.Is(err, agent.ErrRunning) || time.Now().After(patience) {
+			return ag, err
+		}
+		if !wait(ctx, followEvery) {
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// detachNodes takes some nodes out of a domain that goes on.
+func (a *app) detachNodes(ctx context.Context, nodes []string, noDrain bool) error {
+	result, err := datapath.Detach(ctx, datapath.DetachRequest{
+		Domain: a.domain, Nodes: nodes, NoDrain: noDrain, Progress: a.drainProgress(),
+	})
+	if err != nil {
+		return err
+	}
+	return a.printDetached(&detachView{Domain: a.domain, Detached: true, Ended: result.Ended,
+		Nodes: result.Nodes, Ports: result.Ports, Warnings: result.Warnings})
+}
+
+// detachRest removes whatever is left of a domain that cannot be read any more.
+func (a *app) detachRest(ctx context.Context) error {
+	result, err := datapath.Detach(ctx, datapath.DetachRequest{Domain: a.domain, NoDrain: true})
+	if errors.Is(err, domain.ErrNotAttached) {
+		return a.printDetached(&detachView{Domain: a.domain})
+	}
+	if err != nil {
+		return err
+	}
+	return a.printDetached(&detachView{Domain: a.domain, Detached: true, Ended: result.Ended,
+		Nodes: result.Nodes, Ports: result.Ports, Warnings: result.Warnings})
+}
+
+// allNodes says whether the names are all nodes of the domain.
+func allNodes(d *domain.Domain, names []string) bool {
+	for _, n := range d.Nodes {
+		if !n.Removed && !slices.Contains(names, n.Name) {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(names, func(name string) bool {
+		return !slices.ContainsFunc(d.Nodes, func(n domain.Node) bool { return n.Name == name && !n.Removed })
+	})
+}
+
+func (a *app) printDetached(v *detachView) error {
+	if a.output == formatJSON {
+		return printJSON(a.out, v)
+	}
+	for _, text := range v.Warnings {
+		fmt.Fprintf(a.stderr, "radar: warning: %s\n", text)
+	}
+	switch {
+	case !v.Detached:
+		_, err := fmt.Fprintf(a.out, "domain %s is not attached: nothing to do\n", v.Domain)
+		return err
+	case !v.Ended && v.Summary == nil:
+		_, err := fmt.Fprintf(a.out, "domain %s: %s with %s detached, the others go on\n",
+			v.Domain, plural(v.Nodes, "node"), plural(v.Ports, "port"))
+		return err
+	}
+	if _, err := fmt.Fprintf(a.out, "domain %s detached: %s, %s\n",
+		v.Domain, plural(v.Nodes, "node"), plural(v.Ports, "port")); err != nil {
+		return err
+	}
+	if v.Summary == nil {
+		return nil
+	}
+	return a.printSummaryTable(v.Summary)
+}

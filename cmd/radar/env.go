@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// envName is the environment variable of a flag: guid-bits is RADAR_GUID_BITS.
+func envName(flag string) string {
+	return "RADAR_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+// bindEnv sets the flags of cmd that the command line does not set from the
+// environment. An empty variable counts as not set.
+func bindEnv(cmd *cobra.Command, lookup func(string) (string, bool)) error {
+	var failed error
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		value, ok := lookup(envName(f.Name))
+		if !ok || value == "" || f.Changed || f.Name == "help" || failed != nil {
+			return
+		}
+		if err := f.Value.Set(value); err != nil {
+			failed = usagef("environment variable %s=%q: %w", envName(f.Name), value, err)
+			return
+		}
+		f.Changed = true
+	})
+	return failed
+}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/vnetradar/radar/pkg/lab"
+)
+
+// labName is a lab name of this test run's own; the lab is removed in the end.
+func labName(t *testing.T) string {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Fatal("this test makes network namespaces: run it as root")
+	}
+	t.Setenv("RADAR_STATE_DIR", t.TempDir())
+	name := fmt.Sprintf("rdr%dl", os.Getpid())
+	t.Cleanup(func() {
+		labs, err := lab.List()
+		if err != nil {
+			t.Error(err)
+		}
+		for _, l := range labs {
+			if err := l.Down(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	return name
+}
+
+// mustRadar runs a command line that has to succeed and returns its output.
+func mustRadar(t *testing.T, args ...string) string {
+	t.Helper()
+	stdout, stderr, code := radar(t, args...)
+	if code != exitOK || stderr != "" {
+		t.Fatalf("radar %s: exit code %d\n%s%s", strings.Join(args, " "), code, stdout, stderr)
+	}
+	return stdout
+}
+
+func TestLab(t *testing.T) {
+	name := labName(t)
+	out := mustRadar(t, "lab", "up", "chain", "--set", "N=1", "--name", name)
+	attach := fmt.Sprintf("  radar attach h1=netns:%[1]s-h1 r1=netns:%[1]s-r1 h2=netns:%[1]s-h2\n", name)
+	if !strings.HasPrefix(out, "Lab "+name+" is up: 3 machines, 2 links, ") || !strings.HasSuffix(out, attach) {
+		t.Errorf("lab up printed\n%s, want it to end in\n%s", out, attach)
+	}
+
+	lines := strings.Split(mustRadar(t, "lab", "list"), "\n")
+	if len(lines) != 3 || !strings.HasPrefix(lines[1], name+"  running") || !strings.HasSuffix(lines[1], "  built-in chain") {
+		t.Errorf("lab list printed %q", lines)
+	}
+	want := strings.ReplaceAll(`MACHINE  NAMESPACE INTERFACES
+h1       LAB-h1    eth0
+r1       LAB-r1    eth0 eth1
+h2       LAB-h2    eth0
+
+LINK  KIND    MEMBERS
+L1    direct  h1:eth0 r1:eth0
+L2    direct  r1:eth1 h2:eth0
+`, "LAB", name)
+	if got := mustRadar(t, "lab", "list", name); strings.Join(strings.Fields(got), " ") != strings.Join(strings.Fields(want), " ") {
+		t.Errorf("lab list %s printed\n%s, want\n%s", name, got, want)
+	}
+	var l lab.Lab
+	if err := json.Unmarshal([]byte(mustRadar(t, "lab", "list", "-o", "json")), &l); err != nil {
+		t.Fatal(err)
+	}
+	if l.Name != name || l.Status != lab.Running || len(l.Machines) != 3 || len(l.Links) != 2 || l.Links[0].Kind != lab.Direct {
+		t.Errorf("lab list -o json: %+v", l)
+	}
+
+	_, stderr, code := radar(t, "lab", "up", "chain", "--name", name)
+	if code != exitFailure || !strings.Contains(stderr, "radar lab down "+name) {
+		t.Errorf("second lab up: exit code %d, said %q", code, stderr)
+	}
+	if got, want := mustRadar(t, "lab", "down", name), "Lab "+name+" is down.\n"; got != want {
+		t.Errorf("lab down printed %q, want %q", got, want)
+	}
+	if got, want := mustRadar(t, "lab", "down", name), "No lab "+name+" is running.\n"; got != want {
+		t.Errorf("second lab down printed %q, want %q", got, want)
+	}
+	if left, _ := filepath.Glob("/run/netns/" + name + "*"); len(left) > 0 {
+		t.Errorf("namespaces left: %v", left)
+	}
+}
+
+// TestLabFolder names a lab by the folder that it was exported to.
+func TestLabFolder(t *testing.T) {
+	name := labName(t)
+	dir := filepath.Join(t.TempDir(), name)
+	mustRadar(t, "lab", "export", "chain", dir, "--set", "N=2")
+	t.Chdir(dir)
+	mustRadar(t, "lab", "up", "--name", name)
+	if got := mustRadar(t, "lab", "list", dir); !strings.Contains(got, name+"-r2") {
+		t.Errorf("lab list DIR printed\n%s", got)
+	}
+	second := name + "2"
+	mustRadar(t, "lab", "up", dir, "--name", second)
+	if _, stderr, code := radar(t, "lab", "down"); code != exitFailure || !strings.Contains(stderr, name+", "+second) {
+		t.Errorf("lab down of a folder that runs twice: exit code %d, said %q", code, stderr)
+	}
+	mustRadar(t, "lab", "down", second)
+	if got, want := mustRadar(t, "lab", "down", "-o", "json"), fmt.Sprintf(`{"name":%q,"removed":true}`+"\n", name); got != want {
+		t.Errorf("lab down -o json printed %q, want %q", got, want)
+	}
+}
+
+func TestLabErrors(t *testing.T) {
+	labName(t)
+	broken := t.TempDir()
+	if err := os.WriteFile(filepath.Join(broken, "lab.conf"), []byte("r1[0]=A\nr1[2]=B\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"up", "nonsense"}, exitFailure, "neither a folder nor a built-in scenario (bottleneck, chain)"},
+		{[]string{"up", t.TempDir()}, exitFailure, "no lab.conf"},
+		{[]string{"up", broken}, exitFailure, "lab.conf:2: r1 has eth2 but no eth1"},
+		{[]string{"up", "chain", "--set", "N=0"}, exitUsage, "parameter N=0: use a whole number from 1 to 60"},
+		{[]string{"up", "chain", "--set", "M=1"}, exitUsage, "unknown parameter M"},
+		{[]string{"up", "chain", "--set", "N"}, exitUsage, `--set "N": use NAME=NUMBER`},
+		{[]string{"up", "chain", "--name", "a/b"}, exitUsage, `lab name "a/b"`},
+		{[]string{"up", "chain", "--startup-timeout", "0"}, exitUsage, "--startup-timeout 0s"},
+		{[]string{"up", "chain", "extra"}, exitUsage, "accepts at most 1 arg"},
+		{[]string{"export", "chain", broken + "/x", "--set", "N=99"}, exitUsage, "parameter N=99"},
+		{[]string{"export", "chain"}, exitUsage, "accepts 2 arg(s)"},
+		{[]string{"list", "nobody"}, exitFailure, `"nobody": lab is not running`},
+		{[]string{"exec", "nobody", "h1", "true"}, exitFailure, `"nobody": lab is not running`},
+		{[]string{"exec", "nobody", "h1"}, exitUsage, "requires at least 3 arg(s)"},
+		{[]string{"exec", "nobody", "h1", "--"}, exitUsage, "no command to run in h1"},
+	} {
+		stdout, stderr, code := radar(t, append([]string{"lab"}, tc.args...)...)
+		if code != tc.code || !strings.Contains(stderr, tc.want) || stdout != "" {
+			t.Errorf("lab %s: exit code %d, said %q%s; want %d and %q", strings.Join(tc.args, " "), code, stdout, stderr, tc.code, tc.want)
+		}
+	}
+}
+
+// labExecEnv holds the command line of a test program that becomes "radar".
+const labExecEnv = "RADAR_TEST_LAB_EXEC"
+
+// TestLabExecProcess is no test: TestLabExec runs it as a process of its own,
+// which "lab exec" replaces.
+func TestLabExecProcess(t *testing.T) {
+	if args := os.Getenv(labExecEnv); args != "" {
+		os.Exit(run(context.Background(), strings.Split(args, "\n"), os.Stdin, os.Stdout, os.Stderr))
+	}
+}
+
+func TestLabExec(t *testing.T) {
+	name := labName(t)
+	mustRadar(t, "lab", "up", "chain", "--set", "N=1", "--name", name)
+	for _, dashes := range []string{"", "--\n"} {
+		cmd := exec.Command("/proc/self/exe", "-test.run=^TestLabExecProcess$")
+		cmd.Env = append(os.Environ(), labExecEnv+"=lab\nexec\n"+name+"\nr1\n"+dashes+"sh\n-c\nip -br address; cat; exit 7")
+		cmd.Stdin = strings.NewReader("through")
+		out, err := cmd.Output()
+		failed, ok := errors.AsType[*exec.ExitError](err)
+		if !ok || failed.ExitCode() != 7 || !strings.Contains(string(out), "10.0.2.1/24") || !strings.HasSuffix(string(out), "through") {
+			t.Errorf("lab exec printed %q and ended with %v: want r1's addresses, what went in, and exit status 7", out, err)
+		}
+	}
+	if _, stderr, code := radar(t, "lab", "exec", name, "h9", "true"); code != exitFailure || !strings.Contains(stderr, `no machine "h9": it has h1, r1, h2`) {
+		t.Errorf("lab exec in an unknown machine: exit code %d, said %q", code, stderr)
+	}
+}
+
+func TestLabCompletion(t *testing.T) {
+	name := labName(t)
+	mustRadar(t, "lab", "up", "chain", "--set", "N=1", "--name", name)
+	for _, tc := range []struct {
+		args []string
+		want []string
+	}{
+		{[]string{"lab", "down", ""}, []string{name}},
+		{[]string{"lab", "exec", ""}, []string{name}},
+		{[]string{"lab", "exec", name, ""}, []string{"h1", "r1", "h2"}},
+		{[]string{"lab", "up", ""}, []string{"bottleneck", "chain"}},
+	} {
+		stdout, _, code := radar(t, append([]string{"__completeNoDesc"}, tc.args...)...)
+		got := strings.Split(strings.TrimSpace(stdout), "\n")
+		if code != exitOK || strings.Join(got[:len(got)-1], " ") != strings.Join(tc.want, " ") {
+			t.Errorf("completion of %q: %q, want %q", tc.args, got, tc.want)
+		}
+	}
+}

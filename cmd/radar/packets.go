@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/vnetradar/radar/pkg/agent"
+	"github.com/vnetradar/radar/pkg/backpack"
+	"github.com/vnetradar/radar/pkg/query"
+	"github.com/vnetradar/radar/pkg/record"
+)
+
+// defaultLast is how many packets are shown if nothing says how many.
+const defaultLast = 20
+
+const packetsLong = `Show packets: which way each went, how long it took, where it was lost and why.
+
+The ring remembers the last packets (attach --slots); this shows the newest of
+them, oldest first. All filters must match; one that is given several times, or
+has several values separated by commas, matches if one of them does. Addresses
+and ports match as sent and as changed on the way (NAT).
+
+With -f packets are shown as they end, from now on, until Ctrl-C.
+
+-o json prints one object a line, described in docs/data-model.md; -o wide adds
+header fields and the time at each hop: in brackets inside a node, on an arrow
+between two nodes.`
+
+const packetsExample = `  radar packets                                  # the last 20
+  radar packets --state lost --since 5m
+  radar packets --src 10.0.1.0/24 --proto tcp --dport 80,443 -o wide
+  radar packets -f --node r1 -c 100
+  radar packets --last 0 -o json | jq -r .latency_ns`
+
+// packetFlags are the flags of "radar packets".
+type packetFlags struct {
+	src, dst, proto, sport, dport, node, state []string
+
+	last   uint
+	since  string
+	follow bool
+	count  uint
+}
+
+func newPacketsCmd(a *app) *cobra.Command {
+	f := &packetFlags{}
+	cmd := &cobra.Command{
+		Use:     "packets",
+		Short:   "Show packets with path, times and losses",
+		Long:    packetsLong,
+		Example: packetsExample,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			q, err := f.query(cmd.Flags(), a.now())
+			if err != nil {
+				return err
+			}
+			return a.packets(cmd.Context(), q)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringSliceVar(&f.src, "src", nil, "source address or prefix")
+	flags.StringSliceVar(&f.dst, "dst", nil, "destination address or prefix")
+	flags.StringSliceVar(&f.proto, "proto", nil, "protocol: tcp, udp, icmp, or a number")
+	flags.StringSliceVar(&f.sport, "sport", nil, "source port, or a range such as 1000-2000")
+	flags.StringSliceVar(&f.dport, "dport", nil, "destination port, or a range")
+	flags.StringSliceVar(&f.node, "node", nil, "node that the packet visited")
+	flags.StringSliceVar(&f.state, "state", nil, "delivered, lost, left, in_flight or expired")
+	flags.UintVar(&f.last, "last", defaultLast, "show the newest N; 0: all (with --since the default is all, with -f none)")
+	flags.StringVar(&f.since, "since", "", "only packets sent since then: a duration (5m) or a time (RFC 3339)")
+	flags.BoolVarP(&f.follow, "follow", "f", false, "show packets as they end, until Ctrl-C")
+	flags.UintVarP(&f.count, "count", "c", 0, "end after N packets; 0: no limit")
+	return cmd
+}
+
+// packetQuery is what "radar packets" shows.
+type packetQuery struct {
+	filter  *query.Filter
+	history bool      // show packets that have ended already
+	last    int       // the newest so many of them; 0: all
+	since   time.Time // sent then or later; zero: ever
+	follow  bool
+	count   int // end after so many; 0: no limit
+}
+
+func (f *packetFlags) query(flags *pflag.FlagSet, now time.Time) (packetQuery, error) {
+	list := func(values []string) string { return strings.Join(values, ",") }
+	filter, err := query.Parse(query.Spec{
+		Src: list(f.src), Dst: list(f.dst), Proto: list(f.proto),
+		Sport: list(f.sport), Dport: list(f.dport), Node: list(f.node), State: list(f.state),
+	})
+	if err != nil {
+		return packetQuery{}, usagef("--%w", err)
+	}
+	q := packetQuery{filter: filter, follow: f.follow, count: int(f.count), last: int(f.last)}
+	givenLast, givenSince := flags.Changed("last"), flags.Changed("since")
+	if givenSince {
+		if q.since, err = parseSince(f.since, now); err != nil {
+			return packetQuery{}, withCode(exitUsage, err)
+		}
+		if !givenLast {
+			q.last = 0
+		}
+	}
+	q.history = !f.follow || givenLast || givenSince
+	if !f.follow && q.count > 0 && (q.last == 0 || q.count < q.last) {
+		q.last = q.count
+	}
+	return q, nil
+}
+
+// match says whether the record is asked for.
+func (q *packetQuery) match(r *record.Record) bool {
+	return (q.since.IsZero() || r.TNs >= q.since.UnixNano()) && q.filter.Match(r)
+}
+
+// printChunk is how many rows decide on the width of a table's columns.
+const printChunk = 1000
+
+// packetList shows what the ring remembers.
+func (a *app) packetList(reader *agent.Reader, q packetQuery) error {
+	printer := newPacketPrinter(a.out, a.output, a.location)
+	o := backpack.ScanOptions{Last: q.last, Match: q.match}
+	if !q.since.IsZero() {
+		// A little earlier: the exact time is compared in match.
+		o.Since = max(a.now().Sub(q.since)+time.Second, time.Nanosecond)
+	}
+	var rows []*record.Record
+	stats, err := backpack.ScanFunc(reader.Maps, reader.Decoder, o, func(r *record.Record) error {
+		if rows = append(rows, r); len(rows) < printChunk {
+			return nil
+		}
+		full := rows
+		rows = rows[:0]
+		return printer.print(full)
+	})
+	if err != nil {
+		return fmt.Errorf("read the ring: %w", err)
+	}
+	if err := errors.Join(printer.print(rows), a.out.Flush()); err != nil {
+		return err
+	}
+	if stats.Torn > 0 {
+		fmt.Fprintf(a.stderr, "radar: %d packets were overwritten while they were read\n", stats.Torn)
+	}
+	return nil
+}

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// radar runs one command line and returns what it printed and its exit code. The
+// state directory is an empty one: no domain of this machine is ever touched.
+func radar(t *testing.T, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	if os.Getenv("RADAR_STATE_DIR") == "" {
+		t.Setenv("RADAR_STATE_DIR", t.TempDir())
+	}
+	var out, errs bytes.Buffer
+	code = run(context.Background(), args, strings.NewReader(""), &out, &errs)
+	return out.String(), errs.String(), code
+}
+
+// Whoever calls a command wrongly is told what is wrong and where the help is.
+func TestUsageErrors(t *testing.T) {
+	for _, c := range []struct {
+		args string
+		want string // in the message
+	}{
+		{"bogus", `unknown command "bogus" for "radar"`},
+		{"packet", `did you mean "packets"?`},
+		{"lab bogus", `unknown command "bogus" for "radar lab"`},
+		{"completion bogus", `unknown command "bogus" for "radar completion"`},
+		{"--bogus", "unknown flag: --bogus"},
+		{"packets --bogus", "unknown flag: --bogus"},
+		{"packets -z", "unknown shorthand flag: 'z'"},
+		{"packets extra", `unknown command "extra" for "radar packets"`},
+		{"status extra", "extra"},
+		{"packets -o xml", `unknown format "xml": use table, wide or json`},
+		{"packets --last", "flag needs an argument"},
+		{"packets --last=-1", "--last"},
+		{"packets --last x", "--last"},
+		{"packets --since yesterday", "--since \"yesterday\""},
+		{"packets --src 10.0.0.0/99", "--src \"10.0.0.0/99\""},
+		{"packets --proto bogus", "--proto \"bogus\""},
+		{"packets --sport 70000", "--sport \"70000\""},
+		{"packets --state gone", "--state \"gone\""},
+		{"latency --by port", `unknown group "port": use node, link, path, end-to-end`},
+		{"attach", "no node named"},
+		{"attach --slots 3^2 netns:x", "3^2"},
+		{"attach --slots 1000000 netns:x", "power of two"},
+		{"attach --slots 1K netns:x", "--slots 1024"},
+		{"attach --guid-bits 99 netns:x", "--guid-bits"},
+		{"attach --carry pigeon netns:x", "--carry"},
+		{"attach --hook xdp netns:x", "--hook"},
+		{"attach --timeout 1 netns:x", "--timeout"},
+		{"attach --timeout 1h netns:x", "--timeout"},
+		{"attach --lease 5ms netns:x", "--lease"},
+		{"attach --max-hops 1 netns:x", "--max-hops"},
+		{"attach --keys 1 netns:x", "keys"},
+		{"attach h1", "netns:h1"},
+		{"attach netns:no-such-namespace-here", "no such namespace"},
+		{"attach pid:0", "pid:0"},
+		{"status --domain ../etc", "domain name"},
+		{"docs", "accepts 1 arg"},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			stdout, stderr, code := radar(t, strings.Fields(c.args)...)
+			if code != exitUsage {
+				t.Errorf("exit code %d, want %d", code, exitUsage)
+			}
+			if stdout != "" {
+				t.Errorf("printed to stdout: %q", stdout)
+			}
+			lines := strings.Split(strings.TrimSuffix(stderr, "\n"), "\n")
+			if len(lines) != 2 || !strings.HasPrefix(lines[0], "radar: ") || !strings.Contains(lines[0], c.want) {
+				t.Errorf("said %q, want one line with %q and one hint", stderr, c.want)
+			}
+			if hint := lines[len(lines)-1]; !strings.HasPrefix(hint, "Run 'radar") || !strings.HasSuffix(hint, "--help' for usage.") {
+				t.Errorf("hint is %q", hint)
+			}
+		})
+	}
+}
+
+// Commands that need a domain say how to get one, and fail.
+func TestNotAttached(t *testing.T) {
+	for _, args := range []string{"status", "packets", "packets -f", "paths", "latency", "loss", "status -o json", "agent"} {
+		stdout, stderr, code := radar(t, strings.Fields(args)...)
+		if code != exitFailure || stdout != "" || !strings.Contains(stderr, `domain "default": domain is not attached`) ||
+			!strings.Contains(stderr, "radar attach") {
+			t.Errorf("radar %s: code %d, stdout %q, stderr %q", args, code, stdout, stderr)
+		}
+	}
+}
+
+func TestHelp(t *testing.T) {
+	for _, args := range []string{"", "attach", "detach", "status", "packets", "paths", "latency", "loss", "check", "version"} {
+		t.Run(args, func(t *testing.T) {
+			fields := append(strings.Fields(args), "--help")
+			if args == "" {
+				fields = nil // a bare call is a call for help
+			}
+			stdout, stderr, code := radar(t, fields...)
+			if code != exitOK || stderr != "" {
+				t.Fatalf("code %d, stderr %q", code, stderr)
+			}
+			for _, want := range []string{"Usage:", "Examples:", "--domain"} {
+				if !strings.Contains(stdout, want) {
+					t.Errorf("help lacks %q", want)
+				}
+			}
+			golden(t, filepath.Join("help", strings.TrimSpace("radar "+args)+".txt"), []byte(stdout))
+		})
+	}
+}
+
+// Every flag of every command can be set from the environment.
+func TestEnvironment(t *testing.T) {
+	t.Run("sets a flag", func(t *testing.T) {
+		t.Setenv("RADAR_OUTPUT", "json")
+		stdout, _, code := radar(t, "version")
+		if code != exitOK || !json.Valid([]byte(stdout)) {
+			t.Errorf("code %d, stdout %q", code, stdout)
+		}
+	})
+	t.Run("a flag wins", func(t *testing.T) {
+		t.Setenv("RADAR_OUTPUT", "json")
+		if stdout, _, _ := radar(t, "version", "-o", "table"); json.Valid([]byte(stdout)) {
+			t.Errorf("stdout %q", stdout)
+		}
+	})
+	t.Run("domain", func(t *testing.T) {
+		t.Setenv("RADAR_DOMAIN", "elsewhere")
+		if _, stderr, _ := radar(t, "status"); !strings.Contains(stderr, `domain "elsewhere"`) {
+			t.Errorf("stderr %q", stderr)
+		}
+	})
+	t.Run("empty is unset", func(t *testing.T) {
+		t.Setenv("RADAR_OUTPUT", "")
+		if _, _, code := radar(t, "version"); code != exitOK {
+			t.Errorf("code %d", code)
+		}
+	})
+	t.Run("not of this command", func(t *testing.T) {
+		t.Setenv("RADAR_SLOTS", "nonsense")
+		if _, stderr, code := radar(t, "version"); code != exitOK {
+			t.Errorf("code %d, stderr %q", code, stderr)
+		}
+	})
+	for name, c := range map[string]struct{ value, args, want string }{
+		"RADAR_SLOTS":     {"nonsense", "attach netns:x", `RADAR_SLOTS="nonsense"`},
+		"RADAR_GUID_BITS": {"99", "attach netns:x", "--guid-bits"},
+		"RADAR_OUTPUT":    {"xml", "version", `RADAR_OUTPUT="xml"`},
+		"RADAR_BY":        {"port", "latency", `RADAR_BY="port"`},
+		"RADAR_FOLLOW":    {"maybe", "packets", `RADAR_FOLLOW="maybe"`},
+		"RADAR_STATE":     {"lost,gone", "packets", `--state "gone"`},
+	} {
+		t.Run("invalid "+name, func(t *testing.T) {
+			t.Setenv(name, c.value)
+			_, stderr, code := radar(t, strings.Fields(c.args)...)
+			if code != exitUsage || !strings.Contains(stderr, c.want) {
+				t.Errorf("code %d, stderr %q, want %q", code, stderr, c.want)
+			}
+		})
+	}
+}
+
+// A reader that has gone ends the command without a word: radar packets | head.
+func TestClosedOutput(t *testing.T) {
+	var errs bytes.Buffer
+	code := run(context.Background(), []string{"version"}, strings.NewReader(""), brokenPipe{}, &errs)
+	if code != exitOK || errs.Len() > 0 {
+		t.Errorf("code %d, stderr %q", code, errs.String())
+	}
+}
+
+type brokenPipe struct{}
+
+func (brokenPipe) Write([]byte) (int, error) {
+	return 0, &os.PathError{Op: "write", Err: syscall.EPIPE}
+}
+
+// A full disk is not taken for success.
+func TestFailedOutput(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	var errs bytes.Buffer
+	code := run(context.Background(), []string{"version"}, strings.NewReader(""), full, &errs)
+	if code != exitFailure || !strings.Contains(errs.String(), "no space left") {
+		t.Errorf("code %d, stderr %q", code, errs.String())
+	}
+}
+
+// The committed reference is what the commands say now.
+func TestDocsAreCurrent(t *testing.T) {
+	dir := t.TempDir()
+	if _, stderr, code := radar(t, "docs", dir); code != exitOK {
+		t.Fatalf("code %d, stderr %q", code, stderr)
+	}
+	for _, sub := range []string{"cli", "man"} {
+		want := readDir(t, filepath.Join("..", "..", "docs", sub))
+		got := readDir(t, filepath.Join(dir, sub))
+		for name := range got {
+			if want[name] != got[name] {
+				t.Errorf("docs/%s/%s is out of date (write it with: go run ./cmd/radar docs docs)", sub, name)
+			}
+		}
+		for name := range want {
+			if _, ok := got[name]; !ok {
+				t.Errorf("docs/%s/%s belongs to no command", sub, name)
+			}
+		}
+	}
+}
+
+func readDir(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := make(map[string]string)
+	for _, e := range entries {
+		b, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[e.Name()] = string(b)
+	}
+	return files
+}

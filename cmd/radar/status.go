@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vnetradar/radar/pkg/agent"
+	"github.com/vnetradar/radar/pkg/datapath"
+	"github.com/vnetradar/radar/pkg/domain"
+)
+
+// statusView is the JSON form of "radar status".
+type statusView struct {
+	Domain   string        `json:"domain"`
+	Attached time.Time     `json:"attached"`
+	Options  optionsView   `json:"options"`
+	LossHook string        `json:"loss_hook,omitempty"` // absent: the kernel has none, losses show as expired
+	Agent    agentView     `json:"agent"`
+	Lease    leaseView     `json:"lease"`
+	Memory   *memoryView   `json:"memory"`
+	Nodes    []nodeView    `json:"nodes"`
+	Totals   agent.Totals  `json:"totals"`
+	Counters []counterView `json:"counters"`
+	Notes    []string      `json:"notes,omitempty"`
+}
+
+type optionsView struct {
+	Slots     uint32 `json:"slots"`
+	SlotBytes uint32 `json:"slot_bytes"`
+	GUIDBits  string `json:"guid_bits"`
+	Carry     string `json:"carry"`
+	TimeoutNs int64  `json:"timeout_ns"`
+	LeaseNs   int64  `json:"lease_ns"` // 0: never ends
+	Keys      uint32 `json:"keys"`
+	Hook      string `json:"hook"`
+}
+
+type agentView struct {
+	Alive bool   `json:"alive"`
+	PID   int    `json:"pid,omitempty"`
+	Log   string `json:"log"`
+}
+
+type leaseView struct {
+	Ends   bool   `json:"ends"`              // false: sources go on without an agent
+	Valid  bool   `json:"valid"`             // sources mark packets
+	LeftNs *int64 `json:"left_ns,omitempty"` // absent if it never ends
+}
+
+type counterView struct {
+	Name  string `json:"name"`
+	Group string `json:"group"` // total, measured, not_measured, notice
+	Value uint64 `json:"value"`
+	Help  string `json:"help"`
+}
+
+func newStatusCmd(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "status",
+		Short: "Show nodes, ports, totals and counters",
+		Long: `Show what is attached, whether its agent lives, and what became of every packet:
+
+  seen = delivered + left + lost + expired + in flight + not measured + unread
+
+"not measured" has a counter for each reason; "unread" packets were measured, but
+overwritten before anyone read them. Counters that are 0 are shown in JSON only;
+-o wide explains each.`,
+		Example: "  radar status\n  radar status -o wide\n  radar status -o json | jq .totals",
+		Args:    cobra.NoArgs,
+		RunE:    func(*cobra.Command, []string) error { return a.status() },
+	}
+}
+
+func (a *app) status() error {
+	handle, err := datapath.Open(a.domain)
+	if err != nil {
+		return err
+	}
+	defer handle.Close()
+	reader, note, err := agent.OpenReader(a.domain)
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	view, err := newStatusView(handle, reader)
+	if err != nil {
+		return err
+	}
+	if note != "" {
+		view.Notes = append(view.Notes, note)
+	}
+	if a.output == formatJSON {
+		return printJSON(a.out, view)
+	}
+	return a.printStatus(view)
+}
+
+func newStatusView(h *datapath.Handle, r *agent.Reader) (*statusView, error) {
+	d := h.Domain
+	v := &statusView{
+		Domain: d.Name, Attached: d.Created, LossHook: d.LossHook,
+		Options: newOptionsView(d.Options),
+		Memory:  newMemoryView(h.Memory()), Nodes: nodeViews(d),
+	}
+	process, err := agent.Find(d.Name)
+	if err != nil {
+		return nil, err
+	}
+	v.Agent = agentView{Alive: process.PID != 0, PID: process.PID, Log: domain.File(d.Name, "agent.log")}
+	left, ends, err := h.LeaseLeft()
+	if err != nil {
+		return nil, fmt.Errorf("read lease: %w", err)
+	}
+	v.Lease = leaseView{Ends: ends, Valid: !ends || left > 0}
+	if ends {
+		ns := max(0, int64(left))
+		v.Lease.LeftNs = &ns
+	}
+	if err := r.Collector.Poll(); err != nil {
+		return nil, fmt.Errorf("read the ring: %w", err)
+	}
+	counters, err := h.Counters()
+	if err != nil {
+		return nil, fmt.Errorf("read counters: %w", err)
+	}
+	v.Totals = agent.NewTotals(counters, r.Collector.Totals())
+	v.Counters = counterViews(counters)
+	if !v.Agent.Alive {
+		v.Notes = append(v.Notes, "no agent runs: packets are recorded until the lease ends; go on with: radar attach -d"+domainFlag(d.Name))
+	}
+	return v, nil
+}
+
+// domainFlag is what a command needs to mean this domain.
+func domainFlag(name string) string {
+	if name == domain.DefaultName {
+		return ""
+	}
+	return " --domain " + name
+}
+
+func newOptionsView(o domain.Options) optionsView {
+	return optionsView{
+		Slots: o.Slots, SlotBytes: o.SlotBytes, GUIDBits: o.GUIDBits,
+		Carry: carryText(o.Carry, o.MarkMask), TimeoutNs: int64(o.Timeout), LeaseNs: int64(o.Lease),
+		Keys: o.Keys, Hook: o.Hook,
+	}
+}
+
+func counterViews(counters []datapath.Counter) []counterView {
+	views := make([]counterView, len(counters))
+	for i, c := range counters {
+		views[i] = counterView{Name: c.Name, Group: string(c.Group), Value: c.Value, Help: c.Help}
+	}
+	return views
+}

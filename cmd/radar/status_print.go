@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/vnetradar/radar/pkg/agent"
+)
+
+func (a *app) printStatus(v *statusView) error {
+	w := a.out
+	o := v.Options
+	lease := "never ends"
+	if v.Lease.LeftNs != nil {
+		lease = humanDuration(float64(*v.Lease.LeftNs)) + " left"
+		if !v.Lease.Valid {
+			lease = "over: no packet is marked"
+		}
+	}
+	process := "none"
+	if v.Agent.Alive {
+		process = fmt.Sprintf("process %d", v.Agent.PID)
+	}
+	losses := v.LossHook
+	if losses == "" {
+		losses = "no hook in this kernel: losses show as expired"
+	}
+	head := newTable(column{title: "DOMAIN"}, column{title: v.Domain})
+	head.add("attached", v.Attached.In(a.location).Format(time.DateTime))
+	head.add("agent", process)
+	head.add("lease", lease)
+	head.add("hook", o.Hook+", losses by "+losses)
+	head.add("packet numbers", fmt.Sprintf("%s, carried in %s", o.GUIDBits, o.Carry))
+	head.add("slots", fmt.Sprintf("%d of %d bytes, timeout %v", o.Slots, o.SlotBytes, time.Duration(o.TimeoutNs)))
+	head.add("memory", humanBytes(v.Memory.Total))
+	if err := head.flush(w); err != nil {
+		return err
+	}
+	fmt.Fprintln(w)
+	if err := printNodes(a, v.Nodes); err != nil {
+		return err
+	}
+	fmt.Fprintln(w)
+	if err := a.printTotals(v.Totals, v.Counters); err != nil {
+		return err
+	}
+	for _, note := range v.Notes {
+		fmt.Fprintf(a.stderr, "note: %s\n", note)
+	}
+	return nil
+}
+
+// printTotals prints what became of the packets, then every counter that is not 0.
+func (a *app) printTotals(totals agent.Totals, counters []counterView) error {
+	t := newTable(column{title: "PACKETS"}, column{title: "COUNT", right: true})
+	for _, row := range []struct {
+		name  string
+		value uint64
+	}{
+		{"seen", totals.Seen}, {"  delivered", totals.Delivered}, {"  left", totals.Left}, {"  lost", totals.Lost},
+		{"  expired", totals.Expired}, {"  in flight", totals.InFlight}, {"  not measured", totals.NotMeasured},
+		{"  unread", totals.Unread},
+	} {
+		t.add(row.name, strconv.FormatUint(row.value, 10))
+	}
+	if totals.Unaccounted != 0 {
+		t.add("  changed meanwhile", strconv.FormatInt(totals.Unaccounted, 10))
+	}
+	if err := t.flush(a.out); err != nil {
+		return err
+	}
+	return a.printCounters(counters)
+}
+
+func (a *app) printCounters(counters []counterView) error {
+	columns := []column{{title: "COUNTER"}, {title: "COUNT", right: true}}
+	wide := a.output == formatWide
+	if wide {
+		columns = append(columns, column{title: "MEANING"})
+	}
+	t := newTable(columns...)
+	for _, c := range counters {
+		if c.Value == 0 {
+			continue
+		}
+		cells := []string{c.Name, strconv.FormatUint(c.Value, 10)}
+		if wide {
+			cells = append(cells, c.Help)
+		}
+		t.add(cells...)
+	}
+	if len(t.rows) == 0 {
+		return nil
+	}
+	fmt.Fprintln(a.out)
+	return t.flush(a.out)
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// humanDuration renders ns with three digits or a little more: 812ns, 12.3us,
+// 4.56ms, 1.20s.
+func humanDuration(ns float64) string {
+	abs := math.Abs(ns)
+	for _, u := range []struct {
+		size float64
+		name string
+	}{{1, "ns"}, {1e3, "us"}, {1e6, "ms"}} {
+		if abs/u.size < 999.5 {
+			return trimNumber(ns/u.size, u.size > 1) + u.name
+		}
+	}
+	return trimNumber(ns/1e9, true) + "s"
+}
+
+// trimNumber keeps three significant digits of v below 1000, fewer decimals the
+// larger v; whole numbers have none.
+func trimNumber(v float64, fraction bool) string {
+	switch abs := math.Abs(v); {
+	case !fraction || abs >= 99.95:
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	case abs >= 9.995:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	default:
+		return strconv.FormatFloat(v, 'f', 2, 64)
+	}
+}
+
+// humanBytes renders a size in powers of 1024.
+func humanBytes(n uint64) string {
+	if n < 1024 {
+		return fmt.Sprintf("%d B", n)
+	}
+	v := float64(n)
+	for _, unit := range []string{"KiB", "MiB", "GiB"} {
+		v /= 1024
+		if v < 1023.95 {
+			return strconv.FormatFloat(v, 'f', 1, 64) + " " + unit
+		}
+	}
+	return strconv.FormatFloat(v/1024, 'f', 1, 64) + " TiB"
+}
+
+// count is a flag value of packets or entries: 1048576, 1M, 2^20.
+type count uint32
+
+func (c *count) String() string { return strconv.FormatUint(uint64(*c), 10) }
+
+// Type names the value in help texts.
+func (c *count) Type() string { return "count" }
+
+// Set parses the value.
+func (c *count) Set(s string) error {
+	v, err := parseCount(s)
+	if err != nil {
+		return err
+	}
+	*c = count(v)
+	return nil
+}
+
+// parseCount reads a number, a number with K, M or G (powers of 1024), or a
+// power: 1048576, 1M, 2^20.
+func parseCount(s string) (uint32, error) {
+	bad := fmt.Errorf("%q is no count: use a number such as 1048576, 1M or 2^20", s)
+	if base, exp, ok := strings.Cut(s, "^"); ok {
+		e, err := strconv.ParseUint(exp, 10, 6)
+		if base != "2" || err != nil {
+			return 0, bad
+		}
+		if e > 31 {
+			return 0, fmt.Errorf("%q is too large", s)
+		}
+		return 1 << e, nil
+	}
+	digits := strings.TrimRight(s, "kKmMgG")
+	factor := uint64(1)
+	switch strings.ToUpper(s[len(digits):]) {
+	case "":
+	case "K":
+		factor = 1 << 10
+	case "M":
+		factor = 1 << 20
+	case "G":
+		factor = 1 << 30
+	default:
+		return 0, bad
+	}
+	v, err := strconv.ParseUint(digits, 10, 32)
+	if err != nil {
+		return 0, bad
+	}
+	if v*factor > math.MaxUint32 {
+		return 0, fmt.Errorf("%q is too large", s)
+	}
+	return uint32(v * factor), nil
+}
+
+// parseSince reads --since: a duration back from now, or a time of RFC 3339.
+func parseSince(s string, now time.Time) (time.Time, error) {
+	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
+		return now.Add(-d), nil
+	}
+	if t, err := time.Parse(time.RFC3339Nano, s); err == nil {
+		return t, nil
+	}
+	return time.Time{}, fmt.Errorf("--since %q: use a duration such as 5m or a time such as 2006-01-02T15:04:05Z", s)
+}

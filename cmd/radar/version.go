@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/record"
+)
+
+// version is set by the linker to the release; a plain build says "devel".
+var version = "devel"
+
+// versionInfo is the JSON form of "radar version".
+type versionInfo struct {
+	Version      string `json:"version"`
+	Commit       string `json:"commit,omitempty"`
+	Modified     bool   `json:"modified,omitempty"` // built from a changed tree
+	Go           string `json:"go"`
+	Platform     string `json:"platform"`
+	LayoutVer    int    `json:"layout_version"` // of pinned maps and state
+	RecordFormat int    `json:"record_version"` // of records in JSON
+}
+
+func newVersionCmd(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:     "version",
+		Short:   "Print the version",
+		Example: "  radar version\n  radar version -o json",
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			v := buildVersion()
+			if a.output == formatJSON {
+				return printJSON(a.out, v)
+			}
+			commit := v.Commit
+			if commit == "" {
+				commit = "unknown commit"
+			}
+			if v.Modified {
+				commit += ", modified"
+			}
+			_, err := fmt.Fprintf(a.out, "radar %s (%s) %s %s, layout v%d, records v%d\n",
+				v.Version, commit, v.Go, v.Platform, v.LayoutVer, v.RecordFormat)
+			return err
+		},
+	}
+}
+
+func buildVersion() versionInfo {
+	v := versionInfo{
+		Version:      version,
+		Go:           runtime.Version(),
+		Platform:     runtime.GOOS + "/" + runtime.GOARCH,
+		LayoutVer:    domain.Version,
+		RecordFormat: record.Version,
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return v
+	}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			v.Commit = s.Value
+		case "vcs.modified":
+			v.Modified = s.Value == "true"
+		}
+	}
+	return v
+}

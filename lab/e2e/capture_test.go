@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/vnetradar/radar/pkg/oracle"
+)
+
+// tcpdump is one running capture.
+type tcpdump struct {
+	node string
+	hook bool // nflog instead of the wires
+	file string
+	cmd  *exec.Cmd
+
+	mu     sync.Mutex
+	stderr bytes.Buffer
+	ended  chan struct{} // stderr is at its end
+}
+
+// captures are all that observe one round.
+type captures struct {
+	net     *network
+	dumps   []*tcpdump
+	sockets []*rawSocket
+}
+
+const (
+	nflogGroup   = 5
+	nflogSnaplen = 128 // IP and TCP header at their longest
+	// tcpdump hands out a block of the kernel's ring when it is full or this old.
+	blockAge = 1200 * time.Millisecond
+)
+
+// hookRules log the head of every packet that a node receives, before anything
+// else sees it, and of every packet that it sends.
+var hookRules = fmt.Sprintf(`table ip oracle {
+	chain in  { type filter hook prerouting priority -450; log group %d snaplen %d; }
+	chain out { type filter hook output priority -450; log group %[1]d snaplen %[2]d; }
+}`, nflogGroup, nflogSnaplen)
+
+// capture starts tcpdump on all ports of all nodes; with hooks also on nflog in
+// all nodes. It returns when all listen.
+func (n *network) capture(t *testing.T, hooks bool) *captures {
+	t.Helper()
+	c := &captures{net: n}
+	dir := t.TempDir()
+	for _, node := range n.nodes() {
+		c.dump(t, dir, node, false)
+		if hooks {
+			n.nft(t, node, hookRules)
+			c.dump(t, dir, node, true)
+		}
+	}
+	for _, d := range c.dumps {
+		if err := d.ready(10 * time.Second); err != nil {
+			t.Fatalf("tcpdump in %s: %v\n%s", d.node, err, d.log())
+		}
+	}
+	return c
+}
+
+// nft feeds rules to nft in a node.
+func (n *network) nft(t *testing.T, node, rules string) {
+	t.Helper()
+	cmd := n.lab.Command(n.ctx, node, "nft", "-f", "-")
+	cmd.Stdin = strings.NewReader(rules)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("nft in %s: %v\n%s", node, err, out)
+	}
+}
+
+func (c *captures) dump(t *testing.T, dir, node string, hook bool) {
+	t.Helper()
+	d := &tcpdump{node: node, hook: hook, file: filepath.Join(dir, node+".pcap"), ended: make(chan struct{})}
+	argv := []string{"tcpdump", "-i", "any", "-y", "LINUX_SLL2", "--time-stamp-precision=nano", "-B", "65536"}
+	if hook {
+		d.file = filepath.Join(dir, node+".nflog.pcap")
+		argv = []string{"tcpdump", "-i", fmt.Sprintf("nflog:%d", nflogGroup)}
+	}
+	argv = append(argv, "-n", "-U", "-s", "0", "-Z", "root", "-w", d.file)
+	if !hook {
+		argv = append(argv, "ip")
+	}
+	d.cmd = c.net.lab.Command(c.net.ctx, node, argv...)
+	stderr, err := d.cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.cmd.Start(); err != nil {
+		t.Fatalf("start tcpdump in %s: %v", node, err)
+	}
+	go d.follow(stderr)
+	t.Cleanup(func() { // does nothing to one that has ended
+		d.cmd.Process.Kill()
+		<-d.ended
+		d.cmd.Wait()
+	})
+	c.dumps = append(c.dumps, d)
+}
+
+func (d *tcpdump) follow(r io.Reader) {
+	defer close(d.ended)
+	s := bufio.NewScanner(r)
+	for s.Scan() {
+		d.mu.Lock()
+		d.stderr.WriteString(s.Text() + "\n")
+		d.mu.Unlock()
+	}
+}
+
+func (d *tcpdump) log() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.stderr.String()
+}
+
+func (d *tcpdump) ready(timeout time.Duration) error {
+	for end := time.Now().Add(timeout); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if strings.Contains(d.log(), "listening on") {
+			return nil
+		}
+		select {
+		case <-d.ended:
+			return errors.New("it ended")
+		default:
+		}
+	}
+	return errors.New("it does not listen")
+}
+
+var tcpdumpCounts = regexp.MustCompile(`(\d+) packets? (captured|received by filter|dropped by kernel)`)
+
+// stop ends the capture and makes sure that it has every packet.
+func (d *tcpdump) stop() error {
+	if err := d.cmd.Process.Signal(syscall.SIGINT); err != nil {
+		return fmt.Errorf("stop tcpdump in %s: %w", d.node, err)
+	}
+	<-d.ended
+	if err := d.cmd.Wait(); err != nil {
+		return fmt.Errorf("tcpdump in %s: %w\n%s", d.node, err, d.log())
+	}
+	count := map[string]int{}
+	for _, m := range tcpdumpCounts.FindAllStringSubmatch(d.log(), -1) {
+		count[m[2]], _ = strconv.Atoi(m[1])
+	}
+	switch {
+	case len(count) != 3:
+		return fmt.Errorf("tcpdump in %s does not say what it captured:\n%s", d.node, d.log())
+	case count["dropped by kernel"] > 0 || count["captured"] != count["received by filter"]:
+		return fmt.Errorf("%w: tcpdump in %s has %d of %d packets, %d dropped", errIncomplete, d.node,
+			count["captured"], count["received by filter"], count["dropped by kernel"])
+	}
+	return nil
+}
+
+// errIncomplete says that a capture is no base for a judgement: repeat the round.
+var errIncomplete = errors.New("a capture is not complete")
+
+// stop ends all observers.
+func (c *captures) stop() error {
+	time.Sleep(blockAge)
+	var errs []error
+	for _, d := range c.dumps {
+		errs = append(errs, d.stop())
+	}
+	for _, s := range c.sockets {
+		errs = append(errs, s.stop())
+	}
+	return errors.Join(errs...)
+}
+
+// load gives everything that was seen to the oracle.
+func (c *captures) load(senders []*sentLog) (*oracle.Truth, error) {
+	all, err := oracle.NewCaptures(c.net.topo)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range c.dumps {
+		if err := d.load(all); err != nil {
+			return nil, fmt.Errorf("%s: %w", filepath.Base(d.file), err)
+		}
+	}
+	for _, s := range c.sockets {
+		if err := all.AddSocket(s.node, uint8(s.proto), &s.pcap); err != nil {
+			return nil, fmt.Errorf("socket of %s: %w", s.node, err)
+		}
+	}
+	for _, s := range senders {
+		if err := all.AddSent(s.node, &s.pcap); err != nil {
+			return nil, fmt.Errorf("sender in %s: %w", s.node, err)
+		}
+	}
+	return all.Reconstruct(), nil
+}
+
+func (d *tcpdump) load(all *oracle.Captures) error {
+	f, err := os.Open(d.file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if d.hook {
+		return all.AddHook(d.node, bufio.NewReaderSize(f, 1<<20))
+	}
+	return all.AddWire(d.node, bufio.NewReaderSize(f, 1<<20))
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package e2e holds radar to the truth: it sends real traffic through labs,
+// captures it on every link with tcpdump, at netfilter hooks and at raw sockets,
+// drives radar as a user does, and lets package oracle compare packet by packet.
+//
+// The tests need root, tcpdump, iperf3, ping, nft, tc and ip; without them they
+// fail. RADAR_E2E_JSON names a file that gets all tables as JSON.
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/vnetradar/radar/pkg/oracle"
+)
+
+// radarBin is the binary under test, built from this tree.
+var radarBin string
+
+func TestMain(m *testing.M) {
+	if err := checkTools(); err != nil {
+		fmt.Fprintf(os.Stderr, "lab/e2e: %v\n", err)
+		os.Exit(1)
+	}
+	os.Exit(runTests(m))
+}
+
+func runTests(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "radar-e2e-")
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "lab/e2e: make a directory for the binary: %v\n", err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	radarBin = filepath.Join(dir, "radar")
+	build := exec.Command("go", "build", "-o", radarBin, "./cmd/radar")
+	build.Dir = filepath.Join("..", "..")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "lab/e2e: build radar: %v\n%s", err, out)
+		return 1
+	}
+	code := m.Run()
+	if err := writeReports(); err != nil {
+		fmt.Fprintf(os.Stderr, "lab/e2e: %v\n", err)
+		return 1
+	}
+	return code
+}
+
+func checkTools() error {
+	if os.Geteuid() != 0 {
+		return fmt.Errorf("needs root, to make network namespaces and to load BPF programs")
+	}
+	var missing []string
+	for _, tool := range []string{"go", "tcpdump", "iperf3", "ping", "nft", "tc", "ip"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			missing = append(missing, tool)
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("needs %s: install the packages tcpdump, iperf3, iputils-ping, nftables, iproute2", strings.Join(missing, ", "))
+	}
+	return nil
+}
+
+// reports of all rounds that counted, in order.
+var reports struct {
+	sync.Mutex
+	list []*oracle.Report
+}
+
+func keepReport(r *oracle.Report) {
+	reports.Lock()
+	defer reports.Unlock()
+	reports.list = append(reports.list, r)
+	r.Write(os.Stdout)
+	fmt.Println()
+}
+
+func writeReports() error {
+	path := os.Getenv("RADAR_E2E_JSON")
+	if path == "" {
+		return nil
+	}
+	out := struct {
+		Time   time.Time        `json:"time"`
+		Kernel string           `json:"kernel"`
+		CPUs   int              `json:"cpus"`
+		Rounds []*oracle.Report `json:"rounds"`
+	}{time.Now().UTC(), kernel(), runtime.NumCPU(), reports.list}
+	b, err := json.MarshalIndent(out, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write reports: %w", err)
+	}
+	return os.WriteFile(path, append(b, '\n'), 0o644)
+}
+
+func kernel() string {
+	b, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	if err != nil {
+		return "unknown"
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// deadline bounds everything that one test starts.
+func deadline(t *testing.T, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	t.Cleanup(cancel)
+	return ctx
+}

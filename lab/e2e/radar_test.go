@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vnetradar/radar/pkg/oracle"
+	"github.com/vnetradar/radar/pkg/record"
+)
+
+// radar is a domain, driven through the command line as users drive it.
+type radar struct {
+	ctx    context.Context
+	domain string
+	nodes  []string
+}
+
+// attach attaches radar to nodes of the network, in the background. It is
+// detached at the end of the test at the latest.
+func (n *network) attach(t *testing.T, nodes []string, flags ...string) *radar {
+	t.Helper()
+	r := &radar{ctx: n.ctx, domain: uniqueName(), nodes: nodes}
+	args := append([]string{"attach", "-d"}, flags...)
+	for _, node := range nodes {
+		args = append(args, node+"=netns:"+n.lab.NetNSPath(node))
+	}
+	t.Cleanup(func() {
+		r.ctx = context.Background()
+		r.try("detach", "--no-drain")
+	})
+	r.run(t, args...)
+	return r
+}
+
+// try runs radar and returns what it printed.
+func (r *radar) try(args ...string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(r.ctx, time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, radarBin, append(args, "--domain", r.domain)...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return out, fmt.Errorf("radar %s: %w\n%s%s", strings.Join(args, " "), err, out, stderr.String())
+	}
+	return out, nil
+}
+
+func (r *radar) run(t *testing.T, args ...string) []byte {
+	t.Helper()
+	out, err := r.try(args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// status is the part of "radar status -o json" that is needed here.
+type status struct {
+	Agent struct {
+		Alive bool `json:"alive"`
+		PID   int  `json:"pid"`
+	} `json:"agent"`
+	Lease struct {
+		Valid bool `json:"valid"`
+	} `json:"lease"`
+	Totals struct {
+		InFlight int `json:"in_flight"`
+		Unread   int `json:"unread"`
+	} `json:"totals"`
+	Counters []struct {
+		Name  string `json:"name"`
+		Group string `json:"group"`
+		Value int    `json:"value"`
+	} `json:"counters"`
+}
+
+func (r *radar) status(t *testing.T) status {
+	t.Helper()
+	var s status
+	if err := json.Unmarshal(r.run(t, "status", "-o", "json"), &s); err != nil {
+		t.Fatalf("radar status: %v", err)
+	}
+	return s
+}
+
+// notMeasured is how many IPv4 unicast packets radar says it left alone.
+func (s *status) notMeasured() int {
+	n := 0
+	for _, c := range s.Counters {
+		if c.Group == "not_measured" && !strings.Contains(c.Name, "ipv6") && !strings.Contains(c.Name, "multicast") {
+			n += c.Value
+		}
+	}
+	return n
+}
+
+// notable lists the counters that are not 0, for the log.
+func (s *status) notable() string {
+	var list []string
+	for _, c := range s.Counters {
+		if c.Value > 0 {
+			list = append(list, fmt.Sprintf("%s %d", c.Name, c.Value))
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
+// settle waits until every packet has come to its end, as radar sees it.
+func (r *radar) settle(t *testing.T) status {
+	t.Helper()
+	var s status
+	for range 150 {
+		if s = r.status(t); s.Totals.InFlight == 0 {
+			return s
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	t.Errorf("%d packets are still in flight 15 s after the last one was sent", s.Totals.InFlight)
+	return s
+}
+
+// records are all packets that radar remembers.
+func (r *radar) records(t *testing.T) []record.Record {
+	t.Helper()
+	var list []record.Record
+	dec := json.NewDecoder(bytes.NewReader(r.run(t, "packets", "-o", "json", "--last", "0")))
+	for dec.More() {
+		var rec record.Record
+		if err := dec.Decode(&rec); err != nil {
+			t.Fatalf("radar packets: %v", err)
+		}
+		list = append(list, rec)
+	}
+	return list
+}
+
+// losses is radar's own summary of losses.
+func (r *radar) losses(t *testing.T) []oracle.Losses {
+	t.Helper()
+	var list []oracle.Losses
+	dec := json.NewDecoder(bytes.NewReader(r.run(t, "loss", "-o", "json")))
+	for dec.More() {
+		var row struct {
+			Node    string    `json:"node"`
+			Port    string    `json:"port"`
+			At      record.At `json:"at"`
+			Reason  string    `json:"reason"`
+			Packets int64     `json:"packets"`
+			Skbs    int64     `json:"skbs"`
+		}
+		if err := dec.Decode(&row); err != nil {
+			t.Fatalf("radar loss: %v", err)
+		}
+		list = append(list, oracle.Losses(row))
+	}
+	return list
+}
+
+// exitCode of radar; 0 if err is nil.
+func exitCode(err error) int {
+	var e *exec.ExitError
+	if errors.As(err, &e) {
+		return e.ExitCode()
+	}
+	return 0
+}

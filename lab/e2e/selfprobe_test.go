@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A self probe is a UDP packet whose every byte follows from its two ports: the
+// receiver needs no log of what was sent. All have DF set, random IDs and TTLs
+// that radar could have written itself. A third of them begin with the same 8
+// bytes of payload, a third have less than 8: content tells those apart badly.
+
+const (
+	selfPorts    = 8 // destination ports
+	selfPortBase = 20000
+	selfSports   = 60000 // source ports
+	selfSport0   = 2000
+)
+
+// inBands are TTLs in radar's default bands.
+var inBands = []uint8{80, 150, 72, 96, 65, 200, 224, 129}
+
+// selfProbe appends the packet of those ports to b: as it is sent, or with the
+// TTL that it has after some routers.
+func selfProbe(b []byte, src, dst [4]byte, sport, dport uint16, routers int) []byte {
+	x := uint64(sport)<<16 | uint64(dport)
+	next := func() uint64 { // splitmix64
+		x += 0x9e3779b97f4a7c15
+		z := x
+		z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+		z = (z ^ z>>27) * 0x94d049bb133111eb
+		return z ^ z>>31
+	}
+	r := next()
+	size, same := []int{64, 300, 5}[sport%3], sport%3 == 1
+	b = append(b, 0x45, byte(r>>24), 0, 0, byte(r), byte(r>>8)|1, 0x40, 0, inBands[r>>16&7]-byte(routers), unix.IPPROTO_UDP, 0, 0)
+	b = append(append(b, src[:]...), dst[:]...)
+	b = binary.BigEndian.AppendUint16(b, sport)
+	b = binary.BigEndian.AppendUint16(b, dport)
+	b = binary.BigEndian.AppendUint16(b, uint16(size+8))
+	b = append(b, 0, 0) // no UDP checksum
+	for i := 0; i < size; i += 8 {
+		v := next()
+		if same && i == 0 {
+			v = 0
+		}
+		b = append(b, binary.BigEndian.AppendUint64(nil, v)[:min(8, size-i)]...)
+	}
+	binary.BigEndian.PutUint16(b[2:], uint16(len(b)))
+	binary.BigEndian.PutUint16(b[10:], ipChecksum(b[:20]))
+	return b
+}
+
+func ipChecksum(header []byte) uint16 {
+	var sum uint32
+	for i := 0; i < len(header); i += 2 {
+		sum += uint32(binary.BigEndian.Uint16(header[i:]))
+	}
+	for sum > 0xffff {
+		sum = sum>>16 + sum&0xffff
+	}
+	return ^uint16(sum)
+}
+
+// selfFlow is a flow of self probes at full rate and what came of it.
+type selfFlow struct {
+	sent, right, wrong atomic.Int64
+	first              atomic.Pointer[string] // the first wrong packet
+	stop               atomic.Bool
+	done               chan error
+}
+
+// startSelfFlow sends until stopped, and checks every byte at a raw socket.
+// Packets may get lost at this rate; wrong they must not be.
+func (n *network) startSelfFlow(t *testing.T, from, to string, routers int) *selfFlow {
+	t.Helper()
+	f := &selfFlow{done: make(chan error, 2)}
+	src, dst := n.addr(t, from).As4(), n.addr(t, to).As4()
+	out := n.openRaw(t, from)
+	var in int
+	err := n.within(to, func() (err error) {
+		in, err = unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_UDP)
+		return err
+	})
+	if err != nil {
+		t.Fatalf("open raw socket in %s: %v", to, err)
+	}
+	t.Cleanup(func() { f.stop.Store(true); unix.Close(out); unix.Close(in) })
+	if err := unix.SetsockoptInt(in, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 64<<20); err != nil {
+		t.Fatalf("enlarge socket buffer: %v", err)
+	}
+	timeout := unix.NsecToTimeval(int64(100 * time.Millisecond))
+	if err := unix.SetsockoptTimeval(in, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &timeout); err != nil {
+		t.Fatalf("set socket timeout: %v", err)
+	}
+	go func() { f.done <- f.check(in, src, dst, routers) }()
+	go func() { f.done <- f.send(out, src, dst) }()
+	return f
+}
+
+func (f *selfFlow) send(fd int, src, dst [4]byte) error {
+	b := make([]byte, 0, 400)
+	to := &unix.SockaddrInet4{Addr: dst}
+	for i := 0; !f.stop.Load(); i++ {
+		b = selfProbe(b[:0], src, dst, uint16(selfSport0+i%selfSports), uint16(selfPortBase+i/selfSports%selfPorts), 0)
+		if err := unix.Sendto(fd, b, 0, to); err != nil {
+			return fmt.Errorf("send self probe: %w", err)
+		}
+		f.sent.Add(1)
+	}
+	return nil
+}
+
+func (f *selfFlow) check(fd int, src, dst [4]byte, routers int) error {
+	buf, want := make([]byte, 65536), make([]byte, 0, 400)
+	for {
+		n, _, err := unix.Recvfrom(fd, buf, 0)
+		if err == unix.EAGAIN && f.stop.Load() {
+			return nil
+		}
+		if err == unix.EAGAIN || err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("receive self probe: %w", err)
+		}
+		got := buf[:n]
+		sport, dport := binary.BigEndian.Uint16(got[20:]), binary.BigEndian.Uint16(got[22:])
+		want = selfProbe(want[:0], src, dst, sport, dport, routers)
+		if bytes.Equal(got, want) {
+			f.right.Add(1)
+			continue
+		}
+		f.wrong.Add(1)
+		s := fmt.Sprintf("got  % x\nwant % x", got[:min(n, 40)], want[:min(len(want), 40)])
+		f.first.CompareAndSwap(nil, &s)
+	}
+}
+
+// finish stops the flow and waits until everything under way was checked.
+func (f *selfFlow) finish(t *testing.T) {
+	t.Helper()
+	f.stop.Store(true)
+	for range 2 {
+		if err := <-f.done; err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+	"github.com/gopacket/gopacket/pcapgo"
+	"golang.org/x/sys/unix"
+)
+
+// packetLog is a capture file in memory. Safe for concurrent use.
+type packetLog struct {
+	mu   sync.Mutex
+	pcap bytes.Buffer
+	w    *pcapgo.Writer
+	err  error
+}
+
+func (l *packetLog) add(at time.Time, ip []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.w == nil {
+		l.w = pcapgo.NewWriterNanos(&l.pcap)
+		l.err = l.w.WriteFileHeader(262144, layers.LinkTypeRaw)
+	}
+	if l.err == nil {
+		l.err = l.w.WritePacket(gopacket.CaptureInfo{Timestamp: at, CaptureLength: len(ip), Length: len(ip)}, ip)
+	}
+}
+
+// finish makes a log without packets a valid file, too.
+func (l *packetLog) finish() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.w == nil {
+		l.w = pcapgo.NewWriterNanos(&l.pcap)
+		l.err = l.w.WriteFileHeader(262144, layers.LinkTypeRaw)
+	}
+	return l.err
+}
+
+// rawSocket sees every packet of one protocol that a node gets, with its IP
+// header, as any process would.
+type rawSocket struct {
+	packetLog
+	node  string
+	proto int
+	fd    int
+	quit  chan struct{}
+	done  chan error
+}
+
+// listenRaw opens raw sockets in a node; what they get is kept.
+func (c *captures) listenRaw(t *testing.T, node string, protos ...int) {
+	t.Helper()
+	for _, proto := range protos {
+		s := &rawSocket{node: node, proto: proto, quit: make(chan struct{}), done: make(chan error, 1)}
+		err := c.net.within(node, func() (err error) {
+			s.fd, err = unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, proto)
+			return err
+		})
+		if err != nil {
+			t.Fatalf("open raw socket in %s: %v", node, err)
+		}
+		t.Cleanup(func() { unix.Close(s.fd) })
+		if err := unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 128<<20); err != nil {
+			t.Fatalf("enlarge socket buffer: %v", err)
+		}
+		timeout := unix.NsecToTimeval(int64(50 * time.Millisecond))
+		if err := unix.SetsockoptTimeval(s.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &timeout); err != nil {
+			t.Fatalf("set socket timeout: %v", err)
+		}
+		go s.receive()
+		c.sockets = append(c.sockets, s)
+	}
+}
+
+func (s *rawSocket) receive() {
+	buf := make([]byte, 1<<17)
+	for {
+		n, _, err := unix.Recvfrom(s.fd, buf, 0)
+		switch {
+		case errors.Is(err, unix.EAGAIN):
+			select {
+			case <-s.quit: // and nothing is left in the socket
+				s.done <- nil
+				return
+			default:
+			}
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			s.done <- fmt.Errorf("raw socket in %s: %w", s.node, err)
+			return
+		default:
+			s.add(time.Now(), bytes.Clone(buf[:n]))
+		}
+	}
+}
+
+// stop reads what is left in the socket.
+func (s *rawSocket) stop() error {
+	close(s.quit)
+	return errors.Join(<-s.done, s.finish())
+}
+
+// sink takes what comes to UDP ports of a node, so that nothing is refused.
+func (n *network) sink(t *testing.T, node string, ports ...int) {
+	t.Helper()
+	for _, port := range ports {
+		var fd int
+		err := n.within(node, func() (err error) {
+			fd, err = unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+			if err != nil {
+				return err
+			}
+			return unix.Bind(fd, &unix.SockaddrInet4{Port: port})
+		})
+		if err != nil {
+			t.Fatalf("take UDP port %d of %s: %v", port, node, err)
+		}
+		t.Cleanup(func() { unix.Close(fd) })
+		if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 128<<20); err != nil {
+			t.Fatalf("enlarge socket buffer: %v", err)
+		}
+	}
+}

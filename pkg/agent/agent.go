@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package agent is the living part of a domain: the process that renews the
+// sources' lease, follows the ring into aggregates, and the topology into roles.
+//
+// Nothing depends on it but that. A killed agent harms no packet; what the ring
+// still holds is counted by the next one, which continues from the snapshot that
+// the last one left. There is one agent a domain (agent.lock), found by its pid
+// file and told to end by signals; it serves no socket.
+//
+// An agent has three loops that do not wait for each other, each with a Handle
+// of its own: keep (lease, keys), follow (ring, snapshot) and watch (topology).
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/vnetradar/radar/pkg/datapath"
+	"github.com/vnetradar/radar/pkg/domain"
+)
+
+// End says why Run returned.
+type End string
+
+// The ends of Run.
+const (
+	Interrupted End = "interrupted"    // the context ended: Finish, or leave the domain to a later agent
+	HandedOver  End = "handed over"    // another process asked for the domain (HandOver)
+	Vanished    End = "domain is gone" // the domain was detached by another process
+)
+
+// errEnd carries the End out of the loops.
+type errEnd struct{ end End }
+
+func (e errEnd) Error() string { return string(e.end) }
+
+// Agent is the agent of one domain. Its methods are for one goroutine.
+type Agent struct {
+	name    string
+	log     *slog.Logger
+	reader  *Reader
+	handle  *datapath.Handle // for the counters and the end
+	claim   *claim
+	signals chan os.Signal
+}
+
+// Open makes the calling process the agent of an attached domain and opens what
+// it needs; Run does the work. It returns ErrRunning if there is an agent
+// already, domain.ErrNotAttached if there is no domain. The caller closes it.
+func Open(name string, log *slog.Logger) (_ *Agent, err error) {
+	if _, err := domain.Load(name); err != nil {
+		return nil, err
+	}
+	a := &Agent{name: name, log: log, signals: make(chan os.Signal, 1)}
+	defer func() {
+		if err != nil {
+			a.Close()
+		}
+	}()
+	// Before the pid file names us: from then on the signal may come.
+	signal.Notify(a.signals, HandOver)
+	if a.claim, err = newClaim(name); err != nil {
+		return nil, err
+	}
+	if a.handle, err = openHandle(name); err != nil {
+		return nil, err
+	}
+	var note string
+	if a.reader, note, err = OpenReader(name); err != nil {
+		return nil, err
+	}
+	if note != "" {
+		log.Warn(note)
+	}
+	return a, nil
+}
+
+// Close gives the domain free for another agent. It does not detach.
+func (a *Agent) Close() {
+	signal.Stop(a.signals)
+	if a.reader != nil {
+		a.warnIf("close reader", a.reader.Close())
+		a.reader = nil
+	}
+	if a.handle != nil {
+		a.warnIf("close domain", a.handle.Close())
+		a.handle = nil
+	}
+	if a.claim != nil {
+		a.claim.release()
+		a.claim = nil
+	}
+}
+
+func (a *Agent) warnIf(what string, err error) {
+	if err != nil {
+		a.log.Warn(what, "error", err)
+	}
+}
+
+// Run works until ctx ends, another process takes over, or the domain is gone.
+// ready, if not nil, is called once everything runs. When Run returns, the
+// snapshot is written (unless the domain is gone).
+func (a *Agent) Run(ctx context.Context, ready func()) (End, error) {
+	keeper, err := newKeeper(a.name, a.log)
+	if err != nil {
+		return "", err
+	}
+	defer keeper.close()
+	watch, err := newWatch(a.name, a.log)
+	if err != nil {
+		return "", err
+	}
+	defer watch.close()
+
+	group, inner := errgroup.WithContext(ctx)
+	group.Go(func() error { return a.await(inner) })
+	group.Go(func() error { return keeper.run(inner) })
+	group.Go(func() error { return watch.run(inner) })
+	group.Go(func() error { return a.follow(inner) })
+	if ready != nil {
+		ready()
+	}
+	err = group.Wait()
+	var ended errEnd
+	switch {
+	case errors.As(err, &ended):
+		return ended.end, nil
+	case err != nil && ctx.Err() == nil:
+		return "", err
+	}
+	return Interrupted, nil
+}
+
+// await ends the loops when another process wants the domain.
+func (a *Agent) await(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-a.signals:
+		return errEnd{HandedOver}
+	}
+}
+
+// Intervals of the loops.
+const (
+	sweepEvery = time.Second            // keys whose packet has expired
+	saveEvery  = time.Second            // snapshot, and a look at the domain's description
+	pollMost   = 100 * time.Millisecond // ring, while it moves slowly
+	pollLeast  = 5 * time.Millisecond
+)
+
+// follow turns the ring into aggregates until ctx ends.
+func (a *Agent) follow(ctx context.Context) error {
+	var (
+		pace     = pacer{slots: uint64(a.reader.Domain.Options.Slots), interval: pollMost}
+		once     = onceLogger{log: a.log}
+		saved    time.Time
+		interval = time.Duration(0)
+	)
+	for {
+		select {
+		case <-ctx.Done():
+			once.warn("write snapshot", a.save())
+			return nil
+		case <-time.After(interval):
+		}
+		once.warn("follow the ring", a.reader.Collector.Poll())
+		interval = pace.next(a.reader.Maps.Cursor())
+		if time.Since(saved) < saveEvery {
+			continue
+		}
+		saved = time.Now()
+		err := a.reader.Update()
+		if errors.Is(err, domain.ErrNotAttached) {
+			return errEnd{Vanished}
+		}
+		once.warn("read the domain's description", err)
+		once.warn("write snapshot", a.reader.Collector.Save())
+	}
+}
+
+// save writes the snapshot if the domain is still there: a state directory that
+// was removed must not come back.
+func (a *Agent) save() error {
+	if err := a.reader.Update(); errors.Is(err, domain.ErrNotAttached) {
+		return nil
+	}
+	return a.reader.Collector.Save()
+}
+
+// pacer chooses when to look at the ring again: often enough that a fast ring
+// does not come round unseen, else seldom.
+type pacer struct {
+	slots    uint64
+	interval time.Duration
+	last     uint64
+	started  bool
+}
+
+func (p *pacer) next(cursor uint64) time.Duration {
+	moved := cursor - p.last
+	switch {
+	case !p.started:
+		p.started = true
+	case moved > p.slots/8:
+		p.interval = max(p.interval/2, pollLeast)
+	case moved < p.slots/32:
+		p.interval = min(p.interval*2, pollMost)
+	}
+	p.last = cursor
+	return p.interval
+}
+
+// onceLogger logs an error when it begins and its end, not every repetition.
+type onceLogger struct {
+	log  *slog.Logger
+	seen map[string]string // by what was tried
+}
+
+func (o *onceLogger) warn(what string, err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	if o.seen[what] == text {
+		return
+	}
+	if o.seen == nil {
+		o.seen = make(map[string]string)
+	}
+	o.seen[what] = text
+	if err != nil {
+		o.log.Warn(what, "error", err)
+		return
+	}
+	o.log.Info(what + ": works again")
+}
+
+// openHandle opens a handle for one loop.
+func openHandle(name string) (*datapath.Handle, error) {
+	h, err := datapath.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("open domain: %w", err)
+	}
+	return h, nil
+}

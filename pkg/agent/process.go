@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/google/renameio/v2"
+	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/pkg/domain"
+)
+
+// HandOver is the signal that asks an agent to write its snapshot and to end
+// without detaching: whoever sends it goes on from there.
+const HandOver = unix.SIGUSR2
+
+// Process is one process, told apart from a later one with the same number by
+// its start time. The zero value stands for none.
+type Process struct {
+	PID   int    `json:"pid"`
+	Start uint64 `json:"-"` // clock ticks since boot, of /proc/PID/stat
+}
+
+// Self is the calling process.
+func Self() (Process, error) {
+	pid := os.Getpid()
+	start, err := startTime(pid)
+	if err != nil {
+		return Process{}, err
+	}
+	return Process{PID: pid, Start: start}, nil
+}
+
+// Find returns the agent of the domain that its pid file names, if that process
+// still lives. None is not an error: the zero Process is returned.
+func Find(name string) (Process, error) {
+	b, err := os.ReadFile(domain.File(name, "agent.pid"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return Process{}, nil
+	}
+	if err != nil {
+		return Process{}, fmt.Errorf("read pid file: %w", err)
+	}
+	var p Process
+	if _, err := fmt.Sscanf(string(b), "%d %d", &p.PID, &p.Start); err != nil || p.PID <= 0 {
+		return Process{}, fmt.Errorf("read pid file %s: %q is not a process number and its start time", domain.File(name, "agent.pid"), b)
+	}
+	if !p.Alive() {
+		return Process{}, nil
+	}
+	return p, nil
+}
+
+// Alive says whether the process still runs.
+func (p Process) Alive() bool {
+	if p.PID <= 0 {
+		return false
+	}
+	start, err := startTime(p.PID)
+	return err == nil && start == p.Start
+}
+
+// Stop asks the process to hand over and waits for its end; after patience it
+// is killed, which harms neither traffic nor what the ring holds. The process
+// is held by a descriptor, so that a recycled number is never signalled.
+func (p Process) Stop(ctx context.Context, patience time.Duration) error {
+	fd, err := unix.PidfdOpen(p.PID, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("open agent process %d: %w", p.PID, err)
+	}
+	defer unix.Close(fd)
+	if !p.Alive() {
+		return nil
+	}
+	for _, sig := range []unix.Signal{HandOver, unix.SIGKILL} {
+		if err := unix.PidfdSendSignal(fd, sig, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+			return fmt.Errorf("signal agent process %d: %w", p.PID, err)
+		}
+		ended, err := waitPidfd(ctx, fd, patience)
+		if err != nil {
+			return fmt.Errorf("wait for agent process %d: %w", p.PID, err)
+		}
+		if ended {
+			return nil
+		}
+	}
+	return fmt.Errorf("agent process %d does not end", p.PID)
+}
+
+// waitPidfd waits until the process of fd has ended, at most patience.
+func waitPidfd(ctx context.Context, fd int, patience time.Duration) (bool, error) {
+	const step = 50 * time.Millisecond
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(step.Milliseconds()))
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			return false, err
+		}
+		if n > 0 {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// startTime is field 22 of /proc/PID/stat. A zombie counts as ended.
+func startTime(pid int) (uint64, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	// The name in brackets may hold anything: fields count from its end.
+	_, rest, ok := bytes.Cut(b[bytes.LastIndexByte(b, ')')+1:], []byte(" "))
+	fields := bytes.Fields(rest)
+	if !ok || len(fields) < 20 {
+		return 0, fmt.Errorf("read process %d: unexpected format of its stat file", pid)
+	}
+	if fields[0][0] == 'Z' || fields[0][0] == 'X' {
+		return 0, fmt.Errorf("process %d has ended", pid)
+	}
+	return strconv.ParseUint(string(fields[19]), 10, 64)
+}
+
+// ErrRunning says that the domain has a living agent.
+var ErrRunning = errors.New("the domain's agent is running")
+
+// claim is the role of being a domain's agent.
+type claim struct {
+	name string
+	self Process
+	fd   int // of the lock
+}
+
+// newClaim makes the calling process the domain's agent: it takes the agent lock
+// and writes the pid file. It returns ErrRunning if another process holds the
+// lock. The domain's state directory must exist. The end of the process gives the
+// lock back as release does.
+func newClaim(name string) (*claim, error) {
+	path := domain.File(name, "agent.lock")
+	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CREAT|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open agent lock %s: %w", path, err)
+	}
+	c := &claim{name: name, fd: fd}
+	if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		unix.Close(fd)
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, ErrRunning
+		}
+		return nil, fmt.Errorf("take agent lock: %w", err)
+	}
+	if c.self, err = Self(); err == nil {
+		err = c.writePidFile()
+	}
+	if err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *claim) line() string { return fmt.Sprintf("%d %d\n", c.self.PID, c.self.Start) }
+
+func (c *claim) writePidFile() error {
+	if err := renameio.WriteFile(domain.File(c.name, "agent.pid"), []byte(c.line()), 0o600); err != nil {
+		return fmt.Errorf("write pid file: %w", err)
+	}
+	return nil
+}
+
+// unname removes the pid file if it is still ours: the domain may have been
+// detached and attached again meanwhile.
+func (c *claim) unname() {
+	path := domain.File(c.name, "agent.pid")
+	if b, err := os.ReadFile(path); err == nil && string(b) == c.line() {
+		_ = os.Remove(path)
+	}
+}
+
+// release gives the role back.
+func (c *claim) release() {
+	c.unname()
+	unix.Close(c.fd)
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/vnetradar/radar/pkg/domain"
+)
+
+// stateDir gives the test a state directory with an empty domain in it.
+func stateDir(t *testing.T, name string) {
+	t.Helper()
+	t.Setenv("RADAR_STATE_DIR", t.TempDir())
+	if err := os.MkdirAll(domain.Dir(name), 0o700); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func writePid(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(domain.File(name, "agent.pid"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFind(t *testing.T) {
+	stateDir(t, "d")
+	find := func() Process {
+		t.Helper()
+		p, err := Find("d")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	if p := find(); p != (Process{}) {
+		t.Errorf("no pid file: found %v", p)
+	}
+	self, err := Self()
+	if err != nil {
+		t.Fatal(err)
+	}
+	writePid(t, "d", fmt.Sprintf("%d %d\n", self.PID, self.Start))
+	if p := find(); p != self {
+		t.Errorf("found %v, want %v", p, self)
+	}
+	// The number lives, but it is another process than the file means.
+	writePid(t, "d", fmt.Sprintf("%d %d\n", self.PID, self.Start-1))
+	if p := find(); p != (Process{}) {
+		t.Errorf("recycled number: found %v", p)
+	}
+	for _, text := range []string{"", "x", "12", "-1 5", "0 0"} {
+		writePid(t, "d", text)
+		if p, err := Find("d"); err == nil {
+			t.Errorf("pid file %q: found %v", text, p)
+		}
+	}
+}
+
+func TestClaim(t *testing.T) {
+	stateDir(t, "d")
+	c, err := newClaim("d")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, err := Find("d"); err != nil || p.PID != os.Getpid() {
+		t.Errorf("found %v, %v after the claim", p, err)
+	}
+	if _, err := newClaim("d"); !errors.Is(err, ErrRunning) {
+		t.Errorf("second claim: %v, want ErrRunning", err)
+	}
+	// Who is detaching is not asked to hand over, but keeps the role.
+	c.unname()
+	if p, err := Find("d"); err != nil || p.PID != 0 {
+		t.Errorf("found %v, %v after unname", p, err)
+	}
+	if _, err := newClaim("d"); !errors.Is(err, ErrRunning) {
+		t.Errorf("claim after unname: %v, want ErrRunning", err)
+	}
+	c.release()
+	again, err := newClaim("d")
+	if err != nil {
+		t.Fatalf("claim after release: %v", err)
+	}
+	// A pid file that names another process by now is left alone.
+	writePid(t, "d", "1 1\n")
+	again.release()
+	if _, err := os.Stat(domain.File("d", "agent.pid")); err != nil {
+		t.Errorf("release removed a pid file that is not its own: %v", err)
+	}
+}
+
+// A lock file that is a link to somewhere else is not followed.
+func TestClaimRefusesLink(t *testing.T) {
+	stateDir(t, "d")
+	if err := os.Symlink("/dev/null", domain.File("d", "agent.lock")); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := newClaim("d"); err == nil {
+		c.release()
+		t.Error("claimed through a link")
+	}
+}
+
+// child starts a shell and waits until it runs.
+func child(t *testing.T, script string) Process {
+	t.Helper()
+	cmd := exec.Command("/bin/sh", "-c", script+"; echo; exec sleep 60")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	start, err := startTime(cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Process{PID: cmd.Process.Pid, Start: start}
+}
+
+func TestStop(t *testing.T) {
+	t.Run("ends by itself", func(t *testing.T) {
+		p := child(t, "true")
+		if err := p.Stop(context.Background(), 10*time.Second); err != nil || p.Alive() {
+			t.Errorf("Stop: %v, alive %v", err, p.Alive())
+		}
+	})
+	t.Run("deaf", func(t *testing.T) {
+		p := child(t, "trap '' USR2")
+		begin := time.Now()
+		if err := p.Stop(context.Background(), 200*time.Millisecond); err != nil || p.Alive() {
+			t.Errorf("Stop: %v, alive %v", err, p.Alive())
+		}
+		if time.Since(begin) < 200*time.Millisecond {
+			t.Error("killed without patience")
+		}
+	})
+	t.Run("recycled number", func(t *testing.T) {
+		p := child(t, "true")
+		if err := (Process{PID: p.PID, Start: p.Start - 1}).Stop(context.Background(), time.Second); err != nil || !p.Alive() {
+			t.Errorf("Stop: %v; the process it does not mean is alive: %v", err, p.Alive())
+		}
+	})
+	t.Run("interrupted", func(t *testing.T) {
+		p := child(t, "trap '' USR2")
+		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+		defer cancel()
+		if err := p.Stop(ctx, time.Minute); !errors.Is(err, context.DeadlineExceeded) || !p.Alive() {
+			t.Errorf("Stop: %v, alive %v", err, p.Alive())
+		}
+	})
+}

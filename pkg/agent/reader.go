@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/vnetradar/radar/pkg/aggregate"
+	"github.com/vnetradar/radar/pkg/backpack"
+	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/symbols"
+)
+
+// Reader reads what a domain has measured. Any number of processes may have one;
+// none of them disturbs another, and no agent is needed. It is for one goroutine.
+type Reader struct {
+	Domain    *domain.Domain
+	Maps      *backpack.Maps
+	Decoder   *backpack.Decoder
+	Collector *aggregate.Collector // of OpenReader only
+
+	symbols *symbols.Table
+	file    os.FileInfo // of the description that was read
+}
+
+// OpenRing opens the domain for reading the ring alone: Collector is nil. It
+// returns domain.ErrNotAttached if there is no such domain. The caller closes it.
+func OpenRing(name string) (*Reader, error) {
+	r := &Reader{symbols: symbols.Load()}
+	// Before reading, so that a later change is noticed. Load explains errors.
+	r.file, _ = os.Stat(domain.File(name, "domain.json"))
+	var err error
+	if r.Domain, err = domain.Load(name); err != nil {
+		return nil, err
+	}
+	if r.Maps, err = backpack.Open(r.Domain); err != nil {
+		return nil, err
+	}
+	r.Decoder = backpack.NewDecoder(r.Domain, r.symbols)
+	return r, nil
+}
+
+// OpenReader is OpenRing and the aggregates: it continues from the domain's
+// snapshot. note, if not empty, says why that could not be used; counts then
+// begin with the oldest packet of the ring.
+func OpenReader(name string) (r *Reader, note string, err error) {
+	if r, err = OpenRing(name); err != nil {
+		return nil, "", err
+	}
+	r.Collector, note, err = aggregate.Open(r.Maps, r.Decoder, r.Domain.Epoch,
+		domain.File(name, "aggregates"), backpack.FollowOptions{Refresh: r.Refresh})
+	if err != nil {
+		r.Maps.Close()
+		return nil, "", fmt.Errorf("open aggregates: %w", err)
+	}
+	return r, note, nil
+}
+
+// Close ends reading.
+func (r *Reader) Close() error { return r.Maps.Close() }
+
+// SymbolsErr says why names of kernel functions or drop reasons are missing.
+func (r *Reader) SymbolsErr() error { return r.symbols.Err() }
+
+// Refresh reads the description again; the follower asks for it when it meets a
+// port that it does not know.
+func (r *Reader) Refresh() (*domain.Domain, error) {
+	d, err := domain.Load(r.Domain.Name)
+	if err != nil {
+		return nil, err
+	}
+	if d.Epoch != r.Domain.Epoch {
+		return nil, fmt.Errorf("domain %q was attached anew: %w", d.Name, domain.ErrNotAttached)
+	}
+	return d, nil
+}
+
+// Update follows changes of the description. It returns domain.ErrNotAttached if
+// the domain that was opened is gone.
+func (r *Reader) Update() error {
+	file, err := os.Stat(domain.File(r.Domain.Name, "domain.json"))
+	if err == nil && r.file != nil && os.SameFile(file, r.file) && file.ModTime().Equal(r.file.ModTime()) {
+		return nil
+	}
+	d, err := r.Refresh()
+	if err != nil {
+		return err
+	}
+	r.Domain, r.file = d, file
+	r.Decoder.SetDomain(d)
+	return nil
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/vnetradar/radar/pkg/datapath"
+	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/topo"
+)
+
+// How long the topology must be quiet before it is worked out again.
+const quietTime = 200 * time.Millisecond
+
+// watch follows the topology: interfaces and addresses that come and go, nodes
+// that others add to the domain.
+type watch struct {
+	name    string
+	handle  *datapath.Handle
+	watcher *topo.Watcher
+	log     *slog.Logger
+	once    onceLogger
+}
+
+func newWatch(name string, log *slog.Logger) (*watch, error) {
+	h, err := openHandle(name)
+	if err != nil {
+		return nil, err
+	}
+	watcher, err := topo.NewWatcher(quietTime)
+	if err != nil {
+		h.Close()
+		return nil, err
+	}
+	w := &watch{name: name, handle: h, watcher: watcher, log: log, once: onceLogger{log: log}}
+	if err := w.watchNodes(); err != nil {
+		w.close()
+		return nil, err
+	}
+	return w, nil
+}
+
+func (w *watch) close() {
+	w.watcher.Close()
+	w.handle.Close()
+}
+
+// watchNodes tells the watcher which namespaces to watch.
+func (w *watch) watchNodes() error {
+	var specs []topo.NodeSpec
+	for _, n := range w.handle.Domain.Nodes {
+		if !n.Removed {
+			specs = append(specs, topo.NodeSpec{Name: n.Name, Spec: n.Spec, Path: n.Path, Inum: n.Inum})
+		}
+	}
+	return w.watcher.Set(specs)
+}
+
+func (w *watch) run(ctx context.Context) error {
+	// Something may have changed while no agent lived.
+	w.refresh(ctx)
+	changed := time.NewTicker(saveEvery)
+	defer changed.Stop()
+	nodes := len(w.handle.Domain.Nodes)
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-w.watcher.C():
+			w.refresh(ctx)
+		case <-changed.C:
+			// Nodes that another process added are to be watched as well. The
+			// loop that follows the ring notices a domain that is gone.
+			if err := w.handle.Reload(); err != nil || len(w.handle.Domain.Nodes) == nodes {
+				continue
+			}
+			nodes = len(w.handle.Domain.Nodes)
+			w.once.warn("watch nodes", w.watchNodes())
+		}
+	}
+}
+
+// refresh works roles out again and logs what came of it.
+func (w *watch) refresh(ctx context.Context) {
+	changes, err := w.handle.Refresh(ctx)
+	switch {
+	case ctx.Err() != nil, errors.Is(err, domain.ErrNotAttached), errors.Is(err, datapath.ErrDetaching):
+		return
+	case err != nil:
+		w.once.warn("follow the topology", err)
+		return
+	}
+	w.once.warn("follow the topology", nil)
+	if changes.Empty() {
+		return
+	}
+	for _, text := range changes.Warnings {
+		w.log.Warn(text)
+	}
+	w.log.Info("topology changed", "added", changes.Added, "removed", changes.Removed,
+		"nodes_gone", changes.NodesGone, "roles", changes.Roles)
+}

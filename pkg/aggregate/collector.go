@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package aggregate
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/google/renameio/v2"
+
+	"github.com/vnetradar/radar/pkg/backpack"
+)
+
+// Collector follows a domain's ring into aggregates. The snapshot holds the
+// aggregates together with the place in the ring, so every packet counts once, by
+// whichever process. One process may save, any number may open and poll.
+type Collector struct {
+	path     string
+	epoch    uint32
+	follower *backpack.Follower
+	agg      *Aggregates
+	saved    uint64 // the follower's progress in the snapshot
+}
+
+// Open continues from the snapshot at path. Without one it begins with the oldest
+// packet of the ring. The same if the snapshot is damaged, or of another domain
+// (epoch): then note says so, and that what was counted before is gone.
+func Open(src backpack.Source, dec *backpack.Decoder, epoch uint32, path string, o backpack.FollowOptions) (c *Collector, note string, err error) {
+	c = &Collector{path: path, epoch: epoch, agg: New(), follower: backpack.NewFollower(src, dec, o)}
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return c, "", nil
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("read aggregates: %w", err)
+	}
+	agg, state, err := decode(b, epoch)
+	if err == nil {
+		err = c.follower.Restore(state)
+	}
+	if err != nil {
+		return c, fmt.Sprintf("counting anew from the oldest packet of the ring: %s: %v", path, err), nil
+	}
+	c.agg = agg
+	c.saved = c.follower.Progress()
+	return c, "", nil
+}
+
+// Poll adds what has become final since the last poll.
+func (c *Collector) Poll() error {
+	if err := c.follower.Poll(c.agg.Add); err != nil {
+		return fmt.Errorf("follow ring: %w", err)
+	}
+	return nil
+}
+
+// Save replaces the snapshot as a whole, if anything has changed since the last.
+func (c *Collector) Save() error {
+	progress := c.follower.Progress()
+	if progress == c.saved {
+		return nil
+	}
+	b, err := c.agg.encode(c.epoch, c.follower.AppendState(nil))
+	if err != nil {
+		return err
+	}
+	if err := renameio.WriteFile(c.path, b, 0o600); err != nil {
+		return fmt.Errorf("save aggregates: %w", err)
+	}
+	c.saved = progress
+	return nil
+}
+
+// Aggregates returns what has been counted; the Collector goes on adding to it.
+func (c *Collector) Aggregates() *Aggregates { return c.agg }
+
+// Totals returns the counts, with what is still in flight and what was missed.
+func (c *Collector) Totals() Totals {
+	t, s := c.agg.totals, c.follower.Stats()
+	t.InFlight, t.Unread, t.Torn = s.InFlight, s.Unread, s.Torn
+	return t
+}

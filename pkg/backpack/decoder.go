@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backpack
+
+import (
+	"strconv"
+
+	"github.com/vnetradar/radar/pkg/domain"
+)
+
+// Symbols gives names to what the kernel numbers; pkg/symbols has them. "" means
+// that there is no name.
+type Symbols interface {
+	Function(addr uint64) string
+	Reason(code uint32) string
+}
+
+// Decoder turns slots into Packets and Packets into Records. It holds the names of
+// one domain, and scratch space: one goroutine at a time.
+type Decoder struct {
+	epoch     uint32
+	slots     uint64
+	timeoutNs uint64
+	nodes     []string   // by node id; "" where there is none
+	ports     []portInfo // by port id
+
+	symbols   Symbols
+	functions map[uint64]function // by address
+	reasons   map[uint32]string
+	qdiscs    map[uint64]string // by the 8 bytes of a cell
+	addrs     map[[4]byte]string
+
+	events []event // scratch
+
+	// strangers says that an event named a port which the description lacks.
+	strangers bool
+}
+
+type portInfo struct {
+	name string
+	node uint16
+	peer int
+}
+
+// NewDecoder makes a decoder for the ring of d. symbols may be nil: then functions
+// and reasons have no names.
+func NewDecoder(d *domain.Domain, symbols Symbols) *Decoder {
+	dec := &Decoder{
+		symbols:   symbols,
+		functions: make(map[uint64]function),
+		reasons:   make(map[uint32]string),
+		qdiscs:    make(map[uint64]string),
+		addrs:     make(map[[4]byte]string),
+	}
+	dec.SetDomain(d)
+	return dec
+}
+
+// SetDomain replaces the description, after nodes were added.
+func (d *Decoder) SetDomain(dom *domain.Domain) {
+	d.epoch = dom.Epoch
+	d.slots = uint64(dom.Options.Slots)
+	d.timeoutNs = uint64(max(dom.Options.Timeout, 0))
+	d.nodes = d.nodes[:0]
+	for _, n := range dom.Nodes {
+		d.nodes = grow(d.nodes, int(n.ID), "")
+		d.nodes[n.ID] = n.Name
+	}
+	d.ports = d.ports[:0]
+	for _, p := range dom.Ports {
+		d.ports = grow(d.ports, int(p.ID), portInfo{node: NoNode, peer: -1})
+		d.ports[p.ID] = portInfo{name: p.Name, node: p.Node, peer: p.Peer}
+	}
+}
+
+// grow lengthens s so that index i exists.
+func grow[T any](s []T, i int, fill T) []T {
+	for len(s) <= i {
+		s = append(s, fill)
+	}
+	return s
+}
+
+// NodeName returns the name of a node, "?" if it is not known.
+func (d *Decoder) NodeName(node uint16) string {
+	if int(node) >= len(d.nodes) || d.nodes[node] == "" {
+		return "?"
+	}
+	return d.nodes[node]
+}
+
+// PortName returns the name of a port, "#" and its number if the description lacks
+// it, "" for NoPort.
+func (d *Decoder) PortName(port uint16) string {
+	if port == NoPort {
+		return ""
+	}
+	if d.PortNode(port) == NoNode {
+		return "#" + strconv.Itoa(int(port))
+	}
+	return d.ports[port].name
+}
+
+// PortNode returns the node of a port, NoNode if it is not known.
+func (d *Decoder) PortNode(port uint16) uint16 {
+	if int(port) >= len(d.ports) {
+		return NoNode
+	}
+	return d.ports[port].node
+}
+
+// peer returns the port at the other end, NoPort if it is not known.
+func (d *Decoder) peer(port uint16) uint16 {
+	if int(port) >= len(d.ports) || d.ports[port].peer < 0 {
+		return NoPort
+	}
+	return uint16(d.ports[port].peer)
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backpack
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/vnetradar/radar/pkg/record"
+)
+
+// kernelText is what the 16 bits of a code address are that a loss's cell lacks.
+const kernelText = 0xffff << 48
+
+// maxNames bounds each cache of names: addresses and reasons come from slots, and
+// nothing that a slot holds may make the reader grow without end.
+const maxNames = 1 << 14
+
+// function is a kernel function that frees packets.
+type function struct {
+	name  string
+	queue bool // drops here come from a queueing discipline
+}
+
+// drop tells where and why e freed the packet that was last seen at last (nil: not
+// known).
+func (d *Decoder) drop(e, last *event) Drop {
+	fn := d.function(e.data1&(1<<48-1) | kernelText)
+	dr := Drop{
+		Node: NoNode, Port: NoPort, At: record.AtNode,
+		Reason:   d.reason(uint32(e.data1 >> 48)),
+		Function: fn.name,
+		AtNs:     e.at,
+		First:    e.flags&flagFirst != 0,
+	}
+	qdisc := d.qdisc(e.data2)
+	queued := (fn.queue || strings.HasPrefix(dr.Reason, "QDISC_")) && qdisc != "noqueue"
+	d.place(&dr, e, last, queued)
+	if dr.At == record.AtQueue {
+		dr.Qdisc = qdisc
+	}
+	return dr
+}
+
+// place sets node, port and At. The device that the packet belonged to when it was
+// freed says on which side of a link it was: a packet that crosses a veth becomes
+// the peer's before the peer's ingress stamp.
+func (d *Decoder) place(dr *Drop, e, last *event, queued bool) {
+	port, node := e.port, d.PortNode(e.port)
+	if port != NoPort && node == NoNode {
+		d.strangers = true
+	}
+	leaving := record.AtEgress
+	if queued {
+		leaving = record.AtQueue
+	}
+	if last == nil {
+		dr.Node, dr.Port = node, port
+		if queued && port != NoPort {
+			dr.At = record.AtQueue
+		}
+		return
+	}
+	at := d.PortNode(last.port)
+	switch {
+	case !last.out() && (node == at || node == NoNode):
+		dr.Node = at
+		if node == at {
+			dr.Port = port
+		}
+	case !last.out(): // came in, went out unseen, and was freed on the way in elsewhere
+		dr.Node, dr.Port, dr.At = node, port, record.AtIngress
+	case port == NoPort || port == last.port:
+		dr.Node, dr.Port, dr.At = at, last.port, leaving
+	case node == at && d.peer(last.port) != port: // a bridge's port behind the bridge
+		dr.Node, dr.Port, dr.At = at, port, leaving
+	default:
+		dr.Node, dr.Port, dr.At = node, port, record.AtIngress
+	}
+}
+
+func (d *Decoder) function(address uint64) function {
+	fn, ok := d.functions[address]
+	if ok || d.symbols == nil {
+		return fn
+	}
+	fn.name = d.symbols.Function(address)
+	fn.queue = isQueue(fn.name)
+	if len(d.functions) < maxNames {
+		d.functions[address] = fn
+	}
+	return fn
+}
+
+// isQueue says whether packets that this function frees were dropped by a qdisc:
+// most are handed back to __dev_queue_xmit in a list, which frees them.
+func isQueue(name string) bool {
+	switch name {
+	case "__dev_queue_xmit", "__dev_xmit_skb", "dev_qdisc_enqueue", "dev_requeue_skb",
+		"kfree_skb_list", "kfree_skb_list_reason", "net_tx_action":
+		return true
+	}
+	for _, prefix := range []string{"qdisc_", "__qdisc_", "tbf_", "htb_", "sch_", "netem_"} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return strings.HasSuffix(name, "_enqueue") || strings.HasSuffix(name, "_dequeue")
+}
+
+// reason returns a reason's name, its number if it has none, "" if none was given.
+func (d *Decoder) reason(code uint32) string {
+	if code == 0 {
+		return ""
+	}
+	name, ok := d.reasons[code]
+	if ok {
+		return name
+	}
+	if d.symbols != nil {
+		name = d.symbols.Reason(code)
+	}
+	if name == "" {
+		name = strconv.Itoa(int(code))
+	}
+	d.reasons[code] = name // at most 65,536: a cell has 16 bits
+	return name
+}
+
+// longQdiscs completes names that the 8 bytes of a cell cut.
+var longQdiscs = map[string]string{
+	"pfifo_fa": "pfifo_fast",
+	"pfifo_he": "pfifo_head_drop",
+	"blackhol": "blackhole",
+}
+
+// qdisc reads the name of a qdisc from a cell, "" if there is none.
+func (d *Decoder) qdisc(cell uint64) string {
+	name, ok := d.qdiscs[cell]
+	if ok {
+		return name
+	}
+	var b []byte
+	for c := cell; c&0xff > ' ' && c&0xff < 0x7f; c >>= 8 {
+		b = append(b, byte(c))
+	}
+	name = string(b)
+	if long, ok := longQdiscs[name]; ok {
+		name = long
+	}
+	if len(d.qdiscs) < maxNames {
+		d.qdiscs[cell] = name
+	}
+	return name
+}

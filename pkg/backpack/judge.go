@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backpack
+
+import (
+	"time"
+
+	"github.com/vnetradar/radar/pkg/record"
+)
+
+// entry is a packet, or a train under its head, that is not final.
+type entry struct {
+	pos  uint64
+	due  uint64 // CLOCK_MONOTONIC ns: look again from then on
+	segs uint8  // of the train
+	left uint8  // segments not handed out yet
+}
+
+// segments is a set of segments of one train.
+type segments [4]uint64
+
+func (s *segments) has(k uint8) bool { return s[k/64]&(1<<(k%64)) != 0 }
+func (s *segments) add(k uint8)      { s[k/64] |= 1 << (k % 64) }
+
+// take reads one settled position for the first time. Below quiet it does not count
+// what is unread.
+func (f *Follower) take(pos, quiet uint64) {
+	seen, torn, ok := f.ring.read(pos, &f.head)
+	switch {
+	case torn:
+		f.stats.Torn++
+	case !ok:
+		// An older position, or none: this one was skipped. A newer one: it may have
+		// been used.
+		if seen > pos && pos >= quiet {
+			f.stats.Unread++
+		}
+	default:
+		h := f.head.fields()
+		if h.Seg > 0 && !f.ring.orphan(pos, h.Seg) {
+			return // its head speaks for it
+		}
+		if e, more := f.examine(entry{pos: pos}); more {
+			f.pending = append(f.pending, e)
+		}
+	}
+}
+
+// repeat looks again at what was not final.
+func (f *Follower) repeat() {
+	keep := f.pending[:0]
+	for _, e := range f.pending {
+		if e.due > f.pollNow && !f.hurry(e.pos) {
+			keep = append(keep, e)
+			continue
+		}
+		if _, torn, ok := f.ring.read(e.pos, &f.head); !ok {
+			f.moves++
+			f.overwritten(e, torn)
+			continue
+		}
+		if e, more := f.examine(e); more {
+			keep = append(keep, e)
+		}
+	}
+	f.pending = append(keep, f.orphans...)
+	f.orphans = f.orphans[:0]
+}
+
+// hurry says that the slot of pos may soon be reused: better an end that is not
+// settled than none.
+func (f *Follower) hurry(pos uint64) bool {
+	return f.cursor > pos && f.cursor-pos > f.ring.slots/4*3
+}
+
+// examine hands out what is final of the packet copied to f.head. more says that
+// something is left, for the entry returned.
+func (f *Follower) examine(e entry) (_ entry, more bool) {
+	h := f.head.fields()
+	e.segs, e.left = 1, 1
+	switch {
+	case h.Seg > 0 && h.Nev == 0:
+		// An orphan to which nothing happened alone: its story was the head's.
+		f.stats.Unread++
+		return e, false
+	case h.Seg > 0:
+		e.due, more = f.judge(nil, &f.head)
+		return e, more
+	case h.Segs <= 1:
+		e.due, more = f.judge(&f.head, nil)
+		return e, more
+	}
+	e.segs, e.left = h.Segs, h.Segs
+	if h.Cut&cutTrain == 0 {
+		e.due, more = f.judge(&f.head, nil)
+		return e, more
+	}
+	return f.examineParts(e)
+}
+
+// examineParts is examine for a train that was cut: each segment ends alone.
+func (f *Follower) examineParts(e entry) (_ entry, more bool) {
+	done := f.parts[e.pos]
+	if done == nil {
+		done = new(segments)
+		f.parts[e.pos] = done
+	}
+	e.left, e.due = 0, ^uint64(0)
+	for k := range e.segs {
+		if done.has(k) {
+			continue
+		}
+		var member *slot
+		if k > 0 {
+			member = &f.member
+			if torn, ok := f.readMember(e.pos, k, member); !ok {
+				f.gone(torn)
+				done.add(k)
+				continue
+			}
+		}
+		due, open := f.judge(&f.head, member)
+		if !open {
+			done.add(k)
+			continue
+		}
+		e.left++
+		e.due = min(e.due, due)
+	}
+	if e.left == 0 {
+		delete(f.parts, e.pos)
+	}
+	return e, e.left > 0
+}
+
+func (f *Follower) readMember(head uint64, k uint8, s *slot) (torn, ok bool) {
+	_, torn, ok = f.ring.read(head+uint64(k), s)
+	return torn, ok && s.fields().Seg == k
+}
+
+// overwritten ends an entry whose slot is gone. Other segments of its train may
+// still be there, with what happened to them alone.
+func (f *Follower) overwritten(e entry, torn bool) {
+	done := f.parts[e.pos]
+	if done == nil {
+		done = new(segments)
+	}
+	delete(f.parts, e.pos)
+	if !done.has(0) {
+		f.gone(torn)
+	}
+	for k := uint8(1); k < e.segs; k++ {
+		if done.has(k) {
+			continue
+		}
+		if torn, ok := f.readMember(e.pos, k, &f.head); !ok {
+			f.gone(torn)
+		} else if rest, more := f.examine(entry{pos: e.pos + uint64(k)}); more {
+			f.orphans = append(f.orphans, rest)
+		}
+	}
+}
+
+// gone counts a packet that can no longer be read.
+func (f *Follower) gone(torn bool) {
+	if torn {
+		f.stats.Torn++
+	} else {
+		f.stats.Unread++
+	}
+}
+
+// judge decodes a packet and hands it out if it is final; else it says when to look
+// again.
+func (f *Follower) judge(head, member *slot) (due uint64, open bool) {
+	f.decode(head, member)
+	p := &f.packet
+	settle := uint64(f.opts.Settle)
+	switch p.State {
+	case record.InFlight:
+		// The longer it takes, the less it matters to know at once.
+		age := f.pollNow - min(p.T0, f.pollNow)
+		again := f.pollNow + min(age/8, uint64(time.Second))
+		expiry := p.T0 + f.dec.timeoutNs + settle
+		return max(f.pollNow, min(again, expiry)), true
+	case record.Expired:
+		due = p.T0 + f.dec.timeoutNs + settle
+	default:
+		if p.held {
+			settle = uint64(f.opts.Hold)
+		}
+		due = p.T0 + uint64(p.LastNs) + settle
+		if f.hurry(p.Pos) {
+			due = f.pollNow
+		}
+	}
+	if due > f.pollNow {
+		return due, true
+	}
+	f.moves++
+	f.emit(p)
+	return 0, false
+}
+
+// decode fills f.packet, with a new description if it names ports that the old one
+// lacks.
+func (f *Follower) decode(head, member *slot) {
+	f.dec.strangers = false
+	f.dec.decode(&f.packet, head, member, f.pollNow)
+	if !f.dec.strangers || f.refreshed || f.opts.Refresh == nil {
+		return
+	}
+	f.refreshed = true
+	dom, err := f.opts.Refresh()
+	if err != nil {
+		f.err = err
+		return
+	}
+	f.dec.SetDomain(dom)
+	f.dec.decode(&f.packet, head, member, f.pollNow)
+}

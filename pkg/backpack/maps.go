@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backpack
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/domain"
+)
+
+// Range is the positions From <= p < To.
+type Range struct {
+	From, To uint64
+}
+
+// Source is a ring, and what has been given away of it.
+type Source interface {
+	Ring() *Ring
+	// Cursor returns the first position that no CPU has been given yet.
+	Cursor() uint64
+	// Held appends to dst the positions that CPUs still hold. Called after
+	// Cursor, it knows about every position below: what is not in it is settled.
+	Held(dst []Range) ([]Range, error)
+}
+
+// Maps are the maps of one domain, open for reading. It is safe for concurrent use
+// until Close.
+type Maps struct {
+	ring    *Ring
+	ringMem []byte
+	control []byte
+	alloc   *ebpf.Map
+}
+
+// Open opens the pinned maps of d. The error is domain.ErrNotAttached if they are
+// gone. The caller closes them.
+func Open(d *domain.Domain) (*Maps, error) {
+	var maps [3]*ebpf.Map
+	for i, name := range []string{bpfobj.TcMapRing, bpfobj.TcMapControl, bpfobj.TcMapAlloc} {
+		// Not read-only: the kernel refuses to map the memory of such a map.
+		m, err := ebpf.LoadPinnedMap(filepath.Join(domain.PinDir(d.Name), name), nil)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("open map %s of domain %q: %w (its pins are gone: radar detach, then attach again)", name, d.Name, domain.ErrNotAttached)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("open map %s of domain %q: %w", name, d.Name, err)
+		}
+		defer m.Close()
+		maps[i] = m
+	}
+	return FromMaps(maps[0], maps[1], maps[2])
+}
+
+// FromMaps reads maps that the caller has open, and may close afterwards.
+func FromMaps(ring, control, alloc *ebpf.Map) (_ *Maps, err error) {
+	m := &Maps{}
+	defer func() {
+		if err != nil {
+			m.Close()
+		}
+	}()
+	size := uint64(ring.MaxEntries()) * uint64(ring.ValueSize())
+	if m.ringMem, err = mapMemory(ring, size); err != nil {
+		return nil, fmt.Errorf("map ring: %w", err)
+	}
+	if m.ring, err = NewRing(m.ringMem, ring.MaxEntries(), int(ring.ValueSize())); err != nil {
+		return nil, err
+	}
+	if m.control, err = mapMemory(control, uint64(control.ValueSize())); err != nil {
+		return nil, fmt.Errorf("map control page: %w", err)
+	}
+	if m.alloc, err = alloc.Clone(); err != nil {
+		return nil, fmt.Errorf("open allocation map: %w", err)
+	}
+	return m, nil
+}
+
+// mapMemory maps an array read-only: ebpf's own Map.Memory asks for writing, and
+// what only reads should not be able to change a slot.
+func mapMemory(m *ebpf.Map, size uint64) ([]byte, error) {
+	return unix.Mmap(m.FD(), 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
+}
+
+// Close unmaps and closes. Rings of these maps must not be used any more.
+func (m *Maps) Close() error {
+	var errs []error
+	for _, mem := range [][]byte{m.ringMem, m.control} {
+		if mem != nil {
+			errs = append(errs, unix.Munmap(mem))
+		}
+	}
+	if m.alloc != nil {
+		errs = append(errs, m.alloc.Close())
+	}
+	*m = Maps{}
+	return errors.Join(errs...)
+}
+
+// Ring implements Source.
+func (m *Maps) Ring() *Ring { return m.ring }
+
+// Cursor implements Source. It costs no system call.
+func (m *Maps) Cursor() uint64 {
+	return atomic.LoadUint64(&(*bpfobj.TcRdrControl)(unsafe.Pointer(&m.control[0])).Cursor)
+}
+
+// Held implements Source with one system call.
+func (m *Maps) Held(dst []Range) ([]Range, error) {
+	var cpus []bpfobj.TcRdrAlloc
+	if err := m.alloc.Lookup(uint32(0), &cpus); err != nil {
+		return dst, fmt.Errorf("read what CPUs hold of the ring: %w", err)
+	}
+	for _, c := range cpus {
+		if c.Next < c.End {
+			dst = append(dst, Range{c.Next, c.End})
+		}
+	}
+	return dst, nil
+}

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backpack
+
+import (
+	"cmp"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/vnetradar/radar/pkg/record"
+)
+
+// ScanOptions select what a scan shows.
+type ScanOptions struct {
+	Last  int                       // the newest of those that match; 0: all
+	Since time.Duration             // only packets that began this long ago or later; 0: all
+	Match func(*record.Record) bool // nil: all
+	Now   func() uint64             // CLOCK_MONOTONIC in ns; nil: the real clock
+}
+
+// ScanStats counts what a scan met.
+type ScanStats struct {
+	Slots int // slots in use: packets and segments of trains
+	Torn  int // slots that were overwritten while they were read
+}
+
+// Scan returns the packets that the ring remembers, oldest first. All of a large
+// ring takes about a kilobyte for each: give Last, or use ScanFunc.
+func Scan(src Source, dec *Decoder, o ScanOptions) ([]record.Record, ScanStats, error) {
+	var recs []record.Record
+	stats, err := ScanFunc(src, dec, o, func(r *record.Record) error {
+		recs = append(recs, *r)
+		return nil
+	})
+	return recs, stats, err
+}
+
+// ScanFunc calls fn for each packet that the ring remembers, oldest first. It stops
+// at fn's error and returns it. fn may keep the record.
+func ScanFunc(src Source, dec *Decoder, o ScanOptions, fn func(*record.Record) error) (ScanStats, error) {
+	if o.Now == nil {
+		o.Now = Monotonic
+	}
+	s := scanner{ring: src.Ring(), dec: dec, now: o.Now(), match: o.Match}
+	since := uint64(0)
+	if o.Since > 0 && s.now > uint64(o.Since) {
+		since = s.now - uint64(o.Since)
+	}
+	candidates := s.candidates(since)
+	slices.SortFunc(candidates, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.t0, b.t0), cmp.Compare(a.pos, b.pos))
+	})
+	if o.Last <= 0 {
+		for _, c := range candidates {
+			if err := s.show(c.pos, fn); err != nil {
+				return s.stats, err
+			}
+		}
+		return s.stats, nil
+	}
+	for _, r := range s.newest(candidates, o.Last) {
+		if err := fn(r); err != nil {
+			return s.stats, err
+		}
+	}
+	return s.stats, nil
+}
+
+// scanner is the state of one scan.
+type scanner struct {
+	ring  *Ring
+	dec   *Decoder
+	now   uint64
+	match func(*record.Record) bool
+	stats ScanStats
+
+	head, member slot
+	packet       Packet
+}
+
+// candidate is a slot that may have something to show.
+type candidate struct {
+	t0, pos uint64
+}
+
+// candidates looks at the first line of every slot: much less memory than all.
+func (s *scanner) candidates(since uint64) []candidate {
+	var list []candidate
+	for i := range s.ring.slots {
+		t0, pos, seg := s.ring.peek(i)
+		if pos == 0 {
+			continue
+		}
+		s.stats.Slots++
+		if t0 < since || seg > 0 && !s.ring.orphan(pos, seg) {
+			continue
+		}
+		list = append(list, candidate{t0, pos})
+	}
+	return list
+}
+
+// newest returns the last n records that match, oldest first.
+func (s *scanner) newest(candidates []candidate, n int) []*record.Record {
+	var found []*record.Record // newest first
+	var train []*record.Record
+	keep := func(r *record.Record) error {
+		train = append(train, r)
+		return nil
+	}
+	for i := len(candidates) - 1; i >= 0 && len(found) < n; i-- {
+		train = train[:0]
+		_ = s.show(candidates[i].pos, keep) // keep does not fail
+		slices.Reverse(train)
+		found = append(found, train...)
+	}
+	found = found[:min(n, len(found))]
+	slices.Reverse(found)
+	return found
+}
+
+// show calls fn for the packet at pos, or for each segment of the train that begins
+// there and has been cut.
+func (s *scanner) show(pos uint64, fn func(*record.Record) error) error {
+	if _, _, ok := s.ring.read(pos, &s.head); !ok {
+		s.stats.Torn++
+		return nil
+	}
+	f := s.head.fields()
+	if f.Seg > 0 {
+		if f.Nev == 0 { // nothing of its own happened, and its train's story is gone
+			return nil
+		}
+		s.dec.decode(&s.packet, nil, &s.head, s.now)
+		return s.hand(fn)
+	}
+	s.dec.decode(&s.packet, &s.head, nil, s.now)
+	if err := s.hand(fn); err != nil || f.Cut&cutTrain == 0 {
+		return err
+	}
+	for k := uint64(1); k < uint64(f.Segs); k++ {
+		if _, _, ok := s.ring.read(pos+k, &s.member); !ok || uint64(s.member.fields().Seg) != k {
+			s.stats.Torn++
+			continue
+		}
+		s.dec.decode(&s.packet, &s.head, &s.member, s.now)
+		if err := s.hand(fn); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *scanner) hand(fn func(*record.Record) error) error {
+	r := s.dec.Record(&s.packet)
+	if s.match != nil && !s.match(&r) {
+		return nil
+	}
+	return fn(&r)
+}
+
+// peek reads what a scan sorts by: begin, position and place in the train of the
+// packet in slot index. pos is 0 if there is none.
+func (r *Ring) peek(index uint64) (t0, pos uint64, seg uint8) {
+	w := r.words[index*r.slotWords:][:lineWords]
+	for range 3 {
+		pos = atomic.LoadUint64(&w[0])
+		t0 = atomic.LoadUint64(&w[t0Word])
+		seg = uint8(atomic.LoadUint64(&w[segWord]) >> segShift)
+		if pos != 0 && atomic.LoadUint64(&w[0]) == pos {
+			return t0, pos, seg
+		}
+	}
+	return 0, 0, 0
+}
+
+// orphan says whether segment seg at pos has lost its head to a later packet: then
+// nobody else speaks for it.
+func (r *Ring) orphan(pos uint64, seg uint8) bool {
+	head := pos - uint64(seg)
+	return r.position(r.Index(head)) > head
+}

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backpack
+
+import (
+	"math/bits"
+
+	"github.com/vnetradar/radar/pkg/record"
+)
+
+// decode fills p from copies of slots, as things stood at now (CLOCK_MONOTONIC):
+//
+//	head only           a packet alone, a whole train, or segment 0 of a cut one
+//	head and member     another segment of a cut train: common history, then its own
+//	member only         the same when the head was overwritten: history not known
+func (d *Decoder) decode(p *Packet, head, member *slot, now uint64) {
+	own := head
+	ok := true
+	d.events = d.events[:0]
+	if member != nil {
+		own = member
+		if head != nil {
+			d.events, ok = parseEvents(d.events, head, true)
+		}
+	}
+	ev, ownOK := parseEvents(d.events, own, false)
+	d.events = ev
+
+	f := own.fields()
+	*p = Packet{
+		Pos: f.Pos, T0: f.T0Ns, Proto: f.Proto, Len: uint32(f.Len), Segs: 1,
+		Hops: p.Hops[:0], LatencyNs: NoTime,
+		Truncated: !ok || !ownOK || head == nil,
+	}
+	if head != nil {
+		d.fillSource(p, head, f.Seg)
+		if member == nil && f.Cut&cutTrain == 0 && f.Segs > 1 {
+			p.Segs, p.Len = int(f.Segs), f.TrainLen
+		}
+	}
+	d.tell(p, f.State, ownOK, now)
+	if p.State == record.Lost && member != nil && f.State&stLost == 0 {
+		p.held = true // lost with the whole train, of which a part was seen again
+	}
+}
+
+// fillSource sets what the source saw, of segment seg of the head's train.
+func (d *Decoder) fillSource(p *Packet, head *slot, seg uint8) {
+	f := head.fields()
+	p.HasTuple = true
+	p.Tuple = Tuple{
+		Src: addr(f.Saddr), Dst: addr(f.Daddr),
+		SrcPort: bits.ReverseBytes16(f.Sport), DstPort: bits.ReverseBytes16(f.Dport),
+	}
+	p.FragOff = bits.ReverseBytes16(f.FragOff)
+	p.ICMP = [2]uint8{f.IcmpType, f.IcmpCode}
+	p.Flags = f.Flags
+	p.ID = bits.ReverseBytes16(f.FirstId) + uint16(seg)
+	p.TTL, p.TOS = f.FirstTtl, f.FirstTos
+}
+
+// tell works out hops, state and loss from the events. state is the slot's own
+// word, which is asked only where its log is not complete.
+func (d *Decoder) tell(p *Packet, state uint8, complete bool, now uint64) {
+	ev := d.events
+	drops := trailingDrops(ev)
+	way := ev[:len(ev)-drops]
+
+	var last *event
+	stamps := 0
+	var nat *event
+	for i := range way {
+		switch e := &way[i]; e.kind {
+		case evLoss: // seen again later: withdrawn
+		case evAddr:
+			nat = e
+		default:
+			d.visit(p, e, nat)
+			if e.out() {
+				nat = nil
+			}
+			last = e
+			stamps++
+		}
+	}
+	if last != nil {
+		p.LastNs = last.at
+		// The source's own stamp is T0, also where its event is not known.
+		if complete && (stamps > 1 || !p.HasTuple) {
+			p.LatencyNs = last.at
+		}
+	}
+	p.State = d.stateOf(p, last, now)
+	if drops > 0 {
+		d.endAsDrop(p, lastDrop(ev), last)
+	}
+	if !complete {
+		d.endByBits(p, state, last, now)
+	}
+	p.held = p.State == record.Lost && state&stHeld != 0
+}
+
+// trailingDrops returns how many events at the end are losses that no later
+// sighting withdrew, with address changes between them.
+func trailingDrops(ev []event) int {
+	n := 0
+	for i := len(ev) - 1; i >= 0 && (ev[i].kind == evLoss || ev[i].kind == evAddr); i-- {
+		if ev[i].kind == evLoss {
+			n = len(ev) - i
+		}
+	}
+	return n
+}
+
+// lastDrop returns the last loss; there is one.
+func lastDrop(ev []event) *event {
+	for i := len(ev) - 1; ; i-- {
+		if ev[i].kind == evLoss {
+			return &ev[i]
+		}
+	}
+}
+
+// visit adds a sighting to the hops. A node is visited once for as long as the
+// packet does not come in after it went out: several of its ports may see it.
+func (d *Decoder) visit(p *Packet, e, nat *event) {
+	node := d.PortNode(e.port)
+	if node == NoNode {
+		d.strangers = true
+	}
+	var h *Hop
+	if n := len(p.Hops); n > 0 && node != NoNode && p.Hops[n-1].Node == node &&
+		(e.out() || p.Hops[n-1].Out == NoPort) {
+		h = &p.Hops[n-1]
+	} else {
+		p.Hops = append(p.Hops, Hop{Node: node, In: NoPort, Out: NoPort, InNs: NoTime, OutNs: NoTime})
+		h = &p.Hops[n]
+	}
+	switch {
+	case e.out():
+		h.Out, h.OutNs = e.port, e.at
+		if nat != nil {
+			h.Changed, h.Tuple = true, nat.tuple()
+		}
+	case h.In == NoPort:
+		h.In, h.InNs = e.port, e.at
+	}
+}
+
+// stateOf is the state that the last sighting means.
+func (d *Decoder) stateOf(p *Packet, last *event, now uint64) record.State {
+	switch {
+	case last != nil && last.kind == evDeliver:
+		return record.Delivered
+	case last != nil && last.kind == evLeft:
+		return record.Left
+	}
+	return d.openState(p, now)
+}
+
+// openState is the state of a packet that is not known to have ended.
+func (d *Decoder) openState(p *Packet, now uint64) record.State {
+	if now > p.T0 && now-p.T0 > d.timeoutNs {
+		return record.Expired
+	}
+	return record.InFlight
+}
+
+// endAsDrop ends the story with a loss, or a drop after delivery.
+func (d *Decoder) endAsDrop(p *Packet, e, last *event) {
+	if p.State == record.Left && e.port != last.port {
+		return // freed outside of the domain
+	}
+	p.LastNs = max(p.LastNs, e.at)
+	p.Loss = d.drop(e, last)
+	if p.State == record.Delivered {
+		p.LocalDrop = true
+		return
+	}
+	p.Lost = true
+	p.State = record.Lost
+}
+
+// endByBits corrects the state of a packet whose last events did not fit: the slot
+// still says whether it is done, and whether as lost.
+func (d *Decoder) endByBits(p *Packet, state uint8, last *event, now uint64) {
+	p.open = true
+	lost, done := state&stLost != 0, state&stDone != 0
+	switch {
+	case lost && p.State == record.Lost:
+	case lost: // where, only the missing event knew
+		p.State, p.LocalDrop = record.Lost, false
+	case !done:
+		p.State, p.Lost, p.LocalDrop = d.openState(p, now), false, false
+	default:
+		// Delivered or left: which of them, only the missing event knew.
+		p.Lost = false
+		if p.State != record.Left {
+			p.State = record.Delivered
+		}
+		p.LocalDrop = state&stLocalDrop != 0
+		if p.LocalDrop && p.Loss == (Drop{}) {
+			p.Loss = Drop{Node: NoNode, Port: NoPort, At: record.AtNode, AtNs: NoTime}
+			if last != nil {
+				p.Loss.Node = d.PortNode(last.port)
+			}
+		}
+	}
+}

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"reflect"
+
+	"github.com/cilium/ebpf"
+	"github.com/vishvananda/netns"
+
+	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/topo"
+)
+
+// undo is what takes a half-done change back, last step first.
+type undo []func()
+
+func (u *undo) add(f func()) { *u = append(*u, f) }
+
+func (u *undo) run() {
+	for i := len(*u) - 1; i >= 0; i-- {
+		(*u)[i]()
+	}
+	*u = nil
+}
+
+// applier carries a change out on the maps and interfaces of a domain.
+type applier struct {
+	h    *Handle
+	c    *change
+	undo *undo
+	// saved is the description as it was last written.
+	saved *domain.Domain
+	// lenient: a port that cannot be attached is left out, with a warning.
+	lenient  bool
+	warnings []string
+	// drain, if not nil, waits for packets under way before programs are taken off.
+	drain func() error
+	// between, if not nil, runs when all ports have their programs and before any
+	// of them marks.
+	between func() error
+}
+
+// run does everything but the lease. When it fails, undo has what was done.
+func (a *applier) run(ctx context.Context) error {
+	defer hurry(len(directions) * (len(a.c.addedPorts) + len(a.c.removedPorts)))()
+	if err := a.lower(); err != nil {
+		return err
+	}
+	if a.drain != nil {
+		if err := a.drain(); err != nil {
+			return err
+		}
+	}
+	a.removePorts()
+	if err := a.addLocals(); err != nil {
+		return err
+	}
+	// Described before done: a process that is killed in between leaves what
+	// detach can find.
+	if err := a.planQdiscs(); err != nil {
+		return err
+	}
+	if err := a.save(); err != nil {
+		return err
+	}
+	if err := a.attachPorts(ctx); err != nil {
+		return err
+	}
+	if a.between != nil {
+		if err := a.between(); err != nil {
+			return err
+		}
+	}
+	if err := a.raise(); err != nil {
+		return err
+	}
+	a.h.dropLocals(a.c.locals)
+	a.h.Domain = a.c.next
+	return a.save()
+}
+
+// save writes the description if it differs from what was written last. On
+// failure the old one comes back.
+func (a *applier) save() error {
+	if a.saved == nil {
+		a.saved = a.c.old
+	}
+	if a.saved != nil && reflect.DeepEqual(a.saved, a.c.next) {
+		return nil
+	}
+	a.undo.add(func() {
+		if a.c.old != nil {
+			_ = a.c.old.Save()
+		} else {
+			_ = os.Remove(domain.File(a.c.next.Name, "domain.json"))
+		}
+	})
+	a.saved = cloneDomain(a.c.next)
+	return a.c.next.Save()
+}
+
+// addLocals adds the nodes' addresses; on failure those of new nodes go again,
+// whose numbers others will have.
+func (a *applier) addLocals() error {
+	if a.c.old != nil {
+		known := make(map[uint16][]netip.Addr)
+		for node, addrs := range a.c.locals {
+			if a.c.old.NodeByID(node) != nil {
+				known[node] = addrs
+			}
+		}
+		a.undo.add(func() { a.h.dropLocals(known) })
+	}
+	return a.h.addLocals(a.c.locals)
+}
+
+// lower takes flags from known ports: those that leave only restore from now on,
+// and those that become edges restore at egress.
+func (a *applier) lower() error {
+	if a.c.old == nil {
+		return nil
+	}
+	a.undo.add(func() { _ = a.h.writeFlags(a.c.old, flagsOf) })
+	return a.h.writeFlags(a.c.old, func(p *domain.Port) bpfobj.TcRdrPortFlag {
+		next := a.c.next.PortByID(p.ID)
+		if next.Removed {
+			return restoreFlags(p)
+		}
+		if next.Role == domain.Edge {
+			return flagsOf(next)
+		}
+		return flagsOf(p)
+	})
+}
+
+// raise gives all ports their flags: first which are internal, then what they
+// source, so that no source marks toward a port that would restore too early.
+func (a *applier) raise() error {
+	err := a.h.writeFlags(a.c.next, func(p *domain.Port) bpfobj.TcRdrPortFlag {
+		if a.c.old != nil && a.c.old.PortByID(p.ID) != nil {
+			return flagsOf(p)
+		}
+		return flagsOf(p) &^ (bpfobj.TcRdrPortFlagRDR_PF_SOURCE_IN | bpfobj.TcRdrPortFlagRDR_PF_SOURCE_OUT)
+	})
+	if err != nil {
+		return err
+	}
+	return a.h.writeFlags(a.c.next, flagsOf)
+}
+
+// inNode runs f in a node's namespace.
+func inNode(n *domain.Node, open func(topo.NodeSpec) (netns.NsHandle, error), f func() error) error {
+	ns, err := open(specOf(*n))
+	if err != nil {
+		return err
+	}
+	defer ns.Close()
+	return topo.DoIn(ns, f)
+}
+
+// byNode groups ports of the description, in its order.
+func byNode(d *domain.Domain, ports []uint16) (nodes []*domain.Node, of map[uint16][]*domain.Port) {
+	of = make(map[uint16][]*domain.Port)
+	for _, id := range ports {
+		p := d.PortByID(id)
+		if of[p.Node] == nil {
+			nodes = append(nodes, d.NodeByID(p.Node))
+		}
+		of[p.Node] = append(of[p.Node], p)
+	}
+	return nodes, of
+}
+
+// planQdiscs finds out for which new ports a clsact qdisc has to be made.
+func (a *applier) planQdiscs() error {
+	if a.c.next.Options.Hook != HookClsact {
+		return nil
+	}
+	nodes, of := byNode(a.c.next, a.c.addedPorts)
+	for _, n := range nodes {
+		err := inNode(n, topo.NodeSpec.Open, func() error {
+			for _, p := range of[n.ID] {
+				state, err := findClsact(p.Ifindex)
+				if err != nil {
+					return fmt.Errorf("attach %s: %w", portName(a.c.next, p), err)
+				}
+				p.OwnQdisc = state == clsactMissing
+			}
+			return nil
+		})
+		if err != nil && !a.lenient {
+			return err
+		}
+	}
+	return nil
+}
+
+// attachPorts puts the programs on the new ports, which only restore as yet.
+func (a *applier) attachPorts(ctx context.Context) error {
+	nodes, of := byNode(a.c.next, a.c.addedPorts)
+	failed := make(map[uint16]error)
+	for _, n := range nodes {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("attach node %s: %w", n.Name, err)
+		}
+		err := inNode(n, topo.NodeSpec.Open, func() error {
+			for _, p := range of[n.ID] {
+				if err := a.attachPort(n, p); err != nil {
+					failed[p.ID] = fmt.Errorf("attach %s: %w", portName(a.c.next, p), err)
+					if !a.lenient {
+						return failed[p.ID]
+					}
+				}
+			}
+			return nil
+		})
+		if err != nil && !a.lenient {
+			return err
+		}
+		for _, p := range of[n.ID] {
+			if err != nil && failed[p.ID] == nil {
+				failed[p.ID] = err
+			}
+		}
+	}
+	for id, err := range failed {
+		a.warnings = append(a.warnings, err.Error())
+		a.c.forget(id)
+	}
+	return nil
+}
+
+// attachPort makes one port known to the programs and attaches them.
+func (a *applier) attachPort(n *domain.Node, p *domain.Port) error {
+	entry := bpfobj.TcRdrPort{Node: n.ID, Flags: uint16(restoreFlags(p)), Ifindex: uint32(p.Ifindex), NetnsInum: n.Inum}
+	dev := bpfobj.TcRdrDev{NetnsInum: n.Inum, Ifindex: uint32(p.Ifindex)}
+	if err := a.h.maps[bpfobj.TcMapPorts].Put(uint32(p.ID), &entry); err != nil {
+		return fmt.Errorf("set port: %w", err)
+	}
+	if err := a.h.maps[bpfobj.TcMapDevs].Put(&dev, uint32(p.ID)); err != nil {
+		return fmt.Errorf("set device: %w", err)
+	}
+	undoPort := func() { a.h.clearPort(n, p) }
+	if a.c.next.Options.Hook == HookClsact {
+		created, err := ensureClsact(p.Ifindex)
+		if err != nil {
+			undoPort()
+			return err
+		}
+		p.OwnQdisc = created
+	}
+	if err := attachPort(a.c.next, p, a.h.maps[bpfobj.TcMapProgs]); err != nil {
+		undoPort()
+		return err
+	}
+	was := *p
+	a.undo.add(func() {
+		_ = inNode(n, topo.NodeSpec.Open, func() error { return detachPort(a.c.next, &was) })
+		undoPort()
+	})
+	return nil
+}
+
+// removePorts takes the programs off the ports that leave. What is gone already
+// is left out; what cannot be taken off stays, restores, and is told.
+func (a *applier) removePorts() {
+	nodes, of := byNode(a.c.next, a.c.removedPorts)
+	for _, n := range nodes {
+		detach := func() error {
+			var errs []error
+			for _, p := range of[n.ID] {
+				errs = append(errs, detachPort(a.c.next, p))
+			}
+			return errors.Join(errs...)
+		}
+		err := inNode(n, topo.NodeSpec.Find, detach)
+		if errors.Is(err, topo.ErrGone) && a.c.next.Options.Hook == HookTCX {
+			err = detach() // pins remain of it
+		}
+		if err != nil && !errors.Is(err, topo.ErrGone) {
+			a.warnings = append(a.warnings, fmt.Sprintf("take programs off node %s: %v", n.Name, err))
+		}
+		for _, p := range of[n.ID] {
+			a.h.clearPort(n, p)
+		}
+	}
+}
+
+// clearPort makes the programs forget a port.
+func (h *Handle) clearPort(n *domain.Node, p *domain.Port) {
+	dev := bpfobj.TcRdrDev{NetnsInum: n.Inum, Ifindex: uint32(p.Ifindex)}
+	// Another port may have taken the number already.
+	var id uint32
+	if h.maps[bpfobj.TcMapDevs].Lookup(&dev, &id) == nil && id == uint32(p.ID) {
+		_ = h.maps[bpfobj.TcMapDevs].Delete(&dev)
+	}
+	_ = h.maps[bpfobj.TcMapPorts].Put(uint32(p.ID), &bpfobj.TcRdrPort{Node: n.ID, Flags: uint16(restoreFlags(p))})
+}
+
+// writeFlags sets the flags of all ports that are attached.
+func (h *Handle) writeFlags(d *domain.Domain, flags func(*domain.Port) bpfobj.TcRdrPortFlag) error {
+	inums := make(map[uint16]uint32, len(d.Nodes))
+	for _, n := range d.Nodes {
+		inums[n.ID] = n.Inum
+	}
+	for i := range d.Ports {
+		p := &d.Ports[i]
+		if p.Removed {
+			continue
+		}
+		entry := bpfobj.TcRdrPort{Node: p.Node, Flags: uint16(flags(p)), Ifindex: uint32(p.Ifindex), NetnsInum: inums[p.Node]}
+		if err := h.maps[bpfobj.TcMapPorts].Update(uint32(p.ID), &entry, ebpf.UpdateAny); err != nil {
+			return fmt.Errorf("set port %s: %w", portName(d, p), err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+
+	"github.com/cilium/ebpf/link"
+
+	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/topo"
+)
+
+// AttachRequest says what to attach.
+type AttachRequest struct {
+	Domain string
+	Nodes  []topo.NodeSpec
+	Roles  []topo.RoleOverride
+	// Options of a new domain; nil takes the defaults. A domain keeps its options
+	// for life: nil takes those of one that exists, and what differs is ErrUsage.
+	Options *Options
+}
+
+// AttachResult says what was attached, or would be.
+type AttachResult struct {
+	Domain     *domain.Domain
+	Topology   *topo.Topology
+	Memory     Memory
+	New        bool // the domain did not exist
+	AddedNodes int
+	AddedPorts int
+	// Warnings are full sentences.
+	Warnings []string
+	// Conflicts are rules of the new nodes that use our mark bits.
+	Conflicts []topo.Conflict
+}
+
+// Plan works out what Attach would do, and changes nothing. It takes the same
+// rights.
+func Plan(ctx context.Context, req AttachRequest) (*AttachResult, error) {
+	p, err := prepare(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return p.result, nil
+}
+
+// Attach attaches the nodes to the domain, which it creates if need be, and gives
+// the sources of a new domain their first lease. It does all or nothing: on an
+// error everything is as it was.
+//
+// Errors: ErrUsage, ErrUnsupported, ErrLoad, ErrDetaching, topo.ErrUsage,
+// topo.ErrGone.
+func Attach(ctx context.Context, req AttachRequest) (_ *AttachResult, err error) {
+	if err := domain.CheckName(req.Domain); err != nil {
+		return nil, usagef("%v", err)
+	}
+	unlock, err := domain.Lock(req.Domain)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	var undo undo
+	undo.add(func() { removeUnused(req.Domain) })
+	defer func() {
+		if err != nil {
+			undo.run()
+		}
+	}()
+	p, err := prepare(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	h, err := p.open(&undo)
+	if err != nil {
+		return nil, err
+	}
+	undo.add(func() { h.Close() })
+	a := &applier{h: h, c: p.change, undo: &undo}
+	if p.result.New {
+		a.between = func() error { return p.attachDropHook(&undo) }
+	}
+	if err := a.run(ctx); err != nil {
+		return nil, err
+	}
+	if p.result.New {
+		if err := h.Renew(); err != nil {
+			return nil, err
+		}
+	}
+	p.result.Warnings = append(p.result.Warnings, a.warnings...)
+	return p.result, p.close(h)
+}
+
+// open returns the handle of the domain, which it loads and pins if it is new.
+func (p *plan) open(undo *undo) (*Handle, error) {
+	if !p.result.New {
+		h, err := openHandle(p.change.old)
+		if err != nil {
+			return nil, err
+		}
+		if atomic.LoadUint64(h.lease()) == leaseDetaching {
+			h.Close()
+			return nil, fmt.Errorf("domain %q: %w (finish with: radar detach --domain %s)", p.change.old.Name, ErrDetaching, p.change.old.Name)
+		}
+		if atomic.LoadUint64(h.lease()) == leaseNone {
+			h.Close()
+			return nil, halfAttached(p.change.old.Name, "attaching it was interrupted")
+		}
+		return h, nil
+	}
+	name := p.change.next.Name
+	if err := mountBPFFS(); err != nil {
+		return nil, err
+	}
+	if err := makePinDir(name); err != nil {
+		return nil, err
+	}
+	undo.add(func() { _ = removePins(name) })
+	var err error
+	if p.loaded, err = p.blueprint.load(); err != nil {
+		return nil, err
+	}
+	undo.add(p.loaded.close)
+	if err := p.loaded.pinMaps(name); err != nil {
+		return nil, err
+	}
+	return openHandle(p.change.next)
+}
+
+// close releases what a successful attach has no more use for.
+func (p *plan) close(h *Handle) error {
+	if p.loaded != nil {
+		p.loaded.close()
+	}
+	return h.Close()
+}
+
+// attachDropHook attaches the program that sees dropped packets, where there is
+// one, and notes it in the description.
+func (p *plan) attachDropHook(undo *undo) error {
+	prog := p.loaded.progs[bpfobj.TraceProgRadarKfreeSkb]
+	if prog == nil {
+		return nil
+	}
+	l, err := link.AttachTracing(link.TracingOptions{Program: prog})
+	if err != nil {
+		return bpfError("attach "+dropHook, err)
+	}
+	defer l.Close()
+	pin := filepath.Join(domain.PinDir(p.change.next.Name), dropLink)
+	if err := l.Pin(pin); err != nil {
+		return bpfError("pin link", err)
+	}
+	undo.add(func() { _ = removeLink(pin) })
+	p.change.next.LossHook = dropHook
+	return nil
+}
+
+// removeUnused removes a state directory in which no domain is described: Lock
+// makes one for every name. The caller holds the lock.
+func removeUnused(name string) {
+	if _, err := os.Stat(domain.File(name, "domain.json")); err == nil {
+		return
+	}
+	_ = os.Remove(domain.File(name, "lock"))
+	_ = os.Remove(domain.Dir(name)) // fails, as it should, if anything else is there
+}

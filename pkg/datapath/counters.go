@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"fmt"
+
+	"github.com/vnetradar/radar/pkg/bpfobj"
+)
+
+// Group says what a counter's packets have in common.
+type Group string
+
+// The groups. Total = Measured + NotMeasured, as sums of their counters; notices
+// count events of packets that are in the sums already, or are no business of
+// radar's.
+const (
+	GroupTotal       Group = "total"
+	GroupMeasured    Group = "measured"
+	GroupNotMeasured Group = "not_measured"
+	GroupNotice      Group = "notice"
+)
+
+// Counter is one of the programs' counters, summed over the CPUs.
+type Counter struct {
+	Name  string `json:"name"`
+	Help  string `json:"help"` // one line
+	Group Group  `json:"group"`
+	Value uint64 `json:"value"`
+}
+
+// counterText describes the counters. The index is enum rdr_counter; a test
+// demands a line for each.
+var counterText = [bpfobj.TcRdrCounterRDR_C_MAX]Counter{
+	bpfobj.TcRdrCounterRDR_C_SEEN: {Name: "seen", Group: GroupTotal,
+		Help: "IP packets that met a source (segments of a GSO packet count one by one)"},
+	bpfobj.TcRdrCounterRDR_C_MARKED: {Name: "marked", Group: GroupMeasured,
+		Help: "packets that got a backpack"},
+	bpfobj.TcRdrCounterRDR_C_NM_IPV6: {Name: "not_measured_ipv6", Group: GroupNotMeasured,
+		Help: "IPv6 packets"},
+	bpfobj.TcRdrCounterRDR_C_NM_MULTICAST: {Name: "not_measured_multicast", Group: GroupNotMeasured,
+		Help: "multicast and broadcast packets"},
+	bpfobj.TcRdrCounterRDR_C_NM_MALFORMED: {Name: "not_measured_malformed", Group: GroupNotMeasured,
+		Help: "packets whose headers do not add up"},
+	bpfobj.TcRdrCounterRDR_C_NM_NO_SLOT: {Name: "not_measured_no_slot", Group: GroupNotMeasured,
+		Help: "no slot was free: too many packets in flight (more --slots, shorter --timeout)"},
+	bpfobj.TcRdrCounterRDR_C_NM_SEGS: {Name: "not_measured_segs", Group: GroupNotMeasured,
+		Help: "GSO packets of more segments than are measured"},
+	bpfobj.TcRdrCounterRDR_C_NM_KEY_IN_FLIGHT: {Name: "not_measured_key_in_flight", Group: GroupNotMeasured,
+		Help: "packets measured by key whose key another packet under way has"},
+	bpfobj.TcRdrCounterRDR_C_NM_KEYS_FULL: {Name: "not_measured_keys_full", Group: GroupNotMeasured,
+		Help: "the table of keys was full (more --keys)"},
+	bpfobj.TcRdrCounterRDR_C_NM_LEASE: {Name: "not_measured_lease", Group: GroupNotMeasured,
+		Help: "the lease had ended: no agent renewed it"},
+	bpfobj.TcRdrCounterRDR_C_NM_WRITE: {Name: "not_measured_write", Group: GroupNotMeasured,
+		Help: "the header could not be written"},
+	bpfobj.TcRdrCounterRDR_C_NM_VLAN_DEPTH: {Name: "not_measured_vlan_depth", Group: GroupNotMeasured,
+		Help: "packets under more than two VLAN tags"},
+	bpfobj.TcRdrCounterRDR_C_OTHER_L3: {Name: "other_l3", Group: GroupNotice,
+		Help: "frames that are no IP (ARP, ...); not in seen"},
+	bpfobj.TcRdrCounterRDR_C_PASSED: {Name: "passed", Group: GroupNotice,
+		Help: "forwarded packets without a backpack, left alone"},
+	bpfobj.TcRdrCounterRDR_C_FOREIGN: {Name: "foreign", Group: GroupNotice,
+		Help: "headers that look like a GUID but belong to packets that are not ours"},
+	bpfobj.TcRdrCounterRDR_C_STALE: {Name: "stale", Group: GroupNotice,
+		Help: "headers that point at a slot which is too old or has another packet now"},
+	bpfobj.TcRdrCounterRDR_C_FOREIGN_MARK: {Name: "foreign_mark", Group: GroupNotice,
+		Help: "marks in our bits that are not ours; left as they are"},
+	bpfobj.TcRdrCounterRDR_C_MARK_BUSY: {Name: "mark_busy", Group: GroupNotice,
+		Help: "packets that came in with our mark bits in use (another --carry mark=MASK)"},
+	bpfobj.TcRdrCounterRDR_C_EVENT_FULL: {Name: "event_full", Group: GroupNotice,
+		Help: "events that did not fit into a slot (more --max-hops)"},
+	bpfobj.TcRdrCounterRDR_C_TTL_UNDERFLOW: {Name: "ttl_underflow", Group: GroupNotice,
+		Help: "packets whose TTL was lowered more often than it could be; restored with TTL 1"},
+	bpfobj.TcRdrCounterRDR_C_QUOTE_RESTORED: {Name: "quote_restored", Group: GroupNotice,
+		Help: "packets quoted in ICMP errors that were restored"},
+	bpfobj.TcRdrCounterRDR_C_KEY_LOST: {Name: "key_lost", Group: GroupNotice,
+		Help: "packets measured by key that NAT changed and that could not be keyed again"},
+	bpfobj.TcRdrCounterRDR_C_LOSS_EVENT: {Name: "loss_event", Group: GroupNotice,
+		Help: "drops of our packets that the kernel reported"},
+	bpfobj.TcRdrCounterRDR_C_LOSS_WITHDRAWN: {Name: "loss_withdrawn", Group: GroupNotice,
+		Help: "drops that were none: the packet was seen again"},
+	bpfobj.TcRdrCounterRDR_C_LOCAL_DROP: {Name: "local_drop", Group: GroupNotice,
+		Help: "packets dropped by the receiving node after delivery"},
+	bpfobj.TcRdrCounterRDR_C_LOSS_IGNORED: {Name: "loss_ignored", Group: GroupNotice,
+		Help: "frees that are no loss: copies for packet taps and the like"},
+	bpfobj.TcRdrCounterRDR_C_SLOTS_SKIPPED: {Name: "slots_skipped", Group: GroupNotice,
+		Help: "slots stepped over because their packet was still under way"},
+	bpfobj.TcRdrCounterRDR_C_RESTORE_FAILED: {Name: "restore_failed", Group: GroupNotice,
+		Help: "packets of ours whose header could not be restored"},
+}
+
+// Counters reads all counters, in the order of the enum.
+func (h *Handle) Counters() ([]Counter, error) {
+	m := h.maps[bpfobj.TcMapCounters]
+	counters := make([]Counter, len(counterText))
+	for i := range counters {
+		var cpus []uint64
+		if err := m.Lookup(uint32(i), &cpus); err != nil {
+			return nil, fmt.Errorf("read counter %s: %w", counterText[i].Name, err)
+		}
+		counters[i] = counterText[i]
+		for _, v := range cpus {
+			counters[i].Value += v
+		}
+	}
+	return counters, nil
+}

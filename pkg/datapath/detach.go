@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/topo"
+)
+
+// DetachRequest says what to detach.
+type DetachRequest struct {
+	Domain string
+	Nodes  []string // names; none: all, and the domain ends
+	// NoDrain does not wait for packets under way: their headers are restored
+	// only as far as programs are still there.
+	NoDrain bool
+	// Progress, if not nil, is told how many packets are under way.
+	Progress func(inFlight int)
+}
+
+// DetachResult says what was detached.
+type DetachResult struct {
+	Nodes, Ports int
+	InFlight     int  // packets still under way when the wait ended
+	Ended        bool // the domain is no more
+	Warnings     []string
+}
+
+// Detach stops the sources, waits for packets under way (at most the domain's
+// timeout; ctx ending only cuts the wait short), takes the programs off, and, if
+// no node is left, removes pins, maps and the description. It copes with whatever
+// is missing already, so it also cleans up after a killed attach. Nothing at all
+// there is domain.ErrNotAttached; a node that is not in the domain ErrUsage.
+func Detach(ctx context.Context, req DetachRequest) (*DetachResult, error) {
+	if err := domain.CheckName(req.Domain); err != nil {
+		return nil, usagef("%v", err)
+	}
+	if _, err := domain.Load(req.Domain); errors.Is(err, domain.ErrNotAttached) && !pinsExist(req.Domain) {
+		return nil, err // without making a state directory for it
+	}
+	unlock, err := domain.Lock(req.Domain)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	d, err := domain.Load(req.Domain)
+	switch {
+	case errors.Is(err, domain.ErrNotAttached) && !pinsExist(req.Domain):
+		removeUnused(req.Domain)
+		return nil, err // another process was faster
+	case errors.Is(err, domain.ErrNotAttached):
+		d = nil // pins without a description: what is left of a killed attach
+	case err != nil:
+		return nil, err
+	}
+	if d != nil && len(req.Nodes) > 0 {
+		all, err := namesAll(d, req.Nodes)
+		if err != nil {
+			return nil, err
+		}
+		if !all {
+			return detachNodes(ctx, d, req)
+		}
+	}
+	return detachAll(ctx, d, req)
+}
+
+// namesAll checks the names, and says whether no node is left without them.
+func namesAll(d *domain.Domain, names []string) (bool, error) {
+	var have []string
+	for _, n := range specsOf(d) {
+		have = append(have, n.Name)
+	}
+	for _, name := range names {
+		if !slices.Contains(have, name) {
+			return false, usagef("domain %q has no node %s; it has: %s", d.Name, name, strings.Join(have, ", "))
+		}
+	}
+	for _, name := range have {
+		if !slices.Contains(names, name) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// detachNodes takes some nodes out of the domain, which goes on.
+func detachNodes(ctx context.Context, d *domain.Domain, req DetachRequest) (*DetachResult, error) {
+	h, err := openHandle(d)
+	if err != nil {
+		return nil, err
+	}
+	defer h.Close()
+	keep, _ := living(d)
+	keep = slices.DeleteFunc(keep, func(s topo.NodeSpec) bool { return slices.Contains(req.Nodes, s.Name) })
+	if len(keep) == 0 {
+		return detachAll(ctx, d, req) // the others are gone already
+	}
+	t, err := topo.Discover(keep, nil)
+	if err != nil {
+		return nil, err
+	}
+	stale := stalePorts(d)
+	c, err := merge(d, t, func(p *domain.Port) bool { return stale[p.ID] })
+	if err != nil {
+		return nil, err
+	}
+	c.old = d
+	r := &DetachResult{Nodes: len(c.removedNodes), Ports: len(c.removedPorts)}
+	var undo undo
+	a := &applier{h: h, c: c, undo: &undo, lenient: true}
+	if !req.NoDrain {
+		a.drain = func() error {
+			r.InFlight = drainQuietly(ctx, h, req.Progress)
+			return nil
+		}
+	}
+	if err := a.run(ctx); err != nil {
+		undo.run()
+		return nil, err
+	}
+	r.Warnings = a.warnings
+	return r, nil
+}
+
+// drainQuietly is Drain for those who go on whatever comes of it.
+func drainQuietly(ctx context.Context, h *Handle, progress func(int)) int {
+	left, _ := h.Drain(ctx, progress)
+	return left
+}
+
+// detachAll ends the domain. d is nil if its description is lost.
+func detachAll(ctx context.Context, d *domain.Domain, req DetachRequest) (*DetachResult, error) {
+	r := &DetachResult{Ended: true}
+	if d != nil {
+		for _, n := range d.Nodes {
+			if !n.Removed {
+				r.Nodes++
+			}
+		}
+		for _, p := range d.Ports {
+			if !p.Removed {
+				r.Ports++
+			}
+		}
+		r.InFlight = stopAndDrain(ctx, d, req)
+	} else {
+		stopUndescribed(req.Domain)
+	}
+	defer hurry(len(directions) * r.Ports)()
+	errs := []error{removeFilters(req.Domain, d), removePins(req.Domain)}
+	if err := errors.Join(errs...); err != nil {
+		// The description stays, so that detaching can be tried again.
+		return r, fmt.Errorf("detach domain %q: %w", req.Domain, err)
+	}
+	if err := os.RemoveAll(domain.Dir(req.Domain)); err != nil {
+		return r, fmt.Errorf("remove state directory: %w", err)
+	}
+	return r, nil
+}
+
+// stopAndDrain stops the sources as far as the maps are still there.
+func stopAndDrain(ctx context.Context, d *domain.Domain, req DetachRequest) (inFlight int) {
+	h, err := openHandle(d)
+	if err != nil {
+		stopUndescribed(req.Domain)
+		return 0
+	}
+	defer h.Close()
+	_ = h.StopSources() // it writes to mapped memory
+	if req.NoDrain {
+		inFlight, _ = h.InFlight()
+		return inFlight
+	}
+	return drainQuietly(ctx, h, req.Progress)
+}
+
+// stopUndescribed stops the sources of a domain of which only the pins are known.
+func stopUndescribed(name string) {
+	if control, err := openMap(name, bpfobj.TcMapControl); err == nil {
+		_ = control.Put(uint32(0), &bpfobj.TcRdrControl{LeaseNs: leaseDetaching})
+		control.Close()
+	}
+}
+
+// removeFilters removes clsact filters: from the domain's ports, or, where those
+// are not known, from every interface of every namespace that can be found. All
+// egress hooks come first, so that nothing is marked that nobody would restore.
+func removeFilters(name string, d *domain.Domain) error {
+	if d == nil {
+		return sweepFilters(name)
+	}
+	if d.Options.Hook != HookClsact {
+		return nil
+	}
+	var ids []uint16
+	for _, p := range d.Ports {
+		if !p.Removed {
+			ids = append(ids, p.ID)
+		}
+	}
+	nodes, of := byNode(d, ids)
+	var errs []error
+	each := func(f func(p *domain.Port) error) {
+		for _, n := range nodes {
+			err := inNode(n, topo.NodeSpec.Find, func() error {
+				var errs []error
+				for _, p := range of[n.ID] {
+					errs = append(errs, f(p))
+				}
+				return errors.Join(errs...)
+			})
+			if err != nil && !errors.Is(err, topo.ErrGone) {
+				errs = append(errs, fmt.Errorf("node %s: %w", n.Name, err))
+			}
+		}
+	}
+	each(func(p *domain.Port) error { return removeFilter(p.Ifindex, directions[1], filterName(name)) })
+	each(func(p *domain.Port) error { return detachClsact(p.Ifindex, name, p.OwnQdisc) })
+	return errors.Join(errs...)
+}
+
+// sweepFilters removes the domain's filters wherever they are. Qdiscs stay:
+// nobody knows any more who made them.
+func sweepFilters(name string) error {
+	var errs []error
+	for _, ns := range topo.Namespaces() {
+		err := ns.Do(func() error {
+			links, err := netlink.LinkList()
+			if err != nil {
+				return fmt.Errorf("list interfaces: %w", err)
+			}
+			var errs []error
+			for _, l := range links {
+				errs = append(errs, detachClsact(l.Attrs().Index, name, false))
+			}
+			return errors.Join(errs...)
+		})
+		if err != nil && !errors.Is(err, topo.ErrGone) {
+			errs = append(errs, fmt.Errorf("%s: %w", ns.Spec, err))
+		}
+	}
+	return errors.Join(errs...)
+}

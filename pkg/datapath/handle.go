@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/domain"
+)
+
+// Handle is an attached domain, opened by a process that keeps it, changes it or
+// reads its counters. Closing it, or the end of the process, changes nothing in
+// the domain. It is not safe for concurrent use: open one per goroutine.
+type Handle struct {
+	// Domain is the description as of Open, Reload or Refresh.
+	Domain *domain.Domain
+
+	maps    map[string]*ebpf.Map
+	control []byte // mapped for writing
+	ring    []byte // mapped for reading, when it is first needed
+}
+
+// handleMaps are the maps that every attached domain has.
+var handleMaps = []string{
+	bpfobj.TcMapRing, bpfobj.TcMapControl, bpfobj.TcMapCursor, bpfobj.TcMapAlloc, bpfobj.TcMapPorts,
+	bpfobj.TcMapDevs, bpfobj.TcMapLocals, bpfobj.TcMapKeys, bpfobj.TcMapCounters, bpfobj.TcMapProgs,
+}
+
+// Open opens an attached domain. It returns domain.ErrNotAttached if there is
+// none, and an error that names the command to mend it if it is only half there.
+// The caller closes it.
+func Open(name string) (*Handle, error) {
+	d, err := domain.Load(name)
+	if errors.Is(err, domain.ErrNotAttached) && pinsExist(name) {
+		return nil, halfAttached(name, "it has pins but no description")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return openHandle(d)
+}
+
+// halfAttached says what to do with a domain of which a part is missing: an
+// attach was killed, a reboot or another program removed something.
+func halfAttached(name, what string) error {
+	return fmt.Errorf("domain %q is half attached: %s (mend it with: radar detach --domain %s)", name, what, name)
+}
+
+func openHandle(d *domain.Domain) (_ *Handle, err error) {
+	h := &Handle{Domain: d, maps: make(map[string]*ebpf.Map)}
+	defer func() {
+		if err != nil {
+			h.Close()
+		}
+	}()
+	for _, name := range handleMaps {
+		m, err := openMap(d.Name, name)
+		if errors.Is(err, errNoPin) {
+			return nil, halfAttached(d.Name, err.Error())
+		}
+		if err != nil {
+			return nil, err
+		}
+		h.maps[name] = m
+	}
+	h.control, err = unix.Mmap(h.maps[bpfobj.TcMapControl].FD(), 0, unix.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("map control page: %w", err)
+	}
+	return h, nil
+}
+
+// Close releases the handle.
+func (h *Handle) Close() error {
+	var errs []error
+	for _, mem := range [][]byte{h.control, h.ring} {
+		if mem != nil {
+			errs = append(errs, unix.Munmap(mem))
+		}
+	}
+	h.control, h.ring = nil, nil
+	for _, m := range h.maps {
+		errs = append(errs, m.Close())
+	}
+	h.maps = nil
+	return errors.Join(errs...)
+}
+
+// Reload reads the description again: others may have changed it.
+func (h *Handle) Reload() error {
+	d, err := domain.Load(h.Domain.Name)
+	if err != nil {
+		return err
+	}
+	h.Domain = d
+	return nil
+}
+
+// Memory returns what the domain's maps take, as the kernel accounts it. Kernels
+// that tell less are made up for with an estimate.
+func (h *Handle) Memory() Memory {
+	var m Memory
+	cpus, err := ebpf.PossibleCPU()
+	if err != nil {
+		cpus = 1
+	}
+	for name, bpfMap := range h.maps {
+		n := mapBytes(&ebpf.MapSpec{
+			Type: bpfMap.Type(), KeySize: bpfMap.KeySize(), ValueSize: bpfMap.ValueSize(), MaxEntries: bpfMap.MaxEntries(),
+		}, uint64(cpus))
+		if info, err := bpfMap.Info(); err == nil {
+			if locked, ok := info.Memlock(); ok && locked > 0 {
+				n = locked
+			}
+		}
+		m.add(name, n)
+	}
+	return m
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/vnetradar/radar/pkg/bpfobj"
+)
+
+// keyBatch is how many keys are read with one system call.
+const keyBatch = 4096
+
+// SweepKeys removes the keys of packets whose slot has been overwritten, or was
+// marked longer than the timeout ago, and returns how many. Without it the map
+// would fill with packets that vanished quietly. Call it about once a second.
+func (h *Handle) SweepKeys() (removed int, err error) {
+	if _, err := h.slots(); err != nil {
+		return 0, err
+	}
+	m := h.maps[bpfobj.TcMapKeys]
+	batch := min(keyBatch, int(m.MaxEntries()))
+	keys := make([]bpfobj.TcRdrKey, batch)
+	positions := make([]uint64, batch)
+	var cursor ebpf.MapBatchCursor
+	for {
+		n, err := m.BatchLookup(&cursor, keys, positions, nil)
+		end := errors.Is(err, ebpf.ErrKeyNotExist)
+		if err != nil && !end {
+			return removed, fmt.Errorf("read keys: %w", err)
+		}
+		for i := range n {
+			if h.expired(positions[i]) && removeKey(m, &keys[i], positions[i]) {
+				removed++
+			}
+		}
+		if end {
+			return removed, nil
+		}
+	}
+}
+
+// expired says whether the packet at a position is history.
+func (h *Handle) expired(pos uint64) bool {
+	s, ok := h.slot(pos)
+	switch {
+	case !ok, s.pos < pos:
+		return false // being written; the next sweep sees
+	case s.pos > pos:
+		return true // overwritten by a later packet
+	}
+	now := monotonic()
+	return now > s.t0 && now-s.t0 >= uint64(h.Domain.Options.Timeout)
+}
+
+// removeKey removes a key unless it stands for another packet by now.
+func removeKey(m *ebpf.Map, key *bpfobj.TcRdrKey, pos uint64) bool {
+	var got uint64
+	err := m.LookupAndDelete(key, &got)
+	if err == nil && got != pos {
+		// A new packet has it. Give it back, unless a newer one came meanwhile.
+		_ = m.Update(key, got, ebpf.UpdateNoExist)
+		return false
+	}
+	if err == nil || errors.Is(err, ebpf.ErrKeyNotExist) {
+		return err == nil
+	}
+	// Before Linux 5.14: look and delete, with a moment in between.
+	if m.Lookup(key, &got) != nil || got != pos {
+		return false
+	}
+	return m.Delete(key) == nil
+}

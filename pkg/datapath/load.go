@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/rlimit"
+
+	"github.com/vnetradar/radar/pkg/bpfobj"
+)
+
+// Prefixes: of the constants in bpf/radar/config.h, and of our maps in the kernel.
+const (
+	constPrefix = "cfg_"
+	mapPrefix   = "rdr_"
+)
+
+// maxKernelName is how long the kernel's names of maps and programs can be.
+const maxKernelName = 15
+
+// dropHook is where the program that sees dropped packets stands.
+const dropHook = "tp_btf/kfree_skb"
+
+// lossHold is how long the slot of a packet lost inside a node is kept, where
+// the timeout is not shorter.
+const lossHold = 2 * time.Second
+
+// object is one ELF with programs. Objects share maps by name.
+type object struct {
+	load func() (*ebpf.CollectionSpec, error)
+	// wanted says whether the kernel can take it; what needs it must do without
+	// otherwise. nil: always.
+	wanted func(Features) bool
+}
+
+// objects in the order in which they are loaded. The first has every map.
+var objects = []object{
+	{load: bpfobj.LoadTc},
+	{load: bpfobj.LoadTrace, wanted: func(f Features) bool { return f.DropHook }},
+}
+
+// loaded is a domain's maps and programs. The caller closes it; what is pinned or
+// attached stays.
+type loaded struct {
+	maps  map[string]*ebpf.Map
+	progs map[string]*ebpf.Program
+}
+
+func (l *loaded) close() {
+	for _, m := range l.maps {
+		m.Close()
+	}
+	for _, p := range l.progs {
+		p.Close()
+	}
+}
+
+// blueprint is everything that is to be loaded, with sizes and constants set.
+type blueprint struct {
+	specs  []*ebpf.CollectionSpec // as objects that are wanted
+	memory Memory
+}
+
+// newBlueprint prepares the objects. It needs no right.
+func newBlueprint(o Options, l *Layout, f Features) (*blueprint, error) {
+	b := &blueprint{}
+	consts := l.constants()
+	consts["cfg_timeout_ns"] = uint64(o.Timeout)
+	consts["cfg_min_age_ns"] = uint64(o.MinAge)
+	consts["cfg_loss_hold_ns"] = uint64(min(lossHold, o.Timeout))
+	consts["cfg_has_reason"] = boolByte(f.DropReason)
+	consts["cfg_ignore"] = ignoredRanges()
+	used := make(map[string]bool)
+	for _, obj := range objects {
+		if obj.wanted != nil && !obj.wanted(f) {
+			continue
+		}
+		spec, err := obj.load()
+		if err != nil {
+			return nil, &kindError{kind: ErrLoad, text: "read BPF object", cause: err}
+		}
+		if err := setConstants(spec, consts, used); err != nil {
+			return nil, err
+		}
+		if err := sizeMaps(spec, o, l); err != nil {
+			return nil, err
+		}
+		b.specs = append(b.specs, spec)
+	}
+	for _, name := range slices.Sorted(maps.Keys(consts)) {
+		if !used[name] {
+			return nil, &kindError{kind: ErrLoad, text: fmt.Sprintf("no BPF object has the constant %s: rebuild radar", name)}
+		}
+	}
+	b.memory = estimate(b.specs[0].Maps, f.CPUs)
+	return b, nil
+}
+
+func boolByte(b bool) uint8 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// setConstants sets every constant of the object and notes it in used. One that
+// is not in consts would silently keep its default: an error.
+func setConstants(spec *ebpf.CollectionSpec, consts map[string]any, used map[string]bool) error {
+	for name, v := range spec.Variables {
+		if !strings.HasPrefix(name, constPrefix) {
+			continue
+		}
+		value, ok := consts[name]
+		if !ok {
+			return &kindError{kind: ErrLoad, text: fmt.Sprintf("the BPF object has a constant %s that radar does not set: rebuild radar", name)}
+		}
+		if err := v.Set(value); err != nil {
+			return &kindError{kind: ErrLoad, text: "set constant " + name, cause: err}
+		}
+		used[name] = true
+	}
+	return nil
+}
+
+// sizeMaps sets the sizes that depend on options, and the kernel's names.
+func sizeMaps(spec *ebpf.CollectionSpec, o Options, l *Layout) error {
+	for name, m := range spec.Maps {
+		if !strings.HasPrefix(name, ".") { // .rodata is looked up by its name
+			m.Name = kernelName(mapPrefix + name)
+		}
+		switch name {
+		case bpfobj.TcMapRing:
+			m.MaxEntries, m.ValueSize = l.Slots, l.SlotBytes
+		case bpfobj.TcMapKeys:
+			m.MaxEntries = o.Keys
+		}
+	}
+	if spec.Maps[bpfobj.TcMapRing] == nil {
+		return &kindError{kind: ErrLoad, text: "the BPF object has no ring: rebuild radar"}
+	}
+	return nil
+}
+
+func kernelName(name string) string { return name[:min(len(name), maxKernelName)] }
+
+// load loads maps and programs and fills the program array. On failure nothing
+// stays.
+func (b *blueprint) load() (_ *loaded, err error) {
+	if err := rlimit.RemoveMemlock(); err != nil {
+		return nil, &kindError{kind: ErrUnsupported, cause: err,
+			text: "raise the limit of locked memory (this kernel counts maps against it; ulimit -l unlimited, or CAP_SYS_RESOURCE)"}
+	}
+	l := &loaded{maps: make(map[string]*ebpf.Map), progs: make(map[string]*ebpf.Program)}
+	defer func() {
+		if err != nil {
+			l.close()
+		}
+	}()
+	for _, spec := range b.specs {
+		if err := l.add(spec); err != nil {
+			return nil, err
+		}
+	}
+	return l, l.init()
+}
+
+// add loads one object, which uses the maps that are there already.
+func (l *loaded) add(spec *ebpf.CollectionSpec) error {
+	shared := make(map[string]*ebpf.Map)
+	for name := range spec.Maps {
+		if m := l.maps[name]; m != nil && !strings.HasPrefix(name, ".") {
+			shared[name] = m
+		}
+	}
+	c, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: shared})
+	if err != nil {
+		return bpfError("load programs", err)
+	}
+	defer c.Close() // what is detached from it below stays
+	for name := range c.Maps {
+		if shared[name] == nil && !strings.HasPrefix(name, ".") {
+			l.maps[name] = c.DetachMap(name)
+		}
+	}
+	for name := range c.Programs {
+		l.progs[name] = c.DetachProgram(name)
+	}
+	return nil
+}
+
+// init gives the maps their first contents.
+func (l *loaded) init() error {
+	ring, cursor, progs := l.maps[bpfobj.TcMapRing], l.maps[bpfobj.TcMapCursor], l.maps[bpfobj.TcMapProgs]
+	if ring == nil || cursor == nil || progs == nil {
+		return &kindError{kind: ErrLoad, text: "the BPF object lacks a map: rebuild radar"}
+	}
+	// Positions begin at the number of slots, so that none is ever 0.
+	start := bpfobj.TcRdrCursor{Next: uint64(ring.MaxEntries())}
+	if err := cursor.Put(uint32(0), &start); err != nil {
+		return bpfError("set first position", err)
+	}
+	control := bpfobj.TcRdrControl{Cursor: start.Next}
+	if err := l.maps[bpfobj.TcMapControl].Put(uint32(0), &control); err != nil {
+		return bpfError("set control page", err)
+	}
+	for index, name := range map[bpfobj.TcRdrProg]string{
+		bpfobj.TcRdrProgRDR_PROG_INGRESS: bpfobj.TcProgRadarIngress,
+		bpfobj.TcRdrProgRDR_PROG_EGRESS:  bpfobj.TcProgRadarEgress,
+	} {
+		p := l.progs[name]
+		if p == nil {
+			return &kindError{kind: ErrLoad, text: fmt.Sprintf("the BPF object lacks program %s: rebuild radar", name)}
+		}
+		if err := progs.Put(uint32(index), p); err != nil {
+			return bpfError("fill program array", err)
+		}
+	}
+	return nil
+}
+
+var errNoPin = errors.New("not pinned")

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/topo"
+)
+
+// Limits of the ABI: RDR_MAX_NODES, RDR_MAX_PORTS. Number 0 is not used, so that
+// a zero entry of a map means nothing.
+const (
+	maxNodes = 4096
+	maxPorts = 16384
+	noPeer   = -1
+)
+
+// change is a step of a domain from one description to the next.
+type change struct {
+	old  *domain.Domain // nil: the domain is new
+	next *domain.Domain
+	// locals are the addresses of each node that stays or comes.
+	locals map[uint16][]netip.Addr
+
+	addedNodes, removedNodes []uint16
+	addedPorts, removedPorts []uint16
+	// roles names the ports whose role changed, as "node/port: role".
+	roles []string
+}
+
+// empty says whether nothing happens to nodes and ports. Addresses may change.
+func (c *change) empty() bool {
+	return len(c.addedNodes)+len(c.removedNodes)+len(c.addedPorts)+len(c.removedPorts)+len(c.roles) == 0
+}
+
+func cloneDomain(d *domain.Domain) *domain.Domain {
+	c := *d
+	c.Nodes, c.Ports = slices.Clone(d.Nodes), slices.Clone(d.Ports)
+	return &c
+}
+
+// specsOf returns the nodes of the domain that are attached.
+func specsOf(d *domain.Domain) []topo.NodeSpec {
+	var specs []topo.NodeSpec
+	for _, n := range d.Nodes {
+		if !n.Removed {
+			specs = append(specs, specOf(n))
+		}
+	}
+	return specs
+}
+
+func specOf(n domain.Node) topo.NodeSpec {
+	return topo.NodeSpec{Name: n.Name, Spec: n.Spec, Path: n.Path, Inum: n.Inum}
+}
+
+// merge works out the domain's next description from the topology of all nodes
+// that shall be in it. Nodes and ports that are known keep their numbers; those
+// that are not in the topology are marked removed and stay listed, because old
+// records mean them. stale says of a known port that its interface is another one
+// now, though it has the same number.
+func merge(base *domain.Domain, t *topo.Topology, stale func(*domain.Port) bool) (*change, error) {
+	c := &change{next: cloneDomain(base), locals: make(map[uint16][]netip.Addr)}
+	c.dropNodes(t)
+	nodeIDs := make([]uint16, len(t.Nodes))
+	for i := range t.Nodes {
+		id, err := c.mergeNode(&t.Nodes[i])
+		if err != nil {
+			return nil, err
+		}
+		nodeIDs[i] = id
+		c.locals[id] = t.Nodes[i].Locals
+	}
+	portIDs := make([][]uint16, len(t.Nodes))
+	for i := range t.Nodes {
+		for j := range t.Nodes[i].Ports {
+			id, err := c.mergePort(nodeIDs[i], &t.Nodes[i].Ports[j], stale)
+			if err != nil {
+				return nil, err
+			}
+			portIDs[i] = append(portIDs[i], id)
+		}
+	}
+	for i := range t.Nodes {
+		for j := range t.Nodes[i].Ports {
+			c.wire(portIDs[i][j], &t.Nodes[i].Ports[j], portIDs)
+		}
+	}
+	c.dropPorts(portIDs)
+	return c, nil
+}
+
+// dropNodes marks the nodes that the topology no longer has.
+func (c *change) dropNodes(t *topo.Topology) {
+	for i := range c.next.Nodes {
+		have := &c.next.Nodes[i]
+		same := func(n topo.Node) bool { return n.Inum == have.Inum && n.Name == have.Name }
+		if !have.Removed && !slices.ContainsFunc(t.Nodes, same) {
+			have.Removed = true
+			c.removedNodes = append(c.removedNodes, have.ID)
+		}
+	}
+}
+
+func (c *change) mergeNode(n *topo.Node) (uint16, error) {
+	last := uint16(0)
+	for i := range c.next.Nodes {
+		have := &c.next.Nodes[i]
+		last = max(last, have.ID)
+		if !have.Removed && have.Inum == n.Inum {
+			return have.ID, nil
+		}
+	}
+	if last+1 >= maxNodes {
+		return 0, usagef("the domain has used up its %d node numbers: detach all and attach again", maxNodes-1)
+	}
+	c.next.Nodes = append(c.next.Nodes, domain.Node{ID: last + 1, Name: n.Name, Spec: n.Spec, Path: n.Path, Inum: n.Inum})
+	c.addedNodes = append(c.addedNodes, last+1)
+	return last + 1, nil
+}
+
+func (c *change) mergePort(node uint16, p *topo.Port, stale func(*domain.Port) bool) (uint16, error) {
+	last := uint16(0)
+	for i := range c.next.Ports {
+		have := &c.next.Ports[i]
+		last = max(last, have.ID)
+		if !have.Removed && have.Node == node && have.Ifindex == p.Ifindex && !stale(have) {
+			have.Name = p.Name // it can be renamed
+			return have.ID, nil
+		}
+	}
+	if last+1 >= maxPorts {
+		return 0, usagef("the domain has used up its %d port numbers: detach all and attach again", maxPorts-1)
+	}
+	c.next.Ports = append(c.next.Ports, domain.Port{
+		ID: last + 1, Node: node, Name: p.Name, Ifindex: p.Ifindex, Kind: p.Kind, L3: p.L3, Peer: noPeer,
+	})
+	c.addedPorts = append(c.addedPorts, last+1)
+	return last + 1, nil
+}
+
+// wire sets role and peer. A role that the user gave once stays.
+func (c *change) wire(id uint16, p *topo.Port, portIDs [][]uint16) {
+	have := c.next.PortByID(id)
+	have.Peer = noPeer
+	if p.Peer != nil {
+		have.Peer = int(portIDs[p.Peer.Node][p.Peer.Port])
+	}
+	was := have.Role
+	if p.Forced || !have.Forced {
+		have.Role, have.Forced = p.Role, p.Forced
+	}
+	if was != "" && was != have.Role {
+		c.roles = append(c.roles, fmt.Sprintf("%s: %s", portName(c.next, have), have.Role))
+	}
+}
+
+// dropPorts marks the ports that the topology no longer has.
+func (c *change) dropPorts(portIDs [][]uint16) {
+	present := make(map[uint16]bool)
+	for _, ids := range portIDs {
+		for _, id := range ids {
+			present[id] = true
+		}
+	}
+	for i := range c.next.Ports {
+		if p := &c.next.Ports[i]; !p.Removed && !present[p.ID] {
+			p.Removed, p.Peer = true, noPeer
+			c.removedPorts = append(c.removedPorts, p.ID)
+		}
+	}
+}
+
+// portName is how users are told about a port.
+func portName(d *domain.Domain, p *domain.Port) string {
+	if n := d.NodeByID(p.Node); n != nil {
+		return n.Name + "/" + p.Name
+	}
+	return p.Name
+}
+
+// flagsOf is what a port's programs do when all is attached.
+func flagsOf(p *domain.Port) bpfobj.TcRdrPortFlag {
+	flags := bpfobj.TcRdrPortFlagRDR_PF_SOURCE_OUT
+	if p.Role == domain.Internal {
+		flags |= bpfobj.TcRdrPortFlagRDR_PF_INTERNAL
+	} else {
+		flags |= bpfobj.TcRdrPortFlagRDR_PF_SOURCE_IN
+	}
+	return flags | restoreFlags(p)
+}
+
+// restoreFlags is what they do before and after: restore, and source nothing.
+func restoreFlags(p *domain.Port) bpfobj.TcRdrPortFlag {
+	if p.L3 {
+		return bpfobj.TcRdrPortFlagRDR_PF_L3
+	}
+	return 0
+}
+
+// forget leaves a new port out again, because it could not be attached.
+func (c *change) forget(id uint16) {
+	same := func(p domain.Port) bool { return p.ID == id }
+	c.next.Ports = slices.DeleteFunc(c.next.Ports, same)
+	c.addedPorts = slices.DeleteFunc(c.addedPorts, func(added uint16) bool { return added == id })
+	for i := range c.next.Ports {
+		if p := &c.next.Ports[i]; p.Peer == int(id) {
+			p.Peer = noPeer
+			if !p.Forced {
+				p.Role = domain.Edge
+			}
+		}
+	}
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"math/bits"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/vnetradar/radar/pkg/domain"
+)
+
+// Options are what a user chooses for a domain; they hold for its life.
+type Options struct {
+	Slots    uint32        // packets in flight or remembered: a power of two, 2^12..2^24
+	GUIDBits string        // header bits that carry the index: "auto", "12".."22", "paper"
+	Carry    string        // inside a node: "mark", "mark=0xMASK" or "header"
+	Timeout  time.Duration // a packet not seen for this long has expired
+	MinAge   time.Duration // a finished packet is kept at least this long
+	Lease    time.Duration // sources stop when no agent renewed for this long; 0: never
+	MaxHops  int           // nodes on a packet's way that must fit, with a loss at the end
+	Keys     uint32        // packets at once that are measured by key, their bits unchanged
+	Hook     string        // "auto", "tcx" or "clsact"
+}
+
+// Hooks by which programs are attached.
+const (
+	HookAuto   = "auto"
+	HookTCX    = "tcx"
+	HookClsact = "clsact"
+)
+
+// Limits of the options.
+const (
+	minSlots = 1 << 12
+	maxSlots = 1 << 24
+	minKeys  = 1 << 8
+	maxKeys  = 1 << 22
+)
+
+// DefaultOptions returns what holds where the user says nothing.
+func DefaultOptions() Options {
+	return Options{
+		Slots: 1 << 20, GUIDBits: "auto", Carry: "mark",
+		Timeout: 10 * time.Second, MinAge: 10 * time.Millisecond, Lease: 30 * time.Second,
+		MaxHops: 10, Keys: 1 << 16, Hook: HookAuto,
+	}
+}
+
+// check refuses (ErrUsage) what lies outside the limits.
+func (o Options) check() error {
+	switch {
+	case o.Slots < minSlots || o.Slots > maxSlots:
+		return usagef("--slots %d: use a power of two from %d to %d", o.Slots, minSlots, maxSlots)
+	case bits.OnesCount32(o.Slots) != 1:
+		return usagef("--slots %d is no power of two: the next one is %d", o.Slots, uint32(1)<<bits.Len32(o.Slots))
+	case o.Timeout < 100*time.Millisecond || o.Timeout > 15*time.Minute:
+		// Event times hold 18 minutes.
+		return usagef("--timeout %v: use 100ms to 15m", o.Timeout)
+	case o.MinAge < 0 || o.MinAge > o.Timeout:
+		return usagef("minimum age %v: use 0 to the timeout, %v", o.MinAge, o.Timeout)
+	case o.Lease < 0 || (o.Lease > 0 && o.Lease < time.Second):
+		return usagef("--lease %v: use at least 1s, or 0 for a lease that never ends", o.Lease)
+	case o.Keys < minKeys || o.Keys > maxKeys:
+		return usagef("keys %d: use %d to %d", o.Keys, minKeys, maxKeys)
+	case o.Hook != HookAuto && o.Hook != HookTCX && o.Hook != HookClsact:
+		return usagef("--hook %q: use auto, tcx or clsact", o.Hook)
+	}
+	return nil
+}
+
+// parseCarry returns the bits of skb->mark that carry the index, 0 for "header".
+// They hold index + 1, so one bit more than the index.
+func parseCarry(carry string, slots uint32) (uint32, error) {
+	need := bits.Len32(slots) // slots is a power of two: log2(slots) + 1
+	kind, arg, hasArg := strings.Cut(carry, "=")
+	switch {
+	case carry == "header":
+		return 0, nil
+	case kind != "mark":
+		return 0, usagef("--carry %q: use mark, mark=MASK or header", carry)
+	case !hasArg:
+		return ^uint32(0) << (32 - need), nil
+	}
+	m, err := strconv.ParseUint(arg, 0, 32)
+	if err != nil {
+		return 0, usagef("--carry %q: %q is no 32-bit mask such as 0x%08x", carry, arg, ^uint32(0)<<(32-need))
+	}
+	mask := uint32(m)
+	shifted := mask >> bits.TrailingZeros32(mask)
+	if mask == 0 || shifted&(shifted+1) != 0 {
+		return 0, usagef("--carry %q: the bits of the mask must stand side by side", carry)
+	}
+	if bits.OnesCount32(mask) < need {
+		return 0, usagef("--carry %q: %d slots need %d bits of the mark, the mask has %d: use fewer slots or more bits", carry, slots, need, bits.OnesCount32(mask))
+	}
+	return mask, nil
+}
+
+// stored returns the options as the domain's description keeps them.
+func (o Options) stored(l *Layout, hook string) domain.Options {
+	carry, _, _ := strings.Cut(o.Carry, "=")
+	return domain.Options{
+		Slots: o.Slots, SlotBytes: l.SlotBytes, GUIDBits: o.GUIDBits,
+		Carry: carry, MarkMask: l.MarkMask,
+		Timeout: o.Timeout, MinAge: o.MinAge, Lease: o.Lease,
+		Keys: o.Keys, Hook: hook,
+	}
+}
+
+// differs names the options that are not as the domain has them, "" if none.
+func (o Options) differs(l *Layout, have domain.Options) string {
+	want := o.stored(l, have.Hook)
+	if o.Hook != HookAuto {
+		want.Hook = o.Hook
+	}
+	var names []string
+	add := func(name string, differ bool) {
+		if differ {
+			names = append(names, name)
+		}
+	}
+	add("--slots", want.Slots != have.Slots)
+	add("--max-hops", want.SlotBytes != have.SlotBytes)
+	add("--guid-bits", want.GUIDBits != have.GUIDBits)
+	add("--carry", want.Carry != have.Carry || want.MarkMask != have.MarkMask)
+	add("--timeout", want.Timeout != have.Timeout)
+	add("--min-age", want.MinAge != have.MinAge)
+	add("--lease", want.Lease != have.Lease)
+	add("--keys", want.Keys != have.Keys)
+	add("--hook", want.Hook != have.Hook)
+	return strings.Join(names, ", ")
+}

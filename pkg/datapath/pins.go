@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/pkg/domain"
+)
+
+// Names of pins in the domain's directory: maps have their own name, links begin
+// with linkPrefix.
+const (
+	linkPrefix = "link-"
+	dropLink   = linkPrefix + "kfree_skb"
+)
+
+// linkPin is where the link of one hook of one port is pinned.
+func linkPin(domainName string, port uint16, d direction) string {
+	return filepath.Join(domain.PinDir(domainName), fmt.Sprintf("%s%d-%s", linkPrefix, port, d.name))
+}
+
+// mountBPFFS mounts the BPF file system where it is missing. It stays: other
+// programs may come to use it.
+func mountBPFFS() error {
+	if isBPFFS(bpffsPath) {
+		return nil
+	}
+	if otherMountNS() {
+		return unsupportedf("no BPF file system at %s, and one mounted here would end with this mount namespace: run outside `ip netns exec`; in a container, bind-mount the host's %s", bpffsPath, bpffsPath)
+	}
+	if err := unix.Mount("bpf", bpffsPath, "bpf", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=0700"); err != nil {
+		return &kindError{kind: ErrUnsupported, cause: err, text: "mount the BPF file system at " + bpffsPath}
+	}
+	return nil
+}
+
+// makePinDir creates the domain's directory of pins. It fails if there is one.
+func makePinDir(name string) error {
+	dir := domain.PinDir(name)
+	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
+		return fmt.Errorf("create pin directory: %w", err)
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return fmt.Errorf("create pin directory: %w", err)
+	}
+	return nil
+}
+
+// pinMaps pins all maps under their names.
+func (l *loaded) pinMaps(domainName string) error {
+	for name, m := range l.maps {
+		if err := m.Pin(filepath.Join(domain.PinDir(domainName), name)); err != nil {
+			return bpfError("pin map "+name, err)
+		}
+	}
+	return nil
+}
+
+// openMap opens a pinned map. errNoPin: there is none.
+func openMap(domainName, name string) (*ebpf.Map, error) {
+	m, err := ebpf.LoadPinnedMap(filepath.Join(domain.PinDir(domainName), name), nil)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("map %s: %w", name, errNoPin)
+	}
+	if err != nil {
+		return nil, bpfError("open map "+name, err)
+	}
+	return m, nil
+}
+
+// pinsExist says whether the domain has any pin.
+func pinsExist(domainName string) bool {
+	_, err := os.Stat(domain.PinDir(domainName))
+	return err == nil
+}
+
+// removePins removes every pin of the domain, links first, and the directories
+// that are empty then. Sources must be off.
+func removePins(domainName string) error {
+	dir := domain.PinDir(domainName)
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("list pins: %w", err)
+	}
+	var errs []error
+	// Egress hooks first, so that nothing is marked that nobody would restore.
+	for _, egress := range []bool{true, false} {
+		for _, e := range entries {
+			name := e.Name()
+			if strings.HasPrefix(name, linkPrefix) && egress == strings.HasSuffix(name, "-"+directions[1].name) {
+				errs = append(errs, removeLink(filepath.Join(dir, name)))
+			}
+		}
+	}
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), linkPrefix) {
+			errs = append(errs, removePin(filepath.Join(dir, e.Name())))
+		}
+	}
+	errs = append(errs, removePin(dir))
+	// The parents are shared with other domains: they stay unless empty.
+	for parent := filepath.Dir(dir); parent != bpffsPath && len(parent) > len(bpffsPath); parent = filepath.Dir(parent) {
+		if os.Remove(parent) != nil {
+			break
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/topo"
+)
+
+// conflictTime bounds the search for rules that use our mark bits.
+const conflictTime = 5 * time.Second
+
+// plan is a request, worked out.
+type plan struct {
+	change    *change
+	result    *AttachResult
+	blueprint *blueprint // of a new domain
+	loaded    *loaded    // once it is
+}
+
+// prepare works a request out and changes nothing.
+func prepare(ctx context.Context, req AttachRequest) (*plan, error) {
+	if err := domain.CheckName(req.Domain); err != nil {
+		return nil, usagef("%v", err)
+	}
+	old, err := domain.Load(req.Domain)
+	if err != nil && !errors.Is(err, domain.ErrNotAttached) {
+		return nil, err
+	}
+	p := &plan{result: &AttachResult{}}
+	base := old
+	if old == nil {
+		base, err = p.newDomain(req)
+	} else {
+		err = checkOptions(old, req.Options)
+	}
+	if err != nil {
+		return nil, err
+	}
+	specs, err := p.members(base, req.Nodes)
+	if err != nil {
+		return nil, err
+	}
+	if p.result.Topology, err = topo.Discover(specs, req.Roles); err != nil {
+		return nil, err
+	}
+	stale := stalePorts(base)
+	p.change, err = merge(base, p.result.Topology, func(port *domain.Port) bool { return stale[port.ID] })
+	if err != nil {
+		return nil, err
+	}
+	p.change.old = old
+	return p, p.describe(ctx, req.Nodes)
+}
+
+// describe fills in the result.
+func (p *plan) describe(ctx context.Context, nodes []topo.NodeSpec) error {
+	r, c := p.result, p.change
+	r.Domain, r.New = c.next, c.old == nil
+	r.AddedNodes, r.AddedPorts = len(c.addedNodes), len(c.addedPorts)
+	r.Warnings = append(r.Warnings, r.Topology.Notes...)
+	for _, n := range r.Topology.Nodes {
+		if len(n.Ports) == 0 {
+			r.Warnings = append(r.Warnings, fmt.Sprintf("node %s has no interface to attach yet", n.Name))
+		}
+	}
+	if r.New {
+		r.Memory = p.blueprint.memory
+	} else {
+		h, err := openHandle(c.old)
+		if err != nil {
+			return err
+		}
+		defer h.Close()
+		r.Memory = h.Memory()
+	}
+	ctx, cancel := context.WithTimeout(ctx, conflictTime)
+	defer cancel()
+	r.Conflicts = topo.FindConflicts(ctx, nodes, c.next.Options.MarkMask)
+	return nil
+}
+
+// newDomain makes the description of a domain without nodes, and the blueprint of
+// its maps and programs.
+func (p *plan) newDomain(req AttachRequest) (*domain.Domain, error) {
+	if pinsExist(req.Domain) {
+		return nil, halfAttached(req.Domain, "it has pins but no description")
+	}
+	o := DefaultOptions()
+	if req.Options != nil {
+		o = *req.Options
+	}
+	layout, err := o.Layout()
+	if err != nil {
+		return nil, err
+	}
+	f := Probe()
+	if !f.Tested {
+		return nil, unsupportedf("%s", missingRights())
+	}
+	hook, err := chooseHook(o.Hook, f)
+	if err != nil {
+		return nil, err
+	}
+	if p.blueprint, err = newBlueprint(o, layout, f); err != nil {
+		return nil, err
+	}
+	if err := p.blueprint.memory.check(memAvailable()); err != nil {
+		return nil, err
+	}
+	p.result.Warnings = append(p.result.Warnings, layout.Warnings...)
+	if !f.DropHook {
+		p.result.Warnings = append(p.result.Warnings, "this kernel does not show dropped packets to radar: losses are found by timeout, without place and reason (see radar check)")
+	}
+	epoch, err := newEpoch()
+	if err != nil {
+		return nil, err
+	}
+	return &domain.Domain{
+		Version: domain.Version, Name: req.Domain, Epoch: epoch,
+		Created: time.Now().UTC(), Options: o.stored(layout, hook),
+	}, nil
+}
+
+// newEpoch returns what makes packets of this domain differ from those of every
+// other one.
+func newEpoch() (uint32, error) {
+	var b [4]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		return 0, fmt.Errorf("draw epoch: %w", err)
+	}
+	return binary.NativeEndian.Uint32(b[:]), nil
+}
+
+// checkOptions refuses options that the domain does not have.
+func checkOptions(d *domain.Domain, o *Options) error {
+	if o == nil {
+		return nil
+	}
+	layout, err := o.Layout()
+	if err != nil {
+		return err
+	}
+	if names := o.differs(layout, d.Options); names != "" {
+		return usagef("domain %q is attached with other %s: a domain keeps its options, detach it first to change them", d.Name, names)
+	}
+	return nil
+}
+
+// members returns the namespaces that shall be in the domain: those that are and
+// still exist, and the new ones.
+func (p *plan) members(base *domain.Domain, nodes []topo.NodeSpec) ([]topo.NodeSpec, error) {
+	specs, gone := living(base)
+	for _, name := range gone {
+		p.result.Warnings = append(p.result.Warnings, fmt.Sprintf("node %s: its network namespace is gone", name))
+	}
+	for _, n := range nodes {
+		known := func(s topo.NodeSpec) bool { return s.Inum == n.Inum && s.Name == n.Name }
+		if !slices.ContainsFunc(specs, known) {
+			specs = append(specs, n)
+		}
+	}
+	if len(specs) == 0 {
+		return nil, usagef("no nodes to attach: name some, such as netns:NAME")
+	}
+	return specs, checkOthers(base.Name, specs)
+}
+
+// living returns the nodes whose namespaces exist, and the names of the others.
+func living(d *domain.Domain) (specs []topo.NodeSpec, gone []string) {
+	for _, s := range specsOf(d) {
+		ns, err := s.Open()
+		if errors.Is(err, topo.ErrGone) {
+			gone = append(gone, s.Name)
+			continue
+		}
+		if err == nil {
+			ns.Close()
+		}
+		specs = append(specs, s) // Discover tells what is wrong with it
+	}
+	return specs, gone
+}
+
+// checkOthers refuses namespaces that another domain has: the one that marks last
+// would have to restore first, on both hooks, which no order of programs gives.
+func checkOthers(name string, specs []topo.NodeSpec) error {
+	names, err := domain.List()
+	if err != nil {
+		return err
+	}
+	for _, other := range names {
+		if other == name {
+			continue
+		}
+		d, err := domain.Load(other)
+		if err != nil {
+			continue // half there, or detached just now
+		}
+		for _, n := range specsOf(d) {
+			for _, s := range specs {
+				if s.Inum == n.Inum {
+					return usagef("node %s (%s) belongs to domain %q already: detach it there first (radar detach --domain %s %s)", s.Name, s.Spec, other, other, n.Name)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// stalePorts returns the known ports that have lost their programs: the interface
+// is gone and another has its number, or someone took them off.
+func stalePorts(d *domain.Domain) map[uint16]bool {
+	stale := make(map[uint16]bool)
+	var ids []uint16
+	for _, p := range d.Ports {
+		if !p.Removed {
+			ids = append(ids, p.ID)
+		}
+	}
+	nodes, of := byNode(d, ids)
+	for _, n := range nodes {
+		// A namespace that is gone is found out elsewhere.
+		_ = inNode(n, topo.NodeSpec.Open, func() error {
+			for _, p := range of[n.ID] {
+				stale[p.ID] = !attached(d, p)
+			}
+			return nil
+		})
+	}
+	return stale
+}

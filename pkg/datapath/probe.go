@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/btf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/pkg/topo"
+)
+
+// Features are what the running kernel and this process can do.
+type Features struct {
+	Kernel string `json:"kernel"` // release
+	CPUs   int    `json:"cpus"`   // possible ones: what per-CPU maps count
+	BTF    bool   `json:"btf"`    // the kernel describes its types
+
+	// Tested says whether the process had the rights to try the following.
+	Tested       bool `json:"tested"`
+	TCX          bool `json:"tcx"`           // 6.6
+	Clsact       bool `json:"clsact"`        // sch_clsact and cls_bpf
+	FetchAtomics bool `json:"fetch_atomics"` // value-returning atomics, 5.12
+	DropHook     bool `json:"drop_hook"`     // tp_btf/kfree_skb can be loaded
+
+	DropReason bool   `json:"drop_reason"` // kfree_skb says why, 5.17
+	BPFFS      string `json:"bpffs"`       // where it is mounted, "" if nowhere
+	Memlock    bool   `json:"memlock"`     // maps count as locked memory, before 5.11
+	Kallsyms   bool   `json:"kallsyms"`    // addresses of kernel functions can be read
+	Caps       uint64 `json:"caps"`        // effective capabilities
+}
+
+// bpffsPath is where the BPF file system is mounted by everyone.
+const bpffsPath = "/sys/fs/bpf"
+
+// Probe finds out what the kernel and this process can do. It works for any user;
+// what takes rights to try is false then, and so is Tested. What it loads and
+// attaches, it does in a network namespace of its own, and takes it away again.
+func Probe() Features {
+	f := Features{Kernel: kernelRelease(), CPUs: 1}
+	if n, err := ebpf.PossibleCPU(); err == nil {
+		f.CPUs = n
+	}
+	f.Caps, _ = effectiveCaps() // none held, if they cannot be read
+	f.BTF, f.DropReason = dropReason()
+	f.Memlock = olderThan(f.Kernel, 5, 11)
+	f.Kallsyms = kallsymsReadable()
+	if isBPFFS(bpffsPath) {
+		f.BPFFS = bpffsPath
+	}
+	if len(missingCaps(f.Caps)) > 0 {
+		return f
+	}
+	f.Tested = true
+	f.FetchAtomics = loads(&ebpf.ProgramSpec{
+		Type: ebpf.SocketFilter, License: license,
+		Instructions: asm.Instructions{
+			asm.Mov.Imm(asm.R0, 0),
+			asm.StoreMem(asm.RFP, -8, asm.R0, asm.DWord),
+			asm.FetchAdd.Mem(asm.RFP, asm.R0, asm.DWord, -8),
+			asm.Mov.Imm(asm.R0, 0),
+			asm.Return(),
+		},
+	})
+	f.DropHook = f.BTF && loads(&ebpf.ProgramSpec{
+		Type: ebpf.Tracing, AttachType: ebpf.AttachTraceRawTp, AttachTo: "kfree_skb", License: license,
+		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()},
+	})
+	f.TCX, f.Clsact = probeHooks()
+	return f
+}
+
+func kernelRelease() string {
+	var u unix.Utsname
+	if unix.Uname(&u) != nil {
+		return ""
+	}
+	return unix.ByteSliceToString(u.Release[:])
+}
+
+// olderThan compares a release such as "5.10.0-28-amd64"; false if it cannot.
+func olderThan(release string, major, minor int) bool {
+	var a, b int
+	if _, err := fmt.Sscanf(release, "%d.%d", &a, &b); err != nil {
+		return false
+	}
+	return a < major || (a == major && b < minor)
+}
+
+// dropReason says whether the kernel's types can be read, and whether its
+// kfree_skb tracepoint has a reason.
+func dropReason() (hasBTF, hasReason bool) {
+	spec, err := btf.LoadKernelSpec()
+	if err != nil {
+		return false, false
+	}
+	var typedef *btf.Typedef
+	if spec.TypeByName("btf_trace_kfree_skb", &typedef) != nil {
+		return true, false
+	}
+	pointer, _ := btf.UnderlyingType(typedef.Type).(*btf.Pointer)
+	if pointer == nil {
+		return true, false
+	}
+	proto, _ := btf.UnderlyingType(pointer.Target).(*btf.FuncProto)
+	if proto == nil {
+		return true, false
+	}
+	// context, skb, location, reason
+	return true, len(proto.Params) >= 4
+}
+
+// loads says whether the kernel takes the program.
+func loads(spec *ebpf.ProgramSpec) bool {
+	p, err := ebpf.NewProgramWithOptions(spec, ebpf.ProgramOptions{LogDisabled: true})
+	if err != nil {
+		return false
+	}
+	p.Close()
+	return true
+}
+
+// probeHooks attaches a program that does nothing to the loopback interface of a
+// new network namespace.
+func probeHooks() (tcx, clsact bool) {
+	// The error is that of something not working, which is what is found out.
+	_ = topo.DoInNew(func() error {
+		p, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+			Name: "rdr_probe", Type: ebpf.SchedCLS, License: license,
+			Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, tcNext), asm.Return()},
+		})
+		if err != nil {
+			return err
+		}
+		defer p.Close()
+		const loopback = 1 // ifindex, in every namespace
+		l, err := link.AttachTCX(link.TCXOptions{Interface: loopback, Program: p, Attach: ebpf.AttachTCXIngress})
+		if err == nil {
+			tcx = true
+			l.Close()
+		}
+		if _, err := ensureClsact(loopback); err == nil {
+			clsact = addFilter(loopback, directions[0], "radar:probe", p) == nil
+		}
+		return nil
+	})
+	return tcx, clsact
+}
+
+func isBPFFS(path string) bool {
+	var st unix.Statfs_t
+	return unix.Statfs(path, &st) == nil && st.Type == unix.BPF_FS_MAGIC
+}
+
+// kallsymsReadable says whether /proc/kallsyms shows addresses and not zeros.
+func kallsymsReadable() bool {
+	f, err := os.Open("/proc/kallsyms")
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	// The first symbols can be per-CPU offsets that really are 0.
+	sc := bufio.NewScanner(f)
+	for range 1000 {
+		if !sc.Scan() {
+			return false
+		}
+		if addr, _, _ := strings.Cut(sc.Text(), " "); strings.Trim(addr, "0") != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// otherMountNS says whether this process sees other mounts than process 1.
+func otherMountNS() bool {
+	ours, err1 := os.Readlink("/proc/self/ns/mnt")
+	init, err2 := os.Readlink("/proc/1/ns/mnt")
+	return errors.Join(err1, err2) == nil && ours != init
+}

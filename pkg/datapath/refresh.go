@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/topo"
+)
+
+// refreshTries bounds how often a refresh starts again because a namespace ended
+// meanwhile.
+const refreshTries = 3
+
+// Changes is what a refresh changed. Ports are named "node/port".
+type Changes struct {
+	Added, Removed []string
+	NodesGone      []string
+	Roles          []string // "node/port: role"
+	Warnings       []string
+}
+
+// Empty says whether nothing changed.
+func (c *Changes) Empty() bool {
+	return len(c.Added)+len(c.Removed)+len(c.NodesGone)+len(c.Roles)+len(c.Warnings) == 0
+}
+
+// Refresh brings the domain in line with what its nodes look like now: programs
+// go on new interfaces, pins of those that are gone are removed, roles and
+// addresses are worked out again. A port that cannot be attached is left out with
+// a warning, and tried again next time.
+//
+// Errors: domain.ErrNotAttached, ErrDetaching.
+func (h *Handle) Refresh(ctx context.Context) (*Changes, error) {
+	unlock, err := domain.Lock(h.Domain.Name)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if err := h.Reload(); err != nil {
+		removeUnused(h.Domain.Name)
+		return nil, err
+	}
+	if atomic.LoadUint64(h.lease()) == leaseDetaching {
+		return nil, fmt.Errorf("domain %q: %w", h.Domain.Name, ErrDetaching)
+	}
+	c, t, err := h.compare()
+	if err != nil {
+		return nil, err
+	}
+	var undo undo
+	a := &applier{h: h, c: c, undo: &undo, lenient: true}
+	if err := a.run(ctx); err != nil {
+		undo.run()
+		return nil, err
+	}
+	if c.empty() {
+		t.Notes = nil // known since the last change
+	}
+	return report(c, append(t.Notes, a.warnings...)), nil
+}
+
+// compare finds out what differs from the description.
+func (h *Handle) compare() (*change, *topo.Topology, error) {
+	for try := 1; ; try++ {
+		specs, _ := living(h.Domain)
+		t, err := topo.Discover(specs, nil)
+		if errors.Is(err, topo.ErrGone) && try < refreshTries {
+			continue
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		stale := stalePorts(h.Domain)
+		c, err := merge(h.Domain, t, func(p *domain.Port) bool { return stale[p.ID] })
+		if err != nil {
+			return nil, nil, err
+		}
+		c.old = h.Domain
+		return c, t, nil
+	}
+}
+
+func report(c *change, warnings []string) *Changes {
+	r := &Changes{Roles: c.roles, Warnings: warnings}
+	for _, id := range c.addedPorts {
+		r.Added = append(r.Added, portName(c.next, c.next.PortByID(id)))
+	}
+	for _, id := range c.removedPorts {
+		r.Removed = append(r.Removed, portName(c.next, c.next.PortByID(id)))
+	}
+	for _, id := range c.removedNodes {
+		r.NodesGone = append(r.NodesGone, c.next.NodeByID(id).Name)
+	}
+	return r
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+
+	"github.com/vnetradar/radar/pkg/bpfobj"
+)
+
+// license of all programs: some helpers are for GPL-compatible programs only.
+const license = "Dual BSD/GPL"
+
+// skbCB is the offset of cb[0] in struct __sk_buff.
+const skbCB = 48
+
+// tcNext is TC_ACT_UNSPEC and TCX_NEXT: go on with the next program.
+const tcNext = -1
+
+// direction is one of a port's two hooks.
+type direction struct {
+	name   string // of the pin's suffix
+	stub   string // the stub's name in the kernel
+	prog   bpfobj.TcRdrProg
+	attach ebpf.AttachType
+	parent uint32 // where a clsact filter hangs
+}
+
+// newStub loads the program that is attached to one hook of one port: it puts
+// the port's number where the shared program looks for it and jumps there. While
+// the shared program is missing packets pass untouched.
+//
+// It must load on 5.10, which takes no immediate store to the context.
+func newStub(d direction, port uint16, progs *ebpf.Map) (*ebpf.Program, error) {
+	return ebpf.NewProgramWithOptions(&ebpf.ProgramSpec{
+		Name: d.stub, Type: ebpf.SchedCLS, License: license,
+		Instructions: asm.Instructions{
+			asm.Mov.Imm(asm.R4, int32(port)),
+			asm.StoreMem(asm.R1, skbCB, asm.R4, asm.Word),
+			asm.LoadMapPtr(asm.R2, progs.FD()),
+			asm.Mov.Imm(asm.R3, int32(d.prog)),
+			asm.FnTailCall.Call(),
+			asm.Mov.Imm(asm.R0, tcNext),
+			asm.Return(),
+		},
+	}, ebpf.ProgramOptions{})
+}

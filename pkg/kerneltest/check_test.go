@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kerneltest
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/vnetradar/radar/pkg/backpack"
+	"github.com/vnetradar/radar/pkg/datapath"
+	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/symbols"
+)
+
+// sorted are the records of what measure sent, by kind.
+type sorted struct {
+	datagrams, echoes, replies, lost, stream, other []record.Record
+}
+
+// check compares the domain's records and counters with what was sent.
+func check(t *testing.T, d *domain.Domain, features datapath.Features) {
+	t.Helper()
+	maps, err := backpack.Open(d)
+	if err != nil {
+		t.Fatalf("open the ring: %v", err)
+	}
+	defer maps.Close()
+	var recs []record.Record
+	// What the last packets met may be written a moment later.
+	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		if recs, _, err = backpack.Scan(maps, backpack.NewDecoder(d, symbols.Load()), backpack.ScanOptions{}); err != nil {
+			t.Fatalf("read the ring: %v", err)
+		}
+		under := func(r record.Record) bool { return r.State == record.InFlight }
+		if !slices.ContainsFunc(recs, under) || !features.DropHook || time.Now().After(end) {
+			break
+		}
+	}
+	s := sortRecords(recs)
+	t.Logf("records: %d datagrams, %d echoes, %d replies, %d lost, %d of the stream, %d other",
+		len(s.datagrams), len(s.echoes), len(s.replies), len(s.lost), len(s.stream), len(s.other))
+	checkKind(t, "datagram", s.datagrams, datagrams, "h1", "r1", "h2")
+	checkKind(t, "echo", s.echoes, echoes, "h1", "r1", "h2")
+	checkKind(t, "reply", s.replies, echoes, "h2", "r1", "h1")
+	checkDatagrams(t, s.datagrams)
+	checkStream(t, s.stream)
+	if features.DropHook {
+		checkLost(t, s.lost, features)
+	}
+	checkCounters(t, d.Name, features)
+}
+
+func sortRecords(recs []record.Record) *sorted {
+	is := func(p *int, v int) bool { return p != nil && *p == v }
+	s := &sorted{}
+	for _, r := range recs {
+		kind := &s.other
+		switch {
+		case is(r.Dport, udpPort) && r.Dst == addrH2.String():
+			kind = &s.datagrams
+		case is(r.Dport, udpPort) && r.Dst == addrNone.String():
+			kind = &s.lost
+		case is(r.ICMPID, echoID) && is(r.ICMPType, typeEcho):
+			kind = &s.echoes
+		case is(r.ICMPID, echoID) && is(r.ICMPType, typeReply):
+			kind = &s.replies
+		case is(r.Dport, tcpPort):
+			kind = &s.stream
+		}
+		*kind = append(*kind, r)
+	}
+	return s
+}
+
+// checkKind demands count records of packets delivered along path.
+func checkKind(t *testing.T, kind string, recs []record.Record, count int, path ...string) {
+	t.Helper()
+	if len(recs) != count {
+		t.Errorf("%d records of kind %s, want %d", len(recs), kind, count)
+	}
+	for _, r := range recs {
+		if err := delivered(&r, path); err != nil {
+			t.Errorf("%s: %v: %+v", kind, err, r)
+			return // one is enough to read
+		}
+	}
+}
+
+// delivered says what is wrong with the record of a packet that went along path.
+func delivered(r *record.Record, path []string) error {
+	if r.State != record.Delivered || r.Loss != nil || r.Truncated {
+		return fmt.Errorf("state %s, loss %v, truncated %v", r.State, r.Loss, r.Truncated)
+	}
+	var nodes []string
+	for _, h := range r.Hops {
+		nodes = append(nodes, h.Node)
+	}
+	if !slices.Equal(nodes, path) {
+		return fmt.Errorf("way %v, want %v", nodes, path)
+	}
+	if r.TTL != sentTTL {
+		return fmt.Errorf("TTL %d, want %d", r.TTL, sentTTL)
+	}
+	last := r.Hops[len(r.Hops)-1].AtNs
+	if r.LatencyNs == nil || last == nil || *r.LatencyNs <= 0 || *r.LatencyNs != *last {
+		return fmt.Errorf("latency %v, last hop at %v", r.LatencyNs, last)
+	}
+	for _, h := range r.Hops[1:] {
+		if h.LinkNs == nil || *h.LinkNs < 0 || h.NodeNs != nil && *h.NodeNs < 0 {
+			return fmt.Errorf("times of hop %s are missing or negative", h.Node)
+		}
+	}
+	return nil
+}
+
+// checkDatagrams compares the header fields in the records, in order of sending.
+func checkDatagrams(t *testing.T, recs []record.Record) {
+	t.Helper()
+	for seq, r := range recs {
+		sent := datagram(addrH2, seq, seq*7%1400)
+		id := int(sent[4])<<8 | int(sent[5])
+		if r.IPID != id || r.Len != len(sent) || r.DSCP != sentTOS>>2 || r.ECN != sentTOS&3 {
+			t.Errorf("datagram %d was recorded as %+v", seq, r)
+			return
+		}
+	}
+}
+
+// checkStream demands that every segment of the stream was delivered, and that
+// they are enough for its bytes.
+func checkStream(t *testing.T, recs []record.Record) {
+	t.Helper()
+	var payload, segs int
+	for _, r := range recs {
+		if err := delivered(&r, []string{"h1", "r1", "h2"}); err != nil {
+			t.Errorf("stream: %v: %+v", err, r)
+			return
+		}
+		payload += r.Len - r.Segs*(ipBytes+tcpBytes)
+		segs += r.Segs
+	}
+	t.Logf("stream: %d packets in %d records", segs, len(recs))
+	// SYN options and retransmissions come on top.
+	if payload < streamBytes || payload > streamBytes+streamBytes/10 {
+		t.Errorf("records of the stream stand for %d bytes, want %d", payload, streamBytes)
+	}
+}
+
+// checkLost demands that r1 is named as the place of every loss, with what the
+// kernel tells about it.
+func checkLost(t *testing.T, recs []record.Record, features datapath.Features) {
+	t.Helper()
+	if len(recs) != lost {
+		t.Errorf("%d records of lost datagrams, want %d", len(recs), lost)
+	}
+	for i, r := range recs {
+		if r.State != record.Lost || r.Loss == nil || r.Loss.Node != "r1" || r.Loss.Function == "" {
+			t.Errorf("lost datagram: state %s, loss %+v", r.State, r.Loss)
+			return
+		}
+		if (r.Loss.Reason != "") != features.DropReason {
+			t.Errorf("lost datagram: reason %q, but the kernel gives reasons: %v", r.Loss.Reason, features.DropReason)
+			return
+		}
+		if i == 0 {
+			t.Logf("lost datagram: %+v", *r.Loss)
+		}
+	}
+}
+
+// checkCounters demands that every packet was measured and none misjudged.
+func checkCounters(t *testing.T, name string, features datapath.Features) {
+	t.Helper()
+	h, err := datapath.Open(name)
+	if err != nil {
+		t.Fatalf("open the domain: %v", err)
+	}
+	defer h.Close()
+	counters, err := h.Counters()
+	if err != nil {
+		t.Fatalf("read counters: %v", err)
+	}
+	values := make(map[string]uint64)
+	for _, c := range counters {
+		values[c.Name] = c.Value
+		if c.Group == datapath.GroupNotMeasured && c.Value != 0 {
+			t.Errorf("counter %s is %d, want 0", c.Name, c.Value)
+		}
+	}
+	for _, c := range []string{"stale", "foreign", "foreign_mark", "mark_busy", "event_full", "ttl_underflow", "restore_failed", "key_lost"} {
+		if values[c] != 0 {
+			t.Errorf("counter %s is %d, want 0", c, values[c])
+		}
+	}
+	if values["seen"] != values["marked"] || values["seen"] < datagrams+2*echoes+lost {
+		t.Errorf("seen %d, marked %d packets; at least %d were sent", values["seen"], values["marked"], datagrams+2*echoes+lost)
+	}
+	if features.DropHook && values["loss_event"] != lost {
+		t.Errorf("counter loss_event is %d, want %d", values["loss_event"], lost)
+	}
+}

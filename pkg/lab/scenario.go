@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lab
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"text/template"
+)
+
+const (
+	paramsFile     = "params.json"
+	templateSuffix = ".tmpl"
+)
+
+// Param is a whole number that shapes a scenario.
+type Param struct {
+	Name    string `json:"name"`
+	Default int    `json:"default"`
+	Min     int    `json:"min"`
+	Max     int    `json:"max"`
+	Help    string `json:"help"`
+}
+
+// Scenario is a lab folder, plain or with parameters. A folder with parameters
+// has a params.json (a list of Param) and templates (text/template, names that
+// end in .tmpl). In a template, {{.N}} is the value of parameter N, and add, sub
+// and seq FIRST LAST help with numbers. A template whose name has "@N" in it is
+// rendered N times, with 1 to N for "@N" in the name and as {{.I}}.
+//
+// A Scenario does not change after NewScenario and may be used concurrently.
+type Scenario struct {
+	Name   string // the lab's name, where lab.conf gives none
+	Source string // where it came from, for messages: a path, or "built-in NAME"
+	Params []Param
+
+	fsys   fs.FS
+	folder *folder
+}
+
+// ParamError says that a value given for a parameter cannot be used.
+type ParamError struct{ Msg string }
+
+func (e *ParamError) Error() string { return e.Msg }
+
+func paramErrorf(format string, args ...any) error {
+	return &ParamError{Msg: fmt.Sprintf(format, args...)}
+}
+
+// NewScenario reads a lab folder. name is what the folder is called.
+func NewScenario(name, source string, fsys fs.FS) (*Scenario, error) {
+	f, err := readFolder(fsys)
+	if err != nil {
+		return nil, err
+	}
+	s := &Scenario{Name: cleanName(name), Source: source, fsys: fsys, folder: f}
+	if text, ok := f.files[paramsFile]; ok {
+		if s.Params, err = parseParams(text); err != nil {
+			return nil, fmt.Errorf("%s: %w", paramsFile, err)
+		}
+	}
+	if !f.has(confFile) && !f.has(confFile+templateSuffix) {
+		return nil, fmt.Errorf("%s: %w", source, errNoConf)
+	}
+	return s, nil
+}
+
+// OpenDir reads the lab folder at dir.
+func OpenDir(dir string) (*Scenario, error) {
+	abs, err := filepath.Abs(dir)
+	if err == nil {
+		abs, err = filepath.EvalSymlinks(abs)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("find lab folder: %w", err)
+	}
+	return NewScenario(filepath.Base(abs), abs, os.DirFS(abs))
+}
+
+func parseParams(text string) ([]Param, error) {
+	dec := json.NewDecoder(strings.NewReader(text))
+	dec.DisallowUnknownFields()
+	var params []Param
+	if err := dec.Decode(&params); err != nil {
+		return nil, fmt.Errorf("read parameters: %w", err)
+	}
+	for i, p := range params {
+		if !envRE.MatchString(p.Name) || p.Name == "I" {
+			return nil, fmt.Errorf("parameter name %q: use letters, digits and '_', not I alone", p.Name)
+		}
+		if p.Default < p.Min || p.Default > p.Max {
+			return nil, fmt.Errorf("parameter %s: default %d is not within %d to %d", p.Name, p.Default, p.Min, p.Max)
+		}
+		if slices.ContainsFunc(params[:i], func(q Param) bool { return q.Name == p.Name }) {
+			return nil, fmt.Errorf("parameter %s is given twice", p.Name)
+		}
+	}
+	return params, nil
+}
+
+// Topology renders and parses the scenario. set overrides the defaults of
+// parameters; unknown names and values out of range are a *ParamError.
+func (s *Scenario) Topology(set map[string]string) (*Topology, error) {
+	f, err := s.render(set)
+	if err != nil {
+		return nil, err
+	}
+	t, err := parseFolder(f)
+	if err != nil {
+		return nil, err
+	}
+	t.Source = s.Source
+	if t.Name == "" {
+		t.Name = s.Name
+	}
+	return t, nil
+}
+
+// Export writes the scenario as a plain Kathará folder, with parameters filled
+// in. dir is created if need be; a file that exists is an error, not replaced.
+func (s *Scenario) Export(dir string, set map[string]string) error {
+	f, err := s.render(set)
+	if err != nil {
+		return err
+	}
+	if len(s.Params) == 0 {
+		if err := os.CopyFS(dir, s.fsys); err != nil {
+			return fmt.Errorf("export lab: %w", err)
+		}
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("export lab: %w", err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(f.files)) {
+		if err := writeNew(filepath.Join(dir, name), f.files[name]); err != nil {
+			return fmt.Errorf("export lab: %w", err)
+		}
+	}
+	return nil
+}
+
+func writeNew(path, text string) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	if _, err := file.WriteString(text); err != nil {
+		file.Close()
+		return err
+	}
+	return file.Close()
+}
+
+// values checks set and fills in the defaults.
+func (s *Scenario) values(set map[string]string) (map[string]int, error) {
+	values := make(map[string]int, len(s.Params))
+	for _, p := range s.Params {
+		values[p.Name] = p.Default
+	}
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		i := slices.IndexFunc(s.Params, func(p Param) bool { return p.Name == name })
+		if i < 0 {
+			return nil, s.unknownParam(name)
+		}
+		p := s.Params[i]
+		v, err := strconv.Atoi(set[name])
+		if err != nil || v < p.Min || v > p.Max {
+			return nil, paramErrorf("parameter %s=%s: use a whole number from %d to %d", name, set[name], p.Min, p.Max)
+		}
+		values[name] = v
+	}
+	return values, nil
+}
+
+func (s *Scenario) unknownParam(name string) error {
+	if len(s.Params) == 0 {
+		return paramErrorf("parameter %s: %s has no parameters", name, s.Source)
+	}
+	names := make([]string, len(s.Params))
+	for i, p := range s.Params {
+		names[i] = p.Name
+	}
+	return paramErrorf("unknown parameter %s: %s has %s", name, s.Source, strings.Join(names, ", "))
+}
+
+// render fills the templates in. A plain folder is returned as it is.
+func (s *Scenario) render(set map[string]string) (*folder, error) {
+	values, err := s.values(set)
+	if err != nil {
+		return nil, err
+	}
+	if len(s.Params) == 0 {
+		return s.folder, nil
+	}
+	out := &folder{files: make(map[string]string), other: s.folder.other, dirs: s.folder.dirs}
+	for name, text := range s.folder.files {
+		base, isTemplate := strings.CutSuffix(name, templateSuffix)
+		switch {
+		case name == paramsFile:
+		case isTemplate:
+			err = renderFile(out.files, base, text, values)
+		default:
+			err = put(out.files, name, text)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("render %s: %w", name, err)
+		}
+	}
+	return out, nil
+}
+
+var templateFuncs = template.FuncMap{
+	"add": func(a, b int) int { return a + b },
+	"sub": func(a, b int) int { return a - b },
+	// seq is first, ..., last; nothing if last is smaller.
+	"seq": func(first, last int) []int {
+		var s []int
+		for i := first; i <= last; i++ {
+			s = append(s, i)
+		}
+		return s
+	},
+}
+
+// renderFile renders one template into files: once, or for every "@NAME".
+func renderFile(files map[string]string, name, text string, values map[string]int) error {
+	tmpl, err := template.New(name).Option("missingkey=error").Funcs(templateFuncs).Parse(text)
+	if err != nil {
+		return err
+	}
+	for param, last := range values {
+		if !strings.Contains(name, "@"+param+".") {
+			continue
+		}
+		for i := 1; i <= last; i++ {
+			data := maps.Clone(values)
+			data["I"] = i
+			if err := renderOne(files, strings.ReplaceAll(name, "@"+param+".", strconv.Itoa(i)+"."), tmpl, data); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return renderOne(files, name, tmpl, values)
+}
+
+func renderOne(files map[string]string, name string, tmpl *template.Template, data map[string]int) error {
+	var b bytes.Buffer
+	if err := tmpl.Execute(&b, data); err != nil {
+		return err
+	}
+	return put(files, name, b.String())
+}
+
+// put adds a file, which must be new.
+func put(files map[string]string, name, text string) error {
+	if _, ok := files[name]; ok {
+		return fmt.Errorf("%s is there twice", name)
+	}
+	files[name] = text
+	return nil
+}

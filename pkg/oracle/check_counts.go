@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package oracle
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/vnetradar/radar/pkg/record"
+)
+
+// Losses is a line of radar's own summary of losses.
+type Losses struct {
+	Node, Port string
+	At         record.At
+	Reason     string
+	Packets    int64
+	Skbs       int64
+}
+
+// CheckLossCounts compares radar's summary with the kernel's count of each drop:
+// difference 0. Losses anywhere else are wrong.
+func CheckLossCounts(drops []Drop, summary []Losses) []*Row {
+	var rows []*Row
+	taken := make([]bool, len(summary))
+	for _, d := range drops {
+		var packets, skbs int64
+		for i, l := range summary {
+			if !taken[i] && d.explains(l) {
+				packets, skbs, taken[i] = packets+l.Packets, skbs+l.Skbs, true
+			}
+		}
+		if d.Kernel < 0 {
+			continue
+		}
+		row := &Row{Check: d.Name + ": kernel against radar", Compared: int(packets)}
+		n, what := packets, "packets"
+		if d.Skbs {
+			n, what = skbs, fmt.Sprintf("skbs (%d packets)", packets)
+		}
+		row.Note = fmt.Sprintf("kernel %d, radar %d %s", d.Kernel, n, what)
+		if n != d.Kernel {
+			row.bad("difference %d", n-d.Kernel)
+		}
+		rows = append(rows, row)
+	}
+	other := &Row{Check: "radar's losses elsewhere", MayBeEmpty: true}
+	for i, l := range summary {
+		if !taken[i] {
+			other.Compared += int(l.Packets)
+			other.bad("%d packets at %s, port %q, %s, %s", l.Packets, l.Node, l.Port, l.At, l.Reason)
+		}
+	}
+	return append(rows, other)
+}
+
+// explains says whether losses of the summary are this drop's.
+func (d *Drop) explains(l Losses) bool {
+	return (d.Node == "" || l.Node == d.Node) && l.At == d.At && (d.Port == "" || l.Port == d.Port) &&
+		(len(d.Reasons) == 0 || slices.Contains(d.Reasons, l.Reason))
+}
+
+// Clock compares the absolute time of every record with the capture's.
+func (c *Comparison) Clock(bound time.Duration) *Row {
+	row := &Row{Check: "time of the first stamp"}
+	var gaps []int64
+	for _, p := range c.pairs {
+		if p.n > 0 || p.r.Segs > 1 {
+			continue
+		}
+		row.Compared++
+		gap := p.r.TNs - p.enters
+		gaps = append(gaps, max(gap, -gap))
+		if gaps[len(gaps)-1] > int64(bound) {
+			row.bad("%s: %s: %.2f us from the capture", p.r.ID, describe(p.j), us(gap))
+		}
+	}
+	if len(gaps) > 0 {
+		slices.Sort(gaps)
+		row.Note = fmt.Sprintf("|radar - capture| p50 %.2f us, p99 %.2f us, max %.2f us",
+			us(rank(gaps, 0.5)), us(rank(gaps, 0.99)), us(gaps[len(gaps)-1]))
+	}
+	return row
+}

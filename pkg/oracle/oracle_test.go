@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package oracle
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vnetradar/radar/pkg/record"
+)
+
+func text(t *testing.T, r *Report) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := r.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// TestAgreement: captures and records that agree give a clean report, for a
+// domain of routers only and for one with the hosts in it.
+func TestAgreement(t *testing.T) {
+	for _, domain := range [][]string{{"r1", "r2"}, {"h1", "r1", "r2", "h2"}} {
+		t.Run(strings.Join(domain, ","), func(t *testing.T) {
+			r := newWorld(t, domain...).judge(t)
+			if domain[0] == "h1" { // every wire is inside
+				dropRow(r, "bytes outside the domain")
+			}
+			if !r.OK() {
+				t.Error("a world without mistakes is not found right:\n" + text(t, r))
+			}
+		})
+	}
+}
+
+func dropRow(r *Report, check string) {
+	r.Rows = slices.DeleteFunc(r.Rows, func(row *Row) bool { return row.Check == check })
+}
+
+// mistake spoils one thing; exactly the named rows must notice, in a domain of
+// routers, or of all nodes.
+type mistake struct {
+	name  string
+	all   bool
+	spoil func(w *world)
+	rows  []string
+}
+
+// find returns the n-th record that f picks.
+func (w *world) find(n int, f func(*record.Record) bool) *record.Record {
+	for i := range w.records {
+		if f(&w.records[i]) {
+			if n == 0 {
+				return &w.records[i]
+			}
+			n--
+		}
+	}
+	panic("no such record in the test's world")
+}
+
+func udp(r *record.Record) bool  { return r.Proto == "udp" && r.Loss == nil && r.FragOff == nil }
+func lost(r *record.Record) bool { return r.State == record.Lost }
+
+// arrived is the n-th capture of something that entered h2.
+func (w *world) arrived(n int) []byte {
+	for _, s := range w.wire["h2"] {
+		if !s.out {
+			if n == 0 {
+				return s.ip
+			}
+			n--
+		}
+	}
+	panic("no such capture in the test's world")
+}
+
+const captureRow, outsideRow, socketRow, insideRow = "captures hold together", "bytes outside the domain", "bytes at sockets", "headers inside nodes"
+
+var mistakes = []mistake{
+	// What radar would do wrong to packets.
+	{"ttl too low at the receiver", false, func(w *world) { b := w.arrived(4); setTTL(b, b[8]-1) }, []string{outsideRow}},
+	{"ip id not restored", false, func(w *world) { setID(w.arrived(4), 1) }, []string{outsideRow}},
+	{"dscp not restored", false, func(w *world) { b := w.arrived(4); b[1] ^= 4; fixSum(b) }, []string{outsideRow}},
+	{"ecn lost", false, func(w *world) { b := w.arrived(4); b[1] ^= 1; fixSum(b) }, []string{outsideRow}},
+	{"checksum wrong", false, func(w *world) { b := w.arrived(4); b[10] ^= 1 }, []string{captureRow, outsideRow}},
+	{"payload changed far behind", false, func(w *world) { b := w.arrived(20); b[len(b)-1] ^= 1 }, []string{outsideRow}},
+	{"id of one segment wrong", false, func(w *world) { setID(w.segment(3), 99) }, []string{outsideRow}},
+	{"ttl of one segment wrong", false, func(w *world) { setTTL(w.segment(3), 61) }, []string{outsideRow}},
+	{"tcp checksum of one segment wrong", false, func(w *world) { w.segment(3)[36] ^= 1 }, []string{outsideRow}},
+	{"ttl wrong at the socket", true, func(w *world) { b := w.sockets["h2"][3].ip; setTTL(b, b[8]+1) }, []string{socketRow}},
+	{"byte wrong at the socket", true, func(w *world) { b := w.sockets["h2"][20].ip; b[len(b)-1]++ }, []string{socketRow}},
+	{"socket misses one", true, func(w *world) { w.sockets["h2"] = slices.Delete(w.sockets["h2"], 3, 4) }, []string{socketRow}},
+	{"id not restored inside a node", true, func(w *world) { setID(w.hooks["r2"][7].ip, 3) }, []string{insideRow}},
+	{"fragment wrong at the socket", true, func(w *world) { w.bigSocket()[1500] ^= 1 }, []string{socketRow}},
+	{"quote wrong", false, func(w *world) { w.misquote() }, []string{"packets quoted in ICMP errors"}},
+
+	// What captures would miss.
+	{"a capture misses a packet at its end", false, func(w *world) { w.wire["h2"] = slices.Delete(w.wire["h2"], 0, 1) },
+		[]string{captureRow, "vanished packets explained"}},
+	{"a capture misses a packet on its way", false, func(w *world) { w.wire["r2"] = slices.Delete(w.wire["r2"], 0, 1) },
+		[]string{captureRow, "vanished packets explained", insideRow, "one record for every packet", "path", "how it ended", "place of the loss"}},
+
+	// What radar would do wrong in records.
+	{"record missing", false, func(w *world) { w.records = slices.Delete(w.records, 3, 4) }, []string{"one record for every packet"}},
+	{"record twice", false, func(w *world) { w.records = append(w.records, w.records[0]) }, []string{"one record for every packet"}},
+	{"record of one segment missing", true, func(w *world) { w.records = slices.DeleteFunc(w.records, w.oneSegment()) }, []string{"one record for every packet"}},
+	{"record of a packet that never was", false, func(w *world) { r := *w.find(0, udp); r.IPID ^= 1; w.records = append(w.records, r) },
+		[]string{"one record for every packet"}},
+	{"ip id wrong in a record", false, func(w *world) { w.find(0, udp).IPID ^= 1 }, []string{"one record for every packet"}},
+	{"ttl wrong in a record", false, func(w *world) { w.find(0, udp).TTL-- }, []string{"header as the source saw it"}},
+	{"dscp wrong in a record", false, func(w *world) { w.find(0, udp).DSCP ^= 1 }, []string{"header as the source saw it"}},
+	{"length wrong in a record", false, func(w *world) { w.find(0, udp).Len++ }, []string{"header as the source saw it"}},
+	{"hops swapped", false, func(w *world) { h := w.find(0, udp).Hops; h[0], h[1] = h[1], h[0] }, []string{"path"}},
+	{"port wrong", false, func(w *world) { w.find(0, udp).Hops[1].Port = "e7" }, []string{"path"}},
+	{"hop missing", false, func(w *world) { r := w.find(0, udp); r.Hops = r.Hops[:1] }, []string{"path"}},
+	{"state wrong", false, func(w *world) { w.find(0, udp).State = record.Delivered }, []string{"how it ended"}},
+	{"loss not noticed", false, func(w *world) { r := w.find(0, lost); r.State, r.Loss = record.InFlight, nil },
+		[]string{"how it ended", "place of the loss"}},
+	{"loss in the wrong node", false, func(w *world) { w.find(0, lost).Loss.Node = "r2" }, []string{"place of the loss"}},
+	{"loss at the wrong port", false, func(w *world) { w.find(1, lost).Loss.Port = "e0" }, []string{"place of the loss"}},
+	{"loss for the wrong reason", false, func(w *world) { w.find(1, lost).Loss.Reason = "NO_SOCKET" }, []string{"place of the loss"}},
+	{"loss that is none", false, func(w *world) { w.find(0, udp).Loss = &record.Loss{Node: "r1"} }, []string{"place of the loss"}},
+	{"summary of losses one short", false, func(w *world) { w.summary[1].Skbs-- }, []string{"tbf r2: kernel against radar"}},
+	{"summary of losses has one elsewhere", false, func(w *world) { w.summary = append(w.summary, Losses{"r2", "e0", record.AtIngress, "CPU_BACKLOG", 1, 1}) },
+		[]string{"radar's losses elsewhere"}},
+	{"summary of losses has another reason", false, func(w *world) { w.summary[0].Reason = "IP_INHDR" },
+		[]string{"nft r1: kernel against radar", "radar's losses elsewhere"}},
+	{"kernel counted one more", false, func(w *world) { w.drops[0].Kernel++ }, []string{"nft r1: kernel against captures", "nft r1: kernel against radar"}},
+
+	// Clocks.
+	{"node times 5 us too long", true, func(w *world) { w.hopTimes(func(h *record.Hop) *int64 { return h.NodeNs }, 5000, 1) },
+		[]string{"time inside nodes", "time through queues"}},
+	{"link times 3 us too short", true, func(w *world) { w.hopTimes(func(h *record.Hop) *int64 { return h.LinkNs }, -3000, 1) },
+		[]string{"time on links", "time through queues"}},
+	{"2 % of the link times 30 us too long", false, func(w *world) { w.hopTimes(func(h *record.Hop) *int64 { return h.LinkNs }, 30000, 45) },
+		[]string{"time on links"}},
+	{"clock off by 2 ms", false, func(w *world) { w.find(0, udp).TNs += 2e6 }, []string{"time of the first stamp"}},
+}
+
+// segment is a piece of a TCP train as h2 received it.
+func (w *world) segment(k int) []byte {
+	for _, s := range w.wire["h2"] {
+		if !s.out && s.ip[9] == 6 && len(s.ip) > 1400 {
+			if k == 0 {
+				return s.ip
+			}
+			k--
+		}
+	}
+	panic("no segment in the test's world")
+}
+
+func (w *world) bigSocket() []byte {
+	for _, s := range w.sockets["h2"] {
+		if len(s.ip) > 1500 && s.ip[9] == 17 {
+			return s.ip
+		}
+	}
+	panic("no datagram in the test's world")
+}
+
+// misquote changes the packet inside the ICMP error wherever it was seen.
+func (w *world) misquote() {
+	for _, seen := range []map[string][]shot{w.wire, w.hooks, w.sockets} {
+		for _, shots := range seen {
+			for _, s := range shots {
+				if s.ip[9] == 1 && s.ip[20] == 3 {
+					setID(s.ip[28:], 4243)
+				}
+			}
+		}
+	}
+}
+
+func (w *world) oneSegment() func(record.Record) bool {
+	done := false
+	return func(r record.Record) bool {
+		if done || r.Proto != "tcp" || r.Len < 1400 {
+			return false
+		}
+		done = true
+		return true
+	}
+}
+
+// hopTimes adds to one of the times of every n-th hop.
+func (w *world) hopTimes(field func(*record.Hop) *int64, by int64, every int) {
+	n := 0
+	for i := range w.records {
+		for k := range w.records[i].Hops {
+			if p := field(&w.records[i].Hops[k]); p != nil {
+				if n++; n%every == 0 {
+					*p += by
+				}
+			}
+		}
+	}
+}
+
+// TestMistakesAreFound spoils one thing at a time. A check that overlooks it, or
+// another that is led astray by it, fails the test.
+func TestMistakesAreFound(t *testing.T) {
+	for _, m := range mistakes {
+		t.Run(m.name, func(t *testing.T) {
+			domain := []string{"r1", "r2"}
+			if m.all {
+				domain = []string{"h1", "r1", "r2", "h2"}
+			}
+			w := newWorld(t, domain...)
+			m.spoil(w)
+			r := w.judge(t)
+			var wrong []string
+			for _, row := range r.Rows {
+				if row.Wrong > 0 {
+					wrong = append(wrong, row.Check)
+				}
+			}
+			slices.Sort(wrong)
+			slices.Sort(m.rows)
+			if !slices.Equal(wrong, m.rows) {
+				t.Errorf("rows that found a mistake: %q, should be %q\n%s", wrong, m.rows, text(t, r))
+			}
+		})
+	}
+}
+
+// TestNothingCompared: an empty row is no success.
+func TestNothingCompared(t *testing.T) {
+	row := &Row{Check: "empty"}
+	if row.OK() {
+		t.Error("a row that compared nothing is ok")
+	}
+	if r := (&Report{Title: "none"}); r.OK() {
+		t.Error("a report without rows is ok")
+	}
+}

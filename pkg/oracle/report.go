@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package oracle
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"text/tabwriter"
+)
+
+// maxFindings are kept of each row; all are counted.
+const maxFindings = 10
+
+// Row is one check of the report.
+type Row struct {
+	Check    string `json:"check"`
+	Compared int    `json:"compared"`
+	Wrong    int    `json:"wrong"`
+	Note     string `json:"note,omitempty"`
+	// MayBeEmpty: it is no failure if there was nothing to compare.
+	MayBeEmpty bool `json:"-"`
+	// Timed: the verdict depends on how quiet the machine was.
+	Timed    bool     `json:"timed,omitempty"`
+	Findings []string `json:"findings,omitempty"` // the first ten
+}
+
+// OK says whether something was compared and nothing was wrong.
+func (r *Row) OK() bool { return r.Wrong == 0 && (r.Compared > 0 || r.MayBeEmpty) }
+
+func (r *Row) bad(format string, args ...any) {
+	r.Wrong++
+	if len(r.Findings) < maxFindings {
+		r.Findings = append(r.Findings, fmt.Sprintf(format, args...))
+	}
+}
+
+// Report is the outcome of one round.
+type Report struct {
+	Title string `json:"title"`
+	Rows  []*Row `json:"rows"`
+}
+
+// Add appends rows.
+func (r *Report) Add(rows ...*Row) { r.Rows = append(r.Rows, rows...) }
+
+// OK says whether all rows are.
+func (r *Report) OK() bool {
+	for _, row := range r.Rows {
+		if !row.OK() {
+			return false
+		}
+	}
+	return len(r.Rows) > 0
+}
+
+// Write prints the report as a table, with the findings of bad rows below.
+func (r *Report) Write(w io.Writer) error {
+	fmt.Fprintf(w, "%s\n", r.Title)
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "  CHECK\tCOMPARED\tWRONG\tVERDICT\tNOTE")
+	for _, row := range r.Rows {
+		fmt.Fprintf(tw, "  %s\t%d\t%d\t%s\t%s\n", row.Check, row.Compared, row.Wrong, row.verdict(), row.Note)
+	}
+	if err := tw.Flush(); err != nil {
+		return fmt.Errorf("print report: %w", err)
+	}
+	for _, row := range r.Rows {
+		for _, f := range row.Findings {
+			fmt.Fprintf(w, "  %s: %s\n", row.Check, f)
+		}
+	}
+	return nil
+}
+
+func (r *Row) verdict() string {
+	switch {
+	case r.OK():
+		return "ok"
+	case r.Wrong == 0:
+		return "NOTHING COMPARED"
+	}
+	return "WRONG"
+}
+
+func diffText(what string, got, want int) string {
+	return fmt.Sprintf("%s is %d, should be %d", what, got, want)
+}
+
+func itoa(i int) string { return strconv.Itoa(i) }

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package oracle
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+
+	"github.com/gopacket/gopacket/layers"
+)
+
+// frame is one captured buffer.
+type frame struct {
+	*Packet
+	place *place
+	at    int64 // Unix ns
+	segs  int   // packets that it stands for
+	size  int   // payload bytes of each of them but the last, if segs > 1
+}
+
+// unit is one packet as one place saw it: a frame, or a segment of a train.
+type unit struct {
+	*frame
+	seg int
+}
+
+// key identifies a packet by what radar must not touch.
+type key [16]byte
+
+// prefixBytes behind the IP header are part of the key of packets other than
+// TCP: enough for the sequence numbers of the senders here, and short enough to
+// be the same in a capture that holds headers only.
+const prefixBytes = 64
+
+// flow is one direction of a TCP connection.
+type flow struct {
+	src, dst     [4]byte
+	sport, dport int
+}
+
+func (p *Packet) flow() flow {
+	return flow{p.Src.As4(), p.Dst.As4(), p.Sport, p.Dport}
+}
+
+func (f flow) reverse() flow { return flow{f.dst, f.src, f.dport, f.sport} }
+
+// segmentSizes learns from the SYNs how many payload bytes a segment has.
+type segmentSizes map[flow]tcpFields
+
+func (s segmentSizes) learn(p *Packet) {
+	if p.tcp.flags&tcpSYN != 0 {
+		s[p.flow()] = p.tcp
+	}
+}
+
+// size of a full segment of that flow; 0 if its SYNs were not seen. Time stamps
+// (12 bytes with padding) are taken from the segment.
+func (s segmentSizes) size(f flow) int {
+	a, okA := s[f]
+	b, okB := s[f.reverse()]
+	if !okA || !okB {
+		return 0
+	}
+	size := min(a.mss, b.mss)
+	if a.stamps && b.stamps {
+		size -= 12
+	}
+	return size
+}
+
+// cut works out how many packets the frame stands for.
+func (f *frame) cut(sizes segmentSizes) {
+	f.segs = 1
+	if f.l4Len == 0 {
+		return
+	}
+	size := sizes.size(f.flow())
+	if payload := f.Len - f.hdrLen - f.l4Len; size > 0 && payload > size {
+		f.segs, f.size = (payload+size-1)/size, size
+	}
+}
+
+func (f *frame) units() []*unit {
+	us := make([]*unit, f.segs)
+	for i := range us {
+		us[i] = &unit{f, i}
+	}
+	return us
+}
+
+// id is the IP ID of this segment: the kernel counts up from the train's.
+func (u *unit) id() uint16 { return u.ID + uint16(u.seg) }
+
+// length is the IP bytes of this packet alone.
+func (u *unit) length() int {
+	if u.segs == 1 {
+		return u.Len
+	}
+	head := u.hdrLen + u.l4Len
+	return head + min(u.size, u.Len-head-u.seg*u.size)
+}
+
+// bytes is the packet as it is on the wire by itself, with TTL and header
+// checksum 0, and the TCP checksum too if noSum. It ends early where the capture
+// does.
+func (u *unit) bytes(noSum bool) []byte {
+	n := u.length()
+	head := u.hdrLen + u.l4Len
+	b := make([]byte, 0, n)
+	if u.segs == 1 {
+		b = append(b, u.ip[:min(n, len(u.ip))]...)
+	} else {
+		b = append(b, u.ip[:head]...)
+		from := head + u.seg*u.size
+		if from < len(u.ip) {
+			b = append(b, u.ip[from:min(from+n-head, len(u.ip))]...)
+		}
+		u.segmentHeader(b, n)
+	}
+	b[8], b[10], b[11] = 0, 0, 0
+	if noSum && u.l4Len > 0 {
+		b[u.hdrLen+16], b[u.hdrLen+17] = 0, 0
+	}
+	return b
+}
+
+// segmentHeader turns the train's headers into those of the segment, by the
+// rules of inet_gso_segment and tcp_gso_segment.
+func (u *unit) segmentHeader(b []byte, length int) {
+	binary.BigEndian.PutUint16(b[2:], uint16(length))
+	binary.BigEndian.PutUint16(b[4:], u.id())
+	tcp := b[u.hdrLen:]
+	seq := binary.BigEndian.Uint32(tcp[4:])
+	binary.BigEndian.PutUint32(tcp[4:], seq+uint32(u.seg*u.size))
+	if u.seg > 0 {
+		tcp[13] &^= tcpCWR
+	}
+	if u.seg < u.segs-1 {
+		tcp[13] &^= tcpFIN | tcpPSH
+	}
+}
+
+// key of the packet; it needs the headers only.
+func (u *unit) key() key {
+	b := u.bytes(true)
+	b[1], b[4], b[5] = 0, 0, 0
+	end := u.hdrLen + u.l4Len
+	if u.l4Len == 0 {
+		end += prefixBytes
+	}
+	sum := sha256.Sum256(b[:min(end, len(b))])
+	return key(sum[:16])
+}
+
+// sameExtent says whether both saw the packet in the same buffer, cut in the
+// same way, so that even the TCP checksum must be the same.
+func sameExtent(a, b *unit) bool {
+	return a.segs == b.segs && a.seg == b.seg && a.Len == b.Len
+}
+
+// difference says in words what differs between the packet as it was sent and
+// as it was seen after `forwards` routers lowered its TTL; "" if nothing does.
+// The shorter capture decides how far payloads are compared.
+func difference(sent, seen *unit, forwards int) string {
+	if want := int(sent.TTL) - forwards; int(seen.TTL) != want {
+		return diffText("ttl", int(seen.TTL), want)
+	}
+	if seen.id() != sent.id() {
+		return diffText("ip id", int(seen.id()), int(sent.id()))
+	}
+	if seen.TOS != sent.TOS {
+		return diffText("tos", int(seen.TOS), int(sent.TOS))
+	}
+	if !seen.headerSumOK() {
+		return "the IP header checksum is wrong"
+	}
+	noSum := !sameExtent(sent, seen)
+	if noSum && !seen.tcpSumOK() {
+		return "the TCP checksum is wrong"
+	}
+	if sent.length() != seen.length() {
+		return diffText("length", seen.length(), sent.length())
+	}
+	a, b := sent.bytes(noSum), seen.bytes(noSum)
+	n := min(len(a), len(b))
+	if !bytes.Equal(a[:n], b[:n]) {
+		i := 0
+		for a[i] == b[i] {
+			i++
+		}
+		return diffText("byte "+itoa(i), int(b[i]), int(a[i]))
+	}
+	return ""
+}
+
+// isTCP says whether a whole TCP header was decoded.
+func (p *Packet) isTCP() bool {
+	return layers.IPProtocol(p.Proto) == layers.IPProtocolTCP && p.l4Len > 0
+}

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package oracle
+
+import (
+	"bytes"
+	"encoding/binary"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+	"github.com/gopacket/gopacket/pcapgo"
+
+	"github.com/vnetradar/radar/pkg/record"
+)
+
+// world is a made-up network h1 - r1 - r2 - h2 with captures and records that
+// agree. Tests spoil one thing in it and see whether it is found.
+type world struct {
+	domain  Domain
+	wire    map[string][]shot // node -> capture
+	hooks   map[string][]shot
+	sockets map[string][]shot
+	sent    map[string][]shot
+	records []record.Record
+	summary []Losses
+	drops   []Drop
+}
+
+// shot is one captured buffer.
+type shot struct {
+	at   int64
+	port int // interface index
+	out  bool
+	ip   []byte
+}
+
+var (
+	addr1 = netip.MustParseAddr("10.0.1.1")
+	addr2 = netip.MustParseAddr("10.0.3.2")
+)
+
+const (
+	mss      = 1448
+	start    = int64(1_700_000_000_000_000_000)
+	dropPort = 9999 // destination port that r1 drops
+)
+
+func topology() *Topology {
+	a := netip.MustParseAddr
+	return &Topology{Nodes: []Node{
+		{"h1", []netip.Addr{addr1}, []Port{{"e0", 11, Ref{"r1", "e0"}, nil}}},
+		{"r1", []netip.Addr{a("10.0.1.2"), a("10.0.2.1")}, []Port{{"e0", 21, Ref{"h1", "e0"}, nil}, {"e1", 22, Ref{"r2", "e0"}, nil}}},
+		{"r2", []netip.Addr{a("10.0.2.2"), a("10.0.3.1")}, []Port{
+			{"e0", 31, Ref{"r1", "e1"}, nil}, {"e1", 32, Ref{"h2", "e0"}, &Queue{Kind: "tbf", MaxBytes: 2000}},
+		}},
+		{"h2", []netip.Addr{addr2}, []Port{{"e0", 41, Ref{"r2", "e1"}, nil}}},
+	}}
+}
+
+// step is one sighting on the way from h1 to h2; the way back is its mirror.
+type step struct {
+	node string
+	port int
+	out  bool
+}
+
+var way = []step{
+	{"h1", 11, true}, {"r1", 21, false}, {"r1", 22, true},
+	{"r2", 31, false}, {"r2", 32, true}, {"h2", 41, false},
+}
+
+func mirror() []step {
+	back := slices.Clone(way)
+	slices.Reverse(back)
+	for i := range back {
+		back[i].out = !back[i].out
+	}
+	return back
+}
+
+// Times between sightings, ns: in a node, on a link.
+const (
+	nodeTime = 3000
+	linkTime = 5000
+)
+
+// opts of one made-up packet.
+type opts struct {
+	back  bool         // from h2 to h1
+	stop  int          // last step that it is seen at; 0: all
+	cutAt int          // from this step on its train travels in segments; 0: never
+	segs  int          // packets of the train; 0: one
+	state record.State // "": delivered, or left
+	loss  *record.Loss
+}
+
+// send lets a packet travel: it appears in the captures, changed within the
+// domain as radar changes it, and gets its record.
+func (w *world) send(at int64, ip []byte, o opts) {
+	steps, truth := way, clone(ip)
+	if o.back {
+		steps = mirror()
+	}
+	if o.stop == 0 {
+		o.stop = len(steps) - 1
+	}
+	o.segs = max(o.segs, 1)
+	w.record(at, ip, steps, o)
+	w.hooks[steps[0].node] = append(w.hooks[steps[0].node], shot{at: at - 1, out: true, ip: clone(truth)})
+	for i, s := range steps[:o.stop+1] {
+		if i > 0 {
+			at += elapsed(s)
+		}
+		if i > 0 && s.out {
+			setTTL(truth, truth[8]-1)
+		}
+		trains := [][]byte{truth}
+		if o.cutAt > 0 && i >= o.cutAt {
+			trains = segment(truth, o.segs)
+		}
+		for k, b := range trains {
+			w.see(s, i, at+int64(k)*100, b, i == len(steps)-1, steps)
+		}
+	}
+}
+
+func elapsed(s step) int64 {
+	if s.out {
+		return nodeTime
+	}
+	return linkTime
+}
+
+// see adds one sighting to the captures.
+func (w *world) see(s step, i int, at int64, truth []byte, last bool, steps []step) {
+	onWire := clone(truth)
+	peer := i + 1
+	if !s.out {
+		peer = i - 1
+	}
+	if w.domain[s.node] && w.domain[steps[peer].node] && truth[6]&0x40 != 0 { // only with DF set
+		setID(onWire, binary.BigEndian.Uint16(truth[4:])*7+1)
+		setTTL(onWire, 72)
+	}
+	w.wire[s.node] = append(w.wire[s.node], shot{at, s.port, s.out, onWire})
+	if s.out {
+		return
+	}
+	w.hooks[s.node] = append(w.hooks[s.node], shot{at: at, ip: clone(truth)})
+	if last {
+		w.sockets[s.node] = append(w.sockets[s.node], shot{at: at, ip: clone(truth)})
+	}
+}
+
+func clone(b []byte) []byte { return slices.Clone(b) }
+
+func fixSum(ip []byte) {
+	ip[10], ip[11] = 0, 0
+	binary.BigEndian.PutUint16(ip[10:], checksum(ip[:int(ip[0]&15)*4], 0))
+}
+
+func setTTL(ip []byte, ttl uint8) { ip[8] = ttl; fixSum(ip) }
+func setID(ip []byte, id uint16)  { binary.BigEndian.PutUint16(ip[4:], id); fixSum(ip) }
+
+// segment cuts a TCP train as the kernel does.
+func segment(ip []byte, segs int) [][]byte {
+	head := int(ip[0]&15)*4 + int(ip[32]>>4)*4
+	var out [][]byte
+	for k := range segs {
+		payload := ip[head+k*mss : min(head+(k+1)*mss, len(ip))]
+		b := append(clone(ip[:head]), payload...)
+		binary.BigEndian.PutUint16(b[2:], uint16(len(b)))
+		binary.BigEndian.PutUint32(b[24:], binary.BigEndian.Uint32(ip[24:])+uint32(k*mss))
+		if k < segs-1 {
+			b[33] &^= tcpPSH
+		}
+		setID(b, binary.BigEndian.Uint16(ip[4:])+uint16(k))
+		p, _ := decode(b)
+		var pseudo uint32
+		for i := 12; i < 20; i += 2 {
+			pseudo += uint32(binary.BigEndian.Uint16(b[i:]))
+		}
+		b[36], b[37] = 0, 0
+		binary.BigEndian.PutUint16(b[36:], checksum(b[20:], pseudo+6+uint32(p.Len-20)))
+		out = append(out, b)
+	}
+	return out
+}
+
+// packet builds an IPv4 packet.
+func packet(t *testing.T, ip layers.IPv4, l4 gopacket.SerializableLayer, payload []byte) []byte {
+	t.Helper()
+	ip.Version, ip.TTL = 4, max(ip.TTL, 64)
+	if ip.SrcIP == nil {
+		ip.SrcIP, ip.DstIP = addr1.AsSlice(), addr2.AsSlice()
+	}
+	switch l := l4.(type) {
+	case *layers.UDP:
+		ip.Protocol = layers.IPProtocolUDP
+		l.SetNetworkLayerForChecksum(&ip)
+	case *layers.TCP:
+		ip.Protocol = layers.IPProtocolTCP
+		l.SetNetworkLayerForChecksum(&ip)
+	case *layers.ICMPv4:
+		ip.Protocol = layers.IPProtocolICMPv4
+	}
+	buf := gopacket.NewSerializeBuffer()
+	opt := gopacket.SerializeOptions{FixLengths: true, ComputeChecksums: true}
+	if err := gopacket.SerializeLayers(buf, opt, &ip, l4, gopacket.Payload(payload)); err != nil {
+		t.Fatalf("build packet: %v", err)
+	}
+	return clone(buf.Bytes())
+}
+
+func pcap(t *testing.T, link layers.LinkType, shots []shot, frame func(shot) []byte) *bytes.Buffer {
+	t.Helper()
+	var buf bytes.Buffer
+	w := pcapgo.NewWriterNanos(&buf)
+	if err := w.WriteFileHeader(262144, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range shots {
+		b := frame(s)
+		info := gopacket.CaptureInfo{Timestamp: time.Unix(0, s.at), CaptureLength: len(b), Length: len(b)}
+		if err := w.WritePacket(info, b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &buf
+}
+
+func cooked(s shot) []byte {
+	b := make([]byte, 20, 20+len(s.ip))
+	binary.BigEndian.PutUint16(b, 0x0800)
+	binary.BigEndian.PutUint32(b[4:], uint32(s.port))
+	binary.BigEndian.PutUint16(b[8:], 1)
+	if s.out {
+		b[10] = 4
+	}
+	b[11] = 6
+	return append(b, s.ip...)
+}
+
+func nflog(s shot) []byte {
+	hook := byte(0)
+	if s.out {
+		hook = hookLocalOut
+	}
+	b := []byte{2, 0, 0, 7}
+	b = append(binary.NativeEndian.AppendUint16(b, 8), 1, 0, 8, 0, hook, 0)
+	ip := s.ip[:min(len(s.ip), 128)]
+	b = binary.NativeEndian.AppendUint16(b, uint16(4+len(ip)))
+	b = binary.NativeEndian.AppendUint16(b, nflogPayload)
+	return append(append(b, ip...), make([]byte, (4-len(ip)%4)%4)...)
+}
+
+func raw(s shot) []byte { return s.ip }
+
+// judge runs every check on the world.
+func (w *world) judge(t *testing.T) *Report {
+	t.Helper()
+	c, err := NewCaptures(topology())
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for node, shots := range w.wire {
+		check(c.AddWire(node, pcap(t, layers.LinkTypeLinuxSLL2, shots, cooked)))
+	}
+	for node, shots := range w.hooks {
+		check(c.AddHook(node, pcap(t, layers.LinkType(239), shots, nflog)))
+	}
+	for node, shots := range w.sockets {
+		for _, proto := range []uint8{1, 6, 17} {
+			mine := slices.DeleteFunc(slices.Clone(shots), func(s shot) bool { return s.ip[9] != proto })
+			check(c.AddSocket(node, proto, pcap(t, layers.LinkTypeRaw, mine, raw)))
+		}
+	}
+	for node, shots := range w.sent {
+		check(c.AddSent(node, pcap(t, layers.LinkTypeRaw, shots, raw)))
+	}
+	truth := c.Reconstruct()
+	r := &Report{Title: t.Name()}
+	r.Add(truth.CheckCaptures(w.domain), truth.CheckOutside(w.domain))
+	r.Add(truth.CheckInside(w.domain), truth.CheckSockets(w.domain), truth.CheckQuotes(w.domain))
+	r.Add(truth.CheckDrops(NewDomain("h1", "r1", "r2", "h2"), w.drops)...)
+	cmp := truth.Compare(w.domain, w.drops, w.records)
+	r.Add(cmp.Rows(0)...)
+	r.Add(CheckLossCounts(w.drops, w.summary)...)
+	r.Add(cmp.Latency(Bounds{P99: 20 * time.Microsecond, Bias: 2 * time.Microsecond})...)
+	r.Add(cmp.Clock(time.Millisecond))
+	return r
+}

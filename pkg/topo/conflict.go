@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package topo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// Conflict is a rule or a setting of a node that reads or writes bits of
+// skb->mark that radar uses.
+type Conflict struct {
+	Node string
+	What string // "ip rule", "nft", "iptables", "sysctl"
+	Text string // the rule
+	Mask uint32 // the bits of ours that it touches
+}
+
+// conflictWorkers bounds how many nodes are searched at once: each can run nft
+// and iptables-save.
+const conflictWorkers = 4
+
+// FindConflicts looks in each node for what uses bits of mask. It is best effort:
+// what cannot be read (no nft, no rights, time over) is left out. Sockets that
+// set a mark (SO_MARK), tc filters and BPF programs cannot be found.
+// The order is that of the nodes.
+func FindConflicts(ctx context.Context, nodes []NodeSpec, mask uint32) []Conflict {
+	if mask == 0 {
+		return nil
+	}
+	found := make([][]Conflict, len(nodes))
+	var wait sync.WaitGroup
+	slots := make(chan struct{}, conflictWorkers)
+	for i, node := range nodes {
+		wait.Add(1)
+		slots <- struct{}{}
+		go func() {
+			defer func() { <-slots; wait.Done() }()
+			found[i] = nodeConflicts(ctx, node, mask)
+		}()
+	}
+	wait.Wait()
+	var all []Conflict
+	for _, f := range found {
+		all = append(all, f...)
+	}
+	return all
+}
+
+func nodeConflicts(ctx context.Context, node NodeSpec, mask uint32) []Conflict {
+	var found []Conflict
+	// The error says that the namespace is gone: then it has no conflict either.
+	_ = node.Do(func() error {
+		found = append(found, ruleConflicts()...)
+		found = append(found, sysctlConflicts()...)
+		found = append(found, nftConflicts(ctx)...)
+		found = append(found, iptablesConflicts(ctx)...)
+		return nil
+	})
+	return overlapping(found, node.Name, mask)
+}
+
+// overlapping keeps what touches mask, once each.
+func overlapping(found []Conflict, node string, mask uint32) []Conflict {
+	var kept []Conflict
+	seen := make(map[Conflict]bool)
+	for _, c := range found {
+		c.Node, c.Mask = node, c.Mask&mask
+		if c.Mask != 0 && !seen[c] {
+			seen[c] = true
+			kept = append(kept, c)
+		}
+	}
+	return kept
+}
+
+// ruleConflicts finds `ip rule ... fwmark M[/MASK]` in the thread's namespace.
+func ruleConflicts() []Conflict {
+	rules, err := netlink.RuleList(unix.AF_INET)
+	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
+		return nil
+	}
+	var found []Conflict
+	for _, r := range rules {
+		mask := uint32(0)
+		switch {
+		case r.Mask != nil:
+			mask = *r.Mask
+		case r.Mark != 0:
+			mask = ^uint32(0)
+		}
+		if mask != 0 {
+			found = append(found, Conflict{What: "ip rule", Mask: mask,
+				Text: fmt.Sprintf("%d: fwmark %#x/%#x lookup %d", r.Priority, r.Mark, mask, r.Table)})
+		}
+	}
+	return found
+}
+
+// sysctlConflicts finds settings by which the kernel copies a packet's mark to
+// a reply or to a socket, in the thread's namespace.
+func sysctlConflicts() []Conflict {
+	var found []Conflict
+	for _, name := range []string{"fwmark_reflect", "tcp_fwmark_accept"} {
+		b, err := os.ReadFile("/proc/sys/net/ipv4/" + name)
+		if value := strings.TrimSpace(string(b)); err == nil && value != "0" {
+			found = append(found, Conflict{What: "sysctl", Mask: ^uint32(0),
+				Text: fmt.Sprintf("net.ipv4.%s = %s", name, value)})
+		}
+	}
+	return found
+}
+
+// output runs a tool in the thread's namespace. ok is false if there is no such
+// tool or it fails.
+func output(ctx context.Context, tool string, args ...string) (out []byte, ok bool) {
+	path, err := exec.LookPath(tool)
+	if err != nil {
+		return nil, false
+	}
+	out, err = exec.CommandContext(ctx, path, args...).Output()
+	return out, err == nil
+}

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package nstest makes network namespaces and links for tests, and takes them
+// away again. Everything has a name that no other test or user has.
+package nstest
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/hex"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+)
+
+// Net is a set of namespaces.
+type Net struct {
+	t      testing.TB
+	prefix string
+}
+
+// New fails the test unless it runs as root. It makes the namespaces, with
+// loopback up, and removes them when the test ends.
+func New(t testing.TB, names ...string) *Net {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Fatal("this test makes network namespaces: run it as root")
+	}
+	n := &Net{t: t, prefix: Unique()}
+	for _, name := range names {
+		n.Add(name)
+	}
+	return n
+}
+
+// Unique returns a short name that nobody else has.
+func Unique() string {
+	var b [3]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return "rdr" + hex.EncodeToString(b[:])
+}
+
+// Name is the full name of a namespace, as in /run/netns.
+func (n *Net) Name(name string) string { return n.prefix + name }
+
+// Spec is "name=netns:FULLNAME", which gives the node the short name.
+func (n *Net) Spec(name string) string { return name + "=netns:" + n.Name(name) }
+
+// Path is where the namespace can be opened.
+func (n *Net) Path(name string) string { return "/run/netns/" + n.Name(name) }
+
+// Add makes one more namespace.
+func (n *Net) Add(name string) {
+	n.t.Helper()
+	if err := add(n.Name(name)); err != nil {
+		n.t.Fatalf("make namespace %s: %v", name, err)
+	}
+	n.t.Cleanup(func() { n.Delete(name) })
+	n.Up(name, "lo")
+}
+
+// add makes a named namespace, and comes back to the one it was called in.
+func add(name string) error {
+	runtime.LockOSThread()
+	home, err := netns.Get()
+	if err != nil {
+		return err
+	}
+	defer home.Close()
+	ns, err := netns.NewNamed(name)
+	if back := netns.Set(home); back != nil {
+		return back // the thread stays locked: it is of no use any more
+	}
+	runtime.UnlockOSThread()
+	if err == nil {
+		ns.Close()
+	}
+	return err
+}
+
+// Delete removes a namespace, if it is still there.
+func (n *Net) Delete(name string) {
+	if _, err := os.Stat(n.Path(name)); err == nil {
+		if err := netns.DeleteNamed(n.Name(name)); err != nil {
+			n.t.Errorf("remove namespace %s: %v", name, err)
+		}
+	}
+}
+
+// Handle speaks netlink in a namespace, until the test ends.
+func (n *Net) Handle(name string) *netlink.Handle {
+	n.t.Helper()
+	ns := n.open(name)
+	defer ns.Close()
+	h, err := netlink.NewHandleAt(ns, unix.NETLINK_ROUTE)
+	if err != nil {
+		n.t.Fatalf("netlink in %s: %v", name, err)
+	}
+	n.t.Cleanup(h.Close)
+	return h
+}
+
+func (n *Net) open(name string) netns.NsHandle {
+	n.t.Helper()
+	ns, err := netns.GetFromPath(n.Path(name))
+	if err != nil {
+		n.t.Fatalf("open namespace %s: %v", name, err)
+	}
+	return ns
+}
+
+// Veth wires two namespaces, which may be one, and sets both ends up. Interface
+// numbers can be given (0: any), since pairs in different namespaces may have the
+// same.
+func (n *Net) Veth(a, ifA, b, ifB string, numbers ...int) {
+	n.t.Helper()
+	nsA, nsB := n.open(a), n.open(b)
+	defer nsA.Close()
+	defer nsB.Close()
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name = ifA
+	if len(numbers) > 0 {
+		attrs.Index = numbers[0]
+	}
+	h, err := netlink.NewHandleAt(nsA, unix.NETLINK_ROUTE)
+	if err != nil {
+		n.t.Fatalf("netlink in %s: %v", a, err)
+	}
+	defer h.Close()
+	v := &netlink.Veth{LinkAttrs: attrs, PeerName: ifB, PeerNamespace: netlink.NsFd(nsB)}
+	if err := h.LinkAdd(v); err != nil {
+		n.t.Fatalf("make veth %s/%s - %s/%s: %v", a, ifA, b, ifB, err)
+	}
+	n.Up(a, ifA)
+	n.Up(b, ifB)
+}
+
+// Up sets an interface up.
+func (n *Net) Up(name, link string) {
+	n.t.Helper()
+	n.link(name, link, func(h *netlink.Handle, l netlink.Link) error { return h.LinkSetUp(l) })
+}
+
+// Address gives an interface an address such as 10.0.0.1/24.
+func (n *Net) Address(name, link, cidr string) {
+	n.t.Helper()
+	addr, err := netlink.ParseAddr(cidr)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	n.link(name, link, func(h *netlink.Handle, l netlink.Link) error { return h.AddrAdd(l, addr) })
+}
+
+func (n *Net) link(name, link string, f func(*netlink.Handle, netlink.Link) error) {
+	n.t.Helper()
+	ns := n.open(name)
+	defer ns.Close()
+	h, err := netlink.NewHandleAt(ns, unix.NETLINK_ROUTE)
+	if err != nil {
+		n.t.Fatalf("netlink in %s: %v", name, err)
+	}
+	defer h.Close()
+	l, err := h.LinkByName(link)
+	if err == nil {
+		err = f(h, l)
+	}
+	if err != nil {
+		n.t.Fatalf("interface %s/%s: %v", name, link, err)
+	}
+}
+
+// Index returns an interface's number.
+func (n *Net) Index(name, link string) int {
+	n.t.Helper()
+	index := 0
+	n.link(name, link, func(_ *netlink.Handle, l netlink.Link) error {
+		index = l.Attrs().Index
+		return nil
+	})
+	return index
+}
+
+// Run runs a command in a namespace and returns what it printed. The test fails
+// if the command does.
+func (n *Net) Run(name string, command ...string) string {
+	n.t.Helper()
+	out, err := n.Try(name, command...)
+	if err != nil {
+		n.t.Fatalf("in %s: %s: %v\n%s", name, strings.Join(command, " "), err, out)
+	}
+	return out
+}
+
+// Try is Run for commands that may fail. A tool that is missing fails the test.
+func (n *Net) Try(name string, command ...string) (string, error) {
+	n.t.Helper()
+	if _, err := exec.LookPath(command[0]); err != nil {
+		n.t.Fatalf("this test needs %s: %v", command[0], err)
+	}
+	cmd := exec.Command("nsenter", append([]string{"--net=" + n.Path(name)}, command...)...)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err := cmd.Run()
+	return out.String(), err
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package topo finds out what a domain is made of: the network namespaces that
+// the user named, their interfaces, which interface is wired to which, what
+// addresses each node owns, and which rules in them would collide with radar's
+// mark bits. It only looks: nothing it does changes a node.
+//
+// It talks to the kernel by netlink dumps, a few per node and no process, so
+// that hundreds of nodes cost milliseconds.
+package topo
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/vnetradar/radar/pkg/domain"
+)
+
+// ErrUsage marks what the user can only mend by asking for something else: a
+// node that does not exist, a name given twice, a role for an unknown port.
+var ErrUsage = errors.New("usage")
+
+// ErrGone says that a node's network namespace does not exist any more.
+var ErrGone = errors.New("network namespace is gone")
+
+// usageError is an error whose text stands alone and that is ErrUsage.
+type usageError struct{ text string }
+
+func (e *usageError) Error() string        { return e.text }
+func (e *usageError) Is(target error) bool { return target == ErrUsage }
+
+func usagef(format string, args ...any) error {
+	return &usageError{fmt.Sprintf(format, args...)}
+}
+
+// Topology is what Discover found.
+type Topology struct {
+	Nodes []Node
+	// Notes are full sentences that the user should read once: ports that TC
+	// cannot see everything of, and the like.
+	Notes []string
+}
+
+// Node is one namespace with the interfaces to attach.
+type Node struct {
+	NodeSpec
+	Ports  []Port
+	Locals []netip.Addr // IPv4 addresses that the node owns: packets to them end there
+}
+
+// Port is one interface to attach.
+type Port struct {
+	Name    string
+	Ifindex int
+	Kind    string // link kind: "veth", "tun", ...; "device" for hardware
+	L3      bool   // packets have no Ethernet header
+	Up      bool
+	XDP     bool // an XDP program is attached: it may take packets past TC
+	Role    domain.Role
+	Forced  bool     // Role was given by the user
+	Peer    *PortRef // the port at the other end, where it is attached too
+}
+
+// PortRef points at a port by its place in Topology.Nodes and Node.Ports.
+type PortRef struct{ Node, Port int }
+
+// RoleOverride is a role that the user gives to one port.
+type RoleOverride struct {
+	Node, Port string
+	Role       domain.Role
+}
+
+// ParseRole reads "NODE/PORT=internal|edge". What it refuses is ErrUsage.
+func ParseRole(arg string) (RoleOverride, error) {
+	eq := strings.LastIndexByte(arg, '=')
+	slash := strings.IndexByte(arg, '/')
+	if eq < 0 || slash < 1 || slash+1 >= eq {
+		return RoleOverride{}, usagef("role %q: write NODE/PORT=internal or NODE/PORT=edge", arg)
+	}
+	role := domain.Role(arg[eq+1:])
+	if role != domain.Internal && role != domain.Edge {
+		return RoleOverride{}, usagef("role %q: %q is no role, use internal or edge", arg, role)
+	}
+	return RoleOverride{Node: arg[:slash], Port: arg[slash+1 : eq], Role: role}, nil
+}

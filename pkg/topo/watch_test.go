@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package topo
+
+import (
+	"testing"
+	"time"
+
+	"github.com/vnetradar/radar/pkg/topo/nstest"
+)
+
+// patience is how long something that must happen may take.
+const patience = 10 * time.Second
+
+func waitFor(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !f(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited %v in vain for: %s", patience, what)
+		}
+	}
+}
+
+func newWatcher(t *testing.T, nodes []NodeSpec) *Watcher {
+	t.Helper()
+	w, err := NewWatcher(20 * time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.Close)
+	if err := w.Set(nodes); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func wantEvent(t *testing.T, w *Watcher, what string) {
+	t.Helper()
+	select {
+	case <-w.C():
+	case <-time.After(patience):
+		t.Fatalf("no event after: %s", what)
+	}
+}
+
+func wantNoEvent(t *testing.T, w *Watcher, what string) {
+	t.Helper()
+	select {
+	case <-w.C():
+		t.Errorf("event after: %s", what)
+	case <-time.After(200 * time.Millisecond):
+	}
+}
+
+func TestWatcher(t *testing.T) {
+	n := nstest.New(t, "a", "b", "c")
+	w := newWatcher(t, specs(t, n, "a", "b"))
+	wantNoEvent(t, w, "nothing")
+
+	n.Veth("c", "e0", "c", "e1")
+	wantNoEvent(t, w, "a link in a namespace that is not watched")
+
+	n.Veth("a", "e0", "c", "e2")
+	wantEvent(t, w, "a new link")
+	n.Address("a", "e0", "10.0.0.1/24")
+	wantEvent(t, w, "a new address")
+	wantNoEvent(t, w, "one event for each change")
+	n.Run("c", "ip", "link", "del", "e2") // the other end is in a
+	wantEvent(t, w, "a link that went away")
+
+	if err := w.Set(specs(t, n, "c")); err != nil {
+		t.Fatal(err)
+	}
+	wantNoEvent(t, w, "Set")
+	n.Address("c", "e0", "10.0.0.2/24")
+	wantEvent(t, w, "an address in a namespace added later")
+}
+
+// While changes go on an event comes all the same.
+func TestWatcherNoise(t *testing.T) {
+	n := nstest.New(t, "a")
+	n.Veth("a", "e0", "a", "e1")
+	w := newWatcher(t, specs(t, n, "a"))
+	stop := time.After(patience)
+	for i := 0; ; i++ {
+		state := [2]string{"down", "up"}[i%2]
+		n.Run("a", "ip", "link", "set", "e0", state)
+		select {
+		case <-w.C():
+			return
+		case <-stop:
+			t.Fatal("no event while changes go on")
+		default:
+		}
+	}
+}
+
+// A watcher must not keep a namespace alive: the links of a node that was removed
+// would go on existing at their other ends.
+func TestWatcherLetsNamespacesGo(t *testing.T) {
+	n := nstest.New(t, "a", "b")
+	n.Veth("a", "e0", "b", "e0")
+	w := newWatcher(t, specs(t, n, "a"))
+	n.Delete("a")
+	waitFor(t, "the end of a namespace that is watched", func() bool {
+		_, err := n.Try("b", "ip", "link", "show", "e0")
+		return err != nil
+	})
+	wantEvent(t, w, "the end of a namespace")
+}
