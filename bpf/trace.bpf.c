@@ -70,25 +70,29 @@ static __always_inline bool read_packet(struct sk_buff *skb, struct packet *p)
 	return true;
 }
 
-/* First 8 bytes of the name of the device's root qdisc, and its port. */
-static __always_inline __u64 read_device(struct sk_buff *skb, __u32 *port)
+/* Port of the device that holds the skb, RDR_NO_PORT if it is none of ours. */
+static __always_inline __u32 read_port(struct sk_buff *skb)
 {
 	struct net_device *dev = skb->dev;
 	struct rdr_dev key = {};
-	__u64 name = 0;
 	__u32 *found;
 
-	*port = RDR_NO_PORT;
 	/* In socket queues the field holds something else; the reads then fail or
 	 * find no such device. */
 	if (!dev)
-		return 0;
+		return RDR_NO_PORT;
 	key.netns_inum = BPF_CORE_READ(dev, nd_net.net, ns.inum);
 	key.ifindex = BPF_CORE_READ(dev, ifindex);
 	found = bpf_map_lookup_elem(&devs, &key);
-	if (!found)
-		return 0;
-	*port = *found;
+	return found ? *found : RDR_NO_PORT;
+}
+
+/* First 8 bytes of the name of the device's root qdisc. */
+static __always_inline __u64 read_qdisc(struct sk_buff *skb)
+{
+	struct net_device *dev = skb->dev;
+	__u64 name = 0;
+
 	bpf_probe_read_kernel(&name, sizeof(name), BPF_CORE_READ(dev, qdisc, ops, id));
 	return name;
 }
@@ -148,13 +152,18 @@ int radar_kfree_skb(__u64 *ctx)
 	__u32 port, mark, reason = 0;
 	bool in_node = false;
 
+	/* The hook sees every drop of the machine, other domains' among them. On the
+	 * wire our packets are held by our ports, inside nodes they bear our mark. */
+	mark = skb->mark & cfg_mark_mask;
+	port = read_port(skb);
+	if (port == RDR_NO_PORT && !mark)
+		return 0;
 	if (!read_packet(skb, &p))
 		return 0;
 	now = bpf_ktime_get_ns();
-	mark = skb->mark;
-	if (mark & cfg_mark_mask)
+	if (mark)
 		in_node = find_by_mark(mark, &p, now, &f);
-	if (!in_node && !find_on_wire(&p, now, &f))
+	if (!in_node && (port == RDR_NO_PORT || !find_on_wire(&p, now, &f)))
 		return 0;
 	if (ignored(location)) {
 		count(RDR_C_LOSS_IGNORED, p.n);
@@ -162,7 +171,7 @@ int radar_kfree_skb(__u64 *ctx)
 	}
 	if (cfg_has_reason)
 		reason = ctx[2];
-	qdisc = read_device(skb, &port);
+	qdisc = port == RDR_NO_PORT ? 0 : read_qdisc(skb);
 	where = (__u64)reason << 48 | (location & 0xffffffffffffULL);
 	lose_run(f.index, p.n, port | (in_node ? RDR_ST_HELD << 16 : 0), where, qdisc);
 	return 0;

@@ -167,9 +167,9 @@ static __always_inline void settle_slots(__u64 pos)
 		WRITE_ONCE(a->next, pos);
 }
 
-static __always_inline __u64 *slot_cell(struct rdr_slot *s, __u32 k)
+static __always_inline __u64 *slot_cell(struct rdr_slot *s, __u64 k)
 {
-	__u32 off = offsetof(struct rdr_slot, ev0) + 8 * k;
+	__u64 off = offsetof(struct rdr_slot, ev0) + 8 * k;
 
 	/* The second line's record fields lie between cells 2 and 3. */
 	if (k > 2)
@@ -190,11 +190,21 @@ static __always_inline __u64 make_cell(const struct rdr_slot *s, __u32 kind, __u
 	       (age & RDR_EV_TIME_MASK);
 }
 
+/* Number of cells in use, in a register of its own: the verifier must see that the
+ * very value that is compared with cfg_cells becomes the offset. */
+static __always_inline __u64 used_cells(const struct rdr_slot *s)
+{
+	__u64 k = s->nev;
+
+	asm volatile("" : "+r"(k));
+	return k;
+}
+
 /* Appends one event; the cell stands before nev says so. */
 static __always_inline void add_event(struct rdr_slot *s, __u32 kind, __u32 flags, __u32 port,
 				      __u64 now)
 {
-	__u32 k = s->nev;
+	__u64 k = used_cells(s);
 
 	if (k >= cfg_cells) {
 		s->state |= RDR_ST_FULL;
@@ -210,9 +220,9 @@ static __always_inline void add_event(struct rdr_slot *s, __u32 kind, __u32 flag
 static __always_inline void add_event_data(struct rdr_slot *s, __u32 kind, __u32 flags,
 					   __u32 port, __u64 now, __u64 data1, __u64 data2)
 {
-	__u32 k = s->nev;
+	__u64 k = used_cells(s);
 
-	if (k + 2 >= cfg_cells) {
+	if (k >= cfg_cells - 2) {
 		s->state |= RDR_ST_FULL;
 		count(RDR_C_EVENT_FULL, 1);
 		return;

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+import (
+	"encoding/binary"
+	"errors"
+	"os"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/rlimit"
+	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/datapath"
+)
+
+// The ports of the tests' network h1 - r1 - h2, all three nodes attached, and an
+// edge of r1 behind which nobody is.
+const (
+	h1Out  = 0
+	r1In   = 1
+	r1Out  = 2
+	h2In   = 3
+	r1Edge = 4 // source for what comes in, LEFT for what goes out
+	closed = 5 // internal to the domain, sources nothing
+	r1Raw  = 6 // an interface without Ethernet header
+	h2Out  = 7
+	nPorts = 8
+)
+
+const (
+	nodeH1 = 1
+	nodeR1 = 2
+	nodeH2 = 3
+)
+
+const internal = uint16(bpfobj.TcRdrPortFlagRDR_PF_INTERNAL | bpfobj.TcRdrPortFlagRDR_PF_SOURCE_OUT)
+
+var portTable = [nPorts]bpfobj.TcRdrPort{
+	h1Out:  {Node: nodeH1, Flags: internal},
+	r1In:   {Node: nodeR1, Flags: internal},
+	r1Out:  {Node: nodeR1, Flags: internal},
+	h2In:   {Node: nodeH2, Flags: internal},
+	r1Edge: {Node: nodeR1, Flags: uint16(bpfobj.TcRdrPortFlagRDR_PF_SOURCE_IN | bpfobj.TcRdrPortFlagRDR_PF_SOURCE_OUT)},
+	closed: {Node: nodeR1, Flags: uint16(bpfobj.TcRdrPortFlagRDR_PF_INTERNAL)},
+	r1Raw:  {Node: nodeR1, Flags: internal | uint16(bpfobj.TcRdrPortFlagRDR_PF_L3)},
+	h2Out:  {Node: nodeH2, Flags: internal},
+}
+
+// Addresses that nodes own; packets.py sends from h1 to h2.
+var localTable = map[bpfobj.TcRdrLocal]uint8{
+	{Node: nodeH1, Addr: addr(10, 0, 1, 1)}: 1,
+	{Node: nodeH2, Addr: addr(10, 0, 4, 2)}: 1,
+}
+
+func addr(a, b, c, d byte) uint32 { return binary.NativeEndian.Uint32([]byte{a, b, c, d}) }
+
+func ifindex(port int) uint32  { return 10 + uint32(port) }
+func netns(node uint16) uint32 { return 4026530000 + uint32(node) }
+
+// config is what a test chooses; newDomain fills in the rest.
+type config struct {
+	slots     uint32        // 0: 4096; any power of two
+	slotBytes uint32        // 0: as for 10 hops
+	block     uint32        // 0: 64, at most slots / 4
+	guid      string        // --guid-bits, "": auto
+	carry     string        // --carry, "": mark
+	timeout   time.Duration // 0: 10 s
+	minAge    time.Duration
+	keys      uint32 // 0: 1024
+	cpu       int    // the test's CPU: the n-th that it may use
+}
+
+// domain is one loaded and filled set of programs and maps.
+type domain struct {
+	testing.TB
+	*ebpf.Collection
+	layout *datapath.Layout
+	block  uint32
+	last   map[bpfobj.TcRdrCounter]uint64 // counters at the last counted()
+}
+
+// newDomain loads the programs with maps of their own and keeps the test on one
+// CPU: what a CPU holds of the ring is its own.
+func newDomain(t testing.TB, c config) *domain {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Fatal("these tests load BPF programs: run them as root (make test does)")
+	}
+	if err := rlimit.RemoveMemlock(); err != nil {
+		t.Fatal(err)
+	}
+	pinCPU(t, c.cpu)
+	l := c.layout(t)
+	spec, err := bpfobj.LoadTc()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &domain{TB: t, layout: l, block: or(c.block, min(64, l.Slots/4))}
+	d.configure(spec, c)
+	d.Collection, err = ebpf.NewCollection(spec)
+	var verifier *ebpf.VerifierError
+	if errors.As(err, &verifier) {
+		t.Fatalf("load: %v", verifier)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.fill()
+	t.Cleanup(func() {
+		d.checkSum()
+		d.Collection.Close()
+	})
+	return d
+}
+
+func or[T comparable](v, otherwise T) T {
+	var zero T
+	if v == zero {
+		return otherwise
+	}
+	return v
+}
+
+// layout asks the loader for the tables. It refuses rings as small as some tests
+// want: those get the tables of the smallest that it takes.
+func (c config) layout(t testing.TB) *datapath.Layout {
+	t.Helper()
+	o := datapath.DefaultOptions()
+	o.Slots = max(or(c.slots, 4096), 4096)
+	o.GUIDBits = or(c.guid, o.GUIDBits)
+	o.Carry = or(c.carry, o.Carry)
+	l, err := o.Layout()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Slots = or(c.slots, l.Slots)
+	if c.slotBytes != 0 {
+		l.SlotBytes, l.Cells = c.slotBytes, 6+8*(c.slotBytes/64-2)
+	}
+	return l
+}
+
+func (d *domain) configure(spec *ebpf.CollectionSpec, c config) {
+	l := d.layout
+	values := map[string]any{
+		bpfobj.TcVarCfgSlots:      l.Slots,
+		bpfobj.TcVarCfgCells:      l.Cells,
+		bpfobj.TcVarCfgBlock:      d.block,
+		bpfobj.TcVarCfgMaxSegs:    min(128, d.block),
+		bpfobj.TcVarCfgDscpBits:   l.DSCPBits,
+		bpfobj.TcVarCfgTtlWidth:   l.TTLWidth,
+		bpfobj.TcVarCfgTtlBand:    l.TTLBand,
+		bpfobj.TcVarCfgBandTop:    l.BandTop,
+		bpfobj.TcVarCfgMarkMask:   l.MarkMask,
+		bpfobj.TcVarCfgMarkShift:  l.MarkShift,
+		bpfobj.TcVarCfgTimeoutNs:  uint64(or(c.timeout, 10*time.Second)),
+		bpfobj.TcVarCfgMinAgeNs:   uint64(c.minAge),
+		bpfobj.TcVarCfgLossHoldNs: uint64(2 * time.Second),
+	}
+	for name, v := range values {
+		if err := spec.Variables[name].Set(v); err != nil {
+			d.Fatalf("set %s: %v", name, err)
+		}
+	}
+	ring := spec.Maps[bpfobj.TcMapRing]
+	ring.MaxEntries, ring.ValueSize = l.Slots, l.SlotBytes
+	spec.Maps[bpfobj.TcMapKeys].MaxEntries = or(c.keys, 1024)
+}
+
+// fill gives the maps what the loader would.
+func (d *domain) fill() {
+	for no, p := range portTable {
+		p.Ifindex, p.NetnsInum = ifindex(no), netns(p.Node)
+		d.put(bpfobj.TcMapPorts, uint32(no), p)
+		d.put(bpfobj.TcMapDevs, bpfobj.TcRdrDev{NetnsInum: p.NetnsInum, Ifindex: p.Ifindex}, uint32(no))
+	}
+	for k, v := range localTable {
+		d.put(bpfobj.TcMapLocals, k, v)
+	}
+	d.startAt(uint64(d.layout.Slots))
+	d.lease(true)
+	d.put(bpfobj.TcMapProgs, uint32(bpfobj.TcRdrProgRDR_PROG_INGRESS), d.Programs[bpfobj.TcProgRadarIngress])
+	d.put(bpfobj.TcMapProgs, uint32(bpfobj.TcRdrProgRDR_PROG_EGRESS), d.Programs[bpfobj.TcProgRadarEgress])
+}
+
+func (d *domain) put(name string, key, value any) {
+	d.Helper()
+	if err := d.Maps[name].Put(key, value); err != nil {
+		d.Fatalf("put into %s: %v", name, err)
+	}
+}
+
+// startAt makes the next block begin at pos, and takes what the CPUs hold.
+func (d *domain) startAt(pos uint64) {
+	d.Helper()
+	d.put(bpfobj.TcMapCursor, uint32(0), bpfobj.TcRdrCursor{Next: pos})
+	d.put(bpfobj.TcMapAlloc, uint32(0), make([]bpfobj.TcRdrAlloc, ebpf.MustPossibleCPU()))
+}
+
+// lease gives or ends the sources' lease.
+func (d *domain) lease(on bool) {
+	d.Helper()
+	c := bpfobj.TcRdrControl{}
+	if on {
+		c.LeaseNs = ^uint64(0)
+	}
+	c.Cursor = d.cursor()
+	d.put(bpfobj.TcMapControl, uint32(0), c)
+}
+
+// cursor is the first position not yet given to any CPU.
+func (d *domain) cursor() uint64 {
+	d.Helper()
+	var c bpfobj.TcRdrCursor
+	if err := d.Maps[bpfobj.TcMapCursor].Lookup(uint32(0), &c); err != nil {
+		d.Fatal(err)
+	}
+	return c.Next
+}
+
+// pinCPU keeps the test's thread on the n-th CPU that it may use.
+func pinCPU(t testing.TB, n int) {
+	t.Helper()
+	var all, one unix.CPUSet
+	runtime.LockOSThread()
+	if err := unix.SchedGetaffinity(0, &all); err != nil {
+		t.Fatal(err)
+	}
+	if n >= all.Count() {
+		t.Fatalf("this test needs %d CPUs, there are %d", n+1, all.Count())
+	}
+	for cpu := 0; ; cpu++ {
+		if !all.IsSet(cpu) {
+			continue
+		}
+		if n == 0 {
+			one.Set(cpu)
+			break
+		}
+		n--
+	}
+	if err := unix.SchedSetaffinity(0, &one); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.SchedSetaffinity(0, &all); err == nil {
+			runtime.UnlockOSThread() // else the thread ends with the test
+		}
+	})
+}

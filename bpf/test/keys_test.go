@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vnetradar/radar/pkg/bpfobj"
+)
+
+// keyCount is the number of entries in the map of keys.
+func (d *domain) keyCount() int {
+	d.Helper()
+	var key bpfobj.TcRdrKey
+	var pos uint64
+	n := 0
+	it := d.Maps[bpfobj.TcMapKeys].Iterate()
+	for it.Next(&key, &pos) {
+		n++
+	}
+	if err := it.Err(); err != nil {
+		d.Fatal(err)
+	}
+	return n
+}
+
+// TestKeyed: packets with DF clear, fragments and nearly dead packets are followed
+// without one changed bit, under both ways of carrying the index in a node.
+func TestKeyed(t *testing.T) {
+	for _, carry := range []string{"mark", "header"} {
+		d := newDomain(t, config{carry: carry})
+		for _, name := range byKey() {
+			t.Run(carry+"/"+name, func(t *testing.T) { testKeyed(d.in(t), name) })
+		}
+	}
+}
+
+func testKeyed(d *domain, name string) {
+	orig := packet(d, name)
+	ttl := header(d, orig)[8]
+	index := uint32(d.nextPos()) & (d.layout.Slots - 1)
+	w1 := d.send(frame{data: orig})
+	same(d, "on the wire", w1.data, orig)
+	d.counted(tally{cSeen: 1, cMarked: 1})
+	s := d.slot(index)
+	if fragment := binary.BigEndian.Uint16(header(d, orig)[6:])&0x1fff != 0; fragment != (s.Flags&1 != 0) {
+		d.Errorf("slot flags %#x, later fragment: %v", s.Flags, fragment)
+	}
+	if ttl == 1 {
+		same(d, "inside r1", d.ingress(r1In, d.link(w1, 0)).data, orig)
+		d.wantStory(index, "out@0/FSK in@1/FK")
+		d.age(index, time.Minute) // its key would be in the way of the next
+		return
+	}
+	inside, w2 := d.transit(w1, 0)
+	same(d, "inside r1", inside.data, orig)
+	same(d, "behind r1", w2.data, lowered(d, orig, 1))
+	end := d.deliver(w2, 0)
+	same(d, "at h2", end.data, lowered(d, orig, 1))
+	d.counted(nil)
+	d.wantStory(index, "out@0/FSK in@1/FK out@2/FK deliver@3/FK")
+	if s := d.slot(index); s.State != uint8(stDone) {
+		d.Errorf("state %#x of a delivered packet", s.State)
+	}
+	for _, e := range d.keyList() {
+		if strings.HasSuffix(e, fmt.Sprint(s.Pos)) {
+			d.Errorf("key left behind: %s", e)
+		}
+	}
+}
+
+// nextPos is the position that this CPU gives to the next lone packet, if it is free.
+func (d *domain) nextPos() uint64 {
+	d.Helper()
+	for _, a := range d.allocs() {
+		if a.Next < a.End {
+			return a.Next
+		}
+	}
+	return d.cursor()
+}
+
+// allocs is what each CPU holds of the ring.
+func (d *domain) allocs() []bpfobj.TcRdrAlloc {
+	d.Helper()
+	var perCPU []bpfobj.TcRdrAlloc
+	if err := d.Maps[bpfobj.TcMapAlloc].Lookup(uint32(0), &perCPU); err != nil {
+		d.Fatal(err)
+	}
+	return perCPU
+}
+
+// keyList spells the entries of the map of keys out.
+func (d *domain) keyList() []string {
+	d.Helper()
+	var key bpfobj.TcRdrKey
+	var pos uint64
+	var out []string
+	it := d.Maps[bpfobj.TcMapKeys].Iterate()
+	for it.Next(&key, &pos) {
+		out = append(out, fmt.Sprintf("%+v %d", key, pos))
+	}
+	return out
+}
+
+// TestKeyInFlight: a key is unique only while one packet has it. A second one is
+// not measured; when the first has arrived, has left or has expired, it is.
+func TestKeyInFlight(t *testing.T) {
+	d := newDomain(t, config{})
+	orig := packet(t, "clear-reply")
+	first := d.send(frame{data: orig})
+	d.counted(tally{cSeen: 1, cMarked: 1})
+	same(t, "second", d.send(frame{data: orig}).data, orig)
+	d.counted(tally{cSeen: 1, cKeyInFlight: 1})
+
+	d.deliver(first, 0)
+	third := d.send(frame{data: orig})
+	d.counted(tally{cSeen: 1, cMarked: 1})
+	d.egress(r1Edge, d.route(d.ingress(r1In, d.link(third, 0)), r1In))
+	d.counted(nil)
+
+	pos := d.nextPos()
+	d.send(frame{data: orig})
+	d.counted(tally{cSeen: 1, cMarked: 1})
+	d.age(uint32(pos)&(d.layout.Slots-1), time.Minute)
+	d.send(frame{data: orig})
+	d.counted(tally{cSeen: 1, cMarked: 1})
+}
+
+// TestKeyContent: a packet that shares the key but not the content is another.
+func TestKeyContent(t *testing.T) {
+	d := newDomain(t, config{})
+	orig := packet(t, "clear-udp")
+	d.send(frame{data: orig})
+	d.counted(tally{cSeen: 1, cMarked: 1})
+	other := bytes.Clone(orig)
+	other[etherHeader+20+8] ^= 1
+	in := d.ingress(r1In, frame{data: other})
+	same(t, "other", in.data, other)
+	if in.mark != 0 {
+		t.Errorf("mark %#x on a packet that is not ours", in.mark)
+	}
+	d.counted(tally{cPassed: 1})
+}
+
+// TestKeysFull: no room in the map of keys, no measurement.
+func TestKeysFull(t *testing.T) {
+	d := newDomain(t, config{keys: 2})
+	var full uint64
+	for i := range 200 {
+		p := packet(t, "clear-udp")
+		setBits(t, p, uint16(1000+i), 64, 0)
+		same(t, "unchanged", d.send(frame{data: p}).data, p)
+		full = d.counters()[cKeysFull]
+	}
+	if marked := d.counters()[cMarked]; full == 0 || full+marked != 200 {
+		t.Errorf("%d of 200 packets found the map full, %d got in", full, marked)
+	}
+	if n := d.keyCount(); n > 2 {
+		t.Errorf("%d keys in a map of 2", n)
+	}
+}
+
+// nat rewrites source address and port, as masquerading does: checksums are right
+// again afterwards (the UDP checksum is left out).
+func nat(t testing.TB, data []byte) []byte {
+	t.Helper()
+	data = bytes.Clone(data)
+	ip := header(t, data)
+	copy(ip[12:], []byte{10, 0, 3, 3})
+	at := ipAt(data)
+	l4 := data[at+headerLen(ip):]
+	switch ip[9] {
+	case 6, 132, 136:
+		binary.BigEndian.PutUint16(l4, 33333)
+	case 17:
+		binary.BigEndian.PutUint16(l4, 33333)
+		l4[6], l4[7] = 0, 0
+	case 1:
+		binary.BigEndian.PutUint16(l4[4:], 33333)
+	}
+	mend(data, at)
+	return data
+}
+
+// TestKeyBehindNAT: NAT changes the key; the packet is keyed anew and the old
+// entry goes.
+func TestKeyBehindNAT(t *testing.T) {
+	d := newDomain(t, config{})
+	orig := packet(t, "clear-udp")
+	index := uint32(d.nextPos()) & (d.layout.Slots - 1)
+	w1 := d.send(frame{data: orig})
+	inside := d.ingress(r1In, d.link(w1, 0))
+	routed := d.route(inside, r1In)
+	routed.data = nat(t, routed.data)
+	w2 := d.egress(r1Out, routed)
+	same(t, "behind r1", w2.data, nat(t, lowered(t, orig, 1)))
+	if n := d.keyCount(); n != 1 {
+		t.Errorf("%d keys, want the one behind NAT: %v", n, d.keyList())
+	}
+	d.deliver(w2, 0)
+	d.wantStory(index, "out@0/FSK in@1/FK addr@2/F out@2/FK deliver@3/FK")
+	d.counted(tally{cSeen: 1, cMarked: 1})
+	if n := d.keyCount(); n != 0 {
+		t.Errorf("%d keys left: %v", n, d.keyList())
+	}
+}
+
+// TestKeyLost: behind NAT the key is another packet's. The story ends, no byte does.
+func TestKeyLost(t *testing.T) {
+	d := newDomain(t, config{})
+	orig := packet(t, "clear-udp")
+	d.send(frame{data: nat(t, orig)})
+	w1 := d.send(frame{data: orig})
+	d.counted(tally{cSeen: 2, cMarked: 2})
+	routed := d.route(d.ingress(r1In, d.link(w1, 0)), r1In)
+	routed.data = nat(t, routed.data)
+	w2 := d.egress(r1Out, routed)
+	same(t, "behind r1", w2.data, nat(t, lowered(t, orig, 1)))
+	d.counted(tally{cKeyLost: 1})
+}
+
+// TestFragmentedInside: r1 fragments a packet. Its first fragment keeps the story,
+// the others pass.
+func TestFragmentedInside(t *testing.T) {
+	d := newDomain(t, config{})
+	whole := packet(t, "clear-whole")
+	index := uint32(d.nextPos()) & (d.layout.Slots - 1)
+	inside := d.ingress(r1In, d.link(d.send(frame{data: whole}), 0))
+	d.counted(tally{cSeen: 1, cMarked: 1})
+	for i, name := range []string{"fragment-first", "fragment-middle", "fragment-last"} {
+		piece := frame{data: packet(t, name), mark: inside.mark} // ip_copy_metadata()
+		out := d.egress(r1Out, d.route(piece, r1In))
+		same(t, name, out.data, lowered(t, piece.data, 1))
+		end := d.deliver(out, 0)
+		same(t, name, end.data, lowered(t, piece.data, 1))
+		if i == 0 {
+			d.counted(nil)
+		} else {
+			d.counted(tally{cForeignMark: 1, cPassed: 2})
+		}
+	}
+	d.wantStory(index, "out@0/FSK in@1/FK out@2/FK deliver@3/FK")
+}
+
+// TestLowTTL: hidden routers may end a packet that travels by its key: it is found
+// whatever they made of its TTL.
+func TestLowTTL(t *testing.T) {
+	d := newDomain(t, config{})
+	orig := packet(t, "ttl-7")
+	for hidden := range 6 {
+		end := d.deliver(d.send(frame{data: orig}), hidden)
+		same(t, "at h2", end.data, lowered(t, orig, hidden))
+		d.counted(tally{cSeen: 1, cMarked: 1})
+	}
+}

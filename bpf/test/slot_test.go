@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/pkg/bpfobj"
+)
+
+// decodeGUID reads the slot index out of an IPv4 header by the words of
+// bpf/radar/config.h, without the programs' code. decrements is how often the
+// TTL was lowered since it was written.
+func (d *domain) decodeGUID(ip []byte) (index uint32, decrements int, ok bool) {
+	l := d.layout
+	band := -1
+	for b := range int(l.Bands) {
+		top, ttl := int(l.BandTop[b]), int(ip[8])
+		if ttl <= top && ttl > top-int(l.TTLWidth) {
+			band, decrements = b, top-ttl
+		}
+	}
+	if band < 0 {
+		return 0, 0, false
+	}
+	dscp := uint32(ip[1]) >> 2 & (1<<l.DSCPBits - 1)
+	index = uint32(band)<<(16+l.DSCPBits) | dscp<<16 | uint32(ipID(ip))
+	return index, decrements, index < l.Slots
+}
+
+// guid is decodeGUID of a frame that must carry one.
+func (d *domain) guid(data []byte) uint32 {
+	d.Helper()
+	index, _, ok := d.decodeGUID(header(d, data))
+	if !ok {
+		d.Fatalf("no GUID in id %#x ttl %d tos %#x", ipID(header(d, data)), header(d, data)[8], header(d, data)[1])
+	}
+	return index
+}
+
+// markIndex reads the slot index out of skb->mark.
+func (d *domain) markIndex(mark uint32) uint32 {
+	return (mark&d.layout.MarkMask)>>d.layout.MarkShift - 1
+}
+
+// slot is a copy of one slot.
+type slot struct {
+	bpfobj.TcRdrSlot
+	index uint32
+	raw   []byte
+}
+
+func (d *domain) slot(index uint32) *slot {
+	d.Helper()
+	s := &slot{index: index}
+	raw, err := d.Maps[bpfobj.TcMapRing].LookupBytes(index)
+	if err != nil || raw == nil {
+		d.Fatalf("read slot %d: %v", index, err)
+	}
+	s.raw = raw
+	if err := binary.Read(bytes.NewReader(raw), binary.NativeEndian, &s.TcRdrSlot); err != nil {
+		d.Fatal(err)
+	}
+	return s
+}
+
+// write puts a changed header of the slot back.
+func (d *domain) write(s *slot) {
+	d.Helper()
+	var b bytes.Buffer
+	if err := binary.Write(&b, binary.NativeEndian, &s.TcRdrSlot); err != nil {
+		d.Fatal(err)
+	}
+	copy(s.raw, b.Bytes())
+	d.put(bpfobj.TcMapRing, s.index, s.raw)
+}
+
+// age makes a slot look as if its packet had been sourced that much earlier.
+func (d *domain) age(index uint32, by time.Duration) {
+	d.Helper()
+	s := d.slot(index)
+	s.T0Ns -= uint64(by)
+	d.write(s)
+}
+
+// event is one cell of a slot.
+type event struct {
+	kind  bpfobj.TcRdrEvent
+	flags bpfobj.TcRdrEventFlag
+	port  int
+	at    time.Duration
+}
+
+// events reads the slot's log; data cells are skipped.
+func (s *slot) events() []event {
+	var out []event
+	for k := 0; k < int(s.Nev); k++ {
+		at := 40 + 8*k
+		if k > 2 {
+			at += 40
+		}
+		c := binary.NativeEndian.Uint64(s.raw[at:])
+		e := event{
+			kind: bpfobj.TcRdrEvent(c >> 60), flags: bpfobj.TcRdrEventFlag(c >> 56 & 0xf),
+			port: int(c >> 40 & 0xffff), at: time.Duration(c & (1<<40 - 1)),
+		}
+		out = append(out, e)
+		if e.kind == bpfobj.TcRdrEventRDR_EV_LOSS || e.kind == bpfobj.TcRdrEventRDR_EV_ADDR {
+			k += 2
+		}
+	}
+	return out
+}
+
+var kindNames = map[bpfobj.TcRdrEvent]string{
+	bpfobj.TcRdrEventRDR_EV_INGRESS: "in", bpfobj.TcRdrEventRDR_EV_EGRESS: "out",
+	bpfobj.TcRdrEventRDR_EV_DELIVER: "deliver", bpfobj.TcRdrEventRDR_EV_LEFT: "left",
+	bpfobj.TcRdrEventRDR_EV_LOSS: "loss", bpfobj.TcRdrEventRDR_EV_ADDR: "addr",
+}
+
+// story is the slot's log in words: kind@port and the flags first, part, source,
+// keyed by their first letters.
+func (s *slot) story() string {
+	var b strings.Builder
+	for i, e := range s.events() {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		fmt.Fprintf(&b, "%s@%d", kindNames[e.kind], e.port)
+		for bit, letter := range "FPSK" {
+			if e.flags&(1<<bit) != 0 {
+				if !strings.ContainsRune(b.String()[strings.LastIndexByte(b.String(), '@'):], '/') {
+					b.WriteByte('/')
+				}
+				b.WriteRune(letter)
+			}
+		}
+	}
+	return b.String()
+}
+
+// wantStory compares the log and demands that time does not run backwards.
+func (d *domain) wantStory(index uint32, want string) {
+	d.Helper()
+	s := d.slot(index)
+	if got := s.story(); got != want {
+		d.Errorf("slot %d: story %q, want %q", index, got, want)
+	}
+	var last time.Duration
+	for _, e := range s.events() {
+		if e.at < last || e.at > time.Minute {
+			d.Errorf("slot %d: event at %v follows one at %v", index, e.at, last)
+		}
+		last = e.at
+	}
+}
+
+// now is the clock of the programs.
+func now(t testing.TB) uint64 {
+	t.Helper()
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
+		t.Fatal(err)
+	}
+	return uint64(ts.Nano())
+}
+
+// counters returns all counters, summed over the CPUs.
+func (d *domain) counters() map[bpfobj.TcRdrCounter]uint64 {
+	d.Helper()
+	out := make(map[bpfobj.TcRdrCounter]uint64)
+	for c := range bpfobj.TcRdrCounterRDR_C_MAX {
+		var perCPU []uint64
+		if err := d.Maps[bpfobj.TcMapCounters].Lookup(uint32(c), &perCPU); err != nil {
+			d.Fatal(err)
+		}
+		for _, n := range perCPU {
+			out[c] += n
+		}
+	}
+	return out
+}
+
+type tally map[bpfobj.TcRdrCounter]uint64
+
+// counted demands that exactly these counters have moved since the last call.
+func (d *domain) counted(want tally) {
+	d.Helper()
+	all := d.counters()
+	got := make(tally)
+	for c, n := range all {
+		if n != d.last[c] {
+			got[c] = n - d.last[c]
+		}
+	}
+	d.last = all
+	if !maps.Equal(got, want) {
+		d.Errorf("counters moved: %v, want %v", got, want)
+	}
+}
+
+func (t tally) String() string {
+	var parts []string
+	for _, c := range slices.Sorted(maps.Keys(t)) {
+		parts = append(parts, fmt.Sprintf("%v+%d", counterName(c), t[c]))
+	}
+	return "{" + strings.Join(parts, " ") + "}"
+}
+
+// checkSum holds the counters to their definition: seen = marked + not measured.
+func (d *domain) checkSum() {
+	c := d.counters()
+	sum := c[bpfobj.TcRdrCounterRDR_C_MARKED]
+	for n := bpfobj.TcRdrCounterRDR_C_NM_IPV6; n <= bpfobj.TcRdrCounterRDR_C_NM_VLAN_DEPTH; n++ {
+		sum += c[n]
+	}
+	if seen := c[bpfobj.TcRdrCounterRDR_C_SEEN]; seen != sum {
+		d.Errorf("counters: %d packets seen, but %d marked or not measured: %v", seen, sum, tally(c))
+	}
+}
