@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -79,6 +80,7 @@ type config struct {
 type domain struct {
 	testing.TB
 	*ebpf.Collection
+	cpu    int
 	layout *datapath.Layout
 	block  uint32
 	last   map[bpfobj.TcRdrCounter]uint64 // counters at the last counted()
@@ -100,7 +102,7 @@ func newDomain(t testing.TB, c config) *domain {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &domain{TB: t, layout: l, block: or(c.block, min(64, l.Slots/4))}
+	d := &domain{TB: t, cpu: c.cpu, layout: l, block: or(c.block, min(64, l.Slots/4))}
 	d.configure(spec, c)
 	d.Collection, err = ebpf.NewCollection(spec)
 	var verifier *ebpf.VerifierError
@@ -143,6 +145,15 @@ func (c config) layout(t testing.TB) *datapath.Layout {
 		l.SlotBytes, l.Cells = c.slotBytes, 6+8*(c.slotBytes/64-2)
 	}
 	return l
+}
+
+// in makes d's failures those of a subtest, which has a thread of its own.
+func (d *domain) in(t *testing.T) *domain {
+	pinCPU(t, d.cpu)
+	sub := *d
+	sub.TB = t
+	sub.last = sub.counters()
+	return &sub
 }
 
 func (d *domain) configure(spec *ebpf.CollectionSpec, c config) {
@@ -223,33 +234,64 @@ func (d *domain) cursor() uint64 {
 	return c.Next
 }
 
+// onCPU runs f on another CPU.
+func (d *domain) onCPU(n int, f func()) {
+	d.Helper()
+	var old unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &old); err != nil {
+		d.Fatal(err)
+	}
+	setCPU(d, n)
+	defer func() {
+		if err := unix.SchedSetaffinity(0, &old); err != nil {
+			d.Fatal(err)
+		}
+	}()
+	f()
+}
+
 // pinCPU keeps the test's thread on the n-th CPU that it may use.
 func pinCPU(t testing.TB, n int) {
 	t.Helper()
-	var all, one unix.CPUSet
 	runtime.LockOSThread()
-	if err := unix.SchedGetaffinity(0, &all); err != nil {
+	var old unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &old); err != nil {
 		t.Fatal(err)
 	}
-	if n >= all.Count() {
-		t.Fatalf("this test needs %d CPUs, there are %d", n+1, all.Count())
-	}
-	for cpu := 0; ; cpu++ {
-		if !all.IsSet(cpu) {
-			continue
-		}
-		if n == 0 {
-			one.Set(cpu)
-			break
-		}
-		n--
-	}
-	if err := unix.SchedSetaffinity(0, &one); err != nil {
-		t.Fatal(err)
-	}
+	setCPU(t, n)
 	t.Cleanup(func() {
-		if err := unix.SchedSetaffinity(0, &all); err == nil {
+		if err := unix.SchedSetaffinity(0, &old); err == nil {
 			runtime.UnlockOSThread() // else the thread ends with the test
 		}
 	})
+}
+
+// cpus are those that the process may use.
+var cpus = sync.OnceValues(func() (list []int, err error) {
+	var all unix.CPUSet
+	if err := unix.SchedGetaffinity(os.Getpid(), &all); err != nil {
+		return nil, err
+	}
+	for cpu := 0; len(list) < all.Count(); cpu++ {
+		if all.IsSet(cpu) {
+			list = append(list, cpu)
+		}
+	}
+	return list, nil
+})
+
+func setCPU(t testing.TB, n int) {
+	t.Helper()
+	list, err := cpus()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n >= len(list) {
+		t.Fatalf("this test needs %d CPUs, there are %d", n+1, len(list))
+	}
+	var one unix.CPUSet
+	one.Set(list[n])
+	if err := unix.SchedSetaffinity(0, &one); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -4,6 +4,7 @@ package test
 
 import (
 	"bytes"
+	"encoding/binary"
 
 	"github.com/cilium/ebpf"
 
@@ -35,6 +36,21 @@ type frame struct {
 	from uint32 // ifindex by which it entered the node; 0: the node's own
 	segs uint32 // GSO, as in skb_shared_info
 	size uint32
+}
+
+// runnable says whether BPF_PROG_TEST_RUN takes the frame: it wants whole IP headers
+// straight behind an Ethernet header. (Behind a VLAN tag it does not look.)
+func runnable(data []byte) bool {
+	if len(data) <= etherHeader {
+		return false
+	}
+	switch binary.BigEndian.Uint16(data[12:]) {
+	case 0x0800:
+		return len(data) >= etherHeader+20
+	case 0x86dd:
+		return len(data) >= etherHeader+40
+	}
+	return true
 }
 
 // pass is TCX_NEXT and TC_ACT_UNSPEC.

@@ -219,6 +219,7 @@ func (t tally) String() string {
 // checkSum holds the counters to their definition: seen = marked + not measured.
 func (d *domain) checkSum() {
 	c := d.counters()
+	noteMoved(c)
 	sum := c[bpfobj.TcRdrCounterRDR_C_MARKED]
 	for n := bpfobj.TcRdrCounterRDR_C_NM_IPV6; n <= bpfobj.TcRdrCounterRDR_C_NM_VLAN_DEPTH; n++ {
 		sum += c[n]

@@ -145,11 +145,3 @@ func testPath(d *domain, name string, hidden [2]int) {
 		d.Errorf("state %#x of a delivered packet", s.State)
 	}
 }
-
-// in makes d's failures those of a subtest.
-func (d *domain) in(t *testing.T) *domain {
-	sub := *d
-	sub.TB = t
-	sub.last = d.counters()
-	return &sub
-}

@@ -158,6 +158,7 @@ func detachAll(ctx context.Context, d *domain.Domain, req DetachRequest) (*Detac
 		stopUndescribed(req.Domain)
 	}
 	defer hurry(len(directions) * r.Ports)()
+	ids := pinnedMapIDs(req.Domain)
 	errs := []error{removeFilters(req.Domain, d), removePins(req.Domain)}
 	if err := errors.Join(errs...); err != nil {
 		// The description stays, so that detaching can be tried again.
@@ -166,6 +167,7 @@ func detachAll(ctx context.Context, d *domain.Domain, req DetachRequest) (*Detac
 	if err := os.RemoveAll(domain.Dir(req.Domain)); err != nil {
 		return r, fmt.Errorf("remove state directory: %w", err)
 	}
+	awaitGone(ids)
 	return r, nil
 }
 

@@ -94,13 +94,21 @@ func newBlueprint(o Options, l *Layout, f Features) (*blueprint, error) {
 		}
 		b.specs = append(b.specs, spec)
 	}
-	for _, name := range slices.Sorted(maps.Keys(consts)) {
-		if !used[name] {
-			return nil, &kindError{kind: ErrLoad, text: fmt.Sprintf("no BPF object has the constant %s: rebuild radar", name)}
-		}
+	if err := checkUsed(consts, used); err != nil {
+		return nil, err
 	}
 	b.memory = estimate(b.specs[0].Maps, f.CPUs)
 	return b, nil
+}
+
+// checkUsed refuses constants that no object has: one was renamed.
+func checkUsed(consts map[string]any, used map[string]bool) error {
+	for _, name := range slices.Sorted(maps.Keys(consts)) {
+		if !used[name] {
+			return &kindError{kind: ErrLoad, text: fmt.Sprintf("no BPF object has the constant %s: rebuild radar", name)}
+		}
+	}
+	return nil
 }
 
 func boolByte(b bool) uint8 {

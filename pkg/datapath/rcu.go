@@ -10,7 +10,10 @@ import (
 // manyHooks is from how many hooks on it is worth to hurry.
 const manyHooks = 64
 
-const expeditedPath = "/sys/kernel/rcu_expedited"
+const sysExpedited = "/sys/kernel/rcu_expedited"
+
+// expeditedPath is another file in tests.
+var expeditedPath = sysExpedited
 
 // hurry lets the kernel wait for grace periods the fast way until the returned
 // function is called. Each change of a TCX hook waits for one: about 8 ms, or 17

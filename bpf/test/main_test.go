@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/vnetradar/radar/pkg/bpfobj"
+)
+
+// moved collects the counters of all domains.
+var moved struct {
+	sync.Mutex
+	by map[bpfobj.TcRdrCounter]uint64
+}
+
+// TestMain fails a whole run in which a counter stayed at 0.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if code == 0 && wholeRun() {
+		for c, test := range reached {
+			if moved.by[c] == 0 {
+				fmt.Fprintf(os.Stderr, "%s was never reached; %s should\n", counterName(c), test)
+				code = 1
+			}
+		}
+	}
+	os.Exit(code)
+}
+
+// wholeRun says whether nothing was left out by a flag.
+func wholeRun() bool {
+	for _, name := range []string{"test.run", "test.skip", "test.fuzz", "test.list", "test.bench"} {
+		if f := flag.Lookup(name); f != nil && f.Value.String() != "" {
+			return false
+		}
+	}
+	return true
+}
+
+func noteMoved(counters map[bpfobj.TcRdrCounter]uint64) {
+	moved.Lock()
+	defer moved.Unlock()
+	if moved.by == nil {
+		moved.by = make(map[bpfobj.TcRdrCounter]uint64)
+	}
+	for c, n := range counters {
+		moved.by[c] += n
+	}
+}

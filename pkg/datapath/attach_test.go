@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/link"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/topo"
+)
+
+var chain = []string{"a", "r", "b"}
+
+// bothHooks runs a test on TCX and on clsact.
+func bothHooks(t *testing.T, f func(t *testing.T, hook string)) {
+	for _, hook := range []string{HookTCX, HookClsact} {
+		t.Run(hook, func(t *testing.T) { f(t, hook) })
+	}
+}
+
+func TestAttachDetach(t *testing.T) {
+	bothHooks(t, func(t *testing.T, hook string) {
+		l := newChain(t, hook)
+		l.ping()
+		before := l.tc(chain...)
+		r := l.attach(chain...)
+		if !r.New || r.AddedNodes != 3 || r.AddedPorts != 4 || r.Memory.Ring != 1<<20 {
+			t.Errorf("result %+v", r)
+		}
+		if d := r.Domain; d.Options.Hook != hook || d.LossHook != dropHook || d.Options.SlotBytes != 256 {
+			t.Errorf("description %+v", d)
+		}
+		l.wantFlags("a/e0 "+internalPort, "b/e0 "+internalPort, "r/e0 "+internalPort, "r/e1 "+internalPort)
+		l.ping()
+		wantKnown(t, l)
+
+		objects := l.objects()
+		if got := len(objects.links); hook == HookTCX && got != 2*4+1 || hook == HookClsact && got != 1 {
+			t.Errorf("%d links", got)
+		}
+		d := l.detach()
+		if !d.Ended || d.Nodes != 3 || d.Ports != 4 || d.InFlight != 0 {
+			t.Errorf("detached %+v", d)
+		}
+		l.wantNothing(objects)
+		if after := l.tc(chain...); after != before {
+			t.Errorf("tc before:\n%s\nand after:\n%s", before, after)
+		}
+		l.ping()
+		if _, err := Detach(t.Context(), DetachRequest{Domain: l.domain}); !errors.Is(err, domain.ErrNotAttached) {
+			t.Errorf("second detach: %v", err)
+		}
+		l.wantNoFiles()
+	})
+}
+
+// wantKnown checks what the programs are told about devices and addresses.
+func wantKnown(t *testing.T, l *lab) {
+	t.Helper()
+	h := l.open()
+	defer h.Close()
+	for i := range h.Domain.Ports {
+		p := &h.Domain.Ports[i]
+		var id uint32
+		dev := bpfobj.TcRdrDev{NetnsInum: h.Domain.NodeByID(p.Node).Inum, Ifindex: uint32(p.Ifindex)}
+		if err := h.maps[bpfobj.TcMapDevs].Lookup(&dev, &id); err != nil || id != uint32(p.ID) {
+			t.Errorf("device of %s is port %d (%v)", portName(h.Domain, p), id, err)
+		}
+	}
+	for _, n := range h.Domain.Nodes {
+		// 10.0.1.2 as it lies in a packet; only r owns it.
+		key := bpfobj.TcRdrLocal{Node: uint32(n.ID), Addr: 0x0201000a}
+		var one uint8
+		if err := h.maps[bpfobj.TcMapLocals].Lookup(&key, &one); (err == nil) != (n.Name == "r") {
+			t.Errorf("10.0.1.2 is an address of %s: %v", n.Name, err)
+		}
+	}
+}
+
+func TestPlanChangesNothing(t *testing.T) {
+	l := newChain(t, HookTCX)
+	r, err := Plan(t.Context(), l.request(chain...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Domain.Ports) != 4 || r.Memory.Total() == 0 {
+		t.Errorf("plan %+v", r)
+	}
+	l.wantNoFiles()
+}
+
+// Sources mark only when everything is attached: the lease is set last.
+func TestAttachGivesLease(t *testing.T) {
+	l := newChain(t, HookTCX)
+	l.attach(chain...)
+	left, ends, err := l.open().LeaseLeft()
+	if err != nil || !ends || left <= l.opts.Lease-5*time.Second || left > l.opts.Lease {
+		t.Errorf("lease left %v, %v, %v", left, ends, err)
+	}
+}
+
+// Ours must run before programs that were there first.
+func TestAttachRunsFirst(t *testing.T) {
+	l := newChain(t, HookTCX)
+	index := l.Index("a", "e0")
+	foreign := newForeign(t)
+	spec := l.specs("a")[0]
+	var foreignLink link.Link
+	err := spec.Do(func() (err error) {
+		foreignLink, err = link.AttachTCX(link.TCXOptions{Interface: index, Program: foreign, Attach: ebpf.AttachTCXEgress})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer foreignLink.Close()
+	l.attach(chain...)
+	var result *link.QueryResult
+	err = spec.Do(func() (err error) {
+		result, err = link.QueryPrograms(link.QueryOptions{Target: index, Attach: ebpf.AttachTCXEgress})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := foreign.Info()
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, _ := info.ID()
+	if len(result.Programs) != 2 || result.Programs[1].ID != id {
+		t.Errorf("programs %+v, want ours before %d", result.Programs, id)
+	}
+	l.ping()
+}
+
+// newForeign is a program of someone else's that passes everything.
+func newForeign(t *testing.T) *ebpf.Program {
+	t.Helper()
+	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+		Name: "foreign", Type: ebpf.SchedCLS, License: "MIT",
+		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, tcNext), asm.Return()},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Close() })
+	return p
+}
+
+// countdown is a context that ends when it was asked a number of times.
+type countdown struct {
+	context.Context
+	left int
+}
+
+func (c *countdown) Err() error {
+	if c.left--; c.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+func TestRollbackOfNewDomain(t *testing.T) {
+	bothHooks(t, func(t *testing.T, hook string) {
+		l := newChain(t, hook)
+		before := l.tc(chain...)
+		for nodes := range 3 {
+			_, err := Attach(&countdown{t.Context(), nodes}, l.request(chain...))
+			if !errors.Is(err, context.Canceled) {
+				t.Fatalf("attach that ends after %d nodes: %v", nodes, err)
+			}
+			l.wantNoFiles()
+			if after := l.tc(chain...); after != before {
+				t.Errorf("after %d nodes: tc before:\n%s\nand after:\n%s", nodes, before, after)
+			}
+			wantNoTCX(t, l)
+		}
+		l.ping()
+	})
+}
+
+// wantNoTCX fails the test if any program is on a TCX hook of the chain.
+func wantNoTCX(t *testing.T, l *lab) {
+	t.Helper()
+	for _, at := range []struct{ node, port string }{{"a", "e0"}, {"r", "e0"}, {"r", "e1"}, {"b", "e0"}} {
+		index := l.Index(at.node, at.port)
+		for _, d := range directions {
+			err := l.specs(at.node)[0].Do(func() error {
+				result, err := link.QueryPrograms(link.QueryOptions{Target: index, Attach: d.attach})
+				if err == nil && len(result.Programs) > 0 {
+					t.Errorf("programs left on %s/%s %s", at.node, at.port, d.name)
+				}
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func TestExtend(t *testing.T) {
+	bothHooks(t, func(t *testing.T, hook string) {
+		l := newChain(t, hook)
+		first := l.attach("a", "r")
+		l.wantFlags("a/e0 "+internalPort, "r/e0 "+internalPort, "r/e1 "+edgePort)
+
+		r, err := Attach(t.Context(), AttachRequest{Domain: l.domain, Nodes: l.specs("b")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.New || r.AddedNodes != 1 || r.AddedPorts != 1 {
+			t.Errorf("extended %+v", r)
+		}
+		l.wantFlags("a/e0 "+internalPort, "b/e0 "+internalPort, "r/e0 "+internalPort, "r/e1 "+internalPort)
+		for _, p := range first.Domain.Ports {
+			if now := r.Domain.PortByID(p.ID); now.Name != p.Name || now.Node != p.Node {
+				t.Errorf("port %+v became %+v", p, now)
+			}
+		}
+		l.ping()
+
+		objects := l.objects()
+		l.detach()
+		l.wantNothing(objects)
+	})
+}
+
+func TestRollbackOfExtension(t *testing.T) {
+	bothHooks(t, func(t *testing.T, hook string) {
+		l := newChain(t, hook)
+		l.attach("a", "r")
+		description := readDescription(t, l)
+		flags, tc := l.flags(), l.tc(chain...)
+		_, err := Attach(&countdown{t.Context(), 0}, l.request("b"))
+		if !errors.Is(err, context.Canceled) {
+			t.Fatalf("attach: %v", err)
+		}
+		if diff := cmp.Diff(description, readDescription(t, l)); diff != "" {
+			t.Errorf("description (-before +after):\n%s", diff)
+		}
+		if diff := cmp.Diff(flags, l.flags()); diff != "" {
+			t.Errorf("flags (-before +after):\n%s", diff)
+		}
+		if after := l.tc(chain...); after != tc {
+			t.Errorf("tc before:\n%s\nand after:\n%s", tc, after)
+		}
+		l.ping()
+	})
+}
+
+func readDescription(t *testing.T, l *lab) map[string]any {
+	t.Helper()
+	b, err := os.ReadFile(domain.File(l.domain, "domain.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d map[string]any
+	if err := json.Unmarshal(b, &d); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// A kill in the middle leaves pins without a description, or one without a lease.
+func TestHalfAttached(t *testing.T) {
+	bothHooks(t, func(t *testing.T, hook string) {
+		l := newChain(t, hook)
+		before := l.tc(chain...)
+		mend := "radar detach --domain " + l.domain
+		for _, c := range []struct {
+			what  string
+			spoil func()
+		}{
+			{"no description", func() { remove(t, domain.File(l.domain, "domain.json")) }},
+			{"no ring", func() { remove(t, filepath.Join(domain.PinDir(l.domain), "ring")) }},
+		} {
+			l.attach(chain...)
+			objects := l.objects()
+			c.spoil()
+			if _, err := Open(l.domain); err == nil || !strings.Contains(err.Error(), mend) {
+				t.Errorf("%s: Open: %v", c.what, err)
+			}
+			if _, err := Attach(t.Context(), l.request("a")); err == nil || !strings.Contains(err.Error(), mend) {
+				t.Errorf("%s: Attach: %v", c.what, err)
+			}
+			l.detach()
+			l.wantNothing(objects)
+			wantNoTCX(t, l)
+			if after := l.tc(chain...); strings.Contains(after, "radar:") || hook == HookTCX && after != before {
+				t.Errorf("%s: tc after detach:\n%s", c.what, after)
+			}
+			l.ping()
+		}
+	})
+}
+
+func TestInterruptedAttach(t *testing.T) {
+	l := newChain(t, HookTCX)
+	l.attach(chain...)
+	h := l.open()
+	*h.lease() = leaseNone
+	if _, err := Attach(t.Context(), l.request("a")); err == nil || !strings.Contains(err.Error(), "radar detach --domain") {
+		t.Errorf("Attach to a domain that was never finished: %v", err)
+	}
+}
+
+func remove(t *testing.T, path string) {
+	t.Helper()
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRoleOverrideStays(t *testing.T) {
+	l := newChain(t, HookTCX)
+	req := l.request(chain...)
+	req.Roles = []topo.RoleOverride{{Node: "r", Port: "e1", Role: domain.Edge}}
+	r, err := Attach(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := l.port(r.Domain, "r", "e1"); p.Role != domain.Edge || !p.Forced || p.Peer < 0 {
+		t.Errorf("port %+v", p)
+	}
+	want := []string{"a/e0 " + internalPort, "b/e0 " + internalPort, "r/e0 " + internalPort, "r/e1 " + edgePort}
+	l.wantFlags(want...)
+	if c := l.refresh(); !c.Empty() {
+		t.Errorf("refresh changed %+v", c)
+	}
+	l.wantFlags(want...)
+	// It can be changed without adding a node.
+	r, err = Attach(t.Context(), AttachRequest{Domain: l.domain, Roles: []topo.RoleOverride{{Node: "r", Port: "e1", Role: domain.Internal}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := l.port(r.Domain, "r", "e1"); p.Role != domain.Internal || !p.Forced {
+		t.Errorf("port %+v", p)
+	}
+}
+
+func TestAttachRefuses(t *testing.T) {
+	l := newChain(t, HookTCX)
+	for what, req := range map[string]AttachRequest{
+		"no nodes":     {Domain: l.domain},
+		"bad name":     {Domain: "../x", Nodes: l.specs("a")},
+		"dot in name":  {Domain: "a.b", Nodes: l.specs("a")}, // the BPF file system refuses it
+		"bad options":  {Domain: l.domain, Nodes: l.specs("a"), Options: &Options{}},
+		"unknown hook": {Domain: l.domain, Nodes: l.specs("a"), Options: withHook("xdp")},
+	} {
+		if _, err := Attach(t.Context(), req); !errors.Is(err, ErrUsage) {
+			t.Errorf("%s: %v", what, err)
+		}
+		l.wantNoFiles()
+	}
+	l.attach("a")
+	other := l.request("a")
+	other.Options = withHook(HookClsact)
+	if _, err := Attach(t.Context(), other); !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), "--hook") {
+		t.Errorf("other options for an attached domain: %v", err)
+	}
+	// The same namespace in two domains.
+	second := AttachRequest{Domain: l.domain + "x", Nodes: l.specs("a")}
+	if _, err := Attach(t.Context(), second); !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), l.domain) {
+		t.Errorf("namespace of another domain: %v", err)
+	}
+}
+
+func withHook(hook string) *Options {
+	o := DefaultOptions()
+	o.Hook = hook
+	return &o
+}

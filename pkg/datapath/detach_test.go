@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/vnetradar/radar/pkg/domain"
+)
+
+func TestDetachNodes(t *testing.T) {
+	bothHooks(t, func(t *testing.T, hook string) {
+		l := newChain(t, hook)
+		before := l.tc("b")
+		l.attach(chain...)
+		objects := l.objects()
+		if _, err := Detach(t.Context(), DetachRequest{Domain: l.domain, Nodes: []string{"nobody"}}); !errors.Is(err, ErrUsage) {
+			t.Errorf("detach of a node that is not there: %v", err)
+		}
+		if r := l.detach("b"); r.Nodes != 1 || r.Ports != 1 || r.Ended || len(r.Warnings) > 0 {
+			t.Errorf("detached %+v", r)
+		}
+		l.wantFlags("a/e0 "+internalPort, "r/e0 "+internalPort, "r/e1 "+edgePort)
+		if after := l.tc("b"); after != before {
+			t.Errorf("tc of b before:\n%s\nand after:\n%s", before, after)
+		}
+		l.ping()
+		d, err := domain.Load(l.domain)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := d.Nodes[2]; n.Name != "b" || !n.Removed {
+			t.Errorf("b stays listed: %+v", n)
+		}
+
+		// It comes back with another number, and goes with the rest.
+		r := l.attach("b")
+		if id := l.port(r.Domain, "b", "e0").Node; id == d.Nodes[2].ID {
+			t.Errorf("node b has number %d again", id)
+		}
+		l.wantFlags("a/e0 "+internalPort, "b/e0 "+internalPort, "r/e0 "+internalPort, "r/e1 "+internalPort)
+		if r := l.detach("b", "r", "a"); !r.Ended {
+			t.Errorf("detached %+v", r)
+		}
+		l.wantNothing(objects)
+	})
+}
+
+// Detaching copes with what went away in the meantime.
+func TestDetachSurvives(t *testing.T) {
+	bothHooks(t, func(t *testing.T, hook string) {
+		l := newChain(t, hook)
+		l.attach(chain...)
+		objects := l.objects()
+		l.Delete("b")
+		l.Run("a", "ip", "link", "del", "e0")
+		if r := l.detach(); !r.Ended || len(r.Warnings) > 0 {
+			t.Errorf("detached %+v", r)
+		}
+		l.wantNothing(objects)
+	})
+}
+
+// The wait ends when nothing is under way, at the latest after the timeout.
+func TestDrain(t *testing.T) {
+	l := newLab(t, HookTCX, "a")
+	l.attach("a")
+	h := l.open()
+	if left, err := h.Drain(t.Context(), nil); left != 0 || err != nil {
+		t.Errorf("nothing under way: %d, %v", left, err)
+	}
+	putSlot(t, h, slotState{pos: minSlots + 1, segs: 1})
+	var seen []int
+	start := time.Now()
+	left, err := h.Drain(t.Context(), func(n int) { seen = append(seen, n) })
+	if took := time.Since(start); left != 0 || err != nil || took < l.opts.Timeout-100*time.Millisecond || took > 2*l.opts.Timeout {
+		t.Errorf("a packet that never arrives: %d left, %v, after %v", left, err, took)
+	}
+	if len(seen) < 2 || seen[0] != 1 || seen[len(seen)-1] != 0 {
+		t.Errorf("progress %v", seen)
+	}
+	putSlot(t, h, slotState{pos: minSlots + 2, segs: 1})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if left, err := h.Drain(ctx, nil); left != 1 || !errors.Is(err, context.Canceled) {
+		t.Errorf("cut short: %d, %v", left, err)
+	}
+}
