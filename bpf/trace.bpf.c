@@ -142,7 +142,8 @@ GLOBAL int lose_run(__u32 index, __u32 n, __u64 packed, __u64 where, __u64 qdisc
 	return 0;
 }
 
-static __always_inline int on_drop(__u64 *ctx)
+SEC("tp_btf/kfree_skb")
+int radar_kfree_skb(__u64 *ctx)
 {
 	struct sk_buff *skb = (void *)ctx[0];
 	__u64 location = ctx[1], now, where, qdisc;
@@ -174,48 +175,6 @@ static __always_inline int on_drop(__u64 *ctx)
 	where = (__u64)reason << 48 | (location & 0xffffffffffffULL);
 	lose_run(f.index, p.n, port | (in_node ? RDR_ST_HELD << 16 : 0), where, qdisc);
 	return 0;
-}
-
-/*
- * The kernel does not run a tracing program on a CPU where it is running already:
- * a softirq that drops packets while the task below it is in the program (or was
- * preempted there) would go unseen, about one drop in 10,000 on a busy machine.
- * So there are two programs. The second takes what the first has not handled, and
- * is itself interrupted only in the moment that it needs to see that.
- */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, __u64);
-} handled SEC(".maps");
-
-SEC("tp_btf/kfree_skb")
-int radar_kfree_skb(__u64 *ctx)
-{
-	__u32 zero = 0;
-	__u64 *last;
-
-	on_drop(ctx);
-	last = bpf_map_lookup_elem(&handled, &zero);
-	if (last)
-		*last = ctx[0];
-	return 0;
-}
-
-SEC("tp_btf/kfree_skb")
-int radar_kfree_2nd(__u64 *ctx)
-{
-	__u32 zero = 0;
-	__u64 *last;
-
-	last = bpf_map_lookup_elem(&handled, &zero);
-	if (last && *last == ctx[0]) {
-		*last = 0;
-		return 0;
-	}
-	/* Not handled, or overtaken by another drop: handling it again adds nothing. */
-	return on_drop(ctx);
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

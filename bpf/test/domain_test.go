@@ -81,22 +81,44 @@ type domain struct {
 	testing.TB
 	*ebpf.Collection
 	cpu    int
+	ring   *ebpf.Memory
 	layout *datapath.Layout
 	block  uint32
 	last   map[bpfobj.TcRdrCounter]uint64 // counters at the last counted()
 }
 
-// newDomain loads the programs with maps of their own and keeps the test on one
-// CPU: what a CPU holds of the ring is its own.
+// loadedDomains are kept for further tests of the same configuration: to verify the
+// programs takes most of a test's time.
+var loadedDomains = make(map[config]*domain)
+
+// newDomain returns programs with empty maps and keeps the test on one CPU: what a
+// CPU holds of the ring is its own.
 func newDomain(t testing.TB, c config) *domain {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Fatal("these tests load BPF programs: run them as root (make test does)")
 	}
+	pinCPU(t, c.cpu)
+	d := loadedDomains[c]
+	if d == nil {
+		d = load(t, c)
+		if d.layout.Slots <= 4096 {
+			loadedDomains[c] = d
+		} else {
+			t.Cleanup(d.Close)
+		}
+	}
+	d.TB, d.last = t, nil
+	d.reset()
+	t.Cleanup(d.checkSum)
+	return d
+}
+
+func load(t testing.TB, c config) *domain {
+	t.Helper()
 	if err := rlimit.RemoveMemlock(); err != nil {
 		t.Fatal(err)
 	}
-	pinCPU(t, c.cpu)
 	l := c.layout(t)
 	spec, err := bpfobj.LoadTc()
 	if err != nil {
@@ -112,11 +134,9 @@ func newDomain(t testing.TB, c config) *domain {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.fill()
-	t.Cleanup(func() {
-		d.checkSum()
-		d.Collection.Close()
-	})
+	if d.ring, err = d.Maps[bpfobj.TcMapRing].Memory(); err != nil {
+		t.Fatal(err)
+	}
 	return d
 }
 
@@ -183,8 +203,20 @@ func (d *domain) configure(spec *ebpf.CollectionSpec, c config) {
 	spec.Maps[bpfobj.TcMapKeys].MaxEntries = or(c.keys, 1024)
 }
 
-// fill gives the maps what the loader would.
-func (d *domain) fill() {
+// reset gives the maps what the loader would.
+func (d *domain) reset() {
+	d.Helper()
+	if _, err := d.ring.WriteAt(make([]byte, d.layout.Slots*d.layout.SlotBytes), 0); err != nil {
+		d.Fatal(err)
+	}
+	for _, name := range []string{bpfobj.TcMapKeys, bpfobj.TcMapLocals} {
+		d.empty(name)
+	}
+	for no := range d.Maps[bpfobj.TcMapPorts].MaxEntries() {
+		if no < 128 {
+			d.put(bpfobj.TcMapPorts, no, bpfobj.TcRdrPort{})
+		}
+	}
 	for no, p := range portTable {
 		p.Ifindex, p.NetnsInum = ifindex(no), netns(p.Node)
 		d.put(bpfobj.TcMapPorts, uint32(no), p)
@@ -193,10 +225,25 @@ func (d *domain) fill() {
 	for k, v := range localTable {
 		d.put(bpfobj.TcMapLocals, k, v)
 	}
+	for c := range bpfobj.TcRdrCounterRDR_C_MAX {
+		d.put(bpfobj.TcMapCounters, uint32(c), make([]uint64, ebpf.MustPossibleCPU()))
+	}
 	d.startAt(uint64(d.layout.Slots))
 	d.lease(true)
 	d.put(bpfobj.TcMapProgs, uint32(bpfobj.TcRdrProgRDR_PROG_INGRESS), d.Programs[bpfobj.TcProgRadarIngress])
 	d.put(bpfobj.TcMapProgs, uint32(bpfobj.TcRdrProgRDR_PROG_EGRESS), d.Programs[bpfobj.TcProgRadarEgress])
+}
+
+// empty deletes all entries of a hash map.
+func (d *domain) empty(name string) {
+	d.Helper()
+	m := d.Maps[name]
+	key := make([]byte, m.KeySize())
+	for m.NextKey(nil, &key) == nil {
+		if err := m.Delete(key); err != nil {
+			d.Fatalf("empty %s: %v", name, err)
+		}
+	}
 }
 
 func (d *domain) put(name string, key, value any) {

@@ -29,8 +29,9 @@ func FuzzPackets(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, script []byte) {
 		for _, d := range domains {
-			w := walk{domain: d.in(t), script: script}
+			w := walk{domain: d.in(t), script: script, leased: true}
 			w.reset()
+			w.last = nil
 			for w.step() {
 			}
 			w.finish()
@@ -91,26 +92,6 @@ func (w *walk) next() int {
 	b := w.script[0]
 	w.script = w.script[1:]
 	return int(b)
-}
-
-// reset makes the domain new.
-func (w *walk) reset() {
-	empty := make([]byte, w.layout.SlotBytes)
-	for i := range w.layout.Slots {
-		w.put("ring", i, empty)
-	}
-	for range w.keyCount() {
-		var key struct{ B [16]byte }
-		if err := w.Maps["keys"].NextKey(nil, &key); err != nil {
-			w.Fatal(err)
-		}
-		if err := w.Maps["keys"].Delete(key); err != nil {
-			w.Fatal(err)
-		}
-	}
-	w.startAt(uint64(w.layout.Slots))
-	w.leased = true
-	w.lease(true)
 }
 
 // step carries out one line of the script and says whether there are more.

@@ -86,6 +86,20 @@ func TestTrainByKey(t *testing.T) {
 	}
 }
 
+// TestTrainByKeyCutLate: cut behind r1, so that no egress saw the segments alone:
+// their keys go when they arrive.
+func TestTrainByKeyCutLate(t *testing.T) {
+	d := newDomain(t, config{})
+	tr := loadTrain(t, "train-clear")
+	_, w := d.transit(d.send(tr.whole), 0)
+	for k, seg := range tr.cut(t, w) {
+		same(t, fmt.Sprint("segment ", k), d.deliver(seg, 0).data, lowered(t, tr.segments[k], 1))
+	}
+	if left := d.keyCount(); left != 0 {
+		t.Errorf("%d keys left behind: %v", left, d.keyList())
+	}
+}
+
 // TestTrainOneKeyTaken: a train of which one segment's key is in flight is not
 // measured, and leaves nothing in anybody's way.
 func TestTrainOneKeyTaken(t *testing.T) {

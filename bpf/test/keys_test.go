@@ -150,6 +150,19 @@ func TestKeyContent(t *testing.T) {
 	d.counted(tally{cPassed: 1})
 }
 
+// TestKeyLength: ICMP errors have little content to tell them apart; two that share
+// a key differ in length.
+func TestKeyLength(t *testing.T) {
+	d := newDomain(t, config{})
+	d.send(frame{data: packet(t, "error-tcp-data")})
+	d.counted(tally{cSeen: 1, cMarked: 1})
+	other := packet(t, "error-icmp-echo.8") // of the same type, code and IP ID
+	if in := d.ingress(r1In, frame{data: other}); in.mark != 0 {
+		t.Errorf("mark %#x on a packet that is not ours", in.mark)
+	}
+	d.counted(tally{cPassed: 1})
+}
+
 // TestKeysFull: no room in the map of keys, no measurement.
 func TestKeysFull(t *testing.T) {
 	d := newDomain(t, config{keys: 2})

@@ -82,13 +82,11 @@ const (
 	TraceMapCounters       = "counters"
 	TraceMapCursor         = "cursor"
 	TraceMapDevs           = "devs"
-	TraceMapHandled        = "handled"
 	TraceMapKeys           = "keys"
 	TraceMapLocals         = "locals"
 	TraceMapPorts          = "ports"
 	TraceMapProgs          = "progs"
 	TraceMapRing           = "ring"
-	TraceProgRadarKfree2nd = "radar_kfree_2nd"
 	TraceProgRadarKfreeSkb = "radar_kfree_skb"
 	TraceVarCfgBandTop     = "cfg_band_top"
 	TraceVarCfgBlock       = "cfg_block"
@@ -149,7 +147,6 @@ type TraceSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type TraceProgramSpecs struct {
-	RadarKfree2nd *ebpf.ProgramSpec `ebpf:"radar_kfree_2nd"`
 	RadarKfreeSkb *ebpf.ProgramSpec `ebpf:"radar_kfree_skb"`
 }
 
@@ -162,7 +159,6 @@ type TraceMapSpecs struct {
 	Counters *ebpf.MapSpec `ebpf:"counters"`
 	Cursor   *ebpf.MapSpec `ebpf:"cursor"`
 	Devs     *ebpf.MapSpec `ebpf:"devs"`
-	Handled  *ebpf.MapSpec `ebpf:"handled"`
 	Keys     *ebpf.MapSpec `ebpf:"keys"`
 	Locals   *ebpf.MapSpec `ebpf:"locals"`
 	Ports    *ebpf.MapSpec `ebpf:"ports"`
@@ -216,7 +212,6 @@ type TraceMaps struct {
 	Counters *ebpf.Map `ebpf:"counters"`
 	Cursor   *ebpf.Map `ebpf:"cursor"`
 	Devs     *ebpf.Map `ebpf:"devs"`
-	Handled  *ebpf.Map `ebpf:"handled"`
 	Keys     *ebpf.Map `ebpf:"keys"`
 	Locals   *ebpf.Map `ebpf:"locals"`
 	Ports    *ebpf.Map `ebpf:"ports"`
@@ -231,7 +226,6 @@ func (m *TraceMaps) Close() error {
 		m.Counters,
 		m.Cursor,
 		m.Devs,
-		m.Handled,
 		m.Keys,
 		m.Locals,
 		m.Ports,
@@ -265,13 +259,11 @@ type TraceVariables struct {
 //
 // It can be passed to LoadTraceObjects or ebpf.CollectionSpec.LoadAndAssign.
 type TracePrograms struct {
-	RadarKfree2nd *ebpf.Program `ebpf:"radar_kfree_2nd"`
 	RadarKfreeSkb *ebpf.Program `ebpf:"radar_kfree_skb"`
 }
 
 func (p *TracePrograms) Close() error {
 	return _TraceClose(
-		p.RadarKfree2nd,
 		p.RadarKfreeSkb,
 	)
 }

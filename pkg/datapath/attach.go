@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"sync/atomic"
 
-	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
@@ -145,37 +144,21 @@ func (p *plan) close(h *Handle) error {
 // attachDropHook attaches the program that sees dropped packets, where there is
 // one, and notes it in the description.
 func (p *plan) attachDropHook(undo *undo) error {
-	for _, hook := range dropPrograms {
-		prog := p.loaded.progs[hook.program]
-		if prog == nil {
-			return nil
-		}
-		pin := filepath.Join(domain.PinDir(p.change.next.Name), hook.pin)
-		if err := attachTracing(prog, pin); err != nil {
-			return err
-		}
-		undo.add(func() { _ = removeLink(pin) })
+	prog := p.loaded.progs[bpfobj.TraceProgRadarKfreeSkb]
+	if prog == nil {
+		return nil
 	}
-	p.change.next.LossHook = dropHook
-	return nil
-}
-
-// dropPrograms are attached in this order: the second sees what the first
-// missed, see bpf/trace.bpf.c.
-var dropPrograms = []struct{ program, pin string }{
-	{bpfobj.TraceProgRadarKfreeSkb, dropLink},
-	{bpfobj.TraceProgRadarKfree2nd, dropLink2nd},
-}
-
-func attachTracing(prog *ebpf.Program, pin string) error {
 	l, err := link.AttachTracing(link.TracingOptions{Program: prog})
 	if err != nil {
 		return bpfError("attach "+dropHook, err)
 	}
 	defer l.Close()
+	pin := filepath.Join(domain.PinDir(p.change.next.Name), dropLink)
 	if err := l.Pin(pin); err != nil {
 		return bpfError("pin link", err)
 	}
+	undo.add(func() { _ = removeLink(pin) })
+	p.change.next.LossHook = dropHook
 	return nil
 }
 

@@ -3,9 +3,16 @@
 package datapath
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/domain"
 )
 
 // Group says what a counter's packets have in common.
@@ -90,7 +97,37 @@ var counterText = [bpfobj.TcRdrCounterRDR_C_MAX]Counter{
 		Help: "packets of ours whose header could not be restored"},
 }
 
-// Counters reads all counters, in the order of the enum.
+// missedHelp explains the one counter that the kernel keeps, not the programs.
+const missedHelp = "drops that the kernel did not show to the loss hook, which was running on that CPU already; found by timeout"
+
+// lossMissed returns how often the kernel skipped the loss hook, 0 without a hook.
+func lossMissed(name string) (uint64, error) {
+	l, err := link.LoadPinnedLink(filepath.Join(domain.PinDir(name), dropLink), nil)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("open link of the loss hook: %w", err)
+	}
+	defer l.Close()
+	info, err := l.Info()
+	if err != nil {
+		return 0, fmt.Errorf("read link of the loss hook: %w", err)
+	}
+	prog, err := ebpf.NewProgramFromID(info.Program)
+	if err != nil {
+		return 0, fmt.Errorf("open the loss hook: %w", err)
+	}
+	defer prog.Close()
+	stats, err := prog.Stats()
+	if err != nil {
+		return 0, fmt.Errorf("read the loss hook's statistics: %w", err)
+	}
+	return stats.RecursionMisses, nil
+}
+
+// Counters reads all counters, in the order of the enum, and the kernel's own of
+// drops that the loss hook was not shown.
 func (h *Handle) Counters() ([]Counter, error) {
 	m := h.maps[bpfobj.TcMapCounters]
 	counters := make([]Counter, len(counterText))
@@ -104,5 +141,9 @@ func (h *Handle) Counters() ([]Counter, error) {
 			counters[i].Value += v
 		}
 	}
-	return counters, nil
+	missed, err := lossMissed(h.Domain.Name)
+	if err != nil {
+		return nil, err
+	}
+	return append(counters, Counter{Name: "loss_missed", Help: missedHelp, Group: GroupNotice, Value: missed}), nil
 }

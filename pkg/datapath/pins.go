@@ -19,9 +19,8 @@ import (
 // Names of pins in the domain's directory: maps have their own name, links begin
 // with linkPrefix.
 const (
-	linkPrefix  = "link-"
-	dropLink    = linkPrefix + "kfree_skb"
-	dropLink2nd = dropLink + "_2nd"
+	linkPrefix = "link-"
+	dropLink   = linkPrefix + "kfree_skb"
 )
 
 // linkPin is where the link of one hook of one port is pinned.
