@@ -14,17 +14,21 @@ static __always_inline bool same_content(const struct rdr_slot *s, const struct 
 	return s->tag == p->tag && s->tag2 == p->tag2 && s->proto == p->proto;
 }
 
-/* Whether segment-sized p is a segment of the train whose head is s: every segment
- * of a train with SKB_GSO_TCP_FIXEDID carries the head's ID. */
-static __always_inline __u32 fixed_id_segment(const struct rdr_slot *s, const struct packet *p)
+/* How many segments p lies behind the one in slot s, 0 if it does not: all segments
+ * of a run with SKB_GSO_TCP_FIXEDID carry the ID of its first. */
+static __always_inline __u32 fixed_id_segment(struct rdr_slot *s, const struct packet *p)
 {
-	__u32 off = p->tag - s->tag;
+	struct rdr_slot *h;
+	__u32 off;
 
-	if (s->proto != IPPROTO_TCP || p->proto != IPPROTO_TCP || s->seg || !s->gso_size ||
+	if (s->proto != IPPROTO_TCP || p->proto != IPPROTO_TCP || s->segs < 2 ||
 	    s->tag2 != p->tag2)
 		return 0;
-	off /= s->gso_size;
-	return off < s->segs ? off : 0;
+	h = head_of(s);
+	if (!h || !h->gso_size)
+		return 0;
+	off = (p->tag - s->tag) / h->gso_size;
+	return s->seg + off < s->segs ? off : 0;
 }
 
 static __always_inline bool find_by_bits(const struct packet *p, union rdr_bits bits, __u64 now,
@@ -66,7 +70,7 @@ static __always_inline bool find_by_bits(const struct packet *p, union rdr_bits 
 
 static __always_inline bool find_by_key(const struct packet *p, __u64 now, struct found *f)
 {
-	struct rdr_key key = unpack_key(key_addrs(p->saddr, p->daddr), key_rest(p));
+	struct rdr_key key = unpack_key(key_addrs(p->saddr, p->daddr), key_rest(p, p->bits.id));
 	struct rdr_slot *s;
 	__u64 *pos;
 

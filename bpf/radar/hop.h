@@ -98,7 +98,7 @@ static __always_inline void enter_known(struct __sk_buff *skb, const struct pack
 		if ((cfg_mark_mask || local || b.ttl <= 1) && !write_bits(skb, p->l3, b))
 			count(RDR_C_RESTORE_FAILED, p->n);
 	} else if (local) {
-		drop_keys(f->slot, p);
+		drop_keys(f->slot, p, p->bits.id);
 	}
 	see(f->slot, f->index, p->n, &w);
 	set_mark(skb, f);
@@ -123,7 +123,7 @@ static __always_inline void leave_domain(struct __sk_buff *skb, const struct pac
 {
 	if (f->by_bits && !write_bits(skb, p->l3, b))
 		count(RDR_C_RESTORE_FAILED, p->n);
-	drop_keys(f->slot, p);
+	drop_keys(f->slot, p, b.id);
 	w->kind = RDR_EV_LEFT;
 	see(f->slot, f->index, p->n, w);
 }
@@ -154,7 +154,7 @@ static __always_inline void leave_known(struct __sk_buff *skb, const struct pack
 	}
 	if (wants_key(p, b.ttl)) {
 		w.flags |= RDR_EVF_KEYED;
-		if (keep_keys(f->slot, p, now))
+		if (keep_keys(f->slot, p, b.id, now))
 			count(RDR_C_KEY_LOST, p->n);
 		if (f->by_bits && !write_bits(skb, p->l3, b))
 			count(RDR_C_RESTORE_FAILED, p->n);

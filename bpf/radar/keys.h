@@ -20,9 +20,10 @@ static __always_inline __u64 key_addrs(__be32 saddr, __be32 daddr)
 	return saddr | (__u64)daddr << 32;
 }
 
-static __always_inline __u64 key_rest(const struct packet *p)
+/* id is the packet's true one: its header may carry a GUID. */
+static __always_inline __u64 key_rest(const struct packet *p, __be16 id)
 {
-	return p->bits.id | (__u64)bpf_htons(p->frag & IP_OFFSET) << 16 | (__u64)p->proto << 32;
+	return id | (__u64)bpf_htons(p->frag & IP_OFFSET) << 16 | (__u64)p->proto << 32;
 }
 
 static __always_inline struct rdr_key unpack_key(__u64 addrs, __u64 rest)
@@ -94,7 +95,8 @@ GLOBAL int delete_keys(__u64 addrs, __u64 rest, __u32 n)
  * Makes sure that the next port finds the packet by its key. Behind NAT the key
  * has changed and the old one is removed.
  */
-static __always_inline int keep_keys(struct rdr_slot *s, const struct packet *p, __u64 now)
+static __always_inline int keep_keys(struct rdr_slot *s, const struct packet *p, __be16 id,
+				     __u64 now)
 {
 	struct rdr_slot *h = head_of(s);
 	bool keyed = s->state & RDR_ST_KEYED;
@@ -104,18 +106,18 @@ static __always_inline int keep_keys(struct rdr_slot *s, const struct packet *p,
 		return PUT_FULL;
 	if (keyed && h->key_saddr == p->saddr && h->key_daddr == p->daddr)
 		return PUT_OK;
-	err = put_keys(key_addrs(p->saddr, p->daddr), key_rest(p), s->pos, p->n, now);
+	err = put_keys(key_addrs(p->saddr, p->daddr), key_rest(p, id), s->pos, p->n, now);
 	if (err)
 		return err;
 	if (keyed)
-		delete_keys(key_addrs(h->key_saddr, h->key_daddr), key_rest(p), p->n);
+		delete_keys(key_addrs(h->key_saddr, h->key_daddr), key_rest(p, id), p->n);
 	h->key_saddr = p->saddr;
 	h->key_daddr = p->daddr;
 	s->state |= RDR_ST_KEYED;
 	return PUT_OK;
 }
 
-static __always_inline void drop_keys(struct rdr_slot *s, const struct packet *p)
+static __always_inline void drop_keys(struct rdr_slot *s, const struct packet *p, __be16 id)
 {
 	struct rdr_slot *h;
 
@@ -124,7 +126,7 @@ static __always_inline void drop_keys(struct rdr_slot *s, const struct packet *p
 	h = head_of(s);
 	if (!h)
 		return;
-	delete_keys(key_addrs(h->key_saddr, h->key_daddr), key_rest(p), p->n);
+	delete_keys(key_addrs(h->key_saddr, h->key_daddr), key_rest(p, id), p->n);
 	s->state &= ~RDR_ST_KEYED;
 }
 

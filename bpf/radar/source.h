@@ -144,7 +144,7 @@ static __always_inline bool source(struct __sk_buff *skb, const struct packet *p
 	if (by_key) {
 		s->key_saddr = p->saddr;
 		s->key_daddr = p->daddr;
-		err = keep_keys(s, p, now);
+		err = keep_keys(s, p, p->bits.id, now);
 		if (err) {
 			/* Readers take a position whose slot says 0 for unused. */
 			WRITE_ONCE(s->pos, 0);

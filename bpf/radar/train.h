@@ -79,21 +79,25 @@ static __always_inline bool own_bits(struct rdr_slot *s, bool fixed_id, union rd
 {
 	struct rdr_slot *h;
 
+	union rdr_bits train;
+
 	*b = slot_bits(s);
-	if (!s->seg || (s->cut & RDR_OWN))
+	if (!s->seg || ((s->cut & RDR_OWN) && !fixed_id))
 		return true;
 	h = head_of(s);
 	if (!h)
 		return false;
-	*b = slot_bits(h);
+	train = slot_bits(h);
 	barrier();
 	if (READ_ONCE(h->cut) & RDR_CUT) {
-		b->id = h->train_id;
-		b->ttl = h->train_ttl;
-		b->tos = h->train_tos;
+		train.id = h->train_id;
+		train.ttl = h->train_ttl;
+		train.tos = h->train_tos;
 	}
-	if (!fixed_id)
-		b->id = bpf_htons(bpf_ntohs(b->id) + s->seg);
+	if (!(s->cut & RDR_OWN))
+		*b = train;
+	/* An own ID may have been counted up from the first of a joined run. */
+	b->id = fixed_id ? train.id : bpf_htons(bpf_ntohs(train.id) + s->seg);
 	return true;
 }
 
