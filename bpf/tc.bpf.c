@@ -38,7 +38,7 @@ int radar_ingress(struct __sk_buff *skb)
 	}
 	now = bpf_ktime_get_ns();
 	if (is_icmp_error(&p))
-		restore_quote(skb, p.l4 + ICMP_HDR, now);
+		restore_quote(skb, p.l4 + ICMP_HDR, quote_len(&p), now);
 	if (find_on_wire(&p, now, &f))
 		enter_known(skb, &p, now, port, port_no, &f);
 	else
@@ -54,10 +54,20 @@ int radar_ingress(struct __sk_buff *skb)
 static __always_inline bool may_source(struct __sk_buff *skb, const struct rdr_port *port)
 {
 	struct rdr_dev dev = { .netns_inum = port->netns_inum, .ifindex = skb->ingress_ifindex };
+	const struct rdr_port *in;
+	__u32 *in_no;
 
 	if (!(port->flags & RDR_PF_SOURCE_OUT))
 		return false;
-	return !dev.ifindex || !bpf_map_lookup_elem(&devs, &dev);
+	if (!dev.ifindex)
+		return true;
+	in_no = bpf_map_lookup_elem(&devs, &dev);
+	if (!in_no)
+		return true;
+	if (cfg_mark_mask)
+		return false;
+	in = bpf_map_lookup_elem(&ports, in_no);
+	return in && in->flags & RDR_PF_SOURCE_IN;
 }
 
 SEC("tc")
@@ -93,7 +103,7 @@ int radar_egress(struct __sk_buff *skb)
 	if (!known)
 		known = find_on_wire(&p, now, &f);
 	if (is_icmp_error(&p))
-		restore_quote(skb, p.l4 + ICMP_HDR, now);
+		restore_quote(skb, p.l4 + ICMP_HDR, quote_len(&p), now);
 	if (known)
 		leave_known(skb, &p, now, port, port_no, &f);
 	else

@@ -103,7 +103,7 @@ GLOBAL __u32 lose_one(__u32 index, __u32 k_n, __u64 packed, __u64 where, __u64 q
 	__u32 k = k_n & 0xffff, n = k_n >> 16, span = 1;
 	__u32 port = packed & 0xffff, flags = k ? 0 : RDR_EVF_FIRST;
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
-	struct rdr_slot *h;
+	struct rdr_slot *h = NULL;
 	__u8 state;
 
 	if (!s)
@@ -117,6 +117,9 @@ GLOBAL __u32 lose_one(__u32 index, __u32 k_n, __u64 packed, __u64 where, __u64 q
 		span = s->segs;
 	}
 	state = s->state;
+	/* A segment that nobody saw alone before went where its train went. */
+	if (s->seg && h && !s->nev)
+		state |= h->state & RDR_ST_DONE;
 	if (state & RDR_ST_LOST)
 		return span;
 	if ((state & RDR_ST_DONE) && !(state & RDR_ST_LOCAL_DROP)) {
@@ -137,9 +140,15 @@ GLOBAL int lose_run(__u32 index, __u32 n, __u64 packed, __u64 where, __u64 qdisc
 {
 	__u32 k = 0;
 
-	for (__u32 i = 0; i < RDR_MAX_SEGS && k < n; i++)
+	for (__u32 i = 0; i < RDR_MAX_RUN && k < n; i++)
 		k += lose_one(index + k, k | n << 16, packed, where, qdisc);
 	return 0;
+}
+
+/* Drop reasons have a subsystem in their upper half (0: the core); both in 16 bits. */
+static __always_inline __u32 pack_reason(__u32 reason)
+{
+	return (reason & 0xfff) | (reason >> 16 & 0xf) << 12;
 }
 
 SEC("tp_btf/kfree_skb")
@@ -170,7 +179,7 @@ int radar_kfree_skb(__u64 *ctx)
 		return 0;
 	}
 	if (cfg_has_reason)
-		reason = ctx[2];
+		reason = pack_reason(ctx[2]);
 	qdisc = port == RDR_NO_PORT ? 0 : read_qdisc(skb);
 	where = (__u64)reason << 48 | (location & 0xffffffffffffULL);
 	lose_run(f.index, p.n, port | (in_node ? RDR_ST_HELD << 16 : 0), where, qdisc);

@@ -19,6 +19,7 @@
 #define RDR_MAX_NODES 4096
 #define RDR_MAX_PORTS 16384
 #define RDR_MAX_SEGS 128 /* longest GSO train that is measured */
+#define RDR_MAX_RUN 1024 /* packets that GRO may have joined to one skb */
 
 /*
  * Backpack: one slot of the ring. The ring is a BPF array whose element is one
@@ -94,12 +95,13 @@ enum rdr_event {
 	RDR_EV_DELIVER = 3, /* TC ingress of port, destination is this node */
 	RDR_EV_LEFT = 4,    /* TC egress of port, an edge: left the domain */
 	/* kfree_skb: port is that of skb->dev, or RDR_NO_PORT.
-	 * Cell +1: reason:16 | low 48 bits of the caller's address.
+	 * Cell +1: reason:16 | low 48 bits of the caller's address, most significant
+	 * first; the reason is subsystem:4 | number:12.
 	 * Cell +2: first 8 bytes of the name of the device's root qdisc. */
 	RDR_EV_LOSS = 5,
 	/* Addresses changed inside the node (NAT); precedes the egress event.
-	 * Cell +1: saddr:32 | daddr:32, cell +2: sport:16 | dport:16 | 0:32, each
-	 * in the byte order of memory as loaded (network order fields). */
+	 * Cell +1: saddr in the low half, daddr in the high one; cell +2: sport in
+	 * bits 0-15, dport in bits 16-31; all as they lie in the packet. */
 	RDR_EV_ADDR = 6,
 };
 

@@ -78,8 +78,10 @@ static __always_inline bool find_by_key(const struct packet *p, __u64 now, struc
 	if (!pos)
 		return false;
 	s = slot_of(*pos);
-	/* No length here: a packet fragmented in the domain keeps its key. */
 	if (!s || s->pos != *pos || !slot_alive(s, now) || !same_content(s, p))
+		return false;
+	/* A packet that is fragmented in the domain keeps its key, not its length. */
+	if (p->n == 1 && s->len != p->len && !is_fragment(p))
 		return false;
 	f->slot = s;
 	f->index = *pos & (cfg_slots - 1);

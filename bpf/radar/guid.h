@@ -25,11 +25,13 @@ static __always_inline __u32 guid_decode(union rdr_bits bits, __u32 *decrements)
 	if (!band)
 		return NO_INDEX;
 	band--;
+	/* 5.10 does not see that a byte less one is a byte. */
+	asm volatile("%0 &= 0xff" : "+r"(band));
 	index = bpf_ntohs(bits.id) | ((bits.tos >> 2) & dscp_mask()) << 16 |
 		band << (16 + cfg_dscp_bits);
 	if (index >= cfg_slots)
 		return NO_INDEX;
-	*decrements = (__u8)(cfg_band_top[band & 0xff] - bits.ttl);
+	*decrements = (__u8)(cfg_band_top[band] - bits.ttl);
 	return index;
 }
 

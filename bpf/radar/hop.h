@@ -70,6 +70,10 @@ static __always_inline void enter_unknown(struct __sk_buff *skb, const struct pa
 		count(RDR_C_PASSED, p->n);
 		return;
 	}
+	/* Under --carry header nothing would bring the index through the node: the
+	 * port where the packet leaves is its source. */
+	if (!cfg_mark_mask && !local)
+		return;
 	if (source(skb, p, now, local ? RDR_EV_DELIVER : RDR_EV_INGRESS, port_no, false, &f))
 		set_mark(skb, &f);
 }
@@ -94,9 +98,17 @@ static __always_inline void enter_known(struct __sk_buff *skb, const struct pack
 			return;
 		}
 		/* --carry header leaves the GUID in place, but not before the node
-		 * itself, and not where the packet must end here. */
-		if ((cfg_mark_mask || local || b.ttl <= 1) && !write_bits(skb, p->l3, b))
-			count(RDR_C_RESTORE_FAILED, p->n);
+		 * itself, and not where the packet must end here. What hidden routers
+		 * took from the TTL is settled now: the node will take from it too. */
+		if (cfg_mark_mask || local || b.ttl <= 1) {
+			if (!write_bits(skb, p->l3, b))
+				count(RDR_C_RESTORE_FAILED, p->n);
+		} else if (f->decrements) {
+			w.keep_bits = 1;
+			w.bits = b;
+			if (!write_bits(skb, p->l3, guid_encode(f->index, b.tos)))
+				count(RDR_C_RESTORE_FAILED, p->n);
+		}
 	} else if (local) {
 		drop_keys(f->slot, p, p->bits.id);
 	}
@@ -104,17 +116,43 @@ static __always_inline void enter_known(struct __sk_buff *skb, const struct pack
 	set_mark(skb, f);
 }
 
-/* The addresses changed in this node (NAT): one story, both tuples. */
-static __always_inline void note_addresses(struct rdr_slot *s, const struct packet *p, __u64 now,
-					   __u32 port_no)
+/* New addresses of the slot at index; told in its log if flags are given, else the
+ * train's head does. */
+GLOBAL int note_one(__u32 index, __u64 addrs, __u64 ports_port, __u64 now, __u32 flags)
 {
-	__u32 hash = flow_hash(p);
+	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
 
-	if (s->flow_hash == hash || (p->frag & IP_OFFSET))
+	if (!s)
+		return 0;
+	s->flow_hash = tuple_hash(addrs, addrs >> 32, ports_port);
+	if (flags)
+		add_event_data(s, RDR_EV_ADDR, flags, ports_port >> 32, now, addrs,
+			       (__u32)ports_port);
+	return 0;
+}
+
+#define RUN_IS_WHOLE (1ULL << 48)
+
+/* ports_port: source port, destination port, the port's number, RUN_IS_WHOLE. */
+GLOBAL int note_run(__u32 index, __u32 n, __u64 addrs, __u64 ports_port, __u64 now)
+{
+	for (__u32 k = 0; k < RDR_MAX_RUN && k < n; k++)
+		note_one(index + k, addrs, ports_port, now,
+			 !(ports_port & RUN_IS_WHOLE) ? RDR_EVF_FIRST | RDR_EVF_PART : !k ? RDR_EVF_FIRST : 0);
+	return 0;
+}
+
+/* The addresses changed in this node (NAT): one story, both tuples. */
+static __always_inline void note_addresses(const struct found *f, const struct packet *p,
+					   __u64 now, __u32 port_no)
+{
+	__u64 ports = p->sport | (__u32)p->dport << 16 | (__u64)(port_no & 0xffff) << 32;
+
+	if (f->slot->flow_hash == flow_hash(p) || (p->frag & IP_OFFSET))
 		return;
-	s->flow_hash = hash;
-	add_event_data(s, RDR_EV_ADDR, RDR_EVF_FIRST, port_no, now,
-		       p->saddr | (__u64)p->daddr << 32, p->sport | (__u64)p->dport << 16);
+	if (is_whole(f->slot, p->n))
+		ports |= RUN_IS_WHOLE;
+	note_run(f->index, p->n, key_addrs(p->saddr, p->daddr), ports, now);
 }
 
 /* A measured packet leaves at an edge with its true bits. */
@@ -147,7 +185,7 @@ static __always_inline void leave_known(struct __sk_buff *skb, const struct pack
 		return;
 	}
 	w.bits = b;
-	note_addresses(f->slot, p, now, port_no);
+	note_addresses(f, p, now, port_no);
 	if (!(port->flags & RDR_PF_INTERNAL)) {
 		leave_domain(skb, p, &w, b, f);
 		return;

@@ -11,6 +11,7 @@
  *	TCP    sequence number		     ack, first word of the timestamps
  *	UDP    payload bytes 0-3	     payload bytes 4-7
  *	ICMP   type, code, echo sequence     payload bytes 0-7, folded (echo)
+ *	SCTP   verification tag		     TSN of the first chunk, if it is data
  *	other  bytes 0-3 behind the IP header, bytes 4-7
  *
  * Left out on purpose: addresses, ports, ICMP identifier (NAT), L4 checksums (NAT,
@@ -81,6 +82,11 @@ static __always_inline void make_tag(struct packet *p, const __be32 *w, __u32 ha
 			tag_echo(p, w, have >= ICMP_HDR + 8);
 		break;
 	case IPPROTO_SCTP:
+		p->sport = (__be16)w[0];
+		p->dport = (__be16)(w[0] >> 16);
+		p->tag = w[1];
+		p->tag2 = have >= 20 ? w[4] : have >= 16 ? w[3] : 0;
+		break;
 	case IPPROTO_UDPLITE:
 		p->sport = (__be16)w[0];
 		p->dport = (__be16)(w[0] >> 16);

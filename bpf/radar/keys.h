@@ -11,7 +11,7 @@
 static __always_inline bool wants_key(const struct packet *p, __u8 true_ttl)
 {
 	/* In a band a packet would outlive hidden routers that should end it. */
-	return !is_atomic(p) || true_ttl < cfg_ttl_width;
+	return !is_atomic(p) || true_ttl < cfg_ttl_width || true_ttl <= 1;
 }
 
 /* A key in two scalars, for GLOBAL functions. */
@@ -92,42 +92,51 @@ GLOBAL int delete_keys(__u64 addrs, __u64 rest, __u32 n)
 }
 
 /*
- * Makes sure that the next port finds the packet by its key. Behind NAT the key
- * has changed and the old one is removed.
+ * Makes sure that the next port finds the packet by its key. Behind NAT the key has
+ * changed and the old one is removed. A train's keys are entered together; each
+ * part of a cut one looks after its own.
  */
 static __always_inline int keep_keys(struct rdr_slot *s, const struct packet *p, __be16 id,
 				     __u64 now)
 {
 	struct rdr_slot *h = head_of(s);
-	bool keyed = s->state & RDR_ST_KEYED;
+	__u64 addrs = key_addrs(p->saddr, p->daddr), old;
+	bool whole = is_whole(s, p->n), keyed;
 	int err;
 
 	if (!h)
 		return PUT_FULL;
-	if (keyed && h->key_saddr == p->saddr && h->key_daddr == p->daddr)
+	keyed = h->state & RDR_ST_KEYED;
+	old = key_addrs(h->key_saddr, h->key_daddr);
+	if (whole && keyed && old == addrs)
 		return PUT_OK;
-	err = put_keys(key_addrs(p->saddr, p->daddr), key_rest(p, id), s->pos, p->n, now);
+	err = put_keys(addrs, key_rest(p, id), s->pos, p->n, now);
 	if (err)
 		return err;
-	if (keyed)
-		delete_keys(key_addrs(h->key_saddr, h->key_daddr), key_rest(p, id), p->n);
-	h->key_saddr = p->saddr;
-	h->key_daddr = p->daddr;
+	if (keyed && old != addrs)
+		delete_keys(old, key_rest(p, id), p->n);
+	if (whole || !keyed) {
+		h->key_saddr = p->saddr;
+		h->key_daddr = p->daddr;
+	}
 	s->state |= RDR_ST_KEYED;
 	return PUT_OK;
 }
 
+/* The packet needs its key no more. */
 static __always_inline void drop_keys(struct rdr_slot *s, const struct packet *p, __be16 id)
 {
-	struct rdr_slot *h;
+	struct rdr_slot *h = head_of(s);
+	__u64 addrs = key_addrs(p->saddr, p->daddr), old;
 
-	if (!(s->state & RDR_ST_KEYED))
+	if (!h || !((s->state | h->state) & RDR_ST_KEYED))
 		return;
-	h = head_of(s);
-	if (!h)
-		return;
-	delete_keys(key_addrs(h->key_saddr, h->key_daddr), key_rest(p, id), p->n);
-	s->state &= ~RDR_ST_KEYED;
+	old = key_addrs(h->key_saddr, h->key_daddr);
+	delete_keys(old, key_rest(p, id), p->n);
+	if (old != addrs)
+		delete_keys(addrs, key_rest(p, id), p->n);
+	if (is_whole(s, p->n))
+		s->state &= ~RDR_ST_KEYED;
 }
 
 #endif

@@ -15,6 +15,14 @@ struct quote {
 	__be32 w[4];
 };
 
+/* Bytes of packet p's quote, if it is an ICMP error. */
+static __always_inline __u32 quote_len(const struct packet *p)
+{
+	__u32 before = p->l4 - p->l3 + ICMP_HDR;
+
+	return p->len > before ? p->len - before : 0;
+}
+
 static __always_inline bool quote_matches(const struct rdr_slot *s, const struct quote *q,
 					  __u32 have)
 {
@@ -39,7 +47,8 @@ static __always_inline bool quote_matches(const struct rdr_slot *s, const struct
 	}
 }
 
-GLOBAL int restore_quote(struct __sk_buff *skb, __u32 off, __u64 now)
+/* off: where the quote begins; len: its bytes (what follows is no part of it). */
+GLOBAL int restore_quote(struct __sk_buff *skb, __u32 off, __u32 len, __u64 now)
 {
 	struct quote q = {};
 	struct packet p = {};
@@ -47,10 +56,12 @@ GLOBAL int restore_quote(struct __sk_buff *skb, __u32 off, __u64 now)
 	union rdr_bits b;
 	__u32 have = 16, sum;
 
-	if (bpf_skb_load_bytes(skb, off, &q, sizeof(q))) {
+	if (len < sizeof(q)) {
 		have = 8;
-		if (bpf_skb_load_bytes(skb, off, &q, sizeof(q.ip) + 8))
+		if (len < sizeof(q.ip) + 8 || bpf_skb_load_bytes(skb, off, &q, sizeof(q.ip) + 8))
 			return 0;
+	} else if (bpf_skb_load_bytes(skb, off, &q, sizeof(q))) {
+		return 0;
 	}
 	/* Options would move the quoted L4 header; such packets stay as they are. */
 	if (q.ip.version != 4 || q.ip.ihl != 5 || q.ip.frag_off != bpf_htons(IP_DF))

@@ -35,18 +35,13 @@ static __always_inline bool slot_alive(const struct rdr_slot *s, __u64 now)
 	return s->pos && slot_age(s, now) < (__s64)cfg_timeout_ns;
 }
 
-/* Whether the slots that `s` speaks for may be taken; *span is their number. */
-static __always_inline bool slot_reusable(const struct rdr_slot *s, __u64 now, __u32 *span)
+/* Whether one slot may be taken. */
+static __always_inline bool slot_reusable(const struct rdr_slot *s, __u64 now)
 {
 	__s64 age = slot_age(s, now);
 	__u8 state = s->state;
 
-	*span = 1;
-	if (!s->pos)
-		return true;
-	if (!s->seg && s->segs > 1 && !(s->cut & RDR_CUT))
-		*span = s->segs;
-	if (age >= (__s64)cfg_timeout_ns)
+	if (!s->pos || age >= (__s64)cfg_timeout_ns)
 		return true;
 	if (!(state & RDR_ST_DONE))
 		return false;
@@ -92,9 +87,9 @@ GLOBAL int release_slot(__u64 pos)
 }
 
 /*
- * The rest of a block is given up. Slots in it that are known to be free may be
- * members of an old train whose head is already overwritten; alone they would
- * look in flight, so say that they are not.
+ * Slots that are known to be free are given up unused. They may be members of an old
+ * train whose head is already overwritten; alone they would look in flight the next
+ * time round, so say that they are not.
  */
 GLOBAL int release_slots(__u64 pos, __u64 end)
 {
@@ -103,17 +98,36 @@ GLOBAL int release_slots(__u64 pos, __u64 end)
 	return 0;
 }
 
-/* The slots that the one at pos speaks for: their number, | SLOT_BUSY if they may
- * not be taken. */
+GLOBAL int is_reusable(__u64 pos, __u64 now)
+{
+	struct rdr_slot *s = slot_of(pos);
+
+	return s && slot_reusable(s, now);
+}
+
+/*
+ * The slots that the one at pos speaks for: their number, | SLOT_BUSY if they may
+ * not be taken. A train is reused as a whole: segments that still wait in a queue
+ * need its head.
+ */
 #define SLOT_BUSY 0x10000
 GLOBAL __u32 look_at_slot(__u64 pos, __u64 now)
 {
 	struct rdr_slot *s = slot_of(pos);
-	__u32 span;
+	__u32 span = 1;
 
 	if (!s)
 		return SLOT_BUSY | 1;
-	return slot_reusable(s, now, &span) ? span : span | SLOT_BUSY;
+	if (s->pos && !s->seg && s->segs > 1)
+		span = s->segs;
+	if (!slot_reusable(s, now))
+		return SLOT_BUSY | span;
+	if (!(s->cut & RDR_CUT))
+		return span;
+	for (__u32 k = 1; k < RDR_MAX_SEGS && k < span; k++)
+		if (!is_reusable(pos + k, now))
+			return SLOT_BUSY | span;
+	return span;
 }
 
 /*
@@ -124,13 +138,20 @@ GLOBAL __u32 look_at_slot(__u64 pos, __u64 now)
  */
 GLOBAL __u64 take_slots(__u32 n, __u64 now)
 {
+	struct rdr_control *ctl;
 	struct rdr_alloc *a;
 	__u32 zero = 0;
 
 	a = bpf_map_lookup_elem(&alloc, &zero);
-	if (!a)
+	ctl = bpf_map_lookup_elem(&control, &zero);
+	if (!a || !ctl)
 		return 0;
-	if (a->next + n > a->end) {
+	/* While this CPU was idle the others may have used up half the ring: before they
+	 * come round to its block, it is given up, untouched. */
+	if (READ_ONCE(ctl->cursor) - a->next > cfg_slots / 2) {
+		if (!take_block(a))
+			return 0;
+	} else if (a->next + n > a->end) {
 		release_slots(a->next, a->free_until < a->end ? a->free_until : a->end);
 		if (!take_block(a))
 			return 0;
@@ -148,6 +169,7 @@ GLOBAL __u64 take_slots(__u32 n, __u64 now)
 		span = look_at_slot(seen, now);
 		if (span & SLOT_BUSY) {
 			span &= ~SLOT_BUSY;
+			release_slots(pos, seen); /* stepped over, but free */
 			WRITE_ONCE(a->next, seen + span);
 			count(RDR_C_SLOTS_SKIPPED, seen + span - pos);
 		}
@@ -165,6 +187,24 @@ static __always_inline void settle_slots(__u64 pos)
 	a = bpf_map_lookup_elem(&alloc, &zero);
 	if (a)
 		WRITE_ONCE(a->next, pos);
+}
+
+GLOBAL int unuse_slot(__u64 pos)
+{
+	struct rdr_slot *s = slot_of(pos);
+
+	if (s)
+		WRITE_ONCE(s->pos, 0);
+	return 0;
+}
+
+/* Gives back slots that were filled for nothing: readers take a position whose slot
+ * says 0 for unused. */
+GLOBAL int unuse_slots(__u64 pos, __u32 n)
+{
+	for (__u32 k = 0; k < RDR_MAX_SEGS && k < n; k++)
+		unuse_slot(pos + k);
+	return 0;
 }
 
 static __always_inline __u64 *slot_cell(struct rdr_slot *s, __u64 k)

@@ -5,10 +5,14 @@
 
 #include "find.h"
 
+static __always_inline __u32 tuple_hash(__u32 saddr, __u32 daddr, __u32 ports)
+{
+	return saddr * 0x9e3779b1 ^ daddr * 0x85ebca6b ^ ports * 0xc2b2ae35;
+}
+
 static __always_inline __u32 flow_hash(const struct packet *p)
 {
-	return p->saddr * 0x9e3779b1 ^ p->daddr * 0x85ebca6b ^
-	       (p->sport | (__u32)p->dport << 16) * 0xc2b2ae35;
+	return tuple_hash(p->saddr, p->daddr, p->sport | (__u32)p->dport << 16);
 }
 
 /* Why a packet that met a source is not measured; RDR_C_MARKED if it may be. */
@@ -79,8 +83,9 @@ GLOBAL int fill_members(struct __sk_buff *skb, __u64 head, __u32 n, __u32 l4)
 
 /* The head's slot, with its first event in cell 0. */
 static __always_inline void fill_head(struct rdr_slot *s, const struct packet *p, __u64 pos,
-				      __u64 now, __u32 kind, __u32 port)
+				      __u64 now, __u32 kind, __u32 port, bool by_key)
 {
+	__u32 flags = RDR_EVF_FIRST | RDR_EVF_SOURCE | (by_key ? RDR_EVF_KEYED : 0);
 	__u32 hdr = p->l4 - p->l3 + p->l4_hdr;
 
 	WRITE_ONCE(s->pos, 0);
@@ -97,7 +102,7 @@ static __always_inline void fill_head(struct rdr_slot *s, const struct packet *p
 	s->segs = p->n;
 	s->len = p->n > 1 ? hdr + p->gso_size : p->len;
 	s->flow_hash = flow_hash(p);
-	s->ev0[0] = make_cell(s, kind, RDR_EVF_FIRST | RDR_EVF_SOURCE, port, now);
+	s->ev0[0] = make_cell(s, kind, flags, port, now);
 	s->saddr = p->saddr;
 	s->daddr = p->daddr;
 	s->sport = p->sport;
@@ -138,7 +143,7 @@ static __always_inline bool source(struct __sk_buff *skb, const struct packet *p
 	s = slot_of(pos);
 	if (!s)
 		goto refused;
-	fill_head(s, p, pos, now, kind, port);
+	fill_head(s, p, pos, now, kind, port, by_key);
 	if (p->n > 1)
 		fill_members(skb, pos, p->n, p->l4);
 	if (by_key) {
@@ -146,8 +151,7 @@ static __always_inline bool source(struct __sk_buff *skb, const struct packet *p
 		s->key_daddr = p->daddr;
 		err = keep_keys(s, p, p->bits.id, now);
 		if (err) {
-			/* Readers take a position whose slot says 0 for unused. */
-			WRITE_ONCE(s->pos, 0);
+			unuse_slots(pos, p->n);
 			settle_slots(pos + p->n);
 			why = err == PUT_FULL ? RDR_C_NM_KEYS_FULL : RDR_C_NM_KEY_IN_FLIGHT;
 			goto refused;

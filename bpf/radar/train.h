@@ -96,7 +96,6 @@ static __always_inline bool own_bits(struct rdr_slot *s, bool fixed_id, union rd
 	}
 	if (!(s->cut & RDR_OWN))
 		*b = train;
-	/* An own ID may have been counted up from the first of a joined run. */
 	b->id = fixed_id ? train.id : bpf_htons(bpf_ntohs(train.id) + s->seg);
 	return true;
 }
@@ -139,14 +138,15 @@ static __always_inline void see_part(struct rdr_slot *s, const struct sighting *
 				     __u32 flags)
 {
 	struct rdr_slot *h = head_of(s);
-	union rdr_bits b;
+	union rdr_bits b = w->bits, own;
 
 	if (h && h->segs > 1)
 		cut_train(h);
 	if (w->keep_bits) {
-		b = w->bits;
-		if (!w->fixed_id)
-			b.id = bpf_htons(bpf_ntohs(b.id) + k);
+		/* Only the first packet's ID stands in the header; those joined behind
+		 * it keep theirs, which need not follow on it. */
+		if (k && own_bits(s, w->fixed_id, &own))
+			b.id = own.id;
 		set_slot_bits(s, b);
 		barrier();
 		s->cut |= RDR_OWN;
@@ -172,7 +172,8 @@ GLOBAL __u32 see_one(__u32 index, __u32 k_n, __u64 now, __u64 packed, __u32 bits
 		return 1;
 	}
 	if (w.keep_bits) {
-		w.bits.id = bpf_htons(bpf_ntohs(w.bits.id) + k);
+		if (k)
+			w.bits.id = s->id;
 		set_slot_bits(s, w.bits);
 	}
 	add_sighting(s, w.kind, flags, w.port, w.now);
@@ -185,7 +186,7 @@ GLOBAL int see_run(__u32 index, __u32 n, __u64 now, __u64 packed, __u32 bits)
 {
 	__u32 k = 0;
 
-	for (__u32 i = 0; i < RDR_MAX_SEGS && k < n; i++)
+	for (__u32 i = 0; i < RDR_MAX_RUN && k < n; i++)
 		k += see_one(index + k, k | n << 16, now, packed, bits);
 	return 0;
 }

@@ -206,17 +206,12 @@ func (d *domain) configure(spec *ebpf.CollectionSpec, c config) {
 // reset gives the maps what the loader would.
 func (d *domain) reset() {
 	d.Helper()
+	d.checkSum()
 	if _, err := d.ring.WriteAt(make([]byte, d.layout.Slots*d.layout.SlotBytes), 0); err != nil {
 		d.Fatal(err)
 	}
-	for _, name := range []string{bpfobj.TcMapKeys, bpfobj.TcMapLocals} {
-		d.empty(name)
-	}
-	for no := range d.Maps[bpfobj.TcMapPorts].MaxEntries() {
-		if no < 128 {
-			d.put(bpfobj.TcMapPorts, no, bpfobj.TcRdrPort{})
-		}
-	}
+	d.empty(bpfobj.TcMapKeys)
+	d.empty(bpfobj.TcMapLocals)
 	for no, p := range portTable {
 		p.Ifindex, p.NetnsInum = ifindex(no), netns(p.Node)
 		d.put(bpfobj.TcMapPorts, uint32(no), p)

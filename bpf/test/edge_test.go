@@ -163,9 +163,6 @@ func TestNotSourcedAgain(t *testing.T) {
 // TestUnknownPort: a port number that nobody wrote is no port.
 func TestUnknownPort(t *testing.T) {
 	d := newDomain(t, config{})
-	if err := d.Maps[bpfobj.TcMapPorts].Put(uint32(100), bpfobj.TcRdrPort{}); err != nil {
-		t.Fatal(err)
-	}
 	orig := packet(t, "udp-64")
 	for _, port := range []uint32{100, 20000, ^uint32(0)} {
 		same(t, "ingress", d.ingress(port, frame{data: orig}).data, orig)

@@ -3,6 +3,7 @@
 package test
 
 import (
+	"encoding/binary"
 	"fmt"
 	"testing"
 	"time"
@@ -43,6 +44,40 @@ func TestSinglesJoined(t *testing.T) {
 	for k, seg := range singles.cut(t, out) {
 		same(t, fmt.Sprint("packet ", k), d.deliver(seg, 0).data, lowered(t, singles.segments[k], 1))
 	}
+}
+
+// TestLongRun: GRO joins more packets than a train that is measured may have. Each has
+// its own TTL and its own story behind r1 all the same.
+func TestLongRun(t *testing.T) {
+	d := newDomain(t, config{slots: 1024, block: 256})
+	const n = 200
+	var parts []frame
+	var run trainOf
+	for k := range n {
+		data := packet(t, "single-0")[:etherHeader+40+8]
+		shorten(data)
+		binary.BigEndian.PutUint32(data[etherHeader+24:], uint32(8*k))
+		setBits(t, data, uint16(k), 64, 0)
+		run.segments = append(run.segments, data)
+		parts = append(parts, d.link(d.send(frame{data: data}), 1))
+	}
+	first := d.guid(parts[0].data)
+	_, out := d.transit(join(t, parts...), 0)
+	for k, seg := range run.cut(t, out) {
+		same(t, fmt.Sprint("packet ", k), d.deliver(seg, 2).data, lowered(t, run.segments[k], 4))
+		d.wantStory(first+uint32(k), "out@0/FS in@1"+flagF(k == 0)+" out@2"+flagF(k == 0)+" deliver@3/F")
+		if t.Failed() {
+			t.Fatalf("packet %d of %d", k, n)
+		}
+	}
+}
+
+// flagF is the mark of the first packet of an skb, as wantStory spells it.
+func flagF(first bool) string {
+	if first {
+		return "/F"
+	}
+	return ""
 }
 
 // TestTrainByKey: trains whose bits must not change.
