@@ -296,11 +296,7 @@ func (a *applier) removePorts() {
 // clearPort makes the programs forget a port.
 func (h *Handle) clearPort(n *domain.Node, p *domain.Port) {
 	dev := bpfobj.TcRdrDev{NetnsInum: n.Inum, Ifindex: uint32(p.Ifindex)}
-	// Another port may have taken the number already.
-	var id uint32
-	if h.maps[bpfobj.TcMapDevs].Lookup(&dev, &id) == nil && id == uint32(p.ID) {
-		_ = h.maps[bpfobj.TcMapDevs].Delete(&dev)
-	}
+	_ = h.maps[bpfobj.TcMapDevs].Delete(&dev) // it may not have been there
 	_ = h.maps[bpfobj.TcMapPorts].Put(uint32(p.ID), &bpfobj.TcRdrPort{Node: n.ID, Flags: uint16(restoreFlags(p))})
 }
 

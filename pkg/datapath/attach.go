@@ -94,7 +94,8 @@ func Attach(ctx context.Context, req AttachRequest) (_ *AttachResult, err error)
 		}
 	}
 	p.result.Warnings = append(p.result.Warnings, a.warnings...)
-	return p.result, p.close(h)
+	p.close(h)
+	return p.result, nil
 }
 
 // open returns the handle of the domain, which it loads and pins if it is new.
@@ -134,11 +135,11 @@ func (p *plan) open(undo *undo) (*Handle, error) {
 }
 
 // close releases what a successful attach has no more use for.
-func (p *plan) close(h *Handle) error {
+func (p *plan) close(h *Handle) {
 	if p.loaded != nil {
 		p.loaded.close()
 	}
-	return h.Close()
+	h.Close()
 }
 
 // attachDropHook attaches the program that sees dropped packets, where there is

@@ -4,10 +4,7 @@ package datapath
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +12,6 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/link"
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/domain"
@@ -48,8 +44,8 @@ func TestAttachDetach(t *testing.T) {
 		wantKnown(t, l)
 
 		objects := l.objects()
-		if got := len(objects.links); hook == HookTCX && got != 2*4+1 || hook == HookClsact && got != 1 {
-			t.Errorf("%d links", got)
+		if got := objects.portLinks; hook == HookTCX && got != 2*4 || hook == HookClsact && got != 0 {
+			t.Errorf("%d links of ports", got)
 		}
 		d := l.detach()
 		if !d.Ended || d.Nodes != 3 || d.Ports != 4 || d.InFlight != 0 {
@@ -161,55 +157,42 @@ func newForeign(t *testing.T) *ebpf.Program {
 	return p
 }
 
-// countdown is a context that ends when it was asked a number of times.
-type countdown struct {
+// spy is a context that looks around whenever it is asked whether it has ended.
+type spy struct {
 	context.Context
-	left int
+	look func()
 }
 
-func (c *countdown) Err() error {
-	if c.left--; c.left < 0 {
-		return context.Canceled
-	}
+func (s *spy) Err() error {
+	s.look()
 	return nil
 }
 
-func TestRollbackOfNewDomain(t *testing.T) {
-	bothHooks(t, func(t *testing.T, hook string) {
-		l := newChain(t, hook)
-		before := l.tc(chain...)
-		for nodes := range 3 {
-			_, err := Attach(&countdown{t.Context(), nodes}, l.request(chain...))
-			if !errors.Is(err, context.Canceled) {
-				t.Fatalf("attach that ends after %d nodes: %v", nodes, err)
+// While programs are being attached nobody marks toward a port that has none yet.
+func TestAttachOrder(t *testing.T) {
+	l := newChain(t, HookTCX)
+	looks := 0
+	look := func(want ...string) func() {
+		return func() {
+			looks++
+			if until := *l.open().lease(); l.open().Domain.LossHook == "" && until != leaseNone {
+				t.Errorf("lease %d before all is attached", until)
 			}
-			l.wantNoFiles()
-			if after := l.tc(chain...); after != before {
-				t.Errorf("after %d nodes: tc before:\n%s\nand after:\n%s", nodes, before, after)
-			}
-			wantNoTCX(t, l)
+			l.wantFlags(want...)
 		}
-		l.ping()
-	})
-}
-
-// wantNoTCX fails the test if any program is on a TCX hook of the chain.
-func wantNoTCX(t *testing.T, l *lab) {
-	t.Helper()
-	for _, at := range []struct{ node, port string }{{"a", "e0"}, {"r", "e0"}, {"r", "e1"}, {"b", "e0"}} {
-		index := l.Index(at.node, at.port)
-		for _, d := range directions {
-			err := l.specs(at.node)[0].Do(func() error {
-				result, err := link.QueryPrograms(link.QueryOptions{Target: index, Attach: d.attach})
-				if err == nil && len(result.Programs) > 0 {
-					t.Errorf("programs left on %s/%s %s", at.node, at.port, d.name)
-				}
-				return err
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
+	}
+	// Ports that the programs have not been told about are zero.
+	first := look("a/e0 "+restoring, "r/e0 "+restoring, "r/e1 "+restoring)
+	l.unknownPorts = true
+	if _, err := Attach(&spy{t.Context(), first}, l.request("a", "r")); err != nil {
+		t.Fatal(err)
+	}
+	more := look("a/e0 "+internalPort, "b/e0 "+restoring, "r/e0 "+internalPort, "r/e1 "+edgePort)
+	if _, err := Attach(&spy{t.Context(), more}, l.request("b")); err != nil {
+		t.Fatal(err)
+	}
+	if looks != 3 {
+		t.Errorf("looked around %d times, want once for each node", looks)
 	}
 }
 
@@ -238,92 +221,6 @@ func TestExtend(t *testing.T) {
 		l.detach()
 		l.wantNothing(objects)
 	})
-}
-
-func TestRollbackOfExtension(t *testing.T) {
-	bothHooks(t, func(t *testing.T, hook string) {
-		l := newChain(t, hook)
-		l.attach("a", "r")
-		description := readDescription(t, l)
-		flags, tc := l.flags(), l.tc(chain...)
-		_, err := Attach(&countdown{t.Context(), 0}, l.request("b"))
-		if !errors.Is(err, context.Canceled) {
-			t.Fatalf("attach: %v", err)
-		}
-		if diff := cmp.Diff(description, readDescription(t, l)); diff != "" {
-			t.Errorf("description (-before +after):\n%s", diff)
-		}
-		if diff := cmp.Diff(flags, l.flags()); diff != "" {
-			t.Errorf("flags (-before +after):\n%s", diff)
-		}
-		if after := l.tc(chain...); after != tc {
-			t.Errorf("tc before:\n%s\nand after:\n%s", tc, after)
-		}
-		l.ping()
-	})
-}
-
-func readDescription(t *testing.T, l *lab) map[string]any {
-	t.Helper()
-	b, err := os.ReadFile(domain.File(l.domain, "domain.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var d map[string]any
-	if err := json.Unmarshal(b, &d); err != nil {
-		t.Fatal(err)
-	}
-	return d
-}
-
-// A kill in the middle leaves pins without a description, or one without a lease.
-func TestHalfAttached(t *testing.T) {
-	bothHooks(t, func(t *testing.T, hook string) {
-		l := newChain(t, hook)
-		before := l.tc(chain...)
-		mend := "radar detach --domain " + l.domain
-		for _, c := range []struct {
-			what  string
-			spoil func()
-		}{
-			{"no description", func() { remove(t, domain.File(l.domain, "domain.json")) }},
-			{"no ring", func() { remove(t, filepath.Join(domain.PinDir(l.domain), "ring")) }},
-		} {
-			l.attach(chain...)
-			objects := l.objects()
-			c.spoil()
-			if _, err := Open(l.domain); err == nil || !strings.Contains(err.Error(), mend) {
-				t.Errorf("%s: Open: %v", c.what, err)
-			}
-			if _, err := Attach(t.Context(), l.request("a")); err == nil || !strings.Contains(err.Error(), mend) {
-				t.Errorf("%s: Attach: %v", c.what, err)
-			}
-			l.detach()
-			l.wantNothing(objects)
-			wantNoTCX(t, l)
-			if after := l.tc(chain...); strings.Contains(after, "radar:") || hook == HookTCX && after != before {
-				t.Errorf("%s: tc after detach:\n%s", c.what, after)
-			}
-			l.ping()
-		}
-	})
-}
-
-func TestInterruptedAttach(t *testing.T) {
-	l := newChain(t, HookTCX)
-	l.attach(chain...)
-	h := l.open()
-	*h.lease() = leaseNone
-	if _, err := Attach(t.Context(), l.request("a")); err == nil || !strings.Contains(err.Error(), "radar detach --domain") {
-		t.Errorf("Attach to a domain that was never finished: %v", err)
-	}
-}
-
-func remove(t *testing.T, path string) {
-	t.Helper()
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
 }
 
 func TestRoleOverrideStays(t *testing.T) {
@@ -377,6 +274,7 @@ func TestAttachRefuses(t *testing.T) {
 	second := AttachRequest{Domain: l.domain + "x", Nodes: l.specs("a")}
 	if _, err := Attach(t.Context(), second); !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), l.domain) {
 		t.Errorf("namespace of another domain: %v", err)
+		_, _ = Detach(t.Context(), DetachRequest{Domain: second.Domain, NoDrain: true})
 	}
 }
 

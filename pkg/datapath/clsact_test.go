@@ -60,6 +60,15 @@ func TestForeignFilterStays(t *testing.T) {
 	}
 
 	l = newChain(t, HookClsact)
+	l.Run("a", "tc", "qdisc", "add", "dev", "e0", "clsact") // empty, but not ours
+	before = l.tc(chain...)
+	l.attach(chain...)
+	l.detach()
+	if after := l.tc(chain...); after != before {
+		t.Errorf("tc before:\n%s\nand after:\n%s", before, after)
+	}
+
+	l = newChain(t, HookClsact)
 	l.attach(chain...)
 	addForeignFilter(t, l, 5) // on the qdisc that radar made
 	l.detach()

@@ -24,6 +24,9 @@ func TestDetachNodes(t *testing.T) {
 			t.Errorf("detached %+v", r)
 		}
 		l.wantFlags("a/e0 "+internalPort, "r/e0 "+internalPort, "r/e1 "+edgePort)
+		if hook == HookTCX {
+			wantNoTCXAt(t, l, "b", "e0") // at once
+		}
 		if after := l.tc("b"); after != before {
 			t.Errorf("tc of b before:\n%s\nand after:\n%s", before, after)
 		}
@@ -46,6 +49,46 @@ func TestDetachNodes(t *testing.T) {
 			t.Errorf("detached %+v", r)
 		}
 		l.wantNothing(objects)
+	})
+}
+
+// While packets are under way, those that leave only restore, and nobody marks
+// toward them.
+func TestDetachNodesOrder(t *testing.T) {
+	l := newChain(t, HookTCX)
+	l.attach(chain...)
+	h := l.open()
+	putSlot(t, h, slotState{pos: minSlots + 1, segs: 1})
+	looks := 0
+	_, err := Detach(t.Context(), DetachRequest{Domain: l.domain, Nodes: []string{"b"}, Progress: func(int) {
+		looks++
+		// The description still has b; the programs know that it leaves.
+		l.wantFlags("a/e0 "+internalPort, "b/e0 "+restoring, "r/e0 "+internalPort, "r/e1 "+edgePort)
+		wantAttached(t, l, h.Domain, "b", "e0")
+	}})
+	if err != nil || looks < 2 {
+		t.Errorf("looked around %d times, %v", looks, err)
+	}
+}
+
+// While the domain ends no lease is given, and programs stay until it is over.
+func TestDetachOrder(t *testing.T) {
+	bothHooks(t, func(t *testing.T, hook string) {
+		l := newChain(t, hook)
+		l.attach(chain...)
+		h := l.open()
+		putSlot(t, h, slotState{pos: minSlots + 1, segs: 1})
+		looks := 0
+		_, err := Detach(t.Context(), DetachRequest{Domain: l.domain, Progress: func(int) {
+			looks++
+			if err := h.Renew(); !errors.Is(err, ErrDetaching) {
+				t.Errorf("lease while draining: %v", err)
+			}
+			wantAttached(t, l, h.Domain, "b", "e0")
+		}})
+		if err != nil || looks < 2 {
+			t.Errorf("looked around %d times, %v", looks, err)
+		}
 	})
 }
 

@@ -37,14 +37,14 @@ func TestLease(t *testing.T) {
 	if left, ends, err := h.LeaseLeft(); left > -time.Second || !ends || err != nil {
 		t.Errorf("lease that ran out: %v, %v, %v", left, ends, err)
 	}
-	cursor := *controlCursor(h)
+	cursor := controlCursor(t, h)
 	if err := h.Renew(); err != nil {
 		t.Fatal(err)
 	}
 	if left, _, _ := h.LeaseLeft(); left <= 2*time.Second || left > 3*time.Second {
 		t.Errorf("lease after renewal: %v", left)
 	}
-	if *controlCursor(h) != cursor {
+	if controlCursor(t, h) != cursor {
 		t.Error("renewing the lease moved the cursor")
 	}
 	if err := h.StopSources(); err != nil {
@@ -64,12 +64,13 @@ func TestLease(t *testing.T) {
 	}
 }
 
-func controlCursor(h *Handle) *uint64 {
+func controlCursor(t *testing.T, h *Handle) uint64 {
+	t.Helper()
 	var c bpfobj.TcRdrControl
 	if err := h.maps[bpfobj.TcMapControl].Lookup(uint32(0), &c); err != nil {
-		panic(err)
+		t.Fatal(err)
 	}
-	return &c.Cursor
+	return c.Cursor
 }
 
 func TestLeaseThatNeverEnds(t *testing.T) {
@@ -97,7 +98,7 @@ func TestFirstPosition(t *testing.T) {
 	if err := h.maps[bpfobj.TcMapCursor].Lookup(uint32(0), &cursor); err != nil || cursor.Next != minSlots {
 		t.Errorf("cursor %+v, %v", cursor, err)
 	}
-	if c := *controlCursor(h); c != minSlots {
+	if c := controlCursor(t, h); c != minSlots {
 		t.Errorf("copy of the cursor %d", c)
 	}
 }
@@ -182,7 +183,7 @@ func TestSweepKeys(t *testing.T) {
 		{"under way", base, 0, true},
 		{"older than the timeout", base + 1, 2 * l.opts.Timeout, false},
 		{"overwritten", base + minSlots + 2, 0, false},
-		{"not written yet", base - minSlots + 3, 0, true},
+		{"not written yet", base - minSlots + 3, 2 * l.opts.Timeout, true},
 		{"being written", 0, 0, true},
 	} {
 		pos := base + uint64(i)

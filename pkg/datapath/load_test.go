@@ -65,17 +65,30 @@ func TestConstants(t *testing.T) {
 	}
 }
 
-func TestUnknownConstantIsError(t *testing.T) {
-	spec, err := bpfobj.LoadTc()
+// A constant that only one side knows would keep its default in silence.
+func TestConstantsMustMatch(t *testing.T) {
+	o := DefaultOptions()
+	l, err := o.Layout()
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = setConstants(spec, map[string]any{"cfg_slots": uint32(1)}, map[string]bool{})
-	if !errors.Is(err, ErrLoad) || !strings.Contains(err.Error(), "cfg_") {
-		t.Errorf("a constant that nobody sets: %v", err)
-	}
-	if err := checkUsed(map[string]any{"cfg_nope": 1}, map[string]bool{}); !errors.Is(err, ErrLoad) || !strings.Contains(err.Error(), "cfg_nope") {
-		t.Errorf("a constant that no object has: %v", err)
+	was := objects
+	t.Cleanup(func() { objects = was })
+	for what, change := range map[string]func(map[string]*ebpf.VariableSpec){
+		"renamed in the object": func(vars map[string]*ebpf.VariableSpec) { delete(vars, "cfg_slots") },
+		"new in the object":     func(vars map[string]*ebpf.VariableSpec) { vars["cfg_new"] = vars["cfg_slots"] },
+	} {
+		objects = []object{{load: func() (*ebpf.CollectionSpec, error) {
+			spec, err := bpfobj.LoadTc()
+			if err == nil {
+				change(spec.Variables)
+			}
+			return spec, err
+		}}}
+		_, err := newBlueprint(o, l, Features{CPUs: 2})
+		if !errors.Is(err, ErrLoad) || !strings.Contains(err.Error(), "cfg_") {
+			t.Errorf("a constant is %s: %v", what, err)
+		}
 	}
 }
 

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/link"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
@@ -45,8 +48,8 @@ func TestRefresh(t *testing.T) {
 		wantChanges(t, l.refresh(), Changes{})
 
 		objects := l.objects()
-		if want := 2*2 + 1; hook == HookTCX && len(objects.links) != want {
-			t.Errorf("%d links pinned, want %d", len(objects.links), want)
+		if got := objects.portLinks; hook == HookTCX && got != 2*2 {
+			t.Errorf("%d links of ports, want 4", got)
 		}
 		l.detach()
 		l.wantNothing(objects)
@@ -77,6 +80,36 @@ func TestRefreshPeerMoves(t *testing.T) {
 		wantChanges(t, l.refresh(), Changes{Added: []string{"b/e0"}, Roles: []string{"r/e1: internal"}})
 		l.wantFlags("a/e0 "+internalPort, "b/e0 "+internalPort, "r/e0 "+internalPort, "r/e1 "+internalPort)
 	})
+}
+
+// A note is told when something changes, not at every look.
+func TestRefreshNotes(t *testing.T) {
+	l := newChain(t, HookTCX)
+	l.attach(chain...)
+	pass, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+		Type: ebpf.XDP, License: "MIT",
+		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 2), asm.Return()}, // XDP_PASS
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pass.Close()
+	index := l.Index("b", "e0")
+	err = l.specs("b")[0].Do(func() error {
+		x, err := link.AttachXDP(link.XDPOptions{Program: pass, Interface: index})
+		if err == nil {
+			t.Cleanup(func() { x.Close() })
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := l.refresh()
+	if len(c.Warnings) != 1 || !slices.Equal(c.Roles, []string{"r/e1: edge"}) {
+		t.Errorf("changes %+v", c)
+	}
+	wantChanges(t, l.refresh(), Changes{})
 }
 
 // An interface is replaced by another one of the same number: it needs programs.

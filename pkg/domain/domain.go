@@ -114,8 +114,14 @@ func (d *Domain) PortByID(id uint16) *Port {
 // No dots: the BPF file system refuses them in names.
 var nameRE = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$`)
 
+// labsDir lies beside the domains' directories; see pkg/lab.
+const labsDir = "labs"
+
 // CheckName refuses names that cannot be a file name, or a pin's.
 func CheckName(name string) error {
+	if name == labsDir {
+		return fmt.Errorf("domain name %q is taken: running labs are described there", name)
+	}
 	if !nameRE.MatchString(name) {
 		return fmt.Errorf("domain name %q: use 1 to 32 letters, digits, '_' or '-', the first a letter or digit", name)
 	}
@@ -187,6 +193,9 @@ func List() ([]string, error) {
 	}
 	var names []string
 	for _, e := range entries {
+		if CheckName(e.Name()) != nil {
+			continue
+		}
 		if _, err := os.Stat(filepath.Join(stateRoot(), e.Name(), "domain.json")); err == nil {
 			names = append(names, e.Name())
 		}

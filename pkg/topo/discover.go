@@ -3,32 +3,25 @@
 package topo
 
 import (
-	"errors"
 	"fmt"
 	"net"
 
-	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
-	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/domain"
 )
 
-// dumpTries bounds how often a dump is repeated that changes interrupted.
-const dumpTries = 5
-
 // probe is one node while its topology is being found out.
 type probe struct {
-	ns     netns.NsHandle
-	handle *netlink.Handle
-	wires  []wire // one for each port
+	ns    netns.NsHandle // open, so that the namespace stays
+	wires []wire         // one for each port
 }
 
 // wire is where the kernel says the other end of a port is.
 type wire struct {
 	pair    bool // the port has one other end
 	ifindex int  // its number there
-	nsid    int  // the namespace's id as seen from here; -1: the same namespace
+	nsid    int  // id of the namespace there, see observer; -1: the port's own
 }
 
 // Discover looks at the nodes and works out ports, peers, roles and addresses.
@@ -40,35 +33,38 @@ func Discover(nodes []NodeSpec, roles []RoleOverride) (*Topology, error) {
 		return nil, err
 	}
 	t := &Topology{Nodes: make([]Node, len(nodes))}
-	probes := make([]probe, len(nodes))
+	probes := make([]probe, 0, len(nodes))
 	defer func() {
 		for i := range probes {
-			probes[i].close()
+			probes[i].ns.Close()
 		}
 	}()
 	for i, spec := range nodes {
 		t.Nodes[i].NodeSpec = spec
-		if err := probes[i].look(&t.Nodes[i]); err != nil {
+		ns, err := spec.Open()
+		if err != nil {
 			return nil, fmt.Errorf("discover node %s: %w", spec.Name, err)
 		}
+		probes = append(probes, probe{ns: ns})
 	}
-	connect(t, probes)
+	o, err := newObserver(probes)
+	if err != nil {
+		return nil, fmt.Errorf("discover nodes: %w", err)
+	}
+	defer o.close()
+	for i := range probes {
+		if err := probes[i].look(&t.Nodes[i], o, i); err != nil {
+			return nil, fmt.Errorf("discover node %s: %w", nodes[i].Name, err)
+		}
+	}
+	connect(t, o, probes)
 	t.assignRoles()
 	return t, t.override(roles)
 }
 
 // look fills in the node's ports and addresses.
-func (p *probe) look(n *Node) error {
-	p.ns = netns.None()
-	ns, err := n.Open()
-	if err != nil {
-		return err
-	}
-	p.ns = ns
-	if p.handle, err = netlink.NewHandleAt(ns, unix.NETLINK_ROUTE); err != nil {
-		return fmt.Errorf("open netlink socket: %w", err)
-	}
-	links, err := listLinks(p.handle)
+func (p *probe) look(n *Node, o *observer, nsid int) error {
+	links, err := o.links(nsid)
 	if err != nil {
 		return err
 	}
@@ -83,29 +79,8 @@ func (p *probe) look(n *Node) error {
 		})
 		p.wires = append(p.wires, wire{pair: pairKinds[l.Type()], ifindex: a.ParentIndex, nsid: a.NetNsID})
 	}
-	n.Locals, err = localAddrs(ns)
+	n.Locals, err = localAddrs(p.ns)
 	return err
-}
-
-func (p *probe) close() {
-	if p.handle != nil {
-		p.handle.Close()
-	}
-	if p.ns.IsOpen() {
-		p.ns.Close()
-	}
-}
-
-func listLinks(h *netlink.Handle) ([]netlink.Link, error) {
-	for try := 1; ; try++ {
-		links, err := h.LinkList()
-		if err == nil {
-			return links, nil
-		}
-		if !errors.Is(err, netlink.ErrDumpInterrupted) || try == dumpTries {
-			return nil, fmt.Errorf("list interfaces: %w", err)
-		}
-	}
 }
 
 // assignRoles sets each port's role from its peer.

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vishvananda/netlink"
+
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
@@ -21,9 +23,9 @@ func waitFor(t *testing.T, what string, f func() bool) {
 	}
 }
 
-func newWatcher(t *testing.T, nodes []NodeSpec) *Watcher {
+func newWatcher(t *testing.T, quiet time.Duration, nodes []NodeSpec) *Watcher {
 	t.Helper()
-	w, err := NewWatcher(20 * time.Millisecond)
+	w, err := NewWatcher(quiet)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +56,7 @@ func wantNoEvent(t *testing.T, w *Watcher, what string) {
 
 func TestWatcher(t *testing.T) {
 	n := nstest.New(t, "a", "b", "c")
-	w := newWatcher(t, specs(t, n, "a", "b"))
+	w := newWatcher(t, 20*time.Millisecond, specs(t, n, "a", "b"))
 	wantNoEvent(t, w, "nothing")
 
 	n.Veth("c", "e0", "c", "e1")
@@ -80,11 +82,23 @@ func TestWatcher(t *testing.T) {
 func TestWatcherNoise(t *testing.T) {
 	n := nstest.New(t, "a")
 	n.Veth("a", "e0", "a", "e1")
-	w := newWatcher(t, specs(t, n, "a"))
+	w := newWatcher(t, 100*time.Millisecond, specs(t, n, "a"))
+	h := n.Handle("a")
+	l, err := h.LinkByName("e0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr, err := netlink.ParseAddr("10.0.0.1/24")
+	if err != nil {
+		t.Fatal(err)
+	}
 	stop := time.After(patience)
 	for i := 0; ; i++ {
-		state := [2]string{"down", "up"}[i%2]
-		n.Run("a", "ip", "link", "set", "e0", state)
+		// Much more often than the quiet that the watcher waits for.
+		change := [2]func(netlink.Link, *netlink.Addr) error{h.AddrAdd, h.AddrDel}[i%2]
+		if err := change(l, addr); err != nil {
+			t.Fatal(err)
+		}
 		select {
 		case <-w.C():
 			return
@@ -100,7 +114,7 @@ func TestWatcherNoise(t *testing.T) {
 func TestWatcherLetsNamespacesGo(t *testing.T) {
 	n := nstest.New(t, "a", "b")
 	n.Veth("a", "e0", "b", "e0")
-	w := newWatcher(t, specs(t, n, "a"))
+	w := newWatcher(t, 20*time.Millisecond, specs(t, n, "a"))
 	n.Delete("a")
 	waitFor(t, "the end of a namespace that is watched", func() bool {
 		_, err := n.Try("b", "ip", "link", "show", "e0")

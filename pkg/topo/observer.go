@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package topo
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+)
+
+// dumpTries bounds how often a dump is repeated that changes interrupted.
+const dumpTries = 5
+
+// observer sees the interfaces of all nodes from a namespace of its own, in which
+// node number i has the id i. The kernel names the namespace of a veth's other
+// end by its id as seen by who asks, and no other way: asked from here, the answer
+// is the node's number. Other namespaces get ids that no node has, and all ids
+// end with the observer.
+type observer struct {
+	sock *nl.NetlinkSocket
+	size int // nodes
+}
+
+func newObserver(probes []probe) (*observer, error) {
+	o := &observer{size: len(probes)}
+	err := DoInNew(func() (err error) {
+		o.sock, err = nl.GetNetlinkSocketAt(netns.None(), netns.None(), unix.NETLINK_ROUTE)
+		if err != nil {
+			return fmt.Errorf("open netlink socket: %w", err)
+		}
+		for i := range probes {
+			if err := netlink.SetNetNsIdByFd(int(probes[i].ns), i); err != nil {
+				o.sock.Close()
+				return fmt.Errorf("number the namespaces: %w", err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return o, nil
+}
+
+func (o *observer) close() { o.sock.Close() }
+
+// links returns the interfaces of one node.
+func (o *observer) links(nsid int) ([]netlink.Link, error) {
+	for try := 1; ; try++ {
+		links, err := o.dumpLinks(nsid)
+		if err == nil {
+			return links, nil
+		}
+		if !errors.Is(err, netlink.ErrDumpInterrupted) || try == dumpTries {
+			return nil, fmt.Errorf("list interfaces: %w", err)
+		}
+	}
+}
+
+func (o *observer) dumpLinks(nsid int) ([]netlink.Link, error) {
+	req := nl.NewNetlinkRequest(unix.RTM_GETLINK, unix.NLM_F_DUMP)
+	req.Sockets = map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: {Socket: o.sock}}
+	req.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
+	req.AddData(nl.NewRtAttr(unix.IFLA_TARGET_NETNSID, nl.Uint32Attr(uint32(nsid))))
+	msgs, err := req.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWLINK)
+	if err != nil {
+		return nil, err
+	}
+	links := make([]netlink.Link, 0, len(msgs))
+	for _, m := range msgs {
+		l, err := netlink.LinkDeserialize(nil, m)
+		if err != nil {
+			return nil, err
+		}
+		links = append(links, l)
+	}
+	return links, nil
+}
+
+// node says which node an id means that was seen at node self; ok is false if it
+// is none of ours.
+func (o *observer) node(self, nsid int) (node int, ok bool) {
+	if nsid < 0 {
+		return self, true
+	}
+	return nsid, nsid < o.size
+}
