@@ -39,12 +39,14 @@ type LatencyRow struct {
 	By   By     `json:"by"`
 	Name string `json:"name"` // "r1", "r1/eth1 > r2/eth0", "h1 > r1 > h2", "h1 > h2"
 	Quantiles
+	Hops      []PathHop `json:"hops,omitempty"`      // of a path: it is known by its ports
+	Truncated bool      `json:"truncated,omitempty"` // of a path: hops may be missing
 }
 
 // PathHop is one node of a path.
 type PathHop struct {
 	Node   string `json:"node"`
-	NodeID int    `json:"node_id"`
+	NodeID int    `json:"node_id,omitempty"`
 	InPort string `json:"in_port,omitempty"`
 	Port   string `json:"port,omitempty"`
 }
@@ -69,7 +71,7 @@ type PathRow struct {
 // LossRow is one place where packets were freed.
 type LossRow struct {
 	Node     string    `json:"node"`
-	NodeID   int       `json:"node_id"`
+	NodeID   int       `json:"node_id,omitempty"`
 	Port     string    `json:"port,omitempty"`
 	At       record.At `json:"at"`
 	Reason   string    `json:"reason,omitempty"`
@@ -87,10 +89,12 @@ func (a *Aggregates) Totals() Totals { return a.totals }
 // Latency returns the groups that have times, those with most packets first.
 func (a *Aggregates) Latency(by By, names Names) []LatencyRow {
 	var rows []LatencyRow
-	add := func(name string, l *latency) {
-		if q, ok := l.quantiles(); ok {
-			rows = append(rows, LatencyRow{by, name, q})
+	add := func(name string, l *latency) bool {
+		q, ok := l.quantiles()
+		if ok {
+			rows = append(rows, LatencyRow{By: by, Name: name, Quantiles: q})
 		}
+		return ok
 	}
 	switch by {
 	case ByNode:
@@ -103,7 +107,10 @@ func (a *Aggregates) Latency(by By, names Names) []LatencyRow {
 		}
 	case ByPath:
 		for key, way := range a.paths {
-			add(pathName(key, names), way.latency)
+			if add(pathName(key, names), way.latency) {
+				row := &rows[len(rows)-1]
+				row.Hops, row.Truncated = pathHops(key, names), key[0] != 0
+			}
 		}
 	case ByEndToEnd:
 		for k, l := range a.pairs {
@@ -112,10 +119,10 @@ func (a *Aggregates) Latency(by By, names Names) []LatencyRow {
 	}
 	slices.SortFunc(rows, func(a, b LatencyRow) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Name, b.Name),
-			cmp.Compare(a.P50Ns, b.P50Ns))
+			slices.CompareFunc(a.Hops, b.Hops, compareHops))
 	})
 	if q, ok := a.all.quantiles(); ok && by == ByEndToEnd {
-		rows = slices.Insert(rows, 0, LatencyRow{by, All, q})
+		rows = slices.Insert(rows, 0, LatencyRow{By: by, Name: All, Quantiles: q})
 	}
 	return rows
 }
@@ -132,6 +139,16 @@ func pathName(key string, names Names) string {
 	return strings.Join(parts, " > ")
 }
 
+func pathHops(key string, names Names) []PathHop {
+	hops := []PathHop{}
+	for _, h := range keyHops(key) {
+		hops = append(hops, PathHop{
+			names.NodeName(h.node), nodeID(h.node), names.PortName(h.in), names.PortName(h.out),
+		})
+	}
+	return hops
+}
+
 // Paths returns all paths, those with most packets first.
 func (a *Aggregates) Paths(names Names) []PathRow {
 	rows := make([]PathRow, 0, len(a.paths))
@@ -140,12 +157,7 @@ func (a *Aggregates) Paths(names Names) []PathRow {
 			Path: pathName(key, names), Packets: way.packets, Bytes: way.bytes,
 			Flows: way.flows, FlowsMore: way.overFlows > 0,
 			Delivered: way.delivered, Left: way.left, Lost: way.lost, Expired: way.expired,
-			Truncated: key[0] != 0,
-		}
-		for _, h := range keyHops(key) {
-			row.Hops = append(row.Hops, PathHop{
-				names.NodeName(h.node), nodeID(h.node), names.PortName(h.in), names.PortName(h.out),
-			})
+			Hops: pathHops(key, names), Truncated: key[0] != 0,
 		}
 		if q, ok := way.latency.quantiles(); ok {
 			row.Latency = &q
@@ -186,10 +198,10 @@ func lossRows(table map[place]*tally, names Names) []LossRow {
 	return rows
 }
 
-// nodeID is -1 for a node that is not known, as in records.
+// nodeID is 0 for a node that is not known, as in records.
 func nodeID(node uint16) int {
 	if node == backpack.NoNode {
-		return -1
+		return 0
 	}
 	return int(node)
 }

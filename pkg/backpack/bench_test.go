@@ -12,9 +12,10 @@ import (
 
 // benchRing is a full ring of packets that went h1 - r1 - r2 - h2.
 func benchRing(slots uint32) (*rt.Image, uint64) {
-	m := rt.New(slots, 256, 1, 1024)
+	block := uint64(min(1024, slots/4))
+	m := rt.New(slots, 256, 1, block)
 	now := 1000 * second
-	for m.Cursor() < uint64(slots)+1024 {
+	for m.Cursor() < uint64(slots)+block {
 		now += 1000
 		pos, _ := m.Send(0, udp, rt.Egress, h1e0, now)
 		for i, e := range []struct {

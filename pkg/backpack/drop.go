@@ -28,7 +28,7 @@ func (d *Decoder) drop(e, last *event) Drop {
 	fn := d.function(e.data1&(1<<48-1) | kernelText)
 	dr := Drop{
 		Node: NoNode, Port: NoPort, At: record.AtNode,
-		Reason:   d.reason(uint32(e.data1 >> 48)),
+		Reason:   d.reason(unpackReason(uint16(e.data1 >> 48))),
 		Function: fn.name,
 		AtNs:     e.at,
 		First:    e.flags&flagFirst != 0,
@@ -68,13 +68,11 @@ func (d *Decoder) place(dr *Drop, e, last *event, queued bool) {
 		if node == at {
 			dr.Port = port
 		}
-	case !last.out(): // came in, went out unseen, and was freed on the way in elsewhere
-		dr.Node, dr.Port, dr.At = node, port, record.AtIngress
-	case port == NoPort || port == last.port:
+	case last.out() && (port == NoPort || port == last.port):
 		dr.Node, dr.Port, dr.At = at, last.port, leaving
 	case node == at && d.peer(last.port) != port: // a bridge's port behind the bridge
 		dr.Node, dr.Port, dr.At = at, port, leaving
-	default:
+	default: // on the way in, perhaps of a node further on than it was seen
 		dr.Node, dr.Port, dr.At = node, port, record.AtIngress
 	}
 }
@@ -106,6 +104,12 @@ func isQueue(name string) bool {
 		}
 	}
 	return strings.HasSuffix(name, "_enqueue") || strings.HasSuffix(name, "_dequeue")
+}
+
+// unpackReason undoes what pack_reason() in bpf/trace.bpf.c does: subsystem:4 |
+// number:12 becomes the kernel's subsystem:16 | number:16.
+func unpackReason(packed uint16) uint32 {
+	return uint32(packed&0xfff) | uint32(packed>>12)<<16
 }
 
 // reason returns a reason's name, its number if it has none, "" if none was given.

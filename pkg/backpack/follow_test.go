@@ -74,6 +74,30 @@ func TestFollowerCountsUnread(t *testing.T) {
 	}
 }
 
+// A CPU that slept while the ring came round gives up the rest of its block: that
+// was never used, so nothing went unread.
+func TestFollowerIdleCPU(t *testing.T) {
+	m := rt.New(64, 128, 2, 8)
+	now := 1000 * second
+	f := follower(m, &now)
+	send := func(cpu int) {
+		now += second
+		m.Send(cpu, udp, rt.Deliver, r1e0, now)
+		poll(t, f)
+	}
+	send(1)
+	for range 100 {
+		send(0)
+	}
+	send(1)
+	send(1)
+	now += second
+	poll(t, f)
+	if s := f.Stats(); s != (backpack.FollowStats{}) {
+		t.Errorf("%+v, want nothing missed", s)
+	}
+}
+
 func TestFollowerSkipToNow(t *testing.T) {
 	m := rt.New(64, 128, 2, 8)
 	now := fill1(m, 3)
@@ -227,6 +251,10 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 	if err := follower(rt.New(128, 128, 1, 8), &now).Restore(state); !errors.Is(err, backpack.ErrState) {
 		t.Errorf("of a ring with other slots: %v", err)
+	}
+	huge := []byte{1, 64, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f} // ranges
+	if err := f.Restore(huge); !errors.Is(err, backpack.ErrState) {
+		t.Errorf("with a number of ranges that cannot be: %v", err)
 	}
 	if err := f.Restore(state); err != nil {
 		t.Errorf("as it was: %v", err)

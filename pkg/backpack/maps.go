@@ -44,15 +44,27 @@ type Maps struct {
 // Open opens the pinned maps of d. The error is domain.ErrNotAttached if they are
 // gone. The caller closes them.
 func Open(d *domain.Domain) (*Maps, error) {
+	m, err := openPins(domain.PinDir(d.Name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("domain %q: %w: %w (detach it, then attach again)", d.Name, domain.ErrNotAttached, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("domain %q: %w", d.Name, err)
+	}
+	return m, nil
+}
+
+// openPins opens the maps pinned in a folder. What is mapped must be opened for
+// writing, though it is mapped for reading: Linux takes a shared mapping of a
+// read-only file for a private one, and BPF maps have no private mappings.
+func openPins(dir string) (*Maps, error) {
 	var maps [3]*ebpf.Map
 	for i, name := range []string{bpfobj.TcMapRing, bpfobj.TcMapControl, bpfobj.TcMapAlloc} {
-		// Not read-only: the kernel refuses to map the memory of such a map.
-		m, err := ebpf.LoadPinnedMap(filepath.Join(domain.PinDir(d.Name), name), nil)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("open map %s of domain %q: %w (its pins are gone: radar detach, then attach again)", name, d.Name, domain.ErrNotAttached)
-		}
+		m, err := ebpf.LoadPinnedMap(filepath.Join(dir, name), &ebpf.LoadPinOptions{
+			ReadOnly: name == bpfobj.TcMapAlloc,
+		})
 		if err != nil {
-			return nil, fmt.Errorf("open map %s of domain %q: %w", name, d.Name, err)
+			return nil, fmt.Errorf("open pinned map %s: %w", name, err)
 		}
 		defer m.Close()
 		maps[i] = m

@@ -4,6 +4,7 @@ package backpack
 
 import (
 	"net/netip"
+	"slices"
 	"strconv"
 
 	"github.com/vnetradar/radar/pkg/record"
@@ -48,33 +49,77 @@ func (p *Packet) isICMP() bool {
 
 // Record makes the record of a packet. It shares no memory with p.
 func (d *Decoder) Record(p *Packet) record.Record {
-	unix := int64(p.T0) + wallOffset()
-	r := record.Record{
+	var r record.Record
+	d.fill(&r, p, new(memory))
+	r.ID = d.id(p.Pos)
+	r.GUID = "0x" + strconv.FormatUint(p.Pos&(d.slots-1), 16)
+	r.Time = record.TimeString(r.TNs)
+	return r
+}
+
+// memory is what a record points to. A search that looks at a million packets to
+// show a few uses one for all.
+type memory struct {
+	hops  []record.Hop
+	times []int64
+	ints  []int
+	loss  record.Loss
+}
+
+// reset makes room for a record with so many hops: its pointers must stay valid
+// while the slices fill.
+func (m *memory) reset(hops int) {
+	if m.hops == nil {
+		m.hops = []record.Hop{} // a record without hops has an empty list
+	}
+	m.hops = slices.Grow(m.hops[:0], hops)[:hops]
+	m.times = slices.Grow(m.times[:0], 4*hops+2)
+	m.ints = slices.Grow(m.ints[:0], 2*hops+4)
+}
+
+// time keeps ns; nil if it is not known.
+func (m *memory) time(ns int64) *int64 {
+	if ns == NoTime {
+		return nil
+	}
+	m.times = append(m.times, ns)
+	return &m.times[len(m.times)-1]
+}
+
+func (m *memory) int(n int) *int {
+	m.ints = append(m.ints, n)
+	return &m.ints[len(m.ints)-1]
+}
+
+// fill sets all of r but ID, GUID and Time, which cost most and select nothing.
+func (d *Decoder) fill(r *record.Record, p *Packet, m *memory) {
+	m.reset(len(p.Hops))
+	*r = record.Record{
 		V:         record.Version,
-		ID:        d.id(p.Pos),
-		GUID:      "0x" + strconv.FormatUint(p.Pos&(d.slots-1), 16),
 		Source:    "ebpf",
 		State:     p.State,
-		Time:      record.TimeString(unix),
-		TNs:       unix,
+		TNs:       int64(p.T0) + wallOffset(),
 		IPVersion: 4,
 		Proto:     record.ProtoName(p.Proto),
 		Len:       int(p.Len),
 		Segs:      p.Segs,
-		LatencyNs: known(p.LatencyNs),
+		LatencyNs: m.time(p.LatencyNs),
+		Hops:      m.hops,
 		Truncated: p.Truncated,
 	}
 	if p.HasTuple {
-		d.recordSource(&r, p)
+		d.fillHeader(r, p, m)
 	}
-	d.recordHops(&r, p)
+	d.fillHops(r.Hops, p, m)
+	if p.Lost || p.LocalDrop {
+		d.fillLoss(&m.loss, &p.Loss, m)
+	}
 	if p.Lost {
-		r.Loss = d.loss(&p.Loss)
+		r.Loss = &m.loss
 	}
 	if p.LocalDrop {
-		r.LocalDrop = d.loss(&p.Loss)
+		r.LocalDrop = &m.loss
 	}
-	return r
 }
 
 // id is unique for ever: the domain's random epoch and the ring position.
@@ -87,61 +132,50 @@ func (d *Decoder) id(pos uint64) string {
 	return string(strconv.AppendUint(append(b, '-'), pos, 16))
 }
 
-func (d *Decoder) recordSource(r *record.Record, p *Packet) {
+func (d *Decoder) fillHeader(r *record.Record, p *Packet, m *memory) {
 	r.Src, r.Dst = d.addrString(p.Src), d.addrString(p.Dst)
 	r.TTL, r.DSCP, r.ECN, r.IPID = int(p.TTL), int(p.TOS>>2), int(p.TOS&3), int(p.ID)
-	n := new([4]int)
-	*n = [4]int{int(p.SrcPort), int(p.DstPort), int(p.ICMP[0]), int(p.FragOff&fragMask) * 8}
 	if p.HasPorts() {
-		r.Sport, r.Dport = &n[0], &n[1]
+		r.Sport, r.Dport = m.int(int(p.SrcPort)), m.int(int(p.DstPort))
 	}
 	if p.isICMP() {
-		r.ICMPType = &n[2]
+		r.ICMPType = m.int(int(p.ICMP[0]))
 	}
 	if p.IsEcho() {
-		r.ICMPID, r.ICMPSeq = &n[0], &n[1]
+		r.ICMPID, r.ICMPSeq = m.int(int(p.SrcPort)), m.int(int(p.DstPort))
 	}
 	if p.FragOff&(fragMask|fragMore) != 0 {
-		r.FragOff = &n[3]
+		r.FragOff = m.int(int(p.FragOff&fragMask) * 8)
 	}
 }
 
-func (d *Decoder) recordHops(r *record.Record, p *Packet) {
-	r.Hops = make([]record.Hop, len(p.Hops))
-	times := make([]int64, 0, 4*len(p.Hops))
-	put := func(ns int64) *int64 {
-		if ns == NoTime {
-			return nil
-		}
-		times = append(times, ns)
-		return &times[len(times)-1]
-	}
+func (d *Decoder) fillHops(hops []record.Hop, p *Packet, m *memory) {
 	tuple := p.Tuple
 	for i := range p.Hops {
 		h := &p.Hops[i]
-		r.Hops[i] = record.Hop{
+		hops[i] = record.Hop{
 			Node:      d.NodeName(h.Node),
 			NodeID:    int(h.Node),
 			InPort:    d.PortName(h.In),
 			Port:      d.PortName(h.Out),
 			Role:      p.role(i),
-			AtNs:      put(p.StampNs(i)),
-			NodeNs:    put(h.NodeNs()),
-			LinkNs:    put(p.LinkNs(i)),
-			LatencyNs: put(p.HopNs(i)),
+			AtNs:      m.time(p.StampNs(i)),
+			NodeNs:    m.time(h.NodeNs()),
+			LinkNs:    m.time(p.LinkNs(i)),
+			LatencyNs: m.time(p.HopNs(i)),
 		}
 		if h.Node == NoNode {
-			r.Hops[i].NodeID = -1
+			hops[i].NodeID = 0
 		}
 		if h.Changed {
-			d.recordChange(&r.Hops[i], p, tuple, h.Tuple)
+			d.fillChange(&hops[i], p, tuple, h.Tuple, m)
 			tuple = h.Tuple
 		}
 	}
 }
 
-// recordChange names what of the tuple changed in a hop.
-func (d *Decoder) recordChange(h *record.Hop, p *Packet, from, to Tuple) {
+// fillChange names what of the tuple changed in a hop.
+func (d *Decoder) fillChange(h *record.Hop, p *Packet, from, to Tuple, m *memory) {
 	if !p.HasTuple || from.Src != to.Src {
 		h.Src = d.addrString(to.Src)
 	}
@@ -152,12 +186,10 @@ func (d *Decoder) recordChange(h *record.Hop, p *Packet, from, to Tuple) {
 		return
 	}
 	if from.SrcPort != to.SrcPort {
-		n := int(to.SrcPort)
-		h.Sport = &n
+		h.Sport = m.int(int(to.SrcPort))
 	}
 	if from.DstPort != to.DstPort {
-		n := int(to.DstPort)
-		h.Dport = &n
+		h.Dport = m.int(int(to.DstPort))
 	}
 }
 
@@ -172,20 +204,19 @@ func (p *Packet) role(i int) record.Role {
 	return record.Transit
 }
 
-func (d *Decoder) loss(dr *Drop) *record.Loss {
-	l := &record.Loss{
+func (d *Decoder) fillLoss(l *record.Loss, dr *Drop, m *memory) {
+	*l = record.Loss{
 		Node:     d.NodeName(dr.Node),
 		Port:     d.PortName(dr.Port),
 		At:       dr.At,
 		Reason:   dr.Reason,
 		Qdisc:    dr.Qdisc,
 		Function: dr.Function,
-		AtNs:     known(dr.AtNs),
+		AtNs:     m.time(dr.AtNs),
 	}
 	if dr.First {
 		l.Skbs = 1
 	}
-	return l
 }
 
 // addrString renders an address, out of a bounded cache: few hosts send most.
@@ -198,12 +229,4 @@ func (d *Decoder) addrString(a [4]byte) string {
 		}
 	}
 	return s
-}
-
-// known is a time that may be unknown, as the record model wants it.
-func known(ns int64) *int64 {
-	if ns == NoTime {
-		return nil
-	}
-	return &ns
 }

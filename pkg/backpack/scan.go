@@ -13,10 +13,12 @@ import (
 
 // ScanOptions select what a scan shows.
 type ScanOptions struct {
-	Last  int                       // the newest of those that match; 0: all
-	Since time.Duration             // only packets that began this long ago or later; 0: all
-	Match func(*record.Record) bool // nil: all
-	Now   func() uint64             // CLOCK_MONOTONIC in ns; nil: the real clock
+	Last  int           // the newest of those that match; 0: all
+	Since time.Duration // only packets that began this long ago or later; 0: all
+	// Match selects; nil: all. What it sees lacks ID, GUID and Time, and is valid
+	// during the call only.
+	Match func(*record.Record) bool
+	Now   func() uint64 // CLOCK_MONOTONIC in ns; nil: the real clock
 }
 
 // ScanStats counts what a scan met.
@@ -77,6 +79,8 @@ type scanner struct {
 
 	head, member slot
 	packet       Packet
+	probe        record.Record // what match sees
+	memory       memory
 }
 
 // candidate is a slot that may have something to show.
@@ -153,10 +157,13 @@ func (s *scanner) show(pos uint64, fn func(*record.Record) error) error {
 }
 
 func (s *scanner) hand(fn func(*record.Record) error) error {
-	r := s.dec.Record(&s.packet)
-	if s.match != nil && !s.match(&r) {
-		return nil
+	if s.match != nil {
+		s.dec.fill(&s.probe, &s.packet, &s.memory)
+		if !s.match(&s.probe) {
+			return nil
+		}
 	}
+	r := s.dec.Record(&s.packet)
 	return fn(&r)
 }
 

@@ -186,19 +186,22 @@ func (d *Decoder) endAsDrop(p *Packet, e, last *event) {
 func (d *Decoder) endByBits(p *Packet, state uint8, last *event, now uint64) {
 	p.open = true
 	lost, done := state&stLost != 0, state&stDone != 0
+	if lost != p.Lost {
+		p.Loss = Drop{} // what the log ends with is not what happened last
+	}
 	switch {
 	case lost && p.State == record.Lost:
 	case lost: // where, only the missing event knew
 		p.State, p.LocalDrop = record.Lost, false
 	case !done:
-		p.State, p.Lost, p.LocalDrop = d.openState(p, now), false, false
+		p.State, p.Lost, p.LocalDrop, p.Loss = d.openState(p, now), false, false, Drop{}
 	default:
 		// Delivered or left: which of them, only the missing event knew.
 		p.Lost = false
 		if p.State != record.Left {
 			p.State = record.Delivered
 		}
-		p.LocalDrop = state&stLocalDrop != 0
+		p.LocalDrop = state&stLocalDrop != 0 && p.State == record.Delivered
 		if p.LocalDrop && p.Loss == (Drop{}) {
 			p.Loss = Drop{Node: NoNode, Port: NoPort, At: record.AtNode, AtNs: NoTime}
 			if last != nil {

@@ -231,6 +231,10 @@ func TestState(t *testing.T) {
 			b.route(1, 0)
 			b.See(b.pos, rt.Deliver, rt.First, stranger, b.t0+1000)
 		}, second, record.Delivered, "h1(,eth0)source ?(#9,)sink", 1000},
+		{"two such ports: nobody knows whether of one node", func(b *bench) {
+			b.See(b.pos, rt.Ingress, rt.First|rt.Source, stranger, b.t0)
+			b.See(b.pos, rt.Egress, rt.First, stranger+1, b.t0+1000)
+		}, second, record.InFlight, "?(#9,)source ?(,#10)transit", 1000},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			b := newBench(t, 256, udp)
@@ -350,21 +354,30 @@ func TestLocalDrop(t *testing.T) {
 func TestAddressChange(t *testing.T) {
 	b := newBench(t, 256, udp)
 	b.route(2, 0)
-	b.Translate(b.pos, rt.First, r1e1, [4]byte{192, 0, 2, 1}, udp.Dst, 61000, udp.Dport, b.t0+1700)
+	nat, server := [4]byte{192, 0, 2, 1}, [4]byte{192, 0, 2, 9}
+	b.Translate(b.pos, rt.First, r1e1, nat, udp.Dst, 61000, udp.Dport, b.t0+1700)
 	b.See(b.pos, rt.Egress, rt.First, r1e1, b.t0+1800)
+	b.See(b.pos, rt.Ingress, rt.First, brE0, b.t0+2000)
+	b.See(b.pos, rt.Egress, rt.First, brE1, b.t0+2100)
 	b.See(b.pos, rt.Ingress, rt.First, r2e0, b.t0+3000)
+	b.Translate(b.pos, rt.First, r2e1, nat, server, 61000, 5353, b.t0+3500)
+	b.See(b.pos, rt.Egress, rt.First, r2e1, b.t0+3600)
+	b.See(b.pos, rt.Ingress, rt.First, h2e0, b.t0+4000)
 	// The next change is logged, its egress not yet.
-	b.Translate(b.pos, rt.First, r2e1, udp.Src, [4]byte{192, 0, 2, 9}, udp.Sport, 5353, b.t0+3500)
+	b.Translate(b.pos, rt.First, h2e0, server, nat, 1, 2, b.t0+4100)
 	r := b.one()
-	if r.Src != "10.0.1.1" || *r.Sport != 4000 {
-		t.Errorf("sent by %s:%d, want what the source saw", r.Src, *r.Sport)
+	if r.Src != "10.0.1.1" || *r.Sport != 4000 || r.State != record.InFlight {
+		t.Errorf("%s, sent by %s:%d, want what the source saw", r.State, r.Src, *r.Sport)
 	}
-	h := r.Hops[1]
-	if h.Src != "192.0.2.1" || h.Sport == nil || *h.Sport != 61000 || h.Dst != "" || h.Dport != nil {
-		t.Errorf("r1 changed src %q sport %v dst %q dport %v, want source only", h.Src, h.Sport, h.Dst, h.Dport)
-	}
-	if h := r.Hops[2]; r.State != record.InFlight || h.Src != "" || h.Dst != "" {
-		t.Errorf("%s, r2 changed %q %q: want nothing before it went out", r.State, h.Src, h.Dst)
+	port := func(n int) *int { return &n }
+	for i, want := range []record.Hop{
+		{}, {Src: "192.0.2.1", Sport: port(61000)}, {}, {Dst: "192.0.2.9", Dport: port(5353)}, {},
+	} {
+		h := r.Hops[i]
+		got := record.Hop{Src: h.Src, Dst: h.Dst, Sport: h.Sport, Dport: h.Dport}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("changes of hop %d, %s (-want +got):\n%s", i, h.Node, diff)
+		}
 	}
 }
 

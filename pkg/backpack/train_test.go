@@ -168,6 +168,11 @@ func TestLogFull(t *testing.T) {
 			b.Drop(b.pos, 1, r1e0, 12, fnIP, "", false, b.t0+900)
 			b.See(b.pos, rt.Egress, 1, r1e1, b.t0+950)
 		}, record.InFlight, false},
+		{"leaves and is dropped outside", func(b *bench) {
+			fill(b, 5)
+			b.See(b.pos, rt.Left, 1, h2e0, b.t0+900)
+			b.Drop(b.pos, 1, rt.NoPort, 12, fnIP, "", false, b.t0+950)
+		}, record.Left, false},
 		{"arrives and is dropped", func(b *bench) {
 			fill(b, 5)
 			b.See(b.pos, rt.Deliver, 1, h2e0, b.t0+900)

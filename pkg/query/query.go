@@ -92,7 +92,7 @@ func parsePrefix(s string) (netip.Prefix, error) {
 	if err != nil {
 		return p, fmt.Errorf("use an address (10.0.0.1) or a prefix (10.0.0.0/8)")
 	}
-	return p.Masked(), nil
+	return p, nil
 }
 
 func parseProto(s string) (string, error) {

@@ -36,7 +36,7 @@ type Record struct {
 	TNs    int64  `json:"t_ns"` // the same as Unix ns
 
 	IPVersion int    `json:"ip_version"`
-	Src       string `json:"src"`
+	Src       string `json:"src"` // "": the header is not known; see JSON
 	Dst       string `json:"dst"`
 	Proto     string `json:"proto"` // "tcp", "udp", "icmp", or the number
 	Sport     *int   `json:"sport,omitempty"`
@@ -72,7 +72,7 @@ const (
 // Hop is one node visited. Times are ns; link and node time are apart.
 type Hop struct {
 	Node   string `json:"node"`
-	NodeID int    `json:"node_id"`
+	NodeID int    `json:"node_id,omitempty"` // from 1; 0: not known
 	InPort string `json:"in_port,omitempty"`
 	Port   string `json:"port,omitempty"` // egress port
 	Role   Role   `json:"role"`

@@ -40,10 +40,8 @@ func parseReasons(spec *btf.Spec) map[uint32]string {
 			continue
 		}
 		for _, v := range sub.Values {
-			// mac80211 has names with leading underscores for its own use.
-			name := strings.TrimLeft(v.Name, "_")
-			if code := uint32(v.Value); code>>subsysShift != 0 && strings.HasPrefix(name, prefix) {
-				reasons[code] = name
+			if code := uint32(v.Value); code>>subsysShift != 0 && strings.HasPrefix(v.Name, prefix) {
+				reasons[code] = v.Name
 			}
 		}
 	}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package query_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/vnetradar/radar/pkg/query"
+	"github.com/vnetradar/radar/pkg/record"
+)
+
+func ptr[T any](v T) *T { return &v }
+
+// natted is a UDP packet from h1, whose source r1 changed, lost at r2.
+func natted() *record.Record {
+	return &record.Record{
+		State: record.Lost, Src: "10.0.1.1", Dst: "10.0.4.2", Proto: "udp", Sport: ptr(4000), Dport: ptr(53),
+		Hops: []record.Hop{
+			{Node: "h1", Port: "eth0"},
+			{Node: "r1", InPort: "eth0", Port: "eth1", Src: "192.0.2.1", Sport: ptr(61000)},
+		},
+		Loss: &record.Loss{Node: "r2", Port: "eth0", At: record.AtIngress},
+	}
+}
+
+func TestMatch(t *testing.T) {
+	echo := natted()
+	echo.Proto, echo.Sport, echo.Dport, echo.State, echo.Loss = "icmp", nil, nil, record.Delivered, nil
+	echo.Hops[1].Sport = nil
+	six := natted()
+	six.Src = "2001:db8::1"
+	orphan := natted()
+	orphan.Src, orphan.Hops = "", nil
+	for _, tc := range []struct {
+		name string
+		spec query.Spec
+		rec  *record.Record
+		want bool
+	}{
+		{"everything", query.Spec{}, natted(), true},
+		{"source", query.Spec{Src: "10.0.1.1"}, natted(), true},
+		{"source prefix", query.Spec{Src: "10.0.0.0/8"}, natted(), true},
+		{"source prefix with host bits", query.Spec{Src: "10.1.2.3/8"}, natted(), true},
+		{"another source", query.Spec{Src: "10.0.1.2"}, natted(), false},
+		{"source is not destination", query.Spec{Src: "10.0.4.2"}, natted(), false},
+		{"source as changed", query.Spec{Src: "192.0.2.1"}, natted(), true},
+		{"one of two sources", query.Spec{Src: "1.1.1.1, 10.0.1.1"}, natted(), true},
+		{"IPv6 source", query.Spec{Src: "2001:db8::/32"}, six, true},
+		{"IPv6 prefix, IPv4 packet", query.Spec{Src: "2001:db8::/32"}, natted(), false},
+		{"everything in IPv4, source not known", query.Spec{Src: "0.0.0.0/0"}, orphan, false},
+		{"destination", query.Spec{Dst: "10.0.4.0/24"}, natted(), true},
+		{"another destination", query.Spec{Dst: "10.0.5.0/24"}, natted(), false},
+		{"protocol", query.Spec{Proto: "udp"}, natted(), true},
+		{"protocol in capitals", query.Spec{Proto: "UDP"}, natted(), true},
+		{"protocol by number", query.Spec{Proto: "17"}, natted(), true},
+		{"one of two protocols", query.Spec{Proto: "tcp,udp"}, natted(), true},
+		{"another protocol", query.Spec{Proto: "tcp"}, natted(), false},
+		{"source port", query.Spec{Sport: "4000"}, natted(), true},
+		{"source port as changed", query.Spec{Sport: "61000"}, natted(), true},
+		{"range", query.Spec{Dport: "50-53"}, natted(), true},
+		{"range beside", query.Spec{Dport: "54-60"}, natted(), false},
+		{"list of ports", query.Spec{Dport: "1,2,50-60"}, natted(), true},
+		{"port of a packet without", query.Spec{Sport: "0-65535"}, echo, false},
+		{"node visited", query.Spec{Node: "r1"}, natted(), true},
+		{"node where lost", query.Spec{Node: "r2"}, natted(), true},
+		{"another node", query.Spec{Node: "r3"}, natted(), false},
+		{"node, not a part of its name", query.Spec{Node: "r"}, natted(), false},
+		{"one of two nodes", query.Spec{Node: "r9,h1"}, natted(), true},
+		{"state", query.Spec{State: "lost"}, natted(), true},
+		{"one of two states", query.Spec{State: "expired,lost"}, natted(), true},
+		{"another state", query.Spec{State: "in-flight"}, natted(), false},
+		{"all fields", query.Spec{Src: "10.0.1.1", Dst: "10.0.4.2", Proto: "udp", Sport: "4000", Dport: "53", Node: "h1", State: "lost"}, natted(), true},
+		{"all fields but one", query.Spec{Src: "10.0.1.1", Dst: "10.0.4.2", Proto: "udp", Sport: "4000", Dport: "54", Node: "h1", State: "lost"}, natted(), false},
+	} {
+		f, err := query.Parse(tc.spec)
+		if err != nil {
+			t.Errorf("%s: %v", tc.name, err)
+			continue
+		}
+		if got := f.Match(tc.rec); got != tc.want {
+			t.Errorf("%s: %+v matches: %v, want %v", tc.name, tc.spec, got, tc.want)
+		}
+	}
+}
+
+func TestParseErrors(t *testing.T) {
+	for _, tc := range []struct {
+		spec query.Spec
+		want []string // in the error
+	}{
+		{query.Spec{Src: "10.0.0"}, []string{`src "10.0.0"`, "prefix"}},
+		{query.Spec{Src: "10.0.0.1,"}, []string{"src", "address"}},
+		{query.Spec{Dst: "10.0.0.0/33"}, []string{`dst "10.0.0.0/33"`}},
+		{query.Spec{Dst: "fe80::1%eth0"}, []string{"dst"}},
+		{query.Spec{Proto: "tpc"}, []string{`proto "tpc"`, "tcp"}},
+		{query.Spec{Proto: "256"}, []string{"proto"}},
+		{query.Spec{Sport: "http"}, []string{`sport "http"`, "0 to 65535"}},
+		{query.Spec{Sport: "65536"}, []string{"sport"}},
+		{query.Spec{Dport: "20-10"}, []string{`dport "20-10"`}},
+		{query.Spec{Dport: "1-"}, []string{"dport"}},
+		{query.Spec{Dport: "-1"}, []string{"dport"}},
+		{query.Spec{Node: "a,,b"}, []string{"node"}},
+		{query.Spec{State: "dead"}, []string{`state "dead"`, "in_flight"}},
+	} {
+		f, err := query.Parse(tc.spec)
+		if err == nil || f != nil {
+			t.Errorf("%+v: accepted", tc.spec)
+			continue
+		}
+		for _, s := range tc.want {
+			if !strings.Contains(err.Error(), s) {
+				t.Errorf("%+v: error %q does not say %q", tc.spec, err, s)
+			}
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add("10.0.0.0/8", "udp,6", "1-2,3", "r1", "lost")
+	f.Fuzz(func(t *testing.T, addr, proto, port, node, state string) {
+		flt, err := query.Parse(query.Spec{Src: addr, Dst: addr, Proto: proto, Sport: port, Dport: port, Node: node, State: state})
+		if (err == nil) != (flt != nil) {
+			t.Fatalf("filter %v, error %v", flt, err)
+		}
+		flt.Match(natted()) // nil matches too
+	})
+}
