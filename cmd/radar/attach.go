@@ -62,6 +62,9 @@ func newAttachCmd(a *app) *cobra.Command {
 		},
 	}
 	f.register(cmd.Flags())
+	completeWith(cmd, "carry", "mark", "header")
+	completeWith(cmd, "hook", datapath.HookAuto, datapath.HookTCX, datapath.HookClsact)
+	completeWith(cmd, "guid-bits", "auto", "paper")
 	return cmd
 }
 
@@ -109,7 +112,7 @@ func (a *app) attach(ctx context.Context, f *attachFlags, args []string, flags *
 	if err != nil {
 		return err
 	}
-	if len(args) == 0 && running.PID != 0 {
+	if len(req.Nodes)+len(req.Roles) == 0 && running.PID != 0 {
 		return fmt.Errorf("domain %q is attached and its agent (process %d) runs: name nodes to add, or detach it first with: radar detach", a.domain, running.PID)
 	}
 	return a.attachAndRun(ctx, f, req, running)

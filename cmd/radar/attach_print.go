@@ -125,7 +125,7 @@ func (a *app) printAttached(v *attachView) error {
 			verb = " (dry run):"
 		}
 		fmt.Fprintf(w, "domain %s%s %s, %s, %d slots, %s\n",
-			v.Domain, verb, plural(len(v.Nodes), "node"), plural(countPorts(v.Nodes), "port"), v.Slots, humanBytes(v.Memory.Total))
+			v.Domain, verb, plural(len(v.Nodes), "node"), plural(countPorts(v.Nodes), "port"), v.Slots, v.Memory.Memory)
 		if err := printNodes(a, v.Nodes); err != nil {
 			return err
 		}
@@ -140,6 +140,10 @@ func (a *app) printAttached(v *attachView) error {
 		fmt.Fprintln(w, "note: tcpdump on links inside the domain shows rewritten header bits (IP ID, TTL); programs and everything outside see the true ones")
 	}
 	if v.Agent == nil {
+		if v.Memory == nil {
+			_, err := fmt.Fprintf(w, "domain %s: this process is its agent now\n", v.Domain)
+			return err
+		}
 		return nil
 	}
 	if v.Agent.Log == "" {

@@ -34,6 +34,9 @@ func (a *app) attachAndRun(ctx context.Context, f *attachFlags, req datapath.Att
 	view := &attachView{Domain: req.Domain}
 	if len(req.Nodes) > 0 || len(req.Roles) > 0 {
 		result, err := datapath.Attach(ctx, req)
+		if err != nil && ctx.Err() != nil {
+			return fmt.Errorf("interrupted, what was attached is detached again: %w", err)
+		}
 		if err != nil {
 			return err
 		}
@@ -200,14 +203,15 @@ func (a *app) drainProgress() func(int) {
 	if !isTerminal(a.stderr) {
 		return nil
 	}
-	last := -1
+	shown := 0
 	return func(inFlight int) {
-		if inFlight != last {
-			last = inFlight
-			fmt.Fprintf(a.stderr, "\rwaiting for %d packets under way; Ctrl-C again does not wait \x1b[K", inFlight)
+		if inFlight == shown {
+			return
 		}
-		if inFlight == 0 {
-			fmt.Fprint(a.stderr, "\r\x1b[K")
+		shown = inFlight
+		fmt.Fprint(a.stderr, "\r\x1b[K")
+		if inFlight > 0 {
+			fmt.Fprintf(a.stderr, "waiting for %s under way; Ctrl-C again does not wait ", plural(inFlight, "packet"))
 		}
 	}
 }

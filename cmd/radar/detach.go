@@ -43,10 +43,11 @@ type detachView struct {
 func newDetachCmd(a *app) *cobra.Command {
 	noDrain := false
 	cmd := &cobra.Command{
-		Use:     "detach [NODE...]",
-		Short:   "Detach from all nodes, or from some",
-		Long:    detachLong,
-		Example: "  radar detach\n  radar detach h2            # the others go on\n  radar detach --no-drain",
+		Use:               "detach [NODE...]",
+		Short:             "Detach from all nodes, or from some",
+		Long:              detachLong,
+		Example:           "  radar detach\n  radar detach h2            # the others go on\n  radar detach --no-drain",
+		ValidArgsFunction: a.completeNodes,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.detach(cmd.Context(), args, noDrain)
 		},
@@ -80,7 +81,7 @@ func (a *app) detach(ctx context.Context, nodes []string, noDrain bool) error {
 	defer ag.Close()
 	summary, err := ag.Finish(hurry, agent.FinishOptions{NoDrain: noDrain, Progress: a.drainProgress()})
 	view := &detachView{Domain: a.domain, Detached: true, Ended: err == nil,
-		Nodes: summary.Nodes, Ports: summary.Ports, Summary: newSummaryView(summary, agent.Interrupted)}
+		Nodes: summary.Nodes, Ports: summary.Ports, Summary: newSummaryView(summary, "")}
 	return errors.Join(err, a.printDetached(view))
 }
 

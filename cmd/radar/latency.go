@@ -61,8 +61,7 @@ func newLatencyCmd(a *app) *cobra.Command {
 		},
 	}
 	cmd.Flags().Var(&by, "by", "what to group by: node, link, path or end-to-end")
-	_ = cmd.RegisterFlagCompletionFunc("by", cobra.FixedCompletions([]cobra.Completion{
-		"node", "link", "path", "end-to-end"}, cobra.ShellCompDirectiveNoFileComp))
+	completeWith(cmd, "by", "node", "link", "path", "end-to-end")
 	return cmd
 }
 

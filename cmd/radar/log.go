@@ -8,16 +8,18 @@ import (
 	"io"
 	"log/slog"
 	"strings"
+	"sync"
 )
 
 // lineHandler writes log records for a person at a terminal: "radar: text: error".
 // Times and levels are left out, and so is what is not worth a look (Debug).
 type lineHandler struct {
+	mu    *sync.Mutex // guards w
 	w     io.Writer
 	attrs []slog.Attr
 }
 
-func newLineHandler(w io.Writer) slog.Handler { return &lineHandler{w: w} }
+func newLineHandler(w io.Writer) slog.Handler { return &lineHandler{mu: &sync.Mutex{}, w: w} }
 
 // Enabled implements slog.Handler.
 func (h *lineHandler) Enabled(_ context.Context, level slog.Level) bool {
@@ -46,13 +48,15 @@ func (h *lineHandler) Handle(_ context.Context, r slog.Record) error {
 		add(attr)
 	}
 	r.Attrs(add)
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	_, err := fmt.Fprintln(h.w, b.String())
 	return err
 }
 
 // WithAttrs implements slog.Handler.
 func (h *lineHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &lineHandler{w: h.w, attrs: append(h.attrs[:len(h.attrs):len(h.attrs)], attrs...)}
+	return &lineHandler{mu: h.mu, w: h.w, attrs: append(h.attrs[:len(h.attrs):len(h.attrs)], attrs...)}
 }
 
 // WithGroup implements slog.Handler; groups are not shown.

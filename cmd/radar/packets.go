@@ -77,6 +77,9 @@ func newPacketsCmd(a *app) *cobra.Command {
 	flags.StringVar(&f.since, "since", "", "only packets sent since then: a duration (5m) or a time (RFC 3339)")
 	flags.BoolVarP(&f.follow, "follow", "f", false, "show packets as they end, until Ctrl-C")
 	flags.UintVarP(&f.count, "count", "c", 0, "end after N packets; 0: no limit")
+	completeWith(cmd, "state", stateNames...)
+	completeWith(cmd, "proto", "tcp", "udp", "icmp")
+	_ = cmd.RegisterFlagCompletionFunc("node", a.completeNodes)
 	return cmd
 }
 

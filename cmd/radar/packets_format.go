@@ -48,7 +48,7 @@ func newPacketPrinter(out io.Writer, format outputFormat, location *time.Locatio
 func (p *packetPrinter) print(records []*record.Record) error {
 	if p.format == formatJSON {
 		for _, r := range records {
-			if err := printJSON(p.out, r); err != nil {
+			if err := printJSON(p.out, r.JSON()); err != nil {
 				return err
 			}
 		}

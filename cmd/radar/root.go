@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -81,6 +82,7 @@ func newRootCmd(a *app) *cobra.Command {
 	flags.StringVar(&a.domain, "domain", a.domain, "name of the measurement domain")
 	flags.VarP(&a.output, "output", "o", "output format: table, wide or json")
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "say more in errors (the whole verifier log)")
+	completeWith(root, "output", string(formatTable), string(formatWide), string(formatJSON))
 	root.AddCommand(
 		newCheckCmd(a),
 		newAttachCmd(a),
@@ -96,6 +98,7 @@ func newRootCmd(a *app) *cobra.Command {
 		newAgentCmd(a),
 	)
 	root.InitDefaultCompletionCmd("completion")
+	root.SetHelpCommand(newHelpCmd())
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		if err := bindEnv(cmd, a.lookupEnv); err != nil {
 			return err
@@ -107,6 +110,22 @@ func newRootCmd(a *app) *cobra.Command {
 	}
 	makeStrict(root)
 	return root
+}
+
+// newHelpCmd replaces cobra's own, which takes an unknown command for success.
+func newHelpCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Show the help of a command",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			found, rest, err := cmd.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				return usagef("no help for unknown command %q", strings.Join(args, " "))
+			}
+			found.InitDefaultHelpFlag()
+			return found.Help()
+		},
+	}
 }
 
 // makeStrict turns every way of calling a command of the tree wrongly into a

@@ -67,8 +67,10 @@ func newStatusCmd(a *app) *cobra.Command {
   seen = delivered + left + lost + expired + in flight + not measured + unread
 
 "not measured" has a counter for each reason; "unread" packets were measured, but
-overwritten before anyone read them. Counters that are 0 are shown in JSON only;
--o wide explains each.`,
+overwritten before anyone read them. What does not add up is shown as
+"unaccounted": while packets pass, counters and ring are read a moment apart.
+
+Counters that are 0 are shown in JSON only; -o wide explains each.`,
 		Example: "  radar status\n  radar status -o wide\n  radar status -o json | jq .totals",
 		Args:    cobra.NoArgs,
 		RunE:    func(*cobra.Command, []string) error { return a.status() },
@@ -131,6 +133,9 @@ func newStatusView(h *datapath.Handle, r *agent.Reader) (*statusView, error) {
 	v.Counters = counterViews(counters)
 	if !v.Agent.Alive {
 		v.Notes = append(v.Notes, "no agent runs: packets are recorded until the lease ends; go on with: radar attach -d"+domainFlag(d.Name))
+	}
+	if len(v.Nodes) == 0 {
+		v.Notes = append(v.Notes, "no node is left: what was measured is still here; end the domain with: radar detach"+domainFlag(d.Name))
 	}
 	return v, nil
 }

@@ -33,9 +33,9 @@ func (a *app) printStatus(v *statusView) error {
 	head.add("agent", process)
 	head.add("lease", lease)
 	head.add("hook", o.Hook+", losses by "+losses)
-	head.add("packet numbers", fmt.Sprintf("%s, carried in %s", o.GUIDBits, o.Carry))
+	head.add("guid bits", fmt.Sprintf("%s, carried in %s", o.GUIDBits, o.Carry))
 	head.add("slots", fmt.Sprintf("%d of %d bytes, timeout %v", o.Slots, o.SlotBytes, time.Duration(o.TimeoutNs)))
-	head.add("memory", humanBytes(v.Memory.Total))
+	head.add("memory", v.Memory.Memory.String())
 	if err := head.flush(w); err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (a *app) printTotals(totals agent.Totals, counters []counterView) error {
 		t.add(row.name, strconv.FormatUint(row.value, 10))
 	}
 	if totals.Unaccounted != 0 {
-		t.add("  changed meanwhile", strconv.FormatInt(totals.Unaccounted, 10))
+		t.add("  unaccounted", strconv.FormatInt(totals.Unaccounted, 10))
 	}
 	if err := t.flush(a.out); err != nil {
 		return err

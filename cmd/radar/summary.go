@@ -12,8 +12,8 @@ import (
 // summaryView is the JSON form of a domain's summary.
 type summaryView struct {
 	*agent.Summary
-	End      string        `json:"end"`      // why it was printed
-	Counters []counterView `json:"counters"` // those that are not 0
+	End      string        `json:"end,omitempty"` // why "radar attach" ended
+	Counters []counterView `json:"counters"`      // those that are not 0
 }
 
 func newSummaryView(s *agent.Summary, end agent.End) *summaryView {

@@ -38,21 +38,6 @@ func trimNumber(v float64, fraction bool) string {
 	}
 }
 
-// humanBytes renders a size in powers of 1024.
-func humanBytes(n uint64) string {
-	if n < 1024 {
-		return fmt.Sprintf("%d B", n)
-	}
-	v := float64(n)
-	for _, unit := range []string{"KiB", "MiB", "GiB"} {
-		v /= 1024
-		if v < 1023.95 {
-			return strconv.FormatFloat(v, 'f', 1, 64) + " " + unit
-		}
-	}
-	return strconv.FormatFloat(v/1024, 'f', 1, 64) + " TiB"
-}
-
 // count is a flag value of packets or entries: 1048576, 1M, 2^20.
 type count uint32
 

@@ -23,20 +23,6 @@ func TestHumanDuration(t *testing.T) {
 	}
 }
 
-func TestHumanBytes(t *testing.T) {
-	for _, c := range []struct {
-		n    uint64
-		want string
-	}{
-		{0, "0 B"}, {1023, "1023 B"}, {1024, "1.0 KiB"}, {128 << 20, "128.0 MiB"},
-		{1<<30 - 1, "1.0 GiB"}, {5 << 40, "5.0 TiB"},
-	} {
-		if got := humanBytes(c.n); got != c.want {
-			t.Errorf("humanBytes(%d) = %q, want %q", c.n, got, c.want)
-		}
-	}
-}
-
 func TestParseCount(t *testing.T) {
 	for _, c := range []struct {
 		in   string

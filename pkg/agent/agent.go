@@ -155,13 +155,13 @@ const (
 	sweepEvery = time.Second            // keys whose packet has expired
 	saveEvery  = time.Second            // snapshot, and a look at the domain's description
 	pollMost   = 100 * time.Millisecond // ring, while it moves slowly
-	pollLeast  = 5 * time.Millisecond
+	pollLeast  = time.Millisecond
 )
 
 // follow turns the ring into aggregates until ctx ends.
 func (a *Agent) follow(ctx context.Context) error {
 	var (
-		pace     = pacer{slots: uint64(a.reader.Domain.Options.Slots), interval: pollMost}
+		pace     = pacer{slots: uint64(a.reader.Domain.Options.Slots)}
 		once     = onceLogger{log: a.log}
 		saved    time.Time
 		interval = time.Duration(0)
@@ -174,7 +174,7 @@ func (a *Agent) follow(ctx context.Context) error {
 		case <-time.After(interval):
 		}
 		once.warn("follow the ring", a.reader.Collector.Poll())
-		interval = pace.next(a.reader.Maps.Cursor())
+		interval = pace.next(a.reader.Maps.Cursor(), time.Now())
 		if time.Since(saved) < saveEvery {
 			continue
 		}
@@ -200,24 +200,24 @@ func (a *Agent) save() error {
 // pacer chooses when to look at the ring again: often enough that a fast ring
 // does not come round unseen, else seldom.
 type pacer struct {
-	slots    uint64
-	interval time.Duration
-	last     uint64
-	started  bool
+	slots uint64
+	last  uint64    // cursor at the last look
+	when  time.Time // of the last look
 }
 
-func (p *pacer) next(cursor uint64) time.Duration {
-	moved := cursor - p.last
-	switch {
-	case !p.started:
-		p.started = true
-	case moved > p.slots/8:
-		p.interval = max(p.interval/2, pollLeast)
-	case moved < p.slots/32:
-		p.interval = min(p.interval*2, pollMost)
+// burst is how fast a ring at rest must be expected to start, in positions a
+// second: the interval is chosen so that it gets a quarter round at most.
+const burst = 2_000_000
+
+// next returns the time until the next look, with the ring at cursor now.
+func (p *pacer) next(cursor uint64, now time.Time) time.Duration {
+	rate := float64(burst)
+	if since := now.Sub(p.when).Seconds(); !p.when.IsZero() && since > 0 {
+		rate = max(rate, float64(cursor-p.last)/since)
 	}
-	p.last = cursor
-	return p.interval
+	p.last, p.when = cursor, now
+	quarter := float64(p.slots) / 4 / rate
+	return min(max(time.Duration(quarter*float64(time.Second)), pollLeast), pollMost)
 }
 
 // onceLogger logs an error when it begins and its end, not every repetition.

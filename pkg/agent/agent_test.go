@@ -8,34 +8,35 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/datapath"
 )
 
-// The faster the ring turns, the more often it is looked at, within limits.
+// The ring gets a quarter round between two looks at most, within limits.
 func TestPacer(t *testing.T) {
-	p := pacer{slots: 4096, interval: pollMost}
-	cursor := uint64(1 << 40)
-	if got := p.next(cursor); got != pollMost {
-		t.Errorf("first look: %v; an old ring is no fast ring", got)
-	}
-	for range 20 {
-		cursor += 4096
-		p.next(cursor)
-	}
-	if p.interval != pollLeast {
-		t.Errorf("a ring that comes round at every look: %v, want %v", p.interval, pollLeast)
-	}
-	cursor += 4096 / 16
-	if got := p.next(cursor); got != pollLeast {
-		t.Errorf("between the limits the pace changed to %v", got)
-	}
-	for range 20 {
-		p.next(cursor)
-	}
-	if p.interval != pollMost {
-		t.Errorf("a ring at rest: %v, want %v", p.interval, pollMost)
+	now := time.Unix(1000, 0)
+	for _, c := range []struct {
+		slots uint64
+		rate  uint64 // positions a second
+		want  time.Duration
+	}{
+		{1 << 20, 0, pollMost}, // at rest, and ready for a burst
+		{1 << 16, 0, 8192 * time.Microsecond},
+		{1 << 12, 0, pollLeast},
+		{1 << 20, 1_000_000, pollMost},
+		{1 << 20, 10_000_000, 26214400 * time.Nanosecond},
+		{1 << 20, 1 << 40, pollLeast},
+	} {
+		p := pacer{slots: c.slots}
+		// The first look at a ring that is old says nothing about its speed.
+		if got, want := p.next(1<<40, now), (&pacer{slots: c.slots}).next(0, now); got != want {
+			t.Errorf("%d slots, first look: %v, want %v", c.slots, got, want)
+		}
+		if got := p.next(1<<40+c.rate, now.Add(time.Second)); got != c.want {
+			t.Errorf("%d slots, %d a second: %v, want %v", c.slots, c.rate, got, c.want)
+		}
 	}
 }
 
@@ -79,8 +80,18 @@ func TestTotals(t *testing.T) {
 	if got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	agg.Delivered = 45
-	if got := NewTotals(counters, agg).Unaccounted; got != -5 {
-		t.Errorf("five packets more than were seen: unaccounted %d", got)
+	// Nobody can tell how many of the positions that were overwritten had a
+	// packet: no more than are missing.
+	agg.Unread = 1000
+	if got := NewTotals(counters, agg); got.Unread != 7 || got.Unaccounted != 0 {
+		t.Errorf("unread as an upper bound: unread %d, unaccounted %d", got.Unread, got.Unaccounted)
+	}
+	agg.Unread, agg.Torn, agg.Delivered = 0, 0, 52
+	if got := NewTotals(counters, agg); got.Unread != 0 || got.Unaccounted != -5 {
+		t.Errorf("five packets more than were seen: unread %d, unaccounted %d", got.Unread, got.Unaccounted)
+	}
+	agg.Delivered = 40
+	if got := NewTotals(counters, agg); got.Unaccounted != 7 {
+		t.Errorf("seven packets are missing: unaccounted %d", got.Unaccounted)
 	}
 }

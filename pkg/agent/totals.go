@@ -48,7 +48,11 @@ func NewTotals(counters []datapath.Counter, t aggregate.Totals) Totals {
 			out.NotMeasured += c.Value
 		}
 	}
-	known := out.Delivered + out.Left + out.Lost + out.Expired + out.InFlight + out.NotMeasured + out.Unread
-	out.Unaccounted = int64(out.Seen - known)
+	known := out.Delivered + out.Left + out.Lost + out.Expired + out.InFlight + out.NotMeasured
+	missing := int64(out.Seen - known)
+	// Overwritten positions that were skipped look like those that had a packet:
+	// there were no more packets than are missing.
+	out.Unread = uint64(min(max(missing, 0), int64(out.Unread)))
+	out.Unaccounted = missing - int64(out.Unread)
 	return out
 }

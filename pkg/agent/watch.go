@@ -50,14 +50,17 @@ func (w *watch) close() {
 }
 
 // watchNodes tells the watcher which namespaces to watch.
-func (w *watch) watchNodes() error {
+func (w *watch) watchNodes() error { return w.watcher.Set(w.nodes()) }
+
+// nodes are the namespaces of the domain.
+func (w *watch) nodes() []topo.NodeSpec {
 	var specs []topo.NodeSpec
 	for _, n := range w.handle.Domain.Nodes {
 		if !n.Removed {
 			specs = append(specs, topo.NodeSpec{Name: n.Name, Spec: n.Spec, Path: n.Path, Inum: n.Inum})
 		}
 	}
-	return w.watcher.Set(specs)
+	return specs
 }
 
 func (w *watch) run(ctx context.Context) error {
@@ -101,6 +104,17 @@ func (w *watch) refresh(ctx context.Context) {
 	for _, text := range changes.Warnings {
 		w.log.Warn(text)
 	}
-	w.log.Info("topology changed", "added", changes.Added, "removed", changes.Removed,
-		"nodes_gone", changes.NodesGone, "roles", changes.Roles)
+	var attrs []any
+	for _, c := range []struct {
+		key   string
+		names []string
+	}{{"added", changes.Added}, {"removed", changes.Removed}, {"nodes_gone", changes.NodesGone}, {"roles", changes.Roles}} {
+		if len(c.names) > 0 {
+			attrs = append(attrs, c.key, c.names)
+		}
+	}
+	w.log.Info("topology changed", attrs...)
+	if len(changes.NodesGone) > 0 && len(w.nodes()) == 0 {
+		w.log.Warn("no node is left: end the domain with radar detach")
+	}
 }

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/record"
+)
+
+// A domain in the background: attach, measure, kill, adopt, detach.
+func TestBackground(t *testing.T) {
+	w := newWorld(t)
+	nodes := w.lab.AttachArgs()
+	out := w.radar(exitOK, append([]string{"attach", "-d"}, nodes...)...)
+	p := w.agent()
+	if want := fmt.Sprintf("process %d, log %s", p.PID, domain.File(w.domain, "agent.log")); !strings.Contains(out, want) {
+		t.Errorf("attach said %q, want %q", out, want)
+	}
+	w.ping(5)
+	w.settled(10)
+	for _, r := range w.packets("--state", "delivered") {
+		if got := pathText(&r); got != "h1 > r1 > h2" && got != "h2 > r1 > h1" {
+			t.Errorf("path %q", got)
+		}
+	}
+
+	if out := w.radar(exitFailure, "attach"); !strings.Contains(out, fmt.Sprint(p.PID)) {
+		t.Errorf("attach beside the living agent said %q", out)
+	}
+	if out := w.radar(exitUsage, "attach", "--lease", "17s"); !strings.Contains(out, "30s") || !strings.Contains(out, "17s") {
+		t.Errorf("attach with another lease said %q", out)
+	}
+
+	// Nothing is lost when the agent dies, and the next one goes on.
+	w.kill()
+	w.ping(5)
+	w.settled(20)
+	if w.status().Agent.Alive {
+		t.Error("a killed agent is alive")
+	}
+	w.radar(exitOK, "attach", "-d")
+	w.ping(5)
+	w.settled(30)
+	next := w.agent()
+	if next == p {
+		t.Error("the killed agent is back")
+	}
+
+	w.radar(exitOK, "detach")
+	w.gone(next)
+	w.nothingLeft()
+	if out := w.radar(exitOK, "detach"); !strings.Contains(out, "nothing to do") {
+		t.Errorf("second detach said %q", out)
+	}
+}
+
+// A domain in the foreground ends with Ctrl-C and a summary.
+func TestForeground(t *testing.T) {
+	w := newWorld(t)
+	cmd, out := w.foreground(append([]string{"attach"}, w.lab.AttachArgs()...)...)
+	w.ping(5)
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	for _, want := range []string{"3 nodes, 4 ports", "tcpdump", "detached", "delivered        10", "not measured"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	w.nothingLeft()
+}
+
+// A domain in the foreground is detached by another process: both know.
+func TestForegroundDetached(t *testing.T) {
+	w := newWorld(t)
+	cmd, out := w.foreground(append([]string{"attach"}, w.lab.AttachArgs()...)...)
+	w.ping(5)
+	if said := w.radar(exitOK, "detach"); !strings.Contains(said, "delivered        10") {
+		t.Errorf("detach said %q", said)
+	}
+	if err := cmd.Wait(); err != nil || !strings.Contains(out.String(), "another process") {
+		t.Errorf("attach ended with %v\n%s", err, out)
+	}
+	w.nothingLeft()
+}
+
+// Attaching that is interrupted leaves nothing behind.
+func TestInterruptedAttach(t *testing.T) {
+	w := newWorld(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var out, errs bytes.Buffer
+	code := run(ctx, append([]string{"attach"}, w.lab.AttachArgs()...), strings.NewReader(""), &out, &errs)
+	if code != exitFailure || !strings.Contains(errs.String(), "interrupted") || out.Len() > 0 {
+		t.Errorf("code %d, stdout %q, stderr %q", code, out.String(), errs.String())
+	}
+	w.nothingLeft()
+}
+
+// The dry run names everything and changes nothing.
+func TestDryRun(t *testing.T) {
+	w := newWorld(t)
+	out := w.radar(exitOK, append([]string{"attach", "--dry-run", "--role", "r1/eth1=edge"}, w.lab.AttachArgs()...)...)
+	for _, want := range []string{"dry run", "3 nodes, 4 ports", "65536 slots", "MiB", "edge (forced)", "h1/eth0"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	w.nothingLeft()
+}
+
+// Roles of a running domain can be changed.
+func TestRoleOnly(t *testing.T) {
+	w := newWorld(t)
+	w.radar(exitOK, append([]string{"attach", "-d"}, w.lab.AttachArgs()...)...)
+	w.radar(exitOK, "attach", "--role", "r1/eth1=edge")
+	for _, n := range w.status().Nodes {
+		for _, p := range n.Ports {
+			if forced := n.Name == "r1" && p.Name == "eth1"; p.Forced != forced || (p.Role == domain.Edge) != forced {
+				t.Errorf("port %s/%s is %+v", n.Name, p.Name, p)
+			}
+		}
+	}
+	if out := w.radar(exitUsage, "attach", "--role", "r1/eth9=edge"); !strings.Contains(out, "eth9") {
+		t.Errorf("attach said %q", out)
+	}
+}
+
+// The domain's agent is told to end: it detaches first.
+func TestTerminatedAgent(t *testing.T) {
+	w := newWorld(t)
+	w.radar(exitOK, append([]string{"attach", "-d"}, w.lab.AttachArgs()...)...)
+	p := w.agent()
+	if err := syscall.Kill(p.PID, syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	w.gone(p)
+	w.nothingLeft()
+}
+
+// Nodes join and leave a running domain, and its agent notices.
+func TestNodesJoinAndLeave(t *testing.T) {
+	w := newWorld(t)
+	nodes := w.lab.AttachArgs() // h1, r1, h2 in some order
+	w.radar(exitOK, append([]string{"attach", "-d"}, nodes[:2]...)...)
+	p := w.agent()
+	if out := w.radar(exitOK, "attach", nodes[2]); !strings.Contains(out, "goes on") {
+		t.Errorf("attach said %q", out)
+	}
+	w.ping(2)
+	w.settled(4)
+	for _, r := range w.packets() {
+		if len(r.Hops) != 3 {
+			t.Errorf("packet with %d hops after the third node joined: %s", len(r.Hops), pathText(&r))
+		}
+	}
+	if out := w.radar(exitUsage, "detach", "nobody"); !strings.Contains(out, "nobody") {
+		t.Errorf("detach said %q", out)
+	}
+	w.radar(exitOK, "detach", "h2")
+	w.ping(2)
+	w.settled(8)
+	if last := w.packets("--last", "1", "--src", "10.0.1.1"); len(last) != 1 || last[0].State != record.Left {
+		t.Errorf("packet to a node that left: %+v", last)
+	}
+	if w.agent() != p {
+		t.Error("the agent changed")
+	}
+	w.radar(exitOK, "detach", "h1", "r1")
+	w.gone(p)
+	w.nothingLeft()
+}
+
+// Packets are shown as they end, and -c ends that.
+func TestFollow(t *testing.T) {
+	w := newWorld(t)
+	w.radar(exitOK, append([]string{"attach", "-d"}, w.lab.AttachArgs()...)...)
+	w.ping(3)
+	w.settled(6)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, selfPath, "packets", "-f", "--last", "2", "-c", "6", "--proto", "icmp", "-o", "json")
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var seqs []int
+	dec := json.NewDecoder(stdout)
+	for dec.More() {
+		var r record.Record
+		if err := dec.Decode(&r); err != nil {
+			t.Fatal(err)
+		}
+		if seqs = append(seqs, *r.ICMPSeq); len(seqs) == 2 {
+			w.ping(2) // the history is out: these are new
+		}
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	if fmt.Sprint(seqs) != "[3 3 1 1 2 2]" {
+		t.Errorf("sequence numbers %v, want the last two of the history and four new ones", seqs)
+	}
+}
+
+// Sources mark while an agent renews the lease, and no longer than the lease
+// lasts without one; traffic passes all the same.
+func TestLease(t *testing.T) {
+	w := newWorld(t)
+	w.radar(exitOK, append([]string{"attach", "-d", "--lease", "1s"}, w.lab.AttachArgs()...)...)
+	time.Sleep(1500 * time.Millisecond) // longer than one lease
+	w.ping(2)
+	w.settled(4)
+	if got := w.status(); !got.Lease.Valid || got.Totals.NotMeasured != 0 {
+		t.Errorf("with an agent: lease %+v, totals %+v", got.Lease, got.Totals)
+	}
+	w.kill()
+	time.Sleep(1100 * time.Millisecond)
+	w.ping(2)
+	if got := w.status(); got.Lease.Valid || got.Totals.NotMeasured != 4 || got.Totals.Delivered != 4 {
+		t.Errorf("without an agent: lease %+v, totals %+v", got.Lease, got.Totals)
+	}
+	w.radar(exitOK, "attach", "-d")
+	w.ping(2)
+	w.settled(8)
+}
+
+// An agent that cannot start fails the command, with its own words.
+func TestAgentFails(t *testing.T) {
+	w := newWorld(t)
+	w.radar(exitOK, append([]string{"attach", "-d"}, w.lab.AttachArgs()...)...)
+	w.kill()
+	// A folder where the pid file should be.
+	pidFile := domain.File(w.domain, "agent.pid")
+	if err := os.Remove(pidFile); err != nil {
+		t.Fatal(err)
+	}
+	lock := domain.File(w.domain, "agent.lock")
+	if err := os.Remove(lock); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/dev/null", lock); err != nil {
+		t.Fatal(err)
+	}
+	if out := w.radar(exitFailure, "attach", "-d"); !strings.Contains(out, "start agent: open agent lock") {
+		t.Errorf("attach said %q", out)
+	}
+	// It was there before: it stays.
+	if _, err := domain.Load(w.domain); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	scenarios "github.com/vnetradar/radar/lab"
+	"github.com/vnetradar/radar/pkg/agent"
+	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/lab"
+	"github.com/vnetradar/radar/pkg/record"
+)
+
+// execEnv makes the test program be radar: for agents and foreground commands.
+const execEnv = "RADAR_TEST_EXEC"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(execEnv) != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// world is a lab h1 - r1 - h2 with a state directory and a domain of its own.
+type world struct {
+	*testing.T
+	lab    *lab.Lab
+	domain string
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Fatal("this test makes network namespaces and loads BPF programs: run it as root")
+	}
+	w := &world{T: t, domain: fmt.Sprintf("rdr%d", os.Getpid())}
+	t.Setenv("RADAR_STATE_DIR", t.TempDir())
+	t.Setenv("RADAR_DOMAIN", w.domain)
+	t.Setenv("RADAR_SLOTS", "64K")
+	t.Setenv(execEnv, "1")
+	scenario, err := scenarios.Open("chain")
+	if err != nil {
+		t.Fatal(err)
+	}
+	topology, err := scenario.Topology(map[string]string{"N": "1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w.lab, err = lab.Up(t.Context(), topology, lab.Options{Name: w.domain}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		radar(t, "detach", "--no-drain")
+		if err := w.lab.Down(); err != nil {
+			t.Error(err)
+		}
+	})
+	return w
+}
+
+// radar runs a command that must end with code, and returns its output.
+func (w *world) radar(code int, args ...string) string {
+	w.Helper()
+	stdout, stderr, got := radar(w.T, args...)
+	if got != code {
+		w.Fatalf("radar %s: exit code %d, want %d\n%s%s", strings.Join(args, " "), got, code, stdout, stderr)
+	}
+	return stdout + stderr
+}
+
+// ping sends n echo requests from h1 to h2; all must come back.
+func (w *world) ping(n int) {
+	w.Helper()
+	ctx, cancel := context.WithTimeout(w.Context(), 20*time.Second)
+	defer cancel()
+	out, err := w.lab.Command(ctx, "h1", "ping", "-q", "-c", fmt.Sprint(n), "-i", "0.01", "10.0.2.2").CombinedOutput()
+	if err != nil {
+		w.Fatalf("ping: %v\n%s", err, out)
+	}
+}
+
+// packets is what "radar packets" shows.
+func (w *world) packets(args ...string) []record.Record {
+	w.Helper()
+	var records []record.Record
+	dec := json.NewDecoder(strings.NewReader(w.radar(exitOK, append([]string{"packets", "-o", "json"}, args...)...)))
+	for dec.More() {
+		var r record.Record
+		if err := dec.Decode(&r); err != nil {
+			w.Fatal(err)
+		}
+		records = append(records, r)
+	}
+	return records
+}
+
+func (w *world) status() (v statusView) {
+	w.Helper()
+	if err := json.Unmarshal([]byte(w.radar(exitOK, "status", "-o", "json")), &v); err != nil {
+		w.Fatal(err)
+	}
+	return v
+}
+
+// settled waits until n packets have ended and all are accounted for.
+func (w *world) settled(n uint64) {
+	w.Helper()
+	var totals agent.Totals
+	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		totals = w.status().Totals
+		if totals.Delivered+totals.Left+totals.Lost == n && totals.InFlight == 0 && totals.Unaccounted == 0 {
+			return
+		}
+	}
+	w.Fatalf("want %d packets that have ended, have %+v", n, totals)
+}
+
+// agent is the domain's agent; it must live.
+func (w *world) agent() agent.Process {
+	w.Helper()
+	p, err := agent.Find(w.domain)
+	if err != nil || p.PID == 0 {
+		w.Fatalf("no agent: %+v, %v", p, err)
+	}
+	return p
+}
+
+// kill ends the agent as nothing else could.
+func (w *world) kill() {
+	w.Helper()
+	p := w.agent()
+	if err := syscall.Kill(p.PID, syscall.SIGKILL); err != nil {
+		w.Fatal(err)
+	}
+	w.gone(p)
+}
+
+func (w *world) gone(p agent.Process) {
+	w.Helper()
+	for deadline := time.Now().Add(5 * time.Second); p.Alive(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			w.Fatalf("process %d lives on", p.PID)
+		}
+	}
+}
+
+// nothingLeft demands that the domain has left no pin and no state.
+func (w *world) nothingLeft() {
+	w.Helper()
+	for _, path := range []string{domain.PinDir(w.domain), domain.Dir(w.domain)} {
+		if _, err := os.Stat(path); !os.IsNotExist(err) {
+			left, _ := filepath.Glob(path + "/*")
+			w.Errorf("%s is left behind: %v", path, left)
+		}
+	}
+}
+
+// foreground starts a radar in the foreground and waits until it is ready.
+func (w *world) foreground(args ...string) (*exec.Cmd, *bytes.Buffer) {
+	w.Helper()
+	ready := filepath.Join(w.TempDir(), "ready")
+	var out bytes.Buffer
+	cmd := exec.Command(selfPath, append(args, "--ready-file", ready)...)
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(func() { _ = cmd.Process.Kill() })
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if _, err := os.Stat(ready); err == nil {
+			return cmd, &out
+		}
+		if time.Now().After(deadline) {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+			w.Fatalf("radar %v is not ready: %s", args, out.String())
+		}
+	}
+}
