@@ -12,6 +12,7 @@
 # machine's apt is neither read beyond the address of its mirror nor changed.
 # Signatures are checked against Debian's archive keyring. Needs no root.
 set -euo pipefail
+PATH=$PATH:/usr/sbin:/sbin # depmod, for users other than root
 
 die() { echo "fetch.sh: $*" >&2; exit 1; }
 warn() { echo "fetch.sh: warning: $*" >&2; }

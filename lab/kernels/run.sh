@@ -10,17 +10,18 @@
 #
 # KERNELS              kernels to try, see fetch.sh (5.10)
 # PACKAGES             Go packages whose tests run there (./pkg/kerneltest)
-# KERNEL_TIMEOUT       bound on one machine, seconds (180)
+# KERNEL_TIMEOUT       bound on one machine, seconds (300)
 # RADAR_KERNELS_CACHE  downloads and logs (XDG cache directory/radar/kernels)
 # DEBIAN_MIRROR, DEBIAN_SECURITY_MIRROR, DEBIAN_KEYRING  see fetch.sh
 #
 # Exit status: 0 if every test passed on every kernel, else 1.
 set -euo pipefail
+PATH=$PATH:/usr/sbin:/sbin # depmod, for users other than root
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cd "$here/../.."
 cache=$(realpath -m "${RADAR_KERNELS_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/radar/kernels}")
-timeout_s=${KERNEL_TIMEOUT:-180}
+timeout_s=${KERNEL_TIMEOUT:-300}
 read -ra kernels <<<"${KERNELS:-5.10}"
 read -ra packages <<<"${PACKAGES:-./pkg/kerneltest}"
 
@@ -37,10 +38,12 @@ cleanup() {
 	rm -rf "$work"
 }
 trap cleanup EXIT
+trap 'exit 130' INT # not on to the next kernel
 
-# check names the Debian package of every tool that is missing.
+# check refuses what cannot work, and names the package of each missing tool.
 check() {
 	local pair missing=()
+	[ "$timeout_s" -ge 60 ] || die "KERNEL_TIMEOUT=$timeout_s: use 60 or more seconds"
 	for pair in qemu-system-x86_64:qemu-system-x86 busybox:busybox-static cpio:cpio depmod:kmod \
 		xz:xz-utils apt-get:apt dpkg-deb:dpkg go:golang flock:util-linux; do
 		command -v "${pair%%:*}" >/dev/null || missing+=("${pair##*:}")
@@ -72,7 +75,7 @@ pack() {
 	chmod 755 "$root/init"
 	cp -r "$work/tests" "$root/tests"
 	for name in "${modules[@]}"; do
-		/sbin/modprobe -C /dev/null -d "$dir" -S "$release" --show-depends "$name" 2>/dev/null ||
+		modprobe -C /dev/null -d "$dir" -S "$release" --show-depends "$name" 2>/dev/null ||
 			echo "run.sh: $release has no module $name" >&2
 	done | while read -r kind path _; do
 		[ "$kind" = insmod ] || continue
@@ -118,7 +121,7 @@ try() {
 	mkdir -p "$cache/log"
 	log=$cache/log/$kernel.log
 	start=$SECONDS
-	boot "$dir" "$log" || echo "run.sh: the machine ended with status $? (124: not within $timeout_s s)" >&2
+	boot "$dir" "$log" || echo "run.sh: the machine did not end by itself within $timeout_s s, or failed (status $?)" >&2
 	verdict=$(sed -n 's/^radar-kernels: exit //p' "$log" | tail -n 1)
 	[ "$verdict" = 0 ] && verdict=ok || verdict="FAILED, see $log"
 	echo "$kernel|$(cat "$dir/version")|$((SECONDS - start)) s|$verdict" >>"$work/results"

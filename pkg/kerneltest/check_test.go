@@ -34,8 +34,8 @@ func check(t *testing.T, d *domain.Domain, features datapath.Features) {
 		if recs, _, err = backpack.Scan(maps, backpack.NewDecoder(d, symbols.Load()), backpack.ScanOptions{}); err != nil {
 			t.Fatalf("read the ring: %v", err)
 		}
-		under := func(r record.Record) bool { return r.State == record.InFlight }
-		if !slices.ContainsFunc(recs, under) || !features.DropHook || time.Now().After(end) {
+		inFlight := func(r record.Record) bool { return r.State == record.InFlight }
+		if !slices.ContainsFunc(recs, inFlight) || time.Now().After(end) {
 			break
 		}
 	}
@@ -47,10 +47,8 @@ func check(t *testing.T, d *domain.Domain, features datapath.Features) {
 	checkKind(t, "reply", s.replies, echoes, "h2", "r1", "h1")
 	checkDatagrams(t, s.datagrams)
 	checkStream(t, s.stream)
-	if features.DropHook {
-		checkLost(t, s.lost, features)
-	}
-	checkCounters(t, d.Name, features)
+	checkLost(t, s.lost, features)
+	checkCounters(t, d.Name)
 }
 
 func sortRecords(recs []record.Record) *sorted {
@@ -157,8 +155,12 @@ func checkLost(t *testing.T, recs []record.Record, features datapath.Features) {
 		t.Errorf("%d records of lost datagrams, want %d", len(recs), lost)
 	}
 	for i, r := range recs {
-		if r.State != record.Lost || r.Loss == nil || r.Loss.Node != "r1" || r.Loss.Function == "" {
-			t.Errorf("lost datagram: state %s, loss %+v", r.State, r.Loss)
+		if r.State != record.Lost || r.Loss == nil {
+			t.Errorf("lost datagram: state %s, loss %v", r.State, r.Loss)
+			return
+		}
+		if r.Loss.Node != "r1" || r.Loss.Port != "e0" || r.Loss.At != record.AtNode || r.Loss.Function == "" {
+			t.Errorf("lost datagram: %+v, want it lost in r1, which it entered by e0", *r.Loss)
 			return
 		}
 		if (r.Loss.Reason != "") != features.DropReason {
@@ -172,7 +174,7 @@ func checkLost(t *testing.T, recs []record.Record, features datapath.Features) {
 }
 
 // checkCounters demands that every packet was measured and none misjudged.
-func checkCounters(t *testing.T, name string, features datapath.Features) {
+func checkCounters(t *testing.T, name string) {
 	t.Helper()
 	h, err := datapath.Open(name)
 	if err != nil {
@@ -198,7 +200,7 @@ func checkCounters(t *testing.T, name string, features datapath.Features) {
 	if values["seen"] != values["marked"] || values["seen"] < datagrams+2*echoes+lost {
 		t.Errorf("seen %d, marked %d packets; at least %d were sent", values["seen"], values["marked"], datagrams+2*echoes+lost)
 	}
-	if features.DropHook && values["loss_event"] != lost {
+	if values["loss_event"] != lost {
 		t.Errorf("counter loss_event is %d, want %d", values["loss_event"], lost)
 	}
 }

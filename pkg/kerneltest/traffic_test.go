@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"hash"
 	"io"
@@ -19,23 +18,28 @@ import (
 	"github.com/vnetradar/radar/pkg/topo"
 )
 
-// Sizes and marks of the headers below.
+// Headers, as they are sent.
 const (
-	ipBytes    = 20
-	udpBytes   = 8
-	tcpBytes   = 32 // with timestamps
-	icmpBytes  = 8
-	flagDF     = 0x4000
-	sentTTL    = 64
-	sentTOS    = 10<<2 | 2 // DSCP 10, ECN ECT(0)
-	udpPort    = 7007
-	tcpPort    = 7008
-	echoID     = 0x7275
-	patience   = 10 * time.Second // for one packet
-	typeEcho   = 8
-	typeReply  = 0
-	udpPayload = 64
+	ipBytes      = 20
+	udpBytes     = 8
+	icmpBytes    = 8
+	tcpBytes     = 32 // with timestamps
+	payloadBytes = 64
+
+	flagDF  = 0x4000
+	sentTTL = 64
+	sentTOS = 10<<2 | 2 // DSCP 10, ECN ECT(0)
+	udpPort = 7007
+	tcpPort = 7008
+	echoID  = 0x7275
+
+	typeReply       = 0
+	typeUnreachable = 3
+	typeEcho        = 8
 )
+
+// patience is how long to wait for one thing to happen.
+const patience = 10 * time.Second
 
 // rawSocket opens a raw socket in a node. Its reads give up after patience.
 func rawSocket(t *testing.T, node topo.NodeSpec, proto int) int {
@@ -137,19 +141,34 @@ func (w *network) sendDatagrams(t *testing.T, n int) {
 			t.Fatalf("datagram %d did not arrive: %v", seq, err)
 		}
 		if err := arrived(buf[:got], sent); err != nil {
-			t.Errorf("datagram %d: %v", seq, err)
+			t.Fatalf("datagram %d: %v", seq, err) // one is enough to read
 		}
 	}
 }
 
-// sendNowhere sends n datagrams that r1 has no route for.
+// sendNowhere sends n datagrams that r1 has no route for, and looks at what the
+// first answer of r1 quotes: the datagram as r1 got it, which is as it was sent.
 func (w *network) sendNowhere(t *testing.T, n int) {
 	t.Helper()
-	tx := rawSocket(t, w.h1, unix.IPPROTO_RAW)
+	tx, rx := rawSocket(t, w.h1, unix.IPPROTO_RAW), rawSocket(t, w.h1, unix.IPPROTO_ICMP)
 	for seq := range n {
-		if err := unix.Sendto(tx, datagram(addrNone, seq, udpPayload), 0, sockaddr(addrNone)); err != nil {
+		if err := unix.Sendto(tx, datagram(addrNone, seq, payloadBytes), 0, sockaddr(addrNone)); err != nil {
 			t.Fatalf("send datagram %d: %v", seq, err)
 		}
+	}
+	buf := make([]byte, 1<<16)
+	got, _, err := unix.Recvfrom(rx, buf, 0)
+	if err != nil {
+		t.Fatalf("r1 did not answer that there is no route: %v", err)
+	}
+	if got < 2*ipBytes+icmpBytes || buf[ipBytes] != typeUnreachable {
+		t.Fatalf("r1 answered % x", buf[:got])
+	}
+	quote, sent := buf[ipBytes+icmpBytes:got], datagram(addrNone, 0, payloadBytes)
+	sent = sent[:min(len(sent), len(quote))]
+	copy(sent[10:12], quote[10:12]) // the checksum, which the kernel filled in
+	if !bytes.Equal(quote, sent) || checksum(quote[:ipBytes]) != 0 {
+		t.Errorf("r1 quotes % x, sent was % x", quote, sent)
 	}
 }
 
@@ -159,7 +178,7 @@ func (w *network) ping(t *testing.T, n int) {
 	fd := rawSocket(t, w.h1, unix.IPPROTO_ICMP)
 	buf := make([]byte, 1<<16)
 	for seq := range n {
-		echo := make([]byte, icmpBytes+udpPayload)
+		echo := make([]byte, icmpBytes+payloadBytes)
 		echo[0] = typeEcho
 		binary.BigEndian.PutUint16(echo[4:], echoID)
 		binary.BigEndian.PutUint16(echo[6:], uint16(seq))
@@ -173,7 +192,7 @@ func (w *network) ping(t *testing.T, n int) {
 		}
 		if got != ipBytes+len(echo) || buf[8] != sentTTL-1 || checksum(buf[:ipBytes]) != 0 ||
 			buf[ipBytes] != typeReply || binary.BigEndian.Uint16(buf[ipBytes+6:]) != uint16(seq) {
-			t.Errorf("answer to echo %d is wrong: % x", seq, buf[:got])
+			t.Fatalf("answer to echo %d is wrong: % x", seq, buf[:got])
 		}
 	}
 }
@@ -182,67 +201,69 @@ func (w *network) ping(t *testing.T, n int) {
 // queue of r1 cuts its GSO packets.
 func (w *network) stream(t *testing.T, size int64) {
 	t.Helper()
-	var listener, conn net.Conn
-	sums := make(chan []byte, 1)
-	failed := make(chan error, 1)
 	var l net.Listener
 	in(t, w.h2, func() (err error) {
 		l, err = net.ListenTCP("tcp4", &net.TCPAddr{Port: tcpPort})
 		return err
 	})
 	defer l.Close()
+	var got hash.Hash
+	received := make(chan error, 1)
 	go func() {
 		var err error
-		if listener, err = l.Accept(); err != nil {
-			failed <- err
-			return
-		}
-		defer listener.Close()
-		h := sha256.New()
-		if _, err = io.Copy(h, listener); err != nil {
-			failed <- err
-			return
-		}
-		sums <- h.Sum(nil)
+		got, err = receive(l)
+		received <- err
 	}()
+	var c net.Conn
 	in(t, w.h1, func() (err error) {
-		conn, err = net.DialTimeout("tcp4", (&net.TCPAddr{IP: addrH2, Port: tcpPort}).String(), patience)
+		c, err = net.DialTimeout("tcp4", (&net.TCPAddr{IP: addrH2, Port: tcpPort}).String(), patience)
 		return err
 	})
-	sent, err := write(conn, size)
+	sent, err := send(c, size)
 	if err != nil {
 		t.Fatalf("send stream: %v", err)
 	}
-	select {
-	case got := <-sums:
-		if !bytes.Equal(got, sent.Sum(nil)) {
-			t.Error("the stream arrived changed")
-		}
-	case err := <-failed:
+	if err := <-received; err != nil {
 		t.Fatalf("receive stream: %v", err)
-	case <-time.After(patience):
-		t.Fatal("the stream did not end")
+	}
+	if !bytes.Equal(got.Sum(nil), sent.Sum(nil)) {
+		t.Error("the stream arrived changed")
 	}
 }
 
-// write sends size bytes of a pattern, closes, and returns their hash.
-func write(c net.Conn, size int64) (hash.Hash, error) {
+// receive takes one connection and returns the hash of what comes until its end.
+func receive(l net.Listener) (hash.Hash, error) {
+	c, err := l.Accept()
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	if err := c.SetDeadline(time.Now().Add(2 * patience)); err != nil {
+		return nil, err
+	}
+	h := sha256.New()
+	_, err = io.Copy(h, c)
+	return h, err
+}
+
+// send writes size bytes of a pattern, closes, and returns their hash.
+func send(c net.Conn, size int64) (hash.Hash, error) {
 	defer c.Close()
 	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
 		return nil, err
 	}
 	h := sha256.New()
 	_, err := io.CopyN(io.MultiWriter(c, h), &pattern{}, size)
-	return h, errors.Join(err)
+	return h, err
 }
 
 // pattern is an endless row of bytes that does not repeat at packet sizes.
-type pattern struct{ next uint32 }
+type pattern struct{ state uint32 }
 
 func (p *pattern) Read(b []byte) (int, error) {
 	for i := range b {
-		p.next = p.next*1664525 + 1013904223
-		b[i] = byte(p.next >> 24)
+		p.state = p.state*1664525 + 1013904223 // Numerical Recipes' generator
+		b[i] = byte(p.state >> 24)
 	}
 	return len(b), nil
 }
