@@ -53,7 +53,7 @@ demo: deps-run build ## a virtual network, measured: paths, latency, losses (nee
 .PHONY: generate
 generate: deps-bpf ## BPF objects, man pages, docs/cli
 	go generate ./...
-	go run ./cmd/radar docs --man docs/man --markdown docs/cli
+	go run ./cmd/radar docs docs
 
 .PHONY: check-generated
 check-generated: generate ## fails if a generated file is not what is committed
@@ -79,3 +79,7 @@ test: deps-test build ## every test, those that need root as root
 .PHONY: race
 race: ## the tests of pure Go packages under the race detector (needs gcc)
 	CGO_ENABLED=1 go test -race -count=1 ./pkg/backpack/... ./pkg/aggregate/... ./pkg/agent/... ./pkg/query/... ./pkg/record/... ./pkg/domain/...
+
+.PHONY: kernels
+kernels: deps-kernel ## the data path on real Debian kernels: make kernels KERNELS="5.10 6.1 6.12"
+	KERNELS="$(or $(KERNELS),5.10)" lab/kernels/run.sh

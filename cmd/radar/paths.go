@@ -40,6 +40,7 @@ func (a *app) aggregated(show func(*agent.Reader) error) error {
 	if note != "" {
 		fmt.Fprintf(a.stderr, "radar: warning: %s\n", note)
 	}
+	reader.Collector.AsItStands()
 	if err := reader.Collector.Poll(); err != nil {
 		return fmt.Errorf("read the ring: %w", err)
 	}

@@ -88,6 +88,7 @@ func (a *app) status() error {
 		return err
 	}
 	defer reader.Close()
+	reader.Collector.AsItStands()
 	view, err := newStatusView(handle, reader)
 	if err != nil {
 		return err

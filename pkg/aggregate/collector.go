@@ -48,6 +48,10 @@ func Open(src backpack.Source, dec *backpack.Decoder, epoch uint32, path string,
 	return c, "", nil
 }
 
+// AsItStands makes ends count at once that may still be withdrawn, for a collector
+// that polls once and is not saved.
+func (c *Collector) AsItStands() { c.follower.AsItStands() }
+
 // Poll adds what has become final since the last poll.
 func (c *Collector) Poll() error {
 	if err := c.follower.Poll(c.agg.Add); err != nil {

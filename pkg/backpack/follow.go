@@ -43,6 +43,7 @@ type Follower struct {
 	ring *Ring
 	dec  *Decoder
 	opts FollowOptions
+	once bool // AsItStands
 
 	fresh   bool                 // nothing has been read yet: begin with the oldest
 	next    uint64               // all positions below are done, in open, or in pending
@@ -65,6 +66,11 @@ type Follower struct {
 	packet       Packet
 	held, spare  []Range
 }
+
+// AsItStands makes every end count at once, also those that may still be withdrawn.
+// It is for who reads once and keeps nothing: what is shown as in flight then is
+// just that, and a loss of a moment ago is shown.
+func (f *Follower) AsItStands() { f.once = true }
 
 // NewFollower follows src from the oldest packet of the ring on.
 func NewFollower(src Source, dec *Decoder, o FollowOptions) *Follower {

@@ -148,6 +148,27 @@ func TestFollowerSettles(t *testing.T) {
 	}
 }
 
+// TestFollowerAsItStands: who reads once sees ends of a moment ago, and as in flight
+// only what has not ended. What an earlier follower left pending is no exception.
+func TestFollowerAsItStands(t *testing.T) {
+	m := rt.New(64, 256, 1, 8)
+	now := 1000 * second
+	f := follower(m, &now)
+	held, _ := m.Send(0, udp, rt.Ingress, r1e0, now)
+	m.Drop(held, rt.First, rt.NoPort, 2, fnIP, "", true, now)
+	if got := poll(t, f); len(got) != 0 {
+		t.Fatalf("%v at once, want nothing", got)
+	}
+	m.Send(0, udp, rt.Egress, h1e0, now)
+	f.AsItStands()
+	if got := poll(t, f); len(got) != 1 || got[0] != held {
+		t.Errorf("%v, want the loss at %d", got, held)
+	}
+	if s := f.Stats(); s.InFlight != 1 {
+		t.Errorf("%d in flight, want 1", s.InFlight)
+	}
+}
+
 func TestFollowerRefresh(t *testing.T) {
 	m := rt.New(64, 128, 1, 8)
 	now := 1000 * second

@@ -50,7 +50,7 @@ func (f *Follower) take(pos, quiet uint64) {
 func (f *Follower) repeat() {
 	keep := f.pending[:0]
 	for _, e := range f.pending {
-		if e.due > f.pollNow && !f.hurry(e.pos) {
+		if e.due > f.pollNow && !f.once && !f.hurry(e.pos) {
 			keep = append(keep, e)
 			continue
 		}
@@ -190,7 +190,7 @@ func (f *Follower) judge(head, member *slot) (due uint64, open bool) {
 			settle = uint64(f.opts.Hold)
 		}
 		due = p.T0 + uint64(p.LastNs) + settle
-		if f.hurry(p.Pos) {
+		if f.once || f.hurry(p.Pos) {
 			due = f.pollNow
 		}
 	}
