@@ -39,7 +39,8 @@ int radar_ingress(struct __sk_buff *skb)
 	now = bpf_ktime_get_ns();
 	if (is_icmp_error(&p))
 		restore_quote(skb, p.l4 + ICMP_HDR, quote_len(&p), now);
-	if (find_on_wire(&p, now, &f))
+	if (find_on_wire(&p, now,
+			 port->flags & RDR_PF_SOURCE_IN ? EXPECT_LIVE : EXPECT_OURS, &f))
 		enter_known(skb, &p, now, port, port_no, &f);
 	else
 		enter_unknown(skb, &p, now, port, port_no);
@@ -101,7 +102,7 @@ int radar_egress(struct __sk_buff *skb)
 	if (!known && skb->ingress_ifindex)
 		known = find_lowered(&p, now, &f);
 	if (!known)
-		known = find_on_wire(&p, now, &f);
+		known = find_on_wire(&p, now, EXPECT_COPIES, &f);
 	if (is_icmp_error(&p))
 		restore_quote(skb, p.l4 + ICMP_HDR, quote_len(&p), now);
 	if (known)

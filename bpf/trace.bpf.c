@@ -52,8 +52,10 @@ static __always_inline bool read_packet(struct sk_buff *skb, struct packet *p)
 	p->frag = bpf_ntohs(ip.frag_off);
 	p->proto = ip.protocol;
 	have = p->len - hdr;
-	if (have > linear - hdr)
+	if (have > linear - hdr) {
 		have = linear - hdr;
+		p->partial = have < 32;
+	}
 	/* The same steps as in parse_l4(): equal bytes, equal tag. */
 	have = have >= 32 ? 32 : have >= 20 ? 20 : have >= 16 ? 16 : have >= 8 ? 8 : 0;
 	if (have && bpf_probe_read_kernel(w, sizeof(w), ip_at + (hdr & 0x3c)))
@@ -172,7 +174,7 @@ int radar_kfree_skb(__u64 *ctx)
 	now = bpf_ktime_get_ns();
 	if (mark)
 		in_node = find_by_mark(mark, &p, now, &f);
-	if (!in_node && (port == RDR_NO_PORT || !find_on_wire(&p, now, &f)))
+	if (!in_node && (port == RDR_NO_PORT || !find_on_wire(&p, now, EXPECT_OURS, &f)))
 		return 0;
 	if (ignored(location)) {
 		count(RDR_C_LOSS_IGNORED, p.n);

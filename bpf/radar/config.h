@@ -43,12 +43,13 @@ const volatile __u32 cfg_mark_shift = 0;
 /* What the kernel offers. */
 const volatile __u8 cfg_has_reason = 0; /* kfree_skb has a drop reason (5.17) */
 
-/* kfree_skb from these functions is no loss: packet taps, ping sockets. */
+/* kfree_skb from these functions is no loss: packet taps, ping sockets, queues that
+ * free a train after its segments. */
 struct rdr_range {
 	__u64 from;
 	__u64 to; /* exclusive */
 };
-#define RDR_MAX_IGNORE 8
+#define RDR_MAX_IGNORE 16
 const volatile struct rdr_range cfg_ignore[RDR_MAX_IGNORE] = {};
 
 #endif

@@ -8,10 +8,48 @@
 #include "keys.h"
 #include "train.h"
 
-/* Whether slot s was written for packet p, by content. */
+/* Whether slot s was written for packet p, by content. Where that is out of reach
+ * (kfree_skb, payload in page fragments) by addresses and ports, as last seen. */
 static __always_inline bool same_content(const struct rdr_slot *s, const struct packet *p)
 {
+	if (p->partial)
+		return s->flow_hash == flow_hash(p) && s->proto == p->proto;
 	return s->tag == p->tag && s->tag2 == p->tag2 && s->proto == p->proto;
+}
+
+/* Whose bits may be found on a packet here. */
+enum expect {
+	EXPECT_OURS,   /* an internal port's ingress: copies may come late */
+	EXPECT_LIVE,   /* an edge's ingress: only what is still on its way */
+	EXPECT_COPIES, /* egress without a mark: on its way, or its copy was dropped */
+};
+
+/*
+ * Equal packets of a flow (the same payload again and again) have equal tags. One
+ * that nobody marked and whose own TTL lies in a band must not be taken for an
+ * earlier one that has arrived: where and when nothing of ours can come late, a slot
+ * that is done is no candidate.
+ */
+static __always_inline bool may_be_here(struct rdr_slot *s, __u64 now, enum expect expect)
+{
+	struct rdr_control *ctl;
+	struct rdr_slot *h;
+	__u8 state = s->state;
+	__u32 zero = 0;
+
+	if (s->seg && !(s->cut & RDR_OWN)) {
+		h = head_of(s);
+		if (h)
+			state |= h->state & RDR_ST_DONE;
+	}
+	if (!(state & RDR_ST_DONE))
+		return true;
+	if (expect == EXPECT_LIVE)
+		return false;
+	if (expect == EXPECT_COPIES)
+		return state & RDR_ST_LOST;
+	ctl = bpf_map_lookup_elem(&control, &zero);
+	return ctl && now < READ_ONCE(ctl->lease_ns);
 }
 
 /* How many segments p lies behind the one in slot s, 0 if it does not: all segments
@@ -32,7 +70,7 @@ static __always_inline __u32 fixed_id_segment(struct rdr_slot *s, const struct p
 }
 
 static __always_inline bool find_by_bits(const struct packet *p, union rdr_bits bits, __u64 now,
-					 struct found *f)
+					 enum expect expect, struct found *f)
 {
 	struct rdr_slot *s;
 	__u32 off;
@@ -59,8 +97,8 @@ static __always_inline bool find_by_bits(const struct packet *p, union rdr_bits 
 		f->fixed_id = 1;
 	}
 	/* A lone packet must have its slot's length; a run was joined or is whole. */
-	if (p->n == 1 && s->len != p->len) {
-		count(RDR_C_FOREIGN, 1);
+	if ((p->n == 1 && s->len != p->len) || !may_be_here(s, now, expect)) {
+		count(RDR_C_FOREIGN, p->n);
 		return false;
 	}
 	f->slot = s;
@@ -90,13 +128,14 @@ static __always_inline bool find_by_key(const struct packet *p, __u64 now, struc
 }
 
 /* Finds a packet as it comes from the wire, or from a function that shares no skb. */
-static __always_inline bool find_on_wire(const struct packet *p, __u64 now, struct found *f)
+static __always_inline bool find_on_wire(const struct packet *p, __u64 now, enum expect expect,
+					 struct found *f)
 {
 	f->by_key = 0;
 	f->by_bits = 0;
 	f->fixed_id = 0;
 	f->decrements = 0;
-	if (is_atomic(p) && find_by_bits(p, p->bits, now, f))
+	if (is_atomic(p) && find_by_bits(p, p->bits, now, expect, f))
 		return true;
 	return wants_key(p, p->bits.ttl) && find_by_key(p, now, f);
 }
@@ -112,7 +151,7 @@ static __always_inline bool find_lowered(const struct packet *p, __u64 now, stru
 	if (cfg_ttl_width != 1 || cfg_mark_mask || !is_atomic(p))
 		return false;
 	bits.ttl++;
-	if (!find_by_bits(p, bits, now, f))
+	if (!find_by_bits(p, bits, now, EXPECT_COPIES, f))
 		return false;
 	f->decrements = 1;
 	return true;

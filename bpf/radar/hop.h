@@ -166,6 +166,20 @@ static __always_inline void leave_domain(struct __sk_buff *skb, const struct pac
 	see(f->slot, f->index, p->n, w);
 }
 
+/* A packet sourced at this node's ingress that cannot have its key was not measured
+ * after all, and leaves no story that looks like a loss. */
+static __always_inline bool unmark(const struct found *f, const struct packet *p, int err)
+{
+	struct rdr_slot *s = f->slot;
+
+	if (!is_whole(s, p->n) || s->nev != 1)
+		return false;
+	unuse_slots(s->pos, p->n);
+	count(RDR_C_MARKED, -(__u64)p->n);
+	count(err == PUT_FULL ? RDR_C_NM_KEYS_FULL : RDR_C_NM_KEY_IN_FLIGHT, p->n);
+	return true;
+}
+
 /* A packet that has a backpack leaves the node. */
 static __always_inline void leave_known(struct __sk_buff *skb, const struct packet *p, __u64 now,
 					const struct rdr_port *port, __u32 port_no, struct found *f)
@@ -179,6 +193,7 @@ static __always_inline void leave_known(struct __sk_buff *skb, const struct pack
 		.fixed_id = f->fixed_id,
 	};
 	union rdr_bits b = p->bits;
+	int err;
 
 	if (f->by_bits && !true_bits(f, p, &b)) {
 		count(RDR_C_STALE, p->n);
@@ -192,7 +207,10 @@ static __always_inline void leave_known(struct __sk_buff *skb, const struct pack
 	}
 	if (wants_key(p, b.ttl)) {
 		w.flags |= RDR_EVF_KEYED;
-		if (keep_keys(f->slot, p, b.id, now))
+		err = keep_keys(f->slot, p, b.id, now);
+		if (err && unmark(f, p, err))
+			return;
+		if (err)
 			count(RDR_C_KEY_LOST, p->n);
 		if (f->by_bits && !write_bits(skb, p->l3, b))
 			count(RDR_C_RESTORE_FAILED, p->n);

@@ -27,9 +27,16 @@
 #define UDP_HDR 8
 #define ICMP_HDR 8
 
-struct l4_words {
-	__be32 w[8];
-};
+/* Of addresses and ports: tells whether NAT changed them. */
+static __always_inline __u32 tuple_hash(__u32 saddr, __u32 daddr, __u32 ports)
+{
+	return saddr * 0x9e3779b1 ^ daddr * 0x85ebca6b ^ ports * 0xc2b2ae35;
+}
+
+static __always_inline __u32 flow_hash(const struct packet *p)
+{
+	return tuple_hash(p->saddr, p->daddr, p->sport | (__u32)p->dport << 16);
+}
 
 static __always_inline void tag_echo(struct packet *p, const __be32 *w, bool payload)
 {

@@ -46,6 +46,7 @@ struct packet {
 	__u8 icmp_code;
 	__u8 l4_hdr; /* bytes of TCP or UDP header that each segment repeats */
 	__u8 vlan;
+	__u8 partial; /* the content could not be read: no tag */
 };
 
 enum parse_result {

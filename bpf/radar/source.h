@@ -5,16 +5,6 @@
 
 #include "find.h"
 
-static __always_inline __u32 tuple_hash(__u32 saddr, __u32 daddr, __u32 ports)
-{
-	return saddr * 0x9e3779b1 ^ daddr * 0x85ebca6b ^ ports * 0xc2b2ae35;
-}
-
-static __always_inline __u32 flow_hash(const struct packet *p)
-{
-	return tuple_hash(p->saddr, p->daddr, p->sport | (__u32)p->dport << 16);
-}
-
 /* Why a packet that met a source is not measured; RDR_C_MARKED if it may be. */
 static __always_inline enum rdr_counter refuse(struct __sk_buff *skb, const struct packet *p,
 					       __u64 now)

@@ -301,11 +301,7 @@ func (w *walk) lowers(p *traveller) bool {
 
 // cross takes the packet over a link with as many hidden routers as its TTL allows.
 func (w *walk) cross(p *traveller, hidden int) {
-	most := int(w.layout.TTLWidth) - 1
-	if w.layout.MarkMask == 0 {
-		most-- // the node's own decrement counts too
-	}
-	hidden %= most + 1
+	hidden %= int(w.layout.TTLWidth)
 	if !w.lowers(p) {
 		hidden = 0
 	} else {

@@ -242,6 +242,26 @@ func TestKeyLost(t *testing.T) {
 	d.counted(tally{cKeyLost: 1})
 }
 
+// TestFragmentsTogether: the fragments of one packet, on their way at the same time,
+// have a story each.
+func TestFragmentsTogether(t *testing.T) {
+	d := newDomain(t, config{})
+	names := []string{"fragment-first", "fragment-middle", "fragment-last"}
+	first := uint32(d.nextPos()) & (d.layout.Slots - 1)
+	var wire []frame
+	for _, name := range names {
+		wire = append(wire, d.send(frame{data: packet(t, name)}))
+	}
+	d.counted(tally{cSeen: 3, cMarked: 3})
+	for k := len(wire) - 1; k >= 0; k-- {
+		same(t, names[k], d.deliver(wire[k], 3).data, lowered(t, packet(t, names[k]), 3))
+	}
+	for k := range uint32(3) {
+		d.wantStory(first+k, "out@0/FSK deliver@3/FK")
+	}
+	d.counted(nil)
+}
+
 // TestFragmentedInside: r1 fragments a packet. Its first fragment keeps the story,
 // the others pass.
 func TestFragmentedInside(t *testing.T) {

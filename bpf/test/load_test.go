@@ -4,6 +4,7 @@ package test
 
 import (
 	"errors"
+	"os"
 	"testing"
 
 	"github.com/cilium/ebpf"
@@ -12,7 +13,11 @@ import (
 	"github.com/vnetradar/radar/pkg/bpfobj"
 )
 
+// TestLoad prints what the programs cost the verifier and in size.
 func TestLoad(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Fatal("these tests load BPF programs: run them as root (make test does)")
+	}
 	if err := rlimit.RemoveMemlock(); err != nil {
 		t.Fatal(err)
 	}
@@ -40,10 +45,14 @@ func testLoad(t *testing.T, load func() (*ebpf.CollectionSpec, error)) {
 	}
 	defer coll.Close()
 	for name, p := range coll.Programs {
-		info, _ := p.Info()
-		vi, _ := info.VerifiedInstructions()
-		ji, _ := info.JitedSize()
-		ii, _ := info.Instructions()
-		t.Logf("%s: verified %d, xlated %d, jited %d", name, vi, len(ii), ji)
+		info, err := p.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		// What an old kernel does not tell is printed as 0.
+		verified, _ := info.VerifiedInstructions()
+		jited, _ := info.JitedSize()
+		insns, _ := info.Instructions()
+		t.Logf("%s: %d instructions, %d bytes of machine code, %d instructions verified", name, len(insns), jited, verified)
 	}
 }

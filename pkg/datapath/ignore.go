@@ -15,11 +15,15 @@ import (
 type addressRange struct{ From, To uint64 }
 
 // maxIgnored is RDR_MAX_IGNORE.
-const maxIgnored = 8
+const maxIgnored = 16
 
-// ignoredFuncs free skbs that are no loss: the copies of packet taps, and what a
-// ping socket did not want (the raw socket or the kernel has its own).
-var ignoredFuncs = []string{"packet_rcv", "tpacket_rcv", "packet_rcv_spkt", "ping_rcv"}
+// ignoredFuncs free skbs that are no loss: the copies of packet taps, what a ping
+// socket did not want (the raw socket or the kernel has its own), and the trains
+// that a queue has cut, of which each segment is queued or dropped on its own.
+var ignoredFuncs = []string{
+	"packet_rcv", "tpacket_rcv", "packet_rcv_spkt", "ping_rcv",
+	"tbf_enqueue", "tbf_segment", "cake_enqueue", "taprio_enqueue", "taprio_enqueue_segmented",
+}
 
 // ignoredRanges returns where those functions lie, unused entries zero. Without
 // rights to read addresses there is none.
