@@ -76,7 +76,7 @@ func (f *attachFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&o.Carry, "carry", o.Carry, "where a packet's number is kept inside a node: mark, mark=0xMASK, or header")
 	flags.DurationVar(&o.Timeout, "timeout", o.Timeout, "a packet not seen for so long has expired")
 	flags.DurationVar(&o.Lease, "lease", o.Lease, "marking stops this long after the agent's end; 0: never")
-	flags.IntVar(&o.MaxHops, "max-hops", o.MaxHops, "nodes on a path that a record has room for")
+	flags.IntVar(&o.MaxHops, "max-hops", o.MaxHops, "nodes on a path, both ends included, that a record has room for; what does not fit is counted (event_full), and the record says truncated")
 	flags.Var(&f.keys, "keys", "packets in flight at once whose header must not change (DF clear, fragments)")
 	flags.StringVar(&o.Hook, "hook", o.Hook, "how programs are attached: auto, tcx or clsact")
 	flags.StringSliceVar(&f.roles, "role", nil, "NODE/PORT=internal or NODE/PORT=edge: role of a port, instead of the one found (repeatable)")

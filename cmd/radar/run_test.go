@@ -25,6 +25,16 @@ func radar(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	return out.String(), errs.String(), code
 }
 
+// The help of --max-hops says what a longer path comes to.
+func TestHelpOfMaxHops(t *testing.T) {
+	stdout, _, code := radar(t, "attach", "--help")
+	for _, want := range []string{"nodes on a path", "both ends", "event_full", "truncated"} {
+		if code != exitOK || !strings.Contains(stdout, want) {
+			t.Errorf("exit code %d, no %q in\n%s", code, want, stdout)
+		}
+	}
+}
+
 // Whoever calls a command wrongly is told what is wrong and where the help is.
 func TestUsageErrors(t *testing.T) {
 	for _, c := range []struct {

@@ -120,6 +120,8 @@ func (w *world) settled(n uint64) {
 	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		totals = w.status().Totals
 		if totals.Delivered+totals.Left+totals.Lost == n && totals.InFlight == 0 && totals.Unaccounted == 0 {
+			// status shows ends as they stand; what follows the ring waits 50 ms more.
+			time.Sleep(100 * time.Millisecond)
 			return
 		}
 	}

@@ -86,6 +86,15 @@ func Open(name string, log *slog.Logger) (_ *Agent, err error) {
 // Close gives the domain free for another agent. It does not detach.
 func (a *Agent) Close() {
 	signal.Stop(a.signals)
+	a.closeMaps()
+	if a.claim != nil {
+		a.claim.release()
+		a.claim = nil
+	}
+}
+
+// closeMaps closes everything of the domain except the claim.
+func (a *Agent) closeMaps() {
 	if a.reader != nil {
 		a.warnIf("close reader", a.reader.Close())
 		a.reader = nil
@@ -93,10 +102,6 @@ func (a *Agent) Close() {
 	if a.handle != nil {
 		a.warnIf("close domain", a.handle.Close())
 		a.handle = nil
-	}
-	if a.claim != nil {
-		a.claim.release()
-		a.claim = nil
 	}
 }
 

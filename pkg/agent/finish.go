@@ -44,6 +44,8 @@ func (a *Agent) Finish(ctx context.Context, o FinishOptions) (*Summary, error) {
 	a.claim.unname()
 	drainErr := a.drain(ctx, o)
 	summary := a.Summary()
+	// Detach waits for the kernel to free the maps: in vain while we have them.
+	a.closeMaps()
 	result, err := datapath.Detach(context.WithoutCancel(ctx), datapath.DetachRequest{Domain: a.name, NoDrain: true})
 	if result != nil {
 		summary.Nodes, summary.Ports = result.Nodes, result.Ports

@@ -148,6 +148,23 @@ func TestFollowerSettles(t *testing.T) {
 	}
 }
 
+// TestFollowerWithdrawn: a packet that the programs took back was not measured: it
+// is neither unread nor in flight.
+func TestFollowerWithdrawn(t *testing.T) {
+	m := rt.New(64, 256, 1, 8)
+	now := 1000 * second
+	f := follower(m, &now)
+	pos, _ := m.Send(0, udp, rt.Ingress, r1e0, now)
+	if poll(t, f); f.Stats().InFlight != 1 {
+		t.Fatalf("%+v, want one in flight", f.Stats())
+	}
+	m.SetPos(pos, 0)
+	now += 20 * second
+	if got := poll(t, f); len(got) != 0 || f.Stats() != (backpack.FollowStats{}) {
+		t.Errorf("%v, %+v; want nothing", got, f.Stats())
+	}
+}
+
 // TestFollowerAsItStands: who reads once sees ends of a moment ago, and as in flight
 // only what has not ended. What an earlier follower left pending is no exception.
 func TestFollowerAsItStands(t *testing.T) {

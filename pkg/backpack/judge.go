@@ -56,7 +56,9 @@ func (f *Follower) repeat() {
 		}
 		if _, torn, ok := f.ring.read(e.pos, &f.head); !ok {
 			f.moves++
-			f.overwritten(e, torn)
+			if !f.ring.withdrawn(e.pos) {
+				f.overwritten(e, torn)
+			}
 			continue
 		}
 		if e, more := f.examine(e); more {

@@ -74,6 +74,18 @@ func (r *Ring) position(index uint64) uint64 {
 	return atomic.LoadUint64(&r.words[index*r.slotWords])
 }
 
+// withdrawn says that the programs took the packet at pos back: sourced where it
+// came in, it could not be keyed where it left, and is counted as not measured. Such
+// a slot says 0 for good, one that is being rewritten only for some nanoseconds.
+func (r *Ring) withdrawn(pos uint64) bool {
+	for range 1000 {
+		if r.position(r.Index(pos)) != 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // slot is a copy of one slot, in whole or as far as it is used.
 type slot struct {
 	w     [maxWords]uint64

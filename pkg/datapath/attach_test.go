@@ -5,6 +5,7 @@ package datapath
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -276,6 +277,48 @@ func TestAttachRefuses(t *testing.T) {
 		t.Errorf("namespace of another domain: %v", err)
 		_, _ = Detach(t.Context(), DetachRequest{Domain: second.Domain, NoDrain: true})
 	}
+}
+
+// Inode numbers are used again: a node of a dead domain is not in the way of a
+// namespace that has its number now.
+func TestAttachUsedNumber(t *testing.T) {
+	bothHooks(t, func(t *testing.T, hook string) {
+		l := newLab(t, hook, "a", "b", "bare", "dead")
+		l.Veth("a", "e0", "b", "e0")
+		l.Veth("dead", "e0", "dead", "e1")
+		l.attach("dead", "b", "bare")
+		l.Delete("dead")
+		spec := l.specs("a")[0]
+		// What the kernel would do with the number, at a time of its choosing.
+		pretend := func(node string, change func(*domain.Node)) {
+			t.Helper()
+			d, err := domain.Load(l.domain)
+			if err != nil {
+				t.Fatal(err)
+			}
+			change(&d.Nodes[slices.IndexFunc(d.Nodes, func(n domain.Node) bool { return n.Name == node })])
+			if err := d.Save(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		pretend("dead", func(n *domain.Node) { n.Inum = spec.Inum })
+		second := AttachRequest{Domain: l.domain + "x", Nodes: []topo.NodeSpec{spec}, Options: &l.opts}
+		if _, err := Attach(t.Context(), second); err != nil {
+			t.Errorf("namespace with the number of a dead node: %v", err)
+		}
+		if _, err := Detach(t.Context(), DetachRequest{Domain: second.Domain, NoDrain: true}); err != nil {
+			t.Error(err)
+		}
+		// A node that only lost its path has its programs still, one that has no
+		// port yet its path.
+		pretend("b", func(n *domain.Node) { n.Path += "-gone" })
+		for _, node := range []string{"b", "bare"} {
+			second.Nodes = l.specs(node)
+			if _, err := Plan(t.Context(), second); !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), l.domain) {
+				t.Errorf("node %s of another domain: %v", node, err)
+			}
+		}
+	})
 }
 
 func withHook(hook string) *Options {

@@ -46,7 +46,12 @@ func Detach(ctx context.Context, req DetachRequest) (*DetachResult, error) {
 		return nil, usagef("%v", err)
 	}
 	if _, err := domain.Load(req.Domain); errors.Is(err, domain.ErrNotAttached) && !pinsExist(req.Domain) {
-		return nil, err // without making a state directory for it
+		// Without making a state directory for it, or waiting for who attaches it.
+		if unlock, ok := domain.TryLock(req.Domain); ok {
+			removeLeftover(req.Domain)
+			unlock()
+		}
+		return nil, err
 	}
 	unlock, err := domain.Lock(req.Domain)
 	if err != nil {
@@ -73,6 +78,14 @@ func Detach(ctx context.Context, req DetachRequest) (*DetachResult, error) {
 		}
 	}
 	return detachAll(ctx, d, req)
+}
+
+// removeLeftover removes the state directory of an attach that was killed before
+// it had loaded anything. The caller holds the lock.
+func removeLeftover(name string) {
+	if !pinsExist(name) {
+		removeUnused(name)
+	}
 }
 
 // namesAll checks the names, and says whether no node is left without them.

@@ -5,6 +5,7 @@ package datapath
 import (
 	"context"
 	"errors"
+	"os"
 	"testing"
 	"time"
 
@@ -131,4 +132,26 @@ func TestDrain(t *testing.T) {
 	if left, err := h.Drain(ctx, nil); left != 1 || !errors.Is(err, context.Canceled) {
 		t.Errorf("cut short: %d, %v", left, err)
 	}
+}
+
+// An attach that was killed before it had loaded anything leaves its lock only.
+func TestDetachRemovesLock(t *testing.T) {
+	l := newLab(t, HookTCX)
+	unlock, err := domain.Lock(l.domain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	detach := func() {
+		t.Helper()
+		if _, err := Detach(t.Context(), DetachRequest{Domain: l.domain}); !errors.Is(err, domain.ErrNotAttached) {
+			t.Errorf("detach of what is not attached: %v", err)
+		}
+	}
+	detach()
+	if _, err := os.Stat(domain.File(l.domain, "lock")); err != nil {
+		t.Errorf("detach removed the lock of a living process: %v", err)
+	}
+	unlock()
+	detach()
+	l.wantNoFiles()
 }

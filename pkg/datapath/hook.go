@@ -74,17 +74,19 @@ func detachPort(dom *domain.Domain, port *domain.Port) error {
 // and another one have its number. It runs in the port's namespace.
 func attached(dom *domain.Domain, port *domain.Port) bool {
 	for _, d := range directions {
-		ok := false
-		if dom.Options.Hook == HookTCX {
-			ok = tcxAttached(linkPin(dom.Name, port.ID, d), port.Ifindex)
-		} else {
-			ok = filterAttached(port.Ifindex, d, filterName(dom.Name))
-		}
-		if !ok {
+		if !hookAttached(dom, port, d) {
 			return false
 		}
 	}
 	return true
+}
+
+// hookAttached is attached for one of the two programs.
+func hookAttached(dom *domain.Domain, port *domain.Port, d direction) bool {
+	if dom.Options.Hook == HookTCX {
+		return tcxAttached(linkPin(dom.Name, port.ID, d), port.Ifindex)
+	}
+	return filterAttached(port.Ifindex, d, filterName(dom.Name))
 }
 
 // filterName is how our clsact filters are recognised.

@@ -205,15 +205,47 @@ func checkOthers(name string, specs []topo.NodeSpec) error {
 		if err != nil {
 			continue // half there, or detached just now
 		}
-		for _, n := range specsOf(d) {
+		for _, n := range d.Nodes {
 			for _, s := range specs {
-				if s.Inum == n.Inum {
+				if s.Inum == n.Inum && present(d, &n, s) {
 					return usagef("node %s (%s) belongs to domain %q already: detach it there first (radar detach --domain %s %s)", s.Name, s.Spec, other, other, n.Name)
 				}
 			}
 		}
 	}
 	return nil
+}
+
+// present says whether a node is still the namespace s, which has the same inode
+// number: the number of a namespace that has ended is used again soon. The node is
+// if its path leads there, or if any of its programs is there: a namespace can
+// outlive the process or the mount by which it was named.
+func present(d *domain.Domain, n *domain.Node, s topo.NodeSpec) bool {
+	if n.Removed {
+		return false
+	}
+	ns, err := specOf(*n).Open()
+	if err == nil {
+		ns.Close()
+	}
+	if !errors.Is(err, topo.ErrGone) {
+		return true
+	}
+	found := false
+	// If s cannot be entered, Discover says why.
+	_ = s.Do(func() error {
+		for i := range d.Ports {
+			p := &d.Ports[i]
+			if p.Removed || p.Node != n.ID {
+				continue
+			}
+			for _, dir := range directions {
+				found = found || hookAttached(d, p, dir)
+			}
+		}
+		return nil
+	})
+	return found
 }
 
 // stalePorts returns the known ports that have lost their programs: the interface

@@ -25,11 +25,10 @@ type Features struct {
 	BTF    bool   `json:"btf"`    // the kernel describes its types
 
 	// Tested says whether the process had the rights to try the following.
-	Tested       bool `json:"tested"`
-	TCX          bool `json:"tcx"`           // 6.6
-	Clsact       bool `json:"clsact"`        // sch_clsact and cls_bpf
-	FetchAtomics bool `json:"fetch_atomics"` // value-returning atomics, 5.12
-	DropHook     bool `json:"drop_hook"`     // tp_btf/kfree_skb can be loaded
+	Tested   bool `json:"tested"`
+	TCX      bool `json:"tcx"`       // 6.6
+	Clsact   bool `json:"clsact"`    // sch_clsact and cls_bpf
+	DropHook bool `json:"drop_hook"` // tp_btf/kfree_skb can be loaded
 
 	DropReason bool   `json:"drop_reason"` // kfree_skb says why, 5.17
 	BPFFS      string `json:"bpffs"`       // where it is mounted, "" if nowhere
@@ -60,16 +59,6 @@ func Probe() Features {
 		return f
 	}
 	f.Tested = true
-	f.FetchAtomics = loads(&ebpf.ProgramSpec{
-		Type: ebpf.SocketFilter, License: license,
-		Instructions: asm.Instructions{
-			asm.Mov.Imm(asm.R0, 0),
-			asm.StoreMem(asm.RFP, -8, asm.R0, asm.DWord),
-			asm.FetchAdd.Mem(asm.RFP, asm.R0, asm.DWord, -8),
-			asm.Mov.Imm(asm.R0, 0),
-			asm.Return(),
-		},
-	})
 	f.DropHook = f.BTF && loads(&ebpf.ProgramSpec{
 		Type: ebpf.Tracing, AttachType: ebpf.AttachTraceRawTp, AttachTo: "kfree_skb", License: license,
 		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()},

@@ -61,15 +61,12 @@ func TestProbe(t *testing.T) {
 			t.Errorf("check %s: %+v", name, c)
 		}
 	}
-	// TCX came with Linux 6.6, reasons with 5.17, fetching atomics with 5.12.
+	// TCX came with Linux 6.6, reasons with 5.17.
 	if f.TCX == olderThan(f.Kernel, 6, 6) {
 		t.Errorf("kernel %s: TCX is %v", f.Kernel, f.TCX)
 	}
 	if f.BTF && f.DropReason == olderThan(f.Kernel, 5, 17) {
 		t.Errorf("kernel %s: drop reason is %v", f.Kernel, f.DropReason)
-	}
-	if f.FetchAtomics == olderThan(f.Kernel, 5, 12) {
-		t.Errorf("kernel %s: fetching atomics are %v", f.Kernel, f.FetchAtomics)
 	}
 	if !f.Clsact {
 		t.Error("no clsact: the tests of this package need sch_ingress and cls_bpf")

@@ -225,6 +225,24 @@ func Lock(name string) (unlock func(), err error) {
 	}
 }
 
+// TryLock is Lock for cleaning up: it creates nothing and does not wait. ok is
+// false if there is no lock, or another process holds it.
+func TryLock(name string) (unlock func(), ok bool) {
+	if CheckName(name) != nil {
+		return nil, false
+	}
+	path := File(name, "lock")
+	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, false
+	}
+	if unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) != nil || !isFile(fd, path) {
+		unix.Close(fd)
+		return nil, false
+	}
+	return func() { unix.Close(fd) }, true
+}
+
 func lockOnce(name string) (fd int, err error) {
 	if err := os.MkdirAll(Dir(name), 0o700); err != nil {
 		return -1, fmt.Errorf("create state directory: %w", err)

@@ -42,6 +42,7 @@ type Captures struct {
 	places map[place]*place
 	frames []*frame
 	sizes  segmentSizes
+	udp    map[int]int // segment size of UDP trains by destination port
 	// covered lists which nodes have hooks, and which protocols their sockets see.
 	hooks   map[string]bool
 	sockets map[string]map[uint8]bool
@@ -55,10 +56,14 @@ func NewCaptures(t *Topology) (*Captures, error) {
 		return nil, fmt.Errorf("check topology: %w", err)
 	}
 	return &Captures{
-		topo: t, places: map[place]*place{}, sizes: segmentSizes{},
+		topo: t, places: map[place]*place{}, sizes: segmentSizes{}, udp: map[int]int{},
 		hooks: map[string]bool{}, sockets: map[string]map[uint8]bool{},
 	}, nil
 }
+
+// SegmentUDP says that datagrams to that port are sent in trains (UDP_SEGMENT)
+// whose segments have size bytes of payload. Hooks must log such trains whole.
+func (c *Captures) SegmentUDP(port, size int) { c.udp[port] = size }
 
 // AddWire adds a capture of all ports of a node (tcpdump -i any -y LINUX_SLL2).
 // Only IPv4 packets for or from the node are taken.

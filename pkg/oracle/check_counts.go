@@ -20,11 +20,12 @@ type Losses struct {
 }
 
 // CheckLossCounts compares radar's summary with the kernel's count of each drop:
-// difference 0. Losses anywhere else are wrong.
-func CheckLossCounts(drops []Drop, summary []Losses) []*Row {
+// difference 0, but for the losses that Unseen has found. Losses anywhere else
+// are wrong.
+func (c *Comparison) CheckLossCounts(summary []Losses) []*Row {
 	var rows []*Row
 	taken := make([]bool, len(summary))
-	for _, d := range drops {
+	for _, d := range c.drops {
 		var packets, skbs int64
 		for i, l := range summary {
 			if !taken[i] && d.explains(l) {
@@ -35,13 +36,16 @@ func CheckLossCounts(drops []Drop, summary []Losses) []*Row {
 			continue
 		}
 		row := &Row{Check: d.Name + ": kernel against radar", Compared: int(packets)}
-		n, what := packets, "packets"
+		n, what, unseen := packets, "packets", c.unseen[d.Name].Packets
 		if d.Skbs {
-			n, what = skbs, fmt.Sprintf("skbs (%d packets)", packets)
+			n, what, unseen = skbs, fmt.Sprintf("skbs (%d packets)", packets), c.unseen[d.Name].Skbs
 		}
 		row.Note = fmt.Sprintf("kernel %d, radar %d %s", d.Kernel, n, what)
-		if n != d.Kernel {
-			row.bad("difference %d", n-d.Kernel)
+		if unseen > 0 {
+			row.Note += fmt.Sprintf(", %d while the kernel ran no tracing program", unseen)
+		}
+		if n+unseen != d.Kernel {
+			row.bad("difference %d", n+unseen-d.Kernel)
 		}
 		rows = append(rows, row)
 	}

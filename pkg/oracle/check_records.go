@@ -18,12 +18,11 @@ type Comparison struct {
 	pairs   []pair
 	missing []expectation
 	extra   []claim
-	blind   int // packets whose true header nobody saw
+	blind   int               // packets whose true header nobody saw
+	unseen  map[string]Losses // see Unseen
 }
 
-// Compare gives every packet that came into the domain its record. notMeasured
-// is how many packets radar itself says it did not measure; so many may be
-// missing.
+// Compare gives every packet that came into the domain its record.
 func (t *Truth) Compare(d Domain, drops []Drop, records []record.Record) *Comparison {
 	c := &Comparison{truth: t, domain: d, drops: drops}
 	var want []expectation
@@ -47,7 +46,8 @@ func (t *Truth) Compare(d Domain, drops []Drop, records []record.Record) *Compar
 }
 
 // Rows judges the records: one for every packet, the header as the source saw
-// it, the path, the end, the place of every loss.
+// it, the path, the end, the place of every loss. notMeasured is how many packets
+// radar itself says it did not measure: exactly so many must be missing.
 func (c *Comparison) Rows(notMeasured int) []*Row {
 	return []*Row{c.one(notMeasured), c.headers(), c.paths(), c.states(), c.losses()}
 }
@@ -142,6 +142,7 @@ func pathOfRecord(r *record.Record) string {
 
 func (c *Comparison) states() *Row {
 	row := &Row{Check: "how it ended"}
+	c.unseenNote(row)
 	for _, p := range c.pairs {
 		row.Compared++
 		if p.r.State != p.fate.state {

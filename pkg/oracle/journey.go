@@ -70,23 +70,51 @@ func (j *journey) forwards(i int) int {
 // assemble links sightings of equal content to journeys. They come sorted by
 // time. What arrives is the earliest packet that left the peer and has not yet
 // arrived; what leaves is the earliest that arrived and has not yet left, or
-// one that the node itself sends.
+// one that the node itself sends. Captures with microseconds often show two
+// steps at the same time: of those, the one that continues a journey comes first.
 func assemble(t *Topology, k key, sightings []*unit) []*journey {
 	var js []*journey
-	for _, u := range sightings {
-		want := func(last *unit) bool { return !last.place.out && last.place.node == u.place.node }
-		if !u.place.out {
-			peer := t.port(u.place.ref()).Peer
-			want = func(last *unit) bool { return last.place.out && last.place.ref() == peer }
+	for len(sightings) > 0 {
+		n := 1
+		for n < len(sightings) && sightings[n].at == sightings[0].at {
+			n++
 		}
-		i := slices.IndexFunc(js, func(j *journey) bool { return want(j.last()) })
-		if i < 0 {
-			js = append(js, &journey{key: k, hooks: map[string]*unit{}})
-			i = len(js) - 1
+		for ties := slices.Clone(sightings[:n]); len(ties) > 0; {
+			i, j := next(t, js, ties)
+			if j == nil {
+				j = &journey{key: k, hooks: map[string]*unit{}}
+				js = append(js, j)
+			}
+			j.wire = append(j.wire, ties[i])
+			ties = slices.Delete(ties, i, i+1)
 		}
-		js[i].wire = append(js[i].wire, u)
+		sightings = sightings[n:]
 	}
 	return js
+}
+
+// next picks from sightings of the same time one that continues a journey, and
+// that journey; else the first that starts one by leaving a node; else any.
+func next(t *Topology, js []*journey, ties []*unit) (int, *journey) {
+	for i, u := range ties {
+		for _, j := range js {
+			if continues(t, j.last(), u) {
+				return i, j
+			}
+		}
+	}
+	return max(slices.IndexFunc(ties, func(u *unit) bool { return u.place.out }), 0), nil
+}
+
+// continues says whether a packet last seen there can be seen next at u.
+func continues(t *Topology, last, u *unit) bool {
+	if last.place.out == u.place.out {
+		return false
+	}
+	if u.place.out {
+		return last.place.node == u.place.node
+	}
+	return last.place.ref() == t.port(u.place.ref()).Peer
 }
 
 // byTime sorts what one place saw as it saw it.

@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/gopacket/gopacket/layers"
 
 	"github.com/vnetradar/radar/pkg/record"
 )
@@ -125,7 +128,9 @@ var mistakes = []mistake{
 	{"loss for the wrong reason", false, func(w *world) { w.find(1, lost).Loss.Reason = "NO_SOCKET" }, []string{"place of the loss"}},
 	{"loss that is none", false, func(w *world) { w.find(0, udp).Loss = &record.Loss{Node: "r1"} }, []string{"place of the loss"}},
 	{"summary of losses one short", false, func(w *world) { w.summary[1].Skbs-- }, []string{"tbf r2: kernel against radar"}},
-	{"summary of losses has one elsewhere", false, func(w *world) { w.summary = append(w.summary, Losses{"r2", "e0", record.AtIngress, "CPU_BACKLOG", 1, 1}) },
+	{"summary of losses has one elsewhere", false, func(w *world) {
+		w.summary = append(w.summary, Losses{"r2", "e0", record.AtIngress, "CPU_BACKLOG", 1, 1})
+	},
 		[]string{"radar's losses elsewhere"}},
 	{"summary of losses has another reason", false, func(w *world) { w.summary[0].Reason = "IP_INHDR" },
 		[]string{"nft r1: kernel against radar", "radar's losses elsewhere"}},
@@ -225,6 +230,52 @@ func TestMistakesAreFound(t *testing.T) {
 				t.Errorf("rows that found a mistake: %q, should be %q\n%s", wrong, m.rows, text(t, r))
 			}
 		})
+	}
+}
+
+// TestUnseen: a loss that radar missed is excused only if the kernel says that it
+// ran no program, and then the counts must still add up.
+func TestUnseen(t *testing.T) {
+	for _, excuse := range []bool{true, false} {
+		w := newWorld(t, "r1", "r2")
+		r := w.find(1, lost)
+		if r.Loss.At != record.AtQueue {
+			t.Fatal("the second loss of the test's world should be tbf's")
+		}
+		dropped := r.TNs + nodeTime + linkTime // in r2
+		r.State, r.Loss = record.Expired, nil
+		w.summary[1].Packets--
+		w.summary[1].Skbs--
+		w.blind = func(from, to int64, reasons []string) bool {
+			return excuse && from <= dropped && dropped <= to && slices.Contains(reasons, "QDISC_DROP")
+		}
+		if report := w.judge(t); report.OK() != excuse {
+			t.Errorf("excused %v, report ok %v\n%s", excuse, report.OK(), text(t, report))
+		}
+	}
+}
+
+// TestObserverTime: of two captures of a node the second is 1 us late in 3 of 4
+// packets; and what the tap takes is not held against radar.
+func TestObserverTime(t *testing.T) {
+	w := newWorld(t, "r1", "r2")
+	second := slices.Clone(w.wire["r1"])
+	for i := range second {
+		if i%4 != 0 {
+			second[i].at += 1000
+		}
+	}
+	d, n, err := ObserverTime(topology(), "r1",
+		pcap(t, layers.LinkTypeLinuxSLL2, w.wire["r1"], cooked), pcap(t, layers.LinkTypeLinuxSLL2, second, cooked))
+	if err != nil || n < 100 || d < 700 || d > 800 {
+		t.Errorf("ObserverTime = %v from %d packets, %v; want 750ns", d, n, err)
+	}
+	w.hopTimes(func(h *record.Hop) *int64 { return h.NodeNs }, -2500, 1)
+	for observer, want := range map[time.Duration]bool{0: false, 750: true} {
+		w.observer = observer
+		if r := w.judge(t); r.OK() != want {
+			t.Errorf("observer takes %v: report ok %v, want %v\n%s", observer, r.OK(), want, text(t, r))
+		}
 	}
 }
 

@@ -27,7 +27,7 @@ type Packet struct {
 	Len      int    // IP bytes, by the header
 
 	hdrLen int // IP header, bytes
-	l4Len  int // TCP header, bytes; else 0
+	l4Len  int // TCP or UDP header, bytes; 0 in others and in later fragments
 	tcp    tcpFields
 	ip     []byte // captured bytes from the IP header on; may end early
 }
@@ -48,6 +48,8 @@ const (
 	tcpSYN = 0x02
 	tcpPSH = 0x08
 	tcpCWR = 0x80
+
+	udpHeaderLen = 8
 )
 
 // fragment says whether this is a piece of a fragmented packet.
@@ -59,14 +61,18 @@ func (p *Packet) complete() bool { return len(p.ip) >= p.Len }
 // Payload is what follows the UDP header, or the IP header of anything but TCP
 // and UDP, as far as it was captured; nil in fragments and TCP.
 func (p *Packet) Payload() []byte {
-	from := p.hdrLen
-	switch {
-	case p.fragment() || p.l4Len > 0:
+	if p.fragment() || p.isTCP() {
 		return nil
-	case p.Sport >= 0:
-		from += 8
 	}
-	return p.ip[from:min(max(p.Len, from), len(p.ip))]
+	return p.ip[p.hdrLen+p.l4Len:]
+}
+
+func (p *Packet) isTCP() bool {
+	return layers.IPProtocol(p.Proto) == layers.IPProtocolTCP && p.l4Len > 0
+}
+
+func (p *Packet) isUDP() bool {
+	return layers.IPProtocol(p.Proto) == layers.IPProtocolUDP && p.l4Len > 0
 }
 
 func (p *Packet) String() string {
@@ -112,7 +118,7 @@ func decode(ip []byte) (*Packet, error) {
 		Sport: -1, Dport: -1, ICMPType: -1, ICMPID: -1, ICMPSeq: -1,
 		ID: v4.Id, TTL: v4.TTL, TOS: v4.TOS,
 		Frag: binary.BigEndian.Uint16(ip[6:8]), Len: int(v4.Length),
-		hdrLen: int(v4.IHL) * 4, ip: ip,
+		hdrLen: int(v4.IHL) * 4, ip: ip[:min(int(v4.Length), len(ip))], // without padding
 	}
 	if p.Frag&maskOffset != 0 {
 		return p, nil
@@ -131,9 +137,10 @@ func (p *Packet) decodeL4(proto layers.IPProtocol, l4 []byte) error {
 		p.l4Len = int(tcp.DataOffset) * 4
 		p.tcp = tcpInfo(&tcp, l4)
 	case layers.IPProtocolUDP:
-		if len(l4) < 8 {
+		if len(l4) < udpHeaderLen {
 			return fmt.Errorf("decode UDP header: only %d bytes", len(l4))
 		}
+		p.l4Len = udpHeaderLen
 		p.Sport = int(binary.BigEndian.Uint16(l4))
 		p.Dport = int(binary.BigEndian.Uint16(l4[2:]))
 	case layers.IPProtocolICMPv4:
@@ -180,10 +187,18 @@ func checksum(b []byte, sum uint32) uint16 {
 // headerSumOK says whether the IPv4 header checksum is right.
 func (p *Packet) headerSumOK() bool { return checksum(p.ip[:p.hdrLen], 0) == 0 }
 
-// tcpSumOK says whether the TCP checksum is right, or holds the sum of the
+// sumAt is where the TCP or UDP checksum stands behind the IP header.
+func (p *Packet) sumAt() int {
+	if p.isTCP() {
+		return 16
+	}
+	return 6
+}
+
+// l4SumOK says whether the TCP or UDP checksum is right, or holds the sum of the
 // pseudo-header only, as the kernel leaves it where a device is to finish it.
-func (p *Packet) tcpSumOK() bool {
-	if !p.complete() || p.fragment() {
+func (p *Packet) l4SumOK() bool {
+	if p.l4Len == 0 || !p.complete() || p.fragment() {
 		return true
 	}
 	l4 := p.ip[p.hdrLen:p.Len]
@@ -192,6 +207,6 @@ func (p *Packet) tcpSumOK() bool {
 		pseudo += uint32(binary.BigEndian.Uint16(p.ip[i:]))
 	}
 	pseudo += uint32(p.Proto) + uint32(len(l4))
-	return checksum(l4, pseudo) == 0 ||
-		binary.BigEndian.Uint16(l4[16:]) == ^checksum(nil, pseudo)
+	sum := binary.BigEndian.Uint16(l4[p.sumAt():])
+	return checksum(l4, pseudo) == 0 || sum == ^checksum(nil, pseudo) || p.isUDP() && sum == 0
 }

@@ -137,6 +137,7 @@ func newWorld(t *testing.T, domain ...string) *world {
 	}
 	rnd := rand.New(rand.NewPCG(1, 2))
 	w.udp(t, rnd)
+	w.udpTrains(t, rnd)
 	w.pings(t)
 	w.tcp(t, rnd)
 	w.fragments(t, rnd)
@@ -182,6 +183,15 @@ func (w *world) udp(t *testing.T, rnd *rand.Rand) {
 	}
 	if inner {
 		w.summary = []Losses{{"r1", "e0", record.AtNode, "NETFILTER_DROP", 5, 5}, {"r2", "e1", record.AtQueue, "QDISC_DROP", 5, 5}}
+	}
+}
+
+// udpTrains: three trains of four datagrams that r2's queue cuts.
+func (w *world) udpTrains(t *testing.T, rnd *rand.Rand) {
+	for i := range 3 {
+		ip := layers.IPv4{Id: uint16(65534 + i), TTL: 64, Flags: layers.IPv4DontFragment}
+		u := &layers.UDP{SrcPort: 4004, DstPort: trainPort}
+		w.send(start+7e6+int64(i)*1e5, packet(t, ip, u, body(rnd, 3*trainSize+200)), opts{segs: 4, cutAt: 4})
 	}
 }
 

@@ -25,7 +25,7 @@ func (c *Captures) Reconstruct() *Truth {
 	wires := map[key][]*unit{}
 	others := map[key][]*unit{}
 	for _, f := range c.frames {
-		f.cut(c.sizes)
+		f.cut(c.sizes, c.udp)
 		for _, u := range f.units() {
 			k := u.key()
 			if f.place.kind == wire {

@@ -6,8 +6,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
-
-	"github.com/gopacket/gopacket/layers"
 )
 
 // frame is one captured buffer.
@@ -29,8 +27,8 @@ type unit struct {
 type key [16]byte
 
 // prefixBytes behind the IP header are part of the key of packets other than
-// TCP: enough for the sequence numbers of the senders here, and short enough to
-// be the same in a capture that holds headers only.
+// TCP: enough for the sequence numbers of the senders here, and short enough for
+// captures that hold headers only.
 const prefixBytes = 64
 
 // flow is one direction of a TCP connection.
@@ -69,13 +67,18 @@ func (s segmentSizes) size(f flow) int {
 	return size
 }
 
-// cut works out how many packets the frame stands for.
-func (f *frame) cut(sizes segmentSizes) {
+// cut works out how many packets the frame stands for. udp holds the segment
+// size of UDP trains by destination port.
+func (f *frame) cut(tcp segmentSizes, udp map[int]int) {
 	f.segs = 1
-	if f.l4Len == 0 {
-		return
+	size := 0
+	switch {
+	case f.fragment():
+	case f.isTCP():
+		size = tcp.size(f.flow())
+	case f.isUDP():
+		size = udp[f.Dport]
 	}
-	size := sizes.size(f.flow())
 	if payload := f.Len - f.hdrLen - f.l4Len; size > 0 && payload > size {
 		f.segs, f.size = (payload+size-1)/size, size
 	}
@@ -102,7 +105,7 @@ func (u *unit) length() int {
 }
 
 // bytes is the packet as it is on the wire by itself, with TTL and header
-// checksum 0, and the TCP checksum too if noSum. It ends early where the capture
+// checksum 0, and the TCP or UDP checksum too if noSum. It ends early where the capture
 // does.
 func (u *unit) bytes(noSum bool) []byte {
 	n := u.length()
@@ -120,16 +123,21 @@ func (u *unit) bytes(noSum bool) []byte {
 	}
 	b[8], b[10], b[11] = 0, 0, 0
 	if noSum && u.l4Len > 0 {
-		b[u.hdrLen+16], b[u.hdrLen+17] = 0, 0
+		at := u.hdrLen + u.sumAt()
+		b[at], b[at+1] = 0, 0
 	}
 	return b
 }
 
 // segmentHeader turns the train's headers into those of the segment, by the
-// rules of inet_gso_segment and tcp_gso_segment.
+// rules of inet_gso_segment, tcp_gso_segment and __udp_gso_segment.
 func (u *unit) segmentHeader(b []byte, length int) {
 	binary.BigEndian.PutUint16(b[2:], uint16(length))
 	binary.BigEndian.PutUint16(b[4:], u.id())
+	if u.isUDP() {
+		binary.BigEndian.PutUint16(b[u.hdrLen+4:], uint16(length-u.hdrLen))
+		return
+	}
 	tcp := b[u.hdrLen:]
 	seq := binary.BigEndian.Uint32(tcp[4:])
 	binary.BigEndian.PutUint32(tcp[4:], seq+uint32(u.seg*u.size))
@@ -146,15 +154,15 @@ func (u *unit) key() key {
 	b := u.bytes(true)
 	b[1], b[4], b[5] = 0, 0, 0
 	end := u.hdrLen + u.l4Len
-	if u.l4Len == 0 {
-		end += prefixBytes
+	if !u.isTCP() {
+		end = u.hdrLen + prefixBytes
 	}
 	sum := sha256.Sum256(b[:min(end, len(b))])
 	return key(sum[:16])
 }
 
 // sameExtent says whether both saw the packet in the same buffer, cut in the
-// same way, so that even the TCP checksum must be the same.
+// same way, so that even the TCP or UDP checksum must be the same.
 func sameExtent(a, b *unit) bool {
 	return a.segs == b.segs && a.seg == b.seg && a.Len == b.Len
 }
@@ -176,8 +184,8 @@ func difference(sent, seen *unit, forwards int) string {
 		return "the IP header checksum is wrong"
 	}
 	noSum := !sameExtent(sent, seen)
-	if noSum && !seen.tcpSumOK() {
-		return "the TCP checksum is wrong"
+	if noSum && !seen.l4SumOK() {
+		return "the TCP or UDP checksum is wrong"
 	}
 	if sent.length() != seen.length() {
 		return diffText("length", seen.length(), sent.length())
@@ -192,9 +200,4 @@ func difference(sent, seen *unit, forwards int) string {
 		return diffText("byte "+itoa(i), int(b[i]), int(a[i]))
 	}
 	return ""
-}
-
-// isTCP says whether a whole TCP header was decoded.
-func (p *Packet) isTCP() bool {
-	return layers.IPProtocol(p.Proto) == layers.IPProtocolTCP && p.l4Len > 0
 }

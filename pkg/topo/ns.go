@@ -53,13 +53,18 @@ func openAt(path string) (netns.NsHandle, uint32, error) {
 }
 
 // hostInum identifies the namespace of the host: that of process 1 where it can
-// be seen, else our own. That is the calling thread's, because the process's is
-// its main thread's, which may be elsewhere for a moment.
-func hostInum() (uint32, error) {
-	if inum, err := identify("/proc/1/ns/net"); err == nil {
-		return inum, nil
+// be seen, else the one this process began in; 0 if neither can be read. It is
+// read before any thread can have moved: what /proc shows of a process is its
+// main thread, which is in a node for moments, or for good if it cannot return.
+var hostInum = readHostInum()
+
+func readHostInum() uint32 {
+	for _, path := range []string{"/proc/1/ns/net", "/proc/self/ns/net"} {
+		if inum, err := identify(path); err == nil {
+			return inum
+		}
 	}
-	return identify("/proc/thread-self/ns/net")
+	return 0
 }
 
 // Open opens the node's namespace at its path; the caller closes the handle.
@@ -115,10 +120,7 @@ func openIf(path string, inum uint32) (netns.NsHandle, bool) {
 // Namespaces finds every network namespace that can be reached by a name or a
 // process, except the host's, each once. Its specs have no node names.
 func Namespaces() []NodeSpec {
-	seen := make(map[uint32]bool)
-	if host, err := hostInum(); err == nil {
-		seen[host] = true
-	}
+	seen := map[uint32]bool{hostInum: true}
 	var all []NodeSpec
 	for _, glob := range nsGlobs {
 		paths, _ := filepath.Glob(glob) // the patterns are well formed

@@ -52,7 +52,7 @@ func ParseSpec(arg string) (NodeSpec, error) {
 	if s.Inum, err = identify(s.Path); err != nil {
 		return NodeSpec{}, s.explain(err)
 	}
-	if host, err := hostInum(); err == nil && host == s.Inum {
+	if s.Inum == hostInum {
 		return NodeSpec{}, usagef("node %s is the host's own network namespace, which radar does not attach: name the namespaces of the virtual network", s.Spec)
 	}
 	return s, nil

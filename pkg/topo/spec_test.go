@@ -158,3 +158,15 @@ func TestDoComesBack(t *testing.T) {
 		}
 	}
 }
+
+// Which namespace is the host's does not depend on where a thread is.
+func TestHostIsKnownInside(t *testing.T) {
+	n := nstest.New(t, "a")
+	err := specs(t, n, "a")[0].Do(func() error {
+		_, err := ParseSpec(n.Spec("a"))
+		return err
+	})
+	if err != nil {
+		t.Errorf("a node, seen from inside: %v", err)
+	}
+}

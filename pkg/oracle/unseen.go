@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package oracle
+
+import (
+	"fmt"
+
+	"github.com/vnetradar/radar/pkg/record"
+)
+
+// maxDropDelay between the moment when a packet entered the node that dropped
+// it and the drop, ns.
+const maxDropDelay = int64(5e6)
+
+// Unseen takes out of the judgement those losses for which no BPF program ran,
+// by the kernel's own word: some kernels (of sandboxed virtual machines) call no
+// tracing program while certain tasks are current. blind is asked whether a drop
+// for one of the reasons, between two times (Unix ns), was such a one. It must
+// rely on something other than BPF. The result counts them by drop.
+func (c *Comparison) Unseen(blind func(from, to int64, reasons []string) bool) map[string]Losses {
+	lost := map[*Drop][]*unit{}
+	kept := c.pairs[:0:0]
+	for _, p := range c.pairs {
+		in := p.j.last().at
+		if p.fate.drop != nil && p.r.Loss == nil && p.r.State != record.Delivered &&
+			blind(in, in+maxDropDelay, p.fate.drop.Reasons) {
+			lost[p.fate.drop] = append(lost[p.fate.drop], p.j.last())
+			continue
+		}
+		kept = append(kept, p)
+	}
+	c.pairs = kept
+	c.unseen = map[string]Losses{}
+	for d, us := range lost {
+		c.unseen[d.Name] = Losses{
+			Node: d.Node, Port: d.Port, At: d.At, Packets: int64(len(us)), Skbs: int64(c.truth.buffers(d, us)),
+		}
+	}
+	return c.unseen
+}
+
+// unseenNote says in a row how many losses were taken out.
+func (c *Comparison) unseenNote(row *Row) {
+	n := int64(0)
+	for _, l := range c.unseen {
+		n += l.Packets
+	}
+	if n > 0 {
+		row.Note = fmt.Sprintf("and %d lost while the kernel ran no tracing program", n)
+	}
+}
