@@ -170,6 +170,13 @@ struct rdr_local {
 	__be32 addr;
 };
 
+/* The addresses of a node with few of them, in one cache line. Index = node. */
+#define RDR_NODE_ADDRS 15
+struct rdr_node {
+	__u32 known; /* 1 + number of addresses that follow; 0: ask `locals` */
+	__be32 addr[RDR_NODE_ADDRS];
+};
+
 /* Control page, mapped by user space; one element. */
 struct rdr_control {
 	__u64 lease_ns;	 /* sources mark while CLOCK_MONOTONIC is before this */

@@ -9,7 +9,19 @@
 static __always_inline bool is_local(__u16 node, __be32 addr)
 {
 	struct rdr_local key = { .node = node, .addr = addr };
+	const struct rdr_node *n;
 
+	n = bpf_map_lookup_elem(&nodes, &key.node);
+	if (n && n->known) {
+#pragma unroll
+		for (__u32 i = 0; i < RDR_NODE_ADDRS; i++) {
+			if (i + 1 >= n->known)
+				return false;
+			if (n->addr[i] == addr)
+				return true;
+		}
+		return false;
+	}
 	return bpf_map_lookup_elem(&locals, &key) != NULL;
 }
 

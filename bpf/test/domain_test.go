@@ -217,8 +217,20 @@ func (d *domain) reset() {
 		d.put(bpfobj.TcMapPorts, uint32(no), p)
 		d.put(bpfobj.TcMapDevs, bpfobj.TcRdrDev{NetnsInum: p.NetnsInum, Ifindex: p.Ifindex}, uint32(no))
 	}
+	// Nodes with odd numbers have few addresses, those with even ones too many.
+	few := make(map[uint32]bpfobj.TcRdrNode)
 	for k, v := range localTable {
-		d.put(bpfobj.TcMapLocals, k, v)
+		if k.Node%2 == 0 {
+			d.put(bpfobj.TcMapLocals, k, v)
+			continue
+		}
+		n := few[k.Node]
+		n.Known = max(n.Known, 1) + 1
+		n.Addr[n.Known-2] = k.Addr
+		few[k.Node] = n
+	}
+	for node, n := range few {
+		d.put(bpfobj.TcMapNodes, node, n)
 	}
 	for c := range bpfobj.TcRdrCounterRDR_C_MAX {
 		d.put(bpfobj.TcMapCounters, uint32(c), make([]uint64, ebpf.MustPossibleCPU()))

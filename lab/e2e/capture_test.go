@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -39,6 +40,8 @@ type captures struct {
 	net     *network
 	dumps   []*tcpdump
 	sockets []*rawSocket
+	// twin is a second capture of a node: what does a capture itself take?
+	twin *tcpdump
 }
 
 const (
@@ -49,26 +52,30 @@ const (
 )
 
 // hookRules log the head of every packet that a node receives, before anything
-// else sees it, and of every packet that it sends.
+// else sees it, and of every packet that it sends; of UDP trains everything.
 var hookRules = fmt.Sprintf(`table ip oracle {
-	chain in  { type filter hook prerouting priority -450; log group %d snaplen %d; }
-	chain out { type filter hook output priority -450; log group %[1]d snaplen %[2]d; }
-}`, nflogGroup, nflogSnaplen)
+	chain heads {
+		udp dport %d log group %d snaplen 65000 return
+		log group %[2]d snaplen %[3]d
+	}
+	chain in  { type filter hook prerouting priority -450; jump heads; }
+	chain out { type filter hook output priority -450; jump heads; }
+}`, portTrain, nflogGroup, nflogSnaplen)
 
-// capture starts tcpdump on all ports of all nodes; with hooks also on nflog in
-// all nodes. It returns when all listen.
-func (n *network) capture(t *testing.T, hooks bool) *captures {
+// capture starts tcpdump in all nodes, on all ports and on nflog, and a second
+// time on the ports of the node named twin, if any. It returns when all listen.
+func (n *network) capture(t *testing.T, twin string) *captures {
 	t.Helper()
 	c := &captures{net: n}
 	dir := t.TempDir()
 	for _, node := range n.nodes() {
-		c.dump(t, dir, node, false)
-		if hooks {
-			n.nft(t, node, hookRules)
-			c.dump(t, dir, node, true)
-		}
+		n.nft(t, node, hookRules)
+		c.dumps = append(c.dumps, c.dump(t, dir, node, false), c.dump(t, dir, node, true))
 	}
-	for _, d := range c.dumps {
+	if twin != "" {
+		c.twin = c.dump(t, t.TempDir(), twin, false)
+	}
+	for _, d := range c.all() {
 		if err := d.ready(10 * time.Second); err != nil {
 			t.Fatalf("tcpdump in %s: %v\n%s", d.node, err, d.log())
 		}
@@ -86,13 +93,22 @@ func (n *network) nft(t *testing.T, node, rules string) {
 	}
 }
 
-func (c *captures) dump(t *testing.T, dir, node string, hook bool) {
+func (c *captures) all() []*tcpdump {
+	if c.twin == nil {
+		return c.dumps
+	}
+	return append(slices.Clone(c.dumps), c.twin)
+}
+
+func (c *captures) dump(t *testing.T, dir, node string, hook bool) *tcpdump {
 	t.Helper()
 	d := &tcpdump{node: node, hook: hook, file: filepath.Join(dir, node+".pcap"), ended: make(chan struct{})}
-	argv := []string{"tcpdump", "-i", "any", "-y", "LINUX_SLL2", "--time-stamp-precision=nano", "-B", "65536"}
+	// No --time-stamp-precision=nano: libpcap then asks for SO_TIMESTAMPNS, and
+	// the kernel stamps arriving packets before they wait in the softirq queue.
+	argv := []string{"tcpdump", "-i", "any", "-y", "LINUX_SLL2", "-B", "65536"}
 	if hook {
 		d.file = filepath.Join(dir, node+".nflog.pcap")
-		argv = []string{"tcpdump", "-i", fmt.Sprintf("nflog:%d", nflogGroup)}
+		argv = []string{"tcpdump", "-i", fmt.Sprintf("nflog:%d", nflogGroup), "-B", "65536"}
 	}
 	argv = append(argv, "-n", "-U", "-s", "0", "-Z", "root", "-w", d.file)
 	if !hook {
@@ -112,7 +128,7 @@ func (c *captures) dump(t *testing.T, dir, node string, hook bool) {
 		<-d.ended
 		d.cmd.Wait()
 	})
-	c.dumps = append(c.dumps, d)
+	return d
 }
 
 func (d *tcpdump) follow(r io.Reader) {
@@ -177,7 +193,7 @@ var errIncomplete = errors.New("a capture is not complete")
 func (c *captures) stop() error {
 	time.Sleep(blockAge)
 	var errs []error
-	for _, d := range c.dumps {
+	for _, d := range c.all() {
 		errs = append(errs, d.stop())
 	}
 	for _, s := range c.sockets {
@@ -192,6 +208,7 @@ func (c *captures) load(senders []*sentLog) (*oracle.Truth, error) {
 	if err != nil {
 		return nil, err
 	}
+	all.SegmentUDP(portTrain, trainSize)
 	for _, d := range c.dumps {
 		if err := d.load(all); err != nil {
 			return nil, fmt.Errorf("%s: %w", filepath.Base(d.file), err)
@@ -208,6 +225,23 @@ func (c *captures) load(senders []*sentLog) (*oracle.Truth, error) {
 		}
 	}
 	return all.Reconstruct(), nil
+}
+
+// observerTime is how long one capture takes for one packet, by the twin.
+func (c *captures) observerTime() (time.Duration, error) {
+	var files [2]io.Reader
+	for i, name := range []string{filepath.Base(c.twin.file), c.twin.file} {
+		if i == 0 {
+			name = filepath.Join(filepath.Dir(c.dumps[0].file), name)
+		}
+		b, err := os.ReadFile(name)
+		if err != nil {
+			return 0, err
+		}
+		files[i] = bytes.NewReader(b)
+	}
+	d, _, err := oracle.ObserverTime(c.net.topo, c.twin.node, files[0], files[1])
+	return d, err
 }
 
 func (d *tcpdump) load(all *oracle.Captures) error {

@@ -4,8 +4,9 @@
 // captures it on every link with tcpdump, at netfilter hooks and at raw sockets,
 // drives radar as a user does, and lets package oracle compare packet by packet.
 //
-// The tests need root, tcpdump, iperf3, ping, nft, tc and ip; without them they
-// fail. RADAR_E2E_JSON names a file that gets all tables as JSON.
+// The tests need root, tcpdump, iperf3, ping, nft, tc, ip and ethtool; without them they
+// fail. RADAR_BIN names the binary to test; without it one is built.
+// RADAR_E2E_JSON names a file that gets all tables as JSON.
 package e2e
 
 import (
@@ -24,8 +25,8 @@ import (
 	"github.com/vnetradar/radar/pkg/oracle"
 )
 
-// radarBin is the binary under test, built from this tree.
-var radarBin string
+// radarBin is the binary under test.
+var radarBin = os.Getenv("RADAR_BIN")
 
 func TestMain(m *testing.M) {
 	if err := checkTools(); err != nil {
@@ -42,12 +43,12 @@ func runTests(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	radarBin = filepath.Join(dir, "radar")
-	build := exec.Command("go", "build", "-o", radarBin, "./cmd/radar")
-	build.Dir = filepath.Join("..", "..")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "lab/e2e: build radar: %v\n%s", err, out)
-		return 1
+	if radarBin == "" {
+		radarBin = filepath.Join(dir, "radar")
+		if err := buildRadar(radarBin); err != nil {
+			fmt.Fprintf(os.Stderr, "lab/e2e: %v\n", err)
+			return 1
+		}
 	}
 	code := m.Run()
 	if err := writeReports(); err != nil {
@@ -57,18 +58,28 @@ func runTests(m *testing.M) int {
 	return code
 }
 
+func buildRadar(to string) error {
+	cmd := exec.Command("go", "build", "-o", to, "./cmd/radar")
+	cmd.Dir = filepath.Join("..", "..")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build radar: %w\n%s", err, out)
+	}
+	return nil
+}
+
 func checkTools() error {
 	if os.Geteuid() != 0 {
 		return fmt.Errorf("needs root, to make network namespaces and to load BPF programs")
 	}
 	var missing []string
-	for _, tool := range []string{"go", "tcpdump", "iperf3", "ping", "nft", "tc", "ip"} {
+	for _, tool := range []string{"go", "tcpdump", "iperf3", "ping", "nft", "tc", "ip", "ethtool"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			missing = append(missing, tool)
 		}
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("needs %s: install the packages tcpdump, iperf3, iputils-ping, nftables, iproute2", strings.Join(missing, ", "))
+		return fmt.Errorf("needs %s: install the packages tcpdump, iperf3, iputils-ping, nftables, iproute2, ethtool",
+			strings.Join(missing, ", "))
 	}
 	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os/exec"
 	"strings"
@@ -164,13 +163,4 @@ func (r *radar) losses(t *testing.T) []oracle.Losses {
 		list = append(list, oracle.Losses(row))
 	}
 	return list
-}
-
-// exitCode of radar; 0 if err is nil.
-func exitCode(err error) int {
-	var e *exec.ExitError
-	if errors.As(err, &e) {
-		return e.ExitCode()
-	}
-	return 0
 }

@@ -19,14 +19,26 @@ import (
 // bytes of payload, a third have less than 8: content tells those apart badly.
 
 const (
-	selfPorts    = 8 // destination ports
+	selfPorts    = 64 // destination ports; with the source ports enough for no probe to come twice
 	selfPortBase = 20000
-	selfSports   = 60000 // source ports
+	selfSports   = 60000
 	selfSport0   = 2000
 )
 
 // inBands are TTLs in radar's default bands.
 var inBands = []uint8{80, 150, 72, 96, 65, 200, 224, 129}
+
+// The kinds of self probes.
+const (
+	ordinary  = iota
+	sameStart // the payload begins as all others do
+	tiny      // hardly any payload
+	kinds
+)
+
+var kindNames = [kinds]string{"ordinary", "same start", "tiny"}
+
+func kindOf(sport uint16) int { return int(sport % kinds) }
 
 // selfProbe appends the packet of those ports to b: as it is sent, or with the
 // TTL that it has after some routers.
@@ -40,7 +52,7 @@ func selfProbe(b []byte, src, dst [4]byte, sport, dport uint16, routers int) []b
 		return z ^ z>>31
 	}
 	r := next()
-	size, same := []int{64, 300, 5}[sport%3], sport%3 == 1
+	size, same := [kinds]int{64, 300, 5}[kindOf(sport)], kindOf(sport) == sameStart
 	b = append(b, 0x45, byte(r>>24), 0, 0, byte(r), byte(r>>8)|1, 0x40, 0, inBands[r>>16&7]-byte(routers), unix.IPPROTO_UDP, 0, 0)
 	b = append(append(b, src[:]...), dst[:]...)
 	b = binary.BigEndian.AppendUint16(b, sport)
@@ -73,6 +85,7 @@ func ipChecksum(header []byte) uint16 {
 // selfFlow is a flow of self probes at full rate and what came of it.
 type selfFlow struct {
 	sent, right, wrong atomic.Int64
+	wrongBy            [kinds]atomic.Int64    // see kindOf
 	first              atomic.Pointer[string] // the first wrong packet
 	stop               atomic.Bool
 	done               chan error
@@ -140,6 +153,7 @@ func (f *selfFlow) check(fd int, src, dst [4]byte, routers int) error {
 			continue
 		}
 		f.wrong.Add(1)
+		f.wrongBy[kindOf(sport)].Add(1)
 		s := fmt.Sprintf("got  % x\nwant % x", got[:min(n, 40)], want[:min(len(want), 40)])
 		f.first.CompareAndSwap(nil, &s)
 	}

@@ -75,7 +75,10 @@ func (f *rawFlow) packet(rnd *rand.Rand, src, dst netip.Addr, seq int) ([]byte, 
 	}
 	head := 20
 	if f.options {
-		ip.Options = []layers.IPv4Option{{OptionType: 1}, {OptionType: 1}, {OptionType: 1}, {OptionType: 1}, {OptionType: 1}, {OptionType: 1}, {OptionType: 1}, {OptionType: 0}}
+		for range 7 {
+			ip.Options = append(ip.Options, layers.IPv4Option{OptionType: 1}) // no operation
+		}
+		ip.Options = append(ip.Options, layers.IPv4Option{OptionType: 0}) // end
 		head += 8
 	}
 	parts := []gopacket.SerializableLayer{ip}
@@ -157,6 +160,8 @@ type udpFlow struct {
 	sizes        []int // payload bytes, in turn
 	connected    bool  // unconnected sockets send every packet with IP ID 0
 	fragments    bool  // DF clear: the kernel fragments what is too long
+	train        int   // not 0: the kernel sends trains of datagrams of this size
+	dontFragment bool  // DF set also in trains, where it is clear by default
 }
 
 func (n *network) sendUDP(t *testing.T, f udpFlow) {
@@ -171,8 +176,14 @@ func (n *network) sendUDP(t *testing.T, f udpFlow) {
 		if err := unix.Bind(fd, &unix.SockaddrInet4{Port: f.sport}); err != nil {
 			return fmt.Errorf("bind port %d: %w", f.sport, err)
 		}
-		if f.fragments {
+		switch {
+		case f.fragments:
 			err = unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DONT)
+		case f.dontFragment:
+			err = unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO)
+		}
+		if err == nil && f.train > 0 {
+			err = unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT, f.train)
 		}
 		if err == nil && f.connected {
 			err = unix.Connect(fd, dst)

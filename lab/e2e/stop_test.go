@@ -18,37 +18,21 @@ import (
 func TestSourcesStop(t *testing.T) {
 	ctx := deadline(t, 2*time.Minute)
 	n := startNetwork(ctx, t, "chain")
-	n.run(t, "h1", "sh", "-c", "echo 80 > /proc/sys/net/ipv4/ip_default_ttl")
-	for port := range selfPorts {
-		n.sink(t, "h2", selfPortBase+port)
-	}
-	f := n.startSelfFlow(t, "h1", "h2", 3)
+	f := startStopFlows(t, n)
 	report := &oracle.Report{Title: "sources stop in the middle of full-rate flows"}
-	var right, wrong int64
 	phase := func(name string, d time.Duration) {
 		time.Sleep(d)
-		r, w := f.right.Load(), f.wrong.Load()
-		row := &oracle.Row{Check: name, Compared: int(r + w - right - wrong), Wrong: int(w - wrong)}
-		right, wrong = r, w
-		report.Add(row)
+		report.Add(f.since(name)...)
 	}
 	phase("before", time.Second)
 
-	nodes := []string{"r1", "r2", "r3"}
-	rad := n.attach(t, nodes, "--lease", "2s")
+	rad := n.attach(t, routers(n.nodes()), "--lease", "2s")
 	phase("attached", 3*time.Second)
-	marked := rad.counter(t, "marked")
-	if marked == 0 {
+	if rad.counter(t, "marked") == 0 {
 		t.Error("radar marked no packet")
 	}
 
-	pid := rad.status(t).Agent.PID
-	if pid <= 1 {
-		t.Fatalf("radar status shows no agent")
-	}
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-		t.Fatalf("kill the agent: %v", err)
-	}
+	killAgent(t, rad)
 	phase("agent killed", 3*time.Second)
 	stopped := rad.counter(t, "marked")
 	phase("lease over", 3*time.Second)
@@ -63,16 +47,90 @@ func TestSourcesStop(t *testing.T) {
 	}
 	rad.run(t, "detach")
 	phase("detached", time.Second)
+
 	f.finish(t)
-	phase("the rest", 0)
-	report.Rows[len(report.Rows)-1].MayBeEmpty = true
-	report.Title += fmt.Sprintf(": %d packets sent", f.sent.Load())
+	report.Title += fmt.Sprintf(": %d probes sent", f.probes.sent.Load())
 	keepReport(report)
-	if s := f.first.Load(); s != nil {
-		t.Errorf("%d packets arrived wrong; the first:\n%s", f.wrong.Load(), *s)
-	}
 	if !report.OK() {
-		t.Error("see the table")
+		t.Error("radar changed packets, see the table")
+	}
+}
+
+func killAgent(t *testing.T, r *radar) {
+	t.Helper()
+	pid := r.status(t).Agent.PID
+	if pid <= 1 {
+		t.Fatal("radar status shows no agent")
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatalf("kill the agent: %v", err)
+	}
+}
+
+// stopFlows are flows from h1 to h2 at full rate, and what was right and wrong.
+type stopFlows struct {
+	probes   *selfFlow
+	tcp      []*tcpWatch // at h2, at h1
+	lastUDP  [2]int64    // right, wrong
+	lastKind [kinds]int64
+	lastTCP  [2]int64
+	stopTCP  func()
+}
+
+// startStopFlows sets TTLs that lie in radar's bands and starts UDP and TCP.
+func startStopFlows(t *testing.T, n *network) *stopFlows {
+	t.Helper()
+	const routersBetween = 3
+	ttl := map[string]uint8{"h1": 80, "h2": 150}
+	for node, v := range ttl {
+		n.run(t, node, "sysctl", "-q", "-w", fmt.Sprintf("net.ipv4.ip_default_ttl=%d", v))
+	}
+	for port := range selfPorts {
+		n.sink(t, "h2", selfPortBase+port)
+	}
+	f := &stopFlows{}
+	f.tcp = []*tcpWatch{n.watchTCP(t, "h2", ttl["h1"]-routersBetween), n.watchTCP(t, "h1", ttl["h2"]-routersBetween)}
+	f.probes = n.startSelfFlow(t, "h1", "h2", routersBetween)
+	f.stopTCP = n.iperfForever(t, "h1", "h2", "-b", "500M")
+	t.Cleanup(f.stopTCP)
+	return f
+}
+
+// since returns rows of what arrived after the last call.
+func (f *stopFlows) since(phase string) []*oracle.Row {
+	udp := [2]int64{f.probes.right.Load(), f.probes.wrong.Load()}
+	var tcp [2]int64
+	for _, w := range f.tcp {
+		tcp[0] += w.right.Load()
+		tcp[1] += w.wrong.Load()
+	}
+	rows := []*oracle.Row{row(phase+", UDP", udp, f.lastUDP), row(phase+", TCP", tcp, f.lastTCP)}
+	if rows[0].Wrong > 0 {
+		for k := range f.lastKind {
+			now := f.probes.wrongBy[k].Load()
+			rows[0].Note += fmt.Sprintf("%s: %d  ", kindNames[k], now-f.lastKind[k])
+			f.lastKind[k] = now
+		}
+	}
+	f.lastUDP, f.lastTCP = udp, tcp
+	return rows
+}
+
+func row(check string, now, before [2]int64) *oracle.Row {
+	right, wrong := int(now[0]-before[0]), int(now[1]-before[1])
+	return &oracle.Row{Check: check, Compared: right + wrong, Wrong: wrong}
+}
+
+// finish ends the flows and shows the first packet that was wrong.
+func (f *stopFlows) finish(t *testing.T) {
+	t.Helper()
+	f.probes.finish(t)
+	f.stopTCP()
+	for _, w := range f.tcp {
+		w.finish(t)
+	}
+	if s := f.probes.first.Load(); s != nil {
+		t.Errorf("%d probes arrived wrong; the first:\n%s", f.probes.wrong.Load(), *s)
 	}
 }
 

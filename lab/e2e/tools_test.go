@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -22,7 +23,31 @@ func (n *network) ping(t *testing.T, from, to string, count, size int) {
 // iperf sends TCP with whatever offloads the devices have: "-n 8M", "-R", ...
 func (n *network) iperf(t *testing.T, from, to string, args ...string) {
 	t.Helper()
-	server := n.lab.Command(n.ctx, to, "iperf3", "-s", "-1", "--forceflush")
+	stop := n.iperfServer(t, to)
+	defer stop()
+	n.run(t, from, append([]string{"iperf3", "-c", n.addr(t, to).String()}, args...)...)
+}
+
+// iperfForever sends TCP until the function that it returns is called.
+func (n *network) iperfForever(t *testing.T, from, to string, args ...string) (stop func()) {
+	t.Helper()
+	stopServer := n.iperfServer(t, to)
+	argv := append([]string{"iperf3", "-t", "0", "-c", n.addr(t, to).String()}, args...)
+	client := n.lab.Command(n.ctx, from, argv...)
+	if err := client.Start(); err != nil {
+		t.Fatalf("start iperf3 client: %v", err)
+	}
+	return sync.OnceFunc(func() {
+		client.Process.Kill()
+		client.Wait()
+		stopServer()
+	})
+}
+
+// iperfServer serves one test. stop may be called when it has ended, too.
+func (n *network) iperfServer(t *testing.T, node string) (stop func()) {
+	t.Helper()
+	server := n.lab.Command(n.ctx, node, "iperf3", "-s", "-1", "--forceflush")
 	out, err := server.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -30,30 +55,30 @@ func (n *network) iperf(t *testing.T, from, to string, args ...string) {
 	if err := server.Start(); err != nil {
 		t.Fatalf("start iperf3 server: %v", err)
 	}
-	defer func() {
-		server.Process.Kill() // it has ended if all went well
-		server.Wait()
-	}()
-	listening := make(chan bool, 1)
+	listening, ended := make(chan struct{}), make(chan struct{})
 	go func() {
-		s := bufio.NewScanner(out)
-		for s.Scan() {
+		defer close(ended)
+		once := sync.OnceFunc(func() { close(listening) })
+		for s := bufio.NewScanner(out); s.Scan(); {
 			if strings.Contains(s.Text(), "listening") {
-				listening <- true
+				once()
 			}
 		}
-		close(listening)
 	}()
+	stop = sync.OnceFunc(func() {
+		server.Process.Kill()
+		<-ended
+		server.Wait()
+	})
+	t.Cleanup(stop)
 	select {
-	case ok := <-listening:
-		if !ok {
-			t.Fatal("iperf3 server ended")
-		}
+	case <-listening:
+	case <-ended:
+		t.Fatalf("iperf3 server in %s ended", node)
 	case <-time.After(10 * time.Second):
-		t.Fatal("iperf3 server does not listen")
+		t.Fatalf("iperf3 server in %s does not listen", node)
 	}
-	argv := append([]string{"iperf3", "-c", n.addr(t, to).String()}, args...)
-	n.run(t, from, argv...)
+	return stop
 }
 
 // droppedByQdisc is tc's count of the root qdisc of a port, in skbs.

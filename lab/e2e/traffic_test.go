@@ -16,8 +16,11 @@ const (
 	portFilter = 7001 // raw probes, of which the chain's r2 drops every 16th
 	portPlain  = 7002 // ordinary sockets
 	portBurst  = 7003 // more than the bottleneck can take
+	portTrain  = 7004 // trains of UDP datagrams (UDP_SEGMENT) of trainSize bytes
 	portClosed = 7009 // refused by h2
 	portNft    = 9999 // dropped by the bottleneck's r1
+
+	trainSize = 1200
 
 	otherProtocol = 253 // for experiments (RFC 3692)
 )
@@ -43,7 +46,10 @@ func prepareChain(t *testing.T, n *network) func(*testing.T) []oracle.Drop {
 			udp dport 7001 @th,124,4 3 counter drop
 		}
 	}`)
-	n.sink(t, "h2", portProbe, portFilter, portPlain)
+	// r1 cuts trains before they leave, GRO in r2 joins them again.
+	n.run(t, "r1", "ethtool", "-K", "eth1", "tso", "off")
+	n.run(t, "r2", "ethtool", "-K", "eth0", "gro", "on")
+	n.sink(t, "h2", portProbe, portFilter, portPlain, portTrain)
 	return func(t *testing.T) []oracle.Drop {
 		return []oracle.Drop{{
 			Name: "nft in r2", Node: "r2", At: record.AtNode, Reasons: []string{"NETFILTER_DROP"},
@@ -85,6 +91,14 @@ func chainTraffic(t *testing.T, n *network) []*sentLog {
 	plain(udpFlow{sport: 6500, count: 1000, connected: true, sizes: []int{18, 200, 1472}})
 	plain(udpFlow{sport: 6501, count: 500, sizes: []int{22, 512, 1200}})
 	plain(udpFlow{sport: 6502, count: 100, fragments: true, sizes: []int{3000, 1473, 8000}})
+	trains := udpFlow{
+		from: "h1", to: "h2", dport: portTrain, connected: true, train: trainSize,
+		sizes: []int{8 * trainSize, 5*trainSize + 100, 700},
+	}
+	for _, df := range []bool{true, false} {
+		trains.sport, trains.count, trains.gap, trains.dontFragment = trains.sport+3000, 50, 2*time.Millisecond, df
+		n.sendUDP(t, trains)
+	}
 	n.iperf(t, "h1", "h2", "-n", "6M")
 	n.iperf(t, "h1", "h2", "-n", "3M", "-R")
 	return sent
@@ -95,7 +109,7 @@ func prepareBottleneck(t *testing.T, n *network) func(*testing.T) []oracle.Drop 
 	t.Helper()
 	// tbf with burst 16kb takes trains of up to ten full segments as a whole.
 	n.setQueue("r2", "eth1", &oracle.Queue{Kind: "tbf", MaxBytes: 16 << 10})
-	n.sink(t, "h2", portProbe, portPlain, portBurst, portNft)
+	n.sink(t, "h2", portProbe, portPlain, portBurst, portTrain, portNft)
 	return func(t *testing.T) []oracle.Drop {
 		return []oracle.Drop{{
 			Name: "nft in r1", Node: "r1", At: record.AtNode, Reasons: []string{"NETFILTER_DROP"},
@@ -118,12 +132,24 @@ func bottleneckTraffic(t *testing.T, n *network) []*sentLog {
 	raw(rawFlow{from: "h3", sport: 6002, dport: portBurst, count: 4000, gap: 200 * time.Microsecond, sizes: []int{1000, 300, 1500}})
 	done := make(chan *sentLog, 1)
 	go func() {
+		defer close(done) // sendRaw does not return if it fails
 		done <- n.sendRaw(t, rawFlow{
 			from: "h3", to: "h2", sport: 6003, dport: portProbe, count: 1500, gap: time.Millisecond, sizes: mixedSizes,
 		})
 	}()
+	trains := udpFlow{
+		from: "h1", to: "h2", dport: portTrain, connected: true, train: trainSize,
+		sizes: []int{18 * trainSize, 5*trainSize + 100, 700},
+	}
+	trains.sport, trains.count, trains.gap, trains.dontFragment = 6503, 60, 10*time.Millisecond, true
+	n.sendUDP(t, trains)
+	// IDs of trains overlap; without DF only one of them can be under way.
+	trains.sport, trains.count, trains.gap, trains.dontFragment = 6504, 20, 50*time.Millisecond, false
+	n.sendUDP(t, trains)
 	n.iperf(t, "h1", "h2", "-n", "5M")
-	sent = append(sent, <-done)
+	if s, ok := <-done; ok {
+		sent = append(sent, s)
+	}
 	raw(rawFlow{from: "h1", sport: 6005, dport: portClosed, count: 30, gap: 2 * time.Millisecond, sizes: []int{200}})
 	n.iperf(t, "h3", "h2", "-n", "2M", "-R")
 	n.iperf(t, "h1", "h2", "-n", "1M", "-P", "2")

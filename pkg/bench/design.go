@@ -3,6 +3,7 @@
 package main
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
@@ -247,20 +248,15 @@ func fill(coll *ebpf.Collection, slots uint32) error {
 		put(bpfobj.TcMapPorts, uint32(i), bpfobj.TcRdrPort{Node: uint16(h.node), Flags: uint16(flags)})
 	}
 	for node, ip := range map[int][4]byte{h1: [4]byte(h1Addr.To4()), h2: [4]byte(h2Addr.To4())} {
-		put(bpfobj.TcMapLocals, localKey{uint32(node), ip}, uint8(1))
+		put(bpfobj.TcMapNodes, uint32(node), bpfobj.TcRdrNode{Known: 2, Addr: [15]uint32{binary.NativeEndian.Uint32(ip[:])}})
 	}
+	put(bpfobj.TcMapNodes, uint32(r1), bpfobj.TcRdrNode{Known: 3, Addr: [15]uint32{1, 2}}) // no packet ends there
 	start := uint64(slots)
 	put(bpfobj.TcMapCursor, uint32(0), bpfobj.TcRdrCursor{Next: start})
 	put(bpfobj.TcMapControl, uint32(0), bpfobj.TcRdrControl{LeaseNs: ^uint64(0), Cursor: start})
 	put(bpfobj.TcMapProgs, uint32(bpfobj.TcRdrProgRDR_PROG_INGRESS), coll.Programs[bpfobj.TcProgRadarIngress])
 	put(bpfobj.TcMapProgs, uint32(bpfobj.TcRdrProgRDR_PROG_EGRESS), coll.Programs[bpfobj.TcProgRadarEgress])
 	return errors.Join(errs...)
-}
-
-// localKey is struct rdr_local with the address as bytes.
-type localKey struct {
-	Node uint32
-	Addr [4]byte
 }
 
 // stub is what a port's hook really runs, see docs/design/0001-data-path.md.

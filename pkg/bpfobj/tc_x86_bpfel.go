@@ -121,6 +121,12 @@ type TcRdrLocal struct {
 	Addr uint32
 }
 
+type TcRdrNode struct {
+	_     structs.HostLayout
+	Known uint32
+	Addr  [15]uint32
+}
+
 type TcRdrPort struct {
 	_         structs.HostLayout
 	Node      uint16
@@ -220,6 +226,7 @@ const (
 	TcMapDevs          = "devs"
 	TcMapKeys          = "keys"
 	TcMapLocals        = "locals"
+	TcMapNodes         = "nodes"
 	TcMapPorts         = "ports"
 	TcMapProgs         = "progs"
 	TcMapRing          = "ring"
@@ -308,6 +315,7 @@ type TcMapSpecs struct {
 	Devs     *ebpf.MapSpec `ebpf:"devs"`
 	Keys     *ebpf.MapSpec `ebpf:"keys"`
 	Locals   *ebpf.MapSpec `ebpf:"locals"`
+	Nodes    *ebpf.MapSpec `ebpf:"nodes"`
 	Ports    *ebpf.MapSpec `ebpf:"ports"`
 	Progs    *ebpf.MapSpec `ebpf:"progs"`
 	Ring     *ebpf.MapSpec `ebpf:"ring"`
@@ -370,6 +378,7 @@ type TcMaps struct {
 	Devs     *ebpf.Map `ebpf:"devs"`
 	Keys     *ebpf.Map `ebpf:"keys"`
 	Locals   *ebpf.Map `ebpf:"locals"`
+	Nodes    *ebpf.Map `ebpf:"nodes"`
 	Ports    *ebpf.Map `ebpf:"ports"`
 	Progs    *ebpf.Map `ebpf:"progs"`
 	Ring     *ebpf.Map `ebpf:"ring"`
@@ -384,6 +393,7 @@ func (m *TcMaps) Close() error {
 		m.Devs,
 		m.Keys,
 		m.Locals,
+		m.Nodes,
 		m.Ports,
 		m.Progs,
 		m.Ring,

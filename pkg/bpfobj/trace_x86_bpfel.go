@@ -59,6 +59,12 @@ type TraceRdrLocal struct {
 	Addr uint32
 }
 
+type TraceRdrNode struct {
+	_     structs.HostLayout
+	Known uint32
+	Addr  [15]uint32
+}
+
 type TraceRdrPort struct {
 	_         structs.HostLayout
 	Node      uint16
@@ -84,6 +90,7 @@ const (
 	TraceMapDevs           = "devs"
 	TraceMapKeys           = "keys"
 	TraceMapLocals         = "locals"
+	TraceMapNodes          = "nodes"
 	TraceMapPorts          = "ports"
 	TraceMapProgs          = "progs"
 	TraceMapRing           = "ring"
@@ -161,6 +168,7 @@ type TraceMapSpecs struct {
 	Devs     *ebpf.MapSpec `ebpf:"devs"`
 	Keys     *ebpf.MapSpec `ebpf:"keys"`
 	Locals   *ebpf.MapSpec `ebpf:"locals"`
+	Nodes    *ebpf.MapSpec `ebpf:"nodes"`
 	Ports    *ebpf.MapSpec `ebpf:"ports"`
 	Progs    *ebpf.MapSpec `ebpf:"progs"`
 	Ring     *ebpf.MapSpec `ebpf:"ring"`
@@ -214,6 +222,7 @@ type TraceMaps struct {
 	Devs     *ebpf.Map `ebpf:"devs"`
 	Keys     *ebpf.Map `ebpf:"keys"`
 	Locals   *ebpf.Map `ebpf:"locals"`
+	Nodes    *ebpf.Map `ebpf:"nodes"`
 	Ports    *ebpf.Map `ebpf:"ports"`
 	Progs    *ebpf.Map `ebpf:"progs"`
 	Ring     *ebpf.Map `ebpf:"ring"`
@@ -228,6 +237,7 @@ func (m *TraceMaps) Close() error {
 		m.Devs,
 		m.Keys,
 		m.Locals,
+		m.Nodes,
 		m.Ports,
 		m.Progs,
 		m.Ring,

@@ -28,7 +28,7 @@ type Handle struct {
 // handleMaps are the maps that every attached domain has.
 var handleMaps = []string{
 	bpfobj.TcMapRing, bpfobj.TcMapControl, bpfobj.TcMapCursor, bpfobj.TcMapAlloc, bpfobj.TcMapPorts,
-	bpfobj.TcMapDevs, bpfobj.TcMapLocals, bpfobj.TcMapKeys, bpfobj.TcMapCounters, bpfobj.TcMapProgs,
+	bpfobj.TcMapDevs, bpfobj.TcMapLocals, bpfobj.TcMapNodes, bpfobj.TcMapKeys, bpfobj.TcMapCounters, bpfobj.TcMapProgs,
 }
 
 // Open opens an attached domain. It returns domain.ErrNotAttached if there is

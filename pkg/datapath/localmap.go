@@ -13,10 +13,30 @@ import (
 	"github.com/vnetradar/radar/pkg/bpfobj"
 )
 
-func localKey(node uint16, addr netip.Addr) bpfobj.TcRdrLocal {
-	// The programs compare with the address as it lies in the packet.
+// wireAddr is an address as it lies in the packet: the programs compare with that.
+func wireAddr(addr netip.Addr) uint32 {
 	b := addr.As4()
-	return bpfobj.TcRdrLocal{Node: uint32(node), Addr: binary.NativeEndian.Uint32(b[:])}
+	return binary.NativeEndian.Uint32(b[:])
+}
+
+func localKey(node uint16, addr netip.Addr) bpfobj.TcRdrLocal {
+	return bpfobj.TcRdrLocal{Node: uint32(node), Addr: wireAddr(addr)}
+}
+
+// putNode writes the addresses of a node where the programs look first. Of a node
+// with more than fit there it says that they are in the hash only.
+func (h *Handle) putNode(node uint16, addrs []netip.Addr) error {
+	var entry bpfobj.TcRdrNode
+	if len(addrs) <= len(entry.Addr) {
+		entry.Known = uint32(len(addrs)) + 1
+		for i, addr := range addrs {
+			entry.Addr[i] = wireAddr(addr)
+		}
+	}
+	if err := h.maps[bpfobj.TcMapNodes].Put(uint32(node), &entry); err != nil {
+		return fmt.Errorf("set addresses of a node: %w", err)
+	}
+	return nil
 }
 
 // addLocals adds the addresses that the nodes own.
@@ -33,6 +53,10 @@ func (h *Handle) addLocals(locals map[uint16][]netip.Addr) error {
 				return fmt.Errorf("set address %s: %w", addr, err)
 			}
 		}
+		// After the hash: until now the programs asked there, or did not know.
+		if err := h.putNode(node, addrs); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -45,6 +69,7 @@ func (h *Handle) dropLocals(locals map[uint16][]netip.Addr) {
 		for _, addr := range addrs {
 			keep[localKey(node, addr)] = true
 		}
+		_ = h.putNode(node, addrs)
 	}
 	m := h.maps[bpfobj.TcMapLocals]
 	var key bpfobj.TcRdrLocal

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// dropWatch lists the kernel's own drop events from tracefs, without BPF. It
+// tells drops that radar overlooked from drops for which this kernel ran no BPF
+// program: the kernels of some virtual machines call no tracing program while a
+// thread of process 1 is current, whatever softirq runs on top of it.
+type dropWatch struct {
+	dir    string // tracefs instance; "": there is no tracefs
+	events []dropEvent
+}
+
+type dropEvent struct {
+	at     int64 // Unix ns, to the microsecond
+	task   int   // current when it happened
+	reason string
+}
+
+const tracefs = "/sys/kernel/tracing"
+
+// watchDrops starts listing. Without tracefs nothing can be excused.
+func watchDrops(t *testing.T) *dropWatch {
+	t.Helper()
+	w := &dropWatch{dir: filepath.Join(tracefs, "instances", uniqueName())}
+	if err := os.Mkdir(w.dir, 0o700); err != nil {
+		t.Logf("no list of the kernel's drop events: %v", err)
+		return &dropWatch{}
+	}
+	t.Cleanup(func() { os.Remove(w.dir) })
+	for _, s := range []struct{ file, value string }{
+		{"trace_clock", "mono"}, {"buffer_size_kb", "4096"}, {"events/skb/kfree_skb/enable", "1"},
+	} {
+		if err := os.WriteFile(filepath.Join(w.dir, s.file), []byte(s.value), 0); err != nil {
+			t.Fatalf("list drop events: %v", err)
+		}
+	}
+	return w
+}
+
+// dropLine is a line of the trace: task-PID [CPU] flags seconds: kfree_skb: ... reason: NAME
+var dropLine = regexp.MustCompile(`-(\d+) +\[\d+\] +\S+ +(\d+)\.(\d{6}): kfree_skb: .* reason: (\w+)`)
+
+// stop reads what was listed.
+func (w *dropWatch) stop() error {
+	if w.dir == "" {
+		return nil
+	}
+	if err := os.WriteFile(filepath.Join(w.dir, "events/skb/kfree_skb/enable"), []byte("0"), 0); err != nil {
+		return fmt.Errorf("stop listing drop events: %w", err)
+	}
+	f, err := os.Open(filepath.Join(w.dir, "trace"))
+	if err != nil {
+		return fmt.Errorf("read drop events: %w", err)
+	}
+	defer f.Close()
+	offset := clockOffset()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		m := dropLine.FindStringSubmatch(s.Text())
+		if m == nil {
+			continue
+		}
+		task, _ := strconv.Atoi(m[1])
+		us, _ := strconv.ParseInt(m[2]+m[3], 10, 64)
+		w.events = append(w.events, dropEvent{us*1000 + offset, task, m[4]})
+	}
+	return nil
+}
+
+// clockOffset is Unix time less CLOCK_MONOTONIC, ns.
+func clockOffset() int64 {
+	var mono, real unix.Timespec
+	unix.ClockGettime(unix.CLOCK_MONOTONIC, &mono)
+	unix.ClockGettime(unix.CLOCK_REALTIME, &real)
+	return real.Nano() - mono.Nano()
+}
+
+// blind says whether a drop for one of the reasons in that time interrupted a
+// thread of process 1.
+func (w *dropWatch) blind(from, to int64, reasons []string) bool {
+	for _, e := range w.events {
+		if e.at < from-1000 || e.at > to || !slices.Contains(reasons, e.reason) {
+			continue
+		}
+		if _, err := os.Stat(fmt.Sprintf("/proc/1/task/%d", e.task)); err == nil {
+			return true
+		}
+	}
+	return false
+}
