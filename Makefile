@@ -76,6 +76,28 @@ test: deps-test build ## every test, those that need root as root
 	go test -count=1 $$(go list ./... | grep -v /lab/e2e)
 	RADAR_BIN=$(CURDIR)/bin/radar go test -count=1 -v -timeout 15m ./lab/e2e/...
 
+.PHONY: bench bench-short
+bench: deps-bpf ## ns per packet at each hook: nothing, floor, radar, the paper's hash map
+	go run ./pkg/bench -json bin/bench.json
+bench-short: deps-bpf
+	go run ./pkg/bench -short
+
+.PHONY: fuzz
+FUZZTIME ?= 60s
+fuzz: deps-bpf ## the fuzzers, FUZZTIME (60s) each
+	go test ./bpf/test -run XXX -fuzz FuzzPackets -fuzztime $(FUZZTIME)
+	go test ./pkg/backpack -run XXX -fuzz FuzzRing -fuzztime $(FUZZTIME)
+	go test ./pkg/backpack -run XXX -fuzz FuzzState -fuzztime $(FUZZTIME)
+	go test ./pkg/query -run XXX -fuzz FuzzParse -fuzztime $(FUZZTIME)
+	go test ./pkg/lab -run XXX -fuzz FuzzParse -fuzztime $(FUZZTIME)
+
+.PHONY: packets
+PACKETS_ENV := .cache/packets
+packets: deps-test ## the tests' packets anew, by scapy (CHECK=1: only compare)
+	@[ -x $(PACKETS_ENV)/bin/python ] || python3 -m venv $(PACKETS_ENV)
+	$(PACKETS_ENV)/bin/pip install -q -r bpf/test/requirements.txt
+	$(PACKETS_ENV)/bin/python bpf/test/packets.py $(if $(CHECK),--check)
+
 .PHONY: race
 race: ## the tests of pure Go packages under the race detector (needs gcc)
 	CGO_ENABLED=1 go test -race -count=1 ./pkg/backpack/... ./pkg/aggregate/... ./pkg/agent/... ./pkg/query/... ./pkg/record/... ./pkg/domain/...

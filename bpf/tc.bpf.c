@@ -71,6 +71,13 @@ static __always_inline bool may_source(struct __sk_buff *skb, const struct rdr_p
 	return in && in->flags & RDR_PF_SOURCE_IN;
 }
 
+/* Whether p cannot be one of ours, by bits or by key, and quotes none. */
+static __always_inline bool is_plain(const struct packet *p)
+{
+	return !is_icmp_error(p) && !cfg_ttl_band[p->bits.ttl] && !wants_key(p, p->bits.ttl) &&
+	       (cfg_ttl_width > 1 || cfg_mark_mask);
+}
+
 SEC("tc")
 int radar_egress(struct __sk_buff *skb)
 {
@@ -90,8 +97,12 @@ int radar_egress(struct __sk_buff *skb)
 		pass_unparsed(skb, r, may_source(skb, port));
 		return PASS;
 	}
-	now = bpf_ktime_get_ns();
 	mark = skb->mark;
+	if (!(mark & cfg_mark_mask) && is_plain(&p)) {
+		leave_unknown(skb, &p, 0, port, port_no, may_source(skb, port));
+		return PASS;
+	}
+	now = bpf_ktime_get_ns();
 	if (mark & cfg_mark_mask) {
 		known = find_by_mark(mark, &p, now, &f);
 		if (known)

@@ -110,15 +110,24 @@ static __always_inline void fill_head(struct rdr_slot *s, const struct packet *p
 	WRITE_ONCE(s->pos, pos);
 }
 
+/* The time for ages and the lease, where milliseconds do. */
+static __always_inline __u64 about_now(void)
+{
+	return cfg_has_coarse ? bpf_ktime_get_coarse_ns() : bpf_ktime_get_ns();
+}
+
 /*
- * Gives the packet a backpack with its first event. by_key: it leaves here and its
+ * Gives the packet a backpack with its first event. now: when it was seen, or 0: read
+ * the clock as late as can be, when the slot's cold lines have arrived, so that the
+ * source's own work is not part of the first hop's time. by_key: it leaves here and its
  * bits must stay, so its key must be free. Returns false if it is not measured, and
  * has counted why.
  */
 static __always_inline bool source(struct __sk_buff *skb, const struct packet *p, __u64 now,
 				   __u32 kind, __u32 port, bool by_key, struct found *f)
 {
-	enum rdr_counter why = refuse(skb, p, now);
+	__u64 about = now ? now : about_now();
+	enum rdr_counter why = refuse(skb, p, about);
 	struct rdr_slot *s;
 	__u64 pos;
 	int err;
@@ -127,12 +136,14 @@ static __always_inline bool source(struct __sk_buff *skb, const struct packet *p
 	if (why != RDR_C_MARKED)
 		goto refused;
 	why = RDR_C_NM_NO_SLOT;
-	pos = take_slots(p->n, now);
+	pos = take_slots(p->n, about);
 	if (!pos)
 		goto refused;
 	s = slot_of(pos);
 	if (!s)
 		goto refused;
+	if (!now)
+		now = bpf_ktime_get_ns();
 	fill_head(s, p, pos, now, kind, port, by_key);
 	if (p->n > 1)
 		fill_members(skb, pos, p->n, p->l4);

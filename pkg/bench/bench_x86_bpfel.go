@@ -61,6 +61,7 @@ const (
 	BenchVarCfgBlock             = "cfg_block"
 	BenchVarCfgCells             = "cfg_cells"
 	BenchVarCfgDscpBits          = "cfg_dscp_bits"
+	BenchVarCfgHasCoarse         = "cfg_has_coarse"
 	BenchVarCfgHasReason         = "cfg_has_reason"
 	BenchVarCfgIgnore            = "cfg_ignore"
 	BenchVarCfgLossHoldNs        = "cfg_loss_hold_ns"
@@ -142,6 +143,7 @@ type BenchVariableSpecs struct {
 	CfgBlock      *ebpf.VariableSpec `ebpf:"cfg_block"`
 	CfgCells      *ebpf.VariableSpec `ebpf:"cfg_cells"`
 	CfgDscpBits   *ebpf.VariableSpec `ebpf:"cfg_dscp_bits"`
+	CfgHasCoarse  *ebpf.VariableSpec `ebpf:"cfg_has_coarse"`
 	CfgHasReason  *ebpf.VariableSpec `ebpf:"cfg_has_reason"`
 	CfgIgnore     *ebpf.VariableSpec `ebpf:"cfg_ignore"`
 	CfgLossHoldNs *ebpf.VariableSpec `ebpf:"cfg_loss_hold_ns"`
@@ -197,6 +199,7 @@ type BenchVariables struct {
 	CfgBlock      *ebpf.Variable `ebpf:"cfg_block"`
 	CfgCells      *ebpf.Variable `ebpf:"cfg_cells"`
 	CfgDscpBits   *ebpf.Variable `ebpf:"cfg_dscp_bits"`
+	CfgHasCoarse  *ebpf.Variable `ebpf:"cfg_has_coarse"`
 	CfgHasReason  *ebpf.Variable `ebpf:"cfg_has_reason"`
 	CfgIgnore     *ebpf.Variable `ebpf:"cfg_ignore"`
 	CfgLossHoldNs *ebpf.Variable `ebpf:"cfg_loss_hold_ns"`

@@ -224,6 +224,7 @@ func configure(spec *ebpf.CollectionSpec, slots uint32) error {
 		bpfobj.TcVarCfgTtlBand: l.TTLBand, bpfobj.TcVarCfgBandTop: l.BandTop,
 		bpfobj.TcVarCfgMarkMask: l.MarkMask, bpfobj.TcVarCfgMarkShift: l.MarkShift,
 		bpfobj.TcVarCfgTimeoutNs: uint64(o.Timeout), bpfobj.TcVarCfgMinAgeNs: uint64(o.MinAge),
+		bpfobj.TcVarCfgHasCoarse: uint8(1), // where benchmarks are run: 5.11
 	} {
 		if spec.Variables[name] == nil {
 			return fmt.Errorf("the object has no constant %s", name)

@@ -245,6 +245,7 @@ const (
 	TcVarCfgBlock      = "cfg_block"
 	TcVarCfgCells      = "cfg_cells"
 	TcVarCfgDscpBits   = "cfg_dscp_bits"
+	TcVarCfgHasCoarse  = "cfg_has_coarse"
 	TcVarCfgHasReason  = "cfg_has_reason"
 	TcVarCfgIgnore     = "cfg_ignore"
 	TcVarCfgLossHoldNs = "cfg_loss_hold_ns"
@@ -338,6 +339,7 @@ type TcVariableSpecs struct {
 	CfgBlock      *ebpf.VariableSpec `ebpf:"cfg_block"`
 	CfgCells      *ebpf.VariableSpec `ebpf:"cfg_cells"`
 	CfgDscpBits   *ebpf.VariableSpec `ebpf:"cfg_dscp_bits"`
+	CfgHasCoarse  *ebpf.VariableSpec `ebpf:"cfg_has_coarse"`
 	CfgHasReason  *ebpf.VariableSpec `ebpf:"cfg_has_reason"`
 	CfgIgnore     *ebpf.VariableSpec `ebpf:"cfg_ignore"`
 	CfgLossHoldNs *ebpf.VariableSpec `ebpf:"cfg_loss_hold_ns"`
@@ -417,6 +419,7 @@ type TcVariables struct {
 	CfgBlock      *ebpf.Variable `ebpf:"cfg_block"`
 	CfgCells      *ebpf.Variable `ebpf:"cfg_cells"`
 	CfgDscpBits   *ebpf.Variable `ebpf:"cfg_dscp_bits"`
+	CfgHasCoarse  *ebpf.Variable `ebpf:"cfg_has_coarse"`
 	CfgHasReason  *ebpf.Variable `ebpf:"cfg_has_reason"`
 	CfgIgnore     *ebpf.Variable `ebpf:"cfg_ignore"`
 	CfgLossHoldNs *ebpf.Variable `ebpf:"cfg_loss_hold_ns"`

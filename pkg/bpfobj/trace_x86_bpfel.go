@@ -99,6 +99,7 @@ const (
 	TraceVarCfgBlock       = "cfg_block"
 	TraceVarCfgCells       = "cfg_cells"
 	TraceVarCfgDscpBits    = "cfg_dscp_bits"
+	TraceVarCfgHasCoarse   = "cfg_has_coarse"
 	TraceVarCfgHasReason   = "cfg_has_reason"
 	TraceVarCfgIgnore      = "cfg_ignore"
 	TraceVarCfgLossHoldNs  = "cfg_loss_hold_ns"
@@ -182,6 +183,7 @@ type TraceVariableSpecs struct {
 	CfgBlock      *ebpf.VariableSpec `ebpf:"cfg_block"`
 	CfgCells      *ebpf.VariableSpec `ebpf:"cfg_cells"`
 	CfgDscpBits   *ebpf.VariableSpec `ebpf:"cfg_dscp_bits"`
+	CfgHasCoarse  *ebpf.VariableSpec `ebpf:"cfg_has_coarse"`
 	CfgHasReason  *ebpf.VariableSpec `ebpf:"cfg_has_reason"`
 	CfgIgnore     *ebpf.VariableSpec `ebpf:"cfg_ignore"`
 	CfgLossHoldNs *ebpf.VariableSpec `ebpf:"cfg_loss_hold_ns"`
@@ -252,6 +254,7 @@ type TraceVariables struct {
 	CfgBlock      *ebpf.Variable `ebpf:"cfg_block"`
 	CfgCells      *ebpf.Variable `ebpf:"cfg_cells"`
 	CfgDscpBits   *ebpf.Variable `ebpf:"cfg_dscp_bits"`
+	CfgHasCoarse  *ebpf.Variable `ebpf:"cfg_has_coarse"`
 	CfgHasReason  *ebpf.Variable `ebpf:"cfg_has_reason"`
 	CfgIgnore     *ebpf.Variable `ebpf:"cfg_ignore"`
 	CfgLossHoldNs *ebpf.Variable `ebpf:"cfg_loss_hold_ns"`

@@ -76,6 +76,7 @@ func newBlueprint(o Options, l *Layout, f Features) (*blueprint, error) {
 	consts["cfg_min_age_ns"] = uint64(o.MinAge)
 	consts["cfg_loss_hold_ns"] = uint64(min(lossHold, o.Timeout))
 	consts["cfg_has_reason"] = boolByte(f.DropReason)
+	consts["cfg_has_coarse"] = boolByte(f.CoarseClock)
 	consts["cfg_ignore"] = ignoredRanges()
 	used := make(map[string]bool)
 	for _, obj := range objects {

@@ -24,7 +24,7 @@ func newTestBlueprint(t *testing.T, o Options) *blueprint {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := newBlueprint(o, l, Features{CPUs: 2, BTF: true, DropHook: true, DropReason: true})
+	b, err := newBlueprint(o, l, Features{CPUs: 2, BTF: true, DropHook: true, DropReason: true, CoarseClock: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,11 +30,14 @@ type Features struct {
 	Clsact   bool `json:"clsact"`    // sch_clsact and cls_bpf
 	DropHook bool `json:"drop_hook"` // tp_btf/kfree_skb can be loaded
 
-	DropReason bool   `json:"drop_reason"` // kfree_skb says why, 5.17
-	BPFFS      string `json:"bpffs"`       // where it is mounted, "" if nowhere
-	Memlock    bool   `json:"memlock"`     // maps count as locked memory, before 5.11
-	Kallsyms   bool   `json:"kallsyms"`    // addresses of kernel functions can be read
-	Caps       uint64 `json:"caps"`        // effective capabilities
+	DropReason bool `json:"drop_reason"` // kfree_skb says why, 5.17
+
+	CoarseClock bool `json:"coarse_clock"` // bpf_ktime_get_coarse_ns, 5.11
+
+	BPFFS    string `json:"bpffs"`    // where it is mounted, "" if nowhere
+	Memlock  bool   `json:"memlock"`  // maps count as locked memory, before 5.11
+	Kallsyms bool   `json:"kallsyms"` // addresses of kernel functions can be read
+	Caps     uint64 `json:"caps"`     // effective capabilities
 }
 
 // bpffsPath is where the BPF file system is mounted by everyone.
@@ -62,6 +65,10 @@ func Probe() Features {
 	f.DropHook = f.BTF && loads(&ebpf.ProgramSpec{
 		Type: ebpf.Tracing, AttachType: ebpf.AttachTraceRawTp, AttachTo: "kfree_skb", License: license,
 		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()},
+	})
+	f.CoarseClock = loads(&ebpf.ProgramSpec{
+		Type: ebpf.SchedCLS, License: license,
+		Instructions: asm.Instructions{asm.FnKtimeGetCoarseNs.Call(), asm.Mov.Imm(asm.R0, 0), asm.Return()},
 	})
 	f.TCX, f.Clsact = probeHooks()
 	return f

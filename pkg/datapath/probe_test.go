@@ -65,6 +65,9 @@ func TestProbe(t *testing.T) {
 	if f.TCX == olderThan(f.Kernel, 6, 6) {
 		t.Errorf("kernel %s: TCX is %v", f.Kernel, f.TCX)
 	}
+	if f.CoarseClock == olderThan(f.Kernel, 5, 11) {
+		t.Errorf("kernel %s: coarse clock is %v", f.Kernel, f.CoarseClock)
+	}
 	if f.BTF && f.DropReason == olderThan(f.Kernel, 5, 17) {
 		t.Errorf("kernel %s: drop reason is %v", f.Kernel, f.DropReason)
 	}
