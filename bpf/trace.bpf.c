@@ -105,23 +105,23 @@ GLOBAL __u32 lose_one(__u32 index, __u32 k_n, __u64 packed, __u64 where, __u64 q
 	__u32 k = k_n & 0xffff, n = k_n >> 16, span = 1;
 	__u32 port = packed & 0xffff, flags = k ? 0 : RDR_EVF_FIRST;
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
-	struct rdr_slot *h = NULL;
+	struct rdr_slot *h;
 	__u8 state;
 
 	if (!s)
 		return n;
+	state = s->state;
 	if (s->seg || (s->cut & RDR_CUT) || s->segs > n - k) {
 		h = head_of(s);
+		/* The train went somewhere as a whole: so did this segment. */
+		if (h && s->seg && !(h->cut & RDR_CUT))
+			state |= h->state & RDR_ST_DONE;
 		if (h && h->segs > 1)
 			cut_train(h);
 		flags |= RDR_EVF_PART;
 	} else if (s->segs) {
 		span = s->segs;
 	}
-	state = s->state;
-	/* A segment that nobody saw alone before went where its train went. */
-	if (s->seg && h && !s->nev)
-		state |= h->state & RDR_ST_DONE;
 	if (state & RDR_ST_LOST)
 		return span;
 	if ((state & RDR_ST_DONE) && !(state & RDR_ST_LOCAL_DROP)) {

@@ -38,8 +38,9 @@ static __always_inline bool may_be_here(struct rdr_slot *s, __u64 now, enum expe
 	__u32 zero = 0;
 
 	if (s->seg && !(s->cut & RDR_OWN)) {
+		/* The head speaks for its train while that is whole. */
 		h = head_of(s);
-		if (h)
+		if (h && !(h->cut & RDR_CUT))
 			state |= h->state & RDR_ST_DONE;
 	}
 	if (!(state & RDR_ST_DONE))

@@ -190,7 +190,6 @@ func (d *domain) configure(spec *ebpf.CollectionSpec, c config) {
 		bpfobj.TcVarCfgMarkMask:   l.MarkMask,
 		bpfobj.TcVarCfgMarkShift:  l.MarkShift,
 		bpfobj.TcVarCfgTimeoutNs:  uint64(or(c.timeout, 10*time.Second)),
-		bpfobj.TcVarCfgHasCoarse:  uint8(1),
 		bpfobj.TcVarCfgMinAgeNs:   uint64(c.minAge),
 		bpfobj.TcVarCfgLossHoldNs: uint64(2 * time.Second),
 	}

@@ -101,7 +101,9 @@ func (w *tcpWatch) check(ip []byte) string {
 		segs := max((payload+ethernetMSS-1)/ethernetMSS, 1)
 		w.last[flow] = tcpPlace{seq + uint32(payload), id + uint16(segs)}
 	}
-	if known && last.seq == seq && id-last.id > maxIDGap {
+	// Either way: two CPUs may send an acknowledgement each and swap them, also
+	// where there is no radar.
+	if gap := int16(id - last.id); known && last.seq == seq && (gap > maxIDGap || gap < -maxIDGap) {
 		return fmt.Sprintf("ID %d after %d: % x", id, last.id-1, ip[:20])
 	}
 	return ""
