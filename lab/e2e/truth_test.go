@@ -30,7 +30,7 @@ const maxClockError = time.Millisecond
 // whatever else the machine does, or in which the kernel ran no tracing program
 // for some drops. Nothing else is ever tried again. The last attempt counts, with
 // such drops set aside and named in the table.
-const attempts = 3
+const attempts = 5
 
 // round is traffic through one lab, watched and judged. Wires are always
 // captured, and raw sockets at the hosts.
