@@ -47,7 +47,6 @@ type part struct {
 	last    uint64 // last event
 	cells   int
 	handed  int
-	handedS record.State
 }
 
 func newModel(rng *rand.Rand, slots uint32, cpus int, block uint64) *model {

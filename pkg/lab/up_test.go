@@ -186,13 +186,14 @@ func helperQuiet(args []string) error {
 	if err := netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "last"}}); err != nil {
 		return err
 	}
-	for u := range updates {
-		if u.Attrs().Name == "last" {
-			return nil
-		}
-		return fmt.Errorf("the caller's namespace has seen %s", u.Attrs().Name)
+	u, ok := <-updates
+	if !ok {
+		return errors.New("no event has come in")
 	}
-	return errors.New("no event has come in")
+	if name := u.Attrs().Name; name != "last" {
+		return fmt.Errorf("the caller's namespace has seen %s", name)
+	}
+	return nil
 }
 
 func TestUpNameTaken(t *testing.T) {
