@@ -41,12 +41,12 @@ type journey struct {
 }
 
 type part struct {
-	state   record.State
-	local   bool
-	held    bool
-	last    uint64 // last event
-	cells   int
-	handed  int
+	state  record.State
+	local  bool
+	held   bool
+	last   uint64 // last event
+	cells  int
+	handed int
 }
 
 func newModel(rng *rand.Rand, slots uint32, cpus int, block uint64) *model {
