@@ -2,7 +2,8 @@
 /*
  * The TC programs. A domain loads them once; each port has two stubs that put its
  * number into cb[0] and tail-call here. They never drop, redirect or accept: what
- * other programs on the hook decide stays theirs (TC_ACT_UNSPEC, TCX_NEXT).
+ * other programs on the hook decide stays theirs (TC_ACT_UNSPEC, TCX_NEXT). (The
+ * kernel itself drops a cloned packet whose header it cannot copy for writing.)
  */
 #include "radar/base.h"
 #include "radar/config.h"
@@ -87,7 +88,7 @@ int radar_egress(struct __sk_buff *skb)
 	enum parse_result r;
 	__u32 port_no, mark;
 	bool known = false;
-	__u64 now;
+	__u64 now = 0;
 
 	port = this_port(skb, &port_no);
 	if (!port)
@@ -98,22 +99,21 @@ int radar_egress(struct __sk_buff *skb)
 		return PASS;
 	}
 	mark = skb->mark;
-	if (!(mark & cfg_mark_mask) && is_plain(&p)) {
-		leave_unknown(skb, &p, 0, port, port_no, may_source(skb, port));
-		return PASS;
-	}
-	now = bpf_ktime_get_ns();
 	if (mark & cfg_mark_mask) {
+		now = bpf_ktime_get_ns();
 		known = find_by_mark(mark, &p, now, &f);
 		if (known)
 			skb->mark = mark & ~cfg_mark_mask;
 		else
 			count(RDR_C_FOREIGN_MARK, p.n);
 	}
-	if (!known && skb->ingress_ifindex)
-		known = find_lowered(&p, now, &f);
-	if (!known)
-		known = find_on_wire(&p, now, EXPECT_COPIES, &f);
+	/* One that nobody measures so far has no time yet: its source reads the clock. */
+	if (!known && !is_plain(&p)) {
+		now = bpf_ktime_get_ns();
+		known = skb->ingress_ifindex && find_lowered(&p, now, &f);
+		if (!known)
+			known = find_on_wire(&p, now, EXPECT_COPIES, &f);
+	}
 	if (is_icmp_error(&p))
 		restore_quote(skb, p.l4 + ICMP_HDR, quote_len(&p), now);
 	if (known)

@@ -5,15 +5,12 @@
  * compares size and every offset.
  *
  * Rules: fixed-width types, named padding, no bit fields, no packed structs.
- * Change anything here and RDR_ABI_VERSION goes up: it is part of the pin path.
+ * Change anything here and Version in pkg/domain goes up: it is part of the pin path.
  */
 #ifndef RADAR_ABI_H
 #define RADAR_ABI_H
 
-#define RDR_ABI_VERSION 1
-
 #define RDR_LINE 64 /* bytes of a cache line; a slot is a whole number of them */
-#define RDR_MIN_SLOT_LINES 2
 #define RDR_MAX_SLOT_LINES 8
 
 #define RDR_MAX_NODES 4096
@@ -124,12 +121,12 @@ enum rdr_state {
 	RDR_ST_KEYED = 4, /* has an entry in `keys` */
 	RDR_ST_FULL = 8,  /* some event did not fit into ev[] */
 	RDR_ST_LOCAL_DROP = 16, /* freed as a drop after delivery */
-	RDR_ST_HELD = 32, /* lost inside a node: a copy may live, keep the slot longer */
+	RDR_ST_HELD = 32, /* was lost inside a node: copies may live, keep the slot longer */
 };
 
 enum rdr_cut {
 	RDR_CUT = 1, /* head: the train has been cut */
-	RDR_OWN = 2, /* id, ttl, tos, key of this slot are its own */
+	RDR_OWN = 2, /* id, ttl, tos of this slot are its own */
 };
 
 /* Key of packets whose bits must not change: DF clear, fragments, TTL too low. */
@@ -224,13 +221,13 @@ enum rdr_counter {
 	RDR_C_OTHER_L3 = 12, /* neither IPv4 nor IPv6 (ARP, ...): outside "seen" */
 	RDR_C_PASSED = 13,   /* forwarded packet without a backpack, not sourced again */
 	RDR_C_FOREIGN = 14,  /* bits look like a GUID, the packet is not ours */
-	RDR_C_STALE = 15,    /* bits point at a slot that is too old or was reused */
+	RDR_C_STALE = 15,    /* bits point at a slot that is too old */
 	RDR_C_FOREIGN_MARK = 16,
 	RDR_C_MARK_BUSY = 17, /* our mark bits were in use when a packet came in */
 	RDR_C_EVENT_FULL = 18,
 	RDR_C_TTL_UNDERFLOW = 19,
 	RDR_C_QUOTE_RESTORED = 20,
-	RDR_C_KEY_LOST = 21, /* a keyed packet could not be keyed again behind NAT */
+	RDR_C_KEY_LOST = 21, /* on the way a packet could not be keyed (NAT, low TTL) */
 	RDR_C_LOSS_EVENT = 22,
 	RDR_C_LOSS_WITHDRAWN = 23,
 	RDR_C_LOCAL_DROP = 24,

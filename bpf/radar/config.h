@@ -6,7 +6,7 @@
 
 /* Slots of the ring, a power of two; index = position & (cfg_slots - 1). */
 const volatile __u32 cfg_slots = 4096;
-/* Cache lines of a slot, and the cells that gives: RDR_CELLS(lines). */
+/* Cells of a slot: RDR_CELLS(its cache lines). */
 const volatile __u32 cfg_cells = RDR_CELLS(RDR_MAX_SLOT_LINES);
 /* Positions a CPU takes at once: a power of two, at most 1,024 and slots / 4. */
 const volatile __u32 cfg_block = 64;

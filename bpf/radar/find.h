@@ -48,7 +48,7 @@ static __always_inline bool may_be_here(struct rdr_slot *s, __u64 now, enum expe
 	if (expect == EXPECT_LIVE)
 		return false;
 	if (expect == EXPECT_COPIES)
-		return state & RDR_ST_LOST;
+		return state & (RDR_ST_LOST | RDR_ST_HELD);
 	ctl = bpf_map_lookup_elem(&control, &zero);
 	return ctl && now < READ_ONCE(ctl->lease_ns);
 }

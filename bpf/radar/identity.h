@@ -11,7 +11,7 @@
  *	TCP    sequence number		     ack, first word of the timestamps
  *	UDP    payload bytes 0-3	     payload bytes 4-7
  *	ICMP   type, code, echo sequence     payload bytes 0-7, folded (echo)
- *	SCTP   verification tag		     TSN of the first chunk, if it is data
+ *	SCTP   verification tag		     TSN, where the first chunk is data
  *	other  bytes 0-3 behind the IP header, bytes 4-7
  *
  * Left out on purpose: addresses, ports, ICMP identifier (NAT), L4 checksums (NAT,
@@ -139,6 +139,10 @@ static __always_inline void parse_l4(struct __sk_buff *skb, struct packet *p)
 	make_tag(p, w, have);
 	p->n = 1;
 	p->l4_hdr = p->proto == IPPROTO_TCP ? (w[3] & 0xf0) >> 2 : UDP_HDR;
+	/* Tunnels and SCTP: what each segment repeats and what it gets of its own is not
+		 * what TCP and UDP do (a tunnel's UDP checksum is 0 by default). */
+	p->odd_train = p->gso_size && p->proto != IPPROTO_TCP &&
+		       (p->proto != IPPROTO_UDP || !(w[1] >> 16));
 	if (p->gso_size) {
 		__u32 hdr = p->l4 - p->l3 + p->l4_hdr;
 

@@ -46,6 +46,8 @@ struct packet {
 	__u8 icmp_code;
 	__u8 l4_hdr; /* bytes of TCP or UDP header that each segment repeats */
 	__u8 vlan;
+	__u8 group; /* the frame is for everybody, or for a group */
+	__u8 odd_train; /* a GSO skb whose segments are not plain TCP or UDP */
 	__u8 partial; /* the content could not be read: no tag */
 };
 
@@ -104,6 +106,7 @@ static __always_inline enum parse_result parse_link(struct __sk_buff *skb, bool 
 		if ((void *)(eth + 1) > end)
 			return PARSE_MALFORMED;
 		proto = eth->h_proto;
+		p->group = eth->h_dest[0] & 1;
 		off = sizeof(*eth);
 		depth = skb->vlan_present ? 1 : 0;
 	}

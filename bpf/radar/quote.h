@@ -27,6 +27,8 @@ static __always_inline bool quote_matches(const struct rdr_slot *s, const struct
 					  __u32 have)
 {
 	__be32 ports = q->w[0];
+	__u32 tag = q->w[0] & 0xffff;
+	bool echo = !(tag & 0xff) || (tag & 0xff) == 8;
 
 	if (s->proto != q->ip.protocol)
 		return false;
@@ -39,9 +41,11 @@ static __always_inline bool quote_matches(const struct rdr_slot *s, const struct
 		/* Only ports are left to compare; heads have them. */
 		return !s->seg && (__be16)ports == s->sport && (__be16)(ports >> 16) == s->dport;
 	case IPPROTO_ICMP:
-		if ((q->w[0] & 0xffff) != (s->tag & 0xffff))
+		if (echo)
+			tag |= q->w[1] & 0xffff0000; /* the sequence number */
+		if (tag != s->tag)
 			return false;
-		return have < 16 || s->tag2 == (q->w[2] ^ (q->w[3] * 0x9e3779b1));
+		return !echo || have < 16 || s->tag2 == (q->w[2] ^ (q->w[3] * 0x9e3779b1));
 	default:
 		return q->w[0] == s->tag && q->w[1] == s->tag2;
 	}

@@ -282,7 +282,7 @@ static __always_inline void add_sighting(struct rdr_slot *s, __u32 kind, __u32 f
 
 	if (state & RDR_ST_LOST)
 		count(RDR_C_LOSS_WITHDRAWN, 1);
-	state &= ~(RDR_ST_DONE | RDR_ST_LOST | RDR_ST_HELD);
+	state &= ~(RDR_ST_DONE | RDR_ST_LOST);
 	if (kind == RDR_EV_DELIVER || kind == RDR_EV_LEFT)
 		state |= RDR_ST_DONE;
 	s->state = state;

@@ -6,18 +6,16 @@
 #include "find.h"
 
 /* Why a packet that met a source is not measured; RDR_C_MARKED if it may be. */
-static __always_inline enum rdr_counter refuse(struct __sk_buff *skb, const struct packet *p,
-					       __u64 now)
+static __always_inline enum rdr_counter refuse(const struct packet *p, __u64 now)
 {
 	struct rdr_control *ctl;
 	__u32 zero = 0;
 
 	/* 224.0.0.0/3: multicast, reserved, limited broadcast. A frame for everybody
 	 * is copied by bridges; trees of hops are not followed yet. */
-	if ((p->daddr & bpf_htonl(0xe0000000)) == bpf_htonl(0xe0000000) ||
-	    skb->pkt_type == 1 /* PACKET_BROADCAST */ || skb->pkt_type == 2 /* PACKET_MULTICAST */)
+	if ((p->daddr & bpf_htonl(0xe0000000)) == bpf_htonl(0xe0000000) || p->group)
 		return RDR_C_NM_MULTICAST;
-	if (p->n > cfg_max_segs)
+	if (p->n > cfg_max_segs || p->odd_train)
 		return RDR_C_NM_SEGS;
 	ctl = bpf_map_lookup_elem(&control, &zero);
 	if (!ctl || now >= READ_ONCE(ctl->lease_ns))
@@ -127,7 +125,7 @@ static __always_inline bool source(struct __sk_buff *skb, const struct packet *p
 				   __u32 kind, __u32 port, bool by_key, struct found *f)
 {
 	__u64 about = now ? now : about_now();
-	enum rdr_counter why = refuse(skb, p, about);
+	enum rdr_counter why = refuse(p, about);
 	struct rdr_slot *s;
 	__u64 pos;
 	int err;

@@ -291,7 +291,7 @@ func TestWithdrawnLoss(t *testing.T) {
 	d.write(s)
 	d.ingress(r1In, d.link(w, 0))
 	d.counted(tally{cSeen: 1, cMarked: 1, cWithdrawn: 1})
-	if s := d.slot(s.index); s.State != 0 {
+	if s := d.slot(s.index); s.State&^uint8(bpfobj.TcRdrStateRDR_ST_HELD) != 0 {
 		t.Errorf("state %#x of a packet that lives", s.State)
 	}
 }

@@ -113,7 +113,7 @@ func (a *app) attach(ctx context.Context, f *attachFlags, args []string, flags *
 		return err
 	}
 	if len(req.Nodes)+len(req.Roles) == 0 && running.PID != 0 {
-		return fmt.Errorf("domain %q is attached and its agent (process %d) runs: name nodes to add, or detach it first with: radar detach", a.domain, running.PID)
+		return fmt.Errorf("domain %q is attached and its agent (process %d) runs: name nodes to add, or detach it first with: radar detach%s", a.domain, running.PID, domainFlag(a.domain))
 	}
 	return a.attachAndRun(ctx, f, req, running)
 }

@@ -70,15 +70,25 @@ func (l *latency) quantiles() (Quantiles, bool) {
 	if l.count == 0 {
 		return Quantiles{}, false
 	}
-	v, err := l.sketch.GetValuesAtQuantiles([]float64{0.5, 0.9, 0.99, 0.999})
-	if err != nil {
-		return Quantiles{}, false
-	}
-	at := func(i int) int64 { return min(max(int64(math.Round(v[i])), l.min), l.max) }
 	return Quantiles{
 		Count: l.count, MinNs: l.min, MaxNs: l.max,
-		P50Ns: at(0), P90Ns: at(1), P99Ns: at(2), P999Ns: at(3),
+		P50Ns: l.quantile(0.5), P90Ns: l.quantile(0.9), P99Ns: l.quantile(0.99), P999Ns: l.quantile(0.999),
 	}, true
+}
+
+// quantile returns the smallest time that at least the share q of all does not
+// exceed (nearest rank). The sketch takes q*(count-1) for the rank, from 0, and
+// rounds down: asked so, p99 of ten times would be the ninth.
+func (l *latency) quantile(q float64) int64 {
+	rank := math.Ceil(q * float64(l.count)) // from 1
+	if rank >= float64(l.count) {
+		return l.max
+	}
+	v, err := l.sketch.GetValueAtQuantile((rank - 0.5) / float64(l.count-1))
+	if err != nil {
+		return l.max // only for an empty sketch, or q beyond 1
+	}
+	return min(max(int64(math.Round(v)), l.min), l.max)
 }
 
 // latencyState is a latency as the snapshot has it.

@@ -155,7 +155,11 @@ func Load(name string) (*Domain, error) {
 	path := File(name, "domain.json")
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("domain %q: %w (attach nodes with: radar attach NODE...)", name, ErrNotAttached)
+		hint := "radar attach NODE..."
+		if name != DefaultName {
+			hint = "radar attach --domain " + name + " NODE..."
+		}
+		return nil, fmt.Errorf("domain %q: %w (attach nodes with: %s)", name, ErrNotAttached, hint)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read domain description: %w", err)
