@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build cgo && !nopcap
+
+package filter
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/vnetradar/radar/pkg/record"
+)
+
+func mustCompile(t testing.TB, text string) *Expr {
+	t.Helper()
+	e, err := Compile(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func TestCompileErrors(t *testing.T) {
+	tests := []struct{ text, want string }{
+		{"", "is empty"},
+		{"udp prot 5", `filter expression "udp prot 5": can't parse filter expression: syntax error`},
+		{"ether host 02:00:00:00:00:01", "instead of the link layer"},
+		{"vlan 3", "no VLAN support for Raw IP (packets begin at the IP header here"},
+		{"arp", "expression rejects all packets (packets begin"},
+		{"inbound", "direction"},
+		{"ip[-1] = 1", "negative offset"},
+		{"ip protochain 6", "loop"},
+		{"ip6 and ip", "expression rejects all packets"},
+	}
+	for _, tt := range tests {
+		_, err := Compile(tt.text)
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%q: %v, want %q", tt.text, err, tt.want)
+		}
+	}
+}
+
+// Expressions that records can answer, and whether flows can.
+func TestHeld(t *testing.T) {
+	tests := []struct {
+		text string
+		flow bool
+	}{
+		{"udp port 9999", true},
+		{"host 10.0.0.1", true},
+		{"src net 10.0.0.0/8 and not tcp port 22", true},
+		{"tcp portrange 1000-2000 or icmp", true},
+		{"port 53 or host 10.0.0.1", true},
+		{"sctp dst port 5", true},
+		{"ip proto 89", true},
+		{"ip multicast", true},
+		{"tcp[0:2] = 80", true},
+		{"udp[2:2] > 1000", true},
+		{"udp and ip[6:2] & 0x1fff != 0", true},
+		{"ip", true},
+		{"ip6 or tcp", true},
+		{"ip[0] >> 4 = 4", true},
+		{"ip[12:4] = 0x0a000001", true},
+		{"ip[6:2] & 0x1fff != 0", false},
+		{"icmp and ip[6:2] & 0x1fff != 0", false},
+		{"ip[6:2] & 0x3fff != 0", false},
+		{"icmp[icmptype] = icmp-echo", false},
+		{"icmp[4:2] = 5 and icmp[6:2] < 9", false},
+		{"len > 1000", false},
+		{"greater 1000", false},
+		{"ip[8] < 5", false},
+		{"ip[1] & 0xfc = 0xb8", false},
+		{"ip[4:2] = 7", false},
+		{"-ip[8] + 300 > 10", false},
+		{"ip[2:2] > 100", false},
+	}
+	for _, tt := range tests {
+		e := mustCompile(t, tt.text)
+		if err := e.CheckRecords(); err != nil {
+			t.Errorf("refused: %v", err)
+		}
+		if e.OnlyFlow() != tt.flow {
+			t.Errorf("%q: answered by flows: %v, want %v", tt.text, e.OnlyFlow(), tt.flow)
+		}
+	}
+}
+
+func TestUnheld(t *testing.T) {
+	tests := []struct{ text, want string }{
+		{"tcp[13] & 2 != 0", "tcp[13] (TCP flags) is not kept in records"},
+		{"tcp[tcpflags] & (tcp-syn|tcp-fin) != 0 and host 10.0.0.1", "tcp[13] (TCP flags)"},
+		{"tcp[4:4] = 1", "tcp[4:4] (TCP sequence number)"},
+		{"tcp[14:2] = 0", "tcp[14:2] (TCP window)"},
+		{"udp[4:2] > 100", "udp[4:2] (UDP length)"},
+		{"udp[8:4] = 1", "udp[8:4] (payload)"},
+		{"icmp[icmpcode] = 1", "icmp[1] (ICMP code)"},
+		{"ip[0] & 0xf != 5", "ip[0] (header length)"},
+		{"ip[0] & 0xf > 5 or port 5", "ip[0] (header length)"},
+		{"ip[6] & 0x40 != 0", "ip[6] (flags DF and MF)"},
+		{"ip[10:2] = 0", "ip[10:2] (checksum)"},
+		{"ip[20:2] = 53", "ip[20:2] (options or payload)"},
+		{"tcp[((tcp[12:1] & 0xf0) >> 2):4] = 0x47455420", "offset that is computed"},
+		{"ip[ip[9]] = 3", "offset that is computed"},
+		{"esp or ip proto 47 and ip[24] = 2", "ip[24]"},
+	}
+	for _, tt := range tests {
+		e := mustCompile(t, tt.text)
+		err := e.CheckRecords()
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%q: %v, want %q", tt.text, err, tt.want)
+		}
+		if e.OnlyFlow() {
+			t.Errorf("%q: flows cannot answer it", tt.text)
+		}
+	}
+}
+
+func at(n int) *int { return &n }
+
+func udpRecord() *record.Record {
+	return &record.Record{
+		IPVersion: 4, Src: "10.0.0.1", Dst: "10.0.9.9", Proto: "udp", Sport: at(5000), Dport: at(9999),
+		Len: 100, Segs: 1, TTL: 64, DSCP: 46, ECN: 1, IPID: 0x1234,
+		Hops: []record.Hop{
+			{Node: "h1"}, {Node: "gw", Src: "192.0.2.7", Sport: at(61000)}, {Node: "h2"},
+			{Node: "lb", Dst: "10.7.0.1", Dport: at(8080)},
+		},
+	}
+}
+
+func TestMatchRecord(t *testing.T) {
+	tests := []struct {
+		text   string
+		change func(*record.Record)
+		want   bool
+	}{
+		{"udp port 9999", nil, true},
+		{"udp port 9998", nil, false},
+		{"src 192.0.2.7 and dst 10.0.9.9 and src port 61000 and dst port 9999", nil, true},
+		{"src 192.0.2.7 and dst port 8080 and dst 10.7.0.1", nil, true},
+		{"src 10.0.0.1 and dst port 8080", nil, false}, // never both at once
+		{"ip[1] = 0xb9 and ip[8] = 64 and ip[4:2] = 0x1234 and ip[2:2] = 100", nil, true},
+		{"greater 100 and less 100", nil, true},
+		{"len > 100", nil, false},
+		{"len > 90000", func(r *record.Record) { r.Len, r.Segs = 90001, 80 }, true},
+		{"-ip[8] + 300 = 236", nil, true},
+		{"ip[6:2] & 0x3fff != 0", nil, false},
+		{"ip[6:2] & 0x3fff != 0", func(r *record.Record) { r.FragOff = at(0) }, true},
+		{"ip[6:2] & 0x1fff = 185", func(r *record.Record) { r.FragOff, r.Sport, r.Dport = at(1480), nil, nil }, true},
+		{"udp port 9999", func(r *record.Record) { r.FragOff, r.Sport, r.Dport = at(1480), nil, nil }, false},
+		{"udp", func(r *record.Record) { r.FragOff, r.Sport, r.Dport = at(1480), nil, nil }, true},
+		{"udp and ip[6:2] & 0x1fff != 0", func(r *record.Record) { r.Sport, r.Dport = nil, nil }, true},
+		{"udp", func(r *record.Record) { r.Src, r.Dst = "", "" }, false},
+		{"icmp[icmptype] = 8 and icmp[4:2] = 7 and icmp[6:2] = 3", echo, true},
+		{"icmp[icmptype] = 8 and icmp[4:2] = 8", echo, false},
+		{"icmp[icmptype] = 3", unreachable, true},
+		{"icmp[4:2] = 0", unreachable, false},
+		{"ip proto 250", func(r *record.Record) { r.Proto, r.Sport, r.Dport = "250", nil, nil }, true},
+	}
+	for _, tt := range tests {
+		r := udpRecord()
+		if tt.change != nil {
+			tt.change(r)
+		}
+		e := mustCompile(t, tt.text)
+		if err := e.CheckRecords(); err != nil {
+			t.Errorf("refused: %v", err)
+		}
+		if got := e.MatchRecord(r); got != tt.want {
+			t.Errorf("%q matches: %v, want %v", tt.text, got, tt.want)
+		}
+	}
+}
+
+func echo(r *record.Record) {
+	*r = record.Record{IPVersion: 4, Src: "10.0.0.1", Dst: "10.0.9.9", Proto: "icmp", ICMPType: at(8), ICMPID: at(7), ICMPSeq: at(3), Len: 84}
+}
+
+func unreachable(r *record.Record) {
+	*r = record.Record{IPVersion: 4, Src: "10.0.0.1", Dst: "10.0.9.9", Proto: "icmp", ICMPType: at(3), Len: 84}
+}
+
+// MatchRecord looks at a million records where a user waits.
+func BenchmarkMatchRecord(b *testing.B) {
+	e := mustCompile(b, "udp and port 9998 and net 10.0.0.0/8")
+	r := udpRecord()
+	r.Hops = r.Hops[:1]
+	b.ReportAllocs()
+	for b.Loop() {
+		if e.MatchRecord(r) {
+			b.Fatal("it must not match")
+		}
+	}
+}
