@@ -86,6 +86,7 @@ bench-short: deps-bpf
 FUZZTIME ?= 60s
 fuzz: deps-bpf ## the fuzzers, FUZZTIME (60s) each
 	go test ./bpf/test -run XXX -fuzz FuzzPackets -fuzztime $(FUZZTIME)
+	go test ./bpf/test -run XXX -fuzz FuzzWatch -fuzztime $(FUZZTIME)
 	go test ./pkg/backpack -run XXX -fuzz FuzzRing -fuzztime $(FUZZTIME)
 	go test ./pkg/backpack -run XXX -fuzz FuzzState -fuzztime $(FUZZTIME)
 	go test ./pkg/query -run XXX -fuzz FuzzParse -fuzztime $(FUZZTIME)

@@ -234,7 +234,8 @@ enum rdr_counter {
 	RDR_C_LOSS_IGNORED = 25, /* kfree_skb of a tap's copy and the like */
 	RDR_C_SLOTS_SKIPPED = 26,
 	RDR_C_RESTORE_FAILED = 27,
-	RDR_C_MAX = 28,
+	RDR_C_NM_WATCH = 28,
+	RDR_C_MAX = 29,
 };
 
 #endif

@@ -40,6 +40,9 @@ const volatile __u8 cfg_band_top[256] = {};
 const volatile __u32 cfg_mark_mask = 0;
 const volatile __u32 cfg_mark_shift = 0;
 
+/* Only packets that watched() lets through are measured. */
+const volatile __u8 cfg_watch = 0;
+
 /* What the kernel offers. */
 const volatile __u8 cfg_has_reason = 0; /* kfree_skb has a drop reason (5.17) */
 const volatile __u8 cfg_has_coarse = 0; /* bpf_ktime_get_coarse_ns (5.11) */

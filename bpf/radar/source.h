@@ -4,9 +4,11 @@
 #define RADAR_SOURCE_H
 
 #include "find.h"
+#include "watch.h"
 
 /* Why a packet that met a source is not measured; RDR_C_MARKED if it may be. */
-static __always_inline enum rdr_counter refuse(const struct packet *p, __u64 now)
+static __always_inline enum rdr_counter refuse(struct __sk_buff *skb, const struct packet *p,
+					       __u64 now)
 {
 	struct rdr_control *ctl;
 	__u32 zero = 0;
@@ -20,6 +22,8 @@ static __always_inline enum rdr_counter refuse(const struct packet *p, __u64 now
 	ctl = bpf_map_lookup_elem(&control, &zero);
 	if (!ctl || now >= READ_ONCE(ctl->lease_ns))
 		return RDR_C_NM_LEASE;
+	if (!is_watched(skb, p))
+		return RDR_C_NM_WATCH;
 	return RDR_C_MARKED;
 }
 
@@ -125,7 +129,7 @@ static __always_inline bool source(struct __sk_buff *skb, const struct packet *p
 				   __u32 kind, __u32 port, bool by_key, struct found *f)
 {
 	__u64 about = now ? now : about_now();
-	enum rdr_counter why = refuse(p, about);
+	enum rdr_counter why = refuse(skb, p, about);
 	struct rdr_slot *s;
 	__u64 pos;
 	int err;

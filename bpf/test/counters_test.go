@@ -126,7 +126,7 @@ var reached = map[bpfobj.TcRdrCounter]string{
 	cIPv6: "TestNotMeasured", cMulticast: "TestNotMeasured", cMalformed: "TestNotMeasured",
 	cVLANDepth: "TestNotMeasured", cOther: "TestNotMeasured", cPassed: "TestNotSourcedAgain",
 	cNoSlot: "TestInFlightNeverReused", cSegs: "TestTrainTooLong", cKeyInFlight: "TestKeyInFlight",
-	cKeysFull: "TestKeysFull", cLease: "TestLease", cForeign: "TestForeign", cStale: "TestExpired",
+	cKeysFull: "TestKeysFull", cLease: "TestLease", cWatch: "TestWatch", cForeign: "TestForeign", cStale: "TestExpired",
 	cForeignMark: "TestForeignMark", cMarkBusy: "TestForeignMark", cEventFull: "TestEventsFull",
 	cUnderflow: "TestDuplicate", cQuote: "TestQuote", cKeyLost: "TestKeyLost",
 	cWithdrawn: "TestWithdrawnLoss", cSkipped: "TestSkip",

@@ -74,6 +74,7 @@ type config struct {
 	minAge    time.Duration
 	keys      uint32 // 0: 1024
 	cpu       int    // the test's CPU: the n-th that it may use
+	watch     string // --watch
 }
 
 // domain is one loaded and filled set of programs and maps.
@@ -197,6 +198,9 @@ func (d *domain) configure(spec *ebpf.CollectionSpec, c config) {
 		if err := spec.Variables[name].Set(v); err != nil {
 			d.Fatalf("set %s: %v", name, err)
 		}
+	}
+	if c.watch != "" {
+		d.watch(spec, c.watch)
 	}
 	ring := spec.Maps[bpfobj.TcMapRing]
 	ring.MaxEntries, ring.ValueSize = l.Slots, l.SlotBytes

@@ -23,6 +23,7 @@ const (
 	cKeyInFlight   = bpfobj.TcRdrCounterRDR_C_NM_KEY_IN_FLIGHT
 	cKeysFull      = bpfobj.TcRdrCounterRDR_C_NM_KEYS_FULL
 	cLease         = bpfobj.TcRdrCounterRDR_C_NM_LEASE
+	cWatch         = bpfobj.TcRdrCounterRDR_C_NM_WATCH
 	cWrite         = bpfobj.TcRdrCounterRDR_C_NM_WRITE
 	cVLANDepth     = bpfobj.TcRdrCounterRDR_C_NM_VLAN_DEPTH
 	cOther         = bpfobj.TcRdrCounterRDR_C_OTHER_L3

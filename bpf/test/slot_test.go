@@ -220,7 +220,7 @@ func (t tally) String() string {
 func (d *domain) checkSum() {
 	c := d.counters()
 	noteMoved(c)
-	sum := c[bpfobj.TcRdrCounterRDR_C_MARKED]
+	sum := c[bpfobj.TcRdrCounterRDR_C_MARKED] + c[bpfobj.TcRdrCounterRDR_C_NM_WATCH]
 	for n := bpfobj.TcRdrCounterRDR_C_NM_IPV6; n <= bpfobj.TcRdrCounterRDR_C_NM_VLAN_DEPTH; n++ {
 		sum += c[n]
 	}

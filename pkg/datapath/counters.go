@@ -63,6 +63,8 @@ var counterText = [bpfobj.TcRdrCounterRDR_C_MAX]Counter{
 		Help: "the header could not be written"},
 	bpfobj.TcRdrCounterRDR_C_NM_VLAN_DEPTH: {Name: "not_measured_vlan_depth", Group: GroupNotMeasured,
 		Help: "packets under more than two VLAN tags"},
+	bpfobj.TcRdrCounterRDR_C_NM_WATCH: {Name: "not_measured_watch", Group: GroupNotMeasured,
+		Help: "packets that the expression of --watch does not match"},
 	bpfobj.TcRdrCounterRDR_C_OTHER_L3: {Name: "other_l3", Group: GroupNotice,
 		Help: "frames that are no IP (ARP, ...); not in seen"},
 	bpfobj.TcRdrCounterRDR_C_PASSED: {Name: "passed", Group: GroupNotice,

@@ -64,13 +64,14 @@ func (l *loaded) close() {
 
 // blueprint is everything that is to be loaded, with sizes and constants set.
 type blueprint struct {
-	specs  []*ebpf.CollectionSpec // as objects that are wanted
-	memory Memory
+	options Options
+	specs   []*ebpf.CollectionSpec // as objects that are wanted
+	memory  Memory
 }
 
 // newBlueprint prepares the objects. It needs no right.
 func newBlueprint(o Options, l *Layout, f Features) (*blueprint, error) {
-	b := &blueprint{}
+	b := &blueprint{options: o}
 	consts := l.constants()
 	consts["cfg_timeout_ns"] = uint64(o.Timeout)
 	consts["cfg_min_age_ns"] = uint64(o.MinAge)
@@ -78,6 +79,7 @@ func newBlueprint(o Options, l *Layout, f Features) (*blueprint, error) {
 	consts["cfg_has_reason"] = boolByte(f.DropReason)
 	consts["cfg_has_coarse"] = boolByte(f.CoarseClock)
 	consts["cfg_ignore"] = ignoredRanges()
+	consts["cfg_watch"] = boolByte(len(o.WatchProgram) > 0)
 	used := make(map[string]bool)
 	for _, obj := range objects {
 		if obj.wanted != nil && !obj.wanted(f) {
@@ -94,6 +96,11 @@ func newBlueprint(o Options, l *Layout, f Features) (*blueprint, error) {
 			return nil, err
 		}
 		b.specs = append(b.specs, spec)
+	}
+	if len(o.WatchProgram) > 0 {
+		if err := SetWatch(b.specs[0], o.WatchProgram); err != nil {
+			return nil, err
+		}
 	}
 	if err := checkUsed(consts, used); err != nil {
 		return nil, err
@@ -174,7 +181,7 @@ func (b *blueprint) load() (_ *loaded, err error) {
 	}()
 	for _, spec := range b.specs {
 		if err := l.add(spec); err != nil {
-			return nil, err
+			return nil, watchError(b.options, err)
 		}
 	}
 	return l, l.init()

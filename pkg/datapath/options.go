@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/net/bpf"
+
 	"github.com/vnetradar/radar/pkg/domain"
 )
 
@@ -22,6 +24,10 @@ type Options struct {
 	MaxHops  int           // nodes on a packet's way that must fit, with a loss at the end
 	Keys     uint32        // packets at once that are measured by key, their bits unchanged
 	Hook     string        // "auto", "tcx" or "clsact"
+	// Watch is the filter expression of the packets that are measured, "": all.
+	// WatchProgram is what pkg/filter makes of it; a domain that exists needs none.
+	Watch        string
+	WatchProgram []bpf.RawInstruction
 }
 
 // Hooks by which programs are attached.
@@ -105,7 +111,7 @@ func (o Options) stored(l *Layout, hook string) domain.Options {
 		Slots: o.Slots, SlotBytes: l.SlotBytes, GUIDBits: o.GUIDBits,
 		Carry: carry, MarkMask: l.MarkMask,
 		Timeout: o.Timeout, MinAge: o.MinAge, Lease: o.Lease,
-		Keys: o.Keys, Hook: hook,
+		Keys: o.Keys, Hook: hook, Watch: o.Watch,
 	}
 }
 
@@ -130,5 +136,6 @@ func (o Options) differs(l *Layout, have domain.Options) string {
 	add("--lease", want.Lease != have.Lease)
 	add("--keys", want.Keys != have.Keys)
 	add("--hook", want.Hook != have.Hook)
+	add("--watch", want.Watch != have.Watch)
 	return strings.Join(names, ", ")
 }

@@ -51,9 +51,10 @@ type Options struct {
 	MarkMask  uint32        `json:"mark_mask"`
 	Timeout   time.Duration `json:"timeout_ns"`
 	MinAge    time.Duration `json:"min_age_ns"`
-	Lease     time.Duration `json:"lease_ns"` // 0: never ends
-	Keys      uint32        `json:"keys"`     // entries for packets measured by key
-	Hook      string        `json:"hook"`     // "tcx" or "clsact"
+	Lease     time.Duration `json:"lease_ns"`        // 0: never ends
+	Keys      uint32        `json:"keys"`            // entries for packets measured by key
+	Hook      string        `json:"hook"`            // "tcx" or "clsact"
+	Watch     string        `json:"watch,omitempty"` // filter expression of what is measured; "": all
 }
 
 // Node is one attached network namespace. IDs are never reused within a domain.
