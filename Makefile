@@ -7,9 +7,14 @@ SHELL := /bin/bash
 
 VERSION ?= $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 GOFLAGS_BUILD := -trimpath -ldflags "-X main.version=$(VERSION)"
-export CGO_ENABLED := 0
+# libpcap compiles filter expressions and needs cgo; CGO_ENABLED=0 or -tags nopcap
+# builds radar without them.
+CGO_ENABLED ?= 1
+export CGO_ENABLED
 
-# What the main job needs, what building the BPF objects needs, what the tests need.
+# What building radar needs, what the main job needs, what building the BPF objects
+# needs, what the tests need.
+PKGS_BUILD := gcc libc6-dev libpcap-dev
 PKGS_RUN   := iproute2 iputils-ping iperf3 nftables tcpdump procps jq
 PKGS_BPF   := clang-19 llvm-19 libbpf-dev linux-libc-dev
 PKGS_TEST  := bpftool ethtool iptables shellcheck python3 python3-venv
@@ -20,7 +25,9 @@ help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: ## bin/radar
+build: ## bin/radar (CGO_ENABLED=0: without filter expressions)
+	@[ "$(CGO_ENABLED)" = 0 ] || echo '#include <pcap/pcap.h>' | $$(go env CC) -E -o /dev/null - 2>/dev/null || \
+		{ echo "make build: filter expressions need a C compiler and libpcap: apt-get install $(PKGS_BUILD), or: make build CGO_ENABLED=0"; exit 1; }
 	go build $(GOFLAGS_BUILD) -o bin/radar ./cmd/radar
 
 .PHONY: install
@@ -36,10 +43,12 @@ if [ $${#missing[@]} -gt 0 ]; then echo "installing: $${missing[*]}"; \
 apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$${missing[@]}" >/dev/null; fi
 endef
 
-.PHONY: deps-run deps-bpf deps-test deps-kernel
-deps-run:
+.PHONY: deps-build deps-run deps-bpf deps-test deps-kernel
+deps-build:
+	$(call need,$(PKGS_BUILD))
+deps-run: deps-build
 	$(call need,$(PKGS_RUN))
-deps-bpf:
+deps-bpf: deps-build
 	$(call need,$(PKGS_BPF))
 deps-test: deps-run deps-bpf
 	$(call need,$(PKGS_TEST))
@@ -65,6 +74,9 @@ lint: deps-test check-generated ## gofmt, vet, staticcheck, shellcheck, licences
 	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "gofmt: $$out"; exit 1; fi
 	go vet ./...
 	go tool staticcheck ./...
+	CGO_ENABLED=0 go build -o /dev/null ./cmd/radar
+	go build -tags nopcap -o /dev/null ./cmd/radar
+	go vet -tags nopcap ./pkg/filter
 	shellcheck $$(git ls-files '*.sh' .ci/run)
 	@missing=$$(git ls-files '*.go' '*.c' '*.h' '*.sh' '*.py' | grep -v '_bpfel\.go$$' | xargs grep -L SPDX-License-Identifier || true); \
 	if [ -n "$$missing" ]; then echo "no SPDX line: $$missing"; exit 1; fi
@@ -74,6 +86,7 @@ lint: deps-test check-generated ## gofmt, vet, staticcheck, shellcheck, licences
 test: deps-test build ## every test, those that need root as root
 	@[ "$$(id -u)" -eq 0 ] || { echo "make test: needs root: the tests attach programs in network namespaces"; exit 1; }
 	go test -count=1 $$(go list ./... | grep -v /lab/e2e)
+	go test -count=1 -tags nopcap ./pkg/filter
 	RADAR_BIN=$(CURDIR)/bin/radar go test -count=1 -v -timeout 15m ./lab/e2e/...
 
 .PHONY: bench bench-short

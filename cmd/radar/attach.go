@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -28,6 +30,9 @@ packets under way, detaches and prints a summary. A second Ctrl-C does not wait.
 With -d it returns when everything is attached and an agent runs in the
 background; "radar detach" ends it.
 
+With --watch only packets that match are measured, each asked once, where it enters
+the domain. A domain keeps its expression (docs/filters.md).
+
 If the domain is attached already, more nodes join it. If its agent was killed,
 attach (with or without nodes) takes over: traffic was not harmed, and what the
 ring still holds is not lost.`
@@ -35,6 +40,7 @@ ring still holds is not lost.`
 const attachExample = `  radar attach netns:h1 netns:r1 netns:h2       # until Ctrl-C
   radar attach -d netns:h1 netns:r1             # in the background
   radar attach netns:h2                         # one more node
+  radar attach -d --watch 'tcp port 443 or icmp' netns:h1 netns:r1 netns:h2
   radar attach --dry-run web=pid:4711 netns:r1  # topology, roles and memory only
   radar attach --role r1/eth2=edge netns:r1 netns:r2`
 
@@ -79,6 +85,7 @@ func (f *attachFlags) register(flags *pflag.FlagSet) {
 	flags.IntVar(&o.MaxHops, "max-hops", o.MaxHops, "nodes on a path, both ends included, that a record has room for; what does not fit is counted (event_full), and the record says truncated")
 	flags.Var(&f.keys, "keys", "packets in flight at once whose header must not change (DF clear, fragments)")
 	flags.StringVar(&o.Hook, "hook", o.Hook, "how programs are attached: auto, tcx or clsact")
+	flags.StringVar(&o.Watch, "watch", "", "measure only packets that match this filter expression, in tcpdump's language (pcap-filter(7)); all others pass and are counted as not_measured_watch")
 	flags.StringSliceVar(&f.roles, "role", nil, "NODE/PORT=internal or NODE/PORT=edge: role of a port, instead of the one found (repeatable)")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "show topology, roles and memory; change nothing")
 	flags.BoolVarP(&f.daemon, "daemon", "d", false, "run in the background; return when everything is attached")
@@ -124,6 +131,11 @@ func (f *attachFlags) request(name string, args []string) (datapath.AttachReques
 	f.options.Slots, f.options.Keys = uint32(f.slots), uint32(f.keys)
 	if _, err := f.options.Layout(); err != nil {
 		return req, err
+	}
+	if f.options.Watch != "" {
+		if err := compileWatch(&f.options); err != nil {
+			return req, err
+		}
 	}
 	if f.extend {
 		req.Options = nil
@@ -181,6 +193,7 @@ func (f *attachFlags) matchDomain(d *domain.Domain, flags *pflag.FlagSet) error 
 		same("lease", have.Lease, o.Lease),
 		same("keys", have.Keys, o.Keys),
 		same("hook", have.Hook, hook),
+		same("watch", strconv.Quote(have.Watch), strconv.Quote(strings.TrimSpace(o.Watch))),
 	); err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ type attachView struct {
 	Slots     uint32         `json:"slots,omitempty"`
 	Hook      string         `json:"hook,omitempty"`
 	Carry     string         `json:"carry,omitempty"`
+	Watch     string         `json:"watch,omitempty"` // filter expression of what is measured
 	Nodes     []nodeView     `json:"nodes,omitempty"`
 	Memory    *memoryView    `json:"memory,omitempty"`
 	Warnings  []string       `json:"warnings,omitempty"`
@@ -64,6 +65,7 @@ func newAttachView(r *datapath.AttachResult, dryRun bool) *attachView {
 		Domain: d.Name, DryRun: dryRun, New: r.New,
 		Slots: d.Options.Slots, Hook: d.Options.Hook,
 		Carry: carryText(d.Options.Carry, d.Options.MarkMask),
+		Watch: d.Options.Watch,
 		Nodes: nodeViews(d), Memory: newMemoryView(r.Memory),
 		Warnings: r.Warnings, lease: d.Options.Lease,
 	}

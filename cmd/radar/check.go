@@ -27,7 +27,7 @@ is then 3. A line with "warn" names something that costs speed or detail.`,
 		Example: "  sudo radar check\n  radar check -o json | jq '.checks[] | select(.level != \"ok\")'",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return a.check(datapath.Checks())
+			return a.check(append(datapath.Checks(), checkFilter()))
 		},
 	}
 }

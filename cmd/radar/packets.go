@@ -13,6 +13,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/agent"
 	"github.com/vnetradar/radar/pkg/backpack"
+	"github.com/vnetradar/radar/pkg/filter"
 	"github.com/vnetradar/radar/pkg/query"
 	"github.com/vnetradar/radar/pkg/record"
 )
@@ -27,6 +28,11 @@ them, oldest first. All filters must match; one that is given several times, or
 has several values separated by commas, matches if one of them does. Addresses
 and ports match as sent and as changed on the way (NAT).
 
+EXPRESSION is a filter in tcpdump's language (pcap-filter(7)) and must match too.
+It can ask for what records hold: addresses, protocol, ports, ICMP type and echo
+numbers, TTL, TOS, IP ID, fragment offset and length, but not TCP flags or payload
+(docs/filters.md). Quote what the shell would take for itself.
+
 With -f packets are shown as they end, from now on, until Ctrl-C.
 
 -o json prints one object a line, described in docs/data-model.md; -o wide adds
@@ -37,6 +43,7 @@ const packetsExample = `  radar packets                                  # the l
   radar packets --state lost --since 5m
   radar packets --src 10.0.1.0/24 --proto tcp --dport 80,443 -o wide
   radar packets -f --node r1 -c 100
+  radar packets -f udp port 53 and not host 10.0.0.1
   radar packets --last 0 -o json | jq -r .latency_ns`
 
 // packetFlags are the flags of "radar packets".
@@ -52,14 +59,16 @@ type packetFlags struct {
 func newPacketsCmd(a *app) *cobra.Command {
 	f := &packetFlags{}
 	cmd := &cobra.Command{
-		Use:     "packets",
+		Use:     "packets [EXPRESSION]",
 		Short:   "Show packets with path, times and losses",
 		Long:    packetsLong,
 		Example: packetsExample,
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			q, err := f.query(cmd.Flags(), a.now())
 			if err != nil {
+				return err
+			}
+			if q.expr, err = recordFilter(args); err != nil {
 				return err
 			}
 			return a.packets(cmd.Context(), q)
@@ -86,23 +95,24 @@ func newPacketsCmd(a *app) *cobra.Command {
 // packetQuery is what "radar packets" shows.
 type packetQuery struct {
 	filter  *query.Filter
-	history bool      // show packets that have ended already
-	last    int       // the newest so many of them; 0: all
-	since   time.Time // sent then or later; zero: ever
+	expr    *filter.Expr // nil: no expression
+	history bool         // show packets that have ended already
+	last    int          // the newest so many of them; 0: all
+	since   time.Time    // sent then or later; zero: ever
 	follow  bool
 	count   int // end after so many; 0: no limit
 }
 
 func (f *packetFlags) query(flags *pflag.FlagSet, now time.Time) (packetQuery, error) {
 	list := func(values []string) string { return strings.Join(values, ",") }
-	filter, err := query.Parse(query.Spec{
+	fields, err := query.Parse(query.Spec{
 		Src: list(f.src), Dst: list(f.dst), Proto: list(f.proto),
 		Sport: list(f.sport), Dport: list(f.dport), Node: list(f.node), State: list(f.state),
 	})
 	if err != nil {
 		return packetQuery{}, usagef("--%w", err)
 	}
-	q := packetQuery{filter: filter, follow: f.follow, count: int(f.count), last: int(f.last)}
+	q := packetQuery{filter: fields, follow: f.follow, count: int(f.count), last: int(f.last)}
 	givenLast, givenSince := flags.Changed("last"), flags.Changed("since")
 	if givenSince {
 		if q.since, err = parseSince(f.since, now); err != nil {
@@ -121,7 +131,8 @@ func (f *packetFlags) query(flags *pflag.FlagSet, now time.Time) (packetQuery, e
 
 // match says whether the record is asked for.
 func (q *packetQuery) match(r *record.Record) bool {
-	return (q.since.IsZero() || r.TNs >= q.since.UnixNano()) && q.filter.Match(r)
+	return (q.since.IsZero() || r.TNs >= q.since.UnixNano()) && q.filter.Match(r) &&
+		(q.expr == nil || q.expr.MatchRecord(r))
 }
 
 // printChunk is how many rows decide on the width of a table's columns.

@@ -37,6 +37,7 @@ type optionsView struct {
 	LeaseNs   int64  `json:"lease_ns"` // 0: never ends
 	Keys      uint32 `json:"keys"`
 	Hook      string `json:"hook"`
+	Watch     string `json:"watch,omitempty"` // filter expression of what is measured; absent: all
 }
 
 type agentView struct {
@@ -153,7 +154,7 @@ func newOptionsView(o domain.Options) optionsView {
 	return optionsView{
 		Slots: o.Slots, SlotBytes: o.SlotBytes, GUIDBits: o.GUIDBits,
 		Carry: carryText(o.Carry, o.MarkMask), TimeoutNs: int64(o.Timeout), LeaseNs: int64(o.Lease),
-		Keys: o.Keys, Hook: o.Hook,
+		Keys: o.Keys, Hook: o.Hook, Watch: o.Watch,
 	}
 }
 

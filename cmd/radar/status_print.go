@@ -33,6 +33,9 @@ func (a *app) printStatus(v *statusView) error {
 	head.add("agent", process)
 	head.add("lease", lease)
 	head.add("hook", o.Hook+", losses by "+losses)
+	if o.Watch != "" {
+		head.add("watch", o.Watch)
+	}
 	head.add("guid bits", fmt.Sprintf("%s, carried in %s", o.GUIDBits, o.Carry))
 	head.add("slots", fmt.Sprintf("%d of %d bytes, timeout %v", o.Slots, o.SlotBytes, time.Duration(o.TimeoutNs)))
 	head.add("memory", v.Memory.Memory.String())

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/filter"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -23,8 +24,9 @@ type versionInfo struct {
 	Modified     bool   `json:"modified,omitempty"` // built from a changed tree
 	Go           string `json:"go"`
 	Platform     string `json:"platform"`
-	LayoutVer    int    `json:"layout_version"` // of pinned maps and state
-	RecordFormat int    `json:"record_version"` // of records in JSON
+	LayoutVer    int    `json:"layout_version"`   // of pinned maps and state
+	RecordFormat int    `json:"record_version"`   // of records in JSON
+	Filter       string `json:"filter,omitempty"` // what compiles filter expressions; absent: not built in
 }
 
 func newVersionCmd(a *app) *cobra.Command {
@@ -45,8 +47,12 @@ func newVersionCmd(a *app) *cobra.Command {
 			if v.Modified {
 				commit += ", modified"
 			}
-			_, err := fmt.Fprintf(a.out, "radar %s (%s) %s %s, layout v%d, records v%d\n",
-				v.Version, commit, v.Go, v.Platform, v.LayoutVer, v.RecordFormat)
+			expressions := "no filter expressions"
+			if v.Filter != "" {
+				expressions = "filter expressions by " + v.Filter
+			}
+			_, err := fmt.Fprintf(a.out, "radar %s (%s) %s %s, layout v%d, records v%d, %s\n",
+				v.Version, commit, v.Go, v.Platform, v.LayoutVer, v.RecordFormat, expressions)
 			return err
 		},
 	}
@@ -59,6 +65,7 @@ func buildVersion() versionInfo {
 		Platform:     runtime.GOOS + "/" + runtime.GOARCH,
 		LayoutVer:    domain.Version,
 		RecordFormat: record.Version,
+		Filter:       filter.Library(),
 	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"strings"
+
+	"github.com/vnetradar/radar/pkg/datapath"
+	"github.com/vnetradar/radar/pkg/filter"
+)
+
+// recordFilter compiles the filter expression that a command's arguments make up,
+// for records. It is nil if there is none.
+func recordFilter(args []string) (*filter.Expr, error) {
+	if len(args) == 0 {
+		return nil, nil
+	}
+	e, err := filter.Compile(strings.Join(args, " "))
+	if err == nil {
+		err = e.CheckRecords()
+	}
+	if err != nil {
+		return nil, withCode(exitUsage, err)
+	}
+	return e, nil
+}
+
+// compileWatch compiles the expression of --watch into the options.
+func compileWatch(o *datapath.Options) error {
+	e, err := filter.Compile(o.Watch)
+	if err != nil {
+		return usagef("--watch: %w", err)
+	}
+	o.Watch, o.WatchProgram = e.String(), e.Instructions()
+	return nil
+}
+
+// checkFilter says whether filter expressions are built in.
+func checkFilter() datapath.Check {
+	if !filter.Available {
+		return datapath.Check{
+			Name: "filter", Level: datapath.Warn, Detail: "no filter expressions (attach --watch, radar packets EXPRESSION)",
+			Fix: "build radar with cgo and libpcap-dev, without -tags nopcap",
+		}
+	}
+	return datapath.Check{Name: "filter", Level: datapath.OK, Detail: "expressions by " + filter.Library()}
+}
