@@ -102,7 +102,7 @@ func (c *captures) all() []*tcpdump {
 
 func (c *captures) dump(t *testing.T, dir, node string, hook bool) *tcpdump {
 	t.Helper()
-	d := &tcpdump{node: node, hook: hook, file: filepath.Join(dir, node+".pcap"), ended: make(chan struct{})}
+	d := &tcpdump{node: node, hook: hook, file: filepath.Join(dir, node+".pcap")}
 	// No --time-stamp-precision=nano: libpcap then asks for SO_TIMESTAMPNS, and
 	// the kernel stamps arriving packets before they wait in the softirq queue.
 	argv := []string{"tcpdump", "-i", "any", "-y", "LINUX_SLL2", "-B", "65536"}
@@ -114,13 +114,22 @@ func (c *captures) dump(t *testing.T, dir, node string, hook bool) *tcpdump {
 	if !hook {
 		argv = append(argv, "ip")
 	}
-	d.cmd = c.net.lab.Command(c.net.ctx, node, argv...)
+	c.net.startDump(t, d, argv)
+	return d
+}
+
+// startDump starts tcpdump in its node. It is killed at the end of the test at the
+// latest.
+func (n *network) startDump(t *testing.T, d *tcpdump, argv []string) {
+	t.Helper()
+	d.ended = make(chan struct{})
+	d.cmd = n.lab.Command(n.ctx, d.node, argv...)
 	stderr, err := d.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := d.cmd.Start(); err != nil {
-		t.Fatalf("start tcpdump in %s: %v", node, err)
+		t.Fatalf("start tcpdump in %s: %v", d.node, err)
 	}
 	go d.follow(stderr)
 	t.Cleanup(func() { // does nothing to one that has ended
@@ -128,7 +137,6 @@ func (c *captures) dump(t *testing.T, dir, node string, hook bool) *tcpdump {
 		<-d.ended
 		d.cmd.Wait()
 	})
-	return d
 }
 
 func (d *tcpdump) follow(r io.Reader) {
