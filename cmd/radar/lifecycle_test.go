@@ -65,6 +65,36 @@ func TestBackground(t *testing.T) {
 	}
 }
 
+// A domain that measures what an expression wants: it shows, and it stays.
+func TestWatchedDomain(t *testing.T) {
+	w := newWorld(t)
+	const expr = "icmp[icmptype] = icmp-echo and icmp[6:2] > 1"
+	w.radar(exitOK, append([]string{"attach", "-d", "--watch", " " + expr}, w.lab.AttachArgs()...)...)
+	w.ping(5)
+	w.settled(4) // the first echo and the replies are not wanted
+	v := w.status()
+	if v.Options.Watch != expr || v.Totals.Seen != 10 || v.Totals.NotMeasured != 6 {
+		t.Errorf("watch %q, totals %+v", v.Options.Watch, v.Totals)
+	}
+	if out := w.radar(exitOK, "status"); !strings.Contains(out, "watch      "+expr) || !strings.Contains(out, "not_measured_watch      6") {
+		t.Errorf("status said\n%s", out)
+	}
+	for args, want := range map[string]int{
+		"src host 10.0.1.1 and icmp[6:2] > 3":  2,
+		"dst net 10.0.2.0/24 and greater 84":   4,
+		"--state delivered not src host 1.2.3": 4,
+		"icmp[icmptype] = icmp-echoreply":      0,
+	} {
+		if got := w.packets(strings.Fields(args)...); len(got) != want {
+			t.Errorf("packets %s: %d records, want %d", args, len(got), want)
+		}
+	}
+	w.radar(exitOK, "attach", "--role", "r1/eth1=internal", "--watch", expr) // nothing new
+	if out := w.radar(exitUsage, "attach", "--watch", "tcp"); !strings.Contains(out, expr) || !strings.Contains(out, `"tcp"`) {
+		t.Errorf("attach with another expression said %q", out)
+	}
+}
+
 // A domain in the foreground ends with Ctrl-C and a summary.
 func TestForeground(t *testing.T) {
 	w := newWorld(t)

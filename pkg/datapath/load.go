@@ -97,6 +97,9 @@ func newBlueprint(o Options, l *Layout, f Features) (*blueprint, error) {
 		}
 		b.specs = append(b.specs, spec)
 	}
+	if o.Watch != "" && len(o.WatchProgram) == 0 {
+		return nil, usagef("--watch %q: the expression was not compiled", o.Watch)
+	}
 	if len(o.WatchProgram) > 0 {
 		if err := SetWatch(b.specs[0], o.WatchProgram); err != nil {
 			return nil, err

@@ -191,6 +191,7 @@ func TestDiffers(t *testing.T) {
 		"--min-age":   func(d *domain.Options) { d.MinAge++ },
 		"--lease":     func(d *domain.Options) { d.Lease++ },
 		"--keys":      func(d *domain.Options) { d.Keys++ },
+		"--watch":     func(d *domain.Options) { d.Watch = "udp" },
 	} {
 		other := have
 		change(&other)
