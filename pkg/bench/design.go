@@ -14,6 +14,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/datapath"
+	"github.com/vnetradar/radar/pkg/filter"
 )
 
 // design is one set of programs for the four hooks.
@@ -152,6 +153,18 @@ func sumPerCPU(m *ebpf.Map, key uint32) (sum uint64, err error) {
 type namedObject struct {
 	name string
 	load func() (*ebpf.CollectionSpec, error)
+}
+
+// watching is radar's object with an expression in it.
+func watching(e *filter.Expr) (*ebpf.CollectionSpec, error) {
+	spec, err := bpfobj.LoadTc()
+	if err != nil {
+		return nil, err
+	}
+	if err := spec.Variables[bpfobj.TcVarCfgWatch].Set(uint8(1)); err != nil {
+		return nil, err
+	}
+	return spec, datapath.SetWatch(spec, e.Instructions())
 }
 
 // newRadar loads radar as its loader does with default options, but without pins:

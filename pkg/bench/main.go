@@ -15,6 +15,8 @@ import (
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/pkg/filter"
 )
 
 func main() {
@@ -60,6 +62,14 @@ func parseArgs(args []string, stderr io.Writer) (o options, jsonFile string, err
 			return ebpf.LoadCollectionSpec(file)
 		}})
 		return nil
+	})
+	flags.Func("watch", "measure radar with this expression of attach --watch beside the one without: `NAME=EXPRESSION`; may be repeated (packets are UDP to port 4777)", func(arg string) error {
+		name, text, _ := strings.Cut(arg, "=")
+		e, err := filter.Compile(text)
+		if err == nil {
+			o.objects = append(o.objects, namedObject{name: name, load: func() (*ebpf.CollectionSpec, error) { return watching(e) }})
+		}
+		return err
 	})
 	if err := flags.Parse(args); err != nil {
 		return o, "", err

@@ -20,7 +20,7 @@ func TestRun(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "result.json")
 	args := []string{"-packets", "3000", "-rounds", "2", "-slots", "4096", "-json", file,
-		"-object", "again=../bpfobj/tc_x86_bpfel.o"}
+		"-object", "again=../bpfobj/tc_x86_bpfel.o", "-watch", "wanted=udp port 4777"}
 	var stdout, stderr bytes.Buffer
 	if code := run(context.Background(), args, &stdout, &stderr); code != 0 {
 		t.Fatalf("exit code %d: %s", code, stderr.String())
@@ -33,7 +33,7 @@ func TestRun(t *testing.T) {
 	if err := json.Unmarshal(text, &r); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"nop", "floor", "radar", "again", "hash"}
+	want := []string{"nop", "floor", "radar", "again", "wanted", "hash"}
 	for i, res := range r.Results {
 		if res.Design != want[i] || len(res.Hooks) != len(hooks) {
 			t.Fatalf("result %d is %s with %d hooks", i, res.Design, len(res.Hooks))
@@ -56,7 +56,7 @@ func TestRun(t *testing.T) {
 }
 
 func TestUsage(t *testing.T) {
-	for _, args := range [][]string{{"extra"}, {"-rounds", "0"}, {"-packets", "-1"}, {"-object", "nofile"}, {"-nosuch"}} {
+	for _, args := range [][]string{{"extra"}, {"-rounds", "0"}, {"-packets", "-1"}, {"-object", "nofile"}, {"-watch", "a=udp ["}, {"-nosuch"}} {
 		var stdout, stderr bytes.Buffer
 		if code := run(context.Background(), args, &stdout, &stderr); code != 2 || stderr.Len() == 0 {
 			t.Errorf("%v: exit code %d, %q", args, code, stderr.String())
