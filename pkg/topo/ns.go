@@ -56,20 +56,25 @@ func openAt(path string) (netns.NsHandle, uint32, error) {
 // be seen, else the one this process began in; 0 if neither can be read. It is
 // read before any thread can have moved: what /proc shows of a process is its
 // main thread, which is in a node for moments, or for good if it cannot return.
-var hostInum = readHostInum()
+// hostPath is where it was found, and host stays open: its path may lead elsewhere
+// for moments.
+var hostPath, host, hostInum = findHost()
 
-func readHostInum() uint32 {
-	for _, path := range []string{"/proc/1/ns/net", "/proc/self/ns/net"} {
-		if inum, err := identify(path); err == nil {
-			return inum
+func findHost() (string, netns.NsHandle, uint32) {
+	for _, path := range []string{processPath(1), "/proc/self/ns/net"} {
+		if ns, inum, err := openAt(path); err == nil {
+			return path, ns, inum
 		}
 	}
-	return 0
+	return processPath(1), netns.None(), 0
 }
 
 // Open opens the node's namespace at its path; the caller closes the handle.
 // ErrGone: the path is gone, or leads to another namespace now.
 func (s NodeSpec) Open() (netns.NsHandle, error) {
+	if s.IsHost() {
+		return openHost()
+	}
 	ns, inum, err := openAt(s.Path)
 	if err == nil && inum == s.Inum {
 		return ns, nil
@@ -80,6 +85,15 @@ func (s NodeSpec) Open() (netns.NsHandle, error) {
 		return netns.None(), fmt.Errorf("node %s: %w (run as root)", s.Name, err)
 	}
 	return netns.None(), fmt.Errorf("node %s (%s): %w", s.Name, s.Spec, ErrGone)
+}
+
+// openHost opens the host's namespace once more.
+func openHost() (netns.NsHandle, error) {
+	fd, err := unix.FcntlInt(uintptr(host), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return netns.None(), fmt.Errorf("open the host's network namespace: %w", err)
+	}
+	return netns.NsHandle(fd), nil
 }
 
 // Find opens the node's namespace wherever it can be reached, for cleaning up:

@@ -16,7 +16,7 @@ import (
 // NodeSpec names one network namespace.
 type NodeSpec struct {
 	Name string // of the node
-	Spec string // as the user named it, without the name: netns:NAME, netns:/path, pid:N
+	Spec string // as the user named it, without the name: netns:NAME, pid:N, docker:NAME, ...
 	Path string // where the namespace can be opened
 	Inum uint32 // inode number of the namespace: what it is, whatever its path
 }
@@ -24,21 +24,23 @@ type NodeSpec struct {
 // netnsDir is where `ip netns` keeps its namespaces.
 const netnsDir = "/run/netns"
 
+// hostSpec names the host's own namespace, and nothing else does: it has the
+// interfaces of this machine, which nobody should attach by accident.
+const hostSpec = "netns:host"
+
 var nodeNameRE = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.:@-]{0,62}$`)
 
-// ParseSpec reads how a user names a node: "netns:NAME", "netns:/path" or
-// "pid:N", with "name=" in front to give the node another name than NAME, the
-// last part of the path or "pid-N". The namespace must exist; the host's own is
-// refused. What it refuses is ErrUsage.
+// ParseSpec reads how a user names a namespace that the kernel alone knows:
+// "netns:NAME", "netns:/path", "netns:host" (the host's own) or "pid:N", with
+// "name=" in front to give the node another name than NAME, the last part of the
+// path or "pid-N". The namespace must exist; the host's own is refused under
+// every other name. What it refuses is ErrUsage.
 func ParseSpec(arg string) (NodeSpec, error) {
-	s := NodeSpec{Spec: arg}
-	// The name ends at the first '=' if that comes before the scheme's ':'.
-	if eq := strings.IndexByte(arg, '='); eq >= 0 && eq < strings.IndexByte(arg, ':') {
-		s.Name, s.Spec = arg[:eq], arg[eq+1:]
-		if s.Name == "" {
-			return NodeSpec{}, usagef("node %q: the name before '=' is empty", arg)
-		}
+	name, spec, err := SplitName(arg)
+	if err != nil {
+		return NodeSpec{}, err
 	}
+	s := NodeSpec{Name: name, Spec: spec}
 	fallback, err := s.locate()
 	if err != nil {
 		return NodeSpec{}, err
@@ -46,26 +48,71 @@ func ParseSpec(arg string) (NodeSpec, error) {
 	if s.Name == "" {
 		s.Name = fallback
 	}
-	if !nodeNameRE.MatchString(s.Name) {
-		return NodeSpec{}, usagef("node name %q: use letters, digits, '_', '.', ':', '@' or '-' (give one with name=%s)", s.Name, s.Spec)
+	if err := s.identify(); err != nil {
+		return NodeSpec{}, err
 	}
-	if s.Inum, err = identify(s.Path); err != nil {
-		return NodeSpec{}, s.explain(err)
-	}
-	if s.Inum == hostInum {
-		return NodeSpec{}, usagef("node %s is the host's own network namespace, which radar does not attach: name the namespaces of the virtual network", s.Spec)
+	if s.IsHost() && spec != hostSpec {
+		return NodeSpec{}, usagef("node %s is the host's own network namespace: name the namespaces of the virtual network, or the host as %s", s.Spec, hostSpec)
 	}
 	return s, nil
 }
+
+// SplitName cuts "name=" off what a user wrote. The name, "" if there is none,
+// ends at the first '=' if that comes before the ':' of the kind.
+func SplitName(arg string) (name, spec string, err error) {
+	eq := strings.IndexByte(arg, '=')
+	if eq < 0 || eq > strings.IndexByte(arg, ':') {
+		return "", arg, nil
+	}
+	if eq == 0 {
+		return "", "", usagef("node %q: the name before '=' is empty", arg)
+	}
+	return arg[:eq], arg[eq+1:], nil
+}
+
+// identify checks the node's name and finds out which namespace is at its path.
+func (s *NodeSpec) identify() (err error) {
+	if !nodeNameRE.MatchString(s.Name) {
+		return usagef("node name %q: use letters, digits, '_', '.', ':', '@' or '-' (give one with name=%s)", s.Name, s.Spec)
+	}
+	if s.Inum, err = identify(s.Path); err != nil {
+		return s.explain(err)
+	}
+	return nil
+}
+
+// ProcessSpec is the namespace of a process that somebody else has named: name is
+// the node's, spec what the user named it by. It may be the host's: ask IsHost.
+// What it refuses is ErrUsage.
+func ProcessSpec(name, spec string, pid int) (NodeSpec, error) {
+	s := NodeSpec{Name: name, Spec: spec, Path: processPath(pid)}
+	return s, s.identify()
+}
+
+// IsHost says whether it is the host's own namespace.
+func (s NodeSpec) IsHost() bool { return hostInum != 0 && s.Inum == hostInum }
+
+func processPath(pid int) string { return fmt.Sprintf("/proc/%d/ns/net", pid) }
+
+// Usagef is an error whose text stands alone and that is ErrUsage, for those who
+// read further kinds of names.
+func Usagef(format string, args ...any) error { return usagef(format, args...) }
+
+// specKinds is what a user may write, for messages.
+const specKinds = "netns:NAME, netns:/path, netns:host, pid:N, docker:NAME or kathara:NAME"
 
 // locate sets Path from Spec and returns the node's default name.
 func (s *NodeSpec) locate() (name string, err error) {
 	scheme, rest, ok := strings.Cut(s.Spec, ":")
 	if !ok || rest == "" {
-		return "", usagef("node %q: write netns:NAME, netns:/path or pid:N (did you mean netns:%s?)", s.Spec, s.Spec)
+		return "", usagef("node %q: write %s (did you mean netns:%s?)", s.Spec, specKinds, s.Spec)
 	}
 	switch scheme {
 	case "netns":
+		if s.Spec == hostSpec {
+			s.Path = hostPath
+			return rest, nil
+		}
 		if strings.HasPrefix(rest, "/") {
 			s.Path = filepath.Clean(rest)
 			return filepath.Base(s.Path), nil
@@ -80,16 +127,16 @@ func (s *NodeSpec) locate() (name string, err error) {
 		if err != nil || pid == 0 {
 			return "", usagef("node %q: %q is no process id", s.Spec, rest)
 		}
-		s.Path = fmt.Sprintf("/proc/%d/ns/net", pid)
+		s.Path = processPath(int(pid))
 		return fmt.Sprintf("pid-%d", pid), nil
 	}
-	return "", usagef("node %q: unknown kind %q, write netns:NAME, netns:/path or pid:N", s.Spec, scheme)
+	return "", usagef("node %q: unknown kind %q, write %s", s.Spec, scheme, specKinds)
 }
 
 // explain turns a failure to open the namespace into what the user should do.
 func (s *NodeSpec) explain(err error) error {
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && strings.HasPrefix(s.Spec, "pid:"):
+	case errors.Is(err, fs.ErrNotExist) && strings.HasPrefix(s.Path, "/proc/"):
 		return usagef("node %s: no such process", s.Spec)
 	case errors.Is(err, fs.ErrNotExist) && filepath.Dir(s.Path) == netnsDir:
 		return usagef("node %s: no such namespace; %s", s.Spec, listNamed())

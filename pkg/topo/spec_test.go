@@ -59,7 +59,7 @@ func TestParseSpecRefuses(t *testing.T) {
 	for arg, want := range map[string]string{
 		"":                               "write netns:NAME",
 		"h1":                             "did you mean netns:h1",
-		"docker:h1":                      "unknown kind",
+		"doker:h1":                       "unknown kind",
 		"netns:":                         "write netns:NAME",
 		"netns:nope-" + n.Name("h1"):     n.Name("h1"), // lists what there is
 		"netns:a/b":                      "has no '/'",
@@ -155,6 +155,33 @@ func TestDoComesBack(t *testing.T) {
 	for _, task := range tasks {
 		if inum, err := identify(task); err == nil && inum != home {
 			t.Errorf("%s is in namespace %d, want %d", task, inum, home)
+		}
+	}
+}
+
+// The host's own namespace has one name of its own, and can be opened from
+// wherever the program's threads are.
+func TestParseSpecHost(t *testing.T) {
+	home, err := identify("/proc/thread-self/ns/net")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for arg, name := range map[string]string{"netns:host": "host", "edge=netns:host": "edge"} {
+		got, err := ParseSpec(arg)
+		if err != nil || got.Name != name || got.Spec != "netns:host" || got.Inum != home || !got.IsHost() {
+			t.Fatalf("ParseSpec(%q) = %+v, %v; want node %s, namespace %d", arg, got, err, name, home)
+		}
+		n := nstest.New(t, "a")
+		err = specs(t, n, "a")[0].Do(func() error {
+			return got.Do(func() error {
+				if inum, err := identify("/proc/thread-self/ns/net"); err != nil || inum != home {
+					t.Errorf("opened namespace %d (%v), want %d", inum, err, home)
+				}
+				return nil
+			})
+		})
+		if err != nil {
+			t.Error(err)
 		}
 	}
 }
