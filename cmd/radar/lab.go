@@ -149,7 +149,7 @@ not run is no error.`,
 				return err
 			}
 			name := argOrHere(args)
-			l, err := findLab(name)
+			l, err := lab.Find(name)
 			if errors.Is(err, lab.ErrNotRunning) {
 				return printLabDown(cmd, name, false)
 			}
@@ -181,7 +181,7 @@ func newLabListCmd() *cobra.Command {
 				}
 				return printLabs(cmd, labs)
 			}
-			l, err := findLab(args[0])
+			l, err := lab.Find(args[0])
 			if err != nil {
 				return err
 			}
@@ -211,7 +211,7 @@ code are the command's own.`,
 			if err := needRoot(cmd); err != nil {
 				return err
 			}
-			l, err := findLab(args[0])
+			l, err := lab.Find(args[0])
 			if err != nil {
 				return err
 			}

@@ -3,9 +3,7 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -109,41 +107,6 @@ func interfacesOf(l *lab.Lab, machine string) []string {
 	return names
 }
 
-// findLab finds the lab of that name, or the one started from that folder.
-func findLab(arg string) (*lab.Lab, error) {
-	notRunning := fmt.Errorf("%q: %w (see: radar lab list)", arg, lab.ErrNotRunning)
-	if lab.CheckName(arg) == nil {
-		if l, err := lab.Get(arg); !errors.Is(err, lab.ErrNotRunning) {
-			return l, err
-		}
-	}
-	dir, err := filepath.Abs(arg)
-	if err == nil {
-		dir, err = filepath.EvalSymlinks(dir) // as lab.OpenDir does
-	}
-	if err != nil {
-		return nil, notRunning
-	}
-	labs, err := lab.List()
-	if err != nil {
-		return nil, err
-	}
-	var found []*lab.Lab
-	var names []string
-	for _, l := range labs {
-		if l.Source == dir {
-			found, names = append(found, l), append(names, l.Name)
-		}
-	}
-	switch len(found) {
-	case 0:
-		return nil, notRunning
-	case 1:
-		return found[0], nil
-	}
-	return nil, fmt.Errorf("%s runs several times, as %s: say which", dir, strings.Join(names, ", "))
-}
-
 func completeScenarios(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveFilterDirs
@@ -171,7 +134,7 @@ func completeMachines(cmd *cobra.Command, args []string, toComplete string) ([]s
 	case 0:
 		return completeLabs(cmd, args, toComplete)
 	case 1:
-		l, err := findLab(args[0])
+		l, err := lab.Find(args[0])
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}

@@ -70,10 +70,18 @@ func SplitName(arg string) (name, spec string, err error) {
 	return arg[:eq], arg[eq+1:], nil
 }
 
+// CheckNodeName refuses names that a node cannot have, with ErrUsage.
+func CheckNodeName(name string) error {
+	if !nodeNameRE.MatchString(name) {
+		return usagef("node name %q: use 1 to 63 letters, digits, '_', '.', ':', '@' or '-', the first a letter, digit or '_'", name)
+	}
+	return nil
+}
+
 // identify checks the node's name and finds out which namespace is at its path.
 func (s *NodeSpec) identify() (err error) {
-	if !nodeNameRE.MatchString(s.Name) {
-		return usagef("node name %q: use letters, digits, '_', '.', ':', '@' or '-' (give one with name=%s)", s.Name, s.Spec)
+	if err := CheckNodeName(s.Name); err != nil {
+		return usagef("%v (give one with name=%s)", err, s.Spec)
 	}
 	if s.Inum, err = identify(s.Path); err != nil {
 		return s.explain(err)
@@ -150,20 +158,28 @@ func (s *NodeSpec) explain(err error) error {
 	return fmt.Errorf("node %s: %w", s.Spec, err)
 }
 
+// Named returns the names of the namespaces that "ip netns" knows.
+func Named() []string {
+	entries, err := os.ReadDir(netnsDir)
+	if err != nil {
+		return nil
+	}
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.Name()
+	}
+	return names
+}
+
 // listNamed says which named namespaces there are.
 func listNamed() string {
-	entries, err := os.ReadDir(netnsDir)
-	if err != nil || len(entries) == 0 {
+	const most = 20
+	names := Named()
+	if len(names) == 0 {
 		return "there is none (ip netns list)"
 	}
-	const most = 20
-	var names []string
-	for i, e := range entries {
-		if i == most {
-			names = append(names, fmt.Sprintf("and %d more", len(entries)-most))
-			break
-		}
-		names = append(names, e.Name())
+	if more := len(names) - most; more > 0 {
+		names = append(names[:most], fmt.Sprintf("and %d more", more))
 	}
 	return "there is: " + strings.Join(names, ", ")
 }
