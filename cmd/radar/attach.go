@@ -21,9 +21,22 @@ import (
 
 const attachLong = `Attach to network namespaces and measure every packet that passes between them.
 
-NODE is netns:NAME (as "ip netns" knows it), netns:/path, or pid:N (a process or
-a container's first process). "name=" in front gives the node another name:
-web=pid:4711.
+NODE is one of:
+  docker:NAME           a container, by name or id
+  docker:label=KEY      all containers with that label; also label=KEY=VALUE
+  kathara:NAME          a machine of a Kathará lab; kathara:LAB/NAME, with the
+                        lab's hash, if several labs have a machine of that name
+  netns:NAME            a namespace as "ip netns" knows it; also netns:/path
+  netns:host            this machine's own namespace, with its real interfaces
+  pid:N                 the namespace of a process
+
+"name=" in front of a NODE that stands for one gives it another name: web=pid:4711.
+--docker, --lab and --all-netns attach many under the names that they have. What
+two of these find is attached once, under the name that you gave it.
+
+With --watch-containers, containers that start later and match a NODE or flag of
+this command join, and a container that is restarted comes back under its name.
+One that is named need not run yet then.
 
 Without -d radar stays in the foreground; Ctrl-C stops marking, waits for the
 packets under way, detaches and prints a summary. A second Ctrl-C does not wait.
@@ -37,10 +50,12 @@ If the domain is attached already, more nodes join it. If its agent was killed,
 attach (with or without nodes) takes over: traffic was not harmed, and what the
 ring still holds is not lost.`
 
-const attachExample = `  radar attach netns:h1 netns:r1 netns:h2       # until Ctrl-C
-  radar attach -d netns:h1 netns:r1             # in the background
-  radar attach netns:h2                         # one more node
-  radar attach -d --watch 'tcp port 443 or icmp' netns:h1 netns:r1 netns:h2
+const attachExample = `  radar attach docker:web docker:db             # until Ctrl-C
+  radar attach -d --docker --watch-containers   # all containers, in the background
+  radar attach --lab .                          # the lab started from this folder
+  radar attach netns:h1 netns:r1 netns:h2
+  radar attach netns:h3                         # one more node
+  radar attach -d --docker --watch 'tcp port 443 or icmp'
   radar attach --dry-run web=pid:4711 netns:r1  # topology, roles and memory only
   radar attach --role r1/eth2=edge netns:r1 netns:r2`
 
@@ -50,6 +65,7 @@ type attachFlags struct {
 	slots     count
 	keys      count
 	roles     []string
+	names     nameFlags
 	dryRun    bool
 	daemon    bool
 	readyFile string
@@ -60,14 +76,17 @@ func newAttachCmd(a *app) *cobra.Command {
 	f := &attachFlags{options: datapath.DefaultOptions()}
 	cmd := &cobra.Command{
 		Use:     "attach [NODE...]",
-		Short:   "Attach to network namespaces and measure",
+		Short:   "Attach to containers, labs and network namespaces, and measure",
 		Long:    attachLong,
 		Example: attachExample,
+
+		ValidArgsFunction: completeSelectors,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.attach(cmd.Context(), f, args, cmd.Flags())
 		},
 	}
 	f.register(cmd.Flags())
+	f.names.register(cmd)
 	completeWith(cmd, "carry", "mark", "header")
 	completeWith(cmd, "hook", datapath.HookAuto, datapath.HookTCX, datapath.HookClsact)
 	completeWith(cmd, "guid-bits", "auto", "paper")
@@ -105,28 +124,33 @@ func (a *app) attach(ctx context.Context, f *attachFlags, args []string, flags *
 			return err
 		}
 	}
-	req, err := f.request(a.domain, args)
+	req, err := f.request(a.domain)
 	if err != nil {
 		return err
 	}
-	if existing == nil && len(args) == 0 {
-		return usagef("no node named, and domain %q is not attached: name the nodes to attach (netns:NAME, pid:N)", a.domain)
+	found, err := f.names.find(ctx, existing, args, flags)
+	if err != nil {
+		return err
+	}
+	found.ask(&req)
+	if existing == nil && len(req.Nodes) == 0 {
+		return a.nothingNamed(ctx, found)
 	}
 	if f.dryRun {
-		return a.attachPlan(ctx, req)
+		return a.attachPlan(ctx, req, found.notes)
 	}
 	running, err := agent.Find(a.domain)
 	if err != nil {
 		return err
 	}
-	if len(req.Nodes)+len(req.Roles) == 0 && running.PID != 0 {
+	if req.Empty() && running.PID != 0 {
 		return fmt.Errorf("domain %q is attached and its agent (process %d) runs: name nodes to add, or detach it first with: radar detach%s", a.domain, running.PID, domainFlag(a.domain))
 	}
-	return a.attachAndRun(ctx, f, req, running)
+	return a.attachAndRun(ctx, f, req, found.notes, running)
 }
 
-// request turns arguments and flags into what datapath is asked for.
-func (f *attachFlags) request(name string, args []string) (datapath.AttachRequest, error) {
+// request turns flags into what datapath is asked for, except the nodes.
+func (f *attachFlags) request(name string) (datapath.AttachRequest, error) {
 	req := datapath.AttachRequest{Domain: name, Options: &f.options}
 	f.options.Slots, f.options.Keys = uint32(f.slots), uint32(f.keys)
 	if _, err := f.options.Layout(); err != nil {
@@ -139,10 +163,6 @@ func (f *attachFlags) request(name string, args []string) (datapath.AttachReques
 	}
 	if f.extend {
 		req.Options = nil
-	}
-	var err error
-	if req.Nodes, err = topo.ParseSpecs(args); err != nil {
-		return req, err
 	}
 	for _, arg := range f.roles {
 		role, err := topo.ParseRole(arg)

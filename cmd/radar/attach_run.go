@@ -17,22 +17,24 @@ import (
 	"github.com/vnetradar/radar/pkg/datapath"
 )
 
-// attachPlan shows what attaching would do.
-func (a *app) attachPlan(ctx context.Context, req datapath.AttachRequest) error {
+// attachPlan shows what attaching would do. notes are what the user should know
+// of the nodes that were asked for.
+func (a *app) attachPlan(ctx context.Context, req datapath.AttachRequest, notes []string) error {
 	plan, err := datapath.Plan(ctx, req)
 	if err != nil {
 		return err
 	}
+	plan.Warnings = append(notes, plan.Warnings...)
 	return a.printAttached(newAttachView(plan, true))
 }
 
 // attachAndRun attaches the nodes, then provides an agent: this process, one in
 // the background, or the one that runs already.
-func (a *app) attachAndRun(ctx context.Context, f *attachFlags, req datapath.AttachRequest, running agent.Process) error {
+func (a *app) attachAndRun(ctx context.Context, f *attachFlags, req datapath.AttachRequest, notes []string, running agent.Process) error {
 	ctx, hurry, stop := interruptible(ctx)
 	defer stop()
 	view := &attachView{Domain: req.Domain}
-	if len(req.Nodes) > 0 || len(req.Roles) > 0 {
+	if !req.Empty() {
 		result, err := datapath.Attach(ctx, req)
 		if err != nil && ctx.Err() != nil {
 			return fmt.Errorf("interrupted, what was attached is detached again: %w", err)
@@ -40,6 +42,7 @@ func (a *app) attachAndRun(ctx context.Context, f *attachFlags, req datapath.Att
 		if err != nil {
 			return err
 		}
+		result.Warnings = append(notes, result.Warnings...)
 		view = newAttachView(result, false)
 	}
 	if running.PID != 0 {

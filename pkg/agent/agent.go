@@ -8,8 +8,9 @@
 // the last one left. There is one agent a domain (agent.lock), found by its pid
 // file and told to end by signals; it serves no socket.
 //
-// An agent has three loops that do not wait for each other, each with a Handle
-// of its own: keep (lease, keys), follow (ring, snapshot) and watch (topology).
+// An agent has four loops that do not wait for each other, each with a Handle
+// of its own: keep (lease, keys), follow (ring, snapshot), watch (topology) and,
+// which needs none, containers (those that start and are wanted in the domain).
 package agent
 
 import (
@@ -130,6 +131,7 @@ func (a *Agent) Run(ctx context.Context, ready func()) (End, error) {
 	group.Go(func() error { return a.await(inner) })
 	group.Go(func() error { return keeper.run(inner) })
 	group.Go(func() error { return watch.run(inner) })
+	group.Go(func() error { return newContainers(a.name, a.log).run(inner) })
 	group.Go(func() error { return a.follow(inner) })
 	if ready != nil {
 		ready()

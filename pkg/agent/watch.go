@@ -83,6 +83,8 @@ func (w *watch) run(ctx context.Context) error {
 			}
 			nodes = len(w.handle.Domain.Nodes)
 			w.once.warn("watch nodes", w.watchNodes())
+			// Interfaces may have come since the nodes were attached.
+			w.refresh(ctx)
 		}
 	}
 }
@@ -114,7 +116,7 @@ func (w *watch) refresh(ctx context.Context) {
 		}
 	}
 	w.log.Info("topology changed", attrs...)
-	if len(changes.NodesGone) > 0 && len(w.nodes()) == 0 {
+	if len(changes.NodesGone) > 0 && len(w.nodes()) == 0 && !w.handle.Domain.WatchContainers {
 		w.log.Warn("no node is left: end the domain with radar detach")
 	}
 }

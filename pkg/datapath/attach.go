@@ -21,6 +21,12 @@ type AttachRequest struct {
 	Domain string
 	Nodes  []topo.NodeSpec
 	Roles  []topo.RoleOverride
+	// Selectors are what the nodes were named by. The domain keeps them beside
+	// those that it has.
+	Selectors []string
+	// WatchContainers, if not nil, says whether containers that the selectors match
+	// join when they start.
+	WatchContainers *bool
 	// Options of a new domain; nil takes the defaults. A domain keeps its options
 	// for life: nil takes those of one that exists, and what differs is ErrUsage.
 	Options *Options
@@ -38,6 +44,11 @@ type AttachResult struct {
 	Warnings []string
 	// Conflicts are rules of the new nodes that use our mark bits.
 	Conflicts []topo.Conflict
+}
+
+// Empty says whether nothing is asked for.
+func (r *AttachRequest) Empty() bool {
+	return len(r.Nodes)+len(r.Roles)+len(r.Selectors) == 0 && r.WatchContainers == nil
 }
 
 // Plan works out what Attach would do, and changes nothing. It takes the same

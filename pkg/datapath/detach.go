@@ -129,6 +129,7 @@ func detachNodes(ctx context.Context, d *domain.Domain, req DetachRequest) (*Det
 		return nil, err
 	}
 	c.old = d
+	c.unfollow(req.Nodes)
 	r := &DetachResult{Nodes: len(c.removedNodes), Ports: len(c.removedPorts)}
 	var undo undo
 	a := &applier{h: h, c: c, undo: &undo, lenient: true}

@@ -40,7 +40,7 @@ func (c *change) empty() bool {
 
 func cloneDomain(d *domain.Domain) *domain.Domain {
 	c := *d
-	c.Nodes, c.Ports = slices.Clone(d.Nodes), slices.Clone(d.Ports)
+	c.Nodes, c.Ports, c.Selectors = slices.Clone(d.Nodes), slices.Clone(d.Ports), slices.Clone(d.Selectors)
 	return &c
 }
 

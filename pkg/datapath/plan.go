@@ -58,6 +58,7 @@ func prepare(ctx context.Context, req AttachRequest) (*plan, error) {
 		return nil, err
 	}
 	p.change.old = old
+	p.change.follow(req.Selectors, req.WatchContainers)
 	return p, p.describe(ctx, req.Nodes)
 }
 

@@ -40,6 +40,11 @@ type Domain struct {
 	Ports   []Port    `json:"ports"`
 	// Removed nodes and ports stay listed, so that old records keep their names.
 	LossHook string `json:"loss_hook"` // "tp_btf/kfree_skb", or "" where the kernel has none
+
+	// Selectors are what the user named the nodes by; see pkg/nodes.
+	Selectors []string `json:"selectors,omitempty"`
+	// WatchContainers: containers that the selectors match join when they start.
+	WatchContainers bool `json:"watch_containers,omitempty"`
 }
 
 // Options are fixed for the life of a domain.
@@ -61,7 +66,7 @@ type Options struct {
 type Node struct {
 	ID      uint16 `json:"id"`
 	Name    string `json:"name"`
-	Spec    string `json:"spec"` // as the user named it: netns:NAME, netns:/path, pid:N
+	Spec    string `json:"spec"` // as the user named it: netns:NAME, pid:N, docker:NAME, ...
 	Path    string `json:"path"` // where the namespace can be opened
 	Inum    uint32 `json:"inum"` // inode number of the namespace
 	Removed bool   `json:"removed,omitempty"`

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"slices"
+
+	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/topo"
+)
+
+// follow adds selectors to those of the domain, and says whether containers that
+// match them join later, unless watch is nil.
+func (c *change) follow(selectors []string, watch *bool) {
+	for _, s := range selectors {
+		if !slices.Contains(c.next.Selectors, s) {
+			c.next.Selectors = append(c.next.Selectors, s)
+		}
+	}
+	if watch != nil {
+		c.next.WatchContainers = *watch
+	}
+}
+
+// unfollow removes the selectors that name one of the nodes and no other: it
+// would come back with its container.
+func (c *change) unfollow(names []string) {
+	named := func(selector string) bool {
+		name, spec, err := topo.SplitName(selector)
+		return err == nil && slices.ContainsFunc(c.next.Nodes, func(n domain.Node) bool {
+			return n.Removed && slices.Contains(names, n.Name) && n.Spec == spec && (name == "" || name == n.Name)
+		})
+	}
+	c.next.Selectors = slices.DeleteFunc(c.next.Selectors, named)
+}
