@@ -14,7 +14,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -26,6 +25,7 @@ const (
 
 // daemon is an engine of our own.
 type daemon struct {
+	place     place
 	dir       string // everything of it
 	cmd       *exec.Cmd
 	ended     chan error
@@ -39,17 +39,24 @@ var ruleTools = []string{"iptables", "ip6tables"}
 // bridge is the network of an engine that names no other.
 const bridge = "docker0"
 
-// startDaemon starts an engine, with further flags of dockerd, and waits until it
-// answers. The caller stops it.
-func startDaemon(flags ...string) (_ *daemon, err error) {
-	path, err := exec.LookPath("dockerd")
-	if err != nil {
+// place is where an engine and its network are: what commands begin with there.
+// Empty is here.
+type place []string
+
+func (p place) command(name string, args ...string) *exec.Cmd {
+	words := slices.Concat(p, []string{name}, args)
+	return exec.Command(words[0], words[1:]...)
+}
+
+// startDaemon starts an engine and waits until it answers. The caller stops it.
+func startDaemon(where place) (_ *daemon, err error) {
+	if _, err := exec.LookPath("dockerd"); err != nil {
 		return nil, fmt.Errorf("no engine answers, and none can be started: %w", err)
 	}
 	if os.Geteuid() != 0 {
 		return nil, errors.New("no engine answers, and starting one takes root")
 	}
-	d := &daemon{hadBridge: hasBridge(), rules: listRules(), ended: make(chan error, 1)}
+	d := &daemon{place: where, hadBridge: where.hasBridge(), rules: where.rules(), ended: make(chan error, 1)}
 	if d.dir, err = os.MkdirTemp("", "rdrdocker"); err != nil {
 		return nil, err
 	}
@@ -58,9 +65,9 @@ func startDaemon(flags ...string) (_ *daemon, err error) {
 		return nil, errors.Join(err, os.RemoveAll(d.dir))
 	}
 	defer log.Close()
-	d.cmd = exec.Command(path, append([]string{"--host", d.host(),
+	d.cmd = where.command("dockerd", "--host", d.host(),
 		"--data-root", filepath.Join(d.dir, "data"), "--exec-root", filepath.Join(d.dir, "exec"),
-		"--pidfile", filepath.Join(d.dir, "pid")}, flags...)...)
+		"--pidfile", filepath.Join(d.dir, "pid"))
 	d.cmd.Stdout, d.cmd.Stderr = log, log
 	// Should this program be killed, the engine ends as well.
 	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
@@ -108,11 +115,9 @@ func (d *daemon) stop() error {
 		errs = append(errs, fmt.Errorf("dockerd does not end after %v", stopTime), d.cmd.Process.Kill())
 		<-d.ended
 	}
-	errs = append(errs, d.unmount(), undoRules(d.rules))
-	if !d.hadBridge {
-		if link, err := netlink.LinkByName(bridge); err == nil {
-			errs = append(errs, netlink.LinkDel(link))
-		}
+	errs = append(errs, d.unmount(), d.place.undoRules(d.rules))
+	if !d.hadBridge && d.place.hasBridge() {
+		errs = append(errs, d.place.command("ip", "link", "delete", bridge).Run())
 	}
 	return errors.Join(append(errs, os.RemoveAll(d.dir))...)
 }
@@ -132,18 +137,15 @@ func (d *daemon) unmount() error {
 	return errors.Join(errs...)
 }
 
-func hasBridge() bool {
-	_, err := netlink.LinkByName(bridge)
-	return err == nil
-}
+func (p place) hasBridge() bool { return p.command("ip", "link", "show", bridge).Run() == nil }
 
-// listRules returns "iptables -S" of the tables that an engine adds to, each
+// rules returns "iptables -S" of the tables that an engine adds to, each
 // line with its table in front.
-func listRules() map[string][]string {
+func (p place) rules() map[string][]string {
 	rules := make(map[string][]string)
 	for _, tool := range ruleTools {
 		for _, table := range []string{"filter", "nat"} {
-			out, err := exec.Command(tool, "-t", table, "-S").Output()
+			out, err := p.command(tool, "-t", table, "-S").Output()
 			if err != nil {
 				continue // no such tool or table: no rules of it
 			}
@@ -158,9 +160,9 @@ func listRules() map[string][]string {
 // undoRules takes back what the engine added since before: its own chains, jumps
 // to them, rules for its bridge, and the policy of FORWARD. Rules that others
 // added meanwhile stay.
-func undoRules(before map[string][]string) error {
+func (p place) undoRules(before map[string][]string) error {
 	var errs []error
-	for tool, now := range listRules() {
+	for tool, now := range p.rules() {
 		var jumps, chains, policies [][]string
 		for _, line := range now {
 			if slices.Contains(before[tool], line) {
@@ -178,7 +180,7 @@ func undoRules(before map[string][]string) error {
 			}
 		}
 		for _, args := range slices.Concat(jumps, chains, policies) {
-			if out, err := exec.Command(tool, args...).CombinedOutput(); err != nil {
+			if out, err := p.command(tool, args...).CombinedOutput(); err != nil {
 				errs = append(errs, fmt.Errorf("%s %s: %w: %s", tool, strings.Join(args, " "), err, out))
 			}
 		}

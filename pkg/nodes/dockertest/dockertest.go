@@ -98,7 +98,7 @@ func prepare() error {
 	}
 	if shared.daemon == nil {
 		if _, err := docker("version", "--format", "{{.Server.Version}}"); err != nil {
-			d, err := startDaemon()
+			d, err := startDaemon(nil)
 			if err != nil {
 				return err
 			}

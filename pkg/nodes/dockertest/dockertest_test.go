@@ -7,6 +7,10 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 func TestMain(m *testing.M) { os.Exit(Main(m)) }
@@ -40,30 +44,29 @@ func TestEngine(t *testing.T) {
 	}
 }
 
-// An engine of our own starts, and leaves nothing behind.
+// An engine of our own starts, and leaves nothing behind. It is in a namespace of
+// its own: engines that share one take each other's bridge and rules away.
 func TestDaemon(t *testing.T) {
-	var flags []string
-	if _, err := docker("version"); err == nil {
-		// The bridge and the chains are those of the engine that runs.
-		flags = []string{"--bridge", "none", "--iptables=false", "--ip6tables=false"}
-	}
-	before := listRules()
-	d, err := startDaemon(flags...)
+	n := nstest.New(t, "engine")
+	where := place{"nsenter", "--net=" + n.Path("engine")}
+	before := where.rules()
+	d, err := startDaemon(where)
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := d.dir
+	if !where.hasBridge() || len(where.rules()["iptables"]) <= len(before["iptables"]) {
+		t.Error("the engine made neither bridge nor rules: this test tests nothing")
+	}
 	if err := d.stop(); err != nil {
 		t.Error(err)
 	}
-	if _, err := os.Stat(dir); !os.IsNotExist(err) {
-		t.Errorf("%s is left behind: %v", dir, err)
+	if _, err := os.Stat(d.dir); !os.IsNotExist(err) {
+		t.Errorf("%s is left behind: %v", d.dir, err)
 	}
-	for tool, rules := range listRules() {
-		for _, rule := range rules {
-			if strings.Contains(rule, "DOCKER") && !strings.Contains(strings.Join(before[tool], "\n"), rule) {
-				t.Errorf("%s %s is left behind", tool, rule)
-			}
-		}
+	if diff := cmp.Diff(before, where.rules()); diff != "" {
+		t.Errorf("rules left behind:\n%s", diff)
+	}
+	if where.hasBridge() {
+		t.Error("the bridge is left behind")
 	}
 }
