@@ -19,6 +19,7 @@ import (
 	"github.com/vnetradar/radar/pkg/agent"
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/lab"
+	"github.com/vnetradar/radar/pkg/nodes/dockertest"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -29,7 +30,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(execEnv) != "" {
 		main()
 	}
-	os.Exit(m.Run())
+	os.Exit(dockertest.Main(m))
 }
 
 // world is a lab h1 - r1 - h2 with a state directory and a domain of its own.

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/nodes/dockertest"
+	"github.com/vnetradar/radar/pkg/topo/nstest"
+)
+
+// inode is what the kernel calls the network namespace of a container.
+func inode(t *testing.T, c *dockertest.Container) string {
+	t.Helper()
+	link, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", c.PID()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return link
+}
+
+// newDomain is a state directory and a domain of its own, without a lab.
+func newDomain(t *testing.T) *world {
+	t.Helper()
+	w := &world{T: t, domain: nstest.Unique()}
+	t.Setenv("RADAR_STATE_DIR", t.TempDir())
+	t.Setenv("RADAR_DOMAIN", w.domain)
+	t.Setenv("RADAR_SLOTS", "64K")
+	t.Setenv(execEnv, "1")
+	t.Cleanup(func() { radar(t, "detach", "--no-drain") })
+	return w
+}
+
+// ports are the attached ports as "NODE PORT NAMESPACE".
+func (w *world) ports() map[string]bool {
+	w.Helper()
+	d, err := domain.Load(w.domain)
+	if err != nil {
+		w.Fatal(err)
+	}
+	found := make(map[string]bool)
+	for _, p := range d.Ports {
+		if n := d.NodeByID(p.Node); !p.Removed && !n.Removed {
+			found[fmt.Sprintf("%s %s net:[%d]", n.Name, p.Name, n.Inum)] = true
+		}
+	}
+	return found
+}
+
+// becomes waits until exactly the eth0 of these containers are attached, each under
+// its name.
+func (w *world) becomes(what string, containers map[string]*dockertest.Container) {
+	w.Helper()
+	want := make(map[string]bool)
+	for name, c := range containers {
+		want[fmt.Sprintf("%s eth0 %s", name, inode(w.T, c))] = true
+	}
+	var have map[string]bool
+	for deadline := time.Now().Add(15 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		if have = w.ports(); fmt.Sprint(have) == fmt.Sprint(want) {
+			return
+		}
+	}
+	log, _ := os.ReadFile(domain.File(w.domain, "agent.log"))
+	w.Fatalf("%s: attached is %v, want %v\n%s", what, have, want, log)
+}
+
+// echoes pings from one container to another, and waits until packets that say so
+// have arrived at the node called last.
+func (w *world) echoes(from *dockertest.Container, to, last string) {
+	w.Helper()
+	arrived := func() (n int) {
+		for _, r := range w.packets("--dst", to, "--proto", "icmp", "--state", "delivered") {
+			if strings.HasSuffix(pathText(&r), last) {
+				n++
+			}
+		}
+		return n
+	}
+	before := arrived()
+	from.Exec("ping", "-c", "2", "-i", "0.1", "-W", "5", to)
+	for deadline := time.Now().Add(5 * time.Second); arrived() != before+2; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			w.Fatalf("%d packets to %s have arrived at %s, want 2", arrived()-before, to, last)
+		}
+	}
+}
+
+// Containers are attached by name and label, and those that start, end or are
+// restarted are followed, until the user says otherwise.
+func TestFollowContainers(t *testing.T) {
+	w := newDomain(t)
+	d := dockertest.New(t)
+	network := d.Network("net")
+	run := func(name string, flags ...string) *dockertest.Container {
+		return d.Run(name, append([]string{"--network", network}, flags...)...)
+	}
+	web, db := run("web"), run("db")
+	label := "docker:label=" + d.Label()
+	off := d.Create("off", "--network", network)
+
+	out := w.radar(exitOK, "attach", "-d", "--watch-containers", "w=docker:"+web.Name, "docker:"+off.Name, label)
+	if !strings.Contains(out, off.Name+" does not run") {
+		t.Errorf("attach said %q; want a note that %s is waited for", out, off.Name)
+	}
+	w.becomes("at first", map[string]*dockertest.Container{"w": web, db.Name: db})
+	w.echoes(web, db.Address(), db.Name)
+
+	late := run("late")
+	w.becomes("one that starts", map[string]*dockertest.Container{"w": web, db.Name: db, late.Name: late})
+	w.echoes(web, late.Address(), late.Name)
+
+	off.Start()
+	web.Restart()
+	four := map[string]*dockertest.Container{"w": web, db.Name: db, late.Name: late, off.Name: off}
+	w.becomes("one that was waited for, one that is restarted", four)
+	w.echoes(late, web.Address(), "w")
+
+	db.Stop()
+	delete(four, db.Name)
+	w.becomes("one that ends", four)
+
+	// What the user detaches stays out, even when another one starts.
+	w.radar(exitOK, "detach", late.Name)
+	delete(four, late.Name)
+	db.Start()
+	four[db.Name] = db
+	w.becomes("one that was detached", four)
+
+	// A later agent follows as the first one did.
+	w.kill()
+	off.Stop()
+	w.radar(exitOK, "attach", "-d")
+	off.Start()
+	w.becomes("after the agent's end", four)
+
+	w.radar(exitOK, "attach", "--watch-containers=false")
+	more := run("more")
+	time.Sleep(time.Second)
+	w.becomes("unwatched, with "+more.Name, four)
+}
+
+// An interface that a container gets after its start is attached too: Kathará
+// connects its machines so.
+func TestContainerGetsInterfaceLater(t *testing.T) {
+	w := newDomain(t)
+	d := dockertest.New(t)
+	network := d.Network("net")
+	a := d.Run("a", "--network", network)
+	w.radar(exitOK, "attach", "-d", "--watch-containers", "docker:label="+d.Label())
+	b := d.Run("b")
+	d.Docker("network", "disconnect", "bridge", b.ID)
+	d.Docker("network", "connect", network, b.ID)
+	// The new one may be called as the old one was.
+	index := b.Exec("sh", "-c", "cat /sys/class/net/eth*/ifindex")
+	attached := func() bool {
+		d, err := domain.Load(w.domain)
+		return err == nil && slices.ContainsFunc(d.Ports, func(p domain.Port) bool {
+			return !p.Removed && d.NodeByID(p.Node).Name == b.Name && fmt.Sprint(p.Ifindex) == index
+		})
+	}
+	for deadline := time.Now().Add(15 * time.Second); !attached(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("attached: %v, want interface %s of %s", w.ports(), index, b.Name)
+		}
+	}
+	w.echoes(a, b.Address(), b.Name)
+}
+
+// Without --watch-containers nobody joins.
+func TestContainersNotFollowed(t *testing.T) {
+	w := newDomain(t)
+	d := dockertest.New(t)
+	web := d.Run("web")
+	w.radar(exitOK, "attach", "-d", "docker:"+web.Name)
+	w.becomes("at first", map[string]*dockertest.Container{web.Name: web})
+	web.Restart()
+	time.Sleep(time.Second)
+	w.becomes("restarted", nil)
+	// Asked for, it comes back under its name: nobody has to name it again.
+	w.radar(exitOK, "attach", "--watch-containers", "docker:"+web.Name)
+	w.becomes("asked for", map[string]*dockertest.Container{web.Name: web})
+}
+
+// A lab is attached by folder or name, and its machines have their own names.
+func TestAttachLab(t *testing.T) {
+	w := newWorld(t)
+	dir := filepath.Join(t.TempDir(), "pair")
+	w.radar(exitOK, "lab", "export", "chain", dir, "--set", "N=1")
+	name := nstest.Unique()
+	w.radar(exitOK, "lab", "up", dir, "--name", name)
+	defer w.radar(exitOK, "lab", "down", name)
+
+	t.Chdir(dir)
+	if out := w.radar(exitUsage, "attach"); !strings.Contains(out, "lab "+name+" runs here") || !strings.Contains(out, "--lab .") {
+		t.Errorf("attach in the folder of a running lab said %q", out)
+	}
+	for _, lab := range []string{".", dir, name} {
+		out := w.radar(exitOK, "attach", "--dry-run", "--lab", lab)
+		for _, want := range []string{"3 nodes, 4 ports", "h1 ", "r1 ", "h2 ", "h1/eth0"} {
+			if !strings.Contains(out, want) {
+				t.Errorf("--lab %s: no %q in\n%s", lab, want, out)
+			}
+		}
+	}
+	t.Setenv("RADAR_LAB", ".")
+	w.radar(exitOK, "attach", "-d")
+	d, err := domain.Load(w.domain)
+	if err != nil || fmt.Sprint(d.Selectors) != "[lab:"+name+"]" {
+		t.Errorf("selectors of the domain: %+v, %v", d, err)
+	}
+	t.Setenv("RADAR_LAB", "")
+	if out := w.radar(exitUsage, "attach", "--lab", "no"+name); !strings.Contains(out, name) {
+		t.Errorf("attaching a lab that does not run said %q", out)
+	}
+	if out := w.radar(exitUsage, "attach", "--lab", name, "--watch-containers=true", "--domain", "x"+w.domain); !strings.Contains(out, "--docker") {
+		t.Errorf("following containers of a lab without any said %q", out)
+	}
+}
+
+// What can be attached is completed.
+func TestCompleteSelectors(t *testing.T) {
+	newDomain(t)
+	n := nstest.New(t, "a")
+	d := dockertest.New(t)
+	web := d.Run("web")
+	machine := d.Run("m", "--label", "app=kathara", "--label", "name=m"+n.Name("a"))
+	for word, want := range map[string]string{
+		"":                        "docker:",
+		"docker:" + d.Name(""):    "docker:" + web.Name,
+		"x=docker:" + web.Name:    "x=docker:" + web.Name,
+		"netns:" + n.Name("a"):    "netns:" + n.Name("a"),
+		"netns:h":                 "netns:host",
+		"kathara:m" + n.Name("a"): "kathara:m" + n.Name("a"),
+		"docker:" + machine.Name:  "docker:" + machine.Name,
+	} {
+		if out, _, _ := radar(t, "__complete", "attach", word); !strings.Contains(out, want+"\n") {
+			t.Errorf("completing %q: %q, want %q", word, out, want)
+		}
+	}
+	t.Setenv("DOCKER_HOST", "unix:///nonexistent")
+	start := time.Now()
+	if out, _, _ := radar(t, "__complete", "attach", "docker:"); strings.Contains(out, "docker:") || time.Since(start) > time.Second {
+		t.Errorf("completing without an engine took %v: %q", time.Since(start), out)
+	}
+}
