@@ -85,7 +85,7 @@ func explain(err error, verbose bool) string {
 	case refused:
 		text += " (the whole verifier log: --verbose)"
 	case lacksRights(err):
-		text += " (run as root; \"radar check\" says which capabilities are needed)"
+		text += " (" + datapath.MissingRights() + ")"
 	}
 	return text
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	scenarios "github.com/vnetradar/radar/lab"
+	"github.com/vnetradar/radar/pkg/datapath"
 	"github.com/vnetradar/radar/pkg/lab"
 )
 
@@ -258,7 +259,7 @@ func needRoot(cmd *cobra.Command) error {
 	if os.Geteuid() == 0 {
 		return nil
 	}
-	return withCode(exitKernel, fmt.Errorf("%s needs root: it makes or enters network namespaces", cmd.CommandPath()))
+	return withCode(exitKernel, fmt.Errorf("%s makes or enters network namespaces: %s", cmd.CommandPath(), datapath.MissingRights()))
 }
 
 // argOrHere is the first argument, or the current folder.

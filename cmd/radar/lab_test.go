@@ -51,7 +51,7 @@ func mustRadar(t *testing.T, args ...string) string {
 func TestLab(t *testing.T) {
 	name := labName(t)
 	out := mustRadar(t, "lab", "up", "chain", "--set", "N=1", "--name", name)
-	attach := fmt.Sprintf("  radar attach h1=netns:%[1]s-h1 r1=netns:%[1]s-r1 h2=netns:%[1]s-h2\n", name)
+	attach := fmt.Sprintf("  radar attach --lab %s\n", name)
 	if !strings.HasPrefix(out, "Lab "+name+" is up: 3 machines, 2 links, ") || !strings.HasSuffix(out, attach) {
 		t.Errorf("lab up printed\n%s, want it to end in\n%s", out, attach)
 	}

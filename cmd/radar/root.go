@@ -58,7 +58,8 @@ Exit codes: 0 success, 1 failure, 2 wrong usage, 3 the kernel lacks a feature or
 the user a capability (see "radar check"), 4 the kernel refused the programs.`
 
 const rootExample = `  radar check                                  # can this machine do it?
-  radar attach -d netns:h1 netns:r1 netns:h2   # measure three namespaces
+  radar attach -d docker:web docker:db         # measure two containers
+  radar attach -d netns:h1 netns:r1 netns:h2   # or three namespaces
   radar packets -f                             # packets as they end
   radar latency --by link                      # where time is spent
   radar loss                                   # where packets are lost, and why

@@ -61,8 +61,9 @@ func missingCaps(caps uint64) []capability {
 	return missing
 }
 
-// missingRights explains why the kernel said EPERM.
-func missingRights() string {
+// MissingRights explains to the user why the kernel said EPERM or EACCES: it names
+// the capabilities that are needed and missing.
+func MissingRights() string {
 	caps, err := effectiveCaps()
 	if err != nil {
 		return err.Error()

@@ -105,7 +105,7 @@ func tcError(what string, err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, unix.EPERM):
-		return &kindError{kind: ErrUnsupported, text: what + ": " + missingRights(), cause: err}
+		return &kindError{kind: ErrUnsupported, text: what + ": " + MissingRights(), cause: err}
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EOPNOTSUPP):
 		return &kindError{kind: ErrUnsupported, text: what + " (modprobe sch_ingress cls_bpf)", cause: err}
 	}

@@ -77,7 +77,7 @@ func bpfError(what string, err error) error {
 	case errors.Is(err, ebpf.ErrNotSupported):
 		return &kindError{kind: ErrUnsupported, text: what, cause: err}
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
-		return &kindError{kind: ErrUnsupported, text: what + ": " + missingRights(), cause: err}
+		return &kindError{kind: ErrUnsupported, text: what + ": " + MissingRights(), cause: err}
 	}
 	return &kindError{kind: ErrLoad, text: what, cause: err}
 }

@@ -105,7 +105,7 @@ func (p *plan) newDomain(req AttachRequest) (*domain.Domain, error) {
 	}
 	f := Probe()
 	if !f.Tested {
-		return nil, unsupportedf("%s", missingRights())
+		return nil, unsupportedf("%s", MissingRights())
 	}
 	hook, err := chooseHook(o.Hook, f)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,8 +30,8 @@ func LabSelector(ctx context.Context, nameOrDir string) (string, error) {
 		return "", fmt.Errorf("find lab: %w", err)
 	}
 	e, err := docker.Connect(ctx)
-	if err != nil && !errors.Is(err, docker.ErrNoEngine) {
-		return "", err
+	if err != nil && (!errors.Is(err, docker.ErrNoEngine) || errors.Is(err, fs.ErrPermission)) {
+		return "", fmt.Errorf("find Kathará labs: %w", err)
 	}
 	if err != nil {
 		return "", noLab(nameOrDir, nil, err)

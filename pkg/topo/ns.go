@@ -82,7 +82,7 @@ func (s NodeSpec) Open() (netns.NsHandle, error) {
 	if err == nil {
 		ns.Close()
 	} else if errors.Is(err, fs.ErrPermission) {
-		return netns.None(), fmt.Errorf("node %s: %w (run as root)", s.Name, err)
+		return netns.None(), fmt.Errorf("node %s: %w", s.Name, err)
 	}
 	return netns.None(), fmt.Errorf("node %s (%s): %w", s.Name, s.Spec, ErrGone)
 }
@@ -191,7 +191,7 @@ func DoIn(ns netns.NsHandle, f func() error) error {
 func DoInNew(f func() error) error {
 	return elsewhere(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-			return fmt.Errorf("create network namespace: %w (run as root)", err)
+			return fmt.Errorf("create network namespace: %w", err)
 		}
 		return f()
 	})

@@ -153,7 +153,7 @@ func (s *NodeSpec) explain(err error) error {
 	case errors.Is(err, errNotNetns):
 		return usagef("node %s: %s is not a network namespace", s.Spec, s.Path)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("node %s: %w (run as root)", s.Spec, err)
+		return fmt.Errorf("node %s: %w", s.Spec, err)
 	}
 	return fmt.Errorf("node %s: %w", s.Spec, err)
 }
