@@ -19,6 +19,21 @@ static __always_inline const struct rdr_port *this_port(struct __sk_buff *skb, _
 	return bpf_map_lookup_elem(&ports, port_no);
 }
 
+/* What a port's ingress may find on the wire, find.h. */
+static __always_inline enum expect expect_in(const struct rdr_port *port)
+{
+	if (port->flags & RDR_PF_BRIDGE_PORT)
+		return EXPECT_STRAY;
+	return port->flags & RDR_PF_SOURCE_IN ? EXPECT_LIVE : EXPECT_OURS;
+}
+
+static __always_inline enum expect expect_out(const struct rdr_port *port)
+{
+	if (port->flags & RDR_PF_BRIDGE_PORT)
+		return EXPECT_OURS;
+	return port->flags & RDR_PF_BRIDGE ? EXPECT_STRAY : EXPECT_COPIES;
+}
+
 SEC("tc")
 int radar_ingress(struct __sk_buff *skb)
 {
@@ -40,8 +55,7 @@ int radar_ingress(struct __sk_buff *skb)
 	now = bpf_ktime_get_ns();
 	if (is_icmp_error(&p))
 		restore_quote(skb, p.l4 + ICMP_HDR, quote_len(&p), now);
-	if (find_on_wire(&p, now,
-			 port->flags & RDR_PF_SOURCE_IN ? EXPECT_LIVE : EXPECT_OURS, &f))
+	if (find_on_wire(&p, now, expect_in(port), &f))
 		enter_known(skb, &p, now, port, port_no, &f);
 	else
 		enter_unknown(skb, &p, now, port, port_no);
@@ -61,7 +75,8 @@ static __always_inline bool may_source(struct __sk_buff *skb, const struct rdr_p
 
 	if (!(port->flags & RDR_PF_SOURCE_OUT))
 		return false;
-	if (!dev.ifindex)
+	/* A host that sends something into its bridge is outside, wherever that came in. */
+	if (!dev.ifindex || (port->flags & RDR_PF_BRIDGE))
 		return true;
 	in_no = bpf_map_lookup_elem(&devs, &dev);
 	if (!in_no)
@@ -87,7 +102,7 @@ int radar_egress(struct __sk_buff *skb)
 	struct found f = {};
 	enum parse_result r;
 	__u32 port_no, mark;
-	bool known = false;
+	bool known = false, closing;
 	__u64 now = 0;
 
 	port = this_port(skb, &port_no);
@@ -98,8 +113,9 @@ int radar_egress(struct __sk_buff *skb)
 		pass_unparsed(skb, r, may_source(skb, port));
 		return PASS;
 	}
+	closing = port->flags & RDR_PF_CLOSING; /* marks there are the host's own */
 	mark = skb->mark;
-	if (mark & cfg_mark_mask) {
+	if ((mark & cfg_mark_mask) && !closing) {
 		now = bpf_ktime_get_ns();
 		known = find_by_mark(mark, &p, now, &f);
 		if (known)
@@ -110,9 +126,9 @@ int radar_egress(struct __sk_buff *skb)
 	/* One that nobody measures so far has no time yet: its source reads the clock. */
 	if (!known && !is_plain(&p)) {
 		now = bpf_ktime_get_ns();
-		known = skb->ingress_ifindex && find_lowered(&p, now, &f);
+		known = skb->ingress_ifindex && !closing && find_lowered(&p, now, &f);
 		if (!known)
-			known = find_on_wire(&p, now, EXPECT_COPIES, &f);
+			known = find_on_wire(&p, now, expect_out(port), &f);
 	}
 	if (is_icmp_error(&p))
 		restore_quote(skb, p.l4 + ICMP_HDR, quote_len(&p), now);

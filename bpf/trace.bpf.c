@@ -10,13 +10,23 @@
 #include "radar/kernel.h"
 #include "radar/find.h"
 
-/* Functions whose drops are no losses: packet taps, ping sockets. */
-static __always_inline bool ignored(__u64 location)
+static __always_inline bool lies_in(const volatile struct rdr_range *r, __u64 location)
+{
+	return location >= r->from && location < r->to;
+}
+
+/* Drops that are no losses: of packet taps and ping sockets, by function; of frames
+ * for another host, which have come by a bridge that flooded them. */
+static __always_inline bool ignored(struct sk_buff *skb, __u64 location)
 {
 #pragma unroll
 	for (int i = 0; i < RDR_MAX_IGNORE; i++)
-		if (location >= cfg_ignore[i].from && location < cfg_ignore[i].to)
+		if (lies_in(&cfg_ignore[i], location))
 			return true;
+#pragma unroll
+	for (int i = 0; i < RDR_MAX_STRANGER; i++)
+		if (lies_in(&cfg_stranger[i], location))
+			return BPF_CORE_READ_BITFIELD_PROBED(skb, pkt_type) == PACKET_OTHERHOST;
 	return false;
 }
 
@@ -176,7 +186,7 @@ int radar_kfree_skb(__u64 *ctx)
 		in_node = find_by_mark(mark, &p, now, &f);
 	if (!in_node && (port == RDR_NO_PORT || !find_on_wire(&p, now, EXPECT_OURS, &f)))
 		return 0;
-	if (ignored(location)) {
+	if (ignored(skb, location)) {
 		count(RDR_C_LOSS_IGNORED, p.n);
 		return 0;
 	}

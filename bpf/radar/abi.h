@@ -152,7 +152,13 @@ enum rdr_port_flag {
 	RDR_PF_SOURCE_IN = 2,  /* unknown packets entering here are sourced */
 	RDR_PF_SOURCE_OUT = 4, /* packets that this node sends are sourced */
 	RDR_PF_L3 = 8,	       /* no Ethernet header */
+	/* Ports of a closing node: the namespace of a bridge between attached nodes,
+	 * which itself is not attached. Nothing in it gets a mark. */
+	RDR_PF_BRIDGE_PORT = 16, /* a member: ingress is onto the link, egress off it */
+	RDR_PF_BRIDGE = 32,	 /* the bridge device: ingress is off the link, to the host */
 };
+
+#define RDR_PF_CLOSING (RDR_PF_BRIDGE_PORT | RDR_PF_BRIDGE)
 
 /* Which port an interface is: for kfree_skb and for packets that entered by an
  * interface that is not attached. */

@@ -56,4 +56,8 @@ struct rdr_range {
 #define RDR_MAX_IGNORE 16
 const volatile struct rdr_range cfg_ignore[RDR_MAX_IGNORE] = {};
 
+/* Here the kernel frees frames for another host, which a bridge flooded. */
+#define RDR_MAX_STRANGER 8
+const volatile struct rdr_range cfg_stranger[RDR_MAX_STRANGER] = {};
+
 #endif

@@ -22,7 +22,39 @@ enum expect {
 	EXPECT_OURS,   /* an internal port's ingress: copies may come late */
 	EXPECT_LIVE,   /* an edge's ingress: only what is still on its way */
 	EXPECT_COPIES, /* egress without a mark: on its way, or its copy was dropped */
+	EXPECT_STRAY,  /* a closing node's way onto the link, see below */
 };
+
+/*
+ * Where a bridge between attached nodes is closed:
+ *  - what leaves the link, by a member or to the host, may be a flooded copy of a
+ *    packet that has arrived elsewhere: EXPECT_OURS, so that every copy is restored;
+ *  - what comes onto the link had true bits when it last left the domain. By bits it
+ *    can be ours only if it escaped, by key it would be one that comes back (looped,
+ *    routed by the host), which has a record of its own: EXPECT_STRAY asks for bits
+ *    that are on their way, and for no key.
+ */
+
+/* What became of the packet in slot s; the head speaks for a train that is whole. */
+static __always_inline __u8 story_state(struct rdr_slot *s)
+{
+	__u8 state = s->state;
+	struct rdr_slot *h;
+
+	if (s->seg && !(s->cut & RDR_OWN)) {
+		h = head_of(s);
+		if (h && !(h->cut & RDR_CUT))
+			state |= h->state & RDR_ST_DONE;
+	}
+	return state;
+}
+
+/* Whether a packet has arrived: what is still seen of it is a copy that a bridge
+ * flooded, and says nothing about it. */
+static __always_inline bool has_arrived(struct rdr_slot *s)
+{
+	return (story_state(s) & (RDR_ST_DONE | RDR_ST_LOST)) == RDR_ST_DONE;
+}
 
 /*
  * Equal packets of a flow (the same payload again and again) have equal tags. One
@@ -33,19 +65,12 @@ enum expect {
 static __always_inline bool may_be_here(struct rdr_slot *s, __u64 now, enum expect expect)
 {
 	struct rdr_control *ctl;
-	struct rdr_slot *h;
-	__u8 state = s->state;
+	__u8 state = story_state(s);
 	__u32 zero = 0;
 
-	if (s->seg && !(s->cut & RDR_OWN)) {
-		/* The head speaks for its train while that is whole. */
-		h = head_of(s);
-		if (h && !(h->cut & RDR_CUT))
-			state |= h->state & RDR_ST_DONE;
-	}
 	if (!(state & RDR_ST_DONE))
 		return true;
-	if (expect == EXPECT_LIVE)
+	if (expect == EXPECT_LIVE || expect == EXPECT_STRAY)
 		return false;
 	if (expect == EXPECT_COPIES)
 		return state & (RDR_ST_LOST | RDR_ST_HELD);
@@ -138,7 +163,7 @@ static __always_inline bool find_on_wire(const struct packet *p, __u64 now, enum
 	f->decrements = 0;
 	if (is_atomic(p) && find_by_bits(p, p->bits, now, expect, f))
 		return true;
-	return wants_key(p, p->bits.ttl) && find_by_key(p, now, f);
+	return expect != EXPECT_STRAY && wants_key(p, p->bits.ttl) && find_by_key(p, now, f);
 }
 
 /*

@@ -76,6 +76,8 @@ static __always_inline void enter_unknown(struct __sk_buff *skb, const struct pa
 					  const struct rdr_port *port, __u32 port_no)
 {
 	bool local = is_local(port->node, p->daddr);
+	bool onto_link = port->flags & RDR_PF_BRIDGE_PORT;
+	bool by_key = onto_link && wants_key(p, p->bits.ttl);
 	struct found f = {};
 
 	if (!(port->flags & RDR_PF_SOURCE_IN)) {
@@ -84,10 +86,32 @@ static __always_inline void enter_unknown(struct __sk_buff *skb, const struct pa
 	}
 	/* Under --carry header nothing would bring the index through the node: the
 	 * port where the packet leaves is its source. */
-	if (!cfg_mark_mask && !local)
+	if (!cfg_mark_mask && !local && !onto_link)
 		return;
-	if (source(skb, p, now, local ? RDR_EV_DELIVER : RDR_EV_INGRESS, port_no, false, &f))
+	if (!source(skb, p, now,
+		    onto_link ? RDR_EV_EGRESS :
+		    local     ? RDR_EV_DELIVER :
+				RDR_EV_INGRESS,
+		    port_no, by_key, &f))
+		return;
+	if (!onto_link)
 		set_mark(skb, &f);
+	else if (!by_key && !write_bits(skb, p->l3, guid_encode(f.index, p->bits.tos)))
+		count(RDR_C_NM_WRITE, p->n);
+}
+
+/*
+ * Whether a sighting at ingress is of a copy that says nothing about the packet: one
+ * that a bridge flooded and whose frame is for another host. The host behind a bridge
+ * device drops it at once (it is shown to taps); elsewhere it may go on over a bridge,
+ * so it counts as long as the packet has arrived nowhere.
+ */
+static __always_inline bool is_idle_copy(struct __sk_buff *skb, const struct rdr_port *port,
+					 struct rdr_slot *s)
+{
+	if (port->flags & RDR_PF_BRIDGE)
+		return skb->pkt_type == PACKET_OTHERHOST || has_arrived(s);
+	return skb->pkt_type == PACKET_OTHERHOST && has_arrived(s);
 }
 
 /* A packet of ours enters the node: note it, show its true header to the node. */
@@ -95,15 +119,26 @@ static __always_inline void enter_known(struct __sk_buff *skb, const struct pack
 					const struct rdr_port *port, __u32 port_no, struct found *f)
 {
 	bool local = is_local(port->node, p->daddr);
+	/* The bridge device: the host is outside, its headers are the true ones. */
+	bool leaves = port->flags & RDR_PF_BRIDGE;
+	bool idle = is_idle_copy(skb, port, f->slot);
 	struct sighting w = {
 		.now = now,
-		.kind = local ? RDR_EV_DELIVER : RDR_EV_INGRESS,
+		.kind = local  ? RDR_EV_DELIVER :
+			leaves ? RDR_EV_LEFT :
+				 RDR_EV_INGRESS,
 		.flags = RDR_EVF_FIRST | (f->by_key ? RDR_EVF_KEYED : 0),
 		.port = port_no,
 		.fixed_id = f->fixed_id,
 	};
 	union rdr_bits b;
 
+	if (port->flags & RDR_PF_BRIDGE_PORT) {
+		/* On its way, and the link is where it goes: whoever sees it next
+		 * restores it. */
+		count(RDR_C_PASSED, p->n);
+		return;
+	}
 	if (f->by_bits) {
 		if (!true_bits(f, p, &b)) {
 			count(RDR_C_STALE, p->n);
@@ -112,7 +147,7 @@ static __always_inline void enter_known(struct __sk_buff *skb, const struct pack
 		/* --carry header leaves the GUID in place, but not before the node
 		 * itself, and not where the packet must end here. What hidden routers
 		 * took from the TTL is settled now: the node will take from it too. */
-		if (cfg_mark_mask || local || b.ttl <= 1) {
+		if (cfg_mark_mask || local || leaves || b.ttl <= 1) {
 			if (!write_bits(skb, p->l3, b))
 				count(RDR_C_RESTORE_FAILED, p->n);
 		} else if (f->decrements) {
@@ -121,11 +156,13 @@ static __always_inline void enter_known(struct __sk_buff *skb, const struct pack
 			if (!write_bits(skb, p->l3, guid_encode(f->index, b.tos)))
 				count(RDR_C_RESTORE_FAILED, p->n);
 		}
-	} else if (local) {
+	} else if ((local || leaves) && !idle) {
 		drop_keys(f->slot, p, p->bits.id);
 	}
-	see(f->slot, f->index, p->n, &w);
-	set_mark(skb, f);
+	if (!idle)
+		see(f->slot, f->index, p->n, &w);
+	if (!leaves)
+		set_mark(skb, f);
 }
 
 /* New addresses of the slot at index; told in its log if flags are given, else the
@@ -167,13 +204,21 @@ static __always_inline void note_addresses(const struct found *f, const struct p
 	note_run(f->index, p->n, key_addrs(p->saddr, p->daddr), ports, now);
 }
 
-/* A measured packet leaves at an edge with its true bits. */
+/*
+ * A measured packet leaves at an edge with its true bits. At a bridge port it may be a
+ * flooded copy: others still need the key (pkg/datapath sweeps it), and if one of them
+ * has arrived, that is what became of the packet.
+ */
 static __always_inline void leave_domain(struct __sk_buff *skb, const struct packet *p,
-					 struct sighting *w, union rdr_bits b, struct found *f)
+					 const struct rdr_port *port, struct sighting *w,
+					 union rdr_bits b, struct found *f)
 {
 	if (f->by_bits && !write_bits(skb, p->l3, b))
 		count(RDR_C_RESTORE_FAILED, p->n);
-	drop_keys(f->slot, p, b.id);
+	if (!(port->flags & RDR_PF_BRIDGE_PORT))
+		drop_keys(f->slot, p, b.id);
+	else if (has_arrived(f->slot))
+		return;
 	w->kind = RDR_EV_LEFT;
 	see(f->slot, f->index, p->n, w);
 }
@@ -201,7 +246,8 @@ static __always_inline void leave_known(struct __sk_buff *skb, const struct pack
 		.kind = RDR_EV_EGRESS,
 		.flags = RDR_EVF_FIRST,
 		.port = port_no,
-		.keep_bits = 1,
+		/* Of flooded copies each is restored from what the sender wrote. */
+		.keep_bits = !(port->flags & RDR_PF_BRIDGE_PORT),
 		.fixed_id = f->fixed_id,
 	};
 	union rdr_bits b = p->bits;
@@ -214,7 +260,7 @@ static __always_inline void leave_known(struct __sk_buff *skb, const struct pack
 	w.bits = b;
 	note_addresses(f, p, now, port_no);
 	if (!(port->flags & RDR_PF_INTERNAL)) {
-		leave_domain(skb, p, &w, b, f);
+		leave_domain(skb, p, port, &w, b, f);
 		return;
 	}
 	if (wants_key(p, b.ttl)) {

@@ -40,6 +40,7 @@ struct sk_buff {
 	struct net_device *dev;
 	unsigned int len;
 	__u32 mark;
+	__u8 pkt_type : 3;
 	__be16 protocol;
 	__u16 network_header;
 	unsigned int tail;

@@ -7,6 +7,7 @@
 #include "config.h"
 
 #include <linux/if_ether.h>
+#include <linux/if_packet.h>
 #include <linux/in.h>
 #include <linux/ip.h>
 
