@@ -70,6 +70,9 @@ type Node struct {
 	Path    string `json:"path"` // where the namespace can be opened
 	Inum    uint32 `json:"inum"` // inode number of the namespace
 	Removed bool   `json:"removed,omitempty"`
+	// Auto: a closing node, which radar found: the namespace of a bridge between
+	// attached nodes, attached for the bridge's ports only.
+	Auto bool `json:"auto,omitempty"`
 }
 
 // Port is one attached interface. IDs are never reused within a domain.
@@ -86,7 +89,23 @@ type Port struct {
 	// OwnQdisc: radar created the clsact qdisc, and removes it if it is empty.
 	OwnQdisc bool `json:"own_qdisc,omitempty"`
 	Removed  bool `json:"removed,omitempty"`
+	// Link is the bridge link that the port hangs on, "CLOSINGNODE/BRIDGE"; of
+	// attached ends and of closing ports.
+	Link  string `json:"link,omitempty"`
+	Place Place  `json:"place,omitempty"` // in a closing node; "" in any other
+	// Open: another port of the same link could not be attached, so this one only
+	// restores, and the link's attached ends are edges.
+	Open bool `json:"open,omitempty"`
 }
+
+// Place is what a port of a closing node is to the bridge link.
+type Place string
+
+// The places of closing ports.
+const (
+	BridgePort Place = "bridge-port" // a member of the bridge: behind it is the outside
+	Bridge     Place = "bridge"      // the bridge device: behind it is the closing node itself
+)
 
 // Role of a port: whether what leaves there stays inside the domain.
 type Role string

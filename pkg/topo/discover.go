@@ -26,7 +26,9 @@ type wire struct {
 
 // Discover looks at the nodes and works out ports, peers, roles and addresses.
 // A port whose other end is attached too is internal, any other is an edge;
-// roles override that. An override for a port that does not exist, or a node
+// roles override that. Ports on a bridge in a namespace that is not attached are
+// internal as well: the domain is closed around the bridge, whose namespace is added
+// as a closing node. An override for a port that does not exist, or a node
 // given twice, is ErrUsage; a node that has vanished ErrGone.
 func Discover(nodes []NodeSpec, roles []RoleOverride) (*Topology, error) {
 	if err := checkDuplicates(nodes); err != nil {
@@ -58,6 +60,9 @@ func Discover(nodes []NodeSpec, roles []RoleOverride) (*Topology, error) {
 		}
 	}
 	connect(t, o, probes)
+	if err := closeBridges(t, o, probes); err != nil {
+		return nil, err
+	}
 	t.assignRoles()
 	return t, t.override(roles)
 }
@@ -91,6 +96,9 @@ func (t *Topology) assignRoles() {
 			if p.XDP {
 				t.Notes = append(t.Notes, fmt.Sprintf("%s/%s has an XDP program, which can take packets past radar: what is sent to it leaves the domain restored", t.Nodes[i].Name, p.Name))
 			}
+			if p.Link != "" && p.Place == "" {
+				p.Role = domain.Internal
+			}
 			if p.Peer == nil {
 				continue
 			}
@@ -113,7 +121,10 @@ func (t *Topology) override(roles []RoleOverride) error {
 		if err != nil {
 			return err
 		}
-		if r.Role == domain.Internal && p.Peer == nil {
+		if p.Place != "" {
+			return usagef("role for %s/%s: radar found this port itself, at a bridge between nodes, and closes the domain there", r.Node, r.Port)
+		}
+		if r.Role == domain.Internal && p.Peer == nil && p.Link == "" {
 			t.Notes = append(t.Notes, fmt.Sprintf("%s/%s is internal because you say so: if its other end is not attached, packets leave there with rewritten header bits", r.Node, r.Port))
 		}
 		p.Role, p.Forced = r.Role, true

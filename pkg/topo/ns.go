@@ -52,22 +52,27 @@ func openAt(path string) (netns.NsHandle, uint32, error) {
 	return netns.NsHandle(fd), uint32(st.Ino), nil
 }
 
-// hostInum identifies the namespace of the host: that of process 1 where it can
-// be seen, else the one this process began in; 0 if neither can be read. It is
-// read before any thread can have moved: what /proc shows of a process is its
-// main thread, which is in a node for moments, or for good if it cannot return.
-// hostPath is where it was found, and host stays open: its path may lead elsewhere
-// for moments.
-var hostPath, host, hostInum = findHost()
+// host is the namespace of the host: that of process 1 where it can be seen, else
+// the one this process began in; without Inum if neither can be read. It is read
+// before any thread can have moved: what /proc shows of a process is its main
+// thread, which is in a node for moments, or for good if it cannot return. hostNS
+// stays open: the path may lead elsewhere for moments.
+var host, hostNS = findHost()
 
-func findHost() (string, netns.NsHandle, uint32) {
+// hostInum identifies it.
+var hostInum = host.Inum
+
+func findHost() (NodeSpec, netns.NsHandle) {
 	for _, path := range []string{processPath(1), "/proc/self/ns/net"} {
 		if ns, inum, err := openAt(path); err == nil {
-			return path, ns, inum
+			return NodeSpec{Name: "host", Spec: hostSpec, Path: path, Inum: inum}, ns
 		}
 	}
-	return processPath(1), netns.None(), 0
+	return NodeSpec{Name: "host", Spec: hostSpec, Path: processPath(1)}, netns.None()
 }
+
+// Host returns the host's own namespace, as node "host".
+func Host() NodeSpec { return host }
 
 // Open opens the node's namespace at its path; the caller closes the handle.
 // ErrGone: the path is gone, or leads to another namespace now.
@@ -89,7 +94,7 @@ func (s NodeSpec) Open() (netns.NsHandle, error) {
 
 // openHost opens the host's namespace once more.
 func openHost() (netns.NsHandle, error) {
-	fd, err := unix.FcntlInt(uintptr(host), unix.F_DUPFD_CLOEXEC, 0)
+	fd, err := unix.FcntlInt(uintptr(hostNS), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return netns.None(), fmt.Errorf("open the host's network namespace: %w", err)
 	}

@@ -21,8 +21,9 @@ const dumpTries = 5
 // is the node's number. Other namespaces get ids that no node has, and all ids
 // end with the observer.
 type observer struct {
-	sock *nl.NetlinkSocket
-	size int // nodes
+	sock   *nl.NetlinkSocket
+	handle *netlink.Handle // to ask for ids
+	size   int             // nodes
 }
 
 func newObserver(probes []probe) (*observer, error) {
@@ -32,9 +33,13 @@ func newObserver(probes []probe) (*observer, error) {
 		if err != nil {
 			return fmt.Errorf("open netlink socket: %w", err)
 		}
+		if o.handle, err = netlink.NewHandle(unix.NETLINK_ROUTE); err != nil {
+			o.sock.Close()
+			return fmt.Errorf("open netlink socket: %w", err)
+		}
 		for i := range probes {
-			if err := netlink.SetNetNsIdByFd(int(probes[i].ns), i); err != nil {
-				o.sock.Close()
+			if err := o.handle.SetNetNsIdByFd(int(probes[i].ns), i); err != nil {
+				o.close()
 				return fmt.Errorf("number the namespaces: %w", err)
 			}
 		}
@@ -46,7 +51,10 @@ func newObserver(probes []probe) (*observer, error) {
 	return o, nil
 }
 
-func (o *observer) close() { o.sock.Close() }
+func (o *observer) close() {
+	o.sock.Close()
+	o.handle.Close()
+}
 
 // links returns the interfaces of one node.
 func (o *observer) links(nsid int) ([]netlink.Link, error) {

@@ -118,7 +118,7 @@ func (s *NodeSpec) locate() (name string, err error) {
 	switch scheme {
 	case "netns":
 		if s.Spec == hostSpec {
-			s.Path = hostPath
+			s.Path = host.Path
 			return rest, nil
 		}
 		if strings.HasPrefix(rest, "/") {

@@ -37,7 +37,12 @@ func usagef(format string, args ...any) error {
 
 // Topology is what Discover found.
 type Topology struct {
-	Nodes []Node
+	Nodes []Node // those that were asked for, then closing nodes
+	// Bridges are the links between attached ports that are bridges elsewhere.
+	Bridges []Bridge
+	// Near are the namespaces that are not attached in which other ends of attached
+	// ports lie: what happens to those changes roles.
+	Near []NodeSpec
 	// Notes are full sentences that the user should read once: ports that TC
 	// cannot see everything of, and the like.
 	Notes []string
@@ -46,6 +51,9 @@ type Topology struct {
 // Node is one namespace with the interfaces to attach.
 type Node struct {
 	NodeSpec
+	// Auto: a closing node, found by Discover: the namespace of a bridge between
+	// attached ports, attached for the bridge's ports only.
+	Auto   bool
 	Ports  []Port
 	Locals []netip.Addr // IPv4 addresses that the node owns: packets to them end there
 }
@@ -61,6 +69,8 @@ type Port struct {
 	Role    domain.Role
 	Forced  bool     // Role was given by the user
 	Peer    *PortRef // the port at the other end, where it is attached too
+	Link    string   // the bridge link that the port hangs on, see Topology.Link; else ""
+	Place   domain.Place
 }
 
 // PortRef points at a port by its place in Topology.Nodes and Node.Ports.

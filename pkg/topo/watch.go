@@ -17,9 +17,15 @@ import (
 // maxDelay is how many quiet times an event waits at most while changes go on.
 const maxDelay = 10
 
+// urgentGap is the least time between events that do not wait: a bridge got or lost
+// a port. They come in bursts when containers start.
+const urgentGap = 10 * time.Millisecond
+
 // Watcher tells that something changed in the watched namespaces: interfaces,
 // IPv4 addresses, or a namespace that ended. It says no more than that: whoever
-// listens looks at the whole again.
+// listens looks at the whole again. It tells at once when a bridge gets or loses a
+// port, since packets may leave there that nobody restores; other changes wait until
+// all is quiet.
 //
 // One socket hears all namespaces. It lives in an empty namespace of its own, in
 // which each watched one has an id (NETLINK_LISTEN_ALL_NSID). So watching keeps
@@ -31,6 +37,7 @@ type Watcher struct {
 	quiet  time.Duration
 	out    chan struct{} // to the listener; holds one event
 	raw    chan struct{} // from the socket; holds one event
+	urgent chan struct{} // the same for what must not wait
 	done   chan struct{}
 	wait   sync.WaitGroup
 	sock   *nl.NetlinkSocket
@@ -45,7 +52,8 @@ type Watcher struct {
 func NewWatcher(quiet time.Duration) (*Watcher, error) {
 	w := &Watcher{
 		quiet: quiet,
-		out:   make(chan struct{}, 1), raw: make(chan struct{}, 1), done: make(chan struct{}),
+		out:   make(chan struct{}, 1), done: make(chan struct{}),
+		raw: make(chan struct{}, 1), urgent: make(chan struct{}, 1),
 	}
 	if err := DoInNew(w.open); err != nil {
 		return nil, fmt.Errorf("watch namespaces: %w", err)
@@ -126,11 +134,26 @@ func (w *Watcher) receive() {
 		case <-time.After(pause):
 		}
 		// Even an error is an event: messages were lost.
+		to := w.raw
+		if err != nil || changesBridge(msgs) {
+			to = w.urgent
+		}
 		select {
-		case w.raw <- struct{}{}:
+		case to <- struct{}{}:
 		default:
 		}
 	}
+}
+
+// changesBridge says whether a message is of a bridge about one of its ports.
+func changesBridge(msgs []syscall.NetlinkMessage) bool {
+	for _, m := range msgs {
+		link := m.Header.Type == unix.RTM_NEWLINK || m.Header.Type == unix.RTM_DELLINK
+		if link && len(m.Data) > 0 && m.Data[0] == unix.AF_BRIDGE { // ifinfomsg.ifi_family
+			return true
+		}
+	}
+	return false
 }
 
 // onlyIDs says whether the messages tell of nothing but ids that Set gave.
@@ -149,22 +172,37 @@ func (w *Watcher) settle() {
 	timer := time.NewTimer(0)
 	<-timer.C
 	var latest time.Time // an event must be out by then; zero: none is waiting
+	var last time.Time   // when the last urgent one went out
+	tell := func() {
+		select {
+		case w.out <- struct{}{}:
+		default:
+		}
+	}
 	for {
+		delay := w.quiet
 		select {
 		case <-w.done:
 			return
-		case <-w.raw:
-			now := time.Now()
-			if latest.IsZero() {
-				latest = now.Add(maxDelay * w.quiet)
-			}
-			timer.Reset(min(w.quiet, time.Until(latest)))
 		case <-timer.C:
 			latest = time.Time{}
-			select {
-			case w.out <- struct{}{}:
-			default:
+			tell()
+			continue
+		case <-w.urgent:
+			if since := time.Since(last); since < urgentGap {
+				delay = min(delay, urgentGap-since)
+			} else {
+				last = time.Now()
+				tell() // and once more when all is quiet
 			}
+		case <-w.raw:
 		}
+		if latest.IsZero() {
+			latest = time.Now().Add(maxDelay * w.quiet)
+		}
+		if delay < w.quiet {
+			latest = time.Now().Add(delay) // not later, whatever else happens
+		}
+		timer.Reset(min(delay, time.Until(latest)))
 	}
 }
