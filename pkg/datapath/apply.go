@@ -58,7 +58,8 @@ func (a *applier) run(ctx context.Context) error {
 			return err
 		}
 	}
-	a.removePorts()
+	replaced, others := a.c.replaced()
+	a.removePorts(replaced)
 	if err := a.addLocals(); err != nil {
 		return err
 	}
@@ -67,10 +68,16 @@ func (a *applier) run(ctx context.Context) error {
 	if err := a.planQdiscs(); err != nil {
 		return err
 	}
-	if err := a.save(); err != nil {
+	if err := a.save(a.c.halfway()); err != nil {
 		return err
 	}
 	if err := a.attachPorts(ctx); err != nil {
+		return err
+	}
+	// Only now: where a node leaves a bridge link, or comes to it, either its own port
+	// or the bridge's member restores, and there must be one at any time.
+	a.removePorts(others)
+	if err := a.placeInside(); err != nil {
 		return err
 	}
 	if a.between != nil {
@@ -83,16 +90,16 @@ func (a *applier) run(ctx context.Context) error {
 	}
 	a.h.dropLocals(a.c.locals)
 	a.h.Domain = a.c.next
-	return a.save()
+	return a.save(a.c.next)
 }
 
-// save writes the description if it differs from what was written last. On
-// failure the old one comes back.
-func (a *applier) save() error {
+// save writes a description if it differs from what was written last. On failure
+// the old one comes back.
+func (a *applier) save(d *domain.Domain) error {
 	if a.saved == nil {
 		a.saved = a.c.old
 	}
-	if a.saved != nil && reflect.DeepEqual(a.saved, a.c.next) {
+	if a.saved != nil && reflect.DeepEqual(a.saved, d) {
 		return nil
 	}
 	a.undo.add(func() {
@@ -102,8 +109,8 @@ func (a *applier) save() error {
 			_ = os.Remove(domain.File(a.c.next.Name, "domain.json"))
 		}
 	})
-	a.saved = cloneDomain(a.c.next)
-	return a.c.next.Save()
+	a.saved = cloneDomain(d)
+	return d.Save()
 }
 
 // addLocals adds the nodes' addresses; on failure those of new nodes go again,
@@ -130,10 +137,12 @@ func (a *applier) lower() error {
 	a.undo.add(func() { _ = a.h.writeFlags(a.c.old, flagsOf) })
 	return a.h.writeFlags(a.c.old, func(p *domain.Port) bpfobj.TcRdrPortFlag {
 		next := a.c.next.PortByID(p.ID)
-		if next.Removed {
+		switch {
+		case next.Removed:
 			return restoreFlags(p)
-		}
-		if next.Role == domain.Edge {
+		case p.Place != next.Place: // an interface changed sides: restore until all is settled
+			return restoreFlags(next)
+		case next.Role == domain.Edge:
 			return flagsOf(next)
 		}
 		return flagsOf(p)
@@ -268,10 +277,10 @@ func (a *applier) attachPort(n *domain.Node, p *domain.Port) error {
 	return nil
 }
 
-// removePorts takes the programs off the ports that leave. What is gone already
-// is left out; what cannot be taken off stays, restores, and is told.
-func (a *applier) removePorts() {
-	nodes, of := byNode(a.c.next, a.c.removedPorts)
+// removePorts takes the programs off ports that leave. What is gone already is left
+// out; what cannot be taken off stays, restores, and is told.
+func (a *applier) removePorts(ids []uint16) {
+	nodes, of := byNode(a.c.next, ids)
 	for _, n := range nodes {
 		detach := func() error {
 			var errs []error
@@ -291,6 +300,39 @@ func (a *applier) removePorts() {
 			a.h.clearPort(n, p)
 		}
 	}
+}
+
+// placeInside tells the loss hook of the bridges' members that have no program, and
+// forgets those that are none any more.
+func (a *applier) placeInside() error {
+	m := a.h.maps[bpfobj.TcMapDevs]
+	for dev, port := range a.c.inside {
+		if a.c.next.PortByID(port) == nil {
+			continue // it could not be attached
+		}
+		var was uint32
+		if m.Lookup(&dev, &was) == nil && was == uint32(port) {
+			continue
+		}
+		if err := m.Put(&dev, uint32(port)); err != nil {
+			return fmt.Errorf("set member of a bridge: %w", err)
+		}
+		a.undo.add(func() { _ = m.Delete(&dev) })
+	}
+	var dev bpfobj.TcRdrDev
+	var port uint32
+	var gone []bpfobj.TcRdrDev
+	for entries := m.Iterate(); entries.Next(&dev, &port); {
+		p := a.c.next.PortByID(uint16(port))
+		_, wanted := a.c.inside[dev]
+		if !wanted && (p == nil || p.Removed || p.Ifindex != int(dev.Ifindex)) {
+			gone = append(gone, dev)
+		}
+	}
+	for i := range gone {
+		_ = m.Delete(&gone[i]) // it may be gone already
+	}
+	return nil
 }
 
 // clearPort makes the programs forget a port.

@@ -123,6 +123,9 @@ func detachNodes(ctx context.Context, d *domain.Domain, req DetachRequest) (*Det
 	if err != nil {
 		return nil, err
 	}
+	if err := openTaken(d.Name, t); err != nil {
+		return nil, err
+	}
 	stale := stalePorts(d)
 	c, err := merge(d, t, func(p *domain.Port) bool { return stale[p.ID] })
 	if err != nil {
@@ -130,7 +133,12 @@ func detachNodes(ctx context.Context, d *domain.Domain, req DetachRequest) (*Det
 	}
 	c.old = d
 	c.unfollow(req.Nodes)
-	r := &DetachResult{Nodes: len(c.removedNodes), Ports: len(c.removedPorts)}
+	r := &DetachResult{Ports: len(c.removedPorts)}
+	for _, id := range c.removedNodes {
+		if !d.NodeByID(id).Auto {
+			r.Nodes++
+		}
+	}
 	var undo undo
 	a := &applier{h: h, c: c, undo: &undo, lenient: true}
 	if !req.NoDrain {
@@ -158,7 +166,7 @@ func detachAll(ctx context.Context, d *domain.Domain, req DetachRequest) (*Detac
 	r := &DetachResult{Ended: true}
 	if d != nil {
 		for _, n := range d.Nodes {
-			if !n.Removed {
+			if !n.Removed && !n.Auto {
 				r.Nodes++
 			}
 		}
@@ -246,11 +254,12 @@ func removeFilters(name string, d *domain.Domain) error {
 	return errors.Join(errs...)
 }
 
-// sweepFilters removes the domain's filters wherever they are. Qdiscs stay:
+// sweepFilters removes the domain's filters wherever they are; on the host they are
+// at the ports of bridges. Qdiscs stay:
 // nobody knows any more who made them.
 func sweepFilters(name string) error {
 	var errs []error
-	for _, ns := range topo.Namespaces() {
+	for _, ns := range append(topo.Namespaces(), topo.Host()) {
 		err := ns.Do(func() error {
 			links, err := netlink.LinkList()
 			if err != nil {

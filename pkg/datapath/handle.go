@@ -11,6 +11,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/topo"
 )
 
 // Handle is an attached domain, opened by a process that keeps it, changes it or
@@ -23,7 +24,12 @@ type Handle struct {
 	maps    map[string]*ebpf.Map
 	control []byte // mapped for writing
 	ring    []byte // mapped for reading, when it is first needed
+	near    []topo.NodeSpec
 }
+
+// Near returns the namespaces that are not attached in which other ends of attached
+// ports lay at the last Refresh. What changes there can change roles.
+func (h *Handle) Near() []topo.NodeSpec { return h.near }
 
 // handleMaps are the maps that every attached domain has.
 var handleMaps = []string{

@@ -14,8 +14,11 @@ import (
 // addressRange is struct rdr_range of bpf/radar/config.h.
 type addressRange struct{ From, To uint64 }
 
-// maxIgnored is RDR_MAX_IGNORE.
-const maxIgnored = 16
+// maxIgnored is RDR_MAX_IGNORE, maxStranger RDR_MAX_STRANGER.
+const (
+	maxIgnored  = 16
+	maxStranger = 8
+)
 
 // ignoredFuncs free skbs that are no loss: the copies of packet taps, what a ping
 // socket did not want (the raw socket or the kernel has its own), and the trains
@@ -25,22 +28,31 @@ var ignoredFuncs = []string{
 	"tbf_enqueue", "tbf_segment", "cake_enqueue", "taprio_enqueue", "taprio_enqueue_segmented",
 }
 
-// ignoredRanges returns where those functions lie, unused entries zero. Without
+// strangerFuncs free frames for another host, which a bridge flooded: that is no
+// loss either, where it is such a frame.
+var strangerFuncs = []string{"ip_rcv_core", "ip_rcv", "ip_list_rcv"}
+
+// findIgnored returns where those functions lie, unused entries zero. Without
 // rights to read addresses there is none.
-func ignoredRanges() [maxIgnored]addressRange {
+func findIgnored() (ignored [maxIgnored]addressRange, strangers [maxStranger]addressRange) {
 	f, err := os.Open("/proc/kallsyms")
 	if err != nil {
-		return [maxIgnored]addressRange{}
+		return ignored, strangers
 	}
 	defer f.Close()
-	return findRanges(f, ignoredFuncs)
+	ranges := findRanges(f, ignoredFuncs, strangerFuncs)
+	copy(ignored[:], ranges[0])
+	copy(strangers[:], ranges[1])
+	return ignored, strangers
 }
 
 // findRanges reads kallsyms ("address type name [module]", in no order beyond a
-// module) and returns the ranges of the functions named, including the parts that
-// a compiler split off (name.cold). A function ends where the next symbol begins.
-func findRanges(kallsyms io.Reader, names []string) (ranges [maxIgnored]addressRange) {
-	var addrs, starts []uint64
+// module) and returns, for each list of names, the ranges of those functions,
+// including the parts that a compiler split off (name.cold). A function ends where
+// the next symbol begins.
+func findRanges(kallsyms io.Reader, lists ...[]string) [][]addressRange {
+	var addrs []uint64
+	starts := make([][]uint64, len(lists))
 	for sc := bufio.NewScanner(kallsyms); sc.Scan(); {
 		hex, rest, _ := strings.Cut(sc.Text(), " ")
 		addr, err := strconv.ParseUint(hex, 16, 64)
@@ -50,21 +62,21 @@ func findRanges(kallsyms io.Reader, names []string) (ranges [maxIgnored]addressR
 		addrs = append(addrs, addr)
 		name, _, _ := strings.Cut(rest[2:], "\t")
 		base, _, _ := strings.Cut(name, ".")
-		if slices.Contains(names, base) {
-			starts = append(starts, addr)
+		for i, names := range lists {
+			if slices.Contains(names, base) {
+				starts[i] = append(starts[i], addr)
+			}
 		}
 	}
 	slices.Sort(addrs)
-	slices.Sort(starts)
-	starts = slices.Compact(starts)
-	n := 0
-	for _, start := range starts {
-		i, _ := slices.BinarySearch(addrs, start+1)
-		if n == maxIgnored || i == len(addrs) {
-			break
+	ranges := make([][]addressRange, len(lists))
+	for i := range lists {
+		slices.Sort(starts[i])
+		for _, start := range slices.Compact(starts[i]) {
+			if next, _ := slices.BinarySearch(addrs, start+1); next < len(addrs) {
+				ranges[i] = append(ranges[i], addressRange{start, addrs[next]})
+			}
 		}
-		ranges[n] = addressRange{start, addrs[i]}
-		n++
 	}
 	return ranges
 }

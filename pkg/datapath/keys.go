@@ -5,18 +5,24 @@ package datapath
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/cilium/ebpf"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 )
 
+// arrivedFor is how long after its source a packet that has arrived keeps its key:
+// a bridge may have flooded it, and a copy still be in a queue.
+const arrivedFor = time.Second
+
 // keyBatch is how many keys are read with one system call.
 const keyBatch = 4096
 
 // SweepKeys removes the keys of packets whose slot has been overwritten, or was
-// marked longer than the timeout ago, and returns how many. Without it the map
-// would fill with packets that vanished quietly. Call it about once a second.
+// marked longer than the timeout ago, or that have arrived, and returns how many.
+// Without it the map would fill with packets that vanished quietly or left by a
+// bridge. Call it about once a second.
 func (h *Handle) SweepKeys() (removed int, err error) {
 	if _, err := h.slots(); err != nil {
 		return 0, err
@@ -52,8 +58,10 @@ func (h *Handle) expired(pos uint64) bool {
 	case s.pos > pos:
 		return true // overwritten by a later packet
 	}
-	now := monotonic()
-	return now > s.t0 && now-s.t0 >= uint64(h.Domain.Options.Timeout)
+	age := time.Duration(max(int64(monotonic()-s.t0), 0))
+	const ended = bpfobj.TcRdrStateRDR_ST_DONE | bpfobj.TcRdrStateRDR_ST_LOST
+	return age >= h.Domain.Options.Timeout ||
+		age >= arrivedFor && s.state&ended == bpfobj.TcRdrStateRDR_ST_DONE
 }
 
 // removeKey removes a key unless it stands for another packet by now.

@@ -78,8 +78,9 @@ func newBlueprint(o Options, l *Layout, f Features) (*blueprint, error) {
 	consts["cfg_loss_hold_ns"] = uint64(min(lossHold, o.Timeout))
 	consts["cfg_has_reason"] = boolByte(f.DropReason)
 	consts["cfg_has_coarse"] = boolByte(f.CoarseClock)
-	consts["cfg_ignore"] = ignoredRanges()
 	consts["cfg_watch"] = boolByte(len(o.WatchProgram) > 0)
+	ignored, strangers := findIgnored()
+	consts["cfg_ignore"], consts["cfg_stranger"] = ignored, strangers
 	used := make(map[string]bool)
 	for _, obj := range objects {
 		if obj.wanted != nil && !obj.wanted(f) {

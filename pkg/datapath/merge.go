@@ -26,6 +26,10 @@ type change struct {
 	next *domain.Domain
 	// locals are the addresses of each node that stays or comes.
 	locals map[uint16][]netip.Addr
+	// inside are members of bridge links that have no program, because their other
+	// end is attached, and the port of the bridge they count as: losses are placed
+	// there.
+	inside map[bpfobj.TcRdrDev]uint16
 
 	addedNodes, removedNodes []uint16
 	addedPorts, removedPorts []uint16
@@ -44,11 +48,11 @@ func cloneDomain(d *domain.Domain) *domain.Domain {
 	return &c
 }
 
-// specsOf returns the nodes of the domain that are attached.
+// specsOf returns the nodes of the domain that the user attached.
 func specsOf(d *domain.Domain) []topo.NodeSpec {
 	var specs []topo.NodeSpec
 	for _, n := range d.Nodes {
-		if !n.Removed {
+		if !n.Removed && !n.Auto {
 			specs = append(specs, specOf(n))
 		}
 	}
@@ -65,7 +69,9 @@ func specOf(n domain.Node) topo.NodeSpec {
 // records mean them. stale says of a known port that its interface is another one
 // now, though it has the same number.
 func merge(base *domain.Domain, t *topo.Topology, stale func(*domain.Port) bool) (*change, error) {
-	c := &change{next: cloneDomain(base), locals: make(map[uint16][]netip.Addr)}
+	c := &change{
+		next: cloneDomain(base), locals: make(map[uint16][]netip.Addr), inside: make(map[bpfobj.TcRdrDev]uint16),
+	}
 	c.dropNodes(t)
 	nodeIDs := make([]uint16, len(t.Nodes))
 	for i := range t.Nodes {
@@ -92,14 +98,31 @@ func merge(base *domain.Domain, t *topo.Topology, stale func(*domain.Port) bool)
 		}
 	}
 	c.dropPorts(portIDs)
+	for i := range t.Bridges {
+		c.placeInside(t, &t.Bridges[i], portIDs[t.Bridges[i].Node])
+	}
 	return c, nil
+}
+
+// placeInside notes which port the members of a bridge count as that have no program.
+func (c *change) placeInside(t *topo.Topology, b *topo.Bridge, portIDs []uint16) {
+	for j, p := range t.Nodes[b.Node].Ports {
+		if p.Place != domain.Bridge || p.Ifindex != b.Ifindex {
+			continue
+		}
+		for _, member := range b.Inside {
+			c.inside[bpfobj.TcRdrDev{NetnsInum: t.Nodes[b.Node].Inum, Ifindex: uint32(member)}] = portIDs[j]
+		}
+	}
 }
 
 // dropNodes marks the nodes that the topology no longer has.
 func (c *change) dropNodes(t *topo.Topology) {
 	for i := range c.next.Nodes {
 		have := &c.next.Nodes[i]
-		same := func(n topo.Node) bool { return n.Inum == have.Inum && n.Name == have.Name }
+		same := func(n topo.Node) bool {
+			return n.Inum == have.Inum && n.Auto == have.Auto && (n.Auto || n.Name == have.Name)
+		}
 		if !have.Removed && !slices.ContainsFunc(t.Nodes, same) {
 			have.Removed = true
 			c.removedNodes = append(c.removedNodes, have.ID)
@@ -112,14 +135,16 @@ func (c *change) mergeNode(n *topo.Node) (uint16, error) {
 	for i := range c.next.Nodes {
 		have := &c.next.Nodes[i]
 		last = max(last, have.ID)
-		if !have.Removed && have.Inum == n.Inum {
+		if !have.Removed && have.Inum == n.Inum && have.Auto == n.Auto {
+			// It can be named otherwise now; a closing node gives way to a user's name.
+			have.Name, have.Spec, have.Path = n.Name, n.Spec, n.Path
 			return have.ID, nil
 		}
 	}
 	if last+1 >= maxNodes {
 		return 0, usagef("the domain has used up its %d node numbers: detach all and attach again", maxNodes-1)
 	}
-	c.next.Nodes = append(c.next.Nodes, domain.Node{ID: last + 1, Name: n.Name, Spec: n.Spec, Path: n.Path, Inum: n.Inum})
+	c.next.Nodes = append(c.next.Nodes, domain.Node{ID: last + 1, Name: n.Name, Spec: n.Spec, Path: n.Path, Inum: n.Inum, Auto: n.Auto})
 	c.addedNodes = append(c.addedNodes, last+1)
 	return last + 1, nil
 }
@@ -147,7 +172,7 @@ func (c *change) mergePort(node uint16, p *topo.Port, stale func(*domain.Port) b
 // wire sets role and peer. A role that the user gave once stays.
 func (c *change) wire(id uint16, p *topo.Port, portIDs [][]uint16) {
 	have := c.next.PortByID(id)
-	have.Peer = noPeer
+	have.Peer, have.Link, have.Place, have.Open = noPeer, p.Link, p.Place, false
 	if p.Peer != nil {
 		have.Peer = int(portIDs[p.Peer.Node][p.Peer.Port])
 	}
@@ -176,6 +201,38 @@ func (c *change) dropPorts(portIDs [][]uint16) {
 	}
 }
 
+// replaced returns the removed ports whose interface gets a new port: another one has
+// its number, or it is a port of another node now.
+func (c *change) replaced() (replaced, others []uint16) {
+	same := func(p *domain.Port) func(uint16) bool {
+		inum := c.next.NodeByID(p.Node).Inum
+		return func(id uint16) bool {
+			q := c.next.PortByID(id)
+			return q.Ifindex == p.Ifindex && c.next.NodeByID(q.Node).Inum == inum
+		}
+	}
+	for _, id := range c.removedPorts {
+		if slices.ContainsFunc(c.addedPorts, same(c.next.PortByID(id))) {
+			replaced = append(replaced, id)
+		} else {
+			others = append(others, id)
+		}
+	}
+	return replaced, others
+}
+
+// halfway is the next description while what it removes is still there.
+func (c *change) halfway() *domain.Domain {
+	d := cloneDomain(c.next)
+	for _, id := range c.removedNodes {
+		d.NodeByID(id).Removed = false
+	}
+	for _, id := range c.removedPorts {
+		d.PortByID(id).Removed = false
+	}
+	return d
+}
+
 // portName is how users are told about a port.
 func portName(d *domain.Domain, p *domain.Port) string {
 	if n := d.NodeByID(p.Node); n != nil {
@@ -187,24 +244,39 @@ func portName(d *domain.Domain, p *domain.Port) string {
 // flagsOf is what a port's programs do when all is attached.
 func flagsOf(p *domain.Port) bpfobj.TcRdrPortFlag {
 	flags := bpfobj.TcRdrPortFlagRDR_PF_SOURCE_OUT
-	if p.Role == domain.Internal {
+	switch {
+	case p.Open:
+		flags = 0
+	case p.Place == domain.BridgePort: // what the bridge sends there met a source before
+		flags = bpfobj.TcRdrPortFlagRDR_PF_SOURCE_IN
+	case p.Place == domain.Bridge, p.Role == domain.Internal:
 		flags |= bpfobj.TcRdrPortFlagRDR_PF_INTERNAL
-	} else {
+	default:
 		flags |= bpfobj.TcRdrPortFlagRDR_PF_SOURCE_IN
 	}
 	return flags | restoreFlags(p)
 }
 
 // restoreFlags is what they do before and after: restore, and source nothing.
-func restoreFlags(p *domain.Port) bpfobj.TcRdrPortFlag {
+func restoreFlags(p *domain.Port) (flags bpfobj.TcRdrPortFlag) {
 	if p.L3 {
-		return bpfobj.TcRdrPortFlagRDR_PF_L3
+		flags |= bpfobj.TcRdrPortFlagRDR_PF_L3
 	}
-	return 0
+	switch p.Place {
+	case domain.BridgePort:
+		flags |= bpfobj.TcRdrPortFlagRDR_PF_BRIDGE_PORT
+	case domain.Bridge:
+		flags |= bpfobj.TcRdrPortFlagRDR_PF_BRIDGE
+	}
+	return flags
 }
 
-// forget leaves a new port out again, because it could not be attached.
+// forget leaves a new port out again, because it could not be attached. A bridge
+// link that lacks one of its ports is closed nowhere.
 func (c *change) forget(id uint16) {
+	if p := c.next.PortByID(id); p.Link != "" {
+		c.openLink(p.Link)
+	}
 	same := func(p domain.Port) bool { return p.ID == id }
 	c.next.Ports = slices.DeleteFunc(c.next.Ports, same)
 	c.addedPorts = slices.DeleteFunc(c.addedPorts, func(added uint16) bool { return added == id })
@@ -214,6 +286,21 @@ func (c *change) forget(id uint16) {
 			if !p.Forced {
 				p.Role = domain.Edge
 			}
+		}
+	}
+}
+
+// openLink makes the attached ends of a bridge link edges, and its closing ports
+// restore only.
+func (c *change) openLink(link string) {
+	for i := range c.next.Ports {
+		p := &c.next.Ports[i]
+		switch {
+		case p.Removed || p.Link != link:
+		case p.Place != "":
+			p.Open = true
+		case !p.Forced:
+			p.Role = domain.Edge
 		}
 	}
 }

@@ -52,6 +52,9 @@ func prepare(ctx context.Context, req AttachRequest) (*plan, error) {
 	if p.result.Topology, err = topo.Discover(specs, req.Roles); err != nil {
 		return nil, err
 	}
+	if err := refuseTaken(req.Domain, p.result.Topology); err != nil {
+		return nil, err
+	}
 	stale := stalePorts(base)
 	p.change, err = merge(base, p.result.Topology, func(port *domain.Port) bool { return stale[port.ID] })
 	if err != nil {
@@ -165,9 +168,12 @@ func (p *plan) members(base *domain.Domain, nodes []topo.NodeSpec) ([]topo.NodeS
 	}
 	for _, n := range nodes {
 		known := func(s topo.NodeSpec) bool { return s.Inum == n.Inum && s.Name == n.Name }
-		if !slices.ContainsFunc(specs, known) {
-			specs = append(specs, n)
+		if i := slices.IndexFunc(specs, known); i >= 0 {
+			specs[i] = n // it can be reached as it was named last
+			p.result.Warnings = append(p.result.Warnings, fmt.Sprintf("node %s is attached already", n.Name))
+			continue
 		}
+		specs = append(specs, n)
 	}
 	if len(specs) == 0 {
 		return nil, usagef("no nodes to attach: name some, such as netns:NAME")
@@ -209,6 +215,9 @@ func checkOthers(name string, specs []topo.NodeSpec) error {
 		for _, n := range d.Nodes {
 			for _, s := range specs {
 				if s.Inum == n.Inum && present(d, &n, s) {
+					if n.Auto {
+						return usagef("node %s (%s) holds a bridge that domain %q is closed around: detach the nodes on it there first (radar status --domain %s)", s.Name, s.Spec, other, other)
+					}
 					return usagef("node %s (%s) belongs to domain %q already: detach it there first (radar detach --domain %s %s)", s.Name, s.Spec, other, other, n.Name)
 				}
 			}

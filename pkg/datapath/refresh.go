@@ -75,6 +75,10 @@ func (h *Handle) compare() (*change, *topo.Topology, error) {
 		if err != nil {
 			return nil, nil, err
 		}
+		if err := openTaken(h.Domain.Name, t); err != nil {
+			return nil, nil, err
+		}
+		h.near = t.Near
 		stale := stalePorts(h.Domain)
 		c, err := merge(h.Domain, t, func(p *domain.Port) bool { return stale[p.ID] })
 		if err != nil {
@@ -94,7 +98,9 @@ func report(c *change, warnings []string) *Changes {
 		r.Removed = append(r.Removed, portName(c.next, c.next.PortByID(id)))
 	}
 	for _, id := range c.removedNodes {
-		r.NodesGone = append(r.NodesGone, c.next.NodeByID(id).Name)
+		if n := c.next.NodeByID(id); !n.Auto { // a closing node is no longer needed
+			r.NodesGone = append(r.NodesGone, n.Name)
+		}
 	}
 	return r
 }
