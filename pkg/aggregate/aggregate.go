@@ -226,8 +226,12 @@ func (a *Aggregates) connect(way *path, key string) {
 		if h.node != backpack.NoNode {
 			node = get(a.nodes, h.node, MaxNodes, &way.over)
 		}
-		if i > 0 && hops[i-1].out != backpack.NoPort && h.in != backpack.NoPort {
-			link = get(a.links, ports{hops[i-1].out, h.in}, MaxLinks, &way.over)
+		to := h.in
+		if to == backpack.NoPort && i == len(hops)-1 {
+			to = h.out // left by a bridge's member, where the link ends
+		}
+		if i > 0 && hops[i-1].out != backpack.NoPort && to != backpack.NoPort {
+			link = get(a.links, ports{hops[i-1].out, to}, MaxLinks, &way.over)
 		}
 		way.nodes = append(way.nodes, node)
 		way.links = append(way.links, link)

@@ -37,9 +37,10 @@ type Decoder struct {
 }
 
 type portInfo struct {
-	name string
-	node uint16
-	peer int
+	name  string
+	node  uint16
+	peer  int
+	place domain.Place
 }
 
 // NewDecoder makes a decoder for the ring of d. symbols may be nil: then functions
@@ -69,7 +70,7 @@ func (d *Decoder) SetDomain(dom *domain.Domain) {
 	d.ports = d.ports[:0]
 	for _, p := range dom.Ports {
 		d.ports = grow(d.ports, int(p.ID), portInfo{node: NoNode, peer: -1})
-		d.ports[p.ID] = portInfo{name: p.Name, node: p.Node, peer: p.Peer}
+		d.ports[p.ID] = portInfo{name: p.Name, node: p.Node, peer: p.Peer, place: p.Place}
 	}
 }
 
@@ -107,6 +108,14 @@ func (d *Decoder) PortNode(port uint16) uint16 {
 		return NoNode
 	}
 	return d.ports[port].node
+}
+
+// closing is what a port of a closing node is to its bridge link, "" for other ports.
+func (d *Decoder) closing(port uint16) domain.Place {
+	if int(port) >= len(d.ports) {
+		return ""
+	}
+	return d.ports[port].place
 }
 
 // peer returns the port at the other end, NoPort if it is not known.

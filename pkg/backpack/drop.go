@@ -63,6 +63,11 @@ func (d *Decoder) place(dr *Drop, e, last *event, queued bool) {
 	}
 	at := d.PortNode(last.port)
 	switch {
+	case d.closing(port) != "": // in the bridge of a link
+		dr.Node, dr.Port = node, port
+		if queued {
+			dr.At = record.AtQueue
+		}
 	case !last.out() && (node == at || node == NoNode):
 		dr.Node = at
 		if node == at {

@@ -56,6 +56,7 @@ type Hop struct {
 	In, Out uint16 // ports, NoPort where not seen
 	InNs    int64
 	OutNs   int64
+	OnLink  bool // Out is a bridge's member, which packets pass without entering its node
 	Changed bool // Tuple is what the packet left with
 	Tuple   Tuple
 }
@@ -64,12 +65,17 @@ type Hop struct {
 func (h *Hop) NodeNs() int64 { return span(h.InNs, h.OutNs) }
 
 // LinkNs is the time from the egress of hop i-1 to the ingress of hop i, with the
-// queue between them; NoTime if one was not seen.
+// queue between them; NoTime if one was not seen. Where a packet leaves the domain by
+// a bridge's member, the link ends at that member's egress.
 func (p *Packet) LinkNs(i int) int64 {
 	if i == 0 {
 		return NoTime
 	}
-	return span(p.Hops[i-1].OutNs, p.Hops[i].InNs)
+	h := &p.Hops[i]
+	if h.OnLink {
+		return span(p.Hops[i-1].OutNs, h.OutNs)
+	}
+	return span(p.Hops[i-1].OutNs, h.InNs)
 }
 
 // StampNs is the egress of hop i, at the end of the way its ingress.

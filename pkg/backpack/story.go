@@ -5,6 +5,7 @@ package backpack
 import (
 	"math/bits"
 
+	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -128,8 +129,10 @@ func (d *Decoder) visit(p *Packet, e, nat *event) {
 	if node == NoNode {
 		d.strangers = true
 	}
+	place := d.closing(e.port)
 	var h *Hop
-	if n := len(p.Hops); n > 0 && node != NoNode && p.Hops[n-1].Node == node &&
+	// Each sighting at a closing port is a visit: nothing passes through such a node.
+	if n := len(p.Hops); n > 0 && node != NoNode && p.Hops[n-1].Node == node && place == "" &&
 		(e.out() || p.Hops[n-1].Out == NoPort) {
 		h = &p.Hops[n-1]
 	} else {
@@ -137,7 +140,10 @@ func (d *Decoder) visit(p *Packet, e, nat *event) {
 		h = &p.Hops[n]
 	}
 	switch {
+	case e.kind == evLeft && place == domain.Bridge: // up to the host
+		h.In, h.InNs = e.port, e.at
 	case e.out():
+		h.OnLink = e.kind == evLeft && place == domain.BridgePort
 		h.Out, h.OutNs = e.port, e.at
 		if nat != nil {
 			h.Changed, h.Tuple = true, nat.tuple()
