@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -32,6 +33,7 @@ type nodeView struct {
 	Name  string     `json:"name"`
 	ID    uint16     `json:"id"`
 	Spec  string     `json:"spec"`
+	Auto  bool       `json:"auto,omitempty"` // found by radar: where a bridge between nodes lies
 	Ports []portView `json:"ports"`
 }
 
@@ -43,6 +45,8 @@ type portView struct {
 	Role    domain.Role `json:"role"`
 	Forced  bool        `json:"forced,omitempty"` // role given by --role
 	Peer    string      `json:"peer,omitempty"`   // NODE/PORT at the other end
+	Link    string      `json:"link,omitempty"`   // NODE/BRIDGE that it hangs on
+	Place   string      `json:"place,omitempty"`  // in a node found by radar: bridge-port, bridge
 }
 
 type memoryView struct {
@@ -84,7 +88,7 @@ func nodeViews(d *domain.Domain) []nodeView {
 		if n.Removed {
 			continue
 		}
-		view := nodeView{Name: n.Name, ID: n.ID, Spec: n.Spec, Ports: []portView{}}
+		view := nodeView{Name: n.Name, ID: n.ID, Spec: n.Spec, Auto: n.Auto, Ports: []portView{}}
 		for _, p := range d.Ports {
 			if p.Node != n.ID || p.Removed {
 				continue
@@ -92,6 +96,7 @@ func nodeViews(d *domain.Domain) []nodeView {
 			view.Ports = append(view.Ports, portView{
 				Name: p.Name, ID: p.ID, Kind: p.Kind, Ifindex: p.Ifindex,
 				Role: p.Role, Forced: p.Forced, Peer: peerName(d, p.Peer),
+				Link: p.Link, Place: string(p.Place),
 			})
 		}
 		views = append(views, view)
@@ -163,7 +168,8 @@ func countPorts(nodes []nodeView) (n int) {
 	return n
 }
 
-// printNodes prints one line a port, and one for a node without any.
+// printNodes prints one line a port, and one for a node without any. What hangs on a
+// bridge has the bridge for its peer.
 func printNodes(a *app, nodes []nodeView) error {
 	columns := []column{{title: "NODE"}, {title: "PORT"}, {title: "ROLE"}, {title: "PEER"}}
 	wide := a.output == formatWide
@@ -180,7 +186,10 @@ func printNodes(a *app, nodes []nodeView) error {
 			if p.Forced {
 				role += " (forced)"
 			}
-			cells := []string{n.Name, p.Name, role, p.Peer}
+			if p.Place != "" {
+				role += " (found)"
+			}
+			cells := []string{n.Name, p.Name, role, cmp.Or(p.Peer, p.Link)}
 			if wide {
 				cells = append(cells, p.Kind, fmt.Sprint(p.Ifindex), n.Spec)
 			}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/vnetradar/radar/pkg/datapath"
@@ -22,6 +23,8 @@ type watch struct {
 	name    string
 	handle  *datapath.Handle
 	watcher *topo.Watcher
+	watched []topo.NodeSpec
+	known   int // nodes in the description when they were set
 	log     *slog.Logger
 	once    onceLogger
 }
@@ -49,18 +52,30 @@ func (w *watch) close() {
 	w.handle.Close()
 }
 
-// watchNodes tells the watcher which namespaces to watch.
-func (w *watch) watchNodes() error { return w.watcher.Set(w.nodes()) }
-
-// nodes are the namespaces of the domain.
-func (w *watch) nodes() []topo.NodeSpec {
+// watchNodes tells the watcher which namespaces to watch, if they are others than
+// before: the nodes', closing ones among them, and those where links end.
+func (w *watch) watchNodes() error {
 	var specs []topo.NodeSpec
+	nodes := len(w.handle.Domain.Nodes) // grows with every node, also with one that comes back
 	for _, n := range w.handle.Domain.Nodes {
 		if !n.Removed {
 			specs = append(specs, topo.NodeSpec{Name: n.Name, Spec: n.Spec, Path: n.Path, Inum: n.Inum})
 		}
 	}
-	return specs
+	specs = append(specs, w.handle.Near()...)
+	if nodes == w.known && slices.Equal(specs, w.watched) {
+		return nil
+	}
+	if err := w.watcher.Set(specs); err != nil {
+		return err
+	}
+	w.watched, w.known = specs, nodes
+	return nil
+}
+
+// empty says whether no node is left that the user attached.
+func (w *watch) empty() bool {
+	return !slices.ContainsFunc(w.handle.Domain.Nodes, func(n domain.Node) bool { return !n.Removed && !n.Auto })
 }
 
 func (w *watch) run(ctx context.Context) error {
@@ -68,7 +83,6 @@ func (w *watch) run(ctx context.Context) error {
 	w.refresh(ctx)
 	changed := time.NewTicker(saveEvery)
 	defer changed.Stop()
-	nodes := len(w.handle.Domain.Nodes)
 	for {
 		select {
 		case <-ctx.Done():
@@ -78,13 +92,15 @@ func (w *watch) run(ctx context.Context) error {
 		case <-changed.C:
 			// Nodes that another process added are to be watched as well. The
 			// loop that follows the ring notices a domain that is gone.
-			if err := w.handle.Reload(); err != nil || len(w.handle.Domain.Nodes) == nodes {
+			nodes := w.known
+			if err := w.handle.Reload(); err != nil {
 				continue
 			}
-			nodes = len(w.handle.Domain.Nodes)
 			w.once.warn("watch nodes", w.watchNodes())
-			// Interfaces may have come since the nodes were attached.
-			w.refresh(ctx)
+			if w.known != nodes {
+				// Interfaces may have come since the nodes were attached.
+				w.refresh(ctx)
+			}
 		}
 	}
 }
@@ -100,6 +116,7 @@ func (w *watch) refresh(ctx context.Context) {
 		return
 	}
 	w.once.warn("follow the topology", nil)
+	w.once.warn("watch nodes", w.watchNodes())
 	if changes.Empty() {
 		return
 	}
@@ -116,7 +133,7 @@ func (w *watch) refresh(ctx context.Context) {
 		}
 	}
 	w.log.Info("topology changed", attrs...)
-	if len(changes.NodesGone) > 0 && len(w.nodes()) == 0 && !w.handle.Domain.WatchContainers {
+	if len(changes.NodesGone) > 0 && w.empty() && !w.handle.Domain.WatchContainers {
 		w.log.Warn("no node is left: end the domain with radar detach")
 	}
 }
