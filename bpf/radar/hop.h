@@ -107,11 +107,13 @@ static __always_inline void enter_unknown(struct __sk_buff *skb, const struct pa
  * so it counts as long as the packet has arrived nowhere.
  */
 static __always_inline bool is_idle_copy(struct __sk_buff *skb, const struct rdr_port *port,
-					 struct rdr_slot *s)
+					 bool local, struct rdr_slot *s)
 {
+	bool stranger = skb->pkt_type == PACKET_OTHERHOST;
+
 	if (port->flags & RDR_PF_BRIDGE)
-		return skb->pkt_type == PACKET_OTHERHOST || has_arrived(s);
-	return skb->pkt_type == PACKET_OTHERHOST && has_arrived(s);
+		return stranger || has_arrived(s);
+	return stranger && !local && has_arrived(s);
 }
 
 /* A packet of ours enters the node: note it, show its true header to the node. */
@@ -121,7 +123,7 @@ static __always_inline void enter_known(struct __sk_buff *skb, const struct pack
 	bool local = is_local(port->node, p->daddr);
 	/* The bridge device: the host is outside, its headers are the true ones. */
 	bool leaves = port->flags & RDR_PF_BRIDGE;
-	bool idle = is_idle_copy(skb, port, f->slot);
+	bool idle = is_idle_copy(skb, port, local, f->slot);
 	struct sighting w = {
 		.now = now,
 		.kind = local  ? RDR_EV_DELIVER :

@@ -30,13 +30,20 @@ const (
 	closed = 5 // internal to the domain, sources nothing
 	r1Raw  = 6 // an interface without Ethernet header
 	h2Out  = 7
-	nPorts = 8
+	// The namespace of a bridge between h1, h2 and h3: a member that leads outside, the
+	// bridge device.
+	member = 8
+	bridge = 9
+	h3In   = 10
+	nPorts = 11
 )
 
 const (
-	nodeH1 = 1
-	nodeR1 = 2
-	nodeH2 = 3
+	nodeH1   = 1
+	nodeR1   = 2
+	nodeH2   = 3
+	nodeHost = 4
+	nodeH3   = 5
 )
 
 const internal = uint16(bpfobj.TcRdrPortFlagRDR_PF_INTERNAL | bpfobj.TcRdrPortFlagRDR_PF_SOURCE_OUT)
@@ -50,6 +57,9 @@ var portTable = [nPorts]bpfobj.TcRdrPort{
 	closed: {Node: nodeR1, Flags: uint16(bpfobj.TcRdrPortFlagRDR_PF_INTERNAL)},
 	r1Raw:  {Node: nodeR1, Flags: internal | uint16(bpfobj.TcRdrPortFlagRDR_PF_L3)},
 	h2Out:  {Node: nodeH2, Flags: internal},
+	member: {Node: nodeHost, Flags: uint16(bpfobj.TcRdrPortFlagRDR_PF_BRIDGE_PORT | bpfobj.TcRdrPortFlagRDR_PF_SOURCE_IN)},
+	bridge: {Node: nodeHost, Flags: internal | uint16(bpfobj.TcRdrPortFlagRDR_PF_BRIDGE)},
+	h3In:   {Node: nodeH3, Flags: internal},
 }
 
 // Addresses that nodes own; packets.py sends from h1 to h2.
