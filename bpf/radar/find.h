@@ -49,11 +49,13 @@ static __always_inline __u8 story_state(struct rdr_slot *s)
 	return state;
 }
 
-/* Whether a packet has arrived: what is still seen of it is a copy that a bridge
- * flooded, and says nothing about it. */
-static __always_inline bool has_arrived(struct rdr_slot *s)
+/* Whether the packet in the slot at index has arrived: what is still seen of it is a
+ * copy that a bridge flooded, and says nothing about it. */
+GLOBAL int has_arrived(__u32 index)
 {
-	return (story_state(s) & (RDR_ST_DONE | RDR_ST_LOST)) == RDR_ST_DONE;
+	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
+
+	return s && (story_state(s) & (RDR_ST_DONE | RDR_ST_LOST)) == RDR_ST_DONE;
 }
 
 /*
@@ -62,12 +64,16 @@ static __always_inline bool has_arrived(struct rdr_slot *s)
  * earlier one that has arrived: where and when nothing of ours can come late, a slot
  * that is done is no candidate.
  */
-static __always_inline bool may_be_here(struct rdr_slot *s, __u64 now, enum expect expect)
+GLOBAL int may_be_here_done(__u32 index, __u64 now, __u32 expect)
 {
+	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
 	struct rdr_control *ctl;
-	__u8 state = story_state(s);
 	__u32 zero = 0;
+	__u8 state;
 
+	if (!s)
+		return false;
+	state = story_state(s);
 	if (!(state & RDR_ST_DONE))
 		return true;
 	if (expect == EXPECT_LIVE || expect == EXPECT_STRAY)
@@ -76,6 +82,15 @@ static __always_inline bool may_be_here(struct rdr_slot *s, __u64 now, enum expe
 		return state & (RDR_ST_LOST | RDR_ST_HELD);
 	ctl = bpf_map_lookup_elem(&control, &zero);
 	return ctl && now < READ_ONCE(ctl->lease_ns);
+}
+
+static __always_inline bool may_be_here(const struct rdr_slot *s, __u32 index, __u64 now,
+					enum expect expect)
+{
+	/* The common case without a call. */
+	if (!s->seg && !(s->state & RDR_ST_DONE))
+		return true;
+	return may_be_here_done(index, now, expect);
 }
 
 /* How many segments p lies behind the one in slot s, 0 if it does not: all segments
@@ -123,7 +138,7 @@ static __always_inline bool find_by_bits(const struct packet *p, union rdr_bits 
 		f->fixed_id = 1;
 	}
 	/* A lone packet must have its slot's length; a run was joined or is whole. */
-	if ((p->n == 1 && s->len != p->len) || !may_be_here(s, now, expect)) {
+	if ((p->n == 1 && s->len != p->len) || !may_be_here(s, f->index, now, expect)) {
 		count(RDR_C_FOREIGN, p->n);
 		return false;
 	}
@@ -170,17 +185,30 @@ static __always_inline bool find_on_wire(const struct packet *p, __u64 now, enum
  * The paper's layout under --carry header: bands of one TTL cannot show that this
  * node has lowered it, so undo that first (the paper's transit adds 1).
  */
-static __always_inline bool find_lowered(const struct packet *p, __u64 now, struct found *f)
+static __always_inline bool find_lowered(const struct packet *p, const struct rdr_port *port,
+					 __u64 now, struct found *f)
 {
 	union rdr_bits bits = p->bits;
 
-	if (cfg_ttl_width != 1 || cfg_mark_mask || !is_atomic(p))
+	if (cfg_ttl_width != 1 || cfg_mark_mask || (port->flags & RDR_PF_CLOSING) || !is_atomic(p))
 		return false;
 	bits.ttl++;
 	if (!find_by_bits(p, bits, now, EXPECT_COPIES, f))
 		return false;
 	f->decrements = 1;
 	return true;
+}
+
+/* 1 for the port of a closing node, else 0; without a branch, for the verifier. */
+static __always_inline __u32 is_closing(const struct rdr_port *port)
+{
+	return (port->flags >> 4 | port->flags >> 5) & 1;
+}
+
+/* The bits of skb->mark that are ours at egress: in a closing node all are its own. */
+static __always_inline __u32 mark_mask(const struct rdr_port *port)
+{
+	return cfg_mark_mask & (is_closing(port) - 1);
 }
 
 /* Finds a packet inside a node by skb->mark. A mark that is not ours (a socket's,

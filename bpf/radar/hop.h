@@ -107,13 +107,13 @@ static __always_inline void enter_unknown(struct __sk_buff *skb, const struct pa
  * so it counts as long as the packet has arrived nowhere.
  */
 static __always_inline bool is_idle_copy(struct __sk_buff *skb, const struct rdr_port *port,
-					 bool local, struct rdr_slot *s)
+					 bool local, __u32 index)
 {
 	bool stranger = skb->pkt_type == PACKET_OTHERHOST;
 
 	if (port->flags & RDR_PF_BRIDGE)
-		return stranger || has_arrived(s);
-	return stranger && !local && has_arrived(s);
+		return stranger || has_arrived(index);
+	return stranger && !local && has_arrived(index);
 }
 
 /* A packet of ours enters the node: note it, show its true header to the node. */
@@ -123,7 +123,7 @@ static __always_inline void enter_known(struct __sk_buff *skb, const struct pack
 	bool local = is_local(port->node, p->daddr);
 	/* The bridge device: the host is outside, its headers are the true ones. */
 	bool leaves = port->flags & RDR_PF_BRIDGE;
-	bool idle = is_idle_copy(skb, port, local, f->slot);
+	bool idle = is_idle_copy(skb, port, local, f->index);
 	struct sighting w = {
 		.now = now,
 		.kind = local  ? RDR_EV_DELIVER :
@@ -219,7 +219,7 @@ static __always_inline void leave_domain(struct __sk_buff *skb, const struct pac
 		count(RDR_C_RESTORE_FAILED, p->n);
 	if (!(port->flags & RDR_PF_BRIDGE_PORT))
 		drop_keys(f->slot, p, b.id);
-	else if (has_arrived(f->slot))
+	else if (has_arrived(f->index))
 		return;
 	w->kind = RDR_EV_LEFT;
 	see(f->slot, f->index, p->n, w);
@@ -249,7 +249,7 @@ static __always_inline void leave_known(struct __sk_buff *skb, const struct pack
 		.flags = RDR_EVF_FIRST,
 		.port = port_no,
 		/* Of flooded copies each is restored from what the sender wrote. */
-		.keep_bits = !(port->flags & RDR_PF_BRIDGE_PORT),
+		.keep_bits = !!(port->flags & RDR_PF_BRIDGE_PORT) ^ 1,
 		.fixed_id = f->fixed_id,
 	};
 	union rdr_bits b = p->bits;
