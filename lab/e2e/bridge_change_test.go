@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+	"github.com/gopacket/gopacket/pcapgo"
+	"os"
+)
+
+// longestLeak is how long a new member of a bridge may see rewritten bits: the time
+// from `ip link set X master BRIDGE` until the agent has closed it.
+const longestLeak = 300 * time.Millisecond
+
+// pinger sends a ping every 2 ms until stopped; whether it is answered does not matter.
+func (b *bridged) pinger(from, to string, args ...string) (stop func()) {
+	b.t.Helper()
+	cmd := exec.Command("nsenter", append([]string{"--net=" + b.Path(from), "ping", "-q", "-n", "-i", "0.002", to}, args...)...)
+	if err := cmd.Start(); err != nil {
+		b.t.Fatal(err)
+	}
+	stopped := false
+	stop = func() {
+		if !stopped {
+			cmd.Process.Kill()
+			cmd.Wait()
+			stopped = true
+		}
+	}
+	b.t.Cleanup(stop)
+	return stop
+}
+
+// ports are the lines "node port role peer" of radar status.
+func (b *bridged) ports() string {
+	b.t.Helper()
+	out := string(b.run(b.t, "status"))
+	out = out[strings.Index(out, "\nNODE"):strings.Index(out, "\nPACKETS")]
+	return strings.ReplaceAll(strings.Join(strings.Fields(out), " "), b.Name("host"), "host")
+}
+
+// waitPorts waits until the status shows, or no longer shows, a port.
+func (b *bridged) waitPorts(what string, shown bool) {
+	b.t.Helper()
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if strings.Contains(b.ports(), what) == shown {
+			return
+		}
+	}
+	b.t.Fatalf("status shows %q: %v, want %v: %s", what, !shown, shown, b.ports())
+}
+
+// TestBridgeJoins: a container that nobody attached joins the bridge under traffic.
+// What it sees of rewritten bits ends soon, and everything else goes on.
+func TestBridgeJoins(t *testing.T) {
+	b := newBridged(t, false)
+	b.attach("a", "b")
+	b.Add("n")
+	b.Veth("n", "eth0", "host", "vn")
+	b.Address("n", "eth0", "10.9.0.9/24")
+	// Nobody has learned the address: the bridge floods what is sent to it.
+	b.Run("a", "ip", "neigh", "add", "10.9.0.9", "lladdr", "02:00:00:00:00:09", "dev", "eth0")
+	stop := b.pinger("a", "10.9.0.9")
+	steady := b.pinger("a", addrB)
+	dump := b.listen("n", "eth0")
+	time.Sleep(300 * time.Millisecond)
+	joined := time.Now()
+	b.Run("host", "ip", "link", "set", "vn", "master", "br0")
+	time.Sleep(time.Second)
+	b.waitPorts("host vn edge (found) host/br0", true)
+	stop()
+	time.Sleep(blockAge)
+	if err := dump.stop(); err != nil {
+		t.Fatal(err)
+	}
+	seen, leaked, last := wireBits(t, dump.file)
+	if seen == 0 {
+		t.Error("the new member saw no packet: the test shows nothing")
+	}
+	leak := last.Sub(joined)
+	t.Logf("a new member saw %d packets, %d with rewritten bits, the last one %v after ip link set master began", seen, leaked, leak)
+	if leaked > 0 && leak > longestLeak {
+		t.Errorf("a new member saw rewritten bits for %v", leak)
+	}
+
+	b.Run("host", "ip", "link", "set", "vn", "nomaster")
+	b.waitPorts("host vn", false)
+	steady()
+	b.settle(t)
+	for _, r := range b.records(t) {
+		if r.Dst == addrB && story(&r) != "a > b delivered" {
+			t.Errorf("a packet beside that: %s, %+v", story(&r), r.Loss)
+		}
+	}
+}
+
+// wireBits counts the packets of a capture, and those whose TTL is that of a GUID.
+func wireBits(t *testing.T, file string) (seen, leaked int, last time.Time) {
+	t.Helper()
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	r, err := pcapgo.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		data, ci, err := r.ReadPacketData()
+		if err != nil {
+			return seen, leaked, last
+		}
+		ip := &layers.IPv4{}
+		if len(data) < 14 || ip.DecodeFromBytes(data[14:], gopacket.NilDecodeFeedback) != nil {
+			continue
+		}
+		seen++
+		if ip.TTL > 64 {
+			leaked++
+			last = ci.Timestamp
+		}
+	}
+}
+
+// TestBridgeChanges: nodes come and go, a second domain is refused, the agent is
+// killed, and in the end nothing is left.
+func TestBridgeChanges(t *testing.T) {
+	b := newBridged(t, false)
+	b.attach("a")
+	if got, want := b.ports(), "NODE PORT ROLE PEER a eth0 internal host/br0 host br0 edge (found) host/br0 host vb edge (found) host/br0 host vu edge (found) host/br0"; got != want {
+		t.Errorf("ports:\n%s\nwant\n%s", got, want)
+	}
+	out, err := (&radar{ctx: b.ctx, domain: uniqueName()}).try("attach", "-d", b.Spec("u"))
+	if err == nil || !strings.Contains(err.Error(), "bridge "+b.Name("host")+"/br0") || !strings.Contains(err.Error(), b.domain) {
+		t.Errorf("a second domain on the bridge: %v\n%s", err, out)
+	}
+
+	dump := b.listen("u", "eth0")
+	stop := b.pinger("a", addrU, "-M", "do")
+	stopB := b.pinger("a", addrB)
+	time.Sleep(200 * time.Millisecond)
+	b.run(t, "attach", "-d", b.Spec("b")) // its member is closed no longer
+	b.waitPorts("host vb", false)
+	b.waitPorts("b eth0 internal host/br0", true)
+	time.Sleep(200 * time.Millisecond)
+	b.run(t, "detach", "b")
+	b.waitPorts("host vb", true)
+	time.Sleep(200 * time.Millisecond)
+	if err := syscall.Kill(b.status(t).Agent.PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(300 * time.Millisecond)
+	stopB()
+	b.run(t, "detach")
+	time.Sleep(200 * time.Millisecond)
+	stop()
+	time.Sleep(blockAge)
+	if err := dump.stop(); err != nil {
+		t.Fatal(err)
+	}
+	seen, leaked, _ := wireBits(t, dump.file)
+	if seen < 200 || leaked > 0 {
+		t.Errorf("a member saw %d packets, %d with rewritten bits", seen, leaked)
+	}
+	for _, n := range []string{"host", "a", "b", "u"} {
+		if out := b.Run(n, "bpftool", "net", "show"); strings.Contains(out, "rdr_") {
+			t.Errorf("left in %s:\n%s", n, out)
+		}
+		if out := b.Run(n, "tc", "qdisc", "show"); strings.Contains(out, "clsact") {
+			t.Errorf("left in %s:\n%s", n, out)
+		}
+	}
+}
