@@ -17,7 +17,7 @@ export CGO_ENABLED
 PKGS_BUILD := gcc libc6-dev libpcap-dev
 PKGS_RUN   := iproute2 iputils-ping iperf3 nftables tcpdump procps jq
 PKGS_BPF   := clang-19 llvm-19 libbpf-dev linux-libc-dev
-PKGS_TEST  := bpftool ethtool iptables shellcheck python3 python3-venv docker.io busybox-static
+PKGS_TEST  := graphviz bpftool ethtool iptables shellcheck python3 python3-venv docker.io busybox-static
 PKGS_KERNEL := qemu-system-x86 busybox-static kmod cpio xz-utils
 
 .PHONY: help
