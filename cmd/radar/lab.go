@@ -35,10 +35,11 @@ func newLabCmd() *cobra.Command {
 		Long:  labLong,
 		Example: `  radar lab up chain --set N=5           # h1 - r1 - ... - r5 - h2
   radar lab list chain                   # its machines and links
+  radar lab graph chain                  # the same as a drawing
   radar lab exec chain h1 -- ping -c 3 10.0.6.2
   radar lab down chain`,
 	}
-	cmd.AddCommand(newLabUpCmd(), newLabDownCmd(), newLabListCmd(), newLabExecCmd(), newLabExportCmd())
+	cmd.AddCommand(newLabUpCmd(), newLabDownCmd(), newLabListCmd(), newLabExecCmd(), newLabExportCmd(), newLabGraphCmd())
 	return cmd
 }
 

@@ -4,6 +4,8 @@ package main
 
 import (
 	"fmt"
+	"io"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -75,7 +77,7 @@ func printLab(cmd *cobra.Command, l *lab.Lab) error {
 	w := cmd.OutOrStdout()
 	machines := newTable(column{title: "MACHINE"}, column{title: "NAMESPACE"}, column{title: "INTERFACES"})
 	for _, m := range l.Machines {
-		machines.add(m.Name, m.NetNS, strings.Join(interfacesOf(l, m.Name), " "))
+		machines.add(m.Name, m.NetNS, strings.Join(interfacesOf(l.Links, m.Name), " "))
 	}
 	if err := machines.flush(w); err != nil {
 		return err
@@ -83,8 +85,12 @@ func printLab(cmd *cobra.Command, l *lab.Lab) error {
 	if _, err := fmt.Fprintln(w); err != nil {
 		return err
 	}
+	return printLabLinks(w, l.Links)
+}
+
+func printLabLinks(w io.Writer, list []lab.Link) error {
 	links := newTable(column{title: "LINK"}, column{title: "KIND"}, column{title: "MEMBERS"})
-	for _, k := range l.Links {
+	for _, k := range list {
 		members := make([]string, len(k.Members))
 		for i, m := range k.Members {
 			members[i] = m.String()
@@ -94,9 +100,9 @@ func printLab(cmd *cobra.Command, l *lab.Lab) error {
 	return links.flush(w)
 }
 
-func interfacesOf(l *lab.Lab, machine string) []string {
+func interfacesOf(links []lab.Link, machine string) []string {
 	var names []string
-	for _, k := range l.Links {
+	for _, k := range links {
 		for _, m := range k.Members {
 			if m.Machine == machine {
 				names = append(names, m.Interface)

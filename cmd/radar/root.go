@@ -93,6 +93,7 @@ func newRootCmd(a *app) *cobra.Command {
 		newPathsCmd(a),
 		newLatencyCmd(a),
 		newLossCmd(a),
+		newTopoCmd(a),
 		newLabCmd(),
 		newVersionCmd(a),
 		newDocsCmd(),

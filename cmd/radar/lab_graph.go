@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vnetradar/radar/pkg/graph"
+	"github.com/vnetradar/radar/pkg/lab"
+)
+
+// labPlan is what can be drawn of a lab, whether it runs or not. It is also the
+// JSON form of "radar lab graph".
+type labPlan struct {
+	Name        string     `json:"name"`
+	Description string     `json:"description,omitempty"`
+	Source      string     `json:"source"`
+	Running     bool       `json:"running"`
+	Machines    []string   `json:"machines"`
+	Links       []lab.Link `json:"links"`
+}
+
+func newLabGraphCmd() *cobra.Command {
+	format := graphFormat(formatMermaid)
+	var set []string
+	cmd := &cobra.Command{
+		Use:   "graph [LAB|SCENARIO|DIR]",
+		Short: "Draw a lab: running, a folder, or a built-in scenario",
+		Long: `Draws the machines and links of a lab as a Mermaid flowchart, or with -o dot for
+Graphviz. The lab is one that runs, a built-in scenario, or a lab folder (default: the
+current one), which need not run: nothing is started. A name that is both means the lab
+that runs, unless --set is given.
+
+A link between two machines is a line with the link's name, any other has a shape of
+its own.`,
+		Example: `  radar lab graph chain --set N=5
+  radar lab graph ./mylab -o dot | dot -Tsvg > mylab.svg
+  radar lab graph -o json chain | jq -r '.links[].name'`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: completeLabsAndScenarios,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			plan, err := findLabPlan(argOrHere(args), set)
+			if err != nil {
+				return err
+			}
+			return printLabPlan(cmd, plan, format)
+		},
+	}
+	format.register(cmd)
+	cmd.Flags().StringSliceVar(&set, "set", nil, "set a parameter of the scenario, as NAME=NUMBER")
+	return cmd
+}
+
+// findLabPlan finds a lab that runs, else reads a scenario or folder.
+func findLabPlan(arg string, set []string) (*labPlan, error) {
+	if len(set) == 0 {
+		l, err := findLab(arg)
+		switch {
+		case err == nil:
+			plan := &labPlan{Name: l.Name, Description: l.Description, Source: l.Source, Running: true, Links: l.Links}
+			for _, m := range l.Machines {
+				plan.Machines = append(plan.Machines, m.Name)
+			}
+			return plan, nil
+		case !errors.Is(err, lab.ErrNotRunning) && !errors.Is(err, fs.ErrPermission):
+			return nil, err
+		}
+		// Whoever may not see what runs can still draw what could.
+	}
+	t, err := loadTopology(arg, set)
+	if err != nil {
+		return nil, err
+	}
+	plan := &labPlan{Name: t.Name, Description: t.Description, Source: t.Source, Links: t.Links}
+	for _, m := range t.Machines {
+		plan.Machines = append(plan.Machines, m.Name)
+	}
+	return plan, nil
+}
+
+func printLabPlan(cmd *cobra.Command, p *labPlan, format graphFormat) error {
+	w := cmd.OutOrStdout()
+	switch format {
+	case formatMermaid:
+		return p.graph().Mermaid(w)
+	case formatDOT:
+		return p.graph().DOT(w)
+	case graphFormat(formatJSON):
+		return printJSON(w, p)
+	}
+	machines := newTable(column{title: "MACHINE"}, column{title: "INTERFACES"})
+	for _, m := range p.Machines {
+		machines.add(m, strings.Join(interfacesOf(p.Links, m), " "))
+	}
+	if err := machines.flush(w); err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintln(w); err != nil {
+		return err
+	}
+	return printLabLinks(w, p.Links)
+}
+
+func (p *labPlan) graph() *graph.Graph {
+	g := &graph.Graph{Name: p.Name}
+	vertices := make(map[string]int)
+	for _, m := range p.Machines {
+		vertices[m] = g.Add(graph.Vertex{Label: m, Kind: graph.Node})
+	}
+	for _, l := range p.Links {
+		if l.Kind == lab.Direct {
+			a, b := l.Members[0], l.Members[1]
+			g.Connect(graph.Edge{From: vertices[a.Machine], To: vertices[b.Machine],
+				FromPort: a.Interface, ToPort: b.Interface, More: []string{l.Name}})
+			continue
+		}
+		link := g.Add(graph.Vertex{Label: l.Name, Kind: graph.Bridge})
+		for _, m := range l.Members {
+			g.Connect(graph.Edge{From: link, To: vertices[m.Machine], ToPort: m.Interface})
+		}
+	}
+	return g
+}
+
+// completeLabsAndScenarios completes what "lab graph" takes; folders are left to
+// the shell.
+func completeLabsAndScenarios(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	names, _ := completeLabs(cmd, args, toComplete)
+	builtin, _ := completeScenarios(cmd, args, toComplete)
+	return append(names, builtin...), cobra.ShellCompDirectiveDefault
+}
