@@ -28,6 +28,7 @@ const (
 	stHeld      = uint8(bpfobj.TcRdrStateRDR_ST_HELD)
 
 	cutTrain = uint8(bpfobj.TcRdrCutRDR_CUT)
+	ownBits  = uint8(bpfobj.TcRdrCutRDR_OWN)
 
 	slotFragment = uint16(bpfobj.TcRdrSlotFlagRDR_SF_FRAGMENT)
 )

@@ -3,35 +3,29 @@
 package backpack
 
 import (
-	"math"
 	"sync"
+	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/vnetradar/radar/pkg/clock"
 )
 
 // Monotonic returns CLOCK_MONOTONIC in ns: the clock of every stamp.
-func Monotonic() uint64 { return uint64(clock(unix.CLOCK_MONOTONIC)) }
+func Monotonic() uint64 { return clock.Monotonic() }
 
-func clock(id int32) int64 {
-	var ts unix.Timespec
-	// Both clocks exist on every kernel; the call cannot fail.
-	_ = unix.ClockGettime(id, &ts)
-	return ts.Nano()
-}
+// processOffset is measured once, so that the times of one process are consistent
+// when the wall clock is set meanwhile.
+var processOffset = sync.OnceValue(clock.WallOffset)
 
-// wallOffset is what turns stamps into Unix time. It is measured once, so that the
-// times of one process are consistent when the wall clock is set meanwhile.
-var wallOffset = sync.OnceValue(func() int64 {
-	var offset int64
-	best := int64(math.MaxInt64)
-	for range 16 {
-		before := clock(unix.CLOCK_MONOTONIC)
-		wall := clock(unix.CLOCK_REALTIME)
-		after := clock(unix.CLOCK_MONOTONIC)
-		// The tightest bracket was disturbed least.
-		if width := after - before; width < best {
-			best, offset = width, wall-(before+width/2)
-		}
+// clockSet is the least change of the offset that means that the wall clock was set,
+// and not that it was measured badly.
+const clockSet = int64(100 * time.Microsecond)
+
+// chooseOffset returns the offset that was stored at attach, so that a packet has the
+// same time whoever asks, unless the wall clock was set since: then what a process
+// measures itself agrees with the clock that its user sees.
+func chooseOffset(stored, measured int64) int64 {
+	if d := stored - measured; -clockSet < d && d < clockSet {
+		return stored
 	}
-	return offset
-})
+	return measured
+}

@@ -21,6 +21,7 @@ type Decoder struct {
 	epoch     uint32
 	slots     uint64
 	timeoutNs uint64
+	offset    int64      // from stamps to Unix time
 	nodes     []string   // by node id; "" where there is none
 	ports     []portInfo // by port id
 
@@ -62,6 +63,7 @@ func (d *Decoder) SetDomain(dom *domain.Domain) {
 	d.epoch = dom.Epoch
 	d.slots = uint64(dom.Options.Slots)
 	d.timeoutNs = uint64(max(dom.Options.Timeout, 0))
+	d.offset = chooseOffset(dom.WallOffset, processOffset())
 	d.nodes = d.nodes[:0]
 	for _, n := range dom.Nodes {
 		d.nodes = grow(d.nodes, int(n.ID), "")

@@ -42,6 +42,7 @@ func TestLayout(t *testing.T) {
 		{"train_len", unsafe.Offsetof(s.TrainLen), 88},
 		{"frag_off", unsafe.Offsetof(s.FragOff), 92},
 		{"icmp_type", unsafe.Offsetof(s.IcmpType), 94},
+		{"train_ttl", unsafe.Offsetof(s.TrainTtl), 98},
 		{"flags", unsafe.Offsetof(s.Flags), 102},
 		{"ev1", unsafe.Offsetof(s.Ev1), 104},
 		{"control.cursor", unsafe.Offsetof(c.Cursor), 8},

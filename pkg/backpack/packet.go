@@ -30,8 +30,12 @@ type Packet struct {
 	Flags    uint16   // RDR_SF_*
 	ID       uint16   // IP ID, TTL, TOS as the source saw them
 	TTL, TOS uint8
-	Len      uint32 // IP bytes of all segments
-	Segs     int    // packets that it stands for
+	// SentTTL and SentTOS are those with which a node sent it last; as TTL and TOS
+	// where that is not known.
+	SentTTL, SentTOS uint8
+
+	Len  uint32 // IP bytes of all segments
+	Segs int    // packets that it stands for
 
 	Hops      []Hop // one per node visited, in order
 	Lost      bool  // Loss says where

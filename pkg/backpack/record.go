@@ -74,7 +74,7 @@ func (m *memory) reset(hops int) {
 	}
 	m.hops = slices.Grow(m.hops[:0], hops)[:hops]
 	m.times = slices.Grow(m.times[:0], 4*hops+2)
-	m.ints = slices.Grow(m.ints[:0], 2*hops+4)
+	m.ints = slices.Grow(m.ints[:0], 2*hops+8)
 }
 
 // time keeps ns; nil if it is not known.
@@ -98,7 +98,7 @@ func (d *Decoder) fill(r *record.Record, p *Packet, m *memory) {
 		V:         record.Version,
 		Source:    "ebpf",
 		State:     p.State,
-		TNs:       int64(p.T0) + wallOffset(),
+		TNs:       int64(p.T0) + d.offset,
 		IPVersion: 4,
 		Proto:     record.ProtoName(p.Proto),
 		Len:       int(p.Len),
@@ -135,6 +135,18 @@ func (d *Decoder) id(pos uint64) string {
 func (d *Decoder) fillHeader(r *record.Record, p *Packet, m *memory) {
 	r.Src, r.Dst = d.addrString(p.Src), d.addrString(p.Dst)
 	r.TTL, r.DSCP, r.ECN, r.IPID = int(p.TTL), int(p.TOS>>2), int(p.TOS&3), int(p.ID)
+	for _, change := range []struct {
+		field     **int
+		was, sent int
+	}{
+		{&r.TTLSent, r.TTL, int(p.SentTTL)},
+		{&r.DSCPSent, r.DSCP, int(p.SentTOS >> 2)},
+		{&r.ECNSent, r.ECN, int(p.SentTOS & 3)},
+	} {
+		if change.sent != change.was {
+			*change.field = m.int(change.sent)
+		}
+	}
 	if p.HasPorts() {
 		r.Sport, r.Dport = m.int(int(p.SrcPort)), m.int(int(p.DstPort))
 	}

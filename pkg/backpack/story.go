@@ -38,6 +38,7 @@ func (d *Decoder) decode(p *Packet, head, member *slot, now uint64) {
 		if member == nil && f.Cut&cutTrain == 0 && f.Segs > 1 {
 			p.Segs, p.Len = int(f.Segs), f.TrainLen
 		}
+		p.SentTTL, p.SentTOS = sentBits(head, member)
 	}
 	d.tell(p, f.State, ownOK, now)
 	if p.State == record.Lost && member != nil && f.State&stLost == 0 {
@@ -58,6 +59,22 @@ func (d *Decoder) fillSource(p *Packet, head *slot, seg uint8) {
 	p.Flags = f.Flags
 	p.ID = bits.ReverseBytes16(f.FirstId) + uint16(seg)
 	p.TTL, p.TOS = f.FirstTtl, f.FirstTos
+}
+
+// sentBits returns the TTL and TOS that the last egress noted: a segment's own, if it
+// has any, else those of its train.
+func sentBits(head, member *slot) (ttl, tos uint8) {
+	h := head.fields()
+	if member == nil {
+		return h.Ttl, h.Tos
+	}
+	switch m := member.fields(); {
+	case m.Cut&ownBits != 0:
+		return m.Ttl, m.Tos
+	case h.Cut&cutTrain != 0:
+		return h.TrainTtl, h.TrainTos
+	}
+	return h.Ttl, h.Tos
 }
 
 // tell works out hops, state and loss from the events. state is the slot's own

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/vnetradar/radar/pkg/clock"
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/topo"
 )
@@ -130,7 +131,7 @@ func (p *plan) newDomain(req AttachRequest) (*domain.Domain, error) {
 	}
 	return &domain.Domain{
 		Version: domain.Version, Name: req.Domain, Epoch: epoch,
-		Created: time.Now().UTC(), Options: o.stored(layout, hook),
+		Created: time.Now().UTC(), WallOffset: clock.WallOffset(), Options: o.stored(layout, hook),
 	}, nil
 }
 

@@ -35,9 +35,12 @@ type Domain struct {
 	Name    string    `json:"name"`
 	Epoch   uint32    `json:"epoch"` // random at attach; first half of every packet's id
 	Created time.Time `json:"created"`
-	Options Options   `json:"options"`
-	Nodes   []Node    `json:"nodes"`
-	Ports   []Port    `json:"ports"`
+	// WallOffset turns CLOCK_MONOTONIC, which all stamps have, into Unix time; ns, as
+	// of attach. It holds until the wall clock is set; see backpack.Decoder.
+	WallOffset int64   `json:"wall_offset_ns,omitempty"`
+	Options    Options `json:"options"`
+	Nodes      []Node  `json:"nodes"`
+	Ports      []Port  `json:"ports"`
 	// Removed nodes and ports stay listed, so that old records keep their names.
 	LossHook string `json:"loss_hook"` // "tp_btf/kfree_skb", or "" where the kernel has none
 

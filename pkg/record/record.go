@@ -50,6 +50,9 @@ type Record struct {
 	DSCP      int    `json:"dscp"`
 	ECN       int    `json:"ecn"`
 	IPID      int    `json:"ip_id"`
+	TTLSent   *int   `json:"ttl_sent,omitempty"` // as a node sent it last; only where they differ from the above
+	DSCPSent  *int   `json:"dscp_sent,omitempty"`
+	ECNSent   *int   `json:"ecn_sent,omitempty"`
 	FragOff   *int   `json:"frag_off,omitempty"` // bytes; fragments only
 
 	LatencyNs *int64 `json:"latency_ns,omitempty"` // first to last stamp

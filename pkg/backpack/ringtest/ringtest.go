@@ -74,8 +74,12 @@ const (
 	Held      = 32
 )
 
-// Cut is the head's mark of a train in pieces.
-const Cut = 1
+// Cut is the head's mark of a train in pieces, Own a segment's that ID, TTL and TOS
+// in its slot are its own.
+const (
+	Cut = 1
+	Own = 2
+)
 
 // NoPort stands for a device that is no port.
 const NoPort = 0xffff

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backpack
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/vnetradar/radar/pkg/record"
+)
+
+// Errors of Find. ErrID: no id at all. ErrForeign: it was given by another attach, of
+// this domain or another. ErrNoPacket: no packet has it. ErrOverwritten: the ring has
+// come round since; Remembered says what it still has.
+var (
+	ErrID          = errors.New("not a packet's id")
+	ErrForeign     = errors.New("measured by another attach")
+	ErrNoPacket    = errors.New("no packet has this id")
+	ErrOverwritten = errors.New("the ring does not remember it any more")
+)
+
+// ParseID splits an id as records have it: the domain's epoch and the position.
+func ParseID(id string) (epoch uint32, pos uint64, err error) {
+	first, second, ok := strings.Cut(id, "-")
+	e, err1 := strconv.ParseUint(first, 16, 32)
+	pos, err2 := strconv.ParseUint(second, 16, 64)
+	if !ok || len(first) != 8 || err1 != nil || err2 != nil {
+		return 0, 0, fmt.Errorf("%q: %w", id, ErrID)
+	}
+	return uint32(e), pos, nil
+}
+
+// Found is what Find returns.
+type Found struct {
+	Record record.Record
+	// Segment is the place, from 1, of the packet asked for in the train whose
+	// story this is; 0: the story is the packet's own.
+	Segment int
+}
+
+// Find returns the packet with that id, as things stand at now (CLOCK_MONOTONIC). A segment of a train
+// that has not been cut has no story but its train's, which has another id.
+func Find(src Source, dec *Decoder, id string, now uint64) (*Found, error) {
+	epoch, pos, err := ParseID(id)
+	if err != nil {
+		return nil, err
+	}
+	if epoch != dec.epoch {
+		return nil, fmt.Errorf("%s: %w", id, ErrForeign)
+	}
+	ring := src.Ring()
+	if pos == 0 || pos >= src.Cursor() {
+		return nil, fmt.Errorf("%s: %w", id, ErrNoPacket)
+	}
+	var own, head slot
+	there, _, ok := ring.read(pos, &own)
+	switch {
+	case !ok && there > pos:
+		return nil, fmt.Errorf("%s: %w", id, ErrOverwritten)
+	case !ok:
+		// Given to a CPU that did not use it, or taken back.
+		return nil, fmt.Errorf("%s: %w", id, ErrNoPacket)
+	}
+	f := own.fields()
+	found, p := &Found{}, &Packet{}
+	if f.Seg == 0 {
+		dec.decode(p, &own, nil, now)
+	} else if _, _, ok := ring.read(pos-uint64(f.Seg), &head); !ok {
+		dec.decode(p, nil, &own, now) // a later packet has the head's slot
+	} else if head.fields().Cut&cutTrain == 0 {
+		dec.decode(p, &head, nil, now)
+		found.Segment = int(f.Seg) + 1
+	} else {
+		dec.decode(p, &head, &own, now)
+	}
+	found.Record = dec.Record(p)
+	return found, nil
+}
+
+// Extent is how far back a ring remembers.
+type Extent struct {
+	Packets int       // segments of trains counted each
+	Oldest  time.Time // when the oldest of them began; zero: there is none
+}
+
+// Remembered looks at every slot.
+func Remembered(src Source, dec *Decoder) Extent {
+	ring, oldest := src.Ring(), uint64(math.MaxUint64)
+	var e Extent
+	for i := range ring.slots {
+		if t0, pos, _ := ring.peek(i); pos != 0 {
+			e.Packets++
+			oldest = min(oldest, t0)
+		}
+	}
+	if e.Packets > 0 {
+		e.Oldest = time.Unix(0, int64(oldest)+dec.offset)
+	}
+	return e
+}
