@@ -90,6 +90,7 @@ func newRootCmd(a *app) *cobra.Command {
 		newDetachCmd(a),
 		newStatusCmd(a),
 		newPacketsCmd(a),
+		newTraceCmd(a),
 		newPathsCmd(a),
 		newLatencyCmd(a),
 		newLossCmd(a),

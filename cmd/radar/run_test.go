@@ -57,6 +57,11 @@ func TestUsageErrors(t *testing.T) {
 		{"attach --watch arp netns:x", "instead of the link layer"},
 		{"status extra", "extra"},
 		{"packets -o xml", `unknown format "xml": use table, wide or json`},
+		{"trace", "no packet named"},
+		{"trace zz", "not a packet's id"},
+		{"trace --last 3", "--last=N"},
+		{"trace --state lost 5f3a9c01-1", "use them with --last"},
+		{"trace --last --state gone", "--state \"gone\""},
 		{"topo -o xml", `unknown format "xml": use table, wide, json, mermaid or dot`},
 		{"lab graph a b", "accepts at most 1 arg"},
 		{"packets --last", "flag needs an argument"},
@@ -107,7 +112,7 @@ func TestUsageErrors(t *testing.T) {
 
 // Commands that need a domain say how to get one, and fail.
 func TestNotAttached(t *testing.T) {
-	for _, args := range []string{"status", "packets", "packets -f", "paths", "latency", "loss", "topo", "topo --load", "status -o json", "agent"} {
+	for _, args := range []string{"status", "packets", "packets -f", "paths", "latency", "loss", "topo", "topo --load", "trace --last", "status -o json", "agent"} {
 		stdout, stderr, code := radar(t, strings.Fields(args)...)
 		if code != exitFailure || stdout != "" || !strings.Contains(stderr, `domain "default": domain is not attached`) ||
 			!strings.Contains(stderr, "radar attach") {
@@ -118,7 +123,7 @@ func TestNotAttached(t *testing.T) {
 
 // Help is for standard output, with examples. (Its text is in docs/cli.)
 func TestHelp(t *testing.T) {
-	for _, args := range []string{"", "attach", "detach", "status", "packets", "paths", "latency", "loss", "topo", "lab graph", "check", "version"} {
+	for _, args := range []string{"", "attach", "detach", "status", "packets", "paths", "latency", "loss", "topo", "trace", "lab graph", "check", "version"} {
 		t.Run(args, func(t *testing.T) {
 			fields := append(strings.Fields(args), "--help")
 			if args == "" {

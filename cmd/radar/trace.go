@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vnetradar/radar/pkg/agent"
+	"github.com/vnetradar/radar/pkg/backpack"
+	"github.com/vnetradar/radar/pkg/query"
+	"github.com/vnetradar/radar/pkg/record"
+)
+
+const traceLong = `Tell the story of single packets: each step with the time since the first one, how
+long the packet took on links and inside nodes, where most of that time went, what
+was changed on the way, and where and why it was lost.
+
+ID is a packet's as "radar packets -o wide" and -o json show it. --last tells of the
+newest packet instead, --last=N of the newest N; with --state or --node of the newest
+of those.
+
+A link's time includes the wait in the queue of the sending port. -o json is the
+record as "radar packets" prints it, with the story's lines as "story".`
+
+// traceFlags are the flags of "radar trace".
+type traceFlags struct {
+	last        uint
+	state, node []string
+}
+
+func newTraceCmd(a *app) *cobra.Command {
+	f := &traceFlags{}
+	cmd := &cobra.Command{
+		Use:   "trace ID... | --last[=N]",
+		Short: "Tell the story of single packets",
+		Long:  traceLong,
+		Example: `  radar trace 5f3a9c01-1a2b
+  radar trace --last                         # the newest packet
+  radar trace --last=3 --state lost          # the newest three that were lost
+  radar packets --state lost -o json | jq -r .id | xargs radar trace`,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(_ *cobra.Command, args []string) error {
+			filter, err := f.check(args)
+			if err != nil {
+				return err
+			}
+			return a.trace(args, int(f.last), filter)
+		},
+	}
+	flags := cmd.Flags()
+	flags.UintVar(&f.last, "last", 0, "the newest packet, or the newest N")
+	flags.Lookup("last").NoOptDefVal = "1"
+	flags.StringSliceVar(&f.state, "state", nil, "with --last: delivered, lost, left, in_flight or expired")
+	flags.StringSliceVar(&f.node, "node", nil, "with --last: a node that the packet visited")
+	completeWith(cmd, "state", stateNames...)
+	_ = cmd.RegisterFlagCompletionFunc("node", a.completeNodes)
+	return cmd
+}
+
+// check refuses what does not go together, and returns what --last selects by.
+func (f *traceFlags) check(ids []string) (*query.Filter, error) {
+	filter, err := query.Parse(query.Spec{State: strings.Join(f.state, ","), Node: strings.Join(f.node, ",")})
+	switch {
+	case err != nil:
+		return nil, usagef("--%w", err)
+	case len(ids) == 0 && f.last == 0:
+		return nil, usagef("no packet named: give an ID as radar packets -o wide shows it, or --last")
+	case len(ids) > 0 && f.last > 0:
+		return nil, usagef("%q beside --last: name packets, or ask for the newest (the newest N: --last=N)", ids[0])
+	case f.last == 0 && len(f.state)+len(f.node) > 0:
+		return nil, usagef("--state and --node choose among the newest packets: use them with --last")
+	}
+	for _, id := range ids {
+		if _, _, err := backpack.ParseID(id); err != nil {
+			return nil, usagef("%w: use one as radar packets -o wide shows it, such as 5f3a9c01-1a2b", err)
+		}
+	}
+	return filter, nil
+}
+
+func (a *app) trace(ids []string, last int, filter *query.Filter) error {
+	reader, err := agent.OpenRing(a.domain)
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	found, err := a.findPackets(reader, ids, last, filter)
+	// What is found is told, also beside an ID that is not.
+	if err := errors.Join(err, a.printStories(reader, found)); err != nil {
+		return err
+	}
+	if err := reader.SymbolsErr(); err != nil {
+		fmt.Fprintf(a.stderr, "radar: warning: %v\n", err)
+	}
+	return nil
+}
+
+func (a *app) findPackets(r *agent.Reader, ids []string, last int, filter *query.Filter) ([]*backpack.Found, error) {
+	var found []*backpack.Found
+	if len(ids) == 0 {
+		records, _, err := backpack.Scan(r.Maps, r.Decoder, backpack.ScanOptions{Last: last, Match: filter.Match})
+		if err != nil {
+			return nil, fmt.Errorf("read the ring: %w", err)
+		}
+		if len(records) == 0 {
+			return nil, fmt.Errorf("no such packet: %s", a.remembered(r))
+		}
+		for i := range records {
+			found = append(found, &backpack.Found{Record: records[i]})
+		}
+		return found, nil
+	}
+	var errs []error
+	for _, id := range ids {
+		f, err := backpack.Find(r.Maps, r.Decoder, id, backpack.Monotonic())
+		if err != nil {
+			errs = append(errs, a.explainID(r, err))
+			continue
+		}
+		found = append(found, f)
+	}
+	return found, errors.Join(errs...)
+}
+
+// explainID adds to an error of Find what its user can do.
+func (a *app) explainID(r *agent.Reader, err error) error {
+	switch {
+	case errors.Is(err, backpack.ErrOverwritten):
+		return fmt.Errorf("%w: %s; to remember more, attach with more --slots than %d", err, a.remembered(r), r.Domain.Options.Slots)
+	case errors.Is(err, backpack.ErrForeign):
+		return fmt.Errorf("%w: IDs of domain %q as it is attached now begin with %08x", err, r.Domain.Name, r.Domain.Epoch)
+	}
+	return err
+}
+
+// remembered says how far back the ring goes.
+func (a *app) remembered(r *agent.Reader) string {
+	e := backpack.Remembered(r.Maps, r.Decoder)
+	if e.Packets == 0 {
+		return "the ring is empty: nothing was measured yet"
+	}
+	return fmt.Sprintf("the ring remembers %s, from %s on", plural(e.Packets, "packet"), e.Oldest.In(a.location).Format("2006-01-02 15:04:05.000000"))
+}
+
+func (a *app) printStories(r *agent.Reader, found []*backpack.Found) error {
+	t := &teller{domain: r.Domain, location: a.location, now: a.now()}
+	for i, f := range found {
+		s := t.tell(&f.Record, f.Segment)
+		if a.output == formatJSON {
+			if err := printStoryJSON(a.out, &f.Record, s); err != nil {
+				return err
+			}
+			continue
+		}
+		if i > 0 {
+			fmt.Fprintln(a.out)
+		}
+		if err := s.print(a.out, a.colored()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// print writes the story for a person.
+func (s *story) print(w io.Writer, colored bool) error {
+	var b strings.Builder
+	for i, line := range s.lines(colored) {
+		if i > 0 && i == 1+len(s.head) {
+			b.WriteByte('\n')
+		}
+		b.WriteString(line + "\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// lines are the title, the head, the steps and the end.
+func (s *story) lines(colored bool) []string {
+	titleStyle := bold
+	if s.bad {
+		titleStyle = red
+	}
+	lines := append([]string{titleStyle.paint(colored, s.title)}, s.head...)
+	atWidth, nodeWidth := 0, 0
+	for _, st := range s.steps {
+		atWidth, nodeWidth = max(atWidth, len([]rune(st.at))), max(nodeWidth, len([]rune(st.node)))
+	}
+	for _, st := range s.steps {
+		what := st.what
+		switch {
+		case st.bad:
+			what = red.paint(colored, what)
+		case st.slowest:
+			what = yellow.paint(colored, what)
+		}
+		lines = append(lines, fmt.Sprintf("  %*s  %-*s  %s", atWidth, st.at, nodeWidth, st.node, what))
+	}
+	return append(lines, s.end...)
+}
+
+// printStoryJSON prints the record as "radar packets" does, with the story at its end.
+func printStoryJSON(w io.Writer, r *record.Record, s *story) error {
+	var object, lines bytes.Buffer
+	if err := errors.Join(printJSON(&object, r.JSON()), printJSON(&lines, s.lines(false))); err != nil {
+		return err
+	}
+	record := bytes.TrimSuffix(bytes.TrimSpace(object.Bytes()), []byte("}"))
+	joined := fmt.Sprintf("%s,\"story\":%s}", record, bytes.TrimSpace(lines.Bytes()))
+	return printJSON(w, json.RawMessage(joined))
+}

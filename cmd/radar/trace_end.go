@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/vnetradar/radar/pkg/record"
+)
+
+// part is where most of a packet's time went.
+type part struct {
+	hop  int // index; -1: not known, or not worth saying
+	text string
+}
+
+// slowestPart finds the longest of all links and nodes. With fewer than two there is
+// nothing to compare.
+func slowestPart(r *record.Record) part {
+	longest, total, count := int64(0), int64(0), 0
+	best := part{hop: -1}
+	consider := func(ns *int64, hop int, text string) {
+		if ns == nil {
+			return
+		}
+		count, total = count+1, total+*ns
+		if *ns > longest {
+			longest, best = *ns, part{hop, text}
+		}
+	}
+	for i := range r.Hops {
+		h := &r.Hops[i]
+		if i > 0 && h.Prev == nil {
+			from := r.Hops[i-1].Node + "/" + r.Hops[i-1].Port
+			consider(h.LinkNs, i, fmt.Sprintf("the link %s > %s/%s, with the queue of %s", from, h.Node, h.InPort, from))
+		}
+		consider(h.NodeNs, i, "inside "+h.Node)
+	}
+	if count < 2 || total == 0 {
+		return part{hop: -1}
+	}
+	best.text = fmt.Sprintf("Longest: %s: %s, %d %% of the time.", best.text, humanDuration(float64(longest)), longest*100/total)
+	return best
+}
+
+// endTexts says what a reader of the steps should know further.
+func (t *teller) endTexts(r *record.Record) []string {
+	var texts []string
+	switch r.State {
+	case record.InFlight:
+		texts = append(texts, "Last seen "+lastSeen(r)+t.ago(r)+".")
+	case record.Expired:
+		texts = append(texts, fmt.Sprintf("Last seen %s%s; not again within the timeout of %v.", lastSeen(r), t.ago(r), t.domain.Options.Timeout))
+		texts = append(texts, t.expiredText(r)...)
+	}
+	if r.LocalDrop != nil {
+		texts = append(texts, "It counts as delivered: the node had it, and dropped it itself.")
+	}
+	if r.Truncated {
+		texts = append(texts, "Steps are missing: more happened than its record has room for (attach with more --max-hops), or its history was overwritten.")
+	}
+	if r.Src == "" {
+		texts = append(texts, "Its header is not known: the first segment of its train had it, and is overwritten.")
+	}
+	return texts
+}
+
+// lastSeen is where the last time stamp was taken.
+func lastSeen(r *record.Record) string {
+	if len(r.Hops) == 0 {
+		return "nowhere"
+	}
+	h := &r.Hops[len(r.Hops)-1]
+	switch {
+	case h.Port != "":
+		return "leaving " + h.Node + " by " + h.Port
+	case h.InPort != "":
+		return "coming into " + h.Node + " by " + h.InPort
+	}
+	return "at " + h.Node
+}
+
+// ago is how long that is past.
+func (t *teller) ago(r *record.Record) string {
+	at := r.TNs
+	if n := len(r.Hops); n > 0 && r.Hops[n-1].AtNs != nil {
+		at += *r.Hops[n-1].AtNs
+	}
+	d := t.now.Sub(time.Unix(0, at))
+	if d < 0 {
+		return ""
+	}
+	return ", " + humanDuration(float64(d)) + " ago"
+}
+
+// expiredText says what may have happened where the kernel reports no drop.
+func (t *teller) expiredText(r *record.Record) []string {
+	if len(r.Hops) == 0 {
+		return nil
+	}
+	h := &r.Hops[len(r.Hops)-1]
+	if h.Port == "" {
+		return []string{
+			"No drop was reported in " + h.Node + ". It may have been delivered there under another address (REDIRECT, DNAT to the node itself),",
+			"taken by a program that reads the interface (a forwarder, a VM) and not sent on, or it waits in a queue of " + h.Node + ".",
+		}
+	}
+	where := "behind " + h.Node + "/" + h.Port
+	if peer := t.peerOf(h); peer != "" {
+		where = "between " + h.Node + "/" + h.Port + " and " + peer
+	}
+	return []string{
+		"No drop was reported " + where + ". It may have vanished where the kernel reports none: in an XDP program, a VM or a program that reads a tap,",
+		"or it still waits in the queue of " + h.Node + "/" + h.Port + " (attach with a longer --timeout than the longest queue).",
+	}
+}
+
+// peerOf names the port at the other end of the one that a hop left by.
+func (t *teller) peerOf(h *record.Hop) string {
+	for i := range t.domain.Ports {
+		p := &t.domain.Ports[i]
+		if int(p.Node) != h.NodeID || p.Name != h.Port || p.Removed {
+			continue
+		}
+		if p.Link != "" {
+			return "bridge " + p.Link
+		}
+		return peerName(t.domain, p.Peer)
+	}
+	return ""
+}
