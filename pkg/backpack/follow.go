@@ -4,6 +4,7 @@ package backpack
 
 import (
 	"cmp"
+	"math"
 	"time"
 
 	"github.com/vnetradar/radar/pkg/domain"
@@ -105,6 +106,18 @@ func (f *Follower) Stats() FollowStats {
 		s.InFlight += uint64(f.pending[i].left)
 	}
 	return s
+}
+
+// Final returns the time (CLOCK_MONOTONIC, ns) up to which all arrivals have been
+// handed out, of packets that were under way for no longer than latencyNs.
+func (f *Follower) Final(latencyNs int64) uint64 {
+	if f.once {
+		return math.MaxUint64
+	}
+	// A drop soon after delivery makes it settle once more; see judge for how often
+	// a packet is looked at.
+	wait := 2*uint64(f.opts.Settle) + min(uint64(latencyNs)/8, uint64(time.Second))
+	return f.pollNow - min(wait, f.pollNow)
 }
 
 // Progress grows with every change of what AppendState would say.

@@ -23,8 +23,9 @@ type ScanOptions struct {
 
 // ScanStats counts what a scan met.
 type ScanStats struct {
-	Slots int // slots in use: packets and segments of trains
-	Torn  int // slots that were overwritten while they were read
+	Slots  int    // slots in use: packets and segments of trains
+	Torn   int    // slots that were overwritten while they were read
+	Oldest uint64 // first stamp of the oldest packet, whether it matches or not; 0: none
 }
 
 // Scan returns the packets that the ring remembers, oldest first. All of a large
@@ -45,28 +46,52 @@ func ScanFunc(src Source, dec *Decoder, o ScanOptions, fn func(*record.Record) e
 		o.Now = Monotonic
 	}
 	s := scanner{ring: src.Ring(), dec: dec, now: o.Now(), match: o.Match}
-	since := uint64(0)
-	if o.Since > 0 && s.now > uint64(o.Since) {
-		since = s.now - uint64(o.Since)
-	}
-	candidates := s.candidates(since)
-	slices.SortFunc(candidates, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(a.t0, b.t0), cmp.Compare(a.pos, b.pos))
-	})
+	candidates := s.sorted(o)
 	if o.Last <= 0 {
+		s.emit = func(p *Packet) error {
+			r := dec.Record(p)
+			return fn(&r)
+		}
 		for _, c := range candidates {
-			if err := s.show(c.pos, fn); err != nil {
+			if err := s.show(c.pos); err != nil {
 				return s.stats, err
 			}
 		}
 		return s.stats, nil
 	}
-	for _, r := range s.newest(candidates, o.Last) {
-		if err := fn(r); err != nil {
+	found := s.newest(candidates, o.Last)
+	for i := range found {
+		r := dec.Record(&found[i])
+		if err := fn(&r); err != nil {
 			return s.stats, err
 		}
 	}
 	return s.stats, nil
+}
+
+// ScanPackets is ScanFunc for packets as numbers. A Packet is valid during the call
+// only.
+func ScanPackets(src Source, dec *Decoder, o ScanOptions, fn func(*Packet)) ScanStats {
+	if o.Now == nil {
+		o.Now = Monotonic
+	}
+	s := scanner{ring: src.Ring(), dec: dec, now: o.Now(), match: o.Match}
+	s.emit = func(p *Packet) error {
+		fn(p)
+		return nil
+	}
+	candidates := s.sorted(o)
+	if o.Last > 0 {
+		found := s.newest(candidates, o.Last)
+		for i := range found {
+			fn(&found[i])
+		}
+		return s.stats
+	}
+	for _, c := range candidates {
+		_ = s.show(c.pos) // emit does not fail
+	}
+	return s.stats
 }
 
 // scanner is the state of one scan.
@@ -75,6 +100,7 @@ type scanner struct {
 	dec   *Decoder
 	now   uint64
 	match func(*record.Record) bool
+	emit  func(*Packet) error
 	stats ScanStats
 
 	head, member slot
@@ -88,6 +114,19 @@ type candidate struct {
 	t0, pos uint64
 }
 
+// sorted are the candidates that o asks for, oldest first.
+func (s *scanner) sorted(o ScanOptions) []candidate {
+	since := uint64(0)
+	if o.Since > 0 && s.now > uint64(o.Since) {
+		since = s.now - uint64(o.Since)
+	}
+	list := s.candidates(since)
+	slices.SortFunc(list, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.t0, b.t0), cmp.Compare(a.pos, b.pos))
+	})
+	return list
+}
+
 // candidates looks at the first line of every slot: much less memory than all.
 func (s *scanner) candidates(since uint64) []candidate {
 	var list []candidate
@@ -97,6 +136,9 @@ func (s *scanner) candidates(since uint64) []candidate {
 			continue
 		}
 		s.stats.Slots++
+		if s.stats.Oldest == 0 || t0 < s.stats.Oldest {
+			s.stats.Oldest = t0
+		}
 		if t0 < since || seg > 0 && !s.ring.orphan(pos, seg) {
 			continue
 		}
@@ -105,17 +147,19 @@ func (s *scanner) candidates(since uint64) []candidate {
 	return list
 }
 
-// newest returns the last n records that match, oldest first.
-func (s *scanner) newest(candidates []candidate, n int) []*record.Record {
-	var found []*record.Record // newest first
-	var train []*record.Record
-	keep := func(r *record.Record) error {
-		train = append(train, r)
+// newest returns the last n packets that match, oldest first.
+func (s *scanner) newest(candidates []candidate, n int) []Packet {
+	var found []Packet // newest first
+	var train []Packet
+	s.emit = func(p *Packet) error {
+		kept := *p
+		kept.Hops = slices.Clone(p.Hops)
+		train = append(train, kept)
 		return nil
 	}
 	for i := len(candidates) - 1; i >= 0 && len(found) < n; i-- {
 		train = train[:0]
-		_ = s.show(candidates[i].pos, keep) // keep does not fail
+		_ = s.show(candidates[i].pos) // emit does not fail
 		slices.Reverse(train)
 		found = append(found, train...)
 	}
@@ -124,9 +168,9 @@ func (s *scanner) newest(candidates []candidate, n int) []*record.Record {
 	return found
 }
 
-// show calls fn for the packet at pos, or for each segment of the train that begins
-// there and has been cut.
-func (s *scanner) show(pos uint64, fn func(*record.Record) error) error {
+// show emits the packet at pos, or each segment of the train that begins there and
+// has been cut.
+func (s *scanner) show(pos uint64) error {
 	if _, _, ok := s.ring.read(pos, &s.head); !ok {
 		s.stats.Torn++
 		return nil
@@ -137,10 +181,10 @@ func (s *scanner) show(pos uint64, fn func(*record.Record) error) error {
 			return nil
 		}
 		s.dec.decode(&s.packet, nil, &s.head, s.now)
-		return s.hand(fn)
+		return s.hand()
 	}
 	s.dec.decode(&s.packet, &s.head, nil, s.now)
-	if err := s.hand(fn); err != nil || f.Cut&cutTrain == 0 {
+	if err := s.hand(); err != nil || f.Cut&cutTrain == 0 {
 		return err
 	}
 	for k := uint64(1); k < uint64(f.Segs); k++ {
@@ -149,22 +193,21 @@ func (s *scanner) show(pos uint64, fn func(*record.Record) error) error {
 			continue
 		}
 		s.dec.decode(&s.packet, &s.head, &s.member, s.now)
-		if err := s.hand(fn); err != nil {
+		if err := s.hand(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *scanner) hand(fn func(*record.Record) error) error {
+func (s *scanner) hand() error {
 	if s.match != nil {
 		s.dec.fill(&s.probe, &s.packet, &s.memory)
 		if !s.match(&s.probe) {
 			return nil
 		}
 	}
-	r := s.dec.Record(&s.packet)
-	return fn(&r)
+	return s.emit(&s.packet)
 }
 
 // peek reads what a scan sorts by: begin, position and place in the train of the
