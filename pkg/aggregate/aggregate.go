@@ -21,11 +21,11 @@ import (
 // Bounds of what is kept apart.
 const (
 	MaxPaths  = 4096
-	MaxFlows  = 262144 // over all paths
-	MaxNodes  = 4096   // as many as a domain may have
-	MaxLinks  = 16384  // pairs of ports
-	MaxPairs  = 16384  // pairs of nodes, end to end
-	MaxLosses = 8192   // places and reasons
+	MaxNodes  = 4096  // as many as a domain may have
+	MaxLinks  = 16384 // pairs of ports
+	MaxPairs  = 16384 // pairs of nodes, end to end
+	MaxPorts  = 16384
+	MaxLosses = 8192 // places and reasons
 )
 
 // Totals counts packets by how they ended.
@@ -48,25 +48,59 @@ type Totals struct {
 	// was full.
 	OverPaths  uint64 `json:"over_paths"`
 	OverFlows  uint64 `json:"over_flows"`
-	OverLinks  uint64 `json:"over_links"` // or pair of nodes
+	OverLinks  uint64 `json:"over_links"` // or port, or pair of nodes
 	OverLosses uint64 `json:"over_losses"`
+
+	NoFlow    uint64 `json:"no_flow"`    // their header is not known
+	OverOrder uint64 `json:"over_order"` // known too late for jitter and reordering
 }
 
 // Aggregates is what has been counted.
 type Aggregates struct {
 	totals Totals
 	paths  map[string]*path // by path key
-	nodes  map[uint16]*latency
-	links  map[ports]*latency
+	nodes  map[uint16]*nodeSums
+	ports  map[uint16]*portSums
+	links  map[ports]*linkSums
 	pairs  map[nodePair]*latency
 	all    *latency // end to end
+	whole  meter    // all packets, when they set out
 
 	losses     map[place]*tally
 	localDrops map[place]*tally
-	flows      map[uint64]struct{} // hashes of path and flow
+	hits       int // flows in these
+
+	flows    map[flowKey]*flow
+	lastFlow *flow
+	buckets  int // of all flows
+	waiting  []arrival
+	busy     []*flow // that have arrivals waiting
+	seconds  int     // that meters may still remember
 
 	unlisted path // for a packet whose path does not fit
 	key      []byte
+	encoded  int // about the length of a snapshot
+
+	// Scratch of settle.
+	spareWaiting, list []arrival
+	spareBusy          []*flow
+}
+
+// nodeSums is what passed a node: visits, and the times inside.
+type nodeSums struct {
+	times  latency
+	visits meter
+}
+
+// portSums is what came in and went out by a port.
+type portSums struct {
+	in, out meter
+}
+
+// linkSums is what passed a link: the times, and what came out at its end.
+type linkSums struct {
+	times  latency
+	passed meter
 }
 
 // ports are the two ends of a link: egress, ingress.
@@ -81,35 +115,44 @@ type nodePair struct {
 
 // path is one sequence of nodes and ports, with what its hops add to.
 type path struct {
-	id        uint64 // in order of appearance
-	packets   uint64
-	bytes     uint64
-	flows     uint64
-	overFlows uint64 // packets whose flow may be a further one
+	id        uint32 // in order of appearance; noPath: not listed
+	overFlows uint64 // packets whose flow may be one that is not counted
+	sums      meter  // when they set out
 	delivered uint64
 	left      uint64
 	lost      uint64
 	expired   uint64
 	latency   *latency // delivered and left
 
-	nodes []*latency // for each hop; nil: not to be counted
-	links []*latency
-	pair  *latency
-	over  bool // one of these did not fit
+	hops []hopSums
+	pair *latency
+	over bool // one of these did not fit
+}
+
+// noPath is the id of the path that is not listed.
+const noPath = 1<<32 - 1
+
+// hopSums is what one hop of a path adds to; nil: not to be counted.
+type hopSums struct {
+	node    *nodeSums
+	link    *linkSums // to this hop
+	in, out *portSums
 }
 
 // New returns empty aggregates.
 func New() *Aggregates {
 	return &Aggregates{
 		paths:      make(map[string]*path),
-		nodes:      make(map[uint16]*latency),
-		links:      make(map[ports]*latency),
+		nodes:      make(map[uint16]*nodeSums),
+		ports:      make(map[uint16]*portSums),
+		links:      make(map[ports]*linkSums),
 		pairs:      make(map[nodePair]*latency),
-		all:        newLatency(),
+		all:        new(latency),
 		losses:     make(map[place]*tally),
 		localDrops: make(map[place]*tally),
-		flows:      make(map[uint64]struct{}),
-		unlisted:   path{latency: newLatency()},
+		flows:      make(map[flowKey]*flow),
+		seconds:    MaxSeconds,
+		unlisted:   path{id: noPath, latency: new(latency)},
 	}
 }
 
@@ -123,8 +166,7 @@ func (a *Aggregates) Add(p *backpack.Packet) {
 		t.Truncated += n
 	}
 	way := a.path(p)
-	way.packets += n
-	way.bytes += uint64(p.Len)
+	f := a.flow(p)
 	switch p.State {
 	case record.Delivered:
 		t.Delivered += n
@@ -135,31 +177,54 @@ func (a *Aggregates) Add(p *backpack.Packet) {
 	case record.Lost:
 		t.Lost += n
 		way.lost += n
-		a.tally(a.losses, p)
+		a.tally(a.losses, p, f)
 	case record.Expired:
 		t.Expired += n
 		way.expired += n
 	}
 	if p.LocalDrop {
 		t.LocalDrops += n
-		a.tally(a.localDrops, p)
+		a.tally(a.localDrops, p, f)
 	}
-	a.countFlow(way, p)
-	a.addTimes(way, p)
+	switch {
+	case f != nil:
+		a.countFlow(f, way, p)
+	case p.HasTuple:
+		way.overFlows += n
+	}
+	a.addHops(way, p)
 }
 
-// addTimes adds the times of a packet to its hops and, if it arrived, to the whole.
-func (a *Aggregates) addTimes(way *path, p *backpack.Packet) {
-	n := uint64(p.Segs)
+// addHops adds a packet to all that its hops add to and, if it arrived, its time to
+// the whole.
+func (a *Aggregates) addHops(way *path, p *backpack.Packet) {
+	n, size := uint64(p.Segs), uint64(p.Len)
 	if way.over {
 		a.totals.OverLinks += n
 	}
+	clock := clockOf(p)
+	a.whole.add(clock.first, n, size, &a.seconds)
+	way.sums.add(clock.first, n, size, &a.seconds)
 	for i := range p.Hops {
-		if way.nodes[i] != nil {
-			way.nodes[i].add(p.Hops[i].NodeNs(), n)
+		h, to := &p.Hops[i], &way.hops[i]
+		in, out := clock.second(h.InNs), clock.second(h.OutNs)
+		if to.node != nil {
+			to.node.times.add(h.NodeNs(), n)
+			at := in
+			if h.InNs == backpack.NoTime {
+				at = out
+			}
+			to.node.visits.add(at, n, size, &a.seconds)
 		}
-		if way.links[i] != nil {
-			way.links[i].add(p.LinkNs(i), n)
+		if to.link != nil {
+			to.link.times.add(p.LinkNs(i), n)
+			to.link.passed.add(in, n, size, &a.seconds)
+		}
+		if to.in != nil {
+			to.in.in.add(in, n, size, &a.seconds)
+		}
+		if to.out != nil {
+			to.out.out.add(out, n, size, &a.seconds)
 		}
 	}
 	if p.State == record.Delivered || p.State == record.Left {
@@ -169,6 +234,26 @@ func (a *Aggregates) addTimes(way *path, p *backpack.Packet) {
 			way.pair.add(p.LatencyNs, n)
 		}
 	}
+}
+
+// clock turns the times of one packet into seconds of Unix time.
+type clock struct {
+	first uint32 // second of the first stamp
+	left  int64  // ns of it that were left
+	begin int64  // Unix ns
+}
+
+func clockOf(p *backpack.Packet) clock {
+	ns := backpack.UnixNs(p.T0)
+	first := ns / 1e9
+	return clock{uint32(first), (first+1)*1e9 - ns, ns}
+}
+
+func (c *clock) second(ns int64) uint32 {
+	if ns < c.left {
+		return c.first
+	}
+	return uint32((c.begin + ns) / 1e9)
 }
 
 // hopBytes is the length of one hop in a path key.
@@ -195,7 +280,7 @@ func (a *Aggregates) path(p *backpack.Packet) *path {
 		a.connect(&a.unlisted, string(a.key))
 		return &a.unlisted
 	}
-	way := &path{id: uint64(len(a.paths)), latency: newLatency()}
+	way := &path{id: uint32(len(a.paths)), latency: new(latency)}
 	key := string(a.key)
 	a.paths[key] = way
 	a.connect(way, key)
@@ -220,21 +305,26 @@ func keyHops(key string) []pathHop {
 // connect finds what the hops of a path add to, once for all its packets.
 func (a *Aggregates) connect(way *path, key string) {
 	hops := keyHops(key)
-	way.nodes, way.links, way.pair, way.over = way.nodes[:0], way.links[:0], nil, false
+	way.hops, way.pair, way.over = way.hops[:0], nil, false
 	for i, h := range hops {
-		var node, link *latency
+		var to hopSums
 		if h.node != backpack.NoNode {
-			node = get(a.nodes, h.node, MaxNodes, &way.over)
+			to.node = get(a.nodes, h.node, MaxNodes, &way.over)
 		}
-		to := h.in
-		if to == backpack.NoPort && i == len(hops)-1 {
-			to = h.out // left by a bridge's member, where the link ends
+		end := h.in
+		if end == backpack.NoPort && i == len(hops)-1 {
+			end = h.out // left by a bridge's member, where the link ends
 		}
-		if i > 0 && hops[i-1].out != backpack.NoPort && to != backpack.NoPort {
-			link = get(a.links, ports{hops[i-1].out, to}, MaxLinks, &way.over)
+		if i > 0 && hops[i-1].out != backpack.NoPort && end != backpack.NoPort {
+			to.link = get(a.links, ports{hops[i-1].out, end}, MaxLinks, &way.over)
 		}
-		way.nodes = append(way.nodes, node)
-		way.links = append(way.links, link)
+		if h.in != backpack.NoPort {
+			to.in = get(a.ports, h.in, MaxPorts, &way.over)
+		}
+		if h.out != backpack.NoPort {
+			to.out = get(a.ports, h.out, MaxPorts, &way.over)
+		}
+		way.hops = append(way.hops, to)
 	}
 	if n := len(hops); n > 0 && key[0] == 0 {
 		way.pair = get(a.pairs, nodePair{hops[0].node, hops[n-1].node}, MaxPairs, &way.over)
@@ -243,14 +333,14 @@ func (a *Aggregates) connect(way *path, key string) {
 
 // get returns m[k], which it makes if there are fewer than limit; else nil, and
 // sets over.
-func get[K comparable](m map[K]*latency, k K, limit int, over *bool) *latency {
-	l := m[k]
-	if l == nil && len(m) < limit {
-		l = newLatency()
-		m[k] = l
+func get[K comparable, V any](m map[K]*V, k K, limit int, over *bool) *V {
+	v := m[k]
+	if v == nil && len(m) < limit {
+		v = new(V)
+		m[k] = v
 	}
-	if l == nil {
+	if v == nil {
 		*over = true
 	}
-	return l
+	return v
 }

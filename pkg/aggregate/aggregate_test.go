@@ -57,6 +57,8 @@ func lostAt() *backpack.Packet {
 	return p
 }
 
+func ptr[T any](v T) *T { return &v }
+
 func exactly(n uint64, ns int64) aggregate.Quantiles {
 	return aggregate.Quantiles{Count: n, MinNs: ns, P50Ns: ns, P90Ns: ns, P99Ns: ns, P999Ns: ns, MaxNs: ns}
 }
@@ -94,14 +96,20 @@ func TestAdd(t *testing.T) {
 	if diff := cmp.Diff(wantTotals, a.Totals()); diff != "" {
 		t.Errorf("totals (-want +got):\n%s", diff)
 	}
+	flow := aggregate.Flow{Proto: "udp", Src: "10.0.0.1", Dst: "10.0.0.2", Sport: ptr(1), Dport: ptr(2)}
 	wantLosses := []aggregate.LossRow{{
-		Node: "b", NodeID: 2, Port: "e1", At: record.AtQueue, Reason: "QDISC_DROP", Qdisc: "tbf",
-		Function: "__dev_queue_xmit", Packets: 6, Skbs: 2, Bytes: 6200,
+		LossPlace: aggregate.LossPlace{
+			Node: "b", NodeID: 2, Port: "e1", At: record.AtQueue, Reason: "QDISC_DROP", Qdisc: "tbf", Function: "__dev_queue_xmit",
+		},
+		Packets: 6, Skbs: 2, Bytes: 6200, Flows: 1, TopFlows: []aggregate.LossFlow{{Flow: flow, Packets: 6, Bytes: 6200}},
 	}}
 	if diff := cmp.Diff(wantLosses, a.Losses(letters{})); diff != "" {
 		t.Errorf("losses (-want +got):\n%s", diff)
 	}
-	wantLocal := []aggregate.LossRow{{Node: "c", NodeID: 3, At: record.AtNode, Reason: "NO_SOCKET", Packets: 1, Skbs: 1, Bytes: 100}}
+	wantLocal := []aggregate.LossRow{{
+		LossPlace: aggregate.LossPlace{Node: "c", NodeID: 3, At: record.AtNode, Reason: "NO_SOCKET"},
+		Packets:   1, Skbs: 1, Bytes: 100, Flows: 1, TopFlows: []aggregate.LossFlow{{Flow: flow, Packets: 1, Bytes: 100}},
+	}}
 	if diff := cmp.Diff(wantLocal, a.LocalDrops(letters{})); diff != "" {
 		t.Errorf("local drops (-want +got):\n%s", diff)
 	}
@@ -186,6 +194,7 @@ func TestFlows(t *testing.T) {
 		{"another IP ID", func(p *backpack.Packet) { p.ID++ }, 1},
 		{"a later fragment", func(p *backpack.Packet) { p.Flags = 1; p.SrcPort = 0 }, 1},
 		{"header not known", func(p *backpack.Packet) { p.HasTuple = false; p.Src[0]++ }, 1},
+		{"addresses changed on the way", func(p *backpack.Packet) { p.Hops[1].Changed = true; p.Hops[1].Tuple.SrcPort = 9 }, 1},
 	} {
 		a := aggregate.New()
 		a.Add(delivered())
@@ -195,19 +204,6 @@ func TestFlows(t *testing.T) {
 		if got := a.Paths(letters{})[0].Flows; got != tc.flows {
 			t.Errorf("%s: %d flows, want %d", tc.name, got, tc.flows)
 		}
-	}
-}
-
-// The hash keeps apart what differs in two fields at once.
-func TestFlowsThatNearlyCancel(t *testing.T) {
-	a := aggregate.New()
-	for i := range 4 {
-		p := delivered()
-		p.Proto, p.Dst[3] = byte(253-i), byte(2+i)
-		a.Add(p)
-	}
-	if got := a.Paths(letters{})[0].Flows; got != 4 {
-		t.Errorf("%d flows, want 4", got)
 	}
 }
 
@@ -245,14 +241,17 @@ func TestBounds(t *testing.T) {
 	}
 
 	a = aggregate.New()
-	for i := range aggregate.MaxFlows + 10 {
+	for i := range aggregate.MaxFlowRows + 10 {
 		p := delivered()
 		p.Src = [4]byte{byte(i >> 24), byte(i >> 16), byte(i >> 8), byte(i)}
 		a.Add(p)
 	}
 	row := a.Paths(letters{})[0]
-	if row.Flows != aggregate.MaxFlows || !row.FlowsMore || a.Totals().OverFlows != 10 {
-		t.Errorf("%d flows, more %v, %+v: no two of them may be taken for one", row.Flows, row.FlowsMore, a.Totals())
+	if row.Flows != aggregate.MaxFlowRows || !row.FlowsMore || a.Totals().OverFlows != 10 {
+		t.Errorf("%d flows, more %v, %+v", row.Flows, row.FlowsMore, a.Totals())
+	}
+	if n := len(a.Flows(letters{}, nil)); n != aggregate.MaxFlowRows {
+		t.Errorf("%d rows of flows, want %d", n, aggregate.MaxFlowRows)
 	}
 
 	a = aggregate.New()

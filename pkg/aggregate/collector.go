@@ -57,6 +57,7 @@ func (c *Collector) Poll() error {
 	if err := c.follower.Poll(c.agg.Add); err != nil {
 		return fmt.Errorf("follow ring: %w", err)
 	}
+	c.agg.settle(c.follower.Final)
 	return nil
 }
 
@@ -66,10 +67,7 @@ func (c *Collector) Save() error {
 	if progress == c.saved {
 		return nil
 	}
-	b, err := c.agg.encode(c.epoch, c.follower.AppendState(nil))
-	if err != nil {
-		return err
-	}
+	b := c.agg.encode(c.epoch, c.follower.AppendState(nil))
 	if err := renameio.WriteFile(c.path, b, 0o600); err != nil {
 		return fmt.Errorf("save aggregates: %w", err)
 	}

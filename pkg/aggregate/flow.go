@@ -3,52 +3,155 @@
 package aggregate
 
 import (
-	"encoding/binary"
+	"math"
 
 	"github.com/vnetradar/radar/pkg/backpack"
+	"github.com/vnetradar/radar/pkg/record"
 )
 
-// countFlow counts the packet's flow, if its path has not seen it yet: addresses,
-// protocol and ports as sent, for an ICMP echo its identifier. Later fragments do
-// not show their flow.
-//
-// What is kept is a 64-bit hash of path and flow: with MaxFlows of them, two agree
-// by chance in one run out of half a billion.
-func (a *Aggregates) countFlow(way *path, p *backpack.Packet) {
-	if way == &a.unlisted || !p.HasTuple || p.Fragment() {
-		return
-	}
-	h := flowHash(p, way.id)
-	if _, ok := a.flows[h]; ok {
-		return
-	}
-	if len(a.flows) >= MaxFlows {
-		way.overFlows += uint64(p.Segs)
-		a.totals.OverFlows += uint64(p.Segs)
-		return
-	}
-	a.flows[h] = struct{}{}
-	way.flows++
+// Bounds of what is kept of flows. A flow takes about 370 bytes, and 8 more for
+// every bucket of its latencies, 16 for every path (TestMemoryOfFlows): 65,536 flows
+// with two dozen buckets each are 36 MB.
+const (
+	MaxFlowRows    = 65536
+	MaxFlowBuckets = 4 << 20 // of all flows; 8 bytes each
+	MaxFlowPaths   = 16      // of one flow
+)
+
+// flowKey is what makes a flow: one direction, as the source saw it.
+type flowKey struct {
+	src, dst     [4]byte
+	sport, dport uint16 // of an ICMP echo: identifier, 0
+	proto        uint8
+	kind         flowKind
+	icmp         uint8 // type
 }
 
-func flowHash(p *backpack.Packet, path uint64) uint64 {
-	be := binary.BigEndian
-	addrs := uint64(be.Uint32(p.Src[:]))<<32 | uint64(be.Uint32(p.Dst[:]))
-	rest := uint64(p.Proto)
+const protoICMP = 1
+
+// flowKind says what of a flowKey is there.
+type flowKind uint8
+
+// The kinds of flows. Later fragments do not show their ports or anything else of
+// their datagram: those of one protocol between two addresses are a flow of their
+// own, in which the first fragments are not.
+const (
+	plainFlow flowKind = iota
+	portsFlow
+	icmpFlow
+	echoFlow
+	fragmentFlow
+)
+
+func keyOf(p *backpack.Packet) flowKey {
+	k := flowKey{src: p.Src, dst: p.Dst, proto: p.Proto}
 	switch {
+	case p.Fragment():
+		k.kind = fragmentFlow
 	case p.HasPorts():
-		rest |= uint64(p.SrcPort)<<48 | uint64(p.DstPort)<<32
+		k.kind, k.sport, k.dport = portsFlow, p.SrcPort, p.DstPort
 	case p.IsEcho():
-		rest |= uint64(p.SrcPort) << 48
+		k.kind, k.icmp, k.sport = echoFlow, p.ICMP[0], p.SrcPort
+	case p.Proto == protoICMP:
+		k.kind, k.icmp = icmpFlow, p.ICMP[0]
 	}
-	return mix(mix(mix(addrs)^rest) ^ path)
+	return k
 }
 
-// mix is the finalizer of splitmix64: a bijection in which every bit of the input
-// changes half of the output.
-func mix(x uint64) uint64 {
-	x += 0x9e3779b97f4a7c15
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
+// flow is what is known of one flow.
+type flow struct {
+	key  flowKey
+	nat  backpack.Tuple // as last seen changed on the way
+	tail int32          // last of its arrivals that wait, -1: none
+	head int32
+
+	packets, bytes                 uint64
+	delivered, left, lost, expired uint64
+	localDrops                     uint64
+
+	first, last uint64 // stamps, CLOCK_MONOTONIC ns
+	times       flowLatency
+	order       order
+	paths       []pathUse
+	otherPaths  uint64 // packets on paths that did not fit
+}
+
+// pathUse is how many packets of a flow took one path.
+type pathUse struct {
+	id      uint32
+	packets uint64
+}
+
+// flow returns the flow of a packet; nil if its header is not known, or there are
+// too many flows.
+func (a *Aggregates) flow(p *backpack.Packet) *flow {
+	if !p.HasTuple {
+		a.totals.NoFlow += uint64(p.Segs)
+		return nil
+	}
+	k := keyOf(p)
+	if f := a.lastFlow; f != nil && f.key == k {
+		return f
+	}
+	f := a.flows[k]
+	if f == nil {
+		if len(a.flows) >= MaxFlowRows {
+			a.totals.OverFlows += uint64(p.Segs)
+			return nil
+		}
+		f = &flow{key: k, head: -1, tail: -1, first: math.MaxUint64}
+		a.flows[k] = f
+	}
+	a.lastFlow = f
+	return f
+}
+
+// countFlow counts the packet in its flow.
+func (a *Aggregates) countFlow(f *flow, way *path, p *backpack.Packet) {
+	n := uint64(p.Segs)
+	f.packets += n
+	f.bytes += uint64(p.Len)
+	end := p.T0 + uint64(max(p.LatencyNs, 0))
+	f.first = min(f.first, p.T0)
+	f.last = max(f.last, end)
+	if p.LocalDrop {
+		f.localDrops += n
+	}
+	switch p.State {
+	case record.Delivered:
+		f.delivered += n
+	case record.Left:
+		f.left += n
+	case record.Lost:
+		f.lost += n
+	case record.Expired:
+		f.expired += n
+	}
+	if (p.State == record.Delivered || p.State == record.Left) && p.LatencyNs != backpack.NoTime {
+		a.buckets += f.times.add(p.LatencyNs, n, a.buckets < MaxFlowBuckets)
+		a.arrive(f, end, p.T0, n)
+	}
+	for i := len(p.Hops) - 1; i >= 0; i-- {
+		if p.Hops[i].Changed {
+			f.nat = p.Hops[i].Tuple
+			break
+		}
+	}
+	f.take(way, n)
+}
+
+// take counts n packets on a path.
+func (f *flow) take(way *path, n uint64) {
+	for i := range f.paths {
+		if f.paths[i].id == way.id {
+			f.paths[i].packets += n
+			return
+		}
+	}
+	if way.id == noPath || len(f.paths) >= MaxFlowPaths {
+		f.otherPaths += n
+		way.overFlows += n
+		return
+	}
+	f.paths = append(f.paths, pathUse{way.id, n})
 }

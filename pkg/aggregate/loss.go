@@ -15,13 +15,23 @@ type place struct {
 	Reason, Qdisc, Function string
 }
 
+// MaxHits bounds how many flows are kept of all losses together.
+const MaxHits = 65536
+
 // tally counts what was freed at one place.
 type tally struct {
-	Packets, Skbs, Bytes uint64
+	packets, skbs, bytes uint64
+	flows                map[*flow]hit
+	overFlows            uint64 // packets whose flow may be a further one
 }
 
-// tally counts the packet's drop.
-func (a *Aggregates) tally(table map[place]*tally, p *backpack.Packet) {
+// hit is what one flow lost at one place.
+type hit struct {
+	packets, bytes uint64
+}
+
+// tally counts the packet's drop. f is nil if the packet is in no flow.
+func (a *Aggregates) tally(table map[place]*tally, p *backpack.Packet, f *flow) {
 	d := &p.Loss
 	k := place{d.Node, d.Port, d.At, d.Reason, d.Qdisc, d.Function}
 	if k.At == "" { // the loss did not fit into the backpack: only that it happened
@@ -33,12 +43,26 @@ func (a *Aggregates) tally(table map[place]*tally, p *backpack.Packet) {
 			a.totals.OverLosses += uint64(p.Segs)
 			return
 		}
-		t = new(tally)
+		t = &tally{flows: make(map[*flow]hit)}
 		table[k] = t
 	}
-	t.Packets += uint64(p.Segs)
-	t.Bytes += uint64(p.Len)
+	t.packets += uint64(p.Segs)
+	t.bytes += uint64(p.Len)
 	if d.First {
-		t.Skbs++
+		t.skbs++
 	}
+	a.hit(t, f, hit{uint64(p.Segs), uint64(p.Len)})
+}
+
+// hit counts what a flow lost.
+func (a *Aggregates) hit(t *tally, f *flow, more hit) {
+	h, known := t.flows[f]
+	switch {
+	case f == nil || !known && a.hits >= MaxHits:
+		t.overFlows += more.packets
+		return
+	case !known:
+		a.hits++
+	}
+	t.flows[f] = hit{h.packets + more.packets, h.bytes + more.bytes}
 }

@@ -8,45 +8,50 @@ import (
 	"strings"
 
 	"github.com/vnetradar/radar/pkg/backpack"
-	"github.com/vnetradar/radar/pkg/record"
 )
 
-// Names gives names to numbers; backpack.Decoder has them.
+// Names gives names to numbers; backpack.Decoder has them. Rows are by name: a node
+// that was detached and attached again goes on in the row that it had.
 type Names interface {
 	NodeName(node uint16) string
 	PortName(port uint16) string
 	PortNode(port uint16) uint16
 }
 
-// By is what latencies are grouped by.
+// By is what latencies and throughput are grouped by.
 type By string
 
 // The groups. Node: ingress to egress in one node. Link: egress of one node to
 // ingress of the next, with the queue between. Path and end-to-end: first to last
-// stamp of packets that were delivered or left.
+// stamp of packets that were delivered or left. Flow: the same of one flow.
 const (
 	ByNode     By = "node"
 	ByLink     By = "link"
 	ByPath     By = "path"
 	ByEndToEnd By = "end-to-end"
+	ByFlow     By = "flow"
+	ByPort     By = "port" // throughput only
 )
 
-// All is the name of the row over all pairs of nodes in ByEndToEnd.
+// All is the name of the row over all: of all pairs of nodes in ByEndToEnd, of all
+// packets in throughput.
 const All = "all"
 
-// LatencyRow is the times of one node, link, path or pair of nodes.
+// LatencyRow is the times of one node, link, path, pair of nodes or flow.
 type LatencyRow struct {
 	By   By     `json:"by"`
 	Name string `json:"name"` // "r1", "r1/eth1 > r2/eth0", "h1 > r1 > h2", "h1 > h2"
 	Quantiles
+	JitterNs  *int64    `json:"jitter_ns,omitempty"` // of a flow
 	Hops      []PathHop `json:"hops,omitempty"`      // of a path: it is known by its ports
 	Truncated bool      `json:"truncated,omitempty"` // of a path: hops may be missing
+	Flow      *Flow     `json:"flow,omitempty"`
 }
 
 // PathHop is one node of a path.
 type PathHop struct {
 	Node   string `json:"node"`
-	NodeID int    `json:"node_id,omitempty"`
+	NodeID int    `json:"node_id,omitempty"` // of one of them, if several had the name
 	InPort string `json:"in_port,omitempty"`
 	Port   string `json:"port,omitempty"`
 }
@@ -68,20 +73,6 @@ type PathRow struct {
 	Latency   *Quantiles `json:"latency,omitempty"`   // of those delivered and left
 }
 
-// LossRow is one place where packets were freed.
-type LossRow struct {
-	Node     string    `json:"node"`
-	NodeID   int       `json:"node_id,omitempty"`
-	Port     string    `json:"port,omitempty"`
-	At       record.At `json:"at"`
-	Reason   string    `json:"reason,omitempty"`
-	Qdisc    string    `json:"qdisc,omitempty"`
-	Function string    `json:"function,omitempty"`
-	Packets  uint64    `json:"packets"` // segments of trains counted each
-	Skbs     uint64    `json:"skbs"`    // what tc and nft count
-	Bytes    uint64    `json:"bytes"`   // IP bytes
-}
-
 // Totals returns the counts of everything added. What is in the ring without an end
 // is not in it: see Collector.Totals.
 func (a *Aggregates) Totals() Totals { return a.totals }
@@ -89,32 +80,16 @@ func (a *Aggregates) Totals() Totals { return a.totals }
 // Latency returns the groups that have times, those with most packets first.
 func (a *Aggregates) Latency(by By, names Names) []LatencyRow {
 	var rows []LatencyRow
-	add := func(name string, l *latency) bool {
-		q, ok := l.quantiles()
-		if ok {
-			rows = append(rows, LatencyRow{By: by, Name: name, Quantiles: q})
-		}
-		return ok
-	}
 	switch by {
-	case ByNode:
-		for node, l := range a.nodes {
-			add(names.NodeName(node), l)
-		}
-	case ByLink:
-		for k, l := range a.links {
-			add(endName(k.From, names)+" > "+endName(k.To, names), l)
-		}
 	case ByPath:
-		for key, way := range a.paths {
-			if add(pathName(key, names), way.latency) {
-				row := &rows[len(rows)-1]
-				row.Hops, row.Truncated = pathHops(key, names), key[0] != 0
+		rows = a.pathLatency(names)
+	case ByFlow:
+		return LatencyOfFlows(a.Flows(names, nil))
+	default:
+		for name, l := range a.latencies(by, names) {
+			if q, ok := l.quantiles(); ok {
+				rows = append(rows, LatencyRow{By: by, Name: name, Quantiles: q})
 			}
-		}
-	case ByEndToEnd:
-		for k, l := range a.pairs {
-			add(names.NodeName(k.From)+" > "+names.NodeName(k.To), l)
 		}
 	}
 	slices.SortFunc(rows, func(a, b LatencyRow) int {
@@ -127,16 +102,49 @@ func (a *Aggregates) Latency(by By, names Names) []LatencyRow {
 	return rows
 }
 
-func endName(port uint16, names Names) string {
-	return names.NodeName(names.PortNode(port)) + "/" + names.PortName(port)
+// latencies are the times of nodes, links or pairs by name.
+func (a *Aggregates) latencies(by By, names Names) map[string]*latency {
+	m := make(map[string]*latency)
+	add := func(name string, l *latency) {
+		if m[name] == nil {
+			m[name] = new(latency)
+		}
+		m[name].merge(l)
+	}
+	switch by {
+	case ByNode:
+		for node, n := range a.nodes {
+			add(names.NodeName(node), &n.times)
+		}
+	case ByLink:
+		for k, l := range a.links {
+			add(linkName(k, names), &l.times)
+		}
+	case ByEndToEnd:
+		for k, l := range a.pairs {
+			add(names.NodeName(k.From)+" > "+names.NodeName(k.To), l)
+		}
+	}
+	return m
 }
 
-func pathName(key string, names Names) string {
-	var parts []string
-	for _, h := range keyHops(key) {
-		parts = append(parts, names.NodeName(h.node))
+func (a *Aggregates) pathLatency(names Names) []LatencyRow {
+	var rows []LatencyRow
+	ways, _ := a.waysByName(names)
+	for _, w := range ways {
+		if q, ok := w.times.quantiles(); ok {
+			rows = append(rows, LatencyRow{By: ByPath, Name: w.row.Path, Quantiles: q, Hops: w.row.Hops, Truncated: w.row.Truncated})
+		}
 	}
-	return strings.Join(parts, " > ")
+	return rows
+}
+
+func linkName(k ports, names Names) string {
+	return endName(k.From, names) + " > " + endName(k.To, names)
+}
+
+func endName(port uint16, names Names) string {
+	return names.NodeName(names.PortNode(port)) + "/" + names.PortName(port)
 }
 
 func pathHops(key string, names Names) []PathHop {
@@ -149,20 +157,59 @@ func pathHops(key string, names Names) []PathHop {
 	return hops
 }
 
+// way is all paths with the same names.
+type way struct {
+	row   PathRow
+	times *latency
+	sums  meter
+}
+
+// waysByName joins paths whose names are the same. of finds the way of a path by
+// its id.
+func (a *Aggregates) waysByName(names Names) (ways []*way, of []*way) {
+	of = make([]*way, len(a.paths))
+	byName := make(map[string]*way)
+	for key, p := range a.paths {
+		hops := pathHops(key, names)
+		nodes := make([]string, len(hops))
+		name := key[:1] // truncated paths are kept apart
+		for i, h := range hops {
+			nodes[i] = h.Node
+			name += h.InPort + "\x00" + h.Node + "\x00" + h.Port + "\x00"
+		}
+		w := byName[name]
+		if w == nil {
+			w = &way{times: new(latency)}
+			w.row = PathRow{Path: strings.Join(nodes, " > "), Hops: hops, Truncated: key[0] != 0}
+			byName[name] = w
+			ways = append(ways, w)
+		}
+		for i, h := range hops {
+			w.row.Hops[i].NodeID = max(w.row.Hops[i].NodeID, h.NodeID)
+		}
+		w.row.Delivered += p.delivered
+		w.row.Left += p.left
+		w.row.Lost += p.lost
+		w.row.Expired += p.expired
+		w.row.FlowsMore = w.row.FlowsMore || p.overFlows > 0
+		w.times.merge(p.latency)
+		w.sums.merge(&p.sums)
+		of[p.id] = w
+	}
+	return ways, of
+}
+
 // Paths returns all paths, those with most packets first.
 func (a *Aggregates) Paths(names Names) []PathRow {
-	rows := make([]PathRow, 0, len(a.paths))
-	for key, way := range a.paths {
-		row := PathRow{
-			Path: pathName(key, names), Packets: way.packets, Bytes: way.bytes,
-			Flows: way.flows, FlowsMore: way.overFlows > 0,
-			Delivered: way.delivered, Left: way.left, Lost: way.lost, Expired: way.expired,
-			Hops: pathHops(key, names), Truncated: key[0] != 0,
+	ways, of := a.waysByName(names)
+	a.countWays(of)
+	rows := make([]PathRow, 0, len(ways))
+	for _, w := range ways {
+		w.row.Packets, w.row.Bytes = w.sums.packets, w.sums.bytes
+		if q, ok := w.times.quantiles(); ok {
+			w.row.Latency = &q
 		}
-		if q, ok := way.latency.quantiles(); ok {
-			row.Latency = &q
-		}
-		rows = append(rows, row)
+		rows = append(rows, w.row)
 	}
 	slices.SortFunc(rows, func(a, b PathRow) int {
 		return cmp.Or(cmp.Compare(b.Packets, a.Packets), cmp.Compare(a.Path, b.Path),
@@ -171,31 +218,23 @@ func (a *Aggregates) Paths(names Names) []PathRow {
 	return rows
 }
 
-func compareHops(a, b PathHop) int {
-	return cmp.Or(cmp.Compare(a.InPort, b.InPort), cmp.Compare(a.Port, b.Port))
+// countWays counts the flows on each way. Later fragments do not count: their flow
+// is that of their datagram, which they do not show.
+func (a *Aggregates) countWays(of []*way) {
+	var seen []*way
+	for _, f := range a.flows {
+		seen = seen[:0]
+		for _, use := range f.paths {
+			if w := of[use.id]; f.key.kind != fragmentFlow && !slices.Contains(seen, w) {
+				w.row.Flows++
+				seen = append(seen, w)
+			}
+		}
+	}
 }
 
-// Losses returns where packets were lost, the places with most of them first.
-func (a *Aggregates) Losses(names Names) []LossRow { return lossRows(a.losses, names) }
-
-// LocalDrops returns where delivered packets were freed as drops.
-func (a *Aggregates) LocalDrops(names Names) []LossRow { return lossRows(a.localDrops, names) }
-
-func lossRows(table map[place]*tally, names Names) []LossRow {
-	rows := make([]LossRow, 0, len(table))
-	for k, t := range table {
-		rows = append(rows, LossRow{
-			Node: names.NodeName(k.Node), NodeID: nodeID(k.Node), Port: names.PortName(k.Port),
-			At: k.At, Reason: k.Reason, Qdisc: k.Qdisc, Function: k.Function,
-			Packets: t.Packets, Skbs: t.Skbs, Bytes: t.Bytes,
-		})
-	}
-	slices.SortFunc(rows, func(a, b LossRow) int {
-		return cmp.Or(cmp.Compare(b.Packets, a.Packets), cmp.Compare(a.Node, b.Node),
-			cmp.Compare(a.Port, b.Port), cmp.Compare(a.At, b.At),
-			cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Function, b.Function))
-	})
-	return rows
+func compareHops(a, b PathHop) int {
+	return cmp.Or(cmp.Compare(a.InPort, b.InPort), cmp.Compare(a.Port, b.Port))
 }
 
 // nodeID is 0 for a node that is not known, as in records.

@@ -3,22 +3,20 @@
 package aggregate
 
 import (
-	"bytes"
 	"encoding/binary"
-	"encoding/gob"
 	"errors"
 	"fmt"
 	"hash/crc64"
 )
 
-// A snapshot file: header, then the payload (gob of snapshot).
+// A snapshot file: header, then the payload (see payload).
 //
 //	magic "radaragg" | version u32 | epoch u32 | CRC-64 of the payload u64
 //
-// Numbers are little-endian.
+// Numbers of the header are little-endian.
 const (
 	magic           = "radaragg"
-	snapshotVersion = 1
+	snapshotVersion = 2
 	headerBytes     = len(magic) + 4 + 4 + 8
 )
 
@@ -30,55 +28,24 @@ var (
 
 var crcTable = crc64.MakeTable(crc64.ECMA)
 
-// snapshot is Aggregates, and a Follower's state, as gob writes it.
-type snapshot struct {
-	Totals     Totals
-	Paths      map[string]pathState
-	Nodes      map[uint16]latencyState
-	Links      map[ports]latencyState
-	Pairs      map[nodePair]latencyState
-	All        latencyState
-	Losses     map[place]tally
-	LocalDrops map[place]tally
-	Flows      []uint64
-	Follower   []byte
-}
-
-type pathState struct {
-	ID, Packets, Bytes, Flows, OverFlows uint64
-	Delivered, Left, Lost, Expired       uint64
-	Latency                              latencyState
-}
-
-// encode makes a snapshot of a and of a Follower's state.
-func (a *Aggregates) encode(epoch uint32, follower []byte) ([]byte, error) {
-	s := snapshot{
-		Totals: a.totals, All: a.all.state(), Follower: follower,
-		Paths: make(map[string]pathState, len(a.paths)),
-		Nodes: states(a.nodes), Links: states(a.links), Pairs: states(a.pairs),
-		Losses: values(a.losses), LocalDrops: values(a.localDrops),
-		Flows: make([]uint64, 0, len(a.flows)),
+// encode makes a snapshot of a and of a Follower's state. It is as long as a
+// process needs to write it every second: see BenchmarkSnapshot.
+func (a *Aggregates) encode(epoch uint32, follower []byte) []byte {
+	e := encoder{make([]byte, headerBytes, headerBytes+a.encoded)}
+	e.text(string(follower))
+	a.encodeTotals(&e)
+	a.encodePaths(&e)
+	a.encodePlaces(&e)
+	flows := a.encodeFlows(&e)
+	for _, table := range []map[place]*tally{a.losses, a.localDrops} {
+		encodeTallies(&e, table, flows)
 	}
-	for key, p := range a.paths {
-		s.Paths[key] = pathState{
-			p.id, p.packets, p.bytes, p.flows, p.overFlows,
-			p.delivered, p.left, p.lost, p.expired, p.latency.state(),
-		}
-	}
-	for h := range a.flows {
-		s.Flows = append(s.Flows, h)
-	}
-	var b bytes.Buffer
-	b.Write(make([]byte, headerBytes))
-	if err := gob.NewEncoder(&b).Encode(&s); err != nil {
-		return nil, fmt.Errorf("encode snapshot: %w", err)
-	}
-	out := b.Bytes()
-	head := append(out[:0], magic...)
+	a.encoded = len(e.b) + len(e.b)/8
+	head := append(e.b[:0], magic...)
 	head = binary.LittleEndian.AppendUint32(head, snapshotVersion)
 	head = binary.LittleEndian.AppendUint32(head, epoch)
-	binary.LittleEndian.AppendUint64(head, crc64.Checksum(out[headerBytes:], crcTable))
-	return out, nil
+	binary.LittleEndian.AppendUint64(head, crc64.Checksum(e.b[headerBytes:], crcTable))
+	return e.b
 }
 
 // decode reads a snapshot. It returns ErrForeign or ErrDamaged.
@@ -93,80 +60,113 @@ func decode(b []byte, epoch uint32) (a *Aggregates, follower []byte, err error) 
 	if binary.LittleEndian.Uint64(head[8:]) != crc64.Checksum(payload, crcTable) {
 		return nil, nil, ErrDamaged
 	}
-	var s snapshot
-	if err := gob.NewDecoder(bytes.NewReader(payload)).Decode(&s); err != nil {
-		return nil, nil, fmt.Errorf("%w: %v", ErrDamaged, err)
+	d := decoder{b: payload}
+	a = New()
+	follower = []byte(d.text())
+	d.totals(a)
+	d.paths(a)
+	d.places(a)
+	flows := d.flows(a)
+	for _, table := range []map[place]*tally{a.losses, a.localDrops} {
+		d.tallies(a, table, flows)
 	}
-	if a, err = s.aggregates(); err != nil {
-		return nil, nil, fmt.Errorf("%w: %v", ErrDamaged, err)
+	if d.bad || len(d.b) > 0 {
+		return nil, nil, fmt.Errorf("%w: it does not end where it should", ErrDamaged)
 	}
-	return a, s.Follower, nil
+	for key, way := range a.paths {
+		a.connect(way, key)
+	}
+	return a, follower, nil
 }
 
-// aggregates is the reverse of encode.
-func (s *snapshot) aggregates() (*Aggregates, error) {
-	a := New()
-	a.totals = s.Totals
-	all, err := s.All.latency()
-	if err != nil {
-		return nil, err
+// fields are the totals that Add counts, in the order of the snapshot.
+func (t *Totals) fields() []*uint64 {
+	return []*uint64{
+		&t.Packets, &t.Bytes, &t.Delivered, &t.Left, &t.Lost, &t.Expired, &t.LocalDrops, &t.Truncated,
+		&t.OverPaths, &t.OverFlows, &t.OverLinks, &t.OverLosses, &t.NoFlow, &t.OverOrder,
 	}
-	a.all = all
-	if err := errors.Join(
-		restore(a.nodes, s.Nodes), restore(a.links, s.Links), restore(a.pairs, s.Pairs),
-	); err != nil {
-		return nil, err
+}
+
+func (a *Aggregates) encodeTotals(e *encoder) {
+	for _, v := range a.totals.fields() {
+		e.uints(*v)
 	}
-	for key, st := range s.Paths {
+	a.all.encode(e)
+	a.whole.encode(e)
+}
+
+func (d *decoder) totals(a *Aggregates) {
+	d.uints(a.totals.fields()...)
+	*a.all = d.latency()
+	a.whole = d.meter(&a.seconds)
+}
+
+func (a *Aggregates) encodePaths(e *encoder) {
+	e.uints(uint64(len(a.paths)))
+	for key, p := range a.paths {
+		e.text(key)
+		e.uints(uint64(p.id), p.overFlows, p.delivered, p.left, p.lost, p.expired)
+		p.sums.encode(e)
+		p.latency.encode(e)
+	}
+}
+
+func (d *decoder) paths(a *Aggregates) {
+	for range d.count(10) {
+		key := d.text()
 		if len(key)%hopBytes != 1 {
-			return nil, fmt.Errorf("path key of %d bytes", len(key))
+			d.bad = true
+			return
 		}
-		l, err := st.Latency.latency()
-		if err != nil {
-			return nil, err
-		}
-		p := &path{
-			id: st.ID, packets: st.Packets, bytes: st.Bytes, flows: st.Flows, overFlows: st.OverFlows,
-			delivered: st.Delivered, left: st.Left, lost: st.Lost, expired: st.Expired, latency: l,
-		}
+		p := &path{id: uint32(d.below(MaxPaths))}
+		d.uints(&p.overFlows, &p.delivered, &p.left, &p.lost, &p.expired)
+		p.sums = d.meter(&a.seconds)
+		l := d.latency()
+		p.latency = &l
 		a.paths[key] = p
-		a.connect(p, key)
 	}
-	for k, t := range s.Losses {
-		a.losses[k] = &t
-	}
-	for k, t := range s.LocalDrops {
-		a.localDrops[k] = &t
-	}
-	for _, h := range s.Flows {
-		a.flows[h] = struct{}{}
-	}
-	return a, nil
 }
 
-func states[K comparable](m map[K]*latency) map[K]latencyState {
-	out := make(map[K]latencyState, len(m))
-	for k, l := range m {
-		out[k] = l.state()
+func (a *Aggregates) encodePlaces(e *encoder) {
+	e.uints(uint64(len(a.nodes)))
+	for k, n := range a.nodes {
+		e.uints(uint64(k))
+		n.times.encode(e)
+		n.visits.encode(e)
 	}
-	return out
+	e.uints(uint64(len(a.ports)))
+	for k, p := range a.ports {
+		e.uints(uint64(k))
+		p.in.encode(e)
+		p.out.encode(e)
+	}
+	e.uints(uint64(len(a.links)))
+	for k, l := range a.links {
+		e.uints(uint64(k.From), uint64(k.To))
+		l.times.encode(e)
+		l.passed.encode(e)
+	}
+	e.uints(uint64(len(a.pairs)))
+	for k, l := range a.pairs {
+		e.uints(uint64(k.From), uint64(k.To))
+		l.encode(e)
+	}
 }
 
-func restore[K comparable](m map[K]*latency, from map[K]latencyState) error {
-	for k, s := range from {
-		l, err := s.latency()
-		if err != nil {
-			return err
-		}
-		m[k] = l
+func (d *decoder) places(a *Aggregates) {
+	for range d.count(9) {
+		a.nodes[uint16(d.uint())] = &nodeSums{d.latency(), d.meter(&a.seconds)}
 	}
-	return nil
-}
-
-func values[K comparable](m map[K]*tally) map[K]tally {
-	out := make(map[K]tally, len(m))
-	for k, t := range m {
-		out[k] = *t
+	for range d.count(15) {
+		a.ports[uint16(d.uint())] = &portSums{d.meter(&a.seconds), d.meter(&a.seconds)}
 	}
-	return out
+	for range d.count(10) {
+		k := ports{uint16(d.uint()), uint16(d.uint())}
+		a.links[k] = &linkSums{d.latency(), d.meter(&a.seconds)}
+	}
+	for range d.count(3) {
+		k := nodePair{uint16(d.uint()), uint16(d.uint())}
+		l := d.latency()
+		a.pairs[k] = &l
+	}
 }

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package aggregate
+
+import (
+	"encoding/binary"
+	"iter"
+	"math"
+)
+
+// encoder appends what a snapshot is made of: numbers as varints.
+type encoder struct{ b []byte }
+
+func (e *encoder) uints(list ...uint64) {
+	for _, v := range list {
+		e.b = binary.AppendUvarint(e.b, v)
+	}
+}
+
+func (e *encoder) text(s string) {
+	e.uints(uint64(len(s)))
+	e.b = append(e.b, s...)
+}
+
+// decoder takes them off again; bad once there are no more, or a number cannot be.
+type decoder struct {
+	b   []byte
+	bad bool
+}
+
+func (d *decoder) uint() uint64 {
+	v, n := binary.Uvarint(d.b)
+	d.skip(n)
+	return v
+}
+
+func (d *decoder) uints(list ...*uint64) {
+	for _, p := range list {
+		*p = d.uint()
+	}
+}
+
+func (d *decoder) text() string {
+	n := d.count(1)
+	s := string(d.b[:n])
+	d.b = d.b[n:]
+	return s
+}
+
+// below reads a number that must be less than limit.
+func (d *decoder) below(limit uint64) uint64 {
+	v := d.uint()
+	if v >= limit {
+		d.b, d.bad = nil, true
+		return 0
+	}
+	return v
+}
+
+// count reads how many things follow, each of at least size bytes: a number that
+// cannot be true must not allocate.
+func (d *decoder) count(size int) int {
+	return int(d.below(uint64(len(d.b)/size) + 1))
+}
+
+func (d *decoder) skip(n int) {
+	if n <= 0 {
+		d.b, d.bad = nil, true
+		return
+	}
+	d.b = d.b[n:]
+}
+
+// encode writes a distribution: its buckets, each by how far it is from the last.
+func (s *spread) encode(e *encoder, buckets int, all iter.Seq2[uint16, uint64]) {
+	e.uints(s.count)
+	if s.count == 0 {
+		return
+	}
+	e.uints(uint64(s.min), uint64(s.max-s.min), uint64(buckets))
+	last := uint16(0)
+	for index, n := range all {
+		e.uints(uint64(index-last), n)
+		last = index
+	}
+}
+
+func (l *latency) encode(e *encoder) {
+	buckets := 0
+	for range l.all {
+		buckets++
+	}
+	l.spread.encode(e, buckets, l.all)
+}
+
+// spread reads a distribution; buckets is how many calls of bucket must follow.
+func (d *decoder) spread() (s spread, buckets int) {
+	if s.count = d.uint(); s.count == 0 {
+		return s, 0
+	}
+	s.min = int64(d.uint())
+	s.max = s.min + int64(d.uint())
+	return s, d.count(2)
+}
+
+func (d *decoder) latency() latency {
+	var l latency
+	var n int
+	l.spread, n = d.spread()
+	index := uint64(0)
+	for range n {
+		index += d.uint()
+		l.put(int(min(index, uint64(bucketOf(math.MaxInt64)))), d.uint())
+	}
+	return l
+}
+
+func (d *decoder) flowLatency() flowLatency {
+	var l flowLatency
+	var n int
+	l.spread, n = d.spread()
+	l.buckets = make([]bucket, n)
+	index := uint16(0)
+	for i := range l.buckets {
+		index += uint16(d.uint())
+		l.buckets[i] = bucket{index, uint32(d.uint())}
+	}
+	return l
+}
+
+func (m *meter) encode(e *encoder) {
+	e.uints(m.packets, m.bytes, m.active)
+	m.peak.encode(e, 0)
+	e.uints(uint64(len(m.recent)))
+	last := uint32(0)
+	for _, s := range m.recent {
+		s.encode(e, last)
+		last = s.at
+	}
+}
+
+// encode writes a second; its time as what it is after another.
+func (s second) encode(e *encoder, after uint32) {
+	e.uints(uint64(s.at-after), uint64(s.packets), s.bytes)
+}
+
+func (d *decoder) meter(room *int) meter {
+	var m meter
+	d.uints(&m.packets, &m.bytes, &m.active)
+	m.peak = d.second(0)
+	m.recent = make([]second, d.count(3))
+	last := uint32(0)
+	for i := range m.recent {
+		m.recent[i] = d.second(last)
+		last = m.recent[i].at
+	}
+	*room -= len(m.recent)
+	return m
+}
+
+func (d *decoder) second(after uint32) second {
+	return second{after + uint32(d.uint()), uint32(d.uint()), d.uint()}
+}

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package aggregate
+
+import (
+	"cmp"
+	"math"
+	"net/netip"
+	"slices"
+	"strconv"
+
+	"github.com/vnetradar/radar/pkg/backpack"
+	"github.com/vnetradar/radar/pkg/record"
+)
+
+// Flow names a flow: one direction, as the source saw it.
+type Flow struct {
+	Proto    string `json:"proto"`
+	Src      string `json:"src"`
+	Dst      string `json:"dst"`
+	Sport    *int   `json:"sport,omitempty"`
+	Dport    *int   `json:"dport,omitempty"`
+	ICMPType *int   `json:"icmp_type,omitempty"`
+	ICMPID   *int   `json:"icmp_id,omitempty"` // of an echo
+	// Fragments: later fragments, which show no ports. The first ones are in the
+	// flow of their datagram.
+	Fragments bool `json:"fragments,omitempty"`
+}
+
+// String is "10.0.1.1:4711 > 10.0.2.2:80 tcp".
+func (f *Flow) String() string {
+	text := endpoint(f.Src, f.Sport) + " > " + endpoint(f.Dst, f.Dport) + " " + f.Proto
+	switch {
+	case f.ICMPType == nil:
+	case *f.ICMPType == 0:
+		text += " reply"
+	case *f.ICMPType == 8:
+		text += " echo"
+	default:
+		text += " type " + strconv.Itoa(*f.ICMPType)
+	}
+	if f.ICMPID != nil {
+		text += " id " + strconv.Itoa(*f.ICMPID)
+	}
+	if f.Fragments {
+		text += " fragments"
+	}
+	return text
+}
+
+func endpoint(addr string, port *int) string {
+	if port == nil {
+		return addr
+	}
+	return addr + ":" + strconv.Itoa(*port)
+}
+
+// FlowRow is one flow and what became of its packets.
+type FlowRow struct {
+	Flow
+	// The other tuple, where something on the way changed it, as last seen.
+	NATSrc   string `json:"nat_src,omitempty"`
+	NATDst   string `json:"nat_dst,omitempty"`
+	NATSport *int   `json:"nat_sport,omitempty"`
+	NATDport *int   `json:"nat_dport,omitempty"`
+
+	Packets    uint64 `json:"packets"` // segments of trains counted each
+	Bytes      uint64 `json:"bytes"`   // IP bytes
+	Delivered  uint64 `json:"delivered"`
+	Left       uint64 `json:"left"`
+	Lost       uint64 `json:"lost"`
+	Expired    uint64 `json:"expired"`
+	LocalDrops uint64 `json:"local_drops"` // of those delivered
+
+	FirstNs    int64   `json:"first_ns"`           // first stamp of the first packet, Unix ns
+	LastNs     int64   `json:"last_ns"`            // last stamp of the last packet, Unix ns
+	DurationNs int64   `json:"duration_ns"`        // completion time: the one less the other
+	RateBps    *uint64 `json:"rate_bps,omitempty"` // bits/s of all its packets over that time
+
+	Latency *Quantiles `json:"latency,omitempty"` // of those delivered and left
+	// JitterNs is RFC 3550's, 6.4.1, as it stands after the last arrival.
+	JitterNs *int64 `json:"jitter_ns,omitempty"`
+	// Reordered packets arrived behind one that was sent later (RFC 4737, 3.3); the
+	// ratio is to all that arrived.
+	Reordered      uint64   `json:"reordered"`
+	ReorderedRatio *float64 `json:"reordered_ratio,omitempty"`
+
+	Paths     int        `json:"paths"`
+	PathsMore bool       `json:"paths_more,omitempty"` // there may be more than those listed
+	PathList  []FlowPath `json:"path_list"`
+}
+
+// FlowPath is how many packets of a flow took one path.
+type FlowPath struct {
+	Path    string `json:"path"`
+	Packets uint64 `json:"packets"`
+}
+
+// Flows returns the flows that keep lets pass (nil: all), those with most packets
+// first. keep sees a record that has the flow's header and its NAT as a hop, valid
+// during the call only.
+func (a *Aggregates) Flows(names Names, keep func(*record.Record) bool) []FlowRow {
+	a.settleAll()
+	_, ways := a.waysByName(names)
+	rows := make([]FlowRow, 0, len(a.flows))
+	for _, f := range a.flows {
+		row := f.row(ways)
+		if keep == nil || keep(row.record()) {
+			rows = append(rows, row)
+		}
+	}
+	slices.SortFunc(rows, func(a, b FlowRow) int {
+		return cmp.Or(cmp.Compare(b.Packets, a.Packets), compareFlows(&a.Flow, &b.Flow))
+	})
+	return rows
+}
+
+func compareFlows(a, b *Flow) int { return cmp.Compare(a.String(), b.String()) }
+
+// name is the flow as others see it.
+func (k *flowKey) name() Flow {
+	f := Flow{Proto: record.ProtoName(k.proto), Src: addr(k.src), Dst: addr(k.dst), Fragments: k.kind == fragmentFlow}
+	switch k.kind {
+	case portsFlow:
+		f.Sport, f.Dport = number(k.sport), number(k.dport)
+	case icmpFlow:
+		f.ICMPType = number(uint16(k.icmp))
+	case echoFlow:
+		f.ICMPType, f.ICMPID = number(uint16(k.icmp)), number(k.sport)
+	}
+	return f
+}
+
+func addr(a [4]byte) string { return netip.AddrFrom4(a).String() }
+
+func number(n uint16) *int {
+	v := int(n)
+	return &v
+}
+
+func (f *flow) row(ways []*way) FlowRow {
+	o := &f.order
+	row := FlowRow{
+		Flow: f.key.name(), Packets: f.packets, Bytes: f.bytes, Delivered: f.delivered, Left: f.left,
+		Lost: f.lost, Expired: f.expired, LocalDrops: f.localDrops,
+		FirstNs: backpack.UnixNs(f.first), LastNs: backpack.UnixNs(f.last), DurationNs: int64(f.last - f.first),
+		Reordered: o.reordered, PathsMore: f.otherPaths > 0,
+	}
+	f.fillNAT(&row)
+	if row.DurationNs > 0 {
+		rate := uint64(math.Round(float64(f.bytes) * 8e9 / float64(row.DurationNs)))
+		row.RateBps = &rate
+	}
+	if q, ok := f.times.quantiles(); ok {
+		row.Latency = &q
+	}
+	if o.steps > 0 {
+		jitter := int64(math.Round(o.jitter))
+		row.JitterNs = &jitter
+	}
+	if o.arrivals > 0 {
+		ratio := float64(o.reordered) / float64(o.arrivals)
+		row.ReorderedRatio = &ratio
+	}
+	var seen []*way
+	for _, use := range f.paths {
+		w := ways[use.id]
+		i := slices.Index(seen, w)
+		if i < 0 {
+			i = len(seen)
+			seen = append(seen, w)
+			row.PathList = append(row.PathList, FlowPath{Path: w.row.Path})
+		}
+		row.PathList[i].Packets += use.packets
+	}
+	row.Paths = len(seen)
+	slices.SortFunc(row.PathList, func(a, b FlowPath) int {
+		return cmp.Or(cmp.Compare(b.Packets, a.Packets), cmp.Compare(a.Path, b.Path))
+	})
+	return row
+}
+
+func (f *flow) fillNAT(row *FlowRow) {
+	k, t := &f.key, &f.nat
+	if *t == (backpack.Tuple{}) {
+		return
+	}
+	if t.Src != k.src {
+		row.NATSrc = addr(t.Src)
+	}
+	if t.Dst != k.dst {
+		row.NATDst = addr(t.Dst)
+	}
+	if k.kind != portsFlow {
+		return
+	}
+	if t.SrcPort != k.sport {
+		row.NATSport = number(t.SrcPort)
+	}
+	if t.DstPort != k.dport {
+		row.NATDport = number(t.DstPort)
+	}
+}
+
+// record is a record of a packet of the flow, with what all have in common.
+func (r *FlowRow) record() *record.Record {
+	rec := &record.Record{
+		V: record.Version, Source: "ebpf", IPVersion: 4, Proto: r.Proto, Src: r.Src, Dst: r.Dst,
+		Sport: r.Sport, Dport: r.Dport, ICMPType: r.ICMPType, ICMPID: r.ICMPID,
+		Hops: []record.Hop{{Src: r.NATSrc, Dst: r.NATDst, Sport: r.NATSport, Dport: r.NATDport}},
+	}
+	return rec
+}
+
+// LatencyOfFlows turns flows into rows of latencies, in their order.
+func LatencyOfFlows(flows []FlowRow) []LatencyRow {
+	var rows []LatencyRow
+	for i := range flows {
+		f := &flows[i]
+		if f.Latency != nil {
+			rows = append(rows, LatencyRow{By: ByFlow, Name: f.String(), Quantiles: *f.Latency, JitterNs: f.JitterNs, Flow: &f.Flow})
+		}
+	}
+	return rows
+}

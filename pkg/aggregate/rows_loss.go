@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package aggregate
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/vnetradar/radar/pkg/record"
+)
+
+// LossPlace is where and why packets were freed.
+type LossPlace struct {
+	Node     string    `json:"node"`
+	NodeID   int       `json:"node_id,omitempty"`
+	Port     string    `json:"port,omitempty"`
+	At       record.At `json:"at"`
+	Reason   string    `json:"reason,omitempty"`
+	Qdisc    string    `json:"qdisc,omitempty"`
+	Function string    `json:"function,omitempty"`
+}
+
+// LossRow is one place where packets were freed.
+type LossRow struct {
+	LossPlace
+	Packets   uint64     `json:"packets"` // segments of trains counted each
+	Skbs      uint64     `json:"skbs"`    // what tc and nft count
+	Bytes     uint64     `json:"bytes"`   // IP bytes
+	Flows     uint64     `json:"flows"`   // hit here; later fragments are none
+	FlowsMore bool       `json:"flows_more,omitempty"`
+	TopFlows  []LossFlow `json:"top_flows,omitempty"` // those that lost most, at most TopFlows
+}
+
+// LossFlow is a flow that lost packets at one place.
+type LossFlow struct {
+	Flow
+	Packets uint64 `json:"packets"`
+	Bytes   uint64 `json:"bytes"`
+}
+
+// LossFlowRow is a flow and a place where it lost packets.
+type LossFlowRow struct {
+	LossFlow
+	LossPlace
+}
+
+// TopFlows is how many flows a LossRow lists.
+const TopFlows = 5
+
+// Losses returns where packets were lost, the places with most of them first.
+func (a *Aggregates) Losses(names Names) []LossRow { return lossRows(a.losses, names) }
+
+// LocalDrops returns where delivered packets were freed as drops.
+func (a *Aggregates) LocalDrops(names Names) []LossRow { return lossRows(a.localDrops, names) }
+
+// LossesByFlow returns the flows that lost packets and where, those with most
+// losses first. keep is as in Flows.
+func (a *Aggregates) LossesByFlow(names Names, keep func(*record.Record) bool) []LossFlowRow {
+	return lossFlowRows(a.losses, names, keep)
+}
+
+// LocalDropsByFlow is the same for what was freed after delivery.
+func (a *Aggregates) LocalDropsByFlow(names Names, keep func(*record.Record) bool) []LossFlowRow {
+	return lossFlowRows(a.localDrops, names, keep)
+}
+
+// lossSum is all tallies of places with the same names.
+type lossSum struct {
+	id   int
+	t    tally
+	hits map[*flow]hit
+}
+
+func sumLosses(table map[place]*tally, names Names) map[LossPlace]*lossSum {
+	sums := make(map[LossPlace]*lossSum)
+	for k, t := range table {
+		named := LossPlace{
+			Node: names.NodeName(k.Node), Port: names.PortName(k.Port),
+			At: k.At, Reason: k.Reason, Qdisc: k.Qdisc, Function: k.Function,
+		}
+		s := sums[named]
+		if s == nil {
+			s = &lossSum{hits: make(map[*flow]hit)}
+			sums[named] = s
+		}
+		s.id = max(s.id, nodeID(k.Node))
+		s.t.packets += t.packets
+		s.t.skbs += t.skbs
+		s.t.bytes += t.bytes
+		s.t.overFlows += t.overFlows
+		for f, h := range t.flows {
+			s.hits[f] = hit{s.hits[f].packets + h.packets, s.hits[f].bytes + h.bytes}
+		}
+	}
+	return sums
+}
+
+func lossRows(table map[place]*tally, names Names) []LossRow {
+	rows := make([]LossRow, 0, len(table))
+	for named, s := range sumLosses(table, names) {
+		named.NodeID = s.id
+		row := LossRow{LossPlace: named, Packets: s.t.packets, Skbs: s.t.skbs, Bytes: s.t.bytes, FlowsMore: s.t.overFlows > 0}
+		for f, h := range s.hits {
+			if f.key.kind != fragmentFlow {
+				row.Flows++
+			}
+			row.TopFlows = append(row.TopFlows, LossFlow{f.key.name(), h.packets, h.bytes})
+		}
+		slices.SortFunc(row.TopFlows, compareLossFlows)
+		row.TopFlows = row.TopFlows[:min(len(row.TopFlows), TopFlows)]
+		rows = append(rows, row)
+	}
+	slices.SortFunc(rows, func(a, b LossRow) int {
+		return cmp.Or(cmp.Compare(b.Packets, a.Packets), comparePlaces(a.LossPlace, b.LossPlace))
+	})
+	return rows
+}
+
+func lossFlowRows(table map[place]*tally, names Names, keep func(*record.Record) bool) []LossFlowRow {
+	rows := []LossFlowRow{}
+	for named, s := range sumLosses(table, names) {
+		named.NodeID = s.id
+		for f, h := range s.hits {
+			row := LossFlowRow{LossFlow{f.key.name(), h.packets, h.bytes}, named}
+			of := FlowRow{Flow: row.Flow}
+			f.fillNAT(&of)
+			if keep == nil || keep(of.record()) {
+				rows = append(rows, row)
+			}
+		}
+	}
+	slices.SortFunc(rows, func(a, b LossFlowRow) int {
+		return cmp.Or(compareLossFlows(a.LossFlow, b.LossFlow), comparePlaces(a.LossPlace, b.LossPlace))
+	})
+	return rows
+}
+
+func compareLossFlows(a, b LossFlow) int {
+	return cmp.Or(cmp.Compare(b.Packets, a.Packets), compareFlows(&a.Flow, &b.Flow))
+}
+
+func comparePlaces(a, b LossPlace) int {
+	return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Port, b.Port), cmp.Compare(a.At, b.At),
+		cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Function, b.Function))
+}

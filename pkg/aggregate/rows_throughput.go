@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package aggregate
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// ThroughputRow is what passed a link, port, node or path, or all packets that set
+// out. Bytes are IP bytes; seconds are those of Unix time.
+//
+// A link counts a packet when it comes out at its end, a port when it comes in or
+// goes out (before the port's queue), a node each visit when it begins, a path and
+// all when the packet sets out.
+type ThroughputRow struct {
+	By         By       `json:"by"`
+	Name       string   `json:"name"` // as in LatencyRow; of a port "r1/eth1 in", "r1/eth1 out"
+	Packets    uint64   `json:"packets"`
+	Bytes      uint64   `json:"bytes"`
+	ActiveS    uint64   `json:"active_s,omitempty"`    // seconds in which something passed
+	AverageBps *uint64  `json:"average_bps,omitempty"` // bits/s over these; of a flow over its duration
+	LastBps    *uint64  `json:"last_bps,omitempty"`    // bits/s over the last seconds that were asked for
+	PeakBps    *uint64  `json:"peak_bps,omitempty"`    // bits/s in the second with most of them
+	PeakS      int64    `json:"peak_s,omitempty"`      // which second that was, Unix time
+	Seconds    []Second `json:"-"`
+}
+
+// Second is what passed in one second of Unix time.
+type Second struct {
+	At             int64
+	Packets, Bytes uint64
+}
+
+// Throughput returns a row for each link, port, node or path, those with most bytes
+// first, and before them one for all packets. The last seconds are those from first
+// on and before end (Unix time, s); each row has at most the last Seconds.
+func (a *Aggregates) Throughput(by By, names Names, first, end int64) []ThroughputRow {
+	var rows []ThroughputRow
+	for name, m := range a.meters(by, names) {
+		rows = append(rows, m.row(by, name, first, end))
+	}
+	slices.SortFunc(rows, func(a, b ThroughputRow) int {
+		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Name, b.Name))
+	})
+	if a.whole.packets > 0 {
+		rows = slices.Insert(rows, 0, a.whole.row(by, All, first, end))
+	}
+	return rows
+}
+
+func (a *Aggregates) meters(by By, names Names) map[string]*meter {
+	m := make(map[string]*meter)
+	add := func(name string, more *meter) {
+		switch {
+		case more.packets == 0:
+		case m[name] == nil:
+			c := *more
+			c.recent = slices.Clone(more.recent)
+			m[name] = &c
+		default:
+			m[name].merge(more)
+		}
+	}
+	switch by {
+	case ByNode:
+		for node, n := range a.nodes {
+			add(names.NodeName(node), &n.visits)
+		}
+	case ByLink:
+		for k, l := range a.links {
+			add(linkName(k, names), &l.passed)
+		}
+	case ByPort:
+		for port, p := range a.ports {
+			add(endName(port, names)+" in", &p.in)
+			add(endName(port, names)+" out", &p.out)
+		}
+	case ByPath:
+		ways, _ := a.waysByName(names)
+		for _, w := range ways {
+			name := w.row.Path
+			if w.row.Truncated {
+				name += " ..."
+			}
+			add(name, &w.sums)
+		}
+	}
+	return m
+}
+
+func (m *meter) row(by By, name string, first, end int64) ThroughputRow {
+	row := ThroughputRow{By: by, Name: name, Packets: m.packets, Bytes: m.bytes, ActiveS: m.active}
+	if m.active > 0 {
+		row.AverageBps, row.PeakBps = perSecond(m.bytes, float64(m.active)), perSecond(m.peak.bytes, 1)
+		row.PeakS = int64(m.peak.at)
+	}
+	if end > first {
+		_, bytes := m.between(uint32(first), uint32(end))
+		row.LastBps = perSecond(bytes, float64(end-first))
+	}
+	for _, s := range m.recent {
+		row.Seconds = append(row.Seconds, Second{int64(s.at), uint64(s.packets), s.bytes})
+	}
+	return row
+}
+
+// perSecond is bits/s.
+func perSecond(bytes uint64, seconds float64) *uint64 {
+	v := uint64(math.Round(float64(bytes) * 8 / seconds))
+	return &v
+}
+
+// ThroughputOfFlows turns flows into rows, in their order: what their sources sent,
+// over their duration.
+func ThroughputOfFlows(flows []FlowRow) []ThroughputRow {
+	rows := make([]ThroughputRow, len(flows))
+	for i := range flows {
+		f := &flows[i]
+		rows[i] = ThroughputRow{By: ByFlow, Name: f.String(), Packets: f.Packets, Bytes: f.Bytes, AverageBps: f.RateBps}
+	}
+	return rows
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package aggregate
+
+import (
+	"math"
+
+	"github.com/vnetradar/radar/pkg/backpack"
+	"github.com/vnetradar/radar/pkg/record"
+)
+
+// encodeFlows returns the number of each flow in the snapshot, from 1.
+func (a *Aggregates) encodeFlows(e *encoder) map[*flow]uint64 {
+	numbers := make(map[*flow]uint64, len(a.flows))
+	e.uints(uint64(len(a.flows)))
+	for _, f := range a.flows {
+		numbers[f] = uint64(len(numbers)) + 1
+		f.encode(e)
+		a.encodeWaiting(e, f)
+	}
+	return numbers
+}
+
+func (f *flow) encode(e *encoder) {
+	k, o := &f.key, &f.order
+	e.b = append(e.b, k.src[:]...)
+	e.b = append(e.b, k.dst[:]...)
+	e.b = append(e.b, k.proto, byte(k.kind), k.icmp)
+	e.uints(uint64(k.sport), uint64(k.dport))
+	encodeTuple(e, f.nat)
+	e.uints(f.packets, f.bytes, f.delivered, f.left, f.lost, f.expired, f.localDrops, f.otherPaths,
+		f.first, f.last-f.first)
+	f.times.spread.encode(e, len(f.times.buckets), f.times.all)
+	e.uints(uint64(len(f.paths)))
+	for _, p := range f.paths {
+		e.uints(uint64(p.id), p.packets)
+	}
+	e.uints(o.arrivals)
+	if o.arrivals > 0 {
+		e.uints(o.reordered, o.steps, math.Float64bits(o.jitter),
+			o.lastAt-f.first, o.lastSent-f.first, o.maxSent-f.first)
+	}
+}
+
+// encodeTuple writes one byte if there is none.
+func encodeTuple(e *encoder, t backpack.Tuple) {
+	if t == (backpack.Tuple{}) {
+		e.b = append(e.b, 0)
+		return
+	}
+	e.b = append(e.b, 1)
+	e.b = append(e.b, t.Src[:]...)
+	e.b = append(e.b, t.Dst[:]...)
+	e.uints(uint64(t.SrcPort), uint64(t.DstPort))
+}
+
+func (a *Aggregates) encodeWaiting(e *encoder, f *flow) {
+	n := uint64(0)
+	for i := f.head; i >= 0; i = a.waiting[i].next {
+		n++
+	}
+	e.uints(n)
+	for i := f.head; i >= 0; i = a.waiting[i].next {
+		w := a.waiting[i]
+		e.uints(w.at-f.first, w.sent-f.first, uint64(w.n))
+	}
+}
+
+// flows reads all flows, in order of their numbers.
+func (d *decoder) flows(a *Aggregates) []*flow {
+	n := d.count(30)
+	list := make([]*flow, 0, n)
+	for range n {
+		f := d.flow()
+		list = append(list, f)
+		a.flows[f.key] = f
+		a.buckets += len(f.times.buckets)
+		for range d.count(3) {
+			x := arrival{at: f.first + d.uint(), sent: f.first + d.uint(), n: uint32(d.uint())}
+			if len(a.waiting) < maxWaiting {
+				a.wait(f, x)
+			}
+		}
+	}
+	return list
+}
+
+func (d *decoder) flow() *flow {
+	f := &flow{head: -1, tail: -1}
+	k, o := &f.key, &f.order
+	d.bytes(k.src[:])
+	d.bytes(k.dst[:])
+	var fixed [3]byte
+	d.bytes(fixed[:])
+	k.proto, k.kind, k.icmp = fixed[0], flowKind(fixed[1]), fixed[2]
+	k.sport, k.dport = uint16(d.uint()), uint16(d.uint())
+	f.nat = d.tuple()
+	var lasted uint64
+	d.uints(&f.packets, &f.bytes, &f.delivered, &f.left, &f.lost, &f.expired, &f.localDrops, &f.otherPaths,
+		&f.first, &lasted)
+	f.last = f.first + lasted
+	f.times = d.flowLatency()
+	f.paths = make([]pathUse, d.count(2))
+	for i := range f.paths {
+		f.paths[i] = pathUse{uint32(d.below(MaxPaths)), d.uint()}
+	}
+	if o.arrivals = d.uint(); o.arrivals == 0 {
+		return f
+	}
+	var jitter, at, sent, most uint64
+	d.uints(&o.reordered, &o.steps, &jitter, &at, &sent, &most)
+	o.jitter = math.Float64frombits(jitter)
+	o.lastAt, o.lastSent, o.maxSent = f.first+at, f.first+sent, f.first+most
+	return f
+}
+
+func (d *decoder) tuple() (t backpack.Tuple) {
+	var there [1]byte
+	if d.bytes(there[:]); there[0] == 0 {
+		return t
+	}
+	d.bytes(t.Src[:])
+	d.bytes(t.Dst[:])
+	t.SrcPort, t.DstPort = uint16(d.uint()), uint16(d.uint())
+	return t
+}
+
+// bytes fills to.
+func (d *decoder) bytes(to []byte) {
+	if len(d.b) < len(to) {
+		d.b, d.bad = nil, true
+		return
+	}
+	d.b = d.b[copy(to, d.b):]
+}
+
+func encodeTallies(e *encoder, table map[place]*tally, numbers map[*flow]uint64) {
+	e.uints(uint64(len(table)))
+	for k, t := range table {
+		e.uints(uint64(k.Node), uint64(k.Port))
+		for _, s := range []string{string(k.At), k.Reason, k.Qdisc, k.Function} {
+			e.text(s)
+		}
+		e.uints(t.packets, t.skbs, t.bytes, t.overFlows, uint64(len(t.flows)))
+		for f, h := range t.flows {
+			e.uints(numbers[f], h.packets, h.bytes)
+		}
+	}
+}
+
+func (d *decoder) tallies(a *Aggregates, table map[place]*tally, flows []*flow) {
+	for range d.count(11) {
+		k := place{Node: uint16(d.uint()), Port: uint16(d.uint()), At: record.At(d.text()),
+			Reason: d.text(), Qdisc: d.text(), Function: d.text()}
+		t := &tally{flows: make(map[*flow]hit)}
+		d.uints(&t.packets, &t.skbs, &t.bytes, &t.overFlows)
+		for range d.count(3) {
+			number := d.below(uint64(len(flows)) + 1)
+			h := hit{d.uint(), d.uint()}
+			if number == 0 {
+				d.bad = true
+				return
+			}
+			t.flows[flows[number-1]] = h
+			a.hits++
+		}
+		table[k] = t
+	}
+}
