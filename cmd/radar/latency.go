@@ -3,12 +3,10 @@
 package main
 
 import (
-	"fmt"
-	"strings"
+	"slices"
 
 	"github.com/spf13/cobra"
 
-	"github.com/vnetradar/radar/pkg/agent"
 	"github.com/vnetradar/radar/pkg/aggregate"
 )
 
@@ -20,63 +18,59 @@ percentile, most.
                    the sending port is part of it
   --by path        from first to last time stamp, for each path
   --by end-to-end  the same, from each first to each last node, and all together
+  --by flow        the same for each flow, with its jitter (RFC 3550, 6.4.1). Packets
+                   of several flows have no jitter in common: other groups have none
 
 Percentiles are within 1 %; count, least and most are exact.`
 
-// byFlag is the value of --by.
-type byFlag aggregate.By
-
-var byValues = []aggregate.By{aggregate.ByNode, aggregate.ByLink, aggregate.ByPath, aggregate.ByEndToEnd}
-
-func (b *byFlag) String() string { return string(*b) }
-
-// Type names the value in help texts.
-func (b *byFlag) Type() string { return "group" }
-
-// Set checks and sets the value.
-func (b *byFlag) Set(s string) error {
-	names := make([]string, len(byValues))
-	for i, v := range byValues {
-		if s == string(v) {
-			*b = byFlag(v)
-			return nil
-		}
-		names[i] = string(v)
-	}
-	return fmt.Errorf("unknown group %q: use %s", s, strings.Join(names, ", "))
-}
-
 func newLatencyCmd(a *app) *cobra.Command {
-	by := byFlag(aggregate.ByEndToEnd)
-	cmd := &cobra.Command{
-		Use:     "latency",
-		Short:   "Show latencies of nodes, links, paths or end to end",
-		Long:    latencyLong,
-		Example: "  radar latency --by link\n  radar latency --by node -o json | jq '{name, p99_ns}'",
-		Args:    cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			return a.aggregated(func(r *agent.Reader) error {
-				return a.printLatency(r.Collector.Aggregates().Latency(aggregate.By(by), r.Decoder))
-			})
-		},
-	}
-	cmd.Flags().Var(&by, "by", "what to group by: node, link, path or end-to-end")
-	completeWith(cmd, "by", "node", "link", "path", "end-to-end")
+	by := choice{string(aggregate.ByEndToEnd), "group", []string{"node", "link", "path", "end-to-end", "flow"}}
+	top := count(20)
+	isFlow := func() bool { return by.value == string(aggregate.ByFlow) }
+	cmd := newQuestionCmd(a, &cobra.Command{
+		Use:   "latency [EXPRESSION]",
+		Short: "Show latencies of nodes, links, paths or flows, or end to end",
+		Long:  latencyLong,
+		Example: `  radar latency --by link
+  radar latency --by flow --since 1m 'tcp and port 80'
+  radar latency --by node -o json | jq '{name, p99_ns}'`,
+	}, &question{byFlow: isFlow}, func(r *answer) error {
+		if !isFlow() {
+			return a.printLatency(r.Latency(aggregate.By(by.value), r.names), false)
+		}
+		flows := slices.DeleteFunc(r.Flows(r.names, r.keep), func(f aggregate.FlowRow) bool { return f.Latency == nil })
+		a.noteFlows(r)
+		return a.printLatency(aggregate.LatencyOfFlows(a.topFlows(flows, "packets", int(top))), true)
+	})
+	addChoice(cmd, &by, "by", "what to group by")
+	cmd.Flags().Var(&top, "top", "with --by flow, show the first N; 0: all")
 	return cmd
 }
 
-func (a *app) printLatency(rows []aggregate.LatencyRow) error {
-	if a.output == formatJSON {
+func (a *app) printLatency(rows []aggregate.LatencyRow, flows bool) error {
+	if a.output.raw() {
 		return printRows(a, rows)
 	}
-	t := newTable(
-		column{title: "COUNT", right: true}, column{title: "MIN", right: true}, column{title: "P50", right: true},
-		column{title: "P90", right: true}, column{title: "P99", right: true}, column{title: "P99.9", right: true},
-		column{title: "MAX", right: true}, column{title: "NAME"})
+	columns := []column{
+		{title: "COUNT", right: true}, {title: "MIN", right: true}, {title: "P50", right: true},
+		{title: "P90", right: true}, {title: "P99", right: true}, {title: "P99.9", right: true},
+		{title: "MAX", right: true},
+	}
+	if flows {
+		columns = append(columns, column{title: "JITTER", right: true})
+	}
+	t := newTable(append(columns, column{title: "NAME"})...)
 	for _, r := range rows {
 		cells := []string{decimal(r.Count)}
 		for _, ns := range []int64{r.MinNs, r.P50Ns, r.P90Ns, r.P99Ns, r.P999Ns, r.MaxNs} {
 			cells = append(cells, humanDuration(float64(ns)))
+		}
+		if flows {
+			jitter := ""
+			if r.JitterNs != nil {
+				jitter = humanDuration(float64(*r.JitterNs))
+			}
+			cells = append(cells, jitter)
 		}
 		t.add(append(cells, r.Name)...)
 	}

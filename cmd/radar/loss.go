@@ -3,9 +3,11 @@
 package main
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/spf13/cobra"
 
-	"github.com/vnetradar/radar/pkg/agent"
 	"github.com/vnetradar/radar/pkg/aggregate"
 )
 
@@ -13,6 +15,10 @@ const lossLong = `Show where packets were lost since attach, and why, by the ker
 
 PACKETS counts packets on the wire, SKBS the buffers that the kernel dropped, which
 is what tc and nft count (a buffer can hold many segments of one flow).
+
+FLOWS is how many flows lost packets there; -o wide names those that lost most,
+--by flow shows a row for each flow and place. What expired has no place: see the
+flows (LOST) and paths (EXPIRED).
 
 --local shows what was dropped after delivery instead: in the receiving node's own
 input rules or socket buffers. Such packets count as delivered.`
@@ -24,42 +30,109 @@ type lossView struct {
 }
 
 func newLossCmd(a *app) *cobra.Command {
-	local := false
-	cmd := &cobra.Command{
-		Use:     "loss",
-		Short:   "Show where packets were lost, and why",
-		Long:    lossLong,
-		Example: "  radar loss\n  radar loss -o json | jq 'select(.at == \"queue\")'",
-		Args:    cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			return a.aggregated(func(r *agent.Reader) error {
-				agg := r.Collector.Aggregates()
-				if local {
-					return a.printLosses(agg.LocalDrops(r.Decoder), true)
-				}
-				return a.printLosses(agg.Losses(r.Decoder), false)
-			})
-		},
-	}
+	local, by := false, choice{"place", "group", []string{"place", "flow"}}
+	isFlow := func() bool { return by.value == string(aggregate.ByFlow) }
+	cmd := newQuestionCmd(a, &cobra.Command{
+		Use:   "loss [EXPRESSION]",
+		Short: "Show where packets were lost, why, and of which flows",
+		Long:  lossLong,
+		Example: `  radar loss
+  radar loss --by flow --since 10m
+  radar loss -o json | jq 'select(.at == "queue")'`,
+	}, &question{byFlow: isFlow}, func(r *answer) error {
+		if isFlow() {
+			return a.showFlowLosses(r, local)
+		}
+		return a.showLosses(r, local)
+	})
 	cmd.Flags().BoolVar(&local, "local", false, "show what was dropped after delivery")
+	addChoice(cmd, &by, "by", "what to group by")
 	return cmd
 }
 
+func (a *app) showLosses(r *answer, local bool) error {
+	if local {
+		return a.printLosses(r.LocalDrops(r.names), true)
+	}
+	rows := r.Losses(r.names)
+	a.noteLocal(r, len(rows))
+	return a.printLosses(rows, false)
+}
+
+// noteLocal points to drops after delivery if there are no others.
+func (a *app) noteLocal(r *answer, lost int) {
+	if drops := r.Totals().LocalDrops; lost == 0 && drops > 0 {
+		fmt.Fprintf(a.stderr, "radar: no loss on the way, but %d packets were dropped after delivery: radar loss --local\n", drops)
+	}
+}
+
 func (a *app) printLosses(rows []aggregate.LossRow, afterDelivery bool) error {
-	if a.output == formatJSON {
+	if a.output.raw() {
 		views := make([]lossView, len(rows))
 		for i, r := range rows {
 			views[i] = lossView{LossRow: r, AfterDelivery: afterDelivery}
 		}
 		return printRows(a, views)
 	}
-	t := newTable(
-		column{title: "PACKETS", right: true}, column{title: "SKBS", right: true}, column{title: "BYTES", right: true},
-		column{title: "NODE"}, column{title: "PORT"}, column{title: "AT"}, column{title: "REASON"},
-		column{title: "QDISC"}, column{title: "FUNCTION"})
+	columns := append([]column{
+		{title: "PACKETS", right: true}, {title: "SKBS", right: true}, {title: "BYTES", right: true}, {title: "FLOWS", right: true},
+	}, placeColumns...)
+	if a.output == formatWide {
+		columns = append(columns, column{title: "TOP FLOWS"})
+	}
+	t := newTable(columns...)
 	for _, r := range rows {
-		t.add(decimal(r.Packets), decimal(r.Skbs), decimal(r.Bytes), r.Node, r.Port, string(r.At),
-			r.Reason, r.Qdisc, r.Function)
+		flows := decimal(r.Flows)
+		if r.FlowsMore {
+			flows += "+"
+		}
+		cells := append([]string{decimal(r.Packets), decimal(r.Skbs), decimal(r.Bytes), flows}, placeCells(&r.LossPlace)...)
+		if a.output == formatWide {
+			var top []string
+			for _, f := range r.TopFlows {
+				top = append(top, fmt.Sprintf("%s (%d)", f.String(), f.Packets))
+			}
+			cells = append(cells, strings.Join(top, ", "))
+		}
+		t.add(cells...)
+	}
+	return t.flush(a.out)
+}
+
+var placeColumns = []column{
+	{title: "NODE"}, {title: "PORT"}, {title: "AT"}, {title: "REASON"}, {title: "QDISC"}, {title: "FUNCTION"},
+}
+
+func placeCells(p *aggregate.LossPlace) []string {
+	return []string{p.Node, p.Port, string(p.At), p.Reason, p.Qdisc, p.Function}
+}
+
+// flowLossView is a row of "radar loss --by flow" in JSON.
+type flowLossView struct {
+	aggregate.LossFlowRow
+	AfterDelivery bool `json:"after_delivery,omitempty"`
+}
+
+func (a *app) showFlowLosses(r *answer, local bool) error {
+	rows := r.LossesByFlow
+	if local {
+		rows = r.LocalDropsByFlow
+	}
+	return a.printFlowLosses(rows(r.names, r.keep), local)
+}
+
+func (a *app) printFlowLosses(rows []aggregate.LossFlowRow, afterDelivery bool) error {
+	if a.output.raw() {
+		views := make([]flowLossView, len(rows))
+		for i, r := range rows {
+			views[i] = flowLossView{LossFlowRow: r, AfterDelivery: afterDelivery}
+		}
+		return printRows(a, views)
+	}
+	columns := append([]column{{title: "PACKETS", right: true}, {title: "BYTES", right: true}, {title: "FLOW"}}, placeColumns...)
+	t := newTable(columns...)
+	for _, r := range rows {
+		t.add(append([]string{decimal(r.Packets), decimal(r.Bytes), r.String()}, placeCells(&r.LossPlace)...)...)
 	}
 	return t.flush(a.out)
 }

@@ -3,12 +3,15 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/spf13/cobra"
 )
 
 // outputFormat is the value of --output.
@@ -18,6 +21,7 @@ const (
 	formatTable outputFormat = "table"
 	formatWide  outputFormat = "wide"
 	formatJSON  outputFormat = "json"
+	formatCSV   outputFormat = "csv" // of commands that print rows: see hasCSV
 )
 
 func (f *outputFormat) String() string { return string(*f) }
@@ -28,11 +32,71 @@ func (f *outputFormat) Type() string { return "format" }
 // Set checks and sets the format.
 func (f *outputFormat) Set(s string) error {
 	switch v := outputFormat(s); v {
-	case formatTable, formatWide, formatJSON:
+	case formatTable, formatWide, formatJSON, formatCSV:
 		*f = v
 		return nil
 	}
-	return fmt.Errorf("unknown format %q: use table, wide or json", s)
+	return fmt.Errorf("unknown format %q: use table, wide, json or csv", s)
+}
+
+// raw says that rows are printed for programs, by printRows.
+func (f outputFormat) raw() bool { return f == formatJSON || f == formatCSV }
+
+// csvAnnotation marks commands that print rows, and so can print CSV.
+const csvAnnotation = "csv"
+
+// hasCSV marks a command.
+var hasCSV = map[string]string{csvAnnotation: "rows"}
+
+// checkFormat refuses CSV where there are no rows.
+func checkFormat(cmd *cobra.Command, f outputFormat) error {
+	if f == formatCSV && cmd.Annotations[csvAnnotation] == "" {
+		return usagef("%s prints no rows, so it has no CSV: use -o table, wide or json", cmd.CommandPath())
+	}
+	return nil
+}
+
+// printRows prints one object a line, or CSV. In views that are printed again and
+// again (-f) each row says when.
+func printRows[T any](a *app, rows []T) error {
+	if a.output == formatCSV {
+		return printCSV(a, rows)
+	}
+	for _, row := range rows {
+		if a.view == nil {
+			if err := printJSON(a.out, row); err != nil {
+				return err
+			}
+			continue
+		}
+		var b bytes.Buffer
+		if err := printJSON(&b, row); err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(a.out, `{"time":%q,%s`, a.view.time, b.Bytes()[1:]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func printCSV[T any](a *app, rows []T) error {
+	w, when, names := newCSVWriter(a.out), [][2]string(nil), []string(nil)
+	if a.view != nil {
+		if a.view.csv == nil {
+			a.view.csv = w
+		}
+		w, when, names = a.view.csv, [][2]string{{"time", a.view.time}}, []string{"time"}
+	}
+	if err := csvTitle[T](w, names...); err != nil {
+		return err
+	}
+	for i := range rows {
+		if err := w.row(&rows[i], when...); err != nil {
+			return err
+		}
+	}
+	return w.flush()
 }
 
 // printJSON writes v as one line.

@@ -5,7 +5,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,8 +12,6 @@ import (
 
 	"github.com/vnetradar/radar/pkg/agent"
 	"github.com/vnetradar/radar/pkg/backpack"
-	"github.com/vnetradar/radar/pkg/filter"
-	"github.com/vnetradar/radar/pkg/query"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -24,9 +21,9 @@ const defaultLast = 20
 const packetsLong = `Show packets: which way each went, how long it took, where it was lost and why.
 
 The ring remembers the last packets (attach --slots); this shows the newest of
-them, oldest first. All filters must match; one that is given several times, or
-has several values separated by commas, matches if one of them does. Addresses
-and ports match as sent and as changed on the way (NAT).
+them, oldest first.
+
+` + selectionHelp + `
 
 EXPRESSION is a filter in tcpdump's language (pcap-filter(7)) and must match too.
 It can ask for what records hold: addresses, protocol, ports, ICMP type and echo
@@ -44,27 +41,26 @@ const packetsExample = `  radar packets                                  # the l
   radar packets --src 10.0.1.0/24 --proto tcp --dport 80,443 -o wide
   radar packets -f --node r1 -c 100
   radar packets -f udp port 53 and not host 10.0.0.1
+  radar packets 'icmp or udp port 53'
   radar packets --last 0 -o json | jq -r .latency_ns`
 
 // packetFlags are the flags of "radar packets".
 type packetFlags struct {
-	src, dst, proto, sport, dport, node, state []string
-
-	last   uint
-	since  string
+	selectFlags
 	follow bool
-	count  uint
+	count  count
 }
 
 func newPacketsCmd(a *app) *cobra.Command {
-	f := &packetFlags{}
+	f := &packetFlags{selectFlags: selectFlags{last: defaultLast}}
 	cmd := &cobra.Command{
-		Use:     "packets [EXPRESSION]",
-		Short:   "Show packets with path, times and losses",
-		Long:    packetsLong,
-		Example: packetsExample,
+		Use:         "packets [EXPRESSION]",
+		Short:       "Show packets with path, times and losses",
+		Long:        packetsLong,
+		Example:     packetsExample,
+		Annotations: hasCSV,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			q, err := f.query(cmd.Flags(), a.now())
+			q, err := f.query(cmd.Flags(), args, a.now())
 			if err != nil {
 				return err
 			}
@@ -74,65 +70,37 @@ func newPacketsCmd(a *app) *cobra.Command {
 			return a.packets(cmd.Context(), q)
 		},
 	}
+	f.add(a, cmd, "show the newest N; 0: all (with --since the default is all, with -f none)")
 	flags := cmd.Flags()
-	flags.StringSliceVar(&f.src, "src", nil, "source address or prefix")
-	flags.StringSliceVar(&f.dst, "dst", nil, "destination address or prefix")
-	flags.StringSliceVar(&f.proto, "proto", nil, "protocol: tcp, udp, icmp, or a number")
-	flags.StringSliceVar(&f.sport, "sport", nil, "source port, or a range such as 1000-2000")
-	flags.StringSliceVar(&f.dport, "dport", nil, "destination port, or a range")
-	flags.StringSliceVar(&f.node, "node", nil, "node that the packet visited")
-	flags.StringSliceVar(&f.state, "state", nil, "delivered, lost, left, in_flight or expired")
-	flags.UintVar(&f.last, "last", defaultLast, "show the newest N; 0: all (with --since the default is all, with -f none)")
-	flags.StringVar(&f.since, "since", "", "only packets sent since then: a duration (5m) or a time (RFC 3339)")
 	flags.BoolVarP(&f.follow, "follow", "f", false, "show packets as they end, until Ctrl-C")
-	flags.UintVarP(&f.count, "count", "c", 0, "end after N packets; 0: no limit")
-	completeWith(cmd, "state", stateNames...)
-	completeWith(cmd, "proto", "tcp", "udp", "icmp")
-	_ = cmd.RegisterFlagCompletionFunc("node", a.completeNodes)
+	flags.VarP(&f.count, "count", "c", "end after N packets; 0: no limit")
 	return cmd
 }
 
 // packetQuery is what "radar packets" shows.
 type packetQuery struct {
-	filter  *query.Filter
-	expr    *filter.Expr // nil: no expression
-	history bool         // show packets that have ended already
-	last    int          // the newest so many of them; 0: all
-	since   time.Time    // sent then or later; zero: ever
+	selection
+	history bool // show packets that have ended already
+	last    int  // the newest so many of them; 0: all
 	follow  bool
 	count   int // end after so many; 0: no limit
 }
 
-func (f *packetFlags) query(flags *pflag.FlagSet, now time.Time) (packetQuery, error) {
-	list := func(values []string) string { return strings.Join(values, ",") }
-	fields, err := query.Parse(query.Spec{
-		Src: list(f.src), Dst: list(f.dst), Proto: list(f.proto),
-		Sport: list(f.sport), Dport: list(f.dport), Node: list(f.node), State: list(f.state),
-	})
+func (f *packetFlags) query(flags *pflag.FlagSet, args []string, now time.Time) (packetQuery, error) {
+	s, err := f.selection(flags, args, now)
 	if err != nil {
-		return packetQuery{}, usagef("--%w", err)
+		return packetQuery{}, err
 	}
-	q := packetQuery{filter: fields, follow: f.follow, count: int(f.count), last: int(f.last)}
+	q := packetQuery{selection: s, follow: f.follow, count: int(f.count), last: int(f.last)}
 	givenLast, givenSince := flags.Changed("last"), flags.Changed("since")
-	if givenSince {
-		if q.since, err = parseSince(f.since, now); err != nil {
-			return packetQuery{}, withCode(exitUsage, err)
-		}
-		if !givenLast {
-			q.last = 0
-		}
+	if givenSince && !givenLast {
+		q.last = 0
 	}
 	q.history = !f.follow || givenLast || givenSince
 	if !f.follow && q.count > 0 && (q.last == 0 || q.count < q.last) {
 		q.last = q.count
 	}
 	return q, nil
-}
-
-// match says whether the record is asked for.
-func (q *packetQuery) match(r *record.Record) bool {
-	return (q.since.IsZero() || r.TNs >= q.since.UnixNano()) && q.filter.Match(r) &&
-		(q.expr == nil || q.expr.MatchRecord(r))
 }
 
 // printChunk is how many rows decide on the width of a table's columns.
@@ -143,8 +111,7 @@ func (a *app) packetList(reader *agent.Reader, q packetQuery) error {
 	printer := newPacketPrinter(a.out, a.output, a.location)
 	o := backpack.ScanOptions{Last: q.last, Match: q.match}
 	if !q.since.IsZero() {
-		// A little earlier: the exact time is compared in match.
-		o.Since = max(a.now().Sub(q.since)+time.Second, time.Nanosecond)
+		o.Since = scanSince(a.now(), q.since)
 	}
 	var rows []*record.Record
 	stats, err := backpack.ScanFunc(reader.Maps, reader.Decoder, o, func(r *record.Record) error {

@@ -25,6 +25,9 @@ func (a *app) packets(ctx context.Context, q packetQuery) error {
 		return err
 	}
 	defer reader.Close()
+	if err := q.check(reader.Domain); err != nil {
+		return err
+	}
 	if q.follow {
 		err = a.packetFollow(ctx, reader, q)
 	} else {

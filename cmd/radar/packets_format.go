@@ -18,6 +18,7 @@ type packetPrinter struct {
 	format   outputFormat
 	location *time.Location
 	table    *table
+	csv      *csvWriter
 }
 
 func newPacketPrinter(out io.Writer, format outputFormat, location *time.Location) *packetPrinter {
@@ -41,7 +42,7 @@ func newPacketPrinter(out io.Writer, format outputFormat, location *time.Locatio
 			{title: "IPID", right: true, min: 5},
 		}, columns...)
 	}
-	return &packetPrinter{out: out, format: format, location: location, table: newTable(columns...)}
+	return &packetPrinter{out: out, format: format, location: location, table: newTable(columns...), csv: newCSVWriter(out)}
 }
 
 // print writes the records and, before the first of them, the title.
@@ -54,10 +55,29 @@ func (p *packetPrinter) print(records []*record.Record) error {
 		}
 		return nil
 	}
+	if p.format == formatCSV {
+		return p.printCSV(records)
+	}
 	for _, r := range records {
 		p.table.add(p.cells(r)...)
 	}
 	return p.table.flush(p.out)
+}
+
+func (p *packetPrinter) printCSV(records []*record.Record) error {
+	if err := csvTitle[record.Record](p.csv); err != nil {
+		return err
+	}
+	for _, r := range records {
+		p.csv.absent = nil
+		if r.Src == "" { // the header is not known, as in record.JSON
+			p.csv.absent = []string{"ttl", "dscp", "ecn", "ip_id"}
+		}
+		if err := p.csv.row(r); err != nil {
+			return err
+		}
+	}
+	return p.csv.flush()
 }
 
 func (p *packetPrinter) cells(r *record.Record) []string {

@@ -80,7 +80,7 @@ func sampleRecords() []*record.Record {
 }
 
 func TestPrintPackets(t *testing.T) {
-	for _, format := range []outputFormat{formatTable, formatWide, formatJSON} {
+	for _, format := range []outputFormat{formatTable, formatWide, formatJSON, formatCSV} {
 		t.Run(string(format), func(t *testing.T) {
 			var out bytes.Buffer
 			if err := newPacketPrinter(&out, format, time.UTC).print(sampleRecords()); err != nil {
@@ -93,7 +93,7 @@ func TestPrintPackets(t *testing.T) {
 
 // A title alone says that nothing matched; JSON says it by saying nothing.
 func TestPrintNoPackets(t *testing.T) {
-	for format, want := range map[outputFormat]bool{formatTable: true, formatWide: true, formatJSON: false} {
+	for format, want := range map[outputFormat]bool{formatTable: true, formatWide: true, formatJSON: false, formatCSV: true} {
 		var out bytes.Buffer
 		if err := newPacketPrinter(&out, format, time.UTC).print(nil); err != nil {
 			t.Fatal(err)

@@ -3,59 +3,34 @@
 package main
 
 import (
-	"fmt"
 	"strconv"
 
 	"github.com/spf13/cobra"
 
-	"github.com/vnetradar/radar/pkg/agent"
 	"github.com/vnetradar/radar/pkg/aggregate"
 )
 
-func newPathsCmd(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use:   "paths",
-		Short: "Show the paths that packets took, with packets and flows",
-		Long: `Show the paths that packets took since attach: how many packets and flows went
+const pathsLong = `Show the paths that packets took since attach: how many packets and flows went
 each way, and what became of them.
 
-A path is the nodes visited, in order; -o wide names the ports as well.`,
-		Example: "  radar paths\n  radar paths -o json | jq -r '[.path, .packets] | @tsv'",
-		Args:    cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			return a.aggregated(func(r *agent.Reader) error {
-				return a.printPaths(r.Collector.Aggregates().Paths(r.Decoder))
-			})
-		},
-	}
-}
+A path is the nodes visited, in order; -o wide names the ports as well. A node that
+was detached and attached again under the same name is the same in paths.`
 
-// aggregated reads everything measured since attach and calls show with it.
-func (a *app) aggregated(show func(*agent.Reader) error) error {
-	reader, note, err := agent.OpenReader(a.domain)
-	if err != nil {
-		return err
-	}
-	defer reader.Close()
-	if note != "" {
-		fmt.Fprintf(a.stderr, "radar: warning: %s\n", note)
-	}
-	reader.Collector.AsItStands()
-	if err := reader.Collector.Poll(); err != nil {
-		return fmt.Errorf("read the ring: %w", err)
-	}
-	if err := show(reader); err != nil {
-		return err
-	}
-	// After showing: names are looked up only then.
-	if err := reader.SymbolsErr(); err != nil {
-		fmt.Fprintf(a.stderr, "radar: warning: %v\n", err)
-	}
-	return nil
+func newPathsCmd(a *app) *cobra.Command {
+	return newQuestionCmd(a, &cobra.Command{
+		Use:   "paths [EXPRESSION]",
+		Short: "Show the paths that packets took, with packets and flows",
+		Long:  pathsLong,
+		Example: `  radar paths
+  radar paths --since 10s 'udp and dst port 53'
+  radar paths -o json | jq -r '[.path, .packets] | @tsv'`,
+	}, &question{byFlow: func() bool { return false }}, func(r *answer) error {
+		return a.printPaths(r.Paths(r.names))
+	})
 }
 
 func (a *app) printPaths(rows []aggregate.PathRow) error {
-	if a.output == formatJSON {
+	if a.output.raw() {
 		return printRows(a, rows)
 	}
 	t := newTable(
@@ -105,13 +80,3 @@ func portPath(hops []aggregate.PathHop) string {
 }
 
 func decimal(n uint64) string { return strconv.FormatUint(n, 10) }
-
-// printRows prints one object a line.
-func printRows[T any](a *app, rows []T) error {
-	for _, row := range rows {
-		if err := printJSON(a.out, row); err != nil {
-			return err
-		}
-	}
-	return nil
-}

@@ -57,8 +57,36 @@ func sampleCounters() []datapath.Counter {
 
 func sampleLosses() []aggregate.LossRow {
 	return []aggregate.LossRow{
-		{Node: "r1", NodeID: 2, Port: "eth1", At: record.AtQueue, Reason: "QDISC_DROP", Qdisc: "tbf", Function: "__dev_queue_xmit", Packets: 40, Skbs: 4, Bytes: 60000},
-		{Node: "r1", NodeID: 2, At: record.AtNode, Reason: "NETFILTER_DROP", Packets: 2, Skbs: 2, Bytes: 200},
+		{
+			LossPlace: aggregate.LossPlace{Node: "r1", NodeID: 2, Port: "eth1", At: record.AtQueue, Reason: "QDISC_DROP", Qdisc: "tbf", Function: "__dev_queue_xmit"},
+			Packets:   40, Skbs: 4, Bytes: 60000, Flows: 2, FlowsMore: true,
+			TopFlows: []aggregate.LossFlow{{Flow: sampleFlow(), Packets: 30, Bytes: 45000}, {Flow: aggregate.Flow{Proto: "icmp", Src: "10.0.1.1", Dst: "10.0.2.2", ICMPType: ptr(8), ICMPID: ptr(7)}, Packets: 9, Bytes: 13500}},
+		},
+		{LossPlace: aggregate.LossPlace{Node: "r1", NodeID: 2, At: record.AtNode, Reason: "NETFILTER_DROP"}, Packets: 2, Skbs: 2, Bytes: 200, Flows: 1},
+	}
+}
+
+func sampleFlow() aggregate.Flow {
+	return aggregate.Flow{Proto: "udp", Src: "10.0.1.1", Dst: "10.0.2.2", Sport: ptr(40001), Dport: ptr(9000)}
+}
+
+// sampleFlows: one with everything, and later fragments that were all lost.
+func sampleFlows() []aggregate.FlowRow {
+	first := time.Date(2026, 3, 2, 10, 15, 4, 123456789, time.UTC).UnixNano()
+	return []aggregate.FlowRow{
+		{
+			Flow: sampleFlow(), NATSrc: "192.0.2.1", NATSport: ptr(1024), Packets: 900, Bytes: 1_234_567,
+			Delivered: 800, Left: 60, Lost: 30, Expired: 10, LocalDrops: 5,
+			FirstNs: first, LastNs: first + 1_500_000_000, DurationNs: 1_500_000_000, RateBps: ptr(uint64(6_584_357)),
+			Latency:  &aggregate.Quantiles{Count: 860, MinNs: 900, P50Ns: 12300, P90Ns: 20000, P99Ns: 45600, P999Ns: 50000, MaxNs: 60000},
+			JitterNs: ptr(int64(1234)), Reordered: 43, ReorderedRatio: ptr(0.05), Paths: 2,
+			PathList: []aggregate.FlowPath{{Path: "h1 > r1 > h2", Packets: 890}, {Path: "h1", Packets: 10}},
+		},
+		{
+			Flow:    aggregate.Flow{Proto: "89", Src: "10.0.1.1", Dst: "10.0.2.2", Fragments: true},
+			Packets: 2, Bytes: 200, Expired: 2, FirstNs: first, LastNs: first, Paths: 1, PathsMore: true,
+			PathList: []aggregate.FlowPath{{Path: "h1", Packets: 2}},
+		},
 	}
 }
 
@@ -122,6 +150,10 @@ var reports = map[string]func(*app) error{
 			Warnings: []string{"a pin could not be removed"},
 		}, agent.Interrupted)
 	},
+	"check": func(a *app) error {
+		return a.check([]datapath.Check{{Name: "kernel", Level: datapath.OK, Detail: "6.18"},
+			{Name: "rights", Level: datapath.Warn, Detail: "no CAP_SYSLOG", Fix: "run as root"}})
+	},
 	"detach": func(a *app) error {
 		return a.printDetached(&detachView{Domain: "default", Detached: true, Nodes: 1, Ports: 2, Warnings: []string{"two packets were under way"}})
 	},
@@ -139,21 +171,39 @@ var rows = map[string]func(*app) error{
 	},
 	"latency": func(a *app) error {
 		return a.printLatency([]aggregate.LatencyRow{{By: aggregate.ByLink, Name: "h1/e0 > r1/e0",
-			Quantiles: aggregate.Quantiles{Count: 900, MinNs: 812, P50Ns: 12345, P90Ns: 100_000, P99Ns: 1_230_000, P999Ns: 45_600_000, MaxNs: 1_200_000_000}}})
+			Quantiles: aggregate.Quantiles{Count: 900, MinNs: 812, P50Ns: 12345, P90Ns: 100_000, P99Ns: 1_230_000, P999Ns: 45_600_000, MaxNs: 1_200_000_000}}}, false)
+	},
+	"latency-flow": func(a *app) error { return a.printLatency(aggregate.LatencyOfFlows(sampleFlows()), true) },
+	"flows":        func(a *app) error { return a.printFlows(sampleFlows()) },
+	"throughput": func(a *app) error {
+		return a.printThroughput([]aggregate.ThroughputRow{
+			{By: aggregate.ByLink, Name: "all", Packets: 1000, Bytes: 1_500_000, ActiveS: 4, AverageBps: ptr(uint64(3_000_000)),
+				LastBps: ptr(uint64(0)), PeakBps: ptr(uint64(12_345_678_901)), PeakS: 1772446504},
+			{By: aggregate.ByFlow, Name: "a > b", Packets: 1, Bytes: 100},
+		}, 10)
+	},
+	"series": func(a *app) error {
+		return a.printSeries([]aggregate.ThroughputRow{
+			{By: aggregate.ByLink, Name: "all", Seconds: []aggregate.Second{{At: 1772446504, Packets: 10, Bytes: 1500}, {At: 1772446505, Packets: 1, Bytes: 100}}},
+			{By: aggregate.ByLink, Name: "h1/e0 > r1/e0", Seconds: []aggregate.Second{{At: 1772446504, Packets: 10, Bytes: 1500}}},
+		})
+	},
+	"loss-flow": func(a *app) error {
+		return a.printFlowLosses([]aggregate.LossFlowRow{{LossFlow: sampleLosses()[0].TopFlows[0], LossPlace: sampleLosses()[0].LossPlace}}, false)
 	},
 	"loss":       func(a *app) error { return a.printLosses(sampleLosses(), false) },
 	"loss-local": func(a *app) error { return a.printLosses(sampleLosses()[1:], true) },
-	"check": func(a *app) error {
-		return a.check([]datapath.Check{{Name: "kernel", Level: datapath.OK, Detail: "6.18"},
-			{Name: "rights", Level: datapath.Warn, Detail: "no CAP_SYSLOG", Fix: "run as root"}})
-	},
 }
 
 // Everything that is printed for a person, and its JSON, is as committed.
 func TestPrint(t *testing.T) {
-	for _, samples := range []map[string]func(*app) error{reports, rows} {
+	for i, samples := range []map[string]func(*app) error{reports, rows} {
+		formats := []outputFormat{formatTable, formatWide, formatJSON}
+		if i == 1 {
+			formats = append(formats, formatCSV)
+		}
 		for name, f := range samples {
-			for _, format := range []outputFormat{formatTable, formatWide, formatJSON} {
+			for _, format := range formats {
 				t.Run(name+"/"+string(format), func(t *testing.T) {
 					golden(t, name+"."+string(format), printed(t, format, f))
 				})

@@ -30,6 +30,7 @@ type app struct {
 	domain  string
 	output  outputFormat
 	verbose bool
+	view    *view // of a command that prints again and again
 }
 
 func newApp(stdin io.Reader, stdout, stderr io.Writer) *app {
@@ -63,6 +64,7 @@ const rootExample = `  radar check                                  # can this m
   radar packets -f                             # packets as they end
   radar latency --by link                      # where time is spent
   radar loss                                   # where packets are lost, and why
+  radar flows --sort rate                      # who talks to whom
   radar detach                                 # leave nothing behind`
 
 // newRootCmd returns the whole command tree.
@@ -81,9 +83,9 @@ func newRootCmd(a *app) *cobra.Command {
 	root.SetErr(a.stderr)
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.domain, "domain", a.domain, "name of the measurement domain")
-	flags.VarP(&a.output, "output", "o", "output format: table, wide or json")
+	flags.VarP(&a.output, "output", "o", "output format: table, wide, json, or csv where there are rows")
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "say more in errors (the whole verifier log)")
-	completeWith(root, "output", string(formatTable), string(formatWide), string(formatJSON))
+	completeWith(root, "output", string(formatTable), string(formatWide), string(formatJSON), string(formatCSV))
 	root.AddCommand(
 		newCheckCmd(a),
 		newAttachCmd(a),
@@ -95,6 +97,8 @@ func newRootCmd(a *app) *cobra.Command {
 		newLatencyCmd(a),
 		newLossCmd(a),
 		newTopoCmd(a),
+		newFlowsCmd(a),
+		newThroughputCmd(a),
 		newLabCmd(),
 		newVersionCmd(a),
 		newDocsCmd(),
@@ -109,7 +113,7 @@ func newRootCmd(a *app) *cobra.Command {
 		if err := domain.CheckName(a.domain); err != nil {
 			return withCode(exitUsage, err)
 		}
-		return nil
+		return checkFormat(cmd, a.output)
 	}
 	makeStrict(root)
 	return root

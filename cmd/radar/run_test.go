@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/vnetradar/radar/pkg/filter"
 )
 
 // radar runs one command line and returns what it printed and its exit code. The
@@ -56,7 +58,6 @@ func TestUsageErrors(t *testing.T) {
 		{"attach --watch tcp[ netns:x", `--watch: filter expression "tcp[": can't parse`},
 		{"attach --watch arp netns:x", "instead of the link layer"},
 		{"status extra", "extra"},
-		{"packets -o xml", `unknown format "xml": use table, wide or json`},
 		{"trace", "no packet named"},
 		{"trace zz", "not a packet's id"},
 		{"trace --last 3", "--last=N"},
@@ -64,15 +65,24 @@ func TestUsageErrors(t *testing.T) {
 		{"trace --last --state gone", "--state \"gone\""},
 		{"topo -o xml", `unknown format "xml": use table, wide, json, mermaid or dot`},
 		{"lab graph a b", "accepts at most 1 arg"},
+		{"packets -o xml", `unknown format "xml": use table, wide, json or csv`},
+		{"status -o csv", "no CSV"},
 		{"packets --last", "flag needs an argument"},
-		{"packets --last=-1", "--last"},
+		{"packets --last=-1", `"-1" is no count: use a number`},
+		{"paths --last -1", `"-1" is no count: use a number`},
+		{"paths --state in_flight", "radar packets"},
+		{"loss --since yesterday", "--since \"yesterday\""},
+		{"flows --sort size", `unknown order "size": use packets, bytes, rate`},
+		{"flows --interval 1ms -f", "--interval"},
+		{"throughput --by end-to-end", `unknown group "end-to-end": use link, port`},
+		{"loss --by port", `unknown group "port": use place, flow`},
 		{"packets --last x", "--last"},
 		{"packets --since yesterday", "--since \"yesterday\""},
 		{"packets --src 10.0.0.0/99", "--src \"10.0.0.0/99\""},
 		{"packets --proto bogus", "--proto \"bogus\""},
 		{"packets --sport 70000", "--sport \"70000\""},
 		{"packets --state gone", "--state \"gone\""},
-		{"latency --by port", `unknown group "port": use node, link, path, end-to-end`},
+		{"latency --by port", `unknown group "port": use node, link, path, end-to-end, flow`},
 		{"attach", "no node named"},
 		{"attach --slots 3^2 netns:x", "3^2"},
 		{"attach --slots 1000000 netns:x", "power of two"},
@@ -110,9 +120,26 @@ func TestUsageErrors(t *testing.T) {
 	}
 }
 
+// Expressions are checked before anything else; without libpcap, that is said.
+func TestWrongExpressions(t *testing.T) {
+	for args, want := range map[string]string{
+		"packets tcp and bogus": `filter expression "tcp and bogus"`,
+		"paths tcp[13] == 2":    "is not kept in records",
+		"flows ether host x":    "filter expression",
+	} {
+		code := exitUsage
+		if !filter.Available {
+			code, want = exitFailure, "without filter expressions"
+		}
+		if stdout, stderr, got := radar(t, strings.Fields(args)...); got != code || stdout != "" || !strings.Contains(stderr, want) {
+			t.Errorf("radar %s: code %d, stdout %q, stderr %q", args, got, stdout, stderr)
+		}
+	}
+}
+
 // Commands that need a domain say how to get one, and fail.
 func TestNotAttached(t *testing.T) {
-	for _, args := range []string{"status", "packets", "packets -f", "paths", "latency", "loss", "topo", "topo --load", "trace --last", "status -o json", "agent"} {
+	for _, args := range []string{"status", "packets", "packets -f", "paths", "latency", "loss", "flows", "throughput", "flows -f", "topo", "topo --load", "trace --last", "status -o json", "agent"} {
 		stdout, stderr, code := radar(t, strings.Fields(args)...)
 		if code != exitFailure || stdout != "" || !strings.Contains(stderr, `domain "default": domain is not attached`) ||
 			!strings.Contains(stderr, "radar attach") {
@@ -123,7 +150,7 @@ func TestNotAttached(t *testing.T) {
 
 // Help is for standard output, with examples. (Its text is in docs/cli.)
 func TestHelp(t *testing.T) {
-	for _, args := range []string{"", "attach", "detach", "status", "packets", "paths", "latency", "loss", "topo", "trace", "lab graph", "check", "version"} {
+	for _, args := range []string{"", "attach", "detach", "status", "packets", "paths", "latency", "loss", "flows", "throughput", "topo", "trace", "lab graph", "check", "version"} {
 		t.Run(args, func(t *testing.T) {
 			fields := append(strings.Fields(args), "--help")
 			if args == "" {

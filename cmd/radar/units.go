@@ -25,6 +25,18 @@ func humanDuration(ns float64) string {
 	return trimNumber(ns/1e9, true) + "s"
 }
 
+// humanRate renders bits/s: 812bit/s, 12.3Mbit/s (powers of 1000).
+func humanRate(bps uint64) string {
+	v, unit := float64(bps), ""
+	for _, next := range []string{"k", "M", "G", "T"} {
+		if v < 999.5 {
+			break
+		}
+		v, unit = v/1000, next
+	}
+	return trimNumber(v, unit != "") + unit + "bit/s"
+}
+
 // trimNumber keeps three significant digits of v below 1000, fewer decimals the
 // larger v; whole numbers have none.
 func trimNumber(v float64, fraction bool) string {

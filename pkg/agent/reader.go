@@ -48,13 +48,35 @@ func OpenReader(name string) (r *Reader, note string, err error) {
 	if r, err = OpenRing(name); err != nil {
 		return nil, "", err
 	}
-	r.Collector, note, err = aggregate.Open(r.Maps, r.Decoder, r.Domain.Epoch,
-		domain.File(name, "aggregates"), backpack.FollowOptions{Refresh: r.Refresh})
-	if err != nil {
+	if note, err = r.open(); err != nil {
 		r.Maps.Close()
-		return nil, "", fmt.Errorf("open aggregates: %w", err)
+		return nil, "", err
 	}
 	return r, note, nil
+}
+
+// open sets Collector to what the snapshot holds.
+func (r *Reader) open() (note string, err error) {
+	r.Collector, note, err = aggregate.Open(r.Maps, r.Decoder, r.Domain.Epoch,
+		domain.File(r.Domain.Name, "aggregates"), backpack.FollowOptions{Refresh: r.Refresh})
+	if err != nil {
+		return "", fmt.Errorf("open aggregates: %w", err)
+	}
+	return note, nil
+}
+
+// Collect sets Collector to all that has ended up to now, as it stands: from the
+// newest snapshot and from the ring. It may be called again; the Collector must not
+// be saved. note is as OpenReader's.
+func (r *Reader) Collect() (note string, err error) {
+	if note, err = r.open(); err != nil {
+		return "", err
+	}
+	r.Collector.AsItStands()
+	if err := r.Collector.Poll(); err != nil {
+		return "", fmt.Errorf("read the ring: %w", err)
+	}
+	return note, nil
 }
 
 // Close ends reading.

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vnetradar/radar/pkg/aggregate"
+)
+
+const flowsLong = `Show flows: who talks to whom, how much, how fast, how evenly, and what was lost.
+
+A flow is one direction of addresses, protocol and ports as its source saw them; of
+ICMP, type and identifier. Later fragments do not show their ports: those between
+two addresses are a flow of their own. Of NAT, -o wide shows the other side.
+
+  RATE      bits/s of all its packets over DURATION: from the first time stamp of
+            the first packet to the last time stamp of the last
+  P50 P99   of the time from first to last stamp
+  JITTER    as RFC 3550, 6.4.1 defines it, over one-way latencies in order of arrival
+  LOST      share of packets lost or expired
+  REORD     share of packets that arrived behind one sent later (RFC 4737, 3.3)`
+
+// flowSorts are the orders of --sort: greatest first, what is not known last.
+var flowSorts = map[string]func(*aggregate.FlowRow) float64{
+	"packets":  func(r *aggregate.FlowRow) float64 { return float64(r.Packets) },
+	"bytes":    func(r *aggregate.FlowRow) float64 { return float64(r.Bytes) },
+	"duration": func(r *aggregate.FlowRow) float64 { return float64(r.DurationNs) },
+	"loss":     lossShare,
+	"rate": func(r *aggregate.FlowRow) float64 {
+		if r.RateBps == nil {
+			return -1
+		}
+		return float64(*r.RateBps)
+	},
+	"latency": func(r *aggregate.FlowRow) float64 {
+		if r.Latency == nil {
+			return -1
+		}
+		return float64(r.Latency.P50Ns)
+	},
+	"jitter": func(r *aggregate.FlowRow) float64 {
+		if r.JitterNs == nil {
+			return -1
+		}
+		return float64(*r.JitterNs)
+	},
+	"reordered": func(r *aggregate.FlowRow) float64 {
+		if r.ReorderedRatio == nil {
+			return -1
+		}
+		return *r.ReorderedRatio
+	},
+}
+
+var flowSortNames = []string{"packets", "bytes", "rate", "latency", "jitter", "loss", "reordered", "duration"}
+
+func lossShare(r *aggregate.FlowRow) float64 {
+	return float64(r.Lost+r.Expired) / float64(r.Packets)
+}
+
+// choice is a flag whose values are a list.
+type choice struct {
+	value string
+	what  string // for messages: "group"
+	of    []string
+}
+
+func (c *choice) String() string { return c.value }
+
+// Type names the value in help texts.
+func (c *choice) Type() string { return c.what }
+
+// Set checks and sets the value.
+func (c *choice) Set(s string) error {
+	if !slices.Contains(c.of, s) {
+		return fmt.Errorf("unknown %s %q: use %s", c.what, s, strings.Join(c.of, ", "))
+	}
+	c.value = s
+	return nil
+}
+
+// addChoice makes c the flag --name of cmd, with completion.
+func addChoice(cmd *cobra.Command, c *choice, name, help string) {
+	cmd.Flags().Var(c, name, help+": "+strings.Join(c.of, ", "))
+	completeWith(cmd, name, c.of...)
+}
+
+func newFlowsCmd(a *app) *cobra.Command {
+	sort := choice{"packets", "order", flowSortNames}
+	top := count(20)
+	cmd := newQuestionCmd(a, &cobra.Command{
+		Use:   "flows [EXPRESSION]",
+		Short: "Show flows with rate, latency, jitter, loss and reordering",
+		Long:  flowsLong,
+		Example: `  radar flows --sort loss
+  radar flows --sort rate --top 5 -f
+  radar flows --dst 10.0.2.0/24 'tcp and port 80'
+  radar flows --top 0 -o csv > flows.csv`,
+	}, &question{byFlow: func() bool { return true }}, func(r *answer) error {
+		rows := r.Flows(r.names, r.keep)
+		a.noteFlows(r)
+		return a.printFlows(a.topFlows(rows, sort.value, int(top)))
+	})
+	addChoice(cmd, &sort, "sort", "order, greatest first")
+	cmd.Flags().Var(&top, "top", "show the first N; 0: all")
+	return cmd
+}
+
+// noteFlows says what no row of a flow holds.
+func (a *app) noteFlows(r *answer) {
+	if n := r.Totals().OverFlows; n > 0 {
+		fmt.Fprintf(a.stderr, "radar: %d packets are of flows beyond the first %d, which are not kept apart\n", n, aggregate.MaxFlowRows)
+	}
+}
+
+// topFlows sorts rows and cuts them off behind n (0: nowhere).
+func (a *app) topFlows(rows []aggregate.FlowRow, order string, n int) []aggregate.FlowRow {
+	by := flowSorts[order]
+	slices.SortStableFunc(rows, func(x, y aggregate.FlowRow) int { return cmp.Compare(by(&y), by(&x)) })
+	if n > 0 && len(rows) > n {
+		fmt.Fprintf(a.stderr, "radar: %d more flows (--top 0 shows all)\n", len(rows)-n)
+		rows = rows[:n]
+	}
+	return rows
+}
+
+func (a *app) printFlows(rows []aggregate.FlowRow) error {
+	if a.output.raw() {
+		return printRows(a, rows)
+	}
+	columns := []column{
+		{title: "PACKETS", right: true}, {title: "BYTES", right: true}, {title: "RATE", right: true},
+		{title: "DURATION", right: true}, {title: "P50", right: true}, {title: "P99", right: true},
+		{title: "JITTER", right: true}, {title: "LOST", right: true}, {title: "REORD", right: true},
+		{title: "PATHS", right: true}, {title: "FLOW"},
+	}
+	if a.output == formatWide {
+		columns = slices.Insert(columns, 9, column{title: "DELIVERED", right: true}, column{title: "LEFT", right: true},
+			column{title: "LOCALDROPS", right: true}, column{title: "FIRST"})
+		columns = append(columns[:len(columns)-1], column{title: "FLOW"}, column{title: "NAT"}, column{title: "PATH"})
+	}
+	t := newTable(columns...)
+	for i := range rows {
+		t.add(a.flowCells(&rows[i])...)
+	}
+	return t.flush(a.out)
+}
+
+func (a *app) flowCells(r *aggregate.FlowRow) []string {
+	p50, p99, jitter, rate, reordered := "", "", "", "", ""
+	if r.Latency != nil {
+		p50, p99 = humanDuration(float64(r.Latency.P50Ns)), humanDuration(float64(r.Latency.P99Ns))
+	}
+	if r.JitterNs != nil {
+		jitter = humanDuration(float64(*r.JitterNs))
+	}
+	if r.RateBps != nil {
+		rate = humanRate(*r.RateBps)
+	}
+	if r.ReorderedRatio != nil {
+		reordered = percent(*r.ReorderedRatio)
+	}
+	paths := strconv.Itoa(r.Paths)
+	if r.PathsMore {
+		paths += "+"
+	}
+	cells := []string{
+		decimal(r.Packets), decimal(r.Bytes), rate, humanDuration(float64(r.DurationNs)), p50, p99,
+		jitter, percent(lossShare(r)), reordered, paths, r.String(),
+	}
+	if a.output != formatWide {
+		return cells
+	}
+	cells = slices.Insert(cells, 9, decimal(r.Delivered), decimal(r.Left), decimal(r.LocalDrops),
+		time.Unix(0, r.FirstNs).In(a.location).Format("15:04:05.000000"))
+	var list []string
+	for _, p := range r.PathList {
+		list = append(list, fmt.Sprintf("%s (%d)", p.Path, p.Packets))
+	}
+	return append(cells, natText(r), strings.Join(list, ", "))
+}
+
+// natText shows what NAT made of a flow: "src=192.0.2.1:1024".
+func natText(r *aggregate.FlowRow) string {
+	var parts []string
+	for _, end := range []struct {
+		what, addr, was string
+		port, old       *int
+	}{
+		{"src=", r.NATSrc, r.Src, r.NATSport, r.Sport},
+		{"dst=", r.NATDst, r.Dst, r.NATDport, r.Dport},
+	} {
+		if end.addr == "" && end.port == nil {
+			continue
+		}
+		if end.port == nil {
+			end.port = end.old
+		}
+		parts = append(parts, end.what+endpoint(cmp.Or(end.addr, end.was), end.port))
+	}
+	return strings.Join(parts, " ")
+}
+
+// percent is "0%", "1.25%".
+func percent(share float64) string {
+	return trimNumber(share*100, share != 0) + "%"
+}

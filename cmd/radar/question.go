@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/vnetradar/radar/pkg/agent"
+	"github.com/vnetradar/radar/pkg/aggregate"
+	"github.com/vnetradar/radar/pkg/backpack"
+	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/record"
+)
+
+// questionHelp is part of the help of every command that asks the aggregates.
+const questionHelp = `Without filters the answer covers everything since attach. With --since, --last or
+filters it covers what the ring still remembers (attach --slots); if that is less
+than what was asked for, standard error says from when. Packets in flight are in no
+answer.
+
+` + selectionHelp + `
+
+With -f the answer is given again every --interval, until Ctrl-C.`
+
+// question is a command that asks the aggregates.
+type question struct {
+	selectFlags
+	follow   bool
+	interval time.Duration
+	// byFlow says that what is asked for is rows of flows: filters that ask for
+	// nothing but flows then choose among all since attach.
+	byFlow func() bool
+}
+
+// answer is what a question is answered from.
+type answer struct {
+	*aggregate.Aggregates
+	names aggregate.Names
+	keep  func(*record.Record) bool // flows that are asked for; nil: all
+	now   time.Time
+}
+
+// newQuestionCmd completes cmd with flags, and with RunE, which calls show once or
+// again and again.
+func newQuestionCmd(a *app, cmd *cobra.Command, q *question, show func(*answer) error) *cobra.Command {
+	cmd.Annotations = hasCSV
+	cmd.Long += "\n\n" + questionHelp
+	q.add(a, cmd, "only the newest N packets; 0: all")
+	flags := cmd.Flags()
+	flags.BoolVarP(&q.follow, "follow", "f", false, "show it again and again, until Ctrl-C")
+	flags.DurationVar(&q.interval, "interval", time.Second, "how often, with -f")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if q.interval < 50*time.Millisecond {
+			return usagef("--interval %v: use at least 50ms", q.interval)
+		}
+		s, err := q.selection(cmd.Flags(), args, a.now())
+		if err != nil {
+			return err
+		}
+		if slices.Contains(s.states, string(record.InFlight)) {
+			return usagef("--state in_flight: packets in flight are in no answer, radar packets shows them")
+		}
+		return a.ask(cmd.Context(), &asked{question: q, selection: s, flags: cmd.Flags(), args: args}, show)
+	}
+	return cmd
+}
+
+// asked is a question as it was put.
+type asked struct {
+	*question
+	selection
+	flags *pflag.FlagSet
+	args  []string
+	noted bool // what the ring lacks has been said
+}
+
+// view is one of the answers that follow each other with -f.
+type view struct {
+	time string // RFC 3339
+	csv  *csvWriter
+}
+
+func (a *app) ask(ctx context.Context, q *asked, show func(*answer) error) error {
+	reader, err := agent.OpenRing(a.domain)
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	if err := q.check(reader.Domain); err != nil {
+		return err
+	}
+	if q.follow {
+		err = a.askAgain(ctx, reader, q, show)
+	} else {
+		err = a.askOnce(reader, q, show)
+	}
+	// After showing: names are looked up only then.
+	if symErr := reader.SymbolsErr(); err == nil && symErr != nil {
+		fmt.Fprintf(a.stderr, "radar: warning: %v\n", symErr)
+	}
+	return err
+}
+
+func (a *app) askOnce(reader *agent.Reader, q *asked, show func(*answer) error) error {
+	result := &answer{names: reader.Decoder, now: a.now()}
+	if q.filtered {
+		result.keep = q.keep
+	}
+	sinceAttach := !q.since.After(reader.Domain.Created)
+	if sinceAttach && q.last == 0 && (!q.filtered || q.flowsOnly && q.byFlow()) {
+		note, err := reader.Collect()
+		if err != nil {
+			return err
+		}
+		if note != "" && !q.noted {
+			fmt.Fprintf(a.stderr, "radar: warning: %s\n", note)
+		}
+		q.noted = true
+		result.Aggregates = reader.Collector.Aggregates()
+	} else {
+		result.Aggregates = a.fromRing(reader, q)
+	}
+	return show(result)
+}
+
+// fromRing aggregates what is asked for of the packets that the ring remembers.
+func (a *app) fromRing(reader *agent.Reader, q *asked) *aggregate.Aggregates {
+	agg := aggregate.New()
+	found := 0
+	o := backpack.ScanOptions{Last: int(q.last), Match: func(r *record.Record) bool {
+		return r.State != record.InFlight && q.match(r)
+	}}
+	if !q.since.IsZero() {
+		o.Since = scanSince(a.now(), q.since)
+	}
+	stats := backpack.ScanPackets(reader.Maps, reader.Decoder, o, func(p *backpack.Packet) {
+		agg.Add(p)
+		found++
+	})
+	asked := q.since
+	if asked.Before(reader.Domain.Created) {
+		asked = reader.Domain.Created
+	}
+	oldest := time.Unix(0, backpack.UnixNs(stats.Oldest))
+	wrapped := reader.Maps.Cursor() > uint64(reader.Domain.Options.Slots)
+	if wrapped && oldest.After(asked) && (q.last == 0 || found < int(q.last)) && !q.noted {
+		fmt.Fprintf(a.stderr, "radar: the ring remembers packets from %s on; older ones are not in this answer (attach with more --slots)\n",
+			oldest.In(a.location).Format(time.RFC3339))
+	}
+	if stats.Torn > 0 && !q.noted {
+		fmt.Fprintf(a.stderr, "radar: %d packets were overwritten while they were read\n", stats.Torn)
+	}
+	q.noted = true
+	return agg
+}
+
+// scanSince is a little more than the time since then: the exact one is compared
+// with each record's.
+func scanSince(now, since time.Time) time.Duration {
+	return max(now.Sub(since)+time.Second, time.Nanosecond)
+}
+
+// askAgain answers until ctx or the domain ends.
+func (a *app) askAgain(ctx context.Context, reader *agent.Reader, q *asked, show func(*answer) error) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	a.view = &view{}
+	tables := !a.output.raw()
+	redraw := tables && isTerminal(a.stdout)
+	for first := true; ; first = false {
+		now := a.now()
+		a.view.time = record.TimeString(now.UnixNano())
+		var err error
+		if q.selection, err = q.selectFlags.selection(q.flags, q.args, now); err != nil {
+			return err
+		}
+		switch {
+		case redraw:
+			fmt.Fprint(a.out, "\x1b[H\x1b[2J") // home, clear
+		case tables && !first:
+			fmt.Fprintln(a.out)
+		}
+		if tables {
+			fmt.Fprintln(a.out, now.In(a.location).Format("15:04:05"))
+		}
+		if err := errors.Join(a.askOnce(reader, q, show), a.out.Flush()); err != nil {
+			return err
+		}
+		if !wait(ctx, q.interval) {
+			return nil
+		}
+		if errors.Is(reader.Update(), domain.ErrNotAttached) {
+			fmt.Fprintf(a.stderr, "radar: domain %s was detached\n", a.domain)
+			return nil
+		}
+	}
+}
