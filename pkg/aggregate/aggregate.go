@@ -79,7 +79,8 @@ type Aggregates struct {
 
 	unlisted path // for a packet whose path does not fit
 	key      []byte
-	encoded  int // about the length of a snapshot
+	written  []byte // the last snapshot
+	spare    []byte // room for the next
 
 	// Scratch of settle.
 	spareWaiting, list []arrival

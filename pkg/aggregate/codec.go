@@ -4,7 +4,6 @@ package aggregate
 
 import (
 	"encoding/binary"
-	"iter"
 	"math"
 )
 
@@ -71,26 +70,41 @@ func (d *decoder) skip(n int) {
 	d.b = d.b[n:]
 }
 
-// encode writes a distribution: its buckets, each by how far it is from the last.
-func (s *spread) encode(e *encoder, buckets int, all iter.Seq2[uint16, uint64]) {
+// encode writes what comes before the buckets; false: there are none.
+func (s *spread) encode(e *encoder, buckets int) bool {
 	e.uints(s.count)
 	if s.count == 0 {
-		return
+		return false
 	}
 	e.uints(uint64(s.min), uint64(s.max-s.min), uint64(buckets))
-	last := uint16(0)
-	for index, n := range all {
-		e.uints(uint64(index-last), n)
-		last = index
-	}
+	return true
 }
 
+// encode writes each bucket by how far it is from the last.
 func (l *latency) encode(e *encoder) {
 	buckets := 0
 	for range l.all {
 		buckets++
 	}
-	l.spread.encode(e, buckets, l.all)
+	if !l.spread.encode(e, buckets) {
+		return
+	}
+	last := uint16(0)
+	for index, n := range l.all {
+		e.uints(uint64(index-last), n)
+		last = index
+	}
+}
+
+func (l *flowLatency) encode(e *encoder) {
+	if !l.spread.encode(e, len(l.buckets)) {
+		return
+	}
+	last := uint16(0)
+	for _, b := range l.buckets {
+		e.uints(uint64(b.index-last), uint64(b.n))
+		last = b.index
+	}
 }
 
 // spread reads a distribution; buckets is how many calls of bucket must follow.

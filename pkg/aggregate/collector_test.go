@@ -101,14 +101,21 @@ type view struct {
 	Totals        aggregate.Totals
 	Paths         []aggregate.PathRow
 	Losses, Local []aggregate.LossRow
+	LossFlows     []aggregate.LossFlowRow
+	Flows         []aggregate.FlowRow
 	Latency       [][]aggregate.LatencyRow
+	Throughput    [][]aggregate.ThroughputRow
 }
 
 func look(c *aggregate.Collector) view {
 	a := c.Aggregates()
-	v := view{c.Totals(), a.Paths(letters{}), a.Losses(letters{}), a.LocalDrops(letters{}), nil}
+	v := view{c.Totals(), a.Paths(letters{}), a.Losses(letters{}), a.LocalDrops(letters{}),
+		a.LossesByFlow(letters{}, nil), a.Flows(letters{}, nil), nil, nil}
 	for _, by := range []aggregate.By{aggregate.ByNode, aggregate.ByLink, aggregate.ByPath, aggregate.ByEndToEnd} {
 		v.Latency = append(v.Latency, a.Latency(by, letters{}))
+	}
+	for _, by := range []aggregate.By{aggregate.ByNode, aggregate.ByLink, aggregate.ByPort, aggregate.ByPath} {
+		v.Throughput = append(v.Throughput, a.Throughput(by, letters{}, 0, 1<<32-1))
 	}
 	return v
 }

@@ -80,7 +80,7 @@ func (a *Aggregates) settle(limit func(latencyNs int64) uint64) {
 			}
 			list = append(list, waiting[i])
 		}
-		f.head, f.tail = -1, -1
+		f.head, f.tail, f.same = -1, -1, false
 		if !sorted {
 			slices.SortFunc(list, compareArrivals)
 		}

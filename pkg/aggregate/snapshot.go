@@ -6,18 +6,18 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc64"
+	"hash/crc32"
 )
 
 // A snapshot file: header, then the payload (see payload).
 //
-//	magic "radaragg" | version u32 | epoch u32 | CRC-64 of the payload u64
+//	magic "radaragg" | version u32 | epoch u32 | CRC-32C of the payload u32
 //
 // Numbers of the header are little-endian.
 const (
 	magic           = "radaragg"
 	snapshotVersion = 2
-	headerBytes     = len(magic) + 4 + 4 + 8
+	headerBytes     = len(magic) + 4 + 4 + 4
 )
 
 // Why a snapshot cannot be continued.
@@ -26,25 +26,26 @@ var (
 	ErrDamaged = errors.New("snapshot is damaged")
 )
 
-var crcTable = crc64.MakeTable(crc64.ECMA)
+var crcTable = crc32.MakeTable(crc32.Castagnoli)
 
-// encode makes a snapshot of a and of a Follower's state. It is as long as a
-// process needs to write it every second: see BenchmarkSnapshot.
+// encode makes a snapshot of a and of a Follower's state, valid until the next but
+// one. It is made every second: flows that have not changed are copied from the last
+// one (BenchmarkSnapshot).
 func (a *Aggregates) encode(epoch uint32, follower []byte) []byte {
-	e := encoder{make([]byte, headerBytes, headerBytes+a.encoded)}
+	e := encoder{append(a.spare[:0], make([]byte, headerBytes)...)}
 	e.text(string(follower))
 	a.encodeTotals(&e)
 	a.encodePaths(&e)
 	a.encodePlaces(&e)
-	flows := a.encodeFlows(&e)
+	a.encodeFlows(&e)
 	for _, table := range []map[place]*tally{a.losses, a.localDrops} {
-		encodeTallies(&e, table, flows)
+		encodeTallies(&e, table)
 	}
-	a.encoded = len(e.b) + len(e.b)/8
+	a.written, a.spare = e.b, a.written
 	head := append(e.b[:0], magic...)
 	head = binary.LittleEndian.AppendUint32(head, snapshotVersion)
 	head = binary.LittleEndian.AppendUint32(head, epoch)
-	binary.LittleEndian.AppendUint64(head, crc64.Checksum(e.b[headerBytes:], crcTable))
+	binary.LittleEndian.AppendUint32(head, crc32.Checksum(e.b[headerBytes:], crcTable))
 	return e.b
 }
 
@@ -57,7 +58,7 @@ func decode(b []byte, epoch uint32) (a *Aggregates, follower []byte, err error) 
 	if binary.LittleEndian.Uint32(head) != snapshotVersion || binary.LittleEndian.Uint32(head[4:]) != epoch {
 		return nil, nil, ErrForeign
 	}
-	if binary.LittleEndian.Uint64(head[8:]) != crc64.Checksum(payload, crcTable) {
+	if binary.LittleEndian.Uint32(head[8:]) != crc32.Checksum(payload, crcTable) {
 		return nil, nil, ErrDamaged
 	}
 	d := decoder{b: payload}

@@ -9,16 +9,21 @@ import (
 	"github.com/vnetradar/radar/pkg/record"
 )
 
-// encodeFlows returns the number of each flow in the snapshot, from 1.
-func (a *Aggregates) encodeFlows(e *encoder) map[*flow]uint64 {
-	numbers := make(map[*flow]uint64, len(a.flows))
+func (a *Aggregates) encodeFlows(e *encoder) {
 	e.uints(uint64(len(a.flows)))
+	number := uint32(0)
 	for _, f := range a.flows {
-		numbers[f] = uint64(len(numbers)) + 1
-		f.encode(e)
-		a.encodeWaiting(e, f)
+		number++
+		f.number = number
+		from := uint32(len(e.b))
+		if f.same {
+			e.b = append(e.b, a.written[f.from:f.to]...)
+		} else {
+			f.encode(e)
+			a.encodeWaiting(e, f)
+		}
+		f.same, f.from, f.to = true, from, uint32(len(e.b))
 	}
-	return numbers
 }
 
 func (f *flow) encode(e *encoder) {
@@ -30,7 +35,7 @@ func (f *flow) encode(e *encoder) {
 	encodeTuple(e, f.nat)
 	e.uints(f.packets, f.bytes, f.delivered, f.left, f.lost, f.expired, f.localDrops, f.otherPaths,
 		f.first, f.last-f.first)
-	f.times.spread.encode(e, len(f.times.buckets), f.times.all)
+	f.times.encode(e)
 	e.uints(uint64(len(f.paths)))
 	for _, p := range f.paths {
 		e.uints(uint64(p.id), p.packets)
@@ -134,7 +139,7 @@ func (d *decoder) bytes(to []byte) {
 	d.b = d.b[copy(to, d.b):]
 }
 
-func encodeTallies(e *encoder, table map[place]*tally, numbers map[*flow]uint64) {
+func encodeTallies(e *encoder, table map[place]*tally) {
 	e.uints(uint64(len(table)))
 	for k, t := range table {
 		e.uints(uint64(k.Node), uint64(k.Port))
@@ -143,7 +148,7 @@ func encodeTallies(e *encoder, table map[place]*tally, numbers map[*flow]uint64)
 		}
 		e.uints(t.packets, t.skbs, t.bytes, t.overFlows, uint64(len(t.flows)))
 		for f, h := range t.flows {
-			e.uints(numbers[f], h.packets, h.bytes)
+			e.uints(uint64(f.number), h.packets, h.bytes)
 		}
 	}
 }

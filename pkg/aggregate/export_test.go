@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package aggregate
+
+// SettleAll puts all arrivals in order.
+func (a *Aggregates) SettleAll() { a.settleAll() }
+
+// Encode makes a snapshot.
+func (a *Aggregates) Encode() []byte { return a.encode(1, nil) }
+
+// Decode reads one of Encode's.
+func Decode(b []byte) error {
+	_, _, err := decode(b, 1)
+	return err
+}
+
+const MaxWaiting = maxWaiting
