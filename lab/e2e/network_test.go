@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -32,11 +33,20 @@ var serial atomic.Int32
 // uniqueName of a lab or domain of this process.
 func uniqueName() string { return fmt.Sprintf("rdre2e%d-%d", os.Getpid(), serial.Add(1)) }
 
-// startNetwork starts a built-in scenario under a name of its own. It is taken
-// down when the test ends.
+// openScenario opens a scenario of testdata or a built-in one.
+func openScenario(name string) (*lab.Scenario, error) {
+	dir := filepath.Join("testdata", name)
+	if _, err := os.Stat(dir); err == nil {
+		return lab.OpenDir(dir)
+	}
+	return scenarios.Open(name)
+}
+
+// startNetwork starts a scenario under a name of its own. It is taken down when the
+// test ends.
 func startNetwork(ctx context.Context, t *testing.T, scenario string) *network {
 	t.Helper()
-	s, err := scenarios.Open(scenario)
+	s, err := openScenario(scenario)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,6 +61,7 @@ var rounds = []round{
 	{"bottleneck, no radar", "bottleneck", nil, nil, true},
 	{"bottleneck, all nodes attached", "bottleneck", everyNode, nil, true},
 	{"bottleneck, routers attached", "bottleneck", routers, nil, true},
+	{"two ways, all nodes attached", "twoways", everyNode, nil, true},
 }
 
 // scenes say what else is in the way of the packets in a scenario, and what
@@ -71,6 +72,7 @@ var scenes = map[string]struct {
 }{
 	"chain":      {prepareChain, chainTraffic},
 	"bottleneck": {prepareBottleneck, bottleneckTraffic},
+	"twoways":    {prepareTwoWays, twoWaysTraffic},
 }
 
 // TestTruth is the proof that what radar says is what happened, and that
@@ -183,6 +185,7 @@ func (r round) run(t *testing.T) (report *oracle.Report, err error) {
 type verdict struct {
 	records     []record.Record
 	losses      []oracle.Losses
+	answers     *oracle.Answers
 	notMeasured int
 }
 
@@ -190,7 +193,7 @@ func (r *radar) verdict(t *testing.T) verdict {
 	t.Helper()
 	s := r.settle(t)
 	t.Logf("counters: %s", s.notable())
-	return verdict{r.records(t), r.losses(t), s.notMeasured()}
+	return verdict{r.records(t), r.losses(t), r.answers(t), s.notMeasured()}
 }
 
 // errUnseen says that the kernel ran no BPF program for some drops.
@@ -200,7 +203,10 @@ var errUnseen = errors.New("the kernel ran no tracing program for some drops")
 func (r round) judge(truth *oracle.Truth, n *network, attached []string, drops []oracle.Drop, v verdict, w *dropWatch) (*oracle.Report, error) {
 	d := oracle.NewDomain(attached...)
 	report := &oracle.Report{Title: fmt.Sprintf("%s: %d packets", r.name, truth.Packets())}
-	report.Add(truth.CheckCaptures(d), truth.CheckTrains(true, r.scenario == "chain"))
+	report.Add(truth.CheckCaptures(d))
+	if r.scenario != "twoways" {
+		report.Add(truth.CheckTrains(true, r.scenario == "chain"))
+	}
 	if len(attached) < len(n.nodes()) {
 		report.Add(truth.CheckOutside(d))
 	}
@@ -217,7 +223,14 @@ func (r round) judge(truth *oracle.Truth, n *network, attached []string, drops [
 	report.Add(c.Rows(v.notMeasured)...)
 	report.Add(c.CheckLossCounts(v.losses)...)
 	report.Add(c.Clock(maxClockError))
-	if r.flags == nil { // times are promised for the defaults
+	report.Add(c.CheckCounts(v.answers)...)
+	switch {
+	case r.scenario == "twoways": // no trains there, and the machine has time
+		b := oracle.Bounds{P99: maxAnswerError}
+		report.Add(c.CheckFlowTimes(v.answers.Flows, b)...)
+		report.Add(c.CheckLatency(v.answers, b)...)
+		report.Add(c.CheckThroughput(v.answers)...)
+	case r.flags == nil: // times are promised for the defaults
 		report.Add(c.Latency(oracle.Bounds{P99: maxP99, Bias: maxBias, Observer: observerTime[r.scenario]})...)
 	}
 	if len(unseen) > 0 {

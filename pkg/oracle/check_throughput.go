@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package oracle
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+)
+
+// blur is how far apart the same sighting may be for radar and a capture: a packet
+// so near to the border of two seconds may count in either.
+const blur = int64(200 * time.Microsecond)
+
+// meterTruth is what passed a place, by the captures.
+type meterTruth struct {
+	packets, bytes int
+	seconds        map[int64][2]int // packets, bytes
+	blurred        map[int64][2]int // of these and their neighbours, near a border
+}
+
+func (m *meterTruth) add(at int64, bytes int) {
+	m.packets++
+	m.bytes += bytes
+	s := at / 1e9
+	m.seconds[s] = [2]int{m.seconds[s][0] + 1, m.seconds[s][1] + bytes}
+	for _, other := range []int64{(at - blur) / 1e9, (at + blur) / 1e9} {
+		if other != s {
+			for _, k := range []int64{s, other} {
+				m.blurred[k] = [2]int{m.blurred[k][0] + 1, m.blurred[k][1] + bytes}
+			}
+		}
+	}
+}
+
+// CheckThroughput compares what passed each link, port and node, in all and by
+// second.
+func (c *Comparison) CheckThroughput(a *Answers) []*Row {
+	truth := map[string]map[string]*meterTruth{"link": {}, "port": {}, "node": {}}
+	add := func(by, name string, at int64, bytes int) {
+		if truth[by][name] == nil {
+			truth[by][name] = &meterTruth{seconds: map[int64][2]int{}, blurred: map[int64][2]int{}}
+		}
+		truth[by][name].add(at, bytes)
+	}
+	for _, p := range c.passages() {
+		for by := range truth {
+			add(by, "all", p.from.at, p.bytes)
+		}
+		for i, v := range p.fate.hops {
+			first := v.in
+			if v.in != nil {
+				add("port", v.in.place.ref().String()+" in", v.in.at, p.bytes)
+			} else {
+				first = v.out
+			}
+			add("node", v.node, first.at, p.bytes)
+			if v.out != nil && !c.queued(v.out) {
+				add("port", v.out.place.ref().String()+" out", v.out.at, p.bytes)
+			}
+			if i > 0 && v.in != nil {
+				add("link", linkName(p.fate.hops[i-1].out, v.in), v.in.at, p.bytes)
+			}
+		}
+	}
+	var rows []*Row
+	for _, by := range []string{"link", "port", "node"} {
+		rows = append(rows, c.meterRow(by, truth[by], a.Throughput[by], a.Seconds[by]))
+	}
+	return rows
+}
+
+func (c *Comparison) meterRow(by string, truth map[string]*meterTruth, meters []MeterAnswer, seconds []SecondAnswer) *Row {
+	row := &Row{Check: "radar throughput --by " + by + ": sums, averages, peaks, seconds"}
+	known := map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(truth)) {
+		m := truth[name]
+		known[name] = true
+		i := slices.IndexFunc(meters, func(r MeterAnswer) bool { return r.Name == name })
+		if i < 0 {
+			row.bad("%s: missing", name)
+			continue
+		}
+		checkMeter(row, &meters[i], m)
+		got := map[int64]SecondAnswer{}
+		for _, s := range seconds {
+			if s.Name == name {
+				got[s.Time] = s
+			}
+		}
+		for at := range m.seconds {
+			if _, ok := got[at]; !ok {
+				got[at] = SecondAnswer{}
+			}
+		}
+		for at, s := range got {
+			row.Compared++
+			want, slack := m.seconds[at], m.blurred[at]
+			if distance(s.Packets, want[0]) > slack[0] || distance(s.Bytes, want[1]) > slack[1] {
+				row.bad("%s, second %d: %d packets, %d bytes; really %d, %d", name, at, s.Packets, s.Bytes, want[0], want[1])
+			}
+		}
+	}
+	for _, r := range meters {
+		if !known[r.Name] && (by != "port" || !c.queuePort(r.Name)) {
+			row.bad("%s: %d packets, but nothing passed", r.Name, r.Packets)
+		}
+	}
+	row.Note = fmt.Sprintf("%d places", len(truth))
+	return row
+}
+
+// checkMeter compares sums and what follows from the seconds.
+func checkMeter(row *Row, r *MeterAnswer, m *meterTruth) {
+	if r.Packets != m.packets || r.Bytes != m.bytes {
+		row.bad("%s: %d packets, %d bytes; really %d, %d", r.Name, r.Packets, r.Bytes, m.packets, m.bytes)
+	}
+	if len(m.blurred) > 0 {
+		return // the seconds themselves are compared
+	}
+	peak := 0
+	for _, s := range m.seconds {
+		peak = max(peak, s[1])
+	}
+	average := float64(m.bytes) * 8 / float64(len(m.seconds))
+	if r.Active != len(m.seconds) || r.Average == nil || math.Abs(*r.Average-average) > 1 ||
+		r.Peak == nil || *r.Peak != float64(peak*8) || m.seconds[r.PeakS][1] != peak {
+		row.bad("%s: %d seconds, average %v, peak %v at %d; really %d, %.0f, %d", r.Name,
+			r.Active, deref(r.Average), deref(r.Peak), r.PeakS, len(m.seconds), average, peak*8)
+	}
+}
+
+func deref(v *float64) float64 {
+	if v == nil {
+		return math.NaN()
+	}
+	return *v
+}
+
+func distance(a, b int) int { return max(a-b, b-a) }
+
+// queuePort says whether a row is of what went into a queue, which a capture, behind
+// it, does not see.
+func (c *Comparison) queuePort(name string) bool {
+	for _, n := range c.truth.topo.Nodes {
+		for _, p := range n.Ports {
+			if p.Queue != nil && name == (Ref{n.Name, p.Name}).String()+" out" {
+				return true
+			}
+		}
+	}
+	return false
+}
