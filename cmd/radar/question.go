@@ -46,7 +46,7 @@ type question struct {
 type answer struct {
 	*aggregate.Aggregates
 	names aggregate.Names
-	keep  func(*record.Record) bool // flows that are asked for; nil: all
+	keep  func(*record.Record) bool // flows of these that are asked for; nil: all
 	now   time.Time
 }
 
@@ -113,9 +113,6 @@ func (a *app) ask(ctx context.Context, q *asked, show func(*answer) error) error
 
 func (a *app) askOnce(reader *agent.Reader, q *asked, show func(*answer) error) error {
 	result := &answer{names: reader.Decoder, now: a.now()}
-	if q.filtered {
-		result.keep = q.keep
-	}
 	sinceAttach := !q.since.After(reader.Domain.Created)
 	if sinceAttach && q.last == 0 && (!q.filtered || q.flowsOnly && q.byFlow()) {
 		note, err := reader.Collect()
@@ -127,6 +124,9 @@ func (a *app) askOnce(reader *agent.Reader, q *asked, show func(*answer) error) 
 		}
 		q.noted = true
 		result.Aggregates = reader.Collector.Aggregates()
+		if q.filtered {
+			result.keep = q.keep
+		}
 	} else {
 		result.Aggregates = a.fromRing(reader, q)
 	}
@@ -152,8 +152,7 @@ func (a *app) fromRing(reader *agent.Reader, q *asked) *aggregate.Aggregates {
 		asked = reader.Domain.Created
 	}
 	oldest := time.Unix(0, backpack.UnixNs(stats.Oldest))
-	wrapped := reader.Maps.Cursor() > uint64(reader.Domain.Options.Slots)
-	if wrapped && oldest.After(asked) && (q.last == 0 || found < int(q.last)) && !q.noted {
+	if stats.Forgot && oldest.After(asked) && (q.last == 0 || found < int(q.last)) && !q.noted {
 		fmt.Fprintf(a.stderr, "radar: the ring remembers packets from %s on; older ones are not in this answer (attach with more --slots)\n",
 			oldest.In(a.location).Format(time.RFC3339))
 	}

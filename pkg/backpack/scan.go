@@ -26,6 +26,8 @@ type ScanStats struct {
 	Slots  int    // slots in use: packets and segments of trains
 	Torn   int    // slots that were overwritten while they were read
 	Oldest uint64 // first stamp of the oldest packet, whether it matches or not; 0: none
+	// Forgot says that the ring has come round: there were packets before Oldest.
+	Forgot bool
 }
 
 // Scan returns the packets that the ring remembers, oldest first. All of a large
@@ -42,10 +44,7 @@ func Scan(src Source, dec *Decoder, o ScanOptions) ([]record.Record, ScanStats, 
 // ScanFunc calls fn for each packet that the ring remembers, oldest first. It stops
 // at fn's error and returns it. fn may keep the record.
 func ScanFunc(src Source, dec *Decoder, o ScanOptions, fn func(*record.Record) error) (ScanStats, error) {
-	if o.Now == nil {
-		o.Now = Monotonic
-	}
-	s := scanner{ring: src.Ring(), dec: dec, now: o.Now(), match: o.Match}
+	s := newScanner(src, dec, &o)
 	candidates := s.sorted(o)
 	if o.Last <= 0 {
 		s.emit = func(p *Packet) error {
@@ -72,10 +71,7 @@ func ScanFunc(src Source, dec *Decoder, o ScanOptions, fn func(*record.Record) e
 // ScanPackets is ScanFunc for packets as numbers. A Packet is valid during the call
 // only.
 func ScanPackets(src Source, dec *Decoder, o ScanOptions, fn func(*Packet)) ScanStats {
-	if o.Now == nil {
-		o.Now = Monotonic
-	}
-	s := scanner{ring: src.Ring(), dec: dec, now: o.Now(), match: o.Match}
+	s := newScanner(src, dec, &o)
 	s.emit = func(p *Packet) error {
 		fn(p)
 		return nil
@@ -107,6 +103,16 @@ type scanner struct {
 	packet       Packet
 	probe        record.Record // what match sees
 	memory       memory
+}
+
+func newScanner(src Source, dec *Decoder, o *ScanOptions) *scanner {
+	if o.Now == nil {
+		o.Now = Monotonic
+	}
+	s := &scanner{ring: src.Ring(), dec: dec, now: o.Now(), match: o.Match}
+	// The first position is the number of slots.
+	s.stats.Forgot = src.Cursor() > 2*s.ring.slots
+	return s
 }
 
 // candidate is a slot that may have something to show.

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vnetradar/radar/pkg/aggregate"
+	"github.com/vnetradar/radar/pkg/filter"
+)
+
+// asked is what a question prints as JSON.
+func askedRows[T any](w *world, args ...string) []T {
+	w.Helper()
+	stdout, stderr, code := radar(w.T, append(args, "-o", "json")...)
+	if code != exitOK || stderr != "" {
+		w.Fatalf("radar %v: code %d, stderr %q", args, code, stderr)
+	}
+	var list []T
+	dec := json.NewDecoder(strings.NewReader(stdout))
+	for dec.More() {
+		var row T
+		if err := dec.Decode(&row); err != nil {
+			w.Fatal(err)
+		}
+		list = append(list, row)
+	}
+	return list
+}
+
+// udp sends one packet from h1 to a port of h2 that nobody listens to.
+func (w *world) udp() {
+	w.Helper()
+	if out, err := w.lab.Command(w.Context(), "h1", "bash", "-c", "echo x > /dev/udp/10.0.2.2/9").CombinedOutput(); err != nil {
+		w.Fatalf("send: %v\n%s", err, out)
+	}
+}
+
+// Every question answers from the aggregates, or from the ring where a filter, --since
+// or --last ask for that.
+func TestQuestions(t *testing.T) {
+	w := newWorld(t)
+	w.radar(exitOK, append([]string{"attach", "-d"}, w.lab.AttachArgs()...)...)
+	w.ping(5)
+	w.settled(10)
+
+	for args, want := range map[string]uint64{
+		"flows":                          10,
+		"flows --since 1h":               10,
+		"flows --src 10.0.1.1":           5, // the aggregates answer
+		"flows --node h2":                10,
+		"flows --node h2 --src 10.0.1.1": 5,
+		"flows --last 3":                 3,
+		"flows --state lost":             0,
+		"flows --top 1":                  0, // says on stderr that there are more
+	} {
+		if want == 0 && args == "flows --top 1" {
+			if out := w.radar(exitOK, strings.Fields(args)...); !strings.Contains(out, "1 more flows (--top 0 shows all)") {
+				t.Errorf("radar %s says %q", args, out)
+			}
+			continue
+		}
+		sum := uint64(0)
+		for _, r := range askedRows[aggregate.FlowRow](w, strings.Fields(args)...) {
+			sum += r.Packets
+		}
+		if sum != want {
+			t.Errorf("radar %s: %d packets, want %d", args, sum, want)
+		}
+	}
+	for args, want := range map[string]uint64{
+		"paths": 10, "paths --dst 10.0.2.2": 5, "paths --since 1h --proto icmp": 10, "paths --since 2100-01-01T00:00:00Z": 0,
+	} {
+		sum := uint64(0)
+		for _, r := range askedRows[aggregate.PathRow](w, strings.Fields(args)...) {
+			sum += r.Packets
+		}
+		if sum != want {
+			t.Errorf("radar %s: %d packets, want %d", args, sum, want)
+		}
+	}
+	if rows := askedRows[aggregate.LatencyRow](w, "latency", "--by", "flow"); len(rows) != 2 || rows[0].Count != 5 || rows[0].JitterNs == nil {
+		t.Errorf("latency by flow: %+v", rows)
+	}
+	if rows := askedRows[aggregate.ThroughputRow](w, "throughput", "--by", "flow"); len(rows) != 2 || rows[0].AverageBps == nil {
+		t.Errorf("throughput by flow: %+v", rows)
+	}
+	rows := askedRows[aggregate.ThroughputRow](w, "throughput", "--last", "4")
+	if len(rows) < 2 || rows[0].Name != "all" || rows[0].Packets != 4 {
+		t.Errorf("throughput of the last 4: %+v", rows)
+	}
+	if filter.Available {
+		for args, want := range map[string]int{"icmp and src host 10.0.1.1": 1, "udp": 0, "icmp[icmptype] == icmp-echo": 1, "ip[8] == 64": 2} {
+			if got := len(askedRows[aggregate.FlowRow](w, append([]string{"flows"}, strings.Fields(args)...)...)); got != want {
+				t.Errorf("flows %q: %d rows, want %d", args, got, want)
+			}
+		}
+	}
+
+	for _, command := range []string{"packets", "paths", "latency", "loss", "flows", "throughput"} {
+		if out := w.radar(exitUsage, command, "--node", "nope"); !strings.Contains(out, `--node "nope"`) || !strings.Contains(out, "h1, r1, h2") {
+			t.Errorf("radar %s with a node that is not there says %q", command, out)
+		}
+	}
+	lines, err := csv.NewReader(strings.NewReader(w.radar(exitOK, "flows", "-o", "csv"))).ReadAll()
+	if err != nil || len(lines) != 3 || lines[0][0] != "proto" || lines[1][0] != "icmp" {
+		t.Errorf("flows as CSV: %q, %v", lines, err)
+	}
+}
+
+// Where nothing was lost on the way, what was dropped after delivery is pointed to.
+func TestLossPointsToLocalDrops(t *testing.T) {
+	w := newWorld(t)
+	w.radar(exitOK, append([]string{"attach", "-d"}, w.lab.AttachArgs()...)...)
+	w.udp()
+	w.settled(2) // and the ICMP error
+	if out := w.radar(exitOK, "loss"); !strings.Contains(out, "1 packets were dropped after delivery: radar loss --local") {
+		t.Errorf("radar loss says %q", out)
+	}
+	rows := askedRows[aggregate.LossFlowRow](w, "loss", "--local", "--by", "flow")
+	if len(rows) != 1 || rows[0].Node != "h2" || *rows[0].Dport != 9 || rows[0].LossFlow.Packets != 1 {
+		t.Errorf("radar loss --local --by flow: %+v", rows)
+	}
+}
+
+// -f answers again and again, with what has come meanwhile, until the domain ends.
+func TestFollowQuestion(t *testing.T) {
+	w := newWorld(t)
+	w.radar(exitOK, append([]string{"attach", "-d"}, w.lab.AttachArgs()...)...)
+	var table bytes.Buffer
+	ctx, cancel := context.WithTimeout(t.Context(), 700*time.Millisecond)
+	defer cancel()
+	if code := run(ctx, []string{"paths", "-f", "--interval", "200ms"}, strings.NewReader(""), &table, &table); code != exitOK {
+		t.Errorf("code %d: %s", code, table.String())
+	}
+	blocks := strings.Split(table.String(), "\n\n")
+	if len(blocks) < 3 || !strings.Contains(blocks[2], "PACKETS") || strings.Contains(table.String(), "\x1b") {
+		t.Errorf("not a terminal, and printed %q", table.String())
+	}
+
+	var out, errs bytes.Buffer
+	done := make(chan int)
+	go func() {
+		done <- run(context.Background(), []string{"flows", "-f", "--interval", "100ms", "-o", "json"}, strings.NewReader(""), &out, &errs)
+	}()
+	w.ping(5)
+	w.settled(10)
+	time.Sleep(300 * time.Millisecond)
+	w.radar(exitOK, "detach")
+	select {
+	case code := <-done:
+		if code != exitOK || !strings.Contains(errs.String(), "was detached") {
+			t.Errorf("code %d, stderr %q", code, errs.String())
+		}
+	case <-time.After(5 * time.Second):
+		t.Fatal("radar flows -f goes on after detach")
+	}
+	times := map[string]bool{}
+	last := aggregate.FlowRow{}
+	dec := json.NewDecoder(&out)
+	for dec.More() {
+		var row struct {
+			Time string `json:"time"`
+			aggregate.FlowRow
+		}
+		if err := dec.Decode(&row); err != nil {
+			t.Fatal(err)
+		}
+		times[row.Time], last = true, row.FlowRow
+	}
+	if len(times) < 2 || last.Packets != 5 || times[""] {
+		t.Errorf("%d answers, the last row %+v", len(times), last)
+	}
+}
+
+// A filter that the aggregates cannot answer asks the ring, which may have forgotten.
+func TestRingNote(t *testing.T) {
+	w := newWorld(t)
+	w.radar(exitOK, append([]string{"attach", "-d", "--slots", "4K"}, w.lab.AttachArgs()...)...)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if out, err := w.lab.Command(ctx, "h1", "ping", "-q", "-f", "-c", "6000", "10.0.2.2").CombinedOutput(); err != nil {
+		t.Fatalf("ping: %v\n%s", err, out)
+	}
+	w.settled(12000)
+	if out := w.radar(exitOK, "paths", "--node", "r1"); !strings.Contains(out, "the ring remembers packets from ") {
+		t.Errorf("radar paths --node says %q", out)
+	}
+	for _, args := range []string{"paths", "flows --proto icmp", "paths --last 10"} {
+		if _, stderr, _ := radar(t, strings.Fields(args)...); stderr != "" {
+			t.Errorf("radar %s says %q", args, stderr)
+		}
+	}
+	sum := uint64(0)
+	for _, r := range askedRows[aggregate.FlowRow](w, "flows", "--proto", "icmp") {
+		sum += r.Packets
+	}
+	if sum != 12000 {
+		t.Errorf("%d packets in flows, want all 12000", sum)
+	}
+}
