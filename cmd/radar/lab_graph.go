@@ -59,7 +59,7 @@ its own.`,
 // findLabPlan finds a lab that runs, else reads a scenario or folder.
 func findLabPlan(arg string, set []string) (*labPlan, error) {
 	if len(set) == 0 {
-		l, err := findLab(arg)
+		l, err := lab.Find(arg)
 		switch {
 		case err == nil:
 			plan := &labPlan{Name: l.Name, Description: l.Description, Source: l.Source, Running: true, Links: l.Links}

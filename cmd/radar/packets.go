@@ -25,11 +25,6 @@ them, oldest first.
 
 ` + selectionHelp + `
 
-EXPRESSION is a filter in tcpdump's language (pcap-filter(7)) and must match too.
-It can ask for what records hold: addresses, protocol, ports, ICMP type and echo
-numbers, TTL, TOS, IP ID, fragment offset and length, but not TCP flags or payload
-(docs/filters.md). Quote what the shell would take for itself.
-
 With -f packets are shown as they end, from now on, until Ctrl-C.
 
 -o json prints one object a line, described in docs/data-model.md; -o wide adds
@@ -41,7 +36,6 @@ const packetsExample = `  radar packets                                  # the l
   radar packets --src 10.0.1.0/24 --proto tcp --dport 80,443 -o wide
   radar packets -f --node r1 -c 100
   radar packets -f udp port 53 and not host 10.0.0.1
-  radar packets 'icmp or udp port 53'
   radar packets --last 0 -o json | jq -r .latency_ns`
 
 // packetFlags are the flags of "radar packets".

@@ -135,7 +135,7 @@ func (a *app) askOnce(reader *agent.Reader, q *asked, show func(*answer) error) 
 
 // fromRing aggregates what is asked for of the packets that the ring remembers.
 func (a *app) fromRing(reader *agent.Reader, q *asked) *aggregate.Aggregates {
-	agg := aggregate.New()
+	agg := aggregate.New(reader.Decoder.WallOffset())
 	found := 0
 	o := backpack.ScanOptions{Last: int(q.last), Match: func(r *record.Record) bool {
 		return r.State != record.InFlight && q.match(r)
@@ -151,7 +151,7 @@ func (a *app) fromRing(reader *agent.Reader, q *asked) *aggregate.Aggregates {
 	if asked.Before(reader.Domain.Created) {
 		asked = reader.Domain.Created
 	}
-	oldest := time.Unix(0, backpack.UnixNs(stats.Oldest))
+	oldest := time.Unix(0, int64(stats.Oldest)+reader.Decoder.WallOffset())
 	if stats.Forgot && oldest.After(asked) && (q.last == 0 || found < int(q.last)) && !q.noted {
 		fmt.Fprintf(a.stderr, "radar: the ring remembers packets from %s on; older ones are not in this answer (attach with more --slots)\n",
 			oldest.In(a.location).Format(time.RFC3339))

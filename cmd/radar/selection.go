@@ -20,8 +20,12 @@ import (
 // selectionHelp is part of the help of every command that selects packets.
 const selectionHelp = `All filters must match; one that is given several times, or has several values
 separated by commas, matches if one of them does. Addresses and ports match as
-sent and as changed on the way (NAT). The arguments are an expression in the
-language of tcpdump (pcap-filter(7)), such as 'tcp and port 80'.`
+sent and as changed on the way (NAT).
+
+EXPRESSION is a filter in tcpdump's language (pcap-filter(7)) and must match too.
+It can ask for what records hold: addresses, protocol, ports, ICMP type and echo
+numbers, TTL, TOS, IP ID, fragment offset and length, but not TCP flags or payload
+(docs/filters.md). Quote what the shell would take for itself.`
 
 // selectFlags are the flags and arguments that select packets.
 type selectFlags struct {

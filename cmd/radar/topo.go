@@ -3,12 +3,12 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/vnetradar/radar/pkg/agent"
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/graph"
 )
@@ -38,8 +38,8 @@ func newTopoCmd(a *app) *cobra.Command {
   radar topo --load -o dot | dot -Tsvg > topology.svg
   radar topo -o json | jq -r '.links[] | select(.kind == "edge") | .ends[0] | .node + "/" + .port'`,
 		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			return a.topo(format, load)
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.topo(cmd.Context(), format, load)
 		},
 	}
 	format.register(cmd)
@@ -47,7 +47,7 @@ func newTopoCmd(a *app) *cobra.Command {
 	return cmd
 }
 
-func (a *app) topo(format graphFormat, load bool) error {
+func (a *app) topo(ctx context.Context, format graphFormat, load bool) error {
 	d, err := domain.Load(a.domain)
 	if err != nil {
 		return err
@@ -57,8 +57,8 @@ func (a *app) topo(format graphFormat, load bool) error {
 	if !load {
 		return a.printTopo(v, format)
 	}
-	return a.aggregated(func(r *agent.Reader) error {
-		v.fillLoad(r.Collector.Aggregates(), r.Decoder)
+	return a.ask(ctx, &asked{question: &question{}}, func(all *answer) error {
+		v.fillLoad(all.Aggregates, all.names)
 		return a.printTopo(v, format)
 	})
 }

@@ -42,7 +42,7 @@ func bridgedDomain() *domain.Domain {
 
 // bridgedLoad is traffic of every kind that bridgedDomain has.
 func bridgedLoad() *aggregate.Aggregates {
-	agg := aggregate.New()
+	agg := aggregate.New(0)
 	hop := func(node, in, out uint16, inNs, outNs int64) backpack.Hop {
 		return backpack.Hop{Node: node, In: in, Out: out, InNs: inNs, OutNs: outNs}
 	}

@@ -81,7 +81,7 @@ func newTopoView(d *domain.Domain) *topoView {
 		if p.Removed || node == nil || node.Removed {
 			continue
 		}
-		end := topoEnd{Node: node.Name, Port: p.Name, Role: p.Role, Forced: p.Forced, Place: p.Place}
+		end := topoEnd{Node: node.Name, Port: p.Name, Role: p.Role, Forced: p.Forced, Place: string(p.Place)}
 		switch peer := livingPeer(d, &p); {
 		case p.Link != "":
 			i, ok := bridges[p.Link]

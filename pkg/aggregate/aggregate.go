@@ -57,6 +57,7 @@ type Totals struct {
 
 // Aggregates is what has been counted.
 type Aggregates struct {
+	offset int64 // from stamps to Unix ns
 	totals Totals
 	paths  map[string]*path // by path key
 	nodes  map[uint16]*nodeSums
@@ -140,9 +141,11 @@ type hopSums struct {
 	in, out *portSums
 }
 
-// New returns empty aggregates.
-func New() *Aggregates {
+// New returns empty aggregates. offset turns stamps into Unix time; see
+// backpack.Decoder.WallOffset.
+func New(offset int64) *Aggregates {
 	return &Aggregates{
+		offset:     offset,
 		paths:      make(map[string]*path),
 		nodes:      make(map[uint16]*nodeSums),
 		ports:      make(map[uint16]*portSums),
@@ -203,7 +206,7 @@ func (a *Aggregates) addHops(way *path, p *backpack.Packet) {
 	if way.over {
 		a.totals.OverLinks += n
 	}
-	clock := clockOf(p)
+	clock := clockOf(p, a.offset)
 	a.whole.add(clock.first, n, size, &a.seconds)
 	way.sums.add(clock.first, n, size, &a.seconds)
 	for i := range p.Hops {
@@ -244,8 +247,8 @@ type clock struct {
 	begin int64  // Unix ns
 }
 
-func clockOf(p *backpack.Packet) clock {
-	ns := backpack.UnixNs(p.T0)
+func clockOf(p *backpack.Packet, offset int64) clock {
+	ns := int64(p.T0) + offset
 	first := ns / 1e9
 	return clock{uint32(first), (first+1)*1e9 - ns, ns}
 }

@@ -64,7 +64,7 @@ func exactly(n uint64, ns int64) aggregate.Quantiles {
 }
 
 func TestAdd(t *testing.T) {
-	a := aggregate.New()
+	a := aggregate.New(0)
 	a.Add(delivered())
 	a.Add(delivered())
 	other := delivered()
@@ -151,7 +151,7 @@ func TestAdd(t *testing.T) {
 }
 
 func TestQuantiles(t *testing.T) {
-	a := aggregate.New()
+	a := aggregate.New(0)
 	for i := range 100000 {
 		p := delivered()
 		p.LatencyNs = int64(i + 1)
@@ -169,7 +169,7 @@ func TestQuantiles(t *testing.T) {
 }
 
 func TestQuantilesOfZero(t *testing.T) {
-	a := aggregate.New()
+	a := aggregate.New(0)
 	p := delivered()
 	p.LatencyNs = 0
 	a.Add(p)
@@ -196,7 +196,7 @@ func TestFlows(t *testing.T) {
 		{"header not known", func(p *backpack.Packet) { p.HasTuple = false; p.Src[0]++ }, 1},
 		{"addresses changed on the way", func(p *backpack.Packet) { p.Hops[1].Changed = true; p.Hops[1].Tuple.SrcPort = 9 }, 1},
 	} {
-		a := aggregate.New()
+		a := aggregate.New(0)
 		a.Add(delivered())
 		p := delivered()
 		tc.change(p)
@@ -209,7 +209,7 @@ func TestFlows(t *testing.T) {
 
 // Every echo request of one ping is one flow; another ping is another.
 func TestEchoFlows(t *testing.T) {
-	a := aggregate.New()
+	a := aggregate.New(0)
 	for ping := range uint16(2) {
 		for seq := range uint16(5) {
 			p := delivered()
@@ -224,7 +224,7 @@ func TestEchoFlows(t *testing.T) {
 
 // What does not fit is counted, and nothing grows.
 func TestBounds(t *testing.T) {
-	a := aggregate.New()
+	a := aggregate.New(0)
 	for i := range aggregate.MaxPaths + 10 {
 		p := delivered()
 		p.Hops[1].Node = uint16(i)
@@ -240,7 +240,7 @@ func TestBounds(t *testing.T) {
 		t.Errorf("%d times end to end, want those over the bound too", q.Count)
 	}
 
-	a = aggregate.New()
+	a = aggregate.New(0)
 	for i := range aggregate.MaxFlowRows + 10 {
 		p := delivered()
 		p.Src = [4]byte{byte(i >> 24), byte(i >> 16), byte(i >> 8), byte(i)}
@@ -254,7 +254,7 @@ func TestBounds(t *testing.T) {
 		t.Errorf("%d rows of flows, want %d", n, aggregate.MaxFlowRows)
 	}
 
-	a = aggregate.New()
+	a = aggregate.New(0)
 	for i := range aggregate.MaxLosses + 10 {
 		p := lostAt()
 		p.Loss.Port = uint16(i)
@@ -264,7 +264,7 @@ func TestBounds(t *testing.T) {
 		t.Errorf("%+v, want 10 over losses", got)
 	}
 
-	a = aggregate.New()
+	a = aggregate.New(0)
 	for i := range 130 { // 16,900 pairs of ports
 		for j := range 130 {
 			p := delivered()
@@ -279,7 +279,7 @@ func TestBounds(t *testing.T) {
 }
 
 func BenchmarkAdd(b *testing.B) {
-	a := aggregate.New()
+	a := aggregate.New(0)
 	p := delivered()
 	b.ReportAllocs()
 	for i := range b.N {

@@ -28,7 +28,7 @@ type Collector struct {
 // packet of the ring. The same if the snapshot is damaged, or of another domain
 // (epoch): then note says so, and that what was counted before is gone.
 func Open(src backpack.Source, dec *backpack.Decoder, epoch uint32, path string, o backpack.FollowOptions) (c *Collector, note string, err error) {
-	c = &Collector{path: path, epoch: epoch, agg: New(), follower: backpack.NewFollower(src, dec, o)}
+	c = &Collector{path: path, epoch: epoch, agg: New(dec.WallOffset()), follower: backpack.NewFollower(src, dec, o)}
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return c, "", nil
@@ -43,6 +43,7 @@ func Open(src backpack.Source, dec *backpack.Decoder, epoch uint32, path string,
 	if err != nil {
 		return c, fmt.Sprintf("counting anew from the oldest packet of the ring: %s: %v", path, err), nil
 	}
+	agg.offset = c.agg.offset
 	c.agg = agg
 	c.saved = c.follower.Progress()
 	return c, "", nil

@@ -14,7 +14,7 @@ import (
 )
 
 // at is a stamp that is so many ns after a whole second of Unix time.
-func at(ns int64) uint64 { return uint64(1_800_000_000_000_000_000 - backpack.UnixNs(0) + ns) }
+func at(ns int64) uint64 { return uint64(1_800_000_000_000_000_000 + ns) }
 
 // sent is delivered(), sent at begin and under way for so long.
 func sent(begin, latency int64) *backpack.Packet {
@@ -26,7 +26,7 @@ func sent(begin, latency int64) *backpack.Packet {
 
 // Every number of a flow, worked out by hand.
 func TestFlowRow(t *testing.T) {
-	a := aggregate.New()
+	a := aggregate.New(0)
 	add := func(p *backpack.Packet, change func(p *backpack.Packet)) {
 		if change != nil {
 			change(p)
@@ -96,7 +96,7 @@ func TestFlowNames(t *testing.T) {
 		{"10.0.0.1 > 10.0.0.2 udp fragments", func(p *backpack.Packet) { p.Flags, p.SrcPort, p.DstPort = 1, 0, 0 }},
 		{"", func(p *backpack.Packet) { p.HasTuple = false }},
 	} {
-		a := aggregate.New()
+		a := aggregate.New(0)
 		p := delivered()
 		tc.change(p)
 		a.Add(p)
@@ -115,7 +115,7 @@ func TestFlowNames(t *testing.T) {
 
 // Filters choose by the flow's header and by what NAT made of it.
 func TestKeepFlows(t *testing.T) {
-	a := aggregate.New()
+	a := aggregate.New(0)
 	p := lostAt()
 	p.Hops[1].Changed, p.Hops[1].Tuple = true, p.Tuple
 	p.Hops[1].Tuple.DstPort = 99
@@ -135,7 +135,7 @@ func TestKeepFlows(t *testing.T) {
 
 // Losses know the flows that they hit.
 func TestLossFlows(t *testing.T) {
-	a := aggregate.New()
+	a := aggregate.New(0)
 	for i := range 8 {
 		for range i + 1 {
 			p := lostAt()
@@ -176,7 +176,7 @@ func (s same) NodeName(n uint16) string {
 }
 
 func TestSameNamesAreOneRow(t *testing.T) {
-	a := aggregate.New()
+	a := aggregate.New(0)
 	for i := range uint16(4) {
 		for _, p := range []*backpack.Packet{delivered(), lostAt()} {
 			p.SrcPort = i / 2
@@ -215,7 +215,7 @@ func TestSameNamesAreOneRow(t *testing.T) {
 }
 
 func TestManyPathsOfOneFlow(t *testing.T) {
-	a := aggregate.New()
+	a := aggregate.New(0)
 	for i := range aggregate.MaxFlowPaths + 3 {
 		p := delivered()
 		p.Hops[1].Node = uint16(i + 1)
@@ -239,7 +239,7 @@ func TestManyPathsOfOneFlow(t *testing.T) {
 
 // manyFlows fills the table: every flow with 50 packets that took 10 to 30 us.
 func manyFlows() *aggregate.Aggregates {
-	a := aggregate.New()
+	a := aggregate.New(0)
 	p := delivered()
 	for i := range 50 {
 		for flow := range aggregate.MaxFlowRows {

@@ -59,7 +59,7 @@ func TestOrder(t *testing.T) {
 		"at once":       {{0, 100, 1}, {10, 100, 1}, {20, 100, 1}},
 		"sent at once":  {{0, 300, 1}, {0, 200, 1}, {0, 100, 1}},
 	} {
-		a := aggregate.New()
+		a := aggregate.New(0)
 		for _, x := range list {
 			p := sent(x.sent, x.at-x.sent)
 			p.Segs = x.segs
@@ -75,7 +75,7 @@ func TestOrderInWindow(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	const flows = 50
 	lists := make([][]sighting, flows)
-	a := aggregate.New()
+	a := aggregate.New(0)
 	for i := range 4 * aggregate.MaxWaiting {
 		flow := rng.IntN(flows)
 		x := sighting{sent: int64(i) * 1000, segs: 1}
@@ -98,7 +98,7 @@ func TestOrderInWindow(t *testing.T) {
 
 // What is later than the window is counted as that, and as nothing else.
 func TestTooLateForOrder(t *testing.T) {
-	a := aggregate.New()
+	a := aggregate.New(0)
 	early := sent(0, 10)
 	for i := range 2 * aggregate.MaxWaiting {
 		a.Add(sent(int64(i+1)*1000, 10))

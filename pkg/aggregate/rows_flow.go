@@ -104,7 +104,7 @@ func (a *Aggregates) Flows(names Names, keep func(*record.Record) bool) []FlowRo
 	_, ways := a.waysByName(names)
 	rows := make([]FlowRow, 0, len(a.flows))
 	for _, f := range a.flows {
-		row := f.row(ways)
+		row := f.row(ways, a.offset)
 		if keep == nil || keep(row.record()) {
 			rows = append(rows, row)
 		}
@@ -138,12 +138,12 @@ func number(n uint16) *int {
 	return &v
 }
 
-func (f *flow) row(ways []*way) FlowRow {
+func (f *flow) row(ways []*way, offset int64) FlowRow {
 	o := &f.order
 	row := FlowRow{
 		Flow: f.key.name(), Packets: f.packets, Bytes: f.bytes, Delivered: f.delivered, Left: f.left,
 		Lost: f.lost, Expired: f.expired, LocalDrops: f.localDrops,
-		FirstNs: backpack.UnixNs(f.first), LastNs: backpack.UnixNs(f.last), DurationNs: int64(f.last - f.first),
+		FirstNs: int64(f.first) + offset, LastNs: int64(f.last) + offset, DurationNs: int64(f.last - f.first),
 		Reordered: o.reordered, PathsMore: f.otherPaths > 0,
 	}
 	f.fillNAT(&row)

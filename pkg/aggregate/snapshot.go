@@ -62,7 +62,7 @@ func decode(b []byte, epoch uint32) (a *Aggregates, follower []byte, err error) 
 		return nil, nil, ErrDamaged
 	}
 	d := decoder{b: payload}
-	a = New()
+	a = New(0)
 	follower = []byte(d.text())
 	d.totals(a)
 	d.paths(a)

@@ -18,7 +18,7 @@ const (
 // Three packets: one crosses into the next second on its way, one is a train later,
 // one is lost in b's queue.
 func TestThroughput(t *testing.T) {
-	a := aggregate.New()
+	a := aggregate.New(0)
 	p := sent(sec-300, 900) // leaves a in second 0, reaches c in second 1
 	a.Add(p)
 	p = sent(3*sec, 900)
@@ -70,7 +70,7 @@ func TestThroughput(t *testing.T) {
 			t.Errorf("by %s (-want +got):\n%s", by, diff)
 		}
 	}
-	if rows := aggregate.New().Throughput(aggregate.ByLink, letters{}, 0, 10); len(rows) != 0 {
+	if rows := aggregate.New(0).Throughput(aggregate.ByLink, letters{}, 0, 10); len(rows) != 0 {
 		t.Errorf("nothing passed, but %+v", rows)
 	}
 }
@@ -78,7 +78,7 @@ func TestThroughput(t *testing.T) {
 // Records come out of order; what is older than all that is remembered counts in the
 // sum only, and the peak is not forgotten.
 func TestSecondsAreBounded(t *testing.T) {
-	a := aggregate.New()
+	a := aggregate.New(0)
 	add := func(second int64, size uint32) {
 		p := sent(second*sec, 900)
 		p.Len = size
@@ -106,7 +106,7 @@ func TestSecondsAreBounded(t *testing.T) {
 
 // Only so many seconds are remembered in all; sums go on.
 func TestSecondsOfAllAreBounded(t *testing.T) {
-	a := aggregate.New()
+	a := aggregate.New(0)
 	n := 0
 	for i := range uint16(700) { // six meters each, beside those of all
 		for k := range int64(aggregate.Seconds) {

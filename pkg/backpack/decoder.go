@@ -58,6 +58,9 @@ func NewDecoder(d *domain.Domain, symbols Symbols) *Decoder {
 	return dec
 }
 
+// WallOffset is what turns stamps (CLOCK_MONOTONIC, ns) into Unix ns in this domain.
+func (d *Decoder) WallOffset() int64 { return d.offset }
+
 // SetDomain replaces the description, after nodes were added.
 func (d *Decoder) SetDomain(dom *domain.Domain) {
 	d.epoch = dom.Epoch
