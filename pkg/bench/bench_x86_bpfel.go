@@ -70,9 +70,11 @@ const (
 	BenchVarCfgMaxSegs           = "cfg_max_segs"
 	BenchVarCfgMinAgeNs          = "cfg_min_age_ns"
 	BenchVarCfgSlots             = "cfg_slots"
+	BenchVarCfgStranger          = "cfg_stranger"
 	BenchVarCfgTimeoutNs         = "cfg_timeout_ns"
 	BenchVarCfgTtlBand           = "cfg_ttl_band"
 	BenchVarCfgTtlWidth          = "cfg_ttl_width"
+	BenchVarCfgWatch             = "cfg_watch"
 	BenchVarPort                 = "port"
 )
 
@@ -152,9 +154,11 @@ type BenchVariableSpecs struct {
 	CfgMaxSegs    *ebpf.VariableSpec `ebpf:"cfg_max_segs"`
 	CfgMinAgeNs   *ebpf.VariableSpec `ebpf:"cfg_min_age_ns"`
 	CfgSlots      *ebpf.VariableSpec `ebpf:"cfg_slots"`
+	CfgStranger   *ebpf.VariableSpec `ebpf:"cfg_stranger"`
 	CfgTimeoutNs  *ebpf.VariableSpec `ebpf:"cfg_timeout_ns"`
 	CfgTtlBand    *ebpf.VariableSpec `ebpf:"cfg_ttl_band"`
 	CfgTtlWidth   *ebpf.VariableSpec `ebpf:"cfg_ttl_width"`
+	CfgWatch      *ebpf.VariableSpec `ebpf:"cfg_watch"`
 	Port          *ebpf.VariableSpec `ebpf:"port"`
 }
 
@@ -208,9 +212,11 @@ type BenchVariables struct {
 	CfgMaxSegs    *ebpf.Variable `ebpf:"cfg_max_segs"`
 	CfgMinAgeNs   *ebpf.Variable `ebpf:"cfg_min_age_ns"`
 	CfgSlots      *ebpf.Variable `ebpf:"cfg_slots"`
+	CfgStranger   *ebpf.Variable `ebpf:"cfg_stranger"`
 	CfgTimeoutNs  *ebpf.Variable `ebpf:"cfg_timeout_ns"`
 	CfgTtlBand    *ebpf.Variable `ebpf:"cfg_ttl_band"`
 	CfgTtlWidth   *ebpf.Variable `ebpf:"cfg_ttl_width"`
+	CfgWatch      *ebpf.Variable `ebpf:"cfg_watch"`
 	Port          *ebpf.Variable `ebpf:"port"`
 }
 

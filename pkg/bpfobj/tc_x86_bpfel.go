@@ -58,7 +58,8 @@ const (
 	TcRdrCounterRDR_C_LOSS_IGNORED     TcRdrCounter = 25
 	TcRdrCounterRDR_C_SLOTS_SKIPPED    TcRdrCounter = 26
 	TcRdrCounterRDR_C_RESTORE_FAILED   TcRdrCounter = 27
-	TcRdrCounterRDR_C_MAX              TcRdrCounter = 28
+	TcRdrCounterRDR_C_NM_WATCH         TcRdrCounter = 28
+	TcRdrCounterRDR_C_MAX              TcRdrCounter = 29
 )
 
 type TcRdrCursor struct {
@@ -138,10 +139,12 @@ type TcRdrPort struct {
 type TcRdrPortFlag uint32
 
 const (
-	TcRdrPortFlagRDR_PF_INTERNAL   TcRdrPortFlag = 1
-	TcRdrPortFlagRDR_PF_SOURCE_IN  TcRdrPortFlag = 2
-	TcRdrPortFlagRDR_PF_SOURCE_OUT TcRdrPortFlag = 4
-	TcRdrPortFlagRDR_PF_L3         TcRdrPortFlag = 8
+	TcRdrPortFlagRDR_PF_INTERNAL    TcRdrPortFlag = 1
+	TcRdrPortFlagRDR_PF_SOURCE_IN   TcRdrPortFlag = 2
+	TcRdrPortFlagRDR_PF_SOURCE_OUT  TcRdrPortFlag = 4
+	TcRdrPortFlagRDR_PF_L3          TcRdrPortFlag = 8
+	TcRdrPortFlagRDR_PF_BRIDGE_PORT TcRdrPortFlag = 16
+	TcRdrPortFlagRDR_PF_BRIDGE      TcRdrPortFlag = 32
 )
 
 type TcRdrProg uint32
@@ -254,9 +257,11 @@ const (
 	TcVarCfgMaxSegs    = "cfg_max_segs"
 	TcVarCfgMinAgeNs   = "cfg_min_age_ns"
 	TcVarCfgSlots      = "cfg_slots"
+	TcVarCfgStranger   = "cfg_stranger"
 	TcVarCfgTimeoutNs  = "cfg_timeout_ns"
 	TcVarCfgTtlBand    = "cfg_ttl_band"
 	TcVarCfgTtlWidth   = "cfg_ttl_width"
+	TcVarCfgWatch      = "cfg_watch"
 )
 
 // LoadTc returns the embedded CollectionSpec for Tc.
@@ -348,9 +353,11 @@ type TcVariableSpecs struct {
 	CfgMaxSegs    *ebpf.VariableSpec `ebpf:"cfg_max_segs"`
 	CfgMinAgeNs   *ebpf.VariableSpec `ebpf:"cfg_min_age_ns"`
 	CfgSlots      *ebpf.VariableSpec `ebpf:"cfg_slots"`
+	CfgStranger   *ebpf.VariableSpec `ebpf:"cfg_stranger"`
 	CfgTimeoutNs  *ebpf.VariableSpec `ebpf:"cfg_timeout_ns"`
 	CfgTtlBand    *ebpf.VariableSpec `ebpf:"cfg_ttl_band"`
 	CfgTtlWidth   *ebpf.VariableSpec `ebpf:"cfg_ttl_width"`
+	CfgWatch      *ebpf.VariableSpec `ebpf:"cfg_watch"`
 }
 
 // TcObjects contains all objects after they have been loaded into the kernel.
@@ -428,9 +435,11 @@ type TcVariables struct {
 	CfgMaxSegs    *ebpf.Variable `ebpf:"cfg_max_segs"`
 	CfgMinAgeNs   *ebpf.Variable `ebpf:"cfg_min_age_ns"`
 	CfgSlots      *ebpf.Variable `ebpf:"cfg_slots"`
+	CfgStranger   *ebpf.Variable `ebpf:"cfg_stranger"`
 	CfgTimeoutNs  *ebpf.Variable `ebpf:"cfg_timeout_ns"`
 	CfgTtlBand    *ebpf.Variable `ebpf:"cfg_ttl_band"`
 	CfgTtlWidth   *ebpf.Variable `ebpf:"cfg_ttl_width"`
+	CfgWatch      *ebpf.Variable `ebpf:"cfg_watch"`
 }
 
 // TcPrograms contains all programs after they have been loaded into the kernel.

@@ -108,9 +108,11 @@ const (
 	TraceVarCfgMaxSegs     = "cfg_max_segs"
 	TraceVarCfgMinAgeNs    = "cfg_min_age_ns"
 	TraceVarCfgSlots       = "cfg_slots"
+	TraceVarCfgStranger    = "cfg_stranger"
 	TraceVarCfgTimeoutNs   = "cfg_timeout_ns"
 	TraceVarCfgTtlBand     = "cfg_ttl_band"
 	TraceVarCfgTtlWidth    = "cfg_ttl_width"
+	TraceVarCfgWatch       = "cfg_watch"
 )
 
 // LoadTrace returns the embedded CollectionSpec for Trace.
@@ -192,9 +194,11 @@ type TraceVariableSpecs struct {
 	CfgMaxSegs    *ebpf.VariableSpec `ebpf:"cfg_max_segs"`
 	CfgMinAgeNs   *ebpf.VariableSpec `ebpf:"cfg_min_age_ns"`
 	CfgSlots      *ebpf.VariableSpec `ebpf:"cfg_slots"`
+	CfgStranger   *ebpf.VariableSpec `ebpf:"cfg_stranger"`
 	CfgTimeoutNs  *ebpf.VariableSpec `ebpf:"cfg_timeout_ns"`
 	CfgTtlBand    *ebpf.VariableSpec `ebpf:"cfg_ttl_band"`
 	CfgTtlWidth   *ebpf.VariableSpec `ebpf:"cfg_ttl_width"`
+	CfgWatch      *ebpf.VariableSpec `ebpf:"cfg_watch"`
 }
 
 // TraceObjects contains all objects after they have been loaded into the kernel.
@@ -263,9 +267,11 @@ type TraceVariables struct {
 	CfgMaxSegs    *ebpf.Variable `ebpf:"cfg_max_segs"`
 	CfgMinAgeNs   *ebpf.Variable `ebpf:"cfg_min_age_ns"`
 	CfgSlots      *ebpf.Variable `ebpf:"cfg_slots"`
+	CfgStranger   *ebpf.Variable `ebpf:"cfg_stranger"`
 	CfgTimeoutNs  *ebpf.Variable `ebpf:"cfg_timeout_ns"`
 	CfgTtlBand    *ebpf.Variable `ebpf:"cfg_ttl_band"`
 	CfgTtlWidth   *ebpf.Variable `ebpf:"cfg_ttl_width"`
+	CfgWatch      *ebpf.Variable `ebpf:"cfg_watch"`
 }
 
 // TracePrograms contains all programs after they have been loaded into the kernel.
