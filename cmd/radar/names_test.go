@@ -121,6 +121,9 @@ func TestFollowContainers(t *testing.T) {
 	web.Restart()
 	four := map[string]*dockertest.Container{"w": web, db.Name: db, late.Name: late, off.Name: off}
 	w.becomes("one that was waited for, one that is restarted", four)
+	if out := w.radar(exitOK, "status"); !strings.Contains(out, "followed: w=docker:"+web.Name+" docker:"+off.Name+" "+label) {
+		t.Errorf("status said\n%s", out)
+	}
 	w.echoes(late, web.Address(), "w")
 
 	db.Stop()

@@ -26,6 +26,10 @@ type statusView struct {
 	Totals   agent.Totals  `json:"totals"`
 	Counters []counterView `json:"counters"`
 	Notes    []string      `json:"notes,omitempty"`
+	// Selectors are what the nodes were named by; containers that they match join
+	// when they start if WatchContainers is set.
+	Selectors       []string `json:"selectors,omitempty"`
+	WatchContainers bool     `json:"watch_containers"`
 }
 
 type optionsView struct {
@@ -109,6 +113,7 @@ func newStatusView(h *datapath.Handle, r *agent.Reader) (*statusView, error) {
 		Domain: d.Name, Attached: d.Created, LossHook: d.LossHook,
 		Options: newOptionsView(d.Options),
 		Memory:  newMemoryView(h.Memory()), Nodes: nodeViews(d),
+		Selectors: d.Selectors, WatchContainers: d.WatchContainers,
 	}
 	process, err := agent.Find(d.Name)
 	if err != nil {
@@ -136,7 +141,7 @@ func newStatusView(h *datapath.Handle, r *agent.Reader) (*statusView, error) {
 	if !v.Agent.Alive {
 		v.Notes = append(v.Notes, "no agent runs: packets are recorded until the lease ends; go on with: radar attach -d"+domainFlag(d.Name))
 	}
-	if len(v.Nodes) == 0 {
+	if len(v.Nodes) == 0 && !v.WatchContainers {
 		v.Notes = append(v.Notes, "no node is left: what was measured is still here; end the domain with: radar detach"+domainFlag(d.Name))
 	}
 	return v, nil

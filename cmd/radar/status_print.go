@@ -5,9 +5,11 @@ package main
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/vnetradar/radar/pkg/agent"
+	"github.com/vnetradar/radar/pkg/nodes"
 )
 
 func (a *app) printStatus(v *statusView) error {
@@ -39,6 +41,9 @@ func (a *app) printStatus(v *statusView) error {
 	head.add("guid bits", fmt.Sprintf("%s, carried in %s", o.GUIDBits, o.Carry))
 	head.add("slots", fmt.Sprintf("%d of %d bytes, timeout %v", o.Slots, o.SlotBytes, time.Duration(o.TimeoutNs)))
 	head.add("memory", v.Memory.Memory.String())
+	if v.WatchContainers {
+		head.add("containers", "followed: "+strings.Join(nodes.OfContainers(v.Selectors), " "))
+	}
 	if err := head.flush(w); err != nil {
 		return err
 	}

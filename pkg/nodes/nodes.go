@@ -163,6 +163,8 @@ func (r *resolver) resolve(selector string) error {
 		return r.lab(rest)
 	case spec == AllNamespaces:
 		return r.all()
+	case !ok:
+		return r.unknown(spec)
 	}
 	s, err := topo.ParseSpec(selector)
 	if err != nil {
@@ -170,6 +172,30 @@ func (r *resolver) resolve(selector string) error {
 	}
 	r.result.Nodes = append(r.result.Nodes, s)
 	return nil
+}
+
+// unknown says what a word without a kind could mean.
+func (r *resolver) unknown(word string) error {
+	var meant []string
+	if slices.Contains(topo.Named(), word) {
+		meant = append(meant, "netns:"+word)
+	}
+	ctx, cancel := context.WithTimeout(r.ctx, quickTime)
+	defer cancel()
+	if slices.Contains(choicesOf(ctx, "docker:"), "docker:"+word) {
+		meant = append(meant, "docker:"+word)
+	}
+	if slices.Contains(choicesOf(ctx, "kathara:"), "kathara:"+word) {
+		meant = append(meant, "kathara:"+word)
+	}
+	if l, err := lab.Find(word); err == nil {
+		meant = append(meant, "--lab "+l.Name)
+	}
+	if len(meant) == 0 {
+		_, err := topo.ParseSpec(word) // it lists the kinds
+		return err
+	}
+	return topo.Usagef("node %q: did you mean %s?", word, strings.Join(meant, " or "))
 }
 
 // lab adds the machines of one of radar's own labs.

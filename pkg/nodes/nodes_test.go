@@ -93,6 +93,8 @@ func TestDockerByName(t *testing.T) {
 	refused(t, "x=docker:label=a", "many")
 	refused(t, "docker:label=", "docker:label=KEY")
 	refused(t, "docker:", "docker:NAME")
+	refused(t, web.Name, "did you mean docker:"+web.Name+"?")
+	refused(t, d.Name("nobody"), "docker:NAME")
 
 	// One namespace under two names that the user gave is refused where two
 	// namespaces of "ip netns" are.

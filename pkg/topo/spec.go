@@ -113,7 +113,7 @@ const specKinds = "netns:NAME, netns:/path, netns:host, pid:N, docker:NAME or ka
 func (s *NodeSpec) locate() (name string, err error) {
 	scheme, rest, ok := strings.Cut(s.Spec, ":")
 	if !ok || rest == "" {
-		return "", usagef("node %q: write %s (did you mean netns:%s?)", s.Spec, specKinds, s.Spec)
+		return "", usagef("node %q: write %s", s.Spec, specKinds)
 	}
 	switch scheme {
 	case "netns":

@@ -58,7 +58,7 @@ func TestParseSpecRefuses(t *testing.T) {
 	}
 	for arg, want := range map[string]string{
 		"":                               "write netns:NAME",
-		"h1":                             "did you mean netns:h1",
+		"h1":                             "netns:NAME, netns:/path",
 		"doker:h1":                       "unknown kind",
 		"netns:":                         "write netns:NAME",
 		"netns:nope-" + n.Name("h1"):     n.Name("h1"), // lists what there is
