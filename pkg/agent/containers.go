@@ -131,7 +131,7 @@ func (c *containers) attach(ctx context.Context) bool {
 }
 
 func (c *containers) attachNodes(ctx context.Context, specs []topo.NodeSpec) error {
-	r, err := datapath.Attach(ctx, datapath.AttachRequest{Domain: c.name, Nodes: specs})
+	r, err := datapath.Attach(ctx, datapath.AttachRequest{Domain: c.name, Nodes: specs, Extend: true})
 	var names []string
 	for _, s := range specs {
 		names = append(names, s.Name)

@@ -27,6 +27,9 @@ type AttachRequest struct {
 	// WatchContainers, if not nil, says whether containers that the selectors match
 	// join when they start.
 	WatchContainers *bool
+	// Extend: the domain must be there. It may be detached while an agent that adds
+	// nodes waits for it, and must not come back then.
+	Extend bool
 	// Options of a new domain; nil takes the defaults. A domain keeps its options
 	// for life: nil takes those of one that exists, and what differs is ErrUsage.
 	Options *Options
@@ -66,7 +69,7 @@ func Plan(ctx context.Context, req AttachRequest) (*AttachResult, error) {
 // error everything is as it was.
 //
 // Errors: ErrUsage, ErrUnsupported, ErrLoad, ErrDetaching, topo.ErrUsage,
-// topo.ErrGone.
+// topo.ErrGone; with Extend domain.ErrNotAttached.
 func Attach(ctx context.Context, req AttachRequest) (_ *AttachResult, err error) {
 	if err := domain.CheckName(req.Domain); err != nil {
 		return nil, usagef("%v", err)

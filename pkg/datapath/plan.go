@@ -33,7 +33,7 @@ func prepare(ctx context.Context, req AttachRequest) (*plan, error) {
 		return nil, usagef("%v", err)
 	}
 	old, err := domain.Load(req.Domain)
-	if err != nil && !errors.Is(err, domain.ErrNotAttached) {
+	if err != nil && (req.Extend || !errors.Is(err, domain.ErrNotAttached)) {
 		return nil, err
 	}
 	p := &plan{result: &AttachResult{}}
