@@ -92,6 +92,8 @@ func TestStarts(t *testing.T) {
 			running = err == nil && c.Runs()
 		case err := <-ended:
 			t.Fatal(err)
+		case <-ctx.Done():
+			t.Fatal("the start was not told")
 		}
 	}
 	cancel()
