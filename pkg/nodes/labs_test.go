@@ -66,8 +66,12 @@ func TestKatharaHash(t *testing.T) {
 
 // machine starts a container as Kathará does.
 func machine(d *dockertest.Engine, name, hash, user string) *dockertest.Container {
-	return d.Run(name+"_"+hash+"_"+user, "--network", "none", "--label", "app=kathara", "--label", "name="+name,
-		"--label", "lab_hash="+hash, "--label", "user="+user)
+	return d.Run(name+"_"+hash+"_"+user, machineFlags(name, hash, user)...)
+}
+
+func machineFlags(name, hash, user string) []string {
+	return []string{"--network", "none", "--label", "app=kathara", "--label", "name=" + name,
+		"--label", "lab_hash=" + hash, "--label", "user=" + user}
 }
 
 func TestKathara(t *testing.T) {
@@ -78,7 +82,12 @@ func TestKathara(t *testing.T) {
 	one, two := hashOf(unique), "two"+unique
 	h1One, r1One, r1Two := machine(d, h1, one, "ann"), machine(d, r1, one, "ann"), machine(d, r1, two, "bob")
 
+	// One that does not run is no choice, unless it is the only one.
+	d.Create("old", machineFlags(h1, "old"+unique, "ann")...)
+	d.Create("off", machineFlags("off"+unique, one, "ann")...)
+
 	t.Run("named", func(t *testing.T) {
+		refused(t, "kathara:off"+unique, d.Name("off")+" does not run")
 		resolve(t, "kathara:"+h1, "x=kathara:"+two+"/"+r1).want(t, map[string]int{
 			h1 + " kathara:" + h1:         h1One.PID(),
 			"x kathara:" + two + "/" + r1: r1Two.PID(),
