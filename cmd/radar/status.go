@@ -29,7 +29,7 @@ type statusView struct {
 	// Selectors are what the nodes were named by; containers that they match join
 	// when they start if WatchContainers is set.
 	Selectors       []string `json:"selectors,omitempty"`
-	WatchContainers bool     `json:"watch_containers"`
+	WatchContainers bool     `json:"watch_containers,omitempty"`
 }
 
 type optionsView struct {
