@@ -159,6 +159,8 @@ func (l *lab) flags() []string {
 		{bpfobj.TcRdrPortFlagRDR_PF_SOURCE_IN, "in"},
 		{bpfobj.TcRdrPortFlagRDR_PF_SOURCE_OUT, "out"},
 		{bpfobj.TcRdrPortFlagRDR_PF_L3, "l3"},
+		{bpfobj.TcRdrPortFlagRDR_PF_BRIDGE_PORT, "bridge-port"},
+		{bpfobj.TcRdrPortFlagRDR_PF_BRIDGE, "bridge"},
 	}
 	var lines []string
 	for i := range h.Domain.Ports {
