@@ -38,6 +38,19 @@ func (b *bridged) pinger(from, to string, args ...string) (stop func()) {
 	return stop
 }
 
+// stateInMemory puts the domain's description where it is by default: writing it to a
+// disk takes longer than all else.
+func (b *bridged) stateInMemory() {
+	b.t.Helper()
+	dir, err := os.MkdirTemp("/run", "rdr")
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() { os.RemoveAll(dir) })
+	b.t.Setenv("RADAR_STATE_DIR", dir)
+	b.t.Cleanup(func() { b.try("detach", "--no-drain") })
+}
+
 // ports are the lines "node port role peer" of radar status.
 func (b *bridged) ports() string {
 	b.t.Helper()
@@ -61,6 +74,7 @@ func (b *bridged) waitPorts(what string, shown bool) {
 // What it sees of rewritten bits ends soon, and everything else goes on.
 func TestBridgeJoins(t *testing.T) {
 	b := newBridged(t, false)
+	b.stateInMemory()
 	b.attach("a", "b")
 	b.Add("n")
 	b.Veth("n", "eth0", "host", "vn")

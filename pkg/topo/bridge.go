@@ -135,8 +135,10 @@ func findHidden(t *Topology, o *observer, probes []probe) map[int]*hidden {
 		try(host)
 	}
 	if len(wanted) > 0 {
-		for _, spec := range Namespaces() {
-			try(spec)
+		for spec := range namespaces() {
+			if try(spec); len(wanted) == 0 {
+				break
+			}
 		}
 	}
 	for _, ref := range wanted {

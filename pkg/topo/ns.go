@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 
 	"github.com/vishvananda/netns"
@@ -138,24 +140,32 @@ func openIf(path string, inum uint32) (netns.NsHandle, bool) {
 
 // Namespaces finds every network namespace that can be reached by a name or a
 // process, except the host's, each once. Its specs have no node names.
-func Namespaces() []NodeSpec {
-	seen := map[uint32]bool{hostInum: true}
-	var all []NodeSpec
-	for _, glob := range nsGlobs {
-		paths, _ := filepath.Glob(glob) // the patterns are well formed
-		for _, path := range paths {
-			// Files of nsfs are cheap to stat; only new inodes are opened.
-			var st unix.Stat_t
-			if unix.Stat(path, &st) != nil || seen[uint32(st.Ino)] {
-				continue
-			}
-			if inum, err := identify(path); err == nil {
+func Namespaces() []NodeSpec { return slices.Collect(namespaces()) }
+
+// namespaces is Namespaces one by one, those with a name first: to look at every
+// process takes a while.
+func namespaces() iter.Seq[NodeSpec] {
+	return func(yield func(NodeSpec) bool) {
+		seen := map[uint32]bool{hostInum: true}
+		for _, glob := range nsGlobs {
+			paths, _ := filepath.Glob(glob) // the patterns are well formed
+			for _, path := range paths {
+				// Files of nsfs are cheap to stat; only new inodes are opened.
+				var st unix.Stat_t
+				if unix.Stat(path, &st) != nil || seen[uint32(st.Ino)] {
+					continue
+				}
+				inum, err := identify(path)
+				if err != nil {
+					continue
+				}
 				seen[inum] = true
-				all = append(all, NodeSpec{Spec: specOf(path), Path: path, Inum: inum})
+				if !yield(NodeSpec{Spec: specOf(path), Path: path, Inum: inum}) {
+					return
+				}
 			}
 		}
 	}
-	return all
 }
 
 func specOf(path string) string {
