@@ -19,14 +19,19 @@ func TestBridge(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		brNetfilter bool
-	}{{"plain", false}, {"br_netfilter", true}} {
-		t.Run(c.name, func(t *testing.T) { testBridge(newBridged(t, c.brNetfilter), c.brNetfilter) })
+		flags       []string
+	}{
+		{"plain", false, nil},
+		{"br_netfilter", true, nil},
+		{"header", false, []string{"--carry", "header"}},
+	} {
+		t.Run(c.name, func(t *testing.T) { testBridge(newBridged(t, c.brNetfilter), c.brNetfilter, c.flags) })
 	}
 }
 
-func testBridge(b *bridged, brNetfilter bool) {
+func testBridge(b *bridged, brNetfilter bool, flags []string) {
 	t := b.t
-	b.attach("a", "b")
+	b.attachWith(flags, "a", "b")
 	outside := []*tcpdump{b.listen("u", "eth0"), b.listen("host", "vu"), b.listen("w", "eth0"), b.listen("host", "wan")}
 	var hooks []*tcpdump
 	for _, n := range []string{"host", "a", "b", "u", "w"} {

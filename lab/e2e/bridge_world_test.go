@@ -104,9 +104,11 @@ func (b *bridged) container(name, addr string) {
 }
 
 // attach attaches nodes in the background.
-func (b *bridged) attach(nodes ...string) {
+func (b *bridged) attach(nodes ...string) { b.t.Helper(); b.attachWith(nil, nodes...) }
+
+func (b *bridged) attachWith(flags []string, nodes ...string) {
 	b.t.Helper()
-	args := []string{"attach", "-d", "--slots", "64K"}
+	args := append([]string{"attach", "-d", "--slots", "64K"}, flags...)
 	for _, n := range nodes {
 		args = append(args, b.Spec(n))
 	}
