@@ -122,3 +122,20 @@ func TestWatcherLetsNamespacesGo(t *testing.T) {
 	})
 	wantEvent(t, w, "the end of a namespace")
 }
+
+// A port that joins or leaves a bridge is told at once, however long the quiet time.
+func TestWatcherBridge(t *testing.T) {
+	n := nstest.New(t, "sw", "a")
+	n.Run("sw", "ip", "link", "add", "br0", "type", "bridge")
+	n.Veth("a", "e0", "sw", "pa")
+	w := newWatcher(t, time.Minute, specs(t, n, "sw"))
+	for _, change := range [][]string{{"master", "br0"}, {"nomaster"}} {
+		time.Sleep(2 * urgentGap)
+		start := time.Now()
+		n.Run("sw", append([]string{"ip", "link", "set", "pa"}, change...)...)
+		wantEvent(t, w, "ip link set "+change[0])
+		t.Logf("%v after ip link set %s began", time.Since(start), change[0])
+	}
+	n.Run("sw", "ip", "link", "set", "pa", "mtu", "1400")
+	wantNoEvent(t, w, "a change that can wait")
+}
