@@ -38,6 +38,10 @@ With --watch-containers, containers that start later and match a NODE or flag of
 this command join, and a container that is restarted comes back under its name.
 One that is named need not run yet then.
 
+Nodes that hang on a Linux bridge (containers on docker0) are connected by it:
+radar attaches to the bridge and to its members that lead elsewhere, and shows
+them as ports, "found", of the node that the bridge is in: host, or its name.
+
 Without -d radar stays in the foreground; Ctrl-C stops marking, waits for the
 packets under way, detaches and prints a summary. A second Ctrl-C does not wait.
 With -d it returns when everything is attached and an agent runs in the
