@@ -132,7 +132,7 @@ func (a *app) printAttached(v *attachView) error {
 			verb = " (dry run):"
 		}
 		fmt.Fprintf(w, "domain %s%s %s, %s, %d slots, %s\n",
-			v.Domain, verb, plural(len(v.Nodes), "node"), plural(countPorts(v.Nodes), "port"), v.Slots, v.Memory.Memory)
+			v.Domain, verb, plural(countNamed(v.Nodes), "node"), plural(countPorts(v.Nodes), "port"), v.Slots, v.Memory.Memory)
 		if err := printNodes(a, v.Nodes); err != nil {
 			return err
 		}
@@ -159,6 +159,16 @@ func (a *app) printAttached(v *attachView) error {
 	}
 	_, err := fmt.Fprintf(w, "agent: process %d, log %s\n", v.Agent.PID, v.Agent.Log)
 	return err
+}
+
+// countNamed counts the nodes that the user named.
+func countNamed(nodes []nodeView) (n int) {
+	for _, node := range nodes {
+		if !node.Auto {
+			n++
+		}
+	}
+	return n
 }
 
 func countPorts(nodes []nodeView) (n int) {
