@@ -30,6 +30,13 @@ const (
 	stranger
 )
 
+// Ports of host, a closing node.
+const (
+	hostBr0 = 20 + iota
+	hostV1
+	hostV2
+)
+
 const testEpoch = 0x0badcafe
 
 func testDomain(slots uint32) *domain.Domain {
@@ -38,6 +45,7 @@ func testDomain(slots uint32) *domain.Domain {
 		Options: domain.Options{Slots: slots, Timeout: 10 * time.Second},
 		Nodes: []domain.Node{
 			{ID: 1, Name: "h1"}, {ID: 2, Name: "r1"}, {ID: 3, Name: "r2"}, {ID: 4, Name: "h2"}, {ID: 7, Name: "br"},
+			{ID: 8, Name: "host", Auto: true},
 		},
 		Ports: []domain.Port{
 			{ID: h1e0, Node: 1, Name: "eth0", Peer: r1e0},
@@ -46,6 +54,9 @@ func testDomain(slots uint32) *domain.Domain {
 			{ID: h2e0, Node: 4, Name: "eth0", Peer: r2e1},
 			{ID: brE0, Node: 7, Name: "eth0", Peer: -1}, {ID: brE1, Node: 7, Name: "eth1", Peer: -1},
 			{ID: brBr0, Node: 7, Name: "br0", Peer: -1},
+			{ID: hostBr0, Node: 8, Name: "br0", Peer: -1, Place: domain.Bridge},
+			{ID: hostV1, Node: 8, Name: "v1", Peer: -1, Place: domain.BridgePort},
+			{ID: hostV2, Node: 8, Name: "v2", Peer: -1, Place: domain.BridgePort},
 		},
 	}
 }
