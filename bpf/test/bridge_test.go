@@ -9,9 +9,12 @@ import (
 	"github.com/vnetradar/radar/pkg/bpfobj"
 )
 
-// hostMark is a mark of the host's own, in all of radar's bits: closing ports must
-// neither read it nor change it.
-const hostMark = 0xffffffff
+// Marks of the host's own: closing ports must neither read one in radar's bits nor
+// set them.
+const (
+	hostMark = 0xffffffff
+	noMark   = 1 // not in radar's bits
+)
 
 // toHost makes the frame one for the device that it arrives at. BPF_PROG_TEST_RUN
 // takes all frames for another host's that are not for the loopback's address.
@@ -29,12 +32,22 @@ func (d *domain) onLink(f frame) frame {
 	return f
 }
 
-// wantHostMark: nothing in a closing node gets a mark, nor loses one.
-func (d *domain) wantHostMark(f frame) {
+// wantMark: nothing in a closing node gets a mark, nor loses one.
+func (d *domain) wantMark(f frame, want uint32) {
 	d.Helper()
-	if f.mark != hostMark {
-		d.Errorf("the mark is %#x behind a closing port, want %#x", f.mark, uint32(hostMark))
+	if f.mark != want {
+		d.Errorf("the mark is %#x behind a closing port, want %#x", f.mark, want)
 	}
+}
+
+// up is a packet that the bridge hands to the host.
+func (d *domain) up(f frame) frame {
+	d.Helper()
+	f = d.onLink(f)
+	f.mark = noMark
+	out := d.ingress(bridge, f)
+	d.wantMark(out, noMark)
+	return out
 }
 
 // eachCarry runs a test under both ways of carrying the index in a node, for every
@@ -73,7 +86,7 @@ func TestFlooded(t *testing.T) {
 		w := d.send(frame{data: orig})
 		out := d.egress(member, d.onLink(w))
 		same(d, "behind the member", out.data, orig)
-		d.wantHostMark(out)
+		d.wantMark(out, hostMark)
 		d.wantStory(index, "out@0/FS"+k(keyed)+" left@8/F")
 		if s := d.slot(index); s.State&uint8(stDone) == 0 {
 			d.Errorf("state %#x of a packet that left", s.State)
@@ -89,7 +102,7 @@ func TestFlooded(t *testing.T) {
 			want = w.data // --carry header shows true bits to the destination only
 		}
 		same(d, "at h3", h3.data, want)
-		same(d, "shown to the host's taps", d.ingress(bridge, d.onLink(w)).data, orig)
+		same(d, "shown to the host's taps", d.up(w).data, orig)
 		d.wantStory(index, story)
 		if s := d.slot(index); s.State&uint8(stDone|stLost) != uint8(stDone) {
 			d.Errorf("state %#x of a packet that was delivered", s.State)
@@ -103,9 +116,9 @@ func TestOntoLink(t *testing.T) {
 	eachCarry(t, func(d *domain, name string, keyed bool) {
 		orig := packet(d, name)
 		index := uint32(d.nextPos()) & (d.layout.Slots - 1)
-		in := d.ingress(member, frame{data: orig, mark: hostMark})
+		in := d.ingress(member, frame{data: orig, mark: noMark})
 		d.counted(tally{cSeen: 1, cMarked: 1})
-		d.wantHostMark(in)
+		d.wantMark(in, noMark)
 		if keyed {
 			same(d, "on the link", in.data, orig)
 		} else {
@@ -125,7 +138,7 @@ func TestEscaped(t *testing.T) {
 	d.counted(tally{cSeen: 1, cMarked: 1})
 	in := d.ingress(member, d.onLink(w))
 	same(t, "on the link", in.data, w.data)
-	d.wantHostMark(in)
+	d.wantMark(in, hostMark)
 	d.counted(tally{cPassed: 1})
 	same(t, "at h2", d.deliver(in, 0).data, orig)
 	d.wantStory(d.guid(w.data), "out@0/FS deliver@3/F")
@@ -154,18 +167,17 @@ func TestUpToHost(t *testing.T) {
 		orig := packet(d, name)
 		first := uint32(d.nextPos()) & (d.layout.Slots - 1)
 		w := d.send(frame{data: toHost(orig)})
-		up := d.ingress(bridge, d.onLink(w))
+		up := d.up(w)
 		same(d, "in the host", up.data, toHost(orig))
-		d.wantHostMark(up)
 		d.wantStory(first, "out@0/FS"+k(keyed)+" left@9/F"+k(keyed))
 		if keyed && d.keyCount() != 0 {
 			d.Errorf("%d keys of packets that left", d.keyCount())
 		}
 
 		second := uint32(d.nextPos()) & (d.layout.Slots - 1)
-		up.from = ifindex(bridge)
+		up.from, up.mark = ifindex(bridge), hostMark
 		down := d.egress(bridge, up)
-		d.wantHostMark(down)
+		d.wantMark(down, hostMark)
 		same(d, "at h2", d.deliver(down, 0).data, toHost(orig))
 		d.wantStory(second, "out@9/FS"+k(keyed)+" deliver@3/F"+k(keyed))
 	})
@@ -177,7 +189,7 @@ func TestForHost(t *testing.T) {
 	d.put(bpfobj.TcMapLocals, bpfobj.TcRdrLocal{Node: nodeHost, Addr: addr(10, 0, 4, 2)}, uint8(1))
 	orig := toHost(packet(t, "udp-64"))
 	w := d.send(frame{data: orig})
-	same(t, "in the host", d.ingress(bridge, d.onLink(w)).data, orig)
+	same(t, "in the host", d.up(w).data, orig)
 	d.wantStory(d.guid(w.data), "out@0/FS deliver@9/F")
 }
 
@@ -190,12 +202,12 @@ func TestClosingUnknown(t *testing.T) {
 		f := frame{data: orig, mark: hostMark, from: from}
 		out := d.egress(member, f)
 		same(t, "behind the member", out.data, orig)
-		d.wantHostMark(out)
+		d.wantMark(out, hostMark)
 		d.counted(tally{cPassed: 1})
 	}
 	up := d.ingress(bridge, frame{data: orig, mark: hostMark})
 	same(t, "in the host", up.data, orig)
-	d.wantHostMark(up)
+	d.wantMark(up, hostMark)
 	d.counted(tally{cPassed: 1})
 	d.lease(false)
 	same(t, "onto the link without lease", d.ingress(member, frame{data: orig}).data, orig)
