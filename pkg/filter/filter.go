@@ -14,6 +14,7 @@ package filter
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"golang.org/x/net/bpf"
@@ -46,13 +47,23 @@ func Compile(text string) (*Expr, error) {
 		return nil, err
 	}
 	if err != nil {
-		return nil, fmt.Errorf("filter expression %q: %w", text, err)
+		return nil, fmt.Errorf("filter expression %s: %w", quote(text), err)
 	}
 	e, err := newExpr(text, raw)
 	if err != nil {
-		return nil, fmt.Errorf("filter expression %q: %w", text, err)
+		return nil, fmt.Errorf("filter expression %s: %w", quote(text), err)
 	}
 	return e, nil
+}
+
+// maxQuoted bounds how much of an expression a message repeats.
+const maxQuoted = 200
+
+func quote(text string) string {
+	if len(text) > maxQuoted {
+		text = text[:maxQuoted] + "..."
+	}
+	return strconv.Quote(text)
 }
 
 func newExpr(text string, raw []bpf.RawInstruction) (*Expr, error) {
@@ -106,7 +117,7 @@ func (e *Expr) CheckRecords() error {
 	if e.unheld == "" {
 		return nil
 	}
-	return fmt.Errorf("filter expression %q: %s is not kept in records: ask for addresses, protocol, ports, ICMP type and echo numbers, TTL, TOS, ID, fragment offset or length", e.text, e.unheld)
+	return fmt.Errorf("filter expression %s: %s is not kept in records: ask for addresses, protocol, ports, ICMP type and echo numbers, TTL, TOS, ID, fragment offset or length", quote(e.text), e.unheld)
 }
 
 // OnlyFlow says whether the expression reads nothing but addresses, protocol and

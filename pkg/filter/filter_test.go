@@ -30,6 +30,7 @@ func TestCompileErrors(t *testing.T) {
 		{"inbound", "direction"},
 		{"ip[-1] = 1", "negative offset"},
 		{"ip protochain 6", "loop"},
+		{"host 10.0.0.1 " + strings.Repeat("or host 10.0.0.1 ", 100) + "or", "...\": can't parse"},
 		{"ip6 and ip", "expression rejects all packets"},
 	}
 	for _, tt := range tests {
