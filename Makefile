@@ -102,6 +102,7 @@ fuzz: deps-bpf ## the fuzzers, FUZZTIME (60s) each
 	go test ./bpf/test -run XXX -fuzz FuzzWatch -fuzztime $(FUZZTIME)
 	go test ./pkg/backpack -run XXX -fuzz FuzzRing -fuzztime $(FUZZTIME)
 	go test ./pkg/backpack -run XXX -fuzz FuzzState -fuzztime $(FUZZTIME)
+	go test ./pkg/filter -run XXX -fuzz FuzzHeld -fuzztime $(FUZZTIME)
 	go test ./pkg/query -run XXX -fuzz FuzzParse -fuzztime $(FUZZTIME)
 	go test ./pkg/lab -run XXX -fuzz FuzzParse -fuzztime $(FUZZTIME)
 

@@ -122,9 +122,9 @@ func (e *examiner) step(pc int) {
 	case bpf.LoadMemShift:
 		s.x = headerLen(in.Off)
 	case bpf.LoadAbsolute:
-		s.a = s.load(constant(in.Off), in.Size)
+		s.a = e.load(&s, constant(in.Off), in.Size)
 	case bpf.LoadIndirect:
-		s.a = s.load(calculate(bpf.ALUOpAdd, s.x, constant(in.Off)), in.Size)
+		s.a = e.load(&s, calculate(bpf.ALUOpAdd, s.x, constant(in.Off)), in.Size)
 	case bpf.LoadExtension:
 		s.a = value{notFlow: true} // the length: records have it
 	case bpf.NegateA:

@@ -59,26 +59,31 @@ func headerLen(off uint32) value {
 	return value{isLen: true, unheld: ^uint32(0), what: nameOf("ip", ipFields, 0, 1)}
 }
 
-// load is what size bytes at offset at are.
-func (s *state) load(at value, size int) value {
+// load is what size bytes at offset at are. Behind the IP header it matters already
+// whether they are there: a packet that ends before them does not match.
+func (e *examiner) load(s *state, at value, size int) value {
+	var v value
 	switch {
 	case at.isLen && int32(at.c) >= 0:
-		return s.loadL4(int(at.c), size)
-	case at.known():
+		v = s.loadL4(int(at.c), size)
+	case at.known() && int(at.c)+size <= ipBytes:
 		return loadIP(int(at.c), size)
+	case at.known():
+		v = value{unheld: ^uint32(0), what: nameOf("ip", ipFields, int(at.c), size)}
+	default:
+		v = value{unheld: ^uint32(0), what: "what stands at an offset that is computed from the packet"}
 	}
-	return value{unheld: ^uint32(0), what: "what stands at an offset that is computed from the packet", notFlow: true}
+	if v.unheld != 0 && e.unheld == "" {
+		e.unheld = v.what
+	}
+	return v
 }
 
+// loadIP reads from the fixed part of the IP header.
 func loadIP(off, size int) value {
 	var unheld uint32
 	for i := range size {
-		unheld <<= 8
-		if off+i >= ipBytes {
-			unheld |= 0xff
-		} else {
-			unheld |= uint32(^heldIP[off+i])
-		}
+		unheld = unheld<<8 | uint32(^heldIP[off+i])
 	}
 	v := value{unheld: unheld, what: nameOf("ip", ipFields, off, size)}
 	switch {
@@ -86,7 +91,7 @@ func loadIP(off, size int) value {
 		v.fixed, v.c = true, 4<<4 // records are of IPv4
 	case off == 9 && size == 1:
 		v.isProto = true
-	case off >= 12 && off+size <= ipBytes: // addresses
+	case off >= 12: // addresses
 	default:
 		v.notFlow = true
 		v.isFrag = off == 6 && size == 2

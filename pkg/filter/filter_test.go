@@ -100,7 +100,7 @@ func TestUnheld(t *testing.T) {
 		{"ip[6] & 0x40 != 0", "ip[6] (flags DF and MF)"},
 		{"ip[10:2] = 0", "ip[10:2] (checksum)"},
 		{"ip[20:2] = 53", "ip[20:2] (options or payload)"},
-		{"tcp[((tcp[12:1] & 0xf0) >> 2):4] = 0x47455420", "offset that is computed"},
+		{"tcp[((tcp[12:1] & 0xf0) >> 2):4] = 0x47455420", "tcp[12] (TCP header length)"},
 		{"ip[ip[9]] = 3", "offset that is computed"},
 		{"esp or ip proto 47 and ip[24] = 2", "ip[24]"},
 	}
