@@ -119,9 +119,9 @@ func (f *attachFlags) register(flags *pflag.FlagSet) {
 // attach is the command: plan only, or attach and then be the agent, start one,
 // or leave the work to the one that runs.
 func (a *app) attach(ctx context.Context, f *attachFlags, args []string, flags *pflag.FlagSet) error {
-	existing, err := domain.Load(a.domain)
-	if err != nil && !errors.Is(err, domain.ErrNotAttached) {
-		return err
+	existing, missing := domain.Load(a.domain)
+	if missing != nil && !errors.Is(missing, domain.ErrNotAttached) {
+		return missing
 	}
 	if existing != nil {
 		if err := f.matchDomain(existing, flags); err != nil {
@@ -138,6 +138,9 @@ func (a *app) attach(ctx context.Context, f *attachFlags, args []string, flags *
 	}
 	found.ask(&req)
 	if existing == nil && len(req.Nodes) == 0 {
+		if errors.Is(missing, domain.ErrHalfAttached) {
+			return missing
+		}
 		return a.nothingNamed(ctx, found)
 	}
 	if f.dryRun {

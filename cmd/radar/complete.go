@@ -26,6 +26,12 @@ func (a *app) completeNodes(_ *cobra.Command, args []string, _ string) ([]cobra.
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
+// completeDomains completes the domains of this machine.
+func completeDomains(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	names, _ := domain.List()
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
 // completeWith completes the values of a flag.
 func completeWith(cmd *cobra.Command, flag string, values ...cobra.Completion) {
 	// It fails for a flag that does not exist only: a mistake here.

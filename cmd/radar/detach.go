@@ -62,6 +62,11 @@ func (a *app) detach(ctx context.Context, nodes []string, noDrain bool) error {
 	defer stop()
 	d, err := domain.Load(a.domain)
 	switch {
+	case len(nodes) > 0 && (errors.Is(err, domain.ErrDamaged) || errors.Is(err, domain.ErrHalfAttached)):
+		return err // not all of it, because one node was named
+	case errors.Is(err, domain.ErrDamaged):
+		fmt.Fprintf(a.stderr, "radar: warning: detaching without a summary: %v\n", domain.ErrDamaged)
+		return a.detachRest(hurry)
 	case err != nil && !errors.Is(err, domain.ErrNotAttached):
 		return err
 	case d != nil && len(nodes) > 0 && !allNodes(d, nodes):

@@ -23,6 +23,10 @@ const (
 	exitUsage   = 2
 	exitKernel  = 3 // a kernel feature or a capability is missing
 	exitLoad    = 4 // the kernel refused the BPF programs
+
+	// Of "lab exec", as in a shell: the command cannot be run, or is not there.
+	exitCannotRun = 126
+	exitNoCommand = 127
 )
 
 // codeError is an error with an exit code of its own.

@@ -6,7 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"os/exec"
 	"os/signal"
 	"slices"
 	"strings"
@@ -197,7 +199,8 @@ func newLabExecCmd() *cobra.Command {
 		Use:   "exec NAME|DIR MACHINE [--] COMMAND [ARG...]",
 		Short: "Run a command in a machine of a lab",
 		Long: `Runs a command in the network namespace of a machine. Terminal, signals and exit
-code are the command's own.`,
+code are the command's own; the exit code is 127 if there is no such command, and 126
+if it cannot be run. A machine has the programs of this host.`,
 		Example: `  radar lab exec chain h1 -- ping -c 3 10.0.4.2
   radar lab exec chain r2 sh`,
 		Args:              cobra.MinimumNArgs(3),
@@ -217,12 +220,26 @@ code are the command's own.`,
 			if err != nil {
 				return err
 			}
-			return l.Exec(machine, argv)
+			return execError(l.Exec(machine, argv))
 		},
 	}
 	// Flags behind the lab's name are the command's.
 	cmd.Flags().SetInterspersed(false)
 	return cmd
+}
+
+// execError gives the failure to run a command the exit code that a shell gives it.
+func execError(err error) error {
+	failed, ok := errors.AsType[*exec.Error](err)
+	if !ok {
+		return err
+	}
+	// A number alone is what the kernel said of a file that is there.
+	_, refused := failed.Err.(syscall.Errno)
+	if errors.Is(failed.Err, exec.ErrNotFound) || !refused && errors.Is(failed.Err, fs.ErrNotExist) {
+		return withCode(exitNoCommand, fmt.Errorf("%w (a machine has the programs of this host)", err))
+	}
+	return withCode(exitCannotRun, err)
 }
 
 func newLabExportCmd() *cobra.Command {

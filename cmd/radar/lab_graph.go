@@ -58,6 +58,7 @@ its own.`,
 
 // findLabPlan finds a lab that runs, else reads a scenario or folder.
 func findLabPlan(arg string, set []string) (*labPlan, error) {
+	var hidden error
 	if len(set) == 0 {
 		l, err := lab.Find(arg)
 		switch {
@@ -67,12 +68,16 @@ func findLabPlan(arg string, set []string) (*labPlan, error) {
 				plan.Machines = append(plan.Machines, m.Name)
 			}
 			return plan, nil
-		case !errors.Is(err, lab.ErrNotRunning) && !errors.Is(err, fs.ErrPermission):
+		case errors.Is(err, fs.ErrPermission):
+			hidden = err // who may not see what runs can still draw what could
+		case !errors.Is(err, lab.ErrNotRunning):
 			return nil, err
 		}
-		// Whoever may not see what runs can still draw what could.
 	}
 	t, err := loadTopology(arg, set)
+	if err != nil && hidden != nil {
+		return nil, fmt.Errorf("%w; whether a lab of that name runs: %w", err, hidden)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -174,6 +174,22 @@ func TestLabExec(t *testing.T) {
 			t.Errorf("lab exec printed %q and ended with %v: want r1's addresses, what went in, and exit status 7", out, err)
 		}
 	}
+	plain, folder, script := filepath.Join(t.TempDir(), "plain"), t.TempDir(), filepath.Join(t.TempDir(), "script")
+	for path, mode := range map[string]os.FileMode{plain: 0o644, script: 0o755} {
+		if err := os.WriteFile(path, []byte("#!/no/such/shell\n"), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for command, want := range map[string]int{"no-such-command": exitNoCommand, "/no/such/file": exitNoCommand,
+		plain: exitCannotRun, folder: exitCannotRun, script: exitCannotRun} {
+		// As sh would say.
+		sh := exec.Command("sh", "-c", command)
+		_ = sh.Run()
+		if _, stderr, code := radar(t, "lab", "exec", name, "r1", "--", command); code != want || !strings.Contains(stderr, command) ||
+			command != script && sh.ProcessState.ExitCode() != want { // dash says 127 of it, bash 126
+			t.Errorf("lab exec %s: exit code %d, said %q; want %d, sh %d", command, code, stderr, want, sh.ProcessState.ExitCode())
+		}
+	}
 	if _, stderr, code := radar(t, "lab", "exec", name, "h9", "true"); code != exitFailure || !strings.Contains(stderr, `no machine "h9": it has h1, r1, h2`) {
 		t.Errorf("lab exec in an unknown machine: exit code %d, said %q", code, stderr)
 	}
@@ -190,6 +206,7 @@ func TestLabCompletion(t *testing.T) {
 		{[]string{"lab", "exec", ""}, []string{name}},
 		{[]string{"lab", "exec", name, ""}, []string{"h1", "r1", "h2"}},
 		{[]string{"lab", "up", ""}, []string{"bottleneck", "chain"}},
+		{[]string{"lab", "graph", ""}, []string{name, "bottleneck", "chain"}},
 	} {
 		stdout, _, code := radar(t, append([]string{"__completeNoDesc"}, tc.args...)...)
 		got := strings.Split(strings.TrimSpace(stdout), "\n")

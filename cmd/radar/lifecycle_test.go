@@ -272,6 +272,66 @@ func TestLease(t *testing.T) {
 	w.settled(8)
 }
 
+// What is left of a domain is explained, with the command that mends it; one node
+// that was named does not end all of it.
+func TestHalfAttached(t *testing.T) {
+	w := newWorld(t)
+	mend := "radar detach --domain " + w.domain
+	broken := func(what, want string) {
+		t.Helper()
+		for _, args := range []string{"status", "packets", "trace --last", "topo --load", "loss", "detach h1", "attach", "attach " + w.lab.AttachArgs()[0]} {
+			if _, stderr, code := radar(t, strings.Fields(args)...); code != exitFailure || !strings.Contains(stderr, want) || !strings.Contains(stderr, mend) {
+				t.Errorf("%s: %s: code %d, said %q", what, args, code, stderr)
+			}
+		}
+		w.radar(exitOK, "detach")
+		w.nothingLeft()
+	}
+	attach := func() string {
+		w.radar(exitOK, append([]string{"attach", "-d"}, w.lab.AttachArgs()...)...)
+		w.kill()
+		return domain.File(w.domain, "domain.json")
+	}
+
+	if err := os.Remove(attach()); err != nil {
+		t.Fatal(err)
+	}
+	broken("no description", "is half attached")
+
+	if err := os.WriteFile(attach(), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	broken("description damaged", "is damaged")
+
+	description, err := os.ReadFile(attach())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.radar(exitOK, "detach")
+	if err := os.MkdirAll(domain.Dir(w.domain), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(domain.File(w.domain, "domain.json"), description, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	broken("no programs", "is half attached")
+}
+
+// --domain completes what is attached.
+func TestDomainCompletion(t *testing.T) {
+	w := newWorld(t)
+	w.radar(exitOK, append([]string{"attach", "-d"}, w.lab.AttachArgs()...)...)
+	if out, _, _ := radar(t, "__completeNoDesc", "status", "--domain", ""); !strings.HasPrefix(out, w.domain+"\n") {
+		t.Errorf("completion of --domain: %q", out)
+	}
+	if out, _, _ := radar(t, "__completeNoDesc", "trace", "--last", "--node", ""); !strings.HasPrefix(out, "h1\nr1\nh2\n") {
+		t.Errorf("completion of --node: %q", out)
+	}
+	if out, _, _ := radar(t, "__completeNoDesc", "trace", ""); out != ":4\n" {
+		t.Errorf("completion of a packet: %q", out)
+	}
+}
+
 // An agent that cannot start fails the command, with its own words.
 func TestAgentFails(t *testing.T) {
 	w := newWorld(t)

@@ -85,6 +85,7 @@ func newRootCmd(a *app) *cobra.Command {
 	flags.StringVar(&a.domain, "domain", a.domain, "name of the measurement domain")
 	flags.VarP(&a.output, "output", "o", "output format: table, wide, json, or csv where there are rows")
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "say more in errors (the whole verifier log)")
+	_ = root.RegisterFlagCompletionFunc("domain", completeDomains)
 	completeWith(root, "output", string(formatTable), string(formatWide), string(formatJSON), string(formatCSV))
 	root.AddCommand(
 		newCheckCmd(a),

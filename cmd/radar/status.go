@@ -71,8 +71,9 @@ func newStatusCmd(a *app) *cobra.Command {
 
   seen = delivered + left + lost + expired + in flight + not measured + unread
 
-"not measured" has a counter for each reason; "unread" packets were measured, but
-overwritten before anyone read them. What does not add up is shown as
+"not measured" has a counter for each reason. "unread" packets were measured, and
+the ring came round to their slots before the agent, or anyone else, had read what
+became of them: more slots or a living agent help. What does not add up is shown as
 "unaccounted": while packets pass, counters and ring are read a moment apart.
 
 Counters that are 0 are shown in JSON only; -o wide explains each.`,
@@ -139,12 +140,22 @@ func newStatusView(h *datapath.Handle, r *agent.Reader) (*statusView, error) {
 	v.Totals = agent.NewTotals(counters, r.Collector.Totals())
 	v.Counters = counterViews(counters)
 	if !v.Agent.Alive {
-		v.Notes = append(v.Notes, "no agent runs: packets are recorded until the lease ends; go on with: radar attach -d"+domainFlag(d.Name))
+		v.Notes = append(v.Notes, noAgentText(v.Lease)+"; go on with: radar attach -d"+domainFlag(d.Name))
 	}
 	if len(v.Nodes) == 0 && !v.WatchContainers {
 		v.Notes = append(v.Notes, "no node is left: what was measured is still here; end the domain with: radar detach"+domainFlag(d.Name))
 	}
 	return v, nil
+}
+
+func noAgentText(lease leaseView) string {
+	switch {
+	case !lease.Ends:
+		return "no agent runs: packets are recorded, but nobody counts them before the ring comes round"
+	case lease.Valid:
+		return "no agent runs: packets are recorded until the lease ends"
+	}
+	return "no agent runs, and the lease is over: packets pass untouched and are not recorded"
 }
 
 // domainFlag is what a command needs to mean this domain.

@@ -18,8 +18,13 @@ func (a *app) printStatus(v *statusView) error {
 	lease := "never ends"
 	if v.Lease.LeftNs != nil {
 		lease = humanDuration(float64(*v.Lease.LeftNs)) + " left"
-		if !v.Lease.Valid {
+		switch {
+		case !v.Lease.Valid:
 			lease = "over: no packet is marked"
+		case v.Agent.Alive:
+			lease += ", the agent renews it"
+		default:
+			lease += ", nobody renews it"
 		}
 	}
 	process := "none"

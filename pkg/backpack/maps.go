@@ -46,7 +46,7 @@ type Maps struct {
 func Open(d *domain.Domain) (*Maps, error) {
 	m, err := openPins(domain.PinDir(d.Name))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("domain %q: %w: %w (detach it, then attach again)", d.Name, domain.ErrNotAttached, err)
+		return nil, domain.HalfAttached(d.Name, "it has a description, but its programs are gone: "+err.Error())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("domain %q: %w", d.Name, err)

@@ -39,7 +39,7 @@ type DetachResult struct {
 // Detach stops the sources, waits for packets under way (at most the domain's
 // timeout; ctx ending only cuts the wait short), takes the programs off, and, if
 // no node is left, removes pins, maps and the description. It copes with whatever
-// is missing already, so it also cleans up after a killed attach. Nothing at all
+// is missing or damaged, so it also cleans up after a killed attach. Nothing at all
 // there is domain.ErrNotAttached; a node that is not in the domain ErrUsage.
 func Detach(ctx context.Context, req DetachRequest) (*DetachResult, error) {
 	if err := domain.CheckName(req.Domain); err != nil {
@@ -63,7 +63,7 @@ func Detach(ctx context.Context, req DetachRequest) (*DetachResult, error) {
 	case errors.Is(err, domain.ErrNotAttached) && !pinsExist(req.Domain):
 		removeUnused(req.Domain)
 		return nil, err // another process was faster
-	case errors.Is(err, domain.ErrNotAttached):
+	case errors.Is(err, domain.ErrNotAttached), errors.Is(err, domain.ErrDamaged):
 		d = nil // pins without a description: what is left of a killed attach
 	case err != nil:
 		return nil, err

@@ -42,19 +42,16 @@ var handleMaps = []string{
 // The caller closes it.
 func Open(name string) (*Handle, error) {
 	d, err := domain.Load(name)
-	if errors.Is(err, domain.ErrNotAttached) && pinsExist(name) {
-		return nil, halfAttached(name, "it has pins but no description")
-	}
 	if err != nil {
 		return nil, err
 	}
 	return openHandle(d)
 }
 
-// halfAttached says what to do with a domain of which a part is missing: an
-// attach was killed, a reboot or another program removed something.
+// halfAttached is domain.HalfAttached for those who must not take it for a domain that
+// is not there: it has a description.
 func halfAttached(name, what string) error {
-	return fmt.Errorf("domain %q is half attached: %s (mend it with: radar detach --domain %s)", name, what, name)
+	return errors.New(domain.HalfAttached(name, what).Error())
 }
 
 func openHandle(d *domain.Domain) (_ *Handle, err error) {

@@ -26,8 +26,28 @@ const Version = 1
 // DefaultName is the domain that commands use when none is named.
 const DefaultName = "default"
 
-// ErrNotAttached says that the domain does not exist on this machine.
-var ErrNotAttached = errors.New("domain is not attached")
+// ErrNotAttached says that the domain does not exist on this machine. Where it has
+// left something behind the error is ErrHalfAttached as well, and says how to mend it.
+// ErrDamaged says that its description cannot be read; detaching it still works.
+var (
+	ErrNotAttached  = errors.New("domain is not attached")
+	ErrHalfAttached = errors.New("domain is half attached")
+	ErrDamaged      = errors.New("domain description is damaged")
+)
+
+type halfError struct{ text string }
+
+func (e *halfError) Error() string { return e.text }
+func (e *halfError) Is(target error) bool {
+	return target == ErrNotAttached || target == ErrHalfAttached
+}
+
+// HalfAttached says what to do with a domain of which a part is missing: an attach was
+// killed, a reboot or another program removed something. It is ErrHalfAttached and
+// ErrNotAttached.
+func HalfAttached(name, what string) error {
+	return &halfError{fmt.Sprintf("domain %q is half attached: %s (mend it with: radar detach --domain %s)", name, what, name)}
+}
 
 // Domain is the description of one domain.
 type Domain struct {
@@ -160,8 +180,10 @@ func CheckName(name string) error {
 func Dir(name string) string { return filepath.Join(stateRoot(), name) }
 
 // PinDir is where the domain's maps and links are pinned (0700).
-func PinDir(name string) string {
-	return filepath.Join("/sys/fs/bpf/radar", fmt.Sprintf("v%d", Version), name)
+func PinDir(name string) string { return pinDir(name, Version) }
+
+func pinDir(name string, version int) string {
+	return filepath.Join("/sys/fs/bpf/radar", fmt.Sprintf("v%d", version), name)
 }
 
 func stateRoot() string {
@@ -175,7 +197,8 @@ func stateRoot() string {
 // "lock", "agent.pid", "agent.log", "aggregates".
 func File(name, file string) string { return filepath.Join(Dir(name), file) }
 
-// Load reads the description. It returns ErrNotAttached if there is none.
+// Load reads the description. It returns ErrNotAttached if there is none, and
+// ErrDamaged if it makes no sense.
 func Load(name string) (*Domain, error) {
 	if err := CheckName(name); err != nil {
 		return nil, err
@@ -183,6 +206,9 @@ func Load(name string) (*Domain, error) {
 	path := File(name, "domain.json")
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(PinDir(name)); err == nil {
+			return nil, HalfAttached(name, "its programs are pinned in "+PinDir(name)+", its description is gone from "+Dir(name))
+		}
 		hint := "radar attach NODE..."
 		if name != DefaultName {
 			hint = "radar attach --domain " + name + " NODE..."
@@ -194,10 +220,11 @@ func Load(name string) (*Domain, error) {
 	}
 	var d Domain
 	if err := json.Unmarshal(b, &d); err != nil {
-		return nil, fmt.Errorf("read domain description %s: %w", path, err)
+		return nil, fmt.Errorf("%w: %s: %w (start anew with: radar detach --domain %s)", ErrDamaged, path, err, name)
 	}
 	if d.Version != Version {
-		return nil, fmt.Errorf("domain %q was attached by a radar with layout version %d, this one has %d: detach it with that radar", name, d.Version, Version)
+		return nil, fmt.Errorf("domain %q was attached by a radar with layout version %d, this one has %d: detach it with that radar (without it: remove %s and %s)",
+			name, d.Version, Version, pinDir(name, d.Version), Dir(name))
 	}
 	return &d, nil
 }
@@ -243,8 +270,8 @@ func Lock(name string) (unlock func(), err error) {
 	}
 	for {
 		fd, err := lockOnce(name)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // the directory was removed in between
+		if errors.Is(err, errRemoved) {
+			continue
 		}
 		if err != nil {
 			return nil, err
@@ -275,11 +302,17 @@ func TryLock(name string) (unlock func(), ok bool) {
 	return func() { unix.Close(fd) }, true
 }
 
+// errRemoved says that the directory was removed between its creation and its use.
+var errRemoved = errors.New("state directory was removed")
+
 func lockOnce(name string) (fd int, err error) {
 	if err := os.MkdirAll(Dir(name), 0o700); err != nil {
-		return -1, fmt.Errorf("create state directory: %w", err)
+		return -1, fmt.Errorf("create state directory (RADAR_STATE_DIR names another): %w", err)
 	}
 	fd, err = unix.Open(File(name, "lock"), unix.O_RDWR|unix.O_CREAT|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
+	if errors.Is(err, fs.ErrNotExist) {
+		return -1, errRemoved
+	}
 	if err != nil {
 		return -1, fmt.Errorf("open lock %s: %w", File(name, "lock"), err)
 	}

@@ -280,7 +280,7 @@ func (l *Lab) Command(ctx context.Context, machine string, argv ...string) *exec
 
 // Exec replaces the calling process by argv in the namespace of a machine.
 // Terminal, signals and exit status become the command's own. It returns only
-// if it fails.
+// if it fails; the error is an *exec.Error if it is the command that cannot be run.
 func (l *Lab) Exec(machine string, argv []string) error {
 	if l.Node(machine) == nil {
 		return fmt.Errorf("lab %s has no machine %q: it has %s", l.Name, machine, strings.Join(l.machineNames(), ", "))
@@ -308,7 +308,7 @@ func (l *Lab) Exec(machine string, argv []string) error {
 	if netns.Set(home) == nil {
 		runtime.UnlockOSThread()
 	}
-	return fmt.Errorf("run %s: %w", path, err)
+	return fmt.Errorf("run %s: %w", path, &exec.Error{Name: path, Err: err})
 }
 
 func (l *Lab) machineNames() []string {

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package domain
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A state directory that cannot be made is an error, not a reason to wait.
+func TestLockWithoutDirectory(t *testing.T) {
+	for _, root := range []string{"/proc/none", "/dev/null"} {
+		t.Setenv("RADAR_STATE_DIR", root)
+		done := make(chan error, 1)
+		go func() {
+			_, err := Lock("rdrtest")
+			done <- err
+		}()
+		select {
+		case err := <-done:
+			if err == nil || !strings.Contains(err.Error(), "RADAR_STATE_DIR") {
+				t.Errorf("%s: %v", root, err)
+			}
+		case <-time.After(5 * time.Second):
+			t.Fatalf("%s: Lock does not return", root)
+		}
+	}
+}
+
+// A description that makes no sense, or is another version's, says what mends it.
+func TestLoadWhatCannotBeUsed(t *testing.T) {
+	t.Setenv("RADAR_STATE_DIR", t.TempDir())
+	if err := os.MkdirAll(Dir("rdrtest"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]struct {
+		is   error
+		says string
+	}{
+		`{`:             {ErrDamaged, "radar detach --domain rdrtest"},
+		`{"version":9}`: {nil, "remove /sys/fs/bpf/radar/v9/rdrtest and " + Dir("rdrtest")},
+	} {
+		if err := os.WriteFile(File("rdrtest", "domain.json"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := Load("rdrtest")
+		if err == nil || want.is != nil && !errors.Is(err, want.is) || !strings.Contains(err.Error(), want.says) || errors.Is(err, ErrNotAttached) {
+			t.Errorf("%s: %v, want %q", text, err, want.says)
+		}
+	}
+	if err := os.Remove(File("rdrtest", "domain.json")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load("rdrtest"); !errors.Is(err, ErrNotAttached) || errors.Is(err, ErrHalfAttached) {
+		t.Errorf("no description: %v", err)
+	}
+}
