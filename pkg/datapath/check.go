@@ -124,13 +124,16 @@ func (f Features) checkMemory() Check {
 	c := Check{Name: "memory", Level: OK}
 	o := DefaultOptions()
 	l, err := o.layoutFor(f.CPUs)
+	var b *blueprint
+	if err == nil {
+		b, err = newBlueprint(o, l, f)
+	}
 	if err != nil {
 		return Check{Name: c.Name, Level: Fail, Detail: err.Error(), Fix: "rebuild radar"}
 	}
 	available := memAvailable()
-	ring := Memory{Ring: uint64(l.Slots) * uint64(l.SlotBytes)}
-	c.Detail = fmt.Sprintf("%s available, a domain with %d slots takes %s", size(available), l.Slots, size(ring.Total()))
-	if ring.check(available) != nil {
+	c.Detail = fmt.Sprintf("%s available, a domain with %d slots takes %s", size(available), l.Slots, b.memory)
+	if b.memory.check(available) != nil {
 		c.Level, c.Fix = Warn, "attach with fewer --slots"
 	}
 	return c
