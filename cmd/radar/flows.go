@@ -126,7 +126,7 @@ func (a *app) topFlows(rows []aggregate.FlowRow, order string, n int) []aggregat
 	by := flowSorts[order]
 	slices.SortStableFunc(rows, func(x, y aggregate.FlowRow) int { return cmp.Compare(by(&y), by(&x)) })
 	if n > 0 && len(rows) > n {
-		fmt.Fprintf(a.stderr, "radar: %d more flows (--top 0 shows all)\n", len(rows)-n)
+		fmt.Fprintf(a.stderr, "radar: %s (--top 0 shows all)\n", plural(len(rows)-n, "more flow"))
 		rows = rows[:n]
 	}
 	return rows

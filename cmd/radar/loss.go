@@ -62,8 +62,15 @@ func (a *app) showLosses(r *answer, local bool) error {
 // noteLocal points to drops after delivery if there are no others.
 func (a *app) noteLocal(r *answer, lost int) {
 	if drops := r.Totals().LocalDrops; lost == 0 && drops > 0 {
-		fmt.Fprintf(a.stderr, "radar: no loss on the way, but %d packets were dropped after delivery: radar loss --local\n", drops)
+		fmt.Fprintf(a.stderr, "radar: nothing was lost on the way, but after delivery %s dropped: radar loss --local\n", wereDropped(drops))
 	}
+}
+
+func wereDropped(n uint64) string {
+	if n == 1 {
+		return "1 packet was"
+	}
+	return decimal(n) + " packets were"
 }
 
 func (a *app) printLosses(rows []aggregate.LossRow, afterDelivery bool) error {

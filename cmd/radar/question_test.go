@@ -15,7 +15,7 @@ import (
 	"github.com/vnetradar/radar/pkg/filter"
 )
 
-// asked is what a question prints as JSON.
+// askedRows is what a question prints as JSON.
 func askedRows[T any](w *world, args ...string) []T {
 	w.Helper()
 	stdout, stderr, code := radar(w.T, append(args, "-o", "json")...)
@@ -46,10 +46,18 @@ func (w *world) udp() {
 // or --last ask for that.
 func TestQuestions(t *testing.T) {
 	w := newWorld(t)
-	w.radar(exitOK, append([]string{"attach", "-d"}, w.lab.AttachArgs()...)...)
+	w.radar(exitOK, append([]string{"attach", "-d", "--slots", "4K"}, w.lab.AttachArgs()...)...)
 	w.ping(5)
 	w.settled(10)
+	w.testSources()
+	w.testNames()
+	w.testLocalDrops()
+	w.testRingNote()
+}
 
+// testSources: ten packets of two flows are where they should be, however asked for.
+func (w *world) testSources() {
+	t := w.T
 	for args, want := range map[string]uint64{
 		"flows":                          10,
 		"flows --since 1h":               10,
@@ -61,7 +69,7 @@ func TestQuestions(t *testing.T) {
 		"flows --top 1":                  0, // says on stderr that there are more
 	} {
 		if want == 0 && args == "flows --top 1" {
-			if out := w.radar(exitOK, strings.Fields(args)...); !strings.Contains(out, "1 more flows (--top 0 shows all)") {
+			if out := w.radar(exitOK, strings.Fields(args)...); !strings.Contains(out, "1 more flow (--top 0 shows all)") {
 				t.Errorf("radar %s says %q", args, out)
 			}
 			continue
@@ -103,6 +111,10 @@ func TestQuestions(t *testing.T) {
 		}
 	}
 
+}
+
+func (w *world) testNames() {
+	t := w.T
 	for _, command := range []string{"packets", "paths", "latency", "loss", "flows", "throughput"} {
 		if out := w.radar(exitUsage, command, "--node", "nope"); !strings.Contains(out, `--node "nope"`) || !strings.Contains(out, "h1, r1, h2") {
 			t.Errorf("radar %s with a node that is not there says %q", command, out)
@@ -114,18 +126,45 @@ func TestQuestions(t *testing.T) {
 	}
 }
 
-// Where nothing was lost on the way, what was dropped after delivery is pointed to.
-func TestLossPointsToLocalDrops(t *testing.T) {
-	w := newWorld(t)
-	w.radar(exitOK, append([]string{"attach", "-d"}, w.lab.AttachArgs()...)...)
+// testLocalDrops: where nothing was lost on the way, what was dropped after delivery is
+// pointed to.
+func (w *world) testLocalDrops() {
+	t := w.T
 	w.udp()
-	w.settled(2) // and the ICMP error
-	if out := w.radar(exitOK, "loss"); !strings.Contains(out, "1 packets were dropped after delivery: radar loss --local") {
+	w.settled(12) // and the ICMP error
+	if out := w.radar(exitOK, "loss"); !strings.Contains(out, "after delivery 1 packet was dropped: radar loss --local") {
 		t.Errorf("radar loss says %q", out)
 	}
 	rows := askedRows[aggregate.LossFlowRow](w, "loss", "--local", "--by", "flow")
 	if len(rows) != 1 || rows[0].Node != "h2" || *rows[0].Dport != 9 || rows[0].LossFlow.Packets != 1 {
 		t.Errorf("radar loss --local --by flow: %+v", rows)
+	}
+}
+
+// testRingNote: a filter that the aggregates cannot answer asks the ring, which may
+// have forgotten.
+func (w *world) testRingNote() {
+	t := w.T
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if out, err := w.lab.Command(ctx, "h1", "ping", "-q", "-f", "-c", "3000", "10.0.2.2").CombinedOutput(); err != nil {
+		t.Fatalf("ping: %v\n%s", err, out)
+	}
+	w.settled(6012)
+	if out := w.radar(exitOK, "paths", "--node", "r1"); !strings.Contains(out, "the ring remembers packets from ") {
+		t.Errorf("radar paths --node says %q", out)
+	}
+	for _, args := range []string{"paths", "paths --last 10"} {
+		if _, stderr, _ := radar(t, strings.Fields(args)...); stderr != "" {
+			t.Errorf("radar %s says %q", args, stderr)
+		}
+	}
+	sum := uint64(0)
+	for _, r := range askedRows[aggregate.FlowRow](w, "flows", "--proto", "icmp") {
+		sum += r.Packets
+	}
+	if sum != 6011 {
+		t.Errorf("%d packets in flows, want all 6011", sum)
 	}
 }
 
@@ -176,32 +215,5 @@ func TestFollowQuestion(t *testing.T) {
 	}
 	if len(times) < 2 || last.Packets != 5 || times[""] {
 		t.Errorf("%d answers, the last row %+v", len(times), last)
-	}
-}
-
-// A filter that the aggregates cannot answer asks the ring, which may have forgotten.
-func TestRingNote(t *testing.T) {
-	w := newWorld(t)
-	w.radar(exitOK, append([]string{"attach", "-d", "--slots", "4K"}, w.lab.AttachArgs()...)...)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	if out, err := w.lab.Command(ctx, "h1", "ping", "-q", "-f", "-c", "6000", "10.0.2.2").CombinedOutput(); err != nil {
-		t.Fatalf("ping: %v\n%s", err, out)
-	}
-	w.settled(12000)
-	if out := w.radar(exitOK, "paths", "--node", "r1"); !strings.Contains(out, "the ring remembers packets from ") {
-		t.Errorf("radar paths --node says %q", out)
-	}
-	for _, args := range []string{"paths", "flows --proto icmp", "paths --last 10"} {
-		if _, stderr, _ := radar(t, strings.Fields(args)...); stderr != "" {
-			t.Errorf("radar %s says %q", args, stderr)
-		}
-	}
-	sum := uint64(0)
-	for _, r := range askedRows[aggregate.FlowRow](w, "flows", "--proto", "icmp") {
-		sum += r.Packets
-	}
-	if sum != 12000 {
-		t.Errorf("%d packets in flows, want all 12000", sum)
 	}
 }

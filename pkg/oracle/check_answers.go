@@ -143,7 +143,6 @@ func total(m map[string]int) int {
 type timeRow struct {
 	*Row
 	bounds Bounds
-	worst  float64 // of difference less bound
 	most   int64   // greatest difference, ns
 }
 
