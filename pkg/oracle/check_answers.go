@@ -143,7 +143,7 @@ func total(m map[string]int) int {
 type timeRow struct {
 	*Row
 	bounds Bounds
-	most   int64   // greatest difference, ns
+	most   int64 // greatest difference, ns
 }
 
 func newTimeRow(check string, b Bounds) *timeRow {
