@@ -64,10 +64,10 @@ type flowTruth struct {
 	packets, bytes, arrived, gone int
 	first, last                   int64
 	alone                         bool
-	queued                        bool    // its last sighting may be before a queue
 	times                         []int64 // sorted
 	jitter                        float64
 	reordered                     int
+	unsure                        int // whether they are, the captures' microseconds do not tell
 	paths                         map[string]int
 }
 
@@ -102,6 +102,9 @@ func (c *Comparison) flowTruths(list []passage) map[string]*flowTruth {
 	return flows
 }
 
+// tick is how near to each other times of captures may be the other way round.
+const tick = 2000
+
 // order works out jitter (RFC 3550, 6.4.1) and reordering (RFC 4737, 3.3).
 func (f *flowTruth) order(list []passage) {
 	slices.SortStableFunc(list, func(a, b passage) int { return cmp.Compare(a.to.at, b.to.at) })
@@ -109,6 +112,10 @@ func (f *flowTruth) order(list []passage) {
 	for i, p := range list {
 		if p.from.at < latest {
 			f.reordered++
+		}
+		near := func(a, b int64) bool { return max(a-b, b-a) <= tick }
+		if i > 0 && (near(p.from.at, latest) || near(p.to.at, list[i-1].to.at)) {
+			f.unsure++
 		}
 		latest = max(latest, p.from.at)
 		if i > 0 {
