@@ -114,10 +114,14 @@ func newFlowsCmd(a *app) *cobra.Command {
 	return cmd
 }
 
-// noteFlows says what no row of a flow holds.
+// noteFlows says what rows of flows lack.
 func (a *app) noteFlows(r *answer) {
-	if n := r.Totals().OverFlows; n > 0 {
-		fmt.Fprintf(a.stderr, "radar: %d packets are of flows beyond the first %d, which are not kept apart\n", n, aggregate.MaxFlowRows)
+	t := r.Totals()
+	if t.OverFlows > 0 {
+		fmt.Fprintf(a.stderr, "radar: %d packets are of flows beyond the first %d, which are not kept apart\n", t.OverFlows, aggregate.MaxFlowRows)
+	}
+	if t.OverOrder > 0 {
+		fmt.Fprintf(a.stderr, "radar: jitter and reordering lack %d packets: they became known too late to be put in order\n", t.OverOrder)
 	}
 }
 
