@@ -102,10 +102,7 @@ func (l *Lab) runScript(ctx context.Context, m *Machine, s Script, path string, 
 	}
 	cmd := l.Command(ctx, m.Name, "sh", flags, path)
 	cmd.Dir = "/" // as in a container
-	cmd.Env = os.Environ()
-	for _, e := range m.Env {
-		cmd.Env = append(cmd.Env, e.Key+"="+e.Value)
-	}
+	cmd.Env = scriptEnv(m)
 	cmd.Stdout, cmd.Stderr = log, log
 	// A session of its own: no signal from the terminal reaches the script or
 	// its daemons, and all of it can be killed at once.
@@ -124,6 +121,19 @@ func (l *Lab) runScript(ctx context.Context, m *Machine, s Script, path string, 
 		failure.Line = failedLine(s.Body, failure.Output)
 	}
 	return failure
+}
+
+// scriptEnv is the environment of a machine's scripts. They find the program that
+// runs the lab, as they find radar in a container that has it.
+func scriptEnv(m *Machine) []string {
+	env := os.Environ()
+	if self, err := os.Executable(); err == nil {
+		env = append(env, "PATH="+filepath.Dir(self)+":"+os.Getenv("PATH"))
+	}
+	for _, e := range m.Env {
+		env = append(env, e.Key+"="+e.Value)
+	}
+	return env
 }
 
 // tail returns the last lines of the log from offset on.
@@ -149,23 +159,30 @@ func tail(path string, offset int64) string {
 
 // failedLine finds the line of the last command traced. The shells at hand do
 // not all know $LINENO, so it compares texts; 0 if none or several lines match.
+// What a line starts in the background is traced by a shell of its own, at any
+// later time, and is not what failed.
 func failedLine(script, output string) int {
+	lines := make(map[string][]int)
+	background := make(map[string]bool)
+	number := 0
+	for line := range strings.SplitSeq(script, "\n") {
+		number++
+		line = strings.TrimSpace(line)
+		lines[line] = append(lines[line], number)
+		if command, ok := strings.CutSuffix(line, "&"); ok && !strings.HasSuffix(command, "&") {
+			background[strings.TrimSpace(command)] = true
+		}
+	}
 	last := ""
 	for line := range strings.SplitSeq(output, "\n") {
-		if command, ok := strings.CutPrefix(line, "+ "); ok {
+		command, ok := strings.CutPrefix(line, "+ ")
+		if ok && (!background[command] || len(lines[command]) > 0) {
 			last = command
 		}
 	}
-	found, number := 0, 0
-	for line := range strings.SplitSeq(script, "\n") {
-		number++
-		if last == "" || strings.TrimSpace(line) != last {
-			continue
-		}
-		if found > 0 {
-			return 0
-		}
-		found = number
+	// A command that is also started in the background cannot be told from that.
+	if last == "" || background[last] || len(lines[last]) != 1 {
+		return 0
 	}
-	return found
+	return lines[last][0]
 }

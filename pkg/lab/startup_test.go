@@ -34,6 +34,19 @@ func TestUpScriptFails(t *testing.T) {
 	wantGone(t, name)
 }
 
+// TestScriptsFindTheProgram: a startup script can run the program that runs the lab.
+func TestScriptsFindTheProgram(t *testing.T) {
+	name := newLab(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := mustUp(t, pair("command -v "+filepath.Base(self)+"\n").topology(t), Options{Name: name})
+	if log, err := os.ReadFile(l.LogPath("a")); err != nil || !strings.HasSuffix(string(log), "\n"+self+"\n") {
+		t.Errorf("log of a: %v\n%s\nwant %s in it", err, log, self)
+	}
+}
+
 // TestUpReportsEveryScript has two scripts fail at the same time.
 func TestUpReportsEveryScript(t *testing.T) {
 	name := newLab(t)
@@ -233,6 +246,12 @@ func TestFailedLine(t *testing.T) {
 		{"ip $x\n", "+ ip 1\n", 0},
 		{"a\n", "", 0},
 		{"a\n\n", "error\n", 0},
+		// A command in the background is traced when its shell comes to it.
+		{"a b &\nc\n  d\n", "+ c\n+ d\n+ a b\nerror\n", 3},
+		{"a b &\nc\nd\n", "+ a b\n+ c\nerror\n", 2},
+		{"a b &\na b\n", "+ a b\n+ a b\nerror\n", 0},
+		{"a $x &\nb\n", "+ b\n+ a 1\nerror\n", 0},
+		{"a && b &&\nc\n", "+ a\n+ b\n+ c\n", 2},
 	} {
 		if got := failedLine(tc.script, tc.output); got != tc.want {
 			t.Errorf("failedLine(%q, %q) = %d, want %d", tc.script, tc.output, got, tc.want)
