@@ -118,7 +118,7 @@ func awaitReady(r io.Reader) error {
 		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
 		}
-		return withCode(exitFailure, fmt.Errorf("the agent ended before it was ready: %w", err))
+		return withCode(exitFailure, fmt.Errorf("it ended before it was ready: %w", err))
 	}
 	if msg.Error != "" {
 		return withCode(msg.Code, errors.New(msg.Error))

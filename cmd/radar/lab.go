@@ -41,7 +41,7 @@ func newLabCmd() *cobra.Command {
   radar lab exec chain h1 -- ping -c 3 10.0.6.2
   radar lab down chain`,
 	}
-	cmd.AddCommand(newLabUpCmd(), newLabDownCmd(), newLabListCmd(), newLabExecCmd(), newLabExportCmd(), newLabGraphCmd())
+	cmd.AddCommand(newLabUpCmd(), newLabDownCmd(), newLabListCmd(), newLabExecCmd(), newLabExportCmd(), newLabGraphCmd(), newLabForwardCmd())
 	return cmd
 }
 
@@ -78,7 +78,7 @@ warning.
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.name, "name", "", "name of the lab (default LAB_NAME in lab.conf, or the folder's name)")
-	flags.StringSliceVar(&o.set, "set", nil, "set a parameter of the scenario, as NAME=NUMBER")
+	flags.StringSliceVar(&o.set, "set", nil, "set a parameter of the scenario, as NAME=VALUE")
 	flags.BoolVar(&o.keepGoing, "keep-going", false, "go on after commands that fail in startup scripts")
 	flags.DurationVar(&o.startupTimeout, "startup-timeout", o.startupTimeout, "how long the startup scripts may take")
 	return cmd
@@ -97,7 +97,7 @@ func builtinHelp() string {
 			fmt.Fprintf(&b, "  %-12s %s\n", name, t.Description)
 		}
 		for _, p := range s.Params {
-			fmt.Fprintf(&b, "  %12s   %s: %s, %d to %d (default %d)\n", "", p.Name, p.Help, p.Min, p.Max, p.Default)
+			fmt.Fprintf(&b, "  %12s   %s: %s, %s\n", "", p.Name, p.Help, p.Range())
 		}
 	}
 	return strings.TrimRight(b.String(), "\n")
@@ -268,7 +268,7 @@ func newLabExportCmd() *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().StringSliceVar(&set, "set", nil, "set a parameter of the scenario, as NAME=NUMBER")
+	cmd.Flags().StringSliceVar(&set, "set", nil, "set a parameter of the scenario, as NAME=VALUE")
 	return cmd
 }
 
@@ -320,12 +320,19 @@ func openScenario(arg string) (*lab.Scenario, error) {
 	return lab.OpenDir(arg)
 }
 
+// parseSet reads NAME=VALUE. The flag has cut at commas: what has no '=' belongs
+// to the value before it.
 func parseSet(set []string) (map[string]string, error) {
 	values := make(map[string]string, len(set))
+	last := ""
 	for _, s := range set {
 		name, value, ok := strings.Cut(s, "=")
-		if !ok || name == "" {
-			return nil, usagef("--set %q: use NAME=NUMBER", s)
+		if !ok && last != "" {
+			values[last] += "," + s
+			continue
+		}
+		if last = name; !ok || name == "" {
+			return nil, usagef("--set %q: use NAME=VALUE", s)
 		}
 		values[name] = value
 	}

@@ -132,7 +132,7 @@ func TestLabErrors(t *testing.T) {
 		{[]string{"up", broken}, exitFailure, "lab.conf:2: r1 has eth2 but no eth1"},
 		{[]string{"up", "chain", "--set", "N=0"}, exitUsage, "parameter N=0: use a whole number from 1 to 60"},
 		{[]string{"up", "chain", "--set", "M=1"}, exitUsage, "unknown parameter M"},
-		{[]string{"up", "chain", "--set", "N"}, exitUsage, `--set "N": use NAME=NUMBER`},
+		{[]string{"up", "chain", "--set", "N"}, exitUsage, `--set "N": use NAME=VALUE`},
 		{[]string{"up", "chain", "--name", "a/b"}, exitUsage, `lab name "a/b"`},
 		{[]string{"up", "chain", "--startup-timeout", "0"}, exitUsage, "--startup-timeout 0s"},
 		{[]string{"up", "chain", "extra"}, exitUsage, "accepts at most 1 arg"},

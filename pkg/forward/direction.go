@@ -120,7 +120,7 @@ func (d *direction) accept(b []byte, at time.Time) {
 
 // send lets out what is due, up to a batch, and says when the next frame is;
 // false: there is none.
-func (d *direction) send() (next time.Time, any bool) {
+func (d *direction) send() (next time.Time, waits bool) {
 	for n := 0; len(d.queue) > 0; n++ {
 		if next = d.queue[0].due; n == batch || time.Now().Before(next) {
 			return next, true

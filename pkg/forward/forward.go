@@ -79,11 +79,14 @@ func Open(cfg Config) (*Forwarder, error) {
 	for i := range f.dirs {
 		f.dirs[i] = &direction{
 			from: f.ports[i], to: f.ports[1-i], cfg: &f.cfg,
-			rand: rand.New(rand.NewPCG(cfg.Seed, uint64(i))),
+			rand: newRand(cfg.Seed, i),
 		}
 	}
 	return f, nil
 }
+
+// newRand makes the random numbers of direction i.
+func newRand(seed uint64, i int) *rand.Rand { return rand.New(rand.NewPCG(seed, uint64(i))) }
 
 // Close closes the interfaces. Taps are gone then.
 func (f *Forwarder) Close() error {
@@ -140,6 +143,9 @@ func (f *Forwarder) Run(ctx context.Context) error {
 		if now := time.Now(); now.Sub(second) > time.Second {
 			second = now
 			f.readOverruns()
+			if err := f.stillThere(); err != nil {
+				return err
+			}
 		}
 		if err := f.sleep(wait); err != nil {
 			return err
@@ -155,7 +161,7 @@ func (f *Forwarder) turn() (time.Duration, error) {
 		if err := d.receive(f.buf); err != nil {
 			return 0, err
 		}
-		if next, any := d.send(); any {
+		if next, waits := d.send(); waits {
 			wait = min(wait, time.Until(next))
 		}
 	}
@@ -177,6 +183,20 @@ func (f *Forwarder) sleep(wait time.Duration) error {
 	timeout := unix.NsecToTimespec(int64(wait))
 	if _, err := unix.Ppoll(fds, &timeout, nil); err != nil && !errors.Is(err, unix.EINTR) {
 		return fmt.Errorf("wait for frames: %w", err)
+	}
+	return nil
+}
+
+// stillThere finds out whether an interface has gone: its socket only says that
+// it is down.
+func (f *Forwarder) stillThere() error {
+	for _, p := range f.ports {
+		if p.isTap { // is this process's own
+			continue
+		}
+		if index, err := p.index(); err != nil || index != p.ifindex {
+			return fmt.Errorf("interface %s is gone", p.name)
+		}
 	}
 	return nil
 }

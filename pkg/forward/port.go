@@ -27,11 +27,12 @@ const (
 
 // port is one of the two interfaces: a packet socket, or the other side of a tap.
 type port struct {
-	name   string
-	fd     int
-	isTap  bool
-	missed uint64 // frames for which the socket had no room, so far
-	oob    []byte
+	name    string
+	ifindex int // of a packet socket's interface
+	fd      int
+	isTap   bool
+	missed  uint64 // frames for which the socket had no room, so far
+	oob     []byte
 }
 
 // errSkip says that one frame could not be read and is gone; errIdle that there
@@ -62,6 +63,7 @@ func (p *port) setUp() error {
 	if err != nil {
 		return err
 	}
+	p.ifindex = index
 	for _, o := range []struct {
 		what         string
 		level, optID int
@@ -162,7 +164,7 @@ func (p *port) receive(buf []byte) (n int, at time.Time, err error) {
 	n, oobn, flags, _, err := unix.Recvmsg(p.fd, buf[:maxFrame], p.oob, unix.MSG_DONTWAIT)
 	now := time.Now()
 	if err != nil {
-		return 0, now, p.receiveError(err)
+		return 0, now, receiveError(err)
 	}
 	if flags&unix.MSG_TRUNC != 0 || n < vnetLen+vlanAt {
 		return 0, now, errSkip
@@ -182,14 +184,11 @@ func readError(err error) error {
 }
 
 // receiveError tells what ends the forwarder from what does not.
-func (p *port) receiveError(err error) error {
+func receiveError(err error) error {
 	switch {
 	case errors.Is(err, unix.EINVAL): // an offload that virtio_net has no word for
 		return errSkip
-	case errors.Is(err, unix.ENETDOWN): // said once: it may come up again
-		if _, gone := p.index(); gone != nil {
-			return fmt.Errorf("interface %s is gone", p.name)
-		}
+	case errors.Is(err, unix.ENETDOWN): // said once, also of one that goes; it may come up again
 		return errIdle
 	}
 	return readError(err)

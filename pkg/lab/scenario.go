@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,13 +22,40 @@ const (
 	templateSuffix = ".tmpl"
 )
 
-// Param is a whole number that shapes a scenario.
+// Param shapes a scenario. It is a whole number from Min to Max, or, where there
+// is a Pattern, a text that matches all of it. A pattern should leave no
+// character that means something to the shell: texts become part of scripts.
 type Param struct {
 	Name    string `json:"name"`
 	Default int    `json:"default"`
 	Min     int    `json:"min"`
 	Max     int    `json:"max"`
+	Text    string `json:"text"`    // the default, of a text
+	Pattern string `json:"pattern"` // a regular expression
 	Help    string `json:"help"`
+}
+
+// Range says which values the parameter takes, and its default, for help texts.
+func (p *Param) Range() string {
+	if p.Pattern != "" {
+		return fmt.Sprintf("a text (default %s)", p.Text)
+	}
+	return fmt.Sprintf("%d to %d (default %d)", p.Min, p.Max, p.Default)
+}
+
+// value reads a value that was given for the parameter: an int or a string.
+func (p *Param) value(s string) (any, error) {
+	if p.Pattern != "" {
+		if ok, err := regexp.MatchString("^(?:"+p.Pattern+")$", s); err != nil || !ok {
+			return nil, paramErrorf("parameter %s=%s: use a text such as %s", p.Name, s, p.Text)
+		}
+		return s, nil
+	}
+	v, err := strconv.Atoi(s)
+	if err != nil || v < p.Min || v > p.Max {
+		return nil, paramErrorf("parameter %s=%s: use a whole number from %d to %d", p.Name, s, p.Min, p.Max)
+	}
+	return v, nil
 }
 
 // Scenario is a lab folder, plain or with parameters. A folder with parameters
@@ -96,7 +124,11 @@ func parseParams(text string) ([]Param, error) {
 		if !envRE.MatchString(p.Name) || p.Name == "I" {
 			return nil, fmt.Errorf("parameter name %q: use letters, digits and '_', not I alone", p.Name)
 		}
-		if p.Default < p.Min || p.Default > p.Max {
+		if p.Pattern != "" {
+			if _, err := p.value(p.Text); err != nil {
+				return nil, fmt.Errorf("parameter %s: default %q does not match pattern %q", p.Name, p.Text, p.Pattern)
+			}
+		} else if p.Default < p.Min || p.Default > p.Max {
 			return nil, fmt.Errorf("parameter %s: default %d is not within %d to %d", p.Name, p.Default, p.Min, p.Max)
 		}
 		if slices.ContainsFunc(params[:i], func(q Param) bool { return q.Name == p.Name }) {
@@ -161,20 +193,21 @@ func writeNew(path, text string) error {
 }
 
 // values checks set and fills in the defaults.
-func (s *Scenario) values(set map[string]string) (map[string]int, error) {
-	values := make(map[string]int, len(s.Params))
+func (s *Scenario) values(set map[string]string) (map[string]any, error) {
+	values := make(map[string]any, len(s.Params))
 	for _, p := range s.Params {
-		values[p.Name] = p.Default
+		if values[p.Name] = p.Default; p.Pattern != "" {
+			values[p.Name] = p.Text
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(set)) {
 		i := slices.IndexFunc(s.Params, func(p Param) bool { return p.Name == name })
 		if i < 0 {
 			return nil, s.unknownParam(name)
 		}
-		p := s.Params[i]
-		v, err := strconv.Atoi(set[name])
-		if err != nil || v < p.Min || v > p.Max {
-			return nil, paramErrorf("parameter %s=%s: use a whole number from %d to %d", name, set[name], p.Min, p.Max)
+		v, err := s.Params[i].value(set[name])
+		if err != nil {
+			return nil, err
 		}
 		values[name] = v
 	}
@@ -232,13 +265,14 @@ var templateFuncs = template.FuncMap{
 }
 
 // renderFile renders one template into files: once, or for every "@NAME".
-func renderFile(files map[string]string, name, text string, values map[string]int) error {
+func renderFile(files map[string]string, name, text string, values map[string]any) error {
 	tmpl, err := template.New(name).Option("missingkey=error").Funcs(templateFuncs).Parse(text)
 	if err != nil {
 		return err
 	}
-	for param, last := range values {
-		if !strings.Contains(name, "@"+param+".") {
+	for param, value := range values {
+		last, isNumber := value.(int)
+		if !isNumber || !strings.Contains(name, "@"+param+".") {
 			continue
 		}
 		for i := 1; i <= last; i++ {
@@ -253,7 +287,7 @@ func renderFile(files map[string]string, name, text string, values map[string]in
 	return renderOne(files, name, tmpl, values)
 }
 
-func renderOne(files map[string]string, name string, tmpl *template.Template, data map[string]int) error {
+func renderOne(files map[string]string, name string, tmpl *template.Template, data map[string]any) error {
 	var b bytes.Buffer
 	if err := tmpl.Execute(&b, data); err != nil {
 		return err
