@@ -37,10 +37,10 @@ func open(t *testing.T, name string) *lab.Scenario {
 }
 
 func TestNames(t *testing.T) {
-	if got, want := Names(), []string{"bottleneck", "chain"}; !slices.Equal(got, want) {
+	if got, want := Names(), []string{"bottleneck", "chain", "ecmp", "firewall", "forwarder", "nat", "servicechain", "switches"}; !slices.Equal(got, want) {
 		t.Errorf("Names = %v, want %v", got, want)
 	}
-	if _, err := Open("nonsense"); err == nil || !strings.Contains(err.Error(), "bottleneck, chain") {
+	if _, err := Open("nonsense"); err == nil || !strings.Contains(err.Error(), "bottleneck, chain, ecmp") {
 		t.Errorf("Open of an unknown scenario: %v", err)
 	}
 }
@@ -144,11 +144,13 @@ func TestScriptsParse(t *testing.T) {
 			check(topo)
 		}
 	}
-	topo, err := open(t, "bottleneck").Topology(nil)
-	if err != nil {
-		t.Fatal(err)
+	for _, name := range Names() {
+		topo, err := open(t, name).Topology(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(topo)
 	}
-	check(topo)
 }
 
 // up starts a scenario under a name of the test's own.
@@ -157,9 +159,9 @@ func up(t *testing.T, scenario string, set map[string]string) *lab.Lab {
 	if os.Geteuid() != 0 {
 		t.Fatal("this test makes network namespaces: run it as root")
 	}
-	for _, tool := range []string{"ip", "tc", "nft", "ping", "nsenter"} {
+	for _, tool := range []string{"ip", "tc", "nft", "iptables", "ping", "iperf3", "tcpdump", "nsenter"} {
 		if _, err := exec.LookPath(tool); err != nil {
-			t.Fatalf("this test needs %s: install iproute2, nftables, iputils-ping and util-linux", tool)
+			t.Fatalf("this test needs %s: install iproute2, nftables, iptables, iputils-ping, iperf3, tcpdump and util-linux", tool)
 		}
 	}
 	t.Setenv("RADAR_STATE_DIR", t.TempDir())
@@ -240,12 +242,19 @@ func TestLongChainIsUpSoon(t *testing.T) {
 // socket is not connected: that nobody listens is no error.
 func sendUDP(t *testing.T, l *lab.Lab, port, n, size int) {
 	t.Helper()
-	conn, err := socketIn(l.NetNSPath("h1"))
+	sendFrom(t, l, "h1", 0, "10.0.4.2", port, n, size)
+}
+
+// sendFrom sends n datagrams from a socket of its own in a machine; from is its
+// local port, 0 for any.
+func sendFrom(t *testing.T, l *lab.Lab, machine string, from int, to string, port, n, size int) {
+	t.Helper()
+	conn, err := socketIn(l.NetNSPath(machine), from)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	dst := &net.UDPAddr{IP: net.IPv4(10, 0, 4, 2), Port: port}
+	dst := &net.UDPAddr{IP: net.ParseIP(to), Port: port}
 	for range n {
 		if _, err := conn.WriteTo(make([]byte, size), dst); err != nil {
 			t.Fatal(err)
@@ -255,7 +264,7 @@ func sendUDP(t *testing.T, l *lab.Lab, port, n, size int) {
 
 // socketIn opens a UDP socket in a namespace. A thread that cannot come back
 // ends with its goroutine.
-func socketIn(path string) (conn net.PacketConn, err error) {
+func socketIn(path string, port int) (conn net.PacketConn, err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -270,7 +279,7 @@ func socketIn(path string) (conn net.PacketConn, err error) {
 		if err = netns.Set(ns); err != nil {
 			return
 		}
-		conn, err = net.ListenPacket("udp4", ":0")
+		conn, err = net.ListenPacket("udp4", fmt.Sprintf(":%d", port))
 		if netns.Set(home) == nil {
 			runtime.UnlockOSThread()
 		}

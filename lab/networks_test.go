@@ -1,0 +1,428 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scenarios
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+	"github.com/gopacket/gopacket/pcapgo"
+
+	"github.com/vnetradar/radar/pkg/lab"
+)
+
+// packet is what these tests want to know of one that tcpdump saw.
+type packet struct {
+	at                 time.Time
+	src, dst           string
+	sport, dport, ttl  int
+	srcMAC, dstMAC     string
+	udp, tcp, icmp     bool
+	icmpType, icmpCode uint8
+}
+
+// capture runs tcpdump at an interface; what it returns waits for want IPv4
+// packets, ends tcpdump and returns the packets.
+func capture(t *testing.T, l *lab.Lab, machine, ifname, filter string) func(want int) []packet {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), machine+"-"+ifname+".pcap")
+	cmd := l.Command(context.Background(), machine, "tcpdump", "-i", ifname, "-n", "-U", "--immediate-mode",
+		"-Z", "root", "-w", path, filter)
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("start tcpdump (install it): %v", err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill() })
+	said := bufio.NewReader(stderr)
+	if line, err := said.ReadString('\n'); err != nil || !strings.Contains(line, "listening") {
+		t.Fatalf("tcpdump at %s %s: %v %s", machine, ifname, err, line)
+	}
+	go io.Copy(io.Discard, said)
+	return func(want int) []packet {
+		t.Helper()
+		var list []packet
+		for deadline := time.Now().Add(3 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+			if list = readPackets(t, path); len(list) >= want {
+				break
+			}
+		}
+		cmd.Process.Signal(os.Interrupt)
+		cmd.Wait()
+		return readPackets(t, path)
+	}
+}
+
+func readPackets(t *testing.T, path string) []packet {
+	t.Helper()
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	r, err := pcapgo.NewReader(file)
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []packet
+	for {
+		data, info, err := r.ReadPacketData()
+		if err != nil { // also one that is half written
+			return list
+		}
+		if p, ok := decode(data, info.Timestamp); ok {
+			list = append(list, p)
+		}
+	}
+}
+
+func decode(data []byte, at time.Time) (p packet, ok bool) {
+	all := gopacket.NewPacket(data, layers.LayerTypeEthernet, gopacket.NoCopy)
+	p.at = at
+	for _, l := range all.Layers() {
+		switch l := l.(type) {
+		case *layers.Ethernet:
+			p.srcMAC, p.dstMAC = l.SrcMAC.String(), l.DstMAC.String()
+		case *layers.IPv4:
+			ok = true
+			p.src, p.dst, p.ttl = l.SrcIP.String(), l.DstIP.String(), int(l.TTL)
+		case *layers.UDP:
+			p.udp, p.sport, p.dport = true, int(l.SrcPort), int(l.DstPort)
+		case *layers.TCP:
+			p.tcp, p.sport, p.dport = true, int(l.SrcPort), int(l.DstPort)
+		case *layers.ICMPv4:
+			p.icmp, p.icmpType, p.icmpCode = true, l.TypeCode.Type(), l.TypeCode.Code()
+		}
+	}
+	return p, ok
+}
+
+// datagrams sends n from a machine to a port, one from each of as many ports.
+func datagrams(t *testing.T, l *lab.Lab, machine, to string, port, n int) {
+	t.Helper()
+	for i := range n {
+		sendFrom(t, l, machine, firstPort+i, to, port, 1, 10)
+	}
+}
+
+// firstPort of those that tests send from.
+const firstPort = 20_000
+
+// iperf sends 1 MB by TCP, or UDP, and returns what the client printed.
+func iperf(t *testing.T, l *lab.Lab, machine string, args ...string) string {
+	t.Helper()
+	// The server may still be starting, or be busy with the last client.
+	for attempt := 0; ; attempt++ {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		b, err := l.Command(ctx, machine, append([]string{"iperf3", "-n", "1M"}, args...)...).CombinedOutput()
+		cancel()
+		if err == nil {
+			return string(b)
+		}
+		if attempt == 20 {
+			t.Fatalf("iperf3 %v in %s: %v\n%s", args, machine, err, b)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// ruleCounts are the packets that the machine's nftables rules have counted, in
+// their order.
+func ruleCounts(t *testing.T, l *lab.Lab, machine string) []int {
+	t.Helper()
+	var counts []int
+	for _, m := range regexp.MustCompile(`counter packets (\d+)`).FindAllStringSubmatch(run(t, l, machine, "nft", "list", "ruleset"), -1) {
+		n, err := strconv.Atoi(m[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		counts = append(counts, n)
+	}
+	return counts
+}
+
+// TestECMPSpreads: flows go by all four paths, each by one, and answers also.
+func TestECMPSpreads(t *testing.T) {
+	const flows, packets = 64, 3
+	l := up(t, "ecmp", nil)
+	if got := pingTTL(t, l, "h1", "10.0.2.1"); got != 61 {
+		t.Errorf("TTL from h2 to h1 is %d, want 61", got)
+	}
+	var there, back []func(int) []packet
+	for n := 2; n <= 5; n++ {
+		s := fmt.Sprintf("s%d", n)
+		there = append(there, capture(t, l, s, "eth1", "udp and dst 10.0.2.1"))
+		back = append(back, capture(t, l, s, "eth0", "icmp and src 10.0.2.1"))
+	}
+	for i := range flows {
+		sendFrom(t, l, "h1", firstPort+i, "10.0.2.1", 7000, packets, 10) // nobody listens: h2 answers with ICMP
+	}
+	path := make(map[int]int) // source port -> path
+	for i, stop := range there {
+		list := stop(0)
+		if len(list) < packets*flows/16 {
+			t.Errorf("path %d has %d of %d packets: want about a quarter", i, len(list), packets*flows)
+		}
+		for _, p := range list {
+			if was, ok := path[p.sport]; ok && was != i {
+				t.Errorf("the flow from port %d takes paths %d and %d", p.sport, was, i)
+			}
+			path[p.sport] = i
+		}
+	}
+	answers := 0
+	for _, stop := range back {
+		answers += len(stop(0))
+	}
+	if len(path) != flows || answers == 0 {
+		t.Errorf("%d flows of %d arrived, %d answers", len(path), flows, answers)
+	}
+	// One way for the answers of ICMP, which has no ports; TCP's spread.
+	iperf(t, l, "h1", "-c", startIperf(t, l, "h2", "10.0.2.1"), "-P", "16")
+	var counts []int
+	for i := 1; i <= 4; i++ {
+		counts = append(counts, sentBy(t, l, "s6", fmt.Sprintf("eth%d", i)))
+	}
+	if slices.Min(counts) < 2 {
+		t.Errorf("s6 has sent %v packets on its four ways back: want some on each", counts)
+	}
+}
+
+// startIperf starts a server that ends with the lab, and returns addr.
+func startIperf(t *testing.T, l *lab.Lab, machine, addr string) string {
+	t.Helper()
+	run(t, l, machine, "iperf3", "-s", "-D")
+	return addr
+}
+
+// sentBy is the number of packets that an interface has sent.
+func sentBy(t *testing.T, l *lab.Lab, machine, ifname string) int {
+	t.Helper()
+	for line := range strings.SplitSeq(run(t, l, machine, "cat", "/proc/net/dev"), "\n") {
+		if rest, ok := strings.CutPrefix(strings.TrimSpace(line), ifname+":"); ok {
+			n, err := strconv.Atoi(strings.Fields(rest)[9])
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+	}
+	t.Fatalf("%s has no interface %s", machine, ifname)
+	return 0
+}
+
+// TestSwitchesSwitch: everyone reaches everyone at the first hop, and frames for
+// a known address go nowhere else.
+func TestSwitchesSwitch(t *testing.T) {
+	l := up(t, "switches", nil)
+	for from := 1; from <= 5; from++ {
+		for to := 1; to <= 5; to++ {
+			if got := pingTTL(t, l, fmt.Sprintf("h%d", from), fmt.Sprintf("10.0.0.%d", to)); got != 64 {
+				t.Errorf("TTL from h%d to h%d is %d, want 64: no router between", to, from, got)
+			}
+		}
+	}
+	other := capture(t, l, "h2", "eth0", "icmp")
+	shared := capture(t, l, "h5", "eth0", "icmp")
+	at := capture(t, l, "h4", "eth0", "icmp")
+	run(t, l, "h1", "ping", "-c", "5", "-i", "0.01", "10.0.0.4")
+	if n := len(at(10)); n != 10 {
+		t.Errorf("h4 has seen %d packets, want 5 pings and answers", n)
+	}
+	if a, b := len(other(0)), len(shared(0)); a+b > 0 {
+		t.Errorf("h2 has seen %d and h5 %d packets between h1 and h4, want none", a, b)
+	}
+	if link := l.Links[slices.IndexFunc(l.Links, func(k lab.Link) bool { return k.Name == "LAN" })]; link.Kind != lab.Bridged || len(link.Members) != 3 {
+		t.Errorf("LAN is %+v, want a bridged link of three", link)
+	}
+}
+
+// TestNAT: captures inside and outside show which addresses gw has changed.
+func TestNAT(t *testing.T) {
+	l := up(t, "nat", nil)
+	outside := capture(t, l, "srv", "eth0", "tcp and dst port 5201")
+	iperf(t, l, "in1", "-c", "192.0.2.2")
+	for _, p := range outside(10) {
+		if p.src != "192.0.2.1" {
+			t.Fatalf("srv has a packet from %s, want gw's address only", p.src)
+		}
+	}
+	published := capture(t, l, "in2", "eth0", "tcp and dst port 80")
+	iperf(t, l, "srv", "-c", "192.0.2.1", "-p", "8080")
+	hairpin := capture(t, l, "in1", "eth0", "tcp and port 8080")
+	iperf(t, l, "in1", "-c", "192.0.2.1", "-p", "8080")
+	from := make(map[string]int)
+	for _, p := range published(20) {
+		if p.dst != "10.0.1.12" {
+			t.Fatalf("in2 has a packet to %s", p.dst)
+		}
+		from[p.src]++
+	}
+	if len(from) != 2 || from["192.0.2.2"] == 0 || from["10.0.1.1"] == 0 {
+		t.Errorf("in2 has packets from %v: want srv by its own address, in1 by gw's", from)
+	}
+	for _, p := range hairpin(20) {
+		if p.src != "192.0.2.1" && p.dst != "192.0.2.1" {
+			t.Fatalf("in1 has a packet from %s to %s: want it to know of gw only", p.src, p.dst)
+		}
+	}
+	// dnat TCP, dnat UDP, masquerade, hairpin: two connections each time.
+	if got, want := ruleCounts(t, l, "gw"), []int{4, 0, 2, 2}; !slices.Equal(got, want) {
+		t.Errorf("gw's rules have counted %v connections, want %v", got, want)
+	}
+	// srv knows no way to the inside.
+	if b, err := l.Command(t.Context(), "srv", "ping", "-c", "1", "-W", "1", "10.0.1.11").CombinedOutput(); err == nil {
+		t.Errorf("srv reaches in1 directly:\n%s", b)
+	}
+}
+
+// TestFirewall sends a different number of packets to every rule.
+func TestFirewall(t *testing.T) {
+	l := up(t, "firewall", nil)
+	if got := pingTTL(t, l, "h1", "10.0.2.2"); got != 63 {
+		t.Errorf("TTL from h2 to h1 is %d, want 63", got)
+	}
+	answers := capture(t, l, "h1", "eth0", "src 10.0.1.2 or icmp or tcp src port 23")
+	arrived := capture(t, l, "h2", "eth0", "udp")
+	for i, port := range []int{7001, 7002, 7003, 7004} {
+		datagrams(t, l, "h1", "10.0.2.2", port, i+3)
+	}
+	datagrams(t, l, "h1", "10.0.1.2", 161, 2)
+	telnet := l.Command(t.Context(), "h1", "iperf3", "-c", "10.0.2.2", "-p", "23", "--connect-timeout", "3000")
+	if b, err := telnet.CombinedOutput(); err == nil || !strings.Contains(string(b), "Connection refused") {
+		t.Errorf("TCP to port 23: %v, want it refused\n%s", err, b)
+	}
+	iperf(t, l, "h1", "-c", "10.0.2.2")
+
+	if got, want := ruleCounts(t, l, "fw"), []int{3, 4, 1, 2}; !slices.Equal(got, want) {
+		t.Errorf("fw's rules have counted %v packets, want %v", got, want)
+	}
+	if got := run(t, l, "h2", "iptables", "-vnxL", "INPUT"); !regexp.MustCompile(`(?m)^\s*5\s+\d+\s+DROP`).MatchString(got) {
+		t.Errorf("iptables in h2 has not dropped 5 packets:\n%s", got)
+	}
+	toPort := make(map[int]int)
+	for _, p := range arrived(11) {
+		toPort[p.dport]++
+	}
+	if toPort[7001] != 0 || toPort[7002] != 0 || toPort[7003] != 5 || toPort[7004] != 6 {
+		t.Errorf("datagrams at h2 by port: %v, want 5 to 7003 and 6 to 7004", toPort)
+	}
+	prohibited, reset := 0, 0
+	for _, p := range answers(5) {
+		if p.icmp && p.icmpType == layers.ICMPv4TypeDestinationUnreachable && p.icmpCode == layers.ICMPv4CodeCommAdminProhibited && p.src == "10.0.1.2" {
+			prohibited++
+		}
+		if p.tcp && p.sport == 23 {
+			reset++
+		}
+	}
+	if prohibited != 4 || reset != 1 {
+		t.Errorf("h1 has %d answers \"prohibited\" and %d resets, want 4 and 1", prohibited, reset)
+	}
+}
+
+// TestServiceChain: six clients reach all three servers, always the same one, and
+// no server knows the client's address; captures tell.
+func TestServiceChain(t *testing.T) {
+	l := up(t, "servicechain", nil)
+	var servers []func(int) []packet
+	for n := 1; n <= 3; n++ {
+		servers = append(servers, capture(t, l, fmt.Sprintf("srv%d", n), "eth0", "tcp and dst port 80"))
+	}
+	client := capture(t, l, "client", "eth0", "tcp and src port 80")
+	for round := range 2 {
+		for n := 1; n <= 6; n++ {
+			iperf(t, l, "client", "-c", "10.0.3.2", "-p", "80", "-B", fmt.Sprintf("10.0.1.%d", n), fmt.Sprintf("--cport=%d", 40000+10*n+round))
+		}
+	}
+	datagrams(t, l, "client", "10.0.3.2", 81, 7)
+	who := make(map[string]int)
+	used := make(map[int]bool)
+	for i, stop := range servers {
+		for _, p := range stop(0) {
+			if was, ok := who[p.src]; ok && was != i {
+				t.Errorf("client %s has servers %d and %d", p.src, was+1, i+1)
+			}
+			who[p.src], used[i] = i, true
+			if !strings.HasPrefix(p.src, "10.0.9.") || p.ttl != 61 {
+				t.Fatalf("srv%d has a packet from %s with TTL %d: want one of NAT's addresses, and 61", i+1, p.src, p.ttl)
+			}
+		}
+	}
+	if len(who) != 6 || len(used) != 3 {
+		t.Errorf("clients and their servers: %v, want six and all three", who)
+	}
+	for _, p := range client(10) {
+		if p.src != "10.0.3.2" || p.ttl != 61 {
+			t.Fatalf("an answer comes from %s with TTL %d: want the load balancer, and 61", p.src, p.ttl)
+		}
+	}
+	if got := ruleCounts(t, l, "fw"); !slices.Equal(got, []int{7}) {
+		t.Errorf("fw has dropped %v packets, want the 7 to port 81", got)
+	}
+}
+
+// TestForwarder: the delay is in the range, the loss is what was asked for.
+func TestForwarder(t *testing.T) {
+	bin := t.TempDir()
+	build := exec.Command("go", "build", "-o", filepath.Join(bin, "radar"), "./cmd/radar")
+	build.Dir = ".."
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build radar: %v\n%s", err, out)
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	l := up(t, "forwarder", map[string]string{"DELAY": "uniform:3ms,6ms", "LOSS": "20", "SEED": "5"})
+	before := capture(t, l, "h1", "eth0", "udp and dst port 7000")
+	after := capture(t, l, "h2", "eth0", "udp and dst port 7000")
+	run(t, l, "h1", "ip", "neigh", "add", "10.0.0.2", "lladdr", mac(t, l, "h2"), "dev", "eth0")
+	const n = 300
+	for i := range n {
+		sendFrom(t, l, "h1", firstPort+i, "10.0.0.2", 7000, 1, 100)
+		time.Sleep(time.Millisecond)
+	}
+	sent := make(map[int]time.Time)
+	for _, p := range before(n) {
+		sent[p.sport] = p.at
+	}
+	got := after(n * 8 / 10)
+	if k := len(got); len(sent) != n || k < n*7/10 || k > n*9/10 {
+		t.Errorf("%d packets sent, %d arrived: want %d and about 80 %%", len(sent), k, n)
+	}
+	var delays []time.Duration
+	for _, p := range got {
+		delays = append(delays, p.at.Sub(sent[p.sport]))
+	}
+	slices.Sort(delays)
+	if least, median := delays[0], delays[len(delays)/2]; least < 3*time.Millisecond || median < 4*time.Millisecond || median > 12*time.Millisecond {
+		t.Errorf("delays from %v, median %v: want them from 3 to 6 ms", least, median)
+	}
+}
+
+// mac is the MAC address of a machine's eth0.
+func mac(t *testing.T, l *lab.Lab, machine string) string {
+	t.Helper()
+	fields := strings.Fields(run(t, l, machine, "ip", "-br", "link", "show", "dev", "eth0"))
+	if len(fields) < 3 {
+		t.Fatalf("no MAC address in %q", fields)
+	}
+	return fields[2]
+}
