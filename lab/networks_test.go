@@ -311,7 +311,7 @@ func TestFirewall(t *testing.T) {
 	if b, err := telnet.CombinedOutput(); err == nil || !strings.Contains(string(b), "Connection refused") {
 		t.Errorf("TCP to port 23: %v, want it refused\n%s", err, b)
 	}
-	iperf(t, l, "h1", "-c", "10.0.2.2")
+	iperf(t, l, "h1", "-c", startIperf(t, l, "h2", "10.0.2.2"))
 
 	if got, want := ruleCounts(t, l, "fw"), []int{3, 4, 1, 2}; !slices.Equal(got, want) {
 		t.Errorf("fw's rules have counted %v packets, want %v", got, want)

@@ -64,12 +64,14 @@ var rounds = []round{
 	{"two ways, all nodes attached", "twoways", everyNode, nil, true},
 }
 
-// scenes say what else is in the way of the packets in a scenario, and what
+// scene says what else is in the way of the packets in a scenario, and what
 // traffic there is.
-var scenes = map[string]struct {
+type scene struct {
 	prepare func(t *testing.T, n *network) func(t *testing.T) []oracle.Drop
 	traffic func(t *testing.T, n *network) []*sentLog
-}{
+}
+
+var scenes = map[string]scene{
 	"chain":      {prepareChain, chainTraffic},
 	"bottleneck": {prepareBottleneck, bottleneckTraffic},
 	"twoways":    {prepareTwoWays, twoWaysTraffic},

@@ -69,17 +69,33 @@ func (t *Truth) checkQuote(byID map[joinKey][]sentPacket, p *Packet) string {
 	}
 	problem := ""
 	for _, c := range candidates {
-		if problem = compareQuote(c, u, p); problem == "" {
+		if problem = t.compareQuote(c, u, p); problem == "" {
 			return ""
 		}
 	}
 	return problem
 }
 
+// prohibited says whether the error comes from a rule of a firewall.
+func prohibited(p *Packet) bool {
+	if p.ICMPType != layers.ICMPv4TypeDestinationUnreachable {
+		return false
+	}
+	switch p.ip[p.hdrLen+1] {
+	case layers.ICMPv4CodeNetAdminProhibited, layers.ICMPv4CodeHostAdminProhibited, layers.ICMPv4CodeCommAdminProhibited:
+		return true
+	}
+	return false
+}
+
 // compareQuote compares with the packet as the maker of the error received it.
-func compareQuote(c sentPacket, quote *unit, outer *Packet) string {
+// Rules for what is forwarded see it when the TTL has been lowered.
+func (t *Truth) compareQuote(c sentPacket, quote *unit, outer *Packet) string {
 	last := c.j.last()
 	ttl := int(c.u.TTL) - c.j.forwards(len(c.j.wire)-1)
+	if prohibited(outer) && !t.topo.owns(last.place.node, c.u.Dst) {
+		ttl--
+	}
 	switch {
 	case last.place.out:
 		return "the quoted packet went on from " + last.place.ref().String()
