@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	scenarios "github.com/vnetradar/radar/lab"
 	"github.com/vnetradar/radar/pkg/lab"
 )
 
@@ -116,6 +117,16 @@ func TestLabFolder(t *testing.T) {
 	}
 }
 
+// TestLabSetWithComma: the flag cuts at commas, values may have some.
+func TestLabSetWithComma(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "out")
+	mustRadar(t, "lab", "export", "forwarder", dir, "--set", "DELAY=normal:5ms,1ms,LOSS=3", "--set", "SEED=9")
+	got, err := os.ReadFile(filepath.Join(dir, "f.startup"))
+	if want := "radar lab forward eth0 eth1 --delay normal:5ms,1ms --loss 3% --seed 9 -d\n"; err != nil || string(got) != want {
+		t.Errorf("f.startup: %q, %v, want %q", got, err, want)
+	}
+}
+
 func TestLabErrors(t *testing.T) {
 	labName(t)
 	broken := t.TempDir()
@@ -127,7 +138,7 @@ func TestLabErrors(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{"up", "nonsense"}, exitFailure, "neither a folder nor a built-in scenario (bottleneck, chain)"},
+		{[]string{"up", "nonsense"}, exitFailure, "neither a folder nor a built-in scenario (bottleneck, chain, ecmp"},
 		{[]string{"up", t.TempDir()}, exitFailure, "no lab.conf"},
 		{[]string{"up", broken}, exitFailure, "lab.conf:2: r1 has eth2 but no eth1"},
 		{[]string{"up", "chain", "--set", "N=0"}, exitUsage, "parameter N=0: use a whole number from 1 to 60"},
@@ -205,8 +216,8 @@ func TestLabCompletion(t *testing.T) {
 		{[]string{"lab", "down", ""}, []string{name}},
 		{[]string{"lab", "exec", ""}, []string{name}},
 		{[]string{"lab", "exec", name, ""}, []string{"h1", "r1", "h2"}},
-		{[]string{"lab", "up", ""}, []string{"bottleneck", "chain"}},
-		{[]string{"lab", "graph", ""}, []string{name, "bottleneck", "chain"}},
+		{[]string{"lab", "up", ""}, scenarios.Names()},
+		{[]string{"lab", "graph", ""}, append([]string{name}, scenarios.Names()...)},
 	} {
 		stdout, _, code := radar(t, append([]string{"__completeNoDesc"}, tc.args...)...)
 		got := strings.Split(strings.TrimSpace(stdout), "\n")

@@ -164,3 +164,36 @@ func TestOpenDir(t *testing.T) {
 		t.Errorf("OpenDir of no folder: %v", err)
 	}
 }
+
+// TestTextParams: texts are checked against their pattern before they become part
+// of scripts.
+func TestTextParams(t *testing.T) {
+	params := `[{"name":"DELAY","text":"constant:1ms","pattern":"[a-z]+:[0-9a-z.,]+","help":"x"},{"name":"N","default":1,"min":1,"max":2,"help":"y"}]`
+	s, err := NewScenario("x", "here", mapFS(map[string]string{
+		"params.json": params, "lab.conf.tmpl": "r1[0]=A\n", "r1.startup.tmpl": "echo {{.DELAY}} {{add .N 1}}\n",
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for value, want := range map[string]string{"": "echo constant:1ms 2\n", "uniform:1ms,5ms": "echo uniform:1ms,5ms 2\n"} {
+		set := map[string]string{"DELAY": value}
+		if value == "" {
+			set = nil
+		}
+		topo, err := s.Topology(set)
+		if err != nil || topo.Machines[0].Scripts[0].Body != want {
+			t.Errorf("DELAY=%s: %+v, %v, want the script %q", value, topo, err, want)
+		}
+	}
+	for _, value := range []string{"x; reboot", "a:1ms\nreboot", "", "a:1 b"} {
+		_, err := s.Topology(map[string]string{"DELAY": value})
+		if _, ok := errors.AsType[*ParamError](err); !ok || !strings.Contains(err.Error(), "use a text such as constant:1ms") {
+			t.Errorf("DELAY=%q: %v, want a *ParamError", value, err)
+		}
+	}
+	bad := `[{"name":"D","text":"UP","pattern":"[a-z]+"}]`
+	if _, err := NewScenario("x", "here", mapFS(map[string]string{"params.json": bad, "lab.conf": "r1[0]=A\n"})); err == nil ||
+		!strings.Contains(err.Error(), `default "UP" does not match pattern "[a-z]+"`) {
+		t.Errorf("a default that does not match: %v", err)
+	}
+}

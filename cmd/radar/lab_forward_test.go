@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/vnetradar/radar/pkg/forward"
+	"github.com/vnetradar/radar/pkg/lab"
+)
+
+func TestParseRate(t *testing.T) {
+	for in, want := range map[string]int64{"0": 0, "500": 500, "20M": 20_000_000, "1.5k": 1500, "2G": 2_000_000_000} {
+		if got, err := parseRate(in); err != nil || got != want {
+			t.Errorf("parseRate(%q) = %d, %v, want %d", in, got, err, want)
+		}
+	}
+}
+
+func TestLabForwardErrors(t *testing.T) {
+	for _, tc := range []struct {
+		flags []string
+		want  string
+	}{
+		{[]string{"--delay", "gauss:1ms"}, `--delay: delay "gauss:1ms": unknown distribution "gauss"`},
+		{[]string{"--loss", "2"}, `--loss "2": use a share such as 0.01 or 1%`},
+		{[]string{"--loss", "101%"}, `--loss "101%"`},
+		{[]string{"--loss", "NaN"}, `--loss "NaN"`},
+		{[]string{"--rate", "fast"}, `--rate "fast": use bits a second such as 500K or 20M`},
+		{[]string{"--rate", "-1"}, `--rate "-1"`},
+		{[]string{"--queue", "0"}, `--queue 0: use 1 or more`},
+		{[]string{}, "accepts 2 arg(s), received 1"},
+	} {
+		args := []string{"lab", "forward", "rdrnone0", "rdrnone1"}
+		if len(tc.flags) == 0 {
+			args = args[:3]
+		}
+		_, stderr, code := radar(t, append(args, tc.flags...)...)
+		if code != exitUsage || !strings.Contains(stderr, tc.want) {
+			t.Errorf("%v: exit code %d, said %q, want %d and %q", tc.flags, code, stderr, exitUsage, tc.want)
+		}
+	}
+	if _, stderr, code := radar(t, "lab", "forward", "rdrnone0", "rdrnone1"); code != exitFailure || !strings.Contains(stderr, "interface rdrnone0") {
+		t.Errorf("interfaces that are not there: exit code %d, said %q", code, stderr)
+	}
+}
+
+func TestInterfaceNames(t *testing.T) {
+	const procNetDev = "Inter-|   Receive\n face |bytes\n    lo:  0 0\n  eth0: 12 0\n longname12:3\n"
+	if got, want := interfaceNames(strings.NewReader(procNetDev)), []string{"eth0", "longname12"}; !slices.Equal(got, want) {
+		t.Errorf("interfaceNames = %q, want %q", got, want)
+	}
+}
+
+// TestLabForward runs the program as users do: in the foreground with SIGUSR1 and
+// Ctrl-C, and in the background.
+func TestLabForward(t *testing.T) {
+	name := labName(t)
+	dir := t.TempDir()
+	bin := filepath.Join(dir, "radar")
+	if out, err := exec.Command("go", "build", "-o", bin, ".").CombinedOutput(); err != nil {
+		t.Fatalf("build radar: %v\n%s", err, out)
+	}
+	for file, text := range map[string]string{
+		"lab.conf": "h1[0]=A\nf[0]=A\nf[1]=B\nh2[0]=B\n", "h1.startup": "ip address add 10.0.0.1/24 dev eth0\n",
+		"h2.startup": "ip address add 10.0.0.2/24 dev eth0\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustRadar(t, "lab", "up", dir, "--name", name)
+	l, err := lab.Get(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ping := func() {
+		t.Helper()
+		if out, err := l.Command(t.Context(), "h1", "ping", "-c", "2", "-i", "0.2", "-W", "5", "10.0.0.2").CombinedOutput(); err != nil {
+			t.Errorf("ping through the forwarder: %v\n%s", err, out)
+		}
+	}
+	var stdout, stderr bytes.Buffer
+	fg := l.Command(t.Context(), "f", bin, "lab", "forward", "eth0", "eth1", "--delay", "2ms", "--seed", "1", "-o", "json")
+	fg.Stdout, fg.Stderr = &stdout, &stderr
+	if err := fg.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ping() // waits until ARP gets through
+	fg.Process.Signal(syscall.SIGUSR1)
+	time.Sleep(100 * time.Millisecond) // what it prints then is the same as at the end
+	fg.Process.Signal(os.Interrupt)
+	if err := fg.Wait(); err != nil {
+		t.Errorf("radar lab forward: %v\n%s", err, stderr.String())
+	}
+	if !strings.Contains(stderr.String(), "forwarding between eth0 and eth1: delay constant:2ms, loss 0, seed 1\n") {
+		t.Errorf("it said %q", stderr.String())
+	}
+	lines := strings.Split(strings.TrimSpace(stdout.String()), "\n")
+	if len(lines) != 4 {
+		t.Fatalf("SIGUSR1 and the end printed %q, want two directions each", lines)
+	}
+	for _, line := range lines {
+		var c forward.Counts
+		if err := json.Unmarshal([]byte(line), &c); err != nil || c.In < 3 || c.Out != c.In {
+			t.Errorf("counts %s: %v", line, err)
+		}
+	}
+
+	if out, err := l.Command(t.Context(), "f", bin, "lab", "forward", "eth0", "eth9", "-d").CombinedOutput(); err == nil ||
+		!strings.Contains(string(out), "interface eth9: find it: no such device") {
+		t.Errorf("in the background with a wrong interface: %v, said %s", err, out)
+	}
+	bg := l.Command(t.Context(), "f", bin, "lab", "forward", "eth0", "eth1", "-d")
+	if err := bg.Run(); err != nil {
+		t.Fatalf("radar lab forward -d: %v", err)
+	}
+	ping()
+}
