@@ -3,11 +3,8 @@
 package scenarios
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,103 +15,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
-	"github.com/gopacket/gopacket/pcapgo"
 
 	"github.com/vnetradar/radar/pkg/lab"
 )
-
-// packet is what these tests want to know of one that tcpdump saw.
-type packet struct {
-	at                 time.Time
-	src, dst           string
-	sport, dport, ttl  int
-	srcMAC, dstMAC     string
-	udp, tcp, icmp     bool
-	icmpType, icmpCode uint8
-}
-
-// capture runs tcpdump at an interface; what it returns waits for want IPv4
-// packets, ends tcpdump and returns the packets.
-func capture(t *testing.T, l *lab.Lab, machine, ifname, filter string) func(want int) []packet {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), machine+"-"+ifname+".pcap")
-	cmd := l.Command(context.Background(), machine, "tcpdump", "-i", ifname, "-n", "-U", "--immediate-mode",
-		"-Z", "root", "-w", path, filter)
-	stderr, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatalf("start tcpdump (install it): %v", err)
-	}
-	t.Cleanup(func() { cmd.Process.Kill() })
-	said := bufio.NewReader(stderr)
-	if line, err := said.ReadString('\n'); err != nil || !strings.Contains(line, "listening") {
-		t.Fatalf("tcpdump at %s %s: %v %s", machine, ifname, err, line)
-	}
-	go io.Copy(io.Discard, said)
-	return func(want int) []packet {
-		t.Helper()
-		var list []packet
-		for deadline := time.Now().Add(3 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-			if list = readPackets(t, path); len(list) >= want {
-				break
-			}
-		}
-		cmd.Process.Signal(os.Interrupt)
-		cmd.Wait()
-		return readPackets(t, path)
-	}
-}
-
-func readPackets(t *testing.T, path string) []packet {
-	t.Helper()
-	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	r, err := pcapgo.NewReader(file)
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	var list []packet
-	for {
-		data, info, err := r.ReadPacketData()
-		if err != nil { // also one that is half written
-			return list
-		}
-		if p, ok := decode(data, info.Timestamp); ok {
-			list = append(list, p)
-		}
-	}
-}
-
-func decode(data []byte, at time.Time) (p packet, ok bool) {
-	all := gopacket.NewPacket(data, layers.LayerTypeEthernet, gopacket.NoCopy)
-	p.at = at
-	for _, l := range all.Layers() {
-		switch l := l.(type) {
-		case *layers.Ethernet:
-			p.srcMAC, p.dstMAC = l.SrcMAC.String(), l.DstMAC.String()
-		case *layers.IPv4:
-			ok = true
-			p.src, p.dst, p.ttl = l.SrcIP.String(), l.DstIP.String(), int(l.TTL)
-		case *layers.UDP:
-			p.udp, p.sport, p.dport = true, int(l.SrcPort), int(l.DstPort)
-		case *layers.TCP:
-			p.tcp, p.sport, p.dport = true, int(l.SrcPort), int(l.DstPort)
-		case *layers.ICMPv4:
-			p.icmp, p.icmpType, p.icmpCode = true, l.TypeCode.Type(), l.TypeCode.Code()
-		}
-	}
-	return p, ok
-}
 
 // datagrams sends n from a machine to a port, one from each of as many ports.
 func datagrams(t *testing.T, l *lab.Lab, machine, to string, port, n int) {

@@ -39,7 +39,8 @@ before it. With --reorder it overtakes.
 The interfaces need no address, and should have none: what they receive also
 reaches the kernel. With --tap both are made, as taps, and go with the command.
 VLAN tags and offloads pass: a train of TCP segments that the kernel has not cut
-yet is one frame, and is delayed or lost as one.
+yet is one frame, and is delayed or lost as one. Trains inside a tunnel do not
+pass: switch tx-udp_tnl-segmentation off where they come from.
 
 SIGUSR1 prints the counts so far; Ctrl-C prints them and ends.`
 
@@ -139,12 +140,16 @@ func runForward(cmd *cobra.Command, f *forwardFlags) error {
 		return startForwarder()
 	}
 	fwd, err := forward.Open(cfg)
-	if err == nil {
-		defer fwd.Close()
+	if told := tellReady(f.readyFD, err); told != nil {
+		return errors.Join(told, err)
 	}
-	if err := errors.Join(err, tellReady(f.readyFD, err)); err != nil {
+	if err != nil && f.readyFD != 0 {
+		return withCode(exitCode(err), nil) // who waits for it says it
+	}
+	if err != nil {
 		return err
 	}
+	defer fwd.Close()
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	fmt.Fprintf(cmd.ErrOrStderr(), "forwarding between %s and %s: delay %v, loss %v, seed %d\n", cfg.A, cfg.B, cfg.Delay, cfg.Loss, cfg.Seed)

@@ -117,7 +117,7 @@ func TestLabForward(t *testing.T) {
 	}
 
 	if out, err := l.Command(t.Context(), "f", bin, "lab", "forward", "eth0", "eth9", "-d").CombinedOutput(); err == nil ||
-		!strings.Contains(string(out), "interface eth9: find it: no such device") {
+		strings.Count(string(out), "interface eth9: find it: no such device") != 1 {
 		t.Errorf("in the background with a wrong interface: %v, said %s", err, out)
 	}
 	bg := l.Command(t.Context(), "f", bin, "lab", "forward", "eth0", "eth1", "-d")

@@ -18,10 +18,10 @@ type Counts struct {
 	Out     uint64 `json:"out"`
 	Lost    uint64 `json:"lost"`    // by Config.Loss
 	Full    uint64 `json:"full"`    // no room in the queue
-	Refused uint64 `json:"refused"` // by the interface it should have left by: down, too long, its queue full
+	Refused uint64 `json:"refused"` // by the interface it should have left by: down, too long, a train in a tunnel
 	Queued  uint64 `json:"queued"`  // still waiting
 	Overrun uint64 `json:"overrun"` // not in In: arrived faster than they were read
-	Skipped uint64 `json:"skipped"` // not in In: with an offload that cannot be passed on
+	Skipped uint64 `json:"skipped"` // not in In: with an offload that the kernel cannot hand over
 }
 
 // frame waits in a queue, with its virtio_net header.
