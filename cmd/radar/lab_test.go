@@ -52,7 +52,7 @@ func mustRadar(t *testing.T, args ...string) string {
 func TestLab(t *testing.T) {
 	name := labName(t)
 	out := mustRadar(t, "lab", "up", "chain", "--set", "N=1", "--name", name)
-	attach := fmt.Sprintf("  radar attach --lab %s\n", name)
+	attach := "  radar attach -d --lab " + name + "\n"
 	if !strings.HasPrefix(out, "Lab "+name+" is up: 3 machines, 2 links, ") || !strings.HasSuffix(out, attach) {
 		t.Errorf("lab up printed\n%s, want it to end in\n%s", out, attach)
 	}
