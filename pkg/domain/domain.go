@@ -21,7 +21,7 @@ import (
 )
 
 // Version of the description and of the pins; both change with the ABI.
-const Version = 1
+const Version = 2
 
 // DefaultName is the domain that commands use when none is named.
 const DefaultName = "default"
