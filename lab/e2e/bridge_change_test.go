@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"os"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -12,7 +13,6 @@ import (
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
 	"github.com/gopacket/gopacket/pcapgo"
-	"os"
 )
 
 // longestLeak is how long a new member of a bridge may see rewritten bits: the time
@@ -158,6 +158,7 @@ func TestBridgeChanges(t *testing.T) {
 	}
 
 	dump := b.listen("u", "eth0")
+	stacks := []*tcpdump{b.listen("a", "nflog"), b.listen("b", "nflog"), b.listen("host", "nflog")}
 	stop := b.pinger("a", addrU, "-M", "do")
 	stopB := b.pinger("a", addrB)
 	time.Sleep(200 * time.Millisecond)
@@ -183,6 +184,17 @@ func TestBridgeChanges(t *testing.T) {
 	seen, leaked, _ := wireBits(t, dump.file)
 	if seen < 200 || leaked > 0 {
 		t.Errorf("a member saw %d packets, %d with rewritten bits", seen, leaked)
+	}
+	for _, d := range stacks {
+		wrong, packets := 0, d.packets(t)
+		for _, p := range packets {
+			if p.ip.TTL > 64 {
+				wrong++
+			}
+		}
+		if wrong > 0 || len(packets) == 0 && d.node != "host" {
+			t.Errorf("the stack of %s saw %d packets, %d with rewritten bits", d.node, len(packets), wrong)
+		}
 	}
 	for _, n := range []string{"host", "a", "b", "u"} {
 		if out := b.Run(n, "bpftool", "net", "show"); strings.Contains(out, "rdr_") {
