@@ -5,6 +5,7 @@ package datapath
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -213,9 +214,15 @@ func TestBridgeStaysOpen(t *testing.T) {
 	l.Veth("n", "e0", "sw", "pn")
 	l.Run("sw", "tc", "qdisc", "add", "dev", "pn", "ingress")
 	l.Run("sw", "ip", "link", "set", "pn", "master", "br0")
-	if c := l.refresh(); len(c.Warnings) != 1 {
-		t.Errorf("changes %+v", c)
+	wantRoles := func(want ...string) {
+		t.Helper()
+		c := l.refresh()
+		if !slices.Equal(c.Roles, want) || len(c.Warnings) != 1 {
+			t.Errorf("changes %+v, want roles %v and a warning", c, want)
+		}
 	}
+	wantRoles("a/e0: edge", "b/e0: edge")
+	wantRoles() // it was tried again
 	l.wantBridgeFlags("a/e0 "+edgePort, "b/e0 "+edgePort, "sw/br0 bridge", "sw/pu bridge-port")
 	l.Run("sw", "tc", "qdisc", "del", "dev", "pn", "ingress")
 	l.refresh()

@@ -33,13 +33,11 @@ type change struct {
 
 	addedNodes, removedNodes []uint16
 	addedPorts, removedPorts []uint16
-	// roles names the ports whose role changed, as "node/port: role".
-	roles []string
 }
 
 // empty says whether nothing happens to nodes and ports. Addresses may change.
 func (c *change) empty() bool {
-	return len(c.addedNodes)+len(c.removedNodes)+len(c.addedPorts)+len(c.removedPorts)+len(c.roles) == 0
+	return len(c.addedNodes)+len(c.removedNodes)+len(c.addedPorts)+len(c.removedPorts)+len(c.roles()) == 0
 }
 
 func cloneDomain(d *domain.Domain) *domain.Domain {
@@ -176,13 +174,23 @@ func (c *change) wire(id uint16, p *topo.Port, portIDs [][]uint16) {
 	if p.Peer != nil {
 		have.Peer = int(portIDs[p.Peer.Node][p.Peer.Port])
 	}
-	was := have.Role
 	if p.Forced || !have.Forced {
 		have.Role, have.Forced = p.Role, p.Forced
 	}
-	if was != "" && was != have.Role {
-		c.roles = append(c.roles, fmt.Sprintf("%s: %s", portName(c.next, have), have.Role))
+}
+
+// roles names the known ports whose role changes, as "node/port: role".
+func (c *change) roles() (roles []string) {
+	if c.old == nil {
+		return nil
 	}
+	for i := range c.next.Ports {
+		p := &c.next.Ports[i]
+		if was := c.old.PortByID(p.ID); was != nil && !p.Removed && was.Role != p.Role {
+			roles = append(roles, fmt.Sprintf("%s: %s", portName(c.next, p), p.Role))
+		}
+	}
+	return roles
 }
 
 // dropPorts marks the ports that the topology no longer has.

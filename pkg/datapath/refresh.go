@@ -90,7 +90,7 @@ func (h *Handle) compare() (*change, *topo.Topology, error) {
 }
 
 func report(c *change, warnings []string) *Changes {
-	r := &Changes{Roles: c.roles, Warnings: warnings}
+	r := &Changes{Roles: c.roles(), Warnings: warnings}
 	for _, id := range c.addedPorts {
 		r.Added = append(r.Added, portName(c.next, c.next.PortByID(id)))
 	}
