@@ -38,7 +38,8 @@ func newDomain(t *testing.T) *world {
 	return w
 }
 
-// ports are the attached ports as "NODE PORT NAMESPACE".
+// ports are the attached ports as "NODE PORT NAMESPACE", without those of the host
+// at the containers' bridge.
 func (w *world) ports() map[string]bool {
 	w.Helper()
 	d, err := domain.Load(w.domain)
@@ -47,7 +48,7 @@ func (w *world) ports() map[string]bool {
 	}
 	found := make(map[string]bool)
 	for _, p := range d.Ports {
-		if n := d.NodeByID(p.Node); !p.Removed && !n.Removed {
+		if n := d.NodeByID(p.Node); !p.Removed && !n.Removed && !n.Auto {
 			found[fmt.Sprintf("%s %s net:[%d]", n.Name, p.Name, n.Inum)] = true
 		}
 	}
@@ -155,11 +156,12 @@ func TestFollowContainers(t *testing.T) {
 func TestContainerGetsInterfaceLater(t *testing.T) {
 	w := newDomain(t)
 	d := dockertest.New(t)
-	network := d.Network("net")
+	network := d.Network("net") // not docker0, which others use as well
 	a := d.Run("a", "--network", network)
 	w.radar(exitOK, "attach", "-d", "--watch-containers", "docker:label="+d.Label())
-	b := d.Run("b")
-	d.Docker("network", "disconnect", "bridge", b.ID)
+	first := d.Network("first")
+	b := d.Run("b", "--network", first)
+	d.Docker("network", "disconnect", first, b.ID)
 	d.Docker("network", "connect", network, b.ID)
 	// The new one may be called as the old one was.
 	index := b.Exec("sh", "-c", "cat /sys/class/net/eth*/ifindex")
@@ -181,7 +183,7 @@ func TestContainerGetsInterfaceLater(t *testing.T) {
 func TestContainersNotFollowed(t *testing.T) {
 	w := newDomain(t)
 	d := dockertest.New(t)
-	web := d.Run("web")
+	web := d.Run("web", "--network", d.Network("net"))
 	w.radar(exitOK, "attach", "-d", "docker:"+web.Name)
 	w.becomes("at first", map[string]*dockertest.Container{web.Name: web})
 	web.Restart()
