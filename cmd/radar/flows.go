@@ -22,7 +22,7 @@ ICMP, type and identifier. Later fragments do not show their ports: those betwee
 two addresses are a flow of their own. Of NAT, -o wide shows the other side.
 
   RATE      bits/s of all its packets over DURATION: from the first time stamp of
-            the first packet to the last time stamp of the last
+            the first packet to the last time stamp of the last. One packet has none
   P50 P99   of the time from first to last stamp
   JITTER    as RFC 3550, 6.4.1 defines it, over one-way latencies in order of arrival
   LOST      share of packets lost or expired
@@ -118,10 +118,10 @@ func newFlowsCmd(a *app) *cobra.Command {
 func (a *app) noteFlows(r *answer) {
 	t := r.Totals()
 	if t.OverFlows > 0 {
-		fmt.Fprintf(a.stderr, "radar: %d packets are of flows beyond the first %d, which are not kept apart\n", t.OverFlows, aggregate.MaxFlowRows)
+		a.notef("%d packets are of flows beyond the first %d, which are not kept apart", t.OverFlows, aggregate.MaxFlowRows)
 	}
 	if t.OverOrder > 0 {
-		fmt.Fprintf(a.stderr, "radar: jitter and reordering lack %d packets: they became known too late to be put in order\n", t.OverOrder)
+		a.notef("jitter and reordering lack %d packets: they became known too late to be put in order", t.OverOrder)
 	}
 }
 
@@ -130,7 +130,7 @@ func (a *app) topFlows(rows []aggregate.FlowRow, order string, n int) []aggregat
 	by := flowSorts[order]
 	slices.SortStableFunc(rows, func(x, y aggregate.FlowRow) int { return cmp.Compare(by(&y), by(&x)) })
 	if n > 0 && len(rows) > n {
-		fmt.Fprintf(a.stderr, "radar: %s (--top 0 shows all)\n", plural(len(rows)-n, "more flow"))
+		a.notef("%s (--top 0 shows all)", plural(len(rows)-n, "more flow"))
 		rows = rows[:n]
 	}
 	return rows

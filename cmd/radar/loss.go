@@ -62,7 +62,7 @@ func (a *app) showLosses(r *answer, local bool) error {
 // noteLocal points to drops after delivery if there are no others.
 func (a *app) noteLocal(r *answer, lost int) {
 	if drops := r.Totals().LocalDrops; lost == 0 && drops > 0 {
-		fmt.Fprintf(a.stderr, "radar: nothing was lost on the way, but after delivery %s dropped: radar loss --local\n", wereDropped(drops))
+		a.notef("nothing was lost on the way, but after delivery %s dropped: radar loss --local", wereDropped(drops))
 	}
 }
 

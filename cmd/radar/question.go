@@ -81,13 +81,24 @@ type asked struct {
 	selection
 	flags *pflag.FlagSet
 	args  []string
-	noted bool // what the ring lacks has been said
 }
 
 // view is one of the answers that follow each other with -f.
 type view struct {
 	time string // RFC 3339
 	csv  *csvWriter
+	said map[string]bool // notes, by their format
+}
+
+// notef says something about an answer on standard error, with -f only once.
+func (a *app) notef(format string, args ...any) {
+	if a.view != nil {
+		if a.view.said[format] {
+			return
+		}
+		a.view.said[format] = true
+	}
+	fmt.Fprintf(a.stderr, "radar: "+format+"\n", args...)
 }
 
 func (a *app) ask(ctx context.Context, q *asked, show func(*answer) error) error {
@@ -119,10 +130,9 @@ func (a *app) askOnce(reader *agent.Reader, q *asked, show func(*answer) error) 
 		if err != nil {
 			return err
 		}
-		if note != "" && !q.noted {
-			fmt.Fprintf(a.stderr, "radar: warning: %s\n", note)
+		if note != "" {
+			a.notef("warning: %s", note)
 		}
-		q.noted = true
 		result.Aggregates = reader.Collector.Aggregates()
 		if q.filtered {
 			result.keep = q.keep
@@ -152,14 +162,13 @@ func (a *app) fromRing(reader *agent.Reader, q *asked) *aggregate.Aggregates {
 		asked = reader.Domain.Created
 	}
 	oldest := time.Unix(0, int64(stats.Oldest)+reader.Decoder.WallOffset())
-	if stats.Forgot && oldest.After(asked) && (q.last == 0 || found < int(q.last)) && !q.noted {
-		fmt.Fprintf(a.stderr, "radar: the ring remembers packets from %s on; older ones are not in this answer (attach with more --slots)\n",
+	if stats.Forgot && oldest.After(asked) && (q.last == 0 || found < int(q.last)) {
+		a.notef("the ring remembers packets from %s on; older ones are not in this answer (attach with more --slots)",
 			oldest.In(a.location).Format(time.RFC3339))
 	}
-	if stats.Torn > 0 && !q.noted {
-		fmt.Fprintf(a.stderr, "radar: %d packets were overwritten while they were read\n", stats.Torn)
+	if stats.Torn > 0 {
+		a.notef("%d packets were overwritten while they were read", stats.Torn)
 	}
-	q.noted = true
 	return agg
 }
 
@@ -173,7 +182,7 @@ func scanSince(now, since time.Time) time.Duration {
 func (a *app) askAgain(ctx context.Context, reader *agent.Reader, q *asked, show func(*answer) error) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	a.view = &view{}
+	a.view = &view{said: make(map[string]bool)}
 	tables := !a.output.raw()
 	redraw := tables && isTerminal(a.stdout)
 	for first := true; ; first = false {

@@ -81,6 +81,19 @@ func TestFlowRow(t *testing.T) {
 	}
 }
 
+// One packet has no rate: its time on the way is not what its source needed.
+func TestRateOfOnePacket(t *testing.T) {
+	a := aggregate.New(0)
+	a.Add(sent(0, 1000))
+	if row := a.Flows(letters{}, nil)[0]; row.RateBps != nil || row.DurationNs != 1000 {
+		t.Errorf("%+v", row)
+	}
+	a.Add(sent(1000, 1000))
+	if row := a.Flows(letters{}, nil)[0]; row.RateBps == nil || *row.RateBps != 800_000_000 { // 1,600 bits in 2 us
+		t.Errorf("%+v", row)
+	}
+}
+
 // What a flow is called, and which packets are in it.
 func TestFlowNames(t *testing.T) {
 	for _, tc := range []struct {

@@ -75,7 +75,7 @@ type FlowRow struct {
 	FirstNs    int64   `json:"first_ns"`           // first stamp of the first packet, Unix ns
 	LastNs     int64   `json:"last_ns"`            // last stamp of the last packet, Unix ns
 	DurationNs int64   `json:"duration_ns"`        // completion time: the one less the other
-	RateBps    *uint64 `json:"rate_bps,omitempty"` // bits/s of all its packets over that time
+	RateBps    *uint64 `json:"rate_bps,omitempty"` // bits/s of all its packets over that time; one packet has none
 
 	Latency *Quantiles `json:"latency,omitempty"` // of those delivered and left
 	// JitterNs is RFC 3550's, 6.4.1, as it stands after the last arrival.
@@ -147,7 +147,7 @@ func (f *flow) row(ways []*way, offset int64) FlowRow {
 		Reordered: o.reordered, PathsMore: f.otherPaths > 0,
 	}
 	f.fillNAT(&row)
-	if row.DurationNs > 0 {
+	if row.DurationNs > 0 && f.packets > 1 {
 		rate := uint64(math.Round(float64(f.bytes) * 8e9 / float64(row.DurationNs)))
 		row.RateBps = &rate
 	}
