@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/pkg/record"
+)
+
+// The flows that go through the ECMP lab: the same in every run.
+const (
+	ecmpUDP      = 40 // flows
+	ecmpTCP      = 12
+	ecmpPackets  = 3 // of each UDP flow
+	ecmpPort     = 7000
+	ecmpUDPSport = 21000
+	ecmpTCPSport = 22000
+)
+
+// ways says which machines each flow went through: by radar, and by captures.
+type ways map[string]string
+
+// add notes a machine or path of a flow. A flow with two ways shows both.
+func (w ways) add(flow, way string) {
+	switch have := w[flow]; {
+	case have == "":
+		w[flow] = way
+	case have != way:
+		w[flow] = have + " and " + way
+	}
+}
+
+func flowName(proto string, src, dst netip.AddrPort) string {
+	return fmt.Sprintf("%s %v > %v", proto, src, dst)
+}
+
+// only keeps the flows of one protocol.
+func (w ways) only(proto string) ways {
+	out := make(ways)
+	for flow, way := range w {
+		if strings.HasPrefix(flow, proto+" ") {
+			out[flow] = way
+		}
+	}
+	return out
+}
+
+// The ECMP lab in plain namespaces and under Kathará: every flow goes the same way
+// in both, radar tells it as captures in all machines do, and all four ways are used.
+//
+// Of TCP, radar and captures must agree, but not the runs: a TCP socket gives its
+// packets a random hash of its own, which veths carry on and routers use instead of
+// hashing the ports.
+func TestECMP(t *testing.T) {
+	e := setUp(t)
+	dir, name := exportLab(t, "ecmp")
+	plain := make(ways)
+	t.Run("namespaces", func(t *testing.T) {
+		plain = ecmpRound(t, upPlain(t, dir, name))
+	})
+	contained := make(ways)
+	t.Run("Kathará", func(t *testing.T) {
+		contained = ecmpRound(t, upKathara(t, e, dir, name))
+	})
+	if t.Failed() {
+		return
+	}
+	if diff := cmp.Diff(plain.only("udp"), contained.only("udp")); diff != "" {
+		t.Errorf("flows go another way under Kathará (-namespaces +Kathará):\n%s", diff)
+	}
+	used := map[string]int{}
+	for flow, way := range plain.only("udp") {
+		if strings.Contains(flow, " > 10.0.2.1:") {
+			used[way]++
+		}
+	}
+	if len(used) != 4 {
+		t.Errorf("not four ways: %v", used)
+	}
+	t.Logf("%d flows each way round; there by %v", len(plain)/2, used)
+}
+
+// ecmpRound measures a lab that runs, sends the flows and returns the way of each.
+func ecmpRound(t *testing.T, n *network) ways {
+	t.Helper()
+	h1, h2 := n.machines["h1"], n.machines["h2"]
+	h1.addr, h2.addr = h1.linkAddr("eth0"), h2.linkAddr("eth0")
+	captures := map[string]*capture{}
+	for name, m := range n.machines {
+		captures[name] = m.capture("any", "tcp or udp")
+	}
+	r := attach(t, append(n.attach, "--timeout", "2s")...)
+	ecmpTraffic(t, h1, h2)
+	r.settle(t)
+	byRadar := recordedWays(t, r.records(t))
+	if want := 2 * (ecmpUDP + ecmpTCP); len(byRadar) != want {
+		t.Errorf("radar saw %d flows, there were %d", len(byRadar), want)
+	}
+	if diff := cmp.Diff(capturedWays(t, captures), byRadar); diff != "" {
+		t.Errorf("radar tells other ways than captures (-captures +radar):\n%s", diff)
+	}
+	checkPaths(t, r)
+	r.run(t, "detach")
+	return byRadar
+}
+
+// ecmpTraffic sends every flow, there and back.
+func ecmpTraffic(t *testing.T, h1, h2 *place) {
+	t.Helper()
+	for i := range ecmpUDP {
+		there, back := udpSocket(h1, ecmpUDPSport+i), udpSocket(h2, ecmpPort+i)
+		for range ecmpPackets {
+			sendUDP(t, there, at(h2, ecmpPort+i))
+			sendUDP(t, back, at(h1, ecmpUDPSport+i))
+		}
+	}
+	for i := range ecmpTCP {
+		l := listenTCP(h2, ecmpPort)
+		echoed := make(chan error, 1)
+		deadline := time.Now().Add(tcpTime)
+		go func() { echoed <- echo(l, deadline) }()
+		var c *net.TCPConn
+		h1.within(func() (err error) {
+			from := net.TCPAddrFromAddrPort(at(h1, ecmpTCPSport+i))
+			c, err = net.DialTCP("tcp4", from, net.TCPAddrFromAddrPort(at(h2, ecmpPort)))
+			return err
+		})
+		if err := exchange(c, make([]byte, 20_000), deadline); err != nil {
+			t.Errorf("TCP flow %d: %v", i, err)
+		}
+		if err := <-echoed; err != nil {
+			t.Errorf("TCP flow %d: server: %v", i, err)
+		}
+		c.Close()
+		l.Close()
+	}
+}
+
+// udpSocket is bound to a port until the test ends.
+func udpSocket(p *place, port int) (fd int) {
+	p.t.Helper()
+	p.within(func() (err error) {
+		if fd, err = unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0); err != nil {
+			return err
+		}
+		return unix.Bind(fd, &unix.SockaddrInet4{Port: port})
+	})
+	p.t.Cleanup(func() { unix.Close(fd) })
+	return fd
+}
+
+func sendUDP(t *testing.T, fd int, to netip.AddrPort) {
+	t.Helper()
+	payload := []byte(to.String() + " of the ECMP test")
+	if err := unix.Sendto(fd, payload, 0, &unix.SockaddrInet4{Addr: to.Addr().As4(), Port: int(to.Port())}); err != nil {
+		t.Fatalf("send to %v: %v", to, err)
+	}
+}
+
+// recordedWays are the ways of the flows by radar's records.
+func recordedWays(t *testing.T, all []record.Record) ways {
+	t.Helper()
+	w := make(ways)
+	for _, r := range all {
+		if r.Proto != "udp" && r.Proto != "tcp" {
+			continue
+		}
+		if r.State != record.Delivered {
+			t.Errorf("packet %s of %s:%d: %s", r.ID, r.Src, *r.Sport, r.State)
+		}
+		src := netip.AddrPortFrom(netip.MustParseAddr(r.Src), uint16(*r.Sport))
+		dst := netip.AddrPortFrom(netip.MustParseAddr(r.Dst), uint16(*r.Dport))
+		// In the order of names, as captures tell it: the order along the way is
+		// the same for all.
+		path := nodesOf(r)
+		slices.Sort(path)
+		w.add(flowName(r.Proto, src, dst), strings.Join(path, " "))
+	}
+	return w
+}
+
+// capturedWays are the ways of the flows by the captures in all machines.
+func capturedWays(t *testing.T, captures map[string]*capture) ways {
+	t.Helper()
+	machines := map[string][]string{} // by flow
+	for name, c := range captures {
+		list, err := c.stop()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range list {
+			proto := map[int]string{unix.IPPROTO_UDP: "udp", unix.IPPROTO_TCP: "tcp"}[p.proto()]
+			flow := flowName(proto, p.from(), p.to())
+			if !slices.Contains(machines[flow], name) {
+				machines[flow] = append(machines[flow], name)
+			}
+		}
+	}
+	w := make(ways)
+	for flow, list := range machines {
+		slices.Sort(list)
+		w[flow] = strings.Join(list, " ")
+	}
+	return w
+}
+
+// checkPaths holds "radar paths" to the records: packets by path.
+func checkPaths(t *testing.T, r *radar) {
+	t.Helper()
+	want := map[string]int{}
+	for _, rec := range r.records(t) {
+		want[strings.Join(nodesOf(rec), " > ")] += rec.Segs
+	}
+	type row struct {
+		Path    string `json:"path"`
+		Packets int    `json:"packets"`
+	}
+	got := map[string]int{}
+	for _, p := range decode[row](t, r.run(t, "paths", "-o", "json")) {
+		got[p.Path] += p.Packets
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("radar paths (-records +paths):\n%s", diff)
+	}
+}
