@@ -18,6 +18,7 @@ PKGS_BUILD := gcc libc6-dev libpcap-dev
 PKGS_RUN   := iproute2 iputils-ping iperf3 nftables tcpdump procps jq
 PKGS_BPF   := clang-19 llvm-19 libbpf-dev linux-libc-dev
 PKGS_TEST  := graphviz bpftool ethtool iptables shellcheck python3 python3-venv docker.io busybox-static
+PKGS_KATHARA := docker.io debootstrap busybox-static python3 python3-venv iptables ethtool
 PKGS_KERNEL := qemu-system-x86 busybox-static kmod cpio xz-utils
 
 .PHONY: help
@@ -85,7 +86,7 @@ lint: deps-test check-generated ## gofmt, vet, staticcheck, shellcheck, licences
 .PHONY: test
 test: deps-test build ## every test, those that need root as root
 	@[ "$$(id -u)" -eq 0 ] || { echo "make test: needs root: the tests attach programs in network namespaces"; exit 1; }
-	go test -count=1 $$(go list ./... | grep -v /lab/e2e)
+	go test -count=1 $$(go list ./... | grep -v -e /lab/e2e -e /lab/kathara/e2e)
 	go test -count=1 -tags nopcap ./pkg/filter
 	RADAR_BIN=$(CURDIR)/bin/radar go test -count=1 -v -timeout 15m ./lab/e2e/...
 
@@ -120,3 +121,10 @@ race: ## the tests of pure Go packages under the race detector (needs gcc)
 .PHONY: kernels
 kernels: deps-kernel ## the data path on real Debian kernels: make kernels KERNELS="5.10 6.1 6.12"
 	KERNELS="$(or $(KERNELS),5.10)" lab/kernels/run.sh
+
+.PHONY: kathara kathara-clean
+kathara: deps-run build ## Docker and Kathará for real: image, network plugin, end-to-end tests (ALL=1: every lab)
+	$(call need,$(PKGS_KATHARA))
+	RADAR_BIN=$(CURDIR)/bin/radar RADAR_KATHARA_ALL=$(ALL) go test -count=1 -v -timeout 20m ./lab/kathara/e2e
+kathara-clean: ## removes what make kathara has made
+	lab/kathara/setup.sh down
