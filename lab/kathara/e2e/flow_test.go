@@ -84,9 +84,9 @@ func (f *flow) packet(rnd *rand.Rand, seq uint32) (packet, error) {
 		return nil, err
 	}
 	b := make([]byte, sizes[int(seq)%len(sizes)])
-	copy(b, payloadMark)
-	b[4] = f.number
-	binary.BigEndian.PutUint32(b[5:], seq)
+	binary.BigEndian.PutUint32(b, seq)
+	b[payloadFlow] = f.number
+	copy(b[payloadFlow+1:], payloadMark)
 	for i := payloadHead; i < len(b); i++ {
 		b[i] = byte(rnd.Uint32())
 	}

@@ -79,10 +79,12 @@ func sum(start uint32, b []byte) uint32 {
 	return s
 }
 
-// Payloads begin with a mark, the number of their flow and their own.
+// Payloads begin with their number, the flow's and a mark. radar tells packets of
+// one length and one flow apart by their first eight bytes, so these differ.
 const (
 	payloadMark = "rdr!"
-	payloadHead = len(payloadMark) + 1 + 4
+	payloadFlow = 4
+	payloadHead = payloadFlow + 1 + len(payloadMark)
 )
 
 // key names one packet of one flow, whatever NAT did to its header.
@@ -96,9 +98,9 @@ func (p packet) key() (key, bool) {
 	if p.proto() != unix.IPPROTO_UDP || len(p.body()) < 8+payloadHead {
 		return key{}, false
 	}
-	b := p.body()[8:]
-	if string(b[:len(payloadMark)]) != payloadMark {
+	b := p.body()[8 : payloadHead+8]
+	if string(b[payloadFlow+1:]) != payloadMark {
 		return key{}, false
 	}
-	return key{b[4], binary.BigEndian.Uint32(b[5:])}, true
+	return key{b[payloadFlow], binary.BigEndian.Uint32(b)}, true
 }
