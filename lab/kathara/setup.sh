@@ -62,7 +62,7 @@ make_base() {
 make_image() {
 	local id
 	id=$(docker create "$2" true)
-	docker cp -q "$radar" "$id:/usr/local/bin/radar" 2>/dev/null || docker cp "$radar" "$id:/usr/local/bin/radar"
+	docker cp "$radar" "$id:/usr/local/bin/radar" >/dev/null
 	docker commit --change 'CMD ["/bin/bash"]' "$id" "$1" >/dev/null
 	docker rm "$id" >/dev/null
 }
@@ -149,6 +149,8 @@ up() {
 	wait "$venv_job" || die "installing Kathará failed"
 	settings "$image_name" "$plugin_name"
 	forget_others image "$image" "$image_name"
+	forget_others image "$base" "$base_name"
+	find "$cache" -maxdepth 1 -name 'base-*.tar' ! -name "base-${base_name##*:}.tar" -delete
 	forget_others plugin "$plugin" "$plugin_name:$arch"
 	say "ready: image $image_name, plugin $plugin_name:$arch"
 }

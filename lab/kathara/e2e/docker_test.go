@@ -38,6 +38,7 @@ type dockerWorld struct {
 	engine              *dockertest.Engine
 	a, b, c             *place
 	host, gate, outside *place // gate is the host under its address on docker0
+	proxy               bool   // containers reach published ports by docker-proxy
 }
 
 func newDockerWorld(t *testing.T) *dockerWorld {
@@ -50,6 +51,9 @@ func newDockerWorld(t *testing.T) *dockerWorld {
 	w.a = w.container("a")
 	w.b = w.container("b", publish...)
 	w.c = w.container("c")
+	// With its proxy the engine leaves what comes from containers out of NAT.
+	w.proxy = strings.Contains(w.host.run("iptables", "-w", "-t", "nat", "-S", "DOCKER"), "! -i docker0 -p udp")
+	t.Logf("published ports of the host from containers by docker-proxy: %v", w.proxy)
 	w.gate = newPlace(t, "host", w.host.path, w.host.linkAddr("docker0"))
 	for _, p := range []*place{w.a, w.b, w.c} {
 		p.sink(portA)
@@ -118,6 +122,10 @@ func (w *dockerWorld) flows() []*flow {
 		{name: "a to b's published port, by a proxy in the host", from: a, to: at(host, portHost), at: "host",
 			state: record.Delivered, path: []string{a.name, "host"}},
 	}
+	if !w.proxy { // the bridge itself turns it round
+		list[len(list)-1] = &flow{name: "a to b's published port, by NAT on the bridge", from: a, to: at(host, portHost),
+			at: "b", dst: at(b, portPub), state: record.Delivered, path: []string{a.name, b.name}, linkNAT: true}
+	}
 	for i, f := range list {
 		f.number, f.sport = uint8(i+1), 20001+i
 		if strings.HasSuffix(f.name, "masqueraded") {
@@ -159,7 +167,9 @@ func (w *dockerWorld) round(t *testing.T) []*flow {
 	for _, f := range flows {
 		f.checkSeen(t, seen[f.at])
 	}
-	w.checkProxied(t, flows[len(flows)-1], seen["b"])
+	if w.proxy {
+		w.checkProxied(t, flows[len(flows)-1], seen["b"])
+	}
 	list, err := quotes.stop()
 	if err != nil {
 		t.Fatal(err)
@@ -242,7 +252,9 @@ func TestDocker(t *testing.T) {
 				f.checkRecords(t, all)
 			}
 		}
-		w.checkProxyRecords(t, flows[len(flows)-1], all)
+		if w.proxy {
+			w.checkProxyRecords(t, flows[len(flows)-1], all)
+		}
 	})
 	t.Run("tcp", func(t *testing.T) { w.tcpRound(t, r) })
 	r.run(t, "detach")

@@ -13,17 +13,19 @@ import (
 // packet is one IPv4 packet, from the first byte of its header.
 type packet []byte
 
-func (p packet) head() int         { return int(p[0]&15) * 4 }
-func (p packet) tos() uint8        { return p[1] }
-func (p packet) id() uint16        { return binary.BigEndian.Uint16(p[4:]) }
-func (p packet) ttl() uint8        { return p[8] }
-func (p packet) proto() int        { return int(p[9]) }
-func (p packet) src() netip.Addr   { return netip.AddrFrom4([4]byte(p[12:16])) }
-func (p packet) dst() netip.Addr   { return netip.AddrFrom4([4]byte(p[16:20])) }
-func (p packet) body() []byte      { return p[p.head():] }
-func (p packet) sport() int        { return int(binary.BigEndian.Uint16(p.body())) }
-func (p packet) dport() int        { return int(binary.BigEndian.Uint16(p.body()[2:])) }
-func (p packet) flagsOffset() bool { return binary.BigEndian.Uint16(p[6:])&0x3fff != 0 } // a fragment
+func (p packet) head() int       { return int(p[0]&15) * 4 }
+func (p packet) tos() uint8      { return p[1] }
+func (p packet) id() uint16      { return binary.BigEndian.Uint16(p[4:]) }
+func (p packet) ttl() uint8      { return p[8] }
+func (p packet) proto() int      { return int(p[9]) }
+func (p packet) src() netip.Addr { return netip.AddrFrom4([4]byte(p[12:16])) }
+func (p packet) dst() netip.Addr { return netip.AddrFrom4([4]byte(p[16:20])) }
+func (p packet) body() []byte    { return p[p.head():] }
+func (p packet) sport() int      { return int(binary.BigEndian.Uint16(p.body())) }
+func (p packet) dport() int      { return int(binary.BigEndian.Uint16(p.body()[2:])) }
+func (p packet) fragment() bool  { return binary.BigEndian.Uint16(p[6:])&0x3fff != 0 }
+
+func (p packet) dontFragment() bool { return p[6]&0x40 != 0 }
 
 // from and to are the ends of a UDP or TCP packet.
 func (p packet) from() netip.AddrPort { return netip.AddrPortFrom(p.src(), uint16(p.sport())) }
@@ -53,7 +55,7 @@ func (p packet) checkSums(full bool) error {
 	if sum(0, p[:p.head()]) != 0xffff {
 		return fmt.Errorf("wrong IP checksum")
 	}
-	if !full || p.proto() != unix.IPPROTO_UDP || p.flagsOffset() {
+	if !full || p.proto() != unix.IPPROTO_UDP || p.fragment() {
 		return nil
 	}
 	body := p.body()

@@ -27,7 +27,7 @@ const (
 )
 
 // idRun collects the IDs of one sender: an ordinary socket numbers its packets one
-// by one, so that a foreign bit in one of them makes a gap.
+// by one, so that foreign bits show.
 type idRun struct {
 	first uint16
 	steps []int // since the first one
@@ -43,12 +43,21 @@ func (r *idRun) add(id uint16, n int) {
 	}
 }
 
+// check wants the IDs in a row. Packets that were lost and sent again leave holes, a
+// few; an ID of radar's would lie somewhere else, or come twice.
 func (r *idRun) check() error {
+	if len(r.steps) == 0 {
+		return errors.New("no packet was captured")
+	}
 	slices.Sort(r.steps) // CPUs overtake one another
 	for i := 1; i < len(r.steps); i++ {
-		if r.steps[i] != r.steps[i-1]+1 {
-			return fmt.Errorf("IP IDs are not in a row: after %d of %d comes +%d", i, len(r.steps), r.steps[i]-r.steps[i-1])
+		if r.steps[i] == r.steps[i-1] {
+			return fmt.Errorf("IP ID %d comes twice", r.first+uint16(r.steps[i]))
 		}
+	}
+	n := len(r.steps)
+	if holes := r.steps[n-1] - r.steps[0] + 1 - n; holes > n/50 {
+		return fmt.Errorf("IP IDs are not in a row: %d packets have %d holes", n, holes)
 	}
 	return nil
 }
@@ -150,12 +159,6 @@ func checkStream(t *testing.T, name string, seen []packet, src, dst netip.Addr, 
 	}
 	if err := ids.check(); err != nil {
 		t.Errorf("%s: %v", name, err)
-	}
-	if len(ids.steps) < tcpBytes/mss/4 { // a receiver answers at least every few segments; trains have one
-		t.Logf("%s: only %d packets", name, len(ids.steps))
-	}
-	if len(ids.steps) == 0 {
-		t.Errorf("%s: no packet was captured", name)
 	}
 }
 
