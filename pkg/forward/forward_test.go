@@ -144,16 +144,14 @@ func (w *world) lateness(t *testing.T, dist Dist, n int) []time.Duration {
 	return late
 }
 
-// wantDelays are the delays of the first n frames with seed 3.
+// wantDelays are the delays of the first n frames with seed 3: for each a number
+// that decides on loss, then the delay.
 func wantDelays(d Dist, n int) []time.Duration {
-	dir := &direction{cfg: &Config{Delay: d, Queue: n, Reorder: true}, rand: newRand(3, 0)}
+	r := newRand(3, 0)
 	list := make([]time.Duration, n)
-	at := time.Now()
-	for range list {
-		dir.accept(make([]byte, vnetLen), at)
-	}
-	for _, f := range dir.queue {
-		list[f.turn-1] = f.due.Sub(at)
+	for i := range list {
+		r.Float64()
+		list[i] = d.Sample(r)
 	}
 	return list
 }
@@ -294,6 +292,19 @@ ip link set eth0 master br0; ip link set eth1 master br1`
 func lastLines(s string, n int) string {
 	lines := strings.Split(strings.TrimSpace(s), "\n")
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
+
+// TestOwnFramesStay: what the machine itself sends out of one interface does not
+// leave by the other, too.
+func TestOwnFramesStay(t *testing.T) {
+	w := newWorld(t, "ip address add 10.0.0.9/24 dev eth0")
+	w.forward(t, Config{})
+	mac := strings.Fields(w.run(t, "f", "ip", "-br", "link", "show", "dev", "eth0"))[2]
+	own := w.capture(t, "h2", "in", 0, "ether", "src", mac)
+	w.run(t, "f", "ping", "-c", "3", "-i", "0.1", "-W", "5", "10.0.0.1")
+	if got := own(); len(got) > 0 {
+		t.Errorf("%d frames of the machine's own have been forwarded", len(got))
+	}
 }
 
 // TestInterfaceGone: the forwarder outlives an interface that goes down, and ends
