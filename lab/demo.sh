@@ -36,9 +36,7 @@ say "A virtual network: h1, h3 - r1 - r2 - r3 - h2; a 20 Mbit/s bottleneck at r2
 run "$radar" lab up bottleneck --name "$lab"
 
 say "Attach radar to every node"
-nodes=()
-for n in h1 h2 h3 r1 r2 r3; do nodes+=("$n=netns:$lab-$n"); done
-run "$radar" attach -d --domain "$domain" "${nodes[@]}"
+run "$radar" attach -d --domain "$domain" --lab "$lab"
 
 say "Traffic: ping, TCP with offloads, UDP above the bottleneck's rate, UDP that the firewall drops"
 in_node h1 ping -q -c 20 -i 0.02 10.0.4.2
@@ -53,11 +51,16 @@ sleep 0.3
 
 say "Each packet's way (three packets of each kind; -o wide shows every hop, -o json everything)"
 for proto in icmp tcp udp; do run "$radar" packets --domain "$domain" --proto "$proto" --last 3; done
-say "One packet that was lost, with everything known about it"
-run "$radar" packets --domain "$domain" --state lost --proto udp --last 1 -o json
+say "The story of a packet that came through, and of one that was lost"
+run "$radar" trace --domain "$domain" --last --state delivered
+run "$radar" trace --domain "$domain" --last --state lost
 
 say "Paths"
 run "$radar" paths --domain "$domain"
+say "Flows: rate, latency, jitter, losses, reordering"
+run "$radar" flows --domain "$domain" --top 5
+say "Throughput of links, in their busiest second too"
+run "$radar" throughput --domain "$domain" --by link
 say "Where packets waited: inside nodes, and on links with the queue before them"
 run "$radar" latency --domain "$domain" --by node
 run "$radar" latency --domain "$domain" --by link
