@@ -23,14 +23,39 @@ static __always_inline __u32 quote_len(const struct packet *p)
 	return p->len > before ? p->len - before : 0;
 }
 
+/* The quoted packet's ports, or an echo's identifier and sequence, as p->sport and
+ * p->dport of it were. */
+static __always_inline __u32 quoted_ports(const struct quote *q)
+{
+	__u8 type = q->w[0] & 0xff;
+
+	switch (q->ip.protocol) {
+	case IPPROTO_TCP:
+	case IPPROTO_UDP:
+	case IPPROTO_UDPLITE:
+	case IPPROTO_SCTP:
+		return q->w[0];
+	case IPPROTO_ICMP:
+		return !type || type == 8 ? q->w[1] : 0;
+	}
+	return 0;
+}
+
+/*
+ * Whether slot s was written for the quoted packet. Eight bytes of payload are often
+ * the same in many packets, and a quote from elsewhere whose own TTL lies in a band is
+ * to stay: so addresses, ports and a lone packet's length must be as our last port saw
+ * them, too. (Whoever quotes our bits met the packet on the wire behind that port.)
+ */
 static __always_inline bool quote_matches(const struct rdr_slot *s, const struct quote *q,
 					  __u32 have)
 {
-	__be32 ports = q->w[0];
 	__u32 tag = q->w[0] & 0xffff;
 	bool echo = !(tag & 0xff) || (tag & 0xff) == 8;
 
-	if (s->proto != q->ip.protocol)
+	if (s->proto != q->ip.protocol ||
+	    s->flow_hash != tuple_hash(q->ip.saddr, q->ip.daddr, quoted_ports(q)) ||
+	    (s->segs == 1 && s->len != bpf_ntohs(q->ip.tot_len)))
 		return false;
 	switch (q->ip.protocol) {
 	case IPPROTO_TCP:
@@ -38,8 +63,7 @@ static __always_inline bool quote_matches(const struct rdr_slot *s, const struct
 	case IPPROTO_UDP:
 		if (have >= 16)
 			return q->w[2] == s->tag && q->w[3] == s->tag2;
-		/* Only ports are left to compare; heads have them. */
-		return !s->seg && (__be16)ports == s->sport && (__be16)(ports >> 16) == s->dport;
+		return !s->seg; /* nothing tells segments apart */
 	case IPPROTO_ICMP:
 		if (echo)
 			tag |= q->w[1] & 0xffff0000; /* the sequence number */

@@ -103,6 +103,9 @@ func TestQuoteForeign(t *testing.T) {
 		change func(quote []byte)
 	}{
 		{"ports, 8 bytes", "error-udp-64.8", func(q []byte) { q[21] ^= 1 }},
+		{"ports", "error-udp-64", func(q []byte) { q[21] ^= 1 }},
+		{"address", "error-udp-64", func(q []byte) { q[15] ^= 1 }},
+		{"length", "error-udp-64", func(q []byte) { q[3] ^= 1 }},
 		{"payload", "error-udp-64", func(q []byte) { q[28] ^= 1 }},
 		{"protocol", "error-udp-64", func(q []byte) { q[9] = 6 }},
 		{"slot", "error-udp-64", func(q []byte) { q[5] += 7 }},
