@@ -236,3 +236,25 @@ func TestFloodedTrain(t *testing.T) {
 		}
 	}
 }
+
+// TestFloodedAtTheEnd: the lease ends while a packet is under way that a bridge floods.
+// The copy that leaves first is not all that there is to restore: the destination and
+// every other member have their own.
+func TestFloodedAtTheEnd(t *testing.T) {
+	for _, carry := range []string{"mark", "header"} {
+		d := newDomain(t, config{carry: carry})
+		for _, name := range byBits() {
+			t.Run(carry+"/"+name, func(t *testing.T) {
+				d := d.in(t)
+				d.lease(true)
+				orig := packet(t, name)
+				w := d.send(frame{data: orig})
+				d.lease(false)
+				same(t, "behind the member", d.egress(member, d.onLink(w)).data, orig)
+				same(t, "behind the member again", d.egress(member, d.onLink(w)).data, orig)
+				same(t, "at h2", d.deliver(w, 0).data, orig)
+				same(t, "shown to the host's taps", d.up(w).data, orig)
+			})
+		}
+	}
+}
