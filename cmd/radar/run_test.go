@@ -95,7 +95,7 @@ func TestUsageErrors(t *testing.T) {
 		{"attach --lease 5ms netns:x", "--lease"},
 		{"attach --max-hops 1 netns:x", "--max-hops"},
 		{"attach --keys 1 netns:x", "keys"},
-		{"attach h1", "netns:NAME"},
+		{"attach no-such-node-here", "netns:NAME"},
 		{"attach netns:no-such-namespace-here", "no such namespace"},
 		{"attach pid:0", "pid:0"},
 		{"status --domain ../etc", "domain name"},
