@@ -52,7 +52,7 @@ its own.`,
 		},
 	}
 	format.register(cmd)
-	cmd.Flags().StringSliceVar(&set, "set", nil, "set a parameter of the scenario, as NAME=NUMBER")
+	cmd.Flags().StringSliceVar(&set, "set", nil, "set a parameter of the scenario, as NAME=VALUE")
 	return cmd
 }
 
