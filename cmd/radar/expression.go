@@ -3,19 +3,18 @@
 package main
 
 import (
-	"strings"
+	"errors"
 
 	"github.com/vnetradar/radar/pkg/datapath"
 	"github.com/vnetradar/radar/pkg/filter"
 )
 
-// recordFilter compiles the filter expression that a command's arguments make up,
-// for records. It is nil if there is none.
-func recordFilter(args []string) (*filter.Expr, error) {
-	if len(args) == 0 {
-		return nil, nil
+// recordFilter compiles an expression that records must be able to answer.
+func recordFilter(text string) (*filter.Expr, error) {
+	e, err := filter.Compile(text)
+	if errors.Is(err, filter.ErrNotBuilt) {
+		return nil, err
 	}
-	e, err := filter.Compile(strings.Join(args, " "))
 	if err == nil {
 		err = e.CheckRecords()
 	}

@@ -58,9 +58,6 @@ func newPacketsCmd(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if q.expr, err = recordFilter(args); err != nil {
-				return err
-			}
 			return a.packets(cmd.Context(), q)
 		},
 	}

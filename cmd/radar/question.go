@@ -40,6 +40,8 @@ type question struct {
 	// byFlow says that what is asked for is rows of flows: filters that ask for
 	// nothing but flows then choose among all since attach.
 	byFlow func() bool
+	// checkFlags refuses values of the command's own flags; nil: all will do.
+	checkFlags func() error
 }
 
 // answer is what a question is answered from.
@@ -63,11 +65,16 @@ func newQuestionCmd(a *app, cmd *cobra.Command, q *question, show func(*answer) 
 		if q.interval < 50*time.Millisecond {
 			return usagef("--interval %v: use at least 50ms", q.interval)
 		}
+		if q.checkFlags != nil {
+			if err := q.checkFlags(); err != nil {
+				return err
+			}
+		}
 		s, err := q.selection(cmd.Flags(), args, a.now())
 		if err != nil {
 			return err
 		}
-		if slices.Contains(s.states, string(record.InFlight)) {
+		if slices.Contains(s.filter.States(), record.InFlight) {
 			return usagef("--state in_flight: packets in flight are in no answer, radar packets shows them")
 		}
 		return a.ask(cmd.Context(), &asked{question: q, selection: s, flags: cmd.Flags(), args: args}, show)

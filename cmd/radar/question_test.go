@@ -120,6 +120,9 @@ func (w *world) testNames() {
 			t.Errorf("radar %s with a node that is not there says %q", command, out)
 		}
 	}
+	if rows := askedRows[aggregate.PathRow](w, "paths", "--node", "h1, r1"); len(rows) != 2 {
+		t.Errorf("a list of nodes with a space behind the comma finds %+v", rows)
+	}
 	lines, err := csv.NewReader(strings.NewReader(w.radar(exitOK, "flows", "-o", "csv"))).ReadAll()
 	if err != nil || len(lines) != 3 || lines[0][0] != "proto" || lines[1][0] != "icmp" {
 		t.Errorf("flows as CSV: %q, %v", lines, err)

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -57,8 +56,6 @@ func (f *selectFlags) add(a *app, cmd *cobra.Command, lastHelp string) {
 type selection struct {
 	filter *query.Filter
 	expr   *filter.Expr // nil: none
-	nodes  []string
-	states []string
 
 	since     time.Time // sent then or later; zero: ever
 	filtered  bool      // not everything since then is asked for
@@ -68,7 +65,6 @@ type selection struct {
 // selection checks flags and arguments; now is what --since 5m counts from.
 func (f *selectFlags) selection(flags *pflag.FlagSet, args []string, now time.Time) (s selection, err error) {
 	list := func(values []string) string { return strings.Join(values, ",") }
-	s.nodes, s.states = f.node, f.state
 	s.filter, err = query.Parse(query.Spec{
 		Src: list(f.src), Dst: list(f.dst), Proto: list(f.proto),
 		Sport: list(f.sport), Dport: list(f.dport), Node: list(f.node), State: list(f.state),
@@ -79,7 +75,7 @@ func (f *selectFlags) selection(flags *pflag.FlagSet, args []string, now time.Ti
 	s.flowsOnly = len(f.node)+len(f.state) == 0
 	s.filtered = len(f.src)+len(f.dst)+len(f.proto)+len(f.sport)+len(f.dport)+len(args) > 0 || !s.flowsOnly
 	if len(args) > 0 {
-		if s.expr, err = compile(strings.Join(args, " ")); err != nil {
+		if s.expr, err = recordFilter(strings.Join(args, " ")); err != nil {
 			return s, err
 		}
 		s.flowsOnly = s.flowsOnly && s.expr.OnlyFlow()
@@ -92,21 +88,6 @@ func (f *selectFlags) selection(flags *pflag.FlagSet, args []string, now time.Ti
 	return s, nil
 }
 
-// compile compiles an expression that records must be able to answer.
-func compile(text string) (*filter.Expr, error) {
-	e, err := filter.Compile(text)
-	if errors.Is(err, filter.ErrNotBuilt) {
-		return nil, err
-	}
-	if err == nil {
-		err = e.CheckRecords()
-	}
-	if err != nil {
-		return nil, withCode(exitUsage, err)
-	}
-	return e, nil
-}
-
 // check refuses names of nodes that the domain does not have.
 func (s *selection) check(d *domain.Domain) error {
 	var names []string
@@ -115,7 +96,7 @@ func (s *selection) check(d *domain.Domain) error {
 			names = append(names, n.Name)
 		}
 	}
-	for _, name := range s.nodes {
+	for _, name := range s.filter.Nodes() {
 		if !slices.Contains(names, name) {
 			return usagef("--node %q: domain %s has no such node, its nodes are %s", name, d.Name, strings.Join(names, ", "))
 		}

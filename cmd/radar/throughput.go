@@ -45,15 +45,17 @@ func newThroughputCmd(a *app) *cobra.Command {
 		Example: `  radar throughput -f
   radar throughput --by port --window 60s
   radar throughput --series -o csv > links.csv`,
-	}, &question{byFlow: isFlow}, func(r *answer) error {
-		seconds := int64(window / time.Second)
-		if seconds < 1 || seconds > aggregate.Seconds || window%time.Second != 0 {
+	}, &question{byFlow: isFlow, checkFlags: func() error {
+		switch {
+		case window < time.Second, window > aggregate.Seconds*time.Second, window%time.Second != 0:
 			return usagef("--window %v: use 1s to %ds, in whole seconds", window, aggregate.Seconds)
+		case series && isFlow():
+			return usagef("--series: seconds are not kept for each flow, use another --by")
 		}
+		return nil
+	}}, func(r *answer) error {
+		seconds := int64(window / time.Second)
 		if isFlow() {
-			if series {
-				return usagef("--series: seconds are not kept for each flow, use another --by")
-			}
 			rows := a.topFlows(r.Flows(r.names, r.keep), "bytes", int(top))
 			a.noteFlows(r)
 			return a.printThroughput(aggregate.ThroughputOfFlows(rows), seconds)

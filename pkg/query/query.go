@@ -131,6 +131,22 @@ func parseState(s string) (record.State, error) {
 	return st, nil
 }
 
+// Nodes are the names of which a record must have one; nil: any will do.
+func (f *Filter) Nodes() []string {
+	if f == nil {
+		return nil
+	}
+	return f.nodes
+}
+
+// States are the states of which a record must have one; nil: any will do.
+func (f *Filter) States() []record.State {
+	if f == nil {
+		return nil
+	}
+	return f.states
+}
+
 // Match says whether r passes. A filter that is nil lets everything pass.
 func (f *Filter) Match(r *record.Record) bool {
 	if f == nil {

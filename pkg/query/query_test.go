@@ -3,6 +3,7 @@
 package query_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -113,6 +114,23 @@ func TestParseErrors(t *testing.T) {
 				t.Errorf("%+v: error %q does not say %q", tc.spec, err, s)
 			}
 		}
+	}
+}
+
+// What a filter asks for is told as it is compared, however it was written.
+func TestAskedFor(t *testing.T) {
+	f, err := query.Parse(query.Spec{Node: "h1, r1", State: "Lost,in-flight"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := f.Nodes(), []string{"h1", "r1"}; !slices.Equal(got, want) {
+		t.Errorf("nodes %q, want %q", got, want)
+	}
+	if got, want := f.States(), []record.State{record.Lost, record.InFlight}; !slices.Equal(got, want) {
+		t.Errorf("states %q, want %q", got, want)
+	}
+	if f = nil; f.Nodes() != nil || f.States() != nil {
+		t.Error("no filter asks for something")
 	}
 }
 
