@@ -4,6 +4,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/vnetradar/radar/pkg/datapath"
 	"github.com/vnetradar/radar/pkg/filter"
@@ -27,6 +28,9 @@ func recordFilter(text string) (*filter.Expr, error) {
 // compileWatch compiles the expression of --watch into the options.
 func compileWatch(o *datapath.Options) error {
 	e, err := filter.Compile(o.Watch)
+	if errors.Is(err, filter.ErrNotBuilt) {
+		return fmt.Errorf("--watch: %w", err)
+	}
 	if err != nil {
 		return usagef("--watch: %w", err)
 	}

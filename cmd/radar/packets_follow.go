@@ -20,23 +20,12 @@ import (
 )
 
 func (a *app) packets(ctx context.Context, q packetQuery) error {
-	reader, err := agent.OpenRing(a.domain)
-	if err != nil {
-		return err
-	}
-	defer reader.Close()
-	if err := q.check(reader.Domain); err != nil {
-		return err
-	}
-	if q.follow {
-		err = a.packetFollow(ctx, reader, q)
-	} else {
-		err = a.packetList(reader, q)
-	}
-	if symErr := reader.SymbolsErr(); err == nil && symErr != nil {
-		fmt.Fprintf(a.stderr, "radar: warning: %v\n", symErr)
-	}
-	return err
+	return a.readRing(&q.selection, func(reader *agent.Reader) error {
+		if q.follow {
+			return a.packetFollow(ctx, reader, q)
+		}
+		return a.packetList(reader, q)
+	})
 }
 
 // followEvery is how often new packets are looked for.

@@ -109,24 +109,32 @@ func (a *app) notef(format string, args ...any) {
 }
 
 func (a *app) ask(ctx context.Context, q *asked, show func(*answer) error) error {
+	return a.readRing(&q.selection, func(reader *agent.Reader) error {
+		if q.follow {
+			return a.askAgain(ctx, reader, q, show)
+		}
+		return a.askOnce(reader, q, show)
+	})
+}
+
+// readRing opens the domain's ring for read, if the domain has what is selected.
+func (a *app) readRing(s *selection, read func(*agent.Reader) error) error {
 	reader, err := agent.OpenRing(a.domain)
 	if err != nil {
 		return err
 	}
 	defer reader.Close()
-	if err := q.check(reader.Domain); err != nil {
+	if err := s.check(reader.Domain); err != nil {
 		return err
 	}
-	if q.follow {
-		err = a.askAgain(ctx, reader, q, show)
-	} else {
-		err = a.askOnce(reader, q, show)
+	if err := read(reader); err != nil {
+		return err
 	}
-	// After showing: names are looked up only then.
-	if symErr := reader.SymbolsErr(); err == nil && symErr != nil {
-		fmt.Fprintf(a.stderr, "radar: warning: %v\n", symErr)
+	// Names are looked up only as they are shown.
+	if err := reader.SymbolsErr(); err != nil {
+		a.notef("warning: %v", err)
 	}
-	return err
+	return nil
 }
 
 func (a *app) askOnce(reader *agent.Reader, q *asked, show func(*answer) error) error {

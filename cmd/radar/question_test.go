@@ -115,8 +115,8 @@ func (w *world) testSources() {
 
 func (w *world) testNames() {
 	t := w.T
-	for _, command := range []string{"packets", "paths", "latency", "loss", "flows", "throughput"} {
-		if out := w.radar(exitUsage, command, "--node", "nope"); !strings.Contains(out, `--node "nope"`) || !strings.Contains(out, "h1, r1, h2") {
+	for _, command := range []string{"packets", "paths", "latency", "loss", "flows", "throughput", "trace --last"} {
+		if out := w.radar(exitUsage, append(strings.Fields(command), "--node", "nope")...); !strings.Contains(out, `--node "nope"`) || !strings.Contains(out, "h1, r1, h2") {
 			t.Errorf("radar %s with a node that is not there says %q", command, out)
 		}
 	}

@@ -86,20 +86,11 @@ func (f *traceFlags) check(ids []string) (*query.Filter, error) {
 }
 
 func (a *app) trace(ids []string, last int, filter *query.Filter) error {
-	reader, err := agent.OpenRing(a.domain)
-	if err != nil {
-		return err
-	}
-	defer reader.Close()
-	found, err := a.findPackets(reader, ids, last, filter)
-	// What is found is told, also beside an ID that is not.
-	if err := errors.Join(err, a.printStories(reader, found)); err != nil {
-		return err
-	}
-	if err := reader.SymbolsErr(); err != nil {
-		fmt.Fprintf(a.stderr, "radar: warning: %v\n", err)
-	}
-	return nil
+	return a.readRing(&selection{filter: filter}, func(reader *agent.Reader) error {
+		found, err := a.findPackets(reader, ids, last, filter)
+		// What is found is told, also beside an ID that is not.
+		return errors.Join(err, a.printStories(reader, found))
+	})
 }
 
 func (a *app) findPackets(r *agent.Reader, ids []string, last int, filter *query.Filter) ([]*backpack.Found, error) {
