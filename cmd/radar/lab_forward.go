@@ -92,6 +92,9 @@ func newLabForwardCmd() *cobra.Command {
 // config reads the flags that are not read yet.
 func (f *forwardFlags) config() (cfg forward.Config, err error) {
 	cfg = f.cfg
+	if cfg.A == cfg.B {
+		return cfg, usagef("%s twice: name two interfaces", cfg.A)
+	}
 	if cfg.Delay, err = forward.ParseDist(f.delay); err != nil {
 		return cfg, withCode(exitUsage, fmt.Errorf("--delay: %w", err))
 	}
@@ -125,10 +128,11 @@ func parseRate(s string) (int64, error) {
 		}
 	}
 	v, err := strconv.ParseFloat(digits, 64)
-	if err != nil || !(v >= 0 && v*factor <= 1e15) {
+	// What is less than one would come to 0, which is no limit.
+	if v *= factor; err != nil || v != 0 && !(v >= 1 && v <= 1e15) {
 		return 0, fmt.Errorf("--rate %q: use bits a second such as 500K or 20M", s)
 	}
-	return int64(v * factor), nil
+	return int64(v), nil
 }
 
 func runForward(cmd *cobra.Command, f *forwardFlags) error {
@@ -136,7 +140,7 @@ func runForward(cmd *cobra.Command, f *forwardFlags) error {
 	if err != nil {
 		return err
 	}
-	if f.background {
+	if f.background && f.readyFD == 0 {
 		return startForwarder()
 	}
 	fwd, err := forward.Open(cfg)
@@ -179,7 +183,8 @@ func startForwarder() error {
 		return fmt.Errorf("create pipe to the forwarder: %w", err)
 	}
 	defer r.Close()
-	child := exec.Command(selfPath, append(os.Args[1:], "--detach=false", "--ready-fd", "3")...)
+	// In front of all others: what is behind a "--" is no flag.
+	child := exec.Command(selfPath, append([]string{"--ready-fd=3"}, os.Args[1:]...)...)
 	child.Args[0] = filepath.Base(os.Args[0])
 	child.Stdout, child.Stderr = os.Stdout, os.Stderr
 	child.ExtraFiles = []*os.File{w}

@@ -37,6 +37,8 @@ func TestLabForwardErrors(t *testing.T) {
 		{[]string{"--loss", "NaN"}, `--loss "NaN"`},
 		{[]string{"--rate", "fast"}, `--rate "fast": use bits a second such as 500K or 20M`},
 		{[]string{"--rate", "-1"}, `--rate "-1"`},
+		{[]string{"--rate", "0.5"}, `--rate "0.5"`},
+		{[]string{"--rate", "NaN"}, `--rate "NaN"`},
 		{[]string{"--queue", "0"}, `--queue 0: use 1 or more`},
 		{[]string{}, "accepts 2 arg(s), received 1"},
 	} {
@@ -48,6 +50,9 @@ func TestLabForwardErrors(t *testing.T) {
 		if code != exitUsage || !strings.Contains(stderr, tc.want) {
 			t.Errorf("%v: exit code %d, said %q, want %d and %q", tc.flags, code, stderr, exitUsage, tc.want)
 		}
+	}
+	if _, stderr, code := radar(t, "lab", "forward", "rdrnone0", "rdrnone0"); code != exitUsage || !strings.Contains(stderr, "name two interfaces") {
+		t.Errorf("one interface twice: exit code %d, said %q", code, stderr)
 	}
 	if _, stderr, code := radar(t, "lab", "forward", "rdrnone0", "rdrnone1"); code != exitFailure || !strings.Contains(stderr, "interface rdrnone0") {
 		t.Errorf("interfaces that are not there: exit code %d, said %q", code, stderr)
@@ -120,7 +125,7 @@ func TestLabForward(t *testing.T) {
 		strings.Count(string(out), "interface eth9: find it: no such device") != 1 {
 		t.Errorf("in the background with a wrong interface: %v, said %s", err, out)
 	}
-	bg := l.Command(t.Context(), "f", bin, "lab", "forward", "eth0", "eth1", "-d")
+	bg := l.Command(t.Context(), "f", bin, "lab", "forward", "-d", "--", "eth0", "eth1")
 	if err := bg.Run(); err != nil {
 		t.Fatalf("radar lab forward -d: %v", err)
 	}
