@@ -212,17 +212,17 @@ func (a *Aggregates) addHops(way *path, p *backpack.Packet) {
 	for i := range p.Hops {
 		h, to := &p.Hops[i], &way.hops[i]
 		in, out := clock.second(h.InNs), clock.second(h.OutNs)
+		came := in
+		if h.InNs == backpack.NoTime { // it began here, or only left by a bridge's member
+			came = out
+		}
 		if to.node != nil {
 			to.node.times.add(h.NodeNs(), n)
-			at := in
-			if h.InNs == backpack.NoTime {
-				at = out
-			}
-			to.node.visits.add(at, n, size, &a.seconds)
+			to.node.visits.add(came, n, size, &a.seconds)
 		}
 		if to.link != nil {
 			to.link.times.add(p.LinkNs(i), n)
-			to.link.passed.add(in, n, size, &a.seconds)
+			to.link.passed.add(came, n, size, &a.seconds)
 		}
 		if to.in != nil {
 			to.in.in.add(in, n, size, &a.seconds)

@@ -8,6 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
+	"github.com/vnetradar/radar/pkg/backpack"
+	"github.com/vnetradar/radar/pkg/record"
 )
 
 const (
@@ -73,6 +75,23 @@ func TestThroughput(t *testing.T) {
 	if rows := aggregate.New(0).Throughput(aggregate.ByLink, letters{}, 0, 10); len(rows) != 0 {
 		t.Errorf("nothing passed, but %+v", rows)
 	}
+}
+
+// A link that ends at a bridge's member, which packets only leave by, counts them when
+// they come out there, not when they set out.
+func TestThroughputOnLink(t *testing.T) {
+	a := aggregate.New(0)
+	p := sent(sec-300, 900)
+	c := &p.Hops[2]
+	c.In, c.InNs, c.Out, c.OutNs, c.OnLink = backpack.NoPort, backpack.NoTime, 31, c.InNs, true
+	p.State = record.Left
+	a.Add(p)
+	for _, r := range a.Throughput(aggregate.ByLink, letters{}, 0, 0) {
+		if r.Name == "b/e1 > c/e1" && r.PeakS == base+1 {
+			return
+		}
+	}
+	t.Errorf("throughput %+v, want one packet on b/e1 > c/e1 in second %d", a.Throughput(aggregate.ByLink, letters{}, 0, 0), base+1)
 }
 
 // Records come out of order; what is older than all that is remembered counts in the
