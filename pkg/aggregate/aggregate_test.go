@@ -288,3 +288,18 @@ func BenchmarkAdd(b *testing.B) {
 		a.Add(p)
 	}
 }
+
+// Places that differ in their qdisc only stand in the same order each time.
+func TestLossOrder(t *testing.T) {
+	a := aggregate.New(0)
+	for _, qdisc := range []string{"tbf", "pfifo", "netem"} {
+		p := lostAt()
+		p.Loss.Qdisc = qdisc
+		a.Add(p)
+	}
+	for range 50 {
+		if rows := a.Losses(letters{}); len(rows) != 3 || rows[0].Qdisc != "netem" || rows[1].Qdisc != "pfifo" {
+			t.Fatalf("losses %+v, want netem, pfifo, tbf", rows)
+		}
+	}
+}

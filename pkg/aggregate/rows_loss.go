@@ -141,5 +141,5 @@ func compareLossFlows(a, b LossFlow) int {
 
 func comparePlaces(a, b LossPlace) int {
 	return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Port, b.Port), cmp.Compare(a.At, b.At),
-		cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Function, b.Function))
+		cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Qdisc, b.Qdisc), cmp.Compare(a.Function, b.Function))
 }
