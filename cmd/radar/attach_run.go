@@ -131,7 +131,7 @@ func newAgentCmd(a *app) *cobra.Command {
 			return a.runAgent(cmd.Context(), readyFD)
 		},
 	}
-	cmd.Flags().IntVar(&readyFD, "ready-fd", 0, "pipe to tell when it works")
+	cmd.Flags().IntVar(&readyFD, flagReadyFD, 0, "pipe to tell when it works")
 	return cmd
 }
 

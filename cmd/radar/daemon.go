@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -22,6 +21,10 @@ import (
 
 // selfPath is the running program, even if its file has been replaced.
 const selfPath = "/proc/self/exe"
+
+// flagReadyFD is the hidden flag of what runs in the background: the descriptor to
+// say over that it works.
+const flagReadyFD = "ready-fd"
 
 // readyMessage is what a background agent tells the process that started it,
 // once, through a pipe.
@@ -91,7 +94,7 @@ func withLog(err error, path string) error {
 // agentCommand is the agent's process: a session of its own, nothing of the
 // terminal, and descriptor 3 to say that it works.
 func agentCommand(name string, log, ready *os.File) *exec.Cmd {
-	child := exec.Command(selfPath, "agent", "--domain", name, "--ready-fd", "3")
+	child := exec.Command(selfPath, "agent", "--domain", name, "--"+flagReadyFD, "3")
 	child.Args[0] = filepath.Base(os.Args[0])
 	child.Dir = "/"
 	child.Stdout, child.Stderr = log, log
@@ -134,7 +137,7 @@ func tellReady(fd int, failure error) error {
 	// Only a pipe is written to: the number comes from the command line.
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFIFO {
-		return usagef("--ready-fd %s: not a pipe", strconv.Itoa(fd))
+		return usagef("--%s %d: not a pipe", flagReadyFD, fd)
 	}
 	f := os.NewFile(uintptr(fd), "ready")
 	defer f.Close()

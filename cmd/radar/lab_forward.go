@@ -83,8 +83,8 @@ func newLabForwardCmd() *cobra.Command {
 	flags.Uint64Var(&f.cfg.Seed, "seed", 0, "of the random numbers: the same frames meet the same fate (default: another one each time)")
 	flags.BoolVar(&f.cfg.Tap, "tap", false, "make both interfaces, as taps")
 	flags.BoolVarP(&f.background, "detach", "d", false, "go on in the background as soon as it forwards")
-	flags.IntVar(&f.readyFD, "ready-fd", 0, "pipe to report to when it forwards")
-	_ = flags.MarkHidden("ready-fd")
+	flags.IntVar(&f.readyFD, flagReadyFD, 0, "pipe to report to when it forwards")
+	_ = flags.MarkHidden(flagReadyFD)
 	_ = cmd.RegisterFlagCompletionFunc("delay", completeDelay)
 	return cmd
 }
@@ -183,8 +183,9 @@ func startForwarder() error {
 		return fmt.Errorf("create pipe to the forwarder: %w", err)
 	}
 	defer r.Close()
-	// In front of all others: what is behind a "--" is no flag.
-	child := exec.Command(selfPath, append([]string{"--ready-fd=3"}, os.Args[1:]...)...)
+	child := exec.Command(selfPath, os.Args[1:]...)
+	// Not as a further argument: behind a "--" it would be no flag.
+	child.Env = append(os.Environ(), envName(flagReadyFD)+"=3")
 	child.Args[0] = filepath.Base(os.Args[0])
 	child.Stdout, child.Stderr = os.Stdout, os.Stderr
 	child.ExtraFiles = []*os.File{w}
