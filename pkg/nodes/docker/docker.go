@@ -197,6 +197,8 @@ func (e *Engine) List(ctx context.Context, all bool, labels ...string) ([]*Conta
 // Names returns the names of the containers that run, which takes one question
 // only.
 func (e *Engine) Names(ctx context.Context, labels ...string) ([]Container, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
 	o := client.ContainerListOptions{Filters: client.Filters{}}
 	if len(labels) > 0 {
 		o.Filters.Add("label", labels...)
