@@ -22,7 +22,8 @@ program, map, pin, queueing discipline, process or file.
 
 Marking stops first; then radar waits until the packets under way have arrived
 (at most the domain's timeout), so that each leaves with its own header. Ctrl-C,
-or --no-drain, skips that: packets under way then keep rewritten header bits. When the domain ends, a summary is printed.
+or --no-drain, skips that: packets under way then keep rewritten header bits.
+When the domain ends, a summary is printed.
 
 A domain that is not attached is no error.`
 
