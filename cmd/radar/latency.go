@@ -16,7 +16,8 @@ percentile, most.
   --by node        inside each node, from ingress to egress
   --by link        from one node's egress to the next node's ingress: the queue of
                    the sending port is part of it
-  --by path        from first to last time stamp, for each path
+  --by path        from first to last time stamp, for each path; -o wide names the
+                   ports by which paths over the same nodes differ
   --by end-to-end  the same, from each first to each last node, and all together
   --by flow        the same for each flow, with its jitter (RFC 3550, 6.4.1). Packets
                    of several flows have no jitter in common: other groups have none
@@ -72,7 +73,11 @@ func (a *app) printLatency(rows []aggregate.LatencyRow, flows bool) error {
 			}
 			cells = append(cells, jitter)
 		}
-		t.add(append(cells, r.Name)...)
+		name := r.Name
+		if len(r.Hops) > 0 {
+			name = a.pathText(name, r.Hops, r.Truncated)
+		}
+		t.add(append(cells, name)...)
 	}
 	return t.flush(a.out)
 }

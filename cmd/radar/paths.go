@@ -47,17 +47,21 @@ func (a *app) printPaths(rows []aggregate.PathRow) error {
 		if r.Latency != nil {
 			p50, p99 = humanDuration(float64(r.Latency.P50Ns)), humanDuration(float64(r.Latency.P99Ns))
 		}
-		path := r.Path
-		if a.output == formatWide {
-			path = portPath(r.Hops)
-		}
-		if r.Truncated {
-			path += " ..."
-		}
 		t.add(decimal(r.Packets), flows, decimal(r.Bytes), decimal(r.Delivered), decimal(r.Left),
-			decimal(r.Lost), decimal(r.Expired), p50, p99, path)
+			decimal(r.Lost), decimal(r.Expired), p50, p99, a.pathText(r.Path, r.Hops, r.Truncated))
 	}
 	return t.flush(a.out)
+}
+
+// pathText is how tables show a path that is called name.
+func (a *app) pathText(name string, hops []aggregate.PathHop, truncated bool) string {
+	if a.output == formatWide {
+		name = portPath(hops)
+	}
+	if truncated {
+		name += " ..."
+	}
+	return name
 }
 
 // portPath is the path with the ports at both ends of each link:

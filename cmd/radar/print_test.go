@@ -173,6 +173,16 @@ var rows = map[string]func(*app) error{
 		return a.printLatency([]aggregate.LatencyRow{{By: aggregate.ByLink, Name: "h1/e0 > r1/e0",
 			Quantiles: aggregate.Quantiles{Count: 900, MinNs: 812, P50Ns: 12345, P90Ns: 100_000, P99Ns: 1_230_000, P999Ns: 45_600_000, MaxNs: 1_200_000_000}}}, false)
 	},
+	"latency-path": func(a *app) error {
+		q := aggregate.Quantiles{Count: 2, MinNs: 812, P50Ns: 812, P90Ns: 900, P99Ns: 900, P999Ns: 900, MaxNs: 900}
+		way := func(port string) []aggregate.PathHop {
+			return []aggregate.PathHop{{Node: "h1", NodeID: 1, Port: port}, {Node: "h2", NodeID: 2, InPort: port}}
+		}
+		return a.printLatency([]aggregate.LatencyRow{
+			{By: aggregate.ByPath, Name: "h1 > h2", Quantiles: q, Hops: way("e0")},
+			{By: aggregate.ByPath, Name: "h1 > h2", Quantiles: q, Hops: way("e1"), Truncated: true},
+		}, false)
+	},
 	"latency-flow": func(a *app) error { return a.printLatency(aggregate.LatencyOfFlows(sampleFlows()), true) },
 	"flows":        func(a *app) error { return a.printFlows(sampleFlows()) },
 	"throughput": func(a *app) error {

@@ -23,10 +23,10 @@ import (
 )
 
 // questionHelp is part of the help of every command that asks the aggregates.
-const questionHelp = `Without filters the answer covers everything since attach. With --since, --last or
-filters it covers what the ring still remembers (attach --slots); if that is less
-than what was asked for, standard error says from when. Packets in flight are in no
-answer.
+const questionHelp = `Without filters the answer covers everything since attach, and so do rows of flows
+that addresses, protocol and ports choose. With --since, --last or other filters it
+covers what the ring still remembers (attach --slots); if that is less than what was
+asked for, standard error says from when. Packets in flight are in no answer.
 
 ` + selectionHelp + `
 

@@ -18,7 +18,7 @@ seconds in which something passed, the last seconds, and the busiest one.
   --by link   what came out at the end of each link, behind the sender's queue
   --by port   what came in and what went out by each port, before its queue
   --by node   packets that visited each node, its own and those for it too
-  --by path   what set out on each path
+  --by path   what set out over the same nodes, by whatever ports
   --by flow   each flow over its duration
 
 The row "all" is every packet once, when it set out. LAST is the average of the last
