@@ -117,9 +117,7 @@ func newFlowsCmd(a *app) *cobra.Command {
 // noteFlows says what rows of flows lack.
 func (a *app) noteFlows(r *answer) {
 	t := r.Totals()
-	if t.OverFlows > 0 {
-		a.notef("%d packets are of flows beyond the first %d, which are not kept apart", t.OverFlows, aggregate.MaxFlowRows)
-	}
+	a.noteFull("flows", t.OverFlows, aggregate.MaxFlowRows)
 	if t.OverOrder > 0 {
 		a.notef("jitter and reordering lack %d packets: they became known too late to be put in order", t.OverOrder)
 	}

@@ -37,6 +37,7 @@ func newLatencyCmd(a *app) *cobra.Command {
   radar latency --by node -o json | jq '{name, p99_ns}'`,
 	}, &question{byFlow: isFlow}, func(r *answer) error {
 		if !isFlow() {
+			a.noteRows(r, aggregate.By(by.value))
 			return a.printLatency(r.Latency(aggregate.By(by.value), r.names), false)
 		}
 		flows := slices.DeleteFunc(r.Flows(r.names, r.keep), func(f aggregate.FlowRow) bool { return f.Latency == nil })

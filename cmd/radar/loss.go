@@ -40,6 +40,7 @@ func newLossCmd(a *app) *cobra.Command {
   radar loss --by flow --since 10m
   radar loss -o json | jq 'select(.at == "queue")'`,
 	}, &question{byFlow: isFlow}, func(r *answer) error {
+		a.noteFull("places and reasons", r.Totals().OverLosses, aggregate.MaxLosses)
 		if isFlow() {
 			return a.showFlowLosses(r, local)
 		}

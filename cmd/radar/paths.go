@@ -25,6 +25,7 @@ func newPathsCmd(a *app) *cobra.Command {
   radar paths --since 10s 'udp and dst port 53'
   radar paths -o json | jq -r '[.path, .packets] | @tsv'`,
 	}, &question{byFlow: func() bool { return false }}, func(r *answer) error {
+		a.noteRows(r, aggregate.ByPath)
 		return a.printPaths(r.Paths(r.names))
 	})
 }

@@ -108,6 +108,24 @@ func (a *app) notef(format string, args ...any) {
 	fmt.Fprintf(a.stderr, "radar: "+format+"\n", args...)
 }
 
+// noteRows says what rows of a group lack; for flows see noteFlows.
+func (a *app) noteRows(r *answer, by aggregate.By) {
+	t := r.Totals()
+	switch {
+	case by == aggregate.ByPath:
+		a.noteFull("paths", t.OverPaths, aggregate.MaxPaths)
+	case t.OverLinks > 0:
+		a.notef("%d packets passed nodes, ports or links for which there was no room: they are not in all rows", t.OverLinks)
+	}
+}
+
+// noteFull says that a table was full and lacks n packets.
+func (a *app) noteFull(what string, n uint64, limit int) {
+	if n > 0 {
+		a.notef("%d packets are of %s beyond the first %d, which are not kept apart", n, what, limit)
+	}
+}
+
 func (a *app) ask(ctx context.Context, q *asked, show func(*answer) error) error {
 	return a.readRing(&q.selection, func(reader *agent.Reader) error {
 		if q.follow {

@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
+	"github.com/vnetradar/radar/pkg/backpack"
 	"github.com/vnetradar/radar/pkg/filter"
+	"github.com/vnetradar/radar/pkg/record"
 )
 
 // askedRows is what a question prints as JSON.
@@ -53,6 +55,27 @@ func TestQuestions(t *testing.T) {
 	w.testNames()
 	w.testLocalDrops()
 	w.testRingNote()
+}
+
+// What a full table lacks is said with the rows of that table, and once.
+func TestNoteRows(t *testing.T) {
+	agg := aggregate.New(0)
+	p := backpack.Packet{State: record.Delivered, Segs: 1, Hops: []backpack.Hop{{In: backpack.NoPort, Out: backpack.NoPort}}}
+	for node := range uint16(aggregate.MaxPaths + 3) { // as many paths, and nodes
+		p.Hops[0].Node = node + 1
+		agg.Add(&p)
+	}
+	for by, want := range map[aggregate.By]string{
+		aggregate.ByPath: "radar: 3 packets are of paths beyond the first 4096, which are not kept apart\n",
+		aggregate.ByNode: "radar: 3 packets passed nodes, ports or links for which there was no room: they are not in all rows\n",
+	} {
+		var out bytes.Buffer
+		a := newApp(nil, nil, &out)
+		a.noteRows(&answer{Aggregates: agg}, by)
+		if out.String() != want {
+			t.Errorf("by %s it said %q, want %q", by, out.String(), want)
+		}
+	}
 }
 
 // testSources: ten packets of two flows are where they should be, however asked for.

@@ -60,6 +60,7 @@ func newThroughputCmd(a *app) *cobra.Command {
 			a.noteFlows(r)
 			return a.printThroughput(aggregate.ThroughputOfFlows(rows), seconds)
 		}
+		a.noteRows(r, aggregate.By(by.value))
 		now := r.now.Unix()
 		rows := r.Throughput(aggregate.By(by.value), r.names, now-seconds, now)
 		if series {
