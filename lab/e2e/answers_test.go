@@ -5,6 +5,8 @@ package e2e
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,27 +20,75 @@ const maxAnswerError = 100 * time.Microsecond
 // answers asks all question commands. Their sums must be of everything since attach.
 func (r *radar) answers(t *testing.T) *oracle.Answers {
 	t.Helper()
-	a := &oracle.Answers{
-		Paths: rows[oracle.PathAnswer](t, r, "paths"), Flows: rows[oracle.FlowAnswer](t, r, "flows", "--top", "0"),
-		Losses: rows[oracle.LossAnswer](t, r, "loss"), FlowLosses: rows[oracle.FlowLossAnswer](t, r, "loss", "--by", "flow"),
-		Latency: map[string][]oracle.LatencyAnswer{}, Throughput: map[string][]oracle.MeterAnswer{},
-		Seconds: map[string][]oracle.SecondAnswer{},
-	}
-	for _, by := range []string{"node", "link", "end-to-end"} {
-		a.Latency[by] = rows[oracle.LatencyAnswer](t, r, "latency", "--by", by)
-	}
-	for _, by := range []string{"node", "link", "port"} {
-		a.Throughput[by] = rows[oracle.MeterAnswer](t, r, "throughput", "--by", by)
-		a.Seconds[by] = rows[oracle.SecondAnswer](t, r, "throughput", "--series", "--by", by)
+	a := r.ask(t, []string{"node", "link", "path", "end-to-end"}, []string{"node", "link", "port", "path"})
+	for by := range a.Throughput {
+		a.Seconds[by] = rows[oracle.SecondAnswer](t, r, nil, "throughput", "--series", "--by", by)
 	}
 	return a
 }
 
-// rows is what a command prints with -o json.
-func rows[T any](t *testing.T, r *radar, args ...string) []T {
+// ask puts the questions with these groups of latencies and of throughput, and args.
+func (r *radar) ask(t *testing.T, latency, throughput []string, args ...string) *oracle.Answers {
 	t.Helper()
+	a := &oracle.Answers{
+		Paths: rows[oracle.PathAnswer](t, r, args, "paths"), Flows: rows[oracle.FlowAnswer](t, r, args, "flows", "--top", "0"),
+		Losses: rows[oracle.LossAnswer](t, r, args, "loss"), FlowLosses: rows[oracle.FlowLossAnswer](t, r, args, "loss", "--by", "flow"),
+		Latency: map[string][]oracle.LatencyAnswer{}, Throughput: map[string][]oracle.MeterAnswer{},
+		Seconds: map[string][]oracle.SecondAnswer{},
+	}
+	for _, by := range latency {
+		a.Latency[by] = rows[oracle.LatencyAnswer](t, r, args, "latency", "--by", by)
+	}
+	for _, by := range throughput {
+		a.Throughput[by] = rows[oracle.MeterAnswer](t, r, args, "throughput", "--by", by)
+	}
+	return a
+}
+
+// selected are answers about some of the packets.
+type selected struct {
+	oracle.Selection
+	answers *oracle.Answers
+}
+
+// askAboutSome puts questions that only the ring can answer. Borders in time lie where
+// no packet is near, so that clocks need not agree better than they do.
+func (r *radar) askAboutSome(t *testing.T, records []record.Record) []selected {
+	t.Helper()
+	n := len(records)
+	since := records[longestGap(records, n/5, n*2/7)].TNs - int64(maxClockError)/2
+	last := n - longestGap(records, n/2, n*2/3)
+	var list []selected
+	ask := func(s oracle.Selection, latency, throughput string, args ...string) {
+		s.Question = strings.Join(args, " ")
+		list = append(list, selected{s, r.ask(t, []string{latency}, []string{throughput}, args...)})
+	}
+	// Only a time after attach takes --since to the ring.
+	ask(oracle.Selection{Since: since}, "path", "link", "--since", record.TimeString(since))
+	ask(oracle.Selection{Last: last}, "link", "path", "--last", fmt.Sprint(last))
+	ask(oracle.Selection{TTLBelow: 70}, "end-to-end", "node", "ip[8] < 70")
+	ask(oracle.Selection{Node: "r3", State: record.Delivered}, "node", "port", "--node", "r3", "--since", "1h", "--state", "delivered")
+	return list
+}
+
+// longestGap returns the number of the record between from and to that came longest
+// after the one before it. Records are in order of time.
+func longestGap(records []record.Record, from, to int) int {
+	best := from
+	for i := from; i < to; i++ {
+		if records[i].TNs-records[i-1].TNs > records[best].TNs-records[best-1].TNs {
+			best = i
+		}
+	}
+	return best
+}
+
+// rows is what a command prints with -o json and more arguments.
+func rows[T any](t *testing.T, r *radar, more []string, args ...string) []T {
+	t.Helper()
+	args = append(append(args, "-o", "json"), more...)
 	var list []T
-	dec := json.NewDecoder(bytes.NewReader(r.run(t, append(args, "-o", "json")...)))
+	dec := json.NewDecoder(bytes.NewReader(r.run(t, args...)))
 	for dec.More() {
 		var row T
 		if err := dec.Decode(&row); err != nil {

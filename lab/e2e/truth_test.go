@@ -158,6 +158,9 @@ func (r round) run(t *testing.T) (report *oracle.Report, err error) {
 	var v verdict
 	if rad != nil {
 		v = rad.verdict(t)
+		if r.scenario == "twoways" {
+			v.selected = rad.askAboutSome(t, v.records)
+		}
 	}
 	if err := c.stop(); err != nil {
 		return nil, err
@@ -188,6 +191,7 @@ type verdict struct {
 	records     []record.Record
 	losses      []oracle.Losses
 	answers     *oracle.Answers
+	selected    []selected
 	notMeasured int
 }
 
@@ -195,7 +199,7 @@ func (r *radar) verdict(t *testing.T) verdict {
 	t.Helper()
 	s := r.settle(t)
 	t.Logf("counters: %s", s.notable())
-	return verdict{r.records(t), r.losses(t), r.answers(t), s.notMeasured()}
+	return verdict{records: r.records(t), losses: r.losses(t), answers: r.answers(t), notMeasured: s.notMeasured()}
 }
 
 // errUnseen says that the kernel ran no BPF program for some drops.
@@ -232,6 +236,9 @@ func (r round) judge(truth *oracle.Truth, n *network, attached []string, drops [
 		report.Add(c.CheckFlowTimes(v.answers.Flows, b)...)
 		report.Add(c.CheckLatency(v.answers, b)...)
 		report.Add(c.CheckThroughput(v.answers)...)
+		for _, s := range v.selected {
+			report.Add(c.Select(s.Selection).CheckSelected(s.answers, b)...)
+		}
 	case r.flags == nil: // times are promised for the defaults
 		report.Add(c.Latency(oracle.Bounds{P99: maxP99, Bias: maxBias, Observer: observerTime[r.scenario]})...)
 	}

@@ -101,10 +101,12 @@ type FlowLossAnswer struct {
 	LossAnswer
 }
 
-// LatencyAnswer is the times of one node, link or pair of nodes.
+// LatencyAnswer is the times of one node, link, path or pair of nodes.
 type LatencyAnswer struct {
 	Name string `json:"name"`
 	TimesAnswer
+	Hops      []HopAnswer `json:"hops"` // of a path
+	Truncated bool        `json:"truncated"`
 }
 
 // MeterAnswer is what passed somewhere.
@@ -149,12 +151,23 @@ func flowKey(src, dst, proto string, sport, dport, icmpType, icmpID int, fragmen
 	return fmt.Sprintf("%s:%d > %s:%d %s type %d id %d", src, sport, dst, dport, proto, icmpType, icmpID)
 }
 
-func (p *PathAnswer) key() string {
+func (p *PathAnswer) key() string { return pathKey(p.Hops, p.Truncated) }
+
+// key names what the times are of: a path by its ports.
+func (l *LatencyAnswer) key() string {
+	if len(l.Hops) > 0 {
+		return pathKey(l.Hops, l.Truncated)
+	}
+	return l.Name
+}
+
+// pathKey names a path as Comparison.pathOf does.
+func pathKey(hops []HopAnswer, truncated bool) string {
 	var b strings.Builder
-	for _, h := range p.Hops {
+	for _, h := range hops {
 		fmt.Fprintf(&b, "[%s>%s>%s]", h.InPort, h.Node, h.Port)
 	}
-	if p.Truncated {
+	if truncated {
 		b.WriteString("...")
 	}
 	return b.String()

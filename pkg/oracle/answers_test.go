@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopacket/gopacket/layers"
+
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -22,6 +24,11 @@ func comparison(t *testing.T) *Comparison {
 	}
 	for node, shots := range w.wire {
 		if err := c.AddWire(node, pcap(t, 276, shots, cooked)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for node, shots := range w.hooks {
+		if err := c.AddHook(node, pcap(t, layers.LinkType(239), shots, nflog)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -91,6 +98,7 @@ func fillAnswers(c *Comparison) *Answers {
 	for _, flow := range slices.Sorted(maps.Keys(truths)) {
 		a.Flows = append(a.Flows, answerOf(names[flow], truths[flow]))
 	}
+	fillGroups(c, a)
 	return a
 }
 
@@ -100,6 +108,37 @@ func nameOf(p *Packet) FlowName {
 		n.Sport, n.Dport, n.ICMPType, n.ICMPID = known(p.Sport), known(p.Dport), known(p.ICMPType), known(p.ICMPID)
 	}
 	return n
+}
+
+// fillGroups adds latencies and throughput.
+func fillGroups(c *Comparison, a *Answers) {
+	hops := map[string][]HopAnswer{}
+	for _, p := range a.Paths {
+		hops[p.key()] = slices.Clone(p.Hops)
+	}
+	for by, groups := range c.latencyTruths() {
+		for _, name := range slices.Sorted(maps.Keys(groups)) {
+			times := groups[name]
+			r := LatencyAnswer{Name: name, Hops: hops[name]}
+			r.TimesAnswer = TimesAnswer{len(times), times[0], rank(times, 0.5), rank(times, 0.9), rank(times, 0.99), times[len(times)-1]}
+			a.Latency[by] = append(a.Latency[by], r)
+		}
+	}
+	for by, groups := range c.meterTruths() {
+		for _, name := range slices.Sorted(maps.Keys(groups)) {
+			m, peak := groups[name], [2]int{}
+			r := MeterAnswer{Name: name, Packets: m.packets, Bytes: m.bytes, Active: len(m.seconds)}
+			for at, s := range m.seconds {
+				a.Seconds[by] = append(a.Seconds[by], SecondAnswer{name, at, s[0], s[1]})
+				if s[1] > peak[1] {
+					peak, r.PeakS = s, at
+				}
+			}
+			average, most := float64(m.bytes)*8/float64(r.Active), float64(peak[1]*8)
+			r.Average, r.Peak = &average, &most
+			a.Throughput[by] = append(a.Throughput[by], r)
+		}
+	}
 }
 
 func answerOf(name FlowName, f *flowTruth) FlowAnswer {
@@ -162,12 +201,27 @@ func TestAnswers(t *testing.T) {
 		{"no jitter", func(a *Answers) { timed(a).Jitter = nil }, []string{"radar flows: jitter"}},
 		{"ratio of reordering", func(a *Answers) { *timed(a).Ratio += 0.01 }, []string{"radar flows: reordering"}},
 		{"reordering", func(a *Answers) { timed(a).Reordered += timed(a).Packets; *timed(a).Ratio++ }, []string{"radar flows: reordering"}},
+		{"latency of a path", func(a *Answers) { a.Latency["path"][0].P50 += 200_000 }, []string{"radar latency --by path"}},
+		{"latency of a path missing", func(a *Answers) { a.Latency["path"] = a.Latency["path"][1:] }, []string{"radar latency --by path"}},
+		{"latency of a path that is none", func(a *Answers) {
+			a.Latency["path"] = append(a.Latency["path"], LatencyAnswer{Hops: make([]HopAnswer, 1)})
+		},
+			[]string{"radar latency --by path"}},
+		{"latency of a node that is none", func(a *Answers) { a.Latency["node"] = append(a.Latency["node"], LatencyAnswer{Name: "x"}) },
+			[]string{"radar latency --by node"}},
+		{"times of a link", func(a *Answers) { a.Latency["link"][0].Count++ }, []string{"radar latency --by link"}},
+		{"bytes on a path", func(a *Answers) { a.Throughput["path"][1].Bytes++ }, []string{"radar throughput --by path"}},
+		{"throughput of a path missing", func(a *Answers) { a.Throughput["path"] = a.Throughput["path"][:1] }, []string{"radar throughput --by path"}},
+		{"throughput of a path that is none", func(a *Answers) { a.Throughput["path"][1].Name += " > x" }, []string{"radar throughput --by path"}},
+		{"peak on a path", func(a *Answers) { *a.Throughput["path"][1].Peak *= 2 }, []string{"radar throughput --by path"}},
+		{"seconds on a path", func(a *Answers) { a.Seconds["path"][1].Packets++ }, []string{"radar throughput --by path"}},
 	} {
 		t.Run(m.name, func(t *testing.T) {
 			a := fillAnswers(c)
 			m.spoil(a)
 			wrong := []string{}
-			for _, row := range append(c.CheckCounts(a), c.CheckFlowTimes(a.Flows, Bounds{P99: 100 * time.Microsecond})...) {
+			b := Bounds{P99: 100 * time.Microsecond}
+			for _, row := range slices.Concat(c.CheckCounts(a), c.CheckFlowTimes(a.Flows, b), c.CheckLatency(a, b), c.CheckThroughput(a)) {
 				if row.Wrong > 0 || row.Compared == 0 {
 					wrong = append(wrong, row.Check)
 				}

@@ -96,14 +96,16 @@ func (c *Comparison) checkLosses(a *Answers, list []passage) []*Row {
 	flows := &Row{Check: "radar loss --by flow: packets of each flow and place", MayBeEmpty: true}
 	for i := range c.drops {
 		d := &c.drops[i]
-		want, bytes := map[string]int{}, 0
+		want, bytes, slack := map[string]int{}, 0, 0
 		for _, p := range list {
 			if p.fate.drop == d {
 				want[p.flow]++
 				bytes += p.bytes
+				if c.taken[p.j] {
+					slack++
+				}
 			}
 		}
-		slack := int(c.unseen[d.Name].Packets)
 		got, named := LossAnswer{}, map[string]int{}
 		for _, r := range a.Losses {
 			if d.explains(Losses{Node: r.Node, Port: r.Port, At: r.At, Reason: r.Reason}) && d.Node != "" {
@@ -223,11 +225,37 @@ func (c *Comparison) CheckFlowTimes(answers []FlowAnswer, b Bounds) []*Row {
 	return []*Row{completion.done(), rate, latency.done(), jitter.done(), order}
 }
 
-// CheckLatency compares quantiles of nodes, links and pairs of nodes. No packet must
-// have been in a train. Behind a queue, time in the node and on the link are compared
+// CheckLatency compares quantiles of nodes, links, paths and pairs of nodes, of whichever
+// was asked. No packet must have been in a train. Behind a queue, time in the node and on the link are compared
 // together with radar's time on the link: the node's share is within the bound.
 func (c *Comparison) CheckLatency(a *Answers, b Bounds) []*Row {
-	truth := map[string]map[string][]int64{"node": {}, "link": {}, "end-to-end": {}}
+	truth := c.latencyTruths()
+	var rows []*Row
+	for _, by := range slices.Sorted(maps.Keys(a.Latency)) {
+		row := newTimeRow("radar latency --by "+by+": quantiles", b)
+		for _, r := range a.Latency[by] {
+			if truth[by][r.key()] == nil && (by != "node" || !c.hasQueue(r.Name)) {
+				row.bad("%s: %d times, but nothing passed", r.key(), r.Count)
+			}
+		}
+		for _, name := range slices.Sorted(maps.Keys(truth[by])) {
+			i := slices.IndexFunc(a.Latency[by], func(r LatencyAnswer) bool { return r.key() == name })
+			switch {
+			case i < 0:
+				row.bad("%s: missing", name)
+			case by == "node" && c.hasQueue(name): // some of its packets went into the queue
+			default:
+				row.times(name, &a.Latency[by][i].TimesAnswer, truth[by][name])
+			}
+		}
+		rows = append(rows, row.done())
+	}
+	return rows
+}
+
+// latencyTruths are the times of each group by name, sorted.
+func (c *Comparison) latencyTruths() map[string]map[string][]int64 {
+	truth := map[string]map[string][]int64{"node": {}, "link": {}, "path": {}, "end-to-end": {}}
 	add := func(by, name string, ns int64) { truth[by][name] = append(truth[by][name], ns) }
 	for _, p := range c.passages() {
 		for i, v := range p.fate.hops {
@@ -248,30 +276,20 @@ func (c *Comparison) CheckLatency(a *Answers, b Bounds) []*Row {
 			hops := p.fate.hops
 			add("end-to-end", hops[0].node+" > "+hops[len(hops)-1].node, p.ns())
 			add("end-to-end", "all", p.ns())
+			add("path", p.path, p.ns())
 		}
 	}
-	var rows []*Row
-	for _, by := range []string{"node", "link", "end-to-end"} {
-		row := newTimeRow("radar latency --by "+by+": quantiles", b)
-		for _, name := range slices.Sorted(maps.Keys(truth[by])) {
-			times := truth[by][name]
+	for _, groups := range truth {
+		for _, times := range groups {
 			slices.Sort(times)
-			i := slices.IndexFunc(a.Latency[by], func(r LatencyAnswer) bool { return r.Name == name })
-			switch {
-			case i < 0:
-				row.bad("%s: missing", name)
-			case by == "node" && c.hasQueue(name): // some of its packets went into the queue
-			default:
-				row.times(name, &a.Latency[by][i].TimesAnswer, times)
-			}
 		}
-		rows = append(rows, row.done())
 	}
-	return rows
+	return truth
 }
 
 func (c *Comparison) queued(u *unit) bool { return c.truth.topo.port(u.place.ref()).Queue != nil }
 
 func (c *Comparison) hasQueue(node string) bool {
-	return slices.ContainsFunc(c.truth.topo.node(node).Ports, func(p Port) bool { return p.Queue != nil })
+	n := c.truth.topo.node(node)
+	return n != nil && slices.ContainsFunc(n.Ports, func(p Port) bool { return p.Queue != nil })
 }

@@ -20,6 +20,8 @@ type Comparison struct {
 	extra   []claim
 	blind   int               // packets whose true header nobody saw
 	unseen  map[string]Losses // see Unseen
+	taken   map[*journey]bool // the packets of unseen
+	only    Selection
 }
 
 // Compare gives every packet that came into the domain its record.
@@ -37,9 +39,7 @@ func (t *Truth) Compare(d Domain, drops []Drop, records []record.Record) *Compar
 			continue
 		}
 		i := slices.IndexFunc(j.wire, func(u *unit) bool { return d[u.place.node] })
-		want = append(want, expectation{
-			j: j, origin: o, fate: f, enters: j.wire[i].at, ttl: int(o.TTL) - j.forwards(i),
-		})
+		want = append(want, expectation{j: j, origin: o, fate: f, enters: j.wire[i].at, ttl: c.ttl(j)})
 	}
 	c.pairs, c.missing, c.extra = match(want, records)
 	return c

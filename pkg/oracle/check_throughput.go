@@ -35,10 +35,20 @@ func (m *meterTruth) add(at int64, bytes int) {
 	}
 }
 
-// CheckThroughput compares what passed each link, port and node, in all and by
-// second.
+// CheckThroughput compares what passed links, ports, nodes and paths, of whichever was
+// asked, in all and by second.
 func (c *Comparison) CheckThroughput(a *Answers) []*Row {
-	truth := map[string]map[string]*meterTruth{"link": {}, "port": {}, "node": {}}
+	truth := c.meterTruths()
+	var rows []*Row
+	for _, by := range slices.Sorted(maps.Keys(a.Throughput)) {
+		rows = append(rows, c.meterRow(by, truth[by], a))
+	}
+	return rows
+}
+
+// meterTruths is what passed, by group and name.
+func (c *Comparison) meterTruths() map[string]map[string]*meterTruth {
+	truth := map[string]map[string]*meterTruth{"link": {}, "port": {}, "node": {}, "path": {}}
 	add := func(by, name string, at int64, bytes int) {
 		if truth[by][name] == nil {
 			truth[by][name] = &meterTruth{seconds: map[int64][2]int{}, blurred: map[int64][2]int{}}
@@ -49,6 +59,7 @@ func (c *Comparison) CheckThroughput(a *Answers) []*Row {
 		for by := range truth {
 			add(by, "all", p.from.at, p.bytes)
 		}
+		add("path", p.nodes, p.from.at, p.bytes)
 		for i, v := range p.fate.hops {
 			first := v.in
 			if v.in != nil {
@@ -65,14 +76,12 @@ func (c *Comparison) CheckThroughput(a *Answers) []*Row {
 			}
 		}
 	}
-	var rows []*Row
-	for _, by := range []string{"link", "port", "node"} {
-		rows = append(rows, c.meterRow(by, truth[by], a.Throughput[by], a.Seconds[by]))
-	}
-	return rows
+	return truth
 }
 
-func (c *Comparison) meterRow(by string, truth map[string]*meterTruth, meters []MeterAnswer, seconds []SecondAnswer) *Row {
+func (c *Comparison) meterRow(by string, truth map[string]*meterTruth, a *Answers) *Row {
+	meters := a.Throughput[by]
+	seconds, asked := a.Seconds[by]
 	row := &Row{Check: "radar throughput --by " + by + ": sums, averages, peaks, seconds"}
 	known := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(truth)) {
@@ -83,7 +92,11 @@ func (c *Comparison) meterRow(by string, truth map[string]*meterTruth, meters []
 			row.bad("%s: missing", name)
 			continue
 		}
+		row.Compared++
 		checkMeter(row, &meters[i], m)
+		if !asked {
+			continue
+		}
 		got := map[int64]SecondAnswer{}
 		for _, s := range seconds {
 			if s.Name == name {

@@ -29,7 +29,8 @@ func (p *passage) arrived() bool {
 
 func (p *passage) ns() int64 { return p.to.at - p.from.at }
 
-// passages are all packets that came into the domain, in the order in which they did.
+// passages are all packets that came into the domain and are asked for, in the order
+// in which they came.
 func (c *Comparison) passages() []passage {
 	var list []passage
 	for _, j := range c.truth.journeys {
@@ -56,7 +57,7 @@ func (c *Comparison) passages() []passage {
 		list = append(list, p)
 	}
 	slices.SortStableFunc(list, func(a, b passage) int { return cmp.Compare(a.from.at, b.from.at) })
-	return list
+	return c.selected(list)
 }
 
 // flowTruth is what the captures say about one flow.

@@ -20,11 +20,13 @@ const maxDropDelay = int64(5e6)
 func (c *Comparison) Unseen(blind func(from, to int64, reasons []string) bool) map[string]Losses {
 	lost := map[*Drop][]*unit{}
 	kept := c.pairs[:0:0]
+	c.taken = map[*journey]bool{}
 	for _, p := range c.pairs {
 		in := p.j.last().at
 		if p.fate.drop != nil && p.r.Loss == nil && p.r.State != record.Delivered &&
 			blind(in, in+maxDropDelay, p.fate.drop.Reasons) {
 			lost[p.fate.drop] = append(lost[p.fate.drop], p.j.last())
+			c.taken[p.j] = true
 			continue
 		}
 		kept = append(kept, p)
