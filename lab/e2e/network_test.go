@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -78,10 +79,11 @@ func (n *network) nodes() []string {
 }
 
 // discover asks ip for interface numbers and addresses, and takes the links
-// from lab.conf.
+// from lab.conf. ip must agree on who is whose peer.
 func (n *network) discover(t *testing.T) {
 	t.Helper()
 	peers := map[oracle.Ref]oracle.Ref{}
+	indexes, peerIndexes := map[oracle.Ref]int{}, map[oracle.Ref]int{}
 	for _, l := range n.lab.Links {
 		if len(l.Members) != 2 {
 			t.Fatalf("link %s has %d ends: this test knows links with 2", l.Name, len(l.Members))
@@ -95,8 +97,10 @@ func (n *network) discover(t *testing.T) {
 		var links []struct {
 			Name  string `json:"ifname"`
 			Index int    `json:"ifindex"`
+			Peer  int    `json:"link_index"` // in the peer's namespace
 			Addrs []struct {
 				Local string `json:"local"`
+				Bits  int    `json:"prefixlen"`
 			} `json:"addr_info"`
 		}
 		if err := json.Unmarshal([]byte(n.run(t, name, "ip", "-json", "-4", "address", "show")), &links); err != nil {
@@ -108,12 +112,19 @@ func (n *network) discover(t *testing.T) {
 			if !ours {
 				continue
 			}
-			node.Ports = append(node.Ports, oracle.Port{Name: l.Name, Index: l.Index, Peer: peer})
+			port := oracle.Port{Name: l.Name, Index: l.Index, Peer: peer}
 			for _, a := range l.Addrs {
-				node.Addrs = append(node.Addrs, netip.MustParseAddr(a.Local))
+				addr := netip.MustParseAddr(a.Local)
+				node.Addrs = append(node.Addrs, addr)
+				port.Addrs = append(port.Addrs, netip.PrefixFrom(addr, a.Bits))
 			}
+			node.Ports = append(node.Ports, port)
+			indexes[oracle.Ref{Node: name, Port: l.Name}], peerIndexes[peer] = l.Index, l.Peer
 		}
 		n.topo.Nodes = append(n.topo.Nodes, node)
+	}
+	if !maps.Equal(indexes, peerIndexes) {
+		t.Fatalf("interface numbers: %v, as their peers say: %v", indexes, peerIndexes)
 	}
 }
 

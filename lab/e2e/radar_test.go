@@ -164,3 +164,13 @@ func (r *radar) losses(t *testing.T) []oracle.Losses {
 	}
 	return list
 }
+
+// topo is the topology as radar shows it.
+func (r *radar) topo(t *testing.T) *oracle.TopoAnswer {
+	t.Helper()
+	a := new(oracle.TopoAnswer)
+	if err := json.Unmarshal(r.run(t, "topo", "-o", "json"), a); err != nil {
+		t.Fatalf("radar topo: %v", err)
+	}
+	return a
+}

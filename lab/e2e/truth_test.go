@@ -192,6 +192,7 @@ type verdict struct {
 	losses      []oracle.Losses
 	answers     *oracle.Answers
 	selected    []selected
+	topo        *oracle.TopoAnswer
 	notMeasured int
 }
 
@@ -199,7 +200,7 @@ func (r *radar) verdict(t *testing.T) verdict {
 	t.Helper()
 	s := r.settle(t)
 	t.Logf("counters: %s", s.notable())
-	return verdict{records: r.records(t), losses: r.losses(t), answers: r.answers(t), notMeasured: s.notMeasured()}
+	return verdict{records: r.records(t), losses: r.losses(t), answers: r.answers(t), notMeasured: s.notMeasured(), topo: r.topo(t)}
 }
 
 // errUnseen says that the kernel ran no BPF program for some drops.
@@ -224,6 +225,7 @@ func (r round) judge(truth *oracle.Truth, n *network, attached []string, drops [
 	if attached == nil {
 		return report, nil
 	}
+	report.Add(truth.CheckTopo(d, v.topo))
 	c := truth.Compare(d, drops, v.records)
 	unseen := c.Unseen(w.blind)
 	report.Add(c.Rows(v.notMeasured)...)

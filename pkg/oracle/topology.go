@@ -26,6 +26,7 @@ type Port struct {
 	Index int    // interface index, as captures name it
 	Peer  Ref    // the other end of its link
 	Queue *Queue // nil: what leaves here does not wait
+	Addrs []netip.Prefix
 }
 
 // Queue is a queueing discipline that makes packets wait and drops them.

@@ -54,13 +54,17 @@ const (
 
 func topology() *Topology {
 	a := netip.MustParseAddr
+	p := func(s string) []netip.Prefix { return []netip.Prefix{netip.MustParsePrefix(s)} }
 	return &Topology{Nodes: []Node{
-		{"h1", []netip.Addr{addr1}, []Port{{"e0", 11, Ref{"r1", "e0"}, nil}}},
-		{"r1", []netip.Addr{a("10.0.1.2"), a("10.0.2.1")}, []Port{{"e0", 21, Ref{"h1", "e0"}, nil}, {"e1", 22, Ref{"r2", "e0"}, nil}}},
-		{"r2", []netip.Addr{a("10.0.2.2"), a("10.0.3.1")}, []Port{
-			{"e0", 31, Ref{"r1", "e1"}, nil}, {"e1", 32, Ref{"h2", "e0"}, &Queue{Kind: "tbf", MaxBytes: 2000}},
+		{"h1", []netip.Addr{addr1}, []Port{{"e0", 11, Ref{"r1", "e0"}, nil, p("10.0.1.1/24")}}},
+		{"r1", []netip.Addr{a("10.0.1.2"), a("10.0.2.1")}, []Port{
+			{"e0", 21, Ref{"h1", "e0"}, nil, p("10.0.1.2/24")}, {"e1", 22, Ref{"r2", "e0"}, nil, p("10.0.2.1/24")},
 		}},
-		{"h2", []netip.Addr{addr2}, []Port{{"e0", 41, Ref{"r2", "e1"}, nil}}},
+		{"r2", []netip.Addr{a("10.0.2.2"), a("10.0.3.1")}, []Port{
+			{"e0", 31, Ref{"r1", "e1"}, nil, p("10.0.2.2/24")},
+			{"e1", 32, Ref{"h2", "e0"}, &Queue{Kind: "tbf", MaxBytes: 2000}, p("10.0.3.1/24")},
+		}},
+		{"h2", []netip.Addr{addr2}, []Port{{"e0", 41, Ref{"r2", "e1"}, nil, p("10.0.3.2/24")}}},
 	}}
 }
 
