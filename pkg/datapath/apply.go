@@ -75,7 +75,9 @@ func (a *applier) run(ctx context.Context) error {
 		return err
 	}
 	// Only now: where a node leaves a bridge link, or comes to it, either its own port
-	// or the bridge's member restores, and there must be one at any time.
+	// or the bridge's member restores, and there must be one at any time. The same
+	// holds where the bridge's namespace becomes a node, or ceases to be one.
+	a.undo.add(func() { a.restorePorts(others) })
 	a.removePorts(others)
 	if err := a.placeInside(); err != nil {
 		return err
@@ -201,6 +203,9 @@ func (a *applier) planQdiscs() error {
 					return fmt.Errorf("attach %s: %w", portName(a.c.next, p), err)
 				}
 				p.OwnQdisc = state == clsactMissing
+				if was := a.movedFrom(p); was != nil {
+					p.OwnQdisc = was.OwnQdisc
+				}
 			}
 			return nil
 		})
@@ -248,7 +253,12 @@ func (a *applier) attachPorts(ctx context.Context) error {
 
 // attachPort makes one port known to the programs and attaches them.
 func (a *applier) attachPort(n *domain.Node, p *domain.Port) error {
-	entry := bpfobj.TcRdrPort{Node: n.ID, Flags: uint16(restoreFlags(p)), Ifindex: uint32(p.Ifindex), NetnsInum: n.Inum}
+	was := a.movedFrom(p)
+	flags := restoreFlags(p)
+	if was != nil {
+		flags |= restoreFlags(was) // as strict as either until all is settled
+	}
+	entry := bpfobj.TcRdrPort{Node: n.ID, Flags: uint16(flags), Ifindex: uint32(p.Ifindex), NetnsInum: n.Inum}
 	dev := bpfobj.TcRdrDev{NetnsInum: n.Inum, Ifindex: uint32(p.Ifindex)}
 	if err := a.h.maps[bpfobj.TcMapPorts].Put(uint32(p.ID), &entry); err != nil {
 		return fmt.Errorf("set port: %w", err)
@@ -256,25 +266,43 @@ func (a *applier) attachPort(n *domain.Node, p *domain.Port) error {
 	if err := a.h.maps[bpfobj.TcMapDevs].Put(&dev, uint32(p.ID)); err != nil {
 		return fmt.Errorf("set device: %w", err)
 	}
-	undoPort := func() { a.h.clearPort(n, p) }
+	undoPort := func() {
+		a.h.clearPort(n, p)
+		if was != nil {
+			_ = a.h.maps[bpfobj.TcMapDevs].Put(&dev, uint32(was.ID))
+		}
+	}
+	if err := a.attachHooks(was, p); err != nil {
+		undoPort()
+		return err
+	}
+	now := *p
+	a.undo.add(func() {
+		_ = inNode(n, topo.NodeSpec.Open, func() error {
+			if was != nil && a.c.next.Options.Hook == HookClsact {
+				return replacePort(a.c.next, &now, was, a.h.maps[bpfobj.TcMapProgs])
+			}
+			return detachPort(a.c.next, &now)
+		})
+		undoPort()
+	})
+	return nil
+}
+
+// attachHooks attaches a port's programs, in place of those of was if that is not nil.
+func (a *applier) attachHooks(was, p *domain.Port) error {
+	progs := a.h.maps[bpfobj.TcMapProgs]
+	if was != nil {
+		return replacePort(a.c.next, was, p, progs)
+	}
 	if a.c.next.Options.Hook == HookClsact {
 		created, err := ensureClsact(p.Ifindex)
 		if err != nil {
-			undoPort()
 			return err
 		}
 		p.OwnQdisc = created
 	}
-	if err := attachPort(a.c.next, p, a.h.maps[bpfobj.TcMapProgs]); err != nil {
-		undoPort()
-		return err
-	}
-	was := *p
-	a.undo.add(func() {
-		_ = inNode(n, topo.NodeSpec.Open, func() error { return detachPort(a.c.next, &was) })
-		undoPort()
-	})
-	return nil
+	return attachPort(a.c.next, p, progs)
 }
 
 // removePorts takes the programs off ports that leave. What is gone already is left
@@ -285,7 +313,9 @@ func (a *applier) removePorts(ids []uint16) {
 		detach := func() error {
 			var errs []error
 			for _, p := range of[n.ID] {
-				errs = append(errs, detachPort(a.c.next, p))
+				if !a.exchanged(p.ID) {
+					errs = append(errs, detachPort(a.c.next, p))
+				}
 			}
 			return errors.Join(errs...)
 		}
@@ -338,7 +368,10 @@ func (a *applier) placeInside() error {
 // clearPort makes the programs forget a port.
 func (h *Handle) clearPort(n *domain.Node, p *domain.Port) {
 	dev := bpfobj.TcRdrDev{NetnsInum: n.Inum, Ifindex: uint32(p.Ifindex)}
-	_ = h.maps[bpfobj.TcMapDevs].Delete(&dev) // it may not have been there
+	var id uint32
+	if m := h.maps[bpfobj.TcMapDevs]; m.Lookup(&dev, &id) == nil && id == uint32(p.ID) {
+		_ = m.Delete(&dev) // else it is not there, or another port's by now
+	}
 	_ = h.maps[bpfobj.TcMapPorts].Put(uint32(p.ID), &bpfobj.TcRdrPort{Node: n.ID, Flags: uint16(restoreFlags(p))})
 }
 

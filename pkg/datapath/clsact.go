@@ -82,14 +82,23 @@ func addFilter(ifindex int, d direction, name string, prog *ebpf.Program) error 
 			return usagef("the %s hook already has a filter of priority %d (%s): give that one another priority, or use --hook tcx", d.name, filterPrio, describeFilter(f))
 		}
 	}
-	err = netlink.FilterAdd(&netlink.BpfFilter{
+	return tcError("add filter "+d.stub, netlink.FilterAdd(newFilter(ifindex, d, name, prog)))
+}
+
+// replaceFilter puts the program in place of the one that the domain has there, at
+// once for every packet.
+func replaceFilter(ifindex int, d direction, name string, prog *ebpf.Program) error {
+	return tcError("replace filter "+d.stub, netlink.FilterReplace(newFilter(ifindex, d, name, prog)))
+}
+
+func newFilter(ifindex int, d direction, name string, prog *ebpf.Program) *netlink.BpfFilter {
+	return &netlink.BpfFilter{
 		FilterAttrs: netlink.FilterAttrs{
 			LinkIndex: ifindex, Parent: d.parent, Handle: filterHandle,
 			Priority: filterPrio, Protocol: unix.ETH_P_ALL,
 		},
 		Fd: prog.FD(), Name: name, DirectAction: true,
-	})
-	return tcError("add filter "+d.stub, err)
+	}
 }
 
 func describeFilter(f netlink.Filter) string {

@@ -60,6 +60,34 @@ func attachHook(dom *domain.Domain, port *domain.Port, d direction, progs *ebpf.
 	return addFilter(port.Ifindex, d, filterName(dom.Name), stub)
 }
 
+// replacePort is attachPort for an interface that has the programs of another port of
+// the domain, and never has none. With TCX those stay behind the new ones, until they
+// are detached; clsact filters are exchanged. On failure the filters are as they were.
+func replacePort(dom *domain.Domain, old, port *domain.Port, progs *ebpf.Map) error {
+	if dom.Options.Hook == HookTCX {
+		return attachPort(dom, port, progs)
+	}
+	for _, d := range directions {
+		if err := exchangeFilter(dom, port, d, progs); err != nil {
+			for _, d := range directions {
+				_ = exchangeFilter(dom, old, d, progs) // the first error is the one to tell
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// exchangeFilter makes the domain's filter at one hook the port's.
+func exchangeFilter(dom *domain.Domain, port *domain.Port, d direction, progs *ebpf.Map) error {
+	stub, err := newStub(d, port.ID, progs)
+	if err != nil {
+		return bpfError("load "+d.stub, err)
+	}
+	defer stub.Close()
+	return replaceFilter(port.Ifindex, d, filterName(dom.Name), stub)
+}
+
 // detachPort takes both programs off a port, in the reverse order, and with them
 // a clsact qdisc that is ours and empty. It runs in the port's namespace where
 // that still exists. What is gone already is no error.

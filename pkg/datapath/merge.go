@@ -33,6 +33,9 @@ type change struct {
 
 	addedNodes, removedNodes []uint16
 	addedPorts, removedPorts []uint16
+	// moved are added ports, by number, whose interface is a removed port's that still
+	// has its programs: the namespace of a bridge became a node, or ceased to be one.
+	moved map[uint16]uint16
 }
 
 // empty says whether nothing happens to nodes and ports. Addresses may change.
@@ -96,6 +99,7 @@ func merge(base *domain.Domain, t *topo.Topology, stale func(*domain.Port) bool)
 		}
 	}
 	c.dropPorts(portIDs)
+	c.findMoved(stale)
 	for i := range t.Bridges {
 		c.placeInside(t, &t.Bridges[i], portIDs[t.Bridges[i].Node])
 	}
@@ -209,9 +213,34 @@ func (c *change) dropPorts(portIDs [][]uint16) {
 	}
 }
 
-// replaced returns the removed ports whose interface gets a new port: another one has
-// its number, or it is a port of another node now.
+// findMoved fills in moved.
+func (c *change) findMoved(stale func(*domain.Port) bool) {
+	type device struct {
+		inum    uint32
+		ifindex int
+	}
+	at := func(p *domain.Port) device { return device{c.next.NodeByID(p.Node).Inum, p.Ifindex} }
+	was := make(map[device]uint16)
+	for _, id := range c.removedPorts {
+		if p := c.next.PortByID(id); !stale(p) {
+			was[at(p)] = id
+		}
+	}
+	c.moved = make(map[uint16]uint16)
+	for _, id := range c.addedPorts {
+		if old, ok := was[at(c.next.PortByID(id))]; ok {
+			c.moved[id] = old
+		}
+	}
+}
+
+// replaced returns the removed ports whose interface is gone while another one has its
+// number, and all others.
 func (c *change) replaced() (replaced, others []uint16) {
+	moved := make(map[uint16]bool)
+	for _, old := range c.moved {
+		moved[old] = true
+	}
 	same := func(p *domain.Port) func(uint16) bool {
 		inum := c.next.NodeByID(p.Node).Inum
 		return func(id uint16) bool {
@@ -220,7 +249,7 @@ func (c *change) replaced() (replaced, others []uint16) {
 		}
 	}
 	for _, id := range c.removedPorts {
-		if slices.ContainsFunc(c.addedPorts, same(c.next.PortByID(id))) {
+		if !moved[id] && slices.ContainsFunc(c.addedPorts, same(c.next.PortByID(id))) {
 			replaced = append(replaced, id)
 		} else {
 			others = append(others, id)
@@ -288,6 +317,7 @@ func (c *change) forget(id uint16) {
 	same := func(p domain.Port) bool { return p.ID == id }
 	c.next.Ports = slices.DeleteFunc(c.next.Ports, same)
 	c.addedPorts = slices.DeleteFunc(c.addedPorts, func(added uint16) bool { return added == id })
+	delete(c.moved, id)
 	for i := range c.next.Ports {
 		if p := &c.next.Ports[i]; p.Peer == int(id) {
 			p.Peer = noPeer

@@ -271,8 +271,9 @@ func stalePorts(d *domain.Domain) map[uint16]bool {
 	}
 	nodes, of := byNode(d, ids)
 	for _, n := range nodes {
-		// A namespace that is gone is found out elsewhere.
-		_ = inNode(n, topo.NodeSpec.Open, func() error {
+		// A namespace that is gone is found out elsewhere. One that is not where it was
+		// may go on, or another one have its number: then no program is there.
+		_ = inNode(n, topo.NodeSpec.Find, func() error {
 			for _, p := range of[n.ID] {
 				stale[p.ID] = !attached(d, p)
 			}

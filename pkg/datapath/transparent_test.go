@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"encoding/binary"
+	"errors"
+	"net"
+	"os"
+	"regexp"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+)
+
+// stream is UDP from one namespace to another while ports are attached and detached.
+// The receiver looks at the TTL that every packet arrives with.
+type stream struct {
+	t          *testing.T
+	send, recv *net.UDPConn
+	stop       chan struct{}
+	wait       sync.WaitGroup
+
+	sent, got int
+	wrong     map[byte]int // TTLs that the sender did not send
+}
+
+// sentTTL is in no band: neither where packets leave nor on the way is it a GUID's.
+const sentTTL = 40
+
+// startStream sends from one namespace to an address of another.
+func (l *lab) startStream(from, to, addr string) *stream {
+	l.t.Helper()
+	s := &stream{t: l.t, stop: make(chan struct{}), wrong: make(map[byte]int)}
+	must := func(err error) {
+		l.t.Helper()
+		if err != nil {
+			l.t.Fatal(err)
+		}
+	}
+	specs := l.specs(from, to)
+	peer := &net.UDPAddr{IP: net.ParseIP(addr), Port: 4711}
+	must(specs[1].Do(func() (err error) {
+		s.recv, err = net.ListenUDP("udp4", peer)
+		return err
+	}))
+	must(specs[0].Do(func() (err error) {
+		s.send, err = net.DialUDP("udp4", nil, peer)
+		return err
+	}))
+	set := func(c *net.UDPConn, opt, value int) {
+		l.t.Helper()
+		raw, err := c.SyscallConn()
+		must(err)
+		must(raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, opt, value) }))
+		must(err)
+	}
+	set(s.recv, unix.IP_RECVTTL, 1)
+	set(s.send, unix.IP_TTL, sentTTL)
+	set(s.send, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO)
+	s.wait.Add(2)
+	go s.sender()
+	go s.receiver()
+	return s
+}
+
+func (s *stream) sender() {
+	defer s.wait.Done()
+	var payload [32]byte
+	for {
+		select {
+		case <-s.stop:
+			return
+		case <-time.After(50 * time.Microsecond):
+		}
+		s.sent++
+		binary.BigEndian.PutUint64(payload[:], uint64(s.sent))
+		if _, err := s.send.Write(payload[:]); err != nil && !errors.Is(err, syscall.ECONNREFUSED) {
+			s.t.Errorf("send: %v", err)
+			return
+		}
+	}
+}
+
+func (s *stream) receiver() {
+	defer s.wait.Done()
+	var data, oob [128]byte
+	for {
+		_, n, _, _, err := s.recv.ReadMsgUDP(data[:], oob[:])
+		if errors.Is(err, net.ErrClosed) || errors.Is(err, os.ErrDeadlineExceeded) {
+			return
+		}
+		if err != nil {
+			s.t.Errorf("receive: %v", err)
+			return
+		}
+		s.got++
+		messages, err := unix.ParseSocketControlMessage(oob[:n])
+		if err != nil || len(messages) != 1 {
+			s.t.Errorf("control messages %v: %v", messages, err)
+			return
+		}
+		if ttl := messages[0].Data[0]; ttl != sentTTL {
+			s.wrong[ttl]++
+		}
+	}
+}
+
+// end stops the stream. Every packet must have come as it was sent, and none be
+// missing, but those that the kernel drops while a clsact qdisc comes or goes.
+func (s *stream) end(hook string) {
+	s.t.Helper()
+	close(s.stop)
+	_ = s.recv.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
+	s.wait.Wait()
+	s.send.Close()
+	s.recv.Close()
+	if s.got == 0 || s.got != s.sent && hook != HookClsact {
+		s.t.Errorf("sent %d packets, %d came", s.sent, s.got)
+	}
+	if len(s.wrong) > 0 {
+		s.t.Errorf("of %d packets some came with a TTL that nobody sent: %v", s.got, s.wrong)
+	}
+}
+
+// The bridge's namespace becomes a node while packets cross the bridge, and ceases to
+// be one.
+func TestBridgeNodeIsNamedInTraffic(t *testing.T) {
+	bothHooks(t, func(t *testing.T, hook string) {
+		l := newBridgeLab(t, hook)
+		l.opts.Lease = 0
+		l.attach("a")
+		s := l.startStream("a", "u", "10.0.0.3")
+		for range 3 {
+			l.attach("sw")
+			l.detach("sw")
+		}
+		s.end(hook)
+	})
+}
+
+// Nodes on a bridge come and go while packets cross it.
+func TestBridgeAttachInTraffic(t *testing.T) {
+	bothHooks(t, func(t *testing.T, hook string) {
+		l := newBridgeLab(t, hook)
+		l.opts.Lease = 0
+		l.attach("a")
+		s := l.startStream("a", "u", "10.0.0.3")
+		for range 3 {
+			l.attach("u")
+			l.attach("b")
+			l.detach("u")
+			l.detach("b")
+		}
+		s.end(hook)
+	})
+}
+
+// A change that fails when all has been attached and removed is taken back, and the
+// domain was closed all the time.
+func TestBridgeUndoInTraffic(t *testing.T) {
+	bothHooks(t, func(t *testing.T, hook string) {
+		l := newBridgeLab(t, hook)
+		l.opts.Lease = 0
+		all := []string{"sw", "a", "b", "u"}
+		l.attach("a")
+		ids := regexp.MustCompile(` id \d+`)
+		hooks := func() string { return ids.ReplaceAllString(l.tc(all...), "") }
+		flags, description, tc := l.flags(), readDescription(t, l), hooks()
+		s := l.startStream("a", "u", "10.0.0.3")
+		for _, nodes := range [][]string{{"u"}, {"sw"}, {"sw", "u"}} {
+			l.attachInVain(nodes...)
+			time.Sleep(20 * time.Millisecond) // what is marked now must be restored
+			if diff := cmp.Diff(flags, l.flags()); diff != "" {
+				t.Errorf("%v: flags (-before +after):\n%s", nodes, diff)
+			}
+			if diff := cmp.Diff(description, readDescription(t, l)); diff != "" {
+				t.Errorf("%v: description (-before +after):\n%s", nodes, diff)
+			}
+			if diff := cmp.Diff(tc, hooks()); diff != "" {
+				t.Errorf("%v: tc (-before +after):\n%s", nodes, diff)
+			}
+			l.wantDevice("pu", "pu")
+			l.wantDevice("br0", "br0")
+		}
+		s.end(hook)
+		objects := l.objects()
+		l.detach()
+		l.wantNothing(objects)
+	})
+}
+
+// attachInVain attaches nodes and fails at the last moment.
+func (l *lab) attachInVain(nodes ...string) {
+	l.t.Helper()
+	p, err := prepare(l.t.Context(), l.request(nodes...))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	var undo undo
+	h, err := p.open(&undo)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	defer h.Close()
+	late := errors.New("too late")
+	a := &applier{h: h, c: p.change, undo: &undo, between: func() error { return late }}
+	if err := a.run(l.t.Context()); !errors.Is(err, late) {
+		l.t.Fatalf("attach: %v", err)
+	}
+	undo.run()
+}
