@@ -144,6 +144,8 @@ func (a *applier) lower() error {
 			return restoreFlags(p)
 		case p.Place != next.Place: // an interface changed sides: restore until all is settled
 			return restoreFlags(next)
+		case p.Open: // it may have to stay so
+			return flagsOf(p)
 		case next.Role == domain.Edge:
 			return flagsOf(next)
 		}

@@ -214,3 +214,23 @@ func (l *lab) attachInVain(nodes ...string) {
 	}
 	undo.run()
 }
+
+// A bridge with a member that cannot be closed stays open while that is tried again.
+func TestBridgeStaysOpenInTraffic(t *testing.T) {
+	l := newBridgeLab(t, HookClsact)
+	l.opts.Lease = 0
+	l.attach("a")
+	l.Add("n")
+	l.Veth("n", "e0", "sw", "pn")
+	l.Address("n", "e0", "10.0.0.9/24")
+	l.Run("sw", "tc", "qdisc", "add", "dev", "pn", "ingress")
+	l.Run("sw", "ip", "link", "set", "pn", "master", "br0")
+	l.refresh()
+	s := l.startStream("u", "n", "10.0.0.9")
+	for range 5 {
+		if c := l.refresh(); len(c.Warnings) != 1 {
+			t.Errorf("changes %+v, want a warning", c)
+		}
+	}
+	s.end(HookTCX) // no qdisc comes or goes
+}
