@@ -288,6 +288,9 @@ func flagsOf(p *domain.Port) bpfobj.TcRdrPortFlag {
 		flags = bpfobj.TcRdrPortFlagRDR_PF_SOURCE_IN
 	case p.Place == domain.Bridge, p.Role == domain.Internal:
 		flags |= bpfobj.TcRdrPortFlagRDR_PF_INTERNAL
+	case p.Forced && p.Link != "":
+		// What comes from the link met a source before. What is marked comes too, the
+		// user's word only restores what is sent; of flooded copies it may be the last.
 	default:
 		flags |= bpfobj.TcRdrPortFlagRDR_PF_SOURCE_IN
 	}

@@ -15,6 +15,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/topo"
 )
 
 // stream is UDP from one namespace to another while ports are attached and detached.
@@ -233,4 +236,24 @@ func TestBridgeStaysOpenInTraffic(t *testing.T) {
 		}
 	}
 	s.end(HookTCX) // no qdisc comes or goes
+}
+
+// A bridge that floods everything hands a packet to members that lead outside first,
+// and then to a port that the user has made an edge.
+func TestBridgeEdgeIsFlooded(t *testing.T) {
+	l := newBridgeLab(t, HookTCX)
+	l.opts.Lease = 0
+	l.Run("sw", "ip", "link", "set", "br0", "type", "bridge", "ageing_time", "0")
+	req := l.request("a", "b")
+	req.Roles = []topo.RoleOverride{{Node: "b", Port: "e0", Role: domain.Edge}}
+	if _, err := Attach(t.Context(), req); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		s := l.startStream("a", "b", "10.0.0.2")
+		time.Sleep(20 * time.Millisecond)
+		s.end(HookTCX)
+		l.refresh() // which does not know what the user said
+	}
+	l.wantBridgeFlags("a/e0 "+internalPort, "b/e0 out", "sw/br0 "+devicePort, "sw/pu "+memberPort)
 }
