@@ -24,7 +24,8 @@ type watch struct {
 	handle  *datapath.Handle
 	watcher *topo.Watcher
 	watched []topo.NodeSpec
-	known   int // nodes in the description when they were set
+	known   int  // nodes in the description when they were set
+	again   bool // what was seen last may be out of date: look once more
 	log     *slog.Logger
 	once    onceLogger
 }
@@ -69,7 +70,8 @@ func (w *watch) watchNodes() error {
 	if err := w.watcher.Set(specs); err != nil {
 		return err
 	}
-	w.watched, w.known = specs, nodes
+	// What happened there before it was watched, nobody has told.
+	w.watched, w.known, w.again = specs, nodes, true
 	return nil
 }
 
@@ -92,13 +94,11 @@ func (w *watch) run(ctx context.Context) error {
 		case <-changed.C:
 			// Nodes that another process added are to be watched as well. The
 			// loop that follows the ring notices a domain that is gone.
-			nodes := w.known
 			if err := w.handle.Reload(); err != nil {
 				continue
 			}
 			w.once.warn("watch nodes", w.watchNodes())
-			if w.known != nodes {
-				// Interfaces may have come since the nodes were attached.
+			if w.again {
 				w.refresh(ctx)
 			}
 		}
@@ -108,6 +108,7 @@ func (w *watch) run(ctx context.Context) error {
 // refresh works roles out again and logs what came of it.
 func (w *watch) refresh(ctx context.Context) {
 	changes, err := w.handle.Refresh(ctx)
+	w.again = err != nil
 	switch {
 	case ctx.Err() != nil, errors.Is(err, domain.ErrNotAttached), errors.Is(err, datapath.ErrDetaching):
 		return

@@ -82,13 +82,13 @@ func closeBridges(t *Topology, o *observer, probes []probe) error {
 		}
 	}()
 	ids := make([]int, 0, len(behind))
-	for id, h := range behind {
+	for id := range behind {
 		ids = append(ids, id)
-		t.Near = append(t.Near, h.spec)
 	}
 	slices.Sort(ids)
 	for _, id := range ids {
 		h := behind[id]
+		t.Near = append(t.Near, h.spec)
 		if err := t.closeNode(h, t.membersIn(h, id, probes)); err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -109,4 +110,42 @@ func TestDiscoverBridgeXDP(t *testing.T) {
 		"a/e0 internal sw/br0", "b/e0 edge", "sw/br0 edge sw/br0 bridge", "sw/pb edge sw/br0 bridge-port")
 	attachXDP(t, n, "sw", "br0")
 	wantLinks(t, n, discover(t, n, nil, "a", "b"), "a/e0 edge", "b/e0 edge")
+}
+
+// Looking again at what is as it was finds the same, in the same order, and leaves
+// nothing open.
+func TestDiscoverAgain(t *testing.T) {
+	n := nstest.New(t, "a", "p", "q", "r", "s")
+	for i, far := range []string{"p", "q", "r", "s"} {
+		near := fmt.Sprintf("e%d", i)
+		n.Veth("a", near, far, "x")
+		n.Run(far, "ip", "link", "add", "br0", "type", "bridge")
+		n.Run(far, "ip", "link", "set", "x", "master", "br0")
+	}
+	first := discover(t, n, nil, "a")
+	if len(first.Near) != 4 || len(first.Bridges) != 4 {
+		t.Fatalf("near %+v, bridges %+v", first.Near, first.Bridges)
+	}
+	before := openFiles(t)
+	for range 10 {
+		again := discover(t, n, nil, "a")
+		if diff := cmp.Diff(first.Near, again.Near); diff != "" {
+			t.Fatalf("namespaces (-first +again):\n%s", diff)
+		}
+		if diff := cmp.Diff(first.Bridges, again.Bridges); diff != "" {
+			t.Fatalf("bridges (-first +again):\n%s", diff)
+		}
+	}
+	if after := openFiles(t); after > before {
+		t.Errorf("%d files open, %d before", after, before)
+	}
+}
+
+func openFiles(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(entries)
 }

@@ -41,7 +41,7 @@ type Topology struct {
 	// Bridges are the links between attached ports that are bridges elsewhere.
 	Bridges []Bridge
 	// Near are the namespaces that are not attached in which other ends of attached
-	// ports lie: what happens to those changes roles.
+	// ports lie: what happens to those changes roles. In the same order every time.
 	Near []NodeSpec
 	// Notes are full sentences that the user should read once: ports that TC
 	// cannot see everything of, and the like.
