@@ -79,6 +79,11 @@ func Attach(ctx context.Context, req AttachRequest) (_ *AttachResult, err error)
 		return nil, err
 	}
 	defer unlock()
+	unlockAll, err := domain.LockAll(req.Domain)
+	if err != nil {
+		return nil, err
+	}
+	defer unlockAll()
 	var undo undo
 	undo.add(func() { removeUnused(req.Domain) })
 	defer func() {

@@ -3,6 +3,7 @@
 package datapath
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"net"
@@ -256,4 +257,38 @@ func TestBridgeEdgeIsFlooded(t *testing.T) {
 		l.refresh() // which does not know what the user said
 	}
 	l.wantBridgeFlags("a/e0 "+internalPort, "b/e0 out", "sw/br0 "+devicePort, "sw/pu "+memberPort)
+}
+
+// Two domains that are attached to one bridge at the same time: one of them is refused.
+func TestBridgeOfTwoDomainsAtOnce(t *testing.T) {
+	l := newBridgeLab(t, HookTCX)
+	other := *l
+	other.domain += "x"
+	t.Cleanup(func() {
+		_, _ = Detach(context.Background(), DetachRequest{Domain: other.domain, NoDrain: true})
+	})
+	for range 3 {
+		var wait sync.WaitGroup
+		errs := make([]error, 2)
+		for i, req := range []AttachRequest{l.request("a"), other.request("b")} {
+			wait.Go(func() { _, errs[i] = Attach(t.Context(), req) })
+		}
+		wait.Wait()
+		refused := 0
+		for i, name := range []string{l.domain, other.domain} {
+			if errors.Is(errs[i], ErrUsage) {
+				refused++
+				continue
+			}
+			if errs[i] != nil {
+				t.Error(errs[i])
+			}
+			if _, err := Detach(t.Context(), DetachRequest{Domain: name, NoDrain: true}); err != nil {
+				t.Error(err)
+			}
+		}
+		if refused != 1 {
+			t.Errorf("%d of 2 domains on a bridge were refused: %v", refused, errs)
+		}
+	}
 }

@@ -284,6 +284,22 @@ func Lock(name string) (unlock func(), err error) {
 	}
 }
 
+// LockAll takes the lock of those who add nodes to whatever domain: a namespace, and a
+// bridge, belongs to one only. The caller holds the domain's own lock, so that the
+// directory of all of them is there.
+func LockAll(name string) (unlock func(), err error) {
+	dir := filepath.Dir(Dir(name))
+	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open state directory %s: %w", dir, err)
+	}
+	if err := flock(fd); err != nil {
+		unix.Close(fd)
+		return nil, fmt.Errorf("lock state directory %s: %w", dir, err)
+	}
+	return func() { unix.Close(fd) }, nil
+}
+
 // TryLock is Lock for cleaning up: it creates nothing and does not wait. ok is
 // false if there is no lock, or another process holds it.
 func TryLock(name string) (unlock func(), ok bool) {
@@ -316,17 +332,19 @@ func lockOnce(name string) (fd int, err error) {
 	if err != nil {
 		return -1, fmt.Errorf("open lock %s: %w", File(name, "lock"), err)
 	}
-	for {
-		err = unix.Flock(fd, unix.LOCK_EX)
-		if !errors.Is(err, unix.EINTR) {
-			break
-		}
-	}
-	if err != nil {
+	if err := flock(fd); err != nil {
 		unix.Close(fd)
 		return -1, fmt.Errorf("lock domain: %w", err)
 	}
 	return fd, nil
+}
+
+func flock(fd int) error {
+	for {
+		if err := unix.Flock(fd, unix.LOCK_EX); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
 }
 
 // isFile says whether the open file is the one at path.
