@@ -58,17 +58,39 @@ GLOBAL int has_arrived(__u32 index)
 	return s && (story_state(s) & (RDR_ST_DONE | RDR_ST_LOST)) == RDR_ST_DONE;
 }
 
+/* How long after a packet's last sighting a copy of it may still come, while no
+ * lease says that every such packet is marked. */
+#define LATE_COPY_NS 2000000
+
+/* Whether the last event of the story in slot s is that recent. */
+static __always_inline bool just_seen(struct rdr_slot *s, __u64 now)
+{
+	struct rdr_slot *h = s->seg && !(s->cut & RDR_OWN) ? head_of(s) : s;
+	__u64 k;
+
+	/* A late drop ends in data cells. */
+	if (!h || (h->state & RDR_ST_LOCAL_DROP))
+		return false;
+	k = h->nev;
+	k--;
+	asm volatile("" : "+r"(k)); /* see used_cells() */
+	if (k >= cfg_cells)
+		return false;
+	return slot_age(h, now) < (__s64)((*slot_cell(h, k) & RDR_EV_TIME_MASK) + LATE_COPY_NS);
+}
+
 /*
  * Equal packets of a flow (the same payload again and again) have equal tags. One
  * that nobody marked and whose own TTL lies in a band must not be taken for an
- * earlier one that has arrived: where nothing of ours can come late, a slot that is
- * done is no candidate. EXPECT_OURS does not ask for the lease: when it ends there may
- * be packets under way that a bridge has yet to flood, and the first of their copies to
- * leave would keep all others from being restored.
+ * earlier one that has arrived: where and when nothing of ours can come late, a slot
+ * that is done is no candidate. When the lease ends there may be packets under way
+ * that a bridge has yet to flood: their copies come close together.
  */
-GLOBAL int may_be_here_done(__u32 index, __u32 expect)
+GLOBAL int may_be_here_done(__u32 index, __u64 now, __u32 expect)
 {
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
+	struct rdr_control *ctl;
+	__u32 zero = 0;
 	__u8 state;
 
 	if (!s)
@@ -80,15 +102,17 @@ GLOBAL int may_be_here_done(__u32 index, __u32 expect)
 		return false;
 	if (expect == EXPECT_COPIES)
 		return state & (RDR_ST_LOST | RDR_ST_HELD);
-	return true;
+	ctl = bpf_map_lookup_elem(&control, &zero);
+	return (ctl && now < READ_ONCE(ctl->lease_ns)) || just_seen(s, now);
 }
 
-static __always_inline bool may_be_here(const struct rdr_slot *s, __u32 index, enum expect expect)
+static __always_inline bool may_be_here(const struct rdr_slot *s, __u32 index, __u64 now,
+					enum expect expect)
 {
 	/* The common case without a call. */
 	if (!s->seg && !(s->state & RDR_ST_DONE))
 		return true;
-	return may_be_here_done(index, expect);
+	return may_be_here_done(index, now, expect);
 }
 
 /* How many segments p lies behind the one in slot s, 0 if it does not: all segments
@@ -136,7 +160,7 @@ static __always_inline bool find_by_bits(const struct packet *p, union rdr_bits 
 		f->fixed_id = 1;
 	}
 	/* A lone packet must have its slot's length; a run was joined or is whole. */
-	if ((p->n == 1 && s->len != p->len) || !may_be_here(s, f->index, expect)) {
+	if ((p->n == 1 && s->len != p->len) || !may_be_here(s, f->index, now, expect)) {
 		count(RDR_C_FOREIGN, p->n);
 		return false;
 	}

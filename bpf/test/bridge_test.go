@@ -5,6 +5,7 @@ package test
 import (
 	"bytes"
 	"testing"
+	"time"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 )
@@ -246,14 +247,28 @@ func TestFloodedAtTheEnd(t *testing.T) {
 		for _, name := range byBits() {
 			t.Run(carry+"/"+name, func(t *testing.T) {
 				d := d.in(t)
-				d.lease(true)
 				orig := packet(t, name)
-				w := d.send(frame{data: orig})
-				d.lease(false)
-				same(t, "behind the member", d.egress(member, d.onLink(w)).data, orig)
-				same(t, "behind the member again", d.egress(member, d.onLink(w)).data, orig)
-				same(t, "at h2", d.deliver(w, 0).data, orig)
-				same(t, "shown to the host's taps", d.up(w).data, orig)
+				var copies [4][]byte
+				for try := 0; ; try++ {
+					d.lease(true)
+					w := d.send(frame{data: orig})
+					d.lease(false)
+					first := time.Now()
+					copies[0] = d.egress(member, d.onLink(w)).data
+					copies[1] = d.egress(member, d.onLink(w)).data
+					copies[2] = d.deliver(w, 0).data
+					copies[3] = d.up(w).data
+					// Copies count as such for 2 ms.
+					if time.Since(first) < time.Millisecond {
+						break
+					}
+					if try == 100 {
+						t.Fatal("the machine is too busy: four packets took more than 1 ms, 100 times")
+					}
+				}
+				for i, where := range []string{"behind the member", "behind the member again", "at h2", "shown to the host's taps"} {
+					same(t, where, copies[i], orig)
+				}
 			})
 		}
 	}
