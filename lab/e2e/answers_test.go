@@ -83,6 +83,28 @@ func longestGap(records []record.Record, from, to int) int {
 	return best
 }
 
+// traces are the stories of some packets of every path and end.
+func (r *radar) traces(t *testing.T, records []record.Record) []oracle.TraceAnswer {
+	t.Helper()
+	const each = 8
+	groups := map[string][]string{}
+	for _, rec := range records {
+		group := string(rec.State)
+		for _, h := range rec.Hops {
+			group += " " + h.Node + "/" + h.Port
+		}
+		groups[group] = append(groups[group], rec.ID)
+	}
+	args := []string{"trace"}
+	for _, ids := range groups {
+		n := min(each, len(ids))
+		for i := range n {
+			args = append(args, ids[i*len(ids)/n])
+		}
+	}
+	return rows[oracle.TraceAnswer](t, r, nil, args...)
+}
+
 // rows is what a command prints with -o json and more arguments.
 func rows[T any](t *testing.T, r *radar, more []string, args ...string) []T {
 	t.Helper()

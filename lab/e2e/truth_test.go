@@ -160,6 +160,7 @@ func (r round) run(t *testing.T) (report *oracle.Report, err error) {
 		v = rad.verdict(t)
 		if r.scenario == "twoways" {
 			v.selected = rad.askAboutSome(t, v.records)
+			v.traces = rad.traces(t, v.records)
 		}
 	}
 	if err := c.stop(); err != nil {
@@ -193,6 +194,7 @@ type verdict struct {
 	answers     *oracle.Answers
 	selected    []selected
 	topo        *oracle.TopoAnswer
+	traces      []oracle.TraceAnswer
 	notMeasured int
 }
 
@@ -238,6 +240,7 @@ func (r round) judge(truth *oracle.Truth, n *network, attached []string, drops [
 		report.Add(c.CheckFlowTimes(v.answers.Flows, b)...)
 		report.Add(c.CheckLatency(v.answers, b)...)
 		report.Add(c.CheckThroughput(v.answers)...)
+		report.Add(c.CheckTraces(v.traces, b)...)
 		for _, s := range v.selected {
 			report.Add(c.Select(s.Selection).CheckSelected(s.answers, b)...)
 		}

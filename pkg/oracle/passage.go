@@ -38,26 +38,32 @@ func (c *Comparison) passages() []passage {
 		if !ok {
 			continue
 		}
-		p := passage{j: j, fate: f, flow: flowOf(j.first().Packet), path: c.pathOf(f), bytes: j.first().length(), alone: true}
-		var nodes []string
-		for _, v := range f.hops {
-			nodes = append(nodes, v.node)
-			for _, u := range []*unit{v.in, v.out} {
-				if u == nil {
-					continue
-				}
-				if p.from == nil {
-					p.from = u
-				}
-				p.to = u
-				p.alone = p.alone && u.segs == 1 && u.Len <= maxFrame
-			}
-		}
-		p.nodes = strings.Join(nodes, " > ")
+		p := passage{j: j, fate: f, flow: flowOf(j.first().Packet), path: c.pathOf(f), bytes: j.first().length()}
+		p.sight()
 		list = append(list, p)
 	}
 	slices.SortStableFunc(list, func(a, b passage) int { return cmp.Compare(a.from.at, b.from.at) })
 	return c.selected(list)
+}
+
+// sight works out nodes, from, to and alone.
+func (p *passage) sight() {
+	p.alone = true
+	var nodes []string
+	for _, v := range p.fate.hops {
+		nodes = append(nodes, v.node)
+		for _, u := range []*unit{v.in, v.out} {
+			if u == nil {
+				continue
+			}
+			if p.from == nil {
+				p.from = u
+			}
+			p.to = u
+			p.alone = p.alone && u.segs == 1 && u.Len <= maxFrame
+		}
+	}
+	p.nodes = strings.Join(nodes, " > ")
 }
 
 // flowTruth is what the captures say about one flow.

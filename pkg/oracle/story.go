@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package oracle
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/vnetradar/radar/pkg/record"
+)
+
+// storyLine is a line that a story must have.
+type storyLine struct {
+	text  string  // its beginning, with ~ for durations and without double spaces
+	has   string  // somewhere behind
+	times []int64 // of the durations, ns
+}
+
+var duration = regexp.MustCompile(`\+?\b\d+(\.\d+)?(ns|us|ms|s)\b`)
+
+// storyProblem compares a story line by line.
+func (c *Comparison) storyProblem(p pair, story []string, times *timeRow) string {
+	want, sure := c.story(p, int64(times.bounds.P99))
+	var lines []string
+	for _, line := range story {
+		line = strings.Join(strings.Fields(line), " ")
+		local := strings.Contains(line, " DROPPED after delivery: ") || strings.HasPrefix(line, "It counts as delivered: ")
+		switch {
+		case local && p.fate.state == record.Delivered: // by the node itself: captures do not tell
+		case !sure && strings.HasPrefix(line, "Longest: "):
+		default:
+			lines = append(lines, line)
+		}
+	}
+	if len(lines) != len(want) {
+		return fmt.Sprintf("%d lines, should be %d", len(lines), len(want))
+	}
+	for i, line := range lines {
+		if i == 1 {
+			const layout = "2006-01-02 15:04:05.000000000 "
+			at, err := time.ParseInLocation(layout, line[:min(len(layout), len(line))], time.Local)
+			if gap := at.UnixNano() - p.enters; err != nil || max(gap, -gap) > maxClockGap {
+				return fmt.Sprintf("line 2 should begin with %v", time.Unix(0, p.enters))
+			}
+			line = line[len(layout):]
+		}
+		text, found := duration.ReplaceAllString(line, "~"), duration.FindAllString(line, -1)
+		if w := want[i]; !strings.HasPrefix(text, w.text) || !strings.Contains(text, w.has) || len(found) != len(w.times) {
+			return fmt.Sprintf("line %d should be %q ... %q", i+1, w.text, w.has)
+		}
+		for k, ns := range want[i].times {
+			d, _ := time.ParseDuration(found[k])
+			times.compare(fmt.Sprintf("%s, line %d", p.r.ID, i+1), int64(d), ns)
+		}
+	}
+	return ""
+}
+
+// story is what radar must tell of a packet, without what the node that got it did with
+// it. Without sure it may say what took longest, too: captures do not tell.
+func (c *Comparison) story(p pair, bound int64) (lines []storyLine, sure bool) {
+	hops := p.fate.hops
+	way := passage{fate: p.fate}
+	way.sight()
+	head := storyLine{text: p.r.ID + ": lost"}
+	switch p.fate.state {
+	case record.Delivered:
+		head = storyLine{p.r.ID + ": delivered after ~", "", []int64{way.ns()}}
+	case record.Left:
+		head = storyLine{p.r.ID + ": left the domain after ~", "", []int64{way.ns()}}
+	}
+	lines = append(lines, head, c.headLine(p))
+	queued := p.fate.drop != nil && p.fate.drop.At == record.AtQueue
+	forwards := 0
+	for i, v := range hops {
+		if v.in != nil && (v.out != nil || queued && i == len(hops)-1) {
+			forwards++
+		}
+	}
+	if forwards > 0 {
+		lines = append(lines, storyLine{text: fmt.Sprintf("changed on the way: TTL %d > %d", p.ttl, p.ttl-forwards)})
+	}
+	var parts []storyLine
+	for i := range hops {
+		step, times := c.step(p.fate, i, way.from.at)
+		lines = append(lines, step)
+		parts = append(parts, times...)
+	}
+	if d := p.fate.drop; d != nil {
+		lines = append(lines, c.lossLine(p.fate, way.from.at))
+	}
+	if p.fate.state == record.Lost || len(parts) < 2 {
+		return lines, true
+	}
+	most, second := storyLine{times: []int64{0}}, int64(0)
+	for _, x := range parts {
+		if x.times[0] > most.times[0] {
+			most, second = x, most.times[0]
+		} else {
+			second = max(second, x.times[0])
+		}
+	}
+	if most.times[0]-second <= 2*bound {
+		return lines, false
+	}
+	return append(lines, most), true
+}
+
+// headLine is who and what, behind the time.
+func (c *Comparison) headLine(p pair) storyLine {
+	o := p.origin
+	tail := fmt.Sprintf(", %d bytes, TTL %d, id %d", o.length(), p.ttl, o.id())
+	if o.Sport >= 0 {
+		return storyLine{text: fmt.Sprintf("%s %s:%d > %s:%d", protoName(o.Proto), o.Src, o.Sport, o.Dst, o.Dport) + tail}
+	}
+	return storyLine{text: fmt.Sprintf("%s %s > %s", protoName(o.Proto), o.Src, o.Dst), has: tail}
+}
+
+// step is visit i, and its times on the link and in the node as a remark on what took
+// longest would have them. A queue's wait is all on the link.
+func (c *Comparison) step(f fate, i int, begin int64) (step storyLine, parts []storyLine) {
+	v := f.hops[i]
+	first := v.in
+	if v.in == nil {
+		first = v.out
+	}
+	step = storyLine{text: "~ " + v.node + " ", times: []int64{first.at - begin}}
+	if i == 0 {
+		step = storyLine{text: "0 " + v.node + " "}
+	}
+	var says []string
+	switch {
+	case v.in != nil && i == 0:
+		says = append(says, "enters the domain by "+v.inPort())
+	case v.in != nil:
+		prev := f.hops[i-1]
+		from, name := prev.out, linkName(prev.out, v.in)
+		if c.queued(from) && prev.in != nil {
+			from = prev.in
+		}
+		ns := v.in.at - from.at
+		says = append(says, "in by "+v.inPort()+" after ~ on the link")
+		step.times = append(step.times, ns)
+		name = fmt.Sprintf("Longest: the link %s, with the queue of %s: ~, ", name, prev.out.place.ref())
+		parts = append(parts, storyLine{name, "% of the time.", []int64{ns}})
+	}
+	last := i == len(f.hops)-1
+	dropped := last && f.drop != nil && f.drop.At == record.AtQueue
+	switch {
+	case v.out != nil && v.in == nil:
+		says = append(says, "sent by "+v.outPort())
+	case v.out != nil || dropped:
+		verb, port, ns := "out by ", v.outPort(), int64(0) // at once, if there is a queue behind
+		if last && f.state == record.Left {
+			verb = "leaves the domain by "
+		}
+		if dropped {
+			port = f.drop.Port
+		} else if !c.queued(v.out) {
+			ns = v.out.at - v.in.at
+		}
+		says = append(says, verb+port+" after ~ inside")
+		step.times = append(step.times, ns)
+		parts = append(parts, storyLine{"Longest: inside " + v.node + ": ~, ", "% of the time.", []int64{ns}})
+	case last && f.state == record.Delivered:
+		says = append(says, "delivered")
+	}
+	step.text += strings.Join(says, ", ")
+	return step, parts
+}
+
+// lossLine is where and why. Whatever drops does so as soon as the packet is there.
+func (c *Comparison) lossLine(f fate, begin int64) storyLine {
+	v := f.hops[len(f.hops)-1]
+	line := storyLine{text: "~ " + v.node + " LOST inside the node: ", times: []int64{v.in.at - begin}}
+	if f.drop.At == record.AtQueue {
+		port := c.truth.topo.port(Ref{v.node, f.drop.Port})
+		line.text = fmt.Sprintf("~ %s LOST in the queue of %s (%s): ", v.node, f.drop.Port, port.Queue.Kind)
+	}
+	if len(f.drop.Reasons) == 1 {
+		line.has = "[" + f.drop.Reasons[0]
+	}
+	return line
+}
