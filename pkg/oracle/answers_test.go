@@ -237,6 +237,21 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// TestNotMeasured: packets that radar says it did not measure are in no answer; those of
+// which it says nothing must be.
+func TestNotMeasured(t *testing.T) {
+	for _, counted := range []int{1, 0} {
+		c := comparison(t)
+		c.missing = append(c.missing, c.pairs[0].expectation)
+		c.pairs = c.pairs[1:]
+		all := len(c.passages())
+		c.Rows(counted)
+		if n := len(c.passages()); n != all-counted {
+			t.Errorf("one record is missing, %d counted: %d packets of %d are expected in answers", counted, n, all)
+		}
+	}
+}
+
 // The captures' own jitter and reordering, by hand.
 func TestOrderOfFlow(t *testing.T) {
 	at := func(sent, arrived int64) passage {

@@ -21,6 +21,7 @@ type Comparison struct {
 	blind   int               // packets whose true header nobody saw
 	unseen  map[string]Losses // see Unseen
 	taken   map[*journey]bool // the packets of unseen
+	omitted map[*journey]bool // not measured, as radar counted: in no answer
 	only    Selection
 }
 
@@ -47,8 +48,15 @@ func (t *Truth) Compare(d Domain, drops []Drop, records []record.Record) *Compar
 
 // Rows judges the records: one for every packet, the header as the source saw
 // it, the path, the end, the place of every loss. notMeasured is how many packets
-// radar itself says it did not measure: exactly so many must be missing.
+// radar itself says it did not measure: exactly so many must be missing. Checks that
+// follow expect them in no answer.
 func (c *Comparison) Rows(notMeasured int) []*Row {
+	if notMeasured == len(c.missing) {
+		c.omitted = map[*journey]bool{}
+		for _, e := range c.missing {
+			c.omitted[e.j] = true
+		}
+	}
 	return []*Row{c.one(notMeasured), c.headers(), c.paths(), c.states(), c.losses()}
 }
 

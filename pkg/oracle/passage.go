@@ -29,13 +29,13 @@ func (p *passage) arrived() bool {
 
 func (p *passage) ns() int64 { return p.to.at - p.from.at }
 
-// passages are all packets that came into the domain and are asked for, in the order
-// in which they came.
+// passages are all packets that came into the domain, were measured, and are asked for, in
+// the order in which they came.
 func (c *Comparison) passages() []passage {
 	var list []passage
 	for _, j := range c.truth.journeys {
 		f, ok := c.truth.fate(j, c.domain, c.drops)
-		if !ok {
+		if !ok || c.omitted[j] {
 			continue
 		}
 		p := passage{j: j, fate: f, flow: flowOf(j.first().Packet), path: c.pathOf(f), bytes: j.first().length()}
@@ -46,8 +46,8 @@ func (c *Comparison) passages() []passage {
 	return c.selected(list)
 }
 
-// sight works out nodes, from, to and alone.
-func (p *passage) sight() {
+// sight works out nodes, from, to and alone, which it returns.
+func (p *passage) sight() bool {
 	p.alone = true
 	var nodes []string
 	for _, v := range p.fate.hops {
@@ -64,6 +64,7 @@ func (p *passage) sight() {
 		}
 	}
 	p.nodes = strings.Join(nodes, " > ")
+	return p.alone
 }
 
 // flowTruth is what the captures say about one flow.
