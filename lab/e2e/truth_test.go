@@ -160,7 +160,6 @@ func (r round) run(t *testing.T) (report *oracle.Report, err error) {
 		v = rad.verdict(t)
 		if r.scenario == "twoways" {
 			v.selected = rad.askAboutSome(t, v.records)
-			v.traces = rad.traces(t, v.records)
 		}
 	}
 	if err := c.stop(); err != nil {
@@ -202,7 +201,9 @@ func (r *radar) verdict(t *testing.T) verdict {
 	t.Helper()
 	s := r.settle(t)
 	t.Logf("counters: %s", s.notable())
-	return verdict{records: r.records(t), losses: r.losses(t), answers: r.answers(t), notMeasured: s.notMeasured(), topo: r.topo(t)}
+	v := verdict{records: r.records(t), losses: r.losses(t), answers: r.answers(t), notMeasured: s.notMeasured(), topo: r.topo(t)}
+	v.traces = r.traces(t, v.records)
+	return v
 }
 
 // errUnseen says that the kernel ran no BPF program for some drops.
@@ -234,13 +235,15 @@ func (r round) judge(truth *oracle.Truth, n *network, attached []string, drops [
 	report.Add(c.CheckLossCounts(v.losses)...)
 	report.Add(c.Clock(maxClockError))
 	report.Add(c.CheckCounts(v.answers)...)
+	traces := c.CheckTraces(v.traces, oracle.Bounds{P99: maxAnswerError})
+	report.Add(traces[:2]...)
 	switch {
 	case r.scenario == "twoways": // no trains there, and the machine has time
 		b := oracle.Bounds{P99: maxAnswerError}
 		report.Add(c.CheckFlowTimes(v.answers.Flows, b)...)
 		report.Add(c.CheckLatency(v.answers, b)...)
 		report.Add(c.CheckThroughput(v.answers)...)
-		report.Add(c.CheckTraces(v.traces, b)...)
+		report.Add(traces[2])
 		for _, s := range v.selected {
 			report.Add(c.Select(s.Selection).CheckSelected(s.answers, b)...)
 		}

@@ -3,8 +3,10 @@
 package oracle
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,19 +22,24 @@ type storyLine struct {
 
 var duration = regexp.MustCompile(`\+?\b\d+(\.\d+)?(ns|us|ms|s)\b`)
 
-// storyProblem compares a story line by line.
+// storyProblem compares a story line by line. What hangs on times goes to their row.
 func (c *Comparison) storyProblem(p pair, story []string, times *timeRow) string {
-	want, sure := c.story(p, int64(times.bounds.P99))
+	want, parts := c.story(p)
 	var lines []string
+	longest := ""
 	for _, line := range story {
 		line = strings.Join(strings.Fields(line), " ")
 		local := strings.Contains(line, " DROPPED after delivery: ") || strings.HasPrefix(line, "It counts as delivered: ")
 		switch {
 		case local && p.fate.state == record.Delivered: // by the node itself: captures do not tell
-		case !sure && strings.HasPrefix(line, "Longest: "):
+		case strings.HasPrefix(line, "Longest: "):
+			longest = line
 		default:
 			lines = append(lines, line)
 		}
+	}
+	if s := longestProblem(longest, parts, int64(times.bounds.P99)); s != "" {
+		times.bad("%s: %s", p.r.ID, s)
 	}
 	if len(lines) != len(want) {
 		return fmt.Sprintf("%d lines, should be %d", len(lines), len(want))
@@ -51,25 +58,48 @@ func (c *Comparison) storyProblem(p pair, story []string, times *timeRow) string
 			return fmt.Sprintf("line %d should be %q ... %q", i+1, w.text, w.has)
 		}
 		for k, ns := range want[i].times {
-			d, _ := time.ParseDuration(found[k])
+			d, err := time.ParseDuration(found[k])
+			if err != nil {
+				return err.Error()
+			}
 			times.compare(fmt.Sprintf("%s, line %d", p.r.ID, i+1), int64(d), ns)
 		}
 	}
 	return ""
 }
 
+// longestProblem compares what is said to have taken longest ("": nothing is said) with
+// the parts of the way. Those of which two are longest within bounds do not tell.
+func longestProblem(line string, parts []storyLine, bound int64) string {
+	if len(parts) < 2 {
+		if line != "" {
+			return "nothing to be said in: " + line
+		}
+		return ""
+	}
+	slices.SortFunc(parts, func(a, b storyLine) int { return cmp.Compare(b.times[0], a.times[0]) })
+	want := parts[0].text
+	if parts[0].times[0]-parts[1].times[0] > 2*bound && !strings.HasPrefix(duration.ReplaceAllString(line, "~"), want) {
+		return fmt.Sprintf("it says %q, should be %q", line, want)
+	}
+	return ""
+}
+
 // story is what radar must tell of a packet, without what the node that got it did with
-// it. Without sure it may say what took longest, too: captures do not tell.
-func (c *Comparison) story(p pair, bound int64) (lines []storyLine, sure bool) {
+// it, and the parts of the way that may have taken longest.
+func (c *Comparison) story(p pair) (lines, parts []storyLine) {
 	hops := p.fate.hops
 	way := passage{fate: p.fate}
 	way.sight()
 	head := storyLine{text: p.r.ID + ": lost"}
 	switch p.fate.state {
 	case record.Delivered:
-		head = storyLine{p.r.ID + ": delivered after ~", "", []int64{way.ns()}}
+		head.text = p.r.ID + ": delivered"
 	case record.Left:
-		head = storyLine{p.r.ID + ": left the domain after ~", "", []int64{way.ns()}}
+		head.text = p.r.ID + ": left the domain"
+	}
+	if p.fate.state != record.Lost && way.from != way.to {
+		head.text, head.times = head.text+" after ~", []int64{way.ns()}
 	}
 	lines = append(lines, head, c.headLine(p))
 	queued := p.fate.drop != nil && p.fate.drop.At == record.AtQueue
@@ -82,7 +112,6 @@ func (c *Comparison) story(p pair, bound int64) (lines []storyLine, sure bool) {
 	if forwards > 0 {
 		lines = append(lines, storyLine{text: fmt.Sprintf("changed on the way: TTL %d > %d", p.ttl, p.ttl-forwards)})
 	}
-	var parts []storyLine
 	for i := range hops {
 		step, times := c.step(p.fate, i, way.from.at)
 		lines = append(lines, step)
@@ -91,28 +120,20 @@ func (c *Comparison) story(p pair, bound int64) (lines []storyLine, sure bool) {
 	if d := p.fate.drop; d != nil {
 		lines = append(lines, c.lossLine(p.fate, way.from.at))
 	}
-	if p.fate.state == record.Lost || len(parts) < 2 {
-		return lines, true
+	if p.fate.state == record.Lost {
+		parts = nil // what did not arrive took no time that could be shared out
 	}
-	most, second := storyLine{times: []int64{0}}, int64(0)
-	for _, x := range parts {
-		if x.times[0] > most.times[0] {
-			most, second = x, most.times[0]
-		} else {
-			second = max(second, x.times[0])
-		}
-	}
-	if most.times[0]-second <= 2*bound {
-		return lines, false
-	}
-	return append(lines, most), true
+	return lines, parts
 }
 
 // headLine is who and what, behind the time.
 func (c *Comparison) headLine(p pair) storyLine {
 	o := p.origin
 	tail := fmt.Sprintf(", %d bytes, TTL %d, id %d", o.length(), p.ttl, o.id())
-	if o.Sport >= 0 {
+	switch {
+	case o.fragment():
+		return storyLine{text: protoName(o.Proto) + " " + o.Src.String(), has: tail}
+	case o.Sport >= 0:
 		return storyLine{text: fmt.Sprintf("%s %s:%d > %s:%d", protoName(o.Proto), o.Src, o.Sport, o.Dst, o.Dport) + tail}
 	}
 	return storyLine{text: fmt.Sprintf("%s %s > %s", protoName(o.Proto), o.Src, o.Dst), has: tail}
@@ -149,6 +170,8 @@ func (c *Comparison) step(f fate, i int, begin int64) (step storyLine, parts []s
 	last := i == len(f.hops)-1
 	dropped := last && f.drop != nil && f.drop.At == record.AtQueue
 	switch {
+	case v.out != nil && v.in == nil && last && f.state == record.Left:
+		says = append(says, "leaves the domain by "+v.outPort())
 	case v.out != nil && v.in == nil:
 		says = append(says, "sent by "+v.outPort())
 	case v.out != nil || dropped:

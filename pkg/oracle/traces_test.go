@@ -3,6 +3,7 @@
 package oracle
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -29,7 +30,11 @@ func traced(c *Comparison) []TraceAnswer {
 // tell writes what a story must say as radar would.
 func tell(c *Comparison, p pair) []string {
 	var lines []string
-	want, _ := c.story(p, int64(traceBounds.P99))
+	want, parts := c.story(p)
+	if len(parts) > 1 {
+		slices.SortFunc(parts, func(a, b storyLine) int { return cmp.Compare(b.times[0], a.times[0]) })
+		want = append(want, parts[0])
+	}
 	for i, w := range want {
 		text := w.text
 		for _, ns := range w.times {
@@ -113,8 +118,9 @@ func TestTraces(t *testing.T) {
 		{"time inside", swap(0, 4, "after 3000ns", "after 1000ns"), times},
 		{"step missing", in(0, func(a *TraceAnswer) { a.Story = slices.Delete(a.Story, 5, 6) }), story},
 		{"delivered elsewhere", swap(0, 6, "h2", "r2"), story},
-		{"longest link", swap(0, 7, "r2/e1 > h2/e0", "r1/e1 > r2/e0"), story},
-		{"longest missing", in(0, func(a *TraceAnswer) { a.Story = a.Story[:7] }), story},
+		{"longest link", swap(0, 7, "r2/e1 > h2/e0", "r1/e1 > r2/e0"), times},
+		{"longest missing", in(0, func(a *TraceAnswer) { a.Story = a.Story[:7] }), times},
+		{"longest of a packet lost", in(1, func(a *TraceAnswer) { a.Story = append(a.Story, "Longest: inside r1: 3us") }), times},
 		{"lost by the rule elsewhere", swap(1, 4, "r1 LOST inside", "r2 LOST inside"), story},
 		{"reason of the loss", swap(1, 4, "[NETFILTER_DROP", "[NO_SOCKET"), story},
 		{"lost at another port", swap(2, 6, "queue of e1", "queue of e0"), story},
