@@ -71,30 +71,41 @@ static __always_inline enum parse_result parse(struct __sk_buff *skb, const stru
 	return r;
 }
 
-/* An unmeasured packet enters the node. */
+/*
+ * What it is that a packet for daddr comes in by a port with these flags: it goes onto
+ * a link between nodes, ends here, leaves the domain (the host behind a bridge is
+ * outside), or goes on into the node. A call makes one verifier state of many.
+ */
+GLOBAL __u32 entry_kind(__u32 flags, __u32 node, __be32 daddr)
+{
+	if (flags & RDR_PF_BRIDGE_PORT)
+		return RDR_EV_EGRESS;
+	if (is_local(node, daddr))
+		return RDR_EV_DELIVER;
+	return flags & RDR_PF_BRIDGE ? RDR_EV_LEFT : RDR_EV_INGRESS;
+}
+
+/* An unmeasured packet enters the node, or a bridge link. */
 static __always_inline void enter_unknown(struct __sk_buff *skb, const struct packet *p, __u64 now,
 					  const struct rdr_port *port, __u32 port_no)
 {
-	bool local = is_local(port->node, p->daddr);
-	bool onto_link = port->flags & RDR_PF_BRIDGE_PORT;
-	bool by_key = onto_link && wants_key(p, p->bits.ttl);
 	struct found f = {};
+	bool by_key;
+	__u32 kind;
 
 	if (!(port->flags & RDR_PF_SOURCE_IN)) {
 		count(RDR_C_PASSED, p->n);
 		return;
 	}
+	kind = entry_kind(port->flags, port->node, p->daddr);
 	/* Under --carry header nothing would bring the index through the node: the
 	 * port where the packet leaves is its source. */
-	if (!cfg_mark_mask && !local && !onto_link)
+	if (!cfg_mark_mask && kind == RDR_EV_INGRESS)
 		return;
-	if (!source(skb, p, now,
-		    onto_link ? RDR_EV_EGRESS :
-		    local     ? RDR_EV_DELIVER :
-				RDR_EV_INGRESS,
-		    port_no, by_key, &f))
+	by_key = kind == RDR_EV_EGRESS && wants_key(p, p->bits.ttl);
+	if (!source(skb, p, now, kind, port_no, by_key, &f))
 		return;
-	if (!onto_link)
+	if (kind != RDR_EV_EGRESS)
 		set_mark(skb, &f);
 	else if (!by_key && !write_bits(skb, p->l3, guid_encode(f.index, p->bits.tos)))
 		count(RDR_C_NM_WRITE, p->n);
@@ -120,27 +131,27 @@ static __always_inline bool is_idle_copy(struct __sk_buff *skb, const struct rdr
 static __always_inline void enter_known(struct __sk_buff *skb, const struct packet *p, __u64 now,
 					const struct rdr_port *port, __u32 port_no, struct found *f)
 {
-	bool local = is_local(port->node, p->daddr);
+	__u32 kind = entry_kind(port->flags, port->node, p->daddr);
+	bool local = kind == RDR_EV_DELIVER;
 	/* The bridge device: the host is outside, its headers are the true ones. */
 	bool leaves = port->flags & RDR_PF_BRIDGE;
-	bool idle = is_idle_copy(skb, port, local, f->index);
+	bool idle;
 	struct sighting w = {
 		.now = now,
-		.kind = local  ? RDR_EV_DELIVER :
-			leaves ? RDR_EV_LEFT :
-				 RDR_EV_INGRESS,
+		.kind = kind,
 		.flags = RDR_EVF_FIRST | (f->by_key ? RDR_EVF_KEYED : 0),
 		.port = port_no,
 		.fixed_id = f->fixed_id,
 	};
 	union rdr_bits b;
 
-	if (port->flags & RDR_PF_BRIDGE_PORT) {
+	if (kind == RDR_EV_EGRESS) {
 		/* On its way, and the link is where it goes: whoever sees it next
 		 * restores it. */
 		count(RDR_C_PASSED, p->n);
 		return;
 	}
+	idle = is_idle_copy(skb, port, local, f->index);
 	if (f->by_bits) {
 		if (!true_bits(f, p, &b)) {
 			count(RDR_C_STALE, p->n);

@@ -10,7 +10,7 @@
 #
 # KERNELS              kernels to try, see fetch.sh (5.10)
 # PACKAGES             Go packages whose tests run there (./pkg/kerneltest)
-# KERNEL_TIMEOUT       bound on one machine, seconds (300)
+# KERNEL_TIMEOUT       bound on one machine, seconds (600)
 # RADAR_KERNELS_CACHE  downloads and logs (XDG cache directory/radar/kernels)
 # DEBIAN_MIRROR, DEBIAN_SECURITY_MIRROR, DEBIAN_KEYRING  see fetch.sh
 #
@@ -21,7 +21,7 @@ PATH=$PATH:/usr/sbin:/sbin # depmod, for users other than root
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cd "$here/../.."
 cache=$(realpath -m "${RADAR_KERNELS_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/radar/kernels}")
-timeout_s=${KERNEL_TIMEOUT:-300}
+timeout_s=${KERNEL_TIMEOUT:-600}
 read -ra kernels <<<"${KERNELS:-5.10}"
 read -ra packages <<<"${PACKAGES:-./pkg/kerneltest}"
 
