@@ -11,6 +11,7 @@ import (
 	"reflect"
 
 	"github.com/cilium/ebpf"
+	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
@@ -222,13 +223,19 @@ func (a *applier) planQdiscs() error {
 func (a *applier) attachPorts(ctx context.Context) error {
 	nodes, of := byNode(a.c.next, a.c.addedPorts)
 	failed := make(map[uint16]error)
+	var gone []uint16
 	for _, n := range nodes {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("attach node %s: %w", n.Name, err)
 		}
 		err := inNode(n, topo.NodeSpec.Open, func() error {
 			for _, p := range of[n.ID] {
-				if err := a.attachPort(n, p); err != nil {
+				err := a.attachPort(n, p)
+				if err != nil && p.Place == domain.BridgePort && vanished(p.Ifindex) {
+					gone = append(gone, p.ID)
+					continue
+				}
+				if err != nil {
 					failed[p.ID] = fmt.Errorf("attach %s: %w", portName(a.c.next, p), err)
 					if !a.lenient {
 						return failed[p.ID]
@@ -248,9 +255,20 @@ func (a *applier) attachPorts(ctx context.Context) error {
 	}
 	for id, err := range failed {
 		a.warnings = append(a.warnings, err.Error())
+		a.c.leaveOut(id)
+	}
+	// Containers start and stop beside the domain: such a member needs no closing.
+	for _, id := range gone {
 		a.c.forget(id)
 	}
 	return nil
+}
+
+// vanished says whether the namespace, in which it runs, has no such interface.
+func vanished(ifindex int) bool {
+	_, err := netlink.LinkByIndex(ifindex)
+	_, gone := errors.AsType[netlink.LinkNotFoundError](err)
+	return gone
 }
 
 // attachPort makes one port known to the programs and attaches them.

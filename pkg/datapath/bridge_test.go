@@ -229,6 +229,61 @@ func TestBridgeStaysOpen(t *testing.T) {
 	l.wantBridgeFlags("a/e0 "+internalPort, "b/e0 "+internalPort, "sw/br0 "+devicePort, "sw/pn "+memberPort, "sw/pu "+memberPort)
 }
 
+// A member that goes between the look and the deed is no reason to open the bridge,
+// nor is one that is taken off then.
+func TestBridgeMemberVanishes(t *testing.T) {
+	bothHooks(t, func(t *testing.T, hook string) {
+		l := newBridgeLab(t, hook)
+		l.attach("a", "b")
+		l.Add("n")
+		l.plug("n", "10.0.0.9")
+		before := l.flags()
+		change := func(what string, want Changes, meanwhile func()) {
+			t.Helper()
+			h := l.open()
+			defer h.Close()
+			c, topology, err := h.compare()
+			if err != nil {
+				t.Fatal(err)
+			}
+			meanwhile()
+			got, err := h.apply(t.Context(), c, topology)
+			if err != nil {
+				t.Fatalf("%s: %v", what, err)
+			}
+			wantChanges(t, got, want)
+			if diff := cmp.Diff(before, l.flags()); diff != "" {
+				t.Errorf("%s: flags (-before +after):\n%s", what, diff)
+			}
+		}
+		change("new member", Changes{}, func() { l.Run("sw", "ip", "link", "del", "pn") })
+		change("nothing", Changes{}, func() {})
+
+		l.plug("n", "10.0.0.9")
+		l.refresh()
+		l.Run("sw", "ip", "link", "set", "pn", "nomaster")
+		change("old member", Changes{Removed: []string{l.Name("sw") + "/pn"}}, func() { l.Run("sw", "ip", "link", "del", "pn") })
+
+		// Who attaches more does not fail for it either.
+		l.plug("n", "10.0.0.9")
+		p, err := prepare(t.Context(), l.request("u"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Run("sw", "ip", "link", "del", "pn")
+		var undo undo
+		h, err := p.open(&undo)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.close(h)
+		if err := (&applier{h: h, c: p.change, undo: &undo}).run(t.Context()); err != nil {
+			t.Error(err)
+		}
+		l.wantBridgeFlags("a/e0 "+internalPort, "b/e0 "+internalPort, "sw/br0 "+devicePort, "u/e0 "+internalPort)
+	})
+}
+
 // The user may name the bridge's namespace: then the bridge is inside a node.
 func TestBridgeNodeIsNamed(t *testing.T) {
 	bothHooks(t, func(t *testing.T, hook string) {

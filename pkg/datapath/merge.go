@@ -311,12 +311,17 @@ func restoreFlags(p *domain.Port) (flags bpfobj.TcRdrPortFlag) {
 	return flags
 }
 
-// forget leaves a new port out again, because it could not be attached. A bridge
+// leaveOut leaves a new port out again, because it could not be attached. A bridge
 // link that lacks one of its ports is closed nowhere.
-func (c *change) forget(id uint16) {
+func (c *change) leaveOut(id uint16) {
 	if p := c.next.PortByID(id); p.Link != "" {
 		c.openLink(p.Link)
 	}
+	c.forget(id)
+}
+
+// forget makes a new port one that never was.
+func (c *change) forget(id uint16) {
 	same := func(p domain.Port) bool { return p.ID == id }
 	c.next.Ports = slices.DeleteFunc(c.next.Ports, same)
 	c.addedPorts = slices.DeleteFunc(c.addedPorts, func(added uint16) bool { return added == id })

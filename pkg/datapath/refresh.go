@@ -52,6 +52,11 @@ func (h *Handle) Refresh(ctx context.Context) (*Changes, error) {
 	if err != nil {
 		return nil, err
 	}
+	return h.apply(ctx, c, t)
+}
+
+// apply carries out what compare found.
+func (h *Handle) apply(ctx context.Context, c *change, t *topo.Topology) (*Changes, error) {
 	var undo undo
 	a := &applier{h: h, c: c, undo: &undo, lenient: true}
 	if err := a.run(ctx); err != nil {
