@@ -34,9 +34,9 @@ NODE is one of:
 --docker, --lab and --all-netns attach many under the names that they have. What
 two of these find is attached once, under the name that you gave it.
 
-With --watch-containers, containers that start later and match a NODE or flag of
-this command join, and a container that is restarted comes back under its name.
-One that is named need not run yet then.
+With --watch-containers, containers that start later and match a NODE or flag that
+the domain was attached with join, by this command or another one, and a container
+that is restarted comes back under its name. None need run yet then.
 
 Nodes that hang on a Linux bridge (containers on docker0) are connected by it:
 radar attaches to the bridge and to its members that lead elsewhere, and shows
@@ -137,7 +137,7 @@ func (a *app) attach(ctx context.Context, f *attachFlags, args []string, flags *
 		return err
 	}
 	found.ask(&req)
-	if existing == nil && len(req.Nodes) == 0 {
+	if existing == nil && len(req.Nodes) == 0 && (!f.names.waits(found) || errors.Is(missing, domain.ErrHalfAttached)) {
 		if errors.Is(missing, domain.ErrHalfAttached) {
 			return missing
 		}

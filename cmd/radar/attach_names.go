@@ -93,6 +93,11 @@ func (f *nameFlags) find(ctx context.Context, existing *domain.Domain, args []st
 	return found, nil
 }
 
+// waits says whether containers that start later join.
+func (f *nameFlags) waits(found *foundNodes) bool {
+	return f.watch && len(nodes.OfContainers(found.selectors)) > 0
+}
+
 func selectorsOf(d *domain.Domain) []string {
 	if d == nil {
 		return nil

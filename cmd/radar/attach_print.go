@@ -5,10 +5,12 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/vnetradar/radar/pkg/datapath"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/nodes"
 )
 
 // attachView is the JSON form of what "radar attach" prints.
@@ -24,9 +26,11 @@ type attachView struct {
 	Memory    *memoryView    `json:"memory,omitempty"`
 	Warnings  []string       `json:"warnings,omitempty"`
 	Conflicts []conflictView `json:"conflicts,omitempty"`
-	Agent     *startedAgent  `json:"agent,omitempty"`
-	ran       bool           // an agent worked
-	lease     time.Duration  // 0: never ends
+	// Containers says what becomes of containers that start, if the command said so.
+	Containers string        `json:"containers,omitempty"`
+	Agent      *startedAgent `json:"agent,omitempty"`
+	ran        bool          // an agent worked
+	lease      time.Duration // 0: never ends
 }
 
 type nodeView struct {
@@ -79,6 +83,21 @@ func newAttachView(r *datapath.AttachResult, dryRun bool) *attachView {
 		})
 	}
 	return v
+}
+
+// follows adds what the request says of containers that start.
+func (v *attachView) follows(req *datapath.AttachRequest, d *domain.Domain) {
+	if req.WatchContainers != nil {
+		v.Containers = followText(d.Selectors, *req.WatchContainers)
+	}
+}
+
+// followText says which containers join the domain when they start.
+func followText(selectors []string, follow bool) string {
+	if !follow {
+		return "not followed any more: those that start do not join"
+	}
+	return "followed: " + strings.Join(nodes.OfContainers(selectors), " ")
 }
 
 // nodeViews lists the nodes and ports that are attached now.
@@ -137,6 +156,9 @@ func (a *app) printAttached(v *attachView) error {
 			return err
 		}
 	}
+	if v.Containers != "" {
+		fmt.Fprintf(w, "containers: %s\n", v.Containers)
+	}
 	for _, text := range v.Warnings {
 		fmt.Fprintf(w, "warning: %s\n", text)
 	}
@@ -162,8 +184,8 @@ func (a *app) printAttached(v *attachView) error {
 }
 
 // countNamed counts the nodes that the user named.
-func countNamed(nodes []nodeView) (n int) {
-	for _, node := range nodes {
+func countNamed(list []nodeView) (n int) {
+	for _, node := range list {
 		if !node.Auto {
 			n++
 		}
@@ -180,14 +202,14 @@ func countPorts(nodes []nodeView) (n int) {
 
 // printNodes prints one line a port, and one for a node without any. What hangs on a
 // bridge has the bridge for its peer.
-func printNodes(a *app, nodes []nodeView) error {
+func printNodes(a *app, list []nodeView) error {
 	columns := []column{{title: "NODE"}, {title: "PORT"}, {title: "ROLE"}, {title: "PEER"}}
 	wide := a.output == formatWide
 	if wide {
 		columns = append(columns, column{title: "KIND"}, column{title: "IFINDEX", right: true}, column{title: "SPEC"})
 	}
 	t := newTable(columns...)
-	for _, n := range nodes {
+	for _, n := range list {
 		if len(n.Ports) == 0 {
 			t.add(n.Name)
 		}

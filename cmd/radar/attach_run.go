@@ -25,7 +25,9 @@ func (a *app) attachPlan(ctx context.Context, req datapath.AttachRequest, notes 
 		return err
 	}
 	plan.Warnings = append(notes, plan.Warnings...)
-	return a.printAttached(newAttachView(plan, true))
+	view := newAttachView(plan, true)
+	view.follows(&req, plan.Domain)
+	return a.printAttached(view)
 }
 
 // attachAndRun attaches the nodes, then provides an agent: this process, one in
@@ -44,6 +46,7 @@ func (a *app) attachAndRun(ctx context.Context, f *attachFlags, req datapath.Att
 		}
 		result.Warnings = append(notes, result.Warnings...)
 		view = newAttachView(result, false)
+		view.follows(&req, result.Domain)
 	}
 	if running.PID != 0 {
 		view.Agent = &startedAgent{PID: running.PID}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,6 +16,7 @@ import (
 	"github.com/vnetradar/radar/pkg/agent"
 	"github.com/vnetradar/radar/pkg/datapath"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/nodes"
 )
 
 const detachLong = `Detach from all nodes, or from the nodes named, and leave nothing behind: no
@@ -23,7 +25,8 @@ program, map, pin, queueing discipline, process or file.
 Marking stops first; then radar waits until the packets under way have arrived
 (at most the domain's timeout), so that each leaves with its own header. Ctrl-C,
 or --no-drain, skips that: packets under way then keep rewritten header bits.
-When the domain ends, a summary is printed.
+When the domain ends, a summary is printed. It ends with its last node, unless
+containers that start join it (--watch-containers): then it waits for them.
 
 A domain that is not attached is no error.`
 
@@ -38,6 +41,7 @@ type detachView struct {
 	Nodes    int          `json:"nodes"`    // detached now
 	Ports    int          `json:"ports"`
 	Summary  *summaryView `json:"summary,omitempty"`
+	Followed []string     `json:"followed,omitempty"` // no node is left, and containers that these match join
 	Warnings []string     `json:"warnings,omitempty"`
 }
 
@@ -57,21 +61,23 @@ func newDetachCmd(a *app) *cobra.Command {
 	return cmd
 }
 
-func (a *app) detach(ctx context.Context, nodes []string, noDrain bool) error {
+func (a *app) detach(ctx context.Context, names []string, noDrain bool) error {
 	// The first Ctrl-C ends the wait for packets under way, the second nothing.
 	hurry, _, stop := interruptible(ctx)
 	defer stop()
 	d, err := domain.Load(a.domain)
 	switch {
-	case len(nodes) > 0 && (errors.Is(err, domain.ErrDamaged) || errors.Is(err, domain.ErrHalfAttached)):
+	case len(names) > 0 && (errors.Is(err, domain.ErrDamaged) || errors.Is(err, domain.ErrHalfAttached)):
 		return err // not all of it, because one node was named
 	case errors.Is(err, domain.ErrDamaged):
 		fmt.Fprintf(a.stderr, "radar: warning: detaching without a summary: %v\n", domain.ErrDamaged)
 		return a.detachRest(hurry)
 	case err != nil && !errors.Is(err, domain.ErrNotAttached):
 		return err
-	case d != nil && len(nodes) > 0 && !allNodes(d, nodes):
-		return a.detachNodes(hurry, nodes, noDrain)
+	case d != nil && len(names) > 0 && !allNodes(d, names):
+		return a.detachNodes(hurry, names, nil, noDrain)
+	case d != nil && len(names) > 0 && len(followed(d, names)) > 0:
+		return a.detachNodes(hurry, names, followed(d, names), noDrain)
 	case d == nil:
 		return a.detachRest(hurry)
 	}
@@ -116,16 +122,26 @@ func (a *app) takeOver(ctx context.Context, d *domain.Domain) (*agent.Agent, err
 	}
 }
 
-// detachNodes takes some nodes out of a domain that goes on.
-func (a *app) detachNodes(ctx context.Context, nodes []string, noDrain bool) error {
+// detachNodes takes nodes out of a domain that goes on, with others or waiting for
+// the containers that followed match.
+func (a *app) detachNodes(ctx context.Context, names, followed []string, noDrain bool) error {
 	result, err := datapath.Detach(ctx, datapath.DetachRequest{
-		Domain: a.domain, Nodes: nodes, NoDrain: noDrain, Progress: a.drainProgress(),
+		Domain: a.domain, Nodes: names, Keep: len(followed) > 0, NoDrain: noDrain, Progress: a.drainProgress(),
 	})
 	if err != nil {
 		return err
 	}
 	return a.printDetached(&detachView{Domain: a.domain, Detached: true, Ended: result.Ended,
-		Nodes: result.Nodes, Ports: result.Ports, Warnings: result.Warnings})
+		Nodes: result.Nodes, Ports: result.Ports, Followed: followed, Warnings: result.Warnings})
+}
+
+// followed returns what containers must match to join the domain when the named nodes
+// are detached; none if nobody would join.
+func followed(d *domain.Domain, names []string) []string {
+	if !d.WatchContainers {
+		return nil
+	}
+	return nodes.OfContainers(datapath.SelectorsWithout(d, names))
 }
 
 // detachRest removes whatever is left of a domain that cannot be read any more.
@@ -141,15 +157,15 @@ func (a *app) detachRest(ctx context.Context) error {
 		Nodes: result.Nodes, Ports: result.Ports, Warnings: result.Warnings})
 }
 
-// allNodes says whether the names are all nodes of the domain.
+// allNodes says whether the names are all nodes that the user attached.
 func allNodes(d *domain.Domain, names []string) bool {
 	for _, n := range d.Nodes {
-		if !n.Removed && !slices.Contains(names, n.Name) {
+		if !n.Removed && !n.Auto && !slices.Contains(names, n.Name) {
 			return false
 		}
 	}
 	return !slices.ContainsFunc(names, func(name string) bool {
-		return !slices.ContainsFunc(d.Nodes, func(n domain.Node) bool { return n.Name == name && !n.Removed })
+		return !slices.ContainsFunc(d.Nodes, func(n domain.Node) bool { return n.Name == name && !n.Removed && !n.Auto })
 	})
 }
 
@@ -163,6 +179,10 @@ func (a *app) printDetached(v *detachView) error {
 	switch {
 	case !v.Detached:
 		_, err := fmt.Fprintf(a.out, "domain %s is not attached: nothing to do\n", v.Domain)
+		return err
+	case !v.Ended && len(v.Followed) > 0:
+		_, err := fmt.Fprintf(a.out, "domain %s: %s with %s detached; no node is left, it waits for containers that match %s (end it with: radar detach%s)\n",
+			v.Domain, plural(v.Nodes, "node"), plural(v.Ports, "port"), strings.Join(v.Followed, " "), domainFlag(v.Domain))
 		return err
 	case !v.Ended && v.Summary == nil:
 		_, err := fmt.Fprintf(a.out, "domain %s: %s with %s detached, the others go on\n",

@@ -145,10 +145,48 @@ func TestFollowContainers(t *testing.T) {
 	off.Start()
 	w.becomes("after the agent's end", four)
 
-	w.radar(exitOK, "attach", "--watch-containers=false")
+	if out := w.radar(exitOK, "attach", "--watch-containers=false"); !strings.Contains(out, "containers: not followed any more") {
+		t.Errorf("attach said\n%s", out)
+	}
 	more := run("more")
 	time.Sleep(time.Second)
 	w.becomes("unwatched, with "+more.Name, four)
+}
+
+// A domain waits for containers: before the first of them runs, and after its last
+// node was detached.
+func TestWaitForContainers(t *testing.T) {
+	w := newDomain(t)
+	d := dockertest.New(t)
+	network, label := d.Network("net"), "docker:label="+d.Label()
+	first := d.Create("first", "--network", network)
+	w.radar(exitUsage, "attach", "-d", "docker:"+first.Name)
+	out := w.radar(exitOK, "attach", "-d", "--watch-containers", "docker:"+first.Name, label)
+	for _, want := range []string{": 0 nodes, 0 ports", first.Name + " does not run", "it joins when it starts", "followed: docker:" + first.Name + " " + label} {
+		if !strings.Contains(out, want) {
+			t.Errorf("attach: no %q in\n%s", want, out)
+		}
+	}
+	if out := w.radar(exitOK, "status"); strings.Contains(out, "no node is left") || !strings.Contains(out, "the agent renews it") {
+		t.Errorf("status said\n%s", out)
+	}
+	first.Start()
+	w.becomes("the first", map[string]*dockertest.Container{first.Name: first})
+
+	if out := w.radar(exitOK, "detach", first.Name); !strings.Contains(out, "1 node with ") || !strings.Contains(out, "waits for containers that match "+label+" (") {
+		t.Errorf("detach of the last node said\n%s", out)
+	}
+	w.becomes("detached", nil)
+	a, b := d.Run("a", "--network", network), d.Run("b", "--network", network)
+	w.becomes("later ones", map[string]*dockertest.Container{a.Name: a, b.Name: b})
+	w.echoes(a, b.Address(), b.Name)
+
+	// Unfollowed, a domain ends with its last node, whose bridge is no node of the user's.
+	w.radar(exitOK, "attach", "--watch-containers=false")
+	out = w.radar(exitOK, "detach", a.Name, b.Name)
+	if !strings.Contains(out, "detached: 2 nodes") || !strings.Contains(out, "measured for") {
+		t.Errorf("detach of all nodes printed no summary:\n%s", out)
+	}
 }
 
 // An interface that a container gets after its start is attached too: Kathará

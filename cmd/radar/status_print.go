@@ -5,11 +5,9 @@ package main
 import (
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/vnetradar/radar/pkg/agent"
-	"github.com/vnetradar/radar/pkg/nodes"
 )
 
 func (a *app) printStatus(v *statusView) error {
@@ -47,7 +45,7 @@ func (a *app) printStatus(v *statusView) error {
 	head.add("slots", fmt.Sprintf("%d of %d bytes, timeout %v", o.Slots, o.SlotBytes, time.Duration(o.TimeoutNs)))
 	head.add("memory", v.Memory.Memory.String())
 	if v.WatchContainers {
-		head.add("containers", "followed: "+strings.Join(nodes.OfContainers(v.Selectors), " "))
+		head.add("containers", followText(v.Selectors, true))
 	}
 	if err := head.flush(w); err != nil {
 		return err

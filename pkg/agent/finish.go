@@ -109,7 +109,7 @@ func (a *Agent) Summary() *Summary {
 	d := a.reader.Domain
 	s := &Summary{Domain: a.name, Attached: d.Created, Duration: time.Since(d.Created), Losses: []aggregate.LossRow{}}
 	for _, n := range d.Nodes {
-		if !n.Removed {
+		if !n.Removed && !n.Auto {
 			s.Nodes++
 		}
 	}

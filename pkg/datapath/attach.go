@@ -25,7 +25,7 @@ type AttachRequest struct {
 	// those that it has.
 	Selectors []string
 	// WatchContainers, if not nil, says whether containers that the selectors match
-	// join when they start.
+	// join when they start. A new domain that waits for them needs no nodes.
 	WatchContainers *bool
 	// Extend: the domain must be there. It may be detached while an agent that adds
 	// nodes waits for it, and must not come back then.
@@ -52,6 +52,11 @@ type AttachResult struct {
 // Empty says whether nothing is asked for.
 func (r *AttachRequest) Empty() bool {
 	return len(r.Nodes)+len(r.Roles)+len(r.Selectors) == 0 && r.WatchContainers == nil
+}
+
+// waits says whether nodes may join later, so that a new domain needs none yet.
+func (r *AttachRequest) waits() bool {
+	return r.WatchContainers != nil && *r.WatchContainers && len(r.Selectors) > 0
 }
 
 // Plan works out what Attach would do, and changes nothing. It takes the same

@@ -21,6 +21,8 @@ import (
 type DetachRequest struct {
 	Domain string
 	Nodes  []string // names; none: all, and the domain ends
+	// Keep: the domain goes on when no node is left, for those that join later.
+	Keep bool
 	// NoDrain does not wait for packets under way: their headers are restored
 	// only as far as programs are still there.
 	NoDrain bool
@@ -38,7 +40,7 @@ type DetachResult struct {
 
 // Detach stops the sources, waits for packets under way (at most the domain's
 // timeout; ctx ending only cuts the wait short), takes the programs off, and, if
-// no node is left, removes pins, maps and the description. It copes with whatever
+// no node is left (unless Keep says otherwise), removes pins, maps and the description. It copes with whatever
 // is missing or damaged, so it also cleans up after a killed attach. Nothing at all
 // there is domain.ErrNotAttached; a node that is not in the domain ErrUsage.
 func Detach(ctx context.Context, req DetachRequest) (*DetachResult, error) {
@@ -73,7 +75,7 @@ func Detach(ctx context.Context, req DetachRequest) (*DetachResult, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !all {
+		if !all || req.Keep {
 			return detachNodes(ctx, d, req)
 		}
 	}
@@ -116,7 +118,7 @@ func detachNodes(ctx context.Context, d *domain.Domain, req DetachRequest) (*Det
 	defer h.Close()
 	keep, _ := living(d)
 	keep = slices.DeleteFunc(keep, func(s topo.NodeSpec) bool { return slices.Contains(req.Nodes, s.Name) })
-	if len(keep) == 0 {
+	if len(keep) == 0 && !req.Keep {
 		return detachAll(ctx, d, req) // the others are gone already
 	}
 	t, err := topo.Discover(keep, nil)

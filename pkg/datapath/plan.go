@@ -50,6 +50,9 @@ func prepare(ctx context.Context, req AttachRequest) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(specs) == 0 && old == nil && !req.waits() {
+		return nil, usagef("no nodes to attach: name some, such as netns:NAME")
+	}
 	if p.result.Topology, err = topo.Discover(specs, req.Roles); err != nil {
 		return nil, err
 	}
@@ -175,9 +178,6 @@ func (p *plan) members(base *domain.Domain, nodes []topo.NodeSpec) ([]topo.NodeS
 			continue
 		}
 		specs = append(specs, n)
-	}
-	if len(specs) == 0 {
-		return nil, usagef("no nodes to attach: name some, such as netns:NAME")
 	}
 	return specs, checkOthers(base.Name, specs)
 }

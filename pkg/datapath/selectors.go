@@ -25,11 +25,17 @@ func (c *change) follow(selectors []string, watch *bool) {
 // unfollow removes the selectors that name one of the nodes and no other: it
 // would come back with its container.
 func (c *change) unfollow(names []string) {
+	c.next.Selectors = SelectorsWithout(c.next, names)
+}
+
+// SelectorsWithout returns the selectors that the domain keeps when the named nodes
+// are detached.
+func SelectorsWithout(d *domain.Domain, names []string) []string {
 	named := func(selector string) bool {
 		name, spec, err := topo.SplitName(selector)
-		return err == nil && slices.ContainsFunc(c.next.Nodes, func(n domain.Node) bool {
-			return n.Removed && slices.Contains(names, n.Name) && n.Spec == spec && (name == "" || name == n.Name)
+		return err == nil && slices.ContainsFunc(d.Nodes, func(n domain.Node) bool {
+			return slices.Contains(names, n.Name) && n.Spec == spec && (name == "" || name == n.Name)
 		})
 	}
-	c.next.Selectors = slices.DeleteFunc(c.next.Selectors, named)
+	return slices.DeleteFunc(slices.Clone(d.Selectors), named)
 }
