@@ -220,7 +220,7 @@ func (f *attachFlags) matchDomain(d *domain.Domain, flags *pflag.FlagSet) error 
 		same("lease", have.Lease, o.Lease),
 		same("keys", have.Keys, o.Keys),
 		same("hook", have.Hook, hook),
-		same("watch", strconv.Quote(have.Watch), strconv.Quote(strings.TrimSpace(o.Watch))),
+		sameWatch(d, strings.TrimSpace(o.Watch), given("watch")),
 	); err != nil {
 		return err
 	}
@@ -232,6 +232,20 @@ func (f *attachFlags) matchDomain(d *domain.Domain, flags *pflag.FlagSet) error 
 		same("carry", carryText(have.Carry, have.MarkMask), carryText(o.Carry, layout.MarkMask)),
 		same("max-hops", slotText(have.SlotBytes), slotText(layout.SlotBytes)),
 	)
+}
+
+// sameWatch refuses a filter expression that is not the domain's.
+func sameWatch(d *domain.Domain, want string, given bool) error {
+	text := func(expr string) string {
+		if expr == "" {
+			return "without --watch"
+		}
+		return "with --watch " + strconv.Quote(expr)
+	}
+	if !given || d.Options.Watch == want {
+		return nil
+	}
+	return usagef("domain %q is attached %s, not %s: leave the flag out, or detach first", d.Name, text(d.Options.Watch), text(want))
 }
 
 // carryText is --carry with the mask written out.

@@ -150,8 +150,7 @@ func (a *app) printAttached(v *attachView) error {
 		if v.DryRun {
 			verb = " (dry run):"
 		}
-		fmt.Fprintf(w, "domain %s%s %s, %s, %d slots, %s\n",
-			v.Domain, verb, plural(countNamed(v.Nodes), "node"), plural(countPorts(v.Nodes), "port"), v.Slots, v.Memory.Memory)
+		fmt.Fprintf(w, "domain %s%s %s, %d slots, %s\n", v.Domain, verb, countText(v.Nodes), v.Slots, v.Memory.Memory)
 		if err := printNodes(a, v.Nodes); err != nil {
 			return err
 		}
@@ -183,21 +182,20 @@ func (a *app) printAttached(v *attachView) error {
 	return err
 }
 
-// countNamed counts the nodes that the user named.
-func countNamed(list []nodeView) (n int) {
-	for _, node := range list {
-		if !node.Auto {
-			n++
+// countText counts the nodes that the user named and their ports, and names those that
+// radar found.
+func countText(list []nodeView) string {
+	named, ports := 0, 0
+	var found []string
+	for _, n := range list {
+		if n.Auto {
+			found = append(found, fmt.Sprintf("%s of %s found", plural(len(n.Ports), "port"), n.Name))
+			continue
 		}
+		named++
+		ports += len(n.Ports)
 	}
-	return n
-}
-
-func countPorts(nodes []nodeView) (n int) {
-	for _, node := range nodes {
-		n += len(node.Ports)
-	}
-	return n
+	return strings.Join(append([]string{plural(named, "node"), plural(ports, "port")}, found...), ", ")
 }
 
 // printNodes prints one line a port, and one for a node without any. What hangs on a

@@ -13,17 +13,26 @@ import (
 
 // completeNodes completes the nodes of the domain, except those named already.
 func (a *app) completeNodes(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return a.nodesExcept(args, true), cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeAttached is completeNodes for those that the user attached: what radar
+// found goes by itself.
+func (a *app) completeAttached(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return a.nodesExcept(args, false), cobra.ShellCompDirectiveNoFileComp
+}
+
+func (a *app) nodesExcept(named []string, found bool) (names []cobra.Completion) {
 	d, err := domain.Load(a.domain)
 	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+		return nil
 	}
-	var names []cobra.Completion
 	for _, n := range d.Nodes {
-		if !n.Removed && !slices.Contains(args, n.Name) {
+		if !n.Removed && (found || !n.Auto) && !slices.Contains(named, n.Name) {
 			names = append(names, n.Name)
 		}
 	}
-	return names, cobra.ShellCompDirectiveNoFileComp
+	return names
 }
 
 // completeDomains completes the domains of this machine.

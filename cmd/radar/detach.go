@@ -52,7 +52,7 @@ func newDetachCmd(a *app) *cobra.Command {
 		Short:             "Detach from all nodes, or from some",
 		Long:              detachLong,
 		Example:           "  radar detach\n  radar detach h2            # the others go on\n  radar detach --no-drain",
-		ValidArgsFunction: a.completeNodes,
+		ValidArgsFunction: a.completeAttached,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.detach(cmd.Context(), args, noDrain)
 		},

@@ -173,6 +173,19 @@ func TestWaitForContainers(t *testing.T) {
 	first.Start()
 	w.becomes("the first", map[string]*dockertest.Container{first.Name: first})
 
+	if out := w.radar(exitOK, "attach", label, "--dry-run"); !strings.Contains(out, ": 1 node, 1 port, 1 port of host found, ") {
+		t.Errorf("dry run said\n%s", out)
+	}
+	if out := w.radar(exitUsage, "attach", label, "--watch", "udp"); !strings.Contains(out, `is attached without --watch, not with --watch "udp"`) {
+		t.Errorf("attach with another expression said\n%s", out)
+	}
+	for command, want := range map[string]bool{"detach": false, "trace --node": true} {
+		args := append(append([]string{"__complete"}, strings.Fields(command)...), "")
+		out, _, _ := radar(t, args...)
+		if !strings.Contains(out, first.Name+"\n") || strings.Contains(out, "host\n") != want {
+			t.Errorf("completing the nodes of %q: %q", command, out)
+		}
+	}
 	if out := w.radar(exitOK, "detach", first.Name); !strings.Contains(out, "1 node with ") || !strings.Contains(out, "waits for containers that match "+label+" (") {
 		t.Errorf("detach of the last node said\n%s", out)
 	}

@@ -144,7 +144,7 @@ func TestWrongExpressions(t *testing.T) {
 func TestNotAttached(t *testing.T) {
 	for _, args := range []string{"status", "packets", "packets -f", "paths", "latency", "loss", "flows", "throughput", "flows -f", "topo", "topo --load", "trace --last", "status -o json", "agent"} {
 		stdout, stderr, code := radar(t, strings.Fields(args)...)
-		if code != exitFailure || stdout != "" || !strings.Contains(stderr, `domain "default": domain is not attached`) ||
+		if code != exitFailure || stdout != "" || !strings.Contains(stderr, `domain "default" is not attached (`) ||
 			!strings.Contains(stderr, "radar attach") {
 			t.Errorf("radar %s: code %d, stdout %q, stderr %q", args, code, stdout, stderr)
 		}
@@ -184,6 +184,12 @@ func TestEnvironment(t *testing.T) {
 	t.Run("a flag wins", func(t *testing.T) {
 		t.Setenv("RADAR_OUTPUT", "json")
 		if stdout, _, _ := radar(t, "version", "-o", "table"); json.Valid([]byte(stdout)) {
+			t.Errorf("stdout %q", stdout)
+		}
+	})
+	t.Run("a commit that is not known is not told", func(t *testing.T) {
+		// Test programs have none.
+		if stdout, _, _ := radar(t, "version"); !strings.HasPrefix(stdout, "radar devel go1.") {
 			t.Errorf("stdout %q", stdout)
 		}
 	})

@@ -40,19 +40,19 @@ func newVersionCmd(a *app) *cobra.Command {
 			if a.output == formatJSON {
 				return printJSON(a.out, v)
 			}
-			commit := v.Commit
-			if commit == "" {
-				commit = "unknown commit"
-			}
-			if v.Modified {
-				commit += ", modified"
+			name := v.Version
+			switch {
+			case v.Commit != "" && v.Modified:
+				name += " (" + v.Commit + ", modified)"
+			case v.Commit != "": // a build outside of a repository knows none
+				name += " (" + v.Commit + ")"
 			}
 			expressions := "no filter expressions"
 			if v.Filter != "" {
 				expressions = "filter expressions by " + v.Filter
 			}
-			_, err := fmt.Fprintf(a.out, "radar %s (%s) %s %s, layout v%d, records v%d, %s\n",
-				v.Version, commit, v.Go, v.Platform, v.LayoutVer, v.RecordFormat, expressions)
+			_, err := fmt.Fprintf(a.out, "radar %s %s %s, layout v%d, records v%d, %s\n",
+				name, v.Go, v.Platform, v.LayoutVer, v.RecordFormat, expressions)
 			return err
 		},
 	}

@@ -93,7 +93,7 @@ func (r *Reader) Refresh() (*domain.Domain, error) {
 		return nil, err
 	}
 	if d.Epoch != r.Domain.Epoch {
-		return nil, fmt.Errorf("domain %q was attached anew: %w", d.Name, domain.ErrNotAttached)
+		return nil, fmt.Errorf("domain %q was attached anew: the one before is %w", d.Name, domain.ErrNotAttached)
 	}
 	return d, nil
 }

@@ -30,7 +30,7 @@ const DefaultName = "default"
 // left something behind the error is ErrHalfAttached as well, and says how to mend it.
 // ErrDamaged says that its description cannot be read; detaching it still works.
 var (
-	ErrNotAttached  = errors.New("domain is not attached")
+	ErrNotAttached  = errors.New("not attached")
 	ErrHalfAttached = errors.New("domain is half attached")
 	ErrDamaged      = errors.New("domain description is damaged")
 )
@@ -213,7 +213,7 @@ func Load(name string) (*Domain, error) {
 		if name != DefaultName {
 			hint = "radar attach --domain " + name + " NODE..."
 		}
-		return nil, fmt.Errorf("domain %q: %w (attach nodes with: %s)", name, ErrNotAttached, hint)
+		return nil, fmt.Errorf("domain %q is %w (attach nodes with: %s)", name, ErrNotAttached, hint)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read domain description: %w", err)
