@@ -17,16 +17,19 @@ PACKETS counts packets on the wire, SKBS the buffers that the kernel dropped, wh
 is what tc and nft count (a buffer can hold many segments of one flow).
 
 FLOWS is how many flows lost packets there; -o wide names those that lost most,
---by flow shows a row for each flow and place. What expired has no place: see the
-flows (LOST) and paths (EXPIRED).
+--by flow shows a row for each flow and place. What expired has no place: standard
+error says how much, and where it was seen last.
 
 --local shows what was dropped after delivery instead: in the receiving node's own
-input rules or socket buffers. Such packets count as delivered.`
+input rules or socket buffers. Such packets count as delivered. What TCP itself frees
+(data that it had already, what is left when a connection is closed) has a NOTE: that
+is no fault.`
 
 // lossView is a row of "radar loss" in JSON.
 type lossView struct {
 	aggregate.LossRow
 	AfterDelivery bool `json:"after_delivery,omitempty"`
+	FreedByTCP    bool `json:"freed_by_tcp,omitempty"` // after delivery, and no fault
 }
 
 func newLossCmd(a *app) *cobra.Command {
@@ -56,35 +59,24 @@ func (a *app) showLosses(r *answer, local bool) error {
 		return a.printLosses(r.LocalDrops(r.names), true)
 	}
 	rows := r.Losses(r.names)
-	a.noteLocal(r, len(rows))
+	a.noteOtherLosses(r, len(rows))
 	return a.printLosses(rows, false)
-}
-
-// noteLocal points to drops after delivery if there are no others.
-func (a *app) noteLocal(r *answer, lost int) {
-	if drops := r.Totals().LocalDrops; lost == 0 && drops > 0 {
-		a.notef("nothing was lost on the way, but after delivery %s dropped: radar loss --local", wereDropped(drops))
-	}
-}
-
-func wereDropped(n uint64) string {
-	if n == 1 {
-		return "1 packet was"
-	}
-	return decimal(n) + " packets were"
 }
 
 func (a *app) printLosses(rows []aggregate.LossRow, afterDelivery bool) error {
 	if a.output.raw() {
 		views := make([]lossView, len(rows))
 		for i, r := range rows {
-			views[i] = lossView{LossRow: r, AfterDelivery: afterDelivery}
+			views[i] = lossView{r, afterDelivery, afterDelivery && freedByTCP(&r.LossPlace)}
 		}
 		return printRows(a, views)
 	}
 	columns := append([]column{
 		{title: "PACKETS", right: true}, {title: "SKBS", right: true}, {title: "BYTES", right: true}, {title: "FLOWS", right: true},
 	}, placeColumns...)
+	if afterDelivery {
+		columns = append(columns, column{title: "NOTE"})
+	}
 	if a.output == formatWide {
 		columns = append(columns, column{title: "TOP FLOWS"})
 	}
@@ -95,6 +87,9 @@ func (a *app) printLosses(rows []aggregate.LossRow, afterDelivery bool) error {
 			flows += "+"
 		}
 		cells := append([]string{decimal(r.Packets), decimal(r.Skbs), decimal(r.Bytes), flows}, placeCells(&r.LossPlace)...)
+		if afterDelivery {
+			cells = append(cells, localNote(&r.LossPlace))
+		}
 		if a.output == formatWide {
 			var top []string
 			for _, f := range r.TopFlows {
@@ -119,12 +114,15 @@ func placeCells(p *aggregate.LossPlace) []string {
 type flowLossView struct {
 	aggregate.LossFlowRow
 	AfterDelivery bool `json:"after_delivery,omitempty"`
+	FreedByTCP    bool `json:"freed_by_tcp,omitempty"`
 }
 
 func (a *app) showFlowLosses(r *answer, local bool) error {
 	rows := r.LossesByFlow
 	if local {
 		rows = r.LocalDropsByFlow
+	} else {
+		a.noteExpired(r)
 	}
 	return a.printFlowLosses(rows(r.names, r.keep), local)
 }
@@ -133,14 +131,21 @@ func (a *app) printFlowLosses(rows []aggregate.LossFlowRow, afterDelivery bool) 
 	if a.output.raw() {
 		views := make([]flowLossView, len(rows))
 		for i, r := range rows {
-			views[i] = flowLossView{LossFlowRow: r, AfterDelivery: afterDelivery}
+			views[i] = flowLossView{r, afterDelivery, afterDelivery && freedByTCP(&r.LossPlace)}
 		}
 		return printRows(a, views)
 	}
 	columns := append([]column{{title: "PACKETS", right: true}, {title: "BYTES", right: true}, {title: "FLOW"}}, placeColumns...)
+	if afterDelivery {
+		columns = append(columns, column{title: "NOTE"})
+	}
 	t := newTable(columns...)
 	for _, r := range rows {
-		t.add(append([]string{decimal(r.Packets), decimal(r.Bytes), r.String()}, placeCells(&r.LossPlace)...)...)
+		cells := append([]string{decimal(r.Packets), decimal(r.Bytes), r.String()}, placeCells(&r.LossPlace)...)
+		if afterDelivery {
+			cells = append(cells, localNote(&r.LossPlace))
+		}
+		t.add(cells...)
 	}
 	return t.flush(a.out)
 }

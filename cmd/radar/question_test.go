@@ -158,7 +158,7 @@ func (w *world) testLocalDrops() {
 	t := w.T
 	w.udp()
 	w.settled(12) // and the ICMP error
-	if out := w.radar(exitOK, "loss"); !strings.Contains(out, "after delivery 1 packet was dropped: radar loss --local") {
+	if out := w.radar(exitOK, "loss"); !strings.Contains(out, "after delivery 1 packet was dropped (rules, full buffers, no socket): radar loss --local") {
 		t.Errorf("radar loss says %q", out)
 	}
 	rows := askedRows[aggregate.LossFlowRow](w, "loss", "--local", "--by", "flow")

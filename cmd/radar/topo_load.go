@@ -17,6 +17,8 @@ const outsideName = "outside"
 type nodeLoad struct {
 	P50Ns *int64 `json:"p50_ns,omitempty"` // from ingress to egress; absent: nothing passed through
 	Lost  uint64 `json:"lost"`
+	// Expired packets came in there, and were not seen again.
+	Expired uint64 `json:"expired"`
 }
 
 // linkLoad is what passed in one direction since attach. Ends are NODE/PORT, "bridge
@@ -27,6 +29,7 @@ type linkLoad struct {
 	Packets uint64 `json:"packets"`          // seen at both ends; at an edge, at its port
 	P50Ns   *int64 `json:"p50_ns,omitempty"` // pairs only; absent: not measured
 	Lost    uint64 `json:"lost"`             // leaving From, with its queue, or coming in at To
+	Expired uint64 `json:"expired"`          // went out at From, and were not seen again
 }
 
 // direction names one direction of a link as linkLoad does.
@@ -124,6 +127,7 @@ func (v *topoView) addPath(row *aggregate.PathRow) {
 		}
 		if i == len(row.Hops)-1 {
 			v.sent(h.Node+"/"+h.Port, outsideName, row.Left)
+			v.addExpired(h, row.Expired)
 			break
 		}
 		next := row.Hops[i+1]
@@ -137,6 +141,23 @@ func (v *topoView) addPath(row *aggregate.PathRow) {
 			in = next.Port
 		}
 		v.sent(h.Node+"/"+out, next.Node+"/"+in, row.Packets)
+	}
+}
+
+// addExpired counts packets where they were seen last: on the link behind the port
+// that they went out by, or inside the node.
+func (v *topoView) addExpired(h aggregate.PathHop, n uint64) {
+	end := h.Node + "/" + h.Port
+	if link := v.linkOf[end]; link != nil && h.Port != "" {
+		for i := range link.Load {
+			if l := &link.Load[i]; l.From == end {
+				l.Expired += n
+				return
+			}
+		}
+	}
+	if node := v.node(h.Node); node != nil {
+		node.Load.Expired += n
 	}
 }
 
@@ -169,6 +190,9 @@ func (l *nodeLoad) lines() []string {
 	if l.Lost > 0 {
 		parts = append(parts, decimal(l.Lost)+" lost")
 	}
+	if l.Expired > 0 {
+		parts = append(parts, decimal(l.Expired)+" expired")
+	}
 	if len(parts) == 0 {
 		return nil
 	}
@@ -196,7 +220,7 @@ func (l *topoLink) loadLinesOf(end string) []string {
 }
 
 func (d *linkLoad) lines() []string {
-	if d.Packets == 0 && d.Lost == 0 {
+	if d.Packets == 0 && d.Lost == 0 && d.Expired == 0 {
 		return nil
 	}
 	text := fmt.Sprintf("%s > %s: %s", shortEnd(d.From), shortEnd(d.To), decimal(d.Packets))
@@ -205,6 +229,9 @@ func (d *linkLoad) lines() []string {
 	}
 	if d.Lost > 0 {
 		text += ", " + decimal(d.Lost) + " lost"
+	}
+	if d.Expired > 0 {
+		text += ", " + decimal(d.Expired) + " expired"
 	}
 	return []string{text}
 }
@@ -220,10 +247,11 @@ func shortEnd(end string) string {
 
 // printTopoLoad prints what --load adds; nothing without it.
 func (a *app) printTopoLoad(v *topoView) error {
-	links := newTable(column{title: "PACKETS", right: true}, column{title: "P50", right: true}, column{title: "LOST", right: true}, column{title: "LINK"})
+	links := newTable(column{title: "PACKETS", right: true}, column{title: "P50", right: true}, column{title: "LOST", right: true},
+		column{title: "EXPIRED", right: true}, column{title: "LINK"})
 	for _, l := range v.Links {
 		for _, d := range l.Load {
-			links.add(decimal(d.Packets), optionalDuration(d.P50Ns), decimal(d.Lost), d.From+" > "+d.To)
+			links.add(decimal(d.Packets), optionalDuration(d.P50Ns), decimal(d.Lost), decimal(d.Expired), d.From+" > "+d.To)
 		}
 	}
 	if len(links.rows) == 0 {
@@ -234,9 +262,10 @@ func (a *app) printTopoLoad(v *topoView) error {
 		return err
 	}
 	fmt.Fprintln(a.out)
-	nodes := newTable(column{title: "P50", right: true}, column{title: "LOST", right: true}, column{title: "NODE"})
+	nodes := newTable(column{title: "P50", right: true}, column{title: "LOST", right: true},
+		column{title: "EXPIRED", right: true}, column{title: "NODE"})
 	for _, n := range v.Nodes {
-		nodes.add(optionalDuration(n.Load.P50Ns), decimal(n.Load.Lost), n.Name)
+		nodes.add(optionalDuration(n.Load.P50Ns), decimal(n.Load.Lost), decimal(n.Load.Expired), n.Name)
 	}
 	return nodes.flush(a.out)
 }

@@ -64,6 +64,9 @@ func bridgedLoad() *aggregate.Aggregates {
 	add(2, record.Lost, backpack.Drop{Node: 1, Port: 0, At: record.AtQueue}, hop(1, none, 0, -1, 0))
 	add(1, record.Lost, backpack.Drop{Node: 2, Port: 1, At: record.AtIngress}, hop(1, none, 0, -1, 0))
 	add(9, record.Lost, backpack.Drop{Node: 4, Port: none, At: record.AtNode}, hop(1, none, 4, -1, 0), hop(4, 5, none, 2000, -1))
+	// Not seen again: behind c1's port on the bridge, inside r1.
+	add(11, record.Expired, backpack.Drop{}, hop(1, none, 0, -1, 0))
+	add(12, record.Expired, backpack.Drop{}, hop(1, none, 4, -1, 0), hop(4, 5, none, 2000, -1))
 	return agg
 }
 

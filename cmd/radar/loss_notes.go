@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/vnetradar/radar/pkg/aggregate"
+)
+
+// tcpFrees are the reasons, and functions where a reason alone does not tell, with
+// which TCP frees what it no longer needs in the course of every connection. Their
+// packets arrived and were understood: nobody need look for a fault. Reasons are
+// those of enum skb_drop_reason; "" stands for any function.
+var tcpFrees = map[string][]string{
+	"TCP_OLD_DATA":         {""}, // sent again, and received already
+	"TCP_OLD_SEQUENCE":     {""},
+	"TCP_OLD_ACK":          {""}, // overtaken by a newer one
+	"TCP_RFC7323_PAWS_ACK": {""},
+	"TCP_OFOMERGE":         {""},                      // its data came in with another packet
+	"QUEUE_PURGE":          {"sk_stream_kill_queues"}, // still queued as the connection was closed
+	"NOT_SPECIFIED":        {"tcp_v4_rcv"},            // the last ACKs, in TIME_WAIT
+}
+
+// freedByTCP says whether what was freed there after delivery is no fault.
+func freedByTCP(p *aggregate.LossPlace) bool {
+	functions := tcpFrees[p.Reason]
+	return slices.Contains(functions, "") || p.Function != "" && slices.Contains(functions, p.Function)
+}
+
+// localNote is what tables say about it.
+func localNote(p *aggregate.LossPlace) string {
+	if freedByTCP(p) {
+		return "freed by TCP itself"
+	}
+	return ""
+}
+
+// noteOtherLosses says what is not among the rows of losses: what expired, and, if
+// there are no rows, what was freed after delivery.
+func (a *app) noteOtherLosses(r *answer, lost int) {
+	a.noteExpired(r)
+	total := r.Totals()
+	if lost > 0 || total.Packets == 0 {
+		return
+	}
+	drops, freed := uint64(0), uint64(0)
+	for _, row := range r.LocalDrops(r.names) {
+		if freedByTCP(&row.LossPlace) {
+			freed += row.Packets
+		} else {
+			drops += row.Packets
+		}
+	}
+	onTheWay := ""
+	if total.Expired == 0 {
+		onTheWay = fmt.Sprintf("nothing was lost on the way of %s; ", plural(int(total.Packets), "packet"))
+	}
+	own := fmt.Sprintf("%s freed by TCP itself (old data, connection closed)", decimal(freed))
+	switch {
+	case drops > 0 && freed > 0:
+		a.notef("%safter delivery %s dropped (rules, full buffers, no socket), and %s: radar loss --local", onTheWay, wereDropped(drops), own)
+	case drops > 0:
+		a.notef("%safter delivery %s dropped (rules, full buffers, no socket): radar loss --local", onTheWay, wereDropped(drops))
+	case freed > 0:
+		a.notef("%safter delivery only %s, which is no fault", onTheWay, own)
+	case onTheWay != "":
+		a.notef("%s", strings.TrimSuffix(onTheWay, "; "))
+	}
+}
+
+func wereDropped(n uint64) string {
+	if n == 1 {
+		return "1 packet was"
+	}
+	return decimal(n) + " packets were"
+}
+
+// maxExpiredNodes is how many nodes noteExpired names.
+const maxExpiredNodes = 3
+
+// noteExpired says how many packets vanished without a drop that the kernel reports,
+// and where they were seen last.
+func (a *app) noteExpired(r *answer) {
+	const format = "%s expired (not seen for the timeout)%s: radar packets --state expired"
+	if r.keep == nil {
+		if n := r.Totals().Expired; n > 0 {
+			a.notef(format, plural(int(n), "packet"), lastSeenText(r.Paths(r.names)))
+		}
+		return
+	}
+	n := uint64(0) // of the flows that were asked for; paths do not tell them apart
+	for _, f := range r.Flows(r.names, r.keep) {
+		n += f.Expired
+	}
+	if n > 0 {
+		a.notef(format, plural(int(n), "packet"), "")
+	}
+}
+
+// lastSeenText is ", last seen in f (827 out by eth0, 618 in by eth1)", the nodes and
+// ports with most of them first.
+func lastSeenText(paths []aggregate.PathRow) string {
+	type seen struct {
+		name    string
+		packets uint64
+		ports   []*seen
+	}
+	find := func(list []*seen, name string) ([]*seen, *seen) {
+		for _, s := range list {
+			if s.name == name {
+				return list, s
+			}
+		}
+		s := &seen{name: name}
+		return append(list, s), s
+	}
+	most := func(x, y *seen) int { return cmp.Or(cmp.Compare(y.packets, x.packets), cmp.Compare(x.name, y.name)) }
+	var nodes []*seen
+	for _, row := range paths {
+		if row.Expired == 0 || len(row.Hops) == 0 {
+			continue
+		}
+		last := row.Hops[len(row.Hops)-1]
+		port := "out by " + last.Port
+		if last.Port == "" {
+			port = "in by " + last.InPort
+		}
+		var node, by *seen
+		nodes, node = find(nodes, last.Node)
+		node.ports, by = find(node.ports, port)
+		node.packets += row.Expired
+		by.packets += row.Expired
+	}
+	slices.SortFunc(nodes, most)
+	var texts []string
+	for i, node := range nodes {
+		if i == maxExpiredNodes {
+			texts = append(texts, plural(len(nodes)-i, "more node"))
+			break
+		}
+		slices.SortFunc(node.ports, most)
+		var ports []string
+		for _, p := range node.ports {
+			ports = append(ports, decimal(p.packets)+" "+p.name)
+		}
+		texts = append(texts, fmt.Sprintf("%s (%s)", node.name, strings.Join(ports, ", ")))
+	}
+	if len(texts) == 0 {
+		return ""
+	}
+	return ", last seen in " + strings.Join(texts, ", ")
+}
