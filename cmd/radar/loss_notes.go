@@ -62,21 +62,14 @@ func (a *app) noteOtherLosses(r *answer, lost int) {
 	own := fmt.Sprintf("%s freed by TCP itself (old data, connection closed)", decimal(freed))
 	switch {
 	case drops > 0 && freed > 0:
-		a.notef("%safter delivery %s dropped (rules, full buffers, no socket), and %s: radar loss --local", onTheWay, wereDropped(drops), own)
+		a.notef("%safter delivery %s dropped (rules, full buffers, no socket), and %s: radar loss --local", onTheWay, packetsWere(drops), own)
 	case drops > 0:
-		a.notef("%safter delivery %s dropped (rules, full buffers, no socket): radar loss --local", onTheWay, wereDropped(drops))
+		a.notef("%safter delivery %s dropped (rules, full buffers, no socket): radar loss --local", onTheWay, packetsWere(drops))
 	case freed > 0:
 		a.notef("%safter delivery only %s, which is no fault", onTheWay, own)
 	case onTheWay != "":
-		a.notef("%s", strings.TrimSuffix(onTheWay, "; "))
+		a.notef("nothing was lost on the way of %s", plural(int(total.Packets), "packet"))
 	}
-}
-
-func wereDropped(n uint64) string {
-	if n == 1 {
-		return "1 packet was"
-	}
-	return decimal(n) + " packets were"
 }
 
 // maxExpiredNodes is how many nodes noteExpired names.

@@ -105,7 +105,9 @@ func (a *app) packetList(reader *agent.Reader, q packetQuery) error {
 		o.Since = scanSince(a.now(), q.since)
 	}
 	var rows []*record.Record
+	found := false
 	stats, err := backpack.ScanFunc(reader.Maps, reader.Decoder, o, func(r *record.Record) error {
+		found = true
 		if rows = append(rows, r); len(rows) < printChunk {
 			return nil
 		}
@@ -118,6 +120,9 @@ func (a *app) packetList(reader *agent.Reader, q packetQuery) error {
 	}
 	if err := errors.Join(printer.print(rows), a.out.Flush()); err != nil {
 		return err
+	}
+	if !found {
+		a.noteEmpty(reader.Domain)
 	}
 	if stats.Torn > 0 {
 		fmt.Fprintf(a.stderr, "radar: %d packets were overwritten while they were read\n", stats.Torn)

@@ -21,6 +21,7 @@ import (
 
 func (a *app) packets(ctx context.Context, q packetQuery) error {
 	return a.readRing(&q.selection, func(reader *agent.Reader) error {
+		a.noteDomain()
 		if q.follow {
 			return a.packetFollow(ctx, reader, q)
 		}

@@ -97,17 +97,6 @@ type view struct {
 	said map[string]bool // notes, by their format
 }
 
-// notef says something about an answer on standard error, with -f only once.
-func (a *app) notef(format string, args ...any) {
-	if a.view != nil {
-		if a.view.said[format] {
-			return
-		}
-		a.view.said[format] = true
-	}
-	fmt.Fprintf(a.stderr, "radar: "+format+"\n", args...)
-}
-
 // noteRows says what rows of a group lack; for flows see noteFlows.
 func (a *app) noteRows(r *answer, by aggregate.By) {
 	t := r.Totals()
@@ -156,7 +145,9 @@ func (a *app) readRing(s *selection, read func(*agent.Reader) error) error {
 }
 
 func (a *app) askOnce(reader *agent.Reader, q *asked, show func(*answer) error) error {
+	a.noteDomain()
 	result := &answer{names: reader.Decoder, now: a.now()}
+	matched := true
 	sinceAttach := !q.since.After(reader.Domain.Created)
 	if sinceAttach && q.last == 0 && (!q.filtered || q.flowsOnly && q.byFlow()) {
 		note, err := reader.Collect()
@@ -168,12 +159,23 @@ func (a *app) askOnce(reader *agent.Reader, q *asked, show func(*answer) error) 
 		}
 		result.Aggregates = reader.Collector.Aggregates()
 		if q.filtered {
-			result.keep = q.keep
+			matched = false
+			result.keep = func(r *record.Record) bool {
+				ok := q.keep(r)
+				matched = matched || ok
+				return ok
+			}
 		}
 	} else {
 		result.Aggregates = a.fromRing(reader, q)
 	}
-	return show(result)
+	if err := show(result); err != nil {
+		return err
+	}
+	if !matched || result.Totals().Packets == 0 {
+		a.noteEmpty(reader.Domain)
+	}
+	return nil
 }
 
 // fromRing aggregates what is asked for of the packets that the ring remembers.

@@ -121,14 +121,8 @@ func newStatusView(h *datapath.Handle, r *agent.Reader) (*statusView, error) {
 		return nil, err
 	}
 	v.Agent = agentView{Alive: process.PID != 0, PID: process.PID, Log: domain.File(d.Name, "agent.log")}
-	left, ends, err := h.LeaseLeft()
-	if err != nil {
-		return nil, fmt.Errorf("read lease: %w", err)
-	}
-	v.Lease = leaseView{Ends: ends, Valid: !ends || left > 0}
-	if ends {
-		ns := max(0, int64(left))
-		v.Lease.LeftNs = &ns
+	if v.Lease, err = newLeaseView(h); err != nil {
+		return nil, err
 	}
 	if err := r.Collector.Poll(); err != nil {
 		return nil, fmt.Errorf("read the ring: %w", err)
@@ -140,7 +134,7 @@ func newStatusView(h *datapath.Handle, r *agent.Reader) (*statusView, error) {
 	v.Totals = agent.NewTotals(counters, r.Collector.Totals())
 	v.Counters = counterViews(counters)
 	if !v.Agent.Alive {
-		v.Notes = append(v.Notes, noAgentText(v.Lease)+"; go on with: radar attach -d"+domainFlag(d.Name))
+		v.Notes = append(v.Notes, noAgentText(v.Lease, d.Name))
 	}
 	if len(v.Nodes) == 0 && !v.WatchContainers {
 		v.Notes = append(v.Notes, "no node is left: what was measured is still here; end the domain with: radar detach"+domainFlag(d.Name))
@@ -148,14 +142,29 @@ func newStatusView(h *datapath.Handle, r *agent.Reader) (*statusView, error) {
 	return v, nil
 }
 
-func noAgentText(lease leaseView) string {
+func newLeaseView(h *datapath.Handle) (leaseView, error) {
+	left, ends, err := h.LeaseLeft()
+	if err != nil {
+		return leaseView{}, fmt.Errorf("read lease: %w", err)
+	}
+	v := leaseView{Ends: ends, Valid: !ends || left > 0}
+	if ends {
+		ns := max(0, int64(left))
+		v.LeftNs = &ns
+	}
+	return v, nil
+}
+
+// noAgentText says what it means that the domain has no agent, and how to go on.
+func noAgentText(lease leaseView, name string) string {
+	text := "no agent runs, and the lease is over: packets pass untouched and are not recorded"
 	switch {
 	case !lease.Ends:
-		return "no agent runs: packets are recorded, but nobody counts them before the ring comes round"
+		text = "no agent runs: packets are recorded, but nobody counts them before the ring comes round"
 	case lease.Valid:
-		return "no agent runs: packets are recorded until the lease ends"
+		text = "no agent runs: packets are recorded until the lease ends"
 	}
-	return "no agent runs, and the lease is over: packets pass untouched and are not recorded"
+	return text + "; go on with: radar attach -d" + domainFlag(name)
 }
 
 // domainFlag is what a command needs to mean this domain.

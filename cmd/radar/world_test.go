@@ -95,7 +95,11 @@ func (w *world) ping(n int) {
 func (w *world) packets(args ...string) []record.Record {
 	w.Helper()
 	var records []record.Record
-	dec := json.NewDecoder(strings.NewReader(w.radar(exitOK, append([]string{"packets", "-o", "json"}, args...)...)))
+	stdout, stderr, code := radar(w.T, append([]string{"packets", "-o", "json"}, args...)...)
+	if code != exitOK {
+		w.Fatalf("radar packets %v: code %d, stderr %q", args, code, stderr)
+	}
+	dec := json.NewDecoder(strings.NewReader(stdout))
 	for dec.More() {
 		var r record.Record
 		if err := dec.Decode(&r); err != nil {

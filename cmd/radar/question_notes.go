@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/vnetradar/radar/pkg/agent"
+	"github.com/vnetradar/radar/pkg/aggregate"
+	"github.com/vnetradar/radar/pkg/datapath"
+	"github.com/vnetradar/radar/pkg/domain"
+)
+
+// notef says something about an answer on standard error, with -f only once.
+func (a *app) notef(format string, args ...any) {
+	if a.view != nil {
+		if a.view.said[format] {
+			return
+		}
+		a.view.said[format] = true
+	}
+	fmt.Fprintf(a.stderr, "radar: "+format+"\n", args...)
+}
+
+// noteDomain says what every answer lacks that the domain gives now: what is not
+// recorded because no agent runs, and packets that could not be measured.
+func (a *app) noteDomain() {
+	err := a.withHandle(func(h *datapath.Handle) error {
+		process, err := agent.Find(h.Domain.Name)
+		if err != nil {
+			return err
+		}
+		lease, err := newLeaseView(h)
+		if err != nil {
+			return err
+		}
+		if process.PID == 0 {
+			a.notef("%s", noAgentText(lease, h.Domain.Name))
+		}
+		counters, err := h.Counters()
+		if err != nil {
+			return fmt.Errorf("read counters: %w", err)
+		}
+		a.noteNotMeasured(counters)
+		return nil
+	})
+	a.warn(err)
+}
+
+// warn shows an error that leaves the answer as it is. A domain that was detached
+// meanwhile is no such error.
+func (a *app) warn(err error) {
+	if err != nil && !errors.Is(err, domain.ErrNotAttached) {
+		a.notef("warning: %v", err)
+	}
+}
+
+func (a *app) withHandle(do func(*datapath.Handle) error) error {
+	h, err := datapath.Open(a.domain)
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	return do(h)
+}
+
+// noteNotMeasured counts what could not be measured. What the user asked not to be
+// measured is not meant, nor what passed without a lease, which noAgentText explains.
+func (a *app) noteNotMeasured(counters []datapath.Counter) {
+	const prefix = "not_measured_"
+	total, kinds := uint64(0), []string(nil)
+	for _, c := range counters {
+		kind := strings.TrimPrefix(c.Name, prefix)
+		if c.Group != datapath.GroupNotMeasured || c.Value == 0 || kind == "watch" || kind == "lease" {
+			continue
+		}
+		total += c.Value
+		kinds = append(kinds, kind+" "+decimal(c.Value))
+	}
+	if total > 0 {
+		a.notef("%s not measured (%s): radar status -o wide", packetsWere(total), strings.Join(kinds, ", "))
+	}
+}
+
+// noteEmpty says, where an answer is empty, what the domain has measured.
+func (a *app) noteEmpty(d *domain.Domain) {
+	a.warn(a.withHandle(func(h *datapath.Handle) error {
+		counters, err := h.Counters()
+		if err != nil {
+			return fmt.Errorf("read counters: %w", err)
+		}
+		measured := agent.NewTotals(counters, aggregate.Totals{}).Measured
+		created := d.Created.In(a.location)
+		since := created.Format(time.TimeOnly)
+		if created.Format(time.DateOnly) != a.now().In(a.location).Format(time.DateOnly) {
+			since = created.Format(time.DateTime)
+		}
+		if measured == 0 {
+			a.notef("no packet was measured since %s", since)
+		} else {
+			a.notef("no packet matches; %s measured since %s", plural(int(measured), "packet"), since)
+		}
+		return nil
+	}))
+}
+
+// packetsWere is "1 packet was", "2 packets were".
+func packetsWere(n uint64) string {
+	if n == 1 {
+		return "1 packet was"
+	}
+	return decimal(n) + " packets were"
+}
