@@ -13,8 +13,8 @@ import (
 const pathsLong = `Show the paths that packets took since attach: how many packets and flows went
 each way, and what became of them.
 
-A path is the nodes visited, in order; -o wide names the ports as well. A node that
-was detached and attached again under the same name is the same in paths.`
+A path is the nodes visited, in order; -o wide names the ports as well, and so do
+rows that could not be told apart without them. A node that was detached and attached again under the same name is the same in paths.`
 
 func newPathsCmd(a *app) *cobra.Command {
 	return newQuestionCmd(a, &cobra.Command{
@@ -39,7 +39,15 @@ func (a *app) printPaths(rows []aggregate.PathRow) error {
 		column{title: "DELIVERED", right: true}, column{title: "LEFT", right: true}, column{title: "LOST", right: true},
 		column{title: "EXPIRED", right: true}, column{title: "P50", right: true}, column{title: "P99", right: true},
 		column{title: "PATH"})
+	alike := make(map[string]int)
 	for _, r := range rows {
+		alike[a.pathText(r.Path, r.Hops, r.Truncated)]++
+	}
+	for _, r := range rows {
+		path := a.pathText(r.Path, r.Hops, r.Truncated)
+		if alike[path] > 1 {
+			path = truncatedText(portPath(r.Hops), r.Truncated)
+		}
 		flows := strconv.FormatUint(r.Flows, 10)
 		if r.FlowsMore {
 			flows += "+"
@@ -49,7 +57,7 @@ func (a *app) printPaths(rows []aggregate.PathRow) error {
 			p50, p99 = humanDuration(float64(r.Latency.P50Ns)), humanDuration(float64(r.Latency.P99Ns))
 		}
 		t.add(decimal(r.Packets), flows, decimal(r.Bytes), decimal(r.Delivered), decimal(r.Left),
-			decimal(r.Lost), decimal(r.Expired), p50, p99, a.pathText(r.Path, r.Hops, r.Truncated))
+			decimal(r.Lost), decimal(r.Expired), p50, p99, path)
 	}
 	return t.flush(a.out)
 }
@@ -59,10 +67,15 @@ func (a *app) pathText(name string, hops []aggregate.PathHop, truncated bool) st
 	if a.output == formatWide {
 		name = portPath(hops)
 	}
+	return truncatedText(name, truncated)
+}
+
+// truncatedText marks a path of which hops may be missing.
+func truncatedText(path string, truncated bool) string {
 	if truncated {
-		name += " ..."
+		path += " ..."
 	}
-	return name
+	return path
 }
 
 // portPath is the path with the ports at both ends of each link:

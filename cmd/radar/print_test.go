@@ -169,6 +169,15 @@ var rows = map[string]func(*app) error{
 			{Path: "h1", Packets: 2, Bytes: 200, Flows: 1, Expired: 2, Truncated: true, Hops: []aggregate.PathHop{{Node: "h1", NodeID: 1, Port: "e0"}}},
 		})
 	},
+	"paths-alike": func(a *app) error {
+		way := func(packets uint64, out, in string) aggregate.PathRow {
+			return aggregate.PathRow{Path: "h1 > h2", Packets: packets, Bytes: 100 * packets, Flows: 1, Delivered: packets,
+				Hops: []aggregate.PathHop{{Node: "h1", NodeID: 1, Port: out}, {Node: "h2", NodeID: 2, InPort: in}}}
+		}
+		back := aggregate.PathRow{Path: "h2 > h1", Packets: 1, Bytes: 100, Flows: 1, Delivered: 1,
+			Hops: []aggregate.PathHop{{Node: "h2", NodeID: 2, Port: "e0"}, {Node: "h1", NodeID: 1, InPort: "e0"}}}
+		return a.printPaths([]aggregate.PathRow{way(3, "e0", "e0"), way(2, "e1", "e1"), back})
+	},
 	"latency": func(a *app) error {
 		return a.printLatency([]aggregate.LatencyRow{{By: aggregate.ByLink, Name: "h1/e0 > r1/e0",
 			Quantiles: aggregate.Quantiles{Count: 900, MinNs: 812, P50Ns: 12345, P90Ns: 100_000, P99Ns: 1_230_000, P999Ns: 45_600_000, MaxNs: 1_200_000_000}}}, false)
