@@ -45,7 +45,7 @@ func (f *selectFlags) add(a *app, cmd *cobra.Command, lastHelp string) {
 	flags.StringSliceVar(&f.node, "node", nil, "node that the packet visited")
 	flags.StringSliceVar(&f.state, "state", nil, "delivered, lost, left, in_flight or expired")
 	flags.Var(&f.last, "last", lastHelp)
-	flags.StringVar(&f.since, "since", "", "only packets sent since then: a duration (5m) or a time (RFC 3339)")
+	flags.StringVar(&f.since, "since", "", "only packets sent since then: a duration (5m), a time of today (15:04:05) or a time of RFC 3339")
 	completeWith(cmd, "state", stateNames...)
 	completeWith(cmd, "proto", "tcp", "udp", "icmp")
 	_ = cmd.RegisterFlagCompletionFunc("node", a.completeNodes)

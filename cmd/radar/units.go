@@ -105,7 +105,8 @@ func parseCount(s string) (uint32, error) {
 	return uint32(v * factor), nil
 }
 
-// parseSince reads --since: a duration back from now, or a time of RFC 3339.
+// parseSince reads --since: a duration back from now, a time of the day on which now
+// is, where now is, as tables print it, or a time of RFC 3339.
 func parseSince(s string, now time.Time) (time.Time, error) {
 	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
 		return now.Add(-d), nil
@@ -113,5 +114,10 @@ func parseSince(s string, now time.Time) (time.Time, error) {
 	if t, err := time.Parse(time.RFC3339Nano, s); err == nil {
 		return t, nil
 	}
-	return time.Time{}, fmt.Errorf("--since %q: use a duration such as 5m or a time such as 2006-01-02T15:04:05Z", s)
+	for _, layout := range []string{time.TimeOnly, "15:04"} { // fractions of a second, too
+		if t, err := time.Parse(layout, s); err == nil {
+			return time.Date(now.Year(), now.Month(), now.Day(), t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), now.Location()), nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("--since %q: use a duration (5m), a time of today (15:04, 15:04:05) or a time of RFC 3339 (2006-01-02T15:04:05Z)", s)
 }

@@ -53,6 +53,10 @@ func TestParseSince(t *testing.T) {
 		{"0s", now, true},
 		{"2026-03-02T09:00:00Z", now.Add(-time.Hour), true},
 		{"2026-03-02T11:00:00.5+02:00", now.Add(-time.Hour + 500*time.Millisecond), true},
+		{"09:15", now.Add(-45 * time.Minute), true},
+		{"09:15:30", now.Add(-45*time.Minute + 30*time.Second), true},
+		{"09:15:30.25", now.Add(-45*time.Minute + 30*time.Second + 250*time.Millisecond), true},
+		{"9", time.Time{}, false}, {"25:00", time.Time{}, false},
 		{"-5m", time.Time{}, false}, {"5", time.Time{}, false}, {"yesterday", time.Time{}, false}, {"", time.Time{}, false},
 	} {
 		got, err := parseSince(c.in, now)
