@@ -27,8 +27,8 @@ func printLabUp(cmd *cobra.Command, l *lab.Lab, took time.Duration) error {
 	if wantsJSON(cmd) {
 		return printJSON(w, l)
 	}
-	_, err := fmt.Fprintf(w, "Lab %s is up: %d machines, %d links, %s.\nMeasure it with:\n  radar attach -d --lab %s\n",
-		l.Name, len(l.Machines), len(l.Links), humanDuration(float64(took)), l.Name)
+	_, err := fmt.Fprintf(w, "Lab %s is up: %s, %s, %s.\nMeasure it with:\n  radar attach -d --lab %s\n",
+		l.Name, plural(len(l.Machines), "machine"), plural(len(l.Links), "link"), humanDuration(float64(took)), l.Name)
 	return err
 }
 

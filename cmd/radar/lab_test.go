@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
 
 	scenarios "github.com/vnetradar/radar/lab"
 	"github.com/vnetradar/radar/pkg/lab"
@@ -224,5 +228,16 @@ func TestLabCompletion(t *testing.T) {
 		if code != exitOK || strings.Join(got[:len(got)-1], " ") != strings.Join(tc.want, " ") {
 			t.Errorf("completion of %q: %q, want %q", tc.args, got, tc.want)
 		}
+	}
+}
+
+// What is there once is not counted as several.
+func TestLabUpText(t *testing.T) {
+	var out bytes.Buffer
+	cmd := &cobra.Command{}
+	cmd.SetOut(&out)
+	l := &lab.Lab{Name: "x", Machines: make([]lab.Node, 2), Links: make([]lab.Link, 1)}
+	if err := printLabUp(cmd, l, time.Second); err != nil || !strings.HasPrefix(out.String(), "Lab x is up: 2 machines, 1 link, ") {
+		t.Errorf("it printed %q, %v", out.String(), err)
 	}
 }

@@ -99,7 +99,7 @@ func (p *packetPrinter) cells(r *record.Record) []string {
 		string(r.State),
 		latency,
 		path,
-		lossText(r),
+		lossText(r, wide),
 	}
 	if wide {
 		cells = append([]string{r.ID, r.GUID,
@@ -226,15 +226,21 @@ func truncatedMark(r *record.Record, path string) string {
 	return path
 }
 
-// lossText says where and why a packet was lost, or freed after delivery.
-func lossText(r *record.Record) string {
-	if r.Loss != nil {
+// lossText says where and why a packet was lost, or freed after delivery: that was at
+// the end of its path, so that the reason will do unless all is asked for.
+func lossText(r *record.Record, wide bool) string {
+	drop := r.LocalDrop
+	switch {
+	case r.Loss != nil:
 		return lossPlace(r.Loss)
+	case drop == nil:
+		return ""
+	case wide || drop.Reason == "" && drop.Function == "":
+		return "after delivery: " + lossPlace(drop)
+	case drop.Reason == "" || drop.Reason == "NOT_SPECIFIED" && drop.Function != "":
+		return "after delivery: " + drop.Function
 	}
-	if r.LocalDrop != nil {
-		return "after delivery: " + lossPlace(r.LocalDrop)
-	}
-	return ""
+	return "after delivery: " + drop.Reason
 }
 
 // lossPlace is "r2/e1 queue QDISC_DROP (tbf, __dev_queue_xmit)".
