@@ -132,7 +132,7 @@ func (a *app) attach(ctx context.Context, f *attachFlags, args []string, flags *
 	if err != nil {
 		return err
 	}
-	found, err := f.names.find(ctx, existing, args, flags)
+	found, err := f.names.find(ctx, a.domain, existing, args, flags)
 	if err != nil {
 		return err
 	}

@@ -56,7 +56,7 @@ func (n *foundNodes) ask(req *datapath.AttachRequest) {
 
 // find looks for the nodes that arguments and flags name. existing is the domain
 // that they will join, nil if it is new.
-func (f *nameFlags) find(ctx context.Context, existing *domain.Domain, args []string, flags *pflag.FlagSet) (*foundNodes, error) {
+func (f *nameFlags) find(ctx context.Context, domainName string, existing *domain.Domain, args []string, flags *pflag.FlagSet) (*foundNodes, error) {
 	found := &foundNodes{selectors: slices.Clone(args)}
 	if flags.Changed(flagWatchContainers) {
 		found.watch = &f.watch
@@ -87,10 +87,32 @@ func (f *nameFlags) find(ctx context.Context, existing *domain.Domain, args []st
 		return nil, err
 	}
 	found.nodes, found.notes = result.Nodes, result.Notes
+	if err := found.leaveToOthers(domainName, result.Named); err != nil {
+		return nil, err
+	}
 	if f.watch && len(nodes.OfContainers(slices.Concat(found.selectors, selectorsOf(existing)))) == 0 {
 		return nil, usagef("--%s: name the containers to follow: --docker, docker:NAME, docker:label=KEY, kathara:NAME or --lab", flagWatchContainers)
 	}
 	return found, nil
+}
+
+// leaveToOthers leaves out what was found in bulk and belongs to another domain: it is
+// no reason to refuse the rest. The first nodes, named ones, were asked for.
+func (n *foundNodes) leaveToOthers(domainName string, named int) error {
+	owners, err := datapath.Owners(domainName, n.nodes[named:])
+	if err != nil {
+		return err
+	}
+	mine := n.nodes[:named:named]
+	for i, s := range n.nodes[named:] {
+		if owners[i] == "" {
+			mine = append(mine, s)
+			continue
+		}
+		n.notes = append(n.notes, fmt.Sprintf("%s (%s) is left out: it belongs to domain %q", s.Name, s.Spec, owners[i]))
+	}
+	n.nodes = mine
+	return nil
 }
 
 // waits says whether containers that start later join.

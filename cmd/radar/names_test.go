@@ -230,6 +230,25 @@ func TestContainerGetsInterfaceLater(t *testing.T) {
 	w.echoes(a, b.Address(), b.Name)
 }
 
+// What is found in bulk and belongs to another domain is left to it; what is named is
+// refused.
+func TestContainersOfAnotherDomain(t *testing.T) {
+	w := newDomain(t)
+	d := dockertest.New(t)
+	theirs, mine := d.Run("theirs", "--network", d.Network("one")), d.Run("mine", "--network", d.Network("two"))
+	label, other := "docker:label="+d.Label(), "o"+w.domain
+	t.Cleanup(func() { radar(t, "detach", "--no-drain", "--domain", other) })
+	w.radar(exitOK, "attach", "-d", "--domain", other, "docker:"+theirs.Name)
+	out := w.radar(exitOK, "attach", "-d", label)
+	if want := fmt.Sprintf("%s (docker:%s) is left out: it belongs to domain %q", theirs.Name, theirs.Name, other); !strings.Contains(out, want) {
+		t.Errorf("no %q in\n%s", want, out)
+	}
+	w.becomes("in bulk", map[string]*dockertest.Container{mine.Name: mine})
+	if out := w.radar(exitUsage, "attach", label, "docker:"+theirs.Name); !strings.Contains(out, "belongs to domain") {
+		t.Errorf("attach of a named container said\n%s", out)
+	}
+}
+
 // Without --watch-containers nobody joins.
 func TestContainersNotFollowed(t *testing.T) {
 	w := newDomain(t)

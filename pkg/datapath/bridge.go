@@ -24,22 +24,15 @@ func findTaken(name string, t *topo.Topology) ([]taken, error) {
 	if len(t.Bridges) == 0 {
 		return nil, nil
 	}
-	names, err := domain.List()
+	others, err := otherDomains(name)
 	if err != nil {
 		return nil, err
 	}
 	var list []taken
-	for _, other := range names {
-		if other == name {
-			continue
-		}
-		d, err := domain.Load(other)
-		if err != nil {
-			continue // half there, or detached just now
-		}
+	for _, d := range others {
 		for i := range t.Bridges {
 			if node, inside, ok := ownerOf(d, t, &t.Bridges[i]); ok {
-				list = append(list, taken{i, other, node, inside})
+				list = append(list, taken{i, d.Name, node, inside})
 			}
 		}
 	}

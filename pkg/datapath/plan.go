@@ -201,9 +201,42 @@ func living(d *domain.Domain) (specs []topo.NodeSpec, gone []string) {
 // checkOthers refuses namespaces that another domain has: the one that marks last
 // would have to restore first, on both hooks, which no order of programs gives.
 func checkOthers(name string, specs []topo.NodeSpec) error {
-	names, err := domain.List()
+	others, err := otherDomains(name)
 	if err != nil {
 		return err
+	}
+	for _, s := range specs {
+		other, n := ownerOfNode(others, s)
+		switch {
+		case n == nil:
+		case n.Auto:
+			return usagef("node %s (%s) holds a bridge that domain %q is closed around: detach the nodes on it there first (radar status --domain %s)", s.Name, s.Spec, other, other)
+		default:
+			return usagef("node %s (%s) belongs to domain %q already: detach it there first (radar detach --domain %s %s)", s.Name, s.Spec, other, other, n.Name)
+		}
+	}
+	return nil
+}
+
+// Owners names, for each namespace, the domain that it belongs to, other than the one
+// called name; "" if there is none.
+func Owners(name string, specs []topo.NodeSpec) ([]string, error) {
+	others, err := otherDomains(name)
+	if err != nil {
+		return nil, err
+	}
+	owners := make([]string, len(specs))
+	for i, s := range specs {
+		owners[i], _ = ownerOfNode(others, s)
+	}
+	return owners, nil
+}
+
+// otherDomains returns the domains except the one called name.
+func otherDomains(name string) (others []*domain.Domain, err error) {
+	names, err := domain.List()
+	if err != nil {
+		return nil, err
 	}
 	for _, other := range names {
 		if other == name {
@@ -213,18 +246,22 @@ func checkOthers(name string, specs []topo.NodeSpec) error {
 		if err != nil {
 			continue // half there, or detached just now
 		}
-		for _, n := range d.Nodes {
-			for _, s := range specs {
-				if s.Inum == n.Inum && present(d, &n, s) {
-					if n.Auto {
-						return usagef("node %s (%s) holds a bridge that domain %q is closed around: detach the nodes on it there first (radar status --domain %s)", s.Name, s.Spec, other, other)
-					}
-					return usagef("node %s (%s) belongs to domain %q already: detach it there first (radar detach --domain %s %s)", s.Name, s.Spec, other, other, n.Name)
-				}
+		others = append(others, d)
+	}
+	return others, nil
+}
+
+// ownerOfNode returns the name of the domain that has the namespace, and as which
+// node; nil if none has.
+func ownerOfNode(domains []*domain.Domain, s topo.NodeSpec) (string, *domain.Node) {
+	for _, d := range domains {
+		for i := range d.Nodes {
+			if n := &d.Nodes[i]; s.Inum == n.Inum && present(d, n, s) {
+				return d.Name, n
 			}
 		}
 	}
-	return nil
+	return "", nil
 }
 
 // present says whether a node is still the namespace s, which has the same inode

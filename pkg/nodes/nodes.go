@@ -50,6 +50,8 @@ type Request struct {
 // Result is what was found.
 type Result struct {
 	Nodes []topo.NodeSpec
+	// Named is how many of the nodes, which come first, were named one by one.
+	Named int
 	Notes []string // full sentences: what was left out, and why
 }
 
@@ -80,6 +82,9 @@ func Resolve(ctx context.Context, req Request) (*Result, error) {
 			if err := r.resolve(selector); err != nil {
 				return nil, err
 			}
+		}
+		if !bulk {
+			r.result.Named = len(r.result.Nodes)
 		}
 	}
 	return r.result, nil
