@@ -13,7 +13,9 @@ import (
 )
 
 const throughputLong = `Show how much passed where: packets and IP bytes since attach, the average over the
-seconds in which something passed, the last seconds, and the busiest one.
+seconds in which something passed, the last seconds, and the busiest one. What the
+first second has before the first packet, and the last one behind the last packet,
+is not in the average, which is over one second at least.
 
   --by link   what came out at the end of each link, behind the sender's queue
   --by port   what came in and what went out by each port, before its queue

@@ -211,7 +211,7 @@ func (a *Aggregates) addHops(way *path, p *backpack.Packet) {
 	way.sums.add(clock.first, n, size, &a.seconds)
 	for i := range p.Hops {
 		h, to := &p.Hops[i], &way.hops[i]
-		in, out := clock.second(h.InNs), clock.second(h.OutNs)
+		in, out := clock.at(h.InNs), clock.at(h.OutNs)
 		came := in
 		if h.InNs == backpack.NoTime { // it began here, or only left by a bridge's member
 			came = out
@@ -240,24 +240,24 @@ func (a *Aggregates) addHops(way *path, p *backpack.Packet) {
 	}
 }
 
-// clock turns the times of one packet into seconds of Unix time.
+// clock turns the times of one packet into moments.
 type clock struct {
-	first uint32 // second of the first stamp
-	left  int64  // ns of it that were left
-	begin int64  // Unix ns
+	first moment // of the first stamp
+	left  int64  // ns of its second that were left
 }
 
 func clockOf(p *backpack.Packet, offset int64) clock {
 	ns := int64(p.T0) + offset
-	first := ns / 1e9
-	return clock{uint32(first), (first+1)*1e9 - ns, ns}
+	second := ns / 1e9
+	return clock{moment{ns, uint32(second)}, (second+1)*1e9 - ns}
 }
 
-func (c *clock) second(ns int64) uint32 {
+// at is ns after the first stamp. Most packets end in the second in which they began.
+func (c *clock) at(ns int64) moment {
 	if ns < c.left {
-		return c.first
+		return moment{c.first.ns + ns, c.first.second}
 	}
-	return uint32((c.begin + ns) / 1e9)
+	return moment{c.first.ns + ns, uint32((c.first.ns + ns) / 1e9)}
 }
 
 // hopBytes is the length of one hop in a path key.

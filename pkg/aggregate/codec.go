@@ -143,7 +143,7 @@ func (d *decoder) flowLatency() flowLatency {
 }
 
 func (m *meter) encode(e *encoder) {
-	e.uints(m.packets, m.bytes, m.active)
+	e.uints(m.packets, m.bytes, m.active, uint64(m.first), uint64(m.last-m.first))
 	m.peak.encode(e, 0)
 	e.uints(uint64(len(m.recent)))
 	last := uint32(0)
@@ -160,7 +160,9 @@ func (s second) encode(e *encoder, after uint32) {
 
 func (d *decoder) meter(room *int) meter {
 	var m meter
-	d.uints(&m.packets, &m.bytes, &m.active)
+	var first, length uint64
+	d.uints(&m.packets, &m.bytes, &m.active, &first, &length)
+	m.first, m.last = int64(first), int64(first+length)
 	m.peak = d.second(0)
 	m.recent = make([]second, d.count(3))
 	last := uint32(0)

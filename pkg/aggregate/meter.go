@@ -23,14 +23,23 @@ type second struct {
 // meter counts what passes somewhere, in all and by second.
 type meter struct {
 	packets, bytes uint64
+	first, last    int64    // Unix ns of the first and the last that passed
 	active         uint64   // seconds in which something passed
 	peak           second   // the one with most bytes
 	recent         []second // the newest, in order of time
 }
 
-// add counts n packets that passed in second at. room is how many seconds more may
-// be remembered by anyone.
-func (m *meter) add(at uint32, n, bytes uint64, room *int) {
+// moment is a time and the second that it is in.
+type moment struct {
+	ns     int64  // Unix time
+	second uint32 // Unix time, s
+}
+
+// add counts n packets that passed at a moment. room is how many seconds more may be
+// remembered by anyone.
+func (m *meter) add(when moment, n, bytes uint64, room *int) {
+	m.span(when.ns, when.ns)
+	at := when.second
 	m.packets += n
 	m.bytes += bytes
 	i := len(m.recent) - 1
@@ -45,6 +54,26 @@ func (m *meter) add(at uint32, n, bytes uint64, room *int) {
 	if s.bytes > m.peak.bytes {
 		m.peak = *s
 	}
+}
+
+// span makes first and last include what passed from one time to another; it is called
+// before that is counted.
+func (m *meter) span(first, last int64) {
+	if m.packets == 0 || first < m.first {
+		m.first = first
+	}
+	if m.packets == 0 || last > m.last {
+		m.last = last
+	}
+}
+
+// busySeconds is how long something passed: the seconds in which something did, of the
+// first one only what follows the first packet, of the last one only what precedes
+// the last packet; but one second at least.
+func (m *meter) busySeconds() float64 {
+	const sec = int64(1e9)
+	unused := m.first%sec + (sec - m.last%sec)
+	return max(1, float64(m.active)-float64(unused)/float64(sec))
 }
 
 // second returns the place of a second in recent, which it makes if need be; -1 if
@@ -72,6 +101,9 @@ func (m *meter) second(at uint32, room *int) int {
 
 // merge adds all of o.
 func (m *meter) merge(o *meter) {
+	if o.packets > 0 {
+		m.span(o.first, o.last)
+	}
 	m.packets += o.packets
 	m.bytes += o.bytes
 	was := len(m.recent)

@@ -3,6 +3,7 @@
 package aggregate_test
 
 import (
+	"math"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -38,32 +39,32 @@ func TestThroughput(t *testing.T) {
 	both := aggregate.Second{At: base + 3, Packets: 11, Bytes: 15100}
 	train := aggregate.Second{At: base + 3, Packets: 10, Bytes: 15000}
 	all := func(by aggregate.By) aggregate.ThroughputRow {
-		return row(by, "all", 12, 15200, 2, 60800, 60400, 120800, 3, one(0), both)
+		return row(by, "all", 12, 15200, 2, 121600, 60400, 120800, 3, one(0), both)
 	}
 	for by, want := range map[aggregate.By][]aggregate.ThroughputRow{
 		aggregate.ByLink: {
 			all(aggregate.ByLink),
 			// a's egress at 0.9999997 s, b's ingress 200 ns later, still in second 0.
-			row(aggregate.ByLink, "a/e0 > b/e0", 12, 15200, 2, 60800, 60400, 120800, 3, one(0), both),
-			row(aggregate.ByLink, "b/e1 > c/e0", 11, 15100, 2, 60400, 60000, 120000, 3, one(1), train),
+			row(aggregate.ByLink, "a/e0 > b/e0", 12, 15200, 2, 121600, 60400, 120800, 3, one(0), both),
+			row(aggregate.ByLink, "b/e1 > c/e0", 11, 15100, 2, 120800, 60000, 120000, 3, one(1), train),
 		},
 		aggregate.ByNode: {
 			all(aggregate.ByNode),
-			row(aggregate.ByNode, "a", 12, 15200, 2, 60800, 60400, 120800, 3, one(0), both),
-			row(aggregate.ByNode, "b", 12, 15200, 2, 60800, 60400, 120800, 3, one(0), both),
-			row(aggregate.ByNode, "c", 11, 15100, 2, 60400, 60000, 120000, 3, one(1), train),
+			row(aggregate.ByNode, "a", 12, 15200, 2, 121600, 60400, 120800, 3, one(0), both),
+			row(aggregate.ByNode, "b", 12, 15200, 2, 121600, 60400, 120800, 3, one(0), both),
+			row(aggregate.ByNode, "c", 11, 15100, 2, 120800, 60000, 120000, 3, one(1), train),
 		},
 		aggregate.ByPort: {
 			all(aggregate.ByPort),
-			row(aggregate.ByPort, "a/e0 out", 12, 15200, 2, 60800, 60400, 120800, 3, one(0), both),
-			row(aggregate.ByPort, "b/e0 in", 12, 15200, 2, 60800, 60400, 120800, 3, one(0), both),
+			row(aggregate.ByPort, "a/e0 out", 12, 15200, 2, 121600, 60400, 120800, 3, one(0), both),
+			row(aggregate.ByPort, "b/e0 in", 12, 15200, 2, 121600, 60400, 120800, 3, one(0), both),
 			// The lost one went out, too: into the queue.
-			row(aggregate.ByPort, "b/e1 out", 12, 15200, 2, 60800, 60400, 120800, 3, one(1), both),
-			row(aggregate.ByPort, "c/e0 in", 11, 15100, 2, 60400, 60000, 120000, 3, one(1), train),
+			row(aggregate.ByPort, "b/e1 out", 12, 15200, 2, 121600, 60400, 120800, 3, one(1), both),
+			row(aggregate.ByPort, "c/e0 in", 11, 15100, 2, 120800, 60000, 120000, 3, one(1), train),
 		},
 		aggregate.ByPath: {
 			all(aggregate.ByPath),
-			row(aggregate.ByPath, "a > b > c", 11, 15100, 2, 60400, 60000, 120000, 3, one(0), train),
+			row(aggregate.ByPath, "a > b > c", 11, 15100, 2, 120800, 60000, 120000, 3, one(0), train),
 			row(aggregate.ByPath, "a > b", 1, 100, 1, 800, 400, 800, 3, one(3)),
 		},
 	} {
@@ -74,6 +75,38 @@ func TestThroughput(t *testing.T) {
 	}
 	if rows := aggregate.New(0).Throughput(aggregate.ByLink, letters{}, 0, 10); len(rows) != 0 {
 		t.Errorf("nothing passed, but %+v", rows)
+	}
+}
+
+// The average is over the time in which something passed: what the first and the last
+// second have beyond the packets is none of it, nor is a second without any. Less than
+// a second counts as one.
+func TestAverage(t *testing.T) {
+	for name, c := range map[string]struct {
+		from, n, every int64 // ns
+		more           []int64
+		seconds        float64
+	}{
+		"one second":        {sec / 2, 11, sec / 10, nil, 1},
+		"three seconds":     {sec / 2, 31, sec / 10, nil, 3},
+		"a pause":           {sec / 2, 31, sec / 10, []int64{60*sec + sec/4}, 3.75},
+		"within one second": {sec / 4, 3, sec / 10, nil, 1},
+		"over a border":     {sec * 9 / 10, 3, sec / 10, nil, 1},
+		"one packet":        {sec / 2, 1, 0, nil, 1},
+	} {
+		a := aggregate.New(0)
+		for i := c.n - 1; i >= 0; i-- { // records come in any order
+			p := sent(c.from+i*c.every, 900)
+			a.Add(p)
+		}
+		for _, at := range c.more {
+			a.Add(sent(at, 900))
+		}
+		for _, r := range a.Throughput(aggregate.ByLink, letters{}, 0, 0) {
+			if want := uint64(math.Round(float64(r.Bytes) * 8 / c.seconds)); *r.AverageBps < want-1 || *r.AverageBps > want+1 {
+				t.Errorf("%s: %s: average %d bit/s, want %d", name, r.Name, *r.AverageBps, want)
+			}
+		}
 	}
 }
 

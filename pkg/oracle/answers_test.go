@@ -134,7 +134,7 @@ func fillGroups(c *Comparison, a *Answers) {
 					peak, r.PeakS = s, at
 				}
 			}
-			average, most := float64(m.bytes)*8/float64(r.Active), float64(peak[1]*8)
+			average, most := m.average(), float64(peak[1]*8)
 			r.Average, r.Peak = &average, &most
 			a.Throughput[by] = append(a.Throughput[by], r)
 		}

@@ -17,11 +17,16 @@ const blur = int64(200 * time.Microsecond)
 // meterTruth is what passed a place, by the captures.
 type meterTruth struct {
 	packets, bytes int
+	first, last    int64            // of the packets, Unix ns
 	seconds        map[int64][2]int // packets, bytes
 	blurred        map[int64][2]int // of these and their neighbours, near a border
 }
 
 func (m *meterTruth) add(at int64, bytes int) {
+	if m.packets == 0 {
+		m.first, m.last = at, at
+	}
+	m.first, m.last = min(m.first, at), max(m.last, at)
 	m.packets++
 	m.bytes += bytes
 	s := at / 1e9
@@ -33,6 +38,13 @@ func (m *meterTruth) add(at int64, bytes int) {
 			}
 		}
 	}
+}
+
+// average is bits/s over the seconds with traffic, of the first and the last one only
+// the part between the first and the last packet, and over one second at least.
+func (m *meterTruth) average() float64 {
+	idle := m.first - m.first/1e9*1e9 + (m.last/1e9+1)*1e9 - m.last
+	return float64(m.bytes) * 8 / max(1, float64(len(m.seconds))-float64(idle)/1e9)
 }
 
 // CheckThroughput compares what passed links, ports, nodes and paths, of whichever was
@@ -137,8 +149,10 @@ func checkMeter(row *Row, r *MeterAnswer, m *meterTruth) {
 	for _, s := range m.seconds {
 		peak = max(peak, s[1])
 	}
-	average := float64(m.bytes) * 8 / float64(len(m.seconds))
-	if r.Active != len(m.seconds) || r.Average == nil || math.Abs(*r.Average-average) > 1 ||
+	// Either end of the time may be off by the blur, and both are at least 1 s apart.
+	average := m.average()
+	slack := 1 + average*float64(2*blur)/1e9
+	if r.Active != len(m.seconds) || r.Average == nil || math.Abs(*r.Average-average) > slack ||
 		r.Peak == nil || *r.Peak != float64(peak*8) || m.seconds[r.PeakS][1] != peak {
 		row.bad("%s: %d seconds, average %v, peak %v at %d; really %d, %.0f, %d", r.Name,
 			r.Active, deref(r.Average), deref(r.Peak), r.PeakS, len(m.seconds), average, peak*8)
