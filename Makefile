@@ -32,10 +32,15 @@ build: ## bin/radar (CGO_ENABLED=0: without filter expressions)
 	go build $(GOFLAGS_BUILD) -o bin/radar ./cmd/radar
 
 .PHONY: install
-install: build ## into PREFIX/bin (default /usr/local)
+install: build ## radar, man pages and completion into PREFIX (default /usr/local)
 	install -D -m 0755 bin/radar $(DESTDIR)$(or $(PREFIX),/usr/local)/bin/radar
 	install -d $(DESTDIR)$(or $(PREFIX),/usr/local)/share/man/man1
 	install -m 0644 docs/man/*.1 $(DESTDIR)$(or $(PREFIX),/usr/local)/share/man/man1/
+	@share=$(DESTDIR)$(or $(PREFIX),/usr/local)/share; \
+	for c in bash:bash-completion/completions/radar zsh:zsh/site-functions/_radar fish:fish/vendor_completions.d/radar.fish; do \
+		install -d $$share/$$(dirname $${c#*:}); \
+		bin/radar completion $${c%%:*} > $$share/$${c#*:}; chmod 0644 $$share/$${c#*:}; \
+	done
 
 # $(call need,PACKAGES): installs those that are missing.
 define need
