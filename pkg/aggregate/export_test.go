@@ -14,4 +14,10 @@ func Decode(b []byte) error {
 	return err
 }
 
+// Copy is what a snapshot of a gives.
+func (a *Aggregates) Copy() (*Aggregates, error) {
+	b, _, err := decode(a.Encode(), 1)
+	return b, err
+}
+
 const MaxWaiting = maxWaiting

@@ -102,6 +102,10 @@ func TestAverage(t *testing.T) {
 		for _, at := range c.more {
 			a.Add(sent(at, 900))
 		}
+		a, err := a.Copy() // a snapshot keeps it
+		if err != nil {
+			t.Fatal(err)
+		}
 		for _, r := range a.Throughput(aggregate.ByLink, letters{}, 0, 0) {
 			if want := uint64(math.Round(float64(r.Bytes) * 8 / c.seconds)); *r.AverageBps < want-1 || *r.AverageBps > want+1 {
 				t.Errorf("%s: %s: average %d bit/s, want %d", name, r.Name, *r.AverageBps, want)
