@@ -29,6 +29,10 @@ type packet struct {
 	icmpType, icmpCode uint8
 }
 
+// untilQuiet is a number of packets to wait for where it is not known: until no more
+// come.
+const untilQuiet = -1
+
 // capture runs tcpdump at an interface; what it returns waits for want IPv4
 // packets, ends tcpdump and returns the packets.
 func capture(t *testing.T, l *lab.Lab, machine, ifname, filter string) func(want int) []packet {
@@ -51,10 +55,17 @@ func capture(t *testing.T, l *lab.Lab, machine, ifname, filter string) func(want
 	go io.Copy(io.Discard, said)
 	return func(want int) []packet {
 		t.Helper()
-		var list []packet
-		for deadline := time.Now().Add(3 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-			if list = readPackets(t, path); len(list) >= want {
+		pause, last := 10*time.Millisecond, -1
+		if want == untilQuiet {
+			pause = 200 * time.Millisecond
+		}
+		for deadline := time.Now().Add(3 * time.Second); time.Now().Before(deadline); time.Sleep(pause) {
+			n := len(readPackets(t, path))
+			if want != untilQuiet && n >= want || n == last {
 				break
+			}
+			if want == untilQuiet {
+				last = n
 			}
 		}
 		cmd.Process.Signal(os.Interrupt)
