@@ -27,48 +27,69 @@ static __always_inline enum expect expect_in(const struct rdr_port *port)
 	return port->flags & RDR_PF_SOURCE_IN ? EXPECT_LIVE : EXPECT_OURS;
 }
 
-/* The same for egress. A call makes one verifier state of three. */
-GLOBAL __u32 expect_out(__u32 flags)
+/* Jumps to the program for IPv6, which begins anew; returns if there is none. */
+static __always_inline void go_on_as_ipv6(struct __sk_buff *skb, __u32 port_no, enum rdr_prog prog)
 {
-	if (flags & RDR_PF_BRIDGE_PORT)
-		return EXPECT_OURS;
-	return flags & RDR_PF_BRIDGE ? EXPECT_STRAY : EXPECT_COPIES;
+	if (!cfg_ip6)
+		return;
+	skb->cb[0] = port_no;
+	bpf_tail_call_static(skb, &progs, prog);
+	skb->cb[0] = 0;
 }
 
-SEC("tc")
-int radar_ingress(struct __sk_buff *skb)
+static __always_inline int ingress(struct __sk_buff *skb, bool v6)
 {
 	const struct rdr_port *port;
-	struct packet p = {};
+	struct packet p = { .v6 = v6 };
 	struct found f = {};
 	enum parse_result r;
-	__u32 port_no;
+	__u32 port_no, mark;
 	__u64 now;
 
 	port = this_port(skb, &port_no);
 	if (!port)
 		return PASS;
 	r = parse(skb, port, &p);
-	if (r != PARSE_IPV4) {
+	if (r != (v6 ? PARSE_IPV6 : PARSE_IPV4)) {
+		if (!v6 && r == PARSE_IPV6)
+			go_on_as_ipv6(skb, port_no, RDR_PROG_INGRESS6);
 		pass_unparsed(skb, r, port->flags & RDR_PF_SOURCE_IN);
 		return PASS;
 	}
 	now = bpf_ktime_get_ns();
+	mark = skb->mark;
+	if ((mark & mark_mask(port)) && was_outside(marked_index(mark), port->node, now))
+		skb->mark = mark & ~cfg_mark_mask;
 	if (is_icmp_error(&p))
-		restore_quote(skb, p.l4 + ICMP_HDR, quote_len(&p), now);
-	if (find_on_wire(&p, now, expect_in(port), &f))
+		restore_quoted(skb, &p, now);
+	if (v6 ? unpack_found(found_on_wire(&p, port->flags, expect_in(port), false, now), &f) :
+		 find_on_wire(&p, now, expect_in(port), &f))
 		enter_known(skb, &p, now, port, port_no, &f);
 	else
 		enter_unknown(skb, &p, now, port, port_no);
 	return PASS;
 }
 
+SEC("tc")
+int radar_ingress(struct __sk_buff *skb)
+{
+	return ingress(skb, false);
+}
+
+SEC("tc")
+int radar_ingress6(struct __sk_buff *skb)
+{
+	return ingress(skb, true);
+}
+
 /*
  * Whether this port may source a packet that leaves without a backpack: what the
  * node itself sends, and what came in where we do not look. A packet that came in
- * by an attached port has met a source before and was refused.
+ * by an attached port has met a source before and was refused. made_here: the node has
+ * put it around another one.
  */
-static __always_inline bool may_source(struct __sk_buff *skb, const struct rdr_port *port)
+static __always_inline bool may_source(struct __sk_buff *skb, const struct rdr_port *port,
+				       bool made_here)
 {
 	struct rdr_dev dev = { .netns_inum = port->netns_inum, .ifindex = skb->ingress_ifindex };
 	const struct rdr_port *in;
@@ -77,15 +98,27 @@ static __always_inline bool may_source(struct __sk_buff *skb, const struct rdr_p
 	if (!(port->flags & RDR_PF_SOURCE_OUT))
 		return false;
 	/* A host that sends something into its bridge is outside, wherever that came in. */
-	if (!dev.ifindex || (port->flags & RDR_PF_BRIDGE))
+	if (made_here || !dev.ifindex || (port->flags & RDR_PF_BRIDGE))
 		return true;
 	in_no = bpf_map_lookup_elem(&devs, &dev);
 	if (!in_no)
 		return true;
-	if (cfg_mark_mask)
+	if (mark_mask(port))
 		return false;
 	in = bpf_map_lookup_elem(&ports, in_no);
 	return in && in->flags & RDR_PF_SOURCE_IN;
+}
+
+/*
+ * A packet that is cut in a node goes on as its first fragment; the others are measured
+ * from here on, each as one of its own. They bear their packet's mark. Without marks a
+ * fragment that nobody knows may come from before the node, too.
+ */
+static __always_inline bool is_cut_here(struct __sk_buff *skb, const struct packet *p,
+					const struct rdr_port *port, __u32 mark)
+{
+	return (port->flags & RDR_PF_SOURCE_OUT) &&
+	       may_be_cut(p, mark_mask(port) ? mark & mark_mask(port) : !is_closing(port));
 }
 
 /* Whether p cannot be one of ours, by bits or by key, and quotes none. */
@@ -95,48 +128,71 @@ static __always_inline bool is_plain(const struct packet *p)
 	       (cfg_ttl_width > 1 || cfg_mark_mask);
 }
 
-SEC("tc")
-int radar_egress(struct __sk_buff *skb)
+static __always_inline int egress(struct __sk_buff *skb, bool v6)
 {
 	const struct rdr_port *port;
-	struct packet p = {};
+	struct packet p = { .v6 = v6 };
 	struct found f = {};
-	enum parse_result r;
+	enum parse_result kind;
 	__u32 port_no, mark;
-	bool known = false;
-	__u64 now = 0;
+	__u64 now = 0, r = 0;
+	bool known;
 
 	port = this_port(skb, &port_no);
 	if (!port)
 		return PASS;
-	r = parse(skb, port, &p);
-	if (r != PARSE_IPV4) {
-		pass_unparsed(skb, r, may_source(skb, port));
+	kind = parse(skb, port, &p);
+	if (kind != (v6 ? PARSE_IPV6 : PARSE_IPV4)) {
+		if (!v6 && kind == PARSE_IPV6)
+			go_on_as_ipv6(skb, port_no, RDR_PROG_EGRESS6);
+		pass_unparsed(skb, kind, may_source(skb, port, false));
 		return PASS;
 	}
 	mark = skb->mark;
 	if (mark & mark_mask(port)) {
 		now = bpf_ktime_get_ns();
-		known = find_by_mark(mark, &p, now, &f);
-		if (known)
+		r = found_by_mark(mark, &p, now);
+		if (!r)
+			r = found_inside(marked_index(mark), port_no, now);
+		if (r || may_be_cut(&p, mark))
 			skb->mark = mark & ~cfg_mark_mask;
 		else
 			count(RDR_C_FOREIGN_MARK, p.n);
 	}
 	/* One that nobody measures so far has no time yet: its source reads the clock. */
-	if (!known && !is_plain(&p)) {
+	if (!r && !is_plain(&p)) {
 		now = bpf_ktime_get_ns();
-		known = skb->ingress_ifindex && find_lowered(&p, port, now, &f);
-		if (!known)
-			known = find_on_wire(&p, now, expect_out(port->flags), &f);
+		r = found_unmarked(&p, port, port_no, skb->ingress_ifindex, now);
+		if (!r)
+			r = found_cut(mark & mark_mask(port), &p, now);
 	}
+	known = unpack_found(r, &f);
 	if (is_icmp_error(&p))
-		restore_quote(skb, p.l4 + ICMP_HDR, quote_len(&p), now);
-	if (known)
+		restore_quoted(skb, &p, now);
+	if (p.gso_size && p.proto == IPPROTO_UDP)
+		p.odd_train |= is_tunnel_train(skb, &p);
+	if (known) {
+		bequeath_mark(skb, port, f.index);
 		leave_known(skb, &p, now, port, port_no, &f);
-	else
-		leave_unknown(skb, &p, now, port, port_no, may_source(skb, port));
+	} else {
+		leave_unknown(skb, &p, now, port, port_no,
+			      may_source(skb, port, f.inside) ||
+				      is_cut_here(skb, &p, port, mark),
+			      &f);
+	}
 	return PASS;
+}
+
+SEC("tc")
+int radar_egress(struct __sk_buff *skb)
+{
+	return egress(skb, false);
+}
+
+SEC("tc")
+int radar_egress6(struct __sk_buff *skb)
+{
+	return egress(skb, true);
 }
 
 /* Types that no map names, kept in the BTF for user space. */
@@ -148,6 +204,7 @@ const enum rdr_cut *abi_cut __attribute__((unused));
 const enum rdr_slot_flag *abi_slot_flag __attribute__((unused));
 const enum rdr_port_flag *abi_port_flag __attribute__((unused));
 const enum rdr_prog *abi_prog __attribute__((unused));
+const enum rdr_ip6 *abi_ip6 __attribute__((unused));
 const enum rdr_counter *abi_counter __attribute__((unused));
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -1,102 +1,164 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Losses: every kfree_skb of a packet that has a backpack is written into it, with
- * the function that freed it and the reason. A drop is provisional: a later
- * sighting withdraws it (the packet was a copy), a second drop adds nothing.
+ * What the kernel does with packets between our hooks. Losses: every kfree_skb of a
+ * packet that has a backpack is written into it, with the function that freed it and
+ * the reason. A drop is provisional: a later sighting withdraws it (the packet was a
+ * copy), a second drop adds nothing. Queues: see radar/queue.h.
  */
 #include "radar/base.h"
 #include "radar/config.h"
 #include "radar/maps.h"
-#include "radar/kernel.h"
-#include "radar/find.h"
+#include "radar/group.h"
+#include "radar/inside.h"
+#include "radar/nat.h"
+#include "radar/queue.h"
 
 static __always_inline bool lies_in(const volatile struct rdr_range *r, __u64 location)
 {
 	return location >= r->from && location < r->to;
 }
 
-/* Drops that are no losses: of packet taps and ping sockets, by function; of frames
- * for another host, which have come by a bridge that flooded them. */
-static __always_inline bool ignored(struct sk_buff *skb, __u64 location)
+/* Drops that are no losses: of packet taps and ping sockets, by function. (Calls: each
+ * comparison tells the verifier something about location, a state of its own.) */
+GLOBAL int is_tap(__u64 location)
 {
 #pragma unroll
 	for (int i = 0; i < RDR_MAX_IGNORE; i++)
 		if (lies_in(&cfg_ignore[i], location))
 			return true;
-#pragma unroll
-	for (int i = 0; i < RDR_MAX_STRANGER; i++)
-		if (lies_in(&cfg_stranger[i], location))
-			return BPF_CORE_READ_BITFIELD_PROBED(skb, pkt_type) == PACKET_OTHERHOST;
 	return false;
 }
 
-/* Reads what parse() reads in TC, from the linear part of the skb. */
-static __always_inline bool read_packet(struct sk_buff *skb, struct packet *p)
+GLOBAL int is_stranger(__u64 location)
 {
-	unsigned char *ip_at = skb->head + skb->network_header;
-	__u32 linear = skb->tail - skb->network_header, hdr, have;
-	struct skb_shared_info *shared;
-	struct iphdr ip;
-	__be32 w[8] = {};
-
-	if (skb->protocol != bpf_htons(ETH_P_IP) || skb->tail < skb->network_header ||
-	    linear < sizeof(ip) || bpf_probe_read_kernel(&ip, sizeof(ip), ip_at))
-		return false;
-	hdr = ip.ihl * 4;
-	if (ip.version != 4 || hdr < sizeof(ip) || linear < hdr)
-		return false;
-	shared = (void *)(skb->head + skb->end);
-	p->gso_size = BPF_CORE_READ(shared, gso_size);
-	p->len = bpf_ntohs(ip.tot_len);
-	if (!p->len && p->gso_size)
-		p->len = skb->len;
-	if (p->len < hdr)
-		return false;
-	p->l3 = 0;
-	p->l4 = hdr;
-	p->saddr = ip.saddr;
-	p->daddr = ip.daddr;
-	p->bits.id = ip.id;
-	p->bits.ttl = ip.ttl;
-	p->bits.tos = ip.tos;
-	p->frag = bpf_ntohs(ip.frag_off);
-	p->proto = ip.protocol;
-	have = p->len - hdr;
-	if (have > linear - hdr) {
-		have = linear - hdr;
-		p->partial = have < 32;
-	}
-	/* The same steps as in parse_l4(): equal bytes, equal tag. */
-	have = have >= 32 ? 32 : have >= 20 ? 20 : have >= 16 ? 16 : have >= 8 ? 8 : 0;
-	if (have && bpf_probe_read_kernel(w, sizeof(w), ip_at + (hdr & 0x3c)))
-		return false;
-	make_tag(p, w, have);
-	p->n = 1;
-	if (p->gso_size) {
-		__u32 hdrs = hdr + (p->proto == IPPROTO_TCP ? (w[3] & 0xf0) >> 2 : UDP_HDR);
-
-		p->n = BPF_CORE_READ(shared, gso_segs);
-		if (!p->n)
-			p->n = p->len > hdrs ? (p->len - hdrs + p->gso_size - 1) / p->gso_size : 1;
-	}
-	return true;
+#pragma unroll
+	for (int i = 0; i < RDR_MAX_STRANGER; i++)
+		if (lies_in(&cfg_stranger[i], location))
+			return true;
+	return false;
 }
 
-/* Port of the device that holds the skb, RDR_NO_PORT if it is none of ours. */
-static __always_inline __u32 read_port(struct sk_buff *skb)
+GLOBAL int is_outsider(__u64 location)
+{
+#pragma unroll
+	for (int i = 0; i < RDR_MAX_STRANGER; i++)
+		if (lies_in(&cfg_outsider[i], location))
+			return true;
+	return false;
+}
+
+/*
+ * Whether a node frees here what it does not want: frames for another host, which have
+ * come by a bridge that flooded them, and packets for a group that it is no member of.
+ */
+static __always_inline bool is_unwanted(struct sk_buff *skb, __u64 location, bool tree)
+{
+	if (is_stranger(location))
+		return tree || BPF_CORE_READ_BITFIELD_PROBED(skb, pkt_type) == PACKET_OTHERHOST;
+	return tree && is_outsider(location);
+}
+
+/* SKB_DROP_REASON_NOT_SPECIFIED; before Linux 6.3 it was 1. */
+#define REASON_NOT_SPECIFIED 2
+
+/* A call makes one verifier state of many. */
+GLOBAL int frees_joined(__u64 location)
+{
+	for (int i = 0; i < RDR_MAX_JOINED; i++)
+		if (lies_in(&cfg_joined[i], location))
+			return true;
+	return false;
+}
+
+/*
+ * Whether a fragment is freed because its packet was put together and is done with: what
+ * becomes of that is told of the first one, whose mark it bears. Queues free by the same
+ * functions what they drop: with a reason, or where there are none, before it has arrived.
+ */
+static __always_inline bool was_joined(const struct packet *p, __u64 location, __u32 reason,
+				       __u32 index)
+{
+	if (!is_fragment(p) || !frees_joined(location))
+		return false;
+	return (cfg_has_reason && reason <= REASON_NOT_SPECIFIED) || has_arrived(index);
+}
+
+/* Whether a copy that came in by port was freed at the device of port at. If that is
+ * none of ours, it is one above port (a bridge, a VLAN) in the same namespace. */
+static __always_inline bool came_by(__u32 port, __u32 at, __u32 inum)
+{
+	const struct rdr_port *p;
+
+	if (at != RDR_NO_PORT)
+		return port == at;
+	p = bpf_map_lookup_elem(&ports, &port);
+	return p && p->netns_inum == inum;
+}
+
+/*
+ * A search through a slot's log, in one number so that the verifier has one state for
+ * each step: the cell to look at next:8 | the last arrival of a copy that was freed at
+ * port, or NO_CELL:8 | SCAN_DONE.
+ */
+#define NO_CELL 0xff
+#define SCAN_DONE 0x10000
+GLOBAL __u32 look_at_cell(__u32 index, __u32 scan, __u32 port, __u32 inum)
+{
+	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
+	__u32 kind, span = 1, hit = scan >> 8 & 0xff;
+	__u64 cell, at = scan & 0xff;
+
+	asm volatile("" : "+r"(at)); /* see end_of_log() */
+	if (!s || at >= cfg_cells || at >= s->nev)
+		return scan | SCAN_DONE;
+	cell = *slot_cell(s, at);
+	kind = cell_kind(cell);
+	if (kind == RDR_EV_LOSS || kind == RDR_EV_ADDR || kind == RDR_EV_INNER)
+		span = 3;
+	else if (kind == RDR_EV_ADDR6)
+		span = 6;
+	else if ((kind == RDR_EV_INGRESS || kind == RDR_EV_DELIVER || kind == RDR_EV_IGNORED) &&
+		 came_by(cell_port(cell), port, inum))
+		hit = at;
+	return (at + span) | hit << 8;
+}
+
+/* Says of the arrival in cell k that it was not wanted, with one store. False if it was
+ * taken for delivered: a member of the group that dropped it itself. */
+GLOBAL int ignore_arrival(__u32 index, __u32 k)
+{
+	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
+	__u64 *cell, at = k;
+	__u32 kind;
+
+	asm volatile("" : "+r"(at));
+	if (!s || at >= cfg_cells)
+		return false;
+	cell = slot_cell(s, at);
+	kind = *cell >> RDR_EV_KIND_SHIFT;
+	if (kind == RDR_EV_INGRESS)
+		WRITE_ONCE(*cell, (*cell & ~(0xfULL << RDR_EV_KIND_SHIFT)) |
+					  (__u64)RDR_EV_IGNORED << RDR_EV_KIND_SHIFT);
+	return kind != RDR_EV_DELIVER;
+}
+
+/* A copy was not wanted where port, or a device above it, is: finds its latest arrival
+ * and says so. False if there is none, or it counts as delivered. */
+GLOBAL int note_unwanted(__u32 index, __u32 port, __u32 inum)
+{
+	__u32 scan = NO_CELL << 8;
+
+	for (__u32 i = 0; i < RDR_CELLS(RDR_MAX_SLOT_LINES) && !(scan & SCAN_DONE); i++)
+		scan = look_at_cell(index, scan, port, inum);
+	return ignore_arrival(index, scan >> 8 & 0xff);
+}
+
+/* Number of the namespace of the device that holds the skb. */
+static __always_inline __u32 read_inum(struct sk_buff *skb)
 {
 	struct net_device *dev = skb->dev;
-	struct rdr_dev key = {};
-	__u32 *found;
 
-	/* In socket queues the field holds something else; the reads then fail or
-	 * find no such device. */
-	if (!dev)
-		return RDR_NO_PORT;
-	key.netns_inum = BPF_CORE_READ(dev, nd_net.net, ns.inum);
-	key.ifindex = BPF_CORE_READ(dev, ifindex);
-	found = bpf_map_lookup_elem(&devs, &key);
-	return found ? *found : RDR_NO_PORT;
+	return dev ? BPF_CORE_READ(dev, nd_net.net, ns.inum) : 0;
 }
 
 /* First 8 bytes of the name of the device's root qdisc. */
@@ -134,7 +196,9 @@ GLOBAL __u32 lose_one(__u32 index, __u32 k_n, __u64 packed, __u64 where, __u64 q
 	}
 	if (state & RDR_ST_LOST)
 		return span;
-	if ((state & RDR_ST_DONE) && !(state & RDR_ST_LOCAL_DROP)) {
+	if (is_tree(s)) {
+		count(RDR_C_LOSS_EVENT, span); /* of which branch, user space finds out */
+	} else if ((state & RDR_ST_DONE) && !(state & RDR_ST_LOCAL_DROP)) {
 		/* Delivered, or left: what frees it now is the destination's doing. */
 		s->state = state | RDR_ST_LOCAL_DROP;
 		count(RDR_C_LOCAL_DROP, span);
@@ -167,34 +231,91 @@ SEC("tp_btf/kfree_skb")
 int radar_kfree_skb(__u64 *ctx)
 {
 	struct sk_buff *skb = (void *)ctx[0];
-	__u64 location = ctx[1], now, where, qdisc;
+	__u64 location = ctx[1], now, where, qdisc, inner, r = 0;
 	struct packet p = {};
 	struct found f = {};
-	__u32 port, mark, reason = 0;
-	bool in_node = false;
+	__u32 port, mark, packed, reason = 0;
+	bool in_node, tree;
 
 	/* The hook sees every drop of the machine, other domains' among them. On the
 	 * wire our packets are held by our ports, inside nodes they bear our mark. */
-	mark = skb->mark & cfg_mark_mask;
 	port = read_port(skb);
+	mark = skb->mark & marks_at(port);
 	if (port == RDR_NO_PORT && !mark)
 		return 0;
 	if (!read_packet(skb, &p))
 		return 0;
 	now = bpf_ktime_get_ns();
+	p.true_link = true_at(port, p.v6);
 	if (mark)
-		in_node = find_by_mark(mark, &p, now, &f);
-	if (!in_node && (port == RDR_NO_PORT || !find_on_wire(&p, now, EXPECT_OURS, &f)))
+		r = found_by_mark(mark, &p, now);
+	if (mark && !r)
+		r = found_lost_inside(marked_index(mark), p.n, now);
+	in_node = r >> FOUND_SHIFT & 1;
+	if (!r && port != RDR_NO_PORT)
+		r = found_on_wire(&p, p.true_link * RDR_PF_TRUE, EXPECT_OURS, false, now);
+	if (!unpack_found(r, &f))
 		return 0;
-	if (ignored(skb, location)) {
+	if (cfg_has_reason)
+		reason = pack_reason(ctx[2]);
+	tree = is_tree(f.slot);
+	if (is_tap(location) || was_joined(&p, location, reason, f.index) ||
+	    (is_unwanted(skb, location, tree) && (note_unwanted(f.index, port, read_inum(skb)) || !tree))) {
 		count(RDR_C_LOSS_IGNORED, p.n);
 		return 0;
 	}
-	if (cfg_has_reason)
-		reason = pack_reason(ctx[2]);
 	qdisc = port == RDR_NO_PORT ? 0 : read_qdisc(skb);
+	if (in_node && !p.v6 && !is_tree(f.slot) && has_moved(f.slot, &p))
+		lose_moved(&f, &p, now);
 	where = (__u64)reason << 48 | (location & 0xffffffffffffULL);
-	lose_run(f.index, p.n, port | (in_node ? RDR_ST_HELD << 16 : 0), where, qdisc);
+	packed = port | (in_node ? RDR_ST_HELD << 16 : 0);
+	inner = still_inside(f.index, now);
+	lose_run(f.index, p.n, packed, where, qdisc);
+	if (inner)
+		lose_run(inner & (cfg_slots - 1), 1, packed, where, qdisc);
+	return 0;
+}
+
+/* Writes that an skb left the queue of port. */
+static __attribute__((noinline)) int skb_dequeued(struct sk_buff *skb, __u32 port, __u64 now)
+{
+	struct packet p = {};
+	struct found f = {};
+
+	if (!read_packet(skb, &p))
+		return 0;
+	p.true_link = true_at(port, p.v6);
+	if (unpack_found(found_on_wire(&p, p.true_link * RDR_PF_TRUE, EXPECT_OURS, false, now), &f))
+		dequeue_run(f.index, p.n, now, port);
+	return 0;
+}
+
+/*
+ * A root qdisc hands skbs to its device: one, several linked by skb->next (a device
+ * with several queues, or with byte queue limits), or none. Runs for every queue of
+ * the machine, so what is not ours must go at once. An skb that the device did not
+ * take comes again.
+ */
+SEC("tp_btf/qdisc_dequeue")
+int radar_qdisc_dequeue(__u64 *ctx)
+{
+	struct sk_buff *skb = (void *)ctx[3];
+	__u64 now, half;
+	__u32 port;
+
+	/* From Linux 6.2 to 6.12 the verifier takes the argument for never NULL, leaves out
+	 * a test for it, and does not guard what follows. Half a pointer is a mere number. */
+	asm volatile("r0 = %[skb]; w0 = w0; %[half] = r0" : [half] "=r"(half) : [skb] "r"(skb) : "r0");
+	if (!half || !skb)
+		return 0;
+	port = queue_port((void *)ctx[1]);
+	if (port == RDR_NO_PORT)
+		return 0;
+	now = bpf_ktime_get_ns();
+	for (int i = 0; i < MAX_BULK && skb; i++) {
+		skb_dequeued(skb, port, now);
+		skb = skb->next;
+	}
 	return 0;
 }
 

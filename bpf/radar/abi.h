@@ -100,6 +100,17 @@ enum rdr_event {
 	 * Cell +1: saddr in the low half, daddr in the high one; cell +2: sport in
 	 * bits 0-15, dport in bits 16-31; all as they lie in the packet. */
 	RDR_EV_ADDR = 6,
+	/* The same of IPv6. Cells +1, +2: source address; +3, +4: destination; +5: ports. */
+	RDR_EV_ADDR6 = 7,
+	/* Left the queue of port. */
+	RDR_EV_DEQUEUE = 8,
+	/* At the source of a tunnel's outer packet; cell +1: position of the slot of the
+	 * packet inside, cell +2: 0. */
+	RDR_EV_INNER = 9,
+	/* RDR_EV_INGRESS of a copy that the node did not want: it is no member of the
+	 * group, or the frame was for another host. The kernel's verdict turns the one
+	 * into the other; a later event of the node says that it went on after all. */
+	RDR_EV_IGNORED = 10,
 };
 
 #define RDR_EV_KIND_SHIFT 60
@@ -122,21 +133,44 @@ enum rdr_state {
 	RDR_ST_FULL = 8,  /* some event did not fit into ev[] */
 	RDR_ST_LOCAL_DROP = 16, /* freed as a drop after delivery */
 	RDR_ST_HELD = 32, /* was lost inside a node: copies may live, keep the slot longer */
+	RDR_ST_IPV6 = 64,
+	RDR_ST_GROUP = 128, /* multicast, broadcast: a tree, each branch ends by itself; never DONE or LOST */
 };
+
+/*
+ * IPv6 (RDR_ST_IPV6). id: the low 16 bits of the flow label; ttl: hop limit; tos:
+ * traffic class. saddr: the header's first word (version, class, label) as the source
+ * saw it; daddr: the Identification of its fragment header, 0 without; frag_off: that
+ * header's third and fourth bytes (offset, M). The addresses as the source saw them
+ * fill the slot's last four cells, 16 bytes each, so that events have four cells fewer.
+ * A train's members have the state as well, but only its head has the addresses.
+ */
+#define RDR_ADDR6_CELLS 4
 
 enum rdr_cut {
 	RDR_CUT = 1, /* head: the train has been cut */
 	RDR_OWN = 2, /* id, ttl, tos of this slot are its own */
 };
 
-/* Key of packets whose bits must not change: DF clear, fragments, TTL too low. */
+/*
+ * Key of packets whose bits must not change: DF clear, fragments, TTL too low, and all
+ * on an RDR_PF_TRUE link. An ID says which packet of its 3-tuple it is only where
+ * fragments are made of it (RFC 6864, section 4.1; RFC 8200, section 4.5): of the
+ * others many have the same, so their content is part of the key.
+ */
 struct rdr_key {
-	__be32 saddr;
+	__be32 saddr; /* IPv6: folded to 32 bits, with a fragment's Identification */
 	__be32 daddr;
-	__be16 id;
+	__u32 id; /* IPv4: the ID, as in the header; IPv6: 0 */
 	__be16 off; /* fragment offset field, flags removed */
 	__u8 proto;
-	__u8 pad[3];
+	__u8 form;     /* RDR_KEY_* */
+	__u32 content; /* hash of the slot's tags, 0 without RDR_KEY_CONTENT */
+};
+
+enum rdr_key_form {
+	RDR_KEY_CONTENT = 1, /* a whole packet that nobody may fragment: content counts */
+	RDR_KEY_IPV6 = 2,    /* IDs do not count up in a train */
 };
 
 /* One attached port: what its programs do. Index = port number. */
@@ -145,6 +179,8 @@ struct rdr_port {
 	__u16 flags; /* RDR_PF_* */
 	__u32 ifindex;
 	__u32 netns_inum; /* of the node: with an ifindex, the key of `devs` */
+	__u16 behind;	  /* node without programs that has this tap open (a VM), 0: none */
+	__u16 pad;
 };
 
 enum rdr_port_flag {
@@ -156,6 +192,10 @@ enum rdr_port_flag {
 	 * which itself is not attached. Nothing in it gets a mark. */
 	RDR_PF_BRIDGE_PORT = 16, /* a member: ingress is onto the link, egress off it */
 	RDR_PF_BRIDGE = 32,	 /* the bridge device: ingress is off the link, to the host */
+	RDR_PF_HEADER = 64, /* this node needs all mark bits: --carry header for it alone */
+	RDR_PF_TRUE = 128,  /* no bit is changed on this link: packets are found by key */
+	RDR_PF_QUEUE = 256, /* has a queue: packets get RDR_EV_DEQUEUE */
+	RDR_PF_TUNNEL = 512, /* a tunnel whose ends are all in the domain */
 };
 
 #define RDR_PF_CLOSING (RDR_PF_BRIDGE_PORT | RDR_PF_BRIDGE)
@@ -167,11 +207,19 @@ struct rdr_dev {
 	__u32 ifindex;
 };
 
-/* An address that node owns: packets to it end there. */
+/* An address that node owns: packets to it end there. Of a group, what a port takes:
+ * a multicast group that its node is a member of there, a broadcast address. */
 struct rdr_local {
-	__u32 node;
+	__u32 node; /* of a group: RDR_LOCAL_PORT | port */
 	__be32 addr;
 };
+
+/* The same of IPv6. */
+struct rdr_local6 {
+	__u32 node;
+	__u8 addr[16];
+};
+#define RDR_LOCAL_PORT 0x10000
 
 /* The addresses of a node with few of them, in one cache line. Index = node. */
 #define RDR_NODE_ADDRS 15
@@ -204,7 +252,17 @@ struct rdr_cursor {
 enum rdr_prog {
 	RDR_PROG_INGRESS = 0,
 	RDR_PROG_EGRESS = 1,
-	RDR_PROG_MAX = 2,
+	/* IPv6: the two above jump there. */
+	RDR_PROG_INGRESS6 = 2,
+	RDR_PROG_EGRESS6 = 3,
+	RDR_PROG_MAX = 4,
+};
+
+/* How IPv6 is measured, cfg_ip6. */
+enum rdr_ip6 {
+	RDR_IP6_OFF = 0,
+	RDR_IP6_LABEL = 1, /* flow label and hop limit carry the index */
+	RDR_IP6_KEY = 2,   /* by key alone, no bit is changed */
 };
 
 /* Counters, per CPU, one u64 each. Numbers are never reused. Each has a line of
@@ -241,7 +299,10 @@ enum rdr_counter {
 	RDR_C_SLOTS_SKIPPED = 26,
 	RDR_C_RESTORE_FAILED = 27,
 	RDR_C_NM_WATCH = 28,
-	RDR_C_MAX = 29,
+	RDR_C_NM_NEIGHBOUR = 29,
+	RDR_C_NM_EXTENSIONS = 30,
+	RDR_C_QUEUE_UNSEEN = 31,
+	RDR_C_MAX = 32,
 };
 
 #endif

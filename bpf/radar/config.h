@@ -40,6 +40,9 @@ const volatile __u8 cfg_band_top[256] = {};
 const volatile __u32 cfg_mark_mask = 0;
 const volatile __u32 cfg_mark_shift = 0;
 
+/* How IPv6 is measured: a value of enum rdr_ip6. */
+const volatile __u8 cfg_ip6 = 1;
+
 /* Only packets that watched() lets through are measured. */
 const volatile __u8 cfg_watch = 0;
 
@@ -56,8 +59,15 @@ struct rdr_range {
 #define RDR_MAX_IGNORE 16
 const volatile struct rdr_range cfg_ignore[RDR_MAX_IGNORE] = {};
 
+/* Here the kernel frees fragments that were joined to one packet, with that packet. */
+#define RDR_MAX_JOINED 8
+const volatile struct rdr_range cfg_joined[RDR_MAX_JOINED] = {};
+
 /* Here the kernel frees frames for another host, which a bridge flooded. */
 #define RDR_MAX_STRANGER 8
 const volatile struct rdr_range cfg_stranger[RDR_MAX_STRANGER] = {};
+
+/* Here, too, what it frees of groups that the node is no member of. */
+const volatile struct rdr_range cfg_outsider[RDR_MAX_STRANGER] = {};
 
 #endif

@@ -1,19 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Finding a packet's slot: by the bits of its header, by its key, by its mark. */
+/* Finding the slot of a packet that comes from the wire: by the bits of its header, by
+ * its key. */
 #ifndef RADAR_FIND_H
 #define RADAR_FIND_H
 
 #include "guid.h"
 #include "identity.h"
 #include "keys.h"
-#include "train.h"
+#include "segment.h"
 
 /* Whether slot s was written for packet p, by content. Where that is out of reach
  * (kfree_skb, payload in page fragments) by addresses and ports, as last seen. */
 static __always_inline bool same_content(const struct rdr_slot *s, const struct packet *p)
 {
+	if (p->v6 && !(s->state & RDR_ST_IPV6))
+		return false;
 	if (p->partial)
-		return s->flow_hash == flow_hash(p) && s->proto == p->proto;
+		/* Without an ID nothing says which segment of a train it is. */
+		return s->flow_hash == p->flow && s->proto == p->proto &&
+		       (!p->v6 || s->segs <= p->n);
 	return s->tag == p->tag && s->tag2 == p->tag2 && s->proto == p->proto;
 }
 
@@ -62,21 +67,20 @@ GLOBAL int has_arrived(__u32 index)
  * lease says that every such packet is marked. */
 #define LATE_COPY_NS 2000000
 
-/* Whether the last event of the story in slot s is that recent. */
+/* Whether that event is that the packet left a node, or the queue behind it. */
+static __always_inline bool went_out(__u64 cell)
+{
+	__u32 kind = cell >> RDR_EV_KIND_SHIFT;
+
+	return kind == RDR_EV_EGRESS || kind == RDR_EV_DEQUEUE;
+}
+
+/* Whether that event is so recent. */
 static __always_inline bool just_seen(struct rdr_slot *s, __u64 now)
 {
-	struct rdr_slot *h = s->seg && !(s->cut & RDR_OWN) ? head_of(s) : s;
-	__u64 k;
+	__u64 cell = last_event(s);
 
-	/* A late drop ends in data cells. */
-	if (!h || (h->state & RDR_ST_LOCAL_DROP))
-		return false;
-	k = h->nev;
-	k--;
-	asm volatile("" : "+r"(k)); /* see used_cells() */
-	if (k >= cfg_cells)
-		return false;
-	return slot_age(h, now) < (__s64)((*slot_cell(h, k) & RDR_EV_TIME_MASK) + LATE_COPY_NS);
+	return cell && slot_age(s, now) < (__s64)((cell & RDR_EV_TIME_MASK) + LATE_COPY_NS);
 }
 
 /*
@@ -86,7 +90,7 @@ static __always_inline bool just_seen(struct rdr_slot *s, __u64 now)
  * that is done is no candidate. When the lease ends there may be packets under way
  * that a bridge has yet to flood: their copies come close together.
  */
-GLOBAL int may_be_here_done(__u32 index, __u64 now, __u32 expect)
+GLOBAL int may_be_here_done(__u32 index, __u64 now, __u32 expect, __u32 ipv6)
 {
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
 	struct rdr_control *ctl;
@@ -96,6 +100,8 @@ GLOBAL int may_be_here_done(__u32 index, __u64 now, __u32 expect)
 	if (!s)
 		return false;
 	state = story_state(s);
+	if ((state & RDR_ST_IPV6) != ipv6)
+		return false;
 	if (!(state & RDR_ST_DONE))
 		return true;
 	if (expect == EXPECT_LIVE || expect == EXPECT_STRAY)
@@ -107,29 +113,24 @@ GLOBAL int may_be_here_done(__u32 index, __u64 now, __u32 expect)
 }
 
 static __always_inline bool may_be_here(const struct rdr_slot *s, __u32 index, __u64 now,
-					enum expect expect)
+					enum expect expect, bool v6)
 {
+	__u32 ipv6 = v6 ? RDR_ST_IPV6 : 0;
+
 	/* The common case without a call. */
-	if (!s->seg && !(s->state & RDR_ST_DONE))
+	if (!s->seg && (s->state & (RDR_ST_DONE | RDR_ST_IPV6)) == ipv6)
 		return true;
-	return may_be_here_done(index, now, expect);
+	return may_be_here_done(index, now, expect, ipv6);
 }
 
-/* How many segments p lies behind the one in slot s, 0 if it does not: all segments
- * of a run with SKB_GSO_TCP_FIXEDID carry the ID of its first. */
-static __always_inline __u32 fixed_id_segment(struct rdr_slot *s, const struct packet *p)
+/* How many segments p lies behind the packet whose bits it carries. */
+static __always_inline __u32 segment_behind(__u32 index, const struct packet *p)
 {
-	struct rdr_slot *h;
-	__u32 off;
-
-	if (s->proto != IPPROTO_TCP || p->proto != IPPROTO_TCP || s->segs < 2 ||
-	    s->tag2 != p->tag2)
+	if (p->v6 && p->proto == IPPROTO_UDP)
+		return segment_by_content(index, p->tag, p->tag2);
+	if (p->proto != IPPROTO_TCP)
 		return 0;
-	h = head_of(s);
-	if (!h || !h->gso_size)
-		return 0;
-	off = (p->tag - s->tag) / h->gso_size;
-	return s->seg + off < s->segs ? off : 0;
+	return segment_by_sequence(index, p->tag, p->tag2, repeated_hdr(p));
 }
 
 static __always_inline bool find_by_bits(const struct packet *p, union rdr_bits bits, __u64 now,
@@ -149,7 +150,7 @@ static __always_inline bool find_by_bits(const struct packet *p, union rdr_bits 
 		return false;
 	}
 	if (!same_content(s, p)) {
-		off = fixed_id_segment(s, p);
+		off = segment_behind(f->index, p);
 		f->index += off;
 		if (off)
 			s = slot_at(f->index & (cfg_slots - 1));
@@ -157,10 +158,11 @@ static __always_inline bool find_by_bits(const struct packet *p, union rdr_bits 
 			count(RDR_C_FOREIGN, p->n);
 			return false;
 		}
-		f->fixed_id = 1;
+		f->id_rule = p->v6 ? ID_SHARED : ID_FIXED;
 	}
 	/* A lone packet must have its slot's length; a run was joined or is whole. */
-	if ((p->n == 1 && s->len != p->len) || !may_be_here(s, f->index, now, expect)) {
+	if ((p->n == 1 && s->len != p->len) ||
+	    !may_be_here(s, f->index, now, expect, p->v6)) {
 		count(RDR_C_FOREIGN, p->n);
 		return false;
 	}
@@ -169,9 +171,32 @@ static __always_inline bool find_by_bits(const struct packet *p, union rdr_bits 
 	return true;
 }
 
-static __always_inline bool find_by_key(const struct packet *p, __u64 now, struct found *f)
+/*
+ * Whether the n packets of an skb whose first one has the slot at index have slots that
+ * follow on it: a key tells of the first alone, and who joined the others behind it may
+ * have taken them from anywhere. hdr: bytes of headers that each repeats.
+ */
+GLOBAL int is_key_run(__u32 index, __u32 n, __u32 hdr)
 {
-	struct rdr_key key = unpack_key(key_addrs(p->saddr, p->daddr), key_rest(p, p->bits.id));
+	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
+	struct rdr_slot *last = slot_at((index + n - 1) & (cfg_slots - 1));
+
+	if (!s || !last)
+		return false;
+	if (s->seg + n <= s->segs)
+		return true;
+	return s->proto == IPPROTO_TCP && last->pos == s->pos + n - 1 &&
+	       last->proto == s->proto && last->tag2 == s->tag2 &&
+	       last->tag == s->tag + (n - 1) * (s->len - hdr);
+}
+
+/* flow: p's flow hash. */
+static __always_inline bool find_by_key(const struct packet *p, __u32 flow, __u64 now,
+					struct found *f)
+{
+	__u64 rest = key_rest(p, p->bits.id);
+	struct rdr_key key = unpack_key(packet_addrs(p), rest,
+					content_word(rest, p->tag, p->tag2));
 	struct rdr_slot *s;
 	__u64 *pos;
 
@@ -179,15 +204,33 @@ static __always_inline bool find_by_key(const struct packet *p, __u64 now, struc
 	if (!pos)
 		return false;
 	s = slot_of(*pos);
-	if (!s || s->pos != *pos || !slot_alive(s, now) || !same_content(s, p))
+	/* One of another flow that has the same ID, content and addresses was refused. */
+	if (!s || s->pos != *pos || !slot_alive(s, now) || !same_content(s, p) ||
+	    s->flow_hash != flow)
 		return false;
 	/* A packet that is fragmented in the domain keeps its key, not its length. */
 	if (p->n == 1 && s->len != p->len && !is_fragment(p))
 		return false;
-	f->slot = s;
 	f->index = *pos & (cfg_slots - 1);
+	if (p->n > 1 && !is_key_run(f->index, p->n, repeated_hdr(p)))
+		return false;
+	f->slot = s;
 	f->by_key = 1;
 	return true;
+}
+
+/*
+ * Whether the last event of the slot at index is that its packet left by this port. What
+ * is found there by its key right then is no copy that somebody sends on (that has come
+ * in first), but another packet with the same ID and content. (A bridge may hand it
+ * back: pass a number that is no port's.)
+ */
+GLOBAL int just_left_by(__u32 index, __u32 port)
+{
+	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
+	__u64 cell = s ? last_event(s) : 0;
+
+	return went_out(cell) && cell_port(cell) == port;
 }
 
 /* Finds a packet as it comes from the wire, or from a function that shares no skb. */
@@ -196,29 +239,11 @@ static __always_inline bool find_on_wire(const struct packet *p, __u64 now, enum
 {
 	f->by_key = 0;
 	f->by_bits = 0;
-	f->fixed_id = 0;
+	f->id_rule = p->v6 ? ID_SHARED : ID_COUNTS;
 	f->decrements = 0;
-	if (is_atomic(p) && find_by_bits(p, p->bits, now, expect, f))
+	if (may_carry(p) && find_by_bits(p, p->bits, now, expect, f))
 		return true;
-	return expect != EXPECT_STRAY && wants_key(p, p->bits.ttl) && find_by_key(p, now, f);
-}
-
-/*
- * The paper's layout under --carry header: bands of one TTL cannot show that this
- * node has lowered it, so undo that first (the paper's transit adds 1).
- */
-static __always_inline bool find_lowered(const struct packet *p, const struct rdr_port *port,
-					 __u64 now, struct found *f)
-{
-	union rdr_bits bits = p->bits;
-
-	if (cfg_ttl_width != 1 || cfg_mark_mask || (port->flags & RDR_PF_CLOSING) || !is_atomic(p))
-		return false;
-	bits.ttl++;
-	if (!find_by_bits(p, bits, now, EXPECT_COPIES, f))
-		return false;
-	f->decrements = 1;
-	return true;
+	return expect != EXPECT_STRAY && wants_key(p, p->bits.ttl) && find_by_key(p, flow_hash(p), now, f);
 }
 
 /* 1 for the port of a closing node, else 0; without a branch, for the verifier. */
@@ -227,32 +252,53 @@ static __always_inline __u32 is_closing(const struct rdr_port *port)
 	return (port->flags >> 4 | port->flags >> 5) & 1;
 }
 
-/* The bits of skb->mark that are ours at egress: in a closing node all are its own. */
-static __always_inline __u32 mark_mask(const struct rdr_port *port)
+/* The same for a port whose node uses all bits of skb->mark itself: it carries the
+ * header, or is a closing node. */
+static __always_inline __u32 keeps_marks(const struct rdr_port *port)
 {
-	return cfg_mark_mask & (is_closing(port) - 1);
+	return is_closing(port) | (port->flags >> 6 & 1);
 }
 
-/* Finds a packet inside a node by skb->mark. A mark that is not ours (a socket's,
- * one that a tunnel's outer packet inherited) stays as it is. */
-static __always_inline bool find_by_mark(__u32 mark, const struct packet *p, __u64 now,
-					 struct found *f)
+/* The bits of skb->mark that are ours in the port's node; none: the header carries the
+ * GUID through it. */
+static __always_inline __u32 mark_mask(const struct rdr_port *port)
 {
-	struct rdr_slot *s;
+	return cfg_mark_mask & (keeps_marks(port) - 1);
+}
 
-	f->by_key = 0;
-	f->by_bits = 0;
-	f->fixed_id = 0;
-	f->decrements = 0;
-	f->index = ((mark & cfg_mark_mask) >> cfg_mark_shift) - 1;
-	if (f->index >= cfg_slots)
+/* The same where only the port's number is known, or none (RDR_NO_PORT). */
+static __always_inline __u32 marks_at(__u32 port_no)
+{
+	const struct rdr_port *port = bpf_map_lookup_elem(&ports, &port_no);
+
+	return port ? mark_mask(port) : cfg_mark_mask;
+}
+
+/* Whether the link of the port with that number carries true bits only. A call makes one
+ * verifier state of many. */
+GLOBAL int true_at(__u32 port_no, __u32 v6)
+{
+	const struct rdr_port *port = bpf_map_lookup_elem(&ports, &port_no);
+
+	return port && is_true_link(port->flags, v6);
+}
+
+/*
+ * The paper's layout under --carry header: bands of one TTL cannot show that this
+ * node has lowered it, so undo that first (the paper's transit adds 1). Not for single
+ * nodes among others that carry the mark: pkg/datapath refuses those in this layout.
+ */
+static __always_inline bool find_lowered(const struct packet *p, const struct rdr_port *port,
+					 __u64 now, struct found *f)
+{
+	union rdr_bits bits = p->bits;
+
+	if (cfg_ttl_width != 1 || cfg_mark_mask || (port->flags & RDR_PF_CLOSING) || !may_carry(p))
 		return false;
-	s = slot_at(f->index);
-	if (!s || !slot_alive(s, now) || !same_content(s, p))
+	bits.ttl++;
+	if (!find_by_bits(p, bits, now, EXPECT_COPIES, f))
 		return false;
-	if (p->n == 1 && s->segs == 1 && s->len != p->len && !is_fragment(p))
-		return false;
-	f->slot = s;
+	f->decrements = 1;
 	return true;
 }
 
@@ -260,7 +306,7 @@ static __always_inline bool find_by_mark(__u32 mark, const struct packet *p, __u
 static __always_inline bool true_bits(const struct found *f, const struct packet *p,
 				      union rdr_bits *b)
 {
-	if (!own_bits(f->slot, f->fixed_id, b))
+	if (!own_bits(f->slot, f->id_rule, b))
 		return false;
 	b->tos = true_tos(b->tos, p->bits.tos);
 	if (b->ttl <= f->decrements) {

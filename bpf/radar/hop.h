@@ -3,31 +3,24 @@
 #ifndef RADAR_HOP_H
 #define RADAR_HOP_H
 
-#include "quote.h"
+#include "nat.h"
+#include "quote6.h"
 #include "source.h"
 
-static __always_inline bool is_local(__u16 node, __be32 addr)
+GLOBAL int is_local6(struct __sk_buff *skb, __u32 l3, __u32 node)
 {
-	struct rdr_local key = { .node = node, .addr = addr };
-	const struct rdr_node *n;
+	struct rdr_local6 key = { .node = node };
 
-	n = bpf_map_lookup_elem(&nodes, &key.node);
-	if (n && n->known) {
-#pragma unroll
-		for (__u32 i = 0; i < RDR_NODE_ADDRS; i++) {
-			if (i + 1 >= n->known)
-				return false;
-			if (n->addr[i] == addr)
-				return true;
-		}
+	if (bpf_skb_load_bytes(skb, l3 + offsetof(struct ip6_header, daddr), key.addr,
+			       sizeof(key.addr)))
 		return false;
-	}
-	return bpf_map_lookup_elem(&locals, &key) != NULL;
+	return bpf_map_lookup_elem(&locals6, &key) != NULL;
 }
 
-static __always_inline void set_mark(struct __sk_buff *skb, const struct found *f)
+static __always_inline void set_mark(struct __sk_buff *skb, const struct rdr_port *port,
+				     const struct found *f)
 {
-	if (!cfg_mark_mask)
+	if (!mark_mask(port))
 		return;
 	if (skb->mark & cfg_mark_mask) {
 		count(RDR_C_MARK_BUSY, 1);
@@ -36,9 +29,28 @@ static __always_inline void set_mark(struct __sk_buff *skb, const struct found *
 	skb->mark |= (f->index + 1) << cfg_mark_shift;
 }
 
-/* Not IPv4, or not to be parsed: counted where a source would have met it. */
+GLOBAL int owns(__u32 node, __be32 daddr)
+{
+	return is_local(node, daddr);
+}
+
+/* Whether what leaves by a tap ends in the virtual machine behind it, as it is for an
+ * address of the machine, or for everybody. */
+static __always_inline bool ends_behind(struct __sk_buff *skb, const struct rdr_port *port,
+					const struct packet *p)
+{
+	if (!port->behind)
+		return false;
+	if (p->v6)
+		return p->group || is_local6(skb, p->l3, port->behind);
+	return p->group || owns(port->behind, p->daddr);
+}
+
+/* Not IP, or not to be parsed: counted where a source would have met it. */
 static __always_inline void pass_unparsed(struct __sk_buff *skb, enum parse_result why, bool source)
 {
+	if (why == PARSE_LOOPED)
+		return;
 	if (why == PARSE_OTHER) {
 		count(RDR_C_OTHER_L3, 1);
 		return;
@@ -50,10 +62,12 @@ static __always_inline void pass_unparsed(struct __sk_buff *skb, enum parse_resu
 	count(RDR_C_SEEN, 1);
 	count(why == PARSE_IPV6		? RDR_C_NM_IPV6 :
 	      why == PARSE_VLAN_DEPTH	? RDR_C_NM_VLAN_DEPTH :
+	      why == PARSE_EXTENSIONS	? RDR_C_NM_EXTENSIONS :
 					  RDR_C_NM_MALFORMED,
 	      1);
 }
 
+/* Fills p and returns PARSE_IPV4, or PARSE_IPV6 where p is to be of that version. */
 static __always_inline enum parse_result parse(struct __sk_buff *skb, const struct rdr_port *port,
 					       struct packet *p)
 {
@@ -63,10 +77,15 @@ static __always_inline enum parse_result parse(struct __sk_buff *skb, const stru
 	/* Headers may lie in fragments of the skb; look at all of them or at none. */
 	if (data + MAX_PULL > end && skb->len > (__u32)(end - data))
 		bpf_skb_pull_data(skb, skb->len < MAX_PULL ? skb->len : MAX_PULL);
+	p->true_link = is_true_link(port->flags, p->v6);
 	r = parse_link(skb, port->flags & RDR_PF_L3, p);
-	if (r == PARSE_IPV4)
-		r = parse_ipv4(skb, p);
-	if (r == PARSE_IPV4)
+	/* Looped back without Ethernet header: its first byte, of IP, looks like a group. */
+	if ((p->group || (r != PARSE_IPV4 && r != PARSE_IPV6)) && skb->pkt_type == PACKET_LOOPBACK)
+		return PARSE_LOOPED;
+	if (p->v6 ? r != PARSE_IPV6 : r != PARSE_IPV4)
+		return r;
+	r = p->v6 ? parse_ipv6(skb, p) : parse_ipv4(skb, p);
+	if (p->v6 ? r == PARSE_IPV6 : r == PARSE_IPV4)
 		parse_l4(skb, p);
 	return r;
 }
@@ -76,13 +95,32 @@ static __always_inline enum parse_result parse(struct __sk_buff *skb, const stru
  * a link between nodes, ends here, leaves the domain (the host behind a bridge is
  * outside), or goes on into the node. A call makes one verifier state of many.
  */
-GLOBAL __u32 entry_kind(__u32 flags, __u32 node, __be32 daddr)
+GLOBAL __u32 entry_kind(__u32 flags, __u32 node_port, __be32 daddr, __u32 group)
 {
 	if (flags & RDR_PF_BRIDGE_PORT)
 		return RDR_EV_EGRESS;
-	if (is_local(node, daddr))
+	if (group && is_member(node_port >> 16, daddr))
+		return RDR_EV_DELIVER;
+	if (is_local(node_port, daddr))
 		return RDR_EV_DELIVER;
 	return flags & RDR_PF_BRIDGE ? RDR_EV_LEFT : RDR_EV_INGRESS;
+}
+
+GLOBAL __u32 entry_kind6(struct __sk_buff *skb, __u32 l3, __u32 flags, __u32 node)
+{
+	if (flags & RDR_PF_BRIDGE_PORT)
+		return RDR_EV_EGRESS;
+	if (is_local6(skb, l3, node))
+		return RDR_EV_DELIVER;
+	return flags & RDR_PF_BRIDGE ? RDR_EV_LEFT : RDR_EV_INGRESS;
+}
+
+static __always_inline __u32 entry_of(struct __sk_buff *skb, const struct packet *p,
+				      const struct rdr_port *port, __u32 port_no)
+{
+	if (p->v6)
+		return entry_kind6(skb, p->l3, port->flags, port->node);
+	return entry_kind(port->flags, port->node | port_no << 16, p->daddr, p->group);
 }
 
 /* An unmeasured packet enters the node, or a bridge link. */
@@ -97,17 +135,19 @@ static __always_inline void enter_unknown(struct __sk_buff *skb, const struct pa
 		count(RDR_C_PASSED, p->n);
 		return;
 	}
-	kind = entry_kind(port->flags, port->node, p->daddr);
-	/* Under --carry header nothing would bring the index through the node: the
+	kind = entry_of(skb, p, port, port_no);
+	/* Without a mark nothing would bring the index through the node: the
 	 * port where the packet leaves is its source. */
-	if (!cfg_mark_mask && kind == RDR_EV_INGRESS)
+	if (!mark_mask(port) && kind == RDR_EV_INGRESS)
 		return;
-	by_key = kind == RDR_EV_EGRESS && wants_key(p, p->bits.ttl);
+	/* A fragment has its key from here on: the node may join and cut it (conntrack). */
+	by_key = kind == RDR_EV_EGRESS ? wants_key(p, p->bits.ttl) :
+		 kind == RDR_EV_INGRESS && is_fragment(p);
 	if (!source(skb, p, now, kind, port_no, by_key, &f))
 		return;
 	if (kind != RDR_EV_EGRESS)
-		set_mark(skb, &f);
-	else if (!by_key && !write_bits(skb, p->l3, guid_encode(f.index, p->bits.tos)))
+		set_mark(skb, port, &f);
+	else if (!by_key && !write_bits(skb, p, guid_encode(f.index, p->bits.tos)))
 		count(RDR_C_NM_WRITE, p->n);
 }
 
@@ -127,11 +167,41 @@ static __always_inline bool is_idle_copy(struct __sk_buff *skb, const struct rdr
 	return stranger && !local && has_arrived(index);
 }
 
+/* --carry header: what came by a link of true bits goes on with a GUID, if it is one that
+ * may have one. */
+static __always_inline void carry_in_header(struct __sk_buff *skb, const struct packet *p,
+					    __u32 index, struct sighting *w)
+{
+	if (!may_carry(p) || p->bits.ttl < cfg_ttl_width || p->bits.ttl <= 1)
+		return;
+	w->keep_bits = 1;
+	w->bits = p->bits;
+	if (!write_bits(skb, p, guid_encode(index, p->bits.tos)))
+		count(RDR_C_RESTORE_FAILED, p->n);
+}
+
+/*
+ * Notes a copy of a packet that has arrived: it ends here, and changes nothing about the
+ * packet. Only where a loss still finds room: without the copy the story is whole.
+ */
+GLOBAL int note_copy(__u32 index, __u64 packed, __u64 now)
+{
+	struct sighting w = unpack_sighting(now, packed, 0);
+	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
+
+	if (!s || end_of_log(s).used + 4 > cfg_cells)
+		return 0;
+	if (w.kind == RDR_EV_INGRESS)
+		w.kind = RDR_EV_IGNORED;
+	add_event(s, w.kind, s->seg || s->cut ? w.flags | RDR_EVF_PART : w.flags, w.port, now);
+	return 0;
+}
+
 /* A packet of ours enters the node: note it, show its true header to the node. */
 static __always_inline void enter_known(struct __sk_buff *skb, const struct packet *p, __u64 now,
 					const struct rdr_port *port, __u32 port_no, struct found *f)
 {
-	__u32 kind = entry_kind(port->flags, port->node, p->daddr);
+	__u32 kind = entry_of(skb, p, port, port_no);
 	bool local = kind == RDR_EV_DELIVER;
 	/* The bridge device: the host is outside, its headers are the true ones. */
 	bool leaves = port->flags & RDR_PF_BRIDGE;
@@ -141,7 +211,7 @@ static __always_inline void enter_known(struct __sk_buff *skb, const struct pack
 		.kind = kind,
 		.flags = RDR_EVF_FIRST | (f->by_key ? RDR_EVF_KEYED : 0),
 		.port = port_no,
-		.fixed_id = f->fixed_id,
+		.id_rule = f->id_rule,
 	};
 	union rdr_bits b;
 
@@ -157,64 +227,69 @@ static __always_inline void enter_known(struct __sk_buff *skb, const struct pack
 			count(RDR_C_STALE, p->n);
 			return;
 		}
-		/* --carry header leaves the GUID in place, but not before the node
+		/* Without a mark the GUID stays in place, but not before the node
 		 * itself, and not where the packet must end here. What hidden routers
 		 * took from the TTL is settled now: the node will take from it too. */
-		if (cfg_mark_mask || local || leaves || b.ttl <= 1) {
-			if (!write_bits(skb, p->l3, b))
+		if (mark_mask(port) || local || leaves || b.ttl <= 1) {
+			if (!write_bits(skb, p, b))
 				count(RDR_C_RESTORE_FAILED, p->n);
-		} else if (f->decrements) {
+		} else if (f->decrements && (p->v6 || !is_tree(f->slot))) {
 			w.keep_bits = 1;
 			w.bits = b;
-			if (!write_bits(skb, p->l3, guid_encode(f->index, b.tos)))
+			if (!write_bits(skb, p, guid_encode(f->index, b.tos)))
 				count(RDR_C_RESTORE_FAILED, p->n);
 		}
-	} else if ((local || leaves) && !idle) {
-		drop_keys(f->slot, p, p->bits.id);
+	} else if (local || leaves) {
+		if (!idle && (p->v6 || !is_tree(f->slot)))
+			drop_keys(f->index, p, p->bits.id);
+	} else if (!mark_mask(port) && p->true_link) {
+		carry_in_header(skb, p, f->index, &w);
 	}
 	if (!idle)
 		see(f->slot, f->index, p->n, &w);
+	else if (!leaves)
+		note_copy(f->index, pack_sighting(&w), now);
 	if (!leaves)
-		set_mark(skb, f);
+		set_mark(skb, port, f);
 }
 
-/* New addresses of the slot at index; told in its log if flags are given, else the
- * train's head does. */
-GLOBAL int note_one(__u32 index, __u64 addrs, __u64 ports_port, __u64 now, __u32 flags)
+/* The same of IPv6: the addresses are read from the packet. k_l3: whether it is the
+ * first of its run (0), place of its header << 16. */
+GLOBAL int note_one6(struct __sk_buff *skb, __u32 index, __u32 k_l3, __u64 ports_port, __u64 now)
 {
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
+	bool whole = ports_port & RUN_IS_WHOLE;
+	__u64 addrs[4];
 
-	if (!s)
+	if (!s || bpf_skb_load_bytes(skb, (k_l3 >> 16) + offsetof(struct ip6_header, saddr), addrs,
+				     sizeof(addrs)))
 		return 0;
-	s->flow_hash = tuple_hash(addrs, addrs >> 32, ports_port);
-	if (flags)
-		add_event_data(s, RDR_EV_ADDR, flags, ports_port >> 32, now, addrs,
-			       (__u32)ports_port);
+	s->flow_hash = tuple_hash(fold_addr(addrs), fold_addr(addrs + 2), ports_port);
+	if (!whole || !(k_l3 & 0xffff))
+		add_event_addr6(s, RDR_EVF_FIRST | (whole ? 0 : RDR_EVF_PART), ports_port >> 32,
+				now, addrs, ports_port);
 	return 0;
 }
 
-#define RUN_IS_WHOLE (1ULL << 48)
-
-/* ports_port: source port, destination port, the port's number, RUN_IS_WHOLE. */
-GLOBAL int note_run(__u32 index, __u32 n, __u64 addrs, __u64 ports_port, __u64 now)
+GLOBAL int note_run6(struct __sk_buff *skb, __u32 index, __u32 n_l3, __u64 ports_port, __u64 now)
 {
+	__u32 l3 = n_l3 & ~0xffff, n = n_l3 & 0xffff;
+
 	for (__u32 k = 0; k < RDR_MAX_RUN && k < n; k++)
-		note_one(index + k, addrs, ports_port, now,
-			 !(ports_port & RUN_IS_WHOLE) ? RDR_EVF_FIRST | RDR_EVF_PART : !k ? RDR_EVF_FIRST : 0);
+		note_one6(skb, index + k, k | l3, ports_port, now);
 	return 0;
 }
 
 /* The addresses changed in this node (NAT): one story, both tuples. */
-static __always_inline void note_addresses(const struct found *f, const struct packet *p,
-					   __u64 now, __u32 port_no)
+static __always_inline void note_addresses(struct __sk_buff *skb, const struct found *f,
+					   const struct packet *p, __u64 now, __u32 port_no)
 {
-	__u64 ports = p->sport | (__u32)p->dport << 16 | (__u64)(port_no & 0xffff) << 32;
-
-	if (f->slot->flow_hash == flow_hash(p) || (p->frag & IP_OFFSET))
+	if (!has_moved(f->slot, p))
 		return;
-	if (is_whole(f->slot, p->n))
-		ports |= RUN_IS_WHOLE;
-	note_run(f->index, p->n, key_addrs(p->saddr, p->daddr), ports, now);
+	if (p->v6)
+		note_run6(skb, f->index, p->n | p->l3 << 16, new_ports(f->slot, p, port_no), now);
+	else
+		note_run(f->index, p->n, key_addrs(p->saddr, p->daddr), new_ports(f->slot, p, port_no), now);
 }
 
 /*
@@ -226,13 +301,16 @@ static __always_inline void leave_domain(struct __sk_buff *skb, const struct pac
 					 const struct rdr_port *port, struct sighting *w,
 					 union rdr_bits b, struct found *f)
 {
-	if (f->by_bits && !write_bits(skb, p->l3, b))
+	if (f->by_bits && !write_bits(skb, p, b))
 		count(RDR_C_RESTORE_FAILED, p->n);
-	if (!(port->flags & RDR_PF_BRIDGE_PORT))
-		drop_keys(f->slot, p, b.id);
-	else if (has_arrived(f->index))
-		return;
 	w->kind = RDR_EV_LEFT;
+	if (!(port->flags & RDR_PF_BRIDGE_PORT)) {
+		if (p->v6 || !is_tree(f->slot))
+			drop_keys(f->index, p, b.id);
+	} else if (has_arrived(f->index)) {
+		note_copy(f->index, pack_sighting(w), w->now);
+		return;
+	}
 	see(f->slot, f->index, p->n, w);
 }
 
@@ -254,16 +332,17 @@ static __always_inline bool unmark(const struct found *f, const struct packet *p
 static __always_inline void leave_known(struct __sk_buff *skb, const struct packet *p, __u64 now,
 					const struct rdr_port *port, __u32 port_no, struct found *f)
 {
+	__u32 tree = p->v6 ? 0 : p->group | is_tree(f->slot), taken = 0;
 	struct sighting w = {
 		.now = now,
 		.kind = RDR_EV_EGRESS,
 		.flags = RDR_EVF_FIRST,
 		.port = port_no,
 		/* Of flooded copies each is restored from what the sender wrote. */
-		.keep_bits = !!(port->flags & RDR_PF_BRIDGE_PORT) ^ 1,
-		.fixed_id = f->fixed_id,
+		.keep_bits = (!!(port->flags & RDR_PF_BRIDGE_PORT) | tree) ^ 1,
+		.id_rule = f->id_rule,
 	};
-	union rdr_bits b = p->bits;
+	union rdr_bits b = p->bits, wire;
 	int err;
 
 	if (f->by_bits && !true_bits(f, p, &b)) {
@@ -271,44 +350,62 @@ static __always_inline void leave_known(struct __sk_buff *skb, const struct pack
 		return;
 	}
 	w.bits = b;
-	note_addresses(f, p, now, port_no);
-	if (!(port->flags & RDR_PF_INTERNAL)) {
+	note_addresses(skb, f, p, now, port_no);
+	if (!(port->flags & RDR_PF_INTERNAL) || ends_behind(skb, port, p)) {
 		leave_domain(skb, p, port, &w, b, f);
 		return;
 	}
-	if (wants_key(p, b.ttl)) {
+	if (tree)
+		taken = tree_decrements(f->index, p->n, b.word, f->id_rule);
+	if (taken == BY_KEY || wants_key(p, b.ttl)) {
 		w.flags |= RDR_EVF_KEYED;
-		err = keep_keys(f->slot, p, b.id, now);
+		err = keep_keys(f->index, p, b.id);
 		if (err && unmark(f, p, err))
 			return;
 		if (err)
 			count(RDR_C_KEY_LOST, p->n);
-		if (f->by_bits && !write_bits(skb, p->l3, b))
+		if (err && port->behind) /* nobody will know it as it comes out */
+			w.kind = RDR_EV_LEFT;
+		if (f->by_bits && !write_bits(skb, p, b))
 			count(RDR_C_RESTORE_FAILED, p->n);
 		see(f->slot, f->index, p->n, &w);
 		return;
 	}
+	/* It came by a link of true bits; copies of others may still need the key. */
+	if ((f->slot->state & RDR_ST_KEYED) && !is_tree(f->slot))
+		drop_keys(f->index, p, b.id);
 	/* The slot before the packet: whoever sees the bits finds them explained. */
 	see(f->slot, f->index, p->n, &w);
-	if (!write_bits(skb, p->l3, guid_encode(f->index, b.tos)))
+	wire = guid_encode(f->index, b.tos);
+	wire.ttl -= taken;
+	if (!write_bits(skb, p, wire))
 		count(RDR_C_NM_WRITE, p->n);
+}
+
+/* A packet goes into a tunnel: the one around it inherits its mark, and so names it. */
+static __always_inline void bequeath_mark(struct __sk_buff *skb, const struct rdr_port *port,
+					  __u32 index)
+{
+	if ((port->flags & RDR_PF_TUNNEL) && mark_mask(port))
+		skb->mark = (skb->mark & ~cfg_mark_mask) | (index + 1) << cfg_mark_shift;
 }
 
 /* A packet without a backpack leaves the node. */
 static __always_inline void leave_unknown(struct __sk_buff *skb, const struct packet *p, __u64 now,
-					  const struct rdr_port *port, __u32 port_no, bool may_source)
+					  const struct rdr_port *port, __u32 port_no,
+					  bool may_source, struct found *f)
 {
-	bool internal = port->flags & RDR_PF_INTERNAL;
+	bool internal = port->flags & RDR_PF_INTERNAL && !ends_behind(skb, port, p);
 	bool by_key = internal && wants_key(p, p->bits.ttl);
-	struct found f = {};
 
 	if (!may_source) {
 		count(RDR_C_PASSED, p->n);
 		return;
 	}
-	if (!source(skb, p, now, internal ? RDR_EV_EGRESS : RDR_EV_LEFT, port_no, by_key, &f))
+	if (!source(skb, p, now, internal ? RDR_EV_EGRESS : RDR_EV_LEFT, port_no, by_key, f))
 		return;
-	if (internal && !by_key && !write_bits(skb, p->l3, guid_encode(f.index, p->bits.tos)))
+	bequeath_mark(skb, port, f->index);
+	if (internal && !by_key && !write_bits(skb, p, guid_encode(f->index, p->bits.tos)))
 		count(RDR_C_NM_WRITE, p->n);
 }
 

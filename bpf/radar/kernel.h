@@ -36,9 +36,15 @@ struct net_device {
 	struct Qdisc *qdisc;
 };
 
+struct netdev_queue {
+	struct net_device *dev;
+};
+
 struct sk_buff {
+	struct sk_buff *next;
 	struct net_device *dev;
 	unsigned int len;
+	unsigned int data_len;
 	__u32 mark;
 	__u8 pkt_type : 3;
 	__be16 protocol;
@@ -46,11 +52,22 @@ struct sk_buff {
 	unsigned int tail;
 	unsigned int end;
 	unsigned char *head;
+	unsigned char *data;
 };
 
 struct skb_shared_info {
 	unsigned short gso_size;
 	unsigned short gso_segs;
+	struct sk_buff *frag_list;
+};
+
+struct nf_hook_state {
+	struct net *net;
+};
+
+struct bpf_nf_ctx {
+	const struct nf_hook_state *state;
+	struct sk_buff *skb;
 };
 
 #pragma clang attribute pop

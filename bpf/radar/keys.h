@@ -1,39 +1,73 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Packets whose bits stay as they are, found by 3-tuple, ID and fragment offset:
- * DF clear, fragments, and TTLs too low for a band to be honest. */
+/* Packets whose bits stay as they are: DF clear, fragments, and TTLs too low for a
+ * band to be honest. Found by 3-tuple, ID and fragment offset; where the ID may be
+ * anything (DF set) by their content as well. */
 #ifndef RADAR_KEYS_H
 #define RADAR_KEYS_H
 
-#include "packet.h"
+#include "ipv6.h"
 #include "ring.h"
 #include "train.h"
+
+/* Whether p's bits may carry an index at all. */
+static __always_inline bool may_carry(const struct packet *p)
+{
+	return is_atomic(p) && (!p->v6 || cfg_ip6 == RDR_IP6_LABEL);
+}
 
 static __always_inline bool wants_key(const struct packet *p, __u8 true_ttl)
 {
 	/* In a band a packet would outlive hidden routers that should end it. */
-	return !is_atomic(p) || true_ttl < cfg_ttl_width || true_ttl <= 1;
+	return p->true_link || !may_carry(p) || true_ttl < cfg_ttl_width || true_ttl <= 1;
 }
 
-/* A key in two scalars, for GLOBAL functions. */
+/* A key in two scalars, for GLOBAL functions; its content is that of a slot. */
 static __always_inline __u64 key_addrs(__be32 saddr, __be32 daddr)
 {
 	return saddr | (__u64)daddr << 32;
 }
 
+/* What of p's key its segments share, and other packets with its content do not. An
+ * IPv6 fragment's Identification is in it: who puts a packet together and cuts it again
+ * gives it a new one, so the key has changed as by NAT. */
+static __always_inline __u64 packet_addrs(const struct packet *p)
+{
+	return key_addrs(p->v6 ? p->saddr ^ p->frag_id : p->saddr, p->daddr);
+}
+
+#define KEY_FORM_SHIFT 56
+
 /* id is the packet's true one: its header may carry a GUID. */
 static __always_inline __u64 key_rest(const struct packet *p, __be16 id)
 {
-	return id | (__u64)bpf_htons(p->frag & IP_OFFSET) << 16 | (__u64)p->proto << 32;
+	__u64 form = is_atomic(p) ? RDR_KEY_CONTENT : 0;
+
+	if (p->v6) {
+		form |= RDR_KEY_IPV6;
+		id = 0;
+	}
+	return id | (__u64)bpf_htons(p->frag & IP_OFFSET) << 32 | (__u64)p->proto << 48 |
+	       form << KEY_FORM_SHIFT;
 }
 
-static __always_inline struct rdr_key unpack_key(__u64 addrs, __u64 rest)
+/* The word of content of a packet, or of a slot, with these tags. */
+static __always_inline __u32 content_word(__u64 rest, __u32 tag, __u32 tag2)
+{
+	if (!(rest >> KEY_FORM_SHIFT & RDR_KEY_CONTENT))
+		return 0;
+	return tag * 0x9e3779b1 ^ (tag2 * 0x85ebca6b + (tag2 >> 15));
+}
+
+static __always_inline struct rdr_key unpack_key(__u64 addrs, __u64 rest, __u32 content)
 {
 	struct rdr_key key = {
 		.saddr = addrs,
 		.daddr = addrs >> 32,
 		.id = rest,
-		.off = rest >> 16,
-		.proto = rest >> 32,
+		.off = rest >> 32,
+		.proto = rest >> 48,
+		.form = rest >> KEY_FORM_SHIFT,
+		.content = content,
 	};
 
 	return key;
@@ -45,98 +79,128 @@ enum put_result {
 	PUT_FULL,
 };
 
-/* Enters one key. A key that another packet in flight holds is left to it. */
-GLOBAL int put_key(__u64 addrs, __u64 rest, __u64 pos, __u64 now)
+/* Enters the key of the packet in the slot at pos. One that another packet in flight
+ * holds is left to it. */
+GLOBAL int put_key(__u64 addrs, __u64 rest, __u64 pos)
 {
-	struct rdr_key key = unpack_key(addrs, rest);
-	struct rdr_slot *s;
+	struct rdr_slot *s = slot_of(pos);
+	struct rdr_key key;
 	__u64 *old;
 
+	if (!s)
+		return PUT_FULL;
+	key = unpack_key(addrs, rest, content_word(rest, s->tag, s->tag2));
 	old = bpf_map_lookup_elem(&keys, &key);
 	if (old && *old != pos) {
 		s = slot_of(*old);
-		if (s && s->pos == *old && slot_alive(s, now) && !(s->state & RDR_ST_DONE))
+		/* Rare: the clock is read here, not carried on the stack of four calls. */
+		if (s && s->pos == *old && !(s->state & RDR_ST_DONE) &&
+		    slot_alive(s, bpf_ktime_get_ns()))
 			return PUT_IN_FLIGHT;
 	}
 	return bpf_map_update_elem(&keys, &key, &pos, BPF_ANY) ? PUT_FULL : PUT_OK;
 }
 
-/* The key of the k-th of a train's segments: IDs count up. */
+/* The key of the k-th of a train's segments: IPv4's IDs count up. */
 static __always_inline __u64 nth_key_rest(__u64 rest, __u32 k)
 {
+	if (rest >> KEY_FORM_SHIFT & RDR_KEY_IPV6)
+		return rest;
 	return (rest & ~0xffffULL) | bpf_htons(bpf_ntohs(rest) + k);
 }
 
-/* Enters the keys of n packets with consecutive IDs. */
-GLOBAL int put_keys(__u64 addrs, __u64 rest, __u64 pos, __u32 n, __u64 now)
+/* Enters the keys of n packets in neighbouring slots. */
+GLOBAL int put_keys(__u64 addrs, __u64 rest, __u64 pos, __u32 n)
 {
 	int err = PUT_OK;
 
 	for (__u32 k = 0; k < RDR_MAX_SEGS && k < n && !err; k++)
-		err = put_key(addrs, nth_key_rest(rest, k), pos + k, now);
+		err = put_key(addrs, nth_key_rest(rest, k), pos + k);
 	return err;
 }
 
-GLOBAL int delete_key(__u64 addrs, __u64 rest)
+GLOBAL int delete_key(__u64 addrs, __u64 rest, __u64 pos)
 {
-	struct rdr_key key = unpack_key(addrs, rest);
+	struct rdr_slot *s = slot_of(pos);
+	struct rdr_key key;
 
+	if (!s)
+		return 0;
+	key = unpack_key(addrs, rest, content_word(rest, s->tag, s->tag2));
 	return bpf_map_delete_elem(&keys, &key);
 }
 
-GLOBAL int delete_keys(__u64 addrs, __u64 rest, __u32 n)
+GLOBAL int delete_keys(__u64 addrs, __u64 rest, __u64 pos, __u32 n)
 {
 	for (__u32 k = 0; k < RDR_MAX_SEGS && k < n; k++)
-		delete_key(addrs, nth_key_rest(rest, k));
+		delete_key(addrs, nth_key_rest(rest, k), pos + k);
 	return 0;
 }
 
 /*
- * Makes sure that the next port finds the packet by its key. Behind NAT the key has
- * changed and the old one is removed. A train's keys are entered together; each
+ * Makes sure that the next port finds the run at index by its keys. Behind NAT they
+ * have changed and the old ones are removed. A train's keys are entered together; each
  * part of a cut one looks after its own.
  */
-static __always_inline int keep_keys(struct rdr_slot *s, const struct packet *p, __be16 id,
-				     __u64 now)
+GLOBAL int keep_run_keys(__u32 index, __u32 n, __u64 addrs, __u64 rest)
 {
-	struct rdr_slot *h = head_of(s);
-	__u64 addrs = key_addrs(p->saddr, p->daddr), old;
-	bool whole = is_whole(s, p->n), keyed;
+	struct rdr_slot *s = slot_at(index & (cfg_slots - 1)), *h;
+	bool whole, keyed;
+	__u64 old;
 	int err;
 
+	if (!s)
+		return PUT_FULL;
+	h = head_of(s);
 	if (!h)
 		return PUT_FULL;
+	whole = is_whole(s, n);
 	keyed = h->state & RDR_ST_KEYED;
 	old = key_addrs(h->key_saddr, h->key_daddr);
 	if (whole && keyed && old == addrs)
 		return PUT_OK;
-	err = put_keys(addrs, key_rest(p, id), s->pos, p->n, now);
+	err = put_keys(addrs, rest, s->pos, n);
 	if (err)
 		return err;
-	if (keyed && old != addrs)
-		delete_keys(old, key_rest(p, id), p->n);
+	/* Other branches of a tree still have the old addresses. */
+	if (keyed && old != addrs && !(h->state & RDR_ST_GROUP))
+		delete_keys(old, rest, s->pos, n);
 	if (whole || !keyed) {
-		h->key_saddr = p->saddr;
-		h->key_daddr = p->daddr;
+		h->key_saddr = addrs;
+		h->key_daddr = addrs >> 32;
 	}
 	s->state |= RDR_ST_KEYED;
 	return PUT_OK;
 }
 
-/* The packet needs its key no more. */
-static __always_inline void drop_keys(struct rdr_slot *s, const struct packet *p, __be16 id)
+static __always_inline int keep_keys(__u32 index, const struct packet *p, __be16 id)
 {
-	struct rdr_slot *h = head_of(s);
-	__u64 addrs = key_addrs(p->saddr, p->daddr), old;
+	return keep_run_keys(index, p->n, packet_addrs(p), key_rest(p, id));
+}
 
+GLOBAL int drop_run_keys(__u32 index, __u32 n, __u64 addrs, __u64 rest)
+{
+	struct rdr_slot *s = slot_at(index & (cfg_slots - 1)), *h;
+	__u64 old;
+
+	if (!s)
+		return 0;
+	h = head_of(s);
 	if (!h || !((s->state | h->state) & RDR_ST_KEYED))
-		return;
+		return 0;
 	old = key_addrs(h->key_saddr, h->key_daddr);
-	delete_keys(old, key_rest(p, id), p->n);
+	delete_keys(old, rest, s->pos, n);
 	if (old != addrs)
-		delete_keys(addrs, key_rest(p, id), p->n);
-	if (is_whole(s, p->n))
+		delete_keys(addrs, rest, s->pos, n);
+	if (is_whole(s, n))
 		s->state &= ~RDR_ST_KEYED;
+	return 0;
+}
+
+/* The packet with the slot at index needs its key no more. */
+static __always_inline void drop_keys(__u32 index, const struct packet *p, __be16 id)
+{
+	drop_run_keys(index, p->n, packet_addrs(p), key_rest(p, id));
 }
 
 #endif

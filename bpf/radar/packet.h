@@ -9,6 +9,7 @@
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
 #include <linux/in.h>
+#include <linux/in6.h>
 #include <linux/ip.h>
 
 #define IP_DF 0x4000
@@ -17,8 +18,12 @@
 
 #define VLAN_DEPTH 2
 #define MAX_PULL 128 /* Ethernet, two tags, IP with options, TCP up to its timestamps */
+#define MAX_L4 256   /* the L4 header begins below this: room for IPv6 extension headers */
 
-/* ID, TTL and TOS of a packet, as one 32-bit word for loads and stores. */
+/*
+ * ID, TTL and TOS of a packet, as one 32-bit word for loads and stores. IPv6: the low 16
+ * bits of the flow label, hop limit, traffic class.
+ */
 union rdr_bits {
 	struct {
 		__be16 id;
@@ -34,22 +39,27 @@ struct packet {
 	__u32 n;   /* packets on the wire: segments of a GSO skb, else 1 */
 	__u32 gso_size;
 	__u32 len; /* IP bytes of the skb */
-	__be32 saddr;
+	__be32 saddr; /* IPv6: folded, fold_addr() */
 	__be32 daddr;
+	__be32 frag_id; /* IPv6: Identification of the fragment header, 0 without */
 	__be16 sport; /* ICMP echo: identifier, sequence */
 	__be16 dport;
+	__u32 flow; /* flow hash, of a packet that is partial */
 	__u32 tag; /* content tag, identity.h */
 	__u32 tag2;
 	union rdr_bits bits; /* as the header has them */
-	__u16 frag;	     /* IP flags and offset, host order */
+	__u16 frag;	     /* IP flags and offset, host order; IPv6: DF if no fragment header */
 	__u8 proto;
 	__u8 icmp_type;
 	__u8 icmp_code;
 	__u8 l4_hdr; /* bytes of TCP or UDP header that each segment repeats */
 	__u8 vlan;
-	__u8 group; /* the frame is for everybody, or for a group */
+	__u8 group; /* 1: for a group, by its address or its frame; else 0 */
 	__u8 odd_train; /* a GSO skb whose segments are not plain TCP or UDP */
 	__u8 partial; /* the content could not be read: no tag */
+	__u8 true_link; /* the port's link carries true bits only: RDR_PF_TRUE */
+	__u8 v6;      /* IPv6; a constant in the TC programs */
+	__u8 jumbo;   /* bytes of the skb's header that no segment has (BIG TCP) */
 };
 
 enum parse_result {
@@ -58,11 +68,27 @@ enum parse_result {
 	PARSE_OTHER,
 	PARSE_VLAN_DEPTH,
 	PARSE_MALFORMED,
+	PARSE_EXTENSIONS, /* IPv6: a chain of headers that is too long, a jumbogram */
+	PARSE_LOOPED, /* what the node sent to a group, for itself */
 };
 
 static __always_inline bool is_fragment(const struct packet *p)
 {
 	return p->frag & (IP_MF | IP_OFFSET);
+}
+
+/* Bytes of IP and L4 header that each segment of p's train repeats. */
+static __always_inline __u32 repeated_hdr(const struct packet *p)
+{
+	return p->l4 - p->l3 + p->l4_hdr - p->jumbo;
+}
+
+/* Whether the link of a port with these flags carries true bits only. Tunnels choose
+ * their UDP source port by IPv6's flow label, and may copy it. */
+static __always_inline __u8 is_true_link(__u32 flags, __u32 v6)
+{
+	/* No branch, for the verifier. */
+	return (flags / RDR_PF_TRUE | (flags / RDR_PF_TUNNEL & v6)) & 1;
 }
 
 /* Packets whose ID somebody needs: no bit of them is changed (RFC 6864: only
@@ -74,6 +100,9 @@ static __always_inline bool is_atomic(const struct packet *p)
 
 static __always_inline bool is_icmp_error(const struct packet *p)
 {
+	if (p->v6)
+		return p->proto == IPPROTO_ICMPV6 && !(p->frag & IP_OFFSET) &&
+		       p->icmp_type >= 1 && p->icmp_type <= 4;
 	return p->proto == IPPROTO_ICMP && !(p->frag & IP_OFFSET) &&
 	       (p->icmp_type == 3 || p->icmp_type == 4 || p->icmp_type == 5 ||
 		p->icmp_type == 11 || p->icmp_type == 12);
@@ -154,6 +183,9 @@ static __always_inline enum parse_result parse_ipv4(struct __sk_buff *skb, struc
 	if (ip->version != 4 || hdr < sizeof(*ip) || len < hdr || p->l3 + len > skb->len ||
 	    ip->check == 0xffff)
 		return PARSE_MALFORMED;
+	/* 224.0.0.0/3: multicast, reserved, limited broadcast. Without a branch, for the
+	 * verifier: 1 if the upper three bits are all set. */
+	p->group |= ((bpf_ntohl(ip->daddr) >> 29) + 1) >> 3;
 	p->l4 = p->l3 + hdr;
 	p->len = len;
 	p->saddr = ip->saddr;
@@ -173,7 +205,7 @@ static __always_inline enum parse_result parse_ipv4(struct __sk_buff *skb, struc
  * The sum over the header stays what it was, so CHECKSUM_COMPLETE holds too.
  * Direct writes: the program's prologue has made a cloned header our own.
  */
-static __always_inline bool write_bits(struct __sk_buff *skb, __u32 l3, union rdr_bits new)
+static __always_inline bool write_bits4(struct __sk_buff *skb, __u32 l3, union rdr_bits new)
 {
 	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
 	struct iphdr *ip = data + bounded(l3);

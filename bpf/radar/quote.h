@@ -12,7 +12,7 @@
 
 struct quote {
 	struct iphdr ip;
-	__be32 w[4];
+	__be32 w[5]; /* what follows it and its options */
 };
 
 /* Bytes of packet p's quote, if it is an ICMP error. */
@@ -61,9 +61,12 @@ static __always_inline bool quote_matches(const struct rdr_slot *s, const struct
 	case IPPROTO_TCP:
 		return bpf_ntohl(q->w[1]) == s->tag;
 	case IPPROTO_UDP:
+	case IPPROTO_UDPLITE:
 		if (have >= 16)
 			return q->w[2] == s->tag && q->w[3] == s->tag2;
 		return !s->seg; /* nothing tells segments apart */
+	case IPPROTO_SCTP:
+		return q->w[1] == s->tag && (have < 20 || q->w[4] == s->tag2);
 	case IPPROTO_ICMP:
 		if (echo)
 			tag |= q->w[1] & 0xffff0000; /* the sequence number */
@@ -75,6 +78,19 @@ static __always_inline bool quote_matches(const struct rdr_slot *s, const struct
 	}
 }
 
+/* Loads what a quote of len bytes has of the L4 header at off: at least 8 bytes (RFC 792),
+ * else 0. */
+static __always_inline __u32 load_quoted(struct __sk_buff *skb, __u32 off, __u32 len, __be32 *w)
+{
+	if ((__s32)len >= 20 && !bpf_skb_load_bytes(skb, off, w, 20))
+		return 20;
+	if ((__s32)len >= 16 && !bpf_skb_load_bytes(skb, off, w, 16))
+		return 16;
+	if ((__s32)len >= 8 && !bpf_skb_load_bytes(skb, off, w, 8))
+		return 8;
+	return 0;
+}
+
 /* off: where the quote begins; len: its bytes (what follows is no part of it). */
 GLOBAL int restore_quote(struct __sk_buff *skb, __u32 off, __u32 len, __u64 now)
 {
@@ -82,17 +98,13 @@ GLOBAL int restore_quote(struct __sk_buff *skb, __u32 off, __u32 len, __u64 now)
 	struct packet p = {};
 	struct found f = {};
 	union rdr_bits b;
-	__u32 have = 16, sum;
+	__u32 have, sum;
 
-	if (len < sizeof(q)) {
-		have = 8;
-		if (len < sizeof(q.ip) + 8 || bpf_skb_load_bytes(skb, off, &q, sizeof(q.ip) + 8))
-			return 0;
-	} else if (bpf_skb_load_bytes(skb, off, &q, sizeof(q))) {
+	if (len < sizeof(q.ip) || bpf_skb_load_bytes(skb, off, &q.ip, sizeof(q.ip)) ||
+	    q.ip.version != 4 || q.ip.ihl < 5 || q.ip.frag_off != bpf_htons(IP_DF))
 		return 0;
-	}
-	/* Options would move the quoted L4 header; such packets stay as they are. */
-	if (q.ip.version != 4 || q.ip.ihl != 5 || q.ip.frag_off != bpf_htons(IP_DF))
+	have = load_quoted(skb, off + q.ip.ihl * 4, len - q.ip.ihl * 4, q.w);
+	if (!have)
 		return 0;
 	p.bits.id = q.ip.id;
 	p.bits.ttl = q.ip.ttl;

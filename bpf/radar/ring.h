@@ -23,6 +23,14 @@ static __always_inline struct rdr_slot *slot_of(__u64 pos)
 	return slot_at(pos & (cfg_slots - 1));
 }
 
+/* The position of the slot at index. */
+static __always_inline __u64 position_at(__u32 index)
+{
+	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
+
+	return s ? s->pos : 0;
+}
+
 /* Age of a slot. Signed: another CPU may have read the clock a little later. */
 static __always_inline __s64 slot_age(const struct rdr_slot *s, __u64 now)
 {
@@ -230,48 +238,112 @@ static __always_inline __u64 make_cell(const struct rdr_slot *s, __u32 kind, __u
 	       (age & RDR_EV_TIME_MASK);
 }
 
-/* Number of cells in use, in a register of its own: the verifier must see that the
- * very value that is compared with cfg_cells becomes the offset. */
-static __always_inline __u64 used_cells(const struct rdr_slot *s)
+/* The last cell of the slot's log, 0 if it has none. */
+static __always_inline __u64 last_cell(struct rdr_slot *s)
 {
 	__u64 k = s->nev;
 
-	asm volatile("" : "+r"(k));
-	return k;
+	k--;
+	asm volatile("" : "+r"(k)); /* see end_of_log() */
+	return k < cfg_cells ? *slot_cell(s, k) : 0;
+}
+
+static __always_inline __u32 cell_kind(__u64 cell)
+{
+	return cell >> RDR_EV_KIND_SHIFT;
+}
+
+static __always_inline __u32 cell_port(__u64 cell)
+{
+	return cell >> RDR_EV_PORT_SHIFT & 0xffff;
+}
+
+/* Where a slot's log of events ends. */
+struct log_end {
+	__u64 nev;  /* cells in use */
+	__u64 kept; /* cells at the slot's end that are not for events */
+	__u64 used; /* the sum */
+};
+
+/* The sum in a register of its own: the verifier must see that the very value that is
+ * compared with cfg_cells becomes the offset. Without a branch: RDR_ST_IPV6 is 16 times
+ * the number of cells that it keeps. */
+static __always_inline struct log_end end_of_log(const struct rdr_slot *s)
+{
+	struct log_end e = { .nev = s->nev };
+
+	e.kept = (s->state & RDR_ST_IPV6) / (RDR_ST_IPV6 / RDR_ADDR6_CELLS);
+	e.used = e.nev + e.kept;
+	asm volatile("" : "+r"(e.used));
+	return e;
+}
+
+/* The i-th free cell; the caller has compared e->used + i with cfg_cells. */
+static __always_inline __u64 *free_cell(struct rdr_slot *s, const struct log_end *e, __u64 i)
+{
+	__u64 off = offsetof(struct rdr_slot, ev0) + 8 * (e->used + i);
+
+	asm volatile("" : "+r"(off)); /* bounded, and only then less */
+	off -= 8 * e->kept;
+	/* The second line's record fields lie between cells 2 and 3. */
+	if (e->nev + i > 2)
+		off += offsetof(struct rdr_slot, ev1) - sizeof(__u64) * 3 -
+		       offsetof(struct rdr_slot, ev0);
+	return (void *)s + off;
 }
 
 /* Appends one event; the cell stands before nev says so. */
 static __always_inline void add_event(struct rdr_slot *s, __u32 kind, __u32 flags, __u32 port,
 				      __u64 now)
 {
-	__u64 k = used_cells(s);
+	struct log_end e = end_of_log(s);
 
-	if (k >= cfg_cells) {
+	if (e.used >= cfg_cells) {
 		s->state |= RDR_ST_FULL;
 		count(RDR_C_EVENT_FULL, 1);
 		return;
 	}
-	*slot_cell(s, k) = make_cell(s, kind, flags, port, now);
+	*free_cell(s, &e, 0) = make_cell(s, kind, flags, port, now);
 	barrier();
-	WRITE_ONCE(s->nev, k + 1);
+	WRITE_ONCE(s->nev, e.nev + 1);
 }
 
 /* Appends an event with two data cells. */
 static __always_inline void add_event_data(struct rdr_slot *s, __u32 kind, __u32 flags,
 					   __u32 port, __u64 now, __u64 data1, __u64 data2)
 {
-	__u64 k = used_cells(s);
+	struct log_end e = end_of_log(s);
 
-	if (k >= cfg_cells - 2) {
+	if (e.used >= cfg_cells - 2) {
 		s->state |= RDR_ST_FULL;
 		count(RDR_C_EVENT_FULL, 1);
 		return;
 	}
-	*slot_cell(s, k) = make_cell(s, kind, flags, port, now);
-	*slot_cell(s, k + 1) = data1;
-	*slot_cell(s, k + 2) = data2;
+	*free_cell(s, &e, 0) = make_cell(s, kind, flags, port, now);
+	*free_cell(s, &e, 1) = data1;
+	*free_cell(s, &e, 2) = data2;
 	barrier();
-	WRITE_ONCE(s->nev, k + 3);
+	WRITE_ONCE(s->nev, e.nev + 3);
+}
+
+/* Appends an RDR_EV_ADDR6. */
+static __always_inline void add_event_addr6(struct rdr_slot *s, __u32 flags, __u32 port,
+					    __u64 now, const __u64 *addrs, __u32 ports)
+{
+	struct log_end e = end_of_log(s);
+
+	if (cfg_cells < 6 || e.used >= cfg_cells - 5) {
+		s->state |= RDR_ST_FULL;
+		count(RDR_C_EVENT_FULL, 1);
+		return;
+	}
+	*free_cell(s, &e, 0) = make_cell(s, RDR_EV_ADDR6, flags, port, now);
+#pragma unroll
+	for (int i = 0; i < 4; i++)
+		*free_cell(s, &e, 1 + i) = addrs[i];
+	*free_cell(s, &e, 5) = ports;
+	barrier();
+	WRITE_ONCE(s->nev, e.nev + 6);
 }
 
 /* Appends an event that says where the packet is, and what that makes of it. */
@@ -282,10 +354,13 @@ static __always_inline void add_sighting(struct rdr_slot *s, __u32 kind, __u32 f
 
 	if (state & RDR_ST_LOST)
 		count(RDR_C_LOSS_WITHDRAWN, 1);
-	state &= ~(RDR_ST_DONE | RDR_ST_LOST);
-	if (kind == RDR_EV_DELIVER || kind == RDR_EV_LEFT)
-		state |= RDR_ST_DONE;
-	s->state = state;
+	/* One branch's end says nothing about the others. */
+	if (!(state & RDR_ST_GROUP)) {
+		state &= ~(RDR_ST_DONE | RDR_ST_LOST);
+		if (kind == RDR_EV_DELIVER || kind == RDR_EV_LEFT)
+			state |= RDR_ST_DONE;
+		s->state = state;
+	}
 	add_event(s, kind, flags, port, now);
 }
 

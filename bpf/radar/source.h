@@ -3,7 +3,8 @@
 #ifndef RADAR_SOURCE_H
 #define RADAR_SOURCE_H
 
-#include "find.h"
+#include "group.h"
+#include "inside.h"
 #include "watch.h"
 
 /* Why a packet that met a source is not measured; RDR_C_MARKED if it may be. */
@@ -13,9 +14,10 @@ static __always_inline enum rdr_counter refuse(struct __sk_buff *skb, const stru
 	struct rdr_control *ctl;
 	__u32 zero = 0;
 
-	/* 224.0.0.0/3: multicast, reserved, limited broadcast. A frame for everybody
-	 * is copied by bridges; trees of hops are not followed yet. */
-	if ((p->daddr & bpf_htonl(0xe0000000)) == bpf_htonl(0xe0000000) || p->group)
+	if (p->v6 && is_neighbourly(p))
+		return RDR_C_NM_NEIGHBOUR;
+	/* Trees of IPv6 are not followed yet. */
+	if (p->group && (p->v6 || is_control(skb, p->l3, p->daddr, p->proto)))
 		return RDR_C_NM_MULTICAST;
 	if (p->n > cfg_max_segs || p->odd_train)
 		return RDR_C_NM_SEGS;
@@ -28,7 +30,7 @@ static __always_inline enum rdr_counter refuse(struct __sk_buff *skb, const stru
 }
 
 /* First line of the slot of segment k; the head is written already. l4 is the offset
- * of the L4 header. */
+ * of the L4 header. Returns whether nothing tells the segment from the one before. */
 GLOBAL int fill_member(struct __sk_buff *skb, __u64 head, __u32 k, __u32 l4)
 {
 	struct rdr_slot *h = slot_of(head), *s = slot_of(head + k);
@@ -44,7 +46,7 @@ GLOBAL int fill_member(struct __sk_buff *skb, __u64 head, __u32 k, __u32 l4)
 	barrier();
 	s->t0_ns = h->t0_ns;
 	s->nev = 0;
-	s->state = 0;
+	s->state = h->state & (RDR_ST_IPV6 | RDR_ST_GROUP);
 	s->proto = h->proto;
 	s->cut = 0;
 	if (h->proto == IPPROTO_TCP) {
@@ -56,6 +58,8 @@ GLOBAL int fill_member(struct __sk_buff *skb, __u64 head, __u32 k, __u32 l4)
 			bpf_skb_load_bytes(skb, l4 + UDP_HDR + off, w, 8);
 		s->tag = w[0];
 		s->tag2 = w[1];
+		if (s->state & RDR_ST_IPV6 && len >= UDP_MORE - UDP_HDR)
+			s->tag2 ^= load_more(skb, l4 + UDP_HDR + off + 8);
 	}
 	s->seg = k;
 	s->segs = h->segs;
@@ -63,28 +67,55 @@ GLOBAL int fill_member(struct __sk_buff *skb, __u64 head, __u32 k, __u32 l4)
 	s->flow_hash = h->flow_hash;
 	barrier();
 	WRITE_ONCE(s->pos, head + k);
-	return 0;
+	h = slot_of(head + k - 1);
+	return h && h->tag == s->tag && h->tag2 == s->tag2;
 }
 
-GLOBAL int fill_members(struct __sk_buff *skb, __u64 head, __u32 n, __u32 l4)
+/* Returns how many segments are like the one before. */
+GLOBAL __u32 fill_members(struct __sk_buff *skb, __u64 head, __u32 n, __u32 l4)
 {
+	__u32 alike = 0;
+
 	for (__u32 k = 1; k < RDR_MAX_SEGS && k < n; k++)
-		fill_member(skb, head, k, l4);
-	return 0;
+		alike += fill_member(skb, head, k, l4);
+	return alike;
+}
+
+/* What an IPv6 packet's slot has of its own: see RDR_ST_IPV6. */
+static __always_inline void fill_head6(struct __sk_buff *skb, struct rdr_slot *s,
+				       const struct packet *p)
+{
+	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
+	struct ip6_header *ip = data + bounded(p->l3);
+	__u16 off = (p->frag & IP_OFFSET) << 3;
+
+	s->state |= RDR_ST_IPV6;
+	s->daddr = p->frag_id;
+	s->frag_off = bpf_htons(p->frag & IP_MF ? off | 1 : off);
+	if ((void *)(ip + 1) > end)
+		return;
+	s->saddr = *(__be32 *)ip;
+	*slot_cell(s, cfg_cells - 4) = ip->saddr[0];
+	*slot_cell(s, cfg_cells - 3) = ip->saddr[1];
+	*slot_cell(s, cfg_cells - 2) = ip->daddr[0];
+	*slot_cell(s, cfg_cells - 1) = ip->daddr[1];
 }
 
 /* The head's slot, with its first event in cell 0. */
-static __always_inline void fill_head(struct rdr_slot *s, const struct packet *p, __u64 pos,
-				      __u64 now, __u32 kind, __u32 port, bool by_key)
+static __always_inline void fill_head(struct __sk_buff *skb, struct rdr_slot *s,
+				      const struct packet *p, __u64 pos, __u64 now, __u32 kind,
+				      __u32 port, bool by_key)
 {
 	__u32 flags = RDR_EVF_FIRST | RDR_EVF_SOURCE | (by_key ? RDR_EVF_KEYED : 0);
-	__u32 hdr = p->l4 - p->l3 + p->l4_hdr;
+	__u32 hdr = repeated_hdr(p);
 
 	WRITE_ONCE(s->pos, 0);
 	barrier();
 	s->t0_ns = now;
 	s->nev = 1;
-	s->state = kind == RDR_EV_DELIVER || kind == RDR_EV_LEFT ? RDR_ST_DONE : 0;
+	/* A tree is never done. */
+	s->state = p->group * RDR_ST_GROUP |
+		   ((kind == RDR_EV_DELIVER || kind == RDR_EV_LEFT ? RDR_ST_DONE : 0) & (p->group - 1));
 	s->proto = p->proto;
 	s->cut = 0;
 	s->tag = p->tag;
@@ -108,6 +139,8 @@ static __always_inline void fill_head(struct rdr_slot *s, const struct packet *p
 	s->icmp_code = p->icmp_code;
 	s->gso_size = p->n > 1 ? p->gso_size : 0;
 	s->flags = (p->frag & IP_OFFSET ? RDR_SF_FRAGMENT : 0) | (p->vlan ? RDR_SF_VLAN : 0);
+	if (p->v6)
+		fill_head6(skb, s, p);
 	barrier();
 	WRITE_ONCE(s->pos, pos);
 }
@@ -146,13 +179,18 @@ static __always_inline bool source(struct __sk_buff *skb, const struct packet *p
 		goto refused;
 	if (!now)
 		now = bpf_ktime_get_ns();
-	fill_head(s, p, pos, now, kind, port, by_key);
-	if (p->n > 1)
-		fill_members(skb, pos, p->n, p->l4);
+	fill_head(skb, s, p, pos, now, kind, port, by_key);
+	if (f->inside)
+		add_event_data(s, RDR_EV_INNER, 0, port, now, position_at(f->index), 0);
+	/* IPv6: the segments have no ID that would tell them apart. */
+	if (p->n > 1 && fill_members(skb, pos, p->n, p->l4) && p->v6) {
+		unuse_slots(pos, p->n);
+		settle_slots(pos + p->n);
+		why = RDR_C_NM_SEGS;
+		goto refused;
+	}
 	if (by_key) {
-		s->key_saddr = p->saddr;
-		s->key_daddr = p->daddr;
-		err = keep_keys(s, p, p->bits.id, now);
+		err = keep_keys(pos & (cfg_slots - 1), p, p->bits.id);
 		if (err) {
 			unuse_slots(pos, p->n);
 			settle_slots(pos + p->n);
@@ -166,7 +204,7 @@ static __always_inline bool source(struct __sk_buff *skb, const struct packet *p
 	f->index = pos & (cfg_slots - 1);
 	f->by_bits = 0;
 	f->by_key = 0;
-	f->fixed_id = 0;
+	f->id_rule = p->v6 ? ID_SHARED : ID_COUNTS;
 	return true;
 refused:
 	count(why, p->n);

@@ -12,8 +12,15 @@
 #ifndef RADAR_TRAIN_H
 #define RADAR_TRAIN_H
 
-#include "packet.h"
+#include "ipv6.h"
 #include "ring.h"
+
+/* What a train's segments carry as ID on the wire. */
+enum id_rule {
+	ID_COUNTS = 0, /* the head's, plus their place */
+	ID_FIXED = 1,  /* the head's, though it may differ from their own (SKB_GSO_TCP_FIXEDID) */
+	ID_SHARED = 2, /* the head's, which is their own: IPv6's flow label */
+};
 
 /* A packet as found: which slots, and what its header carries. */
 struct found {
@@ -22,7 +29,8 @@ struct found {
 	__u32 decrements; /* TTL decrements since it was written; by bits only */
 	__u8 by_key;
 	__u8 by_bits;
-	__u8 fixed_id; /* SKB_GSO_TCP_FIXEDID: every segment carries the head's ID */
+	__u8 id_rule;
+	__u8 inside; /* not this packet was found, but the one inside it */
 };
 
 static __always_inline union rdr_bits slot_bits(const struct rdr_slot *s)
@@ -50,6 +58,15 @@ static __always_inline struct rdr_slot *head_of(struct rdr_slot *s)
 	return h;
 }
 
+/* The last event in the story of the packet in slot s; 0 if it has none, or ends with
+ * a late drop, and so in data cells. */
+static __always_inline __u64 last_event(struct rdr_slot *s)
+{
+	struct rdr_slot *h = s->seg && !s->nev ? head_of(s) : s;
+
+	return h && !(h->state & RDR_ST_LOCAL_DROP) ? last_cell(h) : 0;
+}
+
 static __always_inline bool is_whole(const struct rdr_slot *s, __u32 n)
 {
 	return !s->seg && !(s->cut & RDR_CUT) && s->segs == n;
@@ -75,14 +92,14 @@ static __always_inline void cut_train(struct rdr_slot *h)
 }
 
 /* The true bits of the segment in slot s, as they were last put on the wire. */
-static __always_inline bool own_bits(struct rdr_slot *s, bool fixed_id, union rdr_bits *b)
+static __always_inline bool own_bits(struct rdr_slot *s, enum id_rule rule, union rdr_bits *b)
 {
 	struct rdr_slot *h;
 
 	union rdr_bits train;
 
 	*b = slot_bits(s);
-	if (!s->seg || ((s->cut & RDR_OWN) && !fixed_id))
+	if (!s->seg || ((s->cut & RDR_OWN) && rule != ID_FIXED))
 		return true;
 	h = head_of(s);
 	if (!h)
@@ -96,7 +113,7 @@ static __always_inline bool own_bits(struct rdr_slot *s, bool fixed_id, union rd
 	}
 	if (!(s->cut & RDR_OWN))
 		*b = train;
-	b->id = fixed_id ? train.id : bpf_htons(bpf_ntohs(train.id) + s->seg);
+	b->id = rule != ID_COUNTS ? train.id : bpf_htons(bpf_ntohs(train.id) + s->seg);
 	return true;
 }
 
@@ -108,14 +125,14 @@ struct sighting {
 	__u8 kind;
 	__u8 flags;
 	__u8 keep_bits;
-	__u8 fixed_id;
+	__u8 id_rule;
 };
 
 /* A sighting's small fields in one scalar, for GLOBAL functions. */
 static __always_inline __u64 pack_sighting(const struct sighting *w)
 {
 	return w->port | (__u64)w->kind << 16 | (__u64)w->flags << 24 |
-	       (__u64)w->keep_bits << 32 | (__u64)w->fixed_id << 40;
+	       (__u64)w->keep_bits << 32 | (__u64)w->id_rule << 40;
 }
 
 static __always_inline struct sighting unpack_sighting(__u64 now, __u64 packed, __u32 bits)
@@ -127,7 +144,7 @@ static __always_inline struct sighting unpack_sighting(__u64 now, __u64 packed, 
 		.kind = packed >> 16,
 		.flags = packed >> 24,
 		.keep_bits = packed >> 32,
-		.fixed_id = packed >> 40,
+		.id_rule = packed >> 40,
 	};
 
 	return w;
@@ -144,8 +161,8 @@ static __always_inline void see_part(struct rdr_slot *s, const struct sighting *
 		cut_train(h);
 	if (w->keep_bits) {
 		/* Only the first packet's ID stands in the header; those joined behind
-		 * it keep theirs, which need not follow on it. */
-		if (k && own_bits(s, w->fixed_id, &own))
+		 * it keep theirs, which need not follow on it. (Flow labels are equal.) */
+		if (k && w->id_rule != ID_SHARED && own_bits(s, w->id_rule, &own))
 			b.id = own.id;
 		set_slot_bits(s, b);
 		barrier();
@@ -172,7 +189,7 @@ GLOBAL __u32 see_one(__u32 index, __u32 k_n, __u64 now, __u64 packed, __u32 bits
 		return 1;
 	}
 	if (w.keep_bits) {
-		if (k)
+		if (k && w.id_rule != ID_SHARED)
 			w.bits.id = s->id;
 		set_slot_bits(s, w.bits);
 	}

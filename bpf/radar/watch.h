@@ -21,7 +21,7 @@ GLOBAL int watched(struct __sk_buff *skb, __u32 l3, __u32 len)
 /* The length is that of the record: IP bytes of all segments. */
 static __always_inline bool is_watched(struct __sk_buff *skb, const struct packet *p)
 {
-	__u32 hdr = p->l4 - p->l3 + p->l4_hdr;
+	__u32 hdr = repeated_hdr(p);
 
 	return !cfg_watch || watched(skb, p->l3, p->len + (p->n - 1) * hdr);
 }

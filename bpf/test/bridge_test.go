@@ -96,7 +96,7 @@ func TestFlooded(t *testing.T) {
 		story := "out@0/FS" + k(keyed) + " left@8/F deliver@3/F" + k(keyed)
 		d.wantStory(index, story)
 
-		// What comes later says nothing about the packet.
+		// What comes later is told, and changes nothing about the packet.
 		same(d, "behind the member again", d.egress(member, d.onLink(w)).data, orig)
 		h3, want := d.ingress(h3In, d.link(w, 0)), orig
 		if d.layout.MarkMask == 0 {
@@ -104,6 +104,9 @@ func TestFlooded(t *testing.T) {
 		}
 		same(d, "at h3", h3.data, want)
 		same(d, "shown to the host's taps", d.up(w).data, orig)
+		if !keyed { // a key goes with the packet that it was for
+			story += " left@8/F ignored@10/F"
+		}
 		d.wantStory(index, story)
 		if s := d.slot(index); s.State&uint8(stDone|stLost) != uint8(stDone) {
 			d.Errorf("state %#x of a packet that was delivered", s.State)

@@ -16,20 +16,34 @@ import (
 // counted under its reason.
 func TestNotMeasured(t *testing.T) {
 	want := map[string]tally{
-		"odd-arp":               {cOther: 1},
-		"odd-llc":               {cOther: 1},
-		"odd-ipv6":              {cSeen: 1, cIPv6: 1},
-		"odd-vlan-3":            {cSeen: 1, cVLANDepth: 1},
-		"odd-multicast":         {cSeen: 1, cMulticast: 1},
-		"odd-multicast-far":     {cSeen: 1, cMulticast: 1},
-		"odd-limited-broadcast": {cSeen: 1, cMulticast: 1},
-		"odd-broadcast-frame":   {cSeen: 1, cMulticast: 1},
-		"odd-multicast-frame":   {cSeen: 1, cMulticast: 1},
-		"bad-version":           {cSeen: 1, cMalformed: 1},
-		"bad-header-length":     {cSeen: 1, cMalformed: 1},
-		"bad-length-short":      {cSeen: 1, cMalformed: 1},
-		"bad-length-long":       {cSeen: 1, cMalformed: 1},
-		"bad-checksum-ffff":     {cSeen: 1, cMalformed: 1},
+		"odd-arp":                 {cOther: 1},
+		"odd-llc":                 {cOther: 1},
+		"odd-six-solicitation":    {cSeen: 1, cNeighbour: 1},
+		"odd-six-advertisement":   {cSeen: 1, cNeighbour: 1},
+		"odd-six-router":          {cSeen: 1, cNeighbour: 1},
+		"odd-six-mld":             {cSeen: 1, cNeighbour: 1},
+		"odd-six-multicast":       {cSeen: 1, cMulticast: 1},
+		"odd-six-multicast-far":   {cSeen: 1, cMulticast: 1},
+		"odd-six-multicast-frame": {cSeen: 1, cMulticast: 1},
+		"odd-six-long":            {cSeen: 1, cExtensions: 1},
+		"odd-six-deep":            {cSeen: 1, cExtensions: 1},
+		"odd-six-jumbogram":       {cSeen: 1, cExtensions: 1},
+		"bad-six-version":         {cSeen: 1, cMalformed: 1},
+		"bad-six-length":          {cSeen: 1, cMalformed: 1},
+		"bad-six-chain":           {cSeen: 1, cMalformed: 1},
+		"bad-six-fragment":        {cSeen: 1, cMalformed: 1},
+		"odd-vlan-3":              {cSeen: 1, cVLANDepth: 1},
+		"odd-multicast":           {cSeen: 1, cMulticast: 1},
+		"odd-multicast-dns":       {cSeen: 1, cMulticast: 1},
+		"odd-igmp":                {cSeen: 1, cMulticast: 1},
+		"odd-reserved":            {cSeen: 1, cMulticast: 1},
+		"odd-bridge-frame":        {cSeen: 1, cMulticast: 1},
+		"odd-bridge-frame-group":  {cSeen: 1, cMulticast: 1},
+		"bad-version":             {cSeen: 1, cMalformed: 1},
+		"bad-header-length":       {cSeen: 1, cMalformed: 1},
+		"bad-length-short":        {cSeen: 1, cMalformed: 1},
+		"bad-length-long":         {cSeen: 1, cMalformed: 1},
+		"bad-checksum-ffff":       {cSeen: 1, cMalformed: 1},
 	}
 	d := newDomain(t, config{})
 	for _, name := range named(false, "odd-", "bad-") {
@@ -123,7 +137,7 @@ func TestLease(t *testing.T) {
 // reached says which test proves a counter: it demands it in an exact tally.
 var reached = map[bpfobj.TcRdrCounter]string{
 	cSeen: "TestSource", cMarked: "TestSource",
-	cIPv6: "TestNotMeasured", cMulticast: "TestNotMeasured", cMalformed: "TestNotMeasured",
+	cIPv6: "TestIPv6Off", cNeighbour: "TestNotMeasured", cExtensions: "TestNotMeasured", cMulticast: "TestNotMeasured", cMalformed: "TestNotMeasured",
 	cVLANDepth: "TestNotMeasured", cOther: "TestNotMeasured", cPassed: "TestNotSourcedAgain",
 	cNoSlot: "TestInFlightNeverReused", cSegs: "TestTrainTooLong", cKeyInFlight: "TestKeyInFlight",
 	cKeysFull: "TestKeysFull", cLease: "TestLease", cWatch: "TestWatch", cForeign: "TestForeign", cStale: "TestExpired",
@@ -139,6 +153,8 @@ var unreachable = map[bpfobj.TcRdrCounter]string{
 	cLoss:          "kfree_skb: needs real drops (end-to-end tests)",
 	cLocalDrop:     "kfree_skb: needs real drops (end-to-end tests)",
 	cLossIgnored:   "kfree_skb: needs real drops (end-to-end tests)",
+
+	bpfobj.TcRdrCounterRDR_C_QUEUE_UNSEEN: "qdisc_dequeue: needs real queues (lab/transparency)",
 }
 
 // TestEveryCounter: each counter is moved by some test, or it is said why not. The

@@ -5,6 +5,7 @@ package test
 import (
 	"encoding/binary"
 	"errors"
+	"net/netip"
 	"os"
 	"runtime"
 	"sync"
@@ -68,6 +69,12 @@ var localTable = map[bpfobj.TcRdrLocal]uint8{
 	{Node: nodeH2, Addr: addr(10, 0, 4, 2)}: 1,
 }
 
+// The same of IPv6; packets6.py sends from h1 to h2.
+var local6Table = map[bpfobj.TcRdrLocal6]uint8{
+	{Node: nodeH1, Addr: netip.MustParseAddr("2001:db8:1::1").As16()}: 1,
+	{Node: nodeH2, Addr: netip.MustParseAddr("2001:db8:4::2").As16()}: 1,
+}
+
 func addr(a, b, c, d byte) uint32 { return binary.NativeEndian.Uint32([]byte{a, b, c, d}) }
 
 func ifindex(port int) uint32  { return 10 + uint32(port) }
@@ -85,7 +92,11 @@ type config struct {
 	keys      uint32 // 0: 1024
 	cpu       int    // the test's CPU: the n-th that it may use
 	watch     string // --watch
+	ip6       int    // enum rdr_ip6, 0: by label; ip6Off
 }
+
+// ip6Off is a config that leaves IPv6 alone.
+const ip6Off = -1
 
 // domain is one loaded and filled set of programs and maps.
 type domain struct {
@@ -209,6 +220,10 @@ func (d *domain) configure(spec *ebpf.CollectionSpec, c config) {
 			d.Fatalf("set %s: %v", name, err)
 		}
 	}
+	ip6 := or(c.ip6, int(bpfobj.TcRdrIp6RDR_IP6LABEL))
+	if err := spec.Variables[bpfobj.TcVarCfgIp6].Set(uint8(max(ip6, 0))); err != nil {
+		d.Fatal(err)
+	}
 	if c.watch != "" {
 		d.watch(spec, c.watch)
 	}
@@ -226,6 +241,10 @@ func (d *domain) reset() {
 	}
 	d.empty(bpfobj.TcMapKeys)
 	d.empty(bpfobj.TcMapLocals)
+	d.empty(bpfobj.TcMapLocals6)
+	for k, v := range local6Table {
+		d.put(bpfobj.TcMapLocals6, k, v)
+	}
 	for no, p := range portTable {
 		p.Ifindex, p.NetnsInum = ifindex(no), netns(p.Node)
 		d.put(bpfobj.TcMapPorts, uint32(no), p)
@@ -253,6 +272,8 @@ func (d *domain) reset() {
 	d.lease(true)
 	d.put(bpfobj.TcMapProgs, uint32(bpfobj.TcRdrProgRDR_PROG_INGRESS), d.Programs[bpfobj.TcProgRadarIngress])
 	d.put(bpfobj.TcMapProgs, uint32(bpfobj.TcRdrProgRDR_PROG_EGRESS), d.Programs[bpfobj.TcProgRadarEgress])
+	d.put(bpfobj.TcMapProgs, uint32(bpfobj.TcRdrProgRDR_PROG_INGRESS6), d.Programs[bpfobj.TcProgRadarIngress6])
+	d.put(bpfobj.TcMapProgs, uint32(bpfobj.TcRdrProgRDR_PROG_EGRESS6), d.Programs[bpfobj.TcProgRadarEgress6])
 }
 
 // empty deletes all entries of a hash map.

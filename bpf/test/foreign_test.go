@@ -100,7 +100,7 @@ func TestForeignGUID(t *testing.T) {
 		d.counted(tally{cSeen: 5, cMarked: 5})
 		data := packet(t, "train-fixed.2")
 		data[etherHeader+20+7]++ // between two segments
-		setBits(t, data, ipID(header(t, w.data)), 72, 0)
+		setBits(t, data, header(t, w.data).id(), 72, 0)
 		d.wantUntouched(data, tally{cForeign: 1, cPassed: 1})
 	})
 }
@@ -269,7 +269,7 @@ func TestDuplicate(t *testing.T) {
 	w := d.send(frame{data: orig})
 	d.transit(w, 0) // the slot says TTL 7 now
 	in := d.ingress(r1In, d.link(w, 7))
-	if ttl := header(t, in.data)[8]; ttl != 1 || !validChecksum(t, in.data) {
+	if ttl := header(t, in.data).ttl(); ttl != 1 || !validChecksum(t, in.data) {
 		t.Errorf("a copy with more decrements than its TTL had left has TTL %d", ttl)
 	}
 	d.counted(tally{cSeen: 1, cMarked: 1, cUnderflow: 1})

@@ -177,8 +177,13 @@ func (p *traveller) change(field, value int) {
 		p.size = uint32(value)
 	case at < 0:
 	case field == fieldL4:
-		if l4 := at + 20 + value%64; l4 < len(p.data) {
+		if l4 := at + len(headerAt(p.data, at)) + value%64; l4 < len(p.data) {
 			p.data[l4] ^= byte(value)
+		}
+	case headerAt(p.data, at).v6():
+		byteOf := map[int]int{fieldID: 3, fieldTTL: 7, fieldTOS: 1, fieldFlags: 2, fieldProto: 6, fieldIHL: 0, fieldLength: 5}
+		if i, ok := byteOf[field]; ok {
+			p.data[at+i] = byte(value)
 		}
 	case field == fieldMend:
 		if headerLen(p.data[at:]) >= 20 && at+headerLen(p.data[at:]) <= len(p.data) {
@@ -198,23 +203,28 @@ func (w *walk) stamp(p *traveller) {
 		return
 	}
 	n := byte(len(w.packets) + 1)
-	l4 := at + headerLen(p.data[at:])
-	where := map[byte]int{6: 7, 17: 8, 1: 7}
-	i, known := where[p.data[at+9]]
-	if !known {
-		i = 3
+	h := headerAt(p.data, at)
+	proto, l4 := l4Of(p.data, at)
+	icmp := byte(1)
+	if h.v6() {
+		icmp = 58
 	}
-	if p.data[at+6]&0x1f != 0 || p.data[at+7] != 0 {
+	i := map[byte]int{6: 7, 17: 8, icmp: 7}[proto]
+	if _, later := isFragment(w, p.data); later || i == 0 {
 		i = 3
 	}
 	long := l4+32 <= len(p.data)
 	if long {
 		p.data[l4+i] ^= n
 	}
-	icmpError := p.data[at+9] == 1
-	if !long || icmpError || p.data[at+9] == 132 {
-		p.data[at+8] = min(p.data[at+8], 64)
-		if quoted := l4 + 8 + 8; icmpError && quoted < len(p.data) {
+	icmpError := proto == icmp
+	if !long || icmpError || proto == 132 {
+		*h.ttlByte() = min(h.ttl(), 64)
+		quoted := l4 + 8 + 8
+		if h.v6() {
+			quoted--
+		}
+		if icmpError && quoted < len(p.data) {
 			p.data[quoted] = min(p.data[quoted], 64)
 		}
 	}
@@ -222,12 +232,13 @@ func (w *walk) stamp(p *traveller) {
 
 // stampTrain does the same for a train; its segments' checksums are not looked at.
 func (w *walk) stampTrain(tr *trainOf, p *traveller) {
-	if header(w, p.data)[9] != 6 {
+	proto, l4 := l4Of(p.data, ipAt(p.data))
+	if proto != 6 {
 		return
 	}
 	all := append([][]byte{p.data}, tr.segments...)
 	for _, data := range all {
-		seq := data[etherHeader+24:]
+		seq := data[l4+4:]
 		binary.BigEndian.PutUint32(seq, binary.BigEndian.Uint32(seq)+uint32(len(w.packets)+1)<<12)
 	}
 }
@@ -240,7 +251,7 @@ func (w *walk) cut(p *traveller) {
 	p.gone = true
 	for k, seg := range p.train.cut(w, p.frame) {
 		want := bytes.Clone(p.train.segments[k])
-		for header(w, want)[8] > header(w, p.want)[8] {
+		for header(w, want).ttl() > header(w, p.want).ttl() {
 			decrement(w, want)
 		}
 		w.packets = append(w.packets, &traveller{frame: seg, want: want, at: p.at})
@@ -264,7 +275,7 @@ func (w *walk) move(p *traveller, hidden int) {
 		}
 	case 2:
 		if w.lowers(p) {
-			if p.want[ipAt(p.want)+8] <= 1 {
+			if header(w, p.want).ttl() <= 1 {
 				p.gone = true
 				return
 			}
@@ -296,6 +307,9 @@ func (w *walk) lowers(p *traveller) bool {
 		return false
 	}
 	ip := p.want[at:]
+	if headerAt(p.want, at).v6() {
+		return ip[0]>>4 == 6
+	}
 	return ip[0]>>4 == 4 && headerLen(ip) >= 20 && headerLen(ip) <= len(ip)
 }
 
@@ -305,7 +319,7 @@ func (w *walk) cross(p *traveller, hidden int) {
 	if !w.lowers(p) {
 		hidden = 0
 	} else {
-		hidden = max(0, min(hidden, int(p.want[ipAt(p.want)+8])-1))
+		hidden = max(0, min(hidden, int(header(w, p.want).ttl())-1))
 	}
 	p.frame = w.link(p.frame, hidden)
 	p.want = lowered(w, p.want, hidden)

@@ -73,7 +73,7 @@ func TestLayoutDSCPOnTheWay(t *testing.T) {
 	setBits(t, orig, 1, 64, 0x04)
 	w := d.link(d.send(frame{data: orig}), 0)
 	ip := header(t, w.data)
-	setBits(t, w.data, ipID(ip), ip[8], ip[1]^0x80|0x03)
+	setBits(t, w.data, ip.id(), ip[8], ip[1]^0x80|0x03)
 	want := packet(t, "tcp-data")
 	setBits(t, want, 1, 64, 0x84|0x03)
 	same(t, "at h2", d.deliver(w, 0).data, want)

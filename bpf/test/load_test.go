@@ -11,6 +11,7 @@ import (
 	"github.com/cilium/ebpf/rlimit"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/datapath"
 )
 
 // TestLoad prints what the programs cost the verifier and in size.
@@ -21,7 +22,11 @@ func TestLoad(t *testing.T) {
 	if err := rlimit.RemoveMemlock(); err != nil {
 		t.Fatal(err)
 	}
-	for _, load := range []func() (*ebpf.CollectionSpec, error){bpfobj.LoadTc, bpfobj.LoadTrace} {
+	loads := []func() (*ebpf.CollectionSpec, error){bpfobj.LoadTc, bpfobj.LoadTrace}
+	if datapath.Probe().LocalIn {
+		loads = append(loads, bpfobj.LoadDeliver)
+	}
+	for _, load := range loads {
 		testLoad(t, load)
 	}
 }

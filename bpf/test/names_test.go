@@ -24,6 +24,8 @@ const (
 	cKeysFull      = bpfobj.TcRdrCounterRDR_C_NM_KEYS_FULL
 	cLease         = bpfobj.TcRdrCounterRDR_C_NM_LEASE
 	cWatch         = bpfobj.TcRdrCounterRDR_C_NM_WATCH
+	cNeighbour     = bpfobj.TcRdrCounterRDR_C_NM_NEIGHBOUR
+	cExtensions    = bpfobj.TcRdrCounterRDR_C_NM_EXTENSIONS
 	cWrite         = bpfobj.TcRdrCounterRDR_C_NM_WRITE
 	cVLANDepth     = bpfobj.TcRdrCounterRDR_C_NM_VLAN_DEPTH
 	cOther         = bpfobj.TcRdrCounterRDR_C_OTHER_L3
@@ -49,6 +51,8 @@ const (
 	stLost  = bpfobj.TcRdrStateRDR_ST_LOST
 	stKeyed = bpfobj.TcRdrStateRDR_ST_KEYED
 	stFull  = bpfobj.TcRdrStateRDR_ST_FULL
+	stGroup = bpfobj.TcRdrStateRDR_ST_GROUP
+	stIPv6  = bpfobj.TcRdrStateRDR_ST_IPV6
 )
 
 // counterNames reads the names of enum rdr_counter from the object's BTF.

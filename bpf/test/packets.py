@@ -12,15 +12,20 @@ packets.txt has one packet a line: name, bytes in hex. The names:
     train-*        a GSO packet as one skb; train-*.0, .1, ... are its segments as
                    they look on the wire (IDs counting up)
     error-NAME     an ICMP error that quotes NAME; error-NAME.8 quotes 8 bytes of L4
+    group-*        for a group: a tree of copies
     bad-*, odd-*   what no source may measure
+
+IPv6 packets are in packets6.py; their names have -six or six- in them.
 """
 
 import difflib
 import pathlib
 import sys
 
-from scapy.all import (ARP, ICMP, IP, SCTP, TCP, UDP, Dot1AD, Dot1Q, Ether, GRE, IPv6,
+from scapy.all import (ARP, ICMP, IP, SCTP, TCP, UDP, Dot1AD, Dot1Q, Ether, GRE,
                        IPOption_RR, IPOption_Router_Alert, Padding, Raw, SCTPChunkData, fragment, raw)
+
+import packets6
 
 OUT = pathlib.Path(__file__).with_name("packets.txt")
 ETHER = Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02")
@@ -131,6 +136,21 @@ def keyed():
     }
 
 
+def groups():
+    """Packets that bridges and multicast routers copy."""
+    body = Raw(payload(64))
+    many = Ether(src=ETHER.src, dst="01:00:5e:01:02:03")
+    everybody = Ether(src=ETHER.src, dst="ff:ff:ff:ff:ff:ff")
+    return {
+        "group-multicast": many / ip(dst="239.1.2.3") / udp() / body,
+        "group-keyed": many / ip(dst="239.1.2.3", flags=0) / udp() / body,
+        "group-ttl-1": many / ip(dst="239.1.2.3", ttl=1) / udp() / body,
+        "group-limited-broadcast": everybody / ip(src="0.0.0.0", dst="255.255.255.255") / udp() / body,
+        "group-directed-broadcast": everybody / ip(dst="10.0.4.255") / udp() / body,
+        "group-unicast-address": everybody / ip() / udp() / body,
+    }
+
+
 def odd():
     """Packets that pass unmeasured, each with a counter of its own."""
     body = Raw(payload(64))
@@ -138,13 +158,15 @@ def odd():
     return {
         "odd-arp": ETHER / ARP(psrc="10.0.1.1", pdst="10.0.1.2"),
         "odd-llc": Ether(src=ETHER.src, dst=ETHER.dst, type=0x0030) / Raw(payload(48)),
-        "odd-ipv6": ETHER / IPv6(src="2001:db8::1", dst="2001:db8::2") / udp() / body,
         "odd-vlan-3": ETHER / Dot1Q(vlan=1) / Dot1Q(vlan=2) / Dot1Q(vlan=3) / good,
         "odd-multicast": ETHER / ip(dst="224.0.0.5", ttl=1, proto=89) / body,
-        "odd-multicast-far": ETHER / ip(dst="239.1.2.3") / udp() / body,
-        "odd-limited-broadcast": ETHER / ip(dst="255.255.255.255") / udp() / body,
-        "odd-broadcast-frame": Ether(src=ETHER.src, dst="ff:ff:ff:ff:ff:ff") / good,
-        "odd-multicast-frame": Ether(src=ETHER.src, dst="01:00:5e:00:00:05") / good,
+        "odd-multicast-dns": ETHER / ip(dst="224.0.0.251", ttl=255) / udp(sport=5353, dport=5353) / body,
+        "odd-igmp": ETHER / ip(dst="239.1.2.3", ttl=1, proto=2,
+                               options=[IPOption_Router_Alert()]) / body,
+        "odd-reserved": ETHER / ip(dst="250.1.2.3") / udp() / body,
+        "odd-bridge-frame": Ether(src=ETHER.src, dst="01:80:c2:00:00:0e") / good,
+        "odd-bridge-frame-group": Ether(src=ETHER.src, dst="01:80:c2:00:00:00") /
+                                  ip(dst="239.1.2.3") / udp() / body,
         "bad-version": ETHER / ip(version=5) / udp() / body,
         "bad-header-length": ETHER / ip(ihl=4) / udp() / body,
         "bad-length-short": ETHER / ip(len=19) / udp() / body,
@@ -232,8 +254,9 @@ def errors(packets):
 
 
 def render():
-    packets = {**protocols(), **keyed(), **odd(), **trains()}
+    packets = {**protocols(), **keyed(), **groups(), **odd(), **trains()}
     packets.update(errors(packets))
+    packets.update(packets6.everything())
     return "".join(f"{name} {raw(p).hex()}\n" for name, p in packets.items())
 
 

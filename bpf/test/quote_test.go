@@ -33,8 +33,8 @@ func wantQuote(t testing.TB, name string, quoted []byte) []byte {
 // first of our ports puts the true ones back, without touching the ICMP checksum.
 func TestQuote(t *testing.T) {
 	for _, name := range named(false, "error-") {
-		if strings.Contains(name, "train-") {
-			continue
+		if strings.Contains(name, "train-") || strings.Contains(name, "six-") || strings.HasSuffix(strings.TrimSuffix(name, ".8"), "-six") {
+			continue // TestQuoteOfSegment, TestQuote6
 		}
 		t.Run(name, func(t *testing.T) {
 			d := newDomain(t, config{})
@@ -44,13 +44,8 @@ func TestQuote(t *testing.T) {
 			bad := quoting(t, name, w.data)
 			want := wantQuote(t, name, lowered(t, orig, 3))
 			restored := tally{cPassed: 1, cQuote: 1}
-			switch {
-			case strings.HasPrefix(inner, "clear-"):
+			if strings.HasPrefix(inner, "clear-") {
 				restored = tally{cPassed: 1} // nothing to restore
-			case strings.HasPrefix(inner, "options-"):
-				// The quoted L4 header stands elsewhere; docs/limits tells.
-				want = bad
-				restored = tally{cPassed: 1}
 			}
 			d.counted(tally{cSeen: 1, cMarked: 1})
 			same(t, "ingress", d.ingress(r1In, frame{data: bad}).data, want)

@@ -72,6 +72,9 @@ func (d *domain) run(prog *ebpf.Program, port uint32, f frame) frame {
 	d.Helper()
 	in := skBuff{Mark: f.mark, IngressIfindex: f.from, GsoSegs: f.segs, GsoSize: f.size}
 	in.Cb[0] = port
+	if f.size > 0 {
+		in.WireLen = wireLen(f)
+	}
 	var out skBuff
 	opts := ebpf.RunOptions{Data: f.data, DataOut: make([]byte, len(f.data)+64), Context: &in, ContextOut: &out}
 	ret, err := prog.Run(&opts)
@@ -130,4 +133,18 @@ func (d *domain) transit(f frame, hidden int) (inside, out frame) {
 func (d *domain) deliver(f frame, hidden int) frame {
 	d.Helper()
 	return d.ingress(h2In, d.link(f, hidden))
+}
+
+// wireLen is what qdisc_pkt_len_init() counts for a train of datagrams, with the headers
+// of each; 0 (as long as it is) for all others, of which the programs do not ask.
+func wireLen(f frame) uint32 {
+	proto, l4 := l4Of(f.data, ipAt(f.data))
+	if proto != 17 {
+		return 0
+	}
+	hdr, n := l4+8, int(f.segs)
+	if n == 0 {
+		n = (len(f.data) - hdr + int(f.size) - 1) / int(f.size)
+	}
+	return uint32(min(len(f.data)+(n-1)*hdr, 1<<16))
 }

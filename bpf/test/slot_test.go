@@ -17,14 +17,14 @@ import (
 	"github.com/vnetradar/radar/pkg/bpfobj"
 )
 
-// decodeGUID reads the slot index out of an IPv4 header by the words of
+// decodeGUID reads the slot index out of an IP header by the words of
 // bpf/radar/config.h, without the programs' code. decrements is how often the
 // TTL was lowered since it was written.
-func (d *domain) decodeGUID(ip []byte) (index uint32, decrements int, ok bool) {
+func (d *domain) decodeGUID(ip ipHeader) (index uint32, decrements int, ok bool) {
 	l := d.layout
 	band := -1
 	for b := range int(l.Bands) {
-		top, ttl := int(l.BandTop[b]), int(ip[8])
+		top, ttl := int(l.BandTop[b]), int(ip.ttl())
 		if ttl <= top && ttl > top-int(l.TTLWidth) {
 			band, decrements = b, top-ttl
 		}
@@ -32,8 +32,8 @@ func (d *domain) decodeGUID(ip []byte) (index uint32, decrements int, ok bool) {
 	if band < 0 {
 		return 0, 0, false
 	}
-	dscp := uint32(ip[1]) >> 2 & (1<<l.DSCPBits - 1)
-	index = uint32(band)<<(16+l.DSCPBits) | dscp<<16 | uint32(ipID(ip))
+	dscp := uint32(ip.tos()) >> 2 & (1<<l.DSCPBits - 1)
+	index = uint32(band)<<(16+l.DSCPBits) | dscp<<16 | uint32(ip.id())
 	return index, decrements, index < l.Slots
 }
 
@@ -42,7 +42,7 @@ func (d *domain) guid(data []byte) uint32 {
 	d.Helper()
 	index, _, ok := d.decodeGUID(header(d, data))
 	if !ok {
-		d.Fatalf("no GUID in id %#x ttl %d tos %#x", ipID(header(d, data)), header(d, data)[8], header(d, data)[1])
+		d.Fatalf("no GUID in id %#x ttl %d tos %#x", header(d, data).id(), header(d, data).ttl(), header(d, data).tos())
 	}
 	return index
 }
@@ -114,8 +114,11 @@ func (s *slot) events() []event {
 			port: int(c >> 40 & 0xffff), at: time.Duration(c & (1<<40 - 1)),
 		}
 		out = append(out, e)
-		if e.kind == bpfobj.TcRdrEventRDR_EV_LOSS || e.kind == bpfobj.TcRdrEventRDR_EV_ADDR {
+		switch e.kind {
+		case bpfobj.TcRdrEventRDR_EV_LOSS, bpfobj.TcRdrEventRDR_EV_ADDR:
 			k += 2
+		case bpfobj.TcRdrEventRDR_EV_ADDR6:
+			k += 5
 		}
 	}
 	return out
@@ -125,6 +128,8 @@ var kindNames = map[bpfobj.TcRdrEvent]string{
 	bpfobj.TcRdrEventRDR_EV_INGRESS: "in", bpfobj.TcRdrEventRDR_EV_EGRESS: "out",
 	bpfobj.TcRdrEventRDR_EV_DELIVER: "deliver", bpfobj.TcRdrEventRDR_EV_LEFT: "left",
 	bpfobj.TcRdrEventRDR_EV_LOSS: "loss", bpfobj.TcRdrEventRDR_EV_ADDR: "addr",
+	bpfobj.TcRdrEventRDR_EV_IGNORED: "ignored",
+	bpfobj.TcRdrEventRDR_EV_ADDR6:   "addr6",
 }
 
 // story is the slot's log in words: kind@port and the flags first, part, source,
@@ -220,7 +225,7 @@ func (t tally) String() string {
 func (d *domain) checkSum() {
 	c := d.counters()
 	noteMoved(c)
-	sum := c[bpfobj.TcRdrCounterRDR_C_MARKED] + c[bpfobj.TcRdrCounterRDR_C_NM_WATCH]
+	sum := c[cMarked] + c[cWatch] + c[cNeighbour] + c[cExtensions]
 	for n := bpfobj.TcRdrCounterRDR_C_NM_IPV6; n <= bpfobj.TcRdrCounterRDR_C_NM_VLAN_DEPTH; n++ {
 		sum += c[n]
 	}

@@ -34,20 +34,52 @@ func testSource(d *domain, name string) {
 	if s.T0Ns < before || s.T0Ns > now(d) {
 		d.Errorf("t0 %d does not lie in the test", s.T0Ns)
 	}
-	id := binary.NativeEndian.Uint16(ip[4:])
-	if s.Id != id || s.FirstId != id || s.Ttl != ip[8] || s.FirstTtl != ip[8] || s.Tos != ip[1] || s.FirstTos != ip[1] {
+	id := binary.NativeEndian.Uint16(binary.BigEndian.AppendUint16(nil, ip.id()))
+	if s.Id != id || s.FirstId != id || s.Ttl != ip.ttl() || s.FirstTtl != ip.ttl() || s.Tos != ip.tos() || s.FirstTos != ip.tos() {
 		d.Errorf("slot keeps id %#x/%#x ttl %d/%d tos %#x/%#x, packet %x", s.Id, s.FirstId, s.Ttl, s.FirstTtl, s.Tos, s.FirstTos, ip)
 	}
-	if want := binary.BigEndian.Uint16(ip[2:]); s.Proto != ip[9] || s.Len != want || s.TrainLen != uint32(want) || s.Segs != 1 || s.Seg != 0 || s.GsoSize != 0 {
+	proto, _ := l4Of(orig, ipAt(orig))
+	if want := uint16(ip.length()); s.Proto != proto || s.Len != want || s.TrainLen != uint32(want) || s.Segs != 1 || s.Seg != 0 || s.GsoSize != 0 {
 		d.Errorf("slot: proto %d len %d/%d segment %d of %d size %d, packet %x", s.Proto, s.Len, s.TrainLen, s.Seg, s.Segs, s.GsoSize, ip)
+	}
+	d.wantAddresses(s, orig)
+	d.wantPorts(s, orig)
+	d.wantStory(index, "out@0/FS")
+	if s.State&^uint8(stIPv6) != 0 {
+		d.Errorf("state %#x of a packet in flight", s.State)
+	}
+}
+
+// wantAddresses checks what the slot holds of the IP header's other fields: addresses,
+// fragment fields, the version.
+func (d *domain) wantAddresses(s *slot, orig []byte) {
+	d.Helper()
+	ip := header(d, orig)
+	if ip.v6() != (s.State&uint8(stIPv6) != 0) {
+		d.Errorf("state %#x, IPv6: %v", s.State, ip.v6())
+	}
+	if ip.v6() {
+		d.wantAddresses6(s, orig)
+		return
 	}
 	if s.Saddr != binary.NativeEndian.Uint32(ip[12:]) || s.Daddr != binary.NativeEndian.Uint32(ip[16:]) || s.FragOff != binary.NativeEndian.Uint16(ip[6:]) {
 		d.Errorf("slot: %x > %x flags %#x, packet %x", s.Saddr, s.Daddr, s.FragOff, ip)
 	}
-	d.wantPorts(s, orig)
-	d.wantStory(index, "out@0/FS")
-	if s.State != 0 {
-		d.Errorf("state %#x of a packet in flight", s.State)
+}
+
+// wantAddresses6: first word, Identification, offset, addresses in the last cells.
+func (d *domain) wantAddresses6(s *slot, orig []byte) {
+	d.Helper()
+	ip := orig[ipAt(orig):]
+	frag := make([]byte, 8)
+	if c := readChain(ip); c.frag != 0 {
+		frag = ip[c.frag : c.frag+8]
+	}
+	if s.Saddr != binary.NativeEndian.Uint32(ip) || s.Daddr != binary.NativeEndian.Uint32(frag[4:]) || s.FragOff != binary.NativeEndian.Uint16(frag[2:]) {
+		d.Errorf("slot: first word %x identification %x offset %x, packet %x", s.Saddr, s.Daddr, s.FragOff, ip[:56])
+	}
+	if got := s.raw[len(s.raw)-32:]; !bytes.Equal(got, ip[8:40]) {
+		d.Errorf("slot: addresses %x, packet %x", got, ip[8:40])
 	}
 }
 
@@ -62,7 +94,7 @@ func (d *domain) wantMarked(got, want []byte) {
 	l := d.layout
 	ip := header(d, want)
 	ours := byte(1<<l.DSCPBits-1) << 2
-	tos := ip[1]&^ours | byte(index>>16)<<2&ours
+	tos := ip.tos()&^ours | byte(index>>16)<<2&ours
 	masked := bytes.Clone(want)
 	setBits(d, masked, uint16(index), l.BandTop[index>>(16+l.DSCPBits)], tos)
 	same(d, "on the wire", got, masked)
@@ -72,15 +104,27 @@ func (d *domain) wantMarked(got, want []byte) {
 func (d *domain) wantPorts(s *slot, orig []byte) {
 	d.Helper()
 	at := ipAt(orig)
-	l4 := orig[at+headerLen(orig[at:]):]
+	proto, off := l4Of(orig, at)
+	l4 := orig[off:]
+	echo := [2]byte{0, 8}
 	var sport, dport uint16
 	var icmpType, icmpCode byte
-	switch proto := orig[at+9]; proto {
+	if header(d, orig).v6() {
+		// ICMPv6's echoes; what says ICMP is none.
+		echo = [2]byte{128, 129}
+		switch proto {
+		case 58:
+			proto = 1
+		case 1:
+			proto = 255
+		}
+	}
+	switch proto {
 	case 6, 17, 132, 136:
 		sport, dport = binary.NativeEndian.Uint16(l4), binary.NativeEndian.Uint16(l4[2:])
 	case 1:
 		icmpType, icmpCode = l4[0], l4[1]
-		if icmpType == 0 || icmpType == 8 {
+		if icmpType == echo[0] || icmpType == echo[1] {
 			sport, dport = binary.NativeEndian.Uint16(l4[4:]), binary.NativeEndian.Uint16(l4[6:])
 		}
 	}
@@ -107,7 +151,7 @@ func TestPath(t *testing.T) {
 
 func testPath(d *domain, name string, hidden [2]int) {
 	orig := packet(d, name)
-	if int(header(d, orig)[8]) <= hidden[0]+hidden[1]+1 {
+	if int(header(d, orig).ttl()) <= hidden[0]+hidden[1]+1 {
 		return // it would end on the way
 	}
 	w1 := d.send(frame{data: orig})
@@ -128,7 +172,7 @@ func testPath(d *domain, name string, hidden [2]int) {
 	// routers that must end it.
 	keyed := ""
 	now := lowered(d, orig, hidden[0]+1)
-	if uint32(header(d, now)[8]) < d.layout.TTLWidth {
+	if uint32(header(d, now).ttl()) < d.layout.TTLWidth {
 		keyed = "K"
 		same(d, "behind r1", w2.data, now)
 	} else {
@@ -141,7 +185,7 @@ func testPath(d *domain, name string, hidden [2]int) {
 	same(d, "at h2", end.data, lowered(d, orig, hidden[0]+1+hidden[1]))
 	d.counted(tally{cSeen: 1, cMarked: 1})
 	d.wantStory(index, "out@0/FS in@1/F out@2/F"+keyed+" deliver@3/F"+keyed)
-	if s := d.slot(index); s.State != uint8(stDone) {
+	if s := d.slot(index); s.State&^uint8(stIPv6) != uint8(stDone) {
 		d.Errorf("state %#x of a delivered packet", s.State)
 	}
 }

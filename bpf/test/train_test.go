@@ -33,27 +33,28 @@ func loadTrain(t testing.TB, name string) trainOf {
 // payloadOf is what follows the TCP or UDP header.
 func payloadOf(data []byte) []byte {
 	at := ipAt(data)
-	ip := data[at : at+int(binary.BigEndian.Uint16(data[at+2:]))]
-	l4 := ip[headerLen(ip):]
-	if ip[9] == 6 {
+	proto, off := l4Of(data, at)
+	l4 := data[off : at+headerAt(data, at).length()]
+	if proto == 6 {
 		return l4[l4[12]>>4*4:]
 	}
 	return l4[8:]
 }
 
 // cut does what the kernel's segmentation does to the whole as it is now: the
-// segments of packets.py get the TTL, the TOS and, counting up, the ID of its header.
+// segments of packets.py get the TTL, the TOS and, counting up, the ID of its header;
+// IPv6: its flow label.
 func (tr trainOf) cut(t testing.TB, whole frame) []frame {
 	t.Helper()
 	ip := header(t, whole.data)
 	var out []frame
 	for k, s := range tr.segments {
-		id := ipID(ip) + uint16(k)
-		if tr.fixedID {
-			id = ipID(ip)
+		id := ip.id() + uint16(k)
+		if tr.fixedID || ip.v6() {
+			id = ip.id()
 		}
 		s = bytes.Clone(s)
-		setBits(t, s, id, ip[8], ip[1])
+		setBits(t, s, id, ip.ttl(), ip.tos())
 		out = append(out, frame{data: s, from: whole.from, mark: whole.mark})
 	}
 	return out
@@ -69,23 +70,24 @@ func join(t testing.TB, parts ...frame) frame {
 	h := header(t, first.data)
 	for k, p := range parts[1:] {
 		ip := header(t, p.data)
-		counts := ipID(ip) == ipID(h)+uint16(k+1)
-		fixed := ipID(ip) == ipID(h)
-		if ip[8] != h[8] || ip[1] != h[1] || !counts && !fixed {
-			t.Fatalf("GRO would not join id %#x ttl %d to id %#x ttl %d", ipID(ip), ip[8], ipID(h), h[8])
+		counts := ip.id() == h.id()+uint16(k+1) && !ip.v6()
+		fixed := ip.id() == h.id()
+		if ip.ttl() != h.ttl() || ip.tos() != h.tos() || !counts && !fixed {
+			t.Fatalf("GRO would not join id %#x ttl %d to id %#x ttl %d", ip.id(), ip.ttl(), h.id(), h.ttl())
 		}
 		out.data = append(out.data, payloadOf(p.data)...)
 	}
 	at := ipAt(out.data)
-	binary.BigEndian.PutUint16(out.data[at+2:], uint16(len(out.data)-at))
-	if h[9] == 17 {
-		binary.BigEndian.PutUint16(out.data[at+24:], uint16(len(out.data)-at-20))
+	setLength(out.data)
+	if proto, l4 := l4Of(out.data, at); proto == 17 {
+		binary.BigEndian.PutUint16(out.data[l4+4:], uint16(len(out.data)-l4))
 	}
 	mend(out.data, at)
 	return out
 }
 
-var trainNames = []string{"train-tcp", "train-wrap", "train-next", "train-fixed", "train-udp", "train-udp-short"}
+var trainNames = []string{"train-tcp", "train-wrap", "train-next", "train-fixed", "train-udp", "train-udp-short",
+	"train-six-tcp", "train-six-udp", "train-six-quic", "train-six-options"}
 
 // TestTrainWhole: a train that nobody cuts: one mark, n slots in a row, one story.
 func TestTrainWhole(t *testing.T) {
@@ -128,7 +130,7 @@ func (d *domain) wantSlots(tr trainOf, index uint32) {
 	var total uint32
 	for k, data := range tr.segments {
 		s := d.slot(index + uint32(k))
-		length := binary.BigEndian.Uint16(header(d, data)[2:])
+		length := uint16(header(d, data).length())
 		total += uint32(length)
 		if s.Pos != head.Pos+uint64(k) || s.T0Ns != head.T0Ns || int(s.Seg) != k || int(s.Segs) != len(tr.segments) || s.Len != length {
 			d.Errorf("slot of segment %d: position +%d segment %d of %d len %d, want len %d", k, s.Pos-head.Pos, s.Seg, s.Segs, s.Len, length)
@@ -193,7 +195,7 @@ func (d *domain) wantCutStories(index uint32, tr trainOf, later string) {
 			want = "out@0/FS " + later
 		}
 		d.wantStory(index+uint32(k), want)
-		if s := d.slot(index + uint32(k)); s.State != uint8(stDone) {
+		if s := d.slot(index + uint32(k)); s.State&^uint8(stIPv6) != uint8(stDone) {
 			d.Errorf("segment %d: state %#x", k, s.State)
 		}
 	}
@@ -253,7 +255,11 @@ func testRejoined(d *domain, tr trainOf, pieces []int) {
 		}
 		run := d.link(join(d, segs[at:at+n]...), 2)
 		inside := d.ingress(r1In, run)
-		same(d, "inside r1", header(d, inside.data)[4:9], header(d, lowered(d, tr.segments[at], 2))[4:9])
+		want := header(d, lowered(d, tr.segments[at], 2))
+		if got := header(d, inside.data); got.id() != want.id() || got.ttl() != want.ttl() || got.tos() != want.tos() {
+			d.Errorf("inside r1: id %#x ttl %d tos %#x, want id %#x ttl %d tos %#x",
+				got.id(), got.ttl(), got.tos(), want.id(), want.ttl(), want.tos())
+		}
 		out := d.egress(r1Out, d.route(inside, r1In))
 		part := trainOf{segments: tr.segments[at : at+n], fixedID: tr.fixedID}
 		for k, seg := range part.cut(d, out) {

@@ -42,10 +42,21 @@ Nodes that hang on a Linux bridge (containers on docker0) are connected by it:
 radar attaches to the bridge and to its members that lead elsewhere, and shows
 them as ports, "found", of the node that the bridge is in: host, or its name.
 
+A virtual machine, or a switch in user space, that has taps of nodes open is followed
+through with --vm: it becomes a node, what goes into it by one tap is found again as it
+comes out by another, and what does not come out is counted as NOT_SEEN by "radar loss".
+It gets to see true headers only. Name the addresses that it owns: what is sent to them
+is delivered, not missing. Without --vm its taps are edges.
+
 Without -d radar stays in the foreground; Ctrl-C stops marking, waits for the
 packets under way, detaches and prints a summary. A second Ctrl-C does not wait.
 With -d it returns when everything is attached and an agent runs in the
 background; "radar detach" ends it.
+
+Inside a node a packet's number stands in bits of skb->mark that no rule of any node
+uses (--carry auto). A node whose rules use all of them, or set the mark as a whole,
+keeps its marks: the number stays in the header there, where rules then see rewritten
+TTL, DSCP and IP ID. --carry-header names more such nodes.
 
 With --watch only packets that match are measured, each asked once, where it enters
 the domain. A domain keeps its expression (docs/filters.md).
@@ -61,19 +72,23 @@ const attachExample = `  radar attach docker:web docker:db             # until C
   radar attach netns:h3                         # one more node
   radar attach -d --docker --watch 'tcp port 443 or icmp'
   radar attach --dry-run web=pid:4711 netns:r1  # topology, roles and memory only
-  radar attach --role r1/eth2=edge netns:r1 netns:r2`
+  radar attach --vm r=host1/tap0,host1/tap1,10.0.1.1,10.0.2.1 netns:h1 netns:host1 netns:h2
+  radar attach --role r1/eth2=edge netns:r1 netns:r2
+  radar attach --carry-header r2 netns:r1 netns:r2 netns:r3`
 
 // attachFlags are the flags of "radar attach".
 type attachFlags struct {
-	options   datapath.Options
-	slots     count
-	keys      count
-	roles     []string
-	names     nameFlags
-	dryRun    bool
-	daemon    bool
-	readyFile string
-	extend    bool // the domain exists: its options hold
+	options     datapath.Options
+	slots       count
+	keys        count
+	roles       []string
+	carryHeader []string
+	vms         []string
+	names       nameFlags
+	dryRun      bool
+	daemon      bool
+	readyFile   string
+	extend      bool // the domain exists: its options hold
 }
 
 func newAttachCmd(a *app) *cobra.Command {
@@ -91,9 +106,11 @@ func newAttachCmd(a *app) *cobra.Command {
 	}
 	f.register(cmd.Flags())
 	f.names.register(cmd)
-	completeWith(cmd, "carry", "mark", "header")
+	completeWith(cmd, "carry", datapath.CarryAuto, datapath.CarryMark, datapath.CarryHeader)
+	completeFlag(cmd, "carry-header", a.completeAttached)
 	completeWith(cmd, "hook", datapath.HookAuto, datapath.HookTCX, datapath.HookClsact)
 	completeWith(cmd, "guid-bits", "auto", "paper")
+	completeWith(cmd, "ipv6", datapath.IPv6Auto, datapath.IPv6Label, datapath.IPv6Key, datapath.IPv6Off)
 	return cmd
 }
 
@@ -102,14 +119,17 @@ func (f *attachFlags) register(flags *pflag.FlagSet) {
 	f.slots, f.keys = count(o.Slots), count(o.Keys)
 	flags.Var(&f.slots, "slots", "packets in flight or remembered, a power of two (1048576, 1M, 2^20)")
 	flags.StringVar(&o.GUIDBits, "guid-bits", o.GUIDBits, "header bits to use: auto, a number of bits, or paper (the layout of the vNetRadar paper)")
-	flags.StringVar(&o.Carry, "carry", o.Carry, "where a packet's number is kept inside a node: mark, mark=0xMASK, or header")
+	flags.StringVar(&o.Carry, "carry", o.Carry, "where a packet's number is kept inside a node: auto (bits of skb->mark that no rule uses; the header in nodes whose rules leave none), mark or mark=0xMASK (these bits in all nodes), or header")
+	flags.StringSliceVar(&f.carryHeader, "carry-header", nil, "NODE[,NODE...]: nodes that keep it in the header whatever their rules (repeatable)")
 	flags.DurationVar(&o.Timeout, "timeout", o.Timeout, "a packet not seen for so long has expired")
 	flags.DurationVar(&o.Lease, "lease", o.Lease, "marking stops this long after the agent's end; 0: never")
-	flags.IntVar(&o.MaxHops, "max-hops", o.MaxHops, "nodes on a path, both ends included, that a record has room for; what does not fit is counted (event_full), and the record says truncated")
-	flags.Var(&f.keys, "keys", "packets in flight at once whose header must not change (DF clear, fragments)")
+	flags.IntVar(&o.MaxHops, "max-hops", o.MaxHops, "nodes on a path, both ends included, that a record has room for, two fewer of IPv6, one fewer for every two queues (tc qdisc) on the way; what does not fit is counted (event_full), and the record says truncated")
+	flags.Var(&f.keys, "keys", "packets in flight at once whose header must not change (DF clear, fragments, IPv6 by key)")
 	flags.StringVar(&o.Hook, "hook", o.Hook, "how programs are attached: auto, tcx or clsact")
+	flags.StringVar(&o.IPv6, "ipv6", o.IPv6, "IPv6 packets carry their number in hop limit and flow label (label), are found by key with no bit changed (key), or are not measured (off); auto is label unless a queue, RPS or routing hashes on the label")
 	flags.StringVar(&o.Watch, "watch", "", "measure only packets that match this filter expression, in tcpdump's language (pcap-filter(7)); all others pass and are counted as not_measured_watch")
 	flags.StringSliceVar(&f.roles, "role", nil, "NODE/PORT=internal or NODE/PORT=edge: role of a port, instead of the one found (repeatable)")
+	flags.StringArrayVar(&f.vms, "vm", nil, "NAME=NODE/PORT,...[,ADDRESS,...]: a virtual machine behind ports of nodes, with the addresses that it owns (repeatable)")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "show topology, roles and memory; change nothing")
 	flags.BoolVarP(&f.daemon, "daemon", "d", false, "run in the background; return when everything is attached")
 	flags.StringVar(&f.readyFile, "ready-file", "", "create this file when everything is attached")
@@ -158,7 +178,7 @@ func (a *app) attach(ctx context.Context, f *attachFlags, args []string, flags *
 
 // request turns flags into what datapath is asked for, except the nodes.
 func (f *attachFlags) request(name string) (datapath.AttachRequest, error) {
-	req := datapath.AttachRequest{Domain: name, Options: &f.options}
+	req := datapath.AttachRequest{Domain: name, Options: &f.options, CarryHeader: f.carryHeader}
 	f.options.Slots, f.options.Keys = uint32(f.slots), uint32(f.keys)
 	if _, err := f.options.Layout(); err != nil {
 		return req, err
@@ -177,6 +197,13 @@ func (f *attachFlags) request(name string) (datapath.AttachRequest, error) {
 			return req, err
 		}
 		req.Roles = append(req.Roles, role)
+	}
+	for _, arg := range f.vms {
+		vm, err := topo.ParseVM(arg)
+		if err != nil {
+			return req, err
+		}
+		req.VMs = append(req.VMs, vm)
 	}
 	return req, nil
 }
@@ -199,6 +226,9 @@ func (f *attachFlags) matchDomain(d *domain.Domain, flags *pflag.FlagSet) error 
 	if !given("timeout") {
 		o.Timeout = have.Timeout
 	}
+	if !given("ipv6") {
+		o.IPv6 = have.IPv6
+	}
 	if !given("keys") {
 		f.keys = count(have.Keys)
 	}
@@ -213,6 +243,10 @@ func (f *attachFlags) matchDomain(d *domain.Domain, flags *pflag.FlagSet) error 
 	if hook == datapath.HookAuto {
 		hook = have.Hook
 	}
+	ipv6 := o.IPv6
+	if ipv6 == datapath.IPv6Auto {
+		ipv6 = have.IPv6
+	}
 	if err := cmp.Or(
 		same("slots", have.Slots, o.Slots),
 		same("guid-bits", have.GUIDBits, o.GUIDBits),
@@ -220,6 +254,7 @@ func (f *attachFlags) matchDomain(d *domain.Domain, flags *pflag.FlagSet) error 
 		same("lease", have.Lease, o.Lease),
 		same("keys", have.Keys, o.Keys),
 		same("hook", have.Hook, hook),
+		same("ipv6", have.IPv6, ipv6),
 		sameWatch(d, strings.TrimSpace(o.Watch), given("watch")),
 	); err != nil {
 		return err
@@ -248,10 +283,18 @@ func sameWatch(d *domain.Domain, want string, given bool) error {
 	return usagef("domain %q is attached %s, not %s: leave the flag out, or detach first", d.Name, text(d.Options.Watch), text(want))
 }
 
-// carryText is --carry with the mask written out.
+// carryText is --carry as a domain keeps it, with the mask that was given written out.
 func carryText(carry string, mask uint32) string {
-	if mask == 0 {
+	if carry == datapath.CarryAuto {
 		return carry
+	}
+	return carriedIn(mask)
+}
+
+// carriedIn says where the GUID is carried inside nodes.
+func carriedIn(mask uint32) string {
+	if mask == 0 {
+		return datapath.CarryHeader
 	}
 	return fmt.Sprintf("mark=0x%08x", mask)
 }

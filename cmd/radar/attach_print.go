@@ -5,6 +5,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -21,6 +22,7 @@ type attachView struct {
 	Slots     uint32         `json:"slots,omitempty"`
 	Hook      string         `json:"hook,omitempty"`
 	Carry     string         `json:"carry,omitempty"`
+	IPv6      string         `json:"ipv6,omitempty"`  // label, key, off
 	Watch     string         `json:"watch,omitempty"` // filter expression of what is measured
 	Nodes     []nodeView     `json:"nodes,omitempty"`
 	Memory    *memoryView    `json:"memory,omitempty"`
@@ -34,22 +36,29 @@ type attachView struct {
 }
 
 type nodeView struct {
-	Name  string     `json:"name"`
-	ID    uint16     `json:"id"`
-	Spec  string     `json:"spec"`
-	Auto  bool       `json:"auto,omitempty"` // found by radar: where a bridge between nodes lies
-	Ports []portView `json:"ports"`
+	Name string `json:"name"`
+	ID   uint16 `json:"id"`
+	Spec string `json:"spec"`
+	Auto bool   `json:"auto,omitempty"` // found by radar: where a bridge between nodes lies
+	VM   bool   `json:"vm,omitempty"`   // a virtual machine; its ports are its ends of taps
+	// Header says why the node carries the header while others carry the mark.
+	Header string `json:"header,omitempty"`
+	// Redirects: its rules can deliver packets for others to itself.
+	Redirects bool       `json:"redirects,omitempty"`
+	Ports     []portView `json:"ports"`
 }
 
 type portView struct {
 	Name    string      `json:"name"`
 	ID      uint16      `json:"id"`
 	Kind    string      `json:"kind"`
+	Queue   string      `json:"queue,omitempty"` // kind of its queueing discipline; absent: it queues nothing
 	Ifindex int         `json:"ifindex"`
 	Role    domain.Role `json:"role"`
 	Forced  bool        `json:"forced,omitempty"` // role given by --role
 	Peer    string      `json:"peer,omitempty"`   // NODE/PORT at the other end
-	Link    string      `json:"link,omitempty"`   // NODE/BRIDGE that it hangs on
+	Tunnel  bool        `json:"tunnel,omitempty"` // its packets travel inside others
+	Link    string      `json:"link,omitempty"`   // NODE/BRIDGE that it hangs on, or a tunnel with more ends than two
 	Place   string      `json:"place,omitempty"`  // in a node found by radar: bridge-port, bridge
 }
 
@@ -72,7 +81,8 @@ func newAttachView(r *datapath.AttachResult, dryRun bool) *attachView {
 	v := &attachView{
 		Domain: d.Name, DryRun: dryRun, New: r.New,
 		Slots: d.Options.Slots, Hook: d.Options.Hook,
-		Carry: carryText(d.Options.Carry, d.Options.MarkMask),
+		Carry: carriedIn(d.Options.MarkMask),
+		IPv6:  d.Options.IPv6,
 		Watch: d.Options.Watch,
 		Nodes: nodeViews(d), Memory: newMemoryView(r.Memory),
 		Warnings: r.Warnings, lease: d.Options.Lease,
@@ -100,27 +110,49 @@ func followText(selectors []string, follow bool) string {
 	return "followed: " + strings.Join(nodes.OfContainers(selectors), " ")
 }
 
-// nodeViews lists the nodes and ports that are attached now.
+// nodeViews lists the nodes and ports that are attached now, then virtual machines.
 func nodeViews(d *domain.Domain) []nodeView {
 	views := []nodeView{}
 	for _, n := range d.Nodes {
 		if n.Removed {
 			continue
 		}
-		view := nodeView{Name: n.Name, ID: n.ID, Spec: n.Spec, Auto: n.Auto, Ports: []portView{}}
+		view := nodeView{Name: n.Name, ID: n.ID, Spec: n.Spec, Auto: n.Auto, Header: n.Header, Redirects: n.Redirects, Ports: []portView{}}
 		for _, p := range d.Ports {
 			if p.Node != n.ID || p.Removed {
 				continue
 			}
 			view.Ports = append(view.Ports, portView{
-				Name: p.Name, ID: p.ID, Kind: p.Kind, Ifindex: p.Ifindex,
-				Role: p.Role, Forced: p.Forced, Peer: peerName(d, p.Peer),
+				Name: p.Name, ID: p.ID, Kind: p.Kind, Queue: p.Queue, Ifindex: p.Ifindex,
+				Role: p.Role, Forced: p.Forced, Peer: cmp.Or(peerName(d, p.Peer), machineEnd(d, &p)), Tunnel: p.Tunnel,
 				Link: p.Link, Place: string(p.Place),
 			})
 		}
 		views = append(views, view)
 	}
+	for i := range d.VMs {
+		views = append(views, machineView(d, &d.VMs[i]))
+	}
 	return views
+}
+
+// machineView shows a virtual machine as a node with its ends of taps.
+func machineView(d *domain.Domain, vm *domain.VM) nodeView {
+	view := nodeView{Name: vm.Name, ID: vm.ID, VM: true, Ports: []portView{}}
+	for i := range d.Ports {
+		if p := &d.Ports[i]; p.VM == vm.ID && !p.Removed {
+			view.Ports = append(view.Ports, portView{Name: p.Name, Role: domain.Internal, Peer: peerName(d, int(p.ID))})
+		}
+	}
+	return view
+}
+
+// machineEnd is NODE/PORT of the end of a tap that a virtual machine has, "" if none has.
+func machineEnd(d *domain.Domain, p *domain.Port) string {
+	if vm := d.VMByID(p.VM); vm != nil {
+		return vm.Name + "/" + p.Name
+	}
+	return ""
 }
 
 // peerName is NODE/PORT of a port, "" if there is none.
@@ -161,11 +193,12 @@ func (a *app) printAttached(v *attachView) error {
 	for _, text := range v.Warnings {
 		fmt.Fprintf(w, "warning: %s\n", text)
 	}
+	printHeaderNodes(w, v.Nodes)
 	for _, c := range v.Conflicts {
-		fmt.Fprintf(w, "warning: node %s: %s uses mark bits %s that radar uses: %s (choose others with --carry mark=0xMASK)\n", c.Node, c.What, c.Mask, c.Rule)
+		fmt.Fprintf(w, "warning: node %s: %s uses mark bits %s that radar uses: %s (detach and attach with --carry auto, or mark=0xMASK)\n", c.Node, c.What, c.Mask, c.Rule)
 	}
 	if v.Memory != nil && !v.DryRun {
-		fmt.Fprintln(w, "note: tcpdump on links inside the domain shows rewritten header bits (IP ID, TTL); programs and everything outside see the true ones")
+		fmt.Fprintln(w, "note: tcpdump on links inside the domain shows rewritten header bits (IP ID or flow label, TTL); programs and everything outside see the true ones")
 	}
 	if v.Agent == nil {
 		if v.Memory == nil {
@@ -182,18 +215,34 @@ func (a *app) printAttached(v *attachView) error {
 	return err
 }
 
+// printHeaderNodes names the nodes that carry the header while others carry the mark.
+func printHeaderNodes(w io.Writer, list []nodeView) {
+	for _, n := range list {
+		if n.Header != "" {
+			fmt.Fprintf(w, "note: node %s carries the header, so rules in it see rewritten TTL, DSCP and IP ID (%s)\n", n.Name, n.Header)
+		}
+	}
+}
+
 // countText counts the nodes that the user named and their ports, and names those that
 // radar found.
 func countText(list []nodeView) string {
-	named, ports := 0, 0
+	named, ports, machines := 0, 0, 0
 	var found []string
 	for _, n := range list {
+		if n.VM {
+			machines++
+			continue
+		}
 		if n.Auto {
 			found = append(found, fmt.Sprintf("%s of %s found", plural(len(n.Ports), "port"), n.Name))
 			continue
 		}
 		named++
 		ports += len(n.Ports)
+	}
+	if machines > 0 {
+		found = append(found, plural(machines, "virtual machine"))
 	}
 	return strings.Join(append([]string{plural(named, "node"), plural(ports, "port")}, found...), ", ")
 }

@@ -32,6 +32,11 @@ func (a *app) nodesExcept(named []string, found bool) (names []cobra.Completion)
 			names = append(names, n.Name)
 		}
 	}
+	for _, vm := range d.VMs {
+		if found && !slices.Contains(named, vm.Name) {
+			names = append(names, vm.Name)
+		}
+	}
 	return names
 }
 
@@ -43,13 +48,17 @@ func completeDomains(*cobra.Command, []string, string) ([]cobra.Completion, cobr
 
 // completeWith completes the values of a flag.
 func completeWith(cmd *cobra.Command, flag string, values ...cobra.Completion) {
+	completeFlag(cmd, flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+}
+
+func completeFlag(cmd *cobra.Command, flag string, complete cobra.CompletionFunc) {
 	// It fails for a flag that does not exist only: a mistake here.
-	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+	if err := cmd.RegisterFlagCompletionFunc(flag, complete); err != nil {
 		cobra.CheckErr(err)
 	}
 }
 
 var stateNames = []cobra.Completion{
 	string(record.Delivered), string(record.Lost), string(record.Left),
-	string(record.InFlight), string(record.Expired),
+	string(record.InFlight), string(record.Expired), string(record.Ignored),
 }

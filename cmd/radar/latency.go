@@ -14,8 +14,9 @@ const latencyLong = `Show how long packets took since attach: count, least, 50th
 percentile, most.
 
   --by node        inside each node, from ingress to egress
-  --by link        from one node's egress to the next node's ingress: the queue of
-                   the sending port is part of it
+  --by queue       in the queue of each port (tc qdisc), from the node's egress to the
+                   link: of the packets that waited, ports at edges left out
+  --by link        from there to the next node's ingress
   --by path        from first to last time stamp, for each path; -o wide names the
                    ports by which paths over the same nodes differ
   --by end-to-end  the same, from each first to each last node, and all together
@@ -25,14 +26,14 @@ percentile, most.
 Percentiles are within 1 %; count, least and most are exact.`
 
 func newLatencyCmd(a *app) *cobra.Command {
-	by := choice{string(aggregate.ByEndToEnd), "group", []string{"node", "link", "path", "end-to-end", "flow"}}
+	by := choice{string(aggregate.ByEndToEnd), "group", []string{"node", "queue", "link", "path", "end-to-end", "flow"}}
 	top := count(20)
 	isFlow := func() bool { return by.value == string(aggregate.ByFlow) }
 	cmd := newQuestionCmd(a, &cobra.Command{
 		Use:   "latency [EXPRESSION]",
-		Short: "Show latencies of nodes, links, paths or flows, or end to end",
+		Short: "Show latencies of nodes, queues, links, paths or flows, or end to end",
 		Long:  latencyLong,
-		Example: `  radar latency --by link
+		Example: `  radar latency --by queue
   radar latency --by flow --since 1m 'tcp and port 80'
   radar latency --by node -o json | jq '{name, p99_ns}'`,
 	}, &question{byFlow: isFlow}, func(r *answer) error {

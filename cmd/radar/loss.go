@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -17,8 +18,11 @@ PACKETS counts packets on the wire, SKBS the buffers that the kernel dropped, wh
 is what tc and nft count (a buffer can hold many segments of one flow).
 
 FLOWS is how many flows lost packets there; -o wide names those that lost most,
---by flow shows a row for each flow and place. What expired has no place: standard
-error says how much, and where it was seen last.
+--by flow shows a row for each flow and place.
+
+REASON NOT_SEEN is no loss that the kernel told of. These packets expired: they went in
+there (AT node) or out by that port (AT link), and nobody saw them again within the
+timeout. In a virtual machine or a forwarder in user space they were lost or consumed.
 
 --local shows what was dropped after delivery instead: in the receiving node's own
 input rules or socket buffers. Such packets count as delivered. What TCP itself frees
@@ -59,7 +63,8 @@ func (a *app) showLosses(r *answer, local bool) error {
 		return a.printLosses(r.LocalDrops(r.names), true)
 	}
 	rows := r.Losses(r.names)
-	a.noteOtherLosses(r, len(rows))
+	told := slices.ContainsFunc(rows, func(row aggregate.LossRow) bool { return !row.Inferred() })
+	a.noteOtherLosses(r, told)
 	return a.printLosses(rows, false)
 }
 

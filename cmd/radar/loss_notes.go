@@ -39,12 +39,12 @@ func localNote(p *aggregate.LossPlace) string {
 	return ""
 }
 
-// noteOtherLosses says what is not among the rows of losses: what expired, and, if
-// there are no rows, what was freed after delivery.
-func (a *app) noteOtherLosses(r *answer, lost int) {
+// noteOtherLosses says what rows of losses do not: how much expired, and, if no loss was
+// reported, what was freed after delivery.
+func (a *app) noteOtherLosses(r *answer, lost bool) {
 	a.noteExpired(r)
 	total := r.Totals()
-	if lost > 0 || total.Packets == 0 {
+	if lost || total.Packets == 0 {
 		return
 	}
 	drops, freed := uint64(0), uint64(0)

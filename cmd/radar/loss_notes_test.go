@@ -55,7 +55,7 @@ func TestLossNotes(t *testing.T) {
 			agg.Add(p)
 		}
 		var out bytes.Buffer
-		newApp(nil, nil, &out).noteOtherLosses(&answer{Aggregates: agg, names: backpack.NewDecoder(bridgedDomain(), nil)}, 0)
+		newApp(nil, nil, &out).noteOtherLosses(&answer{Aggregates: agg, names: backpack.NewDecoder(bridgedDomain(), nil)}, false)
 		if out.String() != c.want {
 			t.Errorf("%s: it said\n%s, want\n%s", name, out.String(), c.want)
 		}

@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"net"
 	"strconv"
 	"strings"
 	"time"
@@ -69,10 +70,7 @@ func (p *packetPrinter) printCSV(records []*record.Record) error {
 		return err
 	}
 	for _, r := range records {
-		p.csv.absent = nil
-		if r.Src == "" { // the header is not known, as in record.JSON
-			p.csv.absent = []string{"ttl", "dscp", "ecn", "ip_id"}
-		}
+		p.csv.absent = r.Absent()
 		if err := p.csv.row(r); err != nil {
 			return err
 		}
@@ -103,7 +101,7 @@ func (p *packetPrinter) cells(r *record.Record) []string {
 	}
 	if wide {
 		cells = append([]string{r.ID, r.GUID,
-			strconv.Itoa(r.TTL), strconv.Itoa(r.DSCP), strconv.Itoa(r.IPID)}, cells...)
+			strconv.Itoa(r.TTL), strconv.Itoa(r.DSCP), idText(r)}, cells...)
 	}
 	return cells
 }
@@ -112,7 +110,7 @@ func (p *packetPrinter) cells(r *record.Record) []string {
 func packetText(r *record.Record) string {
 	text := endpoint(r.Src, r.Sport) + " > " + endpoint(r.Dst, r.Dport)
 	if r.ICMPType != nil {
-		text += " " + icmpText(*r.ICMPType)
+		text += " " + icmpText(r)
 	}
 	if r.ICMPID != nil {
 		text += fmt.Sprintf(" id %d", *r.ICMPID)
@@ -131,50 +129,64 @@ func endpoint(addr string, port *int) string {
 	if port == nil {
 		return addr
 	}
-	if strings.Contains(addr, ":") {
-		addr = "[" + addr + "]"
-	}
-	return addr + ":" + strconv.Itoa(*port)
+	return net.JoinHostPort(addr, strconv.Itoa(*port))
 }
 
-// icmpText names the ICMP types that people meet; others are numbers.
-func icmpText(icmpType int) string {
-	switch icmpType {
-	case 0:
-		return "reply"
-	case 3:
-		return "unreachable"
-	case 5:
-		return "redirect"
-	case 8:
-		return "echo"
-	case 11:
-		return "time-exceeded"
-	}
-	return "type " + strconv.Itoa(icmpType)
+// The ICMP types that people meet, by IP version; others are numbers.
+var icmpNames = map[int]map[int]string{
+	4: {0: "reply", 3: "unreachable", 5: "redirect", 8: "echo", 11: "time-exceeded"},
+	6: {1: "unreachable", 2: "too-big", 3: "time-exceeded", 128: "echo", 129: "reply"},
 }
 
-// pathText is the nodes in order: "h1 > r1 > h2". A branch (a flooded packet)
-// starts again at the node where it parted: "h1 > s1 > h2, s1 > h3".
+func icmpText(r *record.Record) string {
+	if name, ok := icmpNames[r.IPVersion][*r.ICMPType]; ok {
+		return name
+	}
+	return "type " + strconv.Itoa(*r.ICMPType)
+}
+
+// idText is the IP ID, or what IPv6 has in its place: the Identification of a fragment.
+func idText(r *record.Record) string {
+	switch {
+	case r.IPVersion != 6:
+		return strconv.Itoa(r.IPID)
+	case r.FragID != nil:
+		return strconv.Itoa(*r.FragID)
+	}
+	return ""
+}
+
+// pathText is the nodes in order: "h1 > r1 > h2". Where copies parted, each branch
+// that did not arrive says so: "h1 > s1 > {h2, h3 ignored}".
 func pathText(r *record.Record) string {
-	var b strings.Builder
+	steps := make([]record.Step, len(r.Hops))
 	for i, hop := range r.Hops {
-		b.WriteString(hopSeparator(r, i, " > "))
-		b.WriteString(hop.Node)
+		steps[i] = record.Step{Text: hop.Node + outcomeText(hop.Outcome), Prev: r.PrevOf(i), Same: r.SameAs(i)}
 	}
-	return truncatedMark(r, b.String())
+	return truncatedMark(r, record.PathText(steps))
 }
 
-// timedPathText adds to each node its ports and the time inside it, and to each
-// link the time on it: "h1:e0 -3.4us> e0:r1(812ns):e1 -1.2us> e0:h2".
+// outcomeText is how a branch ended, where it did not arrive.
+func outcomeText(s record.State) string {
+	switch s {
+	case "", record.Delivered, record.Left:
+		return ""
+	case record.InFlight:
+		return " in flight"
+	}
+	return " " + string(s)
+}
+
+// timedPathText adds to each node its ports and the time inside it, to a port the time in
+// its queue, and to each link the time on it: "h1:e0 -3.4us> e0:r1(812ns):e1[2.1ms] -1.2us> e0:h2".
 func timedPathText(r *record.Record) string {
-	var b strings.Builder
+	steps := make([]record.Step, len(r.Hops))
 	for i, hop := range r.Hops {
-		arrow := " > "
+		var b strings.Builder
+		steps[i] = record.Step{Prev: r.PrevOf(i), Same: -1}
 		if hop.LinkNs != nil && i > 0 {
-			arrow = " -" + humanDuration(float64(*hop.LinkNs)) + "> "
+			steps[i].Arrow = " -" + humanDuration(float64(*hop.LinkNs)) + "> "
 		}
-		b.WriteString(hopSeparator(r, i, arrow))
 		if hop.InPort != "" {
 			b.WriteString(hop.InPort + ":")
 		}
@@ -185,22 +197,13 @@ func timedPathText(r *record.Record) string {
 		if hop.Port != "" {
 			b.WriteString(":" + hop.Port)
 		}
-		b.WriteString(rewriteText(hop))
+		if hop.QueueNs != nil {
+			b.WriteString("[" + humanDuration(float64(*hop.QueueNs)) + "]")
+		}
+		b.WriteString(rewriteText(hop) + outcomeText(hop.Outcome))
+		steps[i].Text = b.String()
 	}
-	return truncatedMark(r, b.String())
-}
-
-// hopSeparator stands before hop i: nothing, the arrow, or the start of a branch.
-func hopSeparator(r *record.Record, i int, arrow string) string {
-	prev := r.Hops[i].Prev
-	switch {
-	case i == 0:
-		return ""
-	case prev == nil || *prev < 0 || *prev >= i:
-		return arrow
-	default:
-		return ", " + r.Hops[*prev].Node + arrow
-	}
+	return truncatedMark(r, record.PathText(steps))
 }
 
 // rewriteText shows the addresses that a node changed (NAT).
@@ -231,6 +234,8 @@ func truncatedMark(r *record.Record, path string) string {
 func lossText(r *record.Record, wide bool) string {
 	drop := r.LocalDrop
 	switch {
+	case len(r.Losses) > 0:
+		return branchLossText(r, wide)
 	case r.Loss != nil:
 		return lossPlace(r.Loss)
 	case drop == nil:
@@ -241,6 +246,22 @@ func lossText(r *record.Record, wide bool) string {
 		return "after delivery: " + drop.Function
 	}
 	return "after delivery: " + drop.Reason
+}
+
+// branchLossText lists where copies were lost, or freed after delivery; the others of
+// those only if all is asked for.
+func branchLossText(r *record.Record, wide bool) string {
+	var parts []string
+	for i := range r.Losses {
+		l := &r.Losses[i]
+		switch {
+		case !l.AfterDelivery:
+			parts = append(parts, lossPlace(&l.Loss))
+		case wide:
+			parts = append(parts, "after delivery: "+lossPlace(&l.Loss))
+		}
+	}
+	return strings.Join(parts, "; ")
 }
 
 // lossPlace is "r2/e1 queue QDISC_DROP (tbf, __dev_queue_xmit)".

@@ -76,7 +76,14 @@ func sampleRecords() []*record.Record {
 	local := base(5, "udp")
 	local.State, local.Hops = record.Delivered, delivered.Hops[2:]
 	local.LocalDrop = &record.Loss{Node: "h2", At: record.AtNode, Reason: "SOCKET_RCVBUFF"}
-	return []*record.Record{delivered, lost, echo, nat, tree, local}
+	six := base(6, "icmpv6")
+	six.State, six.IPVersion, six.Src, six.Dst, six.IPID = record.Delivered, 6, "2001:db8:1::1", "2001:db8:4::2", 0
+	six.FlowLabel, six.ICMPType, six.ICMPID, six.ICMPSeq = ptr(0xa1234), ptr(128), ptr(77), ptr(1)
+	six.Hops = delivered.Hops
+	piece := base(7, "udp")
+	piece.State, piece.IPVersion, piece.Src, piece.Dst, piece.IPID = record.Left, 6, "2001:db8:1::1", "2001:db8:4::2", 0
+	piece.Sport, piece.Dport, piece.FragOff, piece.FragID, piece.Hops = ptr(4000), ptr(53), ptr(0), ptr(0xdeadbeef), nat.Hops[:1]
+	return []*record.Record{delivered, lost, echo, nat, tree, local, six, piece}
 }
 
 func TestPrintPackets(t *testing.T) {

@@ -46,7 +46,7 @@ func (a *app) printPaths(rows []aggregate.PathRow) error {
 	for _, r := range rows {
 		path := a.pathText(r.Path, r.Hops, r.Truncated)
 		if alike[path] > 1 {
-			path = truncatedText(portPath(r.Hops), r.Truncated)
+			path = truncatedText(aggregate.PathText(r.Hops, true), r.Truncated)
 		}
 		flows := strconv.FormatUint(r.Flows, 10)
 		if r.FlowsMore {
@@ -65,7 +65,7 @@ func (a *app) printPaths(rows []aggregate.PathRow) error {
 // pathText is how tables show a path that is called name.
 func (a *app) pathText(name string, hops []aggregate.PathHop, truncated bool) string {
 	if a.output == formatWide {
-		name = portPath(hops)
+		name = aggregate.PathText(hops, true)
 	}
 	return truncatedText(name, truncated)
 }
@@ -76,25 +76,6 @@ func truncatedText(path string, truncated bool) string {
 		path += " ..."
 	}
 	return path
-}
-
-// portPath is the path with the ports at both ends of each link:
-// "h1:e0 > e0:r1:e1 > e0:h2".
-func portPath(hops []aggregate.PathHop) string {
-	text := ""
-	for i, h := range hops {
-		if i > 0 {
-			text += " > "
-		}
-		if h.InPort != "" {
-			text += h.InPort + ":"
-		}
-		text += h.Node
-		if h.Port != "" {
-			text += ":" + h.Port
-		}
-	}
-	return text
 }
 
 func decimal(n uint64) string { return strconv.FormatUint(n, 10) }

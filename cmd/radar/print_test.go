@@ -29,13 +29,13 @@ func sampleDomain() *domain.Domain {
 		Created: time.Date(2026, 3, 2, 10, 0, 0, 0, time.UTC),
 		Options: domain.Options{
 			Slots: 1 << 20, SlotBytes: 256, GUIDBits: "auto", Carry: "mark", MarkMask: 0xfffff800,
-			Timeout: 10 * time.Second, Lease: 30 * time.Second, Keys: 65536, Hook: "tcx",
+			Timeout: 10 * time.Second, Lease: 30 * time.Second, Keys: 65536, Hook: "tcx", IPv6: "key", LabelUsers: []string{"fq_codel at r1/eth0"},
 		},
 		Nodes: []domain.Node{
 			{ID: 1, Name: "h1", Spec: "netns:h1"},
 			{ID: 2, Name: "r1", Spec: "pid:4711"},
 			{ID: 3, Name: "gone", Spec: "netns:gone", Removed: true},
-			{ID: 4, Name: "bare", Spec: "netns:bare"},
+			{ID: 4, Name: "bare", Spec: "netns:bare", Header: "nft: inet t c: meta mark set 5"},
 		},
 		Ports: []domain.Port{
 			{ID: 0, Node: 1, Name: "eth0", Ifindex: 2, Kind: "veth", Role: domain.Internal, Peer: 1},

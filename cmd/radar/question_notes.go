@@ -67,14 +67,18 @@ func (a *app) withHandle(do func(*datapath.Handle) error) error {
 	return do(h)
 }
 
-// noteNotMeasured counts what could not be measured. What the user asked not to be
-// measured is not meant, nor what passed without a lease, which noAgentText explains.
+// unmeant are reasons not to measure that need no note: what the user asked for
+// (--watch, --ipv6 off), what noAgentText explains (the lease), and discovery between
+// IPv6 neighbours, which goes on for ever.
+var unmeant = map[string]bool{"watch": true, "ipv6": true, "lease": true, "neighbour": true}
+
+// noteNotMeasured counts what could not be measured.
 func (a *app) noteNotMeasured(counters []datapath.Counter) {
 	const prefix = "not_measured_"
 	total, kinds := uint64(0), []string(nil)
 	for _, c := range counters {
 		kind := strings.TrimPrefix(c.Name, prefix)
-		if c.Group != datapath.GroupNotMeasured || c.Value == 0 || kind == "watch" || kind == "lease" {
+		if c.Group != datapath.GroupNotMeasured || c.Value == 0 || unmeant[kind] {
 			continue
 		}
 		total += c.Value

@@ -215,15 +215,15 @@ func (w *world) testDomainNotes() {
 	for _, args := range []string{"packets --dst 192.0.2.1", "flows --dst 192.0.2.1 -o json", "paths --dst 192.0.2.1 -o csv", "loss --by flow --dst 192.0.2.1"} {
 		says(args, "radar: no packet matches; 6012"+since)
 	}
-	// An address of its own sends neighbour discovery to the link.
-	w.in("h1", "sysctl", "-qw", "net.ipv6.conf.eth0.disable_ipv6=0")
-	w.in("h1", "ip", "-6", "address", "add", "2001:db8::1/64", "dev", "eth0")
+	// What routers tell their neighbours is left as it is.
+	w.in("h1", "ip", "route", "add", "224.0.0.0/4", "dev", "eth0")
+	w.in("h1", "bash", "-c", "echo > /dev/udp/224.0.0.9/520")
 	for deadline := time.Now().Add(5 * time.Second); w.status().Totals.NotMeasured == 0 && time.Now().Before(deadline); {
 		time.Sleep(50 * time.Millisecond)
 	}
 	w.kill()
 	for _, args := range []string{"paths", "flows -o json", "packets --last 1 -o csv", "topo --load"} {
-		says(args, " not measured (ipv6 ", "radar: no agent runs: packets are recorded until the lease ends; go on with: radar attach -d --domain ")
+		says(args, " not measured (multicast ", "radar: no agent runs: packets are recorded until the lease ends; go on with: radar attach -d --domain ")
 	}
 }
 

@@ -85,7 +85,7 @@ func TestUsageErrors(t *testing.T) {
 		{"packets --proto bogus", "--proto \"bogus\""},
 		{"packets --sport 70000", "--sport \"70000\""},
 		{"packets --state gone", "--state \"gone\""},
-		{"latency --by port", `unknown group "port": use node, link, path, end-to-end, flow`},
+		{"latency --by port", `unknown group "port": use node, queue, link, path, end-to-end, flow`},
 		{"attach", "no node named"},
 		{"attach --slots 3^2 netns:x", "3^2"},
 		{"attach --slots 1000000 netns:x", "power of two"},

@@ -39,15 +39,15 @@ func (f *selectFlags) add(a *app, cmd *cobra.Command, lastHelp string) {
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.src, "src", nil, "source address or prefix")
 	flags.StringSliceVar(&f.dst, "dst", nil, "destination address or prefix")
-	flags.StringSliceVar(&f.proto, "proto", nil, "protocol: tcp, udp, icmp, or a number")
+	flags.StringSliceVar(&f.proto, "proto", nil, "protocol: tcp, udp, icmp, icmpv6, or a number")
 	flags.StringSliceVar(&f.sport, "sport", nil, "source port, or a range such as 1000-2000")
 	flags.StringSliceVar(&f.dport, "dport", nil, "destination port, or a range")
 	flags.StringSliceVar(&f.node, "node", nil, "node that the packet visited")
-	flags.StringSliceVar(&f.state, "state", nil, "delivered, lost, left, in_flight or expired")
+	flags.StringSliceVar(&f.state, "state", nil, "delivered, lost, left, in_flight, expired or ignored")
 	flags.Var(&f.last, "last", lastHelp)
 	flags.StringVar(&f.since, "since", "", "only packets sent since then: a duration (5m), a time of today (15:04:05) or a time of RFC 3339")
 	completeWith(cmd, "state", stateNames...)
-	completeWith(cmd, "proto", "tcp", "udp", "icmp")
+	completeWith(cmd, "proto", "tcp", "udp", "icmp", "icmpv6")
 	_ = cmd.RegisterFlagCompletionFunc("node", a.completeNodes)
 	cmd.ValidArgsFunction = cobra.NoFileCompletions
 }
@@ -95,6 +95,9 @@ func (s *selection) check(d *domain.Domain) error {
 		if !slices.Contains(names, n.Name) {
 			names = append(names, n.Name)
 		}
+	}
+	for _, vm := range d.VMs {
+		names = append(names, vm.Name)
 	}
 	for _, name := range s.filter.Nodes() {
 		if !slices.Contains(names, name) {

@@ -15,17 +15,23 @@ import (
 
 // statusView is the JSON form of "radar status".
 type statusView struct {
-	Domain   string        `json:"domain"`
-	Attached time.Time     `json:"attached"`
-	Options  optionsView   `json:"options"`
-	LossHook string        `json:"loss_hook,omitempty"` // absent: the kernel has none, losses show as expired
-	Agent    agentView     `json:"agent"`
-	Lease    leaseView     `json:"lease"`
-	Memory   *memoryView   `json:"memory"`
-	Nodes    []nodeView    `json:"nodes"`
-	Totals   agent.Totals  `json:"totals"`
-	Counters []counterView `json:"counters"`
-	Notes    []string      `json:"notes,omitempty"`
+	Domain   string      `json:"domain"`
+	Attached time.Time   `json:"attached"`
+	Options  optionsView `json:"options"`
+	LossHook string      `json:"loss_hook,omitempty"` // absent: the kernel has none, losses show as expired
+	// QueueHook is absent while no port inside the domain has a queue, or the kernel cannot
+	// tell: the waits are part of the links' times then.
+	QueueHook string `json:"queue_hook,omitempty"`
+	// LocalHook tells of packets that nodes redirect to themselves; absent: the kernel
+	// has none, such packets show as expired.
+	LocalHook string        `json:"local_hook,omitempty"`
+	Agent     agentView     `json:"agent"`
+	Lease     leaseView     `json:"lease"`
+	Memory    *memoryView   `json:"memory"`
+	Nodes     []nodeView    `json:"nodes"`
+	Totals    agent.Totals  `json:"totals"`
+	Counters  []counterView `json:"counters"`
+	Notes     []string      `json:"notes,omitempty"`
 	// Selectors are what the nodes were named by; containers that they match join
 	// when they start if WatchContainers is set.
 	Selectors       []string `json:"selectors,omitempty"`
@@ -41,7 +47,10 @@ type optionsView struct {
 	LeaseNs   int64  `json:"lease_ns"` // 0: never ends
 	Keys      uint32 `json:"keys"`
 	Hook      string `json:"hook"`
-	Watch     string `json:"watch,omitempty"` // filter expression of what is measured; absent: all
+	IPv6      string `json:"ipv6"` // label: in hop limit and flow label; key; off: not measured
+	// LabelUsers is why it is key: what hashes on the flow label.
+	LabelUsers []string `json:"label_users,omitempty"`
+	Watch      string   `json:"watch,omitempty"` // filter expression of what is measured; absent: all
 }
 
 type agentView struct {
@@ -69,8 +78,9 @@ func newStatusCmd(a *app) *cobra.Command {
 		Short: "Show nodes, ports, totals and counters",
 		Long: `Show what is attached, whether its agent lives, and what became of every packet:
 
-  seen = delivered + left + lost + expired + in flight + not measured + unread
+  seen = delivered + left + lost + expired + ignored + in flight + not measured + unread
 
+A packet of which there were copies counts once: as delivered if any copy was.
 "not measured" has a counter for each reason. "unread" packets were measured, and
 the ring came round to their slots before the agent, or anyone else, had read what
 became of them: more slots or a living agent help. What does not add up is shown as
@@ -111,7 +121,7 @@ func (a *app) status() error {
 func newStatusView(h *datapath.Handle, r *agent.Reader) (*statusView, error) {
 	d := h.Domain
 	v := &statusView{
-		Domain: d.Name, Attached: d.Created, LossHook: d.LossHook,
+		Domain: d.Name, Attached: d.Created, LossHook: d.LossHook, LocalHook: d.LocalHook, QueueHook: d.QueueHook,
 		Options: newOptionsView(d.Options),
 		Memory:  newMemoryView(h.Memory()), Nodes: nodeViews(d),
 		Selectors: d.Selectors, WatchContainers: d.WatchContainers,
@@ -178,8 +188,8 @@ func domainFlag(name string) string {
 func newOptionsView(o domain.Options) optionsView {
 	return optionsView{
 		Slots: o.Slots, SlotBytes: o.SlotBytes, GUIDBits: o.GUIDBits,
-		Carry: carryText(o.Carry, o.MarkMask), TimeoutNs: int64(o.Timeout), LeaseNs: int64(o.Lease),
-		Keys: o.Keys, Hook: o.Hook, Watch: o.Watch,
+		Carry: carriedIn(o.MarkMask), TimeoutNs: int64(o.Timeout), LeaseNs: int64(o.Lease),
+		Keys: o.Keys, Hook: o.Hook, IPv6: o.IPv6, LabelUsers: o.LabelUsers, Watch: o.Watch,
 	}
 }
 

@@ -4,10 +4,13 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/vnetradar/radar/pkg/agent"
+	"github.com/vnetradar/radar/pkg/datapath"
 )
 
 func (a *app) printStatus(v *statusView) error {
@@ -37,11 +40,16 @@ func (a *app) printStatus(v *statusView) error {
 	head.add("attached", v.Attached.In(a.location).Format(time.DateTime))
 	head.add("agent", process)
 	head.add("lease", lease)
-	head.add("hook", o.Hook+", losses by "+losses)
+	hooks := o.Hook + ", losses by " + losses
+	if v.QueueHook != "" {
+		hooks += ", queues by " + v.QueueHook
+	}
+	head.add("hook", hooks)
 	if o.Watch != "" {
 		head.add("watch", o.Watch)
 	}
 	head.add("guid bits", fmt.Sprintf("%s, carried in %s", o.GUIDBits, o.Carry))
+	head.add("ipv6", ipv6Text(o.IPv6, o.LabelUsers))
 	head.add("slots", fmt.Sprintf("%d of %d bytes, timeout %v", o.Slots, o.SlotBytes, time.Duration(o.TimeoutNs)))
 	head.add("memory", v.Memory.Memory.String())
 	if v.WatchContainers {
@@ -54,6 +62,8 @@ func (a *app) printStatus(v *statusView) error {
 	if err := printNodes(a, v.Nodes); err != nil {
 		return err
 	}
+	printHeaderNodes(w, v.Nodes)
+	printRedirecting(w, v)
 	fmt.Fprintln(w)
 	if err := a.printTotals(v.Totals, v.Counters); err != nil {
 		return err
@@ -64,6 +74,37 @@ func (a *app) printStatus(v *statusView) error {
 	return nil
 }
 
+// ipv6Text says how IPv6 is measured, and why.
+func ipv6Text(mode string, users []string) string {
+	switch {
+	case mode == datapath.IPv6Off:
+		return "not measured"
+	case mode == datapath.IPv6Label:
+		return "in hop limit and flow label"
+	case len(users) > 0:
+		return "by key, the flow label is used by " + strings.Join(users, ", ")
+	}
+	return "by key"
+}
+
+// printRedirecting names the nodes that redirect packets to themselves, and says what is
+// known of those.
+func printRedirecting(w io.Writer, v *statusView) {
+	var names []string
+	for _, n := range v.Nodes {
+		if n.Redirects && n.Header == "" && v.Options.Carry != datapath.CarryHeader {
+			names = append(names, n.Name)
+		}
+	}
+	switch {
+	case len(names) == 0:
+	case v.LocalHook == "" || !v.Agent.Alive:
+		fmt.Fprintf(w, "note: packets that rules of %s redirect to the node itself show as expired\n", strings.Join(names, ", "))
+	default:
+		fmt.Fprintf(w, "note: packets that rules of %s redirect to the node itself are seen at %s\n", strings.Join(names, ", "), v.LocalHook)
+	}
+}
+
 // printTotals prints what became of the packets, then every counter that is not 0.
 func (a *app) printTotals(totals agent.Totals, counters []counterView) error {
 	t := newTable(column{title: "PACKETS"}, column{title: "COUNT", right: true})
@@ -72,7 +113,7 @@ func (a *app) printTotals(totals agent.Totals, counters []counterView) error {
 		value uint64
 	}{
 		{"seen", totals.Seen}, {"  delivered", totals.Delivered}, {"  left", totals.Left}, {"  lost", totals.Lost},
-		{"  expired", totals.Expired}, {"  in flight", totals.InFlight}, {"  not measured", totals.NotMeasured},
+		{"  expired", totals.Expired}, {"  ignored", totals.Ignored}, {"  in flight", totals.InFlight}, {"  not measured", totals.NotMeasured},
 		{"  unread", totals.Unread},
 	} {
 		t.add(row.name, strconv.FormatUint(row.value, 10))

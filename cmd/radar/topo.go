@@ -14,14 +14,14 @@ import (
 )
 
 const topoLong = `Show the nodes and ports of the domain, and what connects them: links between two
-ports, bridges with any number of ports, and edges, where packets enter and leave
-the domain.
+ports, tunnels (with their kind), bridges with any number of ports, and edges, where
+packets enter and leave the domain.
 
 -o mermaid and -o dot draw that, for Markdown pages and for Graphviz. A dashed node
 was not named by anyone, but found: it closes a bridge.
 
 --load adds what was measured since attach: packets of each direction of a link with
-the median time on it and the losses, and the median time and the losses inside each
+the median times in the sender's queue and on it and the losses, and the median time and the losses inside each
 node. A link's losses are those of the sending port, with its queue, and those before
 the receiving node had the packet. On a bridge a direction ends at the bridge; times
 between two of its ports are in "radar latency --by link".`
@@ -99,7 +99,7 @@ func (a *app) printTopoPorts(v *topoView, wide bool) error {
 			t.add(name)
 		}
 		for _, p := range n.Ports {
-			cells := []string{name, p.Name, roleText(p.Role, p.Forced), connectedTo(&p.portView, n.Name), strings.Join(p.Addresses, " ")}
+			cells := []string{name, p.Name, roleText(p.Role, p.Forced), connectedTo(&p.portView, n.Name), strings.Join(p.shownAddresses(), " ")}
 			if wide {
 				cells = append(cells, p.Kind, fmt.Sprint(p.Ifindex), n.Spec)
 			}
@@ -130,6 +130,8 @@ func (v *topoView) graph() *graph.Graph {
 			a, b := l.Ends[0], l.Ends[1]
 			g.Connect(graph.Edge{From: vertices[a.Node], To: vertices[b.Node],
 				FromPort: portLabel(a), ToPort: portLabel(b), More: l.loadLines()})
+		case tunnelLink:
+			l.drawTunnel(g, vertices)
 		case edgeLink:
 			out := g.Add(graph.Vertex{Label: "outside", Kind: graph.Outside})
 			g.Connect(graph.Edge{From: vertices[l.Ends[0].Node], To: out,
@@ -139,6 +141,17 @@ func (v *topoView) graph() *graph.Graph {
 		}
 	}
 	return g
+}
+
+// drawTunnel adds a tunnel: a line with its kind, or a hub if it has more ends than two.
+func (l *topoLink) drawTunnel(g *graph.Graph, vertices map[string]int) {
+	if len(l.Ends) != 2 {
+		l.draw(g, vertices)
+		return
+	}
+	a, b := l.Ends[0], l.Ends[1]
+	g.Connect(graph.Edge{From: vertices[a.Node], To: vertices[b.Node], FromPort: portLabel(a),
+		ToPort: portLabel(b), More: append([]string{l.Name}, l.loadLines()...)})
 }
 
 // draw adds a bridge. Members of which the other end is not attached lead outside,
@@ -169,7 +182,7 @@ func portLabel(e topoEnd) string {
 func shortAddresses(n *topoNode) []string {
 	var all []string
 	for _, p := range n.Ports {
-		all = append(all, p.Addresses...)
+		all = append(all, p.shownAddresses()...)
 	}
 	if len(all) > maxAddresses {
 		more := len(all) - maxAddresses

@@ -28,8 +28,10 @@ type linkLoad struct {
 	To      string `json:"to"`
 	Packets uint64 `json:"packets"`          // seen at both ends; at an edge, at its port
 	P50Ns   *int64 `json:"p50_ns,omitempty"` // pairs only; absent: not measured
-	Lost    uint64 `json:"lost"`             // leaving From, with its queue, or coming in at To
-	Expired uint64 `json:"expired"`          // went out at From, and were not seen again
+	// QueueNs is the median of the packets that waited in the queue of From.
+	QueueNs *int64 `json:"queue_p50_ns,omitempty"`
+	Lost    uint64 `json:"lost"`    // leaving From, with its queue, or coming in at To
+	Expired uint64 `json:"expired"` // went out at From, and were not seen again
 }
 
 // direction names one direction of a link as linkLoad does.
@@ -63,11 +65,29 @@ func (v *topoView) fillLoad(agg *aggregate.Aggregates, names aggregate.Names) {
 			load.P50Ns = &row.P50Ns
 		}
 	}
+	for _, row := range agg.Latency(aggregate.ByQueue, names) {
+		v.addQueue(&row)
+	}
 	for _, row := range agg.Paths(names) {
 		v.addPath(&row)
 	}
 	for _, row := range agg.Losses(names) {
-		v.addLoss(&row)
+		if !row.Inferred() { // paths have counted these as expired
+			v.addLoss(&row)
+		}
+	}
+}
+
+// addQueue notes the time in a port's queue on the direction that begins there.
+func (v *topoView) addQueue(row *aggregate.LatencyRow) {
+	link := v.linkOf[row.Name]
+	if link == nil {
+		return
+	}
+	for i := range link.Load {
+		if l := &link.Load[i]; l.From == row.Name && l.QueueNs == nil {
+			l.QueueNs = &row.P50Ns
+		}
 	}
 }
 
@@ -81,6 +101,12 @@ func (l *topoLink) directions() []linkLoad {
 		both(l.Ends[0].name(), l.Ends[1].name())
 	case edgeLink:
 		both(l.Ends[0].name(), outsideName)
+	case tunnelLink:
+		for i, a := range l.Ends {
+			for _, b := range l.Ends[i+1:] {
+				both(a.name(), b.name())
+			}
+		}
 	case bridgeLink:
 		for _, e := range l.Ends {
 			both(e.name(), l.bridgeName())
@@ -128,9 +154,14 @@ func (v *topoView) addPath(row *aggregate.PathRow) {
 		if i == len(row.Hops)-1 {
 			v.sent(h.Node+"/"+h.Port, outsideName, row.Left)
 			v.addExpired(h, row.Expired)
-			break
 		}
-		next := row.Hops[i+1]
+	}
+	for i, next := range row.Hops {
+		prev := row.PrevOf(i)
+		if prev < 0 || next.Copy {
+			continue
+		}
+		h := row.Hops[prev]
 		// A bridge's member that is not attached sees a packet once: it comes in
 		// and is on the bridge, or goes out from there.
 		out, in := h.Port, next.InPort
@@ -227,6 +258,9 @@ func (d *linkLoad) lines() []string {
 	if d.P50Ns != nil {
 		text += ", p50 " + humanDuration(float64(*d.P50Ns))
 	}
+	if d.QueueNs != nil {
+		text += ", queue p50 " + humanDuration(float64(*d.QueueNs))
+	}
 	if d.Lost > 0 {
 		text += ", " + decimal(d.Lost) + " lost"
 	}
@@ -247,11 +281,11 @@ func shortEnd(end string) string {
 
 // printTopoLoad prints what --load adds; nothing without it.
 func (a *app) printTopoLoad(v *topoView) error {
-	links := newTable(column{title: "PACKETS", right: true}, column{title: "P50", right: true}, column{title: "LOST", right: true},
-		column{title: "EXPIRED", right: true}, column{title: "LINK"})
+	links := newTable(column{title: "PACKETS", right: true}, column{title: "QUEUE P50", right: true}, column{title: "P50", right: true},
+		column{title: "LOST", right: true}, column{title: "EXPIRED", right: true}, column{title: "LINK"})
 	for _, l := range v.Links {
 		for _, d := range l.Load {
-			links.add(decimal(d.Packets), optionalDuration(d.P50Ns), decimal(d.Lost), decimal(d.Expired), d.From+" > "+d.To)
+			links.add(decimal(d.Packets), optionalDuration(d.QueueNs), optionalDuration(d.P50Ns), decimal(d.Lost), decimal(d.Expired), d.From+" > "+d.To)
 		}
 	}
 	if len(links.rows) == 0 {

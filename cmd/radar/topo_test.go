@@ -44,7 +44,7 @@ func bridgedDomain() *domain.Domain {
 func bridgedLoad() *aggregate.Aggregates {
 	agg := aggregate.New(0)
 	hop := func(node, in, out uint16, inNs, outNs int64) backpack.Hop {
-		return backpack.Hop{Node: node, In: in, Out: out, InNs: inNs, OutNs: outNs}
+		return backpack.Hop{Node: node, In: in, Out: out, InNs: inNs, OutNs: outNs, DequeueNs: backpack.NoTime}
 	}
 	const none = backpack.NoPort
 	add := func(n int, state record.State, loss backpack.Drop, hops ...backpack.Hop) {
@@ -132,7 +132,8 @@ func TestTopo(t *testing.T) {
 	v := w.topology("--load")
 	for _, n := range v.Nodes {
 		for _, p := range n.Ports {
-			if got := w.in(n.Name, "ip", "-br", "-4", "address", "show", "dev", p.Name); len(p.Addresses) != 1 || !slices.Contains(strings.Fields(got), p.Addresses[0]) {
+			got := w.in(n.Name, "ip", "-br", "address", "show", "dev", p.Name)
+			if !slices.Equal(strings.Fields(got)[2:], p.Addresses) || len(p.shownAddresses()) != 1 {
 				t.Errorf("%s/%s has %q, ip says %s", n.Name, p.Name, p.Addresses, got)
 			}
 		}

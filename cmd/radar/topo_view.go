@@ -4,6 +4,8 @@ package main
 
 import (
 	"fmt"
+	"net/netip"
+	"slices"
 
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/topo"
@@ -30,20 +32,29 @@ type topoPort struct {
 	Addresses []string `json:"addresses,omitempty"` // absent also where they cannot be read
 }
 
+// shownAddresses leaves link-local ones out, which every IPv6 interface has.
+func (p *topoPort) shownAddresses() []string {
+	return slices.DeleteFunc(slices.Clone(p.Addresses), func(a string) bool {
+		prefix, err := netip.ParsePrefix(a)
+		return err == nil && prefix.Addr().Is6() && prefix.Addr().IsLinkLocalUnicast()
+	})
+}
+
 // linkKind says what is between the ends of a link.
 type linkKind string
 
-// The kinds. A pair has two ends, a bridge any number, an edge one: what is at its
-// other end is outside of the domain.
+// The kinds. A pair has two ends, a bridge any number, a tunnel two or more, an edge
+// one: what is at its other end is outside of the domain.
 const (
 	pairLink   linkKind = "pair"
 	bridgeLink linkKind = "bridge"
+	tunnelLink linkKind = "tunnel"
 	edgeLink   linkKind = "edge"
 )
 
 type topoLink struct {
 	Kind linkKind   `json:"kind"`
-	Name string     `json:"name,omitempty"` // of a bridge: CLOSINGNODE/BRIDGE
+	Name string     `json:"name,omitempty"` // of a bridge: CLOSINGNODE/BRIDGE; of a tunnel begins with its kind
 	Ends []topoEnd  `json:"ends"`
 	Load []linkLoad `json:"load,omitempty"`
 }
@@ -88,14 +99,25 @@ func newTopoView(d *domain.Domain) *topoView {
 			if !ok {
 				i = len(v.Links)
 				bridges[p.Link] = i
-				v.Links = append(v.Links, topoLink{Kind: bridgeLink, Name: p.Link})
+				kind := bridgeLink
+				if p.Tunnel {
+					kind = tunnelLink
+				}
+				v.Links = append(v.Links, topoLink{Kind: kind, Name: p.Link})
 			}
 			v.Links[i].Ends = append(v.Links[i].Ends, end)
+		case p.VM != 0:
+			other := topoEnd{Node: d.VMByID(p.VM).Name, Port: p.Name, Role: domain.Internal}
+			v.Links = append(v.Links, topoLink{Kind: pairLink, Ends: []topoEnd{end, other}})
 		case peer == nil:
 			v.Links = append(v.Links, topoLink{Kind: edgeLink, Ends: []topoEnd{end}})
 		case p.ID < peer.ID || livingPeer(d, peer) == nil || livingPeer(d, peer).ID != p.ID:
 			other := topoEnd{Node: d.NodeByID(peer.Node).Name, Port: peer.Name, Role: peer.Role, Forced: peer.Forced}
-			v.Links = append(v.Links, topoLink{Kind: pairLink, Ends: []topoEnd{end, other}})
+			link := topoLink{Kind: pairLink, Ends: []topoEnd{end, other}}
+			if p.Tunnel {
+				link.Kind, link.Name = tunnelLink, p.Kind
+			}
+			v.Links = append(v.Links, link)
 		}
 	}
 	return v
@@ -121,6 +143,9 @@ func livingPeer(d *domain.Domain, p *domain.Port) *domain.Port {
 func (v *topoView) fillAddresses(d *domain.Domain) {
 	for i := range v.Nodes {
 		n := d.NodeByID(v.Nodes[i].ID)
+		if n == nil { // a virtual machine
+			continue
+		}
 		addrs, err := topo.NodeSpec{Name: n.Name, Spec: n.Spec, Path: n.Path, Inum: n.Inum}.Addresses()
 		if err != nil {
 			continue
@@ -149,8 +174,12 @@ func connectedTo(p *portView, node string) string {
 		return fmt.Sprintf("bridge %s, toward %s itself", p.Link, node)
 	case p.Place == placeMember:
 		return fmt.Sprintf("bridge %s, from outside", p.Link)
+	case p.Tunnel && p.Link != "":
+		return p.Link
 	case p.Link != "":
 		return "bridge " + p.Link
+	case p.Tunnel && p.Peer != "":
+		return p.Peer + " by " + p.Kind
 	case p.Peer != "":
 		return p.Peer
 	}

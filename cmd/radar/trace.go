@@ -26,7 +26,8 @@ ID is a packet's as "radar packets -o wide" and -o json show it. --last tells of
 newest packet instead, --last=N of the newest N; with --state or --node of the newest
 of those.
 
-A link's time includes the wait in the queue of the sending port. -o json is the
+The wait in a port's queue is told where the port has one (tc qdisc) and the packet
+waited; a link's time includes a wait that nothing saw end. -o json is the
 record as "radar packets" prints it, with the story's lines as "story".`
 
 // traceFlags are the flags of "radar trace".
@@ -57,7 +58,7 @@ func newTraceCmd(a *app) *cobra.Command {
 	flags := cmd.Flags()
 	flags.UintVar(&f.last, "last", 0, "the newest packet, or the newest N")
 	flags.Lookup("last").NoOptDefVal = "1"
-	flags.StringSliceVar(&f.state, "state", nil, "with --last: delivered, lost, left, in_flight or expired")
+	flags.StringSliceVar(&f.state, "state", nil, "with --last: delivered, lost, left, in_flight, expired or ignored")
 	flags.StringSliceVar(&f.node, "node", nil, "with --last: a node that the packet visited")
 	completeWith(cmd, "state", stateNames...)
 	_ = cmd.RegisterFlagCompletionFunc("node", a.completeNodes)
@@ -142,8 +143,13 @@ func (a *app) remembered(r *agent.Reader) string {
 
 func (a *app) printStories(r *agent.Reader, found []*backpack.Found) error {
 	t := &teller{domain: r.Domain, location: a.location, now: a.now()}
+	outers, err := findOuters(r, found)
+	if err != nil {
+		return err
+	}
 	for i, f := range found {
 		s := t.tell(&f.Record, f.Segment)
+		s.goInto(&f.Record, outers[f.Record.ID])
 		if a.output == formatJSON {
 			if err := printStoryJSON(a.out, &f.Record, s); err != nil {
 				return err

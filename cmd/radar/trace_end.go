@@ -15,10 +15,10 @@ type part struct {
 	text string
 }
 
-// slowestPart finds the longest of all links and nodes. With fewer than two there is
+// slowestPart finds the longest of all links, queues and nodes. With fewer than two there is
 // nothing to compare.
 func slowestPart(r *record.Record) part {
-	longest, total, count := int64(0), int64(0), 0
+	longest, total, count := int64(0), int64(0), 0 // of a tree, all branches together
 	best := part{hop: -1}
 	consider := func(ns *int64, hop int, text string) {
 		if ns == nil {
@@ -31,11 +31,16 @@ func slowestPart(r *record.Record) part {
 	}
 	for i := range r.Hops {
 		h := &r.Hops[i]
-		if i > 0 && h.Prev == nil {
-			from := r.Hops[i-1].Node + "/" + r.Hops[i-1].Port
-			consider(h.LinkNs, i, fmt.Sprintf("the link %s > %s/%s, with the queue of %s", from, h.Node, h.InPort, from))
+		if prev := r.PrevOf(i); prev >= 0 {
+			from := r.Hops[prev].Node + "/" + r.Hops[prev].Port
+			link := fmt.Sprintf("the link %s > %s/%s", from, h.Node, h.InPort)
+			if r.Hops[prev].QueueNs == nil {
+				link += ", with the queue of " + from
+			}
+			consider(h.LinkNs, i, link)
 		}
 		consider(h.NodeNs, i, "inside "+h.Node)
+		consider(h.QueueNs, i, "in the queue of "+h.Node+"/"+h.Port)
 	}
 	if count < 2 || total == 0 {
 		return part{hop: -1}

@@ -47,6 +47,9 @@ func (t *teller) tell(r *record.Record, segment int) *story {
 	if changes := changesText(r); changes != "" {
 		s.head = append(s.head, changes)
 	}
+	if r.Inner != "" {
+		s.head = append(s.head, "a tunnel's, with packet "+r.Inner+" inside")
+	}
 	slowest := part{hop: -1}
 	if !s.bad { // what did not arrive took no time that could be shared out
 		slowest = slowestPart(r)
@@ -54,8 +57,12 @@ func (t *teller) tell(r *record.Record, segment int) *story {
 	for i := range r.Hops {
 		s.steps = append(s.steps, hopStep(r, i, slowest.hop == i))
 	}
+	for i := range r.Losses {
+		s.steps = append(s.steps, dropStep(&r.Losses[i].Loss, r.Losses[i].AfterDelivery))
+	}
 	for _, l := range []*record.Loss{r.Loss, r.LocalDrop} {
-		if l != nil {
+		// What is known of inferred ones the end says.
+		if l != nil && len(r.Losses) == 0 && !l.Inferred() {
 			s.steps = append(s.steps, dropStep(l, l == r.LocalDrop))
 		}
 	}
@@ -80,6 +87,8 @@ func titleText(r *record.Record) string {
 		return "lost"
 	case record.Expired:
 		return "expired: it was not seen again"
+	case record.Ignored:
+		return "ignored: it came only to nodes that did not want it"
 	}
 	return "still under way"
 }
@@ -92,7 +101,13 @@ func (t *teller) headText(r *record.Record) string {
 		fmt.Fprintf(&b, ", %d bytes", r.Len)
 		return b.String()
 	}
-	fmt.Fprintf(&b, " %s, %d bytes, TTL %d, id %d", packetText(r), r.Len, r.TTL, r.IPID)
+	fmt.Fprintf(&b, " %s, %d bytes, %s %d", packetText(r), r.Len, ttlName(r), r.TTL)
+	if r.FlowLabel != nil {
+		fmt.Fprintf(&b, ", flow label 0x%05x", *r.FlowLabel)
+	}
+	if id := idText(r); id != "" {
+		fmt.Fprintf(&b, ", id %s", id)
+	}
 	if r.DSCP != 0 {
 		fmt.Fprintf(&b, ", DSCP %d", r.DSCP)
 	}
@@ -105,11 +120,18 @@ func (t *teller) headText(r *record.Record) string {
 	return b.String()
 }
 
+func ttlName(r *record.Record) string {
+	if r.IPVersion == 6 {
+		return "hop limit"
+	}
+	return "TTL"
+}
+
 // changesText is what the way did to the header; addresses are in the steps.
 func changesText(r *record.Record) string {
 	var parts []string
 	if r.TTLSent != nil {
-		parts = append(parts, fmt.Sprintf("TTL %d > %d", r.TTL, *r.TTLSent))
+		parts = append(parts, fmt.Sprintf("%s %d > %d", ttlName(r), r.TTL, *r.TTLSent))
 	}
 	if r.DSCPSent != nil {
 		parts = append(parts, fmt.Sprintf("DSCP %d > %d", r.DSCP, *r.DSCPSent))
@@ -132,12 +154,18 @@ func hopStep(r *record.Record, i int, slowest bool) step {
 	h := &r.Hops[i]
 	s := step{node: h.Node, slowest: slowest, at: hopTime(r, i)}
 	var parts []string
-	if h.Prev != nil && *h.Prev >= 0 && *h.Prev < len(r.Hops) {
-		parts = append(parts, "a copy from "+r.Hops[*h.Prev].Node)
+	switch prev := r.PrevOf(i); {
+	case h.Copy:
+		parts = append(parts, "another copy")
+	case h.Prev != nil && prev >= 0:
+		parts = append(parts, "a copy from "+r.Hops[prev].Node)
 	}
-	last := i == len(r.Hops)-1
-	delivered := last && r.State == record.Delivered
+	outcome := h.Outcome
+	if i == len(r.Hops)-1 && outcome == "" {
+		outcome = r.State
+	}
 	switch {
+	case h.Copy:
 	case h.InPort != "" && h.LinkNs != nil:
 		parts = append(parts, "in by "+h.InPort+after(h.LinkNs)+" on the link")
 	case h.InPort != "" && h.Role == record.Source:
@@ -146,14 +174,24 @@ func hopStep(r *record.Record, i int, slowest bool) step {
 		parts = append(parts, "in by "+h.InPort)
 	}
 	switch {
-	case h.Port != "" && last && r.State == record.Left:
+	case h.Port != "" && outcome == record.Left:
 		parts = append(parts, "leaves the domain by "+h.Port+inside(h.NodeNs))
 	case h.Port != "" && h.InPort == "" && h.Role == record.Source:
-		parts = append(parts, "sent by "+h.Port)
+		parts = append(parts, "sent by "+h.Port+inQueue(h.QueueNs))
 	case h.Port != "":
-		parts = append(parts, "out by "+h.Port+inside(h.NodeNs))
-	case delivered:
+		parts = append(parts, "out by "+h.Port+inside(h.NodeNs)+inQueue(h.QueueNs))
+	case outcome == record.Left: // up a bridge device
+		parts = append(parts, "leaves the domain there")
+	case outcome == record.Delivered:
 		parts = append(parts, "delivered")
+	case outcome == record.Ignored:
+		parts = append(parts, "not wanted there")
+	}
+	switch h.Outcome {
+	case record.InFlight:
+		parts = append(parts, "under way")
+	case record.Expired:
+		parts = append(parts, "not seen again")
 	}
 	if h.Src != "" || h.Sport != nil {
 		parts = append(parts, "source now "+joinEndpoint(h.Src, h.Sport))
@@ -192,6 +230,14 @@ func inside(ns *int64) string {
 		return ""
 	}
 	return after(ns) + " inside"
+}
+
+// inQueue is the wait in the port's queue, where there was one.
+func inQueue(ns *int64) string {
+	if ns == nil {
+		return ""
+	}
+	return "," + after(ns) + " in its queue"
 }
 
 // joinEndpoint is endpoint, of which the address or the port may be missing.

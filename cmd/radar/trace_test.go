@@ -149,7 +149,7 @@ func TestTrace(t *testing.T) {
 		add chain t f { type filter hook forward priority 0; }
 		add rule t f udp dport 53 ip dscp set 46
 		add rule t f udp dport 9999 drop`)
-	// What leads the packet to another address of the node is not seen to arrive.
+	// What leads a packet to the node itself is told by the kernel (Linux 6.4).
 	w.in("r1", "nft", "add chain t pre { type nat hook prerouting priority -100; }; add rule t pre udp dport 7777 redirect to 7001")
 	w.listen("r1", 7001)
 	w.radar(exitOK, append([]string{"attach", "-d", "--timeout", "1s"}, w.lab.AttachArgs()...)...)
@@ -173,7 +173,7 @@ func TestTrace(t *testing.T) {
 		"53": {"delivered after", "TTL 64 > 63, DSCP 0 > 46", "0  h1  sent by eth0", "r1  in by eth0 after", "out by eth1 after",
 			"source now 10.0.2.1", "h2  in by eth0 after", "Longest: "},
 		"9999": {": lost", "r1  LOST inside the node: a firewall rule (nftables, iptables) dropped it [NETFILTER_DROP, nft_do_chain()]"},
-		"7777": {": expired", "Last seen coming into r1 by eth0", "not again within the timeout of 1s", "REDIRECT"},
+		"7777": {"delivered after", "r1  in by eth0"},
 	} {
 		out := w.radar(exitOK, "trace", id(port))
 		for _, text := range want {
@@ -188,8 +188,8 @@ func TestTrace(t *testing.T) {
 	if out := w.radar(exitOK, "trace", "--last"); !strings.Contains(out, "icmp 10.0.2.2 > 10.0.1.1 reply") {
 		t.Errorf("the newest packet is not ping's reply:\n%s", out)
 	}
-	if out := w.radar(exitOK, "trace", "--last=2", "--state", "lost,expired"); strings.Count(out, ": lost\n")+strings.Count(out, ": expired") != 2 {
-		t.Errorf("two that did not arrive:\n%s", out)
+	if out := w.radar(exitOK, "trace", "--last=2", "--state", "lost,expired"); strings.Count(out, ": lost\n")+strings.Count(out, ": expired") != 1 {
+		t.Errorf("one did not arrive:\n%s", out)
 	}
 
 	// The record in JSON is the one that packets prints.

@@ -75,7 +75,7 @@ func pinnedMaps(t *testing.T, name string) map[string]ebpf.MapID {
 	}
 	ids := make(map[string]ebpf.MapID)
 	for _, pin := range pins {
-		if strings.HasPrefix(filepath.Base(pin), "link-") {
+		if base := filepath.Base(pin); strings.HasPrefix(base, "link-") || strings.HasPrefix(base, "prog-") {
 			continue
 		}
 		m, err := ebpf.LoadPinnedMap(pin, nil)

@@ -10,13 +10,14 @@ import (
 // Totals says what became of every packet that met a source. All are packets:
 // each segment of a GSO train counts.
 //
-//	Seen = Delivered + Left + Lost + Expired + InFlight + NotMeasured + Unread + Unaccounted
+//	Seen = Delivered + Left + Lost + Expired + Ignored + InFlight + NotMeasured + Unread + Unaccounted
 type Totals struct {
 	Seen        uint64 `json:"seen"`
 	Delivered   uint64 `json:"delivered"`
 	Left        uint64 `json:"left"`
 	Lost        uint64 `json:"lost"`
 	Expired     uint64 `json:"expired"`
+	Ignored     uint64 `json:"ignored"` // came only to nodes that did not want it
 	InFlight    uint64 `json:"in_flight"`
 	NotMeasured uint64 `json:"not_measured"`
 	Unread      uint64 `json:"unread"` // measured, but overwritten before anyone read it
@@ -34,7 +35,7 @@ type Totals struct {
 // NewTotals puts counters of the programs and the aggregates together.
 func NewTotals(counters []datapath.Counter, t aggregate.Totals) Totals {
 	out := Totals{
-		Delivered: t.Delivered, Left: t.Left, Lost: t.Lost, Expired: t.Expired,
+		Delivered: t.Delivered, Left: t.Left, Lost: t.Lost, Expired: t.Expired, Ignored: t.Ignored,
 		InFlight: t.InFlight, Unread: t.Unread + t.Torn,
 		Bytes: t.Bytes, LocalDrops: t.LocalDrops, Truncated: t.Truncated,
 	}
@@ -48,7 +49,7 @@ func NewTotals(counters []datapath.Counter, t aggregate.Totals) Totals {
 			out.NotMeasured += c.Value
 		}
 	}
-	known := out.Delivered + out.Left + out.Lost + out.Expired + out.InFlight + out.NotMeasured
+	known := out.Delivered + out.Left + out.Lost + out.Expired + out.Ignored + out.InFlight + out.NotMeasured
 	missing := int64(out.Seen - known)
 	// Overwritten positions that were skipped look like those that had a packet:
 	// there were no more packets than are missing.

@@ -17,6 +17,9 @@ import (
 // How long the topology must be quiet before it is worked out again.
 const quietTime = 200 * time.Millisecond
 
+// How often to look for namespaces that are gone but for what the agent holds in them.
+const goneEvery = 100 * time.Millisecond
+
 // watch follows the topology: interfaces and addresses that come and go, nodes
 // that others add to the domain.
 type watch struct {
@@ -45,6 +48,8 @@ func newWatch(name string, log *slog.Logger) (*watch, error) {
 		w.close()
 		return nil, err
 	}
+	// Something may have changed while no agent lived.
+	w.refresh(context.Background())
 	return w, nil
 }
 
@@ -81,16 +86,18 @@ func (w *watch) empty() bool {
 }
 
 func (w *watch) run(ctx context.Context) error {
-	// Something may have changed while no agent lived.
-	w.refresh(ctx)
 	changed := time.NewTicker(saveEvery)
 	defer changed.Stop()
+	gone := time.NewTicker(goneEvery)
+	defer gone.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-w.watcher.C():
 			w.refresh(ctx)
+		case <-gone.C:
+			w.handle.ReleaseGone()
 		case <-changed.C:
 			// Nodes that another process added are to be watched as well. The
 			// loop that follows the ring notices a domain that is gone.
@@ -98,6 +105,7 @@ func (w *watch) run(ctx context.Context) error {
 				continue
 			}
 			w.once.warn("watch nodes", w.watchNodes())
+			w.once.warn("follow memberships of groups", w.handle.SyncGroups())
 			if w.again {
 				w.refresh(ctx)
 			}
@@ -128,7 +136,7 @@ func (w *watch) refresh(ctx context.Context) {
 	for _, c := range []struct {
 		key   string
 		names []string
-	}{{"added", changes.Added}, {"removed", changes.Removed}, {"nodes_gone", changes.NodesGone}, {"roles", changes.Roles}} {
+	}{{"added", changes.Added}, {"removed", changes.Removed}, {"nodes_gone", changes.NodesGone}, {"roles", changes.Roles}, {"queues", changes.Queues}} {
 		if len(c.names) > 0 {
 			attrs = append(attrs, c.key, c.names)
 		}

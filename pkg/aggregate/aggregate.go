@@ -30,12 +30,13 @@ const (
 
 // Totals counts packets by how they ended.
 type Totals struct {
-	Packets   uint64 `json:"packets"` // delivered, left, lost or expired
+	Packets   uint64 `json:"packets"` // delivered, left, lost, expired or ignored
 	Bytes     uint64 `json:"bytes"`   // IP bytes of these
 	Delivered uint64 `json:"delivered"`
 	Left      uint64 `json:"left"`
 	Lost      uint64 `json:"lost"`
 	Expired   uint64 `json:"expired"`
+	Ignored   uint64 `json:"ignored"`
 
 	LocalDrops uint64 `json:"local_drops"` // delivered, then freed as a drop
 	Truncated  uint64 `json:"truncated"`   // of all: some events are missing
@@ -94,9 +95,10 @@ type nodeSums struct {
 	visits meter
 }
 
-// portSums is what came in and went out by a port.
+// portSums is what came in and went out by a port, and the times in its queue.
 type portSums struct {
 	in, out meter
+	queue   latency
 }
 
 // linkSums is what passed a link: the times, and what came out at its end.
@@ -124,6 +126,7 @@ type path struct {
 	left      uint64
 	lost      uint64
 	expired   uint64
+	ignored   uint64
 	latency   *latency // delivered and left
 
 	hops []hopSums
@@ -139,6 +142,7 @@ type hopSums struct {
 	node    *nodeSums
 	link    *linkSums // to this hop
 	in, out *portSums
+	end     *latency // from the begin to a branch that ends here
 }
 
 // New returns empty aggregates. offset turns stamps into Unix time; see
@@ -181,14 +185,25 @@ func (a *Aggregates) Add(p *backpack.Packet) {
 	case record.Lost:
 		t.Lost += n
 		way.lost += n
-		a.tally(a.losses, p, f)
+		if len(p.Drops) == 0 {
+			a.tally(a.losses, p, &p.Loss, f)
+		}
 	case record.Expired:
 		t.Expired += n
 		way.expired += n
+		if p.Missing {
+			a.tally(a.losses, p, &p.Loss, f)
+		}
+	case record.Ignored:
+		t.Ignored += n
+		way.ignored += n
 	}
 	if p.LocalDrop {
 		t.LocalDrops += n
-		a.tally(a.localDrops, p, f)
+		a.tally(a.localDrops, p, &p.Loss, f)
+	}
+	if p.Tree {
+		a.addBranchDrops(p, f)
 	}
 	switch {
 	case f != nil:
@@ -229,6 +244,10 @@ func (a *Aggregates) addHops(way *path, p *backpack.Packet) {
 		}
 		if to.out != nil {
 			to.out.out.add(out, n, size, &a.seconds)
+			to.out.queue.add(h.QueueNs(), n)
+		}
+		if to.end != nil && (h.Outcome == record.Delivered || h.Outcome == record.Left) {
+			to.end.add(p.StampNs(i), n)
 		}
 	}
 	if p.State == record.Delivered || p.State == record.Left {
@@ -260,21 +279,45 @@ func (c *clock) at(ns int64) moment {
 	return moment{c.first.ns + ns, uint32((c.first.ns + ns) / 1e9)}
 }
 
-// hopBytes is the length of one hop in a path key.
-const hopBytes = 6
+// hopBytes is the length of one hop in a path key; of a tree each is followed by
+// treeBytes: the hop before, and whether it is a copy.
+const (
+	hopBytes  = 6
+	treeBytes = 2
+)
+
+// What the first byte of a path key says.
+const (
+	keyTruncated = 1
+	keyTree      = 2
+)
+
+// keyHopBytes is the length of one hop in that path key.
+func keyHopBytes(key string) int {
+	if key[0]&keyTree != 0 {
+		return hopBytes + treeBytes
+	}
+	return hopBytes
+}
 
 // path returns the path of a packet. Paths of packets with missing events are kept
 // apart from those that are known in full.
 func (a *Aggregates) path(p *backpack.Packet) *path {
 	a.key = append(a.key[:0], 0)
 	if p.Truncated {
-		a.key[0] = 1
+		a.key[0] |= keyTruncated
+	}
+	if p.Tree {
+		a.key[0] |= keyTree
 	}
 	for i := range p.Hops {
 		h := &p.Hops[i]
 		a.key = binary.LittleEndian.AppendUint16(a.key, h.Node)
 		a.key = binary.LittleEndian.AppendUint16(a.key, h.In)
 		a.key = binary.LittleEndian.AppendUint16(a.key, h.Out)
+		if p.Tree {
+			a.key = binary.LittleEndian.AppendUint16(a.key, treeKey(p.Prev(i), h.Copy))
+		}
 	}
 	if way, ok := a.paths[string(a.key)]; ok {
 		return way
@@ -294,14 +337,34 @@ func (a *Aggregates) path(p *backpack.Packet) *path {
 // pathHop is one hop of a path key.
 type pathHop struct {
 	node, in, out uint16
+	prev          int // -1: it is the first
+	copied        bool
+}
+
+// copyBit is what a copy adds to treeKey.
+const copyBit = 1 << 15
+
+// treeKey is what a path key has of the hop before.
+func treeKey(prev int, copied bool) uint16 {
+	k := uint16(prev + 1)
+	if copied {
+		k |= copyBit
+	}
+	return k
 }
 
 // keyHops takes a path key apart.
 func keyHops(key string) []pathHop {
-	hops := make([]pathHop, 0, len(key)/hopBytes)
-	for b := []byte(key[1:]); len(b) >= hopBytes; b = b[hopBytes:] {
+	size := keyHopBytes(key)
+	hops := make([]pathHop, 0, len(key)/size)
+	for b := []byte(key[1:]); len(b) >= size; b = b[size:] {
 		le := binary.LittleEndian
-		hops = append(hops, pathHop{le.Uint16(b), le.Uint16(b[2:]), le.Uint16(b[4:])})
+		h := pathHop{node: le.Uint16(b), in: le.Uint16(b[2:]), out: le.Uint16(b[4:]), prev: len(hops) - 1}
+		if size > hopBytes {
+			k := le.Uint16(b[hopBytes:])
+			h.copied, h.prev = k&copyBit != 0, min(int(k&^copyBit)-1, len(hops)-1)
+		}
+		hops = append(hops, h)
 	}
 	return hops
 }
@@ -312,15 +375,22 @@ func (a *Aggregates) connect(way *path, key string) {
 	way.hops, way.pair, way.over = way.hops[:0], nil, false
 	for i, h := range hops {
 		var to hopSums
+		if h.copied { // all but its way out was the first one's
+			if h.out != backpack.NoPort {
+				to.out = get(a.ports, h.out, MaxPorts, &way.over)
+			}
+			way.hops = append(way.hops, to)
+			continue
+		}
 		if h.node != backpack.NoNode {
 			to.node = get(a.nodes, h.node, MaxNodes, &way.over)
 		}
 		end := h.in
-		if end == backpack.NoPort && i == len(hops)-1 {
+		if end == backpack.NoPort && isEnd(hops, i) {
 			end = h.out // left by a bridge's member, where the link ends
 		}
-		if i > 0 && hops[i-1].out != backpack.NoPort && end != backpack.NoPort {
-			to.link = get(a.links, ports{hops[i-1].out, end}, MaxLinks, &way.over)
+		if h.prev >= 0 && hops[h.prev].out != backpack.NoPort && end != backpack.NoPort {
+			to.link = get(a.links, ports{hops[h.prev].out, end}, MaxLinks, &way.over)
 		}
 		if h.in != backpack.NoPort {
 			to.in = get(a.ports, h.in, MaxPorts, &way.over)
@@ -328,11 +398,24 @@ func (a *Aggregates) connect(way *path, key string) {
 		if h.out != backpack.NoPort {
 			to.out = get(a.ports, h.out, MaxPorts, &way.over)
 		}
+		if key[0] == keyTree && isEnd(hops, i) {
+			to.end = get(a.pairs, nodePair{hops[0].node, h.node}, MaxPairs, &way.over)
+		}
 		way.hops = append(way.hops, to)
 	}
 	if n := len(hops); n > 0 && key[0] == 0 {
 		way.pair = get(a.pairs, nodePair{hops[0].node, hops[n-1].node}, MaxPairs, &way.over)
 	}
+}
+
+// isEnd says whether a path, or a branch, ends with hop i.
+func isEnd(hops []pathHop, i int) bool {
+	for _, h := range hops[i+1:] {
+		if h.prev == i {
+			return false
+		}
+	}
+	return true
 }
 
 // get returns m[k], which it makes if there are fewer than limit; else nil, and

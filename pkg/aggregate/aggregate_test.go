@@ -37,11 +37,11 @@ const none = backpack.NoPort
 func delivered() *backpack.Packet {
 	return &backpack.Packet{
 		State: record.Delivered, LatencyNs: 900, HasTuple: true, Proto: 17, Len: 100, Segs: 1,
-		Tuple: backpack.Tuple{Src: [4]byte{10, 0, 0, 1}, Dst: [4]byte{10, 0, 0, 2}, SrcPort: 1, DstPort: 2},
+		Tuple: backpack.Tuple{Src: backpack.AddrFrom4([4]byte{10, 0, 0, 1}), Dst: backpack.AddrFrom4([4]byte{10, 0, 0, 2}), SrcPort: 1, DstPort: 2},
 		Hops: []backpack.Hop{
-			{Node: 1, In: none, Out: 10, InNs: backpack.NoTime, OutNs: 0},
-			{Node: 2, In: 20, Out: 21, InNs: 200, OutNs: 500},
-			{Node: 3, In: 30, Out: none, InNs: 900, OutNs: backpack.NoTime},
+			{Node: 1, In: none, Out: 10, InNs: backpack.NoTime, OutNs: 0, DequeueNs: backpack.NoTime},
+			{Node: 2, In: 20, Out: 21, InNs: 200, OutNs: 500, DequeueNs: 750},
+			{Node: 3, In: 30, Out: none, InNs: 900, OutNs: backpack.NoTime, DequeueNs: backpack.NoTime},
 		},
 	}
 }
@@ -50,6 +50,7 @@ func delivered() *backpack.Packet {
 func lostAt() *backpack.Packet {
 	p := delivered()
 	p.State, p.LatencyNs, p.Hops = record.Lost, 500, p.Hops[:2]
+	p.Hops[1].DequeueNs = backpack.NoTime
 	p.Lost = true
 	p.Loss = backpack.Drop{
 		Node: 2, Port: 21, At: record.AtQueue, Reason: "QDISC_DROP", Qdisc: "tbf", Function: "__dev_queue_xmit", First: true,
@@ -79,10 +80,12 @@ func TestAdd(t *testing.T) {
 	a.Add(rest)
 	gone := delivered()
 	gone.State, gone.Hops, gone.LatencyNs = record.Expired, gone.Hops[:1], backpack.NoTime
+	gone.Missing = true
+	gone.Loss = backpack.Drop{Node: 1, Port: 10, At: record.AtLink, Reason: record.NotSeen, First: true}
 	a.Add(gone)
 	left := delivered()
 	left.State = record.Left
-	left.Hops = []backpack.Hop{{Node: 2, In: 20, Out: 22, InNs: 0, OutNs: 300}}
+	left.Hops = []backpack.Hop{{Node: 2, In: 20, Out: 22, InNs: 0, OutNs: 300, DequeueNs: backpack.NoTime}}
 	left.LatencyNs = 300
 	a.Add(left)
 	local := delivered()
@@ -96,12 +99,15 @@ func TestAdd(t *testing.T) {
 	if diff := cmp.Diff(wantTotals, a.Totals()); diff != "" {
 		t.Errorf("totals (-want +got):\n%s", diff)
 	}
-	flow := aggregate.Flow{Proto: "udp", Src: "10.0.0.1", Dst: "10.0.0.2", Sport: ptr(1), Dport: ptr(2)}
+	flow := aggregate.Flow{IPVersion: 4, Proto: "udp", Src: "10.0.0.1", Dst: "10.0.0.2", Sport: ptr(1), Dport: ptr(2)}
 	wantLosses := []aggregate.LossRow{{
 		LossPlace: aggregate.LossPlace{
 			Node: "b", NodeID: 2, Port: "e1", At: record.AtQueue, Reason: "QDISC_DROP", Qdisc: "tbf", Function: "__dev_queue_xmit",
 		},
 		Packets: 6, Skbs: 2, Bytes: 6200, Flows: 1, TopFlows: []aggregate.LossFlow{{Flow: flow, Packets: 6, Bytes: 6200}},
+	}, {
+		LossPlace: aggregate.LossPlace{Node: "a", NodeID: 1, Port: "e0", At: record.AtLink, Reason: record.NotSeen},
+		Packets:   1, Skbs: 1, Bytes: 100, Flows: 1, TopFlows: []aggregate.LossFlow{{Flow: flow, Packets: 1, Bytes: 100}},
 	}}
 	if diff := cmp.Diff(wantLosses, a.Losses(letters{})); diff != "" {
 		t.Errorf("losses (-want +got):\n%s", diff)
@@ -131,8 +137,9 @@ func TestAdd(t *testing.T) {
 		aggregate.ByNode: {{By: aggregate.ByNode, Name: "b", Quantiles: exactly(11, 300)}},
 		aggregate.ByLink: {
 			{By: aggregate.ByLink, Name: "a/e0 > b/e0", Quantiles: exactly(10, 200)},
-			{By: aggregate.ByLink, Name: "b/e1 > c/e0", Quantiles: exactly(4, 400)},
+			{By: aggregate.ByLink, Name: "b/e1 > c/e0", Quantiles: exactly(4, 150)},
 		},
+		aggregate.ByQueue: {{By: aggregate.ByQueue, Name: "b/e1", Quantiles: exactly(4, 250)}},
 		aggregate.ByPath: {
 			{By: aggregate.ByPath, Name: "a > b > c", Quantiles: full, Hops: wantPaths[1].Hops},
 			{By: aggregate.ByPath, Name: "a > b > c", Quantiles: cutOff, Hops: wantPaths[3].Hops, Truncated: true},
@@ -243,7 +250,7 @@ func TestBounds(t *testing.T) {
 	a = aggregate.New(0)
 	for i := range aggregate.MaxFlowRows + 10 {
 		p := delivered()
-		p.Src = [4]byte{byte(i >> 24), byte(i >> 16), byte(i >> 8), byte(i)}
+		p.Src = backpack.AddrFrom4([4]byte{byte(i >> 24), byte(i >> 16), byte(i >> 8), byte(i)})
 		a.Add(p)
 	}
 	row := a.Paths(letters{})[0]

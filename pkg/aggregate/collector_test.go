@@ -56,6 +56,9 @@ func (n *network) packet() {
 		Proto: 17, Src: [4]byte{10, 0, 0, byte(n.rng.IntN(20))}, Dst: [4]byte{10, 1, 0, 1},
 		Sport: uint16(n.rng.IntN(50)), Dport: 80, Len: 1000, Segs: byte(1 + max(0, n.rng.IntN(6)-2)),
 	}
+	if p.Sport%3 == 0 {
+		p.V6 = &rt.V6{Src: [16]byte{0x20, 15: p.Src[3]}, Dst: [16]byte{0x20, 15: 99}, Label: uint32(p.Sport)}
+	}
 	pos, ok := n.Send(n.rng.IntN(2), p, rt.Egress, 10, n.now)
 	if !ok {
 		return
@@ -64,6 +67,9 @@ func (n *network) packet() {
 	at := n.now + uint64(n.rng.IntN(50000))
 	n.See(pos, rt.Ingress, rt.First, 20, at)
 	at += uint64(n.rng.IntN(5000))
+	if p.V6 != nil && p.Sport%2 == 0 {
+		n.Translate6(pos, rt.First, 21, [16]byte{0xfd, 15: 1}, p.V6.Dst, p.Sport+1000, p.Dport, at)
+	}
 	n.See(pos, rt.Egress, rt.First, 21, at)
 	at += uint64(n.rng.IntN(500000))
 	end := func(pos uint64, flags byte) {

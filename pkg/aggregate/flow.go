@@ -21,14 +21,13 @@ const (
 
 // flowKey is what makes a flow: one direction, as the source saw it.
 type flowKey struct {
-	src, dst     [4]byte
+	src, dst     backpack.Addr
 	sport, dport uint16 // of an ICMP echo: identifier, 0
+	ipv6         bool
 	proto        uint8
 	kind         flowKind
 	icmp         uint8 // type
 }
-
-const protoICMP = 1
 
 // flowKind says what of a flowKey is there.
 type flowKind uint8
@@ -45,7 +44,7 @@ const (
 )
 
 func keyOf(p *backpack.Packet) flowKey {
-	k := flowKey{src: p.Src, dst: p.Dst, proto: p.Proto}
+	k := flowKey{src: p.Src, dst: p.Dst, ipv6: p.IPv6, proto: p.Proto}
 	switch {
 	case p.Fragment():
 		k.kind = fragmentFlow
@@ -53,7 +52,7 @@ func keyOf(p *backpack.Packet) flowKey {
 		k.kind, k.sport, k.dport = portsFlow, p.SrcPort, p.DstPort
 	case p.IsEcho():
 		k.kind, k.icmp, k.sport = echoFlow, p.ICMP[0], p.SrcPort
-	case p.Proto == protoICMP:
+	case p.IsICMP():
 		k.kind, k.icmp = icmpFlow, p.ICMP[0]
 	}
 	return k
@@ -66,9 +65,9 @@ type flow struct {
 	tail int32          // last of its arrivals that wait, -1: none
 	head int32
 
-	packets, bytes                 uint64
-	delivered, left, lost, expired uint64
-	localDrops                     uint64
+	packets, bytes                          uint64
+	delivered, left, lost, expired, ignored uint64
+	localDrops                              uint64
 
 	first, last uint64 // stamps, CLOCK_MONOTONIC ns
 	times       flowLatency
@@ -133,6 +132,13 @@ func (a *Aggregates) countFlow(f *flow, way *path, p *backpack.Packet) {
 		f.lost += n
 	case record.Expired:
 		f.expired += n
+	case record.Ignored:
+		f.ignored += n
+	}
+	for i := range p.Drops {
+		if p.Drops[i].Local {
+			f.localDrops += n
+		}
 	}
 	if (p.State == record.Delivered || p.State == record.Left) && p.LatencyNs != backpack.NoTime {
 		a.buckets += f.times.add(p.LatencyNs, n, a.buckets < MaxFlowBuckets)

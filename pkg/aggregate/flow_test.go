@@ -35,7 +35,7 @@ func TestFlowRow(t *testing.T) {
 	}
 	nat := func(p *backpack.Packet) {
 		p.Hops[1].Changed = true
-		p.Hops[1].Tuple = backpack.Tuple{Src: [4]byte{192, 0, 2, 1}, Dst: p.Dst, SrcPort: 1024, DstPort: p.DstPort}
+		p.Hops[1].Tuple = backpack.Tuple{Src: backpack.AddrFrom4([4]byte{192, 0, 2, 1}), Dst: p.Dst, SrcPort: 1024, DstPort: p.DstPort}
 	}
 	add(sent(0, 1600), nat)
 	// Sent third, arrives second; then the train, at 3000; then the one sent second.
@@ -57,7 +57,7 @@ func TestFlowRow(t *testing.T) {
 	// +(2800-193.1640625)/16 = 356.0913...
 	first := int64(1_800_000_000_000_000_000)
 	want := []aggregate.FlowRow{{
-		Flow:   aggregate.Flow{Proto: "udp", Src: "10.0.0.1", Dst: "10.0.0.2", Sport: ptr(1), Dport: ptr(2)},
+		Flow:   aggregate.Flow{IPVersion: 4, Proto: "udp", Src: "10.0.0.1", Dst: "10.0.0.2", Sport: ptr(1), Dport: ptr(2)},
 		NATSrc: "192.0.2.1", NATSport: ptr(1024),
 		Packets: 10, Bytes: 2000, Delivered: 8, Lost: 1, Expired: 1, LocalDrops: 1,
 		FirstNs: first, LastNs: first + 6500, DurationNs: 6500, RateBps: ptr(uint64(2461538462)), // 16,000 bits in 6.5 us
@@ -94,6 +94,11 @@ func TestRateOfOnePacket(t *testing.T) {
 	}
 }
 
+func toIPv6(p *backpack.Packet) {
+	p.IPv6 = true
+	p.Src, p.Dst = backpack.Addr{0x20, 1, 0xd, 0xb8, 15: 1}, backpack.Addr{0xfd, 15: 2}
+}
+
 // What a flow is called, and which packets are in it.
 func TestFlowNames(t *testing.T) {
 	for _, tc := range []struct {
@@ -105,6 +110,10 @@ func TestFlowNames(t *testing.T) {
 		{"10.0.0.1 > 10.0.0.2 icmp echo id 1", func(p *backpack.Packet) { p.Proto, p.ICMP[0] = 1, 8 }},
 		{"10.0.0.1 > 10.0.0.2 icmp reply id 1", func(p *backpack.Packet) { p.Proto, p.ICMP[0] = 1, 0 }},
 		{"10.0.0.1 > 10.0.0.2 icmp type 11", func(p *backpack.Packet) { p.Proto, p.ICMP[0], p.SrcPort, p.DstPort = 1, 11, 0, 0 }},
+		{"[2001:db8::1]:1 > [fd00::2]:2 udp", toIPv6},
+		{"2001:db8::1 > fd00::2 icmpv6 echo id 1", func(p *backpack.Packet) { toIPv6(p); p.Proto, p.ICMP[0] = 58, 128 }},
+		{"2001:db8::1 > fd00::2 icmpv6 reply id 1", func(p *backpack.Packet) { toIPv6(p); p.Proto, p.ICMP[0] = 58, 129 }},
+		{"2001:db8::1 > fd00::2 icmpv6 type 2", func(p *backpack.Packet) { toIPv6(p); p.Proto, p.ICMP[0] = 58, 2 }},
 		{"10.0.0.1 > 10.0.0.2 gre", func(p *backpack.Packet) { p.Proto, p.SrcPort, p.DstPort = 47, 0, 0 }},
 		{"10.0.0.1 > 10.0.0.2 udp fragments", func(p *backpack.Packet) { p.Flags, p.SrcPort, p.DstPort = 1, 0, 0 }},
 		{"", func(p *backpack.Packet) { p.HasTuple = false }},
@@ -256,7 +265,7 @@ func manyFlows() *aggregate.Aggregates {
 	p := delivered()
 	for i := range 50 {
 		for flow := range aggregate.MaxFlowRows {
-			p.Src = [4]byte{10, byte(flow >> 16), byte(flow >> 8), byte(flow)}
+			p.Src = backpack.AddrFrom4([4]byte{10, byte(flow >> 16), byte(flow >> 8), byte(flow)})
 			p.T0 = at(int64(i)*1e6 + int64(flow))
 			p.LatencyNs = int64(10000 + (flow*7919+i*104729)%20000)
 			a.Add(p)
@@ -292,7 +301,7 @@ func BenchmarkSnapshot(b *testing.B) {
 			for b.Loop() {
 				b.StopTimer()
 				for flow := 0; flow < aggregate.MaxFlowRows; flow += every {
-					p.Src = [4]byte{10, byte(flow >> 16), byte(flow >> 8), byte(flow)}
+					p.Src = backpack.AddrFrom4([4]byte{10, byte(flow >> 16), byte(flow >> 8), byte(flow)})
 					p.T0 += 1000
 					a.Add(p)
 				}

@@ -30,9 +30,22 @@ type hit struct {
 	packets, bytes uint64
 }
 
-// tally counts the packet's drop. f is nil if the packet is in no flow.
-func (a *Aggregates) tally(table map[place]*tally, p *backpack.Packet, f *flow) {
-	d := &p.Loss
+// addBranchDrops counts where copies of a packet were freed: each branch is a loss of
+// its own, also where the packet arrived by another.
+func (a *Aggregates) addBranchDrops(p *backpack.Packet, f *flow) {
+	for i := range p.Drops {
+		d := &p.Drops[i]
+		table := a.losses
+		if d.Local {
+			a.totals.LocalDrops += uint64(p.Segs)
+			table = a.localDrops
+		}
+		a.tally(table, p, &d.Drop, f)
+	}
+}
+
+// tally counts a drop of the packet. f is nil if the packet is in no flow.
+func (a *Aggregates) tally(table map[place]*tally, p *backpack.Packet, d *backpack.Drop, f *flow) {
 	k := place{d.Node, d.Port, d.At, d.Reason, d.Qdisc, d.Function}
 	if k.At == "" { // the loss did not fit into the backpack: only that it happened
 		k = place{Node: backpack.NoNode, Port: backpack.NoPort, At: record.AtNode}

@@ -5,9 +5,10 @@ package aggregate
 import (
 	"cmp"
 	"slices"
-	"strings"
+	"strconv"
 
 	"github.com/vnetradar/radar/pkg/backpack"
+	"github.com/vnetradar/radar/pkg/record"
 )
 
 // Names gives names to numbers; backpack.Decoder has them. Rows are by name: a node
@@ -21,11 +22,13 @@ type Names interface {
 // By is what latencies and throughput are grouped by.
 type By string
 
-// The groups. Node: ingress to egress in one node. Link: egress of one node to
-// ingress of the next, with the queue between. Path and end-to-end: first to last
+// The groups. Node: ingress to egress in one node. Queue: egress to leaving the queue
+// of a port. Link: from there, or from egress where that was not seen, to ingress of the
+// next node. Path and end-to-end: first to last
 // stamp of packets that were delivered or left. Flow: the same of one flow.
 const (
 	ByNode     By = "node"
+	ByQueue    By = "queue" // latency only
 	ByLink     By = "link"
 	ByPath     By = "path"
 	ByEndToEnd By = "end-to-end"
@@ -37,10 +40,10 @@ const (
 // packets in throughput.
 const All = "all"
 
-// LatencyRow is the times of one node, link, path, pair of nodes or flow.
+// LatencyRow is the times of one node, queue, link, path, pair of nodes or flow.
 type LatencyRow struct {
 	By   By     `json:"by"`
-	Name string `json:"name"` // "r1", "r1/eth1 > r2/eth0", "h1 > r1 > h2", "h1 > h2"
+	Name string `json:"name"` // "r1", "r1/eth1", "r1/eth1 > r2/eth0", "h1 > r1 > h2", "h1 > h2"
 	Quantiles
 	JitterNs  *int64    `json:"jitter_ns,omitempty"` // of a flow
 	Hops      []PathHop `json:"hops,omitempty"`      // of a path: it is known by its ports
@@ -54,6 +57,9 @@ type PathHop struct {
 	NodeID int    `json:"node_id,omitempty"` // of one of them, if several had the name
 	InPort string `json:"in_port,omitempty"`
 	Port   string `json:"port,omitempty"`
+	// Where copies parted: as in a record's hop.
+	Prev *int `json:"prev,omitempty"`
+	Copy bool `json:"copy,omitempty"`
 }
 
 // PathRow is one path and what took it. Lost and expired packets count on the path
@@ -69,6 +75,7 @@ type PathRow struct {
 	Left      uint64     `json:"left"`
 	Lost      uint64     `json:"lost"`
 	Expired   uint64     `json:"expired"`
+	Ignored   uint64     `json:"ignored,omitempty"`
 	Truncated bool       `json:"truncated,omitempty"` // hops may be missing
 	Latency   *Quantiles `json:"latency,omitempty"`   // of those delivered and left
 }
@@ -102,7 +109,7 @@ func (a *Aggregates) Latency(by By, names Names) []LatencyRow {
 	return rows
 }
 
-// latencies are the times of nodes, links or pairs by name.
+// latencies are the times of nodes, queues, links or pairs by name.
 func (a *Aggregates) latencies(by By, names Names) map[string]*latency {
 	m := make(map[string]*latency)
 	add := func(name string, l *latency) {
@@ -115,6 +122,10 @@ func (a *Aggregates) latencies(by By, names Names) map[string]*latency {
 	case ByNode:
 		for node, n := range a.nodes {
 			add(names.NodeName(node), &n.times)
+		}
+	case ByQueue:
+		for port, p := range a.ports {
+			add(endName(port, names), &p.queue)
 		}
 	case ByLink:
 		for k, l := range a.links {
@@ -149,12 +160,50 @@ func endName(port uint16, names Names) string {
 
 func pathHops(key string, names Names) []PathHop {
 	hops := []PathHop{}
-	for _, h := range keyHops(key) {
-		hops = append(hops, PathHop{
-			names.NodeName(h.node), nodeID(h.node), names.PortName(h.in), names.PortName(h.out),
-		})
+	for i, h := range keyHops(key) {
+		hop := PathHop{
+			Node: names.NodeName(h.node), NodeID: nodeID(h.node),
+			InPort: names.PortName(h.in), Port: names.PortName(h.out), Copy: h.copied,
+		}
+		if h.prev >= 0 && h.prev != i-1 {
+			hop.Prev = &h.prev
+		}
+		hops = append(hops, hop)
 	}
 	return hops
+}
+
+// PrevOf is record.Record's.
+func (r *PathRow) PrevOf(i int) int { return prevOf(r.Hops, i) }
+
+func prevOf(hops []PathHop, i int) int {
+	if p := hops[i].Prev; p != nil && *p >= 0 && *p < i {
+		return *p
+	}
+	return i - 1
+}
+
+// PathText is the path in one line; with ports, those at both ends of each link:
+// "h1:e0 > e0:r1:e1 > e0:h2".
+func PathText(hops []PathHop, withPorts bool) string {
+	steps := make([]record.Step, len(hops))
+	for i, h := range hops {
+		s := record.Step{Text: h.Node, Prev: prevOf(hops, i), Same: -1}
+		for j := 0; !withPorts && h.Copy && j < i; j++ {
+			if f := hops[j]; !f.Copy && f.Node == h.Node && f.InPort == h.InPort && prevOf(hops, j) == s.Prev {
+				s.Same = j
+				break
+			}
+		}
+		if withPorts && h.InPort != "" {
+			s.Text = h.InPort + ":" + s.Text
+		}
+		if withPorts && h.Port != "" {
+			s.Text += ":" + h.Port
+		}
+		steps[i] = s
+	}
+	return record.PathText(steps)
 }
 
 // way is all paths with the same names.
@@ -171,16 +220,17 @@ func (a *Aggregates) waysByName(names Names) (ways []*way, of []*way) {
 	byName := make(map[string]*way)
 	for key, p := range a.paths {
 		hops := pathHops(key, names)
-		nodes := make([]string, len(hops))
 		name := key[:1] // truncated paths are kept apart
 		for i, h := range hops {
-			nodes[i] = h.Node
 			name += h.InPort + "\x00" + h.Node + "\x00" + h.Port + "\x00"
+			if h.Prev != nil || h.Copy {
+				name += strconv.Itoa(prevOf(hops, i)) + strconv.FormatBool(h.Copy)
+			}
 		}
 		w := byName[name]
 		if w == nil {
 			w = &way{times: new(latency)}
-			w.row = PathRow{Path: strings.Join(nodes, " > "), Hops: hops, Truncated: key[0] != 0}
+			w.row = PathRow{Path: PathText(hops, false), Hops: hops, Truncated: key[0]&keyTruncated != 0}
 			byName[name] = w
 			ways = append(ways, w)
 		}
@@ -191,6 +241,7 @@ func (a *Aggregates) waysByName(names Names) (ways []*way, of []*way) {
 		w.row.Left += p.left
 		w.row.Lost += p.lost
 		w.row.Expired += p.expired
+		w.row.Ignored += p.ignored
 		w.row.FlowsMore = w.row.FlowsMore || p.overFlows > 0
 		w.times.merge(p.latency)
 		w.sums.merge(&p.sums)

@@ -5,7 +5,7 @@ package aggregate
 import (
 	"cmp"
 	"math"
-	"net/netip"
+	"net"
 	"slices"
 	"strconv"
 
@@ -15,13 +15,14 @@ import (
 
 // Flow names a flow: one direction, as the source saw it.
 type Flow struct {
-	Proto    string `json:"proto"`
-	Src      string `json:"src"`
-	Dst      string `json:"dst"`
-	Sport    *int   `json:"sport,omitempty"`
-	Dport    *int   `json:"dport,omitempty"`
-	ICMPType *int   `json:"icmp_type,omitempty"`
-	ICMPID   *int   `json:"icmp_id,omitempty"` // of an echo
+	IPVersion int    `json:"-"` // the form of the addresses says it
+	Proto     string `json:"proto"`
+	Src       string `json:"src"`
+	Dst       string `json:"dst"`
+	Sport     *int   `json:"sport,omitempty"`
+	Dport     *int   `json:"dport,omitempty"`
+	ICMPType  *int   `json:"icmp_type,omitempty"`
+	ICMPID    *int   `json:"icmp_id,omitempty"` // of an echo
 	// Fragments: later fragments, which show no ports. The first ones are in the
 	// flow of their datagram.
 	Fragments bool `json:"fragments,omitempty"`
@@ -32,9 +33,9 @@ func (f *Flow) String() string {
 	text := endpoint(f.Src, f.Sport) + " > " + endpoint(f.Dst, f.Dport) + " " + f.Proto
 	switch {
 	case f.ICMPType == nil:
-	case *f.ICMPType == 0:
+	case f.ICMPID != nil && (*f.ICMPType == 0 || *f.ICMPType == 129):
 		text += " reply"
-	case *f.ICMPType == 8:
+	case f.ICMPID != nil:
 		text += " echo"
 	default:
 		text += " type " + strconv.Itoa(*f.ICMPType)
@@ -52,7 +53,7 @@ func endpoint(addr string, port *int) string {
 	if port == nil {
 		return addr
 	}
-	return addr + ":" + strconv.Itoa(*port)
+	return net.JoinHostPort(addr, strconv.Itoa(*port)) // an IPv6 address in brackets
 }
 
 // FlowRow is one flow and what became of its packets.
@@ -70,6 +71,7 @@ type FlowRow struct {
 	Left       uint64 `json:"left"`
 	Lost       uint64 `json:"lost"`
 	Expired    uint64 `json:"expired"`
+	Ignored    uint64 `json:"ignored,omitempty"`
 	LocalDrops uint64 `json:"local_drops"` // of those delivered
 
 	FirstNs    int64   `json:"first_ns"`           // first stamp of the first packet, Unix ns
@@ -119,7 +121,10 @@ func compareFlows(a, b *Flow) int { return cmp.Compare(a.String(), b.String()) }
 
 // name is the flow as others see it.
 func (k *flowKey) name() Flow {
-	f := Flow{Proto: record.ProtoName(k.proto), Src: addr(k.src), Dst: addr(k.dst), Fragments: k.kind == fragmentFlow}
+	f := Flow{IPVersion: 4, Proto: record.ProtoName(k.proto), Src: k.src.Text(k.ipv6), Dst: k.dst.Text(k.ipv6), Fragments: k.kind == fragmentFlow}
+	if k.ipv6 {
+		f.IPVersion = 6
+	}
 	switch k.kind {
 	case portsFlow:
 		f.Sport, f.Dport = number(k.sport), number(k.dport)
@@ -131,8 +136,6 @@ func (k *flowKey) name() Flow {
 	return f
 }
 
-func addr(a [4]byte) string { return netip.AddrFrom4(a).String() }
-
 func number(n uint16) *int {
 	v := int(n)
 	return &v
@@ -142,7 +145,7 @@ func (f *flow) row(ways []*way, offset int64) FlowRow {
 	o := &f.order
 	row := FlowRow{
 		Flow: f.key.name(), Packets: f.packets, Bytes: f.bytes, Delivered: f.delivered, Left: f.left,
-		Lost: f.lost, Expired: f.expired, LocalDrops: f.localDrops,
+		Lost: f.lost, Expired: f.expired, Ignored: f.ignored, LocalDrops: f.localDrops,
 		FirstNs: int64(f.first) + offset, LastNs: int64(f.last) + offset, DurationNs: int64(f.last - f.first),
 		Reordered: o.reordered, PathsMore: f.otherPaths > 0,
 	}
@@ -186,10 +189,10 @@ func (f *flow) fillNAT(row *FlowRow) {
 		return
 	}
 	if t.Src != k.src {
-		row.NATSrc = addr(t.Src)
+		row.NATSrc = t.Src.Text(k.ipv6)
 	}
 	if t.Dst != k.dst {
-		row.NATDst = addr(t.Dst)
+		row.NATDst = t.Dst.Text(k.ipv6)
 	}
 	if k.kind != portsFlow {
 		return
@@ -205,7 +208,7 @@ func (f *flow) fillNAT(row *FlowRow) {
 // record is a record of a packet of the flow, with what all have in common.
 func (r *FlowRow) record() *record.Record {
 	rec := &record.Record{
-		V: record.Version, Source: "ebpf", IPVersion: 4, Proto: r.Proto, Src: r.Src, Dst: r.Dst,
+		V: record.Version, Source: "ebpf", IPVersion: r.IPVersion, Proto: r.Proto, Src: r.Src, Dst: r.Dst,
 		Sport: r.Sport, Dport: r.Dport, ICMPType: r.ICMPType, ICMPID: r.ICMPID,
 		Hops: []record.Hop{{Src: r.NATSrc, Dst: r.NATDst, Sport: r.NATSport, Dport: r.NATDport}},
 	}

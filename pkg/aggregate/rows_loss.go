@@ -20,6 +20,9 @@ type LossPlace struct {
 	Function string    `json:"function,omitempty"`
 }
 
+// Inferred says whether these are expired packets, which nobody saw behind this place.
+func (p *LossPlace) Inferred() bool { return p.Reason == record.NotSeen }
+
 // LossRow is one place where packets were freed.
 type LossRow struct {
 	LossPlace
@@ -47,7 +50,8 @@ type LossFlowRow struct {
 // TopFlows is how many flows a LossRow lists.
 const TopFlows = 5
 
-// Losses returns where packets were lost, the places with most of them first.
+// Losses returns where packets were lost or, inferred, not seen again; the places with
+// most of them first.
 func (a *Aggregates) Losses(names Names) []LossRow { return lossRows(a.losses, names) }
 
 // LocalDrops returns where delivered packets were freed as drops.

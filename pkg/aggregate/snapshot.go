@@ -16,7 +16,7 @@ import (
 // Numbers of the header are little-endian.
 const (
 	magic           = "radaragg"
-	snapshotVersion = 3
+	snapshotVersion = 5
 	headerBytes     = len(magic) + 4 + 4 + 4
 )
 
@@ -83,7 +83,7 @@ func decode(b []byte, epoch uint32) (a *Aggregates, follower []byte, err error) 
 // fields are the totals that Add counts, in the order of the snapshot.
 func (t *Totals) fields() []*uint64 {
 	return []*uint64{
-		&t.Packets, &t.Bytes, &t.Delivered, &t.Left, &t.Lost, &t.Expired, &t.LocalDrops, &t.Truncated,
+		&t.Packets, &t.Bytes, &t.Delivered, &t.Left, &t.Lost, &t.Expired, &t.Ignored, &t.LocalDrops, &t.Truncated,
 		&t.OverPaths, &t.OverFlows, &t.OverLinks, &t.OverLosses, &t.NoFlow, &t.OverOrder,
 	}
 }
@@ -106,7 +106,7 @@ func (a *Aggregates) encodePaths(e *encoder) {
 	e.uints(uint64(len(a.paths)))
 	for key, p := range a.paths {
 		e.text(key)
-		e.uints(uint64(p.id), p.overFlows, p.delivered, p.left, p.lost, p.expired)
+		e.uints(uint64(p.id), p.overFlows, p.delivered, p.left, p.lost, p.expired, p.ignored)
 		p.sums.encode(e)
 		p.latency.encode(e)
 	}
@@ -115,12 +115,12 @@ func (a *Aggregates) encodePaths(e *encoder) {
 func (d *decoder) paths(a *Aggregates) {
 	for range d.count(10) {
 		key := d.text()
-		if len(key)%hopBytes != 1 {
+		if key == "" || (len(key)-1)%keyHopBytes(key) != 0 {
 			d.bad = true
 			return
 		}
 		p := &path{id: uint32(d.below(MaxPaths))}
-		d.uints(&p.overFlows, &p.delivered, &p.left, &p.lost, &p.expired)
+		d.uints(&p.overFlows, &p.delivered, &p.left, &p.lost, &p.expired, &p.ignored)
 		p.sums = d.meter(&a.seconds)
 		l := d.latency()
 		p.latency = &l
@@ -140,6 +140,7 @@ func (a *Aggregates) encodePlaces(e *encoder) {
 		e.uints(uint64(k))
 		p.in.encode(e)
 		p.out.encode(e)
+		p.queue.encode(e)
 	}
 	e.uints(uint64(len(a.links)))
 	for k, l := range a.links {
@@ -158,8 +159,8 @@ func (d *decoder) places(a *Aggregates) {
 	for range d.count(9) {
 		a.nodes[uint16(d.uint())] = &nodeSums{d.latency(), d.meter(&a.seconds)}
 	}
-	for range d.count(15) {
-		a.ports[uint16(d.uint())] = &portSums{d.meter(&a.seconds), d.meter(&a.seconds)}
+	for range d.count(16) {
+		a.ports[uint16(d.uint())] = &portSums{d.meter(&a.seconds), d.meter(&a.seconds), d.latency()}
 	}
 	for range d.count(10) {
 		k := ports{uint16(d.uint()), uint16(d.uint())}

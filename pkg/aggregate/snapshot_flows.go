@@ -28,12 +28,12 @@ func (a *Aggregates) encodeFlows(e *encoder) {
 
 func (f *flow) encode(e *encoder) {
 	k, o := &f.key, &f.order
-	e.b = append(e.b, k.src[:]...)
-	e.b = append(e.b, k.dst[:]...)
-	e.b = append(e.b, k.proto, byte(k.kind), k.icmp)
+	e.b = append(e.b, version(k.ipv6), k.proto, byte(k.kind), k.icmp)
+	e.addr(k.src, k.ipv6)
+	e.addr(k.dst, k.ipv6)
 	e.uints(uint64(k.sport), uint64(k.dport))
-	encodeTuple(e, f.nat)
-	e.uints(f.packets, f.bytes, f.delivered, f.left, f.lost, f.expired, f.localDrops, f.otherPaths,
+	encodeTuple(e, f.nat, k.ipv6)
+	e.uints(f.packets, f.bytes, f.delivered, f.left, f.lost, f.expired, f.ignored, f.localDrops, f.otherPaths,
 		f.first, f.last-f.first)
 	f.times.encode(e)
 	e.uints(uint64(len(f.paths)))
@@ -47,15 +47,31 @@ func (f *flow) encode(e *encoder) {
 	}
 }
 
+func version(ipv6 bool) byte {
+	if ipv6 {
+		return 6
+	}
+	return 4
+}
+
+// addr writes as many bytes as an address of that version has.
+func (e *encoder) addr(a backpack.Addr, ipv6 bool) {
+	if !ipv6 {
+		e.b = append(e.b, a[12:]...)
+		return
+	}
+	e.b = append(e.b, a[:]...)
+}
+
 // encodeTuple writes one byte if there is none.
-func encodeTuple(e *encoder, t backpack.Tuple) {
+func encodeTuple(e *encoder, t backpack.Tuple, ipv6 bool) {
 	if t == (backpack.Tuple{}) {
 		e.b = append(e.b, 0)
 		return
 	}
 	e.b = append(e.b, 1)
-	e.b = append(e.b, t.Src[:]...)
-	e.b = append(e.b, t.Dst[:]...)
+	e.addr(t.Src, ipv6)
+	e.addr(t.Dst, ipv6)
 	e.uints(uint64(t.SrcPort), uint64(t.DstPort))
 }
 
@@ -93,15 +109,14 @@ func (d *decoder) flows(a *Aggregates) []*flow {
 func (d *decoder) flow() *flow {
 	f := &flow{head: -1, tail: -1}
 	k, o := &f.key, &f.order
-	d.bytes(k.src[:])
-	d.bytes(k.dst[:])
-	var fixed [3]byte
+	var fixed [4]byte
 	d.bytes(fixed[:])
-	k.proto, k.kind, k.icmp = fixed[0], flowKind(fixed[1]), fixed[2]
+	k.ipv6, k.proto, k.kind, k.icmp = fixed[0] == version(true), fixed[1], flowKind(fixed[2]), fixed[3]
+	k.src, k.dst = d.addr(k.ipv6), d.addr(k.ipv6)
 	k.sport, k.dport = uint16(d.uint()), uint16(d.uint())
-	f.nat = d.tuple()
+	f.nat = d.tuple(k.ipv6)
 	var lasted uint64
-	d.uints(&f.packets, &f.bytes, &f.delivered, &f.left, &f.lost, &f.expired, &f.localDrops, &f.otherPaths,
+	d.uints(&f.packets, &f.bytes, &f.delivered, &f.left, &f.lost, &f.expired, &f.ignored, &f.localDrops, &f.otherPaths,
 		&f.first, &lasted)
 	f.last = f.first + lasted
 	f.times = d.flowLatency()
@@ -119,15 +134,25 @@ func (d *decoder) flow() *flow {
 	return f
 }
 
-func (d *decoder) tuple() (t backpack.Tuple) {
+func (d *decoder) tuple(ipv6 bool) (t backpack.Tuple) {
 	var there [1]byte
 	if d.bytes(there[:]); there[0] == 0 {
 		return t
 	}
-	d.bytes(t.Src[:])
-	d.bytes(t.Dst[:])
+	t.Src, t.Dst = d.addr(ipv6), d.addr(ipv6)
 	t.SrcPort, t.DstPort = uint16(d.uint()), uint16(d.uint())
 	return t
+}
+
+func (d *decoder) addr(ipv6 bool) backpack.Addr {
+	if ipv6 {
+		var a backpack.Addr
+		d.bytes(a[:])
+		return a
+	}
+	var a [4]byte
+	d.bytes(a[:])
+	return backpack.AddrFrom4(a)
 }
 
 // bytes fills to.

@@ -3,6 +3,7 @@
 package backpack
 
 import (
+	"encoding/binary"
 	"math/bits"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
@@ -16,6 +17,10 @@ const (
 	evLeft    = uint8(bpfobj.TcRdrEventRDR_EV_LEFT)
 	evLoss    = uint8(bpfobj.TcRdrEventRDR_EV_LOSS)
 	evAddr    = uint8(bpfobj.TcRdrEventRDR_EV_ADDR)
+	evDequeue = uint8(bpfobj.TcRdrEventRDR_EV_DEQUEUE)
+	evInner   = uint8(bpfobj.TcRdrEventRDR_EV_INNER)
+	evIgnored = uint8(bpfobj.TcRdrEventRDR_EV_IGNORED)
+	evAddr6   = uint8(bpfobj.TcRdrEventRDR_EV_ADDR6)
 
 	flagFirst  = uint8(bpfobj.TcRdrEventFlagRDR_EVF_FIRST)
 	flagPart   = uint8(bpfobj.TcRdrEventFlagRDR_EVF_PART)
@@ -26,6 +31,8 @@ const (
 	stFull      = uint8(bpfobj.TcRdrStateRDR_ST_FULL)
 	stLocalDrop = uint8(bpfobj.TcRdrStateRDR_ST_LOCAL_DROP)
 	stHeld      = uint8(bpfobj.TcRdrStateRDR_ST_HELD)
+	stGroup     = uint8(bpfobj.TcRdrStateRDR_ST_GROUP)
+	stIPv6      = uint8(bpfobj.TcRdrStateRDR_ST_IPV6)
 
 	cutTrain = uint8(bpfobj.TcRdrCutRDR_CUT)
 	ownBits  = uint8(bpfobj.TcRdrCutRDR_OWN)
@@ -39,19 +46,28 @@ type event struct {
 	port         uint16
 	at           int64 // ns since T0
 	data1, data2 uint64
+	rest         [3]uint64 // the further cells of an evAddr6
 }
 
 // out says that the packet went out of the node.
 func (e *event) out() bool { return e.kind == evEgress || e.kind == evLeft }
+
+// sighting says that the event is a port where the packet came in or went out.
+func (e *event) sighting() bool {
+	return e.kind != evLoss && e.kind != evDequeue && !e.readdressed()
+}
+
+// readdressed says that the event is new addresses.
+func (e *event) readdressed() bool { return e.kind == evAddr || e.kind == evAddr6 }
 
 // parseEvents appends the events of s to dst; of those that a train has in common,
 // if shared. ok is false if the log is not complete or makes no sense from some
 // cell on.
 func parseEvents(dst []event, s *slot, shared bool) (ev []event, ok bool) {
 	f := s.fields()
-	n := int(f.Nev)
-	ok = f.State&stFull == 0 && n <= s.cells
-	n = min(n, s.cells)
+	n, room := int(f.Nev), s.eventCells()
+	ok = f.State&stFull == 0 && n <= room
+	n = min(n, room)
 	for k := 0; k < n; k++ {
 		c := s.cell(k)
 		e := event{
@@ -61,13 +77,20 @@ func parseEvents(dst []event, s *slot, shared bool) (ev []event, ok bool) {
 			at:    int64(c & (1<<40 - 1)),
 		}
 		switch e.kind {
-		case evLoss, evAddr:
+		case evLoss, evAddr, evInner:
 			if k+2 >= n {
 				return dst, false
 			}
 			e.data1, e.data2 = s.cell(k+1), s.cell(k+2)
 			k += 2
-		case evIngress, evEgress, evDeliver, evLeft:
+		case evAddr6:
+			if k+5 >= n {
+				return dst, false
+			}
+			e.data1, e.data2 = s.cell(k+1), s.cell(k+2)
+			e.rest = [3]uint64{s.cell(k + 3), s.cell(k + 4), s.cell(k + 5)}
+			k += 5
+		case evIngress, evEgress, evDeliver, evLeft, evDequeue, evIgnored:
 		default:
 			return dst, false
 		}
@@ -82,9 +105,17 @@ func parseEvents(dst []event, s *slot, shared bool) (ev []event, ok bool) {
 	return dst, ok
 }
 
-// tuple reads the addresses of an evAddr event. Fields are in the order of memory:
-// the first in the low bits.
+// tuple reads the addresses of an evAddr or evAddr6 event. Fields are in the order of
+// memory: the first in the low bits.
 func (e *event) tuple() Tuple {
+	if e.kind == evAddr6 {
+		return Tuple{
+			Src:     addr6(e.data1, e.data2),
+			Dst:     addr6(e.rest[0], e.rest[1]),
+			SrcPort: bits.ReverseBytes16(uint16(e.rest[2])),
+			DstPort: bits.ReverseBytes16(uint16(e.rest[2] >> 16)),
+		}
+	}
 	return Tuple{
 		Src:     addr(uint32(e.data1)),
 		Dst:     addr(uint32(e.data1 >> 32)),
@@ -93,7 +124,14 @@ func (e *event) tuple() Tuple {
 	}
 }
 
-// addr is an address as loaded by a little-endian CPU, as pkg/bpfobj is built for.
-func addr(be uint32) [4]byte {
-	return [4]byte{byte(be), byte(be >> 8), byte(be >> 16), byte(be >> 24)}
+// addr is an IPv4 address as loaded by a little-endian CPU, as pkg/bpfobj is built for.
+func addr(be uint32) Addr {
+	return AddrFrom4([4]byte{byte(be), byte(be >> 8), byte(be >> 16), byte(be >> 24)})
+}
+
+// addr6 is the same of IPv6, from two cells.
+func addr6(first, second uint64) (a Addr) {
+	binary.LittleEndian.PutUint64(a[:], first)
+	binary.LittleEndian.PutUint64(a[8:], second)
+	return a
 }

@@ -24,12 +24,13 @@ type Decoder struct {
 	offset    int64      // from stamps to Unix time
 	nodes     []string   // by node id; "" where there is none
 	ports     []portInfo // by port id
+	owned     map[ownAddr]bool
 
 	symbols   Symbols
 	functions map[uint64]function // by address
 	reasons   map[uint32]string
 	qdiscs    map[uint64]string // by the 8 bytes of a cell
-	addrs     map[[4]byte]string
+	addrs     map[address]string
 
 	events []event // scratch
 
@@ -37,11 +38,25 @@ type Decoder struct {
 	strangers bool
 }
 
+// ownAddr is an address that a virtual machine owns.
+type ownAddr struct {
+	vm   uint16
+	addr Addr
+}
+
+// address is one of a packet of that version.
+type address struct {
+	Addr
+	ipv6 bool
+}
+
 type portInfo struct {
 	name  string
 	node  uint16
 	peer  int
 	place domain.Place
+	link  string // bridge link that it hangs on, "" for none
+	vm    uint16 // node behind the port that has no programs, 0 if there is none
 }
 
 // NewDecoder makes a decoder for the ring of d. symbols may be nil: then functions
@@ -52,7 +67,7 @@ func NewDecoder(d *domain.Domain, symbols Symbols) *Decoder {
 		functions: make(map[uint64]function),
 		reasons:   make(map[uint32]string),
 		qdiscs:    make(map[uint64]string),
-		addrs:     make(map[[4]byte]string),
+		addrs:     make(map[address]string),
 	}
 	dec.SetDomain(d)
 	return dec
@@ -72,10 +87,18 @@ func (d *Decoder) SetDomain(dom *domain.Domain) {
 		d.nodes = grow(d.nodes, int(n.ID), "")
 		d.nodes[n.ID] = n.Name
 	}
+	d.owned = make(map[ownAddr]bool)
+	for _, vm := range dom.VMs {
+		d.nodes = grow(d.nodes, int(vm.ID), "")
+		d.nodes[vm.ID] = vm.Name
+		for _, addr := range vm.Addrs {
+			d.owned[ownAddr{vm.ID, addr.As16()}] = true
+		}
+	}
 	d.ports = d.ports[:0]
 	for _, p := range dom.Ports {
 		d.ports = grow(d.ports, int(p.ID), portInfo{node: NoNode, peer: -1})
-		d.ports[p.ID] = portInfo{name: p.Name, node: p.Node, peer: p.Peer, place: p.Place}
+		d.ports[p.ID] = portInfo{name: p.Name, node: p.Node, peer: p.Peer, place: p.Place, link: p.Link, vm: p.VM}
 	}
 }
 
@@ -101,6 +124,9 @@ func (d *Decoder) PortName(port uint16) string {
 	if port == NoPort {
 		return ""
 	}
+	if tap, ok := tapOf(port); ok {
+		port = tap
+	}
 	if d.PortNode(port) == NoNode {
 		return "#" + strconv.Itoa(int(port))
 	}
@@ -109,6 +135,9 @@ func (d *Decoder) PortName(port uint16) string {
 
 // PortNode returns the node of a port, NoNode if it is not known.
 func (d *Decoder) PortNode(port uint16) uint16 {
+	if tap, ok := tapOf(port); ok && d.vm(tap) != 0 {
+		return d.vm(tap)
+	}
 	if int(port) >= len(d.ports) {
 		return NoNode
 	}

@@ -23,8 +23,8 @@ type function struct {
 }
 
 // drop tells where and why e freed the packet that was last seen at last (nil: not
-// known).
-func (d *Decoder) drop(e, last *event) Drop {
+// known). dequeued: it had left the queue there.
+func (d *Decoder) drop(e, last *event, dequeued bool) Drop {
 	fn := d.function(e.data1&(1<<48-1) | kernelText)
 	dr := Drop{
 		Node: NoNode, Port: NoPort, At: record.AtNode,
@@ -34,7 +34,7 @@ func (d *Decoder) drop(e, last *event) Drop {
 		First:    e.flags&flagFirst != 0,
 	}
 	qdisc := d.qdisc(e.data2)
-	queued := (fn.queue || strings.HasPrefix(dr.Reason, "QDISC_")) && qdisc != "noqueue"
+	queued := (fn.queue || strings.HasPrefix(dr.Reason, "QDISC_")) && qdisc != "noqueue" && !dequeued
 	d.place(&dr, e, last, queued)
 	if dr.At == record.AtQueue {
 		dr.Qdisc = qdisc
@@ -80,6 +80,19 @@ func (d *Decoder) place(dr *Drop, e, last *event, queued bool) {
 	default: // on the way in, perhaps of a node further on than it was seen
 		dr.Node, dr.Port, dr.At = node, port, record.AtIngress
 	}
+}
+
+// missing tells where a packet must be that nobody saw after last and nobody reported:
+// inside the node that it went into, or behind the port that it went out by.
+func (d *Decoder) missing(p *Packet, last *event) Drop {
+	dr := Drop{Node: d.PortNode(last.port), Port: last.port, At: record.AtNode, Reason: record.NotSeen, AtNs: NoTime}
+	dr.First = last.flags&flagFirst != 0
+	if vm := d.inVM(p); vm != 0 {
+		dr.Node = vm
+	} else if last.out() {
+		dr.At = record.AtLink
+	}
+	return dr
 }
 
 func (d *Decoder) function(address uint64) function {

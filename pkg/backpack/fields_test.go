@@ -43,6 +43,21 @@ func TestFields(t *testing.T) {
 			[]string{`"proto":"icmp"`, `"frag_off":1480`}, []string{"icmp_"}},
 		{"don't fragment", func(p *rt.Packet) { p.Proto, p.Frag = 17, 0x4000 },
 			nil, []string{"frag_off"}},
+		{"echo of IPv6", func(p *rt.Packet) { p.V6, p.Proto, p.ICMPType = udp6.V6, 58, 128 },
+			[]string{`"ip_version":6`, `"flow_label":660020`, `"proto":"icmpv6"`, `"icmp_type":128`, `"icmp_id":7`, `"icmp_seq":9`},
+			[]string{"port", "frag"}},
+		{"reply of IPv6", func(p *rt.Packet) { p.V6, p.Proto, p.ICMPType = udp6.V6, 58, 129 },
+			[]string{`"icmp_type":129`, `"icmp_id":7`}, nil},
+		{"packet too big", func(p *rt.Packet) { p.V6, p.Proto, p.ICMPType = udp6.V6, 58, 2 },
+			[]string{`"icmp_type":2`}, []string{"icmp_id", "port"}},
+		{"first fragment of IPv6", func(p *rt.Packet) {
+			p.V6, p.Proto, p.Frag = &rt.V6{FragID: 0xdeadbeef}, 17, 1
+		}, []string{`"sport":7`, `"frag_off":0`, `"frag_id":3735928559`}, nil},
+		{"later fragment of IPv6", func(p *rt.Packet) {
+			p.V6, p.Proto, p.Frag, p.Flags = &rt.V6{FragID: 0}, 17, 1448|1, 1
+		}, []string{`"frag_off":1448`, `"frag_id":0`}, []string{"port"}},
+		{"atomic fragment", func(p *rt.Packet) { p.V6, p.Proto = &rt.V6{FragID: 5}, 17 },
+			[]string{`"frag_id":5`}, []string{"frag_off"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			p := base

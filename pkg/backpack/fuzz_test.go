@@ -26,6 +26,12 @@ func FuzzRing(f *testing.F) {
 	b.Drop(5, rt.Part, r1e1, 64, fnQueue, "tbf", false, 80)
 	f.Add(append([]byte(nil), b.Mem...), uint64(100))
 	f.Add(make([]byte, len(b.Mem)), ^uint64(0))
+	b6 := rt.New(4, 256, 1, 2)
+	b6.Write(4, udp6, 5)
+	b6.See(4, rt.Egress, rt.First|rt.Source, h1e0, 5)
+	b6.Translate6(4, rt.First, r1e1, udp6.V6.Dst, udp6.V6.Src, 1, 2, 60)
+	b6.See(4, rt.Left, rt.First, r1e1, 70)
+	f.Add(append([]byte(nil), b6.Mem...), uint64(100))
 	f.Fuzz(func(t *testing.T, mem []byte, now uint64) {
 		m := rt.New(4, 256, 1, 2)
 		copy(m.Mem, mem)

@@ -51,6 +51,7 @@ func TestLayout(t *testing.T) {
 		{"cell 0", cells0 * 8, 40},
 		{"cell 2", (cells0 + 2) * 8, 56},
 		{"cell 3", cells3 * 8, 104},
+		{"cells of IPv6 addresses", addr6Cells, 4},
 		{"word of seg", segWord, 4},
 		{"shift of seg", segShift, 0},
 		{"copy of the longest slot", unsafe.Sizeof(slot{}.w), 512},

@@ -47,6 +47,7 @@ type part struct {
 	last   uint64 // last event
 	cells  int
 	handed int
+	stage  int // on its way, in steps of m.happen
 }
 
 func newModel(rng *rand.Rand, slots uint32, cpus int, block uint64) *model {
@@ -114,20 +115,25 @@ func (m *model) happen(j *journey, k int) {
 	if over || p.local || p.cells > 12 {
 		return
 	}
-	switch m.rng.IntN(7) {
+	// There are no copies: it goes on from where it is, perhaps by where nobody looks.
+	step := m.rng.IntN(7)
+	if step < 4 && step < p.stage {
+		return
+	}
+	switch step {
 	case 0:
 		m.See(pos, rt.Ingress, flags, r1e0, m.now)
-		p.state, p.held = record.InFlight, false
+		p.state, p.held, p.stage = record.InFlight, false, 1
 	case 1:
 		m.See(pos, rt.Egress, flags, r1e1, m.now)
-		p.state, p.held = record.InFlight, false
-	case 2, 5, 6:
+		p.state, p.held, p.stage = record.InFlight, false, 2
+	case 2:
 		m.See(pos, rt.Deliver, flags, r2e0, m.now)
-		p.state, p.held = record.Delivered, false
+		p.state, p.held, p.stage = record.Delivered, false, 3
 	case 3:
 		m.See(pos, rt.Left, flags, r2e1, m.now)
-		p.state, p.held = record.Left, false
-	case 4:
+		p.state, p.held, p.stage = record.Left, false, 4
+	default:
 		if p.state == record.Left || p.state == record.Lost {
 			return // another drop says nothing new
 		}

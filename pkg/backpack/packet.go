@@ -2,7 +2,11 @@
 
 package backpack
 
-import "github.com/vnetradar/radar/pkg/record"
+import (
+	"net/netip"
+
+	"github.com/vnetradar/radar/pkg/record"
+)
 
 // What stands for an unknown number.
 const (
@@ -24,22 +28,30 @@ type Packet struct {
 
 	Tuple             // as the source saw it, if HasTuple
 	HasTuple bool     // false: the head of the train was overwritten
-	Proto    uint8    // IP protocol
-	FragOff  uint16   // IP flags and fragment offset, as in the header
+	IPv6     bool     // what differs is said below
+	Proto    uint8    // IP protocol; of IPv6 that behind the extension headers
+	FragOff  uint16   // flags and fragment offset, as in the header; see Offset
 	ICMP     [2]uint8 // type, code
 	Flags    uint16   // RDR_SF_*
-	ID       uint16   // IP ID, TTL, TOS as the source saw them
-	TTL, TOS uint8
+	ID       uint16   // IP ID as the source saw it; IPv4 only
+	TTL, TOS uint8    // as the source saw them; of IPv6 hop limit and traffic class
+	Label    uint32   // flow label as the source saw it; IPv6 only
+	FragID   uint32   // Identification of IPv6's fragment header, 0 without
 	// SentTTL and SentTOS are those with which a node sent it last; as TTL and TOS
 	// where that is not known.
 	SentTTL, SentTOS uint8
 
 	Len  uint32 // IP bytes of all segments
 	Segs int    // packets that it stands for
+	// Inner is the position of the packet inside, where this one is a tunnel's; else 0.
+	Inner uint64
 
-	Hops      []Hop // one per node visited, in order
-	Lost      bool  // Loss says where
-	LocalDrop bool  // Loss says where it was freed after delivery
+	Hops      []Hop        // one per node visited, in order
+	Tree      bool         // there are copies: hops have predecessors, see Prev, and Outcomes
+	Drops     []BranchDrop // of a tree: those of its branches
+	Lost      bool         // Loss says where
+	LocalDrop bool         // Loss says where it was freed after delivery
+	Missing   bool         // Loss says where it was not seen again; expired packets only
 	Loss      Drop
 	Truncated bool // some events are missing
 
@@ -47,10 +59,28 @@ type Packet struct {
 	open bool // the last events are missing
 }
 
+// Addr is an address of either version; one of IPv4 stands in the last four bytes
+// behind ::ffff (RFC 4291, 2.5.5.2), so that both are compared and hashed alike.
+type Addr [16]byte
+
+// AddrFrom4 is an IPv4 address as an Addr.
+func AddrFrom4(a [4]byte) Addr {
+	return Addr{10: 0xff, 11: 0xff, 12: a[0], 13: a[1], 14: a[2], 15: a[3]}
+}
+
+// Text renders the address of a packet of that version.
+func (a Addr) Text(ipv6 bool) string {
+	addr := netip.AddrFrom16(a)
+	if !ipv6 {
+		addr = addr.Unmap()
+	}
+	return addr.String()
+}
+
 // Tuple is addresses and ports; ports in host order, 0 where there are none. For
 // ICMP echo SrcPort and DstPort are identifier and sequence number.
 type Tuple struct {
-	Src, Dst         [4]byte
+	Src, Dst         Addr
 	SrcPort, DstPort uint16
 }
 
@@ -60,43 +90,70 @@ type Hop struct {
 	In, Out uint16 // ports, NoPort where not seen
 	InNs    int64
 	OutNs   int64
-	OnLink  bool // Out is a bridge's member, which packets pass without entering its node
-	Changed bool // Tuple is what the packet left with
-	Tuple   Tuple
+	// DequeueNs is when it left the queue of Out; NoTime: it did not wait, or nothing saw
+	// it leave.
+	DequeueNs int64
+	OnLink    bool // Out is a bridge's member, which packets pass without entering its node
+	Changed   bool // Tuple is what the packet left with
+	Tuple     Tuple
+
+	// Of a tree. Copy: another copy of what came in at an earlier hop, of which that
+	// one's times on the link and the visit are. Outcome: how the branch ended that ends
+	// here; "" if none does.
+	Copy    bool
+	Outcome record.State
+	prev    int16
 }
 
 // NodeNs is the time inside the node, NoTime if entry or exit was not seen.
 func (h *Hop) NodeNs() int64 { return span(h.InNs, h.OutNs) }
 
-// LinkNs is the time from the egress of hop i-1 to the ingress of hop i, with the
-// queue between them; NoTime if one was not seen. Where a packet leaves the domain by
-// a bridge's member, the link ends at that member's egress.
+// QueueNs is the time in the queue of the port by which it went out, NoTime if that
+// is not known.
+func (h *Hop) QueueNs() int64 { return span(h.OutNs, h.DequeueNs) }
+
+// sentNs is when it went onto the link: out of the queue where that was seen.
+func (h *Hop) sentNs() int64 {
+	if h.DequeueNs != NoTime {
+		return h.DequeueNs
+	}
+	return h.OutNs
+}
+
+// LinkNs is the time from when the packet went onto the link at hop i-1, with the wait
+// in a queue that nothing saw it leave, to the ingress of hop i; NoTime if one was not
+// seen, and between a tap and the virtual machine that has it open. Where a packet
+// leaves the domain by a bridge's member, the link ends at that member's egress.
 func (p *Packet) LinkNs(i int) int64 {
-	if i == 0 {
+	prev, h := p.Prev(i), &p.Hops[i]
+	if prev < 0 || h.Copy {
 		return NoTime
 	}
-	h := &p.Hops[i]
-	if h.OnLink {
-		return span(p.Hops[i-1].OutNs, h.OutNs)
+	if tap, ok := tapOf(h.In); ok && tap == p.Hops[prev].Out || p.Hops[prev].Out == h.In|vmSide {
+		return NoTime
 	}
-	return span(p.Hops[i-1].OutNs, h.InNs)
+	if h.OnLink {
+		return span(p.Hops[prev].sentNs(), h.OutNs)
+	}
+	return span(p.Hops[prev].sentNs(), h.InNs)
 }
 
 // StampNs is the egress of hop i, at the end of the way its ingress.
 func (p *Packet) StampNs(i int) int64 {
 	h := &p.Hops[i]
-	if h.OutNs == NoTime && i == len(p.Hops)-1 {
+	if h.OutNs == NoTime && (p.Tree || i == len(p.Hops)-1) {
 		return h.InNs
 	}
 	return h.OutNs
 }
 
-// HopNs is the time from the stamp of hop i-1 to that of hop i.
+// HopNs is the time from the stamp of the hop before to that of hop i.
 func (p *Packet) HopNs(i int) int64 {
-	if i == 0 {
+	prev := p.Prev(i)
+	if prev < 0 {
 		return NoTime
 	}
-	return span(p.Hops[i-1].OutNs, p.StampNs(i))
+	return span(p.Hops[prev].OutNs, p.StampNs(i))
 }
 
 // span is the time between two stamps. Stamps of different CPUs in the wrong order

@@ -27,7 +27,7 @@ func stamped(p *backpack.Packet) bool {
 	n := p.SrcPort
 	b := byte(n)
 	return p.DstPort == n && p.ID == n && p.Len == uint32(n) && p.TTL == b && p.TOS == b &&
-		p.Src == [4]byte{10, b, b, b} && p.Dst == [4]byte{11, b, b, b} &&
+		p.Src == backpack.AddrFrom4([4]byte{10, b, b, b}) && p.Dst == backpack.AddrFrom4([4]byte{11, b, b, b}) &&
 		len(p.Hops) == 2 && p.Hops[1].In == n && p.Hops[0].Out == n
 }
 

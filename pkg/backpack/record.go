@@ -3,7 +3,6 @@
 package backpack
 
 import (
-	"net/netip"
 	"slices"
 	"strconv"
 
@@ -12,20 +11,35 @@ import (
 
 // IP protocols whose backpacks hold more than addresses.
 const (
-	protoICMP = 1
-	protoTCP  = 6
-	protoUDP  = 17
-	protoSCTP = 132
+	protoICMP   = 1
+	protoTCP    = 6
+	protoUDP    = 17
+	protoICMPv6 = 58
+	protoSCTP   = 132
 
-	icmpEchoReply = 0
-	icmpEcho      = 8
+	icmpEchoReply   = 0
+	icmpEcho        = 8
+	icmpv6Echo      = 128
+	icmpv6EchoReply = 129
 )
 
-// fragMask is the offset, fragMore the flag, of a header's fragment field.
+// fragMask is the offset in 8 bytes, fragMore the flag, of a header's fragment field
+// (RFC 791, 3.1); fragMask6 the offset in bytes and fragMore6 the flag of IPv6's
+// fragment header (RFC 8200, 4.5).
 const (
-	fragMask = 0x1fff
-	fragMore = 0x2000
+	fragMask  = 0x1fff
+	fragMore  = 0x2000
+	fragMask6 = 0xfff8
+	fragMore6 = 0x0001
 )
+
+// Offset returns the fragment's offset in bytes; ok is false if it is no fragment.
+func (p *Packet) Offset() (bytes int, ok bool) {
+	if p.IPv6 {
+		return int(p.FragOff & fragMask6), p.FragOff&(fragMask6|fragMore6) != 0
+	}
+	return int(p.FragOff&fragMask) * 8, p.FragOff&(fragMask|fragMore) != 0
+}
 
 // Fragment says that this is a fragment other than the first: its ports and ICMP
 // fields are not known.
@@ -40,11 +54,22 @@ func (p *Packet) HasPorts() bool {
 // IsEcho says whether SrcPort and DstPort are an ICMP echo's identifier and
 // sequence number.
 func (p *Packet) IsEcho() bool {
-	return p.isICMP() && (p.ICMP[0] == icmpEcho || p.ICMP[0] == icmpEchoReply)
+	if !p.IsICMP() {
+		return false
+	}
+	if p.Proto == protoICMPv6 {
+		return p.ICMP[0] == icmpv6Echo || p.ICMP[0] == icmpv6EchoReply
+	}
+	return p.ICMP[0] == icmpEcho || p.ICMP[0] == icmpEchoReply
 }
 
-func (p *Packet) isICMP() bool {
-	return p.HasTuple && !p.Fragment() && p.Proto == protoICMP
+// IsICMP says whether ICMP is the type and code of an ICMP or ICMPv6 packet.
+func (p *Packet) IsICMP() bool {
+	own := uint8(protoICMP)
+	if p.IPv6 {
+		own = protoICMPv6
+	}
+	return p.HasTuple && !p.Fragment() && p.Proto == own
 }
 
 // Record makes the record of a packet. It shares no memory with p.
@@ -55,6 +80,13 @@ func (d *Decoder) Record(p *Packet) record.Record {
 	r.GUID = "0x" + strconv.FormatUint(p.Pos&(d.slots-1), 16)
 	r.Time = record.TimeString(r.TNs)
 	return r
+}
+
+func (p *Packet) version() int {
+	if p.IPv6 {
+		return 6
+	}
+	return 4
 }
 
 // memory is what a record points to. A search that looks at a million packets to
@@ -73,8 +105,8 @@ func (m *memory) reset(hops int) {
 		m.hops = []record.Hop{} // a record without hops has an empty list
 	}
 	m.hops = slices.Grow(m.hops[:0], hops)[:hops]
-	m.times = slices.Grow(m.times[:0], 4*hops+2)
-	m.ints = slices.Grow(m.ints[:0], 2*hops+8)
+	m.times = slices.Grow(m.times[:0], 5*hops+2)
+	m.ints = slices.Grow(m.ints[:0], 3*hops+10)
 }
 
 // time keeps ns; nil if it is not known.
@@ -99,7 +131,7 @@ func (d *Decoder) fill(r *record.Record, p *Packet, m *memory) {
 		Source:    "ebpf",
 		State:     p.State,
 		TNs:       int64(p.T0) + d.offset,
-		IPVersion: 4,
+		IPVersion: p.version(),
 		Proto:     record.ProtoName(p.Proto),
 		Len:       int(p.Len),
 		Segs:      p.Segs,
@@ -107,14 +139,18 @@ func (d *Decoder) fill(r *record.Record, p *Packet, m *memory) {
 		Hops:      m.hops,
 		Truncated: p.Truncated,
 	}
+	if p.Inner != 0 {
+		r.Inner = d.id(p.Inner)
+	}
 	if p.HasTuple {
 		d.fillHeader(r, p, m)
 	}
 	d.fillHops(r.Hops, p, m)
-	if p.Lost || p.LocalDrop {
+	d.fillDrops(r, p)
+	if p.Lost || p.LocalDrop || p.Missing {
 		d.fillLoss(&m.loss, &p.Loss, m)
 	}
-	if p.Lost {
+	if p.Lost || p.Missing {
 		r.Loss = &m.loss
 	}
 	if p.LocalDrop {
@@ -133,7 +169,7 @@ func (d *Decoder) id(pos uint64) string {
 }
 
 func (d *Decoder) fillHeader(r *record.Record, p *Packet, m *memory) {
-	r.Src, r.Dst = d.addrString(p.Src), d.addrString(p.Dst)
+	r.Src, r.Dst = d.addrString(p.Src, p.IPv6), d.addrString(p.Dst, p.IPv6)
 	r.TTL, r.DSCP, r.ECN, r.IPID = int(p.TTL), int(p.TOS>>2), int(p.TOS&3), int(p.ID)
 	for _, change := range []struct {
 		field     **int
@@ -150,19 +186,26 @@ func (d *Decoder) fillHeader(r *record.Record, p *Packet, m *memory) {
 	if p.HasPorts() {
 		r.Sport, r.Dport = m.int(int(p.SrcPort)), m.int(int(p.DstPort))
 	}
-	if p.isICMP() {
+	if p.IsICMP() {
 		r.ICMPType = m.int(int(p.ICMP[0]))
 	}
 	if p.IsEcho() {
 		r.ICMPID, r.ICMPSeq = m.int(int(p.SrcPort)), m.int(int(p.DstPort))
 	}
-	if p.FragOff&(fragMask|fragMore) != 0 {
-		r.FragOff = m.int(int(p.FragOff&fragMask) * 8)
+	offset, fragment := p.Offset()
+	if fragment {
+		r.FragOff = m.int(offset)
+	}
+	if !p.IPv6 {
+		return
+	}
+	r.FlowLabel = m.int(int(p.Label))
+	if fragment || p.FragID != 0 { // one fragment can be a whole packet (RFC 6946)
+		r.FragID = m.int(int(p.FragID))
 	}
 }
 
 func (d *Decoder) fillHops(hops []record.Hop, p *Packet, m *memory) {
-	tuple := p.Tuple
 	for i := range p.Hops {
 		h := &p.Hops[i]
 		hops[i] = record.Hop{
@@ -173,15 +216,20 @@ func (d *Decoder) fillHops(hops []record.Hop, p *Packet, m *memory) {
 			Role:      p.role(i),
 			AtNs:      m.time(p.StampNs(i)),
 			NodeNs:    m.time(h.NodeNs()),
+			QueueNs:   m.time(h.QueueNs()),
 			LinkNs:    m.time(p.LinkNs(i)),
 			LatencyNs: m.time(p.HopNs(i)),
+			Copy:      h.Copy,
+			Outcome:   h.Outcome,
+		}
+		if prev := p.Prev(i); prev >= 0 && prev != i-1 {
+			hops[i].Prev = m.int(prev)
 		}
 		if h.Node == NoNode {
 			hops[i].NodeID = 0
 		}
 		if h.Changed {
-			d.fillChange(&hops[i], p, tuple, h.Tuple, m)
-			tuple = h.Tuple
+			d.fillChange(&hops[i], p, p.inherited(i), h.Tuple, m)
 		}
 	}
 }
@@ -189,10 +237,10 @@ func (d *Decoder) fillHops(hops []record.Hop, p *Packet, m *memory) {
 // fillChange names what of the tuple changed in a hop.
 func (d *Decoder) fillChange(h *record.Hop, p *Packet, from, to Tuple, m *memory) {
 	if !p.HasTuple || from.Src != to.Src {
-		h.Src = d.addrString(to.Src)
+		h.Src = d.addrString(to.Src, p.IPv6)
 	}
 	if !p.HasTuple || from.Dst != to.Dst {
-		h.Dst = d.addrString(to.Dst)
+		h.Dst = d.addrString(to.Dst, p.IPv6)
 	}
 	if !p.HasPorts() {
 		return
@@ -210,10 +258,24 @@ func (p *Packet) role(i int) record.Role {
 	switch {
 	case i == 0 && p.HasTuple: // with the head, the log begins with the source
 		return record.Source
+	case p.Tree:
+		if s := p.Hops[i].Outcome; s == record.Delivered || s == record.Left {
+			return record.Sink
+		}
 	case i == len(p.Hops)-1 && !p.open && (p.State == record.Delivered || p.State == record.Left):
 		return record.Sink
 	}
 	return record.Transit
+}
+
+// fillDrops lists where copies of a packet were freed.
+func (d *Decoder) fillDrops(r *record.Record, p *Packet) {
+	for i := range p.Drops {
+		dr := &p.Drops[i]
+		l := record.BranchLoss{Hop: dr.Hop, AfterDelivery: dr.Local}
+		d.fillLoss(&l.Loss, &dr.Drop, new(memory))
+		r.Losses = append(r.Losses, l)
+	}
 }
 
 func (d *Decoder) fillLoss(l *record.Loss, dr *Drop, m *memory) {
@@ -232,12 +294,13 @@ func (d *Decoder) fillLoss(l *record.Loss, dr *Drop, m *memory) {
 }
 
 // addrString renders an address, out of a bounded cache: few hosts send most.
-func (d *Decoder) addrString(a [4]byte) string {
-	s, ok := d.addrs[a]
+func (d *Decoder) addrString(a Addr, ipv6 bool) string {
+	key := address{a, ipv6}
+	s, ok := d.addrs[key]
 	if !ok {
-		s = netip.AddrFrom4(a).String()
+		s = a.Text(ipv6)
 		if len(d.addrs) < maxNames {
-			d.addrs[a] = s
+			d.addrs[key] = s
 		}
 	}
 	return s

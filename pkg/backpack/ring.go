@@ -25,6 +25,9 @@ const (
 	cells3 = 13
 )
 
+// addr6Cells is what the addresses of an IPv6 packet take (RDR_ADDR6_CELLS).
+const addr6Cells = 4
+
 // Places, in words, of fields that are read without copying the slot.
 const (
 	t0Word   = unsafe.Offsetof(bpfobj.TcRdrSlot{}.T0Ns) / 8
@@ -106,9 +109,21 @@ func (s *slot) cell(k int) uint64 {
 	return s.w[cells3+k-3]
 }
 
+// eventCells is how many cells the log can fill. Those behind them hold the addresses
+// of an IPv6 packet, in heads.
+func (s *slot) eventCells() int {
+	if s.fields().State&stIPv6 != 0 {
+		return s.cells - addr6Cells
+	}
+	return s.cells
+}
+
 // used returns how many words of the slot say something.
 func (s *slot) used() int {
 	f := s.fields()
+	if f.State&stIPv6 != 0 && f.Seg == 0 {
+		return cells3 + s.cells - 3
+	}
 	n := lineWords
 	if f.Seg == 0 {
 		n = 2 * lineWords

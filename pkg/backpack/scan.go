@@ -159,7 +159,7 @@ func (s *scanner) newest(candidates []candidate, n int) []Packet {
 	var train []Packet
 	s.emit = func(p *Packet) error {
 		kept := *p
-		kept.Hops = slices.Clone(p.Hops)
+		kept.Hops, kept.Drops = slices.Clone(p.Hops), slices.Clone(p.Drops)
 		train = append(train, kept)
 		return nil
 	}

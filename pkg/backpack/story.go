@@ -4,6 +4,7 @@ package backpack
 
 import (
 	"math/bits"
+	"slices"
 
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/record"
@@ -29,8 +30,8 @@ func (d *Decoder) decode(p *Packet, head, member *slot, now uint64) {
 
 	f := own.fields()
 	*p = Packet{
-		Pos: f.Pos, T0: f.T0Ns, Proto: f.Proto, Len: uint32(f.Len), Segs: 1,
-		Hops: p.Hops[:0], LatencyNs: NoTime,
+		Pos: f.Pos, T0: f.T0Ns, IPv6: f.State&stIPv6 != 0, Proto: f.Proto, Len: uint32(f.Len), Segs: 1,
+		Hops: p.Hops[:0], Drops: p.Drops[:0], LatencyNs: NoTime,
 		Truncated: !ok || !ownOK || head == nil,
 	}
 	if head != nil {
@@ -40,26 +41,46 @@ func (d *Decoder) decode(p *Packet, head, member *slot, now uint64) {
 		}
 		p.SentTTL, p.SentTOS = sentBits(head, member)
 	}
+	d.takeInner(p)
 	d.tell(p, f.State, ownOK, now)
 	if p.State == record.Lost && member != nil && f.State&stLost == 0 {
 		p.held = true // lost with the whole train, of which a part was seen again
 	}
 }
 
+// takeInner takes what is inside the packet out of its events: that is no part of its way.
+func (d *Decoder) takeInner(p *Packet) {
+	d.events = slices.DeleteFunc(d.events, func(e event) bool {
+		if e.kind == evInner {
+			p.Inner = e.data1
+		}
+		return e.kind == evInner
+	})
+}
+
 // fillSource sets what the source saw, of segment seg of the head's train.
 func (d *Decoder) fillSource(p *Packet, head *slot, seg uint8) {
 	f := head.fields()
 	p.HasTuple = true
-	p.Tuple = Tuple{
-		Src: addr(f.Saddr), Dst: addr(f.Daddr),
-		SrcPort: bits.ReverseBytes16(f.Sport), DstPort: bits.ReverseBytes16(f.Dport),
-	}
+	p.SrcPort, p.DstPort = bits.ReverseBytes16(f.Sport), bits.ReverseBytes16(f.Dport)
 	p.FragOff = bits.ReverseBytes16(f.FragOff)
 	p.ICMP = [2]uint8{f.IcmpType, f.IcmpCode}
 	p.Flags = f.Flags
-	p.ID = bits.ReverseBytes16(f.FirstId) + uint16(seg)
 	p.TTL, p.TOS = f.FirstTtl, f.FirstTos
+	if p.IPv6 {
+		at := head.eventCells()
+		p.Src = addr6(head.cell(at), head.cell(at+1))
+		p.Dst = addr6(head.cell(at+2), head.cell(at+3))
+		p.Label = bits.ReverseBytes32(f.Saddr) & labelMask
+		p.FragID = bits.ReverseBytes32(f.Daddr)
+		return
+	}
+	p.Src, p.Dst = addr(f.Saddr), addr(f.Daddr)
+	p.ID = bits.ReverseBytes16(f.FirstId) + uint16(seg)
 }
+
+// labelMask is the flow label in the first word of an IPv6 header (RFC 8200, 3).
+const labelMask = 0xfffff
 
 // sentBits returns the TTL and TOS that the last egress noted: a segment's own, if it
 // has any, else those of its train.
@@ -81,6 +102,11 @@ func sentBits(head, member *slot) (ttl, tos uint8) {
 // word, which is asked only where its log is not complete.
 func (d *Decoder) tell(p *Packet, state uint8, complete bool, now uint64) {
 	ev := d.events
+	// Of a log that is not complete the slot's own word on how it ended is a line's.
+	if group := state&stGroup != 0; group || complete && d.branches(ev) {
+		d.tellTree(p, group, complete, now)
+		return
+	}
 	drops := trailingDrops(ev)
 	way := ev[:len(ev)-drops]
 
@@ -90,10 +116,16 @@ func (d *Decoder) tell(p *Packet, state uint8, complete bool, now uint64) {
 	for i := range way {
 		switch e := &way[i]; e.kind {
 		case evLoss: // seen again later: withdrawn
-		case evAddr:
+		case evAddr, evAddr6:
 			nat = e
+		case evDequeue:
+			p.dequeue(e)
+			p.LastNs = max(p.LastNs, e.at)
+			stamps++
 		default:
+			d.leaveVM(p, e)
 			d.visit(p, e, nat)
+			d.enterVM(p, e)
 			if e.out() {
 				nat = nil
 			}
@@ -101,11 +133,16 @@ func (d *Decoder) tell(p *Packet, state uint8, complete bool, now uint64) {
 			stamps++
 		}
 	}
+	ended := drops > 0 || last != nil && last.kind == evDeliver
+	if n := len(p.Hops); nat != nil && ended && n > 0 && p.Hops[n-1].Out == NoPort {
+		// Delivered behind other addresses, or lost with them.
+		p.Hops[n-1].Changed, p.Hops[n-1].Tuple = true, nat.tuple()
+	}
 	if last != nil {
-		p.LastNs = last.at
+		p.LastNs = max(p.LastNs, last.at)
 		// The source's own stamp is T0, also where its event is not known.
 		if complete && (stamps > 1 || !p.HasTuple) {
-			p.LatencyNs = last.at
+			p.LatencyNs = p.LastNs
 		}
 	}
 	p.State = d.stateOf(p, last, now)
@@ -116,13 +153,17 @@ func (d *Decoder) tell(p *Packet, state uint8, complete bool, now uint64) {
 		d.endByBits(p, state, last, now)
 	}
 	p.held = p.State == record.Lost && state&stHeld != 0
+	d.outsideVM(p)
+	if p.State == record.Expired && !p.open && last != nil {
+		p.Missing, p.Loss = true, d.missing(p, last)
+	}
 }
 
 // trailingDrops returns how many events at the end are losses that no later
 // sighting withdrew, with address changes between them.
 func trailingDrops(ev []event) int {
 	n := 0
-	for i := len(ev) - 1; i >= 0 && (ev[i].kind == evLoss || ev[i].kind == evAddr); i-- {
+	for i := len(ev) - 1; i >= 0 && (ev[i].kind == evLoss || ev[i].readdressed()); i-- {
 		if ev[i].kind == evLoss {
 			n = len(ev) - i
 		}
@@ -153,7 +194,7 @@ func (d *Decoder) visit(p *Packet, e, nat *event) {
 		(e.out() || p.Hops[n-1].Out == NoPort) {
 		h = &p.Hops[n-1]
 	} else {
-		p.Hops = append(p.Hops, Hop{Node: node, In: NoPort, Out: NoPort, InNs: NoTime, OutNs: NoTime})
+		p.Hops = append(p.Hops, Hop{Node: node, In: NoPort, Out: NoPort, InNs: NoTime, OutNs: NoTime, DequeueNs: NoTime})
 		h = &p.Hops[n]
 	}
 	switch {
@@ -170,10 +211,31 @@ func (d *Decoder) visit(p *Packet, e, nat *event) {
 	}
 }
 
+// dequeue notes that the packet left the queue by whose port it went out last. What
+// its device did not take leaves the queue once more; when it has gone on, it is a copy
+// that does.
+func (p *Packet) dequeue(e *event) {
+	for i := len(p.Hops) - 1; i >= 0; i-- {
+		h := &p.Hops[i]
+		if h.In == e.port|vmSide && h.Out == NoPort {
+			h.InNs = e.at // a virtual machine gets it out of the tap's queue
+		}
+		if h.Out != e.port {
+			continue
+		}
+		if i == len(p.Hops)-1 || h.DequeueNs == NoTime {
+			h.DequeueNs = e.at
+		}
+		return
+	}
+}
+
 // stateOf is the state that the last sighting means.
 func (d *Decoder) stateOf(p *Packet, last *event, now uint64) record.State {
 	switch {
 	case last != nil && last.kind == evDeliver:
+		return record.Delivered
+	case last != nil && last.kind == evLeft && d.inVM(p) != 0:
 		return record.Delivered
 	case last != nil && last.kind == evLeft:
 		return record.Left
@@ -195,7 +257,7 @@ func (d *Decoder) endAsDrop(p *Packet, e, last *event) {
 		return // freed outside of the domain
 	}
 	p.LastNs = max(p.LastNs, e.at)
-	p.Loss = d.drop(e, last)
+	p.Loss = d.drop(e, last, len(p.Hops) > 0 && p.Hops[len(p.Hops)-1].DequeueNs != NoTime)
 	if p.State == record.Delivered {
 		p.LocalDrop = true
 		return

@@ -93,6 +93,7 @@ type bench struct {
 	pos uint64
 	t0  uint64
 	now uint64
+	dom *domain.Domain // nil: testDomain
 }
 
 var udp = rt.Packet{
@@ -112,7 +113,11 @@ func newBench(t *testing.T, slotBytes int, p rt.Packet) *bench {
 // all returns the records that a scan of the ring gives.
 func (b *bench) all() []record.Record {
 	b.t.Helper()
-	dec := backpack.NewDecoder(testDomain(64), names{})
+	dom := b.dom
+	if dom == nil {
+		dom = testDomain(64)
+	}
+	dec := backpack.NewDecoder(dom, names{})
 	recs, _, err := backpack.Scan(b, dec, backpack.ScanOptions{Now: func() uint64 { return b.now }})
 	if err != nil {
 		b.t.Fatalf("Scan: %v", err)
@@ -176,6 +181,62 @@ func TestRecordJSON(t *testing.T) {
 		`{"node":"h2","node_id":4,"in_port":"eth0","role":"sink","at_ns":6100,"link_ns":500,"latency_ns":500}]}`
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Errorf("record (-want +got):\n%s\n%s", diff, got)
+	}
+}
+
+// The wait in a queue stands between the time in the node and that on the link. What the
+// device did not take leaves the queue twice; a copy that leaves it later says nothing.
+func TestQueue(t *testing.T) {
+	b := newBench(t, 256, udp)
+	for i, s := range []struct {
+		kind byte
+		port uint16
+		at   uint64
+	}{
+		{rt.Egress, h1e0, 0}, {rt.Ingress, r1e0, 1000}, {rt.Egress, r1e1, 1800}, {rt.Dequeue, r1e1, 2500}, {rt.Dequeue, r1e1, 4000},
+		{rt.Ingress, r2e0, 5000}, {rt.Dequeue, r1e1, 5200}, {rt.Egress, r2e1, 5600}, {rt.Dequeue, r2e1, 5900}, {rt.Deliver, h2e0, 6100},
+	} {
+		flags := byte(rt.First)
+		if i == 0 {
+			flags |= rt.Source
+		}
+		b.See(b.pos, s.kind, flags, s.port, b.t0+s.at)
+	}
+	r := b.one()
+	var got []record.Hop
+	for _, h := range r.Hops {
+		got = append(got, record.Hop{Node: h.Node, AtNs: h.AtNs, NodeNs: h.NodeNs, QueueNs: h.QueueNs, LinkNs: h.LinkNs, LatencyNs: h.LatencyNs})
+	}
+	ns := func(n int64) *int64 { return &n }
+	want := []record.Hop{
+		{Node: "h1", AtNs: ns(0)},
+		{Node: "r1", AtNs: ns(1800), NodeNs: ns(800), QueueNs: ns(2200), LinkNs: ns(1000), LatencyNs: ns(1800)},
+		{Node: "r2", AtNs: ns(5600), NodeNs: ns(600), QueueNs: ns(300), LinkNs: ns(1000), LatencyNs: ns(3800)},
+		{Node: "h2", AtNs: ns(6100), LinkNs: ns(200), LatencyNs: ns(500)},
+	}
+	if diff := cmp.Diff(want, got); diff != "" || r.State != record.Delivered || *r.LatencyNs != 6100 {
+		t.Errorf("%s after %v, hops (-want +got):\n%s", r.State, *r.LatencyNs, diff)
+	}
+}
+
+// Where a packet was dropped that has left the queue, the queue dropped nothing.
+func TestDropBehindQueue(t *testing.T) {
+	for _, queued := range []bool{true, false} {
+		b := newBench(t, 256, udp)
+		b.route(3, 0)
+		want := record.AtQueue
+		if !queued {
+			b.See(b.pos, rt.Dequeue, rt.First, r1e1, b.t0+2000)
+			want = record.AtEgress
+		}
+		b.Drop(b.pos, rt.First, r1e1, 2, fnQueue, "tbf", false, b.t0+2500)
+		r := b.one()
+		if r.State != record.Lost || r.Loss.Node != "r1" || r.Loss.Port != "eth1" || r.Loss.At != want {
+			t.Errorf("queued %v: %s, %+v; want a loss at %s", queued, r.State, r.Loss, want)
+		}
+		if h := r.Hops[len(r.Hops)-1]; (h.QueueNs == nil) != queued {
+			t.Errorf("queued %v: queue_ns %v", queued, h.QueueNs)
+		}
 	}
 }
 
@@ -261,7 +322,7 @@ func TestState(t *testing.T) {
 			if got := r.LatencyNs; (got == nil) != (tc.ns < 0) || got != nil && *got != tc.ns {
 				t.Errorf("latency %v, want %d", got, tc.ns)
 			}
-			if r.Loss != nil || r.LocalDrop != nil || r.Truncated {
+			if r.Loss != nil && !r.Loss.Inferred() || r.LocalDrop != nil || r.Truncated {
 				t.Errorf("loss %+v, local drop %+v, truncated %v: want none", r.Loss, r.LocalDrop, r.Truncated)
 			}
 		})
@@ -321,6 +382,28 @@ func TestLossPlace(t *testing.T) {
 	}
 }
 
+// TestMissing: where an expired packet was not seen again is inferred, and says so.
+func TestMissing(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		steps int
+		want  record.Loss
+	}{
+		{"inside a node", 4, record.Loss{Node: "r2", Port: "eth0", At: record.AtNode, Reason: record.NotSeen, Skbs: 1}},
+		{"behind a port", 5, record.Loss{Node: "r2", Port: "eth1", At: record.AtLink, Reason: record.NotSeen, Skbs: 1}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b := newBench(t, 256, udp)
+			b.route(tc.steps, rt.First)
+			b.now = b.t0 + 11*second
+			r := b.one()
+			if r.State != record.Expired || r.Loss == nil || *r.Loss != tc.want || !r.Loss.Inferred() {
+				t.Errorf("%s, loss %+v, want expired, %+v", r.State, r.Loss, tc.want)
+			}
+		})
+	}
+}
+
 func TestLossBehindBridge(t *testing.T) {
 	b := newBench(t, 128, udp)
 	b.See(b.pos, rt.Egress, rt.First|rt.Source, brBr0, b.t0)
@@ -359,6 +442,51 @@ func TestLocalDrop(t *testing.T) {
 	}
 	if *r.LatencyNs != 6100 {
 		t.Errorf("latency %d, want 6100: the drop is no stamp", *r.LatencyNs)
+	}
+}
+
+// TestAddressChangeAtEnd: a node can change addresses of what ends there, delivered to
+// itself or lost.
+func TestAddressChangeAtEnd(t *testing.T) {
+	port := func(n int) *int { return &n }
+	node := [4]byte{10, 0, 1, 2}
+	for _, c := range []struct {
+		name string
+		end  func(b *bench)
+		want record.State
+	}{
+		{"redirected", func(b *bench) {
+			b.Translate(b.pos, rt.First, r1e0, udp.Src, node, 4000, 5353, b.t0+1100)
+			b.See(b.pos, rt.Deliver, rt.First, r1e0, b.t0+1200)
+		}, record.Delivered},
+		{"another port of its own", func(b *bench) {
+			b.See(b.pos, rt.Deliver, rt.First, r1e0, b.t0+1100)
+			b.Translate(b.pos, rt.First, r1e0, udp.Src, node, 4000, 5353, b.t0+1200)
+		}, record.Delivered},
+		{"lost", func(b *bench) {
+			b.Translate(b.pos, rt.First, r1e0, udp.Src, node, 4000, 5353, b.t0+1100)
+			b.Drop(b.pos, rt.First, r1e0, 2, 0xffff0000, "", true, b.t0+1200)
+		}, record.Lost},
+		{"lost on the way back", func(b *bench) {
+			b.See(b.pos, rt.Deliver, rt.First, r1e0, b.t0+1050)
+			b.See(b.pos, rt.Ingress, 0, r1e0, b.t0+1100)
+			b.Translate(b.pos, rt.First, r1e0, udp.Src, node, 4000, 5353, b.t0+1100)
+			b.Drop(b.pos, rt.First, r1e0, 2, 0xffff0000, "", true, b.t0+1200)
+		}, record.Lost},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBench(t, 256, udp)
+			b.See(b.pos, rt.Ingress, rt.First, r1e0, b.t0+1000)
+			c.end(b)
+			r := b.one()
+			if r.State != c.want || len(r.Hops) != 1 || r.LocalDrop != nil {
+				t.Fatalf("%s, hops %+v", r.State, r.Hops)
+			}
+			h := r.Hops[0]
+			if diff := cmp.Diff(record.Hop{Dst: "10.0.1.2", Dport: port(5353)}, record.Hop{Src: h.Src, Dst: h.Dst, Sport: h.Sport, Dport: h.Dport}); diff != "" {
+				t.Errorf("changes (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

@@ -64,11 +64,14 @@ const (
 	BenchVarCfgHasCoarse         = "cfg_has_coarse"
 	BenchVarCfgHasReason         = "cfg_has_reason"
 	BenchVarCfgIgnore            = "cfg_ignore"
+	BenchVarCfgIp6               = "cfg_ip6"
+	BenchVarCfgJoined            = "cfg_joined"
 	BenchVarCfgLossHoldNs        = "cfg_loss_hold_ns"
 	BenchVarCfgMarkMask          = "cfg_mark_mask"
 	BenchVarCfgMarkShift         = "cfg_mark_shift"
 	BenchVarCfgMaxSegs           = "cfg_max_segs"
 	BenchVarCfgMinAgeNs          = "cfg_min_age_ns"
+	BenchVarCfgOutsider          = "cfg_outsider"
 	BenchVarCfgSlots             = "cfg_slots"
 	BenchVarCfgStranger          = "cfg_stranger"
 	BenchVarCfgTimeoutNs         = "cfg_timeout_ns"
@@ -148,11 +151,14 @@ type BenchVariableSpecs struct {
 	CfgHasCoarse  *ebpf.VariableSpec `ebpf:"cfg_has_coarse"`
 	CfgHasReason  *ebpf.VariableSpec `ebpf:"cfg_has_reason"`
 	CfgIgnore     *ebpf.VariableSpec `ebpf:"cfg_ignore"`
+	CfgIp6        *ebpf.VariableSpec `ebpf:"cfg_ip6"`
+	CfgJoined     *ebpf.VariableSpec `ebpf:"cfg_joined"`
 	CfgLossHoldNs *ebpf.VariableSpec `ebpf:"cfg_loss_hold_ns"`
 	CfgMarkMask   *ebpf.VariableSpec `ebpf:"cfg_mark_mask"`
 	CfgMarkShift  *ebpf.VariableSpec `ebpf:"cfg_mark_shift"`
 	CfgMaxSegs    *ebpf.VariableSpec `ebpf:"cfg_max_segs"`
 	CfgMinAgeNs   *ebpf.VariableSpec `ebpf:"cfg_min_age_ns"`
+	CfgOutsider   *ebpf.VariableSpec `ebpf:"cfg_outsider"`
 	CfgSlots      *ebpf.VariableSpec `ebpf:"cfg_slots"`
 	CfgStranger   *ebpf.VariableSpec `ebpf:"cfg_stranger"`
 	CfgTimeoutNs  *ebpf.VariableSpec `ebpf:"cfg_timeout_ns"`
@@ -206,11 +212,14 @@ type BenchVariables struct {
 	CfgHasCoarse  *ebpf.Variable `ebpf:"cfg_has_coarse"`
 	CfgHasReason  *ebpf.Variable `ebpf:"cfg_has_reason"`
 	CfgIgnore     *ebpf.Variable `ebpf:"cfg_ignore"`
+	CfgIp6        *ebpf.Variable `ebpf:"cfg_ip6"`
+	CfgJoined     *ebpf.Variable `ebpf:"cfg_joined"`
 	CfgLossHoldNs *ebpf.Variable `ebpf:"cfg_loss_hold_ns"`
 	CfgMarkMask   *ebpf.Variable `ebpf:"cfg_mark_mask"`
 	CfgMarkShift  *ebpf.Variable `ebpf:"cfg_mark_shift"`
 	CfgMaxSegs    *ebpf.Variable `ebpf:"cfg_max_segs"`
 	CfgMinAgeNs   *ebpf.Variable `ebpf:"cfg_min_age_ns"`
+	CfgOutsider   *ebpf.Variable `ebpf:"cfg_outsider"`
 	CfgSlots      *ebpf.Variable `ebpf:"cfg_slots"`
 	CfgStranger   *ebpf.Variable `ebpf:"cfg_stranger"`
 	CfgTimeoutNs  *ebpf.Variable `ebpf:"cfg_timeout_ns"`

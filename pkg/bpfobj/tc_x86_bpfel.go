@@ -59,7 +59,10 @@ const (
 	TcRdrCounterRDR_C_SLOTS_SKIPPED    TcRdrCounter = 26
 	TcRdrCounterRDR_C_RESTORE_FAILED   TcRdrCounter = 27
 	TcRdrCounterRDR_C_NM_WATCH         TcRdrCounter = 28
-	TcRdrCounterRDR_C_MAX              TcRdrCounter = 29
+	TcRdrCounterRDR_C_NM_NEIGHBOUR     TcRdrCounter = 29
+	TcRdrCounterRDR_C_NM_EXTENSIONS    TcRdrCounter = 30
+	TcRdrCounterRDR_C_QUEUE_UNSEEN     TcRdrCounter = 31
+	TcRdrCounterRDR_C_MAX              TcRdrCounter = 32
 )
 
 type TcRdrCursor struct {
@@ -95,6 +98,10 @@ const (
 	TcRdrEventRDR_EV_LEFT    TcRdrEvent = 4
 	TcRdrEventRDR_EV_LOSS    TcRdrEvent = 5
 	TcRdrEventRDR_EV_ADDR    TcRdrEvent = 6
+	TcRdrEventRDR_EV_ADDR6   TcRdrEvent = 7
+	TcRdrEventRDR_EV_DEQUEUE TcRdrEvent = 8
+	TcRdrEventRDR_EV_INNER   TcRdrEvent = 9
+	TcRdrEventRDR_EV_IGNORED TcRdrEvent = 10
 )
 
 type TcRdrEventFlag uint32
@@ -106,20 +113,35 @@ const (
 	TcRdrEventFlagRDR_EVF_KEYED  TcRdrEventFlag = 8
 )
 
+type TcRdrIp6 uint32
+
+const (
+	TcRdrIp6RDR_IP6OFF   TcRdrIp6 = 0
+	TcRdrIp6RDR_IP6LABEL TcRdrIp6 = 1
+	TcRdrIp6RDR_IP6KEY   TcRdrIp6 = 2
+)
+
 type TcRdrKey struct {
-	_     structs.HostLayout
-	Saddr uint32
-	Daddr uint32
-	Id    uint16
-	Off   uint16
-	Proto uint8
-	Pad   [3]uint8
+	_       structs.HostLayout
+	Saddr   uint32
+	Daddr   uint32
+	Id      uint32
+	Off     uint16
+	Proto   uint8
+	Form    uint8
+	Content uint32
 }
 
 type TcRdrLocal struct {
 	_    structs.HostLayout
 	Node uint32
 	Addr uint32
+}
+
+type TcRdrLocal6 struct {
+	_    structs.HostLayout
+	Node uint32
+	Addr [16]uint8
 }
 
 type TcRdrNode struct {
@@ -134,6 +156,8 @@ type TcRdrPort struct {
 	Flags     uint16
 	Ifindex   uint32
 	NetnsInum uint32
+	Behind    uint16
+	Pad       uint16
 }
 
 type TcRdrPortFlag uint32
@@ -145,14 +169,20 @@ const (
 	TcRdrPortFlagRDR_PF_L3          TcRdrPortFlag = 8
 	TcRdrPortFlagRDR_PF_BRIDGE_PORT TcRdrPortFlag = 16
 	TcRdrPortFlagRDR_PF_BRIDGE      TcRdrPortFlag = 32
+	TcRdrPortFlagRDR_PF_HEADER      TcRdrPortFlag = 64
+	TcRdrPortFlagRDR_PF_TRUE        TcRdrPortFlag = 128
+	TcRdrPortFlagRDR_PF_QUEUE       TcRdrPortFlag = 256
+	TcRdrPortFlagRDR_PF_TUNNEL      TcRdrPortFlag = 512
 )
 
 type TcRdrProg uint32
 
 const (
-	TcRdrProgRDR_PROG_INGRESS TcRdrProg = 0
-	TcRdrProgRDR_PROG_EGRESS  TcRdrProg = 1
-	TcRdrProgRDR_PROG_MAX     TcRdrProg = 2
+	TcRdrProgRDR_PROG_INGRESS  TcRdrProg = 0
+	TcRdrProgRDR_PROG_EGRESS   TcRdrProg = 1
+	TcRdrProgRDR_PROG_INGRESS6 TcRdrProg = 2
+	TcRdrProgRDR_PROG_EGRESS6  TcRdrProg = 3
+	TcRdrProgRDR_PROG_MAX      TcRdrProg = 4
 )
 
 type TcRdrRange struct {
@@ -216,52 +246,61 @@ const (
 	TcRdrStateRDR_ST_FULL       TcRdrState = 8
 	TcRdrStateRDR_ST_LOCAL_DROP TcRdrState = 16
 	TcRdrStateRDR_ST_HELD       TcRdrState = 32
+	TcRdrStateRDR_ST_IPV6       TcRdrState = 64
+	TcRdrStateRDR_ST_GROUP      TcRdrState = 128
 )
 
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	TcMapAlloc         = "alloc"
-	TcMapControl       = "control"
-	TcMapCounters      = "counters"
-	TcMapCursor        = "cursor"
-	TcMapDevs          = "devs"
-	TcMapKeys          = "keys"
-	TcMapLocals        = "locals"
-	TcMapNodes         = "nodes"
-	TcMapPorts         = "ports"
-	TcMapProgs         = "progs"
-	TcMapRing          = "ring"
-	TcProgRadarEgress  = "radar_egress"
-	TcProgRadarIngress = "radar_ingress"
-	TcVarAbiCounter    = "abi_counter"
-	TcVarAbiCut        = "abi_cut"
-	TcVarAbiEvent      = "abi_event"
-	TcVarAbiEventFlag  = "abi_event_flag"
-	TcVarAbiPortFlag   = "abi_port_flag"
-	TcVarAbiProg       = "abi_prog"
-	TcVarAbiSlot       = "abi_slot"
-	TcVarAbiSlotFlag   = "abi_slot_flag"
-	TcVarAbiState      = "abi_state"
-	TcVarCfgBandTop    = "cfg_band_top"
-	TcVarCfgBlock      = "cfg_block"
-	TcVarCfgCells      = "cfg_cells"
-	TcVarCfgDscpBits   = "cfg_dscp_bits"
-	TcVarCfgHasCoarse  = "cfg_has_coarse"
-	TcVarCfgHasReason  = "cfg_has_reason"
-	TcVarCfgIgnore     = "cfg_ignore"
-	TcVarCfgLossHoldNs = "cfg_loss_hold_ns"
-	TcVarCfgMarkMask   = "cfg_mark_mask"
-	TcVarCfgMarkShift  = "cfg_mark_shift"
-	TcVarCfgMaxSegs    = "cfg_max_segs"
-	TcVarCfgMinAgeNs   = "cfg_min_age_ns"
-	TcVarCfgSlots      = "cfg_slots"
-	TcVarCfgStranger   = "cfg_stranger"
-	TcVarCfgTimeoutNs  = "cfg_timeout_ns"
-	TcVarCfgTtlBand    = "cfg_ttl_band"
-	TcVarCfgTtlWidth   = "cfg_ttl_width"
-	TcVarCfgWatch      = "cfg_watch"
+	TcMapAlloc          = "alloc"
+	TcMapControl        = "control"
+	TcMapCounters       = "counters"
+	TcMapCursor         = "cursor"
+	TcMapDevs           = "devs"
+	TcMapKeys           = "keys"
+	TcMapLocals         = "locals"
+	TcMapLocals6        = "locals6"
+	TcMapNodes          = "nodes"
+	TcMapPorts          = "ports"
+	TcMapProgs          = "progs"
+	TcMapRing           = "ring"
+	TcProgRadarEgress   = "radar_egress"
+	TcProgRadarEgress6  = "radar_egress6"
+	TcProgRadarIngress  = "radar_ingress"
+	TcProgRadarIngress6 = "radar_ingress6"
+	TcVarAbiCounter     = "abi_counter"
+	TcVarAbiCut         = "abi_cut"
+	TcVarAbiEvent       = "abi_event"
+	TcVarAbiEventFlag   = "abi_event_flag"
+	TcVarAbiIp6         = "abi_ip6"
+	TcVarAbiPortFlag    = "abi_port_flag"
+	TcVarAbiProg        = "abi_prog"
+	TcVarAbiSlot        = "abi_slot"
+	TcVarAbiSlotFlag    = "abi_slot_flag"
+	TcVarAbiState       = "abi_state"
+	TcVarCfgBandTop     = "cfg_band_top"
+	TcVarCfgBlock       = "cfg_block"
+	TcVarCfgCells       = "cfg_cells"
+	TcVarCfgDscpBits    = "cfg_dscp_bits"
+	TcVarCfgHasCoarse   = "cfg_has_coarse"
+	TcVarCfgHasReason   = "cfg_has_reason"
+	TcVarCfgIgnore      = "cfg_ignore"
+	TcVarCfgIp6         = "cfg_ip6"
+	TcVarCfgJoined      = "cfg_joined"
+	TcVarCfgLossHoldNs  = "cfg_loss_hold_ns"
+	TcVarCfgMarkMask    = "cfg_mark_mask"
+	TcVarCfgMarkShift   = "cfg_mark_shift"
+	TcVarCfgMaxSegs     = "cfg_max_segs"
+	TcVarCfgMinAgeNs    = "cfg_min_age_ns"
+	TcVarCfgOutsider    = "cfg_outsider"
+	TcVarCfgSlots       = "cfg_slots"
+	TcVarCfgStranger    = "cfg_stranger"
+	TcVarCfgTimeoutNs   = "cfg_timeout_ns"
+	TcVarCfgTtlBand     = "cfg_ttl_band"
+	TcVarCfgTtlWidth    = "cfg_ttl_width"
+	TcVarCfgWatch       = "cfg_watch"
 )
 
 // LoadTc returns the embedded CollectionSpec for Tc.
@@ -306,8 +345,10 @@ type TcSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type TcProgramSpecs struct {
-	RadarEgress  *ebpf.ProgramSpec `ebpf:"radar_egress"`
-	RadarIngress *ebpf.ProgramSpec `ebpf:"radar_ingress"`
+	RadarEgress   *ebpf.ProgramSpec `ebpf:"radar_egress"`
+	RadarEgress6  *ebpf.ProgramSpec `ebpf:"radar_egress6"`
+	RadarIngress  *ebpf.ProgramSpec `ebpf:"radar_ingress"`
+	RadarIngress6 *ebpf.ProgramSpec `ebpf:"radar_ingress6"`
 }
 
 // TcMapSpecs contains maps before they are loaded into the kernel.
@@ -321,6 +362,7 @@ type TcMapSpecs struct {
 	Devs     *ebpf.MapSpec `ebpf:"devs"`
 	Keys     *ebpf.MapSpec `ebpf:"keys"`
 	Locals   *ebpf.MapSpec `ebpf:"locals"`
+	Locals6  *ebpf.MapSpec `ebpf:"locals6"`
 	Nodes    *ebpf.MapSpec `ebpf:"nodes"`
 	Ports    *ebpf.MapSpec `ebpf:"ports"`
 	Progs    *ebpf.MapSpec `ebpf:"progs"`
@@ -335,6 +377,7 @@ type TcVariableSpecs struct {
 	AbiCut        *ebpf.VariableSpec `ebpf:"abi_cut"`
 	AbiEvent      *ebpf.VariableSpec `ebpf:"abi_event"`
 	AbiEventFlag  *ebpf.VariableSpec `ebpf:"abi_event_flag"`
+	AbiIp6        *ebpf.VariableSpec `ebpf:"abi_ip6"`
 	AbiPortFlag   *ebpf.VariableSpec `ebpf:"abi_port_flag"`
 	AbiProg       *ebpf.VariableSpec `ebpf:"abi_prog"`
 	AbiSlot       *ebpf.VariableSpec `ebpf:"abi_slot"`
@@ -347,11 +390,14 @@ type TcVariableSpecs struct {
 	CfgHasCoarse  *ebpf.VariableSpec `ebpf:"cfg_has_coarse"`
 	CfgHasReason  *ebpf.VariableSpec `ebpf:"cfg_has_reason"`
 	CfgIgnore     *ebpf.VariableSpec `ebpf:"cfg_ignore"`
+	CfgIp6        *ebpf.VariableSpec `ebpf:"cfg_ip6"`
+	CfgJoined     *ebpf.VariableSpec `ebpf:"cfg_joined"`
 	CfgLossHoldNs *ebpf.VariableSpec `ebpf:"cfg_loss_hold_ns"`
 	CfgMarkMask   *ebpf.VariableSpec `ebpf:"cfg_mark_mask"`
 	CfgMarkShift  *ebpf.VariableSpec `ebpf:"cfg_mark_shift"`
 	CfgMaxSegs    *ebpf.VariableSpec `ebpf:"cfg_max_segs"`
 	CfgMinAgeNs   *ebpf.VariableSpec `ebpf:"cfg_min_age_ns"`
+	CfgOutsider   *ebpf.VariableSpec `ebpf:"cfg_outsider"`
 	CfgSlots      *ebpf.VariableSpec `ebpf:"cfg_slots"`
 	CfgStranger   *ebpf.VariableSpec `ebpf:"cfg_stranger"`
 	CfgTimeoutNs  *ebpf.VariableSpec `ebpf:"cfg_timeout_ns"`
@@ -387,6 +433,7 @@ type TcMaps struct {
 	Devs     *ebpf.Map `ebpf:"devs"`
 	Keys     *ebpf.Map `ebpf:"keys"`
 	Locals   *ebpf.Map `ebpf:"locals"`
+	Locals6  *ebpf.Map `ebpf:"locals6"`
 	Nodes    *ebpf.Map `ebpf:"nodes"`
 	Ports    *ebpf.Map `ebpf:"ports"`
 	Progs    *ebpf.Map `ebpf:"progs"`
@@ -402,6 +449,7 @@ func (m *TcMaps) Close() error {
 		m.Devs,
 		m.Keys,
 		m.Locals,
+		m.Locals6,
 		m.Nodes,
 		m.Ports,
 		m.Progs,
@@ -417,6 +465,7 @@ type TcVariables struct {
 	AbiCut        *ebpf.Variable `ebpf:"abi_cut"`
 	AbiEvent      *ebpf.Variable `ebpf:"abi_event"`
 	AbiEventFlag  *ebpf.Variable `ebpf:"abi_event_flag"`
+	AbiIp6        *ebpf.Variable `ebpf:"abi_ip6"`
 	AbiPortFlag   *ebpf.Variable `ebpf:"abi_port_flag"`
 	AbiProg       *ebpf.Variable `ebpf:"abi_prog"`
 	AbiSlot       *ebpf.Variable `ebpf:"abi_slot"`
@@ -429,11 +478,14 @@ type TcVariables struct {
 	CfgHasCoarse  *ebpf.Variable `ebpf:"cfg_has_coarse"`
 	CfgHasReason  *ebpf.Variable `ebpf:"cfg_has_reason"`
 	CfgIgnore     *ebpf.Variable `ebpf:"cfg_ignore"`
+	CfgIp6        *ebpf.Variable `ebpf:"cfg_ip6"`
+	CfgJoined     *ebpf.Variable `ebpf:"cfg_joined"`
 	CfgLossHoldNs *ebpf.Variable `ebpf:"cfg_loss_hold_ns"`
 	CfgMarkMask   *ebpf.Variable `ebpf:"cfg_mark_mask"`
 	CfgMarkShift  *ebpf.Variable `ebpf:"cfg_mark_shift"`
 	CfgMaxSegs    *ebpf.Variable `ebpf:"cfg_max_segs"`
 	CfgMinAgeNs   *ebpf.Variable `ebpf:"cfg_min_age_ns"`
+	CfgOutsider   *ebpf.Variable `ebpf:"cfg_outsider"`
 	CfgSlots      *ebpf.Variable `ebpf:"cfg_slots"`
 	CfgStranger   *ebpf.Variable `ebpf:"cfg_stranger"`
 	CfgTimeoutNs  *ebpf.Variable `ebpf:"cfg_timeout_ns"`
@@ -446,14 +498,18 @@ type TcVariables struct {
 //
 // It can be passed to LoadTcObjects or ebpf.CollectionSpec.LoadAndAssign.
 type TcPrograms struct {
-	RadarEgress  *ebpf.Program `ebpf:"radar_egress"`
-	RadarIngress *ebpf.Program `ebpf:"radar_ingress"`
+	RadarEgress   *ebpf.Program `ebpf:"radar_egress"`
+	RadarEgress6  *ebpf.Program `ebpf:"radar_egress6"`
+	RadarIngress  *ebpf.Program `ebpf:"radar_ingress"`
+	RadarIngress6 *ebpf.Program `ebpf:"radar_ingress6"`
 }
 
 func (p *TcPrograms) Close() error {
 	return _TcClose(
 		p.RadarEgress,
+		p.RadarEgress6,
 		p.RadarIngress,
+		p.RadarIngress6,
 	)
 }
 

@@ -44,19 +44,26 @@ type TraceRdrDev struct {
 }
 
 type TraceRdrKey struct {
-	_     structs.HostLayout
-	Saddr uint32
-	Daddr uint32
-	Id    uint16
-	Off   uint16
-	Proto uint8
-	Pad   [3]uint8
+	_       structs.HostLayout
+	Saddr   uint32
+	Daddr   uint32
+	Id      uint32
+	Off     uint16
+	Proto   uint8
+	Form    uint8
+	Content uint32
 }
 
 type TraceRdrLocal struct {
 	_    structs.HostLayout
 	Node uint32
 	Addr uint32
+}
+
+type TraceRdrLocal6 struct {
+	_    structs.HostLayout
+	Node uint32
+	Addr [16]uint8
 }
 
 type TraceRdrNode struct {
@@ -71,6 +78,8 @@ type TraceRdrPort struct {
 	Flags     uint16
 	Ifindex   uint32
 	NetnsInum uint32
+	Behind    uint16
+	Pad       uint16
 }
 
 type TraceRdrRange struct {
@@ -83,36 +92,41 @@ type TraceRdrRange struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	TraceMapAlloc          = "alloc"
-	TraceMapControl        = "control"
-	TraceMapCounters       = "counters"
-	TraceMapCursor         = "cursor"
-	TraceMapDevs           = "devs"
-	TraceMapKeys           = "keys"
-	TraceMapLocals         = "locals"
-	TraceMapNodes          = "nodes"
-	TraceMapPorts          = "ports"
-	TraceMapProgs          = "progs"
-	TraceMapRing           = "ring"
-	TraceProgRadarKfreeSkb = "radar_kfree_skb"
-	TraceVarCfgBandTop     = "cfg_band_top"
-	TraceVarCfgBlock       = "cfg_block"
-	TraceVarCfgCells       = "cfg_cells"
-	TraceVarCfgDscpBits    = "cfg_dscp_bits"
-	TraceVarCfgHasCoarse   = "cfg_has_coarse"
-	TraceVarCfgHasReason   = "cfg_has_reason"
-	TraceVarCfgIgnore      = "cfg_ignore"
-	TraceVarCfgLossHoldNs  = "cfg_loss_hold_ns"
-	TraceVarCfgMarkMask    = "cfg_mark_mask"
-	TraceVarCfgMarkShift   = "cfg_mark_shift"
-	TraceVarCfgMaxSegs     = "cfg_max_segs"
-	TraceVarCfgMinAgeNs    = "cfg_min_age_ns"
-	TraceVarCfgSlots       = "cfg_slots"
-	TraceVarCfgStranger    = "cfg_stranger"
-	TraceVarCfgTimeoutNs   = "cfg_timeout_ns"
-	TraceVarCfgTtlBand     = "cfg_ttl_band"
-	TraceVarCfgTtlWidth    = "cfg_ttl_width"
-	TraceVarCfgWatch       = "cfg_watch"
+	TraceMapAlloc              = "alloc"
+	TraceMapControl            = "control"
+	TraceMapCounters           = "counters"
+	TraceMapCursor             = "cursor"
+	TraceMapDevs               = "devs"
+	TraceMapKeys               = "keys"
+	TraceMapLocals             = "locals"
+	TraceMapLocals6            = "locals6"
+	TraceMapNodes              = "nodes"
+	TraceMapPorts              = "ports"
+	TraceMapProgs              = "progs"
+	TraceMapRing               = "ring"
+	TraceProgRadarKfreeSkb     = "radar_kfree_skb"
+	TraceProgRadarQdiscDequeue = "radar_qdisc_dequeue"
+	TraceVarCfgBandTop         = "cfg_band_top"
+	TraceVarCfgBlock           = "cfg_block"
+	TraceVarCfgCells           = "cfg_cells"
+	TraceVarCfgDscpBits        = "cfg_dscp_bits"
+	TraceVarCfgHasCoarse       = "cfg_has_coarse"
+	TraceVarCfgHasReason       = "cfg_has_reason"
+	TraceVarCfgIgnore          = "cfg_ignore"
+	TraceVarCfgIp6             = "cfg_ip6"
+	TraceVarCfgJoined          = "cfg_joined"
+	TraceVarCfgLossHoldNs      = "cfg_loss_hold_ns"
+	TraceVarCfgMarkMask        = "cfg_mark_mask"
+	TraceVarCfgMarkShift       = "cfg_mark_shift"
+	TraceVarCfgMaxSegs         = "cfg_max_segs"
+	TraceVarCfgMinAgeNs        = "cfg_min_age_ns"
+	TraceVarCfgOutsider        = "cfg_outsider"
+	TraceVarCfgSlots           = "cfg_slots"
+	TraceVarCfgStranger        = "cfg_stranger"
+	TraceVarCfgTimeoutNs       = "cfg_timeout_ns"
+	TraceVarCfgTtlBand         = "cfg_ttl_band"
+	TraceVarCfgTtlWidth        = "cfg_ttl_width"
+	TraceVarCfgWatch           = "cfg_watch"
 )
 
 // LoadTrace returns the embedded CollectionSpec for Trace.
@@ -157,7 +171,8 @@ type TraceSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type TraceProgramSpecs struct {
-	RadarKfreeSkb *ebpf.ProgramSpec `ebpf:"radar_kfree_skb"`
+	RadarKfreeSkb     *ebpf.ProgramSpec `ebpf:"radar_kfree_skb"`
+	RadarQdiscDequeue *ebpf.ProgramSpec `ebpf:"radar_qdisc_dequeue"`
 }
 
 // TraceMapSpecs contains maps before they are loaded into the kernel.
@@ -171,6 +186,7 @@ type TraceMapSpecs struct {
 	Devs     *ebpf.MapSpec `ebpf:"devs"`
 	Keys     *ebpf.MapSpec `ebpf:"keys"`
 	Locals   *ebpf.MapSpec `ebpf:"locals"`
+	Locals6  *ebpf.MapSpec `ebpf:"locals6"`
 	Nodes    *ebpf.MapSpec `ebpf:"nodes"`
 	Ports    *ebpf.MapSpec `ebpf:"ports"`
 	Progs    *ebpf.MapSpec `ebpf:"progs"`
@@ -188,11 +204,14 @@ type TraceVariableSpecs struct {
 	CfgHasCoarse  *ebpf.VariableSpec `ebpf:"cfg_has_coarse"`
 	CfgHasReason  *ebpf.VariableSpec `ebpf:"cfg_has_reason"`
 	CfgIgnore     *ebpf.VariableSpec `ebpf:"cfg_ignore"`
+	CfgIp6        *ebpf.VariableSpec `ebpf:"cfg_ip6"`
+	CfgJoined     *ebpf.VariableSpec `ebpf:"cfg_joined"`
 	CfgLossHoldNs *ebpf.VariableSpec `ebpf:"cfg_loss_hold_ns"`
 	CfgMarkMask   *ebpf.VariableSpec `ebpf:"cfg_mark_mask"`
 	CfgMarkShift  *ebpf.VariableSpec `ebpf:"cfg_mark_shift"`
 	CfgMaxSegs    *ebpf.VariableSpec `ebpf:"cfg_max_segs"`
 	CfgMinAgeNs   *ebpf.VariableSpec `ebpf:"cfg_min_age_ns"`
+	CfgOutsider   *ebpf.VariableSpec `ebpf:"cfg_outsider"`
 	CfgSlots      *ebpf.VariableSpec `ebpf:"cfg_slots"`
 	CfgStranger   *ebpf.VariableSpec `ebpf:"cfg_stranger"`
 	CfgTimeoutNs  *ebpf.VariableSpec `ebpf:"cfg_timeout_ns"`
@@ -228,6 +247,7 @@ type TraceMaps struct {
 	Devs     *ebpf.Map `ebpf:"devs"`
 	Keys     *ebpf.Map `ebpf:"keys"`
 	Locals   *ebpf.Map `ebpf:"locals"`
+	Locals6  *ebpf.Map `ebpf:"locals6"`
 	Nodes    *ebpf.Map `ebpf:"nodes"`
 	Ports    *ebpf.Map `ebpf:"ports"`
 	Progs    *ebpf.Map `ebpf:"progs"`
@@ -243,6 +263,7 @@ func (m *TraceMaps) Close() error {
 		m.Devs,
 		m.Keys,
 		m.Locals,
+		m.Locals6,
 		m.Nodes,
 		m.Ports,
 		m.Progs,
@@ -261,11 +282,14 @@ type TraceVariables struct {
 	CfgHasCoarse  *ebpf.Variable `ebpf:"cfg_has_coarse"`
 	CfgHasReason  *ebpf.Variable `ebpf:"cfg_has_reason"`
 	CfgIgnore     *ebpf.Variable `ebpf:"cfg_ignore"`
+	CfgIp6        *ebpf.Variable `ebpf:"cfg_ip6"`
+	CfgJoined     *ebpf.Variable `ebpf:"cfg_joined"`
 	CfgLossHoldNs *ebpf.Variable `ebpf:"cfg_loss_hold_ns"`
 	CfgMarkMask   *ebpf.Variable `ebpf:"cfg_mark_mask"`
 	CfgMarkShift  *ebpf.Variable `ebpf:"cfg_mark_shift"`
 	CfgMaxSegs    *ebpf.Variable `ebpf:"cfg_max_segs"`
 	CfgMinAgeNs   *ebpf.Variable `ebpf:"cfg_min_age_ns"`
+	CfgOutsider   *ebpf.Variable `ebpf:"cfg_outsider"`
 	CfgSlots      *ebpf.Variable `ebpf:"cfg_slots"`
 	CfgStranger   *ebpf.Variable `ebpf:"cfg_stranger"`
 	CfgTimeoutNs  *ebpf.Variable `ebpf:"cfg_timeout_ns"`
@@ -278,12 +302,14 @@ type TraceVariables struct {
 //
 // It can be passed to LoadTraceObjects or ebpf.CollectionSpec.LoadAndAssign.
 type TracePrograms struct {
-	RadarKfreeSkb *ebpf.Program `ebpf:"radar_kfree_skb"`
+	RadarKfreeSkb     *ebpf.Program `ebpf:"radar_kfree_skb"`
+	RadarQdiscDequeue *ebpf.Program `ebpf:"radar_qdisc_dequeue"`
 }
 
 func (p *TracePrograms) Close() error {
 	return _TraceClose(
 		p.RadarKfreeSkb,
+		p.RadarQdiscDequeue,
 	)
 }
 

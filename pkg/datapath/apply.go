@@ -82,10 +82,16 @@ func (a *applier) run(ctx context.Context) error {
 	if err := a.placeInside(); err != nil {
 		return err
 	}
+	if err := a.followQueues(); err != nil {
+		return err
+	}
 	if a.between != nil {
 		if err := a.between(); err != nil {
 			return err
 		}
+	}
+	if err := a.h.writeGroups(a.c.next); err != nil {
+		return err
 	}
 	if err := a.raise(); err != nil {
 		return err
@@ -121,7 +127,7 @@ func (a *applier) addLocals() error {
 	if a.c.old != nil {
 		known := make(map[uint16][]netip.Addr)
 		for node, addrs := range a.c.locals {
-			if a.c.old.NodeByID(node) != nil {
+			if a.c.old.NodeByID(node) != nil || a.c.old.VMByID(node) != nil {
 				known[node] = addrs
 			}
 		}
@@ -277,7 +283,7 @@ func (a *applier) attachPort(n *domain.Node, p *domain.Port) error {
 	if was != nil {
 		flags |= restoreFlags(was) // as strict as either until all is settled
 	}
-	entry := bpfobj.TcRdrPort{Node: n.ID, Flags: uint16(flags), Ifindex: uint32(p.Ifindex), NetnsInum: n.Inum}
+	entry := portEntry(n, p, flags)
 	dev := bpfobj.TcRdrDev{NetnsInum: n.Inum, Ifindex: uint32(p.Ifindex)}
 	if err := a.h.maps[bpfobj.TcMapPorts].Put(uint32(p.ID), &entry); err != nil {
 		return fmt.Errorf("set port: %w", err)

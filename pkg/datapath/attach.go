@@ -21,6 +21,11 @@ type AttachRequest struct {
 	Domain string
 	Nodes  []topo.NodeSpec
 	Roles  []topo.RoleOverride
+	// VMs are virtual machines behind ports of the domain. One of a name that the
+	// domain knows replaces it.
+	VMs []topo.VM
+	// CarryHeader names nodes that carry the header while others carry the mark.
+	CarryHeader []string
 	// Selectors are what the nodes were named by. The domain keeps them beside
 	// those that it has.
 	Selectors []string
@@ -45,13 +50,14 @@ type AttachResult struct {
 	AddedPorts int
 	// Warnings are full sentences.
 	Warnings []string
-	// Conflicts are rules of the new nodes that use our mark bits.
+	// Conflicts are rules of the request's nodes that use our mark bits although these
+	// nodes carry the mark: Options.Carry says which bits.
 	Conflicts []topo.Conflict
 }
 
 // Empty says whether nothing is asked for.
 func (r *AttachRequest) Empty() bool {
-	return len(r.Nodes)+len(r.Roles)+len(r.Selectors) == 0 && r.WatchContainers == nil
+	return len(r.Nodes)+len(r.Roles)+len(r.VMs)+len(r.Selectors)+len(r.CarryHeader) == 0 && r.WatchContainers == nil
 }
 
 // waits says whether nodes may join later, so that a new domain needs none yet.
@@ -153,6 +159,9 @@ func (p *plan) open(undo *undo) (*Handle, error) {
 	}
 	undo.add(p.loaded.close)
 	if err := p.loaded.pinMaps(name); err != nil {
+		return nil, err
+	}
+	if err := p.pinLocalIn(); err != nil {
 		return nil, err
 	}
 	return openHandle(p.change.next)

@@ -33,7 +33,7 @@ func Checks() []Check { return Probe().checks() }
 
 func (f Features) checks() []Check {
 	return []Check{
-		f.checkKernel(), f.checkRights(), f.checkHook(), f.checkDrops(), f.checkPins(),
+		f.checkKernel(), f.checkRights(), f.checkHook(), f.checkDrops(), f.checkQueues(), f.checkLocalIn(), f.checkPins(),
 		f.checkMemlock(), f.checkMemory(), f.checkSymbols(), checkJIT(), checkStats(), checkTools(),
 	}
 }
@@ -96,6 +96,34 @@ func (f Features) checkDrops() Check {
 		c.Fix = "use a kernel with CONFIG_BPF_EVENTS and BPF trampolines, not locked down"
 	case !f.DropReason:
 		c.Level, c.Detail, c.Fix = Warn, "tp_btf/kfree_skb without reasons", "use Linux 5.17 or newer for drop reasons"
+	}
+	return c
+}
+
+func (f Features) checkLocalIn() Check {
+	c := Check{Name: "redirects", Level: OK, Detail: localHook + ": packets that NAT or TPROXY redirects to a node itself show as delivered"}
+	switch {
+	case !f.Tested:
+		c.Level, c.Detail, c.Fix = Warn, "not tested: that takes rights", "run as root"
+	case !f.LocalIn || !f.BTF:
+		c.Level, c.Detail = Warn, "no netfilter programs: packets that NAT or TPROXY redirects to a node itself show as expired"
+		c.Fix = "use Linux 6.4 or newer with CONFIG_NETFILTER_BPF_LINK"
+	}
+	return c
+}
+
+func (f Features) checkQueues() Check {
+	c := Check{Name: "queues", Level: OK, Detail: queueHook + ", attached while a port has a queue"}
+	const without = "the wait in a queue is part of the link's time"
+	switch {
+	case !f.BTF:
+		c.Level, c.Detail = Warn, "the kernel has no BTF (/sys/kernel/btf/vmlinux): "+without
+		c.Fix = "use a kernel with CONFIG_DEBUG_INFO_BTF"
+	case !f.Tested:
+		c.Level, c.Detail, c.Fix = Warn, "not tested: that takes rights", "run as root"
+	case !f.QueueHook:
+		c.Level, c.Detail = Warn, queueHook+" cannot be loaded: "+without
+		c.Fix = "use a kernel with CONFIG_BPF_EVENTS and BPF trampolines, not locked down"
 	}
 	return c
 }

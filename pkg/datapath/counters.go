@@ -44,7 +44,7 @@ var counterText = [bpfobj.TcRdrCounterRDR_C_MAX]Counter{
 	bpfobj.TcRdrCounterRDR_C_MARKED: {Name: "marked", Group: GroupMeasured,
 		Help: "packets that got a backpack"},
 	bpfobj.TcRdrCounterRDR_C_NM_IPV6: {Name: "not_measured_ipv6", Group: GroupNotMeasured,
-		Help: "IPv6 packets"},
+		Help: "IPv6 packets, where IPv6 is not measured"},
 	bpfobj.TcRdrCounterRDR_C_NM_MULTICAST: {Name: "not_measured_multicast", Group: GroupNotMeasured,
 		Help: "multicast and broadcast packets"},
 	bpfobj.TcRdrCounterRDR_C_NM_MALFORMED: {Name: "not_measured_malformed", Group: GroupNotMeasured,
@@ -65,6 +65,10 @@ var counterText = [bpfobj.TcRdrCounterRDR_C_MAX]Counter{
 		Help: "packets under more than two VLAN tags"},
 	bpfobj.TcRdrCounterRDR_C_NM_WATCH: {Name: "not_measured_watch", Group: GroupNotMeasured,
 		Help: "packets that the expression of --watch does not match"},
+	bpfobj.TcRdrCounterRDR_C_NM_NEIGHBOUR: {Name: "not_measured_neighbour", Group: GroupNotMeasured,
+		Help: "IPv6 neighbour and router discovery, MLD: what the nodes of one link tell each other"},
+	bpfobj.TcRdrCounterRDR_C_NM_EXTENSIONS: {Name: "not_measured_extensions", Group: GroupNotMeasured,
+		Help: "IPv6 packets with more extension headers than are read, and jumbograms"},
 	bpfobj.TcRdrCounterRDR_C_OTHER_L3: {Name: "other_l3", Group: GroupNotice,
 		Help: "frames that are no IP (ARP, ...); not in seen"},
 	bpfobj.TcRdrCounterRDR_C_PASSED: {Name: "passed", Group: GroupNotice,
@@ -97,6 +101,8 @@ var counterText = [bpfobj.TcRdrCounterRDR_C_MAX]Counter{
 		Help: "slots stepped over because their packet was still under way"},
 	bpfobj.TcRdrCounterRDR_C_RESTORE_FAILED: {Name: "restore_failed", Group: GroupNotice,
 		Help: "packets of ours whose header could not be restored"},
+	bpfobj.TcRdrCounterRDR_C_QUEUE_UNSEEN: {Name: "queue_unseen", Group: GroupNotice,
+		Help: "waits in queues that did not fit into a slot (more --max-hops)"},
 }
 
 // missedHelp explains the one counter that the kernel keeps, not the programs.

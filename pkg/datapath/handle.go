@@ -25,6 +25,9 @@ type Handle struct {
 	control []byte // mapped for writing
 	ring    []byte // mapped for reading, when it is first needed
 	near    []topo.NodeSpec
+	localIn map[uint16]*localIn // by node
+	// memberships are what SyncGroups read last, by node.
+	memberships map[uint16]string
 }
 
 // Near returns the namespaces that are not attached in which other ends of attached
@@ -34,7 +37,7 @@ func (h *Handle) Near() []topo.NodeSpec { return h.near }
 // handleMaps are the maps that every attached domain has.
 var handleMaps = []string{
 	bpfobj.TcMapRing, bpfobj.TcMapControl, bpfobj.TcMapCursor, bpfobj.TcMapAlloc, bpfobj.TcMapPorts,
-	bpfobj.TcMapDevs, bpfobj.TcMapLocals, bpfobj.TcMapNodes, bpfobj.TcMapKeys, bpfobj.TcMapCounters, bpfobj.TcMapProgs,
+	bpfobj.TcMapDevs, bpfobj.TcMapLocals, bpfobj.TcMapLocals6, bpfobj.TcMapNodes, bpfobj.TcMapKeys, bpfobj.TcMapCounters, bpfobj.TcMapProgs,
 }
 
 // Open opens an attached domain. It returns domain.ErrNotAttached if there is
@@ -87,6 +90,10 @@ func (h *Handle) Close() error {
 		}
 	}
 	h.control, h.ring = nil, nil
+	for _, l := range h.localIn {
+		l.close()
+	}
+	h.localIn = nil
 	for _, m := range h.maps {
 		errs = append(errs, m.Close())
 	}

@@ -173,7 +173,7 @@ func TestSweepKeys(t *testing.T) {
 	l.attach("a")
 	h := l.open()
 	const base = 2 * minSlots
-	want := make(map[uint16]bool)
+	want := make(map[uint32]bool)
 	for i, c := range []struct {
 		what   string
 		slotAt uint64 // position that the slot has now
@@ -190,11 +190,11 @@ func TestSweepKeys(t *testing.T) {
 		if c.slotAt != 0 {
 			putSlot(t, h, slotState{pos: c.slotAt, age: c.age, segs: 1})
 		}
-		key := bpfobj.TcRdrKey{Saddr: 1, Daddr: 2, Id: uint16(i), Proto: 17}
+		key := bpfobj.TcRdrKey{Saddr: 1, Daddr: 2, Id: uint32(i), Proto: 17}
 		if err := h.maps[bpfobj.TcMapKeys].Put(&key, pos); err != nil {
 			t.Fatal(err)
 		}
-		want[uint16(i)] = c.keep
+		want[uint32(i)] = c.keep
 	}
 	removed, err := h.SweepKeys()
 	if err != nil || removed != 2 {

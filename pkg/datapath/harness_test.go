@@ -161,6 +161,10 @@ func (l *lab) flags() []string {
 		{bpfobj.TcRdrPortFlagRDR_PF_L3, "l3"},
 		{bpfobj.TcRdrPortFlagRDR_PF_BRIDGE_PORT, "bridge-port"},
 		{bpfobj.TcRdrPortFlagRDR_PF_BRIDGE, "bridge"},
+		{bpfobj.TcRdrPortFlagRDR_PF_HEADER, "header"},
+		{bpfobj.TcRdrPortFlagRDR_PF_TRUE, "true"},
+		{bpfobj.TcRdrPortFlagRDR_PF_QUEUE, "queue"},
+		{bpfobj.TcRdrPortFlagRDR_PF_TUNNEL, "tunnel"},
 	}
 	var lines []string
 	for i := range h.Domain.Ports {

@@ -14,10 +14,12 @@ import (
 // addressRange is struct rdr_range of bpf/radar/config.h.
 type addressRange struct{ From, To uint64 }
 
-// maxIgnored is RDR_MAX_IGNORE, maxStranger RDR_MAX_STRANGER.
+// maxIgnored is RDR_MAX_IGNORE, maxStranger RDR_MAX_STRANGER,
+// maxJoined RDR_MAX_JOINED.
 const (
 	maxIgnored  = 16
 	maxStranger = 8
+	maxJoined   = 8
 )
 
 // ignoredFuncs free skbs that are no loss: the copies of packet taps, what a ping
@@ -32,18 +34,35 @@ var ignoredFuncs = []string{
 // loss either, where it is such a frame.
 var strangerFuncs = []string{"ip_rcv_core", "ip_rcv", "ip_list_rcv"}
 
-// findIgnored returns where those functions lie, unused entries zero. Without
-// rights to read addresses there is none.
-func findIgnored() (ignored [maxIgnored]addressRange, strangers [maxStranger]addressRange) {
+// outsiderFuncs free packets for a group that nobody in the node wants: it is no
+// member, and no route for the group leads on from the interface.
+var outsiderFuncs = []string{"ip_rcv_finish_core", "ip_rcv_finish", "ip_sublist_rcv", "ip_list_rcv_finish", "ip_mr_input", "ip_mr_forward"}
+
+// joinedFuncs free the fragments of a packet that was put together, with it.
+var joinedFuncs = []string{"skb_release_data", "kfree_skb_list", "kfree_skb_list_reason"}
+
+// quietFuncs is where functions lie whose drops are no losses, or not always; unused
+// entries are zero.
+type quietFuncs struct {
+	ignored   [maxIgnored]addressRange
+	strangers [maxStranger]addressRange
+	outsiders [maxStranger]addressRange
+	joined    [maxJoined]addressRange
+}
+
+// findQuiet finds them in the running kernel: none without rights to read addresses.
+func findQuiet() (q quietFuncs) {
 	f, err := os.Open("/proc/kallsyms")
 	if err != nil {
-		return ignored, strangers
+		return q
 	}
 	defer f.Close()
-	ranges := findRanges(f, ignoredFuncs, strangerFuncs)
-	copy(ignored[:], ranges[0])
-	copy(strangers[:], ranges[1])
-	return ignored, strangers
+	ranges := findRanges(f, ignoredFuncs, strangerFuncs, outsiderFuncs, joinedFuncs)
+	copy(q.ignored[:], ranges[0])
+	copy(q.strangers[:], ranges[1])
+	copy(q.outsiders[:], ranges[2])
+	copy(q.joined[:], ranges[3])
+	return q
 }
 
 // findRanges reads kallsyms ("address type name [module]", in no order beyond a

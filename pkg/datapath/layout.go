@@ -34,6 +34,9 @@ type Layout struct {
 	Warnings []string
 }
 
+// guidPaper is --guid-bits of the vNetRadar paper.
+const guidPaper = "paper"
+
 const (
 	idBits       = 16
 	bandBits     = 4 // of the default layout
@@ -50,6 +53,8 @@ const (
 	maxBlock     = 1024
 	maxTrain     = 128
 	lossCells    = 3
+	addrCells    = 4 // of IPv6 addresses
+	minHops      = 2
 	maxDSCPBits  = 2
 	noDSCPLimit  = idBits + bandBits
 	maxIndexBits = noDSCPLimit + maxDSCPBits
@@ -69,7 +74,7 @@ func (o Options) Layout() (*Layout, error) {
 
 func (o Options) layoutFor(cpus int) (*Layout, error) {
 	l := &Layout{Slots: o.Slots}
-	if err := l.setHops(o.MaxHops); err != nil {
+	if err := l.setHops(o.MaxHops, o.IPv6 != IPv6Off); err != nil {
 		return nil, err
 	}
 	if err := l.setGUID(o.GUIDBits); err != nil {
@@ -79,9 +84,8 @@ func (o Options) layoutFor(cpus int) (*Layout, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.MarkMask = mask
 	if mask != 0 {
-		l.MarkShift = uint32(bits.TrailingZeros32(mask))
+		l.setMark(mask)
 	} else {
 		l.warn("with --carry header nodes see rewritten TTL, DSCP and IP ID: routing, queueing and firewall rules that look at them behave differently")
 	}
@@ -92,13 +96,17 @@ func (o Options) layoutFor(cpus int) (*Layout, error) {
 func (l *Layout) warn(text string) { l.Warnings = append(l.Warnings, text) }
 
 // setHops makes a slot large enough for a way of so many nodes: the first and
-// the last node write one event, each other two, and a loss three.
-func (l *Layout) setHops(hops int) error {
-	most := (firstCells + lineCells*(maxLines-minLines) - lossCells + 2) / 2
-	if hops < 2 || hops > most {
-		return usagef("--max-hops %d: use 2 to %d", hops, most)
+// the last node write one event, each other two, and a loss three. The addresses of
+// IPv6 packets take the room of two nodes; the shortest way fits all the same.
+func (l *Layout) setHops(hops int, ipv6 bool) error {
+	most := maxHops(maxLines * lineBytes)
+	if hops < minHops || hops > most {
+		return usagef("--max-hops %d: use %d to %d", hops, minHops, most)
 	}
 	need := 2*hops - 2 + lossCells
+	if ipv6 {
+		need = max(need, 2*minHops-2+lossCells+addrCells)
+	}
 	lines := minLines
 	for firstCells+lineCells*(lines-minLines) < need {
 		lines++
@@ -108,12 +116,17 @@ func (l *Layout) setHops(hops int) error {
 	return nil
 }
 
+// maxHops is the longest way, in nodes, that a slot of so many bytes holds.
+func maxHops(slotBytes uint32) int {
+	return (firstCells + lineCells*(int(slotBytes)/lineBytes-minLines) - lossCells + 2) / 2
+}
+
 // setGUID chooses the header bits, in the order of least harm: IP ID, TTL bands,
 // the two low bits of the DSCP.
 func (l *Layout) setGUID(guidBits string) error {
 	need := bits.Len32(l.Slots - 1)
 	switch guidBits {
-	case "paper":
+	case guidPaper:
 		l.setPaperBands()
 		return nil
 	case "auto":

@@ -19,6 +19,7 @@ import (
 // Prefixes: of the constants in bpf/radar/config.h, and of our maps in the kernel.
 const (
 	constPrefix = "cfg_"
+	constIP6    = "cfg_ip6"
 	mapPrefix   = "rdr_"
 )
 
@@ -43,8 +44,11 @@ type object struct {
 // objects in the order in which they are loaded. The first has every map.
 var objects = []object{
 	{load: bpfobj.LoadTc},
-	{load: bpfobj.LoadTrace, wanted: func(f Features) bool { return f.DropHook }},
+	{load: loadLosses, wanted: func(f Features) bool { return f.DropHook }},
+	{load: bpfobj.LoadDeliver, wanted: func(f Features) bool { return f.LocalIn && f.BTF }},
 }
+
+func loadLosses() (*ebpf.CollectionSpec, error) { return loadTrace(bpfobj.TraceProgRadarKfreeSkb) }
 
 // loaded is a domain's maps and programs. The caller closes it; what is pinned or
 // attached stays.
@@ -72,15 +76,7 @@ type blueprint struct {
 // newBlueprint prepares the objects. It needs no right.
 func newBlueprint(o Options, l *Layout, f Features) (*blueprint, error) {
 	b := &blueprint{options: o}
-	consts := l.constants()
-	consts["cfg_timeout_ns"] = uint64(o.Timeout)
-	consts["cfg_min_age_ns"] = uint64(o.MinAge)
-	consts["cfg_loss_hold_ns"] = uint64(min(lossHold, o.Timeout))
-	consts["cfg_has_reason"] = boolByte(f.DropReason)
-	consts["cfg_has_coarse"] = boolByte(f.CoarseClock)
-	consts["cfg_watch"] = boolByte(len(o.WatchProgram) > 0)
-	ignored, strangers := findIgnored()
-	consts["cfg_ignore"], consts["cfg_stranger"] = ignored, strangers
+	consts := constantsOf(o, l, f, findQuiet())
 	used := make(map[string]bool)
 	for _, obj := range objects {
 		if obj.wanted != nil && !obj.wanted(f) {
@@ -111,6 +107,34 @@ func newBlueprint(o Options, l *Layout, f Features) (*blueprint, error) {
 	}
 	b.memory = estimate(b.specs[0].Maps, f.CPUs)
 	return b, nil
+}
+
+// setIPv6 replaces how IPv6 is measured.
+func (b *blueprint) setIPv6(mode string) error {
+	b.options.IPv6 = mode
+	for _, spec := range b.specs {
+		if v := spec.Variables[constIP6]; v != nil {
+			if err := v.Set(uint8(ip6Modes[mode])); err != nil {
+				return &kindError{kind: ErrLoad, text: "set constant " + constIP6, cause: err}
+			}
+		}
+	}
+	return nil
+}
+
+// constantsOf returns the programs' constants.
+func constantsOf(o Options, l *Layout, f Features, quiet quietFuncs) map[string]any {
+	consts := l.constants()
+	consts["cfg_timeout_ns"] = uint64(o.Timeout)
+	consts["cfg_min_age_ns"] = uint64(o.MinAge)
+	consts["cfg_loss_hold_ns"] = uint64(min(lossHold, o.Timeout))
+	consts["cfg_has_reason"] = boolByte(f.DropReason)
+	consts["cfg_has_coarse"] = boolByte(f.CoarseClock)
+	consts["cfg_watch"] = boolByte(len(o.WatchProgram) > 0)
+	consts[constIP6] = uint8(ip6Modes[o.IPv6])
+	consts["cfg_ignore"], consts["cfg_joined"] = quiet.ignored, quiet.joined
+	consts["cfg_stranger"], consts["cfg_outsider"] = quiet.strangers, quiet.outsiders
+	return consts
 }
 
 // checkUsed refuses constants that no object has: one was renamed.
@@ -233,6 +257,9 @@ func (l *loaded) init() error {
 	for index, name := range map[bpfobj.TcRdrProg]string{
 		bpfobj.TcRdrProgRDR_PROG_INGRESS: bpfobj.TcProgRadarIngress,
 		bpfobj.TcRdrProgRDR_PROG_EGRESS:  bpfobj.TcProgRadarEgress,
+
+		bpfobj.TcRdrProgRDR_PROG_INGRESS6: bpfobj.TcProgRadarIngress6,
+		bpfobj.TcRdrProgRDR_PROG_EGRESS6:  bpfobj.TcProgRadarEgress6,
 	} {
 		p := l.progs[name]
 		if p == nil {

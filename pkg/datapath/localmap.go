@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/netip"
 
+	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
@@ -19,13 +20,39 @@ func wireAddr(addr netip.Addr) uint32 {
 	return binary.NativeEndian.Uint32(b[:])
 }
 
-func localKey(node uint16, addr netip.Addr) bpfobj.TcRdrLocal {
-	return bpfobj.TcRdrLocal{Node: uint32(node), Addr: wireAddr(addr)}
+// localSet is what the programs know of addresses, by the maps' keys.
+type localSet struct {
+	v4 map[bpfobj.TcRdrLocal]bool
+	v6 map[bpfobj.TcRdrLocal6]bool
 }
 
-// putNode writes the addresses of a node where the programs look first. Of a node
+func newLocalSet(locals map[uint16][]netip.Addr) localSet {
+	s := localSet{make(map[bpfobj.TcRdrLocal]bool), make(map[bpfobj.TcRdrLocal6]bool)}
+	for node, addrs := range locals {
+		for _, addr := range addrs {
+			if addr.Is4() {
+				s.v4[bpfobj.TcRdrLocal{Node: uint32(node), Addr: wireAddr(addr)}] = true
+			} else {
+				s.v6[bpfobj.TcRdrLocal6{Node: uint32(node), Addr: addr.As16()}] = true
+			}
+		}
+	}
+	return s
+}
+
+func onlyIPv4(addrs []netip.Addr) (v4 []netip.Addr) {
+	for _, addr := range addrs {
+		if addr.Is4() {
+			v4 = append(v4, addr)
+		}
+	}
+	return v4
+}
+
+// putNode writes the IPv4 addresses of a node where the programs look first. Of a node
 // with more than fit there it says that they are in the hash only.
 func (h *Handle) putNode(node uint16, addrs []netip.Addr) error {
+	addrs = onlyIPv4(addrs)
 	var entry bpfobj.TcRdrNode
 	if len(addrs) <= len(entry.Addr) {
 		entry.Known = uint32(len(addrs)) + 1
@@ -41,21 +68,31 @@ func (h *Handle) putNode(node uint16, addrs []netip.Addr) error {
 
 // addLocals adds the addresses that the nodes own.
 func (h *Handle) addLocals(locals map[uint16][]netip.Addr) error {
-	m := h.maps[bpfobj.TcMapLocals]
+	set := newLocalSet(locals)
+	if err := putKeys(h.maps[bpfobj.TcMapLocals], set.v4); err != nil {
+		return err
+	}
+	if err := putKeys(h.maps[bpfobj.TcMapLocals6], set.v6); err != nil {
+		return err
+	}
+	// After the hash: until now the programs asked there, or did not know.
 	for node, addrs := range locals {
-		for _, addr := range addrs {
-			key := localKey(node, addr)
-			err := m.Put(&key, uint8(1))
-			if errors.Is(err, unix.E2BIG) {
-				return usagef("the nodes have more than %d addresses, which is all that radar keeps: attach fewer nodes", m.MaxEntries())
-			}
-			if err != nil {
-				return fmt.Errorf("set address %s: %w", addr, err)
-			}
-		}
-		// After the hash: until now the programs asked there, or did not know.
 		if err := h.putNode(node, addrs); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// putKeys adds keys to a map of local addresses.
+func putKeys[K comparable](m *ebpf.Map, keys map[K]bool) error {
+	for key := range keys {
+		err := m.Put(&key, uint8(1))
+		if errors.Is(err, unix.E2BIG) {
+			return usagef("the nodes have more than %d addresses, which is all that radar keeps: attach fewer nodes", m.MaxEntries())
+		}
+		if err != nil {
+			return fmt.Errorf("set address of a node: %w", err)
 		}
 	}
 	return nil
@@ -64,23 +101,26 @@ func (h *Handle) addLocals(locals map[uint16][]netip.Addr) error {
 // dropLocals removes all other addresses. Failure leaves an address too many,
 // until the next call: nothing worth failing for.
 func (h *Handle) dropLocals(locals map[uint16][]netip.Addr) {
-	keep := make(map[bpfobj.TcRdrLocal]bool)
 	for node, addrs := range locals {
-		for _, addr := range addrs {
-			keep[localKey(node, addr)] = true
-		}
 		_ = h.putNode(node, addrs)
 	}
-	m := h.maps[bpfobj.TcMapLocals]
-	var key bpfobj.TcRdrLocal
+	keep := newLocalSet(locals)
+	dropKeys(h.maps[bpfobj.TcMapLocals], func(key bpfobj.TcRdrLocal) bool { return key.Node&localPort == 0 && !keep.v4[key] })
+	dropKeys(h.maps[bpfobj.TcMapLocals6], func(key bpfobj.TcRdrLocal6) bool { return key.Node&localPort == 0 && !keep.v6[key] })
+}
+
+// dropKeys removes the keys that drop says. Failure leaves one too many until the next
+// call: nothing worth failing for.
+func dropKeys[K comparable](m *ebpf.Map, drop func(K) bool) {
+	var key K
 	var one uint8
-	var drop []bpfobj.TcRdrLocal
+	var gone []K
 	for entries := m.Iterate(); entries.Next(&key, &one); {
-		if !keep[key] {
-			drop = append(drop, key)
+		if drop(key) {
+			gone = append(gone, key)
 		}
 	}
-	for i := range drop {
-		_ = m.Delete(&drop[i])
+	for i := range gone {
+		_ = m.Delete(&gone[i])
 	}
 }

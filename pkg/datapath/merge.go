@@ -46,6 +46,8 @@ func (c *change) empty() bool {
 func cloneDomain(d *domain.Domain) *domain.Domain {
 	c := *d
 	c.Nodes, c.Ports, c.Selectors = slices.Clone(d.Nodes), slices.Clone(d.Ports), slices.Clone(d.Selectors)
+	c.VMs = slices.Clone(d.VMs)
+	c.HeaderNodes = slices.Clone(d.HeaderNodes)
 	return &c
 }
 
@@ -99,6 +101,9 @@ func merge(base *domain.Domain, t *topo.Topology, stale func(*domain.Port) bool)
 		}
 	}
 	c.dropPorts(portIDs)
+	if err := c.bindVMs(); err != nil {
+		return nil, err
+	}
 	c.findMoved(stale)
 	for i := range t.Bridges {
 		c.placeInside(t, &t.Bridges[i], portIDs[t.Bridges[i].Node])
@@ -133,21 +138,37 @@ func (c *change) dropNodes(t *topo.Topology) {
 }
 
 func (c *change) mergeNode(n *topo.Node) (uint16, error) {
-	last := uint16(0)
 	for i := range c.next.Nodes {
 		have := &c.next.Nodes[i]
-		last = max(last, have.ID)
 		if !have.Removed && have.Inum == n.Inum && have.Auto == n.Auto {
 			// It can be named otherwise now; a closing node gives way to a user's name.
-			have.Name, have.Spec, have.Path = n.Name, n.Spec, n.Path
+			have.Name, have.Spec, have.Path, have.Redirects = n.Name, n.Spec, n.Path, n.Redirects
 			return have.ID, nil
 		}
+	}
+	id, err := freeNodeID(c.next)
+	if err != nil {
+		return 0, err
+	}
+	c.next.Nodes = append(c.next.Nodes, domain.Node{
+		ID: id, Name: n.Name, Spec: n.Spec, Path: n.Path, Inum: n.Inum, Auto: n.Auto, Redirects: n.Redirects,
+	})
+	c.addedNodes = append(c.addedNodes, id)
+	return id, nil
+}
+
+// freeNodeID returns the number of the next node, or virtual machine.
+func freeNodeID(d *domain.Domain) (uint16, error) {
+	last := uint16(0)
+	for i := range d.Nodes {
+		last = max(last, d.Nodes[i].ID)
+	}
+	for i := range d.VMs {
+		last = max(last, d.VMs[i].ID)
 	}
 	if last+1 >= maxNodes {
 		return 0, usagef("the domain has used up its %d node numbers: detach all and attach again", maxNodes-1)
 	}
-	c.next.Nodes = append(c.next.Nodes, domain.Node{ID: last + 1, Name: n.Name, Spec: n.Spec, Path: n.Path, Inum: n.Inum, Auto: n.Auto})
-	c.addedNodes = append(c.addedNodes, last+1)
 	return last + 1, nil
 }
 
@@ -175,6 +196,8 @@ func (c *change) mergePort(node uint16, p *topo.Port, stale func(*domain.Port) b
 func (c *change) wire(id uint16, p *topo.Port, portIDs [][]uint16) {
 	have := c.next.PortByID(id)
 	have.Peer, have.Link, have.Place, have.Open = noPeer, p.Link, p.Place, false
+	have.Queue, have.Tunnel = p.Queue, p.Tunnel != nil
+	have.True = p.Tunnel != nil && p.Tunnel.Inherits
 	if p.Peer != nil {
 		have.Peer = int(portIDs[p.Peer.Node][p.Peer.Port])
 	}
@@ -183,18 +206,44 @@ func (c *change) wire(id uint16, p *topo.Port, portIDs [][]uint16) {
 	}
 }
 
-// roles names the known ports whose role changes, as "node/port: role".
+// roles names the known ports whose role changes, or whether they use header bits, as
+// "node/port: role".
 func (c *change) roles() (roles []string) {
 	if c.old == nil {
 		return nil
 	}
 	for i := range c.next.Ports {
 		p := &c.next.Ports[i]
-		if was := c.old.PortByID(p.ID); was != nil && !p.Removed && was.Role != p.Role {
+		was := c.old.PortByID(p.ID)
+		switch {
+		case was == nil || p.Removed:
+		case was.Role != p.Role:
 			roles = append(roles, fmt.Sprintf("%s: %s", portName(c.next, p), p.Role))
+		case was.True != p.True && p.True:
+			roles = append(roles, portName(c.next, p)+": bits stay true")
+		case was.True != p.True:
+			roles = append(roles, portName(c.next, p)+": bits are used")
 		}
 	}
 	return roles
+}
+
+// queues names the ports whose queue changes, as "node/port: kind".
+func (c *change) queues() (queues []string) {
+	for i := range c.next.Ports {
+		p := &c.next.Ports[i]
+		var was *domain.Port
+		if c.old != nil {
+			was = c.old.PortByID(p.ID)
+		}
+		switch {
+		case hasQueue(p) && (was == nil || !hasQueue(was) || was.Queue != p.Queue):
+			queues = append(queues, fmt.Sprintf("%s: %s", portName(c.next, p), p.Queue))
+		case !hasQueue(p) && was != nil && hasQueue(was) && !p.Removed:
+			queues = append(queues, portName(c.next, p)+": none")
+		}
+	}
+	return queues
 }
 
 // dropPorts marks the ports that the topology no longer has.
@@ -286,6 +335,8 @@ func flagsOf(p *domain.Port) bpfobj.TcRdrPortFlag {
 		flags = 0
 	case p.Place == domain.BridgePort: // what the bridge sends there met a source before
 		flags = bpfobj.TcRdrPortFlagRDR_PF_SOURCE_IN
+	case p.VM != 0: // it sees true bits, and may be the source of what comes from there
+		flags |= bpfobj.TcRdrPortFlagRDR_PF_INTERNAL | bpfobj.TcRdrPortFlagRDR_PF_SOURCE_IN
 	case p.Place == domain.Bridge, p.Role == domain.Internal:
 		flags |= bpfobj.TcRdrPortFlagRDR_PF_INTERNAL
 	case p.Forced && p.Link != "":
@@ -294,6 +345,15 @@ func flagsOf(p *domain.Port) bpfobj.TcRdrPortFlag {
 	default:
 		flags |= bpfobj.TcRdrPortFlagRDR_PF_SOURCE_IN
 	}
+	if hasQueue(p) {
+		flags |= bpfobj.TcRdrPortFlagRDR_PF_QUEUE
+	}
+	if p.Tunnel && p.Role == domain.Internal {
+		flags |= bpfobj.TcRdrPortFlagRDR_PF_TUNNEL
+		if p.True {
+			flags |= bpfobj.TcRdrPortFlagRDR_PF_TRUE
+		}
+	}
 	return flags | restoreFlags(p)
 }
 
@@ -301,6 +361,9 @@ func flagsOf(p *domain.Port) bpfobj.TcRdrPortFlag {
 func restoreFlags(p *domain.Port) (flags bpfobj.TcRdrPortFlag) {
 	if p.L3 {
 		flags |= bpfobj.TcRdrPortFlagRDR_PF_L3
+	}
+	if p.VM != 0 { // its keys are all that what is in there can be found by
+		flags |= bpfobj.TcRdrPortFlagRDR_PF_TRUE
 	}
 	switch p.Place {
 	case domain.BridgePort:

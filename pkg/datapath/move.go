@@ -48,7 +48,7 @@ func (a *applier) restorePort(n *domain.Node, p *domain.Port) error {
 	if err := a.h.maps[bpfobj.TcMapDevs].Put(&bpfobj.TcRdrDev{NetnsInum: n.Inum, Ifindex: uint32(p.Ifindex)}, uint32(p.ID)); err != nil {
 		return err
 	}
-	entry := bpfobj.TcRdrPort{Node: n.ID, Flags: uint16(restoreFlags(p)), Ifindex: uint32(p.Ifindex), NetnsInum: n.Inum}
+	entry := portEntry(n, p, restoreFlags(p))
 	if err := a.h.maps[bpfobj.TcMapPorts].Put(uint32(p.ID), &entry); err != nil {
 		return err
 	}

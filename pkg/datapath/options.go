@@ -3,6 +3,7 @@
 package datapath
 
 import (
+	"fmt"
 	"math/bits"
 	"strconv"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"golang.org/x/net/bpf"
 
+	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/domain"
 )
 
@@ -17,13 +19,14 @@ import (
 type Options struct {
 	Slots    uint32        // packets in flight or remembered: a power of two, 2^12..2^24
 	GUIDBits string        // header bits that carry the index: "auto", "12".."22", "paper"
-	Carry    string        // inside a node: "mark", "mark=0xMASK" or "header"
+	Carry    string        // inside a node: CarryAuto, CarryMark, "mark=0xMASK" or CarryHeader
 	Timeout  time.Duration // a packet not seen for this long has expired
 	MinAge   time.Duration // a finished packet is kept at least this long
 	Lease    time.Duration // sources stop when no agent renewed for this long; 0: never
 	MaxHops  int           // nodes on a packet's way that must fit, with a loss at the end
 	Keys     uint32        // packets at once that are measured by key, their bits unchanged
 	Hook     string        // "auto", "tcx" or "clsact"
+	IPv6     string        // "auto", "label", "key" or "off"
 	// Watch is the filter expression of the packets that are measured, "": all.
 	// WatchProgram is what pkg/filter makes of it; a domain that exists needs none.
 	Watch        string
@@ -37,6 +40,23 @@ const (
 	HookClsact = "clsact"
 )
 
+// How IPv6 packets are measured: their index in hop limit and flow label, or found by
+// key with no bit changed, or not at all. Auto is the label unless something in the
+// domain hashes on it.
+const (
+	IPv6Auto  = "auto"
+	IPv6Label = "label"
+	IPv6Key   = "key"
+	IPv6Off   = "off"
+)
+
+var ip6Modes = map[string]bpfobj.TcRdrIp6{
+	IPv6Auto:  bpfobj.TcRdrIp6RDR_IP6LABEL, // until it is known what hashes
+	IPv6Label: bpfobj.TcRdrIp6RDR_IP6LABEL,
+	IPv6Key:   bpfobj.TcRdrIp6RDR_IP6KEY,
+	IPv6Off:   bpfobj.TcRdrIp6RDR_IP6OFF,
+}
+
 // Limits of the options.
 const (
 	minSlots = 1 << 12
@@ -48,9 +68,9 @@ const (
 // DefaultOptions returns what holds where the user says nothing.
 func DefaultOptions() Options {
 	return Options{
-		Slots: 1 << 20, GUIDBits: "auto", Carry: "mark",
+		Slots: 1 << 20, GUIDBits: "auto", Carry: CarryAuto,
 		Timeout: 10 * time.Second, MinAge: 10 * time.Millisecond, Lease: 30 * time.Second,
-		MaxHops: 10, Keys: 1 << 16, Hook: HookAuto,
+		MaxHops: 10, Keys: 1 << 16, Hook: HookAuto, IPv6: IPv6Auto,
 	}
 }
 
@@ -73,19 +93,23 @@ func (o Options) check() error {
 	case o.Hook != HookAuto && o.Hook != HookTCX && o.Hook != HookClsact:
 		return usagef("--hook %q: use auto, tcx or clsact", o.Hook)
 	}
+	if _, ok := ip6Modes[o.IPv6]; !ok {
+		return usagef("--ipv6 %q: use auto, label, key or off", o.IPv6)
+	}
 	return nil
 }
 
 // parseCarry returns the bits of skb->mark that carry the index, 0 for "header".
-// They hold index + 1, so one bit more than the index.
+// They hold index + 1, so one bit more than the index. Of "auto" it returns those that
+// are taken where no rule uses any.
 func parseCarry(carry string, slots uint32) (uint32, error) {
 	need := bits.Len32(slots) // slots is a power of two: log2(slots) + 1
 	kind, arg, hasArg := strings.Cut(carry, "=")
 	switch {
-	case carry == "header":
+	case carry == CarryHeader:
 		return 0, nil
-	case kind != "mark":
-		return 0, usagef("--carry %q: use mark, mark=MASK or header", carry)
+	case kind != CarryMark && carry != CarryAuto:
+		return 0, usagef("--carry %q: use auto, mark, mark=MASK or header", carry)
 	case !hasArg:
 		return ^uint32(0) << (32 - need), nil
 	}
@@ -111,8 +135,22 @@ func (o Options) stored(l *Layout, hook string) domain.Options {
 		Slots: o.Slots, SlotBytes: l.SlotBytes, GUIDBits: o.GUIDBits,
 		Carry: carry, MarkMask: l.MarkMask,
 		Timeout: o.Timeout, MinAge: o.MinAge, Lease: o.Lease,
-		Keys: o.Keys, Hook: hook, Watch: o.Watch,
+		Keys: o.Keys, Hook: hook, IPv6: o.IPv6, Watch: o.Watch,
 	}
+}
+
+// optionsOf returns options that make programs like a domain's: the expression of what
+// is measured is not compiled, and what --carry auto chose is asked for.
+func optionsOf(d domain.Options) Options {
+	o := Options{
+		Slots: d.Slots, GUIDBits: d.GUIDBits, Carry: d.Carry, MaxHops: maxHops(d.SlotBytes),
+		Timeout: d.Timeout, MinAge: d.MinAge, Lease: d.Lease, Keys: d.Keys, Hook: d.Hook,
+		IPv6: d.IPv6, Watch: d.Watch,
+	}
+	if d.MarkMask != 0 {
+		o.Carry = fmt.Sprintf("mark=%#x", d.MarkMask)
+	}
+	return o
 }
 
 // differs names the options that are not as the domain has them, "" if none.
@@ -120,6 +158,9 @@ func (o Options) differs(l *Layout, have domain.Options) string {
 	want := o.stored(l, have.Hook)
 	if o.Hook != HookAuto {
 		want.Hook = o.Hook
+	}
+	if o.IPv6 == IPv6Auto {
+		want.IPv6 = have.IPv6
 	}
 	var names []string
 	add := func(name string, differ bool) {
@@ -130,12 +171,13 @@ func (o Options) differs(l *Layout, have domain.Options) string {
 	add("--slots", want.Slots != have.Slots)
 	add("--max-hops", want.SlotBytes != have.SlotBytes)
 	add("--guid-bits", want.GUIDBits != have.GUIDBits)
-	add("--carry", want.Carry != have.Carry || want.MarkMask != have.MarkMask)
+	add("--carry", want.Carry != have.Carry || want.Carry != CarryAuto && want.MarkMask != have.MarkMask)
 	add("--timeout", want.Timeout != have.Timeout)
 	add("--min-age", want.MinAge != have.MinAge)
 	add("--lease", want.Lease != have.Lease)
 	add("--keys", want.Keys != have.Keys)
 	add("--hook", want.Hook != have.Hook)
+	add("--ipv6", want.IPv6 != have.IPv6)
 	add("--watch", want.Watch != have.Watch)
 	return strings.Join(names, ", ")
 }

@@ -79,8 +79,12 @@ func TestOptionsRefused(t *testing.T) {
 	}
 }
 
+// The addresses of IPv6 packets need room, even where few hops do not.
 func TestSlotSize(t *testing.T) {
-	for hops, want := range map[int]uint32{2: 128, 3: 192, 6: 192, 7: 256, 10: 256, 11: 320, 26: 512} {
+	if l, err := with(func(o *Options) { o.MaxHops, o.IPv6 = 2, IPv6Off }).Layout(); err != nil || l.SlotBytes != 128 {
+		t.Errorf("2 hops without IPv6: slot of %d bytes (%v), want 128", l.SlotBytes, err)
+	}
+	for hops, want := range map[int]uint32{2: 192, 3: 192, 6: 192, 7: 256, 10: 256, 11: 320, 26: 512} {
 		o := with(func(o *Options) { o.MaxHops = hops })
 		l, err := o.Layout()
 		if err != nil || l.SlotBytes != want {
@@ -101,6 +105,7 @@ func TestCarry(t *testing.T) {
 		mask  uint32
 		shift uint32
 	}{
+		{"auto", 1 << 20, 0xfffff800, 11},
 		{"mark", 1 << 20, 0xfffff800, 11},
 		{"mark", 1 << 12, 0xfff80000, 19},
 		{"mark", 1 << 22, 0xfffffe00, 9},
@@ -186,7 +191,7 @@ func TestDiffers(t *testing.T) {
 		"--slots":     func(d *domain.Options) { d.Slots++ },
 		"--max-hops":  func(d *domain.Options) { d.SlotBytes++ },
 		"--guid-bits": func(d *domain.Options) { d.GUIDBits = "20" },
-		"--carry":     func(d *domain.Options) { d.MarkMask = 0 },
+		"--carry":     func(d *domain.Options) { d.Carry = CarryMark },
 		"--timeout":   func(d *domain.Options) { d.Timeout++ },
 		"--min-age":   func(d *domain.Options) { d.MinAge++ },
 		"--lease":     func(d *domain.Options) { d.Lease++ },

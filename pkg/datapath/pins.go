@@ -21,6 +21,7 @@ import (
 const (
 	linkPrefix = "link-"
 	dropLink   = linkPrefix + "kfree_skb"
+	queueLink  = linkPrefix + "qdisc_dequeue"
 )
 
 // linkPin is where the link of one hook of one port is pinned.

@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/bits"
 	"slices"
 	"time"
 
@@ -16,15 +17,13 @@ import (
 	"github.com/vnetradar/radar/pkg/topo"
 )
 
-// conflictTime bounds the search for rules that use our mark bits.
-const conflictTime = 5 * time.Second
-
 // plan is a request, worked out.
 type plan struct {
 	change    *change
 	result    *AttachResult
-	blueprint *blueprint // of a new domain
-	loaded    *loaded    // once it is
+	blueprint *blueprint      // of a new domain
+	loaded    *loaded         // once it is
+	uses      []topo.Conflict // rules of the request's nodes that use the mark
 }
 
 // prepare works a request out and changes nothing.
@@ -36,7 +35,7 @@ func prepare(ctx context.Context, req AttachRequest) (*plan, error) {
 	if err != nil && (req.Extend || !errors.Is(err, domain.ErrNotAttached)) {
 		return nil, err
 	}
-	p := &plan{result: &AttachResult{}}
+	p := &plan{result: &AttachResult{}, uses: findUses(ctx, carryOf(old, req.Options), req.Nodes)}
 	base := old
 	if old == nil {
 		base, err = p.newDomain(req)
@@ -59,18 +58,29 @@ func prepare(ctx context.Context, req AttachRequest) (*plan, error) {
 	if err := refuseTaken(req.Domain, p.result.Topology); err != nil {
 		return nil, err
 	}
+	for i := range req.VMs {
+		if err := p.result.Topology.CheckVM(&req.VMs[i]); err != nil {
+			return nil, err
+		}
+	}
 	stale := stalePorts(base)
-	p.change, err = merge(base, p.result.Topology, func(port *domain.Port) bool { return stale[port.ID] })
+	p.change, err = merge(withVMs(base, req.VMs), p.result.Topology, func(port *domain.Port) bool { return stale[port.ID] })
 	if err != nil {
 		return nil, err
 	}
 	p.change.old = old
 	p.change.follow(req.Selectors, req.WatchContainers)
-	return p, p.describe(ctx, req.Nodes)
+	if err := p.change.carry(req.CarryHeader, p.uses); err != nil {
+		return nil, err
+	}
+	if err := p.chooseIPv6(ctx, p.change.next); err != nil {
+		return nil, err
+	}
+	return p, p.describe()
 }
 
 // describe fills in the result.
-func (p *plan) describe(ctx context.Context, nodes []topo.NodeSpec) error {
+func (p *plan) describe() error {
 	r, c := p.result, p.change
 	r.Domain, r.New = c.next, c.old == nil
 	r.AddedNodes, r.AddedPorts = len(c.addedNodes), len(c.addedPorts)
@@ -90,9 +100,8 @@ func (p *plan) describe(ctx context.Context, nodes []topo.NodeSpec) error {
 		defer h.Close()
 		r.Memory = h.Memory()
 	}
-	ctx, cancel := context.WithTimeout(ctx, conflictTime)
-	defer cancel()
-	r.Conflicts = topo.FindConflicts(ctx, nodes, c.next.Options.MarkMask)
+	r.Conflicts = collisions(c.next, p.uses)
+	r.Warnings = append(r.Warnings, c.carryWarnings()...)
 	return nil
 }
 
@@ -109,6 +118,9 @@ func (p *plan) newDomain(req AttachRequest) (*domain.Domain, error) {
 	layout, err := o.Layout()
 	if err != nil {
 		return nil, err
+	}
+	if o.Carry == CarryAuto {
+		layout.setMark(freeMark(p.uses, bits.OnesCount32(layout.MarkMask)))
 	}
 	f := Probe()
 	if !f.Tested {

@@ -29,6 +29,9 @@ type Features struct {
 	TCX      bool `json:"tcx"`       // 6.6
 	Clsact   bool `json:"clsact"`    // sch_clsact and cls_bpf
 	DropHook bool `json:"drop_hook"` // tp_btf/kfree_skb can be loaded
+	LocalIn  bool `json:"local_in"`  // netfilter programs, 6.4
+
+	QueueHook bool `json:"queue_hook"` // tp_btf/qdisc_dequeue can be loaded
 
 	DropReason bool `json:"drop_reason"` // kfree_skb says why, 5.17
 
@@ -62,15 +65,23 @@ func Probe() Features {
 		return f
 	}
 	f.Tested = true
-	f.DropHook = f.BTF && loads(&ebpf.ProgramSpec{
-		Type: ebpf.Tracing, AttachType: ebpf.AttachTraceRawTp, AttachTo: "kfree_skb", License: license,
-		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()},
-	})
+	traces := func(tracepoint string) bool {
+		return f.BTF && loads(&ebpf.ProgramSpec{
+			Type: ebpf.Tracing, AttachType: ebpf.AttachTraceRawTp, AttachTo: tracepoint, License: license,
+			Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()},
+		})
+	}
+	f.DropHook, f.QueueHook = traces("kfree_skb"), traces("qdisc_dequeue")
 	f.CoarseClock = loads(&ebpf.ProgramSpec{
 		Type: ebpf.SchedCLS, License: license,
 		Instructions: asm.Instructions{asm.FnKtimeGetCoarseNs.Call(), asm.Mov.Imm(asm.R0, 0), asm.Return()},
 	})
 	f.TCX, f.Clsact = probeHooks()
+	// The error is that of something not working, which is what is found out.
+	_ = topo.DoInNew(func() error {
+		f.LocalIn = probeLocalIn()
+		return nil
+	})
 	return f
 }
 

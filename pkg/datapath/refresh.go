@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"github.com/vnetradar/radar/pkg/domain"
@@ -21,18 +22,20 @@ type Changes struct {
 	Added, Removed []string
 	NodesGone      []string
 	Roles          []string // "node/port: role"
+	Queues         []string // "node/port: kind", or none
 	Warnings       []string
 }
 
 // Empty says whether nothing changed.
 func (c *Changes) Empty() bool {
-	return len(c.Added)+len(c.Removed)+len(c.NodesGone)+len(c.Roles)+len(c.Warnings) == 0
+	return len(c.Added)+len(c.Removed)+len(c.NodesGone)+len(c.Roles)+len(c.Queues)+len(c.Warnings) == 0
 }
 
 // Refresh brings the domain in line with what its nodes look like now: programs
 // go on new interfaces, pins of those that are gone are removed, roles and
 // addresses are worked out again. A port that cannot be attached is left out with
-// a warning, and tried again next time.
+// a warning, and tried again next time. Until it is closed the handle holds what
+// tells that redirected packets were delivered; see ReleaseGone.
 //
 // Errors: domain.ErrNotAttached, ErrDetaching.
 func (h *Handle) Refresh(ctx context.Context) (*Changes, error) {
@@ -66,7 +69,7 @@ func (h *Handle) apply(ctx context.Context, c *change, t *topo.Topology) (*Chang
 	if c.empty() {
 		t.Notes = nil // known since the last change
 	}
-	return report(c, append(t.Notes, a.warnings...)), nil
+	return report(c, slices.Concat(t.Notes, a.warnings, h.holdLocalIn())), nil
 }
 
 // compare finds out what differs from the description.
@@ -95,7 +98,7 @@ func (h *Handle) compare() (*change, *topo.Topology, error) {
 }
 
 func report(c *change, warnings []string) *Changes {
-	r := &Changes{Roles: c.roles(), Warnings: warnings}
+	r := &Changes{Roles: c.roles(), Queues: c.queues(), Warnings: warnings}
 	for _, id := range c.addedPorts {
 		r.Added = append(r.Added, portName(c.next, c.next.PortByID(id)))
 	}

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -21,7 +22,7 @@ import (
 )
 
 // Version of the description and of the pins; both change with the ABI.
-const Version = 2
+const Version = 3
 
 // DefaultName is the domain that commands use when none is named.
 const DefaultName = "default"
@@ -61,13 +62,22 @@ type Domain struct {
 	Options    Options `json:"options"`
 	Nodes      []Node  `json:"nodes"`
 	Ports      []Port  `json:"ports"`
+	VMs        []VM    `json:"vms,omitempty"`
 	// Removed nodes and ports stay listed, so that old records keep their names.
 	LossHook string `json:"loss_hook"` // "tp_btf/kfree_skb", or "" where the kernel has none
+	// LocalHook tells of packets that a node redirects to itself: "netfilter/LOCAL_IN", or
+	// "" where the kernel has none. The agent holds it in nodes with such rules.
+	LocalHook string `json:"local_hook,omitempty"`
+	// QueueHook is "tp_btf/qdisc_dequeue" while packets are seen leaving the queues of
+	// internal ports; "": no such port has a queue, or the kernel cannot tell.
+	QueueHook string `json:"queue_hook,omitempty"`
 
 	// Selectors are what the user named the nodes by; see pkg/nodes.
 	Selectors []string `json:"selectors,omitempty"`
 	// WatchContainers: containers that the selectors match join when they start.
 	WatchContainers bool `json:"watch_containers,omitempty"`
+	// HeaderNodes are the names of nodes that the user wants to carry the header.
+	HeaderNodes []string `json:"header_nodes,omitempty"`
 }
 
 // Options are fixed for the life of a domain.
@@ -75,14 +85,18 @@ type Options struct {
 	Slots     uint32        `json:"slots"`      // of the ring, a power of two
 	SlotBytes uint32        `json:"slot_bytes"` // a multiple of 64
 	GUIDBits  string        `json:"guid_bits"`  // as given: "auto", a number, or "paper"
-	Carry     string        `json:"carry"`      // "mark" or "header"
-	MarkMask  uint32        `json:"mark_mask"`
+	Carry     string        `json:"carry"`      // "auto", "mark" or "header"
+	MarkMask  uint32        `json:"mark_mask"`  // 0: all nodes carry the header
 	Timeout   time.Duration `json:"timeout_ns"`
 	MinAge    time.Duration `json:"min_age_ns"`
-	Lease     time.Duration `json:"lease_ns"`        // 0: never ends
-	Keys      uint32        `json:"keys"`            // entries for packets measured by key
-	Hook      string        `json:"hook"`            // "tcx" or "clsact"
-	Watch     string        `json:"watch,omitempty"` // filter expression of what is measured; "": all
+	Lease     time.Duration `json:"lease_ns"` // 0: never ends
+	Keys      uint32        `json:"keys"`     // entries for packets measured by key
+	Hook      string        `json:"hook"`     // "tcx" or "clsact"
+	IPv6      string        `json:"ipv6"`     // "label", "key" or "off"
+	// LabelUsers is why IPv6 is found by key: what hashes on the flow label. Empty
+	// where the user chose.
+	LabelUsers []string `json:"label_users,omitempty"`
+	Watch      string   `json:"watch,omitempty"` // filter expression of what is measured; "": all
 }
 
 // Node is one attached network namespace. IDs are never reused within a domain.
@@ -96,6 +110,11 @@ type Node struct {
 	// Auto: a closing node, which radar found: the namespace of a bridge between
 	// attached nodes, attached for the bridge's ports only.
 	Auto bool `json:"auto,omitempty"`
+	// Header says why this node carries the GUID in the header, while others carry it
+	// in the mark: the rule that needs the bits, or that the user said so. "": it does not.
+	Header string `json:"header,omitempty"`
+	// Redirects: it has rules or routes that can deliver packets for others to itself.
+	Redirects bool `json:"redirects,omitempty"`
 }
 
 // Port is one attached interface. IDs are never reused within a domain.
@@ -112,6 +131,12 @@ type Port struct {
 	// OwnQdisc: radar created the clsact qdisc, and removes it if it is empty.
 	OwnQdisc bool `json:"own_qdisc,omitempty"`
 	Removed  bool `json:"removed,omitempty"`
+	// Tunnel: its packets travel inside others, see topo.Tunnel.
+	Tunnel bool `json:"tunnel,omitempty"`
+	// True: no bit is changed on this link, because outer headers take them over.
+	True bool `json:"true_bits,omitempty"`
+	// Queue is the kind of the root queueing discipline; "": packets are not queued.
+	Queue string `json:"queue,omitempty"`
 	// Link is the bridge link that the port hangs on, "CLOSINGNODE/BRIDGE"; of
 	// attached ends and of closing ports.
 	Link  string `json:"link,omitempty"`
@@ -119,6 +144,17 @@ type Port struct {
 	// Open: another port of the same link could not be attached, so this one only
 	// restores, and the link's attached ends are edges.
 	Open bool `json:"open,omitempty"`
+	// VM is the id of the virtual machine that has this tap open, 0 if there is none.
+	VM uint16 `json:"vm,omitempty"`
+}
+
+// VM is a virtual machine, or another process, that has taps of nodes open. In records
+// it is a node of its own, though no program runs in it: its ID is one of those of nodes.
+type VM struct {
+	ID    uint16       `json:"id"`
+	Name  string       `json:"name"`
+	Ports []string     `json:"ports"`           // NODE/PORT, as the user named them
+	Addrs []netip.Addr `json:"addrs,omitempty"` // that it owns
 }
 
 // Place is what a port of a closing node is to the bridge link.
@@ -144,6 +180,16 @@ func (d *Domain) NodeByID(id uint16) *Node {
 	for i := range d.Nodes {
 		if d.Nodes[i].ID == id {
 			return &d.Nodes[i]
+		}
+	}
+	return nil
+}
+
+// VMByID returns the virtual machine with that id, or nil.
+func (d *Domain) VMByID(id uint16) *VM {
+	for i := range d.VMs {
+		if d.VMs[i].ID == id {
+			return &d.VMs[i]
 		}
 	}
 	return nil

@@ -10,11 +10,24 @@ type value struct {
 	unheld  uint32 // bits that records do not hold
 	what    string // whose bits these are
 	fixed   bool   // what unheld leaves is c
-	isLen   bool   // c + the length of the IP header, not known as a number
-	isProto bool   // the header's protocol
-	isFrag  bool   // the header's flags and fragment offset
+	isLen   bool   // c + the length of the IPv4 header, not known as a number
+	role    role   // what it is for branches
 	notFlow bool   // differs between packets of a flow
 }
+
+// role is what a register holds of a header, where comparing it says more about the
+// packet.
+type role uint8
+
+const (
+	noRole      role = iota
+	versionByte      // the first byte, with the version
+	version          // the version alone, in the upper four bits of a byte
+	proto4           // IPv4's protocol
+	frag4            // IPv4's flags and fragment offset
+	next6            // IPv6's next header
+	inner6           // the next header of IPv6's fragment header
+)
 
 func constant(c uint32) value { return value{c: c, fixed: true} }
 
@@ -38,7 +51,18 @@ type state struct {
 	reached bool
 	a, x    value
 	mem     [16]value
-	protos  protoSet
+	// What the packet can still be: protocols of IPv4, next headers of IPv6, and the
+	// next headers behind IPv6's fragment header.
+	v4, v6, inner protoSet
+}
+
+// possible says whether any packet gets here.
+func (s *state) possible() bool {
+	v6 := s.v6
+	if s.inner.empty() {
+		v6 = v6.without(protoFragment)
+	}
+	return !s.v4.empty() || !v6.empty()
 }
 
 func (s *state) join(o *state) {
@@ -50,7 +74,7 @@ func (s *state) join(o *state) {
 	for i := range s.mem {
 		s.mem[i] = join(s.mem[i], o.mem[i])
 	}
-	s.protos = s.protos.or(o.protos)
+	s.v4, s.v6, s.inner = s.v4.or(o.v4), s.v6.or(o.v6), s.inner.or(o.inner)
 }
 
 // examiner follows all ways through a program at once. Classic BPF only jumps
@@ -66,7 +90,7 @@ type examiner struct {
 // records do not hold, flow says that a flow's addresses, protocol and ports do.
 func examine(insns []bpf.Instruction) (unheld string, flow bool) {
 	e := &examiner{insns: insns, states: make([]state, len(insns)+1), flow: true}
-	e.states[0] = state{reached: true, a: constant(0), x: constant(0), protos: allProtos}
+	e.states[0] = state{reached: true, a: constant(0), x: constant(0), v4: allProtos, v6: allProtos, inner: allProtos}
 	for pc := range insns {
 		if e.states[pc].reached {
 			e.step(pc)
@@ -77,7 +101,7 @@ func examine(insns []bpf.Instruction) (unheld string, flow bool) {
 
 // to hands the state on to an instruction.
 func (e *examiner) to(pc int, s *state) {
-	if !s.protos.empty() {
+	if s.possible() {
 		e.states[min(pc, len(e.insns))].join(s)
 	}
 }
@@ -120,7 +144,7 @@ func (e *examiner) step(pc int) {
 	case bpf.TXA:
 		s.a = s.x
 	case bpf.LoadMemShift:
-		s.x = headerLen(in.Off)
+		s.x = s.headerLen(in.Off)
 	case bpf.LoadAbsolute:
 		s.a = e.load(&s, constant(in.Off), in.Size)
 	case bpf.LoadIndirect:
@@ -149,23 +173,60 @@ func (e *examiner) branch(pc int, s *state, cond bpf.JumpTest, v value, skipTrue
 	yes, no := *s, *s
 	if s.a.known() && v.known() {
 		if holds(cond, s.a.c, v.c) {
-			no.protos = protoSet{}
+			no = state{}
 		} else {
-			yes.protos = protoSet{}
+			yes = state{}
 		}
 	} else {
 		e.compare(s, cond, v)
 	}
-	if s.a.isProto && v.known() {
+	if v.known() {
 		switch cond {
 		case bpf.JumpEqual:
-			yes.protos, no.protos = yes.protos.only(v.c), no.protos.without(v.c)
+			yes.is(s.a.role, v.c)
+			no.isNot(s.a.role, v.c)
 		case bpf.JumpNotEqual:
-			yes.protos, no.protos = yes.protos.without(v.c), no.protos.only(v.c)
+			yes.isNot(s.a.role, v.c)
+			no.is(s.a.role, v.c)
 		}
 	}
 	e.to(pc+1+int(skipTrue), &yes)
 	e.to(pc+1+int(skipFalse), &no)
+}
+
+// is takes over that what a register holds is c.
+func (s *state) is(r role, c uint32) {
+	switch r {
+	case version:
+		if c != version4 {
+			s.v4 = protoSet{}
+		}
+		if c != version6 {
+			s.v6 = protoSet{}
+		}
+	case proto4:
+		s.v4 = s.v4.only(c)
+	case next6:
+		s.v6 = s.v6.only(c)
+	case inner6:
+		s.inner = s.inner.only(c)
+	}
+}
+
+// isNot takes over that it is not c.
+func (s *state) isNot(r role, c uint32) {
+	switch {
+	case r == version && c == version4:
+		s.v4 = protoSet{}
+	case r == version && c == version6:
+		s.v6 = protoSet{}
+	case r == proto4:
+		s.v4 = s.v4.without(c)
+	case r == next6:
+		s.v6 = s.v6.without(c)
+	case r == inner6:
+		s.inner = s.inner.without(c)
+	}
 }
 
 // compare notes what a comparison asks for.
@@ -175,11 +236,11 @@ func (e *examiner) compare(s *state, cond bpf.JumpTest, v value) {
 		mask = v.c
 	}
 	a := s.a
-	if a.isFrag && mask&fragOffset == fragOffset {
+	if a.role == frag4 && mask&fragOffset == fragOffset {
 		switch mask {
 		case fragOffset:
 			// Whether it is a later fragment: those of a flow have no ports.
-			a.notFlow = !s.protos.allHavePorts()
+			a.notFlow = !s.v4.allHavePorts()
 		case fragOffset | moreFragments:
 			a.unheld = 0 // whether it is a fragment at all: records say that
 		}
@@ -220,6 +281,9 @@ func calculate(op bpf.ALUOp, a, b value) value {
 	}
 	switch op {
 	case bpf.ALUOpAnd:
+		if a.role == versionByte && b.c == versionMask {
+			return value{role: version}
+		}
 		v.unheld, v.fixed, v.c = a.unheld&b.c, a.fixed, a.c&b.c
 	case bpf.ALUOpShiftRight:
 		v.unheld, v.fixed, v.c = a.unheld>>b.c, a.fixed, a.c>>b.c

@@ -62,6 +62,20 @@ func TestHeld(t *testing.T) {
 		{"ip6 or tcp", true},
 		{"ip[0] >> 4 = 4", true},
 		{"ip[12:4] = 0x0a000001", true},
+		{"ip6", true},
+		{"icmp6 or net 2001:db8::/32", true},
+		{"ip6 multicast", true},
+		{"ip6 proto 89", true},
+		{"ip6[6] = 17 and ip6[40:2] = 53", true},
+		{"ip6[0] & 0xf0 = 0x60", true},
+		{"host 2001:db8::1 and not port 22", true},
+		{"icmp6[icmp6type] = icmp6-echo", false},
+		{"ip6[0:4] & 0xfffff = 7", false},
+		{"ip6[0] & 0xf = 1", false},
+		{"ip6[4:2] > 1000", false},
+		{"ip6[7] < 5", false},
+		{"ip6[6] = 44 and ip6[42:2] & 0xfff8 != 0", false},
+		{"ip6[6] = 44 and ip6[44:4] = 7", false},
 		{"ip[6:2] & 0x1fff != 0", false},
 		{"icmp and ip[6:2] & 0x1fff != 0", false},
 		{"ip[6:2] & 0x3fff != 0", false},
@@ -103,6 +117,12 @@ func TestUnheld(t *testing.T) {
 		{"tcp[((tcp[12:1] & 0xf0) >> 2):4] = 0x47455420", "tcp[12] (TCP header length)"},
 		{"ip[ip[9]] = 3", "offset that is computed"},
 		{"esp or ip proto 47 and ip[24] = 2", "ip[24]"},
+		{"icmp6[icmp6code] = 1", "icmpv6[1] (ICMPv6 code)"},
+		{"ip6[6] = 6 and ip6[53] & 2 != 0", "tcp[13] (TCP flags)"},
+		{"ip6[40] = 3", "transport header[0]"},
+		{"ip6[6] = 44 and ip6[42:2] & 1 != 0", "ip6[42:2] (payload or extension headers)"},
+		{"ip6[6] = 44 and ip6[48:2] = 53", "ip6[48:2]"},
+		{"ip6[39:2] = 1", "ip6[39:2]"},
 	}
 	for _, tt := range tests {
 		e := mustCompile(t, tt.text)
@@ -156,6 +176,20 @@ func TestMatchRecord(t *testing.T) {
 		{"icmp[icmptype] = 8 and icmp[4:2] = 8", echo, false},
 		{"icmp[icmptype] = 3", unreachable, true},
 		{"icmp[4:2] = 0", unreachable, false},
+		{"udp port 9999", toIPv6, true},
+		{"ip or udp port 9998", toIPv6, false},
+		{"src 2001:db8::7 and src port 61000 and dst 2001:db8:9::9", toIPv6, true},
+		{"src 2001:db8::7 and src port 5000", toIPv6, false},
+		{"ip6 net 2001:db8::/32 and ip6[7] = 64 and ip6[4:2] = 60", toIPv6, true},
+		{"ip6[0:4] = 0x6b9a1234", toIPv6, true},
+		{"udp", func(r *record.Record) { toIPv6(r); r.FragOff, r.FragID = at(0), at(7) }, true},
+		{"udp port 9999", func(r *record.Record) { toIPv6(r); r.FragOff, r.FragID = at(0), at(7) }, false}, // libpcap does not look there
+		{"udp and ip6[6] = 44 and ip6[42:2] & 0xfff8 = 1448 and ip6[44:4] = 0xdeadbeef", func(r *record.Record) {
+			toIPv6(r)
+			r.FragOff, r.FragID, r.Sport, r.Dport = at(1448), at(0xdeadbeef), nil, nil
+		}, true},
+		{"icmp6[icmp6type] = 128 and icmp6[4:2] = 7 and icmp6[6:2] = 3", echo6, true},
+		{"icmp", echo6, false},
 		{"ip proto 250", func(r *record.Record) { r.Proto, r.Sport, r.Dport = "250", nil, nil }, true},
 	}
 	for _, tt := range tests {
@@ -175,6 +209,15 @@ func TestMatchRecord(t *testing.T) {
 
 func echo(r *record.Record) {
 	*r = record.Record{IPVersion: 4, Src: "10.0.0.1", Dst: "10.0.9.9", Proto: "icmp", ICMPType: at(8), ICMPID: at(7), ICMPSeq: at(3), Len: 84}
+}
+
+func toIPv6(r *record.Record) {
+	r.IPVersion, r.Src, r.Dst, r.IPID, r.FlowLabel = 6, "2001:db8::1", "2001:db8:9::9", 0, at(0xa1234)
+	r.Hops[1].Src, r.Hops[3].Dst = "2001:db8::7", "2001:db8:7::1"
+}
+
+func echo6(r *record.Record) {
+	*r = record.Record{IPVersion: 6, Src: "fe80::1", Dst: "fe80::2", Proto: "icmpv6", ICMPType: at(128), ICMPID: at(7), ICMPSeq: at(3), Len: 104}
 }
 
 func unreachable(r *record.Record) {

@@ -13,10 +13,13 @@ import (
 
 // IP protocols of which records hold more than addresses.
 const (
-	protoICMP = 1
-	protoTCP  = 6
-	protoUDP  = 17
-	protoSCTP = 132
+	protoICMP   = 1
+	protoTCP    = 6
+	protoUDP    = 17
+	protoICMPv6 = 58
+	protoSCTP   = 132
+
+	protoFragment = 44 // IPv6's fragment header
 )
 
 func hasPorts(proto uint8) bool {
@@ -26,7 +29,10 @@ func hasPorts(proto uint8) bool {
 const (
 	lenBytes = 4  // before the header: what "len" means
 	ipBytes  = 20 // records hold no IP options
-	l4Bytes  = 8  // of ICMP; ports take 4
+	ip6Bytes = 40
+	l4Bytes  = 8 // of ICMP; ports take 4
+
+	fragmentBytes = 8
 )
 
 // protoNumbers is the reverse of record.ProtoName.
@@ -95,29 +101,45 @@ func (e *Expr) matches(h *header) bool {
 // header is a packet as a record tells it: lenBytes, IP header, first bytes of what
 // follows it.
 type header struct {
-	bytes [lenBytes + ipBytes + l4Bytes]byte
+	bytes [lenBytes + ip6Bytes + fragmentBytes + l4Bytes]byte
 	n     int // bytes that are known
+	addrs int // where the addresses begin
+	ports int // where the ports are, 0: nowhere
+	v6    bool
 }
 
 // fill says whether the record's header is known.
 func (h *header) fill(r *record.Record) bool {
-	ip := h.bytes[lenBytes:]
-	if r.Src == "" || !putAddr(ip[12:16], r.Src) || !putAddr(ip[16:20], r.Dst) {
-		return false
-	}
 	proto, ok := protoNumbers[r.Proto]
-	if !ok {
+	if r.Src == "" || !ok {
 		return false
 	}
+	h.v6 = r.IPVersion == 6
 	binary.BigEndian.PutUint32(h.bytes[:], uint32(r.Len))
-	ip[0] = 4<<4 | ipBytes/4
+	end := 0
+	if h.v6 {
+		h.addrs = lenBytes + 8
+		end = lenBytes + putIP6(h.bytes[lenBytes:], r, proto)
+	} else {
+		h.addrs = lenBytes + 12
+		putIP(h.bytes[lenBytes:], r, proto)
+		end = lenBytes + ipBytes
+	}
+	h.n = end + putL4(h.bytes[end:], r, proto, h.v6)
+	if hasPorts(proto) && h.n > end {
+		h.ports = end
+	}
+	return h.putAddr(0, r.Src) && h.putAddr(1, r.Dst)
+}
+
+// putIP writes an IPv4 header, except the addresses.
+func putIP(ip []byte, r *record.Record, proto uint8) {
+	ip[0] = version4 | ipBytes/4
 	ip[1] = byte(r.DSCP<<2 | r.ECN)
 	binary.BigEndian.PutUint16(ip[2:], uint16(min(r.Len, 0xffff)))
 	binary.BigEndian.PutUint16(ip[4:], uint16(r.IPID))
 	binary.BigEndian.PutUint16(ip[6:], fragment(r, proto))
 	ip[8], ip[9] = byte(r.TTL), proto
-	h.n = lenBytes + ipBytes + putL4(ip[ipBytes:], r, proto)
-	return true
 }
 
 // fragment returns the field of flags and offset.
@@ -133,14 +155,37 @@ func fragment(r *record.Record, proto uint8) uint16 {
 	return 0
 }
 
+// putIP6 writes an IPv6 header, except the addresses, and a fragment's header; it
+// returns how long they are. Other extension headers are not known.
+func putIP6(ip []byte, r *record.Record, proto uint8) int {
+	first := uint32(6)<<28 | uint32(r.DSCP<<2|r.ECN)<<20
+	if r.FlowLabel != nil {
+		first |= uint32(*r.FlowLabel)
+	}
+	binary.BigEndian.PutUint32(ip, first)
+	binary.BigEndian.PutUint16(ip[4:], uint16(min(max(r.Len-ip6Bytes, 0), 0xffff)))
+	ip[6], ip[7] = proto, byte(r.TTL)
+	part := fragment(r, proto)
+	if part == 0 && r.FragID == nil {
+		return ip6Bytes
+	}
+	ip[6], ip[ip6Bytes] = protoFragment, proto
+	// The offset stands three bits further left, the flag at the end.
+	binary.BigEndian.PutUint16(ip[ip6Bytes+2:], part<<3|part>>13)
+	if r.FragID != nil {
+		binary.BigEndian.PutUint32(ip[ip6Bytes+4:], uint32(*r.FragID))
+	}
+	return ip6Bytes + fragmentBytes
+}
+
 // putL4 writes what is known of the transport header, and returns its length.
-func putL4(b []byte, r *record.Record, proto uint8) int {
+func putL4(b []byte, r *record.Record, proto uint8, v6 bool) int {
 	switch {
 	case hasPorts(proto) && r.Sport != nil && r.Dport != nil:
 		binary.BigEndian.PutUint16(b, uint16(*r.Sport))
 		binary.BigEndian.PutUint16(b[2:], uint16(*r.Dport))
 		return 4
-	case proto == protoICMP && r.ICMPType != nil:
+	case r.ICMPType != nil && (v6 && proto == protoICMPv6 || !v6 && proto == protoICMP):
 		b[0] = byte(*r.ICMPType)
 		if r.ICMPID == nil || r.ICMPSeq == nil {
 			return 1
@@ -154,29 +199,30 @@ func putL4(b []byte, r *record.Record, proto uint8) int {
 
 // change takes over what a hop changed, and says whether it did.
 func (h *header) change(hop *record.Hop) bool {
-	ip := h.bytes[lenBytes:]
-	changed := hop.Src != "" && putAddr(ip[12:16], hop.Src)
-	changed = hop.Dst != "" && putAddr(ip[16:20], hop.Dst) || changed
-	if h.n < lenBytes+ipBytes+4 || !hasPorts(ip[9]) {
+	changed := hop.Src != "" && h.putAddr(0, hop.Src)
+	changed = hop.Dst != "" && h.putAddr(1, hop.Dst) || changed
+	if h.ports == 0 {
 		return changed
 	}
 	if hop.Sport != nil {
-		binary.BigEndian.PutUint16(ip[ipBytes:], uint16(*hop.Sport))
+		binary.BigEndian.PutUint16(h.bytes[h.ports:], uint16(*hop.Sport))
 		changed = true
 	}
 	if hop.Dport != nil {
-		binary.BigEndian.PutUint16(ip[ipBytes+2:], uint16(*hop.Dport))
+		binary.BigEndian.PutUint16(h.bytes[h.ports+2:], uint16(*hop.Dport))
 		changed = true
 	}
 	return changed
 }
 
-func putAddr(b []byte, text string) bool {
+// putAddr writes the source address (0) or the destination (1).
+func (h *header) putAddr(which int, text string) bool {
 	a, err := netip.ParseAddr(text)
-	if err != nil || !a.Is4() {
+	if err != nil || a.Is4() == h.v6 {
 		return false
 	}
-	v := a.As4()
-	copy(b, v[:])
+	size := a.BitLen() / 8
+	v := a.As16() // an IPv4 address stands at the end
+	copy(h.bytes[h.addrs+which*size:], v[len(v)-size:])
 	return true
 }

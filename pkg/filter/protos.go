@@ -67,14 +67,15 @@ func (p protoSet) single() (proto uint8, ok bool) {
 func (p protoSet) allHavePorts() bool { return p.or(havePorts) == havePorts }
 
 // allHold says whether records of all these protocols hold that byte of the
-// transport header: ports; of ICMP the type, and an echo's identifier and sequence.
-func (p protoSet) allHold(at int) bool {
+// transport header: ports; of ICMP, whose number is icmp in this version of IP, the
+// type, and an echo's identifier and sequence.
+func (p protoSet) allHold(at int, icmp uint32) bool {
 	held := protoSet{}
 	if at < 4 {
 		held = havePorts
 	}
 	if at == 0 || at >= 4 && at < l4Bytes {
-		held = held.with(protoICMP)
+		held = held.with(icmp)
 	}
 	return p.or(held) == held
 }

@@ -25,6 +25,7 @@ type object struct {
 var objects = []object{
 	{"tc", bpfobj.LoadTc},
 	{"trace", bpfobj.LoadTrace},
+	{"deliver", bpfobj.LoadDeliver}, // from Linux 6.4 on
 }
 
 // TestProgramsLoad loads every program that radar has, as bpf/ describes it: no
@@ -38,6 +39,9 @@ func TestProgramsLoad(t *testing.T) {
 	features := datapath.Probe()
 	t.Logf("features: %+v", features)
 	for _, obj := range objects {
+		if obj.name == "deliver" && !features.LocalIn {
+			continue
+		}
 		spec, err := obj.load()
 		if err != nil {
 			t.Fatalf("read object %s: %v", obj.name, err)

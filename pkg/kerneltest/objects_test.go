@@ -4,6 +4,7 @@ package kerneltest
 
 import (
 	"errors"
+	"github.com/vnetradar/radar/pkg/datapath"
 	"maps"
 	"os"
 	"path/filepath"
@@ -74,11 +75,14 @@ func (k *kernelObjects) addProgram(id ebpf.ProgramID) {
 	}
 }
 
-// describe notes the sizes of the shared programs and checks that they and a
-// stub for each hook of the four ports are there.
+// describe notes the sizes of the shared programs (two an IP version) and checks that they, those that
+// see losses and queues, and a stub for each hook of the four ports are there.
 func (k *kernelObjects) describe(t *testing.T) {
 	t.Helper()
-	const want = 4*2 + 3
+	want := 4*2 + 6
+	if f := datapath.Probe(); f.LocalIn && f.BTF {
+		want++ // what tells of packets that a node redirects to itself
+	}
 	if len(k.progs) != want || len(k.maps) == 0 {
 		t.Errorf("the domain has %d programs and %d maps, want %d programs", len(k.progs), len(k.maps), want)
 	}

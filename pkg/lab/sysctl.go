@@ -31,6 +31,10 @@ func machineSysctls(ipv6 bool) []Setting {
 		Setting{"net.ipv6.conf.all.forwarding", "1"},
 		Setting{"net.ipv6.conf.all.accept_ra", "0"},
 		Setting{"net.ipv6.icmp.ratelimit", "0"},
+		// Addresses are there at once; nobody asks for a router that is not there.
+		Setting{"net.ipv6.conf.all.accept_dad", "0"},
+		Setting{"net.ipv6.conf.default.accept_dad", "0"},
+		Setting{"net.ipv6.conf.default.router_solicitations", "0"},
 	)
 }
 

@@ -66,7 +66,7 @@ func NewCaptures(t *Topology) (*Captures, error) {
 func (c *Captures) SegmentUDP(port, size int) { c.udp[port] = size }
 
 // AddWire adds a capture of all ports of a node (tcpdump -i any -y LINUX_SLL2).
-// Only IPv4 packets for or from the node are taken.
+// Only IP packets for or from the node are taken.
 func (c *Captures) AddWire(node string, r io.Reader) error {
 	n := c.topo.node(node)
 	if n == nil {
@@ -82,7 +82,7 @@ func (c *Captures) AddWire(node string, r io.Reader) error {
 			return fmt.Errorf("decode cooked header: %w", err)
 		}
 		port, known := ports[sll.InterfaceIndex]
-		if !known || sll.ProtocolType != layers.EthernetTypeIPv4 {
+		if !known || sll.ProtocolType != layers.EthernetTypeIPv4 && sll.ProtocolType != layers.EthernetTypeIPv6 {
 			return nil
 		}
 		switch sll.PacketType {
@@ -101,7 +101,7 @@ func (c *Captures) AddHook(node string, r io.Reader) error {
 	c.hooks[node] = true
 	return c.read(r, layers.LinkType(239), func(at int64, data []byte) error {
 		family, where, ip, err := decodeNflog(data)
-		if err != nil || family != 2 /* AF_INET */ {
+		if err != nil || family != 2 && family != 10 { // AF_INET, AF_INET6
 			return err
 		}
 		return c.add(place{hook, node, "", where == hookLocalOut}, at, ip)
@@ -154,6 +154,9 @@ func (c *Captures) add(at place, ns int64, ip []byte) error {
 	p, err := decode(ip)
 	if err != nil {
 		return fmt.Errorf("%s: %w", at.node, err)
+	}
+	if p.discovery() {
+		return nil
 	}
 	if c.places[at] == nil {
 		c.places[at] = &at

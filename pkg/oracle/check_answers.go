@@ -226,8 +226,8 @@ func (c *Comparison) CheckFlowTimes(answers []FlowAnswer, b Bounds) []*Row {
 }
 
 // CheckLatency compares quantiles of nodes, links, paths and pairs of nodes, of whichever
-// was asked. No packet must have been in a train. Behind a queue, time in the node and on the link are compared
-// together with radar's time on the link: the node's share is within the bound.
+// was asked. No packet must have been in a train. Captures see a packet behind its queue: time in the node and in
+// the queue are compared together with radar's time in the queue: the node's share is within the bound.
 func (c *Comparison) CheckLatency(a *Answers, b Bounds) []*Row {
 	truth := c.latencyTruths()
 	var rows []*Row
@@ -255,22 +255,22 @@ func (c *Comparison) CheckLatency(a *Answers, b Bounds) []*Row {
 
 // latencyTruths are the times of each group by name, sorted.
 func (c *Comparison) latencyTruths() map[string]map[string][]int64 {
-	truth := map[string]map[string][]int64{"node": {}, "link": {}, "path": {}, "end-to-end": {}}
+	truth := map[string]map[string][]int64{"node": {}, "queue": {}, "link": {}, "path": {}, "end-to-end": {}}
 	add := func(by, name string, ns int64) { truth[by][name] = append(truth[by][name], ns) }
 	for _, p := range c.passages() {
 		for i, v := range p.fate.hops {
-			if v.in != nil && v.out != nil && !c.queued(v.out) {
+			switch {
+			case v.in == nil || v.out == nil:
+			case c.queued(v.out):
+				add("queue", v.out.place.ref().String(), v.out.at-v.in.at)
+			default:
 				add("node", v.node, v.out.at-v.in.at)
 			}
 			if i == 0 || v.in == nil {
 				continue
 			}
 			prev := p.fate.hops[i-1]
-			from := prev.out
-			if c.queued(prev.out) && prev.in != nil {
-				from = prev.in
-			}
-			add("link", linkName(prev.out, v.in), v.in.at-from.at)
+			add("link", linkName(prev.out, v.in), v.in.at-prev.out.at)
 		}
 		if p.arrived() {
 			hops := p.fate.hops

@@ -89,7 +89,8 @@ func (t *Truth) CheckSockets(d Domain) *Row {
 	row := &Row{Check: "bytes at sockets"}
 	for _, j := range t.journeys {
 		last, o := j.last(), t.origin(j, d)
-		if !t.ends(last) || last.fragment() || !t.caps.sockets[last.place.node][last.Proto] {
+		// Sockets of IPv6 do not get the header.
+		if !t.ends(last) || last.fragment() || last.isIPv6() || !t.caps.sockets[last.place.node][last.Proto] {
 			continue
 		}
 		row.Compared++

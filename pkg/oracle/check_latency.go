@@ -34,7 +34,8 @@ type differences struct {
 // Latency compares the times of packets that were alone in their buffer. Between
 // two ports without a queue the stamps stand side by side. A queue lies between
 // radar's egress stamp and the tap's: there time in the node and wait together
-// are compared.
+// are compared, and the link behind it for itself. A wait that radar did not see is
+// compared together with the link.
 func (c *Comparison) Latency(b Bounds) []*Row {
 	l := latency{
 		Comparison: c, bounds: b,
@@ -70,14 +71,21 @@ func (l *latency) queues(v visit) bool {
 func (l *latency) hopTimes(p pair) {
 	for i, v := range p.fate.hops {
 		h := p.r.Hops[i]
-		if v.in != nil && v.out != nil && !l.queues(v) && v.out.segs == 1 {
+		switch {
+		case v.in == nil || v.out == nil || v.out.segs > 1:
+		case !l.queues(v):
 			l.add(l.node, h.NodeNs, v.in, v.out)
+		case h.NodeNs != nil && h.QueueNs != nil:
+			sum := *h.NodeNs + *h.QueueNs
+			l.add(l.queue, &sum, v.in, v.out)
 		}
 		if i == 0 || v.in == nil || v.in.segs > 1 {
 			continue
 		}
 		prev := p.fate.hops[i-1]
 		switch {
+		case p.r.Hops[i-1].QueueNs != nil:
+			l.add(l.link, h.LinkNs, prev.out, v.in)
 		case !l.queues(prev):
 			l.add(l.link, h.LinkNs, prev.out, v.in)
 			if v.out != nil && !l.queues(v) {

@@ -33,6 +33,9 @@ func (t *Truth) CheckQuotes(d Domain) *Row {
 }
 
 func isICMPError(p *Packet) bool {
+	if p.isIPv6() {
+		return p.ICMPType >= 0 && p.ICMPType < 128 // RFC 4443, 2.1
+	}
 	switch p.ICMPType {
 	case layers.ICMPv4TypeDestinationUnreachable, layers.ICMPv4TypeTimeExceeded,
 		layers.ICMPv4TypeParameterProblem, layers.ICMPv4TypeRedirect:
@@ -78,6 +81,9 @@ func (t *Truth) checkQuote(byID map[joinKey][]sentPacket, p *Packet) string {
 
 // prohibited says whether the error comes from a rule of a firewall.
 func prohibited(p *Packet) bool {
+	if p.isIPv6() {
+		return p.ICMPType == layers.ICMPv6TypeDestinationUnreachable && p.ip[p.hdrLen+1] == layers.ICMPv6CodeAdminProhibited
+	}
 	if p.ICMPType != layers.ICMPv4TypeDestinationUnreachable {
 		return false
 	}

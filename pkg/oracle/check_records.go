@@ -100,6 +100,8 @@ func (c *Comparison) header(p pair) string {
 		return diffText("dscp", p.r.DSCP, int(p.origin.TOS>>2))
 	case p.r.ECN != int(p.origin.TOS&3):
 		return diffText("ecn", p.r.ECN, int(p.origin.TOS&3))
+	case p.origin.isIPv6() && (p.r.FlowLabel == nil || *p.r.FlowLabel != int(p.origin.Label)):
+		return diffText("flow label", orNone(p.r.FlowLabel), int(p.origin.Label))
 	case p.n == 0:
 		want := 0
 		for i := range max(p.r.Segs, 1) {
@@ -176,7 +178,7 @@ func (c *Comparison) losses() *Row {
 
 func lossProblem(f fate, l *record.Loss) string {
 	switch {
-	case l == nil:
+	case l == nil, l.Inferred() && f.state == record.Lost:
 		return "no loss recorded"
 	case f.state != record.Lost:
 		return fmt.Sprintf("a loss in %s recorded", l.Node)

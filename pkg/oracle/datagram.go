@@ -19,7 +19,7 @@ type datagram struct {
 type datagramKey struct {
 	src, dst netip.Addr
 	proto    uint8
-	id       uint16
+	id       uint32
 }
 
 // datagrams pairs what hooks and sockets saw whole with the fragments on the
@@ -70,9 +70,10 @@ func (t *Truth) reassemble(js []*journey, d Domain) *unit {
 		return cmp.Compare(a.Frag&maskOffset, b.Frag&maskOffset)
 	})
 	head := parts[0]
-	ip := slices.Clone(head.ip[:head.hdrLen])
+	ip := head.whole()
+	begin := len(ip)
 	for i, p := range parts {
-		if len(ip)-head.hdrLen != int(p.Frag&maskOffset)*8 || !p.complete() {
+		if len(ip)-begin != int(p.Frag&maskOffset)*8 || !p.complete() {
 			return nil
 		}
 		if more := p.Frag&flagMF != 0; more == (i == len(parts)-1) {
@@ -80,8 +81,10 @@ func (t *Truth) reassemble(js []*journey, d Domain) *unit {
 		}
 		ip = append(ip, p.ip[p.hdrLen:p.Len]...)
 	}
-	binary.BigEndian.PutUint16(ip[2:], uint16(len(ip)))
-	binary.BigEndian.PutUint16(ip[6:], 0)
+	head.setLength(ip, len(ip))
+	if !head.isIPv6() {
+		binary.BigEndian.PutUint16(ip[6:], 0)
+	}
 	p, err := decode(ip)
 	if err != nil {
 		return nil

@@ -19,7 +19,7 @@ type joinKey struct {
 	icmpType     int
 	id, seq      int // ICMP echo
 	frag         int // bytes
-	ipID         uint16
+	ipID         uint32
 }
 
 func keyOfUnit(u *unit) joinKey {
@@ -41,7 +41,10 @@ func keyOfRecord(r *record.Record, n int) joinKey {
 		src: canonical(r.Src), dst: canonical(r.Dst), proto: r.Proto,
 		sport: orNone(r.Sport), dport: orNone(r.Dport), icmpType: orNone(r.ICMPType),
 		id: orNone(r.ICMPID), seq: orNone(r.ICMPSeq), frag: orNone(r.FragOff),
-		ipID: uint16(r.IPID + n),
+		ipID: uint32(uint16(r.IPID + n)),
+	}
+	if r.IPVersion == 6 {
+		k.ipID = uint32(max(orNone(r.FragID), 0))
 	}
 	if k.frag >= 0 {
 		k.forgetL4()

@@ -18,15 +18,17 @@ type Packet struct {
 	// Sport and Dport are -1 where the protocol has none, or in a fragment that
 	// is not the first.
 	Sport, Dport int
-	// ICMPType is -1 unless this is ICMP; ICMPID and ICMPSeq unless it is an echo.
+	// ICMPType is -1 unless this is ICMP or ICMPv6; ICMPID and ICMPSeq unless it is
+	// an echo.
 	ICMPType, ICMPID, ICMPSeq int
 
-	ID       uint16
-	TTL, TOS uint8
-	Frag     uint16 // flags and fragment offset as in the header
+	ID       uint32 // of IPv6 the Identification of its fragment header, 0 without
+	Label    uint32 // flow label, IPv6 only
+	TTL, TOS uint8  // of IPv6 hop limit and traffic class
+	Frag     uint16 // flags and fragment offset as in an IPv4 header
 	Len      int    // IP bytes, by the header
 
-	hdrLen int // IP header, bytes
+	hdrLen int // IP header with options or extension headers, bytes
 	l4Len  int // TCP or UDP header, bytes; 0 in others and in later fragments
 	tcp    tcpFields
 	ip     []byte // captured bytes from the IP header on; may end early
@@ -100,13 +102,18 @@ func protoName(proto uint8) string {
 		return "udp"
 	case layers.IPProtocolICMPv4:
 		return "icmp"
+	case layers.IPProtocolICMPv6:
+		return "icmpv6"
 	}
 	return fmt.Sprint(proto)
 }
 
-// decode reads an IPv4 packet. The bytes are kept, not copied. A capture that
-// ends early is no error as long as the headers are there.
+// decode reads an IP packet. The bytes are kept, not copied. A capture that ends
+// early is no error as long as the headers are there.
 func decode(ip []byte) (*Packet, error) {
+	if len(ip) > 0 && ip[0]>>4 == 6 {
+		return decode6(ip)
+	}
 	var v4 layers.IPv4
 	if err := v4.DecodeFromBytes(ip, gopacket.NilDecodeFeedback); err != nil {
 		return nil, fmt.Errorf("decode IPv4 header: %w", err)
@@ -116,7 +123,7 @@ func decode(ip []byte) (*Packet, error) {
 	p := &Packet{
 		Src: src, Dst: dst, Proto: uint8(v4.Protocol),
 		Sport: -1, Dport: -1, ICMPType: -1, ICMPID: -1, ICMPSeq: -1,
-		ID: v4.Id, TTL: v4.TTL, TOS: v4.TOS,
+		ID: uint32(v4.Id), TTL: v4.TTL, TOS: v4.TOS,
 		Frag: binary.BigEndian.Uint16(ip[6:8]), Len: int(v4.Length),
 		hdrLen: int(v4.IHL) * 4, ip: ip[:min(int(v4.Length), len(ip))], // without padding
 	}
@@ -152,6 +159,8 @@ func (p *Packet) decodeL4(proto layers.IPProtocol, l4 []byte) error {
 		if p.ICMPType == layers.ICMPv4TypeEchoRequest || p.ICMPType == layers.ICMPv4TypeEchoReply {
 			p.ICMPID, p.ICMPSeq = int(icmp.Id), int(icmp.Seq)
 		}
+	case layers.IPProtocolICMPv6:
+		return p.decodeICMPv6(l4)
 	}
 	return nil
 }
@@ -184,8 +193,8 @@ func checksum(b []byte, sum uint32) uint16 {
 	return ^uint16(sum)
 }
 
-// headerSumOK says whether the IPv4 header checksum is right.
-func (p *Packet) headerSumOK() bool { return checksum(p.ip[:p.hdrLen], 0) == 0 }
+// headerSumOK says whether the header's checksum is right. IPv6 has none.
+func (p *Packet) headerSumOK() bool { return p.isIPv6() || checksum(p.ip[:p.hdrLen], 0) == 0 }
 
 // sumAt is where the TCP or UDP checksum stands behind the IP header.
 func (p *Packet) sumAt() int {
@@ -203,10 +212,14 @@ func (p *Packet) l4SumOK() bool {
 	}
 	l4 := p.ip[p.hdrLen:p.Len]
 	var pseudo uint32
-	for i := 12; i < 20; i += 2 {
+	addrs, end := 12, 20
+	if p.isIPv6() {
+		addrs, end = 8, 40
+	}
+	for i := addrs; i < end; i += 2 {
 		pseudo += uint32(binary.BigEndian.Uint16(p.ip[i:]))
 	}
 	pseudo += uint32(p.Proto) + uint32(len(l4))
 	sum := binary.BigEndian.Uint16(l4[p.sumAt():])
-	return checksum(l4, pseudo) == 0 || sum == ^checksum(nil, pseudo) || p.isUDP() && sum == 0
+	return checksum(l4, pseudo) == 0 || sum == ^checksum(nil, pseudo) || p.isUDP() && sum == 0 && !p.isIPv6()
 }

@@ -5,6 +5,7 @@ package oracle
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"regexp"
 	"slices"
 	"strings"
@@ -110,10 +111,10 @@ func (c *Comparison) story(p pair) (lines, parts []storyLine) {
 		}
 	}
 	if forwards > 0 {
-		lines = append(lines, storyLine{text: fmt.Sprintf("changed on the way: TTL %d > %d", p.ttl, p.ttl-forwards)})
+		lines = append(lines, storyLine{text: fmt.Sprintf("changed on the way: %s %d > %d", ttlName(p.origin.Packet), p.ttl, p.ttl-forwards)})
 	}
 	for i := range hops {
-		step, times := c.step(p.fate, i, way.from.at)
+		step, times := c.step(p, i, way.from.at)
 		lines = append(lines, step)
 		parts = append(parts, times...)
 	}
@@ -126,22 +127,44 @@ func (c *Comparison) story(p pair) (lines, parts []storyLine) {
 	return lines, parts
 }
 
+func ttlName(p *Packet) string {
+	if p.isIPv6() {
+		return "hop limit"
+	}
+	return "TTL"
+}
+
 // headLine is who and what, behind the time.
 func (c *Comparison) headLine(p pair) storyLine {
 	o := p.origin
-	tail := fmt.Sprintf(", %d bytes, TTL %d, id %d", o.length(), p.ttl, o.id())
+	tail := fmt.Sprintf(", %d bytes, %s %d", o.length(), ttlName(o.Packet), p.ttl)
+	switch {
+	case o.isIPv6():
+		tail += fmt.Sprintf(", flow label 0x%05x", o.Label)
+	default:
+		tail += fmt.Sprintf(", id %d", o.id())
+	}
+	ends := func(addr netip.Addr, port int) string { return netip.AddrPortFrom(addr, uint16(port)).String() }
 	switch {
 	case o.fragment():
 		return storyLine{text: protoName(o.Proto) + " " + o.Src.String(), has: tail}
 	case o.Sport >= 0:
-		return storyLine{text: fmt.Sprintf("%s %s:%d > %s:%d", protoName(o.Proto), o.Src, o.Sport, o.Dst, o.Dport) + tail}
+		return storyLine{text: fmt.Sprintf("%s %s > %s", protoName(o.Proto), ends(o.Src, o.Sport), ends(o.Dst, o.Dport)) + tail}
 	}
 	return storyLine{text: fmt.Sprintf("%s %s > %s", protoName(o.Proto), o.Src, o.Dst), has: tail}
 }
 
-// step is visit i, and its times on the link and in the node as a remark on what took
-// longest would have them. A queue's wait is all on the link.
-func (c *Comparison) step(f fate, i int, begin int64) (step storyLine, parts []storyLine) {
+// waited says whether radar saw the packet of p leave the queue where it went out on visit
+// i: what it did not see is on the link.
+func (c *Comparison) waited(p pair, i int) bool {
+	v := p.fate.hops[i]
+	return v.out != nil && c.queued(v.out) && p.r.Hops[i].QueueNs != nil
+}
+
+// step is visit i, and its times on the link, in the node and in the queue as a remark on
+// what took longest would have them.
+func (c *Comparison) step(p pair, i int, begin int64) (step storyLine, parts []storyLine) {
+	f := p.fate
 	v := f.hops[i]
 	first := v.in
 	if v.in == nil {
@@ -158,14 +181,16 @@ func (c *Comparison) step(f fate, i int, begin int64) (step storyLine, parts []s
 	case v.in != nil:
 		prev := f.hops[i-1]
 		from, name := prev.out, linkName(prev.out, v.in)
-		if c.queued(from) && prev.in != nil {
-			from = prev.in
+		if !c.waited(p, i-1) {
+			name += ", with the queue of " + prev.out.place.ref().String()
+			if c.queued(from) && prev.in != nil {
+				from = prev.in
+			}
 		}
 		ns := v.in.at - from.at
 		says = append(says, "in by "+v.inPort()+" after ~ on the link")
 		step.times = append(step.times, ns)
-		name = fmt.Sprintf("Longest: the link %s, with the queue of %s: ~, ", name, prev.out.place.ref())
-		parts = append(parts, storyLine{name, "% of the time.", []int64{ns}})
+		parts = append(parts, storyLine{"Longest: the link " + name + ": ~, ", "% of the time.", []int64{ns}})
 	}
 	last := i == len(f.hops)-1
 	dropped := last && f.drop != nil && f.drop.At == record.AtQueue
@@ -187,6 +212,12 @@ func (c *Comparison) step(f fate, i int, begin int64) (step storyLine, parts []s
 		says = append(says, verb+port+" after ~ inside")
 		step.times = append(step.times, ns)
 		parts = append(parts, storyLine{"Longest: inside " + v.node + ": ~, ", "% of the time.", []int64{ns}})
+		if c.waited(p, i) {
+			ns = v.out.at - v.in.at
+			says = append(says, "after ~ in its queue")
+			step.times = append(step.times, ns)
+			parts = append(parts, storyLine{fmt.Sprintf("Longest: in the queue of %s: ~, ", v.out.place.ref()), "% of the time.", []int64{ns}})
+		}
 	case last && f.state == record.Delivered:
 		says = append(says, "delivered")
 	}

@@ -83,6 +83,9 @@ func (w *world) hops(r *record.Record, at int64, ttl int, late int64, steps []st
 		if s.out && n >= 0 && r.Hops[n].Node == s.node {
 			r.Hops[n].Port = portNames[s.port]
 			r.Hops[n].NodeNs = ns(now - stamps[len(stamps)-2])
+			if s.port == queuePort { // behind it is a queue, which captures see from behind
+				r.Hops[n].NodeNs, r.Hops[n].QueueNs = ns(0), r.Hops[n].NodeNs
+			}
 			lastOut = now
 			continue
 		}

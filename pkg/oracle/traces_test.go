@@ -56,14 +56,14 @@ func TestStory(t *testing.T) {
 	c := comparison(t)
 	got := traced(c)[0].Story
 	want := []string{
-		": delivered after 21000ns",
+		": delivered after 27000ns",
 		"udp 10.0.1.1:4000 > 10.0.3.2:5000, 48 bytes, TTL 70, id 5",
 		"changed on the way: TTL 70 > 68",
 		"0 h1 sent by e0",
 		"5000ns r1 in by e0 after 5000ns on the link, out by e1 after 3000ns inside",
-		"13000ns r2 in by e0 after 5000ns on the link, out by e1 after 0ns inside",
-		"21000ns h2 in by e0 after 8000ns on the link, delivered",
-		"Longest: the link r2/e1 > h2/e0, with the queue of r2/e1: 8000ns, 40 % of the time.",
+		"13000ns r2 in by e0 after 5000ns on the link, out by e1 after 0ns inside, after 9000ns in its queue",
+		"27000ns h2 in by e0 after 5000ns on the link, delivered",
+		"Longest: in the queue of r2/e1: 9000ns, 40 % of the time.",
 	}
 	if len(got) != len(want) {
 		t.Fatalf("%q", got)
@@ -118,7 +118,8 @@ func TestTraces(t *testing.T) {
 		{"time inside", swap(0, 4, "after 3000ns", "after 1000ns"), times},
 		{"step missing", in(0, func(a *TraceAnswer) { a.Story = slices.Delete(a.Story, 5, 6) }), story},
 		{"delivered elsewhere", swap(0, 6, "h2", "r2"), story},
-		{"longest link", swap(0, 7, "r2/e1 > h2/e0", "r1/e1 > r2/e0"), times},
+		{"time in the queue", swap(0, 5, "9000ns in its", "1000ns in its"), times},
+		{"longest queue", swap(0, 7, "r2/e1", "r1/e1"), times},
 		{"longest missing", in(0, func(a *TraceAnswer) { a.Story = a.Story[:7] }), times},
 		{"longest of a packet lost", in(1, func(a *TraceAnswer) { a.Story = append(a.Story, "Longest: inside r1: 3us") }), times},
 		{"lost by the rule elsewhere", swap(1, 4, "r1 LOST inside", "r2 LOST inside"), story},

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
+	"net/netip"
 )
 
 // frame is one captured buffer.
@@ -33,12 +34,12 @@ const prefixBytes = 64
 
 // flow is one direction of a TCP connection.
 type flow struct {
-	src, dst     [4]byte
+	src, dst     netip.Addr
 	sport, dport int
 }
 
 func (p *Packet) flow() flow {
-	return flow{p.Src.As4(), p.Dst.As4(), p.Sport, p.Dport}
+	return flow{p.Src, p.Dst, p.Sport, p.Dport}
 }
 
 func (f flow) reverse() flow { return flow{f.dst, f.src, f.dport, f.sport} }
@@ -92,8 +93,14 @@ func (f *frame) units() []*unit {
 	return us
 }
 
-// id is the IP ID of this segment: the kernel counts up from the train's.
-func (u *unit) id() uint16 { return u.ID + uint16(u.seg) }
+// id is the IP ID of this segment: the kernel counts up from the train's. Of an IPv6
+// fragment it is the Identification.
+func (u *unit) id() uint32 {
+	if u.isIPv6() {
+		return u.ID
+	}
+	return uint32(uint16(u.ID) + uint16(u.seg))
+}
 
 // length is the IP bytes of this packet alone.
 func (u *unit) length() int {
@@ -121,7 +128,11 @@ func (u *unit) bytes(noSum bool) []byte {
 		}
 		u.segmentHeader(b, n)
 	}
-	b[8], b[10], b[11] = 0, 0, 0
+	if u.isIPv6() {
+		b[7] = 0
+	} else {
+		b[8], b[10], b[11] = 0, 0, 0
+	}
 	if noSum && u.l4Len > 0 {
 		at := u.hdrLen + u.sumAt()
 		b[at], b[at+1] = 0, 0
@@ -132,8 +143,10 @@ func (u *unit) bytes(noSum bool) []byte {
 // segmentHeader turns the train's headers into those of the segment, by the
 // rules of inet_gso_segment, tcp_gso_segment and __udp_gso_segment.
 func (u *unit) segmentHeader(b []byte, length int) {
-	binary.BigEndian.PutUint16(b[2:], uint16(length))
-	binary.BigEndian.PutUint16(b[4:], u.id())
+	u.setLength(b, length)
+	if !u.isIPv6() {
+		binary.BigEndian.PutUint16(b[4:], uint16(u.id()))
+	}
 	if u.isUDP() {
 		binary.BigEndian.PutUint16(b[u.hdrLen+4:], uint16(length-u.hdrLen))
 		return
@@ -152,7 +165,11 @@ func (u *unit) segmentHeader(b []byte, length int) {
 // key of the packet; it needs the headers only.
 func (u *unit) key() key {
 	b := u.bytes(true)
-	b[1], b[4], b[5] = 0, 0, 0
+	if u.isIPv6() { // class and label
+		b[0], b[1], b[2], b[3] = 0x60, 0, 0, 0
+	} else {
+		b[1], b[4], b[5] = 0, 0, 0
+	}
 	end := u.hdrLen + u.l4Len
 	if !u.isTCP() {
 		end = u.hdrLen + prefixBytes
@@ -176,6 +193,9 @@ func difference(sent, seen *unit, forwards int) string {
 	}
 	if seen.id() != sent.id() {
 		return diffText("ip id", int(seen.id()), int(sent.id()))
+	}
+	if seen.Label != sent.Label {
+		return diffText("flow label", int(seen.Label), int(sent.Label))
 	}
 	if seen.TOS != sent.TOS {
 		return diffText("tos", int(seen.TOS), int(sent.TOS))

@@ -23,7 +23,7 @@ func (c *Comparison) Unseen(blind func(from, to int64, reasons []string) bool) m
 	c.taken = map[*journey]bool{}
 	for _, p := range c.pairs {
 		in := p.j.last().at
-		if p.fate.drop != nil && p.r.Loss == nil && p.r.State != record.Delivered &&
+		if p.fate.drop != nil && (p.r.Loss == nil || p.r.Loss.Inferred()) && p.r.State != record.Delivered &&
 			blind(in, in+maxDropDelay, p.fate.drop.Reasons) {
 			lost[p.fate.drop] = append(lost[p.fate.drop], p.j.last())
 			c.taken[p.j] = true

@@ -91,8 +91,10 @@ func mirror() []step {
 
 // Times between sightings, ns: in a node, on a link.
 const (
-	nodeTime = 3000
-	linkTime = 5000
+	nodeTime  = 3000
+	queueTime = 9000 // in r2, and in the queue toward h2
+	queuePort = 32
+	linkTime  = 5000
 )
 
 // opts of one made-up packet.
@@ -136,7 +138,10 @@ func (w *world) send(at int64, ip []byte, o opts) {
 }
 
 func elapsed(s step) int64 {
-	if s.out {
+	switch {
+	case s.port == queuePort && s.out:
+		return queueTime
+	case s.out:
 		return nodeTime
 	}
 	return linkTime
@@ -198,7 +203,7 @@ func segment(ip []byte, segs int) [][]byte {
 		if p.isTCP() && k < segs-1 {
 			b[33] &^= tcpPSH
 		}
-		setID(b, p.ID+uint16(k))
+		setID(b, uint16(p.ID)+uint16(k))
 		var pseudo uint32
 		for i := 12; i < 20; i += 2 {
 			pseudo += uint32(binary.BigEndian.Uint16(b[i:]))

@@ -21,7 +21,7 @@ type Spec struct {
 	Proto        string // names or numbers
 	Sport, Dport string // ports or ranges 1000-2000: as sent, or as changed
 	Node         string // names of nodes that it visited, or was lost at
-	State        string // delivered, lost, left, in_flight, expired
+	State        string // delivered, lost, left, in_flight, expired, ignored
 }
 
 // Filter decides about records. It is safe for concurrent use.
@@ -38,7 +38,7 @@ type portRange struct {
 }
 
 var states = []record.State{
-	record.Delivered, record.Lost, record.Left, record.InFlight, record.Expired,
+	record.Delivered, record.Lost, record.Left, record.InFlight, record.Expired, record.Ignored,
 }
 
 // Parse checks a Spec. Its error names the field and says what it takes.
@@ -85,12 +85,15 @@ func parseList[T any](field, text string, parse func(string) (T, error)) ([]T, e
 }
 
 func parsePrefix(s string) (netip.Prefix, error) {
+	if inner, ok := strings.CutPrefix(s, "["); ok { // as in [2001:db8::1]:80
+		s = strings.TrimSuffix(inner, "]")
+	}
 	if a, err := netip.ParseAddr(s); err == nil && a.Zone() == "" {
 		return netip.PrefixFrom(a, a.BitLen()), nil
 	}
 	p, err := netip.ParsePrefix(s)
 	if err != nil {
-		return p, fmt.Errorf("use an address (10.0.0.1) or a prefix (10.0.0.0/8)")
+		return p, fmt.Errorf("use an address (10.0.0.1, 2001:db8::1) or a prefix (10.0.0.0/8, 2001:db8::/32)")
 	}
 	return p, nil
 }
@@ -98,7 +101,7 @@ func parsePrefix(s string) (netip.Prefix, error) {
 func parseProto(s string) (string, error) {
 	proto, ok := record.ParseProto(strings.ToLower(s))
 	if !ok {
-		return "", fmt.Errorf("use a protocol's name (tcp, udp, icmp) or its number (0 to 255)")
+		return "", fmt.Errorf("use a protocol's name (tcp, udp, icmp, icmpv6) or its number (0 to 255)")
 	}
 	return record.ProtoName(proto), nil
 }
@@ -126,7 +129,7 @@ func parseNode(s string) (string, error) {
 func parseState(s string) (record.State, error) {
 	st := record.State(strings.ReplaceAll(strings.ToLower(s), "-", "_"))
 	if !slices.Contains(states, st) {
-		return "", fmt.Errorf("use delivered, lost, left, in_flight or expired")
+		return "", fmt.Errorf("use delivered, lost, left, in_flight, expired or ignored")
 	}
 	return st, nil
 }

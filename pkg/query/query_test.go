@@ -48,6 +48,7 @@ func TestMatch(t *testing.T) {
 		{"source as changed", query.Spec{Src: "192.0.2.1"}, natted(), true},
 		{"one of two sources", query.Spec{Src: "1.1.1.1, 10.0.1.1"}, natted(), true},
 		{"IPv6 source", query.Spec{Src: "2001:db8::/32"}, six, true},
+		{"IPv6 source in brackets", query.Spec{Src: "[2001:db8::1]"}, six, true},
 		{"IPv6 prefix, IPv4 packet", query.Spec{Src: "2001:db8::/32"}, natted(), false},
 		{"everything in IPv4, source not known", query.Spec{Src: "0.0.0.0/0"}, orphan, false},
 		{"destination", query.Spec{Dst: "10.0.4.0/24"}, natted(), true},

@@ -23,7 +23,12 @@ func TestJSON(t *testing.T) {
 		{"with its header", func() {}, `{"v":1,"id":"1-2","guid":"0x3","source":"ebpf","state":"delivered","time":"then","t_ns":4,` +
 			`"ip_version":4,"src":"10.0.0.1","dst":"10.0.0.2","proto":"tcp","len":5,"segs":1,"ttl":64,"dscp":0,"ecn":0,"ip_id":0,` +
 			`"hops":[{"node":"h1","node_id":1,"port":"eth0","role":"source"}]}`},
+		{"IPv6", func() { r.IPVersion, r.Src, r.Dst = 6, "2001:db8::1", "2001:db8::2" },
+			`{"v":1,"id":"1-2","guid":"0x3","source":"ebpf","state":"delivered","time":"then","t_ns":4,` +
+				`"ip_version":6,"src":"2001:db8::1","dst":"2001:db8::2","proto":"tcp","len":5,"segs":1,"ttl":64,"dscp":0,"ecn":0,` +
+				`"hops":[{"node":"h1","node_id":1,"port":"eth0","role":"source"}]}`},
 		{"header not known", func() {
+			r.IPVersion = 4
 			r.Src, r.Dst, r.TTL, r.Truncated = "", "", 0, true
 			r.Hops = []record.Hop{{Node: "?", Role: record.Transit}}
 		}, `{"v":1,"id":"1-2","guid":"0x3","source":"ebpf","state":"delivered","time":"then","t_ns":4,` +

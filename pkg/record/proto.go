@@ -7,7 +7,7 @@ import "strconv"
 // protoNames are the IP protocols (IANA) that records call by name.
 var protoNames = map[uint8]string{
 	1: "icmp", 2: "igmp", 4: "ipip", 6: "tcp", 17: "udp", 33: "dccp", 41: "ipv6",
-	46: "rsvp", 47: "gre", 50: "esp", 51: "ah", 88: "eigrp", 89: "ospf", 103: "pim",
+	46: "rsvp", 47: "gre", 50: "esp", 51: "ah", 58: "icmpv6", 88: "eigrp", 89: "ospf", 103: "pim",
 	112: "vrrp", 132: "sctp", 136: "udplite",
 }
 

@@ -16,13 +16,15 @@ const Version = 1
 type State string
 
 // The states. Delivered: reached a node that owns the destination address.
-// Left: left the domain at an edge. Expired: not seen for the timeout.
+// Left: left the domain at an edge. Expired: not seen for the timeout. Ignored: reached
+// only nodes that did not want it, such as no members of its group.
 const (
 	Delivered State = "delivered"
 	Lost      State = "lost"
 	Left      State = "left"
 	InFlight  State = "in_flight"
 	Expired   State = "expired"
+	Ignored   State = "ignored"
 )
 
 // Record is one packet, or one GSO train while it stays together.
@@ -38,28 +40,33 @@ type Record struct {
 	IPVersion int    `json:"ip_version"`
 	Src       string `json:"src"` // "": the header is not known; see JSON
 	Dst       string `json:"dst"`
-	Proto     string `json:"proto"` // "tcp", "udp", "icmp", or the number
+	Proto     string `json:"proto"` // "tcp", "udp", "icmp", "icmpv6", or the number
 	Sport     *int   `json:"sport,omitempty"`
 	Dport     *int   `json:"dport,omitempty"`
-	ICMPType  *int   `json:"icmp_type,omitempty"`
+	FlowLabel *int   `json:"flow_label,omitempty"` // IPv6
+	ICMPType  *int   `json:"icmp_type,omitempty"`  // of ICMP or ICMPv6
 	ICMPID    *int   `json:"icmp_id,omitempty"`
 	ICMPSeq   *int   `json:"icmp_seq,omitempty"`
 	Len       int    `json:"len"`  // IP bytes of all segments
 	Segs      int    `json:"segs"` // packets on the wire that this record stands for
-	TTL       int    `json:"ttl"`  // TTL, DSCP, ECN, IP ID as the source saw them
+	TTL       int    `json:"ttl"`  // TTL (hop limit), DSCP, ECN, IP ID as the source saw them
 	DSCP      int    `json:"dscp"`
 	ECN       int    `json:"ecn"`
-	IPID      int    `json:"ip_id"`
+	IPID      int    `json:"ip_id"`              // IPv4; see JSON
 	TTLSent   *int   `json:"ttl_sent,omitempty"` // as a node sent it last; only where they differ from the above
 	DSCPSent  *int   `json:"dscp_sent,omitempty"`
 	ECNSent   *int   `json:"ecn_sent,omitempty"`
 	FragOff   *int   `json:"frag_off,omitempty"` // bytes; fragments only
+	FragID    *int   `json:"frag_id,omitempty"`  // Identification of IPv6's fragment header
 
-	LatencyNs *int64 `json:"latency_ns,omitempty"` // first to last stamp
-	Hops      []Hop  `json:"hops"`
-	Loss      *Loss  `json:"loss,omitempty"`
-	LocalDrop *Loss  `json:"local_drop,omitempty"` // freed as a drop after delivery
-	Truncated bool   `json:"truncated,omitempty"`  // some events did not fit, or their history was overwritten
+	Inner string `json:"inner,omitempty"` // ID of the packet inside, of a tunnel's packet
+
+	LatencyNs *int64       `json:"latency_ns,omitempty"` // first to last stamp
+	Hops      []Hop        `json:"hops"`
+	Loss      *Loss        `json:"loss,omitempty"`       // of a lost packet; of an expired one where it was not seen again (NotSeen)
+	LocalDrop *Loss        `json:"local_drop,omitempty"` // freed as a drop after delivery
+	Losses    []BranchLoss `json:"losses,omitempty"`     // of a packet with copies: all of them
+	Truncated bool         `json:"truncated,omitempty"`  // some events did not fit, or their history was overwritten
 }
 
 // Role that a node played for this packet.
@@ -80,10 +87,16 @@ type Hop struct {
 	Port   string `json:"port,omitempty"` // egress port
 	Role   Role   `json:"role"`
 	Prev   *int   `json:"prev,omitempty"` // index of the earlier hop, where not the one before
+	// Of a packet with copies. Copy: another copy of what came in at an earlier hop.
+	// Outcome: how the branch ended that ends here.
+	Copy    bool  `json:"copy,omitempty"`
+	Outcome State `json:"outcome,omitempty"`
 
 	AtNs      *int64 `json:"at_ns,omitempty"`      // egress (at the end: ingress) since the packet's first stamp
 	NodeNs    *int64 `json:"node_ns,omitempty"`    // inside the node: egress - ingress
-	LinkNs    *int64 `json:"link_ns,omitempty"`    // previous node's egress to this ingress, with that port's queue
+	QueueNs   *int64 `json:"queue_ns,omitempty"`   // in the queue of Port; absent: it did not wait, or nothing saw it leave
+	LinkNs    *int64 `json:"link_ns,omitempty"`    // previous node's egress, or where it left that port's queue, to this ingress
+	Inner     string `json:"inner,omitempty"`      // ID of the packet inside, of a tunnel's packet
 	LatencyNs *int64 `json:"latency_ns,omitempty"` // egress to egress, T(i) - T(i-1) of the paper
 
 	Src   string `json:"src,omitempty"` // only where they changed
@@ -92,17 +105,31 @@ type Hop struct {
 	Dport *int   `json:"dport,omitempty"`
 }
 
+// BranchLoss is where one copy of a packet was lost, or freed after delivery.
+type BranchLoss struct {
+	Hop           int  `json:"hop"` // index: where the copy was seen last
+	AfterDelivery bool `json:"after_delivery,omitempty"`
+	Loss
+}
+
 // Where a packet was lost, relative to the port named.
 type At string
 
 // The places of a loss. Ingress: between the link and the node's stack. Node:
-// inside. Egress: leaving by Port. Queue: in Port's qdisc.
+// inside. Egress: leaving by Port. Queue: in Port's qdisc. Link: behind Port, before
+// any other port; of inferred losses only.
 const (
 	AtIngress At = "ingress"
 	AtNode    At = "node"
 	AtEgress  At = "egress"
 	AtQueue   At = "queue"
+	AtLink    At = "link"
 )
+
+// NotSeen is the reason of inferred losses, and of no other: no kernel has it. The
+// packet was seen last as it went in at this place, and not again within the timeout;
+// it was lost or consumed there, and nobody told.
+const NotSeen = "NOT_SEEN"
 
 // Loss says where and why a packet was lost.
 type Loss struct {
@@ -115,6 +142,9 @@ type Loss struct {
 	AtNs     *int64 `json:"at_ns,omitempty"`    // since the packet's first stamp
 	Skbs     int    `json:"-"`                  // 1 if this record is the first packet of the dropped skb
 }
+
+// Inferred says whether nobody told of the loss.
+func (l *Loss) Inferred() bool { return l.Reason == NotSeen }
 
 // TimeString renders ns since the Unix epoch as Record.Time wants it.
 func TimeString(unixNs int64) string {

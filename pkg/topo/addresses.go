@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Addresses returns the IPv4 addresses of the node's interfaces, with the length of
+// Addresses returns the addresses, of both versions, of the node's interfaces, with the length of
 // their prefix, by interface number. It takes the right to enter the namespace.
 // ErrGone: the namespace is gone.
 func (s NodeSpec) Addresses() (map[int][]netip.Prefix, error) {
@@ -24,16 +24,17 @@ func (s NodeSpec) Addresses() (map[int][]netip.Prefix, error) {
 		return nil, fmt.Errorf("node %s: open netlink socket: %w", s.Name, err)
 	}
 	defer handle.Close()
-	list, err := handle.AddrList(nil, netlink.FAMILY_V4)
+	list, err := handle.AddrList(nil, netlink.FAMILY_ALL)
 	if err != nil {
 		return nil, fmt.Errorf("node %s: list addresses: %w", s.Name, err)
 	}
 	addrs := make(map[int][]netip.Prefix)
 	for _, a := range list {
-		ip, ok := netip.AddrFromSlice(a.IP.To4())
+		ip, ok := netip.AddrFromSlice(a.IP)
 		if !ok {
 			continue
 		}
+		ip = ip.Unmap()
 		bits, _ := a.Mask.Size()
 		addrs[a.LinkIndex] = append(addrs[a.LinkIndex], netip.PrefixFrom(ip, bits))
 	}

@@ -119,7 +119,7 @@ func findHidden(t *Topology, o *observer, probes []probe) map[int]*hidden {
 			ns.Close()
 			return
 		}
-		links, err := o.links(id)
+		links, _, err := o.links(id)
 		if err != nil {
 			ns.Close()
 			return // ended just now
@@ -213,7 +213,7 @@ func (t *Topology) closeNode(h *hidden, of map[int][]member) error {
 		return nil
 	}
 	var err error
-	if n.Locals, err = localAddrs(h.ns); err != nil {
+	if n.Locals, _, err = localAddrs(h.ns); err != nil {
 		return fmt.Errorf("discover node %s: %w", n.Name, err)
 	}
 	t.Nodes = append(t.Nodes, n)

@@ -15,20 +15,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Conflict is a rule or a setting of a node that reads or writes bits of
-// skb->mark that radar uses.
+// AllMarks are all bits of skb->mark.
+const AllMarks = ^uint32(0)
+
+// Conflict is a rule or a setting of a node that reads or writes bits of skb->mark.
+// One that sets the mark as a whole touches all of them.
 type Conflict struct {
 	Node string
 	What string // "ip rule", "nft", "iptables", "sysctl"
 	Text string // the rule
-	Mask uint32 // the bits of ours that it touches
+	Mask uint32 // the bits that it touches, of those that were asked for
 }
 
 // conflictWorkers bounds how many nodes are searched at once: each can run nft
 // and iptables-save.
 const conflictWorkers = 4
 
-// FindConflicts looks in each node for what uses bits of mask. It is best effort:
+// FindConflicts looks in each node for what uses bits of mask (AllMarks: for all that
+// uses the mark). It is best effort:
 // what cannot be read (no nft, no rights, time over) is left out. Sockets that
 // set a mark (SO_MARK), tc filters and BPF programs cannot be found.
 // The order is that of the nodes.
@@ -65,15 +69,18 @@ func nodeConflicts(ctx context.Context, node NodeSpec, mask uint32) []Conflict {
 		found = append(found, iptablesConflicts(ctx)...)
 		return nil
 	})
-	return overlapping(found, node.Name, mask)
+	for i := range found {
+		found[i].Node = node.Name
+	}
+	return Overlapping(found, mask)
 }
 
-// overlapping keeps what touches mask, once each.
-func overlapping(found []Conflict, node string, mask uint32) []Conflict {
+// Overlapping keeps what touches mask, once each.
+func Overlapping(found []Conflict, mask uint32) []Conflict {
 	var kept []Conflict
 	seen := make(map[Conflict]bool)
 	for _, c := range found {
-		c.Node, c.Mask = node, c.Mask&mask
+		c.Mask &= mask
 		if c.Mask != 0 && !seen[c] {
 			seen[c] = true
 			kept = append(kept, c)
@@ -82,9 +89,13 @@ func overlapping(found []Conflict, node string, mask uint32) []Conflict {
 	return kept
 }
 
-// ruleConflicts finds `ip rule ... fwmark M[/MASK]` in the thread's namespace.
+// ruleConflicts finds `ip [-6] rule ... fwmark M[/MASK]` in the thread's namespace.
 func ruleConflicts() []Conflict {
-	rules, err := netlink.RuleList(unix.AF_INET)
+	return append(familyRules(unix.AF_INET, "ip rule"), familyRules(unix.AF_INET6, "ip -6 rule")...)
+}
+
+func familyRules(family int, what string) []Conflict {
+	rules, err := netlink.RuleList(family)
 	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
 		return nil
 	}
@@ -95,10 +106,10 @@ func ruleConflicts() []Conflict {
 		case r.Mask != nil:
 			mask = *r.Mask
 		case r.Mark != 0:
-			mask = ^uint32(0)
+			mask = AllMarks
 		}
 		if mask != 0 {
-			found = append(found, Conflict{What: "ip rule", Mask: mask,
+			found = append(found, Conflict{What: what, Mask: mask,
 				Text: fmt.Sprintf("%d: fwmark %#x/%#x lookup %d", r.Priority, r.Mark, mask, r.Table)})
 		}
 	}
@@ -109,11 +120,11 @@ func ruleConflicts() []Conflict {
 // a reply or to a socket, in the thread's namespace.
 func sysctlConflicts() []Conflict {
 	var found []Conflict
-	for _, name := range []string{"fwmark_reflect", "tcp_fwmark_accept"} {
-		b, err := os.ReadFile("/proc/sys/net/ipv4/" + name)
+	for _, name := range []string{"ipv4/fwmark_reflect", "ipv4/tcp_fwmark_accept", "ipv6/fwmark_reflect"} {
+		b, err := os.ReadFile("/proc/sys/net/" + name)
 		if value := strings.TrimSpace(string(b)); err == nil && value != "0" {
-			found = append(found, Conflict{What: "sysctl", Mask: ^uint32(0),
-				Text: fmt.Sprintf("net.ipv4.%s = %s", name, value)})
+			found = append(found, Conflict{What: "sysctl", Mask: AllMarks,
+				Text: fmt.Sprintf("net.%s = %s", strings.ReplaceAll(name, "/", "."), value)})
 		}
 	}
 	return found

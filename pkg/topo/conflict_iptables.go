@@ -14,23 +14,28 @@ import (
 // are nftables rules whose targets nft cannot show.
 func iptablesConflicts(ctx context.Context) []Conflict {
 	var found []Conflict
-	if names, err := os.ReadFile("/proc/thread-self/net/ip_tables_names"); err == nil && len(names) > 0 {
-		if out, ok := output(ctx, "iptables-legacy-save"); ok {
-			found = append(found, parseIptables(string(out))...)
-		} else if out, ok := output(ctx, "iptables-save"); ok {
-			found = append(found, parseIptables(string(out))...)
+	nft := hasNFTables()
+	for _, family := range []struct{ tool, tables string }{
+		{"iptables", "ip_tables_names"}, {"ip6tables", "ip6_tables_names"},
+	} {
+		if names, err := os.ReadFile("/proc/thread-self/net/" + family.tables); err == nil && len(names) > 0 {
+			if out, ok := output(ctx, family.tool+"-legacy-save"); ok {
+				found = append(found, parseIptables(family.tool, string(out))...)
+			} else if out, ok := output(ctx, family.tool+"-save"); ok {
+				found = append(found, parseIptables(family.tool, string(out))...)
+			}
 		}
-	}
-	if hasNFTables() {
-		if out, ok := output(ctx, "iptables-nft-save"); ok {
-			found = append(found, parseIptables(string(out))...)
+		if nft {
+			if out, ok := output(ctx, family.tool+"-nft-save"); ok {
+				found = append(found, parseIptables(family.tool, string(out))...)
+			}
 		}
 	}
 	return found
 }
 
-// parseIptables reads the output of iptables-save.
-func parseIptables(save string) []Conflict {
+// parseIptables reads the output of iptables-save, or of ip6tables-save.
+func parseIptables(tool, save string) []Conflict {
 	var found []Conflict
 	table := ""
 	for line := range strings.Lines(save) {
@@ -42,7 +47,7 @@ func parseIptables(save string) []Conflict {
 			continue
 		}
 		if mask := iptablesBits(strings.Fields(line)); mask != 0 {
-			found = append(found, Conflict{What: "iptables", Text: "-t " + table + " " + line, Mask: mask})
+			found = append(found, Conflict{What: tool, Text: "-t " + table + " " + line, Mask: mask})
 		}
 	}
 	return found
@@ -52,7 +57,7 @@ func parseIptables(save string) []Conflict {
 func iptablesBits(words []string) uint32 {
 	var bits uint32
 	match, target := "", ""
-	nfmask, copies := ^uint32(0), false
+	nfmask, copies := AllMarks, false
 	for i, w := range words {
 		arg := ""
 		if i+1 < len(words) {
@@ -106,5 +111,5 @@ func maskOf(arg string) uint32 {
 			return uint32(m)
 		}
 	}
-	return ^uint32(0)
+	return AllMarks
 }

@@ -98,10 +98,13 @@ func nftBits(e any) uint32 {
 		return bits
 	case map[string]any:
 		if isMetaMark(v) {
-			return ^uint32(0)
+			return AllMarks
 		}
 		if left, mask, ok := nftBinary(v, "&"); ok {
 			return nftBits(left) & mask
+		}
+		if mask, ok := nftPrefix(v["match"]); ok {
+			return mask
 		}
 		if m, ok := v["mangle"].(map[string]any); ok && isMetaMark(m["key"]) {
 			return nftWritten(m["value"])
@@ -113,6 +116,19 @@ func nftBits(e any) uint32 {
 		return bits
 	}
 	return 0
+}
+
+// nftPrefix takes a comparison of the mark's upper bits apart, as nft shows one with a
+// mask of such bits: addr is the value, len the number of bits.
+func nftPrefix(match any) (mask uint32, ok bool) {
+	m, _ := match.(map[string]any)
+	right, _ := m["right"].(map[string]any)
+	prefix, _ := right["prefix"].(map[string]any)
+	n, ok := prefix["len"].(float64)
+	if !ok || n < 0 || n > 32 || !isMetaMark(m["left"]) {
+		return 0, false
+	}
+	return uint32(uint64(AllMarks) << (32 - int(n))), true
 }
 
 // nftWritten returns the bits of the mark that change when it is set to value.
@@ -128,7 +144,7 @@ func nftWritten(value any) uint32 {
 			return nftWritten(left) | set
 		}
 	}
-	return ^uint32(0)
+	return AllMarks
 }
 
 func isMetaMark(e any) bool {

@@ -11,7 +11,7 @@ import (
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
-const allBits = ^uint32(0)
+const allBits = AllMarks
 
 // conflicts finds those of node a with a mask, as "what mask text".
 func conflicts(t *testing.T, n *nstest.Net, mask uint32) []Conflict {
@@ -43,20 +43,25 @@ func TestConflicts(t *testing.T) {
 	n := nstest.New(t, "a")
 	n.Run("a", "ip", "rule", "add", "fwmark", "0x1/0xff", "table", "100", "priority", "7")
 	n.Run("a", "ip", "rule", "add", "fwmark", "0x2", "table", "101", "priority", "8")
-	n.Run("a", "sysctl", "-qw", "net.ipv4.fwmark_reflect=1")
+	n.Run("a", "ip", "-6", "rule", "add", "fwmark", "0x4/0xf", "table", "102", "priority", "9")
+	n.Run("a", "sysctl", "-qw", "net.ipv4.fwmark_reflect=1", "net.ipv6.fwmark_reflect=1")
 	n.Run("a", "nft", "add table inet t; add chain inet t c { type filter hook forward priority 0; }; add rule inet t c meta mark and 0xff00 == 0x100 drop; add rule inet t c meta mark set 5")
 	n.Run("a", "iptables-nft", "-t", "mangle", "-A", "FORWARD", "-j", "MARK", "--set-xmark", "0x10000/0x10000")
 	n.Run("a", "iptables-legacy", "-t", "mangle", "-A", "FORWARD", "-j", "CONNMARK", "--restore-mark")
+	n.Run("a", "ip6tables-legacy", "-t", "mangle", "-A", "FORWARD", "-m", "mark", "--mark", "0x20000/0x20000", "-j", "DROP")
 
 	want := []Conflict{
 		{What: "ip rule", Text: "7: fwmark 0x1/0xff lookup 100", Mask: 0xff},
 		{What: "ip rule", Text: "8: fwmark 0x2/0xffffffff lookup 101", Mask: allBits},
+		{What: "ip -6 rule", Text: "9: fwmark 0x4/0xf lookup 102", Mask: 0xf},
 		{What: "sysctl", Text: "net.ipv4.fwmark_reflect = 1", Mask: allBits},
+		{What: "sysctl", Text: "net.ipv6.fwmark_reflect = 1", Mask: allBits},
 		{What: "nft", Text: "inet t c: meta mark & 0x0000ff00 == 0x00000100 drop", Mask: 0xff00},
 		{What: "nft", Text: "inet t c: meta mark set 0x00000005", Mask: allBits},
 		{What: "iptables", Text: "-t mangle -A FORWARD -j CONNMARK --restore-mark --nfmask 0xffffffff --ctmask 0xffffffff", Mask: allBits},
 		{What: "iptables", Text: "-t mangle -A FORWARD -j MARK --set-xmark 0x10000/0x10000", Mask: 0x10000},
 	}
+	want = append(want, Conflict{What: "ip6tables", Text: "-t mangle -A FORWARD -m mark --mark 0x20000/0x20000 -j DROP", Mask: 0x20000})
 	if diff := cmp.Diff(want, conflicts(t, n, allBits)); diff != "" {
 		t.Errorf("all bits (-want +got):\n%s", diff)
 	}
@@ -67,7 +72,7 @@ func TestConflicts(t *testing.T) {
 			t.Errorf("%s: mask %#x has bits that are not ours", c.Text, c.Mask)
 		}
 	}
-	if len(narrow) != 5 || strings.Contains(strings.Join(narrow, " "), "0xff00 ") {
+	if len(narrow) != 7 || strings.Contains(strings.Join(narrow, " "), "0xff00 ") {
 		t.Errorf("high bits: %q", narrow)
 	}
 }
@@ -84,6 +89,7 @@ func TestNftMarkRules(t *testing.T) {
 		`{"mangle":{"key":{"meta":{"key":"mark"}},"value":{"&":[{"ct":{"key":"mark"}},255]}}}`:                    allBits,
 		`{"mangle":{"key":{"ct":{"key":"mark"}},"value":{"meta":{"key":"mark"}}}}`:                                allBits,
 		`{"mangle":{"key":{"ct":{"key":"mark"}},"value":{"&":[{"meta":{"key":"mark"}},15]}}}`:                     15,
+		`{"match":{"op":"==","left":{"meta":{"key":"mark"}},"right":{"prefix":{"addr":117440512,"len":8}}}}`:      0xff000000,
 		`{"vmap":{"key":{"meta":{"key":"mark"}},"data":{"set":[[1,{"accept":null}]]}}}`:                           allBits,
 		`{"match":{"op":"==","left":{"concat":[{"meta":{"key":"mark"}}]},"right":{"set":[1]}}}`:                   allBits,
 	} {

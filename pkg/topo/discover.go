@@ -22,6 +22,7 @@ type wire struct {
 	pair    bool // the port has one other end
 	ifindex int  // its number there
 	nsid    int  // id of the namespace there, see observer; -1: the port's own
+	tunnel  *tunnel
 }
 
 // Discover looks at the nodes and works out ports, peers, roles and addresses.
@@ -64,12 +65,14 @@ func Discover(nodes []NodeSpec, roles []RoleOverride) (*Topology, error) {
 		return nil, err
 	}
 	t.assignRoles()
+	t.joinTunnels(probes)
+	t.assignTunnels()
 	return t, t.override(roles)
 }
 
 // look fills in the node's ports and addresses.
 func (p *probe) look(n *Node, o *observer, nsid int) error {
-	links, err := o.links(nsid)
+	links, about, err := o.links(nsid)
 	if err != nil {
 		return err
 	}
@@ -80,12 +83,18 @@ func (p *probe) look(n *Node, o *observer, nsid int) error {
 		a := l.Attrs()
 		n.Ports = append(n.Ports, Port{
 			Name: a.Name, Ifindex: a.Index, Kind: l.Type(), L3: isL3(l),
-			Up: a.Flags&net.FlagUp != 0, XDP: hasXDP(l), Role: domain.Edge,
+			Up: a.Flags&net.FlagUp != 0, XDP: hasXDP(l), Queue: about[a.Index].queue, Role: domain.Edge,
 		})
-		p.wires = append(p.wires, wire{pair: pairKinds[l.Type()], ifindex: a.ParentIndex, nsid: a.NetNsID})
+		p.wires = append(p.wires, wire{pair: pairKinds[l.Type()], ifindex: a.ParentIndex, nsid: a.NetNsID,
+			tunnel: newTunnel(l, about[a.Index].inheritsTTL)})
 	}
-	n.Locals, err = localAddrs(p.ns)
-	return err
+	if n.Locals, n.Redirects, err = localAddrs(p.ns); err != nil {
+		return err
+	}
+	return DoIn(p.ns, func() error {
+		n.Redirects = n.Redirects || redirects()
+		return nil
+	})
 }
 
 // assignRoles sets each port's role from its peer.
@@ -111,6 +120,17 @@ func (t *Topology) assignRoles() {
 	}
 }
 
+// assignTunnels makes the ends of tunnels inside the domain internal.
+func (t *Topology) assignTunnels() {
+	for i := range t.Nodes {
+		for j := range t.Nodes[i].Ports {
+			if p := &t.Nodes[i].Ports[j]; p.Tunnel != nil && p.Tunnel.Inside && !p.XDP {
+				p.Role = domain.Internal
+			}
+		}
+	}
+}
+
 // Port returns the port that a reference means.
 func (t *Topology) Port(ref PortRef) *Port { return &t.Nodes[ref.Node].Ports[ref.Port] }
 
@@ -119,7 +139,7 @@ func (t *Topology) override(roles []RoleOverride) error {
 	for _, r := range roles {
 		p, err := t.find(r.Node, r.Port)
 		if err != nil {
-			return err
+			return usagef("role for %s/%s: %v", r.Node, r.Port, err)
 		}
 		if p.Place != "" {
 			return usagef("role for %s/%s: radar found this port itself, at a bridge between nodes, and closes the domain there", r.Node, r.Port)
@@ -132,6 +152,7 @@ func (t *Topology) override(roles []RoleOverride) error {
 	return nil
 }
 
+// find returns a port by its name, or ErrUsage.
 func (t *Topology) find(node, port string) (*Port, error) {
 	for i := range t.Nodes {
 		if t.Nodes[i].Name != node {
@@ -144,7 +165,7 @@ func (t *Topology) find(node, port string) (*Port, error) {
 			}
 			names = append(names, t.Nodes[i].Ports[j].Name)
 		}
-		return nil, usagef("role for %s/%s: node %s has no such port, it has %q", node, port, node, names)
+		return nil, usagef("node %s has no port %s, it has %q", node, port, names)
 	}
-	return nil, usagef("role for %s/%s: there is no node %s", node, port, node)
+	return nil, usagef("there is no node %s", node)
 }

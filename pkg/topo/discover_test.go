@@ -176,15 +176,28 @@ func TestDiscoverLocals(t *testing.T) {
 	n.Run("a", "ip", "route", "add", "local", "198.51.100.0/24", "dev", "lo")               // any address of it
 	n.Run("a", "ip", "route", "add", "local", "203.0.113.5/32", "dev", "lo", "table", "99") // as a VRF has
 	n.Run("a", "ip", "route", "add", "10.9.0.0/16", "via", "10.1.0.2")
+	n.Address("a", "e0", "2001:db8:1::1/64")
+	n.Address("a", "e0", "fd00::1/128")
+	n.Run("a", "ip", "-6", "route", "add", "local", "2001:db8:99::/64", "dev", "lo") // any address of it
+	n.Run("a", "ip", "-6", "route", "add", "2001:db8:8::/64", "via", "2001:db8:1::2")
+	linkLocal := strings.Fields(n.Run("a", "ip", "-6", "-br", "address", "show", "dev", "e0", "scope", "link"))[2]
+	linkLocal, _, _ = strings.Cut(linkLocal, "/")
 	topology := discover(t, n, nil, "a")
 	got := topology.Nodes[0].Locals
 	slices.SortFunc(got, netip.Addr.Compare)
 	var want []netip.Addr
-	for _, s := range []string{"10.1.0.1", "10.1.0.9", "127.0.0.1", "192.0.2.77", "203.0.113.5"} {
+	for _, s := range []string{"10.1.0.1", "10.1.0.9", "127.0.0.1", "192.0.2.77", "203.0.113.5", "::1", "2001:db8:1::1", "fd00::1", linkLocal} {
 		want = append(want, netip.MustParseAddr(s))
 	}
+	slices.SortFunc(want, netip.Addr.Compare)
 	if !slices.Equal(got, want) {
 		t.Errorf("local addresses %v, want %v", got, want)
+	}
+	// A router owns the anycast address of its subnets.
+	n.Run("a", "sysctl", "-qw", "net.ipv6.conf.all.forwarding=1")
+	anycast := netip.MustParseAddr("2001:db8:1::")
+	if got := discover(t, n, nil, "a").Nodes[0].Locals; !slices.Contains(got, anycast) {
+		t.Errorf("local addresses of a router %v, want %v among them", got, anycast)
 	}
 }
 

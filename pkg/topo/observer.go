@@ -56,37 +56,65 @@ func (o *observer) close() {
 	o.handle.Close()
 }
 
-// links returns the interfaces of one node.
-func (o *observer) links(nsid int) ([]netlink.Link, error) {
+// links returns the interfaces of one node, and by interface number what pkg netlink does
+// not tell of them.
+func (o *observer) links(nsid int) ([]netlink.Link, map[int]traits, error) {
 	for try := 1; ; try++ {
-		links, err := o.dumpLinks(nsid)
+		links, about, err := o.dumpLinks(nsid)
 		if err == nil {
-			return links, nil
+			return links, about, nil
 		}
 		if !errors.Is(err, netlink.ErrDumpInterrupted) || try == dumpTries {
-			return nil, fmt.Errorf("list interfaces: %w", err)
+			return nil, nil, fmt.Errorf("list interfaces: %w", err)
 		}
 	}
 }
 
-func (o *observer) dumpLinks(nsid int) ([]netlink.Link, error) {
+func (o *observer) dumpLinks(nsid int) ([]netlink.Link, map[int]traits, error) {
 	req := nl.NewNetlinkRequest(unix.RTM_GETLINK, unix.NLM_F_DUMP)
 	req.Sockets = map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: {Socket: o.sock}}
 	req.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
 	req.AddData(nl.NewRtAttr(unix.IFLA_TARGET_NETNSID, nl.Uint32Attr(uint32(nsid))))
 	msgs, err := req.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWLINK)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	links := make([]netlink.Link, 0, len(msgs))
+	about := make(map[int]traits)
 	for _, m := range msgs {
 		l, err := netlink.LinkDeserialize(nil, m)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		links = append(links, l)
+		about[l.Attrs().Index] = traits{queue: queueKind(m), inheritsTTL: inheritsTTL(m, l.Type())}
 	}
-	return links, nil
+	return links, about, nil
+}
+
+// traits are what pkg netlink leaves out of an interface.
+type traits struct {
+	queue       string // see queueKind
+	inheritsTTL bool   // a tunnel's outer TTL is the inner one
+}
+
+// queueKind reads what pkg netlink leaves out of a message about an interface: the kind
+// of its root queueing discipline. "": packets pass without being queued, or the
+// interface is down.
+func queueKind(m []byte) string {
+	attrs, err := nl.ParseRouteAttr(m[unix.SizeofIfInfomsg:])
+	if err != nil {
+		return ""
+	}
+	for _, a := range attrs {
+		if a.Attr.Type != unix.IFLA_QDISC {
+			continue
+		}
+		if kind := unix.ByteSliceToString(a.Value); kind != "noqueue" && kind != "noop" {
+			return kind
+		}
+	}
+	return ""
 }
 
 // node says which node an id means that was seen at node self; ok is false if it

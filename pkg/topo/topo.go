@@ -55,7 +55,10 @@ type Node struct {
 	// attached ports, attached for the bridge's ports only.
 	Auto   bool
 	Ports  []Port
-	Locals []netip.Addr // IPv4 addresses that the node owns: packets to them end there
+	Locals []netip.Addr // addresses that the node owns, of both versions: packets to them end there
+	// Redirects: packets to other addresses may end there too, by rules that change the
+	// destination (NAT) or routes of type local (TPROXY).
+	Redirects bool
 }
 
 // Port is one interface to attach.
@@ -66,11 +69,21 @@ type Port struct {
 	L3      bool   // packets have no Ethernet header
 	Up      bool
 	XDP     bool // an XDP program is attached: it may take packets past TC
+	Tunnel  *Tunnel
+	Queue   string // kind of the root queueing discipline, "" if it queues nothing
 	Role    domain.Role
 	Forced  bool     // Role was given by the user
 	Peer    *PortRef // the port at the other end, where it is attached too
 	Link    string   // the bridge link that the port hangs on, see Topology.Link; else ""
 	Place   domain.Place
+}
+
+// Tunnel is what a port is that puts packets into others.
+type Tunnel struct {
+	Inside bool // all far ends are attached, and the ways there inside the domain
+	// Inherits: at some end the outer header takes TTL or TOS from the inner one, so
+	// that this must be true.
+	Inherits bool
 }
 
 // PortRef points at a port by its place in Topology.Nodes and Node.Ports.

@@ -5,6 +5,7 @@ package topo
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -22,7 +23,7 @@ const maxDelay = 10
 const urgentGap = 10 * time.Millisecond
 
 // Watcher tells that something changed in the watched namespaces: interfaces,
-// IPv4 addresses, or a namespace that ended. It says no more than that: whoever
+// addresses, queueing disciplines, or a namespace that ended. It says no more than that: whoever
 // listens looks at the whole again. It tells at once when a bridge gets or loses a
 // port, since packets may leave there that nobody restores; other changes wait until
 // all is quiet.
@@ -67,7 +68,9 @@ func NewWatcher(quiet time.Duration) (*Watcher, error) {
 // open opens both sockets in the thread's namespace, which they keep alive.
 func (w *Watcher) open() (err error) {
 	w.sock, err = nl.Subscribe(unix.NETLINK_ROUTE,
-		unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_NSID)
+		unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR, unix.RTNLGRP_TC, unix.RTNLGRP_NSID,
+		unix.RTNLGRP_NEIGH,        // of VXLAN's forwarding tables
+		unix.RTNLGRP_IPV6_NETCONF) // forwarding, with which anycast addresses come and go
 	if err != nil {
 		return fmt.Errorf("open netlink socket: %w", err)
 	}
@@ -121,7 +124,7 @@ func (w *Watcher) receive() {
 	defer w.wait.Done()
 	for {
 		msgs, _, err := w.sock.Receive()
-		if err == nil && onlyIDs(msgs) {
+		if err == nil && !slices.ContainsFunc(msgs, matters) {
 			continue
 		}
 		pause := time.Duration(0)
@@ -156,12 +159,15 @@ func changesBridge(msgs []syscall.NetlinkMessage) bool {
 	return false
 }
 
-// onlyIDs says whether the messages tell of nothing but ids that Set gave.
-func onlyIDs(msgs []syscall.NetlinkMessage) bool {
-	for _, m := range msgs {
-		if m.Header.Type != unix.RTM_NEWNSID {
-			return false
-		}
+// matters says whether a message can be about something that Discover looks at: not of
+// ids that Set gave, and of neighbours only where a tunnel learned a far end.
+func matters(m syscall.NetlinkMessage) bool {
+	switch m.Header.Type {
+	case unix.RTM_NEWNSID:
+		return false
+	case unix.RTM_NEWNEIGH, unix.RTM_DELNEIGH:
+		n, err := netlink.NeighDeserialize(m.Data)
+		return err != nil || n.Family == unix.AF_BRIDGE && n.IP != nil
 	}
 	return true
 }

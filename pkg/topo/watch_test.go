@@ -67,6 +67,12 @@ func TestWatcher(t *testing.T) {
 	n.Address("a", "e0", "10.0.0.1/24")
 	wantEvent(t, w, "a new address")
 	wantNoEvent(t, w, "one event for each change")
+	n.Run("a", "tc", "qdisc", "add", "dev", "e0", "root", "tbf", "rate", "1mbit", "burst", "10kb", "limit", "10kb")
+	wantEvent(t, w, "a new queue")
+	n.Address("a", "e0", "2001:db8::1/64")
+	wantEvent(t, w, "a new IPv6 address")
+	n.Run("a", "sysctl", "-qw", "net.ipv6.conf.all.forwarding=1")
+	wantEvent(t, w, "a node that begins to forward, which gives it anycast addresses")
 	n.Run("c", "ip", "link", "del", "e2") // the other end is in a
 	wantEvent(t, w, "a link that went away")
 

@@ -56,6 +56,10 @@ const (
 	Left    = 4
 	Loss    = 5
 	Addr    = 6
+	Addr6   = 7
+	Dequeue = 8
+	Inner   = 9
+	Ignored = 10
 )
 
 // Flags of events.
@@ -72,6 +76,8 @@ const (
 	Full      = 8
 	LocalDrop = 16
 	Held      = 32
+	IPv6      = 64
+	Group     = 128
 )
 
 // Cut is the head's mark of a train in pieces, Own a segment's that ID, TTL and TOS
@@ -188,6 +194,14 @@ type Packet struct {
 	Flags          uint16
 	Len            uint16 // IP bytes of each segment
 	Segs           byte   // 0 and 1: alone
+	V6             *V6    // of an IPv6 packet, instead of Src, Dst and ID
+}
+
+// V6 is what a source sees of an IPv6 packet and not of an IPv4 one.
+type V6 struct {
+	Src, Dst [16]byte
+	Label    uint32 // flow label
+	FragID   uint32 // Identification of the fragment header
 }
 
 // Write fills the slots of a packet that takes position pos and those behind it,
@@ -198,7 +212,12 @@ func (r *Image) Write(pos uint64, p Packet, now uint64) {
 		at := pos + uint64(k)
 		r.SetPos(at, 0)
 		atomic.StoreUint64(r.word(at, offT0), now)
-		r.Put(at, offNev, 0, 0, p.Proto, 0)
+		state := byte(0)
+		if p.V6 != nil {
+			state = IPv6
+			p.ID = uint16(p.V6.Label)
+		}
+		r.Put(at, offNev, 0, state, p.Proto, 0)
 		r.Put(at, offID, byte(p.ID>>8), byte(p.ID), p.TTL, p.TOS)
 		r.Put(at, offSeg, k, segs, byte(p.Len), byte(p.Len>>8))
 		if k == 0 {
@@ -209,8 +228,19 @@ func (r *Image) Write(pos uint64, p Packet, now uint64) {
 }
 
 func (r *Image) writeHead(at uint64, p Packet, trainLen uint32) {
-	r.Put(at, offSaddr, p.Src[:]...)
-	r.Put(at, offDaddr, p.Dst[:]...)
+	if p.V6 != nil {
+		var words [8]byte
+		binary.BigEndian.PutUint32(words[0:], 6<<28|uint32(p.TOS)<<20|p.V6.Label)
+		binary.BigEndian.PutUint32(words[4:], p.V6.FragID)
+		r.Put(at, offSaddr, words[:]...)
+		for i := range 2 {
+			r.cell(at, r.cells-4+i, binary.LittleEndian.Uint64(p.V6.Src[8*i:]))
+			r.cell(at, r.cells-2+i, binary.LittleEndian.Uint64(p.V6.Dst[8*i:]))
+		}
+	} else {
+		r.Put(at, offSaddr, p.Src[:]...)
+		r.Put(at, offDaddr, p.Dst[:]...)
+	}
 	r.Put(at, offSport, byte(p.Sport>>8), byte(p.Sport))
 	r.Put(at, offDport, byte(p.Dport>>8), byte(p.Dport))
 	r.Put(at, offFirstID, byte(p.ID>>8), byte(p.ID))
@@ -224,8 +254,11 @@ func (r *Image) writeHead(at uint64, p Packet, trainLen uint32) {
 
 // Log appends an event of some cells to the slot of pos, as add_event() does.
 func (r *Image) Log(pos uint64, kind, flags byte, port uint16, now uint64, data ...uint64) {
-	k := int(r.Byte(pos, offNev))
-	if k+len(data) >= r.cells {
+	k, room := int(r.Byte(pos, offNev)), r.cells
+	if r.State(pos)&IPv6 != 0 {
+		room -= 4
+	}
+	if k+len(data) >= room {
 		r.SetState(pos, r.State(pos)|Full)
 		return
 	}
@@ -248,6 +281,10 @@ func (r *Image) cell(pos uint64, k int, v uint64) {
 
 // See logs a sighting and what it makes of the state.
 func (r *Image) See(pos uint64, kind, flags byte, port uint16, now uint64) {
+	if r.State(pos)&Group != 0 {
+		r.Log(pos, kind, flags, port, now)
+		return
+	}
 	state := r.State(pos) &^ (Done | Lost | Held)
 	if kind == Deliver || kind == Left {
 		state |= Done
@@ -260,6 +297,7 @@ func (r *Image) See(pos uint64, kind, flags byte, port uint16, now uint64) {
 func (r *Image) Drop(pos uint64, flags byte, port, reason uint16, addr uint64, qdisc string, held bool, now uint64) {
 	state := r.State(pos)
 	switch {
+	case state&Group != 0:
 	case state&Lost != 0, state&LocalDrop != 0:
 		return
 	case state&Done != 0:
@@ -286,4 +324,18 @@ func (r *Image) Translate(pos uint64, flags byte, port uint16, src, dst [4]byte,
 	binary.BigEndian.PutUint16(tuple[10:], dport)
 	r.Log(pos, Addr, flags, port, now,
 		binary.LittleEndian.Uint64(tuple[0:]), binary.LittleEndian.Uint64(tuple[8:]))
+}
+
+// Translate6 is Translate of an IPv6 packet.
+func (r *Image) Translate6(pos uint64, flags byte, port uint16, src, dst [16]byte, sport, dport uint16, now uint64) {
+	var tuple [40]byte
+	copy(tuple[0:], src[:])
+	copy(tuple[16:], dst[:])
+	binary.BigEndian.PutUint16(tuple[32:], sport)
+	binary.BigEndian.PutUint16(tuple[34:], dport)
+	var data [5]uint64
+	for i := range data {
+		data[i] = binary.LittleEndian.Uint64(tuple[8*i:])
+	}
+	r.Log(pos, Addr6, flags, port, now, data[:]...)
 }

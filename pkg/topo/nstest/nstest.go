@@ -65,6 +65,10 @@ func (n *Net) Add(name string) {
 	n.Up(name, "lo")
 }
 
+// noDAD are settings of a namespace with which an IPv6 address is there at once, and
+// not after the second in which its duplicates are looked for.
+var noDAD = []string{"all", "default"}
+
 // add makes a named namespace, and comes back to the one it was called in.
 func add(name string) error {
 	runtime.LockOSThread()
@@ -74,11 +78,16 @@ func add(name string) error {
 	}
 	defer home.Close()
 	ns, err := netns.NewNamed(name)
+	for _, conf := range noDAD {
+		if err == nil {
+			err = os.WriteFile("/proc/sys/net/ipv6/conf/"+conf+"/accept_dad", []byte("0"), 0)
+		}
+	}
 	if back := netns.Set(home); back != nil {
 		return back // the thread stays locked: it is of no use any more
 	}
 	runtime.UnlockOSThread()
-	if err == nil {
+	if ns.IsOpen() {
 		ns.Close()
 	}
 	return err

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Finding the slot of a packet inside a node: by its mark, and what tunnels make of
+ * that; without one, as it leaves. */
+#ifndef RADAR_INSIDE_H
+#define RADAR_INSIDE_H
+
+#include "find.h"
+
+/* What found_by_mark() compares of a packet, in three scalars. */
+struct marked {
+	__u64 index_len; /* the mark's index, IP bytes:19, fragment offset:13 */
+	__u64 tags;	 /* tag, tag2; of a packet that is partial its flow hash */
+	__u64 rest;	 /* ID:16 | hdr:16 | protocol:8 | MARKED_*:8 | packets:16 */
+};
+
+#define MARKED_PARTIAL (1ULL << 40)
+#define MARKED_FRAGMENT (1ULL << 41)
+#define MARKED_V6 (1ULL << 42)
+#define MARKED_N_SHIFT 48
+#define MARKED_LEN 0x7ffff
+#define MARKED_OFFSET_SHIFT 51
+
+static __always_inline struct marked pack_marked(__u32 index, const struct packet *p)
+{
+	struct marked m = {
+		.index_len = index | (__u64)(p->len & MARKED_LEN) << 32 |
+			     (__u64)(p->frag & IP_OFFSET) << MARKED_OFFSET_SHIFT,
+		.tags = p->tag | (__u64)p->tag2 << 32,
+		.rest = p->bits.id | (__u64)(repeated_hdr(p) & 0xffff) << 16 |
+			(__u64)p->proto << 32 | (p->v6 ? MARKED_V6 : 0) |
+			(__u64)(p->n & 0xffff) << MARKED_N_SHIFT,
+	};
+
+	if (p->partial) {
+		m.tags = p->flow;
+		m.rest |= MARKED_PARTIAL;
+	}
+	if (is_fragment(p))
+		m.rest |= MARKED_FRAGMENT;
+	return m;
+}
+
+/* same_content() of a packed packet. */
+static __always_inline bool same_marked(const struct rdr_slot *s, __u64 tags, __u64 rest)
+{
+	if (s->proto != (__u8)(rest >> 32))
+		return false;
+	if (rest & MARKED_PARTIAL)
+		return s->flow_hash == (__u32)tags;
+	return s->tag == (__u32)tags && s->tag2 == tags >> 32;
+}
+
+/* How many segments the packet lies behind slot s at index, whose mark it bears: a train
+ * that was cut inside the node has the mark of its first packet on every piece. */
+static __always_inline __u32 marked_segment(const struct rdr_slot *s, __u32 index, __u64 tags,
+					    __u64 rest)
+{
+	bool partial = rest & MARKED_PARTIAL, v6 = rest & MARKED_V6;
+
+	if (s->proto == IPPROTO_TCP && !partial)
+		return segment_by_sequence(index, tags, tags >> 32, rest >> 16 & 0xffff);
+	if (v6)
+		return segment_by_content(index, tags, tags >> 32);
+	if (s->proto != IPPROTO_TCP && s->proto != IPPROTO_UDP)
+		return 0;
+	return segment_by_id(index, rest & 0xffff, partial, tags, tags >> 32);
+}
+
+/* Whether a fragment has the place in its packet that the one in slot s has. Who puts
+ * fragments together and cuts them again gives all of them the mark of the first. */
+static __always_inline bool same_offset(const struct rdr_slot *s, __u32 offset, __u64 rest)
+{
+	__u32 off = bpf_ntohs(s->frag_off);
+
+	if (!(rest & MARKED_FRAGMENT) || s->seg)
+		return true;
+	return !(((rest & MARKED_V6 ? off >> 3 : off) ^ offset) & IP_OFFSET);
+}
+
+/* The index of the slot of a packet by the index in its mark, NO_INDEX if the mark is
+ * not ours. */
+GLOBAL __u32 marked_slot(__u64 index_len, __u64 tags, __u64 rest, __u64 now)
+{
+	__u32 index = index_len;
+	struct rdr_slot *s;
+
+	if (index >= cfg_slots)
+		return NO_INDEX;
+	s = slot_at(index);
+	if (!s || !slot_alive(s, now))
+		return NO_INDEX;
+	if ((!(rest & MARKED_V6) && s->id != (__be16)rest) || !same_marked(s, tags, rest)) {
+		index = (index + marked_segment(s, index, tags, rest)) & (cfg_slots - 1);
+		s = slot_at(index);
+	}
+	if (!s || !same_marked(s, tags, rest) ||
+	    !same_offset(s, index_len >> MARKED_OFFSET_SHIFT, rest))
+		return NO_INDEX;
+	if (rest >> MARKED_N_SHIFT == 1 && !(rest & MARKED_FRAGMENT) &&
+	    s->len != (index_len >> 32 & MARKED_LEN))
+		return NO_INDEX;
+	return index;
+}
+
+/* The index in a mark; the mark must have bits of ours. */
+static __always_inline __u32 marked_index(__u32 mark)
+{
+	return ((mark & cfg_mark_mask) >> cfg_mark_shift) - 1;
+}
+
+/*
+ * Tunnels: what a packet's mark bears is inherited by the packet around it, and stays
+ * on it when that is taken off again.
+ */
+
+/* The position of the packet with that index in its mark, if what leaves now by port
+ * is the packet around it: it was last seen leaving by a tunnel of this node. 0: not. */
+GLOBAL __u64 packet_inside(__u32 index, __u32 port, __u64 now)
+{
+	const struct rdr_port *here, *tunnel;
+	struct rdr_slot *s;
+	__u32 entrance;
+	__u64 cell;
+
+	if (index >= cfg_slots)
+		return 0;
+	s = slot_at(index);
+	if (!s || !slot_alive(s, now))
+		return 0;
+	cell = last_event(s);
+	if (!went_out(cell))
+		return 0;
+	entrance = cell_port(cell);
+	tunnel = bpf_map_lookup_elem(&ports, &entrance);
+	if (!tunnel || !(tunnel->flags & RDR_PF_TUNNEL))
+		return 0;
+	here = bpf_map_lookup_elem(&ports, &port);
+	return port == RDR_NO_PORT || (here && here->node == tunnel->node) ? s->pos : 0;
+}
+
+/* The position of the lone packet inside the one at index, as the source noted it; 0 if
+ * it has been seen since, or none is. */
+GLOBAL __u64 still_inside(__u32 index, __u64 now)
+{
+	struct rdr_slot *s = slot_at(index & (cfg_slots - 1)), *in;
+	__u64 pos;
+
+	if (!s || s->nev < 4 || s->ev0[1] >> RDR_EV_KIND_SHIFT != RDR_EV_INNER)
+		return 0;
+	pos = s->ev0[2];
+	if (packet_inside(pos & (cfg_slots - 1), RDR_NO_PORT, now) != pos)
+		return 0;
+	in = slot_of(pos);
+	return in && in->segs == 1 ? pos : 0;
+}
+
+/* Whether the packet with that index in its mark was delivered to node: what bears the
+ * mark now came out of it. */
+GLOBAL int was_outside(__u32 index, __u32 node, __u64 now)
+{
+	const struct rdr_port *port;
+	struct rdr_slot *s;
+	__u32 entrance;
+	__u64 cell;
+
+	if (index >= cfg_slots)
+		return false;
+	s = slot_at(index);
+	if (!s || !slot_alive(s, now))
+		return false;
+	cell = last_event(s);
+	entrance = cell_port(cell);
+	port = bpf_map_lookup_elem(&ports, &entrance);
+	return port && cell_kind(cell) == RDR_EV_DELIVER && port->node == node;
+}
+
+/*
+ * What is found is handed over as one number, so that the verifier sees one state where
+ * there were many: index:32 | decrements:8 | id_rule:8 | FOUND*. 0: nothing.
+ */
+#define FOUND_SHIFT 48
+#define FOUND (1ULL << FOUND_SHIFT)
+#define FOUND_BY_KEY_SHIFT 49
+#define FOUND_BY_BITS_SHIFT 50
+/* Not the packet, but the one inside it: index only. */
+#define FOUND_INSIDE_SHIFT 51
+#define FOUND_INSIDE (1ULL << FOUND_INSIDE_SHIFT)
+
+static __always_inline __u64 pack_found(const struct found *f)
+{
+	return f->index | (__u64)(f->decrements & 0xff) << 32 | (__u64)f->id_rule << 40 | FOUND |
+	       (__u64)f->by_key << FOUND_BY_KEY_SHIFT |
+	       (__u64)f->by_bits << FOUND_BY_BITS_SHIFT;
+}
+
+static __always_inline bool unpack_found(__u64 r, struct found *f)
+{
+	f->index = r;
+	f->inside = r >> FOUND_INSIDE_SHIFT & 1;
+	if (!(r & FOUND))
+		return false;
+	f->decrements = (__u8)(r >> 32);
+	f->id_rule = (__u8)(r >> 40);
+	f->by_key = r >> FOUND_BY_KEY_SHIFT & 1;
+	f->by_bits = r >> FOUND_BY_BITS_SHIFT & 1;
+	f->slot = slot_at(f->index & (cfg_slots - 1));
+	return f->slot;
+}
+
+/* The same for a packet with a mark. */
+static __always_inline __u64 found_by_mark(__u32 mark, const struct packet *p, __u64 now)
+{
+	struct marked m = pack_marked(marked_index(mark), p);
+	__u32 index = marked_slot(m.index_len, m.tags, m.rest, now);
+
+	if (index == NO_INDEX)
+		return 0;
+	return index | (__u64)(p->v6 ? ID_SHARED : ID_COUNTS) << 40 | FOUND;
+}
+
+/* Finds the packet inside one that stands for n and has no backpack yet. That of a train
+ * may be cut: then it does not say which segment is inside. */
+GLOBAL __u64 found_lost_inside(__u32 index, __u32 n, __u64 now)
+{
+	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
+
+	if (!s || s->segs != n || !packet_inside(index, RDR_NO_PORT, now))
+		return 0;
+	return index | FOUND;
+}
+
+/* What leaves by port with a mark that is not its own: the packet inside it. */
+GLOBAL __u64 found_inside(__u32 index, __u32 port, __u64 now)
+{
+	return packet_inside(index, port, now) ? index | FOUND_INSIDE : 0;
+}
+
+/*
+ * The slot of a fragment that was joined with others inside the node, got other addresses
+ * (NAT) and was cut again: it bears the mark of the first one, whose slot is at index,
+ * and the first one's addresses at its source are those that this one was keyed with.
+ * rest: of its key. Returns NO_INDEX if there is none.
+ */
+GLOBAL __u32 find_cut_again(__u32 index, __u64 rest, __u64 tags, __u64 now)
+{
+	struct rdr_slot *s;
+	struct rdr_key key;
+	__u64 *pos;
+
+	s = slot_at(index & (cfg_slots - 1));
+	if (!s || !slot_alive(s, now))
+		return NO_INDEX;
+	key = unpack_key(key_addrs(s->saddr, s->daddr), rest, 0);
+	pos = bpf_map_lookup_elem(&keys, &key);
+	if (!pos)
+		return NO_INDEX;
+	s = slot_of(*pos);
+	if (!s || s->pos != *pos || !slot_alive(s, now) || s->tag != (__u32)tags ||
+	    s->tag2 != tags >> 32)
+		return NO_INDEX;
+	return *pos & (cfg_slots - 1);
+}
+
+/* Whether p is a fragment behind the first of a packet that may have been cut in this
+ * node; mark: as it bears it, in the bits that are ours (all: the node has no marks). */
+static __always_inline bool may_be_cut(const struct packet *p, __u32 mark)
+{
+	return (p->frag & IP_OFFSET) && mark;
+}
+
+/* Finds a fragment that its mark and its key do not name, see find_cut_again(). */
+static __always_inline __u64 found_cut(__u32 mark, const struct packet *p, __u64 now)
+{
+	__u32 index;
+
+	if (!may_be_cut(p, mark & cfg_mark_mask) || p->v6)
+		return 0;
+	index = find_cut_again(marked_index(mark), key_rest(p, p->bits.id),
+			       p->tag | (__u64)p->tag2 << 32, now);
+	return index == NO_INDEX ? 0 : index | (__u64)ID_COUNTS << 40 | FOUND;
+}
+
+/* What a port's egress may find. A call makes one verifier state of three. */
+GLOBAL __u32 expect_out(__u32 flags)
+{
+	if (flags & RDR_PF_BRIDGE_PORT)
+		return EXPECT_OURS;
+	return flags & RDR_PF_BRIDGE ? EXPECT_STRAY : EXPECT_COPIES;
+}
+
+/* Set in the first scalar if the packet came in by some interface and now leaves. */
+#define WIRE_ROUTED (1ULL << 63)
+
+/* What finding takes of a packet. rest: fragment field:16 | protocol:8 | hdr:10 |
+ * packets:11 | IPv6:1 | expect:2 | the port's flags:14 | partial:1. */
+#define WIRE_PARTIAL (1ULL << 62)
+#define WIRE_FLAGS(rest) ((rest) >> 48 & 0x3fff)
+
+static __always_inline struct packet unpack_wire(__u64 bits_len, __u64 tags, __u64 rest)
+{
+	struct packet p = {
+		.bits.word = bits_len,
+		.len = bits_len >> 32 & 0x7fffffff,
+		.tag = tags,
+		.tag2 = tags >> 32,
+		.frag = rest,
+		.proto = rest >> 16,
+		.l4 = rest >> 24 & 0x3ff,
+		.n = rest >> 34 & 0x7ff,
+		.v6 = rest >> 45 & 1,
+		.true_link = is_true_link(WIRE_FLAGS(rest), rest >> 45 & 1),
+		.partial = !!(rest & WIRE_PARTIAL),
+		.flow = tags,
+	};
+
+	return p;
+}
+
+/* find_on_wire() and find_lowered() in calls for themselves: the verifier has its limits,
+ * and at egress most packets need neither. */
+GLOBAL __u64 wire_by_bits(__u64 bits_len, __u64 tags, __u64 rest, __u64 now)
+{
+	struct packet p = unpack_wire(bits_len, tags, rest);
+	struct rdr_port port = { .flags = WIRE_FLAGS(rest) };
+	struct found f = { .id_rule = p.v6 ? ID_SHARED : ID_COUNTS };
+
+	if (!may_carry(&p))
+		return 0;
+	if (!((bits_len & WIRE_ROUTED) && find_lowered(&p, &port, now, &f)) &&
+	    !find_by_bits(&p, p.bits, now, rest >> 46 & 3, &f))
+		return 0;
+	return pack_found(&f);
+}
+
+/* id_len: ID:16 | IP bytes, of a train payload bytes of each segment:16 | flow hash:32. */
+GLOBAL __u64 wire_by_key(__u64 id_len, __u64 tags, __u64 addrs, __u64 rest, __u64 now)
+{
+	struct packet p = unpack_wire((id_len & 0xffff) | (id_len & 0xffff0000) << 16, tags, rest);
+	struct found f = { .id_rule = p.v6 ? ID_SHARED : ID_COUNTS };
+
+	p.saddr = addrs;
+	p.daddr = addrs >> 32;
+	p.gso_size = p.len;
+	return find_by_key(&p, id_len >> 32, now, &f) ? pack_found(&f) : 0;
+}
+
+/* flags: the port's; routed: the packet came in by some interface and leaves by it. */
+static __always_inline __u64 found_on_wire(const struct packet *p, __u32 flags, __u32 expect,
+					   bool routed, __u64 now)
+{
+	__u64 bits_len = p->bits.word | (__u64)p->len << 32 | (routed ? WIRE_ROUTED : 0);
+	__u64 tags = p->partial ? p->flow : p->tag | (__u64)p->tag2 << 32;
+	__u32 hdr = repeated_hdr(p) & 0x3ff, n = p->n < 0x7ff ? p->n : 0x7ff;
+	__u64 rest = p->frag | (__u64)p->proto << 16 | (__u64)hdr << 24 | (__u64)n << 34 |
+		     (__u64)p->v6 << 45 | (__u64)(expect & 3) << 46 | (__u64)(flags & 0x3fff) << 48 |
+		     (p->partial ? WIRE_PARTIAL : 0);
+	__u64 r = wire_by_bits(bits_len, tags, rest, now);
+	__u32 size;
+
+	if (r || expect == EXPECT_STRAY || !wants_key(p, p->bits.ttl))
+		return r;
+	size = p->n > 1 ? p->gso_size : p->len;
+	return wire_by_key(p->bits.id | (__u64)(size & 0xffff) << 16 | (__u64)flow_hash(p) << 32,
+			   tags, packet_addrs(p), rest, now);
+}
+
+/* The same for what leaves without a mark: from a function in user space that shares no
+ * skb, under --carry header, by a bridge. */
+static __always_inline __u64 found_unmarked(const struct packet *p, const struct rdr_port *port,
+					    __u32 port_no, bool routed, __u64 now)
+{
+	__u64 r = found_on_wire(p, port->flags, expect_out(port->flags), routed, now);
+
+	if ((r >> FOUND_BY_KEY_SHIFT & 1) && just_left_by(r, port_no | is_closing(port) << 16))
+		return 0;
+	return r;
+}
+
+#endif

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * IPv6 (RFC 8200): reading and rewriting its headers. The low 16 bits of the flow label
+ * carry what IPv4's ID does, the hop limit and the traffic class what TTL and TOS do.
+ */
+#ifndef RADAR_IPV6_H
+#define RADAR_IPV6_H
+
+#include "packet.h"
+
+/* The fixed header: what comes before the addresses. */
+struct ip6_start {
+	__u8 version_class; /* version:4 | upper half of the traffic class */
+	__u8 class_label;   /* lower half | upper four bits of the flow label */
+	__be16 label;	    /* its low 16 bits */
+	__be16 payload_len;
+	__u8 next;
+	__u8 hop_limit;
+};
+
+/* All of it. Addresses are two words each, as they lie in the packet. */
+struct ip6_header {
+	struct ip6_start start;
+	__u64 saddr[2];
+	__u64 daddr[2];
+};
+
+/* What follows an extension header's first byte depends on its type. */
+struct ip6_extension {
+	__u8 next;
+	__u8 len;    /* units of 8 bytes beyond the first; AH: of 4 bytes less 2 */
+	__be16 off;  /* fragment header: offset:13 | 0:2 | M */
+	__be32 id;   /* fragment header: Identification */
+};
+
+#define MAX_EXTENSIONS 6
+#define JUMBO_OPTION 8 /* bytes of the hop-by-hop header that Linux gives BIG TCP */
+#define L4_PULL 32     /* of the L4 header, what identity.h reads */
+
+static __always_inline union rdr_bits bits6(const struct ip6_start *ip)
+{
+	union rdr_bits b;
+
+	b.id = ip->label;
+	b.ttl = ip->hop_limit;
+	b.tos = ip->version_class << 4 | ip->class_label >> 4;
+	return b;
+}
+
+static __always_inline void set_bits6(struct ip6_start *ip, union rdr_bits b)
+{
+	ip->version_class = (ip->version_class & 0xf0) | b.tos >> 4;
+	ip->class_label = (ip->class_label & 0x0f) | b.tos << 4;
+	ip->label = b.id;
+	ip->hop_limit = b.ttl;
+}
+
+/* A hash of an address: what keys and flow hashes hold of it. */
+static __always_inline __u32 fold_addr(const __u64 *a)
+{
+	__u64 h = a[0] * 0x9e3779b97f4a7c15ULL;
+
+	h = (h ^ h >> 32 ^ a[1]) * 0xc2b2ae3d27d4eb4fULL;
+	return h ^ h >> 32;
+}
+
+static __always_inline bool is_extension(__u8 next)
+{
+	return next == IPPROTO_HOPOPTS || next == IPPROTO_ROUTING || next == IPPROTO_FRAGMENT ||
+	       next == IPPROTO_AH || next == IPPROTO_DSTOPTS;
+}
+
+/* Bytes of extension header h, whose type is next. */
+static __always_inline __u32 extension_bytes(const struct ip6_extension *h, __u8 next)
+{
+	if (next == IPPROTO_FRAGMENT)
+		return sizeof(*h);
+	return next == IPPROTO_AH ? (h->len + 2) * 4 : (h->len + 1) * 8;
+}
+
+/* Whether fragment header h is not of a later fragment. */
+static __always_inline bool is_first(const struct ip6_extension *h)
+{
+	return !(h->off & bpf_htons(0xfff8));
+}
+
+static __always_inline void read_fragment(const struct ip6_extension *h, struct packet *p)
+{
+	p->frag_id = h->id;
+	p->frag = bpf_ntohs(h->off) >> 3 | (h->off & bpf_htons(1) ? IP_MF : 0);
+}
+
+/* Bytes of the option that a BIG TCP skb has and none of its segments. */
+static __always_inline __u8 jumbo_option(const struct ip6_start *ip)
+{
+	return ip->next == IPPROTO_HOPOPTS ? JUMBO_OPTION : 0;
+}
+
+/* Fills in what stands in the fixed header, but lengths. */
+static __always_inline void read_start(const struct ip6_header *ip, struct packet *p)
+{
+	p->saddr = fold_addr(ip->saddr);
+	p->daddr = fold_addr(ip->daddr);
+	p->bits = bits6(&ip->start);
+	p->frag = IP_DF;
+	p->proto = ip->start.next;
+}
+
+/* What walk_extensions() found, in one scalar: offset of what follows the chain, its
+ * protocol, offset of the fragment header (0: there is none). */
+#define CHAIN_L4(c) ((c) & 0xffff)
+#define CHAIN_PROTO(c) ((c) >> 16 & 0xff)
+#define CHAIN_FRAGMENT(c) ((c) >> 24 & 0xffff)
+#define CHAIN_BROKEN (1ULL << 62) /* it ends beyond the packet */
+#define CHAIN_LONG (1ULL << 63)
+
+/*
+ * Walks the extension headers from off on; next is the first one's type, end where the
+ * packet ends. A later fragment's payload is no header: the walk ends there.
+ */
+GLOBAL __u64 walk_extensions(struct __sk_buff *skb, __u32 off, __u32 end, __u32 next)
+{
+	__u64 frag_at = 0;
+	struct ip6_extension h;
+	bool more = true;
+
+	for (int i = 0; i <= MAX_EXTENSIONS; i++) {
+		if (off >= MAX_L4)
+			return CHAIN_LONG;
+		if (!more || !is_extension(next))
+			return off | next << 16 | frag_at << 24;
+		if (off + sizeof(h) > end || bpf_skb_load_bytes(skb, off, &h, sizeof(h)))
+			return CHAIN_BROKEN;
+		if (next == IPPROTO_FRAGMENT) {
+			frag_at = off;
+			more = is_first(&h);
+		}
+		off += extension_bytes(&h, next);
+		if (off > end)
+			return CHAIN_BROKEN;
+		next = h.next;
+	}
+	return CHAIN_LONG;
+}
+
+/* The fragment header at `at` in one scalar: Identification, offset and flags as struct
+ * packet has them. at 0: a packet without, which has DF set. */
+GLOBAL __u64 load_fragment(struct __sk_buff *skb, __u32 at)
+{
+	struct packet p = { .frag = IP_DF };
+	struct ip6_extension h;
+
+	if (at && !bpf_skb_load_bytes(skb, at, &h, sizeof(h)))
+		read_fragment(&h, &p);
+	return p.frag_id | (__u64)p.frag << 32;
+}
+
+/* Finds what follows the extension headers, if any, and notes the fragment header. The
+ * calls are made for every packet: one verifier state instead of three. */
+static __always_inline enum parse_result parse_extensions(struct __sk_buff *skb, struct packet *p,
+							  __u32 end)
+{
+	__u64 chain = walk_extensions(skb, p->l4, end, p->proto);
+	__u64 fragment;
+	__u32 need;
+
+	if (chain & (CHAIN_BROKEN | CHAIN_LONG))
+		return chain & CHAIN_LONG ? PARSE_EXTENSIONS : PARSE_MALFORMED;
+	p->l4 = CHAIN_L4(chain);
+	p->proto = CHAIN_PROTO(chain);
+	fragment = load_fragment(skb, CHAIN_FRAGMENT(chain));
+	p->frag_id = fragment;
+	p->frag = fragment >> 32;
+	need = p->l4 + L4_PULL;
+	if (need > MAX_PULL)
+		bpf_skb_pull_data(skb, skb->len < need ? skb->len : need);
+	return PARSE_IPV6;
+}
+
+static __always_inline enum parse_result parse_ipv6(struct __sk_buff *skb, struct packet *p)
+{
+	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
+	struct ip6_header *ip = data + bounded(p->l3);
+	__u32 len;
+
+	if ((void *)(ip + 1) > end)
+		return PARSE_MALFORMED;
+	p->gso_size = skb->gso_size;
+	len = sizeof(*ip) + bpf_ntohs(ip->start.payload_len);
+	if (!ip->start.payload_len && p->gso_size) {
+		/* BIG TCP: Linux takes the jumbo option off when it cuts the train. */
+		len = skb->len - p->l3;
+		p->jumbo = jumbo_option(&ip->start);
+	} else if (!ip->start.payload_len && ip->start.next == IPPROTO_HOPOPTS) {
+		return PARSE_EXTENSIONS; /* a jumbogram (RFC 2675) */
+	}
+	if (ip->start.version_class >> 4 != 6 || p->l3 + len > skb->len)
+		return PARSE_MALFORMED;
+	p->l4 = p->l3 + sizeof(*ip);
+	p->len = len - p->jumbo;
+	read_start(ip, p);
+	p->group |= (ip->daddr[0] & 0xff) == 0xff; /* ff00::/8 */
+	p->n = 1;
+	return parse_extensions(skb, p, p->l3 + len);
+}
+
+/* The sum of the 16-bit words that bits stand in, in one of 16 bits. The hop limit
+ * shares its word with the next header's type, which stays. */
+static __always_inline __u32 sum6(const struct ip6_start *ip)
+{
+	__u32 sum = ip->version_class | ip->class_label << 8;
+
+	sum += ip->label;
+	sum += ip->hop_limit << 8;
+	sum = (sum & 0xffff) + (sum >> 16);
+	return (sum & 0xffff) + (sum >> 16);
+}
+
+/*
+ * Puts bits into the header. It has no checksum of its own, so what the device has
+ * summed up of the packet (CHECKSUM_COMPLETE) is told the difference (RFC 1624).
+ */
+static __always_inline bool write_bits6(struct __sk_buff *skb, __u32 l3, union rdr_bits new)
+{
+	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
+	struct ip6_start *ip = data + bounded(l3);
+	__u32 sum;
+
+	if ((void *)(ip + 1) > end)
+		return false;
+	sum = sum6(ip) ^ 0xffff;
+	set_bits6(ip, new);
+	sum += sum6(ip);
+	bpf_csum_update(skb, sum);
+	return true;
+}
+
+/* Puts bits into p's header. */
+static __always_inline bool write_bits(struct __sk_buff *skb, const struct packet *p,
+				       union rdr_bits new)
+{
+	return p->v6 ? write_bits6(skb, p->l3, new) : write_bits4(skb, p->l3, new);
+}
+
+#endif

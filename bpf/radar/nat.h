@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Addresses: whose they are, and that they have changed (NAT). One story, both tuples. */
+#ifndef RADAR_NAT_H
+#define RADAR_NAT_H
+
+#include "group.h"
+#include "identity.h"
+#include "keys.h"
+#include "train.h"
+
+static __always_inline bool is_local(__u16 node, __be32 addr)
+{
+	struct rdr_local key = { .node = node, .addr = addr };
+	const struct rdr_node *n;
+
+	n = bpf_map_lookup_elem(&nodes, &key.node);
+	if (n && n->known) {
+#pragma unroll
+		for (__u32 i = 0; i < RDR_NODE_ADDRS; i++) {
+			if (i + 1 >= n->known)
+				return false;
+			if (n->addr[i] == addr)
+				return true;
+		}
+		return false;
+	}
+	return bpf_map_lookup_elem(&locals, &key) != NULL;
+}
+
+/* Whether addresses or ports of packet p are others than those that slot s knows. */
+static __always_inline bool has_moved(const struct rdr_slot *s, const struct packet *p)
+{
+	return s->flow_hash != flow_hash(p) && !p->partial;
+}
+
+/* New addresses of the slot at index; told in its log if flags are given, else the
+ * train's head does. */
+GLOBAL int note_one(__u32 index, __u64 addrs, __u64 ports_port, __u64 now, __u32 flags)
+{
+	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
+
+	if (!s)
+		return 0;
+	/* Of a tree, what other branches have changed is no change here. */
+	if (!is_tree(s))
+		s->flow_hash = tuple_hash(addrs, addrs >> 32, ports_port);
+	if (flags)
+		add_event_data(s, RDR_EV_ADDR, flags, ports_port >> 32, now, addrs,
+			       (__u32)ports_port);
+	return 0;
+}
+
+#define RUN_IS_WHOLE (1ULL << 48)
+
+/* ports_port: source port, destination port, the port's number, RUN_IS_WHOLE. */
+GLOBAL int note_run(__u32 index, __u32 n, __u64 addrs, __u64 ports_port, __u64 now)
+{
+	for (__u32 k = 0; k < RDR_MAX_RUN && k < n; k++)
+		note_one(index + k, addrs, ports_port, now,
+			 !(ports_port & RUN_IS_WHOLE) ? RDR_EVF_FIRST | RDR_EVF_PART : !k ? RDR_EVF_FIRST : 0);
+	return 0;
+}
+
+/* What note_run() is told of packet p, whose first slot is s. */
+static __always_inline __u64 new_ports(const struct rdr_slot *s, const struct packet *p,
+				       __u32 port_no)
+{
+	return p->sport | (__u32)p->dport << 16 | (__u64)(port_no & 0xffff) << 32 |
+	       (is_whole(s, p->n) ? RUN_IS_WHOLE : 0);
+}
+
+/*
+ * A node is about to lose packet p (IPv4), which bears its mark, and has changed its
+ * addresses before. One that was delivered, because it came for an address of the
+ * node's own (masquerading: the way back), and now goes somewhere else, was not.
+ */
+static __always_inline void lose_moved(const struct found *f, const struct packet *p, __u64 now)
+{
+	__u64 cell = last_event(f->slot);
+	struct sighting w = {
+		.now = now,
+		.kind = RDR_EV_INGRESS,
+		.port = cell_port(cell),
+	};
+	const struct rdr_port *port;
+	__u32 no = w.port;
+
+	port = bpf_map_lookup_elem(&ports, &no);
+	if (!port || (cell_kind(cell) != RDR_EV_INGRESS && cell_kind(cell) != RDR_EV_DELIVER))
+		return;
+	if (cell_kind(cell) == RDR_EV_DELIVER && !is_local(port->node, p->daddr))
+		see(f->slot, f->index, p->n, &w);
+	note_run(f->index, p->n, key_addrs(p->saddr, p->daddr), new_ports(f->slot, p, no), now);
+}
+
+#endif

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/vnetradar/radar/pkg/bpfobj"
+)
+
+// groups are the packets of packets.py that are for a group, with the address.
+var groups = map[string]uint32{
+	"group-multicast":          addr(239, 1, 2, 3),
+	"group-keyed":              addr(239, 1, 2, 3),
+	"group-ttl-1":              addr(239, 1, 2, 3),
+	"group-limited-broadcast":  addr(255, 255, 255, 255),
+	"group-directed-broadcast": addr(10, 0, 4, 255),
+}
+
+// localPort is RDR_LOCAL_PORT.
+const localPort = 0x10000
+
+// join makes the node of a port take what comes there for an address.
+func (d *domain) join(port, group uint32) {
+	d.Helper()
+	d.put(bpfobj.TcMapLocals, bpfobj.TcRdrLocal{Node: localPort | port, Addr: group}, uint8(1))
+}
+
+// fan plays a router between two links: copies of what came in by r1In go out by r1Out.
+func (d *domain) fan(f frame, hidden int) frame {
+	d.Helper()
+	_, out := d.transit(f, hidden)
+	return out
+}
+
+// TestGroup: a bridge hands out copies of one packet; a router has sent the next copy on
+// before the last of the bridge's has arrived. Each gets its own bits back, the node that
+// is no member gets them too, and no copy that arrives is the end of the story.
+func TestGroup(t *testing.T) {
+	for _, carry := range []string{"mark", "header"} {
+		d := newDomain(t, config{carry: carry})
+		for name, group := range groups {
+			t.Run(carry+"/"+name, func(t *testing.T) {
+				d, orig := d.in(t), packet(t, name)
+				d.empty(bpfobj.TcMapKeys)
+				d.empty(bpfobj.TcMapLocals)
+				d.join(h2In, group)
+				keyed := name == "group-keyed" || name == "group-ttl-1"
+				index := uint32(d.nextPos()) & (d.layout.Slots - 1)
+				w := d.send(frame{data: orig})
+				d.counted(tally{cSeen: 1, cMarked: 1})
+				if keyed {
+					same(t, "on the link", w.data, orig)
+				} else {
+					d.wantMarked(w.data, orig)
+				}
+				story := "out@0/FS" + k(keyed)
+				if name != "group-ttl-1" {
+					next := d.fan(w, 0)
+					story += " in@1/F" + k(keyed) + " out@2/F" + k(keyed)
+					same(t, "behind the router", d.deliver(next, 0).data, lowered(t, orig, 1))
+					story += " deliver@3/F" + k(keyed)
+				}
+				same(t, "late, on the first link", d.deliver(w, 0).data, orig)
+				story += " deliver@3/F" + k(keyed)
+				stranger, want := d.ingress(h3In, d.link(w, 0)), orig
+				if d.layout.MarkMask == 0 && !keyed {
+					want = w.data // --carry header
+				}
+				same(t, "at a node that is no member", stranger.data, want)
+				story += " in@10/F" + k(keyed)
+				same(t, "behind the bridge", d.egress(member, d.onLink(w)).data, orig)
+				d.wantStory(index, story+" left@8/F")
+				if s := d.slot(index); s.State&uint8(stGroup|stDone|stLost) != uint8(stGroup) {
+					t.Errorf("state %#x of a tree", s.State)
+				}
+			})
+		}
+	}
+}
+
+// TestGroupTTL: the copies of each branch carry what that branch took from the TTL; what
+// half a band cannot show is found by key. Routers that are not attached fit in between.
+func TestGroupTTL(t *testing.T) {
+	for _, c := range []config{{}, {carry: "header"}, {guid: "paper"}, {guid: "paper", carry: "header"}} {
+		t.Run(fmt.Sprintf("%s %s", or(c.guid, "auto"), or(c.carry, "mark")), func(t *testing.T) {
+			d := newDomain(t, c)
+			d.join(h2In, groups["group-multicast"])
+			orig := packet(t, "group-multicast")
+			w := d.send(frame{data: orig})
+			first := w
+			hidden := 4
+			if d.layout.TTLWidth == 1 {
+				hidden = 0
+			}
+			for routers := 1; routers <= 6; routers++ {
+				w = d.fan(w, 0)
+				_, _, marked := d.decodeGUID(header(t, w.data))
+				if want := routers < (int(d.layout.TTLWidth)+1)/2; marked != want {
+					t.Errorf("behind %d routers: marked %v, want %v", routers, marked, want)
+				}
+				same(t, fmt.Sprintf("behind %d routers", routers), d.deliver(w, 0).data, lowered(t, orig, routers))
+				same(t, fmt.Sprintf("behind %d routers and %d hidden ones", routers, hidden),
+					d.deliver(w, hidden).data, lowered(t, orig, routers+hidden))
+				same(t, "on the first link", d.deliver(first, hidden).data, lowered(t, orig, hidden))
+			}
+		})
+	}
+}
+
+// TestGroupOtherBits: a branch on which a rule raised the TTL.
+func TestGroupOtherBits(t *testing.T) {
+	d := newDomain(t, config{})
+	d.join(h2In, groups["group-multicast"])
+	orig := packet(t, "group-multicast")
+	w := d.send(frame{data: orig})
+	in := d.ingress(r1In, d.link(w, 0))
+	raised := bytes.Clone(orig)
+	setBits(t, raised, header(t, orig).id(), 200, 0)
+	out := d.egress(r1Out, frame{data: raised, mark: in.mark, from: ifindex(r1In)})
+	same(t, "on the link", out.data, raised)
+	same(t, "behind it", d.deliver(out, 0).data, raised)
+	same(t, "on the first link", d.deliver(w, 0).data, orig)
+}
+
+// TestGroupHeld: the slot of a tree is reused when its time is over, not when a copy has
+// arrived; and until then its key stays with it.
+func TestGroupHeld(t *testing.T) {
+	d := newDomain(t, config{slots: 16, block: 4, timeout: 10 * time.Second})
+	d.join(h2In, groups["group-multicast"])
+	orig := packet(t, "group-multicast")
+	tree := uint32(d.nextPos()) & (d.layout.Slots - 1)
+	w := d.send(frame{data: orig})
+	d.deliver(w, 0)
+	for range 64 {
+		d.deliver(d.send(frame{data: packet(t, "udp-64")}), 0)
+		same(t, "a late copy", d.deliver(w, 0).data, orig)
+	}
+	if s := d.slot(tree); s.State&uint8(stGroup) == 0 {
+		t.Errorf("slot %d has another packet", tree)
+	}
+	d.age(tree, 11*time.Second)
+	for range 32 {
+		d.deliver(d.send(frame{data: packet(t, "udp-64")}), 0)
+	}
+	if s := d.slot(tree); s.State&uint8(stGroup) != 0 {
+		t.Errorf("slot %d is not reused", tree)
+	}
+}
+
+// TestGrows: a packet for one becomes one for many at its last router.
+func TestGrows(t *testing.T) {
+	d := newDomain(t, config{})
+	d.join(h2In, groups["group-directed-broadcast"])
+	orig := packet(t, "group-directed-broadcast")
+	copy(orig, packet(t, "udp-64")[:6])
+	w := d.send(frame{data: orig})
+	index := d.guid(w.data)
+	in := d.route(d.ingress(r1In, d.link(w, 0)), r1In)
+	in.data = slices.Concat(bytes.Repeat([]byte{0xff}, 6), in.data[6:])
+	out := d.egress(r1Out, in)
+	for range 3 {
+		same(t, "behind the router", d.deliver(out, 0).data, in.data)
+	}
+	if s := d.slot(index); s.State&uint8(stGroup|stDone) != uint8(stGroup) {
+		t.Errorf("state %#x of a tree", s.State)
+	}
+	d.wantStory(index, "out@0/FS in@1/F out@2/F deliver@3/F deliver@3/F deliver@3/F")
+}
+
+// TestGroupTrain: copies of a train for a group; one is cut, one stays whole.
+func TestGroupTrain(t *testing.T) {
+	d := newDomain(t, config{})
+	for _, name := range trainNames {
+		t.Run(name, func(t *testing.T) {
+			d, tr := d.in(t), loadTrain(t, name)
+			d.join(h2In, addr(10, 0, 4, 2))
+			many := func(f frame) frame {
+				f.data = slices.Concat(bytes.Repeat([]byte{0xff}, 6), f.data[6:])
+				return f
+			}
+			w := d.send(many(tr.whole))
+			_, next := d.transit(w, 0)
+			same(t, "whole, late", d.deliver(w, 0).data, many(tr.whole).data)
+			for i, s := range tr.cut(t, d.link(next, 0)) {
+				same(t, "segment behind the router", d.deliver(many(s), 0).data, lowered(t, many(frame{data: tr.segments[i]}).data, 1))
+			}
+			for i, s := range tr.cut(t, d.link(w, 0)) {
+				same(t, "segment, late", d.deliver(many(s), 0).data, many(frame{data: tr.segments[i]}).data)
+			}
+		})
+	}
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/vnetradar/radar/pkg/bpfobj"
+)
+
+// carryHeader makes all ports of some nodes carry the header, while the others carry
+// the mark.
+func (d *domain) carryHeader(nodes ...uint16) {
+	d.Helper()
+	for no, p := range portTable {
+		for _, node := range nodes {
+			if p.Node != node {
+				continue
+			}
+			p.Flags |= uint16(bpfobj.TcRdrPortFlagRDR_PF_HEADER)
+			p.Ifindex, p.NetnsInum = ifindex(no), netns(p.Node)
+			d.put(bpfobj.TcMapPorts, uint32(no), p)
+		}
+	}
+}
+
+// allMarks are a node's own: with bits of ours among them.
+const allMarks = 0xdeadbeef
+
+// TestHeaderNode: between nodes that carry the mark there is one whose rules use all
+// bits of it. It keeps its marks, the packet its story, the destination true bits.
+func TestHeaderNode(t *testing.T) {
+	for _, name := range append(byBits(), byKey()...) {
+		if len(packet(t, name)) == 0 || header(t, packet(t, name)).ttl() < 4 {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			d := newDomain(t, config{})
+			d.carryHeader(nodeR1)
+			orig := packet(t, name)
+			index := uint32(d.nextPos()) & (d.layout.Slots - 1)
+			in := d.link(d.send(frame{data: orig}), 2)
+			in.mark = allMarks
+			inside := d.ingress(r1In, in)
+			if inside.mark != allMarks {
+				t.Errorf("the node's mark became %#x", inside.mark)
+			}
+			w := d.egress(r1Out, d.route(inside, r1In))
+			if w.mark != allMarks {
+				t.Errorf("the node's mark became %#x behind its egress", w.mark)
+			}
+			same(t, "at h2", d.deliver(w, 0).data, lowered(t, orig, 3))
+			d.counted(tally{cSeen: 1, cMarked: 1})
+			if s := d.slot(index); s.State&uint8(stDone) == 0 || len(s.events()) != 4 {
+				t.Errorf("story %s", s.story())
+			}
+		})
+	}
+}
+
+// TestHeaderNodeBits: which bits such a node sees: those of the wire on what it
+// passes on, true ones on what is for itself.
+func TestHeaderNodeBits(t *testing.T) {
+	d := newDomain(t, config{})
+	d.carryHeader(nodeR1, nodeH2)
+	orig := packet(t, "tcp-data")
+	w := d.send(frame{data: orig})
+	inside := d.ingress(r1In, d.link(w, 0))
+	if bytes.Equal(inside.data, orig) || inside.mark != 0 {
+		t.Fatalf("a node that carries the header got true bits, or mark %#x", inside.mark)
+	}
+	w = d.egress(r1Out, d.route(inside, r1In))
+	end := d.deliver(w, 0)
+	same(t, "at h2", end.data, lowered(t, orig, 1))
+	if end.mark != 0 {
+		t.Errorf("mark %#x on a packet in a node that carries the header", end.mark)
+	}
+}
+
+// TestHeaderNodeToMarkNode: the other way round, a node that carries the mark between
+// two that do not.
+func TestHeaderNodeToMarkNode(t *testing.T) {
+	d := newDomain(t, config{})
+	d.carryHeader(nodeH1, nodeH2)
+	for _, name := range append(byBits(), byKey()...) {
+		if header(t, packet(t, name)).ttl() < 3 {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			d, orig := d.in(t), packet(t, name)
+			in, w := d.transit(d.egress(h1Out, frame{data: orig, mark: allMarks}), 0)
+			same(t, "inside r1", in.data, orig)
+			if in.mark == 0 || w.mark != 0 {
+				t.Errorf("marks %#x inside, %#x behind a node that carries the mark", in.mark, w.mark)
+			}
+			same(t, "at h2", d.deliver(w, 0).data, lowered(t, orig, 1))
+		})
+	}
+}
+
+// TestHeaderNodeSource: what enters the domain at such a node is sourced where it goes
+// on, or where it arrives, and what leaves there is restored.
+func TestHeaderNodeSource(t *testing.T) {
+	d := newDomain(t, config{})
+	d.carryHeader(nodeR1)
+	orig := packet(t, "udp-64")
+	inside := d.ingress(r1Edge, frame{data: orig, mark: allMarks})
+	same(t, "inside r1", inside.data, orig)
+	d.counted(nil)
+	w := d.egress(r1Out, d.route(inside, r1Edge))
+	d.counted(tally{cSeen: 1, cMarked: 1})
+	same(t, "at h2", d.deliver(w, 0).data, lowered(t, orig, 1))
+	d.wantStory(d.guid(w.data), "out@2/FS deliver@3/F")
+
+	w = d.send(frame{data: orig})
+	out := d.egress(r1Edge, d.route(d.ingress(r1In, d.link(w, 1)), r1In))
+	same(t, "outside", out.data, lowered(t, orig, 2))
+	d.wantStory(d.guid(w.data), "out@0/FS in@1/F left@4/F")
+	d.counted(tally{cSeen: 1, cMarked: 1})
+}
+
+// TestHeaderNodeQuote: an ICMP error of such a node quotes our bits; its egress puts
+// the true ones back.
+func TestHeaderNodeQuote(t *testing.T) {
+	d := newDomain(t, config{})
+	d.carryHeader(nodeR1)
+	orig := packet(t, "udp-64")
+	inside := d.ingress(r1In, d.link(d.send(frame{data: orig}), 0))
+	got := d.egress(r1In, frame{data: quoting(t, "error-udp-64", inside.data)})
+	end := d.ingress(h2In, d.link(got, 0)) // takes our bits off the error itself
+	same(t, "the error", end.data, wantQuote(t, "error-udp-64", orig))
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/vnetradar/radar/pkg/domain"
+)
+
+// A tunnel is a link with its kind; one with more ends than two is drawn as a hub.
+func TestTopoTunnels(t *testing.T) {
+	const name = "vxlan 7 of a/mesh"
+	d := &domain.Domain{
+		Name:  "t",
+		Nodes: []domain.Node{{ID: 1, Name: "a"}, {ID: 2, Name: "b"}, {ID: 3, Name: "c"}},
+		Ports: []domain.Port{
+			{ID: 1, Node: 1, Name: "gre1", Kind: "gre", Role: domain.Internal, Peer: 2, Tunnel: true},
+			{ID: 2, Node: 2, Name: "gre1", Kind: "gre", Role: domain.Internal, Peer: 1, Tunnel: true},
+			{ID: 3, Node: 1, Name: "mesh", Kind: "vxlan", Role: domain.Internal, Peer: -1, Tunnel: true, Link: name},
+			{ID: 4, Node: 2, Name: "mesh", Kind: "vxlan", Role: domain.Internal, Peer: -1, Tunnel: true, Link: name},
+			{ID: 5, Node: 3, Name: "mesh", Kind: "vxlan", Role: domain.Internal, Peer: -1, Tunnel: true, Link: name},
+			{ID: 6, Node: 3, Name: "out", Kind: "vxlan", Role: domain.Edge, Peer: -1, Tunnel: true},
+		},
+	}
+	v := newTopoView(d)
+	table := string(printed(t, formatTable, func(a *app) error { return a.printTopo(v, "table") }))
+	for _, want := range []string{"2 links", "b/gre1 by gre", name, "edge      outside"} {
+		if !strings.Contains(table, want) {
+			t.Errorf("no %q in\n%s", want, table)
+		}
+	}
+	if v.Links[0].Kind != tunnelLink || v.Links[0].Name != "gre" || v.Links[1].Kind != tunnelLink || len(v.Links[1].Ends) != 3 {
+		t.Errorf("links %+v", v.Links)
+	}
+	if got := len(v.Links[1].directions()); got != 6 {
+		t.Errorf("%d directions among 3 ends", got)
+	}
+	drawing := string(printed(t, formatTable, func(a *app) error { return a.printTopo(v, formatMermaid) }))
+	if !strings.Contains(drawing, "gre1 - gre1<br/>gre") || strings.Count(drawing, "mesh") < 4 {
+		t.Errorf("drawing\n%s", drawing)
+	}
+}

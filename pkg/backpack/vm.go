@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backpack
+
+import "github.com/vnetradar/radar/pkg/record"
+
+/*
+A virtual machine is a node without programs. What goes out by one of its taps is in it
+at the same time, what comes in by one has left it: so both visits have one stamp between
+them. The machine's end of a tap is a port of its own, with the tap's number and vmSide.
+*/
+
+// vmSide is set in the number of a port that is a virtual machine's end of a tap. The
+// numbers of ports are below it, and NoPort is no such number.
+const vmSide = 0x8000
+
+// tapOf returns the tap whose other end a port is, and whether it is one.
+func tapOf(port uint16) (tap uint16, ok bool) {
+	return port &^ vmSide, port != NoPort && port&vmSide != 0
+}
+
+// vm returns the virtual machine that has a port open, 0 if none has.
+func (d *Decoder) vm(port uint16) uint16 {
+	if int(port) >= len(d.ports) {
+		return 0
+	}
+	return d.ports[port].vm
+}
+
+// leaveVM notes that a packet which comes in at e comes from a virtual machine: it was
+// forwarded there, or sent.
+func (d *Decoder) leaveVM(p *Packet, e *event) {
+	vm := d.vm(e.port)
+	if vm == 0 || e.out() {
+		return
+	}
+	n := len(p.Hops)
+	if n == 0 || p.Hops[n-1].Node != vm || p.Hops[n-1].Out != NoPort {
+		p.Hops = append(p.Hops, Hop{Node: vm, In: NoPort, InNs: NoTime, DequeueNs: NoTime})
+		n++
+	}
+	h := &p.Hops[n-1]
+	h.Out, h.OutNs = e.port|vmSide, e.at
+}
+
+// enterVM notes that a packet which goes out at e goes into a virtual machine. One whose
+// story ends there is in it only if it was for the machine; else nobody looks for it.
+func (d *Decoder) enterVM(p *Packet, e *event) {
+	vm := d.vm(e.port)
+	if vm == 0 || !e.out() || e.kind == evLeft && !d.owned[ownAddr{vm, p.lastDst()}] {
+		return
+	}
+	p.Hops = append(p.Hops, Hop{Node: vm, In: e.port | vmSide, InNs: e.at, Out: NoPort, OutNs: NoTime, DequeueNs: NoTime})
+}
+
+// lastDst is the destination address that the packet had last.
+func (p *Packet) lastDst() Addr {
+	for i := len(p.Hops) - 1; i >= 0; i-- {
+		if p.Hops[i].Changed {
+			return p.Hops[i].Tuple.Dst
+		}
+	}
+	return p.Dst
+}
+
+// inVM returns the virtual machine that the packet went into last and was not seen to
+// leave, 0 if there is none.
+func (d *Decoder) inVM(p *Packet) uint16 {
+	if n := len(p.Hops); n > 0 && p.Hops[n-1].Out == NoPort {
+		if _, ok := tapOf(p.Hops[n-1].In); ok {
+			return p.Hops[n-1].Node
+		}
+	}
+	return 0
+}
+
+// outsideVM takes back that a packet went into a virtual machine which it did not reach:
+// the kernel dropped it before.
+func (d *Decoder) outsideVM(p *Packet) {
+	if d.inVM(p) != 0 && p.State == record.Lost {
+		p.Hops = p.Hops[:len(p.Hops)-1]
+	}
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/topo"
+)
+
+// localHook is where the program stands that sees what a node delivers to itself.
+const localHook = "netfilter/LOCAL_IN"
+
+// localInProg is the pin of that program.
+const localInProg = "prog-local_in"
+
+// firstPriority puts it before all others on the hook: delivered means that the packet
+// has arrived, whatever rules for INPUT do with it. (The very first number is refused.)
+const firstPriority = math.MinInt32 + 1
+
+// localProtocols are those that have the hook.
+var localProtocols = []link.NetfilterProtocolFamily{link.NetfilterProtoIPv4, link.NetfilterProtoIPv6}
+
+// localIn is what a Handle holds in one node.
+//
+// A netfilter link keeps its network namespace alive, and with it the interfaces of a
+// container that has ended. So it is not pinned: who follows the domain holds it, lets
+// go of a namespace that is gone (ReleaseGone), and when that process dies the kernel
+// does. Without it such packets end as expired; nothing else changes.
+type localIn struct {
+	spec  topo.NodeSpec
+	links []link.Link
+}
+
+func (l *localIn) close() {
+	for _, x := range l.links {
+		x.Close()
+	}
+}
+
+// needsLocalIn says whether packets that are addressed to others may end in a node, and
+// can be told there by their mark.
+func needsLocalIn(d *domain.Domain, n *domain.Node) bool {
+	return d.LocalHook != "" && !n.Removed && !n.Auto && n.Redirects && n.Header == ""
+}
+
+// pinLocalIn pins the program for whoever will follow the domain, if the kernel takes it.
+func (p *plan) pinLocalIn() error {
+	prog := p.loaded.progs[bpfobj.DeliverProgRadarLocalIn]
+	if prog == nil {
+		return nil
+	}
+	if err := prog.Pin(filepath.Join(domain.PinDir(p.change.next.Name), localInProg)); err != nil {
+		return bpfError("pin program", err)
+	}
+	p.change.next.LocalHook = localHook
+	return nil
+}
+
+// holdLocalIn attaches the program in the nodes that need it and takes it off others.
+// It returns, once for each node, what failed.
+func (h *Handle) holdLocalIn() (failed []string) {
+	wanted := make(map[uint16]bool)
+	for i := range h.Domain.Nodes {
+		n := &h.Domain.Nodes[i]
+		wanted[n.ID] = needsLocalIn(h.Domain, n)
+		if !wanted[n.ID] || h.localIn[n.ID] != nil {
+			continue
+		}
+		l, err := attachLocalIn(h.Domain.Name, specOf(*n))
+		if h.localIn == nil {
+			h.localIn = make(map[uint16]*localIn)
+		}
+		h.localIn[n.ID] = l // without links, if it failed: not again
+		if err != nil && !errors.Is(err, topo.ErrGone) {
+			failed = append(failed, fmt.Sprintf("node %s: packets that it redirects to itself end as expired: %v", n.Name, err))
+		}
+	}
+	for id, l := range h.localIn {
+		if !wanted[id] {
+			l.close()
+			delete(h.localIn, id)
+		}
+	}
+	return failed
+}
+
+// attachLocalIn attaches the domain's program in one node. The result is never nil.
+func attachLocalIn(domainName string, spec topo.NodeSpec) (*localIn, error) {
+	l := &localIn{spec: spec}
+	prog, err := ebpf.LoadPinnedProgram(filepath.Join(domain.PinDir(domainName), localInProg), nil)
+	if err != nil {
+		return l, bpfError("open program", err)
+	}
+	defer prog.Close()
+	err = spec.Do(func() error {
+		for _, proto := range localProtocols {
+			x, err := link.AttachNetfilter(localInOptions(prog, proto))
+			if errors.Is(err, unix.EAFNOSUPPORT) {
+				continue // a kernel without IPv6
+			}
+			if err != nil {
+				return bpfError("attach "+localHook, err)
+			}
+			l.links = append(l.links, x)
+		}
+		return nil
+	})
+	if err != nil {
+		l.close()
+		l.links = nil
+	}
+	return l, err
+}
+
+func localInOptions(prog *ebpf.Program, proto link.NetfilterProtocolFamily) link.NetfilterOptions {
+	return link.NetfilterOptions{
+		Program: prog, ProtocolFamily: proto, Hook: link.NetfilterInetLocalIn, Priority: firstPriority,
+	}
+}
+
+// ReleaseGone lets go of namespaces that are gone but for us, and of nodes that others
+// have detached. Call it often: until then `ip netns del` removes no interface.
+func (h *Handle) ReleaseGone() {
+	for id, l := range h.localIn {
+		n := h.Domain.NodeByID(id)
+		ns, err := l.spec.Open()
+		if err == nil {
+			ns.Close()
+		}
+		if n == nil || n.Removed || errors.Is(err, topo.ErrGone) {
+			l.close()
+			delete(h.localIn, id)
+		}
+	}
+}
+
+// probeLocalIn says whether the kernel takes netfilter programs. It runs in a namespace
+// of its own.
+func probeLocalIn() bool {
+	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+		Name: "rdr_probe", Type: ebpf.Netfilter, AttachType: ebpf.AttachNetfilter, License: license,
+		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 1), asm.Return()}, // NF_ACCEPT
+	})
+	if err != nil {
+		return false
+	}
+	defer prog.Close()
+	l, err := link.AttachNetfilter(localInOptions(prog, link.NetfilterProtoIPv4))
+	if err != nil {
+		return false
+	}
+	l.Close()
+	return true
+}

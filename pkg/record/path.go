@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package record
+
+import "strings"
+
+// Step is one hop in the text of a path.
+type Step struct {
+	Text  string
+	Arrow string // before it: " > " if ""
+	Prev  int    // index of the hop before, -1: it is the first
+	// Same is the index of the earlier step that this one is shown as, -1: it is shown
+	// itself. What leads on from it leads on from that one.
+	Same int
+}
+
+// PrevOf returns the index of the hop from which the packet came to hop i, -1 if it
+// began there.
+func (r *Record) PrevOf(i int) int {
+	if p := r.Hops[i].Prev; p != nil && *p >= 0 && *p < i {
+		return *p
+	}
+	return i - 1
+}
+
+// SameAs returns the earlier hop of which hop i is another copy, -1 if it is none.
+func (r *Record) SameAs(i int) int {
+	h := &r.Hops[i]
+	for j := 0; h.Copy && j < i; j++ {
+		if first := &r.Hops[j]; !first.Copy && first.Node == h.Node && first.InPort == h.InPort && r.PrevOf(j) == r.PrevOf(i) {
+			return j
+		}
+	}
+	return -1
+}
+
+// PathText writes steps in one line: "h1 > r1 > h2"; where the path branches, the
+// branches in braces: "h1 > sw > {h2, r1 > h3}".
+func PathText(steps []Step) string {
+	next := make([][]int, len(steps))
+	var first []int
+	shown := func(i int) int {
+		for i >= 0 && steps[i].Same >= 0 && steps[i].Same < i {
+			i = steps[i].Same
+		}
+		return i
+	}
+	for i, s := range steps {
+		switch {
+		case shown(i) != i:
+		case s.Prev < 0 || s.Prev >= i:
+			first = append(first, i)
+		default:
+			next[shown(s.Prev)] = append(next[shown(s.Prev)], i)
+		}
+	}
+	var b strings.Builder
+	var write func(list []int)
+	write = func(list []int) {
+		for n, i := range list {
+			arrow := steps[i].Arrow
+			if arrow == "" {
+				arrow = " > "
+			}
+			switch {
+			case len(list) == 1:
+				b.WriteString(arrow)
+			case n > 0:
+				b.WriteString(", ")
+			case arrow == " > ":
+				b.WriteString(" > {")
+			default:
+				b.WriteString(" {")
+			}
+			if len(list) > 1 && arrow != " > " {
+				b.WriteString(strings.TrimLeft(arrow, " "))
+			}
+			b.WriteString(steps[i].Text)
+			write(next[i])
+		}
+		if len(list) > 1 {
+			b.WriteByte('}')
+		}
+	}
+	for n, i := range first {
+		if n > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(steps[i].Text)
+		write(next[i])
+	}
+	return b.String()
+}

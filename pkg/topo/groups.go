@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package topo
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+)
+
+// memberships lists the multicast groups that the interfaces of the thread's namespace
+// have joined. The kernel tells nobody when that changes (before Linux 6.15).
+const memberships = "/proc/thread-self/net/igmp"
+
+// limitedBroadcast is taken by every interface that speaks IPv4.
+var limitedBroadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
+
+// Memberships returns what Groups depends on and nobody is told of. It is cheap: ask
+// often, and Groups when it has changed. ErrGone: the namespace is gone.
+func (s NodeSpec) Memberships() (text string, err error) {
+	err = s.Do(func() error {
+		b, err := os.ReadFile(memberships)
+		text = string(b)
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("node %s: read memberships: %w", s.Name, err)
+	}
+	return text, nil
+}
+
+// Groups returns, by interface number, the addresses of groups that the namespace takes
+// there for itself: multicast groups of which it is a member, broadcast addresses. What
+// a bridge, bond or VLAN device above an interface takes is taken there.
+// ErrGone: the namespace is gone.
+func (s NodeSpec) Groups() (map[int][]netip.Addr, error) {
+	ns, err := s.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer ns.Close()
+	groups, err := groupsIn(ns)
+	if err != nil {
+		return nil, fmt.Errorf("node %s: %w", s.Name, err)
+	}
+	return groups, nil
+}
+
+func groupsIn(ns netns.NsHandle) (map[int][]netip.Addr, error) {
+	handle, err := netlink.NewHandleAt(ns, unix.NETLINK_ROUTE)
+	if err != nil {
+		return nil, fmt.Errorf("open netlink socket: %w", err)
+	}
+	defer handle.Close()
+	links, err := handle.LinkList()
+	if err != nil {
+		return nil, fmt.Errorf("list interfaces: %w", err)
+	}
+	broadcasts, err := broadcastAddrs(handle)
+	if err != nil {
+		return nil, err
+	}
+	var joined map[string][]netip.Addr
+	err = DoIn(ns, func() error {
+		f, err := os.Open(memberships)
+		if err != nil {
+			return fmt.Errorf("read memberships: %w", err)
+		}
+		defer f.Close()
+		joined, err = parseMemberships(f)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	groups := make(map[int][]netip.Addr)
+	for _, l := range links {
+		for _, taker := range takers(l, links, nil) {
+			groups[l.Attrs().Index] = append(groups[l.Attrs().Index], joined[taker]...)
+		}
+		groups[l.Attrs().Index] = append(groups[l.Attrs().Index], broadcasts...)
+	}
+	return groups, nil
+}
+
+// takers are the names of the interfaces whose IP layer may get what comes in by l: its
+// own, unless a bridge or bond takes all, and those of the devices above it.
+func takers(l netlink.Link, links []netlink.Link, seen []int) []string {
+	a := l.Attrs()
+	if slices.Contains(seen, a.Index) {
+		return nil
+	}
+	seen = append(seen, a.Index)
+	names := []string{a.Name}
+	for _, upper := range links {
+		u := upper.Attrs()
+		switch {
+		case u.Index == a.MasterIndex && upper.Type() != "vrf":
+			names = append(names[1:], takers(upper, links, seen)...)
+		case u.ParentIndex == a.Index && u.NetNsID < 0 && upper.Type() == "vlan":
+			names = append(names, takers(upper, links, seen)...)
+		}
+	}
+	return names
+}
+
+// parseMemberships reads the groups of each interface:
+//
+//	Idx	Device    : Count Querier	Group    Users Timer	Reporter
+//	2	eth0      :     1      V3
+//					010000E0     1 0:00000000		0
+//
+// The group is the address as a number of this CPU's byte order.
+func parseMemberships(r io.Reader) (map[string][]netip.Addr, error) {
+	groups := make(map[string][]netip.Addr)
+	device := ""
+	sc := bufio.NewScanner(r)
+	for first := true; sc.Scan(); first = false {
+		fields := strings.Fields(sc.Text())
+		switch {
+		case first || len(fields) < 3:
+		case sc.Text()[0] != '\t':
+			device = strings.TrimSuffix(fields[1], ":")
+		default:
+			n, err := strconv.ParseUint(fields[0], 16, 32)
+			if err != nil {
+				return nil, fmt.Errorf("read memberships: line %q", sc.Text())
+			}
+			var b [4]byte
+			binary.NativeEndian.PutUint32(b[:], uint32(n))
+			groups[device] = append(groups[device], netip.AddrFrom4(b))
+		}
+	}
+	return groups, sc.Err()
+}
+
+// broadcastAddrs returns the broadcast addresses that the namespace takes, by whatever
+// interface they come: the kernel keeps them as routes.
+func broadcastAddrs(h *netlink.Handle) ([]netip.Addr, error) {
+	routes, err := h.RouteListFiltered(netlink.FAMILY_V4,
+		&netlink.Route{Table: unix.RT_TABLE_LOCAL, Type: unix.RTN_BROADCAST}, netlink.RT_FILTER_TABLE|netlink.RT_FILTER_TYPE)
+	if err != nil {
+		return nil, fmt.Errorf("list broadcast addresses: %w", err)
+	}
+	addrs := []netip.Addr{limitedBroadcast}
+	for _, r := range routes {
+		if r.Dst == nil {
+			continue
+		}
+		ones, bits := r.Dst.Mask.Size()
+		addr, ok := netip.AddrFromSlice(r.Dst.IP.To4())
+		if ok && ones == bits && !slices.Contains(addrs, addr) {
+			addrs = append(addrs, addr)
+		}
+	}
+	return addrs, nil
+}
