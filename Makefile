@@ -17,7 +17,7 @@ export CGO_ENABLED
 PKGS_BUILD := gcc libc6-dev libpcap-dev
 PKGS_RUN   := iproute2 iputils-ping iperf3 nftables tcpdump procps jq
 PKGS_BPF   := clang-19 llvm-19 libbpf-dev linux-libc-dev
-PKGS_TEST  := graphviz bpftool ethtool iptables shellcheck python3 python3-venv docker.io busybox-static
+PKGS_TEST  := graphviz bpftool ethtool iptables shellcheck python3 python3-venv docker.io busybox-static wireguard-tools user-mode-linux
 PKGS_KATHARA := docker.io debootstrap busybox-static python3 python3-venv iptables ethtool
 PKGS_KERNEL := qemu-system-x86 busybox-static kmod cpio xz-utils
 
@@ -91,9 +91,22 @@ lint: deps-test check-generated ## gofmt, vet, staticcheck, shellcheck, licences
 .PHONY: test
 test: deps-test build ## every test, those that need root as root
 	@[ "$$(id -u)" -eq 0 ] || { echo "make test: needs root: the tests attach programs in network namespaces"; exit 1; }
-	go test -count=1 $$(go list ./... | grep -v -e /lab/e2e -e /lab/kathara/e2e)
+	go test -count=1 $$(go list ./... | grep -v -e /lab/e2e -e /lab/kathara/e2e -e /lab/transparency)
 	go test -count=1 -tags nopcap ./pkg/filter
 	RADAR_BIN=$(CURDIR)/bin/radar go test -count=1 -v -timeout 15m ./lab/e2e/...
+	$(TRANSPARENCY)
+
+.PHONY: transparency
+# The verdict is the table at the end; tests that pass are not listed above it.
+TRANSPARENCY = RADAR_BIN=$(CURDIR)/bin/radar RADAR_MODE=$(MODE) RADAR_MARKDOWN=$(MARKDOWN) \
+	go test -count=1 -v -timeout 15m -run 'Test/$(CASE)' ./lab/transparency | grep -vE '^ *(===|--- PASS)'
+ifdef KERNELS
+transparency: deps-test deps-kernel
+	KERNELS="$(KERNELS)" CASE="$(CASE)" MODE="$(MODE)" MARKDOWN="$(MARKDOWN)" lab/transparency/kernels.sh | grep -vE '^ *(===|--- PASS)'
+else
+transparency: deps-test build ## runs with radar against runs without, one table (CASE=regexp MODE=mark|header MARKDOWN=1 KERNELS="6.12")
+	$(TRANSPARENCY)
+endif
 
 .PHONY: bench bench-short
 bench: deps-bpf ## ns per packet at each hook: nothing, floor, radar, the paper's hash map

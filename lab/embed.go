@@ -13,7 +13,7 @@ import (
 	"github.com/vnetradar/radar/pkg/lab"
 )
 
-//go:embed bottleneck chain ecmp firewall forwarder nat servicechain switches
+//go:embed bottleneck chain ecmp firewall forwarder nat servicechain switches vmrouter
 var files embed.FS
 
 // Names lists the built-in scenarios, sorted.

@@ -37,7 +37,7 @@ func open(t *testing.T, name string) *lab.Scenario {
 }
 
 func TestNames(t *testing.T) {
-	if got, want := Names(), []string{"bottleneck", "chain", "ecmp", "firewall", "forwarder", "nat", "servicechain", "switches"}; !slices.Equal(got, want) {
+	if got, want := Names(), []string{"bottleneck", "chain", "ecmp", "firewall", "forwarder", "nat", "servicechain", "switches", "vmrouter"}; !slices.Equal(got, want) {
 		t.Errorf("Names = %v, want %v", got, want)
 	}
 	if _, err := Open("nonsense"); err == nil || !strings.Contains(err.Error(), "bottleneck, chain, ecmp") {

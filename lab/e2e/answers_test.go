@@ -20,7 +20,7 @@ const maxAnswerError = 100 * time.Microsecond
 // answers asks all question commands. Their sums must be of everything since attach.
 func (r *radar) answers(t *testing.T) *oracle.Answers {
 	t.Helper()
-	a := r.ask(t, []string{"node", "link", "path", "end-to-end"}, []string{"node", "link", "port", "path"})
+	a := r.ask(t, []string{"node", "queue", "link", "path", "end-to-end"}, []string{"node", "link", "port", "path"})
 	for by := range a.Throughput {
 		a.Seconds[by] = rows[oracle.SecondAnswer](t, r, nil, "throughput", "--series", "--by", by)
 	}

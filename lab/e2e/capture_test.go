@@ -53,7 +53,7 @@ const (
 
 // hookRules log the head of every packet that a node receives, before anything
 // else sees it, and of every packet that it sends; of UDP trains everything.
-var hookRules = fmt.Sprintf(`table ip oracle {
+var hookRules = fmt.Sprintf(`table inet oracle {
 	chain heads {
 		udp dport %d log group %d snaplen 65000 return
 		log group %[2]d snaplen %[3]d
@@ -112,7 +112,7 @@ func (c *captures) dump(t *testing.T, dir, node string, hook bool) *tcpdump {
 	}
 	argv = append(argv, "-n", "-U", "-s", "0", "-Z", "root", "-w", d.file)
 	if !hook {
-		argv = append(argv, "ip")
+		argv = append(argv, "ip or ip6")
 	}
 	c.net.startDump(t, d, argv)
 	return d

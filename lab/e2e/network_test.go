@@ -103,7 +103,7 @@ func (n *network) discover(t *testing.T) {
 				Bits  int    `json:"prefixlen"`
 			} `json:"addr_info"`
 		}
-		if err := json.Unmarshal([]byte(n.run(t, name, "ip", "-json", "-4", "address", "show")), &links); err != nil {
+		if err := json.Unmarshal([]byte(n.run(t, name, "ip", "-json", "address", "show")), &links); err != nil {
 			t.Fatalf("ip address in %s: %v", name, err)
 		}
 		node := oracle.Node{Name: name}
@@ -128,7 +128,7 @@ func (n *network) discover(t *testing.T) {
 	}
 }
 
-// addr is the first address of a node.
+// addr is the first address of a node, of IPv4.
 func (n *network) addr(t *testing.T, node string) netip.Addr {
 	t.Helper()
 	for _, m := range n.topo.Nodes {

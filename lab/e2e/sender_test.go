@@ -162,18 +162,24 @@ type udpFlow struct {
 	fragments    bool  // DF clear: the kernel fragments what is too long
 	train        int   // not 0: the kernel sends trains of datagrams of this size
 	dontFragment bool  // DF set also in trains, where it is clear by default
+	six          bool  // IPv6, whose senders cut what does not fit
 }
 
 func (n *network) sendUDP(t *testing.T, f udpFlow) {
 	t.Helper()
-	dst := &unix.SockaddrInet4{Addr: n.addr(t, f.to).As4(), Port: f.dport}
+	var src, dst unix.Sockaddr = &unix.SockaddrInet4{Port: f.sport}, &unix.SockaddrInet4{Addr: n.addr(t, f.to).As4(), Port: f.dport}
+	family := unix.AF_INET
+	if f.six {
+		src, dst = &unix.SockaddrInet6{Port: f.sport}, &unix.SockaddrInet6{Addr: n.addr6(t, f.to).As16(), Port: f.dport}
+		family = unix.AF_INET6
+	}
 	var fd int
 	err := n.within(f.from, func() (err error) {
-		fd, err = unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+		fd, err = unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 		if err != nil {
 			return err
 		}
-		if err := unix.Bind(fd, &unix.SockaddrInet4{Port: f.sport}); err != nil {
+		if err := unix.Bind(fd, src); err != nil {
 			return fmt.Errorf("bind port %d: %w", f.sport, err)
 		}
 		switch {

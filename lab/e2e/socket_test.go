@@ -118,11 +118,11 @@ func (n *network) sink(t *testing.T, node string, ports ...int) {
 	for _, port := range ports {
 		var fd int
 		err := n.within(node, func() (err error) {
-			fd, err = unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+			fd, err = unix.Socket(unix.AF_INET6, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0) // of both versions
 			if err != nil {
 				return err
 			}
-			return unix.Bind(fd, &unix.SockaddrInet4{Port: port})
+			return unix.Bind(fd, &unix.SockaddrInet6{Port: port})
 		})
 		if err != nil {
 			t.Fatalf("take UDP port %d of %s: %v", port, node, err)

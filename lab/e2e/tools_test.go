@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"regexp"
 	"strconv"
 	"strings"
@@ -23,9 +24,15 @@ func (n *network) ping(t *testing.T, from, to string, count, size int) {
 // iperf sends TCP with whatever offloads the devices have: "-n 8M", "-R", ...
 func (n *network) iperf(t *testing.T, from, to string, args ...string) {
 	t.Helper()
+	n.iperfTo(t, from, to, n.addr(t, to), args...)
+}
+
+// iperfTo is iperf to one of the node's addresses.
+func (n *network) iperfTo(t *testing.T, from, to string, addr netip.Addr, args ...string) {
+	t.Helper()
 	stop := n.iperfServer(t, to)
 	defer stop()
-	n.run(t, from, append([]string{"iperf3", "-c", n.addr(t, to).String()}, args...)...)
+	n.run(t, from, append([]string{"iperf3", "-c", addr.String()}, args...)...)
 }
 
 // iperfForever sends TCP until the function that it returns is called.

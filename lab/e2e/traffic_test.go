@@ -39,6 +39,7 @@ const sportExpires = 6400
 // prepareChain makes r2 drop the probes whose sequence number ends in 3 (of 16).
 func prepareChain(t *testing.T, n *network) func(*testing.T) []oracle.Drop {
 	t.Helper()
+	n.addIPv6(t)
 	// Byte payloadSeq+3 of the UDP payload, behind 8 bytes of header: its low half.
 	n.nft(t, "r2", `table ip filter_probes {
 		chain forward {
@@ -101,12 +102,16 @@ func chainTraffic(t *testing.T, n *network) []*sentLog {
 	}
 	n.iperf(t, "h1", "h2", "-n", "6M")
 	n.iperf(t, "h1", "h2", "-n", "3M", "-R")
-	return sent
+	sent = append(sent, n.sendRaw6(t, rawFlow{
+		from: "h1", to: "h2", sport: sportExpires, dport: portProbe, count: 30, gap: time.Millisecond, sizes: mixedSizes[1:], ttls: expires,
+	}))
+	return append(sent, n.sixTraffic(t, "h1", "h2")...)
 }
 
 // prepareBottleneck: the scenario has the drops already.
 func prepareBottleneck(t *testing.T, n *network) func(*testing.T) []oracle.Drop {
 	t.Helper()
+	n.addIPv6(t)
 	// tbf with burst 16kb takes trains of up to ten full segments as a whole.
 	n.setQueue("r2", "eth1", &oracle.Queue{Kind: "tbf", MaxBytes: 16 << 10})
 	n.sink(t, "h2", portProbe, portPlain, portBurst, portTrain, portNft)
@@ -153,5 +158,5 @@ func bottleneckTraffic(t *testing.T, n *network) []*sentLog {
 	raw(rawFlow{from: "h1", sport: 6005, dport: portClosed, count: 30, gap: 2 * time.Millisecond, sizes: []int{200}})
 	n.iperf(t, "h3", "h2", "-n", "2M", "-R")
 	n.iperf(t, "h1", "h2", "-n", "1M", "-P", "2")
-	return sent
+	return append(sent, n.sixTraffic(t, "h3", "h2")...)
 }

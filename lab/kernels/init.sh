@@ -8,7 +8,7 @@
 
 /bin/busybox mkdir -p /proc /sys /dev /run /tmp /root
 /bin/busybox --install -s /bin
-export PATH=/bin HOME=/root
+export PATH=/tools:/bin HOME=/root
 
 mount -t proc proc /proc
 mount -t sysfs sys /sys
@@ -25,11 +25,18 @@ while read -r module; do
 	insmod "/modules/$module" || rc=1
 done </modules/order
 ip link set lo up
+# The machine's own limits on ICMP errors, where namespaces have none.
+for limit in icmp_msgs_per_sec icmp_msgs_burst; do
+	[ ! -e "/proc/sys/net/ipv4/$limit" ] || echo 100000 >"/proc/sys/net/ipv4/$limit"
+done
+while read -r variable; do
+	[ -z "$variable" ] || export "${variable?}"
+done </tests/env
 
 echo "radar-kernels: $(uname -r), init after $(cut -d ' ' -f 1 /proc/uptime) s"
 for test in /tests/*.test; do
 	echo "radar-kernels: $(basename "$test")"
-	(cd /tmp && "$test" -test.v -test.timeout "$(cat /tests/timeout)s") || rc=1
+	(cd /tmp && "$test" -test.v -test.run "$(cat /tests/run)" -test.timeout "$(cat /tests/timeout)s") || rc=1
 done
 [ "$(cat /proc/sys/kernel/tainted)" = 0 ] || echo "radar-kernels: kernel is tainted: $(cat /proc/sys/kernel/tainted)"
 echo "radar-kernels: end after $(cut -d ' ' -f 1 /proc/uptime) s"

@@ -10,7 +10,13 @@
 #
 # KERNELS              kernels to try, see fetch.sh (5.10)
 # PACKAGES             Go packages whose tests run there (./pkg/kerneltest)
-# KERNEL_TIMEOUT       bound on one machine, seconds (600)
+# TOOLS                programs of this machine that the tests call, and their libraries ()
+# COMMANDS             Go packages of commands that the tests call ()
+# MORE_MODULES         kernel modules besides those below ()
+# TEST_ENV             variables for the tests, NAME=VALUE, without spaces ()
+# TEST_RUN             go test -run (all)
+# KERNEL_TIMEOUT       bound on one machine, seconds (1800)
+# KERNEL_MEMORY        of one machine, MiB (1024)
 # RADAR_KERNELS_CACHE  downloads and logs (XDG cache directory/radar/kernels)
 # DEBIAN_MIRROR, DEBIAN_SECURITY_MIRROR, DEBIAN_KEYRING  see fetch.sh
 #
@@ -21,13 +27,17 @@ PATH=$PATH:/usr/sbin:/sbin # depmod, for users other than root
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cd "$here/../.."
 cache=$(realpath -m "${RADAR_KERNELS_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/radar/kernels}")
-timeout_s=${KERNEL_TIMEOUT:-600}
+timeout_s=${KERNEL_TIMEOUT:-1800}
 read -ra kernels <<<"${KERNELS:-5.10}"
 read -ra packages <<<"${PACKAGES:-./pkg/kerneltest}"
 
 # Modules of the machine, with what they need; a kernel may have some built in.
 modules=(veth bridge 8021q tun sch_ingress cls_bpf act_bpf sch_tbf sch_htb sch_netem
 	nf_tables nft_chain_nat nft_counter nft_ct nft_nat nft_masq)
+read -ra more <<<"${MORE_MODULES:-}"
+modules+=("${more[@]}")
+read -ra tools <<<"${TOOLS:-}"
+read -ra commands <<<"${COMMANDS:-}"
 
 die() { echo "run.sh: $*" >&2; exit 1; }
 
@@ -57,11 +67,37 @@ check() {
 # build compiles the tests, named after their packages.
 build() {
 	local package
-	mkdir -p "$work/tests"
+	mkdir -p "$work/tests" "$work/commands"
 	for package in "${packages[@]}"; do
 		CGO_ENABLED=0 GOARCH=amd64 go test -c -o "$work/tests/$(basename "$package").test" "$package"
 	done
+	for package in "${commands[@]}"; do
+		CGO_ENABLED=0 GOARCH=amd64 go build -o "$work/commands/$(basename "$package")" "$package"
+	done
 	echo $((timeout_s - 30)) >"$work/tests/timeout" # Go's stacks before ours ends it
+	printf '%s' "${TEST_RUN:-}" >"$work/tests/run"
+	tr ' ' '\n' <<<"${TEST_ENV:-}" >"$work/tests/env"
+}
+
+# add_tools ROOT copies programs, with the libraries that they load, to ROOT/tools. Names
+# that busybox has too are found there first.
+add_tools() {
+	local root=$1 name path file
+	mkdir -p "$root/tools"
+	find "$work/commands" -type f -exec cp {} "$root/tools/" \;
+	for name in "${tools[@]}"; do
+		path=$(command -v "$name") || die "tools are missing: $name"
+		cp -L "$path" "$root/tools/$name"
+		# Lines of ldd: NAME => PATH (ADDRESS), and PATH (ADDRESS) of the loader.
+		while read -r file; do
+			mkdir -p "$root$(dirname "$file")"
+			cp -L "$file" "$root$file"
+		done < <(LC_ALL=C ldd "$path" | sed -nE 's|^.*[[:space:]](/[^ ]+) \(.*|\1|p')
+	done
+	# What iptables loads by name.
+	case " ${tools[*]} " in
+	*" iptables "*) mkdir -p "$root/usr/lib/x86_64-linux-gnu" && cp -r /usr/lib/x86_64-linux-gnu/xtables "$root/usr/lib/x86_64-linux-gnu/" ;;
+	esac
 }
 
 # pack DIR writes $work/initramfs, the file system for the kernel in DIR.
@@ -74,6 +110,7 @@ pack() {
 	cp "$here/init.sh" "$root/init"
 	chmod 755 "$root/init"
 	cp -r "$work/tests" "$root/tests"
+	add_tools "$root"
 	for name in "${modules[@]}"; do
 		modprobe -C /dev/null -d "$dir" -S "$release" --show-depends "$name" 2>/dev/null ||
 			echo "run.sh: $release has no module $name" >&2
@@ -104,12 +141,12 @@ boot() {
 	local dir=$1 log=$2 options
 	read -ra options < <(machine)
 	timeout --foreground --kill-after 5 "$timeout_s" qemu-system-x86_64 \
-		"${options[@]}" -smp 2 -m 1024 \
+		"${options[@]}" -smp 2 -m "${KERNEL_MEMORY:-1024}" \
 		-kernel "$dir/vmlinuz" -initrd "$work/initramfs" \
 		-append "console=ttyS0 quiet panic=-1 random.trust_cpu=on" \
 		-display none -monitor none -serial stdio -nic none -no-reboot \
 		-pidfile "$work/qemu.pid" </dev/null 2>&1 |
-		tr -d '\r' | tee "$log"
+		stdbuf -oL tr -d '\r' | tee "$log"
 }
 
 # try KERNEL runs the tests there and adds one line to $work/results.

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transparency
+
+import "golang.org/x/sys/unix"
+
+// Marks: rules of a node that use bits of skb->mark work as without radar, and rules
+// that look at header fields see the true ones.
+
+// markUsers gives the routers of a chain rules that use marks: r1 some bits, for policy
+// routing; r2 the mark as a whole, saved in the connection's and restored from it.
+func markUsers(w *World) {
+	chain(w)
+	w.NFT("r1", `table ip t {
+		chain p { type filter hook prerouting priority -150
+			udp dport 7 meta mark set meta mark | 0x07000000 counter
+		}
+		chain q { type filter hook postrouting priority 0
+			meta mark & 0xff000000 == 0x07000000 counter
+		}
+	}`)
+	w.Run("r1", "ip", "rule", "add", "fwmark", "0x07000000/0xff000000", "table", "107")
+	w.Run("r1", "ip", "route", "add", "10.0.4.0/24", "via", "10.0.2.2", "table", "107")
+	w.NFT("r2", `table ip t {
+		chain p { type filter hook prerouting priority -150
+			ct state new udp dport 7 meta mark set 0x80000001 ct mark set meta mark counter
+			ct state != new meta mark set ct mark counter
+		}
+		chain q { type filter hook postrouting priority 0
+			meta mark 0x80000001 counter
+			meta mark 0 counter
+			counter
+		}
+	}`)
+	w.Run("r2", "ip", "rule", "add", "fwmark", "0x80000001", "table", "108")
+	w.Run("r2", "ip", "route", "add", "10.0.4.0/24", "via", "10.0.3.2", "table", "108")
+	w.Run("r2", "ip", "route", "add", "10.0.1.0/24", "via", "10.0.2.1", "table", "108")
+	w.Run("r2", "ip", "route", "del", "10.0.4.0/24") // only those with the mark find their way
+	w.Run("r2", "ip", "route", "add", "10.0.4.3/32", "via", "10.0.3.2")
+	w.Listen("far", "0.0.0.0:7")
+	w.Addresses("far", "eth0", "10.0.4.3/24")
+	w.Counters("r1")
+	w.Counters("r2")
+	w.Attach("r1", "r2", "r3")
+}
+
+func sendMarked(w *World) {
+	for i := range 5 {
+		p := w.UDP("10.0.1.1", "10.0.4.2", 40+i)
+		w.Send("out", p)
+		answer := w.UDP("10.0.4.2", "10.0.1.1", 40+i)
+		answer.Sport, answer.Dport = 7, p.Sport
+		w.Send("far", answer)
+		q := w.UDP("10.0.1.1", "10.0.4.2", 60+i)
+		q.MayFrag = true
+		w.Send("out", q)
+		w.Send("out", w.Echo("10.0.1.1", "10.0.4.3", 40+i))
+	}
+}
+
+var _ = add(Case{
+	Name: "marks/rules", Point: 10,
+	Shows: "policy routing and CONNMARK in nodes of a domain that chose free bits, and the header where there are none",
+	Needs: []string{"nat"}, Fresh: true,
+	Modes: []Mode{Mark}, Flags: []string{"--carry", "auto"},
+	Build: markUsers, Send: sendMarked,
+	Check: func(r *Run) {
+		for _, n := range r.Status.Nodes {
+			if (n.Header != "") != (n.Name == "r2") {
+				r.T.Errorf("node %s carries the header: %q", n.Name, n.Header)
+			}
+		}
+		if r.Status.Options.Carry != "mark=0x00ffff80" { // of 64K slots
+			r.T.Errorf("carried in %s, want bits below those that r1 uses", r.Status.Options.Carry)
+		}
+	},
+})
+
+var _ = add(Case{
+	Name: "marks/header", Point: 10,
+	Shows: "the same where all nodes carry the header",
+	Needs: []string{"nat"}, Modes: []Mode{Header},
+	Build: markUsers, Send: sendMarked,
+})
+
+// seeing gives r2 rules that tell TTL, DSCP and IP ID apart.
+func seeing(w *World) {
+	chain(w)
+	w.NFT("r2", `table ip t {
+		chain c1 { type filter hook prerouting priority 0
+			ip ttl 63 counter
+			ip ttl 39 counter
+			ip dscp ef counter
+			ip dscp af11 counter
+			ip id 4660 counter
+			ip id 0 counter
+		}
+		chain c2 { type filter hook postrouting priority 0
+			ip ttl 62 counter
+			ip ttl 38 counter
+			ip dscp ef counter
+			ip dscp af11 counter
+			ip id 4660 counter
+			ip id 0 counter
+		}
+	}`)
+	w.Listen("far", "0.0.0.0:7")
+	w.Counters("r2")
+	w.Attach("r1", "r2", "r3")
+}
+
+func sendSeen(w *World) {
+	for i := range 12 {
+		p := w.UDP("10.0.1.1", "10.0.4.2", 40+i)
+		p.TTL, p.TOS, p.MayFrag = []uint8{64, 40}[i%2], []uint8{0xb8, 0x28, 0}[i%3], i%4 == 3
+		if i%4 == 1 {
+			p.ID = 4660
+		}
+		w.Send("out", p)
+	}
+}
+
+var _ = add(Case{
+	Name: "marks/true-fields", Point: 10,
+	Shows: "rules of a router that match TTL, DSCP and IP ID count the same",
+	Needs: []string{"nat"}, Build: seeing, Send: sendSeen,
+	Limits: []Limit{{
+		Modes: []Mode{Header},
+		Text:  "in a node that carries the header, rules see rewritten TTL and IP ID on packets that it passes on",
+		Match: `nft rules of r2`,
+	}},
+})
+
+var _ = add(Case{
+	Name: "marks/sockets", Point: 10,
+	Shows: "sockets with a mark of their own, and answers that inherit one (fwmark_reflect)",
+	Needs: []string{"nat"}, Fresh: true,
+	Modes: []Mode{Mark}, Flags: []string{"--carry", "auto"},
+	Build: func(w *World) {
+		chain(w)
+		w.Sysctl("r3", "ipv4/fwmark_reflect", "1")
+		w.NFT("r3", `table ip t {
+			chain c { type filter hook output priority 0
+				meta mark 0 counter
+				meta mark != 0 counter
+			}
+		}`)
+		w.NFT("r1", `table ip t {
+			chain c { type filter hook postrouting priority 0
+				meta mark & 0xff == 5 counter
+			}
+		}`)
+		w.Listen("far", "0.0.0.0:7")
+		w.Counters("r1")
+		w.Counters("r3")
+		w.Attach("r1", "r2", "r3")
+	},
+	Send: func(w *World) {
+		s := w.Socket("r1", "10.0.2.1:4000", [3]int{unix.SOL_SOCKET, unix.SO_MARK, 5})
+		for i := range 5 {
+			s.Send("10.0.4.2:7", 40+i)
+			w.Send("out", w.Echo("10.0.1.1", "10.0.3.2", 40+i)) // r3 answers
+		}
+	},
+	Rules: []Rule{{
+		Name: "socket-id", Why: "a socket draws its first IP ID",
+		Apply: func(frame []byte, d *decoded) {
+			if d != nil && d.version == 4 && d.proto == unix.IPPROTO_UDP {
+				setID(frame[d.l3:], 0)
+			}
+		},
+	}},
+	Check: func(r *Run) {
+		for _, n := range r.Status.Nodes {
+			if (n.Header != "") != (n.Name == "r3") {
+				r.T.Errorf("node %s carries the header: %q", n.Name, n.Header)
+			}
+		}
+	},
+})

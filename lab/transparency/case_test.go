@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transparency
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Mode is how radar is attached; see attach --carry.
+type Mode string
+
+// The modes. Without is the run that the others are held against.
+const (
+	Without Mode = "without"
+	Mark    Mode = "mark"
+	Header  Mode = "header"
+)
+
+// Case is one network and what is sent through it; see the package comment.
+type Case struct {
+	Name  string // "area/what", unique
+	Point int    // of the list in docs/limits.md
+	Shows string // one line: what nobody may notice
+
+	Needs []string // features of the kernel or tools, see needs_test.go
+	Flags []string // more flags of radar attach
+	// Fresh: a domain that is attached with this case's nodes and not one that they
+	// join, where attach has to look at them (marks that are taken, ...).
+	Fresh bool
+	Modes []Mode // nil: mark and header
+
+	Build func(w *World)
+	Send  func(w *World)
+	Check func(r *Run) // what else must hold of a run; nil: nothing
+
+	Rules []Rule // besides the default ones, see rules_test.go
+	// Counters that are not 0 at the end, besides seen and marked: exact, or -1 for
+	// "some".
+	Counters map[string]int
+	Limits   []Limit
+	// LocalDrops: packets are dropped after delivery (no socket, a full one).
+	LocalDrops bool
+	// Loose: records are not held against captures, because the kernel makes the
+	// packets as it likes (TCP); what is sent by tokens is checked.
+	Loose bool
+}
+
+// Limit is a difference that is known and accepted. Text is for docs/limits.md; Match
+// finds it in the messages of the run.
+type Limit struct {
+	Modes []Mode // nil: all
+	Text  string
+	Match string // regular expression
+}
+
+var cases []Case
+
+// add enters a case into the list.
+func add(c Case) struct{} {
+	if len(c.Modes) == 0 {
+		c.Modes = []Mode{Mark, Header}
+	}
+	if slices.ContainsFunc(cases, func(o Case) bool { return o.Name == c.Name }) {
+		panic(fmt.Sprintf("two cases named %s", c.Name))
+	}
+	cases = append(cases, c)
+	return struct{}{}
+}
+
+// finding is one thing that is not as it should be.
+type finding struct {
+	kind findingKind
+	text string
+}
+
+type findingKind string
+
+const (
+	difference findingKind = "difference" // from the run without radar
+	wrong      findingKind = "wrong"      // a record, or a counter
+)
+
+// sift takes known limits out of a list of findings. Limits that did not show are
+// findings of their own.
+func (c *Case) sift(mode Mode, list []finding) (left []finding, known []string) {
+	left = list
+	for _, l := range c.Limits {
+		if len(l.Modes) > 0 && !slices.Contains(l.Modes, mode) {
+			continue
+		}
+		match := regexp.MustCompile(l.Match)
+		n := len(left)
+		left = slices.DeleteFunc(slices.Clone(left), func(f finding) bool { return match.MatchString(f.text) })
+		if len(left) == n {
+			left = append(left, finding{wrong, "the known limit is gone, remove it here and in docs/limits.md: " + l.Text})
+			continue
+		}
+		known = append(known, l.Text)
+	}
+	return left, known
+}
+
+func describe(list []finding, max int) string {
+	var b strings.Builder
+	for i, f := range list {
+		if i == max {
+			fmt.Fprintf(&b, "... and %d more\n", len(list)-max)
+			break
+		}
+		fmt.Fprintf(&b, "%s: %s\n", f.kind, f.text)
+	}
+	return b.String()
+}

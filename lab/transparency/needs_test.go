@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transparency
+
+import (
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/vnetradar/radar/pkg/topo/nstest"
+)
+
+// features are what a case may need beyond veth, bridge and nftables, with the command
+// that shows whether this machine has it; it runs in a namespace of its own.
+var features = map[string]string{
+	"netem":     "tc qdisc add dev lo root netem delay 1ms",
+	"fq_codel":  "tc qdisc add dev lo root fq_codel",
+	"fq":        "tc qdisc add dev lo root fq",
+	"tbf":       "tc qdisc add dev lo root tbf rate 1mbit burst 10k limit 10k",
+	"htb":       "tc qdisc add dev lo root htb",
+	"u32":       "tc qdisc add dev lo root handle 1: htb && tc filter add dev lo parent 1: protocol ip u32 match ip tos 4 4 flowid 1:1",
+	"prio":      "tc qdisc add dev lo root prio",
+	"vlan":      "ip link add link lo name v type vlan id 5",
+	"macvlan":   "ip link add d type veth peer name e && ip link add link d name m type macvlan",
+	"vxlan":     "ip link add x type vxlan id 1 dstport 4789",
+	"geneve":    "ip link add x type geneve id 1 remote 10.0.0.1",
+	"gre":       "ip link add g type gre local 127.0.0.1 remote 127.0.0.2",
+	"gretap":    "ip link add g type gretap local 127.0.0.1 remote 127.0.0.2",
+	"ip6gre":    "ip link add g type ip6gre local ::1 remote ::2",
+	"ipip":      "ip link add g type ipip local 127.0.0.1 remote 127.0.0.2",
+	"sit":       "ip link add g type sit local 127.0.0.1 remote 127.0.0.2",
+	"ip6tnl":    "ip link add g type ip6tnl local ::1 remote ::2",
+	"wireguard": "ip link add w type wireguard && command -v wg",
+	"vrf":       "ip link add r type vrf table 10",
+	"tun":       "ip tuntap add dev t mode tap",
+	"uml":       "command -v linux.uml",
+	"dummy":     "ip link add d type dummy",
+	"ifb":       "ip link add i type ifb",
+	"nat":       "nft add table ip n && nft 'add chain ip n c { type nat hook prerouting priority 0; }'",
+	"local_in":  `[ "$(printf '6.4\n%s\n' "$(uname -r)" | sort -V | head -n 1)" = 6.4 ]`, // BPF at netfilter's hooks
+	"iptables":  "iptables -t filter -L",
+	"ip6tables": "ip6tables -t filter -L",
+	"ping":      "command -v ping",
+	"ethtool":   "command -v ethtool",
+	// Packet sockets show trains of datagrams since Linux 6.2.
+	"udp-gso": "uname -r | awk -F. '{ exit !($1 > 6 || $1 == 6 && $2 >= 2) }'",
+}
+
+var probed struct {
+	sync.Mutex
+	has map[string]bool
+}
+
+// lacking returns those of needs that this machine has not.
+func lacking(t *testing.T, needs []string) (missing []string) {
+	t.Helper()
+	probed.Lock()
+	defer probed.Unlock()
+	if probed.has == nil {
+		probed.has = make(map[string]bool)
+	}
+	for _, need := range needs {
+		command, known := features[need]
+		if !known {
+			t.Fatalf("no feature %s: add it to needs_test.go", need)
+		}
+		if _, done := probed.has[need]; !done {
+			n := nstest.New(t, "probe")
+			probed.has[need] = exec.Command("nsenter", "--net="+n.Path("probe"), "sh", "-c", command).Run() == nil
+			n.Delete("probe")
+		}
+		if !probed.has[need] {
+			missing = append(missing, need)
+		}
+	}
+	return missing
+}
+
+func needsText(missing []string) string { return "needs " + strings.Join(missing, ", ") }

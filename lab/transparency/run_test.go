@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transparency
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/topo/nstest"
+)
+
+// Run is one run of a case and what came of it.
+type Run struct {
+	T        *testing.T
+	Mode     Mode
+	Records  []record.Record
+	Status   *Status
+	c        *Case
+	world    *World
+	captures []*capture
+	observed map[string][]string
+	topo     *topology
+
+	unmeasured   int // packets that captures saw and no record tells of
+	fromInside   int // those that a node in the domain sent to which radar is not attached
+	beforeSource int // sightings where nobody looks, under --carry header
+}
+
+// Quiet: nothing has been captured for so long, so everything has arrived.
+var (
+	quietFor  = patience * 30 * time.Millisecond
+	quietMost = patience * 5 * time.Second
+)
+
+// run builds the network, sends, and collects what everybody saw.
+func run(t *testing.T, c *Case, mode Mode) *Run {
+	t.Helper()
+	w := &World{Net: nstest.New(t), T: t, Mode: mode, handles: make(map[string]*netlink.Handle)}
+	r := &Run{T: t, Mode: mode, c: c, world: w, observed: make(map[string][]string)}
+	c.Build(w)
+	w.neighbours()
+	var d *domain
+	if mode != Without {
+		d = w.start(c, mode)
+	}
+	r.captures = w.listen()
+	start := time.Now()
+	c.Send(w)
+	r.settle()
+	if d != nil {
+		r.Status = d.settle(t)
+		r.Records = d.records(t, start)
+		r.topo = d.topo(t)
+		r.shorten()
+	}
+	for _, o := range w.watchers {
+		r.observed[o.name] = o.see()
+	}
+	return r
+}
+
+// shorten gives nodes that radar found by itself the names of the case.
+func (r *Run) shorten() {
+	prefix := r.world.Name("")
+	for i := range r.Records {
+		rec := &r.Records[i]
+		for j := range rec.Hops {
+			rec.Hops[j].Node = strings.TrimPrefix(rec.Hops[j].Node, prefix)
+		}
+		for j := range rec.Losses {
+			rec.Losses[j].Node = strings.TrimPrefix(rec.Losses[j].Node, prefix)
+		}
+		if rec.Loss != nil {
+			rec.Loss.Node = strings.TrimPrefix(rec.Loss.Node, prefix)
+		}
+	}
+	for i := range r.topo.Nodes {
+		r.topo.Nodes[i].Name = strings.TrimPrefix(r.topo.Nodes[i].Name, prefix)
+	}
+}
+
+// skipped says whether a rule leaves a frame out.
+func (r *Run) skipped(s *sighting) bool {
+	return slices.ContainsFunc(r.c.rules(), func(rule Rule) bool { return rule.Skip != nil && rule.Skip(s) })
+}
+
+// settle reads the captures until nothing comes any more.
+func (r *Run) settle() {
+	r.T.Helper()
+	last, end := time.Now(), time.Now().Add(quietMost)
+	for time.Since(last) < quietFor {
+		if time.Now().After(end) {
+			r.T.Fatalf("%s: packets still pass %v after the last one was sent", r.Mode, quietMost)
+		}
+		time.Sleep(quietFor / 5)
+		for _, c := range r.captures {
+			n, err := c.read()
+			if err != nil {
+				r.T.Fatal(err)
+			}
+			for _, s := range c.seen[len(c.seen)-min(n, len(c.seen)):] {
+				if s.decoded != nil {
+					last = time.Now()
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transparency
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"text/tabwriter"
+)
+
+// row is a line of the table: a case in a mode.
+type row struct {
+	point                      int
+	name                       string
+	mode                       Mode
+	compared, differences      int
+	records, wrong, unmeasured int
+	why                        []string // why packets were not measured
+	known                      []string // limits
+	result                     string
+}
+
+var table struct {
+	sync.Mutex
+	rows []row
+}
+
+func report(r row) {
+	table.Lock()
+	defer table.Unlock()
+	table.rows = append(table.rows, r)
+}
+
+func (r *row) cells() []string {
+	number := func(n int) string { return fmt.Sprint(n) }
+	reasons := strings.Join(r.why, ", ")
+	if r.unmeasured > 0 && reasons != "" {
+		reasons = fmt.Sprintf("%d: %s", r.unmeasured, reasons)
+	}
+	result := r.result
+	if len(r.known) > 0 {
+		result += "; known: " + strings.Join(r.known, "; ")
+	}
+	return []string{number(r.point), r.name, string(r.mode), number(r.compared), number(r.differences),
+		number(r.records), number(r.wrong), reasons, result}
+}
+
+var columns = []string{"POINT", "CASE", "MODE", "PACKETS", "DIFFERENT", "RECORDS", "WRONG", "NOT MEASURED", "RESULT"}
+
+// writeTable prints all rows, in the order of the points.
+func writeTable(w io.Writer, markdown bool) error {
+	table.Lock()
+	defer table.Unlock()
+	slices.SortStableFunc(table.rows, func(a, b row) int {
+		return cmp.Or(cmp.Compare(a.point, b.point), cmp.Compare(a.name, b.name), cmp.Compare(b.mode, a.mode))
+	})
+	if markdown {
+		fmt.Fprintf(w, "| %s |\n|%s\n", strings.ToLower(strings.Join(columns, " | ")), strings.Repeat("---|", len(columns)))
+		for _, r := range table.rows {
+			fmt.Fprintf(w, "| %s |\n", strings.Join(r.cells(), " | "))
+		}
+		return nil
+	}
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, strings.Join(columns, "\t"))
+	for _, r := range table.rows {
+		fmt.Fprintln(tw, strings.Join(r.cells(), "\t"))
+	}
+	return tw.Flush()
+}
