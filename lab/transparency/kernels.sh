@@ -8,7 +8,8 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
-tools="ip tc nft ping iptables ip6tables"
+# A shell and an nsenter of their own: busybox's would call its own ip and tc.
+tools="sh nsenter ip tc nft ping iptables ip6tables ethtool"
 if command -v wg >/dev/null; then
 	tools+=" wg"
 fi

@@ -67,7 +67,10 @@ func lacking(t *testing.T, needs []string) (missing []string) {
 		}
 		if _, done := probed.has[need]; !done {
 			n := nstest.New(t, "probe")
-			probed.has[need] = exec.Command("nsenter", "--net="+n.Path("probe"), "sh", "-c", command).Run() == nil
+			said, err := exec.Command("nsenter", "--net="+n.Path("probe"), "sh", "-c", command).CombinedOutput()
+			if probed.has[need] = err == nil; err != nil {
+				t.Logf("no %s: %v\n%s", need, err, said)
+			}
 			n.Delete("probe")
 		}
 		if !probed.has[need] {
