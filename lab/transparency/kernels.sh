@@ -19,7 +19,7 @@ export MORE_MODULES="sch_fq sch_fq_codel sch_prio sch_sfq sch_cake act_mirred ac
 	nf_nat nf_conntrack nft_redir nft_fib_inet nft_reject_inet nft_reject_ipv4 nft_reject_ipv6 nft_log nft_limit nft_queue
 	nft_compat nf_tables_set nf_conntrack_bridge br_netfilter
 	xt_mark xt_connmark xt_conntrack xt_nat xt_MASQUERADE xt_REDIRECT xt_DSCP xt_dscp xt_HL xt_hl xt_tcpudp xt_TCPMSS
-	xt_addrtype xt_CONNSECMARK xt_statistic"
+	xt_addrtype ipt_REJECT ip6t_REJECT xt_CONNSECMARK xt_statistic"
 MORE_MODULES=$(tr -s '[:space:]' ' ' <<<"$MORE_MODULES")
 export TEST_RUN="Test/${CASE:-}"
 export TEST_ENV="RADAR_BIN=/tools/radar RADAR_MODE=${MODE:-} RADAR_MARKDOWN=${MARKDOWN:-} RADAR_PATIENCE=8"
