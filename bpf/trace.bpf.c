@@ -29,6 +29,18 @@ GLOBAL int is_tap(__u64 location)
 	return false;
 }
 
+/* Raw sockets, or the kernel, have what ping sockets do not want. */
+GLOBAL int is_ping(__u64 location, __u32 reason)
+{
+	if (!cfg_no_socket || reason != cfg_no_socket)
+		return false;
+#pragma unroll
+	for (int i = 0; i < RDR_MAX_PING; i++)
+		if (lies_in(&cfg_ping[i], location))
+			return true;
+	return false;
+}
+
 GLOBAL int is_stranger(__u64 location)
 {
 #pragma unroll
@@ -259,7 +271,7 @@ int radar_kfree_skb(__u64 *ctx)
 	if (cfg_has_reason)
 		reason = pack_reason(ctx[2]);
 	tree = is_tree(f.slot);
-	if (is_tap(location) || was_joined(&p, location, reason, f.index) ||
+	if (is_tap(location) || is_ping(location, reason) || was_joined(&p, location, reason, f.index) ||
 	    (is_unwanted(skb, location, tree) && (note_unwanted(f.index, port, read_inum(skb)) || !tree))) {
 		count(RDR_C_LOSS_IGNORED, p.n);
 		return 0;

@@ -59,6 +59,12 @@ struct rdr_range {
 #define RDR_MAX_IGNORE 16
 const volatile struct rdr_range cfg_ignore[RDR_MAX_IGNORE] = {};
 
+/* Here it frees echo replies that no ping socket wanted, from Linux 5.18 to 6.12, with a
+ * reason: other things that it frees here are drops. 0: no such reason. */
+#define RDR_MAX_PING 2
+const volatile struct rdr_range cfg_ping[RDR_MAX_PING] = {};
+const volatile __u32 cfg_no_socket = 0;
+
 /* Here the kernel frees fragments that were joined to one packet, with that packet. */
 #define RDR_MAX_JOINED 8
 const volatile struct rdr_range cfg_joined[RDR_MAX_JOINED] = {};

@@ -3,6 +3,8 @@
 package transparency
 
 import (
+	"fmt"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -158,7 +160,8 @@ var _ = add(Case{
 	Shows: "datagrams with DF clear that have the ID of one that is still under way, and begin as it does",
 	Build: func(w *World) {
 		chain(w)
-		w.Run("r1", "tc", "qdisc", "add", "dev", "eth1", "root", "tbf", "rate", "4mbit", "burst", "2000", "limit", "100000")
+		// Slower than they are sent, however slow that is.
+		w.Queue("r1", "eth1", "tbf", "rate", fmt.Sprintf("%dkbit", 4000/patience), "burst", "2000", "limit", "100000")
 		w.Listen("far", "0.0.0.0:7")
 		w.Attach("r1", "r2", "r3")
 	},

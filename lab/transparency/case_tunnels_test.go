@@ -54,7 +54,17 @@ func tunnelCase(name, shows string, needs string, kind ...string) Case {
 			w.Listen("out", "0.0.0.0:7")
 			w.Listen("far", "0.0.0.0:7")
 		},
-		Send: plainTraffic,
+		Send:  plainTraffic,
+		Check: linkedTunnel,
+	}
+}
+
+// linkedTunnel wants attach to have seen that the tunnel is a link inside the domain.
+func linkedTunnel(r *Run) {
+	for _, node := range []string{"r1", "r3"} {
+		if role := r.topo.role(node, "tun"); role != "internal" {
+			r.T.Errorf("the tunnel's end at %s is %s, want internal", node, role)
+		}
 	}
 }
 

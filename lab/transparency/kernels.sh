@@ -8,17 +8,18 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
-tools="ip tc nft ping iptables ip6tables"
+# A shell and an nsenter of their own: busybox's would call its own ip and tc.
+tools="sh nsenter ip tc nft ping iptables ip6tables ethtool"
 if command -v wg >/dev/null; then
 	tools+=" wg"
 fi
 export PACKAGES=./lab/transparency COMMANDS=./cmd/radar TOOLS=$tools
-export MORE_MODULES="sch_fq sch_fq_codel sch_prio sch_sfq act_mirred cls_u32 cls_flower cls_matchall ifb dummy macvlan vrf
+export MORE_MODULES="sch_fq sch_fq_codel sch_prio sch_sfq sch_cake act_mirred act_skbedit act_gact cls_u32 cls_flower cls_matchall ifb dummy macvlan vrf
 	ip_gre ip6_gre ipip sit ip6_tunnel wireguard vxlan geneve tun
 	nf_nat nf_conntrack nft_redir nft_fib_inet nft_reject_inet nft_reject_ipv4 nft_reject_ipv6 nft_log nft_limit nft_queue
 	nft_compat nf_tables_set nf_conntrack_bridge br_netfilter
 	xt_mark xt_connmark xt_conntrack xt_nat xt_MASQUERADE xt_REDIRECT xt_DSCP xt_dscp xt_HL xt_hl xt_tcpudp xt_TCPMSS
-	xt_addrtype xt_CONNSECMARK xt_statistic"
+	xt_addrtype ipt_REJECT ip6t_REJECT xt_CONNSECMARK xt_statistic"
 MORE_MODULES=$(tr -s '[:space:]' ' ' <<<"$MORE_MODULES")
 export TEST_RUN="Test/${CASE:-}"
 export TEST_ENV="RADAR_BIN=/tools/radar RADAR_MODE=${MODE:-} RADAR_MARKDOWN=${MARKDOWN:-} RADAR_PATIENCE=8"

@@ -20,23 +20,26 @@ var features = map[string]string{
 	"tbf":       "tc qdisc add dev lo root tbf rate 1mbit burst 10k limit 10k",
 	"htb":       "tc qdisc add dev lo root htb",
 	"u32":       "tc qdisc add dev lo root handle 1: htb && tc filter add dev lo parent 1: protocol ip u32 match ip tos 4 4 flowid 1:1",
+	"cake":      "tc qdisc add dev lo root cake bandwidth 10mbit",
+	"flower":    "tc qdisc add dev lo clsact && tc filter add dev lo ingress protocol ip flower ip_ttl 4 action skbedit priority 1:1",
+	"mirred":    "tc qdisc add dev lo clsact && tc filter add dev lo ingress matchall action mirred egress redirect dev lo",
 	"prio":      "tc qdisc add dev lo root prio",
-	"vlan":      "ip link add link lo name v type vlan id 5",
-	"macvlan":   "ip link add d type veth peer name e && ip link add link d name m type macvlan",
-	"vxlan":     "ip link add x type vxlan id 1 dstport 4789",
-	"geneve":    "ip link add x type geneve id 1 remote 10.0.0.1",
-	"gre":       "ip link add g type gre local 127.0.0.1 remote 127.0.0.2",
-	"gretap":    "ip link add g type gretap local 127.0.0.1 remote 127.0.0.2",
-	"ip6gre":    "ip link add g type ip6gre local ::1 remote ::2",
-	"ipip":      "ip link add g type ipip local 127.0.0.1 remote 127.0.0.2",
-	"sit":       "ip link add g type sit local 127.0.0.1 remote 127.0.0.2",
-	"ip6tnl":    "ip link add g type ip6tnl local ::1 remote ::2",
-	"wireguard": "ip link add w type wireguard && command -v wg",
-	"vrf":       "ip link add r type vrf table 10",
+	"vlan":      "ip link add link lo name radar0 type vlan id 5",
+	"macvlan":   "ip link add name radar0 type veth peer name radar1 && ip link add link radar0 name radar2 type macvlan",
+	"vxlan":     "ip link add name radar0 type vxlan id 1 dstport 4789",
+	"geneve":    "ip link add name radar0 type geneve id 1 remote 10.0.0.1",
+	"gre":       "ip link add name radar0 type gre local 127.0.0.1 remote 127.0.0.2",
+	"gretap":    "ip link add name radar0 type gretap local 127.0.0.1 remote 127.0.0.2",
+	"ip6gre":    "ip link add name radar0 type ip6gre local ::1 remote ::2",
+	"ipip":      "ip link add name radar0 type ipip local 127.0.0.1 remote 127.0.0.2",
+	"sit":       "ip link add name radar0 type sit local 127.0.0.1 remote 127.0.0.2",
+	"ip6tnl":    "ip link add name radar0 type ip6tnl local ::1 remote ::2",
+	"wireguard": "ip link add name radar0 type wireguard && command -v wg",
+	"vrf":       "ip link add name radar0 type vrf table 10",
 	"tun":       "ip tuntap add dev t mode tap",
 	"uml":       "command -v linux.uml",
-	"dummy":     "ip link add d type dummy",
-	"ifb":       "ip link add i type ifb",
+	"dummy":     "ip link add name radar0 type dummy",
+	"ifb":       "ip link add name radar0 type ifb",
 	"nat":       "nft add table ip n && nft 'add chain ip n c { type nat hook prerouting priority 0; }'",
 	"local_in":  `[ "$(printf '6.4\n%s\n' "$(uname -r)" | sort -V | head -n 1)" = 6.4 ]`, // BPF at netfilter's hooks
 	"iptables":  "iptables -t filter -L",
@@ -67,7 +70,10 @@ func lacking(t *testing.T, needs []string) (missing []string) {
 		}
 		if _, done := probed.has[need]; !done {
 			n := nstest.New(t, "probe")
-			probed.has[need] = exec.Command("nsenter", "--net="+n.Path("probe"), "sh", "-c", command).Run() == nil
+			said, err := exec.Command("nsenter", "--net="+n.Path("probe"), "sh", "-c", command).CombinedOutput()
+			if probed.has[need] = err == nil; err != nil {
+				t.Logf("no %s: %v\n%s", need, err, said)
+			}
 			n.Delete("probe")
 		}
 		if !probed.has[need] {

@@ -71,7 +71,9 @@ const (
 	BenchVarCfgMarkShift         = "cfg_mark_shift"
 	BenchVarCfgMaxSegs           = "cfg_max_segs"
 	BenchVarCfgMinAgeNs          = "cfg_min_age_ns"
+	BenchVarCfgNoSocket          = "cfg_no_socket"
 	BenchVarCfgOutsider          = "cfg_outsider"
+	BenchVarCfgPing              = "cfg_ping"
 	BenchVarCfgSlots             = "cfg_slots"
 	BenchVarCfgStranger          = "cfg_stranger"
 	BenchVarCfgTimeoutNs         = "cfg_timeout_ns"
@@ -158,7 +160,9 @@ type BenchVariableSpecs struct {
 	CfgMarkShift  *ebpf.VariableSpec `ebpf:"cfg_mark_shift"`
 	CfgMaxSegs    *ebpf.VariableSpec `ebpf:"cfg_max_segs"`
 	CfgMinAgeNs   *ebpf.VariableSpec `ebpf:"cfg_min_age_ns"`
+	CfgNoSocket   *ebpf.VariableSpec `ebpf:"cfg_no_socket"`
 	CfgOutsider   *ebpf.VariableSpec `ebpf:"cfg_outsider"`
+	CfgPing       *ebpf.VariableSpec `ebpf:"cfg_ping"`
 	CfgSlots      *ebpf.VariableSpec `ebpf:"cfg_slots"`
 	CfgStranger   *ebpf.VariableSpec `ebpf:"cfg_stranger"`
 	CfgTimeoutNs  *ebpf.VariableSpec `ebpf:"cfg_timeout_ns"`
@@ -219,7 +223,9 @@ type BenchVariables struct {
 	CfgMarkShift  *ebpf.Variable `ebpf:"cfg_mark_shift"`
 	CfgMaxSegs    *ebpf.Variable `ebpf:"cfg_max_segs"`
 	CfgMinAgeNs   *ebpf.Variable `ebpf:"cfg_min_age_ns"`
+	CfgNoSocket   *ebpf.Variable `ebpf:"cfg_no_socket"`
 	CfgOutsider   *ebpf.Variable `ebpf:"cfg_outsider"`
+	CfgPing       *ebpf.Variable `ebpf:"cfg_ping"`
 	CfgSlots      *ebpf.Variable `ebpf:"cfg_slots"`
 	CfgStranger   *ebpf.Variable `ebpf:"cfg_stranger"`
 	CfgTimeoutNs  *ebpf.Variable `ebpf:"cfg_timeout_ns"`

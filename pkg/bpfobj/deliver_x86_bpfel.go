@@ -120,7 +120,9 @@ const (
 	DeliverVarCfgMarkShift  = "cfg_mark_shift"
 	DeliverVarCfgMaxSegs    = "cfg_max_segs"
 	DeliverVarCfgMinAgeNs   = "cfg_min_age_ns"
+	DeliverVarCfgNoSocket   = "cfg_no_socket"
 	DeliverVarCfgOutsider   = "cfg_outsider"
+	DeliverVarCfgPing       = "cfg_ping"
 	DeliverVarCfgSlots      = "cfg_slots"
 	DeliverVarCfgStranger   = "cfg_stranger"
 	DeliverVarCfgTimeoutNs  = "cfg_timeout_ns"
@@ -210,7 +212,9 @@ type DeliverVariableSpecs struct {
 	CfgMarkShift  *ebpf.VariableSpec `ebpf:"cfg_mark_shift"`
 	CfgMaxSegs    *ebpf.VariableSpec `ebpf:"cfg_max_segs"`
 	CfgMinAgeNs   *ebpf.VariableSpec `ebpf:"cfg_min_age_ns"`
+	CfgNoSocket   *ebpf.VariableSpec `ebpf:"cfg_no_socket"`
 	CfgOutsider   *ebpf.VariableSpec `ebpf:"cfg_outsider"`
+	CfgPing       *ebpf.VariableSpec `ebpf:"cfg_ping"`
 	CfgSlots      *ebpf.VariableSpec `ebpf:"cfg_slots"`
 	CfgStranger   *ebpf.VariableSpec `ebpf:"cfg_stranger"`
 	CfgTimeoutNs  *ebpf.VariableSpec `ebpf:"cfg_timeout_ns"`
@@ -288,7 +292,9 @@ type DeliverVariables struct {
 	CfgMarkShift  *ebpf.Variable `ebpf:"cfg_mark_shift"`
 	CfgMaxSegs    *ebpf.Variable `ebpf:"cfg_max_segs"`
 	CfgMinAgeNs   *ebpf.Variable `ebpf:"cfg_min_age_ns"`
+	CfgNoSocket   *ebpf.Variable `ebpf:"cfg_no_socket"`
 	CfgOutsider   *ebpf.Variable `ebpf:"cfg_outsider"`
+	CfgPing       *ebpf.Variable `ebpf:"cfg_ping"`
 	CfgSlots      *ebpf.Variable `ebpf:"cfg_slots"`
 	CfgStranger   *ebpf.Variable `ebpf:"cfg_stranger"`
 	CfgTimeoutNs  *ebpf.Variable `ebpf:"cfg_timeout_ns"`

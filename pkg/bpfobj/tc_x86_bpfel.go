@@ -295,7 +295,9 @@ const (
 	TcVarCfgMarkShift   = "cfg_mark_shift"
 	TcVarCfgMaxSegs     = "cfg_max_segs"
 	TcVarCfgMinAgeNs    = "cfg_min_age_ns"
+	TcVarCfgNoSocket    = "cfg_no_socket"
 	TcVarCfgOutsider    = "cfg_outsider"
+	TcVarCfgPing        = "cfg_ping"
 	TcVarCfgSlots       = "cfg_slots"
 	TcVarCfgStranger    = "cfg_stranger"
 	TcVarCfgTimeoutNs   = "cfg_timeout_ns"
@@ -398,7 +400,9 @@ type TcVariableSpecs struct {
 	CfgMarkShift  *ebpf.VariableSpec `ebpf:"cfg_mark_shift"`
 	CfgMaxSegs    *ebpf.VariableSpec `ebpf:"cfg_max_segs"`
 	CfgMinAgeNs   *ebpf.VariableSpec `ebpf:"cfg_min_age_ns"`
+	CfgNoSocket   *ebpf.VariableSpec `ebpf:"cfg_no_socket"`
 	CfgOutsider   *ebpf.VariableSpec `ebpf:"cfg_outsider"`
+	CfgPing       *ebpf.VariableSpec `ebpf:"cfg_ping"`
 	CfgSlots      *ebpf.VariableSpec `ebpf:"cfg_slots"`
 	CfgStranger   *ebpf.VariableSpec `ebpf:"cfg_stranger"`
 	CfgTimeoutNs  *ebpf.VariableSpec `ebpf:"cfg_timeout_ns"`
@@ -486,7 +490,9 @@ type TcVariables struct {
 	CfgMarkShift  *ebpf.Variable `ebpf:"cfg_mark_shift"`
 	CfgMaxSegs    *ebpf.Variable `ebpf:"cfg_max_segs"`
 	CfgMinAgeNs   *ebpf.Variable `ebpf:"cfg_min_age_ns"`
+	CfgNoSocket   *ebpf.Variable `ebpf:"cfg_no_socket"`
 	CfgOutsider   *ebpf.Variable `ebpf:"cfg_outsider"`
+	CfgPing       *ebpf.Variable `ebpf:"cfg_ping"`
 	CfgSlots      *ebpf.Variable `ebpf:"cfg_slots"`
 	CfgStranger   *ebpf.Variable `ebpf:"cfg_stranger"`
 	CfgTimeoutNs  *ebpf.Variable `ebpf:"cfg_timeout_ns"`

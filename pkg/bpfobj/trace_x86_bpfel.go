@@ -121,7 +121,9 @@ const (
 	TraceVarCfgMarkShift       = "cfg_mark_shift"
 	TraceVarCfgMaxSegs         = "cfg_max_segs"
 	TraceVarCfgMinAgeNs        = "cfg_min_age_ns"
+	TraceVarCfgNoSocket        = "cfg_no_socket"
 	TraceVarCfgOutsider        = "cfg_outsider"
+	TraceVarCfgPing            = "cfg_ping"
 	TraceVarCfgSlots           = "cfg_slots"
 	TraceVarCfgStranger        = "cfg_stranger"
 	TraceVarCfgTimeoutNs       = "cfg_timeout_ns"
@@ -212,7 +214,9 @@ type TraceVariableSpecs struct {
 	CfgMarkShift  *ebpf.VariableSpec `ebpf:"cfg_mark_shift"`
 	CfgMaxSegs    *ebpf.VariableSpec `ebpf:"cfg_max_segs"`
 	CfgMinAgeNs   *ebpf.VariableSpec `ebpf:"cfg_min_age_ns"`
+	CfgNoSocket   *ebpf.VariableSpec `ebpf:"cfg_no_socket"`
 	CfgOutsider   *ebpf.VariableSpec `ebpf:"cfg_outsider"`
+	CfgPing       *ebpf.VariableSpec `ebpf:"cfg_ping"`
 	CfgSlots      *ebpf.VariableSpec `ebpf:"cfg_slots"`
 	CfgStranger   *ebpf.VariableSpec `ebpf:"cfg_stranger"`
 	CfgTimeoutNs  *ebpf.VariableSpec `ebpf:"cfg_timeout_ns"`
@@ -290,7 +294,9 @@ type TraceVariables struct {
 	CfgMarkShift  *ebpf.Variable `ebpf:"cfg_mark_shift"`
 	CfgMaxSegs    *ebpf.Variable `ebpf:"cfg_max_segs"`
 	CfgMinAgeNs   *ebpf.Variable `ebpf:"cfg_min_age_ns"`
+	CfgNoSocket   *ebpf.Variable `ebpf:"cfg_no_socket"`
 	CfgOutsider   *ebpf.Variable `ebpf:"cfg_outsider"`
+	CfgPing       *ebpf.Variable `ebpf:"cfg_ping"`
 	CfgSlots      *ebpf.Variable `ebpf:"cfg_slots"`
 	CfgStranger   *ebpf.Variable `ebpf:"cfg_stranger"`
 	CfgTimeoutNs  *ebpf.Variable `ebpf:"cfg_timeout_ns"`

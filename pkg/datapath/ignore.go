@@ -15,11 +15,12 @@ import (
 type addressRange struct{ From, To uint64 }
 
 // maxIgnored is RDR_MAX_IGNORE, maxStranger RDR_MAX_STRANGER,
-// maxJoined RDR_MAX_JOINED.
+// maxJoined RDR_MAX_JOINED, maxPing RDR_MAX_PING.
 const (
 	maxIgnored  = 16
 	maxStranger = 8
 	maxJoined   = 8
+	maxPing     = 2
 )
 
 // ignoredFuncs free skbs that are no loss: the copies of packet taps, what a ping
@@ -29,6 +30,10 @@ var ignoredFuncs = []string{
 	"packet_rcv", "tpacket_rcv", "packet_rcv_spkt", "ping_rcv",
 	"tbf_enqueue", "tbf_segment", "cake_enqueue", "taprio_enqueue", "taprio_enqueue_segmented",
 }
+
+// pingFuncs free what a ping socket did not want instead of ping_rcv, from Linux 5.18 to
+// 6.12, and what is lost for other reasons.
+var pingFuncs = []string{"icmp_rcv", "icmpv6_rcv"}
 
 // strangerFuncs free frames for another host, which a bridge flooded: that is no
 // loss either, where it is such a frame.
@@ -45,6 +50,7 @@ var joinedFuncs = []string{"skb_release_data", "kfree_skb_list", "kfree_skb_list
 // entries are zero.
 type quietFuncs struct {
 	ignored   [maxIgnored]addressRange
+	ping      [maxPing]addressRange
 	strangers [maxStranger]addressRange
 	outsiders [maxStranger]addressRange
 	joined    [maxJoined]addressRange
@@ -57,11 +63,12 @@ func findQuiet() (q quietFuncs) {
 		return q
 	}
 	defer f.Close()
-	ranges := findRanges(f, ignoredFuncs, strangerFuncs, outsiderFuncs, joinedFuncs)
+	ranges := findRanges(f, ignoredFuncs, strangerFuncs, outsiderFuncs, joinedFuncs, pingFuncs)
 	copy(q.ignored[:], ranges[0])
 	copy(q.strangers[:], ranges[1])
 	copy(q.outsiders[:], ranges[2])
 	copy(q.joined[:], ranges[3])
+	copy(q.ping[:], ranges[4])
 	return q
 }
 

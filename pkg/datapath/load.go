@@ -134,6 +134,7 @@ func constantsOf(o Options, l *Layout, f Features, quiet quietFuncs) map[string]
 	consts["cfg_watch"] = boolByte(len(o.WatchProgram) > 0)
 	consts[constIP6] = uint8(ip6Modes[o.IPv6])
 	consts["cfg_ignore"], consts["cfg_joined"] = quiet.ignored, quiet.joined
+	consts["cfg_ping"], consts["cfg_no_socket"] = quiet.ping, f.NoSocket
 	consts["cfg_stranger"], consts["cfg_outsider"] = quiet.strangers, quiet.outsiders
 	return consts
 }

@@ -35,6 +35,8 @@ type Features struct {
 
 	DropReason bool `json:"drop_reason"` // kfree_skb says why, 5.17
 
+	NoSocket uint32 `json:"-"` // the reason SKB_DROP_REASON_NO_SOCKET, 0 if there is none
+
 	CoarseClock bool `json:"coarse_clock"` // bpf_ktime_get_coarse_ns, 5.11
 
 	BPFFS    string `json:"bpffs"`    // where it is mounted, "" if nowhere
@@ -55,7 +57,7 @@ func Probe() Features {
 		f.CPUs = n
 	}
 	f.Caps, _ = effectiveCaps() // none held, if they cannot be read
-	f.BTF, f.DropReason = dropReason()
+	f.BTF, f.DropReason, f.NoSocket = dropReason()
 	f.Memlock = olderThan(f.Kernel, 5, 11)
 	f.Kallsyms = kallsymsReadable()
 	if isBPFFS(bpffsPath) {
@@ -103,26 +105,34 @@ func olderThan(release string, major, minor int) bool {
 }
 
 // dropReason says whether the kernel's types can be read, and whether its
-// kfree_skb tracepoint has a reason.
-func dropReason() (hasBTF, hasReason bool) {
+// kfree_skb tracepoint has a reason; noSocket is one of them.
+func dropReason() (hasBTF, hasReason bool, noSocket uint32) {
 	spec, err := btf.LoadKernelSpec()
 	if err != nil {
-		return false, false
+		return false, false, 0
 	}
 	var typedef *btf.Typedef
 	if spec.TypeByName("btf_trace_kfree_skb", &typedef) != nil {
-		return true, false
+		return true, false, 0
 	}
 	pointer, _ := btf.UnderlyingType(typedef.Type).(*btf.Pointer)
 	if pointer == nil {
-		return true, false
+		return true, false, 0
 	}
 	proto, _ := btf.UnderlyingType(pointer.Target).(*btf.FuncProto)
 	if proto == nil {
-		return true, false
+		return true, false, 0
 	}
 	// context, skb, location, reason
-	return true, len(proto.Params) >= 4
+	var reasons *btf.Enum
+	if spec.TypeByName("skb_drop_reason", &reasons) == nil {
+		for _, v := range reasons.Values {
+			if v.Name == "SKB_DROP_REASON_NO_SOCKET" {
+				noSocket = uint32(v.Value)
+			}
+		}
+	}
+	return true, len(proto.Params) >= 4, noSocket
 }
 
 // loads says whether the kernel takes the program.

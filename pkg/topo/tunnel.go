@@ -186,7 +186,7 @@ func (t *Topology) findEnds(all []*tunnel, i int, w *ways) string {
 				continue
 			}
 			owners++
-			end := slices.IndexFunc(all, func(o *tunnel) bool { return o.ref.Node == n && tun.reaches(o, t) })
+			end := t.endAt(all, tun, n)
 			if end < 0 {
 				return fmt.Sprintf("node %s, which owns %s, has no tunnel that matches", t.Nodes[n].Name, dst)
 			}
@@ -202,6 +202,29 @@ func (t *Topology) findEnds(all []*tunnel, i int, w *ways) string {
 		}
 	}
 	return ""
+}
+
+// endAt finds the tunnel of a node that takes another one's packets, -1 if none does.
+// Like the kernel it prefers the one that says more: loading a tunnel's module gives
+// every namespace a tunl0, gre0, ... that takes whatever no other tunnel does.
+func (t *Topology) endAt(all []*tunnel, tun *tunnel, node int) int {
+	best, says := -1, -1
+	for i, o := range all {
+		if o.ref.Node != node || !tun.reaches(o, t) {
+			continue
+		}
+		n := 0
+		if o.local.IsValid() {
+			n++
+		}
+		if o.remote.IsValid() {
+			n += 2
+		}
+		if n > says {
+			best, says = i, n
+		}
+	}
+	return best
 }
 
 // reaches says whether the other tunnel takes this one's packets.
@@ -224,6 +247,9 @@ func (t *Topology) linkTunnels(all []*tunnel) {
 		port := t.Port(tun.ref)
 		if tun.why != "" {
 			port.Tunnel = &Tunnel{Inherits: tun.inherits}
+			if !port.Up {
+				continue
+			}
 			t.Notes = append(t.Notes, fmt.Sprintf("%s/%s: the %s tunnel leads out of the domain (%s): packets are restored before they go into it", t.Nodes[tun.ref.Node].Name, port.Name, tun.kind, tun.why))
 			continue
 		}

@@ -3,6 +3,7 @@
 package topo
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -92,6 +93,7 @@ func TestTunnels(t *testing.T) {
 			n := newTunnels(t)
 			if c.name == "external" {
 				n.Run("a", "ip", "link", "add", "vx", "type", "vxlan", "dstport", "4789", "external")
+				n.Run("a", "ip", "link", "set", "vx", "up")
 			} else {
 				vxlan(n, "a", c.a...)
 			}
@@ -136,6 +138,33 @@ func TestTunnelForwardingTable(t *testing.T) {
 	for node := range ends {
 		if p := portNamed(t, top, node, "vx"); p.Role != domain.Edge || p.Link != "" {
 			t.Errorf("%s/vx beside a far end outside: role %s, link %q", node, p.Role, p.Link)
+		}
+	}
+}
+
+// A tunnel that takes whatever no other does (tunl0, gre0: every namespace has them once
+// the module is loaded) is not the far end of one that has its own.
+func TestTunnelFallback(t *testing.T) {
+	a, b := netip.MustParseAddr("10.0.1.1"), netip.MustParseAddr("10.0.2.1")
+	top := &Topology{Nodes: []Node{{Locals: []netip.Addr{a}}, {Locals: []netip.Addr{b}}}}
+	any := func(node, port int) *tunnel { return &tunnel{kind: "ipip", ref: PortRef{node, port}} }
+	near := &tunnel{kind: "ipip", ref: PortRef{0, 1}, local: a, remote: b, outer: []netip.Addr{b}}
+	far := &tunnel{kind: "ipip", ref: PortRef{1, 1}, local: b, remote: a, outer: []netip.Addr{a}}
+	half := &tunnel{kind: "ipip", ref: PortRef{1, 2}, local: b}
+	for _, c := range []struct {
+		name string
+		all  []*tunnel
+		want int
+	}{
+		{"alone", []*tunnel{any(0, 0), near, far}, 2},
+		{"fallback first", []*tunnel{any(0, 0), near, any(1, 0), far}, 3},
+		{"fallback last", []*tunnel{near, far, any(1, 0)}, 1},
+		{"half", []*tunnel{near, half, any(1, 0), far}, 3},
+		{"fallback only", []*tunnel{near, any(1, 0)}, 1},
+		{"none", []*tunnel{near, any(0, 0)}, -1},
+	} {
+		if got := top.endAt(c.all, near, 1); got != c.want {
+			t.Errorf("%s: the far end is %d, want %d", c.name, got, c.want)
 		}
 	}
 }
