@@ -42,11 +42,26 @@ var _ = add(Case{
 	Shows:  "an XDP program in the domain that drops, sends back (TX) and redirects past the router",
 	Needs:  []string{"ethtool"},
 	Limits: []Limit{{Match: `passed r[23]/`, Text: behindXDP}},
+	Check: func(r *Run) { // without that, nothing is shown
+		back, past := 0, 0
+		for _, c := range r.captures {
+			for _, s := range c.seen {
+				if s.decoded != nil && s.dir == in && c.node == "out" && s.sport == portBack {
+					back++
+				} else if s.decoded != nil && s.dir == in && c.node == "far" && s.dport == portRedirected {
+					past++
+				}
+			}
+		}
+		if back != 10 || past != 10 {
+			r.T.Errorf("%d packets were sent back, %d redirected, want 10 and 10", back, past)
+		}
+	},
 	Build: func(w *World) {
 		chain(w)
 		w.switchXDP("r2", "eth0", "eth1", mac("r3", "eth0"))
-		// The receivers of what XDP sends need NAPI.
-		w.Run("r1", "ethtool", "-K", "eth1", "gro", "on")
+		// What XDP sends comes out of a veth whose own side has a program, or NAPI.
+		w.XDP("r1", "eth1", asm.Instructions{asm.Mov.Imm(asm.R0, xdpPass), asm.Return()})
 		w.Run("r3", "ethtool", "-K", "eth0", "gro", "on")
 		w.Listen("far", "0.0.0.0:7")
 		w.RawSocket("far", 17)
@@ -61,6 +76,23 @@ var _ = add(Case{
 					w.Send("out", p)
 				}
 			}
+		}
+	},
+})
+
+var _ = add(Case{
+	Name: "forms/xdp-edge", Point: 9,
+	Shows: "an XDP program where packets enter the domain, and one where they leave it",
+	Build: func(w *World) {
+		chain(w)
+		w.switchXDP("r1", "eth0", "eth1", mac("r2", "eth0"))
+		w.XDP("far", "eth0", asm.Instructions{asm.Mov.Imm(asm.R0, xdpPass), asm.Return()})
+		w.Listen("far", "0.0.0.0:7")
+		w.Attach("r1", "r2", "r3")
+	},
+	Send: func(w *World) {
+		for _, p := range kinds(w, "10.0.1.1", "10.0.4.2") {
+			w.Send("out", p)
 		}
 	},
 })
