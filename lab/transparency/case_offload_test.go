@@ -10,7 +10,7 @@ import (
 
 // sendTrain sends a packet as a GSO train of segments of size bytes from a port: what a
 // stack with TSO or UDP GSO hands to its device.
-func (w *World) sendTrain(node, port, toNode, toPort string, p *Packet, size int) {
+func (w *World) sendTrain(node, port, toNode, toPort string, p *Packet, size int) *Sent {
 	w.T.Helper()
 	b := p.Bytes()
 	vnet := make([]byte, vnetHeader)
@@ -47,7 +47,7 @@ func (w *World) sendTrain(node, port, toNode, toPort string, p *Packet, size int
 		}
 		return unix.Sendto(fd, frame, 0, &unix.SockaddrLinklayer{Ifindex: index, Protocol: htons(unix.ETH_P_IP)})
 	})
-	w.Expect(p.Token)
+	return w.Expect(p.Token)
 }
 
 // tcpTrains sends TCP trains of several lengths.
