@@ -5,15 +5,12 @@ package transparency
 import (
 	"encoding/binary"
 
-	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/asm"
-	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 )
 
 // sendTrain sends a packet as a GSO train of segments of size bytes from a port: what a
 // stack with TSO or UDP GSO hands to its device.
-func (w *World) sendTrain(node, port, toNode, toPort string, p *Packet, size int) {
+func (w *World) sendTrain(node, port, toNode, toPort string, p *Packet, size int) *Sent {
 	w.T.Helper()
 	b := p.Bytes()
 	vnet := make([]byte, vnetHeader)
@@ -50,7 +47,7 @@ func (w *World) sendTrain(node, port, toNode, toPort string, p *Packet, size int
 		}
 		return unix.Sendto(fd, frame, 0, &unix.SockaddrLinklayer{Ifindex: index, Protocol: htons(unix.ETH_P_IP)})
 	})
-	w.Expect(p.Token)
+	return w.Expect(p.Token)
 }
 
 // tcpTrains sends TCP trains of several lengths.
@@ -108,45 +105,3 @@ var _ = add(Case{
 		},
 	}},
 })
-
-var _ = add(Case{
-	Name: "forms/xdp-pass", Point: 9,
-	Shows: "an XDP program at a port in the domain that lets packets pass",
-	// XDP may redirect packets past TC ingress, so the port before restores them.
-	Limits: []Limit{{
-		Match: `passed r[23]/`,
-		Text:  "stories end, as left, at the port before one with an XDP program; behind it packets pass unmeasured",
-	}},
-	Build: func(w *World) {
-		chain(w)
-		w.passXDP("r2", "eth0")
-		w.Listen("far", "0.0.0.0:7")
-		w.Attach("r1", "r2", "r3")
-	},
-	Send: func(w *World) {
-		for _, p := range kinds(w, "10.0.1.1", "10.0.4.2") {
-			w.Send("out", p)
-		}
-	},
-})
-
-// passXDP attaches an XDP program to a port, in the driver's mode.
-func (w *World) passXDP(node, port string) {
-	w.T.Helper()
-	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
-		Type: ebpf.XDP, License: "GPL",
-		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 2), asm.Return()}, // XDP_PASS
-	})
-	if err != nil {
-		w.T.Fatalf("load an XDP program: %v", err)
-	}
-	defer prog.Close()
-	index := w.Index(node, port)
-	w.in(node, func() error {
-		l, err := link.AttachXDP(link.XDPOptions{Program: prog, Interface: index, Flags: link.XDPDriverMode})
-		if err == nil {
-			w.T.Cleanup(func() { l.Close() })
-		}
-		return err
-	})
-}

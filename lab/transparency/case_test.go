@@ -43,6 +43,9 @@ type Case struct {
 	Limits   []Limit
 	// LocalDrops: packets are dropped after delivery (no socket, a full one).
 	LocalDrops bool
+	// SentAnew are places and reasons ("r1 PKT_TOO_BIG") for which packets without a
+	// token may be lost: TCP sends them again.
+	SentAnew []string
 	// Loose: records are not held against captures, because the kernel makes the
 	// packets as it likes (TCP); what is sent by tokens is checked.
 	Loose bool

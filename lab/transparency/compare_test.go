@@ -37,6 +37,15 @@ func (r *Run) views() map[string]view {
 			v.flows[flow] = append(v.flows[flow], frame)
 		}
 	}
+	for _, rule := range r.c.rules() {
+		for _, v := range views {
+			for flow, frames := range v.flows {
+				if rule.Whole != nil {
+					v.flows[flow] = rule.Whole(frames)
+				}
+			}
+		}
+	}
 	for name, lines := range r.observed {
 		views[name] = view{lines: lines}
 	}

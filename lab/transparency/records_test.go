@@ -336,6 +336,10 @@ func (k *checker) checkState(rec *record.Record, u unit, last claim) {
 	if want != nil {
 		said = want.state
 	}
+	if want == nil && u.token == 0 && rec.State == record.Lost && rec.Loss != nil &&
+		slices.Contains(k.r.c.SentAnew, rec.Loss.Node+" "+rec.Loss.Reason) {
+		return
+	}
 	if said == "" {
 		switch {
 		case last.dir == out && k.r.topo.role(last.node, last.port) == "edge":

@@ -15,6 +15,8 @@ type Rule struct {
 	Why   string
 	Skip  func(s *sighting) bool         // leave the frame out
 	Apply func(frame []byte, d *decoded) // d is nil for what is no IP packet
+	// Whole makes the frames of one flow at one port comparable together.
+	Whole func(frames [][]byte) [][]byte
 }
 
 // defaultRules are applied to every case.
