@@ -45,6 +45,7 @@ static __always_inline int ingress(struct __sk_buff *skb, bool v6)
 	enum parse_result r;
 	__u32 port_no, mark;
 	__u64 now;
+	bool known;
 
 	port = this_port(skb, &port_no);
 	if (!port)
@@ -62,8 +63,12 @@ static __always_inline int ingress(struct __sk_buff *skb, bool v6)
 		skb->mark = mark & ~cfg_mark_mask;
 	if (is_icmp_error(&p))
 		restore_quoted(skb, &p, now);
-	if (v6 ? unpack_found(found_on_wire(&p, port->flags, expect_in(port), false, now), &f) :
-		 find_on_wire(&p, now, expect_in(port), &f))
+	known = v6 ? unpack_found(found_on_wire(&p, port->flags, expect_in(port), false, now), &f) :
+		     find_on_wire(&p, now, expect_in(port), &f);
+	if (known && f.by_key &&
+	    is_equal_coming(f.index, port_no, port->flags & RDR_PF_SOURCE_IN))
+		known = false;
+	if (known)
 		enter_known(skb, &p, now, port, port_no, &f);
 	else
 		enter_unknown(skb, &p, now, port, port_no);

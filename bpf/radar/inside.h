@@ -371,7 +371,7 @@ static __always_inline __u64 found_unmarked(const struct packet *p, const struct
 {
 	__u64 r = found_on_wire(p, port->flags, expect_out(port->flags), routed, now);
 
-	if ((r >> FOUND_BY_KEY_SHIFT & 1) && just_left_by(r, port_no | is_closing(port) << 16))
+	if ((r >> FOUND_BY_KEY_SHIFT & 1) && is_equal_leaving(r, port_no, is_closing(port)))
 		return 0;
 	return r;
 }
