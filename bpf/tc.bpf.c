@@ -127,10 +127,10 @@ static __always_inline bool is_cut_here(struct __sk_buff *skb, const struct pack
 }
 
 /* Whether p cannot be one of ours, by bits or by key, and quotes none. */
-static __always_inline bool is_plain(const struct packet *p)
+static __always_inline bool is_plain(const struct packet *p, const struct rdr_port *port)
 {
 	return !is_icmp_error(p) && !cfg_ttl_band[p->bits.ttl] && !wants_key(p, p->bits.ttl) &&
-	       (cfg_ttl_width > 1 || cfg_mark_mask);
+	       (cfg_ttl_width > 1 || cfg_mark_mask) && !may_be_shown(p, port->flags);
 }
 
 static __always_inline int egress(struct __sk_buff *skb, bool v6)
@@ -165,7 +165,7 @@ static __always_inline int egress(struct __sk_buff *skb, bool v6)
 			count(RDR_C_FOREIGN_MARK, p.n);
 	}
 	/* One that nobody measures so far has no time yet: its source reads the clock. */
-	if (!r && !is_plain(&p)) {
+	if (!r && !is_plain(&p, port)) {
 		now = bpf_ktime_get_ns();
 		r = found_unmarked(&p, port, port_no, skb->ingress_ifindex, now);
 		if (!r)

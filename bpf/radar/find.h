@@ -221,19 +221,21 @@ static __always_inline bool find_by_key(const struct packet *p, __u32 flow, __u6
 
 /*
  * Equal packets (the same addresses, ID and content, sent again and again) have one key.
- * Whose packet it is that is found by it, the log tells: at a port by which the packet
- * has left, with no arrival at that node since, it cannot leave again; and a copy for a
- * group does not come twice by one port.
+ * Whose packet it is that is found by it, the log tells: what leaves a node has been
+ * there, and not left by the same port since; and a copy for a group does not come twice
+ * by one port.
  */
 #define VISIT_LEFT 0x100 /* left by the port, and has not come to its node since */
 #define VISIT_CAME 0x200 /* came by the port */
+#define VISIT_NODE 0x400 /* was at the port's node */
+#define VISITS (VISIT_LEFT | VISIT_CAME | VISIT_NODE)
 
 /* One step of look_at_visits(): the cell to look at next:8 | VISIT_* | SCAN_DONE. */
 #define SCAN_DONE 0x10000
 GLOBAL __u32 look_at_visit(__u32 index, __u32 scan, __u32 port_no, __u32 node)
 {
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
-	__u32 kind, no, visits = scan & (VISIT_LEFT | VISIT_CAME);
+	__u32 kind, no, visits = scan & VISITS;
 	__u64 cell, at = scan & 0xff;
 	const struct rdr_port *port;
 
@@ -243,9 +245,10 @@ GLOBAL __u32 look_at_visit(__u32 index, __u32 scan, __u32 port_no, __u32 node)
 	cell = *slot_cell(s, at);
 	kind = cell_kind(cell);
 	no = cell_port(cell);
-	if (kind == RDR_EV_INGRESS || kind == RDR_EV_DELIVER) {
-		port = bpf_map_lookup_elem(&ports, &no);
-		if (port && port->node == node)
+	port = bpf_map_lookup_elem(&ports, &no);
+	if (port && port->node == node) {
+		visits |= VISIT_NODE;
+		if (kind == RDR_EV_INGRESS || kind == RDR_EV_DELIVER)
 			visits &= ~VISIT_LEFT;
 	}
 	if (no == port_no) {
@@ -271,20 +274,25 @@ GLOBAL __u32 look_at_visits(__u32 index, __u32 port_no)
 
 	for (__u32 i = 0; i < RDR_CELLS(RDR_MAX_SLOT_LINES) && !(scan & SCAN_DONE); i++)
 		scan = look_at_visit(index, scan, port_no, node);
-	return scan & (VISIT_LEFT | VISIT_CAME);
+	return scan & VISITS;
 }
 
 /*
  * Whether what leaves by that port unmarked, and was found by its key, is another packet.
- * A bridge between nodes may hand one back: there only copies for a group are told apart.
+ * A bridge between nodes (closing) may hand one back, and nobody notes what it takes: there
+ * only copies for a group are told apart.
  */
 GLOBAL int is_equal_leaving(__u32 index, __u32 port_no, __u32 closing)
 {
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
+	__u32 visits;
 
 	if (!s || (closing && !(s->state & RDR_ST_GROUP)))
 		return false;
-	return look_at_visits(index, port_no) & VISIT_LEFT;
+	visits = look_at_visits(index, port_no);
+	if (visits & VISIT_LEFT)
+		return true;
+	return !closing && !(visits & VISIT_NODE) && !(s->state & RDR_ST_FULL);
 }
 
 /*

@@ -233,6 +233,9 @@ static __always_inline void enter_known(struct __sk_buff *skb, const struct pack
 		if (mark_mask(port) || local || leaves || b.ttl <= 1) {
 			if (!write_bits(skb, p, b))
 				count(RDR_C_RESTORE_FAILED, p->n);
+			/* A member that sends copies on: what leaves has true bits. */
+			if (local && !mark_mask(port) && !is_closing(port) && !p->v6 && is_tree(f->slot))
+				keep_keys(f->index, p, b.id);
 		} else if (f->decrements && (p->v6 || !is_tree(f->slot))) {
 			w.keep_bits = 1;
 			w.bits = b;

@@ -150,7 +150,6 @@ var _ = add(Case{
 		}
 	},
 	Rules: []Rule{reports},
-	Modes: []Mode{Mark},
 })
 
 var _ = add(Case{
@@ -170,10 +169,13 @@ var _ = add(Case{
 		w.Attach("h1", "h2", "h3", "h4", "sw")
 	},
 	Send: func(w *World) {
-		p := w.UDP("10.0.1.1", theGroup, 60)
-		w.SendFrame("h1", "eth0", groupMAC(theGroup), p.Bytes())
-		w.Expect(p.Token).Ends("delivered").Branches("h2 delivered", "h3 ignored", "h4 ignored", "sw left")
-		p = w.UDP("10.0.1.1", "255.255.255.255", 60)
+		for _, clear := range []bool{false, true} {
+			p := w.UDP("10.0.1.1", theGroup, 60)
+			p.MayFrag = clear
+			w.SendFrame("h1", "eth0", groupMAC(theGroup), p.Bytes())
+			w.Expect(p.Token).Ends("delivered").Branches("h2 delivered", "h3 ignored", "h4 ignored", "sw left")
+		}
+		p := w.UDP("10.0.1.1", "255.255.255.255", 60)
 		w.SendFrame("h1", "eth0", everybody, p.Bytes())
 		w.Expect(p.Token).Ends("delivered").Branches("h2 delivered", "h3 delivered", "h4 delivered", "sw delivered", "sw left")
 		// Nobody has learned h3's address.
@@ -182,5 +184,4 @@ var _ = add(Case{
 	},
 	LocalDrops: true,
 	Rules:      []Rule{reports},
-	Modes:      []Mode{Mark},
 })
