@@ -311,6 +311,35 @@ GLOBAL int is_equal_coming(__u32 index, __u32 port_no, __u32 entry)
 	return look_at_visits(index, port_no) & VISIT_CAME;
 }
 
+/* Whether that cell says that a packet left a node. */
+static __always_inline bool is_departure(__u64 cell)
+{
+	return went_out(cell) || cell_kind(cell) == RDR_EV_LEFT;
+}
+
+/*
+ * Whether copies of the packet in the slot at index were handed out, so that others may
+ * still need its key (pkg/datapath sweeps it): between two nodes lies one departure, with
+ * one more cell if it waited in a queue.
+ */
+GLOBAL int was_flooded(__u32 index)
+{
+	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
+	__u64 at, last, before;
+
+	if (!s || s->nev < 2)
+		return false;
+	last = last_cell(s);
+	at = s->nev - 2;
+	asm volatile("" : "+r"(at)); /* see end_of_log() */
+	if (at >= cfg_cells)
+		return false;
+	before = *slot_cell(s, at);
+	if (!is_departure(last))
+		return true;
+	return is_departure(before) && cell_kind(last) != RDR_EV_DEQUEUE;
+}
+
 /* Finds a packet as it comes from the wire, or from a function that shares no skb. */
 static __always_inline bool find_on_wire(const struct packet *p, __u64 now, enum expect expect,
 					 struct found *f)
