@@ -113,11 +113,10 @@ static __always_inline bool came_by(__u32 port, __u32 at, __u32 inum)
  * port, or NO_CELL:8 | SCAN_DONE.
  */
 #define NO_CELL 0xff
-#define SCAN_DONE 0x10000
 GLOBAL __u32 look_at_cell(__u32 index, __u32 scan, __u32 port, __u32 inum)
 {
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
-	__u32 kind, span = 1, hit = scan >> 8 & 0xff;
+	__u32 kind, hit = scan >> 8 & 0xff;
 	__u64 cell, at = scan & 0xff;
 
 	asm volatile("" : "+r"(at)); /* see end_of_log() */
@@ -125,14 +124,10 @@ GLOBAL __u32 look_at_cell(__u32 index, __u32 scan, __u32 port, __u32 inum)
 		return scan | SCAN_DONE;
 	cell = *slot_cell(s, at);
 	kind = cell_kind(cell);
-	if (kind == RDR_EV_LOSS || kind == RDR_EV_ADDR || kind == RDR_EV_INNER)
-		span = 3;
-	else if (kind == RDR_EV_ADDR6)
-		span = 6;
-	else if ((kind == RDR_EV_INGRESS || kind == RDR_EV_DELIVER || kind == RDR_EV_IGNORED) &&
-		 came_by(cell_port(cell), port, inum))
+	if ((kind == RDR_EV_INGRESS || kind == RDR_EV_DELIVER || kind == RDR_EV_IGNORED) &&
+	    came_by(cell_port(cell), port, inum))
 		hit = at;
-	return (at + span) | hit << 8;
+	return (at + cell_span(kind)) | hit << 8;
 }
 
 /* Says of the arrival in cell k that it was not wanted, with one store. False if it was

@@ -149,7 +149,7 @@ func (c *Case) hold(t *testing.T, mode Mode, base map[string]view) {
 	left, known := c.sift(mode, list)
 	result.known = known
 	if len(left) > 0 {
-		t.Errorf("%s\n%s", c.Shows, describe(left, 12))
+		t.Errorf("%s\n%s", c.Shows, describe(left, 60))
 	}
 	if result.compared == 0 {
 		t.Error("nothing was compared: the case sends nothing that anybody outside sees")

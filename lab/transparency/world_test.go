@@ -3,6 +3,7 @@
 package transparency
 
 import (
+	"encoding/binary"
 	"hash/fnv"
 	"net"
 	"net/netip"
@@ -35,6 +36,7 @@ type World struct {
 	watchers []observer
 	sent     []*Sent
 	serial   uint32
+	salt     uint32 // of the case, for IDs
 	handles  map[string]*netlink.Handle
 }
 
@@ -127,9 +129,13 @@ func (w *World) Link(a, portA, addrA, b, portB, addrB string) {
 
 // mac is the address of a port, from its name.
 func mac(node, port string) net.HardwareAddr {
+	return binary.BigEndian.AppendUint32(net.HardwareAddr{0x02, 0x72}, hash(node+"/"+port))
+}
+
+func hash(name string) uint32 {
 	h := fnv.New32a()
-	h.Write([]byte(node + "/" + port))
-	return append(net.HardwareAddr{0x02, 0x72}, h.Sum(nil)...)
+	h.Write([]byte(name))
+	return h.Sum32()
 }
 
 func (w *World) fixMAC(node, port string) {
