@@ -101,7 +101,7 @@ func quotedTrains(proto uint8) func(w *World) {
 		for _, segments := range []int{2, 7} {
 			p := w.packet("10.0.1.1", "10.0.4.2", proto, segments*1000-300)
 			p.Sport, p.Dport, p.Flags, p.Seq = firstPort+uint16(p.Token), 7, ACK, 5000
-			met := w.Meet("r2", "eth0", segments, func() { w.sendTrain("out", "eth0", "r1", "eth0", p, 1000).Ends("expired") })
+			met := w.Meet("r2", "eth0", segments, func() { w.SendTrain("out", "eth0", mac("r1", "eth0"), p, 1000).Ends("expired") })
 			for _, s := range met {
 				w.Answer("r2", "10.0.2.2", s, 8)
 			}

@@ -100,7 +100,7 @@ var _ = add(Case{
 	Send: func(w *World) {
 		for _, segments := range []int{2, 5, 17} {
 			p := w.TCP("10.0.1.1", "10.0.4.2", ACK, segments*1000-300)
-			w.sendTrain("out", "eth0", "r1", "eth0", p, 1000)
+			w.SendTrain("out", "eth0", mac("r1", "eth0"), p, 1000)
 		}
 	},
 })
@@ -189,7 +189,7 @@ var _ = add(Case{
 	},
 	Send: func(w *World) {
 		for _, segments := range []int{2, 5, 17} {
-			w.sendTrain("out", "eth0", "r1", "eth0", w.UDP("10.0.1.1", "10.0.4.2", segments*1000-300), 1000)
+			w.SendTrain("out", "eth0", mac("r1", "eth0"), w.UDP("10.0.1.1", "10.0.4.2", segments*1000-300), 1000)
 		}
 	},
 })
