@@ -51,7 +51,7 @@ func (d *Decoder) tellTree(p *Packet, group, complete bool, now uint64) {
 		case d.departs(e):
 			d.depart(p, e, nat, group)
 			nat = nil
-		case !p.settle(e, nat):
+		case !p.settle(e, nat) && !d.completeLate(p, e):
 			d.arrive(p, e)
 		}
 		stamps++

@@ -18,6 +18,13 @@ func (p *Packet) withdraw(i int, which func(*BranchDrop) bool) {
 // dropBranch adds a drop to the branch that it belongs to.
 func (d *Decoder) dropBranch(p *Packet, e *event) {
 	i := d.branchAt(p, e.port)
+	if i < 0 || p.Hops[i].In != e.port && p.Hops[i].Out != e.port {
+		for j := range p.Hops {
+			if h := &p.Hops[j]; h.late() && h.In == e.port {
+				return // the kernel's copy of what a program sent on
+			}
+		}
+	}
 	if e.port == NoPort {
 		if i = p.onlyInside(); i < 0 {
 			return // of several copies in as many nodes: whose, nothing says

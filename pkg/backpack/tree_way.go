@@ -83,19 +83,29 @@ func (d *Decoder) reaches(out, in uint16) certainty {
 // origin is the hop from which a packet came to that port, NoPort: to one that is not
 // known.
 func (d *Decoder) origin(p *Packet, port uint16) int {
-	best, guess, last := -1, -1, -1 // by certainty; last: went on, nobody saw how
+	if i, how := d.sender(p, len(p.Hops), port); how != no {
+		return i
+	}
 	for i := len(p.Hops) - 1; i >= 0; i-- {
-		h := &p.Hops[i]
-		if last < 0 && !h.OnLink && h.Outcome == "" {
-			last = i
+		if h := &p.Hops[i]; !h.OnLink && h.Outcome == "" {
+			return i // went on, nobody saw how
 		}
+	}
+	return len(p.Hops) - 1
+}
+
+// sender is the hop, of the first n, that sent a packet to that port, and how sure that is.
+func (d *Decoder) sender(p *Packet, n int, port uint16) (hop int, how certainty) {
+	best, guess := -1, -1
+	for i := n - 1; i >= 0; i-- {
+		h := &p.Hops[i]
 		if h.Out == NoPort || h.OnLink {
 			continue
 		}
 		switch d.reaches(h.Out, port) {
 		case yes:
 			if !p.cameFrom(i, port) {
-				return i
+				return i, yes
 			}
 			if best < 0 {
 				best = i
@@ -106,13 +116,46 @@ func (d *Decoder) origin(p *Packet, port uint16) int {
 			}
 		}
 	}
-	for _, i := range []int{best, guess, last} {
-		if i >= 0 {
-			return i
-		}
+	switch {
+	case best >= 0:
+		return best, yes
+	case guess >= 0:
+		return guess, maybe
 	}
-	return len(p.Hops) - 1
+	return -1, no
 }
+
+// completeLate takes an arrival at a node that the packet went on from already, as if from
+// nowhere, and says whether it is one. A program that reads an interface has its copy
+// before the node's ingress: it may send that on before another CPU notes the arrival.
+// When it arrived is not known then.
+func (d *Decoder) completeLate(p *Packet, e *event) bool {
+	node := d.PortNode(e.port)
+	if e.kind != evIngress && e.kind != evIgnored || node == NoNode || d.closing(e.port) != "" || d.vm(e.port) != 0 {
+		return false
+	}
+	for i := range p.Hops {
+		h := &p.Hops[i]
+		if h.Node != node || h.In != NoPort || h.OnLink || h.Copy || h.prev < 0 {
+			continue
+		}
+		from, how := d.sender(p, i, e.port)
+		if how == no {
+			continue
+		}
+		was := h.prev
+		for j := i; j < len(p.Hops); j++ {
+			if c := &p.Hops[j]; j == i || c.Copy && c.Node == node && c.In == NoPort && c.prev == was {
+				c.In, c.prev = e.port, int16(from)
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// late says whether the packet's arrival was noted after it had gone on.
+func (h *Hop) late() bool { return h.In != NoPort && h.InNs == NoTime }
 
 // cameFrom says whether a copy came from hop i to that port already.
 func (p *Packet) cameFrom(i int, port uint16) bool {
