@@ -32,30 +32,28 @@ func (p *Packet) Prev(i int) int {
 // one, so that a node can have it delivered and send it on.
 func (d *Decoder) tellTree(p *Packet, group, complete bool, now uint64) {
 	p.Tree = true
-	var nat *event
 	stamps := 0
 	for i := range d.events {
 		e := &d.events[i]
 		p.LastNs = max(p.LastNs, e.at)
 		switch {
 		case e.readdressed():
-			nat = e
 			continue
 		case e.kind == evLoss:
-			d.dropBranch(p, e)
+			d.dropBranch(p, i)
 			continue
 		case e.kind == evDequeue:
 			p.dequeue(e)
 			stamps++
 			continue
 		case d.departs(e):
-			d.depart(p, e, nat, group)
-			nat = nil
-		case !p.settle(e, nat) && !d.completeLate(p, e):
-			d.arrive(p, e)
+			d.depart(p, e, d.natBefore(i, e.port), group)
+		case !p.settle(e, d.natBefore(i, e.port)) && !d.completeLate(p, e):
+			d.arrive(p, e, d.natBefore(i, e.port))
 		}
 		stamps++
 	}
+	d.natAtEnd(p)
 	d.endTree(p, group, now)
 	if complete && (stamps > 1 || !p.HasTuple) {
 		p.LatencyNs = p.LastNs
@@ -87,16 +85,14 @@ func (p *Packet) settle(e, nat *event) bool {
 		if e.kind == evDeliver {
 			h.Outcome = record.Delivered
 		}
-		if nat != nil && nat.port == e.port {
-			h.Changed, h.Tuple = true, nat.tuple()
-		}
+		p.readdress(i, nat)
 		return true
 	}
 	return false
 }
 
 // arrive adds a sighting at the end of a link.
-func (d *Decoder) arrive(p *Packet, e *event) {
+func (d *Decoder) arrive(p *Packet, e, nat *event) {
 	h := Hop{Node: d.PortNode(e.port), In: e.port, Out: NoPort, InNs: e.at, OutNs: NoTime, DequeueNs: NoTime, prev: int16(d.origin(p, e.port))}
 	if h.Node == NoNode {
 		d.strangers = true
@@ -116,6 +112,9 @@ func (d *Decoder) arrive(p *Packet, e *event) {
 		p.withdraw(int(h.prev), func(dr *BranchDrop) bool { return dr.Port == p.Hops[h.prev].Out })
 	}
 	p.Hops = append(p.Hops, h)
+	if e.kind == evDeliver {
+		p.readdress(len(p.Hops)-1, nat)
+	}
 }
 
 // depart adds a sighting where the packet goes out of a node.
@@ -154,11 +153,50 @@ func (d *Decoder) depart(p *Packet, e, nat *event, group bool) {
 	if e.kind == evLeft {
 		h.Outcome = record.Left
 	}
-	if nat != nil {
-		if t := nat.tuple(); t != p.inherited(i) {
-			h.Changed, h.Tuple = true, t
+	p.readdress(i, nat)
+}
+
+// natBefore is the change of addresses that a copy had which event i is about: the last at
+// that port, unless something else came of that; nil if there is none.
+func (d *Decoder) natBefore(i int, port uint16) *event {
+	for i--; i >= 0; i-- {
+		e := &d.events[i]
+		switch {
+		case e.readdressed() && e.port == port:
+			return e
+		case e.sighting() && e.port == port, e.kind == evLoss && (e.port == port || e.port == NoPort):
+			return nil
 		}
 	}
+	return nil
+}
+
+// natAtEnd gives what was delivered and then had its addresses changed these: the node
+// has other ports for it than it was sent to.
+func (d *Decoder) natAtEnd(p *Packet) {
+	for i := range d.events {
+		e := &d.events[i]
+		if !e.readdressed() || d.natBefore(len(d.events), e.port) != e {
+			continue
+		}
+		for j := len(p.Hops) - 1; j >= 0; j-- {
+			if h := &p.Hops[j]; h.In == e.port && h.Out == NoPort && h.Outcome == record.Delivered {
+				p.readdress(j, e)
+				break
+			}
+		}
+	}
+}
+
+// readdress notes the addresses that the packet had when hop i was done with it; nil: not
+// known to have changed.
+func (p *Packet) readdress(i int, nat *event) {
+	if nat == nil {
+		return
+	}
+	h := &p.Hops[i]
+	h.Tuple = nat.tuple()
+	h.Changed = h.Tuple != p.inherited(i)
 }
 
 // inherited are the addresses with which the packet came to hop i.

@@ -15,8 +15,9 @@ func (p *Packet) withdraw(i int, which func(*BranchDrop) bool) {
 	p.Drops = keep
 }
 
-// dropBranch adds a drop to the branch that it belongs to.
-func (d *Decoder) dropBranch(p *Packet, e *event) {
+// dropBranch adds the drop of event at to the branch that it belongs to.
+func (d *Decoder) dropBranch(p *Packet, at int) {
+	e := &d.events[at]
 	i := d.branchAt(p, e.port)
 	if i < 0 || p.Hops[i].In != e.port && p.Hops[i].Out != e.port {
 		for j := range p.Hops {
@@ -38,6 +39,7 @@ func (d *Decoder) dropBranch(p *Packet, e *event) {
 	last := event{kind: evEgress, port: h.Out, at: h.OutNs}
 	if h.Out == NoPort {
 		last = event{kind: evIngress, port: h.In, at: h.InNs}
+		p.readdress(i, d.natBefore(at, h.In))
 	}
 	if h.Outcome == record.Left && !h.OnLink {
 		return // freed outside of the domain
