@@ -54,6 +54,7 @@ func (d *Decoder) tellTree(p *Packet, group, complete bool, now uint64) {
 		stamps++
 	}
 	d.natAtEnd(p)
+	p.branchesOutsideVMs()
 	d.endTree(p, group, now)
 	if complete && (stamps > 1 || !p.HasTuple) {
 		p.LatencyNs = p.LastNs
@@ -93,7 +94,11 @@ func (p *Packet) settle(e, nat *event) bool {
 
 // arrive adds a sighting at the end of a link.
 func (d *Decoder) arrive(p *Packet, e, nat *event) {
-	h := Hop{Node: d.PortNode(e.port), In: e.port, Out: NoPort, InNs: e.at, OutNs: NoTime, DequeueNs: NoTime, prev: int16(d.origin(p, e.port))}
+	prev := d.branchFromVM(p, e)
+	if prev < 0 {
+		prev = d.origin(p, e.port)
+	}
+	h := Hop{Node: d.PortNode(e.port), In: e.port, Out: NoPort, InNs: e.at, OutNs: NoTime, DequeueNs: NoTime, prev: int16(prev)}
 	if h.Node == NoNode {
 		d.strangers = true
 	}
@@ -154,6 +159,7 @@ func (d *Decoder) depart(p *Packet, e, nat *event, group bool) {
 		h.Outcome = record.Left
 	}
 	p.readdress(i, nat)
+	d.branchIntoVM(p, e, i)
 }
 
 // natBefore is the change of addresses that a copy had which event i is about: the last at

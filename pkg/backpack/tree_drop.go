@@ -53,7 +53,7 @@ func (d *Decoder) dropBranch(p *Packet, at int) {
 func (p *Packet) onlyInside() int {
 	only, n := -1, 0
 	for i := range p.Hops {
-		if p.Hops[i].Out != NoPort {
+		if p.Hops[i].Out != NoPort || p.Hops[i].inVM() {
 			continue
 		}
 		only, n = i, n+1
@@ -78,7 +78,7 @@ func (d *Decoder) branchAt(p *Packet, port uint16) int {
 		switch {
 		case port != NoPort && h.Out == port:
 			return i
-		case h.Out == NoPort && (node == NoNode || h.Node == node):
+		case h.Out == NoPort && !h.inVM() && (node == NoNode || h.Node == node):
 			if h.In == port {
 				return i
 			}

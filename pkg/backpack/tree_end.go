@@ -61,6 +61,9 @@ func (d *Decoder) missingBranch(p *Packet) {
 		}
 		p.Missing = true
 		p.Loss = Drop{Node: h.Node, Port: h.In, At: record.AtNode, Reason: record.NotSeen, AtNs: NoTime, First: true}
+		if tap, ok := tapOf(h.In); ok {
+			p.Loss.Port = tap
+		}
 		if h.Out != NoPort {
 			p.Loss.Port, p.Loss.At = h.Out, record.AtLink
 		}

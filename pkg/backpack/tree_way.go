@@ -67,6 +67,12 @@ const (
 // reaches says whether what goes out by one port can come in by another with nothing
 // attached between them.
 func (d *Decoder) reaches(out, in uint16) certainty {
+	if tap, ok := tapOf(out); ok { // a virtual machine's end
+		if tap == in {
+			return yes
+		}
+		return no
+	}
 	if int(max(out, in)) >= len(d.ports) || d.PortNode(out) == NoNode || d.PortNode(in) == NoNode {
 		return maybe
 	}
@@ -99,6 +105,9 @@ func (d *Decoder) sender(p *Packet, n int, port uint16) (hop int, how certainty)
 	best, guess := -1, -1
 	for i := n - 1; i >= 0; i-- {
 		h := &p.Hops[i]
+		if port == NoPort && guess < 0 && h.inVM() && h.Out == NoPort && h.Outcome == "" {
+			guess = i
+		}
 		if h.Out == NoPort || h.OnLink {
 			continue
 		}

@@ -86,7 +86,7 @@ type Hop struct {
 	InPort string `json:"in_port,omitempty"`
 	Port   string `json:"port,omitempty"` // egress port
 	Role   Role   `json:"role"`
-	Prev   *int   `json:"prev,omitempty"` // index of the earlier hop, where not the one before
+	Prev   *int   `json:"prev,omitempty"` // index of the earlier hop, where not the one before; -1: none
 	// Of a packet with copies. Copy: another copy of what came in at an earlier hop.
 	// Outcome: how the branch ended that ends here.
 	Copy    bool  `json:"copy,omitempty"`
