@@ -23,6 +23,8 @@ func (d *Decoder) branches(ev []event) bool {
 func (d *Decoder) parts(before []event, last, e *event) bool {
 	node, lastNode := d.PortNode(e.port), d.PortNode(last.port)
 	switch {
+	case last.kind == evLeft && d.departs(last) && e.port != last.port:
+		return true // what has left the domain is another copy
 	case d.departs(e): // twice from one node: handed on between its interfaces
 		return node != lastNode && node != NoNode && d.sawNode(before, node)
 	case d.departs(last) && d.reaches(last.port, e.port) != no:
