@@ -158,7 +158,7 @@ var _ = add(Case{
 	Shows: "datagrams with DF clear that have the ID of one that is still under way, and begin as it does",
 	Build: func(w *World) {
 		chain(w)
-		w.Run("r1", "tc", "qdisc", "add", "dev", "eth1", "root", "tbf", "rate", "4mbit", "burst", "2000", "limit", "100000")
+		w.Run("r1", "tc", "qdisc", "add", "dev", "eth1", "root", "tbf", "rate", "1mbit", "burst", "2000", "limit", "100000")
 		w.Listen("far", "0.0.0.0:7")
 		w.Attach("r1", "r2", "r3")
 	},
