@@ -37,6 +37,8 @@ type Case struct {
 	Check func(r *Run) // what else must hold of a run; nil: nothing
 
 	Rules []Rule // besides the default ones, see rules_test.go
+	// Seen are frames that are compared, whatever rules would leave out.
+	Seen func(s *sighting) bool
 	// Counters that are not 0 at the end, besides seen and marked: exact, or -1 for
 	// "some".
 	Counters map[string]int
