@@ -24,7 +24,7 @@ var features = map[string]string{
 	"flower":    "tc qdisc add dev lo clsact && tc filter add dev lo ingress protocol ip flower ip_ttl 4 action skbedit priority 1:1",
 	"mirred":    "tc qdisc add dev lo clsact && tc filter add dev lo ingress matchall action mirred egress redirect dev lo",
 	"prio":      "tc qdisc add dev lo root prio",
-	"vlan":      "ip link add link lo name radar0 type vlan id 5",
+	"vlan":      "ip link add name radar0 type veth peer name radar1 && ip link add link radar0 name radar2 type vlan id 5",
 	"macvlan":   "ip link add name radar0 type veth peer name radar1 && ip link add link radar0 name radar2 type macvlan",
 	"vxlan":     "ip link add name radar0 type vxlan id 1 dstport 4789",
 	"geneve":    "ip link add name radar0 type geneve id 1 remote 10.0.0.1",

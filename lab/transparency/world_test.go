@@ -168,7 +168,8 @@ func (w *World) Device(node, name, addrs string, args ...string) {
 	if err != nil {
 		w.T.Fatalf("%s/%s: %v", node, name, err)
 	}
-	if len(l.Attrs().HardwareAddr) == 6 && l.Type() != "vlan" {
+	// A VLAN has its port's address, and an IFB takes none.
+	if len(l.Attrs().HardwareAddr) == 6 && l.Type() != "vlan" && l.Type() != "ifb" {
 		w.fixMAC(node, name)
 	}
 	w.Up(node, name)
