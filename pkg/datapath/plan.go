@@ -73,6 +73,9 @@ func prepare(ctx context.Context, req AttachRequest) (*plan, error) {
 	if err := p.change.carry(req.CarryHeader, p.uses); err != nil {
 		return nil, err
 	}
+	if err := p.refuseEncapsulations(ctx); err != nil {
+		return nil, err
+	}
 	if err := p.chooseIPv6(ctx, p.change.next); err != nil {
 		return nil, err
 	}
