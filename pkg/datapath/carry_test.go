@@ -36,6 +36,9 @@ func TestFreeMark(t *testing.T) {
 // they use; the one that sets the whole mark carries the header.
 func TestCarryAuto(t *testing.T) {
 	l := newChain(t, HookAuto)
+	for _, node := range chain { // hosts solicit routers by themselves
+		l.Run(node, "sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1")
+	}
 	l.Run("a", "ip", "rule", "add", "fwmark", "0x01000000/0xff000000", "table", "100")
 	l.Run("r", "nft", "add table inet t; add chain inet t c { type filter hook forward priority 0; }; add rule inet t c meta mark set 0xffffffff; add rule inet t c meta mark 0xffffffff counter")
 	r := l.attach(chain...)
