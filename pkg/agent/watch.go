@@ -111,6 +111,9 @@ func (w *watch) run(ctx context.Context) error {
 			}
 			w.once.warn("watch nodes", w.watchNodes())
 			w.once.warn("follow memberships of groups", w.handle.SyncGroups())
+			for _, text := range w.handle.FollowRedirects() {
+				w.log.Warn(text)
+			}
 			if w.again {
 				w.refresh(ctx)
 			}

@@ -45,6 +45,9 @@ func prepare(ctx context.Context, req AttachRequest) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkNames(base, req.Nodes); err != nil {
+		return nil, err
+	}
 	specs, err := p.members(base, req.Nodes)
 	if err != nil {
 		return nil, err

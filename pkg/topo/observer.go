@@ -86,15 +86,15 @@ func (o *observer) dumpLinks(nsid int) ([]netlink.Link, map[int]traits, error) {
 			return nil, nil, err
 		}
 		links = append(links, l)
-		about[l.Attrs().Index] = traits{queue: queueKind(m), inheritsTTL: inheritsTTL(m, l.Type())}
+		about[l.Attrs().Index] = traits{queue: queueKind(m), inherits: inheritsOuter(m)}
 	}
 	return links, about, nil
 }
 
 // traits are what pkg netlink leaves out of an interface.
 type traits struct {
-	queue       string // see queueKind
-	inheritsTTL bool   // a tunnel's outer TTL is the inner one
+	queue    string // see queueKind
+	inherits bool   // see inheritsOuter
 }
 
 // queueKind reads what pkg netlink leaves out of a message about an interface: the kind
