@@ -45,6 +45,7 @@ static __always_inline int ingress(struct __sk_buff *skb, bool v6)
 	enum parse_result r;
 	__u32 port_no, mark;
 	__u64 now;
+	bool known;
 
 	port = this_port(skb, &port_no);
 	if (!port)
@@ -62,8 +63,12 @@ static __always_inline int ingress(struct __sk_buff *skb, bool v6)
 		skb->mark = mark & ~cfg_mark_mask;
 	if (is_icmp_error(&p))
 		restore_quoted(skb, &p, now);
-	if (v6 ? unpack_found(found_on_wire(&p, port->flags, expect_in(port), false, now), &f) :
-		 find_on_wire(&p, now, expect_in(port), &f))
+	known = v6 ? unpack_found(found_on_wire(&p, port->flags, expect_in(port), false, now), &f) :
+		     find_on_wire(&p, now, expect_in(port), &f);
+	if (known && f.by_key &&
+	    is_equal_coming(f.index, port_no, port->flags & RDR_PF_SOURCE_IN))
+		known = false;
+	if (known)
 		enter_known(skb, &p, now, port, port_no, &f);
 	else
 		enter_unknown(skb, &p, now, port, port_no);
@@ -122,10 +127,10 @@ static __always_inline bool is_cut_here(struct __sk_buff *skb, const struct pack
 }
 
 /* Whether p cannot be one of ours, by bits or by key, and quotes none. */
-static __always_inline bool is_plain(const struct packet *p)
+static __always_inline bool is_plain(const struct packet *p, const struct rdr_port *port)
 {
 	return !is_icmp_error(p) && !cfg_ttl_band[p->bits.ttl] && !wants_key(p, p->bits.ttl) &&
-	       (cfg_ttl_width > 1 || cfg_mark_mask);
+	       (cfg_ttl_width > 1 || cfg_mark_mask) && !may_be_shown(p, port->flags);
 }
 
 static __always_inline int egress(struct __sk_buff *skb, bool v6)
@@ -160,7 +165,7 @@ static __always_inline int egress(struct __sk_buff *skb, bool v6)
 			count(RDR_C_FOREIGN_MARK, p.n);
 	}
 	/* One that nobody measures so far has no time yet: its source reads the clock. */
-	if (!r && !is_plain(&p)) {
+	if (!r && !is_plain(&p, port)) {
 		now = bpf_ktime_get_ns();
 		r = found_unmarked(&p, port, port_no, skb->ingress_ifindex, now);
 		if (!r)

@@ -38,7 +38,9 @@ const untilQuiet = -1
 func capture(t *testing.T, l *lab.Lab, machine, ifname, filter string) func(want int) []packet {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), machine+"-"+ifname+".pcap")
-	cmd := l.Command(context.Background(), machine, "tcpdump", "-i", ifname, "-n", "-U", "--immediate-mode",
+	// Each place in tcpdump's ring has room for as much as it may keep of a packet: of
+	// whole ones the ring holds eight.
+	cmd := l.Command(context.Background(), machine, "tcpdump", "-i", ifname, "-n", "-U", "--immediate-mode", "-s", "192",
 		"-Z", "root", "-w", path, filter)
 	stderr, err := cmd.StderrPipe()
 	if err != nil {

@@ -232,7 +232,8 @@ struct rdr_node {
 struct rdr_control {
 	__u64 lease_ns;	 /* sources mark while CLOCK_MONOTONIC is before this */
 	__u64 cursor;	 /* first position not yet given to any CPU (copy) */
-	__u64 pad[6];
+	__u64 start;	 /* the first position of all */
+	__u64 pad[5];
 };
 
 /* What one CPU holds of the ring. */

@@ -233,6 +233,9 @@ static __always_inline void enter_known(struct __sk_buff *skb, const struct pack
 		if (mark_mask(port) || local || leaves || b.ttl <= 1) {
 			if (!write_bits(skb, p, b))
 				count(RDR_C_RESTORE_FAILED, p->n);
+			/* A member that sends copies on: what leaves has true bits. */
+			if (local && !mark_mask(port) && !is_closing(port) && !p->v6 && is_tree(f->slot))
+				keep_keys(f->index, p, b.id);
 		} else if (f->decrements && (p->v6 || !is_tree(f->slot))) {
 			w.keep_bits = 1;
 			w.bits = b;
@@ -240,7 +243,7 @@ static __always_inline void enter_known(struct __sk_buff *skb, const struct pack
 				count(RDR_C_RESTORE_FAILED, p->n);
 		}
 	} else if (local || leaves) {
-		if (!idle && (p->v6 || !is_tree(f->slot)))
+		if (!idle && (p->v6 || !is_tree(f->slot)) && !was_flooded(f->index))
 			drop_keys(f->index, p, p->bits.id);
 	} else if (!mark_mask(port) && p->true_link) {
 		carry_in_header(skb, p, f->index, &w);
@@ -292,10 +295,17 @@ static __always_inline void note_addresses(struct __sk_buff *skb, const struct f
 		note_run(f->index, p->n, key_addrs(p->saddr, p->daddr), new_ports(f->slot, p, port_no), now);
 }
 
+/* Whether this node hands copies out, as far as the log and the packet tell: it is a
+ * switch, which lowers no TTL, or has done so. */
+static __always_inline bool may_be_copy(const struct found *f, __u8 ttl)
+{
+	return (f->slot->nev > 1 && f->slot->ttl == ttl) || was_flooded(f->index);
+}
+
 /*
- * A measured packet leaves at an edge with its true bits. At a bridge port it may be a
- * flooded copy: others still need the key (pkg/datapath sweeps it), and if one of them
- * has arrived, that is what became of the packet.
+ * A measured packet leaves at an edge with its true bits. It may be a flooded copy: others
+ * still need the key (pkg/datapath sweeps it). At a bridge port, if one of them has
+ * arrived, that is what became of the packet.
  */
 static __always_inline void leave_domain(struct __sk_buff *skb, const struct packet *p,
 					 const struct rdr_port *port, struct sighting *w,
@@ -305,7 +315,7 @@ static __always_inline void leave_domain(struct __sk_buff *skb, const struct pac
 		count(RDR_C_RESTORE_FAILED, p->n);
 	w->kind = RDR_EV_LEFT;
 	if (!(port->flags & RDR_PF_BRIDGE_PORT)) {
-		if (p->v6 || !is_tree(f->slot))
+		if ((p->v6 || !is_tree(f->slot)) && !may_be_copy(f, b.ttl))
 			drop_keys(f->index, p, b.id);
 	} else if (has_arrived(f->index)) {
 		note_copy(f->index, pack_sighting(w), w->now);

@@ -283,7 +283,10 @@ static __always_inline __u64 found_cut(__u32 mark, const struct packet *p, __u64
 /* What a port's egress may find. A call makes one verifier state of three. */
 GLOBAL __u32 expect_out(__u32 flags)
 {
-	if (flags & RDR_PF_BRIDGE_PORT)
+	/* A node that carries the header may be a switch, which has handed a copy out
+	 * already: see is_over(). */
+	if (flags & RDR_PF_BRIDGE_PORT ||
+	    (!(flags & RDR_PF_BRIDGE) && (!cfg_mark_mask || flags & RDR_PF_HEADER)))
 		return EXPECT_OURS;
 	return flags & RDR_PF_BRIDGE ? EXPECT_STRAY : EXPECT_COPIES;
 }
@@ -344,6 +347,13 @@ GLOBAL __u64 wire_by_key(__u64 id_len, __u64 tags, __u64 addrs, __u64 rest, __u6
 	return find_by_key(&p, id_len >> 32, now, &f) ? pack_found(&f) : 0;
 }
 
+/* Whether a node that carries the header may have shown this packet's true bits to itself,
+ * being a member of the group, and now sends a copy on, which has a key for that. */
+static __always_inline bool may_be_shown(const struct packet *p, __u32 flags)
+{
+	return p->group && !p->v6 && (!cfg_mark_mask || flags & RDR_PF_HEADER);
+}
+
 /* flags: the port's; routed: the packet came in by some interface and leaves by it. */
 static __always_inline __u64 found_on_wire(const struct packet *p, __u32 flags, __u32 expect,
 					   bool routed, __u64 now)
@@ -357,11 +367,22 @@ static __always_inline __u64 found_on_wire(const struct packet *p, __u32 flags, 
 	__u64 r = wire_by_bits(bits_len, tags, rest, now);
 	__u32 size;
 
-	if (r || expect == EXPECT_STRAY || !wants_key(p, p->bits.ttl))
+	if (r || expect == EXPECT_STRAY ||
+	    (!wants_key(p, p->bits.ttl) && !may_be_shown(p, flags)))
 		return r;
 	size = p->n > 1 ? p->gso_size : p->len;
 	return wire_by_key(p->bits.id | (__u64)(size & 0xffff) << 16 | (__u64)flow_hash(p) << 32,
 			   tags, packet_addrs(p), rest, now);
+}
+
+/* Whether what leaves by that port of a node that carries the header, and was found by its
+ * bits, is another packet: the one in the slot at index has arrived, and not in copies that
+ * this node makes. */
+GLOBAL int is_over(__u32 index, __u32 port_no)
+{
+	if (!has_arrived(index))
+		return false;
+	return (look_at_visits(index, port_no) & (VISIT_NODE | VISIT_LEFT)) != VISIT_NODE;
 }
 
 /* The same for what leaves without a mark: from a function in user space that shares no
@@ -371,8 +392,13 @@ static __always_inline __u64 found_unmarked(const struct packet *p, const struct
 {
 	__u64 r = found_on_wire(p, port->flags, expect_out(port->flags), routed, now);
 
-	if ((r >> FOUND_BY_KEY_SHIFT & 1) && just_left_by(r, port_no | is_closing(port) << 16))
+	if ((r >> FOUND_BY_KEY_SHIFT & 1) && is_equal_leaving(r, port_no, is_closing(port)))
 		return 0;
+	if ((r >> FOUND_BY_BITS_SHIFT & 1) && !mark_mask(port) && !is_closing(port) &&
+	    is_over(r, port_no)) {
+		count(RDR_C_FOREIGN, p->n);
+		return 0;
+	}
 	return r;
 }
 

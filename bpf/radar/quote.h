@@ -91,6 +91,9 @@ static __always_inline __u32 load_quoted(struct __sk_buff *skb, __u32 off, __u32
 	return 0;
 }
 
+/* What restore_quote() says of a quote that it has restored: the TOS that it had and has. */
+#define QUOTED_TOS(had, has) (1 << 16 | (had) << 8 | (has))
+
 /* off: where the quote begins; len: its bytes (what follows is no part of it). */
 GLOBAL int restore_quote(struct __sk_buff *skb, __u32 off, __u32 len, __u64 now)
 {
@@ -99,6 +102,7 @@ GLOBAL int restore_quote(struct __sk_buff *skb, __u32 off, __u32 len, __u64 now)
 	struct found f = {};
 	union rdr_bits b;
 	__u32 have, sum;
+	int tos;
 
 	if (len < sizeof(q.ip) || bpf_skb_load_bytes(skb, off, &q.ip, sizeof(q.ip)) ||
 	    q.ip.version != 4 || q.ip.ihl < 5 || q.ip.frag_off != bpf_htons(IP_DF))
@@ -125,6 +129,7 @@ GLOBAL int restore_quote(struct __sk_buff *skb, __u32 off, __u32 len, __u64 now)
 	sum = (sum & 0xffff) + (sum >> 16);
 	sum = (sum & 0xffff) + (sum >> 16);
 	q.ip.check = ~sum;
+	tos = QUOTED_TOS(q.ip.tos, b.tos);
 	q.ip.id = b.id;
 	q.ip.ttl = b.ttl;
 	q.ip.tos = b.tos;
@@ -132,7 +137,33 @@ GLOBAL int restore_quote(struct __sk_buff *skb, __u32 off, __u32 len, __u64 now)
 		count(RDR_C_RESTORE_FAILED, 1);
 	else
 		count(RDR_C_QUOTE_RESTORED, 1);
-	return 0;
+	return tos;
+}
+
+#define TOS_PRECEDENCE 0xe0
+#define TOS_ERROR 0xc0 /* precedence of errors (RFC 1812, 4.3.2.5) */
+#define TOS_ECN 3
+
+/*
+ * An error has the TOS of the packet that it answers, but for the precedence: bits of ours
+ * in that one's DSCP are in the error's, too. quoted: what restore_quote() returned.
+ */
+static __always_inline void restore_error_tos(struct __sk_buff *skb, struct packet *p, int quoted)
+{
+	__u8 ours = (dscp_mask() << 2) & ~TOS_PRECEDENCE, had = quoted >> 8, has = quoted, tos;
+
+	/* One whose own TTL lies in a band may carry bits of its own. */
+	if (!cfg_dscp_bits || !quoted || cfg_ttl_band[p->bits.ttl] ||
+	    (p->bits.tos | TOS_ECN) != ((had & ~TOS_PRECEDENCE) | TOS_ERROR | TOS_ECN))
+		return;
+	tos = (p->bits.tos & ~ours) | (has & ours);
+	if (tos == p->bits.tos)
+		return;
+	if (bpf_l3_csum_replace(skb, p->l3 + offsetof(struct iphdr, check),
+				bpf_htons(p->bits.tos), bpf_htons(tos), 2) ||
+	    bpf_skb_store_bytes(skb, p->l3 + offsetof(struct iphdr, tos), &tos, 1, 0))
+		count(RDR_C_RESTORE_FAILED, 1);
+	p->bits.tos = tos;
 }
 
 #endif

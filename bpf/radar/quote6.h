@@ -181,12 +181,12 @@ GLOBAL int write_quote6(struct __sk_buff *skb, __u32 off, __u32 index, __u64 now
 }
 
 /* Restores what p quotes, an ICMP or ICMPv6 error. */
-static __always_inline void restore_quoted(struct __sk_buff *skb, const struct packet *p, __u64 now)
+static __always_inline void restore_quoted(struct __sk_buff *skb, struct packet *p, __u64 now)
 {
 	__u32 off = p->l4 + ICMP_HDR, index;
 
 	if (!p->v6) {
-		restore_quote(skb, off, quote_len(p), now);
+		restore_error_tos(skb, p, restore_quote(skb, off, quote_len(p), now));
 		return;
 	}
 	index = find_quoted6(skb, off, quote_len(p));

@@ -258,6 +258,14 @@ static __always_inline __u32 cell_port(__u64 cell)
 	return cell >> RDR_EV_PORT_SHIFT & 0xffff;
 }
 
+/* The number of cells that an event of that kind takes. */
+static __always_inline __u32 cell_span(__u32 kind)
+{
+	if (kind == RDR_EV_ADDR6)
+		return 6;
+	return kind == RDR_EV_LOSS || kind == RDR_EV_ADDR || kind == RDR_EV_INNER ? 3 : 1;
+}
+
 /* Where a slot's log of events ends. */
 struct log_end {
 	__u64 nev;  /* cells in use */

@@ -104,9 +104,7 @@ func TestFlooded(t *testing.T) {
 		}
 		same(d, "at h3", h3.data, want)
 		same(d, "shown to the host's taps", d.up(w).data, orig)
-		if !keyed { // a key goes with the packet that it was for
-			story += " left@8/F ignored@10/F"
-		}
+		story += " left@8/F ignored@10/F" + k(keyed)
 		d.wantStory(index, story)
 		if s := d.slot(index); s.State&uint8(stDone|stLost) != uint8(stDone) {
 			d.Errorf("state %#x of a packet that was delivered", s.State)

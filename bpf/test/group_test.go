@@ -62,8 +62,9 @@ func TestGroup(t *testing.T) {
 				if name != "group-ttl-1" {
 					next := d.fan(w, 0)
 					story += " in@1/F" + k(keyed) + " out@2/F" + k(keyed)
-					same(t, "behind the router", d.deliver(next, 0).data, lowered(t, orig, 1))
-					story += " deliver@3/F" + k(keyed)
+					d.join(h2Out, group) // h2 is on both links
+					same(t, "behind the router", d.ingress(h2Out, d.link(next, 0)).data, lowered(t, orig, 1))
+					story += " deliver@7/F" + k(keyed)
 				}
 				same(t, "late, on the first link", d.deliver(w, 0).data, orig)
 				story += " deliver@3/F" + k(keyed)
@@ -78,6 +79,52 @@ func TestGroup(t *testing.T) {
 				if s := d.slot(index); s.State&uint8(stGroup|stDone|stLost) != uint8(stGroup) {
 					t.Errorf("state %#x of a tree", s.State)
 				}
+			})
+		}
+	}
+}
+
+// TestGroupEqual: a host sends the same packet for a group again while copies of the first
+// may be under way. What has only its key is not measured, and adds nothing to the first
+// one's story, wherever it is seen.
+func TestGroupEqual(t *testing.T) {
+	for _, carry := range []string{"mark", "header"} {
+		d := newDomain(t, config{carry: carry})
+		for name, group := range groups {
+			t.Run(carry+"/"+name, func(t *testing.T) {
+				d, orig := d.in(t), packet(t, name)
+				d.empty(bpfobj.TcMapKeys)
+				d.empty(bpfobj.TcMapLocals)
+				d.join(h2In, group)
+				d.join(h2Out, group)
+				keyed := name == "group-keyed" || name == "group-ttl-1"
+				index := uint32(d.nextPos()) & (d.layout.Slots - 1)
+				var story string
+				for i := range 3 {
+					d.last = d.counters()
+					w := d.send(frame{data: orig})
+					if keyed && i > 0 {
+						d.counted(tally{cSeen: 1, cKeyInFlight: 1})
+						same(t, "on the link", w.data, orig)
+					} else {
+						d.counted(tally{cSeen: 1, cMarked: 1})
+					}
+					d.deliver(w, 0)
+					stranger := d.ingress(h3In, d.link(w, 0))
+					if keyed && i > 0 && stranger.mark != 0 {
+						t.Errorf("mark %#x on a packet that is not measured", stranger.mark)
+					}
+					if name != "group-ttl-1" {
+						next := d.link(d.fan(w, 0), 0)
+						same(t, "behind the router", d.ingress(h2Out, next).data, lowered(t, orig, 1))
+					}
+					same(t, "behind the bridge", d.egress(member, d.onLink(w)).data, orig)
+					same(t, "up the bridge", d.up(w).data, orig)
+					if i == 0 {
+						story = d.slot(index).story()
+					}
+				}
+				d.wantStory(index, story)
 			})
 		}
 	}

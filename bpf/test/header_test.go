@@ -131,3 +131,51 @@ func TestHeaderNodeQuote(t *testing.T) {
 	end := d.ingress(h2In, d.link(got, 0)) // takes our bits off the error itself
 	same(t, "the error", end.data, wantQuote(t, "error-udp-64", orig))
 }
+
+// TestHeaderSwitch: a node that carries the header floods what it has no port for. A copy
+// that has left the domain is not the end of the others; an equal packet that comes when
+// the packet has been everywhere is none of them.
+func TestHeaderSwitch(t *testing.T) {
+	d := newDomain(t, config{carry: "header"})
+	orig := packet(t, "udp-64")
+	w := d.send(frame{data: orig})
+	index := d.guid(w.data)
+	in := d.ingress(r1In, d.link(w, 0))
+	in.from = ifindex(r1In)
+	same(t, "outside", d.egress(r1Edge, in).data, orig)
+	out := d.egress(r1Out, in)
+	d.counted(tally{cSeen: 1, cMarked: 1})
+	same(t, "at h2", d.deliver(out, 0).data, orig)
+	story := "out@0/FS in@1/F left@4/F out@2/F deliver@3/F"
+	d.wantStory(index, story)
+	d.counted(nil)
+
+	again := d.egress(r1Out, in)
+	same(t, "one more", again.data, in.data)
+	d.counted(tally{cForeign: 1, cPassed: 1})
+	d.wantStory(index, story)
+}
+
+// TestHeaderMember: the same of a packet for a group that the switch is a member of, so
+// that it has been shown the true bits.
+func TestHeaderMember(t *testing.T) {
+	for _, name := range []string{"group-multicast", "group-keyed", "group-limited-broadcast"} {
+		t.Run(name, func(t *testing.T) {
+			d := newDomain(t, config{carry: "header"})
+			d.join(r1In, groups[name])
+			d.join(h2In, groups[name])
+			orig, keyed := packet(t, name), k(name == "group-keyed")
+			index := uint32(d.nextPos()) & (d.layout.Slots - 1)
+			in := d.ingress(r1In, d.link(d.send(frame{data: orig}), 0))
+			same(t, "at r1", in.data, orig)
+			in.from = ifindex(r1In)
+			out := d.egress(r1Out, in)
+			if keyed == "" {
+				d.wantMarked(out.data, orig)
+			}
+			same(t, "at h2", d.deliver(out, 0).data, orig)
+			d.counted(tally{cSeen: 1, cMarked: 1})
+			d.wantStory(index, "out@0/FS"+keyed+" deliver@1/F"+keyed+" out@2/F"+keyed+" deliver@3/F"+keyed)
+		})
+	}
+}

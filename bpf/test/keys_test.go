@@ -134,6 +134,79 @@ func TestKeyInFlight(t *testing.T) {
 	d.counted(tally{cSeen: 1, cMarked: 1})
 }
 
+// TestKeyEqualAgain: a host sends the same packet again, when the first one is further on,
+// or is lost. The first one's story has nothing of it.
+func TestKeyEqualAgain(t *testing.T) {
+	for _, carry := range []string{"mark", "header"} {
+		for _, lost := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/lost %v", carry, lost), func(t *testing.T) {
+				d := newDomain(t, config{carry: carry})
+				orig := packet(t, "clear-udp")
+				first := uint32(d.nextPos()) & (d.layout.Slots - 1)
+				d.transit(d.send(frame{data: orig}), 0)
+				d.counted(tally{cSeen: 1, cMarked: 1})
+				want := "out@0/FSK in@1/FK out@2/FK"
+				if lost {
+					d.lose(first)
+					want += " loss@2/F"
+				}
+				d.send(frame{data: orig})
+				if lost {
+					d.counted(tally{cSeen: 1, cMarked: 1})
+				} else {
+					d.counted(tally{cSeen: 1, cKeyInFlight: 1})
+				}
+				d.wantStory(first, want)
+			})
+		}
+	}
+}
+
+// TestKeyEqualEnters: the same where it comes from outside. What is over, wherever it came
+// from, has no say there.
+func TestKeyEqualEnters(t *testing.T) {
+	d := newDomain(t, config{})
+	orig := packet(t, "clear-udp")
+	enter := func() {
+		d.egress(r1Out, d.route(d.ingress(r1Edge, frame{data: orig}), r1Edge))
+	}
+	first := uint32(d.nextPos()) & (d.layout.Slots - 1)
+	enter()
+	d.counted(tally{cSeen: 1, cMarked: 1})
+	enter()
+	d.counted(tally{cSeen: 1, cKeyInFlight: 1})
+	d.wantStory(first, "in@4/FS out@2/FK")
+	d.age(first, time.Minute)
+
+	again := uint32(d.nextPos()) & (d.layout.Slots - 1)
+	d.transit(d.send(frame{data: orig}), 0)
+	d.counted(tally{cSeen: 1, cMarked: 1})
+	d.lose(again)
+	enter()
+	d.counted(tally{cSeen: 1, cMarked: 1})
+	d.wantStory(again, "out@0/FSK in@1/FK out@2/FK loss@2/F")
+}
+
+// lose makes the slot's packet one that the queue of r1Out has dropped.
+func (d *domain) lose(index uint32) {
+	d.Helper()
+	s := d.slot(index)
+	for i, cell := range []uint64{
+		uint64(bpfobj.TcRdrEventRDR_EV_LOSS)<<60 | 1<<56 | r1Out<<40 | uint64(time.Second), 0x1234, 0x5678,
+	} {
+		at := 40 + 8*(int(s.Nev)+i)
+		if int(s.Nev)+i > 2 {
+			at += 40
+		}
+		binary.NativeEndian.PutUint64(s.raw[at:], cell)
+	}
+	d.put(bpfobj.TcMapRing, index, s.raw)
+	s = d.slot(index)
+	s.Nev += 3
+	s.State |= uint8(stDone | stLost)
+	d.write(s)
+}
+
 // TestKeyContent: a packet that shares the key but not the content is another.
 func TestKeyContent(t *testing.T) {
 	d := newDomain(t, config{})

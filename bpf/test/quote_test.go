@@ -88,6 +88,46 @@ func TestQuoteThroughHeaderCarry(t *testing.T) {
 	same(t, "egress", got.data, wantQuote(t, "error-udp-64", orig))
 }
 
+// TestQuoteErrorTOS: an error has taken its own DSCP from the packet that it answers, with
+// our bits in it. What comes from elsewhere stays.
+func TestQuoteErrorTOS(t *testing.T) {
+	const slots = 1 << 19
+	d := newDomain(t, config{guid: "22", slots: slots, slotBytes: 128})
+	for i, c := range []struct {
+		name     string
+		tos      byte                  // of the packet
+		error    func(quote byte) byte // TOS of the error to a packet with that one
+		restored bool
+	}{
+		{"Linux, 0", 0, linuxError, true},
+		{"Linux, EF", 0xb8, linuxError, true},
+		{"Linux, all bits", 0xff, linuxError, true},
+		{"Linux, AF11, ECT", 0x2a, linuxError, true},
+		{"always CS6", 0x28, func(byte) byte { return 0xc1 | 0x10 }, false},
+		{"always 0", 0xb8, func(byte) byte { return 0 }, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := d.in(t)
+			d.startAt(slots + 1<<16 + uint64(i)*64) // bits 01 in the DSCP
+			orig := packet(t, "udp-64")
+			setBits(t, orig, 7, 64, c.tos)
+			w := d.send(frame{data: orig})
+			on := w.data[etherHeader+1]
+			if on&0x0c != 0x04 {
+				t.Fatalf("TOS %#x on the wire", on)
+			}
+			bad, want := quoting(t, "error-udp-64", w.data), wantQuote(t, "error-udp-64", lowered(t, orig, 0))
+			setBits(t, bad, 9, 64, c.error(on))
+			if setBits(t, want, 9, 64, c.error(on)); c.restored {
+				setBits(t, want, 9, 64, c.error(c.tos))
+			}
+			same(t, "ingress", d.ingress(r1In, frame{data: bad}).data, want)
+		})
+	}
+}
+
+func linuxError(quoted byte) byte { return quoted&0x1e | 0xc0 }
+
 // TestQuoteForeign: quotes that are not of a packet of ours, or not of that one.
 func TestQuoteForeign(t *testing.T) {
 	d := newDomain(t, config{})

@@ -153,7 +153,8 @@ func (f *function) checkRecord(t *testing.T, r *record.Record, passed bool) {
 	last := r.Hops[len(r.Hops)-1]
 	switch {
 	case passed && (r.State != record.Delivered || last.Node != "h2"):
-		t.Errorf("packet %d came out of the function: %s in %s", r.IPID, r.State, last.Node)
+		hops, _ := json.Marshal(r.Hops)
+		t.Errorf("packet %d came out of the function: %s in %s: %s", r.IPID, r.State, last.Node, hops)
 	case passed:
 	case r.Loss == nil:
 		t.Errorf("packet %d was lost in the function: %s, without a place", r.IPID, r.State)

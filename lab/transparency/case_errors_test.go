@@ -2,7 +2,10 @@
 
 package transparency
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // kinds are packets of every kind that routers answer with errors: what they quote
 // differs.
@@ -85,6 +88,84 @@ var _ = add(Case{
 		w.Listen("far", "0.0.0.0:7")
 	},
 	Send: tooLarge(func(s *Sent) { s.Ends("expired") }),
+})
+
+// dscpBits are two bits of the DSCP more in use than the default layout has: an error
+// takes its own DSCP from the packet that it answers.
+var dscpBits = []string{"--guid-bits", "22"}
+
+// withDSCP is a case of another file with two bits of the DSCP in use.
+func withDSCP(name string) Case {
+	i := slices.IndexFunc(cases, func(c Case) bool { return c.Name == name })
+	c := cases[i]
+	c.Name += "-22"
+	c.Point = 1
+	c.Shows += ", with two bits of the DSCP in use"
+	c.Flags = append(slices.Clone(c.Flags), dscpBits...)
+	return c
+}
+
+func init() {
+	for _, name := range []string{"ttl/expiry", "ttl/hidden", "pmtu/attached", "pmtu/hidden", "ipv6/expiry", "ipv6/too-big", "errors/to-nodes",
+		"errors/dscp-attached", "errors/dscp-hidden"} {
+		add(withDSCP(name))
+	}
+}
+
+// everyDSCP are packets of every DSCP that do not fit into the link from r2.
+func everyDSCP(ends func(*Sent)) func(w *World) {
+	return func(w *World) {
+		for dscp := range 64 {
+			for _, p := range []*Packet{w.UDP("10.0.1.1", "10.0.4.2", 1400), w.UDP(out6, far6, 1400)} {
+				p.TOS = uint8(dscp<<2 | dscp/4%4)
+				w.SendFrame("out", "eth0", mac("r1", "eth0"), p.Bytes())
+				ends(w.Expect(p.Token))
+			}
+		}
+	}
+}
+
+var (
+	_ = add(Case{
+		Name: "errors/dscp-attached", Point: 1,
+		Shows: "every DSCP, in what a router answers to packets that do not fit",
+		Build: func(w *World) {
+			chain6(w)
+			narrow(w, 1300)
+		},
+		Send: everyDSCP(func(s *Sent) { s.Lost("r2", "PKT_TOO_BIG") }),
+	})
+	_ = add(Case{
+		Name: "errors/dscp-hidden", Point: 1,
+		Shows: "the same by a router that radar is not attached to",
+		Flags: append([]string{"--timeout", "1s"}, aroundHidden...),
+		Build: func(w *World) {
+			hidden(w)
+			w.Route("r1", "fd00:3::/64", "fd00:2::2")
+			narrow(w, 1300)
+		},
+		Send: everyDSCP(func(s *Sent) { s.Ends("expired") }),
+	})
+)
+
+var _ = add(Case{
+	Name: "errors/to-nodes", Point: 1,
+	Shows: "every DSCP: the error's own, and the one that it quotes; ports where nobody listens, at a router and at a host",
+	Build: func(w *World) {
+		chain6(w)
+	},
+	Send: func(w *World) {
+		for dscp := range 64 {
+			for _, to := range [][2]string{{"10.0.1.1", "10.0.3.2"}, {"10.0.1.1", "10.0.4.2"}, {out6, "fd00:3::2"}, {out6, far6}} {
+				p := w.UDP(to[0], to[1], 50)
+				p.Dport, p.TOS, p.Label = 9, uint8(dscp<<2), uint32(dscp*31)
+				w.Send("out", p)
+			}
+		}
+	},
+	LocalDrops: true,
+	Counters:   map[string]int{"local_drop": -1},
+	Limits:     headerLocalDrops,
 })
 
 // tooLarge sends packets of every kind below and above 1,300 bytes.

@@ -13,10 +13,7 @@ var _ = add(Case{
 	Shows: "packets of 28 to 65,535 bytes, over links whose MTU lets them through",
 	Build: func(w *World) {
 		chain(w)
-		for _, at := range [][2]string{{"out", "eth0"}, {"r1", "eth0"}, {"r1", "eth1"}, {"r2", "eth0"}, {"r2", "eth1"},
-			{"r3", "eth0"}, {"r3", "eth1"}, {"far", "eth0"}} {
-			w.Run(at[0], "ip", "link", "set", at[1], "mtu", "65535")
-		}
+		w.MTU(65535)
 		w.Listen("far", "0.0.0.0:7")
 		w.RawSocket("far", unix.IPPROTO_UDP)
 		w.Attach("r1", "r2", "r3")
@@ -30,6 +27,27 @@ var _ = add(Case{
 				w.Send("out", p)
 			}
 		}
+	},
+})
+
+var _ = add(Case{
+	Name: "sizes/ipv6", Point: 9,
+	Shows: "IPv6 packets of 40 to 65,535 bytes, over links whose MTU lets them through",
+	Build: func(w *World) {
+		chain6(w)
+		w.MTU(65535)
+	},
+	Send: func(w *World) {
+		for _, size := range []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 17, 18, 19, 60, 61, 128, 576, 1232, 1452, 1453, 1500, 4000,
+			9000, 16384, 32768, 60000, 65487} {
+			for _, label := range []uint32{0, 0x12345} {
+				p := w.UDP(out6, far6, size)
+				p.Label = label
+				w.Send("out", p)
+			}
+		}
+		none := w.packet(out6, far6, 59, 0) // nothing behind the header
+		w.Send("out", none)
 	},
 })
 

@@ -105,7 +105,7 @@ var _ = add(Case{
 	// Nothing but the key names such a packet where nodes have no marks.
 	Limits: []Limit{{
 		Modes: []Mode{Header}, Match: `want delivered \(token|passed r[123]/|no record of token 4[01]`,
-		Text: "stories of packets with DF clear end, as expired, where NAT changes their addresses",
+		Text: "stories of packets with DF clear end, as expired, where NAT changes their addresses", Times: 227,
 	}},
 	Needs: []string{"nat"},
 	Build: func(w *World) {

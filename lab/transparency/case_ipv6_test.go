@@ -37,7 +37,7 @@ func kinds6(w *World, src, dst string) []*Packet {
 }
 
 var _ = add(Case{
-	Fresh: true, // other cases' packets have the same keys and bits
+	Fresh: true, // hop limits and labels that look like bits of older packets are counted (stale)
 	Name:  "ipv6/hop-limits", Point: 3,
 	Shows: "hop limits in and out of the bands, every traffic class, flow labels of 0 and others",
 	Build: chain6,

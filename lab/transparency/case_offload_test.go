@@ -3,61 +3,14 @@
 package transparency
 
 import (
-	"encoding/binary"
-
-	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/asm"
-	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 )
-
-// sendTrain sends a packet as a GSO train of segments of size bytes from a port: what a
-// stack with TSO or UDP GSO hands to its device.
-func (w *World) sendTrain(node, port, toNode, toPort string, p *Packet, size int) {
-	w.T.Helper()
-	b := p.Bytes()
-	vnet := make([]byte, vnetHeader)
-	kind, l4, field := byte(vnetGSOTCP4), 20, 16
-	if p.Proto == unix.IPPROTO_UDP {
-		kind, field = vnetGSOUDP, 6
-	}
-	hdr := len(b) - len(p.Payload) + 14
-	vnet[0], vnet[1] = vnetNeedsSum, kind
-	binary.NativeEndian.PutUint16(vnet[2:], uint16(hdr))
-	binary.NativeEndian.PutUint16(vnet[4:], uint16(size))
-	binary.NativeEndian.PutUint16(vnet[6:], uint16(14+l4))
-	binary.NativeEndian.PutUint16(vnet[8:], uint16(field))
-	// The field holds the sum over the pseudo header: that over everything, less that
-	// over the L4 packet.
-	binary.BigEndian.PutUint16(b[l4+field:], 0)
-	pseudo := make([]byte, 0, 12)
-	pseudo = append(pseudo, b[12:20]...)
-	pseudo = append(pseudo, 0, p.Proto)
-	pseudo = binary.BigEndian.AppendUint16(pseudo, uint16(len(b)-l4))
-	binary.BigEndian.PutUint16(b[l4+field:], ^checksum(pseudo))
-	frame := append(append(vnet, mac(toNode, toPort)...), mac(node, port)...)
-	frame = binary.BigEndian.AppendUint16(frame, unix.ETH_P_IP)
-	frame = append(frame, b...)
-	index := w.Index(node, port)
-	w.in(node, func() error {
-		fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
-		if err != nil {
-			return err
-		}
-		defer unix.Close(fd)
-		if err := unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_VNET_HDR, 1); err != nil {
-			return err
-		}
-		return unix.Sendto(fd, frame, 0, &unix.SockaddrLinklayer{Ifindex: index, Protocol: htons(unix.ETH_P_IP)})
-	})
-	w.Expect(p.Token)
-}
 
 // tcpTrains sends TCP trains of several lengths.
 func tcpTrains(w *World) {
 	for _, segments := range []int{2, 5, 17, 40} {
 		p := w.TCP("10.0.1.1", "10.0.4.2", ACK, segments*1000-300)
-		w.sendTrain("out", "eth0", "r1", "eth0", p, 1000)
+		w.SendTrain("out", "eth0", mac("r1", "eth0"), p, 1000)
 	}
 }
 
@@ -108,45 +61,3 @@ var _ = add(Case{
 		},
 	}},
 })
-
-var _ = add(Case{
-	Name: "forms/xdp-pass", Point: 9,
-	Shows: "an XDP program at a port in the domain that lets packets pass",
-	// XDP may redirect packets past TC ingress, so the port before restores them.
-	Limits: []Limit{{
-		Match: `passed r[23]/`,
-		Text:  "stories end, as left, at the port before one with an XDP program; behind it packets pass unmeasured",
-	}},
-	Build: func(w *World) {
-		chain(w)
-		w.passXDP("r2", "eth0")
-		w.Listen("far", "0.0.0.0:7")
-		w.Attach("r1", "r2", "r3")
-	},
-	Send: func(w *World) {
-		for _, p := range kinds(w, "10.0.1.1", "10.0.4.2") {
-			w.Send("out", p)
-		}
-	},
-})
-
-// passXDP attaches an XDP program to a port, in the driver's mode.
-func (w *World) passXDP(node, port string) {
-	w.T.Helper()
-	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
-		Type: ebpf.XDP, License: "GPL",
-		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 2), asm.Return()}, // XDP_PASS
-	})
-	if err != nil {
-		w.T.Fatalf("load an XDP program: %v", err)
-	}
-	defer prog.Close()
-	index := w.Index(node, port)
-	w.in(node, func() error {
-		l, err := link.AttachXDP(link.XDPOptions{Program: prog, Interface: index, Flags: link.XDPDriverMode})
-		if err == nil {
-			w.T.Cleanup(func() { l.Close() })
-		}
-		return err
-	})
-}

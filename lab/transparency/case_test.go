@@ -37,12 +37,17 @@ type Case struct {
 	Check func(r *Run) // what else must hold of a run; nil: nothing
 
 	Rules []Rule // besides the default ones, see rules_test.go
+	// Seen are frames that are compared, whatever rules would leave out.
+	Seen func(s *sighting) bool
 	// Counters that are not 0 at the end, besides seen and marked: exact, or -1 for
 	// "some".
 	Counters map[string]int
 	Limits   []Limit
 	// LocalDrops: packets are dropped after delivery (no socket, a full one).
 	LocalDrops bool
+	// SentAnew are places and reasons ("r1 PKT_TOO_BIG") for which packets without a
+	// token may be lost: TCP sends them again.
+	SentAnew []string
 	// Loose: records are not held against captures, because the kernel makes the
 	// packets as it likes (TCP); what is sent by tokens is checked.
 	Loose bool
@@ -54,6 +59,8 @@ type Limit struct {
 	Modes []Mode // nil: all
 	Text  string
 	Match string // regular expression
+	// Times is how many findings match, in each mode: one more is not known. 0: chance says.
+	Times int
 }
 
 var cases []Case
@@ -94,9 +101,12 @@ func (c *Case) sift(mode Mode, list []finding) (left []finding, known []string) 
 		match := regexp.MustCompile(l.Match)
 		n := len(left)
 		left = slices.DeleteFunc(slices.Clone(left), func(f finding) bool { return match.MatchString(f.text) })
-		if len(left) == n {
+		switch found := n - len(left); {
+		case found == 0:
 			left = append(left, finding{wrong, "the known limit is gone, remove it here and in docs/limits.md: " + l.Text})
 			continue
+		case l.Times > 0 && found != l.Times:
+			left = append(left, finding{wrong, fmt.Sprintf("%d findings, not %d, are what is known: %s", found, l.Times, l.Text)})
 		}
 		known = append(known, l.Text)
 	}

@@ -20,10 +20,7 @@ func tunnelEnd(w *World, node, addr, local, remote string, kind []string) {
 	if kind[0] != "geneve" {
 		args = append(args, "local", local)
 	}
-	// Without IPv6, whose reports of groups follow timers.
-	w.Sysctl(node, "ipv6/conf/default/disable_ipv6", "1")
 	w.Device(node, "tun", addr, append(args, "remote", remote)...)
-	w.Sysctl(node, "ipv6/conf/default/disable_ipv6", "0")
 }
 
 // plainTraffic is UDP, TCP, echoes, fragments and what has few hops left, both ways.
@@ -100,7 +97,7 @@ var _ = add(Case{
 	Send: func(w *World) {
 		for _, segments := range []int{2, 5, 17} {
 			p := w.TCP("10.0.1.1", "10.0.4.2", ACK, segments*1000-300)
-			w.sendTrain("out", "eth0", "r1", "eth0", p, 1000)
+			w.SendTrain("out", "eth0", mac("r1", "eth0"), p, 1000)
 		}
 	},
 })
@@ -189,7 +186,7 @@ var _ = add(Case{
 	},
 	Send: func(w *World) {
 		for _, segments := range []int{2, 5, 17} {
-			w.sendTrain("out", "eth0", "r1", "eth0", w.UDP("10.0.1.1", "10.0.4.2", segments*1000-300), 1000)
+			w.SendTrain("out", "eth0", mac("r1", "eth0"), w.UDP("10.0.1.1", "10.0.4.2", segments*1000-300), 1000)
 		}
 	},
 })

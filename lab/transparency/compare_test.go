@@ -37,6 +37,15 @@ func (r *Run) views() map[string]view {
 			v.flows[flow] = append(v.flows[flow], frame)
 		}
 	}
+	for _, rule := range r.c.rules() {
+		for _, v := range views {
+			for flow, frames := range v.flows {
+				if rule.Whole != nil {
+					v.flows[flow] = rule.Whole(frames)
+				}
+			}
+		}
+	}
 	for name, lines := range r.observed {
 		views[name] = view{lines: lines}
 	}
@@ -45,7 +54,7 @@ func (r *Run) views() map[string]view {
 
 // normal applies the rules to a copy of a frame.
 func (r *Run) normal(s *sighting) (frame []byte, flow string, skip bool) {
-	if r.skipped(s) {
+	if r.skipped(s) && (r.c.Seen == nil || !r.c.Seen(s)) {
 		return nil, "", true
 	}
 	frame = bytes.Clone(s.frame)

@@ -47,6 +47,9 @@ func runTests(m *testing.M) (int, error) {
 	if os.Geteuid() != 0 {
 		return 1, fmt.Errorf("needs root, to make network namespaces and to load BPF programs")
 	}
+	if onlyMode != "" && onlyMode != Mark && onlyMode != Header {
+		return 1, fmt.Errorf("no mode %q: %s or %s", onlyMode, Mark, Header)
+	}
 	dir, err := os.MkdirTemp("", "radar-transparency-")
 	if err != nil {
 		return 1, fmt.Errorf("make a directory for the binary: %w", err)
@@ -65,10 +68,16 @@ func runTests(m *testing.M) (int, error) {
 	}
 	code := m.Run()
 	if len(table.rows) == 0 {
+		if code == 0 && os.Getenv("RADAR_CASE") != "" {
+			return 1, fmt.Errorf("no case %q in that mode; all cases: lab/transparency/case_*_test.go", os.Getenv("RADAR_CASE"))
+		}
 		return code, nil
 	}
 	fmt.Println()
-	return code, writeTable(os.Stdout, os.Getenv("RADAR_MARKDOWN") != "")
+	if os.Getenv("RADAR_MARKDOWN") != "" {
+		return code, writeMarkdown(os.Stdout)
+	}
+	return code, writeTable(os.Stdout)
 }
 
 // stampPackets has the kernel stamp all packets as they come, and not only when a
@@ -104,7 +113,7 @@ func TestCases(t *testing.T) {
 func (c *Case) test(t *testing.T) {
 	if missing := lacking(t, c.Needs); len(missing) > 0 {
 		for _, mode := range c.Modes {
-			report(row{point: c.Point, name: c.Name, mode: mode, result: needsText(missing)})
+			report(row{point: c.Point, name: c.Name, shows: c.Shows, mode: mode, result: needsText(missing)})
 		}
 		if everything {
 			t.Fatal(needsText(missing))
@@ -126,7 +135,7 @@ func (c *Case) test(t *testing.T) {
 
 // hold runs a case with radar and holds it against the run without.
 func (c *Case) hold(t *testing.T, mode Mode, base map[string]view) {
-	result := row{point: c.Point, name: c.Name, mode: mode, result: "FAILED"}
+	result := row{point: c.Point, name: c.Name, shows: c.Shows, mode: mode, result: "FAILED"}
 	defer func() { report(result) }()
 	r := run(t, c, mode)
 	var list []finding
@@ -149,7 +158,7 @@ func (c *Case) hold(t *testing.T, mode Mode, base map[string]view) {
 	left, known := c.sift(mode, list)
 	result.known = known
 	if len(left) > 0 {
-		t.Errorf("%s\n%s", c.Shows, describe(left, 12))
+		t.Errorf("%s\n%s", c.Shows, describe(left, 60))
 	}
 	if result.compared == 0 {
 		t.Error("nothing was compared: the case sends nothing that anybody outside sees")

@@ -41,6 +41,7 @@ var features = map[string]string{
 	"dummy":     "ip link add name radar0 type dummy",
 	"ifb":       "ip link add name radar0 type ifb",
 	"nat":       "nft add table ip n && nft 'add chain ip n c { type nat hook prerouting priority 0; }'",
+	"tproxy":    "nft add table ip t && nft 'add chain ip t c { type filter hook prerouting priority 0; }' && nft add rule ip t c udp dport 1 tproxy to :1",
 	"local_in":  `[ "$(printf '6.4\n%s\n' "$(uname -r)" | sort -V | head -n 1)" = 6.4 ]`, // BPF at netfilter's hooks
 	"iptables":  "iptables -t filter -L",
 	"ip6tables": "ip6tables -t filter -L",

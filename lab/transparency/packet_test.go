@@ -71,8 +71,9 @@ func (w *World) packet(src, dst string, proto uint8, size int) *Packet {
 	token := w.Token()
 	return &Packet{
 		Src: netip.MustParseAddr(src), Dst: netip.MustParseAddr(dst), Proto: proto, Token: token,
-		// A permutation: neighbours differ in both bytes, none is 0.
-		ID:      uint16(token*40503) | 1,
+		// A permutation: neighbours differ in both bytes, none is 0. Cases share domains,
+		// where what one has lost must not be like what the next one sends.
+		ID:      uint16(token*40503+w.salt) | 1,
 		Payload: Payload(token, size),
 	}
 }

@@ -15,6 +15,8 @@ type Rule struct {
 	Why   string
 	Skip  func(s *sighting) bool         // leave the frame out
 	Apply func(frame []byte, d *decoded) // d is nil for what is no IP packet
+	// Whole makes the frames of one flow at one port comparable together.
+	Whole func(frames [][]byte) [][]byte
 }
 
 // defaultRules are applied to every case.
@@ -79,7 +81,9 @@ var pingTime = Rule{
 		if d == nil || d.version != 4 || d.proto != unix.IPPROTO_ICMP {
 			return
 		}
-		setID(frame[d.l3:], 0)
+		if !d.df {
+			setID(frame[d.l3:], 0)
+		}
 		if d.fragOff == 0 && d.isEcho() && d.l4+24 <= len(frame) {
 			clear(frame[d.l4+2 : d.l4+6])
 			clear(frame[d.l4+8 : d.l4+24])

@@ -40,10 +40,11 @@ var (
 // run builds the network, sends, and collects what everybody saw.
 func run(t *testing.T, c *Case, mode Mode) *Run {
 	t.Helper()
-	w := &World{Net: nstest.New(t), T: t, Mode: mode, handles: make(map[string]*netlink.Handle)}
+	w := &World{Net: nstest.New(t), T: t, Mode: mode, salt: hash(c.Name), handles: make(map[string]*netlink.Handle)}
 	r := &Run{T: t, Mode: mode, c: c, world: w, observed: make(map[string][]string)}
 	c.Build(w)
 	w.neighbours()
+	w.reported()
 	var d *domain
 	if mode != Without {
 		d = w.start(c, mode)

@@ -113,10 +113,13 @@ func TestRecords(t *testing.T) {
 
 // TestLimits: a limit that is gone is told.
 func TestLimits(t *testing.T) {
-	c := &Case{Limits: []Limit{{Modes: []Mode{Header}, Text: "known", Match: "expired"}}}
+	c := &Case{Limits: []Limit{{Modes: []Mode{Header}, Text: "known", Match: "expired", Times: 1}}}
 	expired := finding{wrong, "it is expired, want delivered"}
 	if left, known := c.sift(Header, []finding{expired}); len(left) != 0 || len(known) != 1 {
 		t.Errorf("left %v, known %v", left, known)
+	}
+	if left, _ := c.sift(Header, []finding{expired, expired}); len(left) != 1 {
+		t.Errorf("more than what is known, and nothing says so")
 	}
 	if left, _ := c.sift(Header, nil); len(left) != 1 {
 		t.Errorf("the limit is gone, and nothing says so")

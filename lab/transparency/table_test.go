@@ -15,7 +15,7 @@ import (
 // row is a line of the table: a case in a mode.
 type row struct {
 	point                      int
-	name                       string
+	name, shows                string
 	mode                       Mode
 	compared, differences      int
 	records, wrong, unmeasured int
@@ -54,24 +54,46 @@ func (r *row) cells() []string {
 
 var columns = []string{"POINT", "CASE", "MODE", "PACKETS", "DIFFERENT", "RECORDS", "WRONG", "NOT MEASURED", "RESULT"}
 
-// writeTable prints all rows, in the order of the points.
-func writeTable(w io.Writer, markdown bool) error {
-	table.Lock()
-	defer table.Unlock()
+func sortRows() {
 	slices.SortStableFunc(table.rows, func(a, b row) int {
 		return cmp.Or(cmp.Compare(a.point, b.point), cmp.Compare(a.name, b.name), cmp.Compare(b.mode, a.mode))
 	})
-	if markdown {
-		fmt.Fprintf(w, "| %s |\n|%s\n", strings.ToLower(strings.Join(columns, " | ")), strings.Repeat("---|", len(columns)))
-		for _, r := range table.rows {
-			fmt.Fprintf(w, "| %s |\n", strings.Join(r.cells(), " | "))
-		}
-		return nil
-	}
+}
+
+// writeTable prints all rows, in the order of the points.
+func writeTable(w io.Writer) error {
+	sortRows()
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tw, strings.Join(columns, "\t"))
 	for _, r := range table.rows {
 		fmt.Fprintln(tw, strings.Join(r.cells(), "\t"))
 	}
 	return tw.Flush()
+}
+
+// writeMarkdown prints a row for each case, as docs/limits.md has them (see limits.sh).
+func writeMarkdown(w io.Writer) error {
+	sortRows()
+	for i := 0; i < len(table.rows); {
+		first := &table.rows[i]
+		cells := map[Mode]string{Mark: "-", Header: "-"}
+		var notes []string
+		for ; i < len(table.rows) && table.rows[i].name == first.name; i++ {
+			r := &table.rows[i]
+			cells[r.mode] = r.result
+			if r.compared > 0 {
+				cells[r.mode] = fmt.Sprintf("%s: %d packets, %d records", r.result, r.compared, r.records)
+			}
+			for _, k := range r.known {
+				if !slices.Contains(notes, k) {
+					notes = append(notes, k)
+				}
+			}
+		}
+		if _, err := fmt.Fprintf(w, "| %d | %s | %s | %s | %s | %s |\n", first.point, first.name, first.shows,
+			cells[Mark], cells[Header], strings.Join(notes, "; ")); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -3,24 +3,15 @@
 package transparency
 
 import (
-	"bytes"
-	"encoding/binary"
-	"net"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
-// line is chain without IPv6, whose reports of groups follow timers: queues count them.
+// line is chain without IPv6.
 func line(w *World) {
 	w.Nodes("out", "r1", "r2", "r3", "far")
-	for _, n := range w.nodes {
-		w.Sysctl(n, "ipv6/conf/all/disable_ipv6", "1")
-		w.Sysctl(n, "ipv6/conf/default/disable_ipv6", "1")
-	}
 	w.Link("out", "eth0", "10.0.1.1/24", "r1", "eth0", "10.0.1.2/24")
 	w.Link("r1", "eth1", "10.0.2.1/24", "r2", "eth0", "10.0.2.2/24")
 	w.Link("r2", "eth1", "10.0.3.1/24", "r3", "eth0", "10.0.3.2/24")
@@ -121,42 +112,4 @@ func (r *Run) wantWaits(node, port string, longest time.Duration) {
 	if most < longest {
 		r.T.Errorf("the longest wait at %s/%s is %v, want %v at least", node, port, most, longest)
 	}
-}
-
-// SendTrain sends a TCP packet as a GSO train of segments with size bytes each, by a
-// packet socket, as a host with segmentation offload hands it to its interface.
-func (w *World) SendTrain(node, port string, to net.HardwareAddr, p *Packet, size int) *Sent {
-	w.T.Helper()
-	ip := p.Bytes()
-	l4, addrs, proto, gso := int(ip[0]&15)*4, ip[12:20], uint16(unix.ETH_P_IP), byte(vnetGSOTCP4)
-	if ip[0]>>4 == 6 {
-		l4, addrs, proto, gso = 40, ip[8:40], unix.ETH_P_IPV6, vnetGSOTCP6
-	}
-	binary.BigEndian.PutUint16(ip[l4+16:], 0)
-	// The sum over the pseudo header alone; the device does the rest.
-	pseudo := append(bytes.Clone(addrs), 0, unix.IPPROTO_TCP)
-	pseudo = binary.BigEndian.AppendUint16(pseudo, uint16(len(ip)-l4))
-	binary.BigEndian.PutUint16(ip[l4+16:], ^checksum(pseudo))
-	hdr := make([]byte, vnetHeader)
-	hdr[0], hdr[1] = vnetNeedsSum, gso
-	tcp := int(ip[l4+12]>>4) * 4
-	binary.NativeEndian.PutUint16(hdr[2:], uint16(14+l4+tcp))
-	binary.NativeEndian.PutUint16(hdr[4:], uint16(size))
-	binary.NativeEndian.PutUint16(hdr[6:], uint16(14+l4))
-	binary.NativeEndian.PutUint16(hdr[8:], 16)
-	frame := slices.Concat(hdr, to, mac(node, port), binary.BigEndian.AppendUint16(nil, proto), ip)
-	index := w.Index(node, port)
-	w.in(node, func() error {
-		fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
-		if err != nil {
-			return err
-		}
-		defer unix.Close(fd)
-		if err := unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_VNET_HDR, 1); err != nil {
-			return err
-		}
-		return unix.Sendto(fd, frame, 0, &unix.SockaddrLinklayer{Ifindex: index, Protocol: htons(proto)})
-	})
-	time.Sleep(gap)
-	return w.Expect(p.Token)
 }

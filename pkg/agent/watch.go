@@ -69,6 +69,11 @@ func (w *watch) watchNodes() error {
 		}
 	}
 	specs = append(specs, w.handle.Near()...)
+	follow, err := w.watcher.FollowRoutes(slices.ContainsFunc(w.handle.Domain.Ports, func(p domain.Port) bool { return p.Tunnel && !p.Removed }))
+	if err != nil {
+		return err
+	}
+	w.again = w.again || follow // routes may have changed before that
 	if nodes == w.known && slices.Equal(specs, w.watched) {
 		return nil
 	}

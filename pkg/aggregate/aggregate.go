@@ -226,10 +226,10 @@ func (a *Aggregates) addHops(way *path, p *backpack.Packet) {
 	way.sums.add(clock.first, n, size, &a.seconds)
 	for i := range p.Hops {
 		h, to := &p.Hops[i], &way.hops[i]
-		in, out := clock.at(h.InNs), clock.at(h.OutNs)
-		came := in
-		if h.InNs == backpack.NoTime { // it began here, or only left by a bridge's member
-			came = out
+		out := clock.at(h.OutNs)
+		came := out // it began here, only left by a bridge's member, or was noted late
+		if h.InNs != backpack.NoTime {
+			came = clock.at(h.InNs)
 		}
 		if to.node != nil {
 			to.node.times.add(h.NodeNs(), n)
@@ -240,7 +240,7 @@ func (a *Aggregates) addHops(way *path, p *backpack.Packet) {
 			to.link.passed.add(came, n, size, &a.seconds)
 		}
 		if to.in != nil {
-			to.in.in.add(in, n, size, &a.seconds)
+			to.in.in.add(came, n, size, &a.seconds)
 		}
 		if to.out != nil {
 			to.out.out.add(out, n, size, &a.seconds)

@@ -165,7 +165,7 @@ func pathHops(key string, names Names) []PathHop {
 			Node: names.NodeName(h.node), NodeID: nodeID(h.node),
 			InPort: names.PortName(h.in), Port: names.PortName(h.out), Copy: h.copied,
 		}
-		if h.prev >= 0 && h.prev != i-1 {
+		if h.prev != i-1 {
 			hop.Prev = &h.prev
 		}
 		hops = append(hops, hop)
@@ -177,7 +177,7 @@ func pathHops(key string, names Names) []PathHop {
 func (r *PathRow) PrevOf(i int) int { return prevOf(r.Hops, i) }
 
 func prevOf(hops []PathHop, i int) int {
-	if p := hops[i].Prev; p != nil && *p >= 0 && *p < i {
+	if p := hops[i].Prev; p != nil && *p >= -1 && *p < i {
 		return *p
 	}
 	return i - 1

@@ -25,6 +25,8 @@ type Range struct {
 // Source is a ring, and what has been given away of it.
 type Source interface {
 	Ring() *Ring
+	// Start returns the first position of all.
+	Start() uint64
 	// Cursor returns the first position that no CPU has been given yet.
 	Cursor() uint64
 	// Held appends to dst the positions that CPUs still hold. Called after
@@ -120,9 +122,14 @@ func (m *Maps) Close() error {
 // Ring implements Source.
 func (m *Maps) Ring() *Ring { return m.ring }
 
+// Start implements Source.
+func (m *Maps) Start() uint64 { return m.page().Start }
+
 // Cursor implements Source. It costs no system call.
-func (m *Maps) Cursor() uint64 {
-	return atomic.LoadUint64(&(*bpfobj.TcRdrControl)(unsafe.Pointer(&m.control[0])).Cursor)
+func (m *Maps) Cursor() uint64 { return atomic.LoadUint64(&m.page().Cursor) }
+
+func (m *Maps) page() *bpfobj.TcRdrControl {
+	return (*bpfobj.TcRdrControl)(unsafe.Pointer(&m.control[0]))
 }
 
 // Held implements Source with one system call.

@@ -110,8 +110,7 @@ func newScanner(src Source, dec *Decoder, o *ScanOptions) *scanner {
 		o.Now = Monotonic
 	}
 	s := &scanner{ring: src.Ring(), dec: dec, now: o.Now(), match: o.Match}
-	// The first position is the number of slots.
-	s.stats.Forgot = src.Cursor() > 2*s.ring.slots
+	s.stats.Forgot = src.Cursor() > src.Start()+s.ring.slots
 	return s
 }
 

@@ -24,7 +24,8 @@ type TcRdrControl struct {
 	_       structs.HostLayout
 	LeaseNs uint64
 	Cursor  uint64
-	Pad     [6]uint64
+	Start   uint64
+	Pad     [5]uint64
 }
 
 type TcRdrCounter uint32

@@ -90,8 +90,13 @@ func (a *applier) run(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := a.h.writeGroups(a.c.next); err != nil {
+	left, err := a.h.writeGroups(a.c.next, func(uint16) bool { return true })
+	if err != nil {
 		return err
+	}
+	if left > 0 {
+		a.warnOnce(groupsLeft(left))
+		a.h.memberships = nil // SyncGroups tries again
 	}
 	if err := a.raise(); err != nil {
 		return err
@@ -133,7 +138,22 @@ func (a *applier) addLocals() error {
 		}
 		a.undo.add(func() { a.h.dropLocals(known) })
 	}
-	return a.h.addLocals(a.c.locals)
+	left, err := a.h.addLocals(a.c.locals)
+	if left > 0 {
+		a.warnOnce(addressesLeft(left))
+	}
+	return err
+}
+
+// warnOnce tells what lasts until the network changes, and is met at every refresh.
+func (a *applier) warnOnce(text string) {
+	if a.h.told == nil {
+		a.h.told = make(map[string]bool)
+	}
+	if !a.h.told[text] {
+		a.h.told[text] = true
+		a.warnings = append(a.warnings, text)
+	}
 }
 
 // lower takes flags from known ports: those that leave only restore from now on,

@@ -52,7 +52,7 @@ var counterText = [bpfobj.TcRdrCounterRDR_C_MAX]Counter{
 	bpfobj.TcRdrCounterRDR_C_NM_NO_SLOT: {Name: "not_measured_no_slot", Group: GroupNotMeasured,
 		Help: "no slot was free: too many packets in flight (more --slots, shorter --timeout)"},
 	bpfobj.TcRdrCounterRDR_C_NM_SEGS: {Name: "not_measured_segs", Group: GroupNotMeasured,
-		Help: "GSO packets of more segments than are measured, or not of plain TCP or UDP"},
+		Help: "GSO packets of more segments than are measured, not of plain TCP or UDP, or of IPv6 datagrams that begin alike"},
 	bpfobj.TcRdrCounterRDR_C_NM_KEY_IN_FLIGHT: {Name: "not_measured_key_in_flight", Group: GroupNotMeasured,
 		Help: "packets measured by key whose key another packet under way has"},
 	bpfobj.TcRdrCounterRDR_C_NM_KEYS_FULL: {Name: "not_measured_keys_full", Group: GroupNotMeasured,

@@ -28,6 +28,7 @@ type Handle struct {
 	localIn map[uint16]*localIn // by node
 	// memberships are what SyncGroups read last, by node.
 	memberships map[uint16]string
+	told        map[string]bool // warnings that need no repetition
 }
 
 // Near returns the namespaces that are not attached in which other ends of attached

@@ -41,7 +41,9 @@ var strangerFuncs = []string{"ip_rcv_core", "ip_rcv", "ip_list_rcv"}
 
 // outsiderFuncs free packets for a group that nobody in the node wants: it is no
 // member, and no route for the group leads on from the interface.
-var outsiderFuncs = []string{"ip_rcv_finish_core", "ip_rcv_finish", "ip_sublist_rcv", "ip_list_rcv_finish", "ip_mr_input", "ip_mr_forward"}
+var outsiderFuncs = []string{"ip_rcv_finish_core", "ip_rcv_finish", "ip_sublist_rcv", "ip_list_rcv_finish", "ip_mr_input", "ip_mr_forward",
+	"ip_error", // broadcast of a subnet that the node is not in
+}
 
 // joinedFuncs free the fragments of a packet that was put together, with it.
 var joinedFuncs = []string{"skb_release_data", "kfree_skb_list", "kfree_skb_list_reason"}

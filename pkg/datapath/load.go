@@ -69,13 +69,14 @@ func (l *loaded) close() {
 // blueprint is everything that is to be loaded, with sizes and constants set.
 type blueprint struct {
 	options Options
+	layout  *Layout
 	specs   []*ebpf.CollectionSpec // as objects that are wanted
 	memory  Memory
 }
 
 // newBlueprint prepares the objects. It needs no right.
 func newBlueprint(o Options, l *Layout, f Features) (*blueprint, error) {
-	b := &blueprint{options: o}
+	b := &blueprint{options: o, layout: l}
 	consts := constantsOf(o, l, f, findQuiet())
 	used := make(map[string]bool)
 	for _, obj := range objects {
@@ -213,7 +214,7 @@ func (b *blueprint) load() (_ *loaded, err error) {
 			return nil, watchError(b.options, err)
 		}
 	}
-	return l, l.init()
+	return l, l.init(b.layout)
 }
 
 // add loads one object, which uses the maps that are there already.
@@ -241,19 +242,13 @@ func (l *loaded) add(spec *ebpf.CollectionSpec) error {
 }
 
 // init gives the maps their first contents.
-func (l *loaded) init() error {
-	ring, cursor, progs := l.maps[bpfobj.TcMapRing], l.maps[bpfobj.TcMapCursor], l.maps[bpfobj.TcMapProgs]
-	if ring == nil || cursor == nil || progs == nil {
+func (l *loaded) init(layout *Layout) error {
+	progs := l.maps[bpfobj.TcMapProgs]
+	if progs == nil {
 		return &kindError{kind: ErrLoad, text: "the BPF object lacks a map: rebuild radar"}
 	}
-	// Positions begin at the number of slots, so that none is ever 0.
-	start := bpfobj.TcRdrCursor{Next: uint64(ring.MaxEntries())}
-	if err := cursor.Put(uint32(0), &start); err != nil {
-		return bpfError("set first position", err)
-	}
-	control := bpfobj.TcRdrControl{Cursor: start.Next}
-	if err := l.maps[bpfobj.TcMapControl].Put(uint32(0), &control); err != nil {
-		return bpfError("set control page", err)
+	if err := l.startRing(layout); err != nil {
+		return err
 	}
 	for index, name := range map[bpfobj.TcRdrProg]string{
 		bpfobj.TcRdrProgRDR_PROG_INGRESS: bpfobj.TcProgRadarIngress,

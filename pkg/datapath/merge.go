@@ -307,7 +307,8 @@ func (c *change) replaced() (replaced, others []uint16) {
 	return replaced, others
 }
 
-// halfway is the next description while what it removes is still there.
+// halfway is the next description while what it removes is still there, and queues are not
+// followed yet: who is killed then must find that they are new.
 func (c *change) halfway() *domain.Domain {
 	d := cloneDomain(c.next)
 	for _, id := range c.removedNodes {
@@ -315,6 +316,15 @@ func (c *change) halfway() *domain.Domain {
 	}
 	for _, id := range c.removedPorts {
 		d.PortByID(id).Removed = false
+	}
+	for i := range d.Ports {
+		p := &d.Ports[i]
+		p.Queue = ""
+		if c.old != nil {
+			if was := c.old.PortByID(p.ID); was != nil {
+				p.Queue = was.Queue
+			}
+		}
 	}
 	return d
 }

@@ -22,6 +22,8 @@ type tunnel struct {
 	wantID        uint32 // of what it takes
 	port          uint16 // UDP, where the kind has one
 	local, remote netip.Addr
+	lower         int          // number of the interface that it is bound to, 0: none
+	elsewhere     bool         // its packets travel in the namespace that it was made in
 	outer         []netip.Addr // where its packets can go; none: not known
 	inherits      bool         // the outer header takes TTL or TOS from the inner one
 	flowBased     bool         // each route, or program, says where to
@@ -32,7 +34,11 @@ type tunnel struct {
 // newTunnel reads what the kernel says about a link, nil if it is no tunnel that
 // radar knows. inheritsTTL says whether the message had an attribute for that.
 func newTunnel(l netlink.Link, inheritsTTL bool) *tunnel {
-	t := &tunnel{kind: l.Type()}
+	a := l.Attrs()
+	t := &tunnel{kind: l.Type(), lower: a.ParentIndex, elsewhere: a.NetNsID >= 0}
+	if t.lower == a.Index { // how the kernel says that there is none
+		t.lower = 0
+	}
 	addrs := func(local, remote net.IP) { t.local, t.remote = toAddr(local), toAddr(remote) }
 	// RFC 2003 and Linux: 0 stands for the inner TTL, bit 0 of TOS for the inner TOS.
 	inherit := func(ttl, tos uint8) { t.inherits = ttl == 0 || tos&1 != 0 }
@@ -40,7 +46,7 @@ func newTunnel(l netlink.Link, inheritsTTL bool) *tunnel {
 	case *netlink.Vxlan:
 		addrs(v.SrcAddr, v.Group)
 		t.id, t.wantID, t.port, t.flowBased = uint32(v.VxlanId), uint32(v.VxlanId), uint16(v.Port), v.FlowBased
-		t.inherits = inheritsTTL || v.TOS&1 != 0
+		t.inherits, t.lower = inheritsTTL || v.TOS&1 != 0, v.VtepDevIndex
 	case *netlink.Geneve:
 		addrs(nil, v.Remote)
 		t.id, t.wantID, t.port, t.flowBased = v.ID, v.ID, v.Dport, v.FlowBased
@@ -151,6 +157,8 @@ func (t *Topology) joinTunnels(probes []probe) {
 // findOuter sets where the tunnel's packets can go, or says why that is not known.
 func (tun *tunnel) findOuter(w *ways) string {
 	switch {
+	case tun.elsewhere:
+		return "its packets travel in another network namespace"
 	case tun.flowBased:
 		return "each packet's route says where it goes"
 	case tun.remote.IsMulticast():
@@ -197,7 +205,7 @@ func (t *Topology) findEnds(all []*tunnel, i int, w *ways) string {
 		if owners == 0 {
 			return fmt.Sprintf("no attached node owns %s", dst)
 		}
-		if why := w.inside(tun.ref.Node, dst); why != "" {
+		if why := w.inside(tun, dst); why != "" {
 			return why
 		}
 	}

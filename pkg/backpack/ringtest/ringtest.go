@@ -104,6 +104,7 @@ type Image struct {
 	ring      *backpack.Ring
 
 	mu     sync.Mutex // the programs' spin lock
+	start  uint64
 	next   uint64
 	cursor atomic.Uint64
 	cpus   []alloc
@@ -126,7 +127,7 @@ func New(slots uint32, slotBytes, cpus int, block uint64) *Image {
 		Mem: mem, MinAgeNs: 10e6, TimeoutNs: 10e9, Block: block,
 		words: words, slots: uint64(slots), slotWords: uint64(slotBytes / 8),
 		cells: 6 + 8*(slotBytes/64-2),
-		ring:  ring, next: block, cpus: make([]alloc, cpus),
+		ring:  ring, start: block, next: block, cpus: make([]alloc, cpus),
 	}
 	r.cursor.Store(r.next)
 	return r
@@ -134,6 +135,9 @@ func New(slots uint32, slotBytes, cpus int, block uint64) *Image {
 
 // Ring implements backpack.Source.
 func (r *Image) Ring() *backpack.Ring { return r.ring }
+
+// Start implements backpack.Source.
+func (r *Image) Start() uint64 { return r.start }
 
 // Cursor implements backpack.Source.
 func (r *Image) Cursor() uint64 { return r.cursor.Load() }

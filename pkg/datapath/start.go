@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"math/rand/v2"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/vnetradar/radar/pkg/bpfobj"
+)
+
+// startRing gives the ring's cursor its first position, and CPUs their first blocks.
+// Where they begin is left to chance: copies of one lab that run side by side send equal
+// packets, and what the kernel frees in a socket's queue has nothing but its mark, the
+// index of a slot, to say which domain's packet it is.
+func (l *loaded) startRing(layout *Layout) error {
+	cursor, control, alloc := l.maps[bpfobj.TcMapCursor], l.maps[bpfobj.TcMapControl], l.maps[bpfobj.TcMapAlloc]
+	if cursor == nil || control == nil || alloc == nil {
+		return &kindError{kind: ErrLoad, text: "the BPF object lacks a map: rebuild radar"}
+	}
+	cpus, err := ebpf.PossibleCPU()
+	if err != nil {
+		return bpfError("count CPUs", err)
+	}
+	start, next, held := layout.firstPositions(cpus, rand.Uint64N)
+	if err := alloc.Put(uint32(0), held); err != nil {
+		return bpfError("give CPUs their first slots", err)
+	}
+	if err := cursor.Put(uint32(0), &bpfobj.TcRdrCursor{Next: next}); err != nil {
+		return bpfError("set first position", err)
+	}
+	if err := control.Put(uint32(0), &bpfobj.TcRdrControl{Cursor: next, Start: start}); err != nil {
+		return bpfError("set control page", err)
+	}
+	return nil
+}
+
+// firstPositions are the first position of all, at the start of some block, that of the
+// first block that no CPU has, and what CPUs have: the rest of a block each, as far as a
+// quarter of the ring suffices. No position is 0. random returns a number below its
+// argument.
+func (l *Layout) firstPositions(cpus int, random func(uint64) uint64) (start, next uint64, held []bpfobj.TcRdrAlloc) {
+	slots, block := uint64(l.Slots), uint64(l.Block)
+	start = slots + random(slots/block)*block
+	next = start
+	held = make([]bpfobj.TcRdrAlloc, cpus)
+	for i := range held {
+		if next+block-start > slots/4 {
+			break
+		}
+		held[i].Next = next + random(block)
+		next += block
+		held[i].End = next
+	}
+	return start, next, held
+}
