@@ -156,11 +156,9 @@ var _ = add(Case{
 		w.Counters("r1")
 		w.Counters("r3")
 	},
-	Check: func(r *Run) {
-		if n := len(r.Records); r.Mode == Mark && n != 25 { // 15 there, 5 replies, 5 errors
-			r.T.Errorf("%d records, want 25: one story through each translation", n)
-		}
-	},
+	// Under --carry header what came for an address of the translating node's own is
+	// called delivered there, and a second story begins. See docs/limits.md.
+	Check: falseDeliveries(25),
 	Send: func(w *World) {
 		for i := range 5 {
 			for _, port := range []uint16{80, 81} { // nobody listens at 81
