@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"os"
 	"reflect"
 
@@ -124,36 +123,6 @@ func (a *applier) save(d *domain.Domain) error {
 	})
 	a.saved = cloneDomain(d)
 	return d.Save()
-}
-
-// addLocals adds the nodes' addresses; on failure those of new nodes go again,
-// whose numbers others will have.
-func (a *applier) addLocals() error {
-	if a.c.old != nil {
-		known := make(map[uint16][]netip.Addr)
-		for node, addrs := range a.c.locals {
-			if a.c.old.NodeByID(node) != nil || a.c.old.VMByID(node) != nil {
-				known[node] = addrs
-			}
-		}
-		a.undo.add(func() { a.h.dropLocals(known) })
-	}
-	left, err := a.h.addLocals(a.c.locals)
-	if left > 0 {
-		a.warnOnce(addressesLeft(left))
-	}
-	return err
-}
-
-// warnOnce tells what lasts until the network changes, and is met at every refresh.
-func (a *applier) warnOnce(text string) {
-	if a.h.told == nil {
-		a.h.told = make(map[string]bool)
-	}
-	if !a.h.told[text] {
-		a.h.told[text] = true
-		a.warnings = append(a.warnings, text)
-	}
 }
 
 // lower takes flags from known ports: those that leave only restore from now on,
