@@ -78,7 +78,7 @@ var _ = add(Case{
 
 var _ = add(Case{
 	Name: "bridges/ports", Point: 4,
-	Shows: "isolated ports, ports that flood nothing, and a full queue of a switch: the loss has its place",
+	Shows: "isolated ports of a switch, and ports that flood nothing: the loss has its place",
 	Build: func(w *World) {
 		switched(w)
 		for _, p := range []string{"to-h1", "to-h2"} {
@@ -105,6 +105,29 @@ var _ = add(Case{
 		}
 	},
 	LocalDrops: true,
+})
+
+var _ = add(Case{
+	Name: "bridges/queue", Point: 4,
+	Shows: "a switch's port whose queue is full: a packet, and one copy of others, is lost there",
+	Build: func(w *World) {
+		switched(w)
+		w.Listen("sw", "0.0.0.0:7")
+		w.Queue("sw", "to-h2", "handle", "1:", "pfifo", "limit", "0")
+		w.QueueCounters("sw", "to-h2")
+	},
+	Send: func(w *World) {
+		w.Send("h2", w.UDP("10.0.1.2", "10.0.1.254", 60)) // h2 is known
+		for _, clear := range []bool{false, true} {
+			p := w.UDP("10.0.1.1", "10.0.1.2", 60)
+			p.MayFrag = clear
+			w.Send("h1", p).Lost("sw", "QDISC_DROP")
+			p = w.UDP("10.0.1.1", "10.0.1.255", 60)
+			p.MayFrag = clear
+			w.SendFrame("h1", "eth0", everybody, p.Bytes())
+			w.Expect(p.Token).Ends("delivered").Branches("sw delivered", "sw left", "sw lost")
+		}
+	},
 })
 
 var _ = add(Case{

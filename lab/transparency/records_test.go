@@ -166,8 +166,9 @@ func (k *checker) check(rec *record.Record) bool {
 	}
 	for i, c := range list {
 		k.said[u][c.place] += rec.Segs
-		lastPort := i == len(list)-1 && c.dir == out && rec.State == record.Lost
-		k.checkClaim(rec, u, c, lastPort)
+		// A queue that lost it, or this copy of it, comes before captures.
+		mayBeAbsent := c.dir == out && (i == len(list)-1 && rec.State == record.Lost || rec.Hops[c.hop].Outcome == record.Lost)
+		k.checkClaim(rec, u, c, mayBeAbsent)
 		for _, b := range list[:i] {
 			if leadsTo(rec, b.hop, c.hop) && !c.at.IsZero() && c.at.Before(b.at) {
 				k.wrong(rec, "it was at %v before it was at %v", c.place, b.place)
