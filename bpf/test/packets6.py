@@ -176,6 +176,8 @@ def trains():
         "train-six-alike": train(ip6(label=0x50300), udp_piece, 64, 5, 0, data=alike),
         "train-six-low": train(ip6(label=0x54000, hlim=5), tcp_piece, 100, 2, 50),
         "train-six-options": train(ip6() / options(IPv6ExtHdrDestOpt), tcp_piece, 100, 3, 20),
+        # Datagrams smaller than what a packet is recognised by. (Of 4 bytes all are alike.)
+        **{f"train-six-udp-{size}": train(ip6(label=0x50400), udp_piece, size, 4, 0) for size in (8, 16, 20)},
     }
     out = {kind + k: p for kind, pieces in kinds.items() for k, p in pieces.items()}
     # BIG TCP: no payload length; up to Linux 6.18 the length stands in a jumbo option
