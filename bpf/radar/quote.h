@@ -105,7 +105,8 @@ GLOBAL int restore_quote(struct __sk_buff *skb, __u32 off, __u32 len, __u64 now)
 	int tos;
 
 	if (len < sizeof(q.ip) || bpf_skb_load_bytes(skb, off, &q.ip, sizeof(q.ip)) ||
-	    q.ip.version != 4 || q.ip.ihl < 5 || q.ip.frag_off != bpf_htons(IP_DF))
+	    q.ip.version != 4 || q.ip.ihl < 5 ||
+	    (q.ip.frag_off & bpf_htons(IP_DF | IP_MF | IP_OFFSET)) != bpf_htons(IP_DF))
 		return 0;
 	have = load_quoted(skb, off + q.ip.ihl * 4, len - q.ip.ihl * 4, q.w);
 	if (!have)

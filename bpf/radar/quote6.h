@@ -16,7 +16,7 @@ struct quoted6 {
 	__u32 more; /* load_more(), if a datagram has and quotes as much */
 	__u8 proto;
 	bool cut;    /* it has as much, but does not quote it */
-	__be32 w[4]; /* behind the extension headers */
+	__be32 w[5]; /* behind the extension headers */
 };
 
 static __always_inline bool is_quoted_echo(__be32 first)
@@ -81,6 +81,16 @@ static __always_inline struct rdr_slot *quoted_slot(__u32 index, const struct qu
 		else if (s->tag != tag || s->tag2 != tag2)
 			index += segment_by_content(index, tag, tag2);
 		break;
+	case IPPROTO_UDPLITE:
+		tag = q->have < 16 ? s->tag : q->w[2];
+		tag2 = q->w[3];
+		whole = q->have < 16 ? 0 : ~0;
+		break;
+	case IPPROTO_SCTP:
+		tag = tag2;
+		tag2 = q->w[4];
+		whole = q->have < 20 ? 0 : ~0;
+		break;
 	case IPPROTO_ICMPV6:
 		tag = q->w[0] & 0xffff;
 		tag2 = 0;
@@ -118,9 +128,8 @@ static __always_inline bool read_quote6(struct __sk_buff *skb, __u32 off, __u32 
 	/* Fragments are found by key: their bits are true. */
 	if (chain & (CHAIN_BROKEN | CHAIN_LONG) || CHAIN_FRAGMENT(chain) || l4 + 8 > off + len)
 		return false;
-	q->have = l4 + 16 <= off + len ? 16 : 8;
-	if (bpf_skb_load_bytes(skb, l4, q->w, 8) ||
-	    (q->have == 16 && bpf_skb_load_bytes(skb, l4 + 8, q->w + 2, 8)))
+	q->have = load_quoted(skb, l4, off + len - l4, q->w);
+	if (!q->have)
 		return false;
 	q->proto = CHAIN_PROTO(chain);
 	if (q->proto == IPPROTO_UDP && q->len >= l4 - off + UDP_MORE) {

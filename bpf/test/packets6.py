@@ -72,6 +72,7 @@ def protocols():
         "six-icmpv4": ETHER / ip6(nh=1) / Raw(payload(32)),
         "six-sctp-data": ETHER / ip6() / SCTP(sport=3868, dport=3869, tag=0xCAFE) /
                          SCTPChunkData(tsn=5, stream_id=1, data=payload(24)),
+        "six-udplite": ETHER / ip6(nh=136) / Raw(raw(udp(len=8, chksum=0x1111))) / BODY,
         "six-esp": ETHER / ip6() / ESP(spi=7, seq=1, data=payload(40)),
         "six-proto-253": ETHER / ip6(nh=253) / BODY,
         "six-no-next-header": ETHER / ip6(nh=59),

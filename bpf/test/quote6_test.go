@@ -5,6 +5,7 @@ package test
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -51,6 +52,41 @@ func TestQuote6(t *testing.T) {
 			same(t, "egress", d.egress(closed, frame{data: bad}).data, want)
 			d.counted(restored)
 		})
+	}
+}
+
+// errorOf is an ICMP or ICMPv6 error that quotes w, at most n bytes of what follows its IP
+// headers.
+func errorOf(t testing.TB, w []byte, n int) []byte {
+	t.Helper()
+	name, at := "error-proto-253", quoteAt
+	if header(t, w).v6() {
+		name, at = "error-six-proto-253", quote6At
+	}
+	_, l4 := l4Of(w, ipAt(w))
+	end := ipAt(w) + header(t, w).length()
+	data := append(packet(t, name)[:at], w[ipAt(w):min(l4+n, end)]...)
+	if shorten(data); header(t, w).v6() {
+		sumICMPv6(data)
+	}
+	return data
+}
+
+// TestQuoteProtocols: quotes of every kind of packet, whole ones and as short as may be.
+func TestQuoteProtocols(t *testing.T) {
+	d := newDomain(t, config{})
+	for _, name := range byBits() {
+		for _, n := range []int{8, 16, 20, 1200} {
+			t.Run(fmt.Sprintf("%s/%d", name, n), func(t *testing.T) {
+				d, orig := d.in(t), packet(t, name)
+				w := d.link(d.send(frame{data: orig}), 1)
+				bad, want := errorOf(t, w.data, n), errorOf(t, lowered(t, orig, 1), n)
+				if _, l4 := l4Of(orig, ipAt(orig)); len(orig) < l4+8 {
+					want = bad // less than 8 bytes of L4: cannot be told
+				}
+				same(t, "ingress", d.ingress(r1In, frame{data: bad}).data, want)
+			})
+		}
 	}
 }
 
