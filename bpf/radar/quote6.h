@@ -126,10 +126,10 @@ static __always_inline bool read_quote6(struct __sk_buff *skb, __u32 off, __u32 
 	__u32 l4 = CHAIN_L4(chain);
 
 	/* Fragments are found by key: their bits are true. */
-	if (chain & (CHAIN_BROKEN | CHAIN_LONG) || CHAIN_FRAGMENT(chain) || l4 + 8 > off + len)
+	if (chain & (CHAIN_BROKEN | CHAIN_LONG) || CHAIN_FRAGMENT(chain))
 		return false;
 	q->have = load_quoted(skb, l4, off + len - l4, q->w);
-	if (!q->have)
+	if (!q->have && !is_quoted_whole(len, q->len, l4 - off))
 		return false;
 	q->proto = CHAIN_PROTO(chain);
 	if (q->proto == IPPROTO_UDP && q->len >= l4 - off + UDP_MORE) {
@@ -149,13 +149,13 @@ GLOBAL __u32 find_quoted6(struct __sk_buff *skb, __u32 off, __u32 len)
 	struct ip6_start ip;
 	__u32 index, decrements;
 
-	if (len < sizeof(struct ip6_header) + 8 || bpf_skb_load_bytes(skb, off, &ip, sizeof(ip)))
+	if (len < sizeof(struct ip6_header) || bpf_skb_load_bytes(skb, off, &ip, sizeof(ip)))
 		return NO_INDEX;
 	index = guid_decode(bits6(&ip), &decrements);
 	if (index == NO_INDEX || ip.version_class >> 4 != 6)
 		return NO_INDEX;
 	q.len = sizeof(struct ip6_header) + bpf_ntohs(ip.payload_len);
-	if (!read_quote6(skb, off, len, ip.next, &q))
+	if (!read_quote6(skb, off, quoted_own(len, q.len), ip.next, &q))
 		return NO_INDEX;
 	s = quoted_slot(index, &q);
 	return s ? s->pos & (cfg_slots - 1) : NO_INDEX;

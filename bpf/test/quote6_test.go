@@ -56,8 +56,8 @@ func TestQuote6(t *testing.T) {
 }
 
 // errorOf is an ICMP or ICMPv6 error that quotes w, at most n bytes of what follows its IP
-// headers.
-func errorOf(t testing.TB, w []byte, n int) []byte {
+// headers, and no fewer bytes than padded.
+func errorOf(t testing.TB, w []byte, n, padded int) []byte {
 	t.Helper()
 	name, at := "error-proto-253", quoteAt
 	if header(t, w).v6() {
@@ -66,25 +66,24 @@ func errorOf(t testing.TB, w []byte, n int) []byte {
 	_, l4 := l4Of(w, ipAt(w))
 	end := ipAt(w) + header(t, w).length()
 	data := append(packet(t, name)[:at], w[ipAt(w):min(l4+n, end)]...)
+	data = append(data, make([]byte, max(0, at+padded-len(data)))...)
 	if shorten(data); header(t, w).v6() {
 		sumICMPv6(data)
 	}
 	return data
 }
 
-// TestQuoteProtocols: quotes of every kind of packet, whole ones and as short as may be.
+// TestQuoteProtocols: quotes of every kind of packet, whole ones and as short as may be. A
+// node that appends something to its errors pads the quote (RFC 4884, section 5.1).
 func TestQuoteProtocols(t *testing.T) {
 	d := newDomain(t, config{})
 	for _, name := range byBits() {
-		for _, n := range []int{8, 16, 20, 1200} {
-			t.Run(fmt.Sprintf("%s/%d", name, n), func(t *testing.T) {
+		for _, c := range []struct{ n, padded int }{{8, 0}, {16, 0}, {20, 0}, {1200, 0}, {1200, 128}} {
+			t.Run(fmt.Sprintf("%s/%d bytes of L4, padded to %d", name, c.n, c.padded), func(t *testing.T) {
 				d, orig := d.in(t), packet(t, name)
 				w := d.link(d.send(frame{data: orig}), 1)
-				bad, want := errorOf(t, w.data, n), errorOf(t, lowered(t, orig, 1), n)
-				if _, l4 := l4Of(orig, ipAt(orig)); len(orig) < l4+8 {
-					want = bad // less than 8 bytes of L4: cannot be told
-				}
-				same(t, "ingress", d.ingress(r1In, frame{data: bad}).data, want)
+				want := errorOf(t, lowered(t, orig, 1), c.n, c.padded)
+				same(t, "ingress", d.ingress(r1In, frame{data: errorOf(t, w.data, c.n, c.padded)}).data, want)
 			})
 		}
 	}
