@@ -9,8 +9,8 @@
 """
 
 from scapy.all import (AH, ESP, ICMPv6DestUnreach, ICMPv6EchoReply, ICMPv6EchoRequest,
-                       ICMPv6MLReport2, ICMPv6ND_NA, ICMPv6ND_NS, ICMPv6ND_RA, ICMPv6NIQueryName,
-                       ICMPv6PacketTooBig, ICMPv6ParamProblem, ICMPv6TimeExceeded, IP, SCTP, TCP, UDP,
+                       ICMPv6MLReport2, ICMPv6ND_NA, ICMPv6ND_NS, ICMPv6ND_RA, ICMPv6ND_Redirect,
+                       ICMPv6NDOptDstLLAddr, ICMPv6NDOptRedirectedHdr, ICMPv6NIQueryName, ICMPv6PacketTooBig, ICMPv6ParamProblem, ICMPv6TimeExceeded, IP, SCTP, TCP, UDP,
                        Dot1AD, Dot1Q, Ether, HAO, IPv6, IPv6ExtHdrDestOpt, IPv6ExtHdrFragment,
                        IPv6ExtHdrHopByHop, IPv6ExtHdrRouting, IPv6ExtHdrSegmentRouting, Jumbo, PadN,
                        Raw, RouterAlert, SCTPChunkData, fragment6, raw)
@@ -129,12 +129,16 @@ def odd():
     for _ in range(7):
         long = long / options(IPv6ExtHdrDestOpt)
     deep = ip6() / options(IPv6ExtHdrDestOpt, 240)
+    redirect = ETHER / ip6(hlim=255, src="fe80::2") / ICMPv6ND_Redirect(tgt="fe80::3", dst=HOSTS["dst"])
+    quoted = ICMPv6NDOptRedirectedHdr(pkt=protocols()["six-tcp-data"][IPv6])
     return {
         "odd-six-solicitation": ETHER / ip6(hlim=255, src="fe80::1", dst="ff02::1:ff00:2") /
                                 ICMPv6ND_NS(tgt="fe80::2"),
         "odd-six-advertisement": ETHER / ip6(hlim=255, src="fe80::2") /
                                  ICMPv6ND_NA(tgt="fe80::2"),
         "odd-six-router": ETHER / ip6(hlim=255, src="fe80::2") / ICMPv6ND_RA(),
+        "odd-six-redirect": redirect / ICMPv6NDOptDstLLAddr(lladdr="02:00:00:00:00:03") / quoted,
+        "odd-six-redirect-bare": redirect / quoted,
         "odd-six-mld": ETHER / ip6(hlim=1, src="fe80::1", dst="ff02::16") /
                        IPv6ExtHdrHopByHop(options=[RouterAlert()]) / ICMPv6MLReport2(),
         "odd-six-multicast": ETHER / ip6(dst="ff02::fb") / udp() / BODY,

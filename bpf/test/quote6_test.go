@@ -89,6 +89,37 @@ func TestQuoteProtocols(t *testing.T) {
 	}
 }
 
+// TestQuoteRedirect: a Redirect quotes in an option, which others may come before.
+func TestQuoteRedirect(t *testing.T) {
+	const options = etherHeader + 40 + 40
+	d := newDomain(t, config{})
+	orig := packet(t, "six-tcp-data")
+	w := d.link(d.send(frame{data: orig}), 1)
+	for _, name := range named(false, "odd-six-redirect") {
+		at := bytes.Index(packet(t, name), orig[etherHeader:])
+		if at < 0 {
+			t.Fatalf("%s quotes no six-tcp-data", name)
+		}
+		quoting := func(w []byte, change func(options []byte)) []byte {
+			data := packet(t, name)
+			copy(data[at:], header(t, w))
+			change(data[options:])
+			sumICMPv6(data)
+			return data
+		}
+		same(t, name, d.ingress(r1In, frame{data: quoting(w.data, func([]byte) {})}).data,
+			quoting(lowered(t, orig, 1), func([]byte) {}))
+		for what, change := range map[string]func(options []byte){
+			"no length":              func(o []byte) { o[1] = 0 },
+			"longer than there is":   func(o []byte) { o[1] += 20 },
+			"another kind of option": func(o []byte) { o[at-8-options] = 5 },
+		} {
+			data := quoting(w.data, change)
+			same(t, name+", "+what, d.ingress(r1In, frame{data: data}).data, data)
+		}
+	}
+}
+
 // TestQuote6OfSegment: all segments carry the head's bits; the quote says which it is.
 func TestQuote6OfSegment(t *testing.T) {
 	for _, name := range named(false, "error-train-six-tcp", "error-train-six-udp.1") {
