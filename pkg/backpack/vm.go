@@ -148,7 +148,7 @@ func (d *Decoder) branchIntoVM(p *Packet, e *event, i int) {
 func (p *Packet) branchesOutsideVMs() {
 	for i := len(p.Hops) - 1; i >= 0; i-- {
 		h := &p.Hops[i]
-		if !h.inVM() || h.Out != NoPort {
+		if !h.inVM() || h.Out != NoPort || p.goesOn(i) {
 			continue
 		}
 		if slices.ContainsFunc(p.Drops, func(dr BranchDrop) bool { return dr.Hop == int(h.prev) && !dr.Local }) {
