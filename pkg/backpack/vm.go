@@ -159,6 +159,7 @@ func (p *Packet) branchesOutsideVMs() {
 
 // removeHop takes out a hop that nothing leads on from.
 func (p *Packet) removeHop(i int) {
+	prev := max(int(p.Hops[i].prev), 0)
 	p.Hops = slices.Delete(p.Hops, i, i+1)
 	for j := range p.Hops {
 		if h := &p.Hops[j]; int(h.prev) > i {
@@ -166,7 +167,10 @@ func (p *Packet) removeHop(i int) {
 		}
 	}
 	for j := range p.Drops {
-		if dr := &p.Drops[j]; dr.Hop > i {
+		switch dr := &p.Drops[j]; {
+		case dr.Hop == i:
+			dr.Hop = prev
+		case dr.Hop > i:
 			dr.Hop--
 		}
 	}
