@@ -148,7 +148,7 @@ func (d *Decoder) branchIntoVM(p *Packet, e *event, i int) {
 func (p *Packet) branchesOutsideVMs() {
 	for i := len(p.Hops) - 1; i >= 0; i-- {
 		h := &p.Hops[i]
-		if !h.inVM() || h.Out != NoPort {
+		if !h.inVM() || h.Out != NoPort || p.goesOn(i) {
 			continue
 		}
 		if slices.ContainsFunc(p.Drops, func(dr BranchDrop) bool { return dr.Hop == int(h.prev) && !dr.Local }) {
@@ -159,6 +159,7 @@ func (p *Packet) branchesOutsideVMs() {
 
 // removeHop takes out a hop that nothing leads on from.
 func (p *Packet) removeHop(i int) {
+	prev := max(int(p.Hops[i].prev), 0)
 	p.Hops = slices.Delete(p.Hops, i, i+1)
 	for j := range p.Hops {
 		if h := &p.Hops[j]; int(h.prev) > i {
@@ -166,7 +167,10 @@ func (p *Packet) removeHop(i int) {
 		}
 	}
 	for j := range p.Drops {
-		if dr := &p.Drops[j]; dr.Hop > i {
+		switch dr := &p.Drops[j]; {
+		case dr.Hop == i:
+			dr.Hop = prev
+		case dr.Hop > i:
 			dr.Hop--
 		}
 	}

@@ -119,6 +119,8 @@ func TestVMCopies(t *testing.T) {
 		{"lost before it", false, into(step{drop, r1e1}), member[:len(member)-1] + "=lost [2: r1/eth1 egress]"},
 		{"a drop that is none: it comes out", false, into(step{drop, r1e1}, step{rt.Deliver, r2e0}),
 			member + ">vm(eth1,eth0) >r2(eth0,)=delivered"},
+		{"a drop before it, and seen again nobody knows how", false, into(step{rt.Egress, r2e1}, step{drop, r1e1}),
+			member + ">vm(eth1,) >r2(,eth1)=expired [2: r1/eth1 egress]"},
 		{"for the machine and others", true, []step{{rt.Egress, h1e0}, {rt.Ingress, r1e0}, {rt.Left, r1e1}, {rt.Egress, r1e0}, {rt.Deliver, h1e0}},
 			"h1(,eth0) >r1(eth0,eth1) >vm(eth1,)=delivered 0>r1(eth0,eth0)* >h1(eth0,)=delivered"},
 		{"sent by it", false, []step{{rt.Deliver, r2e0}, {rt.Deliver, brE0}},
