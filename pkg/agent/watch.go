@@ -69,7 +69,7 @@ func (w *watch) watchNodes() error {
 		}
 	}
 	specs = append(specs, w.handle.Near()...)
-	follow, err := w.watcher.FollowRoutes(slices.ContainsFunc(w.handle.Domain.Ports, func(p domain.Port) bool { return p.Tunnel && !p.Removed }))
+	follow, err := w.watcher.FollowRoutes(hasTunnels(w.handle.Domain))
 	if err != nil {
 		return err
 	}
@@ -83,6 +83,11 @@ func (w *watch) watchNodes() error {
 	// What happened there before it was watched, nobody has told.
 	w.watched, w.known, w.again = specs, nodes, true
 	return nil
+}
+
+// hasTunnels says whether roles depend on routes.
+func hasTunnels(d *domain.Domain) bool {
+	return slices.ContainsFunc(d.Ports, func(p domain.Port) bool { return p.Tunnel && !p.Removed && !topo.IsFallback(p.Name) })
 }
 
 // empty says whether no node is left that the user attached.

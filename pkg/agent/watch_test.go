@@ -135,3 +135,16 @@ func TestWatchRoutes(t *testing.T) {
 		role("the tunnel is inside again", domain.Internal)
 	}
 }
+
+// Tunnels that are there because a module is loaded are nobody's: routes need no watching.
+func TestHasTunnels(t *testing.T) {
+	d := &domain.Domain{Ports: []domain.Port{
+		{Name: "eth0"}, {Name: "tunl0", Tunnel: true}, {Name: "tun1", Tunnel: true, Removed: true},
+	}}
+	if hasTunnels(d) {
+		t.Error("a fallback counts")
+	}
+	if d.Ports[2].Removed = false; !hasTunnels(d) {
+		t.Error("a tunnel does not count")
+	}
+}

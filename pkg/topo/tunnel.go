@@ -77,6 +77,13 @@ func newTunnel(l netlink.Link, inherits bool) *tunnel {
 	return t
 }
 
+// fallbacks are the tunnels that a namespace has once their modules are loaded, for
+// whatever no other tunnel takes.
+var fallbacks = []string{"tunl0", "gre0", "gretap0", "erspan0", "sit0", "ip6tnl0", "ip6gre0", "ip_vti0", "ip6_vti0"}
+
+// IsFallback says whether an interface of that name is one of them.
+func IsFallback(name string) bool { return slices.Contains(fallbacks, name) }
+
 func toAddr(ip net.IP) netip.Addr {
 	a, ok := netip.AddrFromSlice(ip)
 	if a = a.Unmap(); !ok || a.IsUnspecified() {
