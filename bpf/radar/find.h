@@ -22,6 +22,28 @@ static __always_inline bool same_content(const struct rdr_slot *s, const struct 
 	return s->tag == p->tag && s->tag2 == p->tag2 && s->proto == p->proto;
 }
 
+/* many if n > 1, else one; without a branch, for the verifier. */
+static __always_inline __u32 by_number(__u32 n, __u32 one, __u32 many)
+{
+	__u64 mask = 1 - (__u64)n;
+
+	asm volatile("%0 s>>= 63" : "+r"(mask));
+	return one ^ ((one ^ many) & mask);
+}
+
+/* IP bytes of the first packet on the wire that p stands for, which its slot must have
+ * too; not of a train whose headers may not have been read. */
+static __always_inline __u32 first_len(const struct packet *p)
+{
+	return by_number(p->n, p->len, repeated_hdr(p) + p->gso_size);
+}
+
+/* Whether slot s is of a packet of another length. */
+static __always_inline bool other_length(const struct rdr_slot *s, const struct packet *p)
+{
+	return s->len != first_len(p) && !(p->partial && p->n > 1);
+}
+
 /* Whose bits may be found on a packet here. */
 enum expect {
 	EXPECT_OURS,   /* an internal port's ingress: copies may come late */
@@ -160,8 +182,7 @@ static __always_inline bool find_by_bits(const struct packet *p, union rdr_bits 
 		}
 		f->id_rule = p->v6 ? ID_SHARED : ID_FIXED;
 	}
-	/* A lone packet must have its slot's length; a run was joined or is whole. */
-	if ((p->n == 1 && s->len != p->len) ||
+	if (other_length(s, p) ||
 	    !may_be_here(s, f->index, now, expect, p->v6)) {
 		count(RDR_C_FOREIGN, p->n);
 		return false;
@@ -209,7 +230,7 @@ static __always_inline bool find_by_key(const struct packet *p, __u32 flow, __u6
 	    s->flow_hash != flow)
 		return false;
 	/* A packet that is fragmented in the domain keeps its key, not its length. */
-	if (p->n == 1 && s->len != p->len && !is_fragment(p))
+	if (other_length(s, p) && !is_fragment(p))
 		return false;
 	f->index = *pos & (cfg_slots - 1);
 	if (p->n > 1 && !is_key_run(f->index, p->n, repeated_hdr(p)))
@@ -228,7 +249,11 @@ static __always_inline bool find_by_key(const struct packet *p, __u32 flow, __u6
 #define VISIT_LEFT 0x100 /* left by the port, and has not come to its node since */
 #define VISIT_CAME 0x200 /* came by the port */
 #define VISIT_NODE 0x400 /* was at the port's node */
-#define VISITS (VISIT_LEFT | VISIT_CAME | VISIT_NODE)
+/* So many copies have come to the node and not left by the port: several may be there at
+ * once. */
+#define VISIT_STAY 0x20000
+#define VISIT_STAYS 0xfe0000
+#define VISITS (VISIT_LEFT | VISIT_CAME | VISIT_NODE | VISIT_STAYS)
 
 /* One step of look_at_visits(): the cell to look at next:8 | VISIT_* | SCAN_DONE. */
 #define SCAN_DONE 0x10000
@@ -250,10 +275,14 @@ GLOBAL __u32 look_at_visit(__u32 index, __u32 scan, __u32 port_no, __u32 node)
 		visits |= VISIT_NODE;
 		if (kind == RDR_EV_INGRESS || kind == RDR_EV_DELIVER)
 			visits &= ~VISIT_LEFT;
+		if (kind == RDR_EV_INGRESS || kind == RDR_EV_DELIVER || kind == RDR_EV_IGNORED)
+			visits += VISIT_STAY;
 	}
 	if (no == port_no) {
 		if (went_out(cell) || kind == RDR_EV_LEFT)
 			visits |= VISIT_LEFT;
+		if ((kind == RDR_EV_EGRESS || kind == RDR_EV_LEFT) && visits & VISIT_STAYS)
+			visits -= VISIT_STAY;
 		/* By the device of a bridge it leaves as it comes. */
 		if (kind == RDR_EV_INGRESS || kind == RDR_EV_DELIVER || kind == RDR_EV_IGNORED ||
 		    kind == RDR_EV_LEFT)

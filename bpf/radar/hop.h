@@ -67,9 +67,10 @@ static __always_inline void pass_unparsed(struct __sk_buff *skb, enum parse_resu
 	      1);
 }
 
-/* Fills p and returns PARSE_IPV4, or PARSE_IPV6 where p is to be of that version. */
+/* Fills p and returns PARSE_IPV4, or PARSE_IPV6 where p is to be of that version. in: it
+ * comes in. */
 static __always_inline enum parse_result parse(struct __sk_buff *skb, const struct rdr_port *port,
-					       struct packet *p)
+					       bool in, struct packet *p)
 {
 	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
 	enum parse_result r;
@@ -79,8 +80,9 @@ static __always_inline enum parse_result parse(struct __sk_buff *skb, const stru
 		bpf_skb_pull_data(skb, skb->len < MAX_PULL ? skb->len : MAX_PULL);
 	p->true_link = is_true_link(port->flags, p->v6);
 	r = parse_link(skb, port->flags & RDR_PF_L3, p);
-	/* Looped back without Ethernet header: its first byte, of IP, looks like a group. */
-	if ((p->group || (r != PARSE_IPV4 && r != PARSE_IPV6)) && skb->pkt_type == PACKET_LOOPBACK)
+	/* Looped back without Ethernet header: its first byte, of IP, looks like a group.
+	 * (It goes out again where the node routes its own packets for groups.) */
+	if (in && (p->group || (r != PARSE_IPV4 && r != PARSE_IPV6)) && skb->pkt_type == PACKET_LOOPBACK)
 		return PARSE_LOOPED;
 	if (p->v6 ? r != PARSE_IPV6 : r != PARSE_IPV4)
 		return r;
@@ -168,11 +170,11 @@ static __always_inline bool is_idle_copy(struct __sk_buff *skb, const struct rdr
 }
 
 /* --carry header: what came by a link of true bits goes on with a GUID, if it is one that
- * may have one. */
+ * may have one. A tree keeps its key: its slot's bits are the source's, and of all copies. */
 static __always_inline void carry_in_header(struct __sk_buff *skb, const struct packet *p,
-					    __u32 index, struct sighting *w)
+					    __u32 index, __u32 tree, struct sighting *w)
 {
-	if (!may_carry(p) || p->bits.ttl < cfg_ttl_width || p->bits.ttl <= 1)
+	if (tree || !may_carry(p) || p->bits.ttl < cfg_ttl_width || p->bits.ttl <= 1)
 		return;
 	w->keep_bits = 1;
 	w->bits = p->bits;
@@ -189,7 +191,7 @@ GLOBAL int note_copy(__u32 index, __u64 packed, __u64 now)
 	struct sighting w = unpack_sighting(now, packed, 0);
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
 
-	if (!s || end_of_log(s).used + 4 > cfg_cells)
+	if (!s || is_log_short(s))
 		return 0;
 	if (w.kind == RDR_EV_INGRESS)
 		w.kind = RDR_EV_IGNORED;
@@ -246,7 +248,7 @@ static __always_inline void enter_known(struct __sk_buff *skb, const struct pack
 		if (!idle && (p->v6 || !is_tree(f->slot)) && !was_flooded(f->index))
 			drop_keys(f->index, p, p->bits.id);
 	} else if (!mark_mask(port) && p->true_link) {
-		carry_in_header(skb, p, f->index, &w);
+		carry_in_header(skb, p, f->index, is_tree(f->slot), &w);
 	}
 	if (!idle)
 		see(f->slot, f->index, p->n, &w);
@@ -394,10 +396,10 @@ static __always_inline void leave_known(struct __sk_buff *skb, const struct pack
 
 /* A packet goes into a tunnel: the one around it inherits its mark, and so names it. */
 static __always_inline void bequeath_mark(struct __sk_buff *skb, const struct rdr_port *port,
-					  __u32 index)
+					  const struct found *f)
 {
-	if ((port->flags & RDR_PF_TUNNEL) && mark_mask(port))
-		skb->mark = (skb->mark & ~cfg_mark_mask) | (index + 1) << cfg_mark_shift;
+	if (port->flags & RDR_PF_TUNNEL)
+		set_mark(skb, port, f);
 }
 
 /* A packet without a backpack leaves the node. */
@@ -414,7 +416,7 @@ static __always_inline void leave_unknown(struct __sk_buff *skb, const struct pa
 	}
 	if (!source(skb, p, now, internal ? RDR_EV_EGRESS : RDR_EV_LEFT, port_no, by_key, f))
 		return;
-	bequeath_mark(skb, port, f->index);
+	bequeath_mark(skb, port, f);
 	if (internal && !by_key && !write_bits(skb, p, guid_encode(f->index, p->bits.tos)))
 		count(RDR_C_NM_WRITE, p->n);
 }

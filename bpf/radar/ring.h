@@ -300,6 +300,13 @@ static __always_inline __u64 *free_cell(struct rdr_slot *s, const struct log_end
 	return (void *)s + off;
 }
 
+/* Whether copies of a packet that has arrived are no longer noted: the rest of the log is
+ * for a loss. */
+static __always_inline bool is_log_short(const struct rdr_slot *s)
+{
+	return end_of_log(s).used + 4 > cfg_cells;
+}
+
 /* Appends one event; the cell stands before nev says so. */
 static __always_inline void add_event(struct rdr_slot *s, __u32 kind, __u32 flags, __u32 port,
 				      __u64 now)
