@@ -225,9 +225,10 @@ static __always_inline bool find_by_key(const struct packet *p, __u32 flow, __u6
 	if (!pos)
 		return false;
 	s = slot_of(*pos);
-	/* One of another flow that has the same ID, content and addresses was refused. */
+	/* One of another flow that has the same ID, content and addresses was refused. A
+	 * tree has its source's flow, whatever branches have made of it. */
 	if (!s || s->pos != *pos || !slot_alive(s, now) || !same_content(s, p) ||
-	    s->flow_hash != flow)
+	    (s->flow_hash != flow && !(s->state & RDR_ST_GROUP)))
 		return false;
 	/* A packet that is fragmented in the domain keeps its key, not its length. */
 	if (other_length(s, p) && !is_fragment(p))
@@ -338,6 +339,61 @@ GLOBAL int is_equal_coming(__u32 index, __u32 port_no, __u32 entry)
 	if (entry && story_state(s) & RDR_ST_DONE)
 		return true;
 	return look_at_visits(index, port_no) & VISIT_CAME;
+}
+
+/* One step of find_told(): the cell to look at next:8 | the last RDR_EV_ADDR:8, 0 if none |
+ * SCAN_DONE | the one before it << TOLD_BEFORE_SHIFT. */
+#define TOLD_BEFORE_SHIFT 24
+GLOBAL __u32 look_for_told(__u32 index, __u32 scan)
+{
+	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
+	__u64 at = scan & 0xff;
+	__u32 kind;
+
+	asm volatile("" : "+r"(at)); /* see end_of_log() */
+	if (!s || at >= cfg_cells || at >= s->nev)
+		return scan | SCAN_DONE;
+	kind = cell_kind(*slot_cell(s, at));
+	if (kind == RDR_EV_ADDR)
+		return (at + cell_span(kind)) | at << 8 | (scan >> 8 & 0xff) << TOLD_BEFORE_SHIFT;
+	return (at + cell_span(kind)) | (scan & (0xff00 | 0xffU << TOLD_BEFORE_SHIFT));
+}
+
+/* Where the log of the slot at index tells of new addresses. */
+GLOBAL __u32 find_told(__u32 index)
+{
+	__u32 scan = 0;
+
+	for (__u32 i = 0; i < RDR_CELLS(RDR_MAX_SLOT_LINES) && !(scan & SCAN_DONE); i++)
+		scan = look_for_told(index, scan);
+	return scan;
+}
+
+/* Cell k of the slot's log. */
+static __always_inline __u64 told_cell(struct rdr_slot *s, __u64 k)
+{
+	asm volatile("" : "+r"(k)); /* see end_of_log() */
+	return k < cfg_cells ? *slot_cell(s, k) : 0;
+}
+
+/* Whether the log of the slot at index told last of these addresses and ports. */
+GLOBAL int has_told(__u32 index, __u64 addrs, __u32 ports)
+{
+	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
+	__u32 at = find_told(index) >> 8 & 0xff;
+
+	return s && at && told_cell(s, at + 1) == addrs && told_cell(s, at + 2) == ports;
+}
+
+/* The addresses that the packet in the slot at index had before they changed last. */
+GLOBAL __u64 addrs_before(__u32 index)
+{
+	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
+	__u32 at = find_told(index) >> TOLD_BEFORE_SHIFT;
+
+	if (!s)
+		return 0;
+	return at ? told_cell(s, at + 1) : key_addrs(s->saddr, s->daddr);
 }
 
 /* Whether that cell says that a packet left a node. */

@@ -239,7 +239,7 @@ GLOBAL __u64 found_inside(__u32 index, __u32 port, __u64 now)
 /*
  * The slot of a fragment that was joined with others inside the node, got other addresses
  * (NAT) and was cut again: it bears the mark of the first one, whose slot is at index,
- * and the first one's addresses at its source are those that this one was keyed with.
+ * and the first one's addresses before that are those that this one was keyed with.
  * rest: of its key. Returns NO_INDEX if there is none.
  */
 GLOBAL __u32 find_cut_again(__u32 index, __u64 rest, __u64 tags, __u64 now)
@@ -251,7 +251,7 @@ GLOBAL __u32 find_cut_again(__u32 index, __u64 rest, __u64 tags, __u64 now)
 	s = slot_at(index & (cfg_slots - 1));
 	if (!s || !slot_alive(s, now))
 		return NO_INDEX;
-	key = unpack_key(key_addrs(s->saddr, s->daddr), rest, 0);
+	key = unpack_key(addrs_before(index), rest, 0);
 	pos = bpf_map_lookup_elem(&keys, &key);
 	if (!pos)
 		return NO_INDEX;
