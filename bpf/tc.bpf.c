@@ -42,19 +42,19 @@ static __always_inline int ingress(struct __sk_buff *skb, bool v6)
 	const struct rdr_port *port;
 	struct packet p = { .v6 = v6 };
 	struct found f = {};
-	enum parse_result r;
+	enum parse_result form;
 	__u32 port_no, mark;
-	__u64 now;
+	__u64 now, r;
 	bool known;
 
 	port = this_port(skb, &port_no);
 	if (!port)
 		return PASS;
-	r = parse(skb, port, true, &p);
-	if (r != (v6 ? PARSE_IPV6 : PARSE_IPV4)) {
-		if (!v6 && r == PARSE_IPV6)
+	form = parse(skb, port, true, &p);
+	if (form != (v6 ? PARSE_IPV6 : PARSE_IPV4)) {
+		if (!v6 && form == PARSE_IPV6)
 			go_on_as_ipv6(skb, port_no, RDR_PROG_INGRESS6);
-		pass_unparsed(skb, r, port->flags & RDR_PF_SOURCE_IN);
+		pass_unparsed(skb, form, port->flags & RDR_PF_SOURCE_IN);
 		return PASS;
 	}
 	now = bpf_ktime_get_ns();
@@ -63,8 +63,14 @@ static __always_inline int ingress(struct __sk_buff *skb, bool v6)
 		skb->mark = mark & ~cfg_mark_mask;
 	if (is_icmp_error(&p))
 		restore_quoted(skb, &p, now);
-	known = v6 ? unpack_found(found_on_wire(&p, port->flags, expect_in(port), false, now), &f) :
-		     find_on_wire(&p, now, expect_in(port), &f);
+	if (v6) {
+		r = found_on_wire(&p, port->flags, expect_in(port), false, now);
+		known = unpack_found(r, &f);
+		if (!known)
+			count_missed(r, p.n);
+	} else {
+		known = find_on_wire(&p, now, expect_in(port), &f);
+	}
 	if (known && f.by_key &&
 	    is_equal_coming(f.index, port_no, port->flags & RDR_PF_SOURCE_IN))
 		known = false;

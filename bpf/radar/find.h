@@ -155,6 +155,7 @@ static __always_inline __u32 segment_behind(__u32 index, const struct packet *p)
 	return segment_by_sequence(index, p->tag, p->tag2, repeated_hdr(p));
 }
 
+/* The caller counts what was missed, once per packet and hook, and if it has no key. */
 static __always_inline bool find_by_bits(const struct packet *p, union rdr_bits bits, __u64 now,
 					 enum expect expect, struct found *f)
 {
@@ -168,7 +169,7 @@ static __always_inline bool find_by_bits(const struct packet *p, union rdr_bits 
 	if (!s || !s->pos)
 		return false;
 	if (!slot_alive(s, now)) {
-		count(RDR_C_STALE, p->n);
+		f->missed = RDR_C_STALE;
 		return false;
 	}
 	if (!same_content(s, p)) {
@@ -177,14 +178,14 @@ static __always_inline bool find_by_bits(const struct packet *p, union rdr_bits 
 		if (off)
 			s = slot_at(f->index & (cfg_slots - 1));
 		if (!off || !s || !same_content(s, p)) {
-			count(RDR_C_FOREIGN, p->n);
+			f->missed = RDR_C_FOREIGN;
 			return false;
 		}
 		f->id_rule = p->v6 ? ID_SHARED : ID_FIXED;
 	}
 	if (other_length(s, p) ||
 	    !may_be_here(s, f->index, now, expect, p->v6)) {
-		count(RDR_C_FOREIGN, p->n);
+		f->missed = RDR_C_FOREIGN;
 		return false;
 	}
 	f->slot = s;
@@ -433,10 +434,19 @@ static __always_inline bool find_on_wire(const struct packet *p, __u64 now, enum
 	f->by_bits = 0;
 	f->id_rule = p->v6 ? ID_SHARED : ID_COUNTS;
 	f->decrements = 0;
+	f->missed = 0;
 	if (may_carry(p) && find_by_bits(p, p->bits, now, expect, f))
 		return true;
-	return expect != EXPECT_STRAY && wants_key(p, p->bits.ttl) && find_by_key(p, flow_hash(p), now, f);
+	if (expect != EXPECT_STRAY && wants_key(p, p->bits.ttl) &&
+	    find_by_key(p, flow_hash(p), now, f))
+		return true;
+	if (f->missed)
+		count(f->missed, p->n);
+	return false;
 }
+
+_Static_assert(RDR_PF_BRIDGE_PORT == 1 << 4 && RDR_PF_BRIDGE == 1 << 5 && RDR_PF_HEADER == 1 << 6,
+	       "is_closing(), keeps_marks()");
 
 /* 1 for the port of a closing node, else 0; without a branch, for the verifier. */
 static __always_inline __u32 is_closing(const struct rdr_port *port)

@@ -53,6 +53,8 @@ static __always_inline bool is_member(__u32 port, __be32 group)
 	return bpf_map_lookup_elem(&locals, &key) != NULL;
 }
 
+_Static_assert(RDR_ST_GROUP == 1 << 7, "is_tree(): nothing above it in a byte");
+
 /* 1 for a tree, else 0; without a branch, for the verifier. */
 static __always_inline __u32 is_tree(const struct rdr_slot *s)
 {

@@ -125,6 +125,16 @@ static __always_inline __u32 entry_of(struct __sk_buff *skb, const struct packet
 	return entry_kind(port->flags, port->node | port_no << 16, p->daddr, p->group);
 }
 
+/* A packet that was sourced here, and seen nowhere else, is not measured after all: it
+ * leaves no story that looks like a loss. */
+static __always_inline void unmeasure(const struct found *f, const struct packet *p,
+				      enum rdr_counter why)
+{
+	unuse_slots(f->slot->pos, p->n);
+	count(RDR_C_MARKED, -(__u64)p->n);
+	count(why, p->n);
+}
+
 /* An unmeasured packet enters the node, or a bridge link. */
 static __always_inline void enter_unknown(struct __sk_buff *skb, const struct packet *p, __u64 now,
 					  const struct rdr_port *port, __u32 port_no)
@@ -150,7 +160,7 @@ static __always_inline void enter_unknown(struct __sk_buff *skb, const struct pa
 	if (kind != RDR_EV_EGRESS)
 		set_mark(skb, port, &f);
 	else if (!by_key && !write_bits(skb, p, guid_encode(f.index, p->bits.tos)))
-		count(RDR_C_NM_WRITE, p->n);
+		unmeasure(&f, p, RDR_C_NM_WRITE);
 }
 
 /*
@@ -271,8 +281,8 @@ GLOBAL int note_one6(struct __sk_buff *skb, __u32 index, __u32 k_l3, __u64 ports
 		return 0;
 	s->flow_hash = tuple_hash(fold_addr(addrs), fold_addr(addrs + 2), ports_port);
 	if (!whole || !(k_l3 & 0xffff))
-		add_event_addr6(s, RDR_EVF_FIRST | (whole ? 0 : RDR_EVF_PART), ports_port >> 32,
-				now, addrs, ports_port);
+		add_event_addr6(s, (k_l3 & 0xffff ? 0 : RDR_EVF_FIRST) | (whole ? 0 : RDR_EVF_PART),
+				ports_port >> 32, now, addrs, ports_port);
 	return 0;
 }
 
@@ -330,17 +340,14 @@ static __always_inline void leave_domain(struct __sk_buff *skb, const struct pac
 	see(f->slot, f->index, p->n, w);
 }
 
-/* A packet sourced at this node's ingress that cannot have its key was not measured
- * after all, and leaves no story that looks like a loss. */
+/* A packet sourced at this node's ingress that cannot have its key is not measured. */
 static __always_inline bool unmark(const struct found *f, const struct packet *p, int err)
 {
 	struct rdr_slot *s = f->slot;
 
 	if (!is_whole(s, p->n) || s->nev != 1)
 		return false;
-	unuse_slots(s->pos, p->n);
-	count(RDR_C_MARKED, -(__u64)p->n);
-	count(err == PUT_FULL ? RDR_C_NM_KEYS_FULL : RDR_C_NM_KEY_IN_FLIGHT, p->n);
+	unmeasure(f, p, err == PUT_FULL ? RDR_C_NM_KEYS_FULL : RDR_C_NM_KEY_IN_FLIGHT);
 	return true;
 }
 
@@ -395,7 +402,7 @@ static __always_inline void leave_known(struct __sk_buff *skb, const struct pack
 	wire = guid_encode(f->index, b.tos);
 	wire.ttl -= taken;
 	if (!write_bits(skb, p, wire))
-		count(RDR_C_NM_WRITE, p->n);
+		count(RDR_C_RESTORE_FAILED, p->n);
 }
 
 /* A packet goes into a tunnel: the one around it inherits its mark, and so names it. */
@@ -422,7 +429,7 @@ static __always_inline void leave_unknown(struct __sk_buff *skb, const struct pa
 		return;
 	bequeath_mark(skb, port, f);
 	if (internal && !by_key && !write_bits(skb, p, guid_encode(f->index, p->bits.tos)))
-		count(RDR_C_NM_WRITE, p->n);
+		unmeasure(f, p, RDR_C_NM_WRITE);
 }
 
 #endif

@@ -187,6 +187,18 @@ GLOBAL int was_outside(__u32 index, __u32 node, __u64 now)
 #define FOUND_INSIDE_SHIFT 51
 #define FOUND_INSIDE (1ULL << FOUND_INSIDE_SHIFT)
 
+/* Nothing, though the bits look like ours: what to count. */
+#define FOUND_MISSED_SHIFT 52
+
+/* In TC only: in kfree_skb and queues the same packet is looked for again. */
+static __always_inline void count_missed(__u64 r, __u32 n)
+{
+	__u32 why = r >> FOUND_MISSED_SHIFT;
+
+	if (why)
+		count(why, n);
+}
+
 static __always_inline __u64 pack_found(const struct found *f)
 {
 	return f->index | (__u64)(f->decrements & 0xff) << 32 | (__u64)f->id_rule << 40 | FOUND |
@@ -353,7 +365,7 @@ GLOBAL __u64 wire_by_bits(__u64 bits_len, __u64 tags, __u64 rest, __u64 now)
 		return 0;
 	if (!((bits_len & WIRE_ROUTED) && find_lowered(&p, &port, now, &f)) &&
 	    !find_by_bits(&p, p.bits, now, rest >> 46 & 3, &f))
-		return 0;
+		return (__u64)f.missed << FOUND_MISSED_SHIFT;
 	return pack_found(&f);
 }
 
@@ -386,13 +398,14 @@ static __always_inline __u64 found_on_wire(const struct packet *p, __u32 flags, 
 	__u64 rest = p->frag | (__u64)p->proto << 16 | (__u64)hdr << 24 | (__u64)n << 34 |
 		     (__u64)p->v6 << 45 | (__u64)(expect & 3) << 46 | (__u64)(flags & 0x3fff) << 48 |
 		     (p->partial ? WIRE_PARTIAL : 0);
-	__u64 r = wire_by_bits(bits_len, tags, rest, now);
+	__u64 r = wire_by_bits(bits_len, tags, rest, now), by_key;
 
-	if (r || expect == EXPECT_STRAY ||
+	if (r & FOUND || expect == EXPECT_STRAY ||
 	    (!wants_key(p, p->bits.ttl) && !may_be_shown(p, flags)))
 		return r;
-	return wire_by_key(p->bits.id | (__u64)(size & 0xffff) << 16 | (__u64)flow_hash(p) << 32,
-			   tags, packet_addrs(p), rest, now);
+	by_key = wire_by_key(p->bits.id | (__u64)(size & 0xffff) << 16 | (__u64)flow_hash(p) << 32,
+			     tags, packet_addrs(p), rest, now);
+	return by_key ? by_key : r;
 }
 
 /*
@@ -419,6 +432,10 @@ static __always_inline __u64 found_unmarked(const struct packet *p, const struct
 {
 	__u64 r = found_on_wire(p, port->flags, expect_out(port->flags), routed, now);
 
+	if (!(r & FOUND)) {
+		count_missed(r, p->n);
+		return 0;
+	}
 	if ((r >> FOUND_BY_KEY_SHIFT & 1) && is_equal_leaving(r, port_no, is_closing(port)))
 		return 0;
 	if ((r >> FOUND_BY_BITS_SHIFT & 1) && !mark_mask(port) && !is_closing(port) &&

@@ -31,6 +31,7 @@ struct found {
 	__u8 by_bits;
 	__u8 id_rule;
 	__u8 inside; /* not this packet was found, but the one inside it */
+	__u8 missed; /* nothing was found by bits that look like ours: what to count, or 0 */
 };
 
 static __always_inline union rdr_bits slot_bits(const struct rdr_slot *s)
