@@ -91,6 +91,16 @@ static __always_inline bool is_echo(const struct packet *p)
 }
 
 /*
+ * All ones if that many bytes of payload are the first datagram's of p's train, else 0:
+ * once the train is cut, those of the others are out of its reach. (Without a branch, for
+ * the verifier. gso_size 0: no train.)
+ */
+static __always_inline __u32 own_payload(const struct packet *p, __u32 bytes)
+{
+	return ~(__u32)(((__s64)(p->gso_size - 1) - (__s64)(bytes - 1)) >> 63);
+}
+
+/*
  * Content tag of a TCP, UDP, ICMP or other packet from the first words behind
  * its IP header, of which `have` bytes can be read.
  */
@@ -121,10 +131,10 @@ static __always_inline void make_tag(struct packet *p, const __be32 *w, __u32 ha
 		p->sport = (__be16)w[0];
 		p->dport = (__be16)(w[0] >> 16);
 		if (have >= UDP_HDR + 8) {
-			p->tag = w[2];
-			p->tag2 = w[3];
+			p->tag = w[2] & own_payload(p, 8);
+			p->tag2 = w[3] & own_payload(p, 8);
 			if (p->v6 && have >= UDP_MORE)
-				p->tag2 ^= fold_more(w + 4);
+				p->tag2 ^= fold_more(w + 4) & own_payload(p, UDP_MORE - UDP_HDR);
 		}
 		break;
 	case IPPROTO_ICMP:
@@ -220,14 +230,15 @@ static __always_inline __u32 segments(struct __sk_buff *skb, __u32 len, __u32 hd
 	return n;
 }
 
-/* An IPv6 packet as read_l4() wants it. later: it is a later fragment. */
+/* An IPv6 packet as read_l4() wants it. proto: below its gso_size << 8; later: it is a
+ * later fragment. */
 static __always_inline struct packet l4_packet6(__u32 proto, __u32 later)
 {
 	struct packet p = {
 		.v6 = 1,
 		.proto = proto,
 		.frag = later ? IP_OFFSET : 0,
-		.gso_size = 1,
+		.gso_size = proto >> 8,
 	};
 
 	return p;
@@ -257,8 +268,9 @@ GLOBAL __u64 read_ports6(struct __sk_buff *skb, __u32 l4, __u32 have, __u32 prot
 static __always_inline void read_l4_6(struct __sk_buff *skb, struct packet *p, __u32 have)
 {
 	__u32 later = p->frag & IP_OFFSET;
-	__u64 tags = read_tags6(skb, p->l4, have, p->proto, later);
-	__u64 ports = read_ports6(skb, p->l4, have, p->proto, later);
+	__u32 proto = p->proto | p->gso_size << 8;
+	__u64 tags = read_tags6(skb, p->l4, have, proto, later);
+	__u64 ports = read_ports6(skb, p->l4, have, proto, later);
 
 	p->tag = tags;
 	p->tag2 = tags >> 32;

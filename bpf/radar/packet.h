@@ -98,11 +98,14 @@ static __always_inline bool is_atomic(const struct packet *p)
 	return (p->frag & (IP_DF | IP_MF | IP_OFFSET)) == IP_DF;
 }
 
+#define ND_REDIRECT 137
+
+/* Whether p is ICMP that quotes a packet. */
 static __always_inline bool is_icmp_error(const struct packet *p)
 {
 	if (p->v6)
 		return p->proto == IPPROTO_ICMPV6 && !(p->frag & IP_OFFSET) &&
-		       p->icmp_type >= 1 && p->icmp_type <= 4;
+		       ((p->icmp_type >= 1 && p->icmp_type <= 4) || p->icmp_type == ND_REDIRECT);
 	return p->proto == IPPROTO_ICMP && !(p->frag & IP_OFFSET) &&
 	       (p->icmp_type == 3 || p->icmp_type == 4 || p->icmp_type == 5 ||
 		p->icmp_type == 11 || p->icmp_type == 12);

@@ -91,6 +91,20 @@ static __always_inline __u32 load_quoted(struct __sk_buff *skb, __u32 off, __u32
 	return 0;
 }
 
+/* Of a quote's len bytes those of the packet, whose header says total: more are padding
+ * (RFC 4884, section 5.1). A train of more than 64 KiB says 0. */
+static __always_inline __u32 quoted_own(__u32 len, __u32 total)
+{
+	return total && total < len ? total : len;
+}
+
+/* Whether all of a packet is quoted that has less than 8 bytes behind its headers, which
+ * are hdr bytes long. */
+static __always_inline bool is_quoted_whole(__u32 own, __u32 total, __u32 hdr)
+{
+	return own == total && total - hdr < 8;
+}
+
 /* What restore_quote() says of a quote that it has restored: the TOS that it had and has. */
 #define QUOTED_TOS(had, has) (1 << 16 | (had) << 8 | (has))
 
@@ -101,14 +115,16 @@ GLOBAL int restore_quote(struct __sk_buff *skb, __u32 off, __u32 len, __u64 now)
 	struct packet p = {};
 	struct found f = {};
 	union rdr_bits b;
-	__u32 have, sum;
+	__u32 have, own, sum;
 	int tos;
 
 	if (len < sizeof(q.ip) || bpf_skb_load_bytes(skb, off, &q.ip, sizeof(q.ip)) ||
-	    q.ip.version != 4 || q.ip.ihl < 5 || q.ip.frag_off != bpf_htons(IP_DF))
+	    q.ip.version != 4 || q.ip.ihl < 5 ||
+	    (q.ip.frag_off & bpf_htons(IP_DF | IP_MF | IP_OFFSET)) != bpf_htons(IP_DF))
 		return 0;
-	have = load_quoted(skb, off + q.ip.ihl * 4, len - q.ip.ihl * 4, q.w);
-	if (!have)
+	own = quoted_own(len, bpf_ntohs(q.ip.tot_len));
+	have = load_quoted(skb, off + q.ip.ihl * 4, own - q.ip.ihl * 4, q.w);
+	if (!have && !is_quoted_whole(own, bpf_ntohs(q.ip.tot_len), q.ip.ihl * 4))
 		return 0;
 	p.bits.id = q.ip.id;
 	p.bits.ttl = q.ip.ttl;

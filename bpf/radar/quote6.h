@@ -16,7 +16,7 @@ struct quoted6 {
 	__u32 more; /* load_more(), if a datagram has and quotes as much */
 	__u8 proto;
 	bool cut;    /* it has as much, but does not quote it */
-	__be32 w[4]; /* behind the extension headers */
+	__be32 w[5]; /* behind the extension headers */
 };
 
 static __always_inline bool is_quoted_echo(__be32 first)
@@ -81,6 +81,16 @@ static __always_inline struct rdr_slot *quoted_slot(__u32 index, const struct qu
 		else if (s->tag != tag || s->tag2 != tag2)
 			index += segment_by_content(index, tag, tag2);
 		break;
+	case IPPROTO_UDPLITE:
+		tag = q->have < 16 ? s->tag : q->w[2];
+		tag2 = q->w[3];
+		whole = q->have < 16 ? 0 : ~0;
+		break;
+	case IPPROTO_SCTP:
+		tag = tag2;
+		tag2 = q->w[4];
+		whole = q->have < 20 ? 0 : ~0;
+		break;
 	case IPPROTO_ICMPV6:
 		tag = q->w[0] & 0xffff;
 		tag2 = 0;
@@ -116,11 +126,10 @@ static __always_inline bool read_quote6(struct __sk_buff *skb, __u32 off, __u32 
 	__u32 l4 = CHAIN_L4(chain);
 
 	/* Fragments are found by key: their bits are true. */
-	if (chain & (CHAIN_BROKEN | CHAIN_LONG) || CHAIN_FRAGMENT(chain) || l4 + 8 > off + len)
+	if (chain & (CHAIN_BROKEN | CHAIN_LONG) || CHAIN_FRAGMENT(chain))
 		return false;
-	q->have = l4 + 16 <= off + len ? 16 : 8;
-	if (bpf_skb_load_bytes(skb, l4, q->w, 8) ||
-	    (q->have == 16 && bpf_skb_load_bytes(skb, l4 + 8, q->w + 2, 8)))
+	q->have = load_quoted(skb, l4, off + len - l4, q->w);
+	if (!q->have && !is_quoted_whole(len, q->len, l4 - off))
 		return false;
 	q->proto = CHAIN_PROTO(chain);
 	if (q->proto == IPPROTO_UDP && q->len >= l4 - off + UDP_MORE) {
@@ -140,21 +149,21 @@ GLOBAL __u32 find_quoted6(struct __sk_buff *skb, __u32 off, __u32 len)
 	struct ip6_start ip;
 	__u32 index, decrements;
 
-	if (len < sizeof(struct ip6_header) + 8 || bpf_skb_load_bytes(skb, off, &ip, sizeof(ip)))
+	if (len < sizeof(struct ip6_header) || bpf_skb_load_bytes(skb, off, &ip, sizeof(ip)))
 		return NO_INDEX;
 	index = guid_decode(bits6(&ip), &decrements);
 	if (index == NO_INDEX || ip.version_class >> 4 != 6)
 		return NO_INDEX;
 	q.len = sizeof(struct ip6_header) + bpf_ntohs(ip.payload_len);
-	if (!read_quote6(skb, off, len, ip.next, &q))
+	if (!read_quote6(skb, off, quoted_own(len, q.len), ip.next, &q))
 		return NO_INDEX;
 	s = quoted_slot(index, &q);
 	return s ? s->pos & (cfg_slots - 1) : NO_INDEX;
 }
 
-/* Puts the true bits of the packet at index into the quote at off; the checksum of the
- * ICMPv6 error lies 6 bytes before it. */
-GLOBAL int write_quote6(struct __sk_buff *skb, __u32 off, __u32 index, __u64 now)
+/* Puts the true bits of the packet at index into the quote at off; sum_at: where the
+ * checksum over the quote is. */
+GLOBAL int write_quote6(struct __sk_buff *skb, __u32 off, __u32 index, __u64 now, __u32 sum_at)
 {
 	struct found f = { .index = index, .id_rule = ID_SHARED };
 	struct packet p = { .n = 1 };
@@ -172,7 +181,7 @@ GLOBAL int write_quote6(struct __sk_buff *skb, __u32 off, __u32 index, __u64 now
 	set_bits6(&new, b);
 	diff = bpf_csum_diff((__be32 *)&old, sizeof(old), (__be32 *)&new, sizeof(new), 0);
 	/* What one takes from the sum over the packet the other adds. */
-	if (bpf_l4_csum_replace(skb, off - 6, 0, diff, 0) ||
+	if (bpf_l4_csum_replace(skb, sum_at, 0, diff, 0) ||
 	    bpf_skb_store_bytes(skb, off, &new, sizeof(new), 0))
 		count(RDR_C_RESTORE_FAILED, 1);
 	else
@@ -180,18 +189,49 @@ GLOBAL int write_quote6(struct __sk_buff *skb, __u32 off, __u32 index, __u64 now
 	return 0;
 }
 
+#define REDIRECT_HDR 40 /* with the addresses of target and destination */
+#define REDIRECT_OPTIONS 4
+#define REDIRECTED_HEADER 4
+
+/*
+ * Where the quote of an ICMPv6 packet is whose L4 is [l4, end): offset, its bytes << 32. A
+ * Redirect has it in an option, behind the router's address (RFC 4861, sections 4.5 and
+ * 4.6.3). 0: it has none.
+ */
+GLOBAL __u64 place_of_quote6(struct __sk_buff *skb, __u32 l4, __u32 end, __u32 type)
+{
+	__u32 off = l4 + (type == ND_REDIRECT ? REDIRECT_HDR : ICMP_HDR), len;
+	__u8 option[2]; /* type, length in units of 8 bytes */
+
+	if (type != ND_REDIRECT)
+		return off < end ? off | (__u64)(end - off) << 32 : 0;
+	for (int i = 0; i < REDIRECT_OPTIONS; i++) {
+		if (bpf_skb_load_bytes(skb, off, option, sizeof(option)))
+			return 0;
+		len = option[1] * 8;
+		if (!len || off + len > end)
+			return 0;
+		if (option[0] == REDIRECTED_HEADER)
+			return (off + 8) | (__u64)(len - 8) << 32;
+		off += len;
+	}
+	return 0;
+}
+
 /* Restores what p quotes, an ICMP or ICMPv6 error. */
 static __always_inline void restore_quoted(struct __sk_buff *skb, struct packet *p, __u64 now)
 {
-	__u32 off = p->l4 + ICMP_HDR, index;
+	__u64 place;
+	__u32 index;
 
 	if (!p->v6) {
-		restore_error_tos(skb, p, restore_quote(skb, off, quote_len(p), now));
+		restore_error_tos(skb, p, restore_quote(skb, p->l4 + ICMP_HDR, quote_len(p), now));
 		return;
 	}
-	index = find_quoted6(skb, off, quote_len(p));
+	place = place_of_quote6(skb, p->l4, p->l3 + p->len, p->icmp_type);
+	index = find_quoted6(skb, place, place >> 32);
 	if (index != NO_INDEX)
-		write_quote6(skb, off, index, now);
+		write_quote6(skb, place, index, now, p->l4 + 2);
 }
 
 #endif

@@ -21,6 +21,8 @@ func TestNotMeasured(t *testing.T) {
 		"odd-six-solicitation":    {cSeen: 1, cNeighbour: 1},
 		"odd-six-advertisement":   {cSeen: 1, cNeighbour: 1},
 		"odd-six-router":          {cSeen: 1, cNeighbour: 1},
+		"odd-six-redirect":        {cSeen: 1, cNeighbour: 1},
+		"odd-six-redirect-bare":   {cSeen: 1, cNeighbour: 1},
 		"odd-six-mld":             {cSeen: 1, cNeighbour: 1},
 		"odd-six-multicast":       {cSeen: 1, cMulticast: 1},
 		"odd-six-multicast-far":   {cSeen: 1, cMulticast: 1},

@@ -46,6 +46,21 @@ func TestSinglesJoined(t *testing.T) {
 	}
 }
 
+// TestSmallJoined: datagrams of four bytes, sent alone, that GRO joins: what lies behind the
+// first is not its content.
+func TestSmallJoined(t *testing.T) {
+	d, tr := newDomain(t, config{}), loadTrain(t, "train-udp-4")
+	var w, orig []frame
+	for _, s := range tr.segments {
+		w, orig = append(w, d.send(frame{data: s})), append(orig, frame{data: s})
+	}
+	inside, out := d.transit(join(t, w...), 0)
+	same(t, "inside r1", inside.data, join(t, orig...).data)
+	for k, seg := range tr.cut(t, out) {
+		same(t, fmt.Sprint("datagram ", k), d.deliver(seg, 0).data, lowered(t, tr.segments[k], 1))
+	}
+}
+
 // TestLongRun: GRO joins more packets than a train that is measured may have. Each has
 // its own TTL and its own story behind r1 all the same.
 func TestLongRun(t *testing.T) {

@@ -214,6 +214,8 @@ def trains():
         "train-udp-short": train(head(0x0200), udp_piece, 64, 3, 3),
         "train-clear": train(head(0x3000, flags=0), tcp_piece, 100, 3, 0),
         "train-low": train(head(0x4000, ttl=5), tcp_piece, 100, 2, 50),
+        # Datagrams smaller than what a packet is recognised by.
+        **{f"train-udp-{size}": train(head(0x0300 + size), udp_piece, size, 4, 0) for size in (4, 8, 16, 20)},
     }
     out = {kind + k: p for kind, pieces in kinds.items() for k, p in pieces.items()}
     out["train-129"] = ETHER / ip(ident=0x5000) / tcp_piece(0, True, True) / Raw(payload(129 * 8))

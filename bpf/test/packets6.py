@@ -9,8 +9,8 @@
 """
 
 from scapy.all import (AH, ESP, ICMPv6DestUnreach, ICMPv6EchoReply, ICMPv6EchoRequest,
-                       ICMPv6MLReport2, ICMPv6ND_NA, ICMPv6ND_NS, ICMPv6ND_RA, ICMPv6NIQueryName,
-                       ICMPv6PacketTooBig, ICMPv6ParamProblem, ICMPv6TimeExceeded, IP, SCTP, TCP, UDP,
+                       ICMPv6MLReport2, ICMPv6ND_NA, ICMPv6ND_NS, ICMPv6ND_RA, ICMPv6ND_Redirect,
+                       ICMPv6NDOptDstLLAddr, ICMPv6NDOptRedirectedHdr, ICMPv6NIQueryName, ICMPv6PacketTooBig, ICMPv6ParamProblem, ICMPv6TimeExceeded, IP, SCTP, TCP, UDP,
                        Dot1AD, Dot1Q, Ether, HAO, IPv6, IPv6ExtHdrDestOpt, IPv6ExtHdrFragment,
                        IPv6ExtHdrHopByHop, IPv6ExtHdrRouting, IPv6ExtHdrSegmentRouting, Jumbo, PadN,
                        Raw, RouterAlert, SCTPChunkData, fragment6, raw)
@@ -72,6 +72,7 @@ def protocols():
         "six-icmpv4": ETHER / ip6(nh=1) / Raw(payload(32)),
         "six-sctp-data": ETHER / ip6() / SCTP(sport=3868, dport=3869, tag=0xCAFE) /
                          SCTPChunkData(tsn=5, stream_id=1, data=payload(24)),
+        "six-udplite": ETHER / ip6(nh=136) / Raw(raw(udp(len=8, chksum=0x1111))) / BODY,
         "six-esp": ETHER / ip6() / ESP(spi=7, seq=1, data=payload(40)),
         "six-proto-253": ETHER / ip6(nh=253) / BODY,
         "six-no-next-header": ETHER / ip6(nh=59),
@@ -128,12 +129,16 @@ def odd():
     for _ in range(7):
         long = long / options(IPv6ExtHdrDestOpt)
     deep = ip6() / options(IPv6ExtHdrDestOpt, 240)
+    redirect = ETHER / ip6(hlim=255, src="fe80::2") / ICMPv6ND_Redirect(tgt="fe80::3", dst=HOSTS["dst"])
+    quoted = ICMPv6NDOptRedirectedHdr(pkt=protocols()["six-tcp-data"][IPv6])
     return {
         "odd-six-solicitation": ETHER / ip6(hlim=255, src="fe80::1", dst="ff02::1:ff00:2") /
                                 ICMPv6ND_NS(tgt="fe80::2"),
         "odd-six-advertisement": ETHER / ip6(hlim=255, src="fe80::2") /
                                  ICMPv6ND_NA(tgt="fe80::2"),
         "odd-six-router": ETHER / ip6(hlim=255, src="fe80::2") / ICMPv6ND_RA(),
+        "odd-six-redirect": redirect / ICMPv6NDOptDstLLAddr(lladdr="02:00:00:00:00:03") / quoted,
+        "odd-six-redirect-bare": redirect / quoted,
         "odd-six-mld": ETHER / ip6(hlim=1, src="fe80::1", dst="ff02::16") /
                        IPv6ExtHdrHopByHop(options=[RouterAlert()]) / ICMPv6MLReport2(),
         "odd-six-multicast": ETHER / ip6(dst="ff02::fb") / udp() / BODY,
@@ -176,6 +181,8 @@ def trains():
         "train-six-alike": train(ip6(label=0x50300), udp_piece, 64, 5, 0, data=alike),
         "train-six-low": train(ip6(label=0x54000, hlim=5), tcp_piece, 100, 2, 50),
         "train-six-options": train(ip6() / options(IPv6ExtHdrDestOpt), tcp_piece, 100, 3, 20),
+        # Datagrams smaller than what a packet is recognised by. (Of 4 bytes all are alike.)
+        **{f"train-six-udp-{size}": train(ip6(label=0x50400), udp_piece, size, 4, 0) for size in (8, 16, 20)},
     }
     out = {kind + k: p for kind, pieces in kinds.items() for k, p in pieces.items()}
     # BIG TCP: no payload length; up to Linux 6.18 the length stands in a jumbo option

@@ -5,6 +5,7 @@ package test
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -51,6 +52,71 @@ func TestQuote6(t *testing.T) {
 			same(t, "egress", d.egress(closed, frame{data: bad}).data, want)
 			d.counted(restored)
 		})
+	}
+}
+
+// errorOf is an ICMP or ICMPv6 error that quotes w, at most n bytes of what follows its IP
+// headers, and no fewer bytes than padded.
+func errorOf(t testing.TB, w []byte, n, padded int) []byte {
+	t.Helper()
+	name, at := "error-proto-253", quoteAt
+	if header(t, w).v6() {
+		name, at = "error-six-proto-253", quote6At
+	}
+	_, l4 := l4Of(w, ipAt(w))
+	end := ipAt(w) + header(t, w).length()
+	data := append(packet(t, name)[:at], w[ipAt(w):min(l4+n, end)]...)
+	data = append(data, make([]byte, max(0, at+padded-len(data)))...)
+	if shorten(data); header(t, w).v6() {
+		sumICMPv6(data)
+	}
+	return data
+}
+
+// TestQuoteProtocols: quotes of every kind of packet, whole ones and as short as may be. A
+// node that appends something to its errors pads the quote (RFC 4884, section 5.1).
+func TestQuoteProtocols(t *testing.T) {
+	d := newDomain(t, config{})
+	for _, name := range byBits() {
+		for _, c := range []struct{ n, padded int }{{8, 0}, {16, 0}, {20, 0}, {1200, 0}, {1200, 128}} {
+			t.Run(fmt.Sprintf("%s/%d bytes of L4, padded to %d", name, c.n, c.padded), func(t *testing.T) {
+				d, orig := d.in(t), packet(t, name)
+				w := d.link(d.send(frame{data: orig}), 1)
+				want := errorOf(t, lowered(t, orig, 1), c.n, c.padded)
+				same(t, "ingress", d.ingress(r1In, frame{data: errorOf(t, w.data, c.n, c.padded)}).data, want)
+			})
+		}
+	}
+}
+
+// TestQuoteRedirect: a Redirect quotes in an option, which others may come before.
+func TestQuoteRedirect(t *testing.T) {
+	const options = etherHeader + 40 + 40
+	d := newDomain(t, config{})
+	orig := packet(t, "six-tcp-data")
+	w := d.link(d.send(frame{data: orig}), 1)
+	for _, name := range named(false, "odd-six-redirect") {
+		at := bytes.Index(packet(t, name), orig[etherHeader:])
+		if at < 0 {
+			t.Fatalf("%s quotes no six-tcp-data", name)
+		}
+		quoting := func(w []byte, change func(options []byte)) []byte {
+			data := packet(t, name)
+			copy(data[at:], header(t, w))
+			change(data[options:])
+			sumICMPv6(data)
+			return data
+		}
+		same(t, name, d.ingress(r1In, frame{data: quoting(w.data, func([]byte) {})}).data,
+			quoting(lowered(t, orig, 1), func([]byte) {}))
+		for what, change := range map[string]func(options []byte){
+			"no length":              func(o []byte) { o[1] = 0 },
+			"longer than there is":   func(o []byte) { o[1] += 20 },
+			"another kind of option": func(o []byte) { o[at-8-options] = 5 },
+		} {
+			data := quoting(w.data, change)
+			same(t, name+", "+what, d.ingress(r1In, frame{data: data}).data, data)
+		}
 	}
 }
 

@@ -87,7 +87,8 @@ func join(t testing.TB, parts ...frame) frame {
 }
 
 var trainNames = []string{"train-tcp", "train-wrap", "train-next", "train-fixed", "train-udp", "train-udp-short",
-	"train-six-tcp", "train-six-udp", "train-six-quic", "train-six-options"}
+	"train-udp-4", "train-udp-8", "train-udp-16", "train-udp-20", "train-six-tcp", "train-six-udp", "train-six-quic",
+	"train-six-udp-8", "train-six-udp-16", "train-six-udp-20", "train-six-options"}
 
 // TestTrainWhole: a train that nobody cuts: one mark, n slots in a row, one story.
 func TestTrainWhole(t *testing.T) {
