@@ -42,19 +42,19 @@ static __always_inline int ingress(struct __sk_buff *skb, bool v6)
 	const struct rdr_port *port;
 	struct packet p = { .v6 = v6 };
 	struct found f = {};
-	enum parse_result r;
+	enum parse_result form;
 	__u32 port_no, mark;
-	__u64 now;
+	__u64 now, r;
 	bool known;
 
 	port = this_port(skb, &port_no);
 	if (!port)
 		return PASS;
-	r = parse(skb, port, &p);
-	if (r != (v6 ? PARSE_IPV6 : PARSE_IPV4)) {
-		if (!v6 && r == PARSE_IPV6)
+	form = parse(skb, port, true, &p);
+	if (form != (v6 ? PARSE_IPV6 : PARSE_IPV4)) {
+		if (!v6 && form == PARSE_IPV6)
 			go_on_as_ipv6(skb, port_no, RDR_PROG_INGRESS6);
-		pass_unparsed(skb, r, port->flags & RDR_PF_SOURCE_IN);
+		pass_unparsed(skb, form, port->flags & RDR_PF_SOURCE_IN);
 		return PASS;
 	}
 	now = bpf_ktime_get_ns();
@@ -63,8 +63,14 @@ static __always_inline int ingress(struct __sk_buff *skb, bool v6)
 		skb->mark = mark & ~cfg_mark_mask;
 	if (is_icmp_error(&p))
 		restore_quoted(skb, &p, now);
-	known = v6 ? unpack_found(found_on_wire(&p, port->flags, expect_in(port), false, now), &f) :
-		     find_on_wire(&p, now, expect_in(port), &f);
+	if (v6) {
+		r = found_on_wire(&p, port->flags, expect_in(port), false, now);
+		known = unpack_found(r, &f);
+		if (!known)
+			count_missed(r, p.n);
+	} else {
+		known = find_on_wire(&p, now, expect_in(port), &f);
+	}
 	if (known && f.by_key &&
 	    is_equal_coming(f.index, port_no, port->flags & RDR_PF_SOURCE_IN))
 		known = false;
@@ -105,6 +111,9 @@ static __always_inline bool may_source(struct __sk_buff *skb, const struct rdr_p
 	/* A host that sends something into its bridge is outside, wherever that came in. */
 	if (made_here || !dev.ifindex || (port->flags & RDR_PF_BRIDGE))
 		return true;
+	/* What the node sent to a group and now routes itself. */
+	if (skb->pkt_type == PACKET_LOOPBACK)
+		return true;
 	in_no = bpf_map_lookup_elem(&devs, &dev);
 	if (!in_no)
 		return true;
@@ -116,14 +125,15 @@ static __always_inline bool may_source(struct __sk_buff *skb, const struct rdr_p
 
 /*
  * A packet that is cut in a node goes on as its first fragment; the others are measured
- * from here on, each as one of its own. They bear their packet's mark. Without marks a
- * fragment that nobody knows may come from before the node, too.
+ * from here on, each as one of its own. They bear their packet's mark (cut). Without marks
+ * a fragment that nobody knows may come from before the node, too.
  */
-static __always_inline bool is_cut_here(struct __sk_buff *skb, const struct packet *p,
-					const struct rdr_port *port, __u32 mark)
+static __always_inline bool is_cut_here(const struct packet *p, const struct rdr_port *port,
+					bool cut)
 {
-	return (port->flags & RDR_PF_SOURCE_OUT) &&
-	       may_be_cut(p, mark_mask(port) ? mark & mark_mask(port) : !is_closing(port));
+	if (!(port->flags & RDR_PF_SOURCE_OUT))
+		return false;
+	return mark_mask(port) ? cut : (p->frag & IP_OFFSET) && !is_closing(port);
 }
 
 /* Whether p cannot be one of ours, by bits or by key, and quotes none. */
@@ -141,12 +151,12 @@ static __always_inline int egress(struct __sk_buff *skb, bool v6)
 	enum parse_result kind;
 	__u32 port_no, mark;
 	__u64 now = 0, r = 0;
-	bool known;
+	bool known, cut = false;
 
 	port = this_port(skb, &port_no);
 	if (!port)
 		return PASS;
-	kind = parse(skb, port, &p);
+	kind = parse(skb, port, false, &p);
 	if (kind != (v6 ? PARSE_IPV6 : PARSE_IPV4)) {
 		if (!v6 && kind == PARSE_IPV6)
 			go_on_as_ipv6(skb, port_no, RDR_PROG_EGRESS6);
@@ -159,7 +169,9 @@ static __always_inline int egress(struct __sk_buff *skb, bool v6)
 		r = found_by_mark(mark, &p, now);
 		if (!r)
 			r = found_inside(marked_index(mark), port_no, now);
-		if (r || may_be_cut(&p, mark))
+		if (!r)
+			cut = is_cut_off(&p, mark, port_no, now);
+		if (r || cut)
 			skb->mark = mark & ~cfg_mark_mask;
 		else
 			count(RDR_C_FOREIGN_MARK, p.n);
@@ -168,8 +180,8 @@ static __always_inline int egress(struct __sk_buff *skb, bool v6)
 	if (!r && !is_plain(&p, port)) {
 		now = bpf_ktime_get_ns();
 		r = found_unmarked(&p, port, port_no, skb->ingress_ifindex, now);
-		if (!r)
-			r = found_cut(mark & mark_mask(port), &p, now);
+		if (!r && cut)
+			r = found_cut(mark, &p, now);
 	}
 	known = unpack_found(r, &f);
 	if (is_icmp_error(&p))
@@ -177,12 +189,12 @@ static __always_inline int egress(struct __sk_buff *skb, bool v6)
 	if (p.gso_size && p.proto == IPPROTO_UDP)
 		p.odd_train |= is_tunnel_train(skb, &p);
 	if (known) {
-		bequeath_mark(skb, port, f.index);
+		bequeath_mark(skb, port, &f);
 		leave_known(skb, &p, now, port, port_no, &f);
 	} else {
 		leave_unknown(skb, &p, now, port, port_no,
 			      may_source(skb, port, f.inside) ||
-				      is_cut_here(skb, &p, port, mark),
+				      is_cut_here(&p, port, cut),
 			      &f);
 	}
 	return PASS;

@@ -312,7 +312,7 @@ int radar_kfree_skb(__u64 *ctx)
 	qdisc = port == RDR_NO_PORT ? 0 : read_qdisc(skb);
 	if (port == RDR_NO_PORT && tree)
 		port = entrance_of(f.index, read_inum(skb));
-	if (in_node && !p.v6 && !is_tree(f.slot) && has_moved(f.slot, &p))
+	if (in_node && !p.v6 && !tree && has_moved(f.slot, &p))
 		lose_moved(&f, &p, now);
 	where = (__u64)reason << 48 | (location & 0xffffffffffffULL);
 	packed = port | (in_node ? RDR_ST_HELD << 16 : 0);

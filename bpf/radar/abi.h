@@ -27,7 +27,8 @@
  * index is position mod slots, and the position is unique for the domain's
  * life, so it is both the generation and the sequence number of the slot: a
  * reader copies the slot, reads the position again and takes the copy only if
- * both are equal and not 0. Cells below nev never change within a position.
+ * both are equal and not 0. Cells below nev never change within a position, but that an
+ * RDR_EV_INGRESS may become RDR_EV_IGNORED: who reads on at nev reads the rest again.
  *
  * A GSO train of n segments takes n neighbouring slots. Its *head* is the slot
  * with seg == 0; segment k stands at position head + k. While the train is

@@ -23,6 +23,28 @@ static __always_inline bool same_content(const struct rdr_slot *s, const struct 
 	return s->tag == p->tag && s->tag2 == p->tag2 && s->proto == p->proto;
 }
 
+/* many if n > 1, else one; without a branch, for the verifier. */
+static __always_inline __u32 by_number(__u32 n, __u32 one, __u32 many)
+{
+	__u64 mask = 1 - (__u64)n;
+
+	asm volatile("%0 s>>= 63" : "+r"(mask));
+	return one ^ ((one ^ many) & mask);
+}
+
+/* IP bytes of the first packet on the wire that p stands for, which its slot must have
+ * too; not of a train whose headers may not have been read. */
+static __always_inline __u32 first_len(const struct packet *p)
+{
+	return by_number(p->n, p->len, repeated_hdr(p) + p->gso_size);
+}
+
+/* Whether slot s is of a packet of another length. */
+static __always_inline bool other_length(const struct rdr_slot *s, const struct packet *p)
+{
+	return s->len != first_len(p) && !(p->partial && p->n > 1);
+}
+
 /* Whose bits may be found on a packet here. */
 enum expect {
 	EXPECT_OURS,   /* an internal port's ingress: copies may come late */
@@ -112,6 +134,7 @@ static __always_inline __u32 segment_behind(__u32 index, const struct packet *p)
 	return segment_by_sequence(index, p->tag, p->tag2, repeated_hdr(p));
 }
 
+/* The caller counts what was missed, once per packet and hook, and if it has no key. */
 static __always_inline bool find_by_bits(const struct packet *p, union rdr_bits bits, __u64 now,
 					 enum expect expect, struct found *f)
 {
@@ -125,7 +148,7 @@ static __always_inline bool find_by_bits(const struct packet *p, union rdr_bits 
 	if (!s || !s->pos)
 		return false;
 	if (!slot_alive(s, now)) {
-		count(RDR_C_STALE, p->n);
+		f->missed = RDR_C_STALE;
 		return false;
 	}
 	if (!same_content(s, p)) {
@@ -134,15 +157,14 @@ static __always_inline bool find_by_bits(const struct packet *p, union rdr_bits 
 		if (off)
 			s = slot_at(f->index & (cfg_slots - 1));
 		if (!off || !s || !same_content(s, p)) {
-			count(RDR_C_FOREIGN, p->n);
+			f->missed = RDR_C_FOREIGN;
 			return false;
 		}
 		f->id_rule = p->v6 ? ID_SHARED : ID_FIXED;
 	}
-	/* A lone packet must have its slot's length; a run was joined or is whole. */
-	if ((p->n == 1 && s->len != p->len) ||
+	if (other_length(s, p) ||
 	    !may_be_here(s, f->index, now, expect, p->v6)) {
-		count(RDR_C_FOREIGN, p->n);
+		f->missed = RDR_C_FOREIGN;
 		return false;
 	}
 	f->slot = s;
@@ -183,12 +205,13 @@ static __always_inline bool find_by_key(const struct packet *p, __u32 flow, __u6
 	if (!pos)
 		return false;
 	s = slot_of(*pos);
-	/* One of another flow that has the same ID, content and addresses was refused. */
+	/* One of another flow that has the same ID, content and addresses was refused. A
+	 * tree has its source's flow, whatever branches have made of it. */
 	if (!s || s->pos != *pos || !slot_alive(s, now) || !same_content(s, p) ||
-	    s->flow_hash != flow)
+	    (s->flow_hash != flow && !(s->state & RDR_ST_GROUP)))
 		return false;
 	/* A packet that is fragmented in the domain keeps its key, not its length. */
-	if (p->n == 1 && s->len != p->len && !is_fragment(p))
+	if (other_length(s, p) && !is_fragment(p))
 		return false;
 	f->index = *pos & (cfg_slots - 1);
 	if (p->n > 1 && !is_key_run(f->index, p->n, repeated_hdr(p)))
@@ -206,10 +229,19 @@ static __always_inline bool find_on_wire(const struct packet *p, __u64 now, enum
 	f->by_bits = 0;
 	f->id_rule = p->v6 ? ID_SHARED : ID_COUNTS;
 	f->decrements = 0;
+	f->missed = 0;
 	if (may_carry(p) && find_by_bits(p, p->bits, now, expect, f))
 		return true;
-	return expect != EXPECT_STRAY && wants_key(p, p->bits.ttl) && find_by_key(p, flow_hash(p), now, f);
+	if (expect != EXPECT_STRAY && wants_key(p, p->bits.ttl) &&
+	    find_by_key(p, flow_hash(p), now, f))
+		return true;
+	if (f->missed)
+		count(f->missed, p->n);
+	return false;
 }
+
+_Static_assert(RDR_PF_BRIDGE_PORT == 1 << 4 && RDR_PF_BRIDGE == 1 << 5 && RDR_PF_HEADER == 1 << 6,
+	       "is_closing(), keeps_marks()");
 
 /* 1 for the port of a closing node, else 0; without a branch, for the verifier. */
 static __always_inline __u32 is_closing(const struct rdr_port *port)

@@ -53,30 +53,57 @@ static __always_inline bool is_member(__u32 port, __be32 group)
 	return bpf_map_lookup_elem(&locals, &key) != NULL;
 }
 
+_Static_assert(RDR_ST_GROUP == 1 << 7, "is_tree(): nothing above it in a byte");
+
 /* 1 for a tree, else 0; without a branch, for the verifier. */
 static __always_inline __u32 is_tree(const struct rdr_slot *s)
 {
 	return s->state / RDR_ST_GROUP;
 }
 
+/* Makes a tree of the k-th packet of a run that is no whole train. */
+GLOBAL int grow_part(__u32 index, __u32 k, __u32 bits, __u32 id_rule)
+{
+	struct rdr_slot *s = slot_at(index & (cfg_slots - 1)), *h;
+	union rdr_bits b = { .word = bits };
+
+	if (!s)
+		return 0;
+	h = head_of(s);
+	if (h && h->segs > 1)
+		cut_train(h);
+	keep_own_bits(s, b, k, id_rule);
+	s->state = (s->state & ~(RDR_ST_DONE | RDR_ST_LOST)) | RDR_ST_GROUP;
+	return 0;
+}
+
+/* The same of one that is, whose bits its head keeps. */
+GLOBAL int grow_member(__u32 index)
+{
+	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
+
+	if (s)
+		s->state = (s->state & ~(RDR_ST_DONE | RDR_ST_LOST)) | RDR_ST_GROUP;
+	return 0;
+}
+
 /* Makes a tree of the packet in the slot at index: a lone one became one for a group
  * (a directed broadcast at its last router), and there are no copies yet. */
-GLOBAL int grow_tree(__u32 index, __u32 n, __u32 bits)
+GLOBAL int grow_tree(__u32 index, __u32 n, __u32 bits, __u32 id_rule)
 {
+	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
 	union rdr_bits b = { .word = bits };
-	struct rdr_slot *s;
 
-	for (__u32 k = 0; k < RDR_MAX_SEGS && k < n; k++) {
-		s = slot_at((index + k) & (cfg_slots - 1));
-		if (!s)
-			break;
-		if (!s->seg || s->cut & RDR_OWN) {
-			if (k)
-				b.id = s->id;
-			set_slot_bits(s, b);
-		}
-		s->state = (s->state & ~(RDR_ST_DONE | RDR_ST_LOST)) | RDR_ST_GROUP;
+	if (!s)
+		return 0;
+	if (!is_whole(s, n)) {
+		for (__u32 k = 0; k < RDR_MAX_RUN && k < n; k++)
+			grow_part(index + k, k, bits, id_rule);
+		return 0;
 	}
+	set_slot_bits(s, b);
+	for (__u32 k = 0; k < RDR_MAX_SEGS && k < n; k++)
+		grow_member(index + k);
 	return 0;
 }
 
@@ -95,10 +122,11 @@ GLOBAL __u32 tree_decrements(__u32 index, __u32 n, __u32 bits, __u32 id_rule)
 	if (!s)
 		return BY_KEY;
 	if (!is_tree(s)) {
-		grow_tree(index, n, bits);
+		grow_tree(index, n, bits, id_rule);
 		return 0;
 	}
-	if (!own_bits(s, id_rule, &kept))
+	/* All segments have the first one's ID, their slots have others. */
+	if (id_rule == ID_FIXED || !own_bits(s, id_rule, &kept))
 		return BY_KEY;
 	taken = (__u8)(kept.ttl - b.ttl);
 	if (kept.id != b.id || (kept.tos ^ b.tos) & dscp_mask() << 2 ||

@@ -67,9 +67,10 @@ static __always_inline void pass_unparsed(struct __sk_buff *skb, enum parse_resu
 	      1);
 }
 
-/* Fills p and returns PARSE_IPV4, or PARSE_IPV6 where p is to be of that version. */
+/* Fills p and returns PARSE_IPV4, or PARSE_IPV6 where p is to be of that version. in: it
+ * comes in. */
 static __always_inline enum parse_result parse(struct __sk_buff *skb, const struct rdr_port *port,
-					       struct packet *p)
+					       bool in, struct packet *p)
 {
 	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
 	enum parse_result r;
@@ -79,8 +80,9 @@ static __always_inline enum parse_result parse(struct __sk_buff *skb, const stru
 		bpf_skb_pull_data(skb, skb->len < MAX_PULL ? skb->len : MAX_PULL);
 	p->true_link = is_true_link(port->flags, p->v6);
 	r = parse_link(skb, port->flags & RDR_PF_L3, p);
-	/* Looped back without Ethernet header: its first byte, of IP, looks like a group. */
-	if ((p->group || (r != PARSE_IPV4 && r != PARSE_IPV6)) && skb->pkt_type == PACKET_LOOPBACK)
+	/* Looped back without Ethernet header: its first byte, of IP, looks like a group.
+	 * (It goes out again where the node routes its own packets for groups.) */
+	if (in && (p->group || (r != PARSE_IPV4 && r != PARSE_IPV6)) && skb->pkt_type == PACKET_LOOPBACK)
 		return PARSE_LOOPED;
 	if (p->v6 ? r != PARSE_IPV6 : r != PARSE_IPV4)
 		return r;
@@ -123,6 +125,16 @@ static __always_inline __u32 entry_of(struct __sk_buff *skb, const struct packet
 	return entry_kind(port->flags, port->node | port_no << 16, p->daddr, p->group);
 }
 
+/* A packet that was sourced here, and seen nowhere else, is not measured after all: it
+ * leaves no story that looks like a loss. */
+static __always_inline void unmeasure(const struct found *f, const struct packet *p,
+				      enum rdr_counter why)
+{
+	unuse_slots(f->slot->pos, p->n);
+	count(RDR_C_MARKED, -(__u64)p->n);
+	count(why, p->n);
+}
+
 /* An unmeasured packet enters the node, or a bridge link. */
 static __always_inline void enter_unknown(struct __sk_buff *skb, const struct packet *p, __u64 now,
 					  const struct rdr_port *port, __u32 port_no)
@@ -148,7 +160,7 @@ static __always_inline void enter_unknown(struct __sk_buff *skb, const struct pa
 	if (kind != RDR_EV_EGRESS)
 		set_mark(skb, port, &f);
 	else if (!by_key && !write_bits(skb, p, guid_encode(f.index, p->bits.tos)))
-		count(RDR_C_NM_WRITE, p->n);
+		unmeasure(&f, p, RDR_C_NM_WRITE);
 }
 
 /*
@@ -168,11 +180,11 @@ static __always_inline bool is_idle_copy(struct __sk_buff *skb, const struct rdr
 }
 
 /* --carry header: what came by a link of true bits goes on with a GUID, if it is one that
- * may have one. */
+ * may have one. A tree keeps its key: its slot's bits are the source's, and of all copies. */
 static __always_inline void carry_in_header(struct __sk_buff *skb, const struct packet *p,
-					    __u32 index, struct sighting *w)
+					    __u32 index, __u32 tree, struct sighting *w)
 {
-	if (!may_carry(p) || p->bits.ttl < cfg_ttl_width || p->bits.ttl <= 1)
+	if (tree || !may_carry(p) || p->bits.ttl < cfg_ttl_width || p->bits.ttl <= 1)
 		return;
 	w->keep_bits = 1;
 	w->bits = p->bits;
@@ -189,7 +201,7 @@ GLOBAL int note_copy(__u32 index, __u64 packed, __u64 now)
 	struct sighting w = unpack_sighting(now, packed, 0);
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
 
-	if (!s || end_of_log(s).used + 4 > cfg_cells)
+	if (!s || is_log_short(s))
 		return 0;
 	if (w.kind == RDR_EV_INGRESS)
 		w.kind = RDR_EV_IGNORED;
@@ -246,7 +258,7 @@ static __always_inline void enter_known(struct __sk_buff *skb, const struct pack
 		if (!idle && (p->v6 || !is_tree(f->slot)) && !was_flooded(f->index))
 			drop_keys(f->index, p, p->bits.id);
 	} else if (!mark_mask(port) && p->true_link) {
-		carry_in_header(skb, p, f->index, &w);
+		carry_in_header(skb, p, f->index, is_tree(f->slot), &w);
 	}
 	if (!idle)
 		see(f->slot, f->index, p->n, &w);
@@ -269,8 +281,8 @@ GLOBAL int note_one6(struct __sk_buff *skb, __u32 index, __u32 k_l3, __u64 ports
 		return 0;
 	s->flow_hash = tuple_hash(fold_addr(addrs), fold_addr(addrs + 2), ports_port);
 	if (!whole || !(k_l3 & 0xffff))
-		add_event_addr6(s, RDR_EVF_FIRST | (whole ? 0 : RDR_EVF_PART), ports_port >> 32,
-				now, addrs, ports_port);
+		add_event_addr6(s, (k_l3 & 0xffff ? 0 : RDR_EVF_FIRST) | (whole ? 0 : RDR_EVF_PART),
+				ports_port >> 32, now, addrs, ports_port);
 	return 0;
 }
 
@@ -287,7 +299,11 @@ GLOBAL int note_run6(struct __sk_buff *skb, __u32 index, __u32 n_l3, __u64 ports
 static __always_inline void note_addresses(struct __sk_buff *skb, const struct found *f,
 					   const struct packet *p, __u64 now, __u32 port_no)
 {
-	if (!has_moved(f->slot, p))
+	/* A tree has its source's addresses: that this branch has others was told already,
+	 * it may be. */
+	if (!has_moved(f->slot, p) ||
+	    (is_tree(f->slot) && has_told(f->index, key_addrs(p->saddr, p->daddr),
+					  p->sport | (__u32)p->dport << 16)))
 		return;
 	if (p->v6)
 		note_run6(skb, f->index, p->n | p->l3 << 16, new_ports(f->slot, p, port_no), now);
@@ -324,17 +340,14 @@ static __always_inline void leave_domain(struct __sk_buff *skb, const struct pac
 	see(f->slot, f->index, p->n, w);
 }
 
-/* A packet sourced at this node's ingress that cannot have its key was not measured
- * after all, and leaves no story that looks like a loss. */
+/* A packet sourced at this node's ingress that cannot have its key is not measured. */
 static __always_inline bool unmark(const struct found *f, const struct packet *p, int err)
 {
 	struct rdr_slot *s = f->slot;
 
 	if (!is_whole(s, p->n) || s->nev != 1)
 		return false;
-	unuse_slots(s->pos, p->n);
-	count(RDR_C_MARKED, -(__u64)p->n);
-	count(err == PUT_FULL ? RDR_C_NM_KEYS_FULL : RDR_C_NM_KEY_IN_FLIGHT, p->n);
+	unmeasure(f, p, err == PUT_FULL ? RDR_C_NM_KEYS_FULL : RDR_C_NM_KEY_IN_FLIGHT);
 	return true;
 }
 
@@ -389,15 +402,15 @@ static __always_inline void leave_known(struct __sk_buff *skb, const struct pack
 	wire = guid_encode(f->index, b.tos);
 	wire.ttl -= taken;
 	if (!write_bits(skb, p, wire))
-		count(RDR_C_NM_WRITE, p->n);
+		count(RDR_C_RESTORE_FAILED, p->n);
 }
 
 /* A packet goes into a tunnel: the one around it inherits its mark, and so names it. */
 static __always_inline void bequeath_mark(struct __sk_buff *skb, const struct rdr_port *port,
-					  __u32 index)
+					  const struct found *f)
 {
-	if ((port->flags & RDR_PF_TUNNEL) && mark_mask(port))
-		skb->mark = (skb->mark & ~cfg_mark_mask) | (index + 1) << cfg_mark_shift;
+	if (port->flags & RDR_PF_TUNNEL)
+		set_mark(skb, port, f);
 }
 
 /* A packet without a backpack leaves the node. */
@@ -414,9 +427,9 @@ static __always_inline void leave_unknown(struct __sk_buff *skb, const struct pa
 	}
 	if (!source(skb, p, now, internal ? RDR_EV_EGRESS : RDR_EV_LEFT, port_no, by_key, f))
 		return;
-	bequeath_mark(skb, port, f->index);
+	bequeath_mark(skb, port, f);
 	if (internal && !by_key && !write_bits(skb, p, guid_encode(f->index, p->bits.tos)))
-		count(RDR_C_NM_WRITE, p->n);
+		unmeasure(f, p, RDR_C_NM_WRITE);
 }
 
 #endif

@@ -8,7 +8,7 @@
 
 /* What found_by_mark() compares of a packet, in three scalars. */
 struct marked {
-	__u64 index_len; /* the mark's index, IP bytes:19, fragment offset:13 */
+	__u64 index_len; /* the mark's index, first_len():19, fragment offset:13 */
 	__u64 tags;	 /* tag, tag2; of a packet that is partial its flow hash */
 	__u64 rest;	 /* ID:16 | hdr:16 | protocol:8 | MARKED_*:8 | packets:16 */
 };
@@ -23,7 +23,7 @@ struct marked {
 static __always_inline struct marked pack_marked(__u32 index, const struct packet *p)
 {
 	struct marked m = {
-		.index_len = index | (__u64)(p->len & MARKED_LEN) << 32 |
+		.index_len = index | (__u64)(first_len(p) & MARKED_LEN) << 32 |
 			     (__u64)(p->frag & IP_OFFSET) << MARKED_OFFSET_SHIFT,
 		.tags = p->tag | (__u64)p->tag2 << 32,
 		.rest = p->bits.id | (__u64)(repeated_hdr(p) & 0xffff) << 16 |
@@ -43,7 +43,8 @@ static __always_inline struct marked pack_marked(__u32 index, const struct packe
 /* same_content() of a packed packet. */
 static __always_inline bool same_marked(const struct rdr_slot *s, __u64 tags, __u64 rest)
 {
-	if (s->proto != (__u8)(rest >> 32))
+	/* A translator in the node may have made the one version of the other. */
+	if (s->proto != (__u8)(rest >> 32) || !(s->state & RDR_ST_IPV6) != !(rest & MARKED_V6))
 		return false;
 	if (rest & MARKED_PARTIAL)
 		return s->flow_hash == (__u32)tags;
@@ -81,7 +82,7 @@ static __always_inline bool same_offset(const struct rdr_slot *s, __u32 offset, 
  * not ours. */
 GLOBAL __u32 marked_slot(__u64 index_len, __u64 tags, __u64 rest, __u64 now)
 {
-	__u32 index = index_len;
+	__u32 index = index_len, len = index_len >> 32 & MARKED_LEN;
 	struct rdr_slot *s;
 
 	if (index >= cfg_slots)
@@ -96,8 +97,8 @@ GLOBAL __u32 marked_slot(__u64 index_len, __u64 tags, __u64 rest, __u64 now)
 	if (!s || !same_marked(s, tags, rest) ||
 	    !same_offset(s, index_len >> MARKED_OFFSET_SHIFT, rest))
 		return NO_INDEX;
-	if (rest >> MARKED_N_SHIFT == 1 && !(rest & MARKED_FRAGMENT) &&
-	    s->len != (index_len >> 32 & MARKED_LEN))
+	if (s->len != len && !(rest & MARKED_FRAGMENT) &&
+	    !(rest & MARKED_PARTIAL && rest >> MARKED_N_SHIFT > 1))
 		return NO_INDEX;
 	return index;
 }
@@ -186,6 +187,18 @@ GLOBAL int was_outside(__u32 index, __u32 node, __u64 now)
 #define FOUND_INSIDE_SHIFT 51
 #define FOUND_INSIDE (1ULL << FOUND_INSIDE_SHIFT)
 
+/* Nothing, though the bits look like ours: what to count. */
+#define FOUND_MISSED_SHIFT 52
+
+/* In TC only: in kfree_skb and queues the same packet is looked for again. */
+static __always_inline void count_missed(__u64 r, __u32 n)
+{
+	__u32 why = r >> FOUND_MISSED_SHIFT;
+
+	if (why)
+		count(why, n);
+}
+
 static __always_inline __u64 pack_found(const struct found *f)
 {
 	return f->index | (__u64)(f->decrements & 0xff) << 32 | (__u64)f->id_rule << 40 | FOUND |
@@ -238,7 +251,7 @@ GLOBAL __u64 found_inside(__u32 index, __u32 port, __u64 now)
 /*
  * The slot of a fragment that was joined with others inside the node, got other addresses
  * (NAT) and was cut again: it bears the mark of the first one, whose slot is at index,
- * and the first one's addresses at its source are those that this one was keyed with.
+ * and the first one's addresses before that are those that this one was keyed with.
  * rest: of its key. Returns NO_INDEX if there is none.
  */
 GLOBAL __u32 find_cut_again(__u32 index, __u64 rest, __u64 tags, __u64 now)
@@ -250,7 +263,7 @@ GLOBAL __u32 find_cut_again(__u32 index, __u64 rest, __u64 tags, __u64 now)
 	s = slot_at(index & (cfg_slots - 1));
 	if (!s || !slot_alive(s, now))
 		return NO_INDEX;
-	key = unpack_key(key_addrs(s->saddr, s->daddr), rest, 0);
+	key = unpack_key(addrs_before(index), rest, 0);
 	pos = bpf_map_lookup_elem(&keys, &key);
 	if (!pos)
 		return NO_INDEX;
@@ -261,19 +274,38 @@ GLOBAL __u32 find_cut_again(__u32 index, __u64 rest, __u64 tags, __u64 now)
 	return *pos & (cfg_slots - 1);
 }
 
-/* Whether p is a fragment behind the first of a packet that may have been cut in this
- * node; mark: as it bears it, in the bits that are ours (all: the node has no marks). */
-static __always_inline bool may_be_cut(const struct packet *p, __u32 mark)
+/* Whether the packet in the slot at index may be the one that a fragment which leaves by
+ * port was cut from in its node: a socket may set any mark. form: protocol:8, RDR_ST_IPV6
+ * or 0:8. */
+GLOBAL int may_be_cut_from(__u32 index, __u32 form, __u32 port_no, __u64 now)
 {
-	return (p->frag & IP_OFFSET) && mark;
+	struct rdr_slot *s;
+
+	if (index >= cfg_slots)
+		return false;
+	s = slot_at(index);
+	if (!s || !slot_alive(s, now) || s->proto != (form & 0xff) ||
+	    (s->state & RDR_ST_IPV6) != form >> 8)
+		return false;
+	return (s->state & RDR_ST_FULL) || (look_at_visits(index, port_no) & VISIT_NODE);
 }
 
-/* Finds a fragment that its mark and its key do not name, see find_cut_again(). */
+/* Whether p, which leaves by port, is a fragment behind the first of the packet whose mark
+ * it bears. */
+static __always_inline bool is_cut_off(const struct packet *p, __u32 mark, __u32 port_no,
+				       __u64 now)
+{
+	return (p->frag & IP_OFFSET) &&
+	       may_be_cut_from(marked_index(mark), p->proto | (p->v6 ? RDR_ST_IPV6 << 8 : 0),
+			       port_no, now);
+}
+
+/* Finds such a fragment, which its mark and its key do not name, see find_cut_again(). */
 static __always_inline __u64 found_cut(__u32 mark, const struct packet *p, __u64 now)
 {
 	__u32 index;
 
-	if (!may_be_cut(p, mark & cfg_mark_mask) || p->v6)
+	if (p->v6)
 		return 0;
 	index = find_cut_again(marked_index(mark), key_rest(p, p->bits.id),
 			       p->tag | (__u64)p->tag2 << 32, now);
@@ -294,7 +326,8 @@ GLOBAL __u32 expect_out(__u32 flags)
 /* Set in the first scalar if the packet came in by some interface and now leaves. */
 #define WIRE_ROUTED (1ULL << 63)
 
-/* What finding takes of a packet. rest: fragment field:16 | protocol:8 | hdr:10 |
+/* What finding takes of a packet. bits_len: its bits:32 | IP bytes, of a train payload
+ * bytes of each segment:31 | WIRE_ROUTED. rest: fragment field:16 | protocol:8 | hdr:10 |
  * packets:11 | IPv6:1 | expect:2 | the port's flags:14 | partial:1. */
 #define WIRE_PARTIAL (1ULL << 62)
 #define WIRE_FLAGS(rest) ((rest) >> 48 & 0x3fff)
@@ -304,6 +337,7 @@ static __always_inline struct packet unpack_wire(__u64 bits_len, __u64 tags, __u
 	struct packet p = {
 		.bits.word = bits_len,
 		.len = bits_len >> 32 & 0x7fffffff,
+		.gso_size = bits_len >> 32 & 0x7fffffff,
 		.tag = tags,
 		.tag2 = tags >> 32,
 		.frag = rest,
@@ -331,11 +365,11 @@ GLOBAL __u64 wire_by_bits(__u64 bits_len, __u64 tags, __u64 rest, __u64 now)
 		return 0;
 	if (!((bits_len & WIRE_ROUTED) && find_lowered(&p, &port, now, &f)) &&
 	    !find_by_bits(&p, p.bits, now, rest >> 46 & 3, &f))
-		return 0;
+		return (__u64)f.missed << FOUND_MISSED_SHIFT;
 	return pack_found(&f);
 }
 
-/* id_len: ID:16 | IP bytes, of a train payload bytes of each segment:16 | flow hash:32. */
+/* id_len: ID:16 | the same bytes:16 | flow hash:32. */
 GLOBAL __u64 wire_by_key(__u64 id_len, __u64 tags, __u64 addrs, __u64 rest, __u64 now)
 {
 	struct packet p = unpack_wire((id_len & 0xffff) | (id_len & 0xffff0000) << 16, tags, rest);
@@ -343,7 +377,6 @@ GLOBAL __u64 wire_by_key(__u64 id_len, __u64 tags, __u64 addrs, __u64 rest, __u6
 
 	p.saddr = addrs;
 	p.daddr = addrs >> 32;
-	p.gso_size = p.len;
 	return find_by_key(&p, id_len >> 32, now, &f) ? pack_found(&f) : 0;
 }
 
@@ -358,31 +391,38 @@ static __always_inline bool may_be_shown(const struct packet *p, __u32 flags)
 static __always_inline __u64 found_on_wire(const struct packet *p, __u32 flags, __u32 expect,
 					   bool routed, __u64 now)
 {
-	__u64 bits_len = p->bits.word | (__u64)p->len << 32 | (routed ? WIRE_ROUTED : 0);
+	__u32 size = by_number(p->n, p->len, p->gso_size);
+	__u64 bits_len = p->bits.word | (__u64)size << 32 | (routed ? WIRE_ROUTED : 0);
 	__u64 tags = p->partial ? p->flow : p->tag | (__u64)p->tag2 << 32;
 	__u32 hdr = repeated_hdr(p) & 0x3ff, n = p->n < 0x7ff ? p->n : 0x7ff;
 	__u64 rest = p->frag | (__u64)p->proto << 16 | (__u64)hdr << 24 | (__u64)n << 34 |
 		     (__u64)p->v6 << 45 | (__u64)(expect & 3) << 46 | (__u64)(flags & 0x3fff) << 48 |
 		     (p->partial ? WIRE_PARTIAL : 0);
-	__u64 r = wire_by_bits(bits_len, tags, rest, now);
-	__u32 size;
+	__u64 r = wire_by_bits(bits_len, tags, rest, now), by_key;
 
-	if (r || expect == EXPECT_STRAY ||
+	if (r & FOUND || expect == EXPECT_STRAY ||
 	    (!wants_key(p, p->bits.ttl) && !may_be_shown(p, flags)))
 		return r;
-	size = p->n > 1 ? p->gso_size : p->len;
-	return wire_by_key(p->bits.id | (__u64)(size & 0xffff) << 16 | (__u64)flow_hash(p) << 32,
-			   tags, packet_addrs(p), rest, now);
+	by_key = wire_by_key(p->bits.id | (__u64)(size & 0xffff) << 16 | (__u64)flow_hash(p) << 32,
+			     tags, packet_addrs(p), rest, now);
+	return by_key ? by_key : r;
 }
 
-/* Whether what leaves by that port of a node that carries the header, and was found by its
+/*
+ * Whether what leaves by that port of a node that carries the header, and was found by its
  * bits, is another packet: the one in the slot at index has arrived, and not in copies that
- * this node makes. */
+ * this node makes. Where the log may lack a copy (it is full, see note_copy(); a segment's
+ * own is not all) nothing is over: wire bits must not leave.
+ */
 GLOBAL int is_over(__u32 index, __u32 port_no)
 {
-	if (!has_arrived(index))
+	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
+	__u32 visits;
+
+	if (!s || !has_arrived(index) || s->seg || s->cut || is_log_short(s))
 		return false;
-	return (look_at_visits(index, port_no) & (VISIT_NODE | VISIT_LEFT)) != VISIT_NODE;
+	visits = look_at_visits(index, port_no);
+	return !(visits & VISIT_STAYS) && (visits & (VISIT_NODE | VISIT_LEFT)) != VISIT_NODE;
 }
 
 /* The same for what leaves without a mark: from a function in user space that shares no
@@ -392,6 +432,10 @@ static __always_inline __u64 found_unmarked(const struct packet *p, const struct
 {
 	__u64 r = found_on_wire(p, port->flags, expect_out(port->flags), routed, now);
 
+	if (!(r & FOUND)) {
+		count_missed(r, p->n);
+		return 0;
+	}
 	if ((r >> FOUND_BY_KEY_SHIFT & 1) && is_equal_leaving(r, port_no, is_closing(port)))
 		return 0;
 	if ((r >> FOUND_BY_BITS_SHIFT & 1) && !mark_mask(port) && !is_closing(port) &&

@@ -57,7 +57,7 @@ GLOBAL int note_run(__u32 index, __u32 n, __u64 addrs, __u64 ports_port, __u64 n
 {
 	for (__u32 k = 0; k < RDR_MAX_RUN && k < n; k++)
 		note_one(index + k, addrs, ports_port, now,
-			 !(ports_port & RUN_IS_WHOLE) ? RDR_EVF_FIRST | RDR_EVF_PART : !k ? RDR_EVF_FIRST : 0);
+			 (k ? 0 : RDR_EVF_FIRST) | (ports_port & RUN_IS_WHOLE ? 0 : RDR_EVF_PART));
 	return 0;
 }
 

@@ -273,6 +273,8 @@ struct log_end {
 	__u64 used; /* the sum */
 };
 
+_Static_assert(RDR_ST_IPV6 % RDR_ADDR6_CELLS == 0, "end_of_log()");
+
 /* The sum in a register of its own: the verifier must see that the very value that is
  * compared with cfg_cells becomes the offset. Without a branch: RDR_ST_IPV6 is 16 times
  * the number of cells that it keeps. */
@@ -298,6 +300,13 @@ static __always_inline __u64 *free_cell(struct rdr_slot *s, const struct log_end
 		off += offsetof(struct rdr_slot, ev1) - sizeof(__u64) * 3 -
 		       offsetof(struct rdr_slot, ev0);
 	return (void *)s + off;
+}
+
+/* Whether copies of a packet that has arrived are no longer noted: the rest of the log is
+ * for a loss. */
+static __always_inline bool is_log_short(const struct rdr_slot *s)
+{
+	return end_of_log(s).used + 4 > cfg_cells;
 }
 
 /* Appends one event; the cell stands before nev says so. */
@@ -354,6 +363,12 @@ static __always_inline void add_event_addr6(struct rdr_slot *s, __u32 flags, __u
 	WRITE_ONCE(s->nev, e.nev + 6);
 }
 
+/* How many packets slot s speaks for: a train that is whole, or one. */
+static __always_inline __u32 slot_span(const struct rdr_slot *s)
+{
+	return s->seg || s->cut & RDR_CUT || !s->segs ? 1 : s->segs;
+}
+
 /* Appends an event that says where the packet is, and what that makes of it. */
 static __always_inline void add_sighting(struct rdr_slot *s, __u32 kind, __u32 flags, __u32 port,
 					 __u64 now)
@@ -361,7 +376,7 @@ static __always_inline void add_sighting(struct rdr_slot *s, __u32 kind, __u32 f
 	__u8 state = s->state;
 
 	if (state & RDR_ST_LOST)
-		count(RDR_C_LOSS_WITHDRAWN, 1);
+		count(RDR_C_LOSS_WITHDRAWN, slot_span(s));
 	/* One branch's end says nothing about the others. */
 	if (!(state & RDR_ST_GROUP)) {
 		state &= ~(RDR_ST_DONE | RDR_ST_LOST);

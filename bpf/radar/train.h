@@ -31,6 +31,7 @@ struct found {
 	__u8 by_bits;
 	__u8 id_rule;
 	__u8 inside; /* not this packet was found, but the one inside it */
+	__u8 missed; /* nothing was found by bits that look like ours: what to count, or 0 */
 };
 
 static __always_inline union rdr_bits slot_bits(const struct rdr_slot *s)
@@ -150,24 +151,32 @@ static __always_inline struct sighting unpack_sighting(__u64 now, __u64 packed, 
 	return w;
 }
 
+/* The k-th segment of a run that is not its whole train, in s, has bits of its own from
+ * now on: b, as the run's header has them. */
+static __always_inline void keep_own_bits(struct rdr_slot *s, union rdr_bits b, __u32 k,
+					  enum id_rule rule)
+{
+	union rdr_bits own;
+
+	/* Only the first packet's ID stands in the header; those joined behind
+	 * it keep theirs, which need not follow on it. (Flow labels are equal.) */
+	if (k && rule != ID_SHARED && own_bits(s, rule, &own))
+		b.id = own.id;
+	set_slot_bits(s, b);
+	barrier();
+	s->cut |= RDR_OWN;
+}
+
 /* The segment in s is alone, or in company that is not its whole train. */
 static __always_inline void see_part(struct rdr_slot *s, const struct sighting *w, __u32 k,
 				     __u32 flags)
 {
 	struct rdr_slot *h = head_of(s);
-	union rdr_bits b = w->bits, own;
 
 	if (h && h->segs > 1)
 		cut_train(h);
-	if (w->keep_bits) {
-		/* Only the first packet's ID stands in the header; those joined behind
-		 * it keep theirs, which need not follow on it. (Flow labels are equal.) */
-		if (k && w->id_rule != ID_SHARED && own_bits(s, w->id_rule, &own))
-			b.id = own.id;
-		set_slot_bits(s, b);
-		barrier();
-		s->cut |= RDR_OWN;
-	}
+	if (w->keep_bits)
+		keep_own_bits(s, w->bits, k, w->id_rule);
 	add_sighting(s, w->kind, flags | RDR_EVF_PART, w->port, w->now);
 }
 

@@ -3,6 +3,7 @@
 #ifndef RADAR_VISITS_H
 #define RADAR_VISITS_H
 
+#include "keys.h"
 #include "ring.h"
 #include "train.h"
 
@@ -37,7 +38,11 @@ static __always_inline bool went_out(__u64 cell)
 #define VISIT_LEFT 0x100 /* left by the port, and has not come to its node since */
 #define VISIT_CAME 0x200 /* came by the port */
 #define VISIT_NODE 0x400 /* was at the port's node */
-#define VISITS (VISIT_LEFT | VISIT_CAME | VISIT_NODE)
+/* So many copies have come to the node and not left by the port: several may be there at
+ * once. */
+#define VISIT_STAY 0x20000
+#define VISIT_STAYS 0xfe0000
+#define VISITS (VISIT_LEFT | VISIT_CAME | VISIT_NODE | VISIT_STAYS)
 
 /* One step of look_at_visits(): the cell to look at next:8 | VISIT_* | SCAN_DONE. */
 #define SCAN_DONE 0x10000
@@ -59,10 +64,14 @@ GLOBAL __u32 look_at_visit(__u32 index, __u32 scan, __u32 port_no, __u32 node)
 		visits |= VISIT_NODE;
 		if (kind == RDR_EV_INGRESS || kind == RDR_EV_DELIVER)
 			visits &= ~VISIT_LEFT;
+		if (kind == RDR_EV_INGRESS || kind == RDR_EV_DELIVER || kind == RDR_EV_IGNORED)
+			visits += VISIT_STAY;
 	}
 	if (no == port_no) {
 		if (went_out(cell) || kind == RDR_EV_LEFT)
 			visits |= VISIT_LEFT;
+		if ((kind == RDR_EV_EGRESS || kind == RDR_EV_LEFT) && visits & VISIT_STAYS)
+			visits -= VISIT_STAY;
 		/* By the device of a bridge it leaves as it comes. */
 		if (kind == RDR_EV_INGRESS || kind == RDR_EV_DELIVER || kind == RDR_EV_IGNORED ||
 		    kind == RDR_EV_LEFT)
@@ -118,6 +127,61 @@ GLOBAL int is_equal_coming(__u32 index, __u32 port_no, __u32 entry)
 	if (entry && story_state(s) & RDR_ST_DONE)
 		return true;
 	return look_at_visits(index, port_no) & VISIT_CAME;
+}
+
+/* One step of find_told(): the cell to look at next:8 | the last RDR_EV_ADDR:8, 0 if none |
+ * SCAN_DONE | the one before it << TOLD_BEFORE_SHIFT. */
+#define TOLD_BEFORE_SHIFT 24
+GLOBAL __u32 look_for_told(__u32 index, __u32 scan)
+{
+	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
+	__u64 at = scan & 0xff;
+	__u32 kind;
+
+	asm volatile("" : "+r"(at)); /* see end_of_log() */
+	if (!s || at >= cfg_cells || at >= s->nev)
+		return scan | SCAN_DONE;
+	kind = cell_kind(*slot_cell(s, at));
+	if (kind == RDR_EV_ADDR)
+		return (at + cell_span(kind)) | at << 8 | (scan >> 8 & 0xff) << TOLD_BEFORE_SHIFT;
+	return (at + cell_span(kind)) | (scan & (0xff00 | 0xffU << TOLD_BEFORE_SHIFT));
+}
+
+/* Where the log of the slot at index tells of new addresses. */
+GLOBAL __u32 find_told(__u32 index)
+{
+	__u32 scan = 0;
+
+	for (__u32 i = 0; i < RDR_CELLS(RDR_MAX_SLOT_LINES) && !(scan & SCAN_DONE); i++)
+		scan = look_for_told(index, scan);
+	return scan;
+}
+
+/* Cell k of the slot's log. */
+static __always_inline __u64 told_cell(struct rdr_slot *s, __u64 k)
+{
+	asm volatile("" : "+r"(k)); /* see end_of_log() */
+	return k < cfg_cells ? *slot_cell(s, k) : 0;
+}
+
+/* Whether the log of the slot at index told last of these addresses and ports. */
+GLOBAL int has_told(__u32 index, __u64 addrs, __u32 ports)
+{
+	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
+	__u32 at = find_told(index) >> 8 & 0xff;
+
+	return s && at && told_cell(s, at + 1) == addrs && told_cell(s, at + 2) == ports;
+}
+
+/* The addresses that the packet in the slot at index had before they changed last. */
+GLOBAL __u64 addrs_before(__u32 index)
+{
+	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
+	__u32 at = find_told(index) >> TOLD_BEFORE_SHIFT;
+
+	if (!s)
+		return 0;
+	return at ? told_cell(s, at + 1) : key_addrs(s->saddr, s->daddr);
 }
 
 /* Whether that cell says that a packet left a node. */

@@ -175,3 +175,34 @@ func TestEveryCounter(t *testing.T) {
 		}
 	}
 }
+
+// TestCountedOnce: a packet whose own bits look like ours is foreign once, and not where it
+// is found by its key.
+func TestCountedOnce(t *testing.T) {
+	d := newDomain(t, config{})
+	w := header(t, d.send(frame{data: packet(t, "udp-64")}).data)
+	for _, no := range []uint32{h1Out, r1In} {
+		p := portTable[no]
+		p.Ifindex, p.NetnsInum = ifindex(int(no)), netns(p.Node)
+		p.Flags |= uint16(bpfobj.TcRdrPortFlagRDR_PF_TRUE)
+		d.put(bpfobj.TcMapPorts, no, p)
+	}
+	orig := packet(t, "tcp-data")
+	setBits(t, orig, w.id(), w.ttl(), 0)
+	d.counted(tally{cSeen: 1, cMarked: 1})
+	in := d.send(frame{data: orig})
+	d.counted(tally{cSeen: 1, cMarked: 1, cForeign: 1})
+	d.ingress(r1In, d.link(in, 0))
+	d.counted(nil)
+}
+
+// TestLossOfTrainWithdrawn: as many losses are withdrawn as were counted.
+func TestLossOfTrainWithdrawn(t *testing.T) {
+	d, tr := newDomain(t, config{}), loadTrain(t, "train-tcp")
+	w := d.send(tr.whole)
+	s, n := d.slot(d.guid(w.data)), uint64(tr.whole.segs)
+	s.State |= uint8(stLost)
+	d.write(s)
+	d.deliver(w, 0)
+	d.counted(tally{cSeen: n, cMarked: n, cWithdrawn: n})
+}

@@ -3,6 +3,7 @@
 package test
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"testing"
@@ -87,6 +88,63 @@ func TestRunCutInside(t *testing.T) {
 				}
 				d.wantStory(index+uint32(k), fmt.Sprintf("out@0/FS in@1%s out@2/F deliver@3/F", first))
 			}
+		})
+	}
+}
+
+// TestTrainShorterHeader: a node takes an extension header off a train, which keeps its
+// mark. It is no longer what its slots say, and goes on unmarked: its segments could not be
+// found.
+func TestTrainShorterHeader(t *testing.T) {
+	for _, carry := range []string{"mark", "header"} {
+		d := newDomain(t, config{})
+		if carry == "header" {
+			d.carryHeader(nodeH2)
+		}
+		tr := loadTrain(t, "train-six-options")
+		strip := func(data []byte) []byte {
+			at := etherHeader + 40
+			next, n := data[at], (int(data[at+1])+1)*8
+			out := append(bytes.Clone(data[:at]), data[at+n:]...)
+			out[etherHeader+6] = next
+			setLength(out)
+			return out
+		}
+		w := d.send(tr.whole)
+		if carry == "header" { // the same by bits, which a node sees that carries them
+			whole := frame{data: strip(w.data), segs: w.segs, size: w.size}
+			same(t, "at h2", d.ingress(h2In, whole).data, whole.data)
+			d.counted(tally{cSeen: uint64(tr.whole.segs), cMarked: uint64(tr.whole.segs),
+				cForeign: uint64(tr.whole.segs), cPassed: uint64(tr.whole.segs)})
+			continue
+		}
+		in := d.route(d.ingress(r1In, d.link(w, 0)), r1In)
+		in.data = strip(in.data)
+		out := d.egress(r1Out, in)
+		same(t, "on the link", out.data, in.data)
+		d.counted(tally{cSeen: uint64(tr.whole.segs), cMarked: uint64(tr.whole.segs),
+			cForeignMark: uint64(tr.whole.segs), cPassed: uint64(tr.whole.segs)})
+	}
+}
+
+// TestTrainTranslated: a translator (CLAT) makes a train of the one IP version one of the
+// other and keeps its mark.
+func TestTrainTranslated(t *testing.T) {
+	six, four := loadTrain(t, "train-six-tcp").whole, loadTrain(t, "train-tcp").whole
+	four.data = append(four.data[:etherHeader+20], six.data[etherHeader+40:]...)
+	four.segs, four.size = six.segs, six.size
+	setLength(four.data)
+	setBits(t, four.data, 0, 63, 0)
+	for name, c := range map[string][2]frame{"6 to 4": {six, four}, "4 to 6": {four, six}} {
+		t.Run(name, func(t *testing.T) {
+			d, to := newDomain(t, config{}), c[1]
+			in := d.ingress(r1In, d.link(d.send(c[0]), 0))
+			to.mark, to.from = in.mark, ifindex(r1In)
+			out := d.egress(r1Out, to)
+			same(t, "on the link", out.data, to.data)
+			same(t, "at h2", d.deliver(out, 0).data, to.data)
+			d.counted(tally{cSeen: uint64(six.segs), cMarked: uint64(six.segs),
+				cForeignMark: uint64(six.segs), cPassed: 2 * uint64(six.segs)})
 		})
 	}
 }

@@ -280,3 +280,28 @@ func TestDuplicate(t *testing.T) {
 		same(t, "copy", d.deliver(w, 0).data, orig)
 	}
 }
+
+// TestForeignMarkOnFragments: a socket's own mark in our bits stays on later fragments too, and
+// makes none of them one that was cut here: not if no packet has that mark, nor if it is of
+// another protocol, of another IP version, or was never in the node.
+func TestForeignMarkOnFragments(t *testing.T) {
+	d := newDomain(t, config{})
+	marks := map[string]uint32{"none": d.layout.MarkMask & 0xf0f00000}
+	for _, name := range []string{"tcp-data", "six-udp-64"} {
+		marks[name] = d.ingress(r1In, d.link(d.send(frame{data: packet(t, name)}), 0)).mark
+	}
+	elsewhere := d.guid(d.send(frame{data: packet(t, "udp-64")}).data)
+	marks["elsewhere"] = (elsewhere + 1) << d.layout.MarkShift
+	for what, mark := range marks {
+		t.Run(what, func(t *testing.T) {
+			d := d.in(t)
+			for _, name := range []string{"fragment-middle", "fragment-last"} {
+				f := d.egress(r1Edge, frame{data: packet(t, name), mark: mark, from: ifindex(r1In)})
+				if f.mark != mark {
+					t.Errorf("%s: the socket's mark %#x became %#x", name, mark, f.mark)
+				}
+			}
+			d.counted(tally{cForeignMark: 2, cPassed: 2})
+		})
+	}
+}

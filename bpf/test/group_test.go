@@ -242,3 +242,46 @@ func TestGroupTrain(t *testing.T) {
 		})
 	}
 }
+
+// TestGrowsCut: the same of a train that was cut on its way: each segment becomes a tree
+// with bits of its own, also where some have been joined again.
+func TestGrowsCut(t *testing.T) {
+	many := func(data []byte) []byte { return slices.Concat(bytes.Repeat([]byte{0xff}, 6), data[6:]) }
+	for _, name := range []string{"train-udp", "train-tcp", "train-wrap", "train-fixed"} {
+		for _, size := range []int{1, 2} {
+			t.Run(fmt.Sprintf("%s/by %d", name, size), func(t *testing.T) {
+				d, tr := newDomain(t, config{}), loadTrain(t, name)
+				d.join(h2In, addr(10, 0, 4, 2))
+				segs := tr.cut(t, d.send(tr.whole))
+				for at := 0; at < len(segs); at += size {
+					n := min(size, len(segs)-at)
+					piece := segs[at]
+					if n > 1 {
+						piece = join(t, segs[at:at+n]...)
+					}
+					in := d.route(d.ingress(r1In, d.link(piece, 0)), r1In)
+					in.data = many(in.data)
+					part := trainOf{segments: tr.segments[at : at+n], fixedID: tr.fixedID}
+					for k, seg := range part.cut(t, d.egress(r1Out, in)) {
+						seg.data = many(seg.data)
+						same(t, fmt.Sprint("segment ", at+k), d.deliver(seg, 0).data, lowered(t, many(tr.segments[at+k]), 1))
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestGroupTrainFixed: a train for a group whose segments have all the same ID is cut, and
+// they go through a node that carries the header.
+func TestGroupTrainFixed(t *testing.T) {
+	many := func(data []byte) []byte { return slices.Concat(bytes.Repeat([]byte{0xff}, 6), data[6:]) }
+	d, tr := newDomain(t, config{carry: "header"}), loadTrain(t, "train-fixed")
+	d.join(h2In, addr(10, 0, 4, 2))
+	tr.whole.data = many(tr.whole.data)
+	for k, seg := range tr.cut(t, d.send(tr.whole)) {
+		seg.data = many(seg.data)
+		_, out := d.transit(seg, 0)
+		same(t, fmt.Sprint("segment ", k), d.deliver(out, 0).data, lowered(t, many(tr.segments[k]), 1))
+	}
+}

@@ -179,3 +179,64 @@ func TestHeaderMember(t *testing.T) {
 		})
 	}
 }
+
+// TestHeaderCopies: two copies of a packet are in the node at once; that the first has left
+// does not mean that the second is another packet.
+func TestHeaderCopies(t *testing.T) {
+	d := newDomain(t, config{carry: "header"})
+	orig := packet(t, "udp-64")
+	w := d.send(frame{data: orig})
+	first, second := d.ingress(r1In, d.link(w, 0)), d.ingress(r1In, d.link(w, 0))
+	first.from, second.from = ifindex(r1In), ifindex(r1In)
+	same(t, "first", d.egress(r1Edge, first).data, orig)
+	same(t, "second", d.egress(r1Edge, second).data, orig)
+	d.counted(tally{cSeen: 1, cMarked: 1})
+	third := d.egress(r1Edge, second)
+	same(t, "one more", third.data, second.data)
+	d.counted(tally{cForeign: 1, cPassed: 1})
+}
+
+// TestHeaderFullLog: the log has no room for the copy that a switch got late; it leaves
+// with true bits all the same.
+func TestHeaderFullLog(t *testing.T) {
+	for _, size := range []uint32{128, 320} {
+		d := newDomain(t, config{carry: "header", slotBytes: size})
+		p := portTable[r1Edge]
+		p.Node, p.Ifindex, p.NetnsInum = nodeH3, ifindex(r1Edge), netns(nodeH3)
+		d.put(bpfobj.TcMapPorts, uint32(r1Edge), p)
+		orig := packet(t, "udp-64")
+		w := d.send(frame{data: orig})
+		in := d.ingress(r1In, d.link(w, 0))
+		in.from = ifindex(r1In)
+		d.deliver(d.egress(r1Out, in), 0)
+		late := d.ingress(h3In, d.link(w, 0))
+		late.from = ifindex(h3In)
+		same(t, "outside", d.egress(r1Edge, late).data, orig)
+	}
+}
+
+// TestHeaderTree: one branch of a tree comes to a node that carries the header by a link of
+// true bits. The others' bits stay what they were.
+func TestHeaderTree(t *testing.T) {
+	d := newDomain(t, config{carry: "header"})
+	d.join(h2In, groups["group-multicast"])
+	d.join(h3In, groups["group-multicast"])
+	for _, no := range []uint32{closed, h2Out} {
+		p := portTable[no]
+		p.Ifindex, p.NetnsInum = ifindex(int(no)), netns(p.Node)
+		p.Flags = internal | uint16(bpfobj.TcRdrPortFlagRDR_PF_TRUE)
+		d.put(bpfobj.TcMapPorts, no, p)
+	}
+	orig := packet(t, "group-multicast")
+	w := d.send(frame{data: orig})
+	in := d.route(d.ingress(r1In, d.link(w, 0)), r1In)
+	fast, slow := d.egress(closed, in), d.egress(r1Out, in)
+	same(t, "on the true link", fast.data, lowered(t, orig, 1))
+	at := d.ingress(h2Out, d.link(fast, 0))
+	same(t, "the other branch", d.deliver(slow, 0).data, lowered(t, orig, 1))
+	same(t, "late, on the first link", d.deliver(w, 0).data, orig)
+	out := d.egress(h2In, d.route(at, h2Out))
+	d.guid(out.data)
+	same(t, "behind the node", d.ingress(h3In, d.link(out, 0)).data, lowered(t, orig, 2))
+	d.counted(tally{cSeen: 1, cMarked: 1})
+}

@@ -130,3 +130,16 @@ func TestTrueLinkCarriesOn(t *testing.T) {
 		})
 	}
 }
+
+// TestTunnelBusyMark: a socket has set bits of ours on what it sends into a tunnel: they are
+// its own, and the packet around it names none.
+func TestTunnelBusyMark(t *testing.T) {
+	d := newDomain(t, config{})
+	d.tunnels(0)
+	mark := d.layout.MarkMask & 0xf0f00000
+	out := d.egress(r1Out, frame{data: packet(t, "tcp-data"), mark: mark})
+	if out.mark != mark {
+		t.Errorf("the socket's mark %#x became %#x", mark, out.mark)
+	}
+	d.counted(tally{cSeen: 1, cMarked: 1, cForeignMark: 1, cMarkBusy: 1})
+}

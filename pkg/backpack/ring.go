@@ -139,7 +139,8 @@ func (s *slot) used() int {
 // never used) and torn says that pos was there first.
 //
 // The copy is the slot at some moment at or after the call: cells below nev never
-// change within a position, so later events are simply not in it yet.
+// change within a position, so later events are simply not in it yet; but that an
+// arrival may turn into one of a copy that was not wanted, with one store.
 func (r *Ring) read(pos uint64, s *slot) (found uint64, torn, ok bool) {
 	w := r.words[r.Index(pos)*r.slotWords:][:r.slotWords]
 	if found = atomic.LoadUint64(&w[0]); found != pos || pos == 0 {
