@@ -7,6 +7,15 @@
 #include "inside.h"
 #include "watch.h"
 
+/* Whether a packet, whose L4 is [l4, end), has more for its tag than could be pulled: the
+ * next port may read more, and would not know the packet again. */
+GLOBAL int lacks_content(struct __sk_buff *skb, __u32 l4, __u32 end)
+{
+	__u32 linear = (void *)(long)skb->data_end - (void *)(long)skb->data;
+
+	return linear < end && linear < l4 + L4_PULL;
+}
+
 /* Why a packet that met a source is not measured; RDR_C_MARKED if it may be. */
 static __always_inline enum rdr_counter refuse(struct __sk_buff *skb, const struct packet *p,
 					       __u64 now)
@@ -19,6 +28,8 @@ static __always_inline enum rdr_counter refuse(struct __sk_buff *skb, const stru
 	/* Trees of IPv6 are not followed yet. */
 	if (p->group && (p->v6 || is_control(skb, p->l3, p->daddr, p->proto)))
 		return RDR_C_NM_MULTICAST;
+	if (lacks_content(skb, p->l4, p->l3 + p->len))
+		return RDR_C_NM_MALFORMED;
 	if (p->n > cfg_max_segs || p->odd_train)
 		return RDR_C_NM_SEGS;
 	ctl = bpf_map_lookup_elem(&control, &zero);
