@@ -160,6 +160,44 @@ GLOBAL int note_unwanted(__u32 index, __u32 port, __u32 inum)
 	return ignore_arrival(index, scan >> 8 & 0xff);
 }
 
+/* One step of entrance_of(): the arrival in that namespace whose copy has not gone on. */
+GLOBAL __u32 look_for_entrance(__u32 index, __u32 scan, __u32 inum)
+{
+	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
+	__u32 kind, hit = scan >> 8 & 0xff;
+	__u64 cell, at = scan & 0xff;
+
+	asm volatile("" : "+r"(at)); /* see end_of_log() */
+	if (!s || at >= cfg_cells || at >= s->nev)
+		return scan | SCAN_DONE;
+	cell = *slot_cell(s, at);
+	kind = cell_kind(cell);
+	if (came_by(cell_port(cell), RDR_NO_PORT, inum)) {
+		if (kind == RDR_EV_INGRESS || kind == RDR_EV_DELIVER)
+			hit = at;
+		else if (is_departure(cell))
+			hit = NO_CELL;
+	}
+	return (at + cell_span(kind)) | hit << 8;
+}
+
+/*
+ * A copy is freed at a device above a node's ports (a bridge, a VLAN): the port by which
+ * it came, if no copy has gone on from that node, as a switch's do. RDR_NO_PORT: not known.
+ */
+GLOBAL __u32 entrance_of(__u32 index, __u32 inum)
+{
+	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
+	__u32 scan = NO_CELL << 8;
+	__u64 at;
+
+	for (__u32 i = 0; i < RDR_CELLS(RDR_MAX_SLOT_LINES) && !(scan & SCAN_DONE); i++)
+		scan = look_for_entrance(index, scan, inum);
+	at = scan >> 8 & 0xff;
+	asm volatile("" : "+r"(at));
+	return s && at < cfg_cells ? cell_port(*slot_cell(s, at)) : RDR_NO_PORT;
+}
+
 /* Number of the namespace of the device that holds the skb. */
 static __always_inline __u32 read_inum(struct sk_buff *skb)
 {
@@ -272,6 +310,8 @@ int radar_kfree_skb(__u64 *ctx)
 		return 0;
 	}
 	qdisc = port == RDR_NO_PORT ? 0 : read_qdisc(skb);
+	if (port == RDR_NO_PORT && tree)
+		port = entrance_of(f.index, read_inum(skb));
 	if (in_node && !p.v6 && !is_tree(f.slot) && has_moved(f.slot, &p))
 		lose_moved(&f, &p, now);
 	where = (__u64)reason << 48 | (location & 0xffffffffffffULL);

@@ -107,7 +107,7 @@ func newAttachCmd(a *app) *cobra.Command {
 	f.register(cmd.Flags())
 	f.names.register(cmd)
 	completeWith(cmd, "carry", datapath.CarryAuto, datapath.CarryMark, datapath.CarryHeader)
-	completeFlag(cmd, "carry-header", a.completeAttached)
+	a.completeHere(cmd, f)
 	completeWith(cmd, "hook", datapath.HookAuto, datapath.HookTCX, datapath.HookClsact)
 	completeWith(cmd, "guid-bits", "auto", "paper")
 	completeWith(cmd, "ipv6", datapath.IPv6Auto, datapath.IPv6Label, datapath.IPv6Key, datapath.IPv6Off)

@@ -131,6 +131,9 @@ func nodeViews(d *domain.Domain) []nodeView {
 		views = append(views, view)
 	}
 	for i := range d.VMs {
+		if d.VMs[i].Removed {
+			continue
+		}
 		views = append(views, machineView(d, &d.VMs[i]))
 	}
 	return views

@@ -16,8 +16,8 @@ func (a *app) completeNodes(_ *cobra.Command, args []string, _ string) ([]cobra.
 	return a.nodesExcept(args, true), cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeAttached is completeNodes for those that the user attached: what radar
-// found goes by itself.
+// completeAttached is completeNodes for what the user attached: what radar found goes by
+// itself.
 func (a *app) completeAttached(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return a.nodesExcept(args, false), cobra.ShellCompDirectiveNoFileComp
 }
@@ -33,7 +33,7 @@ func (a *app) nodesExcept(named []string, found bool) (names []cobra.Completion)
 		}
 	}
 	for _, vm := range d.VMs {
-		if found && !slices.Contains(named, vm.Name) {
+		if !vm.Removed && !slices.Contains(named, vm.Name) {
 			names = append(names, vm.Name)
 		}
 	}

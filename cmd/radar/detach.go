@@ -20,7 +20,8 @@ import (
 )
 
 const detachLong = `Detach from all nodes, or from the nodes named, and leave nothing behind: no
-program, map, pin, queueing discipline, process or file.
+program, map, pin, queueing discipline, process or file. The name of a virtual
+machine (attach --vm) makes its taps edges again.
 
 Marking stops first; then radar waits until the packets under way have arrived
 (at most the domain's timeout), so that each leaves with its own header. Ctrl-C,
@@ -40,6 +41,7 @@ type detachView struct {
 	Ended    bool         `json:"ended"`    // the whole domain is gone
 	Nodes    int          `json:"nodes"`    // detached now
 	Ports    int          `json:"ports"`
+	VMs      int          `json:"vms,omitempty"` // virtual machines
 	Summary  *summaryView `json:"summary,omitempty"`
 	Followed []string     `json:"followed,omitempty"` // no node is left, and containers that these match join
 	Warnings []string     `json:"warnings,omitempty"`
@@ -132,7 +134,7 @@ func (a *app) detachNodes(ctx context.Context, names, followed []string, noDrain
 		return err
 	}
 	return a.printDetached(&detachView{Domain: a.domain, Detached: true, Ended: result.Ended,
-		Nodes: result.Nodes, Ports: result.Ports, Followed: followed, Warnings: result.Warnings})
+		Nodes: result.Nodes, Ports: result.Ports, VMs: result.VMs, Followed: followed, Warnings: result.Warnings})
 }
 
 // followed returns what containers must match to join the domain when the named nodes
@@ -157,7 +159,8 @@ func (a *app) detachRest(ctx context.Context) error {
 		Nodes: result.Nodes, Ports: result.Ports, Warnings: result.Warnings})
 }
 
-// allNodes says whether the names are all nodes that the user attached.
+// allNodes says whether the names are all nodes that the user attached; virtual machines
+// can be among them.
 func allNodes(d *domain.Domain, names []string) bool {
 	for _, n := range d.Nodes {
 		if !n.Removed && !n.Auto && !slices.Contains(names, n.Name) {
@@ -165,8 +168,21 @@ func allNodes(d *domain.Domain, names []string) bool {
 		}
 	}
 	return !slices.ContainsFunc(names, func(name string) bool {
-		return !slices.ContainsFunc(d.Nodes, func(n domain.Node) bool { return n.Name == name && !n.Removed && !n.Auto })
+		return !slices.ContainsFunc(d.Nodes, func(n domain.Node) bool { return n.Name == name && !n.Removed && !n.Auto }) &&
+			d.VMNamed(name) == nil
 	})
+}
+
+// what says what was detached.
+func (v *detachView) what() string {
+	var parts []string
+	if v.Nodes > 0 || v.VMs == 0 {
+		parts = append(parts, plural(v.Nodes, "node")+" with "+plural(v.Ports, "port"))
+	}
+	if v.VMs > 0 {
+		parts = append(parts, plural(v.VMs, "virtual machine"))
+	}
+	return strings.Join(parts, " and ")
 }
 
 func (a *app) printDetached(v *detachView) error {
@@ -181,12 +197,11 @@ func (a *app) printDetached(v *detachView) error {
 		_, err := fmt.Fprintf(a.out, "domain %s is not attached: nothing to do\n", v.Domain)
 		return err
 	case !v.Ended && len(v.Followed) > 0:
-		_, err := fmt.Fprintf(a.out, "domain %s: %s with %s detached; no node is left, it waits for containers that match %s (end it with: radar detach%s)\n",
-			v.Domain, plural(v.Nodes, "node"), plural(v.Ports, "port"), strings.Join(v.Followed, " "), domainFlag(v.Domain))
+		_, err := fmt.Fprintf(a.out, "domain %s: %s detached; no node is left, it waits for containers that match %s (end it with: radar detach%s)\n",
+			v.Domain, v.what(), strings.Join(v.Followed, " "), domainFlag(v.Domain))
 		return err
 	case !v.Ended && v.Summary == nil:
-		_, err := fmt.Fprintf(a.out, "domain %s: %s with %s detached, the others go on\n",
-			v.Domain, plural(v.Nodes, "node"), plural(v.Ports, "port"))
+		_, err := fmt.Fprintf(a.out, "domain %s: %s detached, the others go on\n", v.Domain, v.what())
 		return err
 	}
 	if _, err := fmt.Fprintf(a.out, "domain %s detached: %s, %s\n",

@@ -151,10 +151,9 @@ func (v *topoView) addPath(row *aggregate.PathRow) {
 		if i == 0 && h.InPort != "" {
 			v.sent(outsideName, h.Node+"/"+h.InPort, row.Packets)
 		}
-		if i == len(row.Hops)-1 {
-			v.sent(h.Node+"/"+h.Port, outsideName, row.Left)
-			v.addExpired(h, row.Expired)
-		}
+		left, expired := row.EndsAt(i)
+		v.sent(h.Node+"/"+h.Port, outsideName, left)
+		v.addExpired(h, expired)
 	}
 	for i, next := range row.Hops {
 		prev := row.PrevOf(i)

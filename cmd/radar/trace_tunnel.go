@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -38,17 +39,37 @@ func findOuters(r *agent.Reader, found []*backpack.Found) (map[string][]record.R
 // goInto adds, behind the hop by whose tunnel the packet went into others, the hops of
 // those, with times as the inner packet's.
 func (s *story) goInto(r *record.Record, outers []record.Record) {
+	outers = slices.Clone(outers)
+	slices.SortStableFunc(outers, func(a, b record.Record) int { return cmp.Compare(a.TNs, b.TNs) })
+	behind := make([][]step, len(r.Hops)+1) // which hops; at the end those that nothing fits
 	for k := range outers {
 		o := &outers[k]
-		at := len(r.Hops)
-		if len(o.Hops) > 0 {
-			from := func(h record.Hop) bool { return h.NodeID == o.Hops[0].NodeID && h.Port != "" }
-			if i := slices.IndexFunc(r.Hops, from); i >= 0 {
-				at = i + 1
-			}
-		}
-		s.steps = slices.Insert(s.steps, at, outerSteps(o, o.TNs-r.TNs)...)
+		at := tunnelHop(r, o)
+		behind[at] = append(behind[at], outerSteps(o, o.TNs-r.TNs)...)
 	}
+	for i := len(behind) - 1; i >= 0; i-- { // from the end: those before keep their places
+		s.steps = slices.Insert(s.steps, min(i+1, len(r.Hops)), behind[i]...)
+	}
+}
+
+// tunnelHop is the hop at which a packet went into the outer one: of that node the latest
+// that was not after it; the number of hops if there is none. An outer packet begins when
+// the inner one is out by the tunnel's port.
+func tunnelHop(r, o *record.Record) int {
+	at := len(r.Hops)
+	if len(o.Hops) == 0 {
+		return at
+	}
+	for i := range r.Hops {
+		h := &r.Hops[i]
+		if h.NodeID != o.Hops[0].NodeID || h.Port == "" {
+			continue
+		}
+		if at == len(r.Hops) || h.AtNs != nil && r.TNs+*h.AtNs <= o.TNs {
+			at = i
+		}
+	}
+	return at
 }
 
 // outerSteps tells of a tunnel's packet that began so many ns after the one inside.

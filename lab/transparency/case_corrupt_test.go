@@ -40,7 +40,11 @@ var _ = add(Case{
 	},
 	Send: func(w *World) {
 		for i := range corruptedPackets {
-			w.Send("out", w.UDP("10.0.1.1", "10.0.4.2", 40+i))
+			p := w.UDP("10.0.1.1", "10.0.4.2", 40+i)
+			for k := range p.Payload { // no token, which might be spoiled
+				p.Payload[k] = byte(i*7 + k)
+			}
+			w.Send("out", p)
 		}
 	},
 	Check: checkCorrupted,

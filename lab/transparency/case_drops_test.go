@@ -14,7 +14,7 @@ import (
 var headerLocalDrops = []Limit{{
 	Modes: []Mode{Header},
 	Text:  "under --carry header drops after delivery (INPUT, sockets) are not seen: the header is true by then, and there is no mark",
-	Match: `counter local_drop is 0, want`,
+	Match: `counter local_drop is 0, want`, Times: 1,
 }}
 
 const dropRules = `table inet t {

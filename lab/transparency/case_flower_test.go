@@ -50,18 +50,23 @@ var (
 	})
 	_ = add(Case{
 		Name: "queues/flower-ttl-in", Point: 7,
-		Shows: "classes by TTL, chosen where packets come in (flower, skbedit): the true TTL counts",
+		Shows: "classes by TTL, chosen where packets come in (flower, two bits of the mark): the true TTL counts",
 		Needs: []string{"htb", "flower"},
 		Build: func(w *World) {
 			threeClasses(w)
 			w.Run("r2", "tc", "qdisc", "add", "dev", "eth0", "clsact")
-			in := func(prio int, ttl, class string) {
-				flower(w, "eth0", "ffff:fff2", prio, "ip_ttl", ttl, "action", "skbedit", "queue_mapping", "0", "priority", class)
+			for i, c := range [][2]string{{"63", "1:10"}, {"40", "1:20"}} {
+				mark := fmt.Sprintf("%d/0x3", i+1)
+				flower(w, "eth0", "ffff:fff2", i+1, "ip_ttl", c[0], "action", "skbedit", "mark", mark)
+				w.Run("r2", "tc", "filter", "add", "dev", "eth1", "parent", "1:", "protocol", "ip", "prio", fmt.Sprint(i+1), "handle", mark, "fw", "classid", c[1])
 			}
-			in(1, "63", "1:10")
-			in(2, "40", "1:20")
 		},
 		Send: ofThreeTTLs,
+		Limits: []Limit{{
+			Modes: []Mode{Header},
+			Text:  "in a node that carries the header, tc filters see the rewritten TTL and ID",
+			Match: `queues of r2/eth1`,
+		}},
 	})
 	_ = add(Case{
 		Name: "queues/flower-ttl-out", Point: 7,

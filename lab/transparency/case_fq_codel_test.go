@@ -64,7 +64,7 @@ var (
 	_ = add(trainCase("fq_codel/trains", "trains through fq_codel, alone at its port", []string{"fq_codel"}, true,
 		"handle", "1:", "fq_codel"))
 	_ = add(trainCase("queues/trains-cake", "trains that CAKE cuts", []string{"cake"}, true,
-		"handle", "1:", "cake", "bandwidth", "50mbit", "split-gso"))
+		"handle", "1:", "cake", "bandwidth", "50mbit", "split-gso", "rtt", "1000s")) // its own drops would depend on times
 	_ = add(trainCase("queues/trains-fq", "trains through fq, which paces", []string{"fq"}, true,
 		"handle", "1:", "fq", "maxrate", "50mbit"))
 )

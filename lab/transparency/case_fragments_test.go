@@ -105,7 +105,7 @@ var _ = add(Case{
 	// Nothing but the key names such a packet where nodes have no marks.
 	Limits: []Limit{{
 		Modes: []Mode{Header}, Match: `want delivered \(token|passed r[123]/|no record of token 4[01]`,
-		Text: "stories of packets with DF clear end, as expired, where NAT changes their addresses",
+		Text: "stories of packets with DF clear end, as expired, where NAT changes their addresses", Times: 227,
 	}},
 	Needs: []string{"nat"},
 	Build: func(w *World) {
@@ -161,7 +161,7 @@ var _ = add(Case{
 	Build: func(w *World) {
 		chain(w)
 		// Slower than they are sent, however slow that is.
-		w.Queue("r1", "eth1", "tbf", "rate", fmt.Sprintf("%dkbit", 4000/patience), "burst", "2000", "limit", "100000")
+		w.Queue("r1", "eth1", "tbf", "rate", fmt.Sprintf("%dkbit", 1000/patience), "burst", "2000", "limit", "100000")
 		w.Listen("far", "0.0.0.0:7")
 		w.Attach("r1", "r2", "r3")
 	},

@@ -222,9 +222,11 @@ var _ = add(Case{
 		p := w.UDP("10.0.1.1", "255.255.255.255", 60)
 		w.SendFrame("h1", "eth0", everybody, p.Bytes())
 		w.Expect(p.Token).Ends("delivered").Branches("h2 delivered", "h3 delivered", "h4 delivered", "sw delivered", "sw left")
-		// Nobody has learned h3's address.
-		w.Send("h1", w.UDP("10.0.1.1", "10.0.1.3", 60)).Ends("delivered").
-			Branches("h2 ignored", "h3 delivered", "h4 ignored", "sw left")
+		for _, clear := range []bool{false, true} { // nobody has learned h3's address
+			p := w.UDP("10.0.1.1", "10.0.1.3", 60)
+			p.MayFrag = clear
+			w.Send("h1", p).Ends("delivered").Branches("h2 ignored", "h3 delivered", "h4 ignored", "sw left")
+		}
 	},
 	LocalDrops: true,
 	Rules:      []Rule{reports},

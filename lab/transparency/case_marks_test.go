@@ -127,7 +127,7 @@ var _ = add(Case{
 	Limits: []Limit{{
 		Modes: []Mode{Header},
 		Text:  "in a node that carries the header, rules see rewritten TTL and IP ID on packets that it passes on",
-		Match: `nft rules of r2`,
+		Match: `nft rules of r2`, Times: 6,
 	}},
 })
 

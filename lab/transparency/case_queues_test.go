@@ -116,7 +116,7 @@ var (
 		Send: func(w *World) { classed(w) },
 		Limits: []Limit{{
 			Text:  "With --guid-bits 21 and more, classifiers behind an egress hook see one or two rewritten bits of the DSCP: packets change classes (attach warns).",
-			Match: `queues of r2/eth1`,
+			Match: `queues of r2/eth1`, Times: 3,
 		}},
 	})
 	_ = add(trainCase("queues/trains-tbf", "trains that a token bucket cuts", []string{"tbf"}, true,

@@ -126,7 +126,7 @@ var _ = add(Case{
 	Send:  quotedTrains(unix.IPPROTO_UDP),
 	Limits: []Limit{{
 		Text:  "8-byte quotes of UDP trains are not restored",
-		Match: `1 10.0.2.2 > 10.0.1.1 type 3`,
+		Match: `1 10.0.2.2 > 10.0.1.1 type 3`, Times: 7,
 	}},
 })
 

@@ -20,10 +20,7 @@ func tunnelEnd(w *World, node, addr, local, remote string, kind []string) {
 	if kind[0] != "geneve" {
 		args = append(args, "local", local)
 	}
-	// Without IPv6, whose reports of groups follow timers.
-	w.Sysctl(node, "ipv6/conf/default/disable_ipv6", "1")
 	w.Device(node, "tun", addr, append(args, "remote", remote)...)
-	w.Sysctl(node, "ipv6/conf/default/disable_ipv6", "0")
 }
 
 // plainTraffic is UDP, TCP, echoes, fragments and what has few hops left, both ways.

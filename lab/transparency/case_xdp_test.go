@@ -23,7 +23,7 @@ const behindXDP = "stories end, as left, at the port before one with an XDP prog
 var _ = add(Case{
 	Name: "forms/xdp-pass", Point: 9,
 	Shows:  "an XDP program at a port in the domain that lets packets pass",
-	Limits: []Limit{{Match: `passed r[23]/`, Text: behindXDP}},
+	Limits: []Limit{{Match: `passed r[23]/`, Text: behindXDP, Times: 32}},
 	Build: func(w *World) {
 		chain(w)
 		w.XDP("r2", "eth0", asm.Instructions{asm.Mov.Imm(asm.R0, xdpPass), asm.Return()})
@@ -41,7 +41,7 @@ var _ = add(Case{
 	Name: "forms/xdp-switch", Point: 9,
 	Shows:  "an XDP program in the domain that drops, sends back (TX) and redirects past the router",
 	Needs:  []string{"ethtool"},
-	Limits: []Limit{{Match: `passed r[23]/`, Text: behindXDP}},
+	Limits: []Limit{{Match: `passed r[23]/`, Text: behindXDP, Times: 20}},
 	Check: func(r *Run) { // without that, nothing is shown
 		back, past := 0, 0
 		for _, c := range r.captures {

@@ -54,7 +54,7 @@ func (r *Run) views() map[string]view {
 
 // normal applies the rules to a copy of a frame.
 func (r *Run) normal(s *sighting) (frame []byte, flow string, skip bool) {
-	if r.skipped(s) {
+	if r.skipped(s) && (r.c.Seen == nil || !r.c.Seen(s)) {
 		return nil, "", true
 	}
 	frame = bytes.Clone(s.frame)

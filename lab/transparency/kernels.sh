@@ -14,7 +14,7 @@ if command -v wg >/dev/null; then
 	tools+=" wg"
 fi
 export PACKAGES=./lab/transparency COMMANDS=./cmd/radar TOOLS=$tools
-export MORE_MODULES="sch_fq sch_fq_codel sch_prio sch_sfq sch_cake act_mirred act_skbedit act_gact cls_u32 cls_flower cls_matchall ifb dummy macvlan vrf
+export MORE_MODULES="sch_fq sch_fq_codel sch_prio sch_sfq sch_cake act_mirred act_skbedit act_gact cls_u32 cls_fw cls_flower cls_matchall ifb dummy macvlan vrf
 	ip_gre ip6_gre ipip sit ip6_tunnel wireguard vxlan geneve tun
 	nf_nat nf_conntrack nft_redir nft_fib_inet nft_reject_inet nft_reject_ipv4 nft_reject_ipv6 nft_log nft_limit nft_queue
 	nft_compat nf_tables_set nf_conntrack_bridge br_netfilter

@@ -5,6 +5,7 @@ package transparency
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -30,7 +31,7 @@ func (w *World) Counters(node string) {
 }
 
 // Listen opens a UDP socket ("0.0.0.0:7", "[::]:7") and observes what it gets: from
-// whom, TTL, TOS and payload.
+// whom, TTL, TOS and payload; in order of each sender, as processors overtake each other.
 func (w *World) Listen(node, addr string) *Socket {
 	w.T.Helper()
 	opts := [][3]int{{unix.IPPROTO_IP, unix.IP_RECVTTL, 1}, {unix.IPPROTO_IP, unix.IP_RECVTOS, 1}}
@@ -75,11 +76,14 @@ func (w *World) RawSocket(node string, proto int) {
 }
 
 // drain reads datagrams with their control messages.
-func (w *World) drain(fd int, name string) []string {
-	var lines []string
+func (w *World) drain(fd int, name string) (lines []string) {
+	from := make(map[string]string)
+	defer func() {
+		slices.SortStableFunc(lines, func(a, b string) int { return strings.Compare(from[a], from[b]) })
+	}()
 	buf, oob := make([]byte, maxFrame), make([]byte, 512)
 	for {
-		n, oobn, _, from, err := unix.Recvmsg(fd, buf, oob, 0)
+		n, oobn, _, sender, err := unix.Recvmsg(fd, buf, oob, 0)
 		if errors.Is(err, unix.EAGAIN) {
 			return lines
 		}
@@ -87,8 +91,8 @@ func (w *World) drain(fd int, name string) []string {
 			lines = append(lines, "error: "+err.Error())
 			continue
 		}
-		who := fmt.Sprint(from)
-		switch a := from.(type) {
+		who := fmt.Sprint(sender)
+		switch a := sender.(type) {
 		case *unix.SockaddrInet4:
 			who = fmt.Sprintf("%v:%d", a.Addr, a.Port)
 		case *unix.SockaddrInet6:
@@ -102,6 +106,8 @@ func (w *World) drain(fd int, name string) []string {
 		for _, m := range messages {
 			line += fmt.Sprintf(", option %d: %d", m.Header.Type, m.Data[0])
 		}
-		lines = append(lines, line+fmt.Sprintf(", payload %x", buf[:n]))
+		line += fmt.Sprintf(", payload %x", buf[:n])
+		from[line] = who
+		lines = append(lines, line)
 	}
 }

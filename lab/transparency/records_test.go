@@ -55,14 +55,6 @@ func unitOf(s *sighting) unit {
 	return unit{token: d.token, proto: d.proto, icmpType: d.icmpType, fragOff: d.fragOff, depth: tokenAt(s)}
 }
 
-// What a record says of one place.
-type claim struct {
-	place
-	tuple string
-	at    time.Time // zero: not told
-	hop   int       // of the record
-}
-
 // The record's clock and the captures' are the same; stamps of one packet at one port
 // are taken a moment apart, with work of the kernel (or of others) in between.
 var (
@@ -142,75 +134,6 @@ func show(rec *record.Record) string {
 	return s
 }
 
-// protoNumber of a record, "58" for what it has no number for.
-func protoNumber(rec *record.Record) string {
-	if n, ok := record.ParseProto(rec.Proto); ok {
-		return strconv.Itoa(int(n))
-	}
-	return "58"
-}
-
-// tuple of a record in the form of decoded.tuple; addresses and ports as given.
-func recordTuple(rec *record.Record, src, dst string, sport, dport int) string {
-	proto := protoNumber(rec)
-	switch {
-	case rec.FragOff != nil && *rec.FragOff > 0:
-		return fmt.Sprintf("%s %s > %s at %d", proto, src, dst, *rec.FragOff)
-	case rec.ICMPID != nil && rec.ICMPSeq != nil && rec.ICMPType != nil:
-		return fmt.Sprintf("%s %s > %s type %d id %d seq %d", proto, src, dst, *rec.ICMPType, *rec.ICMPID, *rec.ICMPSeq)
-	case rec.ICMPType != nil:
-		return fmt.Sprintf("%s %s > %s type %d", proto, src, dst, *rec.ICMPType)
-	}
-	return fmt.Sprintf("%s %s:%d > %s:%d", proto, src, sport, dst, dport)
-}
-
-func deref(p *int) int {
-	if p == nil {
-		return 0
-	}
-	return *p
-}
-
-func tupleOf(rec *record.Record) string {
-	return recordTuple(rec, rec.Src, rec.Dst, deref(rec.Sport), deref(rec.Dport))
-}
-
-// claims lists what a record says, in its order.
-func claims(rec *record.Record) []claim {
-	src, dst, sport, dport := rec.Src, rec.Dst, deref(rec.Sport), deref(rec.Dport)
-	var list []claim
-	for i, h := range rec.Hops {
-		before := recordTuple(rec, src, dst, sport, dport)
-		if h.Src != "" {
-			src = h.Src
-		}
-		if h.Dst != "" {
-			dst = h.Dst
-		}
-		if h.Sport != nil {
-			sport = *h.Sport
-		}
-		if h.Dport != nil {
-			dport = *h.Dport
-		}
-		var at, entered time.Time
-		if h.AtNs != nil {
-			at = time.Unix(0, rec.TNs+*h.AtNs)
-			entered = at
-		}
-		if h.NodeNs != nil && h.Port != "" {
-			entered = at.Add(-time.Duration(*h.NodeNs))
-		}
-		if h.InPort != "" && !h.Copy { // a copy came in as the first one did
-			list = append(list, claim{place{h.Node, h.InPort, in}, before, entered, i})
-		}
-		if h.Port != "" {
-			list = append(list, claim{place{h.Node, h.Port, out}, recordTuple(rec, src, dst, sport, dport), at, i})
-		}
-	}
-	return list
-}
-
 // check holds one record against the captures; false if it is of a packet without a
 // token, which nothing can be said about.
 func (k *checker) check(rec *record.Record) bool {
@@ -243,8 +166,9 @@ func (k *checker) check(rec *record.Record) bool {
 	}
 	for i, c := range list {
 		k.said[u][c.place] += rec.Segs
-		lastPort := i == len(list)-1 && c.dir == out && rec.State == record.Lost
-		k.checkClaim(rec, u, c, lastPort)
+		// A queue that lost it, or this copy of it, comes before captures.
+		mayBeAbsent := c.dir == out && (i == len(list)-1 && rec.State == record.Lost || rec.Hops[c.hop].Outcome == record.Lost)
+		k.checkClaim(rec, u, c, mayBeAbsent)
 		for _, b := range list[:i] {
 			if leadsTo(rec, b.hop, c.hop) && !c.at.IsZero() && c.at.Before(b.at) {
 				k.wrong(rec, "it was at %v before it was at %v", c.place, b.place)

@@ -44,6 +44,7 @@ func run(t *testing.T, c *Case, mode Mode) *Run {
 	r := &Run{T: t, Mode: mode, c: c, world: w, observed: make(map[string][]string)}
 	c.Build(w)
 	w.neighbours()
+	w.reported()
 	var d *domain
 	if mode != Without {
 		d = w.start(c, mode)

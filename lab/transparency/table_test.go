@@ -33,6 +33,9 @@ func report(r row) {
 	table.Lock()
 	defer table.Unlock()
 	table.rows = append(table.rows, r)
+	if patience > 1 { // the machine may be ended before it gets to the table
+		fmt.Println("row: | " + strings.Join(r.cells(), " | ") + " |")
+	}
 }
 
 func (r *row) cells() []string {

@@ -9,13 +9,9 @@ import (
 	"time"
 )
 
-// line is chain without IPv6, whose reports of groups follow timers: queues count them.
+// line is chain without IPv6.
 func line(w *World) {
 	w.Nodes("out", "r1", "r2", "r3", "far")
-	for _, n := range w.nodes {
-		w.Sysctl(n, "ipv6/conf/all/disable_ipv6", "1")
-		w.Sysctl(n, "ipv6/conf/default/disable_ipv6", "1")
-	}
 	w.Link("out", "eth0", "10.0.1.1/24", "r1", "eth0", "10.0.1.2/24")
 	w.Link("r1", "eth1", "10.0.2.1/24", "r2", "eth0", "10.0.2.2/24")
 	w.Link("r2", "eth1", "10.0.3.1/24", "r3", "eth0", "10.0.3.2/24")

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
@@ -31,6 +32,7 @@ type World struct {
 	nodes    []string
 	attached []string
 	inside   []string // not attached, and yet in the domain: "node" or "node/port"
+	asking   []string // they have to find their neighbours
 	outside  []string // ports of attached nodes whose links show no trace: "node/port"
 	addrs    []portAddr
 	watchers []observer
@@ -59,6 +61,12 @@ var quiet = map[string]string{
 	"ipv4/icmp_msgs_burst":                   "10000",
 	"ipv4/conf/all/rp_filter":                "0",
 	"ipv4/conf/default/rp_filter":            "0",
+	// Ports have IPv6 when they get an address of it: reports of groups follow timers,
+	// and queues would count them.
+	"ipv6/conf/default/disable_ipv6": "1",
+	// Others have reported before anybody looks, see World.reported.
+	"ipv6/conf/default/mldv1_unsolicited_report_interval": "10",
+	"ipv6/conf/default/mldv2_unsolicited_report_interval": "10",
 }
 
 // Nodes makes namespaces.
@@ -160,7 +168,8 @@ func (w *World) Device(node, name, addrs string, args ...string) {
 	if err != nil {
 		w.T.Fatalf("%s/%s: %v", node, name, err)
 	}
-	if len(l.Attrs().HardwareAddr) == 6 && l.Type() != "vlan" {
+	// A VLAN has its port's address, and an IFB takes none.
+	if len(l.Attrs().HardwareAddr) == 6 && l.Type() != "vlan" && l.Type() != "ifb" {
 		w.fixMAC(node, name)
 	}
 	w.Up(node, name)
@@ -171,6 +180,9 @@ func (w *World) Device(node, name, addrs string, args ...string) {
 func (w *World) Addresses(node, port, addrs string) {
 	w.T.Helper()
 	for _, a := range strings.Fields(addrs) {
+		if strings.Contains(a, ":") {
+			w.Sysctl(node, "ipv6/conf/"+port+"/disable_ipv6", "0")
+		}
 		w.Address(node, port, a)
 		w.addrs = append(w.addrs, portAddr{node, port, netip.MustParsePrefix(a)})
 	}
@@ -215,7 +227,7 @@ func (w *World) neighbours() {
 		if err != nil {
 			w.T.Fatalf("%s/%s: %v", at.node, at.port, err)
 		}
-		if len(l.Attrs().HardwareAddr) != 6 {
+		if len(l.Attrs().HardwareAddr) != 6 || slices.Contains(w.asking, at.node) {
 			continue
 		}
 		for _, o := range w.addrs {
@@ -234,6 +246,13 @@ func (w *World) neighbours() {
 				w.T.Fatalf("neighbour %v in %s: %v", o.prefix.Addr(), at.node, err)
 			}
 		}
+	}
+}
+
+// reported waits until ports with IPv6 have reported their groups, which they do twice.
+func (w *World) reported() {
+	if slices.ContainsFunc(w.addrs, func(a portAddr) bool { return a.prefix.Addr().Is6() }) {
+		time.Sleep(100 * time.Millisecond)
 	}
 }
 

@@ -69,6 +69,11 @@ func (w *watch) watchNodes() error {
 		}
 	}
 	specs = append(specs, w.handle.Near()...)
+	follow, err := w.watcher.FollowRoutes(slices.ContainsFunc(w.handle.Domain.Ports, func(p domain.Port) bool { return p.Tunnel && !p.Removed }))
+	if err != nil {
+		return err
+	}
+	w.again = w.again || follow // routes may have changed before that
 	if nodes == w.known && slices.Equal(specs, w.watched) {
 		return nil
 	}
@@ -106,6 +111,9 @@ func (w *watch) run(ctx context.Context) error {
 			}
 			w.once.warn("watch nodes", w.watchNodes())
 			w.once.warn("follow memberships of groups", w.handle.SyncGroups())
+			for _, text := range w.handle.FollowRedirects() {
+				w.log.Warn(text)
+			}
 			if w.again {
 				w.refresh(ctx)
 			}

@@ -78,6 +78,8 @@ type PathRow struct {
 	Ignored   uint64     `json:"ignored,omitempty"`
 	Truncated bool       `json:"truncated,omitempty"` // hops may be missing
 	Latency   *Quantiles `json:"latency,omitempty"`   // of those delivered and left
+
+	Ends []Ends `json:"-"` // by hop, where copies parted; see EndsAt
 }
 
 // Totals returns the counts of everything added. What is in the ring without an end
@@ -165,7 +167,7 @@ func pathHops(key string, names Names) []PathHop {
 			Node: names.NodeName(h.node), NodeID: nodeID(h.node),
 			InPort: names.PortName(h.in), Port: names.PortName(h.out), Copy: h.copied,
 		}
-		if h.prev >= 0 && h.prev != i-1 {
+		if h.prev != i-1 {
 			hop.Prev = &h.prev
 		}
 		hops = append(hops, hop)
@@ -173,11 +175,23 @@ func pathHops(key string, names Names) []PathHop {
 	return hops
 }
 
+// EndsAt returns how many packets left the domain at hop i or were not seen again behind
+// it. Of a packet with copies each branch counts at its own end.
+func (r *PathRow) EndsAt(i int) (left, expired uint64) {
+	switch {
+	case r.Ends != nil:
+		return r.Ends[i].Left, r.Ends[i].Expired
+	case i == len(r.Hops)-1:
+		return r.Left, r.Expired
+	}
+	return 0, 0
+}
+
 // PrevOf is record.Record's.
 func (r *PathRow) PrevOf(i int) int { return prevOf(r.Hops, i) }
 
 func prevOf(hops []PathHop, i int) int {
-	if p := hops[i].Prev; p != nil && *p >= 0 && *p < i {
+	if p := hops[i].Prev; p != nil && *p >= -1 && *p < i {
 		return *p
 	}
 	return i - 1
@@ -236,6 +250,13 @@ func (a *Aggregates) waysByName(names Names) (ways []*way, of []*way) {
 		}
 		for i, h := range hops {
 			w.row.Hops[i].NodeID = max(w.row.Hops[i].NodeID, h.NodeID)
+		}
+		if p.ends != nil && w.row.Ends == nil {
+			w.row.Ends = make([]Ends, len(hops))
+		}
+		for i, end := range p.ends {
+			w.row.Ends[i].Left += end.Left
+			w.row.Ends[i].Expired += end.Expired
 		}
 		w.row.Delivered += p.delivered
 		w.row.Left += p.left

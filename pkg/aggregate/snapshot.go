@@ -16,7 +16,7 @@ import (
 // Numbers of the header are little-endian.
 const (
 	magic           = "radaragg"
-	snapshotVersion = 5
+	snapshotVersion = 6
 	headerBytes     = len(magic) + 4 + 4 + 4
 )
 
@@ -109,6 +109,9 @@ func (a *Aggregates) encodePaths(e *encoder) {
 		e.uints(uint64(p.id), p.overFlows, p.delivered, p.left, p.lost, p.expired, p.ignored)
 		p.sums.encode(e)
 		p.latency.encode(e)
+		for _, end := range p.ends {
+			e.uints(end.Left, end.Expired)
+		}
 	}
 }
 
@@ -124,6 +127,12 @@ func (d *decoder) paths(a *Aggregates) {
 		p.sums = d.meter(&a.seconds)
 		l := d.latency()
 		p.latency = &l
+		if key[0]&keyTree != 0 {
+			p.ends = make([]Ends, (len(key)-1)/keyHopBytes(key))
+			for i := range p.ends {
+				d.uints(&p.ends[i].Left, &p.ends[i].Expired)
+			}
+		}
 		a.paths[key] = p
 	}
 }

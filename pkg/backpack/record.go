@@ -222,7 +222,7 @@ func (d *Decoder) fillHops(hops []record.Hop, p *Packet, m *memory) {
 			Copy:      h.Copy,
 			Outcome:   h.Outcome,
 		}
-		if prev := p.Prev(i); prev >= 0 && prev != i-1 {
+		if prev := p.Prev(i); prev != i-1 {
 			hops[i].Prev = m.int(prev)
 		}
 		if h.Node == NoNode {

@@ -103,6 +103,8 @@ func TestTrees(t *testing.T) {
 	}{
 		{"one branch is a line", true, []step{{rt.Egress, tH5}, {rt.Deliver, tSw5}}, 0,
 			record.Delivered, "h5(,e0) >sw(p5,)"},
+		{"a switch floods: one copy leaves the domain before the next goes on", false, []step{{rt.Egress, tH5}, {rt.Ingress, tSw5}, {rt.Left, tSw7}, {rt.Egress, tSw6}, {rt.Deliver, tH6}}, 0,
+			record.Delivered, "h5(,e0) >sw(p5,p7)=left 0>sw(p5,p6)* >h6(e0,)=delivered"},
 		{"a bridge's copies", true, []step{{rt.Egress, tH1}, {rt.Deliver, tH2}, {rt.Ignored, tRa}, {rt.Left, tHostV}, {rt.Left, tHostBr}}, 0,
 			record.Delivered, "h1(,e0) >h2(e0,)=delivered 0>r(a,)=ignored 0>host(,v)=left 0>host(a,)=left"},
 		{"a router between two bridges, events in any order", true, []step{{rt.Egress, tH1}, {rt.Ingress, tRa}, {rt.Egress, tRb},
@@ -139,6 +141,8 @@ func TestTrees(t *testing.T) {
 			record.Delivered, "h1(,e0) >r(a,)=ignored 0>h2(e0,)=delivered 0>host(,v)=left"},
 		{"a sender that gets its own frame back", false, []step{{rt.Egress, tH1}, {rt.Ignored, tH1}, {rt.Deliver, tH2}}, 0,
 			record.Delivered, "h1(,e0) >h1(e0,)=ignored 0>h2(e0,)=delivered"},
+		{"two copies from where it began", true, []step{{rt.Egress, tSw5}, {rt.Deliver, tH5}, {rt.Egress, tSw6}, {rt.Deliver, tH6}}, 0,
+			record.Delivered, "sw(,p5) >h5(e0,)=delivered -1>sw(,p6)* >h6(e0,)=delivered"},
 		{"a duplicate", false, []step{{rt.Egress, tH5}, {rt.Deliver, tSw5}, {rt.Deliver, tSw5}}, 0,
 			record.Delivered, "h5(,e0) >sw(p5,)=delivered 0>sw(p5,)=delivered"},
 		{"a duplicate that goes on", false, []step{{rt.Egress, tH5}, {rt.Ingress, tSw5}, {rt.Egress, tSw6}, {rt.Ingress, tSw5}, {rt.Egress, tSw6}, {rt.Deliver, tH6}, {rt.Deliver, tH6}}, 0,

@@ -2,7 +2,11 @@
 
 package backpack
 
-import "github.com/vnetradar/radar/pkg/record"
+import (
+	"slices"
+
+	"github.com/vnetradar/radar/pkg/record"
+)
 
 /*
 A virtual machine is a node without programs. What goes out by one of its taps is in it
@@ -79,5 +83,95 @@ func (d *Decoder) inVM(p *Packet) uint16 {
 func (d *Decoder) outsideVM(p *Packet) {
 	if d.inVM(p) != 0 && p.State == record.Lost {
 		p.Hops = p.Hops[:len(p.Hops)-1]
+	}
+}
+
+// inVM says that the hop is in a virtual machine, which it may have left.
+func (h *Hop) inVM() bool {
+	_, in := tapOf(h.In)
+	_, out := tapOf(h.Out)
+	return in || out
+}
+
+// branchFromVM is leaveVM for a packet with copies: it returns the hop in the machine, -1
+// if there is none.
+func (d *Decoder) branchFromVM(p *Packet, e *event) int {
+	vm := d.vm(e.port)
+	if vm == 0 || e.out() {
+		return -1
+	}
+	first := -1 // of the hops there, for another copy of what went in
+	for i := len(p.Hops) - 1; i >= 0; i-- {
+		h := &p.Hops[i]
+		if h.Node != vm {
+			continue
+		}
+		if h.Out == NoPort && h.Outcome == "" {
+			h.Out, h.OutNs = e.port|vmSide, e.at
+			p.withdraw(int(h.prev), func(dr *BranchDrop) bool { return dr.Port == p.Hops[h.prev].Out })
+			return i
+		}
+		if !h.Copy {
+			first = max(first, i)
+		}
+	}
+	h := Hop{Node: vm, In: NoPort, InNs: NoTime, DequeueNs: NoTime, prev: int16(d.origin(p, NoPort))}
+	if first >= 0 {
+		h.In, h.InNs, h.prev, h.Copy = p.Hops[first].In, p.Hops[first].InNs, p.Hops[first].prev, true
+	}
+	h.Out, h.OutNs = e.port|vmSide, e.at
+	p.Hops = append(p.Hops, h)
+	return len(p.Hops) - 1
+}
+
+// branchIntoVM is enterVM for the copy of a packet that went out at hop i.
+func (d *Decoder) branchIntoVM(p *Packet, e *event, i int) {
+	vm := d.vm(e.port)
+	if vm == 0 {
+		return
+	}
+	h := Hop{Node: vm, In: e.port | vmSide, InNs: e.at, Out: NoPort, OutNs: NoTime, DequeueNs: NoTime, prev: int16(i)}
+	if e.kind == evLeft {
+		dst := p.inherited(i).Dst
+		if p.Hops[i].Changed {
+			dst = p.Hops[i].Tuple.Dst
+		}
+		if !d.owned[ownAddr{vm, dst}] {
+			return
+		}
+		p.Hops[i].Outcome, h.Outcome = "", record.Delivered
+	}
+	p.Hops = append(p.Hops, h)
+}
+
+// branchesOutsideVMs is outsideVM for each copy of a packet.
+func (p *Packet) branchesOutsideVMs() {
+	for i := len(p.Hops) - 1; i >= 0; i-- {
+		h := &p.Hops[i]
+		if !h.inVM() || h.Out != NoPort || p.goesOn(i) {
+			continue
+		}
+		if slices.ContainsFunc(p.Drops, func(dr BranchDrop) bool { return dr.Hop == int(h.prev) && !dr.Local }) {
+			p.removeHop(i)
+		}
+	}
+}
+
+// removeHop takes out a hop that nothing leads on from.
+func (p *Packet) removeHop(i int) {
+	prev := max(int(p.Hops[i].prev), 0)
+	p.Hops = slices.Delete(p.Hops, i, i+1)
+	for j := range p.Hops {
+		if h := &p.Hops[j]; int(h.prev) > i {
+			h.prev--
+		}
+	}
+	for j := range p.Drops {
+		switch dr := &p.Drops[j]; {
+		case dr.Hop == i:
+			dr.Hop = prev
+		case dr.Hop > i:
+			dr.Hop--
+		}
 	}
 }

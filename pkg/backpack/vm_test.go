@@ -29,7 +29,8 @@ func vmDomain(own bool) *domain.Domain {
 	return d
 }
 
-// TestVMStories: a virtual machine is a node between the stamps of its taps.
+// TestVMStories: a virtual machine is a node between the stamps of its taps, also for what
+// is sent to a group.
 func TestVMStories(t *testing.T) {
 	type step struct {
 		kind byte
@@ -60,9 +61,12 @@ func TestVMStories(t *testing.T) {
 		{"back by the same tap", false, append(toVM[:3:3], step{rt.Ingress, r1e1}, step{rt.Egress, r1e0}, step{rt.Deliver, h1e0}), false, second,
 			record.Delivered, "h1(,eth0)source r1(eth0,eth1)transit vm(eth1,eth1)transit r1(eth1,eth0)transit h1(eth0,)sink", ""},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
+		for _, group := range []bool{false, true} {
 			b := newBench(t, 256, udp)
 			b.dom = vmDomain(tc.own)
+			if group {
+				b.SetState(b.pos, rt.Group)
+			}
 			for i, s := range tc.steps {
 				flags := byte(rt.First)
 				if i == 0 {
@@ -76,16 +80,76 @@ func TestVMStories(t *testing.T) {
 			b.now = b.t0 + tc.after
 			r := b.one()
 			if got := way(r); r.State != tc.state || got != tc.way {
-				t.Errorf("%s by %s\nwant %s by %s", r.State, got, tc.state, tc.way)
+				t.Errorf("%s, group %v: %s by %s\nwant %s by %s", tc.name, group, r.State, got, tc.state, tc.way)
 			}
 			loss := ""
 			if l := r.Loss; l != nil {
 				loss = l.Node + "/" + l.Port + " " + string(l.At)
 			}
 			if loss != tc.loss {
-				t.Errorf("loss %q, want %q", loss, tc.loss)
+				t.Errorf("%s, group %v: loss %q, want %q", tc.name, group, loss, tc.loss)
 			}
-		})
+		}
+	}
+}
+
+// TestVMCopies: a virtual machine sends on copies of what went in, and may be one of
+// several that a copy went to. Its third tap is br's eth0.
+func TestVMCopies(t *testing.T) {
+	const vm = 9
+	type step struct {
+		kind byte // 0: a drop
+		port uint16
+	}
+	const drop = 0
+	toVM := []step{{rt.Egress, h1e0}, {rt.Deliver, r1e0}, {rt.Egress, r1e1}}
+	into := func(more ...step) []step { return append(toVM[:3:3], more...) }
+	const member = "h1(,eth0) >r1(eth0,)=delivered 0>r1(eth0,eth1)* "
+	for _, tc := range []struct {
+		name  string
+		own   bool
+		steps []step
+		want  string
+	}{
+		{"not seen again", false, into(), member + ">vm(eth1,)=expired"},
+		{"through", false, into(step{rt.Ingress, r2e0}, step{rt.Egress, r2e1}, step{rt.Deliver, h2e0}),
+			member + ">vm(eth1,eth0) >r2(eth0,eth1) >h2(eth0,)=delivered"},
+		{"two copies come out", false, into(step{rt.Ingress, r2e0}, step{rt.Deliver, brE0}, step{rt.Deliver, r2e0}),
+			member + ">vm(eth1,eth0) >r2(eth0,)=delivered 2>vm(eth1,eth0)* >br(eth0,)=delivered"},
+		{"lost before it", false, into(step{drop, r1e1}), member[:len(member)-1] + "=lost [2: r1/eth1 egress]"},
+		{"a drop that is none: it comes out", false, into(step{drop, r1e1}, step{rt.Deliver, r2e0}),
+			member + ">vm(eth1,eth0) >r2(eth0,)=delivered"},
+		{"a drop before it, and seen again nobody knows how", false, into(step{rt.Egress, r2e1}, step{drop, r1e1}),
+			member + ">vm(eth1,) >r2(,eth1)=expired [2: r1/eth1 egress]"},
+		{"for the machine and others", true, []step{{rt.Egress, h1e0}, {rt.Ingress, r1e0}, {rt.Left, r1e1}, {rt.Egress, r1e0}, {rt.Deliver, h1e0}},
+			"h1(,eth0) >r1(eth0,eth1) >vm(eth1,)=delivered 0>r1(eth0,eth0)* >h1(eth0,)=delivered"},
+		{"sent by it", false, []step{{rt.Deliver, r2e0}, {rt.Deliver, brE0}},
+			"vm(,eth0) >r2(eth0,)=delivered -1>vm(,eth0)* >br(eth0,)=delivered"},
+	} {
+		b := newBench(t, 256, udp)
+		b.dom = vmDomain(tc.own)
+		b.dom.VMs[0].Ports = append(b.dom.VMs[0].Ports, "br/eth0")
+		for i := range b.dom.Ports {
+			if p := &b.dom.Ports[i]; p.ID == brE0 {
+				p.VM = vm
+			}
+		}
+		b.SetState(b.pos, rt.Group)
+		for i, s := range tc.steps {
+			at, flags := b.t0+uint64(i)*1000, byte(rt.First)
+			if i == 0 {
+				flags |= rt.Source
+			}
+			if s.kind == drop {
+				b.Drop(b.pos, flags, s.port, 12, fnIP, "", false, at)
+				continue
+			}
+			b.See(b.pos, s.kind, flags, s.port, at)
+		}
+		b.now = b.t0 + 20*second
+		if got := tree(b.one()); got != tc.want {
+			t.Errorf("%s: %s\nwant %s", tc.name, got, tc.want)
+		}
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"os"
 	"reflect"
 
@@ -90,8 +89,13 @@ func (a *applier) run(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := a.h.writeGroups(a.c.next); err != nil {
+	left, err := a.h.writeGroups(a.c.next, func(uint16) bool { return true })
+	if err != nil {
 		return err
+	}
+	if left > 0 {
+		a.warnOnce(groupsLeft(left))
+		a.h.memberships = nil // SyncGroups tries again
 	}
 	if err := a.raise(); err != nil {
 		return err
@@ -119,21 +123,6 @@ func (a *applier) save(d *domain.Domain) error {
 	})
 	a.saved = cloneDomain(d)
 	return d.Save()
-}
-
-// addLocals adds the nodes' addresses; on failure those of new nodes go again,
-// whose numbers others will have.
-func (a *applier) addLocals() error {
-	if a.c.old != nil {
-		known := make(map[uint16][]netip.Addr)
-		for node, addrs := range a.c.locals {
-			if a.c.old.NodeByID(node) != nil || a.c.old.VMByID(node) != nil {
-				known[node] = addrs
-			}
-		}
-		a.undo.add(func() { a.h.dropLocals(known) })
-	}
-	return a.h.addLocals(a.c.locals)
 }
 
 // lower takes flags from known ports: those that leave only restore from now on,

@@ -152,3 +152,32 @@ func (c *change) carryWarnings() (texts []string) {
 	}
 	return texts
 }
+
+// refuseEncapsulations refuses new nodes that carry the header and put packets into
+// others without a device: what is inside would leave the domain with our bits. Nodes
+// that are attached already are warned of.
+func (p *plan) refuseEncapsulations(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, conflictTime)
+	defer cancel()
+	c := p.change
+	for _, e := range p.result.Topology.FindEncapsulations(ctx, headerNodes(c.next)) {
+		text := fmt.Sprintf("%s carries the GUID in the header (%s) and has %s: packets that it puts into others would keep radar's bits inside",
+			e.Node, whyHeader(c.next, e.Node), e.What)
+		if c.old != nil && slices.ContainsFunc(c.old.Nodes, func(n domain.Node) bool { return n.Name == e.Node && !n.Removed }) {
+			p.warn(text + "; detach it")
+			continue
+		}
+		return usagef("%s; use --carry mark=MASK with bits that it can spare, or leave it out", text)
+	}
+	return nil
+}
+
+// whyHeader says why a node carries the header.
+func whyHeader(d *domain.Domain, name string) string {
+	for _, n := range d.Nodes {
+		if n.Name == name && !n.Removed && n.Header != "" {
+			return n.Header
+		}
+	}
+	return "--carry header"
+}

@@ -36,6 +36,9 @@ func TestFreeMark(t *testing.T) {
 // they use; the one that sets the whole mark carries the header.
 func TestCarryAuto(t *testing.T) {
 	l := newChain(t, HookAuto)
+	for _, node := range chain { // hosts solicit routers by themselves
+		l.Run(node, "sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1")
+	}
 	l.Run("a", "ip", "rule", "add", "fwmark", "0x01000000/0xff000000", "table", "100")
 	l.Run("r", "nft", "add table inet t; add chain inet t c { type filter hook forward priority 0; }; add rule inet t c meta mark set 0xffffffff; add rule inet t c meta mark 0xffffffff counter")
 	r := l.attach(chain...)
@@ -165,5 +168,31 @@ func TestCarryPaper(t *testing.T) {
 	r := l.attach(chain...)
 	if len(r.Conflicts) != 1 || r.Domain.Nodes[1].Header != "" {
 		t.Errorf("conflicts %v, nodes %v", r.Conflicts, r.Domain.Nodes)
+	}
+}
+
+// TestCarryHeaderEncapsulates: a node that puts packets into others without a device
+// cannot carry the header, since no program could restore what goes inside.
+func TestCarryHeaderEncapsulates(t *testing.T) {
+	for name, command := range map[string][]string{
+		"an IPsec policy": {"ip", "xfrm", "policy", "add", "src", "10.0.1.0/24", "dst", "10.9.0.0/24", "dir", "out",
+			"tmpl", "src", "10.0.2.1", "dst", "10.0.2.2", "proto", "esp", "mode", "tunnel"},
+		"a route with an encapsulation": {"ip", "-6", "route", "add", "2001:db8:9::/64", "encap", "seg6", "mode", "encap",
+			"segs", "2001:db8:8::1", "dev", "e1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newChain(t, HookAuto)
+			l.Run("r", command...)
+			req := l.request(chain...)
+			req.CarryHeader = []string{"r"}
+			_, err := Attach(t.Context(), req)
+			if !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), "r carries the GUID in the header (--carry-header) and has "+name) {
+				t.Fatalf("attached: %v", err)
+			}
+			req.CarryHeader = []string{"a"}
+			if _, err := Attach(t.Context(), req); err != nil {
+				t.Fatal(err)
+			}
+		})
 	}
 }

@@ -20,7 +20,7 @@ import (
 // DetachRequest says what to detach.
 type DetachRequest struct {
 	Domain string
-	Nodes  []string // names; none: all, and the domain ends
+	Nodes  []string // names, of virtual machines as well; none: all, and the domain ends
 	// Keep: the domain goes on when no node is left, for those that join later.
 	Keep bool
 	// NoDrain does not wait for packets under way: their headers are restored
@@ -33,6 +33,7 @@ type DetachRequest struct {
 // DetachResult says what was detached.
 type DetachResult struct {
 	Nodes, Ports int
+	VMs          int  // virtual machines
 	InFlight     int  // packets still under way when the wait ended
 	Ended        bool // the domain is no more
 	Warnings     []string
@@ -97,7 +98,7 @@ func namesAll(d *domain.Domain, names []string) (bool, error) {
 		have = append(have, n.Name)
 	}
 	for _, name := range names {
-		if !slices.Contains(have, name) {
+		if !slices.Contains(have, name) && d.VMNamed(name) == nil {
 			return false, usagef("domain %q has no node %s; it has: %s", d.Name, name, strings.Join(have, ", "))
 		}
 	}
@@ -129,13 +130,14 @@ func detachNodes(ctx context.Context, d *domain.Domain, req DetachRequest) (*Det
 		return nil, err
 	}
 	stale := stalePorts(d)
-	c, err := merge(d, t, func(p *domain.Port) bool { return stale[p.ID] })
+	base, vms := withoutVMs(d, req.Nodes)
+	c, err := merge(base, t, func(p *domain.Port) bool { return stale[p.ID] })
 	if err != nil {
 		return nil, err
 	}
 	c.old = d
 	c.unfollow(req.Nodes)
-	r := &DetachResult{Ports: len(c.removedPorts)}
+	r := &DetachResult{Ports: len(c.removedPorts), VMs: vms}
 	for _, id := range c.removedNodes {
 		if !d.NodeByID(id).Auto {
 			r.Nodes++

@@ -26,8 +26,11 @@ type Handle struct {
 	ring    []byte // mapped for reading, when it is first needed
 	near    []topo.NodeSpec
 	localIn map[uint16]*localIn // by node
+	// localInFailed is why a node has none though it needs one; "": it has.
+	localInFailed map[uint16]string
 	// memberships are what SyncGroups read last, by node.
 	memberships map[uint16]string
+	told        map[string]bool // warnings that need no repetition
 }
 
 // Near returns the namespaces that are not attached in which other ends of attached

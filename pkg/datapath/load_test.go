@@ -210,7 +210,7 @@ ffffffffffffff00 t tpacket_rcv
 		t.Errorf("without rights to see addresses: %x", got)
 	}
 	quiet := findQuiet()
-	for _, got := range []addressRange{quiet.ignored[0], quiet.strangers[0], quiet.outsiders[0], quiet.joined[0]} {
+	for _, got := range []addressRange{quiet.ignored[0], quiet.strangers[0], quiet.outsiders[0], quiet.joined[0], quiet.ping[0]} {
 		if got.From == 0 || got.To <= got.From {
 			t.Errorf("ranges of the running kernel: %x", quiet)
 		}

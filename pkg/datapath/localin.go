@@ -51,7 +51,7 @@ func (l *localIn) close() {
 // needsLocalIn says whether packets that are addressed to others may end in a node, and
 // can be told there by their mark.
 func needsLocalIn(d *domain.Domain, n *domain.Node) bool {
-	return d.LocalHook != "" && !n.Removed && !n.Auto && n.Redirects && n.Header == ""
+	return d.LocalHook != "" && !n.Removed && !n.Auto && n.Redirects && !headerNodes(d)(n.Name)
 }
 
 // pinLocalIn pins the program for whoever will follow the domain, if the kernel takes it.
@@ -67,9 +67,10 @@ func (p *plan) pinLocalIn() error {
 	return nil
 }
 
-// holdLocalIn attaches the program in the nodes that need it and takes it off others.
-// It returns, once for each node, what failed.
-func (h *Handle) holdLocalIn() (failed []string) {
+// FollowRedirects attaches the program in the nodes that need it and takes it off others.
+// It returns what failed and is new. Call it often: an agent that ends may still hold the
+// hook when the next one begins.
+func (h *Handle) FollowRedirects() (failed []string) {
 	wanted := make(map[uint16]bool)
 	for i := range h.Domain.Nodes {
 		n := &h.Domain.Nodes[i]
@@ -78,13 +79,23 @@ func (h *Handle) holdLocalIn() (failed []string) {
 			continue
 		}
 		l, err := attachLocalIn(h.Domain.Name, specOf(*n))
-		if h.localIn == nil {
-			h.localIn = make(map[uint16]*localIn)
+		text := ""
+		switch {
+		case err == nil:
+			if h.localIn == nil {
+				h.localIn = make(map[uint16]*localIn)
+			}
+			h.localIn[n.ID] = l
+		case !errors.Is(err, topo.ErrGone):
+			text = fmt.Sprintf("node %s: packets that it redirects to itself end as expired: %v", n.Name, err)
 		}
-		h.localIn[n.ID] = l // without links, if it failed: not again
-		if err != nil && !errors.Is(err, topo.ErrGone) {
-			failed = append(failed, fmt.Sprintf("node %s: packets that it redirects to itself end as expired: %v", n.Name, err))
+		if text != "" && text != h.localInFailed[n.ID] {
+			failed = append(failed, text)
 		}
+		if h.localInFailed == nil {
+			h.localInFailed = make(map[uint16]string)
+		}
+		h.localInFailed[n.ID] = text
 	}
 	for id, l := range h.localIn {
 		if !wanted[id] {
@@ -95,12 +106,12 @@ func (h *Handle) holdLocalIn() (failed []string) {
 	return failed
 }
 
-// attachLocalIn attaches the domain's program in one node. The result is never nil.
+// attachLocalIn attaches the domain's program in one node.
 func attachLocalIn(domainName string, spec topo.NodeSpec) (*localIn, error) {
 	l := &localIn{spec: spec}
 	prog, err := ebpf.LoadPinnedProgram(filepath.Join(domain.PinDir(domainName), localInProg), nil)
 	if err != nil {
-		return l, bpfError("open program", err)
+		return nil, bpfError("open program", err)
 	}
 	defer prog.Close()
 	err = spec.Do(func() error {
@@ -118,9 +129,9 @@ func attachLocalIn(domainName string, spec topo.NodeSpec) (*localIn, error) {
 	})
 	if err != nil {
 		l.close()
-		l.links = nil
+		return nil, err
 	}
-	return l, err
+	return l, nil
 }
 
 func localInOptions(prog *ebpf.Program, proto link.NetfilterProtocolFamily) link.NetfilterOptions {

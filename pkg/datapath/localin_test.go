@@ -42,17 +42,24 @@ func (l *lab) netfilterLinks() int {
 	return n
 }
 
+// takesLocalIn says whether the kernel has netfilter programs, as it must from Linux 6.4 on.
+func takesLocalIn(t *testing.T) bool {
+	t.Helper()
+	f := Probe()
+	if !f.LocalIn && !olderThan(f.Kernel, 6, 4) {
+		t.Fatalf("kernel %s should have netfilter programs", f.Kernel)
+	}
+	return f.LocalIn
+}
+
 // TestLocalIn: the program stands in nodes with rules that redirect, for as long as
 // somebody follows the domain, and keeps no namespace alive.
 func TestLocalIn(t *testing.T) {
-	if !Probe().LocalIn {
-		if !olderThan(Probe().Kernel, 6, 4) {
-			t.Fatal("this kernel should have netfilter programs")
-		}
-		t.Skip("this kernel has no netfilter programs, which came with Linux 6.4")
+	if !takesLocalIn(t) {
+		return
 	}
 	l := newChain(t, HookAuto)
-	rules := []string{"nft", "add table ip t; add chain ip t c { type nat hook prerouting priority -100; }"}
+	rules := []string{"nft", redirecting}
 	l.Run("r", rules...)
 	l.attach(chain...)
 	h := l.open()
@@ -89,14 +96,64 @@ func TestLocalIn(t *testing.T) {
 	refresh(2, "it is back")
 
 	l.Delete("r")
-	time.Sleep(50 * time.Millisecond)
-	if !strings.Contains(l.Run("a", "ip", "-o", "link"), "e0@") {
-		t.Skip("a link of this kernel does not keep its namespace")
+	if got := l.netfilterLinks(); got != 2 {
+		t.Errorf("%d links in a namespace that has just gone, want 2", got)
 	}
 	h.ReleaseGone()
+	if got := l.netfilterLinks(); got != 0 {
+		t.Errorf("%d links in a namespace that is gone", got)
+	}
 	for end := time.Now().Add(5 * time.Second); strings.Contains(l.Run("a", "ip", "-o", "link"), "e0@"); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("the namespace of a node that is gone lives on")
+		}
+	}
+}
+
+const redirecting = "add table ip t; add chain ip t c { type nat hook prerouting priority -100; }"
+
+// Where nothing is known by its mark the program would do nothing.
+func TestLocalInHeader(t *testing.T) {
+	if !takesLocalIn(t) {
+		return
+	}
+	l := newChain(t, HookAuto)
+	l.opts.Carry = CarryHeader
+	l.Run("r", "nft", redirecting)
+	l.attach(chain...)
+	h := l.open()
+	if _, err := h.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := l.netfilterLinks(); got != 0 {
+		t.Errorf("%d links in nodes that carry the header", got)
+	}
+}
+
+// What holds the hook for now, such as an agent that is about to end, is told once and
+// waited for.
+func TestLocalInBusy(t *testing.T) {
+	if !takesLocalIn(t) {
+		return
+	}
+	l := newChain(t, HookAuto)
+	l.Run("r", "nft", redirecting)
+	l.attach(chain...)
+	first, h := l.open(), l.open()
+	if failed := first.FollowRedirects(); len(failed) != 0 || l.netfilterLinks() != 2 {
+		t.Fatalf("%q, %d links", failed, l.netfilterLinks())
+	}
+	for _, want := range []int{1, 0, 0} {
+		if failed := h.FollowRedirects(); len(failed) != want {
+			t.Errorf("while another handle has the hook: %q, want %d", failed, want)
+		}
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(5 * time.Second); l.netfilterLinks() != 2; time.Sleep(10 * time.Millisecond) {
+		if failed := h.FollowRedirects(); time.Now().After(end) {
+			t.Fatalf("the hook is free: %q, %d links", failed, l.netfilterLinks())
 		}
 	}
 }

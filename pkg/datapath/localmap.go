@@ -66,36 +66,113 @@ func (h *Handle) putNode(node uint16, addrs []netip.Addr) error {
 	return nil
 }
 
-// addLocals adds the addresses that the nodes own.
-func (h *Handle) addLocals(locals map[uint16][]netip.Addr) error {
-	set := newLocalSet(locals)
-	if err := putKeys(h.maps[bpfobj.TcMapLocals], set.v4); err != nil {
-		return err
+// addLocals adds the nodes' addresses; on failure those of new nodes go again,
+// whose numbers others will have.
+func (a *applier) addLocals() error {
+	if a.c.old != nil {
+		known := make(map[uint16][]netip.Addr)
+		for node, addrs := range a.c.locals {
+			if a.c.old.NodeByID(node) != nil || a.c.old.VMByID(node) != nil {
+				known[node] = addrs
+			}
+		}
+		a.undo.add(func() { a.h.dropLocals(known) })
 	}
-	if err := putKeys(h.maps[bpfobj.TcMapLocals6], set.v6); err != nil {
-		return err
+	left, err := a.h.addLocals(a.c.locals)
+	if left > 0 {
+		a.warnOnce(addressesLeft(left))
+	}
+	return err
+}
+
+// warnOnce tells what lasts until the network changes, and is met at every refresh.
+func (a *applier) warnOnce(text string) {
+	if a.h.told == nil {
+		a.h.told = make(map[string]bool)
+	}
+	if !a.h.told[text] {
+		a.h.told[text] = true
+		a.warnings = append(a.warnings, text)
+	}
+}
+
+// addLocals adds the addresses that the nodes own, and returns for how many there was no
+// room. Those of a node with few addresses are known all the same.
+func (h *Handle) addLocals(locals map[uint16][]netip.Addr) (left int, err error) {
+	set := newLocalSet(locals)
+	if left, err = putKeys(h.maps[bpfobj.TcMapLocals], set.v4); err != nil {
+		return 0, err
+	}
+	if left > 0 {
+		h.dropGroups()
+		if left, err = putKeys(h.maps[bpfobj.TcMapLocals], set.v4); err != nil {
+			return 0, err
+		}
+	}
+	left6, err := putKeys(h.maps[bpfobj.TcMapLocals6], set.v6)
+	if err != nil {
+		return 0, err
 	}
 	// After the hash: until now the programs asked there, or did not know.
 	for node, addrs := range locals {
 		if err := h.putNode(node, addrs); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	return nil
+	return left + left6, nil
 }
 
-// putKeys adds keys to a map of local addresses.
-func putKeys[K comparable](m *ebpf.Map, keys map[K]bool) error {
+// putKeys adds keys to a map of local addresses, and returns how many did not fit.
+func putKeys[K comparable](m *ebpf.Map, keys map[K]bool) (left int, err error) {
 	for key := range keys {
 		err := m.Put(&key, uint8(1))
-		if errors.Is(err, unix.E2BIG) {
-			return usagef("the nodes have more than %d addresses, which is all that radar keeps: attach fewer nodes", m.MaxEntries())
-		}
-		if err != nil {
-			return fmt.Errorf("set address of a node: %w", err)
+		switch {
+		case errors.Is(err, unix.E2BIG):
+			left++
+		case err != nil:
+			return left, fmt.Errorf("set address of a node: %w", err)
 		}
 	}
-	return nil
+	return left, nil
+}
+
+// crowdedText says that a map of local addresses is full.
+const crowdedText = "the table of the nodes' addresses and groups is full"
+
+// addressesLeft says what it means that there was no room for so many.
+func addressesLeft(left int) string {
+	return fmt.Sprintf("%s: %d addresses are left out, packets delivered there can show as expired", crowdedText, left)
+}
+
+// Crowded says, where it is so, that the nodes have more addresses and memberships of
+// groups than the programs can know.
+func (h *Handle) Crowded() (text string) {
+	const consequence = ": packets delivered to some of them show as ignored or expired; attach fewer nodes"
+	if full[bpfobj.TcRdrLocal](h.maps[bpfobj.TcMapLocals]) || full[bpfobj.TcRdrLocal6](h.maps[bpfobj.TcMapLocals6]) {
+		return crowdedText + consequence
+	}
+	return ""
+}
+
+func full[K any](m *ebpf.Map) bool {
+	keys, err := allKeys[K](m)
+	return err == nil && len(keys) >= int(m.MaxEntries())
+}
+
+// allKeys reads the keys of a map of local addresses.
+func allKeys[K any](m *ebpf.Map) (all []K, err error) {
+	keys, ones := make([]K, keyBatch), make([]uint8, keyBatch)
+	var cursor ebpf.MapBatchCursor
+	for {
+		n, err := m.BatchLookup(&cursor, keys, ones, nil)
+		if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return nil, fmt.Errorf("read addresses of nodes: %w", err)
+		}
+		all = append(all, keys[:n]...)
+		if err != nil {
+			return all, nil
+		}
+	}
 }
 
 // dropLocals removes all other addresses. Failure leaves an address too many,
@@ -112,15 +189,10 @@ func (h *Handle) dropLocals(locals map[uint16][]netip.Addr) {
 // dropKeys removes the keys that drop says. Failure leaves one too many until the next
 // call: nothing worth failing for.
 func dropKeys[K comparable](m *ebpf.Map, drop func(K) bool) {
-	var key K
-	var one uint8
-	var gone []K
-	for entries := m.Iterate(); entries.Next(&key, &one); {
-		if drop(key) {
-			gone = append(gone, key)
+	keys, _ := allKeys[K](m)
+	for i := range keys {
+		if drop(keys[i]) {
+			_ = m.Delete(&keys[i])
 		}
-	}
-	for i := range gone {
-		_ = m.Delete(&gone[i])
 	}
 }

@@ -45,6 +45,9 @@ func prepare(ctx context.Context, req AttachRequest) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkNames(base, req.Nodes); err != nil {
+		return nil, err
+	}
 	specs, err := p.members(base, req.Nodes)
 	if err != nil {
 		return nil, err
@@ -71,6 +74,9 @@ func prepare(ctx context.Context, req AttachRequest) (*plan, error) {
 	p.change.old = old
 	p.change.follow(req.Selectors, req.WatchContainers)
 	if err := p.change.carry(req.CarryHeader, p.uses); err != nil {
+		return nil, err
+	}
+	if err := p.refuseEncapsulations(ctx); err != nil {
 		return nil, err
 	}
 	if err := p.chooseIPv6(ctx, p.change.next); err != nil {

@@ -54,3 +54,50 @@ func (h *Handle) writeFlags(d *domain.Domain, flags func(*domain.Port) bpfobj.Tc
 	}
 	return nil
 }
+
+// flagsOf is what a port's programs do when all is attached.
+func flagsOf(p *domain.Port) bpfobj.TcRdrPortFlag {
+	flags := bpfobj.TcRdrPortFlagRDR_PF_SOURCE_OUT
+	switch {
+	case p.Open:
+		flags = 0
+	case p.Place == domain.BridgePort: // what the bridge sends there met a source before
+		flags = bpfobj.TcRdrPortFlagRDR_PF_SOURCE_IN
+	case p.VM != 0: // it sees true bits, and may be the source of what comes from there
+		flags |= bpfobj.TcRdrPortFlagRDR_PF_INTERNAL | bpfobj.TcRdrPortFlagRDR_PF_SOURCE_IN
+	case p.Place == domain.Bridge, p.Role == domain.Internal:
+		flags |= bpfobj.TcRdrPortFlagRDR_PF_INTERNAL
+	case p.Forced && p.Link != "":
+		// What comes from the link met a source before. What is marked comes too, the
+		// user's word only restores what is sent; of flooded copies it may be the last.
+	default:
+		flags |= bpfobj.TcRdrPortFlagRDR_PF_SOURCE_IN
+	}
+	if hasQueue(p) {
+		flags |= bpfobj.TcRdrPortFlagRDR_PF_QUEUE
+	}
+	if p.Tunnel && p.Role == domain.Internal {
+		flags |= bpfobj.TcRdrPortFlagRDR_PF_TUNNEL
+		if p.True {
+			flags |= bpfobj.TcRdrPortFlagRDR_PF_TRUE
+		}
+	}
+	return flags | restoreFlags(p)
+}
+
+// restoreFlags is what they do before and after: restore, and source nothing.
+func restoreFlags(p *domain.Port) (flags bpfobj.TcRdrPortFlag) {
+	if p.L3 {
+		flags |= bpfobj.TcRdrPortFlagRDR_PF_L3
+	}
+	if p.VM != 0 { // its keys are all that what is in there can be found by
+		flags |= bpfobj.TcRdrPortFlagRDR_PF_TRUE
+	}
+	switch p.Place {
+	case domain.BridgePort:
+		flags |= bpfobj.TcRdrPortFlagRDR_PF_BRIDGE_PORT
+	case domain.Bridge:
+		flags |= bpfobj.TcRdrPortFlagRDR_PF_BRIDGE
+	}
+	return flags
+}

@@ -4,6 +4,7 @@ package datapath
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -31,24 +32,31 @@ func anyQueue(d *domain.Domain) bool {
 }
 
 // followQueues attaches the queue hook for the first port that has a queue, and takes it
-// off when the last one has none. Where the kernel refuses it, links are measured
-// together with the queues before them, and that is told once.
+// off when the last one has none. The pin says whether it is there: a process can be
+// killed between that and the description. Where the kernel refuses it, links are measured
+// together with the queues before them, and that is told of every queue once.
 func (a *applier) followQueues() error {
 	d := a.c.next
-	switch wanted := anyQueue(d); {
-	case wanted == (d.QueueHook != ""):
+	_, err := os.Stat(a.h.queuePin())
+	wanted, there := anyQueue(d), err == nil
+	d.QueueHook = ""
+	switch {
+	case wanted == there:
 	case !wanted:
 		if err := a.h.removeQueueHook(); err != nil {
 			return err
 		}
 		a.undo.add(func() { _ = a.h.attachQueueHook() })
-		d.QueueHook = ""
-	case len(a.c.queues()) > 0:
+	default:
 		if err := a.h.attachQueueHook(); err != nil {
-			a.warnings = append(a.warnings, fmt.Sprintf("waits in queues are not measured but counted to the link behind (%s): %v", strings.Join(a.c.queues(), ", "), err))
+			if added := a.c.queues(); len(added) > 0 {
+				a.warnings = append(a.warnings, fmt.Sprintf("waits in queues are not measured but counted to the link behind (%s): %v", strings.Join(added, ", "), err))
+			}
 			return nil
 		}
 		a.undo.add(func() { _ = a.h.removeQueueHook() })
+	}
+	if wanted {
 		d.QueueHook = queueHook
 	}
 	return nil

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/vnetradar/radar/pkg/domain"
 )
 
 const (
@@ -67,6 +69,58 @@ func TestQueueHook(t *testing.T) {
 		l.detach()
 		l.wantNothing(objects)
 	})
+}
+
+// A process that is killed leaves a description that is ahead of the hook, or behind it.
+func TestQueueHookAfterKill(t *testing.T) {
+	l := newChain(t, HookTCX)
+	l.Run("r", append([]string{"tc", "qdisc", "add", "dev", "e1", "root"}, strings.Fields(tbf)...)...)
+	l.attach(chain...)
+	l.wantHook(true)
+	for _, c := range []struct {
+		name      string
+		described bool
+		pinned    bool
+	}{
+		{"before the hook", false, false}, {"after the hook", false, true}, {"after the hook is gone", true, false},
+	} {
+		h := l.open()
+		if !c.described {
+			h.Domain.QueueHook = ""
+		}
+		if err := h.Domain.Save(); err != nil {
+			t.Fatal(err)
+		}
+		if !c.pinned {
+			if err := h.removeQueueHook(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		wantChanges(t, l.refresh(), Changes{})
+		if l.wantHook(true); t.Failed() {
+			t.Fatal("killed " + c.name)
+		}
+	}
+	l.Run("r", "tc", "qdisc", "del", "dev", "e1", "root")
+	h := l.open()
+	h.Domain.QueueHook = "" // killed after the hook
+	if err := h.Domain.Save(); err != nil {
+		t.Fatal(err)
+	}
+	wantChanges(t, l.refresh(), Changes{Queues: []string{"r/e1: none"}})
+	l.wantHook(false)
+}
+
+// What is written before the hook is attached does not say that queues are followed.
+func TestQueuesHalfway(t *testing.T) {
+	queued := func(kind string) *domain.Domain {
+		return &domain.Domain{Ports: []domain.Port{{ID: 1, Role: domain.Internal, Queue: kind}}}
+	}
+	c := &change{old: queued(""), next: queued("tbf")}
+	c = &change{old: c.halfway(), next: queued("tbf")}
+	if got := c.queues(); len(got) != 1 {
+		t.Errorf("new queues after a kill: %q", got)
+	}
 }
 
 // What waits at an edge looks as it does outside: nothing knows it there.

@@ -69,7 +69,7 @@ func (h *Handle) apply(ctx context.Context, c *change, t *topo.Topology) (*Chang
 	if c.empty() {
 		t.Notes = nil // known since the last change
 	}
-	return report(c, slices.Concat(t.Notes, a.warnings, h.holdLocalIn())), nil
+	return report(c, slices.Concat(t.Notes, a.warnings, h.FollowRedirects())), nil
 }
 
 // compare finds out what differs from the description.

@@ -3,8 +3,6 @@
 package datapath
 
 import (
-	"slices"
-
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/topo"
 )
@@ -15,15 +13,39 @@ func withVMs(d *domain.Domain, vms []topo.VM) *domain.Domain {
 	d = cloneDomain(d)
 	for i := range vms {
 		vm := vms[i].Domain()
-		at := slices.IndexFunc(d.VMs, func(have domain.VM) bool { return have.Name == vm.Name })
-		if at < 0 {
+		have := d.VMNamed(vm.Name)
+		if have == nil {
 			d.VMs = append(d.VMs, vm)
 			continue
 		}
-		vm.ID = d.VMs[at].ID
-		d.VMs[at] = vm
+		vm.ID = have.ID
+		*have = vm
 	}
 	return d
+}
+
+// withoutVMs is the description without virtual machines of these names, and how many it
+// had.
+func withoutVMs(d *domain.Domain, names []string) (*domain.Domain, int) {
+	d = cloneDomain(d)
+	removed := 0
+	for _, name := range names {
+		if vm := d.VMNamed(name); vm != nil {
+			vm.Removed = true
+			removed++
+		}
+	}
+	return d, removed
+}
+
+// checkNames refuses a new node that is named like a virtual machine of the domain.
+func checkNames(d *domain.Domain, nodes []topo.NodeSpec) error {
+	for _, n := range nodes {
+		if d.VMNamed(n.Name) != nil {
+			return usagef("node %s (%s): a virtual machine of domain %q has that name: name the node otherwise (NAME=%s), or detach the machine first", n.Name, n.Spec, d.Name, n.Spec)
+		}
+	}
+	return nil
 }
 
 // bindVMs numbers new virtual machines and finds the ports of all of them, by name: a
@@ -32,6 +54,9 @@ func (c *change) bindVMs() (err error) {
 	of := make(map[string]uint16)
 	for i := range c.next.VMs {
 		vm := &c.next.VMs[i]
+		if vm.Removed {
+			continue
+		}
 		if vm.ID == 0 {
 			if vm.ID, err = freeNodeID(c.next); err != nil {
 				return err

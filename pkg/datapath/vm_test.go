@@ -4,8 +4,10 @@ package datapath
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
@@ -94,4 +96,33 @@ func TestVM(t *testing.T) {
 	}
 	check("after a refusal")
 	l.ping()
+
+	// Names mean one thing: a node cannot have the machine's.
+	l.Add("other")
+	req = l.request()
+	if req.Nodes, err = topo.ParseSpecs([]string{"vm=netns:" + l.Name("other")}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = Attach(context.Background(), req); !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), "a virtual machine") {
+		t.Errorf("a node is named like the machine: %v", err)
+	}
+	if r := l.detach("vm"); r.VMs != 1 || r.Nodes+r.Ports != 0 || r.Ended {
+		t.Errorf("detached the machine: %+v", *r)
+	}
+	for _, tap := range []string{"tap0", "tap1"} {
+		const edge = bpfobj.TcRdrPortFlagRDR_PF_SOURCE_IN | bpfobj.TcRdrPortFlagRDR_PF_SOURCE_OUT
+		if id, flags := l.behind("r", tap); id != 0 || flags != edge {
+			t.Errorf("behind %s is %d, flags %#x, though no machine is", tap, id, flags)
+		}
+	}
+	l.ping()
+	wantChanges(t, l.refresh(), Changes{})
+	if _, err = Attach(context.Background(), req); err != nil {
+		t.Errorf("the name is free: %v", err)
+	}
+	// The machine's number is not used again: old records mean it.
+	d := l.open().Domain
+	if n := d.Nodes[len(d.Nodes)-1]; n.Name != "vm" || n.ID == vm.ID || d.VMByID(vm.ID).Name != "vm" {
+		t.Errorf("nodes %+v, machines %+v", d.Nodes, d.VMs)
+	}
 }

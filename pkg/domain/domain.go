@@ -155,6 +155,8 @@ type VM struct {
 	Name  string       `json:"name"`
 	Ports []string     `json:"ports"`           // NODE/PORT, as the user named them
 	Addrs []netip.Addr `json:"addrs,omitempty"` // that it owns
+	// Removed machines stay listed, like nodes.
+	Removed bool `json:"removed,omitempty"`
 }
 
 // Place is what a port of a closing node is to the bridge link.
@@ -189,6 +191,16 @@ func (d *Domain) NodeByID(id uint16) *Node {
 func (d *Domain) VMByID(id uint16) *VM {
 	for i := range d.VMs {
 		if d.VMs[i].ID == id {
+			return &d.VMs[i]
+		}
+	}
+	return nil
+}
+
+// VMNamed returns the virtual machine of that name which is not removed, or nil.
+func (d *Domain) VMNamed(name string) *VM {
+	for i := range d.VMs {
+		if d.VMs[i].Name == name && !d.VMs[i].Removed {
 			return &d.VMs[i]
 		}
 	}

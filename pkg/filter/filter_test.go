@@ -149,6 +149,15 @@ func udpRecord() *record.Record {
 	}
 }
 
+// branched has two copies: gw changes the source of one, lb and h3 the destination of the
+// other.
+func branched(r *record.Record) {
+	r.Hops = []record.Hop{
+		{Node: "s"}, {Node: "gw", Src: "192.0.2.7", Sport: at(61000)}, {Node: "lb", Prev: at(0), Dst: "10.7.0.1", Dport: at(8080)},
+		{Node: "h2", Prev: at(1)}, {Node: "h3", Prev: at(2), Dst: "10.8.0.1", Dport: at(53)},
+	}
+}
+
 func TestMatchRecord(t *testing.T) {
 	tests := []struct {
 		text   string
@@ -190,6 +199,11 @@ func TestMatchRecord(t *testing.T) {
 		}, true},
 		{"icmp6[icmp6type] = 128 and icmp6[4:2] = 7 and icmp6[6:2] = 3", echo6, true},
 		{"icmp", echo6, false},
+		// Of two copies each has the change of its own way, and never both.
+		{"src 192.0.2.7 and dst 10.0.9.9", branched, true},
+		{"src 192.0.2.7 and dst 10.8.0.1", branched, false},
+		{"src 10.0.0.1 and dst 10.8.0.1 and dst port 53", branched, true},
+		{"src 192.0.2.7 and dst 10.7.0.1", branched, false},
 		{"ip proto 250", func(r *record.Record) { r.Proto, r.Sport, r.Dport = "250", nil, nil }, true},
 	}
 	for _, tt := range tests {

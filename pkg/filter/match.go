@@ -86,7 +86,13 @@ func (e *Expr) MatchRecord(r *record.Record) bool {
 		return true
 	}
 	for i := range r.Hops {
-		if h.change(&r.Hops[i]) && e.matches(&h) {
+		hop := &r.Hops[i]
+		if hop.Src == "" && hop.Dst == "" && hop.Sport == nil && hop.Dport == nil {
+			continue
+		}
+		there := h
+		there.changeBefore(r, i)
+		if there.change(hop) && e.matches(&there) {
 			return true
 		}
 	}
@@ -195,6 +201,15 @@ func putL4(b []byte, r *record.Record, proto uint8, v6 bool) int {
 		return 8
 	}
 	return 0
+}
+
+// changeBefore takes over what was changed on the way to hop i: other copies went other
+// ways.
+func (h *header) changeBefore(r *record.Record, i int) {
+	if prev := r.PrevOf(i); prev >= 0 {
+		h.changeBefore(r, prev)
+		h.change(&r.Hops[prev])
+	}
 }
 
 // change takes over what a hop changed, and says whether it did.

@@ -38,8 +38,11 @@ func TestProgramsLoad(t *testing.T) {
 	}
 	features := datapath.Probe()
 	t.Logf("features: %+v", features)
+	if !features.LocalIn && !olderThan(features.Kernel, 6, 4) {
+		t.Errorf("kernel %s should have netfilter programs, but they cannot be used", features.Kernel)
+	}
 	for _, obj := range objects {
-		if obj.name == "deliver" && !features.LocalIn {
+		if obj.name == "deliver" && olderThan(features.Kernel, 6, 4) {
 			continue
 		}
 		spec, err := obj.load()

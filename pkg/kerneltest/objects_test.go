@@ -4,7 +4,6 @@ package kerneltest
 
 import (
 	"errors"
-	"github.com/vnetradar/radar/pkg/datapath"
 	"maps"
 	"os"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/vishvananda/netlink"
 
+	"github.com/vnetradar/radar/pkg/datapath"
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/topo"
 )

@@ -85,8 +85,8 @@ func parseList[T any](field, text string, parse func(string) (T, error)) ([]T, e
 }
 
 func parsePrefix(s string) (netip.Prefix, error) {
-	if inner, ok := strings.CutPrefix(s, "["); ok { // as in [2001:db8::1]:80
-		s = strings.TrimSuffix(inner, "]")
+	if strings.HasPrefix(s, "[") && strings.HasSuffix(s, "]") { // as in [2001:db8::1]:80
+		s = s[1 : len(s)-1]
 	}
 	if a, err := netip.ParseAddr(s); err == nil && a.Zone() == "" {
 		return netip.PrefixFrom(a, a.BitLen()), nil

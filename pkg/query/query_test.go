@@ -95,6 +95,8 @@ func TestParseErrors(t *testing.T) {
 		{query.Spec{Src: "10.0.0.1,"}, []string{"src", "address"}},
 		{query.Spec{Dst: "10.0.0.0/33"}, []string{`dst "10.0.0.0/33"`}},
 		{query.Spec{Dst: "fe80::1%eth0"}, []string{"dst"}},
+		{query.Spec{Dst: "[::1"}, []string{`dst "[::1"`, "address"}},
+		{query.Spec{Dst: "::1]"}, []string{"dst"}},
 		{query.Spec{Proto: "tpc"}, []string{`proto "tpc"`, "tcp"}},
 		{query.Spec{Proto: "256"}, []string{"proto"}},
 		{query.Spec{Sport: "http"}, []string{`sport "http"`, "0 to 65535"}},

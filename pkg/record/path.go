@@ -17,7 +17,7 @@ type Step struct {
 // PrevOf returns the index of the hop from which the packet came to hop i, -1 if it
 // began there.
 func (r *Record) PrevOf(i int) int {
-	if p := r.Hops[i].Prev; p != nil && *p >= 0 && *p < i {
+	if p := r.Hops[i].Prev; p != nil && *p >= -1 && *p < i {
 		return *p
 	}
 	return i - 1

@@ -86,7 +86,7 @@ type Hop struct {
 	InPort string `json:"in_port,omitempty"`
 	Port   string `json:"port,omitempty"` // egress port
 	Role   Role   `json:"role"`
-	Prev   *int   `json:"prev,omitempty"` // index of the earlier hop, where not the one before
+	Prev   *int   `json:"prev,omitempty"` // index of the earlier hop, where not the one before; -1: none
 	// Of a packet with copies. Copy: another copy of what came in at an earlier hop.
 	// Outcome: how the branch ended that ends here.
 	Copy    bool  `json:"copy,omitempty"`
@@ -96,7 +96,6 @@ type Hop struct {
 	NodeNs    *int64 `json:"node_ns,omitempty"`    // inside the node: egress - ingress
 	QueueNs   *int64 `json:"queue_ns,omitempty"`   // in the queue of Port; absent: it did not wait, or nothing saw it leave
 	LinkNs    *int64 `json:"link_ns,omitempty"`    // previous node's egress, or where it left that port's queue, to this ingress
-	Inner     string `json:"inner,omitempty"`      // ID of the packet inside, of a tunnel's packet
 	LatencyNs *int64 `json:"latency_ns,omitempty"` // egress to egress, T(i) - T(i-1) of the paper
 
 	Src   string `json:"src,omitempty"` // only where they changed

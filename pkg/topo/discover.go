@@ -86,7 +86,7 @@ func (p *probe) look(n *Node, o *observer, nsid int) error {
 			Up: a.Flags&net.FlagUp != 0, XDP: hasXDP(l), Queue: about[a.Index].queue, Role: domain.Edge,
 		})
 		p.wires = append(p.wires, wire{pair: pairKinds[l.Type()], ifindex: a.ParentIndex, nsid: a.NetNsID,
-			tunnel: newTunnel(l, about[a.Index].inheritsTTL)})
+			tunnel: newTunnel(l, about[a.Index].inherits)})
 	}
 	if n.Locals, n.Redirects, err = localAddrs(p.ns); err != nil {
 		return err

@@ -72,13 +72,14 @@ func (t *Topology) FindLabelHashes(ctx context.Context, carriesHeader func(node 
 	return found
 }
 
-// wirePorts are the interfaces of a node that packets pass with wire bits: internal
-// ports, and of a bridge link all that belongs to the bridge. By interface number;
-// names that are not known are "".
+// wirePorts are the interfaces of a node that IPv6 packets pass with wire bits: internal
+// ports, and of a bridge link all that belongs to the bridge. Not a tunnel inside the
+// domain: the programs leave IPv6 true on its link. By interface number; names that are
+// not known are "".
 func (t *Topology) wirePorts(node int) map[int]Port {
 	ports := make(map[int]Port)
 	for _, p := range t.Nodes[node].Ports {
-		if p.Role == domain.Internal || p.Place == domain.Bridge {
+		if tunnel := p.Tunnel != nil && p.Tunnel.Inside; !tunnel && p.Role == domain.Internal || p.Place == domain.Bridge {
 			ports[p.Ifindex] = p
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
@@ -68,6 +69,29 @@ func TestLabelHashes(t *testing.T) {
 	}
 	if got := hashes(t, n, false); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// On the link of a tunnel inside the domain IPv6 is true, and so it is where a tunnel leads
+// out of a bridge between nodes.
+func TestTunnelLabels(t *testing.T) {
+	n := newTunnels(t)
+	for node, remote := range map[string]string{"a": "10.0.2.1", "b": "10.0.1.1"} {
+		vxlan(n, node, "remote", remote)
+	}
+	topology := discoverNet(t, n, "a", "r", "b")
+	if p := portNamed(t, topology, "a", "vx"); p.Role != domain.Internal {
+		t.Fatalf("a/vx is an %s: %q", p.Role, topology.Notes)
+	}
+	if found := topology.FindLabelHashes(t.Context(), func(string) bool { return true }); len(found) != 0 {
+		t.Errorf("%v, though IPv6 is true on the tunnel's link", found)
+	}
+
+	n = labelNet(t)
+	n.Run("sw", "ip", "link", "add", "vx", "type", "vxlan", "id", "9", "dstport", "4789", "remote", "10.0.9.9")
+	n.Run("sw", "ip", "link", "set", "vx", "master", "br0")
+	if got := hashes(t, n, false); len(got) != 0 {
+		t.Errorf("%q: packets are restored before they go out by the bridge", got)
 	}
 }
 

@@ -40,7 +40,8 @@ func (s NodeSpec) Memberships() (text string, err error) {
 }
 
 // Groups returns, by interface number, the addresses of groups that the namespace takes
-// there for itself: multicast groups of which it is a member, broadcast addresses. What
+// there for itself: multicast groups of which it is a member, broadcast addresses of the
+// subnets there (not of all: a router with many interfaces would have their square). What
 // a bridge, bond or VLAN device above an interface takes is taken there.
 // ErrGone: the namespace is gone.
 func (s NodeSpec) Groups() (map[int][]netip.Addr, error) {
@@ -62,11 +63,11 @@ func groupsIn(ns netns.NsHandle) (map[int][]netip.Addr, error) {
 		return nil, fmt.Errorf("open netlink socket: %w", err)
 	}
 	defer handle.Close()
-	links, err := handle.LinkList()
+	links, err := retryDump(handle.LinkList)
 	if err != nil {
 		return nil, fmt.Errorf("list interfaces: %w", err)
 	}
-	broadcasts, err := broadcastAddrs(handle)
+	broadcasts, err := broadcastAddrs(ns)
 	if err != nil {
 		return nil, err
 	}
@@ -85,33 +86,34 @@ func groupsIn(ns netns.NsHandle) (map[int][]netip.Addr, error) {
 	}
 	groups := make(map[int][]netip.Addr)
 	for _, l := range links {
+		addrs := []netip.Addr{limitedBroadcast}
 		for _, taker := range takers(l, links, nil) {
-			groups[l.Attrs().Index] = append(groups[l.Attrs().Index], joined[taker]...)
+			addrs = slices.Concat(addrs, joined[taker.Name], broadcasts[taker.Index])
 		}
-		groups[l.Attrs().Index] = append(groups[l.Attrs().Index], broadcasts...)
+		groups[l.Attrs().Index] = addrs
 	}
 	return groups, nil
 }
 
-// takers are the names of the interfaces whose IP layer may get what comes in by l: its
+// takers are the interfaces whose IP layer may get what comes in by l: its
 // own, unless a bridge or bond takes all, and those of the devices above it.
-func takers(l netlink.Link, links []netlink.Link, seen []int) []string {
+func takers(l netlink.Link, links []netlink.Link, seen []int) []*netlink.LinkAttrs {
 	a := l.Attrs()
 	if slices.Contains(seen, a.Index) {
 		return nil
 	}
 	seen = append(seen, a.Index)
-	names := []string{a.Name}
+	all := []*netlink.LinkAttrs{a}
 	for _, upper := range links {
 		u := upper.Attrs()
 		switch {
 		case u.Index == a.MasterIndex && upper.Type() != "vrf":
-			names = append(names[1:], takers(upper, links, seen)...)
+			all = append(all[1:], takers(upper, links, seen)...)
 		case u.ParentIndex == a.Index && u.NetNsID < 0 && upper.Type() == "vlan":
-			names = append(names, takers(upper, links, seen)...)
+			all = append(all, takers(upper, links, seen)...)
 		}
 	}
-	return names
+	return all
 }
 
 // parseMemberships reads the groups of each interface:
@@ -144,23 +146,22 @@ func parseMemberships(r io.Reader) (map[string][]netip.Addr, error) {
 	return groups, sc.Err()
 }
 
-// broadcastAddrs returns the broadcast addresses that the namespace takes, by whatever
-// interface they come: the kernel keeps them as routes.
-func broadcastAddrs(h *netlink.Handle) ([]netip.Addr, error) {
-	routes, err := h.RouteListFiltered(netlink.FAMILY_V4,
-		&netlink.Route{Table: unix.RT_TABLE_LOCAL, Type: unix.RTN_BROADCAST}, netlink.RT_FILTER_TABLE|netlink.RT_FILTER_TYPE)
+// broadcastAddrs returns, by interface number, the broadcast addresses that the namespace
+// takes: the kernel keeps them as routes.
+func broadcastAddrs(ns netns.NsHandle) (map[int][]netip.Addr, error) {
+	sock, err := openRoutes(ns)
+	if err != nil {
+		return nil, err
+	}
+	defer sock.Close()
+	routes, err := dumpRoutes(sock, unix.AF_INET, unix.RTN_BROADCAST)
 	if err != nil {
 		return nil, fmt.Errorf("list broadcast addresses: %w", err)
 	}
-	addrs := []netip.Addr{limitedBroadcast}
+	addrs := make(map[int][]netip.Addr)
 	for _, r := range routes {
-		if r.Dst == nil {
-			continue
-		}
-		ones, bits := r.Dst.Mask.Size()
-		addr, ok := netip.AddrFromSlice(r.Dst.IP.To4())
-		if ok && ones == bits && !slices.Contains(addrs, addr) {
-			addrs = append(addrs, addr)
+		if addr := r.dst.Addr(); r.dst.IsSingleIP() && !slices.Contains(addrs[r.oif], addr) {
+			addrs[r.oif] = append(addrs[r.oif], addr)
 		}
 	}
 	return addrs, nil

@@ -3,11 +3,10 @@
 package topo
 
 import (
-	"errors"
+	"encoding/binary"
 	"fmt"
 	"net/netip"
 
-	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
@@ -26,85 +25,104 @@ var localRoutes = []struct{ family, kind uint8 }{
 // a TPROXY's 0.0.0.0/0. Link-local addresses have no zone. An IPv6 address is there once
 // its duplicates were looked for.
 func localAddrs(ns netns.NsHandle) (addrs []netip.Addr, wide bool, err error) {
-	sock, err := nl.GetNetlinkSocketAt(ns, netns.None(), unix.NETLINK_ROUTE)
+	sock, err := openRoutes(ns)
 	if err != nil {
-		return nil, false, fmt.Errorf("open netlink socket: %w", err)
+		return nil, false, err
 	}
 	defer sock.Close()
-	// Let the kernel filter: a router's table can hold a million routes. Kernels
-	// before 4.20 do not know the option and send all; the loop below filters too.
-	_ = unix.SetsockoptInt(sock.GetFd(), unix.SOL_NETLINK, unix.NETLINK_GET_STRICT_CHK, 1)
 	seen := make(map[netip.Prefix]bool)
 	for _, r := range localRoutes {
-		routes, err := dumpLocalsSafely(sock, r.family, r.kind)
+		routes, err := dumpRoutes(sock, r.family, r.kind)
 		if err != nil {
 			return nil, false, fmt.Errorf("list local addresses: %w", err)
 		}
-		for _, route := range routes {
+		for _, r := range routes {
 			switch {
-			case seen[route]:
-			case route.IsSingleIP():
-				addrs = append(addrs, route.Addr())
-			case !route.Addr().IsLoopback():
+			case seen[r.dst]:
+			case r.dst.IsSingleIP():
+				addrs = append(addrs, r.dst.Addr())
+			case !r.dst.Addr().IsLoopback():
 				wide = true
 			}
-			seen[route] = true
+			seen[r.dst] = true
 		}
 	}
 	return addrs, wide, nil
 }
 
-func dumpLocalsSafely(sock *nl.NetlinkSocket, family, kind uint8) ([]netip.Prefix, error) {
-	for try := 1; ; try++ {
-		routes, err := dumpLocals(sock, family, kind)
-		if !errors.Is(err, netlink.ErrDumpInterrupted) || try == dumpTries {
-			return routes, err
-		}
+// openRoutes opens a socket for dumpRoutes. The caller closes it.
+func openRoutes(ns netns.NsHandle) (*nl.NetlinkSocket, error) {
+	sock, err := nl.GetNetlinkSocketAt(ns, netns.None(), unix.NETLINK_ROUTE)
+	if err != nil {
+		return nil, fmt.Errorf("open netlink socket: %w", err)
 	}
+	// Let the kernel filter: a router's table can hold a million routes. Kernels
+	// before 4.20 do not know the option and send all; destination filters too.
+	_ = unix.SetsockoptInt(sock.GetFd(), unix.SOL_NETLINK, unix.NETLINK_GET_STRICT_CHK, 1)
+	return sock, nil
 }
 
-// dumpLocals may return a route twice.
-func dumpLocals(sock *nl.NetlinkSocket, family, kind uint8) ([]netip.Prefix, error) {
+// route is one of a kind that was asked for.
+type route struct {
+	dst netip.Prefix
+	oif int // number of the interface it leads to, which for local ones owns the address
+}
+
+// dumpRoutes lists the routes of one kind in all tables. It may return a route twice.
+func dumpRoutes(sock *nl.NetlinkSocket, family, kind uint8) ([]route, error) {
+	msgs, err := retryDump(func() ([][]byte, error) { return routeMessages(sock, family, kind) })
+	if err != nil {
+		return nil, err
+	}
+	var routes []route
+	for _, m := range msgs {
+		if r, ok := destination(m, kind); ok {
+			routes = append(routes, r)
+		}
+	}
+	return routes, nil
+}
+
+// routeMessages returns what the kernel sends of them.
+func routeMessages(sock *nl.NetlinkSocket, family, kind uint8) ([][]byte, error) {
 	req := nl.NewNetlinkRequest(unix.RTM_GETROUTE, unix.NLM_F_DUMP)
 	req.Sockets = map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: {Socket: sock}}
 	rt := &nl.RtMsg{}
 	rt.Family = family
 	rt.Type = kind
 	req.AddData(rt)
-	msgs, err := req.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWROUTE)
-	if err != nil {
-		return nil, err
-	}
-	var routes []netip.Prefix
-	for _, m := range msgs {
-		if route, ok := destination(m, kind); ok {
-			routes = append(routes, route)
-		}
-	}
-	return routes, nil
+	return req.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWROUTE)
 }
 
 // destination returns where a route of that kind leads to.
-func destination(m []byte, kind uint8) (netip.Prefix, bool) {
+func destination(m []byte, kind uint8) (r route, ok bool) {
 	if len(m) < unix.SizeofRtMsg {
-		return netip.Prefix{}, false
+		return r, false
 	}
 	rt := nl.DeserializeRtMsg(m)
 	if rt.Type != kind {
-		return netip.Prefix{}, false
+		return r, false
 	}
 	attrs, err := nl.ParseRouteAttr(m[rt.Len():])
 	if err != nil {
-		return netip.Prefix{}, false
+		return r, false
 	}
 	dst := netip.IPv6Unspecified() // a default route has no RTA_DST
 	if rt.Family == unix.AF_INET {
 		dst = netip.IPv4Unspecified()
 	}
 	for _, a := range attrs {
-		if addr, ok := netip.AddrFromSlice(a.Value); ok && a.Attr.Type == unix.RTA_DST {
-			dst = addr
+		switch a.Attr.Type {
+		case unix.RTA_DST:
+			if addr, ok := netip.AddrFromSlice(a.Value); ok {
+				dst = addr
+			}
+		case unix.RTA_OIF:
+			if len(a.Value) == 4 {
+				r.oif = int(binary.NativeEndian.Uint32(a.Value))
+			}
 		}
 	}
-	return netip.PrefixFrom(dst, int(rt.Dst_len)), true
+	r.dst = netip.PrefixFrom(dst, int(rt.Dst_len))
+	return r, true
 }

@@ -3,7 +3,6 @@
 package topo
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/vishvananda/netlink"
@@ -11,9 +10,6 @@ import (
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 )
-
-// dumpTries bounds how often a dump is repeated that changes interrupted.
-const dumpTries = 5
 
 // observer sees the interfaces of all nodes from a namespace of its own, in which
 // node number i has the id i. The kernel names the namespace of a veth's other
@@ -59,15 +55,18 @@ func (o *observer) close() {
 // links returns the interfaces of one node, and by interface number what pkg netlink does
 // not tell of them.
 func (o *observer) links(nsid int) ([]netlink.Link, map[int]traits, error) {
-	for try := 1; ; try++ {
-		links, about, err := o.dumpLinks(nsid)
-		if err == nil {
-			return links, about, nil
-		}
-		if !errors.Is(err, netlink.ErrDumpInterrupted) || try == dumpTries {
-			return nil, nil, fmt.Errorf("list interfaces: %w", err)
-		}
+	type answer struct {
+		links []netlink.Link
+		about map[int]traits
 	}
+	a, err := retryDump(func() (a answer, err error) {
+		a.links, a.about, err = o.dumpLinks(nsid)
+		return a, err
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("list interfaces: %w", err)
+	}
+	return a.links, a.about, nil
 }
 
 func (o *observer) dumpLinks(nsid int) ([]netlink.Link, map[int]traits, error) {
@@ -87,15 +86,15 @@ func (o *observer) dumpLinks(nsid int) ([]netlink.Link, map[int]traits, error) {
 			return nil, nil, err
 		}
 		links = append(links, l)
-		about[l.Attrs().Index] = traits{queue: queueKind(m), inheritsTTL: inheritsTTL(m, l.Type())}
+		about[l.Attrs().Index] = traits{queue: queueKind(m), inherits: inheritsOuter(m)}
 	}
 	return links, about, nil
 }
 
 // traits are what pkg netlink leaves out of an interface.
 type traits struct {
-	queue       string // see queueKind
-	inheritsTTL bool   // a tunnel's outer TTL is the inner one
+	queue    string // see queueKind
+	inherits bool   // see inheritsOuter
 }
 
 // queueKind reads what pkg netlink leaves out of a message about an interface: the kind

@@ -3,6 +3,7 @@
 package topo
 
 import (
+	"encoding/binary"
 	"fmt"
 	"net"
 	"net/netip"
@@ -22,6 +23,8 @@ type tunnel struct {
 	wantID        uint32 // of what it takes
 	port          uint16 // UDP, where the kind has one
 	local, remote netip.Addr
+	lower         int          // number of the interface that it is bound to, 0: none
+	elsewhere     bool         // its packets travel in the namespace that it was made in
 	outer         []netip.Addr // where its packets can go; none: not known
 	inherits      bool         // the outer header takes TTL or TOS from the inner one
 	flowBased     bool         // each route, or program, says where to
@@ -30,21 +33,25 @@ type tunnel struct {
 }
 
 // newTunnel reads what the kernel says about a link, nil if it is no tunnel that
-// radar knows. inheritsTTL says whether the message had an attribute for that.
-func newTunnel(l netlink.Link, inheritsTTL bool) *tunnel {
-	t := &tunnel{kind: l.Type()}
+// radar knows. inherits says whether the message had an attribute for that.
+func newTunnel(l netlink.Link, inherits bool) *tunnel {
+	a := l.Attrs()
+	t := &tunnel{kind: l.Type(), lower: a.ParentIndex, elsewhere: a.NetNsID >= 0}
+	if t.lower == a.Index { // how the kernel says that there is none
+		t.lower = 0
+	}
 	addrs := func(local, remote net.IP) { t.local, t.remote = toAddr(local), toAddr(remote) }
 	// RFC 2003 and Linux: 0 stands for the inner TTL, bit 0 of TOS for the inner TOS.
-	inherit := func(ttl, tos uint8) { t.inherits = ttl == 0 || tos&1 != 0 }
+	inherit := func(ttl, tos uint8) { t.inherits = inherits || ttl == 0 || tos&1 != 0 }
 	switch v := l.(type) {
 	case *netlink.Vxlan:
 		addrs(v.SrcAddr, v.Group)
 		t.id, t.wantID, t.port, t.flowBased = uint32(v.VxlanId), uint32(v.VxlanId), uint16(v.Port), v.FlowBased
-		t.inherits = inheritsTTL || v.TOS&1 != 0
+		t.inherits, t.lower = inherits || v.TOS&1 != 0, v.VtepDevIndex
 	case *netlink.Geneve:
 		addrs(nil, v.Remote)
 		t.id, t.wantID, t.port, t.flowBased = v.ID, v.ID, v.Dport, v.FlowBased
-		t.inherits = inheritsTTL || v.Tos&1 != 0
+		t.inherits = inherits || v.Tos&1 != 0
 	case *netlink.Gretun:
 		addrs(v.Local, v.Remote)
 		t.id, t.wantID, t.flowBased = v.OKey, v.IKey, v.FlowBased
@@ -62,8 +69,7 @@ func newTunnel(l netlink.Link, inheritsTTL bool) *tunnel {
 		inherit(v.Ttl, v.Tos)
 	case *netlink.Ip6tnl:
 		addrs(v.Local, v.Remote)
-		// IP6_TNL_F_USE_ORIG_TCLASS and _FLOWLABEL of linux/ip6_tunnel.h.
-		t.inherits = v.Ttl == 0 || v.Flags&(0x2|0x4) != 0
+		t.inherits = v.Ttl == 0 || v.Flags&useOrig != 0
 		t.flowBased = v.FlowBased
 	default:
 		return nil
@@ -79,35 +85,53 @@ func toAddr(ip net.IP) netip.Addr {
 	return a
 }
 
-// Attributes that pkg netlink does not know: IFLA_VXLAN_TTL_INHERIT and
-// IFLA_GENEVE_TTL_INHERIT of linux/if_link.h.
-var ttlInherit = map[string]uint16{"vxlan": 28, "geneve": 12}
+// useOrig are IP6_TNL_F_USE_ORIG_TCLASS and _FLOWLABEL of linux/ip6_tunnel.h.
+const useOrig = 0x2 | 0x4
 
-// inheritsTTL reads that flag out of a message about an interface.
-func inheritsTTL(m []byte, kind string) bool {
-	want, ok := ttlInherit[kind]
-	if !ok {
-		return false
-	}
+// inheritAttrs are attributes that pkg netlink does not know: IFLA_VXLAN_TTL_INHERIT,
+// IFLA_GENEVE_TTL_INHERIT, and IFLA_GRE_FLAGS, which GRE over IPv4 does not have (there
+// bit 0 of TOS says it).
+var inheritAttrs = map[string]uint16{"vxlan": 28, "geneve": 12, "ip6gre": 13, "ip6gretap": 13}
+
+// inheritsOuter reads out of a message about an interface whether a tunnel's outer header
+// takes over the inner TTL, traffic class or flow label.
+func inheritsOuter(m []byte) bool {
 	attrs, err := nl.ParseRouteAttr(m[unix.SizeofIfInfomsg:])
 	if err != nil {
 		return false
 	}
-	for _, path := range []uint16{unix.IFLA_LINKINFO, nl.IFLA_INFO_DATA, want} {
-		i := slices.IndexFunc(attrs, func(a syscall.NetlinkRouteAttr) bool {
-			return a.Attr.Type&^(unix.NLA_F_NESTED|unix.NLA_F_NET_BYTEORDER) == path
-		})
-		if i < 0 {
-			return false
-		}
-		if path == want {
-			return len(attrs[i].Value) == 0 || attrs[i].Value[0] != 0
-		}
-		if attrs, err = nl.ParseRouteAttr(attrs[i].Value); err != nil {
-			return false
+	info, err := nl.ParseRouteAttr(attrNamed(attrs, unix.IFLA_LINKINFO))
+	if err != nil {
+		return false
+	}
+	kind := unix.ByteSliceToString(attrNamed(info, nl.IFLA_INFO_KIND))
+	data, err := nl.ParseRouteAttr(attrNamed(info, nl.IFLA_INFO_DATA))
+	want, ok := inheritAttrs[kind]
+	if err != nil || !ok {
+		return false
+	}
+	i := slices.IndexFunc(data, func(a syscall.NetlinkRouteAttr) bool { return attrType(a) == want })
+	switch {
+	case i < 0:
+		return false
+	case len(data[i].Value) == 4: // flags
+		return binary.NativeEndian.Uint32(data[i].Value)&useOrig != 0
+	}
+	return len(data[i].Value) == 0 || data[i].Value[0] != 0
+}
+
+func attrType(a syscall.NetlinkRouteAttr) uint16 {
+	return a.Attr.Type &^ (unix.NLA_F_NESTED | unix.NLA_F_NET_BYTEORDER)
+}
+
+// attrNamed returns what an attribute holds, nothing if there is none.
+func attrNamed(attrs []syscall.NetlinkRouteAttr, name uint16) []byte {
+	for _, a := range attrs {
+		if attrType(a) == name {
+			return a.Value
 		}
 	}
-	return false
+	return nil
 }
 
 // joinTunnels makes links of the tunnels whose every far end is an attached tunnel, and
@@ -151,6 +175,8 @@ func (t *Topology) joinTunnels(probes []probe) {
 // findOuter sets where the tunnel's packets can go, or says why that is not known.
 func (tun *tunnel) findOuter(w *ways) string {
 	switch {
+	case tun.elsewhere:
+		return "its packets travel in another network namespace"
 	case tun.flowBased:
 		return "each packet's route says where it goes"
 	case tun.remote.IsMulticast():
@@ -197,7 +223,7 @@ func (t *Topology) findEnds(all []*tunnel, i int, w *ways) string {
 		if owners == 0 {
 			return fmt.Sprintf("no attached node owns %s", dst)
 		}
-		if why := w.inside(tun.ref.Node, dst); why != "" {
+		if why := w.inside(tun, dst); why != "" {
 			return why
 		}
 	}

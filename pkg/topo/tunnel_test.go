@@ -7,6 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
@@ -165,6 +169,36 @@ func TestTunnelFallback(t *testing.T) {
 	} {
 		if got := top.endAt(c.all, near, 1); got != c.want {
 			t.Errorf("%s: the far end is %d, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+// GRE over IPv6 says in flags what GRE over IPv4 says in its TOS. Few kernels have it
+// built in: the messages are as they are sent.
+func TestInheritsOverIPv6(t *testing.T) {
+	for _, c := range []struct {
+		kind  string
+		flags uint32
+		want  bool
+	}{
+		{"ip6gre", 0, false}, {"ip6gre", 0x2, true}, {"ip6gretap", 0x4, true},
+		{"ip6gre", 0x8, false}, // IP6_TNL_F_RCV_DSCP_COPY: about what comes in
+		{"gre", 0x2, false},    // it has no such attribute
+	} {
+		m := nl.NewIfInfomsg(unix.AF_UNSPEC).Serialize()
+		name := nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated("g"))
+		info := nl.NewRtAttr(unix.IFLA_LINKINFO, nil)
+		info.AddRtAttr(nl.IFLA_INFO_KIND, nl.ZeroTerminated(c.kind))
+		data := info.AddRtAttr(nl.IFLA_INFO_DATA, nil)
+		data.AddRtAttr(nl.IFLA_GRE_TTL, []byte{64})
+		data.AddRtAttr(nl.IFLA_GRE_FLAGS, nl.Uint32Attr(c.flags))
+		m = append(append(m, name.Serialize()...), info.Serialize()...)
+		l, err := netlink.LinkDeserialize(nil, m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tun := newTunnel(l, inheritsOuter(m)); tun == nil || tun.inherits != c.want {
+			t.Errorf("%s with flags %#x: %+v, want %v", c.kind, c.flags, tun, c.want)
 		}
 	}
 }

@@ -22,11 +22,20 @@ const maxDelay = 10
 // a port. They come in bursts when containers start.
 const urgentGap = 10 * time.Millisecond
 
+// routeGap is how long routes must have stayed the same for the next change to be urgent.
+// A routing protocol changes them all the time.
+const routeGap = time.Second
+
+// routeGroups tell of routes, of their next hops, and of the rules that choose tables.
+var routeGroups = []int{
+	unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV6_ROUTE, unix.RTNLGRP_IPV4_RULE, unix.RTNLGRP_IPV6_RULE, unix.RTNLGRP_NEXTHOP,
+}
+
 // Watcher tells that something changed in the watched namespaces: interfaces,
-// addresses, queueing disciplines, or a namespace that ended. It says no more than that: whoever
-// listens looks at the whole again. It tells at once when a bridge gets or loses a
-// port, since packets may leave there that nobody restores; other changes wait until
-// all is quiet.
+// addresses, queueing disciplines, or a namespace that ended; routes where that is asked
+// for. It says no more than that: whoever listens looks at the whole again. It tells at
+// once when a bridge gets or loses a port, or routes change, since packets may leave there
+// that nobody restores; other changes wait until all is quiet.
 //
 // One socket hears all namespaces. It lives in an empty namespace of its own, in
 // which each watched one has an id (NETLINK_LISTEN_ALL_NSID). So watching keeps
@@ -44,7 +53,8 @@ type Watcher struct {
 	sock   *nl.NetlinkSocket
 	handle *netlink.Handle // in the watcher's namespace, to give ids
 
-	mu sync.Mutex // serialises Set
+	mu     sync.Mutex // serialises Set and FollowRoutes
+	routes bool       // routeGroups are heard
 }
 
 // NewWatcher starts a watcher that watches nothing yet. An event is sent when
@@ -108,6 +118,28 @@ func (w *Watcher) Set(nodes []NodeSpec) error {
 	return nil
 }
 
+// FollowRoutes says whether changes of routes and rules cause events, which they do not
+// at first: only a tunnel depends on them, and a router can have many. It returns whether
+// that is new.
+func (w *Watcher) FollowRoutes(on bool) (changed bool, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if on == w.routes {
+		return false, nil
+	}
+	option := unix.NETLINK_DROP_MEMBERSHIP
+	if on {
+		option = unix.NETLINK_ADD_MEMBERSHIP
+	}
+	for _, group := range routeGroups {
+		if err := unix.SetsockoptInt(w.sock.GetFd(), unix.SOL_NETLINK, option, group); err != nil {
+			return false, fmt.Errorf("watch routes: %w", err)
+		}
+	}
+	w.routes = on
+	return true, nil
+}
+
 // C delivers the events. It is never closed.
 func (w *Watcher) C() <-chan struct{} { return w.out }
 
@@ -122,6 +154,7 @@ func (w *Watcher) Close() {
 // receive turns whatever the socket says into raw events.
 func (w *Watcher) receive() {
 	defer w.wait.Done()
+	var lastRoute time.Time
 	for {
 		msgs, _, err := w.sock.Receive()
 		if err == nil && !slices.ContainsFunc(msgs, matters) {
@@ -141,6 +174,12 @@ func (w *Watcher) receive() {
 		if err != nil || changesBridge(msgs) {
 			to = w.urgent
 		}
+		if slices.ContainsFunc(msgs, ofRoutes) {
+			if time.Since(lastRoute) > routeGap {
+				to = w.urgent
+			}
+			lastRoute = time.Now()
+		}
 		select {
 		case to <- struct{}{}:
 		default:
@@ -155,6 +194,15 @@ func changesBridge(msgs []syscall.NetlinkMessage) bool {
 		if link && len(m.Data) > 0 && m.Data[0] == unix.AF_BRIDGE { // ifinfomsg.ifi_family
 			return true
 		}
+	}
+	return false
+}
+
+// ofRoutes says whether a message is of routeGroups.
+func ofRoutes(m syscall.NetlinkMessage) bool {
+	switch m.Header.Type {
+	case unix.RTM_NEWROUTE, unix.RTM_DELROUTE, unix.RTM_NEWRULE, unix.RTM_DELRULE, unix.RTM_NEWNEXTHOP, unix.RTM_DELNEXTHOP:
+		return true
 	}
 	return false
 }

@@ -3,6 +3,7 @@
 package topo
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -163,4 +164,47 @@ func TestWatcherBridge(t *testing.T) {
 	}
 	n.Run("sw", "ip", "link", "set", "pa", "mtu", "1400")
 	wantNoEvent(t, w, "a change that can wait")
+}
+
+// Changes of routes are told where that is asked for: the first at once, those that
+// follow it when all is quiet.
+func TestWatcherRoutes(t *testing.T) {
+	n := nstest.New(t, "a")
+	n.Veth("a", "e0", "a", "e1")
+	n.Address("a", "e0", "10.0.0.1/24")
+	n.Address("a", "e0", "2001:db8::1/64")
+	n.Run("a", "ip", "nexthop", "add", "id", "1", "via", "10.0.0.2", "dev", "e0")
+	w := newWatcher(t, 20*time.Millisecond, specs(t, n, "a"))
+	n.Run("a", "ip", "route", "add", "10.1.0.0/24", "nhid", "1")
+	wantNoEvent(t, w, "a route that nobody asked for")
+
+	follow := func(on, changed bool) {
+		t.Helper()
+		if got, err := w.FollowRoutes(on); err != nil || got != changed {
+			t.Fatalf("FollowRoutes(%v): %v, %v", on, got, err)
+		}
+	}
+	follow(true, true)
+	follow(true, false)
+	for _, change := range []string{
+		"route add 10.2.0.0/24 via 10.0.0.3", "route del 10.2.0.0/24", "rule add from 10.2.0.0/24 table 7",
+		"-6 route add 2001:db8:1::/64 via 2001:db8::2", "-6 rule add from 2001:db8:1:: table 7",
+		"nexthop replace id 1 via 10.0.0.4 dev e0",
+	} {
+		n.Run("a", append([]string{"ip"}, strings.Fields(change)...)...)
+		wantEvent(t, w, "ip "+change)
+		settle(t, w)
+	}
+	follow(false, true)
+	n.Run("a", "ip", "route", "add", "10.2.0.0/24", "via", "10.0.0.3")
+	wantNoEvent(t, w, "a route that nobody asks for any more")
+
+	slow := newWatcher(t, time.Minute, specs(t, n, "a"))
+	if _, err := slow.FollowRoutes(true); err != nil {
+		t.Fatal(err)
+	}
+	n.Run("a", "ip", "route", "replace", "10.2.0.0/24", "via", "10.0.0.4")
+	wantEvent(t, slow, "the first change of routes")
+	n.Run("a", "ip", "route", "replace", "10.2.0.0/24", "via", "10.0.0.5")
+	wantNoEvent(t, slow, "the next one")
 }

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transparency
+
+import "golang.org/x/sys/unix"
+
+// markUsers6 is markUsers for IPv6.
+func markUsers6(w *World) {
+	chain6(w)
+	w.NFT("r1", `table ip6 t {
+		chain p { type filter hook prerouting priority -150
+			udp dport 7 meta mark set meta mark | 0x07000000 counter
+		}
+		chain q { type filter hook postrouting priority 0
+			meta mark & 0xff000000 == 0x07000000 counter
+		}
+	}`)
+	w.Run("r1", "ip", "-6", "rule", "add", "fwmark", "0x07000000/0xff000000", "table", "107")
+	w.Run("r1", "ip", "-6", "route", "add", "fd00:4::/64", "via", "fd00:2::2", "table", "107")
+	w.NFT("r2", `table ip6 t {
+		chain p { type filter hook prerouting priority -150
+			ct state new udp dport 7 meta mark set 0x80000001 ct mark set meta mark counter
+			ct state != new meta mark set ct mark counter
+		}
+		chain q { type filter hook postrouting priority 0
+			meta mark 0x80000001 counter
+			meta mark 0 counter
+			counter
+		}
+	}`)
+	w.Run("r2", "ip", "-6", "rule", "add", "fwmark", "0x80000001", "table", "108")
+	w.Run("r2", "ip", "-6", "route", "add", "fd00:4::/64", "via", "fd00:3::2", "table", "108")
+	w.Run("r2", "ip", "-6", "route", "add", "fd00:1::/64", "via", "fd00:2::1", "table", "108")
+	w.Run("r2", "ip", "-6", "route", "del", "fd00:4::/64") // only those with the mark find their way
+	w.Run("r2", "ip", "-6", "route", "add", "fd00:4::3/128", "via", "fd00:3::2")
+	w.Addresses("far", "eth0", "fd00:4::3/64")
+	w.Counters("r1")
+	w.Counters("r2")
+}
+
+func sendMarked6(w *World) {
+	for i := range 5 {
+		p := w.UDP(out6, far6, 40+i)
+		w.Send("out", p)
+		answer := w.UDP(far6, out6, 40+i)
+		answer.Sport, answer.Dport = 7, p.Sport
+		w.Send("far", answer)
+		q := w.UDP(out6, far6, 60+i)
+		q.Label = 0x54321
+		w.Send("out", q)
+		w.Send("out", w.Echo(out6, "fd00:4::3", 40+i))
+	}
+}
+
+var _ = add(Case{
+	Name: "marks6/rules", Point: 10,
+	Shows: "policy routing and CONNMARK of IPv6 in nodes of a domain that chose free bits, and the header where there are none",
+	Needs: []string{"nat"}, Fresh: true,
+	Modes: []Mode{Mark}, Flags: []string{"--carry", "auto"},
+	Build: markUsers6, Send: sendMarked6,
+	Check: carriesHeader("r2"),
+})
+
+// carriesHeader wants one node and no other to carry the header.
+func carriesHeader(node string) func(r *Run) {
+	return func(r *Run) {
+		for _, n := range r.Status.Nodes {
+			if (n.Header != "") != (n.Name == node) {
+				r.T.Errorf("node %s carries the header: %q", n.Name, n.Header)
+			}
+		}
+	}
+}
+
+var _ = add(Case{
+	Name: "marks6/header", Point: 10,
+	Shows: "the same where all nodes carry the header",
+	Needs: []string{"nat"}, Modes: []Mode{Header},
+	Build: markUsers6, Send: sendMarked6,
+})
+
+var _ = add(Case{
+	Name: "marks6/true-fields", Point: 10,
+	Shows: "rules of a router that match hop limit, DSCP and flow label count the same",
+	Needs: []string{"nat"},
+	Build: func(w *World) {
+		chain6(w)
+		fields := `
+			ip6 dscp ef counter
+			ip6 dscp af11 counter
+			ip6 flowlabel 0x12345 counter
+			ip6 flowlabel 0 counter
+		}`
+		w.NFT("r2", `table ip6 t {
+			chain c1 { type filter hook prerouting priority 0
+				meta l4proto udp ip6 hoplimit 63 counter
+				meta l4proto udp ip6 hoplimit 39 counter`+fields+`
+			chain c2 { type filter hook postrouting priority 0
+				meta l4proto udp ip6 hoplimit 62 counter
+				meta l4proto udp ip6 hoplimit 38 counter`+fields+`
+		}`)
+		w.Counters("r2")
+	},
+	Send: func(w *World) {
+		for i := range 12 {
+			p := w.UDP(out6, far6, 40+i)
+			p.TTL, p.TOS, p.Label = []uint8{64, 40}[i%2], []uint8{0xb8, 0x28, 0}[i%3], []uint32{0, 0x12345}[i%4/3]
+			w.Send("out", p)
+		}
+	},
+	Limits: []Limit{{
+		Modes: []Mode{Header},
+		Text:  "in a node that carries the header, rules see rewritten hop limit and flow label on packets that it passes on",
+		Match: `nft rules of r2`,
+	}},
+})
+
+var _ = add(Case{
+	Name: "marks6/sockets", Point: 10,
+	Shows: "IPv6 sockets with a mark of their own, and answers that inherit one (fwmark_reflect)",
+	Needs: []string{"nat"}, Fresh: true,
+	Modes: []Mode{Mark}, Flags: []string{"--carry", "auto"},
+	Build: func(w *World) {
+		chain6(w)
+		w.Sysctl("r3", "ipv6/fwmark_reflect", "1")
+		w.NFT("r3", `table ip6 t {
+			chain c { type filter hook output priority 0
+				icmpv6 type echo-reply meta mark 0 counter
+				meta mark != 0 counter
+			}
+		}`)
+		w.NFT("r1", `table ip6 t {
+			chain c { type filter hook postrouting priority 0
+				meta mark & 0xff == 5 counter
+			}
+		}`)
+		w.Sysctl("r1", "ipv6/auto_flowlabels", "0")
+		w.Counters("r1")
+		w.Counters("r3")
+	},
+	Send: func(w *World) {
+		s := w.Socket("r1", "[fd00:2::1]:4000", [3]int{unix.SOL_SOCKET, unix.SO_MARK, 5})
+		for i := range 5 {
+			s.Send("["+far6+"]:7", 40+i)
+			w.Send("out", w.Echo(out6, "fd00:3::2", 40+i)) // r3 answers
+		}
+	},
+	Check: carriesHeader("r3"),
+})

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backpack
+
+import (
+	"slices"
+
+	"github.com/vnetradar/radar/pkg/record"
+)
+
+// endTree gives each last hop its outcome, and the packet the state that they make. A
+// packet for one host that nobody wanted is with a program that reads what is not for its
+// node (a forwarder), or was lost there.
+func (d *Decoder) endTree(p *Packet, group bool, now uint64) {
+	open := d.openState(p, now)
+	for i := range p.Hops {
+		h := &p.Hops[i]
+		if h.Outcome == "" && !p.goesOn(i) {
+			h.Outcome = open
+			for _, dr := range p.Drops {
+				if dr.Hop == i && !dr.Local {
+					h.Outcome = record.Lost
+				}
+			}
+		}
+	}
+	p.State = open
+	for _, s := range [...]record.State{record.Delivered, record.Left, record.InFlight, record.Lost, record.Expired, record.Ignored} {
+		if p.ended(s) {
+			p.State = s
+			break
+		}
+	}
+	if p.State == record.Ignored && !group {
+		p.State = open
+		for i := range p.Hops {
+			if h := &p.Hops[i]; h.Outcome == record.Ignored {
+				h.Outcome = open
+			}
+		}
+	}
+	p.held = p.ended(open) || p.State == record.Lost
+	for i := range p.Drops {
+		if dr := &p.Drops[i]; !dr.Local && p.State == record.Lost {
+			p.Lost, p.Loss = true, dr.Drop
+			break
+		}
+	}
+}
+
+// missingBranch says where an expired packet was not seen again: at the last of its
+// branches.
+func (d *Decoder) missingBranch(p *Packet) {
+	if p.State != record.Expired || p.open {
+		return
+	}
+	for i := len(p.Hops) - 1; i >= 0; i-- {
+		h := &p.Hops[i]
+		if h.Outcome != record.Expired {
+			continue
+		}
+		p.Missing = true
+		p.Loss = Drop{Node: h.Node, Port: h.In, At: record.AtNode, Reason: record.NotSeen, AtNs: NoTime, First: true}
+		if tap, ok := tapOf(h.In); ok {
+			p.Loss.Port = tap
+		}
+		if h.Out != NoPort {
+			p.Loss.Port, p.Loss.At = h.Out, record.AtLink
+		}
+		return
+	}
+}
+
+// ended says whether any branch has that outcome.
+func (p *Packet) ended(s record.State) bool {
+	if s == record.Lost && slices.ContainsFunc(p.Drops, func(dr BranchDrop) bool { return !dr.Local }) {
+		return true
+	}
+	return slices.ContainsFunc(p.Hops, func(h Hop) bool { return h.Outcome == s })
+}
+
+// goesOn says whether a branch leads on from hop i.
+func (p *Packet) goesOn(i int) bool {
+	for j := i + 1; j < len(p.Hops); j++ {
+		if int(p.Hops[j].prev) == i {
+			return true
+		}
+	}
+	return false
+}
+
+// lastEnd is when the last branch arrived, NoTime if none did.
+func (p *Packet) lastEnd() int64 {
+	end := int64(NoTime)
+	for i := range p.Hops {
+		if s := p.Hops[i].Outcome; s == record.Delivered || s == record.Left {
+			end = max(end, p.StampNs(i))
+		}
+	}
+	return end
+}
+
+// straighten makes a tree of one branch the line that it is.
+func (p *Packet) straighten() {
+	for i := range p.Hops {
+		if h := &p.Hops[i]; int(h.prev) != i-1 || h.Copy {
+			return
+		}
+	}
+	if n := len(p.Hops); len(p.Drops) > 1 || len(p.Drops) == 1 && p.Drops[0].Hop != n-1 {
+		return
+	}
+	if len(p.Drops) == 1 {
+		p.Loss, p.Lost, p.LocalDrop = p.Drops[0].Drop, !p.Drops[0].Local, p.Drops[0].Local
+	}
+	p.Tree, p.Drops = false, p.Drops[:0]
+	for i := range p.Hops {
+		p.Hops[i].Outcome, p.Hops[i].prev = "", 0
+	}
+}
