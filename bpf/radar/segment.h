@@ -66,7 +66,7 @@ static __always_inline bool has_tags(__u64 pos, __u32 tag, __u32 tag2)
 
 /*
  * The same by content: all datagrams of a cut IPv6 train carry its first one's bits, and
- * have no ID. (A source measures no train whose datagrams begin alike.)
+ * have no ID. (A source measures no train of which two datagrams begin alike.)
  */
 GLOBAL __u32 segment_by_content(__u32 index, __u32 tag, __u32 tag2)
 {

@@ -7,6 +7,15 @@
 #include "inside.h"
 #include "watch.h"
 
+/* Whether a packet, whose L4 is [l4, end), has more for its tag than could be pulled: the
+ * next port may read more, and would not know the packet again. */
+GLOBAL int lacks_content(struct __sk_buff *skb, __u32 l4, __u32 end)
+{
+	__u32 linear = (void *)(long)skb->data_end - (void *)(long)skb->data;
+
+	return linear < end && linear < l4 + L4_PULL;
+}
+
 /* Why a packet that met a source is not measured; RDR_C_MARKED if it may be. */
 static __always_inline enum rdr_counter refuse(struct __sk_buff *skb, const struct packet *p,
 					       __u64 now)
@@ -19,6 +28,8 @@ static __always_inline enum rdr_counter refuse(struct __sk_buff *skb, const stru
 	/* Trees of IPv6 are not followed yet. */
 	if (p->group && (p->v6 || is_control(skb, p->l3, p->daddr, p->proto)))
 		return RDR_C_NM_MULTICAST;
+	if (lacks_content(skb, p->l4, p->l3 + p->len))
+		return RDR_C_NM_MALFORMED;
 	if (p->n > cfg_max_segs || p->odd_train)
 		return RDR_C_NM_SEGS;
 	ctl = bpf_map_lookup_elem(&control, &zero);
@@ -29,9 +40,25 @@ static __always_inline enum rdr_counter refuse(struct __sk_buff *skb, const stru
 	return RDR_C_MARKED;
 }
 
+/* One bit of 64 by a datagram's tags: equal ones have the same. */
+static __always_inline __u64 tags_bit(const struct rdr_slot *s)
+{
+	return 1ULL << ((s->tag * 0x9e3779b1 ^ s->tag2 * 0x85ebca6b) >> 26);
+}
+
+/* Whether another one before datagram k of a train has its content. */
+GLOBAL int is_repeated(__u64 head, __u32 k)
+{
+	struct rdr_slot *s = slot_of(head + k);
+
+	return s && (has_tags(head, s->tag, s->tag2) ||
+		     segment_by_content(head & (cfg_slots - 1), s->tag, s->tag2) != k);
+}
+
 /* First line of the slot of segment k; the head is written already. l4 is the offset
- * of the L4 header. Returns whether nothing tells the segment from the one before. */
-GLOBAL int fill_member(struct __sk_buff *skb, __u64 head, __u32 k, __u32 l4)
+ * of the L4 header. Returns the bit of a datagram whose content must tell it from the
+ * others of its train: IPv6. */
+GLOBAL __u64 fill_member(struct __sk_buff *skb, __u64 head, __u32 k, __u32 l4)
 {
 	struct rdr_slot *h = slot_of(head), *s = slot_of(head + k);
 	__u32 hdr, len, off;
@@ -67,17 +94,22 @@ GLOBAL int fill_member(struct __sk_buff *skb, __u64 head, __u32 k, __u32 l4)
 	s->flow_hash = h->flow_hash;
 	barrier();
 	WRITE_ONCE(s->pos, head + k);
-	h = slot_of(head + k - 1);
-	return h && h->tag == s->tag && h->tag2 == s->tag2;
+	return s->state & RDR_ST_IPV6 && s->proto == IPPROTO_UDP ? tags_bit(s) : 0;
 }
 
-/* Returns how many segments are like the one before. */
+/* Returns how many segments nothing tells from one before. */
 GLOBAL __u32 fill_members(struct __sk_buff *skb, __u64 head, __u32 n, __u32 l4)
 {
+	struct rdr_slot *h = slot_of(head);
+	__u64 seen = h ? tags_bit(h) : 0, bit;
 	__u32 alike = 0;
 
-	for (__u32 k = 1; k < RDR_MAX_SEGS && k < n; k++)
-		alike += fill_member(skb, head, k, l4);
+	for (__u32 k = 1; k < RDR_MAX_SEGS && k < n; k++) {
+		bit = fill_member(skb, head, k, l4);
+		if (seen & bit)
+			alike += is_repeated(head, k);
+		seen |= bit;
+	}
 	return alike;
 }
 

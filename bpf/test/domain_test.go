@@ -93,6 +93,7 @@ type config struct {
 	cpu       int    // the test's CPU: the n-th that it may use
 	watch     string // --watch
 	ip6       int    // enum rdr_ip6, 0: by label; ip6Off
+	noPull    bool   // bpf_skb_pull_data() fails
 }
 
 // ip6Off is a config that leaves IPv6 alone.
@@ -226,6 +227,9 @@ func (d *domain) configure(spec *ebpf.CollectionSpec, c config) {
 	}
 	if c.watch != "" {
 		d.watch(spec, c.watch)
+	}
+	if c.noPull {
+		failPulls(spec)
 	}
 	ring := spec.Maps[bpfobj.TcMapRing]
 	ring.MaxEntries, ring.ValueSize = l.Slots, l.SlotBytes

@@ -218,18 +218,39 @@ func (d *domain) wantAddressCells(s *slot, orig []byte) {
 // cut their train: it is not measured, and nothing is left of the attempt.
 func TestIPv6TrainAlike(t *testing.T) {
 	d := newDomain(t, config{})
-	tr := loadTrain(t, "train-six-alike")
-	pos := d.nextPos()
-	same(t, "on the wire", d.send(tr.whole).data, tr.whole.data)
-	d.counted(tally{cSeen: 5, cSegs: 5})
-	for k := range uint64(5) {
-		if s := d.slot(uint32(pos+k) & (d.layout.Slots - 1)); s.Pos != 0 {
-			t.Errorf("slot of datagram %d is in use: position %d", k, s.Pos)
-		}
+	for _, name := range []string{"train-six-alike", "train-six-alike-turns", "train-six-alike-again"} {
+		t.Run(name, func(t *testing.T) {
+			d, tr := d.in(t), loadTrain(t, name)
+			pos, n := d.nextPos(), uint64(len(tr.segments))
+			same(t, "on the wire", d.send(tr.whole).data, tr.whole.data)
+			d.counted(tally{cSeen: n, cSegs: n})
+			for k := range n {
+				if s := d.slot(uint32(pos+k) & (d.layout.Slots - 1)); s.Pos != 0 {
+					t.Errorf("slot of datagram %d is in use: position %d", k, s.Pos)
+				}
+			}
+			one := tr.segments[0]
+			same(t, "alone", d.deliver(d.send(frame{data: one}), 0).data, one)
+			d.counted(tally{cSeen: 1, cMarked: 1})
+		})
 	}
-	one := tr.segments[0]
-	same(t, "alone", d.deliver(d.send(frame{data: one}), 0).data, one)
-	d.counted(tally{cSeen: 1, cMarked: 1})
+}
+
+// TestIPv6TrainLong: a long train of datagrams that all differ, of some also what the
+// source's quick look at them takes.
+func TestIPv6TrainLong(t *testing.T) {
+	d := newDomain(t, config{block: 256, slots: 1024})
+	const n, size = 128, 16
+	data := packet(t, "train-six-udp-16")
+	data = data[:len(data)-len(payloadOf(data))]
+	for k := range uint64(n) {
+		data = binary.BigEndian.AppendUint64(data, k)
+		data = binary.BigEndian.AppendUint64(data, 0)
+	}
+	setLength(data)
+	w := d.send(frame{data: data, segs: n, size: size})
+	d.wantMarked(w.data, data)
+	d.counted(tally{cSeen: n, cMarked: n})
 }
 
 // TestBigTCP: trains of more than 64 KiB say no length, or say it in an option that

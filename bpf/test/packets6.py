@@ -174,11 +174,15 @@ def trains():
     # Datagrams that begin alike, as those of a QUIC connection do.
     quic = b"".join(payload(8) + bytes([k]) * 56 for k in range(5))
     alike = payload(32) * 10
+    turns = (payload(64) + payload(64, salt=1)) * 2
+    again = payload(64) + payload(64, salt=1) + payload(64, salt=2) + payload(64, salt=1)
     kinds = {
         "train-six-tcp": train(ip6(label=0x57000), tcp_piece, 100, 5, 37),
         "train-six-udp": train(ip6(label=0x50100), udp_piece, 64, 4, 9),
         "train-six-quic": train(ip6(label=0x50200), udp_piece, 64, 5, 0, data=quic),
         "train-six-alike": train(ip6(label=0x50300), udp_piece, 64, 5, 0, data=alike),
+        "train-six-alike-turns": train(ip6(label=0x50320), udp_piece, 64, 4, 0, data=turns),
+        "train-six-alike-again": train(ip6(label=0x50340), udp_piece, 64, 4, 0, data=again),
         "train-six-low": train(ip6(label=0x54000, hlim=5), tcp_piece, 100, 2, 50),
         "train-six-options": train(ip6() / options(IPv6ExtHdrDestOpt), tcp_piece, 100, 3, 20),
         # Datagrams smaller than what a packet is recognised by. (Of 4 bytes all are alike.)
