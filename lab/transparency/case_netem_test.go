@@ -144,6 +144,9 @@ var (
 var laterCopy = []Limit{{
 	Text:  "duplicates: a copy still on its link when a router has sent another one on gets the TTL that this one has there",
 	Match: `differs in ttl 3d/3c|option 2: 61`,
+}, {
+	Text:  "a copy that a port's queue makes (netem duplicate) has no hop of its own at that port, only where it arrives",
+	Match: `passed r2/eth1 out \d+ times, its records say`,
 }}
 
 // waits are the times in one port's queue that records tell of.
