@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -102,7 +104,8 @@ var (
 		},
 		Send: func(w *World) {
 			for i := range 6 { // flows of five packets: the last one comes first
-				s := w.Socket("out", fmt.Sprintf("10.0.1.1:%d", 5000+i))
+				s := w.Socket("out", fmt.Sprintf("10.0.1.1:%d", 5000+i),
+					[3]int{unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO}) // ID 0, else the kernel draws it
 				for k := range 5 {
 					s.Send("10.0.4.2:7", 60+10*i+k)
 				}
@@ -141,6 +144,9 @@ var (
 var laterCopy = []Limit{{
 	Text:  "duplicates: a copy still on its link when a router has sent another one on gets the TTL that this one has there",
 	Match: `differs in ttl 3d/3c|option 2: 61`,
+}, {
+	Text:  "a copy that a port's queue makes (netem duplicate) has no hop of its own at that port, only where it arrives",
+	Match: `passed r2/eth1 out \d+ times, its records say`,
 }}
 
 // waits are the times in one port's queue that records tell of.
