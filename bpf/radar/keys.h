@@ -94,7 +94,7 @@ GLOBAL int put_key(__u64 addrs, __u64 rest, __u64 pos)
 	if (old && *old != pos) {
 		s = slot_of(*old);
 		/* Rare: the clock is read here, not carried on the stack of four calls. */
-		if (s && s->pos == *old && !(s->state & RDR_ST_DONE) &&
+		if (s && s->pos == *old && !(story_state(s) & RDR_ST_DONE) &&
 		    slot_alive(s, bpf_ktime_get_ns()))
 			return PUT_IN_FLIGHT;
 	}

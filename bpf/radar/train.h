@@ -59,6 +59,20 @@ static __always_inline struct rdr_slot *head_of(struct rdr_slot *s)
 	return h;
 }
 
+/* What became of the packet in slot s; the head speaks for a train that is whole. */
+static __always_inline __u8 story_state(struct rdr_slot *s)
+{
+	__u8 state = s->state;
+	struct rdr_slot *h;
+
+	if (s->seg && !(s->cut & RDR_OWN)) {
+		h = head_of(s);
+		if (h && !(h->cut & RDR_CUT))
+			state |= h->state & RDR_ST_DONE;
+	}
+	return state;
+}
+
 /* The last event in the story of the packet in slot s; 0 if it has none, or ends with
  * a late drop, and so in data cells. */
 static __always_inline __u64 last_event(struct rdr_slot *s)

@@ -7,20 +7,6 @@
 #include "ring.h"
 #include "train.h"
 
-/* What became of the packet in slot s; the head speaks for a train that is whole. */
-static __always_inline __u8 story_state(struct rdr_slot *s)
-{
-	__u8 state = s->state;
-	struct rdr_slot *h;
-
-	if (s->seg && !(s->cut & RDR_OWN)) {
-		h = head_of(s);
-		if (h && !(h->cut & RDR_CUT))
-			state |= h->state & RDR_ST_DONE;
-	}
-	return state;
-}
-
 /* Whether that event is that the packet left a node, or the queue behind it. */
 static __always_inline bool went_out(__u64 cell)
 {
