@@ -89,17 +89,36 @@ func TestLeaseThatNeverEnds(t *testing.T) {
 	}
 }
 
-// Positions begin at the number of slots, so none is ever 0.
-func TestFirstPosition(t *testing.T) {
-	l := newLab(t, HookTCX, "a")
-	l.attach("a")
-	h := l.open()
-	var cursor bpfobj.TcRdrCursor
-	if err := h.maps[bpfobj.TcMapCursor].Lookup(uint32(0), &cursor); err != nil || cursor.Next != minSlots {
-		t.Errorf("cursor %+v, %v", cursor, err)
+// What CPUs hold, the cursor and its copy agree in the kernel; two domains begin at
+// places of their own.
+func TestStartRing(t *testing.T) {
+	starts := make(map[uint64]bool)
+	for range 3 {
+		l := newLab(t, HookTCX, "a")
+		l.attach("a")
+		h := l.open()
+		var cursor bpfobj.TcRdrCursor
+		if err := h.maps[bpfobj.TcMapCursor].Lookup(uint32(0), &cursor); err != nil {
+			t.Fatal(err)
+		}
+		if c := controlCursor(t, h); c != cursor.Next {
+			t.Errorf("cursor %d, its copy %d", cursor.Next, c)
+		}
+		var held []bpfobj.TcRdrAlloc
+		if err := h.maps[bpfobj.TcMapAlloc].Lookup(uint32(0), &held); err != nil {
+			t.Fatal(err)
+		}
+		last := uint64(0)
+		for _, h := range held {
+			last = max(last, h.End)
+		}
+		if last != cursor.Next {
+			t.Errorf("CPUs hold %+v, the cursor is %d", held, cursor.Next)
+		}
+		starts[held[0].Next] = true
 	}
-	if c := controlCursor(t, h); c != minSlots {
-		t.Errorf("copy of the cursor %d", c)
+	if len(starts) == 1 {
+		t.Errorf("three domains begin at %v", starts)
 	}
 }
 
