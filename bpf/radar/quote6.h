@@ -102,7 +102,8 @@ static __always_inline struct rdr_slot *quoted_slot(__u32 index, const struct qu
 			whole = 0;
 	}
 	s = slot_at(index & (cfg_slots - 1));
-	if (!s || s->tag != tag || ((s->tag2 ^ tag2) & whole) || s->len != q->len)
+	if (!s || s->tag != tag || ((s->tag2 ^ tag2) & whole) ||
+	    (s->segs == 1 && s->len != q->len))
 		return NULL;
 	return s;
 }
@@ -155,7 +156,7 @@ GLOBAL __u32 find_quoted6(struct __sk_buff *skb, __u32 off, __u32 len)
 	if (index == NO_INDEX || ip.version_class >> 4 != 6)
 		return NO_INDEX;
 	q.len = sizeof(struct ip6_header) + bpf_ntohs(ip.payload_len);
-	if (!read_quote6(skb, off, quoted_own(len, q.len), ip.next, &q))
+	if (!read_quote6(skb, off, quoted_own(len, ip.payload_len ? q.len : 0), ip.next, &q))
 		return NO_INDEX;
 	s = quoted_slot(index, &q);
 	return s ? s->pos & (cfg_slots - 1) : NO_INDEX;

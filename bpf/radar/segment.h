@@ -43,7 +43,7 @@ GLOBAL __u32 segment_by_id(__u32 index, __u32 id, __u32 partial, __u32 tag, __u3
 	union rdr_bits first;
 	__u32 off;
 
-	if (!s || !own_bits(s, false, &first))
+	if (!s || !own_bits(s, ID_COUNTS, &first))
 		return 0;
 	off = (__u16)(bpf_ntohs(id) - bpf_ntohs(first.id));
 	if (off >= RDR_MAX_RUN)

@@ -54,10 +54,12 @@ GLOBAL __u32 look_at_visit(__u32 index, __u32 scan, __u32 port_no, __u32 node)
 			visits += VISIT_STAY;
 	}
 	if (no == port_no) {
-		if (went_out(cell) || kind == RDR_EV_LEFT)
+		/* What leaves the queue has been told of before. */
+		if (kind == RDR_EV_EGRESS || kind == RDR_EV_LEFT) {
 			visits |= VISIT_LEFT;
-		if ((kind == RDR_EV_EGRESS || kind == RDR_EV_LEFT) && visits & VISIT_STAYS)
-			visits -= VISIT_STAY;
+			if (visits & VISIT_STAYS)
+				visits -= VISIT_STAY;
+		}
 		/* By the device of a bridge it leaves as it comes. */
 		if (kind == RDR_EV_INGRESS || kind == RDR_EV_DELIVER || kind == RDR_EV_IGNORED ||
 		    kind == RDR_EV_LEFT)
@@ -178,8 +180,8 @@ static __always_inline bool is_departure(__u64 cell)
 
 /*
  * Whether copies of the packet in the slot at index were handed out, so that others may
- * still need its key (pkg/datapath sweeps it): between two nodes lies one departure, with
- * one more cell if it waited in a queue.
+ * still need its key (pkg/datapath sweeps it): between two nodes lies one departure, and
+ * that from its queue.
  */
 GLOBAL int was_flooded(__u32 index)
 {
@@ -196,7 +198,10 @@ GLOBAL int was_flooded(__u32 index)
 	before = *slot_cell(s, at);
 	if (!is_departure(last))
 		return true;
-	return is_departure(before) && cell_kind(last) != RDR_EV_DEQUEUE;
+	if (cell_kind(last) == RDR_EV_DEQUEUE && cell_kind(before) == RDR_EV_EGRESS &&
+	    cell_port(before) == cell_port(last))
+		return false;
+	return is_departure(before);
 }
 
 #endif

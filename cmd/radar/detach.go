@@ -167,6 +167,9 @@ func allNodes(d *domain.Domain, names []string) bool {
 			return false
 		}
 	}
+	if !slices.ContainsFunc(names, func(name string) bool { return d.VMNamed(name) == nil }) {
+		return false // machines alone
+	}
 	return !slices.ContainsFunc(names, func(name string) bool {
 		return !slices.ContainsFunc(d.Nodes, func(n domain.Node) bool { return n.Name == name && !n.Removed && !n.Auto }) &&
 			d.VMNamed(name) == nil

@@ -18,7 +18,7 @@ type part struct {
 // slowestPart finds the longest of all links, queues and nodes. With fewer than two there is
 // nothing to compare.
 func slowestPart(r *record.Record) part {
-	longest, total, count := int64(0), int64(0), 0 // of a tree, all branches together
+	longest, total, count, tree := int64(0), int64(0), 0, false
 	best := part{hop: -1}
 	consider := func(ns *int64, hop int, text string) {
 		if ns == nil {
@@ -31,6 +31,7 @@ func slowestPart(r *record.Record) part {
 	}
 	for i := range r.Hops {
 		h := &r.Hops[i]
+		tree = tree || h.Prev != nil
 		if prev := r.PrevOf(i); prev >= 0 {
 			from := r.Hops[prev].Node + "/" + r.Hops[prev].Port
 			link := fmt.Sprintf("the link %s > %s/%s", from, h.Node, h.InPort)
@@ -45,7 +46,11 @@ func slowestPart(r *record.Record) part {
 	if count < 2 || total == 0 {
 		return part{hop: -1}
 	}
-	best.text = fmt.Sprintf("Longest: %s: %s, %d %% of the time.", best.text, humanDuration(float64(longest)), longest*100/total)
+	best.text = fmt.Sprintf("Longest: %s: %s", best.text, humanDuration(float64(longest)))
+	if !tree { // branches go on at the same time
+		best.text += fmt.Sprintf(", %d %% of the time", longest*100/total)
+	}
+	best.text += "."
 	return best
 }
 

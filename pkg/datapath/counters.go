@@ -46,7 +46,7 @@ var counterText = [bpfobj.TcRdrCounterRDR_C_MAX]Counter{
 	bpfobj.TcRdrCounterRDR_C_NM_IPV6: {Name: "not_measured_ipv6", Group: GroupNotMeasured,
 		Help: "IPv6 packets, where IPv6 is not measured"},
 	bpfobj.TcRdrCounterRDR_C_NM_MULTICAST: {Name: "not_measured_multicast", Group: GroupNotMeasured,
-		Help: "multicast and broadcast packets"},
+		Help: "link-local multicast (224.0.0.0/24, IPv6), IGMP, and frames for bridges"},
 	bpfobj.TcRdrCounterRDR_C_NM_MALFORMED: {Name: "not_measured_malformed", Group: GroupNotMeasured,
 		Help: "packets whose headers do not add up"},
 	bpfobj.TcRdrCounterRDR_C_NM_NO_SLOT: {Name: "not_measured_no_slot", Group: GroupNotMeasured,

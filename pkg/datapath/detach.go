@@ -91,7 +91,8 @@ func removeLeftover(name string) {
 	}
 }
 
-// namesAll checks the names, and says whether no node is left without them.
+// namesAll checks the names, and says whether no node is left without them. Virtual
+// machines alone are never all.
 func namesAll(d *domain.Domain, names []string) (bool, error) {
 	var have []string
 	for _, n := range specsOf(d) {
@@ -107,7 +108,12 @@ func namesAll(d *domain.Domain, names []string) (bool, error) {
 			return false, nil
 		}
 	}
-	return true, nil
+	return namesNode(d, names), nil
+}
+
+// namesNode says whether any of the names is not a virtual machine's.
+func namesNode(d *domain.Domain, names []string) bool {
+	return slices.ContainsFunc(names, func(name string) bool { return d.VMNamed(name) == nil })
 }
 
 // detachNodes takes some nodes out of the domain, which goes on.
@@ -119,7 +125,7 @@ func detachNodes(ctx context.Context, d *domain.Domain, req DetachRequest) (*Det
 	defer h.Close()
 	keep, _ := living(d)
 	keep = slices.DeleteFunc(keep, func(s topo.NodeSpec) bool { return slices.Contains(req.Nodes, s.Name) })
-	if len(keep) == 0 && !req.Keep {
+	if len(keep) == 0 && !req.Keep && namesNode(d, req.Nodes) {
 		return detachAll(ctx, d, req) // the others are gone already
 	}
 	t, err := topo.Discover(keep, nil)
