@@ -51,11 +51,21 @@ func bothWays(w *World) {
 	}
 }
 
+// freedAbove is what radar does not know under --carry header, of so many packets.
+func freedAbove(times int) []Limit {
+	return []Limit{{
+		Modes: []Mode{Header}, Times: times,
+		Text:  "under --carry header what is freed at a device above a node's ports (VLAN, VRF, IFB) ends as expired: it bears no mark there",
+		Match: `it is expired, want lost`,
+	}}
+}
+
 var (
 	_ = add(Case{
 		Name: "vlan/links", Point: 9,
-		Shows: "links with a VLAN tag, inside and to outside: tagged frames, errors, answers",
-		Needs: []string{"vlan"},
+		Limits: freedAbove(8),
+		Shows:  "links with a VLAN tag, inside and to outside: tagged frames, errors, answers",
+		Needs:  []string{"vlan"},
 		Build: func(w *World) {
 			overVLANs(w)
 			w.Listen("far", "0.0.0.0:7")
@@ -64,8 +74,9 @@ var (
 	})
 	_ = add(Case{
 		Name: "vlan/provider", Point: 9,
-		Shows: "the same with the tags of provider bridges (802.1ad)",
-		Needs: []string{"vlan"},
+		Limits: freedAbove(8),
+		Shows:  "the same with the tags of provider bridges (802.1ad)",
+		Needs:  []string{"vlan"},
 		Build: func(w *World) {
 			overVLANs(w, "protocol", "802.1ad")
 			w.Listen("far", "0.0.0.0:7")
@@ -84,8 +95,9 @@ var (
 	})
 	_ = add(Case{
 		Name: "vrf/router", Point: 9,
-		Shows: "a router whose ports belong to a VRF: through it, to it, and what it answers",
-		Needs: []string{"vrf"},
+		Limits: freedAbove(8),
+		Shows:  "a router whose ports belong to a VRF: through it, to it, and what it answers",
+		Needs:  []string{"vrf"},
 		Build: func(w *World) {
 			chain(w)
 			w.Run("r2", "ip", "link", "add", "red", "type", "vrf", "table", "10")
@@ -204,9 +216,10 @@ var (
 	})
 	_ = add(Case{
 		Name: "ifb/loss", Point: 10,
-		Shows: "packets that an IFB's queue loses: they are lost in that node",
-		Needs: []string{"ifb", "mirred", "netem"},
-		Build: func(w *World) { toIFB(w, append([]string{"handle", "1:", "netem"}, everySecond...)...) },
+		Limits: freedAbove(10),
+		Shows:  "packets that an IFB's queue loses: they are lost in that node",
+		Needs:  []string{"ifb", "mirred", "netem"},
+		Build:  func(w *World) { toIFB(w, append([]string{"handle", "1:", "netem"}, everySecond...)...) },
 		Send: func(w *World) {
 			for i := range 20 {
 				if s := w.Send("out", w.UDP("10.0.1.1", "10.0.4.2", 60+i)); i%2 == 1 {

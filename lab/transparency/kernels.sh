@@ -9,7 +9,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 # A shell and an nsenter of their own: busybox's would call its own ip and tc.
-tools="sh nsenter ip tc nft ping iptables ip6tables ethtool"
+tools="sh nsenter ip bridge tc nft ping iptables ip6tables ethtool"
 if command -v wg >/dev/null; then
 	tools+=" wg"
 fi
