@@ -109,7 +109,7 @@ var _ = add(Case{
 			w.SendRaw("out", "eth0", tagged(mac("h3", "eth0"), mac("out", "eth0"), 20, p.Bytes()))
 			w.Expect(p.Token).Ends("delivered")
 			w.SendRaw("out", "eth0", tagged(everybody, mac("out", "eth0"), 30, w.UDP("10.0.1.4", "10.0.1.255", 60).Bytes()))
-			w.Expect(w.serial).Ends("lost")
+			w.Expect(w.serial).Lost("sw", "")
 		}
 	},
 })
