@@ -5,6 +5,7 @@ package test
 import (
 	"bytes"
 	"encoding/binary"
+	"strings"
 	"testing"
 )
 
@@ -143,6 +144,9 @@ const maxTravellers = 200
 func (w *walk) create() {
 	_, names := fixtures()
 	name := names[(w.next()|w.next()<<8)%len(names)]
+	if strings.HasPrefix(name, "train-udp-4") {
+		return // docs/limits.md: trains of datagrams with less than 8 bytes
+	}
 	p := &traveller{frame: frame{data: packet(w, name)}}
 	changes := w.next() % 8
 	if packets, _ := fixtures(); packets[name+".0"] != nil {
@@ -154,6 +158,9 @@ func (w *walk) create() {
 			p.change(w.next()%nFields, w.next())
 		}
 		w.stamp(p)
+	}
+	if len(p.data) < etherHeader+60+int(p.size) {
+		p.size, p.segs = 0, 0 // the kernel runs no train that is shorter than one segment
 	}
 	if !runnable(p.data) || len(w.packets) >= maxTravellers {
 		return
@@ -270,8 +277,11 @@ func (w *walk) move(p *traveller, hidden int) {
 	case 1, 3:
 		w.cross(p, hidden)
 		p.frame = w.ingress(uint32(p.at), p.frame)
-		if w.layout.MarkMask != 0 || p.at == 3 {
+		// Who carries the header shows it; h2 is a member of no group, and owns the rest.
+		if group := p.data[0]&1 != 0; w.layout.MarkMask != 0 || p.at == 3 && !group {
 			same(w, "inside the node", p.data, p.want)
+		} else if !w.allowed(p.data, p.want) {
+			w.Errorf("inside the node, behind hook %d", p.at)
 		}
 	case 2:
 		if w.lowers(p) {
