@@ -217,7 +217,7 @@ static __always_inline void enter_known(struct __sk_buff *skb, const struct pack
 	bool local = kind == RDR_EV_DELIVER;
 	/* The bridge device: the host is outside, its headers are the true ones. */
 	bool leaves = port->flags & RDR_PF_BRIDGE;
-	bool idle;
+	bool idle, tree, shown;
 	struct sighting w = {
 		.now = now,
 		.kind = kind,
@@ -234,6 +234,7 @@ static __always_inline void enter_known(struct __sk_buff *skb, const struct pack
 		return;
 	}
 	idle = is_idle_copy(skb, port, local, f->index);
+	tree = !p->v6 && is_tree(f->slot);
 	if (f->by_bits) {
 		if (!true_bits(f, p, &b)) {
 			count(RDR_C_STALE, p->n);
@@ -241,24 +242,26 @@ static __always_inline void enter_known(struct __sk_buff *skb, const struct pack
 		}
 		/* Without a mark the GUID stays in place, but not before the node
 		 * itself, and not where the packet must end here. What hidden routers
-		 * took from the TTL is settled now: the node will take from it too. */
-		if (mark_mask(port) || local || leaves || b.ttl <= 1) {
+		 * took from the TTL is settled now, as the node will take from it too;
+		 * of a tree, whose band counts all routers, when the band is used up. */
+		shown = local || (tree && f->decrements + 1 >= cfg_ttl_width);
+		if (mark_mask(port) || shown || leaves || b.ttl <= 1) {
 			if (!write_bits(skb, p, b))
 				count(RDR_C_RESTORE_FAILED, p->n);
-			/* A member that sends copies on: what leaves has true bits. */
-			if (local && !mark_mask(port) && !is_closing(port) && !p->v6 && is_tree(f->slot))
+			/* What the node sends on has true bits. */
+			if (tree && shown && !mark_mask(port) && !is_closing(port))
 				keep_keys(f->index, p, b.id);
-		} else if (f->decrements && (p->v6 || !is_tree(f->slot))) {
+		} else if (f->decrements && !tree) {
 			w.keep_bits = 1;
 			w.bits = b;
 			if (!write_bits(skb, p, guid_encode(f->index, b.tos)))
 				count(RDR_C_RESTORE_FAILED, p->n);
 		}
 	} else if (local || leaves) {
-		if (!idle && (p->v6 || !is_tree(f->slot)) && !was_flooded(f->index))
+		if (!idle && !tree && !was_flooded(f->index))
 			drop_keys(f->index, p, p->bits.id);
 	} else if (!mark_mask(port) && p->true_link) {
-		carry_in_header(skb, p, f->index, is_tree(f->slot), &w);
+		carry_in_header(skb, p, f->index, tree, &w);
 	}
 	if (!idle)
 		see(f->slot, f->index, p->n, &w);

@@ -155,6 +155,10 @@ func TestGroupTTL(t *testing.T) {
 					d.deliver(w, hidden).data, lowered(t, orig, routers+hidden))
 				same(t, "on the first link", d.deliver(first, hidden).data, lowered(t, orig, hidden))
 			}
+			for hidden := range int(d.layout.TTLWidth) {
+				next := d.fan(first, hidden)
+				same(t, fmt.Sprintf("behind %d hidden routers and one", hidden), d.deliver(next, 0).data, lowered(t, orig, hidden+1))
+			}
 		})
 	}
 }

@@ -138,7 +138,11 @@ func (d *domain) deliver(f frame, hidden int) frame {
 // wireLen is what qdisc_pkt_len_init() counts for a train of datagrams, with the headers
 // of each; 0 (as long as it is) for all others, of which the programs do not ask.
 func wireLen(f frame) uint32 {
-	proto, l4 := l4Of(f.data, ipAt(f.data))
+	at := ipAt(f.data)
+	if at < 0 {
+		return 0
+	}
+	proto, l4 := l4Of(f.data, at)
 	if proto != 17 {
 		return 0
 	}
