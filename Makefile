@@ -117,7 +117,7 @@ bench-short: deps-bpf
 .PHONY: fuzz
 FUZZTIME ?= 60s
 fuzz: deps-bpf ## the fuzzers, FUZZTIME (60s) each
-	go test ./bpf/test -run XXX -fuzz FuzzPackets -fuzztime $(FUZZTIME)
+	go test ./bpf/test -run XXX -fuzz FuzzPackets -fuzztime $(FUZZTIME) -fuzzminimizetime 10x
 	go test ./bpf/test -run XXX -fuzz FuzzWatch -fuzztime $(FUZZTIME)
 	go test ./pkg/backpack -run XXX -fuzz FuzzRing -fuzztime $(FUZZTIME)
 	go test ./pkg/backpack -run XXX -fuzz FuzzState -fuzztime $(FUZZTIME)

@@ -116,18 +116,16 @@ static __always_inline bool came_by(__u32 port, __u32 at, __u32 inum)
 GLOBAL __u32 look_at_cell(__u32 index, __u32 scan, __u32 port, __u32 inum)
 {
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
-	__u32 kind, hit = scan >> 8 & 0xff;
-	__u64 cell, at = scan & 0xff;
+	__u64 cell = s ? read_cell(s, scan & 0xff) : 0;
+	__u32 kind = cell_kind(cell), next = (scan & 0xff) + cell_span(kind);
+	__u32 hit = scan >> 8 & 0xff;
 
-	asm volatile("" : "+r"(at)); /* see end_of_log() */
-	if (!s || at >= cfg_cells || at >= s->nev)
+	if (!cell)
 		return scan | SCAN_DONE;
-	cell = *slot_cell(s, at);
-	kind = cell_kind(cell);
 	if ((kind == RDR_EV_INGRESS || kind == RDR_EV_DELIVER || kind == RDR_EV_IGNORED) &&
 	    came_by(cell_port(cell), port, inum))
-		hit = at;
-	return (at + cell_span(kind)) | hit << 8;
+		hit = scan & 0xff;
+	return next | hit << 8;
 }
 
 /* Says of the arrival in cell k that it was not wanted, with one store. False if it was
@@ -164,21 +162,19 @@ GLOBAL int note_unwanted(__u32 index, __u32 port, __u32 inum)
 GLOBAL __u32 look_for_entrance(__u32 index, __u32 scan, __u32 inum)
 {
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
-	__u32 kind, hit = scan >> 8 & 0xff;
-	__u64 cell, at = scan & 0xff;
+	__u64 cell = s ? read_cell(s, scan & 0xff) : 0;
+	__u32 kind = cell_kind(cell), next = (scan & 0xff) + cell_span(kind);
+	__u32 hit = scan >> 8 & 0xff;
 
-	asm volatile("" : "+r"(at)); /* see end_of_log() */
-	if (!s || at >= cfg_cells || at >= s->nev)
+	if (!cell)
 		return scan | SCAN_DONE;
-	cell = *slot_cell(s, at);
-	kind = cell_kind(cell);
 	if (came_by(cell_port(cell), RDR_NO_PORT, inum)) {
 		if (kind == RDR_EV_INGRESS || kind == RDR_EV_DELIVER)
-			hit = at;
+			hit = scan & 0xff;
 		else if (is_departure(cell))
 			hit = NO_CELL;
 	}
-	return (at + cell_span(kind)) | hit << 8;
+	return next | hit << 8;
 }
 
 /*
@@ -189,13 +185,12 @@ GLOBAL __u32 entrance_of(__u32 index, __u32 inum)
 {
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
 	__u32 scan = NO_CELL << 8;
-	__u64 at;
+	__u64 cell;
 
 	for (__u32 i = 0; i < RDR_CELLS(RDR_MAX_SLOT_LINES) && !(scan & SCAN_DONE); i++)
 		scan = look_for_entrance(index, scan, inum);
-	at = scan >> 8 & 0xff;
-	asm volatile("" : "+r"(at));
-	return s && at < cfg_cells ? cell_port(*slot_cell(s, at)) : RDR_NO_PORT;
+	cell = s ? read_cell(s, scan >> 8 & 0xff) : 0;
+	return cell ? cell_port(cell) : RDR_NO_PORT;
 }
 
 /* Number of the namespace of the device that holds the skb. */

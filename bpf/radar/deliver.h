@@ -47,11 +47,6 @@ static __always_inline void deliver(struct rdr_slot *s, __u32 index, __u32 n, __
 		see(s, index, n, &w);
 }
 
-static __always_inline __u32 marked_index(const struct sk_buff *skb)
-{
-	return ((skb->mark & cfg_mark_mask) >> cfg_mark_shift) - 1;
-}
-
 /* Whether p, as it is delivered, is the packet of slot s: as in found_by_mark(), but it
  * may have been joined from fragments, of which the first has this slot. */
 static __always_inline bool is_packet_of(const struct rdr_slot *s, const struct packet *p)
@@ -83,10 +78,10 @@ static __always_inline void deliver_fragments(struct sk_buff *head, __u32 inum, 
 	struct sk_buff *skb = BPF_CORE_READ(shared, frag_list);
 
 	for (int i = 0; i < MAX_FRAGMENTS && skb; i++) {
-		__u32 mark = BPF_CORE_READ(skb, mark) & cfg_mark_mask;
+		__u32 mark = BPF_CORE_READ(skb, mark);
 
-		if (mark)
-			deliver_fragment(skb, (mark >> cfg_mark_shift) - 1, inum, now);
+		if (mark & cfg_mark_mask)
+			deliver_fragment(skb, marked_index(mark), inum, now);
 		skb = BPF_CORE_READ(skb, next);
 	}
 }

@@ -47,7 +47,7 @@ static __always_inline bool other_length(const struct rdr_slot *s, const struct 
 
 /* Whose bits may be found on a packet here. */
 enum expect {
-	EXPECT_OURS,   /* an internal port's ingress: copies may come late */
+	EXPECT_OURS,   /* internal ingress, egress of what carries the header: copies may be late */
 	EXPECT_LIVE,   /* an edge's ingress: only what is still on its way */
 	EXPECT_COPIES, /* egress without a mark: on its way, or its copy was dropped */
 	EXPECT_STRAY,  /* a closing node's way onto the link, see below */

@@ -46,6 +46,12 @@ static __always_inline union rdr_bits guid_encode(__u32 index, __u8 tos)
 	return bits;
 }
 
+/* The index in skb->mark, which must have bits of ours. */
+static __always_inline __u32 marked_index(__u32 mark)
+{
+	return ((mark & cfg_mark_mask) >> cfg_mark_shift) - 1;
+}
+
 /* The true TOS of a packet whose header carries a GUID: our bits as kept, ECN and
  * the others as the header has them (a queue may have set CE). */
 static __always_inline __u8 true_tos(__u8 kept, __u8 header)

@@ -103,12 +103,6 @@ GLOBAL __u32 marked_slot(__u64 index_len, __u64 tags, __u64 rest, __u64 now)
 	return index;
 }
 
-/* The index in a mark; the mark must have bits of ours. */
-static __always_inline __u32 marked_index(__u32 mark)
-{
-	return ((mark & cfg_mark_mask) >> cfg_mark_shift) - 1;
-}
-
 /*
  * Tunnels: what a packet's mark bears is inherited by the packet around it, and stays
  * on it when that is taken off again.

@@ -238,14 +238,17 @@ static __always_inline __u64 make_cell(const struct rdr_slot *s, __u32 kind, __u
 	       (age & RDR_EV_TIME_MASK);
 }
 
+/* Cell k of the slot's log, 0 if it has no such cell: every event's first has a kind. */
+static __always_inline __u64 read_cell(struct rdr_slot *s, __u64 k)
+{
+	asm volatile("" : "+r"(k)); /* see end_of_log() */
+	return k < cfg_cells && k < s->nev ? *slot_cell(s, k) : 0;
+}
+
 /* The last cell of the slot's log, 0 if it has none. */
 static __always_inline __u64 last_cell(struct rdr_slot *s)
 {
-	__u64 k = s->nev;
-
-	k--;
-	asm volatile("" : "+r"(k)); /* see end_of_log() */
-	return k < cfg_cells ? *slot_cell(s, k) : 0;
+	return read_cell(s, (__u64)s->nev - 1);
 }
 
 static __always_inline __u32 cell_kind(__u64 cell)

@@ -35,16 +35,13 @@ static __always_inline bool went_out(__u64 cell)
 GLOBAL __u32 look_at_visit(__u32 index, __u32 scan, __u32 port_no, __u32 node)
 {
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
-	__u32 kind, no, visits = scan & VISITS;
-	__u64 cell, at = scan & 0xff;
+	__u64 cell = s ? read_cell(s, scan & 0xff) : 0;
+	__u32 kind = cell_kind(cell), no = cell_port(cell);
+	__u32 next = (scan & 0xff) + cell_span(kind), visits = scan & VISITS;
 	const struct rdr_port *port;
 
-	asm volatile("" : "+r"(at)); /* see end_of_log() */
-	if (!s || at >= cfg_cells || at >= s->nev)
+	if (!cell)
 		return scan | SCAN_DONE;
-	cell = *slot_cell(s, at);
-	kind = cell_kind(cell);
-	no = cell_port(cell);
 	port = bpf_map_lookup_elem(&ports, &no);
 	if (port && port->node == node) {
 		visits |= VISIT_NODE;
@@ -65,7 +62,7 @@ GLOBAL __u32 look_at_visit(__u32 index, __u32 scan, __u32 port_no, __u32 node)
 		    kind == RDR_EV_LEFT)
 			visits |= VISIT_CAME;
 	}
-	return (at + cell_span(kind)) | visits;
+	return next | visits;
 }
 
 /* What the log of the slot at index says of a port: VISIT_*. */
@@ -123,16 +120,14 @@ GLOBAL int is_equal_coming(__u32 index, __u32 port_no, __u32 entry)
 GLOBAL __u32 look_for_told(__u32 index, __u32 scan)
 {
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
-	__u64 at = scan & 0xff;
-	__u32 kind;
+	__u64 cell = s ? read_cell(s, scan & 0xff) : 0;
+	__u32 kind = cell_kind(cell), at = scan & 0xff, next = at + cell_span(kind);
 
-	asm volatile("" : "+r"(at)); /* see end_of_log() */
-	if (!s || at >= cfg_cells || at >= s->nev)
+	if (!cell)
 		return scan | SCAN_DONE;
-	kind = cell_kind(*slot_cell(s, at));
 	if (kind == RDR_EV_ADDR)
-		return (at + cell_span(kind)) | at << 8 | (scan >> 8 & 0xff) << TOLD_BEFORE_SHIFT;
-	return (at + cell_span(kind)) | (scan & (0xff00 | 0xffU << TOLD_BEFORE_SHIFT));
+		return next | at << 8 | (scan >> 8 & 0xff) << TOLD_BEFORE_SHIFT;
+	return next | (scan & (0xff00 | 0xffU << TOLD_BEFORE_SHIFT));
 }
 
 /* Where the log of the slot at index tells of new addresses. */
@@ -145,20 +140,13 @@ GLOBAL __u32 find_told(__u32 index)
 	return scan;
 }
 
-/* Cell k of the slot's log. */
-static __always_inline __u64 told_cell(struct rdr_slot *s, __u64 k)
-{
-	asm volatile("" : "+r"(k)); /* see end_of_log() */
-	return k < cfg_cells ? *slot_cell(s, k) : 0;
-}
-
 /* Whether the log of the slot at index told last of these addresses and ports. */
 GLOBAL int has_told(__u32 index, __u64 addrs, __u32 ports)
 {
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
 	__u32 at = find_told(index) >> 8 & 0xff;
 
-	return s && at && told_cell(s, at + 1) == addrs && told_cell(s, at + 2) == ports;
+	return s && at && read_cell(s, at + 1) == addrs && read_cell(s, at + 2) == ports;
 }
 
 /* The addresses that the packet in the slot at index had before they changed last. */
@@ -169,7 +157,7 @@ GLOBAL __u64 addrs_before(__u32 index)
 
 	if (!s)
 		return 0;
-	return at ? told_cell(s, at + 1) : key_addrs(s->saddr, s->daddr);
+	return at ? read_cell(s, at + 1) : key_addrs(s->saddr, s->daddr);
 }
 
 /* Whether that cell says that a packet left a node. */
@@ -186,16 +174,12 @@ static __always_inline bool is_departure(__u64 cell)
 GLOBAL int was_flooded(__u32 index)
 {
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
-	__u64 at, last, before;
+	__u64 last, before;
 
 	if (!s || s->nev < 2)
 		return false;
 	last = last_cell(s);
-	at = s->nev - 2;
-	asm volatile("" : "+r"(at)); /* see end_of_log() */
-	if (at >= cfg_cells)
-		return false;
-	before = *slot_cell(s, at);
+	before = read_cell(s, s->nev - 2);
 	if (!is_departure(last))
 		return true;
 	if (cell_kind(last) == RDR_EV_DEQUEUE && cell_kind(before) == RDR_EV_EGRESS &&

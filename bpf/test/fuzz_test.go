@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"testing"
+
+	"github.com/vnetradar/radar/pkg/bpfobj"
 )
 
 // FuzzPackets lets packets of packets.py, some of their fields changed, travel
@@ -31,9 +33,7 @@ func FuzzPackets(f *testing.F) {
 		for _, d := range domains {
 			w := walk{domain: d.in(t), script: script, leased: true}
 			w.reset()
-			for _, group := range groups { // what is sent to h2 ends there
-				w.join(h2In, group)
-			}
+			w.put(bpfobj.TcMapNodes, uint32(nodeH2), bpfobj.TcRdrNode{}) // its addresses: see own
 			w.last = nil
 			for w.step() {
 			}
@@ -164,9 +164,24 @@ func (w *walk) create() {
 	if !runnable(p.data) || len(w.packets) >= maxTravellers {
 		return
 	}
+	w.own(p.data)
 	p.want = bytes.Clone(p.data)
 	w.packets = append(w.packets, p)
 	w.move(p, 0)
+}
+
+// own makes h2, where every packet's way ends, the one that it is for.
+func (w *walk) own(data []byte) {
+	at := ipAt(data)
+	if at < 0 {
+		return
+	}
+	if h := headerAt(data, at); h.v6() {
+		w.put(bpfobj.TcMapLocals6, bpfobj.TcRdrLocal6{Node: nodeH2, Addr: [16]uint8(h[24:])}, uint8(1))
+	} else {
+		dst := binary.NativeEndian.Uint32(h[16:])
+		w.put(bpfobj.TcMapLocals, bpfobj.TcRdrLocal{Node: nodeH2, Addr: dst}, uint8(1))
+	}
 }
 
 // change writes one field.

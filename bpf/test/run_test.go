@@ -150,5 +150,5 @@ func wireLen(f frame) uint32 {
 	if n == 0 {
 		n = (len(f.data) - hdr + int(f.size) - 1) / int(f.size)
 	}
-	return uint32(min(len(f.data)+(n-1)*hdr, 1<<16))
+	return uint32(min(len(f.data)+max(0, n-1)*hdr, 1<<16))
 }

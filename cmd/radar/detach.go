@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"time"
 
@@ -76,7 +75,7 @@ func (a *app) detach(ctx context.Context, names []string, noDrain bool) error {
 		return a.detachRest(hurry)
 	case err != nil && !errors.Is(err, domain.ErrNotAttached):
 		return err
-	case d != nil && len(names) > 0 && !allNodes(d, names):
+	case d != nil && len(names) > 0 && !d.IsWhole(names):
 		return a.detachNodes(hurry, names, nil, noDrain)
 	case d != nil && len(names) > 0 && len(followed(d, names)) > 0:
 		return a.detachNodes(hurry, names, followed(d, names), noDrain)
@@ -157,23 +156,6 @@ func (a *app) detachRest(ctx context.Context) error {
 	}
 	return a.printDetached(&detachView{Domain: a.domain, Detached: true, Ended: result.Ended,
 		Nodes: result.Nodes, Ports: result.Ports, Warnings: result.Warnings})
-}
-
-// allNodes says whether the names are all nodes that the user attached; virtual machines
-// can be among them.
-func allNodes(d *domain.Domain, names []string) bool {
-	for _, n := range d.Nodes {
-		if !n.Removed && !n.Auto && !slices.Contains(names, n.Name) {
-			return false
-		}
-	}
-	if !slices.ContainsFunc(names, func(name string) bool { return d.VMNamed(name) == nil }) {
-		return false // machines alone
-	}
-	return !slices.ContainsFunc(names, func(name string) bool {
-		return !slices.ContainsFunc(d.Nodes, func(n domain.Node) bool { return n.Name == name && !n.Removed && !n.Auto }) &&
-			d.VMNamed(name) == nil
-	})
 }
 
 // what says what was detached.

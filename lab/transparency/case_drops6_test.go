@@ -2,76 +2,7 @@
 
 package transparency
 
-import "strings"
-
 // Drops and translations of IPv6: as for IPv4, each has its place and its reason.
-
-var _ = add(Case{
-	Name: "drops6/nftables", Point: 5,
-	Shows: "rules that drop and reject IPv6 at every hook of a router: place, reason and number",
-	Needs: []string{"nat"}, LocalDrops: true,
-	Counters: map[string]int{"local_drop": 3},
-	Limits:   headerLocalDrops,
-	Build: func(w *World) {
-		chain6(w)
-		w.NFT("r2", dropRules)
-		w.Counters("r2")
-	},
-	Send: func(w *World) {
-		for range 3 {
-			for _, port := range []uint16{101, 102, 103, 104, 106, 108} {
-				p := w.UDP(out6, far6, 40)
-				p.Dport = port
-				w.Send("out", p).Lost("r2", "NETFILTER_DROP")
-			}
-			local := w.UDP(out6, "fd00:2::2", 40)
-			local.Dport = 105
-			w.Send("out", local).Ends("delivered")
-			pass := w.UDP(out6, far6, 40)
-			pass.Dport = 107
-			w.Send("out", pass)
-		}
-	},
-})
-
-var _ = add(Case{
-	Name: "drops6/ip6tables", Point: 5,
-	Shows: "the same by ip6tables",
-	Needs: []string{"ip6tables"}, LocalDrops: true,
-	Counters: map[string]int{"local_drop": 3},
-	Limits:   headerLocalDrops,
-	Build: func(w *World) {
-		chain6(w)
-		for _, rule := range []string{
-			"-t raw -A PREROUTING -p udp --dport 101 -j DROP",
-			"-A FORWARD -p udp --dport 102 -j DROP",
-			"-A FORWARD -p udp --dport 103 -j REJECT",
-			"-A INPUT -p udp --dport 105 -j DROP",
-			"-t mangle -A POSTROUTING -p udp --dport 106 -j DROP",
-		} {
-			w.Run("r2", append([]string{"ip6tables"}, strings.Fields(rule)...)...)
-		}
-		w.Observe("ip6tables of r2", func() []string {
-			var lines []string
-			for _, table := range []string{"raw", "filter", "mangle"} {
-				lines = append(lines, strings.Split(w.Run("r2", "ip6tables", "-t", table, "-vnxL"), "\n")...)
-			}
-			return lines
-		})
-	},
-	Send: func(w *World) {
-		for range 3 {
-			for _, port := range []uint16{101, 102, 103, 106} {
-				p := w.UDP(out6, far6, 40)
-				p.Dport = port
-				w.Send("out", p).Lost("r2", "NETFILTER_DROP")
-			}
-			local := w.UDP(out6, "fd00:2::2", 40)
-			local.Dport = 105
-			w.Send("out", local).Ends("delivered")
-		}
-	},
-})
 
 var _ = add(Case{
 	Name: "drops6/routing", Point: 5,

@@ -3,6 +3,7 @@
 package transparency
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/vnetradar/radar/pkg/record"
@@ -42,75 +43,117 @@ table netdev n {
 	}
 }`
 
-var _ = add(Case{
-	Name: "drops/nftables", Point: 5,
-	Shows: "rules that drop and reject at every hook of a router: place, reason and number",
-	Needs: []string{"nat"}, LocalDrops: true,
-	Counters: map[string]int{"local_drop": 3},
-	Limits:   headerLocalDrops,
-	Build: func(w *World) {
-		chain(w)
-		w.NFT("r2", dropRules)
-		w.Counters("r2")
-		w.Listen("far", "0.0.0.0:7")
-		w.Attach("r1", "r2", "r3")
-	},
-	Send: func(w *World) {
-		for range 3 {
-			for _, port := range []uint16{101, 102, 103, 104, 106, 108} {
-				p := w.UDP("10.0.1.1", "10.0.4.2", 40)
-				p.Dport = port
-				w.Send("out", p).Lost("r2", "NETFILTER_DROP")
-			}
-			local := w.UDP("10.0.1.1", "10.0.2.2", 40)
-			local.Dport = 105
-			w.Send("out", local).Ends("delivered")
-			pass := w.UDP("10.0.1.1", "10.0.4.2", 40)
-			pass.Dport = 107 // OUTPUT is for packets of the node's own
-			w.Send("out", pass)
-		}
-	},
-})
+// version is what the chain of one version of IP has for cases that both have.
+type version struct {
+	build               func(w *World)
+	ip                  []string // of iproute2
+	iptables            string
+	table               string // nft's family
+	out, far, r2        string // addresses of out and far, r2's towards out
+	left, right         string // the outer links' networks
+	toOut, toFar, other string // r2's next hops, an address of far's besides
+}
 
-var _ = add(Case{
-	Name: "drops/iptables", Point: 5,
-	Shows: "the same by iptables",
-	Needs: []string{"iptables"}, LocalDrops: true,
-	Counters: map[string]int{"local_drop": 3},
-	Limits:   headerLocalDrops,
-	Build: func(w *World) {
-		chain(w)
-		for _, rule := range []string{
-			"-t raw -A PREROUTING -p udp --dport 101 -j DROP",
-			"-A FORWARD -p udp --dport 102 -j DROP",
-			"-A FORWARD -p udp --dport 103 -j REJECT",
-			"-A INPUT -p udp --dport 105 -j DROP",
-			"-t mangle -A POSTROUTING -p udp --dport 106 -j DROP",
-		} {
-			w.Run("r2", append([]string{"iptables"}, strings.Fields(rule)...)...)
-		}
-		w.Observe("iptables of r2", func() []string {
-			var lines []string
-			for _, table := range []string{"raw", "filter", "mangle"} {
-				lines = append(lines, strings.Split(w.Run("r2", "iptables", "-t", table, "-vnxL"), "\n")...)
+var (
+	v4 = version{
+		build: func(w *World) {
+			chain(w)
+			w.Listen("far", "0.0.0.0:7")
+			w.Attach("r1", "r2", "r3")
+		},
+		ip: []string{"ip"}, iptables: "iptables", table: "ip",
+		out: "10.0.1.1", far: "10.0.4.2", r2: "10.0.2.2", left: "10.0.1.0/24", right: "10.0.4.0/24",
+		toOut: "10.0.2.1", toFar: "10.0.3.2", other: "10.0.4.3",
+	}
+	v6 = version{
+		build: chain6,
+		ip:    []string{"ip", "-6"}, iptables: "ip6tables", table: "ip6",
+		out: out6, far: far6, r2: "fd00:2::2", left: "fd00:1::/64", right: "fd00:4::/64",
+		toOut: "fd00:2::1", toFar: "fd00:3::2", other: "fd00:4::3",
+	}
+)
+
+// iproute runs ip with these words in a node.
+func (v version) iproute(w *World, node, words string) {
+	w.Run(node, slices.Concat(v.ip, strings.Fields(words))...)
+}
+
+// sendDropped sends datagrams to these ports, which r2's rules drop, and one to r2 itself,
+// which they drop after delivery.
+func (v version) sendDropped(w *World, ports ...uint16) {
+	for _, port := range ports {
+		p := w.UDP(v.out, v.far, 40)
+		p.Dport = port
+		w.Send("out", p).Lost("r2", "NETFILTER_DROP")
+	}
+	local := w.UDP(v.out, v.r2, 40)
+	local.Dport = 105
+	w.Send("out", local).Ends("delivered")
+}
+
+func (v version) dropsByNFT(name string) Case {
+	return Case{
+		Name: name, Point: 5,
+		Shows: "rules that drop and reject at every hook of a router: place, reason and number",
+		Needs: []string{"nat"}, LocalDrops: true,
+		Counters: map[string]int{"local_drop": 3},
+		Limits:   headerLocalDrops,
+		Build: func(w *World) {
+			v.build(w)
+			w.NFT("r2", dropRules)
+			w.Counters("r2")
+		},
+		Send: func(w *World) {
+			for range 3 {
+				v.sendDropped(w, 101, 102, 103, 104, 106, 108)
+				pass := w.UDP(v.out, v.far, 40)
+				pass.Dport = 107 // OUTPUT is for packets of the node's own
+				w.Send("out", pass)
 			}
-			return lines
-		})
-		w.Attach("r1", "r2", "r3")
-	},
-	Send: func(w *World) {
-		for range 3 {
-			for _, port := range []uint16{101, 102, 103, 106} {
-				p := w.UDP("10.0.1.1", "10.0.4.2", 40)
-				p.Dport = port
-				w.Send("out", p).Lost("r2", "NETFILTER_DROP")
+		},
+	}
+}
+
+func (v version) dropsByIPTables(name string) Case {
+	return Case{
+		Name: name, Point: 5,
+		Shows: "the same by " + v.iptables,
+		Needs: []string{v.iptables}, LocalDrops: true,
+		Counters: map[string]int{"local_drop": 3},
+		Limits:   headerLocalDrops,
+		Build: func(w *World) {
+			v.build(w)
+			for _, rule := range []string{
+				"-t raw -A PREROUTING -p udp --dport 101 -j DROP",
+				"-A FORWARD -p udp --dport 102 -j DROP",
+				"-A FORWARD -p udp --dport 103 -j REJECT",
+				"-A INPUT -p udp --dport 105 -j DROP",
+				"-t mangle -A POSTROUTING -p udp --dport 106 -j DROP",
+			} {
+				w.Run("r2", append([]string{v.iptables}, strings.Fields(rule)...)...)
 			}
-			local := w.UDP("10.0.1.1", "10.0.2.2", 40)
-			local.Dport = 105
-			w.Send("out", local).Ends("delivered")
-		}
-	},
-})
+			w.Observe(v.iptables+" of r2", func() []string {
+				var lines []string
+				for _, table := range []string{"raw", "filter", "mangle"} {
+					lines = append(lines, strings.Split(w.Run("r2", v.iptables, "-t", table, "-vnxL"), "\n")...)
+				}
+				return lines
+			})
+		},
+		Send: func(w *World) {
+			for range 3 {
+				v.sendDropped(w, 101, 102, 103, 106)
+			}
+		},
+	}
+}
+
+var (
+	_ = add(v4.dropsByNFT("drops/nftables"))
+	_ = add(v6.dropsByNFT("drops6/nftables"))
+	_ = add(v4.dropsByIPTables("drops/iptables"))
+	_ = add(v6.dropsByIPTables("drops6/ip6tables"))
+)
 
 var _ = add(Case{
 	Name: "drops/routing", Point: 5,

@@ -2,16 +2,20 @@
 
 package transparency
 
-import "golang.org/x/sys/unix"
+import (
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
 
 // Marks: rules of a node that use bits of skb->mark work as without radar, and rules
 // that look at header fields see the true ones.
 
 // markUsers gives the routers of a chain rules that use marks: r1 some bits, for policy
 // routing; r2 the mark as a whole, saved in the connection's and restored from it.
-func markUsers(w *World) {
-	chain(w)
-	w.NFT("r1", `table ip t {
+func (v version) markUsers(w *World) {
+	v.build(w)
+	w.NFT("r1", `table `+v.table+` t {
 		chain p { type filter hook prerouting priority -150
 			udp dport 7 meta mark set meta mark | 0x07000000 counter
 		}
@@ -19,9 +23,9 @@ func markUsers(w *World) {
 			meta mark & 0xff000000 == 0x07000000 counter
 		}
 	}`)
-	w.Run("r1", "ip", "rule", "add", "fwmark", "0x07000000/0xff000000", "table", "107")
-	w.Run("r1", "ip", "route", "add", "10.0.4.0/24", "via", "10.0.2.2", "table", "107")
-	w.NFT("r2", `table ip t {
+	v.iproute(w, "r1", "rule add fwmark 0x07000000/0xff000000 table 107")
+	v.iproute(w, "r1", "route add "+v.right+" via "+v.r2+" table 107")
+	w.NFT("r2", `table `+v.table+` t {
 		chain p { type filter hook prerouting priority -150
 			ct state new udp dport 7 meta mark set 0x80000001 ct mark set meta mark counter
 			ct state != new meta mark set ct mark counter
@@ -32,56 +36,72 @@ func markUsers(w *World) {
 			counter
 		}
 	}`)
-	w.Run("r2", "ip", "rule", "add", "fwmark", "0x80000001", "table", "108")
-	w.Run("r2", "ip", "route", "add", "10.0.4.0/24", "via", "10.0.3.2", "table", "108")
-	w.Run("r2", "ip", "route", "add", "10.0.1.0/24", "via", "10.0.2.1", "table", "108")
-	w.Run("r2", "ip", "route", "del", "10.0.4.0/24") // only those with the mark find their way
-	w.Run("r2", "ip", "route", "add", "10.0.4.3/32", "via", "10.0.3.2")
-	w.Listen("far", "0.0.0.0:7")
-	w.Addresses("far", "eth0", "10.0.4.3/24")
+	v.iproute(w, "r2", "rule add fwmark 0x80000001 table 108")
+	v.iproute(w, "r2", "route add "+v.right+" via "+v.toFar+" table 108")
+	v.iproute(w, "r2", "route add "+v.left+" via "+v.toOut+" table 108")
+	v.iproute(w, "r2", "route del "+v.right) // only those with the mark find their way
+	v.iproute(w, "r2", "route add "+v.other+" via "+v.toFar)
+	w.Addresses("far", "eth0", v.other+v.right[strings.Index(v.right, "/"):])
 	w.Counters("r1")
 	w.Counters("r2")
-	w.Attach("r1", "r2", "r3")
 }
 
-func sendMarked(w *World) {
+func (v version) sendMarked(w *World) {
 	for i := range 5 {
-		p := w.UDP("10.0.1.1", "10.0.4.2", 40+i)
+		p := w.UDP(v.out, v.far, 40+i)
 		w.Send("out", p)
-		answer := w.UDP("10.0.4.2", "10.0.1.1", 40+i)
+		answer := w.UDP(v.far, v.out, 40+i)
 		answer.Sport, answer.Dport = 7, p.Sport
 		w.Send("far", answer)
-		q := w.UDP("10.0.1.1", "10.0.4.2", 60+i)
-		q.MayFrag = true
+		q := w.UDP(v.out, v.far, 60+i)
+		q.MayFrag, q.Label = true, 0x54321
 		w.Send("out", q)
-		w.Send("out", w.Echo("10.0.1.1", "10.0.4.3", 40+i))
+		w.Send("out", w.Echo(v.out, v.other, 40+i))
 	}
 }
 
-var _ = add(Case{
-	Name: "marks/rules", Point: 10,
-	Shows: "policy routing and CONNMARK in nodes of a domain that chose free bits, and the header where there are none",
-	Needs: []string{"nat"}, Fresh: true,
-	Modes: []Mode{Mark}, Flags: []string{"--carry", "auto"},
-	Build: markUsers, Send: sendMarked,
-	Check: func(r *Run) {
+// carriesHeader wants one node and no other to carry the header.
+func carriesHeader(node string) func(r *Run) {
+	return func(r *Run) {
 		for _, n := range r.Status.Nodes {
-			if (n.Header != "") != (n.Name == "r2") {
+			if (n.Header != "") != (n.Name == node) {
 				r.T.Errorf("node %s carries the header: %q", n.Name, n.Header)
 			}
 		}
-		if r.Status.Options.Carry != "mark=0x00ffff80" { // of 64K slots
-			r.T.Errorf("carried in %s, want bits below those that r1 uses", r.Status.Options.Carry)
-		}
-	},
-})
+	}
+}
 
-var _ = add(Case{
-	Name: "marks/header", Point: 10,
-	Shows: "the same where all nodes carry the header",
-	Needs: []string{"nat"}, Modes: []Mode{Header},
-	Build: markUsers, Send: sendMarked,
-})
+func (v version) markRules(name string) Case {
+	return Case{
+		Name: name, Point: 10,
+		Shows: "policy routing and CONNMARK in nodes of a domain that chose free bits, and the header where there are none",
+		Needs: []string{"nat"}, Fresh: true,
+		Modes: []Mode{Mark}, Flags: []string{"--carry", "auto"},
+		Build: v.markUsers, Send: v.sendMarked,
+		Check: func(r *Run) {
+			carriesHeader("r2")(r)
+			if r.Status.Options.Carry != "mark=0x00ffff80" { // of 64K slots
+				r.T.Errorf("carried in %s, want bits below those that r1 uses", r.Status.Options.Carry)
+			}
+		},
+	}
+}
+
+func (v version) markHeader(name string) Case {
+	return Case{
+		Name: name, Point: 10,
+		Shows: "the same where all nodes carry the header",
+		Needs: []string{"nat"}, Modes: []Mode{Header},
+		Build: v.markUsers, Send: v.sendMarked,
+	}
+}
+
+var (
+	_ = add(v4.markRules("marks/rules"))
+	_ = add(v6.markRules("marks6/rules"))
+	_ = add(v4.markHeader("marks/header"))
+	_ = add(v6.markHeader("marks6/header"))
+)
 
 // seeing gives r2 rules that tell TTL, DSCP and IP ID apart.
 func seeing(w *World) {

@@ -107,12 +107,8 @@ func (a *Agent) settle(ctx context.Context) error {
 // Summary is what has been measured so far.
 func (a *Agent) Summary() *Summary {
 	d := a.reader.Domain
-	s := &Summary{Domain: a.name, Attached: d.Created, Duration: time.Since(d.Created), Losses: []aggregate.LossRow{}}
-	for _, n := range d.Nodes {
-		if !n.Removed && !n.Auto {
-			s.Nodes++
-		}
-	}
+	s := &Summary{Domain: a.name, Attached: d.Created, Duration: time.Since(d.Created),
+		Nodes: len(d.Chosen()), Losses: []aggregate.LossRow{}}
 	for _, p := range d.Ports {
 		if !p.Removed {
 			s.Ports++

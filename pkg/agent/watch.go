@@ -92,7 +92,7 @@ func hasTunnels(d *domain.Domain) bool {
 
 // empty says whether no node is left that the user attached.
 func (w *watch) empty() bool {
-	return !slices.ContainsFunc(w.handle.Domain.Nodes, func(n domain.Node) bool { return !n.Removed && !n.Auto })
+	return len(w.handle.Domain.Chosen()) == 0
 }
 
 func (w *watch) run(ctx context.Context) error {

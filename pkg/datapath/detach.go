@@ -72,11 +72,10 @@ func Detach(ctx context.Context, req DetachRequest) (*DetachResult, error) {
 		return nil, err
 	}
 	if d != nil && len(req.Nodes) > 0 {
-		all, err := namesAll(d, req.Nodes)
-		if err != nil {
+		if err := checkDetached(d, req.Nodes); err != nil {
 			return nil, err
 		}
-		if !all || req.Keep {
+		if !d.IsWhole(req.Nodes) || req.Keep {
 			return detachNodes(ctx, d, req)
 		}
 	}
@@ -91,29 +90,18 @@ func removeLeftover(name string) {
 	}
 }
 
-// namesAll checks the names, and says whether no node is left without them. Virtual
-// machines alone are never all.
-func namesAll(d *domain.Domain, names []string) (bool, error) {
+// checkDetached wants every name to be a node's of the domain, or a virtual machine's.
+func checkDetached(d *domain.Domain, names []string) error {
 	var have []string
-	for _, n := range specsOf(d) {
+	for _, n := range d.Chosen() {
 		have = append(have, n.Name)
 	}
 	for _, name := range names {
 		if !slices.Contains(have, name) && d.VMNamed(name) == nil {
-			return false, usagef("domain %q has no node %s; it has: %s", d.Name, name, strings.Join(have, ", "))
+			return usagef("domain %q has no node %s; it has: %s", d.Name, name, strings.Join(have, ", "))
 		}
 	}
-	for _, name := range have {
-		if !slices.Contains(names, name) {
-			return false, nil
-		}
-	}
-	return namesNode(d, names), nil
-}
-
-// namesNode says whether any of the names is not a virtual machine's.
-func namesNode(d *domain.Domain, names []string) bool {
-	return slices.ContainsFunc(names, func(name string) bool { return d.VMNamed(name) == nil })
+	return nil
 }
 
 // detachNodes takes some nodes out of the domain, which goes on.
@@ -125,7 +113,7 @@ func detachNodes(ctx context.Context, d *domain.Domain, req DetachRequest) (*Det
 	defer h.Close()
 	keep, _ := living(d)
 	keep = slices.DeleteFunc(keep, func(s topo.NodeSpec) bool { return slices.Contains(req.Nodes, s.Name) })
-	if len(keep) == 0 && !req.Keep && namesNode(d, req.Nodes) {
+	if len(keep) == 0 && !req.Keep && d.HasNode(req.Nodes) {
 		return detachAll(ctx, d, req) // the others are gone already
 	}
 	t, err := topo.Discover(keep, nil)
@@ -175,11 +163,7 @@ func drainQuietly(ctx context.Context, h *Handle, progress func(int)) int {
 func detachAll(ctx context.Context, d *domain.Domain, req DetachRequest) (*DetachResult, error) {
 	r := &DetachResult{Ended: true}
 	if d != nil {
-		for _, n := range d.Nodes {
-			if !n.Removed && !n.Auto {
-				r.Nodes++
-			}
-		}
+		r.Nodes = len(d.Chosen())
 		for _, p := range d.Ports {
 			if !p.Removed {
 				r.Ports++

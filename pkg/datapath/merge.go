@@ -54,10 +54,8 @@ func cloneDomain(d *domain.Domain) *domain.Domain {
 // specsOf returns the nodes of the domain that the user attached.
 func specsOf(d *domain.Domain) []topo.NodeSpec {
 	var specs []topo.NodeSpec
-	for _, n := range d.Nodes {
-		if !n.Removed && !n.Auto {
-			specs = append(specs, specOf(n))
-		}
+	for _, n := range d.Chosen() {
+		specs = append(specs, specOf(n))
 	}
 	return specs
 }

@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/google/renameio/v2"
@@ -205,6 +206,33 @@ func (d *Domain) VMNamed(name string) *VM {
 		}
 	}
 	return nil
+}
+
+// Chosen are the nodes that the user attached, without those that were taken out again.
+func (d *Domain) Chosen() []Node {
+	return slices.DeleteFunc(slices.Clone(d.Nodes), func(n Node) bool { return n.Removed || n.Auto })
+}
+
+// HasNode says whether any of the names is not a virtual machine's.
+func (d *Domain) HasNode(names []string) bool {
+	return slices.ContainsFunc(names, func(name string) bool { return d.VMNamed(name) == nil })
+}
+
+// IsWhole says whether the names are all nodes that the user attached. Virtual machines can
+// be among them; machines alone, or a name that the domain has not, are not the whole.
+func (d *Domain) IsWhole(names []string) bool {
+	chosen := d.Chosen()
+	for _, n := range chosen {
+		if !slices.Contains(names, n.Name) {
+			return false
+		}
+	}
+	for _, name := range names {
+		if d.VMNamed(name) == nil && !slices.ContainsFunc(chosen, func(n Node) bool { return n.Name == name }) {
+			return false
+		}
+	}
+	return d.HasNode(names)
 }
 
 // PortByID returns the port with that id, or nil.

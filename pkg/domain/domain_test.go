@@ -58,3 +58,22 @@ func TestLoadWhatCannotBeUsed(t *testing.T) {
 		t.Errorf("no description: %v", err)
 	}
 }
+
+// Virtual machines can be named with all nodes, and are not all alone.
+func TestIsWhole(t *testing.T) {
+	d := &Domain{
+		Nodes: []Node{{ID: 1, Name: "a"}, {ID: 2, Name: "host", Auto: true}, {ID: 3, Name: "gone", Removed: true}},
+		VMs:   []VM{{ID: 4, Name: "vm"}, {ID: 5, Name: "was", Removed: true}},
+	}
+	for _, c := range []struct {
+		names []string
+		all   bool
+	}{
+		{[]string{"a"}, true}, {[]string{"a", "vm"}, true}, {[]string{"vm"}, false},
+		{[]string{"a", "was"}, false}, {[]string{"a", "host"}, false}, {[]string{"a", "gone"}, false},
+	} {
+		if got := d.IsWhole(c.names); got != c.all {
+			t.Errorf("all nodes with %q: %v", c.names, got)
+		}
+	}
+}
