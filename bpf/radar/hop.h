@@ -430,9 +430,10 @@ static __always_inline void leave_unknown(struct __sk_buff *skb, const struct pa
 	}
 	if (!source(skb, p, now, internal ? RDR_EV_EGRESS : RDR_EV_LEFT, port_no, by_key, f))
 		return;
-	bequeath_mark(skb, port, f);
 	if (internal && !by_key && !write_bits(skb, p, guid_encode(f->index, p->bits.tos)))
 		unmeasure(f, p, RDR_C_NM_WRITE);
+	else
+		bequeath_mark(skb, port, f);
 }
 
 #endif

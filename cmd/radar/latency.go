@@ -29,14 +29,15 @@ func newLatencyCmd(a *app) *cobra.Command {
 	by := choice{string(aggregate.ByEndToEnd), "group", []string{"node", "queue", "link", "path", "end-to-end", "flow"}}
 	top := count(20)
 	isFlow := func() bool { return by.value == string(aggregate.ByFlow) }
-	cmd := newQuestionCmd(a, &cobra.Command{
+	var cmd *cobra.Command
+	cmd = newQuestionCmd(a, &cobra.Command{
 		Use:   "latency [EXPRESSION]",
 		Short: "Show latencies of nodes, queues, links, paths or flows, or end to end",
 		Long:  latencyLong,
 		Example: `  radar latency --by queue
   radar latency --by flow --since 1m 'tcp and port 80'
   radar latency --by node -o json | jq '{name, p99_ns}'`,
-	}, &question{byFlow: isFlow}, func(r *answer) error {
+	}, &question{byFlow: isFlow, checkFlags: func() error { return checkTop(cmd, isFlow()) }}, func(r *answer) error {
 		if !isFlow() {
 			a.noteRows(r, aggregate.By(by.value))
 			return a.printLatency(r.Latency(aggregate.By(by.value), r.names), false)
@@ -48,6 +49,14 @@ func newLatencyCmd(a *app) *cobra.Command {
 	addChoice(cmd, &by, "by", "what to group by")
 	cmd.Flags().Var(&top, "top", "with --by flow, show the first N; 0: all")
 	return cmd
+}
+
+// checkTop refuses --top where rows are not flows: they are all shown.
+func checkTop(cmd *cobra.Command, flows bool) error {
+	if cmd.Flags().Changed("top") && !flows {
+		return usagef("--top: only with --by flow; other rows are all shown")
+	}
+	return nil
 }
 
 func (a *app) printLatency(rows []aggregate.LatencyRow, flows bool) error {

@@ -76,6 +76,8 @@ func TestUsageErrors(t *testing.T) {
 		{"flows --sort size", `unknown order "size": use packets, bytes, rate`},
 		{"flows --interval 1ms -f", "--interval"},
 		{"throughput --window 1500ms -f", "--window 1.5s: use 1s to 300s"},
+		{"latency --top 5", "--top: only with --by flow"},
+		{"throughput --by link --top 5", "--top: only with --by flow"},
 		{"throughput --by flow --series -f", "--series"},
 		{"throughput --by end-to-end", `unknown group "end-to-end": use link, port`},
 		{"loss --by port", `unknown group "port": use place, flow`},

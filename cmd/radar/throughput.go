@@ -40,7 +40,8 @@ func newThroughputCmd(a *app) *cobra.Command {
 	by := choice{string(aggregate.ByLink), "group", []string{"link", "port", "node", "path", "flow"}}
 	window, top, series := 10*time.Second, count(20), false
 	isFlow := func() bool { return by.value == string(aggregate.ByFlow) }
-	cmd := newQuestionCmd(a, &cobra.Command{
+	var cmd *cobra.Command
+	cmd = newQuestionCmd(a, &cobra.Command{
 		Use:   "throughput [EXPRESSION]",
 		Short: "Show packets and bytes of links, ports, nodes, paths or flows, by second",
 		Long:  throughputLong,
@@ -54,7 +55,7 @@ func newThroughputCmd(a *app) *cobra.Command {
 		case series && isFlow():
 			return usagef("--series: seconds are not kept for each flow, use another --by")
 		}
-		return nil
+		return checkTop(cmd, isFlow())
 	}}, func(r *answer) error {
 		seconds := int64(window / time.Second)
 		if isFlow() {

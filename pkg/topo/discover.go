@@ -5,6 +5,7 @@ package topo
 import (
 	"fmt"
 	"net"
+	"strings"
 
 	"github.com/vishvananda/netns"
 
@@ -165,7 +166,11 @@ func (t *Topology) find(node, port string) (*Port, error) {
 			}
 			names = append(names, t.Nodes[i].Ports[j].Name)
 		}
-		return nil, usagef("node %s has no port %s, it has %q", node, port, names)
+		return nil, usagef("node %s has no port %s, it has: %s", node, port, strings.Join(names, ", "))
 	}
-	return nil, usagef("there is no node %s", node)
+	var names []string
+	for _, n := range t.Nodes {
+		names = append(names, n.Name)
+	}
+	return nil, usagef("there is no node %s, there are: %s", node, strings.Join(names, ", "))
 }
