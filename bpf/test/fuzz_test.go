@@ -334,9 +334,13 @@ func (w *walk) lowers(p *traveller) bool {
 	return ip[0]>>4 == 4 && headerLen(ip) >= 20 && headerLen(ip) <= len(ip)
 }
 
-// cross takes the packet over a link with as many hidden routers as its TTL allows.
+// cross takes the packet over a link with as many hidden routers as its TTL allows; for a
+// group only half of them behind a router (bpf/radar/group.h).
 func (w *walk) cross(p *traveller, hidden int) {
 	hidden %= int(w.layout.TTLWidth)
+	if p.data[0]&1 != 0 && p.at == 3 {
+		hidden %= int(w.layout.TTLWidth)/2 + 1
+	}
 	if !w.lowers(p) {
 		hidden = 0
 	} else {
