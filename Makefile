@@ -99,7 +99,7 @@ test: deps-test build ## every test, those that need root as root
 .PHONY: transparency
 # The verdict is the table at the end; tests that pass are not listed above it.
 TRANSPARENCY = RADAR_BIN=$(CURDIR)/bin/radar RADAR_MODE=$(MODE) RADAR_CASE="$(CASE)" RADAR_MARKDOWN=$(MARKDOWN) \
-	go test -count=1 -v -timeout 15m -run 'Test/$(CASE)' ./lab/transparency | grep -vE '^ *(===|--- PASS)'
+	go test -count=1 -v -timeout 15m -parallel 5 -run 'Test/$(CASE)' ./lab/transparency | grep -vE '^ *(===|--- PASS)'
 ifdef KERNELS
 transparency: deps-test deps-kernel
 	KERNELS="$(KERNELS)" CASE="$(CASE)" MODE="$(MODE)" MARKDOWN="$(MARKDOWN)" lab/transparency/kernels.sh | grep -vE '^ *(===|--- PASS)'
