@@ -21,7 +21,7 @@ type Losses struct {
 
 // CheckLossCounts compares radar's summary with the kernel's count of each drop:
 // difference 0, but for the losses that Unseen has found. Losses anywhere else
-// are wrong.
+// are wrong, but for as many as radar inferred of those.
 func (c *Comparison) CheckLossCounts(summary []Losses) []*Row {
 	var rows []*Row
 	taken := make([]bool, len(summary))
@@ -51,7 +51,8 @@ func (c *Comparison) CheckLossCounts(summary []Losses) []*Row {
 	}
 	other := &Row{Check: "radar's losses elsewhere", MayBeEmpty: true}
 	for i, l := range summary {
-		if !taken[i] {
+		inferred := l.Reason == record.NotSeen
+		if !taken[i] && !(inferred && l.Packets == c.guessed[lossPlace{l.Node, l.Port, l.At}]) {
 			other.Compared += int(l.Packets)
 			other.bad("%d packets at %s, port %q, %s, %s", l.Packets, l.Node, l.Port, l.At, l.Reason)
 		}

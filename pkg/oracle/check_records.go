@@ -18,10 +18,11 @@ type Comparison struct {
 	pairs   []pair
 	missing []expectation
 	extra   []claim
-	blind   int               // packets whose true header nobody saw
-	unseen  map[string]Losses // see Unseen
-	taken   map[*journey]bool // the packets of unseen
-	omitted map[*journey]bool // not measured, as radar counted: in no answer
+	blind   int                 // packets whose true header nobody saw
+	unseen  map[string]Losses   // see Unseen
+	taken   map[*journey]bool   // the packets of unseen
+	guessed map[lossPlace]int64 // the same where radar infers that they were lost
+	omitted map[*journey]bool   // not measured, as radar counted: in no answer
 	only    Selection
 }
 

@@ -245,9 +245,11 @@ func TestUnseen(t *testing.T) {
 			t.Fatal("the second loss of the test's world should be tbf's")
 		}
 		dropped := r.TNs + nodeTime + linkTime // in r2
-		r.State, r.Loss = record.Expired, nil
+		inferred := record.Loss{Node: r.Loss.Node, Port: r.Loss.Port, At: record.AtLink, Reason: record.NotSeen}
+		r.State, r.Loss = record.Expired, &inferred
 		w.summary[1].Packets--
 		w.summary[1].Skbs--
+		w.summary = append(w.summary, Losses{Node: inferred.Node, Port: inferred.Port, At: inferred.At, Reason: inferred.Reason, Packets: 1, Skbs: 1})
 		w.blind = func(from, to int64, reasons []string) bool {
 			return excuse && from <= dropped && dropped <= to && slices.Contains(reasons, "QDISC_DROP")
 		}

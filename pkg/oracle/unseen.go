@@ -12,6 +12,12 @@ import (
 // it and the drop, ns.
 const maxDropDelay = int64(5e6)
 
+// lossPlace is where radar says that something was lost.
+type lossPlace struct {
+	node, port string
+	at         record.At
+}
+
 // Unseen takes out of the judgement those losses for which no BPF program ran,
 // by the kernel's own word: some kernels (of sandboxed virtual machines) call no
 // tracing program while certain tasks are current. blind is asked whether a drop
@@ -20,13 +26,16 @@ const maxDropDelay = int64(5e6)
 func (c *Comparison) Unseen(blind func(from, to int64, reasons []string) bool) map[string]Losses {
 	lost := map[*Drop][]*unit{}
 	kept := c.pairs[:0:0]
-	c.taken = map[*journey]bool{}
+	c.taken, c.guessed = map[*journey]bool{}, map[lossPlace]int64{}
 	for _, p := range c.pairs {
 		in := p.j.last().at
 		if p.fate.drop != nil && (p.r.Loss == nil || p.r.Loss.Inferred()) && p.r.State != record.Delivered &&
 			blind(in, in+maxDropDelay, p.fate.drop.Reasons) {
 			lost[p.fate.drop] = append(lost[p.fate.drop], p.j.last())
 			c.taken[p.j] = true
+			if l := p.r.Loss; l != nil {
+				c.guessed[lossPlace{l.Node, l.Port, l.At}]++
+			}
 			continue
 		}
 		kept = append(kept, p)
