@@ -136,6 +136,16 @@ packets: deps-test ## the tests' packets anew, by scapy (CHECK=1: only compare)
 race: ## the tests of pure Go packages under the race detector (needs gcc)
 	CGO_ENABLED=1 go test -race -count=1 ./pkg/backpack/... ./pkg/aggregate/... ./pkg/agent/... ./pkg/query/... ./pkg/record/... ./pkg/domain/...
 
+.PHONY: soak mutants
+# Tests of faults, each as often as docs/reliability.md says; make test runs a tenth.
+SOAK ?= Test(AgentEnds|RingWraps|InterfacesComeAndGo)
+soak: deps-test build ## faults, many times over: an hour or more (SOAK=regexp)
+	RADAR_SOAK=1 RADAR_BIN=$(CURDIR)/bin/radar RADAR_E2E_TABLES=$(CURDIR)/bin/soak.txt \
+		go test -count=1 -v -timeout 8h -run '$(SOAK)' ./lab/e2e
+	lab/reliability.sh soak <bin/soak.txt
+mutants: deps-test deps-bpf ## whether the tests find bugs that are put in (BUGS="name ...")
+	lab/mutants/run.sh $(BUGS)
+
 .PHONY: kernels
 kernels: deps-kernel ## the data path on real Debian kernels: make kernels KERNELS="5.10 6.1 6.12"
 	KERNELS="$(or $(KERNELS),5.10)" lab/kernels/run.sh

@@ -23,6 +23,7 @@ import (
 	"github.com/vishvananda/netns"
 
 	"github.com/vnetradar/radar/pkg/lab"
+	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden folders")
@@ -175,7 +176,7 @@ func up(t *testing.T, scenario string, set map[string]string) *lab.Lab {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	nstest.Cleanup(t, func() {
 		if err := l.Down(); err != nil {
 			t.Errorf("clean up: %v", err)
 		}

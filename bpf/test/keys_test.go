@@ -223,6 +223,25 @@ func TestKeyContent(t *testing.T) {
 	d.counted(tally{cPassed: 1})
 }
 
+// TestKeyFlow: neither is one of another flow with the same ID, addresses and content.
+func TestKeyFlow(t *testing.T) {
+	d := newDomain(t, config{})
+	orig := packet(t, "clear-udp")
+	first := uint32(d.nextPos()) & (d.layout.Slots - 1)
+	d.send(frame{data: orig})
+	d.counted(tally{cSeen: 1, cMarked: 1})
+	other := bytes.Clone(orig)
+	other[etherHeader+20] ^= 1 // source port
+	same(t, "other", d.send(frame{data: other}).data, other)
+	d.counted(tally{cSeen: 1, cKeyInFlight: 1})
+	in := d.ingress(r1In, frame{data: other})
+	same(t, "other, at r1", in.data, other)
+	if in.mark != 0 {
+		t.Errorf("mark %#x on a packet that is not ours", in.mark)
+	}
+	d.wantStory(first, "out@0/FSK")
+}
+
 // TestKeySharedID: of packets that may have any ID (DF set) many have the same at once.
 // Their content tells them apart, one by one and as segments of a train.
 func TestKeySharedID(t *testing.T) {

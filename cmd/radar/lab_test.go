@@ -19,6 +19,7 @@ import (
 
 	scenarios "github.com/vnetradar/radar/lab"
 	"github.com/vnetradar/radar/pkg/lab"
+	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 // labName is a lab name of this test run's own; the lab is removed in the end.
@@ -29,7 +30,7 @@ func labName(t *testing.T) string {
 	}
 	t.Setenv("RADAR_STATE_DIR", t.TempDir())
 	name := fmt.Sprintf("rdr%dl", os.Getpid())
-	t.Cleanup(func() {
+	nstest.Cleanup(t, func() {
 		labs, err := lab.List()
 		if err != nil {
 			t.Error(err)

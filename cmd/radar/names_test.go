@@ -35,7 +35,7 @@ func newDomain(t *testing.T) *world {
 	t.Setenv("RADAR_DOMAIN", w.domain)
 	t.Setenv("RADAR_SLOTS", "64K")
 	t.Setenv(execEnv, "1")
-	t.Cleanup(func() { radar(t, "detach", "--no-drain") })
+	nstest.Cleanup(t, func() { radar(t, "detach", "--no-drain") })
 	return w
 }
 
@@ -239,7 +239,7 @@ func TestContainersOfAnotherDomain(t *testing.T) {
 	d := dockertest.New(t)
 	theirs, mine := d.Run("theirs", "--network", d.Network("one")), d.Run("mine", "--network", d.Network("two"))
 	label, other := "docker:label="+d.Label(), "o"+w.domain
-	t.Cleanup(func() { radar(t, "detach", "--no-drain", "--domain", other) })
+	nstest.Cleanup(t, func() { radar(t, "detach", "--no-drain", "--domain", other) })
 	w.radar(exitOK, "attach", "-d", "--domain", other, "docker:"+theirs.Name)
 	out := w.radar(exitOK, "attach", "-d", label)
 	if want := fmt.Sprintf("%s (docker:%s) is left out: it belongs to domain %q", theirs.Name, theirs.Name, other); !strings.Contains(out, want) {

@@ -21,6 +21,7 @@ import (
 	"github.com/vnetradar/radar/pkg/lab"
 	"github.com/vnetradar/radar/pkg/nodes/dockertest"
 	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 // execEnv makes the test program be radar: for agents and foreground commands.
@@ -61,7 +62,7 @@ func newWorld(t *testing.T) *world {
 	if w.lab, err = lab.Up(t.Context(), topology, lab.Options{Name: w.domain}); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	nstest.Cleanup(t, func() {
 		radar(t, "detach", "--no-drain")
 		if err := w.lab.Down(); err != nil {
 			t.Error(err)

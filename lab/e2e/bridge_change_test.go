@@ -13,6 +13,8 @@ import (
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
 	"github.com/gopacket/gopacket/pcapgo"
+
+	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 // longestLeak is how long a new member of a bridge may see rewritten bits: the time
@@ -48,7 +50,7 @@ func (b *bridged) stateInMemory() {
 	}
 	b.t.Cleanup(func() { os.RemoveAll(dir) })
 	b.t.Setenv("RADAR_STATE_DIR", dir)
-	b.t.Cleanup(func() { b.try("detach", "--no-drain") })
+	nstest.Cleanup(b.t, func() { b.try("detach", "--no-drain") })
 }
 
 // ports are the lines "node port role peer" of radar status.

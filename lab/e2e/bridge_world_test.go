@@ -87,7 +87,7 @@ func newBridged(t *testing.T, brNetfilter bool) *bridged {
 	b.Run("host", "sysctl", "-qw", "net.bridge.bridge-nf-call-iptables="+call)
 	b.nft("host", hostRules)
 	b.nft("b", redirectRules)
-	t.Cleanup(func() {
+	nstest.Cleanup(t, func() {
 		b.ctx = deadline(t, time.Minute)
 		b.try("detach", "--no-drain")
 	})
@@ -145,7 +145,7 @@ func (b *bridged) listen(node, port string) *tcpdump {
 		b.t.Fatalf("start tcpdump in %s: %v", node, err)
 	}
 	go d.follow(stderr)
-	b.t.Cleanup(func() { // does nothing to one that has ended
+	nstest.Cleanup(b.t, func() { // does nothing to one that has ended
 		d.cmd.Process.Kill()
 		<-d.ended
 		d.cmd.Wait()

@@ -17,6 +17,7 @@ import (
 	"github.com/vnetradar/radar/pkg/lab"
 	"github.com/vnetradar/radar/pkg/oracle"
 	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 // function is a network h1 - function - h2 whose function shares no skb with the kernel,
@@ -90,7 +91,7 @@ func startForwarder(t *testing.T, percent int) *function {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	nstest.Cleanup(t, func() { cmd.Process.Kill(); cmd.Wait() })
 	waitFor(t, "the forwarder's packet sockets", func() bool {
 		return bytes.Count([]byte(n.run(t, "f", "cat", "/proc/net/packet")), []byte("\n")) >= 3
 	})
@@ -179,7 +180,7 @@ func startLab(t *testing.T, name string, params map[string]string, h1, h2 string
 	if n.lab, err = lab.Up(n.ctx, topology, lab.Options{Name: uniqueName()}); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	nstest.Cleanup(t, func() {
 		if err := n.lab.Down(); err != nil {
 			t.Errorf("take the lab down: %v", err)
 		}

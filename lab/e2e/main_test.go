@@ -6,10 +6,12 @@
 //
 // The tests need root, tcpdump, iperf3, ping, nft, tc, ip and ethtool; without them they
 // fail. RADAR_BIN names the binary to test; without it one is built.
-// RADAR_E2E_JSON names a file that gets all tables as JSON.
+// RADAR_E2E_JSON names a file that gets all tables as JSON, RADAR_E2E_TABLES one that gets
+// them as they are printed. RADAR_SOAK=1 tries every fault many times over.
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -99,6 +101,20 @@ func keepReport(r *oracle.Report) {
 }
 
 func writeReports() error {
+	if path := os.Getenv("RADAR_E2E_TABLES"); path != "" {
+		var tables bytes.Buffer
+		for i, r := range reports.list {
+			if i > 0 {
+				tables.WriteByte('\n')
+			}
+			if err := r.Write(&tables); err != nil {
+				return err
+			}
+		}
+		if err := os.WriteFile(path, tables.Bytes(), 0o644); err != nil {
+			return fmt.Errorf("write tables: %w", err)
+		}
+	}
 	path := os.Getenv("RADAR_E2E_JSON")
 	if path == "" {
 		return nil

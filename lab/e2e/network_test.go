@@ -20,6 +20,7 @@ import (
 	scenarios "github.com/vnetradar/radar/lab"
 	"github.com/vnetradar/radar/pkg/lab"
 	"github.com/vnetradar/radar/pkg/oracle"
+	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 // network is a lab that runs, and its topology for the oracle.
@@ -59,7 +60,7 @@ func startNetwork(ctx context.Context, t *testing.T, scenario string) *network {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	nstest.Cleanup(t, func() {
 		if err := l.Down(); err != nil {
 			t.Errorf("take the lab down: %v", err)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/oracle"
 	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 // radar is a domain, driven through the command line as users drive it.
@@ -32,7 +33,7 @@ func (n *network) attach(t *testing.T, nodes []string, flags ...string) *radar {
 	for _, node := range nodes {
 		args = append(args, node+"=netns:"+n.lab.NetNSPath(node))
 	}
-	t.Cleanup(func() {
+	nstest.Cleanup(t, func() {
 		r.ctx = context.Background()
 		r.try("detach", "--no-drain")
 	})
@@ -73,8 +74,11 @@ type status struct {
 		Valid bool `json:"valid"`
 	} `json:"lease"`
 	Totals struct {
-		InFlight int `json:"in_flight"`
-		Unread   int `json:"unread"`
+		Seen        int `json:"seen"`
+		InFlight    int `json:"in_flight"`
+		NotMeasured int `json:"not_measured"`
+		Unread      int `json:"unread"`
+		Unaccounted int `json:"unaccounted"`
 	} `json:"totals"`
 	Counters []struct {
 		Name  string `json:"name"`

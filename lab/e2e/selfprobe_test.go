@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/pkg/oracle"
 )
 
 // A self probe is a UDP packet whose every byte follows from its two ports: the
@@ -85,17 +87,19 @@ func ipChecksum(header []byte) uint16 {
 // selfFlow is a flow of self probes at full rate and what came of it.
 type selfFlow struct {
 	sent, right, wrong atomic.Int64
-	wrongBy            [kinds]atomic.Int64    // see kindOf
+	rightBy, wrongBy   [kinds]atomic.Int64    // see kindOf
 	first              atomic.Pointer[string] // the first wrong packet
 	stop               atomic.Bool
+	gap                time.Duration
 	done               chan error
 }
 
-// startSelfFlow sends until stopped, and checks every byte at a raw socket.
-// Packets may get lost at this rate; wrong they must not be.
-func (n *network) startSelfFlow(t *testing.T, from, to string, routers int) *selfFlow {
+// startSelfFlow sends until stopped, a packet every gap or, if that is 0, as fast as it
+// goes, and checks every byte at a raw socket. Packets may get lost at that rate; wrong
+// they must not be.
+func (n *network) startSelfFlow(t *testing.T, from, to string, routers int, gap time.Duration) *selfFlow {
 	t.Helper()
-	f := &selfFlow{done: make(chan error, 2)}
+	f := &selfFlow{gap: gap, done: make(chan error, 2)}
 	src, dst := n.addr(t, from).As4(), n.addr(t, to).As4()
 	out := n.openRaw(t, from)
 	var in int
@@ -122,7 +126,12 @@ func (n *network) startSelfFlow(t *testing.T, from, to string, routers int) *sel
 func (f *selfFlow) send(fd int, src, dst [4]byte) error {
 	b := make([]byte, 0, 400)
 	to := &unix.SockaddrInet4{Addr: dst}
+	next := time.Now()
 	for i := 0; !f.stop.Load(); i++ {
+		waitUntil(next)
+		if next = next.Add(f.gap); f.gap == 0 {
+			next = time.Time{}
+		}
 		b = selfProbe(b[:0], src, dst, uint16(selfSport0+i%selfSports), uint16(selfPortBase+i/selfSports%selfPorts), 0)
 		if err := unix.Sendto(fd, b, 0, to); err != nil {
 			return fmt.Errorf("send self probe: %w", err)
@@ -150,6 +159,7 @@ func (f *selfFlow) check(fd int, src, dst [4]byte, routers int) error {
 		want = selfProbe(want[:0], src, dst, sport, dport, routers)
 		if bytes.Equal(got, want) {
 			f.right.Add(1)
+			f.rightBy[kindOf(sport)].Add(1)
 			continue
 		}
 		f.wrong.Add(1)
@@ -157,6 +167,16 @@ func (f *selfFlow) check(fd int, src, dst [4]byte, routers int) error {
 		s := fmt.Sprintf("got  % x\nwant % x", got[:min(n, 40)], want[:min(len(want), 40)])
 		f.first.CompareAndSwap(nil, &s)
 	}
+}
+
+// rowsByKind says for each kind how many arrived, and how many not as they were sent.
+func (f *selfFlow) rowsByKind() []*oracle.Row {
+	var rows []*oracle.Row
+	for k, name := range kindNames {
+		right, wrong := int(f.rightBy[k].Load()), int(f.wrongBy[k].Load())
+		rows = append(rows, &oracle.Row{Check: "bytes at the socket, " + name, Compared: right + wrong, Wrong: wrong})
+	}
+	return rows
 }
 
 // finish stops the flow and waits until everything under way was checked.

@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"fmt"
-	"syscall"
 	"testing"
 	"time"
 
@@ -32,7 +31,7 @@ func TestSourcesStop(t *testing.T) {
 		t.Error("radar marked no packet")
 	}
 
-	killAgent(t, rad)
+	kill(t, rad.status(t).Agent.PID)
 	phase("agent killed", 3*time.Second)
 	stopped := rad.counter(t, "marked")
 	phase("lease over", 3*time.Second)
@@ -53,17 +52,6 @@ func TestSourcesStop(t *testing.T) {
 	keepReport(report)
 	if !report.OK() {
 		t.Error("radar changed packets, see the table")
-	}
-}
-
-func killAgent(t *testing.T, r *radar) {
-	t.Helper()
-	pid := r.status(t).Agent.PID
-	if pid <= 1 {
-		t.Fatal("radar status shows no agent")
-	}
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-		t.Fatalf("kill the agent: %v", err)
 	}
 }
 
@@ -90,7 +78,7 @@ func startStopFlows(t *testing.T, n *network) *stopFlows {
 	}
 	f := &stopFlows{}
 	f.tcp = []*tcpWatch{n.watchTCP(t, "h2", ttl["h1"]-routersBetween), n.watchTCP(t, "h1", ttl["h2"]-routersBetween)}
-	f.probes = n.startSelfFlow(t, "h1", "h2", routersBetween)
+	f.probes = n.startSelfFlow(t, "h1", "h2", routersBetween, 0)
 	f.stopTCP = n.iperfForever(t, "h1", "h2", "-b", "500M")
 	t.Cleanup(f.stopTCP)
 	return f

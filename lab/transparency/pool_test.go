@@ -59,7 +59,7 @@ func (w *World) start(c *Case, mode Mode) *domain {
 // newDomain is detached when t ends.
 func newDomain(t *testing.T) *domain {
 	d := &domain{name: nstest.Unique(), state: t.TempDir(), before: new(Status)}
-	t.Cleanup(func() {
+	nstest.Cleanup(t, func() {
 		if _, err := d.try("detach", "--no-drain"); err != nil {
 			t.Error(err)
 		}

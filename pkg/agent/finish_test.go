@@ -33,7 +33,7 @@ func TestFinishLeavesNothing(t *testing.T) {
 	}
 	o := datapath.DefaultOptions()
 	o.Slots = 1 << 12
-	t.Cleanup(func() {
+	nstest.Cleanup(t, func() {
 		_, err := datapath.Detach(context.Background(), datapath.DetachRequest{Domain: name, NoDrain: true})
 		if err != nil && !errors.Is(err, domain.ErrNotAttached) {
 			t.Errorf("detach at the end of the test: %v", err)

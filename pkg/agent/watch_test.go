@@ -24,7 +24,7 @@ func follow(t *testing.T, specs []topo.NodeSpec) string {
 	name := nstest.Unique()
 	o := datapath.DefaultOptions()
 	o.Slots = 1 << 12
-	t.Cleanup(func() {
+	nstest.Cleanup(t, func() {
 		_, err := datapath.Detach(context.Background(), datapath.DetachRequest{Domain: name, NoDrain: true})
 		if err != nil && !errors.Is(err, domain.ErrNotAttached) {
 			t.Errorf("detach at the end of the test: %v", err)
@@ -40,7 +40,7 @@ func follow(t *testing.T, specs []topo.NodeSpec) string {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- w.run(ctx) }()
-	t.Cleanup(func() {
+	nstest.Cleanup(t, func() {
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)

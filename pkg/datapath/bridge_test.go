@@ -14,6 +14,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 // The flags of closing ports.
@@ -181,7 +182,7 @@ func TestBridgeOfAnotherDomain(t *testing.T) {
 	l.attach("a", "b")
 	other := *l
 	other.domain += "x"
-	t.Cleanup(func() {
+	nstest.Cleanup(t, func() {
 		_, _ = Detach(context.Background(), DetachRequest{Domain: other.domain, NoDrain: true})
 	})
 	_, err := Attach(t.Context(), other.request("u"))

@@ -38,7 +38,7 @@ func newLab(t *testing.T, hook string, names ...string) *lab {
 	t.Setenv("RADAR_STATE_DIR", t.TempDir())
 	l := &lab{Net: nstest.New(t, names...), t: t, domain: nstest.Unique(), opts: DefaultOptions()}
 	l.opts.Slots, l.opts.Keys, l.opts.Hook, l.opts.Timeout = minSlots, minKeys, hook, 500*time.Millisecond
-	t.Cleanup(func() {
+	nstest.Cleanup(t, func() {
 		_, err := Detach(context.Background(), DetachRequest{Domain: l.domain, NoDrain: true})
 		if err != nil && !errors.Is(err, domain.ErrNotAttached) {
 			t.Errorf("detach at the end of the test: %v", err)

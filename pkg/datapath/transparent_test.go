@@ -19,6 +19,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/topo"
+	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 // stream is UDP from one namespace to another while ports are attached and detached.
@@ -264,7 +265,7 @@ func TestBridgeOfTwoDomainsAtOnce(t *testing.T) {
 	l := newBridgeLab(t, HookTCX)
 	other := *l
 	other.domain += "x"
-	t.Cleanup(func() {
+	nstest.Cleanup(t, func() {
 		_, _ = Detach(context.Background(), DetachRequest{Domain: other.domain, NoDrain: true})
 	})
 	for range 3 {

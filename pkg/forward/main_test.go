@@ -21,6 +21,7 @@ import (
 	"github.com/vishvananda/netns"
 
 	"github.com/vnetradar/radar/pkg/lab"
+	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 // world is h1 - f - h2, f forwarding in user space.
@@ -61,7 +62,7 @@ func newWorld(t *testing.T, prepare string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	nstest.Cleanup(t, func() {
 		if err := l.Down(); err != nil {
 			t.Error(err)
 		}

@@ -97,7 +97,8 @@ func ecmpRound(t *testing.T, n *network) ways {
 	h1.addr, h2.addr = h1.linkAddr("eth0"), h2.linkAddr("eth0")
 	captures := map[string]*capture{}
 	for name, m := range n.machines {
-		captures[name] = m.capture("any", "tcp or udp")
+		// Headers will do: the ring has a place of the snapshot's length for each packet.
+		captures[name] = m.capture("any", "-s", "192", "tcp or udp")
 	}
 	r := attach(t, append(n.attach, "--timeout", "2s")...)
 	ecmpTraffic(t, h1, h2)

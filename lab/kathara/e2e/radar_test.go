@@ -26,7 +26,7 @@ type radar struct {
 func attach(t *testing.T, args ...string) *radar {
 	t.Helper()
 	r := &radar{domain: nstest.Unique()}
-	t.Cleanup(func() { _, _ = r.try("detach", "--no-drain") }) // does nothing to one that is detached
+	nstest.Cleanup(t, func() { _, _ = r.try("detach", "--no-drain") }) // does nothing to one that is detached
 	r.run(t, append([]string{"attach", "-d"}, args...)...)
 	return r
 }

@@ -61,7 +61,7 @@ func (n *Net) Add(name string) {
 	if err := add(n.Name(name)); err != nil {
 		n.t.Fatalf("make namespace %s: %v", name, err)
 	}
-	n.t.Cleanup(func() { n.Delete(name) })
+	Cleanup(n.t, func() { n.Delete(name) })
 	n.Up(name, "lo")
 }
 

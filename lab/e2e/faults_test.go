@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+
+	"github.com/vnetradar/radar/pkg/oracle"
+)
+
+// times is how often a fault is tried: as often as full says by "make soak", else a tenth
+// of it.
+func times(full int) int {
+	if os.Getenv("RADAR_SOAK") != "" {
+		return full
+	}
+	return max(1, full/10)
+}
+
+// TestAgentEnds ends the agent again and again in the middle of flows at full rate, and
+// attaches again. Nothing that arrives may differ from what was sent; recording goes on
+// while nobody reads, as the lease lasts; no packet is forgotten.
+func TestAgentEnds(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		full int
+		end  func(t *testing.T, pid int)
+	}{
+		{"killed", 100, kill},
+		{"out of memory", 20, starve},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n := times(c.full)
+			ctx := deadline(t, time.Minute+time.Duration(n)*15*time.Second)
+			net := startNetwork(ctx, t, "chain")
+			f := startStopFlows(t, net)
+			rad := net.attach(t, routers(net.nodes()), "--lease", "10s")
+			rnd := rand.New(rand.NewPCG(1, uint64(n)))
+			var longest time.Duration
+			for i := range n {
+				time.Sleep(time.Duration(rnd.IntN(1500)) * time.Millisecond)
+				before := rad.counter(t, "marked")
+				c.end(t, rad.status(t).Agent.PID)
+				time.Sleep(time.Duration(rnd.IntN(500)) * time.Millisecond)
+				if rad.status(t).Agent.Alive {
+					t.Fatalf("round %d: the agent lives", i)
+				}
+				start := time.Now()
+				rad.reattach(t, net, "--lease", "10s")
+				longest = max(longest, time.Since(start))
+				if s := rad.status(t); !s.Agent.Alive || !s.Lease.Valid {
+					t.Fatalf("round %d, attached again: %+v, %+v", i, s.Agent, s.Lease)
+				}
+				if now := rad.counter(t, "marked"); now <= before {
+					t.Errorf("round %d: %d packets marked, then %d: recording stopped", i, before, now)
+				}
+			}
+			report := &oracle.Report{Title: fmt.Sprintf("agent %s %d times under full load", c.name, n)}
+			report.Add(f.since("whole run")...)
+			report.Add(rad.account(t, f))
+			report.Title += fmt.Sprintf("; attached again within %s at the latest", longest.Round(time.Millisecond))
+			keepReport(report)
+			if !report.OK() {
+				t.Error("packets differ, or are not accounted for: see the table")
+			}
+		})
+	}
+}
+
+// account ends the flows and says, as a row, how many packets radar has no answer for.
+func (r *radar) account(t *testing.T, f *stopFlows) *oracle.Row {
+	t.Helper()
+	f.finish(t)
+	s := r.settle(t)
+	return s.row()
+}
+
+// row says how many packets nothing is known of.
+func (s *status) row() *oracle.Row {
+	return &oracle.Row{
+		Check: "seen = what became of them", Compared: s.Totals.Seen, Wrong: max(s.Totals.Unaccounted, -s.Totals.Unaccounted),
+		Note: fmt.Sprintf("not measured %d, unread %d", s.Totals.NotMeasured, s.Totals.Unread),
+	}
+}
+
+func kill(t *testing.T, pid int) {
+	t.Helper()
+	if pid <= 1 {
+		t.Fatal("radar status shows no agent")
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatalf("kill the agent: %v", err)
+	}
+	waitGone(t, pid)
+}
+
+// waitGone waits for the end of a process that is no child of ours.
+func waitGone(t *testing.T, pid int) {
+	t.Helper()
+	for range 3000 {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil || strings.Contains(string(b), ") Z ") {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("process %d lives on", pid)
+}
+
+// starve lets the kernel's out-of-memory killer end a process: in a control group of its
+// own that may have no page more than it has.
+func starve(t *testing.T, pid int) {
+	t.Helper()
+	write := func(file, text string) error {
+		return os.WriteFile(file, []byte(text), 0)
+	}
+	parent, limit, usage := "/sys/fs/cgroup", "memory.max", "memory.current"
+	if _, err := os.Stat(filepath.Join(parent, "cgroup.controllers")); err != nil { // version 1
+		parent, limit, usage = "/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"
+	}
+	dir := filepath.Join(parent, uniqueName())
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatalf("make a control group: %v", err)
+	}
+	defer os.Remove(dir)
+	file := func(name string) string { return filepath.Join(dir, name) }
+	_ = write(file("memory.swappiness"), "0")               // version 1
+	_ = write(file("memory.move_charge_at_immigrate"), "3") // version 1, before 6.x: what it has counts
+	if err := write(file(limit), "65536"); err != nil {     // little more than nothing
+		t.Fatalf("limit memory: %v", err)
+	}
+	if err := write(file("cgroup.procs"), strconv.Itoa(pid)); err != nil {
+		t.Fatalf("move the agent to %s: %v", dir, err)
+	}
+	used, _ := os.ReadFile(file(usage))
+	t.Logf("the agent may have 64 KiB more, has %s", strings.TrimSpace(string(used)))
+	waitGone(t, pid)
+}
+
+// TestRingWraps: more packets are under way, in a function that holds each for half a
+// second, than the ring has slots. Those that find none are counted, the others are
+// restored, and the ring comes round many times.
+func TestRingWraps(t *testing.T) {
+	const slots = 4096
+	for _, carry := range []string{"mark", "header"} {
+		t.Run(carry, func(t *testing.T) {
+			n := startLab(t, "forwarded", nil, "10.0.0.1", "10.0.0.2")
+			rad := n.attach(t, n.nodes(), "--slots", strconv.Itoa(slots), "--timeout", "2s", "--carry", carry)
+			n.forward(t, "--delay", "500ms", "--queue", "100000")
+			for port := range selfPorts {
+				n.sink(t, "h2", selfPortBase+port)
+			}
+			f := n.startSelfFlow(t, "h1", "h2", 0, 50*time.Microsecond)
+			time.Sleep(time.Duration(times(30)) * time.Second)
+			f.finish(t)
+			s := rad.settle(t)
+			report := &oracle.Report{Title: fmt.Sprintf("%s: %d packets through %d slots, each held for 500 ms", carry, f.sent.Load(), slots)}
+			rows := f.rowsByKind()
+			for _, row := range rows[ordinary+1:] {
+				// docs/limits.md: packets that begin alike, of which many have no slot.
+				row.Note, row.Wrong = fmt.Sprintf("%d were taken for others that begin alike", row.Wrong), 0
+			}
+			report.Add(append(rows, s.row())...)
+			keepReport(report)
+			if !report.OK() {
+				t.Error("packets differ, or are not accounted for: see the table")
+			}
+			if marked := rad.counter(t, "marked"); marked < 3*slots || s.notMeasured() == 0 {
+				t.Errorf("%d packets marked in %d slots, %d found none: the ring did not wrap", marked, slots, s.notMeasured())
+			}
+		})
+	}
+}
+
+// forward has radar's own forwarder between eth0 and eth1 of node f until the test ends.
+func (n *network) forward(t *testing.T, flags ...string) {
+	t.Helper()
+	cmd := n.lab.Command(n.ctx, "f", append([]string{radarBin, "lab", "forward", "eth0", "eth1"}, flags...)...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	waitFor(t, "the forwarder's packet sockets", func() bool {
+		return strings.Count(n.run(t, "f", "cat", "/proc/net/packet"), "\n") >= 3
+	})
+}
+
+// TestInterfacesComeAndGo makes and removes interfaces of an attached node under load. The
+// agent follows; the kernel is left with no program that hangs on nothing.
+func TestInterfacesComeAndGo(t *testing.T) {
+	n := times(1000)
+	ctx := deadline(t, time.Minute+time.Duration(n)*300*time.Millisecond)
+	net := startNetwork(ctx, t, "chain")
+	f := startStopFlows(t, net)
+	rad := net.attach(t, routers(net.nodes()))
+	node := rad.nodes[0]
+	rnd := rand.New(rand.NewPCG(2, uint64(n)))
+	for range n {
+		net.run(t, node, "ip", "link", "add", "gone0", "up", "type", "veth", "peer", "name", "gone1")
+		net.run(t, node, "ip", "link", "set", "gone1", "up")
+		time.Sleep(time.Duration(rnd.IntN(60)) * time.Millisecond)
+		net.run(t, node, "ip", "link", "delete", "gone0")
+	}
+	time.Sleep(5 * time.Second)
+	report := &oracle.Report{Title: fmt.Sprintf("interfaces made and removed %d times under full load", n)}
+	report.Add(f.since("whole run")...)
+	links, defunct := tcxLinks(t)
+	report.Add(rad.account(t, f), &oracle.Row{Check: "links of ours on an interface", Compared: links, Wrong: defunct})
+	keepReport(report)
+	if !report.OK() {
+		t.Error("packets differ, are not accounted for, or links are left: see the table")
+	}
+}
+
+// tcxLinks counts the TCX links of radar's programs, and those whose interface is gone.
+func tcxLinks(t *testing.T) (all, defunct int) {
+	t.Helper()
+	links := new(link.Iterator)
+	defer links.Close()
+	for links.Next() {
+		info, err := links.Link.Info()
+		if err != nil || info.TCX() == nil {
+			continue
+		}
+		prog, err := ebpf.NewProgramFromID(info.Program)
+		if err != nil {
+			continue // gone meanwhile
+		}
+		about, err := prog.Info()
+		prog.Close()
+		if err != nil || about.Name != "rdr_in" && about.Name != "rdr_out" {
+			continue
+		}
+		all++
+		if info.TCX().Ifindex == 0 {
+			defunct++
+		}
+	}
+	if err := links.Err(); err != nil {
+		t.Fatalf("list links: %v", err)
+	}
+	if all == 0 {
+		t.Error("no TCX link of radar's found: is there no TCX?")
+	}
+	return all, defunct
+}
