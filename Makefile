@@ -138,13 +138,16 @@ race: ## the tests of pure Go packages under the race detector (needs gcc)
 
 .PHONY: soak mutants
 # Tests of faults, each as often as docs/reliability.md says; make test runs a tenth.
-SOAK ?= Test(AgentEnds|RingWraps|InterfacesComeAndGo)
+SOAK_ALL := Test(AgentEnds|RingWraps|InterfacesComeAndGo)
+SOAK ?= $(SOAK_ALL)
 soak: deps-test build ## faults, many times over: an hour or more (SOAK=regexp)
 	RADAR_SOAK=1 RADAR_BIN=$(CURDIR)/bin/radar RADAR_E2E_TABLES=$(CURDIR)/bin/soak.txt \
 		go test -count=1 -v -timeout 8h -run '$(SOAK)' ./lab/e2e
-	lab/reliability.sh soak <bin/soak.txt
+	[ '$(SOAK)' != '$(SOAK_ALL)' ] || lab/reliability.sh soak <bin/soak.txt
 mutants: deps-test deps-bpf ## whether the tests find bugs that are put in (BUGS="name ...")
-	lab/mutants/run.sh $(BUGS)
+	mkdir -p bin
+	lab/mutants/run.sh $(BUGS) | tee bin/mutants.txt
+	[ -n '$(BUGS)' ] || lab/reliability.sh mutants <bin/mutants.txt
 
 .PHONY: kernels
 kernels: deps-kernel ## the data path on real Debian kernels: make kernels KERNELS="5.10 6.1 6.12"

@@ -248,9 +248,10 @@ static __always_inline void enter_known(struct __sk_buff *skb, const struct pack
 		if (mark_mask(port) || shown || leaves || b.ttl <= 1) {
 			if (!write_bits(skb, p, b))
 				count(RDR_C_RESTORE_FAILED, p->n);
-			/* What the node sends on has true bits. */
-			if (tree && shown && !mark_mask(port) && !is_closing(port))
-				keep_keys(f->index, p, b.id);
+			/* What the node sends on has true bits; a member may send nothing on. */
+			if (tree && shown && !mark_mask(port) && !is_closing(port) &&
+			    keep_keys(f->index, p, b.id) && !local)
+				count(RDR_C_KEY_LOST, p->n);
 		} else if (f->decrements && !tree) {
 			w.keep_bits = 1;
 			w.bits = b;

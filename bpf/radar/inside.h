@@ -374,8 +374,9 @@ GLOBAL __u64 wire_by_key(__u64 id_len, __u64 tags, __u64 addrs, __u64 rest, __u6
 	return find_by_key(&p, id_len >> 32, now, &f) ? pack_found(&f) : 0;
 }
 
-/* Whether a node that carries the header may have shown this packet's true bits to itself,
- * being a member of the group, and now sends a copy on, which has a key for that. */
+/* Whether a node that carries the header may have shown this packet's true bits to itself
+ * (a member of the group, a band that is used up) and now sends a copy on, which has a key
+ * for that. */
 static __always_inline bool may_be_shown(const struct packet *p, __u32 flags)
 {
 	return p->group && !p->v6 && (!cfg_mark_mask || flags & RDR_PF_HEADER);

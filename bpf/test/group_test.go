@@ -163,6 +163,19 @@ func TestGroupTTL(t *testing.T) {
 	}
 }
 
+// TestGroupBandUsedUp: copies that a node which carries the header has to know by key. Of
+// two packets that are equal, the second one's is lost from sight, and counted.
+func TestGroupBandUsedUp(t *testing.T) {
+	d := newDomain(t, config{carry: "header"})
+	orig := packet(t, "group-multicast")
+	hidden := int(d.layout.TTLWidth) - 1
+	d.fan(d.send(frame{data: orig}), hidden)
+	d.counted(tally{cSeen: 1, cMarked: 1})
+	out := d.fan(d.send(frame{data: orig}), hidden)
+	same(t, "the second", out.data, lowered(t, orig, hidden+1))
+	d.counted(tally{cSeen: 1, cMarked: 1, cKeyLost: 1, cPassed: 1})
+}
+
 // TestGroupOtherBits: a branch on which a rule raised the TTL.
 func TestGroupOtherBits(t *testing.T) {
 	d := newDomain(t, config{})

@@ -28,6 +28,17 @@ func bindEnv(cmd *cobra.Command, lookup func(string) (string, bool)) error {
 			return
 		}
 		f.Changed = true
+		f.Annotations = map[string][]string{fromEnv: {envName(f.Name)}}
 	})
 	return failed
+}
+
+// fromEnv is an annotation of flags that bindEnv has set.
+const fromEnv = "radar_env"
+
+// isTyped says whether a flag is on the command line itself. A variable may be there for
+// other commands.
+func isTyped(cmd *cobra.Command, flag string) bool {
+	f := cmd.Flags().Lookup(flag)
+	return f.Changed && f.Annotations[fromEnv] == nil
 }

@@ -53,7 +53,7 @@ func newLatencyCmd(a *app) *cobra.Command {
 
 // checkTop refuses --top where rows are not flows: they are all shown.
 func checkTop(cmd *cobra.Command, flows bool) error {
-	if cmd.Flags().Changed("top") && !flows {
+	if isTyped(cmd, "top") && !flows {
 		return usagef("--top: only with --by flow; other rows are all shown")
 	}
 	return nil

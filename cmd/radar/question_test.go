@@ -276,3 +276,14 @@ func TestFollowQuestion(t *testing.T) {
 		t.Errorf("%d answers, the last row %+v", len(times), last)
 	}
 }
+
+// A variable that is there for another command is no mistake of this one.
+func TestTopFromEnvironment(t *testing.T) {
+	t.Setenv("RADAR_STATE_DIR", t.TempDir())
+	t.Setenv("RADAR_TOP", "5")
+	for _, command := range []string{"latency", "throughput"} {
+		if _, stderr, code := radar(t, command); code == exitUsage {
+			t.Errorf("%s: %s", command, stderr)
+		}
+	}
+}

@@ -16,6 +16,7 @@ import (
 var cleanups struct {
 	sync.Mutex
 	list   []*cleanup
+	ending bool // the process ends as soon as they have run
 	listen sync.Once
 }
 
@@ -26,7 +27,8 @@ type cleanup struct {
 
 // Cleanup calls f when the test ends, as t.Cleanup does, and also when the process is
 // interrupted or terminated (SIGINT, SIGTERM): then testing calls nothing, and what is in
-// the kernel would stay there. f may be called while the test goes on.
+// the kernel would stay there. f may be called while the test goes on, and before what it
+// removes is there: call Cleanup first, then make it.
 func Cleanup(t testing.TB, f func()) {
 	t.Helper()
 	cleanups.listen.Do(func() {
@@ -42,6 +44,11 @@ func Cleanup(t testing.TB, f func()) {
 	})
 	c := &cleanup{f: f}
 	cleanups.Lock()
+	if cleanups.ending {
+		cleanups.Unlock()
+		f()
+		select {} // no further: nobody would clean up
+	}
 	cleanups.list = append(cleanups.list, c)
 	cleanups.Unlock()
 	t.Cleanup(c.run)
@@ -53,21 +60,29 @@ func runCleanups() {
 		cleanups.Lock()
 		n := len(cleanups.list)
 		if n == 0 {
+			cleanups.ending = true
 			cleanups.Unlock()
 			return
 		}
 		c := cleanups.list[n-1]
 		cleanups.Unlock()
-		c.run()
+		done := make(chan struct{})
+		go func() { // one that calls t.FailNow ends its goroutine only
+			defer close(done)
+			c.run()
+		}()
+		<-done
 	}
 }
 
 // run calls f, or waits for its end, and forgets it.
 func (c *cleanup) run() {
+	defer func() {
+		cleanups.Lock()
+		defer cleanups.Unlock()
+		if i := slices.Index(cleanups.list, c); i >= 0 {
+			cleanups.list = slices.Delete(cleanups.list, i, i+1)
+		}
+	}()
 	c.once.Do(c.f)
-	cleanups.Lock()
-	defer cleanups.Unlock()
-	if i := slices.Index(cleanups.list, c); i >= 0 {
-		cleanups.list = slices.Delete(cleanups.list, i, i+1)
-	}
 }

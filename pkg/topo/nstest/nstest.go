@@ -58,10 +58,10 @@ func (n *Net) Path(name string) string { return "/run/netns/" + n.Name(name) }
 // Add makes one more namespace.
 func (n *Net) Add(name string) {
 	n.t.Helper()
+	Cleanup(n.t, func() { n.Delete(name) })
 	if err := add(n.Name(name)); err != nil {
 		n.t.Fatalf("make namespace %s: %v", name, err)
 	}
-	Cleanup(n.t, func() { n.Delete(name) })
 	n.Up(name, "lo")
 }
 
