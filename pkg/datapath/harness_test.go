@@ -214,8 +214,8 @@ func (l *lab) tc(names ...string) string {
 		fmt.Fprintf(&all, "%s:\n%s", name, l.Run(name, "tc", "qdisc", "show"))
 		for _, line := range strings.Split(l.Run(name, "ip", "-o", "link", "show"), "\n") {
 			fields := strings.Fields(line)
-			if len(fields) < 2 {
-				continue
+			if len(fields) < 2 || !strings.Contains("123456789", line[:1]) {
+				continue // ip warns when a peer's namespace goes meanwhile
 			}
 			dev, _, _ := strings.Cut(strings.TrimSuffix(fields[1], ":"), "@")
 			for _, hook := range []string{"ingress", "egress"} {
