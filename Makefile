@@ -140,7 +140,7 @@ race: ## the tests of pure Go packages under the race detector (needs gcc)
 # Tests of faults, each as often as docs/reliability.md says; make test runs a tenth.
 SOAK_ALL := Test(AgentEnds|RingWraps|InterfacesComeAndGo)
 SOAK ?= $(SOAK_ALL)
-soak: deps-test build ## faults, many times over: an hour or more (SOAK=regexp)
+soak: deps-test build ## faults, many times over: some ten minutes (SOAK=regexp)
 	RADAR_SOAK=1 RADAR_BIN=$(CURDIR)/bin/radar RADAR_E2E_TABLES=$(CURDIR)/bin/soak.txt \
 		go test -count=1 -v -timeout 8h -run '$(SOAK)' ./lab/e2e
 	[ '$(SOAK)' != '$(SOAK_ALL)' ] || lab/reliability.sh soak <bin/soak.txt

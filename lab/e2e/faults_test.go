@@ -17,7 +17,6 @@ import (
 	"github.com/cilium/ebpf/link"
 
 	"github.com/vnetradar/radar/pkg/oracle"
-	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 // times is how often a fault is tried: as often as full says by "make soak", else a tenth
@@ -163,7 +162,7 @@ func TestRingWraps(t *testing.T) {
 		t.Run(carry, func(t *testing.T) {
 			n := startLab(t, "forwarded", nil, "10.0.0.1", "10.0.0.2")
 			rad := n.attach(t, n.nodes(), "--slots", strconv.Itoa(slots), "--timeout", "2s", "--carry", carry)
-			n.forward(t, "--delay", "500ms", "--queue", "100000")
+			n.forward(t, nil, nil, "--delay", "500ms", "--queue", "100000")
 			for port := range selfPorts {
 				n.sink(t, "h2", selfPortBase+port)
 			}
@@ -189,19 +188,6 @@ func TestRingWraps(t *testing.T) {
 			}
 		})
 	}
-}
-
-// forward has radar's own forwarder between eth0 and eth1 of node f until the test ends.
-func (n *network) forward(t *testing.T, flags ...string) {
-	t.Helper()
-	cmd := n.lab.Command(n.ctx, "f", append([]string{radarBin, "lab", "forward", "eth0", "eth1"}, flags...)...)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	nstest.Cleanup(t, func() { cmd.Process.Kill(); cmd.Wait() })
-	waitFor(t, "the forwarder's packet sockets", func() bool {
-		return strings.Count(n.run(t, "f", "cat", "/proc/net/packet"), "\n") >= 3
-	})
 }
 
 // TestInterfacesComeAndGo makes and removes interfaces of an attached node under load. The

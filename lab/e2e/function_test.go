@@ -6,9 +6,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/netip"
 	"os"
+	"os/exec"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -86,15 +89,7 @@ func startForwarder(t *testing.T, percent int) *function {
 	}
 	f.radar = n.attach(t, n.nodes(), "--slots", "64K", "--timeout", "2s")
 	var counts, log bytes.Buffer
-	cmd := n.lab.Command(n.ctx, "f", radarBin, "lab", "forward", "eth0", "eth1", "-o", "json", "--loss", fmt.Sprintf("%d%%", percent))
-	cmd.Stdout, cmd.Stderr = &counts, &log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	nstest.Cleanup(t, func() { cmd.Process.Kill(); cmd.Wait() })
-	waitFor(t, "the forwarder's packet sockets", func() bool {
-		return bytes.Count([]byte(n.run(t, "f", "cat", "/proc/net/packet")), []byte("\n")) >= 3
-	})
+	cmd := n.forward(t, &counts, &log, "-o", "json", "--loss", fmt.Sprintf("%d%%", percent))
 	f.lost = func(t *testing.T) int {
 		cmd.Process.Signal(os.Interrupt)
 		if err := cmd.Wait(); err != nil {
@@ -112,6 +107,22 @@ func startForwarder(t *testing.T, percent int) *function {
 	}
 	f.dropped = func(*testing.T) int { return 0 }
 	return f
+}
+
+// forward has radar's own forwarder between eth0 and eth1 of node f, until the test ends at
+// the latest, and returns when it listens.
+func (n *network) forward(t *testing.T, stdout, stderr io.Writer, flags ...string) *exec.Cmd {
+	t.Helper()
+	cmd := n.lab.Command(n.ctx, "f", append([]string{radarBin, "lab", "forward", "eth0", "eth1"}, flags...)...)
+	cmd.Stdout, cmd.Stderr = stdout, stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	nstest.Cleanup(t, func() { cmd.Process.Kill(); cmd.Wait() })
+	waitFor(t, "the forwarder's packet sockets", func() bool {
+		return strings.Count(n.run(t, "f", "cat", "/proc/net/packet"), "\n") >= 3
+	})
+	return cmd
 }
 
 // check holds records and losses against what was captured in front of the function and
