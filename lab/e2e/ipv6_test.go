@@ -37,6 +37,9 @@ func (n *network) addIPv6(t *testing.T) {
 		set("icmp.ratelimit", "0")
 		for _, m := range n.topo.Nodes {
 			for _, p := range m.Ports {
+				if m.Name == name { // or it asks for its neighbours just when the captures end
+					set("neigh."+p.Name+".delay_first_probe_time", "600")
+				}
 				for _, a := range p.Addrs {
 					if m.Name == name {
 						fmt.Fprintf(&script, "ip -6 address add %s/64 dev %s nodad\n", sixOf(a.Addr()), p.Name)

@@ -35,6 +35,12 @@ func (r *Row) bad(format string, args ...any) {
 	}
 }
 
+// Excuse takes back what was wrong, and says why in the note.
+func (r *Row) Excuse(why string) {
+	r.Wrong, r.Findings = 0, nil
+	r.Note += "; " + why
+}
+
 // Report is the outcome of one round.
 type Report struct {
 	Title string `json:"title"`

@@ -22,8 +22,8 @@ type lossPlace struct {
 // by the kernel's own word: some kernels (of sandboxed virtual machines) call no
 // tracing program while certain tasks are current. blind is asked whether a drop
 // for one of the reasons, between two times (Unix ns), was such a one. It must
-// rely on something other than BPF. The result counts them by drop.
-func (c *Comparison) Unseen(blind func(from, to int64, reasons []string) bool) map[string]Losses {
+// rely on something other than BPF. The rows about losses name how many they are.
+func (c *Comparison) Unseen(blind func(from, to int64, reasons []string) bool) {
 	lost := map[*Drop][]*unit{}
 	kept := c.pairs[:0:0]
 	c.taken, c.guessed = map[*journey]bool{}, map[lossPlace]int64{}
@@ -47,7 +47,6 @@ func (c *Comparison) Unseen(blind func(from, to int64, reasons []string) bool) m
 			Node: d.Node, Port: d.Port, At: d.At, Packets: int64(len(us)), Skbs: int64(c.truth.buffers(d, us)),
 		}
 	}
-	return c.unseen
 }
 
 // unseenNote says in a row how many losses were taken out.
