@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"syscall"
 
 	"github.com/cilium/ebpf"
@@ -75,7 +74,7 @@ func exitCode(err error) int {
 
 // lacksRights says whether err is a matter of the user's rights.
 func lacksRights(err error) bool {
-	return os.Geteuid() != 0 && errors.Is(err, fs.ErrPermission)
+	return errors.Is(err, fs.ErrPermission) && datapath.LacksRights()
 }
 
 // explain is the text of err for the user, with what to do where err itself does

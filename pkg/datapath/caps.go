@@ -75,5 +75,15 @@ func MissingRights() string {
 	if len(names) == 0 {
 		return "the kernel refuses although no capability is missing (seccomp, lockdown or a security module?)"
 	}
-	return "missing " + strings.Join(names, ", ") + ": run as root"
+	what := "run as root"
+	if os.Geteuid() == 0 {
+		what = "root without it: in a container, start that with --privileged --pid=host"
+	}
+	return "missing " + strings.Join(names, ", ") + ": " + what
+}
+
+// LacksRights says whether this process lacks a capability that radar needs.
+func LacksRights() bool {
+	caps, err := effectiveCaps()
+	return err == nil && len(missingCaps(caps)) > 0
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/statedir"
 )
 
 // Names of pins in the domain's directory: maps have their own name, links begin
@@ -47,11 +48,13 @@ func mountBPFFS() error {
 // makePinDir creates the domain's directory of pins. It fails if there is one.
 func makePinDir(name string) error {
 	dir := domain.PinDir(name)
-	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
-		return fmt.Errorf("create pin directory: %w", err)
+	for _, parent := range []string{filepath.Dir(filepath.Dir(dir)), filepath.Dir(dir)} {
+		if err := statedir.Make(parent); err != nil {
+			return fmt.Errorf("pin directory: %w", err)
+		}
 	}
 	if err := os.Mkdir(dir, 0o700); err != nil {
-		return fmt.Errorf("create pin directory: %w", err)
+		return fmt.Errorf("pin directory: create: %w", err)
 	}
 	return nil
 }
@@ -80,7 +83,7 @@ func openMap(domainName, name string) (*ebpf.Map, error) {
 
 // pinsExist says whether the domain has any pin.
 func pinsExist(domainName string) bool {
-	_, err := os.Stat(domain.PinDir(domainName))
+	_, err := os.Lstat(domain.PinDir(domainName))
 	return err == nil
 }
 
@@ -88,6 +91,9 @@ func pinsExist(domainName string) bool {
 // that are empty then. Sources must be off.
 func removePins(domainName string) error {
 	dir := domain.PinDir(domainName)
+	if err := statedir.Check(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("pin directory: %w", err) // whatever that is, we have not made it
+	}
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("list pins: %w", err)

@@ -4,9 +4,9 @@ package datapath
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/cilium/ebpf"
@@ -197,9 +197,35 @@ func kallsymsReadable() bool {
 	return false
 }
 
-// otherMountNS says whether this process sees other mounts than process 1.
+// otherMountNS says whether this process sees other mounts than process 1, or than another
+// ancestor: where process 1 shows nobody its namespaces, those tell of `ip netns exec`.
 func otherMountNS() bool {
-	ours, err1 := os.Readlink("/proc/self/ns/mnt")
-	init, err2 := os.Readlink("/proc/1/ns/mnt")
-	return errors.Join(err1, err2) == nil && ours != init
+	ours, err := os.Readlink("/proc/self/ns/mnt")
+	if err != nil {
+		return false
+	}
+	for pid := os.Getpid(); pid > 0; pid = parentOf(pid) {
+		if ns, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/mnt", pid)); err == nil && ns != ours {
+			return true
+		}
+	}
+	return false
+}
+
+// parentOf a process; 0 if it has none here.
+func parentOf(pid int) int {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(b)) {
+		if value, ok := strings.CutPrefix(line, "PPid:"); ok {
+			parent, err := strconv.Atoi(strings.TrimSpace(value))
+			if err != nil {
+				return 0
+			}
+			return parent
+		}
+	}
+	return 0
 }

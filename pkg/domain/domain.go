@@ -20,6 +20,8 @@ import (
 
 	"github.com/google/renameio/v2"
 	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/pkg/statedir"
 )
 
 // Version of the description and of the pins; both change with the ABI.
@@ -263,20 +265,13 @@ func CheckName(name string) error {
 }
 
 // Dir is the state directory of the domain (0700).
-func Dir(name string) string { return filepath.Join(stateRoot(), name) }
+func Dir(name string) string { return filepath.Join(statedir.Root(), name) }
 
 // PinDir is where the domain's maps and links are pinned (0700).
 func PinDir(name string) string { return pinDir(name, Version) }
 
 func pinDir(name string, version int) string {
 	return filepath.Join("/sys/fs/bpf/radar", fmt.Sprintf("v%d", version), name)
-}
-
-func stateRoot() string {
-	if dir := os.Getenv("RADAR_STATE_DIR"); dir != "" {
-		return dir
-	}
-	return "/run/radar"
 }
 
 // File returns the path of one of the domain's state files: "domain.json",
@@ -329,7 +324,7 @@ func (d *Domain) Save() error {
 
 // List returns the names of the domains on this machine.
 func List() ([]string, error) {
-	entries, err := os.ReadDir(stateRoot())
+	entries, err := os.ReadDir(statedir.Root())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -341,7 +336,7 @@ func List() ([]string, error) {
 		if CheckName(e.Name()) != nil {
 			continue
 		}
-		if _, err := os.Stat(filepath.Join(stateRoot(), e.Name(), "domain.json")); err == nil {
+		if _, err := os.Stat(filepath.Join(statedir.Root(), e.Name(), "domain.json")); err == nil {
 			names = append(names, e.Name())
 		}
 	}
@@ -408,8 +403,10 @@ func TryLock(name string) (unlock func(), ok bool) {
 var errRemoved = errors.New("state directory was removed")
 
 func lockOnce(name string) (fd int, err error) {
-	if err := os.MkdirAll(Dir(name), 0o700); err != nil {
-		return -1, fmt.Errorf("create state directory (RADAR_STATE_DIR names another): %w", err)
+	for _, dir := range []string{statedir.Root(), Dir(name)} {
+		if err := statedir.Make(dir); err != nil {
+			return -1, fmt.Errorf("state directory (RADAR_STATE_DIR names another): %w", err)
+		}
 	}
 	fd, err = unix.Open(File(name, "lock"), unix.O_RDWR|unix.O_CREAT|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
 	if errors.Is(err, fs.ErrNotExist) {

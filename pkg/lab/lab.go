@@ -30,6 +30,8 @@ import (
 
 	"github.com/google/renameio/v2"
 	"github.com/vishvananda/netns"
+
+	"github.com/vnetradar/radar/pkg/statedir"
 )
 
 // stateVersion is the version of the description in the state directory.
@@ -100,17 +102,7 @@ func CheckName(name string) error {
 }
 
 // stateDir holds NAME.json and NAME.d of every lab.
-func stateDir() string {
-	root := os.Getenv("RADAR_STATE_DIR")
-	if root == "" {
-		root = "/run/radar"
-	}
-	// Scripts do not run in the current directory.
-	if abs, err := filepath.Abs(root); err == nil {
-		root = abs
-	}
-	return filepath.Join(root, "labs")
-}
+func stateDir() string { return filepath.Join(statedir.Root(), "labs") }
 
 func stateFile(name string) string { return filepath.Join(stateDir(), name+".json") }
 

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/vishvananda/netns"
+
+	"github.com/vnetradar/radar/pkg/statedir"
 )
 
 // DefaultScriptTimeout is how long the startup scripts may take.
@@ -82,8 +84,10 @@ func plan(t *Topology, name string) *Lab {
 // reserve takes the name of the lab. From then on "down" finds it, even if this
 // process is killed.
 func (l *Lab) reserve() error {
-	if err := os.MkdirAll(stateDir(), 0o700); err != nil {
-		return fmt.Errorf("create state directory: %w", err)
+	for _, dir := range []string{statedir.Root(), stateDir()} {
+		if err := statedir.Make(dir); err != nil {
+			return fmt.Errorf("state directory (RADAR_STATE_DIR names another): %w", err)
+		}
 	}
 	if err := prepareNetnsDir(); err != nil {
 		return err

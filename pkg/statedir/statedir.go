@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package statedir is where descriptions, logs and locks lie, and how directories are made
+// that root can trust.
+package statedir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// Root is the directory of all state, as an absolute path: RADAR_STATE_DIR, or /run/radar.
+func Root() string {
+	dir := os.Getenv("RADAR_STATE_DIR")
+	if dir == "" {
+		return "/run/radar"
+	}
+	if abs, err := filepath.Abs(dir); err == nil { // else there is no current directory
+		return abs
+	}
+	return dir
+}
+
+// Make creates a directory that nobody else may look into (0700), and those above it.
+// One that is there is taken only if nobody else can put files into it, or another
+// directory in its place: a symbolic link, a file, and a directory that belongs to another
+// user or that others may write to, are errors that say so.
+func Make(path string) error {
+	for try := 0; ; try++ {
+		err := tryMake(path)
+		if try < 3 && errors.Is(err, fs.ErrNotExist) {
+			continue // somebody removes it: radar detach, of the last domain
+		}
+		return err
+	}
+}
+
+func tryMake(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return fmt.Errorf("create: %w", err)
+	}
+	err := os.Mkdir(path, 0o700)
+	if errors.Is(err, fs.ErrExist) {
+		return Check(path)
+	}
+	if err != nil {
+		return fmt.Errorf("create: %w", err)
+	}
+	return nil
+}
+
+// Check says what is wrong with a directory that Make would not take. It returns an
+// fs.ErrNotExist if there is nothing.
+func Check(path string) error {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return err
+	}
+	switch mode := info.Mode(); {
+	case mode&fs.ModeSymlink != 0:
+		return fmt.Errorf("%s is a symbolic link: remove it, or name the directory itself", path)
+	case !mode.IsDir():
+		return fmt.Errorf("%s is no directory: remove it", path)
+	case mode.Perm()&0o022 != 0:
+		return fmt.Errorf("other users may write to %s: chmod 700 %[1]s", path)
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Uid) != os.Geteuid() {
+		return fmt.Errorf("%s belongs to user %d: remove it, or chown it to user %d", path, st.Uid, os.Geteuid())
+	}
+	return nil
+}
