@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/agent"
 	"github.com/vnetradar/radar/pkg/datapath"
@@ -73,6 +75,8 @@ func (a *app) detach(ctx context.Context, names []string, noDrain bool) error {
 	case errors.Is(err, domain.ErrDamaged):
 		fmt.Fprintf(a.stderr, "radar: warning: detaching without a summary: %v\n", domain.ErrDamaged)
 		return a.detachRest(hurry)
+	case errors.Is(err, domain.ErrOtherVersion):
+		return a.detachByAgent(err, names, noDrain)
 	case err != nil && !errors.Is(err, domain.ErrNotAttached):
 		return err
 	case d != nil && len(names) > 0 && !d.IsWhole(names):
@@ -121,6 +125,27 @@ func (a *app) takeOver(ctx context.Context, d *domain.Domain) (*agent.Agent, err
 			return nil, ctx.Err()
 		}
 	}
+}
+
+// detachByAgent lets the program that the domain's agent runs detach, after an upgrade:
+// nothing else knows how its packets under way are restored. It may be gone from the
+// disk; the kernel keeps it as long as the agent lives. other is why we cannot.
+func (a *app) detachByAgent(other error, names []string, noDrain bool) error {
+	running, err := agent.Find(a.domain)
+	if err != nil {
+		return err
+	}
+	if running.PID == 0 {
+		return fmt.Errorf("%w; no agent of it runs any more, whose program this one calls: "+
+			"detach it with that radar, or attach it again with that one and detach it with this", other)
+	}
+	args := append([]string{"radar", "detach", "--domain", a.domain, "--output", string(a.output)}, names...)
+	if noDrain {
+		args = append(args, "--no-drain")
+	}
+	// In our place: its output, exit code and answers to signals are ours.
+	err = unix.Exec(fmt.Sprintf("/proc/%d/exe", running.PID), args, os.Environ())
+	return fmt.Errorf("%w; run the program of its agent (process %d): %w", other, running.PID, err)
 }
 
 // detachNodes takes nodes out of a domain that goes on, with others or waiting for

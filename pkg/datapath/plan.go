@@ -261,6 +261,9 @@ func otherDomains(name string) (others []*domain.Domain, err error) {
 			continue
 		}
 		d, err := domain.Load(other)
+		if errors.Is(err, domain.ErrOtherVersion) {
+			return nil, err // which nodes are its own?
+		}
 		if err != nil {
 			continue // half there, or detached just now
 		}

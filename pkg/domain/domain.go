@@ -33,10 +33,12 @@ const DefaultName = "default"
 // ErrNotAttached says that the domain does not exist on this machine. Where it has
 // left something behind the error is ErrHalfAttached as well, and says how to mend it.
 // ErrDamaged says that its description cannot be read; detaching it still works.
+// ErrOtherVersion says that only the radar that has attached it understands its maps.
 var (
 	ErrNotAttached  = errors.New("not attached")
 	ErrHalfAttached = errors.New("domain is half attached")
 	ErrDamaged      = errors.New("domain description is damaged")
+	ErrOtherVersion = errors.New("of another radar")
 )
 
 type halfError struct{ text string }
@@ -278,8 +280,8 @@ func pinDir(name string, version int) string {
 // "lock", "agent.pid", "agent.log", "aggregates".
 func File(name, file string) string { return filepath.Join(Dir(name), file) }
 
-// Load reads the description. It returns ErrNotAttached if there is none, and
-// ErrDamaged if it makes no sense.
+// Load reads the description. It returns ErrNotAttached if there is none,
+// ErrDamaged if it makes no sense, and ErrOtherVersion if it is another version's.
 func Load(name string) (*Domain, error) {
 	if err := CheckName(name); err != nil {
 		return nil, err
@@ -304,8 +306,8 @@ func Load(name string) (*Domain, error) {
 		return nil, fmt.Errorf("%w: %s: %w (start anew with: radar detach --domain %s)", ErrDamaged, path, err, name)
 	}
 	if d.Version != Version {
-		return nil, fmt.Errorf("domain %q was attached by a radar with layout version %d, this one has %d: detach it with that radar (without it: remove %s and %s)",
-			name, d.Version, Version, pinDir(name, d.Version), Dir(name))
+		return nil, fmt.Errorf("domain %q is %w: its maps have layout %d, this radar knows %d (detach it with: radar detach --domain %s)",
+			name, ErrOtherVersion, d.Version, Version, name)
 	}
 	return &d, nil
 }
