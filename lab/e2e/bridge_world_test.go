@@ -69,7 +69,7 @@ func newBridged(t *testing.T, brNetfilter bool) *bridged {
 	t.Helper()
 	t.Setenv("RADAR_STATE_DIR", t.TempDir())
 	b := &bridged{Net: nstest.New(t, "host", "a", "b", "u", "w"), t: t}
-	b.radar = &radar{ctx: deadline(t, 2*time.Minute), domain: uniqueName()}
+	b.radar = &radar{ctx: deadline(t, 2*time.Minute), bin: radarBin, domain: uniqueName()}
 	b.Run("host", "ip", "link", "add", "br0", "type", "bridge")
 	b.Up("host", "br0")
 	b.Address("host", "br0", addrHost+"/24")

@@ -60,8 +60,8 @@ func runTests(m *testing.M) int {
 	return code
 }
 
-func buildRadar(to string) error {
-	cmd := exec.Command("go", "build", "-o", to, "./cmd/radar")
+func buildRadar(to string, flags ...string) error {
+	cmd := exec.Command("go", append(append([]string{"build", "-o", to}, flags...), "./cmd/radar")...)
 	cmd.Dir = filepath.Join("..", "..")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build radar: %w\n%s", err, out)

@@ -20,6 +20,7 @@ import (
 // radar is a domain, driven through the command line as users drive it.
 type radar struct {
 	ctx    context.Context
+	bin    string
 	domain string
 	nodes  []string
 }
@@ -28,24 +29,36 @@ type radar struct {
 // detached at the end of the test at the latest.
 func (n *network) attach(t *testing.T, nodes []string, flags ...string) *radar {
 	t.Helper()
-	r := &radar{ctx: n.ctx, domain: uniqueName(), nodes: nodes}
-	args := append([]string{"attach", "-d"}, flags...)
-	for _, node := range nodes {
-		args = append(args, node+"=netns:"+n.lab.NetNSPath(node))
-	}
+	r := n.domain(t, nodes)
+	r.run(t, n.attachArgs(nodes, flags...)...)
+	return r
+}
+
+// domain is one that is not attached yet, and detached at the end of the test.
+func (n *network) domain(t *testing.T, nodes []string) *radar {
+	t.Helper()
+	r := &radar{ctx: n.ctx, bin: radarBin, domain: uniqueName(), nodes: nodes}
 	nstest.Cleanup(t, func() {
 		r.ctx = context.Background()
 		r.try("detach", "--no-drain")
 	})
-	r.run(t, args...)
 	return r
+}
+
+// attachArgs are those of radar attach, in the background.
+func (n *network) attachArgs(nodes []string, flags ...string) []string {
+	args := append([]string{"attach", "-d"}, flags...)
+	for _, node := range nodes {
+		args = append(args, node+"=netns:"+n.lab.NetNSPath(node))
+	}
+	return args
 }
 
 // try runs radar and returns what it printed.
 func (r *radar) try(args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(r.ctx, time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, radarBin, append(args, "--domain", r.domain)...)
+	cmd := exec.CommandContext(ctx, r.bin, append(args, "--domain", r.domain)...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

@@ -164,9 +164,14 @@ func (f *selfFlow) check(fd int, src, dst [4]byte, routers int) error {
 		}
 		f.wrong.Add(1)
 		f.wrongBy[kindOf(sport)].Add(1)
-		s := fmt.Sprintf("got  % x\nwant % x", got[:min(n, 40)], want[:min(len(want), 40)])
+		s := hexdump(got, want)
 		f.first.CompareAndSwap(nil, &s)
 	}
+}
+
+// hexdump shows how two packets begin.
+func hexdump(got, want []byte) string {
+	return fmt.Sprintf("got  % x\nwant % x", got[:min(len(got), 40)], want[:min(len(want), 40)])
 }
 
 // rowsByKind says for each kind how many arrived, and how many not as they were sent.

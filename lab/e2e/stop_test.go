@@ -138,9 +138,5 @@ func (r *radar) counter(t *testing.T, name string) int {
 // reattach gives a domain whose agent is gone a new one.
 func (r *radar) reattach(t *testing.T, n *network, flags ...string) {
 	t.Helper()
-	args := append([]string{"attach", "-d"}, flags...)
-	for _, node := range r.nodes {
-		args = append(args, node+"=netns:"+n.lab.NetNSPath(node))
-	}
-	r.run(t, args...)
+	r.run(t, n.attachArgs(r.nodes, flags...)...)
 }
