@@ -43,10 +43,13 @@ func (a *Agent) Finish(ctx context.Context, o FinishOptions) (*Summary, error) {
 	// From here on nobody may ask this process to hand over; the lock stays.
 	a.claim.unname()
 	drainErr := a.drain(ctx, o)
-	summary := a.Summary()
-	// Detach waits for the kernel to free the maps: in vain while we have them.
-	a.closeMaps()
-	result, err := datapath.Detach(context.WithoutCancel(ctx), datapath.DetachRequest{Domain: a.name, NoDrain: true})
+	// While packets pass, a counter that is read early knows less than one read late.
+	var summary *Summary
+	count := func() { summary = a.Summary(); a.closeMaps() }
+	result, err := datapath.Detach(context.WithoutCancel(ctx), datapath.DetachRequest{Domain: a.name, NoDrain: true, Silent: count})
+	if summary == nil {
+		count()
+	}
 	if result != nil {
 		summary.Nodes, summary.Ports = result.Nodes, result.Ports
 		summary.Warnings = append(summary.Warnings, result.Warnings...)

@@ -116,6 +116,8 @@ func waitPidfd(ctx context.Context, fd int, patience time.Duration) (bool, error
 	return false, nil
 }
 
+var errZombie = errors.New("it has ended")
+
 // startTime is field 22 of /proc/PID/stat. A zombie counts as ended.
 func startTime(pid int) (uint64, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -129,7 +131,7 @@ func startTime(pid int) (uint64, error) {
 		return 0, fmt.Errorf("read process %d: unexpected format of its stat file", pid)
 	}
 	if fields[0][0] == 'Z' || fields[0][0] == 'X' {
-		return 0, fmt.Errorf("process %d has ended", pid)
+		return 0, fmt.Errorf("process %d: %w", pid, errZombie)
 	}
 	return strconv.ParseUint(string(fields[19]), 10, 64)
 }
@@ -155,7 +157,12 @@ func newClaim(name string) (*claim, error) {
 		return nil, fmt.Errorf("open agent lock %s: %w", path, err)
 	}
 	c := &claim{name: name, fd: fd}
-	if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	err = unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
+	for end := time.Now().Add(endingTime); errors.Is(err, unix.EWOULDBLOCK) && ending(name) && time.Now().Before(end); {
+		time.Sleep(5 * time.Millisecond)
+		err = unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
+	}
+	if err != nil {
 		unix.Close(fd)
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			return nil, ErrRunning
@@ -170,6 +177,21 @@ func newClaim(name string) (*claim, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// endingTime is how long a killed agent may take to give back what it holds.
+const endingTime = 5 * time.Second
+
+// ending says whether the agent of the pid file was killed and its threads are about to
+// end: its lock is free when the last of them has.
+func ending(name string) bool {
+	var pid int
+	b, err := os.ReadFile(domain.File(name, "agent.pid"))
+	if _, scanned := fmt.Sscan(string(b), &pid); err != nil || scanned != nil {
+		return false
+	}
+	_, err = startTime(pid)
+	return errors.Is(err, errZombie)
 }
 
 func (c *claim) line() string { return fmt.Sprintf("%d %d\n", c.self.PID, c.self.Start) }

@@ -26,6 +26,10 @@ type DetachRequest struct {
 	// NoDrain does not wait for packets under way: their headers are restored
 	// only as far as programs are still there.
 	NoDrain bool
+	// Silent, if not nil, is called when the domain ends: no program of it runs any more,
+	// so that its counters are final. Whoever holds its maps has to let them go then,
+	// because Detach waits for the kernel to free them.
+	Silent func()
 	// Progress, if not nil, is told how many packets are under way.
 	Progress func(inFlight int)
 }
@@ -179,6 +183,10 @@ func detachAll(ctx context.Context, d *domain.Domain, req DetachRequest) (*Detac
 	if err := errors.Join(errs...); err != nil {
 		// The description stays, so that detaching can be tried again.
 		return r, fmt.Errorf("detach domain %q: %w", req.Domain, err)
+	}
+	if req.Silent != nil {
+		awaitPrograms()
+		req.Silent()
 	}
 	if err := os.RemoveAll(domain.Dir(req.Domain)); err != nil {
 		return r, fmt.Errorf("remove state directory: %w", err)

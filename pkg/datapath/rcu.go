@@ -5,7 +5,18 @@ package datapath
 import (
 	"bytes"
 	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
+
+// awaitPrograms returns when no BPF program runs any more that had begun before.
+func awaitPrograms() {
+	const global = 1 // MEMBARRIER_CMD_GLOBAL waits for an RCU grace period
+	if _, _, errno := unix.Syscall(unix.SYS_MEMBARRIER, global, 0, 0); errno != 0 {
+		time.Sleep(50 * time.Millisecond) // refused with nohz_full
+	}
+}
 
 // manyHooks is from how many hooks on it is worth to hurry.
 const manyHooks = 64

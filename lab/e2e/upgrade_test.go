@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/oracle"
+)
+
+// buildOther builds this tree as another version, of the same layout or of the one before.
+func buildOther(t *testing.T, sameLayout bool) string {
+	t.Helper()
+	bin := filepath.Join(t.TempDir(), "radar-other")
+	flags := []string{"-ldflags", "-X main.version=other"}
+	if !sameLayout {
+		flags = append(flags, "-overlay", otherLayout(t))
+	}
+	if err := buildRadar(bin, flags...); err != nil {
+		t.Fatal(err)
+	}
+	return bin
+}
+
+// otherLayout is an overlay for go build in which domain.Version is one less.
+func otherLayout(t *testing.T) string {
+	t.Helper()
+	source, err := filepath.Abs("../../pkg/domain/domain.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours, theirs := fmt.Sprintf("const Version = %d\n", domain.Version), fmt.Sprintf("const Version = %d\n", domain.Version-1)
+	if bytes.Count(text, []byte(ours)) != 1 {
+		t.Fatalf("%s has no line %q", source, ours)
+	}
+	changed := filepath.Join(t.TempDir(), "domain.go")
+	if err := os.WriteFile(changed, bytes.Replace(text, []byte(ours), []byte(theirs), 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{source: changed}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "overlay.json")
+	if err := os.WriteFile(path, overlay, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestUpgrade changes the program under full load, and back: an agent of equal layout is
+// taken over as it stands; a domain of another layout is detached by the program that its
+// agent runs, though that is gone from the disk.
+func TestUpgrade(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		sameLayout bool
+	}{{"same layout", true}, {"another layout", false}} {
+		t.Run(c.name, func(t *testing.T) {
+			other := buildOther(t, c.sameLayout)
+			net := startNetwork(deadline(t, 3*time.Minute), t, "chain")
+			f := startStopFlows(t, net)
+			rad := net.domain(t, routers(net.nodes()))
+			report := &oracle.Report{Title: "another version takes over under full load: " + c.name}
+			var account []*oracle.Row
+			for i, bin := range []string{radarBin, other, radarBin} {
+				name := []string{"this", "the other", "this again"}[i]
+				if i > 0 && c.sameLayout {
+					kill(t, rad.status(t).Agent.PID)
+				}
+				if i > 0 && !c.sameLayout {
+					account = append(account, rad.detachAfterUpgrade(t, net, bin))
+				}
+				rad.bin = bin
+				rad.run(t, net.attachArgs(rad.nodes)...)
+				marked := rad.counter(t, "marked")
+				time.Sleep(time.Second)
+				if now := rad.counter(t, "marked"); now <= marked {
+					t.Errorf("%s: %d packets marked, then %d", name, marked, now)
+				}
+				report.Add(f.since(name)...)
+			}
+			report.Add(append(account, rad.account(t, f))...)
+			keepReport(report)
+			if !report.OK() {
+				t.Error("packets differ, or are not accounted for: see the table")
+			}
+		})
+	}
+}
+
+// detachAfterUpgrade detaches a domain with another version. All else says that it must
+// be detached first.
+func (r *radar) detachAfterUpgrade(t *testing.T, net *network, bin string) *oracle.Row {
+	t.Helper()
+	gone := filepath.Join(t.TempDir(), "radar") // what the agent runs is not on the disk
+	if err := os.Rename(r.bin, gone); err != nil {
+		t.Fatal(err)
+	}
+	defer os.Rename(gone, r.bin)
+	upgraded := *r
+	upgraded.bin = bin
+	for _, args := range [][]string{{"status"}, net.attachArgs(r.nodes)} {
+		if out, err := upgraded.try(args...); err == nil || !strings.Contains(err.Error(), "detach it with: radar detach --domain "+r.domain) {
+			t.Errorf("radar %s of the other version: %v\n%s", args[0], err, out)
+		}
+	}
+	if out, err := (&radar{ctx: r.ctx, bin: bin, domain: uniqueName()}).try(net.attachArgs(r.nodes)...); err == nil {
+		t.Errorf("nodes of a domain of another version were attached to a second one:\n%s", out)
+	}
+	var ended struct {
+		Ended   bool `json:"ended"`
+		Summary struct {
+			Totals struct {
+				Seen        int `json:"seen"`
+				NotMeasured int `json:"not_measured"`
+				Unaccounted int `json:"unaccounted"`
+			} `json:"totals"`
+		} `json:"summary"`
+	}
+	if err := json.Unmarshal(upgraded.run(t, "detach", "-o", "json"), &ended); err != nil || !ended.Ended {
+		t.Fatalf("detach: %+v, %v", ended, err)
+	}
+	totals := ended.Summary.Totals
+	return &oracle.Row{Check: "seen, as the summary says", Compared: totals.Seen,
+		Wrong: max(totals.Unaccounted, -totals.Unaccounted), Note: fmt.Sprintf("not measured %d", totals.NotMeasured)}
+}
