@@ -17,6 +17,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/agent"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/statedir"
 )
 
 // selfPath is the running program, even if its file has been replaced.
@@ -106,9 +107,9 @@ func agentCommand(name string, log, ready *os.File) *exec.Cmd {
 // openLog opens the agent's log for appending. A link that somebody put in its
 // place is refused.
 func openLog(path string) (*os.File, error) {
-	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CREAT|unix.O_APPEND|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	fd, err := statedir.Open(path, unix.O_WRONLY|unix.O_CREAT|unix.O_APPEND)
 	if err != nil {
-		return nil, fmt.Errorf("open log %s: %w", path, err)
+		return nil, fmt.Errorf("log: %w", err)
 	}
 	return os.NewFile(uintptr(fd), path), nil
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,6 +22,7 @@ import (
 type radar struct {
 	ctx    context.Context
 	bin    string
+	within []string // command that runs another, with less than this process has
 	domain string
 	nodes  []string
 }
@@ -58,7 +60,8 @@ func (n *network) attachArgs(nodes []string, flags ...string) []string {
 func (r *radar) try(args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(r.ctx, time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, r.bin, append(args, "--domain", r.domain)...)
+	argv := slices.Concat(r.within, []string{r.bin}, args, []string{"--domain", r.domain})
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -88,6 +91,10 @@ type status struct {
 	} `json:"lease"`
 	Totals struct {
 		Seen        int `json:"seen"`
+		Delivered   int `json:"delivered"`
+		Left        int `json:"left"`
+		Lost        int `json:"lost"`
+		Expired     int `json:"expired"`
 		InFlight    int `json:"in_flight"`
 		NotMeasured int `json:"not_measured"`
 		Unread      int `json:"unread"`

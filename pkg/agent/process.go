@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/statedir"
 )
 
 // HandOver is the signal that asks an agent to write its snapshot and to end
@@ -152,9 +153,9 @@ type claim struct {
 // lock back as release does.
 func newClaim(name string) (*claim, error) {
 	path := domain.File(name, "agent.lock")
-	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CREAT|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
+	fd, err := statedir.Open(path, unix.O_RDWR|unix.O_CREAT)
 	if err != nil {
-		return nil, fmt.Errorf("open agent lock %s: %w", path, err)
+		return nil, fmt.Errorf("agent lock: %w", err)
 	}
 	c := &claim{name: name, fd: fd}
 	err = unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)

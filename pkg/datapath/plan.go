@@ -14,6 +14,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/clock"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/statedir"
 	"github.com/vnetradar/radar/pkg/topo"
 )
 
@@ -115,6 +116,9 @@ func (p *plan) describe() error {
 // its maps and programs.
 func (p *plan) newDomain(req AttachRequest) (*domain.Domain, error) {
 	if pinsExist(req.Domain) {
+		if err := statedir.Check(domain.PinDir(req.Domain)); err != nil {
+			return nil, fmt.Errorf("pin directory: %w", err) // nothing of ours
+		}
 		return nil, halfAttached(req.Domain, "it has pins but no description")
 	}
 	o := DefaultOptions()

@@ -390,7 +390,7 @@ func TryLock(name string) (unlock func(), ok bool) {
 		return nil, false
 	}
 	path := File(name, "lock")
-	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+	fd, err := statedir.Open(path, unix.O_RDWR)
 	if err != nil {
 		return nil, false
 	}
@@ -410,12 +410,12 @@ func lockOnce(name string) (fd int, err error) {
 			return -1, fmt.Errorf("state directory (RADAR_STATE_DIR names another): %w", err)
 		}
 	}
-	fd, err = unix.Open(File(name, "lock"), unix.O_RDWR|unix.O_CREAT|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
+	fd, err = statedir.Open(File(name, "lock"), unix.O_RDWR|unix.O_CREAT)
 	if errors.Is(err, fs.ErrNotExist) {
 		return -1, errRemoved
 	}
 	if err != nil {
-		return -1, fmt.Errorf("open lock %s: %w", File(name, "lock"), err)
+		return -1, fmt.Errorf("lock: %w", err)
 	}
 	if err := flock(fd); err != nil {
 		unix.Close(fd)

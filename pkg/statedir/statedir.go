@@ -11,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // Root is the directory of all state, as an absolute path: RADAR_STATE_DIR, or /run/radar.
@@ -51,6 +53,19 @@ func tryMake(path string) error {
 		return fmt.Errorf("create: %w", err)
 	}
 	return nil
+}
+
+// Open opens a file of a directory that Make has made, with unix.O_ flags, and creates it
+// (0600) if these say so. A symbolic link in its place is an error. The caller closes fd.
+func Open(path string, flags int) (fd int, err error) {
+	fd, err = unix.Open(path, flags|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if errors.Is(err, unix.ELOOP) {
+		return -1, fmt.Errorf("%s is a symbolic link: remove it", path)
+	}
+	if err != nil {
+		return -1, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	return fd, nil
 }
 
 // Check says what is wrong with a directory that Make would not take. It returns an

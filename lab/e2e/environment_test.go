@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/vishvananda/netlink"
+
+	"github.com/vnetradar/radar/pkg/domain"
+)
+
+// environment is a machine, or a user, that has less than radar likes.
+type environment struct {
+	name   string
+	within []string
+	flags  []string
+	// refused: what one line says, and the exit code; "": it works, with less.
+	refused string
+	code    int
+	warning string // of attach
+	// lost: packets that a rule drops are lost, not expired.
+	lost bool
+}
+
+// mounts is a shell command in a mount namespace of its own, before the real one.
+func mounts(script string) []string {
+	return []string{"unshare", "--mount", "sh", "-ec", script + `; exec "$@"`, "sh"}
+}
+
+// without some capabilities, which must not come back by exec.
+func without(caps string) []string {
+	caps = "-" + strings.ReplaceAll(caps, ",", ",-")
+	return []string{"setpriv", "--bounding-set", caps, "--inh-caps", caps}
+}
+
+const exitFailure, exitUnsupported = 1, 3
+
+var environments = []environment{
+	{name: "nothing missing", lost: true},
+	{name: "no BTF", within: mounts("mount -t tmpfs none /sys/kernel/btf"), warning: "losses are found by timeout, without place and reason"},
+	{name: "no TCX", flags: []string{"--hook", "clsact"}, lost: true},
+	{name: "read-only /sys", within: mounts("mount -o remount,bind,ro /sys"), lost: true},
+	{
+		name: "read-only /sys/fs/bpf", within: mounts("mount -o remount,bind,ro /sys/fs/bpf"),
+		refused: "read-only file system", code: exitFailure,
+	},
+	{
+		name: "no bpffs", within: mounts("umount -l /sys/fs/bpf"),
+		refused: "no BPF file system at /sys/fs/bpf", code: exitUnsupported,
+	},
+	{ // CAP_SYS_ADMIN stands in for CAP_BPF
+		name:   "no CAP_BPF, CAP_SYSLOG and CAP_SYS_RESOURCE, 64 KiB of locked memory, 64 descriptors",
+		within: append([]string{"prlimit", "--memlock=65536:65536", "--nofile=64:64"}, without("bpf,syslog,sys_resource")...), lost: true,
+	},
+	{name: "no CAP_BPF and CAP_SYS_ADMIN", within: without("bpf,sys_admin"), refused: "missing CAP_SYS_ADMIN", code: exitUnsupported},
+	{name: "no CAP_NET_ADMIN", within: without("net_admin"), refused: "missing CAP_NET_ADMIN", code: exitUnsupported},
+	{name: "16 descriptors", within: []string{"prlimit", "--nofile=16:16"}, refused: "too many open files", code: exitFailure},
+	{
+		name: "read-only state directory", within: []string{"env", "RADAR_STATE_DIR=/proc/radar"},
+		refused: "state directory (RADAR_STATE_DIR names another)", code: exitFailure,
+	},
+}
+
+// TestEnvironments: radar measures with what there is, and says what is missing; or one
+// line says why it does not, and nothing is attached.
+func TestEnvironments(t *testing.T) {
+	net := startNetwork(deadline(t, 5*time.Minute), t, "chain")
+	net.nft(t, "r2", "table ip lab { chain forward { type filter hook forward priority 0; udp dport 9999 drop; }; }")
+	for _, e := range environments {
+		t.Run(e.name, func(t *testing.T) {
+			rad := net.domain(t, routers(net.nodes()))
+			rad.within = e.within
+			out, err := rad.both(net.attachArgs(rad.nodes, append(e.flags, "--timeout", "1s")...)...)
+			if e.refused != "" {
+				exit, ok := errors.AsType[*exec.ExitError](err)
+				if !ok || exit.ExitCode() != e.code || !strings.Contains(out, e.refused) || strings.Count(out, "\n") > 1 {
+					t.Errorf("%v, want exit code %d and one line with %q:\n%s", err, e.code, e.refused, out)
+				}
+				net.wantNothingLeft(t, rad)
+				return
+			}
+			if err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			if !strings.Contains(out, e.warning) {
+				t.Errorf("no warning %q in\n%s", e.warning, out)
+			}
+			net.run(t, "h1", "ping", "-q", "-c", "10", "-i", "0.01", "10.0.4.2")
+			net.sendUDP(t, udpFlow{from: "h1", to: "h2", dport: 9999, sizes: []int{100}, count: 10, gap: time.Millisecond})
+			rad.within = nil
+			s := rad.settle(t)
+			lost, expired := 10, 0
+			if !e.lost {
+				lost, expired = expired, lost
+			}
+			if s.Totals.Delivered+s.Totals.Left != 20 || s.Totals.Lost != lost || s.Totals.Expired != expired || s.Totals.Unaccounted != 0 {
+				t.Errorf("want 20 delivered or left, %d lost, %d expired: %+v", lost, expired, s.Totals)
+			}
+			rad.within = e.within
+			rad.run(t, "detach")
+			net.wantNothingLeft(t, rad)
+		})
+	}
+}
+
+// both runs radar and returns what it printed anywhere.
+func (r *radar) both(args ...string) (string, error) {
+	argv := append(append(append([]string{}, r.within...), r.bin), append(args, "--domain", r.domain)...)
+	out, err := exec.CommandContext(r.ctx, argv[0], argv[1:]...).CombinedOutput()
+	return string(out), err
+}
+
+// wantNothingLeft looks for files, pins, qdiscs, filters and programs.
+func (n *network) wantNothingLeft(t *testing.T, r *radar) {
+	t.Helper()
+	for _, path := range []string{domain.Dir(r.domain), domain.PinDir(r.domain)} {
+		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s is left: %v", path, err)
+		}
+	}
+	for _, node := range r.nodes {
+		err := n.within(node, func() error {
+			links, err := netlink.LinkList()
+			if err != nil {
+				return err
+			}
+			for _, l := range links {
+				qdiscs, err := netlink.QdiscList(l)
+				if err != nil {
+					return err
+				}
+				for _, q := range qdiscs {
+					if q.Type() == "clsact" {
+						t.Errorf("%s/%s has a clsact qdisc", node, l.Attrs().Name)
+					}
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Errorf("look into %s: %v", node, err)
+		}
+	}
+	wantNoLinks(t)
+}
+
+// wantNoLinks waits for the kernel to let go of them.
+func wantNoLinks(t *testing.T) {
+	t.Helper()
+	waitFor(t, "end of all TCX links", func() bool { links, _ := tcxLinks(t); return links == 0 })
+}
+
+// TestPermissions: nobody but root can open what a domain consists of.
+func TestPermissions(t *testing.T) {
+	net := startNetwork(deadline(t, time.Minute), t, "chain")
+	rad := net.attach(t, routers(net.nodes()))
+	n := 0
+	for _, root := range []string{domain.Dir(rad.domain), domain.PinDir(rad.domain)} {
+		err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			info, err := e.Info()
+			if err != nil {
+				return err
+			}
+			want := fs.FileMode(0o600)
+			if e.IsDir() {
+				want = 0o700
+			}
+			if got := info.Mode().Perm(); got != want {
+				t.Errorf("%s: mode %o, want %o", path, got, want)
+			}
+			n++
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if n < 20 {
+		t.Errorf("%d files, directories and pins looked at: where are they?", n)
+	}
+}
+
+// TestPathsTaken: something else is where radar wants to put its state or its pins. One
+// line says what and where; it is not touched, and nothing is attached.
+func TestPathsTaken(t *testing.T) {
+	net := startNetwork(deadline(t, 2*time.Minute), t, "chain")
+	pins := filepath.Dir(domain.PinDir("x"))
+	mkdir := func(path string, uid int) error {
+		return errors.Join(os.MkdirAll(path, 0o700), os.Chown(path, uid, uid))
+	}
+	for _, c := range []struct {
+		name string
+		// take puts something there; path is what the line must name.
+		take func(t *testing.T, name, state string) (path string, err error)
+		want string
+	}{
+		{"state directory of another user", func(_ *testing.T, name, state string) (string, error) {
+			path := filepath.Join(state, name)
+			return path, mkdir(path, 65534)
+		}, "belongs to user 65534"},
+		{"a link for the state directory", func(t *testing.T, name, state string) (string, error) {
+			path := filepath.Join(state, name)
+			return path, os.Symlink(t.TempDir(), path)
+		}, "is a symbolic link"},
+		{"a link for the log, which goes with its directory", func(t *testing.T, name, state string) (string, error) {
+			path := filepath.Join(state, name, "agent.log")
+			target := filepath.Join(t.TempDir(), "log")
+			t.Cleanup(func() {
+				if _, err := os.Stat(target); err == nil {
+					t.Error("the link was followed")
+				}
+			})
+			return path, errors.Join(mkdir(filepath.Dir(path), 0), os.Symlink(target, path))
+		}, "is a symbolic link"},
+		{"a link for the lock", func(t *testing.T, name, state string) (string, error) {
+			path := filepath.Join(state, name, "lock")
+			return path, errors.Join(mkdir(filepath.Dir(path), 0), os.Symlink(filepath.Join(t.TempDir(), "lock"), path))
+		}, "is a symbolic link"},
+		{"a directory for the description", func(_ *testing.T, name, state string) (string, error) {
+			path := filepath.Join(state, name, "domain.json")
+			return path, mkdir(path, 0)
+		}, "is a directory"},
+		{"pin directory of another user", func(t *testing.T, _, _ string) (string, error) {
+			t.Cleanup(func() { os.Remove(pins) })
+			return pins, mkdir(pins, 65534)
+		}, "belongs to user 65534"},
+		{"a link for the pin directory", func(t *testing.T, name, _ string) (string, error) {
+			path := filepath.Join(pins, name)
+			t.Cleanup(func() { os.Remove(path); os.Remove(pins) })
+			return path, errors.Join(mkdir(pins, 0), os.Symlink("/sys/fs/bpf", path))
+		}, "is a symbolic link"},
+		{"a map for the pin directory", func(t *testing.T, name, _ string) (string, error) {
+			path := filepath.Join(pins, name)
+			m, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 4, MaxEntries: 1})
+			if err != nil {
+				return path, err
+			}
+			defer m.Close()
+			t.Cleanup(func() { os.Remove(path); os.Remove(pins) })
+			return path, errors.Join(mkdir(pins, 0), m.Pin(path))
+		}, "is no directory"},
+		{"a pin of somebody in the pin directory", func(t *testing.T, name, _ string) (string, error) {
+			path := filepath.Join(pins, name)
+			m, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 4, MaxEntries: 1})
+			if err != nil {
+				return path, err
+			}
+			defer m.Close()
+			t.Cleanup(func() { os.RemoveAll(path); os.Remove(pins) })
+			return "radar detach", errors.Join(mkdir(path, 0), m.Pin(filepath.Join(path, "ring")))
+		}, "half attached"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			state := t.TempDir()
+			t.Setenv("RADAR_STATE_DIR", state)
+			rad := net.domain(t, routers(net.nodes()))
+			path, err := c.take(t, rad.domain, state)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, err := rad.both(net.attachArgs(rad.nodes)...)
+			if err == nil || !strings.Contains(out, c.want) || !strings.Contains(out, path) || strings.Count(out, "\n") > 1 {
+				t.Errorf("%v, want one line that says of %s that it %q:\n%s", err, path, c.want, out)
+			}
+			wantNoLinks(t)
+			if filepath.IsAbs(path) && filepath.Base(path) != "agent.log" {
+				if _, err := os.Lstat(path); err != nil {
+					t.Errorf("what was there is gone: %v", err)
+				}
+			}
+		})
+	}
+}
