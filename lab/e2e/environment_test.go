@@ -13,9 +13,11 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
 	"github.com/vishvananda/netlink"
 
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/oracle"
 )
 
 // environment is a machine, or a user, that has less than radar likes.
@@ -75,8 +77,18 @@ var environments = []environment{
 func TestEnvironments(t *testing.T) {
 	net := startNetwork(deadline(t, 5*time.Minute), t, "chain")
 	net.nft(t, "r2", "table ip lab { chain forward { type filter hook forward priority 0; udp dport 9999 drop; }; }")
+	report := &oracle.Report{Title: "less than radar likes: it works with what there is, or one line says why not and nothing is left"}
 	for _, e := range environments {
 		t.Run(e.name, func(t *testing.T) {
+			row := &oracle.Row{Check: e.name, Compared: 1, Note: "works"}
+			switch {
+			case e.refused != "":
+				row.Note = "refused: ... " + e.refused + " ..."
+			case e.warning != "":
+				row.Note += ": " + e.warning
+			}
+			report.Add(row)
+			defer func() { row.Wrong = failures(t) }()
 			rad := net.domain(t, routers(net.nodes()))
 			rad.within = e.within
 			out, err := rad.both(net.attachArgs(rad.nodes, append(e.flags, "--timeout", "1s")...)...)
@@ -110,6 +122,15 @@ func TestEnvironments(t *testing.T) {
 			net.wantNothingLeft(t, rad)
 		})
 	}
+	keepReport(report)
+}
+
+// failures of a test, as a row counts them.
+func failures(t *testing.T) int {
+	if t.Failed() {
+		return 1
+	}
+	return 0
 }
 
 // both runs radar and returns what it printed anywhere.
@@ -127,6 +148,12 @@ func (n *network) wantNothingLeft(t *testing.T, r *radar) {
 			t.Errorf("%s is left: %v", path, err)
 		}
 	}
+	n.wantNoPrograms(t, r)
+}
+
+// wantNoPrograms looks for clsact qdiscs and TCX programs at every interface.
+func (n *network) wantNoPrograms(t *testing.T, r *radar) {
+	t.Helper()
 	for _, node := range r.nodes {
 		err := n.within(node, func() error {
 			links, err := netlink.LinkList()
@@ -143,6 +170,15 @@ func (n *network) wantNothingLeft(t *testing.T, r *radar) {
 						t.Errorf("%s/%s has a clsact qdisc", node, l.Attrs().Name)
 					}
 				}
+				for _, at := range []ebpf.AttachType{ebpf.AttachTCXIngress, ebpf.AttachTCXEgress} {
+					list, err := link.QueryPrograms(link.QueryOptions{Target: l.Attrs().Index, Attach: at})
+					if err != nil {
+						return err
+					}
+					if len(list.Programs) > 0 {
+						t.Errorf("%s/%s has %d programs (%s)", node, l.Attrs().Name, len(list.Programs), at)
+					}
+				}
 			}
 			return nil
 		})
@@ -150,20 +186,13 @@ func (n *network) wantNothingLeft(t *testing.T, r *radar) {
 			t.Errorf("look into %s: %v", node, err)
 		}
 	}
-	wantNoLinks(t)
-}
-
-// wantNoLinks waits for the kernel to let go of them.
-func wantNoLinks(t *testing.T) {
-	t.Helper()
-	waitFor(t, "end of all TCX links", func() bool { links, _ := tcxLinks(t); return links == 0 })
 }
 
 // TestPermissions: nobody but root can open what a domain consists of.
 func TestPermissions(t *testing.T) {
 	net := startNetwork(deadline(t, time.Minute), t, "chain")
 	rad := net.attach(t, routers(net.nodes()))
-	n := 0
+	row := &oracle.Row{Check: "files and pins 0600, directories 0700"}
 	for _, root := range []string{domain.Dir(rad.domain), domain.PinDir(rad.domain)} {
 		err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
 			if err != nil {
@@ -178,18 +207,20 @@ func TestPermissions(t *testing.T) {
 				want = 0o700
 			}
 			if got := info.Mode().Perm(); got != want {
+				row.Wrong++
 				t.Errorf("%s: mode %o, want %o", path, got, want)
 			}
-			n++
+			row.Compared++
 			return nil
 		})
 		if err != nil {
 			t.Error(err)
 		}
 	}
-	if n < 20 {
-		t.Errorf("%d files, directories and pins looked at: where are they?", n)
+	if row.Compared < 20 {
+		t.Errorf("%d files, directories and pins looked at: where are they?", row.Compared)
 	}
+	keepReport(&oracle.Report{Title: "who can open what a domain consists of", Rows: []*oracle.Row{row}})
 }
 
 // TestPathsTaken: something else is where radar wants to put its state or its pins. One
@@ -197,6 +228,7 @@ func TestPermissions(t *testing.T) {
 func TestPathsTaken(t *testing.T) {
 	net := startNetwork(deadline(t, 2*time.Minute), t, "chain")
 	pins := filepath.Dir(domain.PinDir("x"))
+	report := &oracle.Report{Title: "something else where radar puts its state and pins: one line says so, it stays, nothing is attached"}
 	mkdir := func(path string, uid int) error {
 		return errors.Join(os.MkdirAll(path, 0o700), os.Chown(path, uid, uid))
 	}
@@ -263,6 +295,9 @@ func TestPathsTaken(t *testing.T) {
 		}, "half attached"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			row := &oracle.Row{Check: c.name, Compared: 1, Note: "refused: ... " + c.want + " ..."}
+			report.Add(row)
+			defer func() { row.Wrong = failures(t) }()
 			state := t.TempDir()
 			t.Setenv("RADAR_STATE_DIR", state)
 			rad := net.domain(t, routers(net.nodes()))
@@ -274,7 +309,7 @@ func TestPathsTaken(t *testing.T) {
 			if err == nil || !strings.Contains(out, c.want) || !strings.Contains(out, path) || strings.Count(out, "\n") > 1 {
 				t.Errorf("%v, want one line that says of %s that it %q:\n%s", err, path, c.want, out)
 			}
-			wantNoLinks(t)
+			net.wantNoPrograms(t, rad)
 			if filepath.IsAbs(path) && filepath.Base(path) != "agent.log" {
 				if _, err := os.Lstat(path); err != nil {
 					t.Errorf("what was there is gone: %v", err)
@@ -282,4 +317,5 @@ func TestPathsTaken(t *testing.T) {
 			}
 		})
 	}
+	keepReport(report)
 }
