@@ -30,7 +30,8 @@ or --no-drain, skips that: packets under way then keep rewritten header bits.
 When the domain ends, a summary is printed. It ends with its last node, unless
 containers that start join it (--watch-containers): then it waits for them.
 
-A domain that is not attached is no error.`
+A domain that is not attached is no error. One of another radar, whose maps have
+another layout (after an upgrade), is detached by the program that its agent runs.`
 
 // handOverTime is how long an agent may take to write its snapshot.
 const handOverTime = 5 * time.Second
