@@ -138,15 +138,8 @@ race: ## the tests of pure Go packages under the race detector (needs gcc)
 
 .PHONY: soak mutants
 # Tests of faults, each as often as docs/reliability.md says; make test runs a tenth.
-SOAK_ALL := Test(AgentEnds|RingWraps|InterfacesComeAndGo|ReadersBesideWriters|TwoDomains|SinkGoesFirst|ForeignPrograms|Upgrade|Environments|PathsTaken|Permissions)
-SOAK ?= $(SOAK_ALL)
-# Faults that are tried closer to the programs, or to the commands.
-SOAK_UNITS := Test(KeysFull|EventsFull|IPv6EventsFull|IPv6Full|SweepKeysFull|LogFull|HeaderFullLog|MemoryLimits|InFlightNeverReused|Lease|LeaseThatNeverEnds|ReadWhileWritten|Unprivileged|ChecksUnprivileged|ChecksOfOtherKernels|HalfAttached|InterruptedAttach|Rollback.*|QueueHookAfterKill|ForeignFilter.*|ContainersOfAnotherDomain|BridgeOfTwoDomainsAtOnce|LoadWhatCannotBeUsed|FromMapsOfTheWrongKind|Claim.*)
-soak: deps-test build ## faults, many times over: some fifteen minutes (SOAK=regexp)
-	RADAR_SOAK=1 RADAR_BIN=$(CURDIR)/bin/radar RADAR_E2E_TABLES=$(CURDIR)/bin/soak.txt \
-		go test -count=1 -v -timeout 8h -run '^$(SOAK)$$' ./lab/e2e
-	[ '$(SOAK)' != '$(SOAK_ALL)' ] || { go test -count=1 -v -run '^$(SOAK_UNITS)$$' ./bpf/test ./pkg/... ./cmd/radar >bin/soak-units.txt && \
-		{ cat bin/soak.txt; printf '\ncloser to the programs and commands\n'; sed -nE 's/^--- (PASS|FAIL): (Test[A-Za-z0-9]+).*/  \2 \1/p' bin/soak-units.txt | sort -u | sed 's/ PASS/  ok/'; } | lab/reliability.sh soak; }
+soak: deps-test build ## faults, many times over: some fifteen minutes (SOAK=regexp: those alone)
+	RADAR_BIN=$(CURDIR)/bin/radar lab/soak.sh $(if $(SOAK),'$(SOAK)')
 mutants: deps-test deps-bpf ## whether the tests find bugs that are put in (BUGS="name ...")
 	mkdir -p bin
 	lab/mutants/run.sh $(BUGS) | tee bin/mutants.txt
