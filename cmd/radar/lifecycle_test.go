@@ -337,7 +337,6 @@ func TestAgentFails(t *testing.T) {
 	w := newWorld(t)
 	w.radar(exitOK, append([]string{"attach", "-d"}, w.lab.AttachArgs()...)...)
 	w.kill()
-	// A folder where the pid file should be.
 	pidFile := domain.File(w.domain, "agent.pid")
 	if err := os.Remove(pidFile); err != nil {
 		t.Fatal(err)
@@ -349,7 +348,7 @@ func TestAgentFails(t *testing.T) {
 	if err := os.Symlink("/dev/null", lock); err != nil {
 		t.Fatal(err)
 	}
-	if out := w.radar(exitFailure, "attach", "-d"); !strings.Contains(out, "start agent: open agent lock") {
+	if out := w.radar(exitFailure, "attach", "-d"); !strings.Contains(out, "start agent: agent lock: "+lock+" is a symbolic link") {
 		t.Errorf("attach said %q", out)
 	}
 	// It was there before: it stays.
