@@ -209,6 +209,12 @@ static __always_inline bool source(struct __sk_buff *skb, const struct packet *p
 	s = slot_of(pos);
 	if (!s)
 		goto refused;
+	/* A branch of a tree may go on with true bits: they must not spell its own slot. */
+	if (p->group && bpf_ntohs(p->bits.id) == (__u16)(pos & (cfg_slots - 1))) {
+		unuse_slots(pos, p->n);
+		settle_slots(pos + p->n);
+		goto refused;
+	}
 	if (!now)
 		now = bpf_ktime_get_ns();
 	fill_head(skb, s, p, pos, now, kind, port, by_key);

@@ -269,15 +269,20 @@ func (d *domain) reset() {
 	for node, n := range few {
 		d.put(bpfobj.TcMapNodes, node, n)
 	}
-	for c := range bpfobj.TcRdrCounterRDR_C_MAX {
-		d.put(bpfobj.TcMapCounters, uint32(c), make([]uint64, ebpf.MustPossibleCPU()))
-	}
+	d.clearCounters()
 	d.startAt(uint64(d.layout.Slots))
 	d.lease(true)
 	d.put(bpfobj.TcMapProgs, uint32(bpfobj.TcRdrProgRDR_PROG_INGRESS), d.Programs[bpfobj.TcProgRadarIngress])
 	d.put(bpfobj.TcMapProgs, uint32(bpfobj.TcRdrProgRDR_PROG_EGRESS), d.Programs[bpfobj.TcProgRadarEgress])
 	d.put(bpfobj.TcMapProgs, uint32(bpfobj.TcRdrProgRDR_PROG_INGRESS6), d.Programs[bpfobj.TcProgRadarIngress6])
 	d.put(bpfobj.TcMapProgs, uint32(bpfobj.TcRdrProgRDR_PROG_EGRESS6), d.Programs[bpfobj.TcProgRadarEgress6])
+}
+
+func (d *domain) clearCounters() {
+	d.Helper()
+	for c := range bpfobj.TcRdrCounterRDR_C_MAX {
+		d.put(bpfobj.TcMapCounters, uint32(c), make([]uint64, ebpf.MustPossibleCPU()))
+	}
 }
 
 // empty deletes all entries of a hash map.

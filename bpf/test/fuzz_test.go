@@ -5,6 +5,7 @@ package test
 import (
 	"bytes"
 	"encoding/binary"
+	"slices"
 	"testing"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
@@ -16,30 +17,77 @@ import (
 // nodes only ID, TTL, our DSCP bits and the checksum of a packet may differ from
 // the true ones; inside nodes and at the end nothing.
 //
-// The input is a script, see walk.step.
+// The input is a script, see walk.step. TestRandomPackets makes millions of them.
 func FuzzPackets(f *testing.F) {
 	_, names := fixtures()
 	for i := range names {
-		f.Add([]byte{opNew, byte(i), byte(i >> 8), 0, opMove, 0, 3})
-		f.Add([]byte{opNew, byte(i), byte(i >> 8), 2, fieldTTL, 9, fieldID, 3, opCut, 0, opMove, 1, 2, opMove, 2, 5})
+		f.Add([]byte{0, opNew, byte(i), byte(i >> 8), 0, opMove, 0, 3})
+		f.Add([]byte{1, opNew, byte(i), byte(i >> 8), 2, fieldTTL, 9, fieldID, 3, opCut, 0, opMove, 1, 2, opMove, 2, 5})
 	}
-	f.Add(bytes.Repeat([]byte{opNew, 5, 0, 0, opMove, 0, 1}, 40))
-	f.Add(append([]byte{opNew, 5, 0, 0, opLease, opNew, 6, 0, 0}, bytes.Repeat([]byte{opMove, 0, 1}, 6)...))
-	domains := []*domain{
-		newDomain(f, config{slots: 64, block: 16}),
-		newDomain(f, config{slots: 64, block: 16, carry: "header"}),
-	}
+	f.Add(append([]byte{0}, bytes.Repeat([]byte{opNew, 5, 0, 0, opMove, 0, 1}, 40)...))
+	f.Add(append([]byte{0, opNew, 5, 0, 0, opLease, opNew, 6, 0, 0}, bytes.Repeat([]byte{opMove, 0, 1}, 6)...))
+	domains := newFuzzDomains(f)
 	f.Fuzz(func(t *testing.T, script []byte) {
-		for _, d := range domains {
-			w := walk{domain: d.in(t), script: script, leased: true}
-			w.reset()
-			w.put(bpfobj.TcMapNodes, uint32(nodeH2), bpfobj.TcRdrNode{}) // its addresses: see own
-			w.last = nil
-			for w.step() {
-			}
-			w.finish()
-		}
+		pinCPU(t, 0)
+		domains.run(t, script)
+		domains.checkSums(t)
 	})
+}
+
+// fuzzDomains are those that scripts run through.
+type fuzzDomains []*domain
+
+// newFuzzDomains has both ways to carry the GUID, with bits of the DSCP and without.
+func newFuzzDomains(t testing.TB) fuzzDomains {
+	var ds fuzzDomains
+	for _, c := range []config{{}, {carry: "header", guid: "22"}, {guid: "22"}, {carry: "header"}} {
+		c.slots, c.block = 64, 16
+		ds = append(ds, newDomain(t, c))
+	}
+	ds.prepare()
+	return ds
+}
+
+// prepare gives the maps what scripts begin with.
+func (ds fuzzDomains) prepare() {
+	for _, d := range ds {
+		d.reset()
+		d.put(bpfobj.TcMapNodes, uint32(nodeH2), bpfobj.TcRdrNode{}) // it gets too many: see own
+		for key := range localTable {
+			d.put(bpfobj.TcMapLocals, key, uint8(1))
+		}
+	}
+}
+
+// run lets a script run through two of the domains, one of each way to carry the GUID: its
+// first byte says which two. It returns how many packets there were, and how many hooks they
+// went through.
+func (ds fuzzDomains) run(t testing.TB, script []byte) (packets, hooks int) {
+	if len(script) == 0 {
+		return 0, 0
+	}
+	pair := int(script[0]) % 2 * 2
+	script = script[1:]
+	for _, d := range ds[pair : pair+2] {
+		in := *d
+		in.TB = t
+		w := walk{domain: &in, script: script, leased: true}
+		for w.step() {
+		}
+		w.finish()
+		w.clean()
+		packets, hooks = packets+len(w.packets), hooks+w.hooks
+	}
+	return packets, hooks
+}
+
+// checkSums does what domain.checkSum does, for all of them.
+func (ds fuzzDomains) checkSums(t testing.TB) {
+	for _, d := range ds {
+		in := *d
+		in.TB = t
+		in.checkSum()
+	}
 }
 
 // What a script can say, each followed by its arguments, a byte each.
@@ -49,6 +97,8 @@ const (
 	opCut          // packet: a queue cuts the train
 	opLease        // the lease ends, or comes back
 	opDrop         // packet: it is gone
+	opTwice        // packet, hidden routers: the last link delivers it twice
+	opCE           // packet: a link's queue marks congestion
 	nOps
 )
 
@@ -68,6 +118,7 @@ const (
 	fieldMend  // makes the IP checksum right
 	fieldSegs  // GSO segments
 	fieldSize  // GSO size
+	fieldGUID  // the bits of a slot, which is another packet's or nobody's
 	nFields
 )
 
@@ -85,7 +136,9 @@ type walk struct {
 	*domain
 	script  []byte
 	packets []*traveller
+	owned   []any // addresses that h2 has got
 	leased  bool
+	hooks   int
 }
 
 func (w *walk) next() int {
@@ -120,6 +173,14 @@ func (w *walk) step() bool {
 		if p := w.pick(); p != nil {
 			p.gone = true
 		}
+	case opCE:
+		if p := w.pick(); p != nil {
+			w.congest(p)
+		}
+	case opTwice:
+		if p := w.pick(); p != nil {
+			w.arriveTwice(p, w.next())
+		}
 	}
 	return !w.Failed()
 }
@@ -140,6 +201,28 @@ func (w *walk) finish() {
 	}
 }
 
+// clean makes the maps again what domain.reset has made of them, but for the counters: what
+// holds of them holds of their sums. To write everything anew would take longer than a script.
+func (w *walk) clean() {
+	if _, err := w.ring.WriteAt(noSlots[:w.layout.Slots*w.layout.SlotBytes], 0); err != nil {
+		w.Fatal(err)
+	}
+	w.empty(bpfobj.TcMapKeys)
+	for _, key := range w.owned {
+		name := bpfobj.TcMapLocals
+		if _, six := key.(bpfobj.TcRdrLocal6); six {
+			name = bpfobj.TcMapLocals6
+		}
+		if err := w.Maps[name].Delete(key); err != nil {
+			w.Fatal(err)
+		}
+	}
+	w.startAt(uint64(w.layout.Slots))
+	w.lease(true)
+}
+
+var noSlots [64 << 10]byte
+
 const maxTravellers = 200
 
 // create makes a packet and sends it.
@@ -148,13 +231,13 @@ func (w *walk) create() {
 	name := names[(w.next()|w.next()<<8)%len(names)]
 	p := &traveller{frame: frame{data: packet(w, name)}}
 	changes := w.next() % 8
-	if packets, _ := fixtures(); packets[name+".0"] != nil {
+	if isTrain(name) {
 		tr := loadTrain(w, name)
 		p.train, p.frame = &tr, tr.whole
 		w.stampTrain(&tr, p)
 	} else {
 		for range changes {
-			p.change(w.next()%nFields, w.next())
+			w.change(p, w.next()%nFields, w.next())
 		}
 		if len(p.data) < etherHeader+60+int(p.size) {
 			p.size, p.segs = 0, 0 // the kernel runs no train that is shorter than one segment
@@ -176,20 +259,30 @@ func (w *walk) own(data []byte) {
 	if at < 0 {
 		return
 	}
-	if h := headerAt(data, at); h.v6() {
-		w.put(bpfobj.TcMapLocals6, bpfobj.TcRdrLocal6{Node: nodeH2, Addr: [16]uint8(h[24:])}, uint8(1))
-	} else {
-		dst := binary.NativeEndian.Uint32(h[16:])
-		w.put(bpfobj.TcMapLocals, bpfobj.TcRdrLocal{Node: nodeH2, Addr: dst}, uint8(1))
+	h := headerAt(data, at)
+	if h.v6() {
+		key := bpfobj.TcRdrLocal6{Node: nodeH2, Addr: [16]uint8(h[24:])}
+		if local6Table[key] == 0 && !slices.Contains(w.owned, any(key)) {
+			w.put(bpfobj.TcMapLocals6, key, uint8(1))
+			w.owned = append(w.owned, key)
+		}
+		return
+	}
+	key := bpfobj.TcRdrLocal{Node: nodeH2, Addr: binary.NativeEndian.Uint32(h[16:])}
+	if localTable[key] == 0 && !slices.Contains(w.owned, any(key)) {
+		w.put(bpfobj.TcMapLocals, key, uint8(1))
+		w.owned = append(w.owned, key)
 	}
 }
 
 // change writes one field.
-func (p *traveller) change(field, value int) {
+func (w *walk) change(p *traveller, field, value int) {
 	at := ipAt(p.data)
 	switch {
+	case field == fieldCut && value < 128: // counted from the front, else from the end
+		p.data = p.data[:min(etherHeader+1+value, len(p.data))]
 	case field == fieldCut:
-		p.data = p.data[:max(etherHeader+1, len(p.data)-value)]
+		p.data = p.data[:max(etherHeader+1, len(p.data)+127-value)]
 	case field == fieldEther:
 		p.data[value%etherHeader] ^= byte(value)
 	case field == fieldSegs:
@@ -197,6 +290,10 @@ func (p *traveller) change(field, value int) {
 	case field == fieldSize:
 		p.size = uint32(value)
 	case at < 0:
+	case field == fieldGUID:
+		slot, ttl := uint16(value)%uint16(w.layout.Slots), w.layout.BandTop[0]-byte(value>>6)
+		headerAt(p.data, at).set(slot, ttl, headerAt(p.data, at).tos()&^0x0c)
+		w.change(p, fieldMend, 0)
 	case field == fieldL4:
 		if l4 := at + len(headerAt(p.data, at)) + value%64; l4 < len(p.data) {
 			p.data[l4] ^= byte(value)
@@ -279,11 +376,41 @@ func (w *walk) cut(p *traveller) {
 	}
 }
 
+// arriveTwice lets the last link deliver a packet and a copy of it, at once: a slot whose
+// packet has arrived may be used again. Without a lease copies must follow within 2 ms
+// (LATE_COPY_NS), which a busy machine may miss.
+func (w *walk) arriveTwice(p *traveller, hidden int) {
+	if p.gone || p.at != 3 || !w.leased {
+		return
+	}
+	twin := *p
+	w.move(&twin, hidden)
+	w.move(p, hidden)
+}
+
+// congest sets CE, where the sender allows it.
+func (w *walk) congest(p *traveller) {
+	if p.gone || p.train != nil || p.at != 1 && p.at != 3 || !w.lowers(p) || !validChecksum(w, p.want) {
+		return
+	}
+	for _, data := range []*[]byte{&p.data, &p.want} {
+		h := header(w, *data)
+		if ect := h.tos() & 3; ect != 1 && ect != 2 {
+			return
+		}
+		*data = bytes.Clone(*data)
+		h = header(w, *data)
+		h.set(h.id(), h.ttl(), h.tos()|3)
+		mend(*data, ipAt(*data))
+	}
+}
+
 // move takes a packet through the next hook.
 func (w *walk) move(p *traveller, hidden int) {
 	if p.gone {
 		return
 	}
+	w.hooks++
 	switch p.at {
 	case 0:
 		p.frame = w.send(p.frame)
@@ -293,6 +420,8 @@ func (w *walk) move(p *traveller, hidden int) {
 		p.frame = w.ingress(uint32(p.at), p.frame)
 		if w.layout.MarkMask != 0 || p.at == 3 {
 			same(w, "inside the node", p.data, p.want)
+		} else {
+			w.onWire(p) // r1 carries the header
 		}
 	case 2:
 		if w.lowers(p) {
@@ -316,9 +445,36 @@ func (w *walk) onWire(p *traveller) {
 	if !w.allowed(p.data, p.want) {
 		w.Errorf("behind hook %d", p.at)
 	}
-	if p.mark != 0 {
+	if p.mark != 0 && !w.hasEqual(p) {
 		w.Errorf("mark %#x behind hook %d", p.mark, p.at)
 	}
+}
+
+// hasEqual says whether another packet has the same key, as no two under way should (RFC 6864).
+// What is not measured for that passes as the first, whose slot may be used again meanwhile.
+func (w *walk) hasEqual(p *traveller) bool {
+	key := keyOf(w, p.want)
+	return slices.ContainsFunc(w.packets, func(q *traveller) bool {
+		return q != p && key != nil && bytes.Equal(keyOf(w, q.want), key)
+	})
+}
+
+// keyOf is what a packet that may be fragmented, or is a fragment, is found by; nil: it is none.
+func keyOf(t testing.TB, data []byte) []byte {
+	at := ipAt(data)
+	if at < 0 {
+		return nil
+	}
+	h := headerAt(data, at)
+	fragment, _ := isFragment(t, data)
+	switch {
+	case h.v6() && fragment:
+		c := readChain(data[at:])
+		return slices.Concat(h[8:40], data[at+c.frag:at+c.frag+8])
+	case h.v6() || !fragment && h[6]&0x40 != 0:
+		return nil
+	}
+	return slices.Concat(h[4:8], h[9:10], h[12:20])
 }
 
 // lowers says whether a router would take the packet at all.
@@ -334,11 +490,17 @@ func (w *walk) lowers(p *traveller) bool {
 	return ip[0]>>4 == 4 && headerLen(ip) >= 20 && headerLen(ip) <= len(ip)
 }
 
+// isGroup says whether a packet is for a group, by its frame or by its address.
+func isGroup(data []byte) bool {
+	at := ipAt(data)
+	return data[0]&1 != 0 || at >= 0 && !headerAt(data, at).v6() && data[at+16] >= 224
+}
+
 // cross takes the packet over a link with as many hidden routers as its TTL allows; for a
 // group only half of them behind a router (bpf/radar/group.h).
 func (w *walk) cross(p *traveller, hidden int) {
 	hidden %= int(w.layout.TTLWidth)
-	if p.data[0]&1 != 0 && p.at == 3 {
+	if isGroup(p.data) && p.at == 3 {
 		hidden %= int(w.layout.TTLWidth)/2 + 1
 	}
 	if !w.lowers(p) {

@@ -176,6 +176,23 @@ func TestGroupBandUsedUp(t *testing.T) {
 	d.counted(tally{cSeen: 1, cMarked: 1, cKeyLost: 1, cPassed: 1})
 }
 
+// TestGroupOwnBits: a packet for a group whose true bits are those of the slot that it would
+// get. Half a band behind, where it goes on with true bits, they would be taken for wire bits.
+func TestGroupOwnBits(t *testing.T) {
+	for _, carry := range []string{"mark", "header"} {
+		d := newDomain(t, config{carry: carry})
+		orig := packet(t, "group-multicast")
+		setBits(t, orig, uint16(d.nextPos())&uint16(d.layout.Slots-1), d.layout.BandTop[0]-1, 0)
+		w := d.send(frame{data: orig})
+		d.counted(tally{cSeen: 1, cNoSlot: 1})
+		_, w = d.transit(w, 4)
+		same(t, carry+" at h2", d.deliver(w, 0).data, lowered(t, orig, 5))
+		d.counted(tally{cPassed: 3})
+		d.send(frame{data: orig})
+		d.counted(tally{cSeen: 1, cMarked: 1}) // the next slot has other bits
+	}
+}
+
 // TestGroupOtherBits: a branch on which a rule raised the TTL.
 func TestGroupOtherBits(t *testing.T) {
 	d := newDomain(t, config{})

@@ -223,13 +223,20 @@ func (t tally) String() string {
 
 // checkSum holds the counters to their definition: seen = marked + not measured.
 func (d *domain) checkSum() {
-	c := d.counters()
+	c := tally(d.counters())
 	noteMoved(c)
-	sum := c[cMarked] + c[cWatch] + c[cNeighbour] + c[cExtensions]
-	for n := bpfobj.TcRdrCounterRDR_C_NM_IPV6; n <= bpfobj.TcRdrCounterRDR_C_NM_VLAN_DEPTH; n++ {
-		sum += c[n]
+	if c.seen() != c.answered() {
+		d.Errorf("counters: %d packets seen, but %d marked or not measured: %v", c.seen(), c.answered(), c)
 	}
-	if seen := c[bpfobj.TcRdrCounterRDR_C_SEEN]; seen != sum {
-		d.Errorf("counters: %d packets seen, but %d marked or not measured: %v", seen, sum, tally(c))
+}
+
+func (t tally) seen() uint64 { return t[cSeen] }
+
+// answered is how many packets were marked, or not measured for some reason.
+func (t tally) answered() uint64 {
+	sum := t[cMarked] + t[cWatch] + t[cNeighbour] + t[cExtensions]
+	for c := bpfobj.TcRdrCounterRDR_C_NM_IPV6; c <= bpfobj.TcRdrCounterRDR_C_NM_VLAN_DEPTH; c++ {
+		sum += t[c]
 	}
+	return sum
 }

@@ -30,6 +30,12 @@ func loadTrain(t testing.TB, name string) trainOf {
 	return tr
 }
 
+// isTrain says whether packets.py has segments of the packet.
+func isTrain(name string) bool {
+	packets, _ := fixtures()
+	return packets[name+".0"] != nil
+}
+
 // payloadOf is what follows the TCP or UDP header.
 func payloadOf(data []byte) []byte {
 	at := ipAt(data)
