@@ -141,13 +141,33 @@ packets: deps-test ## the tests' packets anew, by scapy (CHECK=1: only compare)
 	$(PACKETS_ENV)/bin/python bpf/test/packets.py $(if $(CHECK),--check)
 
 .PHONY: race
-race: ## the tests of pure Go packages under the race detector (needs gcc)
-	CGO_ENABLED=1 go test -race -count=1 ./pkg/backpack/... ./pkg/aggregate/... ./pkg/agent/... ./pkg/query/... ./pkg/record/... ./pkg/domain/...
+# What shares memory between goroutines and needs neither root nor time: CI runs this part.
+# The rest needs a quarter of an hour and more: the detector makes radar some ten times slower.
+RACE_QUICK := ./pkg/backpack/... ./pkg/aggregate/... ./pkg/agent/... ./pkg/query/... ./pkg/record/... ./pkg/domain/... ./pkg/filter/... ./pkg/graph/...
+# Of lab/e2e what drives the agent; its other tests, lab/transparency and lab/kathara/e2e ask
+# the same agent about packets and times, whose verdicts hold for a radar at full speed.
+RACE_E2E := Test(AgentEnds|RingWraps|InterfacesComeAndGo|SourcesStop|Endure)
+race: deps-test ## every package under the race detector, and faults with an agent under it (QUICK=1: what needs no root)
+	CGO_ENABLED=1 go test -race -count=1 $(RACE_QUICK)
+ifndef QUICK
+	CGO_ENABLED=1 go test -race -count=1 -p 1 -timeout 60m $$(go list ./... | grep -v -e /lab/e2e -e /lab/kathara/e2e -e /lab/transparency)
+	CGO_ENABLED=1 go build -race -o bin/radar-race ./cmd/radar
+	rm -f bin/race.*
+	GORACE="log_path=$(CURDIR)/bin/race" RADAR_GAP=1ms RADAR_BIN=$(CURDIR)/bin/radar-race \
+		go test -race -count=1 -v -timeout 60m -run '$(RACE_E2E)' ./lab/e2e
+	@if ls bin/race.* >/dev/null 2>&1; then cat bin/race.*; exit 1; fi
+endif
 
 .PHONY: soak mutants
 # Tests of faults, each as often as docs/reliability.md says; make test runs a tenth.
 soak: deps-test build ## faults, many times over: some fifteen minutes (SOAK=regexp: those alone)
 	RADAR_BIN=$(CURDIR)/bin/radar lab/soak.sh $(if $(SOAK),'$(SOAK)')
+.PHONY: endure
+PIECE ?= 30m
+endure: deps-test build ## a piece of an endurance run at 90 % of the rate without loss: nothing may grow (PIECE=30m)
+	RADAR_ENDURE=$(PIECE) RADAR_ENDURE_RECORD=$(CURDIR)/bin/endure.txt RADAR_BIN=$(CURDIR)/bin/radar \
+		go test -count=1 -v -timeout 0 -run TestEndure ./lab/e2e
+	lab/reliability.sh endure <bin/endure.txt
 mutants: deps-test deps-bpf ## whether the tests find bugs that are put in (BUGS="name ...")
 	mkdir -p bin
 	lab/mutants/run.sh $(BUGS) | tee bin/mutants.txt

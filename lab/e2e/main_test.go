@@ -7,7 +7,9 @@
 // The tests need root, tcpdump, iperf3, ping, nft, tc, ip and ethtool; without them they
 // fail. RADAR_BIN names the binary to test; without it one is built.
 // RADAR_E2E_JSON names a file that gets all tables as JSON, RADAR_E2E_TABLES one that gets
-// them as they are printed. RADAR_SOAK=1 tries every fault many times over.
+// them as they are printed. RADAR_SOAK=1 tries every fault many times over. RADAR_GAP is the
+// time between packets of flows at full rate: under the race detector radar is some ten times
+// as slow, and would be starved. RADAR_ENDURE: see TestEndure.
 package e2e
 
 import (
@@ -33,6 +35,10 @@ var radarBin = os.Getenv("RADAR_BIN")
 func TestMain(m *testing.M) {
 	if err := checkTools(); err != nil {
 		fmt.Fprintf(os.Stderr, "lab/e2e: %v\n", err)
+		os.Exit(1)
+	}
+	if gap := os.Getenv("RADAR_GAP"); gap != "" && fullRateGap() == 0 {
+		fmt.Fprintf(os.Stderr, "lab/e2e: RADAR_GAP=%q: say a time, as 200us\n", gap)
 		os.Exit(1)
 	}
 	os.Exit(runTests(m))
@@ -138,6 +144,15 @@ func kernel() string {
 		return "unknown"
 	}
 	return strings.TrimSpace(string(b))
+}
+
+// fullRateGap is between packets of flows at full rate: none, or what RADAR_GAP says.
+func fullRateGap() time.Duration {
+	gap, err := time.ParseDuration(os.Getenv("RADAR_GAP"))
+	if err != nil {
+		return 0
+	}
+	return gap
 }
 
 // deadline bounds everything that one test starts.

@@ -25,6 +25,7 @@ type radar struct {
 	within []string // command that runs another, with less than this process has
 	domain string
 	nodes  []string
+	agent  int // its process, once sample has asked
 }
 
 // attach attaches radar to nodes of the network, in the background. It is

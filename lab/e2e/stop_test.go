@@ -78,8 +78,12 @@ func startStopFlows(t *testing.T, n *network) *stopFlows {
 	}
 	f := &stopFlows{}
 	f.tcp = []*tcpWatch{n.watchTCP(t, "h2", ttl["h1"]-routersBetween), n.watchTCP(t, "h1", ttl["h2"]-routersBetween)}
-	f.probes = n.startSelfFlow(t, "h1", "h2", routersBetween, 0)
-	f.stopTCP = n.iperfForever(t, "h1", "h2", "-b", "500M")
+	f.probes = n.startSelfFlow(t, "h1", "h2", routersBetween, fullRateGap())
+	tcp := "500M"
+	if fullRateGap() > 0 {
+		tcp = "20M"
+	}
+	f.stopTCP = n.iperfForever(t, "h1", "h2", "-b", tcp)
 	t.Cleanup(f.stopTCP)
 	return f
 }
