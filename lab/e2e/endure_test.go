@@ -59,7 +59,11 @@ func TestEndure(t *testing.T) {
 	report := &oracle.Report{Title: fmt.Sprintf("%s at %d packets/s, 90 %% of the rate without loss", took.Round(time.Second), rate)}
 	report.Add(f.rowsByKind()...)
 	report.Add(s.row(true), seenRow(f, &before, &s))
-	report.Add(flatRows(samples)...)
+	settling := int64(0)
+	if piece < time.Minute {
+		settling = 32 << 20 // the agent's heap is still on the way to where it stays
+	}
+	report.Add(flatRows(samples, settling)...)
 	keepReport(report)
 	if !report.OK() {
 		t.Error("packets differ or are not accounted for, or something grows: see the table")
@@ -241,7 +245,7 @@ func middle(part []sample, of func(*sample) *int64) int64 {
 	return values[len(values)/2]
 }
 
-// held is what may not grow, or by no more than slack (a share, and so much).
+// held is what may not grow, or by no more than a share, and slack: first the agent's memory.
 var held = []struct {
 	name  string
 	of    func(*sample) *int64
@@ -256,13 +260,18 @@ var held = []struct {
 }
 
 // flatRows says of each thing held whether it has grown from the first to the last quarter.
-func flatRows(samples []sample) []*oracle.Row {
+// settling: so many bytes more are no growth of the agent.
+func flatRows(samples []sample, settling int64) []*oracle.Row {
 	first, last := quarters(samples)
 	var rows []*oracle.Row
-	for _, what := range held {
+	for i, what := range held {
 		before, after := *what.of(&first), *what.of(&last)
 		row := &oracle.Row{Check: what.name, Compared: len(samples), Note: fmt.Sprintf("%d, then %d", before, after)}
-		if after > before+int64(what.share*float64(before))+what.slack {
+		most := before + int64(what.share*float64(before)) + what.slack
+		if i == 0 {
+			most += settling
+		}
+		if after > most {
 			row.Wrong = 1
 		}
 		rows = append(rows, row)
@@ -289,7 +298,7 @@ func TestFlatRows(t *testing.T) {
 			samples = append(samples, c.grow(i))
 		}
 		var wrong []string
-		for _, row := range flatRows(samples) {
+		for _, row := range flatRows(samples, 0) {
 			if row.Wrong > 0 {
 				wrong = append(wrong, row.Check)
 			}
