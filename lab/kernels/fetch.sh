@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# fetch.sh KERNEL CACHE: bring one Debian cloud kernel (5.10, 6.1, ...) into
-# CACHE and print the directory that holds it:
+# fetch.sh KERNEL CACHE: bring one Debian cloud kernel (5.10, 6.1, 6.12, or the
+# newest of backports or sid) into CACHE and print the directory that holds it:
 #   vmlinuz        the image
 #   version        what uname -r will say
 #   package        name and version of the Debian package
@@ -22,13 +22,15 @@ kernel=$1
 cache=$(realpath -m "$2")
 keyring=${DEBIAN_KEYRING:-/usr/share/keyrings/debian-archive-keyring.gpg}
 
-# Suite of each kernel, and whether it lies in the security archive.
+# Suite of each kernel, whether it lies in the security archive, and how its
+# version begins: two suites move on to new ones.
 case $kernel in
-5.10) suite=bullseye-security archive=security ;;
-6.1) suite=bookworm-security archive=security ;;
-6.12) suite=trixie archive=main ;;
-6.18) suite=trixie-backports archive=main ;;
-*) die "unknown kernel $kernel: choose from 5.10 6.1 6.12 6.18" ;;
+5.10) suite=bullseye-security archive=security series=5.10. ;;
+6.1) suite=bookworm-security archive=security series=6.1. ;;
+6.12) suite=trixie archive=main series=6.12. ;;
+backports) suite=trixie-backports archive=main series= ;;
+sid) suite=sid archive=main series= ;;
+*) die "unknown kernel $kernel: choose from 5.10 6.1 6.12 backports sid" ;;
 esac
 
 store=$cache/$kernel
@@ -108,27 +110,39 @@ refresh() {
 # newest prints name and version of the newest package of this kernel.
 newest() {
 	local name
-	name=$(apt-cache -c "$apt_dir/apt.conf" pkgnames "linux-image-$kernel." |
+	name=$(apt-cache -c "$apt_dir/apt.conf" pkgnames "linux-image-$series" |
 		grep -E '^linux-image-[0-9.]+[-+][a-z0-9.+-]*cloud-amd64$' | sort -V | tail -n 1)
 	apt-cache -c "$apt_dir/apt.conf" show "$name" |
 		awk '/^Package:/ { name = $2 } /^Version:/ { print name, $2 }' | sort -V | tail -n 1
 }
 
-# unpack DEB NAME VERSION puts a kernel into the store, whole or not at all,
+# parts NAME VERSION prints the packages that hold a kernel: NAME itself, and where
+# it is split (since 6.19) those that it needs for image, modules and lists of them.
+parts() {
+	echo "$1"
+	apt-cache -c "$apt_dir/apt.conf" show "$1=$2" | sed -n 's/^Depends: //p' | tr ',' '\n' |
+		sed -nE 's/^ *(linux-(base|binary|modules)-[0-9][^ ]+) .*/\1/p'
+}
+
+# unpack NAME VERSION puts a downloaded kernel into the store, whole or not at all,
 # and keeps the one before it for the day its successor is gone.
 unpack() {
-	local modules release
-	dpkg-deb -x "$1" "$work/root"
+	local deb modules release image
+	for deb in "$work"/*.deb; do
+		dpkg-deb -x "$deb" "$work/root"
+	done
 	modules=$(find "$work/root" -type d -path '*/lib/modules/*' -name '*-amd64' -prune)
 	release=$(basename "$modules")
+	image=$(find "$work/root/boot/vmlinuz-$release" "$modules/vmlinuz" 2>/dev/null || true)
+	[ -n "$image" ] || die "no image in $1 $2"
 	mkdir -p "$work/done/lib/modules"
-	mv "$work/root/boot/vmlinuz-$release" "$work/done/vmlinuz"
+	mv "$image" "$work/done/vmlinuz"
 	mv "$modules" "$work/done/lib/modules/"
 	find "$work/done/lib/modules" -name '*.ko.xz' -exec unxz {} +
 	depmod -b "$work/done" "$release"
 	echo "$release" >"$work/done/version"
-	echo "$2 $3" >"$work/done/package"
-	mv -T "$work/done" "$store/$2_$3"
+	echo "$1 $2" >"$work/done/package"
+	mv -T "$work/done" "$store/$1_$2"
 	find "$store" -mindepth 1 -maxdepth 1 -name 'linux-image-*' | sort -V | head -n -2 | xargs -r rm -rf
 }
 
@@ -139,16 +153,17 @@ cached() {
 
 # download brings the newest kernel, unless it is there.
 download() {
-	local found name version deb
+	local found name version list
 	configure
 	refresh
 	found=$(newest)
 	read -r name version <<<"$found"
 	[ ! -d "$store/${name}_$version" ] || return 0
+	list=$(parts "$name" "$version")
 	cd "$work"
-	apt-get -c "$apt_dir/apt.conf" -qq download "$name=$version" >&2
-	deb=$(find "$work" -maxdepth 1 -name '*.deb')
-	unpack "$deb" "$name" "$version"
+	# shellcheck disable=SC2086 # a list of names
+	apt-get -c "$apt_dir/apt.conf" -qq download ${list//$'\n'/=$version }=$version >&2
+	unpack "$name" "$version"
 }
 
 # In a subshell outside of any condition: inside one bash ignores set -e.
