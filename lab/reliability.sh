@@ -9,10 +9,8 @@
 set -euo pipefail
 
 [ $# -eq 1 ] || { echo "usage: reliability.sh SECTION < TEXT" >&2; exit 2; }
-page=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)/docs/reliability.md
-for mark in "<!-- $1 -->" "<!-- /$1 -->"; do
-	grep -qxF -e "$mark" "$page" || { echo "reliability.sh: $page has no line $mark" >&2; exit 1; }
-done
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+page=$here/../docs/reliability.md
 
 # lines prints those of a record that are there, and the new ones.
 lines() {
@@ -35,24 +33,15 @@ total() {
 	}'
 }
 
-text=$(mktemp)
-trap 'rm -f "$text" "$page.new"' EXIT
-{
-	echo
-	echo "$(date -u +%Y-%m-%d), Linux $(uname -r | cut -d- -f1), $(nproc) CPUs:"
-	echo
-	echo '```'
-	case $1 in
-	fuzz | endure) lines "$1" | total ;;
-	*) cat ;;
-	esac
-	echo '```'
-	echo
-} >"$text"
-[ "$(wc -l <"$text")" -gt 6 ] || { echo "reliability.sh: there is nothing to write" >&2; exit 1; }
-awk -v section="$1" -v text="$text" '
-	$0 == "<!-- /" section " -->" { inside = 0 }
-	!inside { print }
-	$0 == "<!-- " section " -->" { inside = 1; while ((getline line < text) > 0) print line }
-' "$page" >"$page.new"
-mv "$page.new" "$page"
+case $1 in
+fuzz | endure) text=$(lines "$1" | total) ;;
+*) text=$(cat) ;;
+esac
+[ -n "$text" ] || { echo "reliability.sh: there is nothing to write" >&2; exit 1; }
+"$here/section.sh" "$page" "$1" <<TEXT
+$(date -u +%Y-%m-%d), Linux $(uname -r | cut -d- -f1), $(nproc) CPUs:
+
+\`\`\`
+$text
+\`\`\`
+TEXT

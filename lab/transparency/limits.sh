@@ -30,8 +30,6 @@ rows "$work/here.log" >"$work/here"
 rows "$work/there.log" >"$work/there"
 
 {
-	sed '/^<!-- cases -->$/q' "$doc"
-	echo
 	echo "| point | case | shows | \`--carry mark\` | \`--carry header\` | known | \`make transparency\` ... |"
 	echo "|---|---|---|---|---|---|---|"
 	awk -F' [|] ' -v kernel="$kernel" '
@@ -45,10 +43,7 @@ rows "$work/there.log" >"$work/there"
 			}
 			print $0 " `CASE=" name where "` |"
 		}' "$work/there" "$work/here"
-	echo
-	sed -n '/^<!-- end of cases -->$/,$p' "$doc"
-} >"$work/limits.md"
-cp "$work/limits.md" "$doc"
+} | lab/section.sh "$doc" cases
 if grep -E '^\| [0-9]+ \| .*(needs |FAILED)' "$doc"; then
 	echo "$doc: these cases have no result" >&2
 	exit 1
