@@ -57,6 +57,9 @@ func rawSocket(t *testing.T, node topo.NodeSpec, proto int) int {
 	return fd
 }
 
+// datagramID is the IP ID of a datagram.
+func datagramID(seq int) int { return 0x1000 + seq*7 }
+
 // datagram is a whole UDP packet from h1, with everything in it chosen here. No
 // UDP checksum: the bytes after the IP header must come through as they are.
 func datagram(dst net.IP, seq, payload int) []byte {
@@ -64,7 +67,7 @@ func datagram(dst net.IP, seq, payload int) []byte {
 	b[0] = 4<<4 | ipBytes/4
 	b[1] = sentTOS
 	binary.BigEndian.PutUint16(b[2:], uint16(len(b)))
-	binary.BigEndian.PutUint16(b[4:], uint16(0x1000+seq*7))
+	binary.BigEndian.PutUint16(b[4:], uint16(datagramID(seq)))
 	binary.BigEndian.PutUint16(b[6:], flagDF)
 	b[8], b[9] = sentTTL, unix.IPPROTO_UDP
 	copy(b[12:], addrH1.To4())
