@@ -231,6 +231,9 @@ func (d *domain) configure(spec *ebpf.CollectionSpec, c config) {
 	if c.noPull {
 		failPulls(spec)
 	}
+	if noIngressIfindex() {
+		readPriority(d, spec)
+	}
 	ring := spec.Maps[bpfobj.TcMapRing]
 	ring.MaxEntries, ring.ValueSize = l.Slots, l.SlotBytes
 	spec.Maps[bpfobj.TcMapKeys].MaxEntries = or(c.keys, 1024)

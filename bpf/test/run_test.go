@@ -76,6 +76,9 @@ func (d *domain) run(prog *ebpf.Program, port uint32, f frame) frame {
 	d.Helper()
 	in := skBuff{Mark: f.mark, IngressIfindex: f.from, GsoSegs: f.segs, GsoSize: f.size}
 	in.Cb[0] = port
+	if noIngressIfindex() {
+		in.IngressIfindex, in.Priority = 0, f.from
+	}
 	if f.size > 0 {
 		in.WireLen = wireLen(f)
 	}
