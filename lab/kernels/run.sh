@@ -5,17 +5,18 @@
 # whose file system in memory holds busybox, some modules and the tests as
 # static binaries. Needs neither root nor KVM, and a network only once.
 #
-#   lab/kernels/run.sh                        # 5.10
-#   KERNELS="5.10 6.1" lab/kernels/run.sh     # several
+#   lab/kernels/run.sh                              # all that fetch.sh knows
+#   KERNELS=5.10 PACKAGES=./bpf/test lab/kernels/run.sh
 #
-# KERNELS              kernels to try, see fetch.sh (5.10)
-# PACKAGES             Go packages whose tests run there (./pkg/kerneltest)
+# KERNELS              kernels to try, see fetch.sh (5.10 6.1 6.12 backports sid)
+# PACKAGES             Go packages whose tests run there (./pkg/kerneltest ./bpf/test)
 # TOOLS                programs of this machine that the tests call, and their libraries ()
 # COMMANDS             Go packages of commands that the tests call ()
 # MORE_MODULES         kernel modules besides those below ()
 # TEST_ENV             variables for the tests, NAME=VALUE, without spaces ()
 # TEST_RUN             go test -run (all)
-# KERNEL_TIMEOUT       bound on one machine, seconds (1800)
+# RECORD=1             what programs cost goes to sizes.txt, else it is held against that
+# KERNEL_TIMEOUT       bound on one machine, seconds (3600)
 # KERNEL_MEMORY        of one machine, MiB (1024)
 # RADAR_KERNELS_CACHE  downloads and logs (XDG cache directory/radar/kernels)
 # DEBIAN_MIRROR, DEBIAN_SECURITY_MIRROR, DEBIAN_KEYRING  see fetch.sh
@@ -27,9 +28,9 @@ PATH=$PATH:/usr/sbin:/sbin # depmod, for users other than root
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cd "$here/../.."
 cache=$(realpath -m "${RADAR_KERNELS_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/radar/kernels}")
-timeout_s=${KERNEL_TIMEOUT:-1800}
-read -ra kernels <<<"${KERNELS:-5.10}"
-read -ra packages <<<"${PACKAGES:-./pkg/kerneltest}"
+timeout_s=${KERNEL_TIMEOUT:-3600}
+read -ra kernels <<<"${KERNELS:-5.10 6.1 6.12 backports sid}"
+read -ra packages <<<"${PACKAGES:-./pkg/kerneltest ./bpf/test}"
 
 # Modules of the machine, with what they need; a kernel may have some built in.
 modules=(veth bridge 8021q tun sch_ingress cls_bpf act_bpf sch_tbf sch_htb sch_netem
@@ -69,7 +70,7 @@ build() {
 	local package
 	mkdir -p "$work/tests" "$work/commands"
 	for package in "${packages[@]}"; do
-		CGO_ENABLED=0 GOARCH=amd64 go test -c -o "$work/tests/$(basename "$package").test" "$package"
+		CGO_ENABLED=0 GOARCH=amd64 go test -c -o "$work/tests/$(tr / - <<<"${package#./}").test" "$package"
 	done
 	for package in "${commands[@]}"; do
 		CGO_ENABLED=0 GOARCH=amd64 go build -o "$work/commands/$(basename "$package")" "$package"
@@ -156,11 +157,15 @@ try() {
 	echo "== $kernel: $(cat "$dir/package")"
 	pack "$dir"
 	mkdir -p "$cache/log"
-	log=$cache/log/$kernel.log
+	log=$cache/log/$kernel-$(basename "${packages[0]}").log
 	start=$SECONDS
 	boot "$dir" "$log" || echo "run.sh: the machine did not end by itself within $timeout_s s, or failed (status $?)" >&2
 	verdict=$(sed -n 's/^radar-kernels: exit //p' "$log" | tail -n 1)
 	[ "$verdict" = 0 ] && verdict=ok || verdict="FAILED, see $log"
+	# All programs have been loaded, and only then.
+	if grep -q '^--- PASS: TestProgramsLoad' "$log"; then
+		"$here/sizes.sh" "$kernel" "$(cat "$dir/version")" <"$log" || verdict="FAILED: programs have grown"
+	fi
 	echo "$kernel|$(cat "$dir/version")|$((SECONDS - start)) s|$verdict" >>"$work/results"
 	[ "$verdict" = ok ]
 }

@@ -49,7 +49,7 @@ func TestAttach(t *testing.T) {
 			if !olderThan(features.Kernel, 6, 6) {
 				t.Errorf("kernel %s should have TCX, but it cannot be used", features.Kernel)
 			}
-			t.Logf("kernel %s has no TCX: needs 6.6", features.Kernel)
+			t.Logf("kernel %s lacks TCX (Linux 6.6)", features.Kernel)
 			continue
 		}
 		t.Run(v.name, func(t *testing.T) {

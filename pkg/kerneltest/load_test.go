@@ -4,12 +4,14 @@ package kerneltest
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/rlimit"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
@@ -28,9 +30,8 @@ var objects = []object{
 	{"deliver", bpfobj.LoadDeliver}, // from Linux 6.4 on
 }
 
-// TestProgramsLoad loads every program that radar has, as bpf/ describes it: no
-// constant but those of the kernel's features is set, so what the options can
-// remove is there, and slots have their largest size.
+// TestProgramsLoad loads every program that radar has with all that options can turn on,
+// and with slots at their largest.
 func TestProgramsLoad(t *testing.T) {
 	needRoot(t)
 	if err := rlimit.RemoveMemlock(); err != nil {
@@ -43,19 +44,43 @@ func TestProgramsLoad(t *testing.T) {
 	}
 	for _, obj := range objects {
 		if obj.name == "deliver" && olderThan(features.Kernel, 6, 4) {
+			t.Logf("kernel %s lacks netfilter programs (Linux 6.4)", features.Kernel)
 			continue
 		}
 		spec, err := obj.load()
 		if err != nil {
 			t.Fatalf("read object %s: %v", obj.name, err)
 		}
-		if v := spec.Variables[bpfobj.TcVarCfgHasReason]; v != nil && features.DropReason {
-			if err := v.Set(uint8(1)); err != nil {
-				t.Fatal(err)
-			}
-		}
+		turnOn(t, spec, features)
 		for _, name := range slices.Sorted(maps.Keys(spec.Programs)) {
 			t.Run(obj.name+"/"+name, func(t *testing.T) { loadOne(t, spec, name) })
+		}
+	}
+}
+
+// turnOn sets the constants without which the verifier would leave code out: a layout
+// that uses DSCP bits and the mark, and what the kernel offers.
+func turnOn(t *testing.T, spec *ebpf.CollectionSpec, features datapath.Features) {
+	t.Helper()
+	o := datapath.DefaultOptions()
+	o.GUIDBits = "22"
+	l, err := o.Layout()
+	if err != nil {
+		t.Fatal(err)
+	}
+	constants := map[string]any{
+		bpfobj.TcVarCfgDscpBits: l.DSCPBits, bpfobj.TcVarCfgTtlWidth: l.TTLWidth,
+		bpfobj.TcVarCfgTtlBand: l.TTLBand, bpfobj.TcVarCfgBandTop: l.BandTop,
+		bpfobj.TcVarCfgMarkMask: l.MarkMask, bpfobj.TcVarCfgMarkShift: l.MarkShift,
+	}
+	if features.DropReason {
+		constants[bpfobj.TcVarCfgHasReason] = uint8(1)
+	}
+	for name, value := range constants {
+		if v := spec.Variables[name]; v != nil {
+			if err := v.Set(value); err != nil {
+				t.Fatalf("set %s: %v", name, err)
+			}
 		}
 	}
 }
@@ -77,8 +102,13 @@ func loadOne(t *testing.T, spec *ebpf.CollectionSpec, name string) {
 	defer coll.Close()
 	p := coll.Programs[name]
 	lines := strings.Split(strings.TrimRight(p.VerifierLog, "\n\x00"), "\n")
-	t.Logf("verifier: %s", lines[len(lines)-1])
-	logProgram(t, p)
+	var looked int
+	if _, err := fmt.Sscanf(lines[len(lines)-1], "processed %d insns", &looked); err != nil {
+		t.Fatalf("how much the verifier looked at: %v in %q", err, lines[len(lines)-1])
+	}
+	bpf, machine := logProgram(t, p)
+	// What lab/kernels/sizes.sh reads.
+	fmt.Printf("size: %s %d %d %d\n", name, looked, bpf/asm.InstructionSize, machine)
 }
 
 // maxLog is how many lines of the verifier's log are shown; its end says why.
@@ -98,8 +128,8 @@ func why(spec *ebpf.CollectionSpec) string {
 }
 
 // logProgram notes how large a loaded program is, rewritten by the verifier and
-// as machine code.
-func logProgram(t *testing.T, p *ebpf.Program) {
+// as machine code, in bytes.
+func logProgram(t *testing.T, p *ebpf.Program) (bpf, machine int) {
 	t.Helper()
 	info, err := p.Info()
 	if err != nil {
@@ -117,4 +147,5 @@ func logProgram(t *testing.T, p *ebpf.Program) {
 		t.Errorf("program %s was not compiled to machine code: set net.core.bpf_jit_enable=1", info.Name)
 	}
 	t.Logf("%s: %d bytes of BPF, %d bytes of machine code", info.Name, xlated, jited)
+	return xlated, int(jited)
 }
