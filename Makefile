@@ -174,8 +174,8 @@ mutants: deps-test deps-bpf ## whether the tests find bugs that are put in (BUGS
 	[ -n '$(BUGS)' ] || lab/reliability.sh mutants <bin/mutants.txt
 
 .PHONY: kernels
-kernels: deps-kernel ## the data path on real Debian kernels: make kernels KERNELS="5.10 6.1 6.12"
-	KERNELS="$(or $(KERNELS),5.10)" lab/kernels/run.sh
+kernels: deps-test deps-kernel ## real Debian kernels, and docs/kernels.md (KERNELS="5.10 6.1 6.12 backports sid" RECORD=1)
+	KERNELS="$(KERNELS)" RECORD=$(RECORD) lab/kernels/matrix.sh
 
 .PHONY: kathara kathara-clean
 kathara: deps-run build ## Docker and Kathará for real: image, network plugin, end-to-end tests (ALL=1: every lab)

@@ -3,6 +3,7 @@
 package transparency
 
 import (
+	"fmt"
 	"os/exec"
 	"strings"
 	"sync"
@@ -87,3 +88,13 @@ func lacking(t *testing.T, needs []string) (missing []string) {
 }
 
 func needsText(missing []string) string { return "needs " + strings.Join(missing, ", ") }
+
+// TestLacking prints the cases that cannot run here, for lab/kernels/matrix.sh, which has
+// other kernels run them.
+func TestLacking(t *testing.T) {
+	for i := range cases {
+		if missing := lacking(t, cases[i].Needs); len(missing) > 0 {
+			fmt.Printf("lacking: %s %s\n", cases[i].Name, needsText(missing))
+		}
+	}
+}
