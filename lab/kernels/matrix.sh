@@ -20,7 +20,7 @@ trap 'exit 130' INT
 
 # lacking prints, as CASE wants them, the cases that this machine cannot run.
 lacking() {
-	RADAR_BIN=none go test -count=1 -v -run 'TestLacking$' ./lab/transparency >"$work/lacking" ||
+	RADAR_LACKING=1 RADAR_BIN=none go test -count=1 -v -run 'TestLacking$' ./lab/transparency >"$work/lacking" ||
 		{ cat "$work/lacking" >&2; return 1; }
 	sed -nE 's/^lacking: ([^ ]+) .*/\1/p' "$work/lacking" | awk '{ printf "%s%s$", sep, $0; sep = "|TestCases/" }'
 }
