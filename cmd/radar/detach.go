@@ -7,12 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/agent"
 	"github.com/vnetradar/radar/pkg/datapath"
@@ -31,7 +29,8 @@ When the domain ends, a summary is printed. It ends with its last node, unless
 containers that start join it (--watch-containers): then it waits for them.
 
 A domain that is not attached is no error. One of another radar, whose maps have
-another layout (after an upgrade), is detached by the program that its agent runs.`
+another layout (after an upgrade), is detached by the program that its agent runs,
+or removed as it stands if there is no agent.`
 
 // handOverTime is how long an agent may take to write its snapshot.
 const handOverTime = 5 * time.Second
@@ -77,7 +76,7 @@ func (a *app) detach(ctx context.Context, names []string, noDrain bool) error {
 		fmt.Fprintf(a.stderr, "radar: warning: detaching without a summary: %v\n", domain.ErrDamaged)
 		return a.detachRest(hurry)
 	case errors.Is(err, domain.ErrOtherVersion):
-		return a.detachByAgent(err, names, noDrain)
+		return a.detachOther(err, names, noDrain)
 	case err != nil && !errors.Is(err, domain.ErrNotAttached):
 		return err
 	case d != nil && len(names) > 0 && !d.IsWhole(names):
@@ -126,27 +125,6 @@ func (a *app) takeOver(ctx context.Context, d *domain.Domain) (*agent.Agent, err
 			return nil, ctx.Err()
 		}
 	}
-}
-
-// detachByAgent lets the program that the domain's agent runs detach, after an upgrade:
-// nothing else knows how its packets under way are restored. It may be gone from the
-// disk; the kernel keeps it as long as the agent lives. other is why we cannot.
-func (a *app) detachByAgent(other error, names []string, noDrain bool) error {
-	running, err := agent.Find(a.domain)
-	if err != nil {
-		return err
-	}
-	if running.PID == 0 {
-		return fmt.Errorf("%w; no agent of it runs any more, whose program this one calls: "+
-			"detach it with that radar, or attach it again with that one and detach it with this", other)
-	}
-	args := append([]string{"radar", "detach", "--domain", a.domain, "--output", string(a.output)}, names...)
-	if noDrain {
-		args = append(args, "--no-drain")
-	}
-	// In our place: its output, exit code and answers to signals are ours.
-	err = unix.Exec(fmt.Sprintf("/proc/%d/exe", running.PID), args, os.Environ())
-	return fmt.Errorf("%w; run the program of its agent (process %d): %w", other, running.PID, err)
 }
 
 // detachNodes takes nodes out of a domain that goes on, with others or waiting for

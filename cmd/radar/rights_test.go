@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -23,16 +24,25 @@ func TestUnprivileged(t *testing.T) {
 	}
 	dockertest.New(t) // one that does not answer this user
 	t.Setenv(execEnv, "1")
-	closed := t.TempDir() // nobody may not look into it
+	closed := filepath.Join(t.TempDir(), "closed") // nobody may not look into it
+	if err := os.Mkdir(closed, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	readable := t.TempDir()
+	for _, dir := range []string{readable, filepath.Dir(readable)} {
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
 	const none = "/nonexistent"
-	for _, state := range []string{closed, none} {
+	for _, state := range []string{closed, readable, none} {
 		t.Setenv("RADAR_STATE_DIR", state)
 		for _, command := range []string{
 			"attach netns:host", "attach pid:1", "attach --dry-run netns:host", "attach docker:web", "attach --docker", "attach --lab nolab",
 			"status", "packets", "packets -f", "paths", "latency", "loss", "detach", "detach h1",
 			"lab up chain", "lab down chain", "lab exec chain h1 true",
 		} {
-			if !strings.HasPrefix(command, "attach") && !strings.HasPrefix(command, "lab") && state == none {
+			if !strings.HasPrefix(command, "attach") && !strings.HasPrefix(command, "lab") && state != closed {
 				continue // they say that nothing is attached, which is true
 			}
 			cmd := exec.Command(selfPath, strings.Fields(command)...)

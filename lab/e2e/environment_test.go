@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"os"
@@ -133,13 +134,6 @@ func failures(t *testing.T) int {
 	return 0
 }
 
-// both runs radar and returns what it printed anywhere.
-func (r *radar) both(args ...string) (string, error) {
-	argv := append(append(append([]string{}, r.within...), r.bin), append(args, "--domain", r.domain)...)
-	out, err := exec.CommandContext(r.ctx, argv[0], argv[1:]...).CombinedOutput()
-	return string(out), err
-}
-
 // wantNothingLeft looks for files, pins, qdiscs, filters and programs.
 func (n *network) wantNothingLeft(t *testing.T, r *radar) {
 	t.Helper()
@@ -224,98 +218,79 @@ func TestPermissions(t *testing.T) {
 }
 
 // TestPathsTaken: something else is where radar wants to put its state or its pins. One
-// line says what and where; it is not touched, and nothing is attached.
+// line says what and where; it is not touched, and nothing is attached. Pins are tried in a
+// BPF file system of their own.
 func TestPathsTaken(t *testing.T) {
 	net := startNetwork(deadline(t, 2*time.Minute), t, "chain")
-	pins := filepath.Dir(domain.PinDir("x"))
 	report := &oracle.Report{Title: "something else where radar puts its state and pins: one line says so, it stays, nothing is attached"}
-	mkdir := func(path string, uid int) error {
-		return errors.Join(os.MkdirAll(path, 0o700), os.Chown(path, uid, uid))
-	}
 	for _, c := range []struct {
 		name string
-		// take puts something there; path is what the line must name.
-		take func(t *testing.T, name, state string) (path string, err error)
-		want string
+		// state and pins are shell commands that put something into $STATE (and $PINS, with
+		// $MAP, a pinned map), under the name of $DOMAIN.
+		state, pins string
+		want        []string
 	}{
-		{"state directory of another user", func(_ *testing.T, name, state string) (string, error) {
-			path := filepath.Join(state, name)
-			return path, mkdir(path, 65534)
-		}, "belongs to user 65534"},
-		{"a link for the state directory", func(t *testing.T, name, state string) (string, error) {
-			path := filepath.Join(state, name)
-			return path, os.Symlink(t.TempDir(), path)
-		}, "is a symbolic link"},
-		{"a link for the log, which goes with its directory", func(t *testing.T, name, state string) (string, error) {
-			path := filepath.Join(state, name, "agent.log")
-			target := filepath.Join(t.TempDir(), "log")
-			t.Cleanup(func() {
-				if _, err := os.Stat(target); err == nil {
-					t.Error("the link was followed")
-				}
-			})
-			return path, errors.Join(mkdir(filepath.Dir(path), 0), os.Symlink(target, path))
-		}, "is a symbolic link"},
-		{"a link for the lock", func(t *testing.T, name, state string) (string, error) {
-			path := filepath.Join(state, name, "lock")
-			return path, errors.Join(mkdir(filepath.Dir(path), 0), os.Symlink(filepath.Join(t.TempDir(), "lock"), path))
-		}, "is a symbolic link"},
-		{"a directory for the description", func(_ *testing.T, name, state string) (string, error) {
-			path := filepath.Join(state, name, "domain.json")
-			return path, mkdir(path, 0)
-		}, "is a directory"},
-		{"pin directory of another user", func(t *testing.T, _, _ string) (string, error) {
-			t.Cleanup(func() { os.Remove(pins) })
-			return pins, mkdir(pins, 65534)
-		}, "belongs to user 65534"},
-		{"a link for the pin directory", func(t *testing.T, name, _ string) (string, error) {
-			path := filepath.Join(pins, name)
-			t.Cleanup(func() { os.Remove(path); os.Remove(pins) })
-			return path, errors.Join(mkdir(pins, 0), os.Symlink("/sys/fs/bpf", path))
-		}, "is a symbolic link"},
-		{"a map for the pin directory", func(t *testing.T, name, _ string) (string, error) {
-			path := filepath.Join(pins, name)
-			m, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 4, MaxEntries: 1})
-			if err != nil {
-				return path, err
-			}
-			defer m.Close()
-			t.Cleanup(func() { os.Remove(path); os.Remove(pins) })
-			return path, errors.Join(mkdir(pins, 0), m.Pin(path))
-		}, "is no directory"},
-		{"a pin of somebody in the pin directory", func(t *testing.T, name, _ string) (string, error) {
-			path := filepath.Join(pins, name)
-			m, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 4, MaxEntries: 1})
-			if err != nil {
-				return path, err
-			}
-			defer m.Close()
-			t.Cleanup(func() { os.RemoveAll(path); os.Remove(pins) })
-			return "radar detach", errors.Join(mkdir(path, 0), m.Pin(filepath.Join(path, "ring")))
-		}, "half attached"},
+		{"state directory of another user", "mkdir -m 700 $STATE/$DOMAIN; chown 65534 $STATE/$DOMAIN", "", []string{"$STATE/$DOMAIN belongs to user 65534"}},
+		{"state directory in one of another user", "chown 65534 $STATE", "", []string{"$STATE belongs to user 65534"}},
+		{"a link for the state directory", "mkdir $STATE/other; ln -s other $STATE/$DOMAIN", "", []string{"$STATE/$DOMAIN is a symbolic link"}},
+		{"a link for the lock", "mkdir -m 700 $STATE/$DOMAIN; ln -s /dev/null $STATE/$DOMAIN/lock", "", []string{"$STATE/$DOMAIN/lock is a symbolic link"}},
+		{"a directory for the description", "mkdir -m 700 -p $STATE/$DOMAIN/domain.json", "", []string{"$STATE/$DOMAIN/domain.json", "is a directory"}},
+		{"pin directory of another user", "", "mkdir -p -m 700 $PINS; chown 65534 $PINS", []string{"$PINS belongs to user 65534"}},
+		{"a link for the pin directory", "", "mkdir -p -m 700 $PINS; ln -s /sys/fs/bpf $PINS/$DOMAIN", []string{"$PINS/$DOMAIN is a symbolic link"}},
+		{"a map for the pin directory", "", "mkdir -p -m 700 $PINS; mv $MAP $PINS/$DOMAIN", []string{"$PINS/$DOMAIN is no directory"}},
+		{"a map of somebody in the pin directory", "", "mkdir -p -m 700 $PINS/$DOMAIN; mv $MAP $PINS/$DOMAIN/ring", []string{"is half attached", "radar detach --domain $DOMAIN"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			row := &oracle.Row{Check: c.name, Compared: 1, Note: "refused: ... " + c.want + " ..."}
-			report.Add(row)
-			defer func() { row.Wrong = failures(t) }()
 			state := t.TempDir()
 			t.Setenv("RADAR_STATE_DIR", state)
 			rad := net.domain(t, routers(net.nodes()))
-			path, err := c.take(t, rad.domain, state)
-			if err != nil {
-				t.Fatal(err)
-			}
+			vars := map[string]string{"STATE": state, "DOMAIN": rad.domain, "PINS": filepath.Dir(domain.PinDir("x")), "MAP": "/sys/fs/bpf/map"}
+			// List everything before and after: radar may have touched nothing.
+			list := "find $STATE $PINS -printf '%p %y %m %U %l\n' 2>/dev/null | sort"
+			script := os.Expand("mount -t bpf none /sys/fs/bpf; bpftool map create $MAP type array key 4 value 4 entries 1 name other;"+
+				cmp.Or(c.state, "true")+";"+cmp.Or(c.pins, "true")+";"+list+" >"+state+".before; rc=0; \"$@\" || rc=$?;"+list+" >"+state+".after; exit $rc; :",
+				func(name string) string {
+					if v, ok := vars[name]; ok {
+						return v
+					}
+					return "$" + name
+				})
+			rad.within = mounts(script)
 			out, err := rad.both(net.attachArgs(rad.nodes)...)
-			if err == nil || !strings.Contains(out, c.want) || !strings.Contains(out, path) || strings.Count(out, "\n") > 1 {
-				t.Errorf("%v, want one line that says of %s that it %q:\n%s", err, path, c.want, out)
-			}
-			net.wantNoPrograms(t, rad)
-			if filepath.IsAbs(path) && filepath.Base(path) != "agent.log" {
-				if _, err := os.Lstat(path); err != nil {
-					t.Errorf("what was there is gone: %v", err)
+			for _, want := range c.want {
+				want = os.Expand(want, func(name string) string { return vars[name] })
+				if err == nil || !strings.Contains(out, want) || strings.Count(out, "\n") > 1 {
+					t.Errorf("%v, want one line with %q:\n%s", err, want, out)
 				}
 			}
+			var lists [2]string
+			for i, when := range []string{".before", ".after"} {
+				b, err := os.ReadFile(state + when)
+				if err != nil {
+					t.Fatal(err)
+				}
+				lists[i] = strings.TrimSpace(string(b))
+			}
+			if lists[0] == "" || lists[0] != withoutOurs(lists[0], lists[1]) {
+				t.Errorf("before:\n%s\nafter:\n%s", lists[0], lists[1])
+			}
+			net.wantNoPrograms(t, rad)
+			row := &oracle.Row{Check: c.name, Compared: 1, Wrong: failures(t), Note: "refused: ... " + strings.Join(c.want, " ... ") + " ..."}
+			report.Add(row)
 		})
 	}
 	keepReport(report)
+}
+
+// withoutOurs takes out of a list of files the locks and empty directories that an attach
+// which was refused may leave.
+func withoutOurs(before, after string) string {
+	var kept []string
+	for _, line := range strings.Split(after, "\n") {
+		path, _, _ := strings.Cut(line, " ")
+		if strings.Contains(before, line) || !strings.HasSuffix(path, "/lock") && strings.Contains(before, path+" ") {
+			kept = append(kept, line)
+		}
+	}
+	return strings.Join(kept, "\n")
 }

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -107,9 +108,52 @@ func (n *network) foreignFilter(t *testing.T, node, port, name string, parent ui
 	return f
 }
 
-// TestForeignPrograms attaches radar between programs of others, before and behind which
-// others come, and takes it off again, under full load. Theirs go on, and see what they
-// let pass.
+// programs are those of each hook of a node's ports, in the order in which they run.
+func (n *network) programs(t *testing.T, node string) map[string][]ebpf.ProgramID {
+	t.Helper()
+	hooks := map[string][]ebpf.ProgramID{}
+	err := n.within(node, func() error {
+		for _, port := range []string{"eth0", "eth1"} {
+			l, err := netlink.LinkByName(port)
+			if err != nil {
+				return err
+			}
+			for _, hook := range []struct {
+				name   string
+				tcx    ebpf.AttachType
+				parent uint32
+			}{{"ingress", ebpf.AttachTCXIngress, netlink.HANDLE_MIN_INGRESS}, {"egress", ebpf.AttachTCXEgress, netlink.HANDLE_MIN_EGRESS}} {
+				list, err := link.QueryPrograms(link.QueryOptions{Target: l.Attrs().Index, Attach: hook.tcx})
+				if err != nil {
+					return err
+				}
+				filters, err := netlink.FilterList(l, hook.parent)
+				if err != nil {
+					return err
+				}
+				var ids []ebpf.ProgramID
+				for _, p := range list.Programs {
+					ids = append(ids, p.ID)
+				}
+				slices.SortStableFunc(filters, func(a, b netlink.Filter) int { return int(a.Attrs().Priority) - int(b.Attrs().Priority) })
+				for _, f := range filters {
+					if bpf, ok := f.(*netlink.BpfFilter); ok {
+						ids = append(ids, ebpf.ProgramID(bpf.Id))
+					}
+				}
+				hooks[port+" "+hook.name] = ids
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatalf("list programs of %s: %v", node, err)
+	}
+	return hooks
+}
+
+// TestForeignPrograms attaches radar where others have programs, and theirs where radar is,
+// and takes radar off again, under full load. Theirs go on, in their order.
 func TestForeignPrograms(t *testing.T) {
 	for _, hook := range []string{"tcx", "clsact"} {
 		t.Run(hook, func(t *testing.T) {
@@ -120,9 +164,12 @@ func TestForeignPrograms(t *testing.T) {
 			add := func(when string, first bool) {
 				for _, port := range []string{"eth0", "eth1"} {
 					for i, parent := range []uint32{netlink.HANDLE_MIN_INGRESS, netlink.HANDLE_MIN_EGRESS} {
-						name := fmt.Sprintf("%s, %s, %s, first: %v", when, port, []string{"ingress", "egress"}[i], first)
+						name := fmt.Sprintf("attached %s radar, %s, %s", when, port, []string{"ingress", "egress"}[i])
+						if first && hook == "tcx" {
+							name += ", at the head"
+						}
 						if hook == "clsact" {
-							// Ours has priority 1: TestForeignFilterOfOurPriority.
+							// Ours comes first, by its priority: TestForeignFilterOfOurPriority.
 							priority := uint16(2 + len(others))
 							others = append(others, net.foreignFilter(t, node, port, name, parent, priority))
 							continue
@@ -135,7 +182,7 @@ func TestForeignPrograms(t *testing.T) {
 					}
 				}
 			}
-			report := &oracle.Report{Title: hook + ": programs of others before and behind radar's, under full load"}
+			report := &oracle.Report{Title: hook + ": programs of others, attached before radar and after it, under full load"}
 			add("before", true)
 			add("before", false)
 			rad := net.attach(t, routers(net.nodes()), "--hook", hook)
@@ -144,7 +191,15 @@ func TestForeignPrograms(t *testing.T) {
 			time.Sleep(2 * time.Second)
 			report.Add(f.since("attached")...)
 			account := rad.account(t, f)
+			with := net.programs(t, node)
 			rad.run(t, "detach")
+			order := &oracle.Row{Check: "hooks with programs in order", Compared: len(with)}
+			for hook, now := range net.programs(t, node) {
+				if theirs := slices.DeleteFunc(slices.Clone(with[hook]), func(id ebpf.ProgramID) bool { return !slices.Contains(now, id) }); !slices.Equal(theirs, now) || len(with[hook]) != len(now)+1 {
+					order.Wrong++
+					t.Errorf("%s: programs %v with radar, %v after it", hook, with[hook], now)
+				}
+			}
 			before := make([]uint64, len(others))
 			for i, o := range others {
 				before[i] = o.packets(t)
@@ -157,7 +212,7 @@ func TestForeignPrograms(t *testing.T) {
 					t.Errorf("%s: %d packets with radar, %d after it", o.name, before[i], now)
 				}
 			}
-			report.Add(account, silent)
+			report.Add(account, silent, order)
 			keepReport(report)
 			if !report.OK() {
 				t.Error("packets differ, are not accounted for, or programs are gone: see the table")

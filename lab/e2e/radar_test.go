@@ -42,7 +42,7 @@ func (n *network) domain(t *testing.T, nodes []string) *radar {
 	t.Helper()
 	r := &radar{ctx: n.ctx, bin: radarBin, domain: uniqueName(), nodes: nodes}
 	nstest.Cleanup(t, func() {
-		r.ctx = context.Background()
+		r.ctx, r.bin, r.within = context.Background(), radarBin, nil
 		r.try("detach", "--no-drain")
 	})
 	return r
@@ -57,12 +57,25 @@ func (n *network) attachArgs(nodes []string, flags ...string) []string {
 	return args
 }
 
+// command is radar with those arguments, which must end within a minute.
+func (r *radar) command(args ...string) (cmd *exec.Cmd, cancel func()) {
+	ctx, cancel := context.WithTimeout(r.ctx, time.Minute)
+	argv := slices.Concat(r.within, []string{r.bin}, args, []string{"--domain", r.domain})
+	return exec.CommandContext(ctx, argv[0], argv[1:]...), cancel
+}
+
+// both runs radar and returns what it printed anywhere.
+func (r *radar) both(args ...string) (string, error) {
+	cmd, cancel := r.command(args...)
+	defer cancel()
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
 // try runs radar and returns what it printed.
 func (r *radar) try(args ...string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(r.ctx, time.Minute)
+	cmd, cancel := r.command(args...)
 	defer cancel()
-	argv := slices.Concat(r.within, []string{r.bin}, args, []string{"--domain", r.domain})
-	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

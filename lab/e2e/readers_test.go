@@ -9,13 +9,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"runtime"
 	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -88,8 +88,8 @@ func (r *radar) follow(t *testing.T, end time.Time) io.Reader {
 		t.Errorf("radar packets -f: %v", err)
 		return bytes.NewReader(nil)
 	}
-	pid := cmd.Process.Pid
-	time.AfterFunc(time.Until(end), func() { syscall.Kill(pid, syscall.SIGINT) })
+	timer := time.AfterFunc(time.Until(end), func() { cmd.Process.Signal(os.Interrupt) })
+	t.Cleanup(func() { timer.Stop(); cmd.Process.Kill() })
 	return &untilEnd{out, cmd}
 }
 
@@ -125,6 +125,7 @@ func (p *probeReader) add(t *testing.T, r io.Reader) {
 		}
 		if err != nil {
 			t.Errorf("radar packets: %v", err)
+			io.Copy(io.Discard, r) // to its end, where its process is waited for
 			return
 		}
 		if rec.Dport == nil || *rec.Dport < selfPortBase {

@@ -83,7 +83,7 @@ func TestUpgrade(t *testing.T) {
 				if i > 0 && !c.sameLayout {
 					account = append(account, rad.detachAfterUpgrade(t, net, bin))
 				}
-				rad.bin = bin
+				rad.bin = copyOf(t, bin)
 				rad.run(t, net.attachArgs(rad.nodes)...)
 				marked := rad.counter(t, "marked")
 				time.Sleep(time.Second)
@@ -101,15 +101,27 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
+// copyOf a program, which can be removed while it runs.
+func copyOf(t *testing.T, bin string) string {
+	t.Helper()
+	b, err := os.ReadFile(bin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "radar")
+	if err := os.WriteFile(path, b, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 // detachAfterUpgrade detaches a domain with another version. All else says that it must
 // be detached first.
 func (r *radar) detachAfterUpgrade(t *testing.T, net *network, bin string) *oracle.Row {
 	t.Helper()
-	gone := filepath.Join(t.TempDir(), "radar") // what the agent runs is not on the disk
-	if err := os.Rename(r.bin, gone); err != nil {
+	if err := os.Remove(r.bin); err != nil {
 		t.Fatal(err)
 	}
-	defer os.Rename(gone, r.bin)
 	upgraded := *r
 	upgraded.bin = bin
 	for _, args := range [][]string{{"status"}, net.attachArgs(r.nodes)} {
@@ -136,4 +148,29 @@ func (r *radar) detachAfterUpgrade(t *testing.T, net *network, bin string) *orac
 	totals := ended.Summary.Totals
 	return &oracle.Row{Check: "seen, as the summary says", Compared: totals.Seen,
 		Wrong: max(totals.Unaccounted, -totals.Unaccounted), Note: fmt.Sprintf("not measured %d", totals.NotMeasured)}
+}
+
+// TestUpgradeWithoutAgent: a domain of another layout whose agent is gone ends all the same.
+func TestUpgradeWithoutAgent(t *testing.T) {
+	other := buildOther(t, false)
+	net := startNetwork(deadline(t, 2*time.Minute), t, "chain")
+	report := &oracle.Report{Title: "another version ends a domain whose agent is dead"}
+	for _, hook := range []string{"tcx", "clsact"} {
+		rad := net.domain(t, routers(net.nodes()))
+		rad.bin = other
+		rad.run(t, net.attachArgs(rad.nodes, "--hook", hook)...)
+		net.run(t, "h1", "ping", "-q", "-c", "5", "-i", "0.01", "10.0.4.2")
+		kill(t, rad.status(t).Agent.PID)
+		rad.bin = radarBin
+		out, err := rad.both("detach")
+		if err != nil || !strings.Contains(out, "without a summary") {
+			t.Errorf("%s: %v, want a warning:\n%s", hook, err, out)
+		}
+		net.wantNoPrograms(t, rad)
+		if _, err := os.Lstat(filepath.Join(filepath.Dir(filepath.Dir(domain.PinDir("x"))), fmt.Sprintf("v%d", domain.Version-1), rad.domain)); err == nil {
+			t.Errorf("%s: pins are left", hook)
+		}
+		report.Add(&oracle.Row{Check: hook, Compared: 1, Wrong: failures(t), Note: "nothing is left"})
+	}
+	keepReport(report)
 }

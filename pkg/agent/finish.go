@@ -110,7 +110,7 @@ func (a *Agent) settle(ctx context.Context) error {
 // Summary is what has been measured so far.
 func (a *Agent) Summary() *Summary {
 	d := a.reader.Domain
-	s := &Summary{Domain: a.name, Attached: d.Created, Duration: time.Since(d.Created),
+	s := &Summary{Domain: a.name, Attached: d.Created, Duration: d.Age(),
 		Nodes: len(d.Chosen()), Losses: []aggregate.LossRow{}}
 	for _, p := range d.Ports {
 		if !p.Removed {

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/vnetradar/radar/pkg/domain"
 )
 
@@ -95,6 +97,36 @@ func TestClaim(t *testing.T) {
 	if _, err := os.Stat(domain.File("d", "agent.pid")); err != nil {
 		t.Errorf("release removed a pid file that is not its own: %v", err)
 	}
+}
+
+// A killed agent holds its lock until its last thread has ended: whoever comes next waits.
+func TestClaimAfterKill(t *testing.T) {
+	stateDir(t, "d")
+	dying := exec.Command("/bin/true")
+	if err := dying.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer dying.Wait() // till then it is a zombie
+	for {
+		if _, err := startTime(dying.Process.Pid); errors.Is(err, errZombie) {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	lock, err := os.OpenFile(domain.File("d", "agent.lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	writePid(t, "d", fmt.Sprintf("%d 1\n", dying.Process.Pid))
+	time.AfterFunc(200*time.Millisecond, func() { lock.Close() })
+	c, err := newClaim("d")
+	if err != nil {
+		t.Fatalf("claim while the last agent ends: %v", err)
+	}
+	c.release()
 }
 
 // A lock file that is a link to somewhere else is not followed.

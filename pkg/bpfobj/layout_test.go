@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -20,7 +21,8 @@ import (
 var update = flag.Bool("update", false, "write testdata/layout.txt anew")
 
 // TestVersion: programs of one radar write maps that another one reads, as long as both
-// have the same domain.Version. What a map holds must not change without that number.
+// have the same domain.Version. What a map and the description hold must not change without
+// that number.
 func TestVersion(t *testing.T) {
 	const path = "testdata/layout.txt"
 	got := fmt.Sprintf("version %d\n", domain.Version)
@@ -47,6 +49,7 @@ func TestVersion(t *testing.T) {
 		slices.Sort(lines)
 		got += strings.Join(lines, "")
 	}
+	got += "description\n" + fields(reflect.TypeFor[domain.Domain](), "\t")
 	if *update {
 		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
@@ -103,4 +106,20 @@ func members(b *strings.Builder, list []btf.Member, indent string) {
 			members(b, inner.Members, indent+"\t")
 		}
 	}
+}
+
+// fields lists what a type is in JSON.
+func fields(typ reflect.Type, indent string) string {
+	for typ.Kind() == reflect.Slice || typ.Kind() == reflect.Pointer {
+		typ = typ.Elem()
+	}
+	if typ.Kind() != reflect.Struct || typ.PkgPath() != reflect.TypeFor[domain.Domain]().PkgPath() {
+		return ""
+	}
+	var b strings.Builder
+	for _, f := range reflect.VisibleFields(typ) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		fmt.Fprintf(&b, "%s%s: %s\n%s", indent, name, f.Type, fields(f.Type, indent+"\t"))
+	}
+	return b.String()
 }

@@ -152,7 +152,7 @@ func (p *plan) open(undo *undo) (*Handle, error) {
 	if err := makePinDir(name); err != nil {
 		return nil, err
 	}
-	undo.add(func() { _ = removePins(name) })
+	undo.add(func() { _ = removePins(domain.PinDir(name)) })
 	var err error
 	if p.loaded, err = p.blueprint.load(); err != nil {
 		return nil, err

@@ -109,29 +109,36 @@ var counterText = [bpfobj.TcRdrCounterRDR_C_MAX]Counter{
 const missedHelp = "drops that the kernel did not show to the loss hook, which was running on that CPU already; found by timeout"
 
 // lossMissed returns how often the kernel skipped the loss hook, 0 without a hook.
-func lossMissed(name string) (uint64, error) {
-	l, err := link.LoadPinnedLink(filepath.Join(domain.PinDir(name), dropLink), nil)
-	if errors.Is(err, fs.ErrNotExist) {
+func (h *Handle) lossMissed() (uint64, error) {
+	if h.lossHook == nil {
 		return 0, nil
 	}
-	if err != nil {
-		return 0, fmt.Errorf("open link of the loss hook: %w", err)
-	}
-	defer l.Close()
-	info, err := l.Info()
-	if err != nil {
-		return 0, fmt.Errorf("read link of the loss hook: %w", err)
-	}
-	prog, err := ebpf.NewProgramFromID(info.Program)
-	if err != nil {
-		return 0, fmt.Errorf("open the loss hook: %w", err)
-	}
-	defer prog.Close()
-	stats, err := prog.Stats()
+	stats, err := h.lossHook.Stats()
 	if err != nil {
 		return 0, fmt.Errorf("read the loss hook's statistics: %w", err)
 	}
 	return stats.RecursionMisses, nil
+}
+
+// openLossHook returns nil if the domain has none.
+func openLossHook(name string) (*ebpf.Program, error) {
+	l, err := link.LoadPinnedLink(filepath.Join(domain.PinDir(name), dropLink), nil)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open link of the loss hook: %w", err)
+	}
+	defer l.Close()
+	info, err := l.Info()
+	if err != nil {
+		return nil, fmt.Errorf("read link of the loss hook: %w", err)
+	}
+	prog, err := ebpf.NewProgramFromID(info.Program)
+	if err != nil {
+		return nil, fmt.Errorf("open the loss hook: %w", err)
+	}
+	return prog, nil
 }
 
 // Counters reads all counters, in the order of the enum, and the kernel's own of
@@ -149,7 +156,7 @@ func (h *Handle) Counters() ([]Counter, error) {
 			counters[i].Value += v
 		}
 	}
-	missed, err := lossMissed(h.Domain.Name)
+	missed, err := h.lossMissed()
 	if err != nil {
 		return nil, err
 	}

@@ -26,9 +26,9 @@ type DetachRequest struct {
 	// NoDrain does not wait for packets under way: their headers are restored
 	// only as far as programs are still there.
 	NoDrain bool
-	// Silent, if not nil, is called when the domain ends: no program of it runs any more,
-	// so that its counters are final. Whoever holds its maps has to let them go then,
-	// because Detach waits for the kernel to free them.
+	// Silent, if not nil, is called when the domain ends: no program sees packets any more,
+	// so that those are counted. Whoever holds the maps has to let them go then, because
+	// Detach waits for the kernel to free them.
 	Silent func()
 	// Progress, if not nil, is told how many packets are under way.
 	Progress func(inFlight int)
@@ -179,7 +179,7 @@ func detachAll(ctx context.Context, d *domain.Domain, req DetachRequest) (*Detac
 	}
 	defer hurry(len(directions) * r.Ports)()
 	ids := pinnedMapIDs(req.Domain)
-	errs := []error{removeFilters(req.Domain, d), removePins(req.Domain)}
+	errs := []error{removeFilters(req.Domain, d), removePins(domain.PinDir(req.Domain))}
 	if err := errors.Join(errs...); err != nil {
 		// The description stays, so that detaching can be tried again.
 		return r, fmt.Errorf("detach domain %q: %w", req.Domain, err)
@@ -193,6 +193,30 @@ func detachAll(ctx context.Context, d *domain.Domain, req DetachRequest) (*Detac
 	}
 	awaitGone(ids)
 	return r, nil
+}
+
+// RemoveOther removes a domain that has another layout, links and filters first: its lease
+// has ended, or packets under way keep rewritten bits. The caller has made sure that its
+// agent is gone.
+func RemoveOther(name string) (*DetachResult, error) {
+	unlock, err := domain.Lock(name)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	d, err := domain.Load(name)
+	if !errors.Is(err, domain.ErrOtherVersion) {
+		return nil, fmt.Errorf("domain %q was changed meanwhile: try again", name)
+	}
+	d.Name = name // whatever it says: paths are made of it
+	// By its description, as far as that can be read; and wherever else they may be.
+	if err := errors.Join(removeFilters(name, d), sweepFilters(name), removePins(d.OtherPinDir())); err != nil {
+		return nil, fmt.Errorf("remove domain %q: %w", name, err)
+	}
+	if err := os.RemoveAll(domain.Dir(name)); err != nil {
+		return nil, fmt.Errorf("remove state directory: %w", err)
+	}
+	return &DetachResult{Ended: true}, nil
 }
 
 // stopAndDrain stops the sources as far as the maps are still there.

@@ -21,11 +21,13 @@ type Handle struct {
 	// Domain is the description as of Open, Reload or Refresh.
 	Domain *domain.Domain
 
-	maps    map[string]*ebpf.Map
-	control []byte // mapped for writing
-	ring    []byte // mapped for reading, when it is first needed
-	near    []topo.NodeSpec
-	localIn map[uint16]*localIn // by node
+	maps map[string]*ebpf.Map
+	// lossHook has statistics; nil: there is none. It is kept, as they count to the end.
+	lossHook *ebpf.Program
+	control  []byte // mapped for writing
+	ring     []byte // mapped for reading, when it is first needed
+	near     []topo.NodeSpec
+	localIn  map[uint16]*localIn // by node
 	// localInFailed is why a node has none though it needs one; "": it has.
 	localInFailed map[uint16]string
 	// memberships are what SyncGroups read last, by node.
@@ -77,6 +79,9 @@ func openHandle(d *domain.Domain) (_ *Handle, err error) {
 		}
 		h.maps[name] = m
 	}
+	if h.lossHook, err = openLossHook(d.Name); err != nil {
+		return nil, err
+	}
 	h.control, err = unix.Mmap(h.maps[bpfobj.TcMapControl].FD(), 0, unix.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		return nil, fmt.Errorf("map control page: %w", err)
@@ -97,6 +102,10 @@ func (h *Handle) Close() error {
 		l.close()
 	}
 	h.localIn = nil
+	if h.lossHook != nil {
+		errs = append(errs, h.lossHook.Close())
+	}
+	h.lossHook = nil
 	for _, m := range h.maps {
 		errs = append(errs, m.Close())
 	}

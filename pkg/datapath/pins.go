@@ -87,10 +87,9 @@ func pinsExist(domainName string) bool {
 	return err == nil
 }
 
-// removePins removes every pin of the domain, links first, and the directories
+// removePins removes every pin in the directory of a domain, links first, and the directories
 // that are empty then. Sources must be off.
-func removePins(domainName string) error {
-	dir := domain.PinDir(domainName)
+func removePins(dir string) error {
 	if err := statedir.Check(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("pin directory: %w", err) // whatever that is, we have not made it
 	}

@@ -265,10 +265,7 @@ func otherDomains(name string) (others []*domain.Domain, err error) {
 			continue
 		}
 		d, err := domain.Load(other)
-		if errors.Is(err, domain.ErrOtherVersion) {
-			return nil, err // which nodes are its own?
-		}
-		if err != nil {
+		if err != nil && !errors.Is(err, domain.ErrOtherVersion) {
 			continue // half there, or detached just now
 		}
 		others = append(others, d)

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -197,19 +198,27 @@ func kallsymsReadable() bool {
 	return false
 }
 
-// otherMountNS says whether this process sees other mounts than process 1, or than another
-// ancestor: where process 1 shows nobody its namespaces, those tell of `ip netns exec`.
+// otherMountNS says whether this process sees other mounts than process 1. Where that one
+// shows nobody its namespaces, other ancestors tell of `ip netns exec`.
 func otherMountNS() bool {
-	ours, err := os.Readlink("/proc/self/ns/mnt")
-	if err != nil {
-		return false
+	mountNS := func(process string) string {
+		ns, _ := os.Readlink("/proc/" + process + "/ns/mnt")
+		return ns
 	}
-	for pid := os.Getpid(); pid > 0; pid = parentOf(pid) {
-		if ns, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/mnt", pid)); err == nil && ns != ours {
-			return true
-		}
+	var ancestors []string
+	for pid := os.Getppid(); pid > 1; pid = parentOf(pid) {
+		ancestors = append(ancestors, mountNS(strconv.Itoa(pid)))
 	}
-	return false
+	return isOtherMountNS(mountNS("self"), mountNS("1"), ancestors)
+}
+
+// isOtherMountNS decides for a process by the mount namespaces of itself, of process 1 and
+// of what lies between; "" where one cannot be read.
+func isOtherMountNS(ours, first string, ancestors []string) bool {
+	if first != "" {
+		return ours != first
+	}
+	return slices.ContainsFunc(ancestors, func(ns string) bool { return ns != "" && ns != ours })
 }
 
 // parentOf a process; 0 if it has none here.

@@ -21,6 +21,7 @@ import (
 	"github.com/google/renameio/v2"
 	"golang.org/x/sys/unix"
 
+	"github.com/vnetradar/radar/pkg/clock"
 	"github.com/vnetradar/radar/pkg/statedir"
 )
 
@@ -272,6 +273,9 @@ func Dir(name string) string { return filepath.Join(statedir.Root(), name) }
 // PinDir is where the domain's maps and links are pinned (0700).
 func PinDir(name string) string { return pinDir(name, Version) }
 
+// OtherPinDir is PinDir of a domain for which Load returns ErrOtherVersion.
+func (d *Domain) OtherPinDir() string { return pinDir(d.Name, d.Version) }
+
 func pinDir(name string, version int) string {
 	return filepath.Join("/sys/fs/bpf/radar", fmt.Sprintf("v%d", version), name)
 }
@@ -281,7 +285,8 @@ func pinDir(name string, version int) string {
 func File(name, file string) string { return filepath.Join(Dir(name), file) }
 
 // Load reads the description. It returns ErrNotAttached if there is none,
-// ErrDamaged if it makes no sense, and ErrOtherVersion if it is another version's.
+// ErrDamaged if it makes no sense, and ErrOtherVersion if it is another version's:
+// of what is returned then only the nodes can be relied on.
 func Load(name string) (*Domain, error) {
 	if err := CheckName(name); err != nil {
 		return nil, err
@@ -306,10 +311,15 @@ func Load(name string) (*Domain, error) {
 		return nil, fmt.Errorf("%w: %s: %w (start anew with: radar detach --domain %s)", ErrDamaged, path, err, name)
 	}
 	if d.Version != Version {
-		return nil, fmt.Errorf("domain %q is %w: its maps have layout %d, this radar knows %d (detach it with: radar detach --domain %s)",
+		return &d, fmt.Errorf("domain %q is %w: its maps have layout %d, this radar knows %d (detach it with: radar detach --domain %s)",
 			name, ErrOtherVersion, d.Version, Version, name)
 	}
 	return &d, nil
+}
+
+// Age is how long ago the domain was attached, whatever the wall clock was set to since.
+func (d *Domain) Age() time.Duration {
+	return time.Duration(int64(clock.Monotonic()) - (d.Created.UnixNano() - d.WallOffset))
 }
 
 // Save replaces the description. The caller holds the lock.

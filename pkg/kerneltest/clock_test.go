@@ -37,13 +37,15 @@ func TestClockSet(t *testing.T) {
 			}
 		}
 	}()
+	defer func() { // also where the test ends early
+		close(stop)
+		if n := <-done; n < 10 {
+			t.Errorf("the clock was set %d times only", n)
+		}
+	}()
 	o := datapath.DefaultOptions()
 	o.Slots, o.Hook, o.Lease = 1<<16, datapath.HookClsact, 30*time.Minute
 	measure(t, newNetwork(t), o, datapath.Probe())
-	close(stop)
-	if n := <-done; n < 10 {
-		t.Errorf("the clock was set %d times only", n)
-	}
 }
 
 // setClock lets the wall clock be so many ns later than the monotonic one.

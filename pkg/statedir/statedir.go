@@ -28,9 +28,9 @@ func Root() string {
 }
 
 // Make creates a directory that nobody else may look into (0700), and those above it.
-// One that is there is taken only if nobody else can put files into it, or another
-// directory in its place: a symbolic link, a file, and a directory that belongs to another
-// user or that others may write to, are errors that say so.
+// One that is there is taken only if nobody but root and this user can put files into it,
+// or another directory in its place: a symbolic link, a file, and a directory that belongs
+// to somebody else or that others may write to, itself or on the way there, are errors.
 func Make(path string) error {
 	for try := 0; ; try++ {
 		err := tryMake(path)
@@ -60,7 +60,7 @@ func tryMake(path string) error {
 func Open(path string, flags int) (fd int, err error) {
 	fd, err = unix.Open(path, flags|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if errors.Is(err, unix.ELOOP) {
-		return -1, fmt.Errorf("%s is a symbolic link: remove it", path)
+		return -1, fmt.Errorf("%s is a symbolic link", path)
 	}
 	if err != nil {
 		return -1, &fs.PathError{Op: "open", Path: path, Err: err}
@@ -75,16 +75,50 @@ func Check(path string) error {
 	if err != nil {
 		return err
 	}
-	switch mode := info.Mode(); {
-	case mode&fs.ModeSymlink != 0:
-		return fmt.Errorf("%s is a symbolic link: remove it, or name the directory itself", path)
-	case !mode.IsDir():
-		return fmt.Errorf("%s is no directory: remove it", path)
-	case mode.Perm()&0o022 != 0:
-		return fmt.Errorf("other users may write to %s: chmod 700 %[1]s", path)
+	switch {
+	case info.Mode()&fs.ModeSymlink != 0:
+		return fmt.Errorf("%s is a symbolic link", path)
+	case !info.IsDir():
+		return fmt.Errorf("%s is no directory", path)
+	case info.Mode().Perm()&0o022 != 0:
+		return fmt.Errorf("other users may write to %s", path)
 	}
-	if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Uid) != os.Geteuid() {
-		return fmt.Errorf("%s belongs to user %d: remove it, or chown it to user %d", path, st.Uid, os.Geteuid())
+	if err := checkOwner(path, info); err != nil {
+		return err
+	}
+	above, err := filepath.EvalSymlinks(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	// Both ways that lead there: links on the way are followed, if nobody else has made them.
+	return errors.Join(checkAbove(filepath.Dir(path)), checkAbove(above))
+}
+
+// checkAbove wants that nobody else can rename or replace what a path leads through.
+func checkAbove(dir string) error {
+	for ; ; dir = filepath.Dir(dir) {
+		info, err := os.Lstat(dir)
+		if err != nil {
+			return err
+		}
+		if err := checkOwner(dir, info); err != nil {
+			return err
+		}
+		// In a sticky directory, such as /tmp, others touch only what is theirs.
+		if mode := info.Mode(); mode.IsDir() && mode.Perm()&0o022 != 0 && mode&fs.ModeSticky == 0 {
+			return fmt.Errorf("other users may write to %s", dir)
+		}
+		if dir == filepath.Dir(dir) {
+			return nil
+		}
+	}
+}
+
+// checkOwner takes what belongs to root or to this user.
+func checkOwner(path string, info fs.FileInfo) error {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if ok && st.Uid != 0 && int(st.Uid) != os.Geteuid() {
+		return fmt.Errorf("%s belongs to user %d", path, st.Uid)
 	}
 	return nil
 }

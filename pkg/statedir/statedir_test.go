@@ -3,6 +3,7 @@
 package statedir
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,7 +24,7 @@ func TestMake(t *testing.T) {
 		{"nothing", func(string) error { return nil }, ""},
 		{"a directory", func(p string) error { return os.Mkdir(p, 0o700) }, ""},
 		{"readable", func(p string) error { return os.Mkdir(p, 0o755) }, ""},
-		{"a file", func(p string) error { return os.WriteFile(p, nil, 0o600) }, "is no directory: remove it"},
+		{"a file", func(p string) error { return os.WriteFile(p, nil, 0o600) }, "is no directory"},
 		{"a link", func(p string) error { return os.Symlink(t.TempDir(), p) }, "is a symbolic link"},
 		{"a link to nothing", func(p string) error { return os.Symlink("/nonexistent", p) }, "is a symbolic link"},
 		{"another user's", func(p string) error {
@@ -38,11 +39,18 @@ func TestMake(t *testing.T) {
 			}
 			return os.Chmod(p, 0o1777)
 		}, "other users may write to"},
+		{"in another user's", func(p string) error {
+			return errors.Join(os.Mkdir(filepath.Dir(p)+"/theirs", 0o755), os.Chown(filepath.Dir(p)+"/theirs", 65534, 65534),
+				os.Mkdir(filepath.Dir(p)+"/theirs/radar", 0o700), os.Rename(filepath.Dir(p)+"/theirs", p))
+		}, "belongs to user 65534"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "radar")
 			if err := c.make(path); err != nil {
 				t.Fatal(err)
+			}
+			if strings.HasPrefix(c.name, "in ") {
+				path = filepath.Join(path, "radar")
 			}
 			err := Make(path)
 			if c.want == "" {
@@ -54,7 +62,7 @@ func TestMake(t *testing.T) {
 				}
 				return
 			}
-			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), path) {
+			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), filepath.Dir(path)) {
 				t.Errorf("%v, want %q and the path", err, c.want)
 			}
 		})
