@@ -141,15 +141,17 @@ packets: deps-test ## the tests' packets anew, by scapy (CHECK=1: only compare)
 	$(PACKETS_ENV)/bin/python bpf/test/packets.py $(if $(CHECK),--check)
 
 .PHONY: race
-# What shares memory between goroutines and needs neither root nor time: CI runs this part.
-# The rest needs a quarter of an hour and more: the detector makes radar some ten times slower.
+# What shares memory between goroutines and needs neither root nor time: CI runs this part, in
+# about a minute. Everything takes more than a quarter of an hour, mostly cmd/radar, whose tests
+# run the command in networks, and the faults: the detector makes radar some ten times slower.
 RACE_QUICK := ./pkg/backpack/... ./pkg/aggregate/... ./pkg/agent/... ./pkg/query/... ./pkg/record/... ./pkg/domain/... ./pkg/filter/... ./pkg/graph/...
 # Of lab/e2e what drives the agent; its other tests, lab/transparency and lab/kathara/e2e ask
 # the same agent about packets and times, whose verdicts hold for a radar at full speed.
 RACE_E2E := Test(AgentEnds|RingWraps|InterfacesComeAndGo|SourcesStop|Endure)
 race: deps-test ## every package under the race detector, and faults with an agent under it (QUICK=1: what needs no root)
+ifdef QUICK
 	CGO_ENABLED=1 go test -race -count=1 $(RACE_QUICK)
-ifndef QUICK
+else
 	CGO_ENABLED=1 go test -race -count=1 -p 1 -timeout 60m $$(go list ./... | grep -v -e /lab/e2e -e /lab/kathara/e2e -e /lab/transparency)
 	CGO_ENABLED=1 go build -race -o bin/radar-race ./cmd/radar
 	rm -f bin/race.*
