@@ -209,8 +209,9 @@ static __always_inline bool source(struct __sk_buff *skb, const struct packet *p
 	s = slot_of(pos);
 	if (!s)
 		goto refused;
-	/* A branch of a tree may go on with true bits: they must not spell its own slot. */
-	if (p->group && bpf_ntohs(p->bits.id) == (__u16)(pos & (cfg_slots - 1))) {
+	/* A branch of a tree may go on with true bits: they must not spell its own slots. */
+	if (p->group && (__u16)(bpf_ntohs(p->bits.id) - (pos & (cfg_slots - 1)) + p->n - 1) <
+				2 * p->n - 1) {
 		unuse_slots(pos, p->n);
 		settle_slots(pos + p->n);
 		goto refused;

@@ -327,11 +327,11 @@ func (w *walk) stamp(p *traveller) {
 	if h.v6() {
 		icmp = 58
 	}
-	i := map[byte]int{6: 7, 17: 8, icmp: 7}[proto]
+	i := map[byte]int{6: 7, 17: 8, 136: 8, icmp: 7}[proto]
 	if _, later := isFragment(w, p.data); later || i == 0 {
 		i = 3
 	}
-	long := l4+32 <= len(p.data)
+	long := l4+32 <= min(len(p.data), at+h.length()) // what is behind the packet is no content of it
 	if long {
 		p.data[l4+i] ^= n
 	}
