@@ -474,7 +474,7 @@ func keyOf(t testing.TB, data []byte) []byte {
 	case h.v6() || !fragment && h[6]&0x40 != 0:
 		return nil
 	}
-	return slices.Concat(h[4:8], h[9:10], h[12:20])
+	return slices.Concat(h[4:6], []byte{h[6] & 0x1f, h[7]}, h[9:10], h[12:20]) // without the flags
 }
 
 // lowers says whether a router would take the packet at all.
