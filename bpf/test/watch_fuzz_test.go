@@ -69,6 +69,7 @@ func (f function) matches(data []byte, l3, length int) bool {
 // The input: expression, packet (2 bytes), where it ends, then offset and value of
 // each byte to change.
 func FuzzWatch(f *testing.F) {
+	needExpressions(f)
 	names := sendable(f)
 	functions := make([]function, len(expressions))
 	machines := make([]*bpf.VM, len(expressions))

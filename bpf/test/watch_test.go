@@ -101,6 +101,7 @@ func (d *domain) asked(f frame) (matches, asked bool) {
 // TestWatch: tcpdump, the compiled expressions and the records agree about every
 // packet.
 func TestWatch(t *testing.T) {
+	needExpressions(t)
 	names := sendable(t)
 	file := writeCapture(t, names)
 	d := newDomain(t, config{})
@@ -144,6 +145,7 @@ func lacksEcho(r *record.Record) bool { return r.ICMPType != nil && r.ICMPID == 
 // TestWatchWhole: in the whole of the programs an expression decides about what is
 // measured, trains too.
 func TestWatchWhole(t *testing.T) {
+	needExpressions(t)
 	names := sendable(t)
 	file := writeCapture(t, names)
 	for _, text := range []string{"tcp dst port 443 or icmp[4:2] > 0", "ip[0] & 0xf != 5 or udp"} {
@@ -252,6 +254,7 @@ func tcpdumpSelects(t *testing.T, file, text string, names []string) map[string]
 // TestWatchTrainLength: the length of a train is that of all its segments, in the
 // programs as in the record.
 func TestWatchTrainLength(t *testing.T) {
+	needExpressions(t)
 	const train = "train-tcp"
 	f := fixtureFrame(t, train)
 	if f.segs < 2 {
@@ -277,6 +280,7 @@ func TestWatchTrainLength(t *testing.T) {
 // TestWatchOnlySources: transit and sink know their packets without asking, and what
 // is not wanted passes untouched.
 func TestWatchOnlySources(t *testing.T) {
+	needExpressions(t)
 	d := newDomain(t, config{watch: "udp port 5001 and ip[8] = 64"})
 	orig, other := packet(t, "udp-64"), packet(t, "tcp-data")
 	w := d.send(frame{data: orig})
@@ -291,6 +295,7 @@ func TestWatchOnlySources(t *testing.T) {
 
 // TestWatchLarge: long lists of hosts load.
 func TestWatchLarge(t *testing.T) {
+	needExpressions(t)
 	list := make([]string, 2000)
 	for i := range list {
 		list[i] = fmt.Sprintf("10.%d.%d.%d", 1+i%3, i>>8, i&255)
