@@ -134,6 +134,25 @@ static __always_inline __u32 segment_behind(__u32 index, const struct packet *p)
 	return segment_by_sequence(index, p->tag, p->tag2, repeated_hdr(p));
 }
 
+/*
+ * Whether an skb that stands for n packets, the first one in the slot at index, can stand
+ * for the slots that follow: those of its train, or of packets of its flow that GRO has
+ * joined. Else it is something that looks like the first, and what is written to the
+ * others would be other packets' bits.
+ */
+GLOBAL int is_bits_run(__u32 index, __u32 n)
+{
+	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
+	struct rdr_slot *last = slot_at((index + n - 1) & (cfg_slots - 1));
+
+	if (!s || !last)
+		return false;
+	if (s->seg + n <= s->segs)
+		return true;
+	return last->pos == s->pos + n - 1 && last->proto == s->proto &&
+	       last->flow_hash == s->flow_hash;
+}
+
 /* The caller counts what was missed, once per packet and hook, and if it has no key. */
 static __always_inline bool find_by_bits(const struct packet *p, union rdr_bits bits, __u64 now,
 					 enum expect expect, struct found *f)
@@ -163,7 +182,8 @@ static __always_inline bool find_by_bits(const struct packet *p, union rdr_bits 
 		f->id_rule = p->v6 ? ID_SHARED : ID_FIXED;
 	}
 	if (other_length(s, p) ||
-	    !may_be_here(s, f->index, now, expect, p->v6)) {
+	    !may_be_here(s, f->index, now, expect, p->v6) ||
+	    (p->n > 1 && !is_bits_run(f->index, p->n))) {
 		f->missed = RDR_C_FOREIGN;
 		return false;
 	}

@@ -336,7 +336,7 @@ func (w *walk) stamp(p *traveller) {
 		p.data[l4+i] ^= n
 	}
 	icmpError := proto == icmp
-	if !long || icmpError || proto == 132 {
+	if !long || icmpError || proto == 132 || w.isRepeated(p.data) {
 		*h.ttlByte() = min(h.ttl(), 64)
 		quoted := l4 + 8 + 8
 		if h.v6() {
@@ -346,6 +346,23 @@ func (w *walk) stamp(p *traveller) {
 			p.data[quoted] = min(p.data[quoted], 64)
 		}
 	}
+}
+
+// isRepeated says whether a packet begins as an earlier one does, in spite of its stamp:
+// other changes may have undone that.
+func (w *walk) isRepeated(data []byte) bool {
+	begin := func(data []byte) []byte {
+		at := ipAt(data)
+		if at < 0 {
+			return nil
+		}
+		proto, l4 := l4Of(data, at)
+		if proto == 6 {
+			return data[min(l4+4, len(data)):min(l4+8, len(data))] // the sequence number
+		}
+		return data[min(l4+8, len(data)):min(l4+16, len(data))]
+	}
+	return slices.ContainsFunc(w.packets, func(q *traveller) bool { return bytes.Equal(begin(data), begin(q.want)) })
 }
 
 // stampTrain does the same for a train; its segments' checksums are not looked at.
