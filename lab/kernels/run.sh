@@ -152,14 +152,19 @@ boot() {
 
 # try KERNEL runs the tests there and adds one line to $work/results.
 try() {
-	local kernel=$1 dir log start verdict
+	local kernel=$1 dir log start verdict attempt
 	dir=$("$here/fetch.sh" "$kernel" "$cache")
 	echo "== $kernel: $(cat "$dir/package")"
 	pack "$dir"
 	mkdir -p "$cache/log"
 	log=$cache/log/$kernel-$(basename "${packages[0]}").log
 	start=$SECONDS
-	boot "$dir" "$log" || echo "run.sh: the machine did not end by itself within $timeout_s s, or failed (status $?)" >&2
+	# QEMU's emulation lets a kernel die now and then, before it has run anything of ours.
+	for attempt in 1 2 3; do
+		boot "$dir" "$log" || echo "run.sh: the machine did not end by itself within $timeout_s s, or failed (status $?)" >&2
+		! grep -q '^radar-kernels: ' "$log" || break
+		echo "run.sh: warning: $kernel did not come up, attempt $attempt of 3" >&2
+	done
 	verdict=$(sed -n 's/^radar-kernels: exit //p' "$log" | tail -n 1)
 	[ "$verdict" = 0 ] && verdict=ok || verdict="FAILED, see $log"
 	# All programs have been loaded, and only then.
