@@ -61,7 +61,8 @@ say "Flows: rate, latency, jitter, losses, reordering"
 run "$radar" flows --domain "$domain" --top 5
 say "Throughput of links, in their busiest second too"
 run "$radar" throughput --domain "$domain" --by link
-say "Where packets waited: inside nodes, and on links with the queue before them"
+say "Where packets waited: in queues, inside nodes, on links"
+run "$radar" latency --domain "$domain" --by queue
 run "$radar" latency --domain "$domain" --by node
 run "$radar" latency --domain "$domain" --by link
 say "Where packets were lost, and why"

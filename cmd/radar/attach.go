@@ -62,8 +62,9 @@ With --watch only packets that match are measured, each asked once, where it ent
 the domain. A domain keeps its expression (docs/filters.md).
 
 If the domain is attached already, more nodes join it. If its agent was killed,
-attach (with or without nodes) takes over: traffic was not harmed, and what the
-ring still holds is not lost.`
+"radar attach -d" (with or without nodes) starts another one: traffic was not
+harmed, and what the ring still holds is not lost. Without -d this process takes
+over, and detaches when it ends.`
 
 const attachExample = `  radar attach docker:web docker:db             # until Ctrl-C
   radar attach -d --docker --watch-containers   # all containers, in the background

@@ -205,7 +205,7 @@ func (a *app) printAttached(v *attachView) error {
 	}
 	if v.Agent == nil {
 		if v.Memory == nil {
-			_, err := fmt.Fprintf(w, "domain %s: this process is its agent now\n", v.Domain)
+			_, err := fmt.Fprintf(w, "domain %s: this process is its agent now, Ctrl-C detaches (-d starts one in the background)\n", v.Domain)
 			return err
 		}
 		return nil
