@@ -60,13 +60,6 @@ func TestTwoDomains(t *testing.T) {
 	}
 }
 
-// settleRow is the account of a domain whose flows have ended.
-func (r *radar) settleRow(t *testing.T) *oracle.Row {
-	t.Helper()
-	s := r.settle(t)
-	return s.row(true)
-}
-
 // TestSinkGoesFirst removes the node that restores, while the agent is dead and after it
 // has come back: what the others still mark must reach nobody as it is marked, not even
 // in what ICMP errors quote, and nothing must be forgotten.
@@ -128,18 +121,7 @@ type quoted struct {
 // differ but the TTL, which routers have lowered by one each, and the checksum over it.
 func (n *network) checkQuotes(t *testing.T, node string) *quoted {
 	t.Helper()
-	var fd int
-	err := n.within(node, func() (err error) {
-		fd, err = unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_ICMP)
-		return err
-	})
-	if err != nil {
-		t.Fatalf("open raw socket in %s: %v", node, err)
-	}
-	timeout := unix.NsecToTimeval(int64(100 * time.Millisecond))
-	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &timeout); err != nil {
-		t.Fatalf("set socket timeout: %v", err)
-	}
+	fd := n.receiveRaw(t, node, unix.IPPROTO_ICMP, 100*time.Millisecond)
 	q := &quoted{done: make(chan error, 1)}
 	go func() {
 		defer unix.Close(fd)

@@ -58,7 +58,7 @@ func TestEndure(t *testing.T) {
 
 	report := &oracle.Report{Title: fmt.Sprintf("%s at %d packets/s, 90 %% of the rate without loss", took.Round(time.Second), rate)}
 	report.Add(f.rowsByKind()...)
-	report.Add(s.row(true), seenRow(f, &before, &s))
+	report.Add(s.Totals.row(true), seenRow(f, &before, &s))
 	settling := int64(0)
 	if piece < time.Minute {
 		settling = 32 << 20 // the agent's heap is still on the way to where it stays

@@ -76,14 +76,7 @@ func (n *network) addr6(t *testing.T, node string) netip.Addr { return sixOf(n.a
 func (n *network) sendRaw6(t *testing.T, f rawFlow) *sentLog {
 	t.Helper()
 	src, dst := n.addr6(t, f.from), n.addr6(t, f.to)
-	var fd int
-	err := n.within(f.from, func() (err error) {
-		fd, err = unix.Socket(unix.AF_INET6, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW)
-		return err
-	})
-	if err != nil {
-		t.Fatalf("open raw socket in %s: %v", f.from, err)
-	}
+	fd := n.openRaw(t, f.from, unix.AF_INET6, unix.IPPROTO_RAW)
 	defer unix.Close(fd)
 	if f.ttls == nil {
 		f.ttls = mixedTTLs

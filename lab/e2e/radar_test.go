@@ -94,6 +94,19 @@ func (r *radar) run(t *testing.T, args ...string) []byte {
 	return out
 }
 
+// totals say what became of all packets.
+type totals struct {
+	Seen        int `json:"seen"`
+	Delivered   int `json:"delivered"`
+	Left        int `json:"left"`
+	Lost        int `json:"lost"`
+	Expired     int `json:"expired"`
+	InFlight    int `json:"in_flight"`
+	NotMeasured int `json:"not_measured"`
+	Unread      int `json:"unread"`
+	Unaccounted int `json:"unaccounted"`
+}
+
 // status is the part of "radar status -o json" that is needed here.
 type status struct {
 	Agent struct {
@@ -103,17 +116,7 @@ type status struct {
 	Lease struct {
 		Valid bool `json:"valid"`
 	} `json:"lease"`
-	Totals struct {
-		Seen        int `json:"seen"`
-		Delivered   int `json:"delivered"`
-		Left        int `json:"left"`
-		Lost        int `json:"lost"`
-		Expired     int `json:"expired"`
-		InFlight    int `json:"in_flight"`
-		NotMeasured int `json:"not_measured"`
-		Unread      int `json:"unread"`
-		Unaccounted int `json:"unaccounted"`
-	} `json:"totals"`
+	Totals   totals `json:"totals"`
 	Counters []struct {
 		Name  string `json:"name"`
 		Group string `json:"group"`

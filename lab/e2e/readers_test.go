@@ -67,7 +67,7 @@ func TestReadersBesideWriters(t *testing.T) {
 		report.Add(&oracle.Row{Check: "bytes at the socket", Compared: int(f.right.Load() + f.wrong.Load()), Wrong: int(f.wrong.Load())})
 	}
 	s := rad.settle(t)
-	report.Add(follower.row("records, followed"), scanner.row("records, looked through"), s.row(false))
+	report.Add(follower.row("records, followed"), scanner.row("records, looked through"), s.Totals.row(false))
 	keepReport(report)
 	if !report.OK() {
 		t.Errorf("torn records, or packets that differ or are not accounted for, see the table\n%s%s", follower.worst(), scanner.worst())

@@ -101,22 +101,10 @@ func (n *network) startSelfFlow(t *testing.T, from, to string, routers int, gap 
 	t.Helper()
 	f := &selfFlow{gap: gap, done: make(chan error, 2)}
 	src, dst := n.addr(t, from).As4(), n.addr(t, to).As4()
-	out := n.openRaw(t, from)
-	var in int
-	err := n.within(to, func() (err error) {
-		in, err = unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_UDP)
-		return err
-	})
-	if err != nil {
-		t.Fatalf("open raw socket in %s: %v", to, err)
-	}
+	out, in := n.openRaw(t, from, unix.AF_INET, unix.IPPROTO_RAW), n.receiveRaw(t, to, unix.IPPROTO_UDP, 100*time.Millisecond)
 	t.Cleanup(func() { f.stop.Store(true); unix.Close(out); unix.Close(in) })
 	if err := unix.SetsockoptInt(in, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 64<<20); err != nil {
 		t.Fatalf("enlarge socket buffer: %v", err)
-	}
-	timeout := unix.NsecToTimeval(int64(100 * time.Millisecond))
-	if err := unix.SetsockoptTimeval(in, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &timeout); err != nil {
-		t.Fatalf("set socket timeout: %v", err)
 	}
 	go func() { f.done <- f.check(in, src, dst, routers) }()
 	go func() { f.done <- f.send(out, src, dst) }()

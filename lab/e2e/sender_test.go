@@ -106,7 +106,7 @@ func (n *network) sendRaw(t *testing.T, f rawFlow) *sentLog {
 		f.proto = layers.IPProtocolUDP
 	}
 	src, dst := n.addr(t, f.from), n.addr(t, f.to)
-	fd := n.openRaw(t, f.from)
+	fd := n.openRaw(t, f.from, unix.AF_INET, unix.IPPROTO_RAW)
 	defer unix.Close(fd)
 	rnd := rand.New(rand.NewPCG(uint64(f.sport), uint64(f.dport)))
 	sent := &sentLog{node: f.from}
@@ -137,16 +137,29 @@ func waitUntil(at time.Time) {
 	}
 }
 
-// openRaw opens a socket in a node for packets with their own IP header.
-func (n *network) openRaw(t *testing.T, node string) int {
+// openRaw opens a raw socket in a node: of IPPROTO_RAW for packets with their own IP header.
+// The caller closes it.
+func (n *network) openRaw(t *testing.T, node string, family, proto int) int {
 	t.Helper()
 	var fd int
 	err := n.within(node, func() (err error) {
-		fd, err = unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW)
+		fd, err = unix.Socket(family, unix.SOCK_RAW|unix.SOCK_CLOEXEC, proto)
 		return err
 	})
 	if err != nil {
 		t.Fatalf("open raw socket in %s: %v", node, err)
+	}
+	return fd
+}
+
+// receiveRaw opens a raw socket in a node for what comes there. Receiving gives up after
+// patience, for a look at whether to go on. The caller closes it.
+func (n *network) receiveRaw(t *testing.T, node string, proto int, patience time.Duration) int {
+	t.Helper()
+	fd := n.openRaw(t, node, unix.AF_INET, proto)
+	timeout := unix.NsecToTimeval(int64(patience))
+	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &timeout); err != nil {
+		t.Fatalf("set socket timeout: %v", err)
 	}
 	return fd
 }

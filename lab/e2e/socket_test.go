@@ -63,20 +63,10 @@ func (c *captures) listenRaw(t *testing.T, node string, protos ...int) {
 	t.Helper()
 	for _, proto := range protos {
 		s := &rawSocket{node: node, proto: proto, quit: make(chan struct{}), done: make(chan error, 1)}
-		err := c.net.within(node, func() (err error) {
-			s.fd, err = unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, proto)
-			return err
-		})
-		if err != nil {
-			t.Fatalf("open raw socket in %s: %v", node, err)
-		}
+		s.fd = c.net.receiveRaw(t, node, proto, 50*time.Millisecond)
 		t.Cleanup(func() { unix.Close(s.fd) })
 		if err := unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 128<<20); err != nil {
 			t.Fatalf("enlarge socket buffer: %v", err)
-		}
-		timeout := unix.NsecToTimeval(int64(50 * time.Millisecond))
-		if err := unix.SetsockoptTimeval(s.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &timeout); err != nil {
-			t.Fatalf("set socket timeout: %v", err)
 		}
 		go s.receive()
 		c.sockets = append(c.sockets, s)

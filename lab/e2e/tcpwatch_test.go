@@ -43,18 +43,8 @@ const (
 func (n *network) watchTCP(t *testing.T, node string, ttl uint8) *tcpWatch {
 	t.Helper()
 	w := &tcpWatch{ttl: ttl, done: make(chan error, 1), last: map[[12]byte]tcpPlace{}}
-	err := n.within(node, func() (err error) {
-		w.fd, err = unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_TCP)
-		return err
-	})
-	if err != nil {
-		t.Fatalf("open raw socket in %s: %v", node, err)
-	}
+	w.fd = n.receiveRaw(t, node, unix.IPPROTO_TCP, 100*time.Millisecond)
 	t.Cleanup(func() { unix.Close(w.fd) })
-	timeout := unix.NsecToTimeval(int64(100 * time.Millisecond))
-	if err := unix.SetsockoptTimeval(w.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &timeout); err != nil {
-		t.Fatalf("set socket timeout: %v", err)
-	}
 	go func() { w.done <- w.receive() }()
 	return w
 }

@@ -415,10 +415,8 @@ func TryLock(name string) (unlock func(), ok bool) {
 var errRemoved = errors.New("state directory was removed")
 
 func lockOnce(name string) (fd int, err error) {
-	for _, dir := range []string{statedir.Root(), Dir(name)} {
-		if err := statedir.Make(dir); err != nil {
-			return -1, fmt.Errorf("state directory (RADAR_STATE_DIR names another): %w", err)
-		}
+	if err := statedir.MakeInRoot(Dir(name)); err != nil {
+		return -1, err
 	}
 	fd, err = statedir.Open(File(name, "lock"), unix.O_RDWR|unix.O_CREAT)
 	if errors.Is(err, fs.ErrNotExist) {

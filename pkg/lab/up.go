@@ -84,10 +84,8 @@ func plan(t *Topology, name string) *Lab {
 // reserve takes the name of the lab. From then on "down" finds it, even if this
 // process is killed.
 func (l *Lab) reserve() error {
-	for _, dir := range []string{statedir.Root(), stateDir()} {
-		if err := statedir.Make(dir); err != nil {
-			return fmt.Errorf("state directory (RADAR_STATE_DIR names another): %w", err)
-		}
+	if err := statedir.MakeInRoot(stateDir()); err != nil {
+		return err
 	}
 	if err := prepareNetnsDir(); err != nil {
 		return err

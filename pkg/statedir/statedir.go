@@ -55,6 +55,16 @@ func tryMake(path string) error {
 	return nil
 }
 
+// MakeInRoot makes Root and a directory directly below it.
+func MakeInRoot(dir string) error {
+	for _, d := range []string{Root(), dir} {
+		if err := Make(d); err != nil {
+			return fmt.Errorf("state directory (RADAR_STATE_DIR names another): %w", err)
+		}
+	}
+	return nil
+}
+
 // Open opens a file of a directory that Make has made, with unix.O_ flags, and creates it
 // (0600) if these say so. A symbolic link in its place is an error. The caller closes fd.
 func Open(path string, flags int) (fd int, err error) {
