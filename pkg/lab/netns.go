@@ -113,11 +113,11 @@ func onOwnThread(fn func() error) error {
 			done <- fmt.Errorf("open own network namespace: %w", err)
 			return
 		}
-		defer home.Close()
 		err = fn()
 		if netns.Set(home) == nil {
 			runtime.UnlockOSThread()
 		}
+		home.Close() // before the caller goes on, who may count what is open
 		done <- err
 	}()
 	return <-done

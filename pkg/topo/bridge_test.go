@@ -136,16 +136,24 @@ func TestDiscoverAgain(t *testing.T) {
 			t.Fatalf("bridges (-first +again):\n%s", diff)
 		}
 	}
-	if after := openFiles(t); after > before {
-		t.Errorf("%d files open, %d before", after, before)
+	if after := openFiles(t); len(after) > len(before) {
+		t.Errorf("open: %q, before: %q", after, before)
 	}
 }
 
-func openFiles(t *testing.T) int {
+// openFiles names what this process has open.
+func openFiles(t *testing.T) []string {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return len(entries)
+	var files []string
+	for _, entry := range entries {
+		// What was closed since the directory was read has no name: it is not open.
+		if name, err := os.Readlink("/proc/self/fd/" + entry.Name()); err == nil {
+			files = append(files, entry.Name()+" "+name)
+		}
+	}
+	return files
 }

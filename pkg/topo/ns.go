@@ -223,11 +223,11 @@ func elsewhere(f func() error) error {
 			done <- fmt.Errorf("open own network namespace: %w", err)
 			return
 		}
-		defer home.Close()
 		err = f()
 		if netns.Set(home) == nil {
 			runtime.UnlockOSThread()
 		}
+		home.Close() // before the caller goes on, who may count what is open
 		done <- err
 	}()
 	return <-done
