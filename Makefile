@@ -176,8 +176,8 @@ mutants: deps-test deps-bpf ## whether the tests find bugs that are put in (BUGS
 	[ -n '$(BUGS)' ] || lab/reliability.sh mutants <bin/mutants.txt
 
 .PHONY: kernels
-kernels: deps-test deps-kernel ## real Debian kernels, and docs/kernels.md (KERNELS="5.10 6.1 6.12 backports sid" RECORD=1)
-	KERNELS="$(KERNELS)" RECORD=$(RECORD) lab/kernels/matrix.sh
+kernels: deps-test deps-kernel ## real Debian kernels, and docs/kernels.md (KERNELS="5.10 6.1 6.12 backports sid" PARTS="tests role runs" RECORD=1)
+	KERNELS="$(KERNELS)" PARTS="$(PARTS)" RECORD=$(RECORD) lab/kernels/matrix.sh
 
 .PHONY: kathara kathara-clean
 kathara: deps-run build ## Docker and Kathará for real: image, network plugin, end-to-end tests (ALL=1: every lab)

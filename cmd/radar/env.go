@@ -3,6 +3,7 @@
 package main
 
 import (
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -31,6 +32,19 @@ func bindEnv(cmd *cobra.Command, lookup func(string) (string, bool)) error {
 		f.Annotations = map[string][]string{fromEnv: {envName(f.Name)}}
 	})
 	return failed
+}
+
+// checkStateDir names the variable at fault, where those who look for a domain below it could
+// only name a path. What may not be written to is told by those who write.
+func checkStateDir(lookup func(string) (string, bool)) error {
+	dir, _ := lookup("RADAR_STATE_DIR")
+	if dir == "" {
+		return nil
+	}
+	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+		return usagef("environment variable RADAR_STATE_DIR=%q: that is no directory", dir)
+	}
+	return nil
 }
 
 // fromEnv is an annotation of flags that bindEnv has set.

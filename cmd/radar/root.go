@@ -111,6 +111,9 @@ func newRootCmd(a *app) *cobra.Command {
 		if err := bindEnv(cmd, a.lookupEnv); err != nil {
 			return err
 		}
+		if err := checkStateDir(a.lookupEnv); err != nil {
+			return err
+		}
 		if err := domain.CheckName(a.domain); err != nil {
 			return withCode(exitUsage, err)
 		}

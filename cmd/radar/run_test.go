@@ -39,6 +39,7 @@ func TestHelpOfMaxHops(t *testing.T) {
 
 // Whoever calls a command wrongly is told what is wrong and where the help is.
 func TestUsageErrors(t *testing.T) {
+	t.Setenv("RADAR_DOMAIN", "nobody-here") // a default one may be attached on this machine
 	for _, c := range []struct {
 		args string
 		want string // in the message
@@ -125,6 +126,17 @@ func TestUsageErrors(t *testing.T) {
 	}
 }
 
+// A state directory that cannot be one is named, also by commands that only read there.
+func TestStateDirIsFile(t *testing.T) {
+	t.Setenv("RADAR_STATE_DIR", "/proc/version")
+	for _, args := range []string{"status", "packets", "detach", "attach --lab x", "attach -d netns:x", "lab down"} {
+		stdout, stderr, code := radar(t, strings.Fields(args)...)
+		if code != exitUsage || stdout != "" || !strings.Contains(stderr, `RADAR_STATE_DIR="/proc/version": that is no directory`) {
+			t.Errorf("radar %s: code %d, stdout %q, stderr %q", args, code, stdout, stderr)
+		}
+	}
+}
+
 // Expressions are checked before anything else; without libpcap, that is said.
 func TestWrongExpressions(t *testing.T) {
 	for args, want := range map[string]string{
@@ -144,9 +156,10 @@ func TestWrongExpressions(t *testing.T) {
 
 // Commands that need a domain say how to get one, and fail.
 func TestNotAttached(t *testing.T) {
+	t.Setenv("RADAR_DOMAIN", "nobody-here") // a default one may be attached on this machine
 	for _, args := range []string{"status", "packets", "packets -f", "paths", "latency", "loss", "flows", "throughput", "flows -f", "topo", "topo --load", "trace --last", "status -o json", "agent"} {
 		stdout, stderr, code := radar(t, strings.Fields(args)...)
-		if code != exitFailure || stdout != "" || !strings.Contains(stderr, `domain "default" is not attached (`) ||
+		if code != exitFailure || stdout != "" || !strings.Contains(stderr, `domain "nobody-here" is not attached (`) ||
 			!strings.Contains(stderr, "radar attach") {
 			t.Errorf("radar %s: code %d, stdout %q, stderr %q", args, code, stdout, stderr)
 		}

@@ -162,6 +162,7 @@ func TestWatcherBridge(t *testing.T) {
 		wantEvent(t, w, "ip link set "+change[0])
 		t.Logf("%v after ip link set %s began", time.Since(start), change[0])
 	}
+	settle(t, w)
 	n.Run("sw", "ip", "link", "set", "pa", "mtu", "1400")
 	wantNoEvent(t, w, "a change that can wait")
 }
@@ -175,6 +176,7 @@ func TestWatcherRoutes(t *testing.T) {
 	n.Address("a", "e0", "2001:db8::1/64")
 	n.Run("a", "ip", "nexthop", "add", "id", "1", "via", "10.0.0.2", "dev", "e0")
 	w := newWatcher(t, 20*time.Millisecond, specs(t, n, "a"))
+	settle(t, w)
 	n.Run("a", "ip", "route", "add", "10.1.0.0/24", "nhid", "1")
 	wantNoEvent(t, w, "a route that nobody asked for")
 
@@ -203,8 +205,17 @@ func TestWatcherRoutes(t *testing.T) {
 	if _, err := slow.FollowRoutes(true); err != nil {
 		t.Fatal(err)
 	}
-	n.Run("a", "ip", "route", "replace", "10.2.0.0/24", "via", "10.0.0.4")
-	wantEvent(t, slow, "the first change of routes")
-	n.Run("a", "ip", "route", "replace", "10.2.0.0/24", "via", "10.0.0.5")
+	for {
+		n.Run("a", "ip", "route", "replace", "10.2.0.0/24", "via", "10.0.0.4")
+		wantEvent(t, slow, "the first change of routes")
+		first := time.Now()
+		n.Run("a", "ip", "route", "replace", "10.2.0.0/24", "via", "10.0.0.5")
+		if time.Since(first) < routeGap/2 {
+			break
+		}
+		t.Log("the machine is too busy to make two changes in a short time: once more")
+		time.Sleep(2 * routeGap)
+		settle(t, slow)
+	}
 	wantNoEvent(t, slow, "the next one")
 }

@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
@@ -124,9 +125,9 @@ func (n *Net) open(name string) netns.NsHandle {
 	return ns
 }
 
-// Veth wires two namespaces, which may be one, and sets both ends up. Interface
-// numbers can be given (0: any), since pairs in different namespaces may have the
-// same.
+// Veth wires two namespaces, which may be one, and sets both ends up, carrier included,
+// of which the kernel tells later. Interface numbers can be given (0: any), since pairs
+// in different namespaces may have the same.
 func (n *Net) Veth(a, ifA, b, ifB string, numbers ...int) {
 	n.t.Helper()
 	nsA, nsB := n.open(a), n.open(b)
@@ -148,6 +149,23 @@ func (n *Net) Veth(a, ifA, b, ifB string, numbers ...int) {
 	}
 	n.Up(a, ifA)
 	n.Up(b, ifB)
+	n.carrier(a, ifA)
+	n.carrier(b, ifB)
+}
+
+// carrier waits until the kernel has told the namespace that the link carries.
+func (n *Net) carrier(name, link string) {
+	n.t.Helper()
+	deadline := time.Now().Add(10 * time.Second)
+	for up := false; !up; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			n.t.Fatalf("interface %s/%s has no carrier", name, link)
+		}
+		n.link(name, link, func(_ *netlink.Handle, l netlink.Link) error {
+			up = l.Attrs().OperState == netlink.OperUp
+			return nil
+		})
+	}
 }
 
 // Up sets an interface up.
