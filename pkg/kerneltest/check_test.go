@@ -4,6 +4,7 @@ package kerneltest
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -148,9 +149,31 @@ func checkStream(t *testing.T, recs []record.Record) {
 	}
 }
 
-// maxUnseen is how many waits in a hundred may be missing: the kernels of some virtual
-// machines call no tracing program while a thread of process 1 is current.
-const maxUnseen = 5
+// maxUnseen is how many waits and drops in a hundred may be missing: none in an emulated machine, with
+// Debian's kernel. Elsewhere most must be there: the kernels of some virtual machines call no
+// tracing program while a thread of process 1 is current, as it is for as long as it likes.
+func maxUnseen() int {
+	if os.Getenv(ownMachine) != "" {
+		return 0
+	}
+	return 50
+}
+
+// shown leaves the losses that the kernel told of. The others ended by timeout: in r1, where
+// all are lost, and not too many of them.
+func shown(t *testing.T, lost []record.Record) []record.Record {
+	t.Helper()
+	told := slices.DeleteFunc(slices.Clone(lost), func(r record.Record) bool {
+		return r.State == record.Expired && r.Loss != nil && r.Loss.Inferred() && r.Loss.Node == "r1"
+	})
+	if n := len(lost) - len(told); n > 0 {
+		t.Logf("%d of %d drops were not shown to programs", n, len(lost))
+		if n*100 > len(lost)*maxUnseen() {
+			t.Errorf("%d of %d drops were not seen", n, len(lost))
+		}
+	}
+	return told
+}
 
 // checkQueue demands the time in the queue of every packet that went through the only
 // one, r1's toward h2 (a TBF passes nothing by), and of no other.
@@ -171,7 +194,7 @@ func checkQueue(t *testing.T, recs []record.Record) {
 		}
 	}
 	t.Logf("%d waits in the queue, %d more were not seen", seen, unseen)
-	if seen == 0 || unseen*100 > (seen+unseen)*maxUnseen {
+	if seen == 0 || unseen*100 > (seen+unseen)*maxUnseen() {
 		t.Errorf("%d of %d waits in the queue were not seen", unseen, seen+unseen)
 	}
 }
@@ -183,7 +206,7 @@ func checkLost(t *testing.T, recs []record.Record, features datapath.Features) {
 	if len(recs) != lost {
 		t.Errorf("%d records of lost datagrams, want %d", len(recs), lost)
 	}
-	for i, r := range recs {
+	for i, r := range shown(t, recs) {
 		if r.State != record.Lost || r.Loss == nil {
 			t.Errorf("lost datagram: state %s, loss %v", r.State, r.Loss)
 			return

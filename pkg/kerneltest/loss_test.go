@@ -103,7 +103,7 @@ func (c *cause) test(t *testing.T, w *network, d *domain.Domain, first int, reas
 	if delivered != arrived || len(lost) != dropped {
 		t.Errorf("records tell of %d delivered and %d lost, want %d and %d", delivered, len(lost), arrived, dropped)
 	}
-	for i, r := range lost {
+	for i, r := range shown(t, lost) {
 		if err := c.named(&r, reasons); err != nil {
 			t.Errorf("%v: %+v", err, r)
 			return // one is enough to read
