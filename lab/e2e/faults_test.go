@@ -19,10 +19,13 @@ import (
 	"github.com/vnetradar/radar/pkg/oracle"
 )
 
+// soak says that all the time in the world is there.
+var soak = os.Getenv("RADAR_SOAK") != ""
+
 // times is how often a fault is tried: as often as full says by "make soak", else a tenth
 // of it.
 func times(full int) int {
-	if os.Getenv("RADAR_SOAK") != "" {
+	if soak {
 		return full
 	}
 	return max(1, full/10)

@@ -31,6 +31,10 @@ const maxClockError = time.Millisecond
 // bounds in one attempt. Nothing else is ever tried again, and the last attempt counts.
 const attempts = 4
 
+// blur is how far times may be beyond their bounds in the last attempt: a machine can be too
+// busy all the time. `make soak SOAK=Truth`, for a quiet one, allows none.
+const blur = 4
+
 // round is traffic through one lab, watched and judged. Wires are always
 // captured, and raw sockets at the hosts.
 type round struct {
@@ -84,7 +88,11 @@ func TestTruth(t *testing.T) {
 			within := map[string]bool{} // kinds of times
 			for attempt := 1; ; attempt++ {
 				last := attempt == attempts
-				report, err := r.run(t)
+				slack := time.Duration(1)
+				if last && !soak {
+					slack = blur
+				}
+				report, err := r.run(t, slack)
 				if err != nil && (last || !errors.Is(err, errIncomplete)) {
 					t.Fatal(err)
 				}
@@ -126,8 +134,9 @@ func whyAgain(r *oracle.Report, err error, within map[string]bool) string {
 	return strings.Join(why, "; ")
 }
 
-// run is one attempt. An error that is errIncomplete says nothing about radar.
-func (r round) run(t *testing.T) (report *oracle.Report, err error) {
+// run is one attempt, in which times may be slack times as far off as their bounds say. An
+// error that is errIncomplete says nothing about radar.
+func (r round) run(t *testing.T, slack time.Duration) (report *oracle.Report, err error) {
 	ctx := deadline(t, 2*time.Minute)
 	n := startNetwork(ctx, t, r.scenario)
 	drops := scenes[r.scenario].prepare(t, n)
@@ -177,7 +186,7 @@ func (r round) run(t *testing.T) (report *oracle.Report, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.judge(truth, n, attached, drops(t), v, watch), nil
+	return r.judge(truth, n, attached, drops(t), v, watch, slack), nil
 }
 
 // verdict is everything that radar says about a round.
@@ -201,7 +210,7 @@ func (r *radar) verdict(t *testing.T) verdict {
 }
 
 // judge sets drops aside for which the kernel ran no tracing program; the table names them.
-func (r round) judge(truth *oracle.Truth, n *network, attached []string, drops []oracle.Drop, v verdict, w *dropWatch) *oracle.Report {
+func (r round) judge(truth *oracle.Truth, n *network, attached []string, drops []oracle.Drop, v verdict, w *dropWatch, slack time.Duration) *oracle.Report {
 	d := oracle.NewDomain(attached...)
 	report := &oracle.Report{Title: fmt.Sprintf("%s: %d packets", r.name, truth.Packets())}
 	report.Add(truth.CheckCaptures(d))
@@ -224,13 +233,13 @@ func (r round) judge(truth *oracle.Truth, n *network, attached []string, drops [
 	c.Unseen(w.blind)
 	report.Add(c.Rows(v.notMeasured)...)
 	report.Add(c.CheckLossCounts(v.losses)...)
-	report.Add(c.Clock(maxClockError))
+	report.Add(c.Clock(slack * maxClockError))
 	report.Add(c.CheckCounts(v.answers)...)
-	traces := c.CheckTraces(v.traces, oracle.Bounds{P99: maxAnswerError})
+	traces := c.CheckTraces(v.traces, oracle.Bounds{P99: slack * maxAnswerError})
 	report.Add(traces[:2]...)
 	switch {
 	case r.scenario == "twoways": // no trains there, and the machine has time
-		b := oracle.Bounds{P99: maxAnswerError}
+		b := oracle.Bounds{P99: slack * maxAnswerError}
 		report.Add(c.CheckFlowTimes(v.answers.Flows, b)...)
 		report.Add(c.CheckLatency(v.answers, b)...)
 		report.Add(c.CheckThroughput(v.answers)...)
@@ -242,7 +251,7 @@ func (r round) judge(truth *oracle.Truth, n *network, attached []string, drops [
 		// Which part of a tap's pass lies before its stamp is not known: the median may be
 		// off by that much.
 		observer := observerTime[r.scenario]
-		b := oracle.Bounds{P99: maxP99, Bias: maxBias + observer, Observer: observer}
+		b := oracle.Bounds{P99: slack * maxP99, Bias: slack*maxBias + observer, Observer: observer}
 		report.Add(c.Latency(b)...)
 	}
 	return report
