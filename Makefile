@@ -91,15 +91,15 @@ lint: deps-test check-generated ## gofmt, vet, staticcheck, shellcheck, licences
 .PHONY: test
 test: deps-test build ## every test, those that need root as root
 	@[ "$$(id -u)" -eq 0 ] || { echo "make test: needs root: the tests attach programs in network namespaces"; exit 1; }
-	go test -count=1 $$(go list ./... | grep -v -e /lab/e2e -e /lab/kathara/e2e -e /lab/transparency)
+	go test -count=1 -timeout 45m $$(go list ./... | grep -v -e /lab/e2e -e /lab/kathara/e2e -e /lab/transparency)
 	go test -count=1 -tags nopcap ./pkg/filter
-	RADAR_BIN=$(CURDIR)/bin/radar go test -count=1 -v -timeout 15m ./lab/e2e/...
+	RADAR_BIN=$(CURDIR)/bin/radar go test -count=1 -v -timeout 45m ./lab/e2e/...
 	$(TRANSPARENCY)
 
 .PHONY: transparency
 # The verdict is the table at the end; tests that pass are not listed above it.
 TRANSPARENCY = RADAR_BIN=$(CURDIR)/bin/radar RADAR_MODE=$(MODE) RADAR_CASE="$(CASE)" RADAR_MARKDOWN=$(MARKDOWN) \
-	go test -count=1 -v -timeout 15m -parallel 5 -run 'Test/$(CASE)' ./lab/transparency | grep -vE '^ *(===|--- PASS)'
+	go test -count=1 -v -timeout 45m -parallel 5 -run 'Test/$(CASE)' ./lab/transparency | grep -vE '^ *(===|--- PASS)'
 ifdef KERNELS
 transparency: deps-test deps-kernel
 	KERNELS="$(KERNELS)" CASE="$(CASE)" MODE="$(MODE)" MARKDOWN="$(MARKDOWN)" lab/transparency/kernels.sh | grep -vE '^ *(===|--- PASS)'
@@ -182,6 +182,6 @@ kernels: deps-test deps-kernel ## real Debian kernels, and docs/kernels.md (KERN
 .PHONY: kathara kathara-clean
 kathara: deps-run build ## Docker and Kathará for real: image, network plugin, end-to-end tests (ALL=1: every lab)
 	$(call need,$(PKGS_KATHARA))
-	RADAR_BIN=$(CURDIR)/bin/radar RADAR_KATHARA_ALL=$(ALL) go test -count=1 -v -timeout 20m ./lab/kathara/e2e
+	RADAR_BIN=$(CURDIR)/bin/radar RADAR_KATHARA_ALL=$(ALL) go test -count=1 -v -timeout 45m ./lab/kathara/e2e
 kathara-clean: ## removes what make kathara has made
 	lab/kathara/setup.sh down
