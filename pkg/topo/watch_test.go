@@ -13,7 +13,7 @@ import (
 )
 
 // patience is how long something that must happen may take.
-const patience = 10 * time.Second
+const patience = 30 * time.Second
 
 func waitFor(t *testing.T, what string, f func() bool) {
 	t.Helper()
@@ -56,13 +56,14 @@ func wantNoEvent(t *testing.T, w *Watcher, what string) {
 }
 
 // settle takes the events of changes that follow an earlier one by themselves, such as
-// the end of the search for duplicates of an IPv6 address.
+// the end of the search for duplicates of an IPv6 address. It is more patient than
+// wantNoEvent: what comes late here must not come there.
 func settle(t *testing.T, w *Watcher) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		select {
 		case <-w.C():
-		case <-time.After(200 * time.Millisecond):
+		case <-time.After(500 * time.Millisecond):
 			return
 		}
 	}

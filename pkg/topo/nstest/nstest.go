@@ -8,9 +8,12 @@ import (
 	"bytes"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
+	"net"
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -153,18 +156,50 @@ func (n *Net) Veth(a, ifA, b, ifB string, numbers ...int) {
 	n.carrier(b, ifB)
 }
 
-// carrier waits until the kernel has told the namespace that the link carries.
+// carrier waits until the kernel has told the namespace that the link carries, and
+// has taken the link-local address into use that it gives the link then.
 func (n *Net) carrier(name, link string) {
 	n.t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
-	for up := false; !up; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			n.t.Fatalf("interface %s/%s has no carrier", name, link)
-		}
+	n.await("interface "+name+"/"+link+" has no carrier", func() (up bool) {
 		n.link(name, link, func(_ *netlink.Handle, l netlink.Link) error {
 			up = l.Attrs().OperState == netlink.OperUp
 			return nil
 		})
+		return up
+	})
+	n.inUse(name, link)
+}
+
+// inUse waits until all IPv6 addresses of a link have their local routes: the kernel
+// adds them, and tells of it, some time after the address.
+func (n *Net) inUse(name, link string) {
+	n.t.Helper()
+	n.await("addresses of "+name+"/"+link+" are not in use", func() (all bool) {
+		n.link(name, link, func(h *netlink.Handle, l netlink.Link) error {
+			addrs, err := h.AddrList(l, netlink.FAMILY_V6)
+			if err != nil {
+				return err
+			}
+			routes, err := h.RouteListFiltered(netlink.FAMILY_V6, &netlink.Route{Table: unix.RT_TABLE_LOCAL}, netlink.RT_FILTER_TABLE)
+			if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
+				return err
+			}
+			all = !slices.ContainsFunc(addrs, func(a netlink.Addr) bool {
+				return !slices.ContainsFunc(routes, func(r netlink.Route) bool { return r.Dst != nil && r.Dst.IP.Equal(a.IP) })
+			})
+			return nil
+		})
+		return all
+	})
+}
+
+// await fails the test where something does not happen that the kernel does later.
+func (n *Net) await(failure string, f func() bool) {
+	n.t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !f(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			n.t.Fatal(failure)
+		}
 	}
 }
 
@@ -174,14 +209,22 @@ func (n *Net) Up(name, link string) {
 	n.link(name, link, func(h *netlink.Handle, l netlink.Link) error { return h.LinkSetUp(l) })
 }
 
-// Address gives an interface an address such as 10.0.0.1/24.
+// Address gives an interface an address such as 10.0.0.1/24. One of IPv6 is in use when
+// it returns, if the link is up.
 func (n *Net) Address(name, link, cidr string) {
 	n.t.Helper()
 	addr, err := netlink.ParseAddr(cidr)
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	n.link(name, link, func(h *netlink.Handle, l netlink.Link) error { return h.AddrAdd(l, addr) })
+	up := false
+	n.link(name, link, func(h *netlink.Handle, l netlink.Link) error {
+		up = l.Attrs().Flags&net.FlagUp != 0
+		return h.AddrAdd(l, addr)
+	})
+	if up && addr.IP.To4() == nil {
+		n.inUse(name, link)
+	}
 }
 
 func (n *Net) link(name, link string, f func(*netlink.Handle, netlink.Link) error) {
