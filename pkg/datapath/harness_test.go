@@ -22,6 +22,9 @@ import (
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
+// patience is how long something that must happen may take.
+const patience = 30 * time.Second
+
 // lab is a virtual network, and a domain of its own that may be attached to it.
 type lab struct {
 	*nstest.Net
@@ -66,7 +69,7 @@ func newChain(t *testing.T, hook string) *lab {
 // ping fails the test if packets from a do not reach b and come back.
 func (l *lab) ping() {
 	l.t.Helper()
-	l.Run("a", "ping", "-q", "-c", "3", "-i", "0.01", "-W", "2", "10.0.2.1")
+	l.Run("a", "ping", "-q", "-c", "3", "-i", "0.01", "-W", "10", "10.0.2.1")
 }
 
 func (l *lab) specs(names ...string) []topo.NodeSpec {
@@ -305,7 +308,7 @@ func (l *lab) wantNothing(o kernelObjects) {
 		l.t.Fatalf("the test knows of %d maps only", len(o.maps))
 	}
 	var left []string
-	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		if left = o.left(); left == nil {
 			break
 		}

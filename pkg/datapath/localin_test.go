@@ -103,7 +103,7 @@ func TestLocalIn(t *testing.T) {
 	if got := l.netfilterLinks(); got != 0 {
 		t.Errorf("%d links in a namespace that is gone", got)
 	}
-	for end := time.Now().Add(5 * time.Second); strings.Contains(l.Run("a", "ip", "-o", "link"), "e0@"); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(patience); strings.Contains(l.Run("a", "ip", "-o", "link"), "e0@"); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("the namespace of a node that is gone lives on")
 		}
@@ -151,7 +151,7 @@ func TestLocalInBusy(t *testing.T) {
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(5 * time.Second); l.netfilterLinks() != 2; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(patience); l.netfilterLinks() != 2; time.Sleep(10 * time.Millisecond) {
 		if failed := h.FollowRedirects(); time.Now().After(end) {
 			t.Fatalf("the hook is free: %q, %d links", failed, l.netfilterLinks())
 		}

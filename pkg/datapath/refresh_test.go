@@ -5,6 +5,7 @@ package datapath
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -58,7 +59,7 @@ func TestRefresh(t *testing.T) {
 
 func waitGone(t *testing.T, l *lab, node, link string) {
 	t.Helper()
-	for range 1000 {
+	for end := time.Now().Add(patience); time.Now().Before(end); {
 		if _, err := l.Try(node, "ip", "link", "show", link); err != nil {
 			return
 		}

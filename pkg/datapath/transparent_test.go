@@ -10,6 +10,7 @@ import (
 	"os"
 	"regexp"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -28,10 +29,12 @@ type stream struct {
 	t          *testing.T
 	send, recv *net.UDPConn
 	stop       chan struct{}
-	wait       sync.WaitGroup
+	sending    sync.WaitGroup
+	receiving  sync.WaitGroup
 
-	sent, got int
-	wrong     map[byte]int // TTLs that the sender did not send
+	sent  int64
+	got   atomic.Int64
+	wrong map[byte]int // TTLs that the sender did not send
 }
 
 // sentTTL is in no band: neither where packets leave nor on the way is it a GUID's.
@@ -57,42 +60,41 @@ func (l *lab) startStream(from, to, addr string) *stream {
 		s.send, err = net.DialUDP("udp4", nil, peer)
 		return err
 	}))
-	set := func(c *net.UDPConn, opt, value int) {
+	set := func(c *net.UDPConn, level, opt, value int) {
 		l.t.Helper()
 		raw, err := c.SyscallConn()
 		must(err)
-		must(raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, opt, value) }))
+		must(raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), level, opt, value) }))
 		must(err)
 	}
-	set(s.recv, unix.IP_RECVTTL, 1)
-	set(s.send, unix.IP_TTL, sentTTL)
-	set(s.send, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO)
-	s.wait.Add(2)
-	go s.sender()
-	go s.receiver()
+	set(s.recv, unix.IPPROTO_IP, unix.IP_RECVTTL, 1)
+	set(s.recv, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 64<<20) // room for what comes while the receiver waits for a CPU
+	set(s.send, unix.IPPROTO_IP, unix.IP_TTL, sentTTL)
+	set(s.send, unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO)
+	s.sending.Go(s.sender)
+	s.receiving.Go(s.receiver)
 	return s
 }
 
+// sender sends one packet at least.
 func (s *stream) sender() {
-	defer s.wait.Done()
 	var payload [32]byte
 	for {
-		select {
-		case <-s.stop:
-			return
-		case <-time.After(50 * time.Microsecond):
-		}
 		s.sent++
 		binary.BigEndian.PutUint64(payload[:], uint64(s.sent))
 		if _, err := s.send.Write(payload[:]); err != nil && !errors.Is(err, syscall.ECONNREFUSED) {
 			s.t.Errorf("send: %v", err)
 			return
 		}
+		select {
+		case <-s.stop:
+			return
+		case <-time.After(50 * time.Microsecond):
+		}
 	}
 }
 
 func (s *stream) receiver() {
-	defer s.wait.Done()
 	var data, oob [128]byte
 	for {
 		_, n, _, _, err := s.recv.ReadMsgUDP(data[:], oob[:])
@@ -103,7 +105,7 @@ func (s *stream) receiver() {
 			s.t.Errorf("receive: %v", err)
 			return
 		}
-		s.got++
+		s.got.Add(1)
 		messages, err := unix.ParseSocketControlMessage(oob[:n])
 		if err != nil || len(messages) != 1 {
 			s.t.Errorf("control messages %v: %v", messages, err)
@@ -120,15 +122,21 @@ func (s *stream) receiver() {
 func (s *stream) end(hook string) {
 	s.t.Helper()
 	close(s.stop)
-	_ = s.recv.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
-	s.wait.Wait()
+	s.sending.Wait()
+	time.Sleep(200 * time.Millisecond) // also for more than was sent
+	for end := time.Now().Add(patience); s.got.Load() < s.sent && hook != HookClsact && time.Now().Before(end); {
+		time.Sleep(10 * time.Millisecond)
+	}
+	_ = s.recv.SetReadDeadline(time.Now())
+	s.receiving.Wait()
 	s.send.Close()
 	s.recv.Close()
-	if s.got == 0 || s.got != s.sent && hook != HookClsact {
-		s.t.Errorf("sent %d packets, %d came", s.sent, s.got)
+	got := s.got.Load()
+	if got == 0 || got != s.sent && hook != HookClsact {
+		s.t.Errorf("sent %d packets, %d came", s.sent, got)
 	}
 	if len(s.wrong) > 0 {
-		s.t.Errorf("of %d packets some came with a TTL that nobody sent: %v", s.got, s.wrong)
+		s.t.Errorf("of %d packets some came with a TTL that nobody sent: %v", got, s.wrong)
 	}
 }
 
