@@ -175,11 +175,12 @@ func TestStop(t *testing.T) {
 	})
 	t.Run("deaf", func(t *testing.T) {
 		p := child(t, "trap '' USR2")
+		const patience = 2 * time.Second // also with its end, once it is killed
 		begin := time.Now()
-		if err := p.Stop(context.Background(), 200*time.Millisecond); err != nil || p.Alive() {
+		if err := p.Stop(context.Background(), patience); err != nil || p.Alive() {
 			t.Errorf("Stop: %v, alive %v", err, p.Alive())
 		}
-		if time.Since(begin) < 200*time.Millisecond {
+		if time.Since(begin) < patience {
 			t.Error("killed without patience")
 		}
 	})

@@ -54,7 +54,7 @@ func follow(t *testing.T, specs []topo.NodeSpec) string {
 // await waits until the description says of some port what is wanted.
 func await(t *testing.T, name, what string, want func(p *domain.Port) bool) {
 	t.Helper()
-	for deadline := time.Now().Add(5 * saveEvery); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		d, err := domain.Load(name)
 		if err == nil && slices.ContainsFunc(d.Ports, func(p domain.Port) bool { return !p.Removed && want(&p) }) {
 			return
