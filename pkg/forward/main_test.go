@@ -67,7 +67,29 @@ func newWorld(t *testing.T, prepare string) *world {
 			t.Error(err)
 		}
 	})
-	return &world{Lab: l}
+	w := &world{Lab: l}
+	w.carry(t)
+	return w
+}
+
+// patience is how long something that must happen may take.
+const patience = 30 * time.Second
+
+// carry waits until all links carry, of which the kernel tells later: before that the
+// machines drop what they are to send.
+func (w *world) carry(t *testing.T) {
+	t.Helper()
+	for _, machine := range []string{"h1", "f", "h2"} {
+		for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+			links := w.run(t, machine, "ip", "-o", "link", "show", "type", "veth")
+			if strings.Count(links, "\n") == strings.Count(links, " state UP ") {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("a link of %s has no carrier:\n%s", machine, links)
+			}
+		}
+	}
 }
 
 // forward starts the forwarder in f.
@@ -127,7 +149,7 @@ func (w *world) within(t *testing.T, machine string, f func()) {
 // run runs a command in a machine and returns what it printed.
 func (w *world) run(t *testing.T, machine string, argv ...string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
 	b, err := w.Command(ctx, machine, argv...).CombinedOutput()
 	if err != nil {
@@ -146,9 +168,17 @@ type captured struct {
 // the frames that match the filter, of which there must be want, if it is not 0.
 func (w *world) capture(t *testing.T, machine, direction string, want int, filter ...string) func() []captured {
 	t.Helper()
+	return w.captureSome(t, machine, direction, func() int { return want }, filter...)
+}
+
+// captureSome is capture where it is known in the end how many frames there must be.
+func (w *world) captureSome(t *testing.T, machine, direction string, some func() int, filter ...string) func() []captured {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), machine+".pcap")
+	// Every frame in the buffer takes as much room as one may have: with 64 KiB each there
+	// would be room for few, while tcpdump waits for a CPU.
 	argv := append([]string{
-		"tcpdump", "-i", "eth0", "-n", "-U", "-B", "32768", "-s", "0", "--immediate-mode", "-Z", "root",
+		"tcpdump", "-i", "eth0", "-n", "-U", "-B", "32768", "-s", "2048", "--immediate-mode", "-Z", "root",
 		"--time-stamp-precision", "nano", "-Q", direction, "-w", path,
 	}, filter...)
 	cmd := w.Command(context.Background(), machine, argv...)
@@ -172,7 +202,8 @@ func (w *world) capture(t *testing.T, machine, direction string, want int, filte
 	return func() []captured {
 		t.Helper()
 		var list []captured
-		for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		want := some()
+		for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 			if list = readPcap(t, path); want > 0 && len(list) >= want {
 				break
 			} else if want == 0 {
