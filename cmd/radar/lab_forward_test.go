@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -12,7 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/vnetradar/radar/pkg/forward"
 	"github.com/vnetradar/radar/pkg/lab"
@@ -94,15 +92,16 @@ func TestLabForward(t *testing.T) {
 			t.Errorf("ping through the forwarder: %v\n%s", err, out)
 		}
 	}
-	var stdout, stderr bytes.Buffer
+	var stdout, stderr growing
 	fg := l.Command(t.Context(), "f", bin, "lab", "forward", "eth0", "eth1", "--delay", "2ms", "--seed", "1", "-o", "json")
 	fg.Stdout, fg.Stderr = &stdout, &stderr
 	if err := fg.Start(); err != nil {
 		t.Fatal(err)
 	}
-	ping() // waits until ARP gets through
+	await(t, "the forwarder", func() bool { return strings.Contains(stderr.String(), "forwarding between") })
+	ping()
 	fg.Process.Signal(syscall.SIGUSR1)
-	time.Sleep(100 * time.Millisecond) // what it prints then is the same as at the end
+	await(t, "counts", func() bool { return strings.Count(stdout.String(), "\n") >= 2 }) // the same as at the end
 	fg.Process.Signal(os.Interrupt)
 	if err := fg.Wait(); err != nil {
 		t.Errorf("radar lab forward: %v\n%s", err, stderr.String())

@@ -221,7 +221,7 @@ func TestFollow(t *testing.T) {
 	w.radar(exitOK, append([]string{"attach", "-d"}, w.lab.AttachArgs()...)...)
 	w.ping(3)
 	w.settled(6)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, selfPath, "packets", "-f", "--last", "2", "-c", "6", "--proto", "icmp", "-o", "json")
 	stdout, err := cmd.StdoutPipe()
@@ -254,15 +254,15 @@ func TestFollow(t *testing.T) {
 // lasts without one; traffic passes all the same.
 func TestLease(t *testing.T) {
 	w := newWorld(t)
-	w.radar(exitOK, append([]string{"attach", "-d", "--lease", "1s"}, w.lab.AttachArgs()...)...)
-	time.Sleep(1500 * time.Millisecond) // longer than one lease
+	w.radar(exitOK, append([]string{"attach", "-d", "--lease", "5s"}, w.lab.AttachArgs()...)...)
+	time.Sleep(6 * time.Second) // longer than one lease, of which an agent that waits for a CPU may lose a half
 	w.ping(2)
 	w.settled(4)
 	if got := w.status(); !got.Lease.Valid || got.Totals.NotMeasured != 0 {
 		t.Errorf("with an agent: lease %+v, totals %+v", got.Lease, got.Totals)
 	}
 	w.kill()
-	time.Sleep(1100 * time.Millisecond)
+	await(t, "the lease's end", func() bool { return !w.status().Lease.Valid })
 	w.ping(2)
 	if got := w.status(); got.Lease.Valid || got.Totals.NotMeasured != 4 || got.Totals.Delivered != 4 {
 		t.Errorf("without an agent: lease %+v, totals %+v", got.Lease, got.Totals)

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/backpack"
@@ -99,7 +98,7 @@ func (w *world) topology(args ...string) (v topoView) {
 // in runs a command in a machine, and returns what it printed.
 func (w *world) in(machine string, argv ...string) string {
 	w.Helper()
-	ctx, cancel := context.WithTimeout(w.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(w.Context(), patience)
 	defer cancel()
 	out, err := w.lab.Command(ctx, machine, argv...).CombinedOutput()
 	if err != nil {

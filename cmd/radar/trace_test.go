@@ -133,7 +133,7 @@ while True: s.recv(1000)`, port))
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	for deadline := time.Now().Add(10 * time.Second); !strings.Contains(w.in(machine, "ss", "-Hlun"), fmt.Sprint(":", port)); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); !strings.Contains(w.in(machine, "ss", "-Hlun"), fmt.Sprint(":", port)); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			w.Fatalf("nobody listens in %s on port %d", machine, port)
 		}

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -84,7 +85,7 @@ func (w *world) radar(code int, args ...string) string {
 // ping sends n echo requests from h1 to h2; all must come back.
 func (w *world) ping(n int) {
 	w.Helper()
-	ctx, cancel := context.WithTimeout(w.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(w.Context(), patience)
 	defer cancel()
 	out, err := w.lab.Command(ctx, "h1", "ping", "-q", "-c", fmt.Sprint(n), "-i", "0.01", "10.0.2.2").CombinedOutput()
 	if err != nil {
@@ -119,11 +120,42 @@ func (w *world) status() (v statusView) {
 	return v
 }
 
+// patience is how long something that must happen may take.
+const patience = 30 * time.Second
+
+// await fails the test where something does not happen.
+func await(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !f(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain for: %s", what)
+		}
+	}
+}
+
+// growing is what a command prints, which can be read meanwhile.
+type growing struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (g *growing) Write(b []byte) (int, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.text.Write(b)
+}
+
+func (g *growing) String() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.text.String()
+}
+
 // settled waits until n packets have ended and all are accounted for.
 func (w *world) settled(n uint64) {
 	w.Helper()
 	var totals agent.Totals
-	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		totals = w.status().Totals
 		if totals.Delivered+totals.Left+totals.Lost == n && totals.InFlight == 0 && totals.Unaccounted == 0 {
 			// status shows ends as they stand; what follows the ring waits 50 ms more.
@@ -156,7 +188,7 @@ func (w *world) kill() {
 
 func (w *world) gone(p agent.Process) {
 	w.Helper()
-	for deadline := time.Now().Add(5 * time.Second); p.Alive(); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); p.Alive(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			w.Fatalf("process %d lives on", p.PID)
 		}
@@ -185,7 +217,7 @@ func (w *world) foreground(args ...string) (*exec.Cmd, *bytes.Buffer) {
 		w.Fatal(err)
 	}
 	w.Cleanup(func() { _ = cmd.Process.Kill() })
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		if _, err := os.Stat(ready); err == nil {
 			return cmd, &out
 		}
