@@ -96,21 +96,10 @@ func (b *bridged) traffic() {
 // tcp sends 2 MB each way, in trains.
 func (b *bridged) tcp(from, server, to, port string) {
 	b.t.Helper()
-	s := exec.Command("nsenter", "--net="+b.Path(server), "iperf3", "-s", "-1")
-	if err := s.Start(); err != nil {
-		b.t.Fatal(err)
-	}
-	b.t.Cleanup(func() { s.Process.Kill(); s.Wait() })
-	var out string
-	var err error
-	for range 20 { // until it listens
-		time.Sleep(20 * time.Millisecond)
-		if out, err = b.Try(from, "iperf3", "-c", to, "-p", port, "-n", "2M", "--bidir"); err == nil {
-			s.Wait()
-			return
-		}
-	}
-	b.t.Fatalf("iperf3 from %s to %s: %v\n%s", from, to, err, out)
+	stop, ended := startIperfServer(b.t, server, exec.Command("nsenter", "--net="+b.Path(server), "iperf3", "-s", "-1", "--forceflush"))
+	b.Run(from, "iperf3", "-c", to, "-p", port, "-n", "2M", "--bidir")
+	<-ended
+	stop()
 }
 
 // story is a record in short: the nodes and the state.

@@ -173,6 +173,10 @@ var tcpdumpCounts = regexp.MustCompile(`(\d+) packets? (captured|received by fil
 
 // stop ends the capture and makes sure that it has every packet.
 func (d *tcpdump) stop() error {
+	if err := d.drain(); err != nil {
+		return err
+	}
+	before := len(d.log())
 	if err := d.cmd.Process.Signal(syscall.SIGINT); err != nil {
 		return fmt.Errorf("stop tcpdump in %s: %w", d.node, err)
 	}
@@ -180,10 +184,7 @@ func (d *tcpdump) stop() error {
 	if err := d.cmd.Wait(); err != nil {
 		return fmt.Errorf("tcpdump in %s: %w\n%s", d.node, err, d.log())
 	}
-	count := map[string]int{}
-	for _, m := range tcpdumpCounts.FindAllStringSubmatch(d.log(), -1) {
-		count[m[2]], _ = strconv.Atoi(m[1])
-	}
+	count := counts(d.log()[before:])
 	switch {
 	case len(count) != 3:
 		return fmt.Errorf("tcpdump in %s does not say what it captured:\n%s", d.node, d.log())
@@ -192,6 +193,53 @@ func (d *tcpdump) stop() error {
 			count["captured"], count["received by filter"], count["dropped by kernel"])
 	}
 	return nil
+}
+
+// counts are the last ones that tcpdump has told.
+func counts(log string) map[string]int {
+	count := map[string]int{}
+	for _, m := range tcpdumpCounts.FindAllStringSubmatch(log, -1) {
+		count[m[2]], _ = strconv.Atoi(m[1])
+	}
+	return count
+}
+
+// drain waits until the file has what the kernel has captured so far: tcpdump that is
+// interrupted leaves what it has not read yet, and that of nflog is in no count.
+func (d *tcpdump) drain() error {
+	before := len(d.log())
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if d.hook {
+			if drained, err := d.hookDrained(); drained || err != nil {
+				return err
+			}
+			continue
+		}
+		if count := counts(d.log()[before:]); len(count) == 3 && count["captured"] == count["received by filter"] {
+			return nil
+		}
+		if err := d.cmd.Process.Signal(syscall.SIGUSR1); err != nil { // it tells its counts, and goes on
+			return fmt.Errorf("ask tcpdump in %s for its counts: %w", d.node, err)
+		}
+	}
+	return nil // stop says what is missing
+}
+
+// hookDrained says whether the kernel holds nothing back to send it together with more, and
+// tcpdump waits for more.
+func (d *tcpdump) hookDrained() (bool, error) {
+	proc := fmt.Sprintf("/proc/%d", d.cmd.Process.Pid)
+	groups, err := os.ReadFile(proc + "/net/netfilter/nfnetlink_log")
+	if err != nil {
+		return false, err
+	}
+	for line := range strings.Lines(string(groups)) {
+		if f := strings.Fields(line); len(f) > 2 && f[0] == strconv.Itoa(nflogGroup) && f[2] != "0" {
+			return false, nil
+		}
+	}
+	stat, err := os.ReadFile(proc + "/stat")
+	return strings.Contains(string(stat), ") S "), err
 }
 
 // errIncomplete says that a capture is no base for a judgement: repeat the round.

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"os/exec"
 	"regexp"
 	"strconv"
 	"strings"
@@ -54,7 +55,13 @@ func (n *network) iperfForever(t *testing.T, from, to string, args ...string) (s
 // iperfServer serves one test. stop may be called when it has ended, too.
 func (n *network) iperfServer(t *testing.T, node string) (stop func()) {
 	t.Helper()
-	server := n.lab.Command(n.ctx, node, "iperf3", "-s", "-1", "--forceflush")
+	stop, _ = startIperfServer(t, node, n.lab.Command(n.ctx, node, "iperf3", "-s", "-1", "--forceflush"))
+	return stop
+}
+
+// startIperfServer returns when it listens; ended is closed when it has served its test.
+func startIperfServer(t *testing.T, node string, server *exec.Cmd) (stop func(), ended chan struct{}) {
+	t.Helper()
 	out, err := server.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +69,8 @@ func (n *network) iperfServer(t *testing.T, node string) (stop func()) {
 	if err := server.Start(); err != nil {
 		t.Fatalf("start iperf3 server: %v", err)
 	}
-	listening, ended := make(chan struct{}), make(chan struct{})
+	listening := make(chan struct{})
+	ended = make(chan struct{})
 	go func() {
 		defer close(ended)
 		once := sync.OnceFunc(func() { close(listening) })
@@ -82,10 +90,10 @@ func (n *network) iperfServer(t *testing.T, node string) (stop func()) {
 	case <-listening:
 	case <-ended:
 		t.Fatalf("iperf3 server in %s ended", node)
-	case <-time.After(10 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Fatalf("iperf3 server in %s does not listen", node)
 	}
-	return stop
+	return stop, ended
 }
 
 // droppedByQdisc is tc's count of the root qdisc of a port, in skbs.
