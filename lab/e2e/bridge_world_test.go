@@ -150,7 +150,7 @@ func (b *bridged) listen(node, port string) *tcpdump {
 		<-d.ended
 		d.cmd.Wait()
 	})
-	if err := d.ready(10 * time.Second); err != nil {
+	if err := d.ready(30 * time.Second); err != nil {
 		b.t.Fatalf("tcpdump in %s: %v\n%s", node, err, d.log())
 	}
 	return d

@@ -76,7 +76,7 @@ func (n *network) capture(t *testing.T, twin string) *captures {
 		c.twin = c.dump(t, t.TempDir(), twin, false)
 	}
 	for _, d := range c.all() {
-		if err := d.ready(10 * time.Second); err != nil {
+		if err := d.ready(30 * time.Second); err != nil {
 			t.Fatalf("tcpdump in %s: %v\n%s", d.node, err, d.log())
 		}
 	}

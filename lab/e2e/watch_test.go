@@ -80,7 +80,7 @@ func (n *network) dumpMatching(t *testing.T, node string) *tcpdump {
 	n.startDump(t, d, []string{
 		"tcpdump", "-i", "eth0", "-Q", "out", "-B", "65536", "-n", "-U", "-s", "0", "-Z", "root", "-w", d.file, watched,
 	})
-	if err := d.ready(10 * time.Second); err != nil {
+	if err := d.ready(30 * time.Second); err != nil {
 		t.Fatalf("tcpdump in %s: %v\n%s", node, err, d.log())
 	}
 	return d
