@@ -6,8 +6,10 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -29,13 +31,8 @@ type packet struct {
 	icmpType, icmpCode uint8
 }
 
-// untilQuiet is a number of packets to wait for where it is not known: until no more
-// come.
-const untilQuiet = -1
-
-// capture runs tcpdump at an interface; what it returns waits for want IPv4
-// packets, ends tcpdump and returns the packets.
-func capture(t *testing.T, l *lab.Lab, machine, ifname, filter string) func(want int) []packet {
+// capture runs tcpdump at an interface.
+func capture(t *testing.T, l *lab.Lab, machine, ifname, filter string) *dump {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), machine+"-"+ifname+".pcap")
 	// Each place in tcpdump's ring has room for as much as it may keep of a packet: of
@@ -49,30 +46,51 @@ func capture(t *testing.T, l *lab.Lab, machine, ifname, filter string) func(want
 	if err := cmd.Start(); err != nil {
 		t.Fatalf("start tcpdump (install it): %v", err)
 	}
-	t.Cleanup(func() { cmd.Process.Kill() })
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
 	said := bufio.NewReader(stderr)
 	if line, err := said.ReadString('\n'); err != nil || !strings.Contains(line, "listening") {
 		t.Fatalf("tcpdump at %s %s: %v %s", machine, ifname, err, line)
 	}
 	go io.Copy(io.Discard, said)
-	return func(want int) []packet {
-		t.Helper()
-		pause, last := 10*time.Millisecond, -1
-		if want == untilQuiet {
-			pause = 200 * time.Millisecond
+	return &dump{t, cmd, path}
+}
+
+// dump is a tcpdump that runs.
+type dump struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	path string
+}
+
+// stop waits for want IPv4 packets, and for what was captured besides them, ends tcpdump and
+// returns all.
+func (d *dump) stop(want int) []packet {
+	d.t.Helper()
+	await(want, d)
+	for end := time.Now().Add(captureMost); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", d.cmd.Process.Pid))
+		if err != nil || strings.Contains(string(stat), ") S ") { // it sleeps: it has read all that is there
+			break
 		}
-		for deadline := time.Now().Add(3 * time.Second); time.Now().Before(deadline); time.Sleep(pause) {
-			n := len(readPackets(t, path))
-			if want != untilQuiet && n >= want || n == last {
-				break
-			}
-			if want == untilQuiet {
-				last = n
-			}
+	}
+	d.cmd.Process.Signal(os.Interrupt)
+	d.cmd.Wait()
+	return readPackets(d.t, d.path)
+}
+
+// captureMost bounds the time until packets are in a file.
+const captureMost = 20 * time.Second
+
+// await waits until files have so many packets together; who wants them counts them again.
+func await(want int, dumps ...*dump) {
+	for end := time.Now().Add(captureMost); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		n := 0
+		for _, d := range dumps {
+			n += len(readPackets(d.t, d.path))
 		}
-		cmd.Process.Signal(os.Interrupt)
-		cmd.Wait()
-		return readPackets(t, path)
+		if n >= want {
+			return
+		}
 	}
 }
 
