@@ -328,8 +328,10 @@ func TestForwarder(t *testing.T) {
 		delays = append(delays, p.at.Sub(sent[p.sport]))
 	}
 	slices.Sort(delays)
-	if least, median := delays[0], delays[len(delays)/2]; least < 3*time.Millisecond || median < 4*time.Millisecond || median > 12*time.Millisecond {
-		t.Errorf("delays from %v, median %v: want them from 3 to 6 ms", least, median)
+	// On a busy machine many are late, but not all of them.
+	least, tenth, median := delays[0], delays[len(delays)/10], delays[len(delays)/2]
+	if least < 3*time.Millisecond || median < 4*time.Millisecond || tenth > 6*time.Millisecond {
+		t.Errorf("delays from %v, a tenth up to %v, median %v: want them from 3 to 6 ms", least, tenth, median)
 	}
 }
 

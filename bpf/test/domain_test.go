@@ -214,7 +214,7 @@ func (d *domain) configure(spec *ebpf.CollectionSpec, c config) {
 		bpfobj.TcVarCfgMarkShift:  l.MarkShift,
 		bpfobj.TcVarCfgTimeoutNs:  uint64(or(c.timeout, 10*time.Second)),
 		bpfobj.TcVarCfgMinAgeNs:   uint64(c.minAge),
-		bpfobj.TcVarCfgLossHoldNs: uint64(2 * time.Second),
+		bpfobj.TcVarCfgLossHoldNs: uint64(20 * time.Second),
 	}
 	for name, v := range values {
 		if err := spec.Variables[name].Set(v); err != nil {

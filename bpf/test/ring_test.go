@@ -79,7 +79,7 @@ func TestHeldAfterLoss(t *testing.T) {
 	}{
 		{bpfobj.TcRdrStateRDR_ST_DONE | bpfobj.TcRdrStateRDR_ST_LOST, 100 * time.Millisecond, true},
 		{bpfobj.TcRdrStateRDR_ST_DONE | bpfobj.TcRdrStateRDR_ST_LOST | bpfobj.TcRdrStateRDR_ST_HELD, 100 * time.Millisecond, false},
-		{bpfobj.TcRdrStateRDR_ST_DONE | bpfobj.TcRdrStateRDR_ST_LOST | bpfobj.TcRdrStateRDR_ST_HELD, 3 * time.Second, true},
+		{bpfobj.TcRdrStateRDR_ST_DONE | bpfobj.TcRdrStateRDR_ST_LOST | bpfobj.TcRdrStateRDR_ST_HELD, 30 * time.Second, true},
 	} {
 		d := newDomain(t, config{slots: 16, block: 4, minAge: time.Millisecond})
 		for i := range uint32(16) {

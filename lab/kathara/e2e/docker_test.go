@@ -155,6 +155,7 @@ func (w *dockerWorld) round(t *testing.T) []*flow {
 	}
 	refused := &flow{name: "refused", number: 100, from: w.a, to: at(w.outside, portNone), sport: 20100}
 	refused.send(t)
+	w.awaitProxied(observers["b"].(*rawSocket), flows)
 	time.Sleep(100 * time.Millisecond)
 	seen := map[string][]packet{}
 	for name, o := range observers {
@@ -176,6 +177,22 @@ func (w *dockerWorld) round(t *testing.T) []*flow {
 	}
 	checkQuotes(t, refused, list)
 	return flows
+}
+
+// awaitProxied waits until b has what is sent to it: docker-proxy may have to wait for a CPU.
+func (w *dockerWorld) awaitProxied(b *rawSocket, flows []*flow) {
+	want := 0
+	for _, f := range flows {
+		if f.at == "b" {
+			want += flowCount
+		}
+	}
+	if w.proxy {
+		want += flowCount
+	}
+	for end := time.Now().Add(20 * time.Second); int(b.got.Load()) < want && time.Now().Before(end); {
+		time.Sleep(5 * time.Millisecond)
+	}
 }
 
 // checkProxied looks at the packets that docker-proxy, a process of the host,

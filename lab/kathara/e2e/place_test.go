@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -110,6 +111,7 @@ type rawSocket struct {
 	quit chan struct{}
 	done chan error
 	list []packet // owned by receive until done
+	got  atomic.Int64
 }
 
 func (p *place) listen(proto int) *rawSocket {
@@ -147,6 +149,7 @@ func (s *rawSocket) receive() error {
 		default:
 			if p, ok := parse(bytes.Clone(buf[:n])); ok {
 				s.list = append(s.list, p)
+				s.got.Add(1)
 			}
 		}
 	}
@@ -192,7 +195,7 @@ func (p *place) capture(link string, filter ...string) *capture {
 	case <-listening:
 	case <-c.ended:
 		p.t.Fatalf("tcpdump on %s ended: %s", c.name, c.text())
-	case <-time.After(10 * time.Second):
+	case <-time.After(30 * time.Second):
 		p.t.Fatalf("tcpdump on %s does not listen: %s", c.name, c.text())
 	}
 	return c
@@ -218,6 +221,12 @@ func (c *capture) text() string {
 
 func (c *capture) stop() ([]packet, error) {
 	time.Sleep(100 * time.Millisecond) // what is on its way to tcpdump
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.cmd.Process.Pid))
+		if err != nil || strings.Contains(string(stat), ") S ") { // it sleeps: it has read all that is there
+			break
+		}
+	}
 	if err := c.cmd.Process.Signal(syscall.SIGINT); err != nil {
 		return nil, fmt.Errorf("stop tcpdump on %s: %w", c.name, err)
 	}

@@ -200,8 +200,8 @@ func TestNetwork(t *testing.T) {
 		e.connect(id, ids[name], name, "eth0", nil)
 		e.net.Address(name, "eth0", "10.77.0."+string(rune('1'+i))+"/24")
 	}
-	e.net.Run("a", "ping", "-c1", "-W2", "10.77.0.2")
-	e.net.Run("a", "ping", "-c1", "-W2", "10.77.0.3")
+	e.net.Run("a", "ping", "-c1", "-W10", "10.77.0.2")
+	e.net.Run("a", "ping", "-c1", "-W10", "10.77.0.3")
 	if out, err := e.net.Try("a", "ping", "-c1", "-W1", "10.77.0.4"); err == nil {
 		t.Errorf("a reached a container of another network:\n%s", out)
 	}
@@ -285,11 +285,11 @@ func TestRestart(t *testing.T) {
 	e.start()
 	e.connect(id, second, "b", "eth0", nil)
 	e.net.Address("b", "eth0", "10.77.0.2/24")
-	e.net.Run("a", "ping", "-c1", "-W2", "10.77.0.2")
+	e.net.Run("a", "ping", "-c1", "-W10", "10.77.0.2")
 
 	// The engine lost its notes and makes the network again.
 	e.createNetwork(id)
-	e.net.Run("a", "ping", "-c1", "-W2", "10.77.0.2")
+	e.net.Run("a", "ping", "-c1", "-W10", "10.77.0.2")
 
 	// It removes the network without the endpoints, and then them too.
 	for range 2 {
