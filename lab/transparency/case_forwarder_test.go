@@ -21,7 +21,8 @@ func (w *World) forwardFrames(node string, flags ...string) {
 		cmd.Process.Signal(syscall.SIGTERM)
 		cmd.Wait()
 	})
-	for end := time.Now().Add(10 * time.Second); strings.Count(w.Run(node, "cat", "/proc/net/packet"), "\n") < 3; time.Sleep(20 * time.Millisecond) {
+	w.functions = append(w.functions, cmd.Process.Pid)
+	for end := time.Now().Add(patience * 30 * time.Second); strings.Count(w.Run(node, "cat", "/proc/net/packet"), "\n") < 3; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			w.T.Fatalf("nothing forwards in %s", node)
 		}

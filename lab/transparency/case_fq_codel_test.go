@@ -40,6 +40,7 @@ var (
 				p.Sport = 5000 + uint16(i%3)
 				w.Send("out", p)
 			}
+			burst(w)
 		},
 		Check: func(r *Run) { r.wantWaits("r2", "eth1", time.Millisecond) },
 	})

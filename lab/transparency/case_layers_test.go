@@ -199,7 +199,7 @@ var (
 		Shows: "a node that shapes what comes in, by an IFB: bytes and order; the wait is time in the node",
 		Needs: []string{"ifb", "mirred", "tbf"},
 		Build: func(w *World) { toIFB(w, "handle", "1:", "tbf", "rate", "2mbit", "burst", "2000", "limit", "500kb") },
-		Send:  func(w *World) { mixture(w, 12) },
+		Send:  func(w *World) { mixture(w, 12); burst(w) },
 		Check: func(r *Run) {
 			var most time.Duration
 			for i := range r.Records {

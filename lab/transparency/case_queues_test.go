@@ -24,6 +24,15 @@ func mixture(w *World, rounds int) {
 	}
 }
 
+// burst sends more at once from out to far than a queue with a rate lets pass.
+func burst(w *World) {
+	var list []*Packet
+	for range 12 {
+		list = append(list, w.UDP("10.0.1.1", "10.0.4.2", 1300))
+	}
+	w.Burst("out", list...)
+}
+
 // trains sends GSO trains of TCP and UDP from out to far, with lone packets between.
 func trains(w *World, udp *Socket) {
 	for i := range 6 {
@@ -69,7 +78,7 @@ var (
 			w.QueueCounters("r2", "eth1")
 			w.Attach("r1", "r2", "r3")
 		},
-		Send:  func(w *World) { mixture(w, 16) },
+		Send:  func(w *World) { mixture(w, 16); burst(w) },
 		Check: func(r *Run) { r.wantWaits("r2", "eth1", 5*time.Millisecond) },
 	})
 	_ = add(Case{
@@ -101,7 +110,7 @@ var (
 			dscpClasses(w)
 			w.Attach("r1", "r2", "r3")
 		},
-		Send:  func(w *World) { classed(w) },
+		Send:  func(w *World) { classed(w); burst(w) },
 		Check: func(r *Run) { r.wantWaits("r2", "eth1", time.Millisecond) },
 	})
 	_ = add(Case{

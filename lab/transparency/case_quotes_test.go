@@ -25,7 +25,7 @@ func (w *World) Meet(node, port string, n int, send func()) []*sighting {
 	defer unix.Close(c.fd)
 	send()
 	var met []*sighting
-	for end := time.Now().Add(patience * 2 * time.Second); len(met) < n; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(patience * 20 * time.Second); len(met) < n; time.Sleep(time.Millisecond) {
 		if _, err := c.read(); err != nil {
 			w.T.Fatal(err)
 		}

@@ -75,6 +75,7 @@ func (w *World) Machine(node, name string, bridges map[string]string, cards ...c
 		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		cmd.Wait()
 	})
+	w.functions = append(w.functions, cmd.Process.Pid)
 	for end := time.Now().Add(machineMost); ; time.Sleep(20 * time.Millisecond) {
 		said, err := os.ReadFile(console.Name())
 		if err != nil || time.Now().After(end) {

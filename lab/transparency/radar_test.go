@@ -87,7 +87,7 @@ func (d *domain) status(t *testing.T) *Status {
 func (d *domain) settle(t *testing.T) *Status {
 	t.Helper()
 	var s *Status
-	for end := time.Now().Add(15 * patience * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(45 * patience * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		if s = d.status(t); s.Totals.InFlight > 0 && time.Now().Before(end) {
 			continue
 		}

@@ -3,8 +3,13 @@
 package transparency
 
 import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -31,10 +36,11 @@ type Run struct {
 	beforeSource int // sightings where nobody looks, under --carry header
 }
 
-// Quiet: nothing has been captured for so long, so everything has arrived.
+// Quiet: nothing has been captured for so long, and the kernel has put nothing off, so
+// everything has arrived.
 var (
 	quietFor  = patience * 30 * time.Millisecond
-	quietMost = patience * 5 * time.Second
+	quietMost = patience * 20 * time.Second
 )
 
 // run builds the network, sends, and collects what everybody saw.
@@ -90,6 +96,34 @@ func (r *Run) skipped(s *sighting) bool {
 	return slices.ContainsFunc(r.c.rules(), func(rule Rule) bool { return rule.Skip != nil && rule.Skip(s) })
 }
 
+// putOff says whether one of these threads has a CPU or waits for one: packets may wait for it.
+func putOff(threads []string) bool {
+	return slices.ContainsFunc(threads, func(stat string) bool {
+		b, err := os.ReadFile(stat)
+		return err == nil && bytes.Contains(b, []byte(") R "))
+	})
+}
+
+// workers are the threads of processes that packets go through.
+func (w *World) workers() (list []string) {
+	for _, pid := range w.functions {
+		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		list = append(list, threads...)
+	}
+	return list
+}
+
+// ksoftirqds are the threads of the kernel that do what softirqs have left over.
+var ksoftirqds = sync.OnceValue(func() (list []string) {
+	names, _ := filepath.Glob("/proc/[0-9]*/comm")
+	for _, name := range names {
+		if b, err := os.ReadFile(name); err == nil && bytes.HasPrefix(b, []byte("ksoftirqd/")) {
+			list = append(list, filepath.Join(filepath.Dir(name), "stat"))
+		}
+	}
+	return list
+})
+
 // settle reads the captures until nothing comes any more.
 func (r *Run) settle() {
 	r.T.Helper()
@@ -99,6 +133,9 @@ func (r *Run) settle() {
 			r.T.Fatalf("%s: packets still pass %v after the last one was sent", r.Mode, quietMost)
 		}
 		time.Sleep(quietFor / 5)
+		if putOff(ksoftirqds()) || putOff(r.world.workers()) {
+			last = time.Now()
+		}
 		for _, c := range r.captures {
 			n, err := c.read()
 			if err != nil {

@@ -101,6 +101,30 @@ func (w *World) SendBytes(node string, b []byte) {
 	time.Sleep(gap)
 }
 
+// Burst sends IPv4 packets one behind the other: between those that Send sends, a busy machine
+// may leave so much time that no queue has to hold any.
+func (w *World) Burst(node string, list ...*Packet) {
+	w.T.Helper()
+	w.in(node, func() error {
+		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		for _, p := range list {
+			b := p.Bytes()
+			if err := unix.Sendto(fd, b, 0, &unix.SockaddrInet4{Addr: [4]byte(b[16:20])}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	time.Sleep(gap)
+	for _, p := range list {
+		w.Expect(p.Token)
+	}
+}
+
 // SendFrame sends an IP packet from a port to a MAC address, without any look at it:
 // for what a kernel would not send. to may be "node/port" by its two parts.
 func (w *World) SendFrame(node, port string, to net.HardwareAddr, b []byte) {

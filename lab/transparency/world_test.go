@@ -36,10 +36,12 @@ type World struct {
 	outside  []string // ports of attached nodes whose links show no trace: "node/port"
 	addrs    []portAddr
 	watchers []observer
-	sent     []*Sent
-	serial   uint32
-	salt     uint32 // of the case, for IDs
-	handles  map[string]*netlink.Handle
+	// functions are processes that packets go through.
+	functions []int
+	sent      []*Sent
+	serial    uint32
+	salt      uint32 // of the case, for IDs
+	handles   map[string]*netlink.Handle
 }
 
 type portAddr struct {
