@@ -101,7 +101,8 @@ func (d *domain) attach(index int, port int32) {
 	stub, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 		Type: ebpf.SchedCLS, License: "GPL",
 		Instructions: asm.Instructions{
-			asm.StoreImm(asm.R1, 48, int64(port), asm.Word), // cb[0]
+			asm.Mov.Imm(asm.R2, port),
+			asm.StoreMem(asm.R1, 48, asm.R2, asm.Word), // cb[0]; older kernels take no constant
 			asm.LoadMapPtr(asm.R2, d.Maps[bpfobj.TcMapProgs].FD()),
 			asm.Mov.Imm(asm.R3, int32(bpfobj.TcRdrProgRDR_PROG_EGRESS)),
 			asm.FnTailCall.Call(),
