@@ -86,6 +86,10 @@ func NewFollower(src Source, dec *Decoder, o FollowOptions) *Follower {
 	}
 }
 
+// FromStart begins with the first packet of all, instead of the oldest that is still there:
+// those that were overwritten before the first poll count as unread.
+func (f *Follower) FromStart() { f.fresh, f.next = false, f.src.Start() }
+
 // SkipToNow forgets all that was sent before now.
 func (f *Follower) SkipToNow() error {
 	cursor := f.src.Cursor()
