@@ -53,7 +53,7 @@ var (
 			w.Run("r2", "tc", "qdisc", "add", "dev", "eth0", "clsact")
 			for i, c := range [][2]string{{"63", "1:10"}, {"40", "1:20"}} {
 				mark := fmt.Sprintf("%d/0x3", i+1)
-				flower(w, "eth0", "ffff:fff2", i+1, "ip_ttl", c[0], "action", "skbedit", "mark", mark)
+				flower(w, "eth0", "ffff:fff2", 10+i, "ip_ttl", c[0], "action", "skbedit", "mark", mark)
 				w.Run("r2", "tc", "filter", "add", "dev", "eth1", "parent", "1:", "protocol", "ip", "prio", fmt.Sprint(i+1), "handle", mark, "fw", "classid", c[1])
 			}
 		},

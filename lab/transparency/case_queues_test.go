@@ -49,7 +49,7 @@ const udpSegment = 103 // UDP_SEGMENT of linux/udp.h
 func trainCase(name, shows string, needs []string, offload bool, queue ...string) Case {
 	var udp *Socket
 	return Case{
-		Name: name, Point: 7, Shows: shows, Needs: needs,
+		Name: name, Point: 7, Shows: shows, Needs: append(needs, "udp-gso"),
 		Build: func(w *World) {
 			line(w)
 			w.Queue("r2", "eth1", queue...)

@@ -41,14 +41,18 @@ func (w *World) QueueCounters(node, port string) {
 
 func (w *World) queueCounters(node, port string) (lines []string) {
 	for _, what := range []string{"qdisc", "class"} {
+		ours := false
 		for _, line := range strings.Split(w.Run(node, "tc", "-s", what, "show", "dev", port), "\n") {
-			if s := sentBy.FindString(strings.TrimSpace(line)); s != "" && !strings.Contains(s, "clsact") {
+			s := sentBy.FindString(strings.TrimSpace(line))
+			if strings.HasPrefix(s, what) {
+				ours = strings.Contains(s, "clsact") // where there is no TCX; it has counters, too
+			}
+			if s != "" && !ours {
 				lines = append(lines, s)
 			}
 		}
 	}
-	// A clsact qdisc, where there is no TCX, has a line of counters too.
-	return slices.DeleteFunc(lines, func(l string) bool { return strings.HasPrefix(l, "Sent 0 ") })
+	return lines
 }
 
 // How far the median of radar's ends of waits may lie from the captures', and which part

@@ -177,6 +177,9 @@ func (n *Net) inUse(name, link string) {
 	n.await("addresses of "+name+"/"+link+" are not in use", func() (all bool) {
 		n.link(name, link, func(h *netlink.Handle, l netlink.Link) error {
 			addrs, err := h.AddrList(l, netlink.FAMILY_V6)
+			if errors.Is(err, netlink.ErrDumpInterrupted) {
+				return nil // something changed meanwhile: look again
+			}
 			if err != nil {
 				return err
 			}
@@ -237,6 +240,9 @@ func (n *Net) link(name, link string, f func(*netlink.Handle, netlink.Link) erro
 	}
 	defer h.Close()
 	l, err := h.LinkByName(link)
+	for errors.Is(err, netlink.ErrDumpInterrupted) { // old kernels list all
+		l, err = h.LinkByName(link)
+	}
 	if err == nil {
 		err = f(h, l)
 	}
