@@ -36,7 +36,7 @@ func stamped(p *backpack.Packet) bool {
 // Under the race detector this also holds readers to atomic loads. Writers take
 // turns: one that is interrupted for a whole revolution of the ring is another test.
 func TestReadWhileWritten(t *testing.T) {
-	const cpus, enough = 3, 3000
+	const cpus, enough, races = 3, 3000, 3 // that a writer and the follower must have met in
 	m := rt.New(64, 128, cpus, 8)
 	m.MinAgeNs = 0
 	dom := testDomain(64)
@@ -75,9 +75,9 @@ func TestReadWhileWritten(t *testing.T) {
 		}
 	}
 	scans := 0
-	for end := time.Now().Add(30 * time.Second); len(seen) < enough; scans++ {
+	for end := time.Now().Add(30 * time.Second); len(seen) < enough || f.Stats().Torn < races; scans++ {
 		if time.Now().After(end) {
-			t.Fatalf("only %d packets handed out in 30 s", len(seen))
+			t.Fatalf("only %d packets handed out in 30 s, %+v", len(seen), f.Stats())
 		}
 		if err := f.Poll(hand); err != nil {
 			t.Fatal(err)
