@@ -136,11 +136,13 @@ static __always_inline __u32 segment_behind(__u32 index, const struct packet *p)
 
 /*
  * Whether an skb that stands for n packets, the first one in the slot at index, can stand
- * for the slots that follow: those of its train, or of packets of its flow that GRO has
- * joined. Else it is something that looks like the first, and what is written to the
- * others would be other packets' bits.
+ * for the slots that follow: those of its train, or of packets that GRO has joined. Else it
+ * is something that looks like the first, and what is written to the others would be other
+ * packets' bits. Found by bits, a packet was joined to others of its flow. A key tells of
+ * the first alone, and who joined the others behind it may have taken them from anywhere:
+ * by_key, they must go on where it ends. hdr: bytes of headers that each repeats.
  */
-GLOBAL int is_bits_run(__u32 index, __u32 n)
+GLOBAL int is_run(__u32 index, __u32 n, __u32 hdr, __u32 by_key)
 {
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
 	struct rdr_slot *last = slot_at((index + n - 1) & (cfg_slots - 1));
@@ -149,8 +151,12 @@ GLOBAL int is_bits_run(__u32 index, __u32 n)
 		return false;
 	if (s->seg + n <= s->segs)
 		return true;
-	return last->pos == s->pos + n - 1 && last->proto == s->proto &&
-	       last->flow_hash == s->flow_hash;
+	if (last->pos != s->pos + n - 1 || last->proto != s->proto)
+		return false;
+	if (!by_key)
+		return last->flow_hash == s->flow_hash;
+	return s->proto == IPPROTO_TCP && last->tag2 == s->tag2 &&
+	       last->tag == s->tag + (n - 1) * (s->len - hdr);
 }
 
 /* The caller counts what was missed, once per packet and hook, and if it has no key. */
@@ -183,32 +189,13 @@ static __always_inline bool find_by_bits(const struct packet *p, union rdr_bits 
 	}
 	if (other_length(s, p) ||
 	    !may_be_here(s, f->index, now, expect, p->v6) ||
-	    (p->n > 1 && !is_bits_run(f->index, p->n))) {
+	    (p->n > 1 && !is_run(f->index, p->n, repeated_hdr(p), false))) {
 		f->missed = RDR_C_FOREIGN;
 		return false;
 	}
 	f->slot = s;
 	f->by_bits = 1;
 	return true;
-}
-
-/*
- * Whether the n packets of an skb whose first one has the slot at index have slots that
- * follow on it: a key tells of the first alone, and who joined the others behind it may
- * have taken them from anywhere. hdr: bytes of headers that each repeats.
- */
-GLOBAL int is_key_run(__u32 index, __u32 n, __u32 hdr)
-{
-	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
-	struct rdr_slot *last = slot_at((index + n - 1) & (cfg_slots - 1));
-
-	if (!s || !last)
-		return false;
-	if (s->seg + n <= s->segs)
-		return true;
-	return s->proto == IPPROTO_TCP && last->pos == s->pos + n - 1 &&
-	       last->proto == s->proto && last->tag2 == s->tag2 &&
-	       last->tag == s->tag + (n - 1) * (s->len - hdr);
 }
 
 /* flow: p's flow hash. */
@@ -234,7 +221,7 @@ static __always_inline bool find_by_key(const struct packet *p, __u32 flow, __u6
 	if (other_length(s, p) && !is_fragment(p))
 		return false;
 	f->index = *pos & (cfg_slots - 1);
-	if (p->n > 1 && !is_key_run(f->index, p->n, repeated_hdr(p)))
+	if (p->n > 1 && !is_run(f->index, p->n, repeated_hdr(p), true))
 		return false;
 	f->slot = s;
 	f->by_key = 1;
