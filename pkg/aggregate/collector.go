@@ -25,8 +25,9 @@ type Collector struct {
 }
 
 // Open continues from the snapshot at path. Without one it begins with the oldest
-// packet of the ring; those before it are unread. The same if the snapshot is damaged, or of another domain
-// (epoch): then note says so, and that what was counted before is gone.
+// packet of the ring; those before it are unread. The same if the snapshot is damaged,
+// or of another domain (epoch): then note says so, and that what was counted before is
+// gone.
 func Open(src backpack.Source, dec *backpack.Decoder, epoch uint32, path string, o backpack.FollowOptions) (c *Collector, note string, err error) {
 	c = &Collector{path: path, epoch: epoch, agg: New(dec.WallOffset()), follower: backpack.NewFollower(src, dec, o)}
 	c.follower.FromStart()
