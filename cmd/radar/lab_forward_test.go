@@ -14,6 +14,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/forward"
 	"github.com/vnetradar/radar/pkg/lab"
+	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 func TestParseRate(t *testing.T) {
@@ -98,10 +99,10 @@ func TestLabForward(t *testing.T) {
 	if err := fg.Start(); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the forwarder", func() bool { return strings.Contains(stderr.String(), "forwarding between") })
+	nstest.WaitFor(t, "the forwarder", func() bool { return strings.Contains(stderr.String(), "forwarding between") })
 	ping()
 	fg.Process.Signal(syscall.SIGUSR1)
-	await(t, "counts", func() bool { return strings.Count(stdout.String(), "\n") >= 2 }) // the same as at the end
+	nstest.WaitFor(t, "counts", func() bool { return strings.Count(stdout.String(), "\n") >= 2 }) // the same as at the end
 	fg.Process.Signal(os.Interrupt)
 	if err := fg.Wait(); err != nil {
 		t.Errorf("radar lab forward: %v\n%s", err, stderr.String())

@@ -16,6 +16,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 // A domain in the background: attach, measure, kill, adopt, detach.
@@ -262,7 +263,7 @@ func TestLease(t *testing.T) {
 		t.Errorf("with an agent: lease %+v, totals %+v", got.Lease, got.Totals)
 	}
 	w.kill()
-	await(t, "the lease's end", func() bool { return !w.status().Lease.Valid })
+	nstest.WaitFor(t, "the lease's end", func() bool { return !w.status().Lease.Valid })
 	w.ping(2)
 	if got := w.status(); got.Lease.Valid || got.Totals.NotMeasured != 4 || got.Totals.Delivered != 4 {
 		t.Errorf("without an agent: lease %+v, totals %+v", got.Lease, got.Totals)

@@ -15,6 +15,7 @@ import (
 	"github.com/vnetradar/radar/pkg/backpack"
 	"github.com/vnetradar/radar/pkg/filter"
 	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 // askedRows is what a question prints as JSON.
@@ -217,7 +218,7 @@ func (w *world) testDomainNotes() {
 	// What routers tell their neighbours is left as it is.
 	w.in("h1", "ip", "route", "add", "224.0.0.0/4", "dev", "eth0")
 	w.in("h1", "bash", "-c", "echo > /dev/udp/224.0.0.9/520")
-	await(t, "a packet that is not measured", func() bool { return w.status().Totals.NotMeasured > 0 })
+	nstest.WaitFor(t, "a packet that is not measured", func() bool { return w.status().Totals.NotMeasured > 0 })
 	w.kill()
 	for _, args := range []string{"paths", "flows -o json", "packets --last 1 -o csv", "topo --load"} {
 		says(args, " not measured (multicast ", "radar: no agent runs: packets are recorded until the lease ends; go on with: radar attach -d --domain ")
@@ -235,7 +236,7 @@ func TestFollowQuestion(t *testing.T) {
 	go func() {
 		done <- run(ctx, []string{"paths", "-f", "--interval", "200ms"}, strings.NewReader(""), &table, &table)
 	}()
-	await(t, "three answers", func() bool { return strings.Count(table.String(), "\n\n") >= 2 })
+	nstest.WaitFor(t, "three answers", func() bool { return strings.Count(table.String(), "\n\n") >= 2 })
 	cancel()
 	if code := <-done; code != exitOK {
 		t.Errorf("code %d: %s", code, table.String())
@@ -252,7 +253,7 @@ func TestFollowQuestion(t *testing.T) {
 	w.ping(5)
 	w.settled(10)
 	told := len(out.String())
-	await(t, "more answers", func() bool { return strings.Count(out.String()[told:], "\n") >= 5 }) // of two rows each
+	nstest.WaitFor(t, "more answers", func() bool { return strings.Count(out.String()[told:], "\n") >= 5 }) // of two rows each
 	w.radar(exitOK, "detach")
 	select {
 	case code := <-done:

@@ -121,17 +121,7 @@ func (w *world) status() (v statusView) {
 }
 
 // patience is how long something that must happen may take.
-const patience = 30 * time.Second
-
-// await fails the test where something does not happen.
-func await(t *testing.T, what string, f func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !f(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain for: %s", what)
-		}
-	}
-}
+const patience = nstest.Patience
 
 // growing is what a command prints, which can be read meanwhile.
 type growing struct {

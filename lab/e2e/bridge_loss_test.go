@@ -10,6 +10,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/oracle"
 	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 // bridgeRules drop in the bridge what goes to a port, and count it.
@@ -29,7 +30,7 @@ func TestBridgeLoss(t *testing.T) {
 	}
 	send(addrB, "7777", "to_an_attached_container")
 	send(addrU, "7777", "to_another_one")
-	waitFor(t, "40 packets that nft drops", func() bool { // softirqs may be late
+	nstest.WaitFor(t, "40 packets that nft drops", func() bool { // softirqs may be late
 		return strings.Contains(b.Run("host", "nft", "list", "table", "bridge", "drops"), "counter packets 40 ")
 	})
 	// A queue at the host's end of b that lets nothing of that size pass.

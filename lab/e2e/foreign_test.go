@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/oracle"
+	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 // foreign is somebody else's program at a hook: it counts packets and lets them pass.
@@ -189,7 +190,7 @@ func TestForeignPrograms(t *testing.T) {
 			add("after", true)
 			add("after", false)
 			time.Sleep(2 * time.Second)
-			waitFor(t, "traffic through all programs", func() bool {
+			nstest.WaitFor(t, "traffic through all programs", func() bool {
 				return !slices.ContainsFunc(others, func(o *foreign) bool { return o.packets(t) < 1000 })
 			})
 			report.Add(f.since("attached")...)

@@ -122,7 +122,7 @@ func (n *network) forward(t *testing.T, stdout, stderr io.Writer, flags ...strin
 		t.Fatal(err)
 	}
 	nstest.Cleanup(t, func() { cmd.Process.Kill(); cmd.Wait() })
-	waitFor(t, "the forwarder's packet sockets", func() bool {
+	nstest.WaitFor(t, "the forwarder's packet sockets", func() bool {
 		return strings.Count(n.run(t, "f", "cat", "/proc/net/packet"), "\n") >= 3
 	})
 	return cmd
@@ -220,14 +220,4 @@ func (n *network) stats(t *testing.T, at side) *netlink.LinkStatistics {
 		t.Fatalf("counters of %s/%s: %v", at.node, at.port, err)
 	}
 	return stats
-}
-
-// waitFor waits, half a minute at most.
-func waitFor(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !done(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited in vain for %s", what)
-		}
-	}
 }

@@ -23,7 +23,7 @@ import (
 )
 
 // patience is how long something that must happen may take.
-const patience = 30 * time.Second
+const patience = nstest.Patience
 
 // lab is a virtual network, and a domain of its own that may be attached to it.
 type lab struct {

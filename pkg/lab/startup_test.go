@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 func TestUpScriptFails(t *testing.T) {
@@ -98,7 +100,7 @@ func TestUpInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ready := filepath.Join(t.TempDir(), "ready")
 	go func() {
-		waitFor(t, "the script to start", func() bool { return exists(ready) })
+		nstest.WaitFor(t, "the script to start", func() bool { return exists(ready) })
 		cancel()
 	}()
 	_, err := Up(ctx, pair("echo $$ > "+ready+"\nsleep 60\n").topology(t), Options{Name: name})
@@ -125,7 +127,7 @@ func TestUpKilled(t *testing.T) {
 	if err := up.Start(); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "the script to start", func() bool { return exists(ready) })
+	nstest.WaitFor(t, "the script to start", func() bool { return exists(ready) })
 	l, err := Get(name)
 	if err != nil || l.Status != Starting {
 		t.Fatalf("Get = %+v, %v: want a lab that is starting", l, err)
@@ -168,7 +170,7 @@ func TestDownEndsProcesses(t *testing.T) {
 		"sh -c 'trap \"\" TERM; echo $$ > " + path("stubborn") + "; sleep 60' &",
 		"",
 	}, "\n")).topology(t), Options{Name: name})
-	waitFor(t, "the daemons", func() bool { return exists(path("polite")) && exists(path("stubborn")) })
+	nstest.WaitFor(t, "the daemons", func() bool { return exists(path("polite")) && exists(path("stubborn")) })
 	polite, stubborn := readPID(t, path("polite")), readPID(t, path("stubborn"))
 	if !alive(polite) || !alive(stubborn) {
 		t.Fatal("a daemon has not outlived its startup script")
@@ -182,7 +184,7 @@ func TestDownEndsProcesses(t *testing.T) {
 		defer cmd.Wait()
 		defer cmd.Process.Kill()
 	}
-	waitFor(t, "the visitor", func() bool { return exists(path("visiting")) })
+	nstest.WaitFor(t, "the visitor", func() bool { return exists(path("visiting")) })
 	if inum, err := netnsInum(fmt.Sprintf("/proc/%d/ns/net", visitor.Process.Pid)); err != nil || inum != l.Machines[0].Inum {
 		t.Fatalf("the visitor is in %d (%v), not in a: the test tests nothing", inum, err)
 	}

@@ -16,6 +16,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
+
+	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 // ends lists the interfaces of a namespace beside lo, sorted.
@@ -47,7 +49,7 @@ func ends(t *testing.T, netnsName string) map[string]netlink.Link {
 func carries(t *testing.T, netnsNames ...string) {
 	t.Helper()
 	for _, name := range netnsNames {
-		waitFor(t, "carrier in "+name, func() bool {
+		nstest.WaitFor(t, "carrier in "+name, func() bool {
 			for _, l := range ends(t, name) {
 				if l.Attrs().OperState != netlink.OperUp {
 					return false
@@ -283,7 +285,7 @@ func TestDownForeignNamespace(t *testing.T) {
 	}
 	defer sleeper.Wait()
 	defer sleeper.Process.Kill()
-	waitFor(t, "the sleeper to be inside", func() bool { return isInside(sleeper.Process.Pid, map[uint32]bool{inum: true}) })
+	nstest.WaitFor(t, "the sleeper to be inside", func() bool { return isInside(sleeper.Process.Pid, map[uint32]bool{inum: true}) })
 
 	if err := l.Down(); err == nil || !strings.Contains(err.Error(), name+"-b is not the one") {
 		t.Errorf("Down = %v: want it to say that %s-b is not the lab's", err, name)

@@ -29,7 +29,7 @@ func TestParseSpec(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "sleep in its namespace", func() bool {
+	nstest.WaitFor(t, "sleep in its namespace", func() bool {
 		got, err := identify(fmt.Sprintf("/proc/%d/ns/net", pid))
 		return err == nil && got == inum
 	})

@@ -13,16 +13,7 @@ import (
 )
 
 // patience is how long something that must happen may take.
-const patience = 30 * time.Second
-
-func waitFor(t *testing.T, what string, f func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !f(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited %v in vain for: %s", patience, what)
-		}
-	}
-}
+const patience = nstest.Patience
 
 func newWatcher(t *testing.T, quiet time.Duration, nodes []NodeSpec) *Watcher {
 	t.Helper()
@@ -143,7 +134,7 @@ func TestWatcherLetsNamespacesGo(t *testing.T) {
 	n.Veth("a", "e0", "b", "e0")
 	w := newWatcher(t, 20*time.Millisecond, specs(t, n, "a"))
 	n.Delete("a")
-	waitFor(t, "the end of a namespace that is watched", func() bool {
+	nstest.WaitFor(t, "the end of a namespace that is watched", func() bool {
 		_, err := n.Try("b", "ip", "link", "show", "e0")
 		return err != nil
 	})

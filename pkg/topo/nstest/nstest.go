@@ -16,7 +16,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
@@ -160,7 +159,7 @@ func (n *Net) Veth(a, ifA, b, ifB string, numbers ...int) {
 // has taken the link-local address into use that it gives the link then.
 func (n *Net) carrier(name, link string) {
 	n.t.Helper()
-	n.await("interface "+name+"/"+link+" has no carrier", func() (up bool) {
+	WaitFor(n.t, "carrier of "+name+"/"+link, func() (up bool) {
 		n.link(name, link, func(_ *netlink.Handle, l netlink.Link) error {
 			up = l.Attrs().OperState == netlink.OperUp
 			return nil
@@ -174,7 +173,7 @@ func (n *Net) carrier(name, link string) {
 // adds them, and tells of it, some time after the address.
 func (n *Net) inUse(name, link string) {
 	n.t.Helper()
-	n.await("addresses of "+name+"/"+link+" are not in use", func() (all bool) {
+	WaitFor(n.t, "addresses of "+name+"/"+link+" in use", func() (all bool) {
 		n.link(name, link, func(h *netlink.Handle, l netlink.Link) error {
 			addrs, err := h.AddrList(l, netlink.FAMILY_V6)
 			if errors.Is(err, netlink.ErrDumpInterrupted) {
@@ -194,16 +193,6 @@ func (n *Net) inUse(name, link string) {
 		})
 		return all
 	})
-}
-
-// await fails the test where something does not happen that the kernel does later.
-func (n *Net) await(failure string, f func() bool) {
-	n.t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !f(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			n.t.Fatal(failure)
-		}
-	}
 }
 
 // Up sets an interface up.
