@@ -222,11 +222,15 @@ struct rdr_local6 {
 };
 #define RDR_LOCAL_PORT 0x10000
 
-/* The addresses of a node with few of them, in one cache line. Index = node. */
-#define RDR_NODE_ADDRS 15
+/* The addresses of a node with few of them. Index = node. Address a stands at
+ * (a * multiplier) mod 2^32 >> RDR_NODE_SHIFT, and whatever stands elsewhere does not
+ * belong there: one look says whether the node owns a. */
+#define RDR_NODE_ADDRS 16
+#define RDR_NODE_SHIFT 28
 struct rdr_node {
-	__u32 known; /* 1 + number of addresses that follow; 0: ask `locals` */
 	__be32 addr[RDR_NODE_ADDRS];
+	__u32 multiplier; /* 0: ask `locals` */
+	__u32 pad;
 };
 
 /* Control page, mapped by user space; one element. */

@@ -120,9 +120,14 @@ GLOBAL __u32 entry_kind6(struct __sk_buff *skb, __u32 l3, __u32 flags, __u32 nod
 static __always_inline __u32 entry_of(struct __sk_buff *skb, const struct packet *p,
 				      const struct rdr_port *port, __u32 port_no)
 {
+	__u32 kind;
+
 	if (p->v6)
 		return entry_kind6(skb, p->l3, port->flags, port->node);
-	return entry_kind(port->flags, port->node | port_no << 16, p->daddr, p->group);
+	if (p->group || (port->flags & RDR_PF_CLOSING))
+		return entry_kind(port->flags, port->node | port_no << 16, p->daddr, p->group);
+	kind = RDR_EV_INGRESS + is_local(port->node, p->daddr) * (RDR_EV_DELIVER - RDR_EV_INGRESS);
+	return kind + HIDDEN_ZERO(skb->len);
 }
 
 /* A packet that was sourced here, and seen nowhere else, is not measured after all: it

@@ -214,14 +214,29 @@ static __always_inline bool unpack_found(__u64 r, struct found *f)
 	return f->slot;
 }
 
+/* marked_slot() in the common case, without a call: s is the slot of a lone packet, this one. */
+static __always_inline bool is_marked_alone(const struct rdr_slot *s, const struct packet *p,
+					    __u64 now)
+{
+	return p->n == 1 && !p->partial && !is_fragment(p) && !p->v6 && slot_alive(s, now) &&
+	       s->id == p->bits.id && s->tag == p->tag && s->tag2 == p->tag2 &&
+	       s->proto == p->proto && !(s->state & RDR_ST_IPV6) && s->len == p->len;
+}
+
 /* The same for a packet with a mark. */
 static __always_inline __u64 found_by_mark(__u32 mark, const struct packet *p, __u64 now)
 {
-	struct marked m = pack_marked(marked_index(mark), p);
-	__u32 index = marked_slot(m.index_len, m.tags, m.rest, now);
+	const struct rdr_slot *s;
+	__u32 index = marked_index(mark);
+	struct marked m;
 
-	if (index == NO_INDEX)
-		return 0;
+	s = index < cfg_slots ? slot_at(index) : NULL;
+	if (!s || !is_marked_alone(s, p, now)) {
+		m = pack_marked(index, p);
+		index = marked_slot(m.index_len, m.tags, m.rest, now);
+		if (index == NO_INDEX)
+			return 0;
+	}
 	return index | (__u64)(p->v6 ? ID_SHARED : ID_COUNTS) << 40 | FOUND;
 }
 

@@ -63,7 +63,7 @@ struct {
 	__type(value, __u8);
 } locals6 SEC(".maps");
 
-/* IPv4 addresses of nodes with few of them: a hash lookup costs 30 to 48 ns. */
+/* IPv4 addresses of nodes with few of them: a lookup in a hash map costs 30 to 48 ns. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, RDR_MAX_NODES);

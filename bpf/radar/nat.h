@@ -8,23 +8,19 @@
 #include "keys.h"
 #include "train.h"
 
-static __always_inline bool is_local(__u16 node, __be32 addr)
+/* Whether the node owns that address: 1 or 0. */
+static __always_inline __u32 is_local(__u16 node, __be32 addr)
 {
 	struct rdr_local key = { .node = node, .addr = addr };
 	const struct rdr_node *n;
+	__u32 at;
 
 	n = bpf_map_lookup_elem(&nodes, &key.node);
-	if (n && n->known) {
-#pragma unroll
-		for (__u32 i = 0; i < RDR_NODE_ADDRS; i++) {
-			if (i + 1 >= n->known)
-				return false;
-			if (n->addr[i] == addr)
-				return true;
-		}
-		return false;
-	}
-	return bpf_map_lookup_elem(&locals, &key) != NULL;
+	if (!n || !n->multiplier)
+		return bpf_map_lookup_elem(&locals, &key) != NULL;
+	at = addr * n->multiplier >> RDR_NODE_SHIFT;
+	/* 1 if they are equal; without a branch, for the verifier. */
+	return ((__u64)(n->addr[at] ^ addr) - 1) >> 63;
 }
 
 /* Whether addresses or ports of packet p are others than those that slot s knows. */

@@ -56,6 +56,13 @@ static __always_inline bool slot_reusable(const struct rdr_slot *s, __u64 now)
 	return age >= (__s64)(state & RDR_ST_HELD ? cfg_loss_hold_ns : cfg_min_age_ns);
 }
 
+/* Whether this CPU was idle while the others used up half the ring: before they come
+ * round to its block, it is given up, untouched. */
+static __always_inline bool is_outrun(const struct rdr_alloc *a, const struct rdr_control *ctl)
+{
+	return READ_ONCE(ctl->cursor) - a->next > cfg_slots / 2;
+}
+
 /* The next block of the ring for this CPU. */
 static __always_inline bool take_block(struct rdr_alloc *a)
 {
@@ -138,6 +145,24 @@ GLOBAL __u32 look_at_slot(__u64 pos, __u64 now)
 	return span;
 }
 
+/* Slots that are looked at together: that their cold lines arrive side by side, not one
+ * for each packet, is worth more than what a look at one costs. */
+#define LOOK_AHEAD 16
+
+/* How many slots from pos on, of those below end, are free and speak for themselves alone. */
+GLOBAL __u32 look_ahead(__u64 pos, __u64 end, __u64 now)
+{
+	struct rdr_slot *s;
+	__u32 k;
+
+	for (k = 0; k < LOOK_AHEAD && pos + k < end; k++) {
+		s = slot_of(pos + k);
+		if (!s || !slot_reusable(s, now) || (s->pos && s->segs > 1))
+			break;
+	}
+	return k;
+}
+
 /*
  * Takes n neighbouring slots of this CPU's block and returns the position of the
  * first, 0 if there are none. Looks train by train, as they were laid down, steps
@@ -154,9 +179,7 @@ GLOBAL __u64 take_slots(__u32 n, __u64 now)
 	ctl = bpf_map_lookup_elem(&control, &zero);
 	if (!a || !ctl)
 		return 0;
-	/* While this CPU was idle the others may have used up half the ring: before they
-	 * come round to its block, it is given up, untouched. */
-	if (READ_ONCE(ctl->cursor) - a->next > cfg_slots / 2) {
+	if (is_outrun(a, ctl)) {
 		if (!take_block(a))
 			return 0;
 	} else if (a->next + n > a->end) {
@@ -174,7 +197,9 @@ GLOBAL __u64 take_slots(__u32 n, __u64 now)
 			seen = pos;
 		if (seen >= pos + n)
 			return pos; /* `next` moves once it is written: settle_slots() */
-		span = look_at_slot(seen, now);
+		span = look_ahead(seen, a->end, now);
+		if (!span)
+			span = look_at_slot(seen, now);
 		if (span & SLOT_BUSY) {
 			span &= ~SLOT_BUSY;
 			release_slots(pos, seen); /* stepped over, but free */
@@ -186,15 +211,21 @@ GLOBAL __u64 take_slots(__u32 n, __u64 now)
 	return 0;
 }
 
-/* Tells readers that everything below pos in this CPU's block is written. */
-static __always_inline void settle_slots(__u64 pos)
+/* take_slots() of one slot that was found free before, for which no clock is read; else 0. */
+static __always_inline __u64 known_slot(const struct rdr_alloc *a, const struct rdr_control *ctl)
 {
-	struct rdr_alloc *a;
-	__u32 zero = 0;
+	__u64 pos = a->next, outrun = READ_ONCE(ctl->cursor) - pos - cfg_slots / 2 - 1;
+	/* Negative if it is known, in the block, and not outrun. Without a branch, for the
+	 * verifier. */
+	__s64 fits = (pos - a->free_until) & (pos - a->end) & outrun;
 
-	a = bpf_map_lookup_elem(&alloc, &zero);
-	if (a)
-		WRITE_ONCE(a->next, pos);
+	return pos & (fits >> 63);
+}
+
+/* Tells readers that everything below pos in this CPU's block is written. */
+static __always_inline void settle_slots(struct rdr_alloc *a, __u64 pos)
+{
+	WRITE_ONCE(a->next, pos);
 }
 
 GLOBAL int unuse_slot(__u64 pos)

@@ -9,20 +9,17 @@
 
 /* Whether a packet, whose L4 is [l4, end), has more for its tag than could be pulled: the
  * next port may read more, and would not know the packet again. */
-GLOBAL int lacks_content(struct __sk_buff *skb, __u32 l4, __u32 end)
+static __always_inline bool lacks_content(struct __sk_buff *skb, __u32 l4, __u32 end)
 {
-	__u32 linear = (void *)(long)skb->data_end - (void *)(long)skb->data;
+	__s64 linear = (void *)(long)skb->data_end - (void *)(long)skb->data;
 
-	return linear < end && linear < l4 + L4_PULL;
+	/* Less than both; one branch, for the verifier. */
+	return ((linear - end) & (linear - l4 - L4_PULL)) < 0;
 }
 
-/* Why a packet that met a source is not measured; RDR_C_MARKED if it may be. */
-static __always_inline enum rdr_counter refuse(struct __sk_buff *skb, const struct packet *p,
-					       __u64 now)
+/* Why a packet that met a source is not measured, whatever the time; RDR_C_MARKED if it may be. */
+static __always_inline enum rdr_counter refuse(struct __sk_buff *skb, const struct packet *p)
 {
-	struct rdr_control *ctl;
-	__u32 zero = 0;
-
 	if (p->v6 && is_neighbourly(p))
 		return RDR_C_NM_NEIGHBOUR;
 	/* Trees of IPv6 are not followed yet. */
@@ -32,9 +29,6 @@ static __always_inline enum rdr_counter refuse(struct __sk_buff *skb, const stru
 		return RDR_C_NM_MALFORMED;
 	if (p->n > cfg_max_segs || p->odd_train)
 		return RDR_C_NM_SEGS;
-	ctl = bpf_map_lookup_elem(&control, &zero);
-	if (!ctl || now >= READ_ONCE(ctl->lease_ns))
-		return RDR_C_NM_LEASE;
 	if (!is_watched(skb, p))
 		return RDR_C_NM_WATCH;
 	return RDR_C_MARKED;
@@ -193,19 +187,38 @@ static __always_inline __u64 about_now(void)
 static __always_inline bool source(struct __sk_buff *skb, const struct packet *p, __u64 now,
 				   __u32 kind, __u32 port, bool by_key, struct found *f)
 {
-	__u64 about = now ? now : about_now();
-	enum rdr_counter why = refuse(skb, p, about);
+	enum rdr_counter why = refuse(skb, p);
+	struct rdr_control *ctl;
+	struct rdr_alloc *a;
 	struct rdr_slot *s;
-	__u64 pos;
+	__u64 pos, about;
+	__u32 zero = 0;
 	int err;
 
 	count(RDR_C_SEEN, p->n);
 	if (why != RDR_C_MARKED)
 		goto refused;
-	why = RDR_C_NM_NO_SLOT;
-	pos = take_slots(p->n, about);
-	if (!pos)
+	why = RDR_C_NM_LEASE;
+	ctl = bpf_map_lookup_elem(&control, &zero);
+	a = bpf_map_lookup_elem(&alloc, &zero);
+	if (!ctl || !a)
 		goto refused;
+	pos = p->n == 1 ? known_slot(a, ctl) : 0;
+	if (!pos) {
+		about = now ? now : about_now();
+		if (about >= READ_ONCE(ctl->lease_ns))
+			goto refused;
+		why = RDR_C_NM_NO_SLOT;
+		pos = take_slots(p->n, about);
+		if (!pos)
+			goto refused;
+	}
+	if (!now)
+		now = bpf_ktime_get_ns();
+	why = RDR_C_NM_LEASE;
+	if (now >= READ_ONCE(ctl->lease_ns))
+		goto refused;
+	why = RDR_C_NM_NO_SLOT;
 	s = slot_of(pos);
 	if (!s)
 		goto refused;
@@ -213,18 +226,16 @@ static __always_inline bool source(struct __sk_buff *skb, const struct packet *p
 	if (p->group && (__u16)(bpf_ntohs(p->bits.id) - (pos & (cfg_slots - 1)) + p->n - 1) <
 				2 * p->n - 1) {
 		unuse_slots(pos, p->n);
-		settle_slots(pos + p->n);
+		settle_slots(a, pos + p->n);
 		goto refused;
 	}
-	if (!now)
-		now = bpf_ktime_get_ns();
 	fill_head(skb, s, p, pos, now, kind, port, by_key);
 	if (f->inside)
 		add_event_data(s, RDR_EV_INNER, 0, port, now, position_at(f->index), 0);
 	/* IPv6: the segments have no ID that would tell them apart. */
 	if (p->n > 1 && fill_members(skb, pos, p->n, p->l4) && p->v6) {
 		unuse_slots(pos, p->n);
-		settle_slots(pos + p->n);
+		settle_slots(a, pos + p->n);
 		why = RDR_C_NM_SEGS;
 		goto refused;
 	}
@@ -232,12 +243,12 @@ static __always_inline bool source(struct __sk_buff *skb, const struct packet *p
 		err = keep_keys(pos & (cfg_slots - 1), p, p->bits.id);
 		if (err) {
 			unuse_slots(pos, p->n);
-			settle_slots(pos + p->n);
+			settle_slots(a, pos + p->n);
 			why = err == PUT_FULL ? RDR_C_NM_KEYS_FULL : RDR_C_NM_KEY_IN_FLIGHT;
 			goto refused;
 		}
 	}
-	settle_slots(pos + p->n);
+	settle_slots(a, pos + p->n);
 	count(RDR_C_MARKED, p->n);
 	f->slot = s;
 	f->index = pos & (cfg_slots - 1);

@@ -258,19 +258,16 @@ func (d *domain) reset() {
 		d.put(bpfobj.TcMapDevs, bpfobj.TcRdrDev{NetnsInum: p.NetnsInum, Ifindex: p.Ifindex}, uint32(no))
 	}
 	// Nodes with odd numbers have few addresses, those with even ones too many.
-	few := make(map[uint32]bpfobj.TcRdrNode)
+	few := make(map[uint32][]uint32)
 	for k, v := range localTable {
 		if k.Node%2 == 0 {
 			d.put(bpfobj.TcMapLocals, k, v)
 			continue
 		}
-		n := few[k.Node]
-		n.Known = max(n.Known, 1) + 1
-		n.Addr[n.Known-2] = k.Addr
-		few[k.Node] = n
+		few[k.Node] = append(few[k.Node], k.Addr)
 	}
-	for node, n := range few {
-		d.put(bpfobj.TcMapNodes, node, n)
+	for node, addrs := range few {
+		d.put(bpfobj.TcMapNodes, node, datapath.NodeEntry(addrs))
 	}
 	d.clearCounters()
 	d.startAt(uint64(d.layout.Slots))

@@ -262,9 +262,9 @@ func fill(coll *ebpf.Collection, slots uint32) error {
 		put(bpfobj.TcMapPorts, uint32(i), bpfobj.TcRdrPort{Node: uint16(h.node), Flags: uint16(flags)})
 	}
 	for node, ip := range map[int][4]byte{h1: [4]byte(h1Addr.To4()), h2: [4]byte(h2Addr.To4())} {
-		put(bpfobj.TcMapNodes, uint32(node), bpfobj.TcRdrNode{Known: 2, Addr: [15]uint32{binary.NativeEndian.Uint32(ip[:])}})
+		put(bpfobj.TcMapNodes, uint32(node), datapath.NodeEntry([]uint32{binary.NativeEndian.Uint32(ip[:])}))
 	}
-	put(bpfobj.TcMapNodes, uint32(r1), bpfobj.TcRdrNode{Known: 3, Addr: [15]uint32{1, 2}}) // no packet ends there
+	put(bpfobj.TcMapNodes, uint32(r1), datapath.NodeEntry([]uint32{1, 2})) // no packet ends there
 	start := uint64(slots)
 	put(bpfobj.TcMapCursor, uint32(0), bpfobj.TcRdrCursor{Next: start})
 	put(bpfobj.TcMapControl, uint32(0), bpfobj.TcRdrControl{LeaseNs: ^uint64(0), Cursor: start})

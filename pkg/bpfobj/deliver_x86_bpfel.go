@@ -68,9 +68,10 @@ type DeliverRdrLocal6 struct {
 }
 
 type DeliverRdrNode struct {
-	_     structs.HostLayout
-	Known uint32
-	Addr  [15]uint32
+	_          structs.HostLayout
+	Addr       [16]uint32
+	Multiplier uint32
+	Pad        uint32
 }
 
 type DeliverRdrPort struct {

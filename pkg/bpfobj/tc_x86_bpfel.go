@@ -146,9 +146,10 @@ type TcRdrLocal6 struct {
 }
 
 type TcRdrNode struct {
-	_     structs.HostLayout
-	Known uint32
-	Addr  [15]uint32
+	_          structs.HostLayout
+	Addr       [16]uint32
+	Multiplier uint32
+	Pad        uint32
 }
 
 type TcRdrPort struct {

@@ -68,9 +68,10 @@ type TraceRdrLocal6 struct {
 }
 
 type TraceRdrNode struct {
-	_     structs.HostLayout
-	Known uint32
-	Addr  [15]uint32
+	_          structs.HostLayout
+	Addr       [16]uint32
+	Multiplier uint32
+	Pad        uint32
 }
 
 type TraceRdrPort struct {

@@ -50,16 +50,13 @@ func onlyIPv4(addrs []netip.Addr) (v4 []netip.Addr) {
 }
 
 // putNode writes the IPv4 addresses of a node where the programs look first. Of a node
-// with more than fit there it says that they are in the hash only.
+// with more than fit there it says that they are in the hash map only.
 func (h *Handle) putNode(node uint16, addrs []netip.Addr) error {
-	addrs = onlyIPv4(addrs)
-	var entry bpfobj.TcRdrNode
-	if len(addrs) <= len(entry.Addr) {
-		entry.Known = uint32(len(addrs)) + 1
-		for i, addr := range addrs {
-			entry.Addr[i] = wireAddr(addr)
-		}
+	var wire []uint32
+	for _, addr := range onlyIPv4(addrs) {
+		wire = append(wire, wireAddr(addr))
 	}
+	entry := NodeEntry(wire)
 	if err := h.maps[bpfobj.TcMapNodes].Put(uint32(node), &entry); err != nil {
 		return fmt.Errorf("set addresses of a node: %w", err)
 	}

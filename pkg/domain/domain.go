@@ -26,7 +26,7 @@ import (
 )
 
 // Version of the description and of the pins; both change with the ABI.
-const Version = 3
+const Version = 4
 
 // DefaultName is the domain that commands use when none is named.
 const DefaultName = "default"

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"math/rand/v2"
+
+	"github.com/vnetradar/radar/pkg/bpfobj"
+)
+
+const (
+	// maxNodeAddrs: for more, a multiplier without collisions is a matter of luck.
+	maxNodeAddrs = 13
+	// multipliers are tried until one has no collision. Of 13 addresses one in 1,300 has none.
+	multipliers = 1 << 15
+	nodeShift   = 28 // RDR_NODE_SHIFT
+)
+
+// NodeEntry is what the programs look up of a node that owns these IPv4 addresses, as they lie
+// in a packet and without repetition: a table without collisions, or, for too many of them, one
+// that refers to the hash map of addresses.
+func NodeEntry(addrs []uint32) (entry bpfobj.TcRdrNode) {
+	if len(addrs) > maxNodeAddrs {
+		return entry
+	}
+	random := rand.New(rand.NewPCG(1, 2)) // each run finds the same
+	for range multipliers {
+		if m := random.Uint32() | 1; layOut(addrs, m, &entry) {
+			entry.Multiplier = m
+			return entry
+		}
+	}
+	return bpfobj.TcRdrNode{}
+}
+
+// layOut puts the addresses where the multiplier says, and elsewhere what does not belong
+// there. It returns whether no two addresses belong to one place.
+func layOut(addrs []uint32, multiplier uint32, entry *bpfobj.TcRdrNode) bool {
+	var taken [len(entry.Addr)]bool
+	for _, addr := range addrs {
+		at := addr * multiplier >> nodeShift
+		if taken[at] {
+			return false
+		}
+		taken[at], entry.Addr[at] = true, addr
+	}
+	for at := range entry.Addr {
+		for v := uint32(0); !taken[at]; v++ {
+			entry.Addr[at] = v
+			taken[at] = v*multiplier>>nodeShift != uint32(at)
+		}
+	}
+	return true
+}
