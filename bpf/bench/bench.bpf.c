@@ -17,6 +17,7 @@
 #include "../radar/base.h"
 #include "../radar/config.h"
 #include "../radar/identity.h"
+#include "../radar/ipv6.h"
 
 #define PASS (-1)
 #define MAX_HOPS 8
@@ -79,12 +80,17 @@ static __always_inline void miss(void)
 		*n += 1;
 }
 
-static __always_inline bool parse(struct __sk_buff *skb, struct packet *p)
+static __always_inline void pull(struct __sk_buff *skb)
 {
 	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
 
 	if (data + MAX_PULL > end && skb->len > (__u32)(end - data))
 		bpf_skb_pull_data(skb, skb->len < MAX_PULL ? skb->len : MAX_PULL);
+}
+
+static __always_inline bool parse(struct __sk_buff *skb, struct packet *p)
+{
+	pull(skb);
 	if (parse_link(skb, false, p) != PARSE_IPV4 || parse_ipv4(skb, p) != PARSE_IPV4)
 		return false;
 	parse_l4(skb, p);
@@ -97,18 +103,35 @@ int bench_nop(struct __sk_buff *skb)
 	return PASS;
 }
 
+/* Keeps the compiler from leaving out what nobody reads. */
+static __always_inline void keep(const struct packet *p, __u64 now)
+{
+	asm volatile("" : : "r"(now), "r"(p->tag), "r"(p->tag2), "r"(p->len), "r"(p->n), "r"(p->saddr));
+	asm volatile("" : : "r"(p->daddr), "r"(p->sport), "r"(p->dport), "r"(p->bits.word), "r"(p->frag));
+}
+
 SEC("tc")
 int bench_floor(struct __sk_buff *skb)
 {
 	struct packet p = {};
-	__u64 now;
 
 	if (!parse(skb, &p))
 		return PASS;
-	now = bpf_ktime_get_ns();
-	/* Keeps the compiler from leaving out what nobody reads. */
-	asm volatile("" : : "r"(now), "r"(p.tag), "r"(p.tag2), "r"(p.len), "r"(p.n), "r"(p.saddr));
-	asm volatile("" : : "r"(p.daddr), "r"(p.sport), "r"(p.dport), "r"(p.bits.word), "r"(p.frag));
+	keep(&p, bpf_ktime_get_ns());
+	return PASS;
+}
+
+/* The floor of IPv6. */
+SEC("tc")
+int bench_floor6(struct __sk_buff *skb)
+{
+	struct packet p = { .v6 = true };
+
+	pull(skb);
+	if (parse_link(skb, false, &p) != PARSE_IPV6 || parse_ipv6(skb, &p) != PARSE_IPV6)
+		return PASS;
+	parse_l4(skb, &p);
+	keep(&p, bpf_ktime_get_ns());
 	return PASS;
 }
 

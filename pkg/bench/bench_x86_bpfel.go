@@ -52,6 +52,7 @@ const (
 	BenchMapMissed               = "missed"
 	BenchMapNextFuid             = "next_fuid"
 	BenchProgBenchFloor          = "bench_floor"
+	BenchProgBenchFloor6         = "bench_floor6"
 	BenchProgBenchHashSink       = "bench_hash_sink"
 	BenchProgBenchHashSource     = "bench_hash_source"
 	BenchProgBenchHashTransitIn  = "bench_hash_transit_in"
@@ -126,6 +127,7 @@ type BenchSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type BenchProgramSpecs struct {
 	BenchFloor          *ebpf.ProgramSpec `ebpf:"bench_floor"`
+	BenchFloor6         *ebpf.ProgramSpec `ebpf:"bench_floor6"`
 	BenchHashSink       *ebpf.ProgramSpec `ebpf:"bench_hash_sink"`
 	BenchHashSource     *ebpf.ProgramSpec `ebpf:"bench_hash_source"`
 	BenchHashTransitIn  *ebpf.ProgramSpec `ebpf:"bench_hash_transit_in"`
@@ -240,6 +242,7 @@ type BenchVariables struct {
 // It can be passed to LoadBenchObjects or ebpf.CollectionSpec.LoadAndAssign.
 type BenchPrograms struct {
 	BenchFloor          *ebpf.Program `ebpf:"bench_floor"`
+	BenchFloor6         *ebpf.Program `ebpf:"bench_floor6"`
 	BenchHashSink       *ebpf.Program `ebpf:"bench_hash_sink"`
 	BenchHashSource     *ebpf.Program `ebpf:"bench_hash_source"`
 	BenchHashTransitIn  *ebpf.Program `ebpf:"bench_hash_transit_in"`
@@ -250,6 +253,7 @@ type BenchPrograms struct {
 func (p *BenchPrograms) Close() error {
 	return _BenchClose(
 		p.BenchFloor,
+		p.BenchFloor6,
 		p.BenchHashSink,
 		p.BenchHashSource,
 		p.BenchHashTransitIn,

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net/netip"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -17,13 +18,17 @@ import (
 	"github.com/vnetradar/radar/pkg/filter"
 )
 
-// design is one set of programs for the four hooks.
+// design is one set of programs for the four hooks. Where each port needs a program of its
+// own, the hook has one for every lane; else one for all.
 type design struct {
 	name  string
-	progs [4]*ebpf.Program
+	progs [4][]*ebpf.Program
+	lanes int // it is attached to; 0: all of the chain
 	close func()
 	// lost returns how many packets it has not followed so far; nil: it follows none.
 	lost func() (uint64, error)
+	// refused returns how many packets the source has not taken so far; nil: it takes all.
+	refused func() (uint64, error)
 }
 
 // attach puts the programs on the chain and returns what takes them off.
@@ -34,59 +39,93 @@ func (d *design) attach(c *chain) (detach func(), err error) {
 			l.Close()
 		}
 	}
-	for i, h := range hooks {
-		kind := ebpf.AttachTCXEgress
-		if h.ingress {
-			kind = ebpf.AttachTCXIngress
-		}
-		err := c.in(h.node, func() error {
-			l, err := link.AttachTCX(link.TCXOptions{Interface: c.device[i], Program: d.progs[i], Attach: kind})
-			if err == nil {
-				links = append(links, l)
+	lanes := d.lanes
+	if lanes == 0 {
+		lanes = len(c.lanes)
+	}
+	for node := range c.nodes {
+		err := c.in(node, func() error {
+			for l := range lanes {
+				for i, h := range hooks {
+					if c.lanes[l].first+h.node != node {
+						continue
+					}
+					attached, err := attachTCX(c.device(l, i), d.progs[i][l%len(d.progs[i])], h.ingress)
+					if err != nil {
+						return fmt.Errorf("attach %s to %s: %w", d.name, h.name, err)
+					}
+					links = append(links, attached)
+				}
 			}
-			return err
+			return nil
 		})
 		if err != nil {
 			detach()
-			return nil, fmt.Errorf("attach %s to %s (TCX needs kernel 6.6): %w", d.name, h.name, err)
+			return nil, err
 		}
 	}
 	return detach, nil
 }
 
-// newDesigns loads all of them. slots is the size of both the ring and the hash map.
-func newDesigns(c *chain, slots uint32, objects []namedObject) (_ []*design, err error) {
-	var all []*design
-	defer func() {
+// attachTCX attaches a program to an interface of the namespace that the thread is in.
+func attachTCX(device int, prog *ebpf.Program, ingress bool) (link.Link, error) {
+	kind := ebpf.AttachTCXEgress
+	if ingress {
+		kind = ebpf.AttachTCXIngress
+	}
+	l, err := link.AttachTCX(link.TCXOptions{Interface: device, Program: prog, Attach: kind})
+	if err != nil {
+		return nil, fmt.Errorf("%w (TCX needs kernel 6.6)", err)
+	}
+	return l, nil
+}
+
+// maker loads a design for a chain.
+type maker func(c *chain, slots uint32) (*design, error)
+
+// makeAll loads designs; whoever calls closes them.
+func makeAll(c *chain, slots uint32, makers []maker) (all []*design, err error) {
+	for _, m := range makers {
+		d, err := m(c, slots)
 		if err != nil {
 			closeDesigns(all)
+			return nil, err
 		}
-	}()
-	add := func(d *design, err error) error {
-		if err == nil {
-			all = append(all, d)
-		}
-		return err
+		all = append(all, d)
 	}
-	if err := add(newPlain("nop", slots, "bench_nop", "bench_nop", "bench_nop", "bench_nop")); err != nil {
-		return all, err
-	}
-	if err := add(newPlain("floor", slots, "bench_floor", "bench_floor", "bench_floor", "bench_floor")); err != nil {
-		return all, err
-	}
-	for _, o := range append([]namedObject{{name: "radar", load: bpfobj.LoadTc}}, objects...) {
-		if err := add(newRadar(c, o, slots)); err != nil {
-			return all, err
-		}
-	}
-	err = add(newPlain("hash", slots, "bench_hash_source", "bench_hash_transit_in", "bench_hash_transit_out", "bench_hash_sink"))
-	return all, err
+	return all, nil
 }
 
 func closeDesigns(all []*design) {
 	for _, d := range all {
 		d.close()
 	}
+}
+
+func nopDesign(*chain, uint32) (*design, error) {
+	return newPlain("nop", 1, "bench_nop", "bench_nop", "bench_nop", "bench_nop")
+}
+
+func floorDesign(*chain, uint32) (*design, error) {
+	return newPlain("floor", 1, "bench_floor", "bench_floor", "bench_floor", "bench_floor")
+}
+
+func floor6Design(*chain, uint32) (*design, error) {
+	return newPlain("floor", 1, "bench_floor6", "bench_floor6", "bench_floor6", "bench_floor6")
+}
+
+func hashDesign(_ *chain, slots uint32) (*design, error) {
+	return newPlain("hash", slots, "bench_hash_source", "bench_hash_transit_in", "bench_hash_transit_out", "bench_hash_sink")
+}
+
+// radarDesign is radar from an object.
+func radarDesign(o namedObject) maker {
+	return func(c *chain, slots uint32) (*design, error) { return newRadar(c, o, slots) }
+}
+
+// radarWith is radar as it is built in, with options other than the defaults.
+func radarWith(name string, set func(*datapath.Options)) maker {
+	return radarDesign(namedObject{name: name, load: builtIn().load, set: set})
 }
 
 // newPlain loads one instance of a bench program for each hook.
@@ -119,7 +158,7 @@ func newPlain(name string, slots uint32, programs ...string) (*design, error) {
 			return nil, loadError(name, err)
 		}
 		colls = append(colls, coll)
-		d.progs[i] = coll.Programs[p]
+		d.progs[i] = []*ebpf.Program{coll.Programs[p]}
 		for _, m := range []string{BenchMapBackpacks, BenchMapNextFuid, BenchMapMissed} {
 			shared[m] = coll.Maps[m]
 		}
@@ -153,6 +192,10 @@ func sumPerCPU(m *ebpf.Map, key uint32) (sum uint64, err error) {
 type namedObject struct {
 	name string
 	load func() (*ebpf.CollectionSpec, error)
+	// set changes options from the defaults, nil: nothing. lanes are those that the
+	// domain knows, 0: all.
+	set   func(*datapath.Options)
+	lanes int
 }
 
 // watching is radar's object with an expression in it.
@@ -174,44 +217,74 @@ func newRadar(c *chain, o namedObject, slots uint32) (*design, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", o.name, err)
 	}
-	if err := configure(spec, slots); err != nil {
+	options := datapath.DefaultOptions()
+	options.Slots = slots
+	if o.set != nil {
+		o.set(&options)
+	}
+	if err := configure(spec, options); err != nil {
 		return nil, fmt.Errorf("configure %s: %w", o.name, err)
 	}
 	coll, err := ebpf.NewCollection(spec)
 	if err != nil {
 		return nil, loadError(o.name, err)
 	}
-	d := &design{name: o.name}
+	d := &design{name: o.name, lanes: o.lanes}
 	d.close = func() {
-		for _, p := range d.progs {
-			if p != nil {
+		for _, progs := range d.progs {
+			for _, p := range progs {
 				p.Close()
 			}
 		}
 		coll.Close()
 	}
-	if err := fill(coll, slots); err != nil {
+	lanes := c.lanes
+	if o.lanes > 0 {
+		lanes = lanes[:o.lanes]
+	}
+	if err := fill(coll, lanes, options.Slots); err != nil {
 		d.close()
 		return nil, fmt.Errorf("fill the maps of %s: %w", o.name, err)
 	}
-	for i, h := range hooks {
-		which := bpfobj.TcRdrProgRDR_PROG_EGRESS
-		if h.ingress {
-			which = bpfobj.TcRdrProgRDR_PROG_INGRESS
-		}
-		if d.progs[i], err = stub(i, which, coll.Maps[bpfobj.TcMapProgs]); err != nil {
-			d.close()
-			return nil, loadError(o.name, err)
+	for l := range lanes {
+		for i, h := range hooks {
+			which := bpfobj.TcRdrProgRDR_PROG_EGRESS
+			if h.ingress {
+				which = bpfobj.TcRdrProgRDR_PROG_INGRESS
+			}
+			p, err := stub(portNumber(l, i), which, coll.Maps[bpfobj.TcMapProgs])
+			if err != nil {
+				d.close()
+				return nil, loadError(o.name, err)
+			}
+			d.progs[i] = append(d.progs[i], p)
 		}
 	}
-	d.lost = func() (uint64, error) { return radarLost(coll.Maps[bpfobj.TcMapCounters]) }
+	counters := coll.Maps[bpfobj.TcMapCounters]
+	d.lost = func() (uint64, error) { return radarLost(counters) }
+	d.refused = func() (uint64, error) {
+		seen, err := sumPerCPU(counters, uint32(bpfobj.TcRdrCounterRDR_C_SEEN))
+		if err != nil {
+			return 0, err
+		}
+		marked, err := sumPerCPU(counters, uint32(bpfobj.TcRdrCounterRDR_C_MARKED))
+		return seen - marked, err
+	}
 	return d, nil
 }
 
-// radarLost is what radar counted as not followed: all but what says that all is well.
+// fine are counters that say that all is well, or of packets that are not the traffic's.
+var fine = map[bpfobj.TcRdrCounter]bool{
+	bpfobj.TcRdrCounterRDR_C_SEEN: true, bpfobj.TcRdrCounterRDR_C_MARKED: true,
+	bpfobj.TcRdrCounterRDR_C_SLOTS_SKIPPED: true,
+	bpfobj.TcRdrCounterRDR_C_OTHER_L3:      true,
+	bpfobj.TcRdrCounterRDR_C_NM_NEIGHBOUR:  true, bpfobj.TcRdrCounterRDR_C_NM_MULTICAST: true,
+}
+
+// radarLost is what radar counted as not followed.
 func radarLost(counters *ebpf.Map) (sum uint64, err error) {
 	for c := range bpfobj.TcRdrCounterRDR_C_MAX {
-		if c == bpfobj.TcRdrCounterRDR_C_SEEN || c == bpfobj.TcRdrCounterRDR_C_MARKED {
+		if fine[c] {
 			continue
 		}
 		n, err := sumPerCPU(counters, uint32(c))
@@ -223,9 +296,7 @@ func radarLost(counters *ebpf.Map) (sum uint64, err error) {
 	return sum, nil
 }
 
-func configure(spec *ebpf.CollectionSpec, slots uint32) error {
-	o := datapath.DefaultOptions()
-	o.Slots = slots
+func configure(spec *ebpf.CollectionSpec, o datapath.Options) error {
 	l, err := o.Layout()
 	if err != nil {
 		return err
@@ -238,6 +309,7 @@ func configure(spec *ebpf.CollectionSpec, slots uint32) error {
 		bpfobj.TcVarCfgMarkMask: l.MarkMask, bpfobj.TcVarCfgMarkShift: l.MarkShift,
 		bpfobj.TcVarCfgTimeoutNs: uint64(o.Timeout), bpfobj.TcVarCfgMinAgeNs: uint64(o.MinAge),
 		bpfobj.TcVarCfgHasCoarse: uint8(1), // where benchmarks are run: 5.11
+		bpfobj.TcVarCfgIp6:       uint8(ip6Of(o)),
 	} {
 		if spec.Variables[name] == nil {
 			return fmt.Errorf("the object has no constant %s", name)
@@ -251,25 +323,48 @@ func configure(spec *ebpf.CollectionSpec, slots uint32) error {
 	return nil
 }
 
-// fill describes the chain: three nodes, ports numbered as hooks, no edge.
-func fill(coll *ebpf.Collection, slots uint32) error {
+// ip6Of is how IPv6 is measured; auto is the label where nothing hashes on it.
+func ip6Of(o datapath.Options) bpfobj.TcRdrIp6 {
+	if o.IPv6 == datapath.IPv6Key {
+		return bpfobj.TcRdrIp6RDR_IP6KEY
+	}
+	return bpfobj.TcRdrIp6RDR_IP6LABEL
+}
+
+// portNumber of a hook in a radar that is attached to the chain.
+func portNumber(lane, hook int) int { return lane*len(hooks) + hook }
+
+// fill describes the chain: groups of three nodes, no edge.
+func fill(coll *ebpf.Collection, lanes []lane, slots uint32) error {
 	var errs []error
 	put := func(name string, key, value any) {
 		errs = append(errs, coll.Maps[name].Put(key, value))
 	}
 	flags := bpfobj.TcRdrPortFlagRDR_PF_INTERNAL | bpfobj.TcRdrPortFlagRDR_PF_SOURCE_OUT
-	for i, h := range hooks {
-		put(bpfobj.TcMapPorts, uint32(i), bpfobj.TcRdrPort{Node: uint16(h.node), Flags: uint16(flags)})
+	addrs := make(map[int][]netip.Addr)
+	for l, lane := range lanes {
+		for i, h := range hooks {
+			node := lane.first + h.node
+			put(bpfobj.TcMapPorts, uint32(portNumber(l, i)), bpfobj.TcRdrPort{Node: uint16(node), Flags: uint16(flags)})
+			addrs[node] = append(addrs[node], addr4(l, i/2, 1+i%2))
+			put(bpfobj.TcMapLocals6, bpfobj.TcRdrLocal6{Node: uint32(node), Addr: addr6(l, i/2, 1+i%2).As16()}, uint8(1))
+		}
 	}
-	for node, ip := range map[int][4]byte{h1: [4]byte(h1Addr.To4()), h2: [4]byte(h2Addr.To4())} {
-		put(bpfobj.TcMapNodes, uint32(node), datapath.NodeEntry([]uint32{binary.NativeEndian.Uint32(ip[:])}))
+	for node, list := range addrs {
+		var wire []uint32
+		for _, addr := range list {
+			a := addr.As4()
+			wire = append(wire, binary.NativeEndian.Uint32(a[:]))
+		}
+		put(bpfobj.TcMapNodes, uint32(node), datapath.NodeEntry(wire))
 	}
-	put(bpfobj.TcMapNodes, uint32(r1), datapath.NodeEntry([]uint32{1, 2})) // no packet ends there
 	start := uint64(slots)
 	put(bpfobj.TcMapCursor, uint32(0), bpfobj.TcRdrCursor{Next: start})
 	put(bpfobj.TcMapControl, uint32(0), bpfobj.TcRdrControl{LeaseNs: ^uint64(0), Cursor: start})
 	put(bpfobj.TcMapProgs, uint32(bpfobj.TcRdrProgRDR_PROG_INGRESS), coll.Programs[bpfobj.TcProgRadarIngress])
 	put(bpfobj.TcMapProgs, uint32(bpfobj.TcRdrProgRDR_PROG_EGRESS), coll.Programs[bpfobj.TcProgRadarEgress])
+	put(bpfobj.TcMapProgs, uint32(bpfobj.TcRdrProgRDR_PROG_INGRESS6), coll.Programs[bpfobj.TcProgRadarIngress6])
+	put(bpfobj.TcMapProgs, uint32(bpfobj.TcRdrProgRDR_PROG_EGRESS6), coll.Programs[bpfobj.TcProgRadarEgress6])
 	return errors.Join(errs...)
 }
 

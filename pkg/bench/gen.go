@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command bench measures what the TC programs cost per packet and hook, on a chain
-// h1 - r1 - h2 of network namespaces with real traffic, beside a do-nothing program,
-// beside the floor (reading the packet and the clock) and beside the hash-map design
-// of the vNetRadar paper. It needs root.
+// Command bench measures what radar costs: ns per packet and hook of the TC programs beside
+// a do-nothing program, beside the floor (reading the packet and the clock) and beside the
+// hash-map design of the vNetRadar paper; and what people notice, as echoes, throughput and
+// the time that commands take. All of it in network namespaces with real traffic. It needs
+// root.
 //
-//	go run ./pkg/bench [-short] [-json FILE] [-object NAME=FILE.o]... [-watch NAME=EXPRESSION]...
+//	go run ./pkg/bench [-list] [-run REGEXP] [-short] [-json FILE]
+//		[-object NAME=FILE.o]... [-watch NAME=EXPRESSION]...
+//	go run ./pkg/bench -from FILE [-run REGEXP]
 package main
 
 //go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -g -Wall -Werror -mcpu=v3" -target amd64 Bench ../../bpf/bench/bench.bpf.c -- -I../../bpf -I/usr/include/x86_64-linux-gnu

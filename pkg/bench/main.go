@@ -4,18 +4,21 @@ package main
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"regexp"
 	"strings"
-	"text/tabwriter"
+	"time"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/rlimit"
 	"golang.org/x/sys/unix"
 
+	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/filter"
 )
 
@@ -26,18 +29,54 @@ func main() {
 	os.Exit(code)
 }
 
+// options are what the command line says.
+type options struct {
+	short   bool
+	packets int // in a round of one design at the hooks
+	rounds  int
+	slots   uint32
+	objects []namedObject // measured beside radar
+	radar   string        // the command; "": it is built
+
+	only     *regexp.Regexp
+	list     bool
+	jsonFile string
+	from     string // print what is there, measure nothing
+
+	progress func(format string, args ...any)
+}
+
+// pick is n, or few in a short run.
+func (o *options) pick(n, few int) int {
+	if o.short {
+		return few
+	}
+	return n
+}
+
 // run is the whole command; it returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	o, jsonFile, err := parseArgs(args, stderr)
+	o, err := parseArgs(args, stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
 	if err != nil {
 		return 2
 	}
-	r, err := measure(ctx, o, func(what string) { fmt.Fprintln(stderr, what) })
-	if err != nil {
-		fmt.Fprintln(stderr, "bench:", err)
-		return 1
+	chosen := choose(o.only)
+	switch {
+	case len(chosen) == 0:
+		err = fmt.Errorf("no benchmark has a name that matches %q; -list shows them", o.only)
+	case o.list:
+		for _, b := range chosen {
+			fmt.Fprintf(stdout, "%-13s %s\n", b.name, b.about)
+		}
+	case o.from != "":
+		err = reprint(o, stdout)
+	default:
+		err = measureAll(ctx, o, chosen, stdout)
 	}
-	if err := write(r, jsonFile, stdout); err != nil {
+	if err != nil {
 		fmt.Fprintln(stderr, "bench:", err)
 		return 1
 	}
@@ -45,14 +84,23 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 // parseArgs has printed what is wrong when it fails.
-func parseArgs(args []string, stderr io.Writer) (o options, jsonFile string, err error) {
+func parseArgs(args []string, stderr io.Writer) (*options, error) {
+	o := &options{only: regexp.MustCompile("")}
+	o.progress = func(format string, args ...any) { fmt.Fprintf(stderr, format+"\n", args...) }
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	short := flags.Bool("short", false, "a run of some seconds, for CI: figures are rough")
-	packets := flags.Int("packets", 200_000, "packets in a round of one design")
-	rounds := flags.Int("rounds", 7, "rounds")
+	flags.BoolVar(&o.short, "short", false, "every benchmark once and briefly, for CI: figures are rough")
+	flags.BoolVar(&o.list, "list", false, "list the benchmarks and measure nothing")
+	flags.Func("run", "only benchmarks whose names match this `regexp`", func(arg string) (err error) {
+		o.only, err = regexp.Compile(arg)
+		return err
+	})
+	flags.IntVar(&o.packets, "packets", 200_000, "packets in a round of one design at the hooks")
+	flags.IntVar(&o.rounds, "rounds", 7, "rounds")
 	slots := flags.Uint("slots", 1<<20, "slots of the ring, entries of the hash map")
-	flags.StringVar(&jsonFile, "json", "", "write the result to this `file` too")
+	flags.StringVar(&o.jsonFile, "json", "", "write the result to this `file` too")
+	flags.StringVar(&o.from, "from", "", "print what this `file`, written by -json, says and measure nothing")
+	flags.StringVar(&o.radar, "radar", "", "the radar command to measure, a `file`; without it one is built")
 	flags.Func("object", "measure another build of bpf/tc.bpf.c beside the one built in: `NAME=FILE.o`; may be repeated", func(arg string) error {
 		name, file, ok := strings.Cut(arg, "=")
 		if !ok || name == "" || file == "" {
@@ -72,81 +120,85 @@ func parseArgs(args []string, stderr io.Writer) (o options, jsonFile string, err
 		return err
 	})
 	if err := flags.Parse(args); err != nil {
-		return o, "", err
+		return nil, err
 	}
-	o.packets, o.rounds, o.slots = *packets, *rounds, uint32(*slots)
-	if *short {
-		o.packets, o.rounds = 20_000, 3
+	o.slots = uint32(*slots)
+	if o.short {
+		// A small ring: to make a large one takes longer than to measure it.
+		o.packets, o.rounds, o.slots = 10_000, 2, 1<<14
 	}
 	if flags.NArg() > 0 || o.packets < 1 || o.rounds < 1 {
 		err := fmt.Errorf("bench: takes no arguments; -packets and -rounds are at least 1")
 		fmt.Fprintln(stderr, err)
-		return o, "", err
+		return nil, err
 	}
-	return o, jsonFile, nil
+	return o, nil
 }
 
-func write(r *Report, jsonFile string, stdout io.Writer) error {
-	if err := r.print(stdout); err != nil {
-		return fmt.Errorf("print: %w", err)
+// measureAll runs the benchmarks one after the other and prints what each found. One that
+// fails does not keep the others from being measured.
+func measureAll(ctx context.Context, o *options, chosen []*benchmark, stdout io.Writer) error {
+	if os.Geteuid() != 0 {
+		return errors.New("needs root: it attaches BPF programs in network namespaces")
 	}
-	if jsonFile == "" {
-		return nil
+	if err := rlimit.RemoveMemlock(); err != nil {
+		return fmt.Errorf("raise the limit of locked memory: %w", err)
 	}
-	text, err := json.MarshalIndent(r, "", "  ")
+	r := newReport(o.short)
+	fmt.Fprintln(stdout, r.header())
+	fmt.Fprintln(stdout, "Medians of interleaved rounds (lowest-highest); ratios are made round by round.")
+	var failed []error
+	for _, b := range chosen {
+		m := &Measured{Name: b.name, About: b.about, Load: loadAverage()}
+		start := time.Now()
+		o.progress("%s ...", b.name)
+		var err error
+		if m.Tables, err = b.run(ctx, o); err != nil {
+			m.Error = err.Error()
+			failed = append(failed, fmt.Errorf("%s: %w", b.name, err))
+		}
+		m.Seconds = time.Since(start).Seconds()
+		r.Benchmarks = append(r.Benchmarks, m)
+		fmt.Fprintln(stdout)
+		if err := m.write(stdout); err != nil {
+			return fmt.Errorf("print: %w", err)
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	if o.jsonFile != "" {
+		failed = append(failed, r.save(o.jsonFile))
+	}
+	return errors.Join(failed...)
+}
+
+// reprint prints what an earlier run has found.
+func reprint(o *options, stdout io.Writer) error {
+	r, err := readReport(o.from)
 	if err != nil {
-		return fmt.Errorf("encode: %w", err)
+		return err
 	}
-	if err := os.WriteFile(jsonFile, append(text, '\n'), 0o644); err != nil {
-		return fmt.Errorf("write result: %w", err)
+	fmt.Fprintln(stdout, r.header())
+	found := false
+	for _, m := range r.Benchmarks {
+		if !o.only.MatchString(m.Name) {
+			continue
+		}
+		if m.Error != "" {
+			return fmt.Errorf("%s failed in the run that wrote %s: %s", m.Name, o.from, m.Error)
+		}
+		found = true
+		fmt.Fprintln(stdout)
+		if err := m.write(stdout); err != nil {
+			return fmt.Errorf("print: %w", err)
+		}
+	}
+	if !found {
+		return fmt.Errorf("%s has no benchmark that matches %q", o.from, o.only)
 	}
 	return nil
 }
 
-// print writes a table of medians (extremes in brackets).
-func (r *Report) print(out io.Writer) error {
-	fmt.Fprintf(out, "ns per run, median of %d rounds (lowest-highest); %d packets of %d bytes a round; kernel %s, %s\n\n",
-		r.Rounds, r.Packets, payloadSize, r.Kernel, r.CPU)
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprint(w, "hook")
-	for _, res := range r.Results {
-		fmt.Fprintf(w, "\t%s", res.Design)
-	}
-	fmt.Fprintln(w)
-	for i, name := range r.Hooks {
-		fmt.Fprint(w, name)
-		for _, res := range r.Results {
-			f := res.Hooks[i]
-			fmt.Fprintf(w, "\t%.0f (%.0f-%.0f)", f.Median, f.Min, f.Max)
-		}
-		fmt.Fprintln(w)
-	}
-	fmt.Fprint(w, "sum less nop")
-	for _, res := range r.Results {
-		fmt.Fprintf(w, "\t%.0f", res.Net)
-	}
-	fmt.Fprint(w, "\nof the floor's")
-	for _, res := range r.Results {
-		fmt.Fprintf(w, "\t%.2fx", res.Ratio)
-	}
-	fmt.Fprint(w, "\npackets lost sight of")
-	for _, res := range r.Results {
-		if res.Lost < 0 {
-			fmt.Fprint(w, "\t-")
-			continue
-		}
-		fmt.Fprintf(w, "\t%d", res.Lost)
-	}
-	fmt.Fprintln(w)
-	return w.Flush()
-}
-
-// modelName finds the CPU's name in the text of /proc/cpuinfo.
-func modelName(cpuinfo string) string {
-	for line := range strings.Lines(cpuinfo) {
-		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
-			return strings.TrimSpace(value)
-		}
-	}
-	return "unknown CPU"
-}
+// builtIn is radar as it is.
+func builtIn() namedObject { return namedObject{name: "radar", load: bpfobj.LoadTc} }

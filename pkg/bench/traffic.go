@@ -5,6 +5,7 @@ package main
 import (
 	"encoding/binary"
 	"fmt"
+	"net/netip"
 
 	"golang.org/x/sys/unix"
 )
@@ -14,64 +15,116 @@ const (
 	payloadSize = 64 // bytes of UDP payload
 )
 
-// traffic is a connected UDP socket in h1 and its listener in h2, which nobody
-// reads: all that matters has happened when a packet reaches its socket.
-type traffic struct {
+// traffic passes a chain from h1 to h2.
+type traffic interface {
+	// flood sends n packets as fast as one CPU does. Over veths a packet has gone all its
+	// way when the system call returns. It returns how many packets were on the wire, and
+	// how many skbs they were at least.
+	flood(n int) (packets, skbs uint64, err error)
+	close()
+}
+
+// openTraffic opens the traffic of a benchmark on its chain.
+type openTraffic func(*chain) (traffic, error)
+
+// datagrams are UDP to an address where nobody reads: all that matters has happened when a
+// packet reaches its socket.
+type datagrams struct {
 	send, receive int
+	to            unix.Sockaddr
 	seq           uint64
 }
 
-func newTraffic(c *chain) (*traffic, error) {
-	t := &traffic{send: -1, receive: -1}
-	to := &unix.SockaddrInet4{Port: udpPort, Addr: [4]byte(h2Addr.To4())}
-	err := c.in(h2, func() (err error) {
-		if t.receive, err = unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0); err != nil {
-			return err
-		}
-		return unix.Bind(t.receive, to)
-	})
-	if err != nil {
-		t.close()
-		return nil, fmt.Errorf("listen in h2: %w", err)
-	}
-	err = c.in(h1, func() (err error) {
-		if t.send, err = unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0); err != nil {
-			return err
-		}
-		return unix.Connect(t.send, to)
-	})
-	if err != nil {
-		t.close()
-		return nil, fmt.Errorf("connect in h1: %w", err)
-	}
-	return t, nil
+// udp sends to the first lane, with options set on the sender's socket.
+func udp(setup func(fd int) error) openTraffic {
+	return func(c *chain) (traffic, error) { return newDatagrams(c, sink(0), setup) }
 }
 
-func (t *traffic) close() {
-	for _, fd := range []int{t.send, t.receive} {
+func udp6(c *chain) (traffic, error) { return newDatagrams(c, sink6(0), nil) }
+
+// mayFragment clears DF.
+func mayFragment(fd int) error {
+	return unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DONT)
+}
+
+func newDatagrams(c *chain, to netip.Addr, setup func(fd int) error) (_ *datagrams, err error) {
+	d := &datagrams{send: -1, receive: -1, to: sockaddr(to, udpPort)}
+	defer func() {
+		if err != nil {
+			d.close()
+		}
+	}()
+	family := unix.AF_INET
+	if to.Is6() {
+		family = unix.AF_INET6
+	}
+	if !nowhere.Contains(to) {
+		err := c.in(h2, func() error { return d.listen(family) })
+		if err != nil {
+			return nil, fmt.Errorf("listen in h2: %w", err)
+		}
+	}
+	err = c.in(h1, func() (err error) {
+		if d.send, err = unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0); err != nil {
+			return err
+		}
+		if setup != nil {
+			return setup(d.send)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open a socket in h1: %w", err)
+	}
+	return d, nil
+}
+
+// listen opens the socket where packets end; others may listen there, too.
+func (d *datagrams) listen(family int) error {
+	fd, err := unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	d.receive = fd
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
+		return err
+	}
+	return unix.Bind(fd, d.to)
+}
+
+func sockaddr(addr netip.Addr, port int) unix.Sockaddr {
+	if addr.Is4() {
+		return &unix.SockaddrInet4{Port: port, Addr: addr.As4()}
+	}
+	return &unix.SockaddrInet6{Port: port, Addr: addr.As16()}
+}
+
+func (d *datagrams) close() {
+	for _, fd := range []int{d.send, d.receive} {
 		if fd >= 0 {
 			unix.Close(fd)
 		}
 	}
 }
 
-// flood sends n packets, each with a payload of its own, as fast as one CPU does.
-// Over veths a packet has gone all its way when the system call returns.
-func (t *traffic) flood(n int) error {
+// flood gives each packet a payload of its own.
+func (d *datagrams) flood(n int) (packets, skbs uint64, err error) {
 	var payload [payloadSize]byte
 	for range n {
-		t.seq++
-		binary.NativeEndian.PutUint64(payload[:], t.seq)
-		for {
-			_, err := unix.Write(t.send, payload[:])
-			if err == unix.EINTR {
-				continue
-			}
-			if err != nil {
-				return fmt.Errorf("send: %w", err)
-			}
-			break
+		d.seq++
+		binary.NativeEndian.PutUint64(payload[:], d.seq)
+		if err := again(func() error { return unix.Sendto(d.send, payload[:], 0, d.to) }); err != nil {
+			return 0, 0, fmt.Errorf("send: %w", err)
 		}
 	}
-	return nil
+	return uint64(n), uint64(n), nil
+}
+
+// again calls f until no signal interrupts it.
+func again(f func() error) error {
+	for {
+		if err := f(); err != unix.EINTR {
+			return err
+		}
+	}
 }

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"regexp"
+)
+
+// benchmark is something that is measured. Whatever it makes, it removes, also when it
+// fails or ctx ends.
+type benchmark struct {
+	name  string
+	about string // one line
+	run   func(context.Context, *options) ([]Table, error)
+}
+
+// benchmarks are all there are, in the order in which they are run.
+var benchmarks = []*benchmark{
+	{"hooks", "ns per packet at each hook, 64-byte UDP", hooksPlain},
+	{"slots", "the same for rings of other sizes", hooksSlots},
+	{"gso", "ns per packet on the wire, TCP whose segments pass the hooks as one", hooksGSO},
+	{"df-clear", "ns per packet that may be fragmented, so that its bits stay as they are", hooksDFClear},
+	{"ipv6", "ns per packet, IPv6", hooksIPv6},
+	{"carry", "ns per packet with the index in the mark or in the header inside nodes", hooksCarry},
+	{"curve-slots", "ns per packet against the part of the ring that is in use", curveSlots},
+	{"curve-flows", "ns per packet against the number of flows", curveFlows},
+	{"curve-ports", "ns per packet against the number of attached ports", curvePorts},
+}
+
+// choose returns those whose names match.
+func choose(only *regexp.Regexp) (out []*benchmark) {
+	for _, b := range benchmarks {
+		if only.MatchString(b.name) {
+			out = append(out, b)
+		}
+	}
+	return out
+}

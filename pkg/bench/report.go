@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Report is everything that a run found.
+type Report struct {
+	Version    int         `json:"v"`
+	Time       time.Time   `json:"time"`
+	Kernel     string      `json:"kernel"`
+	CPU        string      `json:"cpu"`
+	CPUs       int         `json:"cpus"`
+	Commit     string      `json:"commit"`
+	Short      bool        `json:"short"` // figures are rough
+	Benchmarks []*Measured `json:"benchmarks"`
+}
+
+// reportVersion goes up when the JSON changes for those who read it.
+const reportVersion = 2
+
+// Measured is what one benchmark found.
+type Measured struct {
+	Name    string  `json:"name"`
+	About   string  `json:"about"`
+	Seconds float64 `json:"seconds"` // that it took
+	Load    string  `json:"load"`    // load average when it began: how busy the machine was
+	Tables  []Table `json:"tables"`
+	Error   string  `json:"error,omitempty"`
+}
+
+// Table of figures. The first column is that of the rows' names.
+type Table struct {
+	Title   string   `json:"title,omitempty"`
+	Columns []string `json:"columns"`
+	Rows    []Row    `json:"rows"`
+	Notes   []string `json:"notes,omitempty"`
+}
+
+// Row of a table.
+type Row struct {
+	Name  string `json:"name"`
+	Cells []Cell `json:"cells"`
+}
+
+// Cell is a figure or a text.
+type Cell struct {
+	Figure *Figure `json:"figure,omitempty"`
+	Text   string  `json:"text,omitempty"`
+}
+
+func (c Cell) String() string {
+	if c.Text != "" {
+		return c.Text
+	}
+	return c.Figure.String()
+}
+
+// add puts figures into a new row.
+func (t *Table) add(name string, figures ...*Figure) {
+	row := Row{Name: name}
+	for _, f := range figures {
+		row.Cells = append(row.Cells, Cell{Figure: f})
+	}
+	t.Rows = append(t.Rows, row)
+}
+
+func (t *Table) note(format string, args ...any) {
+	t.Notes = append(t.Notes, fmt.Sprintf(format, args...))
+}
+
+// write writes the table as text.
+func (t *Table) write(out io.Writer) error {
+	if t.Title != "" {
+		fmt.Fprintln(out, t.Title)
+	}
+	var text strings.Builder
+	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, strings.Join(t.Columns, "\t"))
+	for _, r := range t.Rows {
+		fmt.Fprint(w, r.Name)
+		for _, c := range r.Cells {
+			fmt.Fprintf(w, "\t%s", c)
+		}
+		fmt.Fprintln(w)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for line := range strings.Lines(text.String()) {
+		fmt.Fprintln(out, strings.TrimRight(line, " \n"))
+	}
+	for _, n := range t.Notes {
+		fmt.Fprintln(out, n)
+	}
+	return nil
+}
+
+// write writes what a benchmark found as text.
+func (m *Measured) write(out io.Writer) error {
+	fmt.Fprintf(out, "%s: %s\n", m.Name, m.About)
+	for i := range m.Tables {
+		fmt.Fprintln(out)
+		if err := m.Tables[i].write(out); err != nil {
+			return err
+		}
+	}
+	if m.Error != "" {
+		fmt.Fprintf(out, "\nfailed: %s\n", m.Error)
+	}
+	return nil
+}
+
+// header says where and when the figures are from.
+func (r *Report) header() string {
+	text := fmt.Sprintf("%s, Linux %s, %d CPUs (%s), commit %s", r.Time.Format("2006-01-02"), r.Kernel, r.CPUs, r.CPU, r.Commit)
+	if r.Short {
+		text += "; a short run, its figures are rough"
+	}
+	return text
+}
+
+func newReport(short bool) *Report {
+	return &Report{
+		Version: reportVersion, Time: time.Now().UTC().Truncate(time.Second), Kernel: kernel(), CPU: cpuModel(),
+		CPUs: runtime.NumCPU(), Commit: commit(), Short: short,
+	}
+}
+
+func readReport(file string) (*Report, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("read figures (make bench writes them): %w", err)
+	}
+	r := new(Report)
+	if err := json.Unmarshal(text, r); err != nil {
+		return nil, fmt.Errorf("read figures from %s: %w", file, err)
+	}
+	if r.Version != reportVersion {
+		return nil, fmt.Errorf("read figures from %s: its format is version %d, this is %d: make bench writes it anew", file, r.Version, reportVersion)
+	}
+	return r, nil
+}
+
+// save writes the report as JSON.
+func (r *Report) save(file string) error {
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode: %w", err)
+	}
+	if err := os.WriteFile(file, append(text, '\n'), 0o644); err != nil {
+		return fmt.Errorf("write result: %w", err)
+	}
+	return nil
+}
+
+// commit is what the tree says that it is, where there is git and a repository.
+func commit() string {
+	out, err := exec.Command("git", "describe", "--always", "--dirty").Output()
+	if err != nil {
+		return "unknown"
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func kernel() string {
+	var u unix.Utsname
+	if unix.Uname(&u) != nil {
+		return runtime.GOOS
+	}
+	return unix.ByteSliceToString(u.Release[:])
+}
+
+func cpuModel() string {
+	text, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		return runtime.GOARCH
+	}
+	return modelName(string(text))
+}
+
+// modelName finds the CPU's name in the text of /proc/cpuinfo.
+func modelName(cpuinfo string) string {
+	for line := range strings.Lines(cpuinfo) {
+		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return "unknown CPU"
+}
+
+// loadAverage of the last minute.
+func loadAverage() string {
+	text, _ := os.ReadFile("/proc/loadavg")
+	first, _, _ := strings.Cut(string(text), " ")
+	return first
+}

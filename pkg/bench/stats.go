@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Units of figures.
+const (
+	ns      = "ns"
+	us      = "us"
+	seconds = "s"
+	times   = "x"
+	gbits   = "Gbit/s"
+	kpps    = "kpps"
+	percent = "%"
+)
+
+// Figure is what rounds gave: the median with its extremes, and each of them.
+type Figure struct {
+	Unit   string    `json:"unit"`
+	Median float64   `json:"median"`
+	Min    float64   `json:"min"`
+	Max    float64   `json:"max"`
+	Rounds []float64 `json:"rounds"`
+}
+
+// figure sums rounds up. What is no number, as a ratio to nothing, is left out; if none
+// is left there is no figure.
+func figure(unit string, rounds []float64) *Figure {
+	v := slices.DeleteFunc(slices.Clone(rounds), func(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) })
+	if len(v) == 0 {
+		return nil
+	}
+	f := &Figure{Unit: unit, Rounds: slices.Clone(v)}
+	slices.Sort(v)
+	f.Median, f.Min, f.Max = middle(v), v[0], v[len(v)-1]
+	return f
+}
+
+// middle is the median of at least one value, in order.
+func middle(v []float64) float64 { return (v[(len(v)-1)/2] + v[len(v)/2]) / 2 }
+
+// median of at least one value; it puts them in order.
+func median(v []float64) float64 {
+	slices.Sort(v)
+	return middle(v)
+}
+
+// ratios divides round by round: what else the machine did meets both. A base of
+// nothing or less, which noise can make of a difference, gives no ratio.
+func ratios(of, base []float64) []float64 {
+	out := make([]float64, min(len(of), len(base)))
+	for i := range out {
+		out[i] = math.NaN()
+		if base[i] > 0 {
+			out[i] = of[i] / base[i]
+		}
+	}
+	return out
+}
+
+// less subtracts round by round.
+func less(of, base []float64) []float64 {
+	out := make([]float64, min(len(of), len(base)))
+	for i := range out {
+		out[i] = of[i] - base[i]
+	}
+	return out
+}
+
+// String is the median, and the extremes in brackets.
+func (f *Figure) String() string {
+	if f == nil {
+		return "-"
+	}
+	digits, suffix := 2, ""
+	switch f.Unit {
+	case ns, kpps:
+		digits = 0
+	case times:
+		suffix = "x"
+	case percent:
+		digits, suffix = 1, "%"
+	}
+	number := func(x float64) string { return fmt.Sprintf("%.*f", digits, x) }
+	text := number(f.Median) + suffix
+	if len(f.Rounds) > 1 {
+		text += fmt.Sprintf(" (%s-%s)", number(f.Min), number(f.Max))
+	}
+	return text
+}
