@@ -108,11 +108,13 @@ transparency: deps-test build ## runs with radar against runs without, one table
 	$(TRANSPARENCY)
 endif
 
-.PHONY: bench bench-short
-bench: deps-bpf ## ns per packet at each hook: nothing, floor, radar, the paper's hash map
-	go run ./pkg/bench -json bin/bench.json
-bench-short: deps-bpf
-	go run ./pkg/bench -short
+.PHONY: bench bench-short bench-record
+bench: deps-run build ## what radar costs beside nothing, the floor, tcpdump, the paper's design: some twenty minutes (BENCH=regexp: those alone)
+	go run ./pkg/bench -radar bin/radar -json bin/bench.json $(if $(BENCH),-run '$(BENCH)')
+bench-short: deps-run build
+	go run ./pkg/bench -radar bin/radar -short $(if $(BENCH),-run '$(BENCH)')
+bench-record: ## docs/performance.md and README.md: the figures of bin/bench.json
+	lab/performance.sh bin/bench.json
 
 .PHONY: fuzz fuzz-packets fuzz-record
 FUZZTIME ?= 60s

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"fmt"
 	"net/netip"
 )
 
@@ -47,6 +48,9 @@ type lane struct {
 }
 
 func newChain(lanes int, ipv6 bool) (_ *chain, err error) {
+	if lanes > maxLanes {
+		return nil, fmt.Errorf("there are addresses for %d lanes, not for %d", maxLanes, lanes)
+	}
 	groups := (lanes + lanesPerChain - 1) / lanesPerChain
 	n, err := newNetwork(groups*nNodes, ipv6)
 	if err != nil {

@@ -26,6 +26,10 @@ var benchmarks = []*benchmark{
 	{"curve-slots", "ns per packet against the part of the ring that is in use", curveSlots},
 	{"curve-flows", "ns per packet against the number of flows", curveFlows},
 	{"curve-ports", "ns per packet against the number of attached ports", curvePorts},
+	{"exchange", "an echo and its reply through 1 to 10 routers, as ping -f", exchange},
+	{"throughput", "what gets through a chain with one router when the sender sends what it can", throughput},
+	{"attach", "attaching and detaching a network with many ports", attachMany},
+	{"queries", "questions about a full ring, and following it", queries},
 }
 
 // choose returns those whose names match.

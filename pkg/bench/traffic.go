@@ -47,8 +47,12 @@ func mayFragment(fd int) error {
 	return unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DONT)
 }
 
-func newDatagrams(c *chain, to netip.Addr, setup func(fd int) error) (_ *datagrams, err error) {
-	d := &datagrams{send: -1, receive: -1, to: sockaddr(to, udpPort)}
+func newDatagrams(c *chain, to netip.Addr, setup func(fd int) error) (*datagrams, error) {
+	return newDatagramsTo(c, to, udpPort, setup)
+}
+
+func newDatagramsTo(c *chain, to netip.Addr, port int, setup func(fd int) error) (_ *datagrams, err error) {
+	d := &datagrams{send: -1, receive: -1, to: sockaddr(to, port)}
 	defer func() {
 		if err != nil {
 			d.close()

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// throughput measures what gets through h1 - r1 - h2 when the sender sends what it can:
+// TCP with trains, and UDP whose datagrams fill a frame.
+func throughput(ctx context.Context, o *options) ([]Table, error) {
+	rounds, long := o.pick(2*o.rounds, 1), time.Second
+	if o.short {
+		long = 200 * time.Millisecond
+	}
+	n, err := newLine(1)
+	if err != nil {
+		return nil, err
+	}
+	defer n.close()
+	r, err := newRadarCommand(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	defer r.close()
+	list, notes, closeAll, err := newNeighbours(r)
+	if err != nil {
+		return nil, err
+	}
+	defer closeAll()
+
+	kinds := []struct {
+		name    string
+		unit    string
+		measure func(context.Context, *network, time.Duration) (float64, error)
+	}{{"TCP, Gbit/s", gbits, saturateTCP}, {"UDP of 1400 bytes, kpps", kpps, saturateUDP}}
+	rates := make([][][]float64, len(kinds)) // by kind, neighbour, round
+	for i := range rates {
+		rates[i] = make([][]float64, len(list))
+	}
+	unseen := 0.0
+	for round := range rounds {
+		o.progress("  round %d of %d", round+1, rounds)
+		for k, nb := range list {
+			err := with(ctx, nb, n, func() error {
+				for i, kind := range kinds {
+					rate, err := kind.measure(ctx, n, long)
+					if err != nil {
+						return fmt.Errorf("%s: %w", kind.name, err)
+					}
+					rates[i][k] = append(rates[i][k], rate)
+				}
+				if nb.name != "radar" {
+					return nil
+				}
+				s, err := r.status(ctx)
+				if s.Totals.Seen > 0 {
+					unseen = max(unseen, 100*float64(s.Totals.NotMeasured+s.Totals.Unread)/float64(s.Totals.Seen))
+				}
+				return err
+			})
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+	t := Table{Columns: []string{""}}
+	for _, nb := range list {
+		t.Columns = append(t.Columns, nb.name)
+	}
+	for i, kind := range kinds {
+		var rate, ratio []*Figure
+		for k := range list {
+			rate = append(rate, figure(kind.unit, rates[i][k]))
+			ratio = append(ratio, figure(times, ratios(rates[i][k], rates[i][0])))
+		}
+		t.add(kind.name, rate...)
+		t.add("  of none's", ratio...)
+	}
+	t.note("%d rounds of %v each. Of the packets that radar saw at most %.2f %% in a round were not measured or not read in time.", rounds, long, unseen)
+	t.Notes = append(t.Notes, notes...)
+	return []Table{t}, nil
+}
+
+// poll is how long blocking calls wait, so that they see that time is up.
+const poll = 50 * time.Millisecond
+
+// saturateTCP returns Gbit/s of payload that arrive.
+func saturateTCP(ctx context.Context, n *network, long time.Duration) (float64, error) {
+	s, err := dialStream(n, 0, len(n.nodes)-1, sockaddr(addr4(0, len(n.nodes)-2, 2), tcpPort))
+	if err != nil {
+		return 0, err
+	}
+	defer s.close()
+	for _, fd := range []int{s.send, s.receive} {
+		if err := blocking(fd); err != nil {
+			return 0, err
+		}
+	}
+	out, in := make([]byte, 1<<17), make([]byte, 1<<18)
+	arrived, took, err := saturate(ctx, long,
+		func() error { _, err := unix.Write(s.send, out); return err },
+		func() (int, error) { return unix.Read(s.receive, in) })
+	return float64(arrived) * 8 / float64(took), err
+}
+
+// blocking makes calls on a socket wait, but not for long.
+func blocking(fd int) error {
+	wait := unix.NsecToTimeval(int64(poll))
+	return errors.Join(unix.SetNonblock(fd, false),
+		unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait),
+		unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &wait))
+}
+
+// saturateUDP returns the thousands of datagrams a second that arrive.
+func saturateUDP(ctx context.Context, n *network, long time.Duration) (float64, error) {
+	const size = 1400
+	to := sockaddr(addr4(0, len(n.nodes)-2, 2), udpPort)
+	open := func(node int, use func(int) error) (fd int, err error) {
+		err = n.in(node, func() error {
+			if fd, err = unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0); err != nil {
+				return err
+			}
+			return errors.Join(unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 1<<22), blocking(fd), use(fd))
+		})
+		return fd, err
+	}
+	receive, err := open(len(n.nodes)-1, func(fd int) error { return unix.Bind(fd, to) })
+	if err != nil {
+		return 0, err
+	}
+	defer unix.Close(receive)
+	send, err := open(0, func(fd int) error { return unix.Connect(fd, to) })
+	if err != nil {
+		return 0, err
+	}
+	defer unix.Close(send)
+	out, in := make([]byte, size), make([]byte, 1<<11)
+	arrived, took, err := saturate(ctx, long,
+		func() error { _, err := unix.Write(send, out); return err },
+		func() (int, error) { return unix.Read(receive, in) })
+	return float64(arrived) / size / took.Seconds() / 1e3, err
+}
+
+// saturate calls send on one thread and receive on another, and returns the bytes that
+// were received, but for those of the first tenth.
+func saturate(ctx context.Context, long time.Duration, send func() error, receive func() (int, error)) (arrived int64, took time.Duration, err error) {
+	var total atomic.Int64
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, 2)
+	until := func(call func() error) {
+		ended <- onThread(func() error {
+			for ctx.Err() == nil {
+				switch err := call(); err {
+				case nil, unix.EAGAIN, unix.EINTR, unix.ENOBUFS:
+				default:
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	go until(func() error {
+		n, err := receive()
+		total.Add(int64(max(n, 0)))
+		return err
+	})
+	go until(send)
+	sleep(ctx, long/10)
+	start, before := time.Now(), total.Load()
+	sleep(ctx, long)
+	took, arrived = time.Since(start), total.Load()-before
+	err = ctx.Err()
+	cancel()
+	return arrived, took, errors.Join(err, <-ended, <-ended)
+}
+
+// sleep until the time or ctx is up.
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
