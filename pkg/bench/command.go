@@ -60,6 +60,9 @@ func (r *radar) command(ctx context.Context, args ...string) *exec.Cmd {
 	}
 	cmd.Env = append(cmd.Env, "RADAR_STATE_DIR="+filepath.Join(r.dir, "state"))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	// It rolls back what it has begun.
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
+	cmd.WaitDelay = 10 * time.Second
 	return cmd
 }
 

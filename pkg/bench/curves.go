@@ -65,7 +65,7 @@ func curveSlots(ctx context.Context, o *options) ([]Table, error) {
 	slots := uint32(o.pick(1<<18, 1<<14))
 	levels := []int{0, 25, 50, 75, 90, 95, 99, 100}
 	if o.short {
-		levels = []int{0, 50, 100}
+		levels = []int{0, 100}
 	}
 	c, err := newChain(1, false)
 	if err != nil {

@@ -242,7 +242,7 @@ func newRadar(c *chain, o namedObject, slots uint32) (*design, error) {
 	if o.lanes > 0 {
 		lanes = lanes[:o.lanes]
 	}
-	if err := fill(coll, lanes, options.Slots); err != nil {
+	if err := fill(coll, c, lanes, options.Slots); err != nil {
 		d.close()
 		return nil, fmt.Errorf("fill the maps of %s: %w", o.name, err)
 	}
@@ -335,7 +335,7 @@ func ip6Of(o datapath.Options) bpfobj.TcRdrIp6 {
 func portNumber(lane, hook int) int { return lane*len(hooks) + hook }
 
 // fill describes the chain: groups of three nodes, no edge.
-func fill(coll *ebpf.Collection, lanes []lane, slots uint32) error {
+func fill(coll *ebpf.Collection, c *chain, lanes []lane, slots uint32) error {
 	var errs []error
 	put := func(name string, key, value any) {
 		errs = append(errs, coll.Maps[name].Put(key, value))
@@ -345,7 +345,9 @@ func fill(coll *ebpf.Collection, lanes []lane, slots uint32) error {
 	for l, lane := range lanes {
 		for i, h := range hooks {
 			node := lane.first + h.node
-			put(bpfobj.TcMapPorts, uint32(portNumber(l, i)), bpfobj.TcRdrPort{Node: uint16(node), Flags: uint16(flags)})
+			entry := bpfobj.TcRdrPort{Node: uint16(node), Flags: uint16(flags), Ifindex: uint32(c.device(l, i)), NetnsInum: c.inum(node)}
+			put(bpfobj.TcMapPorts, uint32(portNumber(l, i)), entry)
+			put(bpfobj.TcMapDevs, bpfobj.TcRdrDev{NetnsInum: entry.NetnsInum, Ifindex: entry.Ifindex}, uint32(portNumber(l, i)))
 			addrs[node] = append(addrs[node], addr4(l, i/2, 1+i%2))
 			put(bpfobj.TcMapLocals6, bpfobj.TcRdrLocal6{Node: uint32(node), Addr: addr6(l, i/2, 1+i%2).As16()}, uint8(1))
 		}

@@ -47,7 +47,7 @@ func TestRun(t *testing.T) {
 		}
 	}
 	var again bytes.Buffer
-	if code := run(context.Background(), []string{"-from", file, "-run", "hooks"}, &again, &stderr); code != 0 {
+	if code := run(context.Background(), []string{"-from", file, "-run", "hooks|targets"}, &again, &stderr); code != 0 {
 		t.Fatalf("exit code %d: %s", code, stderr.String())
 	}
 	if _, figures, _ := strings.Cut(stdout.String(), "hooks: "); !strings.HasSuffix(again.String(), figures) || figures == "" {

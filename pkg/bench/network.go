@@ -62,6 +62,15 @@ func (n *network) path(node int) string {
 	return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), int(n.nodes[node]))
 }
 
+// inum is what the kernel calls the namespace of a node, 0 if it does not say.
+func (n *network) inum(node int) uint32 {
+	var s unix.Stat_t
+	if unix.Fstat(int(n.nodes[node]), &s) != nil {
+		return 0
+	}
+	return uint32(s.Ino)
+}
+
 // onThread runs f on a thread that ends with it, whatever f made of the thread.
 func onThread(f func() error) error {
 	done := make(chan error)

@@ -65,15 +65,15 @@ func TestHookTable(t *testing.T) {
 	if err := table.write(&out); err != nil {
 		t.Fatal(err)
 	}
-	want := `hook                   nop                floor              radar
-source egress          75 (50-100)        150 (100-200)      225 (150-300)
-transit ingress        75 (50-100)        150 (100-200)      225 (150-300)
-transit egress         75 (50-100)        150 (100-200)      225 (150-300)
-sink ingress           75 (50-100)        150 (100-200)      225 (150-300)
-sum less nop           0 (0-0)            300 (200-400)      600 (400-800)
-of the floor's         0.00x (0.00-0.00)  1.00x (1.00-1.00)  2.00x (2.00-2.00)
-egress hooks alone     0.00x (0.00-0.00)  1.00x (1.00-1.00)  2.00x (2.00-2.00)
-packets lost sight of  -                  -                  3
+	want := `hook                   nop          floor              radar
+source egress          75 (50-100)  150 (100-200)      225 (150-300)
+transit ingress        75 (50-100)  150 (100-200)      225 (150-300)
+transit egress         75 (50-100)  150 (100-200)      225 (150-300)
+sink ingress           75 (50-100)  150 (100-200)      225 (150-300)
+sum less nop           -            300 (200-400)      600 (400-800)
+of the floor's         -            1.00x (1.00-1.00)  2.00x (2.00-2.00)
+egress hooks alone     -            1.00x (1.00-1.00)  2.00x (2.00-2.00)
+packets lost sight of  -            -                  3
 2 rounds of 40 packets, 4.0 to an skb
 `
 	if out.String() != want {

@@ -39,7 +39,7 @@ func throughput(ctx context.Context, o *options) ([]Table, error) {
 		name    string
 		unit    string
 		measure func(context.Context, *network, time.Duration) (float64, error)
-	}{{"TCP, Gbit/s", gbits, saturateTCP}, {"UDP of 1400 bytes, kpps", kpps, saturateUDP}}
+	}{{"TCP", gbits, saturateTCP}, {"UDP of 1400 bytes", kpps, saturateUDP}}
 	rates := make([][][]float64, len(kinds)) // by kind, neighbour, round
 	for i := range rates {
 		rates[i] = make([][]float64, len(list))
@@ -75,13 +75,16 @@ func throughput(ctx context.Context, o *options) ([]Table, error) {
 		t.Columns = append(t.Columns, nb.name)
 	}
 	for i, kind := range kinds {
-		var rate, ratio []*Figure
+		var rate []*Figure
+		ratio := []*Figure{nil}
 		for k := range list {
 			rate = append(rate, figure(kind.unit, rates[i][k]))
-			ratio = append(ratio, figure(times, ratios(rates[i][k], rates[i][0])))
+			if k > 0 {
+				ratio = append(ratio, figure(times, ratios(rates[i][k], rates[i][0])))
+			}
 		}
-		t.add(kind.name, rate...)
-		t.add("  of none's", ratio...)
+		t.add(kind.name+", "+kind.unit, rate...)
+		t.add(kind.name+", of none's", ratio...)
 	}
 	t.note("%d rounds of %v each. Of the packets that radar saw at most %.2f %% in a round were not measured or not read in time.", rounds, long, unseen)
 	t.Notes = append(t.Notes, notes...)
