@@ -19,6 +19,9 @@ type point struct {
 	n    int // packets in a round
 }
 
+// curvePackets are those of a round: a curve has many points.
+func curvePackets(o *options) int { return max(o.packets/2, 1) }
+
 // measureCurve measures points round after round: their cost less that of the do-nothing
 // program, and its ratio to the first point's.
 func measureCurve(ctx context.Context, o *options, m *meter, what string, designs []*design, points []point) (Table, error) {
@@ -109,10 +112,10 @@ func curveSlots(ctx context.Context, o *options) ([]Table, error) {
 		if err := m.occupy(designs[1+i], arrives, stays, int(slots), level); err != nil {
 			return nil, err
 		}
-		points = append(points, point{fmt.Sprintf("%d %%", level), 0, 1 + i, arrives, o.packets})
+		points = append(points, point{fmt.Sprintf("%d %%", level), 0, 1 + i, arrives, curvePackets(o)})
 	}
 	t, err := measureCurve(ctx, o, m, "ring in flight", designs, points)
-	t.note("%d packets a round; a ring of 2^%d whose slots in flight are spread evenly, none of which expires meanwhile", o.packets, log2(slots))
+	t.note("%d packets a round; a ring of 2^%d whose slots in flight are spread evenly, none of which expires meanwhile", curvePackets(o), log2(slots))
 	t.note("A source steps over 32 packets in flight at most; one that finds no slot passes as it is, and is counted.")
 	return []Table{t}, err
 }
@@ -174,14 +177,10 @@ func curveFlows(ctx context.Context, o *options) ([]Table, error) {
 			return nil, err
 		}
 		defer flow.close()
-		packets := o.packets
-		if !o.short {
-			packets = max(packets, n) // each of them
-		}
-		points = append(points, point{fmt.Sprint(n), 0, 1, flow, packets})
+		points = append(points, point{fmt.Sprint(n), 0, 1, flow, curvePackets(o)})
 	}
 	t, err := measureCurve(ctx, o, m, "flows", designs, points)
-	t.note("each packet of another flow than the one before; at least %d packets a round", o.packets)
+	t.note("each packet of another flow than the one before; %d packets a round, the next round goes on", curvePackets(o))
 	return []Table{t}, err
 }
 
@@ -220,10 +219,10 @@ func curvePorts(ctx context.Context, o *options) ([]Table, error) {
 			return nil, err
 		}
 		defer flow.close()
-		points = append(points, point{fmt.Sprint(n * len(hooks)), 2 * i, 2*i + 1, flow, o.packets})
+		points = append(points, point{fmt.Sprint(n * len(hooks)), 2 * i, 2*i + 1, flow, curvePackets(o)})
 	}
 	t, err := measureCurve(ctx, o, m, "ports", designs, points)
-	t.note("%d packets a round, each through four other ports than the one before; %d nodes at most", o.packets, len(c.nodes))
+	t.note("%d packets a round, each through four other ports than the one before; %d nodes at most", curvePackets(o), len(c.nodes))
 	return []Table{t}, err
 }
 

@@ -73,9 +73,11 @@ func newDatagramsTo(c *chain, to netip.Addr, port int, setup func(fd int) error)
 			return err
 		}
 		if setup != nil {
-			return setup(d.send)
+			if err := setup(d.send); err != nil {
+				return err
+			}
 		}
-		return nil
+		return unix.Connect(d.send, d.to)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open a socket in h1: %w", err)
@@ -117,7 +119,7 @@ func (d *datagrams) flood(n int) (packets, skbs uint64, err error) {
 	for range n {
 		d.seq++
 		binary.NativeEndian.PutUint64(payload[:], d.seq)
-		if err := again(func() error { return unix.Sendto(d.send, payload[:], 0, d.to) }); err != nil {
+		if err := again(func() error { _, err := unix.Write(d.send, payload[:]); return err }); err != nil {
 			return 0, 0, fmt.Errorf("send: %w", err)
 		}
 	}
