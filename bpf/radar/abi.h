@@ -222,14 +222,15 @@ struct rdr_local6 {
 };
 #define RDR_LOCAL_PORT 0x10000
 
-/* The addresses of a node with few of them. Index = node. Address a stands at
- * (a * multiplier) mod 2^32 >> RDR_NODE_SHIFT, and whatever stands elsewhere does not
- * belong there: one look says whether the node owns a. */
+/* The addresses of a node with few of them, of one IP version. Index = node. Address a
+ * stands at (a * multiplier) mod 2^32 >> RDR_NODE_SHIFT, and whatever stands elsewhere
+ * does not belong there: one look says whether the node owns a. IPv6: folded to 32 bits,
+ * so that it says of other addresses whether it may. */
 #define RDR_NODE_ADDRS 16
 #define RDR_NODE_SHIFT 28
 struct rdr_node {
 	__be32 addr[RDR_NODE_ADDRS];
-	__u32 multiplier; /* 0: ask `locals` */
+	__u32 multiplier; /* 0: ask `locals`, `locals6` */
 	__u32 pad;
 };
 

@@ -122,8 +122,13 @@ static __always_inline __u32 entry_of(struct __sk_buff *skb, const struct packet
 {
 	__u32 kind;
 
-	if (p->v6)
-		return entry_kind6(skb, p->l3, port->flags, port->node);
+	if (p->v6) {
+		/* What goes on is told by one look. */
+		kind = RDR_EV_INGRESS;
+		if ((port->flags & RDR_PF_CLOSING) || may_be_local6(port->node, p->daddr))
+			kind = entry_kind6(skb, p->l3, port->flags, port->node);
+		return kind + HIDDEN_ZERO(skb->len);
+	}
 	if (p->group || (port->flags & RDR_PF_CLOSING))
 		return entry_kind(port->flags, port->node | port_no << 16, p->daddr, p->group);
 	kind = RDR_EV_INGRESS + is_local(port->node, p->daddr) * (RDR_EV_DELIVER - RDR_EV_INGRESS);

@@ -435,6 +435,14 @@ GLOBAL int is_over(__u32 index, __u32 port_no)
 	return !(visits & VISIT_STAYS) && (visits & (VISIT_NODE | VISIT_LEFT)) != VISIT_NODE;
 }
 
+/* Whether is_over() may say so, without a call: the packet in the slot at index is done. */
+static __always_inline bool may_be_over(__u32 index)
+{
+	const struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
+
+	return s && s->state & RDR_ST_DONE;
+}
+
 /* The same for what leaves without a mark: from a function in user space that shares no
  * skb, under --carry header, by a bridge. */
 static __always_inline __u64 found_unmarked(const struct packet *p, const struct rdr_port *port,
@@ -449,7 +457,7 @@ static __always_inline __u64 found_unmarked(const struct packet *p, const struct
 	if ((r >> FOUND_BY_KEY_SHIFT & 1) && is_equal_leaving(r, port_no, is_closing(port)))
 		return 0;
 	if ((r >> FOUND_BY_BITS_SHIFT & 1) && !mark_mask(port) && !is_closing(port) &&
-	    is_over(r, port_no)) {
+	    may_be_over(r) && is_over(r, port_no)) {
 		count(RDR_C_FOREIGN, p->n);
 		return 0;
 	}

@@ -5,6 +5,8 @@
 #ifndef RADAR_KEYS_H
 #define RADAR_KEYS_H
 
+#include <linux/errno.h>
+
 #include "ipv6.h"
 #include "ring.h"
 #include "train.h"
@@ -86,10 +88,16 @@ GLOBAL int put_key(__u64 addrs, __u64 rest, __u64 pos)
 	struct rdr_slot *s = slot_of(pos);
 	struct rdr_key key;
 	__u64 *old;
+	long err;
 
 	if (!s)
 		return PUT_FULL;
 	key = unpack_key(addrs, rest, content_word(rest, s->tag, s->tag2));
+	err = bpf_map_update_elem(&keys, &key, &pos, BPF_NOEXIST);
+	if (!err)
+		return PUT_OK;
+	if (err != -EEXIST)
+		return PUT_FULL;
 	old = bpf_map_lookup_elem(&keys, &key);
 	if (old && *old != pos) {
 		s = slot_of(*old);
@@ -159,7 +167,7 @@ GLOBAL int keep_run_keys(__u32 index, __u32 n, __u64 addrs, __u64 rest)
 	old = key_addrs(h->key_saddr, h->key_daddr);
 	if (whole && keyed && old == addrs)
 		return PUT_OK;
-	err = put_keys(addrs, rest, s->pos, n);
+	err = n == 1 ? put_key(addrs, rest, s->pos) : put_keys(addrs, rest, s->pos, n);
 	if (err)
 		return err;
 	/* Other branches of a tree still have the old addresses. */
@@ -189,7 +197,10 @@ GLOBAL int drop_run_keys(__u32 index, __u32 n, __u64 addrs, __u64 rest)
 	if (!h || !((s->state | h->state) & RDR_ST_KEYED))
 		return 0;
 	old = key_addrs(h->key_saddr, h->key_daddr);
-	delete_keys(old, rest, s->pos, n);
+	if (n == 1)
+		delete_key(old, rest, s->pos);
+	else
+		delete_keys(old, rest, s->pos, n);
 	if (old != addrs)
 		delete_keys(addrs, rest, s->pos, n);
 	if (is_whole(s, n))

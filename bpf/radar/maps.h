@@ -71,6 +71,13 @@ struct {
 	__type(value, struct rdr_node);
 } nodes SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, RDR_MAX_NODES);
+	__type(key, __u32);
+	__type(value, struct rdr_node);
+} nodes6 SEC(".maps");
+
 /* Packets whose bits stay as they are: key -> ring position. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

@@ -8,19 +8,33 @@
 #include "keys.h"
 #include "train.h"
 
+/* 1 if addr stands in the table of a node's addresses, else 0; without a branch, for the
+ * verifier. */
+static __always_inline __u32 has_addr(const struct rdr_node *n, __u32 addr)
+{
+	__u32 at = addr * n->multiplier >> RDR_NODE_SHIFT;
+
+	return ((__u64)(n->addr[at] ^ addr) - 1) >> 63;
+}
+
 /* Whether the node owns that address: 1 or 0. */
 static __always_inline __u32 is_local(__u16 node, __be32 addr)
 {
 	struct rdr_local key = { .node = node, .addr = addr };
 	const struct rdr_node *n;
-	__u32 at;
 
 	n = bpf_map_lookup_elem(&nodes, &key.node);
 	if (!n || !n->multiplier)
 		return bpf_map_lookup_elem(&locals, &key) != NULL;
-	at = addr * n->multiplier >> RDR_NODE_SHIFT;
-	/* 1 if they are equal; without a branch, for the verifier. */
-	return ((__u64)(n->addr[at] ^ addr) - 1) >> 63;
+	return has_addr(n, addr);
+}
+
+/* Whether the node may own the IPv6 address that is folded to addr: 1 or 0. */
+static __always_inline __u32 may_be_local6(__u32 node, __u32 addr)
+{
+	const struct rdr_node *n = bpf_map_lookup_elem(&nodes6, &node);
+
+	return n && n->multiplier ? has_addr(n, addr) : 1;
 }
 
 /* Whether addresses or ports of packet p are others than those that slot s knows. */

@@ -258,16 +258,23 @@ func (d *domain) reset() {
 		d.put(bpfobj.TcMapDevs, bpfobj.TcRdrDev{NetnsInum: p.NetnsInum, Ifindex: p.Ifindex}, uint32(no))
 	}
 	// Nodes with odd numbers have few addresses, those with even ones too many.
-	few := make(map[uint32][]uint32)
+	few := make(map[uint32][]netip.Addr)
 	for k, v := range localTable {
 		if k.Node%2 == 0 {
 			d.put(bpfobj.TcMapLocals, k, v)
 			continue
 		}
-		few[k.Node] = append(few[k.Node], k.Addr)
+		few[k.Node] = append(few[k.Node], netip.AddrFrom4([4]byte(binary.NativeEndian.AppendUint32(nil, k.Addr))))
+	}
+	for k := range local6Table {
+		if k.Node%2 != 0 {
+			few[k.Node] = append(few[k.Node], netip.AddrFrom16(k.Addr))
+		}
 	}
 	for node, addrs := range few {
-		d.put(bpfobj.TcMapNodes, node, datapath.NodeEntry(addrs))
+		v4, v6 := datapath.NodeEntries(addrs)
+		d.put(bpfobj.TcMapNodes, node, v4)
+		d.put(bpfobj.TcMapNodes6, node, v6)
 	}
 	d.clearCounters()
 	d.startAt(uint64(d.layout.Slots))

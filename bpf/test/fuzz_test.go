@@ -52,6 +52,7 @@ func (ds fuzzDomains) prepare() {
 	for _, d := range ds {
 		d.reset()
 		d.put(bpfobj.TcMapNodes, uint32(nodeH2), bpfobj.TcRdrNode{}) // it gets too many: see own
+		d.put(bpfobj.TcMapNodes6, uint32(nodeH2), bpfobj.TcRdrNode{})
 		for key := range localTable {
 			d.put(bpfobj.TcMapLocals, key, uint8(1))
 		}

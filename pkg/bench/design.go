@@ -3,7 +3,6 @@
 package main
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -348,17 +347,14 @@ func fill(coll *ebpf.Collection, c *chain, lanes []lane, slots uint32) error {
 			entry := bpfobj.TcRdrPort{Node: uint16(node), Flags: uint16(flags), Ifindex: uint32(c.device(l, i)), NetnsInum: c.inum(node)}
 			put(bpfobj.TcMapPorts, uint32(portNumber(l, i)), entry)
 			put(bpfobj.TcMapDevs, bpfobj.TcRdrDev{NetnsInum: entry.NetnsInum, Ifindex: entry.Ifindex}, uint32(portNumber(l, i)))
-			addrs[node] = append(addrs[node], addr4(l, i/2, 1+i%2))
+			addrs[node] = append(addrs[node], addr4(l, i/2, 1+i%2), addr6(l, i/2, 1+i%2))
 			put(bpfobj.TcMapLocals6, bpfobj.TcRdrLocal6{Node: uint32(node), Addr: addr6(l, i/2, 1+i%2).As16()}, uint8(1))
 		}
 	}
 	for node, list := range addrs {
-		var wire []uint32
-		for _, addr := range list {
-			a := addr.As4()
-			wire = append(wire, binary.NativeEndian.Uint32(a[:]))
-		}
-		put(bpfobj.TcMapNodes, uint32(node), datapath.NodeEntry(wire))
+		v4, v6 := datapath.NodeEntries(list)
+		put(bpfobj.TcMapNodes, uint32(node), v4)
+		put(bpfobj.TcMapNodes6, uint32(node), v6)
 	}
 	start := uint64(slots)
 	put(bpfobj.TcMapCursor, uint32(0), bpfobj.TcRdrCursor{Next: start})

@@ -103,6 +103,7 @@ const (
 	DeliverMapLocals        = "locals"
 	DeliverMapLocals6       = "locals6"
 	DeliverMapNodes         = "nodes"
+	DeliverMapNodes6        = "nodes6"
 	DeliverMapPorts         = "ports"
 	DeliverMapProgs         = "progs"
 	DeliverMapRing          = "ring"
@@ -190,6 +191,7 @@ type DeliverMapSpecs struct {
 	Locals   *ebpf.MapSpec `ebpf:"locals"`
 	Locals6  *ebpf.MapSpec `ebpf:"locals6"`
 	Nodes    *ebpf.MapSpec `ebpf:"nodes"`
+	Nodes6   *ebpf.MapSpec `ebpf:"nodes6"`
 	Ports    *ebpf.MapSpec `ebpf:"ports"`
 	Progs    *ebpf.MapSpec `ebpf:"progs"`
 	Ring     *ebpf.MapSpec `ebpf:"ring"`
@@ -253,6 +255,7 @@ type DeliverMaps struct {
 	Locals   *ebpf.Map `ebpf:"locals"`
 	Locals6  *ebpf.Map `ebpf:"locals6"`
 	Nodes    *ebpf.Map `ebpf:"nodes"`
+	Nodes6   *ebpf.Map `ebpf:"nodes6"`
 	Ports    *ebpf.Map `ebpf:"ports"`
 	Progs    *ebpf.Map `ebpf:"progs"`
 	Ring     *ebpf.Map `ebpf:"ring"`
@@ -269,6 +272,7 @@ func (m *DeliverMaps) Close() error {
 		m.Locals,
 		m.Locals6,
 		m.Nodes,
+		m.Nodes6,
 		m.Ports,
 		m.Progs,
 		m.Ring,

@@ -265,6 +265,7 @@ const (
 	TcMapLocals         = "locals"
 	TcMapLocals6        = "locals6"
 	TcMapNodes          = "nodes"
+	TcMapNodes6         = "nodes6"
 	TcMapPorts          = "ports"
 	TcMapProgs          = "progs"
 	TcMapRing           = "ring"
@@ -368,6 +369,7 @@ type TcMapSpecs struct {
 	Locals   *ebpf.MapSpec `ebpf:"locals"`
 	Locals6  *ebpf.MapSpec `ebpf:"locals6"`
 	Nodes    *ebpf.MapSpec `ebpf:"nodes"`
+	Nodes6   *ebpf.MapSpec `ebpf:"nodes6"`
 	Ports    *ebpf.MapSpec `ebpf:"ports"`
 	Progs    *ebpf.MapSpec `ebpf:"progs"`
 	Ring     *ebpf.MapSpec `ebpf:"ring"`
@@ -441,6 +443,7 @@ type TcMaps struct {
 	Locals   *ebpf.Map `ebpf:"locals"`
 	Locals6  *ebpf.Map `ebpf:"locals6"`
 	Nodes    *ebpf.Map `ebpf:"nodes"`
+	Nodes6   *ebpf.Map `ebpf:"nodes6"`
 	Ports    *ebpf.Map `ebpf:"ports"`
 	Progs    *ebpf.Map `ebpf:"progs"`
 	Ring     *ebpf.Map `ebpf:"ring"`
@@ -457,6 +460,7 @@ func (m *TcMaps) Close() error {
 		m.Locals,
 		m.Locals6,
 		m.Nodes,
+		m.Nodes6,
 		m.Ports,
 		m.Progs,
 		m.Ring,

@@ -103,6 +103,7 @@ const (
 	TraceMapLocals             = "locals"
 	TraceMapLocals6            = "locals6"
 	TraceMapNodes              = "nodes"
+	TraceMapNodes6             = "nodes6"
 	TraceMapPorts              = "ports"
 	TraceMapProgs              = "progs"
 	TraceMapRing               = "ring"
@@ -192,6 +193,7 @@ type TraceMapSpecs struct {
 	Locals   *ebpf.MapSpec `ebpf:"locals"`
 	Locals6  *ebpf.MapSpec `ebpf:"locals6"`
 	Nodes    *ebpf.MapSpec `ebpf:"nodes"`
+	Nodes6   *ebpf.MapSpec `ebpf:"nodes6"`
 	Ports    *ebpf.MapSpec `ebpf:"ports"`
 	Progs    *ebpf.MapSpec `ebpf:"progs"`
 	Ring     *ebpf.MapSpec `ebpf:"ring"`
@@ -255,6 +257,7 @@ type TraceMaps struct {
 	Locals   *ebpf.Map `ebpf:"locals"`
 	Locals6  *ebpf.Map `ebpf:"locals6"`
 	Nodes    *ebpf.Map `ebpf:"nodes"`
+	Nodes6   *ebpf.Map `ebpf:"nodes6"`
 	Ports    *ebpf.Map `ebpf:"ports"`
 	Progs    *ebpf.Map `ebpf:"progs"`
 	Ring     *ebpf.Map `ebpf:"ring"`
@@ -271,6 +274,7 @@ func (m *TraceMaps) Close() error {
 		m.Locals,
 		m.Locals6,
 		m.Nodes,
+		m.Nodes6,
 		m.Ports,
 		m.Progs,
 		m.Ring,

@@ -40,24 +40,15 @@ func newLocalSet(locals map[uint16][]netip.Addr) localSet {
 	return s
 }
 
-func onlyIPv4(addrs []netip.Addr) (v4 []netip.Addr) {
-	for _, addr := range addrs {
-		if addr.Is4() {
-			v4 = append(v4, addr)
-		}
-	}
-	return v4
-}
-
-// putNode writes the IPv4 addresses of a node where the programs look first. Of a node
-// with more than fit there it says that they are in the hash map only.
+// putNode writes the addresses of a node where the programs look first. Of a node with
+// more than fit there it says that they are in the hash maps only.
 func (h *Handle) putNode(node uint16, addrs []netip.Addr) error {
-	var wire []uint32
-	for _, addr := range onlyIPv4(addrs) {
-		wire = append(wire, wireAddr(addr))
+	v4, v6 := NodeEntries(addrs)
+	err := h.maps[bpfobj.TcMapNodes].Put(uint32(node), &v4)
+	if err == nil {
+		err = h.maps[bpfobj.TcMapNodes6].Put(uint32(node), &v6)
 	}
-	entry := NodeEntry(wire)
-	if err := h.maps[bpfobj.TcMapNodes].Put(uint32(node), &entry); err != nil {
+	if err != nil {
 		return fmt.Errorf("set addresses of a node: %w", err)
 	}
 	return nil

@@ -3,7 +3,10 @@
 package datapath
 
 import (
+	"encoding/binary"
 	"math/rand/v2"
+	"net/netip"
+	"slices"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 )
@@ -16,11 +19,32 @@ const (
 	nodeShift   = 28 // RDR_NODE_SHIFT
 )
 
-// NodeEntry is what the programs look up of a node that owns these IPv4 addresses, as they lie
-// in a packet and without repetition: a table without collisions, or, for too many of them, one
-// that refers to the hash map of addresses.
-func NodeEntry(addrs []uint32) (entry bpfobj.TcRdrNode) {
-	if len(addrs) > maxNodeAddrs {
+// NodeEntries are what the programs look up of a node that owns these addresses, for each IP
+// version: a table without collisions, or, for too many of them, one that refers to the hash
+// map of addresses.
+func NodeEntries(addrs []netip.Addr) (v4, v6 bpfobj.TcRdrNode) {
+	var wire, folded []uint32
+	for _, addr := range addrs {
+		if addr.Is4() {
+			wire = append(wire, wireAddr(addr))
+		} else {
+			folded = append(folded, foldAddr(addr))
+		}
+	}
+	return nodeEntry(wire), nodeEntry(folded)
+}
+
+// foldAddr is fold_addr() of bpf/radar/ipv6.h.
+func foldAddr(addr netip.Addr) uint32 {
+	b := addr.As16()
+	h := binary.NativeEndian.Uint64(b[:8]) * 0x9e3779b97f4a7c15
+	h = (h ^ h>>32 ^ binary.NativeEndian.Uint64(b[8:])) * 0xc2b2ae3d27d4eb4f
+	return uint32(h ^ h>>32)
+}
+
+func nodeEntry(addrs []uint32) (entry bpfobj.TcRdrNode) {
+	slices.Sort(addrs)
+	if addrs = slices.Compact(addrs); len(addrs) > maxNodeAddrs {
 		return entry
 	}
 	random := rand.New(rand.NewPCG(1, 2)) // each run finds the same

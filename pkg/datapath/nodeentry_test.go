@@ -30,7 +30,7 @@ func TestNodeEntry(t *testing.T) {
 					addrs = append(addrs, addr)
 				}
 			}
-			entry := NodeEntry(addrs)
+			entry := nodeEntry(slices.Clone(addrs))
 			if entry.Multiplier == 0 {
 				t.Fatalf("no table of %d addresses: %x", n, addrs)
 			}
@@ -47,7 +47,11 @@ func TestNodeEntry(t *testing.T) {
 			}
 		}
 	}
-	if entry := NodeEntry(make([]uint32, maxNodeAddrs+1)); entry.Multiplier != 0 {
+	var many []uint32
+	for n := range uint32(maxNodeAddrs + 1) {
+		many = append(many, n)
+	}
+	if entry := nodeEntry(many); entry.Multiplier != 0 {
 		t.Error("a node with too many addresses does not refer to the hash map")
 	}
 }
