@@ -98,7 +98,7 @@ func parseArgs(args []string, stderr io.Writer) (*options, error) {
 	flags.IntVar(&o.packets, "packets", 200_000, "packets in a round of one design at the hooks")
 	flags.IntVar(&o.rounds, "rounds", 7, "rounds")
 	slots := flags.Uint("slots", 1<<20, "slots of the ring, entries of the hash map")
-	flags.StringVar(&o.jsonFile, "json", "", "write the result to this `file` too")
+	flags.StringVar(&o.jsonFile, "json", "", "write the result to this `file` too; what it has of other benchmarks, of the same commit, stays")
 	flags.StringVar(&o.from, "from", "", "print what this `file`, written by -json, says and measure nothing")
 	flags.StringVar(&o.radar, "radar", "", "the radar command to measure, a `file`; without it one is built")
 	flags.Func("object", "measure another build of bpf/tc.bpf.c beside the one built in: `NAME=FILE.o`; may be repeated", func(arg string) error {
@@ -157,18 +157,21 @@ func measureAll(ctx context.Context, o *options, chosen []*benchmark, stdout io.
 			m.Error = err.Error()
 			failed = append(failed, fmt.Errorf("%s: %w", b.name, err))
 		}
+		if ctx.Err() != nil { // not measured: what an earlier run has found stays
+			failed = append(failed, ctx.Err())
+			break
+		}
 		m.Seconds = time.Since(start).Seconds()
 		r.Benchmarks = append(r.Benchmarks, m)
 		fmt.Fprintln(stdout)
 		if err := m.write(stdout); err != nil {
 			return fmt.Errorf("print: %w", err)
 		}
-		if ctx.Err() != nil {
-			break
-		}
 	}
-	if m := compare(r); m != nil {
-		r.Benchmarks = append(r.Benchmarks, m)
+	if old, err := readReport(o.jsonFile); err == nil {
+		r.merge(old)
+	}
+	if m := r.compare(); m != nil {
 		fmt.Fprintln(stdout)
 		if err := m.write(stdout); err != nil {
 			return fmt.Errorf("print: %w", err)
@@ -187,6 +190,7 @@ func reprint(o *options, stdout io.Writer) error {
 		return err
 	}
 	fmt.Fprintln(stdout, r.header())
+	r.compare() // targets may be others by now
 	found := false
 	for _, m := range r.Benchmarks {
 		if !o.only.MatchString(m.Name) {

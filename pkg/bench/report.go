@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -35,8 +36,8 @@ const reportVersion = 2
 type Measured struct {
 	Name    string  `json:"name"`
 	About   string  `json:"about"`
-	Seconds float64 `json:"seconds"` // that it took
-	Load    string  `json:"load"`    // load average when it began: how busy the machine was
+	Seconds float64 `json:"seconds"`        // that it took
+	Load    string  `json:"load,omitempty"` // load average when it began: how busy the machine was
 	Tables  []Table `json:"tables"`
 	Error   string  `json:"error,omitempty"`
 }
@@ -154,6 +155,25 @@ func readReport(file string) (*Report, error) {
 	return r, nil
 }
 
+// merge takes over what an earlier run found of benchmarks that this one has left out, if
+// that run was like this one: of the same commit, unchanged, on the same machine.
+func (r *Report) merge(old *Report) {
+	if strings.HasSuffix(r.Commit, "-dirty") || r.Commit == unknown || r.Commit != old.Commit ||
+		r.Kernel != old.Kernel || r.CPU != old.CPU || r.CPUs != old.CPUs || r.Short != old.Short {
+		return
+	}
+	found := make(map[string]*Measured)
+	for _, m := range slices.Concat(old.Benchmarks, r.Benchmarks) {
+		found[m.Name] = m
+	}
+	r.Benchmarks = nil
+	for _, b := range benchmarks {
+		if m := found[b.name]; m != nil {
+			r.Benchmarks = append(r.Benchmarks, m)
+		}
+	}
+}
+
 // save writes the report as JSON.
 func (r *Report) save(file string) error {
 	text, err := json.MarshalIndent(r, "", "  ")
@@ -166,11 +186,14 @@ func (r *Report) save(file string) error {
 	return nil
 }
 
+// unknown is a commit that nobody says.
+const unknown = "unknown"
+
 // commit is what the tree says that it is, where there is git and a repository.
 func commit() string {
 	out, err := exec.Command("git", "describe", "--always", "--dirty").Output()
 	if err != nil {
-		return "unknown"
+		return unknown
 	}
 	return strings.TrimSpace(string(out))
 }

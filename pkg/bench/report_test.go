@@ -81,6 +81,40 @@ packets lost sight of  -            -                  3
 	}
 }
 
+func TestMerge(t *testing.T) {
+	report := func(commit string, names ...string) *Report {
+		r := &Report{Commit: commit, Kernel: "6.18"}
+		for _, name := range names {
+			r.Benchmarks = append(r.Benchmarks, &Measured{Name: name, Load: commit})
+		}
+		return r
+	}
+	old := report("a", "hooks", "exchange", "targets")
+	for _, c := range []struct {
+		r    *Report
+		want string
+	}{
+		{report("a", "gso", "exchange"), "hooks gso exchange"},
+		{report("b", "gso"), "gso"},
+		{report("a-dirty", "gso"), "gso"},
+	} {
+		c.r.merge(old)
+		var names []string
+		for _, m := range c.r.Benchmarks {
+			names = append(names, m.Name)
+		}
+		if got := strings.Join(names, " "); got != c.want {
+			t.Errorf("%s: %s, not %s", c.r.Commit, got, c.want)
+		}
+	}
+	newer := report("a", "exchange")
+	mine := newer.Benchmarks[0]
+	newer.merge(old)
+	if newer.Benchmarks[1] != mine {
+		t.Error("what was measured again is the old one's")
+	}
+}
+
 func TestModelName(t *testing.T) {
 	if got := modelName("processor\t: 0\nmodel name\t: A CPU\nflags\t: x\n"); got != "A CPU" {
 		t.Error(got)

@@ -2,7 +2,10 @@
 
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // target is what a figure should be: at most the bound, or at least.
 type target struct {
@@ -63,8 +66,11 @@ func (t *target) reached(f *Figure) bool {
 	return f.Median <= t.bound
 }
 
-// compare holds what was measured to the targets; nil: there is nothing to compare.
-func compare(r *Report) *Measured {
+// compare holds what was measured to the targets, and puts the result at the report's end;
+// nil: there is nothing to compare.
+func (r *Report) compare() *Measured {
+	const name = "targets"
+	r.Benchmarks = slices.DeleteFunc(r.Benchmarks, func(m *Measured) bool { return m.Name == name })
 	t := Table{Columns: []string{"target", "", "measured", "", "benchmark"}}
 	for _, target := range targets {
 		f, row := target.figure(r)
@@ -93,5 +99,7 @@ func compare(r *Report) *Measured {
 	if len(t.Rows) == 0 {
 		return nil
 	}
-	return &Measured{Name: "targets", About: "what the figures should be, by medians; of several rows the worst", Load: loadAverage(), Tables: []Table{t}}
+	m := &Measured{Name: name, About: "what the figures should be, by medians; of several rows the worst", Tables: []Table{t}}
+	r.Benchmarks = append(r.Benchmarks, m)
+	return m
 }

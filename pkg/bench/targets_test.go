@@ -22,7 +22,7 @@ func TestTargetsNamed(t *testing.T) {
 
 func TestCompare(t *testing.T) {
 	r := &Report{}
-	if compare(r) != nil {
+	if r.compare() != nil {
 		t.Error("something is compared with nothing")
 	}
 	rates := Table{}
@@ -33,7 +33,7 @@ func TestCompare(t *testing.T) {
 	echoes.add("2", figure(times, []float64{1.2}), figure(times, []float64{1.15}))
 	r.Benchmarks = []*Measured{{Name: "throughput", Tables: []Table{rates}}, {Name: "exchange", Tables: []Table{{}, echoes}}}
 	var out strings.Builder
-	if err := compare(r).Tables[0].write(&out); err != nil {
+	if err := r.compare().Tables[0].write(&out); err != nil {
 		t.Fatal(err)
 	}
 	want := `target                                   measured                        benchmark
