@@ -152,15 +152,17 @@ func follow(ctx context.Context, o *options, r *radar, mix *mix, rounds int) (t 
 			if err != nil {
 				return t, err
 			}
-			shares[w], agent, rates = append(shares[w], own), append(agent, agents), append(rates, sent)
+			// A busy machine does not send as many; what is read costs by the packet.
+			scale := rate / 1000 / sent
+			shares[w], agent, rates = append(shares[w], own*scale), append(agent, agents*scale), append(rates, sent)
 		}
 	}
-	t.Columns = []string{"following", "% of a CPU"}
+	t.Columns = []string{"following", "% of a CPU for 100,000 packets a second"}
 	for w, way := range ways {
 		t.add(way.name, figure(percent, shares[w]))
 	}
 	t.add("the agent", figure(percent, agent))
-	t.note("%d rounds of %v, at %s thousand packets a second; meant were %d", rounds, long, figure(kpps, rates), rate/1000)
+	t.note("%d rounds of %v, in which %s thousand packets a second were sent; scaled", rounds, long, figure(kpps, rates))
 	return t, nil
 }
 
