@@ -22,7 +22,7 @@ func TestLossNotes(t *testing.T) {
 	}
 	local := func(n int, reason, function string) *backpack.Packet {
 		p := packet(n, record.Delivered, backpack.Hop{Node: 2, In: 1, Out: none})
-		p.LocalDrop, p.Loss = true, backpack.Drop{Node: 2, Port: none, At: record.AtNode, Reason: reason, Function: function}
+		p.LocalDrop, p.Loss = true, backpack.Drop{Node: 2, Port: none, At: record.AtNode, Reason: reason, Function: backpack.NamedFunction(function)}
 		return p
 	}
 	expired := []*backpack.Packet{

@@ -53,7 +53,7 @@ func lostAt() *backpack.Packet {
 	p.Hops[1].DequeueNs = backpack.NoTime
 	p.Lost = true
 	p.Loss = backpack.Drop{
-		Node: 2, Port: 21, At: record.AtQueue, Reason: "QDISC_DROP", Qdisc: "tbf", Function: "__dev_queue_xmit", First: true,
+		Node: 2, Port: 21, At: record.AtQueue, Reason: "QDISC_DROP", Qdisc: "tbf", Function: backpack.NamedFunction("__dev_queue_xmit"), First: true,
 	}
 	return p
 }

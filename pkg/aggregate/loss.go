@@ -46,7 +46,7 @@ func (a *Aggregates) addBranchDrops(p *backpack.Packet, f *flow) {
 
 // tally counts a drop of the packet. f is nil if the packet is in no flow.
 func (a *Aggregates) tally(table map[place]*tally, p *backpack.Packet, d *backpack.Drop, f *flow) {
-	k := place{d.Node, d.Port, d.At, d.Reason, d.Qdisc, d.Function}
+	k := place{d.Node, d.Port, d.At, d.Reason, d.Qdisc, d.Function.Name()}
 	if k.At == "" { // the loss did not fit into the backpack: only that it happened
 		k = place{Node: backpack.NoNode, Port: backpack.NoPort, At: record.AtNode}
 	}

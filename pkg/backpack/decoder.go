@@ -27,7 +27,7 @@ type Decoder struct {
 	owned     map[ownAddr]bool
 
 	symbols   Symbols
-	functions map[uint64]function // by address
+	functions map[uint64]*Function // by address
 	reasons   map[uint32]string
 	qdiscs    map[uint64]string // by the 8 bytes of a cell
 	addrs     map[address]string
@@ -64,7 +64,7 @@ type portInfo struct {
 func NewDecoder(d *domain.Domain, symbols Symbols) *Decoder {
 	dec := &Decoder{
 		symbols:   symbols,
-		functions: make(map[uint64]function),
+		functions: make(map[uint64]*Function),
 		reasons:   make(map[uint32]string),
 		qdiscs:    make(map[uint64]string),
 		addrs:     make(map[address]string),

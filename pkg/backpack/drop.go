@@ -16,10 +16,27 @@ const kernelText = 0xffff << 48
 // nothing that a slot holds may make the reader grow without end.
 const maxNames = 1 << 14
 
-// function is a kernel function that frees packets.
-type function struct {
-	name  string
-	queue bool // drops here come from a queueing discipline
+// Function is a kernel function that frees packets. nil stands for none.
+type Function struct {
+	addr    uint64
+	symbols Symbols // nil: the name is known
+	name    string
+}
+
+// NamedFunction is a Function of that name.
+func NamedFunction(name string) *Function { return &Function{name: name} }
+
+// Name returns the function's name, "" if it has none. It is looked up when it is first
+// asked for: for that, all names of the kernel are read, which takes as long as all else
+// that a short answer needs.
+func (f *Function) Name() string {
+	if f == nil {
+		return ""
+	}
+	if f.symbols != nil {
+		f.name, f.symbols = f.symbols.Function(f.addr), nil
+	}
+	return f.name
 }
 
 // drop tells where and why e freed the packet that was last seen at last (nil: not
@@ -29,12 +46,12 @@ func (d *Decoder) drop(e, last *event, dequeued bool) Drop {
 	dr := Drop{
 		Node: NoNode, Port: NoPort, At: record.AtNode,
 		Reason:   d.reason(unpackReason(uint16(e.data1 >> 48))),
-		Function: fn.name,
+		Function: fn,
 		AtNs:     e.at,
 		First:    e.flags&flagFirst != 0,
 	}
 	qdisc := d.qdisc(e.data2)
-	queued := (fn.queue || strings.HasPrefix(dr.Reason, "QDISC_")) && qdisc != "noqueue" && !dequeued
+	queued := qdisc != "noqueue" && !dequeued && (strings.HasPrefix(dr.Reason, "QDISC_") || isQueue(fn.Name()))
 	d.place(&dr, e, last, queued)
 	if dr.At == record.AtQueue {
 		dr.Qdisc = qdisc
@@ -95,15 +112,13 @@ func (d *Decoder) missing(p *Packet, last *event) Drop {
 	return dr
 }
 
-func (d *Decoder) function(address uint64) function {
-	fn, ok := d.functions[address]
-	if ok || d.symbols == nil {
-		return fn
-	}
-	fn.name = d.symbols.Function(address)
-	fn.queue = isQueue(fn.name)
-	if len(d.functions) < maxNames {
-		d.functions[address] = fn
+func (d *Decoder) function(address uint64) *Function {
+	fn := d.functions[address]
+	if fn == nil {
+		fn = &Function{addr: address, symbols: d.symbols}
+		if len(d.functions) < maxNames {
+			d.functions[address] = fn
+		}
 	}
 	return fn
 }

@@ -171,7 +171,7 @@ type Drop struct {
 	At         record.At
 	Reason     string // "" where the kernel gives none
 	Qdisc      string // At == record.AtQueue only
-	Function   string // "" if the address has no name
+	Function   *Function
 	AtNs       int64
 	First      bool // first packet of the dropped skb
 }

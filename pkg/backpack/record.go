@@ -285,7 +285,7 @@ func (d *Decoder) fillLoss(l *record.Loss, dr *Drop, m *memory) {
 		At:       dr.At,
 		Reason:   dr.Reason,
 		Qdisc:    dr.Qdisc,
-		Function: dr.Function,
+		Function: dr.Function.Name(),
 		AtNs:     m.time(dr.AtNs),
 	}
 	if dr.First {

@@ -111,6 +111,9 @@ func TestReasons(t *testing.T) {
 // plain search of the file for a function. This test needs root and bpftool.
 func TestRunningKernel(t *testing.T) {
 	table := Load()
+	if table.Function(0) != "" || table.Reason(0) != "" {
+		t.Error("0 has a name")
+	}
 	if err := table.Err(); err != nil {
 		t.Fatalf("names of the running kernel (needs root): %v", err)
 	}
@@ -172,8 +175,29 @@ func TestRunningKernel(t *testing.T) {
 
 func BenchmarkLoad(b *testing.B) {
 	for b.Loop() {
-		if err := Load().Err(); err != nil {
+		table := Load()
+		table.Function(0)
+		table.Reason(0)
+		if err := table.Err(); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// What fails is told once a name was asked for, and nothing is read before.
+func TestErrIsOfWhatWasAsked(t *testing.T) {
+	table, reads := Load(), 0
+	table.functions.read = func() (*functions, error) {
+		reads++
+		return nil, ErrHidden
+	}
+	table.reasons.read = func() (map[uint32]string, error) { return map[uint32]string{2: "NOT_SPECIFIED"}, nil }
+	if table.Reason(2) != "NOT_SPECIFIED" || table.Err() != nil || reads > 0 {
+		t.Errorf("before a function was asked for: error %v, %d reads", table.Err(), reads)
+	}
+	for range 2 {
+		if name := table.Function(1); name != "" || !errors.Is(table.Err(), ErrHidden) || reads != 1 {
+			t.Errorf("function %q, error %v, %d reads", name, table.Err(), reads)
 		}
 	}
 }
