@@ -29,11 +29,10 @@ func (d *Decoder) decode(p *Packet, head, member *slot, now uint64) {
 	d.events = ev
 
 	f := own.fields()
-	*p = Packet{
-		Pos: f.Pos, T0: f.T0Ns, IPv6: f.State&stIPv6 != 0, Proto: f.Proto, Len: uint32(f.Len), Segs: 1,
-		Hops: p.Hops[:0], Drops: p.Drops[:0], LatencyNs: NoTime,
-		Truncated: !ok || !ownOK || head == nil,
-	}
+	*p = Packet{Hops: p.Hops[:0], Drops: p.Drops[:0]} // field by field: a whole one would be copied
+	p.Pos, p.T0, p.IPv6, p.Proto, p.Len, p.Segs = f.Pos, f.T0Ns, f.State&stIPv6 != 0, f.Proto, uint32(f.Len), 1
+	p.LatencyNs = NoTime
+	p.Truncated = !ok || !ownOK || head == nil
 	if head != nil {
 		d.fillSource(p, head, f.Seg)
 		if member == nil && f.Cut&cutTrain == 0 && f.Segs > 1 {
@@ -50,12 +49,14 @@ func (d *Decoder) decode(p *Packet, head, member *slot, now uint64) {
 
 // takeInner takes what is inside the packet out of its events: that is no part of its way.
 func (d *Decoder) takeInner(p *Packet) {
-	d.events = slices.DeleteFunc(d.events, func(e event) bool {
-		if e.kind == evInner {
-			p.Inner = e.data1
+	for i := 0; i < len(d.events); {
+		if d.events[i].kind != evInner {
+			i++
+			continue
 		}
-		return e.kind == evInner
-	})
+		p.Inner = d.events[i].data1
+		d.events = slices.Delete(d.events, i, i+1)
+	}
 }
 
 // fillSource sets what the source saw, of segment seg of the head's train.
