@@ -100,7 +100,7 @@ const printChunk = 1000
 // packetList shows what the ring remembers.
 func (a *app) packetList(reader *agent.Reader, q packetQuery) error {
 	printer := newPacketPrinter(a.out, a.output, a.location)
-	o := backpack.ScanOptions{Last: q.last, Match: q.match}
+	o := backpack.ScanOptions{Last: q.last, Select: q.packets()}
 	if !q.since.IsZero() {
 		o.Since = scanSince(a.now(), q.since)
 	}

@@ -39,7 +39,7 @@ func (a *app) packetFollow(ctx context.Context, reader *agent.Reader, q packetQu
 	defer stop()
 	f := &packetFollower{
 		printer:  newPacketPrinter(a.out, a.output, a.location),
-		follower: backpack.NewFollower(reader.Maps, reader.Decoder, backpack.FollowOptions{Refresh: reader.Refresh}),
+		follower: backpack.NewFollower(reader.Maps, reader.Decoder, backpack.FollowOptions{Refresh: reader.Refresh, Select: q.packets()}),
 		decoder:  reader.Decoder,
 		query:    q,
 	}
@@ -96,9 +96,8 @@ type packetFollower struct {
 func (f *packetFollower) poll(history bool) (done bool, err error) {
 	var rows []*record.Record
 	err = f.follower.Poll(func(p *backpack.Packet) {
-		if r := f.decoder.Record(p); f.query.match(&r) {
-			rows = append(rows, &r)
-		}
+		r := f.decoder.Record(p)
+		rows = append(rows, &r)
 	})
 	if err != nil {
 		return false, fmt.Errorf("read the ring: %w", err)

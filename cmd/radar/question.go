@@ -182,9 +182,8 @@ func (a *app) askOnce(reader *agent.Reader, q *asked, show func(*answer) error) 
 func (a *app) fromRing(reader *agent.Reader, q *asked) *aggregate.Aggregates {
 	agg := aggregate.New(reader.Decoder.WallOffset())
 	found := 0
-	o := backpack.ScanOptions{Last: int(q.last), Match: func(r *record.Record) bool {
-		return r.State != record.InFlight && q.match(r)
-	}}
+	o := backpack.ScanOptions{Last: int(q.last), Select: q.packets()}
+	o.Match = func(r *record.Record) bool { return r.State != record.InFlight && q.match(r) }
 	if !q.since.IsZero() {
 		o.Since = scanSince(a.now(), q.since)
 	}

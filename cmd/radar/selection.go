@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/vnetradar/radar/pkg/backpack"
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/filter"
 	"github.com/vnetradar/radar/pkg/query"
@@ -60,6 +61,7 @@ type selection struct {
 	since     time.Time // sent then or later; zero: ever
 	filtered  bool      // not everything since then is asked for
 	flowsOnly bool      // whether a packet is asked for is the same for all of its flow
+	ofFlow    bool      // some of what is asked is
 }
 
 // selection checks flags and arguments; now is what --since 5m counts from.
@@ -73,12 +75,14 @@ func (f *selectFlags) selection(flags *pflag.FlagSet, args []string, now time.Ti
 		return s, usagef("--%w", err)
 	}
 	s.flowsOnly = len(f.node)+len(f.state) == 0
-	s.filtered = len(f.src)+len(f.dst)+len(f.proto)+len(f.sport)+len(f.dport)+len(args) > 0 || !s.flowsOnly
+	s.ofFlow = len(f.src)+len(f.dst)+len(f.proto)+len(f.sport)+len(f.dport) > 0
+	s.filtered = s.ofFlow || len(args) > 0 || !s.flowsOnly
 	if len(args) > 0 {
 		if s.expr, err = recordFilter(strings.Join(args, " ")); err != nil {
 			return s, err
 		}
 		s.flowsOnly = s.flowsOnly && s.expr.OnlyFlow()
+		s.ofFlow = s.ofFlow || s.expr.OnlyFlow()
 	}
 	if flags.Changed("since") {
 		if s.since, err = parseSince(f.since, now); err != nil {
@@ -105,6 +109,23 @@ func (s *selection) check(d *domain.Domain) error {
 		}
 	}
 	return nil
+}
+
+// packets is the same for who looks at all packets of a ring.
+func (s *selection) packets() backpack.Select {
+	p := backpack.Select{States: s.filter.States()}
+	if s.ofFlow {
+		p.Flow = s.keepFlow
+	}
+	if s.filtered || !s.since.IsZero() {
+		p.Match = s.match
+	}
+	return p
+}
+
+// keepFlow says whether packets of the record's flow can be asked for.
+func (s *selection) keepFlow(r *record.Record) bool {
+	return s.filter.MatchFlow(r) && (s.expr == nil || !s.expr.OnlyFlow() || s.expr.MatchRecord(r))
 }
 
 // match says whether the record is asked for.

@@ -97,7 +97,7 @@ func (a *app) trace(ids []string, last int, filter *query.Filter) error {
 func (a *app) findPackets(r *agent.Reader, ids []string, last int, filter *query.Filter) ([]*backpack.Found, error) {
 	var found []*backpack.Found
 	if len(ids) == 0 {
-		records, _, err := backpack.Scan(r.Maps, r.Decoder, backpack.ScanOptions{Last: last, Match: filter.Match})
+		records, _, err := backpack.Scan(r.Maps, r.Decoder, backpack.ScanOptions{Last: last, Select: backpack.Select{States: filter.States(), Match: filter.Match}})
 		if err != nil {
 			return nil, fmt.Errorf("read the ring: %w", err)
 		}

@@ -24,9 +24,8 @@ func findOuters(r *agent.Reader, found []*backpack.Found) (map[string][]record.R
 	for _, f := range found {
 		wanted[f.Record.ID] = true
 	}
-	list, _, err := backpack.Scan(r.Maps, r.Decoder, backpack.ScanOptions{
-		Match: func(r *record.Record) bool { return r.Inner != "" && wanted[r.Inner] },
-	})
+	around := backpack.Select{Match: func(r *record.Record) bool { return r.Inner != "" && wanted[r.Inner] }}
+	list, _, err := backpack.Scan(r.Maps, r.Decoder, backpack.ScanOptions{Select: around})
 	if err != nil {
 		return nil, fmt.Errorf("look for the packets around it: %w", err)
 	}

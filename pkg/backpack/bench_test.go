@@ -17,15 +17,19 @@ func benchRing(slots uint32) (*rt.Image, uint64) {
 	now := 1000 * second
 	for m.Cursor() < uint64(slots)+block {
 		now += 1000
-		pos, _ := m.Send(0, udp, rt.Egress, h1e0, now)
-		for i, e := range []struct {
-			kind byte
-			port uint16
-		}{{rt.Ingress, r1e0}, {rt.Egress, r1e1}, {rt.Ingress, r2e0}, {rt.Egress, r2e1}, {rt.Deliver, h2e0}} {
-			m.See(pos, e.kind, rt.First, e.port, now+uint64(i)*700)
-		}
+		benchSend(m, now)
 	}
 	return m, now + second
+}
+
+func benchSend(m *rt.Image, now uint64) {
+	pos, _ := m.Send(0, udp, rt.Egress, h1e0, now)
+	for i, e := range []struct {
+		kind byte
+		port uint16
+	}{{rt.Ingress, r1e0}, {rt.Egress, r1e1}, {rt.Ingress, r2e0}, {rt.Egress, r2e1}, {rt.Deliver, h2e0}} {
+		m.See(pos, e.kind, rt.First, e.port, now+uint64(i)*700)
+	}
 }
 
 // BenchmarkFollow is the cost of one packet, from slot to Packet.
@@ -63,28 +67,85 @@ func BenchmarkRecord(b *testing.B) {
 	}
 }
 
-// The whole default ring: its newest 20 packets; and a search that finds nothing,
-// which turns every packet into a record.
+// benchSelects are a filter that keeps all of benchRing, and those that keep nothing: of
+// flows, of a state, and one that must be asked about every record.
+func benchSelects() []struct {
+	name   string
+	choice backpack.Select
+} {
+	flow := func(r *record.Record) bool { return *r.Dport == 54 }
+	lost := func(r *record.Record) bool { return r.State == record.Lost }
+	return []struct {
+		name   string
+		choice backpack.Select
+	}{
+		{"all", backpack.Select{}},
+		{"flow", backpack.Select{Flow: flow, Match: flow}},
+		{"state", backpack.Select{States: []record.State{record.Lost}, Match: lost}},
+		{"match", backpack.Select{Match: flow}},
+	}
+}
+
+// BenchmarkFollowNow is the cost of one packet to who looks every 100 ms at a ring that
+// takes 100,000 packets a second: half of them are not final then.
+func BenchmarkFollowNow(b *testing.B) {
+	for _, bc := range benchSelects() {
+		b.Run(bc.name, func(b *testing.B) {
+			const slots, batch = 1 << 17, 10_000
+			m, now := benchRing(slots)
+			f := backpack.NewFollower(m, backpack.NewDecoder(testDomain(slots), names{}), backpack.FollowOptions{
+				Now: func() uint64 { return now }, Select: bc.choice,
+			})
+			_ = f.Poll(func(*backpack.Packet) {})
+			b.ReportAllocs()
+			b.ResetTimer()
+			for left := b.N; left > 0; left -= batch {
+				b.StopTimer()
+				for range batch {
+					now += 10_000
+					benchSend(m, now)
+				}
+				b.StartTimer()
+				_ = f.Poll(func(*backpack.Packet) {})
+			}
+		})
+	}
+}
+
+// The whole default ring: its newest 20 packets; and searches that find nothing.
 func BenchmarkScan(b *testing.B) {
 	const slots = 1 << 20
 	m, now := benchRing(slots)
 	dec := backpack.NewDecoder(testDomain(slots), names{})
-	for _, bc := range []struct {
-		name string
-		opts backpack.ScanOptions
-		want int
-	}{
-		{"last=20", backpack.ScanOptions{Last: 20}, 20},
-		{"none", backpack.ScanOptions{Last: 20, Match: func(*record.Record) bool { return false }}, 0},
-	} {
+	for _, bc := range benchSelects() {
 		b.Run(bc.name, func(b *testing.B) {
-			bc.opts.Now = func() uint64 { return now }
+			o, want := backpack.ScanOptions{Last: 20, Select: bc.choice, Now: func() uint64 { return now }}, 0
+			if bc.name == "all" {
+				want = 20
+			}
+			b.ReportAllocs()
 			for b.Loop() {
-				recs, _, err := backpack.Scan(m, dec, bc.opts)
-				if err != nil || len(recs) != bc.want {
+				recs, _, err := backpack.Scan(m, dec, o)
+				if err != nil || len(recs) != want {
 					b.Fatal(len(recs), err)
 				}
 			}
 		})
+	}
+}
+
+// All of a ring as numbers, asked for as its newest million.
+func BenchmarkScanPackets(b *testing.B) {
+	const slots = 1 << 18
+	m, now := benchRing(slots)
+	dec := backpack.NewDecoder(testDomain(slots), names{})
+	b.ReportAllocs()
+	for b.Loop() {
+		n := 0
+		o := backpack.ScanOptions{Last: 1 << 20, Now: func() uint64 { return now }}
+		backpack.ScanPackets(m, dec, o, func(*backpack.Packet) { n++ })
+		if n == 0 {
+			b.Fatal("no packets")
+		}
 	}
 }

@@ -70,39 +70,80 @@ func parseEvents(dst []event, s *slot, shared bool) (ev []event, ok bool) {
 	n = min(n, room)
 	for k := 0; k < n; k++ {
 		c := s.cell(k)
-		e := event{
-			kind:  uint8(c >> 60),
-			flags: uint8(c>>56) & 0xf,
-			port:  uint16(c >> 40),
-			at:    int64(c & (1<<40 - 1)),
+		dst = append(dst, event{})
+		e := &dst[len(dst)-1]
+		e.kind, e.flags, e.port, e.at = uint8(c>>60), uint8(c>>56)&0xf, uint16(c>>40), int64(c&(1<<40-1))
+		more := moreCells(e.kind)
+		if more < 0 || k+more >= n {
+			return dst[:len(dst)-1], false
 		}
-		switch e.kind {
-		case evLoss, evAddr, evInner:
-			if k+2 >= n {
-				return dst, false
-			}
+		if more > 0 {
 			e.data1, e.data2 = s.cell(k+1), s.cell(k+2)
-			k += 2
-		case evAddr6:
-			if k+5 >= n {
-				return dst, false
-			}
-			e.data1, e.data2 = s.cell(k+1), s.cell(k+2)
+		}
+		if e.kind == evAddr6 {
 			e.rest = [3]uint64{s.cell(k + 3), s.cell(k + 4), s.cell(k + 5)}
-			k += 5
-		case evIngress, evEgress, evDeliver, evLeft, evDequeue, evIgnored:
-		default:
-			return dst, false
 		}
-		if shared {
-			if e.flags&flagPart != 0 {
-				continue
-			}
-			e.flags &^= flagFirst // the head counts the skb
+		k += more
+		if !shared {
+			continue
 		}
-		dst = append(dst, e)
+		e.flags &^= flagFirst // the head counts the skb
+		if e.flags&flagPart != 0 {
+			dst = dst[:len(dst)-1]
+		}
 	}
 	return dst, ok
+}
+
+// moreCells is how many cells of data follow the first of an event; -1: there is no such
+// event.
+func moreCells(kind uint8) int {
+	switch kind {
+	case evLoss, evAddr, evInner:
+		return 2
+	case evAddr6:
+		return 5
+	case evIngress, evEgress, evDeliver, evLeft, evDequeue, evIgnored:
+		return 0
+	}
+	return -1
+}
+
+// brief is what a look over a slot's log says, without its events being taken apart.
+type brief struct {
+	complete    bool
+	readdressed bool   // addresses changed on the way
+	straight    bool   // of one copy: it came in wherever it was sent to
+	last        uint64 // ns from T0 to the last event
+}
+
+func (s *slot) brief() (b brief) {
+	f := s.fields()
+	n := int(f.Nev)
+	if f.State&stFull != 0 || n > s.eventCells() {
+		return b
+	}
+	away := 0
+	for k := 0; k < n; k++ {
+		c := s.cell(k)
+		kind := uint8(c >> 60)
+		switch kind {
+		case evEgress, evIgnored:
+			away++
+		case evIngress, evDeliver:
+			away--
+		case evAddr, evAddr6:
+			b.readdressed = true
+		}
+		b.last = max(b.last, c&(1<<40-1))
+		more := moreCells(kind)
+		if more < 0 || k+more >= n {
+			return b
+		}
+		k += more
+	}
+	b.complete, b.straight = true, away == 0
+	return b
 }
 
 // tuple reads the addresses of an evAddr or evAddr6 event. Fields are in the order of

@@ -21,6 +21,8 @@ type FollowOptions struct {
 	// Refresh, if not nil, is asked for the domain's description when a packet
 	// names a port that is not in it, at most once a poll.
 	Refresh func() (*domain.Domain, error)
+	// Select says which packets are handed out.
+	Select Select
 	// Now is the clock, CLOCK_MONOTONIC in ns; nil: the real one.
 	Now func() uint64
 }
@@ -65,6 +67,7 @@ type Follower struct {
 	// Scratch.
 	head, member slot
 	packet       Packet
+	choice       selector
 	held, spare  []Range
 }
 
@@ -82,7 +85,7 @@ func NewFollower(src Source, dec *Decoder, o FollowOptions) *Follower {
 	}
 	return &Follower{
 		src: src, ring: src.Ring(), dec: dec, opts: o,
-		fresh: true, parts: make(map[uint64]*segments),
+		fresh: true, parts: make(map[uint64]*segments), choice: newSelector(o.Select, dec),
 	}
 }
 

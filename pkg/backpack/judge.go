@@ -40,7 +40,13 @@ func (f *Follower) take(pos, quiet uint64) {
 		if h.Seg > 0 && !f.ring.orphan(pos, h.Seg) {
 			return // its head speaks for it
 		}
-		if e, more := f.examine(entry{pos: pos}); more {
+		e := entry{pos: pos, due: h.T0Ns + uint64(f.opts.Settle), segs: max(h.Segs, 1), left: max(h.Segs, 1)}
+		// Nothing of it can be final before: all but those are looked at once.
+		more := h.Seg == 0 && e.due > f.pollNow && !f.once && !f.hurry(pos)
+		if !more {
+			e, more = f.examine(entry{pos: pos})
+		}
+		if more {
 			f.pending = append(f.pending, e)
 		}
 	}
@@ -88,6 +94,9 @@ func (f *Follower) examine(e entry) (_ entry, more bool) {
 	case h.Seg > 0:
 		e.due, more = f.judge(nil, &f.head)
 		return e, more
+	case h.Cut&cutTrain == 0 && f.passOver():
+		f.moves++
+		return e, false
 	case h.Segs <= 1:
 		e.due, more = f.judge(&f.head, nil)
 		return e, more
@@ -98,6 +107,21 @@ func (f *Follower) examine(e entry) (_ entry, more bool) {
 		return e, more
 	}
 	return f.examineParts(e)
+}
+
+// passOver says that the packet copied to f.head is not asked for, whatever else becomes
+// of it: it has arrived, and nothing was added to that for the settle time.
+func (f *Follower) passOver() bool {
+	h := f.head.fields()
+	if f.choice.Flow == nil || h.State&(stDone|stLost) != stDone {
+		return false
+	}
+	log := f.head.brief()
+	if !log.straight {
+		return false // a copy may be under way
+	}
+	settled := h.T0Ns+log.last+uint64(f.opts.Settle) <= f.pollNow || f.once || f.hurry(h.Pos)
+	return settled && f.choice.refuses(&f.head, log)
 }
 
 // examineParts is examine for a train that was cut: each segment ends alone.
@@ -200,7 +224,9 @@ func (f *Follower) judge(head, member *slot) (due uint64, open bool) {
 		return due, true
 	}
 	f.moves++
-	f.emit(p)
+	if f.choice.wants(p) {
+		f.emit(p)
+	}
 	return 0, false
 }
 

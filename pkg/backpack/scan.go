@@ -15,10 +15,8 @@ import (
 type ScanOptions struct {
 	Last  int           // the newest of those that match; 0: all
 	Since time.Duration // only packets that began this long ago or later; 0: all
-	// Match selects; nil: all. What it sees lacks ID, GUID and Time, and is valid
-	// during the call only.
-	Match func(*record.Record) bool
-	Now   func() uint64 // CLOCK_MONOTONIC in ns; nil: the real clock
+	Select
+	Now func() uint64 // CLOCK_MONOTONIC in ns; nil: the real clock
 }
 
 // ScanStats counts what a scan met.
@@ -44,72 +42,61 @@ func Scan(src Source, dec *Decoder, o ScanOptions) ([]record.Record, ScanStats, 
 // ScanFunc calls fn for each packet that the ring remembers, oldest first. It stops
 // at fn's error and returns it. fn may keep the record.
 func ScanFunc(src Source, dec *Decoder, o ScanOptions, fn func(*record.Record) error) (ScanStats, error) {
+	return scan(src, dec, o, func(p *Packet) error {
+		r := dec.Record(p)
+		return fn(&r)
+	})
+}
+
+// ScanPackets is ScanFunc for packets as numbers. A Packet is valid during the call
+// only.
+func ScanPackets(src Source, dec *Decoder, o ScanOptions, fn func(*Packet)) ScanStats {
+	stats, _ := scan(src, dec, o, func(p *Packet) error { // which does not fail
+		fn(p)
+		return nil
+	})
+	return stats
+}
+
+func scan(src Source, dec *Decoder, o ScanOptions, emit func(*Packet) error) (ScanStats, error) {
 	s := newScanner(src, dec, &o)
-	candidates := s.sorted(o)
-	if o.Last <= 0 {
-		s.emit = func(p *Packet) error {
-			r := dec.Record(p)
-			return fn(&r)
-		}
-		for _, c := range candidates {
-			if err := s.show(c.pos); err != nil {
-				return s.stats, err
-			}
-		}
-		return s.stats, nil
+	candidates, older := s.sorted(o), 0
+	if o.Last > 0 && o.Last < s.stats.Slots { // else there are no more than that
+		candidates, older = s.newest(candidates, o.Last)
 	}
-	found := s.newest(candidates, o.Last)
-	for i := range found {
-		r := dec.Record(&found[i])
-		if err := fn(&r); err != nil {
+	s.emit = func(p *Packet) error {
+		if older > 0 {
+			older--
+			return nil
+		}
+		return emit(p)
+	}
+	for _, c := range candidates {
+		if err := s.show(c.pos); err != nil {
 			return s.stats, err
 		}
 	}
 	return s.stats, nil
 }
 
-// ScanPackets is ScanFunc for packets as numbers. A Packet is valid during the call
-// only.
-func ScanPackets(src Source, dec *Decoder, o ScanOptions, fn func(*Packet)) ScanStats {
-	s := newScanner(src, dec, &o)
-	s.emit = func(p *Packet) error {
-		fn(p)
-		return nil
-	}
-	candidates := s.sorted(o)
-	if o.Last > 0 {
-		found := s.newest(candidates, o.Last)
-		for i := range found {
-			fn(&found[i])
-		}
-		return s.stats
-	}
-	for _, c := range candidates {
-		_ = s.show(c.pos) // emit does not fail
-	}
-	return s.stats
-}
-
 // scanner is the state of one scan.
 type scanner struct {
-	ring  *Ring
-	dec   *Decoder
-	now   uint64
-	match func(*record.Record) bool
-	emit  func(*Packet) error
-	stats ScanStats
+	ring   *Ring
+	dec    *Decoder
+	now    uint64
+	choice selector
+	emit   func(*Packet) error
+	stats  ScanStats
 
 	head, member slot
 	packet       Packet
-	probe        record.Record // what match sees
-	memory       memory
 }
 
 func newScanner(src Source, dec *Decoder, o *ScanOptions) *scanner {
 	if o.Now == nil {
 		o.Now = Monotonic
 	}
-	s := &scanner{ring: src.Ring(), dec: dec, now: o.Now(), match: o.Match}
+	s := &scanner{ring: src.Ring(), dec: dec, now: o.Now(), choice: newSelector(o.Select, dec)}
 	s.stats.Forgot = src.Cursor() > src.Start()+s.ring.slots
 	return s
 }
@@ -134,7 +121,7 @@ func (s *scanner) sorted(o ScanOptions) []candidate {
 
 // candidates looks at the first line of every slot: much less memory than all.
 func (s *scanner) candidates(since uint64) []candidate {
-	var list []candidate
+	list := make([]candidate, 0, s.ring.slots) // what is not used of it is no memory
 	for i := range s.ring.slots {
 		t0, pos, seg := s.ring.peek(i)
 		if pos == 0 {
@@ -152,25 +139,24 @@ func (s *scanner) candidates(since uint64) []candidate {
 	return list
 }
 
-// newest returns the last n packets that match, oldest first.
-func (s *scanner) newest(candidates []candidate, n int) []Packet {
-	var found []Packet // newest first
-	var train []Packet
-	s.emit = func(p *Packet) error {
-		kept := *p
-		kept.Hops, kept.Drops = slices.Clone(p.Hops), slices.Clone(p.Drops)
-		train = append(train, kept)
+// newest returns the candidates that have the last n packets that match, oldest first,
+// and how many more those have, which are the oldest. They are not kept, but shown again:
+// n can be as many as there are.
+func (s *scanner) newest(candidates []candidate, n int) (found []candidate, older int) {
+	packets := 0
+	s.emit = func(*Packet) error {
+		packets++
 		return nil
 	}
-	for i := len(candidates) - 1; i >= 0 && len(found) < n; i-- {
-		train = train[:0]
+	for i := len(candidates) - 1; i >= 0 && packets < n; i-- {
+		before := packets
 		_ = s.show(candidates[i].pos) // emit does not fail
-		slices.Reverse(train)
-		found = append(found, train...)
+		if packets > before {
+			found = append(found, candidates[i])
+		}
 	}
-	found = found[:min(n, len(found))]
 	slices.Reverse(found)
-	return found
+	return found, max(packets-n, 0)
 }
 
 // show emits the packet at pos, or each segment of the train that begins there and
@@ -187,6 +173,9 @@ func (s *scanner) show(pos uint64) error {
 		}
 		s.dec.decode(&s.packet, nil, &s.head, s.now)
 		return s.hand()
+	}
+	if f.Cut&cutTrain == 0 && s.choice.refuses(&s.head, s.head.brief()) {
+		return nil
 	}
 	s.dec.decode(&s.packet, &s.head, nil, s.now)
 	if err := s.hand(); err != nil || f.Cut&cutTrain == 0 {
@@ -206,11 +195,8 @@ func (s *scanner) show(pos uint64) error {
 }
 
 func (s *scanner) hand() error {
-	if s.match != nil {
-		s.dec.fill(&s.probe, &s.packet, &s.memory)
-		if !s.match(&s.probe) {
-			return nil
-		}
+	if !s.choice.wants(&s.packet) {
+		return nil
 	}
 	return s.emit(&s.packet)
 }

@@ -43,10 +43,10 @@ func TestScan(t *testing.T) {
 		// 150 packets in 19 blocks of 8, of which two CPUs have begun the last: the
 		// ring remembers at least 64 - 2 x 8 of them.
 		{"newest 5", backpack.ScanOptions{Last: 5}, 145, 149, 1},
-		{"newest 5 of the even ones", backpack.ScanOptions{Last: 5, Match: even}, 140, 148, 2},
+		{"newest 5 of the even ones", backpack.ScanOptions{Last: 5, Select: backpack.Select{Match: even}}, 140, 148, 2},
 		{"of the last 9 seconds", backpack.ScanOptions{Since: 9 * time.Second}, 140, 149, 1},
 		{"newest 100 of the last 9 seconds", backpack.ScanOptions{Last: 100, Since: 9 * time.Second}, 140, 149, 1},
-		{"even ones of the last 9 seconds", backpack.ScanOptions{Since: 9 * time.Second, Match: even}, 140, 148, 2},
+		{"even ones of the last 9 seconds", backpack.ScanOptions{Since: 9 * time.Second, Select: backpack.Select{Match: even}}, 140, 148, 2},
 		{"since before the clock began", backpack.ScanOptions{Last: 1, Since: 1e6 * time.Hour}, 149, 149, 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

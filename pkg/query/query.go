@@ -152,16 +152,17 @@ func (f *Filter) States() []record.State {
 
 // Match says whether r passes. A filter that is nil lets everything pass.
 func (f *Filter) Match(r *record.Record) bool {
-	if f == nil {
-		return true
-	}
-	return (f.states == nil || slices.Contains(f.states, r.State)) &&
-		(f.protos == nil || slices.Contains(f.protos, r.Proto)) &&
+	return f == nil || (f.states == nil || slices.Contains(f.states, r.State)) && f.MatchFlow(r) && f.matchNode(r)
+}
+
+// MatchFlow says whether r passes as far as addresses, protocol and ports are asked for:
+// the answer is the same for all of a flow.
+func (f *Filter) MatchFlow(r *record.Record) bool {
+	return f == nil || (f.protos == nil || slices.Contains(f.protos, r.Proto)) &&
 		matchAddr(f.src, r.Src, r.Hops, func(h *record.Hop) string { return h.Src }) &&
 		matchAddr(f.dst, r.Dst, r.Hops, func(h *record.Hop) string { return h.Dst }) &&
 		matchPort(f.sport, r.Sport, r.Hops, func(h *record.Hop) *int { return h.Sport }) &&
-		matchPort(f.dport, r.Dport, r.Hops, func(h *record.Hop) *int { return h.Dport }) &&
-		f.matchNode(r)
+		matchPort(f.dport, r.Dport, r.Hops, func(h *record.Hop) *int { return h.Dport })
 }
 
 func matchAddr(want []netip.Prefix, sent string, hops []record.Hop, of func(*record.Hop) string) bool {
