@@ -14,7 +14,7 @@ import (
 // are nftables rules whose targets nft cannot show.
 func iptablesConflicts(ctx context.Context) []Conflict {
 	var found []Conflict
-	nft := hasNFTables()
+	nft := nftNamesMark()
 	for _, family := range []struct{ tool, tables string }{
 		{"iptables", "ip_tables_names"}, {"ip6tables", "ip6_tables_names"},
 	} {

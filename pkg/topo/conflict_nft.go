@@ -6,10 +6,14 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
+	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 )
@@ -17,7 +21,7 @@ import (
 // nftConflicts finds nftables rules of the thread's namespace that match on or
 // set the mark, and those that copy it to or from the connection's.
 func nftConflicts(ctx context.Context) []Conflict {
-	if !hasNFTables() {
+	if !nftNamesMark() {
 		return nil
 	}
 	out, ok := output(ctx, "nft", "-j", "list", "ruleset")
@@ -43,13 +47,22 @@ func nftConflicts(ctx context.Context) []Conflict {
 	return found
 }
 
-// hasNFTables says whether the thread's namespace has any table, without running
-// a process. Failure counts as none.
-func hasNFTables() bool {
-	req := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_GETTABLE, unix.NLM_F_DUMP)
+// nftNamesMark says whether a rule of the thread's namespace may use the mark: without
+// that no tool need be run, of which each takes tens of milliseconds. It is a search for
+// what the kernel's form of such a rule must have: the key of a meta expression, or the
+// name of one of xtables' extensions, which iptables-nft makes. Failure counts as none.
+func nftNamesMark() bool {
+	req := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_GETRULE, unix.NLM_F_DUMP)
 	req.AddData(&nl.Nfgenmsg{NfgenFamily: unix.AF_UNSPEC, Version: nl.NFNETLINK_V0})
 	msgs, err := req.Execute(unix.NETLINK_NETFILTER, 0)
-	return err == nil && len(msgs) > 0
+	if errors.Is(err, netlink.ErrDumpInterrupted) {
+		return true // rules changed meanwhile: there are some
+	}
+	key := nl.NewRtAttr(unix.NFTA_META_KEY, binary.BigEndian.AppendUint32(nil, unix.NFT_META_MARK)).Serialize()
+	return err == nil && slices.ContainsFunc(msgs, func(rule []byte) bool {
+		return bytes.Contains(rule, key) || bytes.Contains(rule, []byte("mark")) ||
+			bytes.Contains(rule, []byte("MARK")) || bytes.Contains(rule, []byte("TPROXY"))
+	})
 }
 
 type nftRule struct {

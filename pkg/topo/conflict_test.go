@@ -77,6 +77,41 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
+// Rules without the mark need no tool; those with it are not overlooked, whoever made them.
+func TestNftNamesMark(t *testing.T) {
+	const table = "add table inet t; add chain inet t c { type filter hook prerouting priority -150; }; "
+	for _, c := range []struct {
+		rule []string
+		want bool
+	}{
+		{[]string{"nft", table}, false},
+		{[]string{"nft", table + "add rule inet t c tcp dport 80 counter accept; add rule inet t c iifname eth0 drop"}, false},
+		{[]string{"nft", table + "add rule inet t c meta mark 7"}, true},
+		{[]string{"nft", table + "add rule inet t c meta mark set ip saddr map { 10.0.0.1 : 1 }"}, true},
+		{[]string{"nft", table + "add rule inet t c ct mark set meta mark & 0xf"}, true},
+		{[]string{"nft", table + "add rule inet t c ip saddr . meta mark { 10.0.0.1 . 5 } drop"}, true},
+		{[]string{"nft", table + "add rule inet t c meta mark vmap { 1 : drop }"}, true},
+		{[]string{"iptables-nft", "-A", "FORWARD", "-p", "tcp", "--dport", "80", "-j", "DROP"}, false},
+		{[]string{"iptables-nft", "-A", "FORWARD", "-m", "mark", "--mark", "1/0xf"}, true},
+		{[]string{"iptables-nft", "-t", "mangle", "-A", "FORWARD", "-j", "MARK", "--set-mark", "1"}, true},
+		{[]string{"ip6tables-nft", "-t", "mangle", "-A", "FORWARD", "-j", "CONNMARK", "--save-mark"}, true},
+		{[]string{"iptables-nft", "-t", "mangle", "-A", "PREROUTING", "-p", "tcp", "-j", "TPROXY", "--on-port", "1", "--tproxy-mark", "1/3"}, true},
+	} {
+		n := nstest.New(t, "a")
+		n.Run("a", c.rule...)
+		var got bool
+		if err := specs(t, n, "a")[0].Do(func() error {
+			got = nftNamesMark()
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if got != c.want {
+			t.Errorf("%q: %v, want %v", c.rule, got, c.want)
+		}
+	}
+}
+
 func TestNftMarkRules(t *testing.T) {
 	for expr, want := range map[string]uint32{
 		`{"match":{"op":"==","left":{"payload":{"protocol":"tcp","field":"dport"}},"right":80}}`:                  0,
