@@ -111,7 +111,7 @@ func (s *selection) check(d *domain.Domain) error {
 	return nil
 }
 
-// packets is the same for who looks at all packets of a ring.
+// packets is what a reader of the ring is asked for.
 func (s *selection) packets() backpack.Select {
 	p := backpack.Select{States: s.filter.States()}
 	if s.ofFlow {
