@@ -3,6 +3,7 @@
 package topo
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -159,6 +160,23 @@ func TestIptablesBits(t *testing.T) {
 	} {
 		if got := iptablesBits(strings.Fields(rule)); got != want {
 			t.Errorf("%s: %#x, want %#x", rule, got, want)
+		}
+	}
+}
+
+// Ten nodes with a firewall that does not use the mark.
+func BenchmarkFindConflicts(b *testing.B) {
+	n := nstest.New(b)
+	var names []string
+	for i := range 10 {
+		names = append(names, fmt.Sprintf("n%d", i))
+		n.Add(names[i])
+		n.Run(names[i], "nft", "add table inet t; add chain inet t c { type filter hook forward priority 0; }; add rule inet t c tcp dport 80 counter accept")
+	}
+	s := specs(b, n, names...)
+	for b.Loop() {
+		if found := FindConflicts(b.Context(), s, AllMarks); len(found) > 0 {
+			b.Fatal(found)
 		}
 	}
 }
