@@ -80,17 +80,9 @@ static __always_inline void miss(void)
 		*n += 1;
 }
 
-static __always_inline void pull(struct __sk_buff *skb)
-{
-	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
-
-	if (data + MAX_PULL > end && skb->len > (__u32)(end - data))
-		bpf_skb_pull_data(skb, skb->len < MAX_PULL ? skb->len : MAX_PULL);
-}
-
 static __always_inline bool parse(struct __sk_buff *skb, struct packet *p)
 {
-	pull(skb);
+	pull_headers(skb, true);
 	if (parse_link(skb, false, p) != PARSE_IPV4 || parse_ipv4(skb, p) != PARSE_IPV4)
 		return false;
 	parse_l4(skb, p);
@@ -127,7 +119,7 @@ int bench_floor6(struct __sk_buff *skb)
 {
 	struct packet p = { .v6 = true };
 
-	pull(skb);
+	pull_headers(skb, false);
 	if (parse_link(skb, false, &p) != PARSE_IPV6 || parse_ipv6(skb, &p) != PARSE_IPV6)
 		return PASS;
 	parse_l4(skb, &p);

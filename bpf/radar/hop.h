@@ -72,12 +72,9 @@ static __always_inline void pass_unparsed(struct __sk_buff *skb, enum parse_resu
 static __always_inline enum parse_result parse(struct __sk_buff *skb, const struct rdr_port *port,
 					       bool in, struct packet *p)
 {
-	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
 	enum parse_result r;
 
-	/* Headers may lie in fragments of the skb; look at all of them or at none. */
-	if (data + MAX_PULL > end && skb->len > (__u32)(end - data))
-		bpf_skb_pull_data(skb, skb->len < MAX_PULL ? skb->len : MAX_PULL);
+	pull_headers(skb, !p->v6 && !(port->flags & RDR_PF_L3));
 	p->true_link = is_true_link(port->flags, p->v6);
 	r = parse_link(skb, port->flags & RDR_PF_L3, p);
 	/* Looped back without Ethernet header: its first byte, of IP, looks like a group.
@@ -396,7 +393,7 @@ static __always_inline void leave_known(struct __sk_buff *skb, const struct pack
 		taken = tree_decrements(f->index, p->n, b.word, f->id_rule);
 	if (taken == BY_KEY || wants_key(p, b.ttl)) {
 		w.flags |= RDR_EVF_KEYED;
-		err = keep_keys(f->index, p, b.id);
+		err = has_keys(f->slot, p) ? PUT_OK : keep_keys(f->index, p, b.id);
 		if (err && unmark(f, p, err))
 			return;
 		if (err)

@@ -316,7 +316,7 @@ static __always_inline void forget_form(struct packet *p, __u32 zero)
 }
 
 /* Reads what follows the IP header: ports, tag, number of segments. The caller
- * has pulled MAX_PULL bytes (or all there are) into the linear part. */
+ * has pulled the headers. */
 static __always_inline void parse_l4(struct __sk_buff *skb, struct packet *p)
 {
 	__u32 have = p->l3 + p->len - p->l4;

@@ -35,7 +35,6 @@ struct ip6_extension {
 
 #define MAX_EXTENSIONS 6
 #define JUMBO_OPTION 8 /* bytes of the hop-by-hop header that Linux gives BIG TCP */
-#define L4_PULL 32     /* of the L4 header, what identity.h reads */
 
 static __always_inline union rdr_bits bits6(const struct ip6_start *ip)
 {

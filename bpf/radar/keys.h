@@ -181,6 +181,13 @@ GLOBAL int keep_run_keys(__u32 index, __u32 n, __u64 addrs, __u64 rest)
 	return PUT_OK;
 }
 
+/* Whether keep_keys() has nothing to do for the run that begins with slot s, without a call. */
+static __always_inline bool has_keys(const struct rdr_slot *s, const struct packet *p)
+{
+	return (s->state & RDR_ST_KEYED) && is_whole(s, p->n) &&
+	       key_addrs(s->key_saddr, s->key_daddr) == packet_addrs(p);
+}
+
 static __always_inline int keep_keys(__u32 index, const struct packet *p, __be16 id)
 {
 	return keep_run_keys(index, p->n, packet_addrs(p), key_rest(p, id));

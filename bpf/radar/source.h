@@ -49,20 +49,11 @@ GLOBAL int is_repeated(__u64 head, __u32 k)
 		     segment_by_content(head & (cfg_slots - 1), s->tag, s->tag2) != k);
 }
 
-/* First line of the slot of segment k; the head is written already. l4 is the offset
- * of the L4 header. Returns the bit of a datagram whose content must tell it from the
- * others of its train: IPv6. */
-GLOBAL __u64 fill_member(struct __sk_buff *skb, __u64 head, __u32 k, __u32 l4)
+/* What the slots of a train's members share with their head's, whose len is that of a full
+ * segment, and what differs. */
+static __always_inline void fill_member(struct rdr_slot *s, const struct rdr_slot *h, __u64 pos,
+					__u32 k, __u32 len, __u32 tag, __u32 tag2)
 {
-	struct rdr_slot *h = slot_of(head), *s = slot_of(head + k);
-	__u32 hdr, len, off;
-	__be32 w[2] = {};
-
-	if (!h || !s)
-		return 0;
-	off = k * h->gso_size;
-	hdr = h->len - h->gso_size;
-	len = k == h->segs - 1 ? h->train_len - h->segs * hdr - off : h->gso_size;
 	WRITE_ONCE(s->pos, 0);
 	barrier();
 	s->t0_ns = h->t0_ns;
@@ -70,25 +61,62 @@ GLOBAL __u64 fill_member(struct __sk_buff *skb, __u64 head, __u32 k, __u32 l4)
 	s->state = h->state & (RDR_ST_IPV6 | RDR_ST_GROUP);
 	s->proto = h->proto;
 	s->cut = 0;
-	if (h->proto == IPPROTO_TCP) {
-		s->tag = h->tag + off;
-		s->tag2 = h->tag2;
-	} else {
-		/* Each datagram of a UDP train has a payload of its own. */
-		if (len >= 8)
-			bpf_skb_load_bytes(skb, l4 + UDP_HDR + off, w, 8);
-		s->tag = w[0];
-		s->tag2 = w[1];
-		if (s->state & RDR_ST_IPV6 && len >= UDP_MORE - UDP_HDR)
-			s->tag2 ^= load_more(skb, l4 + UDP_HDR + off + 8);
-	}
+	s->tag = tag;
+	s->tag2 = tag2;
 	s->seg = k;
 	s->segs = h->segs;
-	s->len = hdr + len;
+	s->len = len;
 	s->flow_hash = h->flow_hash;
 	barrier();
-	WRITE_ONCE(s->pos, head + k);
-	return s->state & RDR_ST_IPV6 && s->proto == IPPROTO_UDP ? tags_bit(s) : 0;
+	WRITE_ONCE(s->pos, pos);
+}
+
+/* IP bytes of the last segment of the train with that head. */
+static __always_inline __u32 last_len(const struct rdr_slot *h)
+{
+	return h->train_len - (h->segs - 1) * h->len;
+}
+
+/* First lines of the slots of a TCP train's segments; the head is written already. No call
+ * for each, as trains are what most of the traffic is made of. */
+GLOBAL int fill_segments(__u64 head, __u32 n)
+{
+	struct rdr_slot *s, *h = slot_of(head);
+
+	if (!h)
+		return 0;
+	for (__u32 k = 1; k < RDR_MAX_SEGS && k < n; k++) {
+		s = slot_of(head + k);
+		if (s)
+			fill_member(s, h, head + k, k, h->len, h->tag + k * h->gso_size, h->tag2);
+	}
+	/* Nobody reads it before settle_slots(). */
+	s = slot_of(head + n - 1);
+	if (s)
+		s->len = last_len(h);
+	return 0;
+}
+
+/* First line of the slot of datagram k, which has a payload of its own; the head is written
+ * already. l4 is the offset of the L4 header. Returns the bit of one whose content must tell
+ * it from the others of its train: IPv6. */
+GLOBAL __u64 fill_datagram(struct __sk_buff *skb, __u64 head, __u32 k, __u32 l4)
+{
+	struct rdr_slot *h = slot_of(head), *s = slot_of(head + k);
+	__be32 w[2] = {};
+	__u32 len, payload;
+
+	if (!h || !s)
+		return 0;
+	len = k == h->segs - 1 ? last_len(h) : h->len;
+	payload = len - (h->len - h->gso_size);
+	l4 += UDP_HDR + k * h->gso_size;
+	if (payload >= 8)
+		bpf_skb_load_bytes(skb, l4, w, 8);
+	if (h->state & RDR_ST_IPV6 && payload >= UDP_MORE - UDP_HDR)
+		w[1] ^= load_more(skb, l4 + 8);
+	fill_member(s, h, head + k, k, len, w[0], w[1]);
+	return h->state & RDR_ST_IPV6 && h->proto == IPPROTO_UDP ? tags_bit(s) : 0;
 }
 
 /* Returns how many segments nothing tells from one before. */
@@ -98,8 +126,10 @@ GLOBAL __u32 fill_members(struct __sk_buff *skb, __u64 head, __u32 n, __u32 l4)
 	__u64 seen = h ? tags_bit(h) : 0, bit;
 	__u32 alike = 0;
 
+	if (h && h->proto == IPPROTO_TCP)
+		return fill_segments(head, n);
 	for (__u32 k = 1; k < RDR_MAX_SEGS && k < n; k++) {
-		bit = fill_member(skb, head, k, l4);
+		bit = fill_datagram(skb, head, k, l4);
 		if (seen & bit)
 			alike += is_repeated(head, k);
 		seen |= bit;
