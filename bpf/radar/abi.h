@@ -246,7 +246,7 @@ struct rdr_control {
 struct rdr_alloc {
 	__u64 next;	  /* positions of the block below this are settled */
 	__u64 end;	  /* end of the block, exclusive; read after next */
-	__u64 free_until; /* positions below are known to be reusable */
+	__u64 free_until; /* positions below were reusable when looked at */
 };
 
 /* Where the next block begins. Its own map: maps with a lock cannot be mapped. */

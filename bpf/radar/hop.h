@@ -74,7 +74,8 @@ static __always_inline enum parse_result parse(struct __sk_buff *skb, const stru
 {
 	enum parse_result r;
 
-	pull_headers(skb, !p->v6 && !(port->flags & RDR_PF_L3));
+	/* What an expression asks for may lie behind the headers: docs/filters.md. */
+	pull_headers(skb, !p->v6 && !cfg_watch && !(port->flags & RDR_PF_L3));
 	p->true_link = is_true_link(port->flags, p->v6);
 	r = parse_link(skb, port->flags & RDR_PF_L3, p);
 	/* Looped back without Ethernet header: its first byte, of IP, looks like a group.

@@ -88,7 +88,7 @@ GLOBAL int put_key(__u64 addrs, __u64 rest, __u64 pos)
 	struct rdr_slot *s = slot_of(pos);
 	struct rdr_key key;
 	__u64 *old;
-	long err;
+	int err; /* before Linux 6.4 the helper returns no more: upper half 0 */
 
 	if (!s)
 		return PUT_FULL;

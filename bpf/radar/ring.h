@@ -157,7 +157,9 @@ GLOBAL __u32 look_ahead(__u64 pos, __u64 end, __u64 now)
 
 	for (k = 0; k < LOOK_AHEAD && pos + k < end; k++) {
 		s = slot_of(pos + k);
-		if (!s || !slot_reusable(s, now) || (s->pos && s->segs > 1))
+		/* One that was lost may come again, from a queue that kept a copy: looked at
+		 * when it is taken. */
+		if (!s || !slot_reusable(s, now) || s->state & RDR_ST_LOST || (s->pos && s->segs > 1))
 			break;
 	}
 	return k;

@@ -61,8 +61,19 @@ func ScanPackets(src Source, dec *Decoder, o ScanOptions, fn func(*Packet)) Scan
 func scan(src Source, dec *Decoder, o ScanOptions, emit func(*Packet) error) (ScanStats, error) {
 	s := newScanner(src, dec, &o)
 	candidates, older := s.sorted(o), 0
-	if o.Last > 0 && o.Last < s.stats.Slots { // else there are no more than that
+	switch {
+	case o.Last == 0 || o.Last >= s.stats.Slots: // there are no more than that
+	case o.Last <= maxKept:
+		found := s.kept(candidates, o.Last)
+		for i := range found {
+			if err := emit(&found[i]); err != nil {
+				return s.stats, err
+			}
+		}
+		return s.stats, nil
+	default:
 		candidates, older = s.newest(candidates, o.Last)
+		s.stats.Torn = 0 // they are counted as they are shown
 	}
 	s.emit = func(p *Packet) error {
 		if older > 0 {
@@ -121,7 +132,7 @@ func (s *scanner) sorted(o ScanOptions) []candidate {
 
 // candidates looks at the first line of every slot: much less memory than all.
 func (s *scanner) candidates(since uint64) []candidate {
-	list := make([]candidate, 0, s.ring.slots) // what is not used of it is no memory
+	list := make([]candidate, 0, s.ring.slots)
 	for i := range s.ring.slots {
 		t0, pos, seg := s.ring.peek(i)
 		if pos == 0 {
@@ -139,9 +150,33 @@ func (s *scanner) candidates(since uint64) []candidate {
 	return list
 }
 
+// maxKept is how many packets are kept until they are shown: some ten MB.
+const maxKept = 16384
+
+// kept returns copies of the last n packets that match, oldest first: what they were found
+// for is still so when they are shown.
+func (s *scanner) kept(candidates []candidate, n int) []Packet {
+	var found, train []Packet // newest first
+	s.emit = func(p *Packet) error {
+		c := *p
+		c.Hops, c.Drops = slices.Clone(p.Hops), slices.Clone(p.Drops)
+		train = append(train, c)
+		return nil
+	}
+	for i := len(candidates) - 1; i >= 0 && len(found) < n; i-- {
+		train = train[:0]
+		_ = s.show(candidates[i].pos) // emit does not fail
+		slices.Reverse(train)
+		found = append(found, train...)
+	}
+	found = found[:min(n, len(found))]
+	slices.Reverse(found)
+	return found
+}
+
 // newest returns the candidates that have the last n packets that match, oldest first,
-// and how many more those have, which are the oldest. They are not kept, but shown again:
-// n can be as many as there are.
+// and how many more those have, which are the oldest. They are not kept, but looked at
+// again: n can be as many as there are. (What changes in between, shows.)
 func (s *scanner) newest(candidates []candidate, n int) (found []candidate, older int) {
 	packets := 0
 	s.emit = func(*Packet) error {

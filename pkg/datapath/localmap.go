@@ -44,12 +44,34 @@ func newLocalSet(locals map[uint16][]netip.Addr) localSet {
 // more than fit there it says that they are in the hash maps only.
 func (h *Handle) putNode(node uint16, addrs []netip.Addr) error {
 	v4, v6 := NodeEntries(addrs)
-	err := h.maps[bpfobj.TcMapNodes].Put(uint32(node), &v4)
+	err := putEntry(h.maps[bpfobj.TcMapNodes], node, v4)
 	if err == nil {
-		err = h.maps[bpfobj.TcMapNodes6].Put(uint32(node), &v6)
+		err = putEntry(h.maps[bpfobj.TcMapNodes6], node, v6)
 	}
 	if err != nil {
 		return fmt.Errorf("set addresses of a node: %w", err)
+	}
+	return nil
+}
+
+// putEntry writes an entry while programs read it, who may see one half of what was there and
+// one of what comes: so that they ask the hash map meanwhile, the multiplier goes first and
+// comes last.
+func putEntry(m *ebpf.Map, node uint16, entry bpfobj.TcRdrNode) error {
+	var was bpfobj.TcRdrNode
+	if err := m.Lookup(uint32(node), &was); err != nil {
+		return err
+	}
+	if was == entry {
+		return nil
+	}
+	was.Multiplier = 0
+	without := entry
+	without.Multiplier = 0
+	for _, step := range []bpfobj.TcRdrNode{was, without, entry} {
+		if err := m.Put(uint32(node), &step); err != nil {
+			return err
+		}
 	}
 	return nil
 }

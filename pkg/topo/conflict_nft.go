@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 )
@@ -50,16 +49,16 @@ func nftConflicts(ctx context.Context) []Conflict {
 // nftNamesMark says whether a rule of the thread's namespace may use the mark: without
 // that no tool need be run, of which each takes tens of milliseconds. It is a search for
 // what the kernel's form of such a rule must have: the key of a meta expression, or the
-// name of one of xtables' extensions, which iptables-nft makes. Failure counts as none.
+// name of one of xtables' extensions, which iptables-nft makes.
 func nftNamesMark() bool {
 	req := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_GETRULE, unix.NLM_F_DUMP)
 	req.AddData(&nl.Nfgenmsg{NfgenFamily: unix.AF_UNSPEC, Version: nl.NFNETLINK_V0})
 	msgs, err := req.Execute(unix.NETLINK_NETFILTER, 0)
-	if errors.Is(err, netlink.ErrDumpInterrupted) {
-		return true // rules changed meanwhile: there are some
+	if err != nil { // interrupted, say: only where there is no nf_tables are there no rules
+		return !errors.Is(err, unix.EOPNOTSUPP) && !errors.Is(err, unix.EPROTONOSUPPORT) && !errors.Is(err, unix.EINVAL)
 	}
 	key := nl.NewRtAttr(unix.NFTA_META_KEY, binary.BigEndian.AppendUint32(nil, unix.NFT_META_MARK)).Serialize()
-	return err == nil && slices.ContainsFunc(msgs, func(rule []byte) bool {
+	return slices.ContainsFunc(msgs, func(rule []byte) bool {
 		return bytes.Contains(rule, key) || bytes.Contains(rule, []byte("mark")) ||
 			bytes.Contains(rule, []byte("MARK")) || bytes.Contains(rule, []byte("TPROXY"))
 	})
