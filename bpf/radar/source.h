@@ -211,9 +211,8 @@ static __always_inline __u64 about_now(void)
 /*
  * Gives the packet a backpack with its first event. now: when it was seen, or 0: read
  * the clock as late as can be, so that most of the source's own work is not part of the
- * first hop's time. by_key: it leaves here and its
- * bits must stay, so its key must be free. Returns false if it is not measured, and
- * has counted why.
+ * first hop's time. by_key: it leaves here and its bits must stay, so its key must be free.
+ * Returns false if it is not measured, and has counted why.
  */
 static __always_inline bool source(struct __sk_buff *skb, const struct packet *p, __u64 now,
 				   __u32 kind, __u32 port, bool by_key, struct found *f)

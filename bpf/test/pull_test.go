@@ -9,6 +9,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
 	vnetns "github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
@@ -66,6 +67,8 @@ func (d *domain) sendTrain(ip string, n, size int) {
 	dev.Name = "out"
 	d.must("add", netlink.LinkAdd(dev))
 	d.must("no ARP", netlink.LinkSetARPOff(dev)) // nobody would answer
+	// Without an address of the link the kernel looks for no router on it.
+	d.must("no link-local address", netlink.LinkSetIP6AddrGenMode(dev, nl.IN6_ADDR_GEN_MODE_NONE))
 	addr, err := netlink.ParseAddr(ip)
 	d.must("address", err)
 	addr.Flags = unix.IFA_F_NODAD
