@@ -32,8 +32,8 @@ var hooks = [4]hook{
 }
 
 // lanesPerChain is how many lanes share their three nodes, so that no node has more
-// addresses than radar keeps in one cache line.
-const lanesPerChain = 7
+// addresses than radar looks up at once (datapath.NodeEntries: 13; a router has two a lane).
+const lanesPerChain = 6
 
 // chain is h1 - r1 - h2, with several lanes side by side, or several such groups of nodes.
 type chain struct {

@@ -44,7 +44,7 @@ func newRadarCommand(ctx context.Context, o *options) (*radar, error) {
 // close detaches what is attached, also when the run was interrupted.
 func (r *radar) close() {
 	if _, err := os.Stat(filepath.Join(r.dir, "state")); err == nil {
-		_, _ = r.run(context.Background(), "detach", "--no-drain")
+		_ = r.detach()
 	}
 	os.RemoveAll(r.dir)
 }

@@ -24,7 +24,7 @@ func curvePackets(o *options) int { return max(o.packets/2, 1) }
 
 // measureCurve measures points round after round: their cost less that of the do-nothing
 // program, and its ratio to the first point's.
-func measureCurve(ctx context.Context, o *options, m *meter, what string, designs []*design, points []point) (Table, error) {
+func measureCurve(ctx context.Context, o *options, st *stand, what string, points []point) (Table, error) {
 	t := Table{Columns: []string{what, "sum less nop, ns", "of the first", "source egress, ns", "of the first", "not measured"}}
 	nops, own := make([][]sample, len(points)), make([][]sample, len(points))
 	for round := range o.rounds {
@@ -37,7 +37,7 @@ func measureCurve(ctx context.Context, o *options, m *meter, what string, design
 				design int
 				to     *[]sample
 			}{{p.nop, &nops[i]}, {p.at, &own[i]}} {
-				s, err := m.round(designs[one.design], p.flow, p.n)
+				s, err := st.meter.round(st.designs[one.design], p.flow, p.n)
 				if err != nil {
 					return t, err
 				}
@@ -93,28 +93,23 @@ func curveSlots(ctx context.Context, o *options) ([]Table, error) {
 			o.Timeout, o.MinAge = 15*time.Minute, 100*time.Microsecond
 		}))
 	}
-	designs, err := makeAll(c, slots, makers)
+	s, err := newStand(c, slots, makers)
 	if err != nil {
 		return nil, err
 	}
-	defer closeDesigns(designs)
-	m, err := newMeter(c)
-	if err != nil {
-		return nil, err
-	}
-	defer m.close()
+	defer s.close()
 	var points []point
 	for i, level := range levels {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		o.progress("  ring of 2^%d, %d %% in flight", log2(slots), level)
-		if err := m.occupy(designs[1+i], arrives, stays, int(slots), level); err != nil {
+		if err := s.meter.occupy(s.designs[1+i], arrives, stays, int(slots), level); err != nil {
 			return nil, err
 		}
 		points = append(points, point{fmt.Sprintf("%d %%", level), 0, 1 + i, arrives, curvePackets(o)})
 	}
-	t, err := measureCurve(ctx, o, m, "ring in flight", designs, points)
+	t, err := measureCurve(ctx, o, s, "ring in flight", points)
 	t.note("%d packets a round; a ring of 2^%d whose slots in flight are spread evenly, none of which expires meanwhile", curvePackets(o), log2(slots))
 	t.note("A source steps over 32 packets in flight at most; one that finds no slot passes as it is, and is counted.")
 	return []Table{t}, err
@@ -160,16 +155,11 @@ func curveFlows(ctx context.Context, o *options) ([]Table, error) {
 		return nil, err
 	}
 	defer c.close()
-	designs, err := makeAll(c, o.slots, []maker{nopDesign, radarDesign(builtIn())})
+	s, err := newStand(c, o.slots, []maker{nopDesign, radarDesign(builtIn())})
 	if err != nil {
 		return nil, err
 	}
-	defer closeDesigns(designs)
-	m, err := newMeter(c)
-	if err != nil {
-		return nil, err
-	}
-	defer m.close()
+	defer s.close()
 	var points []point
 	for _, n := range counts {
 		flow, err := newManyFlows(c, n)
@@ -179,7 +169,7 @@ func curveFlows(ctx context.Context, o *options) ([]Table, error) {
 		defer flow.close()
 		points = append(points, point{fmt.Sprint(n), 0, 1, flow, curvePackets(o)})
 	}
-	t, err := measureCurve(ctx, o, m, "flows", designs, points)
+	t, err := measureCurve(ctx, o, s, "flows", points)
 	t.note("each packet of another flow than the one before; %d packets a round, the next round goes on", curvePackets(o))
 	return []Table{t}, err
 }
@@ -202,16 +192,11 @@ func curvePorts(ctx context.Context, o *options) ([]Table, error) {
 	for _, n := range lanes {
 		makers = append(makers, nopOn(n), radarDesign(namedObject{name: fmt.Sprintf("radar, %d lanes", n), load: builtIn().load, lanes: n}))
 	}
-	designs, err := makeAll(c, o.slots, makers)
+	s, err := newStand(c, o.slots, makers)
 	if err != nil {
 		return nil, err
 	}
-	defer closeDesigns(designs)
-	m, err := newMeter(c)
-	if err != nil {
-		return nil, err
-	}
-	defer m.close()
+	defer s.close()
 	var points []point
 	for i, n := range lanes {
 		flow, err := newLanes(c, n)
@@ -221,7 +206,7 @@ func curvePorts(ctx context.Context, o *options) ([]Table, error) {
 		defer flow.close()
 		points = append(points, point{fmt.Sprint(n * len(hooks)), 2 * i, 2*i + 1, flow, curvePackets(o)})
 	}
-	t, err := measureCurve(ctx, o, m, "ports", designs, points)
+	t, err := measureCurve(ctx, o, s, "ports", points)
 	t.note("%d packets a round, each through four other ports than the one before; %d nodes at most", curvePackets(o), len(c.nodes))
 	return []Table{t}, err
 }

@@ -25,64 +25,34 @@ func exchange(ctx context.Context, o *options) ([]Table, error) {
 	if o.short {
 		echoes, distances = 200, []int{1, 10}
 	}
-	n, err := newLine(maxRouters)
-	if err != nil {
-		return nil, err
-	}
-	defer n.close()
-	r, err := newRadarCommand(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	defer r.close()
 	// As many hops as there are nodes: else the last ones are only counted.
-	list, notes, closeAll, err := newNeighbours(r, "--max-hops", fmt.Sprint(maxRouters+2))
+	u, err := newLineup(ctx, o, maxRouters, "--max-hops", fmt.Sprint(maxRouters+2))
 	if err != nil {
 		return nil, err
 	}
-	defer closeAll()
+	defer u.close()
 
 	medians := make([][][]float64, len(distances)) // by distance, neighbour, round
 	for i := range medians {
-		medians[i] = make([][]float64, len(list))
+		medians[i] = make([][]float64, len(u.list))
 	}
-	for round := range rounds {
-		o.progress("  round %d of %d", round+1, rounds)
-		for k, nb := range list {
-			err := with(ctx, nb, n, func() error {
-				for i, routers := range distances {
-					m, err := echo(ctx, n, addr4(0, routers, 2), echoes)
-					if err != nil {
-						return fmt.Errorf("%d routers: %w", routers, err)
-					}
-					medians[i][k] = append(medians[i][k], m)
-				}
-				return nil
-			})
+	err = u.inTurn(ctx, o, rounds, func(k int) error {
+		for i, routers := range distances {
+			m, err := echo(ctx, u.network, addr4(0, routers, 2), echoes)
 			if err != nil {
-				return nil, err
+				return fmt.Errorf("%d routers: %w", routers, err)
 			}
+			medians[i][k] = append(medians[i][k], m)
 		}
-	}
-	took, ratio := exchangeTables(list, distances, medians)
-	ratio.note("%d rounds; us are medians of %d echoes of 64 bytes. Echoes have DF set, replies have not.", rounds, echoes)
-	ratio.Notes = append(ratio.Notes, notes...)
-	return []Table{took, ratio}, nil
-}
-
-// with runs f while a network has a neighbour on it.
-func with(ctx context.Context, nb neighbour, n *network, f func() error) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	off, err := nb.on(ctx, n)
+		return nil
+	})
 	if err != nil {
-		return fmt.Errorf("%s: %w", nb.name, err)
+		return nil, err
 	}
-	if err := errors.Join(f(), off()); err != nil {
-		return fmt.Errorf("%s: %w", nb.name, err)
-	}
-	return nil
+	took, ratio := exchangeTables(u.list, distances, medians)
+	ratio.note("%d rounds; us are medians of %d echoes of 64 bytes. Echoes have DF set, replies have not.", rounds, echoes)
+	ratio.Notes = append(ratio.Notes, u.notes...)
+	return []Table{took, ratio}, nil
 }
 
 // exchangeTables have the times and their ratios.

@@ -99,35 +99,54 @@ func (t *hookTest) run(ctx context.Context, o *options) ([]Table, error) {
 		return nil, err
 	}
 	defer flow.close()
-	designs, err := makeAll(c, o.slots, t.designs)
+	st, err := newStand(c, o.slots, t.designs)
 	if err != nil {
 		return nil, err
 	}
-	defer closeDesigns(designs)
-	m, err := newMeter(c)
-	if err != nil {
-		return nil, err
-	}
-	defer m.close()
+	defer st.close()
 	packets := t.packets
 	if packets == 0 {
 		packets = o.packets
 	}
-	samples := make([][]sample, len(designs))
+	samples := make([][]sample, len(st.designs))
 	for round := range o.rounds {
 		o.progress("  round %d of %d", round+1, o.rounds)
-		for i, d := range designs {
+		for i, d := range st.designs {
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
-			s, err := m.round(d, flow, packets)
+			s, err := st.meter.round(d, flow, packets)
 			if err != nil {
 				return nil, err
 			}
 			samples[i] = append(samples[i], s)
 		}
 	}
-	return []Table{hookTable(designs, samples)}, nil
+	return []Table{hookTable(st.designs, samples)}, nil
+}
+
+// stand is what designs are measured with.
+type stand struct {
+	designs []*design
+	meter   *meter
+}
+
+func newStand(c *chain, slots uint32, makers []maker) (*stand, error) {
+	designs, err := makeAll(c, slots, makers)
+	if err != nil {
+		return nil, err
+	}
+	m, err := newMeter(c)
+	if err != nil {
+		closeDesigns(designs)
+		return nil, err
+	}
+	return &stand{designs, m}, nil
+}
+
+func (s *stand) close() {
+	s.meter.close()
+	closeDesigns(s.designs)
 }
 
 // meter reads the kernel's statistics of programs.

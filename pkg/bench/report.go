@@ -198,12 +198,14 @@ func commit() string {
 	return strings.TrimSpace(string(out))
 }
 
+// kernel is its number, without what a distribution or a host adds to that.
 func kernel() string {
 	var u unix.Utsname
 	if unix.Uname(&u) != nil {
 		return runtime.GOOS
 	}
-	return unix.ByteSliceToString(u.Release[:])
+	number, _, _ := strings.Cut(unix.ByteSliceToString(u.Release[:]), "-")
+	return number
 }
 
 func cpuModel() string {

@@ -25,9 +25,7 @@ func dialStream(n *network, from, to int, addr unix.Sockaddr) (_ *stream, err er
 	s := &stream{send: -1, receive: -1, buffer: make([]byte, 1<<18)}
 	listener := -1
 	defer func() {
-		if listener >= 0 {
-			unix.Close(listener)
-		}
+		closeSockets(listener)
 		if err != nil {
 			s.close()
 		}
@@ -64,11 +62,7 @@ func dialStream(n *network, from, to int, addr unix.Sockaddr) (_ *stream, err er
 }
 
 func (s *stream) close() {
-	for _, fd := range []int{s.send, s.receive} {
-		if fd >= 0 {
-			unix.Close(fd)
-		}
-	}
+	closeSockets(s.send, s.receive)
 }
 
 // segments that carried data so far.

@@ -19,21 +19,11 @@ func throughput(ctx context.Context, o *options) ([]Table, error) {
 	if o.short {
 		long = 200 * time.Millisecond
 	}
-	n, err := newLine(1)
+	u, err := newLineup(ctx, o, 1)
 	if err != nil {
 		return nil, err
 	}
-	defer n.close()
-	r, err := newRadarCommand(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	defer r.close()
-	list, notes, closeAll, err := newNeighbours(r)
-	if err != nil {
-		return nil, err
-	}
-	defer closeAll()
+	defer u.close()
 
 	kinds := []struct {
 		name    string
@@ -42,42 +32,37 @@ func throughput(ctx context.Context, o *options) ([]Table, error) {
 	}{{"TCP", gbits, saturateTCP}, {"UDP of 1400 bytes", kpps, saturateUDP}}
 	rates := make([][][]float64, len(kinds)) // by kind, neighbour, round
 	for i := range rates {
-		rates[i] = make([][]float64, len(list))
+		rates[i] = make([][]float64, len(u.list))
 	}
 	unseen := 0.0
-	for round := range rounds {
-		o.progress("  round %d of %d", round+1, rounds)
-		for k, nb := range list {
-			err := with(ctx, nb, n, func() error {
-				for i, kind := range kinds {
-					rate, err := kind.measure(ctx, n, long)
-					if err != nil {
-						return fmt.Errorf("%s: %w", kind.name, err)
-					}
-					rates[i][k] = append(rates[i][k], rate)
-				}
-				if nb.name != "radar" {
-					return nil
-				}
-				s, err := r.status(ctx)
-				if s.Totals.Seen > 0 {
-					unseen = max(unseen, 100*float64(s.Totals.NotMeasured+s.Totals.Unread)/float64(s.Totals.Seen))
-				}
-				return err
-			})
+	err = u.inTurn(ctx, o, rounds, func(k int) error {
+		for i, kind := range kinds {
+			rate, err := kind.measure(ctx, u.network, long)
 			if err != nil {
-				return nil, err
+				return fmt.Errorf("%s: %w", kind.name, err)
 			}
+			rates[i][k] = append(rates[i][k], rate)
 		}
+		if u.list[k].name != "radar" {
+			return nil
+		}
+		s, err := u.radar.status(ctx)
+		if s.Totals.Seen > 0 {
+			unseen = max(unseen, 100*float64(s.Totals.NotMeasured+s.Totals.Unread)/float64(s.Totals.Seen))
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
 	t := Table{Columns: []string{""}}
-	for _, nb := range list {
+	for _, nb := range u.list {
 		t.Columns = append(t.Columns, nb.name)
 	}
 	for i, kind := range kinds {
 		var rate []*Figure
 		ratio := []*Figure{nil}
-		for k := range list {
+		for k := range u.list {
 			rate = append(rate, figure(kind.unit, rates[i][k]))
 			if k > 0 {
 				ratio = append(ratio, figure(times, ratios(rates[i][k], rates[i][0])))
@@ -87,7 +72,7 @@ func throughput(ctx context.Context, o *options) ([]Table, error) {
 		t.add(kind.name+", of none's", ratio...)
 	}
 	t.note("%d rounds of %v each. Of the packets that radar saw at most %.2f %% in a round were not measured or not read in time.", rounds, long, unseen)
-	t.Notes = append(t.Notes, notes...)
+	t.Notes = append(t.Notes, u.notes...)
 	return []Table{t}, nil
 }
 

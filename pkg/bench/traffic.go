@@ -106,7 +106,12 @@ func sockaddr(addr netip.Addr, port int) unix.Sockaddr {
 }
 
 func (d *datagrams) close() {
-	for _, fd := range []int{d.send, d.receive} {
+	closeSockets(d.send, d.receive)
+}
+
+// closeSockets closes those that are open: not -1.
+func closeSockets(fds ...int) {
+	for _, fd := range fds {
 		if fd >= 0 {
 			unix.Close(fd)
 		}

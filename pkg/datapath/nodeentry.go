@@ -57,12 +57,15 @@ func nodeEntry(addrs []uint32) (entry bpfobj.TcRdrNode) {
 	return bpfobj.TcRdrNode{}
 }
 
+// place is where an address stands in a table, if the node owns it.
+func place(addr, multiplier uint32) uint32 { return addr * multiplier >> nodeShift }
+
 // layOut puts the addresses where the multiplier says, and elsewhere what does not belong
 // there. It returns whether no two addresses belong to one place.
 func layOut(addrs []uint32, multiplier uint32, entry *bpfobj.TcRdrNode) bool {
 	var taken [len(entry.Addr)]bool
 	for _, addr := range addrs {
-		at := addr * multiplier >> nodeShift
+		at := place(addr, multiplier)
 		if taken[at] {
 			return false
 		}
@@ -71,7 +74,7 @@ func layOut(addrs []uint32, multiplier uint32, entry *bpfobj.TcRdrNode) bool {
 	for at := range entry.Addr {
 		for v := uint32(0); !taken[at]; v++ {
 			entry.Addr[at] = v
-			taken[at] = v*multiplier>>nodeShift != uint32(at)
+			taken[at] = place(v, multiplier) != uint32(at)
 		}
 	}
 	return true

@@ -12,7 +12,7 @@ import (
 
 // owns is is_local() of bpf/radar/nat.h.
 func owns(entry *bpfobj.TcRdrNode, addr uint32) bool {
-	return entry.Addr[addr*entry.Multiplier>>nodeShift] == addr
+	return entry.Addr[place(addr, entry.Multiplier)] == addr
 }
 
 // TestNodeEntry: the programs find the addresses that a node owns, and no other.

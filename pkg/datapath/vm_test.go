@@ -38,7 +38,7 @@ func (l *lab) owned(node uint16) int {
 	}
 	n := 0
 	for at, addr := range entry.Addr {
-		if addr*entry.Multiplier>>nodeShift == uint32(at) {
+		if place(addr, entry.Multiplier) == uint32(at) {
 			n++
 		}
 	}
