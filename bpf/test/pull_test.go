@@ -36,6 +36,9 @@ func TestNoPull(t *testing.T) {
 	for _, noPull := range []bool{false, true} {
 		for _, ip := range []string{"192.0.2.1/24", "2001:db8:1::1/64"} {
 			t.Run(fmt.Sprint(ip, " fails=", noPull), func(t *testing.T) {
+				if noPull && kernel(t) < 6 {
+					t.Skip("this kernel lacks trains of UDP whose payload is all in pages (Linux 6.0)")
+				}
 				d := newDomain(t, config{noPull: noPull})
 				d.sendTrain(ip, n, size)
 				want, other := cMarked, cMalformed
@@ -48,6 +51,19 @@ func TestNoPull(t *testing.T) {
 			})
 		}
 	}
+}
+
+// kernel is the number of the running kernel's series, such as 6.
+func kernel(t *testing.T) (major int) {
+	t.Helper()
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Sscanf(unix.ByteSliceToString(u.Release[:]), "%d.", &major); err != nil {
+		t.Fatal(err)
+	}
+	return major
 }
 
 // sendTrain sends one train of n datagrams out of an interface with that address, in a
