@@ -19,6 +19,7 @@ PKGS_RUN   := iproute2 iputils-ping iperf3 nftables tcpdump procps jq
 PKGS_BPF   := clang-19 llvm-19 libbpf-dev linux-libc-dev
 PKGS_TEST  := graphviz bpftool ethtool iptables shellcheck python3 python3-venv docker.io busybox-static wireguard-tools user-mode-linux
 PKGS_KATHARA := docker.io debootstrap busybox-static python3 python3-venv iptables ethtool
+PKGS_EXPERIMENTS := python3 python3-venv bpftool ethtool $(PKGS_KATHARA)
 PKGS_KERNEL := qemu-system-x86 busybox-static kmod cpio xz-utils
 
 .PHONY: help
@@ -72,7 +73,7 @@ generate: deps-bpf ## BPF objects, man pages, docs/cli
 
 .PHONY: check-generated
 check-generated: generate ## fails if a generated file is not what is committed
-	@changed=$$(git status --porcelain -- pkg/bpfobj pkg/bench docs/man docs/cli); \
+	@changed=$$(git status --porcelain -- pkg/bpfobj pkg/bench experiments/peer docs/man docs/cli); \
 	if [ -n "$$changed" ]; then echo "generated files differ from what is committed; run: make generate"; echo "$$changed"; git diff --stat; exit 1; fi
 
 .PHONY: lint
@@ -115,6 +116,24 @@ bench-short: deps-run build
 	go run ./pkg/bench -radar bin/radar -short $(if $(BENCH),-run '$(BENCH)')
 bench-record: ## docs/performance.md and README.md: the figures of bin/bench.json
 	lab/performance.sh bin/bench.json
+
+.PHONY: experiments experiments-report experiments-record experiments-check experiments-env
+EXPERIMENTS_ENV := .cache/experiments
+EXPERIMENTS := PYTHONPATH=experiments $(EXPERIMENTS_ENV)/bin/python experiments/run.py
+experiments-env: deps-run
+	$(call need,$(PKGS_EXPERIMENTS))
+	@[ "$$(cat $(EXPERIMENTS_ENV)/done 2>/dev/null)" = "$$(cat experiments/requirements.txt)" ] || { \
+	python3 -m venv $(EXPERIMENTS_ENV) && $(EXPERIMENTS_ENV)/bin/pip install -q --disable-pip-version-check -r experiments/requirements.txt && \
+	cp experiments/requirements.txt $(EXPERIMENTS_ENV)/done; }
+experiments: experiments-env build ## the paper's figures, and ours, measured here: a quarter of an hour, one HTML report (ONLY="01 03" FULL=1 SEED=1)
+	go build -trimpath -o bin/peer ./experiments/peer
+	$(EXPERIMENTS) $(if $(FULL),--full) $(if $(SEED),--seed $(SEED)) $(ONLY)
+experiments-report: experiments-env ## the report anew, of what has been measured
+	$(EXPERIMENTS) --report
+experiments-record: experiments-env ## what has been measured into experiments/ and docs/experiments.md (ONLY="01 03")
+	$(EXPERIMENTS) --record $(ONLY)
+experiments-check: experiments-env ## whether the pages say what the recorded results do (make experiments-record ONLY=none writes them anew)
+	$(EXPERIMENTS) --check
 
 .PHONY: fuzz fuzz-packets fuzz-record
 FUZZTIME ?= 60s
