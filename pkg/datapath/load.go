@@ -196,12 +196,21 @@ func sizeMaps(spec *ebpf.CollectionSpec, o Options, l *Layout) error {
 
 func kernelName(name string) string { return name[:min(len(name), maxKernelName)] }
 
+// raiseMemlock lets this process load maps and programs: before Linux 5.11 they count as
+// locked memory of their user, whose other domains may have used up a small limit.
+func raiseMemlock() error {
+	if err := rlimit.RemoveMemlock(); err != nil {
+		return &kindError{kind: ErrUnsupported, cause: err,
+			text: "raise the limit of locked memory (this kernel counts maps against it; ulimit -l unlimited, or CAP_SYS_RESOURCE)"}
+	}
+	return nil
+}
+
 // load loads maps and programs and fills the program array. On failure nothing
 // stays.
 func (b *blueprint) load() (_ *loaded, err error) {
-	if err := rlimit.RemoveMemlock(); err != nil {
-		return nil, &kindError{kind: ErrUnsupported, cause: err,
-			text: "raise the limit of locked memory (this kernel counts maps against it; ulimit -l unlimited, or CAP_SYS_RESOURCE)"}
+	if err := raiseMemlock(); err != nil {
+		return nil, err
 	}
 	l := &loaded{maps: make(map[string]*ebpf.Map), progs: make(map[string]*ebpf.Program)}
 	defer func() {

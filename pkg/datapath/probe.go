@@ -68,6 +68,7 @@ func Probe() Features {
 		return f
 	}
 	f.Tested = true
+	_ = raiseMemlock() // else all looks missing; whoever loads for good tells of the error
 	traces := func(tracepoint string) bool {
 		return f.BTF && loads(&ebpf.ProgramSpec{
 			Type: ebpf.Tracing, AttachType: ebpf.AttachTraceRawTp, AttachTo: tracepoint, License: license,

@@ -84,6 +84,9 @@ func (h *Handle) attachQueueHook() error {
 		defer m.Close()
 		shared[name] = m
 	}
+	if err := raiseMemlock(); err != nil {
+		return err
+	}
 	c, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: shared})
 	if err != nil {
 		return bpfError("load "+queueHook, err)

@@ -33,6 +33,9 @@ type direction struct {
 //
 // It must load on 5.10, which takes no immediate store to the context.
 func newStub(d direction, port uint16, progs *ebpf.Map) (*ebpf.Program, error) {
+	if err := raiseMemlock(); err != nil {
+		return nil, err
+	}
 	return ebpf.NewProgramWithOptions(&ebpf.ProgramSpec{
 		Name: d.stub, Type: ebpf.SchedCLS, License: license,
 		Instructions: asm.Instructions{
