@@ -188,14 +188,17 @@ func leadsTo(rec *record.Record, b, c int) bool {
 }
 
 // claim finds the capture that a record begins with, and takes it and the rest of its
-// train.
+// train. Of packets of one flow those of the record's length come first, then the nearest:
+// a machine that stands still between two stamps brings their times far apart.
 func (k *checker) claim(rec *record.Record, c claim) *sighting {
 	var best *sighting
+	fits := func(s *sighting) bool { return s.end-s.decoded.l3 == rec.Len }
 	for _, s := range k.seen[c.place] {
 		if k.taken[s] || s.tuple() != c.tuple {
 			continue
 		}
-		if best == nil || s.at.Sub(c.at).Abs() < best.at.Sub(c.at).Abs() {
+		if best == nil || fits(s) && !fits(best) ||
+			fits(s) == fits(best) && s.at.Sub(c.at).Abs() < best.at.Sub(c.at).Abs() {
 			best = s
 		}
 	}
