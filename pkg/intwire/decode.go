@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package intwire
+
+// Start is where the bytes of a packet begin.
+type Start uint8
+
+// The starts.
+const (
+	StartEthernet Start = iota
+	StartIP             // IPv4 or IPv6
+	StartUDP
+	StartCooked  // Linux "cooked" capture, SLL
+	StartCooked2 // SLL2
+)
+
+// Decoder decodes packets. The zero value recognises every variant by itself. It
+// keeps what makes the next packet faster, and counts; it is not safe for concurrent
+// use.
+type Decoder struct {
+	// Profile says how the source writes INT. nil: it is recognised.
+	Profile *Profile
+
+	Packets uint64           // decoded
+	Counts  [NumCodes]uint64 // doubts
+
+	plans planCache
+	named struct { // what was observed last, and its profile
+		i       INTTraits
+		r       ReportTraits
+		profile *Profile
+	}
+}
+
+// Decode fills m with what a packet holds: INT in it, or the report that it is. m
+// points into data. There is no error: see [Message.Anomalies].
+func (d *Decoder) Decode(m *Message, start Start, data []byte) {
+	m.reset()
+	c := walk{m: m, ints: &m.INT}
+	switch start {
+	case StartIP:
+		d.ip(&c, data)
+	case StartUDP:
+		c.pkt.Proto = protoUDP
+		d.udp(&c, data, len(data))
+	case StartCooked:
+		d.cooked(&c, data, 16, 14)
+	case StartCooked2:
+		d.cooked(&c, data, 20, 0)
+	default:
+		d.ethernet(&c, data)
+	}
+	m.Packet = c.pkt
+	if m.Profile == nil {
+		m.note(NothingFound, 0, 0)
+	}
+	d.count(m)
+}
+
+// DecodeReport fills m with a telemetry report, the payload of a UDP datagram. Unlike
+// Decode it does not ask whether that is one.
+func (d *Decoder) DecodeReport(m *Message, payload []byte) {
+	m.reset()
+	c := walk{m: m, ints: &m.INT}
+	_, t := d.judgeReport(payload)
+	d.report(&c, payload, t, ByProfile)
+	if m.Profile == nil {
+		m.note(NothingFound, 0, 0)
+	}
+	d.count(m)
+}
+
+func (d *Decoder) count(m *Message) {
+	d.Packets++
+	for _, a := range m.Anomalies {
+		d.Counts[a.Code]++
+	}
+}
+
+// name finds the profile of what was observed. i has no layout of its own if there is
+// no INT: hasINT says so.
+func (d *Decoder) name(i *INTTraits, r *ReportTraits) *Profile {
+	if d.Profile != nil {
+		return d.Profile
+	}
+	var iv INTTraits
+	var rv ReportTraits
+	if i != nil {
+		iv = *i
+		if r != nil && d.named.profile != nil && d.named.i == iv && d.named.r == *r {
+			return d.named.profile
+		}
+	}
+	if r != nil {
+		rv = *r
+	}
+	p := profileOf(i, r)
+	if i != nil && r != nil {
+		d.named.i, d.named.r, d.named.profile = iv, rv, p
+	}
+	return p
+}
+
+// walk is what is known on the way through a packet's headers.
+type walk struct {
+	m       *Message
+	ints    *[]INT
+	report  *ReportTraits // the packet is quoted by a report: a cut is no doubt, and the report is not looked for
+	f       bool          // the report says that there may be INT
+	hasIP   bool
+	depth   uint8 // tunnels
+	dscp    uint8 // of the innermost IP header so far
+	dstPort uint16
+	noted   bool // why there is no INT has been said
+	pkt     Packet
+	traits  INTTraits // of the INT that was found
+}
+
+func (c *walk) quoted() bool { return c.report != nil }
+
+// grade is how much like INT, or like a report, something looks.
+type grade uint8
+
+const (
+	isNot   grade = iota
+	touches       // type and version are right
+	shaped        // lengths, too
+	strict        // everything is
+)

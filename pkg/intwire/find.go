@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package intwire
+
+import "encoding/binary"
+
+const (
+	portVXLAN    = 4789
+	portVXLANGPE = 4790
+	portGeneve   = 6081
+
+	foreignMarker = 0xaaaaaaaabbbbbbbb
+)
+
+// behindUDP looks for INT and reports in the payload of UDP, of which there should be
+// want bytes.
+func (d *Decoder) behindUDP(c *walk, b []byte, want int) {
+	switch c.dstPort {
+	case portVXLAN, portVXLANGPE:
+		if d.vxlan(c, b, want) {
+			return
+		}
+	case portGeneve:
+		if d.geneve(c, b, want) {
+			return
+		}
+	}
+	at, g, t := d.bestINT(b, want, 0)
+	if g == strict && d.takeINT(c, OverUDP, b, want, at, g, t) {
+		return
+	}
+	if !c.quoted() && d.findReport(c, b) {
+		return
+	}
+	if g != strict && g != isNot && d.takeINT(c, OverUDP, b, want, at, g, t) {
+		return
+	}
+	if c.dstPort != portVXLAN && c.dstPort != portVXLANGPE && len(b) >= 12 && b[3] != 0 && d.vxlan(c, b, want) {
+		return
+	}
+	d.notFound(c, b, g, t)
+}
+
+// behindTCP looks for INT in TCP, head bytes of which are header and options. Some
+// insert it before the options (Host-INT, NoviFlow).
+func (d *Decoder) behindTCP(c *walk, b []byte, want, head int) {
+	b0, want0 := b[20:], want-20
+	if head > 20 && len(b) >= head {
+		at, g, t := d.bestINT(b[head:], want-head, 0)
+		if early, e, et := d.bestINT(b0, want0, 0); e > g {
+			if d.takeINT(c, OverTCP, b0, want0, early, e, et) {
+				c.m.note(PastOptions, 0, 0)
+				return
+			}
+		}
+		b0, want0 = b[head:], want-head
+		if g != isNot && d.takeINT(c, OverTCP, b0, want0, at, g, t) {
+			return
+		}
+		d.notFound(c, b0, g, t)
+		return
+	}
+	if len(b) < head { // cut in the options
+		return
+	}
+	at, g, t := d.bestINT(b0, want0, 0)
+	if g != isNot && d.takeINT(c, OverTCP, b0, want0, at, g, t) {
+		return
+	}
+	d.notFound(c, b0, g, t)
+}
+
+// bestINT judges b and, behind the eight bytes of a probe marker, b[8:], and returns
+// where the better one begins.
+func (d *Decoder) bestINT(b []byte, want, from int) (int, grade, INTTraits) {
+	g, t := d.judgeINT(b, want)
+	if g < strict && len(b) >= 12 {
+		if g8, t8 := d.judgeINT(b[8:], want-8); g8 == strict {
+			return from + 8, g8, t8
+		}
+	}
+	return from, g, t
+}
+
+// takeINT reads INT at b[at:] if what marks it suffices for its grade.
+func (d *Decoder) takeINT(c *walk, carrier Carrier, b []byte, want, at int, g grade, t INTTraits) bool {
+	shim := b[at:]
+	npt := t.Layout == INT20 && carrier == OverUDP && shim[0]>>2&3 != 0
+	mark, need := ByForm, strict
+	switch {
+	case d.Profile != nil:
+		mark, need = ByProfile, touches
+	case at == 8:
+		mark = ByMarker
+	case c.hasIP && knownDSCP(c.dscp) && c.dscp != 1:
+		mark, need = ByDSCP, touches
+	case knownINTPort(c.dstPort) && carrier == OverUDP:
+		mark, need = ByPort, touches
+	case c.quoted() && c.f:
+		mark, need = ByReport, shaped
+	case c.hasIP && knownDSCP(c.dscp):
+		mark = ByDSCP
+	case npt:
+		mark = ByPort
+	}
+	if g < need {
+		return false
+	}
+	if mark == ByForm && t.Layout != INT20 && c.hasIP && !c.quoted() && ordinaryDSCP(c.dscp) {
+		c.m.note(OrdinaryClass, int(c.dscp), 0)
+		c.noted = true
+		return false
+	}
+	if mark == ByForm && !c.quoted() {
+		c.m.note(UnknownMark, int(c.dscp), int(c.dstPort))
+	}
+	in := c.add(carrier, mark)
+	if at == 8 {
+		if in.Marker = binary.BigEndian.Uint64(b); in.Marker == foreignMarker {
+			c.m.note(ForeignMarker, 0, 0)
+		}
+	}
+	d.found(c, t)
+	d.overL4(c, in, shim, want-at)
+	return true
+}
+
+// notFound says what could have been expected.
+func (d *Decoder) notFound(c *walk, b []byte, g grade, t INTTraits) {
+	if c.quoted() || c.noted {
+		return
+	}
+	word := uint32(0)
+	if len(b) >= 4 {
+		word = be32(b)
+	}
+	switch {
+	case d.Profile != nil:
+		c.m.note(NotTheProfile, int(word), 0)
+	case c.hasIP && c.dscp == 0x17:
+		c.m.note(MarkedNotINT, int(c.dscp), int(word))
+	case c.pkt.Proto == protoUDP && (knownINTPort(c.dstPort) || knownReportPort(c.dstPort)):
+		c.m.note(PortWithoutINT, int(c.dstPort), int(word))
+	case g == shaped:
+		major := 1
+		if t.Layout == INT20 {
+			major = 2
+		}
+		c.m.note(LooksLikeINT, major, 0)
+	}
+}
+
+// add appends an INT to the list of the walk. The pointer holds until the next one.
+func (c *walk) add(carrier Carrier, mark Mark) *INT {
+	*c.ints = append(*c.ints, INT{Carrier: carrier, Mark: mark})
+	if c.report == nil && len(*c.ints) == 1 {
+		c.m.Mark = mark
+	}
+	return &(*c.ints)[len(*c.ints)-1]
+}
+
+// found notes which variant was found, and what else its profile says of it.
+func (d *Decoder) found(c *walk, t INTTraits) {
+	if d.Profile != nil {
+		c.m.Profile, c.traits = d.Profile, d.Profile.INT
+		return
+	}
+	p := d.name(&t, c.report)
+	if sameINT(p.INT, t) {
+		t.Options |= p.INT.Options
+	}
+	c.m.Profile, c.traits = p, t
+}
+
+// gre goes through a GRE header (RFC 2784, 2890; INT 2.x, "INT over GRE").
+func (d *Decoder) gre(c *walk, b []byte, want int) {
+	if c.cut(CutL4, b, 4) {
+		return
+	}
+	head, proto := 4, be16(b[2:])
+	for _, flag := range [...]byte{0x80, 0x20, 0x10} { // checksum, key, sequence number
+		if b[0]&flag != 0 {
+			head += 4
+		}
+	}
+	if c.cut(CutL4, b, head) {
+		return
+	}
+	b, want = b[head:], want-head
+	switch proto {
+	case etherIPv4, etherIPv6, etherBridge, etherVLAN, etherMPLS:
+		if !c.deeper() {
+			return
+		}
+		if proto == etherBridge {
+			d.ethernet(c, b)
+		} else {
+			d.etherType(c, proto, b)
+		}
+		c.depth--
+		return
+	}
+	const usual = 0x4569 // none is assigned; scapy's tests use this one
+	mark, need := ByForm, strict
+	if proto == usual {
+		mark, need = ByCarrier, touches
+	}
+	if d.Profile != nil {
+		mark, need = ByProfile, touches
+	}
+	g := isNot
+	if len(b) >= 4 && b[0]&7 == 0 && (b[0]>>4 == TypeMD || b[0]>>4 == TypeMX) {
+		if g = touches; len(b) >= 16 && 4+4*int(b[1]) <= want && b[1] >= 3 {
+			g, _ = judgeHeader20(b[4:], b[0]>>4, int(b[1])-3)
+		}
+	}
+	if g < need {
+		return
+	}
+	if mark == ByForm && !c.quoted() {
+		c.m.note(UnknownMark, int(c.dscp), 0)
+	}
+	in := c.add(OverGRE, mark)
+	in.Class = proto
+	d.found(c, INTTraits{Layout: INT20, Ver: 2})
+	s := Shim{Form: ShimGRE, Type: b[0] >> 4, Length: b[1], G: b[0]&8 != 0, NextProtocol: be16(b[2:]), Reserved: be32(b) & 0x07000000}
+	d.behindShim(c, in, s, b[4:], want-4, 4*int(s.Length))
+}
+
+// vxlan goes through VXLAN and VXLAN-GPE (INT 1.0 and 2.x, "INT over VXLAN GPE").
+func (d *Decoder) vxlan(c *walk, b []byte, want int) bool {
+	here := c.dstPort == portVXLAN || c.dstPort == portVXLANGPE
+	if len(b) < 8 {
+		if here {
+			c.cut(CutTunnel, b, 8)
+		}
+		return here
+	}
+	next, flags := b[3], b[0]
+	gpe := flags&4 != 0
+	if !here && (flags&^0x08 != 4 || b[1] != 0 || b[2] != 0 || b[7] != 0) {
+		return false
+	}
+	if !gpe || next < 4 {
+		if !here || gpe && next == 0 {
+			return here
+		}
+		if c.deeper() {
+			switch inner := b[8:]; {
+			case gpe && next != 3:
+				d.ip(c, inner)
+			default:
+				d.ethernet(c, inner)
+			}
+			c.depth--
+		}
+		return true
+	}
+	return d.gpeINT(c, b[8:], want-8, next, here)
+}
+
+// gpeINT reads INT headers in VXLAN-GPE, one behind the other.
+func (d *Decoder) gpeINT(c *walk, b []byte, want int, next uint8, here bool) bool {
+	found := false
+	for first := true; len(b) >= 4; first = false {
+		old := next == 0x08 || b[0]>>4 == 0
+		t := INTTraits{Layout: INT20, Ver: 2}
+		g, known := isNot, next == 0x80 || next == 0x82 || next == 0x08
+		shim := Shim{Form: ShimGPE, Type: b[0] >> 4, Length: b[1], G: b[2]&0x80 != 0, NextProtocol: uint16(b[3]), Reserved: be32(b) & 0x0f007f00}
+		size := 4 * int(shim.Length)
+		if old {
+			// The same as over TCP and UDP, but for the last byte.
+			shim = Shim{Form: ShimOldGPE, Type: b[0], Length: b[2], NextProtocol: uint16(b[3]), Reserved: be32(b) & 0x00ff0000}
+			size = 4*int(shim.Length) - 4
+			g, t = judgeOld(b, want, nil)
+		} else if len(b) >= 16 && size >= 12 && 4+size <= want {
+			g, _ = judgeHeader20(b[4:], shim.Type, int(shim.Length)-3)
+		}
+		if g < strict && !(here && known && (shim.Type == TypeMD || shim.Type == TypeMX)) {
+			if here && known && first {
+				c.m.note(BadType, int(shim.Type), 0)
+			}
+			return found
+		}
+		if !first {
+			c.m.note(AnotherINT, 0, 0)
+		}
+		in := c.add(OverVXLAN, ByCarrier)
+		in.Next = next
+		d.found(c, t)
+		d.behindShim(c, in, shim, b[4:], want-4, size)
+		found = true
+		if uint8(shim.NextProtocol) != next || size < 4 || len(b) < 4+size {
+			break
+		}
+		b, want = b[4+size:], want-4-size
+	}
+	return found || here
+}
+
+// geneve goes through the options of Geneve (RFC 8926; INT 2.x, "INT over Geneve").
+func (d *Decoder) geneve(c *walk, b []byte, want int) bool {
+	if c.cut(CutTunnel, b, 8) {
+		return true
+	}
+	head, proto := 8+4*int(b[0]&0x3f), be16(b[2:])
+	c.cut(CutTunnel, b, head)
+	options := b[8:min(head, len(b))]
+	found := false
+	for len(options) >= 4 {
+		class, kind, size := be16(options), options[2], 4*int(options[3]&31)
+		body := options[4:min(4+size, len(options))]
+		g := isNot
+		t := INTTraits{Layout: INT20, Ver: 2}
+		switch k := kind & 0x7f; {
+		case k != TypeMD && k != TypeMX:
+		case len(body) >= 12 && body[0]>>4 == 2:
+			g, _ = judgeHeader20(body, k, len(body)/4-3)
+		case len(body) >= 8 && body[0]>>4 == 1:
+			t = INTTraits{Layout: INT10, Ver: 1}
+			if ok := Words(INT10, be16(body[4:]), 0) == int(body[2]&31); ok {
+				g = strict
+			}
+		}
+		const intClass = 0x0103
+		kindOK := kind&0x7f == TypeMD || kind&0x7f == TypeMX
+		if g == strict || class == intClass && kindOK {
+			if found {
+				c.m.note(AnotherINT, 0, 0)
+			}
+			mark := ByCarrier
+			if class != intClass {
+				mark = ByForm
+				c.m.note(UnknownMark, int(c.dscp), int(class))
+			}
+			in := c.add(OverGeneve, mark)
+			in.Class = class
+			d.found(c, t)
+			d.behindShim(c, in, Shim{Type: kind & 0x7f}, options[4:], size, size)
+			found = true
+		}
+		if 4+size > len(options) {
+			break
+		}
+		options = options[4+size:]
+	}
+	if found || len(b) < head || !c.deeper() {
+		return true
+	}
+	if proto == etherBridge {
+		d.ethernet(c, b[head:])
+	} else {
+		d.etherType(c, proto, b[head:])
+	}
+	c.depth--
+	return true
+}

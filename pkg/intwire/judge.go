@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package intwire
+
+import "math/bits"
+
+// judgeINT says how much like INT over TCP or UDP b looks, and in which variant. want
+// is how many bytes there should be from b on, which a cut packet has not.
+func (d *Decoder) judgeINT(b []byte, want int) (grade, INTTraits) {
+	if len(b) < 4 {
+		return isNot, INTTraits{}
+	}
+	var only *INTTraits
+	if d.Profile != nil {
+		only = &d.Profile.INT
+	}
+	if b[0]>>4 != 0 {
+		if only != nil && only.Layout != INT20 {
+			return isNot, *only
+		}
+		return judge20(b, want, only)
+	}
+	if only != nil && only.Layout == INT20 {
+		return isNot, *only
+	}
+	return judgeOld(b, want, only)
+}
+
+// judge20 judges an INT 2.x header behind a shim for TCP and UDP.
+func judge20(b []byte, want int, only *INTTraits) (grade, INTTraits) {
+	t := INTTraits{Layout: INT20, Ver: 2}
+	if only != nil {
+		t = *only
+	}
+	kind, npt := b[0]>>4, b[0]>>2&3
+	if kind != TypeMD && kind != TypeMX {
+		return isNot, t
+	}
+	words := int(b[1])
+	shimOK := b[0]&3 == 0 && npt <= 2
+	switch {
+	case npt == 0:
+		shimOK = shimOK && b[2] == 0 && b[3]&3 == 0
+	case npt == 2 && b[2] != 0:
+		if only == nil && b[3] == 0 {
+			t.HighProto = true
+		}
+		shimOK = shimOK && t.HighProto
+	}
+	if len(b) < 16 { // cut: what is there decides
+		if len(b) < 8 || b[4]>>4 == 2 {
+			return touches, t
+		}
+		return isNot, t
+	}
+	if only == nil && be16(b[10:]) == domainTS && b[6]&0x1f != 0 {
+		t.CountsShim, t.LateFlags = true, true
+	}
+	if t.CountsShim {
+		words--
+	}
+	fits := words >= 3 && 4+4*words <= want
+	if b[4]>>4 != 2 {
+		if fits && shimOK && be32(b[4:])&0x01ffe000 == 0 {
+			return touches, t // all is right but the version
+		}
+		return isNot, t
+	}
+	if !fits {
+		return touches, t
+	}
+	g, sink := judgeHeader20(b[4:], kind, words-3)
+	t.SinkStack = t.SinkStack || sink && only == nil
+	if !shimOK {
+		g = min(g, shaped)
+	}
+	return g, t
+}
+
+// judgeHeader20 judges the 12 bytes of an INT 2.x header, and a stack of so many
+// words. sink: metadata of a hop lie behind an MX header.
+func judgeHeader20(h []byte, kind uint8, stack int) (g grade, sink bool) {
+	w0, bitmap := be32(h), be16(h[4:])
+	domain, instr, flags := be16(h[6:]), be16(h[8:]), be16(h[10:])
+	if w0>>28 != 2 {
+		return isNot, false
+	}
+	words := Words(INT20, bitmap, 0)
+	if kind == TypeMX {
+		if stack > 0 && domain == 0 && words > 0 && stack%words == 0 {
+			sink = true
+		}
+		if w0&0x07ffffff != 0 || bitmap&1 != 0 || bitmap == 0 && instr == 0 || domain == 0 && stack != 0 && !sink {
+			return shaped, sink
+		}
+		return strict, sink
+	}
+	late := domain == domainTS // flags two bits further
+	hopML := int(w0 >> 8 & 31)
+	switch {
+	case hopML == 0:
+		if stack == 0 && bitmap == 0 {
+			return shaped, false
+		}
+		return touches, false
+	case w0&0x01ffe000 != 0 && !late,
+		bitmap == 0 && instr == 0,
+		domain == 0 && (hopML != words || stack%hopML != 0 || instr != 0 || flags != 0),
+		hopML < words:
+		return shaped, false
+	}
+	return strict, false
+}
+
+// judgeOld judges INT 0.5 and 1.0 behind a shim for TCP and UDP.
+func judgeOld(b []byte, want int, only *INTTraits) (grade, INTTraits) {
+	t := INTTraits{Layout: INT10, Ver: 1}
+	if only != nil {
+		t = *only
+	}
+	switch b[0] {
+	case TypeMD:
+	case 3: // Host-INT's
+		if only == nil {
+			t = INTTraits{Layout: INT05, FlowSequence: true}
+		} else if !t.FlowSequence {
+			return isNot, t
+		}
+	default:
+		return isNot, t
+	}
+	if len(b) < 12 {
+		if len(b) < 8 || b[4]>>4 <= 1 {
+			return touches, t
+		}
+		return isNot, t
+	}
+	words, w0, bitmap := int(b[2]), be32(b[4:]), be16(b[8:])
+	ver := uint8(w0 >> 28)
+	if ver > 1 {
+		if only == nil && !(words >= 3 && 4*words <= want && b[1] == 0) {
+			return isNot, t
+		}
+		return touches, t
+	}
+	fits := words >= 3 && 4*words <= want
+	stack := words - 3
+	if t.Layout == INT05 || only == nil && ver == 0 && looksLike05(w0, bitmap, stack) {
+		if only == nil {
+			t.Layout, t.Ver = INT05, 0
+		}
+		if g := judge05(w0, bitmap, stack, t.FlowSequence); fits && ver == 0 {
+			return g, t
+		}
+		return touches, t
+	}
+	if only == nil {
+		t.Ver = ver
+	}
+	if !fits || ver != t.Ver {
+		return touches, t
+	}
+	hopML := int(w0 >> 8 & 31)
+	if hopML == 0 {
+		return touches, t
+	}
+	g := strict
+	if only == nil {
+		options, ok := widths(bitmap, hopML)
+		t.Options = options
+		if !ok {
+			g = shaped
+		}
+	} else if Words(INT10, bitmap, t.Options) != hopML {
+		g = shaped
+	}
+	// What lies in the second word's reserved half tells programs that put it to use.
+	if b[1] != 0 || w0&0x007fe000 != 0 || be16(b[10:]) != 0 && t.Options == 0 || bitmap == 0 || stack%hopML != 0 {
+		g = shaped
+	}
+	return g, t
+}
+
+// widths finds the options with which a bitmap asks for hopML words: none, if the
+// text's widths do.
+func widths(bitmap uint16, hopML int) (Option, bool) {
+	for _, o := range [...]Option{0, ShortL2, LongTimes, LongTimes | ShortL2} {
+		if Words(INT10, bitmap, o) == hopML {
+			return o, true
+		}
+	}
+	return 0, false
+}
+
+// looksLike05 tells a header of 0.5 from one of 1.0 whose Ver is 0: the instruction
+// count lies where 1.0 has reserved bits, so it is 0 there.
+func looksLike05(w0 uint32, bitmap uint16, stack int) bool {
+	ins, total := int(w0>>16&31), int(w0&0xff)
+	return ins != 0 && (ins == bits.OnesCount16(bitmap) || stack >= 0 && ins*total == stack)
+}
+
+func judge05(w0 uint32, bitmap uint16, stack int, flow bool) grade {
+	ins, maxHop, total := int(w0>>16&31), int(w0>>8&0xff), int(w0&0xff)
+	behind := stack - ins*total // words behind the stack: the tail, and the flow's sequence number
+	extra := 0
+	if flow {
+		extra = 1
+	}
+	switch {
+	case ins == 0 || ins != bits.OnesCount16(bitmap):
+		return touches
+	case w0&0x00e00000 != 0, total > maxHop, bitmap&0x00ff != 0, behind != extra && behind != extra+1:
+		return shaped
+	}
+	return strict
+}

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package intwire
+
+import "math/bits"
+
+// findReport reads the payload of a UDP datagram as a report if it looks like one.
+func (d *Decoder) findReport(c *walk, b []byte) bool {
+	g, t := d.judgeReport(b)
+	mark, need := ByForm, strict
+	switch {
+	case d.Profile != nil:
+		mark, need = ByProfile, shaped
+		if knownReportPort(c.dstPort) {
+			need = touches
+		}
+	case knownReportPort(c.dstPort):
+		mark, need = ByPort, touches
+	}
+	if g < need {
+		return false
+	}
+	if mark == ByForm {
+		c.m.note(UnknownMark, int(c.dscp), int(c.dstPort))
+	}
+	d.report(c, b, t, mark)
+	return true
+}
+
+// report reads a report.
+func (d *Decoder) report(c *walk, b []byte, t ReportTraits, mark Mark) {
+	if d.Profile != nil {
+		t = d.Profile.Report
+	}
+	q := walk{m: c.m, ints: &c.m.INT, report: &t, pkt: c.pkt, depth: 1}
+	c.m.Mark = mark
+	c.m.Profile = d.name(nil, &t)
+	switch t.Layout {
+	case Report05:
+		d.report05(&q, b)
+	case Report10:
+		d.report10(&q, b)
+	case Report20:
+		d.report20(&q, b)
+	}
+}
+
+// judgeReport says how much like a report b looks, and in which variant.
+func (d *Decoder) judgeReport(b []byte) (grade, ReportTraits) {
+	if len(b) < 4 {
+		return isNot, ReportTraits{}
+	}
+	ver := b[0] >> 4
+	if d.Profile != nil {
+		t := d.Profile.Report
+		if ver != t.Ver {
+			return isNot, t
+		}
+		switch t.Layout {
+		case Report05:
+			return judgeReport05(b, t)
+		case Report10:
+			return judgeReport10(b, t)
+		}
+		return judgeReport20(b, t)
+	}
+	switch ver {
+	case 0:
+		t := ReportTraits{Layout: Report05}
+		t.HostNProtos = b[0]&15 == 3 || b[0]&15 == 4
+		return judgeReport05(b, t)
+	case 1:
+		t := ReportTraits{Layout: Report10, Ver: 1}
+		if b[0]&15 < 4 {
+			loose := ReportTraits{Layout: Report20, Ver: 1, Loose: true}
+			if g, l := judgeReport20(b, loose); g == strict {
+				return g, l
+			}
+			t.FreeLength = true
+		}
+		w := be32(b)
+		t.FlagsFirst = w&0x00007000 != 0 && w&0x00000fc0 == 0
+		return judgeReport10(b, t)
+	case 2:
+		t := ReportTraits{Layout: Report20, Ver: 2}
+		g, _ := judgeReport20(b, t)
+		if g < strict {
+			tps := ReportTraits{Layout: Report20, Ver: 2, ShortSeq: true, MainAlways: true, Ethernet2: true}
+			if h, _ := judgeReport20(b, tps); h == strict && len(b) >= 12 && b[8]>>4 == 0 {
+				return h, tps
+			}
+		}
+		return g, t
+	}
+	return isNot, ReportTraits{}
+}
+
+func judgeReport05(b []byte, t ReportTraits) (grade, ReportTraits) {
+	w, nproto := be32(b), b[0]&15
+	if nproto > 2 && !(t.HostNProtos && nproto <= 4) || w&0x001fffc0 != 0 {
+		return touches, t
+	}
+	head := [...]int{12, 24, 28, 36, 12}[nproto]
+	if len(b) < head {
+		return touches, t
+	}
+	switch nproto {
+	case 3:
+		if len(b) > head+3 || w&0x00800000 == 0 {
+			return shaped, t
+		}
+		return strict, t
+	case 4:
+		if quotedIP(b[head:], 4) || len(b) > head+4 && quotedIP(b[head+4:], 4) {
+			return strict, t
+		}
+		return shaped, t
+	}
+	if quotedEthernet(b[head:]) {
+		return strict, t
+	}
+	return shaped, t
+}
+
+func judgeReport10(b []byte, t ReportTraits) (grade, ReportTraits) {
+	w, nproto := be32(b), b[1]>>5
+	extra := bits.OnesCount32(w >> 15 & 0x3f)
+	head := 16 + 4*extra
+	if nproto > 2 || len(b) < head {
+		return touches, t
+	}
+	if int(b[0]&15) != 4+extra && !t.FreeLength {
+		return touches, t
+	}
+	reserved := w & 0x00007e00
+	if t.FlagsFirst {
+		reserved = w & 0x00000fc0
+	}
+	if reserved != 0 || !quoted(b[head:], nproto+inEthernet) {
+		return shaped, t
+	}
+	return strict, t
+}
+
+func judgeReport20(b []byte, t ReportTraits) (grade, ReportTraits) {
+	if len(b) < 12 {
+		return touches, t
+	}
+	kind, inner, words, md := b[8]>>4, b[8]&15, int(b[9]), int(b[10])
+	main := kind == 1 || t.MainAlways && kind == 0
+	if kind > 2 || inner > inIPv6 {
+		return touches, t
+	}
+	head, body := 12, b[12:]
+	if main {
+		if len(b) < 20 {
+			return touches, t
+		}
+		if words < 2+md && !t.Loose {
+			return touches, t
+		}
+		head = 20 + 4*md
+		body = b[min(head, len(b)):]
+	}
+	if words != 255 && !t.Loose && 12+4*words > len(b) {
+		return touches, t
+	}
+	if b[11]&15 != 0 && !t.SmallHwID {
+		return shaped, t
+	}
+	if main {
+		bitmap, domain := be16(b[12:]), be16(b[14:])
+		need := Words(TR20, bitmap&0x7fff, 0)
+		if md < need || md > need && domain == 0 && bitmap&0x8000 == 0 {
+			return shaped, t
+		}
+		if t.MainAlways && (kind != 0 || domain != domainTS) {
+			return shaped, t
+		}
+	}
+	switch {
+	case t.Ethernet2 && inner == inDomain, t.Loose:
+		if quotedEthernet(body) {
+			return strict, t
+		}
+		return shaped, t
+	case inner >= inEthernet:
+		if quoted(body, inner) {
+			return strict, t
+		}
+		return shaped, t
+	case main && be16(b[12:]) != 0, inner == inTLV && len(body) >= 4 && body[0]>>4 <= 3 && 4+4*int(body[1]) <= len(body):
+		return strict, t
+	}
+	return shaped, t
+}
+
+// Inner types of TR 2.0. Those of TR 1.0 are the same from 0 on.
+const (
+	inNone     = 0
+	inTLV      = 1
+	inDomain   = 2
+	inEthernet = 3
+	inIPv4     = 4
+	inIPv6     = 5
+)
+
+// quoted says whether b begins like a packet of an inner type.
+func quoted(b []byte, inner uint8) bool {
+	switch inner {
+	case inEthernet:
+		return quotedEthernet(b)
+	case inIPv4:
+		return quotedIP(b, 4)
+	case inIPv6:
+		return quotedIP(b, 6)
+	}
+	return false
+}
+
+func quotedEthernet(b []byte) bool {
+	if len(b) < 14 {
+		return false
+	}
+	switch be16(b[12:]) {
+	case etherIPv4:
+		return len(b) == 14 || quotedIP(b[14:], 4)
+	case etherIPv6:
+		return len(b) == 14 || quotedIP(b[14:], 6)
+	case etherVLAN, etherQinQ, etherQinQ9, etherMPLS, etherMPLSm, 0x0806:
+		return true
+	}
+	return false
+}
+
+func quotedIP(b []byte, version uint8) bool {
+	if len(b) == 0 || b[0]>>4 != version {
+		return false
+	}
+	return version == 6 || b[0]&15 >= 5 && (len(b) < 4 || be16(b[2:]) >= 20)
+}
+
+// quote looks for INT in a packet that a report quotes. f is the report's F flag.
+func (d *Decoder) quote(c *walk, b []byte, inner uint8, f bool) {
+	n := len(*c.ints)
+	c.f, c.hasIP, c.dscp, c.dstPort = f, false, 0, 0
+	switch inner {
+	case inEthernet:
+		d.ethernet(c, b)
+	case inIPv4, inIPv6:
+		d.ip(c, b)
+	}
+	if len(*c.ints) == n {
+		return
+	}
+	if !f {
+		c.m.note(INTWithoutF, 0, 0)
+	}
+	if l := (*c.ints)[n].Header.Layout; l == INT05 && c.report.Layout != Report05 || l != INT05 && c.report.Layout == Report05 ||
+		l == INT10 && c.report.Layout == Report20 || l == INT20 && c.report.Layout == Report10 {
+		c.m.note(ReportVersions, int(l), int(c.report.Layout-Report05))
+	}
+}
