@@ -24,8 +24,9 @@ type Decoder struct {
 	Packets uint64           // decoded
 	Counts  [NumCodes]uint64 // doubts
 
-	plans planCache
-	named struct { // what was observed last, and its profile
+	plans  planCache
+	report ReportTraits // of the report that is being read
+	named  [3]struct {  // by reports alone, INT alone, INT in reports
 		i       INTTraits
 		r       ReportTraits
 		profile *Profile
@@ -62,8 +63,11 @@ func (d *Decoder) Decode(m *Message, start Start, data []byte) {
 func (d *Decoder) DecodeReport(m *Message, payload []byte) {
 	m.reset()
 	c := walk{m: m, ints: &m.INT}
-	_, t := d.judgeReport(payload)
-	d.report(&c, payload, t, ByProfile)
+	var t ReportTraits
+	if d.Profile == nil {
+		_, t = d.judgeReport(payload)
+	}
+	d.readReport(&c, payload, t, ByProfile)
 	if m.Profile == nil {
 		m.note(NothingFound, 0, 0)
 	}
@@ -77,28 +81,32 @@ func (d *Decoder) count(m *Message) {
 	}
 }
 
-// name finds the profile of what was observed. i has no layout of its own if there is
-// no INT: hasINT says so.
+// name finds the profile of what was observed; either may be nil. The last answers are
+// kept: sources repeat themselves.
 func (d *Decoder) name(i *INTTraits, r *ReportTraits) *Profile {
 	if d.Profile != nil {
 		return d.Profile
 	}
-	var iv INTTraits
-	var rv ReportTraits
-	if i != nil {
-		iv = *i
-		if r != nil && d.named.profile != nil && d.named.i == iv && d.named.r == *r {
-			return d.named.profile
+	slot := &d.named[0]
+	switch {
+	case i != nil && r != nil:
+		if slot = &d.named[2]; slot.profile != nil && slot.i == *i && slot.r == *r {
+			return slot.profile
 		}
+		slot.i, slot.r = *i, *r
+	case i != nil:
+		if slot = &d.named[1]; slot.profile != nil && slot.i == *i {
+			return slot.profile
+		}
+		slot.i = *i
+	default:
+		if slot.profile != nil && slot.r == *r {
+			return slot.profile
+		}
+		slot.r = *r
 	}
-	if r != nil {
-		rv = *r
-	}
-	p := profileOf(i, r)
-	if i != nil && r != nil {
-		d.named.i, d.named.r, d.named.profile = iv, rv, p
-	}
-	return p
+	slot.profile = profileOf(i, r)
+	return slot.profile
 }
 
 // walk is what is known on the way through a packet's headers.

@@ -211,7 +211,7 @@ func (d *Decoder) gre(c *walk, b []byte, want int) {
 	g := isNot
 	if len(b) >= 4 && b[0]&7 == 0 && (b[0]>>4 == TypeMD || b[0]>>4 == TypeMX) {
 		if g = touches; len(b) >= 16 && 4+4*int(b[1]) <= want && b[1] >= 3 {
-			g, _ = judgeHeader20(b[4:], b[0]>>4, int(b[1])-3)
+			g, _ = d.judgeHeader20(b[4:], b[0]>>4, int(b[1])-3)
 		}
 	}
 	if g < need {
@@ -274,7 +274,7 @@ func (d *Decoder) gpeINT(c *walk, b []byte, want int, next uint8, here bool) boo
 			size = 4*int(shim.Length) - 4
 			g, t = judgeOld(b, want, nil)
 		} else if len(b) >= 16 && size >= 12 && 4+size <= want {
-			g, _ = judgeHeader20(b[4:], shim.Type, int(shim.Length)-3)
+			g, _ = d.judgeHeader20(b[4:], shim.Type, int(shim.Length)-3)
 		}
 		if g < strict && !(here && known && (shim.Type == TypeMD || shim.Type == TypeMX)) {
 			if here && known && first {
@@ -315,7 +315,7 @@ func (d *Decoder) geneve(c *walk, b []byte, want int) bool {
 		switch k := kind & 0x7f; {
 		case k != TypeMD && k != TypeMX:
 		case len(body) >= 12 && body[0]>>4 == 2:
-			g, _ = judgeHeader20(body, k, len(body)/4-3)
+			g, _ = d.judgeHeader20(body, k, len(body)/4-3)
 		case len(body) >= 8 && body[0]>>4 == 1:
 			t = INTTraits{Layout: INT10, Ver: 1}
 			if ok := Words(INT10, be16(body[4:]), 0) == int(body[2]&31); ok {

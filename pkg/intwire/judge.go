@@ -18,7 +18,7 @@ func (d *Decoder) judgeINT(b []byte, want int) (grade, INTTraits) {
 		if only != nil && only.Layout != INT20 {
 			return isNot, *only
 		}
-		return judge20(b, want, only)
+		return d.judge20(b, want, only)
 	}
 	if only != nil && only.Layout == INT20 {
 		return isNot, *only
@@ -27,7 +27,7 @@ func (d *Decoder) judgeINT(b []byte, want int) (grade, INTTraits) {
 }
 
 // judge20 judges an INT 2.x header behind a shim for TCP and UDP.
-func judge20(b []byte, want int, only *INTTraits) (grade, INTTraits) {
+func (d *Decoder) judge20(b []byte, want int, only *INTTraits) (grade, INTTraits) {
 	t := INTTraits{Layout: INT20, Ver: 2}
 	if only != nil {
 		t = *only
@@ -69,7 +69,7 @@ func judge20(b []byte, want int, only *INTTraits) (grade, INTTraits) {
 	if !fits {
 		return touches, t
 	}
-	g, sink := judgeHeader20(b[4:], kind, words-3)
+	g, sink := d.judgeHeader20(b[4:], kind, words-3)
 	t.SinkStack = t.SinkStack || sink && only == nil
 	if !shimOK {
 		g = min(g, shaped)
@@ -79,13 +79,13 @@ func judge20(b []byte, want int, only *INTTraits) (grade, INTTraits) {
 
 // judgeHeader20 judges the 12 bytes of an INT 2.x header, and a stack of so many
 // words. sink: metadata of a hop lie behind an MX header.
-func judgeHeader20(h []byte, kind uint8, stack int) (g grade, sink bool) {
+func (d *Decoder) judgeHeader20(h []byte, kind uint8, stack int) (g grade, sink bool) {
 	w0, bitmap := be32(h), be16(h[4:])
 	domain, instr, flags := be16(h[6:]), be16(h[8:]), be16(h[10:])
 	if w0>>28 != 2 {
 		return isNot, false
 	}
-	words := Words(INT20, bitmap, 0)
+	words := d.words(INT20, bitmap, 0)
 	if kind == TypeMX {
 		if stack > 0 && domain == 0 && words > 0 && stack%words == 0 {
 			sink = true

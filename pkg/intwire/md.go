@@ -176,7 +176,7 @@ func (d *Decoder) stack20(c *walk, in *INT, b []byte, size int) {
 		return
 	}
 	c.m.note(StackBehindMX, len(b), 0)
-	words := Words(INT20, in.Header.Bitmap, 0)
+	words := d.words(INT20, in.Header.Bitmap, 0)
 	d.blocks(c, in, b, size, words)
 }
 
@@ -191,7 +191,7 @@ func (d *Decoder) stackMD(c *walk, in *INT, b []byte, size int) {
 		in.Hops = c.m.hops[len(c.m.hops):]
 		return
 	}
-	words := Words(h.Layout, h.Bitmap, 0)
+	words := d.words(h.Layout, h.Bitmap, 0)
 	switch o := c.traits.Options &^ EvenQueues; {
 	case o != 0 && Words(h.Layout, h.Bitmap, o) == int(h.HopML):
 		c.m.note(TraitsByHopML, int(h.HopML), words)

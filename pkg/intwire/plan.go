@@ -7,25 +7,15 @@ import (
 	"math/bits"
 )
 
-// shape is how a row's words are divided into parts. These are all there are; a
-// row with another one does not compile to a plan, and the package's init panics.
-type shape uint8
-
-const (
-	shape32 shape = iota
-	shape64
-	shape16x16
-	shape8x24
-	shape8x8 // and 16 bits of padding
-	shape32x32
-)
-
-// step reads one row's words.
+// step reads one row, of one word or of two, without asking which it is: x is the row's
+// bytes as a number, its first part x>>shift1, its second x>>shift2&mask. Of a row with
+// one part the second is the first: written before it, and overwritten.
 type step struct {
-	off    uint8 // bytes from the beginning of the block
-	end    uint8 // the first byte behind
-	shape  shape
-	f1, f2 Field
+	off            uint8 // bytes from the beginning of the block
+	end            uint8 // the first byte behind
+	f1, f2         Field
+	shift1, shift2 uint8
+	mask           uint32
 }
 
 // planKey is what a plan is made of.
@@ -39,13 +29,13 @@ type planKey struct {
 // plan is a bitmap compiled: where each field lies in a block.
 type plan struct {
 	key         planKey
-	n           uint8
+	n1, n2      uint8 // steps of one word, and of two
 	words       uint8 // of the whole baseline, the last row's and reserved bits' included
 	reservedOff uint8 // bytes; in every format reserved bits are neighbours
 	reserved    uint8 // bytes
 	last        bool  // the checksum complement closes the block
 	has         Fields
-	steps       [16]step
+	one, two    [16]step
 }
 
 // compile makes the plan of a key.
@@ -70,46 +60,41 @@ func (p *plan) compile(key planKey) {
 			p.has |= Of(row.Parts[0].Field)
 			continue
 		}
-		s := step{off: uint8(off), shape: shapeOf(row), f1: row.Parts[0].Field, f2: row.Parts[0].Field}
-		p.has |= Of(s.f1)
-		if len(row.Parts) > 1 {
-			s.f2 = row.Parts[1].Field
-			p.has |= Of(s.f2)
-		}
+		s := stepOf(row)
+		s.off = uint8(off)
+		p.has |= Of(s.f1, s.f2)
 		off += 4 * row.Words()
 		s.end = uint8(off)
-		p.steps[p.n] = s
-		p.n++
+		if row.Words() == 1 {
+			p.one[p.n1] = s
+			p.n1++
+		} else {
+			p.two[p.n2] = s
+			p.n2++
+		}
 	}
 	p.words += uint8(off / 4)
 }
 
-func shapeOf(r *Row) shape {
-	var widths [2]uint8
-	for i, p := range r.Parts {
-		widths[i] = p.Bits
+// stepOf returns how a row is read, but for where.
+func stepOf(r *Row) step {
+	size, first := uint8(32*r.Words()), r.Parts[0]
+	s := step{f1: first.Field, f2: first.Field, shift1: size - first.Bits}
+	if len(r.Parts) > 1 {
+		second := r.Parts[1]
+		s.f2 = second.Field
+		s.shift2 = s.shift1 - second.Bits
+		s.mask = uint32(1<<second.Bits - 1)
 	}
-	switch widths {
-	case [2]uint8{32}:
-		return shape32
-	case [2]uint8{64}:
-		return shape64
-	case [2]uint8{16, 16}:
-		return shape16x16
-	case [2]uint8{8, 24}:
-		return shape8x24
-	case [2]uint8{8, 8}:
-		return shape8x8
-	case [2]uint8{32, 32}:
-		return shape32x32
-	}
-	panic("intwire: no shape for " + r.Meaning)
+	return s
 }
 
-// A row that cannot be compiled is a mistake in the table: found by any start.
+// A row that no step can read is a mistake in the table: found by any start.
 func init() {
 	for i := range Rows {
-		shapeOf(&Rows[i])
+		if n := len(Rows[i].Parts); n < 1 || n > 2 || Rows[i].Words() > 2 {
+			panic("intwire: no step for " + Rows[i].Meaning)
+		}
 	}
 }
 
@@ -117,62 +102,79 @@ func init() {
 // only a part are left out; it reports whether all were there. The checksum
 // complement, which closes the block, is read from its end.
 func (p *plan) read(v *Values, b []byte) (whole bool) {
-	*v = Values{}
-	has, invalid := p.has, Fields(0)
-	whole = true
-	for i := range p.steps[:p.n] {
-		s := &p.steps[i]
-		if int(s.end) > len(b) {
-			whole = false
-			has &^= 1<<s.f1 | 1<<s.f2
-			continue
-		}
-		f1, f2 := s.f1%NumFields, s.f2%NumFields
-		switch s.shape {
-		case shape64:
-			x := binary.BigEndian.Uint64(b[s.off:])
-			v.V[f1] = x
-			if x == 1<<64-1 {
-				invalid |= 1 << f1
-			}
-			continue
-		case shape32x32:
-			x, y := binary.BigEndian.Uint32(b[s.off:]), binary.BigEndian.Uint32(b[s.off+4:])
-			v.V[f1], v.V[f2] = uint64(x), uint64(y)
-			if x == 1<<32-1 {
-				invalid |= 1 << f1
-			}
-			if y == 1<<32-1 {
-				invalid |= 1 << f2
-			}
-			continue
-		}
+	if v.Has != p.has { // else the same fields are written again
+		*v = Values{}
+	}
+	if len(b) < 4*int(p.words) {
+		return p.readPart(v, b)
+	}
+	invalid := Fields(0)
+	for i := range p.one[:p.n1&15] {
+		s := &p.one[i]
 		x := binary.BigEndian.Uint32(b[s.off:])
+		v.V[s.f2] = uint64(x >> (s.shift2 & 31) & s.mask)
+		v.V[s.f1] = uint64(x >> (s.shift1 & 31))
 		if x == 1<<32-1 {
-			invalid |= 1<<f1 | 1<<f2
+			invalid |= 1<<s.f1 | 1<<s.f2
 		}
-		switch s.shape {
-		case shape32:
-			v.V[f1] = uint64(x)
-		case shape16x16:
-			v.V[f1], v.V[f2] = uint64(x>>16), uint64(x&0xffff)
-		case shape8x24:
-			v.V[f1], v.V[f2] = uint64(x>>24), uint64(x&0xffffff)
-		case shape8x8:
-			v.V[f1], v.V[f2] = uint64(x>>24), uint64(x>>16&0xff)
+	}
+	for i := range p.two[:p.n2&15] {
+		s := &p.two[i]
+		x := binary.BigEndian.Uint64(b[s.off:])
+		v.V[s.f2] = x & uint64(s.mask)
+		v.V[s.f1] = x >> (s.shift1 & 63)
+		if uint32(x>>32) == 1<<32-1 || uint32(x) == 1<<32-1 {
+			invalid |= s.invalid2(x)
 		}
 	}
 	if p.last {
-		if end := len(b) &^ 3; end >= 4*int(p.words) {
-			// All ones have a meaning of their own here: never "not available".
-			v.V[ChecksumComplement] = uint64(binary.BigEndian.Uint32(b[end-4:]))
-		} else {
-			whole = false
-			has &^= 1 << ChecksumComplement
+		// All ones have a meaning of their own here: never "not available".
+		v.V[ChecksumComplement] = uint64(binary.BigEndian.Uint32(b[len(b)&^3-4:]))
+	}
+	v.Has, v.Invalid = p.has, invalid
+	return true
+}
+
+// invalid2 says which parts of two words are all ones: a part of 64 bits only as a
+// whole.
+func (s *step) invalid2(x uint64) (invalid Fields) {
+	switch {
+	case x == 1<<64-1:
+		return 1<<s.f1 | 1<<s.f2
+	case s.f1 == s.f2:
+	case uint32(x) == 1<<32-1:
+		return 1 << s.f2
+	case x>>32 == 1<<32-1:
+		return 1 << s.f1
+	}
+	return 0
+}
+
+// readPart is read for a block that is too short: what fits is read from a copy that is
+// long enough, and the rest forgotten.
+func (p *plan) readPart(v *Values, b []byte) bool {
+	var long [4 * 32]byte
+	copy(long[:], b)
+	p.read(v, long[:])
+	gone := Fields(0)
+	for _, steps := range [...][]step{p.one[:p.n1], p.two[:p.n2]} {
+		for i := range steps {
+			if int(steps[i].end) > len(b) {
+				gone |= 1<<steps[i].f1 | 1<<steps[i].f2
+			}
 		}
 	}
-	v.Has, v.Invalid = has, invalid
-	return whole
+	if p.last {
+		gone |= 1 << ChecksumComplement
+	}
+	v.Has &^= gone
+	v.Invalid &^= gone
+	for f := range NumFields {
+		if gone.Has(f) {
+			v.V[f] = 0
+		}
+	}
+	return false
 }
 
 // planCache keeps the plans that were used last, one for each hash.
@@ -186,4 +188,9 @@ func (c *planCache) get(f Format, bitmap uint16, options Option) *plan {
 		p.compile(key)
 	}
 	return p
+}
+
+// words is Words, by the plan that the stack needs in any case.
+func (d *Decoder) words(f Format, bitmap uint16, options Option) int {
+	return int(d.plans.get(f, bitmap, options).words)
 }

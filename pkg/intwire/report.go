@@ -23,18 +23,19 @@ func (d *Decoder) findReport(c *walk, b []byte) bool {
 	if mark == ByForm {
 		c.m.note(UnknownMark, int(c.dscp), int(c.dstPort))
 	}
-	d.report(c, b, t, mark)
+	d.readReport(c, b, t, mark)
 	return true
 }
 
-// report reads a report.
-func (d *Decoder) report(c *walk, b []byte, t ReportTraits, mark Mark) {
+// readReport reads a report.
+func (d *Decoder) readReport(c *walk, b []byte, t ReportTraits, mark Mark) {
 	if d.Profile != nil {
 		t = d.Profile.Report
 	}
-	q := walk{m: c.m, ints: &c.m.INT, report: &t, pkt: c.pkt, depth: 1}
+	d.report = t
+	q := walk{m: c.m, ints: &c.m.INT, report: &d.report, pkt: c.pkt, depth: 1}
 	c.m.Mark = mark
-	c.m.Profile = d.name(nil, &t)
+	c.m.Profile = d.name(nil, &d.report)
 	switch t.Layout {
 	case Report05:
 		d.report05(&q, b)
@@ -62,7 +63,7 @@ func (d *Decoder) judgeReport(b []byte) (grade, ReportTraits) {
 		case Report10:
 			return judgeReport10(b, t)
 		}
-		return judgeReport20(b, t)
+		return d.judgeReport20(b, t)
 	}
 	switch ver {
 	case 0:
@@ -73,7 +74,7 @@ func (d *Decoder) judgeReport(b []byte) (grade, ReportTraits) {
 		t := ReportTraits{Layout: Report10, Ver: 1}
 		if b[0]&15 < 4 {
 			loose := ReportTraits{Layout: Report20, Ver: 1, Loose: true}
-			if g, l := judgeReport20(b, loose); g == strict {
+			if g, l := d.judgeReport20(b, loose); g == strict {
 				return g, l
 			}
 			t.FreeLength = true
@@ -83,10 +84,10 @@ func (d *Decoder) judgeReport(b []byte) (grade, ReportTraits) {
 		return judgeReport10(b, t)
 	case 2:
 		t := ReportTraits{Layout: Report20, Ver: 2}
-		g, _ := judgeReport20(b, t)
+		g, _ := d.judgeReport20(b, t)
 		if g < strict {
 			tps := ReportTraits{Layout: Report20, Ver: 2, ShortSeq: true, MainAlways: true, Ethernet2: true}
-			if h, _ := judgeReport20(b, tps); h == strict && len(b) >= 12 && b[8]>>4 == 0 {
+			if h, _ := d.judgeReport20(b, tps); h == strict && len(b) >= 12 && b[8]>>4 == 0 {
 				return h, tps
 			}
 		}
@@ -142,7 +143,7 @@ func judgeReport10(b []byte, t ReportTraits) (grade, ReportTraits) {
 	return strict, t
 }
 
-func judgeReport20(b []byte, t ReportTraits) (grade, ReportTraits) {
+func (d *Decoder) judgeReport20(b []byte, t ReportTraits) (grade, ReportTraits) {
 	if len(b) < 12 {
 		return touches, t
 	}
@@ -170,7 +171,7 @@ func judgeReport20(b []byte, t ReportTraits) (grade, ReportTraits) {
 	}
 	if main {
 		bitmap, domain := be16(b[12:]), be16(b[14:])
-		need := Words(TR20, bitmap&0x7fff, 0)
+		need := d.words(TR20, bitmap&0x7fff, 0)
 		if md < need || md > need && domain == 0 && bitmap&0x8000 == 0 {
 			return shaped, t
 		}
