@@ -39,7 +39,6 @@ const (
 	NoHopML
 	OtherHopML
 	TraitsByHopML
-	CutBlock
 	LeftOver
 	SourceWords
 	NoTail
@@ -53,7 +52,6 @@ const (
 	ShimInLength
 	StackBehindMX
 	ComplementInMX
-	LaidOutAs05
 
 	CutReport
 	BadReportVer
@@ -107,10 +105,9 @@ var codes = [NumCodes]struct{ name, text string }{
 	BadLength:        {"bad_length", "the shim's length of %d words is too short for the INT header: at least %d"},
 	LengthPastPacket: {"length_past_packet", "the shim's length of %d words reaches past the end of the packet, which leaves room for %d"},
 	ReservedBits:     {"reserved_bits", "reserved bits are set: 0x%x in the shim, 0x%x in the header"},
-	NoHopML:          {"no_hop_ml", "Hop ML is 0 although %d words of metadata follow: they cannot be divided"},
+	NoHopML:          {"no_hop_ml", "Hop ML is 0: hops add nothing, and the %d words of the stack cannot be divided"},
 	OtherHopML:       {"other_hop_ml", "a hop has %d words (Hop ML), the instruction bitmap asks for %d"},
 	TraitsByHopML:    {"traits_by_hop_ml", "a hop has %d words (Hop ML) where the text asks for %d: read with other widths of timestamps or level-2 ports, which add up"},
-	CutBlock:         {"cut_block", "hop %d has fewer words than its instructions ask for"},
 	LeftOver:         {"left_over", "%d bytes of the stack are no whole hop of %d bytes"},
 	SourceWords:      {"source_words", "%d bytes behind the last hop belong to domain 0x%04x"},
 	NoTail:           {"no_tail", "no INT 0.5 tail header: the length counts %d words where %d with a tail were expected"},
@@ -124,7 +121,6 @@ var codes = [NumCodes]struct{ name, text string }{
 	ShimInLength:     {"shim_in_length", "the shim's length of %d words counts the shim"},
 	StackBehindMX:    {"stack_behind_mx", "%d bytes of metadata behind an MX header, read as a hop's"},
 	ComplementInMX:   {"complement_in_mx", "the checksum complement's bit is not defined for INT-MX"},
-	LaidOutAs05:      {"laid_out_as_05", "INT 0.5 inside a report of another version"},
 
 	CutReport:       {"cut_report", "the report is cut: %d bytes are here, %d needed"},
 	BadReportVer:    {"bad_report_ver", "the report's version is %d, expected %d"},

@@ -184,10 +184,8 @@ func (d *Decoder) stack20(c *walk, in *INT, b []byte, size int) {
 func (d *Decoder) stackMD(c *walk, in *INT, b []byte, size int) {
 	h := &in.Header
 	if h.HopML == 0 {
-		if size > 0 {
-			c.m.note(NoHopML, size/4, 0)
-			in.Rest = b
-		}
+		c.m.note(NoHopML, size/4, 0)
+		in.Rest = b
 		in.Hops = c.m.hops[len(c.m.hops):]
 		return
 	}

@@ -32,9 +32,9 @@ func num[T uint8 | uint16 | uint32 | uint64 | int](name string, v T) Item {
 	return Item{Name: name, Text: strconv.FormatUint(uint64(v), 10)}
 }
 
-func text(name, v string) Item         { return Item{Name: name, Kind: Text, Text: v} }
-func hex16(name string, v uint16) Item { return text(name, fmt.Sprintf("0x%04x", v)) }
-func bytes(name string, v []byte) Item { return text(name, hex.EncodeToString(v)) }
+func text(name, v string) Item           { return Item{Name: name, Kind: Text, Text: v} }
+func hex16(name string, v uint16) Item   { return text(name, fmt.Sprintf("0x%04x", v)) }
+func hexText(name string, v []byte) Item { return text(name, hex.EncodeToString(v)) }
 func object(name string, sub []Item) Item {
 	return Item{Name: name, Kind: Object, Sub: sub}
 }
@@ -130,10 +130,10 @@ func (in *INT) tree() []Item {
 				h := &in.Hops[i]
 				sub := h.tree()
 				if len(h.Reserved) > 0 {
-					sub = append(sub, bytes("reserved_hex", h.Reserved))
+					sub = append(sub, hexText("reserved_hex", h.Reserved))
 				}
 				if len(h.DS) > 0 {
-					sub = append(sub, bytes("ds_metadata_hex", h.DS))
+					sub = append(sub, hexText("ds_metadata_hex", h.DS))
 				}
 				hops = append(hops, object("", sub))
 			}
@@ -141,10 +141,10 @@ func (in *INT) tree() []Item {
 		}
 	}
 	if len(in.SourceWords) > 0 {
-		t = append(t, bytes("source_words_hex", in.SourceWords))
+		t = append(t, hexText("source_words_hex", in.SourceWords))
 	}
 	if len(in.Rest) > 0 {
-		t = append(t, bytes("rest_hex", in.Rest))
+		t = append(t, hexText("rest_hex", in.Rest))
 	}
 	if in.HasFlowSeq {
 		t = append(t, num("flow_sequence", in.FlowSequence))
@@ -268,22 +268,22 @@ func (m *Message) single(s *Single) []Item {
 		t = append(t, hex16("rep_md_bits", s.RepMdBits), hex16("domain", s.Domain), hex16("ds_md_bits", s.DSMdBits), hex16("ds_md_status", s.DSMdStatus))
 		t = append(t, s.Values.tree()...)
 		if len(s.MDReserved) > 0 {
-			t = append(t, bytes("reserved_hex", s.MDReserved))
+			t = append(t, hexText("reserved_hex", s.MDReserved))
 		}
 		if len(s.DSMetadata) > 0 {
-			t = append(t, bytes("ds_metadata_hex", s.DSMetadata))
+			t = append(t, hexText("ds_metadata_hex", s.DSMetadata))
 		}
 	}
 	var tlvs []Item
 	for i := range s.TLVs {
 		v := &s.TLVs[i]
-		tlvs = append(tlvs, object("", []Item{num("type", v.Type), num("length", v.Length), num("template", v.Template), bytes("data", v.Data)}))
+		tlvs = append(tlvs, object("", []Item{num("type", v.Type), num("length", v.Length), num("template", v.Template), hexText("data", v.Data)}))
 	}
 	if tlvs != nil {
 		t = append(t, list("tlvs", tlvs))
 	}
 	if s.InType < inEthernet && len(s.Inner) > 0 || s.InType > inIPv6 && len(s.Inner) > 0 {
-		t = append(t, bytes("inner_hex", s.Inner))
+		t = append(t, hexText("inner_hex", s.Inner))
 	}
 	if s.Embedded > 0 {
 		t = append(t, object("embedded", m.Embedded[s.Embedded-1].tree()))
