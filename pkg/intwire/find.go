@@ -127,6 +127,9 @@ func (d *Decoder) takeINT(c *walk, carrier Carrier, b []byte, want, at int, g gr
 
 // notFound says what could have been expected.
 func (d *Decoder) notFound(c *walk, b []byte, g grade, t INTTraits) {
+	if c.quoted() && c.f && g != isNot {
+		c.m.note(LooksLikeINT, majorOf(t), 0)
+	}
 	if c.quoted() || c.noted {
 		return
 	}
@@ -142,12 +145,15 @@ func (d *Decoder) notFound(c *walk, b []byte, g grade, t INTTraits) {
 	case c.pkt.Proto == protoUDP && (knownINTPort(c.dstPort) || knownReportPort(c.dstPort)):
 		c.m.note(PortWithoutINT, int(c.dstPort), int(word))
 	case g == shaped:
-		major := 1
-		if t.Layout == INT20 {
-			major = 2
-		}
-		c.m.note(LooksLikeINT, major, 0)
+		c.m.note(LooksLikeINT, majorOf(t), 0)
 	}
+}
+
+func majorOf(t INTTraits) int {
+	if t.Layout == INT20 {
+		return 2
+	}
+	return 1
 }
 
 // add appends an INT to the list of the walk. The pointer holds until the next one.
@@ -170,6 +176,11 @@ func (d *Decoder) found(c *walk, t INTTraits) {
 		t.Options |= p.INT.Options
 	}
 	c.m.Profile, c.traits = p, t
+}
+
+// fits says whether what was observed can be of the profile that was asked for.
+func (d *Decoder) fits(t INTTraits) bool {
+	return d.Profile == nil || d.Profile.INT.Layout == t.Layout
 }
 
 // gre goes through a GRE header (RFC 2784, 2890; INT 2.x, "INT over GRE").
@@ -214,7 +225,7 @@ func (d *Decoder) gre(c *walk, b []byte, want int) {
 			g, _ = d.judgeHeader20(b[4:], b[0]>>4, int(b[1])-3)
 		}
 	}
-	if g < need {
+	if g < need || !d.fits(INTTraits{Layout: INT20}) {
 		return
 	}
 	if mark == ByForm && !c.quoted() {
@@ -227,14 +238,15 @@ func (d *Decoder) gre(c *walk, b []byte, want int) {
 	d.behindShim(c, in, s, b[4:], want-4, 4*int(s.Length))
 }
 
-// vxlan goes through VXLAN and VXLAN-GPE (INT 1.0 and 2.x, "INT over VXLAN GPE").
+// vxlan goes through VXLAN and VXLAN-GPE (INT 1.0 and 2.x, "INT over VXLAN GPE") and
+// reports whether INT was found: the port may be another program's.
 func (d *Decoder) vxlan(c *walk, b []byte, want int) bool {
 	here := c.dstPort == portVXLAN || c.dstPort == portVXLANGPE
 	if len(b) < 8 {
 		if here {
 			c.cut(CutTunnel, b, 8)
 		}
-		return here
+		return false
 	}
 	next, flags := b[3], b[0]
 	gpe := flags&4 != 0
@@ -242,19 +254,17 @@ func (d *Decoder) vxlan(c *walk, b []byte, want int) bool {
 		return false
 	}
 	if !gpe || next < 4 {
-		if !here || gpe && next == 0 {
-			return here
+		if !here || gpe && next == 0 || b[1] != 0 || b[2] != 0 {
+			return false
 		}
-		if c.deeper() {
-			switch inner := b[8:]; {
-			case gpe && next != 3:
-				d.ip(c, inner)
-			default:
-				d.ethernet(c, inner)
-			}
-			c.depth--
+		proto := uint16(etherBridge)
+		switch {
+		case gpe && next == 1:
+			proto = etherIPv4
+		case gpe && next == 2:
+			proto = etherIPv6
 		}
-		return true
+		return d.tunnelled(c, proto, b[8:])
 	}
 	return d.gpeINT(c, b[8:], want-8, next, here)
 }
@@ -276,8 +286,12 @@ func (d *Decoder) gpeINT(c *walk, b []byte, want int, next uint8, here bool) boo
 		} else if len(b) >= 16 && size >= 12 && 4+size <= want {
 			g, _ = d.judgeHeader20(b[4:], shim.Type, int(shim.Length)-3)
 		}
-		if g < strict && !(here && known && (shim.Type == TypeMD || shim.Type == TypeMX)) {
-			if here && known && first {
+		if !d.fits(t) || g < strict && !(here && known && (shim.Type == TypeMD || shim.Type == TypeMX)) {
+			switch {
+			case !first || !here || !known:
+			case !d.fits(t):
+				c.m.note(NotTheProfile, int(be32(b)), 0)
+			default:
 				c.m.note(BadType, int(shim.Type), 0)
 			}
 			return found
@@ -295,15 +309,19 @@ func (d *Decoder) gpeINT(c *walk, b []byte, want int, next uint8, here bool) boo
 		}
 		b, want = b[4+size:], want-4-size
 	}
-	return found || here
+	return found
 }
 
-// geneve goes through the options of Geneve (RFC 8926; INT 2.x, "INT over Geneve").
+// geneve goes through the options of Geneve (RFC 8926; INT 2.x, "INT over Geneve") and
+// reports whether INT was found: the port may be another program's.
 func (d *Decoder) geneve(c *walk, b []byte, want int) bool {
-	if c.cut(CutTunnel, b, 8) {
-		return true
+	if len(b) < 8 || b[0]>>6 != 0 || b[1]&0x3f != 0 || b[7] != 0 {
+		return false
 	}
 	head, proto := 8+4*int(b[0]&0x3f), be16(b[2:])
+	if proto != etherBridge && proto != etherIPv4 && proto != etherIPv6 {
+		return false
+	}
 	c.cut(CutTunnel, b, head)
 	options := b[8:min(head, len(b))]
 	found := false
@@ -324,7 +342,7 @@ func (d *Decoder) geneve(c *walk, b []byte, want int) bool {
 		}
 		const intClass = 0x0103
 		kindOK := kind&0x7f == TypeMD || kind&0x7f == TypeMX
-		if g == strict || class == intClass && kindOK {
+		if d.fits(t) && (g == strict || class == intClass && kindOK) {
 			if found {
 				c.m.note(AnotherINT, 0, 0)
 			}
@@ -344,14 +362,25 @@ func (d *Decoder) geneve(c *walk, b []byte, want int) bool {
 		}
 		options = options[4+size:]
 	}
-	if found || len(b) < head || !c.deeper() {
-		return true
+	if found || len(b) < head {
+		return found
 	}
+	return d.tunnelled(c, proto, b[head:])
+}
+
+// tunnelled goes on with the packet in a UDP tunnel and reports whether INT was found in
+// it. What is known of the outer packet stays.
+func (d *Decoder) tunnelled(c *walk, proto uint16, b []byte) bool {
+	if !c.deeper() {
+		return false
+	}
+	n, dscp, port, hasIP := len(*c.ints), c.dscp, c.dstPort, c.hasIP
 	if proto == etherBridge {
-		d.ethernet(c, b[head:])
+		d.ethernet(c, b)
 	} else {
-		d.etherType(c, proto, b[head:])
+		d.etherType(c, proto, b)
 	}
 	c.depth--
-	return true
+	c.dscp, c.dstPort, c.hasIP = dscp, port, hasIP
+	return len(*c.ints) > n
 }

@@ -145,7 +145,7 @@ func judgeOld(b []byte, want int, only *INTTraits) (grade, INTTraits) {
 	}
 	fits := words >= 3 && 4*words <= want
 	stack := words - 3
-	if t.Layout == INT05 || only == nil && ver == 0 && looksLike05(w0, bitmap, stack) {
+	if t.Layout == INT05 || only == nil && ver == 0 && looksLike05(w0, bitmap) {
 		if only == nil {
 			t.Layout, t.Ver = INT05, 0
 		}
@@ -193,10 +193,13 @@ func widths(bitmap uint16, hopML int) (Option, bool) {
 }
 
 // looksLike05 tells a header of 0.5 from one of 1.0 whose Ver is 0: the instruction
-// count lies where 1.0 has reserved bits, so it is 0 there.
-func looksLike05(w0 uint32, bitmap uint16, stack int) bool {
-	ins, total := int(w0>>16&31), int(w0&0xff)
-	return ins != 0 && (ins == bits.OnesCount16(bitmap) || stack >= 0 && ins*total == stack)
+// count lies where 1.0 has reserved bits, so there it is 0, and Hop ML fits the bitmap.
+func looksLike05(w0 uint32, bitmap uint16) bool {
+	if ins := int(w0 >> 16 & 31); ins == 0 || ins == bits.OnesCount16(bitmap) {
+		return ins != 0
+	}
+	_, fits10 := widths(bitmap, int(w0>>8&31))
+	return !fits10
 }
 
 func judge05(w0 uint32, bitmap uint16, stack int, flow bool) grade {

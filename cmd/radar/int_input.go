@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+	"github.com/gopacket/gopacket/pcapgo"
+
+	"github.com/vnetradar/radar/pkg/intwire"
+)
+
+// maxHex bounds what is read from standard input: no packet is longer.
+const maxHex = 1 << 20
+
+// decodeHex decodes the one packet that the arguments, or standard input, spell.
+func (a *app) decodeHex(f *intDecodeFlags, args []string) error {
+	text, where := strings.Join(args, " "), "the arguments"
+	if text == "-" {
+		b, err := io.ReadAll(io.LimitReader(a.stdin, maxHex))
+		if err != nil {
+			return fmt.Errorf("read standard input: %w", err)
+		}
+		text, where = string(b), "standard input"
+	}
+	data, err := parseHex(text)
+	if err != nil {
+		return fmt.Errorf("read hex digits from %s: %w", where, err)
+	}
+	d, m := intwire.Decoder{Profile: f.profile.p}, &intwire.Message{}
+	d.Decode(m, f.startsAt.start(), data)
+	if a.output == formatJSON {
+		return a.printINTJSON(m)
+	}
+	return a.printINT(m)
+}
+
+// parseHex reads hex digits with white space, colons, commas or 0x between them.
+func parseHex(text string) ([]byte, error) {
+	digits := make([]byte, 0, len(text))
+	for _, word := range strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" \t\r\n\v\f:,", r) }) {
+		word = strings.TrimPrefix(strings.TrimPrefix(word, "0x"), "0X")
+		for i := range len(word) {
+			if !strings.ContainsRune("0123456789abcdefABCDEF", rune(word[i])) {
+				return nil, fmt.Errorf("%q is no hex digit (in %.20q)", word[i], word)
+			}
+		}
+		digits = append(digits, word...)
+	}
+	switch {
+	case len(digits) == 0:
+		return nil, errors.New("there are none")
+	case len(digits)%2 != 0:
+		return nil, fmt.Errorf("%d of them are no whole bytes", len(digits))
+	}
+	return hex.AppendDecode(nil, digits)
+}
+
+// packetSource is a capture file of either format.
+type packetSource struct {
+	next func() ([]byte, gopacket.CaptureInfo, error)
+	link func(gopacket.CaptureInfo) layers.LinkType
+}
+
+// decodeFile decodes every packet of a capture.
+func (a *app) decodeFile(f *intDecodeFlags) error {
+	in := a.stdin
+	if f.file != "-" {
+		file, err := os.Open(f.file)
+		if err != nil {
+			return fmt.Errorf("read capture: %w", err)
+		}
+		defer file.Close()
+		in = file
+	}
+	source, err := openCapture(in)
+	if err != nil {
+		return fmt.Errorf("read capture %s: %w", f.file, err)
+	}
+	d, m := intwire.Decoder{Profile: f.profile.p}, &intwire.Message{}
+	packets, found := 0, 0
+	for {
+		data, info, err := source.next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("read packet %d of %s: %w", packets+1, f.file, err)
+		}
+		packets++
+		start, ok := startOf(source.link(info))
+		if !ok {
+			return fmt.Errorf("read packet %d of %s: link type %v is none that is read (Ethernet, raw IP, Linux cooked)", packets, f.file, source.link(info))
+		}
+		d.Decode(m, start, data)
+		if m.Profile != nil {
+			found++
+		}
+		if err := a.printFrame(m, packets, info.Timestamp); err != nil {
+			return err
+		}
+	}
+	if a.output == formatJSON {
+		return nil
+	}
+	_, err = fmt.Fprintf(a.out, "%s, %d with INT or a report\n", plural(packets, "packet"), found)
+	return err
+}
+
+// printFrame prints one packet of a capture. In tables those without INT are only counted,
+// unless something is odd about them.
+func (a *app) printFrame(m *intwire.Message, n int, at time.Time) error {
+	when := at.UTC().Format("2006-01-02T15:04:05.000000000Z")
+	if a.output == formatJSON {
+		return a.printINTJSON(m,
+			intwire.Item{Name: "frame", Text: fmt.Sprint(n)},
+			intwire.Item{Name: "time", Kind: intwire.Text, Text: when})
+	}
+	if m.Profile == nil && !m.Has(intwire.OrdinaryClass) && !m.Has(intwire.LooksLikeINT) && !m.Has(intwire.MarkedNotINT) &&
+		!m.Has(intwire.NotTheProfile) && !m.Has(intwire.PortWithoutINT) {
+		return nil
+	}
+	if _, err := fmt.Fprintf(a.out, "%-10s %d, %s\n", "FRAME", n, at.In(a.location).Format("2006-01-02 15:04:05.000000000")); err != nil {
+		return err
+	}
+	if err := a.printINT(m); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(a.out)
+	return err
+}
+
+// openCapture tells the formats by their first bytes.
+func openCapture(in io.Reader) (*packetSource, error) {
+	r := bufio.NewReaderSize(in, 1<<16)
+	magic, err := r.Peek(4)
+	if err != nil {
+		return nil, errors.New("too short for a capture")
+	}
+	if string(magic) == "\x0a\x0d\x0d\x0a" {
+		ng, err := pcapgo.NewNgReader(r, pcapgo.NgReaderOptions{WantMixedLinkType: true, SkipUnknownVersion: true})
+		if err != nil {
+			return nil, fmt.Errorf("pcapng: %w", err)
+		}
+		return &packetSource{next: ng.ReadPacketData, link: func(info gopacket.CaptureInfo) layers.LinkType {
+			for _, v := range info.AncillaryData {
+				if t, ok := v.(layers.LinkType); ok {
+					return t
+				}
+			}
+			return ng.LinkType()
+		}}, nil
+	}
+	p, err := pcapgo.NewReader(r)
+	if err != nil {
+		return nil, fmt.Errorf("neither pcap nor pcapng: %w", err)
+	}
+	return &packetSource{next: p.ReadPacketData, link: func(gopacket.CaptureInfo) layers.LinkType { return p.LinkType() }}, nil
+}
+
+// startOf is what packets of a link type begin with.
+func startOf(t layers.LinkType) (intwire.Start, bool) {
+	switch t {
+	case layers.LinkTypeEthernet:
+		return intwire.StartEthernet, true
+	case layers.LinkTypeRaw, layers.LinkTypeIPv4, layers.LinkTypeIPv6, 12, 14: // the numbers of older systems
+		return intwire.StartIP, true
+	case layers.LinkTypeLinuxSLL:
+		return intwire.StartCooked, true
+	case 276: // SLL2
+		return intwire.StartCooked2, true
+	}
+	return 0, false
+}
