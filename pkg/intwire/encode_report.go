@@ -46,9 +46,10 @@ func AppendGroup(dst []byte, g *Group) ([]byte, error) {
 }
 
 // AppendSingle appends one report of TR 2.0: of type 1 with main contents, or of type 0
-// without. Lengths are made from what there is. What is quoted is padded with zeros to
-// whole words; with more than 254 words the length is 255, which only the last report
-// of a group may have. Metadata that are not available are to be left out of
+// without. Lengths are made from what there is, and what is quoted is padded with zeros to
+// whole words. s.Length 255 says that the report reaches to the end of the datagram, so
+// that nothing is padded; a report of more than 254 words always does. Only the last
+// report of a group may. Metadata that are not available are to be left out of
 // RepMdBits: the text allows no all ones. On error dst is returned as it was.
 func AppendSingle(dst []byte, s *Single) ([]byte, error) {
 	if s.RepType > 1 || s.InType > inIPv6 || s.RepMdBits&0x8000 != 0 {
@@ -83,8 +84,13 @@ func AppendSingle(dst []byte, s *Single) ([]byte, error) {
 		out = append(out, t.Type<<4, uint8(n), uint8(t.Template>>8), uint8(t.Template))
 		out = pad(append(out, t.Data...), len(t.Data))
 	}
-	out = pad(append(out, s.Inner...), len(s.Inner))
-	out[start+1] = uint8(min((len(out)-start)/4-1, 255))
+	out = append(out, s.Inner...)
+	if words := (len(out) - start - 1) / 4; s.Length == 255 || words > 254 {
+		out[start+1] = 255
+	} else {
+		out = pad(out, len(s.Inner))
+		out[start+1] = uint8(words)
+	}
 	return out, nil
 }
 

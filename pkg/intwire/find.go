@@ -334,7 +334,7 @@ func (d *Decoder) geneve(c *walk, b []byte, want int) bool {
 		case k != TypeMD && k != TypeMX:
 		case len(body) >= 12 && body[0]>>4 == 2:
 			g, _ = d.judgeHeader20(body, k, len(body)/4-3)
-		case len(body) >= 8 && body[0]>>4 == 1:
+		case k == TypeMD && len(body) >= 8 && body[0]>>4 == 1:
 			t = INTTraits{Layout: INT10, Ver: 1}
 			if ok := Words(INT10, be16(body[4:]), 0) == int(body[2]&31); ok {
 				g = strict
