@@ -67,13 +67,13 @@ demo: deps-run build ## a virtual network, measured: paths, latency, losses (nee
 	lab/demo.sh bin/radar
 
 .PHONY: generate
-generate: deps-bpf ## BPF objects, man pages, docs/cli
+generate: deps-bpf ## BPF objects, man pages, docs/cli, tables of docs/int.md
 	go generate ./...
 	go run ./cmd/radar docs docs
 
 .PHONY: check-generated
 check-generated: generate ## fails if a generated file is not what is committed
-	@changed=$$(git status --porcelain -- pkg/bpfobj pkg/bench experiments/peer docs/man docs/cli); \
+	@changed=$$(git status --porcelain -- pkg/bpfobj pkg/bench experiments/peer docs/man docs/cli docs/int.md); \
 	if [ -n "$$changed" ]; then echo "generated files differ from what is committed; run: make generate"; echo "$$changed"; git diff --stat; exit 1; fi
 
 .PHONY: lint
@@ -145,6 +145,8 @@ fuzz: fuzz-packets ## the fuzzers, FUZZTIME (60s) each; of packets PACKETS (60s,
 	go test ./pkg/filter -run XXX -fuzz FuzzHeld -fuzztime $(FUZZTIME)
 	go test ./pkg/query -run XXX -fuzz FuzzParse -fuzztime $(FUZZTIME)
 	go test ./pkg/lab -run XXX -fuzz FuzzParse -fuzztime $(FUZZTIME)
+	go test ./pkg/intwire -run XXX -fuzz FuzzDecode -fuzztime $(FUZZTIME)
+	RADAR_FUZZ=$(FUZZTIME) RADAR_FUZZ_SEED=$(SEED) go test ./pkg/intwire -run TestRandomBytes -count=1 -v -timeout 0
 # Without go fuzz, for which an input takes several times as long: of BPF programs it sees
 # no coverage. A script that fails is kept for FuzzPackets. bin/fuzz.txt counts what was run.
 fuzz-packets: deps-bpf

@@ -21,7 +21,7 @@ func newIntCmd(a *app) *cobra.Command {
 switches and hosts that are not radar's put into packets, and send about them.
 docs/int.md says what is supported.`,
 		Example: `  radar int decode -r reports.pcap                # every field of every report
-  radar int decode --starts-at udp 14220035...    # of bytes that begin with a UDP header`,
+  radar int decode --starts-at udp c1231388...    # of bytes that begin with a UDP header`,
 	}
 	cmd.AddCommand(newIntDecodeCmd(a))
 	return cmd
@@ -45,8 +45,8 @@ Exit codes: 0 also for malformed INT or none, 1 if the input cannot be read.
 
 `
 
-const intDecodeExample = `  radar int decode 0200000000020200000000010800450000380000...
-  radar int decode --starts-at udp '1388 1388 001c 0000  1003 0000 20000208 9000 0000 0000 0000'
+const intDecodeExample = `  radar int decode 02000000000202000000000108004500...
+  radar int decode --starts-at udp 'c123 1388 0028 0000 18070006 20000206 9000 0000 0000 0000 00000002 01000123 00000001 00000045'
   tcpdump -r trace.pcap -c 1 -xx | cut -s -d: -f2 | radar int decode -
   radar int decode -r reports.pcap -o json | jq -c '.reports[]?.embedded.hops_top_first'
   radar int decode --profile geant -r bmv2.pcap`

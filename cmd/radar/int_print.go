@@ -28,15 +28,15 @@ func (a *app) printINT(m *intwire.Message) error {
 	if text := packetWords(&m.Packet); text != "" {
 		p.line("PACKET", text)
 	}
-	for _, item := range m.Tree() {
+	tree := m.Tree()
+	for _, item := range tree {
 		switch {
+		case item.Name == "carrier": // and what else is said of INT without a list
+			p.line("INT", plainWords(tree, "profile", "found_by"))
 		case item.Name == "packet", item.Name == "anomalies", item.Kind <= intwire.Text:
 		default:
 			p.item(item, "")
 		}
-	}
-	if len(m.INT) > 0 {
-		p.line("INT", plainWords(m.Tree(), "profile", "found_by"))
 	}
 	colored := a.colored()
 	for i, doubt := range m.Anomalies {
@@ -91,14 +91,13 @@ func packetWords(p *intwire.Packet) string {
 		}
 		src, dst = fmt.Sprintf("%s:%d", src, p.SrcPort), fmt.Sprintf("%s:%d", dst, p.DstPort)
 	}
-	if src == "" {
+	switch {
+	case src == "":
 		return ""
+	case p.Version == 0: // the bytes begin with UDP
+		return fmt.Sprintf("udp %d > %d", p.SrcPort, p.DstPort)
 	}
-	text := src + " > " + dst
-	if p.Version != 0 {
-		text += fmt.Sprintf(" %s, TTL %d, DSCP 0x%02x", record.ProtoName(p.Proto), p.TTL, p.DSCP)
-	}
-	return text
+	return fmt.Sprintf("%s > %s %s, TTL %d, DSCP 0x%02x", src, dst, record.ProtoName(p.Proto), p.TTL, p.DSCP)
 }
 
 // intPrinter prints items of a decoded packet.

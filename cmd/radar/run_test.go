@@ -168,7 +168,7 @@ func TestNotAttached(t *testing.T) {
 
 // Help is for standard output, with examples. (Its text is in docs/cli.)
 func TestHelp(t *testing.T) {
-	for _, args := range []string{"", "attach", "detach", "status", "packets", "paths", "latency", "loss", "flows", "throughput", "topo", "trace", "lab graph", "check", "version"} {
+	for _, args := range []string{"", "attach", "detach", "status", "packets", "paths", "latency", "loss", "flows", "throughput", "topo", "trace", "lab graph", "int decode", "check", "version"} {
 		t.Run(args, func(t *testing.T) {
 			fields := append(strings.Fields(args), "--help")
 			if args == "" {

@@ -29,3 +29,5 @@
 // encoder, names in JSON, tables in docs/int.md) is made from it. [Profiles] says
 // where programs differ from the texts.
 package intwire
+
+//go:generate go run ./gen ../../docs/int.md

@@ -13,10 +13,12 @@ import (
 
 // TestRandomBytes decodes packets that were changed at random, without go fuzz, for which
 // an input takes thirty times as long. RADAR_FUZZ says for how long (60s) or how many
-// (50000000x), RADAR_FUZZ_SEED from where. A failure prints what makes it again.
+// (50000000x), RADAR_FUZZ_SEED from where
+// (else the clock does; without RADAR_FUZZ the inputs are the same every time). A failure prints what makes it again.
 func TestRandomBytes(t *testing.T) {
-	count, until := uint64(200_000), time.Time{}
+	count, until, seed := uint64(200_000), time.Time{}, uint64(1)
 	if v := os.Getenv("RADAR_FUZZ"); v != "" {
+		seed = uint64(time.Now().UnixNano())
 		if n, ok := strings.CutSuffix(v, "x"); ok {
 			var err error
 			if count, err = strconv.ParseUint(n, 10, 64); err != nil {
@@ -30,7 +32,6 @@ func TestRandomBytes(t *testing.T) {
 			count, until = 1<<63, time.Now().Add(d)
 		}
 	}
-	seed := uint64(1)
 	if v := os.Getenv("RADAR_FUZZ_SEED"); v != "" {
 		var err error
 		if seed, err = strconv.ParseUint(v, 10, 64); err != nil {
@@ -55,7 +56,7 @@ func TestRandomBytes(t *testing.T) {
 		if p := recover(); p != nil {
 			t.Fatalf("input %d of seed %d, profile %v, start and bytes %x: %v", n, seed, d.Profile, data, p)
 		}
-		t.Logf("%d inputs, in %d INT or a report was found, %d doubts of %d kinds", n, found, doubts(&d), kinds(&d))
+		t.Logf("%d inputs of seed %d, in %d INT or a report was found, %d doubts of %d kinds", n, seed, found, doubts(&d), kinds(&d))
 	}()
 	for ; n < count; n++ {
 		if n%4096 == 0 && !until.IsZero() && time.Now().After(until) {
