@@ -299,3 +299,107 @@ func TestMany(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A hop that is too short for its instructions has the fields that fit, and no others.
+func TestShortHop(t *testing.T) {
+	var d Decoder
+	var m Message
+	d.Decode(&m, StartEthernet, put(frameByName(t, "int21-md-ipv4-udp-dscp"), 48, 5))
+	got := string(m.AppendJSON(nil))
+	if want := `"hops_top_first":[{"node_id":2850,"l1_in":20,"l1_out":21,"hop_latency":0,"queue_id":0,"queue_occ":0},`; !strings.Contains(got, want) {
+		t.Errorf("no %s in %s", want, got)
+	}
+	for i, v := range m.INT[0].Hops[0].V {
+		if v != 0 && !m.INT[0].Hops[0].Has.Has(Field(i)) {
+			t.Errorf("%v is %d, and absent", Field(i), v)
+		}
+	}
+}
+
+// A length past the end is held against what the IP header says: the packet is not cut.
+func TestLengthPastPacket(t *testing.T) {
+	var d Decoder
+	var m Message
+	d.Decode(&m, StartEthernet, put(frameByName(t, "int21-md-ipv4-udp-dscp"), 43, 0xff))
+	if got := codesOf(&m); got != "length_past_packet source_words" {
+		t.Errorf("%q", got)
+	}
+}
+
+// What pads a frame is no part of the packet.
+func TestPadding(t *testing.T) {
+	var d Decoder
+	var m Message
+	frame := append(frameByName(t, "int10-md-tcp-dscp"), 1, 2, 3, 4)
+	d.Decode(&m, StartEthernet, frame)
+	if len(m.INT) != 1 || string(m.INT[0].Payload) != "payload!" || len(m.Anomalies) != 0 {
+		t.Errorf("%s", m.AppendJSON(nil))
+	}
+	frame = append(frameByName(t, "tr20-ex-baseline-ipv4"), 0, 0, 0, 0)
+	if d.Decode(&m, StartEthernet, frame); len(m.Reports) != 1 || len(m.Anomalies) != 0 {
+		t.Errorf("%s", m.AppendJSON(nil))
+	}
+}
+
+// Where nothing marks it, INT must be right in every respect: of each of these one bit or
+// word is not, and it is not taken.
+func TestUnmarked(t *testing.T) {
+	udp := func(words ...uint32) []byte {
+		b := []byte{0x10, 0, 0x10, 1, 0, byte(8 + 4*len(words)), 0, 0}
+		for _, w := range words {
+			b = binary.BigEndian.AppendUint32(b, w)
+		}
+		return b
+	}
+	for _, c := range []struct {
+		name  string
+		words []uint32
+		taken bool
+	}{
+		{"right", []uint32{0x10040000, 0x20000107, 0x80000000, 0, 1}, true},
+		{"right, of a domain", []uint32{0x10040000, 0x20000107, 0x00000007, 0x80000000, 1}, true},
+		{"no instruction at all", []uint32{0x10040000, 0x20000107, 0x00000007, 0, 1}, false},
+		{"reserved bits of the shim", []uint32{0x11040000, 0x20000107, 0x80000000, 0, 1}, false},
+		{"reserved bits of the shim, below", []uint32{0x10040100, 0x20000107, 0x80000000, 0, 1}, false},
+		{"NPT 3", []uint32{0x1c040000, 0x20000107, 0x80000000, 0, 1}, false},
+		{"reserved bits of the header", []uint32{0x10040000, 0x20002107, 0x80000000, 0, 1}, false},
+		{"version", []uint32{0x10040000, 0x30000107, 0x80000000, 0, 1}, false},
+		{"Hop ML", []uint32{0x10040000, 0x20000207, 0x80000000, 0, 1}, false},
+		{"half a hop", []uint32{0x10040000, 0x20000207, 0xc0000000, 0, 1}, false},
+		{"flags of no domain", []uint32{0x10040000, 0x20000107, 0x80000000, 1, 1}, false},
+		{"length past the end", []uint32{0x10050000, 0x20000107, 0x80000000, 0, 1}, false},
+		{"destination header", []uint32{0x20040000, 0x20000107, 0x80000000, 0, 1}, false},
+		{"MX", []uint32{0x30030000, 0x20000000, 0x80000000, 0}, true},
+		{"MX with a hop count", []uint32{0x30030000, 0x20000001, 0x80000000, 0}, false},
+		{"MX with a complement", []uint32{0x30030000, 0x20000000, 0x80010000, 0}, false},
+		{"1.0", []uint32{0x01000400, 0x10000107, 0x80000000, 1}, true},
+		{"1.0: reserved byte", []uint32{0x01010400, 0x10000107, 0x80000000, 1}, false},
+		{"1.0: reserved bits", []uint32{0x01000400, 0x10002107, 0x80000000, 1}, false},
+		{"1.0: reserved half word", []uint32{0x01000400, 0x10000107, 0x80000001, 1}, false},
+		{"1.0: Hop ML", []uint32{0x01000400, 0x10000107, 0xc0000000, 1}, false},
+		{"0.5", []uint32{0x01000500, 0x00010201, 0x80000000, 1, 0x11000000}, true},
+		{"0.5: more hops than allowed", []uint32{0x01000500, 0x00010001, 0x80000000, 1, 0x11000000}, false},
+		{"0.5: reserved bits", []uint32{0x01000500, 0x00210201, 0x80000000, 1, 0x11000000}, false},
+	} {
+		var d Decoder
+		var m Message
+		d.Decode(&m, StartUDP, udp(c.words...))
+		if (m.Profile != nil) != c.taken || c.taken && !m.Has(UnknownMark) {
+			t.Errorf("%s: %s", c.name, m.AppendJSON(nil))
+		}
+	}
+}
+
+// What is in a tunnel is looked at with its own DSCP, what is around it with its own.
+func TestTunnelRestores(t *testing.T) {
+	inner := append([]byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0,
+		0x45, 0x5c, 0, 32, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 0, 1, 0, 2, 0, 12, 0, 0}, "text"...)
+	for port, head := range map[uint16][]byte{4789: {8, 0, 0, 0, 0, 0, 1, 0}, 6081: {0, 0, 0x65, 0x58, 0, 0, 1, 0}} {
+		var d Decoder
+		var m Message
+		d.Decode(&m, StartEthernet, wrap(append(bytes.Clone(head), inner...), port))
+		if n := d.Counts[MarkedNotINT]; n != 1 || m.Profile != nil || m.Packet.DSCP != 0 {
+			t.Errorf("port %d: %d times, %s", port, n, m.AppendJSON(nil))
+		}
+	}
+}

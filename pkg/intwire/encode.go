@@ -227,20 +227,17 @@ func appendValues(dst []byte, f Format, bitmap uint16, v *Values, reserved, ds [
 // append writes a row. Its parts fill words of 32 or 64 bits from the top.
 func (r *Row) append(dst []byte, v *Values) ([]byte, error) {
 	var w uint64
-	size, used, missing := 32*r.Words(), 0, 0
+	size, used := 32*r.Words(), 0
 	for _, p := range r.Parts {
 		x, ok := v.Get(p.Field)
 		if !ok {
-			x, missing = 1<<p.Bits-1, missing+1
+			x = 1<<p.Bits - 1
 		}
 		if p.Bits < 64 && x>>p.Bits != 0 {
 			return dst, fmt.Errorf("%v %d in %d bits: %w", p.Field, x, p.Bits, ErrRange)
 		}
 		used += int(p.Bits)
 		w |= x << (size - used)
-	}
-	if missing == len(r.Parts) {
-		w |= 1<<(size-used) - 1 // padding, too: the whole word says so
 	}
 	if size == 64 {
 		return binary.BigEndian.AppendUint64(dst, w), nil

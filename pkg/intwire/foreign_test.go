@@ -118,6 +118,15 @@ var foreign = []foreignCase{
 		doubts: "shim_in_length",
 	},
 	{
+		name: "transparent-security: a report of type 0 with main contents", at: "report",
+		hex: `20000140 00000001  02 14 00 20  0000 5453 0000 0000  ` + ethIP + `45000038 00000000 40110000 0a000001 0a000002  1000 022b 0024 0000
+			14 07 1f90  20000105 8000 5453 8000 8000  00000001 001122334455 0000  0000`,
+		profile: "tps",
+		want: []string{`"group":{"version":2,"hw_id":0,"sequence":5,"node_id":1}`, `"rep_type":0,"in_type":2`, `"domain":"0x5453"`,
+			`"hops_top_first":[{"node_id":1}],"source_words_hex":"0011223344550000"`},
+		doubts: "main_in_type_0 shim_in_length",
+	},
+	{
 		name: "P4-INT: version 1, length 0, a hop behind the MX header", at: "report",
 		hex: `10000000 00000003  14 00 00 10  0000 0000 0000 0000  ` + ethIP + `455c0058 00000000 40110000 0a000001 0a000002  1000 1001 0044 0000
 			30 0e 0000  20000000 ff00 0000 0000 0000
@@ -175,7 +184,7 @@ var foreign = []foreignCase{
 	{
 		name: "IPv6 with options before UDP, Linux cooked", at: "cooked",
 		hex: `0000 0001 0006 020000000001 0000 86dd
-			65c00000 0028 00 40 20010db8000000000000000000000001 20010db8000000000000000000000002  11 00 0104 00000000
+			65c00000 0030 00 40 20010db8000000000000000000000001 20010db8000000000000000000000002  11 01 010c 00000000 00000000 00000000
 			1000 1001 0020 0000  30 03 0000  20000000 8000 0000 0000 0000  5a5a5a5a 5a5a5a5a`,
 		profile: "spec-2.1",
 		want:    []string{`"ip_version":6,"src":"2001:db8::1","dst":"2001:db8::2","proto":17`, `"dscp":23`, `"header":{"version":2,"D":0,"instruction_bitmap":"0x8000"`},

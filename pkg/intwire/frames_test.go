@@ -132,3 +132,28 @@ func TestFrames(t *testing.T) {
 		t.Errorf("%d frames", n)
 	}
 }
+
+// What the remarks about the frames say beyond the values that must be printed.
+func TestFramesAbout(t *testing.T) {
+	var d Decoder
+	var m Message
+	for name, wants := range map[string][]string{
+		"hostint-report-ipv4":      {`"switch_id":9,"ingress_ts":512`, `"flow_sequence":1001`},
+		"intcollector-e2e-p0":      {`"queue_id":5,"queue_occ":600`, `"queue_id":5,"queue_occ":6,`},
+		"onos-basic-int-report":    {`"D":0,"Q":0,"F":1,"hw_id":1`},
+		"geant-bmv2-report":        {`"reserved16":"0x004d"`, `"l2_in":2,"l2_out":3`},
+		"tr10-flow-embedded-int10": {`"shim":{"type":1,"length_words":7,"orig_dscp":10}`, `[{"node_id":2,"queue_id":1,"queue_occ":291},{"node_id":1,"queue_id":0,"queue_occ":69}]`},
+		"mmtdpi-int10-two-hops":    {`[{"node_id":2684354560},{"node_id":2684354561}]`},
+		"int21-md-ipv4-gre":        {`"G":0,"next_protocol":"0x6558"`},
+		"int21-mx-ipv4-vxlan-gpe":  {`"vxlan_next_protocol":"0x82"`, `"G":0,"next_protocol":3`},
+		"mmtdpi-dscp-only-not-int": {`"dscp":10,"ecn":0},"anomalies":["what follows`},
+	} {
+		d.Decode(&m, StartEthernet, frameByName(t, name))
+		got := string(m.AppendJSON(nil))
+		for _, want := range wants {
+			if !strings.Contains(got, want) {
+				t.Errorf("%s: no %s in %s", name, want, got)
+			}
+		}
+	}
+}
