@@ -121,7 +121,7 @@ bench-record: ## docs/performance.md and README.md: the figures of bin/bench.jso
 EXPERIMENTS_ENV := .cache/experiments
 EXPERIMENTS := PYTHONPATH=experiments $(EXPERIMENTS_ENV)/bin/python experiments/run.py
 experiments-env: deps-run
-	$(call need,$(PKGS_EXPERIMENTS))
+	$(call need,$(PKGS_EXPERIMENTS) $(if $(FULL),$(PKGS_KERNEL)))
 	@[ "$$(cat $(EXPERIMENTS_ENV)/done 2>/dev/null)" = "$$(cat experiments/requirements.txt)" ] || { \
 	python3 -m venv $(EXPERIMENTS_ENV) && $(EXPERIMENTS_ENV)/bin/pip install -q --disable-pip-version-check -r experiments/requirements.txt && \
 	cp experiments/requirements.txt $(EXPERIMENTS_ENV)/done; }

@@ -52,7 +52,7 @@ def flows_on_paths(data, ran, not_run):
             bars = axes.bar(at, counts(there), 0.92 * width, label=name, color=COLOURS[i], zorder=2)
             axes.bar_label(bars, fontsize=8, padding=-12, color="white")
         equal = data["flows"] / len(machines)
-        axes.axhline(equal, color="black", linestyle="--", linewidth=0.8, label="equal shares")
+        axes.axhline(equal, color="black", linestyle="--", linewidth=0.8, zorder=1, label="equal shares")
         grid(axes, f"{data['flows']} flows", "", "flows, by radar")
         axes.set_xticks(range(len(machines)), [f"by {machine}" for machine in machines])
         axes.set_ylim(0, 1.45 * equal)
