@@ -49,8 +49,11 @@ func (c *Comparison) storyProblem(p pair, story []string, times *timeRow) string
 		if i == 1 {
 			const layout = "2006-01-02 15:04:05.000000000 "
 			at, err := time.ParseInLocation(layout, line[:min(len(layout), len(line))], time.Local)
-			if gap := at.UnixNano() - p.enters; err != nil || max(gap, -gap) > maxClockGap {
-				return fmt.Sprintf("line 2 should begin with %v", time.Unix(0, p.enters))
+			if err != nil || at.UnixNano() != p.r.TNs {
+				return fmt.Sprintf("line 2 should begin with %v", time.Unix(0, p.r.TNs))
+			}
+			if gap := p.r.TNs - p.enters; max(gap, -gap) > maxClockGap {
+				times.bad("%s: began %.2f us from its capture", p.r.ID, us(gap))
 			}
 			line = line[len(layout):]
 		}
