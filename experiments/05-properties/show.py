@@ -182,7 +182,7 @@ def metadata(data):
         axes.set_xscale("symlog", linthresh=0.1)  # would show one below 0
         axes.axvline(0, color="black", linewidth=0.8)
         grid(axes, f"Stamps of {compared} records beside clocks that are not radar's", "us (never below 0 if right)", "share of packets")
-        axes.legend(fontsize=7)
+        axes.legend(fontsize=7, loc="lower right")
 
     tables = [
         Table(

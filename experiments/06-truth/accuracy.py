@@ -44,7 +44,7 @@ def measure(options):
                 sights = passages.read()
             lab.run(QUEUED, "tc", "qdisc", "del", "dev", "eth1", "root")
             for port, name, count in zip(ports, [*(f"{r} a second" for r in loads), "bursts into a queue"], [*loads.values(), queued]):
-                result["loads"].append({"load": name, "sent": count, **compare(radar, sights, port)})
+                result["loads"].append({"load": name, "sent": count, **compare(radar, sights, port, QUEUED if port == ports[-1] else None)})
     return result
 
 
@@ -57,8 +57,8 @@ def send_bursts(sender, port, bursts):
     return bursts * BURST
 
 
-def compare(radar, sights, port):
-    """The errors of every kind of time: radar's less the captures', ns."""
+def compare(radar, sights, port, queued):
+    """The errors of every kind of time: radar's less the captures', ns. queued is the node with a queue."""
     stamps = table(sights[sights.dport == port])
     errors = {kind: [] for kind in ("hop", "node", "link", "queue", "unseen wait", "end to end")}
     waits, compared = [], 0
@@ -74,7 +74,7 @@ def compare(radar, sights, port):
             before = hops[i]
             waited = "queue_ns" in before
             node_before = at[2 * i] - at[2 * i - 1] if i else 0  # by captures
-            if i and not waited and before["node"] == QUEUED and node_before - before["node_ns"] > UNSEEN_NS:
+            if i and not waited and before["node"] == queued and node_before - before["node_ns"] > UNSEEN_NS:
                 errors["unseen wait"].append(before["node_ns"] + hop["link_ns"] - (came - at[2 * i - 1]))
                 continue
             errors["link"].append(hop["link_ns"] - (came - left))
@@ -83,7 +83,7 @@ def compare(radar, sights, port):
             if "queue_ns" in hop:
                 errors["queue"].append(hop["node_ns"] + hop["queue_ns"] - (went - came))
                 waits.append(hop["queue_ns"])
-            elif hop["node"] != QUEUED or went - came - hop["node_ns"] <= UNSEEN_NS:
+            elif hop["node"] != queued or went - came - hop["node_ns"] <= UNSEEN_NS:
                 errors["node"].append(hop["node_ns"] - (went - came))
                 # A queue lies between radar's stamp and the capture's: where none waited, they stand side by side.
                 if not waited:

@@ -13,6 +13,7 @@ SHARE = 0.99  # of all times that must lie within the bound
 RATIO = 1.10  # that a curve may rise to (docs/performance.md)
 OFF = 0.02  # share of packets that a model may be off by
 SIGMAS = 4
+REASONS = 0.999  # of all losses whose place and reason radar must tell (docs/limits.md: the kernel does not show it every drop)
 
 # Each kind of time: what is compared, and what the places of the stamps alone do to it. Ours
 # is made at TC, on the way out before queue and tap, on the way in behind the tap.
@@ -96,8 +97,9 @@ def draw_times(figure, loads, kinds):
 
 def losses(data):
     rows = data["rows"]
-    wrong = [r["kind"] for r in rows if not (r["found"] == r["right_reason"] == r["counted"] == r["missing"] and r["other_packets"] == 0)]
-    made, found = sum(r["counted"] for r in rows), sum(r["right_reason"] for r in rows)
+    wrong = [r["kind"] for r in rows if not r["found"] == r["counted"] == r["missing"] or r["other_packets"]]
+    made, found, told = (sum(r[key] for r in rows) for key in ("counted", "found", "right_reason"))
+    good = not wrong and told >= REASONS * made
     names = [r["kind"] + (" (after delivery)" if r["local"] else "") for r in rows]
 
     def draw(figure):
@@ -115,12 +117,13 @@ def losses(data):
         ["kind", "sent", "not received", "counted by", "count", "radar", "in the right place", "for the right reason", "other packets", "radar says"],
         [[name, *(r[key] for key in keys), "; ".join(map(place, r["places"]))] for name, r in zip(names, rows)],
         "All kinds but the last two are sent mixed. Other packets: those that only radar or only the receiver misses. After delivery: radar loss --local. "
-        "What is lost in user space no kernel tells of: radar sees that it did not come out.",
+        "What is lost in user space no kernel tells of: radar sees that it did not come out. The same becomes of drops that the kernel does not show: "
+        f"its hook was busy with another one for {max(r['missed_by_hook'] for r in rows)} of them, or a process was running that it protects from all hooks.",
     )
     return Figure(
-        "truth-losses", "Are the losses true?", "-", HOLDS_NOT if wrong else HOLDS,
-        f"{len(rows) - len(wrong)} of {len(rows)} kinds agree packet by packet: radar found {found} of {made} losses in the right place and for the right reason"
-        + (f"; not right: {', '.join(wrong)}." if wrong else "."),
+        "truth-losses", "Are the losses true?", "-", HOLDS if good else HOLDS_NOT,
+        f"radar found {found} of {made} losses of {len(rows)} kinds, " + (f"not the same packets of: {', '.join(wrong)}; " if wrong else "the very packets; ")
+        + f"it tells the right place and reason of {told} (wanted {100 * REASONS:.1f} %).",
         draw, (8.0, 5.0), [table],
     )
 
@@ -209,7 +212,8 @@ def sigmas(point):
 
 
 def off_ring(space):
-    return max(abs(p["share"] - p["formula"]) for p in space["ring"]["points"])
+    """How far the ring's simulation is from its formula, as a share of the packets."""
+    return max(max(p["low"] - p["share"], p["share"] - p["high"], 0) for p in space["ring"]["points"])
 
 
 def of_rates(space, most):
@@ -282,7 +286,7 @@ def draw_identifiers(figure, space, small):
         right.bar([i + offset for i in range(len(rows))], [r[key] / r["sent"] for r in rows], 0.4, color=colour, label=label)
     right.set_xticks(range(len(rows)), [f"{r['kind'][:5]}.\n{r['in_flight']:.0f}" for r in rows], rotation=0 if len(rows) < 5 else 90)
     right.set_ylim(0, 0.2 + max(r["no_slot"] / r["sent"] for r in rows))
-    grid(right, f"{small['slots']} slots, for real: not measured", "packets in flight", "")
+    grid(right, f"{small['slots']} slots, for real", "packets in flight", "share not measured")
     right.legend(fontsize=7, loc="upper left")
 
 

@@ -184,7 +184,8 @@ def measure(options):
     for load in (0.25, 0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, *options.pick((), (3.0, 4.0))):
         for kind in KINDS:
             share = ring_share(kind, load, slots, generator)
-            ring_points.append({"kind": kind, "load": load, "share": share, "formula": ring_formula(kind, load, block_of(slots))})
+            low, high = ring_formula(kind, load, block_of(slots))
+            ring_points.append({"kind": kind, "load": load, "share": share, "low": low, "high": high})
     return {
         "values": PAPER_VALUES,
         "max_skip": MAX_SKIP,
@@ -195,7 +196,7 @@ def measure(options):
             "block": block_of(slots),
             "points": ring_points,
             "loads": LOADS,
-            **{kind: digits(ring_formula(kind, load, block_of(slots)) for load in LOADS) for kind in KINDS},
+            **{kind: digits(ring_formula(kind, load, block_of(slots))[0] for load in LOADS) for kind in KINDS},
         },
         "curves": {
             "in_flight": IN_FLIGHT,
@@ -216,14 +217,16 @@ def digits(values):
 
 
 def ring_formula(kind, load, block):
-    """load is packets in flight over slots: but for the block only that counts.
+    """Least and greatest share not measured; load is packets in flight over slots, and but for the block all that counts.
 
     Constant delays leave what is in flight side by side: nothing is stepped over while there
-    is room, and no slot stays empty when there is none.
+    is room, and no slot stays empty when there is none, but for the time in which the cursor
+    comes to where slots become free again: a turn at most, MAX_SKIP slots a packet.
     """
     if kind == "constant":
-        return max(0.0, 1 - 1 / load)
-    return not_measured(lambda t: longer(kind, t / load), 1.0, block)
+        return (0.0, 0.0) if load <= 1 else (1 - 1 / load, 1 - 1 / (load + 1 / MAX_SKIP))
+    share = not_measured(lambda t: longer(kind, t / load), 1.0, block)
+    return share, share
 
 
 def ring_share(kind, load, slots, generator):
