@@ -66,7 +66,7 @@ func (a *app) packetFollow(ctx context.Context, reader *agent.Reader, q packetQu
 		}
 	}
 	if unread := f.follower.Stats().Unread - unreadBefore; unread > 0 {
-		fmt.Fprintf(a.stderr, "radar: %d packets were overwritten before they could be read (attach with more --slots)\n", unread)
+		fmt.Fprintf(a.stderr, "radar: up to %d packets were overwritten before they could be read (attach with more --slots)\n", unread)
 	}
 	return nil
 }
