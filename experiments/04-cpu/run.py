@@ -2,22 +2,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fig. 9: CPU that schemes take while iperf3 sends TCP at several rates through one router."""
 
-import json
 import threading
 import time
-from contextlib import contextmanager
 
 import psutil
 
 from exp import paper, schemes, traffic
+from exp.bpf import programs, statistics
 from exp.experiment import main
-from exp.lab import chain, chain_address, run
+from exp.lab import chain, chain_address
 
 RATES_MBIT = (100, 500, 1000, 2000)
+MSS = 1448  # bytes of TCP in a packet of 1500 with time stamps
 # In-band telemetry is not among them: it cannot put words into each segment of a TCP train,
 # and trains are what TCP sends here.
 SCHEMES = (schemes.NONE, schemes.NOP, schemes.RADAR, schemes.TCPDUMP)
-STATS = "/proc/sys/kernel/bpf_stats_enabled"
 
 
 class Meter(threading.Thread):
@@ -68,32 +67,13 @@ def measure(options):
 
 def cost(lab, address, name):
     """ns per run and packet of a scheme's programs, by the kernel's own statistics."""
-    before = {p["id"] for p in programs()}
+    before = programs()
     with schemes.scheme(name, lab, 1), statistics():
         said = traffic.iperf3(lab, address, "-t", 2, "-b", "1000M")
-        new = [p for p in programs() if p["id"] not in before and p.get("run_cnt")]
+        new = [p for number, p in programs().items() if number not in before and p.get("run_cnt")]
     end = said["end"]["sum_sent"]
     ns, runs = sum(p["run_time_ns"] for p in new), sum(p["run_cnt"] for p in new)
-    mss = 1448
-    return {"ns": ns, "runs": runs, "ns_per_run": ns / max(runs, 1), "ns_per_segment": ns / max(end["bytes"] / mss, 1)}
-
-
-def programs():
-    return json.loads(run("bpftool", "-j", "prog", "show"))
-
-
-@contextmanager
-def statistics():
-    """The kernel's statistics of BPF programs, for a moment: they slow every program down."""
-    with open(STATS, encoding="ascii") as f:
-        before = f.read()
-    with open(STATS, "w", encoding="ascii") as f:
-        f.write("1")
-    try:
-        yield
-    finally:
-        with open(STATS, "w", encoding="ascii") as f:
-            f.write(before)
+    return {"ns": ns, "runs": runs, "ns_per_run": ns / max(runs, 1), "ns_per_segment": ns / max(end["bytes"] / MSS, 1)}
 
 
 if __name__ == "__main__":

@@ -1,33 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What radar's programs take of the CPU, by the kernel's own statistics."""
+"""What radar's programs take of the CPU, hook by hook."""
 
-import ctypes
 import json
-import os
-from contextlib import contextmanager
 from pathlib import Path
 
+from exp.bpf import programs
 from exp.lab import run
-
-BPF_SYSCALL, BPF_ENABLE_STATS = 321, 32  # of x86-64
-
-
-@contextmanager
-def statistics():
-    """The kernel counts runs of programs and their time. Ends with this process at the latest.
-
-    Other than the sysctl kernel.bpf_stats_enabled this cannot be left behind, and does not
-    disturb who else counts.
-    """
-    kind = ctypes.create_string_buffer(128)  # union bpf_attr; 0 is BPF_STATS_RUN_TIME
-    libc = ctypes.CDLL(None, use_errno=True)
-    descriptor = libc.syscall(BPF_SYSCALL, BPF_ENABLE_STATS, kind, len(kind))
-    if descriptor < 0:
-        raise OSError(ctypes.get_errno(), "enable statistics of BPF programs")
-    try:
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def hooks(radar):
@@ -35,13 +13,13 @@ def hooks(radar):
 
     Empty where they are not TCX links, which are pinned by the port's number.
     """
-    programs = {p["id"]: p for p in json.loads(run("bpftool", "-j", "prog", "show"))}
+    loaded = programs()
     found = []
     for node in radar.status()["nodes"]:
         for port in node["ports"]:
             for direction in ("in", "out"):
                 for pin in Path("/sys/fs/bpf/radar").glob(f"v*/{radar.domain}/link-{port['id']}-{direction}"):
-                    program = programs[json.loads(run("bpftool", "-j", "link", "show", "pinned", pin))["prog_id"]]
+                    program = loaded[json.loads(run("bpftool", "-j", "link", "show", "pinned", pin))["prog_id"]]
                     found.append((node["name"], port["name"], direction, program.get("run_cnt", 0), program.get("run_time_ns", 0)))
     return found
 

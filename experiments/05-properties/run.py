@@ -10,10 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
-from costs import hooks, per_run, statistics
+from costs import hooks, per_run
 from networks import NETWORKS, follow
 from settings import differences, settings, sizes
 
+from exp.bpf import statistics
 from exp.experiment import main
 from exp.lab import RADAR, chain, chain_address, run
 from exp.numbered import Datagram, Receiver, Sender
