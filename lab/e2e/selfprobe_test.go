@@ -87,8 +87,8 @@ func ipChecksum(header []byte) uint16 {
 // selfFlow is a flow of self probes at full rate and what came of it.
 type selfFlow struct {
 	sent, right, wrong atomic.Int64
-	rightBy, wrongBy   [kinds]atomic.Int64    // see kindOf
-	first              atomic.Pointer[string] // the first wrong packet
+	rightBy, wrongBy   [kinds]atomic.Int64           // see kindOf
+	first              [kinds]atomic.Pointer[string] // wrong packets
 	stop               atomic.Bool
 	gap                time.Duration
 	done               chan error
@@ -153,7 +153,7 @@ func (f *selfFlow) check(fd int, src, dst [4]byte, routers int) error {
 		f.wrong.Add(1)
 		f.wrongBy[kindOf(sport)].Add(1)
 		s := hexdump(got, want)
-		f.first.CompareAndSwap(nil, &s)
+		f.first[kindOf(sport)].CompareAndSwap(nil, &s)
 	}
 }
 
@@ -167,9 +167,23 @@ func (f *selfFlow) rowsByKind() []*oracle.Row {
 	var rows []*oracle.Row
 	for k, name := range kindNames {
 		right, wrong := int(f.rightBy[k].Load()), int(f.wrongBy[k].Load())
-		rows = append(rows, &oracle.Row{Check: "bytes at the socket, " + name, Compared: right + wrong, Wrong: wrong})
+		row := &oracle.Row{Check: "bytes at the socket, " + name, Compared: right + wrong, Wrong: wrong}
+		if first := f.first[k].Load(); first != nil {
+			row.Findings = []string{*first}
+		}
+		rows = append(rows, row)
 	}
 	return rows
+}
+
+// firstWrong is a wrong packet, nil if there was none.
+func (f *selfFlow) firstWrong() *string {
+	for k := range f.first {
+		if s := f.first[k].Load(); s != nil {
+			return s
+		}
+	}
+	return nil
 }
 
 // finish stops the flow and waits until everything under way was checked.

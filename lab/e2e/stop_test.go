@@ -121,7 +121,7 @@ func (f *stopFlows) finish(t *testing.T) {
 	for _, w := range f.tcp {
 		w.finish(t)
 	}
-	if s := f.probes.first.Load(); s != nil {
+	if s := f.probes.firstWrong(); s != nil {
 		t.Errorf("%d probes arrived wrong; the first:\n%s", f.probes.wrong.Load(), *s)
 	}
 }
