@@ -28,7 +28,7 @@ def show(result):
                 line = goodput.loc[size][name]
                 axes.plot(line.index, line.values, marker="o", color=COLOURS[name], label=name)
             grid(axes, f"{size}, links of {data['sizes'][size]['link_mbit']} Mbit/s", "routers", "goodput, Mbit/s")
-            axes.set_ylim(bottom=0)
+            axes.set_ylim(0, 1.1 * goodput.loc[size].max().max())
         figure.axes[0].legend()
 
     table = Table(
