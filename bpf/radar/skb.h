@@ -144,10 +144,13 @@ static __always_inline bool read_packet(struct sk_buff *skb, struct packet *p)
 	p->n = 1;
 	if (p->gso_size) {
 		__u32 hdrs = repeated_hdr(p);
+		__u32 most = p->len > hdrs ? (p->len - hdrs + p->gso_size - 1) / p->gso_size : 1;
 
+		/* TCP counts in the first skb of its queue what it has joined to it, whose
+		 * slots are elsewhere. */
 		p->n = BPF_CORE_READ(shared, gso_segs);
-		if (!p->n)
-			p->n = p->len > hdrs ? (p->len - hdrs + p->gso_size - 1) / p->gso_size : 1;
+		if (!p->n || p->n > most)
+			p->n = most;
 	}
 	zero = HIDDEN_ZERO(skb->end);
 	forget_form(p, zero);
