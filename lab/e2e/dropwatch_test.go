@@ -26,7 +26,7 @@ type dropWatch struct {
 
 type dropEvent struct {
 	at     int64 // Unix ns, to the microsecond
-	task   int   // current when it happened
+	init   bool  // a thread of process 1 was current when it happened
 	reason string
 }
 
@@ -50,7 +50,7 @@ func watchDrops(t *testing.T) *dropWatch {
 	}
 	t.Cleanup(func() { os.Remove(w.dir) })
 	for _, s := range []struct{ file, value string }{
-		{"trace_clock", "mono"}, {"buffer_size_kb", "4096"}, {"events/skb/kfree_skb/enable", "1"},
+		{"trace_clock", "mono"}, {"buffer_size_kb", "4096"}, {"options/record-tgid", "1"}, {"events/skb/kfree_skb/enable", "1"},
 	} {
 		if err := os.WriteFile(filepath.Join(w.dir, s.file), []byte(s.value), 0); err != nil {
 			t.Fatalf("list drop events: %v", err)
@@ -59,8 +59,9 @@ func watchDrops(t *testing.T) *dropWatch {
 	return w
 }
 
-// dropLine is a line of the trace: task-PID [CPU] flags seconds: kfree_skb: ... reason: NAME
-var dropLine = regexp.MustCompile(`-(\d+) +\[\d+\] +\S+ +(\d+)\.(\d{6}): kfree_skb: .* reason: (\w+)`)
+// dropLine is a line of the trace: task-PID (TGID) [CPU] flags seconds: kfree_skb: ... reason: NAME.
+// TGID is -------, if the task began to run before the list did.
+var dropLine = regexp.MustCompile(`-(\d+) +\( *([\d-]+)\) +\[\d+\] +\S+ +(\d+)\.(\d{6}): kfree_skb: .* reason: (\w+)`)
 
 // stop reads what was listed.
 func (w *dropWatch) stop() error {
@@ -81,11 +82,20 @@ func (w *dropWatch) stop() error {
 		if m == nil {
 			continue
 		}
-		task, _ := strconv.Atoi(m[1])
-		us, _ := strconv.ParseInt(m[2]+m[3], 10, 64)
-		w.events = append(w.events, dropEvent{us*1000 + offset, task, m[4]})
+		us, _ := strconv.ParseInt(m[3]+m[4], 10, 64)
+		w.events = append(w.events, dropEvent{us*1000 + offset, ofInit(m[1], m[2]), m[5]})
 	}
 	return nil
+}
+
+// ofInit says whether a task is a thread of process 1. Such threads come and go: the list's own
+// word comes first, since one may have ended.
+func ofInit(task, group string) bool {
+	if group == "1" {
+		return true
+	}
+	_, err := os.Stat("/proc/1/task/" + task)
+	return err == nil
 }
 
 // clockOffset is Unix time less CLOCK_MONOTONIC, ns.
@@ -100,10 +110,7 @@ func clockOffset() int64 {
 // thread of process 1.
 func (w *dropWatch) blind(from, to int64, reasons []string) bool {
 	for _, e := range w.events {
-		if e.at < from-1000 || e.at > to || !slices.Contains(reasons, e.reason) {
-			continue
-		}
-		if _, err := os.Stat(fmt.Sprintf("/proc/1/task/%d", e.task)); err == nil {
+		if e.init && from-1000 <= e.at && e.at <= to && slices.Contains(reasons, e.reason) {
 			return true
 		}
 	}
