@@ -26,9 +26,12 @@ const maxHex = 1 << 20
 func (a *app) decodeHex(f *intDecodeFlags, args []string) error {
 	text, where := strings.Join(args, " "), "the arguments"
 	if text == "-" {
-		b, err := io.ReadAll(io.LimitReader(a.stdin, maxHex))
+		b, err := io.ReadAll(io.LimitReader(a.stdin, maxHex+1))
 		if err != nil {
 			return fmt.Errorf("read standard input: %w", err)
+		}
+		if len(b) > maxHex {
+			return fmt.Errorf("standard input is longer than %d bytes: no packet is (capture files: -r FILE)", maxHex)
 		}
 		text, where = string(b), "standard input"
 	}

@@ -175,6 +175,15 @@ func TestIntDecodeExitCodes(t *testing.T) {
 	}
 }
 
+// Standard input that is no packet is refused, not cut.
+func TestIntDecodeLongInput(t *testing.T) {
+	var out, errs bytes.Buffer
+	code := run(context.Background(), []string{"int", "decode", "-"}, strings.NewReader(strings.Repeat("00", 1<<19)+"\n"), &out, &errs)
+	if want := "longer than 1048576 bytes"; code != exitFailure || !strings.Contains(errs.String(), want) || out.Len() > 0 {
+		t.Errorf("code %d, stderr %q, want %q, and %d bytes in stdout", code, errs.String(), want, out.Len())
+	}
+}
+
 // The profile is a flag like others: from the environment too, and the flag wins.
 func TestIntDecodeProfile(t *testing.T) {
 	onos := fmt.Sprintf("%x", intBytes(t, "onos-basic-int-report"))

@@ -30,4 +30,5 @@
 // where programs differ from the texts.
 package intwire
 
-//go:generate go run ./gen ../../docs/int.md
+//go:generate sh -c "go run ./gen fields | ../../lab/section.sh ../../docs/int.md fields"
+//go:generate sh -c "go run ./gen profiles | ../../lab/section.sh ../../docs/int.md profiles"

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command gen writes the sections of a page that come from pkg/intwire's tables: the
-// fields by bit, and the profiles. The page says where, by pairs of comments
-// (<!-- fields --> and <!-- /fields -->).
+// Command gen prints a section of docs/int.md that comes from pkg/intwire's tables: fields
+// (by bit), or profiles.
 package main
 
 import (
@@ -13,42 +12,15 @@ import (
 	"github.com/vnetradar/radar/pkg/intwire"
 )
 
+// sections of the page, by name.
+var sections = map[string]func() string{"fields": fields, "profiles": profiles}
+
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: gen PAGE")
+	if len(os.Args) != 2 || sections[os.Args[1]] == nil {
+		fmt.Fprintln(os.Stderr, "usage: gen fields|profiles")
 		os.Exit(2)
 	}
-	if err := rewrite(os.Args[1]); err != nil {
-		fmt.Fprintln(os.Stderr, "gen:", err)
-		os.Exit(1)
-	}
-}
-
-// rewrite writes the sections of the page anew.
-func rewrite(path string) error {
-	old, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	page, err := render(string(old))
-	if err != nil || page == string(old) {
-		return err
-	}
-	return os.WriteFile(path, []byte(page), 0o644)
-}
-
-// render returns the page with its sections as the tables say now.
-func render(page string) (string, error) {
-	for name, text := range map[string]string{"fields": fields(), "profiles": profiles()} {
-		begin, end := "<!-- "+name+" -->\n", "<!-- /"+name+" -->"
-		before, rest, ok := strings.Cut(page, begin)
-		_, after, ok2 := strings.Cut(rest, end)
-		if !ok || !ok2 {
-			return "", fmt.Errorf("no section %q", name)
-		}
-		page = before + begin + "\n" + text + "\n" + end + after
-	}
-	return page, nil
+	fmt.Print(sections[os.Args[1]]())
 }
 
 // fields are one table for bitmaps of INT and one for reports.
