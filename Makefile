@@ -132,7 +132,8 @@ experiments-report: experiments-env ## the report anew, of what has been measure
 	$(EXPERIMENTS) --report
 experiments-record: experiments-env ## what has been measured into experiments/ and docs/experiments.md (ONLY="01 03")
 	$(EXPERIMENTS) --record $(ONLY)
-experiments-check: experiments-env ## whether the pages say what the recorded results do (make experiments-record ONLY=none writes them anew)
+experiments-check: experiments-env ## pyflakes, and whether the pages say what the recorded results do (make experiments-record ONLY=none writes them anew)
+	$(EXPERIMENTS_ENV)/bin/python -m pyflakes experiments
 	$(EXPERIMENTS) --check
 
 .PHONY: fuzz fuzz-packets fuzz-int fuzz-record

@@ -10,15 +10,17 @@
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 from exp import report
 from exp.lab import ROOT
 
 OUT = ROOT / "bin" / "experiments"
-BEGIN, END = "<!-- figures -->\n", "<!-- /figures -->"  # in docs/experiments.md
 
 
 def main():
@@ -108,9 +110,16 @@ def pages():
                 if f.draw:
                     report.plot(f, "svg")  # that it can be drawn
     summary = ROOT / "docs" / "experiments.md"
-    head, _, rest = summary.read_text(encoding="utf-8").partition(BEGIN)
-    out[summary] = f"{head}{BEGIN}\n{report.summary(recorded)}\n{END}{rest.partition(END)[2]}"
+    out[summary] = with_section(summary, "figures", report.summary(recorded))
     return out
+
+
+def with_section(page, section, text):
+    """A page's text with that text in a section of it."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = shutil.copy(page, folder)
+        subprocess.run([ROOT / "lab" / "section.sh", copy, section], input=text, encoding="utf-8", check=True)
+        return Path(copy).read_text(encoding="utf-8")
 
 
 if __name__ == "__main__":

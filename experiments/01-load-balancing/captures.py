@@ -1,19 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """What tcpdump saw before and behind the machines that delay: the truth beside radar's."""
 
-import re
-import signal
 import struct
 import tempfile
-import time
 from collections import defaultdict
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from exp.lab import CommandError, stop
+from exp.lab import CommandError
+from exp.tcpdump import tcpdumps
 
 SNAPSHOT = 96  # bytes of a packet: its headers
-PATIENCE = 10.0  # seconds for tcpdump to begin
 BEFORE, BEHIND = "eth0", "eth1"  # the ports of a machine that delays
 
 # A capture file (pcap-savefile(5)) as tcpdump writes it on this machine.
@@ -72,52 +70,27 @@ class Captures:
 
     def __init__(self, lab, machines, address):
         self.lab, self.machines, self.address = lab, machines, address
-        self.running = {}
         self.dropped = 0  # because tcpdump was too slow
 
     def __enter__(self):
-        self.folder = tempfile.TemporaryDirectory(prefix="captures-")
-        try:
-            for machine in self.machines:
-                for port in (BEFORE, BEHIND):
-                    self.running[machine, port] = self.begin(machine, port)
-            for (machine, port), process in self.running.items():
-                self.await_begin(process, self.path(machine, port, "log"))
-        except BaseException:
-            self.__exit__()
-            raise
+        with ExitStack() as undo:
+            self.folder = undo.enter_context(tempfile.TemporaryDirectory(prefix="captures-"))
+            commands = {(m, port): (m, *self.arguments(m, port)) for m in self.machines for port in (BEFORE, BEHIND)}
+            self.running = undo.enter_context(tcpdumps(self.lab, commands))
+            self.undo = undo.pop_all()
         return self
 
     def __exit__(self, *_):
-        for process in self.running.values():
-            stop(process)
-        self.folder.cleanup()
+        self.undo.close()
 
-    def path(self, machine, port, suffix):
-        return Path(self.folder.name) / f"{machine}-{port}.{suffix}"
+    def file(self, machine, port):
+        return Path(self.folder) / f"{machine}-{port}.pcap"
 
-    def begin(self, machine, port):
-        command = ["tcpdump", "-n", "-p", "-s", SNAPSHOT, "-B", 8192, "--time-stamp-precision", "nano"]
-        command += ["-Z", "root"]  # else it becomes a user who cannot write here
-        command += ["-i", port, "-w", self.path(machine, port, "pcap"), f"tcp and dst host {self.address}"]
-        with self.path(machine, port, "log").open("w") as log:
-            return self.lab.start(machine, *command, stderr=log)
-
-    def await_begin(self, process, log):
-        end = time.monotonic() + PATIENCE
-        while "listening on" not in log.read_text():
-            if process.poll() is not None or time.monotonic() > end:
-                raise CommandError(f"tcpdump does not begin: {log.read_text().strip()}")
-            time.sleep(0.02)
+    def arguments(self, machine, port):
+        keep = ["-p", "-s", SNAPSHOT, "-B", 8192, "--time-stamp-precision", "nano", "-w", self.file(machine, port)]
+        return [*keep, "-i", port, f"tcp and dst host {self.address}"]
 
     def read(self):
         """Ends the captures and returns the Passage of each machine."""
-        for process in self.running.values():
-            stop(process, signal.SIGINT)
-        for machine, port in self.running:
-            said = self.path(machine, port, "log").read_text()
-            counted = re.search(r"(\d+) packets? dropped by kernel", said)
-            if not counted:
-                raise CommandError(f"tcpdump in {machine} on {port} did not end well: {said.strip()}")
-            self.dropped += int(counted[1])
-        return {m: passage(self.path(m, BEFORE, "pcap"), self.path(m, BEHIND, "pcap")) for m in self.machines}
+        self.dropped = sum(one.end()["dropped by kernel"] for one in self.running.values())
+        return {m: passage(self.file(m, BEFORE), self.file(m, BEHIND)) for m in self.machines}

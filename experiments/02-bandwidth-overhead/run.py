@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fig. 7: goodput over chains of N routers, by scheme and size of packet."""
 
-from exp import schemes, traffic
+from exp import paper, schemes, traffic
 from exp.experiment import main
 from exp.lab import chain, chain_address
 
@@ -12,7 +12,7 @@ from exp.lab import chain, chain_address
 # Small packets go over slower links: iperf3 sends some 75,000 packets a second here, and
 # two CPUs do not forward 195,000 ten times over. What telemetry takes of a link is a ratio
 # of bytes, whatever the rate.
-SIZES = {"64 B": {"frame": 60, "link_mbit": 10}, "1514 B": {"frame": 1514, "link_mbit": 100}}
+SIZES = {"64 B": {"frame": 60, "link_mbit": 10}, "1514 B": {"frame": 1514, "link_mbit": paper.LINK_MBIT}}
 ABOVE = 1.3  # of the link's rate is sent
 
 SCHEMES = (schemes.NONE, schemes.RADAR, schemes.TCPDUMP, schemes.IN_BAND)

@@ -6,7 +6,7 @@ import pandas
 
 from exp import paper, schemes
 from exp.figure import AS_PAPER, BETTER, WORSE, Figure, Table
-from exp.plots import COLOURS, grid
+from exp.plots import grid, intervals
 from exp.stats import mean_interval
 
 # In how many directions a scheme touches packets.
@@ -22,16 +22,13 @@ def show(result):
     # slower by in between is in both.
     added = pandas.DataFrame({s: (took[s] - took[schemes.NONE]) / DIRECTIONS[s] for s in names})
     routers = sorted(rows.routers.unique())
-    intervals = {s: [mean_interval(added[s].xs(n, level="routers")) for n in routers] for s in names}
+    added_one_way = {s: [mean_interval(added[s].xs(n, level="routers")) for n in routers] for s in names}
     per_hop = {s: slope(added[s]) for s in names}
     radar, low, high = per_hop[schemes.RADAR]
 
     def draw(figure):
         axes = figure.add_subplot()
-        for s in names:
-            means = [i[0] for i in intervals[s]]
-            errors = [[i[0] - i[1] for i in intervals[s]], [i[2] - i[0] for i in intervals[s]]]
-            axes.errorbar(routers, means, yerr=errors, marker="o", capsize=2, color=COLOURS[s], label=s)
+        intervals(axes, routers, added_one_way)
         axes.plot(routers, [n * paper.DELAY_PER_HOP_US for n in routers], linestyle="--", color="black", linewidth=0.8, label="paper: about 1 us a hop")
         grid(axes, f"added one way, means and 95 % intervals of {data['rounds']} rounds", "routers", "us")
         axes.legend(fontsize=8)
@@ -45,7 +42,7 @@ def show(result):
     whole = Table(
         ["routers", "none, us", *[f"{s}, added one way" for s in names], "radar of none", "radar of nop"],
         [
-            [n, f"{took[schemes.NONE].xs(n, level='routers').median():.1f}", *["{:.2f} ({:.2f} to {:.2f})".format(*intervals[s][i]) for s in names],
+            [n, f"{took[schemes.NONE].xs(n, level='routers').median():.1f}", *["{:.2f} ({:.2f} to {:.2f})".format(*added_one_way[s][i]) for s in names],
              *[f"{(took[schemes.RADAR] / took[other]).xs(n, level='routers').median():.2f}x" for other in (schemes.NONE, schemes.NOP)]]
             for i, n in enumerate(routers)
         ],

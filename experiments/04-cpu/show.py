@@ -5,7 +5,7 @@ import pandas
 
 from exp import paper, schemes
 from exp.figure import AS_PAPER, HOLDS, HOLDS_NOT, NOT_COMPARABLE, WORSE, Figure, Table
-from exp.plots import COLOURS, grid
+from exp.plots import COLOURS, grid, intervals
 from exp.stats import mean_interval
 
 THROUGHPUT_TARGET = 0.97  # of none's
@@ -31,10 +31,7 @@ def of_machine(data):
 
     def draw(figure):
         axes = figure.add_subplot()
-        for s in names:
-            means = [m[0] for m in more[s]]
-            errors = [[m[0] - m[1] for m in more[s]], [m[2] - m[0] for m in more[s]]]
-            axes.errorbar(rates, means, yerr=errors, marker="o", capsize=2, color=COLOURS[s], label=s)
+        intervals(axes, rates, more)
         axes.axhspan(*paper.CPU_POINTS, color=COLOURS[schemes.RADAR], alpha=0.12, label="vNetRadar in the paper")
         axes.axhline(0, color="black", linewidth=0.6)
         grid(axes, f"CPU more than without, all cores, means and 95 % intervals of {data['rounds']} rounds", "TCP, Mbit/s", "per cent points")

@@ -150,14 +150,9 @@ def stream(lab, receiver):
         received=len(set(numbers)),
         twice=len(numbers) - len(set(numbers)),
         out_of_order=sum(1 for a, b in zip(numbers, numbers[1:]) if b < a),
-        wrong_headers=sum(1 for a in arrived if not is_as_sent(a, datagrams[a.number - 1])),
+        wrong_headers=sum(1 for a in arrived if not a.is_as_sent(datagrams[a.number - 1], ROUTERS)),
     )
     receiver.numbers()
-
-
-def is_as_sent(arrived, sent):
-    """Whether a header is what it was, but for what routers take off the TTL."""
-    return (arrived.ip_id, arrived.tos, arrived.ttl, arrived.bytes) == (sent.number, sent.tos, sent.ttl - ROUTERS, sent.bytes)
 
 
 def fine_grained(radar, sender, receiver, options):
@@ -182,7 +177,7 @@ def fine_grained(radar, sender, receiver, options):
             "sent": count,
             "received": len(numbers),
             "received_once": len(set(numbers)),
-            "wrong_headers": sum(1 for n, a in arrived.items() if not is_as_sent(a, datagrams[n - 1])),
+            "wrong_headers": sum(1 for n, a in arrived.items() if not a.is_as_sent(datagrams[n - 1], ROUTERS)),
             "records": sum(map(len, records.values())),
             "missing": sum(1 for d in datagrams if d.number not in records),
             "twice": sum(1 for r in records.values() if len(r) > 1),

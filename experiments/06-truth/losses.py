@@ -12,7 +12,7 @@ from forwarder import SOURCE as SENDER
 from forwarder import Forwarder, network
 
 from exp.lab import chain, chain_address
-from exp.numbered import NUMBER, Datagram, Receiver, Sender, socket_in
+from exp.numbered import Datagram, Receiver, Sender, numbers_in, socket_in
 from exp.radar import Radar
 
 ROUTERS = 3
@@ -90,8 +90,8 @@ def in_chain(count, seed):
                 sender.send(burst, AT_ONCE)
                 await_ends(radar)
                 after = made(lab)
-                received = {port: drain(opened) for port, opened in zip(listening, receiver.udp)}
-                received[SMALL_BUFFER] = drain(tiny)
+                received = {port: set(numbers_in(opened)) for port, opened in zip(listening, receiver.udp)}
+                received[SMALL_BUFFER] = set(numbers_in(tiny))
                 return [
                     row(k, len(burst) if k is QUEUE else count, received.get(k.dport, set()), after[k.name] - before[k.name], radar)
                     for k in (*KINDS, QUEUE)
@@ -154,17 +154,6 @@ def socket_drops(lab, machine, port):
     return 0
 
 
-def drain(opened):
-    """The numbers of the datagrams in a socket."""
-    opened.setblocking(False)
-    found = set()
-    try:
-        while True:
-            found.add(NUMBER.unpack_from(opened.recv(2048))[0])
-    except BlockingIOError:
-        return found
-
-
 def await_ends(radar):
     """Waits until radar knows what became of every packet, for twice the timeout at most."""
     end = time.monotonic() + 2 * TIMEOUT_S + 4
@@ -205,4 +194,4 @@ def in_forwarder(count, seed):
         with Radar.on(lab, flags=["--timeout", f"{TIMEOUT_S}s"]) as radar:
             sender.send([Datagram(n, SENDER, RECEIVER, dport=VANISHED.dport) for n in range(1, count + 1)], RATE)
             await_ends(radar)
-            return row(VANISHED, count, drain(receiver.udp[0]), forwarder.counts()["lost"], radar)
+            return row(VANISHED, count, set(numbers_in(receiver.udp[0])), forwarder.counts()["lost"], radar)

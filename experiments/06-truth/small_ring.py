@@ -70,7 +70,7 @@ def one(radar, forwarder, sender, receiver, port, count, rate):
         "arrived": len(by_number),
         "dropped_by_forwarder": sum(forwarded_after[k] - forwarded[k] for k in ("lost", "full", "refused", "overrun", "skipped")),
         "expected_no_slot": expected(times, by_number),
-        "wrong_headers": sum(1 for a in by_number.values() if not is_as_sent(a, datagrams[a.number - 1])),
+        "wrong_headers": sum(1 for a in by_number.values() if not a.is_as_sent(datagrams[a.number - 1])),
         "records": len(records),
         "twice": sum(1 for n in per_packet.values() if n > 1),
         "wrong_records": sum(1 for r in records if is_wrong(r, datagrams, times, by_number)),
@@ -101,11 +101,6 @@ def expected(times, arrived):
     sent = [times[n - 1][1] for n in numbers]
     stays = [max(arrived[n].time_ns - at, MIN_AGE_S * 1e9) for n, at in zip(numbers, sent)]
     return simulate_ring(stays, SLOTS, sent).count(False)
-
-
-def is_as_sent(arrived, sent):
-    """No router is between: not even the TTL may differ."""
-    return (arrived.ip_id, arrived.tos, arrived.ttl, arrived.bytes) == (sent.number, sent.tos, sent.ttl, sent.bytes)
 
 
 def is_wrong(record, datagrams, times, arrived):

@@ -7,7 +7,6 @@ sent, what arrived and what radar says can be compared packet by packet.
 """
 
 import ctypes
-import os
 import socket
 import struct
 import time
@@ -61,6 +60,21 @@ class Arrived:
     tos: int
     bytes: int
     time_ns: int  # wall clock, by the kernel; 0 without stamps
+
+    def is_as_sent(self, sent, routers=0):
+        """Whether its header is what it was, but for what routers between take off the TTL."""
+        return (self.ip_id, self.tos, self.ttl, self.bytes) == (sent.number, sent.tos, sent.ttl - routers, sent.bytes)
+
+
+def numbers_in(opened):
+    """The numbers of the datagrams that wait in a UDP socket, in their order."""
+    opened.setblocking(False)
+    found = []
+    try:
+        while True:
+            found.append(NUMBER.unpack_from(opened.recv(2048))[0])
+    except BlockingIOError:
+        return found
 
 
 def socket_in(lab, machine, *kind):
@@ -147,14 +161,7 @@ class Receiver:
 
     def numbers(self):
         """The numbers that UDP sockets have got since the last call."""
-        found = []
-        for listener in self.udp:
-            try:
-                while True:
-                    found.append(NUMBER.unpack_from(listener.recv(2048))[0])
-            except BlockingIOError:
-                pass
-        return found
+        return [number for listener in self.udp for number in numbers_in(listener)]
 
     def arrived(self):
         """What the raw socket has got since the last call."""

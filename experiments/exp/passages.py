@@ -2,19 +2,18 @@
 """Where and when numbered datagrams passed, as tcpdump saw them in every machine of a lab."""
 
 import json
-import re
-import signal
 import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy
 import pandas
 
-from .lab import CommandError, stop
+from .lab import CommandError
+from .tcpdump import tcpdumps
 
 SNAPSHOT = 64  # bytes kept: no packet may be shorter, so that all take the same room in the file
-PATIENCE = 10.0  # seconds for tcpdump to begin
 SETTLE = 1.3  # seconds: tcpdump is given packets at least once a second
 OUTGOING = 4  # type of a packet, in the header that tcpdump makes for "any" (LINUX_SLL2)
 SLL2, NANOSECONDS, FILE_HEADER = 276, 0xA1B23C4D, 24
@@ -35,56 +34,36 @@ class Passages:
     def __init__(self, lab, machines, ports):
         self.lab, self.machines = lab, machines
         self.filter = "udp and (" + " or ".join(f"dst port {p}" for p in ports) + ")"
-        self.running = {}
 
     def __enter__(self):
-        self.folder = tempfile.TemporaryDirectory(prefix="passages-")
-        try:
-            for machine in self.machines:
-                command = ["tcpdump", "-i", "any", "-y", "LINUX_SLL2", "-n", "-s", SNAPSHOT, "-B", 16384]
-                # -Z: else it becomes a user who cannot write here.
-                command += ["--time-stamp-precision", "nano", "-Z", "root", "-w", self.path(machine, "pcap"), self.filter]
-                with self.path(machine, "log").open("w") as log:
-                    self.running[machine] = self.lab.start(machine, *command, stderr=log)
-            for machine in self.machines:
-                self.await_begin(machine)
-        except BaseException:
-            self.__exit__()
-            raise
+        with ExitStack() as undo:
+            self.folder = undo.enter_context(tempfile.TemporaryDirectory(prefix="passages-"))
+            self.running = undo.enter_context(tcpdumps(self.lab, {m: (m, *self.arguments(m)) for m in self.machines}))
+            self.undo = undo.pop_all()
         return self
 
     def __exit__(self, *_):
-        for process in self.running.values():
-            stop(process)
-            self.lab.processes.remove(process)
-        self.running = {}
-        self.folder.cleanup()
+        self.undo.close()
 
-    def path(self, machine, suffix):
-        return Path(self.folder.name) / f"{machine}.{suffix}"
+    def file(self, machine):
+        return Path(self.folder) / f"{machine}.pcap"
 
-    def await_begin(self, machine):
-        end = time.monotonic() + PATIENCE
-        while "listening on" not in self.path(machine, "log").read_text():
-            if self.running[machine].poll() is not None or time.monotonic() > end:
-                raise CommandError(f"tcpdump does not begin: {self.path(machine, 'log').read_text().strip()}")
-            time.sleep(0.02)
+    def arguments(self, machine):
+        keep = ["-s", SNAPSHOT, "-B", 16384, "--time-stamp-precision", "nano", "-w", self.file(machine)]
+        return ["-i", "any", "-y", "LINUX_SLL2", *keep, self.filter]
 
     def read(self):
         """Ends the captures. Returns a row for each sight of a packet, in order of time."""
         time.sleep(SETTLE)
         frames = []
-        for machine, process in self.running.items():
-            stop(process, signal.SIGINT)
-            said = self.path(machine, "log").read_text()
-            dropped = re.search(r"(\d+) packets? dropped by kernel", said)
-            if not dropped or int(dropped[1]) > 0:
-                raise CommandError(f"tcpdump in {machine} did not see everything: {said.strip()}")
+        for machine, running in self.running.items():
+            if dropped := running.end()["dropped by kernel"]:
+                raise CommandError(f"tcpdump in {machine} did not see everything: {dropped} packets dropped by kernel")
             frames.append(self.read_one(machine))
         return pandas.concat(frames).sort_values("time_ns", kind="stable", ignore_index=True)
 
     def read_one(self, machine):
-        data = self.path(machine, "pcap").read_bytes()
+        data = self.file(machine).read_bytes()
         magic, kind = numpy.frombuffer(data, "<u4", 6)[[0, 5]]
         if magic != NANOSECONDS or kind != SLL2:
             raise CommandError(f"tcpdump in {machine}: magic {magic:#x}, link type {kind}: not LINUX_SLL2 with nanoseconds")

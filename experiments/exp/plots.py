@@ -12,6 +12,14 @@ COLOURS = {
 }
 
 
+def intervals(axes, xs, of_scheme):
+    """A line with error bars for each scheme, of {scheme: [(mean, low, high) for each x]}."""
+    for scheme, rows in of_scheme.items():
+        means = [mean for mean, _, _ in rows]
+        errors = [[mean - low for mean, low, _ in rows], [high - mean for mean, _, high in rows]]
+        axes.errorbar(xs, means, yerr=errors, marker="o", capsize=2, color=COLOURS[scheme], label=scheme)
+
+
 def grid(axes, title, x, y):
     """Title, labels and a light grid."""
     axes.set_title(title, fontsize=9)

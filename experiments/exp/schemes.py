@@ -2,12 +2,12 @@
 """What a chain is measured with: radar, its peers, and nothing, each from `with` to its end."""
 
 import json
-import signal
 import subprocess
 from contextlib import contextmanager
 
-from .lab import PEER, CommandError, chain_address, stop
+from .lab import PEER, CommandError, chain_address
 from .radar import Radar
+from .tcpdump import tcpdumps
 
 NONE, NOP, RADAR, TCPDUMP, IN_BAND = "none", "nop", "radar", "tcpdump", "in-band"
 
@@ -93,34 +93,11 @@ def _set_mtus(lab, mtu):
 
 @contextmanager
 def _tcpdump(lab, _, counted):
-    processes = {}
-    try:
-        for machine in lab.machines:
-            # Its best settings: no names, only headers, a buffer that takes bursts.
-            processes[machine] = lab.start(
-                machine, "tcpdump", "-i", "any", "-n", "-s", 96, "-B", 16384, "-w", "/dev/null",
-                stderr=subprocess.PIPE, text=True,
-            )
-        for machine, process in processes.items():
-            _await_listening(machine, process)
+    # Its best settings: no names, only headers, a buffer that takes bursts.
+    best = ("-i", "any", "-s", 96, "-B", 16384, "-w", "/dev/null")
+    with tcpdumps(lab, {machine: (machine, *best) for machine in lab.machines}) as running:
         yield
-    finally:
-        for machine, process in processes.items():
-            process.send_signal(signal.SIGINT)
-            said = process.communicate(timeout=30)[1]
-            lab.processes.remove(process)
-            for line in said.splitlines():
-                number, _, what = line.partition(" packets ")
-                if number.isdigit() and what in ("captured", "dropped by kernel"):
-                    key = what.replace(" ", "_")
-                    counted[key] = counted.get(key, 0) + int(number)
-
-
-def _await_listening(machine, process):
-    said = []
-    for line in process.stderr:
-        if "listening on" in line:
-            return
-        said.append(line.strip())
-    stop(process)
-    raise CommandError(f"tcpdump in {machine}: {' '.join(said)}")
+        for one in running.values():
+            for what, number in one.end().items():
+                key = what.replace(" ", "_")
+                counted[key] = counted.get(key, 0) + number
