@@ -89,13 +89,18 @@ func newIntDecodeCmd(a *app) *cobra.Command {
 	flags.StringVarP(&f.file, "read", "r", "", "read a capture file")
 	completeWith(cmd, "starts-at", startNames()...)
 	completeFlag(cmd, "profile", func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		var all []cobra.Completion
-		for i := range intwire.Profiles {
-			all = append(all, cobra.CompletionWithDesc(intwire.Profiles[i].Name, intwire.Profiles[i].Title))
-		}
-		return all, cobra.ShellCompDirectiveNoFileComp
+		return profileCompletions(""), cobra.ShellCompDirectiveNoFileComp
 	})
 	return cmd
+}
+
+// profileCompletions are the names of profiles behind something.
+func profileCompletions(behind string) []cobra.Completion {
+	var all []cobra.Completion
+	for i := range intwire.Profiles {
+		all = append(all, cobra.CompletionWithDesc(behind+intwire.Profiles[i].Name, intwire.Profiles[i].Title))
+	}
+	return all
 }
 
 // profilesHelp lists the profiles.

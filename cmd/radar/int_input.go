@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bufio"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -12,10 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gopacket/gopacket"
-	"github.com/gopacket/gopacket/layers"
-	"github.com/gopacket/gopacket/pcapgo"
-
+	"github.com/vnetradar/radar/pkg/collect"
 	"github.com/vnetradar/radar/pkg/intwire"
 )
 
@@ -68,12 +64,6 @@ func parseHex(text string) ([]byte, error) {
 	return hex.AppendDecode(nil, digits)
 }
 
-// packetSource is a capture file of either format.
-type packetSource struct {
-	next func() ([]byte, gopacket.CaptureInfo, error)
-	link func(gopacket.CaptureInfo) layers.LinkType
-}
-
 // decodeFile decodes every packet of a capture.
 func (a *app) decodeFile(f *intDecodeFlags) error {
 	in := a.stdin
@@ -85,25 +75,21 @@ func (a *app) decodeFile(f *intDecodeFlags) error {
 		defer file.Close()
 		in = file
 	}
-	source, err := openCapture(in)
+	capture, err := collect.OpenCapture(in)
 	if err != nil {
 		return fmt.Errorf("read capture %s: %w", f.file, err)
 	}
 	d, m := intwire.Decoder{Profile: f.profile.p}, &intwire.Message{}
 	packets, found := 0, 0
 	for {
-		data, info, err := source.next()
+		data, start, info, err := capture.Next()
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
-			return fmt.Errorf("read packet %d of %s: %w", packets+1, f.file, err)
+			return fmt.Errorf("read capture %s: %w", f.file, err)
 		}
 		packets++
-		start, ok := startOf(source.link(info))
-		if !ok {
-			return fmt.Errorf("read packet %d of %s: link type %v is none that is read (Ethernet, raw IP, Linux cooked)", packets, f.file, source.link(info))
-		}
 		d.Decode(m, start, data)
 		if m.Profile != nil {
 			found++
@@ -140,47 +126,4 @@ func (a *app) printFrame(m *intwire.Message, n int, at time.Time) error {
 	}
 	_, err := fmt.Fprintln(a.out)
 	return err
-}
-
-// openCapture tells the formats by their first bytes.
-func openCapture(in io.Reader) (*packetSource, error) {
-	r := bufio.NewReaderSize(in, 1<<16)
-	magic, err := r.Peek(4)
-	if err != nil {
-		return nil, errors.New("too short for a capture")
-	}
-	if string(magic) == "\x0a\x0d\x0d\x0a" {
-		ng, err := pcapgo.NewNgReader(r, pcapgo.NgReaderOptions{WantMixedLinkType: true, SkipUnknownVersion: true})
-		if err != nil {
-			return nil, fmt.Errorf("pcapng: %w", err)
-		}
-		return &packetSource{next: ng.ReadPacketData, link: func(info gopacket.CaptureInfo) layers.LinkType {
-			for _, v := range info.AncillaryData {
-				if t, ok := v.(layers.LinkType); ok {
-					return t
-				}
-			}
-			return ng.LinkType()
-		}}, nil
-	}
-	p, err := pcapgo.NewReader(r)
-	if err != nil {
-		return nil, fmt.Errorf("neither pcap nor pcapng: %w", err)
-	}
-	return &packetSource{next: p.ReadPacketData, link: func(gopacket.CaptureInfo) layers.LinkType { return p.LinkType() }}, nil
-}
-
-// startOf is what packets of a link type begin with.
-func startOf(t layers.LinkType) (intwire.Start, bool) {
-	switch t {
-	case layers.LinkTypeEthernet:
-		return intwire.StartEthernet, true
-	case layers.LinkTypeRaw, layers.LinkTypeIPv4, layers.LinkTypeIPv6, 12, 14: // the numbers of older systems
-		return intwire.StartIP, true
-	case layers.LinkTypeLinuxSLL:
-		return intwire.StartCooked, true
-	case 276: // SLL2
-		return intwire.StartCooked2, true
-	}
-	return 0, false
 }

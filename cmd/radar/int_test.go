@@ -293,7 +293,7 @@ func TestIntDecodeCapture(t *testing.T) {
 	}
 	var out, errs bytes.Buffer
 	code = run(context.Background(), []string{"int", "decode", "-o", "json", "-r", "-"}, bytes.NewReader(b[:len(b)-10]), &out, &errs)
-	if code != exitFailure || strings.Count(out.String(), "\n") != 1 || !strings.Contains(errs.String(), "read packet 2 of -") {
+	if code != exitFailure || strings.Count(out.String(), "\n") != 1 || !strings.Contains(errs.String(), "packet 2:") {
 		t.Errorf("code %d, %s%s", code, errs.String(), out.String())
 	}
 	if _, stderr, code := radar(t, "int", "decode", "-r", capture(t, false, 105, report)); code != exitFailure || !strings.Contains(stderr, "is none that is read") {

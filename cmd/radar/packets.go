@@ -97,16 +97,21 @@ func (f *packetFlags) query(flags *pflag.FlagSet, args []string, now time.Time) 
 // printChunk is how many rows decide on the width of a table's columns.
 const printChunk = 1000
 
+// scan is what the ring is asked for.
+func (q *packetQuery) scan(now time.Time) backpack.ScanOptions {
+	o := backpack.ScanOptions{Last: q.last, Select: q.packets()}
+	if !q.since.IsZero() {
+		o.Since = scanSince(now, q.since)
+	}
+	return o
+}
+
 // packetList shows what the ring remembers.
 func (a *app) packetList(reader *agent.Reader, q packetQuery) error {
 	printer := newPacketPrinter(a.out, a.output, a.location)
-	o := backpack.ScanOptions{Last: q.last, Select: q.packets()}
-	if !q.since.IsZero() {
-		o.Since = scanSince(a.now(), q.since)
-	}
 	var rows []*record.Record
 	found := false
-	stats, err := backpack.ScanFunc(reader.Maps, reader.Decoder, o, func(r *record.Record) error {
+	stats, err := backpack.ScanFunc(reader.Maps, reader.Decoder, q.scan(a.now()), func(r *record.Record) error {
 		found = true
 		if rows = append(rows, r); len(rows) < printChunk {
 			return nil

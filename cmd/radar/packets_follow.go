@@ -20,12 +20,21 @@ import (
 )
 
 func (a *app) packets(ctx context.Context, q packetQuery) error {
-	return a.readRing(&q.selection, func(reader *agent.Reader) error {
-		a.noteDomain()
-		if q.follow {
+	if q.follow {
+		return a.readRing(&q.selection, nil, func(reader *agent.Reader) error {
+			a.noteDomain()
 			return a.packetFollow(ctx, reader, q)
+		})
+	}
+	return a.readSources(&q.selection, func(s sources) error {
+		if s.ring == nil {
+			return a.printReports(s.reports, q)
 		}
-		return a.packetList(reader, q)
+		a.noteDomain()
+		if s.reports != nil {
+			return a.printBoth(s, q)
+		}
+		return a.packetList(s.ring, q)
 	})
 }
 

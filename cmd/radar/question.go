@@ -18,6 +18,7 @@ import (
 	"github.com/vnetradar/radar/pkg/agent"
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/backpack"
+	"github.com/vnetradar/radar/pkg/collect"
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/record"
 )
@@ -40,6 +41,8 @@ type question struct {
 	// byFlow says that what is asked for is rows of flows: filters that ask for
 	// nothing but flows then choose among all since attach.
 	byFlow func() bool
+	// ringOnly leaves out what telemetry reports say.
+	ringOnly bool
 	// checkFlags refuses values of the command's own flags; nil: all will do.
 	checkFlags func() error
 }
@@ -116,22 +119,26 @@ func (a *app) noteFull(what string, n uint64, limit int) {
 }
 
 func (a *app) ask(ctx context.Context, q *asked, show func(*answer) error) error {
-	return a.readRing(&q.selection, func(reader *agent.Reader) error {
+	if q.ringOnly {
+		return a.readRing(&q.selection, nil, func(reader *agent.Reader) error { return a.askOnce(sources{ring: reader}, q, show) })
+	}
+	return a.readSources(&q.selection, func(s sources) error {
 		if q.follow {
-			return a.askAgain(ctx, reader, q, show)
+			return a.askAgain(ctx, s, q, show)
 		}
-		return a.askOnce(reader, q, show)
+		return a.askOnce(s, q, show)
 	})
 }
 
-// readRing opens the domain's ring for read, if the domain has what is selected.
-func (a *app) readRing(s *selection, read func(*agent.Reader) error) error {
+// readRing opens the domain's ring for read, if the domain, or what reports name, has what
+// is selected.
+func (a *app) readRing(s *selection, reports *collect.Info, read func(*agent.Reader) error) error {
 	reader, err := agent.OpenRing(a.domain)
 	if err != nil {
 		return err
 	}
 	defer reader.Close()
-	if err := s.check(reader.Domain); err != nil {
+	if err := s.check(reader.Domain, reports); err != nil {
 		return err
 	}
 	if err := read(reader); err != nil {
@@ -144,7 +151,11 @@ func (a *app) readRing(s *selection, read func(*agent.Reader) error) error {
 	return nil
 }
 
-func (a *app) askOnce(reader *agent.Reader, q *asked, show func(*answer) error) error {
+func (a *app) askOnce(s sources, q *asked, show func(*answer) error) error {
+	if s.ring == nil {
+		return a.askReports(s.reports, q, show)
+	}
+	reader := s.ring
 	a.noteDomain()
 	result := &answer{names: reader.Decoder, now: a.now()}
 	matched := true
@@ -169,6 +180,12 @@ func (a *app) askOnce(reader *agent.Reader, q *asked, show func(*answer) error) 
 	} else {
 		result.Aggregates = a.fromRing(reader, q)
 	}
+	if s.reports != nil {
+		var err error
+		if result.names, err = a.addReports(result.Aggregates, s.reports, &q.selection, int(q.last), reader.Decoder); err != nil {
+			return err
+		}
+	}
 	if err := show(result); err != nil {
 		return err
 	}
@@ -176,6 +193,16 @@ func (a *app) askOnce(reader *agent.Reader, q *asked, show func(*answer) error) 
 		a.noteEmpty(reader.Domain)
 	}
 	return nil
+}
+
+// askReports answers from reports alone.
+func (a *app) askReports(i *collect.Info, q *asked, show func(*answer) error) error {
+	result := &answer{Aggregates: aggregate.New(0), now: a.now()}
+	var err error
+	if result.names, err = a.addReports(result.Aggregates, i, &q.selection, int(q.last), nil); err != nil {
+		return err
+	}
+	return show(result)
 }
 
 // fromRing aggregates what is asked for of the packets that the ring remembers.
@@ -213,7 +240,7 @@ func scanSince(now, since time.Time) time.Duration {
 }
 
 // askAgain answers until ctx or the domain ends.
-func (a *app) askAgain(ctx context.Context, reader *agent.Reader, q *asked, show func(*answer) error) error {
+func (a *app) askAgain(ctx context.Context, s sources, q *asked, show func(*answer) error) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	a.view = &view{said: make(map[string]bool)}
@@ -235,13 +262,18 @@ func (a *app) askAgain(ctx context.Context, reader *agent.Reader, q *asked, show
 		if tables {
 			fmt.Fprintln(a.out, now.In(a.location).Format("15:04:05"))
 		}
-		if err := errors.Join(a.askOnce(reader, q, show), a.out.Flush()); err != nil {
+		if err := errors.Join(a.askOnce(s, q, show), a.out.Flush()); err != nil {
 			return err
 		}
 		if !wait(ctx, q.interval) {
 			return nil
 		}
-		if errors.Is(reader.Update(), domain.ErrNotAttached) {
+		if s.reports != nil {
+			if s.reports, err = collect.Load(a.domain); err != nil {
+				return err
+			}
+		}
+		if s.ring != nil && errors.Is(s.ring.Update(), domain.ErrNotAttached) {
 			fmt.Fprintf(a.stderr, "radar: domain %s was detached\n", a.domain)
 			return nil
 		}

@@ -100,6 +100,7 @@ func newRootCmd(a *app) *cobra.Command {
 		newTopoCmd(a),
 		newFlowsCmd(a),
 		newThroughputCmd(a),
+		newCollectCmd(a),
 		newIntCmd(a),
 		newLabCmd(),
 		newVersionCmd(a),

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/vnetradar/radar/pkg/backpack"
+	"github.com/vnetradar/radar/pkg/collect"
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/filter"
 	"github.com/vnetradar/radar/pkg/query"
@@ -93,7 +94,7 @@ func (f *selectFlags) selection(flags *pflag.FlagSet, args []string, now time.Ti
 }
 
 // check refuses names of nodes that the domain does not have.
-func (s *selection) check(d *domain.Domain) error {
+func (s *selection) check(d *domain.Domain, reports *collect.Info) error {
 	var names []string
 	for _, n := range d.Nodes {
 		if !slices.Contains(names, n.Name) {
@@ -104,7 +105,7 @@ func (s *selection) check(d *domain.Domain) error {
 		names = append(names, vm.Name)
 	}
 	for _, name := range s.filter.Nodes() {
-		if !slices.Contains(names, name) {
+		if !slices.Contains(names, name) && !isReported(reports, name) {
 			return usagef("--node %q: domain %s has no such node, its nodes are %s", name, d.Name, strings.Join(names, ", "))
 		}
 	}

@@ -57,7 +57,7 @@ func (a *app) topo(ctx context.Context, format graphFormat, load bool) error {
 	if !load {
 		return a.printTopo(v, format)
 	}
-	return a.ask(ctx, &asked{question: &question{}}, func(all *answer) error {
+	return a.ask(ctx, &asked{question: &question{ringOnly: true}}, func(all *answer) error {
 		v.fillLoad(all.Aggregates, all.names)
 		return a.printTopo(v, format)
 	})

@@ -87,7 +87,7 @@ func (f *traceFlags) check(ids []string) (*query.Filter, error) {
 }
 
 func (a *app) trace(ids []string, last int, filter *query.Filter) error {
-	return a.readRing(&selection{filter: filter}, func(reader *agent.Reader) error {
+	return a.readRing(&selection{filter: filter}, nil, func(reader *agent.Reader) error {
 		found, err := a.findPackets(reader, ids, last, filter)
 		// What is found is told, also beside an ID that is not.
 		return errors.Join(err, a.printStories(reader, found))

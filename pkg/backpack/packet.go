@@ -54,6 +54,9 @@ type Packet struct {
 	Missing   bool         // Loss says where it was not seen again; expired packets only
 	Loss      Drop
 	Truncated bool // some events are missing
+	// Apart: hops have clocks of their own. What they say of the time inside a node holds,
+	// the time between two of them is not known.
+	Apart bool
 
 	held bool // lost where a copy may live on: may be withdrawn later than others
 	open bool // the last events are missing
@@ -126,7 +129,7 @@ func (h *Hop) sentNs() int64 {
 // leaves the domain by a bridge's member, the link ends at that member's egress.
 func (p *Packet) LinkNs(i int) int64 {
 	prev, h := p.Prev(i), &p.Hops[i]
-	if prev < 0 || h.Copy {
+	if prev < 0 || h.Copy || p.Apart {
 		return NoTime
 	}
 	if tap, ok := tapOf(h.In); ok && tap == p.Hops[prev].Out || p.Hops[prev].Out == h.In|vmSide {
@@ -150,7 +153,7 @@ func (p *Packet) StampNs(i int) int64 {
 // HopNs is the time from the stamp of the hop before to that of hop i.
 func (p *Packet) HopNs(i int) int64 {
 	prev := p.Prev(i)
-	if prev < 0 {
+	if prev < 0 || p.Apart {
 		return NoTime
 	}
 	return span(p.Hops[prev].OutNs, p.StampNs(i))

@@ -41,6 +41,17 @@ func (p *Packet) Offset() (bytes int, ok bool) {
 	return int(p.FragOff&fragMask) * 8, p.FragOff&(fragMask|fragMore) != 0
 }
 
+// SetFragment makes it a fragment with that offset in bytes, of which more follow.
+func (p *Packet) SetFragment(offset int) {
+	p.FragOff = uint16(offset/8) | fragMore
+	if p.IPv6 {
+		p.FragOff = uint16(offset) | fragMore6
+	}
+	if offset > 0 {
+		p.Flags |= slotFragment
+	}
+}
+
 // Fragment says that this is a fragment other than the first: its ports and ICMP
 // fields are not known.
 func (p *Packet) Fragment() bool { return p.Flags&slotFragment != 0 }
@@ -128,7 +139,7 @@ func (d *Decoder) fill(r *record.Record, p *Packet, m *memory) {
 	m.reset(len(p.Hops))
 	*r = record.Record{
 		V:         record.Version,
-		Source:    "ebpf",
+		Source:    record.EBPF,
 		State:     p.State,
 		TNs:       int64(p.T0) + d.offset,
 		IPVersion: p.version(),

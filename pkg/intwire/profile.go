@@ -2,6 +2,8 @@
 
 package intwire
 
+import "strconv"
+
 // INTTraits are what differs among programs that send INT headers.
 type INTTraits struct {
 	Layout       Format // INT05, INT10 or INT20: where the fields lie
@@ -36,6 +38,22 @@ type Profile struct {
 	From    string // where that is known from
 	INT     INTTraits
 	Report  ReportTraits
+
+	// What the texts leave to devices. HopLatencyNs is how many ns the hop latency counts
+	// by; 0: nobody says, and 1 is as good a guess as any.
+	HopLatencyNs uint32
+	Reasons      *[256]string // of drops, by number; nil: not known
+}
+
+// LatencyNs is a hop latency in ns.
+func (p *Profile) LatencyNs(raw uint64) int64 { return int64(raw) * int64(max(p.HopLatencyNs, 1)) }
+
+// DropReason is the name of a reason for a drop, or its number where it has none.
+func (p *Profile) DropReason(reason uint8) string {
+	if p.Reasons != nil && p.Reasons[reason] != "" {
+		return p.Reasons[reason]
+	}
+	return "INT_" + strconv.Itoa(int(reason))
 }
 
 // ReportLayout is where a report's fields lie.
@@ -72,10 +90,11 @@ var Profiles = []Profile{
 	},
 	{
 		Name: "onos-basic", Title: "ONOS pipelines/basic",
-		Differs: "report 1.0 with D, Q, F before the reserved bits; INT 1.0 header with Ver 0; sequence number always 0",
-		From:    "opennetworkinglab/onos, pipelines/basic",
-		INT:     INTTraits{Layout: INT10},
-		Report:  ReportTraits{Layout: Report10, Ver: 1, FlagsFirst: true},
+		Differs:      "report 1.0 with D, Q, F before the reserved bits; INT 1.0 header with Ver 0; sequence number always 0",
+		From:         "opennetworkinglab/onos, pipelines/basic",
+		INT:          INTTraits{Layout: INT10},
+		Report:       ReportTraits{Layout: Report10, Ver: 1, FlagsFirst: true},
+		HopLatencyNs: 1000, // BMv2
 	},
 	{
 		Name: "geant", Title: "GEANT int-platforms, BMv2 and Tofino",
@@ -100,31 +119,35 @@ var Profiles = []Profile{
 	},
 	{
 		Name: "fabric-tna", Title: "Stratum fabric-tna",
-		Differs: "report 0.5 with ports of 9, queue ids of 5 and occupancies of 19 bits in the low bits of their fields; timestamps in ns",
-		From:    "stratum/fabric-tna, p4src/shared",
-		INT:     INTTraits{Layout: INT05},
-		Report:  ReportTraits{Layout: Report05},
+		Differs:      "report 0.5 with ports of 9, queue ids of 5 and occupancies of 19 bits in the low bits of their fields; timestamps in ns",
+		From:         "stratum/fabric-tna, p4src/shared",
+		INT:          INTTraits{Layout: INT05},
+		Report:       ReportTraits{Layout: Report05},
+		HopLatencyNs: 1, Reasons: &reasonsFabric,
 	},
 	{
 		Name: "switch-p4-16", Title: "Open P4 Studio switch-p4-16",
-		Differs: "report 2.0 with 4 bits of hw_id and 24 of sequence number (the texts': 6 and 22); timestamps of 48 bits; 1 to 3 bytes behind the counted length",
-		From:    "Open P4 Studio, pkgsrc/switch-p4-16",
-		INT:     INTTraits{Layout: INT20, Ver: 2},
-		Report:  ReportTraits{Layout: Report20, Ver: 2, SmallHwID: true},
+		Differs:      "report 2.0 with 4 bits of hw_id and 24 of sequence number (the texts': 6 and 22); timestamps of 48 bits; 1 to 3 bytes behind the counted length",
+		From:         "Open P4 Studio, pkgsrc/switch-p4-16",
+		INT:          INTTraits{Layout: INT20, Ver: 2},
+		Report:       ReportTraits{Layout: Report20, Ver: 2, SmallHwID: true},
+		HopLatencyNs: 1, Reasons: &reasonsSwitch16,
 	},
 	{
 		Name: "tps", Title: "transparent-security",
-		Differs: "INT 2.x whose shim Length counts the shim, two reserved bits before D, E, M; report 2.0 with RepType 0 and main contents, InType 2 for Ethernet, sequence number of 16 bits",
-		From:    "cablelabs/transparent-security",
-		INT:     INTTraits{Layout: INT20, Ver: 2, CountsShim: true, LateFlags: true},
-		Report:  ReportTraits{Layout: Report20, Ver: 2, ShortSeq: true, MainAlways: true, Ethernet2: true},
+		Differs:      "INT 2.x whose shim Length counts the shim, two reserved bits before D, E, M; report 2.0 with RepType 0 and main contents, InType 2 for Ethernet, sequence number of 16 bits",
+		From:         "cablelabs/transparent-security",
+		INT:          INTTraits{Layout: INT20, Ver: 2, CountsShim: true, LateFlags: true},
+		Report:       ReportTraits{Layout: Report20, Ver: 2, ShortSeq: true, MainAlways: true, Ethernet2: true},
+		HopLatencyNs: 1000, // BMv2
 	},
 	{
 		Name: "p4int-laofan", Title: "laofan13/P4-INT, INT-MX on BMv2",
-		Differs: "report 2.0 with Ver 1, Report Length 0, InType 4 before an Ethernet frame; the reporting node's metadata behind the MX header of that frame",
-		From:    "laofan13/P4-INT",
-		INT:     INTTraits{Layout: INT20, Ver: 2, SinkStack: true},
-		Report:  ReportTraits{Layout: Report20, Ver: 1, Loose: true},
+		Differs:      "report 2.0 with Ver 1, Report Length 0, InType 4 before an Ethernet frame; the reporting node's metadata behind the MX header of that frame",
+		From:         "laofan13/P4-INT",
+		INT:          INTTraits{Layout: INT20, Ver: 2, SinkStack: true},
+		Report:       ReportTraits{Layout: Report20, Ver: 1, Loose: true},
+		HopLatencyNs: 1000, // BMv2
 	},
 	{
 		Name: "scapy-4230", Title: "INT layers proposed for scapy",

@@ -3,16 +3,20 @@
 package record
 
 // Absent names the fields of r, by their JSON names, that stand as 0 for what is not
-// there: IPv6 has no IP ID, and of a segment whose train was overwritten nothing of
-// the header is known.
+// there: IPv6 has no IP ID, of a segment whose train was overwritten nothing of the header
+// is known, and what others have measured has no GUID.
 func (r *Record) Absent() []string {
+	var names []string
+	if r.GUID == "" {
+		names = append(names, "guid")
+	}
 	switch {
 	case r.Src == "":
-		return []string{"ttl", "dscp", "ecn", "ip_id"}
+		return append(names, "ttl", "dscp", "ecn", "ip_id")
 	case r.IPVersion == 6:
-		return []string{"ip_id"}
+		return append(names, "ip_id")
 	}
-	return nil
+	return names
 }
 
 // JSON returns what encoding/json shall encode for r: r itself, or r without the
@@ -20,22 +24,44 @@ func (r *Record) Absent() []string {
 // would encode every record twice.
 func (r *Record) JSON() any {
 	type absent = *struct{}
-	if r.Src != "" && r.IPVersion == 6 {
+	switch {
+	case r.Src == "" && r.GUID == "":
+		return struct {
+			*Record
+			GUID absent `json:"guid,omitempty"`
+			Src  absent `json:"src,omitempty"`
+			Dst  absent `json:"dst,omitempty"`
+			TTL  absent `json:"ttl,omitempty"`
+			DSCP absent `json:"dscp,omitempty"`
+			ECN  absent `json:"ecn,omitempty"`
+			IPID absent `json:"ip_id,omitempty"`
+		}{Record: r}
+	case r.Src == "":
+		return struct {
+			*Record
+			Src  absent `json:"src,omitempty"`
+			Dst  absent `json:"dst,omitempty"`
+			TTL  absent `json:"ttl,omitempty"`
+			DSCP absent `json:"dscp,omitempty"`
+			ECN  absent `json:"ecn,omitempty"`
+			IPID absent `json:"ip_id,omitempty"`
+		}{Record: r}
+	case r.GUID == "" && r.IPVersion == 6:
+		return struct {
+			*Record
+			GUID absent `json:"guid,omitempty"`
+			IPID absent `json:"ip_id,omitempty"`
+		}{Record: r}
+	case r.GUID == "":
+		return struct {
+			*Record
+			GUID absent `json:"guid,omitempty"`
+		}{Record: r}
+	case r.IPVersion == 6:
 		return struct {
 			*Record
 			IPID absent `json:"ip_id,omitempty"`
 		}{Record: r}
 	}
-	if r.Src != "" {
-		return r
-	}
-	return struct {
-		*Record
-		Src  absent `json:"src,omitempty"`
-		Dst  absent `json:"dst,omitempty"`
-		TTL  absent `json:"ttl,omitempty"`
-		DSCP absent `json:"dscp,omitempty"`
-		ECN  absent `json:"ecn,omitempty"`
-		IPID absent `json:"ip_id,omitempty"`
-	}{Record: r}
+	return r
 }

@@ -12,6 +12,12 @@ import "time"
 // Version of the JSON form.
 const Version = 1
 
+// What measures packets: radar's own programs, or devices that sent telemetry reports.
+const (
+	EBPF = "ebpf"
+	INT  = "int"
+)
+
 // State of a packet.
 type State string
 
@@ -31,8 +37,8 @@ const (
 type Record struct {
 	V      int    `json:"v"`
 	ID     string `json:"id"`     // unique for ever
-	GUID   string `json:"guid"`   // the slot index as carried in header bits, "0x.."; reused
-	Source string `json:"source"` // what measured it: "ebpf"
+	GUID   string `json:"guid"`   // the slot index as carried in header bits, "0x.."; reused; see JSON
+	Source string `json:"source"` // what measured it: EBPF or INT
 	State  State  `json:"state"`
 	Time   string `json:"time"` // RFC 3339 with ns, UTC: first hop
 	TNs    int64  `json:"t_ns"` // the same as Unix ns
@@ -97,6 +103,10 @@ type Hop struct {
 	QueueNs   *int64 `json:"queue_ns,omitempty"`   // in the queue of Port; absent: it did not wait, or nothing saw it leave
 	LinkNs    *int64 `json:"link_ns,omitempty"`    // previous node's egress, or where it left that port's queue, to this ingress
 	LatencyNs *int64 `json:"latency_ns,omitempty"` // egress to egress, T(i) - T(i-1) of the paper
+
+	// INT is what a telemetry report says of this hop, as sent, by the names of docs/int.md;
+	// of records whose source is "int" only.
+	INT map[string]uint64 `json:"int,omitempty"`
 
 	Src   string `json:"src,omitempty"` // only where they changed
 	Dst   string `json:"dst,omitempty"`

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/gopacket/gopacket/layers"
+
+	"github.com/vnetradar/radar/pkg/collect"
+	"github.com/vnetradar/radar/pkg/topo"
+	"github.com/vnetradar/radar/pkg/topo/nstest"
+)
+
+// reportFrames are the shared frames that are reports.
+var reportFrames = []string{
+	"tr20-ex-baseline-ipv4", "tr20-ex-embedded-int-md", "tr10-flow-embedded-int10", "tr05-local", "fabric-tna-local-report",
+	"p4studio-switch-v2-drop", "intcollector-e2e-p0", "geant-bmv2-report", "onos-basic-int-report", "hostint-report-ipv4",
+}
+
+func reportsFile(t *testing.T) string {
+	t.Helper()
+	var packets [][]byte
+	for _, name := range reportFrames {
+		packets = append(packets, intBytes(t, name))
+	}
+	return capture(t, false, layers.LinkTypeEthernet, packets...)
+}
+
+// lines are what a command prints as JSON, one object each.
+func lines(t *testing.T, text string) []map[string]any {
+	t.Helper()
+	var list []map[string]any
+	for dec := json.NewDecoder(strings.NewReader(text)); dec.More(); {
+		var one map[string]any
+		if err := dec.Decode(&one); err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, one)
+	}
+	return list
+}
+
+// TestCollectFile: a file's reports are in every answer, with nothing attached.
+func TestCollectFile(t *testing.T) {
+	t.Setenv("RADAR_STATE_DIR", t.TempDir())
+	_, stderr, code := radar(t, "collect", "-r", reportsFile(t), "--node", "1=leaf1,2=spine2", "--source", "10.9.0.3=switch-p4-16")
+	if code != exitOK || !strings.Contains(stderr, "10 datagrams") {
+		t.Fatalf("code %d, %s", code, stderr)
+	}
+	// That profile is right for one of them only.
+	stdout, _, _ := radar(t, "loss", "-o", "json")
+	if !strings.Contains(stdout, `"reason":"ACL_DROP"`) {
+		t.Errorf("loss: %s", stdout)
+	}
+	if _, stderr, code = radar(t, "collect", "-r", reportsFile(t), "--node", "1=leaf1,2=spine2"); code != exitOK {
+		t.Fatalf("code %d, %s", code, stderr)
+	}
+	for _, c := range []struct {
+		args string
+		want []string
+	}{
+		{"packets", []string{"leaf1 > spine2 > int-3", "int-286331153/511 node INT_80", "10.0.0.1:40000 > 10.0.0.2:8080"}},
+		{"packets --state lost", []string{"lost"}},
+		{"packets --node int-171 -o json", []string{`"source":"int"`, `"egress_ts":4567`}},
+		{"packets -o wide", []string{"-i0 "}},
+		{"packets -o csv", []string{",int,"}},
+		{"paths", []string{"1      1     40          0     1     0        0      -      -  leaf1 > spine2 > int-3"}},
+		{"latency --by node", []string{"400ns", "int-4"}},
+		{"latency --node spine2", []string{"203ns"}},
+		{"loss", []string{"int-286331153  511   node  INT_80"}},
+		{"loss --by flow", []string{"10.0.0.1:12345 > 10.0.0.2:80 tcp"}},
+		{"flows", []string{"10.0.0.1:5000 > 10.0.0.2:5000 udp"}},
+		{"throughput --by node", []string{"spine2"}},
+	} {
+		stdout, stderr, code := radar(t, strings.Fields(c.args)...)
+		for _, want := range c.want {
+			if code != exitOK || !strings.Contains(stdout, want) {
+				t.Errorf("%s: code %d, no %q in\n%s%s", c.args, code, want, stdout, stderr)
+			}
+		}
+	}
+	if _, stderr, code := radar(t, "collect", "--forget"); code != exitOK {
+		t.Errorf("forget: code %d, %s", code, stderr)
+	}
+	if _, stderr, code := radar(t, "paths"); code != exitFailure || !strings.Contains(stderr, "is not attached") {
+		t.Errorf("after forgetting: code %d, %s", code, stderr)
+	}
+}
+
+// TestCollectInputs: what comes by UDP and what tcpdump captures of it make the same records,
+// and so do the files that were kept. Each frame's datagram goes over the loopback device of
+// a namespace, by IPv4 and IPv6.
+func TestCollectInputs(t *testing.T) {
+	n := nstest.New(t, "c")
+	n.Run("c", "ip", "link", "set", "lo", "up")
+	live, file, kept := t.TempDir(), t.TempDir(), t.TempDir()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	within := func(name string, args ...string) *exec.Cmd {
+		return exec.Command("nsenter", append([]string{"--net=" + n.Path("c"), name}, args...)...)
+	}
+	captured := filepath.Join(t.TempDir(), "captured.pcap")
+	tcpdump := within("tcpdump", "-i", "lo", "-p", "-n", "-U", "--immediate-mode", "-Z", "root", "--time-stamp-precision=nano", "-w", captured, "udp")
+	await(t, tcpdump, "listening on")
+	collector := within(self, "collect", "--port", "32766,6000", "-o", "json", "--show")
+	collector.Env = append(os.Environ(), "RADAR_STATE_DIR="+live, execEnv+"=1")
+	var shown bytes.Buffer
+	collector.Stdout = &shown
+	await(t, collector, "collecting at [::]:6000")
+	sent := 0
+	for _, to := range []string{"127.0.0.1:32766", "[::1]:6000"} {
+		spec, err := topo.ParseSpec(n.Spec("c"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = spec.Do(func() error {
+			conn, err := net.Dial("udp", to)
+			if err != nil {
+				return err
+			}
+			defer conn.Close()
+			payloads := [][]byte{[]byte("this is no report")}
+			for _, name := range reportFrames {
+				b := intBytes(t, name)[14:]
+				payloads = append(payloads, b[int(b[0]&15)*4+8:binary.BigEndian.Uint16(b[2:])])
+			}
+			for _, b := range payloads {
+				if _, err := conn.Write(b); err != nil {
+					return err
+				}
+				sent++
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	nstest.WaitFor(t, "all reports to be kept", func() bool {
+		t.Setenv("RADAR_STATE_DIR", live)
+		info, err := collect.Load("default")
+		return err == nil && info.Counts.Packets == uint64(sent)
+	})
+	stopped := func(cmd *exec.Cmd) {
+		if err := cmd.Process.Signal(os.Interrupt); err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("%v: %v", cmd.Args, err)
+		}
+	}
+	time.Sleep(100 * time.Millisecond)
+	stopped(tcpdump)
+	stopped(collector)
+
+	t.Setenv("RADAR_STATE_DIR", live)
+	byUDP, _, _ := radar(t, "packets", "-o", "json", "--last", "0")
+	files, err := filepath.Glob(filepath.Join(collect.Dir("default"), "*.pcap"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	read := func(dir, from string) string {
+		t.Setenv("RADAR_STATE_DIR", dir)
+		if _, stderr, code := radar(t, "collect", "-r", from); code != exitOK {
+			t.Fatalf("collect -r: code %d, %s", code, stderr)
+		}
+		stdout, _, _ := radar(t, "packets", "-o", "json", "--last", "0")
+		return stdout
+	}
+	same := func(what, got string, clocks bool) {
+		t.Helper()
+		want, have := lines(t, byUDP), lines(t, got)
+		if len(want) != 2*len(reportFrames) {
+			t.Fatalf("%d records by UDP, want %d", len(want), 2*len(reportFrames))
+		}
+		for _, list := range [][]map[string]any{want, have} {
+			for _, r := range list {
+				delete(r, "id")
+				if !clocks { // stamped at different places of the kernel
+					delete(r, "time")
+					delete(r, "t_ns")
+				}
+			}
+		}
+		if diff := cmp.Diff(want, have); diff != "" {
+			t.Errorf("%s: %s", what, diff)
+		}
+	}
+	same("tcpdump's file", read(file, captured), false)
+	same("the kept file", read(kept, files[0]), true)
+	// --show ends with the counts.
+	all := lines(t, shown.String())
+	if len(all) != 2*len(reportFrames)+1 {
+		t.Fatalf("%d objects shown", len(all))
+	}
+	counts := fmt.Sprint(all[len(all)-1]["counts"])
+	if want := fmt.Sprintf("packets:%d records:%d rejected:2 reports:%d", sent, 2*len(reportFrames), 2*len(reportFrames)); !strings.Contains(counts, want) {
+		t.Errorf("counts %s, want %s", counts, want)
+	}
+}
+
+// TestCollectRefuses: each error names what is wrong, and nothing is left.
+func TestCollectRefuses(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("RADAR_STATE_DIR", filepath.Join(dir, "state"))
+	for _, c := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"--port 0", exitUsage, "--port 0: use 1 to 65535"},
+		{"--port 70000", exitUsage, "use 1 to 65535"},
+		{"--listen here", exitUsage, `--listen "here": no IP address`},
+		{"--listen 192.0.2.1", exitFailure, "cannot assign requested address"},
+		{"--source 10.0.0.1", exitUsage, "use ADDRESS=PROFILE"},
+		{"--source 10.0.0.1=cisco", exitUsage, `unknown profile "cisco"`},
+		{"--source switch=geant", exitUsage, "no IP address"},
+		{"--node leaf1=1", exitUsage, "use ID=NAME"},
+		{"--node 4294967296=x", exitUsage, "use ID=NAME"},
+		{"--keep 10", exitUsage, "use at least 64k"},
+		{"-r /nowhere/none.pcap", exitFailure, "no such file"},
+		{"-r x --port 7", exitUsage, "use one of them"},
+		{"x", exitUsage, "x"},
+	} {
+		_, stderr, code := radar(t, append([]string{"collect"}, strings.Fields(c.args)...)...)
+		if code != c.code || !strings.Contains(stderr, c.want) {
+			t.Errorf("%s: code %d, %s", c.args, code, stderr)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "text"), []byte("no capture, in spite of its name\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, stderr, code := radar(t, "collect", "-r", filepath.Join(dir, "text")); code != exitFailure || !strings.Contains(stderr, "neither pcap nor pcapng") {
+		t.Errorf("code %d, %s", code, stderr)
+	}
+}
+
+// await starts a command and waits until it says something on standard error.
+func await(t *testing.T, cmd *exec.Cmd, want string) {
+	t.Helper()
+	said, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stderr = said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); said.Close() })
+	nstest.WaitFor(t, fmt.Sprintf("%v to say %q", cmd.Args, want), func() bool {
+		b, err := os.ReadFile(said.Name())
+		return err == nil && strings.Contains(string(b), want)
+	})
+}
+
+// TestCollectBesideRing: packets of switches and radar's own are in one answer.
+func TestCollectBesideRing(t *testing.T) {
+	w := newWorld(t)
+	w.radar(exitOK, append([]string{"attach", "-d", "--slots", "4K"}, w.lab.AttachArgs()...)...)
+	w.ping(5)
+	w.settled(10)
+	own := w.packets("--last", "0")
+	w.radar(exitOK, "collect", "-r", reportsFile(t))
+	all := w.packets("--last", "0")
+	if len(all) != len(own)+len(reportFrames) {
+		t.Errorf("%d packets, want %d of radar's and %d of reports", len(all), len(own), len(reportFrames))
+	}
+	for i := range all[1:] {
+		if all[i].TNs > all[i+1].TNs {
+			t.Errorf("packet %d, %s, is before %s", i, all[i].Time, all[i+1].Time)
+		}
+	}
+	if newest := w.packets("--last", "3"); len(newest) != 3 || newest[2].ID != all[len(all)-1].ID {
+		t.Errorf("the newest three: %+v", newest)
+	}
+	paths := w.radar(exitOK, "paths")
+	for _, want := range []string{"h1 > r1 > h2", "h2 > r1 > h1", "int-1 > int-2 > int-3"} {
+		if !strings.Contains(paths, want) {
+			t.Errorf("no %q in\n%s", want, paths)
+		}
+	}
+	if got := w.radar(exitOK, "latency", "--by", "node"); !strings.Contains(got, "r1") || !strings.Contains(got, "int-4") {
+		t.Errorf("latency:\n%s", got)
+	}
+	if got := w.radar(exitUsage, "paths", "--node", "nobody"); !strings.Contains(got, "no such node") {
+		t.Errorf("a node that nobody has: %s", got)
+	}
+	// Detaching leaves the reports, forgetting them leaves the domain.
+	w.radar(exitOK, "collect", "--forget")
+	if left := w.packets("--last", "0"); len(left) < len(own) {
+		t.Errorf("%d packets after forgetting, %d before", len(left), len(own))
+	}
+}

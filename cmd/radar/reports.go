@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/vnetradar/radar/pkg/agent"
+	"github.com/vnetradar/radar/pkg/aggregate"
+	"github.com/vnetradar/radar/pkg/backpack"
+	"github.com/vnetradar/radar/pkg/collect"
+	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/record"
+)
+
+// sources are what a question is answered from: a domain's ring, reports that were
+// collected for it, or both.
+type sources struct {
+	ring    *agent.Reader // nil: nothing is attached
+	reports *collect.Info // nil: none are kept
+}
+
+// readSources opens what there is for read. Without anything the error is that of a
+// domain that is not attached.
+func (a *app) readSources(s *selection, read func(sources) error) error {
+	reports, err := collect.Load(a.domain)
+	if err != nil && !errors.Is(err, collect.ErrNone) {
+		return err
+	}
+	err = a.readRing(s, reports, func(reader *agent.Reader) error { return read(sources{reader, reports}) })
+	if reports != nil && errors.Is(err, domain.ErrNotAttached) {
+		return read(sources{reports: reports})
+	}
+	return err
+}
+
+// eachReport calls fn for every record of reports that is selected, oldest first.
+func (a *app) eachReport(i *collect.Info, s *selection, fn func(*record.Record)) error {
+	if i == nil {
+		return nil
+	}
+	if i.First > 0 {
+		a.notef("of %d reports the newest %d are kept (radar collect --keep)", i.Counts.Packets-i.Counts.Rejected, i.Counts.Packets-i.Counts.Rejected-i.First)
+	}
+	if i.Gaps > 0 {
+		a.notef("%s that sources have numbered did not come", plural(int(i.Gaps), "report"))
+	}
+	return i.Records(a.domain, func(r *record.Record) {
+		if s.match(r) {
+			fn(r)
+		}
+	})
+}
+
+// addReports counts selected reports, beside the packets of names, and returns the names
+// of both.
+func (a *app) addReports(to *aggregate.Aggregates, i *collect.Info, s *selection, last int, d *backpack.Decoder) (aggregate.Names, error) {
+	numbers, offset := &collect.Numbers{}, int64(0)
+	if d != nil {
+		numbers.Domain, offset = d, d.WallOffset()
+	}
+	var p backpack.Packet
+	count := func(r *record.Record) {
+		numbers.Packet(&p, r, offset)
+		to.Add(&p)
+	}
+	window := newest{last: last}
+	take := count
+	if last > 0 {
+		take = window.add
+	}
+	if err := a.eachReport(i, s, take); err != nil {
+		return nil, err
+	}
+	for _, r := range window.rows() {
+		count(r)
+	}
+	if numbers.Over > 0 {
+		a.notef("%d nodes or ports of reports are without a name here: there were too many", numbers.Over)
+	}
+	return numbers, nil
+}
+
+// newest keeps the last so many of the records that are added, all if last is 0.
+type newest struct {
+	last int
+	list []*record.Record
+}
+
+func (n *newest) add(r *record.Record) {
+	if n.list = append(n.list, r); n.last > 0 && len(n.list) >= 2*n.last+1000 {
+		n.list = append(n.list[:0], n.rows()...)
+	}
+}
+
+func (n *newest) rows() []*record.Record {
+	if n.last > 0 && len(n.list) > n.last {
+		return n.list[len(n.list)-n.last:]
+	}
+	return n.list
+}
+
+// isReported says whether reports may name such a node.
+func isReported(i *collect.Info, node string) bool {
+	if i == nil {
+		return false
+	}
+	if strings.HasPrefix(node, "int-") {
+		return true
+	}
+	for _, name := range i.Names {
+		if name == node {
+			return true
+		}
+	}
+	return false
+}
+
+// printReports prints selected packets of reports alone, the newest last of them.
+func (a *app) printReports(i *collect.Info, q packetQuery) error {
+	rows, err := a.selectedReports(i, q)
+	if err != nil {
+		return err
+	}
+	if len(rows) == 0 {
+		a.notef("no packet matches; %s collected since %s", plural(int(i.Counts.Records), "packet"), i.Since.In(a.location).Format("15:04:05"))
+	}
+	return newPacketPrinter(a.out, a.output, a.location).print(rows)
+}
+
+func (a *app) selectedReports(i *collect.Info, q packetQuery) ([]*record.Record, error) {
+	window := newest{last: q.last}
+	err := a.eachReport(i, &q.selection, window.add)
+	return window.rows(), err
+}
+
+// printBoth prints what the ring and reports have, by time.
+func (a *app) printBoth(s sources, q packetQuery) error {
+	rows, err := a.selectedReports(s.reports, q)
+	if err != nil {
+		return fmt.Errorf("read reports: %w", err)
+	}
+	stats, err := backpack.ScanFunc(s.ring.Maps, s.ring.Decoder, q.scan(a.now()), func(r *record.Record) error {
+		rows = append(rows, r)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("read the ring: %w", err)
+	}
+	slices.SortStableFunc(rows, func(x, y *record.Record) int { return cmp.Compare(x.TNs, y.TNs) })
+	if q.last > 0 && len(rows) > q.last {
+		rows = rows[len(rows)-q.last:]
+	}
+	if stats.Torn > 0 {
+		a.notef("%d packets were overwritten while they were read", stats.Torn)
+	}
+	if len(rows) == 0 {
+		a.noteEmpty(s.ring.Domain)
+	}
+	return newPacketPrinter(a.out, a.output, a.location).print(rows)
+}

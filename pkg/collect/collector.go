@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package collect
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"sync"
+
+	"github.com/vnetradar/radar/pkg/record"
+)
+
+// Collector takes packets, from any number of goroutines, and keeps those that hold reports.
+type Collector struct {
+	mu         sync.Mutex
+	translator *Translator
+	store      *Store
+	gaps       gaps
+	sockets    []*Socket
+	show       func(*record.Record)
+}
+
+// New makes a collector. show, if not nil, is called for each record.
+func New(t *Translator, s *Store, show func(*record.Record)) *Collector {
+	if show == nil {
+		show = func(*record.Record) {}
+	}
+	return &Collector{translator: t, store: s, show: show}
+}
+
+// Add takes a packet, whose memory it does not keep.
+func (c *Collector) Add(p Packet) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m := c.translator.Translate(p, c.store.Info.ID(c.store.Next()), c.show)
+	if !isReport(m) {
+		return nil
+	}
+	c.gaps.add(m)
+	return c.store.Add(p)
+}
+
+// ID names the packet with that number.
+func (i *Info) ID(number uint64) string {
+	return fmt.Sprintf("%08x-i%s", i.Epoch, strconv.FormatUint(number, 16))
+}
+
+// Receive takes what comes to the socket until that is closed.
+func (c *Collector) Receive(s *Socket) error {
+	c.mu.Lock()
+	c.sockets = append(c.sockets, s)
+	c.mu.Unlock()
+	for {
+		p, err := s.Receive()
+		if errors.Is(err, net.ErrClosed) {
+			return nil
+		}
+		if err := errors.Join(err, c.Add(p)); err != nil {
+			return err
+		}
+	}
+}
+
+// Read takes all packets of a capture file.
+func (c *Collector) Read(file io.Reader) error {
+	capture, err := OpenCapture(file)
+	if err != nil {
+		return err
+	}
+	for {
+		p, err := capture.NextPacket()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err := errors.Join(err, c.Add(p)); err != nil {
+			return err
+		}
+	}
+}
+
+// Save lets readers see what there is, and returns how it stands.
+func (c *Collector) Save() (Info, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i := &c.store.Info
+	i.Counts, i.Gaps, i.Fell = c.translator.Counts, c.gaps.lost, 0
+	for _, s := range c.sockets {
+		i.Fell += s.Fell()
+	}
+	err := c.store.Save()
+	return *i, err
+}
+
+// Translator makes the translator that Info asks for. A profile that this version does not
+// know is an error.
+func (i *Info) Translator() (*Translator, error) {
+	t := &Translator{Names: i.Names}
+	for source, name := range i.Profiles {
+		if err := t.SetProfile(source, name); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+// Records calls fn for every record of what is kept, oldest first.
+func (i *Info) Records(name string, fn func(*record.Record)) error {
+	t, err := i.Translator()
+	if err != nil {
+		return err
+	}
+	return i.Each(name, func(number uint64, p Packet) error {
+		t.Translate(p, i.ID(number), fn)
+		return nil
+	})
+}

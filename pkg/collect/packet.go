@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package collect
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"time"
+)
+
+// Packet is a captured or received packet that may hold reports, from its IP header on.
+type Packet struct {
+	At time.Time // when it came
+	IP []byte
+}
+
+const (
+	udpHeader  = 8
+	ipv4Header = 20
+	protoUDP   = 17
+)
+
+// appendUDP appends a datagram as the packet of IPv4 (RFC 791), if both addresses are
+// of that, or IPv6 (RFC 8200) in which it may have come, with right checksums (RFC 768).
+func appendUDP(b []byte, src, dst netip.AddrPort, payload []byte) ([]byte, error) {
+	size := udpHeader + len(payload)
+	if size+ipv4Header > 0xffff {
+		return b, fmt.Errorf("datagram of %d bytes: longer than any can be", len(payload))
+	}
+	from, to := src.Addr().Unmap(), dst.Addr().Unmap()
+	start, addresses := len(b), 0
+	if from.Is4() && to.Is4() {
+		b = append(b, 0x45, 0)
+		b = binary.BigEndian.AppendUint16(b, uint16(ipv4Header+size))
+		b = append(b, 0, 0, 0x40, 0, 64, protoUDP, 0, 0) // ID 0, DF
+		addresses = len(b)
+		b = append(append(b, from.AsSlice()...), to.AsSlice()...)
+		binary.BigEndian.PutUint16(b[start+10:], ^sum(b[start:], 0))
+	} else {
+		s, t := from.As16(), to.As16()
+		b = append(b, 0x60, 0, 0, 0)
+		b = binary.BigEndian.AppendUint16(b, uint16(size))
+		b = append(b, protoUDP, 64)
+		addresses = len(b)
+		b = append(append(b, s[:]...), t[:]...)
+	}
+	pseudo := sum(b[addresses:], protoUDP+uint32(size))
+	udp := len(b)
+	b = binary.BigEndian.AppendUint16(b, src.Port())
+	b = binary.BigEndian.AppendUint16(b, dst.Port())
+	b = binary.BigEndian.AppendUint16(b, uint16(size))
+	b = append(append(b, 0, 0), payload...)
+	check := ^sum(b[udp:], uint32(pseudo))
+	if check == 0 { // which would say that there is none
+		check = 0xffff
+	}
+	binary.BigEndian.PutUint16(b[udp+6:], check)
+	return b, nil
+}
+
+// sum is the Internet checksum's sum (RFC 1071) of b and of s.
+func sum(b []byte, s uint32) uint16 {
+	for ; len(b) >= 2; b = b[2:] {
+		s += uint32(binary.BigEndian.Uint16(b))
+	}
+	if len(b) == 1 {
+		s += uint32(b[0]) << 8
+	}
+	for s > 0xffff {
+		s = s>>16 + s&0xffff
+	}
+	return uint16(s)
+}
+
+const maxTags = 8
+
+// behindLink returns a packet from its IP header on: behind that of Ethernet and VLAN
+// tags, or of a cooked capture, whose EtherType is at off. nil: it is none of IP.
+func behindLink(b []byte, off int) []byte {
+	for range maxTags {
+		if len(b) < off+2 {
+			return nil
+		}
+		switch binary.BigEndian.Uint16(b[off:]) {
+		case 0x0800, 0x86dd:
+			return b[off+2:]
+		case 0x8100, 0x88a8, 0x9100:
+			off += 4
+		default:
+			return nil
+		}
+	}
+	return nil
+}

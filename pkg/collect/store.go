@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package collect
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/renameio/v2"
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+	"github.com/gopacket/gopacket/pcapgo"
+	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/statedir"
+)
+
+// MinKeep is the least that a Store may keep, bytes.
+const MinKeep = 1 << 16
+
+// storeFiles is in how many files what is kept lies: the oldest of them goes at once.
+const storeFiles = 8
+
+const (
+	filePrefix, fileSuffix = "reports-", ".pcap"
+	description            = "collector.json"
+)
+
+// ErrRunning: the domain has a collector already.
+var ErrRunning = errors.New("reports of this domain are being collected already")
+
+// ErrNone: no reports have been collected for the domain.
+var ErrNone = errors.New("no reports")
+
+// Dir is where a domain's reports lie (0700).
+func Dir(name string) string { return filepath.Join(statedir.Root(), domain.ReportsDir, name) }
+
+// Info describes what is kept. The profiles and names are those with which it is to be read.
+type Info struct {
+	Epoch    uint32            `json:"epoch"` // random: the first part of IDs
+	PID      int               `json:"pid"`
+	Since    time.Time         `json:"since"`
+	Profiles map[string]string `json:"profiles,omitempty"` // by source address
+	Names    map[uint32]string `json:"names,omitempty"`    // of nodes
+	Counts   Counts            `json:"counts"`
+	Gaps     uint64            `json:"gaps"`  // reports that sources numbered and that did not come
+	Fell     uint64            `json:"fell"`  // datagrams that the sockets had no room for
+	First    uint64            `json:"first"` // number of the first packet that is kept
+	Files    []File            `json:"files"`
+}
+
+// File is one capture file and the number of its first packet.
+type File struct {
+	Name  string `json:"name"`
+	First uint64 `json:"first"`
+}
+
+// Store keeps packets in capture files. One process has it at a time.
+type Store struct {
+	Info Info
+
+	dir   string
+	lock  int
+	limit int64 // bytes of one file
+	file  *os.File
+	out   *bufio.Writer
+	pcap  *pcapgo.Writer
+	size  int64
+	next  uint64 // number of the next packet
+}
+
+// Create takes the domain's directory and empties it. keep is how many bytes are kept at
+// most. It returns ErrRunning if another process has it.
+func Create(name string, keep int64, info Info) (*Store, error) {
+	if err := domain.CheckName(name); err != nil {
+		return nil, err
+	}
+	if err := statedir.Make(filepath.Dir(Dir(name))); err != nil {
+		return nil, fmt.Errorf("directory for reports: %w", err)
+	}
+	dir := Dir(name)
+	if err := statedir.Make(dir); err != nil {
+		return nil, fmt.Errorf("directory for reports: %w", err)
+	}
+	lock, err := statedir.Open(filepath.Join(dir, "lock"), unix.O_CREAT|unix.O_RDWR)
+	if err != nil {
+		return nil, fmt.Errorf("lock reports: %w", err)
+	}
+	if err := unix.Flock(lock, unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		unix.Close(lock)
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, fmt.Errorf("domain %s: %w", name, ErrRunning)
+		}
+		return nil, fmt.Errorf("lock reports: %w", err)
+	}
+	info.Files = nil
+	s := &Store{Info: info, dir: dir, lock: lock, limit: max(keep, MinKeep) / storeFiles}
+	if err := s.empty(); err != nil {
+		unix.Close(lock)
+		return nil, err
+	}
+	return s, errors.Join(s.begin(), s.Save())
+}
+
+// empty removes what a collector before has kept.
+func (s *Store) empty() error {
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		return fmt.Errorf("empty reports: %w", err)
+	}
+	for _, e := range entries {
+		if isFile(e.Name()) || e.Name() == description {
+			if err := os.Remove(filepath.Join(s.dir, e.Name())); err != nil {
+				return fmt.Errorf("empty reports: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+func isFile(name string) bool {
+	return strings.HasPrefix(name, filePrefix) && strings.HasSuffix(name, fileSuffix)
+}
+
+// begin begins a new file, and removes the oldest if there are too many.
+func (s *Store) begin() error {
+	if err := s.end(); err != nil {
+		return err
+	}
+	name := filePrefix + strconv.FormatUint(s.next, 10) + fileSuffix
+	fd, err := statedir.Open(filepath.Join(s.dir, name), unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY)
+	if err != nil {
+		return fmt.Errorf("begin file for reports: %w", err)
+	}
+	s.file = os.NewFile(uintptr(fd), name)
+	s.out = bufio.NewWriterSize(s.file, 1<<16)
+	s.pcap = pcapgo.NewWriterNanos(s.out)
+	if err := s.pcap.WriteFileHeader(1<<16, layers.LinkTypeRaw); err != nil {
+		return fmt.Errorf("begin file for reports: %w", err)
+	}
+	s.size = 0
+	s.Info.Files = append(s.Info.Files, File{name, s.next})
+	if len(s.Info.Files) > storeFiles {
+		if err := os.Remove(filepath.Join(s.dir, s.Info.Files[0].Name)); err != nil {
+			return fmt.Errorf("remove oldest reports: %w", err)
+		}
+		s.Info.Files = slices.Delete(s.Info.Files, 0, 1)
+	}
+	s.Info.First = s.Info.Files[0].First
+	return nil
+}
+
+func (s *Store) end() error {
+	if s.file == nil {
+		return nil
+	}
+	err := errors.Join(s.out.Flush(), s.file.Close())
+	s.file = nil
+	return err
+}
+
+// Add keeps a packet. It is in the file after the next Save at the latest.
+func (s *Store) Add(p Packet) error {
+	const head = 16 // of a packet, in the file
+	if s.size > 0 && s.size+head+int64(len(p.IP)) > s.limit {
+		if err := errors.Join(s.begin(), s.save()); err != nil {
+			return err
+		}
+	}
+	info := gopacket.CaptureInfo{Timestamp: p.At, CaptureLength: len(p.IP), Length: len(p.IP)}
+	if err := s.pcap.WritePacket(info, p.IP); err != nil {
+		return fmt.Errorf("keep a report: %w", err)
+	}
+	s.size += head + int64(len(p.IP))
+	s.next++
+	return nil
+}
+
+// Next is the number that the next packet gets.
+func (s *Store) Next() uint64 { return s.next }
+
+// Save makes all that was added, and Info, visible to readers.
+func (s *Store) Save() error {
+	if err := s.out.Flush(); err != nil {
+		return fmt.Errorf("keep reports: %w", err)
+	}
+	return s.save()
+}
+
+func (s *Store) save() error {
+	b, err := json.Marshal(&s.Info)
+	if err != nil {
+		return fmt.Errorf("describe reports: %w", err)
+	}
+	if err := renameio.WriteFile(filepath.Join(s.dir, description), append(b, '\n'), 0o600); err != nil {
+		return fmt.Errorf("describe reports: %w", err)
+	}
+	return nil
+}
+
+// Close saves, and lets others have the directory. What is kept stays.
+func (s *Store) Close() error {
+	s.Info.PID = 0
+	return errors.Join(s.Save(), s.end(), unix.Close(s.lock))
+}
+
+// Remove removes what is kept for a domain, if nobody collects; ErrNone if there is nothing.
+func Remove(name string) error {
+	info, err := Load(name)
+	if err != nil {
+		return err
+	}
+	s, err := Create(name, MinKeep, *info)
+	if err != nil {
+		return err
+	}
+	err = errors.Join(s.Close(), os.RemoveAll(s.dir))
+	_ = os.Remove(filepath.Dir(s.dir)) // stays while there are others
+	return err
+}
+
+// Load reads what is known of a domain's reports. ErrNone: there are none.
+func Load(name string) (*Info, error) {
+	b, err := os.ReadFile(filepath.Join(Dir(name), description))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, ErrNone
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read description of reports: %w", err)
+	}
+	var info Info
+	if err := json.Unmarshal(b, &info); err != nil {
+		return nil, fmt.Errorf("description of reports %s: %w", filepath.Join(Dir(name), description), err)
+	}
+	return &info, nil
+}
+
+// Each calls fn for every packet that is kept, oldest first, with its number. A file that
+// has gone meanwhile is passed over, one that is being written ends where it does.
+func (i *Info) Each(name string, fn func(number uint64, p Packet) error) error {
+	for _, f := range i.Files {
+		if err := eachOf(filepath.Join(Dir(name), f.Name), f.First, fn); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("read reports: %w", err)
+		}
+	}
+	return nil
+}
+
+func eachOf(path string, number uint64, fn func(uint64, Packet) error) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	capture, err := OpenCapture(file)
+	if err != nil {
+		return nil // nothing but a part of the header yet
+	}
+	for ; ; number++ {
+		p, err := capture.NextPacket()
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		if err := fn(number, p); err != nil {
+			return err
+		}
+	}
+}
