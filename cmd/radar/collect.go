@@ -55,6 +55,7 @@ type collectFlags struct {
 	sources []string
 	nodes   []string
 	keep    count
+	join    time.Duration
 	show    bool
 	forget  bool
 }
@@ -76,6 +77,7 @@ func newCollectCmd(a *app) *cobra.Command {
 	flags.StringVarP(&f.file, "read", "r", "", "read a capture file (- is standard input) and end")
 	flags.StringSliceVar(&f.sources, "source", nil, "what a source sends, ADDRESS=PROFILE (profiles: radar int decode --help)")
 	flags.StringSliceVar(&f.nodes, "node", nil, "what a node is called, ID=NAME")
+	flags.DurationVar(&f.join, "join", 50*time.Millisecond, "how long postcards (INT-XD) of one packet are waited for; 0: each is a packet")
 	flags.Var(&f.keep, "keep", "bytes of reports that are kept, at least 64k")
 	flags.BoolVar(&f.show, "show", false, "print each packet, as radar packets does")
 	flags.BoolVar(&f.forget, "forget", false, "remove the reports that were kept")
@@ -98,6 +100,9 @@ func (a *app) collect(cmd *cobra.Command, f *collectFlags) error {
 	translator, err := info.Translator()
 	if err != nil {
 		return withCode(exitUsage, fmt.Errorf("--source: %w", err))
+	}
+	if f.join < 0 || f.join > time.Minute {
+		return usagef("--join %v: use 0 to 1m", f.join)
 	}
 	if f.keep < collect.MinKeep {
 		return usagef("--keep %v: use at least 64k", &f.keep)
@@ -125,7 +130,7 @@ func (a *app) collect(cmd *cobra.Command, f *collectFlags) error {
 	} else {
 		err = run.receive(cmd.Context())
 	}
-	last, saved := run.collector.Save()
+	last, saved := run.collector.End()
 	return errors.Join(err, saved, store.Close(), a.printCollected(&last), run.failed)
 }
 
@@ -133,7 +138,7 @@ func (a *app) collect(cmd *cobra.Command, f *collectFlags) error {
 func (f *collectFlags) info() (*collect.Info, error) {
 	var epoch [4]byte
 	_, _ = rand.Read(epoch[:])
-	info := &collect.Info{Epoch: binary.NativeEndian.Uint32(epoch[:]), PID: os.Getpid(), Since: time.Now().UTC()}
+	info := &collect.Info{Epoch: binary.NativeEndian.Uint32(epoch[:]), PID: os.Getpid(), Since: time.Now().UTC(), Join: f.join}
 	for _, s := range f.sources {
 		addr, profile, ok := strings.Cut(s, "=")
 		if !ok {
@@ -274,6 +279,9 @@ func (a *app) printCollected(i *collect.Info) error {
 		plural(int(n.Packets), "datagram"), n.Rejected, plural(int(n.Reports), "report"), plural(int(n.Records), "packet"), n.NoPacket)
 	if n.Doubts > 0 {
 		fmt.Fprintf(a.stderr, "radar: %s with something odd (radar int decode -r shows what)\n", plural(int(n.Doubts), "datagram"))
+	}
+	if n.Alone > 0 {
+		fmt.Fprintf(a.stderr, "radar: of %s one node alone has reported\n", plural(int(n.Alone), "packet"))
 	}
 	if i.Gaps > 0 {
 		fmt.Fprintf(a.stderr, "radar: %s that sources have numbered did not come\n", plural(int(i.Gaps), "report"))

@@ -101,7 +101,7 @@ func TestCollectFile(t *testing.T) {
 
 // TestCollectInputs: what comes by UDP and what tcpdump captures of it make the same records,
 // and so do the files that were kept. Each frame's datagram goes over the loopback device of
-// a namespace, by IPv4 and IPv6.
+// a namespace, by IPv4 and IPv6. (They quote the same packet: not joined.)
 func TestCollectInputs(t *testing.T) {
 	n := nstest.New(t, "c")
 	n.Run("c", "ip", "link", "set", "lo", "up")
@@ -116,7 +116,7 @@ func TestCollectInputs(t *testing.T) {
 	captured := filepath.Join(t.TempDir(), "captured.pcap")
 	tcpdump := within("tcpdump", "-i", "lo", "-p", "-n", "-U", "--immediate-mode", "-Z", "root", "--time-stamp-precision=nano", "-w", captured, "udp")
 	await(t, tcpdump, "listening on")
-	collector := within(self, "collect", "--port", "32766,6000", "-o", "json", "--show")
+	collector := within(self, "collect", "--port", "32766,6000", "--join", "0", "-o", "json", "--show")
 	collector.Env = append(os.Environ(), "RADAR_STATE_DIR="+live, execEnv+"=1")
 	var shown bytes.Buffer
 	collector.Stdout = &shown
@@ -175,7 +175,7 @@ func TestCollectInputs(t *testing.T) {
 	}
 	read := func(dir, from string) string {
 		t.Setenv("RADAR_STATE_DIR", dir)
-		if _, stderr, code := radar(t, "collect", "-r", from); code != exitOK {
+		if _, stderr, code := radar(t, "collect", "--join", "0", "-r", from); code != exitOK {
 			t.Fatalf("collect -r: code %d, %s", code, stderr)
 		}
 		stdout, _, _ := radar(t, "packets", "-o", "json", "--last", "0")

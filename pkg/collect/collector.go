@@ -9,6 +9,7 @@ import (
 	"net"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/vnetradar/radar/pkg/record"
 )
@@ -20,7 +21,6 @@ type Collector struct {
 	store      *Store
 	gaps       gaps
 	sockets    []*Socket
-	show       func(*record.Record)
 }
 
 // New makes a collector. show, if not nil, is called for each record.
@@ -28,14 +28,15 @@ func New(t *Translator, s *Store, show func(*record.Record)) *Collector {
 	if show == nil {
 		show = func(*record.Record) {}
 	}
-	return &Collector{translator: t, store: s, show: show}
+	t.Emit = show
+	return &Collector{translator: t, store: s}
 }
 
 // Add takes a packet, whose memory it does not keep.
 func (c *Collector) Add(p Packet) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	m := c.translator.Translate(p, c.store.Info.ID(c.store.Next()), c.show)
+	m := c.translator.Translate(p, c.store.Info.ID(c.store.Next()))
 	if !isReport(m) {
 		return nil
 	}
@@ -85,6 +86,7 @@ func (c *Collector) Read(file io.Reader) error {
 func (c *Collector) Save() (Info, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.translator.Until(time.Now())
 	i := &c.store.Info
 	i.Counts, i.Gaps, i.Fell = c.translator.Counts, c.gaps.lost, 0
 	for _, s := range c.sockets {
@@ -94,10 +96,18 @@ func (c *Collector) Save() (Info, error) {
 	return *i, err
 }
 
+// End emits what postcards are still waited for, and saves.
+func (c *Collector) End() (Info, error) {
+	c.mu.Lock()
+	c.translator.End()
+	c.mu.Unlock()
+	return c.Save()
+}
+
 // Translator makes the translator that Info asks for. A profile that this version does not
 // know is an error.
 func (i *Info) Translator() (*Translator, error) {
-	t := &Translator{Names: i.Names}
+	t := &Translator{Names: i.Names, Join: i.Join}
 	for source, name := range i.Profiles {
 		if err := t.SetProfile(source, name); err != nil {
 			return nil, err
@@ -112,8 +122,11 @@ func (i *Info) Records(name string, fn func(*record.Record)) error {
 	if err != nil {
 		return err
 	}
-	return i.Each(name, func(number uint64, p Packet) error {
-		t.Translate(p, i.ID(number), fn)
+	t.Emit = fn
+	err = i.Each(name, func(number uint64, p Packet) error {
+		t.Translate(p, i.ID(number))
 		return nil
 	})
+	t.End()
+	return err
 }

@@ -38,10 +38,10 @@ func (q *quotedParser) from(first gopacket.LayerType) *gopacket.DecodingLayerPar
 	return p
 }
 
-// header fills r with what the packet's headers say. It says whether there is an IP header.
-func (q *quotedParser) header(r *record.Record, b []byte) bool {
+// header fills r with what the packet's headers say, and returns what is behind that of IP. ok
+// is false if there is none.
+func (q *quotedParser) header(r *record.Record, b []byte) (l4 []byte, ok bool) {
 	_ = q.from(firstLayer(b)).DecodeLayers(b, &q.found) // a quote is the beginning of a packet: what could be read counts
-	var l4 []byte
 	proto, known := layers.IPProtocol(0), false
 	for _, layer := range q.found {
 		switch layer {
@@ -70,13 +70,13 @@ func (q *quotedParser) header(r *record.Record, b []byte) bool {
 		}
 	}
 	if !known {
-		return false
+		return nil, false
 	}
 	r.Proto = record.ProtoName(uint8(proto))
 	if r.FragOff == nil || *r.FragOff == 0 {
 		ports(r, proto, l4)
 	}
-	return true
+	return l4, true
 }
 
 // firstLayer tells a quote that begins with an Ethernet header from one that begins with IP.

@@ -53,6 +53,7 @@ type Info struct {
 	Since    time.Time         `json:"since"`
 	Profiles map[string]string `json:"profiles,omitempty"` // by source address
 	Names    map[uint32]string `json:"names,omitempty"`    // of nodes
+	Join     time.Duration     `json:"join"`               // ns; see Translator
 	Counts   Counts            `json:"counts"`
 	Gaps     uint64            `json:"gaps"`  // reports that sources numbered and that did not come
 	Fell     uint64            `json:"fell"`  // datagrams that the sockets had no room for

@@ -141,14 +141,14 @@ func TestHalfWritten(t *testing.T) {
 // TestGaps: what sources number and does not come is counted; late ones and sources that do
 // not count are not.
 func TestGaps(t *testing.T) {
-	var tr Translator
+	tr := Translator{Emit: func(*record.Record) {}}
 	var g gaps
 	ip := frames(t)["tr20-ex-baseline-ipv4"]
 	add := func(numbers ...uint32) {
 		for _, n := range numbers {
 			b := append([]byte(nil), ip...)
 			binary.BigEndian.PutUint32(b[28:], binary.BigEndian.Uint32(b[28:])&^0x3fffff|n&0x3fffff)
-			m := tr.Translate(Packet{noon, b}, "", func(*record.Record) {})
+			m := tr.Translate(Packet{noon, b}, "")
 			if m.Group.Sequence != n&0x3fffff {
 				t.Fatalf("sequence %d, want %d", m.Group.Sequence, n)
 			}

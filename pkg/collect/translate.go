@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"strconv"
+	"time"
 
 	"github.com/gopacket/gopacket/layers"
 
@@ -20,11 +21,17 @@ type Counts struct {
 	Reports  uint64 `json:"reports"`
 	NoPacket uint64 `json:"no_packet"` // reports that quote none: they make no record
 	Records  uint64 `json:"records"`
+	Alone    uint64 `json:"alone"`  // postcards of packets of which no other node sent one
 	Doubts   uint64 `json:"doubts"` // packets of which the decoder said so: radar int decode shows them
 }
 
-// Translator makes records of reports. The zero value is ready for use.
+// Translator makes records of reports.
 type Translator struct {
+	// Emit is called for each record, which is Emit's.
+	Emit func(*record.Record)
+	// Join is for how long after its first postcard others of a packet are waited for.
+	Join time.Duration
+
 	Profiles map[netip.Addr]*intwire.Profile // of sources; of others the variant is recognised
 	Names    map[uint32]string               // of nodes by node (switch) id; others are int-ID
 	Counts   Counts
@@ -32,6 +39,7 @@ type Translator struct {
 	decoders map[*intwire.Profile]*intwire.Decoder
 	message  intwire.Message
 	quoted   quotedParser
+	cards    postcards
 }
 
 // SetProfile says which variant a source, an IP address, sends.
@@ -51,10 +59,10 @@ func (t *Translator) SetProfile(source, profile string) error {
 	return nil
 }
 
-// Translate calls emit for every record that the packet's reports make, in their order. id
-// names the packet, and with a number behind it each record. The record is emit's. It
+// Translate makes records of the packet's reports; those of postcards are emitted when their
+// time is over, see Until. id names the packet, and with a number behind it each record. It
 // returns what the packet was, valid until the next call.
-func (t *Translator) Translate(p Packet, id string, emit func(*record.Record)) *intwire.Message {
+func (t *Translator) Translate(p Packet, id string) *intwire.Message {
 	m := &t.message
 	t.Counts.Packets++
 	t.decoder(p.IP).Decode(m, intwire.StartIP, p.IP)
@@ -66,13 +74,12 @@ func (t *Translator) Translate(p Packet, id string, emit func(*record.Record)) *
 		return m
 	}
 	n := 0
-	add := func(r *record.Record) {
+	add := func(r *record.Record, postcard *identity) {
 		t.Counts.Reports++
 		if r == nil {
 			t.Counts.NoPacket++
 			return
 		}
-		t.Counts.Records++
 		r.V, r.Source, r.Segs = record.Version, record.INT, 1
 		r.ID = id
 		if n++; n > 1 {
@@ -80,7 +87,12 @@ func (t *Translator) Translate(p Packet, id string, emit func(*record.Record)) *
 		}
 		r.TNs = p.At.UnixNano()
 		r.Time = record.TimeString(r.TNs)
-		emit(r)
+		if postcard != nil && t.Join > 0 {
+			t.postcards().add(*postcard, r)
+			return
+		}
+		t.Counts.Records++
+		t.Emit(r)
 	}
 	if m.HasGroup {
 		for i := range m.Reports {
@@ -91,6 +103,17 @@ func (t *Translator) Translate(p Packet, id string, emit func(*record.Record)) *
 	}
 	return m
 }
+
+func (t *Translator) postcards() *postcards {
+	t.cards.window, t.cards.counts, t.cards.emit = int64(t.Join), &t.Counts, t.Emit
+	return &t.cards
+}
+
+// Until emits packets whose postcards are no longer waited for at that time.
+func (t *Translator) Until(now time.Time) { t.postcards().until(now.UnixNano()) }
+
+// End emits all that is still waited for.
+func (t *Translator) End() { t.postcards().all() }
 
 func isReport(m *intwire.Message) bool {
 	return m.Profile != nil && (m.HasGroup || m.Report.Layout != intwire.NoReport)
@@ -125,7 +148,7 @@ func source(ip []byte) netip.Addr {
 }
 
 // single makes a record of a report of TR 2.0, nil if it quotes no packet.
-func (t *Translator) single(m *intwire.Message, s *intwire.Single) *record.Record {
+func (t *Translator) single(m *intwire.Message, s *intwire.Single) (*record.Record, *identity) {
 	var in *intwire.INT
 	if s.Embedded > 0 {
 		in = &m.Embedded[s.Embedded-1]
@@ -140,7 +163,7 @@ func (t *Translator) single(m *intwire.Message, s *intwire.Single) *record.Recor
 }
 
 // report makes a record of a report of TR 0.5 or 1.0.
-func (t *Translator) report(m *intwire.Message) *record.Record {
+func (t *Translator) report(m *intwire.Message) (*record.Record, *identity) {
 	r := &m.Report
 	var in *intwire.INT
 	if len(m.INT) > 0 {
@@ -158,12 +181,15 @@ type about struct {
 	quote   []byte
 }
 
-// record makes the record, nil if no packet is quoted.
-func (t *Translator) record(profile *intwire.Profile, a about, in *intwire.INT) *record.Record {
+// record makes the record, nil if no packet is quoted. If it is a postcard, what one node
+// alone says, the identity of its packet comes with it.
+func (t *Translator) record(profile *intwire.Profile, a about, in *intwire.INT) (*record.Record, *identity) {
 	r := &record.Record{State: record.Left, Hops: []record.Hop{}}
-	if !t.quoted.header(r, a.quote) {
-		return nil
+	l4, ok := t.quoted.header(r, a.quote)
+	if !ok {
+		return nil, nil
 	}
+	seen := identityOf(r, l4)
 	if in != nil {
 		withoutINT(profile, r, in)
 		for i := len(in.Hops) - 1; i >= 0; i-- { // the newest is first in the stack
@@ -179,7 +205,10 @@ func (t *Translator) record(profile *intwire.Profile, a about, in *intwire.INT) 
 		r.State = record.Lost
 		r.Loss = t.loss(profile, r, a)
 	}
-	return r
+	if len(r.Hops) == 1 && (in == nil || len(in.Hops) == 0) {
+		return r, &seen
+	}
+	return r, nil
 }
 
 // withoutINT undoes in the header what INT has added to the packet and changed.

@@ -44,7 +44,9 @@ var noon = time.Unix(1795392000, 123456789)
 // translate returns the records of one packet.
 func translate(t *Translator, ip []byte) []record.Record {
 	var list []record.Record
-	t.Translate(Packet{noon, ip}, "id", func(r *record.Record) { list = append(list, *r) })
+	t.Emit = func(r *record.Record) { list = append(list, *r) }
+	t.Translate(Packet{noon, ip}, "id")
+	t.End()
 	return list
 }
 
