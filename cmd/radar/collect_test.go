@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/gopacket/gopacket/layers"
@@ -114,7 +113,7 @@ func TestCollectInputs(t *testing.T) {
 		return exec.Command("nsenter", append([]string{"--net=" + n.Path("c"), name}, args...)...)
 	}
 	captured := filepath.Join(t.TempDir(), "captured.pcap")
-	tcpdump := within("tcpdump", "-i", "lo", "-p", "-n", "-U", "--immediate-mode", "-Z", "root", "--time-stamp-precision=nano", "-w", captured, "udp")
+	tcpdump := within("tcpdump", "-i", "lo", "-p", "-n", "-U", "-Z", "root", "--time-stamp-precision=nano", "-w", captured, "udp")
 	await(t, tcpdump, "listening on")
 	collector := within(self, "collect", "--port", "32766,6000", "--join", "0", "-o", "json", "--show")
 	collector.Env = append(os.Environ(), "RADAR_STATE_DIR="+live, execEnv+"=1")
@@ -163,7 +162,7 @@ func TestCollectInputs(t *testing.T) {
 			t.Errorf("%v: %v", cmd.Args, err)
 		}
 	}
-	time.Sleep(100 * time.Millisecond)
+	nstest.WaitFor(t, "tcpdump to write all", func() bool { return countPackets(t, captured) == sent })
 	stopped(tcpdump)
 	stopped(collector)
 
@@ -210,6 +209,25 @@ func TestCollectInputs(t *testing.T) {
 	counts := fmt.Sprint(all[len(all)-1]["counts"])
 	if want := fmt.Sprintf("packets:%d records:%d rejected:2 reports:%d", sent, 2*len(reportFrames), 2*len(reportFrames)); !strings.Contains(counts, want) {
 		t.Errorf("counts %s, want %s", counts, want)
+	}
+}
+
+// countPackets is how many packets are in a capture file, which may still grow.
+func countPackets(t *testing.T, path string) int {
+	t.Helper()
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	c, err := collect.OpenCapture(file)
+	if err != nil {
+		return 0
+	}
+	for n := 0; ; n++ {
+		if _, err := c.NextPacket(); err != nil {
+			return n
+		}
 	}
 }
 
