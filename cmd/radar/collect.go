@@ -11,6 +11,8 @@ import (
 	"net/netip"
 	"os"
 	"os/signal"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,6 +20,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/vnetradar/radar/pkg/collect"
 	"github.com/vnetradar/radar/pkg/record"
@@ -73,7 +76,7 @@ func newCollectCmd(a *app) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.listen, "listen", "", "take reports at this address only (default: at all)")
-	flags.UintSliceVar(&f.ports, "port", []uint{reportPort}, "UDP ports of reports")
+	flags.UintSliceVar(&f.ports, "port", []uint{reportPort}, "UDP ports of reports (with -r: besides those that programs use)")
 	flags.StringVarP(&f.file, "read", "r", "", "read a capture file (- is standard input) and end")
 	flags.StringSliceVar(&f.sources, "source", nil, "what a source sends, ADDRESS=PROFILE (profiles: radar int decode --help)")
 	flags.StringSliceVar(&f.nodes, "node", nil, "what a node is called, ID=NAME")
@@ -87,11 +90,7 @@ func newCollectCmd(a *app) *cobra.Command {
 
 func (a *app) collect(cmd *cobra.Command, f *collectFlags) error {
 	if f.forget {
-		err := collect.Remove(a.domain)
-		if errors.Is(err, collect.ErrNone) {
-			return nil
-		}
-		return err
+		return a.forgetReports(cmd)
 	}
 	info, err := f.info()
 	if err != nil {
@@ -107,171 +106,252 @@ func (a *app) collect(cmd *cobra.Command, f *collectFlags) error {
 	if f.keep < collect.MinKeep {
 		return usagef("--keep %v: use at least 64k", &f.keep)
 	}
-	if f.file != "" {
-		for _, name := range []string{"listen", "port"} {
-			if isTyped(cmd, name) {
-				return usagef("--%s and -r FILE: use one of them", name)
-			}
-		}
+	if f.file != "" && isTyped(cmd, "listen") {
+		return usagef("--listen and -r FILE: use one of them")
 	}
-	sockets, err := f.open()
+	run := &collecting{app: a, show: f.show}
+	// What is kept goes only when there is something to take its place.
+	closeInput, err := run.open(f)
 	if err != nil {
 		return err
 	}
-	defer closeAll(sockets)
+	defer closeInput()
 	store, err := collect.Create(a.domain, int64(f.keep), *info)
 	if err != nil {
 		return err
 	}
-	run := &collecting{app: a, store: store, sockets: sockets}
-	run.collector = collect.New(translator, store, run.shower(f))
-	if f.file != "" {
-		err = run.read(f.file)
-	} else {
-		err = run.receive(cmd.Context())
-	}
-	last, saved := run.collector.End()
-	return errors.Join(err, saved, store.Close(), a.printCollected(&last), run.failed)
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends us at once
+	run.begin(ctx)
+	run.collector = collect.New(translator, store, run.shower())
+	err = run.take()
+	closeInput()
+	last, closed := run.collector.Close()
+	return errors.Join(err, run.end(), closed, a.printCollected(f, &last))
 }
+
+// forgetReports removes what was kept.
+func (a *app) forgetReports(cmd *cobra.Command) error {
+	var other string
+	cmd.Flags().Visit(func(flag *pflag.Flag) {
+		if cmd.LocalNonPersistentFlags().Lookup(flag.Name) != nil && flag.Name != "forget" && isTyped(cmd, flag.Name) {
+			other = flag.Name
+		}
+	})
+	if other != "" {
+		return usagef("--forget and --%s: use one of them", other)
+	}
+	if err := collect.Remove(a.domain); err != nil && !errors.Is(err, collect.ErrNone) {
+		return err
+	}
+	return nil
+}
+
+// nodeNameRE is what a node may be called: it stands in tables and paths.
+var nodeNameRE = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.:-]{0,62}$`)
 
 // info is what the flags say, for readers too.
 func (f *collectFlags) info() (*collect.Info, error) {
 	var epoch [4]byte
 	_, _ = rand.Read(epoch[:])
-	info := &collect.Info{Epoch: binary.NativeEndian.Uint32(epoch[:]), PID: os.Getpid(), Since: time.Now().UTC(), Join: f.join}
+	info := &collect.Info{
+		Epoch: binary.NativeEndian.Uint32(epoch[:]), PID: os.Getpid(), Since: time.Now().UTC(), Join: f.join,
+		Profiles: make(map[string]string), Names: make(map[uint32]string),
+	}
+	for _, port := range f.ports {
+		if port == 0 || port > 65535 {
+			return nil, fmt.Errorf("--port %d: use 1 to 65535", port)
+		}
+		if slices.Contains(info.Ports, uint16(port)) {
+			return nil, fmt.Errorf("--port %d: twice", port)
+		}
+		info.Ports = append(info.Ports, uint16(port))
+	}
 	for _, s := range f.sources {
-		addr, profile, ok := strings.Cut(s, "=")
-		if !ok {
+		text, profile, ok := strings.Cut(s, "=")
+		addr, err := netip.ParseAddr(text)
+		if !ok || err != nil {
 			return nil, fmt.Errorf("--source %q: use ADDRESS=PROFILE", s)
 		}
-		if info.Profiles == nil {
-			info.Profiles = make(map[string]string)
+		if _, twice := info.Profiles[addr.String()]; twice {
+			return nil, fmt.Errorf("--source %s: twice", addr)
 		}
-		info.Profiles[addr] = profile
+		info.Profiles[addr.String()] = profile
 	}
 	for _, s := range f.nodes {
 		text, name, ok := strings.Cut(s, "=")
 		id, err := strconv.ParseUint(text, 0, 32)
-		if !ok || err != nil || name == "" {
-			return nil, fmt.Errorf("--node %q: use ID=NAME, the id 0 to %d", s, uint32(1<<32-1))
+		if !ok || err != nil || !nodeNameRE.MatchString(name) {
+			return nil, fmt.Errorf("--node %q: use ID=NAME, the id 0 to %d, the name of letters, digits, '_', '.', ':', '-'", s, uint32(1<<32-1))
 		}
-		if info.Names == nil {
-			info.Names = make(map[uint32]string)
+		if _, twice := info.Names[uint32(id)]; twice {
+			return nil, fmt.Errorf("--node %s: twice", text)
 		}
 		info.Names[uint32(id)] = name
 	}
 	return info, nil
 }
 
-// open opens a socket for each port, none if a file is read.
-func (f *collectFlags) open() ([]*collect.Socket, error) {
+// collecting is a collector at work.
+type collecting struct {
+	*app
+	show      bool
+	capture   *collect.Capture // or
+	sockets   []*collect.Socket
+	collector *collect.Collector
+
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	records chan *record.Record // to be shown
+	printed chan error
+	unshown uint64
+}
+
+// open opens a file, or a socket for each port.
+func (c *collecting) open(f *collectFlags) (closeInput func(), err error) {
 	if f.file != "" {
-		return nil, nil
+		return c.openFile(f.file)
 	}
 	var addr netip.Addr
 	if f.listen != "" {
-		var err error
 		if addr, err = netip.ParseAddr(f.listen); err != nil {
 			return nil, usagef("--listen %q: no IP address of this machine", f.listen)
 		}
 	}
-	var sockets []*collect.Socket
-	for _, port := range f.ports {
-		if port == 0 || port > 65535 {
-			closeAll(sockets)
-			return nil, usagef("--port %d: use 1 to 65535", port)
+	closeInput = func() {
+		for _, s := range c.sockets {
+			s.Close()
 		}
+	}
+	for _, port := range f.ports {
 		s, err := collect.Listen(addr, uint16(port))
 		if err != nil {
-			closeAll(sockets)
+			closeInput()
 			return nil, err
 		}
-		sockets = append(sockets, s)
+		c.sockets = append(c.sockets, s)
 	}
-	return sockets, nil
+	return closeInput, nil
 }
 
-func closeAll(sockets []*collect.Socket) {
-	for _, s := range sockets {
-		s.Close()
-	}
-}
-
-// collecting is a collector at work.
-type collecting struct {
-	*app
-	store     *collect.Store
-	sockets   []*collect.Socket
-	collector *collect.Collector
-	failed    error // of printing
-}
-
-// shower prints each record, if that is asked for.
-func (c *collecting) shower(f *collectFlags) func(*record.Record) {
-	if !f.show {
-		return nil
-	}
-	printer := newPacketPrinter(c.out, c.output, c.location)
-	return func(r *record.Record) {
-		if c.failed == nil {
-			c.failed = errors.Join(printer.print([]*record.Record{r}), c.out.Flush())
-		}
-	}
-}
-
-func (c *collecting) read(path string) error {
-	in := c.stdin
+func (c *collecting) openFile(path string) (closeInput func(), err error) {
+	in, closeInput := c.stdin, func() {}
 	if path != "-" {
 		file, err := os.Open(path)
 		if err != nil {
-			return fmt.Errorf("read capture: %w", err)
+			return nil, fmt.Errorf("read capture: %w", err)
 		}
-		defer file.Close()
-		in = file
+		in, closeInput = file, func() { file.Close() }
 	}
-	if err := c.collector.Read(in); err != nil {
-		return fmt.Errorf("read capture %s: %w", path, err)
+	if c.capture, err = collect.OpenCapture(in); err != nil {
+		closeInput()
+		return nil, fmt.Errorf("read capture %s: %w", path, err)
 	}
-	return nil
+	return closeInput, nil
 }
 
-// receive takes what comes until Ctrl-C.
-func (c *collecting) receive(ctx context.Context) error {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+// shownAtOnce is how many packets may wait for who reads standard output.
+const shownAtOnce = 4096
+
+// begin begins to print what shower hands over.
+func (c *collecting) begin(ctx context.Context) {
+	c.ctx, c.cancel = context.WithCancelCause(ctx)
+	c.records, c.printed = make(chan *record.Record, shownAtOnce), make(chan error, 1)
+	printer := newPacketPrinter(c.out, c.output, c.location)
+	go func() {
+		var err error
+		for r := range c.records {
+			if err == nil {
+				err = errors.Join(printer.print([]*record.Record{r}), c.out.Flush())
+			}
+			if err != nil {
+				c.cancel(err)
+			}
+		}
+		c.printed <- err
+	}()
+}
+
+// shower hands records over to be printed, if that is asked for. A file waits for the printer;
+// what comes by UDP does not.
+func (c *collecting) shower() func(*record.Record) {
+	if !c.show {
+		return nil
+	}
+	return func(r *record.Record) {
+		if c.capture != nil {
+			select {
+			case c.records <- r:
+			case <-c.ctx.Done():
+			}
+			return
+		}
+		select {
+		case c.records <- r:
+		default:
+			c.unshown++
+		}
+	}
+}
+
+// end waits until all is printed.
+func (c *collecting) end() error {
+	close(c.records)
+	err := <-c.printed
+	if c.unshown > 0 {
+		fmt.Fprintf(c.stderr, "radar: %s were not shown: who reads them is too slow\n", plural(int(c.unshown), "packet"))
+	}
+	return err
+}
+
+// take takes what comes, until Ctrl-C, the end of the file, or an error.
+func (c *collecting) take() error {
 	var wait sync.WaitGroup
+	inputs := make(chan error, 1)
+	if c.capture != nil {
+		go func() { inputs <- c.collector.Read(c.capture) }() // nobody can interrupt it at a terminal
+	}
 	for _, s := range c.sockets {
 		fmt.Fprintf(c.stderr, "radar: collecting at %v\n", s.Addr())
 		wait.Go(func() {
 			if err := c.collector.Receive(s); err != nil {
-				cancel(err)
+				c.cancel(err)
 			}
 		})
 	}
 	tick := time.NewTicker(saveEvery)
 	defer tick.Stop()
-	for ctx.Err() == nil {
+	for {
 		select {
-		case <-ctx.Done():
-		case <-tick.C:
-			if _, err := c.collector.Save(); err != nil {
-				cancel(err)
+		case err := <-inputs:
+			if err != nil {
+				return fmt.Errorf("read capture: %w", err)
 			}
+			return nil
+		case now := <-tick.C:
+			if c.capture == nil {
+				c.collector.Until(now)
+			}
+			if _, err := c.collector.Save(); err != nil {
+				c.cancel(err)
+			}
+		case <-c.ctx.Done():
+			for _, s := range c.sockets {
+				s.Close()
+			}
+			wait.Wait()
+			if err := context.Cause(c.ctx); !errors.Is(err, context.Canceled) {
+				return err
+			}
+			return nil
 		}
 	}
-	closeAll(c.sockets)
-	wait.Wait()
-	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
-		return err
-	}
-	return nil
 }
 
 // printCollected says what became of everything that came.
-func (a *app) printCollected(i *collect.Info) error {
-	if a.output == formatJSON {
+func (a *app) printCollected(f *collectFlags, i *collect.Info) error {
+	if a.output == formatJSON && !f.show {
 		return printJSON(a.out, i)
 	}
 	n := &i.Counts
@@ -287,7 +367,7 @@ func (a *app) printCollected(i *collect.Info) error {
 		fmt.Fprintf(a.stderr, "radar: %s that sources have numbered did not come\n", plural(int(i.Gaps), "report"))
 	}
 	if i.Fell > 0 {
-		fmt.Fprintf(a.stderr, "radar: %d datagrams found the socket full\n", i.Fell)
+		fmt.Fprintf(a.stderr, "radar: %s found the socket full\n", plural(int(i.Fell), "datagram"))
 	}
 	return nil
 }

@@ -201,14 +201,17 @@ func TestCollectInputs(t *testing.T) {
 	}
 	same("tcpdump's file", read(file, captured), false)
 	same("the kept file", read(kept, files[0]), true)
-	// --show ends with the counts.
-	all := lines(t, shown.String())
-	if len(all) != 2*len(reportFrames)+1 {
-		t.Fatalf("%d objects shown", len(all))
+	if all := lines(t, shown.String()); len(all) != 2*len(reportFrames) {
+		t.Errorf("%d objects shown", len(all))
 	}
-	counts := fmt.Sprint(all[len(all)-1]["counts"])
-	if want := fmt.Sprintf("packets:%d records:%d rejected:2 reports:%d", sent, 2*len(reportFrames), 2*len(reportFrames)); !strings.Contains(counts, want) {
-		t.Errorf("counts %s, want %s", counts, want)
+	t.Setenv("RADAR_STATE_DIR", live)
+	info, err := collect.Load("default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n2 := uint64(2 * len(reportFrames))
+	if c := info.Counts; c.Packets != uint64(sent) || c.Records != n2 || c.Rejected != 2 || c.Reports != n2 || info.PID != 0 {
+		t.Errorf("counts %+v of %d sent, process %d", c, sent, info.PID)
 	}
 }
 
@@ -246,12 +249,18 @@ func TestCollectRefuses(t *testing.T) {
 		{"--listen 192.0.2.1", exitFailure, "cannot assign requested address"},
 		{"--source 10.0.0.1", exitUsage, "use ADDRESS=PROFILE"},
 		{"--source 10.0.0.1=cisco", exitUsage, `unknown profile "cisco"`},
-		{"--source switch=geant", exitUsage, "no IP address"},
+		{"--source switch=geant", exitUsage, "use ADDRESS=PROFILE"},
+		{"--source 10.0.0.1=geant,10.0.0.1=tps", exitUsage, "twice"},
+		{"--node 1=a,0x1=b", exitUsage, "twice"},
+		{"--node 1=a\x1bb", exitUsage, "use ID=NAME"},
+		{"--port 7,7", exitUsage, "twice"},
+		{"--join 2m", exitUsage, "use 0 to 1m"},
+		{"--forget --keep 1m", exitUsage, "--forget and --keep"},
 		{"--node leaf1=1", exitUsage, "use ID=NAME"},
 		{"--node 4294967296=x", exitUsage, "use ID=NAME"},
 		{"--keep 10", exitUsage, "use at least 64k"},
 		{"-r /nowhere/none.pcap", exitFailure, "no such file"},
-		{"-r x --port 7", exitUsage, "use one of them"},
+		{"-r x --listen ::1", exitUsage, "use one of them"},
 		{"x", exitUsage, "x"},
 	} {
 		_, stderr, code := radar(t, append([]string{"collect"}, strings.Fields(c.args)...)...)
@@ -262,8 +271,40 @@ func TestCollectRefuses(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "text"), []byte("no capture, in spite of its name\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	// What was kept stays until there is something to take its place.
+	if _, stderr, code := radar(t, "collect", "-r", reportsFile(t)); code != exitOK {
+		t.Fatalf("code %d, %s", code, stderr)
+	}
 	if _, stderr, code := radar(t, "collect", "-r", filepath.Join(dir, "text")); code != exitFailure || !strings.Contains(stderr, "neither pcap nor pcapng") {
 		t.Errorf("code %d, %s", code, stderr)
+	}
+	kept, err := filepath.Glob(filepath.Join(collect.Dir("default"), "*.pcap"))
+	if err != nil || len(kept) != 1 {
+		t.Fatalf("%v, %v", kept, err)
+	}
+	for _, from := range []string{"", kept[0]} { // also read into its own place
+		if from != "" {
+			radar(t, "collect", "-r", from)
+		}
+		if stdout, _, _ := radar(t, "packets", "-o", "json"); strings.Count(stdout, "\n") != len(reportFrames) {
+			t.Errorf("after reading %q: %s", from, stdout)
+		}
+	}
+	if _, stderr, code := radar(t, "paths", "--node", "nobody"); code != exitUsage || !strings.Contains(stderr, "int-ID") {
+		t.Errorf("a node that nobody has: code %d, %s", code, stderr)
+	}
+	// A description that is damaged is named; forgetting works.
+	if err := os.WriteFile(filepath.Join(collect.Dir("default"), "collector.json"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, stderr, code := radar(t, "packets"); code != exitFailure || !strings.Contains(stderr, "collector.json") {
+		t.Errorf("code %d, %s", code, stderr)
+	}
+	if _, stderr, code := radar(t, "collect", "--forget"); code != exitOK {
+		t.Errorf("code %d, %s", code, stderr)
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, "state", "*")); len(left) > 0 {
+		t.Errorf("left: %v", left)
 	}
 }
 

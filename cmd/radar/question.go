@@ -202,7 +202,13 @@ func (a *app) askReports(i *collect.Info, q *asked, show func(*answer) error) er
 	if result.names, err = a.addReports(result.Aggregates, i, &q.selection, int(q.last), nil); err != nil {
 		return err
 	}
-	return show(result)
+	if err := show(result); err != nil {
+		return err
+	}
+	if result.Totals().Packets == 0 {
+		a.noteNoReports(i)
+	}
+	return nil
 }
 
 // fromRing aggregates what is asked for of the packets that the ring remembers.
@@ -268,10 +274,12 @@ func (a *app) askAgain(ctx context.Context, s sources, q *asked, show func(*answ
 		if !wait(ctx, q.interval) {
 			return nil
 		}
-		if s.reports != nil {
-			if s.reports, err = collect.Load(a.domain); err != nil {
-				return err
-			}
+		if s.reports, err = a.loadReports(); err != nil {
+			return err
+		}
+		if s.ring == nil && s.reports == nil {
+			fmt.Fprintf(a.stderr, "radar: the reports of domain %s were removed\n", a.domain)
+			return nil
 		}
 		if s.ring != nil && errors.Is(s.ring.Update(), domain.ErrNotAttached) {
 			fmt.Fprintf(a.stderr, "radar: domain %s was detached\n", a.domain)

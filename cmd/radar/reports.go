@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/vnetradar/radar/pkg/agent"
 	"github.com/vnetradar/radar/pkg/aggregate"
@@ -27,15 +28,39 @@ type sources struct {
 // readSources opens what there is for read. Without anything the error is that of a
 // domain that is not attached.
 func (a *app) readSources(s *selection, read func(sources) error) error {
-	reports, err := collect.Load(a.domain)
-	if err != nil && !errors.Is(err, collect.ErrNone) {
+	reports, damaged := a.loadReports()
+	attached := false
+	err := a.readRing(s, reports, func(reader *agent.Reader) error {
+		attached = true
+		if damaged != nil {
+			a.notef("warning: without the reports of switches: %v", damaged)
+		}
+		return read(sources{reader, reports})
+	})
+	if attached || !errors.Is(err, domain.ErrNotAttached) {
 		return err
 	}
-	err = a.readRing(s, reports, func(reader *agent.Reader) error { return read(sources{reader, reports}) })
-	if reports != nil && errors.Is(err, domain.ErrNotAttached) {
-		return read(sources{reports: reports})
+	if damaged != nil {
+		return damaged
 	}
-	return err
+	if reports == nil {
+		return err
+	}
+	for _, node := range s.filter.Nodes() {
+		if !isReported(reports, node) {
+			return usagef("--node %q: the nodes of reports are called int-ID, or as radar collect --node said", node)
+		}
+	}
+	return read(sources{reports: reports})
+}
+
+// loadReports is collect.Load; nil if no reports are kept.
+func (a *app) loadReports() (*collect.Info, error) {
+	i, err := collect.Load(a.domain)
+	if errors.Is(err, collect.ErrNone) {
+		return nil, nil
+	}
+	return i, err
 }
 
 // eachReport calls fn for every record of reports that is selected, oldest first.
@@ -44,7 +69,7 @@ func (a *app) eachReport(i *collect.Info, s *selection, fn func(*record.Record))
 		return nil
 	}
 	if i.First > 0 {
-		a.notef("of %d reports the newest %d are kept (radar collect --keep)", i.Counts.Packets-i.Counts.Rejected, i.Counts.Packets-i.Counts.Rejected-i.First)
+		a.notef("of %d datagrams with reports the newest %d are kept (radar collect --keep)", i.Next, i.Next-i.First)
 	}
 	if i.Gaps > 0 {
 		a.notef("%s that sources have numbered did not come", plural(int(i.Gaps), "report"))
@@ -80,7 +105,10 @@ func (a *app) addReports(to *aggregate.Aggregates, i *collect.Info, s *selection
 		count(r)
 	}
 	if numbers.Over > 0 {
-		a.notef("%d nodes or ports of reports are without a name here: there were too many", numbers.Over)
+		a.notef("%d visits of nodes or ports of reports are without a name here: there were too many", numbers.Over)
+	}
+	if last > 0 && d != nil {
+		a.notef("--last %d: so many of radar's own packets, and of those that switches reported", last)
 	}
 	return numbers, nil
 }
@@ -127,9 +155,14 @@ func (a *app) printReports(i *collect.Info, q packetQuery) error {
 		return err
 	}
 	if len(rows) == 0 {
-		a.notef("no packet matches; %s collected since %s", plural(int(i.Counts.Records), "packet"), i.Since.In(a.location).Format("15:04:05"))
+		a.noteNoReports(i)
 	}
 	return newPacketPrinter(a.out, a.output, a.location).print(rows)
+}
+
+// noteNoReports says, where an answer is empty, what was collected.
+func (a *app) noteNoReports(i *collect.Info) {
+	a.notef("no packet matches; %s collected since %s", plural(int(i.Next-i.First), "report"), i.Since.In(a.location).Format(time.TimeOnly))
 }
 
 func (a *app) selectedReports(i *collect.Info, q packetQuery) ([]*record.Record, error) {

@@ -80,7 +80,7 @@ func (f *traceFlags) check(ids []string) (*query.Filter, error) {
 	}
 	for _, id := range ids {
 		if _, _, err := backpack.ParseID(id); err != nil {
-			return nil, usagef("%w: use one as radar packets -o wide shows it, such as 5f3a9c01-1a2b", err)
+			return nil, usagef("%w: use one of radar's own packets as radar packets -o wide shows it, such as 5f3a9c01-1a2b", err)
 		}
 	}
 	return filter, nil

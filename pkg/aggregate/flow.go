@@ -3,8 +3,6 @@
 package aggregate
 
 import (
-	"math"
-
 	"github.com/vnetradar/radar/pkg/backpack"
 	"github.com/vnetradar/radar/pkg/record"
 )
@@ -104,7 +102,7 @@ func (a *Aggregates) flow(p *backpack.Packet) *flow {
 			a.totals.OverFlows += uint64(p.Segs)
 			return nil
 		}
-		f = &flow{key: k, head: -1, tail: -1, first: math.MaxUint64}
+		f = &flow{key: k, head: -1, tail: -1}
 		a.flows[k] = f
 	}
 	a.lastFlow = f
@@ -115,11 +113,16 @@ func (a *Aggregates) flow(p *backpack.Packet) *flow {
 func (a *Aggregates) countFlow(f *flow, way *path, p *backpack.Packet) {
 	n := uint64(p.Segs)
 	f.same = false
+	end := p.T0 + uint64(max(p.LatencyNs, 0))
+	// Signed: what others have reported may be older than the clock.
+	if f.packets == 0 || int64(p.T0) < int64(f.first) {
+		f.first = p.T0
+	}
+	if f.packets == 0 || int64(end) > int64(f.last) {
+		f.last = end
+	}
 	f.packets += n
 	f.bytes += uint64(p.Len)
-	end := p.T0 + uint64(max(p.LatencyNs, 0))
-	f.first = min(f.first, p.T0)
-	f.last = max(f.last, end)
 	if p.LocalDrop {
 		f.localDrops += n
 	}

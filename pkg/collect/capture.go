@@ -68,30 +68,27 @@ func (c *Capture) Next() (data []byte, start intwire.Start, info gopacket.Captur
 	return data, start, info, nil
 }
 
-// NextPacket is Next for packets of IP; others are passed over.
+// NextPacket is Next for packets of IP. One of something else has no bytes.
 func (c *Capture) NextPacket() (Packet, error) {
-	for {
-		data, start, info, err := c.Next()
-		if err != nil {
-			return Packet{}, err
-		}
-		switch start {
-		case intwire.StartEthernet:
-			data = behindLink(data, 12)
-		case intwire.StartCooked:
-			data = behindLink(data, 14)
-		case intwire.StartCooked2:
-			if len(data) < 20 {
-				continue
-			}
-			// Its EtherType is at the front: put where the others have it.
-			copy(data[18:20], data[:2])
-			data = behindLink(data, 18)
-		}
-		if len(data) > 0 {
-			return Packet{info.Timestamp, data}, nil
-		}
+	data, start, info, err := c.Next()
+	if err != nil {
+		return Packet{}, err
 	}
+	switch start {
+	case intwire.StartEthernet:
+		data = behindLink(data, 12)
+	case intwire.StartCooked:
+		data = behindLink(data, 14)
+	case intwire.StartCooked2:
+		if len(data) < 20 {
+			data = nil
+			break
+		}
+		// Its EtherType is at the front: put where the others have it.
+		copy(data[18:20], data[:2])
+		data = behindLink(data, 18)
+	}
+	return Packet{info.Timestamp, data}, nil
 }
 
 // startOf is what packets of a link type begin with.

@@ -21,9 +21,11 @@ type Collector struct {
 	store      *Store
 	gaps       gaps
 	sockets    []*Socket
+	closed     bool
 }
 
-// New makes a collector. show, if not nil, is called for each record.
+// New makes a collector. show, if not nil, is called for each record; it must not wait for
+// long, since nothing is taken meanwhile. Close closes the store, too.
 func New(t *Translator, s *Store, show func(*record.Record)) *Collector {
 	if show == nil {
 		show = func(*record.Record) {}
@@ -36,12 +38,25 @@ func New(t *Translator, s *Store, show func(*record.Record)) *Collector {
 func (c *Collector) Add(p Packet) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.closed {
+		return net.ErrClosed
+	}
 	m := c.translator.Translate(p, c.store.Info.ID(c.store.Next()))
 	if !isReport(m) {
 		return nil
 	}
 	c.gaps.add(m)
+	c.count()
 	return c.store.Add(p)
+}
+
+// count brings the store's Info up to date.
+func (c *Collector) count() {
+	i := &c.store.Info
+	i.Counts, i.Gaps, i.Fell = c.translator.Counts, c.gaps.lost, 0
+	for _, s := range c.sockets {
+		i.Fell += s.Fell()
+	}
 }
 
 // ID names the packet with that number.
@@ -59,24 +74,26 @@ func (c *Collector) Receive(s *Socket) error {
 		if errors.Is(err, net.ErrClosed) {
 			return nil
 		}
-		if err := errors.Join(err, c.Add(p)); err != nil {
+		if err == nil {
+			err = c.Add(p)
+		}
+		if err != nil {
 			return err
 		}
 	}
 }
 
 // Read takes all packets of a capture file.
-func (c *Collector) Read(file io.Reader) error {
-	capture, err := OpenCapture(file)
-	if err != nil {
-		return err
-	}
+func (c *Collector) Read(capture *Capture) error {
 	for {
 		p, err := capture.NextPacket()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
-		if err := errors.Join(err, c.Add(p)); err != nil {
+		if err == nil {
+			err = c.Add(p)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -86,28 +103,34 @@ func (c *Collector) Read(file io.Reader) error {
 func (c *Collector) Save() (Info, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.translator.Until(time.Now())
-	i := &c.store.Info
-	i.Counts, i.Gaps, i.Fell = c.translator.Counts, c.gaps.lost, 0
-	for _, s := range c.sockets {
-		i.Fell += s.Fell()
-	}
+	c.count()
 	err := c.store.Save()
-	return *i, err
+	return c.store.Info, err
 }
 
-// End emits what postcards are still waited for, and saves.
-func (c *Collector) End() (Info, error) {
+// Until emits packets whose postcards are no longer waited for at that time.
+func (c *Collector) Until(now time.Time) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.translator.Until(now)
+}
+
+// Close emits packets whose postcards were still waited for, and closes the store. What is
+// added afterwards is refused by net.ErrClosed.
+func (c *Collector) Close() (Info, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
 	c.translator.End()
-	c.mu.Unlock()
-	return c.Save()
+	c.count()
+	err := c.store.Close()
+	return c.store.Info, err
 }
 
 // Translator makes the translator that Info asks for. A profile that this version does not
 // know is an error.
 func (i *Info) Translator() (*Translator, error) {
-	t := &Translator{Names: i.Names, Join: i.Join}
+	t := &Translator{Names: i.Names, Join: i.Join, Ports: i.Ports}
 	for source, name := range i.Profiles {
 		if err := t.SetProfile(source, name); err != nil {
 			return nil, err

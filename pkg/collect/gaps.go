@@ -11,22 +11,32 @@ import (
 // maxSources bounds whose sequence numbers are followed.
 const maxSources = 1 << 16
 
+// How far numbers may be ahead of the last one for those between to count as lost, and how
+// far behind it for a report to count as late. Beyond that the source has begun anew.
+const (
+	mostAhead = 1 << 20
+	mostLate  = 1 << 10
+)
+
 // gaps counts reports that did not come, by the numbers that sources give them: TR 0.5
-// counts by sender and hw_id, TR 1.0 and 2.0 by node and hw_id.
+// counts by sender and hw_id, TR 1.0 and 2.0 by node, hw_id and destination.
 type gaps struct {
 	lost uint64
-	last map[sequenceOf]uint32
+	last map[sequenceOf]sequence
 }
 
 type sequenceOf struct {
-	sender netip.Addr // and its port: several instances may run on one machine
-	port   uint16
-	node   uint32
-	hw     uint8
+	src, dst netip.Addr
+	port     uint16 // at dst
+	node     uint32
+	hw       uint8
 }
 
+type sequence struct{ number, lost uint32 }
+
 func (g *gaps) add(m *intwire.Message) {
-	key, n, bits := sequenceOf{sender: m.Packet.Src, port: m.Packet.DstPort}, uint32(0), 32
+	key := sequenceOf{src: m.Packet.Src, dst: m.Packet.Dst, port: m.Packet.DstPort}
+	n, bits := uint32(0), 32
 	if m.HasGroup {
 		key.node, key.hw, n, bits = m.Group.NodeID, m.Group.HwID, m.Group.Sequence, 22
 		if m.Profile.Report.ShortSeq {
@@ -39,23 +49,27 @@ func (g *gaps) add(m *intwire.Message) {
 		}
 	}
 	if g.last == nil {
-		g.last = make(map[sequenceOf]uint32)
+		g.last = make(map[sequenceOf]sequence)
 	}
-	last, known := g.last[key]
+	s, known := g.last[key]
 	if !known && len(g.last) >= maxSources {
 		return
 	}
 	mask := uint32(1)<<bits - 1 // of 32 bits: all ones
-	ahead := (n - last) & mask
+	ahead, behind := (n-s.number)&mask, (s.number-n)&mask
 	switch {
 	case !known:
 	case ahead == 0: // not counted by the source, as some do, or sent twice
 		return
-	case ahead > mask/2: // late: it was taken for lost
-		g.lost -= min(g.lost, 1)
+	case behind <= mostLate: // it was taken for lost
+		if s.lost > 0 {
+			s.lost, g.lost = s.lost-1, g.lost-1
+			g.last[key] = s
+		}
 		return
-	default:
-		g.lost += uint64(ahead - 1)
+	case ahead <= min(mostAhead, mask/2):
+		s.lost, g.lost = s.lost+ahead-1, g.lost+uint64(ahead-1)
 	}
-	g.last[key] = n & mask
+	s.number = n & mask
+	g.last[key] = s
 }

@@ -26,7 +26,7 @@ type Numbers struct {
 	ports []portOf
 	node  map[string]uint16
 	port  map[portOf]uint16
-	// Over counts nodes and ports for which there was no number: they are "?".
+	// Over counts visits of nodes and ports for which there was no number: they are "?".
 	Over uint64
 }
 
@@ -76,7 +76,10 @@ func (n *Numbers) nodeNumber(name string) uint16 {
 	if number, ok := n.node[name]; ok {
 		return number
 	}
-	if len(n.nodes) >= maxNumbers || name == "?" {
+	if name == "?" {
+		return backpack.NoNode
+	}
+	if len(n.nodes) >= maxNumbers {
 		n.Over++
 		return backpack.NoNode
 	}

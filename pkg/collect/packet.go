@@ -24,11 +24,14 @@ const (
 // appendUDP appends a datagram as the packet of IPv4 (RFC 791), if both addresses are
 // of that, or IPv6 (RFC 8200) in which it may have come, with right checksums (RFC 768).
 func appendUDP(b []byte, src, dst netip.AddrPort, payload []byte) ([]byte, error) {
-	size := udpHeader + len(payload)
-	if size+ipv4Header > 0xffff {
+	size, most := udpHeader+len(payload), 0xffff
+	from, to := src.Addr().Unmap(), dst.Addr().Unmap()
+	if from.Is4() && to.Is4() {
+		most -= ipv4Header
+	}
+	if size > most {
 		return b, fmt.Errorf("datagram of %d bytes: longer than any can be", len(payload))
 	}
-	from, to := src.Addr().Unmap(), dst.Addr().Unmap()
 	start, addresses := len(b), 0
 	if from.Is4() && to.Is4() {
 		b = append(b, 0x45, 0)

@@ -14,62 +14,32 @@ import (
 
 // quotedParser reads the headers of packets that reports quote.
 type quotedParser struct {
-	parse map[gopacket.LayerType]*gopacket.DecodingLayerParser // by what comes first
-	eth   layers.Ethernet
-	vlan  layers.Dot1Q
-	v4    layers.IPv4
-	v6    layers.IPv6
-	ext   layers.IPv6ExtensionSkipper
-	icmp4 layers.ICMPv4
-	icmp6 layers.ICMPv6
-	found []gopacket.LayerType
+	v4  layers.IPv4
+	v6  layers.IPv6
+	ext layers.IPv6ExtensionSkipper
 }
 
-func (q *quotedParser) from(first gopacket.LayerType) *gopacket.DecodingLayerParser {
-	p := q.parse[first]
-	if p == nil {
-		if q.parse == nil {
-			q.parse = make(map[gopacket.LayerType]*gopacket.DecodingLayerParser)
-		}
-		p = gopacket.NewDecodingLayerParser(first, &q.eth, &q.vlan, &q.v4, &q.v6, &q.ext, &q.icmp4, &q.icmp6)
-		p.IgnoreUnsupported = true
-		q.parse[first] = p
-	}
-	return p
-}
-
-// header fills r with what the packet's headers say, and returns what is behind that of IP. ok
-// is false if there is none.
+// header fills r with what the packet's first IP header says (of a tunnel's packet the outer
+// one: that is what the nodes have forwarded), and returns what is behind it. ok is false if
+// there is none. A quote is the beginning of a packet: lengths may say more than is there.
 func (q *quotedParser) header(r *record.Record, b []byte) (l4 []byte, ok bool) {
-	_ = q.from(firstLayer(b)).DecodeLayers(b, &q.found) // a quote is the beginning of a packet: what could be read counts
-	proto, known := layers.IPProtocol(0), false
-	for _, layer := range q.found {
-		switch layer {
-		case layers.LayerTypeIPv4, layers.LayerTypeIPv6:
-			if known { // a tunnel: the outer packet is what the nodes forwarded
-				continue
-			}
-			known = true
-			if layer == layers.LayerTypeIPv4 {
-				l4, proto = q.v4.Payload, q.v4.Protocol
-				q.ipv4(r)
-			} else {
-				l4, proto = q.v6.Payload, q.v6.NextHeader
-				q.ipv6(r)
-			}
-		case layers.LayerTypeIPv6HopByHop, layers.LayerTypeIPv6Routing, layers.LayerTypeIPv6Destination, layers.LayerTypeIPv6Fragment:
-			if r.IPVersion != 6 || len(q.ext.Contents) < 8 {
-				continue
-			}
-			l4, proto = q.ext.Payload, q.ext.NextHeader
-			if layer == layers.LayerTypeIPv6Fragment { // RFC 8200, 4.5
-				offset := int(binary.BigEndian.Uint16(q.ext.Contents[2:]) &^ 7)
-				id := int(binary.BigEndian.Uint32(q.ext.Contents[4:]))
-				r.FragOff, r.FragID = &offset, &id
-			}
-		}
+	if !beginsWithIP(b) {
+		b = behindLink(b, 12)
 	}
-	if !known {
+	var proto layers.IPProtocol
+	switch {
+	case len(b) >= ipv4Header && b[0]>>4 == 4:
+		if q.v4.DecodeFromBytes(b, gopacket.NilDecodeFeedback) != nil {
+			return nil, false
+		}
+		q.ipv4(r)
+		l4, proto = q.v4.Payload, q.v4.Protocol
+	case len(b) >= 40 && b[0]>>4 == 6:
+		// By hand: gopacket refuses a header before an extension that is cut.
+		copyIPv6(&q.v6, b)
+		q.ipv6(r)
+		l4, proto = q.extensions(r, b[40:min(len(b), 40+int(q.v6.Length))], q.v6.NextHeader)
+	default:
 		return nil, false
 	}
 	r.Proto = record.ProtoName(uint8(proto))
@@ -79,29 +49,43 @@ func (q *quotedParser) header(r *record.Record, b []byte) (l4 []byte, ok bool) {
 	return l4, true
 }
 
-// firstLayer tells a quote that begins with an Ethernet header from one that begins with IP.
-func firstLayer(b []byte) gopacket.LayerType {
-	if len(b) >= 14 {
-		switch binary.BigEndian.Uint16(b[12:]) {
-		case 0x0800:
-			if len(b) == 14 || b[14]>>4 == 4 {
-				return layers.LayerTypeEthernet
-			}
-		case 0x86dd:
-			if len(b) == 14 || b[14]>>4 == 6 {
-				return layers.LayerTypeEthernet
-			}
-		case 0x8100, 0x88a8, 0x0806:
-			return layers.LayerTypeEthernet
+// beginsWithIP tells a quote that begins with IP from one that begins with Ethernet, whose
+// first byte may look like IP's.
+func beginsWithIP(b []byte) bool {
+	if len(b) >= 14 && behindLink(b, 12) != nil {
+		if inside := behindLink(b, 12); len(inside) == 0 || inside[0]>>4 == 4 || inside[0]>>4 == 6 {
+			return false
 		}
 	}
-	switch {
-	case len(b) > 0 && b[0]>>4 == 4:
-		return layers.LayerTypeIPv4
-	case len(b) > 0 && b[0]>>4 == 6:
-		return layers.LayerTypeIPv6
+	return len(b) > 0 && (b[0]>>4 == 4 || b[0]>>4 == 6)
+}
+
+// copyIPv6 reads the fixed header (RFC 8200, 3).
+func copyIPv6(v6 *layers.IPv6, b []byte) {
+	v6.TrafficClass, v6.FlowLabel = b[0]<<4|b[1]>>4, binary.BigEndian.Uint32(b)&0xfffff
+	v6.Length, v6.NextHeader, v6.HopLimit = binary.BigEndian.Uint16(b[4:]), layers.IPProtocol(b[6]), b[7]
+	v6.SrcIP, v6.DstIP = b[8:24], b[24:40]
+}
+
+// extensions passes over IPv6 extension headers and notes a fragment's.
+func (q *quotedParser) extensions(r *record.Record, b []byte, next layers.IPProtocol) ([]byte, layers.IPProtocol) {
+	for range maxTags {
+		switch next {
+		case layers.IPProtocolIPv6HopByHop, layers.IPProtocolIPv6Routing, layers.IPProtocolIPv6Destination, layers.IPProtocolIPv6Fragment:
+		default:
+			return b, next
+		}
+		if q.ext.DecodeFromBytes(b, gopacket.NilDecodeFeedback) != nil || len(q.ext.Contents) < 8 {
+			return nil, next
+		}
+		if next == layers.IPProtocolIPv6Fragment { // RFC 8200, 4.5
+			offset := int(binary.BigEndian.Uint16(q.ext.Contents[2:]) &^ 7)
+			id := int(binary.BigEndian.Uint32(q.ext.Contents[4:]))
+			r.FragOff, r.FragID = &offset, &id
+		}
+		b, next = q.ext.Payload, q.ext.NextHeader
 	}
-	return layers.LayerTypeEthernet
+	return nil, next
 }
 
 func (q *quotedParser) ipv4(r *record.Record) {

@@ -4,6 +4,7 @@ package collect
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,8 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/google/renameio/v2"
@@ -35,10 +34,11 @@ const storeFiles = 8
 const (
 	filePrefix, fileSuffix = "reports-", ".pcap"
 	description            = "collector.json"
+	lockFile               = "lock"
 )
 
-// ErrRunning: the domain has a collector already.
-var ErrRunning = errors.New("reports of this domain are being collected already")
+// ErrRunning: the domain has a collector.
+var ErrRunning = errors.New("another radar collect has them")
 
 // ErrNone: no reports have been collected for the domain.
 var ErrNone = errors.New("no reports")
@@ -54,10 +54,12 @@ type Info struct {
 	Profiles map[string]string `json:"profiles,omitempty"` // by source address
 	Names    map[uint32]string `json:"names,omitempty"`    // of nodes
 	Join     time.Duration     `json:"join"`               // ns; see Translator
+	Ports    []uint16          `json:"ports,omitempty"`    // of reports
 	Counts   Counts            `json:"counts"`
 	Gaps     uint64            `json:"gaps"`  // reports that sources numbered and that did not come
 	Fell     uint64            `json:"fell"`  // datagrams that the sockets had no room for
 	First    uint64            `json:"first"` // number of the first packet that is kept
+	Next     uint64            `json:"next"`  // number that the next one gets
 	Files    []File            `json:"files"`
 }
 
@@ -79,6 +81,7 @@ type Store struct {
 	pcap  *pcapgo.Writer
 	size  int64
 	next  uint64 // number of the next packet
+	saved []byte // the description as it is
 }
 
 // Create takes the domain's directory and empties it. keep is how many bytes are kept at
@@ -94,24 +97,43 @@ func Create(name string, keep int64, info Info) (*Store, error) {
 	if err := statedir.Make(dir); err != nil {
 		return nil, fmt.Errorf("directory for reports: %w", err)
 	}
-	lock, err := statedir.Open(filepath.Join(dir, "lock"), unix.O_CREAT|unix.O_RDWR)
+	lock, err := take(dir)
 	if err != nil {
-		return nil, fmt.Errorf("lock reports: %w", err)
-	}
-	if err := unix.Flock(lock, unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		unix.Close(lock)
-		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, fmt.Errorf("domain %s: %w", name, ErrRunning)
-		}
-		return nil, fmt.Errorf("lock reports: %w", err)
+		return nil, fmt.Errorf("reports of domain %s: %w", name, err)
 	}
 	info.Files = nil
 	s := &Store{Info: info, dir: dir, lock: lock, limit: max(keep, MinKeep) / storeFiles}
-	if err := s.empty(); err != nil {
-		unix.Close(lock)
-		return nil, err
+	for _, step := range []func() error{s.empty, s.begin, s.Save} {
+		if err := step(); err != nil {
+			if s.file != nil {
+				s.file.Close()
+			}
+			unix.Close(lock)
+			return nil, err
+		}
 	}
-	return s, errors.Join(s.begin(), s.Save())
+	return s, nil
+}
+
+// take locks a directory for reports.
+func take(dir string) (lock int, err error) {
+	path := filepath.Join(dir, lockFile)
+	if lock, err = statedir.Open(path, unix.O_CREAT|unix.O_RDWR); err != nil {
+		return -1, fmt.Errorf("lock: %w", err)
+	}
+	if err = unix.Flock(lock, unix.LOCK_EX|unix.LOCK_NB); err == nil {
+		// Whoever forgets reports removes the file while it has the lock.
+		var mine, there unix.Stat_t
+		if err = errors.Join(unix.Fstat(lock, &mine), unix.Lstat(path, &there)); err == nil && mine.Ino == there.Ino {
+			return lock, nil
+		}
+		err = unix.EWOULDBLOCK
+	}
+	unix.Close(lock)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return -1, ErrRunning
+	}
+	return -1, fmt.Errorf("lock: %w", err)
 }
 
 // empty removes what a collector before has kept.
@@ -121,7 +143,7 @@ func (s *Store) empty() error {
 		return fmt.Errorf("empty reports: %w", err)
 	}
 	for _, e := range entries {
-		if isFile(e.Name()) || e.Name() == description {
+		if e.Name() != lockFile {
 			if err := os.Remove(filepath.Join(s.dir, e.Name())); err != nil {
 				return fmt.Errorf("empty reports: %w", err)
 			}
@@ -130,16 +152,12 @@ func (s *Store) empty() error {
 	return nil
 }
 
-func isFile(name string) bool {
-	return strings.HasPrefix(name, filePrefix) && strings.HasSuffix(name, fileSuffix)
-}
-
 // begin begins a new file, and removes the oldest if there are too many.
 func (s *Store) begin() error {
 	if err := s.end(); err != nil {
 		return err
 	}
-	name := filePrefix + strconv.FormatUint(s.next, 10) + fileSuffix
+	name := fmt.Sprintf("%s%08x-%d%s", filePrefix, s.Info.Epoch, s.next, fileSuffix) // no file of another collector's
 	fd, err := statedir.Open(filepath.Join(s.dir, name), unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY)
 	if err != nil {
 		return fmt.Errorf("begin file for reports: %w", err)
@@ -200,13 +218,18 @@ func (s *Store) Save() error {
 }
 
 func (s *Store) save() error {
+	s.Info.Next = s.next
 	b, err := json.Marshal(&s.Info)
 	if err != nil {
 		return fmt.Errorf("describe reports: %w", err)
 	}
-	if err := renameio.WriteFile(filepath.Join(s.dir, description), append(b, '\n'), 0o600); err != nil {
+	if bytes.Equal(b, s.saved) {
+		return nil
+	}
+	if err := renameio.WriteFile(filepath.Join(s.dir, description), append(b, '\n'), 0o600, renameio.WithTempDir(s.dir)); err != nil {
 		return fmt.Errorf("describe reports: %w", err)
 	}
+	s.saved = b
 	return nil
 }
 
@@ -218,17 +241,24 @@ func (s *Store) Close() error {
 
 // Remove removes what is kept for a domain, if nobody collects; ErrNone if there is nothing.
 func Remove(name string) error {
-	info, err := Load(name)
+	dir := Dir(name)
+	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+		return ErrNone
+	}
+	if err := statedir.Check(dir); err != nil {
+		return fmt.Errorf("directory for reports: %w", err)
+	}
+	lock, err := take(dir)
 	if err != nil {
+		return fmt.Errorf("reports of domain %s: %w", name, err)
+	}
+	defer unix.Close(lock)
+	s := &Store{dir: dir}
+	if err := errors.Join(s.empty(), os.RemoveAll(dir)); err != nil {
 		return err
 	}
-	s, err := Create(name, MinKeep, *info)
-	if err != nil {
-		return err
-	}
-	err = errors.Join(s.Close(), os.RemoveAll(s.dir))
-	_ = os.Remove(filepath.Dir(s.dir)) // stays while there are others
-	return err
+	_ = os.Remove(filepath.Dir(dir)) // stays while there are others
+	return nil
 }
 
 // Load reads what is known of a domain's reports. ErrNone: there are none.

@@ -122,7 +122,7 @@ func TestHalfWritten(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(Dir("d"), "reports-0.pcap")
+	path := filepath.Join(Dir("d"), "reports-00000000-0.pcap")
 	whole, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -163,6 +163,9 @@ func TestGaps(t *testing.T) {
 		{[]uint32{10}, 2},         // 8, 9
 		{[]uint32{9}, 1},          // was late
 		{[]uint32{11, 11, 11}, 1}, // a source that does not count
+		{[]uint32{9, 9}, 0},       // late again: no more than was lost
+		{[]uint32{2000000}, 0},    // far ahead: begun anew
+		{[]uint32{1, 2, 5}, 2},    // and again
 	} {
 		add(c.numbers...)
 		if g.lost != c.lost {

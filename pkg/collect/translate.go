@@ -22,7 +22,7 @@ type Counts struct {
 	NoPacket uint64 `json:"no_packet"` // reports that quote none: they make no record
 	Records  uint64 `json:"records"`
 	Alone    uint64 `json:"alone"`  // postcards of packets of which no other node sent one
-	Doubts   uint64 `json:"doubts"` // packets of which the decoder said so: radar int decode shows them
+	Doubts   uint64 `json:"doubts"` // packets with reports of which the decoder has doubts: radar int decode shows them
 }
 
 // Translator makes records of reports.
@@ -34,6 +34,7 @@ type Translator struct {
 
 	Profiles map[netip.Addr]*intwire.Profile // of sources; of others the variant is recognised
 	Names    map[uint32]string               // of nodes by node (switch) id; others are int-ID
+	Ports    []uint16                        // that only reports come to
 	Counts   Counts
 
 	decoders map[*intwire.Profile]*intwire.Decoder
@@ -66,12 +67,12 @@ func (t *Translator) Translate(p Packet, id string) *intwire.Message {
 	m := &t.message
 	t.Counts.Packets++
 	t.decoder(p.IP).Decode(m, intwire.StartIP, p.IP)
-	if len(m.Anomalies) > 0 {
-		t.Counts.Doubts++
-	}
 	if !isReport(m) {
 		t.Counts.Rejected++
 		return m
+	}
+	if len(m.Anomalies) > 0 {
+		t.Counts.Doubts++
 	}
 	n := 0
 	add := func(r *record.Record, postcard *identity) {
@@ -130,7 +131,7 @@ func (t *Translator) decoder(ip []byte) *intwire.Decoder {
 		if t.decoders == nil {
 			t.decoders = make(map[*intwire.Profile]*intwire.Decoder)
 		}
-		d = &intwire.Decoder{Profile: profile}
+		d = &intwire.Decoder{Profile: profile, ReportPorts: t.Ports}
 		t.decoders[profile] = d
 	}
 	return d
@@ -214,18 +215,34 @@ func (t *Translator) record(profile *intwire.Profile, a about, in *intwire.INT) 
 // withoutINT undoes in the header what INT has added to the packet and changed.
 func withoutINT(profile *intwire.Profile, r *record.Record, in *intwire.INT) {
 	r.Len -= bytesOf(profile, in)
-	if in.Shim.Form != intwire.Shim20 {
-		return
+	if in.Carrier != intwire.OverUDP && in.Carrier != intwire.OverTCP || isTunnel(r) {
+		return // then the shim is about a header further inside
 	}
-	switch in.Shim.NPT {
-	case 1: // the port said that there is INT
+	switch {
+	case in.HasTail && in.Tail.DstPort != 0: // 0.5
+		port := int(in.Tail.DstPort)
+		r.Dport = &port
+	case in.Shim.Form != intwire.Shim20:
+	case in.Shim.NPT == 1: // the port said that there is INT
 		port := int(in.Shim.OrigDstPort)
 		r.Dport = &port
-	case 2: // the UDP header was added, too
+	case in.Shim.NPT == 2: // the UDP header was added, too
 		r.Len -= udpHeader
 		r.Proto, r.Sport, r.Dport = record.ProtoName(in.Shim.IPProto), nil, nil
 		ports(r, layers.IPProtocol(in.Shim.IPProto), in.Payload)
 	}
+}
+
+// isTunnel says whether the packet is one that carries others: not TCP or UDP, or UDP to a port
+// of VXLAN (RFC 7348), VXLAN-GPE or Geneve (RFC 8926).
+func isTunnel(r *record.Record) bool {
+	switch {
+	case r.Dport == nil:
+		return true
+	case r.Proto == "udp":
+		return *r.Dport == 4789 || *r.Dport == 4790 || *r.Dport == 6081
+	}
+	return r.Proto != "tcp"
 }
 
 // bytesOf is how many bytes INT takes in the packet, from the shim on; with the marker
@@ -301,7 +318,7 @@ func (t *Translator) reporter(profile *intwire.Profile, r *record.Record, a abou
 			}
 			return
 		}
-		if a.values.Has == 0 {
+		if a.values.Has == 0 && !a.dropped {
 			return
 		}
 	}

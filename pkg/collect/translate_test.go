@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/vnetradar/radar/pkg/aggregate"
+	"github.com/vnetradar/radar/pkg/backpack"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -154,6 +156,38 @@ func TestCutReports(t *testing.T) {
 					t.Errorf("cut to %d bytes: %+v", n, r)
 				}
 			}
+		}
+	}
+}
+
+// TestNumbers: aggregates count records of reports beside a domain's packets, those that are
+// older than its clock, too.
+func TestNumbers(t *testing.T) {
+	const offset = 1700000000e9
+	numbers, agg := &Numbers{}, aggregate.New(offset)
+	var tr Translator
+	r := translate(&tr, frames(t)["geant-bmv2-report"])[0]
+	var p backpack.Packet
+	for _, at := range []int64{offset + 10e9, offset - 10e9} {
+		r.TNs = at
+		numbers.Packet(&p, &r, offset)
+		agg.Add(&p)
+	}
+	flows := agg.Flows(numbers, nil)
+	if len(flows) != 1 || flows[0].FirstNs != offset-10e9 || flows[0].DurationNs != 20e9+203 || flows[0].Packets != 2 {
+		t.Errorf("%+v", flows)
+	}
+	paths := agg.Paths(numbers)
+	if len(paths) != 1 || paths[0].Path != "int-1 > int-2" || paths[0].Left != 2 {
+		t.Errorf("%+v", paths)
+	}
+	rows := agg.Latency(aggregate.ByNode, numbers)
+	if len(rows) != 2 || len(agg.Latency(aggregate.ByLink, numbers)) != 0 {
+		t.Errorf("%+v; links, whose times nobody knows: %+v", rows, agg.Latency(aggregate.ByLink, numbers))
+	}
+	for n := range uint16(maxNumbers) {
+		if numbers.isOurs(n) || n < firstNumber && numbers.NodeName(n) != "?" {
+			t.Fatalf("node %d of a domain is called %s", n, numbers.NodeName(n))
 		}
 	}
 }

@@ -20,6 +20,8 @@ const (
 type Decoder struct {
 	// Profile says how the source writes INT. nil: it is recognised.
 	Profile *Profile
+	// ReportPorts are UDP ports of reports besides those that programs are known to use.
+	ReportPorts []uint16
 
 	Packets uint64           // decoded
 	Counts  [NumCodes]uint64 // doubts

@@ -2,7 +2,10 @@
 
 package intwire
 
-import "math/bits"
+import (
+	"math/bits"
+	"slices"
+)
 
 // findReport reads the payload of a UDP datagram as a report if it looks like one.
 func (d *Decoder) findReport(c *walk, b []byte) bool {
@@ -11,10 +14,10 @@ func (d *Decoder) findReport(c *walk, b []byte) bool {
 	switch {
 	case d.Profile != nil:
 		mark, need = ByProfile, shaped
-		if knownReportPort(c.dstPort) {
+		if d.isReportPort(c.dstPort) {
 			need = touches
 		}
-	case knownReportPort(c.dstPort):
+	case d.isReportPort(c.dstPort):
 		mark, need = ByPort, touches
 	}
 	if g < need {
@@ -25,6 +28,10 @@ func (d *Decoder) findReport(c *walk, b []byte) bool {
 	}
 	d.readReport(c, b, t, mark)
 	return true
+}
+
+func (d *Decoder) isReportPort(port uint16) bool {
+	return knownReportPort(port) || slices.Contains(d.ReportPorts, port)
 }
 
 // readReport reads a report.
