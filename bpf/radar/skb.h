@@ -120,6 +120,18 @@ static __always_inline bool read_linear_l4(const struct reach *r, struct packet 
 	return true;
 }
 
+/*
+ * How many packets an skb of segments stands for; segs: as it says itself, 0 if it does not.
+ * TCP counts in the first skb of its queue what it has joined to it, whose slots are elsewhere.
+ * (A call makes one verifier state of many.)
+ */
+GLOBAL __u32 count_packets(__u32 len, __u32 hdrs, __u32 gso_size, __u32 segs)
+{
+	__u32 most = len > hdrs ? (len - hdrs + gso_size - 1) / gso_size : 1;
+
+	return segs && segs < most ? segs : most;
+}
+
 /* Reads what parse() reads in TC, from the linear part of the skb. */
 static __always_inline bool read_packet(struct sk_buff *skb, struct packet *p)
 {
@@ -142,16 +154,9 @@ static __always_inline bool read_packet(struct sk_buff *skb, struct packet *p)
 	if (p->len < p->l4 || r.linear < p->l4 || !read_linear_l4(&r, p))
 		return false;
 	p->n = 1;
-	if (p->gso_size) {
-		__u32 hdrs = repeated_hdr(p);
-		__u32 most = p->len > hdrs ? (p->len - hdrs + p->gso_size - 1) / p->gso_size : 1;
-
-		/* TCP counts in the first skb of its queue what it has joined to it, whose
-		 * slots are elsewhere. */
-		p->n = BPF_CORE_READ(shared, gso_segs);
-		if (!p->n || p->n > most)
-			p->n = most;
-	}
+	if (p->gso_size)
+		p->n = count_packets(p->len, repeated_hdr(p), p->gso_size,
+				     BPF_CORE_READ(shared, gso_segs));
 	zero = HIDDEN_ZERO(skb->end);
 	forget_form(p, zero);
 	p->v6 += zero;
