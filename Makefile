@@ -156,6 +156,7 @@ fuzz-packets: deps-bpf
 # Twice: guided by coverage, and from a seed, which is fifty times as fast.
 fuzz-int:
 	go test ./pkg/intwire -run XXX -fuzz FuzzDecode -fuzztime $(INT)
+	go test ./pkg/collect -run XXX -fuzz FuzzTranslate -fuzztime $(INT)
 	RADAR_FUZZ=$(INT) RADAR_FUZZ_SEED=$(SEED) go test ./pkg/intwire -run TestRandomBytes -count=1 -v -timeout 0
 fuzz-record: ## docs/reliability.md: what bin/fuzz.txt counts, summed
 	lab/reliability.sh fuzz <bin/fuzz.txt

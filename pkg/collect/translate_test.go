@@ -191,3 +191,28 @@ func TestNumbers(t *testing.T) {
 		}
 	}
 }
+
+// FuzzTranslate: whatever comes makes records that are whole, or none.
+func FuzzTranslate(f *testing.F) {
+	for _, ip := range frames(f) {
+		f.Add(ip)
+	}
+	numbers, agg := &Numbers{}, aggregate.New(0)
+	f.Fuzz(func(t *testing.T, ip []byte) {
+		var tr Translator
+		for _, r := range translate(&tr, ip) {
+			if r.Src == "" || r.Dst == "" || r.Proto == "" || len(r.Hops) > 255 {
+				t.Fatalf("%+v", r)
+			}
+			if _, err := json.Marshal(r.JSON()); err != nil {
+				t.Fatal(err)
+			}
+			var p backpack.Packet
+			numbers.Packet(&p, &r, 0)
+			agg.Add(&p)
+		}
+		if c := tr.Counts; c.Packets != 1 || c.Rejected > 1 || c.Reports != c.Records+c.NoPacket {
+			t.Fatalf("counts %+v", c)
+		}
+	})
+}
