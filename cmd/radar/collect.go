@@ -211,7 +211,8 @@ type collecting struct {
 // open opens a file, or a socket for each port.
 func (c *collecting) open(f *collectFlags) (closeInput func(), err error) {
 	if f.file != "" {
-		return c.openFile(f.file)
+		c.capture, closeInput, err = c.openCapture(f.file)
+		return closeInput, err
 	}
 	var addr netip.Addr
 	if f.listen != "" {
@@ -231,22 +232,6 @@ func (c *collecting) open(f *collectFlags) (closeInput func(), err error) {
 			return nil, err
 		}
 		c.sockets = append(c.sockets, s)
-	}
-	return closeInput, nil
-}
-
-func (c *collecting) openFile(path string) (closeInput func(), err error) {
-	in, closeInput := c.stdin, func() {}
-	if path != "-" {
-		file, err := os.Open(path)
-		if err != nil {
-			return nil, fmt.Errorf("read capture: %w", err)
-		}
-		in, closeInput = file, func() { file.Close() }
-	}
-	if c.capture, err = collect.OpenCapture(in); err != nil {
-		closeInput()
-		return nil, fmt.Errorf("read capture %s: %w", path, err)
 	}
 	return closeInput, nil
 }

@@ -64,21 +64,30 @@ func parseHex(text string) ([]byte, error) {
 	return hex.AppendDecode(nil, digits)
 }
 
+// openCapture opens a capture file; - is standard input.
+func (a *app) openCapture(path string) (capture *collect.Capture, closeFile func(), err error) {
+	in, closeFile := a.stdin, func() {}
+	if path != "-" {
+		file, err := os.Open(path)
+		if err != nil {
+			return nil, nil, fmt.Errorf("read capture: %w", err)
+		}
+		in, closeFile = file, func() { file.Close() }
+	}
+	if capture, err = collect.OpenCapture(in); err != nil {
+		closeFile()
+		return nil, nil, fmt.Errorf("read capture %s: %w", path, err)
+	}
+	return capture, closeFile, nil
+}
+
 // decodeFile decodes every packet of a capture.
 func (a *app) decodeFile(f *intDecodeFlags) error {
-	in := a.stdin
-	if f.file != "-" {
-		file, err := os.Open(f.file)
-		if err != nil {
-			return fmt.Errorf("read capture: %w", err)
-		}
-		defer file.Close()
-		in = file
-	}
-	capture, err := collect.OpenCapture(in)
+	capture, closeFile, err := a.openCapture(f.file)
 	if err != nil {
-		return fmt.Errorf("read capture %s: %w", f.file, err)
+		return err
 	}
+	defer closeFile()
 	d, m := intwire.Decoder{Profile: f.profile.p}, &intwire.Message{}
 	packets, found := 0, 0
 	for {

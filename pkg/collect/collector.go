@@ -69,25 +69,19 @@ func (c *Collector) Receive(s *Socket) error {
 	c.mu.Lock()
 	c.sockets = append(c.sockets, s)
 	c.mu.Unlock()
-	for {
-		p, err := s.Receive()
-		if errors.Is(err, net.ErrClosed) {
-			return nil
-		}
-		if err == nil {
-			err = c.Add(p)
-		}
-		if err != nil {
-			return err
-		}
-	}
+	return c.takeAll(s.Receive, net.ErrClosed)
 }
 
 // Read takes all packets of a capture file.
 func (c *Collector) Read(capture *Capture) error {
+	return c.takeAll(capture.NextPacket, io.EOF)
+}
+
+// takeAll adds what next returns, until its error is end, which is none.
+func (c *Collector) takeAll(next func() (Packet, error), end error) error {
 	for {
-		p, err := capture.NextPacket()
-		if errors.Is(err, io.EOF) {
+		p, err := next()
+		if errors.Is(err, end) {
 			return nil
 		}
 		if err == nil {

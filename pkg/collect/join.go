@@ -26,14 +26,9 @@ type identity struct {
 // identityOf is that of the packet that r is about; l4 is what its quote has behind the IP
 // header.
 func identityOf(r *record.Record, l4 []byte) identity {
-	i := identity{src: r.Src, dst: r.Dst, proto: r.Proto, id: r.IPID, sport: -1, dport: -1}
-	for to, from := range map[*int]*int{&i.sport: r.Sport, &i.dport: r.Dport, &i.fragment: r.FragOff} {
-		if from != nil {
-			*to = *from
-		}
-	}
-	if r.FlowLabel != nil {
-		i.id = *r.FlowLabel
+	i := identity{
+		src: r.Src, dst: r.Dst, proto: r.Proto, sport: known(r.Sport, -1), dport: known(r.Dport, -1),
+		id: known(r.FlowLabel, r.IPID), fragment: known(r.FragOff, 0),
 	}
 	switch {
 	case len(l4) < 8:
@@ -45,6 +40,14 @@ func identityOf(r *record.Record, l4 []byte) identity {
 		i.check = binary.BigEndian.Uint32(l4[4:])
 	}
 	return i
+}
+
+// known is what n points to, otherwise if that is not known.
+func known(n *int, otherwise int) int {
+	if n == nil {
+		return otherwise
+	}
+	return *n
 }
 
 // postcards joins what several nodes report of one packet, each by itself (INT-XD, "INT
@@ -78,8 +81,7 @@ func (p *postcards) add(key identity, r *record.Record) {
 		p.finish(t)
 	}
 	if len(p.waiting) >= maxPostcards {
-		p.finish(p.order[0])
-		p.drop()
+		p.next()
 	}
 	if p.waiting == nil {
 		p.waiting = make(map[identity]*together)
@@ -97,20 +99,20 @@ func (t *together) has(r *record.Record) bool {
 // until emits what has waited for longer than the window at a time, Unix ns.
 func (p *postcards) until(now int64) {
 	for len(p.order) > 0 && (p.order[0].done || now-p.order[0].first > p.window) {
-		p.finish(p.order[0])
-		p.drop()
+		p.next()
 	}
 }
 
 // all emits everything.
 func (p *postcards) all() {
 	for len(p.order) > 0 {
-		p.finish(p.order[0])
-		p.drop()
+		p.next()
 	}
 }
 
-func (p *postcards) drop() {
+// next emits the packet whose first postcard is the oldest.
+func (p *postcards) next() {
+	p.finish(p.order[0])
 	p.order[0] = nil
 	p.order = p.order[1:]
 }

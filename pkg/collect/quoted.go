@@ -15,7 +15,6 @@ import (
 // quotedParser reads the headers of packets that reports quote.
 type quotedParser struct {
 	v4  layers.IPv4
-	v6  layers.IPv6
 	ext layers.IPv6ExtensionSkipper
 }
 
@@ -23,9 +22,7 @@ type quotedParser struct {
 // one: that is what the nodes have forwarded), and returns what is behind it. ok is false if
 // there is none. A quote is the beginning of a packet: lengths may say more than is there.
 func (q *quotedParser) header(r *record.Record, b []byte) (l4 []byte, ok bool) {
-	if !beginsWithIP(b) {
-		b = behindLink(b, 12)
-	}
+	b = fromIP(b)
 	var proto layers.IPProtocol
 	switch {
 	case len(b) >= ipv4Header && b[0]>>4 == 4:
@@ -35,10 +32,8 @@ func (q *quotedParser) header(r *record.Record, b []byte) (l4 []byte, ok bool) {
 		q.ipv4(r)
 		l4, proto = q.v4.Payload, q.v4.Protocol
 	case len(b) >= 40 && b[0]>>4 == 6:
-		// By hand: gopacket refuses a header before an extension that is cut.
-		copyIPv6(&q.v6, b)
-		q.ipv6(r)
-		l4, proto = q.extensions(r, b[40:min(len(b), 40+int(q.v6.Length))], q.v6.NextHeader)
+		ipv6(r, b)
+		l4, proto = q.extensions(r, b[40:min(len(b), r.Len)], layers.IPProtocol(b[6]))
 	default:
 		return nil, false
 	}
@@ -49,23 +44,20 @@ func (q *quotedParser) header(r *record.Record, b []byte) (l4 []byte, ok bool) {
 	return l4, true
 }
 
-// beginsWithIP tells a quote that begins with IP from one that begins with Ethernet, whose
-// first byte may look like IP's.
-func beginsWithIP(b []byte) bool {
-	if len(b) >= 14 && behindLink(b, 12) != nil {
-		if inside := behindLink(b, 12); len(inside) == 0 || inside[0]>>4 == 4 || inside[0]>>4 == 6 {
-			return false
-		}
+// fromIP is a quote from its IP header on. It begins with that or with Ethernet's, whose first
+// byte may look like IP's. nil: there is none.
+func fromIP(b []byte) []byte {
+	inside := behindLink(b, 12)
+	if inside != nil && (len(inside) == 0 || looksLikeIP(inside)) {
+		return inside
 	}
-	return len(b) > 0 && (b[0]>>4 == 4 || b[0]>>4 == 6)
+	if looksLikeIP(b) {
+		return b
+	}
+	return inside
 }
 
-// copyIPv6 reads the fixed header (RFC 8200, 3).
-func copyIPv6(v6 *layers.IPv6, b []byte) {
-	v6.TrafficClass, v6.FlowLabel = b[0]<<4|b[1]>>4, binary.BigEndian.Uint32(b)&0xfffff
-	v6.Length, v6.NextHeader, v6.HopLimit = binary.BigEndian.Uint16(b[4:]), layers.IPProtocol(b[6]), b[7]
-	v6.SrcIP, v6.DstIP = b[8:24], b[24:40]
-}
+func looksLikeIP(b []byte) bool { return len(b) > 0 && (b[0]>>4 == 4 || b[0]>>4 == 6) }
 
 // extensions passes over IPv6 extension headers and notes a fragment's.
 func (q *quotedParser) extensions(r *record.Record, b []byte, next layers.IPProtocol) ([]byte, layers.IPProtocol) {
@@ -98,11 +90,14 @@ func (q *quotedParser) ipv4(r *record.Record) {
 	}
 }
 
-func (q *quotedParser) ipv6(r *record.Record) {
-	label := int(q.v6.FlowLabel)
-	r.IPVersion, r.Len, r.FlowLabel, r.TTL = 6, 40+int(q.v6.Length), &label, int(q.v6.HopLimit)
-	r.DSCP, r.ECN = int(q.v6.TrafficClass>>2), int(q.v6.TrafficClass&3)
-	r.Src, r.Dst = netip.AddrFrom16([16]byte(q.v6.SrcIP)).String(), netip.AddrFrom16([16]byte(q.v6.DstIP)).String()
+// ipv6 reads the fixed header (RFC 8200, 3). By hand: gopacket refuses one before an extension
+// that is cut.
+func ipv6(r *record.Record, b []byte) {
+	label := int(binary.BigEndian.Uint32(b) & 0xfffff)
+	r.IPVersion, r.Len, r.FlowLabel, r.TTL = 6, 40+int(binary.BigEndian.Uint16(b[4:])), &label, int(b[7])
+	class := b[0]<<4 | b[1]>>4
+	r.DSCP, r.ECN = int(class>>2), int(class&3)
+	r.Src, r.Dst = netip.AddrFrom16([16]byte(b[8:])).String(), netip.AddrFrom16([16]byte(b[24:])).String()
 }
 
 // ports sets what of the transport header names the flow.

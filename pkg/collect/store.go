@@ -123,8 +123,7 @@ func take(dir string) (lock int, err error) {
 	}
 	if err = unix.Flock(lock, unix.LOCK_EX|unix.LOCK_NB); err == nil {
 		// Whoever forgets reports removes the file while it has the lock.
-		var mine, there unix.Stat_t
-		if err = errors.Join(unix.Fstat(lock, &mine), unix.Lstat(path, &there)); err == nil && mine.Ino == there.Ino {
+		if statedir.IsFile(lock, path) {
 			return lock, nil
 		}
 		err = unix.EWOULDBLOCK
@@ -253,9 +252,8 @@ func Remove(name string) error {
 		return fmt.Errorf("reports of domain %s: %w", name, err)
 	}
 	defer unix.Close(lock)
-	s := &Store{dir: dir}
-	if err := errors.Join(s.empty(), os.RemoveAll(dir)); err != nil {
-		return err
+	if err := os.RemoveAll(dir); err != nil {
+		return fmt.Errorf("remove reports: %w", err)
 	}
 	_ = os.Remove(filepath.Dir(dir)) // stays while there are others
 	return nil

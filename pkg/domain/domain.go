@@ -373,7 +373,7 @@ func Lock(name string) (unlock func(), err error) {
 			return nil, err
 		}
 		// Detaching removes the directory, and the lock that was waited for with it.
-		if isFile(fd, File(name, "lock")) {
+		if statedir.IsFile(fd, File(name, "lock")) {
 			return func() { unix.Close(fd) }, nil
 		}
 		unix.Close(fd)
@@ -407,7 +407,7 @@ func TryLock(name string) (unlock func(), ok bool) {
 	if err != nil {
 		return nil, false
 	}
-	if unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) != nil || !isFile(fd, path) {
+	if unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) != nil || !statedir.IsFile(fd, path) {
 		unix.Close(fd)
 		return nil, false
 	}
@@ -441,11 +441,4 @@ func flock(fd int) error {
 			return err
 		}
 	}
-}
-
-// isFile says whether the open file is the one at path.
-func isFile(fd int, path string) bool {
-	var open, there unix.Stat_t
-	return unix.Fstat(fd, &open) == nil && unix.Stat(path, &there) == nil &&
-		open.Dev == there.Dev && open.Ino == there.Ino
 }

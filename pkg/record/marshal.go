@@ -19,48 +19,56 @@ func (r *Record) Absent() []string {
 	return names
 }
 
+// What JSON leaves out: encoding/json drops fields that two embedded structs name alike.
+type (
+	absent *struct{}
+	noGUID struct {
+		GUID absent `json:"guid"`
+	}
+	noIPID struct {
+		IPID absent `json:"ip_id"`
+	}
+	noHeader struct {
+		Src  absent `json:"src"`
+		Dst  absent `json:"dst"`
+		TTL  absent `json:"ttl"`
+		DSCP absent `json:"dscp"`
+		ECN  absent `json:"ecn"`
+		IPID absent `json:"ip_id"`
+	}
+)
+
 // JSON returns what encoding/json shall encode for r: r itself, or r without the
 // fields that Absent names, since elsewhere 0 is a value. It is no MarshalJSON: that
 // would encode every record twice.
 func (r *Record) JSON() any {
-	type absent = *struct{}
 	switch {
 	case r.Src == "" && r.GUID == "":
 		return struct {
 			*Record
-			GUID absent `json:"guid,omitempty"`
-			Src  absent `json:"src,omitempty"`
-			Dst  absent `json:"dst,omitempty"`
-			TTL  absent `json:"ttl,omitempty"`
-			DSCP absent `json:"dscp,omitempty"`
-			ECN  absent `json:"ecn,omitempty"`
-			IPID absent `json:"ip_id,omitempty"`
+			noGUID
+			noHeader
 		}{Record: r}
 	case r.Src == "":
 		return struct {
 			*Record
-			Src  absent `json:"src,omitempty"`
-			Dst  absent `json:"dst,omitempty"`
-			TTL  absent `json:"ttl,omitempty"`
-			DSCP absent `json:"dscp,omitempty"`
-			ECN  absent `json:"ecn,omitempty"`
-			IPID absent `json:"ip_id,omitempty"`
+			noHeader
 		}{Record: r}
 	case r.GUID == "" && r.IPVersion == 6:
 		return struct {
 			*Record
-			GUID absent `json:"guid,omitempty"`
-			IPID absent `json:"ip_id,omitempty"`
+			noGUID
+			noIPID
 		}{Record: r}
 	case r.GUID == "":
 		return struct {
 			*Record
-			GUID absent `json:"guid,omitempty"`
+			noGUID
 		}{Record: r}
 	case r.IPVersion == 6:
 		return struct {
 			*Record
-			IPID absent `json:"ip_id,omitempty"`
+			noIPID
 		}{Record: r}
 	}
 	return r

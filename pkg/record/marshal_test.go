@@ -33,6 +33,14 @@ func TestJSON(t *testing.T) {
 			r.Hops = []record.Hop{{Node: "?", Role: record.Transit}}
 		}, `{"v":1,"id":"1-2","guid":"0x3","source":"ebpf","state":"delivered","time":"then","t_ns":4,` +
 			`"ip_version":4,"proto":"tcp","len":5,"segs":1,"hops":[{"node":"?","role":"transit"}],"truncated":true}`},
+		{"neither header nor GUID", func() { r.GUID = "" }, `{"v":1,"id":"1-2","source":"ebpf","state":"delivered","time":"then","t_ns":4,` +
+			`"ip_version":4,"proto":"tcp","len":5,"segs":1,"hops":[{"node":"?","role":"transit"}],"truncated":true}`},
+		{"no GUID, IPv6", func() { r.IPVersion, r.Src, r.Dst, r.Truncated = 6, "2001:db8::1", "2001:db8::2", false },
+			`{"v":1,"id":"1-2","source":"ebpf","state":"delivered","time":"then","t_ns":4,"ip_version":6,"src":"2001:db8::1",` +
+				`"dst":"2001:db8::2","proto":"tcp","len":5,"segs":1,"ttl":0,"dscp":0,"ecn":0,"hops":[{"node":"?","role":"transit"}]}`},
+		{"no GUID", func() { r.IPVersion = 4 },
+			`{"v":1,"id":"1-2","source":"ebpf","state":"delivered","time":"then","t_ns":4,"ip_version":4,"src":"2001:db8::1",` +
+				`"dst":"2001:db8::2","proto":"tcp","len":5,"segs":1,"ttl":0,"dscp":0,"ecn":0,"ip_id":0,"hops":[{"node":"?","role":"transit"}]}`},
 	} {
 		tc.change()
 		if got, err := json.Marshal(r.JSON()); err != nil || string(got) != tc.want {

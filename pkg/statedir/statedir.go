@@ -132,3 +132,11 @@ func checkOwner(path string, info fs.FileInfo) error {
 	}
 	return nil
 }
+
+// IsFile says whether the open file is the one at path: whoever has waited for a lock may
+// have that of a directory that was removed meanwhile.
+func IsFile(fd int, path string) bool {
+	var open, there unix.Stat_t
+	return unix.Fstat(fd, &open) == nil && unix.Stat(path, &there) == nil &&
+		open.Dev == there.Dev && open.Ino == there.Ino
+}
