@@ -3,6 +3,8 @@
 package backpack
 
 import (
+	"slices"
+
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/record"
 )
@@ -75,21 +77,39 @@ func (e *event) verdict(waits bool) bool {
 	return waits && e.kind == evDeliver || !waits && e.kind == evIngress && e.flags&flagFirst == 0
 }
 
-// settle takes the kernel's verdict on a copy; false if it is none.
+// settle takes the kernel's verdict on a copy; false if it is none. Of several copies it
+// is about one that was not lost before.
 func (p *Packet) settle(e, nat *event) bool {
+	i := p.awaiting(e, true)
+	if i < 0 {
+		i = p.awaiting(e, false)
+	}
+	if i < 0 {
+		return false
+	}
+	h := &p.Hops[i]
+	h.Outcome = ""
+	if e.kind == evDeliver {
+		h.Outcome = record.Delivered
+		p.withdraw(i, func(dr *BranchDrop) bool { return !dr.Local })
+	}
+	p.readdress(i, nat)
+	return true
+}
+
+// awaiting is the last hop that e can be the verdict on, -1 if there is none; whole: and of
+// which no drop is known.
+func (p *Packet) awaiting(e *event, whole bool) int {
 	for i := len(p.Hops) - 1; i >= 0; i-- {
 		h := &p.Hops[i]
 		if h.In != e.port || h.Out != NoPort || !e.verdict(h.Outcome != record.Delivered) {
 			continue
 		}
-		h.Outcome = ""
-		if e.kind == evDeliver {
-			h.Outcome = record.Delivered
+		if !whole || !slices.ContainsFunc(p.Drops, func(dr BranchDrop) bool { return dr.Hop == i }) {
+			return i
 		}
-		p.readdress(i, nat)
-		return true
 	}
-	return false
+	return -1
 }
 
 // arrive adds a sighting at the end of a link.

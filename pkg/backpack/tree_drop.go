@@ -44,6 +44,9 @@ func (d *Decoder) dropBranch(p *Packet, at int) {
 	if h.Outcome == record.Left && !h.OnLink {
 		return // freed outside of the domain
 	}
+	if h.Outcome == record.Left {
+		h.Outcome = "" // by the queue of the port that it was leaving by
+	}
 	p.Drops = append(p.Drops, BranchDrop{Hop: i, Local: h.Outcome == record.Delivered, Drop: d.drop(e, &last, h.DequeueNs != NoTime)})
 }
 

@@ -110,8 +110,9 @@ func (p *Packet) straighten() {
 	if n := len(p.Hops); len(p.Drops) > 1 || len(p.Drops) == 1 && p.Drops[0].Hop != n-1 {
 		return
 	}
-	if len(p.Drops) == 1 {
-		p.Loss, p.Lost, p.LocalDrop = p.Drops[0].Drop, !p.Drops[0].Local, p.Drops[0].Local
+	if len(p.Drops) == 1 { // one that is neither came before all that is known: withdrawn
+		local := p.Drops[0].Local
+		p.Loss, p.Lost, p.LocalDrop = p.Drops[0].Drop, !local && p.State == record.Lost, local
 	}
 	p.Tree, p.Drops = false, p.Drops[:0]
 	for i := range p.Hops {

@@ -50,6 +50,7 @@ func TestTreesOfAnything(t *testing.T) {
 		}
 		for i := range recs {
 			r := &recs[i]
+			checkRecord(t, r)
 			for j := range r.Hops {
 				if p := r.Hops[j].Prev; p != nil && (*p < -1 || *p >= j) {
 					t.Fatalf("hop %d comes from %d: %s", j, r.PrevOf(j), tree(*r))

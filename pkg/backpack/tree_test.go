@@ -135,6 +135,10 @@ func TestTrees(t *testing.T) {
 		{"a drop that is none: it goes on", true, []step{{rt.Egress, tH1}, {rt.Ingress, tRa}, {drop, tRa}, {rt.Egress, tRb}, {rt.Deliver, tH3}}, 0,
 			record.Delivered, "h1(,e0) >r(a,b) >h3(e0,)"},
 
+		{"a drop that is none: it is delivered", true, []step{{rt.Egress, tH5}, {rt.Ingress, tSw5}, {drop, tSw5}, {rt.Deliver, tSw5}}, 0,
+			record.Delivered, "h5(,e0) >sw(p5,)"},
+		{"of two copies one is lost", true, []step{{rt.Egress, tH5}, {rt.Ingress, tSw5}, {rt.Ingress, tSw5}, {drop, tSw5}, {rt.Deliver, tSw5}}, 0,
+			record.Delivered, "h5(,e0) >sw(p5,)=delivered 0>sw(p5,)=lost [2: sw/p5 node]"},
 		{"a flooded packet", false, []step{{rt.Egress, tH1}, {rt.Ingress, tRa}, {rt.Deliver, tH2}}, 20 * second,
 			record.Delivered, "h1(,e0) >r(a,)=expired 0>h2(e0,)=delivered"},
 		{"a flooded packet, and a stranger", false, []step{{rt.Egress, tH1}, {rt.Ignored, tRa}, {rt.Deliver, tH2}, {rt.Left, tHostV}}, 0,
