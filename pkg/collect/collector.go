@@ -41,11 +41,12 @@ func (c *Collector) Add(p Packet) error {
 	if c.closed {
 		return net.ErrClosed
 	}
-	m := c.translator.Translate(p, c.store.Info.ID(c.store.Next()))
-	if !isReport(m) {
+	m := c.translator.Decode(p)
+	if m == nil {
 		return nil
 	}
 	c.gaps.add(m)
+	c.translator.Records(m, p.At, c.store.Info.ID(c.store.Next()))
 	c.count()
 	return c.store.Add(p)
 }

@@ -4,7 +4,10 @@ package collect
 
 import (
 	"encoding/binary"
+	"net/netip"
 	"slices"
+
+	"github.com/gopacket/gopacket/layers"
 
 	"github.com/vnetradar/radar/pkg/record"
 )
@@ -15,39 +18,33 @@ const maxPostcards = 1 << 16
 // identity tells a packet from others wherever it is seen: by what no node changes. Where the
 // quote is too short for check, it is 0.
 type identity struct {
-	src, dst     string
-	proto        string
-	sport, dport int
-	id           int    // of IPv4; of IPv6 the flow label
+	src, dst     netip.Addr
+	proto        uint8
+	sport, dport uint16
+	id           uint32 // of IPv4; of IPv6 the flow label
 	fragment     int    // offset, of fragments
 	check        uint32 // TCP's sequence number, the checksum of UDP, of ICMP and of others their first bytes
 }
 
-// identityOf is that of the packet that r is about; l4 is what its quote has behind the IP
+// identityOf is that of the packet with that header; l4 is what its quote has behind the IP
 // header.
-func identityOf(r *record.Record, l4 []byte) identity {
+func identityOf(h *Header, l4 []byte) identity {
 	i := identity{
-		src: r.Src, dst: r.Dst, proto: r.Proto, sport: known(r.Sport, -1), dport: known(r.Dport, -1),
-		id: known(r.FlowLabel, r.IPID), fragment: known(r.FragOff, 0),
+		src: h.Src, dst: h.Dst, proto: h.Proto, sport: h.SrcPort, dport: h.DstPort, fragment: h.FragOff,
+		id: uint32(h.ID) | h.FlowLabel, // of which there is one
 	}
-	switch {
-	case len(l4) < 8:
-	case r.Proto == "udp":
+	if len(l4) < 8 {
+		return i
+	}
+	switch layers.IPProtocol(h.Proto) {
+	case layers.IPProtocolUDP:
 		i.check = uint32(binary.BigEndian.Uint16(l4[6:]))
-	case r.Proto == "icmp", r.Proto == "icmpv6":
+	case layers.IPProtocolICMPv4, layers.IPProtocolICMPv6:
 		i.check = uint32(binary.BigEndian.Uint16(l4[2:]))
 	default:
 		i.check = binary.BigEndian.Uint32(l4[4:])
 	}
 	return i
-}
-
-// known is what n points to, otherwise if that is not known.
-func known(n *int, otherwise int) int {
-	if n == nil {
-		return otherwise
-	}
-	return *n
 }
 
 // postcards joins what several nodes report of one packet, each by itself (INT-XD, "INT

@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/gopacket/gopacket/layers"
-
 	"github.com/vnetradar/radar/pkg/intwire"
 	"github.com/vnetradar/radar/pkg/record"
 )
@@ -39,7 +37,7 @@ type Translator struct {
 
 	decoders map[*intwire.Profile]*intwire.Decoder
 	message  intwire.Message
-	quoted   quotedParser
+	observer observer
 	cards    postcards
 }
 
@@ -60,49 +58,60 @@ func (t *Translator) SetProfile(source, profile string) error {
 	return nil
 }
 
-// Translate makes records of the packet's reports; those of postcards are emitted when their
-// time is over, see Until. id names the packet, and with a number behind it each record. It
-// returns what the packet was, valid until the next call.
+// Translate makes records of the packet's reports, as Decode and Records do. nil: there are none.
 func (t *Translator) Translate(p Packet, id string) *intwire.Message {
+	m := t.Decode(p)
+	if m != nil {
+		t.Records(m, p.At, id)
+	}
+	return m
+}
+
+// Decode reads the packet, which is valid as long as its memory, until the next call; nil: it
+// holds no report.
+func (t *Translator) Decode(p Packet) *intwire.Message {
 	m := &t.message
 	t.Counts.Packets++
 	t.decoder(p.IP).Decode(m, intwire.StartIP, p.IP)
-	if !isReport(m) {
+	if m.Profile == nil || !m.HasGroup && m.Report.Layout == intwire.NoReport {
 		t.Counts.Rejected++
-		return m
+		return nil
 	}
 	if len(m.Anomalies) > 0 {
 		t.Counts.Doubts++
 	}
+	return m
+}
+
+// Observe calls fn for each report of a message; what it gets is valid until it returns.
+func (t *Translator) Observe(m *intwire.Message, fn func(*Observed)) { t.observer.each(m, fn) }
+
+// Records makes records of a message's reports that came at a time; those of postcards are
+// emitted when their time is over, see Until. id names the message, and with a number behind it
+// each record.
+func (t *Translator) Records(m *intwire.Message, at time.Time, id string) {
 	n := 0
-	add := func(r *record.Record, postcard *identity) {
+	t.Observe(m, func(o *Observed) {
 		t.Counts.Reports++
-		if r == nil {
+		if !o.Quoted {
 			t.Counts.NoPacket++
 			return
 		}
+		r := t.record(o)
 		r.V, r.Source, r.Segs = record.Version, record.INT, 1
 		r.ID = id
 		if n++; n > 1 {
 			r.ID += "." + strconv.Itoa(n)
 		}
-		r.TNs = p.At.UnixNano()
+		r.TNs = at.UnixNano()
 		r.Time = record.TimeString(r.TNs)
-		if postcard != nil && t.Join > 0 {
-			t.postcards().add(*postcard, r)
+		if o.Postcard && t.Join > 0 {
+			t.postcards().add(o.seen, r)
 			return
 		}
 		t.Counts.Records++
 		t.Emit(r)
-	}
-	if m.HasGroup {
-		for i := range m.Reports {
-			add(t.single(m, &m.Reports[i]))
-		}
-	} else {
-		add(t.report(m))
-	}
-	return m
+	})
 }
 
 func (t *Translator) postcards() *postcards {
@@ -115,10 +124,6 @@ func (t *Translator) Until(now time.Time) { t.postcards().until(now.UnixNano()) 
 
 // End emits all that is still waited for.
 func (t *Translator) End() { t.postcards().all() }
-
-func isReport(m *intwire.Message) bool {
-	return m.Profile != nil && (m.HasGroup || m.Report.Layout != intwire.NoReport)
-}
 
 // decoder is the one for the packet's source.
 func (t *Translator) decoder(ip []byte) *intwire.Decoder {
@@ -148,117 +153,19 @@ func source(ip []byte) netip.Addr {
 	return netip.Addr{}
 }
 
-// single makes a record of a report of TR 2.0, nil if it quotes no packet.
-func (t *Translator) single(m *intwire.Message, s *intwire.Single) (*record.Record, *identity) {
-	var in *intwire.INT
-	if s.Embedded > 0 {
-		in = &m.Embedded[s.Embedded-1]
-	}
-	quote := s.Inner
-	for _, tlv := range s.TLVs {
-		if tlv.Type >= 1 && tlv.Type <= 3 {
-			quote = tlv.Data
-		}
-	}
-	return t.record(m.Profile, about{node: m.Group.NodeID, hasNode: true, values: &s.Values, dropped: s.D, quote: quote}, in)
-}
-
-// report makes a record of a report of TR 0.5 or 1.0.
-func (t *Translator) report(m *intwire.Message) (*record.Record, *identity) {
-	r := &m.Report
-	var in *intwire.INT
-	if len(m.INT) > 0 {
-		in = &m.INT[0]
-	}
-	return t.record(m.Profile, about{node: r.SwitchID, hasNode: r.HasSwitch, values: &r.Values, dropped: r.D, quote: r.Inner}, in)
-}
-
-// about is what a report of any version says itself.
-type about struct {
-	node    uint32 // that reports
-	hasNode bool
-	values  *intwire.Values
-	dropped bool
-	quote   []byte
-}
-
-// record makes the record, nil if no packet is quoted. If it is a postcard, what one node
-// alone says, the identity of its packet comes with it.
-func (t *Translator) record(profile *intwire.Profile, a about, in *intwire.INT) (*record.Record, *identity) {
-	r := &record.Record{State: record.Left, Hops: []record.Hop{}}
-	l4, ok := t.quoted.header(r, a.quote)
-	if !ok {
-		return nil, nil
-	}
-	seen := identityOf(r, l4)
-	if in != nil {
-		withoutINT(profile, r, in)
-		for i := len(in.Hops) - 1; i >= 0; i-- { // the newest is first in the stack
-			r.Hops = append(r.Hops, t.hop(profile, &in.Hops[i].Values))
-		}
-	}
-	if a.hasNode {
-		t.reporter(profile, r, a)
+// record makes the record of a packet that is quoted.
+func (t *Translator) record(o *Observed) *record.Record {
+	r := &record.Record{State: record.Left, Hops: make([]record.Hop, 0, len(o.Hops))}
+	o.Header.fill(r)
+	for i := range o.Hops {
+		r.Hops = append(r.Hops, t.hop(o.Profile, &o.Hops[i]))
 	}
 	roles(r)
 	r.LatencyNs = sumOfHops(r.Hops)
-	if a.dropped {
-		r.State = record.Lost
-		r.Loss = t.loss(profile, r, a)
+	if o.Dropped {
+		r.State, r.Loss = record.Lost, loss(o, r)
 	}
-	if len(r.Hops) == 1 && (in == nil || len(in.Hops) == 0) {
-		return r, &seen
-	}
-	return r, nil
-}
-
-// withoutINT undoes in the header what INT has added to the packet and changed.
-func withoutINT(profile *intwire.Profile, r *record.Record, in *intwire.INT) {
-	r.Len -= bytesOf(profile, in)
-	if in.Carrier != intwire.OverUDP && in.Carrier != intwire.OverTCP || isTunnel(r) {
-		return // then the shim is about a header further inside
-	}
-	switch {
-	case in.HasTail && in.Tail.DstPort != 0: // 0.5
-		port := int(in.Tail.DstPort)
-		r.Dport = &port
-	case in.Shim.Form != intwire.Shim20:
-	case in.Shim.NPT == 1: // the port said that there is INT
-		port := int(in.Shim.OrigDstPort)
-		r.Dport = &port
-	case in.Shim.NPT == 2: // the UDP header was added, too
-		r.Len -= udpHeader
-		r.Proto, r.Sport, r.Dport = record.ProtoName(in.Shim.IPProto), nil, nil
-		ports(r, layers.IPProtocol(in.Shim.IPProto), in.Payload)
-	}
-}
-
-// isTunnel says whether the packet is one that carries others: not TCP or UDP, or UDP to a port
-// of VXLAN (RFC 7348), VXLAN-GPE or Geneve (RFC 8926).
-func isTunnel(r *record.Record) bool {
-	switch {
-	case r.Dport == nil:
-		return true
-	case r.Proto == "udp":
-		return *r.Dport == 4789 || *r.Dport == 4790 || *r.Dport == 6081
-	}
-	return r.Proto != "tcp"
-}
-
-// bytesOf is how many bytes INT takes in the packet, from the shim on; with the marker
-// before it. Of Geneve, where it is an option, that is not asked.
-func bytesOf(profile *intwire.Profile, in *intwire.INT) int {
-	if in.Shim.Form == intwire.NoShim {
-		return 0
-	}
-	n := 4 * int(in.Shim.Length)
-	if in.Header.Layout == intwire.INT20 && !profile.INT.CountsShim {
-		n += 4
-	}
-	if in.Mark == intwire.ByMarker {
-		n += 8
-	}
-	return n
+	return r
 }
 
 // nodeName is how the node of an id is called.
@@ -293,38 +200,6 @@ func (t *Translator) hop(profile *intwire.Profile, v *intwire.Values) record.Hop
 	return h
 }
 
-// reporter adds the node that reports, if it says more of itself than its id (which some
-// leave 0), or nobody else says anything. A sink may be in the stack already: then it is one hop.
-func (t *Translator) reporter(profile *intwire.Profile, r *record.Record, a about) {
-	values := *a.values
-	values.Set(intwire.NodeID, uint64(a.node))
-	h := t.hop(profile, &values)
-	if n := len(r.Hops); n > 0 {
-		last := &r.Hops[n-1]
-		if last.Node == h.Node {
-			for name, value := range h.INT {
-				if _, there := last.INT[name]; !there {
-					last.INT[name] = value
-				}
-			}
-			if last.NodeNs == nil {
-				last.NodeNs = h.NodeNs
-			}
-			if last.InPort == "" {
-				last.InPort = h.InPort
-			}
-			if last.Port == "" {
-				last.Port = h.Port
-			}
-			return
-		}
-		if a.values.Has == 0 && !a.dropped {
-			return
-		}
-	}
-	r.Hops = append(r.Hops, h)
-}
-
 // roles numbers the hops' parts in the INT domain.
 func roles(r *record.Record) {
 	for i := range r.Hops {
@@ -355,13 +230,13 @@ func sumOfHops(hops []record.Hop) *int64 {
 }
 
 // loss is where and why the reporting node dropped the packet.
-func (t *Translator) loss(profile *intwire.Profile, r *record.Record, a about) *record.Loss {
+func loss(o *Observed, r *record.Record) *record.Loss {
 	l := &record.Loss{Node: "?", At: record.AtNode, Skbs: 1}
 	if n := len(r.Hops); n > 0 {
 		l.Node, l.Port = r.Hops[n-1].Node, r.Hops[n-1].Port
-	}
-	if reason, ok := a.values.Get(intwire.DropReason); ok {
-		l.Reason = profile.DropReason(uint8(reason))
+		if reason, ok := o.Hops[n-1].Get(intwire.DropReason); ok {
+			l.Reason = o.Profile.DropReason(uint8(reason))
+		}
 	}
 	return l
 }
