@@ -11,27 +11,36 @@ import (
 	"sync"
 	"time"
 
+	"github.com/vnetradar/radar/pkg/collect/metrics"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
-// Collector takes packets, from any number of goroutines, and keeps those that hold reports.
+// Collector takes packets, from any number of goroutines. It keeps the metrics of the reports in
+// them, and of the packets those that raised an event or tell of a drop.
 type Collector struct {
+	// Changed, if not nil, is called for each event, which is valid until it returns. It is set
+	// before the first packet is added; it and New's show must not wait for long, since nothing
+	// is taken meanwhile.
+	Changed func(*metrics.Event)
+
 	mu         sync.Mutex
 	translator *Translator
+	engine     *metrics.Engine
+	report     metrics.Report
 	store      *Store
 	gaps       gaps
 	sockets    []*Socket
 	closed     bool
 }
 
-// New makes a collector. show, if not nil, is called for each record; it must not wait for
-// long, since nothing is taken meanwhile. Close closes the store, too.
-func New(t *Translator, s *Store, show func(*record.Record)) *Collector {
+// New makes a collector. show, if not nil, is called for each record of what is kept: of all if
+// the store's Info says so. Close closes the store, too.
+func New(t *Translator, e *metrics.Engine, s *Store, show func(*record.Record)) *Collector {
 	if show == nil {
 		show = func(*record.Record) {}
 	}
 	t.Emit = show
-	return &Collector{translator: t, store: s}
+	return &Collector{translator: t, engine: e, store: s}
 }
 
 // Add takes a packet, whose memory it does not keep.
@@ -46,6 +55,16 @@ func (c *Collector) Add(p Packet) error {
 		return nil
 	}
 	c.gaps.add(m)
+	keep := c.store.Info.All
+	c.translator.Observe(m, func(o *Observed) {
+		o.measured(&c.report, p.At)
+		if c.engine.Add(&c.report, c.Changed) > 0 || o.Dropped {
+			keep = true
+		}
+	})
+	if !keep {
+		return nil
+	}
 	c.translator.Records(m, p.At, c.store.Info.ID(c.store.Next()))
 	c.count()
 	return c.store.Add(p)
@@ -54,7 +73,7 @@ func (c *Collector) Add(p Packet) error {
 // count brings the store's Info up to date.
 func (c *Collector) count() {
 	i := &c.store.Info
-	i.Counts, i.Gaps, i.Fell = c.translator.Counts, c.gaps.lost, 0
+	i.Counts, i.Metrics, i.Gaps, i.Fell = c.translator.Counts, c.engine.Counts, c.gaps.lost, 0
 	for _, s := range c.sockets {
 		i.Fell += s.Fell()
 	}
@@ -101,6 +120,14 @@ func (c *Collector) Save() (Info, error) {
 	c.count()
 	err := c.store.Save()
 	return c.store.Info, err
+}
+
+// Rows returns the metrics as they are. Those that nobody reports any longer go before.
+func (c *Collector) Rows(now time.Time) []metrics.Row {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.engine.Forget(now.UnixNano())
+	return c.engine.Rows()
 }
 
 // Until emits packets whose postcards are no longer waited for at that time.

@@ -21,6 +21,7 @@ import (
 	"github.com/gopacket/gopacket/pcapgo"
 	"golang.org/x/sys/unix"
 
+	"github.com/vnetradar/radar/pkg/collect/metrics"
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/statedir"
 )
@@ -55,7 +56,9 @@ type Info struct {
 	Names    map[uint32]string `json:"names,omitempty"`    // of nodes
 	Join     time.Duration     `json:"join"`               // ns; see Translator
 	Ports    []uint16          `json:"ports,omitempty"`    // of reports
+	All      bool              `json:"all"`                // every report is kept
 	Counts   Counts            `json:"counts"`
+	Metrics  metrics.Counts    `json:"metrics"`
 	Gaps     uint64            `json:"gaps"`  // reports that sources numbered and that did not come
 	Fell     uint64            `json:"fell"`  // datagrams that the sockets had no room for
 	First    uint64            `json:"first"` // number of the first packet that is kept

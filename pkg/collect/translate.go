@@ -17,7 +17,7 @@ type Counts struct {
 	Packets  uint64 `json:"packets"`  // looked at
 	Rejected uint64 `json:"rejected"` // packets that hold no report
 	Reports  uint64 `json:"reports"`
-	NoPacket uint64 `json:"no_packet"` // reports that quote none: they make no record
+	NoPacket uint64 `json:"no_packet"` // reports that were to become records, and quote no packet
 	Records  uint64 `json:"records"`
 	Alone    uint64 `json:"alone"`  // postcards of packets of which no other node sent one
 	Doubts   uint64 `json:"doubts"` // packets with reports of which the decoder has doubts: radar int decode shows them
@@ -80,6 +80,11 @@ func (t *Translator) Decode(p Packet) *intwire.Message {
 	if len(m.Anomalies) > 0 {
 		t.Counts.Doubts++
 	}
+	reports := 1
+	if m.HasGroup {
+		reports = len(m.Reports)
+	}
+	t.Counts.Reports += uint64(reports)
 	return m
 }
 
@@ -92,7 +97,6 @@ func (t *Translator) Observe(m *intwire.Message, fn func(*Observed)) { t.observe
 func (t *Translator) Records(m *intwire.Message, at time.Time, id string) {
 	n := 0
 	t.Observe(m, func(o *Observed) {
-		t.Counts.Reports++
 		if !o.Quoted {
 			t.Counts.NoPacket++
 			return
@@ -168,8 +172,8 @@ func (t *Translator) record(o *Observed) *record.Record {
 	return r
 }
 
-// nodeName is how the node of an id is called.
-func (t *Translator) nodeName(id uint32) string {
+// NodeName is how the node of an id is called.
+func (t *Translator) NodeName(id uint32) string {
 	if name := t.Names[id]; name != "" {
 		return name
 	}
@@ -185,7 +189,7 @@ func (t *Translator) hop(profile *intwire.Profile, v *intwire.Values) record.Hop
 		}
 	}
 	if id, ok := v.Get(intwire.NodeID); ok {
-		h.Node = t.nodeName(uint32(id))
+		h.Node = t.NodeName(uint32(id))
 	}
 	if port, ok := v.Get(intwire.L1In); ok {
 		h.InPort = strconv.FormatUint(port, 10)

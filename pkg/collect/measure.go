@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package collect
+
+import (
+	"time"
+
+	"github.com/vnetradar/radar/pkg/collect/metrics"
+	"github.com/vnetradar/radar/pkg/intwire"
+)
+
+// measured is the report as the metrics take it, in memory that r has.
+func (o *Observed) measured(r *metrics.Report, at time.Time) {
+	h := &o.Header
+	*r = metrics.Report{At: at.UnixNano(), HasFlow: o.Quoted, Way: !o.Postcard && !o.Dropped, Hops: r.Hops[:0]}
+	if o.Quoted {
+		r.Flow = metrics.Flow{Src: h.Src, Dst: h.Dst, Proto: h.Proto, HasPorts: h.HasPorts, SrcPort: h.SrcPort, DstPort: h.DstPort}
+	}
+	for i := range o.Hops {
+		r.Hops = append(r.Hops, measuredHop(o.Profile, &o.Hops[i]))
+	}
+	if o.Own {
+		last := &r.Hops[len(r.Hops)-1]
+		last.Has |= metrics.HasFlag
+		last.Flag = o.Queued
+	}
+}
+
+// measuredHop is what one node says. Its egress port is that of level 1, else that of level 2.
+func measuredHop(profile *intwire.Profile, v *intwire.Values) (h metrics.Hop) {
+	take := func(f intwire.Field, has metrics.Has) uint64 {
+		n, ok := v.Get(f)
+		if ok {
+			h.Has |= has
+		}
+		return n
+	}
+	h.Node = uint32(take(intwire.NodeID, metrics.HasNode))
+	h.Port = uint32(take(intwire.L1Out, metrics.HasPort))
+	if h.Has&metrics.HasPort == 0 {
+		h.Port = uint32(take(intwire.L2Out, metrics.HasPort))
+	}
+	h.Queue = uint32(take(intwire.QueueID, metrics.HasQueue))
+	h.Occupancy = take(intwire.QueueOcc, metrics.HasOccupancy)
+	h.Utilization = take(intwire.EgressTxUtil, metrics.HasUtilization)
+	h.LatencyNs = uint64(profile.LatencyNs(take(intwire.HopLatency, metrics.HasLatency)))
+	if h.Congestion = take(intwire.QueueCongestion, metrics.HasCongestion); h.Has&metrics.HasCongestion != 0 {
+		h.CongestionQueue = uint32(take(intwire.CongestionQueueID, 0))
+	}
+	return h
+}

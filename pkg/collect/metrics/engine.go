@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import (
+	"slices"
+	"time"
+)
+
+// Config is what an Engine does.
+type Config struct {
+	Thresholds [NumMetrics]Threshold
+	// Congested is the occupancy above which a queue is congested, until it is below half of
+	// that, where reports do not say it themselves; 0: nothing says it then.
+	Congested uint64
+	Flows     int           // tables hold so many flows, four times as many hops of flows, queues, links
+	Age       time.Duration // keys that nobody reports for so long go; 0: never
+}
+
+// DefaultConfig is an event for each change of 10 %, of up to 65,536 flows.
+func DefaultConfig() Config {
+	c := Config{Flows: 1 << 16, Age: 5 * time.Minute}
+	for m := range c.Thresholds {
+		c.Thresholds[m].Permille = 100
+	}
+	c.Thresholds[FlowPath], c.Thresholds[QueueCongestion] = Threshold{}, Threshold{}
+	return c
+}
+
+// Counts are what became of reports.
+type Counts struct {
+	Events    [NumMetrics]uint64 `json:"-"`
+	Reports   uint64             `json:"reports"`
+	Unchanged uint64             `json:"unchanged"` // reports without an event
+	NoNode    uint64             `json:"no_node"`   // hops without a node id: they have no metrics
+	Full      uint64             `json:"full"`      // values whose table was full
+	Aged      uint64             `json:"aged"`      // keys that nobody reported for long
+}
+
+// Event is a value that has changed. Was is the value that was reported last; of a new key 0.
+type Event struct {
+	Key
+	At         int64 // Unix ns, when the report came
+	New        bool
+	Value, Was uint64
+	Path       []uint32 // of FlowPath; so is WasPath
+	WasPath    []uint32
+}
+
+// value is one metric's.
+type value struct {
+	has              bool
+	latest, reported uint64
+	at, reportedAt   int64
+	reports          uint64
+}
+
+type flow struct {
+	path, latest []uint32 // nil: no report has said it; path is the one that was reported
+	pathAt       int64
+	pathReported int64
+	paths        uint64
+	latency      value
+	hops         []hop
+	seen         int64
+}
+
+type hop struct {
+	node    uint32
+	latency value
+}
+
+type port struct{ node, port uint32 }
+
+type queueOf struct {
+	port port
+	id   uint32
+}
+
+type queue struct {
+	key                   queueOf
+	occupancy, congestion value
+	seen                  int64
+}
+
+// Engine keeps metrics. It is not safe for use by several goroutines.
+type Engine struct {
+	Config Config
+	Counts Counts
+
+	flows  map[Flow]*flow
+	queues map[queueOf]*queue
+	links  map[port]*value
+	hops   int // of all flows
+
+	path  []uint32
+	event Event
+	emit  func(*Event)
+	sent  int
+}
+
+// New makes an engine.
+func New(c Config) *Engine {
+	return &Engine{Config: c, flows: make(map[Flow]*flow), queues: make(map[queueOf]*queue), links: make(map[port]*value)}
+}
+
+// Add takes a report and returns how many events it raised. emit is called for each; what it gets
+// is valid until it returns.
+func (e *Engine) Add(r *Report, emit func(*Event)) int {
+	e.emit, e.sent = emit, 0
+	e.Counts.Reports++
+	var f *flow
+	if r.HasFlow {
+		f = e.flow(r)
+	}
+	whole, sum := r.Way && len(r.Hops) > 0, uint64(0)
+	named := whole
+	e.path = e.path[:0]
+	for i := range r.Hops {
+		h := &r.Hops[i]
+		if h.Has&HasLatency == 0 {
+			whole = false
+		}
+		sum += h.LatencyNs
+		if h.Has&HasNode == 0 {
+			e.Counts.NoNode++
+			named = false
+			continue
+		}
+		e.path = append(e.path, h.Node)
+		e.hop(r, f, i, h)
+	}
+	if f != nil && named {
+		e.way(r, f)
+	}
+	if f != nil && whole {
+		e.change(&f.latency, r.At, sum, Key{Metric: FlowLatency, Flow: r.Flow})
+	}
+	if e.sent == 0 {
+		e.Counts.Unchanged++
+	}
+	return e.sent
+}
+
+// flow is the flow's entry, nil if there is no room for it.
+func (e *Engine) flow(r *Report) *flow {
+	f := e.flows[r.Flow]
+	if f == nil {
+		if len(e.flows) >= e.Config.Flows {
+			e.Counts.Full++
+			return nil
+		}
+		f = &flow{}
+		e.flows[r.Flow] = f
+	}
+	f.seen = r.At
+	return f
+}
+
+// hop takes what the report says of its ith hop.
+func (e *Engine) hop(r *Report, f *flow, i int, h *Hop) {
+	if h.Has&HasLatency != 0 && f != nil {
+		if v := e.hopOf(f, i, h.Node); v != nil {
+			e.change(v, r.At, h.LatencyNs, Key{Metric: HopLatency, Flow: r.Flow, Node: h.Node})
+		}
+	}
+	at := port{h.Node, NoPort}
+	if h.Has&HasPort != 0 {
+		at.port = h.Port
+	}
+	if h.Has&HasQueue != 0 && h.Has&(HasOccupancy|HasFlag) != 0 {
+		if q := e.queue(queueOf{at, h.Queue}); q != nil {
+			e.inQueue(r, q, h)
+		}
+	}
+	if h.Has&HasCongestion != 0 {
+		if q := e.queue(queueOf{at, h.CongestionQueue}); q != nil {
+			e.congestion(r, q, h.Congestion != 0)
+		}
+	}
+	if h.Has&HasUtilization != 0 {
+		v := e.links[at]
+		if v == nil {
+			if len(e.links) >= 4*e.Config.Flows {
+				e.Counts.Full++
+				return
+			}
+			v = &value{}
+			e.links[at] = v
+		}
+		e.change(v, r.At, h.Utilization, Key{Metric: LinkUtilization, Node: at.node, Port: at.port})
+	}
+}
+
+// hopOf is the value of a flow at a node, which is mostly its ith; nil if there is no room.
+func (e *Engine) hopOf(f *flow, i int, node uint32) *value {
+	if i < len(f.hops) && f.hops[i].node == node {
+		return &f.hops[i].latency
+	}
+	if i := slices.IndexFunc(f.hops, func(h hop) bool { return h.node == node }); i >= 0 {
+		return &f.hops[i].latency
+	}
+	if e.hops >= 4*e.Config.Flows {
+		e.Counts.Full++
+		return nil
+	}
+	e.hops++
+	f.hops = append(f.hops, hop{node: node})
+	return &f.hops[len(f.hops)-1].latency
+}
+
+// queue is a queue's entry, nil if there is no room for it.
+func (e *Engine) queue(key queueOf) *queue {
+	q := e.queues[key]
+	if q == nil {
+		if len(e.queues) >= 4*e.Config.Flows {
+			e.Counts.Full++
+			return nil
+		}
+		q = &queue{key: key}
+		e.queues[key] = q
+	}
+	return q
+}
+
+// inQueue takes what a report says of the packet's queue.
+func (e *Engine) inQueue(r *Report, q *queue, h *Hop) {
+	q.seen = r.At
+	if h.Has&HasOccupancy != 0 {
+		e.change(&q.occupancy, r.At, h.Occupancy, q.of(QueueOccupancy))
+	}
+	was := q.congestion.has && q.congestion.reported != 0
+	switch high := e.Config.Congested; {
+	case h.Has&HasFlag != 0 && h.Flag:
+		e.congestion(r, q, true)
+	case high > 0 && h.Has&HasOccupancy != 0:
+		e.congestion(r, q, h.Occupancy > high || was && 2*h.Occupancy >= high)
+	case h.Has&HasFlag != 0 && was: // of a queue that never was congested, a flag that is not set says little
+		e.congestion(r, q, false)
+	}
+}
+
+// congestion takes whether a queue is congested.
+func (e *Engine) congestion(r *Report, q *queue, congested bool) {
+	q.seen = r.At
+	n := uint64(0)
+	if congested {
+		n = 1
+	}
+	e.change(&q.congestion, r.At, n, q.of(QueueCongestion))
+}
+
+func (q *queue) of(m Metric) Key {
+	return Key{Metric: m, Node: q.key.port.node, Port: q.key.port.port, Queue: q.key.id}
+}
+
+// change takes a value, and raises an event if it is one.
+func (e *Engine) change(v *value, at int64, n uint64, k Key) {
+	v.reports++
+	v.latest, v.at = n, at
+	isNew := !v.has
+	if !isNew && !e.Config.Thresholds[k.Metric].exceeded(n, v.reported) {
+		return
+	}
+	e.raise(Event{Key: k, At: at, New: isNew, Value: n, Was: v.reported})
+	v.has, v.reported, v.reportedAt = true, n, at
+}
+
+// way takes the nodes of a packet's way.
+func (e *Engine) way(r *Report, f *flow) {
+	f.paths++
+	f.latest, f.pathAt = append(f.latest[:0], e.path...), r.At
+	isNew := f.path == nil
+	if !isNew && slices.Equal(f.path, e.path) {
+		return
+	}
+	e.raise(Event{Key: Key{Metric: FlowPath, Flow: r.Flow}, At: r.At, New: isNew, Path: e.path, WasPath: f.path})
+	f.path, f.pathReported = append(f.path[:0], e.path...), r.At
+}
+
+func (e *Engine) raise(event Event) {
+	e.sent++
+	e.Counts.Events[event.Metric]++
+	if e.emit != nil {
+		e.event = event
+		e.emit(&e.event)
+	}
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+)
+
+// Row is the latest value of a metric.
+type Row struct {
+	Key
+	Value, Reported uint64 // the latest one, and that of the last event
+	At, ReportedAt  int64  // Unix ns, of their reports
+	Reports         uint64
+	Path            []uint32 // the latest, of FlowPath
+}
+
+// Rows returns all there is, by key.
+func (e *Engine) Rows() []Row {
+	var rows []Row
+	add := func(k Key, v *value) {
+		if v.has {
+			rows = append(rows, Row{Key: k, Value: v.latest, Reported: v.reported, At: v.at, ReportedAt: v.reportedAt, Reports: v.reports})
+		}
+	}
+	for id, f := range e.flows {
+		if f.path != nil {
+			rows = append(rows, Row{
+				Key: Key{Metric: FlowPath, Flow: id}, At: f.pathAt, ReportedAt: f.pathReported,
+				Reports: f.paths, Path: slices.Clone(f.latest),
+			})
+		}
+		add(Key{Metric: FlowLatency, Flow: id}, &f.latency)
+		for i := range f.hops {
+			add(Key{Metric: HopLatency, Flow: id, Node: f.hops[i].node}, &f.hops[i].latency)
+		}
+	}
+	for _, q := range e.queues {
+		add(q.of(QueueOccupancy), &q.occupancy)
+		add(q.of(QueueCongestion), &q.congestion)
+	}
+	for at, v := range e.links {
+		add(Key{Metric: LinkUtilization, Node: at.node, Port: at.port}, v)
+	}
+	slices.SortFunc(rows, func(x, y Row) int { return x.Key.compare(&y.Key) })
+	return rows
+}
+
+func (k *Key) compare(o *Key) int {
+	return cmp.Or(
+		cmp.Compare(k.Metric, o.Metric),
+		k.Flow.compare(&o.Flow),
+		cmp.Compare(k.Node, o.Node),
+		cmp.Compare(k.Port, o.Port),
+		cmp.Compare(k.Queue, o.Queue),
+	)
+}
+
+func (f *Flow) compare(o *Flow) int {
+	addr := func(x, y netip.Addr) int { return x.Compare(y) }
+	return cmp.Or(
+		addr(f.Src, o.Src),
+		addr(f.Dst, o.Dst),
+		cmp.Compare(f.Proto, o.Proto),
+		cmp.Compare(f.SrcPort, o.SrcPort),
+		cmp.Compare(f.DstPort, o.DstPort),
+	)
+}
+
+// Forget removes keys that nobody has reported for Config.Age at a time, Unix ns.
+func (e *Engine) Forget(now int64) {
+	if e.Config.Age <= 0 {
+		return
+	}
+	old := func(seen int64, keys int) bool {
+		if seen >= now-int64(e.Config.Age) {
+			return false
+		}
+		e.Counts.Aged += uint64(keys)
+		return true
+	}
+	for id, f := range e.flows {
+		if old(f.seen, 1+len(f.hops)) {
+			e.hops -= len(f.hops)
+			delete(e.flows, id)
+		}
+	}
+	for id, q := range e.queues {
+		if old(q.seen, 1) {
+			delete(e.queues, id)
+		}
+	}
+	for id, v := range e.links {
+		if old(v.at, 1) {
+			delete(e.links, id)
+		}
+	}
+}
