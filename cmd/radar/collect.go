@@ -23,14 +23,20 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/vnetradar/radar/pkg/collect"
-	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/collect/metrics"
 )
 
 const collectLong = `Take telemetry reports of switches and hosts (INT 0.5 to 2.1, Telemetry Report 0.5,
-1.0 and 2.0; docs/int.md) from UDP, or with -r from a capture file, and keep the
-newest of them. radar packets, paths, latency, loss, flows and throughput then answer
-from them too, beside what radar measures itself: their nodes are called int-ID, or
-as --node says.
+1.0 and 2.0; docs/int.md) from UDP, or with -r from a capture file.
+
+Metrics are made of every report: paths and latencies of flows, latencies of nodes,
+occupancy and congestion of queues, utilization of links. radar metrics shows the latest
+values. A value that is new, or further than --threshold from what was reported last, is an
+event; --show events prints them.
+
+The newest reports with an event, and those of drops, are kept as packets; with --all all
+are. radar packets, paths, latency, loss, flows and throughput then answer from them too,
+beside what radar measures itself: their nodes are called int-ID, or as --node says.
 
 Which variant a source sends is recognised; --source says it where that fails. radar
 int decode shows what is in a report, field by field.
@@ -40,8 +46,8 @@ domain begins, or "radar collect --forget".`
 
 const collectExample = `  radar collect                                          # UDP port 32766
   radar collect --port 32766,6000 --source 10.0.0.7=geant --node 1=leaf1 --node 2=spine1
-  radar collect --show -o json | jq .hops
-  radar collect -r reports.pcap && radar paths
+  radar collect --show events --threshold hop_latency=5us,queue_occupancy=50%
+  radar collect --all -r reports.pcap && radar paths && radar metrics
   radar collect --forget`
 
 // reportPort is the default of most programs that send reports.
@@ -59,12 +65,14 @@ type collectFlags struct {
 	nodes   []string
 	keep    count
 	join    time.Duration
-	show    bool
+	all     bool
+	show    choice
 	forget  bool
+	metricFlags
 }
 
 func newCollectCmd(a *app) *cobra.Command {
-	f := &collectFlags{keep: 64 << 20}
+	f := &collectFlags{keep: 64 << 20, show: choice{"", "thing to show", []string{"packets", "events"}}}
 	cmd := &cobra.Command{
 		Use:               "collect",
 		Short:             "Collect telemetry reports of P4 switches and others",
@@ -82,7 +90,9 @@ func newCollectCmd(a *app) *cobra.Command {
 	flags.StringSliceVar(&f.nodes, "node", nil, "what a node is called, ID=NAME")
 	flags.DurationVar(&f.join, "join", 50*time.Millisecond, "how long postcards (INT-XD) of one packet are waited for; 0: each is a packet")
 	flags.Var(&f.keep, "keep", "bytes of reports that are kept, at least 64k")
-	flags.BoolVar(&f.show, "show", false, "print each packet, as radar packets does")
+	flags.BoolVar(&f.all, "all", false, "keep every report as a packet, also those without an event")
+	addChoice(cmd, &f.show, "show", "print them as they come")
+	f.metricFlags.add(cmd)
 	flags.BoolVar(&f.forget, "forget", false, "remove the reports that were kept")
 	completeFlag(cmd, "source", completeSource)
 	return cmd
@@ -106,10 +116,14 @@ func (a *app) collect(cmd *cobra.Command, f *collectFlags) error {
 	if f.keep < collect.MinKeep {
 		return usagef("--keep %v: use at least 64k", &f.keep)
 	}
+	config, err := f.config()
+	if err != nil {
+		return withCode(exitUsage, err)
+	}
 	if f.file != "" && isTyped(cmd, "listen") {
 		return usagef("--listen and -r FILE: use one of them")
 	}
-	run := &collecting{app: a, show: f.show}
+	run := &collecting{app: a, shown: shown{what: f.show.value, name: translator.NodeName}}
 	// What is kept goes only when there is something to take its place.
 	closeInput, err := run.open(f)
 	if err != nil {
@@ -124,9 +138,11 @@ func (a *app) collect(cmd *cobra.Command, f *collectFlags) error {
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends us at once
 	run.begin(ctx)
-	run.collector = collect.New(translator, store, run.shower())
+	run.collector = collect.New(translator, metrics.New(config), store, run.packet())
+	run.collector.Changed = run.event()
 	err = run.take()
 	closeInput()
+	err = errors.Join(err, run.collector.SaveRows(run.now()))
 	last, closed := run.collector.Close()
 	return errors.Join(err, run.end(), closed, a.printCollected(f, &last))
 }
@@ -156,7 +172,7 @@ func (f *collectFlags) info() (*collect.Info, error) {
 	var epoch [4]byte
 	_, _ = rand.Read(epoch[:])
 	info := &collect.Info{
-		Epoch: binary.NativeEndian.Uint32(epoch[:]), PID: os.Getpid(), Since: time.Now().UTC(), Join: f.join,
+		Epoch: binary.NativeEndian.Uint32(epoch[:]), PID: os.Getpid(), Since: time.Now().UTC(), Join: f.join, All: f.all,
 		Profiles: make(map[string]string), Names: make(map[uint32]string),
 	}
 	for _, port := range f.ports {
@@ -196,16 +212,14 @@ func (f *collectFlags) info() (*collect.Info, error) {
 // collecting is a collector at work.
 type collecting struct {
 	*app
-	show      bool
+	shown
 	capture   *collect.Capture // or
 	sockets   []*collect.Socket
 	collector *collect.Collector
+	rowsDue   time.Time
 
-	ctx     context.Context
-	cancel  context.CancelCauseFunc
-	records chan *record.Record // to be shown
-	printed chan error
-	unshown uint64
+	ctx    context.Context
+	cancel context.CancelCauseFunc
 }
 
 // open opens a file, or a socket for each port.
@@ -236,57 +250,24 @@ func (c *collecting) open(f *collectFlags) (closeInput func(), err error) {
 	return closeInput, nil
 }
 
-// shownAtOnce is how many packets may wait for who reads standard output.
-const shownAtOnce = 4096
-
-// begin begins to print what shower hands over.
-func (c *collecting) begin(ctx context.Context) {
-	c.ctx, c.cancel = context.WithCancelCause(ctx)
-	c.records, c.printed = make(chan *record.Record, shownAtOnce), make(chan error, 1)
-	printer := newPacketPrinter(c.out, c.output, c.location)
-	go func() {
-		var err error
-		for r := range c.records {
-			if err == nil {
-				err = errors.Join(printer.print([]*record.Record{r}), c.out.Flush())
-			}
-			if err != nil {
-				c.cancel(err)
-			}
-		}
-		c.printed <- err
-	}()
+// now is the time by which metrics grow old: of a file that of its packets.
+func (c *collecting) now() time.Time {
+	if c.capture != nil {
+		return time.Time{}
+	}
+	return c.app.now()
 }
 
-// shower hands records over to be printed, if that is asked for. A file waits for the printer;
-// what comes by UDP does not.
-func (c *collecting) shower() func(*record.Record) {
-	if !c.show {
+// saveRows lets readers see the metrics, once a second, but for at most a part in twenty of the
+// time if there are very many.
+func (c *collecting) saveRows() error {
+	begin := time.Now()
+	if begin.Before(c.rowsDue) {
 		return nil
 	}
-	return func(r *record.Record) {
-		if c.capture != nil {
-			select {
-			case c.records <- r:
-			case <-c.ctx.Done():
-			}
-			return
-		}
-		select {
-		case c.records <- r:
-		default:
-			c.unshown++
-		}
-	}
-}
-
-// end waits until all is printed.
-func (c *collecting) end() error {
-	close(c.records)
-	err := <-c.printed
-	if c.unshown > 0 {
-		fmt.Fprintf(c.stderr, "radar: %s were not shown: who reads them is too slow\n", plural(int(c.unshown), "packet"))
-	}
+	err := c.collector.SaveRows(c.now())
+	end := time.Now()
+	c.rowsDue = end.Add(max(time.Second, 20*end.Sub(begin)))
 	return err
 }
 
@@ -321,6 +302,9 @@ func (c *collecting) take() error {
 			if _, err := c.collector.Save(); err != nil {
 				c.cancel(err)
 			}
+			if err := c.saveRows(); err != nil {
+				c.cancel(err)
+			}
 		case <-c.ctx.Done():
 			for _, s := range c.sockets {
 				s.Close()
@@ -336,12 +320,21 @@ func (c *collecting) take() error {
 
 // printCollected says what became of everything that came.
 func (a *app) printCollected(f *collectFlags, i *collect.Info) error {
-	if a.output == formatJSON && !f.show {
+	if a.output == formatJSON && f.show.value == "" {
 		return printJSON(a.out, i)
 	}
-	n := &i.Counts
-	fmt.Fprintf(a.stderr, "radar: %s, %d of them no report; %s of %s, %d of no packet\n",
-		plural(int(n.Packets), "datagram"), n.Rejected, plural(int(n.Reports), "report"), plural(int(n.Records), "packet"), n.NoPacket)
+	n, m := &i.Counts, &i.Metrics
+	fmt.Fprintf(a.stderr, "radar: %s, %d of them no report; %s, %d of them without an event; %s kept\n",
+		plural(int(n.Packets), "datagram"), n.Rejected, plural(int(n.Reports), "report"), m.Unchanged, plural(int(n.Records), "packet"))
+	if n.NoPacket > 0 {
+		fmt.Fprintf(a.stderr, "radar: %s about no packet\n", plural(int(n.NoPacket), "report"))
+	}
+	if m.Full > 0 {
+		fmt.Fprintf(a.stderr, "radar: %s had no room in the tables of metrics (--flows)\n", plural(int(m.Full), "value"))
+	}
+	if m.NoNode > 0 {
+		fmt.Fprintf(a.stderr, "radar: %s without the node's id: in no metric of nodes\n", plural(int(m.NoNode), "hop"))
+	}
 	if n.Doubts > 0 {
 		fmt.Fprintf(a.stderr, "radar: %s with something odd (radar int decode -r shows what)\n", plural(int(n.Doubts), "datagram"))
 	}

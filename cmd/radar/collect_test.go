@@ -99,7 +99,7 @@ func TestCollectFile(t *testing.T) {
 }
 
 // TestCollectInputs: what comes by UDP and what tcpdump captures of it make the same records,
-// and so do the files that were kept. Each frame's datagram goes over the loopback device of
+// events and metrics, and so do the files that were kept. Each frame's datagram goes over the loopback device of
 // a namespace, by IPv4 and IPv6. (They quote the same packet: not joined.)
 func TestCollectInputs(t *testing.T) {
 	n := nstest.New(t, "c")
@@ -115,7 +115,7 @@ func TestCollectInputs(t *testing.T) {
 	captured := filepath.Join(t.TempDir(), "captured.pcap")
 	tcpdump := within("tcpdump", "-i", "lo", "-p", "-n", "-U", "-Z", "root", "--time-stamp-precision=nano", "-w", captured, "udp")
 	await(t, tcpdump, "listening on")
-	collector := within(self, "collect", "--port", "32766,6000", "--join", "0", "-o", "json", "--show")
+	collector := within(self, "collect", "--port", "32766,6000", "--join", "0", "-o", "json", "--all", "--show", "events")
 	collector.Env = append(os.Environ(), "RADAR_STATE_DIR="+live, execEnv+"=1")
 	var shown bytes.Buffer
 	collector.Stdout = &shown
@@ -172,19 +172,24 @@ func TestCollectInputs(t *testing.T) {
 	if err != nil || len(files) != 1 {
 		t.Fatalf("%v, %v", files, err)
 	}
-	read := func(dir, from string) string {
+	values, _, _ := radar(t, "metrics", "-o", "json")
+	type read struct{ packets, events, values string }
+	from := func(dir, file string) (r read) {
 		t.Setenv("RADAR_STATE_DIR", dir)
-		if _, stderr, code := radar(t, "collect", "--join", "0", "-r", from); code != exitOK {
+		stdout, stderr, code := radar(t, "collect", "--all", "--join", "0", "-r", file, "--show", "events", "-o", "json")
+		if code != exitOK {
 			t.Fatalf("collect -r: code %d, %s", code, stderr)
 		}
-		stdout, _, _ := radar(t, "packets", "-o", "json", "--last", "0")
-		return stdout
+		r.events = stdout
+		r.packets, _, _ = radar(t, "packets", "-o", "json", "--last", "0")
+		r.values, _, _ = radar(t, "metrics", "-o", "json")
+		return r
 	}
-	same := func(what, got string, clocks bool) {
+	same := func(what, by, got string, n int, clocks bool) {
 		t.Helper()
-		want, have := lines(t, byUDP), lines(t, got)
-		if len(want) != 2*len(reportFrames) {
-			t.Fatalf("%d records by UDP, want %d", len(want), 2*len(reportFrames))
+		want, have := lines(t, by), lines(t, got)
+		if len(want) != n {
+			t.Fatalf("%d %s by UDP, want %d", len(want), what, n)
 		}
 		for _, list := range [][]map[string]any{want, have} {
 			for _, r := range list {
@@ -192,6 +197,7 @@ func TestCollectInputs(t *testing.T) {
 				if !clocks { // stamped at different places of the kernel
 					delete(r, "time")
 					delete(r, "t_ns")
+					delete(r, "reported_t_ns")
 				}
 			}
 		}
@@ -199,10 +205,13 @@ func TestCollectInputs(t *testing.T) {
 			t.Errorf("%s: %s", what, diff)
 		}
 	}
-	same("tcpdump's file", read(file, captured), false)
-	same("the kept file", read(kept, files[0]), true)
-	if all := lines(t, shown.String()); len(all) != 2*len(reportFrames) {
-		t.Errorf("%d objects shown", len(all))
+	for _, c := range []struct {
+		read
+		clocks bool
+	}{{from(file, captured), false}, {from(kept, files[0]), true}} {
+		same("records", byUDP, c.packets, 2*len(reportFrames), c.clocks)
+		same("events", shown.String(), c.events, 32, c.clocks)
+		same("values", values, c.values, 27, c.clocks)
 	}
 	t.Setenv("RADAR_STATE_DIR", live)
 	info, err := collect.Load("default")
@@ -255,6 +264,14 @@ func TestCollectRefuses(t *testing.T) {
 		{"--node 1=a\x1bb", exitUsage, "use ID=NAME"},
 		{"--port 7,7", exitUsage, "twice"},
 		{"--join 2m", exitUsage, "use 0 to 1m"},
+		{"--show all", exitUsage, "use packets, events"},
+		{"--threshold hop_latency", exitUsage, "use METRIC="},
+		{"--threshold hop=1%", exitUsage, `no metric "hop": use flow_path`},
+		{"--threshold hop_latency=1", exitUsage, `threshold "1" of hop_latency: use a time`},
+		{"--threshold all=1us", exitUsage, "of queue_occupancy: use a number"},
+		{"--threshold hop_latency=1us,hop_latency=2us", exitUsage, "twice"},
+		{"--flows 0", exitUsage, "use 1 to 16M"},
+		{"--age -1s", exitUsage, "use 0 or more"},
 		{"--forget --keep 1m", exitUsage, "--forget and --keep"},
 		{"--node leaf1=1", exitUsage, "use ID=NAME"},
 		{"--node 4294967296=x", exitUsage, "use ID=NAME"},
@@ -272,7 +289,7 @@ func TestCollectRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	// What was kept stays until there is something to take its place.
-	if _, stderr, code := radar(t, "collect", "-r", reportsFile(t)); code != exitOK {
+	if _, stderr, code := radar(t, "collect", "--all", "-r", reportsFile(t)); code != exitOK {
 		t.Fatalf("code %d, %s", code, stderr)
 	}
 	if _, stderr, code := radar(t, "collect", "-r", filepath.Join(dir, "text")); code != exitFailure || !strings.Contains(stderr, "neither pcap nor pcapng") {
@@ -284,7 +301,7 @@ func TestCollectRefuses(t *testing.T) {
 	}
 	for _, from := range []string{"", kept[0]} { // also read into its own place
 		if from != "" {
-			radar(t, "collect", "-r", from)
+			radar(t, "collect", "--all", "-r", from)
 		}
 		if stdout, _, _ := radar(t, "packets", "-o", "json"); strings.Count(stdout, "\n") != len(reportFrames) {
 			t.Errorf("after reading %q: %s", from, stdout)
@@ -333,7 +350,7 @@ func TestCollectBesideRing(t *testing.T) {
 	w.ping(5)
 	w.settled(10)
 	own := w.packets("--last", "0")
-	w.radar(exitOK, "collect", "-r", reportsFile(t))
+	w.radar(exitOK, "collect", "--all", "-r", reportsFile(t))
 	all := w.packets("--last", "0")
 	if len(all) != len(own)+len(reportFrames) {
 		t.Errorf("%d packets, want %d of radar's and %d of reports", len(all), len(own), len(reportFrames))

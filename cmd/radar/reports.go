@@ -71,6 +71,9 @@ func (a *app) eachReport(i *collect.Info, s *selection, fn func(*record.Record))
 	if i.First > 0 {
 		a.notef("of %d datagrams with reports the newest %d are kept (radar collect --keep)", i.Next, i.Next-i.First)
 	}
+	if !i.All && i.Metrics.Unchanged > 0 {
+		a.notef("%s without an event are no packets here (radar collect --all keeps them)", plural(int(i.Metrics.Unchanged), "report"))
+	}
 	if i.Gaps > 0 {
 		a.notef("%s that sources have numbered did not come", plural(int(i.Gaps), "report"))
 	}

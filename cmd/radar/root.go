@@ -101,6 +101,7 @@ func newRootCmd(a *app) *cobra.Command {
 		newFlowsCmd(a),
 		newThroughputCmd(a),
 		newCollectCmd(a),
+		newMetricsCmd(a),
 		newIntCmd(a),
 		newLabCmd(),
 		newVersionCmd(a),

@@ -27,6 +27,7 @@ type Collector struct {
 	translator *Translator
 	engine     *metrics.Engine
 	report     metrics.Report
+	newest     time.Time // packet
 	store      *Store
 	gaps       gaps
 	sockets    []*Socket
@@ -49,6 +50,9 @@ func (c *Collector) Add(p Packet) error {
 	defer c.mu.Unlock()
 	if c.closed {
 		return net.ErrClosed
+	}
+	if p.At.After(c.newest) {
+		c.newest = p.At
 	}
 	m := c.translator.Decode(p)
 	if m == nil {
@@ -122,10 +126,14 @@ func (c *Collector) Save() (Info, error) {
 	return c.store.Info, err
 }
 
-// Rows returns the metrics as they are. Those that nobody reports any longer go before.
+// Rows returns the metrics as they are at a time; zero: when the newest packet came. Those that
+// nobody reports any longer go before.
 func (c *Collector) Rows(now time.Time) []metrics.Row {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if now.IsZero() {
+		now = c.newest
+	}
 	c.engine.Forget(now.UnixNano())
 	return c.engine.Rows()
 }

@@ -29,12 +29,12 @@ func DefaultConfig() Config {
 
 // Counts are what became of reports.
 type Counts struct {
-	Events    [NumMetrics]uint64 `json:"-"`
-	Reports   uint64             `json:"reports"`
-	Unchanged uint64             `json:"unchanged"` // reports without an event
-	NoNode    uint64             `json:"no_node"`   // hops without a node id: they have no metrics
-	Full      uint64             `json:"full"`      // values whose table was full
-	Aged      uint64             `json:"aged"`      // keys that nobody reported for long
+	Reports   uint64      `json:"reports"`
+	Unchanged uint64      `json:"unchanged"` // reports without an event
+	Events    EventCounts `json:"events"`
+	NoNode    uint64      `json:"no_node"` // hops without a node id: they have no metrics
+	Full      uint64      `json:"full"`    // values whose table was full
+	Aged      uint64      `json:"aged"`    // keys that nobody reported for long
 }
 
 // Event is a value that has changed. Was is the value that was reported last; of a new key 0.

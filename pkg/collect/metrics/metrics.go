@@ -55,6 +55,10 @@ func Names() []string { return names[:] }
 // OfFlow says whether the metric's key has a flow.
 func (m Metric) OfFlow() bool { return m <= HopLatency }
 
+// HasThreshold says whether a change of the metric must exceed a threshold to be an event. Of the
+// others every change is one.
+func (m Metric) HasThreshold() bool { return m != FlowPath && m != QueueCongestion }
+
 // Nanoseconds says whether values are ns.
 func (m Metric) Nanoseconds() bool { return m == FlowLatency || m == HopLatency }
 
@@ -145,7 +149,7 @@ func ParseThreshold(m Metric, s string) (Threshold, error) {
 	bad := func(why string) (Threshold, error) {
 		return Threshold{}, fmt.Errorf("threshold %q of %v: %s", s, m, why)
 	}
-	if m == FlowPath || m == QueueCongestion {
+	if !m.HasThreshold() {
 		return bad("every change of it is an event")
 	}
 	if share, ok := strings.CutSuffix(s, "%"); ok {

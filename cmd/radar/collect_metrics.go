@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vnetradar/radar/pkg/collect/metrics"
+)
+
+// metricFlags are the flags of "radar collect" about metrics.
+type metricFlags struct {
+	thresholds []string
+	congested  uint64
+	flows      count
+	age        time.Duration
+}
+
+func (f *metricFlags) add(cmd *cobra.Command) {
+	d := metrics.DefaultConfig()
+	f.flows = count(d.Flows)
+	flags := cmd.Flags()
+	flags.StringSliceVar(&f.thresholds, "threshold", nil, "how far a value must be from the one reported last to be an event, METRIC=10%, =5us or =100; METRIC all stands for all (default all=10%)")
+	flags.Uint64Var(&f.congested, "congested", 0, "occupancy above which a queue is congested, until it is below half of that (0: only where reports say it)")
+	flags.Var(&f.flows, "flows", "flows of which there are metrics; nodes of flows, queues, links: four times that")
+	flags.DurationVar(&f.age, "age", d.Age, "metrics that nobody reports for so long go; 0: never")
+	completeFlag(cmd, "threshold", completeThreshold)
+}
+
+// config is what the flags ask for.
+func (f *metricFlags) config() (metrics.Config, error) {
+	c := metrics.DefaultConfig()
+	c.Congested, c.Flows, c.Age = f.congested, int(f.flows), f.age
+	if f.flows < 1 || f.flows > 1<<24 {
+		return c, fmt.Errorf("--flows %v: use 1 to 16M", &f.flows)
+	}
+	if f.age < 0 {
+		return c, fmt.Errorf("--age %v: use 0 or more", f.age)
+	}
+	if f.congested >= 1<<62 {
+		return c, fmt.Errorf("--congested %d: too much", f.congested)
+	}
+	set := make(map[metrics.Metric]bool)
+	for _, s := range f.thresholds {
+		name, text, ok := strings.Cut(s, "=")
+		if !ok {
+			return c, fmt.Errorf("--threshold %q: use METRIC=10%%, =5us or =100", s)
+		}
+		of := func(m metrics.Metric) error {
+			t, err := metrics.ParseThreshold(m, text)
+			if err != nil {
+				return fmt.Errorf("--threshold: %w", err)
+			}
+			c.Thresholds[m] = t
+			return nil
+		}
+		if name == "all" {
+			for m := range metrics.NumMetrics {
+				if m.HasThreshold() && !set[m] {
+					if err := of(m); err != nil {
+						return c, err
+					}
+				}
+			}
+			continue
+		}
+		m, err := metrics.ByName(name)
+		if err != nil {
+			return c, fmt.Errorf("--threshold: %w", err)
+		}
+		if set[m] {
+			return c, fmt.Errorf("--threshold %s: twice", name)
+		}
+		set[m] = true
+		if err := of(m); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}
+
+// completeThreshold completes METRIC=.
+func completeThreshold(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	var list []cobra.Completion
+	for m := range metrics.NumMetrics {
+		if m.HasThreshold() {
+			list = append(list, m.String()+"=")
+		}
+	}
+	return slices.Concat(list, []cobra.Completion{"all="}), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+}
