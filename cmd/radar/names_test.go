@@ -74,8 +74,8 @@ func (w *world) becomes(what string, containers map[string]*dockertest.Container
 	w.Fatalf("%s: attached is %v, want %v\n%s", what, have, want, log)
 }
 
-// echoes pings from one container to another, and waits until packets that say so
-// have arrived at the node called last.
+// echoes pings from one container to another until all packets of one ping have arrived at
+// the node called last: the domain names a container before its programs are attached.
 func (w *world) echoes(from *dockertest.Container, to, last string) {
 	w.Helper()
 	arrived := func() (n int) {
@@ -87,9 +87,15 @@ func (w *world) echoes(from *dockertest.Container, to, last string) {
 		}
 		return n
 	}
-	before := arrived()
-	from.Exec("ping", "-c", "2", "-i", "0.1", "-W", "5", to)
-	for deadline := time.Now().Add(patience); arrived() != before+2; time.Sleep(50 * time.Millisecond) {
+	deadline := time.Now().Add(patience)
+	for {
+		before := arrived()
+		from.Exec("ping", "-c", "2", "-i", "0.1", "-W", "5", to)
+		for again := time.Now().Add(5 * time.Second); time.Now().Before(again); time.Sleep(50 * time.Millisecond) {
+			if arrived() == before+2 {
+				return
+			}
+		}
 		if time.Now().After(deadline) {
 			w.Fatalf("%d packets to %s have arrived at %s, want 2", arrived()-before, to, last)
 		}
