@@ -68,15 +68,15 @@ func tunnelCase6(name, shows, needs, local, remote string, kind ...string) Case 
 }
 
 var (
-	_ = add(tunnelCase6("sit", "IPv6 through a tunnel of IPv4 (SIT), whose outer TTL is the inner one", "sit",
-		"10.0.2.1", "10.0.3.2", "sit"))
-	_ = add(tunnelCase6("sit-ttl", "one with a TTL of its own", "sit", "10.0.2.1", "10.0.3.2", "sit", "ttl", "64"))
-	_ = add(tunnelCase6("ip6tnl", "both versions through a tunnel of IPv6", "ip6tnl",
-		"fd00:2::1", "fd00:3::2", "ip6tnl", "mode", "any", "encaplimit", "none"))
-	_ = add(tunnelCase6("ip6tnl-inherit", "one whose outer traffic class and flow label are the inner ones", "ip6tnl",
-		"fd00:2::1", "fd00:3::2", "ip6tnl", "mode", "any", "encaplimit", "none", "tclass", "inherit", "flowlabel", "inherit"))
-	_ = add(tunnelCase6("ip6gre", "both versions through GRE over IPv6", "ip6gre",
-		"fd00:2::1", "fd00:3::2", "ip6gre", "encaplimit", "none"))
+	_ = add(withoutEthernet(tunnelCase6("sit", "IPv6 through a tunnel of IPv4 (SIT), whose outer TTL is the inner one", "sit",
+		"10.0.2.1", "10.0.3.2", "sit")))
+	_ = add(withoutEthernet(tunnelCase6("sit-ttl", "one with a TTL of its own", "sit", "10.0.2.1", "10.0.3.2", "sit", "ttl", "64")))
+	_ = add(withoutEthernet(tunnelCase6("ip6tnl", "both versions through a tunnel of IPv6", "ip6tnl",
+		"fd00:2::1", "fd00:3::2", "ip6tnl", "mode", "any", "encaplimit", "none")))
+	_ = add(withoutEthernet(tunnelCase6("ip6tnl-inherit", "one whose outer traffic class and flow label are the inner ones", "ip6tnl",
+		"fd00:2::1", "fd00:3::2", "ip6tnl", "mode", "any", "encaplimit", "none", "tclass", "inherit", "flowlabel", "inherit")))
+	_ = add(withoutEthernet(tunnelCase6("ip6gre", "both versions through GRE over IPv6", "ip6gre",
+		"fd00:2::1", "fd00:3::2", "ip6gre", "encaplimit", "none")))
 )
 
 // wireguard makes the two ends of a WireGuard tunnel, and has them shake hands.

@@ -273,17 +273,16 @@ func (a *applier) attachPort(n *domain.Node, p *domain.Port) error {
 		flags |= restoreFlags(was) // as strict as either until all is settled
 	}
 	entry := portEntry(n, p, flags)
-	dev := bpfobj.TcRdrDev{NetnsInum: n.Inum, Ifindex: uint32(p.Ifindex)}
 	if err := a.h.maps[bpfobj.TcMapPorts].Put(uint32(p.ID), &entry); err != nil {
 		return fmt.Errorf("set port: %w", err)
 	}
-	if err := a.h.maps[bpfobj.TcMapDevs].Put(&dev, uint32(p.ID)); err != nil {
-		return fmt.Errorf("set device: %w", err)
+	if err := a.h.setDevice(n, p); err != nil {
+		return err
 	}
 	undoPort := func() {
 		a.h.clearPort(n, p)
 		if was != nil {
-			_ = a.h.maps[bpfobj.TcMapDevs].Put(&dev, uint32(was.ID))
+			_ = a.h.setDevice(n, was) // they have one interface
 		}
 	}
 	if err := a.attachHooks(was, p); err != nil {

@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+
+	"github.com/vnetradar/radar/pkg/kernel"
 )
 
 // Level says how grave a finding is.
@@ -40,7 +42,7 @@ func (f Features) checks() []Check {
 
 func (f Features) checkKernel() Check {
 	c := Check{Name: "kernel", Level: OK, Detail: f.Kernel}
-	if olderThan(f.Kernel, 5, 10) {
+	if kernel.Older(f.Kernel, 5, 10) {
 		c.Level, c.Fix = Fail, "use Linux 5.10 or newer"
 	}
 	return c

@@ -49,7 +49,7 @@ func attachPort(dom *domain.Domain, port *domain.Port, progs *ebpf.Map) error {
 }
 
 func attachHook(dom *domain.Domain, port *domain.Port, d direction, progs *ebpf.Map) error {
-	stub, err := newStub(d, port.ID, progs)
+	stub, err := newStub(d, port, progs)
 	if err != nil {
 		return bpfError("load "+d.stub, err)
 	}
@@ -80,7 +80,7 @@ func replacePort(dom *domain.Domain, old, port *domain.Port, progs *ebpf.Map) er
 
 // exchangeFilter makes the domain's filter at one hook the port's.
 func exchangeFilter(dom *domain.Domain, port *domain.Port, d direction, progs *ebpf.Map) error {
-	stub, err := newStub(d, port.ID, progs)
+	stub, err := newStub(d, port, progs)
 	if err != nil {
 		return bpfError("load "+d.stub, err)
 	}

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/domain"
 )
 
 func newTestBlueprint(t *testing.T, o Options) *blueprint {
@@ -130,7 +131,7 @@ func TestStub(t *testing.T) {
 	defer progs.Close()
 	packet := make([]byte, 64)
 	for i, d := range directions {
-		stub, err := newStub(d, 4242, progs)
+		stub, err := newStub(d, &domain.Port{ID: 4242}, progs)
 		if err != nil {
 			t.Fatal(err)
 		}

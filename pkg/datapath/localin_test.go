@@ -12,6 +12,7 @@ import (
 	"github.com/cilium/ebpf/link"
 
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/kernel"
 )
 
 // netfilterLinks counts the links of the domain's program at LOCAL_IN.
@@ -46,7 +47,7 @@ func (l *lab) netfilterLinks() int {
 func takesLocalIn(t *testing.T) bool {
 	t.Helper()
 	f := Probe()
-	if !f.LocalIn && !olderThan(f.Kernel, 6, 4) {
+	if !f.LocalIn && !kernel.Older(f.Kernel, 6, 4) {
 		t.Fatalf("kernel %s should have netfilter programs", f.Kernel)
 	}
 	return f.LocalIn

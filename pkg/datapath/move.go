@@ -45,7 +45,7 @@ func (a *applier) restorePorts(ids []uint16) {
 }
 
 func (a *applier) restorePort(n *domain.Node, p *domain.Port) error {
-	if err := a.h.maps[bpfobj.TcMapDevs].Put(&bpfobj.TcRdrDev{NetnsInum: n.Inum, Ifindex: uint32(p.Ifindex)}, uint32(p.ID)); err != nil {
+	if err := a.h.setDevice(n, p); err != nil {
 		return err
 	}
 	entry := portEntry(n, p, restoreFlags(p))

@@ -11,6 +11,18 @@ import (
 	"github.com/vnetradar/radar/pkg/domain"
 )
 
+// setDevice makes the programs know a port by its interface. What comes in by one that cannot be
+// read is what a node may be the source of.
+func (h *Handle) setDevice(n *domain.Node, p *domain.Port) error {
+	if isUnreadable(p) {
+		return nil
+	}
+	if err := h.maps[bpfobj.TcMapDevs].Put(&bpfobj.TcRdrDev{NetnsInum: n.Inum, Ifindex: uint32(p.Ifindex)}, uint32(p.ID)); err != nil {
+		return fmt.Errorf("set device: %w", err)
+	}
+	return nil
+}
+
 // clearPort makes the programs forget a port.
 func (h *Handle) clearPort(n *domain.Node, p *domain.Port) {
 	dev := bpfobj.TcRdrDev{NetnsInum: n.Inum, Ifindex: uint32(p.Ifindex)}

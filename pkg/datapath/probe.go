@@ -16,6 +16,7 @@ import (
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
+	"github.com/vnetradar/radar/pkg/kernel"
 	"github.com/vnetradar/radar/pkg/topo"
 )
 
@@ -53,13 +54,13 @@ const bpffsPath = "/sys/fs/bpf"
 // what takes rights to try is false then, and so is Tested. What it loads and
 // attaches, it does in a network namespace of its own, and takes it away again.
 func Probe() Features {
-	f := Features{Kernel: kernelRelease(), CPUs: 1}
+	f := Features{Kernel: kernel.Release(), CPUs: 1}
 	if n, err := ebpf.PossibleCPU(); err == nil {
 		f.CPUs = n
 	}
 	f.Caps, _ = effectiveCaps() // none held, if they cannot be read
 	f.BTF, f.DropReason, f.NoSocket = dropReason()
-	f.Memlock = olderThan(f.Kernel, 5, 11)
+	f.Memlock = kernel.Older(f.Kernel, 5, 11)
 	f.Kallsyms = kallsymsReadable()
 	if isBPFFS(bpffsPath) {
 		f.BPFFS = bpffsPath
@@ -87,23 +88,6 @@ func Probe() Features {
 		return nil
 	})
 	return f
-}
-
-func kernelRelease() string {
-	var u unix.Utsname
-	if unix.Uname(&u) != nil {
-		return ""
-	}
-	return unix.ByteSliceToString(u.Release[:])
-}
-
-// olderThan compares a release such as "5.10.0-28-amd64"; false if it cannot.
-func olderThan(release string, major, minor int) bool {
-	var a, b int
-	if _, err := fmt.Sscanf(release, "%d.%d", &a, &b); err != nil {
-		return false
-	}
-	return a < major || (a == major && b < minor)
 }
 
 // dropReason says whether the kernel's types can be read, and whether its

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/pkg/kernel"
 )
 
 // nobody is a user without any right.
@@ -62,13 +64,13 @@ func TestProbe(t *testing.T) {
 		}
 	}
 	// TCX came with Linux 6.6, reasons with 5.17.
-	if f.TCX == olderThan(f.Kernel, 6, 6) {
+	if f.TCX == kernel.Older(f.Kernel, 6, 6) {
 		t.Errorf("kernel %s: TCX is %v", f.Kernel, f.TCX)
 	}
-	if f.CoarseClock == olderThan(f.Kernel, 5, 11) {
+	if f.CoarseClock == kernel.Older(f.Kernel, 5, 11) {
 		t.Errorf("kernel %s: coarse clock is %v", f.Kernel, f.CoarseClock)
 	}
-	if f.BTF && f.DropReason == olderThan(f.Kernel, 5, 17) {
+	if f.BTF && f.DropReason == kernel.Older(f.Kernel, 5, 17) {
 		t.Errorf("kernel %s: drop reason is %v", f.Kernel, f.DropReason)
 	}
 	if !f.Clsact {
@@ -196,16 +198,6 @@ func TestParseCaps(t *testing.T) {
 	for _, bad := range []string{"", "CapEff:\tx\n"} {
 		if _, err := parseCaps(bad); err == nil {
 			t.Errorf("parseCaps(%q) takes it", bad)
-		}
-	}
-}
-
-func TestOlderThan(t *testing.T) {
-	for release, want := range map[string]bool{
-		"5.9.16": true, "5.10.0-28-amd64": false, "4.19.0": true, "6.1.0": false, "10.0": false, "odd": false,
-	} {
-		if got := olderThan(release, 5, 10); got != want {
-			t.Errorf("%s is older than 5.10: %v", release, got)
 		}
 	}
 }

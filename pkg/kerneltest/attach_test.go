@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/vnetradar/radar/pkg/datapath"
+	"github.com/vnetradar/radar/pkg/kernel"
 	"github.com/vnetradar/radar/pkg/topo"
 )
 
@@ -46,7 +47,7 @@ func TestAttach(t *testing.T) {
 	}
 	for _, v := range variants {
 		if v.hook == datapath.HookTCX && !features.TCX {
-			if !olderThan(features.Kernel, 6, 6) {
+			if !kernel.Older(features.Kernel, 6, 6) {
 				t.Errorf("kernel %s should have TCX, but it cannot be used", features.Kernel)
 			}
 			t.Logf("kernel %s lacks TCX (Linux 6.6)", features.Kernel)
@@ -60,15 +61,6 @@ func TestAttach(t *testing.T) {
 			measure(t, newNetwork(t), o, features)
 		})
 	}
-}
-
-// olderThan compares a kernel's release, such as 5.10.0-46-cloud-amd64.
-func olderThan(release string, major, minor int) bool {
-	var a, b int
-	if _, err := fmt.Sscanf(release, "%d.%d", &a, &b); err != nil {
-		return false
-	}
-	return a < major || a == major && b < minor
 }
 
 // measure attaches, sends, compares, detaches.

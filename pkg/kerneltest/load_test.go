@@ -16,6 +16,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/datapath"
+	"github.com/vnetradar/radar/pkg/kernel"
 )
 
 // object is one BPF object of pkg/bpfobj.
@@ -39,11 +40,11 @@ func TestProgramsLoad(t *testing.T) {
 	}
 	features := datapath.Probe()
 	t.Logf("features: %+v", features)
-	if !features.LocalIn && !olderThan(features.Kernel, 6, 4) {
+	if !features.LocalIn && !kernel.Older(features.Kernel, 6, 4) {
 		t.Errorf("kernel %s should have netfilter programs, but they cannot be used", features.Kernel)
 	}
 	for _, obj := range objects {
-		if obj.name == "deliver" && olderThan(features.Kernel, 6, 4) {
+		if obj.name == "deliver" && kernel.Older(features.Kernel, 6, 4) {
 			t.Logf("kernel %s lacks netfilter programs (Linux 6.4)", features.Kernel)
 			continue
 		}

@@ -13,6 +13,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/pkg/kernel"
 )
 
 // tunnel is a port whose packets travel inside others.
@@ -28,6 +30,7 @@ type tunnel struct {
 	outer         []netip.Addr // where its packets can go; none: not known
 	inherits      bool         // the outer header takes TTL or TOS from the inner one
 	flowBased     bool         // each route, or program, says where to
+	bare          bool         // its packets lack an Ethernet header
 	why           string       // it is no link inside the domain; "": it is
 	ends          []int        // the tunnels at its far ends
 }
@@ -36,7 +39,7 @@ type tunnel struct {
 // radar knows. inherits says whether the message had an attribute for that.
 func newTunnel(l netlink.Link, inherits bool) *tunnel {
 	a := l.Attrs()
-	t := &tunnel{kind: l.Type(), lower: a.ParentIndex, elsewhere: a.NetNsID >= 0}
+	t := &tunnel{kind: l.Type(), lower: a.ParentIndex, elsewhere: a.NetNsID >= 0, bare: isL3(l)}
 	if t.lower == a.Index { // how the kernel says that there is none
 		t.lower = 0
 	}
@@ -186,6 +189,10 @@ func (tun *tunnel) findOuter(w *ways) string {
 		return "its packets travel in another network namespace"
 	case tun.flowBased:
 		return "each packet's route says where it goes"
+	case tun.bare && kernel.Older(kernel.Release(), 5, 14):
+		// There the headers that were taken off still count as the packet's link layer header
+		// at TC ingress, and nothing says how long they are.
+		return "what comes out of such a tunnel cannot be read before Linux 5.14"
 	case tun.remote.IsMulticast():
 		return "its far ends are whoever joins " + tun.remote.String()
 	}
