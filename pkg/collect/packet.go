@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net/netip"
 	"time"
+
+	"github.com/vnetradar/radar/pkg/intwire"
 )
 
 // Packet is a captured or received packet that may hold reports, from its IP header on.
@@ -21,9 +23,10 @@ const (
 	protoUDP   = 17
 )
 
-// appendUDP appends a datagram as the packet of IPv4 (RFC 791), if both addresses are
-// of that, or IPv6 (RFC 8200) in which it may have come, with right checksums (RFC 768).
-func appendUDP(b []byte, src, dst netip.AddrPort, payload []byte) ([]byte, error) {
+// AppendUDP appends a datagram as the packet of IPv4 (RFC 791), if both addresses are
+// of that, or IPv6 (RFC 8200) in which it may have come, with right checksums (RFC 768). The error
+// says that it is too long; then b is returned as it was.
+func AppendUDP(b []byte, src, dst netip.AddrPort, payload []byte) ([]byte, error) {
 	size, most := udpHeader+len(payload), 0xffff
 	from, to := src.Addr().Unmap(), dst.Addr().Unmap()
 	if from.Is4() && to.Is4() {
@@ -39,7 +42,7 @@ func appendUDP(b []byte, src, dst netip.AddrPort, payload []byte) ([]byte, error
 		b = append(b, 0, 0, 0x40, 0, 64, protoUDP, 0, 0) // ID 0, DF
 		addresses = len(b)
 		b = append(append(b, from.AsSlice()...), to.AsSlice()...)
-		binary.BigEndian.PutUint16(b[start+10:], ^sum(b[start:], 0))
+		binary.BigEndian.PutUint16(b[start+10:], ^intwire.Sum(b[start:], 0))
 	} else {
 		s, t := from.As16(), to.As16()
 		b = append(b, 0x60, 0, 0, 0)
@@ -48,32 +51,18 @@ func appendUDP(b []byte, src, dst netip.AddrPort, payload []byte) ([]byte, error
 		addresses = len(b)
 		b = append(append(b, s[:]...), t[:]...)
 	}
-	pseudo := sum(b[addresses:], protoUDP+uint32(size))
+	pseudo := intwire.Sum(b[addresses:], protoUDP+uint32(size))
 	udp := len(b)
 	b = binary.BigEndian.AppendUint16(b, src.Port())
 	b = binary.BigEndian.AppendUint16(b, dst.Port())
 	b = binary.BigEndian.AppendUint16(b, uint16(size))
 	b = append(append(b, 0, 0), payload...)
-	check := ^sum(b[udp:], uint32(pseudo))
+	check := ^intwire.Sum(b[udp:], uint32(pseudo))
 	if check == 0 { // which would say that there is none
 		check = 0xffff
 	}
 	binary.BigEndian.PutUint16(b[udp+6:], check)
 	return b, nil
-}
-
-// sum is the Internet checksum's sum (RFC 1071) of b and of s.
-func sum(b []byte, s uint32) uint16 {
-	for ; len(b) >= 2; b = b[2:] {
-		s += uint32(binary.BigEndian.Uint16(b))
-	}
-	if len(b) == 1 {
-		s += uint32(b[0]) << 8
-	}
-	for s > 0xffff {
-		s = s>>16 + s&0xffff
-	}
-	return uint16(s)
 }
 
 const maxTags = 8

@@ -27,7 +27,7 @@ func TestAppendUDP(t *testing.T) {
 	for _, pair := range [][2]string{{"10.0.0.1:9", "10.255.255.255:32766"}, {"[2001:db8::1]:65535", "[::]:1"}, {"[::ffff:10.0.0.1]:7", "[::ffff:1.2.3.4]:8"}} {
 		for _, size := range []int{0, 1, 2, 255, 1472, 9001} {
 			payload := bytes.Repeat([]byte{0xff, 0x5a, 0xfe}, size/3+1)[:size]
-			b, err := appendUDP([]byte("before"), netip.MustParseAddrPort(pair[0]), netip.MustParseAddrPort(pair[1]), payload)
+			b, err := AppendUDP([]byte("before"), netip.MustParseAddrPort(pair[0]), netip.MustParseAddrPort(pair[1]), payload)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -49,7 +49,7 @@ func TestAppendUDP(t *testing.T) {
 	if ok := strings.Count(string(out), "udp sum ok"); ok != n || strings.Contains(string(out), "bad") {
 		t.Errorf("%d of %d checksums are right:\n%s", ok, n, out)
 	}
-	if _, err := appendUDP(nil, netip.MustParseAddrPort("1.1.1.1:1"), netip.MustParseAddrPort("1.1.1.1:1"), make([]byte, 65536)); err == nil {
+	if _, err := AppendUDP(nil, netip.MustParseAddrPort("1.1.1.1:1"), netip.MustParseAddrPort("1.1.1.1:1"), make([]byte, 65536)); err == nil {
 		t.Error("a datagram of 65536 bytes was taken")
 	}
 }
