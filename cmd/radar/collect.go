@@ -85,6 +85,7 @@ func newCollectCmd(a *app) *cobra.Command {
 	flags.BoolVar(&f.show, "show", false, "print each packet, as radar packets does")
 	flags.BoolVar(&f.forget, "forget", false, "remove the reports that were kept")
 	completeFlag(cmd, "source", completeSource)
+	cmd.AddCommand(newCollectGenerateCmd(a))
 	return cmd
 }
 

@@ -4,6 +4,7 @@ package collect
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net/netip"
 	"time"
@@ -20,6 +21,7 @@ type Packet struct {
 const (
 	udpHeader  = 8
 	ipv4Header = 20
+	ipv6Header = 40
 	protoUDP   = 17
 )
 
@@ -63,6 +65,59 @@ func AppendUDP(b []byte, src, dst netip.AddrPort, payload []byte) ([]byte, error
 	}
 	binary.BigEndian.PutUint16(b[udp+6:], check)
 	return b, nil
+}
+
+// Why a packet's UDP payload is not to be had.
+var (
+	ErrNoUDP = errors.New("no packet of UDP")
+	ErrPart  = errors.New("a part of a datagram: cut, or a fragment")
+)
+
+// UDP returns the port that a packet of UDP goes to, and its payload, which is a part of p.IP. It
+// fails with ErrNoUDP or ErrPart.
+func (p Packet) UDP() (port uint16, payload []byte, err error) {
+	b := p.IP
+	switch {
+	case len(b) >= ipv4Header && b[0]>>4 == 4:
+		if b[9] != protoUDP {
+			return 0, nil, ErrNoUDP
+		}
+		if binary.BigEndian.Uint16(b[6:])&0x3fff != 0 { // more fragments, offset
+			return 0, nil, ErrPart
+		}
+		size := int(b[0]&15) * 4
+		if size < ipv4Header || len(b) < size {
+			return 0, nil, ErrPart
+		}
+		b = b[size:]
+	case len(b) >= ipv6Header && b[0]>>4 == 6:
+		next := b[6]
+		b = b[ipv6Header:]
+		for range maxTags {
+			if next != 0 && next != 43 && next != 60 || len(b) < 8 { // hop by hop, routing, destination
+				break
+			}
+			size := 8 + 8*int(b[1])
+			next, b = b[0], b[min(size, len(b)):]
+		}
+		if next == 44 { // fragment
+			return 0, nil, ErrPart
+		}
+		if next != protoUDP {
+			return 0, nil, ErrNoUDP
+		}
+	default:
+		return 0, nil, ErrNoUDP
+	}
+	if len(b) < udpHeader {
+		return 0, nil, ErrPart
+	}
+	port = binary.BigEndian.Uint16(b[2:])
+	size := int(binary.BigEndian.Uint16(b[4:]))
+	if size < udpHeader || size > len(b) {
+		return port, nil, ErrPart
+	}
+	return port, b[udpHeader:size], nil
 }
 
 const maxTags = 8

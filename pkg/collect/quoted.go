@@ -31,9 +31,9 @@ func (q *quotedParser) header(r *record.Record, b []byte) (l4 []byte, ok bool) {
 		}
 		q.ipv4(r)
 		l4, proto = q.v4.Payload, q.v4.Protocol
-	case len(b) >= 40 && b[0]>>4 == 6:
+	case len(b) >= ipv6Header && b[0]>>4 == 6:
 		ipv6(r, b)
-		l4, proto = q.extensions(r, b[40:min(len(b), r.Len)], layers.IPProtocol(b[6]))
+		l4, proto = q.extensions(r, b[ipv6Header:min(len(b), r.Len)], layers.IPProtocol(b[6]))
 	default:
 		return nil, false
 	}

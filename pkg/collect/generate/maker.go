@@ -9,12 +9,6 @@ import (
 	"github.com/vnetradar/radar/pkg/intwire"
 )
 
-// Datagram is the payload of one UDP datagram.
-type Datagram struct {
-	Payload []byte // valid until the next call
-	Reports int    // that are in it, if that is known
-}
-
 // Maker makes the datagrams of a description, one after the other and without end. Packets come in
 // batches of Description.Group, so that each node has its reports of a batch in one datagram.
 type Maker struct {
@@ -126,7 +120,7 @@ func (m *Maker) Next() (Datagram, error) {
 		}
 		if reports > 0 {
 			m.count()
-			return Datagram{m.out, reports}, nil
+			return Datagram{Payload: m.out, Reports: reports}, nil
 		}
 	}
 }
