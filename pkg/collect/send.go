@@ -17,11 +17,14 @@ import (
 // ErrNotUnicast: reports go to one collector, which an address of many is not.
 var ErrNotUnicast = errors.New("not the address of one machine")
 
-// Dial opens a socket that sends to one unicast address only. A broadcast address, which only
-// routes tell from others, is refused by the kernel (EACCES), others that are not unicast with
+// everyone is the limited broadcast address (RFC 919).
+var everyone = netip.AddrFrom4([4]byte{255, 255, 255, 255})
+
+// Dial opens a socket that sends to one unicast address only. A subnet's broadcast address, which
+// only routes tell from others, is refused by the kernel (EACCES), others that are not unicast with
 // ErrNotUnicast. The connection is the caller's to close.
 func Dial(ctx context.Context, to netip.AddrPort) (*net.UDPConn, error) {
-	if a := to.Addr().Unmap(); !a.IsValid() || a.IsUnspecified() || a.IsMulticast() {
+	if a := to.Addr().Unmap(); !a.IsValid() || a.IsUnspecified() || a.IsMulticast() || a == everyone {
 		return nil, fmt.Errorf("send reports to %v: %w", to, ErrNotUnicast)
 	}
 	dialer := net.Dialer{Control: func(_, _ string, c syscall.RawConn) error {
