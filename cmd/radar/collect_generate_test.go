@@ -17,6 +17,8 @@ import (
 	"github.com/gopacket/gopacket/layers"
 
 	"github.com/vnetradar/radar/pkg/collect"
+	"github.com/vnetradar/radar/pkg/collect/generate"
+	"github.com/vnetradar/radar/pkg/topo"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
@@ -147,7 +149,7 @@ func TestGenerateSends(t *testing.T) {
 	within := func(name string, args ...string) *exec.Cmd {
 		return exec.Command("nsenter", append([]string{"--net=" + n.Path("g"), name}, args...)...)
 	}
-	generate := func(code int, args ...string) string {
+	run := func(code int, args ...string) string {
 		t.Helper()
 		out, err := within(self, append([]string{"collect", "generate"}, args...)...).CombinedOutput()
 		if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) || exit == nil && code != 0 || exit != nil && exit.ExitCode() != code {
@@ -155,11 +157,11 @@ func TestGenerateSends(t *testing.T) {
 		}
 		return string(out)
 	}
-	if out := generate(exitOK, "--to", "127.0.0.1:32766", "--count", "100", "--rate", "0"); !strings.Contains(out, "could not be sent, the last") {
+	if out := run(exitOK, "--to", "127.0.0.1:32766", "--count", "100", "--rate", "0"); !strings.Contains(out, "could not be sent, the last") {
 		t.Errorf("to nobody: %s", out)
 	}
-	generate(exitFailure, "--to", "127.255.255.255:32766", "--count", "1")
-	generate(exitFailure, "--to", "192.0.2.1:32766", "--count", "1")
+	run(exitFailure, "--to", "127.255.255.255:32766", "--count", "1")
+	run(exitFailure, "--to", "192.0.2.1:32766", "--count", "1")
 
 	stop := func(cmd *exec.Cmd) {
 		t.Helper()
@@ -173,11 +175,11 @@ func TestGenerateSends(t *testing.T) {
 	collector := within(self, "collect")
 	await(t, collector, "collecting at")
 	begin := time.Now()
-	out := generate(exitOK, "--to", "127.0.0.1:32766", "--count", "1000", "--rate", "2000", "--drops", "0.1", "--gap-every", "100", "--seed", "5")
+	out := run(exitOK, "--to", "127.0.0.1:32766", "--count", "1000", "--rate", "2000", "--drops", "0.1", "--gap-every", "100", "--seed", "5")
 	if took := time.Since(begin); took < 499*time.Millisecond || !strings.Contains(out, "1000 datagrams with 1000 reports sent") {
 		t.Errorf("%v, %s", took, out)
 	}
-	generate(exitOK, "--to", "[::1]:32766", "--count", "300", "--mode", "xd", "--report", "1.0", "--first-node", "11")
+	run(exitOK, "--to", "[::1]:32766", "--count", "300", "--mode", "xd", "--report", "1.0", "--first-node", "11")
 	nstest.WaitFor(t, "all reports to be kept", func() bool {
 		info, err := collect.Load(os.Getenv("RADAR_DOMAIN"))
 		return err == nil && info.Counts.Packets == 1300
@@ -207,7 +209,7 @@ func TestGenerateSends(t *testing.T) {
 	await(t, tcpdump, "listening on")
 	listener := within(self, "collect", "--listen", "127.0.0.1")
 	await(t, listener, "collecting at")
-	generate(exitOK, "--to", "127.0.0.1:32766", "-r", file, "--port", "32766,54321,8090", "--rate", "100", "--loop", "--count", "25")
+	run(exitOK, "--to", "127.0.0.1:32766", "-r", file, "--port", "32766,54321,8090", "--rate", "100", "--loop", "--count", "25")
 	nstest.WaitFor(t, "tcpdump to write all", func() bool { return countPackets(t, captured) == 25 })
 	stop(tcpdump)
 	want, _ := payloads(t, file)
@@ -236,6 +238,29 @@ func TestGenerateSends(t *testing.T) {
 	stop(listener)
 	if all := lines(t, said.String()); len(all) != 1 || all[0]["seconds"] == nil {
 		t.Errorf("interrupted: %s", &said)
+	}
+}
+
+// TestGenerateLate: a sender that was stopped for a while does not send all of it at once.
+func TestGenerateLate(t *testing.T) {
+	n := nstest.New(t, "l")
+	spec, err := topo.ParseSpec(n.Spec("l"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rate := sendRate(1000)
+	g := &generating{paced: true, count: 1000, next: func(n uint64) (generate.Datagram, time.Duration, error) {
+		if n == 1 {
+			time.Sleep(1200 * time.Millisecond)
+		}
+		return generate.Datagram{Payload: []byte("x")}, rate.due(n), nil
+	}}
+	if err := spec.Do(func() error { return g.send(t.Context(), "127.0.0.1:32766") }); err != nil {
+		t.Fatal(err)
+	}
+	// 700 ms of it are not caught up with.
+	if g.took < 1650*time.Millisecond {
+		t.Errorf("1000 at 1000 a second, 1.2 s late: in %v", g.took)
 	}
 }
 

@@ -182,6 +182,35 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
+// What the first nodes have written into a packet, checksum complements included, does not depend
+// on those that come after them.
+func TestComplementsAreIncremental(t *testing.T) {
+	for _, v := range []Version{V20, V10} {
+		for _, transport := range []Transport{UDP, TCP} {
+			d := usual(v)
+			d.Transport, d.Hops = transport, 8
+			m, err := New(d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.cross(&m.batch[0], 3)
+			block := 4 * intwire.Words(d.Version.format(), d.Instructions, 0)
+			var before []byte
+			for stack := 1; stack <= d.Hops; stack++ {
+				b, err := m.quote(nil, &m.batch[0], stack, stack)
+				if err != nil {
+					t.Fatal(err)
+				}
+				hops := b[len(b)-d.Payload-stack*block : len(b)-d.Payload]
+				if !bytes.Equal(before, hops[block:]) {
+					t.Errorf("version %d, transport %d: node %d has changed what was there:\n%x\n%x", v, transport, stack, before, hops[block:])
+				}
+				before = bytes.Clone(hops)
+			}
+		}
+	}
+}
+
 // Making reports takes no memory.
 func TestNoAllocation(t *testing.T) {
 	for _, v := range []Version{V20, V10} {
