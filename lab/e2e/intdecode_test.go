@@ -21,10 +21,12 @@ import (
 func intDecode(t *testing.T, args ...string) []map[string]any {
 	t.Helper()
 	// go test keeps results until a file changes that the test itself has looked at.
-	if _, err := os.Stat("intdecode.py"); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"intdecode.py", "intpackets.py"} {
+		if _, err := os.Stat(name); err != nil {
+			t.Fatal(err)
+		}
 	}
-	cmd := exec.Command("python3", append([]string{"intdecode.py"}, args...)...)
+	cmd := exec.Command("python3", append([]string{"-B", "intdecode.py"}, args...)...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -388,7 +390,7 @@ func TestIndependentDecoderReadsCaptures(t *testing.T) {
 		if err := os.WriteFile(path, content, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		err := exec.Command("python3", "intdecode.py", path).Run()
+		err := exec.Command("python3", "-B", "intdecode.py", path).Run()
 		if exit, ok := err.(*exec.ExitError); !ok || exit.ExitCode() != 1 {
 			t.Errorf("%s: %v, want exit status 1", name, err)
 		}

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -101,6 +102,28 @@ func TestDecodes(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// Constant: all hops of all packets have the values of the first one.
+func TestConstant(t *testing.T) {
+	d := usual(V20)
+	d.Constant, d.Flows = true, 1
+	var dec intwire.Decoder
+	var m intwire.Message
+	var first []intwire.Hop
+	for i, b := range take(t, d, 50) {
+		dec.Decode(&m, intwire.StartUDP, udp(b))
+		hops := slices.Clone(m.Embedded[0].Hops)
+		if i == 0 {
+			first = hops
+		}
+		if !slices.EqualFunc(hops, first, func(a, b intwire.Hop) bool { return a.Values == b.Values }) {
+			t.Fatalf("packet %d: %+v, the first: %+v", i, hops, first)
+		}
+	}
+	if latency, _ := first[0].Get(intwire.HopLatency); latency != 1000 {
+		t.Errorf("latency %d, want the least", latency)
 	}
 }
 
