@@ -95,6 +95,7 @@ func newCollectCmd(a *app) *cobra.Command {
 	f.metricFlags.add(cmd)
 	flags.BoolVar(&f.forget, "forget", false, "remove the reports that were kept")
 	completeFlag(cmd, "source", completeSource)
+	cmd.AddCommand(newCollectGenerateCmd(a))
 	return cmd
 }
 

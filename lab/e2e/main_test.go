@@ -4,7 +4,7 @@
 // captures it on every link with tcpdump, at netfilter hooks and at raw sockets,
 // drives radar as a user does, and lets package oracle compare packet by packet.
 //
-// The tests need root, tcpdump, iperf3, ping, nft, tc, ip, ethtool and bpftool; without them they
+// The tests need root, python3, tcpdump, iperf3, ping, nft, tc, ip, ethtool and bpftool; without them they
 // fail. RADAR_BIN names the binary to test; without it one is built.
 // RADAR_E2E_JSON names a file that gets all tables as JSON, RADAR_E2E_TABLES one that gets
 // them as they are printed. RADAR_SOAK=1 tries every fault many times over. RADAR_GAP is the
@@ -80,13 +80,13 @@ func checkTools() error {
 		return fmt.Errorf("needs root, to make network namespaces and to load BPF programs")
 	}
 	var missing []string
-	for _, tool := range []string{"go", "tcpdump", "iperf3", "ping", "nft", "tc", "ip", "ethtool", "bpftool"} {
+	for _, tool := range []string{"go", "python3", "tcpdump", "iperf3", "ping", "nft", "tc", "ip", "ethtool", "bpftool"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			missing = append(missing, tool)
 		}
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("needs %s: install the packages tcpdump, iperf3, iputils-ping, nftables, iproute2, ethtool",
+		return fmt.Errorf("needs %s: install the packages python3, tcpdump, iperf3, iputils-ping, nftables, iproute2, ethtool",
 			strings.Join(missing, ", "))
 	}
 	return nil

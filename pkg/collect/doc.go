@@ -7,6 +7,7 @@
 //   - A Translator is the one place where reports become records.
 //   - A Store keeps packets in capture files of bounded size; Load and Info.Records read them.
 //   - A Collector brings these together.
+//   - Dial and Package generate are the other side: they send reports to try a collector.
 //   - Numbers gives their nodes and ports numbers beside a domain's, for aggregates.
 //
 // Nothing here is safe for concurrent use unless it says so.

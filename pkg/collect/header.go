@@ -53,9 +53,9 @@ func (q *quotedParser) header(h *Header, b []byte) (l4 []byte, ok bool) {
 		}
 		q.ipv4(h)
 		l4, proto = q.v4.Payload, q.v4.Protocol
-	case len(b) >= 40 && b[0]>>4 == 6:
+	case len(b) >= ipv6Header && b[0]>>4 == 6:
 		h.ipv6(b)
-		l4, proto = q.extensions(h, b[40:min(len(b), h.Len)], layers.IPProtocol(b[6]))
+		l4, proto = q.extensions(h, b[ipv6Header:min(len(b), h.Len)], layers.IPProtocol(b[6]))
 	default:
 		return nil, false
 	}

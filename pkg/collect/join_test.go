@@ -26,7 +26,7 @@ type card struct {
 
 func (c card) packet(t *testing.T) Packet {
 	t.Helper()
-	quote, err := appendUDP(nil, netip.MustParseAddrPort("10.1.0.1:1000"), netip.MustParseAddrPort("10.2.0.2:2000"), []byte("data"))
+	quote, err := AppendUDP(nil, netip.MustParseAddrPort("10.1.0.1:1000"), netip.MustParseAddrPort("10.2.0.2:2000"), []byte("data"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func (c card) packet(t *testing.T) Packet {
 	if payload, err = intwire.AppendSingle(payload, &s); err != nil {
 		t.Fatal(err)
 	}
-	ip, err := appendUDP(nil, netip.MustParseAddrPort("10.9.0.1:9"), netip.MustParseAddrPort("10.9.9.9:32766"), payload)
+	ip, err := AppendUDP(nil, netip.MustParseAddrPort("10.9.0.1:9"), netip.MustParseAddrPort("10.9.9.9:32766"), payload)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -90,7 +90,7 @@ func (s *Socket) Receive() (Packet, error) {
 	if here.Addr().IsUnspecified() && from.Addr().Is4() {
 		here = netip.AddrPortFrom(netip.IPv4Unspecified(), here.Port())
 	}
-	s.ip, err = appendUDP(s.ip[:0], from, here, s.buf[:n])
+	s.ip, err = AppendUDP(s.ip[:0], from, here, s.buf[:n])
 	p.IP = s.ip
 	return p, err
 }

@@ -4,9 +4,12 @@ package collect
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net/netip"
 	"time"
+
+	"github.com/vnetradar/radar/pkg/intwire"
 )
 
 // Packet is a captured or received packet that may hold reports, from its IP header on.
@@ -18,12 +21,14 @@ type Packet struct {
 const (
 	udpHeader  = 8
 	ipv4Header = 20
+	ipv6Header = 40
 	protoUDP   = 17
 )
 
-// appendUDP appends a datagram as the packet of IPv4 (RFC 791), if both addresses are
-// of that, or IPv6 (RFC 8200) in which it may have come, with right checksums (RFC 768).
-func appendUDP(b []byte, src, dst netip.AddrPort, payload []byte) ([]byte, error) {
+// AppendUDP appends a datagram as the packet of IPv4 (RFC 791), if both addresses are
+// of that, or IPv6 (RFC 8200) in which it may have come, with right checksums (RFC 768). The error
+// says that it is too long; then b is returned as it was.
+func AppendUDP(b []byte, src, dst netip.AddrPort, payload []byte) ([]byte, error) {
 	size, most := udpHeader+len(payload), 0xffff
 	from, to := src.Addr().Unmap(), dst.Addr().Unmap()
 	if from.Is4() && to.Is4() {
@@ -39,7 +44,7 @@ func appendUDP(b []byte, src, dst netip.AddrPort, payload []byte) ([]byte, error
 		b = append(b, 0, 0, 0x40, 0, 64, protoUDP, 0, 0) // ID 0, DF
 		addresses = len(b)
 		b = append(append(b, from.AsSlice()...), to.AsSlice()...)
-		binary.BigEndian.PutUint16(b[start+10:], ^sum(b[start:], 0))
+		binary.BigEndian.PutUint16(b[start+10:], ^intwire.Sum(b[start:], 0))
 	} else {
 		s, t := from.As16(), to.As16()
 		b = append(b, 0x60, 0, 0, 0)
@@ -48,13 +53,13 @@ func appendUDP(b []byte, src, dst netip.AddrPort, payload []byte) ([]byte, error
 		addresses = len(b)
 		b = append(append(b, s[:]...), t[:]...)
 	}
-	pseudo := sum(b[addresses:], protoUDP+uint32(size))
+	pseudo := intwire.Sum(b[addresses:], protoUDP+uint32(size))
 	udp := len(b)
 	b = binary.BigEndian.AppendUint16(b, src.Port())
 	b = binary.BigEndian.AppendUint16(b, dst.Port())
 	b = binary.BigEndian.AppendUint16(b, uint16(size))
 	b = append(append(b, 0, 0), payload...)
-	check := ^sum(b[udp:], uint32(pseudo))
+	check := ^intwire.Sum(b[udp:], uint32(pseudo))
 	if check == 0 { // which would say that there is none
 		check = 0xffff
 	}
@@ -62,18 +67,57 @@ func appendUDP(b []byte, src, dst netip.AddrPort, payload []byte) ([]byte, error
 	return b, nil
 }
 
-// sum is the Internet checksum's sum (RFC 1071) of b and of s.
-func sum(b []byte, s uint32) uint16 {
-	for ; len(b) >= 2; b = b[2:] {
-		s += uint32(binary.BigEndian.Uint16(b))
+// Why a packet's UDP payload is not to be had.
+var (
+	ErrNoUDP = errors.New("no packet of UDP")
+	ErrPart  = errors.New("a part of a datagram: cut, or a fragment")
+)
+
+// UDP returns the port that a packet of UDP goes to, and its payload, which is a part of p.IP. It
+// fails with ErrNoUDP or ErrPart.
+func (p Packet) UDP() (port uint16, payload []byte, err error) {
+	b := p.IP
+	switch {
+	case len(b) >= ipv4Header && b[0]>>4 == 4:
+		if b[9] != protoUDP {
+			return 0, nil, ErrNoUDP
+		}
+		if binary.BigEndian.Uint16(b[6:])&0x3fff != 0 { // more fragments, offset
+			return 0, nil, ErrPart
+		}
+		size := int(b[0]&15) * 4
+		if size < ipv4Header || len(b) < size {
+			return 0, nil, ErrPart
+		}
+		b = b[size:]
+	case len(b) >= ipv6Header && b[0]>>4 == 6:
+		next := b[6]
+		b = b[ipv6Header:]
+		for range maxTags {
+			if next != 0 && next != 43 && next != 60 || len(b) < 8 { // hop by hop, routing, destination
+				break
+			}
+			size := 8 + 8*int(b[1])
+			next, b = b[0], b[min(size, len(b)):]
+		}
+		if next == 44 { // fragment
+			return 0, nil, ErrPart
+		}
+		if next != protoUDP {
+			return 0, nil, ErrNoUDP
+		}
+	default:
+		return 0, nil, ErrNoUDP
 	}
-	if len(b) == 1 {
-		s += uint32(b[0]) << 8
+	if len(b) < udpHeader {
+		return 0, nil, ErrPart
 	}
-	for s > 0xffff {
-		s = s>>16 + s&0xffff
+	port = binary.BigEndian.Uint16(b[2:])
+	size := int(binary.BigEndian.Uint16(b[4:]))
+	if size < udpHeader || size > len(b) {
+		return port, nil, ErrPart
 	}
-	return uint16(s)
+	return port, b[udpHeader:size], nil
 }
 
 const maxTags = 8

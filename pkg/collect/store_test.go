@@ -16,7 +16,7 @@ import (
 // numbered is a datagram with a number in it.
 func numbered(t *testing.T, n uint32) Packet {
 	t.Helper()
-	b, err := appendUDP(nil, netip.MustParseAddrPort("10.0.0.1:1"), netip.MustParseAddrPort("10.0.0.2:2"), binary.BigEndian.AppendUint32(nil, n))
+	b, err := AppendUDP(nil, netip.MustParseAddrPort("10.0.0.1:1"), netip.MustParseAddrPort("10.0.0.2:2"), binary.BigEndian.AppendUint32(nil, n))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -253,15 +253,17 @@ func (r *Row) append(dst []byte, v *Values) ([]byte, error) {
 // It is never all ones, which would say that the checksum itself was updated.
 func Complement(before, after []byte) uint32 {
 	// What has been added, in ones' complement: after - before. The word takes it away.
-	diff := onesSum(after) + uint32(^uint16(onesSum(before)))
-	diff = diff&0xffff + diff>>16
-	diff = diff&0xffff + diff>>16
-	return uint32(^uint16(diff))
+	return uint32(^Sum(after, uint32(^Sum(before, 0))))
 }
 
-// onesSum is the ones' complement sum of RFC 1071, not inverted.
-func onesSum(b []byte) uint32 {
-	var sum uint64
+// Sum is the ones' complement sum (RFC 1071) of b, with a zero byte behind it if it is odd, and
+// of s. A checksum is its complement.
+func Sum(b []byte, s uint32) uint16 {
+	sum := uint64(s)
+	for ; len(b) >= 8; b = b[8:] {
+		x := binary.BigEndian.Uint64(b)
+		sum += x>>32 + x&0xffffffff
+	}
 	for ; len(b) >= 2; b = b[2:] {
 		sum += uint64(be16(b))
 	}
@@ -271,5 +273,5 @@ func onesSum(b []byte) uint32 {
 	for sum > 0xffff {
 		sum = sum&0xffff + sum>>16
 	}
-	return uint32(sum)
+	return uint16(sum)
 }
