@@ -253,14 +253,15 @@ func (r *Row) append(dst []byte, v *Values) ([]byte, error) {
 // It is never all ones, which would say that the checksum itself was updated.
 func Complement(before, after []byte) uint32 {
 	// What has been added, in ones' complement: after - before. The word takes it away.
-	diff := onesSum(after) + uint32(^uint16(onesSum(before)))
+	diff := uint32(OnesSum(after)) + uint32(^OnesSum(before))
 	diff = diff&0xffff + diff>>16
 	diff = diff&0xffff + diff>>16
 	return uint32(^uint16(diff))
 }
 
-// onesSum is the ones' complement sum of RFC 1071, not inverted.
-func onesSum(b []byte) uint32 {
+// OnesSum is the ones' complement sum of RFC 1071, not inverted; b is padded with a zero byte
+// if odd.
+func OnesSum(b []byte) uint16 {
 	var sum uint64
 	for ; len(b) >= 2; b = b[2:] {
 		sum += uint64(be16(b))
@@ -271,5 +272,5 @@ func onesSum(b []byte) uint32 {
 	for sum > 0xffff {
 		sum = sum&0xffff + sum>>16
 	}
-	return uint32(sum)
+	return uint16(sum)
 }

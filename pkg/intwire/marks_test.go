@@ -12,7 +12,7 @@ import (
 // ipSum writes an IPv4 header's checksum anew: frames stay true.
 func ipSum(frame []byte) []byte {
 	frame[24], frame[25] = 0, 0
-	binary.BigEndian.PutUint16(frame[24:], ^uint16(onesSum(frame[14:34])))
+	binary.BigEndian.PutUint16(frame[24:], ^uint16(OnesSum(frame[14:34])))
 	return frame
 }
 
