@@ -101,6 +101,7 @@ func newRootCmd(a *app) *cobra.Command {
 		newFlowsCmd(a),
 		newThroughputCmd(a),
 		newCollectCmd(a),
+		newExportCmd(a),
 		newIntCmd(a),
 		newLabCmd(),
 		newVersionCmd(a),

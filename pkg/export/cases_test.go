@@ -378,3 +378,44 @@ func TestMark(t *testing.T) {
 		}
 	}
 }
+
+// TestHeaders: what of a quote the collector does not show.
+func TestHeaders(t *testing.T) {
+	inner := func(change func(*record.Record), perHop bool) (*intwire.Single, []byte) {
+		r := delivered(1)
+		change(&r)
+		all := read(t, reports(encoder(t, chain(1), export.TR20, export.Mark{}, perHop), r))
+		s := &all[len(all)-1].Reports[0]
+		return s, s.Inner
+	}
+	v6 := kinds()["udp6"]
+	if s, b := inner(v6, false); s.InType != intwire.InnerIPv6 || b[0]>>4 != 6 {
+		t.Errorf("IPv6 is of type %d", s.InType)
+	}
+	if s, b := inner(func(*record.Record) {}, false); s.InType != intwire.InnerIPv4 || b[0]>>4 != 4 {
+		t.Errorf("IPv4 is of type %d", s.InType)
+	}
+	// The fragment header (RFC 8200, 4.5): next header, reserved, offset and M, identification.
+	for want, off := range map[string]*int{"11000001000000aa": ptr(0), "11000500000000aa": ptr(1280), "11000000000000aa": nil} {
+		_, b := inner(func(r *record.Record) { v6(r); r.FragOff, r.FragID = off, ptr(0xaa) }, true)
+		if got := fmt.Sprintf("%x", b[40:48]); b[6] != 44 || got != want {
+			t.Errorf("fragment %v: next header %d, %s, want %s", off, b[6], got, want)
+		}
+	}
+	// What the last node got: DSCP and ECN as they were sent last.
+	for _, perHop := range []bool{false, true} {
+		if _, b := inner(func(r *record.Record) { r.DSCPSent, r.ECNSent = ptr(46), ptr(3) }, perHop); b[1] != 46<<2|3 {
+			t.Errorf("TOS %02x", b[1])
+		}
+	}
+	first := read(t, reports(encoder(t, chain(1), export.TR20, export.Mark{}, true), func() record.Record {
+		r := delivered(1)
+		r.DSCPSent = ptr(46)
+		return r
+	}()))[0].Reports[0].Inner
+	if first[1] != 10<<2|1 || first[8] != 64 {
+		t.Errorf("the source quotes TOS %02x, TTL %d", first[1], first[8])
+	}
+	// A hop of which nothing is known is one all the same.
+	_, _ = inner(func(r *record.Record) { r.Hops = []record.Hop{{Node: "?"}} }, false)
+}

@@ -149,9 +149,9 @@ func (e *Encoder) stacked(r *record.Record, b branch, c carrier) {
 		e.hops = append(e.hops, intwire.Hop{Values: e.values(r, i)})
 	}
 	level2(e.hops)
-	bitmap := uint16(0)
+	bitmap := intwire.Bitmap(e.layout(), intwire.Of(intwire.NodeID)) // also if none is known: a hop has words
 	for i := range e.hops {
-		bitmap |= intwire.Bitmap(e.layout(), e.hops[i].Has|intwire.Of(intwire.NodeID))
+		bitmap |= intwire.Bitmap(e.layout(), e.hops[i].Has)
 	}
 	most := mostStack / intwire.Words(e.layout(), bitmap, 0)
 	if len(e.hops) > most {
@@ -175,7 +175,7 @@ func (e *Encoder) stacked(r *record.Record, b branch, c carrier) {
 		h := &r.Hops[b.hops[to-1]]
 		rep := report{node: e.Numbers.Node(h.Node, h.NodeID), at: ingressOf(&e.hops[to-1].Values, r), intermediate: to < len(e.hops)}
 		if !rep.intermediate && b.loss != nil {
-			e.drop(&rep, r, b, true)
+			e.drop(&rep, r, b)
 		}
 		e.body = e.appendQuote(e.body[:0], r, &v, c, e.in)
 		e.send(r, &v, &rep)
@@ -191,13 +191,13 @@ func (e *Encoder) perHop(r *record.Record, b branch) {
 			without(&rep.values, intwire.L2In, intwire.L2Out)
 		}
 		if n == len(b.hops)-1 && isAt(b.loss, h) {
-			e.drop(&rep, r, b, false)
+			e.drop(&rep, r, b)
 		}
 		e.card(r, b, n, &rep)
 	}
 	if n := len(b.hops); b.loss != nil && (n == 0 || !isAt(b.loss, &r.Hops[b.hops[n-1]])) {
 		rep := report{at: uint64(r.TNs)}
-		e.drop(&rep, r, b, false)
+		e.drop(&rep, r, b)
 		e.card(r, b, n, &rep)
 	}
 }

@@ -28,9 +28,8 @@ func ingressOf(v *intwire.Values, r *record.Record) uint64 {
 }
 
 // drop makes the report that of the node which dropped the packet. If no hop of the way is that
-// node's, the port is all that is known of its own; if the last one is and is in the stack,
-// its metadata is there already.
-func (e *Encoder) drop(rep *report, r *record.Record, b branch, stack bool) {
+// node's, the port is all that is known of its own.
+func (e *Encoder) drop(rep *report, r *record.Record, b branch) {
 	l := b.loss
 	rep.dropped = true
 	if n := len(b.hops); n == 0 || !isAt(l, &r.Hops[b.hops[n-1]]) {
@@ -47,8 +46,6 @@ func (e *Encoder) drop(rep *report, r *record.Record, b branch, stack bool) {
 		if rep.values.Has.Has(intwire.L1In) {
 			without(&rep.values, intwire.L2In, intwire.L2Out)
 		}
-	} else if stack {
-		rep.values = intwire.Values{}
 	}
 	number, ok := DropReason(l.Reason, r.IPVersion)
 	if !ok {

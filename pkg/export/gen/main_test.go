@@ -14,7 +14,7 @@ func TestPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(string(page), "<!-- reasons -->\n\n"+reasons()) {
+	if !strings.Contains(string(page), "<!-- reasons -->\n\n"+reasons()+"\n<!-- /reasons -->") {
 		t.Error("docs/int.md: section reasons is out of date (write it with: go generate ./pkg/export)")
 	}
 }
