@@ -99,6 +99,7 @@ func (v *exportEnd) lines() []string {
 		{v.Interrupted, "reports not sent: they waited for --rate at the end"},
 		{v.NotEnded, "packets had not ended, or not for certain yet"},
 		{v.Unread, "packets, or less, were overwritten before they were read (attach with more --slots)"},
+		{v.Truncated, "packets of whose way a part may be missing"},
 		{v.Branched, "packets with copies: a report for each"},
 		{v.Trains, fmt.Sprintf("reports stand for trains, of %d packets", v.TrainPackets)},
 		{v.Translated, "reports quote what NAT had made of the packet"},

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -80,24 +81,6 @@ func (w *exportWorld) captured(port int, do func() (sent uint64)) string {
 	nstest.WaitFor(w.T, "tcpdump to write all", func() bool { return countPackets(w.T, file) == int(sent) })
 	w.stop(tcpdump)
 	return file
-}
-
-// collected is what radar's collector makes of a capture file.
-func (w *exportWorld) collected(file string, more ...string) []record.Record {
-	w.Helper()
-	d, err := domain.Load(w.domain)
-	if err != nil {
-		w.Fatal(err)
-	}
-	args := []string{"collect", "-r", file, "--show", "-o", "json", "--domain", w.domain + "-c"}
-	for _, n := range d.Nodes {
-		args = append(args, "--node", fmt.Sprintf("%d=%s", n.ID, n.Name))
-	}
-	stdout, stderr, code := radar(w.T, append(args, more...)...)
-	if code != exitOK || strings.Contains(stderr, "odd") || strings.Contains(stderr, "did not come") || !strings.Contains(stderr, " 0 of them no report") {
-		w.Fatalf("collect: code %d, %s", code, stderr)
-	}
-	return recordsOf(w.T, stdout)
 }
 
 // recordsOf reads one record a line.
@@ -197,6 +180,66 @@ func ended(t *testing.T, stdout string) (v exportEnd) {
 	return v
 }
 
+// forms are the ways to report the same packets.
+var forms = []struct {
+	name, args string
+	perHop     bool // the collector has the source's TTL
+	dscp       bool // INT's mark stays in the packet, and only TCP and UDP carry INT
+}{
+	{name: "int-md-2.0"},
+	{name: "int-md-2.0-dscp", args: "--int-dscp 0x17", dscp: true},
+	{name: "int-md-1.0", args: "--report-version 1.0", dscp: true},
+	{name: "int-xd-2.0", args: "--mode int-xd", perHop: true},
+	{name: "int-xd-1.0", args: "--mode int-xd --report-version 1.0", perHop: true},
+}
+
+// formTruth is truth by one of the forms.
+func formTruth(d *domain.Domain, r record.Record, n int) told {
+	form := &forms[n]
+	stack := !form.perHop && (!form.dscp || r.Proto != "icmp")
+	if stack && r.TTLSent != nil {
+		r.TTL = *r.TTLSent
+		if r.State == record.Lost && r.Hops[len(r.Hops)-1].Port != "" {
+			r.TTL++ // the last node had forwarded it: it came in with one more
+		}
+	}
+	if stack && form.dscp {
+		r.DSCP = 0x17
+	}
+	v := truth(d, r)
+	if r.Loss != nil && strings.HasSuffix(form.name, "1.0") { // profile radar is of 2.0
+		number, _ := export.DropReason(r.Loss.Reason, r.IPVersion)
+		v.Loss = strings.Join(append(strings.Fields(v.Loss)[:2], fmt.Sprintf("INT_%d", number)), " ")
+	}
+	return v
+}
+
+// sameAsCollected demands that a capture of reports says what was measured.
+func sameAsCollected(t *testing.T, d *domain.Domain, own []record.Record, file string, n int) {
+	t.Helper()
+	args := []string{"collect", "-r", file, "--show", "-o", "json", "--domain", "exported"}
+	for _, node := range d.Nodes {
+		args = append(args, "--node", fmt.Sprintf("%d=%s", node.ID, node.Name))
+	}
+	if strings.HasPrefix(forms[n].name, "int-md-2.0") || forms[n].name == "int-xd-2.0" {
+		args = append(args, "--source", "127.0.0.1=radar")
+	}
+	stdout, stderr, code := radar(t, args...)
+	if code != exitOK || strings.Contains(stderr, "odd") || strings.Contains(stderr, "did not come") || !strings.Contains(stderr, " 0 of them no report") {
+		t.Fatalf("collect: code %d, %s", code, stderr)
+	}
+	var want, got []told
+	for _, r := range own {
+		want = append(want, formTruth(d, r, n))
+	}
+	for _, r := range recordsOf(t, stdout) {
+		got = append(got, tell(&r))
+	}
+	if diff := cmp.Diff(sortTold(want), sortTold(got)); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // TestExport: real packets of a real network, delivered, dropped by nftables and by a queue, come
 // back through radar's own collector as what they were, by each form of reports.
 func TestExport(t *testing.T) {
@@ -224,65 +267,32 @@ func TestExport(t *testing.T) {
 			t.Fatalf("no packet was %s: %v", what, states)
 		}
 	}
-	for n, form := range []struct {
-		args    string
-		ttl     bool // the source's: the collector has that of the first report
-		dscp    bool // the mark stays
-		profile bool
-	}{
-		{args: "", profile: true},
-		{args: "--int-dscp 0x17", dscp: true, profile: true},
-		{args: "--report-version 1.0", dscp: true},
-		{args: "--mode int-xd", ttl: true, profile: true},
-		{args: "--mode int-xd --report-version 1.0", ttl: true},
-	} {
-		t.Run(form.args, func(t *testing.T) {
+	for n := range forms {
+		t.Run(forms[n].name, func(t *testing.T) {
 			w := &exportWorld{world: &world{T: t, lab: w.lab, domain: w.domain}, net: w.net, self: w.self}
-			port := 6001 + n
-			var end exportEnd
-			file := w.captured(port, func() uint64 {
-				stdout, _ := w.run(append(strings.Fields(form.args), "export", "int", "-o", "json", "--last", "0", "--collector", fmt.Sprintf("127.0.0.1:%d", port))...)
-				end = ended(t, stdout)
-				return end.Reports
-			})
-			keep(t, file, fmt.Sprintf("reports-%d.pcap", n), own)
+			file, end := w.exported(n)
 			if c := end.Collectors[0]; end.Packets != uint64(len(own)) || end.Reported != end.Packets || c.Sent != end.Reports || c.Refused == 0 || c.Failed > 0 {
 				t.Errorf("%d packets: %+v", len(own), end)
 			}
-			more := []string{"--port", fmt.Sprint(port)}
-			if form.profile {
-				more = append(more, "--source", "127.0.0.1=radar")
-			}
-			var want, got []told
-			for _, r := range own {
-				stack := !form.ttl
-				if form.dscp && r.Proto == "icmp" {
-					stack = false
-				}
-				if stack && r.TTLSent != nil {
-					r.TTL = *r.TTLSent
-					if r.State == record.Lost && r.Hops[len(r.Hops)-1].Port != "" {
-						r.TTL++ // the last node had forwarded it: it came in with one more
-					}
-				}
-				if form.dscp && stack {
-					r.DSCP = 0x17
-				}
-				v := truth(d, r)
-				if v.Loss != "" && !form.profile {
-					number, _ := export.DropReason(r.Loss.Reason, 4)
-					v.Loss = strings.Join(append(strings.Fields(v.Loss)[:2], fmt.Sprintf("INT_%d", number)), " ")
-				}
-				want = append(want, v)
-			}
-			for _, r := range w.collected(file, more...) {
-				got = append(got, tell(&r))
-			}
-			if diff := cmp.Diff(sortTold(want), sortTold(got)); diff != "" {
-				t.Error(diff)
+			sameAsCollected(t, d, own, file, n)
+			if dir := os.Getenv("RADAR_KEEP_REPORTS"); dir != "" {
+				file, _ := w.exported(n, "less", "200")
+				w.keep(dir, file, d, n)
 			}
 		})
 	}
+}
+
+// exported captures what the ring has, in one of the forms.
+func (w *exportWorld) exported(n int, filter ...string) (file string, end exportEnd) {
+	w.Helper()
+	file = w.captured(reportPort, func() uint64 {
+		args := append([]string{"export", "int", "-o", "json", "--last", "0", "--collector", fmt.Sprintf("127.0.0.1:%d", reportPort)}, strings.Fields(forms[n].args)...)
+		stdout, _ := w.run(append(args, filter...)...)
+		end = ended(w.T, stdout)
+		return end.Reports
+	})
+	return file, end
 }
 
 // traffic is echoes, datagrams that a rule drops, datagrams to a closed port, and a burst that
@@ -305,27 +315,51 @@ func (w *exportWorld) traffic() {
 	nstest.WaitFor(w.T, "all packets to end", func() bool { return w.status().Totals.InFlight == 0 })
 }
 
-// keep copies a capture of reports, and what they are about, to where RADAR_KEEP_REPORTS says.
-func keep(t *testing.T, file, name string, about []record.Record) {
-	dir := os.Getenv("RADAR_KEEP_REPORTS")
-	if dir == "" {
-		return
+// keptDir has captures of reports, made by tcpdump, of a run of TestExport, and what they are
+// about, for this and other decoders. RADAR_KEEP_REPORTS=testdata/reports writes them anew.
+const keptDir = "testdata/reports"
+
+// kept is what the captures of keptDir are about.
+type kept struct {
+	Domain  domain.Domain   `json:"domain"` // nodes and ports alone
+	Packets []record.Record `json:"packets"`
+}
+
+// keep writes a capture, and what it is about, into a directory.
+func (w *exportWorld) keep(dir, file string, d *domain.Domain, n int) {
+	w.Helper()
+	var k kept
+	for _, node := range d.Nodes {
+		k.Domain.Nodes = append(k.Domain.Nodes, domain.Node{ID: node.ID, Name: node.Name})
 	}
-	b, err := os.ReadFile(file)
-	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, name), b, 0o644)
+	for _, p := range d.Ports {
+		k.Domain.Ports = append(k.Domain.Ports, domain.Port{ID: p.ID, Node: p.Node, Name: p.Name, Ifindex: p.Ifindex})
 	}
+	k.Packets = w.packets("--last", "0", "less", "200")
+	text, err := json.Marshal(k)
+	if err != nil {
+		w.Fatal(err)
+	}
+	reports, err := os.ReadFile(file)
+	if err = errors.Join(err, os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, forms[n].name+".pcap"), reports, 0o644),
+		os.WriteFile(filepath.Join(dir, "packets.json"), append(text, '\n'), 0o644)); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// TestExportKept: what was captured once says the same now.
+func TestExportKept(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(keptDir, "packets.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := os.Create(filepath.Join(dir, "packets.jsonl"))
-	if err != nil {
-		t.Fatal(err)
+	var k kept
+	if err := json.Unmarshal(text, &k); err != nil || len(k.Packets) < 15 {
+		t.Fatalf("%d packets, %v", len(k.Packets), err)
 	}
-	defer out.Close()
-	for i := range about {
-		if err := printJSON(out, about[i].JSON()); err != nil {
-			t.Fatal(err)
-		}
+	for n := range forms {
+		t.Run(forms[n].name, func(t *testing.T) {
+			sameAsCollected(t, &k.Domain, k.Packets, filepath.Join(keptDir, forms[n].name+".pcap"), n)
+		})
 	}
 }

@@ -14,6 +14,20 @@ type branch struct {
 	loss *record.Loss // nil: it was delivered, or left
 }
 
+// lostAtLast says whether the copy was lost at the node of its last hop.
+func (b *branch) lostAtLast(r *record.Record) bool {
+	n := len(b.hops)
+	return b.loss != nil && n > 0 && r.Hops[b.hops[n-1]].Node == b.loss.Node
+}
+
+// lossAt is the loss, if hop i is the last one and it was there.
+func (b *branch) lossAt(r *record.Record, i int) *record.Loss {
+	if !b.lostAtLast(r) || b.hops[len(b.hops)-1] != i {
+		return nil
+	}
+	return b.loss
+}
+
 // branches are the ways of a packet that have ended where a node saw them end. Of others a sink
 // has nothing to report: they are counted.
 func (c *Counts) branches(r *record.Record) []branch {

@@ -161,6 +161,14 @@ func TestDrops(t *testing.T) {
 		"its queue": {func(r *record.Record) {
 			r.Hops, r.Loss = r.Hops[:1], &record.Loss{Node: "r1", Port: "eth1", At: record.AtQueue, Reason: "QDISC_DROP"}
 		}, told{2, 0, 3, 71, 1}},
+		"to its egress": {func(r *record.Record) {
+			r.Hops[1].Port = ""
+			r.Loss = &record.Loss{Node: "r1", Port: "eth1", At: record.AtEgress, Reason: "TC_EGRESS"}
+		}, told{2, 0, 0, 92, 2}},
+		"as it came": {func(r *record.Record) {
+			r.Hops[1].Port = ""
+			r.Loss = &record.Loss{Node: "r1", Port: "eth0", At: record.AtNode, Reason: "NETFILTER_DROP"}
+		}, told{2, 0, 0, 80, 2}},
 		"nowhere": {func(r *record.Record) { r.Loss = &record.Loss{Node: "?", At: record.AtNode, Reason: "QDISC_DROP"} }, told{0, 0, 0, 71, 2}},
 		"unsaid":  {func(r *record.Record) { r.Loss = nil }, told{0, 0, 0, 0, 2}},
 		"no hops": {func(r *record.Record) { r.Hops, r.Loss = nil, &record.Loss{Node: "r2", Reason: "XDP"} }, told{3, 0, 0, 195, 0}},
@@ -178,12 +186,18 @@ func TestDrops(t *testing.T) {
 				got.in, got.out, got.reason = s.Values.V[intwire.L1In], s.Values.V[intwire.L1Out], s.Values.V[intwire.DropReason]
 				if len(m.Embedded) > 0 {
 					got.stack = len(m.Embedded[0].Hops)
+					if out := m.Embedded[0].Hops[0].V[intwire.L1Out]; name == "to its egress" && out != 3 {
+						t.Errorf("egress %d", out)
+					}
 				}
 				want := c.want
 				if perHop {
 					want.stack = 0
 					if want.node == 2 && len(r.Hops) == 2 { // its own metadata is in the report
 						want.in, want.out = 2, 3
+						if name == "as it came" {
+							want.out = 0
+						}
 					}
 				}
 				if got != want || !s.D || !s.F || s.RepMdBits&1 == 0 || e.Counts.Drops != 1 {
@@ -277,9 +291,9 @@ func TestNotReported(t *testing.T) {
 		t.Error(diff)
 	}
 	train := delivered(1)
-	train.Segs, train.Len = 40, 70000
+	train.Segs, train.Len, train.Truncated = 40, 70000, true
 	m := read(t, reports(e, train))[0]
-	if got := m.Reports[0].Inner[2:4]; got[0] != 0xff || got[1] != 0xff || e.Counts.Trains != 1 || e.Counts.TrainPackets != 40 {
+	if got := m.Reports[0].Inner[2:4]; got[0] != 0xff || got[1] != 0xff || e.Counts.Trains != 1 || e.Counts.TrainPackets != 40 || e.Counts.Truncated != 1 {
 		t.Errorf("a train: length %x, %+v", got, e.Counts)
 	}
 }

@@ -5,6 +5,7 @@ package export
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/vnetradar/radar/pkg/intwire"
 	"github.com/vnetradar/radar/pkg/record"
@@ -45,6 +46,7 @@ type Counts struct {
 	NoHops   uint64 `json:"no_hops"`   // no report: no node is known
 	Failed   uint64 `json:"failed"`    // no report: a value did not fit
 
+	Truncated      uint64 `json:"truncated"`      // a part of their way may be missing
 	Branched       uint64 `json:"branched"`       // with copies: a report for each
 	Trains         uint64 `json:"trains"`         // reports that stand for several packets
 	TrainPackets   uint64 `json:"train_packets"`  // which are so many
@@ -65,10 +67,11 @@ type Encoder struct {
 
 	next map[uint32]uint32 // sequence numbers, by node id
 	emit func([]byte)
-	hops []intwire.Hop
-	buf  []byte // a report
-	in   []byte // INT
-	body []byte // a quoted packet
+	hops []intwire.Hop // of a way, the source first
+	top  []intwire.Hop // of a stack, the newest first
+	buf  []byte        // a report
+	in   []byte        // INT
+	body []byte        // a quoted packet
 }
 
 // NewEncoder makes an encoder; a zero mark is the version's default. INT 1.0 has no mark by
@@ -102,6 +105,9 @@ func (e *Encoder) Encode(r *record.Record, emit func(report []byte)) {
 	}
 	if e.Counts.Reports > before {
 		e.Counts.Reported++
+		if r.Truncated {
+			e.Counts.Truncated++
+		}
 	}
 }
 
@@ -146,7 +152,7 @@ const mostStack = 252
 func (e *Encoder) stacked(r *record.Record, b branch, c carrier) {
 	e.hops = e.hops[:0]
 	for _, i := range b.hops {
-		e.hops = append(e.hops, intwire.Hop{Values: e.values(r, i)})
+		e.hops = append(e.hops, intwire.Hop{Values: e.values(r, i, b.lossAt(r, i))})
 	}
 	level2(e.hops)
 	bitmap := intwire.Bitmap(e.layout(), intwire.Of(intwire.NodeID)) // also if none is known: a hop has words
@@ -164,9 +170,9 @@ func (e *Encoder) stacked(r *record.Record, b branch, c carrier) {
 			Shim:   c.shim(&v, e.layout()),
 			Header: intwire.Header{Layout: e.layout(), Type: intwire.TypeMD, Bitmap: bitmap, RemainingHops: uint8(most - (to - from))},
 		}
-		for i := to - 1; i >= from; i-- {
-			in.Hops = append(in.Hops, e.hops[i])
-		}
+		e.top = append(e.top[:0], e.hops[from:to]...)
+		slices.Reverse(e.top)
+		in.Hops = e.top
 		var err error
 		if e.in, err = intwire.AppendINT(e.in[:0], &in); err != nil {
 			e.Counts.Failed++
@@ -185,17 +191,18 @@ func (e *Encoder) stacked(r *record.Record, b branch, c carrier) {
 // perHop reports a way by a report of each node, with its metadata in the report (INT-XD).
 func (e *Encoder) perHop(r *record.Record, b branch) {
 	for n, i := range b.hops {
-		h, v := &r.Hops[i], e.values(r, i)
+		loss := b.lossAt(r, i)
+		h, v := &r.Hops[i], e.values(r, i, loss)
 		rep := report{node: e.Numbers.Node(h.Node, h.NodeID), at: ingressOf(&v, r), values: v}
 		if rep.values.Has.Has(intwire.L1In) {
 			without(&rep.values, intwire.L2In, intwire.L2Out)
 		}
-		if n == len(b.hops)-1 && isAt(b.loss, h) {
+		if loss != nil {
 			e.drop(&rep, r, b)
 		}
 		e.card(r, b, n, &rep)
 	}
-	if n := len(b.hops); b.loss != nil && (n == 0 || !isAt(b.loss, &r.Hops[b.hops[n-1]])) {
+	if n := len(b.hops); b.loss != nil && !b.lostAtLast(r) {
 		rep := report{at: uint64(r.TNs)}
 		e.drop(&rep, r, b)
 		e.card(r, b, n, &rep)
@@ -208,6 +215,3 @@ func (e *Encoder) card(r *record.Record, b branch, n int, rep *report) {
 	e.body = e.appendQuote(e.body[:0], r, &v, noCarrier, nil)
 	e.send(r, &v, rep)
 }
-
-// isAt says whether a loss, if there is one, was at the node of a hop.
-func isAt(l *record.Loss, h *record.Hop) bool { return l != nil && l.Node == h.Node }

@@ -32,7 +32,7 @@ func ingressOf(v *intwire.Values, r *record.Record) uint64 {
 func (e *Encoder) drop(rep *report, r *record.Record, b branch) {
 	l := b.loss
 	rep.dropped = true
-	if n := len(b.hops); n == 0 || !isAt(l, &r.Hops[b.hops[n-1]]) {
+	if !b.lostAtLast(r) {
 		id := e.Numbers.Node(l.Node, 0)
 		if id == Unknown {
 			e.Counts.UnknownNodes++

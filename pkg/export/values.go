@@ -17,12 +17,19 @@ import (
 //
 // The latency of a hop is the time between its two times: from ingress to where the packet
 // left the queue of the port, if that is known, else to where it came to it.
-func (e *Encoder) values(r *record.Record, i int) (v intwire.Values) {
+//
+// loss is that of the copy whose last hop this is, if it was lost there. The egress that the node
+// had chosen then may be known from it alone.
+func (e *Encoder) values(r *record.Record, i int, loss *record.Loss) (v intwire.Values) {
 	h := &r.Hops[i]
+	out := h.Port
+	if out == "" && loss != nil && loss.At != record.AtIngress && loss.Port != h.InPort {
+		out = loss.Port
+	}
 	if id := e.nodeOf(h); id != Unknown {
 		v.Set(intwire.NodeID, uint64(id))
 	}
-	e.ports(&v, e.Numbers.Port(h.Node, h.NodeID, h.InPort), e.Numbers.Port(h.Node, h.NodeID, h.Port))
+	e.ports(&v, e.Numbers.Port(h.Node, h.NodeID, h.InPort), e.Numbers.Port(h.Node, h.NodeID, out))
 	if h.AtNs == nil {
 		return v
 	}
