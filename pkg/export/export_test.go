@@ -192,7 +192,7 @@ func TestBytes(t *testing.T) {
 		0x14_00_00_20|34<<16, // type 1 (INT), IPv4 inside; 34 words behind this one; F
 		0, 0,                 // no metadata
 		0x45_29_00_00|(106+100), // 20 IP, 8 UDP, 100 of INT: 4 shim, 12 header, 3 hops of 7 words
-		7<<16, 63<<24|17<<16|0,  // the checksum is put in below
+		7<<16, 63<<24|17<<16,    // the checksum is put in below
 		0x0a000101, 0x0a000402,
 		40001<<16|5000, (86+100)<<16,
 		0x14000000|24<<16|9000, // MD, NPT 1, 24 words, the original port
