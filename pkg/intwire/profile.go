@@ -158,6 +158,7 @@ var Profiles = []Profile{
 	},
 	{
 		Name: "radar", Title: "radar export int",
+		Differs:      "nothing on the wire; latencies and times in ns, reasons of drops of its own from 192 on",
 		From:         "docs/int.md, Exporting",
 		INT:          INTTraits{Layout: INT20, Ver: 2},
 		Report:       ReportTraits{Layout: Report20, Ver: 2},
