@@ -102,6 +102,7 @@ func newRootCmd(a *app) *cobra.Command {
 		newThroughputCmd(a),
 		newCollectCmd(a),
 		newMetricsCmd(a),
+		newExportCmd(a),
 		newIntCmd(a),
 		newLabCmd(),
 		newVersionCmd(a),

@@ -44,6 +44,12 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
+	return newWorldOf(t, "chain", map[string]string{"N": "1"})
+}
+
+// newWorldOf is a world with another scenario.
+func newWorldOf(t *testing.T, name string, params map[string]string) *world {
+	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Fatal("this test makes network namespaces and loads BPF programs: run it as root")
 	}
@@ -52,11 +58,11 @@ func newWorld(t *testing.T) *world {
 	t.Setenv("RADAR_DOMAIN", w.domain)
 	t.Setenv("RADAR_SLOTS", "64K")
 	t.Setenv(execEnv, "1")
-	scenario, err := scenarios.Open("chain")
+	scenario, err := scenarios.Open(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	topology, err := scenario.Topology(map[string]string{"N": "1"})
+	topology, err := scenario.Topology(params)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ func sixHops(t testing.TB) []byte {
 	}
 	total := 20 + len(udp)
 	ip := append([]byte{0x45, 0x5c, uint8(total >> 8), uint8(total), 0, 1, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2}, udp...)
-	s := Single{RepType: 1, InType: inIPv4, F: true, RepMdBits: 0x7f80, Inner: ip}
+	s := Single{RepType: 1, InType: InnerIPv4, F: true, RepMdBits: 0x7f80, Inner: ip}
 	for f := range BufferOcc + 1 {
 		s.Values.Set(f, uint64(f))
 	}

@@ -52,7 +52,7 @@ func AppendGroup(dst []byte, g *Group) ([]byte, error) {
 // report of a group may. Metadata that are not available are to be left out of
 // RepMdBits: the text allows no all ones. On error dst is returned as it was.
 func AppendSingle(dst []byte, s *Single) ([]byte, error) {
-	if s.RepType > 1 || s.InType > inIPv6 || s.RepMdBits&0x8000 != 0 {
+	if s.RepType > 1 || s.InType > InnerIPv6 || s.RepMdBits&0x8000 != 0 {
 		return dst, fmt.Errorf("report type %d, inner type %d, metadata bits 0x%04x: %w", s.RepType, s.InType, s.RepMdBits, ErrFormat)
 	}
 	start := len(dst)

@@ -227,11 +227,11 @@ func TestEncodeBytes(t *testing.T) {
 		t.Errorf("%x, %v", b, err)
 	}
 	// 13 bytes quoted: four words; TLVs likewise.
-	b, err = AppendSingle(nil, &Single{InType: inIPv6, Q: true, Inner: []byte(strings.Repeat("\x60", 13))})
+	b, err = AppendSingle(nil, &Single{InType: InnerIPv6, Q: true, Inner: []byte(strings.Repeat("\x60", 13))})
 	if err != nil || string(b) != "\x05\x04\x00\x40"+strings.Repeat("\x60", 13)+"\x00\x00\x00" {
 		t.Errorf("%x, %v", b, err)
 	}
-	b, err = AppendSingle(nil, &Single{InType: inEthernet, Inner: make([]byte, 1500)})
+	b, err = AppendSingle(nil, &Single{InType: InnerEthernet, Inner: make([]byte, 1500)})
 	if err != nil || b[1] != 255 || len(b) != 1504 {
 		t.Errorf("%x, %v", b[:4], err)
 	}

@@ -207,6 +207,14 @@ type Group struct {
 	NodeID   uint32
 }
 
+// Inner types of reports that quote a packet (TR 2.0, "InType"). NProto of TR 1.0 is the
+// same, less InnerEthernet.
+const (
+	InnerEthernet = 3
+	InnerIPv4     = 4
+	InnerIPv6     = 5
+)
+
 // Single is one individual report of TR 2.0.
 type Single struct {
 	RepType    uint8

@@ -156,6 +156,14 @@ var Profiles = []Profile{
 		INT:     INTTraits{Layout: INT20, Ver: 2, HighProto: true},
 		Report:  ReportTraits{Layout: Report20, Ver: 2},
 	},
+	{
+		Name: "radar", Title: "radar export int",
+		Differs:      "nothing on the wire; latencies and times in ns, reasons of drops of its own from 192 on",
+		From:         "docs/int.md, Exporting",
+		INT:          INTTraits{Layout: INT20, Ver: 2},
+		Report:       ReportTraits{Layout: Report20, Ver: 2},
+		HopLatencyNs: 1, Reasons: &reasonsRadar,
+	},
 }
 
 // Positions in Profiles of those of the texts.

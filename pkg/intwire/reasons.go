@@ -31,3 +31,24 @@ var reasonsFabric = [256]string{
 	128: "NEXT_ID_MISS", 129: "MPLS_MISS", 130: "EGRESS_NEXT_MISS", 131: "MPLS_TTL_ZERO",
 	150: "UPF_UPLINK_RECIRC_DENY", 160: "INGRESS_QOS_METER", 170: "ROUTING_IPV4_DROP", 171: "ROUTING_IPV6_DROP",
 }
+
+// FirstRadarReason is the first number of what only radar's reports have.
+const FirstRadarReason = 192
+
+// reasonsRadar are those that radar export int sends: switch-p4-16's where that has the same,
+// and from FirstRadarReason on, where no table known has any, the Linux kernel's own (enum
+// skb_drop_reason, without SKB_DROP_REASON_). Numbers are never reused.
+var reasonsRadar = func() (r [256]string) {
+	r = reasonsSwitch16
+	for i, name := range [...]string{
+		"NOT_SPECIFIED", "IP_INHDR", "NOMEM", "XDP", "IP_LOCALNET", "IP_INADDRERRORS", "IP_INVALID_SOURCE", "IP_LOCAL_SOURCE",
+		"IP_INVALID_DEST", "IP_NOPROTO", "UNHANDLED_PROTO", "XFRM_POLICY", "SECURITY_HOOK", "PKT_TOO_SMALL", "HDR_TRUNC", "DEV_HDR",
+		"SKB_CSUM", "SKB_GSO_SEG", "TAP_FILTER", "TAP_TXFILTER", "DUP_FRAG", "FRAG_REASM_TIMEOUT", "FRAG_TOO_FAR", "RECURSION_LIMIT",
+		"VXLAN_INVALID_HDR", "VXLAN_VNI_NOT_FOUND", "VXLAN_ENTRY_EXISTS", "IP_TUNNEL_ECN", "TUNNEL_TXINFO", "MAC_INVALID_SOURCE",
+		"LOCAL_MAC", "NO_TX_TARGET", "IPV6DISABLED", "IPV6_BAD_EXTHDR", "QUEUE_PURGE", "SOCKET_FILTER", "SOCKET_RCVBUFF", "NO_SOCKET",
+		"PROTO_MEM", "NEIGH_HH_FILLFAIL", "TC_COOKIE_ERROR", "TC_CHAIN_NOTFOUND", "TC_RECLASSIFY_LOOP",
+	} {
+		r[FirstRadarReason+i] = name
+	}
+	return r
+}()

@@ -144,7 +144,7 @@ func judgeReport10(b []byte, t ReportTraits) (grade, ReportTraits) {
 	if t.FlagsFirst {
 		reserved = w & 0x00000fc0
 	}
-	if reserved != 0 || !quoted(b[head:], nproto+inEthernet) {
+	if reserved != 0 || !quoted(b[head:], nproto+InnerEthernet) {
 		return shaped, t
 	}
 	return strict, t
@@ -156,7 +156,7 @@ func (d *Decoder) judgeReport20(b []byte, t ReportTraits) (grade, ReportTraits) 
 	}
 	kind, inner, words, md := b[8]>>4, b[8]&15, int(b[9]), int(b[10])
 	main := kind == 1 || t.MainAlways && kind == 0
-	if kind > 2 || inner > inIPv6 {
+	if kind > 2 || inner > InnerIPv6 {
 		return touches, t
 	}
 	head, body := 12, b[12:]
@@ -192,7 +192,7 @@ func (d *Decoder) judgeReport20(b []byte, t ReportTraits) (grade, ReportTraits) 
 			return strict, t
 		}
 		return shaped, t
-	case inner >= inEthernet:
+	case inner >= InnerEthernet:
 		if quoted(body, inner) {
 			return strict, t
 		}
@@ -203,24 +203,21 @@ func (d *Decoder) judgeReport20(b []byte, t ReportTraits) (grade, ReportTraits) 
 	return shaped, t
 }
 
-// Inner types of TR 2.0. Those of TR 1.0 are the same from 0 on.
+// Inner types of TR 2.0 that are not a packet; the others are InnerEthernet and above.
 const (
-	inNone     = 0
-	inTLV      = 1
-	inDomain   = 2
-	inEthernet = 3
-	inIPv4     = 4
-	inIPv6     = 5
+	inNone   = 0
+	inTLV    = 1
+	inDomain = 2
 )
 
 // quoted says whether b begins like a packet of an inner type.
 func quoted(b []byte, inner uint8) bool {
 	switch inner {
-	case inEthernet:
+	case InnerEthernet:
 		return quotedEthernet(b)
-	case inIPv4:
+	case InnerIPv4:
 		return quotedIP(b, 4)
-	case inIPv6:
+	case InnerIPv6:
 		return quotedIP(b, 6)
 	}
 	return false
@@ -253,9 +250,9 @@ func (d *Decoder) quote(c *walk, b []byte, inner uint8, f bool) {
 	n := len(*c.ints)
 	c.f, c.hasIP, c.dscp, c.dstPort = f, false, 0, 0
 	switch inner {
-	case inEthernet:
+	case InnerEthernet:
 		d.ethernet(c, b)
-	case inIPv4, inIPv6:
+	case InnerIPv4, InnerIPv6:
 		d.ip(c, b)
 	}
 	if len(*c.ints) == n {

@@ -127,22 +127,22 @@ func (d *Decoder) inner20(c *walk, s *Single, b []byte) {
 	m, t := c.m, c.report
 	inner := s.InType
 	if t.Ethernet2 && inner == inDomain {
-		inner = inEthernet
+		inner = InnerEthernet
 	}
 	n := len(m.Embedded)
 	switch {
 	case inner == inTLV:
 		d.tlvs(c, s, b)
-	case inner >= inEthernet && inner <= inIPv6:
+	case inner >= InnerEthernet && inner <= InnerIPv6:
 		s.Inner = b
 		if len(b) > 0 && !quoted(b, inner) && quotedEthernet(b) {
 			m.note(OtherContents, int(inner), 0)
-			inner = inEthernet
+			inner = InnerEthernet
 		}
 		d.quote(c, b, inner, s.F || t.Loose)
 	default:
 		s.Inner = b
-		if inner > inIPv6 {
+		if inner > InnerIPv6 {
 			m.note(BadInType, int(inner), 0)
 		} else if inner == inNone && len(b) > 0 {
 			m.note(RestOfReport, len(b), 0)
@@ -166,7 +166,7 @@ func (d *Decoder) tlvs(c *walk, s *Single, b []byte) {
 		t.Data, b = b[:size], b[size:]
 		m.tlvs = append(m.tlvs, t)
 		if t.Type >= 1 && t.Type <= 3 {
-			d.quote(c, t.Data, t.Type-1+inEthernet, s.F)
+			d.quote(c, t.Data, t.Type-1+InnerEthernet, s.F)
 		}
 	}
 	if len(b) > 0 {

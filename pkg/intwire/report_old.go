@@ -20,7 +20,7 @@ func (d *Decoder) report05(c *walk, b []byte) {
 	}
 	d.doubtReport(c, 0)
 	b = b[12:]
-	inner := uint8(inEthernet)
+	inner := uint8(InnerEthernet)
 	switch {
 	case r.NProto == 0:
 	case r.NProto == 1:
@@ -41,7 +41,7 @@ func (d *Decoder) report05(c *walk, b []byte) {
 		return
 	case r.NProto == 4 && c.report.HostNProtos:
 		// The page about the format has the packet here, its figure the sink's node id first.
-		inner = inIPv4
+		inner = InnerIPv4
 		if !quotedIP(b, 4) && len(b) > 4 && quotedIP(b[4:], 4) {
 			r.HasSwitch, r.SwitchID, b = true, be32(b), b[4:]
 		}
@@ -115,7 +115,7 @@ func (d *Decoder) report10(c *walk, b []byte) {
 		m.note(BadNProto, int(r.NProto), 0)
 		return
 	}
-	inner := r.NProto + inEthernet
+	inner := r.NProto + InnerEthernet
 	if len(b) > 0 && !quoted(b, inner) {
 		m.note(OtherContents, int(r.NProto), 0)
 	}

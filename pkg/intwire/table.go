@@ -172,3 +172,25 @@ func Words(f Format, bitmap uint16, options Option) int {
 	}
 	return n
 }
+
+// Bitmap returns the bitmap that asks for the fields of a set, as Words takes it: the bits
+// whose fields are all in it, by the rows of the texts. The checksum complement is never
+// among them, nor is TR 2.0's bit 0 (the group has the node id).
+func Bitmap(f Format, has Fields) (bitmap uint16) {
+	if f >= numFormats {
+		return 0
+	}
+	for bit, row := range rowsOf[f][0] {
+		if row == nil || row.Last {
+			continue
+		}
+		all := true
+		for _, p := range row.Parts {
+			all = all && has.Has(p.Field)
+		}
+		if all {
+			bitmap |= 0x8000 >> bit
+		}
+	}
+	return bitmap
+}

@@ -282,7 +282,7 @@ func (m *Message) single(s *Single) []Item {
 	if tlvs != nil {
 		t = append(t, list("tlvs", tlvs))
 	}
-	if s.InType < inEthernet && len(s.Inner) > 0 || s.InType > inIPv6 && len(s.Inner) > 0 {
+	if s.InType < InnerEthernet && len(s.Inner) > 0 || s.InType > InnerIPv6 && len(s.Inner) > 0 {
 		t = append(t, hexText("inner_hex", s.Inner))
 	}
 	if s.Embedded > 0 {
