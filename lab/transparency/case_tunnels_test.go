@@ -72,6 +72,7 @@ func withoutEthernet(c Case) Case {
 		}
 	}
 	c.Limits = append(c.Limits, Limit{
+		Modes: []Mode{Mark},
 		Match: `passed r[13]/tun in once, its records say 0 times|counter foreign_mark is`, // the outer one's mark
 		Text:  "before Linux 5.14 what comes out of a tunnel without Ethernet headers (IPIP, SIT, GRE, ip6tnl) is not measured there, but from where it leaves the node",
 	})
