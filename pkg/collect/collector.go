@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -126,16 +127,33 @@ func (c *Collector) Save() (Info, error) {
 	return c.store.Info, err
 }
 
-// Rows returns the metrics as they are at a time; zero: when the newest packet came. Those that
-// nobody reports any longer go before.
+// Info returns how it stands, as Save does, and writes nothing. Maps in it are shared and do not
+// change.
+func (c *Collector) Info() Info {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.count()
+	info := c.store.Info
+	info.Files = slices.Clone(info.Files)
+	return info
+}
+
+// Rows returns the metrics as they are at a time, by key; zero: when the newest packet came. Those
+// that nobody reports any longer go before.
 func (c *Collector) Rows(now time.Time) []metrics.Row {
+	rows := c.rows(now)
+	metrics.SortRows(rows) // 0.3 s of 400,000, in which nothing could be taken
+	return rows
+}
+
+func (c *Collector) rows(now time.Time) []metrics.Row {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if now.IsZero() {
 		now = c.newest
 	}
 	c.engine.Forget(now.UnixNano())
-	return c.engine.Rows()
+	return c.engine.AppendRows(nil)
 }
 
 // Until emits packets whose postcards are no longer waited for at that time.

@@ -87,6 +87,10 @@ type queue struct {
 type Engine struct {
 	Config Config
 	Counts Counts
+	// Observe, if not nil, is called for each hop latency of a node (HopLatency, its id) and each
+	// latency of a flow (FlowLatency, 0) that a report says, in ns: for distributions, which events
+	// do not give. It is asked before tables and thresholds, so it misses nothing, and must not wait.
+	Observe func(m Metric, node uint32, ns uint64)
 
 	flows  map[Flow]*flow
 	queues map[queueOf]*queue
@@ -133,6 +137,9 @@ func (e *Engine) Add(r *Report, emit func(*Event)) int {
 	if f != nil && named {
 		e.way(r, f)
 	}
+	if r.HasFlow && whole && e.Observe != nil {
+		e.Observe(FlowLatency, 0, sum)
+	}
 	if f != nil && whole {
 		e.change(&f.latency, r.At, sum, Key{Metric: FlowLatency, Flow: r.Flow})
 	}
@@ -159,6 +166,9 @@ func (e *Engine) flow(r *Report) *flow {
 
 // hop takes what the report says of its ith hop.
 func (e *Engine) hop(r *Report, f *flow, i int, h *Hop) {
+	if h.Has&HasLatency != 0 && e.Observe != nil {
+		e.Observe(HopLatency, h.Node, h.LatencyNs)
+	}
 	if h.Has&HasLatency != 0 && f != nil {
 		if v := e.hopOf(f, i, h.Node); v != nil {
 			e.change(v, r.At, h.LatencyNs, Key{Metric: HopLatency, Flow: r.Flow, Node: h.Node})

@@ -91,7 +91,8 @@ func (n Namer) path(ids []uint32) (list []string) {
 	return list
 }
 
-func (n Namer) key(k *Key) KeyJSON {
+// Key returns k as JSON has it.
+func (n Namer) Key(k *Key) KeyJSON {
 	j := KeyJSON{Metric: k.Metric.String()}
 	if k.Metric.OfFlow() {
 		j.Src, j.Dst, j.Proto = k.Flow.Src.String(), k.Flow.Dst.String(), record.ProtoName(k.Flow.Proto)
@@ -117,7 +118,7 @@ func (n Namer) key(k *Key) KeyJSON {
 
 // Event returns e as JSON has it.
 func (n Namer) Event(e *Event) EventJSON {
-	j := EventJSON{Time: record.TimeString(e.At), TNs: e.At, KeyJSON: n.key(&e.Key), New: e.New}
+	j := EventJSON{Time: record.TimeString(e.At), TNs: e.At, KeyJSON: n.Key(&e.Key), New: e.New}
 	if e.Metric == FlowPath {
 		j.Path, j.WasPath = n.path(e.Path), n.path(e.WasPath)
 		return j
@@ -132,7 +133,7 @@ func (n Namer) Event(e *Event) EventJSON {
 
 // Row returns r as JSON has it.
 func (n Namer) Row(r *Row) RowJSON {
-	j := RowJSON{KeyJSON: n.key(&r.Key), Reports: r.Reports, TNs: r.At, ReportedTNs: r.ReportedAt}
+	j := RowJSON{KeyJSON: n.Key(&r.Key), Reports: r.Reports, TNs: r.At, ReportedTNs: r.ReportedAt}
 	if r.Metric == FlowPath {
 		j.Path = n.path(r.Path)
 		return j

@@ -19,7 +19,19 @@ type Row struct {
 
 // Rows returns all there is, by key.
 func (e *Engine) Rows() []Row {
-	var rows []Row
+	rows := e.AppendRows(nil)
+	SortRows(rows)
+	return rows
+}
+
+// SortRows sorts rows by key.
+func SortRows(rows []Row) {
+	slices.SortFunc(rows, func(x, y Row) int { return x.Key.compare(&y.Key) })
+}
+
+// AppendRows appends all there is to rows, in no order: for those who can sort while the engine goes on.
+func (e *Engine) AppendRows(rows []Row) []Row {
+	rows = slices.Grow(rows, 2*len(e.flows)+e.hops+2*len(e.queues)+len(e.links))
 	add := func(k Key, v *value) {
 		if v.has {
 			rows = append(rows, Row{Key: k, Value: v.latest, Reported: v.reported, At: v.at, ReportedAt: v.reportedAt, Reports: v.reports})
@@ -44,7 +56,6 @@ func (e *Engine) Rows() []Row {
 	for at, v := range e.links {
 		add(Key{Metric: LinkUtilization, Node: at.node, Port: at.port}, v)
 	}
-	slices.SortFunc(rows, func(x, y Row) int { return x.Key.compare(&y.Key) })
 	return rows
 }
 
