@@ -17,7 +17,10 @@ export CGO_ENABLED
 PKGS_BUILD := gcc libc6-dev libpcap-dev
 PKGS_RUN   := iproute2 iputils-ping iperf3 nftables tcpdump procps jq
 PKGS_BPF   := clang-19 llvm-19 libbpf-dev linux-libc-dev
-PKGS_TEST  := graphviz bpftool ethtool iptables shellcheck python3 python3-venv docker.io busybox-static wireguard-tools user-mode-linux
+PKGS_TEST  := graphviz bpftool ethtool iptables shellcheck curl python3 python3-venv docker.io busybox-static wireguard-tools user-mode-linux
+# Servers that tests run themselves. They are unpacked below .cache, not installed: no service
+# starts, neither now nor with the machine.
+PKGS_SERVERS := influxdb prometheus
 PKGS_KATHARA := docker.io debootstrap busybox-static python3 python3-venv iptables ethtool
 PKGS_EXPERIMENTS := python3 python3-venv bpftool ethtool $(PKGS_KATHARA)
 PKGS_KERNEL := qemu-system-x86 busybox-static kmod cpio xz-utils
@@ -50,15 +53,20 @@ if [ $${#missing[@]} -gt 0 ]; then echo "installing: $${missing[*]}"; \
 apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$${missing[@]}" >/dev/null; fi
 endef
 
-.PHONY: deps-build deps-run deps-bpf deps-test deps-kernel
+.PHONY: deps-build deps-run deps-bpf deps-test deps-servers deps-kernel
 deps-build:
 	$(call need,$(PKGS_BUILD))
 deps-run: deps-build
 	$(call need,$(PKGS_RUN))
 deps-bpf: deps-build
 	$(call need,$(PKGS_BPF))
-deps-test: deps-run deps-bpf
+deps-test: deps-run deps-bpf deps-servers
 	$(call need,$(PKGS_TEST))
+deps-servers:
+	@[ "$$(cat .cache/servers/done 2>/dev/null)" = "$(PKGS_SERVERS)" ] || { echo "unpacking: $(PKGS_SERVERS)"; \
+	rm -rf .cache/servers; mkdir -p .cache/servers; cd .cache/servers; apt-get update -qq; \
+	apt-get download -qq -o APT::Sandbox::User=root $(PKGS_SERVERS); \
+	for p in *.deb; do dpkg-deb --fsys-tarfile "$$p" | tar -x ./usr/bin; rm "$$p"; done; echo $(PKGS_SERVERS) >done; }
 deps-kernel:
 	$(call need,$(PKGS_KERNEL))
 

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package outputs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/vnetradar/radar/pkg/topo/nstest"
+)
+
+// stuck is an output that takes nothing until it is let go; hangs: not even at the end.
+type stuck struct {
+	name  string
+	let   chan struct{}
+	hangs bool
+	err   error
+
+	events, values, snapshots atomic.Int64
+	last                      atomic.Uint64
+}
+
+func newStuck(name string) *stuck { return &stuck{name: name, let: make(chan struct{})} }
+
+func (s *stuck) Name() string { return s.name }
+
+func (s *stuck) run(ctx context.Context, q <-chan item, n *Tally) error {
+	if s.err != nil {
+		return s.err
+	}
+	end := ctx.Done()
+	if s.hangs {
+		end = nil
+	}
+	select {
+	case <-s.let:
+	case <-end:
+	}
+	for it := range q {
+		if it.rows != nil {
+			it.release()
+			s.snapshots.Add(1)
+			s.values.Add(int64(len(it.rows.rows)))
+			continue
+		}
+		if it.number <= s.last.Swap(it.number) {
+			panic("order")
+		}
+		s.events.Add(1)
+		n.Written.Add(1)
+	}
+	return nil
+}
+
+// TestFanout: an output that takes nothing holds up neither the source nor another output, and
+// what it does not get is counted.
+func TestFanout(t *testing.T) {
+	t.Parallel()
+	slow, fast := newStuck("slow"), newStuck("fast")
+	close(fast.let)
+	w := newWorld(t, slow, fast).start(0)
+	began := time.Now()
+	for len(w.events) < 3*queued {
+		w.feed(100)
+		w.written("fast", len(w.events))
+	}
+	if took := time.Since(began); took > nstest.Patience/2 {
+		t.Errorf("it took %v", took)
+	}
+	shed := len(w.events) - queued
+	if n := w.tally("slow").ShedEvents.Load(); n != uint64(shed) {
+		t.Errorf("%d shed of %d, want %d", n, len(w.events), shed)
+	}
+	if n := w.tally("fast").ShedEvents.Load(); n != 0 {
+		t.Errorf("the other one shed %d", n)
+	}
+	// With its queue full it still gets a snapshot: one, until that is dealt with.
+	w.fan.snapshot(time.Now())
+	w.fan.snapshot(time.Now())
+	rows := len(w.Rows(time.Time{}))
+	if n := w.tally("slow").ShedValues.Load(); n != uint64(rows) {
+		t.Errorf("%d values shed, want those of one snapshot, %d", n, rows)
+	}
+	close(slow.let)
+	w.close()
+	if slow.events.Load() != queued || int(fast.events.Load()) != len(w.events) {
+		t.Errorf("got %d and %d", slow.events.Load(), fast.events.Load())
+	}
+	if slow.values.Load() != int64(rows) || fast.snapshots.Load() < 1 {
+		t.Errorf("got %d values of %d, %d snapshots", slow.values.Load(), rows, fast.snapshots.Load())
+	}
+}
+
+// TestFanoutSnapshots: they come as often as they should, and one at the end.
+func TestFanoutSnapshots(t *testing.T) {
+	t.Parallel()
+	o := newStuck("o")
+	close(o.let)
+	w := newWorld(t, o).start(20 * time.Millisecond)
+	nstest.WaitFor(t, "five snapshots", func() bool { return o.snapshots.Load() >= 5 })
+	if o.values.Load() != 0 {
+		t.Errorf("%d values of nothing", o.values.Load())
+	}
+	before := o.snapshots.Load()
+	w.feed(10)
+	w.close()
+	if o.snapshots.Load() <= before || o.values.Load() < int64(len(w.Rows(time.Time{}))) {
+		t.Errorf("%d values, want %d at least", o.values.Load(), len(w.Rows(time.Time{})))
+	}
+}
+
+// TestFanoutWaits: of a file nothing is shed, until somebody has enough.
+func TestFanoutWaits(t *testing.T) {
+	t.Parallel()
+	slow := newStuck("slow")
+	w := newWorld(t, slow)
+	enough := make(chan struct{})
+	w.fan.Wait = enough
+	w.start(0)
+	go func() {
+		time.Sleep(100 * time.Millisecond)
+		close(slow.let)
+	}()
+	for len(w.events) < 2*queued {
+		w.feed(100)
+	}
+	w.close()
+	if n := w.tally("slow"); n.ShedEvents.Load() != 0 || int(n.Written.Load()) != len(w.events) {
+		t.Errorf("of %d: written %d, shed %d", len(w.events), n.Written.Load(), n.ShedEvents.Load())
+	}
+
+	never := newStuck("never")
+	w = newWorld(t, never)
+	w.fan.grace = soon
+	enough = make(chan struct{})
+	w.fan.Wait = enough
+	w.start(0)
+	time.AfterFunc(100*time.Millisecond, func() { close(enough) })
+	for len(w.events) < 2*queued {
+		w.feed(100)
+	}
+	if n := w.tally("never").ShedEvents.Load(); n == 0 {
+		t.Error("after Ctrl-C nothing was shed")
+	}
+	w.close()
+}
+
+// TestFanoutHangs: an output that hangs in a write is left behind, and what it had is counted.
+func TestFanoutHangs(t *testing.T) {
+	t.Parallel()
+	o := newStuck("o")
+	o.hangs = true
+	w := newWorld(t, o)
+	w.fan.grace = soon
+	w.start(0)
+	w.feed(20)
+	began := time.Now()
+	w.close()
+	if took := time.Since(began); took > nstest.Patience {
+		t.Errorf("it took %v", took)
+	}
+	if n := w.tally("o").GivenUp.Load(); n != uint64(len(w.events)) {
+		t.Errorf("%d of %d given up", n, len(w.events))
+	}
+	close(o.let)
+}
+
+// TestFanoutFails: who asked is told that an output has ended, and what comes then is counted.
+func TestFanoutFails(t *testing.T) {
+	t.Parallel()
+	o := newStuck("o")
+	o.err = errors.New("nobody reads")
+	w := newWorld(t, o)
+	failed := make(chan error, 1)
+	w.fan.Failed = func(err error) { failed <- err }
+	w.start(0)
+	if err := <-failed; !errors.Is(err, o.err) {
+		t.Error(err)
+	}
+	w.feed(20)
+	w.close()
+	if n := w.tally("o").GivenUp.Load(); n != uint64(len(w.events)) {
+		t.Errorf("%d of %d given up", n, len(w.events))
+	}
+}
+
+// BenchmarkEvent is what an event costs the collector, with three outputs that keep up or not.
+func BenchmarkEvent(b *testing.B) {
+	for _, keeps := range []bool{true, false} {
+		b.Run(fmt.Sprintf("keeps up=%v", keeps), func(b *testing.B) {
+			f := &Fanout{}
+			for i := range 3 {
+				o := newStuck(fmt.Sprint(i))
+				if keeps {
+					close(o.let)
+				}
+				f.Add(o)
+			}
+			w := &world{fan: &Fanout{}}
+			w.e = newWorldEngine()
+			w.feed(1)
+			f.Start(w, 0)
+			b.ReportAllocs()
+			for b.Loop() {
+				f.Event(&w.events[0])
+			}
+			b.StopTimer()
+			f.cancel()
+			f.Close()
+		})
+	}
+}
+
+// BenchmarkObserve is what a hop costs with /metrics.
+func BenchmarkObserve(b *testing.B) {
+	s, err := Listen("0", oddName, (&log{}).logger())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	b.ReportAllocs()
+	n := uint64(0)
+	for b.Loop() {
+		n++
+		s.Observe(2, uint32(n%6), 1000+n%4096*100)
+	}
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package outputs
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"sort"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/vnetradar/radar/pkg/collect/metrics"
+)
+
+// remembered is how many events are kept for listeners that are behind, or come back: some 3 MB.
+const remembered = 1 << 13
+
+// Why a listener gets nothing more.
+var (
+	errBehind = errors.New("too far behind")
+	errClosed = errors.New("closed")
+	errMany   = errors.New("too many listeners")
+)
+
+// hub keeps the newest events, from which each listener reads at its own pace: there is no queue
+// for each, and the writer waits for nobody.
+type hub struct {
+	epoch string // tells the ids of this process from others'
+
+	mu          sync.Mutex
+	ring        [remembered]sent
+	first, next uint64 // positions: ring[p%remembered] for first <= p < next
+	newest      uint64 // number of the newest event
+	listeners   map[*listener]struct{}
+	closed      bool
+	cut, denied uint64 // listeners
+
+	buf bytes.Buffer // the publisher's
+	enc encoder
+}
+
+// sent is an event as it is sent, or, if missed is not 0, so many of which the last had that
+// number: they did not find room in the queue.
+type sent struct {
+	number, missed uint64
+	metric         metrics.Metric
+	data           []byte // a JSON object and a newline
+}
+
+type listener struct {
+	at   uint64 // position
+	wake chan struct{}
+}
+
+func newHub() *hub {
+	var epoch [4]byte
+	_, _ = rand.Read(epoch[:])
+	h := &hub{epoch: hex.EncodeToString(epoch[:]), listeners: make(map[*listener]struct{})}
+	h.enc = newEncoder(nil, &h.buf)
+	return h
+}
+
+// publish adds an event. Events have numbers from 1; where one is left out, listeners are told.
+func (h *hub) publish(number uint64, m metrics.Metric, e metrics.EventJSON) error {
+	h.buf.Reset()
+	if err := h.enc.json.Encode(eventLine{"event", e}); err != nil {
+		return fmt.Errorf("event %d: %w", number, err)
+	}
+	data := bytes.Clone(h.buf.Bytes())
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if n := number - h.newest - 1; n > 0 {
+		h.add(sent{number: number - 1, missed: n})
+	}
+	h.add(sent{number: number, metric: m, data: data})
+	h.newest = number
+	h.wakeAll()
+	return nil
+}
+
+func (h *hub) add(s sent) {
+	h.ring[h.next%remembered] = s
+	h.next++
+	h.first = max(h.first, h.next-min(h.next, remembered))
+}
+
+func (h *hub) wakeAll() {
+	for l := range h.listeners {
+		select {
+		case l.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// join adds a listener. last is the id of the last event that it has, "" if it wants to hear what
+// comes from now on. missed is how many it has missed for good, restarted whether its id is of
+// another process or none: then it gets all that is remembered.
+func (h *hub) join(last string) (l *listener, missed uint64, restarted bool, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case h.closed:
+		return nil, 0, false, errClosed
+	case len(h.listeners) >= mostListeners:
+		h.denied++
+		return nil, 0, false, errMany
+	}
+	l = &listener{at: h.next, wake: make(chan struct{}, 1)}
+	h.listeners[l] = struct{}{}
+	if last == "" {
+		return l, 0, false, nil
+	}
+	number, ok := h.number(last)
+	if !ok {
+		number = 0
+	}
+	l.at = h.first + uint64(sort.Search(int(h.next-h.first), func(i int) bool {
+		return h.ring[(h.first+uint64(i))%remembered].number > number
+	}))
+	if l.at < h.next {
+		s := &h.ring[l.at%remembered]
+		if s.missed > 0 { // told at once, as far as it is new to the listener
+			missed = s.number - number
+			l.at++
+		} else {
+			missed = s.number - 1 - number
+		}
+	}
+	return l, missed, !ok, nil
+}
+
+// id is what listeners know an event by.
+func (h *hub) id(number uint64) string { return h.epoch + "-" + strconv.FormatUint(number, 10) }
+
+// number is that of an id of this process.
+func (h *hub) number(id string) (uint64, bool) {
+	epoch, digits, _ := strings.Cut(id, "-")
+	n, err := strconv.ParseUint(digits, 10, 64)
+	return n, err == nil && epoch == h.epoch && n <= h.newest
+}
+
+// take appends what the listener has not got yet to list, at most most of it; nothing: there is
+// nothing now.
+func (h *hub) take(l *listener, list []sent, most int) ([]sent, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if l.at < h.first {
+		return list, errBehind
+	}
+	for ; l.at < h.next && len(list) < most; l.at++ {
+		list = append(list, h.ring[l.at%remembered])
+	}
+	if len(list) == 0 && h.closed {
+		return list, errClosed
+	}
+	return list, nil
+}
+
+// leave removes a listener; cut says that it was too slow.
+func (h *hub) leave(l *listener, cut bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.listeners, l)
+	if cut {
+		h.cut++
+	}
+}
+
+// close ends all listeners as soon as they have what there is.
+func (h *hub) close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed = true
+	h.wakeAll()
+}
+
+// counts are how many listeners there are, were cut off for being slow, and were turned away.
+func (h *hub) counts() (now int, cut, denied uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.listeners), h.cut, h.denied
+}

@@ -1,0 +1,405 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package outputs
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vnetradar/radar/pkg/collect/metrics"
+	"github.com/vnetradar/radar/pkg/topo/nstest"
+)
+
+// influxd is a server of its own, at 127.0.0.1 only.
+type influxd struct {
+	t       *testing.T
+	address string
+	args    []string
+	stop    func()
+}
+
+func newInfluxd(t *testing.T) *influxd {
+	t.Helper()
+	dir := t.TempDir()
+	i := &influxd{t: t, address: "http://" + free(t)}
+	config := fmt.Sprintf(`reporting-disabled = true
+bind-address = %q
+[meta]
+  dir = %q
+[data]
+  dir = %q
+  wal-dir = %q
+[monitor]
+  store-enabled = false
+[http]
+  bind-address = %q
+  log-enabled = false
+`, free(t), filepath.Join(dir, "meta"), filepath.Join(dir, "data"), filepath.Join(dir, "wal"), strings.TrimPrefix(i.address, "http://"))
+	path := filepath.Join(dir, "influxdb.conf")
+	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	i.args = []string{"-config", path}
+	i.begin()
+	i.ask("q", "CREATE DATABASE radar")
+	return i
+}
+
+func (i *influxd) begin() { i.stop = serve(i.t, i.address+"/ping", "influxd", i.args...) }
+
+// output is one that writes to a database of the server.
+func (i *influxd) output(t *testing.T, l *log, db string) *Influx {
+	t.Helper()
+	o, err := NewInflux(i.address+"/?db="+db, "", oddName, l.logger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// ask asks a query and returns the rows of its answer, by column.
+func (i *influxd) ask(kind, query string) (rows []map[string]any) {
+	i.t.Helper()
+	response, err := http.PostForm(i.address+"/query", url.Values{kind: {query}, "db": {"radar"}, "epoch": {"ns"}})
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	var answer struct {
+		Results []struct {
+			Error  string
+			Series []struct {
+				Columns []string
+				Values  [][]any
+			}
+		}
+	}
+	decoder := json.NewDecoder(response.Body)
+	decoder.UseNumber()
+	if err := decoder.Decode(&answer); err != nil {
+		i.t.Fatal(err)
+	}
+	for _, r := range answer.Results {
+		if r.Error != "" {
+			i.t.Fatalf("%s: %s", query, r.Error)
+		}
+		for _, s := range r.Series {
+			for _, values := range s.Values {
+				row := make(map[string]any)
+				for n, v := range values {
+					if v != nil {
+						row[s.Columns[n]] = v
+					}
+				}
+				rows = append(rows, row)
+			}
+		}
+	}
+	return rows
+}
+
+// points are what the database has of a metric, as text, in order.
+func (i *influxd) points(m metrics.Metric) (list []string) {
+	for _, row := range i.ask("q", "SELECT * FROM "+m.String()) {
+		list = append(list, fmt.Sprint(row))
+	}
+	slices.Sort(list)
+	return list
+}
+
+// want is what a point should read as: what is in an event or row, by name, less "".
+func want(k *metrics.Key, at int64, more map[string]any) map[string]any {
+	row := map[string]any{"time": at}
+	j := metrics.Namer(oddName).Key(k)
+	if k.Metric.OfFlow() {
+		row["src"], row["dst"], row["proto"], row["flow_group"] = j.Src, j.Dst, j.Proto, flowGroup(&k.Flow)
+		if j.Sport != nil {
+			row["sport"], row["dport"] = *j.Sport, *j.Dport
+		}
+	}
+	if j.NodeID != nil {
+		row["node"], row["node_id"] = influxName(*j.NodeID), *j.NodeID
+	}
+	if j.Port != nil {
+		row["port"] = *j.Port
+	}
+	if j.Queue != nil {
+		row["queue"] = *j.Queue
+	}
+	for name, v := range more {
+		row[name] = v
+	}
+	return row
+}
+
+// influxName is a name as the database has it: nothing but what cannot be written is replaced.
+func influxName(id uint32) string {
+	return map[uint32]string{5: "back?slash", 6: "line?break", 7: "trailing?", 8: "_"}[id] + map[bool]string{true: oddName(id)}[id < 5 || id > 8]
+}
+
+func influxPath(ids []uint32) string {
+	var names []string
+	for _, id := range ids {
+		if id == 8 {
+			names = append(names, "")
+			continue
+		}
+		names = append(names, influxName(id))
+	}
+	return strings.Join(names, " > ")
+}
+
+// TestInfluxDB: what a real server has afterwards are the events, and the engine's rows.
+func TestInfluxDB(t *testing.T) {
+	t.Parallel()
+	server := newInfluxd(t)
+	var l log
+	w := newWorld(t, server.output(t, &l, "radar")).start(time.Hour) // one snapshot, at the end
+	w.feed(1000)
+	w.close()
+	if n := w.tally("influx"); n.ShedEvents.Load()+n.ShedValues.Load()+n.GivenUp.Load() != 0 {
+		t.Fatalf("lost: %+v, %s", n, l.String())
+	}
+	expected := make(map[metrics.Metric]map[string]map[string]any) // by series and time, as the server has them
+	add := func(k *metrics.Key, at int64, more map[string]any) {
+		if expected[k.Metric] == nil {
+			expected[k.Metric] = make(map[string]map[string]any)
+		}
+		row := want(k, at, more)
+		id := fmt.Sprint(at, row["flow_group"], row["node_id"], row["port"], row["queue"])
+		for name, v := range expected[k.Metric][id] {
+			if _, ok := row[name]; !ok {
+				row[name] = v
+			}
+		}
+		expected[k.Metric][id] = row
+	}
+	for n := range w.events {
+		e := &w.events[n]
+		more := map[string]any{"value": e.Value, "was": e.Was}
+		if e.New {
+			delete(more, "was")
+		}
+		if e.Metric == metrics.FlowPath {
+			more = map[string]any{"path": influxPath(e.Path), "was_path": influxPath(e.WasPath)}
+			if e.New {
+				delete(more, "was_path")
+			}
+		}
+		add(&e.Key, e.At, more)
+	}
+	rows := w.Rows(time.Time{})
+	for n := range rows {
+		r := &rows[n]
+		more := map[string]any{"value": r.Value, "reports": r.Reports}
+		if r.Metric == metrics.FlowPath {
+			more = map[string]any{"path": influxPath(r.Path), "reports": r.Reports}
+		}
+		add(&r.Key, r.At, more)
+	}
+	total := 0
+	for m := range metrics.NumMetrics {
+		var list []string
+		for _, row := range expected[m] {
+			list = append(list, fmt.Sprint(row))
+		}
+		slices.Sort(list)
+		total += len(list)
+		if diff := cmp.Diff(list, server.points(m)); diff != "" || len(list) == 0 {
+			t.Errorf("%v: %d points expected: %s", m, len(list), diff[:min(len(diff), 3000)])
+		}
+	}
+	t.Logf("%d events and %d rows are %d points", len(w.events), len(rows), total)
+}
+
+// TestInfluxDown: while the server is away for two seconds nothing is lost that the queue holds.
+func TestInfluxDown(t *testing.T) {
+	t.Parallel()
+	server := newInfluxd(t)
+	var l log
+	w := newWorld(t, server.output(t, &l, "radar")).start(0)
+	first := w.feed(100)
+	w.written("influx", first)
+	server.stop()
+	w.feed(1000)
+	time.Sleep(2 * time.Second)
+	server.begin()
+	w.feed(100)
+	w.close()
+	n := w.tally("influx")
+	if n.Written.Load() != uint64(len(w.events)) || n.GivenUp.Load()+n.ShedEvents.Load() != 0 || n.Retries.Load() == 0 {
+		t.Errorf("of %d events: written %d, given up %d, shed %d, %d retries", len(w.events), n.Written.Load(), n.GivenUp.Load(), n.ShedEvents.Load(), n.Retries.Load())
+	}
+	got := 0
+	for m := range metrics.NumMetrics {
+		got += len(server.points(m))
+	}
+	if got != len(w.events) { // their times differ, so each is a point
+		t.Errorf("%d points of %d events", got, len(w.events))
+	}
+	if said := l.String(); strings.Count(said, "does not take points") != 1 {
+		t.Errorf("said: %s", said)
+	}
+}
+
+// TestInfluxRefuses: what the server does not want is given up, counted, and said once.
+func TestInfluxRefuses(t *testing.T) {
+	t.Parallel()
+	server := newInfluxd(t)
+	t.Run("no database", func(t *testing.T) {
+		var l log
+		w := newWorld(t, server.output(t, &l, "nowhere")).start(0)
+		w.feed(1000) // several batches
+		w.close()
+		n := w.tally("influx")
+		if n.GivenUp.Load() != uint64(len(w.events)) || n.Written.Load()+n.Retries.Load() != 0 {
+			t.Errorf("of %d events: given up %d, written %d, %d retries", len(w.events), n.GivenUp.Load(), n.Written.Load(), n.Retries.Load())
+		}
+		if said := l.String(); strings.Count(said, "\n") != 1 || !strings.Contains(said, "database not found") {
+			t.Errorf("said: %s", said)
+		}
+	})
+	t.Run("a part", func(t *testing.T) {
+		response, err := http.Post(server.address+"/write?db=radar", "", strings.NewReader(`link_utilization value="text"`))
+		if err != nil || response.StatusCode != http.StatusNoContent {
+			t.Fatal(response, err)
+		}
+		response.Body.Close()
+		var l log
+		w := newWorld(t, server.output(t, &l, "radar")).start(0)
+		w.feed(100)
+		w.close()
+		refused := w.e.Counts.Events[metrics.LinkUtilization]
+		if n := w.tally("influx"); n.GivenUp.Load() != refused || n.Written.Load() != uint64(len(w.events))-refused {
+			t.Errorf("%d of utilisation among %d events: given up %d, written %d, %s", refused, len(w.events), n.GivenUp.Load(), n.Written.Load(), l.String())
+		}
+	})
+}
+
+// answers is a server that answers as it is told, in turn; the last answer again and again.
+type answers struct {
+	*httptest.Server
+	asked   atomic.Int64
+	points  atomic.Int64 // in what it took
+	request atomic.Pointer[http.Request]
+}
+
+func newAnswers(t *testing.T, codes ...int) *answers {
+	a := &answers{}
+	a.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		code := codes[min(int(a.asked.Add(1)), len(codes))-1]
+		a.request.Store(r)
+		b, _ := io.ReadAll(r.Body)
+		if code == http.StatusTooManyRequests {
+			w.Header().Set("Retry-After", "1")
+		}
+		if code/100 == 3 {
+			w.Header().Set("Location", "/elsewhere")
+		}
+		if code/100 == 2 {
+			a.points.Add(int64(strings.Count(string(b), "\n")))
+		}
+		w.WriteHeader(code)
+		fmt.Fprintln(w, "because")
+	}))
+	t.Cleanup(a.Close)
+	return a
+}
+
+// TestInfluxAnswers: which answers are tried again.
+func TestInfluxAnswers(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		codes   []int
+		taken   bool
+		retries uint64
+		atLeast time.Duration
+	}{
+		{"busy", []int{500, 503, 204}, true, 2, 3 * firstRetry},
+		{"later", []int{429, 204}, true, 1, time.Second},
+		{"unauthorized", []int{401}, false, 0, 0},
+		{"too large", []int{413}, false, 0, 0},
+		{"elsewhere", []int{307}, false, 0, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			server := newAnswers(t, c.codes...)
+			var l log
+			o, err := NewInflux(server.URL+"/?org=o&bucket=b", "secret", oddName, l.logger())
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := newWorld(t, o).start(0)
+			began := time.Now()
+			w.feed(10)
+			w.close()
+			n, all := w.tally("influx"), uint64(len(w.events))
+			written, lost := uint64(0), all
+			if c.taken {
+				written, lost = all, 0
+			}
+			if n.Written.Load() != written || n.GivenUp.Load() != lost || n.Retries.Load() != c.retries || uint64(server.points.Load()) != written {
+				t.Errorf("of %d: written %d, given up %d, retries %d, taken %d", all, n.Written.Load(), n.GivenUp.Load(), n.Retries.Load(), server.points.Load())
+			}
+			if took := time.Since(began); took < c.atLeast {
+				t.Errorf("done after %v", took)
+			}
+			r := server.request.Load()
+			if got := r.URL.Path + "?" + r.URL.RawQuery; got != "/api/v2/write?bucket=b&org=o&precision=ns" || r.Header.Get("Authorization") != "Token secret" {
+				t.Errorf("asked %s, %q", got, r.Header.Get("Authorization"))
+			}
+			if !strings.Contains(l.String(), "because") || strings.Contains(l.String(), "secret") {
+				t.Errorf("said: %s", l.String())
+			}
+		})
+	}
+}
+
+// TestInfluxEnds: at the end what a server does not take is counted, in bounded time.
+func TestInfluxEnds(t *testing.T) {
+	t.Parallel()
+	server := newAnswers(t, 500)
+	var l log
+	o, err := NewInflux(strings.Replace(server.URL, "//", "//u:word@", 1)+"?db=radar", "", oddName, l.logger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, o)
+	w.fan.grace = soon
+	w.start(0)
+	w.feed(8000) // more than queue and batch hold
+	began := time.Now()
+	w.close()
+	n := w.tally("influx")
+	if n.Written.Load() != 0 || n.ShedEvents.Load() == 0 || n.ShedEvents.Load()+n.GivenUp.Load() != uint64(len(w.events)) {
+		t.Errorf("of %d: written %d, shed %d, given up %d", len(w.events), n.Written.Load(), n.ShedEvents.Load(), n.GivenUp.Load())
+	}
+	if took := time.Since(began); took > nstest.Patience {
+		t.Errorf("it took %v", took)
+	}
+	r := server.request.Load()
+	if user, word, _ := r.BasicAuth(); user != "u" || word != "word" || r.URL.Path != "/write" || strings.Contains(l.String(), "word") {
+		t.Errorf("asked %v as %s %s; said %s", r.URL, user, word, l.String())
+	}
+}
+
+func TestInfluxAddress(t *testing.T) {
+	for _, address := range []string{"", "127.0.0.1:8086", "http://", "ftp://h/?db=x", "http://h/", "http://h/?db=x&bucket=y", "http://h:word@/?\x01", "http://u:w%zz@h/?db=x"} {
+		if _, err := NewInflux(address, "", oddName, nil); err == nil || strings.Contains(err.Error(), "word") {
+			t.Errorf("%q: %v", address, err)
+		}
+	}
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package outputs
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"syscall"
+	"time"
+
+	"github.com/vnetradar/radar/pkg/collect/metrics"
+)
+
+// eventLine and valueLine are objects of JSON lines, server-sent events and /values; a contract
+// (docs/int.md).
+type eventLine struct {
+	Kind string `json:"kind"` // event
+	metrics.EventJSON
+}
+
+type valueLine struct {
+	Kind  string `json:"kind"`          // value
+	Taken int64  `json:"snapshot_t_ns"` // the same in all values of a snapshot, Unix ns
+	metrics.RowJSON
+}
+
+// encoder writes objects, one a line.
+type encoder struct {
+	namer metrics.Namer
+	json  *json.Encoder
+}
+
+func newEncoder(n metrics.Namer, w io.Writer) encoder {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return encoder{n, enc}
+}
+
+func (e encoder) event(ev *metrics.Event) error {
+	return e.json.Encode(eventLine{"event", e.namer.Event(ev)})
+}
+
+func (e encoder) value(r *metrics.Row, at int64) error {
+	return e.json.Encode(valueLine{"value", at, e.namer.Row(r)})
+}
+
+// linesAtOnce is about how many bytes are written by one call.
+const linesAtOnce = 1 << 16
+
+// Lines writes JSON lines.
+type Lines struct {
+	w     io.Writer
+	log   *slog.Logger
+	enc   encoder
+	buf   bytes.Buffer
+	lines uint64 // in buf
+	tally *Tally
+	ctx   context.Context
+}
+
+// NewLines makes the output. w stays the caller's.
+func NewLines(w io.Writer, n metrics.Namer, log *slog.Logger) *Lines {
+	l := &Lines{w: w, log: log}
+	l.enc = newEncoder(n, &l.buf)
+	return l
+}
+
+// Name implements Output.
+func (l *Lines) Name() string { return "json" }
+
+func (l *Lines) run(ctx context.Context, q <-chan item, n *Tally) error {
+	l.ctx, l.tally = ctx, n
+	for it := range q {
+		if err := l.add(it); err != nil {
+			return err
+		}
+		// What waits goes by the same call.
+		for len(q) > 0 && l.buf.Len() < linesAtOnce {
+			if err := l.add(<-q); err != nil {
+				return err
+			}
+		}
+		if err := l.flush(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *Lines) add(it item) error {
+	if it.rows == nil {
+		l.lines++
+		return l.enc.event(&it.event)
+	}
+	defer it.release()
+	for i := range it.rows.rows {
+		l.lines++
+		if err := errors.Join(l.enc.value(&it.rows.rows[i], it.rows.at), l.flushIfFull()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *Lines) flushIfFull() error {
+	if l.buf.Len() < linesAtOnce {
+		return nil
+	}
+	return l.flush()
+}
+
+// flush writes what is there. A full disk may have room again: it goes on where it stopped, so
+// that no line is torn. Where nobody reads any more, that is the end.
+func (l *Lines) flush() error {
+	said := false
+	for wait := firstRetry; l.buf.Len() > 0; wait = min(2*wait, lastRetry) {
+		_, err := l.buf.WriteTo(l.w)
+		if err == nil {
+			break
+		}
+		if errors.Is(err, syscall.EPIPE) {
+			l.tally.GivenUp.Add(l.lines)
+			return fmt.Errorf("write JSON lines: %w", err)
+		}
+		if !said {
+			l.log.Warn("JSON lines cannot be written, and are tried again", "error", err)
+			said = true
+		}
+		l.tally.Retries.Add(1)
+		if !pause(l.ctx, wait) {
+			l.tally.GivenUp.Add(l.lines)
+			l.buf.Reset()
+			l.lines = 0
+			return nil
+		}
+	}
+	l.tally.Written.Add(l.lines)
+	l.lines = 0
+	return nil
+}
+
+// Times between attempts double from the first to the last.
+const (
+	firstRetry = 50 * time.Millisecond
+	lastRetry  = 5 * time.Second
+)
+
+// pause waits, and says whether ctx is not done.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+	return ctx.Err() == nil
+}

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package outputs
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vnetradar/radar/pkg/collect/metrics"
+	"github.com/vnetradar/radar/pkg/topo/nstest"
+)
+
+func newServer(t *testing.T, l *log) (s *Server, address string) {
+	t.Helper()
+	s, err := Listen("0", oddName, l.logger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	if !s.Addr().Addr().IsLoopback() {
+		t.Errorf("a port alone is at %v", s.Addr())
+	}
+	return s, "http://" + s.Addr().String()
+}
+
+// prometheusd is a server of its own that scrapes one address, native histograms too.
+type prometheusd struct {
+	t       *testing.T
+	address string
+}
+
+func newPrometheus(t *testing.T, target string) *prometheusd {
+	t.Helper()
+	dir := t.TempDir()
+	config := fmt.Sprintf("scrape_configs:\n- job_name: radar\n  scrape_interval: 200ms\n  scrape_timeout: 200ms\n  static_configs: [{targets: [%q]}]\n", strings.TrimPrefix(target, "http://"))
+	path := filepath.Join(dir, "prometheus.yml")
+	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := &prometheusd{t, "http://" + free(t)}
+	serve(t, p.address+"/-/ready", "prometheus", "--config.file="+path, "--storage.tsdb.path="+filepath.Join(dir, "data"),
+		"--web.listen-address="+strings.TrimPrefix(p.address, "http://"), "--enable-feature=native-histograms")
+	return p
+}
+
+// ask returns the values of an instant query, by the labels that are named.
+func (p *prometheusd) ask(query string, labels ...string) map[string]float64 {
+	p.t.Helper()
+	_, text := get(p.t, p.address+"/api/v1/query?query="+url.QueryEscape(query))
+	var answer struct {
+		Error string
+		Data  struct {
+			Result []struct {
+				Metric map[string]string
+				Value  [2]any
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(text), &answer); err != nil || answer.Error != "" {
+		p.t.Fatal(err, text)
+	}
+	values := make(map[string]float64)
+	for _, r := range answer.Data.Result {
+		var key []string
+		for _, name := range labels {
+			key = append(key, r.Metric[name])
+		}
+		value, _ := r.Value[1].(string)
+		n, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		values[strings.Join(key, "|")] = n
+	}
+	return values
+}
+
+// TestPrometheus: promtool finds nothing odd, and a real server has what was fed.
+func TestPrometheus(t *testing.T) {
+	t.Parallel()
+	var l log
+	s, address := newServer(t, &l)
+	w := newWorld(t, s).start(0)
+	const reports = 300
+	var flow, sums float64
+	hops := make(map[string]float64)
+	w.e.Observe = func(m metrics.Metric, node uint32, ns uint64) {
+		s.Observe(m, node, ns)
+		if m == metrics.FlowLatency {
+			flow++
+			sums += float64(ns) / 1e9
+			return
+		}
+		hops[oddName(node)+"|"+decimal(node)]++
+	}
+	w.feed(reports)
+	w.written("http", len(w.events))
+	time.Sleep(rowsFor) // a scrape may have come before
+
+	_, text := get(t, address+"/metrics")
+	promtool := exec.Command(program(t, "promtool"), "check", "metrics")
+	promtool.Stdin = strings.NewReader(text)
+	if said, err := promtool.CombinedOutput(); err != nil || len(said) > 0 {
+		t.Errorf("promtool: %v, %s", err, said)
+	}
+	for _, of := range []string{"10.0.0.1", "2001:db8", "guid"} {
+		if strings.Contains(text, of) {
+			t.Errorf("a flow is in a label: %s", of)
+		}
+	}
+
+	p := newPrometheus(t, address)
+	nstest.WaitFor(t, "a scrape", func() bool { return p.ask("radar_collect_reports_total")[""] > 0 })
+	gauges := map[string]map[string]float64{"radar_int_queue_occupancy": {}, "radar_int_queue_congested": {}, "radar_int_link_utilization": {}}
+	for _, r := range w.Rows(time.Time{}) {
+		j := metrics.Namer(oddName).Key(&r.Key)
+		port, queue := "", ""
+		if j.Port != nil {
+			port = decimal(*j.Port)
+		}
+		if j.Queue != nil {
+			queue = decimal(*j.Queue)
+		}
+		name := map[metrics.Metric]string{
+			metrics.QueueOccupancy: "radar_int_queue_occupancy", metrics.QueueCongestion: "radar_int_queue_congested",
+			metrics.LinkUtilization: "radar_int_link_utilization",
+		}[r.Metric]
+		if name != "" {
+			gauges[name][strings.Join([]string{j.Node, decimal(r.Node), port, queue}, "|")] = float64(r.Value)
+		}
+	}
+	for name, want := range gauges {
+		if diff := cmp.Diff(want, p.ask(name, "node", "node_id", "port", "queue")); diff != "" || len(want) == 0 {
+			t.Errorf("%s: %d rows, %s", name, len(want), diff)
+		}
+	}
+	if diff := cmp.Diff(hops, p.ask("histogram_count(radar_int_hop_latency_seconds)", "node", "node_id")); diff != "" || len(hops) != 12 {
+		t.Errorf("hops: %s", diff)
+	}
+	if got := p.ask("histogram_count(radar_int_flow_latency_seconds)")[""]; got != flow || flow != reports {
+		t.Errorf("%v latencies of flows, fed %v", got, flow)
+	}
+	if got := p.ask("histogram_sum(radar_int_flow_latency_seconds)")[""]; got < sums*0.999 || got > sums*1.001 {
+		t.Errorf("their sum is %v, fed %v", got, sums)
+	}
+	// Latencies are 3 us times 1 to 2^19, each as often: half are up to 1.536 ms.
+	if got := p.ask("histogram_quantile(0.5, radar_int_flow_latency_seconds)")[""]; got < 1.3e-3 || got > 1.7e-3 {
+		t.Errorf("their median is %v", got)
+	}
+	for name, want := range map[string]float64{
+		"radar_collect_datagrams_total": 12, "radar_collect_rejected_total": 3, "radar_collect_reports_total": 9,
+		"radar_collect_gaps": 4, "radar_collect_fell_total": 5,
+		"radar_collect_events_total{metric='flow_path'}":          float64(w.e.Counts.Events[metrics.FlowPath]),
+		"radar_collect_events_total{metric='hop_latency'}":        float64(w.e.Counts.Events[metrics.HopLatency]),
+		"radar_output_written_total{output='http'}":               float64(len(w.events)),
+		"radar_output_shed_total{output='http',kind='event'}":     0,
+		"radar_http_listeners":                                    0,
+		"radar_int_series_left_out":                               0,
+		"count(radar_int_hop_latency_seconds_count) or vector(0)": 0, // no classic series where native ones are taken
+	} {
+		got := p.ask(name)
+		if len(got) != 1 {
+			t.Errorf("%s: %v", name, got)
+		}
+		for _, n := range got {
+			if n != want {
+				t.Errorf("%s is %v, want %v", name, n, want)
+			}
+		}
+	}
+}
+
+// TestExpositionBounded: nodes that anyone may invent do not make ever more series.
+func TestExpositionBounded(t *testing.T) {
+	t.Parallel()
+	var l log
+	s, address := newServer(t, &l)
+	w := newWorld(t, s).start(0)
+	w.mu.Lock()
+	for id := range uint32(mostSeries + 10) {
+		w.e.Add(&metrics.Report{At: 1, Hops: []metrics.Hop{{
+			Has: metrics.HasNode | metrics.HasLatency | metrics.HasUtilization, Node: id, LatencyNs: 1000, Utilization: 7,
+		}}}, nil)
+	}
+	w.mu.Unlock()
+	code, text := get(t, address+"/metrics")
+	lines := strings.Split(text, "\n")
+	count := func(prefix string) (n int) {
+		for _, line := range lines {
+			if strings.HasPrefix(line, prefix) {
+				n++
+			}
+		}
+		return n
+	}
+	if n := count("radar_int_hop_latency_seconds_count{"); n != mostNodes+1 {
+		t.Errorf("%d histograms, code %d", n, code)
+	}
+	if n := count("radar_int_link_utilization{"); n != mostSeries {
+		t.Errorf("%d gauges", n)
+	}
+	for _, want := range []string{
+		"radar_int_series_left_out 10",
+		fmt.Sprintf(`radar_int_hop_latency_seconds_count{node="other",node_id=""} %d`, mostSeries+10-mostNodes),
+	} {
+		if !slices.Contains(lines, want) {
+			t.Errorf("no %s", want)
+		}
+	}
+}
