@@ -47,6 +47,7 @@ domain begins, or "radar collect --forget".`
 const collectExample = `  radar collect                                          # UDP port 32766
   radar collect --port 32766,6000 --source 10.0.0.7=geant --node 1=leaf1 --node 2=spine1
   radar collect --show events --threshold hop_latency=5us,queue_occupancy=50%
+  radar collect --http 9432 --influx 'http://127.0.0.1:8086/?db=radar'
   radar collect --all -r reports.pcap && radar paths && radar metrics
   radar collect --forget`
 
@@ -69,6 +70,7 @@ type collectFlags struct {
 	show    choice
 	forget  bool
 	metricFlags
+	out outFlags
 }
 
 func newCollectCmd(a *app) *cobra.Command {
@@ -93,6 +95,7 @@ func newCollectCmd(a *app) *cobra.Command {
 	flags.BoolVar(&f.all, "all", false, "keep every report as a packet, also those without an event")
 	addChoice(cmd, &f.show, "show", "print them as they come")
 	f.metricFlags.add(cmd)
+	f.out.register(flags)
 	flags.BoolVar(&f.forget, "forget", false, "remove the reports that were kept")
 	completeFlag(cmd, "source", completeSource)
 	cmd.AddCommand(newCollectGenerateCmd(a))
@@ -131,6 +134,10 @@ func (a *app) collect(cmd *cobra.Command, f *collectFlags) error {
 		return err
 	}
 	defer closeInput()
+	out, err := f.out.open(a, translator.NodeName, f.show.value != "")
+	if err != nil {
+		return err
+	}
 	store, err := collect.Create(a.domain, int64(f.keep), *info)
 	if err != nil {
 		return err
@@ -139,13 +146,15 @@ func (a *app) collect(cmd *cobra.Command, f *collectFlags) error {
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends us at once
 	run.begin(ctx)
-	run.collector = collect.New(translator, metrics.New(config), store, run.packet())
+	engine := metrics.New(config)
+	run.collector = collect.New(translator, engine, store, run.packet())
 	run.collector.Changed = run.event()
+	run.startOutputs(out, engine, f.out.snapshot)
 	err = run.take()
 	closeInput()
 	err = errors.Join(err, run.collector.SaveRows(run.now()))
 	last, closed := run.collector.Close()
-	return errors.Join(err, run.end(), closed, a.printCollected(f, &last))
+	return errors.Join(err, run.end(), closed, out.end(a), a.printCollected(f, &last))
 }
 
 // forgetReports removes what was kept.
@@ -321,7 +330,7 @@ func (c *collecting) take() error {
 
 // printCollected says what became of everything that came.
 func (a *app) printCollected(f *collectFlags, i *collect.Info) error {
-	if a.output == formatJSON && f.show.value == "" {
+	if a.output == formatJSON && f.show.value == "" && !f.out.stdout() {
 		return printJSON(a.out, i)
 	}
 	n, m := &i.Counts, &i.Metrics

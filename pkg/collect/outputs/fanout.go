@@ -29,6 +29,7 @@ const grace = 3 * time.Second
 // Source is whose events and values go out: a collect.Collector. Its methods are called by several
 // goroutines.
 type Source interface {
+	// Rows are the values at a time; zero: when the newest report came.
 	Rows(now time.Time) []metrics.Row
 	Info() collect.Info
 }
@@ -86,7 +87,6 @@ type Fanout struct {
 	queues []*queue
 	source Source
 	number uint64
-	newest atomic.Int64 // Unix ns, of events
 	cancel context.CancelFunc
 	stop   chan struct{} // no more snapshots
 	grace  time.Duration
@@ -126,7 +126,6 @@ func (f *Fanout) Start(source Source, every time.Duration) {
 // calls are never two at a time.
 func (f *Fanout) Event(e *metrics.Event) {
 	f.number++
-	f.newest.Store(e.At)
 	it := item{number: f.number, event: *e}
 	it.event.Path, it.event.WasPath = slices.Clone(e.Path), slices.Clone(e.WasPath)
 	for _, q := range f.queues {
@@ -193,7 +192,7 @@ func (f *Fanout) snapshot(now time.Time) {
 // rows are the source's. A file's values do not age by today's clock.
 func (f *Fanout) rows(now time.Time) []metrics.Row {
 	if f.Wait != nil {
-		now = time.Unix(0, f.newest.Load())
+		now = time.Time{}
 	}
 	return f.source.Rows(now)
 }
