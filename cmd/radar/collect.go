@@ -32,7 +32,7 @@ const collectLong = `Take telemetry reports of switches and hosts (INT 0.5 to 2.
 Metrics are made of every report: paths and latencies of flows, latencies of nodes,
 occupancy and congestion of queues, utilization of links. radar metrics shows the latest
 values. A value that is new, or further than --threshold from what was reported last, is an
-event; --show events prints them.
+event; --show events prints them, --json, --http and --influx give them to others.
 
 The newest reports with an event, and those of drops, are kept as packets; with --all all
 are. radar packets, paths, latency, loss, flows and throughput then answer from them too,

@@ -102,7 +102,8 @@ func serve(t *testing.T, url string, name string, args ...string) (stop func()) 
 
 func get(t *testing.T, url string) (int, string) {
 	t.Helper()
-	response, err := http.Get(url)
+	client := http.Client{Timeout: nstest.Patience}
+	response, err := client.Get(url)
 	if err != nil {
 		t.Fatal(err)
 	}
