@@ -38,7 +38,6 @@ type world struct {
 	mu  sync.Mutex
 	e   *metrics.Engine
 	fan *Fanout
-	log log
 
 	events []metrics.Event
 	closed bool

@@ -16,8 +16,8 @@ import (
 	"github.com/vnetradar/radar/pkg/collect/metrics"
 )
 
-// remembered is how many events are kept for listeners that are behind, or come back: some 3 MB.
-const remembered = 1 << 13
+// remembered is how many events are kept for listeners that are behind, or come back: some 12 MB.
+const remembered = 1 << 15
 
 // Why a listener gets nothing more.
 var (
