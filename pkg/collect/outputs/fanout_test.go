@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -227,5 +228,27 @@ func BenchmarkObserve(b *testing.B) {
 	for b.Loop() {
 		n++
 		s.Observe(2, uint32(n%6), 1000+n%4096*100)
+	}
+}
+
+// TestSnapshotAfterSnapshot: each output says when it has dealt with one, and gets the next.
+func TestSnapshotAfterSnapshot(t *testing.T) {
+	t.Parallel()
+	var l log
+	server, _ := newServer(t, &l)
+	influx, err := NewInflux(newAnswers(t, 204).URL+"/?db=radar", "", oddName, l.logger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, server, influx, NewLines(io.Discard, oddName, l.logger())).start(0)
+	w.feed(5)
+	for range 3 {
+		w.fan.snapshot(time.Now())
+		for _, q := range w.fan.queues {
+			nstest.WaitFor(t, q.output.Name()+" to have a snapshot", func() bool { return !q.onWay.Load() })
+			if n := q.tally.ShedValues.Load(); n > 0 {
+				t.Errorf("%s: %d values shed", q.output.Name(), n)
+			}
+		}
 	}
 }
