@@ -36,8 +36,10 @@ func newPoints(n metrics.Namer) *points {
 	return p
 }
 
+// reset begins a batch, in memory of its own: net/http may still read the last one, if the server
+// has answered before it was through.
 func (p *points) reset() {
-	p.enc.Reset()
+	p.enc.SetBuffer(make([]byte, 0, len(p.enc.Bytes())))
 	p.n = 0
 }
 
