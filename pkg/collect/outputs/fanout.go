@@ -20,7 +20,7 @@ import (
 	"github.com/vnetradar/radar/pkg/collect/metrics"
 )
 
-// queued is how many events may wait for an output: 3.5 MB, and 160 ms at 100,000 events a second.
+// queued is how many events may wait for an output: 3 MB, and 160 ms at 100,000 events a second.
 const queued = 1 << 14
 
 // grace is how long outputs may take at the end for what waits.
