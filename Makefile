@@ -117,11 +117,13 @@ transparency: deps-test build ## runs with radar against runs without, one table
 	$(TRANSPARENCY)
 endif
 
-.PHONY: bench bench-short bench-record
+.PHONY: bench bench-short bench-xdp bench-record
 bench: deps-run build ## what radar costs beside nothing, the floor, tcpdump, the paper's design: some twenty minutes (BENCH=regexp: those alone)
 	go run ./pkg/bench -radar bin/radar -json bin/bench.json $(if $(BENCH),-run '$(BENCH)')
 bench-short: deps-run build
 	go run ./pkg/bench -radar bin/radar -short $(if $(BENCH),-run '$(BENCH)')
+bench-xdp: ## what a telemetry report costs at XDP, above a program that drops it at once
+	go test ./pkg/collect/fast -run '^$$' -bench XDP
 bench-record: ## docs/performance.md and README.md: the figures of bin/bench.json
 	lab/performance.sh bin/bench.json
 

@@ -23,6 +23,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/vnetradar/radar/pkg/collect"
+	"github.com/vnetradar/radar/pkg/collect/fast"
 	"github.com/vnetradar/radar/pkg/collect/metrics"
 )
 
@@ -70,7 +71,8 @@ type collectFlags struct {
 	show    choice
 	forget  bool
 	metricFlags
-	out outFlags
+	fast fastFlags
+	out  outFlags
 }
 
 func newCollectCmd(a *app) *cobra.Command {
@@ -95,6 +97,7 @@ func newCollectCmd(a *app) *cobra.Command {
 	flags.BoolVar(&f.all, "all", false, "keep every report as a packet, also those without an event")
 	addChoice(cmd, &f.show, "show", "print them as they come")
 	f.metricFlags.add(cmd)
+	f.fast.add(cmd)
 	f.out.register(flags)
 	flags.BoolVar(&f.forget, "forget", false, "remove the reports that were kept")
 	completeFlag(cmd, "source", completeSource)
@@ -127,6 +130,9 @@ func (a *app) collect(cmd *cobra.Command, f *collectFlags) error {
 	if f.file != "" && isTyped(cmd, "listen") {
 		return usagef("--listen and -r FILE: use one of them")
 	}
+	if err := f.fast.check(cmd, f.file); err != nil {
+		return err
+	}
 	run := &collecting{app: a, shown: shown{what: f.show.value, name: translator.NodeName}}
 	// What is kept goes only when there is something to take its place.
 	closeInput, err := run.open(f)
@@ -134,6 +140,10 @@ func (a *app) collect(cmd *cobra.Command, f *collectFlags) error {
 		return err
 	}
 	defer closeInput()
+	if run.path, err = f.fast.attach(a, info.Ports, &config); err != nil {
+		return err
+	}
+	defer run.closePath()
 	out, err := f.out.open(a, translator.NodeName, f.show.value != "")
 	if err != nil {
 		return err
@@ -149,8 +159,11 @@ func (a *app) collect(cmd *cobra.Command, f *collectFlags) error {
 	engine := metrics.New(config)
 	run.collector = collect.New(translator, engine, store, run.packet())
 	run.collector.Changed = run.event()
+	if run.path != nil {
+		run.collector.Use(run.path)
+	}
 	run.startOutputs(out, engine, f.out.snapshot)
-	err = run.take()
+	err = errors.Join(run.take(), run.closePath())
 	closeInput()
 	err = errors.Join(err, run.collector.SaveRows(run.now()))
 	last, closed := run.collector.Close()
@@ -227,6 +240,7 @@ type collecting struct {
 	sockets   []*collect.Socket
 	collector *collect.Collector
 	rowsDue   time.Time
+	path      *fast.Path // nil: none is asked for
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -296,6 +310,13 @@ func (c *collecting) take() error {
 			}
 		})
 	}
+	if c.path != nil {
+		wait.Go(func() {
+			if err := c.path.Receive(c.collector); err != nil {
+				c.cancel(err)
+			}
+		})
+	}
 	tick := time.NewTicker(saveEvery)
 	defer tick.Stop()
 	for {
@@ -318,6 +339,9 @@ func (c *collecting) take() error {
 		case <-c.ctx.Done():
 			for _, s := range c.sockets {
 				s.Close()
+			}
+			if c.path != nil {
+				c.path.Stop()
 			}
 			wait.Wait()
 			if err := context.Cause(c.ctx); !errors.Is(err, context.Canceled) {
@@ -354,6 +378,7 @@ func (a *app) printCollected(f *collectFlags, i *collect.Info) error {
 	if i.Gaps > 0 {
 		fmt.Fprintf(a.stderr, "radar: %s that sources have numbered did not come\n", plural(int(i.Gaps), "report"))
 	}
+	a.printFast(i)
 	if i.Fell > 0 {
 		fmt.Fprintf(a.stderr, "radar: %s found the socket full\n", plural(int(i.Fell), "datagram"))
 	}

@@ -29,6 +29,10 @@ type Collector struct {
 	engine     *metrics.Engine
 	report     metrics.Report
 	newest     time.Time // packet
+	templates  templates
+	path       FastPath // nil: there is none
+	taken      uint64   // by it
+	failed     error    // of it
 	store      *Store
 	gaps       gaps
 	sockets    []*Socket
@@ -52,27 +56,38 @@ func (c *Collector) Add(p Packet) error {
 	if c.closed {
 		return net.ErrClosed
 	}
+	_, err := c.add(p)
+	return err
+}
+
+// add takes a packet and returns what others that raise no event look like, if this one raised
+// none and that can be said.
+func (c *Collector) add(p Packet) (*Template, error) {
 	if p.At.After(c.newest) {
 		c.newest = p.At
 	}
 	m := c.translator.Decode(p)
 	if m == nil {
-		return nil
+		return nil, nil
 	}
 	c.gaps.add(m)
 	keep := c.store.Info.All
+	var t *Template
 	c.translator.Observe(m, func(o *Observed) {
 		o.measured(&c.report, p.At)
 		if c.engine.Add(&c.report, c.Changed) > 0 || o.Dropped {
 			keep = true
 		}
+		if !keep && c.path != nil {
+			t = c.templates.make(p, m, o, c.engine)
+		}
 	})
 	if !keep {
-		return nil
+		return t, nil
 	}
 	c.translator.Records(m, p.At, c.store.Info.ID(c.store.Next()))
 	c.count()
-	return c.store.Add(p)
+	return nil, c.store.Add(p)
 }
 
 // count brings the store's Info up to date.
@@ -81,6 +96,10 @@ func (c *Collector) count() {
 	i.Counts, i.Metrics, i.Gaps, i.Fell = c.translator.Counts, c.engine.Counts, c.gaps.lost, 0
 	for _, s := range c.sockets {
 		i.Fell += s.Fell()
+	}
+	if c.path != nil {
+		i.XDP = &FastInfo{Taken: c.taken}
+		c.path.About(i.XDP)
 	}
 }
 

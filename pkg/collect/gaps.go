@@ -34,7 +34,11 @@ type sequenceOf struct {
 
 type sequence struct{ number, lost uint32 }
 
-func (g *gaps) add(m *intwire.Message) {
+func (g *gaps) add(m *intwire.Message) { g.addMany(m, 1) }
+
+// addMany takes so many messages of which m is the last. The others came before, and other sources'
+// between them may have been taken already.
+func (g *gaps) addMany(m *intwire.Message, many uint64) {
 	key := sequenceOf{src: m.Packet.Src, dst: m.Packet.Dst, port: m.Packet.DstPort}
 	n, bits := uint32(0), 32
 	if m.HasGroup {
@@ -57,19 +61,24 @@ func (g *gaps) add(m *intwire.Message) {
 	}
 	mask := uint32(1)<<bits - 1 // of 32 bits: all ones
 	ahead, behind := (n-s.number)&mask, (s.number-n)&mask
+	late := uint32(mostLate)
+	if many > 1 {
+		late = min(mostAhead, mask/2)
+	}
+	found := many - 1 // of those that were, or are now, taken for lost
 	switch {
 	case !known:
+		s.number = n & mask
 	case ahead == 0: // not counted by the source, as some do, or sent twice
-		return
-	case behind <= mostLate: // it was taken for lost
-		if s.lost > 0 {
-			s.lost, g.lost = s.lost-1, g.lost-1
-			g.last[key] = s
-		}
-		return
+	case behind <= late: // it was taken for lost
+		found++
 	case ahead <= min(mostAhead, mask/2):
 		s.lost, g.lost = s.lost+ahead-1, g.lost+uint64(ahead-1)
+		s.number = n & mask
+	default:
+		s.number = n & mask
 	}
-	s.number = n & mask
+	found = min(found, uint64(s.lost))
+	s.lost, g.lost = s.lost-uint32(found), g.lost-found
 	g.last[key] = s
 }

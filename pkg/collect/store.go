@@ -59,11 +59,22 @@ type Info struct {
 	All      bool              `json:"all"`                // every report is kept
 	Counts   Counts            `json:"counts"`
 	Metrics  metrics.Counts    `json:"metrics"`
+	XDP      *FastInfo         `json:"xdp,omitempty"`
 	Gaps     uint64            `json:"gaps"`  // reports that sources numbered and that did not come
 	Fell     uint64            `json:"fell"`  // datagrams that the sockets had no room for
 	First    uint64            `json:"first"` // number of the first packet that is kept
 	Next     uint64            `json:"next"`  // number that the next one gets
 	Files    []File            `json:"files"`
+}
+
+// FastInfo is what a fast path has done.
+type FastInfo struct {
+	Device string `json:"device"`
+	Mode   string `json:"mode"`  // native or generic
+	Taken  uint64 `json:"taken"` // reports that said nothing new
+	Up     uint64 `json:"up"`    // the others
+	Shed   uint64 `json:"shed"`  // of these, those that the collector had no room for
+	Full   uint64 `json:"full"`  // templates that there was no room for
 }
 
 // File is one capture file and the number of its first packet.

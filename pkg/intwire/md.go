@@ -217,6 +217,7 @@ func (d *Decoder) blocks(c *walk, in *INT, b []byte, size, words int) {
 		m.note(ReservedInstr, int(reserved), 0)
 	}
 	first, stride := len(m.hops), 4*words
+	in.Stack, in.Stride, in.Options = b, stride, c.traits.Options
 	for stride > 0 && len(b) >= stride {
 		m.hops = grow(m.hops)
 		p.hop(&m.hops[len(m.hops)-1], b[:stride:stride])

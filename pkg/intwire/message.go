@@ -156,8 +156,11 @@ type INT struct {
 	Next      uint8  // OverVXLAN: the code that said INT
 	Shim      Shim
 	Header    Header
-	HasHeader bool  // Header was there
-	Hops      []Hop // the newest first; nil in MX
+	HasHeader bool   // Header was there
+	Hops      []Hop  // the newest first; nil in MX
+	Stack     []byte // where the first of them begins, and all that follows in the packet
+	Stride    int    // bytes from one to the next
+	Options   Option // by which Places has their fields
 
 	SourceWords []byte // MX: inserted by the source; MD: behind the last hop, of the domain
 	Rest        []byte // of the stack: no whole hop

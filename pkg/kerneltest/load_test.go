@@ -29,6 +29,7 @@ var objects = []object{
 	{"tc", bpfobj.LoadTc},
 	{"trace", bpfobj.LoadTrace},
 	{"deliver", bpfobj.LoadDeliver}, // from Linux 6.4 on
+	{"collect", bpfobj.LoadCollect},
 }
 
 // TestProgramsLoad loads every program that radar has with all that options can turn on,

@@ -77,7 +77,14 @@ type queueOf struct {
 	id   uint32
 }
 
+// link is the link at a port.
+type link struct {
+	value
+	index uint32
+}
+
 type queue struct {
+	index                 uint32
 	key                   queueOf
 	occupancy, congestion value
 	seen                  int64
@@ -87,15 +94,19 @@ type queue struct {
 type Engine struct {
 	Config Config
 	Counts Counts
+	// Moved, if not nil, is called when the band of a shared value has changed; see Quiet.
+	Moved func(index uint32, b Band)
 	// Observe, if not nil, is called for each hop latency of a node (HopLatency, its id) and each
 	// latency of a flow (FlowLatency, 0) that a report says, in ns: for distributions, which events
 	// do not give. It is asked before tables and thresholds, so it misses nothing, and must not wait.
+	// Of reports that Same takes it is asked for the last.
 	Observe func(m Metric, node uint32, ns uint64)
 
 	flows  map[Flow]*flow
 	queues map[queueOf]*queue
-	links  map[port]*value
+	links  map[port]*link
 	hops   int // of all flows
+	shared indices
 
 	path  []uint32
 	event Event
@@ -105,7 +116,7 @@ type Engine struct {
 
 // New makes an engine.
 func New(c Config) *Engine {
-	return &Engine{Config: c, flows: make(map[Flow]*flow), queues: make(map[queueOf]*queue), links: make(map[port]*value)}
+	return &Engine{Config: c, flows: make(map[Flow]*flow), queues: make(map[queueOf]*queue), links: make(map[port]*link)}
 }
 
 // Add takes a report and returns how many events it raised. emit is called for each; what it gets
@@ -189,26 +200,25 @@ func (e *Engine) hop(r *Report, f *flow, i int, h *Hop) {
 		}
 	}
 	if h.Has&HasUtilization != 0 {
-		v := e.links[at]
-		if v == nil {
+		l := e.links[at]
+		if l == nil {
 			if len(e.links) >= 4*e.Config.Flows {
 				e.Counts.Full++
 				return
 			}
-			v = &value{}
-			e.links[at] = v
+			l = &link{index: e.shared.take()}
+			e.links[at] = l
 		}
-		e.change(v, r.At, h.Utilization, Key{Metric: LinkUtilization, Node: at.node, Port: at.port})
+		if e.change(&l.value, r.At, h.Utilization, Key{Metric: LinkUtilization, Node: at.node, Port: at.port}) {
+			e.moved(l.index, e.linkBand(l))
+		}
 	}
 }
 
-// hopOf is the value of a flow at a node, which is mostly its ith; nil if there is no room.
+// hopOf is the value of a flow at a node; nil if there is no room.
 func (e *Engine) hopOf(f *flow, i int, node uint32) *value {
-	if i < len(f.hops) && f.hops[i].node == node {
-		return &f.hops[i].latency
-	}
-	if i := slices.IndexFunc(f.hops, func(h hop) bool { return h.node == node }); i >= 0 {
-		return &f.hops[i].latency
+	if v := f.at(i, node); v != nil {
+		return v
 	}
 	if e.hops >= 4*e.Config.Flows {
 		e.Counts.Full++
@@ -227,7 +237,7 @@ func (e *Engine) queue(key queueOf) *queue {
 			e.Counts.Full++
 			return nil
 		}
-		q = &queue{key: key}
+		q = &queue{key: key, index: e.shared.take()}
 		e.queues[key] = q
 	}
 	return q
@@ -237,7 +247,9 @@ func (e *Engine) queue(key queueOf) *queue {
 func (e *Engine) inQueue(r *Report, q *queue, h *Hop) {
 	q.seen = r.At
 	if h.Has&HasOccupancy != 0 {
-		e.change(&q.occupancy, r.At, h.Occupancy, q.of(QueueOccupancy))
+		if e.change(&q.occupancy, r.At, h.Occupancy, q.of(QueueOccupancy)) {
+			e.moved(q.index, e.queueBand(q))
+		}
 	}
 	was := q.congestion.has && q.congestion.reported != 0
 	switch high := e.Config.Congested; {
@@ -257,23 +269,26 @@ func (e *Engine) congestion(r *Report, q *queue, congested bool) {
 	if congested {
 		n = 1
 	}
-	e.change(&q.congestion, r.At, n, q.of(QueueCongestion))
+	if e.change(&q.congestion, r.At, n, q.of(QueueCongestion)) {
+		e.moved(q.index, e.queueBand(q))
+	}
 }
 
 func (q *queue) of(m Metric) Key {
 	return Key{Metric: m, Node: q.key.port.node, Port: q.key.port.port, Queue: q.key.id}
 }
 
-// change takes a value, and raises an event if it is one.
-func (e *Engine) change(v *value, at int64, n uint64, k Key) {
+// change takes a value, and raises an event if it is one; it says whether.
+func (e *Engine) change(v *value, at int64, n uint64, k Key) bool {
 	v.reports++
 	v.latest, v.at = n, at
 	isNew := !v.has
 	if !isNew && !e.Config.Thresholds[k.Metric].exceeded(n, v.reported) {
-		return
+		return false
 	}
 	e.raise(Event{Key: k, At: at, New: isNew, Value: n, Was: v.reported})
 	v.has, v.reported, v.reportedAt = true, n, at
+	return true
 }
 
 // way takes the nodes of a packet's way.

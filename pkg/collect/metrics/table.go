@@ -53,8 +53,8 @@ func (e *Engine) AppendRows(rows []Row) []Row {
 		add(q.of(QueueOccupancy), &q.occupancy)
 		add(q.of(QueueCongestion), &q.congestion)
 	}
-	for at, v := range e.links {
-		add(Key{Metric: LinkUtilization, Node: at.node, Port: at.port}, v)
+	for at, l := range e.links {
+		add(Key{Metric: LinkUtilization, Node: at.node, Port: at.port}, &l.value)
 	}
 	return rows
 }
@@ -100,11 +100,13 @@ func (e *Engine) Forget(now int64) {
 	}
 	for id, q := range e.queues {
 		if old(q.seen, 1) {
+			e.release(q.index)
 			delete(e.queues, id)
 		}
 	}
-	for id, v := range e.links {
-		if old(v.at, 1) {
+	for id, l := range e.links {
+		if old(l.at, 1) {
+			e.release(l.index)
 			delete(e.links, id)
 		}
 	}

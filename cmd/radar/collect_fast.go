@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vnetradar/radar/pkg/collect"
+	"github.com/vnetradar/radar/pkg/collect/fast"
+	"github.com/vnetradar/radar/pkg/collect/metrics"
+)
+
+// fastFlags are the flags of "radar collect" about its fast path.
+type fastFlags struct {
+	device string
+	mode   choice
+}
+
+func (f *fastFlags) add(cmd *cobra.Command) {
+	f.mode = choice{string(fast.Auto), "XDP mode", fast.Modes()}
+	cmd.Flags().StringVar(&f.device, "xdp", "", "take reports that say nothing new at XDP of this interface, before the stack sees them")
+	addChoice(cmd, &f.mode, "xdp-mode", "how its program is attached (auto: generic on a veth, whose peer native mode would change)")
+}
+
+func (f *fastFlags) check(cmd *cobra.Command, file string) error {
+	switch {
+	case f.device != "" && file != "":
+		return usagef("--xdp and -r FILE: use one of them")
+	case f.device == "" && isTyped(cmd, "xdp-mode"):
+		return usagef("--xdp-mode says how --xdp DEVICE is attached")
+	}
+	return nil
+}
+
+// attach attaches the fast path; nil if none is asked for. On a kernel without it, it says so.
+func (f *fastFlags) attach(a *app, ports []uint16, c *metrics.Config) (*fast.Path, error) {
+	if f.device == "" {
+		return nil, nil
+	}
+	path, err := fast.Attach(fast.Options{
+		Device: f.device, Mode: fast.Mode(f.mode.value), Ports: ports, Shared: c.MaxShared(), Flows: c.Flows, Age: c.Age,
+	})
+	if errors.Is(err, fast.ErrTooOld) {
+		a.notef("%v: reports come by the socket alone", err)
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--xdp: %w", err)
+	}
+	fmt.Fprintf(a.stderr, "radar: XDP at %s, %s\n", f.device, path.Mode)
+	return path, nil
+}
+
+// closePath detaches the fast path, if there is one.
+func (c *collecting) closePath() error {
+	if c.path == nil {
+		return nil
+	}
+	return c.path.Close()
+}
+
+// printFast says what the fast path did.
+func (a *app) printFast(i *collect.Info) {
+	if i.XDP == nil {
+		return
+	}
+	fmt.Fprintf(a.stderr, "radar: XDP at %s: %s said nothing new and went no further, %d went up\n", i.XDP.Device, plural(int(i.XDP.Taken), "report"), i.XDP.Up)
+	if i.XDP.Shed > 0 {
+		fmt.Fprintf(a.stderr, "radar: %s found no room on the way up\n", plural(int(i.XDP.Shed), "report"))
+	}
+	if i.XDP.Full > 0 {
+		fmt.Fprintf(a.stderr, "radar: %d times there was no room for a flow at XDP (--flows)\n", i.XDP.Full)
+	}
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package collect
+
+import (
+	"errors"
+	"math"
+	"net"
+
+	"github.com/vnetradar/radar/pkg/collect/metrics"
+)
+
+// FastPath is what a fast path does beside giving packets to Collector.AddUp: it takes reports
+// that fit a template, see Template.
+type FastPath interface {
+	// Taken returns the last packet of those that the path has taken by the key's template since
+	// the last call, and how many those were. The packet is valid until the next call.
+	Taken(key uint64) (last Packet, n uint64, err error)
+	// Install makes t the key's template: p is the packet that it was made of, number what came
+	// with it. It keeps neither t nor p's memory.
+	Install(key, number uint64, p Packet, t *Template) error
+	// SetBand sets a shared band, of which the highest value is 32 bits.
+	SetBand(index uint32, lo, hi uint32) error
+	// About fills in what the path knows itself: all but Taken.
+	About(*FastInfo)
+}
+
+// Use lets the collector make templates for a fast path. It comes before the first packet.
+func (c *Collector) Use(path FastPath) {
+	c.path = path
+	c.engine.Moved = func(index uint32, b metrics.Band) {
+		lo, hi := b.Lo, min(b.Hi, math.MaxUint32)
+		if lo > hi { // nothing fits: all ones are no value
+			lo, hi = math.MaxUint32, math.MaxUint32
+		}
+		c.failed = errors.Join(c.failed, path.SetBand(index, uint32(lo), uint32(hi)))
+	}
+}
+
+// AddUp is Add for a packet that came by a fast path under a key, with a number.
+func (c *Collector) AddUp(p Packet, key, number uint64) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return net.ErrClosed
+	}
+	if err := c.account(key); err != nil {
+		return err
+	}
+	t, err := c.add(p)
+	if err == nil && t != nil {
+		err = c.path.Install(key, number, p, t)
+	}
+	return errors.Join(err, c.failed)
+}
+
+// Account takes what the fast path has taken under a key.
+func (c *Collector) Account(key uint64) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.account(key)
+}
+
+func (c *Collector) account(key uint64) error {
+	last, n, err := c.path.Taken(key)
+	if err != nil || n == 0 {
+		return err
+	}
+	c.taken += n
+	c.translator.Counts.Packets += n - 1
+	c.translator.Counts.Reports += n - 1
+	m := c.translator.Decode(last)
+	if m == nil { // it has fitted a report's template
+		return nil
+	}
+	c.gaps.addMany(m, n)
+	c.translator.Observe(m, func(o *Observed) {
+		o.measured(&c.report, last.At)
+		c.engine.Same(&c.report, n)
+	})
+	return nil
+}

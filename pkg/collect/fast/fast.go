@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package fast takes telemetry reports that say nothing new at XDP, before they become socket
+// buffers: docs/design/0011-metrics.md. What it knows of reports are templates that pkg/collect
+// makes.
+package fast
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"github.com/cilium/ebpf/perf"
+	"github.com/cilium/ebpf/rlimit"
+	"github.com/vishvananda/netlink"
+
+	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/collect"
+)
+
+// Mode is how the program is attached.
+type Mode string
+
+// The modes. Native XDP on a veth switches off segmentation offloads of its peer and limits its
+// MTU, so that Auto is Generic there.
+const (
+	Auto    Mode = "auto"
+	Native  Mode = "native"
+	Generic Mode = "generic"
+)
+
+// Modes are all of them.
+func Modes() []string { return []string{string(Auto), string(Native), string(Generic)} }
+
+// Options say what to attach where.
+type Options struct {
+	Device string
+	Mode   Mode
+	Ports  []uint16      // of reports
+	Shared int           // how many shared bands there are at most
+	Flows  int           // templates of ordinary size; large ones are a sixteenth of that
+	Age    time.Duration // templates that take nothing for so long go; 0: never
+}
+
+// maxPorts is PORTS of bpf/collect.bpf.c.
+const maxPorts = 64
+
+// upBuffer is what each CPU has for reports on their way up, bytes.
+const upBuffer = 4 << 20
+
+// Path is an attached fast path. Its methods are for one goroutine, but for Close and Stats.
+type Path struct {
+	Mode Mode // Native or Generic
+
+	device string
+	objs   bpfobj.CollectObjects
+	link   link.Link
+	reader *perf.Reader
+	flows  map[uint64]*flow
+	small  bpfobj.CollectRdrSmall
+	large  bpfobj.CollectRdrLarge
+	now    time.Time // of the last sweep
+	age    time.Duration
+	full   atomic.Uint64
+
+	mu       sync.Mutex // of what follows
+	closed   bool
+	up, shed uint64
+}
+
+// ErrTooOld: the kernel cannot do it.
+var ErrTooOld = errors.New("this kernel cannot attach XDP programs by links: Linux 5.9")
+
+// Attach attaches the program to an interface of this namespace. It is detached by Close, and
+// when the process ends.
+func Attach(o Options) (*Path, error) {
+	device, err := netlink.LinkByName(o.Device)
+	if err != nil {
+		return nil, fmt.Errorf("interface %s: %w", o.Device, err)
+	}
+	p, err := open(&o)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.attach(&o, device); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return p, nil
+}
+
+// open loads the programs.
+func open(o *Options) (*Path, error) {
+	if len(o.Ports) == 0 || len(o.Ports) > maxPorts {
+		return nil, fmt.Errorf("%d ports of reports: use 1 to %d", len(o.Ports), maxPorts)
+	}
+	if err := rlimit.RemoveMemlock(); err != nil {
+		return nil, fmt.Errorf("lock memory of maps: %w", err)
+	}
+	p := &Path{flows: make(map[uint64]*flow), now: time.Now(), age: o.Age, device: o.Device}
+	if err := p.load(o); err != nil {
+		return nil, err
+	}
+	var err error
+	if p.reader, err = perf.NewReader(p.objs.Up, upBuffer); err != nil {
+		return nil, errors.Join(fmt.Errorf("buffer for reports: %w", err), p.Close())
+	}
+	return p, nil
+}
+
+func (p *Path) load(o *Options) error {
+	spec, err := bpfobj.LoadCollect()
+	if err != nil {
+		return fmt.Errorf("fast path: %w", err)
+	}
+	var ports [maxPorts]uint16
+	copy(ports[:], o.Ports)
+	for name, value := range map[string]any{"ports": ports, "n_ports": uint32(len(o.Ports))} {
+		if err := spec.Variables[name].Set(value); err != nil {
+			return fmt.Errorf("fast path: %w", err)
+		}
+	}
+	spec.Maps["bands"].MaxEntries = uint32(max(o.Shared, 1))
+	spec.Maps["small_templates"].MaxEntries = uint32(max(o.Flows, 16))
+	spec.Maps["large_templates"].MaxEntries = uint32(max(o.Flows/16, 16))
+	if err := spec.LoadAndAssign(&p.objs, nil); err != nil {
+		return fmt.Errorf("load the fast path: %w", err)
+	}
+	if err := p.objs.More.Put(uint32(0), p.objs.RadarCollectLarge); err != nil {
+		return errors.Join(fmt.Errorf("load the fast path: %w", err), p.objs.Close())
+	}
+	return nil
+}
+
+// attach chooses the mode.
+func (p *Path) attach(o *Options, device netlink.Link) error {
+	modes := []Mode{o.Mode}
+	if o.Mode == Auto {
+		if modes = []Mode{Native, Generic}; device.Type() == "veth" {
+			modes = []Mode{Generic}
+		}
+	}
+	var errs []error
+	for _, mode := range modes {
+		flags := link.XDPGenericMode
+		if mode == Native {
+			flags = link.XDPDriverMode
+		}
+		l, err := link.AttachXDP(link.XDPOptions{Program: p.objs.RadarCollect, Interface: device.Attrs().Index, Flags: flags})
+		if err == nil {
+			p.link, p.Mode = l, mode
+			return nil
+		}
+		if errors.Is(err, ebpf.ErrNotSupported) {
+			err = ErrTooOld
+		}
+		errs = append(errs, fmt.Errorf("attach to %s, %s: %w", o.Device, mode, err))
+	}
+	return errors.Join(errs...)
+}
+
+// Stop detaches the program, and ends Receive when that has accounted for all. Close comes after it.
+func (p *Path) Stop() {
+	if p.link != nil {
+		p.link.Close()
+		p.link = nil
+	}
+	p.reader.Close()
+}
+
+// Close detaches the program and frees all but what About says.
+func (p *Path) Close() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil
+	}
+	p.count()
+	p.closed = true
+	var errs []error
+	if p.link != nil {
+		errs = append(errs, p.link.Close())
+	}
+	if p.reader != nil {
+		errs = append(errs, p.reader.Close())
+	}
+	return errors.Join(append(errs, p.objs.Close())...)
+}
+
+// About fills in what the path is and has done, also when it is closed.
+func (p *Path) About(i *collect.FastInfo) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.closed {
+		p.count()
+	}
+	i.Device, i.Mode, i.Full, i.Up, i.Shed = p.device, string(p.Mode), p.full.Load(), p.up, p.shed
+}
+
+func (p *Path) count() { p.up, p.shed = sum(p.objs.Ups), sum(p.objs.Shed) }
+
+// sum is the first number of a map, of all CPUs.
+func sum(m *ebpf.Map) (n uint64) {
+	var perCPU []uint64
+	if m.Lookup(uint32(0), &perCPU) != nil {
+		return 0
+	}
+	for _, of := range perCPU {
+		n += of
+	}
+	return n
+}

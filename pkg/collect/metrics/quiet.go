@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import "math"
+
+// A report whose path is the flow's, and all of whose values lie within bands, raises no event.
+// That is what lets something else than the engine, which knows no more than that, take most
+// reports: see Quiet and Same.
+
+// Band is a range of values, both ends in it. It is empty if Lo is above Hi.
+type Band struct{ Lo, Hi uint64 }
+
+// nothing is a band that nothing lies in.
+var nothing = Band{Lo: 1}
+
+func (t Threshold) band(reported uint64) Band {
+	d := t.Absolute
+	if t.Permille > 0 {
+		d = reported * uint64(t.Permille) / 1000
+	}
+	b := Band{Hi: math.MaxUint64}
+	if d < reported {
+		b.Lo = reported - d
+	}
+	if d <= math.MaxUint64-reported {
+		b.Hi = reported + d
+	}
+	return b
+}
+
+// Shared names a value that flows have in common. Its band moves: Engine.Moved tells.
+type Shared struct {
+	Has   bool
+	Index uint32 // below MaxShared
+	Band
+}
+
+// QuietHop is what a hop may say without an event.
+type QuietHop struct {
+	Latency     Band // of a flow's hop; anything where it has none
+	Occupancy   Shared
+	Utilization Shared
+}
+
+// Quiet is what a report may say without an event, beside what it must say again: the same nodes,
+// ports and queues.
+type Quiet struct {
+	Hops []QuietHop // of the report's
+	Sum  Band       // of hop latencies, if the report gives the flow's
+}
+
+// MaxShared is how many shared values there may be.
+func (c *Config) MaxShared() int { return 8*c.Flows + quarantine }
+
+// Quiet says what a report like r may say without an event, in q's memory. ok is false if that
+// cannot be said: a report like r could raise one whatever its values are.
+func (e *Engine) Quiet(r *Report, q *Quiet) (ok bool) {
+	q.Hops, q.Sum = q.Hops[:0], Band{Hi: math.MaxUint64}
+	var f *flow
+	if r.HasFlow {
+		if f = e.flows[r.Flow]; f == nil {
+			return false
+		}
+	}
+	whole, path := r.Way && f != nil && len(r.Hops) > 0, 0
+	for i := range r.Hops {
+		h := &r.Hops[i]
+		whole = whole && h.Has&HasLatency != 0
+		hop := QuietHop{Latency: Band{Hi: math.MaxUint64}}
+		if h.Has&HasNode == 0 {
+			return false // each is counted
+		}
+		if r.Way && f != nil && (path >= len(f.path) || f.path[path] != h.Node) {
+			return false
+		}
+		path++
+		if h.Has&HasLatency != 0 && f != nil {
+			v := f.at(i, h.Node)
+			if v == nil || !v.has {
+				return false
+			}
+			hop.Latency = e.Config.Thresholds[HopLatency].band(v.reported)
+		}
+		if !e.quietPort(h, &hop) {
+			return false
+		}
+		q.Hops = append(q.Hops, hop)
+	}
+	if r.Way && f != nil && path != len(f.path) {
+		return false
+	}
+	if whole {
+		q.Sum = e.Config.Thresholds[FlowLatency].band(f.latency.reported)
+		return f.latency.has
+	}
+	return true
+}
+
+func (e *Engine) quietPort(h *Hop, hop *QuietHop) bool {
+	at := port{h.Node, NoPort}
+	if h.Has&HasPort != 0 {
+		at.port = h.Port
+	}
+	if h.Has&HasCongestion != 0 || h.Has&HasFlag != 0 && h.Flag {
+		return false
+	}
+	if h.Has&HasQueue != 0 && h.Has&(HasOccupancy|HasFlag) != 0 {
+		q := e.queues[queueOf{at, h.Queue}]
+		if q == nil || h.Has&HasOccupancy == 0 || !q.occupancy.has {
+			return false
+		}
+		hop.Occupancy = Shared{true, q.index, e.queueBand(q)}
+	}
+	if h.Has&HasUtilization != 0 {
+		l := e.links[at]
+		if l == nil || !l.has {
+			return false
+		}
+		hop.Utilization = Shared{true, l.index, e.linkBand(l)}
+	}
+	return true
+}
+
+func (e *Engine) linkBand(l *link) Band {
+	return e.Config.Thresholds[LinkUtilization].band(l.reported)
+}
+
+// queueBand is the band of occupancy in which neither that nor congestion changes.
+func (e *Engine) queueBand(q *queue) Band {
+	if !q.occupancy.has {
+		return nothing
+	}
+	b := e.Config.Thresholds[QueueOccupancy].band(q.occupancy.reported)
+	congested := q.congestion.has && q.congestion.reported != 0
+	switch high := e.Config.Congested; {
+	case high == 0 && congested: // the next report without the flag ends it
+		return nothing
+	case high == 0:
+	case !q.congestion.has:
+		return nothing
+	case congested:
+		b.Lo = max(b.Lo, (high+1)/2)
+	default:
+		b.Hi = min(b.Hi, high)
+	}
+	return b
+}
+
+func (e *Engine) moved(index uint32, b Band) {
+	if e.Moved != nil {
+		e.Moved(index, b)
+	}
+}
+
+// release frees an index. Until somebody else has it, nothing lies in its band.
+func (e *Engine) release(index uint32) {
+	e.moved(index, nothing)
+	e.shared.free = append(e.shared.free, index)
+}
+
+// quarantine is how many indices must be free before one is used again, so that whoever still
+// knows the value that had it has time to forget.
+const quarantine = 1024
+
+// indices hands out small numbers.
+type indices struct {
+	next uint32
+	free []uint32
+}
+
+func (x *indices) take() uint32 {
+	if len(x.free) <= quarantine {
+		x.next++
+		return x.next - 1
+	}
+	index := x.free[0]
+	x.free = x.free[1:]
+	return index
+}
+
+// at is the value of a flow at a node, which is mostly its ith; nil if there is none.
+func (f *flow) at(i int, node uint32) *value {
+	if i < len(f.hops) && f.hops[i].node == node {
+		return &f.hops[i].latency
+	}
+	for i := range f.hops {
+		if f.hops[i].node == node {
+			return &f.hops[i].latency
+		}
+	}
+	return nil
+}
+
+// Same takes n reports of which r is the last, and which Quiet has said to raise no event. r may
+// be older than what the engine has heard since from others.
+func (e *Engine) Same(r *Report, n uint64) {
+	e.Counts.Reports += n
+	e.Counts.Unchanged += n
+	f := e.flows[r.Flow]
+	if !r.HasFlow {
+		f = nil
+	}
+	if f != nil {
+		f.seen = max(f.seen, r.At)
+	}
+	sum, whole := uint64(0), r.Way && f != nil && len(r.Hops) > 0
+	for i := range r.Hops {
+		h := &r.Hops[i]
+		whole = whole && h.Has&HasLatency != 0
+		sum += h.LatencyNs
+		if h.Has&HasLatency != 0 && e.Observe != nil {
+			e.Observe(HopLatency, h.Node, h.LatencyNs)
+		}
+		if h.Has&HasLatency != 0 && f != nil {
+			f.at(i, h.Node).same(r.At, h.LatencyNs, n)
+		}
+		at := port{h.Node, NoPort}
+		if h.Has&HasPort != 0 {
+			at.port = h.Port
+		}
+		if q := e.queues[queueOf{at, h.Queue}]; q != nil && h.Has&HasQueue != 0 && h.Has&HasOccupancy != 0 {
+			q.seen = max(q.seen, r.At)
+			q.occupancy.same(r.At, h.Occupancy, n)
+			if e.Config.Congested > 0 {
+				q.congestion.same(r.At, q.congestion.reported, n)
+			}
+		}
+		if l := e.links[at]; l != nil && h.Has&HasUtilization != 0 {
+			l.same(r.At, h.Utilization, n)
+		}
+	}
+	if whole {
+		if e.Observe != nil {
+			e.Observe(FlowLatency, 0, sum)
+		}
+		f.latency.same(r.At, sum, n)
+	}
+	if r.Way && f != nil && f.path != nil {
+		f.paths += n
+		f.pathAt = max(f.pathAt, r.At)
+	}
+}
+
+func (v *value) same(at int64, n, reports uint64) {
+	if v == nil || !v.has {
+		return
+	}
+	v.reports += reports
+	if at >= v.at {
+		v.latest, v.at = n, at
+	}
+}

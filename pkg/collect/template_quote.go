@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package collect
+
+import (
+	"encoding/binary"
+
+	"github.com/gopacket/gopacket/layers"
+
+	"github.com/vnetradar/radar/pkg/intwire"
+)
+
+// int says what of INT but its stack may differ, and returns where it ends; 0: such have no
+// template.
+func (t *templates) int(in *intwire.INT) int {
+	if in.Carrier != intwire.OverUDP && in.Carrier != intwire.OverTCP || !in.HasHeader || in.Header.Type != intwire.TypeMD ||
+		len(in.Hops) == 0 || len(in.Rest) > 0 || len(in.SourceWords) > 0 || in.HasTail || in.HasFlowSeq || in.Mark == intwire.ByMarker {
+		return 0
+	}
+	off := t.at(in.Stack)
+	if in.Header.Layout != intwire.INT20 {
+		t.any(off-2, 2) // reserved, where some count
+	}
+	end := off + len(in.Hops)*in.Stride
+	if in.Shim.Form == intwire.Shim20 && in.Shim.NPT == 2 { // UDP was added: the flow's ports follow
+		end += 4
+	}
+	return end
+}
+
+// quote says what of the quoted packet's headers may differ. end is where the quoted INT ends, 0
+// if there is none. It returns how far the template reaches; 0: there is none.
+func (t *templates) quote(quote []byte, end int) int {
+	ip := fromIP(quote)
+	if len(ip) < ipv4Header {
+		return 0
+	}
+	off := t.at(ip)
+	l4, proto := 0, layers.IPProtocol(0)
+	switch {
+	case ip[0] == 0x45:
+		l4, proto = off+ipv4Header, layers.IPProtocol(ip[9])
+		if ip[6]&0x3f != 0 || ip[7] != 0 { // a fragment
+			return 0
+		}
+		t.anyBits(off, 0x00030000) // ECN
+		t.any(off+4, 2)            // ID
+		t.any(off+8, 1)            // TTL
+		t.any(off+10, 2)           // checksum
+	case ip[0]>>4 == 6 && len(ip) >= 40:
+		l4, proto = off+40, layers.IPProtocol(ip[6])
+		t.anyBits(off, 0x003fffff) // ECN, flow label
+		t.any(off+7, 1)            // hop limit
+	default:
+		return 0
+	}
+	reach := l4 + 4
+	switch proto {
+	case layers.IPProtocolUDP:
+		reach = l4 + udpHeader
+		if end == 0 {
+			if reach > len(t.payload) || isTunnelPort(t.payload[l4+2:]) {
+				return 0
+			}
+			reach = t.noINT(reach)
+		}
+		if reach = max(end, reach); reach > len(t.payload) {
+			return 0
+		}
+		t.any(l4+6, 2) // checksum
+		t.atLeast(l4+4, 0xffff0000, reach-l4)
+	case layers.IPProtocolTCP:
+		if l4+20 > len(t.payload) {
+			return 0
+		}
+		data := l4 + 4*int(t.payload[l4+12]>>4)
+		if data < l4+20 || data > len(t.payload) {
+			return 0
+		}
+		if reach = data; end == 0 {
+			reach = t.noINT(reach)
+		}
+		reach = max(end, reach)
+		t.any(l4+4, 8)               // sequence numbers
+		t.anyBits(l4+12, 0x0fffffff) // flags, window: not the header's length
+		t.any(l4+16, 4)              // checksum, urgent pointer
+		if data > l4+24 {            // options, but for how they begin: some put INT there
+			t.any(l4+24, data-l4-24)
+		}
+	case layers.IPProtocolICMPv4, layers.IPProtocolICMPv6:
+		if reach > len(t.payload) || end != 0 {
+			return 0
+		}
+		t.any(l4+1, 3) // code, checksum
+	default:
+		return 0
+	}
+	if ip[0] == 0x45 {
+		t.atLeast(off, 0x0000ffff, reach-off)
+	} else {
+		t.atLeast(off+4, 0xffff0000, reach-off-40)
+	}
+	return reach
+}
+
+// isTunnelPort says whether INT can lie further inside behind a UDP port (RFC 7348, 8926, GPE).
+func isTunnelPort(b []byte) bool {
+	switch binary.BigEndian.Uint16(b) {
+	case 4789, 4790, 6081:
+		return true
+	}
+	return false
+}
+
+// noINT makes sure that there is no INT at off in other packets either, where there is none in
+// this one, or 8 bytes further (a probe marker): by the first byte of a shim, or of VXLAN. What
+// begins like one must stay as it is. It returns how far the template must reach.
+func (t *templates) noINT(off int) int {
+	const least, shims = 0x40, 16
+	reach := off
+	for _, at := range [...]int{off, off + 8} {
+		if at >= len(t.payload) {
+			break
+		}
+		first := t.payload[at]
+		if beginsINT(first) {
+			return min(off+shims, len(t.payload))
+		}
+		t.any(reach, at-reach)
+		if reach = at + 1; first >= least {
+			t.anyBits(at-3, 0xff)
+			t.Bands = append(t.Bands, TemplateBand{Off: at - 3, Mask: 0xff, Lo: least, Hi: 0xff, Shared: -1})
+		}
+	}
+	return reach
+}
+
+// beginsINT says whether INT can begin with a byte: a type of INT 0.5 and 1.0, one of 2.x in the
+// upper half, or the flags of VXLAN-GPE. None is 0x40 or more.
+func beginsINT(b byte) bool {
+	return b == 1 || b == 2 || b == 3 || b == 0x04 || b == 0x0c || b>>4 == 1 || b>>4 == 2 || b>>4 == 3
+}
