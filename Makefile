@@ -70,9 +70,11 @@ deps-servers:
 deps-kernel:
 	$(call need,$(PKGS_KERNEL))
 
-.PHONY: demo
+.PHONY: demo demo-int
 demo: deps-run build ## a virtual network, measured: paths, latency, losses (needs root)
 	lab/demo.sh bin/radar
+demo-int: deps-run build ## a virtual network beside reports of switches (INT), and reports about it; fails if an answer is wrong
+	lab/demo-int.sh bin/radar
 
 .PHONY: generate
 generate: deps-bpf ## BPF objects, man pages, docs/cli, tables of docs/int.md

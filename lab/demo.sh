@@ -6,31 +6,10 @@
 # usage: lab/demo.sh path/to/radar
 set -euo pipefail
 
-radar=${1:?usage: demo.sh path/to/radar}
 lab=radar-demo-$$
 domain=demo-$$
-
-[ "$(id -u)" -eq 0 ] || { echo "demo: needs root (network namespaces, BPF)" >&2; exit 1; }
-
-cleanup() {
-	status=$?
-	"$radar" detach --domain "$domain" --no-drain >/dev/null 2>&1 || true
-	"$radar" lab down "$lab" >/dev/null 2>&1 || true
-	exit "$status"
-}
-trap cleanup EXIT
-trap 'exit 130' INT TERM
-
-bold='' plain=''
-if [ -t 1 ] && [ -z "${NO_COLOR:-}" ]; then bold=$'\033[1m' plain=$'\033[0m'; fi
-say() { printf '\n%s# %s%s\n' "$bold" "$*" "$plain"; }
-run() {
-	printf '$ %s\n' "$*" | sed "s|$radar|radar|; s| --domain $domain||"
-	"$@"
-}
-in_node() { # in_node NODE CMD...: quietly, in a node of the lab
-	"$radar" lab exec "$lab" "$1" -- "${@:2}" >/dev/null
-}
+# shellcheck source=lab/demolib.sh
+. "$(dirname "$0")/demolib.sh"
 
 say "A virtual network: h1, h3 - r1 - r2 - r3 - h2; a 20 Mbit/s bottleneck at r2, a firewall at r1"
 run "$radar" lab up bottleneck --name "$lab"
