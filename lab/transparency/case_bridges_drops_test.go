@@ -72,7 +72,7 @@ var _ = add(Case{
 		}
 	},
 	LocalDrops: true,
-	Counters:   map[string]int{"local_drop": -1},
+	Counters:   map[string]int{"local_drop": some},
 	Limits:     headerLocalDrops,
 })
 

@@ -61,7 +61,7 @@ var _ = add(Case{
 			}
 		}
 	},
-	Counters: map[string]int{"not_measured_multicast": -1, "not_measured_neighbour": -1},
+	Counters: map[string]int{"not_measured_multicast": some, "not_measured_neighbour": some},
 })
 
 // groupMAC6 is where frames for an IPv6 group go (RFC 2464, 7).

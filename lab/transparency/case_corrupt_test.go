@@ -31,6 +31,8 @@ var _ = add(Case{
 	Shows: "a link that flips a bit of each packet (netem): what is known again is restored, what is not keeps the bits of the link",
 	Needs: []string{"netem"}, Loose: true,
 	Rules: []Rule{random},
+	// A spoiled ID or TTL is that of another slot: of one that is used, or too old.
+	Counters: map[string]int{"stale": orNone},
 	Build: func(w *World) {
 		line(w)
 		w.Queue("r2", "eth1", "handle", "1:", "netem", "limit", "1000", "corrupt", "100%")

@@ -137,5 +137,5 @@ var _ = add(Case{
 			}
 		}
 	},
-	Counters: map[string]int{"not_measured_malformed": -1},
+	Counters: map[string]int{"not_measured_malformed": some},
 })

@@ -174,5 +174,5 @@ var _ = add(Case{
 		}
 	},
 	Needs:    []string{"tbf"},
-	Counters: map[string]int{"not_measured_key_in_flight": -1},
+	Counters: map[string]int{"not_measured_key_in_flight": some},
 })

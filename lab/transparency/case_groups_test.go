@@ -165,7 +165,7 @@ var _ = add(Case{
 			w.Expect(p.Token).Unmeasured()
 		}
 	},
-	Counters: map[string]int{"not_measured_multicast": -1},
+	Counters: map[string]int{"not_measured_multicast": some},
 })
 
 var _ = add(Case{

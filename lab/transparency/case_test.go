@@ -39,8 +39,8 @@ type Case struct {
 	Rules []Rule // besides the default ones, see rules_test.go
 	// Seen are frames that are compared, whatever rules would leave out.
 	Seen func(s *sighting) bool
-	// Counters that are not 0 at the end, besides seen and marked: exact, or -1 for
-	// "some".
+	// Counters that are not 0 at the end, besides seen and marked: exact, or some, or any
+	// number, also 0.
 	Counters map[string]int
 	Limits   []Limit
 	// LocalDrops: packets are dropped after delivery (no socket, a full one).
@@ -62,6 +62,12 @@ type Limit struct {
 	// Times is how many findings match, in each mode: one more is not known. 0: chance says.
 	Times int
 }
+
+// What stands for a number in Case.Counters.
+const (
+	some   = -1
+	orNone = -2
+)
 
 var cases []Case
 

@@ -16,7 +16,7 @@ var trouble = map[string]bool{
 	"key_lost": true, "restore_failed": true, "local_drop": true,
 }
 
-// notMeasured is how many packets the case says are not measured; -1: some.
+// notMeasured is how many packets the case says are not measured, or some.
 func (c *Case) notMeasured() int {
 	sum := 0
 	for name, n := range c.Counters {
@@ -24,7 +24,7 @@ func (c *Case) notMeasured() int {
 			continue
 		}
 		if n < 0 {
-			return -1
+			return some
 		}
 		sum += n
 	}
@@ -57,7 +57,7 @@ func (r *Run) checkCounters() (unmeasured int, why []string, list []finding) {
 			why = append(why, fmt.Sprintf("%s %d", strings.TrimPrefix(c.Name, "not_measured_"), c.Value))
 		}
 		switch {
-		case named && want < 0 && c.Value == 0, named && want >= 0 && c.Value != want:
+		case named && want == some && c.Value == 0, named && want >= 0 && c.Value != want:
 			complain("counter %s is %d, want %d", c.Name, c.Value, want)
 		case named:
 		case c.Group == "not_measured" && c.Value > 0 && !isNoise, trouble[c.Name] && c.Value > 0:
