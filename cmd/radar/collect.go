@@ -340,10 +340,11 @@ func (c *collecting) take() error {
 			for _, s := range c.sockets {
 				s.Close()
 			}
-			if c.path != nil {
-				c.path.Stop()
-			}
+			stopped := c.stopPath()
 			wait.Wait()
+			if stopped != nil {
+				return stopped
+			}
 			if err := context.Cause(c.ctx); !errors.Is(err, context.Canceled) {
 				return err
 			}

@@ -54,6 +54,14 @@ func (f *fastFlags) attach(a *app, ports []uint16, c *metrics.Config) (*fast.Pat
 	return path, nil
 }
 
+// stopPath detaches the fast path, if there is one; what is on its way up is still read.
+func (c *collecting) stopPath() error {
+	if c.path == nil {
+		return nil
+	}
+	return c.path.Stop()
+}
+
 // closePath detaches the fast path, if there is one.
 func (c *collecting) closePath() error {
 	if c.path == nil {

@@ -19,6 +19,8 @@ type FastPath interface {
 	// Install makes t the key's template: p is the packet that it was made of, number what came
 	// with it. It keeps neither t nor p's memory.
 	Install(key, number uint64, p Packet, t *Template) error
+	// Remove removes the key's template.
+	Remove(key uint64) error
 	// SetBand sets a shared band, of which the highest value is 32 bits.
 	SetBand(index uint32, lo, hi uint32) error
 	// About fills in what the path knows itself: all but Taken.
@@ -74,9 +76,13 @@ func (c *Collector) account(key uint64) error {
 		return nil
 	}
 	c.gaps.addMany(m, n)
+	known := true
 	c.translator.Observe(m, func(o *Observed) {
 		o.measured(&c.report, last.At)
-		c.engine.Same(&c.report, n)
+		known = c.engine.Same(&c.report, n) && known
 	})
+	if !known { // what nobody reported for long, until now
+		return c.path.Remove(key)
+	}
 	return nil
 }

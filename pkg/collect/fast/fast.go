@@ -67,7 +67,9 @@ type Path struct {
 	age    time.Duration
 	full   atomic.Uint64
 
-	mu       sync.Mutex // of what follows
+	stopping atomic.Bool
+
+	mu       sync.Mutex // of what follows, and of link
 	closed   bool
 	up, shed uint64
 }
@@ -162,13 +164,18 @@ func (p *Path) attach(o *Options, device netlink.Link) error {
 	return errors.Join(errs...)
 }
 
-// Stop detaches the program, and ends Receive when that has accounted for all. Close comes after it.
-func (p *Path) Stop() {
-	if p.link != nil {
-		p.link.Close()
-		p.link = nil
+// Stop detaches the program, and ends Receive when that has read all and accounted for all. Close
+// comes after it.
+func (p *Path) Stop() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed || p.link == nil {
+		return nil
 	}
-	p.reader.Close()
+	err := p.link.Close()
+	p.link = nil
+	p.stopping.Store(true)
+	return errors.Join(err, p.reader.Flush())
 }
 
 // Close detaches the program and frees all but what About says.

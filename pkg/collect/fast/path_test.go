@@ -212,6 +212,28 @@ func TestUnderWay(t *testing.T) {
 	}
 }
 
+// TestForgotten: what the collector has forgotten is new when it is reported again, also if a
+// template was left.
+func TestForgotten(t *testing.T) {
+	path, h := small(t, metrics.DefaultConfig())
+	next := packets(t, generate.Description{Hops: 2, Latency: generate.Range{Min: 1000, Max: 1000}})
+	for range 3 {
+		path.run(t, h, next())
+	}
+	was := len(h.events)
+	if rows := h.Rows(time.Now().Add(time.Hour)); len(rows) != 0 {
+		t.Fatalf("%d values an hour later", len(rows))
+	}
+	path.run(t, h, next())
+	if err := path.Sweep(h.Collector); err != nil {
+		t.Fatal(err)
+	}
+	path.run(t, h, next())
+	if n := len(h.events) - was; n != 2+3*2 {
+		t.Errorf("%d events of what had been forgotten: %q", n, h.events[was:])
+	}
+}
+
 // TestPasses: what is no report's goes on to the stack, also fragments, and headers with options.
 func TestPasses(t *testing.T) {
 	path, _ := small(t, metrics.DefaultConfig())

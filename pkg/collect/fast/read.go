@@ -33,16 +33,18 @@ func (p *Path) Receive(c *collect.Collector) error {
 		p.reader.SetDeadline(sweepDue)
 		err := p.reader.ReadInto(&rec)
 		switch {
-		case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, perf.ErrFlushed):
-		case errors.Is(err, perf.ErrClosed):
+		case errors.Is(err, os.ErrDeadlineExceeded):
+		case errors.Is(err, perf.ErrFlushed): // by Stop: all that there was has been read
 			return p.Sweep(c)
+		case errors.Is(err, perf.ErrClosed):
+			return nil
 		case err != nil:
 			return fmt.Errorf("read what comes from XDP: %w", err)
 		case len(rec.RawSample) > metaBytes:
 			if err := p.take(c, rec.RawSample); err != nil {
 				return err
 			}
-			if rec.Remaining == 0 {
+			if rec.Remaining == 0 && !p.stopping.Load() {
 				time.Sleep(atMostOnce)
 			}
 		}

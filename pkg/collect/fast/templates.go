@@ -136,6 +136,14 @@ func (p *Path) lookup(key uint64, f *flow) (*bpfobj.CollectRdrTemplateHead, []ui
 	return head, last, nil
 }
 
+// Remove removes a key's template, if it has one.
+func (p *Path) Remove(key uint64) error {
+	if f := p.flows[key]; f != nil {
+		return p.remove(key, f)
+	}
+	return nil
+}
+
 func (p *Path) remove(key uint64, f *flow) error {
 	m := p.objs.SmallTemplates
 	if f.large {

@@ -193,14 +193,16 @@ func (f *flow) at(i int, node uint32) *value {
 }
 
 // Same takes n reports of which r is the last, and which Quiet has said to raise no event. r may
-// be older than what the engine has heard since from others.
-func (e *Engine) Same(r *Report, n uint64) {
+// be older than what the engine has heard since from others. known is false if something that r
+// is about has been forgotten meanwhile: then the next such report is to be heard.
+func (e *Engine) Same(r *Report, n uint64) (known bool) {
 	e.Counts.Reports += n
 	e.Counts.Unchanged += n
-	f := e.flows[r.Flow]
-	if !r.HasFlow {
-		f = nil
+	var f *flow
+	if r.HasFlow {
+		f = e.flows[r.Flow]
 	}
+	known = !r.HasFlow || f != nil
 	if f != nil {
 		f.seen = max(f.seen, r.At)
 	}
@@ -213,41 +215,58 @@ func (e *Engine) Same(r *Report, n uint64) {
 			e.Observe(HopLatency, h.Node, h.LatencyNs)
 		}
 		if h.Has&HasLatency != 0 && f != nil {
-			f.at(i, h.Node).same(r.At, h.LatencyNs, n)
+			known = f.at(i, h.Node).same(r.At, h.LatencyNs, n) && known
 		}
-		at := port{h.Node, NoPort}
-		if h.Has&HasPort != 0 {
-			at.port = h.Port
-		}
-		if q := e.queues[queueOf{at, h.Queue}]; q != nil && h.Has&HasQueue != 0 && h.Has&HasOccupancy != 0 {
-			q.seen = max(q.seen, r.At)
-			q.occupancy.same(r.At, h.Occupancy, n)
-			if e.Config.Congested > 0 {
-				q.congestion.same(r.At, q.congestion.reported, n)
-			}
-		}
-		if l := e.links[at]; l != nil && h.Has&HasUtilization != 0 {
-			l.same(r.At, h.Utilization, n)
-		}
+		known = e.samePort(r, h, n) && known
 	}
 	if whole {
 		if e.Observe != nil {
 			e.Observe(FlowLatency, 0, sum)
 		}
-		f.latency.same(r.At, sum, n)
+		known = f.latency.same(r.At, sum, n) && known
 	}
 	if r.Way && f != nil && f.path != nil {
 		f.paths += n
 		f.pathAt = max(f.pathAt, r.At)
 	}
+	return known
 }
 
-func (v *value) same(at int64, n, reports uint64) {
+// samePort is Same for the queue and the link of a hop.
+func (e *Engine) samePort(r *Report, h *Hop, n uint64) (known bool) {
+	known = true
+	at := port{h.Node, NoPort}
+	if h.Has&HasPort != 0 {
+		at.port = h.Port
+	}
+	if h.Has&HasQueue != 0 && h.Has&HasOccupancy != 0 {
+		if q := e.queues[queueOf{at, h.Queue}]; q == nil {
+			known = false
+		} else {
+			q.seen = max(q.seen, r.At)
+			known = q.occupancy.same(r.At, h.Occupancy, n)
+			if e.Config.Congested > 0 {
+				known = q.congestion.same(r.At, q.congestion.reported, n) && known
+			}
+		}
+	}
+	if h.Has&HasUtilization != 0 {
+		if l := e.links[at]; l == nil {
+			known = false
+		} else {
+			known = l.same(r.At, h.Utilization, n) && known
+		}
+	}
+	return known
+}
+
+func (v *value) same(at int64, n, reports uint64) (known bool) {
 	if v == nil || !v.has {
-		return
+		return false
 	}
 	v.reports += reports
 	if at >= v.at {
 		v.latest, v.at = n, at
 	}
+	return true
 }
