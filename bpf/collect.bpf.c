@@ -18,6 +18,7 @@
 #include <linux/udp.h>
 
 #define PORTS 64
+#define LOCALS 16
 #define SMALL_WORDS 56
 #define SMALL_BANDS 32
 #define WORDS 160
@@ -53,6 +54,10 @@ struct rdr_template_head {
 	__u8 single; /* the length of a report of TR 2.0 must reach to the payload's end */
 	__u8 last;   /* which of the two buffers has the last one that fitted */
 	__u8 pad[2];
+	__u32 flow;	  /* index in bands of its flow's generation, which must be this */
+	__u32 generation;
+	__u32 has_flow; /* all ones, or 0 */
+	__u32 max_len;	/* of the payload, bytes */
 };
 
 struct rdr_small {
@@ -156,6 +161,13 @@ struct {
 
 const volatile __u16 ports[PORTS] = { 32766 };
 const volatile __u32 n_ports = 1;
+/* Addresses that reports come to, IPv4's in b. What is sent to others is not for us. */
+const volatile struct {
+	__u64 a, b;
+} locals[LOCALS];
+const volatile __u32 n_locals = 0;
+/* What is longer, from the IP header on, is a train that the stack will cut. */
+const volatile __u32 mtu = 1500;
 
 static __always_inline bool is_ours(__u16 port)
 {
@@ -163,6 +175,17 @@ static __always_inline bool is_ours(__u16 port)
 		if (i >= n_ports)
 			break;
 		if (ports[i] == port)
+			return true;
+	}
+	return false;
+}
+
+static __always_inline bool is_local(__u64 a, __u64 b)
+{
+	for (__u32 i = 0; i < LOCALS; i++) {
+		if (i >= n_locals)
+			break;
+		if (locals[i].a == a && locals[i].b == b)
 			return true;
 	}
 	return false;
@@ -218,7 +241,9 @@ static __always_inline __u32 quoted_at(const __u8 *p, void *end, bool *ethernet)
 /* The key of a flow: what its quoted packet's header says, or but for that the report's node. */
 static __always_inline __u64 key_of(const __u8 *p, void *end, __u64 from)
 {
-	__u64 h = mix(from, *(const __be32 *)(p + 4)); /* node, of 1.0 and 2.0 */
+	__u32 version = p[0] >> 4;
+	/* The node, of 1.0 and 2.0; 0.5 has its sequence number there. */
+	__u64 h = mix(from, version == 1 || version == 2 ? *(const __be32 *)(p + 4) : 0);
 	bool ethernet = false;
 	__u32 at = quoted_at(p, end, &ethernet);
 	const __u8 *q = p + (at & 0x7ff);
@@ -267,7 +292,7 @@ static __always_inline bool fits(struct rdr_template_head *t, const __u64 *mask,
 	__u64 wrong = 0, sum = 0;
 	__u32 n = t->words, m = t->bands;
 
-	if (8 * n > len)
+	if (8 * n > len || len > t->max_len)
 		return false;
 	for (__u32 i = 0; i < max_words; i++) {
 		const __u64 *w = (const void *)(p + 8 * i);
@@ -325,10 +350,12 @@ static __always_inline __u32 slot_of(__u64 key)
 
 static __always_inline bool is_fresh(const struct rdr_template_head *t, __u64 key)
 {
-	__u32 slot = slot_of(key);
+	__u32 slot = slot_of(key), index = t->flow;
+	struct rdr_shared_band *s = bpf_map_lookup_elem(&bands, &index);
 	__u64 *last = bpf_map_lookup_elem(&ups, &slot);
 
-	return last && *last <= t->after;
+	/* Without a branch more: the verifier would look at all that follows once more. */
+	return s && last && *last <= t->after && !((s->lo ^ t->generation) & t->has_flow);
 }
 
 static __always_inline int go_up(struct xdp_md *ctx, const struct rdr_work *w)
@@ -356,7 +383,7 @@ int radar_collect(struct xdp_md *ctx)
 	const struct udphdr *udp;
 	struct rdr_small *s;
 	struct rdr_work *w;
-	__u32 zero = 0;
+	__u32 zero = 0, len;
 	__be16 type;
 	__u64 key;
 
@@ -376,12 +403,16 @@ int radar_collect(struct xdp_md *ctx)
 
 		if ((void *)(h + 1) > end || h->version != 4 || h->ihl != 5 || h->protocol != 17 || h->frag_off & bpf_htons(0x3fff))
 			return XDP_PASS;
+		if (!is_local(0, h->daddr))
+			return XDP_PASS;
 		key = mix(h->saddr, h->daddr);
 		p = (const void *)(h + 1);
 	} else if (type == bpf_htons(ETH_P_IPV6)) {
 		const struct ipv6hdr *h = (const void *)ip;
 
 		if ((void *)(h + 1) > end || h->version != 6 || h->nexthdr != 17)
+			return XDP_PASS;
+		if (!is_local(((const __u64 *)&h->daddr)[0], ((const __u64 *)&h->daddr)[1]))
 			return XDP_PASS;
 		key = mix(((const __u64 *)&h->saddr)[0], ((const __u64 *)&h->saddr)[1]);
 		key = mix(key, ((const __u64 *)&h->daddr)[0]);
@@ -395,11 +426,13 @@ int radar_collect(struct xdp_md *ctx)
 		return XDP_PASS;
 	p = (const void *)(udp + 1);
 	w = bpf_map_lookup_elem(&work, &zero);
-	if (!w || (void *)(p + 16) > end)
+	len = bpf_ntohs(udp->len);
+	if (!w || (void *)(p + 16) > end || len < sizeof(*udp) + 16 || len > (__u64)(end - (void *)udp) ||
+	    (__u64)(end - (void *)ip) > mtu)
 		return XDP_PASS;
 
 	key = mix(key, (__u64)udp->dest << 32 | bpf_get_smp_processor_id());
-	w->len = bpf_ntohs(udp->len) - sizeof(*udp);
+	w->len = len - sizeof(*udp);
 	w->ip = ip - (const __u8 *)data;
 	w->payload = p - (const __u8 *)data;
 	w->key = key = key_of(p, end, key);

@@ -140,10 +140,6 @@ func (a *app) collect(cmd *cobra.Command, f *collectFlags) error {
 		return err
 	}
 	defer closeInput()
-	if run.path, err = f.fast.attach(a, info.Ports, &config); err != nil {
-		return err
-	}
-	defer run.closePath()
 	out, err := f.out.open(a, translator.NodeName, f.show.value != "")
 	if err != nil {
 		return err
@@ -152,6 +148,10 @@ func (a *app) collect(cmd *cobra.Command, f *collectFlags) error {
 	if err != nil {
 		return err
 	}
+	if run.path, err = f.fast.attach(a, run.sockets, &config); err != nil {
+		return errors.Join(err, store.Close(), out.end(a))
+	}
+	defer run.closePath()
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends us at once

@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 
 	"github.com/spf13/cobra"
 
@@ -31,18 +32,28 @@ func (f *fastFlags) check(cmd *cobra.Command, file string) error {
 		return usagef("--xdp and -r FILE: use one of them")
 	case f.device == "" && isTyped(cmd, "xdp-mode"):
 		return usagef("--xdp-mode says how --xdp DEVICE is attached")
+	case f.device == "":
+		return nil
+	}
+	if err := fast.Check(f.device); err != nil { // before what is kept goes
+		return fmt.Errorf("--xdp: %w", err)
 	}
 	return nil
 }
 
 // attach attaches the fast path; nil if none is asked for. On a kernel without it, it says so.
-func (f *fastFlags) attach(a *app, ports []uint16, c *metrics.Config) (*fast.Path, error) {
+func (f *fastFlags) attach(a *app, sockets []*collect.Socket, c *metrics.Config) (*fast.Path, error) {
 	if f.device == "" {
 		return nil, nil
 	}
-	path, err := fast.Attach(fast.Options{
-		Device: f.device, Mode: fast.Mode(f.mode.value), Ports: ports, Shared: c.MaxShared(), Flows: c.Flows, Age: c.Age,
-	})
+	o := fast.Options{Device: f.device, Mode: fast.Mode(f.mode.value), Shared: c.MaxShared(), Flows: c.Flows, Age: c.Age}
+	for _, s := range sockets { // --listen, or any
+		o.Ports = append(o.Ports, s.Addr().Port())
+		if addr := s.Addr().Addr(); !addr.IsUnspecified() {
+			o.Addresses = []netip.Addr{addr}
+		}
+	}
+	path, err := fast.Attach(o)
 	if errors.Is(err, fast.ErrTooOld) {
 		a.notef("%v: reports come by the socket alone", err)
 		return nil, nil
@@ -51,6 +62,9 @@ func (f *fastFlags) attach(a *app, ports []uint16, c *metrics.Config) (*fast.Pat
 		return nil, fmt.Errorf("--xdp: %w", err)
 	}
 	fmt.Fprintf(a.stderr, "radar: XDP at %s, %s\n", f.device, path.Mode)
+	if path.NoNative != nil {
+		a.notef("not native: %v", path.NoNative)
+	}
 	return path, nil
 }
 

@@ -169,6 +169,11 @@ func TestCollectXDP(t *testing.T) {
 		t.Error("no program while it runs")
 	}
 	n.Run("s", "ping", "-c", "3", "-i", "0.1", "-W", "5", "10.0.0.2")
+	second := n.within("c", "collect", "--domain", "second", "--port", "40000", "--xdp", "eth0", "--http", "127.0.0.1:0", "--json", os.DevNull)
+	second.Env = append(os.Environ(), execEnv+"=1")
+	if out, err := second.CombinedOutput(); err == nil || !strings.Contains(string(out), "--xdp: attach to eth0, generic") {
+		t.Errorf("a second one: %v, %s", err, out)
+	}
 	if err := collector.Process.Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}

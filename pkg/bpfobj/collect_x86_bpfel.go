@@ -55,16 +55,20 @@ type CollectRdrSmall struct {
 }
 
 type CollectRdrTemplateHead struct {
-	_       structs.HostLayout
-	Taken   uint64
-	After   uint64
-	SumLo   uint64
-	SumSpan uint64
-	Words   uint16
-	Bands   uint16
-	Single  uint8
-	Last    uint8
-	Pad     [2]uint8
+	_          structs.HostLayout
+	Taken      uint64
+	After      uint64
+	SumLo      uint64
+	SumSpan    uint64
+	Words      uint16
+	Bands      uint16
+	Single     uint8
+	Last       uint8
+	Pad        [2]uint8
+	Flow       uint32
+	Generation uint32
+	HasFlow    uint32
+	MaxLen     uint32
 }
 
 type CollectRdrUp struct {
@@ -102,6 +106,9 @@ const (
 	CollectProgRadarDrop         = "radar_drop"
 	CollectVarAbiBandFlag        = "abi_band_flag"
 	CollectVarAbiUp              = "abi_up"
+	CollectVarLocals             = "locals"
+	CollectVarMtu                = "mtu"
+	CollectVarN_locals           = "n_locals"
 	CollectVarN_ports            = "n_ports"
 	CollectVarPorts              = "ports"
 )
@@ -173,6 +180,9 @@ type CollectMapSpecs struct {
 type CollectVariableSpecs struct {
 	AbiBandFlag *ebpf.VariableSpec `ebpf:"abi_band_flag"`
 	AbiUp       *ebpf.VariableSpec `ebpf:"abi_up"`
+	Locals      *ebpf.VariableSpec `ebpf:"locals"`
+	Mtu         *ebpf.VariableSpec `ebpf:"mtu"`
+	N_locals    *ebpf.VariableSpec `ebpf:"n_locals"`
 	N_ports     *ebpf.VariableSpec `ebpf:"n_ports"`
 	Ports       *ebpf.VariableSpec `ebpf:"ports"`
 }
@@ -226,6 +236,9 @@ func (m *CollectMaps) Close() error {
 type CollectVariables struct {
 	AbiBandFlag *ebpf.Variable `ebpf:"abi_band_flag"`
 	AbiUp       *ebpf.Variable `ebpf:"abi_up"`
+	Locals      *ebpf.Variable `ebpf:"locals"`
+	Mtu         *ebpf.Variable `ebpf:"mtu"`
+	N_locals    *ebpf.Variable `ebpf:"n_locals"`
 	N_ports     *ebpf.Variable `ebpf:"n_ports"`
 	Ports       *ebpf.Variable `ebpf:"ports"`
 }

@@ -188,6 +188,7 @@ func (c *Collector) Close() (Info, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = true
+	c.engine.Moved = nil // the fast path has ended
 	c.translator.End()
 	c.count()
 	err := c.store.Close()

@@ -29,13 +29,15 @@ type FastPath interface {
 
 // Use lets the collector make templates for a fast path. It comes before the first packet.
 func (c *Collector) Use(path FastPath) {
-	c.path = path
+	c.path, c.gaps.wide = path, true
 	c.engine.Moved = func(index uint32, b metrics.Band) {
 		lo, hi := b.Lo, min(b.Hi, math.MaxUint32)
 		if lo > hi { // nothing fits: all ones are no value
 			lo, hi = math.MaxUint32, math.MaxUint32
 		}
-		c.failed = errors.Join(c.failed, path.SetBand(index, uint32(lo), uint32(hi)))
+		if err := path.SetBand(index, uint32(lo), uint32(hi)); c.failed == nil && !c.closed {
+			c.failed = err
+		}
 	}
 }
 
@@ -69,20 +71,30 @@ func (c *Collector) account(key uint64) error {
 		return err
 	}
 	c.taken += n
-	c.translator.Counts.Packets += n - 1
-	c.translator.Counts.Reports += n - 1
+	counts := &c.translator.Counts
+	counts.Packets += n - 1
 	m := c.translator.Decode(last)
 	if m == nil { // it has fitted a report's template
-		return nil
+		counts.Rejected += n - 1
+		return errors.Join(c.failed, c.path.Remove(key))
+	}
+	counts.Reports += n - 1
+	if len(m.Anomalies) > 0 {
+		counts.Doubts += n - 1
 	}
 	c.gaps.addMany(m, n)
 	known := true
 	c.translator.Observe(m, func(o *Observed) {
 		o.measured(&c.report, last.At)
-		known = c.engine.Same(&c.report, n) && known
+		if c.engine.Same(&c.report, n-1) {
+			c.engine.Same(&c.report, 1)
+			return
+		}
+		known = false // what nobody had reported for long, until now
+		c.engine.Add(&c.report, c.Changed)
 	})
-	if !known { // what nobody reported for long, until now
-		return c.path.Remove(key)
+	if !known {
+		return errors.Join(c.failed, c.path.Remove(key))
 	}
-	return nil
+	return c.failed
 }

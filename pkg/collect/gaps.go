@@ -22,6 +22,7 @@ const (
 // counts by sender and hw_id, TR 1.0 and 2.0 by node, hw_id and destination.
 type gaps struct {
 	lost uint64
+	wide bool // messages may come long after others that were sent later
 	last map[sequenceOf]sequence
 }
 
@@ -62,7 +63,7 @@ func (g *gaps) addMany(m *intwire.Message, many uint64) {
 	mask := uint32(1)<<bits - 1 // of 32 bits: all ones
 	ahead, behind := (n-s.number)&mask, (s.number-n)&mask
 	late := uint32(mostLate)
-	if many > 1 {
+	if many > 1 || g.wide {
 		late = min(mostAhead, mask/2)
 	}
 	found := many - 1 // of those that were, or are now, taken for lost

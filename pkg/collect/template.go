@@ -17,6 +17,9 @@ type Template struct {
 	Mask, Value []byte // as long as each other, whole words of 8 bytes: payload&Mask must be Value
 	Bands       []TemplateBand
 	Sum         metrics.Band // of the summed bands' fields
+	// Flow is what the flow said last, whoever reported it: its band moves with each event.
+	Flow   metrics.Shared
+	MaxLen int // of the payload; 0: any
 	// Single: the payload is one report of TR 2.0, which reaches to its end: its length, in words,
 	// says so, or is 255.
 	Single bool
@@ -36,6 +39,7 @@ type templates struct {
 	Template
 	payload []byte
 	unit    uint64 // ns that hop latency counts by
+	plain   bool   // the decoder has no doubts
 	quiet   metrics.Quiet
 	report  metrics.Report
 }
@@ -52,7 +56,8 @@ func (t *templates) make(p Packet, m *intwire.Message, o *Observed, e *metrics.E
 		return nil
 	}
 	t.unit = uint64(max(o.Profile.HopLatencyNs, 1))
-	t.Bands, t.Value = t.Bands[:0], t.Value[:0]
+	t.Bands, t.Value, t.MaxLen, t.Flow = t.Bands[:0], t.Value[:0], 0, t.quiet.Flow
+	t.plain = len(m.Anomalies) == 0
 	t.Sum = metrics.Band{Lo: (t.quiet.Sum.Lo + t.unit - 1) / t.unit, Hi: t.quiet.Sum.Hi / t.unit}
 	t.Mask = append(t.Mask[:0], bytes.Repeat([]byte{0xff}, len(t.payload))...)
 	own, in, quote := t.header(m)
@@ -72,8 +77,7 @@ func (t *templates) make(p Packet, m *intwire.Message, o *Observed, e *metrics.E
 	if t.Single = m.HasGroup; t.Single {
 		t.atLeast(8, 0x00ff0000, min((end-12+3)/4, 255)) // 255: to the end
 	}
-	t.close(end)
-	if !t.Fits(t.payload, nil) {
+	if !t.close(end) || !t.Fits(t.payload, nil) {
 		return nil
 	}
 	return &t.Template
@@ -81,7 +85,10 @@ func (t *templates) make(p Packet, m *intwire.Message, o *Observed, e *metrics.E
 
 // Fits says whether a payload fits. shared has the bands of shared values; nil: anything does.
 func (t *Template) Fits(payload []byte, shared func(index int) metrics.Band) bool {
-	if len(payload) < len(t.Mask) {
+	if len(payload) < len(t.Mask) || t.MaxLen > 0 && len(payload) > t.MaxLen {
+		return false
+	}
+	if t.Flow.Has && shared != nil && shared(int(t.Flow.Index)).Lo != t.Flow.Lo {
 		return false
 	}
 	for i, m := range t.Mask {
@@ -292,13 +299,18 @@ func (t *templates) raw(n uint64, p intwire.Place) uint32 {
 }
 
 // close cuts the template to the bytes that matter, and fills in the values. What does not fill
-// a word at the end of the payload has bands.
-func (t *templates) close(end int) {
+// a word at the end of the payload has bands; false: there is a measured field.
+func (t *templates) close(end int) bool {
 	n := (end + 7) &^ 7
 	if n <= len(t.payload) {
 		clear(t.Mask[end:n])
 	} else {
 		n = end &^ 7
+		for i := range t.Bands {
+			if b := &t.Bands[i]; b.Off+4 > n && (b.Summed || b.Shared >= 0) { // its last value would not be known
+				return false
+			}
+		}
 		for _, off := range [...]int{n, end - 4} {
 			if off+4 <= end {
 				mask := binary.BigEndian.Uint32(t.Mask[off:])
@@ -311,4 +323,5 @@ func (t *templates) close(end int) {
 	for i, m := range t.Mask {
 		t.Value = append(t.Value, t.payload[i]&m)
 	}
+	return true
 }

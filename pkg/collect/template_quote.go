@@ -18,10 +18,16 @@ func (t *templates) int(in *intwire.INT) int {
 		return 0
 	}
 	off := t.at(in.Stack)
-	if in.Header.Layout != intwire.INT20 {
-		t.any(off-2, 2) // reserved, where some count
+	size, header := 4*int(in.Shim.Length)-4, 8 // behind the shim
+	if in.Header.Layout == intwire.INT20 {
+		size, header = 4*int(in.Shim.Length), 12
+	} else if in.Options != 0 || in.Mark != intwire.ByForm {
+		t.any(off-2, 2) // reserved, where some count; else nothing but the form tells that there is INT
 	}
 	end := off + len(in.Hops)*in.Stride
+	if off-header+size != end { // cut, or of a sender that counts otherwise
+		return 0
+	}
 	if in.Shim.Form == intwire.Shim20 && in.Shim.NPT == 2 { // UDP was added: the flow's ports follow
 		end += 4
 	}
@@ -84,7 +90,11 @@ func (t *templates) quote(quote []byte, end int) int {
 		t.any(l4+4, 8)               // sequence numbers
 		t.anyBits(l4+12, 0x0fffffff) // flags, window: not the header's length
 		t.any(l4+16, 4)              // checksum, urgent pointer
-		if data > l4+24 {            // options, but for how they begin: some put INT there
+		switch {                     // options, but for how they begin: some put INT there
+		case data <= l4+24:
+		case !t.plain:
+			return 0
+		default:
 			t.any(l4+24, data-l4-24)
 		}
 	case layers.IPProtocolICMPv4, layers.IPProtocolICMPv6:
@@ -119,7 +129,8 @@ func (t *templates) noINT(off int) int {
 	const least, shims = 0x40, 16
 	reach := off
 	for _, at := range [...]int{off, off + 8} {
-		if at >= len(t.payload) {
+		if at >= len(t.payload) { // there may be some in a longer one
+			t.MaxLen = len(t.payload)
 			break
 		}
 		first := t.payload[at]

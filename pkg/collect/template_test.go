@@ -109,3 +109,23 @@ func TestTemplates(t *testing.T) {
 		t.Errorf("%d of %d taken", taken, tried)
 	}
 }
+
+// TestLongerReports: what ends where its quoted header does has room for INT in a longer one.
+func TestLongerReports(t *testing.T) {
+	all := frames(t)
+	b := newTemplateBench(t, metrics.DefaultConfig())
+	ip := all["tr20-ex-baseline-ipv4"]
+	b.hear(ip)
+	_, _, tmpl := b.hear(ip)
+	_, payload, err := Packet{IP: ip}.UDP()
+	if err != nil || tmpl == nil {
+		t.Fatal(err, tmpl)
+	}
+	if !tmpl.Fits(payload, b.band) {
+		t.Error("the report itself does not fit")
+	}
+	longer := append(slices.Clone(payload), make([]byte, 20)...)
+	if tmpl.MaxLen == 0 || tmpl.Fits(longer, b.band) {
+		t.Errorf("%d bytes more fit: %+v", len(longer)-len(payload), tmpl.MaxLen)
+	}
+}

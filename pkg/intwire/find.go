@@ -47,7 +47,7 @@ func (d *Decoder) behindTCP(c *walk, b []byte, want, head int) {
 	b0, want0 := b[20:], want-20
 	if head > 20 && len(b) >= head {
 		at, g, t := d.bestINT(b[head:], want-head, 0)
-		if early, e, et := d.bestINT(b0, want0, 0); e > g {
+		if early, e, et := d.bestINT(b0, want0, 0); e == strict && g != strict {
 			if d.takeINT(c, OverTCP, b0, want0, early, e, et) {
 				c.m.note(PastOptions, 0, 0)
 				return

@@ -75,6 +75,9 @@ func turnOn(t *testing.T, spec *ebpf.CollectionSpec, features datapath.Features)
 		bpfobj.TcVarCfgTtlBand: l.TTLBand, bpfobj.TcVarCfgBandTop: l.BandTop,
 		bpfobj.TcVarCfgMarkMask: l.MarkMask, bpfobj.TcVarCfgMarkShift: l.MarkShift,
 	}
+	if spec.Programs["radar_collect"] != nil { // as many as there can be
+		constants["n_ports"], constants["n_locals"] = uint32(64), uint32(16)
+	}
 	if features.DropReason {
 		constants[bpfobj.TcVarCfgHasReason] = uint8(1)
 	}

@@ -32,7 +32,7 @@ func benchmark(b *testing.B, hops int, known bool) {
 		Version: generate.V10, Instructions: 0xff00, Hops: hops, Latency: generate.Range{Min: 1000, Max: 1080},
 	})
 	c := metrics.DefaultConfig()
-	path, err := open(&Options{Ports: []uint16{32766}, Shared: c.MaxShared(), Flows: 1000})
+	path, err := open(testOptions(c, 1000))
 	if err != nil {
 		b.Fatal(err)
 	}

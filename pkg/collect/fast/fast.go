@@ -6,8 +6,10 @@
 package fast
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -40,21 +42,29 @@ func Modes() []string { return []string{string(Auto), string(Native), string(Gen
 type Options struct {
 	Device string
 	Mode   Mode
-	Ports  []uint16      // of reports
-	Shared int           // how many shared bands there are at most
-	Flows  int           // templates of ordinary size; large ones are a sixteenth of that
-	Age    time.Duration // templates that take nothing for so long go; 0: never
+	Ports  []uint16 // of reports
+	// Addresses that reports come to; none: those of the device. What goes to others passes.
+	Addresses []netip.Addr
+	Shared    int           // how many shared bands there are at most
+	Flows     int           // templates of ordinary size; large ones are a sixteenth of that
+	Age       time.Duration // templates that take nothing for so long go; 0: never
+
+	mtu int
 }
 
-// maxPorts is PORTS of bpf/collect.bpf.c.
-const maxPorts = 64
+// maxPorts and maxAddresses are PORTS and LOCALS of bpf/collect.bpf.c.
+const (
+	maxPorts     = 64
+	maxAddresses = 16
+)
 
 // upBuffer is what each CPU has for reports on their way up, bytes.
 const upBuffer = 4 << 20
 
 // Path is an attached fast path. Its methods are for one goroutine, but for Close and Stats.
 type Path struct {
-	Mode Mode // Native or Generic
+	Mode     Mode  // Native or Generic
+	NoNative error // why Auto has not become Native, if that was tried
 
 	device string
 	objs   bpfobj.CollectObjects
@@ -80,9 +90,12 @@ var ErrTooOld = errors.New("this kernel cannot attach XDP programs by links: Lin
 // Attach attaches the program to an interface of this namespace. It is detached by Close, and
 // when the process ends.
 func Attach(o Options) (*Path, error) {
-	device, err := netlink.LinkByName(o.Device)
+	device, own, err := find(o.Device)
 	if err != nil {
-		return nil, fmt.Errorf("interface %s: %w", o.Device, err)
+		return nil, err
+	}
+	if o.mtu = device.Attrs().MTU; len(o.Addresses) == 0 {
+		o.Addresses = own
 	}
 	p, err := open(&o)
 	if err != nil {
@@ -120,7 +133,21 @@ func (p *Path) load(o *Options) error {
 	}
 	var ports [maxPorts]uint16
 	copy(ports[:], o.Ports)
-	for name, value := range map[string]any{"ports": ports, "n_ports": uint32(len(o.Ports))} {
+	type address struct{ A, B uint64 }
+	var locals [maxAddresses]address
+	n := min(len(o.Addresses), maxAddresses) // what goes to more than these comes by the socket
+	for i, a := range o.Addresses[:n] {
+		if a = a.Unmap(); a.Is4() {
+			b := a.As4()
+			locals[i].B = uint64(binary.NativeEndian.Uint32(b[:]))
+			continue
+		}
+		b := a.As16()
+		locals[i] = address{binary.NativeEndian.Uint64(b[:]), binary.NativeEndian.Uint64(b[8:])}
+	}
+	for name, value := range map[string]any{
+		"ports": ports, "n_ports": uint32(len(o.Ports)), "locals": locals, "n_locals": uint32(n), "mtu": uint32(o.mtu),
+	} {
 		if err := spec.Variables[name].Set(value); err != nil {
 			return fmt.Errorf("fast path: %w", err)
 		}
@@ -135,6 +162,32 @@ func (p *Path) load(o *Options) error {
 		return errors.Join(fmt.Errorf("load the fast path: %w", err), p.objs.Close())
 	}
 	return nil
+}
+
+// Check says whether there is an interface with an address to attach to.
+func Check(device string) error {
+	_, _, err := find(device)
+	return err
+}
+
+// find returns an interface and its addresses, of which it has some.
+func find(name string) (device netlink.Link, list []netip.Addr, err error) {
+	if device, err = netlink.LinkByName(name); err != nil {
+		return nil, nil, fmt.Errorf("interface %s: %w", name, err)
+	}
+	all, err := netlink.AddrList(device, netlink.FAMILY_ALL)
+	if err != nil {
+		return nil, nil, fmt.Errorf("addresses of %s: %w", name, err)
+	}
+	for _, a := range all {
+		if ip, ok := netip.AddrFromSlice(a.IP); ok {
+			list = append(list, ip.Unmap())
+		}
+	}
+	if len(list) == 0 {
+		return nil, nil, fmt.Errorf("interface %s has no address that reports could come to", name)
+	}
+	return device, list, nil
 }
 
 // attach chooses the mode.
@@ -153,7 +206,7 @@ func (p *Path) attach(o *Options, device netlink.Link) error {
 		}
 		l, err := link.AttachXDP(link.XDPOptions{Program: p.objs.RadarCollect, Interface: device.Attrs().Index, Flags: flags})
 		if err == nil {
-			p.link, p.Mode = l, mode
+			p.link, p.Mode, p.NoNative = l, mode, errors.Join(errs...)
 			return nil
 		}
 		if errors.Is(err, ebpf.ErrNotSupported) {

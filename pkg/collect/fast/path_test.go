@@ -85,6 +85,11 @@ func oneCPU(t testing.TB) {
 
 var from, to = netip.MustParseAddrPort("10.0.0.1:4000"), netip.MustParseAddrPort("10.0.0.2:32766")
 
+// testOptions are for packets to to.
+func testOptions(c metrics.Config, flows int) *Options {
+	return &Options{Ports: []uint16{32766}, Addresses: []netip.Addr{to.Addr()}, mtu: 1500, Shared: c.MaxShared(), Flows: flows}
+}
+
 // run lets the program see a packet, and the collector what goes up. It returns what the program
 // said.
 func (p *Path) run(t testing.TB, h *hearing, ip []byte) uint32 {
@@ -152,7 +157,7 @@ const xdpDrop = 1
 func small(t *testing.T, c metrics.Config) (*Path, *hearing) {
 	t.Helper()
 	oneCPU(t)
-	path, err := open(&Options{Ports: []uint16{32766}, Shared: c.MaxShared(), Flows: 16})
+	path, err := open(testOptions(c, 16))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,6 +217,28 @@ func TestUnderWay(t *testing.T) {
 	}
 }
 
+// TestOtherSource: an event of a flow that came by another source, or on another CPU, is one for
+// what is known of the flow by its first.
+func TestOtherSource(t *testing.T) {
+	path, h := small(t, metrics.DefaultConfig())
+	steady := generate.Description{Hops: 1, Latency: generate.Range{Min: 1000, Max: 1000}}
+	slow := steady
+	slow.Latency = generate.Range{Min: 5000, Max: 5000}
+	a, b := packets(t, steady), packets(t, slow)
+	for i, c := range []struct {
+		ip     []byte
+		source byte
+		events int
+	}{{a(), 1, 2 + 3}, {a(), 1, 0}, {a(), 1, 0}, {b(), 9, 2}, {a(), 1, 2}, {a(), 1, 0}, {a(), 1, 0}, {b(), 9, 2}, {a(), 1, 2}} {
+		was := len(h.events)
+		c.ip[15] = c.source
+		path.run(t, h, c.ip)
+		if n := len(h.events) - was; n != c.events {
+			t.Errorf("report %d: %d events, want %d: %q", i, n, c.events, h.events[was:])
+		}
+	}
+}
+
 // TestForgotten: what the collector has forgotten is new when it is reported again, also if a
 // template was left.
 func TestForgotten(t *testing.T) {
@@ -252,6 +279,10 @@ func TestPasses(t *testing.T) {
 		"a report":       {changed(0, 0x45), xdpDrop},
 		"behind a VLAN":  {vlan, xdpDrop},
 		"another port":   {changed(23, 1), pass},
+		"another host":   {changed(19, 9), pass},
+		"UDP too short":  {changed(25, 3), pass},
+		"UDP too long":   {changed(24, 9), pass},
+		"a train":        {append(changed(0, 0x45), make([]byte, 1500)...), pass},
 		"a fragment":     {changed(6, 0x20), pass},
 		"the last one":   {changed(7, 1), pass},
 		"with options":   {changed(0, 0x46), pass},
@@ -294,7 +325,7 @@ func TestSame(t *testing.T) {
 			if name == "queues move" {
 				c.Congested = 120
 			}
-			path, err := open(&Options{Ports: []uint16{32766}, Shared: c.MaxShared(), Flows: 1000})
+			path, err := open(testOptions(c, 1000))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -38,13 +38,15 @@ func (p *Path) Install(key, number uint64, packet collect.Packet, t *collect.Tem
 		}
 		f = nil
 	}
-	if f == nil {
-		f = &flow{large: large, used: p.now}
-	}
-	f.taken, f.words = 0, len(t.Mask)/8
-	f.ip = append(f.ip[:0], packet.IP...)
 	head := bpfobj.CollectRdrTemplateHead{
-		After: number, SumLo: t.Sum.Lo, SumSpan: t.Sum.Hi - t.Sum.Lo, Words: uint16(f.words), Bands: uint16(len(t.Bands)),
+		After: number, SumLo: t.Sum.Lo, SumSpan: t.Sum.Hi - t.Sum.Lo, Words: uint16(len(t.Mask) / 8), Bands: uint16(len(t.Bands)),
+		MaxLen: math.MaxUint32,
+	}
+	if t.MaxLen > 0 {
+		head.MaxLen = uint32(t.MaxLen)
+	}
+	if t.Flow.Has {
+		head.HasFlow, head.Flow, head.Generation = math.MaxUint32, t.Flow.Index, uint32(t.Flow.Lo)
 	}
 	if t.Single {
 		head.Single = 1
@@ -59,6 +61,9 @@ func (p *Path) Install(key, number uint64, packet collect.Packet, t *collect.Tem
 		fill(p.small.Mask[:], p.small.Value[:], p.small.Band[:], t)
 		err = p.objs.SmallTemplates.Put(key, &p.small)
 	}
+	if err != nil && f != nil { // what is left there is another one
+		err = errors.Join(err, p.remove(key, f))
+	}
 	switch {
 	case errors.Is(err, unix.E2BIG), errors.Is(err, unix.ENOMEM): // others go when they are idle
 		p.full.Add(1)
@@ -66,6 +71,11 @@ func (p *Path) Install(key, number uint64, packet collect.Packet, t *collect.Tem
 	case err != nil:
 		return fmt.Errorf("write a template: %w", err)
 	}
+	if f == nil {
+		f = &flow{large: large, used: p.now}
+	}
+	f.taken, f.words = 0, len(t.Mask)/8
+	f.ip = append(f.ip[:0], packet.IP...)
 	p.flows[key] = f
 	return nil
 }
@@ -118,7 +128,20 @@ func (p *Path) Taken(key uint64) (collect.Packet, uint64, error) {
 	return collect.Packet{At: time.Now(), IP: f.ip}, n, nil
 }
 
-func (p *Path) lookup(key uint64, f *flow) (*bpfobj.CollectRdrTemplateHead, []uint64, error) {
+// lookup reads a template while the program may be using it: it reads again if reports were taken
+// meanwhile, since the last one may have been overwritten.
+func (p *Path) lookup(key uint64, f *flow) (head *bpfobj.CollectRdrTemplateHead, last []uint64, err error) {
+	taken := uint64(math.MaxUint64)
+	for range 16 {
+		if head, last, err = p.read(key, f); err != nil || head.Taken == taken {
+			return head, last, err
+		}
+		taken = head.Taken
+	}
+	return head, last, nil
+}
+
+func (p *Path) read(key uint64, f *flow) (*bpfobj.CollectRdrTemplateHead, []uint64, error) {
 	var err error
 	head, last, half := &p.small.Head, p.small.Last[:], len(p.small.Mask)
 	if f.large {

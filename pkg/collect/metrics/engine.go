@@ -63,6 +63,8 @@ type flow struct {
 	latency      value
 	hops         []hop
 	seen         int64
+	index        uint32 // of its generation
+	generation   uint64 // how often its values were reported anew
 }
 
 type hop struct {
@@ -116,7 +118,7 @@ type Engine struct {
 
 // New makes an engine.
 func New(c Config) *Engine {
-	return &Engine{Config: c, flows: make(map[Flow]*flow), queues: make(map[queueOf]*queue), links: make(map[port]*link)}
+	return &Engine{Config: c, shared: indices{most: uint32(c.MaxShared())}, flows: make(map[Flow]*flow), queues: make(map[queueOf]*queue), links: make(map[port]*link)}
 }
 
 // Add takes a report and returns how many events it raised. emit is called for each; what it gets
@@ -128,6 +130,7 @@ func (e *Engine) Add(r *Report, emit func(*Event)) int {
 	if r.HasFlow {
 		f = e.flow(r)
 	}
+	was := e.ofFlows()
 	whole, sum := r.Way && len(r.Hops) > 0, uint64(0)
 	named := whole
 	e.path = e.path[:0]
@@ -154,10 +157,20 @@ func (e *Engine) Add(r *Report, emit func(*Event)) int {
 	if f != nil && whole {
 		e.change(&f.latency, r.At, sum, Key{Metric: FlowLatency, Flow: r.Flow})
 	}
+	if f != nil && e.ofFlows() != was { // whoever knows what it said must ask again
+		f.generation++
+		e.moved(f.index, f.band())
+	}
 	if e.sent == 0 {
 		e.Counts.Unchanged++
 	}
 	return e.sent
+}
+
+// ofFlows is how many events flows have raised.
+func (e *Engine) ofFlows() uint64 {
+	c := &e.Counts.Events
+	return c[FlowPath] + c[FlowLatency] + c[HopLatency]
 }
 
 // flow is the flow's entry, nil if there is no room for it.
@@ -168,8 +181,9 @@ func (e *Engine) flow(r *Report) *flow {
 			e.Counts.Full++
 			return nil
 		}
-		f = &flow{}
+		f = &flow{index: e.shared.take(r.At - int64(e.Config.Age))}
 		e.flows[r.Flow] = f
+		e.moved(f.index, f.band())
 	}
 	f.seen = r.At
 	return f
@@ -190,12 +204,12 @@ func (e *Engine) hop(r *Report, f *flow, i int, h *Hop) {
 		at.port = h.Port
 	}
 	if h.Has&HasQueue != 0 && h.Has&(HasOccupancy|HasFlag) != 0 {
-		if q := e.queue(queueOf{at, h.Queue}); q != nil {
+		if q := e.queue(queueOf{at, h.Queue}, r.At); q != nil {
 			e.inQueue(r, q, h)
 		}
 	}
 	if h.Has&HasCongestion != 0 {
-		if q := e.queue(queueOf{at, h.CongestionQueue}); q != nil {
+		if q := e.queue(queueOf{at, h.CongestionQueue}, r.At); q != nil {
 			e.congestion(r, q, h.Congestion != 0)
 		}
 	}
@@ -206,7 +220,7 @@ func (e *Engine) hop(r *Report, f *flow, i int, h *Hop) {
 				e.Counts.Full++
 				return
 			}
-			l = &link{index: e.shared.take()}
+			l = &link{index: e.shared.take(r.At - int64(e.Config.Age))}
 			e.links[at] = l
 		}
 		if e.change(&l.value, r.At, h.Utilization, Key{Metric: LinkUtilization, Node: at.node, Port: at.port}) {
@@ -230,14 +244,14 @@ func (e *Engine) hopOf(f *flow, i int, node uint32) *value {
 }
 
 // queue is a queue's entry, nil if there is no room for it.
-func (e *Engine) queue(key queueOf) *queue {
+func (e *Engine) queue(key queueOf, at int64) *queue {
 	q := e.queues[key]
 	if q == nil {
 		if len(e.queues) >= 4*e.Config.Flows {
 			e.Counts.Full++
 			return nil
 		}
-		q = &queue{key: key, index: e.shared.take()}
+		q = &queue{key: key, index: e.shared.take(at - int64(e.Config.Age))}
 		e.queues[key] = q
 	}
 	return q

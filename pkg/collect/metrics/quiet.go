@@ -46,22 +46,26 @@ type QuietHop struct {
 // Quiet is what a report may say without an event, beside what it must say again: the same nodes,
 // ports and queues.
 type Quiet struct {
+	// Flow is what the flow said last, whoever reported it: its band is the number of that.
+	Flow Shared
 	Hops []QuietHop // of the report's
 	Sum  Band       // of hop latencies, if the report gives the flow's
 }
 
-// MaxShared is how many shared values there may be.
-func (c *Config) MaxShared() int { return 8*c.Flows + quarantine }
+// MaxShared is how many shared values there may be: flows, queues, links, and as many that are
+// not used again yet.
+func (c *Config) MaxShared() int { return 2 * 9 * c.Flows }
 
 // Quiet says what a report like r may say without an event, in q's memory. ok is false if that
 // cannot be said: a report like r could raise one whatever its values are.
 func (e *Engine) Quiet(r *Report, q *Quiet) (ok bool) {
-	q.Hops, q.Sum = q.Hops[:0], Band{Hi: math.MaxUint64}
+	q.Hops, q.Sum, q.Flow = q.Hops[:0], Band{Hi: math.MaxUint64}, Shared{}
 	var f *flow
 	if r.HasFlow {
 		if f = e.flows[r.Flow]; f == nil {
 			return false
 		}
+		q.Flow = Shared{true, f.index, f.band()}
 	}
 	whole, path := r.Way && f != nil && len(r.Hops) > 0, 0
 	for i := range r.Hops {
@@ -122,6 +126,9 @@ func (e *Engine) quietPort(h *Hop, hop *QuietHop) bool {
 	return true
 }
 
+// band is the flow's generation.
+func (f *flow) band() Band { return Band{f.generation, f.generation} }
+
 func (e *Engine) linkBand(l *link) Band {
 	return e.Config.Thresholds[LinkUtilization].band(l.reported)
 }
@@ -153,30 +160,34 @@ func (e *Engine) moved(index uint32, b Band) {
 	}
 }
 
-// release frees an index. Until somebody else has it, nothing lies in its band.
-func (e *Engine) release(index uint32) {
+// release frees an index at a time, Unix ns. Until somebody else has it, nothing lies in its band.
+func (e *Engine) release(index uint32, now int64) {
 	e.moved(index, nothing)
-	e.shared.free = append(e.shared.free, index)
+	e.shared.free = append(e.shared.free, freed{index, now})
 }
 
-// quarantine is how many indices must be free before one is used again, so that whoever still
-// knows the value that had it has time to forget.
-const quarantine = 1024
-
-// indices hands out small numbers.
+// indices hands out small numbers, again when they have been free for long: so that whoever still
+// knows the value that had one has time to forget.
 type indices struct {
 	next uint32
-	free []uint32
+	most uint32
+	free []freed // oldest first
 }
 
-func (x *indices) take() uint32 {
-	if len(x.free) <= quarantine {
-		x.next++
-		return x.next - 1
+type freed struct {
+	index uint32
+	at    int64
+}
+
+// take takes one that was free before a time, or a new one.
+func (x *indices) take(before int64) uint32 {
+	if len(x.free) > 0 && (x.free[0].at < before || x.next >= x.most) {
+		index := x.free[0].index
+		x.free = x.free[1:]
+		return index
 	}
-	index := x.free[0]
-	x.free = x.free[1:]
-	return index
+	x.next++
+	return x.next - 1
 }
 
 // at is the value of a flow at a node, which is mostly its ith; nil if there is none.

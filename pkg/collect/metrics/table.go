@@ -95,18 +95,19 @@ func (e *Engine) Forget(now int64) {
 	for id, f := range e.flows {
 		if old(f.seen, 1+len(f.hops)) {
 			e.hops -= len(f.hops)
+			e.release(f.index, now)
 			delete(e.flows, id)
 		}
 	}
 	for id, q := range e.queues {
 		if old(q.seen, 1) {
-			e.release(q.index)
+			e.release(q.index, now)
 			delete(e.queues, id)
 		}
 	}
 	for id, l := range e.links {
 		if old(l.at, 1) {
-			e.release(l.index)
+			e.release(l.index, now)
 			delete(e.links, id)
 		}
 	}
