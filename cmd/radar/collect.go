@@ -50,6 +50,7 @@ const collectExample = `  radar collect                                         
   radar collect --show events --threshold hop_latency=5us,queue_occupancy=50%
   radar collect --http 9432 --influx 'http://127.0.0.1:8086/?db=radar'
   radar collect --all -r reports.pcap && radar paths && radar metrics
+  radar collect --config collector.yaml
   radar collect --forget`
 
 // reportPort is the default of most programs that send reports.
@@ -60,16 +61,17 @@ const saveEvery = 200 * time.Millisecond
 
 // collectFlags are the flags of "radar collect".
 type collectFlags struct {
-	listen  string
-	ports   []uint
-	file    string
-	sources []string
-	nodes   []string
-	keep    count
-	join    time.Duration
-	all     bool
-	show    choice
-	forget  bool
+	listen   string
+	ports    []uint
+	file     string
+	sources  []string
+	nodes    []string
+	keep     count
+	join     time.Duration
+	all      bool
+	show     choice
+	forget   bool
+	settings string
 	metricFlags
 	fast fastFlags
 	out  outFlags
@@ -100,6 +102,7 @@ func newCollectCmd(a *app) *cobra.Command {
 	f.fast.add(cmd)
 	f.out.register(flags)
 	flags.BoolVar(&f.forget, "forget", false, "remove the reports that were kept")
+	flags.StringVar(&f.settings, "config", "", "YAML file with settings, named as these flags: those that are not given here")
 	completeFlag(cmd, "source", completeSource)
 	cmd.AddCommand(newCollectGenerateCmd(a))
 	return cmd
@@ -108,6 +111,11 @@ func newCollectCmd(a *app) *cobra.Command {
 func (a *app) collect(cmd *cobra.Command, f *collectFlags) error {
 	if f.forget {
 		return a.forgetReports(cmd)
+	}
+	if f.settings != "" {
+		if err := useConfig(cmd, f.settings); err != nil {
+			return err
+		}
 	}
 	info, err := f.info()
 	if err != nil {
