@@ -5,12 +5,14 @@ package outputs
 import (
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -36,15 +38,25 @@ func program(t *testing.T, name string) string {
 	return path
 }
 
-// free is an address of 127.0.0.1 that nobody has.
+// given are the ports that free has returned.
+var given sync.Map
+
+// free is an address of 127.0.0.1 that nobody has, and that nobody gets by chance while a server is
+// away: its port is below those that Linux gives out itself (ip_local_port_range, from 32768).
 func free(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 1000 {
+		address := fmt.Sprint("127.0.0.1:", 20000+rand.IntN(12000))
+		if _, twice := given.LoadOrStore(address, true); twice {
+			continue
+		}
+		if l, err := net.Listen("tcp", address); err == nil {
+			l.Close()
+			return address
+		}
 	}
-	defer l.Close()
-	return l.Addr().String()
+	t.Fatal("no free port")
+	return ""
 }
 
 // serve runs a server until the test ends, or stop is called, and waits until url answers.
