@@ -51,46 +51,43 @@ func (f *metricFlags) config() (metrics.Config, error) {
 		if !ok {
 			return c, fmt.Errorf("--threshold %q: use METRIC=10%%, =5us or =100", s)
 		}
-		of := func(m metrics.Metric) error {
+		which := others(set)
+		if name != "all" {
+			m, err := metrics.ByName(name)
+			if err != nil {
+				return c, fmt.Errorf("--threshold: %w", err)
+			}
+			if set[m] {
+				return c, fmt.Errorf("--threshold %s: twice", name)
+			}
+			set[m], which = true, []metrics.Metric{m}
+		}
+		for _, m := range which {
 			t, err := metrics.ParseThreshold(m, text)
 			if err != nil {
-				return fmt.Errorf("--threshold: %w", err)
+				return c, fmt.Errorf("--threshold: %w", err)
 			}
 			c.Thresholds[m] = t
-			return nil
-		}
-		if name == "all" {
-			for m := range metrics.NumMetrics {
-				if m.HasThreshold() && !set[m] {
-					if err := of(m); err != nil {
-						return c, err
-					}
-				}
-			}
-			continue
-		}
-		m, err := metrics.ByName(name)
-		if err != nil {
-			return c, fmt.Errorf("--threshold: %w", err)
-		}
-		if set[m] {
-			return c, fmt.Errorf("--threshold %s: twice", name)
-		}
-		set[m] = true
-		if err := of(m); err != nil {
-			return c, err
 		}
 	}
 	return c, nil
 }
 
+// others are the metrics with thresholds that are not in set.
+func others(set map[metrics.Metric]bool) (list []metrics.Metric) {
+	for m := range metrics.NumMetrics {
+		if m.HasThreshold() && !set[m] {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
 // completeThreshold completes METRIC=.
 func completeThreshold(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	var list []cobra.Completion
-	for m := range metrics.NumMetrics {
-		if m.HasThreshold() {
-			list = append(list, m.String()+"=")
-		}
+	for _, m := range others(nil) {
+		list = append(list, m.String()+"=")
 	}
 	return slices.Concat(list, []cobra.Completion{"all="}), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }

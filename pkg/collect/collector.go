@@ -79,7 +79,7 @@ func (c *Collector) add(p Packet) (*Template, error) {
 			keep = true
 		}
 		if !keep && c.path != nil {
-			t = c.templates.make(p, m, o, c.engine)
+			t = c.templates.make(p, m, o, &c.report, c.engine)
 		}
 	})
 	if !keep {
@@ -97,9 +97,14 @@ func (c *Collector) count() {
 	for _, s := range c.sockets {
 		i.Fell += s.Fell()
 	}
+}
+
+// countAll is count, and asks the fast path, which asks the kernel: not for each packet.
+func (c *Collector) countAll() {
+	c.count()
 	if c.path != nil {
-		i.XDP = &FastInfo{Taken: c.taken}
-		c.path.About(i.XDP)
+		c.store.Info.XDP = &FastInfo{Taken: c.taken}
+		c.path.About(c.store.Info.XDP)
 	}
 }
 
@@ -141,7 +146,7 @@ func (c *Collector) takeAll(next func() (Packet, error), end error) error {
 func (c *Collector) Save() (Info, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.count()
+	c.countAll()
 	err := c.store.Save()
 	return c.store.Info, err
 }
@@ -151,7 +156,7 @@ func (c *Collector) Save() (Info, error) {
 func (c *Collector) Info() Info {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.count()
+	c.countAll()
 	info := c.store.Info
 	info.Files = slices.Clone(info.Files)
 	return info
@@ -190,7 +195,7 @@ func (c *Collector) Close() (Info, error) {
 	c.closed = true
 	c.engine.Moved = nil // the fast path has ended
 	c.translator.End()
-	c.count()
+	c.countAll()
 	err := c.store.Close()
 	return c.store.Info, err
 }

@@ -144,10 +144,12 @@ func isTunnel(h *Header) bool {
 	case !h.HasPorts:
 		return true
 	case layers.IPProtocol(h.Proto) == layers.IPProtocolUDP:
-		return h.DstPort == 4789 || h.DstPort == 4790 || h.DstPort == 6081
+		return isTunnelPort(h.DstPort)
 	}
 	return layers.IPProtocol(h.Proto) != layers.IPProtocolTCP
 }
+
+func isTunnelPort(port uint16) bool { return port == 4789 || port == 4790 || port == 6081 }
 
 // bytesOf is how many bytes INT takes in the packet, from the shim on; with the marker
 // before it. Of Geneve, where it is an option, that is not asked.

@@ -41,18 +41,17 @@ type templates struct {
 	unit    uint64 // ns that hop latency counts by
 	plain   bool   // the decoder has no doubts
 	quiet   metrics.Quiet
-	report  metrics.Report
 }
 
 // make makes the template of reports like one: p is its packet, m and o what the decoder has made
-// of it, e the engine that has heard it. It is valid until the next call; nil: there is none.
-func (t *templates) make(p Packet, m *intwire.Message, o *Observed, e *metrics.Engine) *Template {
+// of it, r its measures, e the engine that has heard it. It is valid until the next call; nil: there
+// is none.
+func (t *templates) make(p Packet, m *intwire.Message, o *Observed, r *metrics.Report, e *metrics.Engine) *Template {
 	var err error
 	if _, t.payload, err = p.UDP(); err != nil || !o.Quoted || o.Dropped || o.Queued || m.HasGroup && len(m.Reports) != 1 {
 		return nil
 	}
-	o.measured(&t.report, p.At)
-	if !e.Quiet(&t.report, &t.quiet) {
+	if !e.Quiet(r, &t.quiet) {
 		return nil
 	}
 	t.unit = uint64(max(o.Profile.HopLatencyNs, 1))
@@ -206,23 +205,18 @@ func (t *templates) header(m *intwire.Message) (own ownValues, in *intwire.INT, 
 
 // hops says what of the metadata may differ, and how far.
 func (t *templates) hops(o *Observed, in *intwire.INT, own ownValues) bool {
-	n := len(o.Hops)
-	stack := 0
+	n, stack := len(o.Hops), 0
 	if in != nil {
 		stack = len(in.Hops)
-	}
-	for i := range n {
-		h, q := &o.Hops[i], &t.quiet.Hops[i]
-		if i < stack {
-			block := &in.Hops[stack-1-i]
-			places := intwire.Places(in.Header.Layout, in.Header.Bitmap, in.Options, in.Stride)
-			off := t.at(in.Stack) + (stack-1-i)*in.Stride
+		places := intwire.Places(in.Header.Layout, in.Header.Bitmap, in.Options, in.Stride)
+		for i := range in.Hops { // the newest first
+			block, hop := &in.Hops[i], stack-1-i
 			for _, part := range [...][]byte{block.Reserved, block.DS} {
 				if len(part) > 0 {
 					t.any(t.at(part), len(part))
 				}
 			}
-			if !t.values(off, places, h, &block.Values, q) {
+			if !t.values(t.at(in.Stack)+i*in.Stride, places, &o.Hops[hop], &block.Values, &t.quiet.Hops[hop]) {
 				return false
 			}
 		}
@@ -239,7 +233,6 @@ func (t *templates) hops(o *Observed, in *intwire.INT, own ownValues) bool {
 	}
 	// The stack's values count, those of the report where it has none.
 	var rest intwire.Values
-	rest.Has = h.Has &^ in.Hops[0].Has
 	for f := range intwire.NumFields {
 		if _, ok := in.Hops[0].Get(f); !ok && h.Has.Has(f) {
 			rest.Has |= 1 << f

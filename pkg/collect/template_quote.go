@@ -65,7 +65,7 @@ func (t *templates) quote(quote []byte, end int) int {
 	case layers.IPProtocolUDP:
 		reach = l4 + udpHeader
 		if end == 0 {
-			if reach > len(t.payload) || isTunnelPort(t.payload[l4+2:]) {
+			if reach > len(t.payload) || isTunnelPort(binary.BigEndian.Uint16(t.payload[l4+2:])) {
 				return 0
 			}
 			reach = t.noINT(reach)
@@ -111,15 +111,6 @@ func (t *templates) quote(quote []byte, end int) int {
 		t.atLeast(off+4, 0xffff0000, reach-off-40)
 	}
 	return reach
-}
-
-// isTunnelPort says whether INT can lie further inside behind a UDP port (RFC 7348, 8926, GPE).
-func isTunnelPort(b []byte) bool {
-	switch binary.BigEndian.Uint16(b) {
-	case 4789, 4790, 6081:
-		return true
-	}
-	return false
 }
 
 // noINT makes sure that there is no INT at off in other packets either, where there is none in

@@ -39,7 +39,7 @@ func (b *templateBench) hear(ip []byte) (reports, events int, tmpl *Template) {
 		reports++
 		o.measured(&b.report, p.At)
 		events += b.engine.Add(&b.report, nil)
-		tmpl = b.maker.make(p, m, o, b.engine)
+		tmpl = b.maker.make(p, m, o, &b.report, b.engine)
 	})
 	return reports, events, tmpl
 }

@@ -77,8 +77,6 @@ type Path struct {
 	age    time.Duration
 	full   atomic.Uint64
 
-	stopping atomic.Bool
-
 	mu       sync.Mutex // of what follows, and of link
 	closed   bool
 	up, shed uint64
@@ -227,7 +225,6 @@ func (p *Path) Stop() error {
 	}
 	err := p.link.Close()
 	p.link = nil
-	p.stopping.Store(true)
 	return errors.Join(err, p.reader.Flush())
 }
 

@@ -44,7 +44,7 @@ func (p *Path) Receive(c *collect.Collector) error {
 			if err := p.take(c, rec.RawSample); err != nil {
 				return err
 			}
-			if rec.Remaining == 0 && !p.stopping.Load() {
+			if rec.Remaining == 0 {
 				time.Sleep(atMostOnce)
 			}
 		}

@@ -74,6 +74,14 @@ type hop struct {
 
 type port struct{ node, port uint32 }
 
+// port is the one that the packet left the node by.
+func (h *Hop) port() port {
+	if h.Has&HasPort == 0 {
+		return port{h.Node, NoPort}
+	}
+	return port{h.Node, h.Port}
+}
+
 type queueOf struct {
 	port port
 	id   uint32
@@ -199,10 +207,7 @@ func (e *Engine) hop(r *Report, f *flow, i int, h *Hop) {
 			e.change(v, r.At, h.LatencyNs, Key{Metric: HopLatency, Flow: r.Flow, Node: h.Node})
 		}
 	}
-	at := port{h.Node, NoPort}
-	if h.Has&HasPort != 0 {
-		at.port = h.Port
-	}
+	at := h.port()
 	if h.Has&HasQueue != 0 && h.Has&(HasOccupancy|HasFlag) != 0 {
 		if q := e.queue(queueOf{at, h.Queue}, r.At); q != nil {
 			e.inQueue(r, q, h)
@@ -265,7 +270,7 @@ func (e *Engine) inQueue(r *Report, q *queue, h *Hop) {
 			e.moved(q.index, e.queueBand(q))
 		}
 	}
-	was := q.congestion.has && q.congestion.reported != 0
+	was := q.isCongested()
 	switch high := e.Config.Congested; {
 	case h.Has&HasFlag != 0 && h.Flag:
 		e.congestion(r, q, true)
@@ -287,6 +292,8 @@ func (e *Engine) congestion(r *Report, q *queue, congested bool) {
 		e.moved(q.index, e.queueBand(q))
 	}
 }
+
+func (q *queue) isCongested() bool { return q.congestion.has && q.congestion.reported != 0 }
 
 func (q *queue) of(m Metric) Key {
 	return Key{Metric: m, Node: q.key.port.node, Port: q.key.port.port, Queue: q.key.id}

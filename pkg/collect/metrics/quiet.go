@@ -102,10 +102,7 @@ func (e *Engine) Quiet(r *Report, q *Quiet) (ok bool) {
 }
 
 func (e *Engine) quietPort(h *Hop, hop *QuietHop) bool {
-	at := port{h.Node, NoPort}
-	if h.Has&HasPort != 0 {
-		at.port = h.Port
-	}
+	at := h.port()
 	if h.Has&HasCongestion != 0 || h.Has&HasFlag != 0 && h.Flag {
 		return false
 	}
@@ -139,14 +136,13 @@ func (e *Engine) queueBand(q *queue) Band {
 		return nothing
 	}
 	b := e.Config.Thresholds[QueueOccupancy].band(q.occupancy.reported)
-	congested := q.congestion.has && q.congestion.reported != 0
 	switch high := e.Config.Congested; {
-	case high == 0 && congested: // the next report without the flag ends it
+	case high == 0 && q.isCongested(): // the next report without the flag ends it
 		return nothing
 	case high == 0:
 	case !q.congestion.has:
 		return nothing
-	case congested:
+	case q.isCongested():
 		b.Lo = max(b.Lo, (high+1)/2)
 	default:
 		b.Hi = min(b.Hi, high)
@@ -246,10 +242,7 @@ func (e *Engine) Same(r *Report, n uint64) (known bool) {
 // samePort is Same for the queue and the link of a hop.
 func (e *Engine) samePort(r *Report, h *Hop, n uint64) (known bool) {
 	known = true
-	at := port{h.Node, NoPort}
-	if h.Has&HasPort != 0 {
-		at.port = h.Port
-	}
+	at := h.port()
 	if h.Has&HasQueue != 0 && h.Has&HasOccupancy != 0 {
 		if q := e.queues[queueOf{at, h.Queue}]; q == nil {
 			known = false
