@@ -149,6 +149,9 @@ func newStatusView(h *datapath.Handle, r *agent.Reader) (*statusView, error) {
 	if text := h.Crowded(); text != "" {
 		v.Notes = append(v.Notes, text)
 	}
+	if text := datapath.NumbersUsedUp(d); text != "" {
+		v.Notes = append(v.Notes, text)
+	}
 	if len(v.Nodes) == 0 && !v.WatchContainers {
 		v.Notes = append(v.Notes, "no node is left: what was measured is still here; end the domain with: radar detach"+domainFlag(d.Name))
 	}

@@ -12,13 +12,7 @@ import (
 	"github.com/vnetradar/radar/pkg/topo"
 )
 
-// Limits of the ABI: RDR_MAX_NODES, RDR_MAX_PORTS. Number 0 is not used, so that
-// a zero entry of a map means nothing.
-const (
-	maxNodes = 4096
-	maxPorts = 16384
-	noPeer   = -1
-)
+const noPeer = -1
 
 // change is a step of a domain from one description to the next.
 type change struct {
@@ -36,6 +30,9 @@ type change struct {
 	// moved are added ports, by number, whose interface is a removed port's that still
 	// has its programs: the namespace of a bridge became a node, or ceased to be one.
 	moved map[uint16]uint16
+	// unnumbered are ports that the topology has and the description has not, because
+	// numbers are used up; as "node/port".
+	unnumbered []string
 }
 
 // empty says whether nothing happens to nodes and ports. Addresses may change.
@@ -67,8 +64,8 @@ func specOf(n domain.Node) topo.NodeSpec {
 // merge works out the domain's next description from the topology of all nodes
 // that shall be in it. Nodes and ports that are known keep their numbers; those
 // that are not in the topology are marked removed and stay listed, because old
-// records mean them. stale says of a known port that its interface is another one
-// now, though it has the same number.
+// records mean them. What finds no number is left out: see unnumbered. stale says of a
+// known port that its interface is another one now, though it has the same number.
 func merge(base *domain.Domain, t *topo.Topology, stale func(*domain.Port) bool) (*change, error) {
 	c := &change{
 		next: cloneDomain(base), locals: make(map[uint16][]netip.Addr), inside: make(map[bpfobj.TcRdrDev]uint16),
@@ -76,27 +73,22 @@ func merge(base *domain.Domain, t *topo.Topology, stale func(*domain.Port) bool)
 	c.dropNodes(t)
 	nodeIDs := make([]uint16, len(t.Nodes))
 	for i := range t.Nodes {
-		id, err := c.mergeNode(&t.Nodes[i])
-		if err != nil {
-			return nil, err
-		}
-		nodeIDs[i] = id
-		c.locals[id] = t.Nodes[i].Locals
+		nodeIDs[i] = c.mergeNode(&t.Nodes[i])
+		c.locals[nodeIDs[i]] = t.Nodes[i].Locals
 	}
 	portIDs := make([][]uint16, len(t.Nodes))
 	for i := range t.Nodes {
 		for j := range t.Nodes[i].Ports {
-			id, err := c.mergePort(nodeIDs[i], &t.Nodes[i].Ports[j], stale)
-			if err != nil {
-				return nil, err
-			}
-			portIDs[i] = append(portIDs[i], id)
+			portIDs[i] = append(portIDs[i], c.mergePort(nodeIDs[i], &t.Nodes[i].Ports[j], stale))
 		}
 	}
 	for i := range t.Nodes {
 		for j := range t.Nodes[i].Ports {
 			c.wire(portIDs[i][j], &t.Nodes[i].Ports[j], portIDs)
 		}
+	}
+	if err := c.leaveOutUnnumbered(); err != nil {
+		return nil, err
 	}
 	c.dropPorts(portIDs)
 	if err := c.bindVMs(); err != nil {
@@ -135,59 +127,37 @@ func (c *change) dropNodes(t *topo.Topology) {
 	}
 }
 
-func (c *change) mergeNode(n *topo.Node) (uint16, error) {
+func (c *change) mergeNode(n *topo.Node) uint16 {
 	for i := range c.next.Nodes {
 		have := &c.next.Nodes[i]
 		if !have.Removed && have.Inum == n.Inum && have.Auto == n.Auto {
 			// It can be named otherwise now; a closing node gives way to a user's name.
 			have.Name, have.Spec, have.Path, have.Redirects = n.Name, n.Spec, n.Path, n.Redirects
-			return have.ID, nil
+			return have.ID
 		}
 	}
-	id, err := freeNodeID(c.next)
-	if err != nil {
-		return 0, err
-	}
+	id := nextNodeID(c.next)
 	c.next.Nodes = append(c.next.Nodes, domain.Node{
 		ID: id, Name: n.Name, Spec: n.Spec, Path: n.Path, Inum: n.Inum, Auto: n.Auto, Redirects: n.Redirects,
 	})
 	c.addedNodes = append(c.addedNodes, id)
-	return id, nil
+	return id
 }
 
-// freeNodeID returns the number of the next node, or virtual machine.
-func freeNodeID(d *domain.Domain) (uint16, error) {
-	last := uint16(0)
-	for i := range d.Nodes {
-		last = max(last, d.Nodes[i].ID)
-	}
-	for i := range d.VMs {
-		last = max(last, d.VMs[i].ID)
-	}
-	if last+1 >= maxNodes {
-		return 0, usagef("the domain has used up its %d node numbers: detach all and attach again", maxNodes-1)
-	}
-	return last + 1, nil
-}
-
-func (c *change) mergePort(node uint16, p *topo.Port, stale func(*domain.Port) bool) (uint16, error) {
-	last := uint16(0)
+func (c *change) mergePort(node uint16, p *topo.Port, stale func(*domain.Port) bool) uint16 {
 	for i := range c.next.Ports {
 		have := &c.next.Ports[i]
-		last = max(last, have.ID)
 		if !have.Removed && have.Node == node && have.Ifindex == p.Ifindex && !stale(have) {
 			have.Name = p.Name // it can be renamed
-			return have.ID, nil
+			return have.ID
 		}
 	}
-	if last+1 >= maxPorts {
-		return 0, usagef("the domain has used up its %d port numbers: detach all and attach again", maxPorts-1)
-	}
+	id := nextPortID(c.next)
 	c.next.Ports = append(c.next.Ports, domain.Port{
-		ID: last + 1, Node: node, Name: p.Name, Ifindex: p.Ifindex, Kind: p.Kind, L3: p.L3, Peer: noPeer,
+		ID: id, Node: node, Name: p.Name, Ifindex: p.Ifindex, Kind: p.Kind, L3: p.L3, Peer: noPeer,
 	})
-	c.addedPorts = append(c.addedPorts, last+1)
-	return last + 1, nil
+	c.addedPorts = append(c.addedPorts, id)
+	return id
 }
 
 // wire sets role and peer. A role that the user gave once stays.

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/vnetradar/radar/pkg/clock"
@@ -92,6 +93,9 @@ func (p *plan) describe() error {
 	r.Domain, r.New = c.next, c.old == nil
 	r.AddedNodes, r.AddedPorts = len(c.addedNodes), len(c.addedPorts)
 	r.Warnings = append(r.Warnings, r.Topology.Notes...)
+	if len(c.unnumbered) > 0 {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("not attached: %s: %s", strings.Join(c.unnumbered, ", "), NumbersUsedUp(c.next)))
+	}
 	for _, n := range r.Topology.Nodes {
 		if len(n.Ports) == 0 {
 			r.Warnings = append(r.Warnings, fmt.Sprintf("node %s has no interface to attach yet", n.Name))

@@ -66,6 +66,9 @@ func (h *Handle) apply(ctx context.Context, c *change, t *topo.Topology) (*Chang
 		undo.run()
 		return nil, err
 	}
+	if len(c.unnumbered) > 0 {
+		a.warnOnce(NumbersUsedUp(c.next))
+	}
 	if c.empty() {
 		t.Notes = nil // known since the last change
 	}

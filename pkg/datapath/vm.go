@@ -50,7 +50,7 @@ func checkNames(d *domain.Domain, nodes []topo.NodeSpec) error {
 
 // bindVMs numbers new virtual machines and finds the ports of all of them, by name: a
 // machine that starts again makes its taps anew.
-func (c *change) bindVMs() (err error) {
+func (c *change) bindVMs() error {
 	of := make(map[string]uint16)
 	for i := range c.next.VMs {
 		vm := &c.next.VMs[i]
@@ -58,8 +58,8 @@ func (c *change) bindVMs() (err error) {
 			continue
 		}
 		if vm.ID == 0 {
-			if vm.ID, err = freeNodeID(c.next); err != nil {
-				return err
+			if vm.ID = nextNodeID(c.next); vm.ID >= maxNodes {
+				return usagef("%s: %s", vm.Name, NumbersUsedUp(c.next))
 			}
 		}
 		for _, port := range vm.Ports {

@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/google/renameio/v2"
@@ -66,7 +67,7 @@ type Domain struct {
 	// of attach. It holds until the wall clock is set; see backpack.Decoder.
 	WallOffset int64   `json:"wall_offset_ns,omitempty"`
 	Options    Options `json:"options"`
-	Nodes      []Node  `json:"nodes"`
+	Nodes      []Node  `json:"nodes"` // in the order of their IDs, as are ports
 	Ports      []Port  `json:"ports"`
 	VMs        []VM    `json:"vms,omitempty"`
 	// Removed nodes and ports stay listed, so that old records keep their names.
@@ -185,12 +186,17 @@ const (
 
 // NodeByID returns the node with that id, or nil.
 func (d *Domain) NodeByID(id uint16) *Node {
-	for i := range d.Nodes {
-		if d.Nodes[i].ID == id {
-			return &d.Nodes[i]
-		}
+	return byID(d.Nodes, id, func(n *Node) uint16 { return n.ID })
+}
+
+// byID finds what has that id in a list in the order of ids, as domains have them: new ones
+// come last. A domain may list thousands that are gone.
+func byID[T any](list []T, id uint16, of func(*T) uint16) *T {
+	i := sort.Search(len(list), func(i int) bool { return of(&list[i]) >= id })
+	if i == len(list) || of(&list[i]) != id {
+		return nil
 	}
-	return nil
+	return &list[i]
 }
 
 // VMByID returns the virtual machine with that id, or nil.
@@ -242,12 +248,7 @@ func (d *Domain) IsWhole(names []string) bool {
 
 // PortByID returns the port with that id, or nil.
 func (d *Domain) PortByID(id uint16) *Port {
-	for i := range d.Ports {
-		if d.Ports[i].ID == id {
-			return &d.Ports[i]
-		}
-	}
-	return nil
+	return byID(d.Ports, id, func(p *Port) uint16 { return p.ID })
 }
 
 // No dots: the BPF file system refuses them in names.

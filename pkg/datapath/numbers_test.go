@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/vnetradar/radar/pkg/domain"
+)
+
+// useUp makes the domain one that has had this many nodes and ports.
+func (l *lab) useUp(nodes, ports uint16) {
+	l.t.Helper()
+	unlock, err := domain.Lock(l.domain)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	defer unlock()
+	d, err := domain.Load(l.domain)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	if nodes >= nextNodeID(d) {
+		d.Nodes = append(d.Nodes, domain.Node{ID: nodes, Name: "gone", Removed: true})
+	}
+	if ports >= nextPortID(d) {
+		d.Ports = append(d.Ports, domain.Port{ID: ports, Node: d.Nodes[0].ID, Name: "gone", Peer: noPeer, Removed: true})
+	}
+	if err := d.Save(); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// When numbers are used up, what goes is followed as before, what comes is left out, and
+// packets toward it are restored.
+func TestPortNumbersUsedUp(t *testing.T) {
+	bothHooks(t, func(t *testing.T, hook string) {
+		l := newChain(t, hook)
+		l.attach(chain...)
+		l.useUp(0, maxPorts-2)
+		l.Veth("a", "x0", "b", "x0") // one of these gets the last number
+		l.Run("r", "ip", "link", "del", "e0")
+		h := l.open()
+		c, err := h.Refresh(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0], "has had 16383 interfaces") {
+			t.Errorf("warnings %q", c.Warnings)
+		}
+		c.Warnings = nil
+		wantChanges(t, c, Changes{Added: []string{"a/x0"}, Removed: []string{"a/e0", "r/e0"}})
+		l.wantFlags("a/x0 "+edgePort, "b/e0 "+internalPort, "r/e1 "+internalPort)
+		if c, err = h.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		wantChanges(t, c, Changes{}) // the warning was told
+
+		r := l.attach() // as whoever brings the agent back does
+		if len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "not attached: b/x0: ") {
+			t.Errorf("attaching again: warnings %q", r.Warnings)
+		}
+		l.Add("late")
+		l.Veth("late", "e0", "b", "e2")
+		if _, err := Attach(t.Context(), l.request("late")); !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), "late/e0: domain") {
+			t.Errorf("attach of a further node: %v", err)
+		}
+		l.wantFlags("a/x0 "+edgePort, "b/e0 "+internalPort, "r/e1 "+internalPort)
+
+		l.Delete("b")
+		waitGone(t, l, "r", "e1")
+		if c, err = h.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		wantChanges(t, c, Changes{Removed: []string{"a/x0", "b/e0", "r/e1"}, NodesGone: []string{"b"}})
+		h.Close()
+		objects := l.objects()
+		l.detach()
+		l.wantNothing(objects)
+	})
+}
+
+// A closing node that finds no number leaves its link open; one of the user's is refused.
+func TestNodeNumbersUsedUp(t *testing.T) {
+	l := newBridgeLab(t, HookTCX)
+	l.Add("alone")
+	l.attach("alone")
+	l.useUp(maxNodes-2, 0)
+	r := l.attach("a") // the last number
+	if len(r.Warnings) == 0 || !strings.Contains(r.Warnings[0], "not attached: "+l.Name("sw")+"/br0, ") {
+		t.Errorf("warnings %q", r.Warnings)
+	}
+	l.wantFlags("a/e0 " + edgePort)
+	d, err := domain.Load(l.domain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last := d.Nodes[len(d.Nodes)-1]; last.ID != maxNodes-1 || last.Name != "a" {
+		t.Errorf("the last node is %+v", last)
+	}
+	l.Add("c")
+	l.plug("c", "10.0.0.9")
+	if _, err := Attach(t.Context(), l.request("c")); !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), "c: domain") ||
+		!strings.Contains(err.Error(), "has had 4095 nodes") {
+		t.Errorf("attach of a further node: %v", err)
+	}
+	objects := l.objects()
+	l.detach()
+	l.wantNothing(objects)
+}
