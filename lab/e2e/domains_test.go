@@ -54,7 +54,7 @@ func TestTwoDomains(t *testing.T) {
 	second.run(t, net.attachArgs(second.nodes)...)
 	phase("and attached", time.Second)
 	report.Add(first.account(t, f), second.settleRow(t))
-	keepReport(report)
+	keepReport(t, report)
 	if !report.OK() {
 		t.Error("packets differ, or are not accounted for: see the table")
 	}
@@ -91,7 +91,7 @@ func TestSinkGoesFirst(t *testing.T) {
 			report := &oracle.Report{Title: "the sink's node is removed, the agent is " + agent}
 			report.Add(&oracle.Row{Check: "bytes at the socket", Compared: int(f.right.Load() + f.wrong.Load()), Wrong: int(f.wrong.Load())},
 				quotes.row(t), rad.settleRow(t))
-			keepReport(report)
+			keepReport(t, report)
 			if !report.OK() {
 				t.Error("packets differ, or are not accounted for: see the table")
 			}

@@ -40,7 +40,7 @@ func TestEndure(t *testing.T) {
 	rate := lossless * 9 / 10
 	before := rad.settle(t)
 	f := n.startSelfFlow(t, "h1", "h2", 3, time.Second/time.Duration(rate))
-	time.Sleep(piece / 4) // tables fill, the garbage collector settles
+	time.Sleep(min(piece/4, 5*time.Minute)) // tables fill, the garbage collector settles
 	var samples []sample
 	start, sent := time.Now(), f.sent.Load()
 	for time.Since(start) < piece {
@@ -50,6 +50,9 @@ func TestEndure(t *testing.T) {
 		}
 		rad.run(t, "latency", "--by", "node")
 		rad.run(t, "latency", "--by", "flow", "--last", "10000")
+		now := samples[len(samples)-1]
+		t.Logf("%s: %d packets sent, %d wrong, agent %.1f MiB, maps %.1f MiB, %d descriptors, %d threads", time.Since(start).Round(time.Second),
+			f.sent.Load()-sent, f.wrong.Load(), mib(now.memory), mib(now.locked), now.files, now.threads)
 	}
 	took := time.Since(start)
 	sent = f.sent.Load() - sent
@@ -64,7 +67,7 @@ func TestEndure(t *testing.T) {
 		settling = sample{memory: 32 << 20, threads: 4}
 	}
 	report.Add(flatRows(samples, settling)...)
-	keepReport(report)
+	keepReport(t, report)
 	if !report.OK() {
 		t.Error("packets differ or are not accounted for, or something grows: see the table")
 	}

@@ -123,7 +123,7 @@ func TestEnvironments(t *testing.T) {
 			net.wantNothingLeft(t, rad)
 		})
 	}
-	keepReport(report)
+	keepReport(t, report)
 }
 
 // failures of a test, as a row counts them.
@@ -214,7 +214,7 @@ func TestPermissions(t *testing.T) {
 	if row.Compared < 20 {
 		t.Errorf("%d files, directories and pins looked at: where are they?", row.Compared)
 	}
-	keepReport(&oracle.Report{Title: "who can open what a domain consists of", Rows: []*oracle.Row{row}})
+	keepReport(t, &oracle.Report{Title: "who can open what a domain consists of", Rows: []*oracle.Row{row}})
 }
 
 // TestPathsTaken: something else is where radar wants to put its state or its pins. One
@@ -279,7 +279,7 @@ func TestPathsTaken(t *testing.T) {
 			report.Add(row)
 		})
 	}
-	keepReport(report)
+	keepReport(t, report)
 }
 
 // withoutOurs takes out of a list of files the locks and empty directories that an attach

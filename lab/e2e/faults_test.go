@@ -69,11 +69,11 @@ func TestAgentEnds(t *testing.T) {
 					t.Errorf("round %d: %d packets marked, then %d: recording stopped", i, before, now)
 				}
 			}
-			report := &oracle.Report{Title: fmt.Sprintf("agent %s %d times under full load", c.name, n)}
+			report := &oracle.Report{Times: n, Title: fmt.Sprintf("agent %s %d times under full load", c.name, n)}
 			account := rad.account(t, f)
 			report.Add(append(f.since("whole run"), account)...)
 			report.Title += fmt.Sprintf("; attached again within %s at the latest", longest.Round(time.Millisecond))
-			keepReport(report)
+			keepReport(t, report)
 			if !report.OK() {
 				t.Error("packets differ, or are not accounted for: see the table")
 			}
@@ -189,7 +189,7 @@ func TestRingWraps(t *testing.T) {
 				}
 			}
 			report.Add(append(rows, s.Totals.row(false))...)
-			keepReport(report)
+			keepReport(t, report)
 			if !report.OK() {
 				t.Error("packets differ, or are not accounted for: see the table")
 			}
@@ -218,7 +218,7 @@ func TestInterfacesComeAndGo(t *testing.T) {
 		net.run(t, node, "ip", "link", "delete", "gone0")
 	}
 	time.Sleep(5 * time.Second)
-	report := &oracle.Report{Title: fmt.Sprintf("interfaces made and removed %d times under full load", n)}
+	report := &oracle.Report{Times: n, Title: fmt.Sprintf("interfaces made and removed %d times under full load", n)}
 	links, defunct := tcxLinks(t)
 	// On a busy machine the agent may lag; `make soak` allows those 5 s alone.
 	for end := time.Now().Add(20 * time.Second); !soak && defunct != before && time.Now().Before(end); {
@@ -228,7 +228,7 @@ func TestInterfacesComeAndGo(t *testing.T) {
 	account := rad.account(t, f)
 	report.Add(append(f.since("whole run"), account,
 		&oracle.Row{Check: "links of ours on an interface", Compared: links, Wrong: defunct - before})...) // none: no TCX?
-	keepReport(report)
+	keepReport(t, report)
 	if !report.OK() {
 		t.Error("packets differ, are not accounted for, or links are left: see the table")
 	}

@@ -217,7 +217,7 @@ func TestForeignPrograms(t *testing.T) {
 				}
 			}
 			report.Add(account, silent, order)
-			keepReport(report)
+			keepReport(t, report)
 			if !report.OK() {
 				t.Error("packets differ, are not accounted for, or programs are gone: see the table")
 			}

@@ -4,10 +4,9 @@
 // captures it on every link with tcpdump, at netfilter hooks and at raw sockets,
 // drives radar as a user does, and lets package oracle compare packet by packet.
 //
-// The tests need root, python3, tcpdump, iperf3, ping, nft, tc, ip, ethtool and bpftool; without them they
-// fail. RADAR_BIN names the binary to test; without it one is built.
-// RADAR_E2E_JSON names a file that gets all tables as JSON, RADAR_E2E_TABLES one that gets
-// them as they are printed. RADAR_SOAK=1 tries every fault many times over. RADAR_GAP is the
+// The tests need root, python3, tcpdump, iperf3, ping, nft, tc, ip, ethtool, bpftool and docker; without
+// them they fail. RADAR_BIN names the binary to test; without it one is built.
+// RADAR_E2E_JSON names a file that gets all tables as JSON. RADAR_SOAK=1 tries every fault many times over. RADAR_GAP is the
 // time between packets of flows at full rate: under the race detector radar is some ten times
 // as slow, and would be starved. RADAR_ENDURE: see TestEndure.
 package e2e
@@ -26,6 +25,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vnetradar/radar/pkg/nodes/dockertest"
 	"github.com/vnetradar/radar/pkg/oracle"
 )
 
@@ -58,7 +58,7 @@ func runTests(m *testing.M) int {
 			return 1
 		}
 	}
-	code := m.Run()
+	code := dockertest.Main(m)
 	if err := writeReports(); err != nil {
 		fmt.Fprintf(os.Stderr, "lab/e2e: %v\n", err)
 		return 1
@@ -80,56 +80,54 @@ func checkTools() error {
 		return fmt.Errorf("needs root, to make network namespaces and to load BPF programs")
 	}
 	var missing []string
-	for _, tool := range []string{"go", "python3", "tcpdump", "iperf3", "ping", "nft", "tc", "ip", "ethtool", "bpftool"} {
+	for _, tool := range []string{"go", "python3", "tcpdump", "iperf3", "ping", "nft", "tc", "ip", "ethtool", "bpftool", "docker"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			missing = append(missing, tool)
 		}
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("needs %s: install the packages python3, tcpdump, iperf3, iputils-ping, nftables, iproute2, ethtool",
+		return fmt.Errorf("needs %s: install the packages python3, tcpdump, iperf3, iputils-ping, nftables, iproute2, ethtool, bpftool, docker.io",
 			strings.Join(missing, ", "))
 	}
 	return nil
 }
 
+// kept is the report of a round, and the test it is of.
+type kept struct {
+	Test string `json:"test"`
+	*oracle.Report
+	Table string `json:"table"` // the report as it is printed
+}
+
 // reports of all rounds that counted, in order.
 var reports struct {
 	sync.Mutex
-	list []*oracle.Report
+	list []kept
 }
 
-func keepReport(r *oracle.Report) {
+// keepReport prints a report and keeps it.
+func keepReport(t *testing.T, r *oracle.Report) {
+	t.Helper()
+	var table bytes.Buffer
+	if err := r.Write(&table); err != nil {
+		t.Fatal(err)
+	}
 	reports.Lock()
 	defer reports.Unlock()
-	reports.list = append(reports.list, r)
-	r.Write(os.Stdout)
-	fmt.Println()
+	reports.list = append(reports.list, kept{t.Name(), r, table.String()})
+	fmt.Println(table.String())
 }
 
 func writeReports() error {
-	if path := os.Getenv("RADAR_E2E_TABLES"); path != "" {
-		var tables bytes.Buffer
-		for i, r := range reports.list {
-			if i > 0 {
-				tables.WriteByte('\n')
-			}
-			if err := r.Write(&tables); err != nil {
-				return err
-			}
-		}
-		if err := os.WriteFile(path, tables.Bytes(), 0o644); err != nil {
-			return fmt.Errorf("write tables: %w", err)
-		}
-	}
 	path := os.Getenv("RADAR_E2E_JSON")
 	if path == "" {
 		return nil
 	}
 	out := struct {
-		Time   time.Time        `json:"time"`
-		Kernel string           `json:"kernel"`
-		CPUs   int              `json:"cpus"`
-		Rounds []*oracle.Report `json:"rounds"`
+		Time   time.Time `json:"time"`
+		Kernel string    `json:"kernel"`
+		CPUs   int       `json:"cpus"`
+		Rounds []kept    `json:"rounds"`
 	}{time.Now().UTC(), kernel(), runtime.NumCPU(), reports.list}
 	b, err := json.MarshalIndent(out, "", "  ")
 	if err != nil {

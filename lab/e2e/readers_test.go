@@ -68,7 +68,7 @@ func TestReadersBesideWriters(t *testing.T) {
 	}
 	s := rad.settle(t)
 	report.Add(follower.row("records, followed"), scanner.row("records, looked through"), s.Totals.row(false))
-	keepReport(report)
+	keepReport(t, report)
 	if !report.OK() {
 		t.Errorf("torn records, or packets that differ or are not accounted for, see the table\n%s%s", follower.worst(), scanner.worst())
 	}

@@ -49,7 +49,7 @@ func TestSourcesStop(t *testing.T) {
 
 	f.finish(t)
 	report.Title += fmt.Sprintf(": %d probes sent", f.probes.sent.Load())
-	keepReport(report)
+	keepReport(t, report)
 	if !report.OK() {
 		t.Error("radar changed packets, see the table")
 	}

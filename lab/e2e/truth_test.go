@@ -101,7 +101,7 @@ func TestTruth(t *testing.T) {
 					continue
 				}
 				report.Title += fmt.Sprintf(" (attempt %d of at most %d)", attempt, attempts)
-				keepReport(report)
+				keepReport(t, report)
 				if !report.OK() {
 					t.Error("radar and the captures disagree, see the table")
 				}

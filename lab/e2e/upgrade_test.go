@@ -93,7 +93,7 @@ func TestUpgrade(t *testing.T) {
 				report.Add(f.since(name)...)
 			}
 			report.Add(append(account, rad.account(t, f))...)
-			keepReport(report)
+			keepReport(t, report)
 			if !report.OK() {
 				t.Error("packets differ, or are not accounted for: see the table")
 			}
@@ -168,5 +168,5 @@ func TestUpgradeWithoutAgent(t *testing.T) {
 		}
 		report.Add(&oracle.Row{Check: hook, Compared: 1, Wrong: failures(t), Note: "nothing is left"})
 	}
-	keepReport(report)
+	keepReport(t, report)
 }

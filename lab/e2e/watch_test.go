@@ -36,7 +36,7 @@ func TestWatch(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		keepReport(report)
+		keepReport(t, report)
 		if !report.OK() {
 			t.Error("radar and the captures disagree, see the table")
 		}

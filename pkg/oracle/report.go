@@ -44,6 +44,8 @@ func (r *Row) Excuse(why string) {
 // Report is the outcome of one round.
 type Report struct {
 	Title string `json:"title"`
+	// Times is how often what the title says was tried; 0 is once.
+	Times int    `json:"times,omitempty"`
 	Rows  []*Row `json:"rows"`
 }
 
