@@ -95,6 +95,7 @@ lint: deps-test check-generated ## gofmt, vet, staticcheck, shellcheck, licences
 	go build -tags nopcap -o /dev/null ./cmd/radar
 	go vet -tags nopcap ./pkg/filter
 	shellcheck $$(git ls-files '*.sh' .ci/run)
+	@lab/soak.py names e2e >/dev/null # the tests of docs/reliability.md are there
 	@missing=$$(git ls-files '*.go' '*.c' '*.h' '*.sh' '*.py' | grep -v '_bpfel\.go$$' | xargs grep -L SPDX-License-Identifier || true); \
 	if [ -n "$$missing" ]; then echo "no SPDX line: $$missing"; exit 1; fi
 	@if git grep -nE 'SPDX-License-Identifier: Apache' -- bpf/ ':!*.go' ':!*.py'; then echo "bpf/ is GPL-2.0-only OR BSD-2-Clause"; exit 1; fi
@@ -205,7 +206,7 @@ endif
 
 .PHONY: soak mutants
 # Tests of faults, each as often as docs/reliability.md says; make test runs a tenth.
-soak: deps-test build ## faults, many times over: some fifteen minutes (SOAK=regexp: those alone)
+soak: deps-test build ## faults, many times over: some half an hour (SOAK=regexp: those alone)
 	RADAR_BIN=$(CURDIR)/bin/radar lab/soak.sh $(if $(SOAK),'$(SOAK)')
 .PHONY: endure
 PIECE ?= 30m
