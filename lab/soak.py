@@ -5,6 +5,7 @@
     lab/soak.py names e2e      # regular expression of its tests in lab/e2e
     lab/soak.py names units    # and of those elsewhere, but for pkg/kerneltest
     lab/soak.py write E2E UNITS <docs/reliability.md >NEW
+    lab/soak.py tables E2E     # the reports of lab/e2e, as they were printed
 
 The first three columns are written by hand, the last four by "write": from E2E, what lab/e2e
 leaves under RADAR_E2E_JSON, UNITS, the output of "go test -json", and the table of
@@ -105,11 +106,19 @@ def passed_e2e(path):
 
 
 def passed_kernels():
-    """How many kernels passed all, and when the first of them did, by docs/kernels.md."""
-    days = [cells[-1] for cells in
-            ([c.strip() for c in line.strip().strip("|").split("|")]
-             for line in (ROOT / "docs" / "kernels.md").read_text().split("\n") if line.startswith("|"))
-            if len(cells) > 3 and cells[-2] == "ok"]
+    """How many kernels passed the tests of pkg/kerneltest, and when the first of them did, by
+    docs/kernels.md."""
+    head, days = None, []
+    for line in (ROOT / "docs" / "kernels.md").read_text().split("\n"):
+        cells = [c.strip() for c in line.strip().strip("|").split("|")]
+        if cells[0] == "kernel":
+            head = cells
+        elif head and len(cells) == len(head):
+            row = dict(zip(head, cells))
+            if row["result"] == "ok" and row["tests"].isdigit():
+                days.append(row["date"])
+        else:
+            head = None
     return [len(days), min(days)] if days else None
 
 

@@ -91,6 +91,7 @@ type selfFlow struct {
 	first              [kinds]atomic.Pointer[string] // wrong packets
 	stop               atomic.Bool
 	gap                time.Duration
+	sports             int // source ports
 	done               chan error
 }
 
@@ -99,7 +100,14 @@ type selfFlow struct {
 // they must not be.
 func (n *network) startSelfFlow(t *testing.T, from, to string, routers int, gap time.Duration) *selfFlow {
 	t.Helper()
-	f := &selfFlow{gap: gap, done: make(chan error, 2)}
+	return n.startSelfFlows(t, from, to, routers, gap, selfSports)
+}
+
+// startSelfFlows is startSelfFlow with less source ports: so many, times selfPorts, are the
+// flows that radar sees.
+func (n *network) startSelfFlows(t *testing.T, from, to string, routers int, gap time.Duration, sports int) *selfFlow {
+	t.Helper()
+	f := &selfFlow{gap: gap, sports: sports, done: make(chan error, 2)}
 	src, dst := n.addr(t, from).As4(), n.addr(t, to).As4()
 	out, in := n.openRaw(t, from, unix.AF_INET, unix.IPPROTO_RAW), n.receiveRaw(t, to, unix.IPPROTO_UDP, 100*time.Millisecond)
 	t.Cleanup(func() { f.stop.Store(true); unix.Close(out); unix.Close(in) })
@@ -120,7 +128,7 @@ func (f *selfFlow) send(fd int, src, dst [4]byte) error {
 		if next = next.Add(f.gap); f.gap == 0 {
 			next = time.Time{}
 		}
-		b = selfProbe(b[:0], src, dst, uint16(selfSport0+i%selfSports), uint16(selfPortBase+i/selfSports%selfPorts), 0)
+		b = selfProbe(b[:0], src, dst, uint16(selfSport0+i%f.sports), uint16(selfPortBase+i/f.sports%selfPorts), 0)
 		if err := unix.Sendto(fd, b, 0, to); err != nil {
 			return fmt.Errorf("send self probe: %w", err)
 		}

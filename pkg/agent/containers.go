@@ -113,6 +113,10 @@ func (c *containers) attach(ctx context.Context) bool {
 	if err != nil || !d.WatchContainers {
 		return true // the loop that follows the ring notices a domain that is gone
 	}
+	if text := datapath.NumbersUsedUp(d); text != "" {
+		c.once.warn("attach containers", errors.New(text))
+		return true
+	}
 	found, ok := c.find(ctx, d)
 	if len(found) == 0 {
 		return ok

@@ -154,6 +154,9 @@ func detachNodes(ctx context.Context, d *domain.Domain, req DetachRequest) (*Det
 		return nil, err
 	}
 	r.Warnings = a.warnings
+	if len(c.unnumbered) > 0 {
+		r.Warnings = append(r.Warnings, c.usedUpText())
+	}
 	return r, nil
 }
 

@@ -73,8 +73,9 @@ func merge(base *domain.Domain, t *topo.Topology, stale func(*domain.Port) bool)
 	c.dropNodes(t)
 	nodeIDs := make([]uint16, len(t.Nodes))
 	for i := range t.Nodes {
-		nodeIDs[i] = c.mergeNode(&t.Nodes[i])
-		c.locals[nodeIDs[i]] = t.Nodes[i].Locals
+		if nodeIDs[i] = c.mergeNode(&t.Nodes[i]); nodeIDs[i] != 0 {
+			c.locals[nodeIDs[i]] = t.Nodes[i].Locals
+		}
 	}
 	portIDs := make([][]uint16, len(t.Nodes))
 	for i := range t.Nodes {
@@ -82,14 +83,15 @@ func merge(base *domain.Domain, t *topo.Topology, stale func(*domain.Port) bool)
 			portIDs[i] = append(portIDs[i], c.mergePort(nodeIDs[i], &t.Nodes[i].Ports[j], stale))
 		}
 	}
+	if err := c.checkNumbers(t, nodeIDs, portIDs); err != nil {
+		return nil, err
+	}
 	for i := range t.Nodes {
 		for j := range t.Nodes[i].Ports {
 			c.wire(portIDs[i][j], &t.Nodes[i].Ports[j], portIDs)
 		}
 	}
-	if err := c.leaveOutUnnumbered(); err != nil {
-		return nil, err
-	}
+	c.openUnnumbered(t, portIDs)
 	c.dropPorts(portIDs)
 	if err := c.bindVMs(); err != nil {
 		return nil, err
@@ -104,7 +106,7 @@ func merge(base *domain.Domain, t *topo.Topology, stale func(*domain.Port) bool)
 // placeInside notes which port the members of a bridge count as that have no program.
 func (c *change) placeInside(t *topo.Topology, b *topo.Bridge, portIDs []uint16) {
 	for j, p := range t.Nodes[b.Node].Ports {
-		if p.Place != domain.Bridge || p.Ifindex != b.Ifindex {
+		if p.Place != domain.Bridge || p.Ifindex != b.Ifindex || portIDs[j] == 0 {
 			continue
 		}
 		for _, member := range b.Inside {
@@ -127,6 +129,7 @@ func (c *change) dropNodes(t *topo.Topology) {
 	}
 }
 
+// mergeNode returns the node's number, a new one if need be; 0: there is none left.
 func (c *change) mergeNode(n *topo.Node) uint16 {
 	for i := range c.next.Nodes {
 		have := &c.next.Nodes[i]
@@ -137,6 +140,9 @@ func (c *change) mergeNode(n *topo.Node) uint16 {
 		}
 	}
 	id := nextNodeID(c.next)
+	if id == 0 {
+		return 0
+	}
 	c.next.Nodes = append(c.next.Nodes, domain.Node{
 		ID: id, Name: n.Name, Spec: n.Spec, Path: n.Path, Inum: n.Inum, Auto: n.Auto, Redirects: n.Redirects,
 	})
@@ -144,6 +150,7 @@ func (c *change) mergeNode(n *topo.Node) uint16 {
 	return id
 }
 
+// mergePort is mergeNode of a port; those of a node without a number get none.
 func (c *change) mergePort(node uint16, p *topo.Port, stale func(*domain.Port) bool) uint16 {
 	for i := range c.next.Ports {
 		have := &c.next.Ports[i]
@@ -153,6 +160,9 @@ func (c *change) mergePort(node uint16, p *topo.Port, stale func(*domain.Port) b
 		}
 	}
 	id := nextPortID(c.next)
+	if id == 0 || node == 0 {
+		return 0
+	}
 	c.next.Ports = append(c.next.Ports, domain.Port{
 		ID: id, Node: node, Name: p.Name, Ifindex: p.Ifindex, Kind: p.Kind, L3: p.L3, Peer: noPeer,
 	})
@@ -162,15 +172,23 @@ func (c *change) mergePort(node uint16, p *topo.Port, stale func(*domain.Port) b
 
 // wire sets role and peer. A role that the user gave once stays.
 func (c *change) wire(id uint16, p *topo.Port, portIDs [][]uint16) {
+	if id == 0 {
+		return
+	}
 	have := c.next.PortByID(id)
 	have.Peer, have.Link, have.Place, have.Open = noPeer, p.Link, p.Place, false
 	have.Queue, have.Tunnel = p.Queue, p.Tunnel != nil
 	have.True = p.Tunnel != nil && p.Tunnel.Inherits
-	if p.Peer != nil {
-		have.Peer = int(portIDs[p.Peer.Node][p.Peer.Port])
-	}
 	if p.Forced || !have.Forced {
 		have.Role, have.Forced = p.Role, p.Forced
+	}
+	if p.Peer == nil {
+		return
+	}
+	if peer := portIDs[p.Peer.Node][p.Peer.Port]; peer != 0 {
+		have.Peer = int(peer)
+	} else if !have.Forced {
+		have.Role = domain.Edge
 	}
 }
 
@@ -312,6 +330,7 @@ func (c *change) leaveOut(id uint16) {
 		c.openLink(p.Link)
 	}
 	c.forget(id)
+	c.openTunnels()
 }
 
 // forget makes a new port one that never was.
@@ -340,6 +359,16 @@ func (c *change) openLink(link string) {
 		case p.Place != "":
 			p.Open = true
 		case !p.Forced:
+			p.Role = domain.Edge
+		}
+	}
+}
+
+// openTunnels makes all tunnels edges: the way of one may lead over a link that is open now,
+// where what it carries must not have rewritten bits.
+func (c *change) openTunnels() {
+	for i := range c.next.Ports {
+		if p := &c.next.Ports[i]; p.Tunnel && !p.Removed && !p.Forced {
 			p.Role = domain.Edge
 		}
 	}

@@ -4,10 +4,11 @@ package datapath
 
 import (
 	"fmt"
-	"math"
 	"slices"
+	"strings"
 
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/topo"
 )
 
 // Limits of the ABI: RDR_MAX_NODES, RDR_MAX_PORTS. Number 0 is not used, so that
@@ -17,8 +18,7 @@ const (
 	maxPorts = 16384
 )
 
-// nextNodeID is one more than any node or virtual machine has, or has had. From maxNodes on
-// it is none that the maps have room for.
+// nextNodeID is the number of the next node, or virtual machine; 0: there is none left.
 func nextNodeID(d *domain.Domain) uint16 {
 	var last uint16
 	for i := range d.Nodes {
@@ -27,7 +27,7 @@ func nextNodeID(d *domain.Domain) uint16 {
 	for i := range d.VMs {
 		last = max(last, d.VMs[i].ID)
 	}
-	return min(last, math.MaxUint16-1) + 1
+	return numberAfter(last, maxNodes)
 }
 
 // nextPortID is nextNodeID of ports.
@@ -36,7 +36,14 @@ func nextPortID(d *domain.Domain) uint16 {
 	for i := range d.Ports {
 		last = max(last, d.Ports[i].ID)
 	}
-	return min(last, math.MaxUint16-1) + 1
+	return numberAfter(last, maxPorts)
+}
+
+func numberAfter(last, end uint16) uint16 {
+	if last >= end-1 {
+		return 0
+	}
+	return last + 1
 }
 
 // NumbersUsedUp says of a domain that has no number left for a further node or port what
@@ -45,9 +52,9 @@ func nextPortID(d *domain.Domain) uint16 {
 func NumbersUsedUp(d *domain.Domain) string {
 	var what string
 	switch {
-	case nextNodeID(d) >= maxNodes:
+	case nextNodeID(d) == 0:
 		what = fmt.Sprintf("%d nodes", maxNodes-1)
-	case nextPortID(d) >= maxPorts:
+	case nextPortID(d) == 0:
 		what = fmt.Sprintf("%d interfaces", maxPorts-1)
 	default:
 		return ""
@@ -55,37 +62,74 @@ func NumbersUsedUp(d *domain.Domain) string {
 	return fmt.Sprintf("domain %q has had %s, as many as it can in its life: further ones are not attached; detach all and attach again", d.Name, what)
 }
 
-// leaveOutUnnumbered takes out again what got a number that there is no room for: ports,
-// and closing nodes. The other ends of such ports are edges. A node that the user attaches
-// now is refused instead.
-func (c *change) leaveOutUnnumbered() error {
-	refuse := func(name string) error { return usagef("%s: %s", name, NumbersUsedUp(c.next)) }
-	asked := func(node uint16) bool {
-		return slices.Contains(c.addedNodes, node) && !c.next.NodeByID(node).Auto
-	}
-	for _, id := range c.addedNodes {
-		if id >= maxNodes && asked(id) {
-			return refuse(c.next.NodeByID(id).Name)
+// usedUpText names what finds no number.
+func (c *change) usedUpText() string {
+	return fmt.Sprintf("not attached: %s: %s", strings.Join(c.unnumbered, ", "), NumbersUsedUp(c.next))
+}
+
+// checkNumbers deals with nodes and ports that got no number. Nodes that the user attaches
+// now are refused. Of others the ports are left out, in portIDs, and named in c.unnumbered;
+// a node that carries the GUID in the header is taken out with them: what it would send
+// through such a port has rewritten bits.
+func (c *change) checkNumbers(t *topo.Topology, nodeIDs []uint16, portIDs [][]uint16) error {
+	for i := range t.Nodes {
+		n := &t.Nodes[i]
+		missing := nodeIDs[i] == 0
+		for j, id := range portIDs[i] {
+			if id == 0 {
+				missing = true
+				c.unnumbered = append(c.unnumbered, n.Name+"/"+n.Ports[j].Name)
+			}
 		}
-	}
-	for _, id := range slices.Clone(c.addedPorts) {
-		p := c.next.PortByID(id)
-		if id < maxPorts && p.Node < maxNodes {
+		if !missing {
 			continue
 		}
-		name := portName(c.next, p)
-		if asked(p.Node) {
-			return refuse(name)
+		if !n.Auto && (nodeIDs[i] == 0 || slices.Contains(c.addedNodes, nodeIDs[i])) {
+			return usagef("node %s: %s", n.Name, NumbersUsedUp(c.next))
 		}
-		c.unnumbered = append(c.unnumbered, name)
-		c.leaveOut(id)
-	}
-	for _, id := range c.addedNodes {
-		if id >= maxNodes {
-			delete(c.locals, id)
+		if node := c.next.NodeByID(nodeIDs[i]); node != nil && !node.Auto && (node.Header != "" || c.next.Options.MarkMask == 0) {
+			c.takeOut(node, portIDs[i])
 		}
 	}
-	c.next.Nodes = slices.DeleteFunc(c.next.Nodes, func(n domain.Node) bool { return n.ID >= maxNodes })
-	c.addedNodes = slices.DeleteFunc(c.addedNodes, func(id uint16) bool { return id >= maxNodes })
 	return nil
+}
+
+// takeOut removes a node that was in the domain, and clears the numbers of its ports.
+func (c *change) takeOut(n *domain.Node, portIDs []uint16) {
+	n.Removed = true
+	c.removedNodes = append(c.removedNodes, n.ID)
+	delete(c.locals, n.ID)
+	for j, id := range portIDs {
+		if slices.Contains(c.addedPorts, id) {
+			c.forget(id)
+		}
+		portIDs[j] = 0
+	}
+}
+
+// openUnnumbered opens the links of ports that are left out, and drops closing nodes of
+// which nothing is left.
+func (c *change) openUnnumbered(t *topo.Topology, portIDs [][]uint16) {
+	if len(c.unnumbered) == 0 {
+		return
+	}
+	for i := range t.Nodes {
+		for j := range t.Nodes[i].Ports {
+			if p := &t.Nodes[i].Ports[j]; portIDs[i][j] == 0 && p.Link != "" {
+				c.openLink(p.Link)
+			}
+		}
+	}
+	c.openTunnels()
+	empty := func(id uint16) bool {
+		return slices.Contains(c.addedNodes, id) && c.next.NodeByID(id).Auto &&
+			!slices.ContainsFunc(c.next.Ports, func(p domain.Port) bool { return p.Node == id })
+	}
+	for _, id := range slices.Clone(c.addedNodes) {
+		if empty(id) {
+			delete(c.locals, id)
+			c.addedNodes = slices.DeleteFunc(c.addedNodes, func(added uint16) bool { return added == id })
+			c.next.Nodes = slices.DeleteFunc(c.next.Nodes, func(n domain.Node) bool { return n.ID == id })
+		}
+	}
 }

@@ -4,6 +4,8 @@ package datapath
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -22,10 +24,10 @@ func (l *lab) useUp(nodes, ports uint16) {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	if nodes >= nextNodeID(d) {
+	if nodes > 0 {
 		d.Nodes = append(d.Nodes, domain.Node{ID: nodes, Name: "gone", Removed: true})
 	}
-	if ports >= nextPortID(d) {
+	if ports > 0 {
 		d.Ports = append(d.Ports, domain.Port{ID: ports, Node: d.Nodes[0].ID, Name: "gone", Peer: noPeer, Removed: true})
 	}
 	if err := d.Save(); err != nil {
@@ -64,7 +66,7 @@ func TestPortNumbersUsedUp(t *testing.T) {
 		}
 		l.Add("late")
 		l.Veth("late", "e0", "b", "e2")
-		if _, err := Attach(t.Context(), l.request("late")); !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), "late/e0: domain") {
+		if _, err := Attach(t.Context(), l.request("late")); !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), "node late: domain") {
 			t.Errorf("attach of a further node: %v", err)
 		}
 		l.wantFlags("a/x0 "+edgePort, "b/e0 "+internalPort, "r/e1 "+internalPort)
@@ -102,10 +104,65 @@ func TestNodeNumbersUsedUp(t *testing.T) {
 	}
 	l.Add("c")
 	l.plug("c", "10.0.0.9")
-	if _, err := Attach(t.Context(), l.request("c")); !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), "c: domain") ||
+	if _, err := Attach(t.Context(), l.request("c")); !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), "node c: domain") ||
 		!strings.Contains(err.Error(), "has had 4095 nodes") {
 		t.Errorf("attach of a further node: %v", err)
 	}
+	objects := l.objects()
+	l.detach()
+	l.wantNothing(objects)
+}
+
+// A member of a bridge that finds no number opens the link: the attached ends restore, and
+// so do tunnels, whose way may lead over it. A role that the user gave stays.
+func TestBridgeMemberWithoutNumber(t *testing.T) {
+	bothHooks(t, func(t *testing.T, hook string) {
+		l := newBridgeLab(t, hook)
+		for i, name := range []string{"a", "b"} {
+			l.Run(name, "ip", "link", "add", "vx", "type", "vxlan", "id", "7", "dstport", "4789",
+				"local", fmt.Sprintf("10.0.0.%d", 1+i), "remote", fmt.Sprintf("10.0.0.%d", 2-i), "dev", "e0")
+			l.Up(name, "vx")
+		}
+		l.attach("a", "b")
+		closed := []string{"a/e0 " + internalPort, "a/vx " + internalPort + "|tunnel", "b/e0 " + internalPort, "b/vx " + internalPort + "|tunnel", "sw/br0 " + devicePort, "sw/pu " + memberPort}
+		l.wantBridgeFlags(closed...)
+		l.useUp(0, maxPorts-1)
+		l.Add("late")
+		l.plug("late", "10.0.0.9")
+		h := l.open()
+		for range 2 {
+			if _, err := h.Refresh(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			l.wantBridgeFlags("a/e0 "+edgePort, "a/vx "+edgePort, "b/e0 "+edgePort, "b/vx "+edgePort, "sw/br0 bridge", "sw/pu bridge-port") // restoring
+		}
+		l.Delete("late")
+		waitGone(t, l, "sw", "plate")
+		if _, err := h.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		l.wantBridgeFlags(closed...)
+	})
+}
+
+// A node that carries the GUID in the header must not send anything by an interface that is
+// not attached: it is taken out.
+func TestHeaderNodeWithoutNumber(t *testing.T) {
+	l := newChain(t, HookTCX)
+	req := l.request(chain...)
+	req.CarryHeader = []string{"r"}
+	if _, err := Attach(t.Context(), req); err != nil {
+		t.Fatal(err)
+	}
+	l.useUp(0, maxPorts-1)
+	l.Add("late")
+	l.Veth("r", "e2", "late", "e0")
+	c := l.refresh()
+	if len(c.Warnings) != 1 || !slices.Equal(c.NodesGone, []string{"r"}) {
+		t.Errorf("changes %+v", c)
+	}
+	l.wantFlags("a/e0 "+edgePort, "b/e0 "+edgePort)
+	wantChanges(t, l.refresh(), Changes{})
 	objects := l.objects()
 	l.detach()
 	l.wantNothing(objects)

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/vnetradar/radar/pkg/clock"
@@ -94,7 +93,7 @@ func (p *plan) describe() error {
 	r.AddedNodes, r.AddedPorts = len(c.addedNodes), len(c.addedPorts)
 	r.Warnings = append(r.Warnings, r.Topology.Notes...)
 	if len(c.unnumbered) > 0 {
-		r.Warnings = append(r.Warnings, fmt.Sprintf("not attached: %s: %s", strings.Join(c.unnumbered, ", "), NumbersUsedUp(c.next)))
+		r.Warnings = append(r.Warnings, c.usedUpText())
 	}
 	for _, n := range r.Topology.Nodes {
 		if len(n.Ports) == 0 {

@@ -58,7 +58,7 @@ func (c *change) bindVMs() error {
 			continue
 		}
 		if vm.ID == 0 {
-			if vm.ID = nextNodeID(c.next); vm.ID >= maxNodes {
+			if vm.ID = nextNodeID(c.next); vm.ID == 0 {
 				return usagef("%s: %s", vm.Name, NumbersUsedUp(c.next))
 			}
 		}

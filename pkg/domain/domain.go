@@ -7,6 +7,7 @@
 package domain
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -314,6 +315,9 @@ func Load(name string) (*Domain, error) {
 	if err := json.Unmarshal(b, &d); err != nil {
 		return nil, fmt.Errorf("%w: %s: %w (start anew with: radar detach --domain %s)", ErrDamaged, path, err, name)
 	}
+	// As byID needs them, whoever wrote the file.
+	slices.SortStableFunc(d.Nodes, func(a, b Node) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortStableFunc(d.Ports, func(a, b Port) int { return cmp.Compare(a.ID, b.ID) })
 	if d.Version != Version {
 		return &d, fmt.Errorf("domain %q is %w: its maps have layout %d, this radar knows %d (detach it with: radar detach --domain %s)",
 			name, ErrOtherVersion, d.Version, Version, name)
