@@ -43,7 +43,7 @@ func TestEndure(t *testing.T) {
 	// As many flows as radar keeps: with more, each of those that it keeps is met so rarely
 	// that its latencies fill buckets for an hour, which looks like a leak.
 	f := n.startSelfFlows(t, "h1", "h2", 3, time.Second/time.Duration(rate), aggregate.MaxFlowRows/selfPorts)
-	time.Sleep(min(piece/4, 5*time.Minute)) // tables fill, the garbage collector settles
+	time.Sleep(min(piece/4, 10*time.Minute)) // tables fill, the garbage collector settles
 	var samples []sample
 	start, sent := time.Now(), f.sent.Load()
 	for time.Since(start) < piece {
