@@ -23,7 +23,7 @@ RADAR_SOAK=1 RADAR_E2E_JSON=$e2e go test -count=1 -v -timeout 8h -run "$names" .
 names=$(lab/soak.py names units)
 mapfile -t packages < <(go list ./bpf/test ./pkg/... ./cmd/radar | grep -v /pkg/kerneltest)
 go test -count=1 -json -run "$names" "${packages[@]}" >"$units" || { cat "$units"; exit 1; }
-lab/soak.py write "$e2e" "$units" <"$page" >bin/reliability.md # nothing is missing
-lab/soak.py tables "$e2e" | lab/reliability.sh soak
+lab/soak.py tables "$e2e" >bin/soak.txt
 lab/soak.py write "$e2e" "$units" <"$page" >bin/reliability.md
-cp bin/reliability.md "$page"
+cp bin/reliability.md "$page" # only now that both are there
+lab/reliability.sh soak <bin/soak.txt

@@ -93,15 +93,10 @@ type afterContainers struct {
 }
 
 // awaitContainers waits until no container but the one that stays is in the domain, and
-// nothing hangs on an interface that is gone but what did before: 5 s by "make soak", else
-// longer, as a busy machine may need.
+// nothing hangs on an interface that is gone but what did before, or goneMost is over.
 func (r *radar) awaitContainers(ctx context.Context, t *testing.T, stays string, before int) afterContainers {
 	t.Helper()
-	most := 5 * time.Second
-	if !soak {
-		most = 25 * time.Second
-	}
-	for end := time.Now().Add(most); ; time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(goneMost()); ; time.Sleep(100 * time.Millisecond) {
 		d, err := domain.Load(r.domain)
 		if err != nil {
 			t.Fatal(err)

@@ -219,9 +219,7 @@ func TestExtend(t *testing.T) {
 		}
 		l.ping()
 
-		objects := l.objects()
-		l.detach()
-		l.wantNothing(objects)
+		l.detachAll()
 	})
 }
 

@@ -153,10 +153,7 @@ func detachNodes(ctx context.Context, d *domain.Domain, req DetachRequest) (*Det
 		undo.run()
 		return nil, err
 	}
-	r.Warnings = a.warnings
-	if len(c.unnumbered) > 0 {
-		r.Warnings = append(r.Warnings, c.usedUpText())
-	}
+	r.Warnings = slices.Concat(a.warnings, c.usedUp())
 	return r, nil
 }
 

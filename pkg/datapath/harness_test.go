@@ -108,6 +108,14 @@ func (l *lab) detach(names ...string) *DetachResult {
 	return r
 }
 
+// detachAll detaches all nodes, after which nothing of the domain may be left.
+func (l *lab) detachAll() {
+	l.t.Helper()
+	objects := l.objects()
+	l.detach()
+	l.wantNothing(objects)
+}
+
 func (l *lab) open() *Handle {
 	l.t.Helper()
 	h, err := Open(l.domain)

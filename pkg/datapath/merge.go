@@ -187,8 +187,15 @@ func (c *change) wire(id uint16, p *topo.Port, portIDs [][]uint16) {
 	}
 	if peer := portIDs[p.Peer.Node][p.Peer.Port]; peer != 0 {
 		have.Peer = int(peer)
-	} else if !have.Forced {
-		have.Role = domain.Edge
+	} else {
+		toEdge(have)
+	}
+}
+
+// toEdge makes a port an edge, unless the user gave its role.
+func toEdge(p *domain.Port) {
+	if !p.Forced {
+		p.Role = domain.Edge
 	}
 }
 
@@ -342,9 +349,7 @@ func (c *change) forget(id uint16) {
 	for i := range c.next.Ports {
 		if p := &c.next.Ports[i]; p.Peer == int(id) {
 			p.Peer = noPeer
-			if !p.Forced {
-				p.Role = domain.Edge
-			}
+			toEdge(p)
 		}
 	}
 }
@@ -358,8 +363,8 @@ func (c *change) openLink(link string) {
 		case p.Removed || p.Link != link:
 		case p.Place != "":
 			p.Open = true
-		case !p.Forced:
-			p.Role = domain.Edge
+		default:
+			toEdge(p)
 		}
 	}
 }
@@ -368,8 +373,8 @@ func (c *change) openLink(link string) {
 // where what it carries must not have rewritten bits.
 func (c *change) openTunnels() {
 	for i := range c.next.Ports {
-		if p := &c.next.Ports[i]; p.Tunnel && !p.Removed && !p.Forced {
-			p.Role = domain.Edge
+		if p := &c.next.Ports[i]; p.Tunnel && !p.Removed {
+			toEdge(p)
 		}
 	}
 }

@@ -4,6 +4,8 @@ package datapath
 
 import (
 	"fmt"
+	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -62,9 +64,12 @@ func NumbersUsedUp(d *domain.Domain) string {
 	return fmt.Sprintf("domain %q has had %s, as many as it can in its life: further ones are not attached; detach all and attach again", d.Name, what)
 }
 
-// usedUpText names what finds no number.
-func (c *change) usedUpText() string {
-	return fmt.Sprintf("not attached: %s: %s", strings.Join(c.unnumbered, ", "), NumbersUsedUp(c.next))
+// usedUp names what finds no number, as a warning; none if nothing does.
+func (c *change) usedUp() []string {
+	if len(c.unnumbered) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("not attached: %s: %s", strings.Join(c.unnumbered, ", "), NumbersUsedUp(c.next))}
 }
 
 // checkNumbers deals with nodes and ports that got no number. Nodes that the user attaches
@@ -121,15 +126,13 @@ func (c *change) openUnnumbered(t *topo.Topology, portIDs [][]uint16) {
 		}
 	}
 	c.openTunnels()
-	empty := func(id uint16) bool {
-		return slices.Contains(c.addedNodes, id) && c.next.NodeByID(id).Auto &&
-			!slices.ContainsFunc(c.next.Ports, func(p domain.Port) bool { return p.Node == id })
+	hasPort := func(node uint16) bool {
+		return slices.ContainsFunc(c.next.Ports, func(p domain.Port) bool { return p.Node == node })
 	}
-	for _, id := range slices.Clone(c.addedNodes) {
-		if empty(id) {
-			delete(c.locals, id)
-			c.addedNodes = slices.DeleteFunc(c.addedNodes, func(added uint16) bool { return added == id })
-			c.next.Nodes = slices.DeleteFunc(c.next.Nodes, func(n domain.Node) bool { return n.ID == id })
-		}
-	}
+	c.next.Nodes = slices.DeleteFunc(c.next.Nodes, func(n domain.Node) bool {
+		return n.Auto && slices.Contains(c.addedNodes, n.ID) && !hasPort(n.ID)
+	})
+	gone := func(node uint16) bool { return c.next.NodeByID(node) == nil }
+	c.addedNodes = slices.DeleteFunc(c.addedNodes, gone)
+	maps.DeleteFunc(c.locals, func(node uint16, _ []netip.Addr) bool { return gone(node) })
 }

@@ -78,9 +78,7 @@ func TestPortNumbersUsedUp(t *testing.T) {
 		}
 		wantChanges(t, c, Changes{Removed: []string{"a/x0", "b/e0", "r/e1"}, NodesGone: []string{"b"}})
 		h.Close()
-		objects := l.objects()
-		l.detach()
-		l.wantNothing(objects)
+		l.detachAll()
 	})
 }
 
@@ -108,13 +106,11 @@ func TestNodeNumbersUsedUp(t *testing.T) {
 		!strings.Contains(err.Error(), "has had 4095 nodes") {
 		t.Errorf("attach of a further node: %v", err)
 	}
-	objects := l.objects()
-	l.detach()
-	l.wantNothing(objects)
+	l.detachAll()
 }
 
 // A member of a bridge that finds no number opens the link: the attached ends restore, and
-// so do tunnels, whose way may lead over it. A role that the user gave stays.
+// so do tunnels, whose way may lead over it.
 func TestBridgeMemberWithoutNumber(t *testing.T) {
 	bothHooks(t, func(t *testing.T, hook string) {
 		l := newBridgeLab(t, hook)
@@ -163,7 +159,5 @@ func TestHeaderNodeWithoutNumber(t *testing.T) {
 	}
 	l.wantFlags("a/e0 "+edgePort, "b/e0 "+edgePort)
 	wantChanges(t, l.refresh(), Changes{})
-	objects := l.objects()
-	l.detach()
-	l.wantNothing(objects)
+	l.detachAll()
 }

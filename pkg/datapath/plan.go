@@ -91,10 +91,7 @@ func (p *plan) describe() error {
 	r, c := p.result, p.change
 	r.Domain, r.New = c.next, c.old == nil
 	r.AddedNodes, r.AddedPorts = len(c.addedNodes), len(c.addedPorts)
-	r.Warnings = append(r.Warnings, r.Topology.Notes...)
-	if len(c.unnumbered) > 0 {
-		r.Warnings = append(r.Warnings, c.usedUpText())
-	}
+	r.Warnings = slices.Concat(r.Warnings, r.Topology.Notes, c.usedUp())
 	for _, n := range r.Topology.Nodes {
 		if len(n.Ports) == 0 {
 			r.Warnings = append(r.Warnings, fmt.Sprintf("node %s has no interface to attach yet", n.Name))

@@ -201,9 +201,7 @@ func TestBridgeUndoInTraffic(t *testing.T) {
 			l.wantDevice("br0", "br0")
 		}
 		s.end(hook)
-		objects := l.objects()
-		l.detach()
-		l.wantNothing(objects)
+		l.detachAll()
 	})
 }
 
