@@ -95,8 +95,20 @@ func (w *world) ping(n int) {
 	defer cancel()
 	out, err := w.lab.Command(ctx, "h1", "ping", "-q", "-c", fmt.Sprint(n), "-i", "0.01", "10.0.2.2").CombinedOutput()
 	if err != nil {
-		w.Fatalf("ping: %v\n%s", err, out)
+		w.Fatalf("ping: %v\n%s%s", err, out, w.whereLost())
 	}
+}
+
+// whereLost is what the kernel and radar say of packets that did not arrive.
+func (w *world) whereLost() string {
+	var said strings.Builder
+	for _, m := range w.lab.Machines {
+		out, err := w.lab.Command(w.Context(), m.Name, "sh", "-c", "ip -s neigh; ip -s link; nstat -as").CombinedOutput()
+		fmt.Fprintf(&said, "== %s (%v)\n%s", m.Name, err, out)
+	}
+	stdout, stderr, _ := radar(w.T, "loss")
+	fmt.Fprintf(&said, "== radar loss\n%s%s", stdout, stderr)
+	return said.String()
 }
 
 // packets is what "radar packets" shows.
