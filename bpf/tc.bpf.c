@@ -76,6 +76,11 @@ static __always_inline int ingress(struct __sk_buff *skb, bool v6)
 	    (v6 || port->flags & RDR_PF_SOURCE_IN || is_tree(f.slot)) &&
 	    is_equal_coming(f.index, port_no, port->flags & RDR_PF_SOURCE_IN))
 		known = false;
+	if (known && f.by_bits && expect_in(port) != EXPECT_OURS &&
+	    is_spelled_by_chance(f.index, flow_hash(&p))) {
+		count(RDR_C_FOREIGN, p.n);
+		known = false;
+	}
 	if (known)
 		enter_known(skb, &p, now, port, port_no, &f);
 	else

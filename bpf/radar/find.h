@@ -228,6 +228,25 @@ static __always_inline bool find_by_key(const struct packet *p, __u32 flow, __u6
 	return true;
 }
 
+/*
+ * Whether the packet in the slot at index is of another flow: then what comes by a link of
+ * true bits, and spells it, does so by chance. What has really escaped there (a role changed
+ * while it was on its way) is of the flow that its last node saw. (A tree has its source's
+ * flow, whatever branches have made of it.)
+ */
+static __always_inline bool is_other_flow(__u32 index, __u32 flow)
+{
+	const struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
+
+	return s && s->flow_hash != flow && !(s->state & RDR_ST_GROUP);
+}
+
+/* The same in a call, which makes one verifier state of many. */
+GLOBAL int is_spelled_by_chance(__u32 index, __u32 flow)
+{
+	return is_other_flow(index, flow);
+}
+
 /* Finds a packet as it comes from the wire, or from a function that shares no skb. */
 static __always_inline bool find_on_wire(const struct packet *p, __u64 now, enum expect expect,
 					 struct found *f)

@@ -435,6 +435,25 @@ GLOBAL int is_over(__u32 index, __u32 port_no)
 	return !(visits & VISIT_STAYS) && (visits & (VISIT_NODE | VISIT_LEFT)) != VISIT_NODE;
 }
 
+/*
+ * Whether what leaves a node that carries the header, and came by the interface `from`, came by
+ * an edge, which has not taken it for the packet in the slot at index: of another flow, it only
+ * looks like that.
+ */
+GLOBAL int is_from_outside(__u32 index, __u32 port_no, __u32 from)
+{
+	const struct rdr_port *port = bpf_map_lookup_elem(&ports, &port_no), *in;
+	struct rdr_dev dev = { .ifindex = from };
+	__u32 *in_no;
+
+	if (!port || !from)
+		return false;
+	dev.netns_inum = port->netns_inum;
+	in_no = bpf_map_lookup_elem(&devs, &dev);
+	in = in_no ? bpf_map_lookup_elem(&ports, in_no) : NULL;
+	return in && in->flags & RDR_PF_SOURCE_IN && !(look_at_visits(index, *in_no) & VISIT_CAME);
+}
+
 /* Whether is_over() may say so, without a call: the packet in the slot at index is done. */
 static __always_inline bool may_be_over(__u32 index)
 {
@@ -443,25 +462,43 @@ static __always_inline bool may_be_over(__u32 index)
 	return s && s->state & RDR_ST_DONE;
 }
 
-/* The same for what leaves without a mark: from a function in user space that shares no
- * skb, under --carry header, by a bridge. */
-static __always_inline __u64 found_unmarked(const struct packet *p, const struct rdr_port *port,
-					    __u32 port_no, bool routed, __u64 now)
+/* What found_on_wire() has found for a packet of that flow which came by the interface `from`
+ * and leaves by that port; if that is another packet, what is to be counted. */
+static __always_inline __u64 sift_found(__u64 r, const struct rdr_port *port, __u32 port_no,
+					__u32 flow, __u32 from)
 {
-	__u64 r = found_on_wire(p, port->flags, expect_out(port->flags), routed, now);
-
-	if (!(r & FOUND)) {
-		count_missed(r, p->n);
-		return 0;
-	}
-	if ((r >> FOUND_BY_KEY_SHIFT & 1) && is_equal_leaving(r, port_no, is_closing(port)))
-		return 0;
-	if ((r >> FOUND_BY_BITS_SHIFT & 1) && !mark_mask(port) && !is_closing(port) &&
-	    may_be_over(r) && is_over(r, port_no)) {
-		count(RDR_C_FOREIGN, p->n);
-		return 0;
-	}
+	if (!(r & FOUND))
+		return r;
+	if (r >> FOUND_BY_KEY_SHIFT & 1)
+		return is_equal_leaving(r, port_no, is_closing(port)) ? 0 : r;
+	if (!mark_mask(port) && !is_closing(port) &&
+	    ((may_be_over(r) && is_over(r, port_no)) ||
+	     (is_other_flow(r, flow) && is_from_outside(r, port_no, from))))
+		return (__u64)RDR_C_FOREIGN << FOUND_MISSED_SHIFT;
 	return r;
+}
+
+/* In a call, which makes one verifier state of many. */
+GLOBAL __u64 sift_found6(__u64 r, __u32 port_no, __u32 flow, __u32 from)
+{
+	const struct rdr_port *port = bpf_map_lookup_elem(&ports, &port_no);
+
+	return port ? sift_found(r, port, port_no, flow, from) : r;
+}
+
+/* The same for what leaves without a mark: from a function in user space that shares no
+ * skb, under --carry header, by a bridge. from: the interface that it came by, 0 if by none. */
+static __always_inline __u64 found_unmarked(const struct packet *p, const struct rdr_port *port,
+					    __u32 port_no, __u32 from, __u64 now)
+{
+	__u64 r = found_on_wire(p, port->flags, expect_out(port->flags), from, now);
+
+	r = p->v6 ? sift_found6(r, port_no, flow_hash(p), from) :
+		    sift_found(r, port, port_no, flow_hash(p), from);
+	if (r & FOUND)
+		return r;
+	count_missed(r, p->n);
+	return 0;
 }
 
 #endif

@@ -152,12 +152,12 @@ GLOBAL __u32 find_quoted6(struct __sk_buff *skb, __u32 off, __u32 len)
 
 	if (len < sizeof(struct ip6_header) || bpf_skb_load_bytes(skb, off, &ip, sizeof(ip)))
 		return NO_INDEX;
-	index = guid_decode(bits6(&ip), &decrements);
-	if (index == NO_INDEX || ip.version_class >> 4 != 6)
+	if (guid_decode(bits6(&ip), &decrements) == NO_INDEX || ip.version_class >> 4 != 6)
 		return NO_INDEX;
 	q.len = sizeof(struct ip6_header) + bpf_ntohs(ip.payload_len);
 	if (!read_quote6(skb, off, quoted_own(len, ip.payload_len ? q.len : 0), ip.next, &q))
 		return NO_INDEX;
+	index = guid_decode(bits6(&ip), &decrements); /* again: no room for it on the stack */
 	s = quoted_slot(index, &q);
 	return s ? s->pos & (cfg_slots - 1) : NO_INDEX;
 }

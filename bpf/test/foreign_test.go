@@ -5,6 +5,7 @@ package test
 import (
 	"bytes"
 	"encoding/binary"
+	"strings"
 	"testing"
 )
 
@@ -120,6 +121,70 @@ func TestSourceOfForeign(t *testing.T) {
 	d.wantMarked(w.data, orig)
 	_, w = d.transit(w, 3)
 	same(t, "at h2", d.deliver(w, 0).data, lowered(t, orig, 4))
+}
+
+// TestLooksLikeOurs: packets of another flow with the bits and the content of one that is on
+// its way, where that one cannot be: they get a slot of their own, and nobody sees the other's header.
+func TestLooksLikeOurs(t *testing.T) {
+	for _, carry := range []string{"mark", "header"} {
+		d := newDomain(t, config{carry: carry})
+		orig := packet(t, "udp-64")
+		for _, c := range []struct {
+			name  string
+			enter func(d *domain, data []byte) frame
+		}{
+			{"comes by an edge", func(d *domain, data []byte) frame {
+				return d.egress(r1Out, d.route(d.ingress(r1Edge, frame{data: data}), r1Edge))
+			}},
+			{"comes by a bridge's member", func(d *domain, data []byte) frame { return d.ingress(member, frame{data: data}) }},
+		} {
+			t.Run(carry+"/"+c.name, func(t *testing.T) {
+				d := d.in(t)
+				w := d.send(frame{data: orig})
+				d.counted(tally{cSeen: 1, cMarked: 1})
+				other, taken, foreign := bytes.Clone(w.data), 0, uint64(1)
+				other[etherHeader+20] ^= 1 // its source port
+				mend(other, etherHeader)
+				if strings.Contains(c.name, "edge") {
+					taken = 1
+					if carry == "header" {
+						foreign++ // sourced, and asked for, where it leaves
+					}
+				}
+				out := c.enter(d, other)
+				d.counted(tally{cSeen: 1, cMarked: 1, cForeign: foreign})
+				same(t, "the other, at h2", d.deliver(out, 0).data, lowered(t, other, taken))
+				same(t, "ours, at h2", d.deliver(w, 0).data, orig)
+			})
+		}
+		// Ours are found though the node has changed their source port.
+		for _, c := range []struct {
+			name string
+			at   uint32
+			from uint32
+		}{
+			{"by a function in user space", r1Out, 0},
+			{"by the node", r1Out, ifindex(r1In)},
+			{"by a bridge", bridge, ifindex(member)},
+		} {
+			t.Run(carry+"/ours, changed "+c.name, func(t *testing.T) {
+				d := d.in(t)
+				w := d.send(frame{data: orig})
+				if c.at == r1Out {
+					d.ingress(r1In, d.link(w, 0))
+				}
+				want := bytes.Clone(orig)
+				for _, data := range [][]byte{w.data, want} {
+					data[etherHeader+20] ^= 1
+					mend(data, etherHeader)
+				}
+				w.from = c.from
+				first, second := d.egress(c.at, w), d.egress(c.at, w) // and duplicated
+				same(t, "at h2", d.deliver(first, 0).data, want)
+				same(t, "at h2, the second", d.deliver(second, 0).data, want)
+			})
+		}
+	}
 }
 
 // TestForeignMark: only marks that are ours, on packets that are ours, are touched.

@@ -89,8 +89,7 @@ func TestSinkGoesFirst(t *testing.T) {
 			time.Sleep(2 * time.Second)
 			f.finish(t)
 			report := &oracle.Report{Title: "the sink's node is removed, the agent is " + agent}
-			report.Add(&oracle.Row{Check: "bytes at the socket", Compared: int(f.right.Load() + f.wrong.Load()), Wrong: int(f.wrong.Load())},
-				quotes.row(t), rad.settleRow(t))
+			report.Add(append(f.rowsByKind(), quotes.row(t), rad.settleRow(t))...)
 			keepReport(t, report)
 			if !report.OK() {
 				t.Error("packets differ, or are not accounted for: see the table")

@@ -64,7 +64,7 @@ func TestReadersBesideWriters(t *testing.T) {
 	report := &oracle.Report{Title: fmt.Sprintf("readers beside writers on %d CPUs, %d slots", runtime.NumCPU(), slots)}
 	for _, f := range flows {
 		f.finish(t)
-		report.Add(&oracle.Row{Check: "bytes at the socket", Compared: int(f.right.Load() + f.wrong.Load()), Wrong: int(f.wrong.Load())})
+		report.Add(f.rowsByKind()...)
 	}
 	s := rad.settle(t)
 	report.Add(follower.row("records, followed"), scanner.row("records, looked through"), s.Totals.row(false))

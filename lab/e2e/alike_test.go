@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"testing"
+	"time"
+
+	"github.com/vnetradar/radar/pkg/oracle"
+)
+
+// TestAlikeUnderWay: packets come into the domain whose own ID and TTL are those that radar
+// has written to others of equal content, thousands of which wait in a queue. None must be
+// taken for one of those.
+func TestAlikeUnderWay(t *testing.T) {
+	for _, carry := range []string{"mark", "header"} {
+		t.Run(carry, func(t *testing.T) {
+			net := startNetwork(deadline(t, 2*time.Minute), t, "chain")
+			for port := range selfPorts {
+				net.sink(t, "h2", selfPortBase+port)
+			}
+			// With 64 Ki slots GUIDs have TTLs that self probes have, too.
+			rad := net.attach(t, routers(net.nodes()), "--slots", "64K", "--carry", carry)
+			// A packet has some 150 bytes: more come than go.
+			net.run(t, "r2", "tc", "qdisc", "add", "dev", "eth1", "root", "tbf", "rate", "8mbit", "burst", "10kb", "limit", "700kb")
+			f := net.startSelfFlow(t, "h1", "h2", 3, 70*time.Microsecond)
+			time.Sleep(time.Duration(times(10)) * time.Second)
+			if n := rad.status(t).Totals.InFlight; n < 1000 {
+				t.Errorf("%d packets wait in the queue, want thousands", n)
+			}
+			f.finish(t)
+			s := rad.settle(t)
+			report := &oracle.Report{Title: "packets that look like those that wait in a queue, " + carry}
+			report.Add(append(f.rowsByKind(), s.Totals.row(true))...)
+			keepReport(t, report)
+			if !report.OK() {
+				t.Error("packets differ, or are not accounted for: see the table")
+			}
+			if n := s.notMeasured(); n > 0 {
+				t.Errorf("%d packets were not measured", n)
+			}
+		})
+	}
+}
