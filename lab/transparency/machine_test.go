@@ -4,6 +4,7 @@ package transparency
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"os"
 	"os/exec"
@@ -50,6 +51,7 @@ func (w *World) Machine(node, name string, bridges map[string]string, cards ...c
 			w.Run(node, "ip", "link", "set", c.tap, "master", "br-"+c.tap)
 		}
 		w.Up(node, c.tap)
+		w.taps = append(w.taps, [3]string{node, name, c.tap})
 		args = append(args, fmt.Sprintf("vec%d:transport=tap,ifname=%s,depth=128,gro=1,mac=%v", i, c.tap, mac(name, c.tap)))
 		script += fmt.Sprintf("dev=vec%d; ip address add %s dev $dev; ip link set $dev up; %s\n", i, c.addr, c.more)
 	}
@@ -85,4 +87,22 @@ func (w *World) Machine(node, name string, bridges map[string]string, cards ...c
 			return
 		}
 	}
+}
+
+// nudges are so many because a nudge may be held back as well.
+const nudges = 3
+
+// nudge sends every virtual machine a frame of no protocol that it knows, on each tap, and
+// says whether there is one. On a busy CPU, user-mode Linux at times misses that a packet
+// has come, and reads it with the next one: 5 of 232 runs
+// ended so with four of them at once.
+func (w *World) nudge() bool {
+	w.T.Helper()
+	for _, t := range w.taps {
+		node, machine, tap := t[0], t[1], t[2]
+		frame := append(append([]byte(nil), mac(machine, tap)...), mac(node, tap)...)
+		frame = binary.BigEndian.AppendUint16(frame, 0x88b5) // for local experiments (IEEE 802)
+		w.SendRaw(node, tap, append(frame, make([]byte, 46)...))
+	}
+	return len(w.taps) > 0
 }

@@ -124,8 +124,20 @@ var ksoftirqds = sync.OnceValue(func() (list []string) {
 	return list
 })
 
-// settle reads the captures until nothing comes any more.
+// settle reads the captures until nothing comes any more, and virtual machines hold
+// nothing back.
 func (r *Run) settle() {
+	r.T.Helper()
+	r.quiet()
+	for range nudges {
+		if r.world.nudge() {
+			r.quiet()
+		}
+	}
+}
+
+// quiet reads the captures until nothing has come for quietFor.
+func (r *Run) quiet() {
 	r.T.Helper()
 	last, end := time.Now(), time.Now().Add(quietMost)
 	for time.Since(last) < quietFor {

@@ -138,7 +138,7 @@ func (w *World) SendFrame(node, port string, to net.HardwareAddr, b []byte) {
 	w.SendRaw(node, port, append(frame, b...))
 }
 
-// SendRaw sends a frame as it is, by a packet socket.
+// SendRaw sends a frame as it is, by a packet socket; its protocol is the frame's.
 func (w *World) SendRaw(node, port string, frame []byte) {
 	w.T.Helper()
 	index := w.Index(node, port)
@@ -148,7 +148,7 @@ func (w *World) SendRaw(node, port string, frame []byte) {
 			return err
 		}
 		defer unix.Close(fd)
-		return unix.Sendto(fd, frame, 0, &unix.SockaddrLinklayer{Ifindex: index, Protocol: htons(unix.ETH_P_IP)})
+		return unix.Sendto(fd, frame, 0, &unix.SockaddrLinklayer{Ifindex: index})
 	})
 	time.Sleep(gap)
 }
