@@ -128,16 +128,14 @@ var ksoftirqds = sync.OnceValue(func() (list []string) {
 // nothing back.
 func (r *Run) settle() {
 	r.T.Helper()
-	r.quiet()
-	for range nudges {
-		if r.world.nudge() {
-			r.quiet()
-		}
+	r.waitQuiet()
+	for i := 0; i < nudges && r.world.nudge(); i++ {
+		r.waitQuiet()
 	}
 }
 
-// quiet reads the captures until nothing has come for quietFor.
-func (r *Run) quiet() {
+// waitQuiet reads the captures until nothing has come for quietFor.
+func (r *Run) waitQuiet() {
 	r.T.Helper()
 	last, end := time.Now(), time.Now().Add(quietMost)
 	for time.Since(last) < quietFor {

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"net"
 	"net/netip"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -133,9 +134,12 @@ func (w *World) SendFrame(node, port string, to net.HardwareAddr, b []byte) {
 	if len(b) > 0 && b[0]>>4 == 6 {
 		kind = unix.ETH_P_IPV6
 	}
-	frame := append(append([]byte(nil), to...), mac(node, port)...)
-	frame = binary.BigEndian.AppendUint16(frame, kind)
-	w.SendRaw(node, port, append(frame, b...))
+	w.SendRaw(node, port, ethernet(to, mac(node, port), kind, b))
+}
+
+// ethernet is a frame of an EtherType.
+func ethernet(to, from net.HardwareAddr, kind uint16, b []byte) []byte {
+	return slices.Concat(to, from, binary.BigEndian.AppendUint16(nil, kind), b)
 }
 
 // SendRaw sends a frame as it is, by a packet socket; its protocol is the frame's.

@@ -3,10 +3,11 @@
 package transparency
 
 import (
-	"encoding/binary"
 	"regexp"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/record"
 )
@@ -17,8 +18,7 @@ func frameOf(w *World, change func(*Packet)) []byte {
 	if change != nil {
 		change(p)
 	}
-	b := append(append([]byte(nil), mac("b", "eth0")...), mac("a", "eth0")...)
-	return append(binary.BigEndian.AppendUint16(b, 0x0800), p.Bytes()...)
+	return ethernet(mac("b", "eth0"), mac("a", "eth0"), unix.ETH_P_IP, p.Bytes())
 }
 
 // TestCompare: every kind of difference is found, in frames that were spoiled by hand.

@@ -37,7 +37,7 @@ func (w *World) SendTrain(node, port string, to net.HardwareAddr, p *Packet, siz
 	binary.NativeEndian.PutUint16(hdr[4:], uint16(size))
 	binary.NativeEndian.PutUint16(hdr[6:], uint16(14+l4))
 	binary.NativeEndian.PutUint16(hdr[8:], uint16(sum))
-	frame := slices.Concat(hdr, to, mac(node, port), binary.BigEndian.AppendUint16(nil, kind), ip)
+	frame := append(hdr, ethernet(to, mac(node, port), kind, ip)...)
 	index := w.Index(node, port)
 	w.in(node, func() error {
 		fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)

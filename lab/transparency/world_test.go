@@ -38,7 +38,7 @@ type World struct {
 	watchers []observer
 	// functions are processes that packets go through.
 	functions []int
-	taps      [][3]string // of virtual machines: node, machine and tap
+	taps      []tap // of virtual machines
 	sent      []*Sent
 	serial    uint32
 	salt      uint32 // of the case, for IDs
