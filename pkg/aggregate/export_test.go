@@ -21,3 +21,6 @@ func (a *Aggregates) Copy() (*Aggregates, error) {
 }
 
 const MaxWaiting = maxWaiting
+
+// Room is how many arrivals a has memory for.
+func (a *Aggregates) Room() int { return cap(a.waiting) + cap(a.spareWaiting) + cap(a.list) }

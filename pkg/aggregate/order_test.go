@@ -111,6 +111,32 @@ func TestTooLateForOrder(t *testing.T) {
 	}
 }
 
+// Memory that a stall made necessary is given back; what is always needed is not made anew.
+func TestRoomForArrivals(t *testing.T) {
+	a := aggregate.New(0)
+	packet := sent(0, 10)
+	poll := func(packets int) {
+		for range packets {
+			a.Add(packet)
+		}
+		a.SettleAll()
+	}
+	poll(aggregate.MaxWaiting)
+	if full := a.Room(); full < aggregate.MaxWaiting {
+		t.Fatalf("room for %d arrivals when all that may wait do", full)
+	}
+	const usual = 2000
+	for range 3 {
+		poll(usual)
+	}
+	if left := a.Room(); left < usual || left > 3*4*usual {
+		t.Errorf("room for %d arrivals when %d wait at a time", left, usual)
+	}
+	if n := testing.AllocsPerRun(100, func() { poll(usual) }); n != 0 {
+		t.Errorf("%.0f allocations for %d arrivals", n, usual)
+	}
+}
+
 // A collector that polls now and then, and is stopped and continued, sees the order
 // in which packets arrived: also of those that take long and are looked at seldom,
 // and of those that are dropped after delivery.

@@ -7,3 +7,6 @@ func Memory(m *Maps) []byte { return m.ringMem }
 
 // OpenPins is Open of any folder.
 var OpenPins = openPins
+
+// Room is how many packets that are not final f has memory for.
+func Room(f *Follower) int { return cap(f.pending) }

@@ -148,6 +148,31 @@ func TestFollowerSettles(t *testing.T) {
 	}
 }
 
+// Memory for a burst of packets under way is given back when it is over.
+func TestFollowerGivesBack(t *testing.T) {
+	const slots, burst = 8192, 5000
+	m := rt.New(slots, 128, 1, 8)
+	now := 1000 * second
+	f := backpack.NewFollower(m, backpack.NewDecoder(testDomain(slots), nil), backpack.FollowOptions{
+		Now: func() uint64 { return now },
+	})
+	for range burst {
+		m.Send(0, udp, rt.Ingress, r1e0, now)
+	}
+	poll(t, f)
+	if full := backpack.Room(f); full < burst {
+		t.Fatalf("room for %d packets when %d are under way", full, burst)
+	}
+	now += 20 * second // they expire
+	if got := poll(t, f); len(got) != burst {
+		t.Fatalf("%d packets handed out, want %d", len(got), burst)
+	}
+	poll(t, f)
+	if left := backpack.Room(f); left > burst/4 {
+		t.Errorf("room for %d packets when none is under way", left)
+	}
+}
+
 // TestFollowerWithdrawn: a packet that the programs took back was not measured: it
 // is neither unread nor in flight.
 func TestFollowerWithdrawn(t *testing.T) {

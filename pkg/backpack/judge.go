@@ -3,6 +3,7 @@
 package backpack
 
 import (
+	"slices"
 	"time"
 
 	"github.com/vnetradar/radar/pkg/record"
@@ -54,6 +55,10 @@ func (f *Follower) take(pos, quiet uint64) {
 
 // repeat looks again at what was not final.
 func (f *Follower) repeat() {
+	const least = 1024 // entries that are not worth it
+	if cap(f.pending) > max(4*len(f.pending), least) {
+		f.pending = slices.Clone(f.pending) // a burst is over: give its memory back
+	}
 	keep := f.pending[:0]
 	for _, e := range f.pending {
 		if e.due > f.pollNow && !f.once && !f.hurry(e.pos) {
@@ -72,7 +77,7 @@ func (f *Follower) repeat() {
 		}
 	}
 	f.pending = append(keep, f.orphans...)
-	f.orphans = f.orphans[:0]
+	f.orphans = nil // seldom any
 }
 
 // hurry says that the slot of pos may soon be reused: better an end that is not
