@@ -157,8 +157,8 @@ var _ = add(Case{
 			w.Expect(p.Token).Unmeasured()
 		}
 		// LLC frames of a spanning tree; whatever else is for a bridge.
-		bpdu := append(append(net.HardwareAddr{0x01, 0x80, 0xc2, 0, 0, 0}, mac("h1", "a0")...), 0, 38, 0x42, 0x42, 3)
-		w.SendRaw("h1", "a0", append(bpdu, make([]byte, 46)...))
+		bpdu := append([]byte{0x42, 0x42, 3}, make([]byte, 46)...)
+		w.SendRaw("h1", "a0", ethernet(net.HardwareAddr{0x01, 0x80, 0xc2, 0, 0, 0}, mac("h1", "a0"), 38, bpdu))
 		for _, last := range []byte{0x00, 0x0e} {
 			p := w.UDP("10.0.1.1", "10.0.1.2", 60)
 			w.SendFrame("h1", "a0", net.HardwareAddr{0x01, 0x80, 0xc2, 0, 0, last}, p.Bytes())

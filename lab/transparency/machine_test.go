@@ -51,7 +51,7 @@ func (w *World) Machine(node, name string, bridges map[string]string, cards ...c
 			w.Run(node, "ip", "link", "set", c.tap, "master", "br-"+c.tap)
 		}
 		w.Up(node, c.tap)
-		w.taps = append(w.taps, tap{node, c.tap, mac(name, c.tap)})
+		w.taps = append(w.taps, tap{node: node, name: c.tap, machine: mac(name, c.tap)})
 		args = append(args, fmt.Sprintf("vec%d:transport=tap,ifname=%s,depth=128,gro=1,mac=%v", i, c.tap, mac(name, c.tap)))
 		script += fmt.Sprintf("dev=vec%d; ip address add %s dev $dev; ip link set $dev up; %s\n", i, c.addr, c.more)
 	}
@@ -89,10 +89,10 @@ func (w *World) Machine(node, name string, bridges map[string]string, cards ...c
 	}
 }
 
-// tap is where a virtual machine is reached: an interface of a node, and what answers there.
+// tap is an interface of a node behind which a virtual machine is.
 type tap struct {
 	node, name string
-	machine    net.HardwareAddr
+	machine    net.HardwareAddr // its address at the other end
 }
 
 // nudges are so many because a nudge may be held back as well.

@@ -127,7 +127,7 @@ func (w *World) Burst(node string, list ...*Packet) {
 }
 
 // SendFrame sends an IP packet from a port to a MAC address, without any look at it:
-// for what a kernel would not send. to may be "node/port" by its two parts.
+// for what a kernel would not send.
 func (w *World) SendFrame(node, port string, to net.HardwareAddr, b []byte) {
 	w.T.Helper()
 	kind := uint16(unix.ETH_P_IP)
@@ -137,7 +137,7 @@ func (w *World) SendFrame(node, port string, to net.HardwareAddr, b []byte) {
 	w.SendRaw(node, port, ethernet(to, mac(node, port), kind, b))
 }
 
-// ethernet is a frame of an EtherType.
+// ethernet is a frame. kind is its EtherType, or its length if that is below 1536 (IEEE 802.3).
 func ethernet(to, from net.HardwareAddr, kind uint16, b []byte) []byte {
 	return slices.Concat(to, from, binary.BigEndian.AppendUint16(nil, kind), b)
 }

@@ -22,5 +22,9 @@ func (a *Aggregates) Copy() (*Aggregates, error) {
 
 const MaxWaiting = maxWaiting
 
-// Room is how many arrivals a has memory for.
-func (a *Aggregates) Room() int { return cap(a.waiting) + cap(a.spareWaiting) + cap(a.list) }
+// Room is how many arrivals and flows the largest slice of each has memory for, that settle
+// uses, and how many bytes those of snapshots have.
+func (a *Aggregates) Room() (arrivals, flows, snapshot int) {
+	return max(cap(a.waiting), cap(a.spareWaiting), cap(a.list)),
+		max(cap(a.busy), cap(a.spareBusy)), max(cap(a.written), cap(a.spare))
+}

@@ -70,8 +70,8 @@ func (a *Aggregates) middleArrival() uint64 {
 // asked with the longest time that a packet of the flow took.
 func (a *Aggregates) settle(limit func(latencyNs int64) uint64) {
 	waiting, busy := a.waiting, a.busy
-	a.waiting, a.busy = room(a.spareWaiting, len(waiting)), room(a.spareBusy, len(busy))
-	a.list = room(a.list, len(waiting))
+	a.waiting, a.busy = reuse(a.spareWaiting, len(waiting)), reuse(a.spareBusy, len(busy))
+	a.list = reuse(a.list, len(waiting))
 	for _, f := range busy {
 		list := a.list[:0]
 		sorted := true
@@ -98,13 +98,13 @@ func (a *Aggregates) settle(limit func(latencyNs int64) uint64) {
 	a.spareWaiting, a.spareBusy = waiting, busy
 }
 
-// room empties a slice for as many elements as the last one had. What is far larger is
-// given back: when the process was not run for a second, as many arrivals as may wait do
-// so, and at other times a tenth of them.
-func room[T any](s []T, last int) []T {
+// reuse empties a slice for about n elements. One with room for far more is given back:
+// when the agent was not run for a second, as many arrivals as may wait do so, and at other
+// times a tenth of them.
+func reuse[T any](s []T, n int) []T {
 	const least = 1024 // elements that are not worth it
-	if cap(s) > max(4*last, least) {
-		return nil
+	if cap(s) > max(4*n, least) {
+		return make([]T, 0, n)
 	}
 	return s[:0]
 }

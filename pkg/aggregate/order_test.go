@@ -111,29 +111,46 @@ func TestTooLateForOrder(t *testing.T) {
 	}
 }
 
-// Memory that a stall made necessary is given back; what is always needed is not made anew.
-func TestRoomForArrivals(t *testing.T) {
+// Memory that a stall made necessary is given back; under a steady load none is made anew.
+func TestGivesBackRoom(t *testing.T) {
 	a := aggregate.New(0)
 	packet := sent(0, 10)
-	poll := func(packets int) {
-		for range packets {
+	poll := func(packets, flows int) {
+		for i := range packets {
+			packet.SrcPort = uint16(i % flows)
 			a.Add(packet)
 		}
 		a.SettleAll()
 	}
-	poll(aggregate.MaxWaiting)
-	if full := a.Room(); full < aggregate.MaxWaiting {
-		t.Fatalf("room for %d arrivals when all that may wait do", full)
-	}
 	const usual = 2000
+	for range 2 {
+		for range aggregate.MaxWaiting {
+			a.Add(packet)
+		}
+		a.Encode()
+		a.SettleAll()
+	}
+	arrivals, _, snapshot := a.Room()
+	if arrivals < aggregate.MaxWaiting || snapshot < aggregate.MaxWaiting {
+		t.Fatalf("room for %d arrivals, %d bytes of snapshot when all that may wait do", arrivals, snapshot)
+	}
 	for range 3 {
-		poll(usual)
+		poll(usual, 1)
+		a.Encode()
 	}
-	if left := a.Room(); left < usual || left > 3*4*usual {
-		t.Errorf("room for %d arrivals when %d wait at a time", left, usual)
+	if arrivals, _, snapshot = a.Room(); arrivals > 4*usual || snapshot > aggregate.MaxWaiting {
+		t.Errorf("room for %d arrivals, %d bytes of snapshot when %d wait", arrivals, snapshot, usual)
 	}
-	if n := testing.AllocsPerRun(100, func() { poll(usual) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { poll(usual, 1) }); n != 0 {
 		t.Errorf("%.0f allocations for %d arrivals", n, usual)
+	}
+
+	poll(10_000, 10_000)
+	for range 3 {
+		poll(usual, 1)
+	}
+	if _, flows, _ := a.Room(); flows > 10_000/4 {
+		t.Errorf("room for %d flows of which packets wait when it is one", flows)
 	}
 }
 

@@ -32,7 +32,7 @@ var crcTable = crc32.MakeTable(crc32.Castagnoli)
 // one. It is made every second: flows that have not changed are copied from the last
 // one (BenchmarkSnapshot).
 func (a *Aggregates) encode(epoch uint32, follower []byte) []byte {
-	e := encoder{append(room(a.spare, len(a.written)), make([]byte, headerBytes)...)}
+	e := encoder{append(reuse(a.spare, len(a.written)), make([]byte, headerBytes)...)}
 	e.text(string(follower))
 	a.encodeTotals(&e)
 	a.encodePaths(&e)
