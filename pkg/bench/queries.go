@@ -269,7 +269,7 @@ func (m *mix) send(n int) error {
 	for range n {
 		flow := m.usual
 		switch {
-		case m.sent%1000 == 500:
+		case m.sent%1000 == 50:
 			flow = m.lost
 		case m.sent%100 == 0:
 			flow = m.rare
