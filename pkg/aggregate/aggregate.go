@@ -79,8 +79,8 @@ type Aggregates struct {
 
 	unlisted path // for a packet whose path does not fit
 	key      []byte
-	written  []byte // the last snapshot
-	spare    []byte // room for the next
+	written  [][]byte // the last snapshot, in chunks
+	spare    [][]byte // room for the next
 
 	// Scratch of settle.
 	spareWaiting, list []arrival

@@ -7,8 +7,47 @@ import (
 	"math"
 )
 
-// encoder appends what a snapshot is made of: numbers as varints.
-type encoder struct{ b []byte }
+// chunkBytes is the size from which on an encoder begins a new chunk.
+const chunkBytes = 256 << 10
+
+// encoder appends what a snapshot is made of: numbers as varints. It does so in chunks:
+// one that grew as a whole would at times be allocated anew, some megabytes at once, beside
+// the old one.
+type encoder struct {
+	b     []byte   // the chunk under way
+	done  [][]byte // those before it
+	spare [][]byte // of an older snapshot, to be written over
+}
+
+// newEncoder writes over the chunks of spare.
+func newEncoder(spare [][]byte) *encoder {
+	e := &encoder{spare: spare}
+	e.b = e.empty()
+	return e
+}
+
+// boundary may begin a new chunk. It is called between things that stand together.
+func (e *encoder) boundary() {
+	if len(e.b) >= chunkBytes {
+		e.done = append(e.done, e.b)
+		e.b = e.empty()
+	}
+}
+
+// empty is a chunk without contents. What is much larger than usual is not used again.
+func (e *encoder) empty() []byte {
+	const slack = 4 << 10 // what stands together is seldom longer
+	for len(e.spare) > 0 {
+		b := e.spare[0]
+		if e.spare = e.spare[1:]; cap(b) <= 2*chunkBytes {
+			return b[:0]
+		}
+	}
+	return make([]byte, 0, chunkBytes+slack)
+}
+
+// chunks are all of them, in order; the encoder is not used any more.
+func (e *encoder) chunks() [][]byte { return append(e.done, e.b) }
 
 func (e *encoder) uints(list ...uint64) {
 	for _, v := range list {

@@ -70,12 +70,26 @@ func (c *Collector) Save() error {
 	if progress == c.saved {
 		return nil
 	}
-	b := c.agg.encode(c.epoch, c.follower.AppendState(nil))
-	if err := renameio.WriteFile(c.path, b, 0o600); err != nil {
+	if err := replace(c.path, c.agg.encode(c.epoch, c.follower.AppendState(nil))); err != nil {
 		return fmt.Errorf("save aggregates: %w", err)
 	}
 	c.saved = progress
 	return nil
+}
+
+// replace makes chunks the contents of a file, as a whole or not at all.
+func replace(path string, chunks [][]byte) error {
+	file, err := renameio.NewPendingFile(path, renameio.WithPermissions(0o600))
+	if err != nil {
+		return err
+	}
+	defer file.Cleanup()
+	for _, b := range chunks {
+		if _, err := file.Write(b); err != nil {
+			return err
+		}
+	}
+	return file.CloseAtomicallyReplace()
 }
 
 // Aggregates returns what has been counted; the Collector goes on adding to it.

@@ -308,3 +308,27 @@ func BenchmarkCollect(b *testing.B) {
 		done += c.Totals().Packets
 	}
 }
+
+// A file is all chunks, for its owner alone, and nothing is left beside it.
+func TestReplace(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "aggregates")
+	for _, chunks := range [][][]byte{{[]byte("before")}, {[]byte("one, "), nil, []byte("two")}} {
+		must(t, aggregate.Replace(path, chunks))
+		got, err := os.ReadFile(path)
+		must(t, err)
+		if want := slices.Concat(chunks...); string(got) != string(want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	info, err := os.Stat(path)
+	must(t, err)
+	files, err := os.ReadDir(dir)
+	must(t, err)
+	if info.Mode() != 0o600 || len(files) != 1 {
+		t.Errorf("mode %v, %d files", info.Mode(), len(files))
+	}
+	if err := aggregate.Replace(filepath.Join(dir, "none", "aggregates"), nil); err == nil {
+		t.Error("no error where there is no folder")
+	}
+}

@@ -2,11 +2,13 @@
 
 package aggregate
 
+import "slices"
+
 // SettleAll puts all arrivals in order.
 func (a *Aggregates) SettleAll() { a.settleAll() }
 
 // Encode makes a snapshot.
-func (a *Aggregates) Encode() []byte { return a.encode(1, nil) }
+func (a *Aggregates) Encode() []byte { return slices.Concat(a.encode(1, nil)...) }
 
 // Decode reads one of Encode's.
 func Decode(b []byte) error {
@@ -20,11 +22,26 @@ func (a *Aggregates) Copy() (*Aggregates, error) {
 	return b, err
 }
 
-const MaxWaiting = maxWaiting
+const (
+	MaxWaiting = maxWaiting
+	ChunkBytes = chunkBytes
+)
+
+// EncodeChunks makes a snapshot as the agent does.
+func (a *Aggregates) EncodeChunks() [][]byte { return a.encode(1, nil) }
 
 // Room is how many arrivals and flows the largest slice of each has memory for, that settle
 // uses, and how many bytes those of snapshots have.
 func (a *Aggregates) Room() (arrivals, flows, snapshot int) {
 	return max(cap(a.waiting), cap(a.spareWaiting), cap(a.list)),
-		max(cap(a.busy), cap(a.spareBusy)), max(cap(a.written), cap(a.spare))
+		max(cap(a.busy), cap(a.spareBusy)), max(room(a.written), room(a.spare))
 }
+
+func room(chunks [][]byte) (n int) {
+	for _, b := range chunks {
+		n += cap(b)
+	}
+	return n
+}
+
+var Replace = replace

@@ -76,7 +76,8 @@ type flow struct {
 	// Of the last snapshot.
 	number   uint32 // from 1
 	same     bool   // nothing has changed since
-	from, to uint32 // where it stands
+	chunk    uint16 // where it stands
+	from, to uint32
 }
 
 // pathUse is how many packets of a flow took one path.

@@ -124,21 +124,21 @@ func TestGivesBackRoom(t *testing.T) {
 	}
 	const usual = 2000
 	for range 2 {
-		for range aggregate.MaxWaiting {
-			a.Add(packet)
+		for i := range aggregate.MaxWaiting {
+			a.Add(sent(int64(i)*1000, 10))
 		}
 		a.Encode()
 		a.SettleAll()
 	}
 	arrivals, _, snapshot := a.Room()
-	if arrivals < aggregate.MaxWaiting || snapshot < aggregate.MaxWaiting {
+	if arrivals < aggregate.MaxWaiting || snapshot < 2*aggregate.ChunkBytes {
 		t.Fatalf("room for %d arrivals, %d bytes of snapshot when all that may wait do", arrivals, snapshot)
 	}
 	for range 3 {
 		poll(usual, 1)
 		a.Encode()
 	}
-	if arrivals, _, snapshot = a.Room(); arrivals > 4*usual || snapshot > aggregate.MaxWaiting {
+	if arrivals, _, snapshot = a.Room(); arrivals > 4*usual || snapshot >= 2*aggregate.ChunkBytes {
 		t.Errorf("room for %d arrivals, %d bytes of snapshot when %d wait", arrivals, snapshot, usual)
 	}
 	if n := testing.AllocsPerRun(100, func() { poll(usual, 1) }); n != 0 {

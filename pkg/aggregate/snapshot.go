@@ -31,22 +31,29 @@ var crcTable = crc32.MakeTable(crc32.Castagnoli)
 // encode makes a snapshot of a and of a Follower's state, valid until the next but
 // one. It is made every second: flows that have not changed are copied from the last
 // one (BenchmarkSnapshot).
-func (a *Aggregates) encode(epoch uint32, follower []byte) []byte {
-	e := encoder{append(reuse(a.spare, len(a.written)), make([]byte, headerBytes)...)}
-	e.text(string(follower))
-	a.encodeTotals(&e)
-	a.encodePaths(&e)
-	a.encodePlaces(&e)
-	a.encodeFlows(&e)
+func (a *Aggregates) encode(epoch uint32, follower []byte) (chunks [][]byte) {
+	e := newEncoder(a.spare)
+	e.b = append(e.b, make([]byte, headerBytes)...)
+	e.uints(uint64(len(follower)))
+	e.b = append(e.b, follower...)
+	a.encodeTotals(e)
+	a.encodePaths(e)
+	a.encodePlaces(e)
+	a.encodeFlows(e)
 	for _, table := range []map[place]*tally{a.losses, a.localDrops} {
-		encodeTallies(&e, table)
+		encodeTallies(e, table)
 	}
-	a.written, a.spare = e.b, a.written
-	head := append(e.b[:0], magic...)
+	chunks = e.chunks()
+	a.written, a.spare = chunks, a.written
+	crc := crc32.Checksum(chunks[0][headerBytes:], crcTable)
+	for _, b := range chunks[1:] {
+		crc = crc32.Update(crc, crcTable, b)
+	}
+	head := append(chunks[0][:0], magic...)
 	head = binary.LittleEndian.AppendUint32(head, snapshotVersion)
 	head = binary.LittleEndian.AppendUint32(head, epoch)
-	binary.LittleEndian.AppendUint32(head, crc32.Checksum(e.b[headerBytes:], crcTable))
-	return e.b
+	binary.LittleEndian.AppendUint32(head, crc)
+	return chunks
 }
 
 // decode reads a snapshot. It returns ErrForeign or ErrDamaged.

@@ -15,14 +15,15 @@ func (a *Aggregates) encodeFlows(e *encoder) {
 	for _, f := range a.flows {
 		number++
 		f.number = number
-		from := uint32(len(e.b))
+		e.boundary()
+		chunk, from := uint16(len(e.done)), uint32(len(e.b))
 		if f.same {
-			e.b = append(e.b, a.written[f.from:f.to]...)
+			e.b = append(e.b, a.written[f.chunk][f.from:f.to]...)
 		} else {
 			f.encode(e)
 			a.encodeWaiting(e, f)
 		}
-		f.same, f.from, f.to = true, from, uint32(len(e.b))
+		f.same, f.chunk, f.from, f.to = true, chunk, from, uint32(len(e.b))
 	}
 }
 
@@ -173,6 +174,7 @@ func encodeTallies(e *encoder, table map[place]*tally) {
 		}
 		e.uints(t.packets, t.skbs, t.bytes, t.overFlows, uint64(len(t.flows)))
 		for f, h := range t.flows {
+			e.boundary()
 			e.uints(uint64(f.number), h.packets, h.bytes)
 		}
 	}
