@@ -73,7 +73,7 @@ func groupMAC6(group string) net.HardwareAddr {
 
 // tagged puts an 802.1Q tag into an Ethernet frame with an IPv4 packet.
 func tagged(to, from net.HardwareAddr, vid byte, ip []byte) []byte {
-	return ethernet(to, from, unix.ETH_P_8021Q, append([]byte{0, vid, unix.ETH_P_IP >> 8, 0}, ip...))
+	return ethernet(to, from, unix.ETH_P_8021Q, append([]byte{0, vid, 0x08, 0x00}, ip...))
 }
 
 var _ = add(Case{

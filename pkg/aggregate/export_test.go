@@ -7,8 +7,8 @@ import "slices"
 // SettleAll puts all arrivals in order.
 func (a *Aggregates) SettleAll() { a.settleAll() }
 
-// Encode makes a snapshot.
-func (a *Aggregates) Encode() []byte { return slices.Concat(a.encode(1, nil)...) }
+// Encode makes a snapshot, in one piece.
+func (a *Aggregates) Encode() []byte { return slices.Concat(a.EncodeChunks()...) }
 
 // Decode reads one of Encode's.
 func Decode(b []byte) error {

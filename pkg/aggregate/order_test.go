@@ -127,7 +127,7 @@ func TestGivesBackRoom(t *testing.T) {
 		for i := range aggregate.MaxWaiting {
 			a.Add(sent(int64(i)*1000, 10))
 		}
-		a.Encode()
+		a.EncodeChunks()
 		a.SettleAll()
 	}
 	arrivals, _, snapshot := a.Room()
@@ -136,7 +136,7 @@ func TestGivesBackRoom(t *testing.T) {
 	}
 	for range 3 {
 		poll(usual, 1)
-		a.Encode()
+		a.EncodeChunks()
 	}
 	if arrivals, _, snapshot = a.Room(); arrivals > 4*usual || snapshot >= 2*aggregate.ChunkBytes {
 		t.Errorf("room for %d arrivals, %d bytes of snapshot when %d wait", arrivals, snapshot, usual)
