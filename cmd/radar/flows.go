@@ -121,6 +121,9 @@ func (a *app) noteFlows(r *answer) {
 	if t.OverOrder > 0 {
 		a.notef("jitter and reordering lack %d packets: they became known too late to be put in order", t.OverOrder)
 	}
+	if t.OverTimes > 0 {
+		a.notef("flows have more latencies than there is room for: in their quantiles, not in least and greatest, %d packets count with the nearest that their flow had", t.OverTimes)
+	}
 }
 
 // topFlows sorts rows and cuts them off behind n (0: nowhere).

@@ -80,6 +80,25 @@ func TestNoteRows(t *testing.T) {
 	}
 }
 
+// Latencies that count with others are said with the rows of flows.
+func TestNoteFlows(t *testing.T) {
+	agg := aggregate.New(0)
+	p := backpack.Packet{State: record.Delivered, Segs: 1, HasTuple: true, Proto: 17}
+	for p.SrcPort = range uint16(60000) {
+		for p.LatencyNs = range int64(80) { // a bucket each
+			agg.Add(&p)
+		}
+	}
+	// 4,194,304 buckets: 52,428 flows have all of theirs, one has 64 and the rest 16.
+	want := "radar: flows have more latencies than there is room for: in their quantiles, not in least and greatest, " +
+		"484560 packets count with the nearest that their flow had\n" // 16 + 7,571 * 64
+	var out bytes.Buffer
+	newApp(nil, nil, &out).noteFlows(&answer{Aggregates: agg})
+	if out.String() != want {
+		t.Errorf("it said %q, want %q", out.String(), want)
+	}
+}
+
 // testSources: ten packets of two flows are where they should be, however asked for.
 func (w *world) testSources() {
 	t := w.T

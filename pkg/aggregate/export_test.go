@@ -44,4 +44,7 @@ func room(chunks [][]byte) (n int) {
 	return n
 }
 
+// FillBuckets leaves no room for further latencies of flows.
+func (a *Aggregates) FillBuckets() { a.buckets = MaxFlowBuckets }
+
 var Replace = replace

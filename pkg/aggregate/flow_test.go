@@ -260,6 +260,31 @@ func TestManyPathsOfOneFlow(t *testing.T) {
 	}
 }
 
+// Latencies that have no room are counted, also in a snapshot.
+func TestLatenciesWithoutRoom(t *testing.T) {
+	a := aggregate.New(0)
+	a.Add(delivered())
+	a.FillBuckets()
+	const exact, rest = 20, 7
+	for i := range int64(exact + rest) {
+		p := sent(1000*i, 1000*min(i+1, exact))
+		p.Segs = 2
+		a.Add(p)
+	}
+	b, err := a.Copy()
+	must(t, err)
+	for _, a := range []*aggregate.Aggregates{a, b} {
+		row := a.Flows(letters{}, nil)[0]
+		// One bucket was there before, fifteen more may be.
+		if got, want := a.Totals().OverTimes, uint64(2*(exact+rest-15)); got != want {
+			t.Errorf("%d packets count near their latency, want %d", got, want)
+		}
+		if l := row.Latency; l.Count != 1+2*(exact+rest) || l.MinNs != 900 || l.MaxNs != 1000*exact {
+			t.Errorf("latency %+v", l)
+		}
+	}
+}
+
 // manyFlows fills the table: every flow with 50 packets that took 10 to 30 us.
 func manyFlows() *aggregate.Aggregates {
 	a := aggregate.New(0)

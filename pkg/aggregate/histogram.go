@@ -137,27 +137,38 @@ type bucket struct {
 }
 
 // add is as that of latency. It returns how many further buckets that took. Without
-// room it takes none but the first: the time counts in the nearest one.
-func (l *flowLatency) add(ns int64, n uint64, room bool) (grew int) {
+// room it takes none beyond the first minFlowBuckets: then the time counts in the
+// nearest one, which is not exact if that is of other times.
+func (l *flowLatency) add(ns int64, n uint64, room bool) (grew int, exact bool) {
 	if !l.note(ns, n) {
-		return 0
+		return 0, true
 	}
+	exact = true
 	index := bucketOf(ns)
 	i := int(l.hint)
 	if i >= len(l.buckets) || l.buckets[i].index != index || l.buckets[i].n > math.MaxUint32-uint32(n) {
 		i = l.find(index)
 	}
-	if !room && len(l.buckets) > 0 && (i == len(l.buckets) || l.buckets[i].index != index) {
+	if !room && len(l.buckets) >= minFlowBuckets && (i == len(l.buckets) || l.buckets[i].index != index) {
 		i = l.nearest(i, index)
-		index = l.buckets[i].index
+		index, exact = l.buckets[i].index, false
 	}
 	if i == len(l.buckets) || l.buckets[i].index != index || l.buckets[i].n > math.MaxUint32-uint32(n) {
-		l.buckets = slices.Insert(l.buckets, i, bucket{index: index})
+		l.insert(i, index)
 		grew = 1
 	}
 	l.buckets[i].n += uint32(n)
 	l.hint = int32(i)
-	return grew
+	return grew, exact
+}
+
+// insert makes bucket i. Memory grows by an eighth: append would double it, and flows
+// that are alike fill their buckets at about the same time.
+func (l *flowLatency) insert(i int, index uint16) {
+	if n := len(l.buckets); n == cap(l.buckets) {
+		l.buckets = append(slices.Grow([]bucket(nil), n+n/8+1), l.buckets...)
+	}
+	l.buckets = slices.Insert(l.buckets, i, bucket{index: index})
 }
 
 // find returns the first bucket with that index or a greater one.

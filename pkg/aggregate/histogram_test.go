@@ -45,7 +45,8 @@ func TestDistributions(t *testing.T) {
 		for range 1 + rng.IntN(2000) {
 			ns, n := rng.Int64N(spread), 1+rng.IntN(3)
 			dense.add(ns, uint64(n))
-			buckets += sparse.add(ns, uint64(n), true)
+			grew, _ := sparse.add(ns, uint64(n), true)
+			buckets += grew
 			for range n {
 				list = append(list, ns)
 			}
@@ -77,20 +78,40 @@ func TestDistributions(t *testing.T) {
 	}
 }
 
-// Without room a flow's times go where there is a bucket already.
+// Without room a flow's times go where there is a bucket already, but for the first few.
 func TestNoRoom(t *testing.T) {
 	var l flowLatency
-	if grew := l.add(1000, 1, false); grew != 1 {
-		t.Error("not even one bucket")
-	}
-	l.add(4000, 1, true)
-	for _, ns := range []int64{1, 1500, 3900, 1_000_000} {
-		if l.add(ns, 1, false) != 0 {
-			t.Errorf("%d ns took a bucket", ns)
+	for i := range minFlowBuckets {
+		if grew, exact := l.add(int64(1000*(i+1)), 1, false); grew != 1 || !exact {
+			t.Errorf("bucket %d: %d, exact %v", i, grew, exact)
 		}
 	}
-	if l.count != 6 || len(l.buckets) != 2 || l.buckets[0].n != 3 || l.buckets[1].n != 3 || l.min != 1 || l.max != 1_000_000 {
-		t.Errorf("%+v", l)
+	const last = minFlowBuckets - 1
+	for ns, i := range map[int64]int{1: 0, 1200: 0, 1900: 1, 15800: last, 1_000_000: last} {
+		before := l.buckets[i].n
+		if grew, exact := l.add(ns, 1, false); grew != 0 || exact || l.buckets[i].n != before+1 {
+			t.Errorf("%d ns: %d buckets more, exact %v, in %+v", ns, grew, exact, l.buckets)
+		}
+	}
+	if grew, exact := l.add(3000, 1, false); grew != 0 || !exact {
+		t.Errorf("a time that has its bucket: %d buckets more, exact %v", grew, exact)
+	}
+	if l.count != minFlowBuckets+6 || l.min != 1 || l.max != 1_000_000 {
+		t.Errorf("%+v", l.spread)
+	}
+	if grew, exact := l.add(1_000_000, 1, true); grew != 1 || !exact {
+		t.Errorf("with room: %d, exact %v", grew, exact)
+	}
+}
+
+// A flow's memory grows with its buckets, not by doubling.
+func TestBucketsGrow(t *testing.T) {
+	var l flowLatency
+	for i := range 500 {
+		l.add(int64(1000*(i+1)), 1, true)
+		if n := len(l.buckets); cap(l.buckets) > n+n/4+2 {
+			t.Fatalf("room for %d buckets, there are %d", cap(l.buckets), n)
+		}
 	}
 }
 
