@@ -107,7 +107,9 @@ func newFlowsCmd(a *app) *cobra.Command {
 	}, &question{byFlow: func() bool { return true }}, func(r *answer) error {
 		rows := r.Flows(r.names, r.keep)
 		a.noteFlows(r)
-		return a.printFlows(a.topFlows(rows, sort.value, int(top)))
+		rows = a.topFlows(rows, sort.value, int(top))
+		a.noteInexact(rows)
+		return a.printFlows(rows)
 	})
 	addChoice(cmd, &sort, "sort", "order, greatest first")
 	cmd.Flags().Var(&top, "top", "show the first N; 0: all")
@@ -121,8 +123,19 @@ func (a *app) noteFlows(r *answer) {
 	if t.OverOrder > 0 {
 		a.notef("jitter and reordering lack %d packets: they became known too late to be put in order", t.OverOrder)
 	}
-	if t.OverTimes > 0 {
-		a.notef("flows have more latencies than there is room for: in their quantiles, not in least and greatest, %d packets count with the nearest that their flow had", t.OverTimes)
+}
+
+// noteInexact says which percentiles of rows are off by more than usual.
+func (a *app) noteInexact(rows []aggregate.FlowRow) {
+	flows, packets := 0, uint64(0)
+	for i := range rows {
+		if q := rows[i].Latency; q != nil && q.Inexact > 0 {
+			flows++
+			packets += q.Inexact
+		}
+	}
+	if flows > 0 {
+		a.notef("there was no room for all latencies: percentiles of %s count %d packets with the nearest that there was room for (inexact, with -o json)", plural(flows, "flow"), packets)
 	}
 }
 

@@ -23,7 +23,8 @@ percentile, most.
   --by flow        the same for each flow, with its jitter (RFC 3550, 6.4.1). Packets
                    of several flows have no jitter in common: other groups have none
 
-Percentiles are within 1 %; count, least and most are exact.`
+Percentiles are within 1 %, of flows unless a note says otherwise; count, least and
+most are exact.`
 
 func newLatencyCmd(a *app) *cobra.Command {
 	by := choice{string(aggregate.ByEndToEnd), "group", []string{"node", "queue", "link", "path", "end-to-end", "flow"}}
@@ -44,7 +45,9 @@ func newLatencyCmd(a *app) *cobra.Command {
 		}
 		flows := slices.DeleteFunc(r.Flows(r.names, r.keep), func(f aggregate.FlowRow) bool { return f.Latency == nil })
 		a.noteFlows(r)
-		return a.printLatency(aggregate.LatencyOfFlows(a.topFlows(flows, "packets", int(top))), true)
+		flows = a.topFlows(flows, "packets", int(top))
+		a.noteInexact(flows)
+		return a.printLatency(aggregate.LatencyOfFlows(flows), true)
 	})
 	addChoice(cmd, &by, "by", "what to group by")
 	cmd.Flags().Var(&top, "top", "with --by flow, show the first N; 0: all")

@@ -80,20 +80,17 @@ func TestNoteRows(t *testing.T) {
 	}
 }
 
-// Latencies that count with others are said with the rows of flows.
-func TestNoteFlows(t *testing.T) {
-	agg := aggregate.New(0)
-	p := backpack.Packet{State: record.Delivered, Segs: 1, HasTuple: true, Proto: 17}
-	for p.SrcPort = range uint16(60000) {
-		for p.LatencyNs = range int64(80) { // a bucket each
-			agg.Add(&p)
-		}
-	}
-	// 4,194,304 buckets: 52,428 flows have all of theirs, one has 64 and the rest 16.
-	want := "radar: flows have more latencies than there is room for: in their quantiles, not in least and greatest, " +
-		"484560 packets count with the nearest that their flow had\n" // 16 + 7,571 * 64
+// Latencies that count with others are said with the flows that are shown.
+func TestNoteInexact(t *testing.T) {
 	var out bytes.Buffer
-	newApp(nil, nil, &out).noteFlows(&answer{Aggregates: agg})
+	a := newApp(nil, nil, &out)
+	exact, inexact := &aggregate.Quantiles{Count: 9}, &aggregate.Quantiles{Count: 9, Inexact: 4}
+	a.noteInexact([]aggregate.FlowRow{{}, {Latency: exact}})
+	if out.Len() > 0 {
+		t.Errorf("all are exact, it said %q", out.String())
+	}
+	a.noteInexact([]aggregate.FlowRow{{Latency: inexact}, {Latency: exact}, {Latency: inexact}})
+	want := "radar: there was no room for all latencies: percentiles of 2 flows count 8 packets with the nearest that there was room for (inexact, with -o json)\n"
 	if out.String() != want {
 		t.Errorf("it said %q, want %q", out.String(), want)
 	}

@@ -60,7 +60,7 @@ func newThroughputCmd(a *app) *cobra.Command {
 		seconds := int64(window / time.Second)
 		if isFlow() {
 			rows := a.topFlows(r.Flows(r.names, r.keep), "bytes", int(top))
-			a.noteFlows(r)
+			a.noteFull("flows", r.Totals().OverFlows, aggregate.MaxFlowRows)
 			return a.printThroughput(aggregate.ThroughputOfFlows(rows), seconds)
 		}
 		a.noteRows(r, aggregate.By(by.value))

@@ -52,7 +52,6 @@ type Totals struct {
 
 	NoFlow    uint64 `json:"no_flow"`    // their header is not known
 	OverOrder uint64 `json:"over_order"` // known too late for jitter and reordering
-	OverTimes uint64 `json:"over_times"` // in their flow's latencies near their own, not with it
 }
 
 // Aggregates is what has been counted.

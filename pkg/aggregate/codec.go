@@ -139,6 +139,7 @@ func (l *flowLatency) encode(e *encoder) {
 	if !l.spread.encode(e, len(l.buckets)) {
 		return
 	}
+	e.uints(l.inexact)
 	last := uint16(0)
 	for _, b := range l.buckets {
 		e.uints(uint64(b.index-last), uint64(b.n))
@@ -171,7 +172,10 @@ func (d *decoder) latency() latency {
 func (d *decoder) flowLatency() flowLatency {
 	var l flowLatency
 	var n int
-	l.spread, n = d.spread()
+	if l.spread, n = d.spread(); n == 0 {
+		return l
+	}
+	l.inexact = d.uint()
 	l.buckets = make([]bucket, n)
 	index := uint16(0)
 	for i := range l.buckets {

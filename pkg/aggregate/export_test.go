@@ -44,7 +44,10 @@ func room(chunks [][]byte) (n int) {
 	return n
 }
 
-// FillBuckets leaves no room for further latencies of flows.
-func (a *Aggregates) FillBuckets() { a.buckets = MaxFlowBuckets }
+// Buckets is how many the latencies of all flows have.
+func (a *Aggregates) Buckets() int { return a.buckets }
+
+// SetBuckets makes it n: at MaxFlowBuckets there is no room for more.
+func (a *Aggregates) SetBuckets(n int) { a.buckets = n }
 
 var Replace = replace

@@ -10,11 +10,11 @@ import (
 // Bounds of what is kept of flows. With 50 packets whose latencies vary by a factor
 // of three, so that they fill 50 buckets, a flow was measured to take 1,000 bytes, and
 // 190 in each of two snapshots (TestMemoryOfFlows, BenchmarkSnapshot): a full table
-// is 66 + 25 MB. About 540 bytes are fixed, 8 are for each bucket and 16 for each path.
+// is 66 + 25 MB. About 540 bytes are fixed, 8 are for each bucket that there is memory for (50 to 57) and 16 for each path.
 const (
 	MaxFlowRows    = 65536
 	MaxFlowBuckets = 4 << 20 // of all flows; 8 bytes each
-	minFlowBuckets = 16      // that each flow may have beyond these
+	minFlowBuckets = 16      // that a flow may have also when these are used up
 	MaxFlowPaths   = 16      // of one flow
 )
 
@@ -146,11 +146,7 @@ func (a *Aggregates) countFlow(f *flow, way *path, p *backpack.Packet) {
 		}
 	}
 	if (p.State == record.Delivered || p.State == record.Left) && p.LatencyNs != backpack.NoTime {
-		grew, exact := f.times.add(p.LatencyNs, n, a.buckets < MaxFlowBuckets)
-		a.buckets += grew
-		if !exact {
-			a.totals.OverTimes += n
-		}
+		a.buckets += f.times.add(p.LatencyNs, n, a.buckets < MaxFlowBuckets)
 		a.arrive(f, end, p.T0, n)
 	}
 	for i := len(p.Hops) - 1; i >= 0; i-- {

@@ -260,26 +260,30 @@ func TestManyPathsOfOneFlow(t *testing.T) {
 	}
 }
 
-// Latencies that have no room are counted, also in a snapshot.
+// Latencies that have no room are counted, also after a snapshot; and a snapshot knows how
+// much room is left.
 func TestLatenciesWithoutRoom(t *testing.T) {
 	a := aggregate.New(0)
+	const own, rest = 15, 9 // one bucket more is there before
 	a.Add(delivered())
-	a.FillBuckets()
-	const exact, rest = 20, 7
-	for i := range int64(exact + rest) {
-		p := sent(1000*i, 1000*min(i+1, exact))
+	a.SetBuckets(aggregate.MaxFlowBuckets)
+	for i := range int64(own + rest) {
+		p := sent(1000*i, 1000*(i+1))
 		p.Segs = 2
 		a.Add(p)
 	}
+	if got := a.Buckets() - aggregate.MaxFlowBuckets; got != own {
+		t.Errorf("%d buckets more, want %d", got, own)
+	}
+	a.SetBuckets(own + 1)
 	b, err := a.Copy()
 	must(t, err)
+	if b.Buckets() != own+1 {
+		t.Errorf("the snapshot has %d buckets, want %d", b.Buckets(), own+1)
+	}
 	for _, a := range []*aggregate.Aggregates{a, b} {
-		row := a.Flows(letters{}, nil)[0]
-		// One bucket was there before, fifteen more may be.
-		if got, want := a.Totals().OverTimes, uint64(2*(exact+rest-15)); got != want {
-			t.Errorf("%d packets count near their latency, want %d", got, want)
-		}
-		if l := row.Latency; l.Count != 1+2*(exact+rest) || l.MinNs != 900 || l.MaxNs != 1000*exact {
+		l := a.Flows(letters{}, nil)[0].Latency
+		if l.Inexact != 2*rest || l.Count != 1+2*(own+rest) || l.MinNs != 900 || l.MaxNs != 1000*(own+rest) {
 			t.Errorf("latency %+v", l)
 		}
 	}

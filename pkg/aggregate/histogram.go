@@ -126,6 +126,7 @@ func (l *latency) quantiles() (Quantiles, bool) { return l.spread.quantiles(l.al
 type flowLatency struct {
 	spread
 	hint    int32 // where the last time went
+	inexact uint64
 	buckets []bucket
 }
 
@@ -137,13 +138,12 @@ type bucket struct {
 }
 
 // add is as that of latency. It returns how many further buckets that took. Without
-// room it takes none beyond the first minFlowBuckets: then the time counts in the
-// nearest one, which is not exact if that is of other times.
-func (l *flowLatency) add(ns int64, n uint64, room bool) (grew int, exact bool) {
+// room a flow that has minFlowBuckets gets none for other times: these count in the
+// nearest one, and as inexact.
+func (l *flowLatency) add(ns int64, n uint64, room bool) (grew int) {
 	if !l.note(ns, n) {
-		return 0, true
+		return 0
 	}
-	exact = true
 	index := bucketOf(ns)
 	i := int(l.hint)
 	if i >= len(l.buckets) || l.buckets[i].index != index || l.buckets[i].n > math.MaxUint32-uint32(n) {
@@ -151,7 +151,8 @@ func (l *flowLatency) add(ns int64, n uint64, room bool) (grew int, exact bool) 
 	}
 	if !room && len(l.buckets) >= minFlowBuckets && (i == len(l.buckets) || l.buckets[i].index != index) {
 		i = l.nearest(i, index)
-		index, exact = l.buckets[i].index, false
+		index = l.buckets[i].index
+		l.inexact += n
 	}
 	if i == len(l.buckets) || l.buckets[i].index != index || l.buckets[i].n > math.MaxUint32-uint32(n) {
 		l.insert(i, index)
@@ -159,11 +160,12 @@ func (l *flowLatency) add(ns int64, n uint64, room bool) (grew int, exact bool) 
 	}
 	l.buckets[i].n += uint32(n)
 	l.hint = int32(i)
-	return grew, exact
+	return grew
 }
 
-// insert makes bucket i. Memory grows by an eighth: append would double it, and flows
-// that are alike fill their buckets at about the same time.
+// insert makes bucket i. Memory grows by an eighth, and what the allocator rounds up:
+// append would double it, and flows that are alike fill their buckets at about the same
+// time.
 func (l *flowLatency) insert(i int, index uint16) {
 	if n := len(l.buckets); n == cap(l.buckets) {
 		l.buckets = append(slices.Grow([]bucket(nil), n+n/8+1), l.buckets...)
@@ -201,10 +203,14 @@ func (l *flowLatency) all(yield func(index uint16, n uint64) bool) {
 	}
 }
 
-func (l *flowLatency) quantiles() (Quantiles, bool) { return l.spread.quantiles(l.all) }
+func (l *flowLatency) quantiles() (Quantiles, bool) {
+	q, ok := l.spread.quantiles(l.all)
+	q.Inexact = l.inexact
+	return q, ok
+}
 
 // Quantiles describe a distribution of times in ns: number, least and greatest
-// exactly, the rest within 1 %.
+// exactly, the rest within 1 %, as far as nothing is inexact.
 type Quantiles struct {
 	Count  uint64 `json:"count"`
 	MinNs  int64  `json:"min_ns"`
@@ -213,6 +219,9 @@ type Quantiles struct {
 	P99Ns  int64  `json:"p99_ns"`
 	P999Ns int64  `json:"p99_9_ns"`
 	MaxNs  int64  `json:"max_ns"`
+	// Inexact is how many of Count are in the rest with the nearest time for which there
+	// was room (MaxFlowBuckets), not with their own.
+	Inexact uint64 `json:"inexact,omitempty"`
 }
 
 // quantiles returns false if nothing was counted. A quantile is the smallest time

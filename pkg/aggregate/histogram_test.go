@@ -45,8 +45,7 @@ func TestDistributions(t *testing.T) {
 		for range 1 + rng.IntN(2000) {
 			ns, n := rng.Int64N(spread), 1+rng.IntN(3)
 			dense.add(ns, uint64(n))
-			grew, _ := sparse.add(ns, uint64(n), true)
-			buckets += grew
+			buckets += sparse.add(ns, uint64(n), true)
 			for range n {
 				list = append(list, ns)
 			}
@@ -81,49 +80,51 @@ func TestDistributions(t *testing.T) {
 // Without room a flow's times go where there is a bucket already, but for the first few.
 func TestNoRoom(t *testing.T) {
 	var l flowLatency
-	for i := range minFlowBuckets {
-		if grew, exact := l.add(int64(1000*(i+1)), 1, false); grew != 1 || !exact {
-			t.Errorf("bucket %d: %d, exact %v", i, grew, exact)
+	for i := range int64(minFlowBuckets) {
+		if grew := l.add(1000*(i+1), 1, false); grew != 1 || l.inexact != 0 {
+			t.Errorf("bucket %d: %d more, %d inexact", i, grew, l.inexact)
 		}
 	}
 	const last = minFlowBuckets - 1
 	for ns, i := range map[int64]int{1: 0, 1200: 0, 1900: 1, 15800: last, 1_000_000: last} {
-		before := l.buckets[i].n
-		if grew, exact := l.add(ns, 1, false); grew != 0 || exact || l.buckets[i].n != before+1 {
-			t.Errorf("%d ns: %d buckets more, exact %v, in %+v", ns, grew, exact, l.buckets)
+		before, inexact := l.buckets[i].n, l.inexact
+		if grew := l.add(ns, 2, false); grew != 0 || l.inexact != inexact+2 || l.buckets[i].n != before+2 {
+			t.Errorf("%d ns: %d buckets more, %d inexact, in %+v", ns, grew, l.inexact-inexact, l.buckets)
 		}
 	}
-	if grew, exact := l.add(3000, 1, false); grew != 0 || !exact {
-		t.Errorf("a time that has its bucket: %d buckets more, exact %v", grew, exact)
+	if grew := l.add(3000, 1, false); grew != 0 || l.inexact != 10 {
+		t.Errorf("a time that has its bucket: %d buckets more, %d inexact", grew, l.inexact)
 	}
-	if l.count != minFlowBuckets+6 || l.min != 1 || l.max != 1_000_000 {
+	if grew := l.add(1_000_000, 1, true); grew != 1 || l.inexact != 10 {
+		t.Errorf("with room: %d buckets more, %d inexact", grew, l.inexact)
+	}
+	if l.count != minFlowBuckets+12 || l.min != 1 || l.max != 1_000_000 {
 		t.Errorf("%+v", l.spread)
-	}
-	if grew, exact := l.add(1_000_000, 1, true); grew != 1 || !exact {
-		t.Errorf("with room: %d, exact %v", grew, exact)
 	}
 }
 
 // A flow's memory grows with its buckets, not by doubling.
 func TestBucketsGrow(t *testing.T) {
 	var l flowLatency
-	for i := range 500 {
-		l.add(int64(1000*(i+1)), 1, true)
-		if n := len(l.buckets); cap(l.buckets) > n+n/4+2 {
+	for i := range uint16(600) {
+		if l.add(middleOf(i), 1, true) != 1 {
+			t.Fatalf("bucket %d was there", i)
+		}
+		if n := len(l.buckets); cap(l.buckets) > n+n/3+2 {
 			t.Fatalf("room for %d buckets, there are %d", cap(l.buckets), n)
 		}
 	}
 }
 
-// A bucket that is full gets a second one.
+// A bucket that is full gets a second one, also where there is no room for others.
 func TestFullBucket(t *testing.T) {
 	var l flowLatency
 	l.add(1000, 1, true)
 	l.buckets[0].n = math.MaxUint32 - 1
 	l.count = math.MaxUint32 - 1
-	for range 5 {
-		l.add(1000, 128, true)
-		l.add(5, 1, true)
+	for i := range 5 {
+		l.add(1000, 128, i%2 == 1)
+		l.add(5, 1, i%2 == 1)
 	}
 	sum := uint64(0)
 	for _, n := range l.all {

@@ -91,7 +91,7 @@ func decode(b []byte, epoch uint32) (a *Aggregates, follower []byte, err error) 
 func (t *Totals) fields() []*uint64 {
 	return []*uint64{
 		&t.Packets, &t.Bytes, &t.Delivered, &t.Left, &t.Lost, &t.Expired, &t.Ignored, &t.LocalDrops, &t.Truncated,
-		&t.OverPaths, &t.OverFlows, &t.OverLinks, &t.OverLosses, &t.NoFlow, &t.OverOrder, &t.OverTimes,
+		&t.OverPaths, &t.OverFlows, &t.OverLinks, &t.OverLosses, &t.NoFlow, &t.OverOrder,
 	}
 }
 
