@@ -26,7 +26,8 @@ func newEncoder(spare [][]byte) *encoder {
 	return e
 }
 
-// boundary may begin a new chunk. It is called between things that stand together.
+// boundary may begin a new chunk. It is called before each entry of a table: these stand
+// together.
 func (e *encoder) boundary() {
 	if len(e.b) >= chunkBytes {
 		e.done = append(e.done, e.b)

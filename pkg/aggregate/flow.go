@@ -10,7 +10,8 @@ import (
 // Bounds of what is kept of flows. With 50 packets whose latencies vary by a factor
 // of three, so that they fill 50 buckets, a flow was measured to take 1,000 bytes, and
 // 190 in each of two snapshots (TestMemoryOfFlows, BenchmarkSnapshot): a full table
-// is 66 + 25 MB. About 540 bytes are fixed, 8 are for each bucket that there is memory for (50 to 57) and 16 for each path.
+// is 66 + 25 MB. About 540 bytes are fixed, 8 are for each bucket that there is memory
+// for (50 to 57) and 16 for each path.
 const (
 	MaxFlowRows    = 65536
 	MaxFlowBuckets = 4 << 20 // of all flows; 8 bytes each

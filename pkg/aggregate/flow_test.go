@@ -349,6 +349,30 @@ func TestSnapshotGrows(t *testing.T) {
 	}
 }
 
+// A snapshot of many paths is written over an older one, too, chunk by chunk.
+func TestSnapshotOfPaths(t *testing.T) {
+	a, p := aggregate.New(0), delivered()
+	for second := range int64(20) {
+		for node := range uint16(aggregate.MaxPaths) {
+			p.Hops[1].Node, p.T0 = node+10, at(second*1e9)
+			a.Add(p)
+		}
+	}
+	a.SettleAll()
+	var before, after runtime.MemStats
+	for round := range 4 {
+		runtime.ReadMemStats(&before)
+		chunks := a.EncodeChunks()
+		runtime.ReadMemStats(&after)
+		if len(chunks) < 3 {
+			t.Fatalf("%d chunks", len(chunks))
+		}
+		if took := after.TotalAlloc - before.TotalAlloc; round > 1 && took > aggregate.ChunkBytes {
+			t.Errorf("%d bytes to write %d chunks again", took, len(chunks))
+		}
+	}
+}
+
 // BenchmarkSnapshot makes a snapshot of a full table, of which all flows or every
 // hundredth have changed since the last one.
 func BenchmarkSnapshot(b *testing.B) {

@@ -112,6 +112,7 @@ func (d *decoder) totals(a *Aggregates) {
 func (a *Aggregates) encodePaths(e *encoder) {
 	e.uints(uint64(len(a.paths)))
 	for key, p := range a.paths {
+		e.boundary()
 		e.text(key)
 		e.uints(uint64(p.id), p.overFlows, p.delivered, p.left, p.lost, p.expired, p.ignored)
 		p.sums.encode(e)
@@ -147,12 +148,14 @@ func (d *decoder) paths(a *Aggregates) {
 func (a *Aggregates) encodePlaces(e *encoder) {
 	e.uints(uint64(len(a.nodes)))
 	for k, n := range a.nodes {
+		e.boundary()
 		e.uints(uint64(k))
 		n.times.encode(e)
 		n.visits.encode(e)
 	}
 	e.uints(uint64(len(a.ports)))
 	for k, p := range a.ports {
+		e.boundary()
 		e.uints(uint64(k))
 		p.in.encode(e)
 		p.out.encode(e)
@@ -160,12 +163,14 @@ func (a *Aggregates) encodePlaces(e *encoder) {
 	}
 	e.uints(uint64(len(a.links)))
 	for k, l := range a.links {
+		e.boundary()
 		e.uints(uint64(k.From), uint64(k.To))
 		l.times.encode(e)
 		l.passed.encode(e)
 	}
 	e.uints(uint64(len(a.pairs)))
 	for k, l := range a.pairs {
+		e.boundary()
 		e.uints(uint64(k.From), uint64(k.To))
 		l.encode(e)
 	}

@@ -168,6 +168,7 @@ func (d *decoder) bytes(to []byte) {
 func encodeTallies(e *encoder, table map[place]*tally) {
 	e.uints(uint64(len(table)))
 	for k, t := range table {
+		e.boundary()
 		e.uints(uint64(k.Node), uint64(k.Port))
 		for _, s := range []string{string(k.At), k.Reason, k.Qdisc, k.Function} {
 			e.text(s)
