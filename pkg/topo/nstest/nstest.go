@@ -7,7 +7,6 @@ package nstest
 import (
 	"bytes"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"net"
 	"os"
@@ -42,12 +41,9 @@ func New(t testing.TB, names ...string) *Net {
 	return n
 }
 
-// Unique returns a short name that nobody else has.
-func Unique() string {
-	var b [3]byte
-	_, _ = rand.Read(b[:]) // never fails
-	return "rdr" + hex.EncodeToString(b[:])
-}
+// Unique returns a name of nine characters that nobody else has: 30 of its bits are
+// random, and thousands of tests may have one at a time.
+func Unique() string { return "rdr" + strings.ToLower(rand.Text()[:6]) }
 
 // Name is the full name of a namespace, as in /run/netns.
 func (n *Net) Name(name string) string { return n.prefix + name }
