@@ -128,7 +128,7 @@ func (c *Case) test(t *testing.T) {
 
 // hold runs a case with radar and holds it against the run without.
 func (c *Case) hold(t *testing.T, mode Mode, base map[string]view) {
-	result := row{point: c.Point, name: c.Name, shows: c.Shows, mode: mode, result: "FAILED"}
+	result := row{point: c.Point, name: c.Name, shows: c.Shows, mode: mode, result: failed}
 	defer func() { report(result) }()
 	r := run(t, c, mode)
 	var list []finding
@@ -150,6 +150,7 @@ func (c *Case) hold(t *testing.T, mode Mode, base map[string]view) {
 	}
 	left, known := c.sift(mode, list)
 	result.known = known
+	result.found = left
 	if len(left) > 0 {
 		t.Errorf("%s\n%s", c.Shows, describe(left, 60))
 	}

@@ -22,7 +22,11 @@ type row struct {
 	why                        []string // why packets were not measured
 	known                      []string // limits
 	result                     string
+	found                      []finding // that no limit explains
 }
+
+// failed is the result of what did not hold.
+const failed = "FAILED"
 
 var table struct {
 	sync.Mutex
@@ -68,7 +72,23 @@ func writeTable(w io.Writer) error {
 	for _, r := range table.rows {
 		fmt.Fprintln(tw, strings.Join(r.cells(), "\t"))
 	}
-	return tw.Flush()
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	return writeFailed(w)
+}
+
+// writeFailed prints once more, where whoever sees only the end of it looks, what failed.
+func writeFailed(w io.Writer) error {
+	for _, r := range table.rows {
+		if r.result != failed {
+			continue
+		}
+		if _, err := fmt.Fprintf(w, "%s: %s %s\n%s", failed, r.name, r.mode, describe(r.found, 10)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // writeMarkdown prints a row for each case, as docs/limits.md has them (see limits.sh).
