@@ -124,6 +124,15 @@ var ksoftirqds = sync.OnceValue(func() (list []string) {
 	return list
 })
 
+// caughtUp waits until no packet waits for a CPU, or for very long.
+func caughtUp(workers []string) {
+	for end := time.Now().Add(quietMost); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if !putOff(ksoftirqds()) && !putOff(workers) {
+			return
+		}
+	}
+}
+
 // settle reads the captures until nothing comes any more, and virtual machines hold
 // nothing back.
 func (r *Run) settle() {

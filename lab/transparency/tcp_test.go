@@ -4,13 +4,14 @@ package transparency
 
 import (
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"math/rand"
 	"net/netip"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 // talk is one TCP connection, by the kernels of two nodes, and how much each side says.
@@ -37,10 +38,12 @@ func (w *World) Talk(t talk) {
 // accepts.
 func (w *World) talkOver(t talk, client int, to netip.AddrPort, listener int) {
 	w.T.Helper()
-	if err := unix.Connect(client, sockaddr(to)); err != nil {
+	if err := nstest.Again(func() error { return unix.Connect(client, sockaddr(to)) }); err != nil {
 		w.T.Fatalf("connect %s to %v: %v", t.from, to, err)
 	}
-	server, peer, err := unix.Accept(listener)
+	var server int
+	var peer unix.Sockaddr
+	err := nstest.Again(func() (err error) { server, peer, err = unix.Accept(listener); return err })
 	if err != nil {
 		w.T.Fatalf("accept at %s: %v", t.to, err)
 	}
@@ -55,10 +58,14 @@ func (w *World) talkOver(t talk, client int, to netip.AddrPort, listener int) {
 		name   string
 		fd, to int
 	}{{"client", client, server}, {"server", server, client}} {
+		// Acknowledgements that are put off on another CPU must not come after the end: the
+		// kernel answers those by resets.
+		caughtUp(w.workers())
 		if err := unix.Shutdown(end.fd, unix.SHUT_WR); err != nil {
 			w.T.Fatalf("shut %s: %v", end.name, err)
 		}
-		n, err := unix.Read(end.to, make([]byte, 1))
+		var n int
+		err := nstest.Again(func() (err error) { n, err = unix.Read(end.to, make([]byte, 1)); return err })
 		info, infoErr := unix.GetsockoptTCPInfo(end.fd, unix.IPPROTO_TCP, unix.TCP_INFO)
 		if infoErr != nil {
 			w.T.Fatalf("TCP_INFO of %s: %v", end.name, infoErr)
@@ -88,12 +95,13 @@ func pour(from, to, size int) string {
 	go func() {
 		left := data
 		for len(left) > 0 {
-			n, err := unix.Write(from, left)
-			if err != nil && !errors.Is(err, unix.EINTR) {
+			var n int
+			err := nstest.Again(func() (err error) { n, err = unix.Write(from, left); return err })
+			if err != nil {
 				wrote <- err
 				return
 			}
-			left = left[max(n, 0):]
+			left = left[n:]
 		}
 		wrote <- nil
 	}()
@@ -102,11 +110,12 @@ func pour(from, to, size int) string {
 	var err error
 	for buf := make([]byte, 1<<16); got < size; {
 		var n int
-		if n, err = unix.Read(to, buf); n == 0 || err != nil && !errors.Is(err, unix.EINTR) {
+		err = nstest.Again(func() (err error) { n, err = unix.Read(to, buf); return err })
+		if n == 0 || err != nil {
 			break
 		}
-		sum.Write(buf[:max(n, 0)])
-		got += max(n, 0)
+		sum.Write(buf[:n])
+		got += n
 	}
 	if err == nil {
 		err = <-wrote

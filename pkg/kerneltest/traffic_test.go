@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/topo"
+	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 // Headers, as they are sent.
@@ -55,6 +56,12 @@ func rawSocket(t *testing.T, node topo.NodeSpec, proto int) int {
 		t.Fatal(err)
 	}
 	return fd
+}
+
+// receivePacket waits for a packet. Signals, which Go's runtime sends itself, do not end it.
+func receivePacket(fd int, buf []byte) (n int, err error) {
+	err = nstest.Again(func() (err error) { n, _, err = unix.Recvfrom(fd, buf, 0); return err })
+	return n, err
 }
 
 // datagramID is the IP ID of a datagram.
@@ -139,7 +146,7 @@ func (w *network) sendDatagrams(t *testing.T, n int) {
 		if err := unix.Sendto(tx, sent, 0, sockaddr(addrH2)); err != nil {
 			t.Fatalf("send datagram %d: %v", seq, err)
 		}
-		got, _, err := unix.Recvfrom(rx, buf, 0)
+		got, err := receivePacket(rx, buf)
 		if err != nil {
 			t.Fatalf("datagram %d did not arrive: %v", seq, err)
 		}
@@ -160,7 +167,7 @@ func (w *network) sendNowhere(t *testing.T, n int) {
 		}
 	}
 	buf := make([]byte, 1<<16)
-	got, _, err := unix.Recvfrom(rx, buf, 0)
+	got, err := receivePacket(rx, buf)
 	if err != nil {
 		t.Fatalf("r1 did not answer that there is no route: %v", err)
 	}
@@ -189,7 +196,7 @@ func (w *network) ping(t *testing.T, n int) {
 		if err := unix.Sendto(fd, echo, 0, sockaddr(addrH2)); err != nil {
 			t.Fatalf("send echo %d: %v", seq, err)
 		}
-		got, _, err := unix.Recvfrom(fd, buf, 0)
+		got, err := receivePacket(fd, buf)
 		if err != nil {
 			t.Fatalf("echo %d was not answered: %v", seq, err)
 		}

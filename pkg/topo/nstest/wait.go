@@ -3,8 +3,11 @@
 package nstest
 
 import (
+	"errors"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Patience is how long something that must happen may take: the machine may be busy.
@@ -16,6 +19,16 @@ func WaitFor(t testing.TB, what string, f func() bool) {
 	for deadline := time.Now().Add(Patience); !f(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited %v in vain for: %s", Patience, what)
+		}
+	}
+}
+
+// Again calls f until no signal interrupts it. Go's runtime sends itself some, and calls of
+// a socket with a timeout do not begin anew by themselves (signal(7)).
+func Again(f func() error) error {
+	for {
+		if err := f(); !errors.Is(err, unix.EINTR) {
+			return err
 		}
 	}
 }
