@@ -116,6 +116,7 @@ func (c *Case) test(t *testing.T) {
 	var base map[string]view
 	t.Run(string(Without), func(t *testing.T) { base = run(t, c, Without).views() })
 	if base == nil {
+		report(row{point: c.Point, name: c.Name, shows: c.Shows, mode: Without, result: failed})
 		t.FailNow()
 	}
 	for _, mode := range c.Modes {
