@@ -4,6 +4,7 @@ package dockertest
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -107,7 +108,8 @@ func (d *daemon) logTail() string {
 
 // stop ends the engine and removes all that it made.
 func (d *daemon) stop() error {
-	var errs []error
+	bridges, err := d.bridges()
+	errs := []error{err}
 	_ = d.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-d.ended:
@@ -115,11 +117,33 @@ func (d *daemon) stop() error {
 		errs = append(errs, fmt.Errorf("dockerd does not end after %v", stopTime), d.cmd.Process.Kill())
 		<-d.ended
 	}
-	errs = append(errs, d.unmount(), d.place.undoRules(d.rules))
-	if !d.hadBridge && d.place.hasBridge() {
-		errs = append(errs, d.place.command("ip", "link", "delete", bridge).Run())
+	errs = append(errs, d.unmount(), d.place.undoRules(d.rules, bridges))
+	for _, name := range bridges {
+		if name == bridge && (d.hadBridge || !d.place.hasBridge()) {
+			continue
+		}
+		if out, err := d.place.command("ip", "link", "delete", name).CombinedOutput(); err != nil {
+			errs = append(errs, fmt.Errorf("ip link delete %s: %w: %s", name, err, out))
+		}
 	}
 	return errors.Join(append(errs, os.RemoveAll(d.dir))...)
+}
+
+// bridges returns the interfaces of the engine's networks: of its own and of those that
+// nobody removed.
+func (d *daemon) bridges() ([]string, error) {
+	names := []string{bridge}
+	ctx, cancel := context.WithTimeout(context.Background(), stopTime)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "docker", "--host", d.host(),
+		"network", "ls", "--quiet", "--filter", "type=custom", "--filter", "driver=bridge").CombinedOutput()
+	if err != nil {
+		return names, fmt.Errorf("docker network ls: %w: %s", err, out)
+	}
+	for id := range strings.FieldsSeq(string(out)) {
+		names = append(names, "br-"+id)
+	}
+	return names, nil
 }
 
 // unmount takes off what is still mounted below the engine's folder.
@@ -158,9 +182,9 @@ func (p place) rules() map[string][]string {
 }
 
 // undoRules takes back what the engine added since before: its own chains, jumps
-// to them, rules for its bridge, and the policy of FORWARD. Rules that others
+// to them, rules for its bridges, and the policy of FORWARD. Rules that others
 // added meanwhile stay.
-func (p place) undoRules(before map[string][]string) error {
+func (p place) undoRules(before map[string][]string, bridges []string) error {
 	var errs []error
 	for tool, now := range p.rules() {
 		var jumps, chains, policies [][]string
@@ -169,7 +193,8 @@ func (p place) undoRules(before map[string][]string) error {
 				continue
 			}
 			words := strings.Fields(line) // -t TABLE VERB CHAIN ...
-			ours := strings.Contains(line, "DOCKER") || strings.Contains(line, bridge)
+			ours := strings.Contains(line, "DOCKER") ||
+				slices.ContainsFunc(bridges, func(name string) bool { return strings.Contains(line, name) })
 			switch {
 			case words[2] == "-A" && ours:
 				jumps = append(jumps, replaced(words, "-D"))

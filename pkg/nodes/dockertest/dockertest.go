@@ -159,8 +159,28 @@ func (e *Engine) Network(name string, flags ...string) string {
 	e.t.Helper()
 	full := e.Name(name)
 	e.Docker(append(append([]string{"network", "create"}, flags...), full)...)
-	e.t.Cleanup(func() { e.remove("network", "rm", full) })
+	e.t.Cleanup(func() { e.removeNetwork(full) })
 	return full
+}
+
+// removeNetwork removes a network whose containers are gone. Engines now and then
+// count an endpoint too many when many containers come and go at once, and keep the
+// network until they are restarted (moby issues 42119, 43286). That is no fault of
+// the test, and an engine of our own takes its networks along when it ends.
+func (e *Engine) removeNetwork(name string) {
+	out, err := docker("network", "rm", name)
+	if err == nil || gone(out) {
+		return
+	}
+	inIt, psErr := docker("ps", "--all", "--quiet", "--filter", "network="+name)
+	switch {
+	case !strings.Contains(out, "has active endpoints") || psErr != nil || inIt != "":
+		e.t.Errorf("docker network rm %s: %v\n%s\ncontainers in it: %v %s", name, err, out, psErr, inIt)
+	case shared.daemon == nil:
+		e.t.Errorf("docker network rm %s: %v\n%s\nno container is in it, the engine has miscounted (moby issue 43286): restart it and remove the network", name, err, out)
+	default:
+		e.t.Logf("Docker keeps network %s, in which no container is (moby issue 43286): it goes with the engine", name)
+	}
 }
 
 // Container is one container.
@@ -202,9 +222,14 @@ func (e *Engine) container(verb, name string, flags []string) *Container {
 // remove removes what may be gone already.
 func (e *Engine) remove(args ...string) {
 	out, err := docker(args...)
-	if err != nil && !strings.Contains(strings.ToLower(out), "no such") && !strings.Contains(out, "not found") {
+	if err != nil && !gone(out) {
 		e.t.Errorf("docker %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
+}
+
+// gone says whether Docker found nothing to remove.
+func gone(out string) bool {
+	return strings.Contains(strings.ToLower(out), "no such") || strings.Contains(out, "not found")
 }
 
 // PID is the container's first process.
