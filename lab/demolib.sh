@@ -17,14 +17,14 @@ cleanup() {
 	exit "$status"
 }
 declare -A background=() # ids of processes that run beside, by name
-stop() { # stop NAME: ends one, by force if it takes 5 s; its exit status
+stop() { # stop NAME: ends one, by force if it takes 30 s; its exit status
 	local pid=${background[$1]} patience
 	kill "$pid" 2>/dev/null || true
-	for patience in $(seq 50); do
+	for patience in $(seq 300); do
 		kill -0 "$pid" 2>/dev/null || break
 		sleep 0.1
 	done
-	[ "$patience" -lt 50 ] || kill -9 "$pid" 2>/dev/null || true
+	[ "$patience" -lt 300 ] || kill -9 "$pid" 2>/dev/null || true
 	unset "background[$1]"
 	wait "$pid"
 }

@@ -66,7 +66,7 @@ func (n *fastNet) collect(flags []string, generate ...string) (c collected) {
 	await(n.t, collector, "collecting at")
 	sent := 0
 	for _, g := range generate {
-		args := append([]string{"collect", "generate", "--seed", "7", "--count", "1000", "--rate", "4000"}, strings.Fields(g)...)
+		args := append([]string{"collect", "generate", "--seed", "7", "--count", "1000", "--rate", "1000"}, strings.Fields(g)...)
 		// On one CPU: of what a flow's reports say on several, which was the last is not known.
 		cmd := exec.Command("taskset", append([]string{"-c", "0", "nsenter", "--net=" + n.Path("s"), n.self}, args...)...)
 		cmd.Env = append(os.Environ(), execEnv+"=1")

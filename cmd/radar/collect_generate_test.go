@@ -209,18 +209,22 @@ func TestGenerateSends(t *testing.T) {
 	await(t, tcpdump, "listening on")
 	listener := within(self, "collect", "--listen", "127.0.0.1")
 	await(t, listener, "collecting at")
-	run(exitOK, "--to", "127.0.0.1:32766", "-r", file, "--port", "32766,54321,8090", "--rate", "100", "--loop", "--count", "25")
+	replayed, err := within(self, "collect", "generate", "--to", "127.0.0.1:32766", "-r", file, "--port", "32766,54321,8090",
+		"--rate", "100", "--loop", "--count", "25", "-o", "json").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
 	nstest.WaitFor(t, "tcpdump to write all", func() bool { return countPackets(t, captured) == 25 })
 	stop(tcpdump)
 	want, _ := payloads(t, file)
-	got, at := payloads(t, captured)
+	got, _ := payloads(t, captured)
 	for i := range got {
 		if got[i] != want[i%len(want)] {
 			t.Errorf("datagram %d: %x, want %x", i, got[i], want[i%len(want)])
 		}
 	}
-	if took := at[24].Sub(at[0]); took < 200*time.Millisecond {
-		t.Errorf("25 at 100 a second in %v", took)
+	if all := lines(t, string(replayed)); len(all) != 1 || all[0]["seconds"].(float64) < 0.239 { // the first is due at 0
+		t.Errorf("25 at 100 a second: %s", replayed)
 	}
 
 	// Interrupted, it says what it sent.

@@ -98,8 +98,8 @@ func resolveCollector(ctx context.Context, text string) (netip.AddrPort, error) 
 // send sends a report, or counts why not.
 func (s *sender) send(b []byte) {
 	err := s.write(b)
-	if errors.Is(err, unix.ECONNREFUSED) {
-		// The answer to an earlier report: this one has not been sent yet.
+	for errors.Is(err, unix.ECONNREFUSED) {
+		// The answer to an earlier report (at most one waits for each): this one has not been sent yet.
 		s.Refused++
 		err = s.write(b)
 	}

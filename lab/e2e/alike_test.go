@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/oracle"
+	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 // TestAlikeUnderWay: packets come into the domain whose own ID and TTL are those that radar
@@ -25,9 +26,7 @@ func TestAlikeUnderWay(t *testing.T) {
 			net.run(t, "r2", "tc", "qdisc", "add", "dev", "eth1", "root", "tbf", "rate", "8mbit", "burst", "10kb", "limit", "700kb")
 			f := net.startSelfFlow(t, "h1", "h2", 3, 70*time.Microsecond)
 			time.Sleep(time.Duration(times(10)) * time.Second)
-			if n := rad.status(t).Totals.InFlight; n < 1000 {
-				t.Errorf("%d packets wait in the queue, want thousands", n)
-			}
+			nstest.WaitFor(t, "1000 packets in the queue", func() bool { return rad.status(t).Totals.InFlight >= 1000 })
 			f.finish(t)
 			s := rad.settle(t)
 			report := &oracle.Report{Title: "packets that look like those that wait in a queue, " + carry}

@@ -128,13 +128,13 @@ func (b *bridged) nft(node, rules string) {
 func (b *bridged) listen(node, port string) *tcpdump {
 	b.t.Helper()
 	d := &tcpdump{node: node, file: filepath.Join(b.t.TempDir(), node+"."+port+".pcap"), ended: make(chan struct{})}
-	argv := []string{"--net=" + b.Path(node), "tcpdump", "-i", port, "-B", "16384", "-n", "-U", "-s", "0", "-Z", "root", "-w", d.file}
+	argv := []string{"--net=" + b.Path(node), "tcpdump", "-n", "-U", "-s", "0", "-Z", "root", "-w", d.file}
 	if port == "nflog" {
 		b.nft(node, hookRules)
 		d.hook = true
-		argv[3] = fmt.Sprintf("nflog:%d", nflogGroup)
+		argv = append(argv, "-i", fmt.Sprintf("nflog:%d", nflogGroup), "-B", "65536") // at most: nothing is set aside
 	} else {
-		argv = append(argv, "ip")
+		argv = append(argv, "-i", port, "-B", "16384", "ip")
 	}
 	d.cmd = exec.Command("nsenter", argv...)
 	stderr, err := d.cmd.StderrPipe()

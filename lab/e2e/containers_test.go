@@ -3,7 +3,9 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os/exec"
@@ -21,6 +23,10 @@ import (
 
 // containersAtOnce are made side by side: Docker takes a second or more for each.
 const containersAtOnce = 4
+
+// engineFailed is how docker run ends if the engine has made no container. On a busy machine it
+// does not always: once in ten is its own affair.
+const engineFailed = 125
 
 // echoRE is what ping says of an echo that came back as it was sent: no router is between.
 var echoRE = regexp.MustCompile(`(?m)^\d+ bytes from [0-9.]+: seq=\d+ ttl=64 time=`)
@@ -47,9 +53,9 @@ func TestContainersComeAndGo(t *testing.T) {
 	_, before := tcxLinks(t)
 
 	var echoes, missing atomic.Int64
-	var first atomic.Pointer[string]
+	var first, why atomic.Pointer[string]
 	var makers sync.WaitGroup
-	var made atomic.Int64
+	var made, refused atomic.Int64
 	for maker := range containersAtOnce {
 		rnd := rand.New(rand.NewPCG(3, uint64(maker)))
 		makers.Go(func() {
@@ -57,6 +63,12 @@ func TestContainersComeAndGo(t *testing.T) {
 				count := 2 + rnd.IntN(10)
 				out, err := exec.CommandContext(ctx, "docker", "run", "--rm", "--label", engine.Label(), "--network", network,
 					engine.Image, "ping", "-c", fmt.Sprint(count), "-i", "0.1", "-W", "10", "-s", "1000", address).CombinedOutput()
+				if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() == engineFailed && !bytes.Contains(out, []byte("PING")) {
+					refused.Add(1)
+					text := strings.TrimSpace(string(out))
+					why.CompareAndSwap(nil, &text)
+					continue
+				}
 				back := len(echoRE.FindAll(out, -1))
 				echoes.Add(int64(back))
 				if err != nil || back != count {
@@ -72,6 +84,12 @@ func TestContainersComeAndGo(t *testing.T) {
 	echoed := &oracle.Row{Check: "echoes in containers", Compared: int(echoes.Load()), Wrong: int(missing.Load())}
 	if text := first.Load(); text != nil {
 		echoed.Findings = []string{*text}
+	}
+	if n := refused.Load(); n > 0 {
+		echoed.Note = fmt.Sprintf("%d containers not made by Docker: %s", n, *why.Load())
+		if n > int64(times(1000)/10) {
+			echoed.Wrong += int(n)
+		}
 	}
 	left := rad.awaitContainers(ctx, t, stays.Name, before)
 	account := rad.account(t, f)

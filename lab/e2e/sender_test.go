@@ -161,6 +161,10 @@ func (n *network) receiveRaw(t *testing.T, node string, proto int, patience time
 	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &timeout); err != nil {
 		t.Fatalf("set socket timeout: %v", err)
 	}
+	// For what comes while this process has no CPU.
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 128<<20); err != nil {
+		t.Fatalf("set socket buffer: %v", err)
+	}
 	return fd
 }
 

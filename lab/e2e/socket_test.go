@@ -65,9 +65,6 @@ func (c *captures) listenRaw(t *testing.T, node string, protos ...int) {
 		s := &rawSocket{node: node, proto: proto, quit: make(chan struct{}), done: make(chan error, 1)}
 		s.fd = c.net.receiveRaw(t, node, proto, 50*time.Millisecond)
 		t.Cleanup(func() { unix.Close(s.fd) })
-		if err := unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 128<<20); err != nil {
-			t.Fatalf("enlarge socket buffer: %v", err)
-		}
 		go s.receive()
 		c.sockets = append(c.sockets, s)
 	}

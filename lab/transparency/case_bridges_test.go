@@ -196,7 +196,7 @@ var _ = add(Case{
 		w.Send("h1", w.UDP("10.0.1.1", "10.0.1.2", 60))
 		w.Send("h1", w.UDP("10.0.1.1", "10.0.1.3", 60))
 		w.Send("h2", w.UDP("10.0.1.2", "10.0.1.3", 60)) // around the blocked port, by the root
-		time.Sleep(patience * 1200 * time.Millisecond)  // hellos come every second
+		time.Sleep(patience * 2200 * time.Millisecond)  // hellos come every second, or a little later
 	},
 	Check: func(r *Run) {
 		if r.Mode == Without {

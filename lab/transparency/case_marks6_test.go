@@ -18,9 +18,11 @@ var _ = add(Case{
 		}`
 		w.NFT("r2", `table ip6 t {
 			chain c1 { type filter hook prerouting priority 0
+				`+notReports+`
 				meta l4proto udp ip6 hoplimit 63 counter
 				meta l4proto udp ip6 hoplimit 39 counter`+fields+`
 			chain c2 { type filter hook postrouting priority 0
+				`+notReports+`
 				meta l4proto udp ip6 hoplimit 62 counter
 				meta l4proto udp ip6 hoplimit 38 counter`+fields+`
 		}`)

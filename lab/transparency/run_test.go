@@ -4,9 +4,11 @@ package transparency
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +16,7 @@ import (
 	"time"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
@@ -143,28 +146,84 @@ func (r *Run) settle() {
 	}
 }
 
-// waitQuiet reads the captures until nothing has come for quietFor.
+// waitQuiet reads the captures until nothing has come for quietFor, on a machine that had time for
+// packets: no queue has any, and each CPU has run a thread, thus done what was due before.
 func (r *Run) waitQuiet() {
 	r.T.Helper()
 	last, end := time.Now(), time.Now().Add(quietMost)
-	for time.Since(last) < quietFor {
+	for {
 		if time.Now().After(end) {
 			r.T.Fatalf("%s: packets still pass %v after the last one was sent", r.Mode, quietMost)
 		}
 		time.Sleep(quietFor / 5)
-		if putOff(ksoftirqds()) || putOff(r.world.workers()) {
-			last = time.Now()
+		// In the order in which packets go on: none can pass from one place to another in between.
+		enough := time.Since(last) >= quietFor
+		busy := enough && r.world.queued()
+		if enough {
+			onEachCPU(r.T)
 		}
-		for _, c := range r.captures {
-			n, err := c.read()
-			if err != nil {
-				r.T.Fatal(err)
-			}
-			for _, s := range c.seen[len(c.seen)-min(n, len(c.seen)):] {
-				if s.decoded != nil {
-					last = time.Now()
-				}
+		busy = putOff(ksoftirqds()) || putOff(r.world.workers()) || busy
+		if r.readCaptures() || busy {
+			last = time.Now()
+		} else if enough {
+			return
+		}
+	}
+}
+
+// readCaptures says whether there was a packet that counts.
+func (r *Run) readCaptures() (some bool) {
+	r.T.Helper()
+	for _, c := range r.captures {
+		n, err := c.read()
+		if err != nil {
+			r.T.Fatal(err)
+		}
+		for _, s := range c.seen[len(c.seen)-min(n, len(c.seen)):] {
+			some = some || s.decoded != nil
+		}
+	}
+	return some
+}
+
+// onEachCPU runs on each CPU that it may.
+func onEachCPU(t testing.TB) {
+	t.Helper()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var all unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &all); err != nil {
+		t.Fatalf("CPUs of this thread: %v", err)
+	}
+	for left, cpu := all.Count(), 0; left > 0; cpu++ {
+		if !all.IsSet(cpu) {
+			continue
+		}
+		left--
+		var one unix.CPUSet
+		one.Set(cpu)
+		if err := unix.SchedSetaffinity(0, &one); err != nil {
+			t.Fatalf("run on CPU %d: %v", cpu, err)
+		}
+	}
+	if err := unix.SchedSetaffinity(0, &all); err != nil {
+		t.Fatalf("run on all CPUs: %v", err)
+	}
+}
+
+// queued says whether packets wait in a queue of a node.
+func (w *World) queued() bool {
+	w.T.Helper()
+	for _, node := range w.nodes {
+		list, err := w.Handle(node).QdiscList(nil)
+		if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
+			w.T.Fatalf("queues of %s: %v", node, err)
+		}
+		for _, q := range list {
+			if s := q.Attrs().Statistics; s != nil && s.Queue != nil && s.Queue.Qlen > 0 {
+				return true
 			}
 		}
 	}
+	return false
 }

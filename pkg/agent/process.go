@@ -102,7 +102,9 @@ func (p Process) Stop(ctx context.Context, patience time.Duration) error {
 // waitPidfd waits until the process of fd has ended, at most patience.
 func waitPidfd(ctx context.Context, fd int, patience time.Duration) (bool, error) {
 	const step = 50 * time.Millisecond
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+	deadline := time.Now().Add(patience)
+	for last := false; !last; {
+		last = time.Now().After(deadline) // it may have ended while this process had no CPU
 		if err := ctx.Err(); err != nil {
 			return false, err
 		}

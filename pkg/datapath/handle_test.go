@@ -190,6 +190,7 @@ func TestInFlight(t *testing.T) {
 
 func TestSweepKeys(t *testing.T) {
 	l := newLab(t, HookTCX, "a")
+	l.opts.Timeout = time.Minute // for the machine to be busy
 	l.attach("a")
 	h := l.open()
 	const base = 2 * minSlots

@@ -39,8 +39,9 @@ const (
 	typeEcho        = 8
 )
 
-// patience is how long to wait for one thing to happen.
-const patience = 10 * time.Second
+// patience is how long to wait for one thing to happen: an emulated machine takes its time, and
+// packets of whose end the kernel tells nobody end by timeout (datapath.Options, 10 s).
+const patience = time.Minute
 
 // rawSocket opens a raw socket in a node. Its reads give up after patience.
 func rawSocket(t *testing.T, node topo.NodeSpec, proto int) int {

@@ -93,7 +93,10 @@ func TestDockerByName(t *testing.T) {
 	refused(t, "x=docker:label=a", "many")
 	refused(t, "docker:label=", "docker:label=KEY")
 	refused(t, "docker:", "docker:NAME")
-	refused(t, web.Name, "did you mean docker:"+web.Name+"?")
+	nstest.WaitFor(t, "a hint at docker:"+web.Name, func() bool { // an engine that is not quick enough is not waited for
+		_, err := Resolve(t.Context(), Request{Selectors: []string{web.Name}})
+		return errors.Is(err, topo.ErrUsage) && strings.Contains(err.Error(), "did you mean docker:"+web.Name+"?")
+	})
 	refused(t, d.Name("nobody"), "docker:NAME")
 
 	// One namespace under two names that the user gave is refused where two

@@ -68,7 +68,7 @@ func (d *Drop) explains(l Losses) bool {
 
 // Clock compares the absolute time of every record with the capture's.
 func (c *Comparison) Clock(bound time.Duration) *Row {
-	row := &Row{Check: "time of the first stamp"}
+	row := &Row{Check: "time of the first stamp", Timed: true}
 	var gaps []int64
 	for _, p := range c.pairs {
 		if p.n > 0 || p.r.Segs > 1 {

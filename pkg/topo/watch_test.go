@@ -198,9 +198,9 @@ func TestWatcherRoutes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for {
+		first := time.Now()
 		n.Run("a", "ip", "route", "replace", "10.2.0.0/24", "via", "10.0.0.4")
 		wantEvent(t, slow, "the first change of routes")
-		first := time.Now()
 		n.Run("a", "ip", "route", "replace", "10.2.0.0/24", "via", "10.0.0.5")
 		if time.Since(first) < routeGap/2 {
 			break

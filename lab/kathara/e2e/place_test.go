@@ -175,7 +175,7 @@ type capture struct {
 func (p *place) capture(link string, filter ...string) *capture {
 	p.t.Helper()
 	c := &capture{name: p.name + "/" + link, file: filepath.Join(p.t.TempDir(), "capture.pcap"), ended: make(chan struct{})}
-	argv := []string{"tcpdump", "-i", link, "-n", "-U", "--immediate-mode", "-B", "32768", "-Z", "root", "-w", c.file}
+	argv := []string{"tcpdump", "-i", link, "-n", "-U", "--immediate-mode", "-B", "131072", "-Z", "root", "-w", c.file}
 	c.cmd = p.command(append(argv, filter...)...)
 	stderr, err := c.cmd.StderrPipe()
 	if err != nil {

@@ -29,7 +29,7 @@ func oddName(id uint32) string {
 	return fmt.Sprintf("int-%d", id)
 }
 
-// soon is a Fanout's grace where a test waits until it is over.
+// soon is a Fanout's grace where a test waits until it is over. Where all must be out, it is Patience.
 const soon = 300 * time.Millisecond
 
 // world is a source: an engine, what it raised, and a fan-out.
@@ -46,7 +46,7 @@ type world struct {
 
 func newWorld(t *testing.T, outputs ...Output) *world {
 	t.Helper()
-	w := &world{t: t, e: newWorldEngine(), fan: &Fanout{}, base: time.Now().UnixNano()}
+	w := &world{t: t, e: newWorldEngine(), fan: &Fanout{grace: nstest.Patience}, base: time.Now().UnixNano()}
 	for _, o := range outputs {
 		w.fan.Add(o)
 		if s, ok := o.(*Server); ok {

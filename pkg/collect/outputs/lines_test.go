@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vnetradar/radar/pkg/collect/metrics"
+	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 // disk takes so many bytes, then none for a while.
@@ -82,7 +83,10 @@ func TestLines(t *testing.T) {
 		d := &disk{room: room, err: syscall.ENOSPC}
 		w := newWorld(t, NewLines(d, oddName, l.logger())).start(time.Hour)
 		w.feed(200)
-		time.AfterFunc(3*firstRetry, func() { d.free(1 << 30) })
+		if room < 1<<30 {
+			nstest.WaitFor(t, "the disk to be full", func() bool { return w.tally("json").Retries.Load() > 0 })
+			d.free(1 << 30)
+		}
 		w.close()
 		got := plain(t, d.buf.String())
 		rows := w.Rows(time.Time{})

@@ -38,6 +38,7 @@ func newServer(t *testing.T, l *log) (s *Server, address string) {
 type prometheusd struct {
 	t       *testing.T
 	address string
+	at      string // when all questions are about, Unix seconds; "": now
 }
 
 func newPrometheus(t *testing.T, target string) *prometheusd {
@@ -48,16 +49,33 @@ func newPrometheus(t *testing.T, target string) *prometheusd {
 	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := &prometheusd{t, "http://" + free(t)}
+	p := &prometheusd{t: t, address: "http://" + free(t)}
 	serve(t, p.address+"/-/ready", "prometheus", "--config.file="+path, "--storage.tsdb.path="+filepath.Join(dir, "data"),
 		"--web.listen-address="+strings.TrimPrefix(p.address, "http://"), "--enable-feature=native-histograms")
 	return p
 }
 
+// awaitScrape waits for the first scrape; all later questions are about it. (After one that came too
+// late on a busy machine, Prometheus has no values until the next.)
+func (p *prometheusd) awaitScrape() {
+	p.t.Helper()
+	nstest.WaitFor(p.t, "a scrape", func() bool {
+		at, ok := p.ask("timestamp(radar_collect_reports_total)")[""]
+		if ok {
+			p.at = strconv.FormatFloat(at, 'f', 3, 64)
+		}
+		return ok
+	})
+}
+
 // ask returns the values of an instant query, by the labels that are named.
 func (p *prometheusd) ask(query string, labels ...string) map[string]float64 {
 	p.t.Helper()
-	_, text := get(p.t, p.address+"/api/v1/query?query="+url.QueryEscape(query))
+	query = p.address + "/api/v1/query?query=" + url.QueryEscape(query)
+	if p.at != "" {
+		query += "&time=" + p.at
+	}
+	_, text := get(p.t, query)
 	var answer struct {
 		Error string
 		Data  struct {
@@ -121,7 +139,7 @@ func TestPrometheus(t *testing.T) {
 	}
 
 	p := newPrometheus(t, address)
-	nstest.WaitFor(t, "a scrape", func() bool { return p.ask("radar_collect_reports_total")[""] > 0 })
+	p.awaitScrape()
 	gauges := map[string]map[string]float64{"radar_int_queue_occupancy": {}, "radar_int_queue_congested": {}, "radar_int_link_utilization": {}}
 	for _, r := range w.Rows(time.Time{}) {
 		j := metrics.Namer(oddName).Key(&r.Key)

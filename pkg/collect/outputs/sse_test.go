@@ -246,6 +246,18 @@ func TestOvertaken(t *testing.T) {
 	}
 }
 
+// someoneHasAll says whether a listener has taken every event.
+func (h *hub) someoneHasAll() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for l := range h.listeners {
+		if l.at == h.next {
+			return true
+		}
+	}
+	return false
+}
+
 // TestSlowListener: one that does not read is cut off and counted; another gets every event.
 func TestSlowListener(t *testing.T) {
 	t.Parallel()
@@ -271,7 +283,8 @@ func TestSlowListener(t *testing.T) {
 	nstest.WaitFor(t, "the slow one to be cut off", func() bool {
 		w.feed(50)
 		w.written("http", len(w.events))
-		time.Sleep(5 * time.Millisecond) // the fast one is not as fast as this
+		nstest.WaitFor(t, "the fast one to have all", s.hub.someoneHasAll)
+		time.Sleep(5 * time.Millisecond) // else there are too many to keep
 		_, cut, _ := s.hub.counts()
 		return cut > 0
 	})

@@ -83,7 +83,11 @@ func TestStarts(t *testing.T) {
 	ready, started := make(chan struct{}), make(chan struct{}, 100)
 	ended := make(chan error, 1)
 	go func() { ended <- e.Starts(ctx, func() { close(ready) }, func() { started <- struct{}{} }) }()
-	<-ready
+	select {
+	case <-ready:
+	case err := <-ended:
+		t.Fatal(err)
+	}
 	web.Start()
 	for running := false; !running; {
 		select {

@@ -21,6 +21,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
@@ -36,9 +38,22 @@ var shared struct {
 	image  string  // "" until the engine is ready
 }
 
+// lockFile keeps the tests' engines apart: each has rules and a bridge in the machine's
+// own namespace, and takes them away when it ends. Packages are tested side by side.
+const lockFile = "/run/lock/radar-dockertest"
+
 // Main is for TestMain of every package whose tests call New: it runs the tests,
-// then removes what they shared. It returns the exit code.
+// then removes what they shared. It returns the exit code. Tests of another package
+// that uses an engine are waited for.
 func Main(m *testing.M) int {
+	if os.Geteuid() == 0 { // else New starts none
+		lock, err := lockedFile(lockFile)
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "wait for other tests' Docker engine: %v\n", err)
+			return 1
+		}
+		defer lock.Close()
+	}
 	shared.inMain = true
 	code := m.Run()
 	shared.Lock()
@@ -48,6 +63,20 @@ func Main(m *testing.M) int {
 		code = max(code, 1)
 	}
 	return code
+}
+
+// lockedFile opens a file, when nobody else has it locked any more. Closing it, or the end of the
+// process, unlocks it.
+func lockedFile(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := nstest.Again(func() error { return unix.Flock(int(f.Fd()), unix.LOCK_EX) }); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("lock %s: %w", path, err)
+	}
+	return f, nil
 }
 
 // release removes the image, and the engine if it is ours.
