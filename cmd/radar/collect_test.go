@@ -120,6 +120,7 @@ func TestCollectInputs(t *testing.T) {
 	var shown bytes.Buffer
 	collector.Stdout = &shown
 	await(t, collector, "collecting at [::]:6000")
+	t.Setenv("RADAR_STATE_DIR", live)
 	sent := 0
 	for _, to := range []string{"127.0.0.1:32766", "[::1]:6000"} {
 		spec, err := topo.ParseSpec(n.Spec("c"))
@@ -150,7 +151,6 @@ func TestCollectInputs(t *testing.T) {
 		}
 		// Before others come by another socket: then which is first is not said.
 		nstest.WaitFor(t, "all reports to be kept", func() bool {
-			t.Setenv("RADAR_STATE_DIR", live)
 			info, err := collect.Load("default")
 			return err == nil && info.Counts.Packets == uint64(sent)
 		})
@@ -167,7 +167,6 @@ func TestCollectInputs(t *testing.T) {
 	stopped(tcpdump)
 	stopped(collector)
 
-	t.Setenv("RADAR_STATE_DIR", live)
 	byUDP, _, _ := radar(t, "packets", "-o", "json", "--last", "0")
 	files, err := filepath.Glob(filepath.Join(collect.Dir("default"), "*.pcap"))
 	if err != nil || len(files) != 1 {

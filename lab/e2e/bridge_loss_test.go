@@ -109,7 +109,7 @@ func TestBridgeFloods(t *testing.T) {
 	// c's stack drops what is not for it: that is no loss, not even for a moment. (What
 	// iperf3 leaves in its sockets is a drop after delivery.)
 	for _, c := range s.Counters {
-		if c.Value > 0 && (c.Name == "loss_event" || c.Name == "loss_withdrawn") || c.Name == "local_drop" && c.Value > 150 { // a train may have 45
+		if c.Value > 0 && (c.Name == "loss_event" || c.Name == "loss_withdrawn") || c.Name == "local_drop" && c.Value > 50 {
 			t.Errorf("counter %s is %d", c.Name, c.Value)
 		}
 	}

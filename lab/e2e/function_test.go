@@ -107,20 +107,9 @@ func startMachine(t *testing.T, percent int) *function {
 // sendNothing sends a frame that no protocol receives out of a port.
 func (n *network) sendNothing(t *testing.T, at side) {
 	t.Helper()
-	err := n.within(at.node, func() error {
-		l, err := netlink.LinkByName(at.port)
-		if err != nil {
-			return err
-		}
-		fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
-		if err != nil {
-			return err
-		}
-		defer unix.Close(fd)
-		frame := make([]byte, 60)
-		binary.BigEndian.PutUint16(frame[12:], 0x88b5) // for local experiments (IEEE 802)
-		return unix.Sendto(fd, frame, 0, &unix.SockaddrLinklayer{Ifindex: l.Attrs().Index})
-	})
+	frame := make([]byte, 60)
+	binary.BigEndian.PutUint16(frame[12:], 0x88b5) // for local experiments (IEEE 802)
+	err := n.within(at.node, func() error { return nstest.SendFrame(at.port, frame) })
 	if err != nil && !errors.Is(err, unix.ENOBUFS) {
 		t.Fatalf("send a frame out of %s/%s: %v", at.node, at.port, err)
 	}

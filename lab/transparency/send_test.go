@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 // Sent is a packet that a case has sent, and what the case says of its end.
@@ -145,15 +147,7 @@ func ethernet(to, from net.HardwareAddr, kind uint16, b []byte) []byte {
 // SendRaw sends a frame as it is, by a packet socket; its protocol is the frame's.
 func (w *World) SendRaw(node, port string, frame []byte) {
 	w.T.Helper()
-	index := w.Index(node, port)
-	w.in(node, func() error {
-		fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
-		if err != nil {
-			return err
-		}
-		defer unix.Close(fd)
-		return unix.Sendto(fd, frame, 0, &unix.SockaddrLinklayer{Ifindex: index})
-	})
+	w.in(node, func() error { return nstest.SendFrame(port, frame) })
 	time.Sleep(gap)
 }
 

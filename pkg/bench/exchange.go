@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"net/netip"
 	"time"
@@ -84,6 +83,10 @@ func exchangeTables(list []neighbour, distances []int, medians [][][]float64) (t
 	return took, ratio
 }
 
+// echoMost is how long a reply may take: a machine may stand still for seconds, which the median
+// does not show.
+const echoMost = 10 * time.Second
+
 // echoPayload is what ping sends.
 const echoPayload = 56
 
@@ -103,7 +106,7 @@ func echo(ctx context.Context, n *network, to netip.Addr, count int) (float64, e
 			return fmt.Errorf("open a ping socket: %w", err)
 		}
 		defer unix.Close(fd)
-		wait := unix.Timeval{Sec: 10} // a machine may stand still for seconds; the median does not show it
+		wait := unix.NsecToTimeval(int64(echoMost))
 		if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait); err != nil {
 			return err
 		}
@@ -146,7 +149,7 @@ func echoOnce(fd int, seq uint16) (time.Duration, error) {
 		case err == unix.EINTR:
 			continue
 		case err == unix.EAGAIN:
-			return 0, errors.New("no reply within 10 s")
+			return 0, fmt.Errorf("no reply within %v", echoMost)
 		case err != nil:
 			return 0, fmt.Errorf("receive: %w", err)
 		case n >= 8 && in[0] == 0 && binary.BigEndian.Uint16(in[6:]) == seq:

@@ -6,13 +6,12 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 func mustParse(t *testing.T, s string) Dist {
@@ -35,21 +34,16 @@ func (w *world) sendFrames(t *testing.T, n int, gap time.Duration, size func(i i
 }
 
 func sendFrames(n int, gap time.Duration, size func(i int) int) error {
-	itf, err := net.InterfaceByName("eth0")
+	port, err := nstest.OpenFrames("eth0")
 	if err != nil {
 		return err
 	}
-	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	to := &unix.SockaddrLinklayer{Ifindex: itf.Index}
+	defer port.Close()
 	next := time.Now()
 	for i := range n {
 		time.Sleep(time.Until(next))
 		next = next.Add(gap)
-		if err := unix.Sendto(fd, testFrame(i, size(i)), 0, to); err != nil {
+		if err := port.Send(testFrame(i, size(i))); err != nil {
 			return fmt.Errorf("send frame %d: %w", i, err)
 		}
 	}

@@ -79,11 +79,12 @@ func wantValues(t *testing.T, rows []metrics.Row, at any) (list []string) {
 func TestLines(t *testing.T) {
 	t.Parallel()
 	for _, room := range []int{1 << 30, 70_001} {
+		full := room < 1<<30
 		var l log
 		d := &disk{room: room, err: syscall.ENOSPC}
 		w := newWorld(t, NewLines(d, oddName, l.logger())).start(time.Hour)
 		w.feed(200)
-		if room < 1<<30 {
+		if full {
 			nstest.WaitFor(t, "the disk to be full", func() bool { return w.tally("json").Retries.Load() > 0 })
 			d.free(1 << 30)
 		}
@@ -103,7 +104,7 @@ func TestLines(t *testing.T) {
 		if diff := cmp.Diff(append(wantData(t, w.events), wantValues(t, rows, last.At)...), got); diff != "" {
 			t.Errorf("room for %d: %s", room, diff)
 		}
-		n, full := w.tally("json"), room < 1<<30
+		n := w.tally("json")
 		if int(n.Written.Load()) != len(w.events)+len(rows) || n.GivenUp.Load() != 0 || (n.Retries.Load() > 0) != full {
 			t.Errorf("written %d, given up %d, %d retries", n.Written.Load(), n.GivenUp.Load(), n.Retries.Load())
 		}
