@@ -4,7 +4,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -166,23 +165,13 @@ func TestLabErrors(t *testing.T) {
 	}
 }
 
-// labExecEnv holds the command line of a test program that becomes "radar".
-const labExecEnv = "RADAR_TEST_LAB_EXEC"
-
-// TestLabExecProcess is no test: TestLabExec runs it as a process of its own,
-// which "lab exec" replaces.
-func TestLabExecProcess(t *testing.T) {
-	if args := os.Getenv(labExecEnv); args != "" {
-		os.Exit(run(context.Background(), strings.Split(args, "\n"), os.Stdin, os.Stdout, os.Stderr))
-	}
-}
-
 func TestLabExec(t *testing.T) {
 	name := labName(t)
 	mustRadar(t, "lab", "up", "chain", "--set", "N=1", "--name", name)
-	for _, dashes := range []string{"", "--\n"} {
-		cmd := exec.Command("/proc/self/exe", "-test.run=^TestLabExecProcess$")
-		cmd.Env = append(os.Environ(), labExecEnv+"=lab\nexec\n"+name+"\nr1\n"+dashes+"sh\n-c\nip -br address; cat; exit 7")
+	for _, dashes := range [][]string{nil, {"--"}} {
+		args := append(append([]string{"lab", "exec", name, "r1"}, dashes...), "sh", "-c", "ip -br address; cat; exit 7")
+		cmd := exec.Command("/proc/self/exe", args...)
+		cmd.Env = append(os.Environ(), execEnv+"=1")
 		cmd.Stdin = strings.NewReader("through")
 		out, err := cmd.Output()
 		failed, ok := errors.AsType[*exec.ExitError](err)

@@ -12,6 +12,7 @@ package dockertest
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -33,27 +34,20 @@ const commandTime = time.Minute
 var shared struct {
 	sync.Mutex
 	inMain bool
-	host   string  // DOCKER_HOST, "" for the default
-	daemon *daemon // nil: the engine is not ours
-	image  string  // "" until the engine is ready
+	host   string   // DOCKER_HOST, "" for the default
+	daemon *daemon  // nil: the engine is not ours
+	lock   *os.File // held while daemon is there
+	image  string   // "" until the engine is ready
 }
 
-// lockFile keeps the tests' engines apart: each has rules and a bridge in the machine's
-// own namespace, and takes them away when it ends. Packages are tested side by side.
+// lockFile keeps the engines of test programs apart: each has rules and a bridge in the
+// machine's own namespace, and takes them away when it ends. Packages are tested side by
+// side: the second to need an engine of its own waits for the first to end.
 const lockFile = "/run/lock/radar-dockertest"
 
 // Main is for TestMain of every package whose tests call New: it runs the tests,
-// then removes what they shared. It returns the exit code. Tests of another package
-// that uses an engine are waited for.
+// then removes what they shared. It returns the exit code.
 func Main(m *testing.M) int {
-	if os.Geteuid() == 0 { // else New starts none
-		lock, err := lockedFile(lockFile)
-		if err != nil {
-			fmt.Fprintf(os.Stderr, "wait for other tests' Docker engine: %v\n", err)
-			return 1
-		}
-		defer lock.Close()
-	}
 	shared.inMain = true
 	code := m.Run()
 	shared.Lock()
@@ -81,15 +75,16 @@ func lockedFile(path string) (*os.File, error) {
 
 // release removes the image, and the engine if it is ours.
 func release() error {
+	var errs []error
 	if shared.image != "" {
 		if out, err := docker("image", "rm", "-f", shared.image); err != nil {
-			return fmt.Errorf("remove image: %w: %s", err, out)
+			errs = append(errs, fmt.Errorf("remove image: %w: %s", err, out))
 		}
 	}
 	if shared.daemon != nil {
-		return shared.daemon.stop()
+		errs = append(errs, shared.daemon.stop(), shared.lock.Close())
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // Engine is a Docker engine in the hands of one test.
@@ -127,11 +122,16 @@ func prepare() error {
 	}
 	if shared.daemon == nil {
 		if _, err := docker("version", "--format", "{{.Server.Version}}"); err != nil {
+			lock, err := lockedFile(lockFile)
+			if err != nil {
+				return fmt.Errorf("wait for other tests' engine: %w", err)
+			}
 			d, err := startDaemon(nil)
 			if err != nil {
+				lock.Close()
 				return err
 			}
-			shared.daemon, shared.host = d, d.host()
+			shared.daemon, shared.host, shared.lock = d, d.host(), lock
 		}
 	}
 	image := nstest.Unique() + ":test"
