@@ -302,6 +302,9 @@ func (w *exportWorld) exported(n int, filter ...string) (file string, end export
 // overflows a queue.
 func (w *exportWorld) traffic() {
 	w.Helper()
+	// Slow enough that the queue cannot send the last of them while ping, on a busy machine, takes
+	// its time: what does not fit is dropped, however that goes.
+	w.in("r2", "tc", "qdisc", "change", "dev", "eth1", "root", "tbf", "rate", "1mbit", "burst", "16kb", "limit", "64kb")
 	ctx, cancel := context.WithTimeout(w.Context(), patience)
 	defer cancel()
 	for _, script := range []string{
