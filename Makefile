@@ -211,9 +211,10 @@ soak: deps-test build ## faults, many times over: some half an hour (SOAK=regexp
 .PHONY: endure
 PIECE ?= 30m
 endure: deps-test build ## a piece of an endurance run at 90 % of the rate without loss: nothing may grow (PIECE=30m)
+	ended=0; \
 	RADAR_ENDURE=$(PIECE) RADAR_ENDURE_RECORD=$(CURDIR)/bin/endure.txt RADAR_BIN=$(CURDIR)/bin/radar \
-		go test -count=1 -v -timeout 0 -run TestEndure ./lab/e2e
-	lab/reliability.sh endure <bin/endure.txt
+		go test -count=1 -v -timeout 0 -run TestEndure ./lab/e2e || ended=$$?; \
+	lab/reliability.sh endure <bin/endure.txt; exit $$ended
 mutants: deps-test deps-bpf ## whether the tests find bugs that are put in (BUGS="name ...")
 	mkdir -p bin
 	lab/mutants/run.sh $(BUGS) | tee bin/mutants.txt

@@ -18,18 +18,26 @@ lines() {
 		grep -E '^[0-9]{4}-[0-9]{2}-[0-9]{2}  ' | awk '!seen[$0]++'
 }
 
-# total adds a line: every number before one of these words, summed.
+# total adds a line: every number before one of these words, summed; those of lines that say
+# FAILED in a line of its own.
 total() {
 	awk '{ print
+		what = /  FAILED/ ? "failed" : "all"
+		lines[what]++
 		for (i = 2; i <= NF; i++) if ($i ~ /^(scripts|packets|hooks|s|wrong)$/) {
-			if (!($i in sum)) order[++n] = $i
-			sum[$i] += $(i - 1)
+			if (!($i in seen)) { seen[$i]; order[++n] = $i }
+			sum[what, $i] += $(i - 1)
 		}
 	}
+	function write(what, title) {
+		if (!lines[what]) return
+		printf "%s:", title
+		for (i = 1; i <= n; i++) printf "  %.0f %s", sum[what, order[i]], order[i]
+		printf "  (%.1f h)\n", sum[what, "s"] / 3600
+	}
 	END {
-		printf "all:"
-		for (i = 1; i <= n; i++) printf "  %.0f %s", sum[order[i]], order[i]
-		printf "  (%.1f h)\n", sum["s"] / 3600
+		write("all", lines["failed"] ? "all that passed" : "all")
+		write("failed", "all that failed")
 	}'
 }
 

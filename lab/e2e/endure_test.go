@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -23,7 +24,7 @@ import (
 // for latencies. Meanwhile what radar holds may not grow.
 //
 // RADAR_ENDURE says how long a piece takes (else some seconds, for the test's own sake),
-// RADAR_ENDURE_RECORD names a file that gets a line about it.
+// RADAR_ENDURE_RECORD names a file that gets a line about it, also if it fails.
 func TestEndure(t *testing.T) {
 	piece := 8 * time.Second
 	if text := os.Getenv("RADAR_ENDURE"); text != "" {
@@ -32,6 +33,13 @@ func TestEndure(t *testing.T) {
 			t.Fatalf("RADAR_ENDURE=%q: say 8s or more, as 30m", text)
 		}
 	}
+	line := endureLine("FAILED: it broke off") // of a piece that does not come to its end
+	defer func() {
+		t.Log(line)
+		if path := os.Getenv("RADAR_ENDURE_RECORD"); path != "" {
+			appendLine(t, path, line)
+		}
+	}()
 	// Nearly as many flows as radar keeps, and no others: where each of those that it keeps is
 	// met rarely, its latencies fill buckets for an hour, which looks like a leak.
 	const sports = aggregate.MaxFlowRows/selfPorts - 1
@@ -73,18 +81,30 @@ func TestEndure(t *testing.T) {
 	report.Add(s.Totals.row(true), seenRow(f, &before, &s), flowsRow(t, rad, &s))
 	report.Add(flatRows(samples, settling)...)
 	keepReport(t, report)
-	if !report.OK() {
-		t.Error("packets differ or are not accounted for, or something grows: see the table")
-	}
 	first, last := quarters(samples)
 	perSecond := float64(sent) / took.Seconds()
-	line := fmt.Sprintf("%s  Linux %s  %6.0f s  %11d packets  %3d wrong  %6.0f /s, %.0f %% of what gets through  agent %.1f then %.1f MiB  maps %.1f MiB  %d descriptors  %d threads",
-		time.Now().UTC().Format("2006-01-02"), kernelNumber(), took.Seconds(), sent, f.wrong.Load(),
-		perSecond, 100*perSecond/float64(lossless), mib(first.memory), mib(last.memory), mib(last.locked), last.files, last.threads)
-	t.Log(line)
-	if path := os.Getenv("RADAR_ENDURE_RECORD"); path != "" && !t.Failed() {
-		appendLine(t, path, line)
+	line = endureLine(fmt.Sprintf("%6.0f s  %11d packets  %3d wrong  %6.0f /s, %.0f %% of what gets through  agent %.1f then %.1f MiB  maps %.1f MiB  %d descriptors  %d threads",
+		took.Seconds(), sent, f.wrong.Load(), perSecond, 100*perSecond/float64(lossless),
+		mib(first.memory), mib(last.memory), mib(last.locked), last.files, last.threads))
+	if !report.OK() {
+		line += "  FAILED: " + strings.Join(notOK(report), ", ")
+		t.Error("packets differ or are not accounted for, or something grows: see the table")
 	}
+}
+
+// endureLine is a line of the record, which lab/reliability.sh sums.
+func endureLine(text string) string {
+	return fmt.Sprintf("%s  Linux %s  %s", time.Now().UTC().Format("2006-01-02"), kernelNumber(), text)
+}
+
+// notOK are the names of the checks that failed.
+func notOK(report *oracle.Report) (names []string) {
+	for _, row := range report.Rows {
+		if !row.OK() {
+			names = append(names, row.Check)
+		}
+	}
+	return names
 }
 
 func kernelNumber() string {
@@ -95,14 +115,12 @@ func kernelNumber() string {
 func appendLine(t *testing.T, path, line string) {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err == nil {
+		_, err = fmt.Fprintln(f, line)
+		err = errors.Join(err, f.Close())
+	}
 	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := fmt.Fprintln(f, line); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
+		t.Errorf("keep a record: %v", err)
 	}
 }
 
