@@ -113,9 +113,13 @@ func (a *Agent) warnIf(what string, err error) {
 	}
 }
 
-// gcPercent: what an agent holds lives long (flows, seconds) and it makes little garbage, so
-// that a heap of twice that, Go's default, is memory for nothing. GOGC overrides it.
-const gcPercent = 40
+// gcPercent is how much garbage there may be, of what lives. That is flows, seconds and snapshots,
+// for long; at Go's default of 100 as much again would be memory for nothing. With little allowed,
+// collections come when it is reached, also when flows meet no new latencies: with 40 they came
+// every two minutes, as Go does without need, and how high the heap was by then, and the process's
+// memory from then on, depended on how much garbage those minutes made. A collection of a full
+// table takes some 30 ms of CPU. GOGC overrides it.
+const gcPercent = 10
 
 // Run works until ctx ends, another process takes over, or the domain is gone.
 // ready, if not nil, is called once everything runs. When Run returns, the
