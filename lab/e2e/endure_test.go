@@ -89,6 +89,8 @@ func TestEndure(t *testing.T) {
 	if !report.OK() {
 		line += "  FAILED: " + strings.Join(notOK(report), ", ")
 		t.Error("packets differ or are not accounted for, or something grows: see the table")
+	} else if t.Failed() {
+		line += "  FAILED: an error beside the checks"
 	}
 }
 
