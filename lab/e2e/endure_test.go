@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -33,8 +34,11 @@ func TestEndure(t *testing.T) {
 			t.Fatalf("RADAR_ENDURE=%q: say 8s or more, as 30m", text)
 		}
 	}
-	line := endureLine("FAILED: it broke off") // of a piece that does not come to its end
+	line, failed := endureLine(""), "it broke off" // of a piece that does not come to its end
 	defer func() {
+		if t.Failed() {
+			line += "  FAILED: " + cmp.Or(failed, "an error beside the checks")
+		}
 		t.Log(line)
 		if path := os.Getenv("RADAR_ENDURE_RECORD"); path != "" {
 			appendLine(t, path, line)
@@ -86,11 +90,8 @@ func TestEndure(t *testing.T) {
 	line = endureLine(fmt.Sprintf("%6.0f s  %11d packets  %3d wrong  %6.0f /s, %.0f %% of what gets through  agent %.1f then %.1f MiB  maps %.1f MiB  %d descriptors  %d threads",
 		took.Seconds(), sent, f.wrong.Load(), perSecond, 100*perSecond/float64(lossless),
 		mib(first.memory), mib(last.memory), mib(last.locked), last.files, last.threads))
-	if !report.OK() {
-		line += "  FAILED: " + strings.Join(notOK(report), ", ")
+	if failed = strings.Join(notOK(report), ", "); !report.OK() {
 		t.Error("packets differ or are not accounted for, or something grows: see the table")
-	} else if t.Failed() {
-		line += "  FAILED: an error beside the checks"
 	}
 }
 
