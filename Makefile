@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-# Everything that a fresh Debian 12 machine with root and Go needs: make demo, make test.
+# Everything that a fresh Debian 12 machine with root needs: make demo, make test.
+# The tiers of tests: make check, make test, .ci/run, make nightly (docs/design/0013-tiers.md).
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
 VERSION ?= $(shell git describe --always --dirty 2>/dev/null || echo unknown)
-GOFLAGS_BUILD := -trimpath -ldflags "-X main.version=$(VERSION)"
+GOFLAGS_BUILD := -ldflags "-X main.version=$(VERSION)"
 # libpcap compiles filter expressions and needs cgo; CGO_ENABLED=0 or -tags nopcap
 # builds radar without them.
 CGO_ENABLED ?= 1
 export CGO_ENABLED
+# Without the path of this folder in what is compiled, other clones use it again.
+export GOFLAGS += -trimpath
+# The Go that "make go" brings, if somebody called it.
+export PATH := $(CURDIR)/.cache/go/bin:$(PATH)
 
 # What building radar needs, what the main job needs, what building the BPF objects
 # needs, what the tests need.
@@ -30,7 +35,7 @@ help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: ## bin/radar (CGO_ENABLED=0: without filter expressions)
+build: need-go ## bin/radar (CGO_ENABLED=0: without filter expressions)
 	@[ "$(CGO_ENABLED)" = 0 ] || echo '#include <pcap/pcap.h>' | $$(go env CC) -E -o /dev/null - 2>/dev/null || \
 		{ echo "make build: filter expressions need a C compiler and libpcap: apt-get install $(PKGS_BUILD), or: make build CGO_ENABLED=0"; exit 1; }
 	go build $(GOFLAGS_BUILD) -o bin/radar ./cmd/radar
@@ -47,14 +52,25 @@ install: build ## radar, man pages and completion into PREFIX (default /usr/loca
 	done
 
 # $(call need,PACKAGES): installs those that are missing.
-define need
-@missing=(); for p in $(1); do dpkg-query -W -f '$${db:Status-Status}' $$p 2>/dev/null | grep -qx installed || missing+=($$p); done; \
-if [ $${#missing[@]} -gt 0 ]; then echo "installing: $${missing[*]}"; \
-apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$${missing[@]}" >/dev/null; fi
-endef
+need = @lab/tools/packages.sh $(1)
+
+# $(call venv,DIR,REQUIREMENTS): a virtual environment of Python with these packages.
+venv = @[ "$$(cat $(1)/done 2>/dev/null)" = "$$(cat $(2))" ] || { \
+	python3 -m venv $(1) && $(1)/bin/pip install -q --disable-pip-version-check -r $(2) && cp $(2) $(1)/done; }
+
+# What is downloaded once serves all clones of a user: .cache is a link.
+.cache:
+	@mkdir -p $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/radar
+	@ln -sfn $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/radar .cache
+
+.PHONY: need-go go
+need-go: | $(filter go,$(MAKECMDGOALS))
+	@lab/tools/go.sh check $(MAKECMDGOALS)
+go: .cache ## a Go that can build radar, for machines that have none or an old one
+	lab/tools/go.sh install .cache/go
 
 .PHONY: deps-build deps-run deps-bpf deps-test deps-servers deps-kernel
-deps-build:
+deps-build: need-go
 	$(call need,$(PKGS_BUILD))
 deps-run: deps-build
 	$(call need,$(PKGS_RUN))
@@ -62,11 +78,8 @@ deps-bpf: deps-build
 	$(call need,$(PKGS_BPF))
 deps-test: deps-run deps-bpf deps-servers
 	$(call need,$(PKGS_TEST))
-deps-servers:
-	@[ "$$(cat .cache/servers/done 2>/dev/null)" = "$(PKGS_SERVERS)" ] || { echo "unpacking: $(PKGS_SERVERS)"; \
-	rm -rf .cache/servers; mkdir -p .cache/servers; cd .cache/servers; apt-get update -qq; \
-	apt-get download -qq -o APT::Sandbox::User=root $(PKGS_SERVERS); \
-	for p in *.deb; do dpkg-deb --fsys-tarfile "$$p" | tar -x ./usr/bin; rm "$$p"; done; echo $(PKGS_SERVERS) >done; }
+deps-servers: .cache
+	@lab/tools/packages.sh --download .cache/servers $(PKGS_SERVERS)
 deps-kernel:
 	$(call need,$(PKGS_KERNEL))
 
@@ -76,48 +89,53 @@ demo: deps-run build ## a virtual network, measured: paths, latency, losses (nee
 demo-int: deps-run build ## a virtual network beside reports of switches (INT), and reports about it; fails if an answer is wrong
 	lab/demo-int.sh bin/radar
 
-.PHONY: generate
-generate: deps-bpf ## BPF objects, man pages, docs/cli, tables of docs/int.md
-	go generate ./...
+.PHONY: generate objects
+generate: objects ## BPF objects, man pages, docs/cli, tables of docs/int.md
+	go generate ./pkg/intwire ./pkg/export
 	go run ./cmd/radar docs docs
+objects: deps-bpf
+	go generate ./pkg/bpfobj ./pkg/bench ./experiments/peer
+	lab/tools/generated.sh sums >bpf/objects.sum
 
-.PHONY: check-generated
-check-generated: generate ## fails if a generated file is not what is committed
-	@changed=$$(git status --porcelain -- pkg/bpfobj pkg/bench experiments/peer docs/man docs/cli docs/int.md); \
-	if [ -n "$$changed" ]; then echo "generated files differ from what is committed; run: make generate"; echo "$$changed"; git diff --stat; exit 1; fi
-
-.PHONY: lint
-lint: deps-test check-generated ## gofmt, vet, staticcheck, shellcheck, licences, generated files
+.PHONY: lint check
+lint: need-go
 	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "gofmt: $$out"; exit 1; fi
 	go vet ./...
 	go tool staticcheck ./...
 	CGO_ENABLED=0 go build -o /dev/null ./cmd/radar
 	go build -tags nopcap -o /dev/null ./cmd/radar
 	go vet -tags nopcap ./pkg/filter
-	shellcheck $$(git ls-files '*.sh' .ci/run)
+	@if command -v shellcheck >/dev/null; then shellcheck $$(git ls-files '*.sh' .ci/run); \
+	elif [ -n "$(RADAR_REQUIRE)" ]; then echo "lint: needs shellcheck: apt-get install shellcheck"; exit 1; \
+	else echo "lint: shell scripts are not looked at: apt-get install shellcheck"; fi
 	@lab/soak.py names e2e >/dev/null # the tests of docs/reliability.md are there
 	@missing=$$(git ls-files '*.go' '*.c' '*.h' '*.sh' '*.py' | grep -v '_bpfel\.go$$' | xargs grep -L SPDX-License-Identifier || true); \
 	if [ -n "$$missing" ]; then echo "no SPDX line: $$missing"; exit 1; fi
 	@if git grep -nE 'SPDX-License-Identifier: Apache' -- bpf/ ':!*.go' ':!*.py'; then echo "bpf/ is GPL-2.0-only OR BSD-2-Clause"; exit 1; fi
+	lab/tools/generated.sh check
+check: lint ## linters, generated files, and tests that need neither root nor a kernel: for each save
+	RADAR_TIER=check go test ./...
+	RADAR_TIER=check go test -tags nopcap ./pkg/filter
 
 .PHONY: test
-test: deps-test build ## every test, those that need root as root
-	@[ "$$(id -u)" -eq 0 ] || { echo "make test: needs root: the tests attach programs in network namespaces"; exit 1; }
-	go test -count=1 -timeout 45m $$(go list ./... | grep -v -e /lab/e2e -e /lab/kathara/e2e -e /lab/transparency)
-	go test -count=1 -tags nopcap ./pkg/filter
-	RADAR_BIN=$(CURDIR)/bin/radar go test -count=1 -v -timeout 45m ./lab/e2e/...
-	$(TRANSPARENCY)
+test: deps-test build ## what a commit must hold: linters, and every kind of test, as root
+	@[ "$$(id -u)" -eq 0 ] || { echo "make test: needs root: the tests attach programs in network namespaces. Without: make check"; exit 1; }
+	$(MAKE) --no-print-directory lint RADAR_REQUIRE=tools
+	RADAR_BIN=$(CURDIR)/bin/radar lab/tools/test.sh
+
+.PHONY: nightly
+nightly: deps-test deps-kernel build ## everything else: all cases, five kernels, long fuzz, race, mutants, soak, endurance, bench (STEPS="race ..." RECORD=1)
+	RECORD=$(RECORD) lab/tools/nightly.sh $(STEPS)
 
 .PHONY: transparency
 # The verdict is the table at the end; tests that pass are not listed above it.
-TRANSPARENCY = RADAR_BIN=$(CURDIR)/bin/radar RADAR_MODE=$(MODE) RADAR_CASE="$(CASE)" RADAR_MARKDOWN=$(MARKDOWN) \
-	go test -count=1 -v -timeout 45m -parallel 5 -run 'Test/$(CASE)' ./lab/transparency | grep -vE '^ *(===|--- PASS)'
 ifdef KERNELS
 transparency: deps-test deps-kernel
 	KERNELS="$(KERNELS)" CASE="$(CASE)" MODE="$(MODE)" MARKDOWN="$(MARKDOWN)" lab/transparency/kernels.sh | grep -vE '^ *(===|--- PASS)'
 else
 transparency: deps-test build ## runs with radar against runs without, one table (CASE=regexp MODE=mark|header MARKDOWN=1 KERNELS="6.12")
-	$(TRANSPARENCY)
+	RADAR_TIER=nightly RADAR_REQUIRE="root tools" RADAR_BIN=$(CURDIR)/bin/radar RADAR_MODE=$(MODE) RADAR_CASE="$(CASE)" RADAR_MARKDOWN=$(MARKDOWN) \
+		go test -count=1 -v -timeout 45m -parallel 5 -run 'Test/$(CASE)' ./lab/transparency | grep -vE '^ *(===|--- PASS)'
 endif
 
 .PHONY: bench bench-short bench-xdp bench-record
@@ -133,11 +151,9 @@ bench-record: ## docs/performance.md and README.md: the figures of bin/bench.jso
 .PHONY: experiments experiments-report experiments-record experiments-check experiments-env
 EXPERIMENTS_ENV := .cache/experiments
 EXPERIMENTS := PYTHONPATH=experiments $(EXPERIMENTS_ENV)/bin/python experiments/run.py
-experiments-env: deps-run
+experiments-env: deps-run .cache
 	$(call need,$(PKGS_EXPERIMENTS) $(if $(FULL),$(PKGS_KERNEL)))
-	@[ "$$(cat $(EXPERIMENTS_ENV)/done 2>/dev/null)" = "$$(cat experiments/requirements.txt)" ] || { \
-	python3 -m venv $(EXPERIMENTS_ENV) && $(EXPERIMENTS_ENV)/bin/pip install -q --disable-pip-version-check -r experiments/requirements.txt && \
-	cp experiments/requirements.txt $(EXPERIMENTS_ENV)/done; }
+	$(call venv,$(EXPERIMENTS_ENV),experiments/requirements.txt)
 experiments: experiments-env build ## the paper's figures, and ours, measured here: a quarter of an hour, one HTML report (ONLY="01 03" FULL=1 SEED=1)
 	go build -trimpath -o bin/peer ./experiments/peer
 	$(EXPERIMENTS) $(if $(FULL),--full) $(if $(SEED),--seed $(SEED)) $(ONLY)
@@ -174,14 +190,14 @@ fuzz-int:
 	$(call fuzzed,./pkg/intwire,FuzzDecode,1800000)
 	$(call fuzzed,./pkg/collect,FuzzTranslate,800000)
 	RADAR_FUZZ=$(INT) RADAR_FUZZ_SEED=$(SEED) go test ./pkg/intwire -run TestRandomBytes -count=1 -v -timeout 0
-fuzz-record: ## docs/reliability.md: what bin/fuzz.txt counts, summed
-	lab/reliability.sh fuzz <bin/fuzz.txt
+fuzz-record: ## what bin/fuzz.txt counts, summed (RECORD=1: into docs/reliability.md)
+	RECORD=$(RECORD) lab/reliability.sh fuzz <bin/fuzz.txt
 
-.PHONY: packets
+.PHONY: packets packets-env
 PACKETS_ENV := .cache/packets
-packets: deps-test ## the tests' packets anew, by scapy (CHECK=1: only compare)
-	@[ -x $(PACKETS_ENV)/bin/python ] || python3 -m venv $(PACKETS_ENV)
-	$(PACKETS_ENV)/bin/pip install -q -r bpf/test/requirements.txt
+packets-env: deps-test .cache
+	$(call venv,$(PACKETS_ENV),bpf/test/requirements.txt)
+packets: packets-env ## the tests' packets anew, by scapy (CHECK=1: only compare)
 	$(PACKETS_ENV)/bin/python bpf/test/packets.py $(if $(CHECK),--check)
 
 .PHONY: race
@@ -189,44 +205,48 @@ packets: deps-test ## the tests' packets anew, by scapy (CHECK=1: only compare)
 # about a minute. Everything takes more than a quarter of an hour, mostly cmd/radar, whose tests
 # run the command in networks, and the faults: the detector makes radar some ten times slower.
 RACE_QUICK := ./pkg/backpack/... ./pkg/aggregate/... ./pkg/agent/... ./pkg/query/... ./pkg/record/... ./pkg/domain/... ./pkg/filter/... ./pkg/graph/... ./pkg/collect/...
+# These count millions of packets in one goroutine.
+RACE_LONG := ^Test(FollowerForgetsNothing|MemoryOfFlows|SelectSparesOnlyWork|SnapshotGrows)$$
 # Of lab/e2e what drives the agent; its other tests, lab/transparency and lab/kathara/e2e ask
 # the same agent about packets and times, whose verdicts hold for a radar at full speed.
 RACE_E2E := Test(AgentEnds|RingWraps|InterfacesComeAndGo|SourcesStop|Endure)
 race: deps-test ## every package under the race detector, and faults with an agent under it (QUICK=1: what needs no root)
 ifdef QUICK
-	CGO_ENABLED=1 go test -race -count=1 $(RACE_QUICK)
+	RADAR_TIER=check CGO_ENABLED=1 go test -race -count=1 -skip '$(RACE_LONG)' $(RACE_QUICK)
 else
-	CGO_ENABLED=1 go test -race -count=1 -p 1 -timeout 60m $$(go list ./... | grep -v -e /lab/e2e -e /lab/kathara/e2e -e /lab/transparency)
+	RADAR_TIER=nightly CGO_ENABLED=1 go test -race -count=1 -p 1 -timeout 60m $$(go list ./... | grep -v -e /lab/e2e -e /lab/kathara/e2e -e /lab/transparency)
 	CGO_ENABLED=1 go build -race -o bin/radar-race ./cmd/radar
 	rm -f bin/race.*
-	GORACE="log_path=$(CURDIR)/bin/race" RADAR_GAP=1ms RADAR_BIN=$(CURDIR)/bin/radar-race \
+	RADAR_TIER=nightly GORACE="log_path=$(CURDIR)/bin/race" RADAR_GAP=1ms RADAR_BIN=$(CURDIR)/bin/radar-race \
 		go test -race -count=1 -v -timeout 60m -run '$(RACE_E2E)' ./lab/e2e
 	@if ls bin/race.* >/dev/null 2>&1; then cat bin/race.*; exit 1; fi
 endif
 
+# Counts and dates go into docs/reliability.md only with RECORD=1: once for each release.
 .PHONY: soak mutants
-# Tests of faults, each as often as docs/reliability.md says; make test runs a tenth.
-soak: deps-test build ## faults, many times over: some half an hour (SOAK=regexp: those alone)
-	RADAR_BIN=$(CURDIR)/bin/radar lab/soak.sh $(if $(SOAK),'$(SOAK)')
+# Tests of faults, each as often as docs/reliability.md says; make test runs a tenth of some.
+soak: deps-test build ## faults, many times over: some half an hour (SOAK=regexp: those alone; RECORD=1)
+	RADAR_TIER=nightly RECORD=$(RECORD) RADAR_BIN=$(CURDIR)/bin/radar lab/soak.sh $(if $(SOAK),'$(SOAK)')
 .PHONY: endure
 PIECE ?= 30m
-endure: deps-test build ## a piece of an endurance run at 90 % of the rate without loss: nothing may grow (PIECE=30m)
+endure: deps-test build ## a piece of an endurance run at 90 % of the rate without loss: nothing may grow (PIECE=30m RECORD=1)
 	ended=0; \
-	RADAR_ENDURE=$(PIECE) RADAR_ENDURE_RECORD=$(CURDIR)/bin/endure.txt RADAR_BIN=$(CURDIR)/bin/radar \
+	RADAR_TIER=nightly RADAR_ENDURE=$(PIECE) RADAR_ENDURE_RECORD=$(CURDIR)/bin/endure.txt RADAR_BIN=$(CURDIR)/bin/radar \
 		go test -count=1 -v -timeout 0 -run TestEndure ./lab/e2e || ended=$$?; \
-	lab/reliability.sh endure <bin/endure.txt; exit $$ended
-mutants: deps-test deps-bpf ## whether the tests find bugs that are put in (BUGS="name ...")
+	RECORD=$(RECORD) lab/reliability.sh endure <bin/endure.txt; exit $$ended
+mutants: deps-test deps-bpf ## whether the tests of CI find bugs that are put in (BUGS="name ..." RECORD=1)
 	mkdir -p bin
-	lab/mutants/run.sh $(BUGS) | tee bin/mutants.txt
-	[ -n '$(BUGS)' ] || lab/reliability.sh mutants <bin/mutants.txt
+	RADAR_TIER=test lab/mutants/run.sh $(BUGS) | tee bin/mutants.txt
+	[ -n '$(BUGS)' ] || RECORD=$(RECORD) lab/reliability.sh mutants <bin/mutants.txt
 
 .PHONY: kernels
-kernels: deps-test deps-kernel ## real Debian kernels, and docs/kernels.md (KERNELS="5.10 6.1 6.12 backports sid" PARTS="tests role runs" RECORD=1)
+kernels: deps-test deps-kernel ## real Debian kernels (KERNELS="5.10 6.1 6.12 backports sid" PARTS="tests role runs"; RECORD=1: and docs/kernels.md)
 	KERNELS="$(KERNELS)" PARTS="$(PARTS)" RECORD=$(RECORD) lab/kernels/matrix.sh
 
-.PHONY: kathara kathara-clean
-kathara: deps-run build ## Docker and Kathará for real: image, network plugin, end-to-end tests (ALL=1: every lab)
+.PHONY: kathara kathara-clean deps-kathara
+deps-kathara: deps-run .cache
 	$(call need,$(PKGS_KATHARA))
-	RADAR_BIN=$(CURDIR)/bin/radar RADAR_KATHARA_ALL=$(ALL) go test -count=1 -v -timeout 45m ./lab/kathara/e2e
+kathara: deps-kathara build ## Docker and Kathará for real: image, network plugin, end-to-end tests (ALL=1: every lab)
+	RADAR_BIN=$(CURDIR)/bin/radar RADAR_KATHARA_ALL=$(ALL) lab/tools/test.sh ./lab/kathara/e2e
 kathara-clean: ## removes what make kathara has made
 	lab/kathara/setup.sh down

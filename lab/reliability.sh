@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Puts what it reads into a section of docs/reliability.md, in place of what is there, with
-# the date and the kernel. The sections fuzz and endure are records: lines that begin with a
-# date are added to those that are there, and summed.
+# Prints what it reads as a section of docs/reliability.md, with the date, the commit and the
+# kernel. The sections fuzz and endure are records: lines that begin with a date are added to
+# those that are there, and summed.
 #
-#   lab/reliability.sh mutants <bin/mutants.txt
+#   lab/reliability.sh mutants <bin/mutants.txt            # prints it
+#   RECORD=1 lab/reliability.sh mutants <bin/mutants.txt   # puts it into the page
 set -euo pipefail
 
 [ $# -eq 1 ] || { echo "usage: reliability.sh SECTION < TEXT" >&2; exit 2; }
@@ -46,8 +47,11 @@ fuzz | endure) text=$(lines "$1" | total) ;;
 *) text=$(cat) ;;
 esac
 [ -n "$text" ] || { echo "reliability.sh: there is nothing to write" >&2; exit 1; }
-"$here/section.sh" "$page" "$1" <<TEXT
-$(date -u +%Y-%m-%d), Linux $(uname -r | cut -d- -f1), $(nproc) CPUs:
+section() {
+	if [ -n "${RECORD:-}" ]; then "$here/section.sh" "$page" "$1"; else cat; fi
+}
+section "$1" <<TEXT
+$(date -u +%Y-%m-%d), commit $(git -C "$here" describe --always --dirty), Linux $(uname -r | cut -d- -f1), $(nproc) CPUs:
 
 \`\`\`
 $text

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Tries every fault of the table in docs/reliability.md as often as it says, and writes the
-# results there.
+# Tries every fault of the table in docs/reliability.md as often as it says. The page with
+# the results is bin/reliability.md.
 #
 #   lab/soak.sh                # all: some half an hour
-#   lab/soak.sh AgentEnds      # those of lab/e2e whose name matches, without writing
+#   lab/soak.sh AgentEnds      # those of lab/e2e whose name matches, without a page
 #
+# RECORD=1   the results go into docs/reliability.md
 # RADAR_BIN  the binary to test (one is built)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -25,5 +26,5 @@ mapfile -t packages < <(go list ./bpf/test ./pkg/... ./cmd/radar | grep -v /pkg/
 go test -count=1 -json -run "$names" "${packages[@]}" >"$units" || { cat "$units"; exit 1; }
 lab/soak.py tables "$e2e" >bin/soak.txt
 lab/soak.py write "$e2e" "$units" <"$page" >bin/reliability.md
-cp bin/reliability.md "$page" # only now that both are there
+[ -z "${RECORD:-}" ] || cp bin/reliability.md "$page" # only now that both are there
 lab/reliability.sh soak <bin/soak.txt

@@ -3,14 +3,16 @@
 #
 # Everything that is tried on other kernels, one kernel after the other, in parts: the tests
 # of pkg/kerneltest, the role tests of bpf/test, and the cases of lab/transparency that this
-# machine's kernel lacks something for. Writes what came of it into docs/kernels.md, in the
-# rows of these kernels, after each part: what is there of the others, in bin/kernels, stays.
+# machine's kernel lacks something for. Writes what came of it into a copy of docs/kernels.md,
+# bin/kernels.md, in the rows of these kernels, after each part: what is there of the others,
+# in bin/kernels, stays.
 #
 #   lab/kernels/matrix.sh                 # all that fetch.sh knows
 #   KERNELS="6.12 sid" lab/kernels/matrix.sh
 #   KERNELS=6.1 PARTS=runs lab/kernels/matrix.sh
 #
-# PARTS  of "tests role runs" (all)
+# PARTS     of "tests role runs" (all)
+# RECORD=1  docs/kernels.md itself is written, and lab/kernels/sizes.txt
 # The other variables and the exit status are those of run.sh.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -29,6 +31,10 @@ trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT
 kept=$PWD/bin/kernels # KERNEL.PART: what it printed, last of all a line "status: N"
 mkdir -p "$kept"
+if [ -z "${RECORD:-}" ]; then
+	cp "$page" bin/kernels.md
+	page=bin/kernels.md
+fi
 
 # lacking prints, as CASE wants them, the cases that this machine cannot run.
 lacking() {

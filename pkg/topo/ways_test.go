@@ -10,6 +10,12 @@ import (
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
+// learn adds to a tunnel's forwarding table what the kernel adds when a frame comes from a
+// far end.
+func learn(n *nstest.Net, node, farEnd string) {
+	n.Run(node, "bridge", "fdb", "add", "02:00:00:00:00:01", "dev", "vx", "dst", farEnd, "self", "dynamic")
+}
+
 // A way that packets of a tunnel can take to the outside makes an edge of it, whichever
 // way the first packet takes. Beside r, x leads from a to b.
 func TestTunnelWays(t *testing.T) {
@@ -33,9 +39,17 @@ func TestTunnelWays(t *testing.T) {
 			n.Run("a", "ip", "nexthop", "add", "id", "3", "group", "1/2")
 			n.Run("a", "ip", "route", "add", "10.0.2.0/24", "nhid", "3")
 		}, []string{"a", "r", "b"}, domain.Edge, "leave the domain at a/e1"},
+		// What a's tunnel sends by itself (MLD reports, within a second) has the address of
+		// either way, by a hash whose seed the kernel draws at boot. b learns that address as
+		// a far end, so r needs a route back to both.
 		{"two ways inside", func(n *nstest.Net) {
 			n.Run("a", "ip", "route", "add", "10.0.2.0/24", "nexthop", "via", "10.0.1.2", "nexthop", "via", "10.0.3.2")
+			n.Run("r", "ip", "route", "add", "10.0.3.0/24", "via", "10.0.1.1")
+			learn(n, "b", "10.0.3.1")
 		}, []string{"a", "r", "x", "b"}, domain.Internal, ""},
+		{"a far end that was learned has no way back", func(n *nstest.Net) {
+			learn(n, "b", "10.0.3.1")
+		}, []string{"a", "r", "x", "b"}, domain.Edge, "node r has no route to 10.0.3.1"},
 		{"two ways farther on", func(n *nstest.Net) {
 			n.Run("r", "ip", "route", "add", "10.0.2.1/32", "nexthop", "via", "10.0.2.1", "nexthop", "via", "10.0.5.2")
 		}, []string{"a", "r", "b"}, domain.Edge, "leave the domain at r/e2"},

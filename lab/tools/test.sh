@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Runs Go tests, several packages side by side: most of the time they wait.
+#
+#   lab/tools/test.sh                         # all that make test runs
+#   lab/tools/test.sh ./lab/kathara/e2e ...   # these packages
+#   lab/tools/test.sh -- -race                # more flags for go test
+#   lab/tools/test.sh --flaky                 # runs nothing, names what was flaky
+#
+# A test that fails runs once more. If it passes then, it is flaky: the end of the run
+# names it, and so does bin/flaky.txt, to which every run adds (make test and .ci/run
+# begin a new one). A test that fails twice fails the run.
+#
+# SIDE_BY_SIDE   how many packages at once (6)
+# RADAR_REQUIRE  what tests must not be skipped for (root tools docker pcap)
+# RADAR_TIER     of lab/test/need (test)
+# bin/test.json has all that was printed, as go test -json.
+#
+# Exit status: 0 if every test passed, at least the second time.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+export RADAR_REQUIRE=${RADAR_REQUIRE-root tools docker pcap}
+
+# flaky names the tests that are known to be flaky until their cause is fixed, and those that
+# this run found to be.
+flaky() {
+	[ -e bin/flaky.txt ] || : >bin/flaky.txt
+	echo
+	grep -v '^#' lab/tools/flaky.txt | sed 's/^/known to be flaky: /' || true
+	grep -v '^#' bin/flaky.txt | sed 's/^/FLAKY: /' || true
+	[ -s bin/flaky.txt ] || echo "flaky tests: none"
+}
+if [ "${1:-}" = --flaky ]; then
+	flaky
+	exit
+fi
+packages=()
+while [ $# -gt 0 ] && [ "$1" != -- ]; do packages+=("$1"); shift; done
+[ $# -eq 0 ] || shift
+
+# Those that take longest begin first: else the last of them would run alone.
+if [ ${#packages[@]} -eq 0 ]; then
+	first=(./lab/e2e ./lab/transparency ./cmd/radar ./bpf/test ./pkg/datapath)
+	module=$(go list -m)
+	mapfile -t rest < <(go list ./... | sed "s|^$module|.|" | grep -vxF -f <(printf '%s\n' "${first[@]}" ./lab/kathara/e2e))
+	packages=("${first[@]}" "${rest[@]}")
+fi
+
+mkdir -p bin
+report=$(mktemp)
+trap 'rm -f "$report"' EXIT
+failed=0
+go tool gotestsum --format pkgname --format-hide-empty-pkg --hide-summary skipped \
+	--jsonfile bin/test.json --rerun-fails=1 --rerun-fails-report "$report" --packages "${packages[*]}" -- \
+	-count=1 -p "${SIDE_BY_SIDE:-6}" -parallel 6 -timeout 30m "$@" || failed=$?
+
+# Lines of the report: PACKAGE.TEST: N runs, M failures
+found=$(sed -nE 's/^(.*): ([0-9]+) runs?, ([0-9]+) failures?$/\2 \3 \1/p' "$report" | awk '$1 > $2 { print $3 }')
+if [ -n "$found" ]; then
+	{ echo "# $(date -u '+%Y-%m-%d %H:%M'), commit $(git describe --always --dirty 2>/dev/null || echo unknown)"; echo "$found"; } >>bin/flaky.txt
+fi
+flaky
+exit "$failed"
