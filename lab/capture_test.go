@@ -20,6 +20,7 @@ import (
 	"github.com/gopacket/gopacket/pcapgo"
 
 	"github.com/vnetradar/radar/pkg/lab"
+	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 // packet is what these tests want to know of one that tcpdump saw.
@@ -44,7 +45,7 @@ func capture(t *testing.T, l *lab.Lab, machine, ifname, filter string) *dump {
 		t.Fatal(err)
 	}
 	if err := cmd.Start(); err != nil {
-		t.Fatalf("start tcpdump (install it): %v", err)
+		t.Fatalf("start tcpdump: %v", err)
 	}
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
 	said := bufio.NewReader(stderr)
@@ -67,7 +68,7 @@ type dump struct {
 func (d *dump) stop(want int) []packet {
 	d.t.Helper()
 	await(want, d)
-	for end := time.Now().Add(captureMost); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(nstest.Patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", d.cmd.Process.Pid))
 		if err != nil || strings.Contains(string(stat), ") S ") { // it sleeps: it has read all that is there
 			break
@@ -78,12 +79,9 @@ func (d *dump) stop(want int) []packet {
 	return readPackets(d.t, d.path)
 }
 
-// captureMost bounds the time until packets are in a file.
-const captureMost = 20 * time.Second
-
 // await waits until files have so many packets together; who wants them counts them again.
 func await(want int, dumps ...*dump) {
-	for end := time.Now().Add(captureMost); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(nstest.Patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		n := 0
 		for _, d := range dumps {
 			n += len(readPackets(d.t, d.path))

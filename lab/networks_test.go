@@ -17,7 +17,9 @@ import (
 
 	"github.com/gopacket/gopacket/layers"
 
+	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/lab"
+	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 // datagrams sends n from a machine to a port, one from each of as many ports.
@@ -35,8 +37,8 @@ const firstPort = 20_000
 func iperf(t *testing.T, l *lab.Lab, machine string, args ...string) string {
 	t.Helper()
 	// The server may still be starting, or be busy with the last client.
-	for end := time.Now().Add(30 * time.Second); ; {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	for end := time.Now().Add(nstest.Patience); ; {
+		ctx, cancel := context.WithTimeout(t.Context(), nstest.Patience)
 		b, err := l.Command(ctx, machine, append([]string{"iperf3", "-n", "1M"}, args...)...).CombinedOutput()
 		cancel()
 		if err == nil {
@@ -62,6 +64,25 @@ func ruleCounts(t *testing.T, l *lab.Lab, machine string) []int {
 		counts = append(counts, n)
 	}
 	return counts
+}
+
+// wantCounts demands of the machine's rules that they count so many packets; the last may
+// be counted a little later.
+func wantCounts(t *testing.T, l *lab.Lab, machine, what string, want ...int) {
+	t.Helper()
+	var got []int
+	nstest.WaitFor(t, fmt.Sprintf("%v %s counted by the rules of %s", want, what, machine), func() bool {
+		got = ruleCounts(t, l, machine)
+		for i := range got {
+			if i < len(want) && got[i] < want[i] {
+				return false
+			}
+		}
+		return true
+	})
+	if !slices.Equal(got, want) {
+		t.Errorf("%s's rules have counted %v %s, want %v", machine, got, what, want)
+	}
 }
 
 // TestECMPSpreads: flows go by all four paths, each by one, and answers also.
@@ -200,9 +221,7 @@ func TestNAT(t *testing.T) {
 	}
 	// dnat TCP, dnat UDP, masquerade, hairpin: two connections each time, and one more whenever
 	// the server was not ready for them.
-	if got, want := ruleCounts(t, l, "gw"), []int{srv + in1, 0, len(out), in1}; !slices.Equal(got, want) {
-		t.Errorf("gw's rules have counted %v connections, want %v", got, want)
-	}
+	wantCounts(t, l, "gw", "connections", srv+in1, 0, len(out), in1)
 	// srv knows no way to the inside.
 	if b, err := l.Command(t.Context(), "srv", "ping", "-c", "1", "-W", "1", "10.0.1.11").CombinedOutput(); err == nil {
 		t.Errorf("srv reaches in1 directly:\n%s", b)
@@ -215,24 +234,18 @@ func TestFirewall(t *testing.T) {
 	if got := pingTTL(t, l, "h1", "10.0.2.2"); got != 63 {
 		t.Errorf("TTL from h2 to h1 is %d, want 63", got)
 	}
-	answers := capture(t, l, "h1", "eth0", "src 10.0.1.2 or icmp or tcp src port 23")
+	answers := capture(t, l, "h1", "eth0", "src 10.0.1.2 or icmp or tcp port 23")
 	arrived := capture(t, l, "h2", "eth0", "udp")
 	for i, port := range []int{7001, 7002, 7003, 7004} {
 		datagrams(t, l, "h1", "10.0.2.2", port, i+3)
 	}
 	datagrams(t, l, "h1", "10.0.1.2", 161, 2)
-	telnet := l.Command(t.Context(), "h1", "iperf3", "-c", "10.0.2.2", "-p", "23", "--connect-timeout", "15000")
+	telnet := l.Command(t.Context(), "h1", "iperf3", "-c", "10.0.2.2", "-p", "23", "--connect-timeout", "120000")
 	if b, err := telnet.CombinedOutput(); err == nil || !strings.Contains(string(b), "Connection refused") {
 		t.Errorf("TCP to port 23: %v, want it refused\n%s", err, b)
 	}
 	iperf(t, l, "h1", "-c", startIperf(t, l, "h2", "10.0.2.2"))
 
-	if got, want := ruleCounts(t, l, "fw"), []int{3, 4, 1, 2}; !slices.Equal(got, want) {
-		t.Errorf("fw's rules have counted %v packets, want %v", got, want)
-	}
-	if got := run(t, l, "h2", "iptables", "-vnxL", "INPUT"); !regexp.MustCompile(`(?m)^\s*5\s+\d+\s+DROP`).MatchString(got) {
-		t.Errorf("iptables in h2 has not dropped 5 packets:\n%s", got)
-	}
 	toPort := make(map[int]int)
 	for _, p := range arrived.stop(11) {
 		toPort[p.dport]++
@@ -240,18 +253,26 @@ func TestFirewall(t *testing.T) {
 	if toPort[7001] != 0 || toPort[7002] != 0 || toPort[7003] != 5 || toPort[7004] != 6 {
 		t.Errorf("datagrams at h2 by port: %v, want 5 to 7003 and 6 to 7004", toPort)
 	}
-	prohibited, reset := 0, 0
-	for _, p := range answers.stop(5) {
+	prohibited, reset, syns := 0, 0, 0
+	for _, p := range answers.stop(4 + 1 + 1) {
 		if p.icmp && p.icmpType == layers.ICMPv4TypeDestinationUnreachable && p.icmpCode == layers.ICMPv4CodeCommAdminProhibited && p.src == "10.0.1.2" {
 			prohibited++
 		}
 		if p.tcp && p.sport == 23 {
 			reset++
 		}
+		if p.tcp && p.dport == 23 { // once more, if h1 had to wait for the answer for too long
+			syns++
+		}
 	}
-	if prohibited != 4 || reset != 1 {
-		t.Errorf("h1 has %d answers \"prohibited\" and %d resets, want 4 and 1", prohibited, reset)
+	if prohibited != 4 || reset != syns || syns == 0 {
+		t.Errorf("h1 has %d answers \"prohibited\" and %d resets, want 4 and as many as it sent to port 23, %d", prohibited, reset, syns)
 	}
+	wantCounts(t, l, "fw", "packets", 3, 4, syns, 2)
+	dropped := regexp.MustCompile(`(?m)^\s*5\s+\d+\s+DROP`)
+	nstest.WaitFor(t, "5 packets dropped by iptables in h2", func() bool {
+		return dropped.MatchString(run(t, l, "h2", "iptables", "-vnxL", "INPUT"))
+	})
 }
 
 // TestServiceChain: six clients reach all three servers, always the same one, and
@@ -290,13 +311,13 @@ func TestServiceChain(t *testing.T) {
 			t.Fatalf("an answer comes from %s with TTL %d: want the load balancer, and 61", p.src, p.ttl)
 		}
 	}
-	if got := ruleCounts(t, l, "fw"); !slices.Equal(got, []int{7}) {
-		t.Errorf("fw has dropped %v packets, want the 7 to port 81", got)
-	}
+	wantCounts(t, l, "fw", "packets to port 81", 7)
 }
 
 // TestForwarder: the delay is in the range, the loss is what was asked for.
 func TestForwarder(t *testing.T) {
+	needs(t)
+	need.Programs(t, "go:golang")
 	bin := t.TempDir()
 	build := exec.Command("go", "build", "-o", filepath.Join(bin, "radar"), "./cmd/radar")
 	build.Dir = ".."
@@ -332,9 +353,9 @@ func TestForwarder(t *testing.T) {
 		delays = append(delays, p.at.Sub(sent[p.sport]))
 	}
 	slices.Sort(delays)
-	// On a busy machine many are late, but not all of them.
+	// On a busy machine all may be late; where times are judged, a tenth is not.
 	least, tenth, median := delays[0], delays[len(delays)/10], delays[len(delays)/2]
-	if least < 3*time.Millisecond || median < 4*time.Millisecond || tenth > 6*time.Millisecond {
+	if least < 3*time.Millisecond || median < 4*time.Millisecond || need.IsNightly(t) && tenth > 6*time.Millisecond {
 		t.Errorf("delays from %v, a tenth up to %v, median %v: want them from 3 to 6 ms", least, tenth, median)
 	}
 }

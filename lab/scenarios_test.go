@@ -23,6 +23,7 @@ import (
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
+	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/lab"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
@@ -155,25 +156,23 @@ func TestScriptsParse(t *testing.T) {
 	}
 }
 
+// needs ends the test where no scenario can run.
+func needs(t *testing.T) {
+	t.Helper()
+	need.AsRoot(t)
+	need.Programs(t, "ip:iproute2", "tc:iproute2", "nft:nftables", "iptables", "ping:iputils-ping", "iperf3", "tcpdump", "nsenter:util-linux")
+}
+
 // up starts a scenario under a name of the test's own.
 func up(t *testing.T, scenario string, set map[string]string) *lab.Lab {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Fatal("this test makes network namespaces: run it as root")
-	}
-	for _, tool := range []string{"ip", "tc", "nft", "iptables", "ping", "iperf3", "tcpdump", "nsenter"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Fatalf("this test needs %s: install iproute2, nftables, iptables, iputils-ping, iperf3, tcpdump and util-linux", tool)
-		}
-	}
+	needs(t)
 	t.Setenv("RADAR_STATE_DIR", t.TempDir())
 	topo, err := open(t, scenario).Topology(set)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
-	l, err := lab.Up(ctx, topo, lab.Options{Name: fmt.Sprintf("rdr%ds", os.Getpid())})
+	l, err := lab.Up(t.Context(), topo, lab.Options{Name: fmt.Sprintf("rdr%ds", os.Getpid()), ScriptTimeout: nstest.Patience})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,13 +181,28 @@ func up(t *testing.T, scenario string, set map[string]string) *lab.Lab {
 			t.Errorf("clean up: %v", err)
 		}
 	})
+	carry(t, l)
 	return l
+}
+
+// carry waits until all links carry, of which the kernel tells later: before that they
+// drop what they are to send, and bridges what they get.
+func carry(t *testing.T, l *lab.Lab) {
+	t.Helper()
+	paths := make([]string, 0, len(l.Machines)+1)
+	for _, m := range l.Machines {
+		paths = append(paths, l.NetNSPath(m.Name))
+	}
+	if l.LinksNetNS != "" {
+		paths = append(paths, filepath.Join("/run/netns", l.LinksNetNS))
+	}
+	nstest.AwaitCarrier(t, paths...)
 }
 
 // run runs a command in a machine and returns what it printed.
 func run(t *testing.T, l *lab.Lab, machine string, argv ...string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), nstest.Patience)
 	defer cancel()
 	b, err := l.Command(ctx, machine, argv...).CombinedOutput()
 	if err != nil {
@@ -200,7 +214,7 @@ func run(t *testing.T, l *lab.Lab, machine string, argv ...string) string {
 // pingTTL pings once and returns the TTL that the answer came with.
 func pingTTL(t *testing.T, l *lab.Lab, machine, addr string) int {
 	t.Helper()
-	out := run(t, l, machine, "ping", "-c", "1", "-W", "5", addr)
+	out := run(t, l, machine, "ping", "-c", "1", "-W", "60", addr)
 	_, rest, _ := strings.Cut(out, "ttl=")
 	ttl, err := strconv.Atoi(strings.Fields(rest + " ")[0])
 	if err != nil {
@@ -233,7 +247,7 @@ func TestLongChainIsUpSoon(t *testing.T) {
 	took := time.Since(start)
 	work, short = childrenTime(t)-work, cpuShort()-short
 	t.Logf("chain N=10 is up after %v, with %v of work; for %v there were too few CPUs", took, work, short)
-	if took-short > 2*time.Second || work > 2*time.Second {
+	if need.IsNightly(t) && (took-short > 2*time.Second || work > 2*time.Second) {
 		t.Errorf("chain N=10 took %v, with %v of work; for %v there were too few CPUs: want less than 2 s", took, work, short)
 	}
 	if got := pingTTL(t, l, "h1", "10.0.11.2"); got != 54 {
@@ -323,7 +337,7 @@ func TestBottleneckDrops(t *testing.T) {
 	}
 	sendUDP(t, l, 9999, 5, 100)
 	got := counter(t, l)
-	for deadline := time.Now().Add(5 * time.Second); got < 5 && time.Now().Before(deadline); got = counter(t, l) {
+	for deadline := time.Now().Add(nstest.Patience); got < 5 && time.Now().Before(deadline); got = counter(t, l) {
 		time.Sleep(5 * time.Millisecond) // softirqs may be late
 	}
 	if got != 5 {
@@ -332,15 +346,18 @@ func TestBottleneckDrops(t *testing.T) {
 	if sent, dropped := tbf(t, l); dropped != 0 {
 		t.Errorf("r2 has dropped %d of %d packets before there was load", dropped, sent)
 	}
-	// Into a queue of 64 kB: much more than it lets pass while the sender has to wait for a CPU.
-	sendUDP(t, l, 8888, 2000, 1000)
-	sent, dropped := tbf(t, l)
-	for deadline := time.Now().Add(5 * time.Second); sent+dropped < 2000 && time.Now().Before(deadline); {
-		time.Sleep(5 * time.Millisecond) // the queue holds 25 ms
-		sent, dropped = tbf(t, l)
+	// Into a queue of 64 kB, once more if the sender had to wait for a CPU for so long that
+	// the queue let all pass.
+	sent, dropped := 0, 0
+	for load, deadline := 2000, time.Now().Add(nstest.Patience); dropped < 100 && time.Now().Before(deadline); load += 2000 {
+		sendUDP(t, l, 8888, 2000, 1000)
+		nstest.WaitFor(t, fmt.Sprintf("%d packets sent or dropped by r2", load), func() bool {
+			sent, dropped = tbf(t, l)
+			return sent+dropped >= load
+		})
 	}
-	if sent+dropped < 2000 || dropped < 100 || sent < 60 {
-		t.Errorf("r2 has sent %d and dropped %d packets under load: want 2000 or a few more, and most dropped", sent, dropped)
+	if dropped < 100 || sent < 60 {
+		t.Errorf("r2 has sent %d and dropped %d packets under load: want most dropped", sent, dropped)
 	}
 	if got := counter(t, l); got != 5 {
 		t.Errorf("r1 has dropped %d datagrams, want no more than the 5 to port 9999", got)

@@ -16,6 +16,7 @@ import (
 	"github.com/cilium/ebpf/rlimit"
 	"golang.org/x/sys/unix"
 
+	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/datapath"
 )
@@ -87,7 +88,7 @@ type config struct {
 	block     uint32        // 0: 64, at most slots / 4
 	guid      string        // --guid-bits, "": auto
 	carry     string        // --carry, "": mark
-	timeout   time.Duration // 0: 10 s
+	timeout   time.Duration // 0: usualTimeout
 	minAge    time.Duration
 	keys      uint32 // 0: 1024
 	cpu       int    // the test's CPU: the n-th that it may use
@@ -95,6 +96,10 @@ type config struct {
 	ip6       int    // enum rdr_ip6, 0: by label; ip6Off
 	noPull    bool   // bpf_skb_pull_data() fails
 }
+
+// usualTimeout is longer than a busy machine lets a test wait, and less than the minute by
+// which tests make packets older.
+const usualTimeout = 50 * time.Second
 
 // ip6Off is a config that leaves IPv6 alone.
 const ip6Off = -1
@@ -118,9 +123,7 @@ var loadedDomains = make(map[config]*domain)
 // CPU holds of the ring is its own.
 func newDomain(t testing.TB, c config) *domain {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Fatal("these tests load BPF programs: run them as root (make test does)")
-	}
+	need.AsRoot(t)
 	pinCPU(t, c.cpu)
 	d := loadedDomains[c]
 	if d == nil {
@@ -212,7 +215,7 @@ func (d *domain) configure(spec *ebpf.CollectionSpec, c config) {
 		bpfobj.TcVarCfgBandTop:    l.BandTop,
 		bpfobj.TcVarCfgMarkMask:   l.MarkMask,
 		bpfobj.TcVarCfgMarkShift:  l.MarkShift,
-		bpfobj.TcVarCfgTimeoutNs:  uint64(or(c.timeout, 10*time.Second)),
+		bpfobj.TcVarCfgTimeoutNs:  uint64(or(c.timeout, usualTimeout)),
 		bpfobj.TcVarCfgMinAgeNs:   uint64(c.minAge),
 		bpfobj.TcVarCfgLossHoldNs: uint64(20 * time.Second),
 	}

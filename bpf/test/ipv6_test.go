@@ -13,6 +13,7 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/bpfobj"
 )
 
@@ -329,7 +330,7 @@ func (d *domain) complete(prog string, port uint32, data []byte) []byte {
 	opts := ebpf.RunOptions{Data: data, DataOut: make([]byte, len(data)+64), Context: &in, Flags: checksumComplete}
 	_, err := d.Programs[prog].Run(&opts)
 	if errors.Is(err, unix.EINVAL) {
-		d.Skip("this kernel's test_run lacks CHECKSUM_COMPLETE (Linux 6.16)")
+		need.Lack(d, need.Kernel, "CHECKSUM_COMPLETE in test_run (Linux 6.16)")
 	}
 	if err != nil {
 		d.Fatalf("%s: %v (EBADMSG: the device's sum is wrong)", prog, err)

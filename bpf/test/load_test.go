@@ -4,21 +4,19 @@ package test
 
 import (
 	"errors"
-	"os"
 	"testing"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/rlimit"
 
+	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/datapath"
 )
 
 // TestLoad prints what the programs cost the verifier and in size.
 func TestLoad(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Fatal("these tests load BPF programs: run them as root (make test does)")
-	}
+	need.AsRoot(t)
 	if err := rlimit.RemoveMemlock(); err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	vnetns "github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
+	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/bpfobj"
 )
 
@@ -37,7 +38,7 @@ func TestNoPull(t *testing.T) {
 		for _, ip := range []string{"192.0.2.1/24", "2001:db8:1::1/64"} {
 			t.Run(fmt.Sprint(ip, " fails=", noPull), func(t *testing.T) {
 				if noPull && kernel(t) < 6 {
-					t.Skip("this kernel lacks trains of UDP whose payload is all in pages (Linux 6.0)")
+					need.Lack(t, need.Kernel, "trains of UDP whose payload is all in pages (Linux 6.0)")
 				}
 				d := newDomain(t, config{noPull: noPull})
 				d.sendTrain(ip, n, size)

@@ -162,7 +162,7 @@ func (d *domain) wantStory(index uint32, want string) {
 	}
 	var last time.Duration
 	for _, e := range s.events() {
-		if e.at < last || e.at > time.Minute {
+		if e.at < last || e.at > time.Hour {
 			d.Errorf("slot %d: event at %v follows one at %v", index, e.at, last)
 		}
 		last = e.at

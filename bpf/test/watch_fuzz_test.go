@@ -11,6 +11,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 	"golang.org/x/net/bpf"
 
+	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/filter"
 )
@@ -24,6 +25,7 @@ type function struct {
 
 func newFunction(t testing.TB, text string) function {
 	t.Helper()
+	need.AsRoot(t)
 	spec, err := bpfobj.LoadTc()
 	if err != nil {
 		t.Fatal(err)

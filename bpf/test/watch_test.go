@@ -17,6 +17,7 @@ import (
 	"github.com/gopacket/gopacket/layers"
 	"github.com/gopacket/gopacket/pcapgo"
 
+	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/backpack"
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/datapath"
@@ -184,7 +185,7 @@ func (d *domain) recordOf(f frame) *record.Record {
 	}
 	defer maps.Close()
 	dec := backpack.NewDecoder(&description.Domain{
-		Options: description.Options{Slots: d.layout.Slots, Timeout: 10 * time.Second},
+		Options: description.Options{Slots: d.layout.Slots, Timeout: usualTimeout},
 	}, nil)
 	recs, _, err := backpack.Scan(maps, dec, backpack.ScanOptions{})
 	if err != nil {
@@ -229,12 +230,13 @@ func writeCapture(t *testing.T, names []string) string {
 // tcpdumpSelects returns the packets that tcpdump selects from the file.
 func tcpdumpSelects(t *testing.T, file, text string, names []string) map[string]bool {
 	t.Helper()
+	need.Programs(t, "tcpdump")
 	cmd := exec.Command("tcpdump", "-r", file, "-w", "-", text)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("tcpdump (package tcpdump): %v: %s", err, &stderr)
+		t.Fatalf("tcpdump: %v: %s", err, &stderr)
 	}
 	r, err := pcapgo.NewReader(bytes.NewReader(out))
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/gopacket/gopacket/layers"
 
+	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/collect"
 	"github.com/vnetradar/radar/pkg/collect/generate"
 	"github.com/vnetradar/radar/pkg/topo"
@@ -138,6 +139,7 @@ func TestGenerateReplayFile(t *testing.T) {
 // what cannot be sent is counted.
 func TestGenerateSends(t *testing.T) {
 	n := nstest.New(t, "g")
+	need.Programs(t, "tcpdump")
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -172,7 +174,7 @@ func TestGenerateSends(t *testing.T) {
 			t.Errorf("%v: %v", cmd.Args, err)
 		}
 	}
-	collector := within(self, "collect", "--all", "--join", "10s") // a busy machine may send postcards late
+	collector := within(self, "collect", "--all", "--join", "1m") // a busy machine may send postcards late
 	await(t, collector, "collecting at")
 	begin := time.Now()
 	out := run(exitOK, "--to", "127.0.0.1:32766", "--count", "1000", "--rate", "2000", "--drops", "0.1", "--gap-every", "100", "--seed", "5")

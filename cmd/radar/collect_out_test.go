@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/collect"
 	"github.com/vnetradar/radar/pkg/topo"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
@@ -77,6 +78,7 @@ func TestCollectJSON(t *testing.T) {
 // not there disturbs nobody, and is said at the end.
 func TestCollectHTTP(t *testing.T) {
 	n := nstest.New(t, "c")
+	need.Programs(t, "curl")
 	n.Run("c", "ip", "link", "set", "lo", "up")
 	self, err := os.Executable()
 	if err != nil {

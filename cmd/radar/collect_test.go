@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/gopacket/gopacket/layers"
 
+	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/collect"
 	"github.com/vnetradar/radar/pkg/topo"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
@@ -103,6 +104,7 @@ func TestCollectFile(t *testing.T) {
 // a namespace, by IPv4 and IPv6. (They quote the same packet: not joined.)
 func TestCollectInputs(t *testing.T) {
 	n := nstest.New(t, "c")
+	need.Programs(t, "tcpdump")
 	n.Run("c", "ip", "link", "set", "lo", "up")
 	live, file, kept := t.TempDir(), t.TempDir(), t.TempDir()
 	self, err := os.Executable()

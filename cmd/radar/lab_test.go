@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	scenarios "github.com/vnetradar/radar/lab"
+	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/lab"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
@@ -24,9 +25,8 @@ import (
 // labName is a lab name of this test run's own; the lab is removed in the end.
 func labName(t *testing.T) string {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Fatal("this test makes network namespaces: run it as root")
-	}
+	need.AsRoot(t)
+	need.Programs(t, "ip:iproute2", "tc:iproute2", "nft:nftables")
 	t.Setenv("RADAR_STATE_DIR", t.TempDir())
 	name := fmt.Sprintf("rdr%dl", os.Getpid())
 	nstest.Cleanup(t, func() {
@@ -132,7 +132,7 @@ func TestLabSetWithComma(t *testing.T) {
 }
 
 func TestLabErrors(t *testing.T) {
-	labName(t)
+	t.Setenv("RADAR_STATE_DIR", t.TempDir())
 	broken := t.TempDir()
 	if err := os.WriteFile(filepath.Join(broken, "lab.conf"), []byte("r1[0]=A\nr1[2]=B\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -154,7 +154,6 @@ func TestLabErrors(t *testing.T) {
 		{[]string{"export", "chain", broken + "/x", "--set", "N=99"}, exitUsage, "parameter N=99"},
 		{[]string{"export", "chain"}, exitUsage, "accepts 2 arg(s)"},
 		{[]string{"list", "nobody"}, exitFailure, `"nobody": lab is not running`},
-		{[]string{"exec", "nobody", "h1", "true"}, exitFailure, `"nobody": lab is not running`},
 		{[]string{"exec", "nobody", "h1"}, exitUsage, "requires at least 3 arg(s)"},
 		{[]string{"exec", "nobody", "h1", "--"}, exitUsage, "no command to run in h1"},
 	} {
@@ -197,6 +196,9 @@ func TestLabExec(t *testing.T) {
 	}
 	if _, stderr, code := radar(t, "lab", "exec", name, "h9", "true"); code != exitFailure || !strings.Contains(stderr, `no machine "h9": it has h1, r1, h2`) {
 		t.Errorf("lab exec in an unknown machine: exit code %d, said %q", code, stderr)
+	}
+	if _, stderr, code := radar(t, "lab", "exec", "nobody", "h1", "true"); code != exitFailure || !strings.Contains(stderr, `"nobody": lab is not running`) {
+		t.Errorf("lab exec in an unknown lab: exit code %d, said %q", code, stderr)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/nodes/dockertest"
 )
 
@@ -19,9 +20,7 @@ const nobody = 65534
 
 // A user without rights learns from every command which capabilities are missing.
 func TestUnprivileged(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Fatal("this test becomes another user: run it as root")
-	}
+	need.AsRoot(t)    // it becomes another user
 	dockertest.New(t) // one that does not answer this user
 	t.Setenv(execEnv, "1")
 	closed := filepath.Join(t.TempDir(), "closed") // nobody may not look into it

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/backpack"
 	"github.com/vnetradar/radar/pkg/domain"
@@ -121,6 +122,8 @@ func (v *topoView) loadOf(from, to string) linkLoad {
 
 // A real network: as ip, ping and nft see it.
 func TestTopo(t *testing.T) {
+	need.AsRoot(t)
+	need.Programs(t, "dot:graphviz")
 	w := newWorld(t)
 	w.in("r1", "nft", "add table t; add chain t f { type filter hook forward priority 0; }; add rule t f udp dport 9999 counter drop")
 	w.radar(exitOK, append([]string{"attach", "-d"}, w.lab.AttachArgs()...)...)

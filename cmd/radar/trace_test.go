@@ -16,6 +16,7 @@ import (
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/symbols"
+	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 // storyRecords are sampleRecords and others of which there is more to tell.
@@ -152,7 +153,7 @@ func TestTrace(t *testing.T) {
 	// What leads a packet to the node itself is told by the kernel (Linux 6.4).
 	w.in("r1", "nft", "add chain t pre { type nat hook prerouting priority -100; }; add rule t pre udp dport 7777 redirect to 7001")
 	w.listen("r1", 7001)
-	w.radar(exitOK, append([]string{"attach", "-d", "--timeout", "1s"}, w.lab.AttachArgs()...)...)
+	w.radar(exitOK, append([]string{"attach", "-d"}, w.lab.AttachArgs()...)...)
 	send := func(port int) {
 		w.in("h1", "bash", "-c", fmt.Sprintf("exec 3<>/dev/udp/10.0.2.2/%d; echo x >&3", port))
 	}
@@ -160,7 +161,7 @@ func TestTrace(t *testing.T) {
 	send(9999)
 	send(7777)
 	w.ping(1)
-	time.Sleep(1200 * time.Millisecond)
+	nstest.WaitFor(t, "all packets to end", func() bool { return w.status().Totals.InFlight == 0 })
 
 	id := func(dport string) string {
 		packets := w.packets("--proto", "udp", "--dport", dport, "--last", "1")

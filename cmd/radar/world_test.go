@@ -17,6 +17,7 @@ import (
 	"time"
 
 	scenarios "github.com/vnetradar/radar/lab"
+	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/agent"
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/lab"
@@ -50,9 +51,8 @@ func newWorld(t *testing.T) *world {
 // newWorldOf is a world with another scenario.
 func newWorldOf(t *testing.T, name string, params map[string]string) *world {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Fatal("this test makes network namespaces and loads BPF programs: run it as root")
-	}
+	need.AsRoot(t)
+	need.Programs(t, "ip:iproute2", "tc:iproute2", "nft:nftables", "ping:iputils-ping", "nsenter:util-linux", "python3")
 	w := &world{T: t, domain: fmt.Sprintf("rdr%d", os.Getpid())}
 	t.Setenv("RADAR_STATE_DIR", t.TempDir())
 	t.Setenv("RADAR_DOMAIN", w.domain)
@@ -66,7 +66,7 @@ func newWorldOf(t *testing.T, name string, params map[string]string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w.lab, err = lab.Up(t.Context(), topology, lab.Options{Name: w.domain}); err != nil {
+	if w.lab, err = lab.Up(t.Context(), topology, lab.Options{Name: w.domain, ScriptTimeout: patience}); err != nil {
 		t.Fatal(err)
 	}
 	nstest.Cleanup(t, func() {
@@ -75,6 +75,9 @@ func newWorldOf(t *testing.T, name string, params map[string]string) *world {
 			t.Error(err)
 		}
 	})
+	for _, m := range w.lab.Machines {
+		nstest.AwaitCarrier(t, w.lab.NetNSPath(m.Name))
+	}
 	return w
 }
 
@@ -97,6 +100,24 @@ func (w *world) ping(n int) {
 	if err != nil {
 		w.Fatalf("ping: %v\n%s%s", err, out, w.whereLost())
 	}
+}
+
+// pingMeasured pings until all packets of one ping were measured: an agent that got no CPU
+// may have let the lease run out. It returns how many packets were measured up to then.
+func (w *world) pingMeasured(n int) (measured uint64) {
+	w.Helper()
+	nstest.WaitFor(w.T, "packets that are all measured", func() bool {
+		before := w.status().Totals
+		w.ping(n)
+		var now agent.Totals
+		nstest.WaitFor(w.T, "all packets to be seen", func() bool {
+			now = w.status().Totals
+			return now.Seen >= before.Seen+uint64(2*n)
+		})
+		measured = now.Measured
+		return now.NotMeasured == before.NotMeasured
+	})
+	return measured
 }
 
 // whereLost is what the kernel and radar say of packets that did not arrive.

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -21,10 +22,8 @@ import (
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
-const (
-	tcpdumpStart = 30 * time.Second
-	tcpdumpFlush = 2 * time.Second // it writes at least once a second
-)
+// tcpdumpFlush is longer than the kernel keeps packets from tcpdump, to give it some at once.
+const tcpdumpFlush = 2 * time.Second
 
 // Of a frame with IPv4 without options, and UDP.
 const (
@@ -65,11 +64,7 @@ func startCapture(t *testing.T, l *lab.Lab, machine, port string) *capture {
 		_ = c.cmd.Process.Kill()
 		_ = c.cmd.Wait()
 	})
-	for end := time.Now().Add(tcpdumpStart); !strings.Contains(c.said(t), "listening on"); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("tcpdump in %s does not listen: %s", machine, c.said(t))
-		}
-	}
+	nstest.WaitFor(t, "tcpdump in "+machine+" to listen", func() bool { return strings.Contains(c.said(t), "listening on") })
 	return c
 }
 
@@ -85,6 +80,10 @@ func (c *capture) said(t *testing.T) string {
 // stop ends the capture and returns when each packet was seen.
 func (c *capture) stop(t *testing.T) map[seen]time.Time {
 	t.Helper()
+	nstest.WaitFor(t, "tcpdump to have read what there is", func() bool {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.cmd.Process.Pid))
+		return err != nil || strings.Contains(string(stat), ") S ")
+	})
 	if err := c.cmd.Process.Signal(unix.SIGINT); err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	scenarios "github.com/vnetradar/radar/lab"
+	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/lab"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/topo"
@@ -88,8 +89,10 @@ type ports struct{ from, to int }
 // one path and one time in the hop there, as captures say, and the times are distributed
 // as was set.
 func TestNetem(t *testing.T) {
+	need.AsRoot(t)
+	need.Programs(t, "tcpdump")
 	if why := noNetem(t); why != "" {
-		t.Skipf("no netem in this machine's kernel (%s): experiments/01-load-balancing/netem.sh runs this on one that has it", why)
+		need.Lack(t, need.Kernel, fmt.Sprintf("netem (%s): experiments/01-load-balancing/netem.sh runs this on one that has it", why))
 	}
 	l := startLab(t)
 	tcpdumps := startCaptures(t, l)

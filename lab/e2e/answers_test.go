@@ -51,12 +51,13 @@ type selected struct {
 	answers *oracle.Answers
 }
 
-// askAboutSome puts questions that only the ring can answer. Borders in time lie where
-// no packet is near, so that clocks need not agree better than they do.
+// askAboutSome puts questions that only the ring can answer. Borders in time lie where no
+// packet is near.
 func (r *radar) askAboutSome(t *testing.T, records []record.Record) []selected {
 	t.Helper()
 	n := len(records)
-	since := records[longestGap(records, n/5, n*2/7)].TNs - int64(maxClockError)/2
+	first := longestGap(records, n/5, n*2/7)
+	since := (records[first-1].TNs + records[first].TNs) / 2
 	last := n - longestGap(records, n/2, n*2/3)
 	var list []selected
 	ask := func(s oracle.Selection, latency, throughput string, args ...string) {

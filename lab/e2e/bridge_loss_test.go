@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/oracle"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
@@ -21,6 +22,7 @@ const bridgeRules = `table bridge drops {
 // TestBridgeLoss: what is lost in a bridge between nodes is placed there, also where
 // no program is: at the host's end of a node that is attached.
 func TestBridgeLoss(t *testing.T) {
+	need.Nightly(t) // lab/transparency has such losses, too (bridges/rules, bridges/queue)
 	b := newBridged(t, false)
 	b.attach("a", "b")
 	b.nft("host", bridgeRules)
@@ -37,7 +39,6 @@ func TestBridgeLoss(t *testing.T) {
 	b.Run("host", "tc", "qdisc", "add", "dev", "vb", "root", "tbf", "rate", "1mbit", "burst", "1000", "limit", "500")
 	b.Try("a", "ping", "-q", "-n", "-c", "20", "-i", "0.005", "-W", "0.2", "-s", "1200", "-M", "do", addrB)
 	b.settle(t)
-	time.Sleep(2500 * time.Millisecond) // losses are final after 2 s
 	host := b.Name("host")
 	wanted := []oracle.Losses{
 		{Node: host, Port: "br0", At: record.AtNode, Reason: "NETFILTER_DROP", Packets: n},
@@ -45,7 +46,7 @@ func TestBridgeLoss(t *testing.T) {
 		{Node: host, Port: "br0", At: record.AtQueue, Reason: "QDISC_DROP", Packets: n},
 	}
 	var got map[oracle.Losses]bool
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(100 * time.Millisecond) { // the agent may lag
+	for end := time.Now().Add(nstest.Patience); ; time.Sleep(100 * time.Millisecond) { // losses are final after 2 s, and the agent may lag
 		got = make(map[oracle.Losses]bool)
 		for _, l := range b.losses(t) {
 			l.Skbs = 0
@@ -66,9 +67,10 @@ func TestBridgeLoss(t *testing.T) {
 // TestBridgeFloods: a bridge that learns nothing hands every frame to every port. A
 // packet that was delivered is delivered, whatever becomes of the copies.
 func TestBridgeFloods(t *testing.T) {
+	need.Nightly(t) // lab/transparency has floods, too (groups/bridge, bridges/hairpin)
 	b := newBridged(t, false)
 	b.Run("host", "ip", "link", "set", "br0", "type", "bridge", "ageing_time", "0")
-	b.Add("c")
+	b.addNode("c")
 	b.container("c", "10.9.0.5")
 	b.attach("a", "b", "c")
 	b.Run("host", "ip", "link", "set", "br0", "promisc", "on") // as tcpdump does
@@ -77,7 +79,7 @@ func TestBridgeFloods(t *testing.T) {
 		b.Run("a", "ping", "-q", "-n", "-c", "50", "-i", "0.005", "-M", df, addrB)
 	}
 	b.tcp("a", "b", addrB, "5201")
-	time.Sleep(blockAge)
+	b.carried()
 	for _, d := range []*tcpdump{u, w} {
 		if err := d.stop(); err != nil {
 			t.Fatal(err)

@@ -5,6 +5,7 @@ package e2e
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/binary"
 	"fmt"
 	"os"
@@ -12,7 +13,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
@@ -34,6 +34,7 @@ type bridged struct {
 	*nstest.Net
 	t *testing.T
 	*radar
+	namespaces []string
 }
 
 const (
@@ -67,9 +68,13 @@ const redirectRules = `table ip nat {
 
 func newBridged(t *testing.T, brNetfilter bool) *bridged {
 	t.Helper()
+	needNetwork(t)
 	t.Setenv("RADAR_STATE_DIR", t.TempDir())
-	b := &bridged{Net: nstest.New(t, "host", "a", "b", "u", "w"), t: t}
-	b.radar = &radar{ctx: deadline(t, 2*time.Minute), bin: radarBin, domain: uniqueName()}
+	b := &bridged{Net: nstest.New(t), t: t}
+	for _, name := range []string{"host", "a", "b", "u", "w"} {
+		b.addNode(name)
+	}
+	b.radar = &radar{ctx: lifetime(t), bin: radarBin(t), domain: uniqueName()}
 	b.Run("host", "ip", "link", "add", "br0", "type", "bridge")
 	b.Up("host", "br0")
 	b.Address("host", "br0", addrHost+"/24")
@@ -88,11 +93,20 @@ func newBridged(t *testing.T, brNetfilter bool) *bridged {
 	b.nft("host", hostRules)
 	b.nft("b", redirectRules)
 	nstest.Cleanup(t, func() {
-		b.ctx = deadline(t, time.Minute)
+		b.ctx = context.Background()
 		b.try("detach", "--no-drain")
 	})
 	return b
 }
+
+func (b *bridged) addNode(name string) {
+	b.t.Helper()
+	b.Add(name)
+	b.namespaces = append(b.namespaces, b.Path(name))
+}
+
+// carried waits until no packet is under way.
+func (b *bridged) carried() { b.t.Helper(); carried(b.t, b.namespaces) }
 
 // container hangs a namespace on the bridge, as Docker does.
 func (b *bridged) container(name, addr string) {
@@ -150,7 +164,7 @@ func (b *bridged) listen(node, port string) *tcpdump {
 		<-d.ended
 		d.cmd.Wait()
 	})
-	if err := d.ready(30 * time.Second); err != nil {
+	if err := d.ready(); err != nil {
 		b.t.Fatalf("tcpdump in %s: %v\n%s", node, err, d.log())
 	}
 	return d

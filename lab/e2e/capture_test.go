@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/oracle"
+	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 // tcpdump is one running capture.
@@ -47,8 +48,6 @@ type captures struct {
 const (
 	nflogGroup   = 5
 	nflogSnaplen = 128 // IP and TCP header at their longest
-	// tcpdump hands out a block of the kernel's ring when it is full or this old.
-	blockAge = 1200 * time.Millisecond
 )
 
 // hookRules log the head of every packet that a node receives, before anything
@@ -76,7 +75,7 @@ func (n *network) capture(t *testing.T, twin string) *captures {
 		c.twin = c.dump(t, t.TempDir(), twin, false)
 	}
 	for _, d := range c.all() {
-		if err := d.ready(30 * time.Second); err != nil {
+		if err := d.ready(); err != nil {
 			t.Fatalf("tcpdump in %s: %v\n%s", d.node, err, d.log())
 		}
 	}
@@ -155,8 +154,8 @@ func (d *tcpdump) log() string {
 	return d.stderr.String()
 }
 
-func (d *tcpdump) ready(timeout time.Duration) error {
-	for end := time.Now().Add(timeout); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+func (d *tcpdump) ready() error {
+	for end := time.Now().Add(nstest.Patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if strings.Contains(d.log(), "listening on") {
 			return nil
 		}
@@ -171,7 +170,8 @@ func (d *tcpdump) ready(timeout time.Duration) error {
 
 var tcpdumpCounts = regexp.MustCompile(`(\d+) packets? (captured|received by filter|dropped by kernel)`)
 
-// stop ends the capture and makes sure that it has every packet.
+// stop ends the capture and makes sure that it has every packet; that they have all been
+// carried is the caller's business (see carried).
 func (d *tcpdump) stop() error {
 	if err := d.drain(); err != nil {
 		return err
@@ -205,10 +205,11 @@ func counts(log string) map[string]int {
 }
 
 // drain waits until the file has what the kernel has captured so far: tcpdump that is
-// interrupted leaves what it has not read yet, and that of nflog is in no count.
+// interrupted leaves what it has not read yet, and that of nflog is in no count. (tcpdump
+// gets a block of the kernel's ring when that is full, or about a second old.)
 func (d *tcpdump) drain() error {
 	before := len(d.log())
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(nstest.Patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if d.hook {
 			if drained, err := d.hookDrained(); drained || err != nil {
 				return err
@@ -245,13 +246,17 @@ func (d *tcpdump) hookDrained() (bool, error) {
 // errIncomplete says that a capture is no base for a judgement: repeat the round.
 var errIncomplete = errors.New("a capture is not complete")
 
-// stop ends all observers.
-func (c *captures) stop() error {
-	time.Sleep(blockAge)
-	var errs []error
-	for _, d := range c.all() {
-		errs = append(errs, d.stop())
+// stop ends all observers, when they have seen everything.
+func (c *captures) stop(t *testing.T) error {
+	t.Helper()
+	c.net.carried(t)
+	dumps := c.all()
+	errs := make([]error, len(dumps))
+	var ends sync.WaitGroup
+	for i, d := range dumps { // each may wait a second for its ring
+		ends.Go(func() { errs[i] = d.stop() })
 	}
+	ends.Wait()
 	for _, s := range c.sockets {
 		errs = append(errs, s.stop())
 	}

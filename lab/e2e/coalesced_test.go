@@ -8,7 +8,10 @@ import (
 	"fmt"
 	"net"
 	"testing"
-	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 const (
@@ -21,7 +24,7 @@ const (
 // frees that skb: what radar says of it must not be said of packets of others, whose slots
 // follow those of the first train.
 func TestCoalesced(t *testing.T) {
-	n := startNetwork(deadline(t, time.Minute), t, "chain")
+	n := startNetwork(lifetime(t), t, "chain")
 	// The first segment alone begins like that, whenever it is sent (behind 32 bytes of header).
 	n.run(t, "r1", "nft", "add table ip hole; add chain ip hole forward { type filter hook forward priority 0; }; "+
 		"add rule ip hole forward ip protocol tcp @th,256,32 0x686f6c65 counter drop")
@@ -37,14 +40,16 @@ func TestCoalesced(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	if err := n.within("h1", func() error { return sendAroundHole(to) }); err != nil {
+	var stream *net.TCPConn
+	if err := n.within("h1", func() (err error) { stream, err = sendAroundHole(to); return err }); err != nil {
 		t.Fatal(err)
 	}
 	aborted, err := listener.AcceptTCP()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(aborted.SetLinger(0), aborted.Close()); err != nil {
+	nstest.WaitFor(t, "trains that wait for what is lost", func() bool { return outOfOrder(t, aborted) >= 6 })
+	if err := errors.Join(stream.Close(), aborted.SetLinger(0), aborted.Close()); err != nil {
 		t.Fatal(err)
 	}
 	rad.settle(t)
@@ -65,17 +70,37 @@ func TestCoalesced(t *testing.T) {
 	}
 }
 
-// sendAroundHole sends a segment that will be lost, then trains that wait for it at the
-// receiver, each followed by datagrams.
-func sendAroundHole(to net.IP) error {
+// outOfOrder is how many segments a connection has got behind a hole.
+func outOfOrder(t *testing.T, c *net.TCPConn) (segments uint32) {
+	t.Helper()
+	raw, err := c.SyscallConn()
+	if err == nil {
+		err = raw.Control(func(fd uintptr) {
+			info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+			if err != nil {
+				t.Errorf("TCP_INFO: %v", err)
+				return
+			}
+			segments = info.Rcv_ooopack
+		})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return segments
+}
+
+// sendAroundHole sends a segment that will be lost, whenever it is sent, then trains that wait
+// for it at the receiver, each followed by datagrams. The caller closes the connection.
+func sendAroundHole(to net.IP) (*net.TCPConn, error) {
 	stream, err := net.DialTCP("tcp4", nil, &net.TCPAddr{IP: to, Port: coalescedTCP})
 	if err != nil {
-		return fmt.Errorf("connect to %v: %w", to, err)
+		return nil, fmt.Errorf("connect to %v: %w", to, err)
 	}
-	defer stream.Close()
 	datagrams, err := net.DialUDP("udp4", nil, &net.UDPAddr{IP: to, Port: coalescedUDP})
 	if err != nil {
-		return fmt.Errorf("send to %v: %w", to, err)
+		stream.Close()
+		return nil, fmt.Errorf("send to %v: %w", to, err)
 	}
 	defer datagrams.Close()
 	_, err = stream.Write([]byte("hole"))
@@ -87,6 +112,5 @@ func sendAroundHole(to net.IP) error {
 			err = errors.Join(err, sent)
 		}
 	}
-	time.Sleep(300 * time.Millisecond) // all have arrived, but what is lost again and again
-	return err
+	return stream, err
 }

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/nodes/dockertest"
 	"github.com/vnetradar/radar/pkg/oracle"
@@ -36,8 +37,9 @@ var echoRE = regexp.MustCompile(`(?m)^\d+ bytes from [0-9.]+: seq=\d+ ttl=64 tim
 // through routers of the same domain. No packet of either may be lost or differ, the domain
 // forgets the containers, and no program hangs on nothing.
 func TestContainersComeAndGo(t *testing.T) {
+	need.Nightly(t) // TestInterfacesComeAndGo, and pkg/nodes and cmd/radar with containers
 	n := times(1000)
-	ctx := deadline(t, 2*time.Minute+time.Duration(n)*3*time.Second)
+	ctx := lifetime(t)
 	engine := dockertest.New(t)
 	network := engine.Network("net")
 	t.Cleanup(func() { // a client that ended too early leaves its container
@@ -50,7 +52,7 @@ func TestContainersComeAndGo(t *testing.T) {
 	net := startNetwork(ctx, t, "chain")
 	f := startStopFlows(t, net)
 	rad := net.attach(t, routers(net.nodes()), "--watch-containers", "docker:label="+engine.Label())
-	_, before := tcxLinks(t)
+	_, before := rad.tcxLinks(t)
 
 	var echoes, missing atomic.Int64
 	var first, why atomic.Pointer[string]
@@ -128,7 +130,7 @@ func (r *radar) awaitContainers(ctx context.Context, t *testing.T, stays string,
 				left.live = append(left.live, n.Name)
 			}
 		}
-		left.links, left.defunct = tcxLinks(t)
+		left.links, left.defunct = r.tcxLinks(t)
 		if len(left.live) == 0 && left.defunct <= before || time.Now().After(end) || ctx.Err() != nil {
 			return left
 		}

@@ -13,23 +13,23 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/oracle"
+	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 // TestTwoDomains: two domains share a way. Each sees the true headers of what leaves the
 // other, while agents end, one domain comes and goes, and somebody tries to attach what
 // is attached already.
 func TestTwoDomains(t *testing.T) {
-	net := startNetwork(deadline(t, 3*time.Minute), t, "chain")
+	need.Nightly(t) // TestSourcesStop has one domain that does all this
+	net := startNetwork(lifetime(t), t, "chain")
 	f := startStopFlows(t, net)
-	first := net.attach(t, []string{"r1", "r2"}, "--lease", "3s")
+	first := net.attach(t, []string{"r1", "r2"}, "--lease", "30s")
 	second := net.attach(t, []string{"r3"})
 	report := &oracle.Report{Title: "two domains side by side, under full load"}
-	phase := func(name string, wait time.Duration) {
-		time.Sleep(wait)
-		report.Add(f.since(name)...)
-	}
+	phase := func(name string, wait time.Duration) { report.Add(f.phase(t, name, wait)...) }
 	phase("both", 2*time.Second)
 
 	marked := first.counter(t, "marked")
@@ -41,9 +41,7 @@ func TestTwoDomains(t *testing.T) {
 	}
 	first.reattach(t, net)
 	phase("attached nodes attached again", time.Second)
-	if now := first.counter(t, "marked"); now <= marked {
-		t.Errorf("%d packets marked, then %d: somebody else's attach has ended recording", marked, now)
-	}
+	nstest.WaitFor(t, "recording to go on after somebody else's attach", func() bool { return first.counter(t, "marked") > marked })
 
 	kill(t, second.status(t).Agent.PID)
 	phase("agent of one killed", time.Second)
@@ -64,21 +62,22 @@ func TestTwoDomains(t *testing.T) {
 // has come back: what the others still mark must reach nobody as it is marked, not even
 // in what ICMP errors quote, and nothing must be forgotten.
 func TestSinkGoesFirst(t *testing.T) {
+	need.Nightly(t)
 	for _, agent := range []string{"dead", "alive"} {
 		t.Run(agent, func(t *testing.T) {
-			net := startNetwork(deadline(t, 2*time.Minute), t, "chain")
+			net := startNetwork(lifetime(t), t, "chain")
 			for _, node := range net.nodes() {
 				net.run(t, node, "sysctl", "-qw", "net.ipv4.icmp_ratelimit=0")
 			}
 			rad := net.attach(t, routers(net.nodes()), "--lease", "3s")
 			quotes := net.checkQuotes(t, "h1")
 			f := net.startSelfFlow(t, "h1", "h2", 3, 0)
+			nstest.WaitFor(t, "a packet that arrives while r3 is there", func() bool { return f.right.Load() > 0 })
 			time.Sleep(time.Second)
 			pid := rad.status(t).Agent.PID
 			if agent == "dead" {
 				kill(t, pid)
 			}
-			arrived := f.right.Load()
 			if out, err := exec.Command("ip", "netns", "delete", strings.TrimPrefix(net.lab.NetNSPath("r3"), "/run/netns/")).CombinedOutput(); err != nil {
 				t.Fatalf("remove r3: %v\n%s", err, out)
 			}
@@ -93,9 +92,6 @@ func TestSinkGoesFirst(t *testing.T) {
 			keepReport(t, report)
 			if !report.OK() {
 				t.Error("packets differ, or are not accounted for: see the table")
-			}
-			if arrived == 0 {
-				t.Error("nothing arrived while r3 was there")
 			}
 			if s := rad.status(t); !s.Agent.Alive {
 				t.Error("the agent has ended")

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/pkg/clock"
 )
 
 // dropWatch lists the kernel's own drop events from tracefs, without BPF. It
@@ -27,6 +29,7 @@ type dropWatch struct {
 type dropEvent struct {
 	at     int64 // Unix ns, to the microsecond
 	init   bool  // a thread of process 1 was current when it happened
+	taken  bool  // by blind
 	reason string
 }
 
@@ -50,7 +53,7 @@ func watchDrops(t *testing.T) *dropWatch {
 	}
 	t.Cleanup(func() { os.Remove(w.dir) })
 	for _, s := range []struct{ file, value string }{
-		{"trace_clock", "mono"}, {"buffer_size_kb", "4096"}, {"options/record-tgid", "1"}, {"events/skb/kfree_skb/enable", "1"},
+		{"trace_clock", "mono"}, {"buffer_size_kb", "16384"}, {"options/record-tgid", "1"}, {"events/skb/kfree_skb/enable", "1"},
 	} {
 		if err := os.WriteFile(filepath.Join(w.dir, s.file), []byte(s.value), 0); err != nil {
 			t.Fatalf("list drop events: %v", err)
@@ -63,7 +66,10 @@ func watchDrops(t *testing.T) *dropWatch {
 // TGID is -------, if the task began to run before the list did.
 var dropLine = regexp.MustCompile(`-(\d+) +\( *([\d-]+)\) +\[\d+\] +\S+ +(\d+)\.(\d{6}): kfree_skb: .* reason: (\w+)`)
 
-// stop reads what was listed.
+// listed is how many events the list has, and had: a list that is full drops the oldest.
+var listed = regexp.MustCompile(`entries-in-buffer/entries-written: (\d+)/(\d+)`)
+
+// stop reads what was listed. The error is errIncomplete if not all of it is there.
 func (w *dropWatch) stop() error {
 	if w.dir == "" {
 		return nil
@@ -76,14 +82,17 @@ func (w *dropWatch) stop() error {
 		return fmt.Errorf("read drop events: %w", err)
 	}
 	defer f.Close()
-	offset := clockOffset()
+	offset := clock.WallOffset()
 	for s := bufio.NewScanner(f); s.Scan(); {
+		if m := listed.FindStringSubmatch(s.Text()); m != nil && m[1] != m[2] {
+			return fmt.Errorf("%w: of %s drop events %s are left", errIncomplete, m[2], m[1])
+		}
 		m := dropLine.FindStringSubmatch(s.Text())
 		if m == nil {
 			continue
 		}
 		us, _ := strconv.ParseInt(m[3]+m[4], 10, 64)
-		w.events = append(w.events, dropEvent{us*1000 + offset, ofInit(m[1], m[2]), m[5]})
+		w.events = append(w.events, dropEvent{at: us*1000 + offset, init: ofInit(m[1], m[2]), reason: m[5]})
 	}
 	return nil
 }
@@ -98,19 +107,13 @@ func ofInit(task, group string) bool {
 	return err == nil
 }
 
-// clockOffset is Unix time less CLOCK_MONOTONIC, ns.
-func clockOffset() int64 {
-	var mono, real unix.Timespec
-	unix.ClockGettime(unix.CLOCK_MONOTONIC, &mono)
-	unix.ClockGettime(unix.CLOCK_REALTIME, &real)
-	return real.Nano() - mono.Nano()
-}
-
 // blind says whether a drop for one of the reasons in that time interrupted a
-// thread of process 1.
+// thread of process 1. It counts each drop for one question.
 func (w *dropWatch) blind(from, to int64, reasons []string) bool {
-	for _, e := range w.events {
-		if e.init && from-1000 <= e.at && e.at <= to && slices.Contains(reasons, e.reason) {
+	for i := range w.events {
+		e := &w.events[i]
+		if e.init && !e.taken && from-1000 <= e.at && e.at <= to && slices.Contains(reasons, e.reason) {
+			e.taken = true
 			return true
 		}
 	}

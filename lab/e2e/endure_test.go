@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/oracle"
@@ -27,6 +28,7 @@ import (
 // RADAR_ENDURE says how long a piece takes (else some seconds, for the test's own sake),
 // RADAR_ENDURE_RECORD names a file that gets a line about it, also if it fails.
 func TestEndure(t *testing.T) {
+	need.Nightly(t) // rates, and what has grown after a while, are matters of time
 	piece := 8 * time.Second
 	if text := os.Getenv("RADAR_ENDURE"); text != "" {
 		var err error
@@ -47,7 +49,7 @@ func TestEndure(t *testing.T) {
 	// Nearly as many flows as radar keeps, and no others: where each of those that it keeps is
 	// met rarely, its latencies fill buckets for an hour, which looks like a leak.
 	const sports = aggregate.MaxFlowRows/selfPorts - 1
-	n := startNetwork(deadline(t, 2*piece+15*time.Minute), t, "chain")
+	n := startNetwork(lifetime(t), t, "chain")
 	for port := range selfPorts {
 		n.sink(t, "h2", selfPortBase+port)
 	}
@@ -140,7 +142,7 @@ func (n *network) noLossRate(t *testing.T, sports int) int {
 		f.finish(t)
 		return rate, f.sent.Load() == f.right.Load()+f.wrong.Load()
 	}
-	high, lossless := run(fullRateGap())
+	high, lossless := run(fullRateGap(t))
 	if lossless {
 		return high
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/cilium/ebpf/link"
 	"github.com/vishvananda/netlink"
 
+	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/oracle"
 )
@@ -31,7 +32,8 @@ type environment struct {
 	code    int
 	warning string // of attach
 	// lost: packets that a rule drops are lost, not expired.
-	lost bool
+	lost   bool
+	always bool // in the tier "test", too
 }
 
 // mounts is a shell command in a mount namespace of its own, before the real one.
@@ -47,10 +49,14 @@ func without(caps string) []string {
 
 const exitFailure, exitUnsupported = 1, 3
 
+// environmentTimeout is longer than a machine stands still, and short, since where there is no
+// BTF the test waits for it.
+const environmentTimeout = "8s"
+
 var environments = []environment{
 	{name: "nothing missing", lost: true},
-	{name: "no BTF", within: mounts("mount -t tmpfs none /sys/kernel/btf"), warning: "losses are found by timeout, without place and reason"},
-	{name: "no TCX", flags: []string{"--hook", "clsact"}, lost: true},
+	{name: "no BTF", within: mounts("mount -t tmpfs none /sys/kernel/btf"), warning: "losses are found by timeout, without place and reason", always: true},
+	{name: "no TCX", flags: []string{"--hook", "clsact"}, lost: true, always: true},
 	{name: "read-only /sys", within: mounts("mount -o remount,bind,ro /sys"), lost: true},
 	{
 		name: "read-only /sys/fs/bpf", within: mounts("mount -o remount,bind,ro /sys/fs/bpf"),
@@ -76,11 +82,15 @@ var environments = []environment{
 // TestEnvironments: radar measures with what there is, and says what is missing; or one
 // line says why it does not, and nothing is attached.
 func TestEnvironments(t *testing.T) {
-	net := startNetwork(deadline(t, 5*time.Minute), t, "chain")
+	sideBySide(t)
+	net := startNetwork(lifetime(t), t, "chain")
 	net.nft(t, "r2", "table ip lab { chain forward { type filter hook forward priority 0; udp dport 9999 drop; }; }")
 	report := &oracle.Report{Title: "less than radar likes: it works with what there is, or one line says why not and nothing is left"}
 	for _, e := range environments {
 		t.Run(e.name, func(t *testing.T) {
+			if e.refused == "" && !e.always { // those that are refused take no time
+				need.Nightly(t)
+			}
 			row := &oracle.Row{Check: e.name, Compared: 1, Note: "works"}
 			switch {
 			case e.refused != "":
@@ -92,7 +102,7 @@ func TestEnvironments(t *testing.T) {
 			defer func() { row.Wrong = failures(t) }()
 			rad := net.domain(t, routers(net.nodes()))
 			rad.within = e.within
-			out, err := rad.both(net.attachArgs(rad.nodes, append(e.flags, "--timeout", "1s")...)...)
+			out, err := rad.both(net.attachArgs(rad.nodes, append(e.flags, "--timeout", environmentTimeout)...)...)
 			if e.refused != "" {
 				exit, ok := errors.AsType[*exec.ExitError](err)
 				if !ok || exit.ExitCode() != e.code || !strings.Contains(out, e.refused) || strings.Count(out, "\n") > 1 {
@@ -110,6 +120,7 @@ func TestEnvironments(t *testing.T) {
 			net.run(t, "h1", "ping", "-q", "-c", "10", "-i", "0.01", "10.0.4.2")
 			net.sendUDP(t, udpFlow{from: "h1", to: "h2", dport: 9999, sizes: []int{100}, count: 10, gap: time.Millisecond})
 			rad.within = nil
+			net.carried(t)
 			s := rad.settle(t)
 			lost, expired := 10, 0
 			if !e.lost {
@@ -184,7 +195,7 @@ func (n *network) wantNoPrograms(t *testing.T, r *radar) {
 
 // TestPermissions: nobody but root can open what a domain consists of.
 func TestPermissions(t *testing.T) {
-	net := startNetwork(deadline(t, time.Minute), t, "chain")
+	net := startNetwork(lifetime(t), t, "chain")
 	rad := net.attach(t, routers(net.nodes()))
 	row := &oracle.Row{Check: "files and pins 0600, directories 0700"}
 	for _, root := range []string{domain.Dir(rad.domain), domain.PinDir(rad.domain)} {
@@ -221,7 +232,8 @@ func TestPermissions(t *testing.T) {
 // line says what and where; it is not touched, and nothing is attached. Pins are tried in a
 // BPF file system of their own.
 func TestPathsTaken(t *testing.T) {
-	net := startNetwork(deadline(t, 2*time.Minute), t, "chain")
+	need.Programs(t, "bpftool")
+	net := startNetwork(lifetime(t), t, "chain")
 	report := &oracle.Report{Title: "something else where radar puts its state and pins: one line says so, it stays, nothing is attached"}
 	for _, c := range []struct {
 		name string

@@ -53,6 +53,7 @@ func TestExportDecodes(t *testing.T) {
 		"int-md-2.0": {"--int-port", "5000"}, "int-md-2.0-dscp": nil, "int-md-1.0": nil, "int-xd-2.0": nil, "int-xd-1.0": nil,
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			hops, lost := make(map[string][]string), make(map[string]bool)
 			for i, r := range intDecode(t, append(args, filepath.Join(dir, name+".pcap"))...) {
 				for _, p := range asObject(r)["problems"].([]any) {

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -16,6 +17,8 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 
+	"github.com/vnetradar/radar/lab/test/need"
+	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/oracle"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
@@ -45,8 +48,9 @@ func TestAgentEnds(t *testing.T) {
 		{"out of memory", 20, starve},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			need.Nightly(t) // TestSourcesStop kills an agent, too
 			n := times(c.full)
-			ctx := deadline(t, time.Minute+time.Duration(n)*15*time.Second)
+			ctx := lifetime(t)
 			net := startNetwork(ctx, t, "chain")
 			f := startStopFlows(t, net)
 			rad := net.attach(t, routers(net.nodes()), "--lease", "10s")
@@ -54,21 +58,22 @@ func TestAgentEnds(t *testing.T) {
 			var longest time.Duration
 			for i := range n {
 				time.Sleep(time.Duration(rnd.IntN(1500)) * time.Millisecond)
-				before := rad.counter(t, "marked")
 				c.end(t, rad.status(t).Agent.PID)
+				before := rad.counter(t, "marked")
 				time.Sleep(time.Duration(rnd.IntN(500)) * time.Millisecond)
 				if rad.status(t).Agent.Alive {
 					t.Fatalf("round %d: the agent lives", i)
 				}
+				nstest.WaitFor(t, "recording to go on, or its lease to end", func() bool {
+					return rad.counter(t, "marked") > before || !rad.status(t).Lease.Valid
+				})
 				start := time.Now()
 				rad.reattach(t, net, "--lease", "10s")
 				longest = max(longest, time.Since(start))
 				if s := rad.status(t); !s.Agent.Alive || !s.Lease.Valid {
 					t.Fatalf("round %d, attached again: %+v, %+v", i, s.Agent, s.Lease)
 				}
-				if now := rad.counter(t, "marked"); now <= before {
-					t.Errorf("round %d: %d packets marked, then %d: recording stopped", i, before, now)
-				}
+				nstest.WaitFor(t, "recording to go on", func() bool { return rad.counter(t, "marked") > before })
 			}
 			report := &oracle.Report{Times: n, Title: fmt.Sprintf("agent %s %d times under full load", c.name, n)}
 			account := rad.account(t, f)
@@ -92,11 +97,11 @@ func (r *radar) account(t *testing.T, f *stopFlows) *oracle.Row {
 // settleRow is the account of a domain whose flows have ended.
 func (r *radar) settleRow(t *testing.T) *oracle.Row {
 	t.Helper()
-	return r.settle(t).Totals.row(true)
+	return r.settle(t).Totals.row(need.IsNightly(t))
 }
 
-// row says how many packets nothing is known of. read: all were read before their slots
-// were used again.
+// row says how many packets nothing is known of. read: all must have been read before their
+// slots were used again, for which the agent must have had a CPU in time.
 func (s totals) row(read bool) *oracle.Row {
 	wrong := max(s.Unaccounted, -s.Unaccounted)
 	if read {
@@ -122,14 +127,10 @@ func kill(t *testing.T, pid int) {
 // waitGone waits for the end of a process that is no child of ours.
 func waitGone(t *testing.T, pid int) {
 	t.Helper()
-	for range 3000 {
+	nstest.WaitFor(t, fmt.Sprintf("the end of process %d", pid), func() bool {
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		if err != nil || strings.Contains(string(b), ") Z ") {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Fatalf("process %d lives on", pid)
+		return err != nil || strings.Contains(string(b), ") Z ")
+	})
 }
 
 // starve lets the kernel's out-of-memory killer end a process: in a control group of its
@@ -163,25 +164,33 @@ func starve(t *testing.T, pid int) {
 	waitGone(t, pid)
 }
 
-// TestRingWraps: more packets are under way, in a function that holds each for half a
-// second, than the ring has slots. Those that find none are counted, the others are
+// TestRingWraps: more packets are under way, in a function that holds each for a second, than
+// the ring has slots. Those that find none are counted, the others are
 // restored, and the ring comes round many times.
 func TestRingWraps(t *testing.T) {
 	const slots = 4096
 	for _, carry := range []string{"mark", "header"} {
 		t.Run(carry, func(t *testing.T) {
+			if carry != "mark" {
+				need.Nightly(t)
+			}
 			n := startLab(t, "forwarded", nil, "10.0.0.1", "10.0.0.2")
-			rad := n.attach(t, n.nodes(), "--slots", strconv.Itoa(slots), "--timeout", "2s", "--carry", carry)
-			n.forward(t, nil, nil, "--delay", "500ms", "--queue", "100000")
+			rad := n.attach(t, n.nodes(), "--slots", strconv.Itoa(slots), "--timeout", packetTimeout, "--carry", carry)
+			n.forward(t, nil, nil, "--delay", "1s", "--queue", "100000")
 			for port := range selfPorts {
 				n.sink(t, "h2", selfPortBase+port)
 			}
 			f := n.startSelfFlow(t, "h1", "h2", 0, 50*time.Microsecond)
-			time.Sleep(time.Duration(times(30)) * time.Second)
-			nstest.WaitFor(t, "the ring to wrap", func() bool { return rad.counter(t, "marked") >= 3*slots })
+			if need.IsNightly(t) {
+				time.Sleep(time.Duration(times(30)) * time.Second)
+			}
+			nstest.WaitFor(t, "the ring to wrap, and packets that find no slot", func() bool {
+				s := rad.status(t)
+				return rad.counter(t, "marked") >= 3*slots && s.notMeasured() > 0
+			})
 			f.finish(t)
 			s := rad.settle(t)
-			report := &oracle.Report{Title: fmt.Sprintf("%s: %d packets through %d slots, each held for 500 ms", carry, f.sent.Load(), slots)}
+			report := &oracle.Report{Title: fmt.Sprintf("%s: %d packets through %d slots, each held for 1 s", carry, f.sent.Load(), slots)}
 			rows := f.rowsByKind()
 			for _, row := range rows[ordinary+1:] {
 				// docs/limits.md: packets that content cannot tell apart, half of them without a slot.
@@ -195,9 +204,6 @@ func TestRingWraps(t *testing.T) {
 			if !report.OK() {
 				t.Error("packets differ, or are not accounted for: see the table")
 			}
-			if s.notMeasured() == 0 {
-				t.Errorf("%d packets marked in %d slots: every one found one", rad.counter(t, "marked"), slots)
-			}
 		})
 	}
 }
@@ -206,11 +212,14 @@ func TestRingWraps(t *testing.T) {
 // agent follows; the kernel is left with no program that hangs on nothing.
 func TestInterfacesComeAndGo(t *testing.T) {
 	n := times(1000)
-	ctx := deadline(t, time.Minute+time.Duration(n)*time.Second)
+	if !need.IsNightly(t) {
+		n = 20
+	}
+	ctx := lifetime(t)
 	net := startNetwork(ctx, t, "chain")
 	f := startStopFlows(t, net)
 	rad := net.attach(t, routers(net.nodes()))
-	_, before := tcxLinks(t)
+	_, before := rad.tcxLinks(t)
 	node := rad.nodes[0]
 	rnd := rand.New(rand.NewPCG(2, uint64(n)))
 	for range n {
@@ -220,12 +229,11 @@ func TestInterfacesComeAndGo(t *testing.T) {
 		net.run(t, node, "ip", "link", "delete", "gone0")
 	}
 	end := time.Now().Add(goneMost())
-	time.Sleep(5 * time.Second)
 	report := &oracle.Report{Times: n, Title: fmt.Sprintf("interfaces made and removed %d times under full load", n)}
-	links, defunct := tcxLinks(t)
+	links, defunct := rad.tcxLinks(t)
 	for defunct != before && time.Now().Before(end) {
 		time.Sleep(100 * time.Millisecond)
-		links, defunct = tcxLinks(t)
+		links, defunct = rad.tcxLinks(t)
 	}
 	account := rad.account(t, f)
 	report.Add(append(f.since("whole run"), account,
@@ -242,12 +250,23 @@ func goneMost() time.Duration {
 	if soak {
 		return 5 * time.Second
 	}
-	return 25 * time.Second
+	return nstest.Patience
 }
 
-// tcxLinks counts the TCX links of radar's programs, and those whose interface is gone.
-func tcxLinks(t *testing.T) (all, defunct int) {
+// tcxLinks counts the TCX links of the domain's programs, and those whose interface is gone.
+// Others test radar at the same time: a program is the domain's if it goes on to its programs.
+func (r *radar) tcxLinks(t *testing.T) (all, defunct int) {
 	t.Helper()
+	pinned, err := ebpf.LoadPinnedMap(filepath.Join(domain.PinDir(r.domain), "progs"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pinned.Close()
+	programs, err := pinned.Info()
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, _ := programs.ID()
 	links := new(link.Iterator)
 	defer links.Close()
 	for links.Next() {
@@ -262,6 +281,9 @@ func tcxLinks(t *testing.T) (all, defunct int) {
 		about, err := prog.Info()
 		prog.Close()
 		if err != nil || about.Name != "rdr_in" && about.Name != "rdr_out" {
+			continue
+		}
+		if maps, _ := about.MapIDs(); !slices.Contains(maps, id) {
 			continue
 		}
 		all++

@@ -20,6 +20,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/lab"
 	"github.com/vnetradar/radar/pkg/oracle"
 	"github.com/vnetradar/radar/pkg/record"
@@ -43,9 +44,9 @@ type function struct {
 type side struct{ node, port string }
 
 const (
-	// functionTimeout is longer than a packet waits in a function while six of them, and whatever else
-	// this machine does, share its CPUs.
-	functionTimeout = "8s"
+	// functionTimeout is longer than a packet waits in a function while whatever else this machine
+	// does shares its CPUs, and short: the test waits for it.
+	functionTimeout = "10s"
 	functionPackets = 2000
 	functionGap     = 150 * time.Microsecond
 	functionPort    = 9100
@@ -55,9 +56,13 @@ const (
 // placed between the two ports around the function, and there are as many as the
 // function's own counters say.
 func TestFunctionLoss(t *testing.T) {
+	sideBySide(t)
 	for name, start := range map[string]func(*testing.T, int) *function{"machine": startMachine, "forwarder": startForwarder} {
 		for _, percent := range []int{0, 1, 20} {
 			t.Run(fmt.Sprintf("%s/%d", name, percent), func(t *testing.T) {
+				if name != "forwarder" || percent != 20 {
+					need.Nightly(t)
+				}
 				t.Parallel()
 				f := start(t, percent)
 				into, from := f.watch(t, f.in), f.watch(t, f.out)
@@ -65,6 +70,7 @@ func TestFunctionLoss(t *testing.T) {
 				if f.wake != nil {
 					f.wake(t)
 				}
+				carried(t, []string{f.lab.NetNSPath("h1"), f.lab.NetNSPath("h2"), f.lab.NetNSPath(f.in.node)})
 				f.radar.settle(t)
 				f.check(t, percent, into.seen(t), from.seen(t))
 			})
@@ -149,7 +155,7 @@ func startForwarder(t *testing.T, percent int) *function {
 // the latest, and returns when it listens.
 func (n *network) forward(t *testing.T, stdout, stderr io.Writer, flags ...string) *exec.Cmd {
 	t.Helper()
-	cmd := n.lab.Command(n.ctx, "f", append([]string{radarBin, "lab", "forward", "eth0", "eth1"}, flags...)...)
+	cmd := n.lab.Command(n.ctx, "f", append([]string{radarBin(t), "lab", "forward", "eth0", "eth1"}, flags...)...)
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -215,6 +221,7 @@ func (f *function) checkRecord(t *testing.T, r *record.Record, passed bool) {
 // startLab starts a scenario with parameters, in which h1 and h2 have these addresses.
 func startLab(t *testing.T, name string, params map[string]string, h1, h2 string) *network {
 	t.Helper()
+	needNetwork(t)
 	s, err := openScenario(name)
 	if err != nil {
 		t.Fatal(err)
@@ -223,7 +230,7 @@ func startLab(t *testing.T, name string, params map[string]string, h1, h2 string
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &network{ctx: deadline(t, 4*time.Minute)}
+	n := &network{ctx: lifetime(t)}
 	if n.lab, err = lab.Up(n.ctx, topology, lab.Options{Name: uniqueName()}); err != nil {
 		t.Fatal(err)
 	}

@@ -68,6 +68,7 @@ func TestGeneratedReports(t *testing.T) {
 		{hops: 3, flows: 7, group: 1, version: "1.0", ip: true, ipv6: true, xd: true},
 	} {
 		t.Run(strings.Join(d.args(), " "), func(t *testing.T) {
+			t.Parallel()
 			records := intDecode(t, generateFile(t, d.args(), 400))
 			c := generatedCheck{described: &d}
 			for i, record := range records {
@@ -86,7 +87,7 @@ func generateFile(t *testing.T, args []string, n int) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "generated.pcap")
 	args = append([]string{"collect", "generate", "--write", path, "--count", fmt.Sprint(n)}, args...)
-	if out, err := exec.Command(radarBin, args...).CombinedOutput(); err != nil {
+	if out, err := exec.Command(radarBin(t), args...).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v: %s", args, err, out)
 	}
 	return path

@@ -24,8 +24,8 @@ func init() {
 	defaults := []string{}
 	rounds = append(
 		rounds,
-		round{"ecmp, all nodes attached", "ecmp", everyNode, defaults, true},
-		round{"firewall, all nodes attached", "firewall", everyNode, defaults, true},
+		round{"ecmp, all nodes attached", "ecmp", everyNode, defaults, true, false},
+		round{"firewall, all nodes attached", "firewall", everyNode, defaults, true, false},
 	)
 	scenes["ecmp"] = scene{prepareECMP, ecmpTraffic}
 	scenes["firewall"] = scene{prepareFirewall, firewallTraffic}

@@ -4,8 +4,10 @@
 // captures it on every link with tcpdump, at netfilter hooks and at raw sockets,
 // drives radar as a user does, and lets package oracle compare packet by packet.
 //
-// The tests need root, python3, tcpdump, iperf3, ping, nft, tc, ip, ethtool, bpftool and docker; without
-// them they fail. RADAR_BIN names the binary to test; without it one is built.
+// A test asks for what it needs (root, tools, docker: package need) and for its tier: the
+// tier "test" runs one of each kind, "nightly" all, and only there times are judged.
+//
+// RADAR_BIN names the binary to test; without it one is built when a test wants it.
 // RADAR_E2E_JSON names a file that gets all tables as JSON. RADAR_SOAK=1 tries every fault many times over. RADAR_GAP is the
 // time between packets of flows at full rate: under the race detector radar is some ten times
 // as slow, and would be starved. RADAR_ENDURE: see TestEndure.
@@ -25,45 +27,59 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/nodes/dockertest"
 	"github.com/vnetradar/radar/pkg/oracle"
 )
 
-// radarBin is the binary under test.
-var radarBin = os.Getenv("RADAR_BIN")
-
 func TestMain(m *testing.M) {
-	if err := checkTools(); err != nil {
-		fmt.Fprintf(os.Stderr, "lab/e2e: %v\n", err)
-		os.Exit(1)
-	}
-	if gap := os.Getenv("RADAR_GAP"); gap != "" && fullRateGap() == 0 {
-		fmt.Fprintf(os.Stderr, "lab/e2e: RADAR_GAP=%q: say a time, as 200us\n", gap)
-		os.Exit(1)
+	if gap := os.Getenv("RADAR_GAP"); gap != "" {
+		if d, err := time.ParseDuration(gap); err != nil || d <= 0 {
+			fmt.Fprintf(os.Stderr, "lab/e2e: RADAR_GAP=%q: say a time, as 200us\n", gap)
+			os.Exit(1)
+		}
 	}
 	os.Exit(runTests(m))
 }
 
 func runTests(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "radar-e2e-")
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "lab/e2e: make a directory for the binary: %v\n", err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	if radarBin == "" {
-		radarBin = filepath.Join(dir, "radar")
-		if err := buildRadar(radarBin); err != nil {
-			fmt.Fprintf(os.Stderr, "lab/e2e: %v\n", err)
-			return 1
-		}
-	}
 	code := dockertest.Main(m)
+	if built.dir != "" {
+		os.RemoveAll(built.dir)
+	}
 	if err := writeReports(); err != nil {
 		fmt.Fprintf(os.Stderr, "lab/e2e: %v\n", err)
 		return 1
 	}
 	return code
+}
+
+// built is the binary of a run that was given none.
+var built struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+// radarBin is the binary under test. The tier "check" has none: building takes long.
+func radarBin(t testing.TB) string {
+	t.Helper()
+	if path := os.Getenv("RADAR_BIN"); path != "" {
+		return path
+	}
+	if os.Getenv("RADAR_TIER") == "check" {
+		t.Skip("needs the radar binary: make test runs it")
+	}
+	need.Programs(t, "go:golang")
+	built.once.Do(func() {
+		if built.dir, built.err = os.MkdirTemp("", "radar-e2e-"); built.err == nil {
+			built.err = buildRadar(filepath.Join(built.dir, "radar"))
+		}
+	})
+	if built.err != nil {
+		t.Fatal(built.err)
+	}
+	return filepath.Join(built.dir, "radar")
 }
 
 func buildRadar(to string, flags ...string) error {
@@ -75,21 +91,19 @@ func buildRadar(to string, flags ...string) error {
 	return nil
 }
 
-func checkTools() error {
-	if os.Geteuid() != 0 {
-		return fmt.Errorf("needs root, to make network namespaces and to load BPF programs")
+// needNetwork ends a test on a machine that cannot run networks with traffic in them.
+func needNetwork(t testing.TB) {
+	t.Helper()
+	need.AsRoot(t)
+	need.Programs(t, "ip:iproute2", "tc:iproute2", "nft:nftables", "ping:iputils-ping", "iperf3", "tcpdump", "ethtool", "sysctl:procps", "nsenter:util-linux")
+}
+
+// sideBySide lets a test run beside others, most of which wait, where no times are judged.
+func sideBySide(t *testing.T) {
+	t.Helper()
+	if !need.IsNightly(t) {
+		t.Parallel()
 	}
-	var missing []string
-	for _, tool := range []string{"go", "python3", "tcpdump", "iperf3", "ping", "nft", "tc", "ip", "ethtool", "bpftool", "docker"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			missing = append(missing, tool)
-		}
-	}
-	if len(missing) > 0 {
-		return fmt.Errorf("needs %s: install the packages python3, tcpdump, iperf3, iputils-ping, nftables, iproute2, ethtool, bpftool, docker.io",
-			strings.Join(missing, ", "))
-	}
-	return nil
 }
 
 // kept is the report of a round, and the test it is of.
@@ -144,19 +158,30 @@ func kernel() string {
 	return strings.TrimSpace(string(b))
 }
 
+// testGap is between packets of flows at full rate in the tier "test", whose packages share
+// the machine.
+const testGap = 100 * time.Microsecond
+
 // fullRateGap is between packets of flows at full rate: none, or what RADAR_GAP says.
-func fullRateGap() time.Duration {
-	gap, err := time.ParseDuration(os.Getenv("RADAR_GAP"))
-	if err != nil {
-		return 0
+func fullRateGap(t testing.TB) time.Duration {
+	t.Helper()
+	if gap, err := time.ParseDuration(os.Getenv("RADAR_GAP")); err == nil {
+		return gap
 	}
-	return gap
+	if !need.IsNightly(t) {
+		return testGap
+	}
+	return 0
 }
 
-// deadline bounds everything that one test starts.
-func deadline(t *testing.T, d time.Duration) context.Context {
+// lifetime ends with the test, and before go test ends all of them (-timeout): what hangs
+// must not leave anything behind.
+func lifetime(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), d)
+	ctx, cancel := context.WithCancel(context.Background())
+	if end, ok := t.Deadline(); ok {
+		ctx, cancel = context.WithDeadline(context.Background(), end.Add(-time.Minute))
+	}
 	t.Cleanup(cancel)
 	return ctx
 }

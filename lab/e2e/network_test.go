@@ -48,6 +48,7 @@ func openScenario(name string) (*lab.Scenario, error) {
 // test ends.
 func startNetwork(ctx context.Context, t *testing.T, scenario string) *network {
 	t.Helper()
+	needNetwork(t)
 	s, err := openScenario(scenario)
 	if err != nil {
 		t.Fatal(err)

@@ -40,9 +40,10 @@ func (n *network) attach(t *testing.T, nodes []string, flags ...string) *radar {
 // domain is one that is not attached yet, and detached at the end of the test.
 func (n *network) domain(t *testing.T, nodes []string) *radar {
 	t.Helper()
-	r := &radar{ctx: n.ctx, bin: radarBin, domain: uniqueName(), nodes: nodes}
+	bin := radarBin(t)
+	r := &radar{ctx: n.ctx, bin: bin, domain: uniqueName(), nodes: nodes}
 	nstest.Cleanup(t, func() {
-		r.ctx, r.bin, r.within = context.Background(), radarBin, nil
+		r.ctx, r.bin, r.within = context.Background(), bin, nil
 		r.try("detach", "--no-drain")
 	})
 	return r
@@ -57,9 +58,12 @@ func (n *network) attachArgs(nodes []string, flags ...string) []string {
 	return args
 }
 
-// command is radar with those arguments, which must end within a minute.
+// commandMost is how long a command may take that does not hang.
+const commandMost = 10 * time.Minute
+
+// command is radar with those arguments.
 func (r *radar) command(args ...string) (cmd *exec.Cmd, cancel func()) {
-	ctx, cancel := context.WithTimeout(r.ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(r.ctx, commandMost)
 	argv := slices.Concat(r.within, []string{r.bin}, args, []string{"--domain", r.domain})
 	return exec.CommandContext(ctx, argv[0], argv[1:]...), cancel
 }
@@ -93,6 +97,11 @@ func (r *radar) run(t *testing.T, args ...string) []byte {
 	}
 	return out
 }
+
+// packetTimeout is the --timeout of domains whose packets all come to their end, the default
+// one: longer than a machine stands still. Behind it a packet counts as expired, and is
+// restored no more.
+const packetTimeout = "10s"
 
 // totals say what became of all packets.
 type totals struct {
@@ -156,8 +165,9 @@ func (s *status) notable() string {
 	return strings.Join(list, ", ")
 }
 
-// settleMost is the default timeout, and what an agent on a busy machine may lag behind.
-const settleMost = 45 * time.Second
+// settleMost is the longest timeout that is used here, and what an agent on a busy machine
+// may lag behind.
+const settleMost = 3 * time.Minute
 
 // settle waits until every packet has come to its end, as radar sees it.
 func (r *radar) settle(t *testing.T) status {

@@ -95,6 +95,10 @@ type selfFlow struct {
 	done               chan error
 }
 
+// heldUp is for how long a flow makes up when its sender had no CPU: a burst of all that is
+// due after seconds would use up the ring.
+const heldUp = 5 * time.Millisecond
+
 // startSelfFlow sends until stopped, a packet every gap or, if that is 0, as fast as it
 // goes, and checks every byte at a raw socket. Packets may get lost at that rate; wrong
 // they must not be.
@@ -122,8 +126,11 @@ func (f *selfFlow) send(fd int, src, dst [4]byte) error {
 	next := time.Now()
 	for i := 0; !f.stop.Load(); i++ {
 		waitUntil(next)
-		if next = next.Add(f.gap); f.gap == 0 {
+		next = next.Add(f.gap)
+		if least := time.Now().Add(-heldUp); f.gap == 0 {
 			next = time.Time{}
+		} else if next.Before(least) {
+			next = least
 		}
 		b = selfProbe(b[:0], src, dst, uint16(selfSport0+i%f.sports), uint16(selfPortBase+i/f.sports%selfPorts), 0)
 		if err := unix.Sendto(fd, b, 0, to); err != nil {

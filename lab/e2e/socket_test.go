@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
@@ -92,10 +93,28 @@ func (s *rawSocket) receive() {
 	}
 }
 
-// stop reads what is left in the socket.
+// stop reads what is left in the socket. What did not fit into it makes it incomplete.
 func (s *rawSocket) stop() error {
 	close(s.quit)
-	return errors.Join(<-s.done, s.finish())
+	err := errors.Join(<-s.done, s.finish())
+	dropped, droppedErr := droppedBySocket(s.fd)
+	if dropped > 0 {
+		err = errors.Join(err, fmt.Errorf("%w: a raw socket in %s had no room for %d packets", errIncomplete, s.node, dropped))
+	}
+	return errors.Join(err, droppedErr)
+}
+
+// droppedBySocket is how many packets found no room in a socket (SO_MEMINFO, sock_diag(7)).
+func droppedBySocket(fd int) (uint32, error) {
+	const drops, all = 8, 9 // SK_MEMINFO_DROPS, SK_MEMINFO_VARS
+	var info [all]uint32
+	size := uint32(unsafe.Sizeof(info))
+	_, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_MEMINFO,
+		uintptr(unsafe.Pointer(&info)), uintptr(unsafe.Pointer(&size)), 0)
+	if errno != 0 {
+		return 0, fmt.Errorf("ask a socket for its drops: %w", errno)
+	}
+	return info[drops], nil
 }
 
 // sink takes what comes to UDP ports of a node, so that nothing is refused. What

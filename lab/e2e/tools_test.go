@@ -14,6 +14,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 // ping sends echo requests, one every two milliseconds.
@@ -90,7 +92,7 @@ func startIperfServer(t *testing.T, node string, server *exec.Cmd) (stop func(),
 	case <-listening:
 	case <-ended:
 		t.Fatalf("iperf3 server in %s ended", node)
-	case <-time.After(30 * time.Second):
+	case <-time.After(nstest.Patience):
 		t.Fatalf("iperf3 server in %s does not listen", node)
 	}
 	return stop, ended

@@ -12,8 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/oracle"
+	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 // buildOther builds this tree as another version, of the same layout or of the one before.
@@ -69,13 +71,15 @@ func TestUpgrade(t *testing.T) {
 		sameLayout bool
 	}{{"same layout", true}, {"another layout", false}} {
 		t.Run(c.name, func(t *testing.T) {
+			need.Nightly(t) // it builds radar anew, which takes long
+			needNetwork(t)
 			other := buildOther(t, c.sameLayout)
-			net := startNetwork(deadline(t, 3*time.Minute), t, "chain")
+			net := startNetwork(lifetime(t), t, "chain")
 			f := startStopFlows(t, net)
 			rad := net.domain(t, routers(net.nodes()))
 			report := &oracle.Report{Title: "another version takes over under full load: " + c.name}
 			var account []*oracle.Row
-			for i, bin := range []string{radarBin, other, radarBin} {
+			for i, bin := range []string{radarBin(t), other, radarBin(t)} {
 				name := []string{"this", "the other", "this again"}[i]
 				if i > 0 && c.sameLayout {
 					kill(t, rad.status(t).Agent.PID)
@@ -86,11 +90,8 @@ func TestUpgrade(t *testing.T) {
 				rad.bin = copyOf(t, bin)
 				rad.run(t, net.attachArgs(rad.nodes)...)
 				marked := rad.counter(t, "marked")
-				time.Sleep(time.Second)
-				if now := rad.counter(t, "marked"); now <= marked {
-					t.Errorf("%s: %d packets marked, then %d", name, marked, now)
-				}
-				report.Add(f.since(name)...)
+				nstest.WaitFor(t, name+" to mark packets", func() bool { return rad.counter(t, "marked") > marked })
+				report.Add(f.phase(t, name, time.Second)...)
 			}
 			report.Add(append(account, rad.account(t, f))...)
 			keepReport(t, report)
@@ -148,8 +149,10 @@ func (r *radar) detachAfterUpgrade(t *testing.T, net *network, bin string) *orac
 
 // TestUpgradeWithoutAgent: a domain of another layout whose agent is gone ends all the same.
 func TestUpgradeWithoutAgent(t *testing.T) {
+	need.Nightly(t)
+	needNetwork(t)
 	other := buildOther(t, false)
-	net := startNetwork(deadline(t, 2*time.Minute), t, "chain")
+	net := startNetwork(lifetime(t), t, "chain")
 	report := &oracle.Report{Title: "another version ends a domain whose agent is dead"}
 	for _, hook := range []string{"tcx", "clsact"} {
 		rad := net.domain(t, routers(net.nodes()))
@@ -157,7 +160,7 @@ func TestUpgradeWithoutAgent(t *testing.T) {
 		rad.run(t, net.attachArgs(rad.nodes, "--hook", hook)...)
 		net.run(t, "h1", "ping", "-q", "-c", "5", "-i", "0.01", "10.0.4.2")
 		kill(t, rad.status(t).Agent.PID)
-		rad.bin = radarBin
+		rad.bin = radarBin(t)
 		out, err := rad.both("detach")
 		if err != nil || !strings.Contains(out, "without a summary") {
 			t.Errorf("%s: %v, want a warning:\n%s", hook, err, out)

@@ -16,6 +16,7 @@ import (
 	"github.com/gopacket/gopacket/layers"
 	"github.com/gopacket/gopacket/pcapgo"
 
+	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/oracle"
 	"github.com/vnetradar/radar/pkg/record"
 )
@@ -27,6 +28,7 @@ const watched = "udp port 9999"
 // measured that tcpdump with the same expression sees entering. The others are
 // counted, and nobody outside can tell the one from the other.
 func TestWatch(t *testing.T) {
+	need.Nightly(t) // bpf/test and pkg/kerneltest have selections, too
 	for attempt := 1; ; attempt++ {
 		report, err := runWatch(t)
 		if errors.Is(err, errIncomplete) && attempt < attempts {
@@ -45,7 +47,7 @@ func TestWatch(t *testing.T) {
 }
 
 func runWatch(t *testing.T) (*oracle.Report, error) {
-	n := startNetwork(deadline(t, 2*time.Minute), t, "chain")
+	n := startNetwork(lifetime(t), t, "chain")
 	n.sink(t, "h2", portProbe, portNft)
 	c := n.capture(t, "")
 	c.listenRaw(t, "h2", 17)
@@ -53,11 +55,12 @@ func runWatch(t *testing.T) (*oracle.Report, error) {
 	// as it is on h1's wire.
 	entering := n.dumpMatching(t, "h1")
 	attached := routers(n.nodes())
-	rad := n.attach(t, attached, "--timeout", "3s", "--watch", watched)
+	rad := n.attach(t, attached, "--timeout", packetTimeout, "--watch", watched)
 	sent := watchTraffic(t, n)
+	n.carried(t)
 	v := rad.verdict(t)
 	want := make(map[string]int)
-	if err := errors.Join(c.stop(), entering.stop()); err != nil {
+	if err := errors.Join(c.stop(t), entering.stop()); err != nil {
 		return nil, err
 	}
 	countPackets(t, entering.file, want)
@@ -80,7 +83,7 @@ func (n *network) dumpMatching(t *testing.T, node string) *tcpdump {
 	n.startDump(t, d, []string{
 		"tcpdump", "-i", "eth0", "-Q", "out", "-B", "65536", "-n", "-U", "-s", "0", "-Z", "root", "-w", d.file, watched,
 	})
-	if err := d.ready(30 * time.Second); err != nil {
+	if err := d.ready(); err != nil {
 		t.Fatalf("tcpdump in %s: %v\n%s", node, err, d.log())
 	}
 	return d

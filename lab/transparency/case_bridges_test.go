@@ -39,9 +39,9 @@ func hosts(w *World, sw string, names ...string) (ports []string) {
 // wait calls ready until it says so.
 func (w *World) wait(what string, ready func() bool) {
 	w.T.Helper()
-	for end := time.Now().Add(patience * 20 * time.Second); !ready(); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(mostWait); !ready(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
-			w.T.Fatalf("%s: not within %v", what, patience*20*time.Second)
+			w.T.Fatalf("%s: not within %v", what, mostWait)
 		}
 	}
 }
@@ -133,6 +133,27 @@ func (r *Run) wantBPDUs(ends ...[2]string) {
 	}
 }
 
+// awaitBPDUs waits until a bridge protocol frame has passed each of these ports, which are
+// {node, port}.
+func (w *World) awaitBPDUs(ports ...[2]string) {
+	w.T.Helper()
+	for _, p := range ports {
+		c := &capture{node: p[0], port: p[1]}
+		index := w.Index(p[0], p[1])
+		w.in(p[0], func() (err error) {
+			c.fd, err = openCapture(index)
+			return err
+		})
+		w.wait("bridge protocol frames at "+p[0]+"/"+p[1], func() bool {
+			if _, err := c.read(); err != nil {
+				w.T.Fatal(err)
+			}
+			return slices.ContainsFunc(c.seen, func(s *sighting) bool { return bytes.HasPrefix(s.frame, bridgeGroup) })
+		})
+		unix.Close(c.fd)
+	}
+}
+
 // wantBranchLoss: each record with copies has a loss of one branch at that port (of none,
 // if it is a device above them) by that function, for that reason where the kernel has one.
 func (r *Run) wantBranchLoss(node, port, function string, reasons ...string) {
@@ -195,8 +216,8 @@ var _ = add(Case{
 		w.SendFrame("out", "eth0", mac("h1", "eth0"), w.UDP("10.0.1.3", "10.0.1.1", 60).Bytes())
 		w.Send("h1", w.UDP("10.0.1.1", "10.0.1.2", 60))
 		w.Send("h1", w.UDP("10.0.1.1", "10.0.1.3", 60))
-		w.Send("h2", w.UDP("10.0.1.2", "10.0.1.3", 60)) // around the blocked port, by the root
-		time.Sleep(patience * 2200 * time.Millisecond)  // hellos come every second, or a little later
+		w.Send("h2", w.UDP("10.0.1.2", "10.0.1.3", 60))                                            // around the blocked port, by the root
+		w.awaitBPDUs([2]string{"s2", "to-s1"}, [2]string{"s3", "to-s2"}, [2]string{"s1", "to-s3"}) // hellos come every second
 	},
 	Check: func(r *Run) {
 		if r.Mode == Without {

@@ -81,7 +81,7 @@ var _ = add(Case{
 var _ = add(Case{
 	Name: "pmtu/hidden", Point: 1,
 	Shows: "what a router in the domain that radar is not attached to answers to packets that do not fit",
-	Flags: append([]string{"--timeout", "1s"}, aroundHidden...),
+	Flags: aroundHidden,
 	Build: func(w *World) {
 		hidden(w)
 		narrow(w, 1300)
@@ -138,7 +138,7 @@ var (
 	_ = add(Case{
 		Name: "errors/dscp-hidden", Point: 1,
 		Shows: "the same by a router that radar is not attached to",
-		Flags: append([]string{"--timeout", "1s"}, aroundHidden...),
+		Flags: aroundHidden,
 		Build: func(w *World) {
 			hidden(w)
 			w.Route("r1", "fd00:3::/64", "fd00:2::2")

@@ -12,7 +12,7 @@ import (
 // forwardFrames joins two ports of a node in user space until the test ends.
 func (w *World) forwardFrames(node string, flags ...string) {
 	w.T.Helper()
-	args := append([]string{"--net=" + w.Path(node), radarBin, "lab", "forward"}, flags...)
+	args := append([]string{"--net=" + w.Path(node), radarBin(w.T), "lab", "forward"}, flags...)
 	cmd := exec.Command("nsenter", args...)
 	if err := cmd.Start(); err != nil {
 		w.T.Fatal(err)
@@ -22,7 +22,7 @@ func (w *World) forwardFrames(node string, flags ...string) {
 		cmd.Wait()
 	})
 	w.functions = append(w.functions, cmd.Process.Pid)
-	for end := time.Now().Add(patience * 30 * time.Second); strings.Count(w.Run(node, "cat", "/proc/net/packet"), "\n") < 3; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(mostWait); strings.Count(w.Run(node, "cat", "/proc/net/packet"), "\n") < 3; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			w.T.Fatalf("nothing forwards in %s", node)
 		}

@@ -148,8 +148,8 @@ var _ = add(Case{
 	Send: func(w *World) {
 		// The pattern is a token; ping's own time stamp comes before it.
 		for _, size := range []string{"100", "1473", "8000", "65507"} {
-			w.Run("out", "ping", "-n", "-c", "1", "-W", "20", "-M", "dont", "-p", "a7726454"+"0000000"+size[:1], "-s", size, "10.0.4.2")
-			w.Run("r1", "ping", "-n", "-c", "1", "-W", "20", "-M", "dont", "-p", "a7726454"+"0000001"+size[:1], "-s", size, "10.0.4.2")
+			w.Run("out", "ping", "-n", "-c", "1", "-W", "120", "-M", "dont", "-p", "a7726454"+"0000000"+size[:1], "-s", size, "10.0.4.2")
+			w.Run("r1", "ping", "-n", "-c", "1", "-W", "120", "-M", "dont", "-p", "a7726454"+"0000001"+size[:1], "-s", size, "10.0.4.2")
 		}
 	},
 	Rules: []Rule{pingTime},
@@ -166,12 +166,14 @@ var _ = add(Case{
 		w.Attach("r1", "r2", "r3")
 	},
 	Send: func(w *World) {
+		var list []*Packet
 		for range 20 {
 			p := w.UDP("10.0.1.1", "10.0.4.2", 1200)
 			p.MayFrag, p.ID = true, 4711
 			clear(p.Payload[:8]) // nothing that radar looks at tells them apart
-			w.Send("out", p)
+			list = append(list, p)
 		}
+		w.Burst("out", list...)
 	},
 	Needs:    []string{"tbf"},
 	Counters: map[string]int{"not_measured_key_in_flight": some},

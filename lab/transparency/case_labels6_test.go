@@ -106,7 +106,7 @@ func udpTrains6(distinct bool, queue ...string) (build, send func(w *World)) {
 			for i := 0; distinct && i < size; i += 1000 {
 				binary.BigEndian.PutUint32(b[i:], token<<16|uint32(i))
 			}
-			if _, err := unix.Write(s.fd, b); err != nil {
+			if err := w.onCPU(func() error { _, err := unix.Write(s.fd, b); return err }); err != nil {
 				w.T.Fatalf("send a train of %d bytes: %v", size, err)
 			}
 			time.Sleep(gap)
@@ -159,7 +159,7 @@ var _ = add(Case{
 	Send: func(w *World) {
 		for _, size := range []string{"100", "1453", "8000", "65500"} {
 			for i, n := range []string{"out", "r1"} {
-				w.Run(n, "ping", "-6", "-n", "-c", "1", "-W", "20", "-p", "a7726454"+"000000"+string(rune('0'+i))+size[:1], "-s", size, far6)
+				w.Run(n, "ping", "-6", "-n", "-c", "1", "-W", "120", "-p", "a7726454"+"000000"+string(rune('0'+i))+size[:1], "-s", size, far6)
 			}
 		}
 	},

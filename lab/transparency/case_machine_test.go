@@ -30,7 +30,7 @@ var _ = add(Case{
 	Shows: "packets through, to and from a router that is a virtual machine",
 	Needs: []string{"tun", "uml"},
 	Fresh: true, // a machine is behind ports of one run
-	Flags: []string{"--timeout", "2s", "--vm", "r=v/tap0,v/tap1,10.0.1.2,10.0.2.1"},
+	Flags: []string{"--vm", "r=v/tap0,v/tap1,10.0.1.2,10.0.2.1"},
 	Build: func(w *World) {
 		machineRouter(w)
 		w.Listen("far", "0.0.0.0:7")

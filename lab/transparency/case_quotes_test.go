@@ -25,7 +25,7 @@ func (w *World) Meet(node, port string, n int, send func()) []*sighting {
 	defer unix.Close(c.fd)
 	send()
 	var met []*sighting
-	for end := time.Now().Add(patience * 20 * time.Second); len(met) < n; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(mostWait); len(met) < n; time.Sleep(time.Millisecond) {
 		if _, err := c.read(); err != nil {
 			w.T.Fatal(err)
 		}
@@ -57,7 +57,7 @@ func (w *World) Answer(node, from string, s *sighting, size int) {
 var _ = add(Case{
 	Name: "errors/eight-bytes", Point: 1,
 	Shows: "errors that quote eight bytes behind the IP header (RFC 792), from a router in the domain that radar is not attached to",
-	Flags: append([]string{"--timeout", "1s"}, aroundHidden...),
+	Flags: aroundHidden,
 	Build: func(w *World) {
 		refusing(w)
 		w.Route("r1", "fd00:3::/64", "fd00:2::2")
@@ -112,7 +112,7 @@ func quotedTrains(proto uint8) func(w *World) {
 var _ = add(Case{
 	Name: "errors/eight-bytes-tcp-train", Point: 1,
 	Shows: "errors that quote eight bytes of segments of TCP trains",
-	Flags: append([]string{"--timeout", "1s"}, aroundHidden...),
+	Flags: aroundHidden,
 	Build: refusing,
 	Send:  quotedTrains(unix.IPPROTO_TCP),
 })
@@ -120,7 +120,7 @@ var _ = add(Case{
 var _ = add(Case{
 	Name: "errors/eight-bytes-udp-train", Point: 1,
 	Shows: "errors that quote eight bytes of datagrams of trains",
-	Flags: append([]string{"--timeout", "1s"}, aroundHidden...),
+	Flags: aroundHidden,
 	Needs: []string{"udp-gso"},
 	Build: refusing,
 	Send:  quotedTrains(unix.IPPROTO_UDP),
@@ -164,7 +164,7 @@ func withR2(w *World)    { w.Attach("r1", "r2", "r3") }
 func withoutR2(w *World) { w.Attach("r1", "r3"); w.Inside("r2") }
 
 var (
-	aroundN   = []string{"--timeout", "1s", "--role", "r1/eth1=internal", "--role", "r3/eth0=internal"}
+	aroundN   = []string{"--role", "r1/eth1=internal", "--role", "r3/eth0=internal"}
 	aroundNAT = append(aroundN[:len(aroundN):len(aroundN)], "--role", "r2/eth0=internal", "--role", "r2/eth1=internal")
 	// What a function does that radar is not attached to shows where radar looks next.
 	shownLater = Limit{

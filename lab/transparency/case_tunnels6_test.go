@@ -103,7 +103,7 @@ func wireguard(w *World) {
 	}
 	w.Run("r1", "ip", "route", "replace", "10.0.4.0/24", "dev", "tun")
 	w.Run("r3", "ip", "route", "replace", "10.0.1.0/24", "dev", "tun")
-	w.Run("r1", "ping", "-c", "1", "-W", "20", "10.0.9.2")
+	w.Run("r1", "ping", "-c", "1", "-W", "120", "10.0.9.2")
 }
 
 var _ = add(Case{

@@ -14,6 +14,10 @@ must be what captures saw.
 
 or, with a radar that exists: RADAR_BIN=bin/radar go test ./lab/transparency -run Cases/mtu -v
 
+The tier "test" (package need) runs those of tier_test.go, one at least of each point of
+docs/limits.md in each mode; "nightly", or who names a case, any. Only in nightly times
+are judged beyond what captures leave no choice about.
+
 # A case
 
 A case is a file case_NAME_test.go that adds a Case to the list:
@@ -68,7 +72,8 @@ its first node; what captures saw before that is not asked of records.
 
 Cases with the same Flags share a domain that their nodes join and leave, since loading
 the programs takes long; Case.Fresh, and --role, have one that is attached for them.
-Two cases run at a time.
+As many cases run at a time as -parallel says. The run without radar is no test of its
+own: each mode can be run by itself.
 
 World.Machine starts a virtual machine on taps of a node, whose captures are those of
 the machine's ports as well.

@@ -22,6 +22,6 @@ export MORE_MODULES="sch_fq sch_fq_codel sch_prio sch_sfq sch_cake act_mirred ac
 	xt_addrtype ipt_REJECT ip6t_REJECT xt_CONNSECMARK xt_statistic"
 MORE_MODULES=$(tr -s '[:space:]' ' ' <<<"$MORE_MODULES")
 export TEST_RUN="TestCases/${CASE:-}" # the others look at this repository
-export TEST_ENV="RADAR_BIN=/tools/radar RADAR_MODE=${MODE:-} RADAR_MARKDOWN=${MARKDOWN:-} RADAR_PATIENCE=8"
+export TEST_ENV="RADAR_TIER=nightly RADAR_BIN=/tools/radar RADAR_MODE=${MODE:-} RADAR_MARKDOWN=${MARKDOWN:-} RADAR_PATIENCE=8"
 export KERNEL_TIMEOUT=${KERNEL_TIMEOUT:-5400} KERNEL_MEMORY=${KERNEL_MEMORY:-1536}
 exec lab/kernels/run.sh

@@ -20,9 +20,6 @@ type card struct {
 	more string // commands of the guest for this interface, which is $dev; "": none
 }
 
-// machineMost bounds the start of a virtual machine; it takes 2 s on an idle CPU.
-const machineMost = 40 * time.Second
-
 // guest is the first process of a virtual machine: it sees this machine's files. What is
 // the chance of kernels elsewhere is fixed here as in World.Nodes.
 const guest = `export PATH=/usr/sbin:/usr/bin:/sbin:/bin
@@ -78,7 +75,7 @@ func (w *World) Machine(node, name string, bridges map[string]string, cards ...c
 		cmd.Wait()
 	})
 	w.functions = append(w.functions, cmd.Process.Pid)
-	for end := time.Now().Add(machineMost); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(mostWait); ; time.Sleep(20 * time.Millisecond) {
 		said, err := os.ReadFile(console.Name())
 		if err != nil || time.Now().After(end) {
 			w.T.Fatalf("virtual machine %s is not up: %v\n%s", name, err, said)

@@ -3,26 +3,35 @@
 package transparency
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/lab/test/need"
+	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 var (
-	// radarBin is the binary under test.
-	radarBin = os.Getenv("RADAR_BIN")
 	// onlyMode is the mode to run in, "": all.
 	onlyMode = Mode(os.Getenv("RADAR_MODE"))
 	// patience: how much slower than a processor this machine may be (emulation).
 	patience = patienceOf(os.Getenv("RADAR_PATIENCE"))
 )
+
+// clockError is by how much a record's time may be off a capture's: stamps are converted from
+// CLOCK_MONOTONIC (pkg/clock). Both clocks run at one rate.
+const clockError = 10 * time.Microsecond
+
+// mostWait is how long something that must happen may take: the machine may be busy.
+var mostWait = patience * nstest.Patience
 
 func patienceOf(text string) time.Duration {
 	n, err := strconv.Atoi(text)
@@ -42,31 +51,15 @@ func TestMain(m *testing.M) {
 }
 
 func runTests(m *testing.M) (int, error) {
-	if os.Geteuid() != 0 {
-		return 1, fmt.Errorf("needs root, to make network namespaces and to load BPF programs")
-	}
 	if onlyMode != "" && onlyMode != Mark && onlyMode != Header {
 		return 1, fmt.Errorf("no mode %q: %s or %s", onlyMode, Mark, Header)
 	}
-	dir, err := os.MkdirTemp("", "radar-transparency-")
-	if err != nil {
-		return 1, fmt.Errorf("make a directory for the binary: %w", err)
-	}
-	defer os.RemoveAll(dir)
-	if radarBin == "" {
-		radarBin = filepath.Join(dir, "radar")
-		cmd := exec.Command("go", "build", "-o", radarBin, "./cmd/radar")
-		cmd.Dir = filepath.Join("..", "..")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return 1, fmt.Errorf("build radar: %w\n%s", err, out)
-		}
-	}
-	if err := stampPackets(); err != nil {
-		return 1, err
-	}
 	code := m.Run()
+	if built.dir != "" {
+		os.RemoveAll(built.dir)
+	}
 	if len(table.rows) == 0 {
-		if code == 0 && os.Getenv("RADAR_CASE") != "" {
+		if code == 0 && os.Getenv("RADAR_CASE") != "" && !table.skipped {
 			return 1, fmt.Errorf("no case %q in that mode; all cases: lab/transparency/case_*_test.go", os.Getenv("RADAR_CASE"))
 		}
 		return code, nil
@@ -78,9 +71,39 @@ func runTests(m *testing.M) (int, error) {
 	return code, writeTable(os.Stdout)
 }
 
+// built is the binary of a run that was given none.
+var built struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+// radarBin is the binary under test: RADAR_BIN, or else one that is built.
+func radarBin(t testing.TB) string {
+	t.Helper()
+	if path := os.Getenv("RADAR_BIN"); path != "" {
+		return path
+	}
+	need.Programs(t, "go:golang")
+	built.once.Do(func() {
+		if built.dir, built.err = os.MkdirTemp("", "radar-transparency-"); built.err != nil {
+			return
+		}
+		cmd := exec.Command("go", "build", "-o", filepath.Join(built.dir, "radar"), "./cmd/radar")
+		cmd.Dir = filepath.Join("..", "..")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			built.err = fmt.Errorf("build radar: %w\n%s", err, out)
+		}
+	})
+	if built.err != nil {
+		t.Fatal(built.err)
+	}
+	return filepath.Join(built.dir, "radar")
+}
+
 // stampPackets has the kernel stamp all packets as they come, and not only when a
 // capture reads them, from now on: it takes a moment to begin.
-func stampPackets() error {
+var stampPackets = sync.OnceValue(func() error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("open a socket: %w", err)
@@ -90,41 +113,83 @@ func stampPackets() error {
 	}
 	time.Sleep(20 * time.Millisecond)
 	return nil // open for the life of the process
-}
+})
 
 // TestCases runs every case: without radar, then in each mode, and compares. Most of the
 // time they wait, so run more at a time than there are CPUs (-parallel).
 func TestCases(t *testing.T) {
+	table.skipped = true
+	need.AsRoot(t)
+	need.Programs(t, "ip:iproute2", "tc:iproute2", "bridge:iproute2", "nft:nftables", "nsenter:util-linux")
+	table.skipped = false
+	radarBin(t)
+	if err := stampPackets(); err != nil {
+		t.Fatal(err)
+	}
 	pool.t, pool.ready = t, make(map[string][]*domain)
-	for i := range cases {
-		c := &cases[i]
-		t.Run(c.Name, func(t *testing.T) {
-			t.Parallel()
-			c.test(t)
+	// As t.Parallel does, but in this order.
+	next := make(chan *Case)
+	var workers sync.WaitGroup
+	for range parallel() {
+		workers.Go(func() {
+			for c := range next {
+				t.Run(c.Name, c.test)
+			}
 		})
 	}
+	for _, c := range inOrder() {
+		next <- c
+	}
+	close(next)
+	workers.Wait()
 }
 
-// test runs one case.
+// parallel is how many tests may run at a time (-parallel).
+func parallel() int {
+	n, err := strconv.Atoi(flag.Lookup("test.parallel").Value.String())
+	if err != nil {
+		return 1
+	}
+	return n
+}
+
+// test runs one case. The run without radar is no test of its own: any mode can be run by
+// itself, and has what it is held against.
 func (c *Case) test(t *testing.T) {
+	if !c.now() {
+		need.Nightly(t)
+	}
 	if missing := lacking(t, c.Needs); len(missing) > 0 {
 		for _, mode := range c.Modes {
 			report(row{point: c.Point, name: c.Name, shows: c.Shows, mode: mode, result: needsText(missing)})
 		}
 		t.Skip(needsText(missing))
 	}
-	var base map[string]view
-	t.Run(string(Without), func(t *testing.T) { base = run(t, c, Without).views() })
-	if base == nil {
-		report(row{point: c.Point, name: c.Name, shows: c.Shows, mode: Without, result: failed})
-		t.FailNow()
-	}
+	base := c.base(t)
 	for _, mode := range c.Modes {
-		if onlyMode != "" && !slices.Contains([]Mode{onlyMode}, mode) {
+		if onlyMode != "" && onlyMode != mode {
 			continue
 		}
 		t.Run(string(mode), func(t *testing.T) { c.hold(t, mode, base) })
 	}
+}
+
+// base is what observers see without radar. Its network is gone when it returns.
+func (c *Case) base(t *testing.T) map[string]view {
+	t.Helper()
+	part := &scope{TB: t}
+	defer part.end()
+	result := row{point: c.Point, name: c.Name, shows: c.Shows, mode: Without, result: failed}
+	defer func() {
+		if t.Failed() {
+			report(result)
+		}
+	}()
+	views := run(part, c, Without).views()
+	if t.Failed() {
+		t.FailNow()
+	}
+	return views
 }
 
 // hold runs a case with radar and holds it against the run without.

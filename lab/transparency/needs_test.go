@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
@@ -61,28 +62,28 @@ var probed struct {
 }
 
 // lacking returns those of needs that this machine has not.
-func lacking(t *testing.T, needs []string) (missing []string) {
+func lacking(t testing.TB, needs []string) (missing []string) {
 	t.Helper()
 	probed.Lock()
 	defer probed.Unlock()
 	if probed.has == nil {
 		probed.has = make(map[string]bool)
 	}
-	for _, need := range needs {
-		command, known := features[need]
+	for _, what := range needs {
+		command, known := features[what]
 		if !known {
-			t.Fatalf("no feature %s: add it to needs_test.go", need)
+			t.Fatalf("no feature %s: add it to needs_test.go", what)
 		}
-		if _, done := probed.has[need]; !done {
+		if _, done := probed.has[what]; !done {
 			n := nstest.New(t, "probe")
 			said, err := exec.Command("nsenter", "--net="+n.Path("probe"), "sh", "-c", command).CombinedOutput()
-			if probed.has[need] = err == nil; err != nil {
-				t.Logf("no %s: %v\n%s", need, err, said)
+			if probed.has[what] = err == nil; err != nil {
+				t.Logf("no %s: %v\n%s", what, err, said)
 			}
 			n.Delete("probe")
 		}
-		if !probed.has[need] {
-			missing = append(missing, need)
+		if !probed.has[what] {
+			missing = append(missing, what)
 		}
 	}
 	return missing
@@ -94,8 +95,18 @@ func needsText(missing []string) string { return "needs " + strings.Join(missing
 // cannot run here, for lab/kernels/matrix.sh, which has other kernels run them.
 func TestLacking(t *testing.T) {
 	for i := range cases {
-		missing := lacking(t, cases[i].Needs)
-		if len(missing) > 0 && os.Getenv("RADAR_LACKING") != "" {
+		for _, what := range cases[i].Needs {
+			if features[what] == "" {
+				t.Errorf("%s needs %s, which nobody knows: add it to needs_test.go", cases[i].Name, what)
+			}
+		}
+	}
+	if os.Getenv("RADAR_LACKING") == "" {
+		return
+	}
+	need.AsRoot(t)
+	for i := range cases {
+		if missing := lacking(t, cases[i].Needs); len(missing) > 0 {
 			fmt.Printf("lacking: %s %s\n", cases[i].Name, needsText(missing))
 		}
 	}

@@ -19,7 +19,7 @@ import (
  */
 var pool struct {
 	sync.Mutex
-	t     *testing.T // of all cases: a domain lives as long
+	t     testing.TB // of all cases: a domain lives as long
 	ready map[string][]*domain
 }
 
@@ -57,8 +57,8 @@ func (w *World) start(c *Case, mode Mode) *domain {
 }
 
 // newDomain is detached when t ends.
-func newDomain(t *testing.T) *domain {
-	d := &domain{name: nstest.Unique(), state: t.TempDir(), before: new(Status)}
+func newDomain(t testing.TB) *domain {
+	d := &domain{name: nstest.Unique(), state: t.TempDir(), bin: radarBin(t), before: new(Status)}
 	nstest.Cleanup(t, func() {
 		if _, err := d.try("detach", "--no-drain"); err != nil {
 			t.Error(err)

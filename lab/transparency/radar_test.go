@@ -18,15 +18,15 @@ import (
 
 // domain is a radar that is attached, driven as users drive it.
 type domain struct {
-	name, state string
-	before      *Status // as it stood when the nodes of this run joined
+	name, state, bin string
+	before           *Status // as it stood when the nodes of this run joined
 }
 
 // try runs radar and returns what it printed.
 func (d *domain) try(args ...string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience*3*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience*10*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, radarBin, append(args, "--domain", d.name)...)
+	cmd := exec.CommandContext(ctx, d.bin, append(args, "--domain", d.name)...)
 	cmd.Env = append(os.Environ(), "RADAR_STATE_DIR="+d.state)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -37,7 +37,7 @@ func (d *domain) try(args ...string) ([]byte, error) {
 	return out, nil
 }
 
-func (d *domain) run(t *testing.T, args ...string) []byte {
+func (d *domain) run(t testing.TB, args ...string) []byte {
 	t.Helper()
 	out, err := d.try(args...)
 	if err != nil {
@@ -74,7 +74,7 @@ type Counter struct {
 	Help  string `json:"help"`
 }
 
-func (d *domain) status(t *testing.T) *Status {
+func (d *domain) status(t testing.TB) *Status {
 	t.Helper()
 	s := new(Status)
 	if err := json.Unmarshal(d.run(t, "status", "-o", "json"), s); err != nil {
@@ -84,11 +84,14 @@ func (d *domain) status(t *testing.T) *Status {
 }
 
 // settle waits until every packet has come to its end, as radar sees it.
-func (d *domain) settle(t *testing.T) *Status {
+func (d *domain) settle(t testing.TB) *Status {
 	t.Helper()
 	var s *Status
-	for end := time.Now().Add(45 * patience * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	wait := 20 * time.Millisecond
+	for end := time.Now().Add(mostWait); ; {
 		if s = d.status(t); s.Totals.InFlight > 0 && time.Now().Before(end) {
+			time.Sleep(wait)
+			wait += wait / 4 // where a timeout is waited for, asking takes a CPU from others
 			continue
 		}
 		if err := s.since(d.before); err != nil {
@@ -99,7 +102,7 @@ func (d *domain) settle(t *testing.T) *Status {
 }
 
 // records are all packets that radar remembers and has seen since then.
-func (d *domain) records(t *testing.T, since time.Time) []record.Record {
+func (d *domain) records(t testing.TB, since time.Time) []record.Record {
 	t.Helper()
 	var list []record.Record
 	dec := json.NewDecoder(bytes.NewReader(d.run(t, "packets", "-o", "json", "--last", "0")))
@@ -128,7 +131,7 @@ type topology struct {
 	} `json:"nodes"`
 }
 
-func (d *domain) topo(t *testing.T) *topology {
+func (d *domain) topo(t testing.TB) *topology {
 	t.Helper()
 	a, err := parseTopology(d.run(t, "topo", "-o", "json"))
 	if err != nil {

@@ -55,12 +55,10 @@ func unitOf(s *sighting) unit {
 	return unit{token: d.token, proto: d.proto, icmpType: d.icmpType, fragOff: d.fragOff, depth: tokenAt(s)}
 }
 
-// The record's clock and the captures' are the same; stamps of one packet at one port
-// are taken a moment apart, with work of the kernel (or of others) in between.
-var (
-	tooEarly = patience * 2 * time.Millisecond
-	tooLate  = patience * 400 * time.Millisecond
-)
+// tooLate is how far apart the stamps of one packet at one port may be, where times are judged.
+// However busy the machine is, what comes in is captured before radar sees it, and what goes
+// out after that.
+var tooLate = patience * 400 * time.Millisecond
 
 // checker holds the records of one run against its captures.
 type checker struct {
@@ -69,13 +67,15 @@ type checker struct {
 	units map[unit]map[place][]*sighting
 	taken map[*sighting]bool
 	said  map[unit]map[place]int
+	// begin is how many packets have a record that begins at a place with a tuple.
+	begin map[place]map[string]int
 	list  []finding
 }
 
 // checkRecords returns how many records it could check.
 func (r *Run) checkRecords() (int, []finding) {
 	k := &checker{r: r, seen: map[place][]*sighting{}, units: map[unit]map[place][]*sighting{},
-		taken: map[*sighting]bool{}, said: map[unit]map[place]int{}}
+		taken: map[*sighting]bool{}, said: map[unit]map[place]int{}, begin: map[place]map[string]int{}}
 	for _, c := range r.captures {
 		if !r.topo.has(c.node, c.port) {
 			continue
@@ -85,6 +85,17 @@ func (r *Run) checkRecords() (int, []finding) {
 		}
 	}
 	slices.SortFunc(r.Records, func(a, b record.Record) int { return cmp.Compare(a.TNs, b.TNs) })
+	for i := range r.Records {
+		for _, c := range claims(&r.Records[i]) {
+			if !r.topo.isMachine(c.node) {
+				if k.begin[c.place] == nil {
+					k.begin[c.place] = make(map[string]int)
+				}
+				k.begin[c.place][c.tuple] += max(r.Records[i].Segs, 1)
+				break
+			}
+		}
+	}
 	checked := 0
 	for i := range r.Records {
 		if k.check(&r.Records[i]) {
@@ -188,17 +199,25 @@ func leadsTo(rec *record.Record, b, c int) bool {
 }
 
 // claim finds the capture that a record begins with, and takes it and the rest of its
-// train. Of packets of one flow those of the record's length come first, then the nearest:
-// a machine that stands still between two stamps brings their times far apart.
+// train. Of packets of one flow those of the record's length come first. Of these, it is the
+// first that is left if all have records: what a machine does that stands still between two
+// stamps is in order all the same. Else it is the nearest.
 func (k *checker) claim(rec *record.Record, c claim) *sighting {
 	var best *sighting
-	fits := func(s *sighting) bool { return s.end-s.decoded.l3 == rec.Len }
+	var all []*sighting
 	for _, s := range k.seen[c.place] {
-		if k.taken[s] || s.tuple() != c.tuple {
+		if s.tuple() == c.tuple {
+			all = append(all, s)
+		}
+	}
+	ordered := k.begin[c.place][c.tuple] == len(all)
+	fits := func(s *sighting) bool { return s.end-s.decoded.l3 == rec.Len }
+	for _, s := range all {
+		if k.taken[s] {
 			continue
 		}
 		if best == nil || fits(s) && !fits(best) ||
-			fits(s) == fits(best) && s.at.Sub(c.at).Abs() < best.at.Sub(c.at).Abs() {
+			fits(s) == fits(best) && !ordered && s.at.Sub(c.at).Abs() < best.at.Sub(c.at).Abs() {
 			best = s
 		}
 	}
@@ -239,11 +258,7 @@ func (k *checker) checkClaim(rec *record.Record, u unit, c claim, mayBeAbsent bo
 	right, soon := false, false
 	for _, s := range there {
 		right = right || s.tuple() == c.tuple
-		late := s.at.Sub(c.at) // the capture, against the record
-		if c.dir == in {
-			late = -late
-		}
-		soon = soon || c.at.IsZero() || late > -tooEarly && late < tooLate
+		soon = soon || c.at.IsZero() || k.timely(s, c)
 	}
 	if !right {
 		k.wrong(rec, "at %v captures saw %s, the record says %s", c.place, there[0].tuple(), c.tuple)
@@ -251,6 +266,19 @@ func (k *checker) checkClaim(rec *record.Record, u unit, c claim, mayBeAbsent bo
 	if !soon {
 		k.wrong(rec, "at %v captures saw it %v later than the record says", c.place, there[0].at.Sub(c.at))
 	}
+}
+
+// timely says whether a record's time is possible for a packet that was captured so.
+func (k *checker) timely(s *sighting, c claim) bool {
+	first, second := s.at, c.at
+	if c.dir == out {
+		first, second = second, first
+	}
+	late := second.Sub(first)
+	if late < -clockError || c.at.Sub(k.r.end) > clockError {
+		return false
+	}
+	return !k.r.judgeTimes || late < tooLate
 }
 
 // checkState compares how a record ends with what captures and the case say.

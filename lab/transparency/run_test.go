@@ -8,23 +8,23 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/vishvananda/netlink"
-	"golang.org/x/sys/unix"
 
+	"github.com/vnetradar/radar/lab/e2e/quiet"
+	"github.com/vnetradar/radar/lab/test/need"
+	"github.com/vnetradar/radar/pkg/clock"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 // Run is one run of a case and what came of it.
 type Run struct {
-	T        *testing.T
+	T        testing.TB
 	Mode     Mode
 	Records  []record.Record
 	Status   *Status
@@ -34,23 +34,28 @@ type Run struct {
 	observed map[string][]string
 	topo     *topology
 
+	end        time.Time // nothing was stamped later
+	judgeTimes bool      // also where only a busy machine makes the difference
+
 	unmeasured   int // packets that captures saw and no record tells of
 	fromInside   int // those that a node in the domain sent to which radar is not attached
 	beforeSource int // sightings where nobody looks, under --carry header
 }
 
-// Quiet: nothing has been captured for so long, and the kernel has put nothing off, so
-// everything has arrived.
-var (
-	quietFor  = patience * 30 * time.Millisecond
-	quietMost = patience * 20 * time.Second
-)
+// quietFor: nothing has been captured for so long, and nothing waits for a CPU, so everything
+// has arrived.
+var quietFor = patience * 30 * time.Millisecond
 
 // run builds the network, sends, and collects what everybody saw.
-func run(t *testing.T, c *Case, mode Mode) *Run {
+func run(t testing.TB, c *Case, mode Mode) *Run {
 	t.Helper()
-	w := &World{Net: nstest.New(t), T: t, Mode: mode, salt: hash(c.Name), handles: make(map[string]*netlink.Handle)}
-	r := &Run{T: t, Mode: mode, c: c, world: w, observed: make(map[string][]string)}
+	w := &World{Net: nstest.New(t), T: t, Mode: mode, salt: hash(c.Name), handles: make(map[string]*netlink.Handle), cpu: cpuFor(t, c.Name)}
+	var err error
+	if w.barrier, err = quiet.NewBarrier(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.barrier.Close() })
+	r := &Run{T: t, Mode: mode, c: c, world: w, observed: make(map[string][]string), judgeTimes: need.IsNightly(t)}
 	c.Build(w)
 	w.neighbours()
 	w.reported()
@@ -59,7 +64,7 @@ func run(t *testing.T, c *Case, mode Mode) *Run {
 		d = w.start(c, mode)
 	}
 	r.captures = w.listen()
-	start := time.Now()
+	start, offset := time.Now(), clock.WallOffset()
 	c.Send(w)
 	r.settle()
 	if d != nil {
@@ -67,6 +72,10 @@ func run(t *testing.T, c *Case, mode Mode) *Run {
 		r.Records = d.records(t, start)
 		r.topo = d.topo(t)
 		r.shorten()
+	}
+	r.end = time.Now()
+	if set := clock.WallOffset() - offset; max(set, -set) > int64(clockError) {
+		t.Fatalf("somebody set the wall clock by %v: captures and records cannot be compared", time.Duration(set))
 	}
 	for _, o := range w.watchers {
 		r.observed[o.name] = o.see()
@@ -116,23 +125,23 @@ func (w *World) workers() (list []string) {
 	return list
 }
 
-// ksoftirqds are the threads of the kernel that do what softirqs have left over.
-var ksoftirqds = sync.OnceValue(func() (list []string) {
-	names, _ := filepath.Glob("/proc/[0-9]*/comm")
-	for _, name := range names {
-		if b, err := os.ReadFile(name); err == nil && bytes.HasPrefix(b, []byte("ksoftirqd/")) {
-			list = append(list, filepath.Join(filepath.Dir(name), "stat"))
-		}
-	}
-	return list
-})
+// mostLinks is how many links, one behind the other, a packet passes at most.
+const mostLinks = 12
 
-// caughtUp waits until no packet waits for a CPU, or for very long.
-func caughtUp(workers []string) {
-	for end := time.Now().Add(quietMost); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		if !putOff(ksoftirqds()) && !putOff(workers) {
-			return
-		}
+// caughtUp waits until no packet waits for a CPU.
+func (w *World) caughtUp() {
+	w.T.Helper()
+	for range mostLinks {
+		w.pass()
+	}
+	nstest.WaitFor(w.T, "processes that packets go through", func() bool { return !putOff(w.workers()) })
+}
+
+// pass has every CPU carry on the packets that wait for it.
+func (w *World) pass() {
+	w.T.Helper()
+	if err := w.barrier.Pass(); err != nil {
+		w.T.Fatal(err)
 	}
 }
 
@@ -146,29 +155,42 @@ func (r *Run) settle() {
 	}
 }
 
-// waitQuiet reads the captures until nothing has come for quietFor, on a machine that had time for
-// packets: no queue has any, and each CPU has run a thread, thus done what was due before.
+// waitQuiet reads the captures until nothing has come for quietFor though every CPU has carried
+// on what waited for it, and no queue has any packet.
 func (r *Run) waitQuiet() {
 	r.T.Helper()
-	last, end := time.Now(), time.Now().Add(quietMost)
-	for {
-		if time.Now().After(end) {
-			r.T.Fatalf("%s: packets still pass %v after the last one was sent", r.Mode, quietMost)
-		}
+	last := time.Now()
+	for end := last.Add(mostWait); time.Now().Before(end); {
 		time.Sleep(quietFor / 5)
 		// In the order in which packets go on: none can pass from one place to another in between.
 		enough := time.Since(last) >= quietFor
-		busy := enough && r.world.queued()
+		busy := enough && (r.world.queued() || putOff(kworkers()) && time.Since(last) < kworkersMost)
 		if enough {
-			onEachCPU(r.T)
+			r.world.pass()
 		}
-		busy = putOff(ksoftirqds()) || putOff(r.world.workers()) || busy
-		if r.readCaptures() || busy {
+		atWork := putOff(r.world.workers())
+		if r.readCaptures() || atWork {
 			last = time.Now()
-		} else if enough {
+		} else if enough && !busy {
 			return
 		}
 	}
+	r.T.Fatalf("%s: packets still pass %v after the last one was sent", r.Mode, mostWait)
+}
+
+// kworkersMost is how long a packet may wait for one of the kernel's workers, which carry those
+// of some devices (macvlan, WireGuard). They work for others, too, and may never be idle.
+const kworkersMost = 5 * time.Second
+
+// kworkers are these threads.
+func kworkers() (list []string) {
+	names, _ := filepath.Glob("/proc/[0-9]*/comm")
+	for _, name := range names {
+		if b, err := os.ReadFile(name); err == nil && bytes.HasPrefix(b, []byte("kworker/")) {
+			list = append(list, filepath.Join(filepath.Dir(name), "stat"))
+		}
+	}
+	return list
 }
 
 // readCaptures says whether there was a packet that counts.
@@ -184,31 +206,6 @@ func (r *Run) readCaptures() (some bool) {
 		}
 	}
 	return some
-}
-
-// onEachCPU runs on each CPU that it may.
-func onEachCPU(t testing.TB) {
-	t.Helper()
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	var all unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &all); err != nil {
-		t.Fatalf("CPUs of this thread: %v", err)
-	}
-	for left, cpu := all.Count(), 0; left > 0; cpu++ {
-		if !all.IsSet(cpu) {
-			continue
-		}
-		left--
-		var one unix.CPUSet
-		one.Set(cpu)
-		if err := unix.SchedSetaffinity(0, &one); err != nil {
-			t.Fatalf("run on CPU %d: %v", cpu, err)
-		}
-	}
-	if err := unix.SchedSetaffinity(0, &all); err != nil {
-		t.Fatalf("run on all CPUs: %v", err)
-	}
 }
 
 // queued says whether packets wait in a queue of a node.

@@ -79,7 +79,7 @@ func (w *World) Send(node string, p *Packet) *Sent {
 // fills in IPv4's checksum and total length, and an ID that is 0.
 func (w *World) SendBytes(node string, b []byte) {
 	w.T.Helper()
-	w.in(node, func() error {
+	w.send(node, func() error {
 		domain, proto := unix.AF_INET, unix.IPPROTO_RAW
 		var to unix.Sockaddr
 		if b[0]>>4 == 6 {
@@ -108,7 +108,7 @@ func (w *World) SendBytes(node string, b []byte) {
 // may leave so much time that no queue has to hold any.
 func (w *World) Burst(node string, list ...*Packet) {
 	w.T.Helper()
-	w.in(node, func() error {
+	w.send(node, func() error {
 		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW)
 		if err != nil {
 			return err
@@ -147,7 +147,7 @@ func ethernet(to, from net.HardwareAddr, kind uint16, b []byte) []byte {
 // SendRaw sends a frame as it is, by a packet socket; its protocol is the frame's.
 func (w *World) SendRaw(node, port string, frame []byte) {
 	w.T.Helper()
-	w.in(node, func() error { return nstest.SendFrame(port, frame) })
+	w.send(node, func() error { return nstest.SendFrame(port, frame) })
 	time.Sleep(gap)
 }
 
@@ -200,12 +200,14 @@ func (s *Socket) Connect(to string) {
 func (s *Socket) Send(to string, size int) *Sent {
 	s.w.T.Helper()
 	token := s.w.Token()
-	var err error
-	if b := Payload(token, size); to == "" {
-		_, err = unix.Write(s.fd, b)
-	} else {
-		err = unix.Sendto(s.fd, b, 0, sockaddr(netip.MustParseAddrPort(to)))
-	}
+	b := Payload(token, size)
+	err := s.w.onCPU(func() error {
+		if to == "" {
+			_, err := unix.Write(s.fd, b)
+			return err
+		}
+		return unix.Sendto(s.fd, b, 0, sockaddr(netip.MustParseAddrPort(to)))
+	})
 	if err != nil {
 		s.w.T.Fatalf("send %d bytes from %s: %v", size, s.name, err)
 	}

@@ -63,7 +63,7 @@ func spoiledRun(t *testing.T) *Run {
 		s := &sighting{node: node, port: "eth0", dir: dir, at: now.Add(after), frame: frame, train: 1, decoded: decode(frame, false, 0)}
 		return &capture{node: node, port: "eth0", seen: []*sighting{s}}
 	}
-	r := &Run{T: t, Mode: Mark, c: &Case{}, world: w, topo: new(topology), Status: new(Status)}
+	r := &Run{T: t, Mode: Mark, c: &Case{}, world: w, topo: new(topology), Status: new(Status), end: now.Add(800 * time.Millisecond)}
 	r.captures = []*capture{at("a", out, 0), at("b", in, time.Millisecond)}
 	var err error
 	if r.topo, err = parseTopology([]byte(`{"nodes": [
@@ -80,7 +80,7 @@ func spoiledRun(t *testing.T) *Run {
 
 // TestRecords: every kind of mistake in a record is found.
 func TestRecords(t *testing.T) {
-	late := int64(time.Second)
+	early, late, far := int64(time.Millisecond-2*clockError), int64(500*time.Millisecond), int64(time.Second)
 	other := 8
 	for _, c := range []struct {
 		name  string
@@ -95,7 +95,11 @@ func TestRecords(t *testing.T) {
 		{"lost", func(r *Run) { r.Records[0].State = record.Lost }, "it is lost, want delivered"},
 		{"expired", func(r *Run) { r.Records[0].State = record.Expired }, "it is expired, want delivered"},
 		{"addresses", func(r *Run) { r.Records[0].Hops[0].Dport = &other }, "no capture has the packet"},
-		{"time", func(r *Run) { r.Records[0].Hops[1].AtNs = &late }, "captures saw it .* later"},
+		{"before its capture as it comes in", func(r *Run) { r.Records[0].Hops[1].AtNs = &early }, "captures saw it .* later"},
+		{"behind its capture as it goes out", func(r *Run) { r.Records[0].TNs += 2 * int64(clockError) }, "captures saw it -.* later"},
+		{"after the end", func(r *Run) { r.Records[0].Hops[1].AtNs = &far }, "captures saw it .* later"},
+		{"late, on a busy machine", func(r *Run) { r.Records[0].Hops[1].AtNs = &late }, ""},
+		{"late, where times are judged", func(r *Run) { r.Records[0].Hops[1].AtNs = &late; r.judgeTimes = true }, "captures saw it .* later"},
 		{"segments", func(r *Run) { r.Records[0].Segs = 2 }, "passed a/eth0 out once, its records say 2 times"},
 		{"expected loss", func(r *Run) { r.world.Expect(1).Lost("b", "") }, "it is delivered, want lost"},
 		{"should have none", func(r *Run) { r.world.Expect(1).Unmeasured() }, "should have none"},

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand"
 	"net/netip"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -60,7 +59,7 @@ func (w *World) talkOver(t talk, client int, to netip.AddrPort, listener int) {
 	}{{"client", client, server}, {"server", server, client}} {
 		// Acknowledgements that are put off on another CPU must not come after the end: the
 		// kernel answers those by resets.
-		caughtUp(w.workers())
+		w.caughtUp()
 		if err := unix.Shutdown(end.fd, unix.SHUT_WR); err != nil {
 			w.T.Fatalf("shut %s: %v", end.name, err)
 		}
@@ -136,7 +135,7 @@ func (w *World) tcpSocket(node string, at netip.AddrPort, opts ...[3]int) (fd in
 				return err
 			}
 		}
-		limit := unix.NsecToTimeval(int64(patience * 10 * time.Second))
+		limit := unix.NsecToTimeval(int64(mostWait))
 		for _, o := range []int{unix.SO_RCVTIMEO, unix.SO_SNDTIMEO} {
 			if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, o, &limit); err != nil {
 				return err

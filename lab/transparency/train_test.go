@@ -39,7 +39,7 @@ func (w *World) SendTrain(node, port string, to net.HardwareAddr, p *Packet, siz
 	binary.NativeEndian.PutUint16(hdr[8:], uint16(sum))
 	frame := append(hdr, ethernet(to, mac(node, port), kind, ip)...)
 	index := w.Index(node, port)
-	w.in(node, func() error {
+	w.send(node, func() error {
 		fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
 		if err != nil {
 			return err

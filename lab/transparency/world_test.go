@@ -4,12 +4,14 @@ package transparency
 
 import (
 	"encoding/binary"
+	"errors"
 	"hash/fnv"
 	"net"
 	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -19,6 +21,7 @@ import (
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
+	"github.com/vnetradar/radar/lab/e2e/quiet"
 	"github.com/vnetradar/radar/pkg/topo"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
@@ -26,7 +29,7 @@ import (
 // World is the network of one run.
 type World struct {
 	*nstest.Net
-	T    *testing.T
+	T    testing.TB
 	Mode Mode
 
 	nodes    []string
@@ -43,6 +46,8 @@ type World struct {
 	serial    uint32
 	salt      uint32 // of the case, for IDs
 	handles   map[string]*netlink.Handle
+	barrier   *quiet.Barrier
+	cpu       int // on which packets are sent
 }
 
 type portAddr struct {
@@ -50,9 +55,9 @@ type portAddr struct {
 	prefix     netip.Prefix
 }
 
-// quiet are the settings of a new namespace: nothing is sent that nobody asked for,
-// errors are not rationed.
-var quiet = map[string]string{
+// settings are those of a new namespace: nothing is sent that nobody asked for, errors are
+// not rationed.
+var settings = map[string]string{
 	"ipv6/conf/default/accept_dad":           "0",
 	"ipv6/conf/all/accept_dad":               "0",
 	"ipv6/conf/default/router_solicitations": "0",
@@ -78,7 +83,7 @@ func (w *World) Nodes(names ...string) {
 	for _, name := range names {
 		w.Add(name)
 		w.nodes = append(w.nodes, name)
-		for key, value := range quiet {
+		for key, value := range settings {
 			w.Sysctl(name, key, value)
 		}
 	}
@@ -116,6 +121,45 @@ func (w *World) in(node string, f func() error) {
 	if err != nil {
 		w.T.Fatalf("in %s: %v", node, err)
 	}
+}
+
+// cpuFor is the CPU on which a case sends.
+func cpuFor(t testing.TB, name string) int {
+	t.Helper()
+	var all unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &all); err != nil {
+		t.Fatalf("CPUs of this thread: %v", err)
+	}
+	var list []int
+	for cpu := 0; len(list) < all.Count(); cpu++ {
+		if all.IsSet(cpu) {
+			list = append(list, cpu)
+		}
+	}
+	return list[int(hash(name)%uint32(len(list)))]
+}
+
+// onCPU calls f on the case's CPU. A packet waits behind all others that were sent from the
+// same CPU, and may overtake those that were sent from another.
+func (w *World) onCPU(f func() error) (err error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var before, one unix.CPUSet
+	one.Set(w.cpu)
+	if err := unix.SchedGetaffinity(0, &before); err != nil {
+		return err
+	}
+	if err := unix.SchedSetaffinity(0, &one); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, unix.SchedSetaffinity(0, &before)) }()
+	return f()
+}
+
+// send is in for what sends.
+func (w *World) send(node string, f func() error) {
+	w.T.Helper()
+	w.in(node, func() error { return w.onCPU(f) })
 }
 
 // Forward makes routers of nodes.
@@ -255,7 +299,7 @@ func (w *World) neighbours() {
 // reported waits until ports with IPv6 have reported their groups, which they do twice.
 func (w *World) reported() {
 	if slices.ContainsFunc(w.addrs, func(a portAddr) bool { return a.prefix.Addr().Is6() }) {
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(200 * time.Millisecond)
 	}
 }
 

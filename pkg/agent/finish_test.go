@@ -23,8 +23,24 @@ import (
 
 // When Finish returns, the kernel has freed the maps already: nothing of ours is
 // open while it waits for that. It does not wait for long: a kernel that has other
-// things to do may be later, but not because of us.
+// things to do may be later, but not because of us. That nothing is open is seen only if
+// this test gets a CPU while Finish waits: it may try several times.
 func TestFinishLeavesNothing(t *testing.T) {
+	for try := 1; ; try++ {
+		left := finishLeaves(t)
+		if left == nil {
+			return
+		}
+		if try == 5 {
+			t.Fatalf("maps %v are still there", left)
+		}
+		t.Logf("maps %v were still there, and nobody saw that nothing was open: once more", left)
+	}
+}
+
+// finishLeaves returns the maps that are there when Finish has returned, unless nothing of
+// ours was seen to be open any more before that.
+func finishLeaves(t *testing.T) (early []string) {
 	t.Setenv("RADAR_STATE_DIR", t.TempDir())
 	n := nstest.New(t, "a")
 	n.Veth("a", "e0", "a", "e1")
@@ -73,10 +89,10 @@ func TestFinishLeavesNothing(t *testing.T) {
 	summary, err := a.Finish(t.Context(), FinishOptions{NoDrain: true})
 	left := leftMaps(maps)
 	close(finished)
-	if early := <-letGo; !early && left != nil {
-		t.Errorf("maps %v are still there", left)
+	if !<-letGo {
+		early = left
 	}
-	for end := time.Now().Add(30 * time.Second); left != nil; left = leftMaps(maps) {
+	for end := time.Now().Add(nstest.Patience); left != nil; left = leftMaps(maps) {
 		if time.Sleep(10 * time.Millisecond); time.Now().After(end) {
 			t.Fatalf("maps %v stay; open: %s", left, openObjects(t))
 		}
@@ -87,6 +103,7 @@ func TestFinishLeavesNothing(t *testing.T) {
 	if _, err := os.Stat(domain.Dir(name)); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("state directory after Finish: %v", err)
 	}
+	return early
 }
 
 // leftMaps returns those that the kernel still has.

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 // stateDir gives the test a state directory with an empty domain in it.
@@ -113,20 +114,30 @@ func TestClaimAfterKill(t *testing.T) {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	lock, err := os.OpenFile(domain.File("d", "agent.lock"), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		t.Fatal(err)
+	for range 5 {
+		lock, err := os.OpenFile(domain.File("d", "agent.lock"), os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+			t.Fatal(err)
+		}
+		writePid(t, "d", fmt.Sprintf("%d 1\n", dying.Process.Pid))
+		began, free := time.Now(), make(chan struct{})
+		time.AfterFunc(200*time.Millisecond, func() { lock.Close(); close(free) })
+		c, err := newClaim("d")
+		<-free
+		if errors.Is(err, ErrRunning) && time.Since(began) >= endingTime {
+			t.Log("the lock was held for too long: this process got no CPU")
+			continue
+		}
+		if err != nil {
+			t.Fatalf("claim while the last agent ends: %v", err)
+		}
+		c.release()
+		return
 	}
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
-	writePid(t, "d", fmt.Sprintf("%d 1\n", dying.Process.Pid))
-	time.AfterFunc(200*time.Millisecond, func() { lock.Close() })
-	c, err := newClaim("d")
-	if err != nil {
-		t.Fatalf("claim while the last agent ends: %v", err)
-	}
-	c.release()
+	t.Error("the lock was never taken")
 }
 
 // A lock file that is a link to somewhere else is not followed.
@@ -144,7 +155,7 @@ func TestClaimRefusesLink(t *testing.T) {
 // child starts a shell and waits until it runs.
 func child(t *testing.T, script string) Process {
 	t.Helper()
-	cmd := exec.Command("/bin/sh", "-c", script+"; echo; exec sleep 60")
+	cmd := exec.Command("/bin/sh", "-c", script+"; echo; exec sleep 3600")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -167,21 +178,27 @@ func child(t *testing.T, script string) Process {
 }
 
 func TestStop(t *testing.T) {
+	t.Parallel()
 	t.Run("ends by itself", func(t *testing.T) {
 		p := child(t, "true")
-		if err := p.Stop(context.Background(), 10*time.Second); err != nil || p.Alive() {
+		if err := p.Stop(context.Background(), nstest.Patience); err != nil || p.Alive() {
 			t.Errorf("Stop: %v, alive %v", err, p.Alive())
 		}
 	})
 	t.Run("deaf", func(t *testing.T) {
 		p := child(t, "trap '' USR2")
-		const patience = 2 * time.Second // also with its end, once it is killed
+		const patience = 2 * time.Second
 		begin := time.Now()
-		if err := p.Stop(context.Background(), patience); err != nil || p.Alive() {
-			t.Errorf("Stop: %v, alive %v", err, p.Alive())
-		}
+		err := p.Stop(context.Background(), patience)
 		if time.Since(begin) < patience {
 			t.Error("killed without patience")
+		}
+		if err != nil { // Stop has the same patience with its end, once it is killed
+			t.Logf("Stop: %v", err)
+			nstest.WaitFor(t, "the end of a process that was killed", func() bool { return !p.Alive() })
+		}
+		if p.Alive() {
+			t.Error("it lives on")
 		}
 	})
 	t.Run("recycled number", func(t *testing.T) {

@@ -5,6 +5,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"slices"
@@ -17,9 +18,39 @@ import (
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
-// follow attaches nodes and runs a watch until the test ends. It returns the domain when
-// all has been seen that was there before.
-func follow(t *testing.T, specs []topo.NodeSpec) string {
+// TestMain gives all tests a state directory, which those that run side by side share:
+// their domains have names of their own.
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "rdragent")
+	if err == nil {
+		err = os.Setenv("RADAR_STATE_DIR", dir)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// notes tells of what a watch logs.
+type notes chan string
+
+func (n notes) Enabled(context.Context, slog.Level) bool { return true }
+func (n notes) WithAttrs([]slog.Attr) slog.Handler       { return n }
+func (n notes) WithGroup(string) slog.Handler            { return n }
+func (n notes) Handle(_ context.Context, r slog.Record) error {
+	select {
+	case n <- r.Message:
+	default: // nobody wants to know any more
+	}
+	return nil
+}
+
+// follow attaches nodes and runs a watch until the test ends. It returns the domain, and
+// what the watch logs, when all has been seen that was there before.
+func follow(t *testing.T, specs []topo.NodeSpec) (string, notes) {
 	t.Helper()
 	name := nstest.Unique()
 	o := datapath.DefaultOptions()
@@ -33,9 +64,15 @@ func follow(t *testing.T, specs []topo.NodeSpec) string {
 	if _, err := datapath.Attach(t.Context(), datapath.AttachRequest{Domain: name, Nodes: specs, Options: &o}); err != nil {
 		t.Fatal(err)
 	}
-	w, err := newWatch(name, slog.New(slog.DiscardHandler))
+	said := make(notes, 100)
+	w, err := newWatch(name, slog.New(said))
 	if err != nil {
 		t.Fatal(err)
+	}
+	for range 10 { // as run does: what happened before it watched, nobody has told
+		if w.again {
+			w.refresh(t.Context())
+		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -47,14 +84,14 @@ func follow(t *testing.T, specs []topo.NodeSpec) string {
 		}
 		w.close()
 	})
-	time.Sleep(2 * saveEvery)
-	return name
+	time.Sleep(2 * saveEvery) // what attaching causes has been told
+	return name, said
 }
 
 // await waits until the description says of some port what is wanted.
 func await(t *testing.T, name, what string, want func(p *domain.Port) bool) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(nstest.Patience); ; time.Sleep(20 * time.Millisecond) {
 		d, err := domain.Load(name)
 		if err == nil && slices.ContainsFunc(d.Ports, func(p domain.Port) bool { return !p.Removed && want(&p) }) {
 			return
@@ -68,7 +105,7 @@ func await(t *testing.T, name, what string, want func(p *domain.Port) bool) {
 // A change that could not be followed when it was told is followed as soon as it can
 // be, though nothing else happens: at a bridge packets leave meanwhile.
 func TestWatchTriesAgain(t *testing.T) {
-	t.Setenv("RADAR_STATE_DIR", t.TempDir())
+	t.Parallel()
 	n := nstest.New(t, "sw", "a", "u")
 	n.Run("sw", "ip", "link", "add", "br0", "type", "bridge")
 	for _, name := range []string{"a", "u"} {
@@ -79,7 +116,7 @@ func TestWatchTriesAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	name := follow(t, specs)
+	name, said := follow(t, specs)
 
 	file := domain.File(name, "domain.json")
 	text, err := os.ReadFile(file)
@@ -90,7 +127,15 @@ func TestWatchTriesAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.Run("sw", "ip", "link", "set", "pu", "master", "br0")
-	time.Sleep(10 * quietTime) // all that this causes has been told
+	for failed := false; !failed; {
+		select {
+		case text := <-said:
+			failed = text == "follow the topology"
+		case <-time.After(nstest.Patience):
+			t.Fatal("the watch did not notice that the description is damaged")
+		}
+	}
+	time.Sleep(10 * quietTime) // all that the change causes has been told
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +145,7 @@ func TestWatchTriesAgain(t *testing.T) {
 // A tunnel is inside the domain for as long as its packets are: routes say so, which
 // change without anything else.
 func TestWatchRoutes(t *testing.T) {
-	t.Setenv("RADAR_STATE_DIR", t.TempDir())
+	t.Parallel()
 	n := nstest.New(t, "a", "b", "x")
 	n.Veth("a", "e0", "b", "e0")
 	n.Veth("a", "e1", "x", "e0")
@@ -111,7 +156,7 @@ func TestWatchRoutes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	name := follow(t, specs)
+	name, _ := follow(t, specs)
 	role := func(what string, want domain.Role) {
 		t.Helper()
 		await(t, name, what, func(p *domain.Port) bool { return p.Name == "vx" && p.Role == want })

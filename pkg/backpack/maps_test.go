@@ -16,6 +16,7 @@ import (
 	"github.com/cilium/ebpf/rlimit"
 	"golang.org/x/sys/unix"
 
+	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/backpack"
 	rt "github.com/vnetradar/radar/pkg/backpack/ringtest"
 	"github.com/vnetradar/radar/pkg/bpfobj"
@@ -25,8 +26,9 @@ import (
 // kernelMaps makes the maps that a reader needs, as the programs declare them.
 func kernelMaps(t *testing.T) (ring, control, alloc *ebpf.Map) {
 	t.Helper()
+	need.AsRoot(t)
 	if err := rlimit.RemoveMemlock(); err != nil {
-		t.Fatalf("this test makes BPF maps: run it as root: %v", err)
+		t.Fatal(err)
 	}
 	spec, err := bpfobj.LoadTc()
 	if err != nil {
@@ -40,7 +42,7 @@ func kernelMaps(t *testing.T) (ring, control, alloc *ebpf.Map) {
 		}
 		m, err := ebpf.NewMap(s)
 		if err != nil {
-			t.Fatalf("make map %s (needs root): %v", name, err)
+			t.Fatalf("make map %s: %v", name, err)
 		}
 		t.Cleanup(func() { m.Close() })
 		maps = append(maps, m)
@@ -139,7 +141,7 @@ func TestOpenPins(t *testing.T) {
 	ring, control, alloc := kernelMaps(t)
 	dir := t.TempDir()
 	if err := unix.Mount("bpf", dir, "bpf", 0, ""); err != nil {
-		t.Fatalf("mount a BPF file system (needs root): %v", err)
+		t.Fatalf("mount a BPF file system: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := unix.Unmount(dir, 0); err != nil {
@@ -168,6 +170,7 @@ func TestOpenPins(t *testing.T) {
 }
 
 func TestOpenWithoutDomain(t *testing.T) {
+	need.AsRoot(t) // nobody else may look into the BPF file system
 	_, err := backpack.Open(&domain.Domain{Name: "rdrtest-no-such-domain"})
 	if !errors.Is(err, domain.ErrNotAttached) {
 		t.Errorf("Open: %v, want ErrNotAttached", err)

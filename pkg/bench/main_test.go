@@ -5,18 +5,17 @@ package main
 import (
 	"bytes"
 	"context"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/vnetradar/radar/lab/test/need"
 )
 
 // TestRun is a whole run of one benchmark, too short for good figures: every design sees
 // every packet at every hook, and follows it; and what was kept is printed again as it was.
 func TestRun(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Fatal("this test attaches BPF programs in network namespaces: run it as root (make test does)")
-	}
+	need.AsRoot(t)
 	file := filepath.Join(t.TempDir(), "result.json")
 	args := []string{"-run", "^hooks$", "-packets", "3000", "-rounds", "2", "-slots", "4096", "-json", file,
 		"-object", "again=../bpfobj/tc_x86_bpfel.o", "-watch", "wanted=udp port 4777"}

@@ -16,6 +16,8 @@ import (
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
 	"github.com/gopacket/gopacket/pcapgo"
+
+	"github.com/vnetradar/radar/lab/test/need"
 )
 
 // TestAppendUDP: tcpdump finds right lengths and checksums in packets made of datagrams.
@@ -40,6 +42,7 @@ func TestAppendUDP(t *testing.T) {
 			n++
 		}
 	}
+	need.Programs(t, "tcpdump")
 	path := filepath.Join(t.TempDir(), "made.pcap")
 	if err := os.WriteFile(path, file.Bytes(), 0o600); err != nil {
 		t.Fatal(err)

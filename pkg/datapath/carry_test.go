@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/vnetradar/radar/pkg/topo"
+	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 func TestFreeMark(t *testing.T) {
@@ -36,6 +37,7 @@ func TestFreeMark(t *testing.T) {
 // they use; the one that sets the whole mark carries the header.
 func TestCarryAuto(t *testing.T) {
 	l := newChain(t, HookAuto)
+	l.opts.Lease = 0
 	for _, node := range chain { // hosts solicit routers by themselves
 		l.Run(node, "sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1")
 	}
@@ -56,13 +58,17 @@ func TestCarryAuto(t *testing.T) {
 	l.wantFlags("a/e0 "+internalPort, "b/e0 "+internalPort, "r/e0 "+internalPort+"|header", "r/e1 "+internalPort+"|header")
 	l.ping()
 	h := l.open()
-	counts := named(t, h)
+	var counts map[string]uint64
+	nstest.WaitFor(t, "6 packets marked", func() bool { // ping may not have waited for the last
+		counts = named(t, h)
+		return counts["marked"] >= 6
+	})
 	if counts["marked"] != 6 || counts["foreign_mark"]+counts["mark_busy"]+counts["passed"] != 0 {
 		t.Errorf("counters %v", counts)
 	}
-	if out := l.Run("r", "nft", "list", "ruleset"); !strings.Contains(out, "counter packets 6 ") {
-		t.Errorf("rules on the node's own marks:\n%s", out)
-	}
+	nstest.WaitFor(t, "rules on the node's own marks that count 6 packets", func() bool {
+		return strings.Contains(l.Run("r", "nft", "list", "ruleset"), "counter packets 6 ")
+	})
 }
 
 // named are the counters that are not 0, by name.

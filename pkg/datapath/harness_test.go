@@ -69,7 +69,7 @@ func newChain(t *testing.T, hook string) *lab {
 // ping fails the test if packets from a do not reach b and come back.
 func (l *lab) ping() {
 	l.t.Helper()
-	l.Run("a", "ping", "-q", "-c", "3", "-i", "0.01", "-W", "10", "10.0.2.1")
+	l.Run("a", "ping", "-q", "-c", "3", "-i", "0.01", "-W", "60", "10.0.2.1")
 }
 
 func (l *lab) specs(names ...string) []topo.NodeSpec {

@@ -16,6 +16,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"golang.org/x/sys/unix"
 
+	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/domain"
 )
@@ -124,6 +125,7 @@ func TestMapSizes(t *testing.T) {
 
 // The stub hands the port's number over and jumps; without a target it passes.
 func TestStub(t *testing.T) {
+	need.AsRoot(t)
 	progs, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.ProgramArray, KeySize: 4, ValueSize: 4, MaxEntries: uint32(bpfobj.TcRdrProgRDR_PROG_MAX)})
 	if err != nil {
 		t.Fatal(err)
@@ -160,14 +162,19 @@ func TestStub(t *testing.T) {
 	}
 }
 
-// The kinds that exit codes are made of.
-func TestErrorKinds(t *testing.T) {
+// What the verifier refuses is an error of loading, and comes with its log.
+func TestVerifierError(t *testing.T) {
+	need.AsRoot(t)
 	_, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.SchedCLS, Instructions: asm.Instructions{asm.Return()}})
 	err = bpfError("load programs", err)
 	var verifier *ebpf.VerifierError
 	if !errors.Is(err, ErrLoad) || errors.Is(err, ErrUnsupported) || !errors.As(err, &verifier) || len(verifier.Log) == 0 {
 		t.Errorf("what the verifier refuses: %v", err)
 	}
+}
+
+// The kinds that exit codes are made of.
+func TestErrorKinds(t *testing.T) {
 	for cause, kind := range map[error]error{
 		unix.EPERM:           ErrUnsupported,
 		unix.EACCES:          ErrUnsupported,
@@ -210,6 +217,10 @@ ffffffffffffff00 t tpacket_rcv
 	if len(got[0]) != 0 {
 		t.Errorf("without rights to see addresses: %x", got)
 	}
+}
+
+func TestFindRangesOfThisKernel(t *testing.T) {
+	need.AsRoot(t) // nobody else sees addresses
 	quiet := findQuiet()
 	for _, got := range []addressRange{quiet.ignored[0], quiet.strangers[0], quiet.outsiders[0], quiet.joined[0], quiet.ping[0]} {
 		if got.From == 0 || got.To <= got.From {

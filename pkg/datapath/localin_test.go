@@ -11,6 +11,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 
+	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/kernel"
 )
@@ -46,6 +47,7 @@ func (l *lab) netfilterLinks() int {
 // takesLocalIn says whether the kernel has netfilter programs, as it must from Linux 6.4 on.
 func takesLocalIn(t *testing.T) bool {
 	t.Helper()
+	need.AsRoot(t)
 	f := Probe()
 	if !f.LocalIn && !kernel.Older(f.Kernel, 6, 4) {
 		t.Fatalf("kernel %s should have netfilter programs", f.Kernel)

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/kernel"
 )
 
@@ -50,9 +51,7 @@ func byName(t *testing.T, checks []Check) map[string]Check {
 }
 
 func TestProbe(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Fatal("this test tries what the kernel can do: run it as root")
-	}
+	need.AsRoot(t)
 	f := Probe()
 	if f.Kernel == "" || f.CPUs < 1 || !f.Tested {
 		t.Errorf("features %+v", f)
@@ -80,9 +79,7 @@ func TestProbe(t *testing.T) {
 
 // A user without rights is told which are missing, and nothing fails on the way.
 func TestChecksUnprivileged(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Fatal("this test gives rights up: run it as root")
-	}
+	need.AsRoot(t) // it gives rights up
 	// The binary lies where only we can read.
 	dir, err := os.MkdirTemp("/tmp", "rdr-checks")
 	if err != nil {

@@ -24,7 +24,7 @@ func TestLockWithoutDirectory(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), "RADAR_STATE_DIR") {
 				t.Errorf("%s: %v", root, err)
 			}
-		case <-time.After(5 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatalf("%s: Lock does not return", root)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
@@ -77,7 +78,8 @@ func frameNumber(data string) int {
 var testFrames = []string{"ether", "src", "02:00:00:00:00:01"}
 
 // TestDelay: the captures on both sides see the delays that the distribution
-// gives for the seed, every byte as it was, and the order kept.
+// gives for the seed, or longer ones, and every byte as it was. How much longer depends on
+// what else the machine does: make nightly judges it.
 func TestDelay(t *testing.T) {
 	const n = 500
 	for _, text := range []string{"constant:5ms", "uniform:1ms,4ms", "exponential:2ms"} {
@@ -86,7 +88,7 @@ func TestDelay(t *testing.T) {
 			dist := mustParse(t, text)
 			for end := time.Now().Add(patience); ; {
 				late := w.lateness(t, dist, n)
-				if late[n/2] < maxMedian {
+				if late[n/2] < maxMedian || !need.IsNightly(t) {
 					break
 				}
 				if time.Now().After(end) {
@@ -98,8 +100,8 @@ func TestDelay(t *testing.T) {
 	}
 }
 
-// maxMedian is how late half of the frames may be, in the best of some attempts:
-// other work on the machine delays the forwarder for milliseconds.
+// maxMedian is how late half of the frames may be, in the best of some attempts, where
+// times are judged: other work on the machine delays the forwarder for milliseconds.
 const maxMedian = 200 * time.Microsecond
 
 // lateness sends n frames through the forwarder and returns how much later than
@@ -228,12 +230,14 @@ func TestQueueIsBounded(t *testing.T) {
 	w := newWorld(t, "")
 	w.forward(t, Config{Rate: 100_000, Queue: 10})
 	before, after := w.capture(t, "h1", "out", 100, testFrames...), w.capture(t, "h2", "in", 10, testFrames...)
+	start := time.Now()
 	w.sendFrames(t, 100, 0, func(int) int { return 1250 })
+	nstest.WaitFor(t, "100 frames to be read", func() bool { return w.fwd.Counts()[0].In == 100 })
+	left := int(time.Since(start) / (100 * time.Millisecond)) // at most, meanwhile: they made room
 	sent, got := before(), after()
 	w.stop()
-	// While they are sent, one or more may leave and make room.
-	if c := w.fwd.Counts()[0]; c.In != 100 || c.Full+c.Out+c.Queued != 100 || c.Out < 10 || c.Full < 80 || len(got) < 10 {
-		t.Fatalf("%d frames arrived, counts %+v: want about 10 of 100", len(got), c)
+	if c := w.fwd.Counts()[0]; c.In != 100 || c.Full+c.Out+c.Queued != 100 || c.Out < 10 || int(c.Full) < 85-left || len(got) < 10 {
+		t.Fatalf("%d frames arrived, counts %+v, %d may have left early: want about 10 of 100", len(got), c, left)
 	}
 	// Each may be late, as the machine has time, but not early.
 	for i, f := range got[:10] {
@@ -241,7 +245,7 @@ func TestQueueIsBounded(t *testing.T) {
 			t.Errorf("frame %d of 100 ms each left after %v", i, at)
 		}
 	}
-	if took := got[9].at.Sub(sent[0].at); took > 4*time.Second {
+	if took := got[9].at.Sub(sent[0].at); need.IsNightly(t) && took > 4*time.Second {
 		t.Errorf("10 frames of 100 ms each took %v", took)
 	}
 }
@@ -272,7 +276,7 @@ ip link set eth0 master br0; ip link set eth1 master br1`
 					w.run(t, host, "ethtool", "-K", "eth0", "tx", "off", "tso", "off", "gso", "off", "gro", "off")
 				}
 			}
-			w.run(t, "h1", "ping", "-c", "3", "-i", "0.2", "-W", "5", "10.0.0.2")
+			w.run(t, "h1", "ping", "-c", "3", "-i", "0.2", "-W", "60", "10.0.0.2")
 			server := w.Command(t.Context(), "h2", "iperf3", "-s", "-1", "--forceflush")
 			out, err := server.StdoutPipe()
 			if err != nil {
@@ -314,7 +318,7 @@ func TestOwnFramesStay(t *testing.T) {
 	w.forward(t, Config{})
 	mac := strings.Fields(w.run(t, "f", "ip", "-br", "link", "show", "dev", "eth0"))[2]
 	own := w.capture(t, "h2", "in", 0, "ether", "src", mac)
-	w.run(t, "f", "ping", "-c", "3", "-i", "0.1", "-W", "5", "10.0.0.1")
+	w.run(t, "f", "ping", "-c", "3", "-i", "0.1", "-W", "60", "10.0.0.1")
 	if got := own(); len(got) > 0 {
 		t.Errorf("%d frames of the machine's own have been forwarded", len(got))
 	}
@@ -336,7 +340,7 @@ func TestInterfaceGone(t *testing.T) {
 	w.run(t, "f", "ip", "link", "set", "eth1", "down")
 	w.run(t, "f", "ip", "link", "set", "eth1", "up")
 	w.carry(t)
-	w.run(t, "h1", "ping", "-c", "1", "-W", "5", "10.0.0.2")
+	w.run(t, "h1", "ping", "-c", "1", "-W", "60", "10.0.0.2")
 	w.run(t, "f", "ip", "link", "del", "eth1")
 	select {
 	case err := <-done:

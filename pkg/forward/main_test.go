@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -20,6 +19,7 @@ import (
 	"github.com/gopacket/gopacket/pcapgo"
 	"github.com/vishvananda/netns"
 
+	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/lab"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
@@ -36,14 +36,8 @@ const worldConf = "h1[0]=A\nf[0]=A\nf[1]=B\nh2[0]=B\n"
 // newWorld starts the machines; prepare is f's script.
 func newWorld(t *testing.T, prepare string) *world {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Fatal("this test makes network namespaces: run it as root")
-	}
-	for _, tool := range []string{"ip", "ping", "iperf3", "tcpdump", "ethtool", "nsenter"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Fatalf("this test needs %s: install iproute2, iputils-ping, iperf3, tcpdump, ethtool and util-linux", tool)
-		}
-	}
+	need.AsRoot(t)
+	need.Programs(t, "ip:iproute2", "ping:iputils-ping", "iperf3", "tcpdump", "ethtool", "nsenter:util-linux")
 	t.Setenv("RADAR_STATE_DIR", t.TempDir())
 	folder := fstest.MapFS{}
 	for name, text := range map[string]string{
@@ -58,7 +52,7 @@ func newWorld(t *testing.T, prepare string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := lab.Up(t.Context(), topo, lab.Options{Name: fmt.Sprintf("rdr%df", os.Getpid())})
+	l, err := lab.Up(t.Context(), topo, lab.Options{Name: fmt.Sprintf("rdr%df", os.Getpid()), ScriptTimeout: patience})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +67,7 @@ func newWorld(t *testing.T, prepare string) *world {
 }
 
 // patience is how long something that must happen may take.
-const patience = 30 * time.Second
+const patience = nstest.Patience
 
 // carry waits until all links carry, of which the kernel tells later: before that the
 // machines drop what they are to send.

@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/vnetradar/radar/lab/test/need"
 )
 
 // evil names hold what is special in one of the languages.
@@ -50,15 +52,12 @@ func wanted() []string {
 
 // Graphviz itself reads the DOT, and shows every name as it is.
 func TestDOT(t *testing.T) {
-	dot, err := exec.LookPath("dot")
-	if err != nil {
-		t.Fatal("this test renders with Graphviz: install the package graphviz")
-	}
+	need.Programs(t, "dot:graphviz")
 	var text bytes.Buffer
 	if err := sample().DOT(&text); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(dot, "-Tsvg")
+	cmd := exec.Command("dot", "-Tsvg")
 	cmd.Stdin = &text
 	var svg, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &svg, &stderr

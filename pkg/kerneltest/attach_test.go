@@ -8,6 +8,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/datapath"
 	"github.com/vnetradar/radar/pkg/kernel"
 	"github.com/vnetradar/radar/pkg/topo"
@@ -40,7 +41,7 @@ var variants = []variant{
 // arrives is what was sent, every packet has its record, and after detaching
 // nothing is left.
 func TestAttach(t *testing.T) {
-	needRoot(t)
+	need.AsRoot(t)
 	features := datapath.Probe()
 	if !features.DropHook {
 		t.Errorf("kernel %s does not let tp_btf/kfree_skb be used: losses cannot be seen", features.Kernel)
@@ -88,9 +89,9 @@ func measure(t *testing.T, w *network, o datapath.Options, features datapath.Fea
 	w.sendDatagrams(t, datagrams)
 	w.ping(t, echoes)
 	w.sendNowhere(t, lost)
-	w.stream(t, streamBytes)
+	again := w.stream(t, streamBytes)
 
-	check(t, res.Domain, features)
+	check(t, res.Domain, features, again)
 	detached = true
 	detach(t, name)
 	loaded.gone(t)

@@ -4,11 +4,13 @@ package kerneltest
 
 import (
 	"os"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/clock"
 	"github.com/vnetradar/radar/pkg/datapath"
 )
@@ -19,33 +21,36 @@ const ownMachine = "RADAR_OWN_MACHINE"
 // TestClockSet sets the wall clock to and fro, by an hour, while packets are measured under
 // a lease: neither stories nor the lease may know of it.
 func TestClockSet(t *testing.T) {
-	needRoot(t)
+	need.AsRoot(t)
 	if os.Getenv(ownMachine) == "" {
-		t.Skip("sets the machine's clock: runs where the machine is the test's own (make kernels)")
+		need.Lack(t, need.Kernel, "a machine whose clock the test may set (make kernels)")
 	}
 	offset := clock.WallOffset()
-	stop, done := make(chan struct{}), make(chan int)
+	var times atomic.Int64
+	stop, done := make(chan struct{}), make(chan struct{})
 	go func() {
-		for n := 0; ; n++ {
+		defer close(done)
+		for n := int64(1); ; n++ {
 			select {
 			case <-stop:
 				setClock(t, offset)
-				done <- n
 				return
 			case <-time.After(20 * time.Millisecond):
 				setClock(t, offset+int64([]time.Duration{time.Hour, -time.Hour}[n%2]))
+				times.Store(n)
 			}
 		}
 	}()
 	defer func() { // also where the test ends early
 		close(stop)
-		if n := <-done; n < 10 {
-			t.Errorf("the clock was set %d times only", n)
-		}
+		<-done
 	}()
 	o := datapath.DefaultOptions()
 	o.Slots, o.Hook, o.Lease = 1<<16, datapath.HookClsact, 30*time.Minute
-	measure(t, newNetwork(t), o, datapath.Probe())
+	// One is enough, unless the goroutine that sets the clock got no CPU meanwhile.
+	for times.Load() < 10 && !t.Failed() {
+		measure(t, newNetwork(t), o, datapath.Probe())
+	}
 }
 
 // setClock lets the wall clock be so many ns later than the monotonic one.

@@ -7,16 +7,3 @@
 // what lab/kernels runs on kernels other than the machine's own, where there is
 // nothing but the binary: so it uses netlink and sockets, and no tools.
 package kerneltest
-
-import (
-	"os"
-	"testing"
-)
-
-// needRoot fails the test of a user who cannot load programs.
-func needRoot(t *testing.T) {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Fatal("needs root: run make test as root, or lab/kernels/run.sh as any user")
-	}
-}

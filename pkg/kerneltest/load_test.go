@@ -14,6 +14,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/rlimit"
 
+	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/datapath"
 	"github.com/vnetradar/radar/pkg/kernel"
@@ -35,7 +36,7 @@ var objects = []object{
 // TestProgramsLoad loads every program that radar has with all that options can turn on,
 // and with slots at their largest.
 func TestProgramsLoad(t *testing.T) {
-	needRoot(t)
+	need.AsRoot(t)
 	if err := rlimit.RemoveMemlock(); err != nil {
 		t.Fatalf("raise the limit of locked memory: %v", err)
 	}

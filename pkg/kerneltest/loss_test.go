@@ -14,6 +14,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/backpack"
 	"github.com/vnetradar/radar/pkg/datapath"
 	"github.com/vnetradar/radar/pkg/domain"
@@ -51,7 +52,7 @@ var causes = []cause{{
 // TestLosses: what a router loses for different causes is lost in radar's records, each
 // packet of it and no other, with place and, where the kernel tells, the cause's name.
 func TestLosses(t *testing.T) {
-	needRoot(t)
+	need.AsRoot(t)
 	w, name := newNetwork(t), fmt.Sprintf("rdrkl%d", os.Getpid())
 	// What waits for an address to be resolved would be lost, or ask again through netem.
 	w.knows(t, w.h1, "e0", w.r1, "e0", addrR1a)
@@ -205,7 +206,7 @@ func (w *network) loseThird(t *testing.T) {
 		return err
 	})
 	if lacking {
-		t.Skip("this kernel lacks netem")
+		need.Lack(t, need.Kernel, "sch_netem")
 	}
 }
 

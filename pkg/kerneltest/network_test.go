@@ -15,6 +15,7 @@ import (
 	"github.com/vishvananda/netns"
 
 	"github.com/vnetradar/radar/pkg/topo"
+	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 // Addresses of the network h1 - r1 - h2, and a destination that r1 does not know.
@@ -138,6 +139,22 @@ func join(t *testing.T, a topo.NodeSpec, pa string, b topo.NodeSpec, pb string) 
 		return linkUp(pa)
 	})
 	in(t, b, func() error { return linkUp(pb) })
+	carries(t, a, pa)
+	carries(t, b, pb)
+}
+
+// carries waits until the kernel has told a node that its link carries: before that the
+// port drops what it is to send.
+func carries(t *testing.T, node topo.NodeSpec, port string) {
+	t.Helper()
+	nstest.WaitFor(t, "carrier of "+node.Name+"/"+port, func() (up bool) {
+		in(t, node, func() error {
+			link, err := netlink.LinkByName(port)
+			up = err == nil && link.Attrs().OperState == netlink.OperUp
+			return err
+		})
+		return up
+	})
 }
 
 func setAddress(t *testing.T, node topo.NodeSpec, port string, ip net.IP) {

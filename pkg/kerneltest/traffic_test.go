@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash"
 	"io"
@@ -41,7 +42,7 @@ const (
 
 // patience is how long to wait for one thing to happen: an emulated machine takes its time, and
 // packets of whose end the kernel tells nobody end by timeout (datapath.Options, 10 s).
-const patience = time.Minute
+const patience = 2 * time.Minute
 
 // rawSocket opens a raw socket in a node. Its reads give up after patience.
 func rawSocket(t *testing.T, node topo.NodeSpec, proto int) int {
@@ -209,8 +210,8 @@ func (w *network) ping(t *testing.T, n int) {
 }
 
 // stream sends size bytes over TCP from h1 to h2 and compares what arrives. The
-// queue of r1 cuts its GSO packets.
-func (w *network) stream(t *testing.T, size int64) {
+// queue of r1 cuts its GSO packets. It returns how many bytes TCP sent once more.
+func (w *network) stream(t *testing.T, size int64) (again int) {
 	t.Helper()
 	var l net.Listener
 	in(t, w.h2, func() (err error) {
@@ -225,11 +226,20 @@ func (w *network) stream(t *testing.T, size int64) {
 		got, err = receive(l)
 		received <- err
 	}()
-	var c net.Conn
-	in(t, w.h1, func() (err error) {
-		c, err = net.DialTimeout("tcp4", (&net.TCPAddr{IP: addrH2, Port: tcpPort}).String(), patience)
+	var c *net.TCPConn
+	var err error
+	in(t, w.h1, func() error {
+		dialer := net.Dialer{Timeout: patience}
+		var conn net.Conn
+		if conn, err = dialer.Dial("tcp4", (&net.TCPAddr{IP: addrH2, Port: tcpPort}).String()); err == nil {
+			c = conn.(*net.TCPConn)
+		}
 		return err
 	})
+	if err != nil {
+		t.Fatalf("connect: %v", err)
+	}
+	defer c.Close()
 	sent, err := send(c, size)
 	if err != nil {
 		t.Fatalf("send stream: %v", err)
@@ -240,6 +250,24 @@ func (w *network) stream(t *testing.T, size int64) {
 	if !bytes.Equal(got.Sum(nil), sent.Sum(nil)) {
 		t.Error("the stream arrived changed")
 	}
+	return sentAgain(t, c)
+}
+
+// sentAgain is how many bytes TCP sent more than once: more on a machine that lets
+// acknowledgements wait.
+func sentAgain(t *testing.T, c *net.TCPConn) int {
+	t.Helper()
+	raw, err := c.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var info *unix.TCPInfo
+	if controlErr := raw.Control(func(fd uintptr) {
+		info, err = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+	}); controlErr != nil || err != nil {
+		t.Fatalf("TCP_INFO: %v, %v", controlErr, err)
+	}
+	return int(info.Bytes_retrans)
 }
 
 // receive takes one connection and returns the hash of what comes until its end.
@@ -257,15 +285,14 @@ func receive(l net.Listener) (hash.Hash, error) {
 	return h, err
 }
 
-// send writes size bytes of a pattern, closes, and returns their hash.
-func send(c net.Conn, size int64) (hash.Hash, error) {
-	defer c.Close()
+// send writes size bytes of a pattern, says that no more come, and returns their hash.
+func send(c *net.TCPConn, size int64) (hash.Hash, error) {
 	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
 		return nil, err
 	}
 	h := sha256.New()
 	_, err := io.CopyN(io.MultiWriter(c, h), &pattern{}, size)
-	return h, err
+	return h, errors.Join(err, c.CloseWrite())
 }
 
 // pattern is an endless row of bytes that does not repeat at packet sizes.

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/net/bpf"
 
+	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/backpack"
 	"github.com/vnetradar/radar/pkg/datapath"
 	"github.com/vnetradar/radar/pkg/domain"
@@ -48,7 +49,7 @@ func watchProgram(t *testing.T, hosts int) []bpf.RawInstruction {
 
 // TestWatch: an expression with many hosts loads, and decides what is measured.
 func TestWatch(t *testing.T) {
-	needRoot(t)
+	need.AsRoot(t)
 	w, name := newNetwork(t), fmt.Sprintf("rdrkw%d", os.Getpid())
 	o := datapath.DefaultOptions()
 	o.Slots, o.Hook, o.Lease = 1<<16, datapath.HookClsact, 0

@@ -14,6 +14,9 @@ import (
 	"time"
 
 	"github.com/vishvananda/netns"
+
+	"github.com/vnetradar/radar/lab/test/need"
+	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 // helperEnv makes the test program do something else: what helpers says.
@@ -70,19 +73,11 @@ func startHelper(t *testing.T, name string, wrap []string, args ...string) *exec
 	return cmd
 }
 
-// needTools fails the test, with what to install, where it cannot run.
+// needTools ends the test where it cannot run.
 func needTools(t *testing.T) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Fatal("this test makes network namespaces: run it as root")
-	}
-	for tool, pkg := range map[string]string{
-		"ip": "iproute2", "tc": "iproute2", "nft": "nftables", "ping": "iputils-ping", "nsenter": "util-linux", "unshare": "util-linux",
-	} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Fatalf("this test needs %s: install the package %s", tool, pkg)
-		}
-	}
+	need.AsRoot(t)
+	need.Programs(t, "ip:iproute2", "tc:iproute2", "nft:nftables", "ping:iputils-ping", "nsenter:util-linux", "unshare:util-linux")
 }
 
 func namePrefix() string { return fmt.Sprintf("rdr%d", os.Getpid()) }
@@ -128,9 +123,8 @@ func pair(script string) files {
 
 func mustUp(t *testing.T, topo *Topology, opts Options) *Lab {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	l, err := Up(ctx, topo, opts)
+	opts.ScriptTimeout = nstest.Patience
+	l, err := Up(t.Context(), topo, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +134,7 @@ func mustUp(t *testing.T, topo *Topology, opts Options) *Lab {
 // output runs a command in a machine and returns what it printed.
 func output(t *testing.T, l *Lab, machine string, argv ...string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), nstest.Patience)
 	defer cancel()
 	b, err := l.Command(ctx, machine, argv...).CombinedOutput()
 	if err != nil {
@@ -197,6 +191,6 @@ func helperVisit(args []string) error {
 	if err := os.WriteFile(args[1], nil, 0o600); err != nil {
 		return err
 	}
-	time.Sleep(time.Minute)
+	time.Sleep(10 * time.Minute)
 	return nil
 }

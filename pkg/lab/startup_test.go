@@ -21,7 +21,7 @@ import (
 
 func TestUpScriptFails(t *testing.T) {
 	name := newLab(t)
-	topo := pair("sleep 60 &\nip link set eth0 up\n  ip link set eth7 up\necho not reached\n").topology(t)
+	topo := pair("sleep 600 &\nip link set eth0 up\n  ip link set eth7 up\necho not reached\n").topology(t)
 	_, err := Up(t.Context(), topo, Options{Name: name})
 	failed, ok := errors.AsType[*ScriptError](err)
 	if !ok {
@@ -84,13 +84,9 @@ func TestUpKeepGoing(t *testing.T) {
 
 func TestUpScriptTimeout(t *testing.T) {
 	name := newLab(t)
-	start := time.Now()
-	_, err := Up(t.Context(), pair("sleep 60\n").topology(t), Options{Name: name, ScriptTimeout: 100 * time.Millisecond})
+	_, err := Up(t.Context(), pair("sleep 3600\n").topology(t), Options{Name: name, ScriptTimeout: 100 * time.Millisecond})
 	if err == nil || !strings.Contains(err.Error(), "a.startup: still running after") {
 		t.Errorf("Up = %v: want a script that is still running", err)
-	}
-	if took := time.Since(start); took > 40*time.Second { // less than the script
-		t.Errorf("Up took %v", took)
 	}
 	wantGone(t, name)
 }
@@ -103,7 +99,7 @@ func TestUpInterrupted(t *testing.T) {
 		nstest.WaitFor(t, "the script to start", func() bool { return exists(ready) })
 		cancel()
 	}()
-	_, err := Up(ctx, pair("echo $$ > "+ready+"\nsleep 60\n").topology(t), Options{Name: name})
+	_, err := Up(ctx, pair("echo $$ > "+ready+"\nsleep 600\n").topology(t), Options{Name: name})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("Up = %v: want %v", err, context.Canceled)
 	}
@@ -118,7 +114,7 @@ func TestUpKilled(t *testing.T) {
 	name := newLab(t)
 	dir := t.TempDir()
 	ready := filepath.Join(dir, "ready")
-	for file, text := range pair("echo $$ > " + ready + "\nsleep 60\n") {
+	for file, text := range pair("echo $$ > " + ready + "\nsleep 600\n") {
 		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -164,10 +160,10 @@ func TestDownEndsProcesses(t *testing.T) {
 	dir := t.TempDir()
 	path := func(file string) string { return filepath.Join(dir, file) }
 	l := mustUp(t, pair(strings.Join([]string{
-		"sleep 60 &",
+		"sleep 600 &",
 		"echo $! > " + path("polite"),
 		// Killed only: it ignores the signal, and so does its sleep.
-		"sh -c 'trap \"\" TERM; echo $$ > " + path("stubborn") + "; sleep 60' &",
+		"sh -c 'trap \"\" TERM; echo $$ > " + path("stubborn") + "; sleep 600' &",
 		"",
 	}, "\n")).topology(t), Options{Name: name})
 	nstest.WaitFor(t, "the daemons", func() bool { return exists(path("polite")) && exists(path("stubborn")) })
@@ -175,7 +171,7 @@ func TestDownEndsProcesses(t *testing.T) {
 	if !alive(polite) || !alive(stubborn) {
 		t.Fatal("a daemon has not outlived its startup script")
 	}
-	outside := exec.Command("sleep", "60")
+	outside := exec.Command("sleep", "600")
 	visitor := startHelper(t, "visit", nil, l.NetNSPath("a"), path("visiting"))
 	for _, cmd := range []*exec.Cmd{outside, visitor} {
 		if err := cmd.Start(); err != nil {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	scenarios "github.com/vnetradar/radar/lab"
+	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/lab"
 	"github.com/vnetradar/radar/pkg/nodes/dockertest"
 	"github.com/vnetradar/radar/pkg/topo"
@@ -120,9 +121,7 @@ func TestKathara(t *testing.T) {
 // A lab of radar's own is found by name and by folder; its machines have the names
 // that the lab gives them.
 func TestLab(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Fatal("this test makes network namespaces: run it as root")
-	}
+	need.AsRoot(t)
 	t.Setenv("RADAR_STATE_DIR", t.TempDir())
 	chain, err := scenarios.Open("chain")
 	if err != nil {

@@ -94,7 +94,7 @@ func fillAnswers(c *Comparison) *Answers {
 		}
 		a.Losses = append(a.Losses, sum)
 	}
-	truths := c.flowTruths(list)
+	truths := c.flowTruths(list, byCaptures)
 	for _, flow := range slices.Sorted(maps.Keys(truths)) {
 		a.Flows = append(a.Flows, answerOf(names[flow], truths[flow]))
 	}
@@ -116,7 +116,7 @@ func fillGroups(c *Comparison, a *Answers) {
 	for _, p := range a.Paths {
 		hops[p.key()] = slices.Clone(p.Hops)
 	}
-	for by, groups := range c.latencyTruths() {
+	for by, groups := range c.latencyTruths(byCaptures) {
 		for _, name := range slices.Sorted(maps.Keys(groups)) {
 			times := groups[name]
 			r := LatencyAnswer{Name: name, Hops: hops[name]}
@@ -167,12 +167,16 @@ func answerOf(name FlowName, f *flowTruth) FlowAnswer {
 func TestAnswers(t *testing.T) {
 	c := comparison(t)
 	// timed is a flow whose times are compared.
-	truths := c.flowTruths(c.passages())
+	truths := c.flowTruths(c.passages(), byCaptures)
 	timed := func(a *Answers) *FlowAnswer {
 		i := slices.IndexFunc(a.Flows, func(r FlowAnswer) bool { return truths[r.key()].alone && r.Jitter != nil })
 		return &a.Flows[i]
 	}
 	const paths, flows, places, byFlow = "radar paths", "radar flows: packets", "radar loss: packets", "radar loss --by flow"
+	const told = "radar flows: completion, rate, latency, jitter, reordering, by the records"
+	twice := func(name string) []string {
+		return []string{name + ": quantiles, by the records", name + ": quantiles"}
+	}
 	for _, m := range []struct {
 		name  string
 		spoil func(a *Answers)
@@ -193,23 +197,23 @@ func TestAnswers(t *testing.T) {
 		{"bytes of a loss", func(a *Answers) { a.Losses[0].Bytes++ }, []string{places}},
 		{"flows of a loss", func(a *Answers) { a.Losses[0].Flows++ }, []string{places}},
 		{"flow of a loss missing", func(a *Answers) { a.FlowLosses = a.FlowLosses[1:] }, []string{byFlow}},
-		{"completion time", func(a *Answers) { timed(a).Duration += timed(a).Duration/50 + 200_000 }, []string{"radar flows: completion"}},
-		{"rate", func(a *Answers) { *timed(a).Rate *= 1000 }, []string{"radar flows: rate"}},
-		{"p50", func(a *Answers) { timed(a).Latency.P50 += 200_000 }, []string{"radar flows: latency"}},
-		{"count of times", func(a *Answers) { timed(a).Latency.Count-- }, []string{"radar flows: latency"}},
-		{"jitter", func(a *Answers) { *timed(a).Jitter += 200_000 }, []string{"radar flows: jitter"}},
-		{"no jitter", func(a *Answers) { timed(a).Jitter = nil }, []string{"radar flows: jitter"}},
-		{"ratio of reordering", func(a *Answers) { *timed(a).Ratio += 0.01 }, []string{"radar flows: reordering"}},
-		{"reordering", func(a *Answers) { timed(a).Reordered += timed(a).Packets; *timed(a).Ratio++ }, []string{"radar flows: reordering"}},
-		{"latency of a path", func(a *Answers) { a.Latency["path"][0].P50 += 200_000 }, []string{"radar latency --by path"}},
-		{"latency of a path missing", func(a *Answers) { a.Latency["path"] = a.Latency["path"][1:] }, []string{"radar latency --by path"}},
+		{"completion time", func(a *Answers) { timed(a).Duration += timed(a).Duration/50 + 200_000 }, []string{told, "radar flows: completion"}},
+		{"rate", func(a *Answers) { *timed(a).Rate *= 1000 }, []string{told, "radar flows: rate"}},
+		{"p50", func(a *Answers) { timed(a).Latency.P50 += 200_000 }, []string{told, "radar flows: latency"}},
+		{"count of times", func(a *Answers) { timed(a).Latency.Count-- }, []string{told, "radar flows: latency"}},
+		{"jitter", func(a *Answers) { *timed(a).Jitter += 200_000 }, []string{told, "radar flows: jitter"}},
+		{"no jitter", func(a *Answers) { timed(a).Jitter = nil }, []string{told}},
+		{"ratio of reordering", func(a *Answers) { *timed(a).Ratio += 0.01 }, []string{told}},
+		{"reordering", func(a *Answers) { timed(a).Reordered += timed(a).Packets; *timed(a).Ratio++ }, []string{told, "radar flows: reordering"}},
+		{"latency of a path", func(a *Answers) { a.Latency["path"][0].P50 += 200_000 }, twice("radar latency --by path")},
+		{"latency of a path missing", func(a *Answers) { a.Latency["path"] = a.Latency["path"][1:] }, twice("radar latency --by path")},
 		{"latency of a path that is none", func(a *Answers) {
 			a.Latency["path"] = append(a.Latency["path"], LatencyAnswer{Hops: make([]HopAnswer, 1)})
 		},
-			[]string{"radar latency --by path"}},
+			twice("radar latency --by path")},
 		{"latency of a node that is none", func(a *Answers) { a.Latency["node"] = append(a.Latency["node"], LatencyAnswer{Name: "x"}) },
-			[]string{"radar latency --by node"}},
-		{"times of a link", func(a *Answers) { a.Latency["link"][0].Count++ }, []string{"radar latency --by link"}},
+			twice("radar latency --by node")},
+		{"times of a link", func(a *Answers) { a.Latency["link"][0].Count++ }, twice("radar latency --by link")},
 		{"bytes on a path", func(a *Answers) { a.Throughput["path"][1].Bytes++ }, []string{"radar throughput --by path"}},
 		{"throughput of a path missing", func(a *Answers) { a.Throughput["path"] = a.Throughput["path"][:1] }, []string{"radar throughput --by path"}},
 		{"throughput of a path that is none", func(a *Answers) { a.Throughput["path"][1].Name += " > x" }, []string{"radar throughput --by path"}},
@@ -254,18 +258,16 @@ func TestNotMeasured(t *testing.T) {
 
 // The captures' own jitter and reordering, by hand.
 func TestOrderOfFlow(t *testing.T) {
-	at := func(sent, arrived int64) passage {
-		return passage{from: &unit{frame: &frame{at: sent * 1e6}}, to: &unit{frame: &frame{at: arrived * 1e6}}}
-	}
+	at := func(sent, arrived int64) arrival { return arrival{sent * 1e6, arrived * 1e6} }
 	var f flowTruth
-	f.order([]passage{at(0, 10), at(0, 25), at(10, 30), at(40, 60)})
+	f.order([]arrival{at(0, 10), at(0, 25), at(10, 30), at(40, 60)})
 	// Took 10, 25, 20, 20 ms. J: 0, +15/16 = 0.9375, +(5-0.9375)/16 = 1.1914..., -1.1914/16
 	// = 1.1169... ms. The first two were sent at once.
 	if f.reordered != 0 || f.unsure != 1 || int64(f.jitter) != 1116943 {
 		t.Errorf("%+v, want none reordered, one not sure, jitter 1.116943 ms", f)
 	}
 	var g flowTruth
-	g.order([]passage{at(0, 100), at(10, 20), at(20, 30), at(30, 110)})
+	g.order([]arrival{at(0, 100), at(10, 20), at(20, 30), at(30, 110)})
 	// 20: latest 10; 30: 20; 100: sent at 0, reordered; 110.
 	// J: 0, +(0)/16, +(90)/16 = 5.625 ms, +(20-5.625)/16 = 6.5234375 ms.
 	if g.reordered != 1 || g.unsure != 0 || int64(g.jitter) != 6523437 {

@@ -5,7 +5,6 @@ package oracle
 import (
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 )
 
@@ -61,7 +60,7 @@ func (c *Comparison) checkPaths(answers []PathAnswer, list []passage) *Row {
 
 func (c *Comparison) checkFlows(answers []FlowAnswer, list []passage) *Row {
 	row := &Row{Check: "radar flows: packets, bytes, ends, paths"}
-	truth := c.flowTruths(list)
+	truth := c.flowTruths(list, byCaptures)
 	for _, r := range answers {
 		row.Compared++
 		want := truth[r.key()]
@@ -139,152 +138,6 @@ func total(m map[string]int) int {
 		n += v
 	}
 	return n
-}
-
-// timeRow collects differences of times and checks each against a bound.
-type timeRow struct {
-	*Row
-	bounds Bounds
-	most   int64 // greatest difference, ns
-}
-
-func newTimeRow(check string, b Bounds) *timeRow {
-	return &timeRow{Row: &Row{Check: check, Timed: true}, bounds: b}
-}
-
-// compare wants got within the bound and 1 % of want.
-func (r *timeRow) compare(what string, got, want int64) {
-	r.Compared++
-	diff := got - want
-	r.most = max(r.most, diff, -diff)
-	if float64(max(diff, -diff)) > float64(r.bounds.P99)+float64(want)/100 {
-		r.bad("%s: %.2f us, really %.2f us", what, us(got), us(want))
-	}
-}
-
-func (r *timeRow) done() *Row {
-	r.Note = fmt.Sprintf("greatest difference %.2f us, bound %.0f us + 1 %%", us(r.most), us(int64(r.bounds.P99)))
-	return r.Row
-}
-
-// times compares quantiles; sorted must not be empty.
-func (r *timeRow) times(what string, got *TimesAnswer, sorted []int64) {
-	if got == nil || got.Count != len(sorted) {
-		r.bad("%s: %+v, really %d times", what, got, len(sorted))
-		return
-	}
-	r.compare(what+", min", got.Min, sorted[0])
-	r.compare(what+", p50", got.P50, rank(sorted, 0.5))
-	r.compare(what+", p90", got.P90, rank(sorted, 0.9))
-	if len(sorted) >= 100 { // of fewer, it is the greatest, which says most about the machine
-		r.compare(what+", p99", got.P99, rank(sorted, 0.99))
-	}
-}
-
-// CheckFlowTimes compares the times of flows whose packets were never in trains.
-func (c *Comparison) CheckFlowTimes(answers []FlowAnswer, b Bounds) []*Row {
-	truth := c.flowTruths(c.passages())
-	completion, latency, jitter := newTimeRow("radar flows: completion time", b), newTimeRow("radar flows: latency quantiles", b),
-		newTimeRow("radar flows: jitter (RFC 3550)", b)
-	rate := &Row{Check: "radar flows: rate", Timed: true}
-	order := &Row{Check: "radar flows: reordering (RFC 4737)"}
-	reordered := 0
-	for i := range answers {
-		r := &answers[i]
-		f := truth[r.key()]
-		if f == nil || !f.alone {
-			continue
-		}
-		completion.compare(r.key(), r.Duration, f.last-f.first)
-		if really := float64(f.bytes) * 8e9 / float64(f.last-f.first); r.Rate != nil && f.last > f.first {
-			rate.Compared++
-			if math.Abs(*r.Rate/really-1) > 0.01+float64(b.P99)/float64(f.last-f.first) {
-				rate.bad("%s: %.0f bit/s, really %.0f", r.key(), *r.Rate, really)
-			}
-		}
-		if len(f.times) > 0 {
-			latency.times(r.key(), r.Latency, f.times)
-		}
-		if len(f.times) > 1 {
-			if r.Jitter == nil {
-				jitter.bad("%s: none, really %.2f us", r.key(), f.jitter/1e3)
-			} else {
-				jitter.compare(r.key(), *r.Jitter, int64(f.jitter))
-			}
-		}
-		order.Compared++
-		reordered += f.reordered
-		if distance(r.Reordered, f.reordered) > f.unsure {
-			order.bad("%s: %d, really %d (captures are not sure of %d)", r.key(), r.Reordered, f.reordered, f.unsure)
-		}
-		if f.arrived > 0 && (r.Ratio == nil || math.Abs(*r.Ratio-float64(r.Reordered)/float64(f.arrived)) > 1e-9) {
-			order.bad("%s: ratio %v, really of %d packets", r.key(), deref(r.Ratio), f.arrived)
-		}
-	}
-	order.Note = fmt.Sprintf("%d packets reordered", reordered)
-	return []*Row{completion.done(), rate, latency.done(), jitter.done(), order}
-}
-
-// CheckLatency compares quantiles of nodes, links, paths and pairs of nodes, of whichever
-// was asked. No packet must have been in a train. Captures see a packet behind its queue: time in the node and in
-// the queue are compared together with radar's time in the queue: the node's share is within the bound.
-func (c *Comparison) CheckLatency(a *Answers, b Bounds) []*Row {
-	truth := c.latencyTruths()
-	var rows []*Row
-	for _, by := range slices.Sorted(maps.Keys(a.Latency)) {
-		row := newTimeRow("radar latency --by "+by+": quantiles", b)
-		for _, r := range a.Latency[by] {
-			if truth[by][r.key()] == nil && (by != "node" || !c.hasQueue(r.Name)) {
-				row.bad("%s: %d times, but nothing passed", r.key(), r.Count)
-			}
-		}
-		for _, name := range slices.Sorted(maps.Keys(truth[by])) {
-			i := slices.IndexFunc(a.Latency[by], func(r LatencyAnswer) bool { return r.key() == name })
-			switch {
-			case i < 0:
-				row.bad("%s: missing", name)
-			case by == "node" && c.hasQueue(name): // some of its packets went into the queue
-			default:
-				row.times(name, &a.Latency[by][i].TimesAnswer, truth[by][name])
-			}
-		}
-		rows = append(rows, row.done())
-	}
-	return rows
-}
-
-// latencyTruths are the times of each group by name, sorted.
-func (c *Comparison) latencyTruths() map[string]map[string][]int64 {
-	truth := map[string]map[string][]int64{"node": {}, "queue": {}, "link": {}, "path": {}, "end-to-end": {}}
-	add := func(by, name string, ns int64) { truth[by][name] = append(truth[by][name], ns) }
-	for _, p := range c.passages() {
-		for i, v := range p.fate.hops {
-			switch {
-			case v.in == nil || v.out == nil:
-			case c.queued(v.out):
-				add("queue", v.out.place.ref().String(), v.out.at-v.in.at)
-			default:
-				add("node", v.node, v.out.at-v.in.at)
-			}
-			if i == 0 || v.in == nil {
-				continue
-			}
-			prev := p.fate.hops[i-1]
-			add("link", linkName(prev.out, v.in), v.in.at-prev.out.at)
-		}
-		if p.arrived() {
-			hops := p.fate.hops
-			add("end-to-end", hops[0].node+" > "+hops[len(hops)-1].node, p.ns())
-			add("end-to-end", "all", p.ns())
-			add("path", p.path, p.ns())
-		}
-	}
-	for _, groups := range truth {
-		for _, times := range groups {
-			slices.Sort(times)
-		}
-	}
-	return truth
 }
 
 func (c *Comparison) queued(u *unit) bool { return c.truth.topo.port(u.place.ref()).Queue != nil }

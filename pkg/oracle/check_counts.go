@@ -5,7 +5,6 @@ package oracle
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/vnetradar/radar/pkg/record"
 )
@@ -64,27 +63,4 @@ func (c *Comparison) CheckLossCounts(summary []Losses) []*Row {
 func (d *Drop) explains(l Losses) bool {
 	return (d.Node == "" || l.Node == d.Node) && l.At == d.At && (d.Port == "" || l.Port == d.Port) &&
 		(len(d.Reasons) == 0 || slices.Contains(d.Reasons, l.Reason))
-}
-
-// Clock compares the absolute time of every record with the capture's.
-func (c *Comparison) Clock(bound time.Duration) *Row {
-	row := &Row{Check: "time of the first stamp", Timed: true}
-	var gaps []int64
-	for _, p := range c.pairs {
-		if p.n > 0 || p.r.Segs > 1 {
-			continue
-		}
-		row.Compared++
-		gap := p.r.TNs - p.enters
-		gaps = append(gaps, max(gap, -gap))
-		if gaps[len(gaps)-1] > int64(bound) {
-			row.bad("%s: %s: %.2f us from the capture", p.r.ID, describe(p.j), us(gap))
-		}
-	}
-	if len(gaps) > 0 {
-		slices.Sort(gaps)
-		row.Note = fmt.Sprintf("|radar - capture| p50 %.2f us, p99 %.2f us, max %.2f us",
-			us(rank(gaps, 0.5)), us(rank(gaps, 0.99)), us(gaps[len(gaps)-1]))
-	}
-	return row
 }

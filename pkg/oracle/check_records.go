@@ -16,6 +16,7 @@ type Comparison struct {
 	domain  Domain
 	drops   []Drop
 	pairs   []pair
+	records map[*journey]*record.Record // also of those that Unseen takes out of pairs
 	missing []expectation
 	extra   []claim
 	blind   int                 // packets whose true header nobody saw
@@ -41,9 +42,13 @@ func (t *Truth) Compare(d Domain, drops []Drop, records []record.Record) *Compar
 			continue
 		}
 		i := slices.IndexFunc(j.wire, func(u *unit) bool { return d[u.place.node] })
-		want = append(want, expectation{j: j, origin: o, fate: f, enters: j.wire[i].at, ttl: c.ttl(j)})
+		want = append(want, expectation{j: j, origin: o, fate: f, enters: j.wire[i].at, first: j.arrival(f.hops[0]), ttl: c.ttl(j)})
 	}
 	c.pairs, c.missing, c.extra = match(want, records)
+	c.records = map[*journey]*record.Record{}
+	for _, p := range c.pairs {
+		c.records[p.j] = p.r
+	}
 	return c
 }
 

@@ -7,19 +7,14 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"time"
 )
 
-// blur is how far apart the same sighting may be for radar and a capture: a packet
-// so near to the border of two seconds may count in either.
-const blur = int64(200 * time.Microsecond)
-
-// meterTruth is what passed a place, by the captures.
+// meterTruth is what passed a place: as many as captures saw, in the seconds that radar's
+// records say.
 type meterTruth struct {
 	packets, bytes int
 	first, last    int64            // of the packets, Unix ns
 	seconds        map[int64][2]int // packets, bytes
-	blurred        map[int64][2]int // of these and their neighbours, near a border
 }
 
 func (m *meterTruth) add(at int64, bytes int) {
@@ -31,13 +26,6 @@ func (m *meterTruth) add(at int64, bytes int) {
 	m.bytes += bytes
 	s := at / 1e9
 	m.seconds[s] = [2]int{m.seconds[s][0] + 1, m.seconds[s][1] + bytes}
-	for _, other := range []int64{(at - blur) / 1e9, (at + blur) / 1e9} {
-		if other != s {
-			for _, k := range []int64{s, other} {
-				m.blurred[k] = [2]int{m.blurred[k][0] + 1, m.blurred[k][1] + bytes}
-			}
-		}
-	}
 }
 
 // average is bits/s over the seconds with traffic, of the first and the last one only
@@ -63,28 +51,38 @@ func (c *Comparison) meterTruths() map[string]map[string]*meterTruth {
 	truth := map[string]map[string]*meterTruth{"link": {}, "port": {}, "node": {}, "path": {}}
 	add := func(by, name string, at int64, bytes int) {
 		if truth[by][name] == nil {
-			truth[by][name] = &meterTruth{seconds: map[int64][2]int{}, blurred: map[int64][2]int{}}
+			truth[by][name] = &meterTruth{seconds: map[int64][2]int{}}
 		}
 		truth[by][name].add(at, bytes)
 	}
 	for _, p := range c.passages() {
+		begin, _, _ := p.span(byRecords)
 		for by := range truth {
-			add(by, "all", p.from.at, p.bytes)
+			add(by, "all", begin, p.bytes)
 		}
-		add("path", p.nodes, p.from.at, p.bytes)
+		add("path", p.nodes, begin, p.bytes)
 		for i, v := range p.fate.hops {
-			first := v.in
-			if v.in != nil {
-				add("port", v.in.place.ref().String()+" in", v.in.at, p.bytes)
-			} else {
-				first = v.out
+			m := p.moments(byRecords, i)
+			came := begin
+			switch {
+			case m.in != nil:
+				came = *m.in
+			case m.out != nil:
+				came = *m.out
 			}
-			add("node", v.node, first.at, p.bytes)
+			if v.in != nil {
+				add("port", v.in.place.ref().String()+" in", came, p.bytes)
+			}
+			add("node", v.node, came, p.bytes)
 			if v.out != nil && !c.queued(v.out) {
-				add("port", v.out.place.ref().String()+" out", v.out.at, p.bytes)
+				went := came
+				if m.out != nil {
+					went = *m.out
+				}
+				add("port", v.out.place.ref().String()+" out", went, p.bytes)
 			}
 			if i > 0 && v.in != nil {
-				add("link", linkName(p.fate.hops[i-1].out, v.in), v.in.at, p.bytes)
+				add("link", linkName(p.fate.hops[i-1].out, v.in), came, p.bytes)
 			}
 		}
 	}
@@ -122,8 +120,7 @@ func (c *Comparison) meterRow(by string, truth map[string]*meterTruth, a *Answer
 		}
 		for at, s := range got {
 			row.Compared++
-			want, slack := m.seconds[at], m.blurred[at]
-			if distance(s.Packets, want[0]) > slack[0] || distance(s.Bytes, want[1]) > slack[1] {
+			if want := m.seconds[at]; s.Packets != want[0] || s.Bytes != want[1] {
 				row.bad("%s, second %d: %d packets, %d bytes; really %d, %d", name, at, s.Packets, s.Bytes, want[0], want[1])
 			}
 		}
@@ -142,17 +139,12 @@ func checkMeter(row *Row, r *MeterAnswer, m *meterTruth) {
 	if r.Packets != m.packets || r.Bytes != m.bytes {
 		row.bad("%s: %d packets, %d bytes; really %d, %d", r.Name, r.Packets, r.Bytes, m.packets, m.bytes)
 	}
-	if len(m.blurred) > 0 {
-		return // the seconds themselves are compared
-	}
 	peak := 0
 	for _, s := range m.seconds {
 		peak = max(peak, s[1])
 	}
-	// Either end of the time may be off by the blur, and both are at least 1 s apart.
 	average := m.average()
-	slack := 1 + average*float64(2*blur)/1e9
-	if r.Active != len(m.seconds) || r.Average == nil || math.Abs(*r.Average-average) > slack ||
+	if r.Active != len(m.seconds) || r.Average == nil || math.Abs(*r.Average-average) > 1 ||
 		r.Peak == nil || *r.Peak != float64(peak*8) || m.seconds[r.PeakS][1] != peak {
 		row.bad("%s: %d seconds, average %v, peak %v at %d; really %d, %.0f, %d", r.Name,
 			r.Active, deref(r.Average), deref(r.Peak), r.PeakS, len(m.seconds), average, peak*8)

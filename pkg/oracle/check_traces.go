@@ -18,13 +18,13 @@ type TraceAnswer struct {
 }
 
 // CheckTraces compares traced packets with their journeys: the record, what the story
-// says happened where, and its times. Packets of every end that came about must be among
-// them. Stories are compared of packets that were never in a train, queues as in
-// CheckLatency.
+// says happened where, its times, which are the record's, and, in a row for itself, these
+// with the captures. Packets of every end that came about must be among them. Stories are
+// compared of packets that were never in a train, queues as in CheckLatency.
 func (c *Comparison) CheckTraces(answers []TraceAnswer, b Bounds) []*Row {
 	records := &Row{Check: "radar trace: header, path, end"}
-	stories := &Row{Check: "radar trace: the story's steps and words"}
-	times := newTimeRow("radar trace: the story's times", b)
+	stories := &Row{Check: "radar trace: the story's steps, words, times by the record"}
+	times := newTimeRow("radar trace: the story's times by captures", b)
 	byID, ends := map[string]pair{}, map[string]int{}
 	for _, p := range c.pairs {
 		byID[p.r.ID] = p
@@ -40,12 +40,15 @@ func (c *Comparison) CheckTraces(answers []TraceAnswer, b Bounds) []*Row {
 			continue
 		}
 		ends[endOf(p.fate)]++
+		if !slices.EqualFunc(p.r.Hops, a.Hops, sameTimes) {
+			records.bad("%s: %s: other times than in radar packets", a.ID, describe(p.j))
+		}
 		p.r = &a.Record
 		records.Compared++
 		if s := c.recordProblem(p); s != "" {
 			records.bad("%s: %s: %s", a.ID, describe(p.j), s)
 		}
-		if way := (passage{fate: p.fate}); !way.sight() {
+		if way := (passage{fate: p.fate}); !way.sight() || len(p.r.Hops) != len(p.fate.hops) {
 			continue
 		}
 		stories.Compared++
@@ -60,6 +63,11 @@ func (c *Comparison) CheckTraces(answers []TraceAnswer, b Bounds) []*Row {
 	}
 	records.Note = fmt.Sprint(ends)
 	return []*Row{records, stories, times.done()}
+}
+
+// sameTimes says whether two records tell the same times of a hop.
+func sameTimes(a, b record.Hop) bool {
+	return told(a.AtNs) == told(b.AtNs) && told(a.NodeNs) == told(b.NodeNs) && told(a.QueueNs) == told(b.QueueNs) && told(a.LinkNs) == told(b.LinkNs)
 }
 
 // endOf names the kind of end.

@@ -24,4 +24,9 @@
 //
 // See [Truth]: its Check methods each give one [Row] of the report. A row that
 // compared nothing is a failure, not a success.
+//
+// Of times, what captures leave no choice about is judged always (CheckStamps): a packet tap
+// sees what comes in before radar does, and what goes out after it. Answers are held to records,
+// exactly. How near radar's times are to the captures' is a matter of how quiet the machine
+// is: Bounds say whether that is judged, too.
 package oracle

@@ -77,7 +77,8 @@ type expectation struct {
 	origin *unit
 	fate   fate
 	enters int64 // Unix ns: first sighting in the domain
-	ttl    int   // there
+	first  bracket
+	ttl    int // there
 }
 
 // claim is one packet of a record.
@@ -90,11 +91,8 @@ type claim struct {
 type pair struct {
 	expectation
 	claim
+	alike bool // others have the same header
 }
-
-// maxClockGap between the record's first stamp and the capture's sighting of
-// the same packet, where several packets look the same and times must decide.
-const maxClockGap = int64(1e6)
 
 // match gives every packet its record.
 func match(want []expectation, records []record.Record) (pairs []pair, missing []expectation, extra []claim) {
@@ -125,18 +123,18 @@ func match(want []expectation, records []record.Record) (pairs []pair, missing [
 }
 
 // align pairs packets and claims of one key: in order if there are as many of
-// both, else by time.
+// both, else as captures allow.
 func align(es []expectation, cs []claim) (pairs []pair, missing []expectation, extra []claim) {
 	slices.SortStableFunc(es, func(a, b expectation) int { return cmp.Compare(a.enters, b.enters) })
 	slices.SortStableFunc(cs, func(a, b claim) int { return cmp.Compare(a.r.TNs, b.r.TNs) })
-	ordered := len(es) == len(cs)
+	ordered, alike := len(es) == len(cs), len(es) > 1 || len(cs) > 1
 	for len(es) > 0 && len(cs) > 0 {
-		gap := cs[0].r.TNs - es[0].enters
+		at := cs[0].r.TNs
 		switch {
-		case ordered || max(gap, -gap) <= maxClockGap:
-			pairs = append(pairs, pair{es[0], cs[0]})
+		case ordered || es[0].first.holds(at, clockError):
+			pairs = append(pairs, pair{es[0], cs[0], alike})
 			es, cs = es[1:], cs[1:]
-		case gap < 0:
+		case at < es[0].first.from:
 			extra = append(extra, cs[0])
 			cs = cs[1:]
 		default:

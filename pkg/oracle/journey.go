@@ -16,6 +16,8 @@ type journey struct {
 	sent   *unit
 	hooks  map[string]*unit
 	socket *unit
+	// alike: other packets have the same content.
+	alike bool
 }
 
 // visit is one node on a journey.

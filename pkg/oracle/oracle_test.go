@@ -81,6 +81,8 @@ func (w *world) arrived(n int) []byte {
 	panic("no such capture in the test's world")
 }
 
+const stampRow, spanRow = "stamps between their captures", "times between stamps, as captures allow"
+
 const captureRow, outsideRow, socketRow, insideRow = "captures hold together", "bytes outside the domain", "bytes at sockets", "headers inside nodes"
 
 var mistakes = []mistake{
@@ -138,14 +140,28 @@ var mistakes = []mistake{
 
 	// Clocks.
 	{"node times 5 us too long", true, func(w *world) { w.hopTimes(func(h *record.Hop) *int64 { return h.NodeNs }, 5000, 1) },
-		[]string{"time inside nodes", "time through queues"}},
+		[]string{"time inside nodes", "time through queues", spanRow}},
 	{"link times 3 us too short", true, func(w *world) { w.hopTimes(func(h *record.Hop) *int64 { return h.LinkNs }, -3000, 1) },
-		[]string{"time on links"}},
+		[]string{"time on links", spanRow}},
 	{"times in queues 5 us too long", true, func(w *world) { w.hopTimes(func(h *record.Hop) *int64 { return h.QueueNs }, 5000, 1) },
-		[]string{"time through queues"}},
+		[]string{"time through queues", spanRow}},
 	{"2 % of the link times 30 us too long", false, func(w *world) { w.hopTimes(func(h *record.Hop) *int64 { return h.LinkNs }, 30000, 45) },
-		[]string{"time on links"}},
-	{"clock off by 2 ms", false, func(w *world) { w.find(0, udp).TNs += 2e6 }, []string{"time of the first stamp"}},
+		[]string{"time on links", spanRow}},
+	{"clock off by 2 ms", false, func(w *world) { w.find(0, udp).TNs += 2e6 }, []string{"time of the first stamp", stampRow}},
+	{"stamps 100 us late", false, func(w *world) { w.shift(100_000) }, []string{stampRow}},
+	{"stamps 100 us early", false, func(w *world) { w.shift(-100_000) }, []string{stampRow}},
+	{"stamps 100 us late, in all nodes", true, func(w *world) { w.shift(100_000) }, []string{stampRow}},
+	{"stamps 100 us early, in all nodes", true, func(w *world) { w.shift(-100_000) }, []string{stampRow}},
+	{"one stamp before its packet came", true, func(w *world) { *w.find(0, udp).Hops[3].AtNs -= linkTime + 2*resolution }, []string{spanRow}},
+	{"one total time", true, func(w *world) { *w.find(0, udp).LatencyNs += 2000 }, []string{spanRow}},
+	{"time of a loss", false, func(w *world) { *w.find(0, lost).Loss.AtNs -= 2000 }, []string{spanRow}},
+}
+
+// shift moves the clock of all records.
+func (w *world) shift(by int64) {
+	for i := range w.records {
+		w.records[i].TNs += by
+	}
 }
 
 // segment is a piece of a TCP train as h2 received it.
@@ -259,6 +275,38 @@ func TestUnseen(t *testing.T) {
 	}
 }
 
+// TestAlign: of packets that look alike and have too few records, captures tell which ones
+// are missing, also where a CPU stood still before some stamps.
+func TestAlign(t *testing.T) {
+	var es []expectation
+	for i := range int64(5) {
+		at := start + i*1e6
+		es = append(es, expectation{enters: at, first: bracket{at, at + 5e8}})
+	}
+	es[1].first = bracket{es[1].enters, es[1].enters + 2000}
+	claims := func(ns ...int64) (list []claim) {
+		for _, at := range ns {
+			list = append(list, claim{r: &record.Record{TNs: start + at}})
+		}
+		return list
+	}
+	for _, c := range []struct {
+		records                []int64
+		pairs, missing, extras int
+	}{
+		{[]int64{0, 1e6, 2e6, 3e6, 4e6}, 5, 0, 0},
+		{[]int64{0, 2e6, 3e6, 4e6}, 4, 1, 0},
+		{[]int64{2e8, 2e8 + 1, 2e8 + 2, 2e8 + 3}, 4, 1, 0}, // the second one's is missing
+		{[]int64{-1e6, 0, 1e6, 2e6, 3e6, 4e6}, 5, 0, 1},
+		{[]int64{9e8, 9e8 + 1}, 0, 5, 2},
+	} {
+		pairs, missing, extra := align(slices.Clone(es), claims(c.records...))
+		if len(pairs) != c.pairs || len(missing) != c.missing || len(extra) != c.extras {
+			t.Errorf("%v: %d pairs, %d missing, %d extra", c.records, len(pairs), len(missing), len(extra))
+		}
+	}
+}
+
 // TestObserverTime: of two captures of a node the second is 1 us late in 3 of 4
 // packets; and what the tap takes is not held against radar.
 func TestObserverTime(t *testing.T) {
@@ -277,9 +325,44 @@ func TestObserverTime(t *testing.T) {
 	w.hopTimes(func(h *record.Hop) *int64 { return h.NodeNs }, -2500, 1)
 	for observer, want := range map[time.Duration]bool{0: false, 750: true} {
 		w.observer = observer
-		if r := w.judge(t); r.OK() != want {
-			t.Errorf("observer takes %v: report ok %v, want %v\n%s", observer, r.OK(), want, text(t, r))
+		r := w.judge(t)
+		i := slices.IndexFunc(r.Rows, func(row *Row) bool { return row.Check == "time inside nodes" })
+		if r.Rows[i].OK() != want {
+			t.Errorf("observer takes %v: time in nodes ok %v, want %v\n%s", observer, r.Rows[i].OK(), want, text(t, r))
 		}
+	}
+}
+
+// TestBusyMachine: where the machine may be busy, stamps that are late for whatever reason
+// are shown and are no fault. What captures do not allow is one all the same.
+func TestBusyMachine(t *testing.T) {
+	late := func(*record.Record) bool { return true }
+	for _, busy := range []bool{true, false} {
+		w := newWorld(t, "r1", "r2")
+		w.busy = busy
+		// The CPU stands still for 3 ms whenever a packet from h1 is between a capture and radar.
+		for node, port := range map[string]int{"h1": 11, "r1": 21} {
+			for i, s := range w.wire[node] {
+				if s.port == port && s.out == (node == "h1") {
+					w.wire[node][i].at -= 3e6
+				}
+			}
+		}
+		r := w.judge(t)
+		if r.OK() != busy {
+			t.Errorf("busy %v: report ok %v\n%s", busy, r.OK(), text(t, r))
+		}
+		if shown := strings.Contains(text(t, r), "not judged") && strings.Contains(text(t, r), "beyond the bounds"); shown != busy {
+			t.Errorf("busy %v: shown as not judged: %v", busy, shown)
+		}
+		w.find(0, late).TNs -= 4e6
+		if r := w.judge(t); r.OK() {
+			t.Errorf("busy %v: a stamp before its packet came is found right\n%s", busy, text(t, r))
+		}
+	}
+	row := &Row{Check: "empty", Timed: true, Unjudged: true}
+	if row.OK() {
+		t.Error("a row that is not judged and compared nothing is ok")
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 )
 
@@ -21,7 +22,11 @@ type Row struct {
 	// MayBeEmpty: it is no failure if there was nothing to compare.
 	MayBeEmpty bool `json:"-"`
 	// Timed: the verdict depends on how quiet the machine was.
-	Timed    bool     `json:"timed,omitempty"`
+	Timed bool `json:"timed,omitempty"`
+	// Unjudged: the machine may have been busy, so times that are off are counted in Off
+	// and are not wrong (see Bounds).
+	Unjudged bool     `json:"unjudged,omitempty"`
+	Off      int      `json:"off,omitempty"`
 	Findings []string `json:"findings,omitempty"` // the first ten
 }
 
@@ -33,6 +38,15 @@ func (r *Row) bad(format string, args ...any) {
 	if len(r.Findings) < maxFindings {
 		r.Findings = append(r.Findings, fmt.Sprintf(format, args...))
 	}
+}
+
+// off notes a time beyond its bounds.
+func (r *Row) off(format string, args ...any) {
+	if r.Unjudged {
+		r.Off++
+		return
+	}
+	r.bad(format, args...)
 }
 
 // Excuse takes back what was wrong, and says why in the note.
@@ -68,7 +82,11 @@ func (r *Report) Write(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tw, "  CHECK\tCOMPARED\tWRONG\tVERDICT\tNOTE")
 	for _, row := range r.Rows {
-		fmt.Fprintf(tw, "  %s\t%d\t%d\t%s\t%s\n", row.Check, row.Compared, row.Wrong, row.verdict(), row.Note)
+		note := row.Note
+		if row.Off > 0 {
+			note += fmt.Sprintf("; %d beyond the bounds", row.Off)
+		}
+		fmt.Fprintf(tw, "  %s\t%d\t%d\t%s\t%s\n", row.Check, row.Compared, row.Wrong, row.verdict(), strings.TrimPrefix(note, "; "))
 	}
 	if err := tw.Flush(); err != nil {
 		return fmt.Errorf("print report: %w", err)
@@ -83,6 +101,8 @@ func (r *Report) Write(w io.Writer) error {
 
 func (r *Row) verdict() string {
 	switch {
+	case r.OK() && r.Unjudged:
+		return "not judged"
 	case r.OK():
 		return "ok"
 	case r.Wrong == 0:

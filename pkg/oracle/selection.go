@@ -12,7 +12,7 @@ import (
 // Selection is which packets a question was put about. Zero fields ask for nothing.
 type Selection struct {
 	Question string       // as it was put, for the report
-	Since    int64        // Unix ns: came into the domain then or later; no packet may be near
+	Since    int64        // Unix ns: came into the domain then or later, by radar's own clock
 	Node     string       // visited that node
 	TTLBelow int          // came into the domain with less
 	State    record.State // ended so
@@ -32,7 +32,7 @@ func (c *Comparison) selected(list []passage) []passage {
 	s := c.only
 	list = slices.DeleteFunc(list, func(p passage) bool {
 		visited := func(v visit) bool { return v.node == s.Node }
-		return p.from.at < s.Since || s.State != "" && p.fate.state != s.State ||
+		return p.began() < s.Since || s.State != "" && p.fate.state != s.State ||
 			s.Node != "" && !slices.ContainsFunc(p.fate.hops, visited) ||
 			s.TTLBelow > 0 && c.ttl(p.j) >= s.TTLBelow
 	})
@@ -53,31 +53,30 @@ func (c *Comparison) ttl(j *journey) int {
 }
 
 // CheckSelected compares all answers about the packets of the selection, in one row
-// for what is counted and one for times.
+// for what is certain and one for times by captures.
 func (c *Comparison) CheckSelected(a *Answers, b Bounds) []*Row {
-	counts := append(c.CheckCounts(a), c.CheckThroughput(a)...)
-	times := append(c.CheckFlowTimes(a.Flows, b), c.CheckLatency(a, b)...)
-	rows := []*Row{
-		joinRows("answers with "+c.only.Question+": paths, flows, losses, throughput", counts),
-		joinRows("answers with "+c.only.Question+": times and order", times),
+	certain := &Row{Check: "answers with " + c.only.Question + ": counts, order, times by the records"}
+	times := b.row("answers with " + c.only.Question + ": times and order by captures")
+	for _, r := range slices.Concat(c.CheckCounts(a), c.CheckThroughput(a), c.CheckFlowTimes(a.Flows, b), c.CheckLatency(a, b)) {
+		if r.Timed {
+			times.join(r)
+		} else {
+			certain.join(r)
+		}
 	}
-	rows[0].Note = fmt.Sprintf("%d packets", len(c.passages()))
-	rows[1].Timed = true
-	return rows
+	certain.Note = fmt.Sprintf("%d packets", len(c.passages()))
+	return []*Row{certain, times}
 }
 
-// joinRows makes one row of several; each must have compared something.
-func joinRows(check string, rows []*Row) *Row {
-	all := &Row{Check: check}
-	for _, r := range rows {
-		all.Compared += r.Compared
-		if !r.OK() && r.Wrong == 0 {
-			all.bad("%s: nothing compared", r.Check)
-		}
-		for _, f := range r.Findings {
-			all.bad("%s: %s", r.Check, f)
-		}
-		all.Wrong += r.Wrong - len(r.Findings)
+// join adds a row to one of several; it must have compared something.
+func (r *Row) join(part *Row) {
+	r.Compared += part.Compared
+	r.Off += part.Off
+	if !part.OK() && part.Wrong == 0 {
+		r.bad("%s: nothing compared", part.Check)
 	}
-	return all
+	for _, f := range part.Findings {
+		r.bad("%s: %s", part.Check, f)
+	}
+	r.Wrong += part.Wrong - len(part.Findings)
 }

@@ -18,13 +18,26 @@ import (
 type storyLine struct {
 	text  string  // its beginning, with ~ for durations and without double spaces
 	has   string  // somewhere behind
-	times []int64 // of the durations, ns
+	times []times // of the durations
+}
+
+// times is a duration, ns, as captures have it and as the record does; -1: it does not.
+type times struct{ seen, told int64 }
+
+// digits is the relative error of a duration that is told with three digits.
+const digits = 0.0051
+
+// tells says whether a printed duration is the record's.
+func (d times) tells(printed int64) bool {
+	diff := printed - d.told
+	return float64(max(diff, -diff)) <= 1+digits*float64(max(d.told, -d.told))
 }
 
 var duration = regexp.MustCompile(`\+?\b\d+(\.\d+)?(ns|us|ms|s)\b`)
 
-// storyProblem compares a story line by line. What hangs on times goes to their row.
-func (c *Comparison) storyProblem(p pair, story []string, times *timeRow) string {
+// storyProblem compares a story line by line. Its times are the record's; how far they are
+// from the captures' goes to row.
+func (c *Comparison) storyProblem(p pair, story []string, row *timeRow) string {
 	want, parts := c.story(p)
 	var lines []string
 	longest := ""
@@ -39,8 +52,8 @@ func (c *Comparison) storyProblem(p pair, story []string, times *timeRow) string
 			lines = append(lines, line)
 		}
 	}
-	if s := longestProblem(longest, parts, int64(times.bounds.P99)); s != "" {
-		times.bad("%s: %s", p.r.ID, s)
+	if s := longestProblem(longest, parts); s != "" {
+		return s
 	}
 	if len(lines) != len(want) {
 		return fmt.Sprintf("%d lines, should be %d", len(lines), len(want))
@@ -52,9 +65,6 @@ func (c *Comparison) storyProblem(p pair, story []string, times *timeRow) string
 			if err != nil || at.UnixNano() != p.r.TNs {
 				return fmt.Sprintf("line 2 should begin with %v", time.Unix(0, p.r.TNs))
 			}
-			if gap := p.r.TNs - p.enters; max(gap, -gap) > maxClockGap {
-				times.bad("%s: began %.2f us from its capture", p.r.ID, us(gap))
-			}
 			line = line[len(layout):]
 		}
 		text, found := duration.ReplaceAllString(line, "~"), duration.FindAllString(line, -1)
@@ -63,28 +73,34 @@ func (c *Comparison) storyProblem(p pair, story []string, times *timeRow) string
 		}
 		for k, ns := range want[i].times {
 			d, err := time.ParseDuration(found[k])
-			if err != nil {
+			switch {
+			case err != nil:
 				return err.Error()
+			case !ns.tells(int64(d)):
+				return fmt.Sprintf("line %d: %s, the record has %.3f us", i+1, found[k], us(ns.told))
 			}
-			times.compare(fmt.Sprintf("%s, line %d", p.r.ID, i+1), int64(d), ns)
+			row.compare(fmt.Sprintf("%s, line %d", p.r.ID, i+1), int64(d), ns.seen)
 		}
 	}
 	return ""
 }
 
 // longestProblem compares what is said to have taken longest ("": nothing is said) with
-// the parts of the way. Those of which two are longest within bounds do not tell.
-func longestProblem(line string, parts []storyLine, bound int64) string {
+// the parts of the way.
+func longestProblem(line string, parts []storyLine) string {
 	if len(parts) < 2 {
 		if line != "" {
 			return "nothing to be said in: " + line
 		}
 		return ""
 	}
-	slices.SortFunc(parts, func(a, b storyLine) int { return cmp.Compare(b.times[0], a.times[0]) })
+	slices.SortStableFunc(parts, func(a, b storyLine) int { return cmp.Compare(b.times[0].told, a.times[0].told) })
 	want := parts[0].text
-	if parts[0].times[0]-parts[1].times[0] > 2*bound && !strings.HasPrefix(duration.ReplaceAllString(line, "~"), want) {
+	if !strings.HasPrefix(duration.ReplaceAllString(line, "~"), want) {
 		return fmt.Sprintf("it says %q, should be %q", line, want)
+	}
+	if d, err := time.ParseDuration(duration.FindString(line)); err != nil || !parts[0].times[0].tells(int64(d)) {
+		return fmt.Sprintf("it says %q, the record has %.3f us", line, us(parts[0].times[0].told))
 	}
 	return ""
 }
@@ -103,7 +119,7 @@ func (c *Comparison) story(p pair) (lines, parts []storyLine) {
 		head.text = p.r.ID + ": left the domain"
 	}
 	if p.fate.state != record.Lost && way.from != way.to {
-		head.text, head.times = head.text+" after ~", []int64{way.ns()}
+		head.text, head.times = head.text+" after ~", []times{{way.ns(), told(p.r.LatencyNs)}}
 	}
 	lines = append(lines, head, c.headLine(p))
 	queued := p.fate.drop != nil && p.fate.drop.At == record.AtQueue
@@ -117,17 +133,33 @@ func (c *Comparison) story(p pair) (lines, parts []storyLine) {
 		lines = append(lines, storyLine{text: fmt.Sprintf("changed on the way: %s %d > %d", ttlName(p.origin.Packet), p.ttl, p.ttl-forwards)})
 	}
 	for i := range hops {
-		step, times := c.step(p, i, way.from.at)
+		step, longest := c.step(p, i, way.from.at)
 		lines = append(lines, step)
-		parts = append(parts, times...)
+		parts = append(parts, longest...)
 	}
 	if d := p.fate.drop; d != nil {
-		lines = append(lines, c.lossLine(p.fate, way.from.at))
+		lines = append(lines, c.lossLine(p, way.from.at))
 	}
 	if p.fate.state == record.Lost {
 		parts = nil // what did not arrive took no time that could be shared out
 	}
 	return lines, parts
+}
+
+// told is a time of a record, -1 if it has none.
+func told(ns *int64) int64 {
+	if ns == nil {
+		return -1
+	}
+	return *ns
+}
+
+// since is how long after begin a moment of a record was.
+func since(begin int64, at *int64) int64 {
+	if at == nil {
+		return -1
+	}
+	return *at - begin
 }
 
 func ttlName(p *Packet) string {
@@ -173,7 +205,12 @@ func (c *Comparison) step(p pair, i int, begin int64) (step storyLine, parts []s
 	if v.in == nil {
 		first = v.out
 	}
-	step = storyLine{text: "~ " + v.node + " ", times: []int64{first.at - begin}}
+	h, m := &p.r.Hops[i], momentsOf(p.r, i)
+	came := m.in
+	if came == nil {
+		came = m.out
+	}
+	step = storyLine{text: "~ " + v.node + " ", times: []times{{first.at - begin, since(p.r.TNs, came)}}}
 	if i == 0 {
 		step = storyLine{text: "0 " + v.node + " "}
 	}
@@ -190,10 +227,10 @@ func (c *Comparison) step(p pair, i int, begin int64) (step storyLine, parts []s
 				from = prev.in
 			}
 		}
-		ns := v.in.at - from.at
+		ns := times{v.in.at - from.at, told(h.LinkNs)}
 		says = append(says, "in by "+v.inPort()+" after ~ on the link")
 		step.times = append(step.times, ns)
-		parts = append(parts, storyLine{"Longest: the link " + name + ": ~, ", "% of the time.", []int64{ns}})
+		parts = append(parts, storyLine{"Longest: the link " + name + ": ~, ", "% of the time.", []times{ns}})
 	}
 	last := i == len(f.hops)-1
 	dropped := last && f.drop != nil && f.drop.At == record.AtQueue
@@ -203,23 +240,23 @@ func (c *Comparison) step(p pair, i int, begin int64) (step storyLine, parts []s
 	case v.out != nil && v.in == nil:
 		says = append(says, "sent by "+v.outPort())
 	case v.out != nil || dropped:
-		verb, port, ns := "out by ", v.outPort(), int64(0) // at once, if there is a queue behind
+		verb, port, ns := "out by ", v.outPort(), times{told: told(h.NodeNs)} // at once, if there is a queue behind
 		if last && f.state == record.Left {
 			verb = "leaves the domain by "
 		}
 		if dropped {
 			port = f.drop.Port
 		} else if !c.queued(v.out) {
-			ns = v.out.at - v.in.at
+			ns.seen = v.out.at - v.in.at
 		}
 		says = append(says, verb+port+" after ~ inside")
 		step.times = append(step.times, ns)
-		parts = append(parts, storyLine{"Longest: inside " + v.node + ": ~, ", "% of the time.", []int64{ns}})
+		parts = append(parts, storyLine{"Longest: inside " + v.node + ": ~, ", "% of the time.", []times{ns}})
 		if c.waited(p, i) {
-			ns = v.out.at - v.in.at
+			ns = times{v.out.at - v.in.at, told(h.QueueNs)}
 			says = append(says, "after ~ in its queue")
 			step.times = append(step.times, ns)
-			parts = append(parts, storyLine{fmt.Sprintf("Longest: in the queue of %s: ~, ", v.out.place.ref()), "% of the time.", []int64{ns}})
+			parts = append(parts, storyLine{fmt.Sprintf("Longest: in the queue of %s: ~, ", v.out.place.ref()), "% of the time.", []times{ns}})
 		}
 	case last && f.state == record.Delivered:
 		says = append(says, "delivered")
@@ -229,9 +266,14 @@ func (c *Comparison) step(p pair, i int, begin int64) (step storyLine, parts []s
 }
 
 // lossLine is where and why. Whatever drops does so as soon as the packet is there.
-func (c *Comparison) lossLine(f fate, begin int64) storyLine {
+func (c *Comparison) lossLine(p pair, begin int64) storyLine {
+	f := p.fate
 	v := f.hops[len(f.hops)-1]
-	line := storyLine{text: "~ " + v.node + " LOST inside the node: ", times: []int64{v.in.at - begin}}
+	lost := int64(-1)
+	if p.r.Loss != nil {
+		lost = told(p.r.Loss.AtNs)
+	}
+	line := storyLine{text: "~ " + v.node + " LOST inside the node: ", times: []times{{v.in.at - begin, lost}}}
 	if f.drop.At == record.AtQueue {
 		port := c.truth.topo.port(Ref{v.node, f.drop.Port})
 		line.text = fmt.Sprintf("~ %s LOST in the queue of %s (%s): ", v.node, f.drop.Port, port.Queue.Kind)

@@ -72,7 +72,7 @@ func (w *world) hops(r *record.Record, at int64, ttl int, late int64, steps []st
 			continue
 		}
 		now := at
-		if o.cutAt > 0 && i >= o.cutAt && !s.out {
+		if o.cutAt > 0 && i >= o.cutAt {
 			now += late
 		}
 		if len(stamps) == 0 {
@@ -83,13 +83,16 @@ func (w *world) hops(r *record.Record, at int64, ttl int, late int64, steps []st
 		if s.out && n >= 0 && r.Hops[n].Node == s.node {
 			r.Hops[n].Port = portNames[s.port]
 			r.Hops[n].NodeNs = ns(now - stamps[len(stamps)-2])
+			lastOut = now
 			if s.port == queuePort { // behind it is a queue, which captures see from behind
 				r.Hops[n].NodeNs, r.Hops[n].QueueNs = ns(0), r.Hops[n].NodeNs
+				stamps[len(stamps)-1] = stamps[len(stamps)-2]
+			} else {
+				r.Hops[n].AtNs = ns(now - r.TNs)
 			}
-			lastOut = now
 			continue
 		}
-		h := record.Hop{Node: s.node}
+		h := record.Hop{Node: s.node, AtNs: ns(now - r.TNs)}
 		if s.out {
 			h.Port, lastOut = portNames[s.port], now
 		} else {
@@ -116,8 +119,12 @@ func (w *world) end(r *record.Record, stamps []int64, steps []step, o opts) {
 	default:
 		r.State = record.Left
 	}
-	if r.State == record.Lost && o.loss != nil && o.loss.At == record.AtQueue {
-		r.Hops[len(r.Hops)-1].Port = o.loss.Port
+	if r.State == record.Lost && o.loss != nil {
+		l, h := *o.loss, &r.Hops[len(r.Hops)-1]
+		l.AtNs, r.Loss = ns(*h.AtNs), &l
+		if l.At == record.AtQueue {
+			h.Port, h.NodeNs = l.Port, ns(0)
+		}
 	}
 }
 

@@ -32,13 +32,13 @@ func tell(c *Comparison, p pair) []string {
 	var lines []string
 	want, parts := c.story(p)
 	if len(parts) > 1 {
-		slices.SortFunc(parts, func(a, b storyLine) int { return cmp.Compare(b.times[0], a.times[0]) })
+		slices.SortFunc(parts, func(a, b storyLine) int { return cmp.Compare(b.times[0].told, a.times[0].told) })
 		want = append(want, parts[0])
 	}
 	for i, w := range want {
 		text := w.text
 		for _, ns := range w.times {
-			text = strings.Replace(text, "~", fmt.Sprintf("%dns", ns), 1)
+			text = strings.Replace(text, "~", fmt.Sprintf("%dns", ns.told), 1)
 		}
 		switch {
 		case i == 1:
@@ -79,7 +79,7 @@ func TestStory(t *testing.T) {
 // is found.
 func TestTraces(t *testing.T) {
 	c := comparison(t)
-	const rec, story, times = "radar trace: header", "radar trace: the story's steps", "radar trace: the story's times"
+	const rec, story = "radar trace: header", "radar trace: the story's steps"
 	swap := func(i, line int, old, by string) func([]TraceAnswer) []TraceAnswer {
 		return func(a []TraceAnswer) []TraceAnswer {
 			if !strings.Contains(a[i].Story[line], old) {
@@ -104,29 +104,35 @@ func TestTraces(t *testing.T) {
 		{"ttl of the record", in(0, func(a *TraceAnswer) { a.TTL++ }), rec},
 		{"path of the record", in(0, func(a *TraceAnswer) { a.Hops[1].Port = "e9" }), rec},
 		{"state of the record", in(1, func(a *TraceAnswer) { a.State = record.Expired }), rec},
-		{"loss of the record", in(2, func(a *TraceAnswer) { a.Loss = &record.Loss{Node: "r2", Port: "e0", At: record.AtQueue} }), rec},
+		{"loss of the record", in(2, func(a *TraceAnswer) {
+			a.Loss = &record.Loss{Node: "r2", Port: "e0", At: record.AtQueue, AtNs: a.Loss.AtNs}
+		}), rec},
+		{"times of the record", in(0, func(a *TraceAnswer) {
+			a.Hops[2].NodeNs = ns(7)
+			a.Story[5] = strings.Replace(a.Story[5], "0ns inside", "7ns inside", 1)
+		}), rec},
 		{"end", swap(0, 0, "delivered", "left the domain"), story},
-		{"time of the end", swap(0, 0, "after 2", "after 9"), times},
+		{"time of the end", swap(0, 0, "after 2", "after 9"), story},
 		{"clock", swap(0, 1, "2023", "2024"), story},
 		{"port of the packet", swap(0, 1, ":5000", ":5001"), story},
 		{"id of the packet", swap(0, 1, "id 5", "id 6"), story},
 		{"ttl sent", swap(0, 2, "> 68", "> 67"), story},
 		{"node of a step", swap(0, 4, "r1", "r2"), story},
 		{"port of a step", swap(0, 4, "out by e1", "out by e2"), story},
-		{"time of a step", swap(0, 5, "13000ns", "15us"), times},
-		{"time on a link", swap(0, 5, "after 5000ns", "after 8000ns"), times},
-		{"time inside", swap(0, 4, "after 3000ns", "after 1000ns"), times},
+		{"time of a step", swap(0, 5, "13000ns", "15us"), story},
+		{"time on a link", swap(0, 5, "after 5000ns", "after 8000ns"), story},
+		{"time inside", swap(0, 4, "after 3000ns", "after 1000ns"), story},
 		{"step missing", in(0, func(a *TraceAnswer) { a.Story = slices.Delete(a.Story, 5, 6) }), story},
 		{"delivered elsewhere", swap(0, 6, "h2", "r2"), story},
-		{"time in the queue", swap(0, 5, "9000ns in its", "1000ns in its"), times},
-		{"longest queue", swap(0, 7, "r2/e1", "r1/e1"), times},
-		{"longest missing", in(0, func(a *TraceAnswer) { a.Story = a.Story[:7] }), times},
-		{"longest of a packet lost", in(1, func(a *TraceAnswer) { a.Story = append(a.Story, "Longest: inside r1: 3us") }), times},
+		{"time in the queue", swap(0, 5, "9000ns in its", "1000ns in its"), story},
+		{"longest queue", swap(0, 7, "r2/e1", "r1/e1"), story},
+		{"longest missing", in(0, func(a *TraceAnswer) { a.Story = a.Story[:7] }), story},
+		{"longest of a packet lost", in(1, func(a *TraceAnswer) { a.Story = append(a.Story, "Longest: inside r1: 3us") }), story},
 		{"lost by the rule elsewhere", swap(1, 4, "r1 LOST inside", "r2 LOST inside"), story},
 		{"reason of the loss", swap(1, 4, "[NETFILTER_DROP", "[NO_SOCKET"), story},
 		{"lost at another port", swap(2, 6, "queue of e1", "queue of e0"), story},
 		{"lost in a queue of another kind", swap(2, 6, "(tbf)", "(htb)"), story},
-		{"time of the loss", swap(2, 6, "13000ns", "19000ns"), times},
+		{"time of the loss", swap(2, 6, "13000ns", "19000ns"), story},
 		{"lost without a place", in(2, func(a *TraceAnswer) { a.Story = a.Story[:6] }), story},
 	} {
 		t.Run(m.name, func(t *testing.T) {
@@ -136,5 +142,24 @@ func TestTraces(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestTraceTimes: a story that agrees with a record whose times are off agrees with no
+// captures, which is a fault where times are judged.
+func TestTraceTimes(t *testing.T) {
+	c := comparison(t)
+	for _, p := range c.pairs {
+		for i := range p.r.Hops {
+			if h := &p.r.Hops[i]; h.NodeNs != nil {
+				*h.NodeNs += 2000
+			}
+		}
+	}
+	for _, busy := range []bool{false, true} {
+		rows := c.CheckTraces(traced(c), Bounds{P99: 500, Unjudged: busy})
+		if times := rows[2]; !rows[0].OK() || !rows[1].OK() || times.OK() != busy || (times.Off > 0) != busy {
+			t.Errorf("busy %v: %+v, %+v, %+v", busy, rows[0], rows[1], times)
+		}
 	}
 }

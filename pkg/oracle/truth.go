@@ -39,6 +39,9 @@ func (c *Captures) Reconstruct() *Truth {
 	for k, us := range wires {
 		byTime(us)
 		byKey[k] = assemble(c.topo, k, us)
+		for _, j := range byKey[k] {
+			j.alike = len(byKey[k]) > 1
+		}
 		t.journeys = append(t.journeys, byKey[k]...)
 	}
 	slices.SortFunc(t.journeys, func(a, b *journey) int {

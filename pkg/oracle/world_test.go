@@ -31,6 +31,7 @@ type world struct {
 	blind   func(from, to int64, reasons []string) bool
 
 	observer time.Duration
+	busy     bool // times by captures are not judged
 }
 
 // shot is one captured buffer.
@@ -328,7 +329,9 @@ func (w *world) judge(t *testing.T) *Report {
 	}
 	r.Add(cmp.Rows(0)...)
 	r.Add(cmp.CheckLossCounts(w.summary)...)
-	r.Add(cmp.Latency(Bounds{P99: 20 * time.Microsecond, Bias: 2 * time.Microsecond, Observer: w.observer})...)
-	r.Add(cmp.Clock(time.Millisecond))
+	r.Add(cmp.CheckStamps()...)
+	b := Bounds{P99: 20 * time.Microsecond, Bias: 2 * time.Microsecond, Clock: time.Millisecond, Observer: w.observer, Unjudged: w.busy}
+	r.Add(cmp.Latency(b)...)
+	r.Add(cmp.Clock(b))
 	return r
 }

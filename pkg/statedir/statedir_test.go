@@ -8,14 +8,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/vnetradar/radar/lab/test/need"
 )
 
 // Root puts secrets and programs there: nothing is taken that somebody else could have
 // put in its place.
 func TestMake(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Fatal("this test gives files to another user: run it as root")
-	}
+	need.AsRoot(t) // it gives files to another user
 	for _, c := range []struct {
 		name string
 		make func(path string) error

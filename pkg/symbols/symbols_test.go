@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/cilium/ebpf/btf"
+
+	"github.com/vnetradar/radar/lab/test/need"
 )
 
 const someSymbols = `ffffffff81000000 T _stext
@@ -108,14 +110,16 @@ func TestReasons(t *testing.T) {
 }
 
 // The running kernel, against independent tools: bpftool for the reasons, and a
-// plain search of the file for a function. This test needs root and bpftool.
+// plain search of the file for a function.
 func TestRunningKernel(t *testing.T) {
+	need.AsRoot(t)
+	need.Programs(t, "bpftool")
 	table := Load()
 	if table.Function(0) != "" || table.Reason(0) != "" {
 		t.Error("0 has a name")
 	}
 	if err := table.Err(); err != nil {
-		t.Fatalf("names of the running kernel (needs root): %v", err)
+		t.Fatalf("names of the running kernel: %v", err)
 	}
 	text, err := os.ReadFile("/proc/kallsyms")
 	if err != nil {
@@ -142,7 +146,7 @@ func TestRunningKernel(t *testing.T) {
 
 	out, err := exec.Command("bpftool", "btf", "dump", "file", "/sys/kernel/btf/vmlinux", "format", "c").Output()
 	if err != nil {
-		t.Fatalf("this test needs bpftool (package bpftool): %v", err)
+		t.Fatalf("bpftool: %v", err)
 	}
 	_, enum, ok := strings.Cut(string(out), "enum skb_drop_reason {")
 	if !ok { // before Linux 5.17
@@ -174,6 +178,7 @@ func TestRunningKernel(t *testing.T) {
 }
 
 func BenchmarkLoad(b *testing.B) {
+	need.AsRoot(b)
 	for b.Loop() {
 		table := Load()
 		table.Function(0)

@@ -19,7 +19,7 @@ import (
 func TestParseSpec(t *testing.T) {
 	n := nstest.New(t, "h1")
 	full := n.Name("h1")
-	sleeper := exec.Command("nsenter", "--net="+n.Path("h1"), "sleep", "60")
+	sleeper := exec.Command("nsenter", "--net="+n.Path("h1"), "sleep", "3600")
 	if err := sleeper.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -42,7 +42,7 @@ type dockerWorld struct {
 }
 
 func newDockerWorld(t *testing.T) *dockerWorld {
-	w := &dockerWorld{t: t, engine: dockertest.New(t)}
+	w := &dockerWorld{t: t, engine: engine(t)}
 	w.wireOutside()
 	publish := []string{
 		"--publish", fmt.Sprintf("%s:%d:%d/udp", w.host.addr, portHost, portPub),
@@ -146,7 +146,7 @@ func (w *dockerWorld) round(t *testing.T) []*flow {
 		"b":       w.b.listen(unix.IPPROTO_UDP),
 		"host":    w.host.listen(unix.IPPROTO_UDP),
 		"c":       w.c.capture("eth0", "udp"),
-		"outside": w.outside.capture("eth0", "-Q", "in", "udp"),
+		"outside": w.outside.capture("eth0", "udp and not src host "+w.outside.addr.String()), // tcpdump -Q would count what is sent as received
 	}
 	quotes := w.a.listen(unix.IPPROTO_ICMP)
 	flows := w.flows()
@@ -156,7 +156,7 @@ func (w *dockerWorld) round(t *testing.T) []*flow {
 	refused := &flow{name: "refused", number: 100, from: w.a, to: at(w.outside, portNone), sport: 20100}
 	refused.send(t)
 	w.awaitProxied(observers["b"].(*rawSocket), flows)
-	time.Sleep(100 * time.Millisecond)
+	carried(t)
 	seen := map[string][]packet{}
 	for name, o := range observers {
 		list, err := o.stop()
@@ -190,7 +190,7 @@ func (w *dockerWorld) awaitProxied(b *rawSocket, flows []*flow) {
 	if w.proxy {
 		want += flowCount
 	}
-	for end := time.Now().Add(20 * time.Second); int(b.got.Load()) < want && time.Now().Before(end); {
+	for end := time.Now().Add(nstest.Patience); int(b.got.Load()) < want && time.Now().Before(end); {
 		time.Sleep(5 * time.Millisecond)
 	}
 }
@@ -259,7 +259,7 @@ func TestDocker(t *testing.T) {
 	if !t.Run("without radar", func(t *testing.T) { w.round(t) }) {
 		t.FailNow() // the test itself is wrong
 	}
-	r := attach(t, "docker:"+w.a.name, "docker:"+w.b.name, "--timeout", "2s")
+	r := attach(t, "docker:"+w.a.name, "docker:"+w.b.name, "--timeout", packetTimeout)
 	t.Run("attached", func(t *testing.T) {
 		flows := w.round(t)
 		r.settle(t)

@@ -18,11 +18,12 @@ import (
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
-// How long things of Kathará may take.
+// How long things of Kathará, and commands, may take that do not hang.
 const (
-	setupTime   = 8 * time.Minute // with nothing cached
-	lstartTime  = 2 * time.Minute
-	startupTime = time.Minute
+	setupTime   = 20 * time.Minute // with nothing cached
+	lstartTime  = 10 * time.Minute
+	startupTime = 5 * time.Minute
+	commandTime = 10 * time.Minute
 )
 
 // network is a lab that runs, in whatever way.
@@ -37,7 +38,7 @@ func exportLab(t *testing.T, scenario string) (dir, name string) {
 	t.Helper()
 	name = nstest.Unique()
 	dir = filepath.Join(t.TempDir(), name)
-	run(t, time.Minute, radarBin, "lab", "export", scenario, dir)
+	run(t, commandTime, radarBin(t), "lab", "export", scenario, dir)
 	conf := filepath.Join(dir, "lab.conf")
 	b, err := os.ReadFile(conf)
 	if err != nil {
@@ -68,8 +69,9 @@ func machinesOf(t *testing.T, dir string) []string {
 func upPlain(t *testing.T, dir, name string) *network {
 	t.Helper()
 	n := &network{machines: map[string]*place{}, attach: []string{"--lab", dir}}
-	t.Cleanup(func() { run(t, time.Minute, radarBin, "lab", "down", name) })
-	run(t, time.Minute, radarBin, "lab", "up", dir)
+	bin := radarBin(t)
+	t.Cleanup(func() { run(t, commandTime, bin, "lab", "down", name) })
+	run(t, commandTime, bin, "lab", "up", dir)
 	for _, m := range machinesOf(t, dir) {
 		n.add(t, m, "/run/netns/"+name+"-"+m)
 	}
@@ -115,19 +117,19 @@ func katharaHash(t *testing.T, name string) string {
 	t.Helper()
 	python := filepath.Join("..", "..", "..", ".cache", "kathara", "venv", "bin", "python")
 	code := "import sys; from Kathara.utils import generate_urlsafe_hash; print(generate_urlsafe_hash(sys.argv[1]))"
-	return run(t, time.Minute, python, "-c", code, name)
+	return run(t, commandTime, python, "-c", code, name)
 }
 
 // setUp prepares the engine for Kathará: image, plugin, settings, and a way through
 // the host's firewall, which the engine closes for bridged packets as well.
 func setUp(t *testing.T) *dockertest.Engine {
 	t.Helper()
-	e := dockertest.New(t)
-	t.Setenv("RADAR_BIN", radarBin)
+	e := engine(t)
+	t.Setenv("RADAR_BIN", radarBin(t))
 	run(t, setupTime, filepath.Join("..", "setup.sh"), "up")
 	rule := []string{"DOCKER-USER", "-i", "kt-+", "-o", "kt-+", "-m", "comment", "--comment", nstest.Unique(), "-j", "ACCEPT"}
-	run(t, time.Minute, "iptables", append([]string{"-w", "-I"}, rule...)...)
-	t.Cleanup(func() { run(t, time.Minute, "iptables", append([]string{"-w", "-D"}, rule...)...) })
+	run(t, commandTime, "iptables", append([]string{"-w", "-I"}, rule...)...)
+	t.Cleanup(func() { run(t, commandTime, "iptables", append([]string{"-w", "-D"}, rule...)...) })
 	return e
 }
 

@@ -5,8 +5,7 @@
 //
 // The tests need root, a Docker engine (one that runs, or dockerd to start one),
 // and tcpdump, ip, ethtool and iptables; those of Kathará also what ../setup.sh
-// needs. Without they fail. RADAR_BIN names the binary to test; without it one is
-// built.
+// needs. RADAR_BIN names the binary to test; without it one is built.
 package e2e
 
 import (
@@ -14,54 +13,55 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
+	"sync"
 	"testing"
 
+	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/nodes/dockertest"
 )
 
-// radarBin is the binary under test.
-var radarBin = os.Getenv("RADAR_BIN")
-
 func TestMain(m *testing.M) {
-	if err := checkTools(); err != nil {
-		fmt.Fprintf(os.Stderr, "lab/kathara/e2e: %v\n", err)
-		os.Exit(1)
+	code := dockertest.Main(m)
+	if built.dir != "" {
+		os.RemoveAll(built.dir)
 	}
-	os.Exit(runTests(m))
+	os.Exit(code)
 }
 
-func runTests(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "radar-kathara-")
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "lab/kathara/e2e: make a directory for the binary: %v\n", err)
-		return 1
+// engine is a Docker engine, for a test whose other needs are met.
+func engine(t *testing.T) *dockertest.Engine {
+	t.Helper()
+	need.AsRoot(t)
+	need.Programs(t, "tcpdump", "ip:iproute2", "ethtool", "iptables", "nsenter:util-linux", "sysctl:procps")
+	return dockertest.New(t)
+}
+
+// built is the binary of a run that was given none.
+var built struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+// radarBin is the binary under test: RADAR_BIN, or else one that is built.
+func radarBin(t testing.TB) string {
+	t.Helper()
+	if path := os.Getenv("RADAR_BIN"); path != "" {
+		return path
 	}
-	defer os.RemoveAll(dir)
-	if radarBin == "" {
-		radarBin = filepath.Join(dir, "radar")
-		cmd := exec.Command("go", "build", "-o", radarBin, "./cmd/radar")
+	need.Programs(t, "go:golang")
+	built.once.Do(func() {
+		if built.dir, built.err = os.MkdirTemp("", "radar-kathara-"); built.err != nil {
+			return
+		}
+		cmd := exec.Command("go", "build", "-o", filepath.Join(built.dir, "radar"), "./cmd/radar")
 		cmd.Dir = filepath.Join("..", "..", "..")
 		if out, err := cmd.CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "lab/kathara/e2e: build radar: %v\n%s", err, out)
-			return 1
+			built.err = fmt.Errorf("build radar: %w\n%s", err, out)
 		}
+	})
+	if built.err != nil {
+		t.Fatal(built.err)
 	}
-	return dockertest.Main(m)
-}
-
-func checkTools() error {
-	if os.Geteuid() != 0 {
-		return fmt.Errorf("needs root, to use network namespaces and to load BPF programs")
-	}
-	var missing []string
-	for _, tool := range []string{"docker", "tcpdump", "ip", "ethtool", "iptables", "nsenter"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			missing = append(missing, tool)
-		}
-	}
-	if len(missing) > 0 {
-		return fmt.Errorf("needs %s: run make kathara, which installs what is missing", strings.Join(missing, ", "))
-	}
-	return nil
+	return filepath.Join(built.dir, "radar")
 }

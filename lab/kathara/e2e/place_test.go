@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -24,7 +25,9 @@ import (
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
+	"github.com/vnetradar/radar/lab/e2e/quiet"
 	"github.com/vnetradar/radar/pkg/topo"
+	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 // place is a network namespace in which a test sends, listens and captures.
@@ -175,7 +178,7 @@ type capture struct {
 func (p *place) capture(link string, filter ...string) *capture {
 	p.t.Helper()
 	c := &capture{name: p.name + "/" + link, file: filepath.Join(p.t.TempDir(), "capture.pcap"), ended: make(chan struct{})}
-	argv := []string{"tcpdump", "-i", link, "-n", "-U", "--immediate-mode", "-B", "131072", "-Z", "root", "-w", c.file}
+	argv := []string{"tcpdump", "-i", link, "-n", "-U", "-B", "131072", "-Z", "root", "-w", c.file}
 	c.cmd = p.command(append(argv, filter...)...)
 	stderr, err := c.cmd.StderrPipe()
 	if err != nil {
@@ -195,7 +198,7 @@ func (p *place) capture(link string, filter ...string) *capture {
 	case <-listening:
 	case <-c.ended:
 		p.t.Fatalf("tcpdump on %s ended: %s", c.name, c.text())
-	case <-time.After(30 * time.Second):
+	case <-time.After(nstest.Patience):
 		p.t.Fatalf("tcpdump on %s does not listen: %s", c.name, c.text())
 	}
 	return c
@@ -219,14 +222,52 @@ func (c *capture) text() string {
 	return c.log.String()
 }
 
-func (c *capture) stop() ([]packet, error) {
-	time.Sleep(100 * time.Millisecond) // what is on its way to tcpdump
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+// counted is what tcpdump says of itself, when it ends or is asked.
+var counted = regexp.MustCompile(`(\d+) packets? (captured|received by filter|dropped by kernel)`)
+
+// counts are the last ones behind a place of the log.
+func (c *capture) counts(from int) map[string]string {
+	count := map[string]string{}
+	for _, m := range counted.FindAllStringSubmatch(c.text()[from:], -1) {
+		count[m[2]] = m[1]
+	}
+	return count
+}
+
+// blockAge is more than the age at which tcpdump gets a block of the kernel's ring that is not
+// full.
+const blockAge = 3 * time.Second
+
+// drain waits until the file has all that the kernel has captured: tcpdump that is interrupted
+// leaves what it has not read yet. On "any" it leaves out what loopback sends, which the
+// kernel counts: then it is done if it has slept for so long that it must have got the rest.
+func (c *capture) drain() error {
+	before, told, since := len(c.text()), "", time.Now()
+	for end := time.Now().Add(nstest.Patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if err := c.cmd.Process.Signal(syscall.SIGUSR1); err != nil { // it tells its counts, and goes on
+			return fmt.Errorf("ask tcpdump on %s for its counts: %w", c.name, err)
+		}
+		count := c.counts(before)
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.cmd.Process.Pid))
-		if err != nil || strings.Contains(string(stat), ") S ") { // it sleeps: it has read all that is there
-			break
+		if err != nil {
+			return err
+		}
+		if count["captured"] != told || !strings.Contains(string(stat), ") S ") {
+			told, since = count["captured"], time.Now()
+		}
+		if len(count) == 3 && (told == count["received by filter"] || time.Since(since) > blockAge) {
+			return nil
 		}
 	}
+	return nil // stop says what is missing
+}
+
+// stop ends the capture.
+func (c *capture) stop() ([]packet, error) {
+	if err := c.drain(); err != nil {
+		return nil, err
+	}
+	before := len(c.text())
 	if err := c.cmd.Process.Signal(syscall.SIGINT); err != nil {
 		return nil, fmt.Errorf("stop tcpdump on %s: %w", c.name, err)
 	}
@@ -234,10 +275,29 @@ func (c *capture) stop() ([]packet, error) {
 	if err := c.cmd.Wait(); err != nil {
 		return nil, fmt.Errorf("tcpdump on %s: %w: %s", c.name, err, c.text())
 	}
-	if !strings.Contains(c.text(), "\n0 packets dropped by kernel") {
+	if c.counts(before)["dropped by kernel"] != "0" {
 		return nil, fmt.Errorf("the capture on %s is not complete: %s", c.name, c.text())
 	}
 	return readPcap(c.file)
+}
+
+// mostLinks is how many links, one behind the other, a packet passes at most.
+const mostLinks = 12
+
+// carried returns when no packet waits for a CPU any more.
+func carried(t *testing.T) {
+	t.Helper()
+	barrier, err := quiet.NewBarrier()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer barrier.Close()
+	for range mostLinks {
+		if err := barrier.Pass(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	time.Sleep(100 * time.Millisecond) // what TCP puts off
 }
 
 // Where the protocol and the packet are in a capture on one Ethernet interface, and

@@ -18,23 +18,26 @@ import (
 
 // radar is a domain, driven through the command line as users drive it.
 type radar struct {
-	domain string
+	domain, bin string
 }
+
+// packetTimeout is the --timeout, the default one: longer than a machine stands still.
+const packetTimeout = "10s"
 
 // attach attaches radar in the background. It is detached at the end of the test
 // at the latest.
 func attach(t *testing.T, args ...string) *radar {
 	t.Helper()
-	r := &radar{domain: nstest.Unique()}
+	r := &radar{domain: nstest.Unique(), bin: radarBin(t)}
 	nstest.Cleanup(t, func() { _, _ = r.try("detach", "--no-drain") }) // does nothing to one that is detached
 	r.run(t, append([]string{"attach", "-d"}, args...)...)
 	return r
 }
 
 func (r *radar) try(args ...string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), commandTime)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, radarBin, append(args, "--domain", r.domain)...)
+	cmd := exec.CommandContext(ctx, r.bin, append(args, "--domain", r.domain)...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -61,7 +64,7 @@ func (r *radar) settle(t *testing.T) {
 			InFlight int `json:"in_flight"`
 		} `json:"totals"`
 	}
-	const most = 45 * time.Second // an agent on a busy machine may lag
+	const most = nstest.Patience + time.Minute // an agent on a busy machine may lag
 	for end := time.Now().Add(most); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		if err := json.Unmarshal(r.run(t, "status", "-o", "json"), &s); err != nil {
 			t.Fatalf("radar status: %v", err)

@@ -23,7 +23,7 @@ const (
 	// mss is what a segment carries at MTU 1500, with TCP time stamps.
 	mss = 1448
 	// tcpTime bounds one transfer.
-	tcpTime = time.Minute
+	tcpTime = 5 * time.Minute
 )
 
 // idRun collects the IDs of one sender: an ordinary socket numbers its packets one

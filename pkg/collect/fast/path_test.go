@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
+	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/collect"
 	"github.com/vnetradar/radar/pkg/collect/generate"
 	"github.com/vnetradar/radar/pkg/collect/metrics"
@@ -63,9 +64,11 @@ func (h *hearing) values() []metrics.Row {
 	return rows
 }
 
-// oneCPU keeps the test on one CPU: each has templates of its own.
+// oneCPU keeps the test on one CPU: each has templates of its own. It needs root, as what
+// comes then does.
 func oneCPU(t testing.TB) {
 	t.Helper()
+	need.AsRoot(t)
 	runtime.LockOSThread()
 	var was, one unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &was); err != nil {

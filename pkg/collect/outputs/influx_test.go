@@ -236,6 +236,7 @@ func TestInfluxDown(t *testing.T) {
 	server.stop()
 	w.feed(1000)
 	time.Sleep(2 * time.Second)
+	nstest.WaitFor(t, "an attempt that is refused", func() bool { return strings.Contains(l.String(), "connection refused") })
 	server.begin()
 	w.feed(100)
 	w.close()
@@ -382,14 +383,10 @@ func TestInfluxEnds(t *testing.T) {
 	w.fan.grace = soon
 	w.start(0)
 	w.feed(8000) // more than queue and batch hold
-	began := time.Now()
 	w.close()
 	n := w.tally("influx")
 	if n.Written.Load() != 0 || n.ShedEvents.Load() == 0 || n.ShedEvents.Load()+n.GivenUp.Load() != uint64(len(w.events)) {
 		t.Errorf("of %d: written %d, shed %d, given up %d", len(w.events), n.Written.Load(), n.ShedEvents.Load(), n.GivenUp.Load())
-	}
-	if took := time.Since(began); took > nstest.Patience {
-		t.Errorf("it took %v", took)
 	}
 	r := server.request.Load()
 	if user, word, _ := r.BasicAuth(); user != "u" || word != "word" || r.URL.Path != "/write" || strings.Contains(l.String(), "word") {

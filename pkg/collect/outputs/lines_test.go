@@ -84,11 +84,13 @@ func TestLines(t *testing.T) {
 		d := &disk{room: room, err: syscall.ENOSPC}
 		w := newWorld(t, NewLines(d, oddName, l.logger())).start(time.Hour)
 		w.feed(200)
+		before := time.Now()
 		if full {
 			nstest.WaitFor(t, "the disk to be full", func() bool { return w.tally("json").Retries.Load() > 0 })
 			d.free(1 << 30)
 		}
 		w.close()
+		after := time.Now()
 		got := plain(t, d.buf.String())
 		rows := w.Rows(time.Time{})
 		var last struct {
@@ -98,8 +100,9 @@ func TestLines(t *testing.T) {
 		if err := json.Unmarshal([]byte(all[len(all)-1]), &last); err != nil {
 			t.Fatal(err)
 		}
-		if age := time.Since(time.Unix(0, int64(last.At))); age < 0 || age > time.Minute {
-			t.Errorf("the snapshot is of %v ago", age)
+		// JSON's numbers are exact to a quarter of a microsecond here.
+		if at := time.Unix(0, int64(last.At)); at.Before(before.Add(-time.Microsecond)) || at.After(after.Add(time.Microsecond)) {
+			t.Errorf("the snapshot is of %v, want a time from %v to %v", at, before, after)
 		}
 		if diff := cmp.Diff(append(wantData(t, w.events), wantValues(t, rows, last.At)...), got); diff != "" {
 			t.Errorf("room for %d: %s", room, diff)

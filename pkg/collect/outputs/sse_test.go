@@ -19,6 +19,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/collect/metrics"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
@@ -54,6 +55,15 @@ func read(r io.Reader, n int) (list []got) {
 // listen begins to listen; when it returns, the server knows the listener.
 func listen(t *testing.T, url, last string) *http.Response {
 	t.Helper()
+	response, err := tryListen(t, url, last)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response
+}
+
+func tryListen(t *testing.T, url, last string) (*http.Response, error) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), nstest.Patience)
 	t.Cleanup(cancel)
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
@@ -65,10 +75,10 @@ func listen(t *testing.T, url, last string) *http.Response {
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	t.Cleanup(func() { response.Body.Close() })
-	return response
+	return response, nil
 }
 
 // wantData are events as a listener should get them.
@@ -172,20 +182,38 @@ func TestHeartbeat(t *testing.T) {
 	s, address := newServer(t, &l)
 	s.beat, s.http.ReadTimeout, s.http.WriteTimeout = 50*time.Millisecond, 100*time.Millisecond, 100*time.Millisecond
 	w := newWorld(t, s).start(0)
-	body := bufio.NewReader(listen(t, address+"/events", "").Body)
-	for beats := 0; beats < 10; {
-		line, err := body.ReadString('\n')
-		if err != nil {
+	var body *bufio.Reader
+	for try := 1; body == nil; try++ {
+		var err error
+		// On a busy machine a request may not even be read in time.
+		if body, err = heartbeats(t, address, 10); err != nil && try == 5 {
 			t.Fatal(err)
-		}
-		if line == ": still here\n" {
-			beats++
 		}
 	}
 	w.feed(1)
 	if list := read(body, len(w.events)); len(list) != len(w.events) {
 		t.Errorf("%d of %d events", len(list), len(w.events))
 	}
+}
+
+// heartbeats listens until so many have come, and returns what comes then.
+func heartbeats(t *testing.T, address string, n int) (*bufio.Reader, error) {
+	t.Helper()
+	response, err := tryListen(t, address+"/events", "")
+	if err != nil {
+		return nil, err
+	}
+	body := bufio.NewReader(response.Body)
+	for beats := 0; beats < n; {
+		line, err := body.ReadString('\n')
+		if err != nil {
+			return nil, err
+		}
+		if line == ": still here\n" {
+			beats++
+		}
+	}
+	return body, nil
 }
 
 // TestEventsShed: what did not find room in the queue is told in its place, also to who comes back.
@@ -326,7 +354,9 @@ func TestManyListeners(t *testing.T) {
 }
 
 // TestEventsAtOnce: curl gets an event within some milliseconds, with InfluxDB's second not over.
+// How many is judged where nothing else runs.
 func TestEventsAtOnce(t *testing.T) {
+	need.Programs(t, "curl")
 	var l log
 	s, address := newServer(t, &l)
 	w := newWorld(t, s).start(0)
@@ -361,7 +391,7 @@ func TestEventsAtOnce(t *testing.T) {
 	}
 	slices.Sort(took)
 	t.Logf("from the report to curl's reader: median %v, 99 %% %v, most %v", took[times/2], took[times*99/100], took[times-1])
-	if len(fed) != times || took[times/2] > 500*time.Millisecond {
+	if len(fed) != times || need.IsNightly(t) && took[times/2] > 500*time.Millisecond {
 		t.Errorf("%d events, median %v", len(fed), took[times/2])
 	}
 }

@@ -78,7 +78,7 @@ func TestStarts(t *testing.T) {
 	d := dockertest.New(t)
 	web := d.Create("web")
 	e := connect(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	ready, started := make(chan struct{}), make(chan struct{}, 100)
 	ended := make(chan error, 1)

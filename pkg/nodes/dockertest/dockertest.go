@@ -24,11 +24,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 // commandTime bounds every call of the docker command.
-const commandTime = time.Minute
+const commandTime = 3 * time.Minute
 
 // shared is what the tests of one program have in common.
 var shared struct {
@@ -38,6 +39,7 @@ var shared struct {
 	daemon *daemon  // nil: the engine is not ours
 	lock   *os.File // held while daemon is there
 	image  string   // "" until the engine is ready
+	lack   error    // why there is no engine
 }
 
 // lockFile keeps the engines of test programs apart: each has rules and a bridge in the
@@ -95,18 +97,23 @@ type Engine struct {
 	prefix string
 }
 
-// New returns an engine that works; without one, or without rights, the test
-// fails. DOCKER_HOST is set for the test if need be.
+// New returns an engine that works. It needs root, and an engine that answers or that can
+// be started. DOCKER_HOST is set for the test if need be.
 func New(t testing.TB) *Engine {
 	t.Helper()
+	need.AsRoot(t)
 	shared.Lock()
 	defer shared.Unlock()
 	if !shared.inMain {
 		t.Fatal("call dockertest.Main from TestMain: else nobody removes the engine")
 	}
 	if shared.image == "" {
-		if err := prepare(); err != nil {
-			t.Fatalf("this test needs a Docker engine (packages docker.io and busybox-static, root): %v", err)
+		if shared.lack == nil {
+			shared.lack = findEngine()
+		}
+		lackEngine(t, shared.lack)
+		if err := importImage(); err != nil {
+			t.Fatal(err)
 		}
 	}
 	if shared.host != "" {
@@ -115,25 +122,43 @@ func New(t testing.TB) *Engine {
 	return &Engine{Image: shared.image, t: t, prefix: nstest.Unique()}
 }
 
-// prepare finds or starts the engine, and makes the image.
-func prepare() error {
+// lackEngine ends the test if err says why there is no engine.
+func lackEngine(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		need.Lack(t, need.Docker, fmt.Sprintf("apt-get install docker.io busybox-static: %v", err))
+	}
+}
+
+// findEngine finds the engine, or starts it.
+func findEngine() error {
 	if _, err := exec.LookPath("docker"); err != nil {
 		return err
 	}
-	if shared.daemon == nil {
-		if _, err := docker("version", "--format", "{{.Server.Version}}"); err != nil {
-			lock, err := lockedFile(lockFile)
-			if err != nil {
-				return fmt.Errorf("wait for other tests' engine: %w", err)
-			}
-			d, err := startDaemon(nil)
-			if err != nil {
-				lock.Close()
-				return err
-			}
-			shared.daemon, shared.host, shared.lock = d, d.host(), lock
-		}
+	if _, err := staticBusybox(); err != nil {
+		return err
 	}
+	if shared.daemon != nil {
+		return nil
+	}
+	if _, err := docker("version", "--format", "{{.Server.Version}}"); err == nil {
+		return nil
+	}
+	lock, err := lockedFile(lockFile)
+	if err != nil {
+		return fmt.Errorf("wait for other tests' engine: %w", err)
+	}
+	d, err := startDaemon(nil)
+	if err != nil {
+		lock.Close()
+		return err
+	}
+	shared.daemon, shared.host, shared.lock = d, d.host(), lock
+	return nil
+}
+
+// importImage makes the image.
+func importImage() error {
 	image := nstest.Unique() + ":test"
 	tar, err := busyboxTar()
 	if err != nil {

@@ -19,13 +19,14 @@ func TestMain(m *testing.M) { os.Exit(Main(m)) }
 // What the other tests rely on: containers with names, networks and processes
 // that can be found, and nothing of them afterwards.
 func TestEngine(t *testing.T) {
+	New(t) // or there is none, and nothing to test
 	label := ""
 	t.Run("use", func(t *testing.T) {
 		e := New(t)
 		label = e.Label()
 		network := e.Network("net")
 		a, b := e.Run("a", "--network", network), e.Run("b", "--network", network)
-		if out := a.Exec("ping", "-c", "1", "-W", "5", b.Address()); !strings.Contains(out, "1 packets received") {
+		if out := a.Exec("ping", "-c", "1", "-W", "60", b.Address()); !strings.Contains(out, "1 packets received") {
 			t.Errorf("ping: %s", out)
 		}
 		was, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", a.PID()))
@@ -49,6 +50,9 @@ func TestEngine(t *testing.T) {
 // nobody removed. It is in a namespace of
 // its own: engines that share one take each other's bridge and rules away.
 func TestDaemon(t *testing.T) {
+	New(t) // or none can be started here
+	_, err := exec.LookPath("dockerd")
+	lackEngine(t, err)
 	n := nstest.New(t, "engine")
 	where := place{"nsenter", "--net=" + n.Path("engine")}
 	before := where.rules()

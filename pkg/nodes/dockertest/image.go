@@ -16,11 +16,8 @@ import (
 // busyboxTar is the file system of the tests' image: this machine's busybox under
 // all its names.
 func busyboxTar() ([]byte, error) {
-	path, err := exec.LookPath("busybox")
+	path, err := staticBusybox()
 	if err != nil {
-		return nil, err
-	}
-	if err := checkStatic(path); err != nil {
 		return nil, err
 	}
 	program, err := os.ReadFile(path)
@@ -46,6 +43,15 @@ func busyboxTar() ([]byte, error) {
 		errs = append(errs, w.WriteHeader(&tar.Header{Name: "bin/" + name, Typeflag: tar.TypeSymlink, Linkname: "busybox", Mode: 0o777}))
 	}
 	return out.Bytes(), errors.Join(append(errs, w.Close())...)
+}
+
+// staticBusybox finds this machine's busybox.
+func staticBusybox() (string, error) {
+	path, err := exec.LookPath("busybox")
+	if err != nil {
+		return "", err
+	}
+	return path, checkStatic(path)
 }
 
 // checkStatic refuses a program that needs libraries, which the image has not.

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/vnetradar/radar/lab/test/need"
 )
 
 // A test that is interrupted leaves no namespace.
@@ -17,9 +19,10 @@ func TestInterrupt(t *testing.T) {
 	if os.Getenv("NSTEST_INTERRUPTED") != "" {
 		n := New(t, "a", "b")
 		os.Stdout.WriteString(n.prefix + "\n")
-		time.Sleep(time.Minute)
+		time.Sleep(10 * time.Minute)
 		return
 	}
+	need.AsRoot(t)
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		cmd := exec.Command(os.Args[0], "-test.run=TestInterrupt")
 		cmd.Env = append(os.Environ(), "NSTEST_INTERRUPTED=1")

@@ -6,6 +6,7 @@ package nstest
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"net"
@@ -19,6 +20,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/lab/test/need"
 )
 
 // Net is a set of namespaces.
@@ -27,13 +30,11 @@ type Net struct {
 	prefix string
 }
 
-// New fails the test unless it runs as root. It makes the namespaces, with
-// loopback up, and removes them when the test ends.
+// New needs root. It makes the namespaces, with loopback up, and removes them when
+// the test ends.
 func New(t testing.TB, names ...string) *Net {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Fatal("this test makes network namespaces: run it as root")
-	}
+	need.AsRoot(t)
 	n := &Net{t: t, prefix: Unique()}
 	for _, name := range names {
 		n.Add(name)
@@ -191,6 +192,40 @@ func (n *Net) inUse(name, link string) {
 	})
 }
 
+// AwaitCarrier waits until all veths in the namespaces at these paths carry, as Veth does
+// for its own: for networks that others have made.
+func AwaitCarrier(t testing.TB, paths ...string) {
+	t.Helper()
+	for _, path := range paths {
+		WaitFor(t, "carrier in "+path, func() bool {
+			links, err := linksIn(path)
+			if errors.Is(err, netlink.ErrDumpInterrupted) {
+				return false
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			return !slices.ContainsFunc(links, func(l netlink.Link) bool {
+				return l.Type() == "veth" && l.Attrs().OperState != netlink.OperUp
+			})
+		})
+	}
+}
+
+func linksIn(path string) ([]netlink.Link, error) {
+	ns, err := netns.GetFromPath(path)
+	if err != nil {
+		return nil, err
+	}
+	defer ns.Close()
+	h, err := netlink.NewHandleAt(ns, unix.NETLINK_ROUTE)
+	if err != nil {
+		return nil, err
+	}
+	defer h.Close()
+	return h.LinkList()
+}
+
 // Up sets an interface up.
 func (n *Net) Up(name, link string) {
 	n.t.Helper()
@@ -258,12 +293,17 @@ func (n *Net) Run(name string, command ...string) string {
 	return out
 }
 
-// Try is Run for commands that may fail. A tool that is missing fails the test.
+// packages are those of Debian whose tools have other names.
+var packages = map[string]string{
+	"bridge": "iproute2", "ip": "iproute2", "ip6tables-legacy": "iptables", "ip6tables-nft": "iptables",
+	"iptables-legacy": "iptables", "iptables-nft": "iptables", "nft": "nftables", "nsenter": "util-linux",
+	"ping": "iputils-ping", "sh": "dash", "ss": "iproute2", "sysctl": "procps", "tc": "iproute2", "wg": "wireguard-tools",
+}
+
+// Try is Run for commands that may fail. The test needs the command's program.
 func (n *Net) Try(name string, command ...string) (string, error) {
 	n.t.Helper()
-	if _, err := exec.LookPath(command[0]); err != nil {
-		n.t.Fatalf("this test needs %s: %v", command[0], err)
-	}
+	need.Programs(n.t, "nsenter:util-linux", command[0]+":"+cmp.Or(packages[command[0]], command[0]))
 	cmd := exec.Command("nsenter", append([]string{"--net=" + n.Path(name)}, command...)...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out

@@ -11,7 +11,7 @@ import (
 )
 
 // Patience is how long something that must happen may take: the machine may be busy.
-const Patience = 30 * time.Second
+const Patience = 2 * time.Minute
 
 // WaitFor looks again and again whether f says so; after Patience the test fails.
 func WaitFor(t testing.TB, what string, f func() bool) {
