@@ -127,7 +127,6 @@ func TestBridgeJoins(t *testing.T) {
 	time.Sleep(time.Second)
 	b.waitPorts("host vn edge (found) host/br0", true)
 	stop()
-	b.carried()
 	if err := dump.stop(); err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
@@ -120,6 +121,7 @@ func TestBridgeAttachDetach(t *testing.T) {
 }
 
 func TestBridgeRollback(t *testing.T) {
+	need.Nightly(t) // TestRollbackOfNewDomain stays
 	bothHooks(t, func(t *testing.T, hook string) {
 		l := newBridgeLab(t, hook)
 		all := []string{"sw", "a", "b", "u"}

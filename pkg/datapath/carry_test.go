@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/topo"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
@@ -180,6 +181,7 @@ func TestCarryPaper(t *testing.T) {
 // TestCarryHeaderEncapsulates: a node that puts packets into others without a device
 // cannot carry the header, since no program could restore what goes inside.
 func TestCarryHeaderEncapsulates(t *testing.T) {
+	need.Nightly(t) // lab/transparency has tunnels under --carry header
 	for name, command := range map[string][]string{
 		"an IPsec policy": {"ip", "xfrm", "policy", "add", "src", "10.0.1.0/24", "dst", "10.9.0.0/24", "dir", "out",
 			"tmpl", "src", "10.0.2.1", "dst", "10.0.2.2", "proto", "esp", "mode", "tunnel"},

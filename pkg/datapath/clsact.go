@@ -9,6 +9,8 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/pkg/topo"
 )
 
 // Our filters: the first of all, for every protocol.
@@ -28,7 +30,7 @@ const (
 
 // findClsact runs in the interface's namespace, as all of this file does.
 func findClsact(ifindex int) (clsactState, error) {
-	qdiscs, err := netlink.QdiscList(linkByIndex(ifindex))
+	qdiscs, err := topo.RetryDump(func() ([]netlink.Qdisc, error) { return netlink.QdiscList(linkByIndex(ifindex)) })
 	if err != nil {
 		return clsactMissing, fmt.Errorf("list qdiscs: %w", err)
 	}
@@ -69,11 +71,15 @@ func ensureClsact(ifindex int) (created bool, err error) {
 	return true, nil
 }
 
+func listFilters(ifindex int, d direction) ([]netlink.Filter, error) {
+	return topo.RetryDump(func() ([]netlink.Filter, error) { return netlink.FilterList(linkByIndex(ifindex), d.parent) })
+}
+
 // addFilter attaches the program before all other filters. Another program's
 // filter with our priority is an error that names it: which of the two came first
 // would be left to chance.
 func addFilter(ifindex int, d direction, name string, prog *ebpf.Program) error {
-	filters, err := netlink.FilterList(linkByIndex(ifindex), d.parent)
+	filters, err := listFilters(ifindex, d)
 	if err != nil {
 		return fmt.Errorf("list filters: %w", err)
 	}
@@ -123,7 +129,7 @@ func tcError(what string, err error) error {
 
 // ours returns the domain's filter at one hook, nil if there is none.
 func ours(ifindex int, d direction, name string) (*netlink.BpfFilter, error) {
-	filters, err := netlink.FilterList(linkByIndex(ifindex), d.parent)
+	filters, err := listFilters(ifindex, d)
 	if gone(err) {
 		return nil, nil
 	}
@@ -171,7 +177,7 @@ func detachClsact(ifindex int, domainName string, ownQdisc bool) error {
 // removeClsact removes the qdisc unless someone's filters are there.
 func removeClsact(ifindex int) error {
 	for _, d := range directions {
-		filters, err := netlink.FilterList(linkByIndex(ifindex), d.parent)
+		filters, err := listFilters(ifindex, d)
 		if err != nil || len(filters) > 0 {
 			return nil // gone with its interface, or in use
 		}

@@ -287,7 +287,7 @@ func sweepFilters(name string) error {
 	var errs []error
 	for _, ns := range append(topo.Namespaces(), topo.Host()) {
 		err := ns.Do(func() error {
-			links, err := netlink.LinkList()
+			links, err := topo.RetryDump(netlink.LinkList)
 			if err != nil {
 				return fmt.Errorf("list interfaces: %w", err)
 			}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/domain"
 )
 
@@ -38,6 +39,7 @@ func (l *lab) useUp(nodes, ports uint16) {
 // When numbers are used up, what goes is followed as before, what comes is left out, and
 // packets toward it are restored.
 func TestPortNumbersUsedUp(t *testing.T) {
+	need.Nightly(t) // TestNodeNumbersUsedUp stays
 	bothHooks(t, func(t *testing.T, hook string) {
 		l := newChain(t, hook)
 		l.attach(chain...)
@@ -112,6 +114,7 @@ func TestNodeNumbersUsedUp(t *testing.T) {
 // A member of a bridge that finds no number opens the link: the attached ends restore, and
 // so do tunnels, whose way may lead over it.
 func TestBridgeMemberWithoutNumber(t *testing.T) {
+	need.Nightly(t) // TestHeaderNodeWithoutNumber stays
 	bothHooks(t, func(t *testing.T, hook string) {
 		l := newBridgeLab(t, hook)
 		for i, name := range []string{"a", "b"} {

@@ -12,6 +12,7 @@ import (
 	"github.com/cilium/ebpf/link"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/domain"
 )
@@ -115,6 +116,7 @@ func TestRefreshNotes(t *testing.T) {
 
 // An interface is replaced by another one of the same number: it needs programs.
 func TestRefreshSameNumber(t *testing.T) {
+	need.Nightly(t) // TestRefreshPeerMoves stays
 	bothHooks(t, func(t *testing.T, hook string) {
 		l := newLab(t, hook, "a", "b")
 		l.Veth("a", "e0", "b", "e0", 77)

@@ -14,6 +14,7 @@ import (
 	"github.com/cilium/ebpf/link"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/domain"
 )
 
@@ -75,6 +76,7 @@ func wantNoTCXAt(t *testing.T, l *lab, node, port string) {
 }
 
 func TestRollbackOfExtension(t *testing.T) {
+	need.Nightly(t) // TestRollbackOfNewDomain stays
 	bothHooks(t, func(t *testing.T, hook string) {
 		l := newChain(t, hook)
 		l.attach("a", "r")
@@ -112,6 +114,7 @@ func readDescription(t *testing.T, l *lab) map[string]any {
 
 // A kill in the middle leaves pins without a description, or one without a lease.
 func TestHalfAttached(t *testing.T) {
+	need.Nightly(t) // cmd/radar has half attached domains, too
 	bothHooks(t, func(t *testing.T, hook string) {
 		l := newChain(t, hook)
 		before := l.tc(chain...)

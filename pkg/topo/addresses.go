@@ -24,7 +24,7 @@ func (s NodeSpec) Addresses() (map[int][]netip.Prefix, error) {
 		return nil, fmt.Errorf("node %s: open netlink socket: %w", s.Name, err)
 	}
 	defer handle.Close()
-	list, err := retryDump(func() ([]netlink.Addr, error) { return handle.AddrList(nil, netlink.FAMILY_ALL) })
+	list, err := RetryDump(func() ([]netlink.Addr, error) { return handle.AddrList(nil, netlink.FAMILY_ALL) })
 	if err != nil {
 		return nil, fmt.Errorf("node %s: list addresses: %w", s.Name, err)
 	}

@@ -95,8 +95,8 @@ func ruleConflicts() []Conflict {
 }
 
 func familyRules(family int, what string) []Conflict {
-	rules, err := netlink.RuleList(family)
-	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
+	rules, err := RetryDump(func() ([]netlink.Rule, error) { return netlink.RuleList(family) })
+	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) { // of a list that still changes, what is there
 		return nil
 	}
 	var found []Conflict

@@ -16,9 +16,9 @@ const dumpTries = 20
 // interrupted counts them.
 var interrupted atomic.Int64
 
-// retryDump asks the kernel for a list again while it says that the list has changed
+// RetryDump asks the kernel for a list again while it says that the list has changed
 // meanwhile, and may lack something.
-func retryDump[T any](dump func() (T, error)) (T, error) {
+func RetryDump[T any](dump func() (T, error)) (T, error) {
 	for try := 1; ; try++ {
 		list, err := dump()
 		if !errors.Is(err, netlink.ErrDumpInterrupted) {

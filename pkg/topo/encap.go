@@ -45,7 +45,7 @@ func (t *Topology) FindEncapsulations(ctx context.Context, wanted func(node stri
 
 // ipsecPolicy names a policy of this namespace by which packets leave in others.
 func ipsecPolicy() string {
-	list, _ := retryDump(func() ([]netlink.XfrmPolicy, error) { return netlink.XfrmPolicyList(netlink.FAMILY_ALL) })
+	list, _ := RetryDump(func() ([]netlink.XfrmPolicy, error) { return netlink.XfrmPolicyList(netlink.FAMILY_ALL) })
 	for _, p := range list {
 		if p.Dir != netlink.XFRM_DIR_IN && len(p.Tmpls) > 0 {
 			return fmt.Sprintf("an IPsec policy (%v > %v)", p.Src, p.Dst)
@@ -58,7 +58,7 @@ func ipsecPolicy() string {
 func encapRoute() string {
 	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
 		var found *netlink.Route
-		_, _ = retryDump(func() (struct{}, error) {
+		_, _ = RetryDump(func() (struct{}, error) {
 			found = nil
 			return struct{}{}, netlink.RouteListFilteredIter(family, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE,
 				func(r netlink.Route) bool {

@@ -63,7 +63,7 @@ func groupsIn(ns netns.NsHandle) (map[int][]netip.Addr, error) {
 		return nil, fmt.Errorf("open netlink socket: %w", err)
 	}
 	defer handle.Close()
-	links, err := retryDump(handle.LinkList)
+	links, err := RetryDump(handle.LinkList)
 	if err != nil {
 		return nil, fmt.Errorf("list interfaces: %w", err)
 	}

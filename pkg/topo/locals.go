@@ -70,7 +70,7 @@ type route struct {
 
 // dumpRoutes lists the routes of one kind in all tables. It may return a route twice.
 func dumpRoutes(sock *nl.NetlinkSocket, family, kind uint8) ([]route, error) {
-	msgs, err := retryDump(func() ([][]byte, error) { return routeMessages(sock, family, kind) })
+	msgs, err := RetryDump(func() ([][]byte, error) { return routeMessages(sock, family, kind) })
 	if err != nil {
 		return nil, err
 	}

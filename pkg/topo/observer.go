@@ -59,7 +59,7 @@ func (o *observer) links(nsid int) ([]netlink.Link, map[int]traits, error) {
 		links []netlink.Link
 		about map[int]traits
 	}
-	a, err := retryDump(func() (a answer, err error) {
+	a, err := RetryDump(func() (a answer, err error) {
 		a.links, a.about, err = o.dumpLinks(nsid)
 		return a, err
 	})

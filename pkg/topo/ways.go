@@ -51,7 +51,7 @@ func (w *ways) forwarding(ref PortRef) (list []netip.Addr, err error) {
 	if err != nil {
 		return nil, err
 	}
-	entries, err := retryDump(func() ([]netlink.Neigh, error) { return h.NeighList(w.t.Port(ref).Ifindex, unix.AF_BRIDGE) })
+	entries, err := RetryDump(func() ([]netlink.Neigh, error) { return h.NeighList(w.t.Port(ref).Ifindex, unix.AF_BRIDGE) })
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +119,7 @@ func (w *ways) hops(node, oif int, dst netip.Addr) (hops []hop, why string) {
 	if dst.Is4() {
 		family = netlink.FAMILY_V4
 	}
-	rules, err := retryDump(func() ([]netlink.Rule, error) { return h.RuleList(family) })
+	rules, err := RetryDump(func() ([]netlink.Rule, error) { return h.RuleList(family) })
 	if err != nil && !errors.Is(err, unix.EOPNOTSUPP) { // a kernel that knows no rules
 		return nil, "does not tell its rules: " + err.Error()
 	}

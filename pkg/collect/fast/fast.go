@@ -174,6 +174,9 @@ func find(name string) (device netlink.Link, list []netip.Addr, err error) {
 		return nil, nil, fmt.Errorf("interface %s: %w", name, err)
 	}
 	all, err := netlink.AddrList(device, netlink.FAMILY_ALL)
+	for try := 1; try < 20 && errors.Is(err, netlink.ErrDumpInterrupted); try++ { // it has changed meanwhile
+		all, err = netlink.AddrList(device, netlink.FAMILY_ALL)
+	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("addresses of %s: %w", name, err)
 	}
