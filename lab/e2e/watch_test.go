@@ -16,7 +16,6 @@ import (
 	"github.com/gopacket/gopacket/layers"
 	"github.com/gopacket/gopacket/pcapgo"
 
-	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/oracle"
 	"github.com/vnetradar/radar/pkg/record"
 )
@@ -28,7 +27,6 @@ const watched = "udp port 9999"
 // measured that tcpdump with the same expression sees entering. The others are
 // counted, and nobody outside can tell the one from the other.
 func TestWatch(t *testing.T) {
-	need.Nightly(t) // bpf/test and pkg/kerneltest have selections, too
 	for attempt := 1; ; attempt++ {
 		report, err := runWatch(t)
 		if errors.Is(err, errIncomplete) && attempt < attempts {
