@@ -15,7 +15,8 @@
 # SIDE_BY_SIDE   how many packages at once (6)
 # RADAR_REQUIRE  what tests must not be skipped for (root tools docker pcap)
 # RADAR_TIER     of lab/test/need (test)
-# bin/test.json has all that was printed, as go test -json.
+# bin/test.json has all that was printed, as go test -json; of a run of some packages,
+# bin/test-FIRST.json, by the name of the first.
 #
 # Exit status: 0 if every test passed, at least the second time.
 set -euo pipefail
@@ -36,10 +37,11 @@ if [ "${1:-}" = --flaky ]; then
 	flaky
 	exit
 fi
-packages=()
+packages=() json=bin/test.json
 while [ $# -gt 0 ] && [ "$1" != -- ]; do packages+=("$1"); shift; done
 [ $# -eq 0 ] || shift
 
+[ ${#packages[@]} -eq 0 ] || json=bin/test-$(basename "${packages[0]}").json
 # Those that take longest begin first: else the last of them would run alone.
 if [ ${#packages[@]} -eq 0 ]; then
 	first=(./lab/e2e ./lab/transparency ./cmd/radar ./bpf/test ./pkg/datapath)
@@ -53,7 +55,7 @@ report=$(mktemp)
 trap 'rm -f "$report"' EXIT
 failed=0
 go tool gotestsum --format pkgname --format-hide-empty-pkg --hide-summary skipped \
-	--jsonfile bin/test.json --rerun-fails=1 --rerun-fails-report "$report" --packages "${packages[*]}" -- \
+	--jsonfile "$json" --rerun-fails=1 --rerun-fails-report "$report" --packages "${packages[*]}" -- \
 	-count=1 -p "${SIDE_BY_SIDE:-6}" -parallel 6 -timeout 30m "$@" || failed=$?
 
 # Lines of the report: PACKAGE.TEST: N runs, M failures
