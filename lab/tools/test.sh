@@ -16,7 +16,7 @@
 # RADAR_REQUIRE  what tests must not be skipped for (root tools docker pcap)
 # RADAR_TIER     of lab/test/need (test)
 # bin/test.json has all that was printed, as go test -json; of a run of some packages,
-# bin/test-FIRST.json, by the name of the first.
+# bin/test-FIRST.json, by the letters of the first.
 #
 # Exit status: 0 if every test passed, at least the second time.
 set -euo pipefail
@@ -41,7 +41,7 @@ packages=() json=bin/test.json
 while [ $# -gt 0 ] && [ "$1" != -- ]; do packages+=("$1"); shift; done
 [ $# -eq 0 ] || shift
 
-[ ${#packages[@]} -eq 0 ] || json=bin/test-$(basename "${packages[0]}").json
+[ ${#packages[@]} -eq 0 ] || json=bin/test-$(tr -dc 'a-z0-9' <<<"${packages[0]}").json
 # Those that take longest begin first: else the last of them would run alone.
 if [ ${#packages[@]} -eq 0 ]; then
 	first=(./lab/e2e ./lab/transparency ./cmd/radar ./bpf/test ./pkg/datapath)

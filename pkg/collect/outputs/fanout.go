@@ -26,6 +26,10 @@ const queued = 1 << 14
 // grace is how long outputs may take at the end for what waits.
 const grace = 3 * time.Second
 
+// unwind is how long an output may take then to count what it has in hand. All but one that
+// hangs in a write need a moment for that, but on a busy machine a moment may be seconds.
+const unwind = 10 * time.Second
+
 // Source is whose events and values go out: a collect.Collector. Its methods are called by several
 // goroutines.
 type Source interface {
@@ -90,6 +94,7 @@ type Fanout struct {
 	cancel context.CancelFunc
 	stop   chan struct{} // no more snapshots
 	grace  time.Duration
+	unwind time.Duration
 	ticks  sync.WaitGroup
 }
 
@@ -103,7 +108,7 @@ func (f *Fanout) Start(source Source, every time.Duration) {
 	f.source = source
 	ctx, cancel := context.WithCancel(context.Background())
 	f.cancel, f.stop = cancel, make(chan struct{})
-	f.grace = cmp.Or(f.grace, grace)
+	f.grace, f.unwind = cmp.Or(f.grace, grace), cmp.Or(f.unwind, unwind)
 	for _, q := range f.queues {
 		if s, ok := q.output.(*Server); ok {
 			s.begin(source, f)
@@ -223,7 +228,7 @@ func (f *Fanout) Close() {
 	}
 	if !within(all, f.grace) {
 		f.cancel()
-		within(all, f.grace)
+		within(all, f.unwind)
 	}
 	f.cancel()
 	for _, q := range f.queues {

@@ -152,7 +152,7 @@ func TestFanoutHangs(t *testing.T) {
 	o := newStuck("o")
 	o.hangs = true
 	w := newWorld(t, o)
-	w.fan.grace = soon
+	w.fan.grace, w.fan.unwind = soon, soon
 	w.start(0)
 	w.feed(20)
 	w.close() // though it hangs until it is let go

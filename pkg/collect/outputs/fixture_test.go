@@ -46,7 +46,7 @@ type world struct {
 
 func newWorld(t *testing.T, outputs ...Output) *world {
 	t.Helper()
-	w := &world{t: t, e: newWorldEngine(), fan: &Fanout{grace: nstest.Patience}, base: time.Now().UnixNano()}
+	w := &world{t: t, e: newWorldEngine(), fan: &Fanout{grace: nstest.Patience, unwind: nstest.Patience}, base: time.Now().UnixNano()}
 	for _, o := range outputs {
 		w.fan.Add(o)
 		if s, ok := o.(*Server); ok {
