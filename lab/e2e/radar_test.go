@@ -142,6 +142,16 @@ func (r *radar) status(t *testing.T) status {
 	return s
 }
 
+// lossMissed is for how many drops the kernel did not run the loss hook.
+func (s *status) lossMissed() int {
+	for _, c := range s.Counters {
+		if c.Name == "loss_missed" {
+			return c.Value
+		}
+	}
+	return 0
+}
+
 // notMeasured is how many packets radar says it left alone, but for discovery between
 // neighbours and for groups.
 func (s *status) notMeasured() int {

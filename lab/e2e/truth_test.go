@@ -235,18 +235,20 @@ type verdict struct {
 	topo        *oracle.TopoAnswer
 	traces      []oracle.TraceAnswer
 	notMeasured int
+	lossMissed  int
 }
 
 func (r *radar) verdict(t *testing.T) verdict {
 	t.Helper()
 	s := r.settle(t)
 	t.Logf("counters: %s", s.notable())
-	v := verdict{records: r.records(t), losses: r.losses(t), answers: r.answers(t), notMeasured: s.notMeasured(), topo: r.topo(t)}
+	v := verdict{records: r.records(t), losses: r.losses(t), answers: r.answers(t), notMeasured: s.notMeasured(), lossMissed: s.lossMissed(), topo: r.topo(t)}
 	v.traces = r.traces(t, v.records)
 	return v
 }
 
-// judge sets drops aside for which the kernel ran no tracing program; the table names them.
+// judge sets drops aside for which the kernel ran no tracing program, by its own events and
+// count; the table names them.
 func (r round) judge(truth *oracle.Truth, n *network, attached []string, drops []oracle.Drop, v verdict, w *dropWatch, times oracle.Bounds) *oracle.Report {
 	d := oracle.NewDomain(attached...)
 	report := &oracle.Report{Title: fmt.Sprintf("%s: %d packets", r.name, truth.Packets())}
@@ -267,6 +269,7 @@ func (r round) judge(truth *oracle.Truth, n *network, attached []string, drops [
 	}
 	report.Add(truth.CheckTopo(d, v.topo))
 	c := truth.Compare(d, drops, v.records)
+	w.missed = v.lossMissed
 	c.Unseen(w.blind)
 	report.Add(c.Rows(v.notMeasured)...)
 	report.Add(c.CheckLossCounts(v.losses)...)
