@@ -7,8 +7,8 @@
 #   lab/tools/nightly.sh                   # all
 #   lab/tools/nightly.sh transparency race # these
 #
-# RECORD=1  also writes the results into docs/reliability.md, docs/kernels.md and
-#           docs/performance.md, with the commit: once for each release
+# RECORD=1  also writes the results into docs/reliability.md, with the commit, and into
+#           docs/kernels.md: once for each release (make bench-record writes docs/performance.md)
 #
 # What each step prints goes to bin/nightly/STEP.log.
 # Exit status: 0 if every step passed.
