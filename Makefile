@@ -35,10 +35,13 @@ help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: need-go ## bin/radar (CGO_ENABLED=0: without filter expressions)
-	@[ "$(CGO_ENABLED)" = 0 ] || echo '#include <pcap/pcap.h>' | $$(go env CC) -E -o /dev/null - 2>/dev/null || \
-		{ echo "make build: filter expressions need a C compiler and libpcap: apt-get install $(PKGS_BUILD), or: make build CGO_ENABLED=0"; exit 1; }
+build: need-go need-pcap ## bin/radar (CGO_ENABLED=0: without filter expressions)
 	go build $(GOFLAGS_BUILD) -o bin/radar ./cmd/radar
+
+.PHONY: need-pcap
+need-pcap: need-go
+	@[ "$(CGO_ENABLED)" = 0 ] || echo '#include <pcap/pcap.h>' | $$(go env CC) -E -o /dev/null - 2>/dev/null || \
+		{ echo "make: filter expressions need a C compiler and libpcap: type: apt-get install $(PKGS_BUILD), or without them: make build CGO_ENABLED=0"; exit 1; }
 
 .PHONY: install
 install: build ## radar, man pages and completion into PREFIX (default /usr/local)
@@ -98,7 +101,7 @@ objects: deps-bpf
 	lab/tools/generated.sh sums >bpf/objects.sum
 
 .PHONY: lint check
-lint: need-go
+lint: need-go need-pcap
 	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "gofmt: $$out"; exit 1; fi
 	go vet ./...
 	go tool staticcheck ./...

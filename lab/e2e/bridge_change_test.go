@@ -18,6 +18,7 @@ import (
 	"github.com/gopacket/gopacket/pcapgo"
 
 	"github.com/vnetradar/radar/lab/test/need"
+	"github.com/vnetradar/radar/lab/test/radarbin"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
@@ -233,7 +234,7 @@ func TestBridgeChanges(t *testing.T) {
 	if got, want := b.ports(), "NODE PORT ROLE PEER a eth0 internal host/br0 host br0 edge (found) host/br0 host vb edge (found) host/br0 host vu edge (found) host/br0"; got != want {
 		t.Errorf("ports:\n%s\nwant\n%s", got, want)
 	}
-	out, err := (&radar{ctx: b.ctx, bin: radarBin(t), domain: uniqueName()}).try("attach", "-d", b.Spec("u"))
+	out, err := (&radar{ctx: b.ctx, bin: radarbin.Path(t), domain: uniqueName()}).try("attach", "-d", b.Spec("u"))
 	if err == nil || !strings.Contains(err.Error(), "bridge "+b.Name("host")+"/br0") || !strings.Contains(err.Error(), b.domain) {
 		t.Errorf("a second domain on the bridge: %v\n%s", err, out)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/gopacket/gopacket/layers"
 	"github.com/gopacket/gopacket/pcapgo"
 
+	"github.com/vnetradar/radar/lab/test/radarbin"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
@@ -74,7 +75,7 @@ func newBridged(t *testing.T, brNetfilter bool) *bridged {
 	for _, name := range []string{"host", "a", "b", "u", "w"} {
 		b.addNode(name)
 	}
-	b.radar = &radar{ctx: lifetime(t), bin: radarBin(t), domain: uniqueName()}
+	b.radar = &radar{ctx: lifetime(t), bin: radarbin.Path(t), domain: uniqueName()}
 	b.Run("host", "ip", "link", "add", "br0", "type", "bridge")
 	b.Up("host", "br0")
 	b.Address("host", "br0", addrHost+"/24")

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/lab/test/need"
+	"github.com/vnetradar/radar/lab/test/radarbin"
 	"github.com/vnetradar/radar/pkg/lab"
 	"github.com/vnetradar/radar/pkg/oracle"
 	"github.com/vnetradar/radar/pkg/record"
@@ -155,7 +156,7 @@ func startForwarder(t *testing.T, percent int) *function {
 // the latest, and returns when it listens.
 func (n *network) forward(t *testing.T, stdout, stderr io.Writer, flags ...string) *exec.Cmd {
 	t.Helper()
-	cmd := n.lab.Command(n.ctx, "f", append([]string{radarBin(t), "lab", "forward", "eth0", "eth1"}, flags...)...)
+	cmd := n.lab.Command(n.ctx, "f", append([]string{radarbin.Path(t), "lab", "forward", "eth0", "eth1"}, flags...)...)
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

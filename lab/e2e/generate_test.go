@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/vnetradar/radar/lab/test/radarbin"
 )
 
 // described is what "radar collect generate" was told, of what the reports depend on.
@@ -87,7 +89,7 @@ func generateFile(t *testing.T, args []string, n int) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "generated.pcap")
 	args = append([]string{"collect", "generate", "--write", path, "--count", fmt.Sprint(n)}, args...)
-	if out, err := exec.Command(radarBin(t), args...).CombinedOutput(); err != nil {
+	if out, err := exec.Command(radarbin.Path(t), args...).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v: %s", args, err, out)
 	}
 	return path

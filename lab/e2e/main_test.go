@@ -19,8 +19,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -28,6 +26,7 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/lab/test/need"
+	"github.com/vnetradar/radar/lab/test/radarbin"
 	"github.com/vnetradar/radar/pkg/nodes/dockertest"
 	"github.com/vnetradar/radar/pkg/oracle"
 )
@@ -44,51 +43,12 @@ func TestMain(m *testing.M) {
 
 func runTests(m *testing.M) int {
 	code := dockertest.Main(m)
-	if built.dir != "" {
-		os.RemoveAll(built.dir)
-	}
+	radarbin.Remove()
 	if err := writeReports(); err != nil {
 		fmt.Fprintf(os.Stderr, "lab/e2e: %v\n", err)
 		return 1
 	}
 	return code
-}
-
-// built is the binary of a run that was given none.
-var built struct {
-	once sync.Once
-	dir  string
-	err  error
-}
-
-// radarBin is the binary under test. The tier "check" has none: building takes long.
-func radarBin(t testing.TB) string {
-	t.Helper()
-	if path := os.Getenv("RADAR_BIN"); path != "" {
-		return path
-	}
-	if os.Getenv("RADAR_TIER") == "check" {
-		t.Skip("needs the radar binary: make test runs it")
-	}
-	need.Programs(t, "go:golang")
-	built.once.Do(func() {
-		if built.dir, built.err = os.MkdirTemp("", "radar-e2e-"); built.err == nil {
-			built.err = buildRadar(filepath.Join(built.dir, "radar"))
-		}
-	})
-	if built.err != nil {
-		t.Fatal(built.err)
-	}
-	return filepath.Join(built.dir, "radar")
-}
-
-func buildRadar(to string, flags ...string) error {
-	cmd := exec.Command("go", append(append([]string{"build", "-o", to}, flags...), "./cmd/radar")...)
-	cmd.Dir = filepath.Join("..", "..")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build radar: %w\n%s", err, out)
-	}
-	return nil
 }
 
 // needNetwork ends a test on a machine that cannot run networks with traffic in them.

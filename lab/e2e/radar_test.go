@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vnetradar/radar/lab/test/radarbin"
 	"github.com/vnetradar/radar/pkg/oracle"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
@@ -40,7 +41,7 @@ func (n *network) attach(t *testing.T, nodes []string, flags ...string) *radar {
 // domain is one that is not attached yet, and detached at the end of the test.
 func (n *network) domain(t *testing.T, nodes []string) *radar {
 	t.Helper()
-	bin := radarBin(t)
+	bin := radarbin.Path(t)
 	r := &radar{ctx: n.ctx, bin: bin, domain: uniqueName(), nodes: nodes}
 	nstest.Cleanup(t, func() {
 		r.ctx, r.bin, r.within = context.Background(), bin, nil

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/lab/test/need"
+	"github.com/vnetradar/radar/lab/test/radarbin"
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/oracle"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
@@ -26,7 +27,7 @@ func buildOther(t *testing.T, sameLayout bool) string {
 	if !sameLayout {
 		flags = append(flags, "-overlay", otherLayout(t))
 	}
-	if err := buildRadar(bin, flags...); err != nil {
+	if err := radarbin.Build(bin, flags...); err != nil {
 		t.Fatal(err)
 	}
 	return bin
@@ -79,7 +80,7 @@ func TestUpgrade(t *testing.T) {
 			rad := net.domain(t, routers(net.nodes()))
 			report := &oracle.Report{Title: "another version takes over under full load: " + c.name}
 			var account []*oracle.Row
-			for i, bin := range []string{radarBin(t), other, radarBin(t)} {
+			for i, bin := range []string{radarbin.Path(t), other, radarbin.Path(t)} {
 				name := []string{"this", "the other", "this again"}[i]
 				if i > 0 && c.sameLayout {
 					kill(t, rad.status(t).Agent.PID)
@@ -160,7 +161,7 @@ func TestUpgradeWithoutAgent(t *testing.T) {
 		rad.run(t, net.attachArgs(rad.nodes, "--hook", hook)...)
 		net.run(t, "h1", "ping", "-q", "-c", "5", "-i", "0.01", "10.0.4.2")
 		kill(t, rad.status(t).Agent.PID)
-		rad.bin = radarBin(t)
+		rad.bin = radarbin.Path(t)
 		out, err := rad.both("detach")
 		if err != nil || !strings.Contains(out, "without a summary") {
 			t.Errorf("%s: %v, want a warning:\n%s", hook, err, out)

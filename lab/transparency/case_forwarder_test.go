@@ -7,12 +7,14 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/vnetradar/radar/lab/test/radarbin"
 )
 
 // forwardFrames joins two ports of a node in user space until the test ends.
 func (w *World) forwardFrames(node string, flags ...string) {
 	w.T.Helper()
-	args := append([]string{"--net=" + w.Path(node), radarBin(w.T), "lab", "forward"}, flags...)
+	args := append([]string{"--net=" + w.Path(node), radarbin.Path(w.T), "lab", "forward"}, flags...)
 	cmd := exec.Command("nsenter", args...)
 	if err := cmd.Start(); err != nil {
 		w.T.Fatal(err)

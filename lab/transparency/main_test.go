@@ -6,8 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"sync"
 	"testing"
@@ -16,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/lab/test/need"
+	"github.com/vnetradar/radar/lab/test/radarbin"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
@@ -55,9 +54,7 @@ func runTests(m *testing.M) (int, error) {
 		return 1, fmt.Errorf("no mode %q: %s or %s", onlyMode, Mark, Header)
 	}
 	code := m.Run()
-	if built.dir != "" {
-		os.RemoveAll(built.dir)
-	}
+	radarbin.Remove()
 	if len(table.rows) == 0 {
 		if code == 0 && os.Getenv("RADAR_CASE") != "" && !table.skipped {
 			return 1, fmt.Errorf("no case %q in that mode; all cases: lab/transparency/case_*_test.go", os.Getenv("RADAR_CASE"))
@@ -69,36 +66,6 @@ func runTests(m *testing.M) (int, error) {
 		return code, writeMarkdown(os.Stdout)
 	}
 	return code, writeTable(os.Stdout)
-}
-
-// built is the binary of a run that was given none.
-var built struct {
-	once sync.Once
-	dir  string
-	err  error
-}
-
-// radarBin is the binary under test: RADAR_BIN, or else one that is built.
-func radarBin(t testing.TB) string {
-	t.Helper()
-	if path := os.Getenv("RADAR_BIN"); path != "" {
-		return path
-	}
-	need.Programs(t, "go:golang")
-	built.once.Do(func() {
-		if built.dir, built.err = os.MkdirTemp("", "radar-transparency-"); built.err != nil {
-			return
-		}
-		cmd := exec.Command("go", "build", "-o", filepath.Join(built.dir, "radar"), "./cmd/radar")
-		cmd.Dir = filepath.Join("..", "..")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			built.err = fmt.Errorf("build radar: %w\n%s", err, out)
-		}
-	})
-	if built.err != nil {
-		t.Fatal(built.err)
-	}
-	return filepath.Join(built.dir, "radar")
 }
 
 // stampPackets has the kernel stamp all packets as they come, and not only when a
@@ -122,7 +89,7 @@ func TestCases(t *testing.T) {
 	need.AsRoot(t)
 	need.Programs(t, "ip:iproute2", "tc:iproute2", "bridge:iproute2", "nft:nftables", "nsenter:util-linux")
 	table.skipped = false
-	radarBin(t)
+	radarbin.Path(t)
 	if err := stampPackets(); err != nil {
 		t.Fatal(err)
 	}

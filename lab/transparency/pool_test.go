@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/vnetradar/radar/lab/test/radarbin"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
@@ -58,7 +59,7 @@ func (w *World) start(c *Case, mode Mode) *domain {
 
 // newDomain is detached when t ends.
 func newDomain(t testing.TB) *domain {
-	d := &domain{name: nstest.Unique(), state: t.TempDir(), bin: radarBin(t), before: new(Status)}
+	d := &domain{name: nstest.Unique(), state: t.TempDir(), bin: radarbin.Path(t), before: new(Status)}
 	nstest.Cleanup(t, func() {
 		if _, err := d.try("detach", "--no-drain"); err != nil {
 			t.Error(err)

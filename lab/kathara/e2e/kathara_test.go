@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vnetradar/radar/lab/test/radarbin"
 	"github.com/vnetradar/radar/pkg/nodes/dockertest"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
@@ -38,7 +39,7 @@ func exportLab(t *testing.T, scenario string) (dir, name string) {
 	t.Helper()
 	name = nstest.Unique()
 	dir = filepath.Join(t.TempDir(), name)
-	run(t, commandTime, radarBin(t), "lab", "export", scenario, dir)
+	run(t, commandTime, radarbin.Path(t), "lab", "export", scenario, dir)
 	conf := filepath.Join(dir, "lab.conf")
 	b, err := os.ReadFile(conf)
 	if err != nil {
@@ -69,7 +70,7 @@ func machinesOf(t *testing.T, dir string) []string {
 func upPlain(t *testing.T, dir, name string) *network {
 	t.Helper()
 	n := &network{machines: map[string]*place{}, attach: []string{"--lab", dir}}
-	bin := radarBin(t)
+	bin := radarbin.Path(t)
 	t.Cleanup(func() { run(t, commandTime, bin, "lab", "down", name) })
 	run(t, commandTime, bin, "lab", "up", dir)
 	for _, m := range machinesOf(t, dir) {
@@ -125,7 +126,7 @@ func katharaHash(t *testing.T, name string) string {
 func setUp(t *testing.T) *dockertest.Engine {
 	t.Helper()
 	e := engine(t)
-	t.Setenv("RADAR_BIN", radarBin(t))
+	t.Setenv("RADAR_BIN", radarbin.Path(t))
 	run(t, setupTime, filepath.Join("..", "setup.sh"), "up")
 	rule := []string{"DOCKER-USER", "-i", "kt-+", "-o", "kt-+", "-m", "comment", "--comment", nstest.Unique(), "-j", "ACCEPT"}
 	run(t, commandTime, "iptables", append([]string{"-w", "-I"}, rule...)...)

@@ -9,22 +9,17 @@
 package e2e
 
 import (
-	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"sync"
 	"testing"
 
 	"github.com/vnetradar/radar/lab/test/need"
+	"github.com/vnetradar/radar/lab/test/radarbin"
 	"github.com/vnetradar/radar/pkg/nodes/dockertest"
 )
 
 func TestMain(m *testing.M) {
 	code := dockertest.Main(m)
-	if built.dir != "" {
-		os.RemoveAll(built.dir)
-	}
+	radarbin.Remove()
 	os.Exit(code)
 }
 
@@ -34,34 +29,4 @@ func engine(t *testing.T) *dockertest.Engine {
 	need.AsRoot(t)
 	need.Programs(t, "tcpdump", "ip:iproute2", "ethtool", "iptables", "nsenter:util-linux", "sysctl:procps")
 	return dockertest.New(t)
-}
-
-// built is the binary of a run that was given none.
-var built struct {
-	once sync.Once
-	dir  string
-	err  error
-}
-
-// radarBin is the binary under test: RADAR_BIN, or else one that is built.
-func radarBin(t testing.TB) string {
-	t.Helper()
-	if path := os.Getenv("RADAR_BIN"); path != "" {
-		return path
-	}
-	need.Programs(t, "go:golang")
-	built.once.Do(func() {
-		if built.dir, built.err = os.MkdirTemp("", "radar-kathara-"); built.err != nil {
-			return
-		}
-		cmd := exec.Command("go", "build", "-o", filepath.Join(built.dir, "radar"), "./cmd/radar")
-		cmd.Dir = filepath.Join("..", "..", "..")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			built.err = fmt.Errorf("build radar: %w\n%s", err, out)
-		}
-	})
-	if built.err != nil {
-		t.Fatal(built.err)
-	}
-	return filepath.Join(built.dir, "radar")
 }

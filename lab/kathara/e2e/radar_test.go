@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vnetradar/radar/lab/test/radarbin"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
@@ -28,7 +29,7 @@ const packetTimeout = "10s"
 // at the latest.
 func attach(t *testing.T, args ...string) *radar {
 	t.Helper()
-	r := &radar{domain: nstest.Unique(), bin: radarBin(t)}
+	r := &radar{domain: nstest.Unique(), bin: radarbin.Path(t)}
 	nstest.Cleanup(t, func() { _, _ = r.try("detach", "--no-drain") }) // does nothing to one that is detached
 	r.run(t, append([]string{"attach", "-d"}, args...)...)
 	return r

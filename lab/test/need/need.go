@@ -96,6 +96,12 @@ func IsNightly(t testing.TB) bool {
 	return tier(t) == nightly
 }
 
+// IsCheck reports whether only what needs neither root, nor a kernel, nor a build of radar runs.
+func IsCheck(t testing.TB) bool {
+	t.Helper()
+	return tier(t) == check
+}
+
 // Lack ends the test, because the machine has not what it needs: by a failure if
 // RADAR_REQUIRE names this need, else as skipped. what says what to do about it.
 func Lack(t testing.TB, need Need, what string) {
