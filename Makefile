@@ -58,8 +58,9 @@ install: build ## radar, man pages and completion into PREFIX (default /usr/loca
 need = @lab/tools/packages.sh $(1)
 
 # $(call venv,DIR,REQUIREMENTS): a virtual environment of Python with these packages.
-venv = @[ "$$(cat $(1)/done 2>/dev/null)" = "$$(cat $(2))" ] || { \
-	python3 -m venv $(1) && $(1)/bin/pip install -q --disable-pip-version-check -r $(2) && cp $(2) $(1)/done; }
+# Clones share it: one of them makes it.
+venv = @flock .cache/venv.lock sh -c '[ "$$(cat $(1)/done 2>/dev/null)" = "$$(cat $(2))" ] || { \
+	rm -f $(1)/done && python3 -m venv $(1) && $(1)/bin/pip install -q --disable-pip-version-check -r $(2) && cp $(2) $(1)/done; }'
 
 # What is downloaded once serves all clones of a user: .cache is a link.
 .cache:
@@ -124,7 +125,7 @@ check: lint ## linters, generated files, and tests that need neither root nor a 
 test: deps-test build ## what a commit must hold: linters, and every kind of test, as root
 	@[ "$$(id -u)" -eq 0 ] || { echo "make test: needs root: the tests attach programs in network namespaces. Without: make check"; exit 1; }
 	$(MAKE) --no-print-directory lint RADAR_REQUIRE=tools
-	@: >bin/flaky.txt
+	@[ -n "$(KEEP_FLAKY)" ] || : >bin/flaky.txt # what runs beside this adds to it, too
 	go test -count=1 -tags nopcap ./pkg/filter
 	RADAR_BIN=$(CURDIR)/bin/radar lab/tools/test.sh
 
@@ -176,7 +177,7 @@ PACKETS ?= 60s
 INT ?= 30s
 # Inputs are counted, not seconds: Go 1.26 at times calls the end of its time a failure
 # ("context deadline exceeded", golang/go#75804). FUZZ=100 is about a minute each.
-fuzzed = go test $(1) -run '^$$' -fuzz $(2) -fuzztime $$(($(3) * $(FUZZ) / 100))x
+fuzzed = RADAR_REQUIRE="root pcap" go test $(1) -run '^$$' -fuzz $(2) -fuzztime $$(($(3) * $(FUZZ) / 100))x
 fuzz: fuzz-packets fuzz-int ## the fuzzers, FUZZ (100) per cent of a minute each; of packets PACKETS (60s, or 10000000x); of INT also INT (30s, or 50000000x)
 	$(call fuzzed,./bpf/test,FuzzWatch,800000)
 	$(call fuzzed,./pkg/backpack,FuzzRing,600000)
@@ -188,7 +189,7 @@ fuzz: fuzz-packets fuzz-int ## the fuzzers, FUZZ (100) per cent of a minute each
 # no coverage. A script that fails is kept for FuzzPackets. bin/fuzz.txt counts what was run.
 fuzz-packets: deps-bpf
 	@mkdir -p bin
-	RADAR_FUZZ=$(PACKETS) RADAR_FUZZ_SEED=$(SEED) RADAR_FUZZ_RECORD=$(CURDIR)/bin/fuzz.txt \
+	RADAR_REQUIRE=root RADAR_FUZZ=$(PACKETS) RADAR_FUZZ_SEED=$(SEED) RADAR_FUZZ_RECORD=$(CURDIR)/bin/fuzz.txt \
 		go test ./bpf/test -run TestRandomPackets -count=1 -v -timeout 0
 # Twice: guided by coverage, and from a seed, which is fifty times as fast.
 fuzz-int:
@@ -219,10 +220,10 @@ race: deps-test ## every package under the race detector, and faults with an age
 ifdef QUICK
 	RADAR_TIER=check CGO_ENABLED=1 lab/tools/test.sh $(RACE_QUICK) -- -race -skip '$(RACE_LONG)'
 else
-	RADAR_TIER=nightly CGO_ENABLED=1 go test -race -count=1 -p 1 -timeout 60m $$(go list ./... | grep -v -e /lab/e2e -e /lab/kathara/e2e -e /lab/transparency)
+	RADAR_TIER=nightly RADAR_REQUIRE="root tools docker pcap" CGO_ENABLED=1 go test -race -count=1 -p 1 -timeout 60m $$(go list ./... | grep -v -e /lab/e2e -e /lab/kathara/e2e -e /lab/transparency)
 	CGO_ENABLED=1 go build -race -o bin/radar-race ./cmd/radar
 	rm -f bin/race.*
-	RADAR_TIER=nightly GORACE="log_path=$(CURDIR)/bin/race" RADAR_GAP=1ms RADAR_BIN=$(CURDIR)/bin/radar-race \
+	RADAR_TIER=nightly RADAR_REQUIRE="root tools" GORACE="log_path=$(CURDIR)/bin/race" RADAR_GAP=1ms RADAR_BIN=$(CURDIR)/bin/radar-race \
 		go test -race -count=1 -v -timeout 60m -run '$(RACE_E2E)' ./lab/e2e
 	@if ls bin/race.* >/dev/null 2>&1; then cat bin/race.*; exit 1; fi
 endif
@@ -236,7 +237,7 @@ soak: deps-test build ## faults, many times over: some half an hour (SOAK=regexp
 PIECE ?= 30m
 endure: deps-test build ## a piece of an endurance run at 90 % of the rate without loss: nothing may grow (PIECE=30m RECORD=1)
 	ended=0; \
-	RADAR_TIER=nightly RADAR_ENDURE=$(PIECE) RADAR_ENDURE_RECORD=$(CURDIR)/bin/endure.txt RADAR_BIN=$(CURDIR)/bin/radar \
+	RADAR_TIER=nightly RADAR_REQUIRE="root tools" RADAR_ENDURE=$(PIECE) RADAR_ENDURE_RECORD=$(CURDIR)/bin/endure.txt RADAR_BIN=$(CURDIR)/bin/radar \
 		go test -count=1 -v -timeout 0 -run TestEndure ./lab/e2e || ended=$$?; \
 	RECORD=$(RECORD) lab/reliability.sh endure <bin/endure.txt; exit $$ended
 mutants: deps-test deps-bpf ## whether the tests of CI find bugs that are put in (BUGS="name ..." RECORD=1)

@@ -38,7 +38,7 @@ fi
 
 # lacking prints, as CASE wants them, the cases that this machine cannot run.
 lacking() {
-	RADAR_LACKING=1 RADAR_BIN=none go test -count=1 -v -run 'TestLacking$' ./lab/transparency >"$work/lacking" ||
+	RADAR_REQUIRE="root tools" RADAR_LACKING=1 RADAR_BIN=none go test -count=1 -v -run 'TestLacking$' ./lab/transparency >"$work/lacking" ||
 		{ cat "$work/lacking" >&2; return 1; }
 	sed -nE 's/^lacking: ([^ ]+) .*/\1/p' "$work/lacking" | awk '{ printf "%s%s$", sep, $0; sep = "|TestCases/" }'
 }
@@ -65,6 +65,7 @@ row() {
 	role=$(printed "$1" role | grep -cE '^ *--- PASS' || true)
 	held=$(printed "$1" runs | grep -cE '^row: .*[|] ok[^|]*[|]$' || true)
 	lacks=$(printed "$1" tests role runs | sed -nE 's/^ *[a-z0-9_]+\.go:[0-9]+: .*[^a-z]lacks (.*)$/\1/p; s/^lacks: //p
+		/whose clock the test may set/d; s/^ *[a-z0-9_]+\.go:[0-9]+: needs (kernel|pcap): (.*)$/\2/p
 		s/^row: .*[|] needs ([^|]*) [|]$/\1/p' | sort -u | paste -sd ';' | sed 's/;/; /g')
 	verdict=ok
 	! printed "$1" tests role runs | grep -q '^status: [^0]' || verdict="**FAILED**"

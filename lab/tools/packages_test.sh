@@ -78,23 +78,44 @@ has() { dpkg-query -W -f '${Package}=${db:Status-Status}\n' 2>/dev/null | sed -n
 tr_line() { local l=() p; while read -r p; do l+=("$p"); done; echo "${l[*]-}"; }
 by_hand() { apt-get update -qq >/dev/null && apt-get install -y -qq "$@" >/dev/null 2>&1; }
 
-# hold SECONDS FILE...: locks them as apt does, which is not what flock does.
+# until_it COMMAND...: waits until that is true, minutes at most.
+until_it() {
+	local i
+	for ((i = 0; i < 6000; i++)); do
+		! "$@" || return 0
+		sleep 0.05
+	done
+	echo "$0: waited in vain for: $*" >&2
+	exit 1
+}
+# What packages.sh prints is in $t/out while it runs. Others hold a lock until it waits for that.
+: >"$t/out"
+waits="i=0; until grep -q 'waiting for' $t/out || [ \$i -ge 3000 ]; do sleep 0.1; i=\$((i + 1)); done"
+
+# hold SECONDS FILE...: locks them as apt does, which is not what flock does, until packages.sh
+# waits, and for so long then.
 hold() {
+	: >"$t/out"
 	rm -f "$t/held"
 	"$python" -c 'import fcntl, sys, time
 files = [open(f, "w") for f in sys.argv[2:]]
 for f in files: fcntl.lockf(f, fcntl.LOCK_EX)
 print("held", flush=True)
+for i in range(3000):
+    if "waiting for" in open("'"$t"'/out").read(): break
+    time.sleep(0.1)
 time.sleep(float(sys.argv[1]))' "$@" >"$t/held" &
 	holders+=($!)
-	until [ -s "$t/held" ]; do sleep 0.05; done
+	until_it [ -s "$t/held" ]
 }
 
 passed=0 failed=0
 # wants STATUS OUTPUT COMMAND...: a pattern of the whole output, standard error included.
 wants() {
 	local status=0 out
-	out=$("${@:3}" 2>&1) || status=$?
+	"${@:3}" >"$t/out" 2>&1 || status=$?
+	out=$(<"$t/out")
+	: >"$t/out"
 	# shellcheck disable=SC2053 # a pattern
 	if [ "$status" -eq "$1" ] && [[ $out == $2 ]]; then
 		passed=$((passed + 1))
@@ -117,20 +138,20 @@ wants 0 'one two' has
 # A lock that another has.
 for lock in lists/lock cache/archives/lock dpkg/lock-frontend dpkg/lock; do
 	fresh
-	hold 3 "$t/machine/$lock"
+	hold 0 "$t/machine/$lock"
 	wants 0 "installing: one
 waiting for another apt-get (PID ${holders[-1]}, python3) ..." "$packages" one
 	wants 0 one has
 done
 # All of them, one after the other: said once.
 fresh
-hold 3 "$t/machine/lists/lock"
-hold 5 "$t/machine/cache/archives/lock"
-hold 7 "$t/machine/dpkg/lock-frontend"
+hold 1 "$t/machine/lists/lock"
+hold 3 "$t/machine/cache/archives/lock"
+hold 5 "$t/machine/dpkg/lock-frontend"
 wants 0 'installing: one
 waiting for another apt-get (PID [0-9]*, python3) ...' "$packages" one
 fresh
-hold 30 "$t/machine/dpkg/lock-frontend"
+hold 600 "$t/machine/dpkg/lock-frontend"
 wants 1 "installing: one
 waiting for another apt-get (PID ${holders[-1]}, python3) ...
 *gave up after 3 seconds: another apt-get (PID ${holders[-1]}, python3) still runs; type the same again once it has ended" \
@@ -139,9 +160,9 @@ waiting for another apt-get (PID ${holders[-1]}, python3) ...
 # A real one, which installs one of the two.
 fresh
 apt-get update -qq
-apt-get install -y -qq -o 'DPkg::Pre-Invoke::=touch '"$t"'/started; sleep 3' one >/dev/null 2>&1 &
+apt-get install -y -qq -o 'DPkg::Pre-Invoke::=touch '"$t"'/started; '"$waits" one >/dev/null 2>&1 &
 holders+=($!)
-until [ -e "$t/started" ]; do sleep 0.05; done
+until_it [ -e "$t/started" ]
 wants 0 "installing: one two
 waiting for another apt-get (PID ${holders[-1]}, apt-get) ..." "$packages" one two
 wants 0 'one two' has
@@ -173,9 +194,9 @@ rm "$t/bin/docker" "$t/bin/dockerd"
 fresh
 apt-get update -qq
 rm "$t/started"
-apt-get install -y -qq -o 'DPkg::Pre-Invoke::=touch '"$t"'/started; sleep 3' docker-ce >/dev/null 2>&1 &
+apt-get install -y -qq -o 'DPkg::Pre-Invoke::=touch '"$t"'/started; '"$waits" docker-ce >/dev/null 2>&1 &
 holders+=($!)
-until [ -e "$t/started" ]; do sleep 0.05; done
+until_it [ -e "$t/started" ]
 wants 0 'installing: docker.io
 waiting for another apt-get (*, apt-get) ...' "$packages" docker.io
 wants 0 'containerd.io docker-ce docker-ce-cli' has
@@ -227,15 +248,15 @@ wants 0 "$t/servers
 $t/servers.lock" ls -d "$t"/servers*
 # Nor does an interruption.
 mv "$t/bin/apt-get" "$t/apt-get"
-printf '#!/bin/sh\ncase "$*" in *download*) touch "%s/started"; sleep 10 ;; esac\n' "$t" >"$t/bin/apt-get"
+printf '#!/bin/sh\ncase "$*" in *download*) touch "%s/started"; kill -INT 0; sleep 60 ;; esac\n' "$t" >"$t/bin/apt-get"
 chmod 755 "$t/bin/apt-get"
 rm -f "$t/started"
-(cd "$t" && exec timeout -s INT 2 "$packages" --download servers one) >/dev/null 2>&1 || true
+(cd "$t" && exec timeout 300 "$packages" --download servers one) >/dev/null 2>&1 || true # a group of its own
 wants 0 "$t/started" ls "$t/started"
 wants 0 "$t/servers
 $t/servers.lock" ls -d "$t"/servers*
 mv "$t/apt-get" "$t/bin/apt-get"
-hold 3 "$t/machine/lists/lock"
+hold 0 "$t/machine/lists/lock"
 wants 0 "unpacking: one
 waiting for another apt-get (PID ${holders[-1]}, python3) ..." "$packages" --download "$t/servers" one
 

@@ -10,7 +10,8 @@
 #
 # A test that fails runs once more. If it passes then, it is flaky: the end of the run
 # names it, and so does bin/flaky.txt, to which every run adds (make test and .ci/run
-# begin a new one). A test that fails twice fails the run.
+# begin a new one). A test that fails twice fails the run, and so does, the first time, a data
+# race, or a package that fails though none of its tests does.
 #
 # SIDE_BY_SIDE   how many packages at once (6)
 # RADAR_REQUIRE  what tests must not be skipped for (root tools docker pcap)
@@ -55,8 +56,20 @@ report=$(mktemp)
 trap 'rm -f "$report"' EXIT
 failed=0
 go tool gotestsum --format pkgname --format-hide-empty-pkg --hide-summary skipped \
-	--jsonfile "$json" --rerun-fails=1 --rerun-fails-report "$report" --packages "${packages[*]}" -- \
+	--jsonfile "$json" --rerun-fails=1 --rerun-fails-report "$report" --rerun-fails-run-root-test \
+	--rerun-fails-abort-on-data-race --packages "${packages[*]}" -- \
 	-count=1 -p "${SIDE_BY_SIDE:-6}" -parallel 6 -timeout 30m "$@" || failed=$?
+
+# A second run of failed tests says nothing of a package that failed without one (its TestMain:
+# something was left behind), nor of tests that a killed program had not begun.
+broken=$(jq -rs '[.[] | select(.Package)] | group_by(.Package)[]
+	| select((any(.Action == "fail" and .Test == null) and (any(.Action == "fail" and .Test != null) | not))
+		or any(.Action == "output" and (.Output // "" | startswith("signal: "))))
+	| .[0].Package' "$json" 2>/dev/null || echo "$json cannot be read")
+if [ -n "$broken" ]; then
+	awk '{ print "FAILED as a package, or was killed: " $0 }' <<<"$broken"
+	[ "$failed" -ne 0 ] || failed=1
+fi
 
 # Lines of the report: PACKAGE.TEST: N runs, M failures
 found=$(sed -nE 's/^(.*): ([0-9]+) runs?, ([0-9]+) failures?$/\2 \3 \1/p' "$report" | awk '$1 > $2 { print $3 }')

@@ -27,8 +27,9 @@ const queued = 1 << 14
 const grace = 3 * time.Second
 
 // unwind is how long an output may take then to count what it has in hand. All but one that
-// hangs in a write need a moment for that, but on a busy machine a moment may be seconds.
-const unwind = 10 * time.Second
+// hangs in a write need a moment for that, but on a busy machine a moment may be seconds. Who
+// stops a container kills it after 10 s; before that all must have been said.
+const unwind = 5 * time.Second
 
 // Source is whose events and values go out: a collect.Collector. Its methods are called by several
 // goroutines.
