@@ -19,12 +19,20 @@ type Losses struct {
 }
 
 // CheckLossCounts compares radar's summary with the kernel's count of each drop:
-// difference 0, but for the losses that Unseen has found. Losses anywhere else
-// are wrong, but for as many as radar inferred of those.
+// difference 0, but for the losses that Unseen has found, and for those of packets of which
+// Rows was told that radar did not measure them. Losses anywhere else are wrong, but for as
+// many as radar inferred of those.
 func (c *Comparison) CheckLossCounts(summary []Losses) []*Row {
 	var rows []*Row
 	taken := make([]bool, len(summary))
-	for _, d := range c.drops {
+	omitted := map[*Drop][]*unit{}
+	for _, e := range c.missing {
+		if c.omitted[e.j] && e.fate.drop != nil {
+			omitted[e.fate.drop] = append(omitted[e.fate.drop], e.j.last())
+		}
+	}
+	for i := range c.drops {
+		d := &c.drops[i]
 		var packets, skbs int64
 		for i, l := range summary {
 			if !taken[i] && d.explains(l) {
@@ -43,8 +51,17 @@ func (c *Comparison) CheckLossCounts(summary []Losses) []*Row {
 		if unseen > 0 {
 			row.Note += fmt.Sprintf(", %d while the kernel ran no tracing program", unseen)
 		}
-		if n+unseen != d.Kernel {
-			row.bad("difference %d", n+unseen-d.Kernel)
+		var without int64
+		if us := omitted[d]; d.Skbs {
+			without = int64(c.truth.buffers(d, us))
+		} else {
+			without = int64(len(us))
+		}
+		if without > 0 {
+			row.Note += fmt.Sprintf(", %d not measured", without)
+		}
+		if n+unseen+without != d.Kernel {
+			row.bad("difference %d", n+unseen+without-d.Kernel)
 		}
 		rows = append(rows, row)
 	}

@@ -366,6 +366,23 @@ func TestBusyMachine(t *testing.T) {
 	}
 }
 
+// TestNotMeasuredDrops: a drop of a packet that radar did not measure, and counted as that, is not in
+// its summary; nor may another drop be missing there.
+func TestNotMeasuredDrops(t *testing.T) {
+	for _, short := range []int64{0, 1} {
+		w := newWorld(t, "r1", "r2")
+		one := w.find(0, lost)
+		i := slices.IndexFunc(w.summary, func(l Losses) bool { return l.Node == one.Loss.Node && l.Port == one.Loss.Port })
+		w.summary[i].Packets -= 1 + short
+		w.summary[i].Skbs -= 1 + short
+		w.records = slices.DeleteFunc(w.records, func(r record.Record) bool { return r.ID == one.ID })
+		w.notMeasured = 1
+		if r := w.judge(t); r.OK() != (short == 0) {
+			t.Errorf("%d more missing: report ok %v\n%s", short, r.OK(), text(t, r))
+		}
+	}
+}
+
 // TestNothingCompared: an empty row is no success.
 func TestNothingCompared(t *testing.T) {
 	row := &Row{Check: "empty"}

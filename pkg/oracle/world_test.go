@@ -32,6 +32,8 @@ type world struct {
 
 	observer time.Duration
 	busy     bool // times by captures are not judged
+	// notMeasured is how many packets radar says it did not measure.
+	notMeasured int
 }
 
 // shot is one captured buffer.
@@ -327,7 +329,7 @@ func (w *world) judge(t *testing.T) *Report {
 	if w.blind != nil {
 		cmp.Unseen(w.blind)
 	}
-	r.Add(cmp.Rows(0)...)
+	r.Add(cmp.Rows(w.notMeasured)...)
 	r.Add(cmp.CheckLossCounts(w.summary)...)
 	r.Add(cmp.CheckStamps()...)
 	b := Bounds{P99: 20 * time.Microsecond, Bias: 2 * time.Microsecond, Clock: time.Millisecond, Observer: w.observer, Unjudged: w.busy}
