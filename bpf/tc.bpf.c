@@ -174,6 +174,7 @@ static __always_inline int egress(struct __sk_buff *skb, bool v6)
 	if (mark & mark_mask(port)) {
 		now = bpf_ktime_get_ns();
 		r = found_by_mark(mark, &p, now);
+		r = sift_marked(r, port_no, p.bits.word, run_form(&p));
 		if (!r)
 			r = found_inside(marked_index(mark), port_no, now);
 		if (!r)

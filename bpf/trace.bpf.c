@@ -201,6 +201,56 @@ static __always_inline __u32 read_inum(struct sk_buff *skb)
 	return dev ? BPF_CORE_READ(dev, nd_net.net, ns.inum) : 0;
 }
 
+/* One step of was_in(): the cell to look at next:8 | WAS_IN | SCAN_DONE. */
+#define WAS_IN 0x100
+GLOBAL __u32 look_for_namespace(__u32 index, __u32 scan, __u32 inum)
+{
+	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
+	__u64 cell = s ? read_cell(s, scan & 0xff) : 0;
+	__u32 kind = cell_kind(cell), no = cell_port(cell);
+	const struct rdr_port *port;
+
+	if (!cell)
+		return scan | SCAN_DONE;
+	port = bpf_map_lookup_elem(&ports, &no);
+	if (port && port->netns_inum == inum)
+		return WAS_IN | SCAN_DONE;
+	return (scan & 0xff) + cell_span(kind);
+}
+
+/*
+ * Whether the packet in the slot at index has been in the namespace with that number: a socket
+ * of any namespace may set a mark.
+ */
+GLOBAL int was_in(__u32 index, __u32 inum)
+{
+	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
+	__u32 scan = 0;
+
+	if (s && s->seg && !s->nev)
+		index -= s->seg; /* its head speaks for it */
+	for (__u32 i = 0; i < RDR_CELLS(RDR_MAX_SLOT_LINES) && !(scan & SCAN_DONE); i++)
+		scan = look_for_namespace(index, scan, inum);
+	return scan & WAS_IN;
+}
+
+/* Number of the namespace of an skb that bears a mark. Without a device it is its socket's,
+ * or its route's. 0: it has none. */
+static __always_inline __u32 read_home(struct sk_buff *skb)
+{
+	__u32 inum = read_inum(skb);
+	struct dst_entry *dst;
+	struct sock *sk;
+
+	if (inum)
+		return inum;
+	sk = skb->sk;
+	if (sk)
+		return BPF_CORE_READ(sk, __sk_common.skc_net.net, ns.inum);
+	dst = (void *)(skb->_skb_refdst & ~7UL); /* SKB_DST_PTRMASK, less its reserved bit */
+	return BPF_CORE_READ(dst, dev, nd_net.net, ns.inum);
+}
+
 /* First 8 bytes of the name of the device's root qdisc. */
 static __always_inline __u64 read_qdisc(struct sk_buff *skb)
 {
@@ -292,6 +342,11 @@ int radar_kfree_skb(__u64 *ctx)
 	if (mark && !r)
 		r = found_lost_inside(marked_index(mark), p.n, now);
 	in_node = r >> FOUND_SHIFT & 1;
+	if (in_node && !was_in(r, read_home(skb))) {
+		count(RDR_C_NOT_HERE, p.n);
+		r = 0;
+		in_node = false;
+	}
 	if (!r && port != RDR_NO_PORT)
 		r = found_on_wire(&p, p.true_link * RDR_PF_TRUE, EXPECT_OURS, false, now);
 	if (!unpack_found(r, &f))

@@ -13,6 +13,8 @@
 #define RDR_LINE 64 /* bytes of a cache line; a slot is a whole number of them */
 #define RDR_MAX_SLOT_LINES 8
 
+#define RDR_HASH_KEYS 7
+
 #define RDR_MAX_NODES 4096
 #define RDR_MAX_PORTS 16384
 #define RDR_MAX_SEGS 128 /* longest GSO train that is measured */
@@ -43,7 +45,7 @@ struct rdr_slot {
 	__u8 nev;	 /* cells in use */
 	__u8 state;	 /* RDR_ST_* */
 	__u8 proto;	 /* IP protocol */
-	__u8 cut;	 /* RDR_CUT, RDR_OWN */
+	__u8 cut;	 /* RDR_CUT, RDR_OWN, RDR_COPIES */
 	__u32 tag;	 /* content tag, see radar/identity.h */
 	__u32 tag2;
 	__be16 id;	 /* true IP ID, TTL, TOS, as they were when last put on the */
@@ -151,6 +153,9 @@ enum rdr_state {
 enum rdr_cut {
 	RDR_CUT = 1, /* head: the train has been cut */
 	RDR_OWN = 2, /* id, ttl, tos of this slot are its own */
+	/* A node has handed out copies by several ports, and not all have been seen again:
+	 * though the packet may be done, the slot is kept for them, to the timeout. */
+	RDR_COPIES = 4,
 };
 
 /*
@@ -181,7 +186,7 @@ struct rdr_port {
 	__u32 ifindex;
 	__u32 netns_inum; /* of the node: with an ifindex, the key of `devs` */
 	__u16 behind;	  /* node without programs that has this tap open (a VM), 0: none */
-	__u16 pad;
+	__u16 towards;	  /* 1 + node at the other end of the link; 0: several, or not known */
 };
 
 enum rdr_port_flag {
@@ -239,7 +244,9 @@ struct rdr_control {
 	__u64 lease_ns;	 /* sources mark while CLOCK_MONOTONIC is before this */
 	__u64 cursor;	 /* first position not yet given to any CPU (copy) */
 	__u64 start;	 /* the first position of all */
-	__u64 pad[5];
+	/* Keys of the domain's hashes, radar/hash.h. Programs have them as constants; here
+	 * they are for user space, which loads more of them later. */
+	__u64 hash[RDR_HASH_KEYS];
 };
 
 /* What one CPU holds of the ring. */
@@ -309,7 +316,8 @@ enum rdr_counter {
 	RDR_C_NM_NEIGHBOUR = 29,
 	RDR_C_NM_EXTENSIONS = 30,
 	RDR_C_QUEUE_UNSEEN = 31,
-	RDR_C_MAX = 32,
+	RDR_C_NOT_HERE = 32, /* bits or a mark of ours, of a packet that is elsewhere */
+	RDR_C_MAX = 33,
 };
 
 #endif

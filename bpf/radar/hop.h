@@ -213,7 +213,7 @@ GLOBAL int note_copy(__u32 index, __u64 packed, __u64 now)
 		return 0;
 	if (w.kind == RDR_EV_INGRESS)
 		w.kind = RDR_EV_IGNORED;
-	add_event(s, w.kind, s->seg || s->cut ? w.flags | RDR_EVF_PART : w.flags, w.port, now);
+	add_event(s, w.kind, s->seg || s->cut & (RDR_CUT | RDR_OWN) ? w.flags | RDR_EVF_PART : w.flags, w.port, now);
 	return 0;
 }
 
@@ -276,6 +276,8 @@ static __always_inline void enter_known(struct __sk_buff *skb, const struct pack
 		see(f->slot, f->index, p->n, &w);
 	else if (!leaves)
 		note_copy(f->index, pack_sighting(&w), now);
+	if (f->slot->cut & RDR_COPIES)
+		settle_copies(f->index);
 	if (!leaves)
 		set_mark(skb, port, f);
 }

@@ -20,18 +20,13 @@
 #ifndef RADAR_IDENTITY_H
 #define RADAR_IDENTITY_H
 
+#include "hash.h"
 #include "packet.h"
 
 #define TCP_HDR 20
 #define TCP_TIMESTAMPS 32 /* header with the usual NOP NOP timestamp option */
 #define UDP_HDR 8
 #define ICMP_HDR 8
-
-/* Of addresses and ports: tells whether NAT changed them. */
-static __always_inline __u32 tuple_hash(__u32 saddr, __u32 daddr, __u32 ports)
-{
-	return saddr * 0x9e3779b1 ^ daddr * 0x85ebca6b ^ ports * 0xc2b2ae35;
-}
 
 static __always_inline __u32 flow_hash(const struct packet *p)
 {

@@ -429,7 +429,8 @@ GLOBAL int is_over(__u32 index, __u32 port_no)
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
 	__u32 visits;
 
-	if (!s || !has_arrived(index) || s->seg || s->cut || is_log_short(s))
+	if (!s || !has_arrived(index) || s->seg || s->cut & (RDR_CUT | RDR_OWN) ||
+	    is_log_short(s))
 		return false;
 	visits = look_at_visits(index, port_no);
 	return !(visits & VISIT_STAYS) && (visits & (VISIT_NODE | VISIT_LEFT)) != VISIT_NODE;
@@ -471,10 +472,36 @@ static __always_inline __u64 sift_found(__u64 r, const struct rdr_port *port, __
 		return r;
 	if (r >> FOUND_BY_KEY_SHIFT & 1)
 		return is_equal_leaving(r, port_no, is_closing(port)) ? 0 : r;
-	if (!mark_mask(port) && !is_closing(port) &&
+	if (is_closing(port))
+		return r;
+	if (is_elsewhere(r, port_no, 0, false))
+		return (__u64)RDR_C_NOT_HERE << FOUND_MISSED_SHIFT;
+	if (!mark_mask(port) &&
 	    ((may_be_over(r) && is_over(r, port_no)) ||
 	     (is_other_flow(r, flow) && is_from_outside(r, port_no, from))))
 		return (__u64)RDR_C_FOREIGN << FOUND_MISSED_SHIFT;
+	return r;
+}
+
+/* What sift_marked() takes of a packet: packets:16 | headers that each repeats:15 | IPv6:1. */
+static __always_inline __u32 run_form(const struct packet *p)
+{
+	return (p->n & 0xffff) | (repeated_hdr(p) & 0x7fff) << 16 | (__u32)p->v6 << 31;
+}
+
+/* What found_by_mark() has found for what leaves by that port with these bits, 0 if that is
+ * another packet: it is counted, and its mark is left to whoever has set it. */
+GLOBAL __u64 sift_marked(__u64 r, __u32 port_no, __u32 bits, __u32 form)
+{
+	__u32 n = form & 0xffff;
+
+	if (!r)
+		return 0;
+	if ((n > 1 && !is_run(r, n, form >> 16 & 0x7fff, false)) ||
+	    is_elsewhere(r, port_no, bits, form >> 31)) {
+		count(RDR_C_NOT_HERE, n);
+		return 0;
+	}
 	return r;
 }
 

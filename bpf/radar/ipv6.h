@@ -6,6 +6,7 @@
 #ifndef RADAR_IPV6_H
 #define RADAR_IPV6_H
 
+#include "hash.h"
 #include "packet.h"
 
 /* The fixed header: what comes before the addresses. */
@@ -52,15 +53,6 @@ static __always_inline void set_bits6(struct ip6_start *ip, union rdr_bits b)
 	ip->class_label = (ip->class_label & 0x0f) | b.tos << 4;
 	ip->label = b.id;
 	ip->hop_limit = b.ttl;
-}
-
-/* A hash of an address: what keys and flow hashes hold of it. */
-static __always_inline __u32 fold_addr(const __u64 *a)
-{
-	__u64 h = a[0] * 0x9e3779b97f4a7c15ULL;
-
-	h = (h ^ h >> 32 ^ a[1]) * 0xc2b2ae3d27d4eb4fULL;
-	return h ^ h >> 32;
 }
 
 static __always_inline bool is_extension(__u8 next)

@@ -22,6 +22,14 @@ typedef struct {
 	struct net *net;
 } possible_net_t;
 
+struct sock_common {
+	possible_net_t skc_net;
+};
+
+struct sock {
+	struct sock_common __sk_common;
+};
+
 struct Qdisc_ops {
 	char id[16];
 };
@@ -36,13 +44,19 @@ struct net_device {
 	struct Qdisc *qdisc;
 };
 
+struct dst_entry {
+	struct net_device *dev;
+};
+
 struct netdev_queue {
 	struct net_device *dev;
 };
 
 struct sk_buff {
 	struct sk_buff *next;
+	struct sock *sk;
 	struct net_device *dev;
+	unsigned long _skb_refdst;
 	unsigned int len;
 	unsigned int data_len;
 	__u32 mark;

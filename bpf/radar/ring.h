@@ -51,7 +51,7 @@ static __always_inline bool slot_reusable(const struct rdr_slot *s, __u64 now)
 
 	if (!s->pos || age >= (__s64)cfg_timeout_ns)
 		return true;
-	if (!(state & RDR_ST_DONE))
+	if (!(state & RDR_ST_DONE) || s->cut & RDR_COPIES)
 		return false;
 	return age >= (__s64)(state & RDR_ST_HELD ? cfg_loss_hold_ns : cfg_min_age_ns);
 }
@@ -405,6 +405,81 @@ static __always_inline __u32 slot_span(const struct rdr_slot *s)
 	return s->seg || s->cut & RDR_CUT || !s->segs ? 1 : s->segs;
 }
 
+/* Whether that event is that the packet left a node, or the queue behind it. */
+static __always_inline bool went_out(__u64 cell)
+{
+	__u32 kind = cell_kind(cell);
+
+	return kind == RDR_EV_EGRESS || kind == RDR_EV_DEQUEUE;
+}
+
+/* Whether that cell says that a packet left a node. */
+static __always_inline bool is_departure(__u64 cell)
+{
+	return went_out(cell) || cell_kind(cell) == RDR_EV_LEFT;
+}
+
+/* The packet in the slot at pos leaves by a port: if it has just left the same node by another
+ * one, these are copies. */
+GLOBAL int note_copies(__u64 pos, __u32 port_no)
+{
+	const struct rdr_port *here, *there;
+	struct rdr_slot *s = slot_of(pos);
+	__u64 cell;
+	__u32 no;
+
+	if (!s)
+		return 0;
+	cell = last_cell(s);
+	no = cell_port(cell);
+	if (!is_departure(cell) || no == port_no)
+		return 0;
+	here = bpf_map_lookup_elem(&ports, &port_no);
+	there = bpf_map_lookup_elem(&ports, &no);
+	if (here && there && here->node == there->node)
+		s->cut |= RDR_COPIES;
+	return 0;
+}
+
+/* One step of settle_copies(): the cell to look at next:8 | copies that have gone out less those
+ * that were seen again, + 128:8 | SCAN_DONE. */
+#define SCAN_DONE 0x10000
+GLOBAL __u32 look_for_copy(__u32 index, __u32 scan)
+{
+	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
+	__u64 cell = s ? read_cell(s, scan & 0xff) : 0;
+	__u32 kind = cell_kind(cell), next = (scan & 0xff) + cell_span(kind);
+	__u32 open = scan >> 8 & 0xff;
+
+	if (!cell)
+		return scan | SCAN_DONE;
+	if (kind == RDR_EV_EGRESS)
+		open++;
+	if ((kind == RDR_EV_INGRESS || kind == RDR_EV_DELIVER || kind == RDR_EV_IGNORED) &&
+	    !(cell >> RDR_EV_FLAGS_SHIFT & RDR_EVF_SOURCE))
+		open--;
+	return next | (open & 0xff) << 8;
+}
+
+/*
+ * A copy has come in: if it was the last one that is on a link, the slot is kept no longer.
+ * Those still inside a node have a mark and true headers. Not where the log may not have all:
+ * it is full, or the segments of a train go on one by one.
+ */
+GLOBAL int settle_copies(__u32 index)
+{
+	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
+	__u32 scan = 128 << 8;
+
+	if (!s || !cfg_mark_mask || s->cut & RDR_CUT || s->state & RDR_ST_FULL || is_log_short(s))
+		return 0;
+	for (__u32 i = 0; i < RDR_CELLS(RDR_MAX_SLOT_LINES) && !(scan & SCAN_DONE); i++)
+		scan = look_for_copy(index, scan);
+	if ((scan >> 8 & 0xff) == 128)
+		s->cut &= ~RDR_COPIES;
+	return 0;
+}
+
 /* Appends an event that says where the packet is, and what that makes of it. */
 static __always_inline void add_sighting(struct rdr_slot *s, __u32 kind, __u32 flags, __u32 port,
 					 __u64 now)
@@ -413,6 +488,8 @@ static __always_inline void add_sighting(struct rdr_slot *s, __u32 kind, __u32 f
 
 	if (state & RDR_ST_LOST)
 		count(RDR_C_LOSS_WITHDRAWN, slot_span(s));
+	if (kind == RDR_EV_EGRESS || kind == RDR_EV_LEFT)
+		note_copies(s->pos, port);
 	/* One branch's end says nothing about the others. */
 	if (!(state & RDR_ST_GROUP)) {
 		state &= ~(RDR_ST_DONE | RDR_ST_LOST);

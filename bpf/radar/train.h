@@ -103,7 +103,7 @@ static __always_inline void cut_train(struct rdr_slot *h)
 	h->train_ttl = b.ttl;
 	h->train_tos = b.tos;
 	barrier();
-	WRITE_ONCE(h->cut, RDR_CUT | RDR_OWN);
+	WRITE_ONCE(h->cut, h->cut | RDR_CUT | RDR_OWN);
 }
 
 /* The true bits of the segment in slot s, as they were last put on the wire. */

@@ -7,14 +7,6 @@
 #include "ring.h"
 #include "train.h"
 
-/* Whether that event is that the packet left a node, or the queue behind it. */
-static __always_inline bool went_out(__u64 cell)
-{
-	__u32 kind = cell >> RDR_EV_KIND_SHIFT;
-
-	return kind == RDR_EV_EGRESS || kind == RDR_EV_DEQUEUE;
-}
-
 /*
  * Equal packets (the same addresses, ID and content, sent again and again) have one key.
  * Whose packet it is that is found by it, the log tells: what leaves a node has been
@@ -31,7 +23,6 @@ static __always_inline bool went_out(__u64 cell)
 #define VISITS (VISIT_LEFT | VISIT_CAME | VISIT_NODE | VISIT_STAYS)
 
 /* One step of look_at_visits(): the cell to look at next:8 | VISIT_* | SCAN_DONE. */
-#define SCAN_DONE 0x10000
 GLOBAL __u32 look_at_visit(__u32 index, __u32 scan, __u32 port_no, __u32 node)
 {
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
@@ -114,6 +105,124 @@ GLOBAL int is_equal_coming(__u32 index, __u32 port_no, __u32 entry)
 	return look_at_visits(index, port_no) & VISIT_CAME;
 }
 
+/*
+ * Whose mark or bits a packet bears that leaves a node, anybody there may have said: a socket
+ * sets marks (SO_MARK) and sends headers (raw sockets, AF_PACKET). So the log is asked, too.
+ */
+#define STAY_PARTS 0x100   /* events of a train's first segment alone are left out */
+#define STAY_CAME 0x200	   /* has been at the node */
+#define STAY_LEFT 0x400	   /* left by the port, and has not come again since */
+#define STAY_AWAY 0x800	   /* was last seen elsewhere */
+#define STAY_TOWARDS 0x1000 /* went from elsewhere to the node, as far as is known */
+#define STAYS (STAY_PARTS | STAY_CAME | STAY_LEFT | STAY_AWAY | STAY_TOWARDS)
+
+/* One step of look_for_stay(): the cell to look at next:8 | STAY_* | SCAN_DONE. */
+GLOBAL __u32 look_at_stay(__u32 index, __u32 scan, __u32 port_no, __u32 node)
+{
+	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
+	__u64 cell = s ? read_cell(s, scan & 0xff) : 0;
+	__u32 kind = cell_kind(cell), flags = cell >> RDR_EV_FLAGS_SHIFT, no = cell_port(cell);
+	__u32 next = (scan & 0xff) + cell_span(kind), stay = scan & STAYS;
+	const struct rdr_port *port;
+
+	if (!cell)
+		return scan | SCAN_DONE;
+	if (kind == RDR_EV_ADDR || kind == RDR_EV_ADDR6 || kind == RDR_EV_INNER ||
+	    ((stay & STAY_PARTS) && (flags & RDR_EVF_PART)))
+		return next | stay;
+	port = bpf_map_lookup_elem(&ports, &no);
+	if (!port)
+		return next | stay;
+	if (port->node != node) {
+		if (kind == RDR_EV_EGRESS && (!port->towards || port->towards == node + 1))
+			stay |= STAY_TOWARDS;
+		return next | stay | STAY_AWAY;
+	}
+	stay &= ~STAY_AWAY;
+	if (kind == RDR_EV_EGRESS || kind == RDR_EV_LEFT || kind == RDR_EV_DEQUEUE) {
+		if (flags & RDR_EVF_SOURCE)
+			stay |= STAY_CAME;
+		if (no == port_no)
+			stay |= STAY_LEFT;
+	} else {
+		stay |= STAY_CAME;
+		stay &= ~STAY_LEFT;
+	}
+	return next | stay;
+}
+
+/* What the log of the slot at index says of a port's node, after what was found so far. */
+GLOBAL __u32 look_for_stay(__u32 index, __u32 stay, __u32 port_no, __u32 node)
+{
+	__u32 scan = stay & STAYS;
+
+	for (__u32 i = 0; i < RDR_CELLS(RDR_MAX_SLOT_LINES) && !(scan & SCAN_DONE); i++)
+		scan = look_at_stay(index, scan, port_no, node);
+	return scan & STAYS;
+}
+
+/* The same of the packet in the slot at index: a segment's story begins with its train's. */
+GLOBAL __u32 look_at_stays(__u32 index, __u32 port_no, __u32 node)
+{
+	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
+	__u32 stay = 0;
+
+	if (s && s->seg)
+		stay = look_for_stay(index - s->seg, STAY_PARTS, port_no, node) & ~STAY_PARTS;
+	return look_for_stay(index, stay, port_no, node);
+}
+
+/* Whether some event of the packet in the slot at index may not be in the log. */
+GLOBAL int may_lack_events(__u32 index)
+{
+	struct rdr_slot *s = slot_at(index & (cfg_slots - 1)), *h;
+
+	if (!s)
+		return true;
+	h = head_of(s);
+	return !h || ((s->state | h->state) & RDR_ST_FULL) || is_log_short(s) || is_log_short(h);
+}
+
+/* Whether that event says that the packet has come to node. */
+static __always_inline bool has_come(__u64 cell, __u32 node)
+{
+	__u32 kind = cell_kind(cell), no = cell_port(cell);
+	const struct rdr_port *port;
+
+	if (kind != RDR_EV_INGRESS && kind != RDR_EV_DELIVER)
+		return false;
+	port = bpf_map_lookup_elem(&ports, &no);
+	return port && port->node == node;
+}
+
+/*
+ * Whether what leaves a node by that port, and bears the mark or the bits of the packet in the
+ * slot at index, is another one. bits: as it leaves with a mark; 0: it bears bits.
+ *
+ * A mark is given where a packet comes in, which the log then tells. One with bits may have
+ * been taken past that (XDP, AF_XDP), but it was sent to this node. Copies that a switch hands
+ * out may leave when others are elsewhere already, but by another port, and unchanged: what
+ * others restore is not this node's to change any more.
+ */
+GLOBAL int is_elsewhere(__u32 index, __u32 port_no, __u32 bits, __u32 v6)
+{
+	const struct rdr_port *port = bpf_map_lookup_elem(&ports, &port_no);
+	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
+	union rdr_bits own;
+	__u32 stay;
+
+	if (!s || !port || has_come(last_event(s), port->node))
+		return false;
+	stay = look_at_stays(index, port_no, port->node);
+	if (!(stay & STAY_CAME))
+		return (bits || !(stay & STAY_TOWARDS)) && !may_lack_events(index);
+	if (!bits || (s->state & RDR_ST_GROUP))
+		return false;
+	if (stay & STAY_LEFT)
+		return true;
+	return (stay & STAY_AWAY) && own_bits(s, v6 ? ID_SHARED : ID_COUNTS, &own) && own.word != bits;
+}
+
 /* One step of find_told(): the cell to look at next:8 | the last RDR_EV_ADDR:8, 0 if none |
  * SCAN_DONE | the one before it << TOLD_BEFORE_SHIFT. */
 #define TOLD_BEFORE_SHIFT 24
@@ -158,12 +267,6 @@ GLOBAL __u64 addrs_before(__u32 index)
 	if (!s)
 		return 0;
 	return at ? read_cell(s, at + 1) : key_addrs(s->saddr, s->daddr);
-}
-
-/* Whether that cell says that a packet left a node. */
-static __always_inline bool is_departure(__u64 cell)
-{
-	return went_out(cell) || cell_kind(cell) == RDR_EV_LEFT;
 }
 
 /*

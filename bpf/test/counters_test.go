@@ -147,7 +147,7 @@ var reached = map[bpfobj.TcRdrCounter]string{
 	cKeysFull: "TestKeysFull", cLease: "TestLease", cWatch: "TestWatch", cForeign: "TestForeign", cStale: "TestExpired",
 	cForeignMark: "TestForeignMark", cMarkBusy: "TestForeignMark", cEventFull: "TestEventsFull",
 	cUnderflow: "TestDuplicate", cQuote: "TestQuote", cKeyLost: "TestKeyLost",
-	cWithdrawn: "TestWithdrawnLoss", cSkipped: "TestSkip",
+	cWithdrawn: "TestWithdrawnLoss", cSkipped: "TestSkip", cNotHere: "TestSpelled",
 }
 
 // unreachable are the counters that no test here moves, with the reason.

@@ -275,7 +275,7 @@ func (d *domain) reset() {
 		}
 	}
 	for node, addrs := range few {
-		v4, v6 := datapath.NodeEntries(addrs)
+		v4, v6 := datapath.NodeEntries(addrs, d.hashKeys())
 		d.put(bpfobj.TcMapNodes, node, v4)
 		d.put(bpfobj.TcMapNodes6, node, v6)
 	}
@@ -286,6 +286,15 @@ func (d *domain) reset() {
 	d.put(bpfobj.TcMapProgs, uint32(bpfobj.TcRdrProgRDR_PROG_EGRESS), d.Programs[bpfobj.TcProgRadarEgress])
 	d.put(bpfobj.TcMapProgs, uint32(bpfobj.TcRdrProgRDR_PROG_INGRESS6), d.Programs[bpfobj.TcProgRadarIngress6])
 	d.put(bpfobj.TcMapProgs, uint32(bpfobj.TcRdrProgRDR_PROG_EGRESS6), d.Programs[bpfobj.TcProgRadarEgress6])
+}
+
+// hashKeys are the programs'.
+func (d *domain) hashKeys() (keys datapath.HashKeys) {
+	d.Helper()
+	if err := d.Variables[bpfobj.TcVarCfgHash].Get(&keys); err != nil {
+		d.Fatal(err)
+	}
+	return keys
 }
 
 func (d *domain) clearCounters() {

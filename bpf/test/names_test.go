@@ -37,6 +37,7 @@ const (
 	cEventFull     = bpfobj.TcRdrCounterRDR_C_EVENT_FULL
 	cUnderflow     = bpfobj.TcRdrCounterRDR_C_TTL_UNDERFLOW
 	cQuote         = bpfobj.TcRdrCounterRDR_C_QUOTE_RESTORED
+	cNotHere       = bpfobj.TcRdrCounterRDR_C_NOT_HERE
 	cKeyLost       = bpfobj.TcRdrCounterRDR_C_KEY_LOST
 	cLoss          = bpfobj.TcRdrCounterRDR_C_LOSS_EVENT
 	cWithdrawn     = bpfobj.TcRdrCounterRDR_C_LOSS_WITHDRAWN

@@ -64,6 +64,7 @@ const (
 	BenchVarCfgDscpBits          = "cfg_dscp_bits"
 	BenchVarCfgHasCoarse         = "cfg_has_coarse"
 	BenchVarCfgHasReason         = "cfg_has_reason"
+	BenchVarCfgHash              = "cfg_hash"
 	BenchVarCfgIgnore            = "cfg_ignore"
 	BenchVarCfgIp6               = "cfg_ip6"
 	BenchVarCfgJoined            = "cfg_joined"
@@ -154,6 +155,7 @@ type BenchVariableSpecs struct {
 	CfgDscpBits   *ebpf.VariableSpec `ebpf:"cfg_dscp_bits"`
 	CfgHasCoarse  *ebpf.VariableSpec `ebpf:"cfg_has_coarse"`
 	CfgHasReason  *ebpf.VariableSpec `ebpf:"cfg_has_reason"`
+	CfgHash       *ebpf.VariableSpec `ebpf:"cfg_hash"`
 	CfgIgnore     *ebpf.VariableSpec `ebpf:"cfg_ignore"`
 	CfgIp6        *ebpf.VariableSpec `ebpf:"cfg_ip6"`
 	CfgJoined     *ebpf.VariableSpec `ebpf:"cfg_joined"`
@@ -217,6 +219,7 @@ type BenchVariables struct {
 	CfgDscpBits   *ebpf.Variable `ebpf:"cfg_dscp_bits"`
 	CfgHasCoarse  *ebpf.Variable `ebpf:"cfg_has_coarse"`
 	CfgHasReason  *ebpf.Variable `ebpf:"cfg_has_reason"`
+	CfgHash       *ebpf.Variable `ebpf:"cfg_hash"`
 	CfgIgnore     *ebpf.Variable `ebpf:"cfg_ignore"`
 	CfgIp6        *ebpf.Variable `ebpf:"cfg_ip6"`
 	CfgJoined     *ebpf.Variable `ebpf:"cfg_joined"`

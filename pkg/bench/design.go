@@ -351,8 +351,12 @@ func fill(coll *ebpf.Collection, c *chain, lanes []lane, slots uint32) error {
 			put(bpfobj.TcMapLocals6, bpfobj.TcRdrLocal6{Node: uint32(node), Addr: addr6(l, i/2, 1+i%2).As16()}, uint8(1))
 		}
 	}
+	var keys datapath.HashKeys
+	if err := coll.Variables[bpfobj.TcVarCfgHash].Get(&keys); err != nil {
+		return fmt.Errorf("read the keys of hashes: %w", err)
+	}
 	for node, list := range addrs {
-		v4, v6 := datapath.NodeEntries(list)
+		v4, v6 := datapath.NodeEntries(list, keys)
 		put(bpfobj.TcMapNodes, uint32(node), v4)
 		put(bpfobj.TcMapNodes6, uint32(node), v6)
 	}

@@ -25,7 +25,7 @@ type DeliverRdrControl struct {
 	LeaseNs uint64
 	Cursor  uint64
 	Start   uint64
-	Pad     [5]uint64
+	Hash    [7]uint64
 }
 
 type DeliverRdrCursor struct {
@@ -81,7 +81,7 @@ type DeliverRdrPort struct {
 	Ifindex   uint32
 	NetnsInum uint32
 	Behind    uint16
-	Pad       uint16
+	Towards   uint16
 }
 
 type DeliverRdrRange struct {
@@ -114,6 +114,7 @@ const (
 	DeliverVarCfgDscpBits   = "cfg_dscp_bits"
 	DeliverVarCfgHasCoarse  = "cfg_has_coarse"
 	DeliverVarCfgHasReason  = "cfg_has_reason"
+	DeliverVarCfgHash       = "cfg_hash"
 	DeliverVarCfgIgnore     = "cfg_ignore"
 	DeliverVarCfgIp6        = "cfg_ip6"
 	DeliverVarCfgJoined     = "cfg_joined"
@@ -207,6 +208,7 @@ type DeliverVariableSpecs struct {
 	CfgDscpBits   *ebpf.VariableSpec `ebpf:"cfg_dscp_bits"`
 	CfgHasCoarse  *ebpf.VariableSpec `ebpf:"cfg_has_coarse"`
 	CfgHasReason  *ebpf.VariableSpec `ebpf:"cfg_has_reason"`
+	CfgHash       *ebpf.VariableSpec `ebpf:"cfg_hash"`
 	CfgIgnore     *ebpf.VariableSpec `ebpf:"cfg_ignore"`
 	CfgIp6        *ebpf.VariableSpec `ebpf:"cfg_ip6"`
 	CfgJoined     *ebpf.VariableSpec `ebpf:"cfg_joined"`
@@ -289,6 +291,7 @@ type DeliverVariables struct {
 	CfgDscpBits   *ebpf.Variable `ebpf:"cfg_dscp_bits"`
 	CfgHasCoarse  *ebpf.Variable `ebpf:"cfg_has_coarse"`
 	CfgHasReason  *ebpf.Variable `ebpf:"cfg_has_reason"`
+	CfgHash       *ebpf.Variable `ebpf:"cfg_hash"`
 	CfgIgnore     *ebpf.Variable `ebpf:"cfg_ignore"`
 	CfgIp6        *ebpf.Variable `ebpf:"cfg_ip6"`
 	CfgJoined     *ebpf.Variable `ebpf:"cfg_joined"`

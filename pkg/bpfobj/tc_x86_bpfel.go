@@ -25,7 +25,7 @@ type TcRdrControl struct {
 	LeaseNs uint64
 	Cursor  uint64
 	Start   uint64
-	Pad     [5]uint64
+	Hash    [7]uint64
 }
 
 type TcRdrCounter uint32
@@ -63,7 +63,8 @@ const (
 	TcRdrCounterRDR_C_NM_NEIGHBOUR     TcRdrCounter = 29
 	TcRdrCounterRDR_C_NM_EXTENSIONS    TcRdrCounter = 30
 	TcRdrCounterRDR_C_QUEUE_UNSEEN     TcRdrCounter = 31
-	TcRdrCounterRDR_C_MAX              TcRdrCounter = 32
+	TcRdrCounterRDR_C_NOT_HERE         TcRdrCounter = 32
+	TcRdrCounterRDR_C_MAX              TcRdrCounter = 33
 )
 
 type TcRdrCursor struct {
@@ -79,8 +80,9 @@ type TcRdrCursor struct {
 type TcRdrCut uint32
 
 const (
-	TcRdrCutRDR_CUT TcRdrCut = 1
-	TcRdrCutRDR_OWN TcRdrCut = 2
+	TcRdrCutRDR_CUT    TcRdrCut = 1
+	TcRdrCutRDR_OWN    TcRdrCut = 2
+	TcRdrCutRDR_COPIES TcRdrCut = 4
 )
 
 type TcRdrDev struct {
@@ -159,7 +161,7 @@ type TcRdrPort struct {
 	Ifindex   uint32
 	NetnsInum uint32
 	Behind    uint16
-	Pad       uint16
+	Towards   uint16
 }
 
 type TcRdrPortFlag uint32
@@ -289,6 +291,7 @@ const (
 	TcVarCfgDscpBits    = "cfg_dscp_bits"
 	TcVarCfgHasCoarse   = "cfg_has_coarse"
 	TcVarCfgHasReason   = "cfg_has_reason"
+	TcVarCfgHash        = "cfg_hash"
 	TcVarCfgIgnore      = "cfg_ignore"
 	TcVarCfgIp6         = "cfg_ip6"
 	TcVarCfgJoined      = "cfg_joined"
@@ -395,6 +398,7 @@ type TcVariableSpecs struct {
 	CfgDscpBits   *ebpf.VariableSpec `ebpf:"cfg_dscp_bits"`
 	CfgHasCoarse  *ebpf.VariableSpec `ebpf:"cfg_has_coarse"`
 	CfgHasReason  *ebpf.VariableSpec `ebpf:"cfg_has_reason"`
+	CfgHash       *ebpf.VariableSpec `ebpf:"cfg_hash"`
 	CfgIgnore     *ebpf.VariableSpec `ebpf:"cfg_ignore"`
 	CfgIp6        *ebpf.VariableSpec `ebpf:"cfg_ip6"`
 	CfgJoined     *ebpf.VariableSpec `ebpf:"cfg_joined"`
@@ -487,6 +491,7 @@ type TcVariables struct {
 	CfgDscpBits   *ebpf.Variable `ebpf:"cfg_dscp_bits"`
 	CfgHasCoarse  *ebpf.Variable `ebpf:"cfg_has_coarse"`
 	CfgHasReason  *ebpf.Variable `ebpf:"cfg_has_reason"`
+	CfgHash       *ebpf.Variable `ebpf:"cfg_hash"`
 	CfgIgnore     *ebpf.Variable `ebpf:"cfg_ignore"`
 	CfgIp6        *ebpf.Variable `ebpf:"cfg_ip6"`
 	CfgJoined     *ebpf.Variable `ebpf:"cfg_joined"`

@@ -25,7 +25,7 @@ type TraceRdrControl struct {
 	LeaseNs uint64
 	Cursor  uint64
 	Start   uint64
-	Pad     [5]uint64
+	Hash    [7]uint64
 }
 
 type TraceRdrCursor struct {
@@ -81,7 +81,7 @@ type TraceRdrPort struct {
 	Ifindex   uint32
 	NetnsInum uint32
 	Behind    uint16
-	Pad       uint16
+	Towards   uint16
 }
 
 type TraceRdrRange struct {
@@ -115,6 +115,7 @@ const (
 	TraceVarCfgDscpBits        = "cfg_dscp_bits"
 	TraceVarCfgHasCoarse       = "cfg_has_coarse"
 	TraceVarCfgHasReason       = "cfg_has_reason"
+	TraceVarCfgHash            = "cfg_hash"
 	TraceVarCfgIgnore          = "cfg_ignore"
 	TraceVarCfgIp6             = "cfg_ip6"
 	TraceVarCfgJoined          = "cfg_joined"
@@ -209,6 +210,7 @@ type TraceVariableSpecs struct {
 	CfgDscpBits   *ebpf.VariableSpec `ebpf:"cfg_dscp_bits"`
 	CfgHasCoarse  *ebpf.VariableSpec `ebpf:"cfg_has_coarse"`
 	CfgHasReason  *ebpf.VariableSpec `ebpf:"cfg_has_reason"`
+	CfgHash       *ebpf.VariableSpec `ebpf:"cfg_hash"`
 	CfgIgnore     *ebpf.VariableSpec `ebpf:"cfg_ignore"`
 	CfgIp6        *ebpf.VariableSpec `ebpf:"cfg_ip6"`
 	CfgJoined     *ebpf.VariableSpec `ebpf:"cfg_joined"`
@@ -291,6 +293,7 @@ type TraceVariables struct {
 	CfgDscpBits   *ebpf.Variable `ebpf:"cfg_dscp_bits"`
 	CfgHasCoarse  *ebpf.Variable `ebpf:"cfg_has_coarse"`
 	CfgHasReason  *ebpf.Variable `ebpf:"cfg_has_reason"`
+	CfgHash       *ebpf.Variable `ebpf:"cfg_hash"`
 	CfgIgnore     *ebpf.Variable `ebpf:"cfg_ignore"`
 	CfgIp6        *ebpf.Variable `ebpf:"cfg_ip6"`
 	CfgJoined     *ebpf.Variable `ebpf:"cfg_joined"`

@@ -103,6 +103,8 @@ var counterText = [bpfobj.TcRdrCounterRDR_C_MAX]Counter{
 		Help: "packets of ours whose header could not be restored"},
 	bpfobj.TcRdrCounterRDR_C_QUEUE_UNSEEN: {Name: "queue_unseen", Group: GroupNotice,
 		Help: "waits in queues that did not fit into a slot (more --max-hops)"},
+	bpfobj.TcRdrCounterRDR_C_NOT_HERE: {Name: "not_here", Group: GroupNotice,
+		Help: "marks and headers of packets of ours that were elsewhere: made by a node's process, measured as packets of their own"},
 }
 
 // missedHelp explains the one counter that the kernel keeps, not the programs.

@@ -161,6 +161,7 @@ func TestInFlight(t *testing.T) {
 	}{
 		{"alone", []slotState{{segs: 1}}, 1},
 		{"delivered", []slotState{{segs: 1, state: done}}, 0},
+		{"delivered, a flooded copy under way", []slotState{{segs: 1, state: done, cut: bpfobj.TcRdrCutRDR_COPIES}}, 1},
 		{"lost", []slotState{{segs: 1, state: done | bpfobj.TcRdrStateRDR_ST_LOST}}, 0},
 		{"expired", []slotState{{segs: 1, age: 2 * time.Minute}}, 0},
 		{"whole train", []slotState{{segs: 3}, {seg: 1, segs: 3}, {seg: 2, segs: 3}}, 1},

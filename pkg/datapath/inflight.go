@@ -52,7 +52,8 @@ func (h *Handle) slot(pos uint64) (s slotHead, ok bool) {
 }
 
 // InFlight returns how many packets (trains count once while they are whole) are
-// under way: marked within the timeout and not delivered, lost or gone.
+// under way: marked within the timeout and not delivered, lost or gone, or with copies of which
+// that is not known.
 func (h *Handle) InFlight() (int, error) { return h.inFlight(monotonic()) }
 
 // inFlight counts those that were marked before a time.
@@ -64,7 +65,9 @@ func (h *Handle) inFlight(before uint64) (int, error) {
 	n := 0
 	for i := range uint64(h.Domain.Options.Slots) {
 		s, ok := h.slot(i)
-		if !ok || s.t0 >= before || now-s.t0 >= timeout || s.state&bpfobj.TcRdrStateRDR_ST_DONE != 0 {
+		// Of one that is done, flooded copies may still be under way.
+		done := s.state&bpfobj.TcRdrStateRDR_ST_DONE != 0 && s.cut&bpfobj.TcRdrCutRDR_COPIES == 0
+		if !ok || s.t0 >= before || now-s.t0 >= timeout || done {
 			continue
 		}
 		if s.seg > 0 {

@@ -29,6 +29,11 @@ func (h *Handle) lease() *uint64 {
 	return &(*bpfobj.TcRdrControl)(unsafe.Pointer(&h.control[0])).LeaseNs
 }
 
+// hashKeys are the domain's.
+func (h *Handle) hashKeys() HashKeys {
+	return (*bpfobj.TcRdrControl)(unsafe.Pointer(&h.control[0])).Hash
+}
+
 // Renew lets the sources mark for another lease. ErrDetaching: someone is
 // detaching the domain, stop renewing.
 func (h *Handle) Renew() error {

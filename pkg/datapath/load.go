@@ -70,14 +70,15 @@ func (l *loaded) close() {
 type blueprint struct {
 	options Options
 	layout  *Layout
+	keys    HashKeys
 	specs   []*ebpf.CollectionSpec // as objects that are wanted
 	memory  Memory
 }
 
 // newBlueprint prepares the objects. It needs no right.
 func newBlueprint(o Options, l *Layout, f Features) (*blueprint, error) {
-	b := &blueprint{options: o, layout: l}
-	consts := constantsOf(o, l, f, findQuiet())
+	b := &blueprint{options: o, layout: l, keys: newHashKeys()}
+	consts := constantsOf(o, l, f, findQuiet(), b.keys)
 	used := make(map[string]bool)
 	for _, obj := range objects {
 		if obj.wanted != nil && !obj.wanted(f) {
@@ -124,7 +125,7 @@ func (b *blueprint) setIPv6(mode string) error {
 }
 
 // constantsOf returns the programs' constants.
-func constantsOf(o Options, l *Layout, f Features, quiet quietFuncs) map[string]any {
+func constantsOf(o Options, l *Layout, f Features, quiet quietFuncs, keys HashKeys) map[string]any {
 	consts := l.constants()
 	consts["cfg_timeout_ns"] = uint64(o.Timeout)
 	consts["cfg_min_age_ns"] = uint64(o.MinAge)
@@ -133,6 +134,7 @@ func constantsOf(o Options, l *Layout, f Features, quiet quietFuncs) map[string]
 	consts["cfg_has_coarse"] = boolByte(f.CoarseClock)
 	consts["cfg_watch"] = boolByte(len(o.WatchProgram) > 0)
 	consts[constIP6] = uint8(ip6Modes[o.IPv6])
+	consts["cfg_hash"] = keys
 	consts["cfg_ignore"], consts["cfg_joined"] = quiet.ignored, quiet.joined
 	consts["cfg_ping"], consts["cfg_no_socket"] = quiet.ping, f.NoSocket
 	consts["cfg_stranger"], consts["cfg_outsider"] = quiet.strangers, quiet.outsiders
@@ -223,7 +225,7 @@ func (b *blueprint) load() (_ *loaded, err error) {
 			return nil, watchError(b.options, err)
 		}
 	}
-	return l, l.init(b.layout)
+	return l, l.init(b.layout, b.keys)
 }
 
 // add loads one object, which uses the maps that are there already.
@@ -251,12 +253,12 @@ func (l *loaded) add(spec *ebpf.CollectionSpec) error {
 }
 
 // init gives the maps their first contents.
-func (l *loaded) init(layout *Layout) error {
+func (l *loaded) init(layout *Layout, keys HashKeys) error {
 	progs := l.maps[bpfobj.TcMapProgs]
 	if progs == nil {
 		return &kindError{kind: ErrLoad, text: "the BPF object lacks a map: rebuild radar"}
 	}
-	if err := l.startRing(layout); err != nil {
+	if err := l.startRing(layout, keys); err != nil {
 		return err
 	}
 	for index, name := range map[bpfobj.TcRdrProg]string{

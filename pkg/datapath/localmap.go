@@ -43,7 +43,7 @@ func newLocalSet(locals map[uint16][]netip.Addr) localSet {
 // putNode writes the addresses of a node where the programs look first. Of a node with
 // more than fit there it says that they are in the hash maps only.
 func (h *Handle) putNode(node uint16, addrs []netip.Addr) error {
-	v4, v6 := NodeEntries(addrs)
+	v4, v6 := NodeEntries(addrs, h.hashKeys())
 	err := putEntry(h.maps[bpfobj.TcMapNodes], node, v4)
 	if err == nil {
 		err = putEntry(h.maps[bpfobj.TcMapNodes6], node, v6)

@@ -3,6 +3,7 @@
 package datapath
 
 import (
+	crand "crypto/rand"
 	"encoding/binary"
 	"math/rand/v2"
 	"net/netip"
@@ -19,27 +20,41 @@ const (
 	nodeShift   = 28 // RDR_NODE_SHIFT
 )
 
+// HashKeys are the secret of a domain's hashes of addresses and ports: bpf/radar/hash.h.
+type HashKeys [len(bpfobj.TcRdrControl{}.Hash)]uint64
+
+// newHashKeys returns keys that nobody can guess.
+func newHashKeys() (keys HashKeys) {
+	var b [8 * len(keys)]byte
+	_, _ = crand.Read(b[:]) // never fails
+	for i := range keys {
+		keys[i] = binary.NativeEndian.Uint64(b[8*i:])
+	}
+	return keys
+}
+
 // NodeEntries are what the programs look up of a node that owns these addresses, for each IP
 // version: a table without collisions, or, for too many of them, one that refers to the hash
-// map of addresses.
-func NodeEntries(addrs []netip.Addr) (v4, v6 bpfobj.TcRdrNode) {
+// map of addresses. keys are the programs', for IPv6.
+func NodeEntries(addrs []netip.Addr, keys HashKeys) (v4, v6 bpfobj.TcRdrNode) {
 	var wire, folded []uint32
 	for _, addr := range addrs {
 		if addr.Is4() {
 			wire = append(wire, wireAddr(addr))
 		} else {
-			folded = append(folded, foldAddr(addr))
+			folded = append(folded, foldAddr(addr, &keys))
 		}
 	}
 	return nodeEntry(wire), nodeEntry(folded)
 }
 
 // foldAddr is fold_addr() of bpf/radar/ipv6.h.
-func foldAddr(addr netip.Addr) uint32 {
-	b := addr.As16()
-	h := binary.NativeEndian.Uint64(b[:8]) * 0x9e3779b97f4a7c15
-	h = (h ^ h>>32 ^ binary.NativeEndian.Uint64(b[8:])) * 0xc2b2ae3d27d4eb4f
-	return uint32(h ^ h>>32)
+func foldAddr(addr netip.Addr, keys *HashKeys) uint32 {
+	b, h := addr.As16(), uint64(0)
+	for i, key := range keys[3:] {
+		h += uint64(binary.NativeEndian.Uint32(b[4*i:])) * key
+	}
+	return uint32(h >> 32)
 }
 
 func nodeEntry(addrs []uint32) (entry bpfobj.TcRdrNode) {

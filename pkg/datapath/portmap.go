@@ -33,7 +33,7 @@ func (h *Handle) clearPort(n *domain.Node, p *domain.Port) {
 	_ = h.maps[bpfobj.TcMapPorts].Put(uint32(p.ID), &bpfobj.TcRdrPort{Node: n.ID, Flags: uint16(restoreFlags(p) | nodeFlags(n))})
 }
 
-// portEntry is what the programs know of a port of node n.
+// portEntry is what the programs know of a port of node n, but for what is at its other end.
 func portEntry(n *domain.Node, p *domain.Port, flags bpfobj.TcRdrPortFlag) bpfobj.TcRdrPort {
 	return bpfobj.TcRdrPort{
 		Node: n.ID, Flags: uint16(flags | nodeFlags(n)), Ifindex: uint32(p.Ifindex), NetnsInum: n.Inum, Behind: p.VM,
@@ -60,6 +60,9 @@ func (h *Handle) writeFlags(d *domain.Domain, flags func(*domain.Port) bpfobj.Tc
 			continue
 		}
 		entry := portEntry(nodes[p.Node], p, flags(p))
+		if peer := d.PortByID(uint16(p.Peer)); p.Peer >= 0 && peer != nil && !peer.Removed {
+			entry.Towards = peer.Node + 1
+		}
 		if err := h.maps[bpfobj.TcMapPorts].Update(uint32(p.ID), &entry, ebpf.UpdateAny); err != nil {
 			return fmt.Errorf("set port %s: %w", portName(d, p), err)
 		}

@@ -68,7 +68,7 @@ func (h *Handle) removeQueueHook() error { return removeLink(h.queuePin()) }
 
 // attachQueueHook loads the program, which uses the domain's maps, and pins its link.
 func (h *Handle) attachQueueHook() error {
-	spec, err := queueSpec(h.Domain.Options)
+	spec, err := queueSpec(h.Domain.Options, h.hashKeys())
 	if err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func (h *Handle) attachQueueHook() error {
 
 // queueSpec is the program with the constants that the domain's other programs have, but
 // for those about functions that free packets, which it does not ask.
-func queueSpec(stored domain.Options) (*ebpf.CollectionSpec, error) {
+func queueSpec(stored domain.Options, keys HashKeys) (*ebpf.CollectionSpec, error) {
 	o := optionsOf(stored)
 	l, err := o.Layout()
 	if err != nil {
@@ -115,7 +115,7 @@ func queueSpec(stored domain.Options) (*ebpf.CollectionSpec, error) {
 	if err != nil {
 		return nil, &kindError{kind: ErrLoad, text: "read BPF object", cause: err}
 	}
-	if err := setConstants(spec, constantsOf(o, l, Features{}, quietFuncs{}), make(map[string]bool)); err != nil {
+	if err := setConstants(spec, constantsOf(o, l, Features{}, quietFuncs{}, keys), make(map[string]bool)); err != nil {
 		return nil, err
 	}
 	return spec, sizeMaps(spec, o, l)

@@ -155,11 +155,11 @@ func TestOptionsOf(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		diff := cmp.Diff(constantsOf(o, want, Features{}, quietFuncs{}), constantsOf(back, got, Features{}, quietFuncs{}))
+		diff := cmp.Diff(constantsOf(o, want, Features{}, quietFuncs{}, HashKeys{7}), constantsOf(back, got, Features{}, quietFuncs{}, HashKeys{7}))
 		if diff != "" {
 			t.Errorf("constants of %+v (-want +got):\n%s", o, diff)
 		}
-		if _, err := queueSpec(o.stored(want, o.Hook)); err != nil {
+		if _, err := queueSpec(o.stored(want, o.Hook), HashKeys{7}); err != nil {
 			t.Errorf("queue hook of %+v: %v", o, err)
 		}
 	}

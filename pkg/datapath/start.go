@@ -10,11 +10,12 @@ import (
 	"github.com/vnetradar/radar/pkg/bpfobj"
 )
 
-// startRing gives the ring's cursor its first position, and CPUs their first blocks.
+// startRing gives the ring's cursor its first position, CPUs their first blocks, and user space
+// the keys that the programs have.
 // Where they begin is left to chance: copies of one lab that run side by side send equal
 // packets, and what the kernel frees in a socket's queue has nothing but its mark, the
 // index of a slot, to say which domain's packet it is.
-func (l *loaded) startRing(layout *Layout) error {
+func (l *loaded) startRing(layout *Layout, keys HashKeys) error {
 	cursor, control, alloc := l.maps[bpfobj.TcMapCursor], l.maps[bpfobj.TcMapControl], l.maps[bpfobj.TcMapAlloc]
 	if cursor == nil || control == nil || alloc == nil {
 		return &kindError{kind: ErrLoad, text: "the BPF object lacks a map: rebuild radar"}
@@ -30,7 +31,7 @@ func (l *loaded) startRing(layout *Layout) error {
 	if err := cursor.Put(uint32(0), &bpfobj.TcRdrCursor{Next: next}); err != nil {
 		return bpfError("set first position", err)
 	}
-	if err := control.Put(uint32(0), &bpfobj.TcRdrControl{Cursor: next, Start: start}); err != nil {
+	if err := control.Put(uint32(0), &bpfobj.TcRdrControl{Cursor: next, Start: start, Hash: keys}); err != nil {
 		return bpfError("set control page", err)
 	}
 	return nil
