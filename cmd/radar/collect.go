@@ -167,6 +167,7 @@ func (a *app) collect(cmd *cobra.Command, f *collectFlags) error {
 	engine := metrics.New(config)
 	run.collector = collect.New(translator, engine, store, run.packet())
 	run.collector.Changed = run.event()
+	run.collector.Warn = func(text string) { fmt.Fprintf(a.stderr, "radar: %s\n", text) }
 	if run.path != nil {
 		run.collector.Use(run.path)
 	}
@@ -383,6 +384,9 @@ func (a *app) printCollected(f *collectFlags, i *collect.Info) error {
 	}
 	if n.Alone > 0 {
 		fmt.Fprintf(a.stderr, "radar: of %s one node alone has reported\n", plural(int(n.Alone), "packet"))
+	}
+	if i.Bugs > 0 {
+		fmt.Fprintf(a.stderr, "radar: at %s radar itself failed, a bug: they were passed over\n", plural(int(i.Bugs), "datagram"))
 	}
 	if i.Gaps > 0 {
 		fmt.Fprintf(a.stderr, "radar: %s that sources have numbered did not come\n", plural(int(i.Gaps), "report"))

@@ -23,6 +23,9 @@ type Collector struct {
 	// before the first packet is added; it and New's show must not wait for long, since nothing
 	// is taken meanwhile.
 	Changed func(*metrics.Event)
+	// Warn, if not nil, is told what went wrong and does not end the collector, in a line. It is set
+	// before the first packet, and must not wait for long.
+	Warn func(string)
 
 	mu         sync.Mutex
 	translator *Translator
@@ -60,9 +63,18 @@ func (c *Collector) Add(p Packet) error {
 	return err
 }
 
-// add takes a packet and returns what others that raise no event look like, if this one raised
+// add is take, but for packets at which it fails.
+func (c *Collector) add(p Packet) (t *Template, err error) {
+	if !c.guard(p, func() { t, err = c.take(p) }) {
+		return nil, nil
+	}
+	return t, err
+}
+
+// take takes a packet and returns what others that raise no event look like, if this one raised
 // none and that can be said.
-func (c *Collector) add(p Packet) (*Template, error) {
+func (c *Collector) take(p Packet) (*Template, error) {
+	c.report.HasFlow, c.report.Hops = false, c.report.Hops[:0]
 	if p.At.After(c.newest) {
 		c.newest = p.At
 	}
@@ -184,7 +196,20 @@ func (c *Collector) rows(now time.Time) []metrics.Row {
 func (c *Collector) Until(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.translator.Until(now)
+	c.guarded(func() { c.translator.Until(now) })
+}
+
+// guarded calls fn, which emits packets whose postcards wait, again if it fails at one: that one has
+// gone by then.
+func (c *Collector) guarded(fn func()) {
+	for range 1 + len(c.translator.cards.order) {
+		if c.guard(Packet{}, func() {
+			c.report.HasFlow, c.report.Hops = false, c.report.Hops[:0]
+			fn()
+		}) {
+			return
+		}
+	}
 }
 
 // Close emits packets whose postcards were still waited for, and closes the store. What is
@@ -194,7 +219,7 @@ func (c *Collector) Close() (Info, error) {
 	defer c.mu.Unlock()
 	c.closed = true
 	c.engine.Moved = nil // the fast path has ended
-	c.translator.End()
+	c.guarded(c.translator.End)
 	c.countAll()
 	err := c.store.Close()
 	return c.store.Info, err

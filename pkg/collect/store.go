@@ -62,6 +62,7 @@ type Info struct {
 	XDP      *FastInfo         `json:"xdp,omitempty"`
 	Gaps     uint64            `json:"gaps"`  // reports that sources numbered and that did not come
 	Fell     uint64            `json:"fell"`  // datagrams that the sockets had no room for
+	Bugs     uint64            `json:"bugs"`  // datagrams at which radar itself failed, and which it passed over
 	First    uint64            `json:"first"` // number of the first packet that is kept
 	Next     uint64            `json:"next"`  // number that the next one gets
 	Files    []File            `json:"files"`

@@ -124,6 +124,7 @@ var counters = []counter{
 	{desc("collect_table_full_total", "Values whose table was full."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Metrics.Full }},
 	{desc("collect_aged_total", "Keys that nobody reported for long."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Metrics.Aged }},
 	{desc("collect_fell_total", "Datagrams that found the socket full."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Fell }},
+	{desc("collect_bugs_total", "Datagrams at which radar itself failed, and which it passed over."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Bugs }},
 	// A report that comes late leaves the gap that it was in.
 	{desc("collect_gaps", "Reports that sources have numbered and that did not come."), prometheus.GaugeValue, func(i *collect.Info) uint64 { return i.Gaps }},
 }
