@@ -376,6 +376,9 @@ func (a *app) printCollected(f *collectFlags, i *collect.Info) error {
 	if m.Full > 0 {
 		fmt.Fprintf(a.stderr, "radar: %s had no room in the tables of metrics (--flows)\n", plural(int(m.Full), "value"))
 	}
+	if m.Replaced > 0 {
+		fmt.Fprintf(a.stderr, "radar: %s of flows went for others: a flow has room for 64\n", plural(int(m.Replaced), "node"))
+	}
 	if m.NoNode > 0 {
 		fmt.Fprintf(a.stderr, "radar: %s without the node's id: in no metric of nodes\n", plural(int(m.NoNode), "hop"))
 	}

@@ -122,6 +122,7 @@ var counters = []counter{
 	{desc("collect_unchanged_total", "Reports without an event."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Metrics.Unchanged }},
 	{desc("collect_no_node_total", "Hops without a node id."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Metrics.NoNode }},
 	{desc("collect_table_full_total", "Values whose table was full."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Metrics.Full }},
+	{desc("collect_replaced_total", "Nodes of a flow that went for others: a flow has room for 64."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Metrics.Replaced }},
 	{desc("collect_aged_total", "Keys that nobody reported for long."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Metrics.Aged }},
 	{desc("collect_fell_total", "Datagrams that found the socket full."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Fell }},
 	{desc("collect_bugs_total", "Datagrams at which radar itself failed, and which it passed over."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Bugs }},
