@@ -67,6 +67,7 @@ type collectFlags struct {
 	sources  []string
 	nodes    []string
 	keep     count
+	keepRows count
 	join     time.Duration
 	all      bool
 	show     choice
@@ -78,7 +79,7 @@ type collectFlags struct {
 }
 
 func newCollectCmd(a *app) *cobra.Command {
-	f := &collectFlags{keep: 64 << 20, show: choice{"", "thing to show", []string{"packets", "events"}}}
+	f := &collectFlags{keep: 64 << 20, keepRows: 64 << 20, show: choice{"", "thing to show", []string{"packets", "events"}}}
 	cmd := &cobra.Command{
 		Use:               "collect",
 		Short:             "Collect telemetry reports of P4 switches and others",
@@ -96,6 +97,7 @@ func newCollectCmd(a *app) *cobra.Command {
 	flags.StringSliceVar(&f.nodes, "node", nil, "what a node is called, ID=NAME")
 	flags.DurationVar(&f.join, "join", 50*time.Millisecond, "how long postcards (INT-XD) of one packet are waited for; 0: each is a packet")
 	flags.Var(&f.keep, "keep", "bytes of reports that are kept, at least 64k")
+	flags.Var(&f.keepRows, "keep-metrics", "bytes of values that are kept for radar metrics, at least 64k: those reported last (while they are written, twice that)")
 	flags.BoolVar(&f.all, "all", false, "keep every report as a packet, also those without an event")
 	addChoice(cmd, &f.show, "show", "print them as they come")
 	f.metricFlags.add(cmd)
@@ -130,6 +132,9 @@ func (a *app) collect(cmd *cobra.Command, f *collectFlags) error {
 	}
 	if f.keep < collect.MinKeep {
 		return usagef("--keep %v: use at least 64k", &f.keep)
+	}
+	if f.keepRows < collect.MinKeep {
+		return usagef("--keep-metrics %v: use at least 64k", &f.keepRows)
 	}
 	config, err := f.config()
 	if err != nil {
@@ -168,6 +173,7 @@ func (a *app) collect(cmd *cobra.Command, f *collectFlags) error {
 	run.collector = collect.New(translator, engine, store, run.packet())
 	run.collector.Changed = run.event()
 	run.collector.Warn = func(text string) { fmt.Fprintf(a.stderr, "radar: %s\n", text) }
+	run.collector.KeepRows = int64(f.keepRows)
 	if run.path != nil {
 		run.collector.Use(run.path)
 	}
@@ -387,6 +393,12 @@ func (a *app) printCollected(f *collectFlags, i *collect.Info) error {
 	}
 	if n.Alone > 0 {
 		fmt.Fprintf(a.stderr, "radar: of %s one node alone has reported\n", plural(int(n.Alone), "packet"))
+	}
+	if i.NotKept+i.Unsaved > 0 {
+		fmt.Fprintf(a.stderr, "radar: the disk was full: %s not kept, %s failed\n", plural(int(i.NotKept), "datagram"), plural(int(i.Unsaved), "write"))
+	}
+	if i.LeftOut > 0 {
+		fmt.Fprintf(a.stderr, "radar: there is no room for %s that radar metrics could show (--keep-metrics)\n", plural(int(i.LeftOut), "value"))
 	}
 	if i.Bugs > 0 {
 		fmt.Fprintf(a.stderr, "radar: at %s radar itself failed, a bug: they were passed over\n", plural(int(i.Bugs), "datagram"))

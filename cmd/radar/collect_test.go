@@ -278,6 +278,7 @@ func TestCollectRefuses(t *testing.T) {
 		{"--node leaf1=1", exitUsage, "use ID=NAME"},
 		{"--node 4294967296=x", exitUsage, "use ID=NAME"},
 		{"--keep 10", exitUsage, "use at least 64k"},
+		{"--keep-metrics 10", exitUsage, "--keep-metrics 10: use at least 64k"},
 		{"-r /nowhere/none.pcap", exitFailure, "no such file"},
 		{"-r x --listen ::1", exitUsage, "use one of them"},
 		{"x", exitUsage, "x"},

@@ -26,6 +26,9 @@ type Collector struct {
 	// Warn, if not nil, is told what went wrong and does not end the collector, in a line. It is set
 	// before the first packet, and must not wait for long.
 	Warn func(string)
+	// KeepRows is how many bytes of values SaveRows writes at most; 0: any number. Those reported
+	// last are written.
+	KeepRows int64
 
 	mu         sync.Mutex
 	translator *Translator
@@ -37,6 +40,8 @@ type Collector struct {
 	taken      uint64   // by it
 	failed     error    // of it
 	store      *Store
+	full       bool // the disk is
+	failing    bool // a write has found it full since the last SaveRows
 	gaps       gaps
 	sockets    []*Socket
 	closed     bool
@@ -99,7 +104,28 @@ func (c *Collector) take(p Packet) (*Template, error) {
 	}
 	c.translator.Records(m, p.At, c.store.Info.ID(c.store.Next()))
 	c.count()
-	return nil, c.store.Add(p)
+	return nil, c.wrote(c.store.Add(p))
+}
+
+// wrote takes what a write to the state directory came to. That the disk is full ends nothing: it is
+// counted, and told once until SaveRows finds that there is room again.
+func (c *Collector) wrote(err error) error {
+	if err == nil || !isFull(err) {
+		return err
+	}
+	c.store.Info.Unsaved++
+	c.failing = true
+	if !c.full {
+		c.full = true
+		c.warn(fmt.Sprintf("no room for what is collected, which goes on: reports are not kept, and radar metrics shows old values: %v", err))
+	}
+	return nil
+}
+
+func (c *Collector) warn(text string) {
+	if c.Warn != nil {
+		c.Warn(text)
+	}
 }
 
 // count brings the store's Info up to date.
@@ -159,7 +185,7 @@ func (c *Collector) Save() (Info, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.countAll()
-	err := c.store.Save()
+	err := c.wrote(c.store.Save())
 	return c.store.Info, err
 }
 
@@ -221,7 +247,7 @@ func (c *Collector) Close() (Info, error) {
 	c.engine.Moved = nil // the fast path has ended
 	c.guarded(c.translator.End)
 	c.countAll()
-	err := c.store.Close()
+	err := c.wrote(c.store.Close())
 	return c.store.Info, err
 }
 
