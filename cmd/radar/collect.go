@@ -406,6 +406,9 @@ func (a *app) printCollected(f *collectFlags, i *collect.Info) error {
 	if i.Gaps > 0 {
 		fmt.Fprintf(a.stderr, "radar: %s that sources have numbered did not come\n", plural(int(i.Gaps), "report"))
 	}
+	if i.Forgotten > 0 {
+		fmt.Fprintf(a.stderr, "radar: the numbers of %s were no longer followed: there are too many (--allow says whom to hear)\n", plural(int(i.Forgotten), "source"))
+	}
 	a.printFast(i)
 	if i.Fell > 0 {
 		fmt.Fprintf(a.stderr, "radar: %s found the socket full\n", plural(int(i.Fell), "datagram"))

@@ -131,7 +131,7 @@ func (c *Collector) warn(text string) {
 // count brings the store's Info up to date.
 func (c *Collector) count() {
 	i := &c.store.Info
-	i.Counts, i.Metrics, i.Gaps, i.Fell = c.translator.Counts, c.engine.Counts, c.gaps.lost, 0
+	i.Counts, i.Metrics, i.Gaps, i.Forgotten, i.Fell = c.translator.Counts, c.engine.Counts, c.gaps.lost, c.gaps.forgotten, 0
 	for _, s := range c.sockets {
 		i.Fell += s.Fell()
 	}

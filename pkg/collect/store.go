@@ -48,26 +48,27 @@ func Dir(name string) string { return filepath.Join(statedir.Root(), domain.Repo
 
 // Info describes what is kept. The profiles and names are those with which it is to be read.
 type Info struct {
-	Epoch    uint32            `json:"epoch"` // random: the first part of IDs
-	PID      int               `json:"pid"`
-	Since    time.Time         `json:"since"`
-	Profiles map[string]string `json:"profiles,omitempty"` // by source address
-	Names    map[uint32]string `json:"names,omitempty"`    // of nodes
-	Join     time.Duration     `json:"join"`               // ns; see Translator
-	Ports    []uint16          `json:"ports,omitempty"`    // of reports
-	All      bool              `json:"all"`                // every report is kept
-	Counts   Counts            `json:"counts"`
-	Metrics  metrics.Counts    `json:"metrics"`
-	XDP      *FastInfo         `json:"xdp,omitempty"`
-	Gaps     uint64            `json:"gaps"`            // reports that sources numbered and that did not come
-	Fell     uint64            `json:"fell"`            // datagrams that the sockets had no room for
-	NotKept  uint64            `json:"not_kept"`        // datagrams that were to be kept when the disk was full
-	Unsaved  uint64            `json:"unsaved"`         // writes to this directory that failed, the disk being full
-	LeftOut  uint64            `json:"values_left_out"` // values for which rowsFile has no room
-	Bugs     uint64            `json:"bugs"`            // datagrams at which radar itself failed, and which it passed over
-	First    uint64            `json:"first"`           // number of the first packet that is kept
-	Next     uint64            `json:"next"`            // number that the next one gets
-	Files    []File            `json:"files"`
+	Epoch     uint32            `json:"epoch"` // random: the first part of IDs
+	PID       int               `json:"pid"`
+	Since     time.Time         `json:"since"`
+	Profiles  map[string]string `json:"profiles,omitempty"` // by source address
+	Names     map[uint32]string `json:"names,omitempty"`    // of nodes
+	Join      time.Duration     `json:"join"`               // ns; see Translator
+	Ports     []uint16          `json:"ports,omitempty"`    // of reports
+	All       bool              `json:"all"`                // every report is kept
+	Counts    Counts            `json:"counts"`
+	Metrics   metrics.Counts    `json:"metrics"`
+	XDP       *FastInfo         `json:"xdp,omitempty"`
+	Gaps      uint64            `json:"gaps"`              // reports that sources numbered and that did not come
+	Forgotten uint64            `json:"sources_forgotten"` // sources whose numbers are no longer followed: there were too many
+	Fell      uint64            `json:"fell"`              // datagrams that the sockets had no room for
+	NotKept   uint64            `json:"not_kept"`          // datagrams that were to be kept when the disk was full
+	Unsaved   uint64            `json:"unsaved"`           // writes to this directory that failed, the disk being full
+	LeftOut   uint64            `json:"values_left_out"`   // values for which rowsFile has no room
+	Bugs      uint64            `json:"bugs"`              // datagrams at which radar itself failed, and which it passed over
+	First     uint64            `json:"first"`             // number of the first packet that is kept
+	Next      uint64            `json:"next"`              // number that the next one gets
+	Files     []File            `json:"files"`
 }
 
 // FastInfo is what a fast path has done.

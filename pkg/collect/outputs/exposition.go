@@ -125,6 +125,7 @@ var counters = []counter{
 	{desc("collect_replaced_total", "Nodes of a flow that went for others: a flow has room for 64."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Metrics.Replaced }},
 	{desc("collect_aged_total", "Keys that nobody reported for long."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Metrics.Aged }},
 	{desc("collect_fell_total", "Datagrams that found the socket full."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Fell }},
+	{desc("collect_sources_forgotten_total", "Sources whose numbers are no longer followed: there were too many."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Forgotten }},
 	{desc("collect_not_kept_total", "Datagrams that were to be kept when the disk was full."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.NotKept }},
 	{desc("collect_unsaved_total", "Writes to the state directory that failed, the disk being full."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Unsaved }},
 	{desc("collect_values_left_out", "Values for which the state directory has no room (--keep-metrics)."), prometheus.GaugeValue, func(i *collect.Info) uint64 { return i.LeftOut }},
