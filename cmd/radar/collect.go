@@ -49,6 +49,7 @@ const collectExample = `  radar collect                                         
   radar collect --port 32766,6000 --source 10.0.0.7=geant --node 1=leaf1 --node 2=spine1
   radar collect --show events --threshold hop_latency=5us,queue_occupancy=50%
   radar collect --http 9432 --influx 'http://127.0.0.1:8086/?db=radar'
+  radar collect --listen 10.0.0.1 --allow 10.0.0.0/8
   radar collect --all -r reports.pcap && radar paths && radar metrics
   radar collect --config collector.yaml
   radar collect --forget`
@@ -64,6 +65,7 @@ type collectFlags struct {
 	listen   string
 	ports    []uint
 	file     string
+	allow    []string
 	sources  []string
 	nodes    []string
 	keep     count
@@ -93,6 +95,7 @@ func newCollectCmd(a *app) *cobra.Command {
 	flags.StringVar(&f.listen, "listen", "", "take reports at this address only (default: at all)")
 	flags.UintSliceVar(&f.ports, "port", []uint{reportPort}, "UDP ports of reports (with -r: besides those that programs use)")
 	flags.StringVarP(&f.file, "read", "r", "", "read a capture file (- is standard input) and end")
+	flags.StringSliceVar(&f.allow, "allow", nil, "take reports of these sources only, addresses or prefixes such as 10.0.0.0/8 (default: anybody's)")
 	flags.StringSliceVar(&f.sources, "source", nil, "what a source sends, ADDRESS=PROFILE (profiles: radar int decode --help)")
 	flags.StringSliceVar(&f.nodes, "node", nil, "what a node is called, ID=NAME")
 	flags.DurationVar(&f.join, "join", 50*time.Millisecond, "how long postcards (INT-XD) of one packet are waited for; 0: each is a packet")
@@ -120,6 +123,10 @@ func (a *app) collect(cmd *cobra.Command, f *collectFlags) error {
 		}
 	}
 	info, err := f.info()
+	if err != nil {
+		return withCode(exitUsage, err)
+	}
+	allow, err := parseAllow(f.allow)
 	if err != nil {
 		return withCode(exitUsage, err)
 	}
@@ -161,7 +168,7 @@ func (a *app) collect(cmd *cobra.Command, f *collectFlags) error {
 	if err != nil {
 		return err
 	}
-	if run.path, err = f.fast.attach(a, run.sockets, &config); err != nil {
+	if run.path, err = f.fast.attach(a, run.sockets, allow, &config); err != nil {
 		return errors.Join(err, store.Close(), out.end(a))
 	}
 	defer run.closePath()
@@ -173,6 +180,7 @@ func (a *app) collect(cmd *cobra.Command, f *collectFlags) error {
 	run.collector = collect.New(translator, engine, store, run.packet())
 	run.collector.Changed = run.event()
 	run.collector.Warn = func(text string) { fmt.Fprintf(a.stderr, "radar: %s\n", text) }
+	run.collector.Allow = allow
 	run.collector.KeepRows = int64(f.keepRows)
 	if run.path != nil {
 		run.collector.Use(run.path)
@@ -245,6 +253,37 @@ func (f *collectFlags) info() (*collect.Info, error) {
 		info.Names[uint32(id)] = name
 	}
 	return info, nil
+}
+
+// mostAllowed is how many prefixes --allow takes: each datagram is held against all of them.
+const mostAllowed = 256
+
+// parseAllow reads --allow.
+func parseAllow(list []string) (allow []netip.Prefix, err error) {
+	for _, s := range list {
+		p, err := netip.ParsePrefix(s)
+		if err != nil {
+			addr, err := netip.ParseAddr(s)
+			if err != nil || addr.Zone() != "" {
+				return nil, fmt.Errorf("--allow %q: use an address, or a prefix such as 10.0.0.0/8", s)
+			}
+			addr = addr.Unmap()
+			p = netip.PrefixFrom(addr, addr.BitLen())
+		}
+		switch {
+		case p.Addr().Is4In6():
+			return nil, fmt.Errorf("--allow %s: write the prefix as IPv4 does", s)
+		case p != p.Masked():
+			return nil, fmt.Errorf("--allow %s: bits behind the prefix are set: did you mean %v, or %v?", s, p.Masked(), p.Addr())
+		case slices.Contains(allow, p):
+			return nil, fmt.Errorf("--allow %s: twice", s)
+		}
+		allow = append(allow, p)
+	}
+	if len(allow) > mostAllowed {
+		return nil, fmt.Errorf("--allow: %d prefixes: use at most %d", len(allow), mostAllowed)
+	}
+	return allow, nil
 }
 
 // collecting is a collector at work.
@@ -399,6 +438,9 @@ func (a *app) printCollected(f *collectFlags, i *collect.Info) error {
 	}
 	if i.LeftOut > 0 {
 		fmt.Fprintf(a.stderr, "radar: there is no room for %s that radar metrics could show (--keep-metrics)\n", plural(int(i.LeftOut), "value"))
+	}
+	if i.Refused > 0 {
+		fmt.Fprintf(a.stderr, "radar: %s refused: of sources that are not among those of --allow\n", plural(int(i.Refused), "datagram"))
 	}
 	if i.Bugs > 0 {
 		fmt.Fprintf(a.stderr, "radar: at %s radar itself failed, a bug: they were passed over\n", plural(int(i.Bugs), "datagram"))

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"slices"
 	"strconv"
 	"sync"
@@ -26,6 +27,8 @@ type Collector struct {
 	// Warn, if not nil, is told what went wrong and does not end the collector, in a line. It is set
 	// before the first packet, and must not wait for long.
 	Warn func(string)
+	// Allow is whose packets are taken; none: anybody's. Those of others are counted.
+	Allow []netip.Prefix
 	// KeepRows is how many bytes of values SaveRows writes at most; 0: any number. Those reported
 	// last are written.
 	KeepRows int64
@@ -42,6 +45,7 @@ type Collector struct {
 	store      *Store
 	full       bool // the disk is
 	failing    bool // a write has found it full since the last SaveRows
+	refused    uint64
 	gaps       gaps
 	sockets    []*Socket
 	closed     bool
@@ -64,8 +68,24 @@ func (c *Collector) Add(p Packet) error {
 	if c.closed {
 		return net.ErrClosed
 	}
+	if !c.allows(p) {
+		return nil
+	}
 	_, err := c.add(p)
 	return err
+}
+
+// allows says whether a packet's source is heard; if not, it counts it.
+func (c *Collector) allows(p Packet) bool {
+	if len(c.Allow) == 0 {
+		return true
+	}
+	from := source(p.IP)
+	if slices.ContainsFunc(c.Allow, func(of netip.Prefix) bool { return of.Contains(from) }) {
+		return true
+	}
+	c.refused++
+	return false
 }
 
 // add is take, but for packets at which it fails.
@@ -132,6 +152,10 @@ func (c *Collector) warn(text string) {
 func (c *Collector) count() {
 	i := &c.store.Info
 	i.Counts, i.Metrics, i.Gaps, i.Forgotten, i.Fell = c.translator.Counts, c.engine.Counts, c.gaps.lost, c.gaps.forgotten, 0
+	i.Refused = c.refused
+	if i.XDP != nil {
+		i.Refused += i.XDP.Refused
+	}
 	for _, s := range c.sockets {
 		i.Fell += s.Fell()
 	}
@@ -139,11 +163,11 @@ func (c *Collector) count() {
 
 // countAll is count, and asks the fast path, which asks the kernel: not for each packet.
 func (c *Collector) countAll() {
-	c.count()
 	if c.path != nil {
 		c.store.Info.XDP = &FastInfo{Taken: c.taken}
 		c.path.About(c.store.Info.XDP)
 	}
+	c.count()
 }
 
 // ID names the packet with that number.

@@ -48,6 +48,9 @@ func (c *Collector) AddUp(p Packet, key, number uint64) error {
 	if c.closed {
 		return net.ErrClosed
 	}
+	if !c.allows(p) { // which the fast path has asked already: without a template either way
+		return nil
+	}
 	if err := c.account(key); err != nil {
 		return err
 	}

@@ -65,6 +65,7 @@ type Info struct {
 	NotKept   uint64            `json:"not_kept"`          // datagrams that were to be kept when the disk was full
 	Unsaved   uint64            `json:"unsaved"`           // writes to this directory that failed, the disk being full
 	LeftOut   uint64            `json:"values_left_out"`   // values for which rowsFile has no room
+	Refused   uint64            `json:"refused"`           // datagrams of sources that are not heard, wherever they came
 	Bugs      uint64            `json:"bugs"`              // datagrams at which radar itself failed, and which it passed over
 	First     uint64            `json:"first"`             // number of the first packet that is kept
 	Next      uint64            `json:"next"`              // number that the next one gets
@@ -73,12 +74,13 @@ type Info struct {
 
 // FastInfo is what a fast path has done.
 type FastInfo struct {
-	Device string `json:"device"`
-	Mode   string `json:"mode"`  // native or generic
-	Taken  uint64 `json:"taken"` // reports that said nothing new
-	Up     uint64 `json:"up"`    // the others
-	Shed   uint64 `json:"shed"`  // of these, those that the collector had no room for
-	Full   uint64 `json:"full"`  // templates that there was no room for
+	Device  string `json:"device"`
+	Mode    string `json:"mode"`    // native or generic
+	Taken   uint64 `json:"taken"`   // reports that said nothing new
+	Up      uint64 `json:"up"`      // the others
+	Shed    uint64 `json:"shed"`    // of these, those that the collector had no room for
+	Full    uint64 `json:"full"`    // templates that there was no room for
+	Refused uint64 `json:"refused"` // datagrams of sources that are not heard; not in up
 }
 
 // File is one capture file and the number of its first packet.

@@ -129,6 +129,7 @@ var counters = []counter{
 	{desc("collect_not_kept_total", "Datagrams that were to be kept when the disk was full."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.NotKept }},
 	{desc("collect_unsaved_total", "Writes to the state directory that failed, the disk being full."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Unsaved }},
 	{desc("collect_values_left_out", "Values for which the state directory has no room (--keep-metrics)."), prometheus.GaugeValue, func(i *collect.Info) uint64 { return i.LeftOut }},
+	{desc("collect_refused_total", "Datagrams of sources that are not heard (--allow)."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Refused }},
 	{desc("collect_bugs_total", "Datagrams at which radar itself failed, and which it passed over."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Bugs }},
 	// A report that comes late leaves the gap that it was in.
 	{desc("collect_gaps", "Reports that sources have numbered and that did not come."), prometheus.GaugeValue, func(i *collect.Info) uint64 { return i.Gaps }},
