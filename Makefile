@@ -195,6 +195,7 @@ fuzz-packets: deps-bpf
 fuzz-int:
 	$(call fuzzed,./pkg/intwire,FuzzDecode,1800000)
 	$(call fuzzed,./pkg/collect,FuzzTranslate,800000)
+	$(call fuzzed,./pkg/collect,FuzzTemplate,400000)
 	RADAR_FUZZ=$(INT) RADAR_FUZZ_SEED=$(SEED) go test ./pkg/intwire -run TestRandomBytes -count=1 -v -timeout 0
 fuzz-record: ## what bin/fuzz.txt counts, summed (RECORD=1: into docs/reliability.md)
 	RECORD=$(RECORD) lab/reliability.sh fuzz <bin/fuzz.txt

@@ -44,6 +44,12 @@ struct rdr_shared_band {
 	__u32 span;
 };
 
+/* Whose reports are heard: a prefix. IPv4 is as IPv6 writes it, ::ffff:a.b.c.d. */
+struct rdr_allowed {
+	__u32 bits;
+	__u32 addr[4]; /* network byte order */
+};
+
 struct rdr_template_head {
 	__u64 taken;
 	__u64 after;	/* number of the report it was made after; see ups */
@@ -144,6 +150,23 @@ struct {
 	__type(value, __u64);
 } shed SEC(".maps");
 
+/* Looked at if n_allowed is not 0. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct rdr_allowed);
+	__type(value, __u32);
+} allowed SEC(".maps");
+
+/* Reports of others than these. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} refused SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -165,6 +188,7 @@ const volatile struct {
 	__u64 a, b;
 } locals[LOCALS];
 const volatile __u32 n_locals = 0;
+const volatile __u32 n_allowed = 0;
 /* What is longer, from the IP header on, is a train that the stack will cut. */
 const volatile __u32 mtu = 1500;
 
@@ -188,6 +212,21 @@ static __always_inline bool is_local(__u64 a, __u64 b)
 			return true;
 	}
 	return false;
+}
+
+/* Whether reports of this address are heard; if not, that is counted. 16 bytes, as they are in memory. */
+GLOBAL int is_allowed(__u64 a, __u64 b)
+{
+	struct rdr_allowed from = { .bits = 128, .addr = { a, a >> 32, b, b >> 32 } };
+	__u32 zero = 0;
+	__u64 *n;
+
+	if (bpf_map_lookup_elem(&allowed, &from))
+		return 1;
+	n = bpf_map_lookup_elem(&refused, &zero);
+	if (n)
+		++*n;
+	return 0;
 }
 
 static __always_inline __u64 mix(__u64 h, __u64 v)
@@ -384,7 +423,7 @@ int radar_collect(struct xdp_md *ctx)
 	struct rdr_work *w;
 	__u32 zero = 0, len;
 	__be16 type;
-	__u64 key;
+	__u64 key, from_a, from_b;
 
 	if ((void *)ip > end)
 		return XDP_PASS;
@@ -404,6 +443,8 @@ int radar_collect(struct xdp_md *ctx)
 			return XDP_PASS;
 		if (!is_local(0, h->daddr))
 			return XDP_PASS;
+		from_a = 0;
+		from_b = (__u64)h->saddr << 32 | bpf_htonl(0xffff);
 		key = mix(h->saddr, h->daddr);
 		p = (const void *)(h + 1);
 	} else if (type == bpf_htons(ETH_P_IPV6)) {
@@ -413,7 +454,9 @@ int radar_collect(struct xdp_md *ctx)
 			return XDP_PASS;
 		if (!is_local(((const __u64 *)&h->daddr)[0], ((const __u64 *)&h->daddr)[1]))
 			return XDP_PASS;
-		key = mix(((const __u64 *)&h->saddr)[0], ((const __u64 *)&h->saddr)[1]);
+		from_a = ((const __u64 *)&h->saddr)[0];
+		from_b = ((const __u64 *)&h->saddr)[1];
+		key = mix(from_a, from_b);
 		key = mix(key, ((const __u64 *)&h->daddr)[0]);
 		key = mix(key, ((const __u64 *)&h->daddr)[1]);
 		p = (const void *)(h + 1);
@@ -429,6 +472,8 @@ int radar_collect(struct xdp_md *ctx)
 	if (!w || (void *)(p + 16) > end || len < sizeof(*udp) + 16 || len > (__u64)(end - (void *)udp) ||
 	    (__u64)(end - (void *)ip) > mtu)
 		return XDP_PASS;
+	if (n_allowed && !is_allowed(from_a, from_b))
+		return XDP_DROP;
 
 	key = mix(key, (__u64)udp->dest << 32 | bpf_get_smp_processor_id());
 	w->len = len - sizeof(*udp);
@@ -480,6 +525,7 @@ int radar_drop(struct xdp_md *ctx)
 
 /* For bpf2go, which finds only types that something is of. */
 const struct rdr_up *abi_up __attribute__((unused));
+const struct rdr_allowed *abi_allowed __attribute__((unused));
 const enum rdr_band_flag *abi_band_flag __attribute__((unused));
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

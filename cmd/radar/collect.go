@@ -49,6 +49,7 @@ const collectExample = `  radar collect                                         
   radar collect --port 32766,6000 --source 10.0.0.7=geant --node 1=leaf1 --node 2=spine1
   radar collect --show events --threshold hop_latency=5us,queue_occupancy=50%
   radar collect --http 9432 --influx 'http://127.0.0.1:8086/?db=radar'
+  radar collect --listen 10.0.0.1 --allow 10.0.0.0/8
   radar collect --all -r reports.pcap && radar paths && radar metrics
   radar collect --config collector.yaml
   radar collect --forget`
@@ -64,9 +65,11 @@ type collectFlags struct {
 	listen   string
 	ports    []uint
 	file     string
+	allow    []string
 	sources  []string
 	nodes    []string
 	keep     count
+	keepRows count
 	join     time.Duration
 	all      bool
 	show     choice
@@ -78,7 +81,7 @@ type collectFlags struct {
 }
 
 func newCollectCmd(a *app) *cobra.Command {
-	f := &collectFlags{keep: 64 << 20, show: choice{"", "thing to show", []string{"packets", "events"}}}
+	f := &collectFlags{keep: 64 << 20, keepRows: 64 << 20, show: choice{"", "thing to show", []string{"packets", "events"}}}
 	cmd := &cobra.Command{
 		Use:               "collect",
 		Short:             "Collect telemetry reports of P4 switches and others",
@@ -92,10 +95,12 @@ func newCollectCmd(a *app) *cobra.Command {
 	flags.StringVar(&f.listen, "listen", "", "take reports at this address only (default: at all)")
 	flags.UintSliceVar(&f.ports, "port", []uint{reportPort}, "UDP ports of reports (with -r: besides those that programs use)")
 	flags.StringVarP(&f.file, "read", "r", "", "read a capture file (- is standard input) and end")
+	flags.StringSliceVar(&f.allow, "allow", nil, "take reports of these sources only, addresses or prefixes such as 10.0.0.0/8 (default: anybody's)")
 	flags.StringSliceVar(&f.sources, "source", nil, "what a source sends, ADDRESS=PROFILE (profiles: radar int decode --help)")
 	flags.StringSliceVar(&f.nodes, "node", nil, "what a node is called, ID=NAME")
 	flags.DurationVar(&f.join, "join", 50*time.Millisecond, "how long postcards (INT-XD) of one packet are waited for; 0: each is a packet")
 	flags.Var(&f.keep, "keep", "bytes of reports that are kept, at least 64k")
+	flags.Var(&f.keepRows, "keep-metrics", "bytes of values that are kept for radar metrics, at least 64k: those reported last (while they are written, twice that)")
 	flags.BoolVar(&f.all, "all", false, "keep every report as a packet, also those without an event")
 	addChoice(cmd, &f.show, "show", "print them as they come")
 	f.metricFlags.add(cmd)
@@ -121,6 +126,10 @@ func (a *app) collect(cmd *cobra.Command, f *collectFlags) error {
 	if err != nil {
 		return withCode(exitUsage, err)
 	}
+	allow, err := parseAllow(f.allow)
+	if err != nil {
+		return withCode(exitUsage, err)
+	}
 	translator, err := info.Translator()
 	if err != nil {
 		return withCode(exitUsage, fmt.Errorf("--source: %w", err))
@@ -130,6 +139,9 @@ func (a *app) collect(cmd *cobra.Command, f *collectFlags) error {
 	}
 	if f.keep < collect.MinKeep {
 		return usagef("--keep %v: use at least 64k", &f.keep)
+	}
+	if f.keepRows < collect.MinKeep {
+		return usagef("--keep-metrics %v: use at least 64k", &f.keepRows)
 	}
 	config, err := f.config()
 	if err != nil {
@@ -156,7 +168,7 @@ func (a *app) collect(cmd *cobra.Command, f *collectFlags) error {
 	if err != nil {
 		return err
 	}
-	if run.path, err = f.fast.attach(a, run.sockets, &config); err != nil {
+	if run.path, err = f.fast.attach(a, run.sockets, allow, &config); err != nil {
 		return errors.Join(err, store.Close(), out.end(a))
 	}
 	defer run.closePath()
@@ -167,6 +179,9 @@ func (a *app) collect(cmd *cobra.Command, f *collectFlags) error {
 	engine := metrics.New(config)
 	run.collector = collect.New(translator, engine, store, run.packet())
 	run.collector.Changed = run.event()
+	run.collector.Warn = func(text string) { fmt.Fprintf(a.stderr, "radar: %s\n", text) }
+	run.collector.Allow = allow
+	run.collector.KeepRows = int64(f.keepRows)
 	if run.path != nil {
 		run.collector.Use(run.path)
 	}
@@ -238,6 +253,37 @@ func (f *collectFlags) info() (*collect.Info, error) {
 		info.Names[uint32(id)] = name
 	}
 	return info, nil
+}
+
+// mostAllowed is how many prefixes --allow takes: each datagram is held against all of them.
+const mostAllowed = 256
+
+// parseAllow reads --allow.
+func parseAllow(list []string) (allow []netip.Prefix, err error) {
+	for _, s := range list {
+		p, err := netip.ParsePrefix(s)
+		if err != nil {
+			addr, err := netip.ParseAddr(s)
+			if err != nil || addr.Zone() != "" {
+				return nil, fmt.Errorf("--allow %q: use an address, or a prefix such as 10.0.0.0/8", s)
+			}
+			addr = addr.Unmap()
+			p = netip.PrefixFrom(addr, addr.BitLen())
+		}
+		switch {
+		case p.Addr().Is4In6():
+			return nil, fmt.Errorf("--allow %s: write the prefix as IPv4 does", s)
+		case p != p.Masked():
+			return nil, fmt.Errorf("--allow %s: bits behind the prefix are set: did you mean %v, or %v?", s, p.Masked(), p.Addr())
+		case slices.Contains(allow, p):
+			return nil, fmt.Errorf("--allow %s: twice", s)
+		}
+		allow = append(allow, p)
+	}
+	if len(allow) > mostAllowed {
+		return nil, fmt.Errorf("--allow: %d prefixes: use at most %d", len(allow), mostAllowed)
+	}
+	return allow, nil
 }
 
 // collecting is a collector at work.
@@ -375,6 +421,9 @@ func (a *app) printCollected(f *collectFlags, i *collect.Info) error {
 	if m.Full > 0 {
 		fmt.Fprintf(a.stderr, "radar: %s had no room in the tables of metrics (--flows)\n", plural(int(m.Full), "value"))
 	}
+	if m.Replaced > 0 {
+		fmt.Fprintf(a.stderr, "radar: %s of flows went for others: a flow has room for 64\n", plural(int(m.Replaced), "node"))
+	}
 	if m.NoNode > 0 {
 		fmt.Fprintf(a.stderr, "radar: %s without the node's id: in no metric of nodes\n", plural(int(m.NoNode), "hop"))
 	}
@@ -384,8 +433,23 @@ func (a *app) printCollected(f *collectFlags, i *collect.Info) error {
 	if n.Alone > 0 {
 		fmt.Fprintf(a.stderr, "radar: of %s one node alone has reported\n", plural(int(n.Alone), "packet"))
 	}
+	if i.NotKept+i.Unsaved > 0 {
+		fmt.Fprintf(a.stderr, "radar: the disk was full: %s not kept, %s failed\n", plural(int(i.NotKept), "datagram"), plural(int(i.Unsaved), "write"))
+	}
+	if i.LeftOut > 0 {
+		fmt.Fprintf(a.stderr, "radar: there is no room for %s that radar metrics could show (--keep-metrics)\n", plural(int(i.LeftOut), "value"))
+	}
+	if i.Refused > 0 {
+		fmt.Fprintf(a.stderr, "radar: %s refused: of sources that are not among those of --allow\n", plural(int(i.Refused), "datagram"))
+	}
+	if i.Bugs > 0 {
+		fmt.Fprintf(a.stderr, "radar: at %s radar itself failed, a bug: they were passed over\n", plural(int(i.Bugs), "datagram"))
+	}
 	if i.Gaps > 0 {
 		fmt.Fprintf(a.stderr, "radar: %s that sources have numbered did not come\n", plural(int(i.Gaps), "report"))
+	}
+	if i.Forgotten > 0 {
+		fmt.Fprintf(a.stderr, "radar: the numbers of %s were no longer followed: there are too many (--allow says whom to hear)\n", plural(int(i.Forgotten), "source"))
 	}
 	a.printFast(i)
 	if i.Fell > 0 {

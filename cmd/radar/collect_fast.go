@@ -42,11 +42,11 @@ func (f *fastFlags) check(cmd *cobra.Command, file string) error {
 }
 
 // attach attaches the fast path; nil if none is asked for. On a kernel without it, it says so.
-func (f *fastFlags) attach(a *app, sockets []*collect.Socket, c *metrics.Config) (*fast.Path, error) {
+func (f *fastFlags) attach(a *app, sockets []*collect.Socket, allow []netip.Prefix, c *metrics.Config) (*fast.Path, error) {
 	if f.device == "" {
 		return nil, nil
 	}
-	o := fast.Options{Device: f.device, Mode: fast.Mode(f.mode.value), Shared: c.MaxShared(), Flows: c.Flows, Age: c.Age}
+	o := fast.Options{Device: f.device, Mode: fast.Mode(f.mode.value), Shared: c.MaxShared(), Flows: c.Flows, Age: c.Age, Allow: allow}
 	for _, s := range sockets { // --listen, or any
 		o.Ports = append(o.Ports, s.Addr().Port())
 		if addr := s.Addr().Addr(); !addr.IsUnspecified() {

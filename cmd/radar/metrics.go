@@ -79,6 +79,9 @@ func (a *app) showMetrics(which, nodes []string) error {
 	if info.Metrics.Full > 0 {
 		a.notef("%s had no room in the tables (radar collect --flows)", plural(int(info.Metrics.Full), "value"))
 	}
+	if info.LeftOut > 0 {
+		a.notef("there was no room for %s more (radar collect --keep-metrics)", plural(int(info.LeftOut), "value"))
+	}
 	return a.printMetrics(rows)
 }
 

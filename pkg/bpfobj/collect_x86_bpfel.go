@@ -13,6 +13,12 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type CollectRdrAllowed struct {
+	_    structs.HostLayout
+	Bits uint32
+	Addr [4]uint32
+}
+
 type CollectRdrBand struct {
 	_      structs.HostLayout
 	Off    uint16
@@ -93,9 +99,11 @@ type CollectRdrWork struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	CollectMapAllowed            = "allowed"
 	CollectMapBands              = "bands"
 	CollectMapLargeTemplates     = "large_templates"
 	CollectMapMore               = "more"
+	CollectMapRefused            = "refused"
 	CollectMapShed               = "shed"
 	CollectMapSmallTemplates     = "small_templates"
 	CollectMapUp                 = "up"
@@ -104,10 +112,12 @@ const (
 	CollectProgRadarCollect      = "radar_collect"
 	CollectProgRadarCollectLarge = "radar_collect_large"
 	CollectProgRadarDrop         = "radar_drop"
+	CollectVarAbiAllowed         = "abi_allowed"
 	CollectVarAbiBandFlag        = "abi_band_flag"
 	CollectVarAbiUp              = "abi_up"
 	CollectVarLocals             = "locals"
 	CollectVarMtu                = "mtu"
+	CollectVarN_allowed          = "n_allowed"
 	CollectVarN_locals           = "n_locals"
 	CollectVarN_ports            = "n_ports"
 	CollectVarPorts              = "ports"
@@ -164,9 +174,11 @@ type CollectProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type CollectMapSpecs struct {
+	Allowed        *ebpf.MapSpec `ebpf:"allowed"`
 	Bands          *ebpf.MapSpec `ebpf:"bands"`
 	LargeTemplates *ebpf.MapSpec `ebpf:"large_templates"`
 	More           *ebpf.MapSpec `ebpf:"more"`
+	Refused        *ebpf.MapSpec `ebpf:"refused"`
 	Shed           *ebpf.MapSpec `ebpf:"shed"`
 	SmallTemplates *ebpf.MapSpec `ebpf:"small_templates"`
 	Up             *ebpf.MapSpec `ebpf:"up"`
@@ -178,10 +190,12 @@ type CollectMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type CollectVariableSpecs struct {
+	AbiAllowed  *ebpf.VariableSpec `ebpf:"abi_allowed"`
 	AbiBandFlag *ebpf.VariableSpec `ebpf:"abi_band_flag"`
 	AbiUp       *ebpf.VariableSpec `ebpf:"abi_up"`
 	Locals      *ebpf.VariableSpec `ebpf:"locals"`
 	Mtu         *ebpf.VariableSpec `ebpf:"mtu"`
+	N_allowed   *ebpf.VariableSpec `ebpf:"n_allowed"`
 	N_locals    *ebpf.VariableSpec `ebpf:"n_locals"`
 	N_ports     *ebpf.VariableSpec `ebpf:"n_ports"`
 	Ports       *ebpf.VariableSpec `ebpf:"ports"`
@@ -207,9 +221,11 @@ func (o *CollectObjects) Close() error {
 //
 // It can be passed to LoadCollectObjects or ebpf.CollectionSpec.LoadAndAssign.
 type CollectMaps struct {
+	Allowed        *ebpf.Map `ebpf:"allowed"`
 	Bands          *ebpf.Map `ebpf:"bands"`
 	LargeTemplates *ebpf.Map `ebpf:"large_templates"`
 	More           *ebpf.Map `ebpf:"more"`
+	Refused        *ebpf.Map `ebpf:"refused"`
 	Shed           *ebpf.Map `ebpf:"shed"`
 	SmallTemplates *ebpf.Map `ebpf:"small_templates"`
 	Up             *ebpf.Map `ebpf:"up"`
@@ -219,9 +235,11 @@ type CollectMaps struct {
 
 func (m *CollectMaps) Close() error {
 	return _CollectClose(
+		m.Allowed,
 		m.Bands,
 		m.LargeTemplates,
 		m.More,
+		m.Refused,
 		m.Shed,
 		m.SmallTemplates,
 		m.Up,
@@ -234,10 +252,12 @@ func (m *CollectMaps) Close() error {
 //
 // It can be passed to LoadCollectObjects or ebpf.CollectionSpec.LoadAndAssign.
 type CollectVariables struct {
+	AbiAllowed  *ebpf.Variable `ebpf:"abi_allowed"`
 	AbiBandFlag *ebpf.Variable `ebpf:"abi_band_flag"`
 	AbiUp       *ebpf.Variable `ebpf:"abi_up"`
 	Locals      *ebpf.Variable `ebpf:"locals"`
 	Mtu         *ebpf.Variable `ebpf:"mtu"`
+	N_allowed   *ebpf.Variable `ebpf:"n_allowed"`
 	N_locals    *ebpf.Variable `ebpf:"n_locals"`
 	N_ports     *ebpf.Variable `ebpf:"n_ports"`
 	Ports       *ebpf.Variable `ebpf:"ports"`

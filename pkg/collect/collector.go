@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"slices"
 	"strconv"
 	"sync"
@@ -23,6 +24,14 @@ type Collector struct {
 	// before the first packet is added; it and New's show must not wait for long, since nothing
 	// is taken meanwhile.
 	Changed func(*metrics.Event)
+	// Warn, if not nil, is told what went wrong and does not end the collector, in a line. It is set
+	// before the first packet, and must not wait for long.
+	Warn func(string)
+	// Allow is whose packets are taken; none: anybody's. Those of others are counted.
+	Allow []netip.Prefix
+	// KeepRows is how many bytes of values SaveRows writes at most; 0: any number. Those reported
+	// last are written.
+	KeepRows int64
 
 	mu         sync.Mutex
 	translator *Translator
@@ -34,6 +43,9 @@ type Collector struct {
 	taken      uint64   // by it
 	failed     error    // of it
 	store      *Store
+	full       bool // the disk is
+	failing    bool // a write has found it full since the last SaveRows
+	refused    uint64
 	gaps       gaps
 	sockets    []*Socket
 	closed     bool
@@ -56,13 +68,38 @@ func (c *Collector) Add(p Packet) error {
 	if c.closed {
 		return net.ErrClosed
 	}
+	if !c.allows(p) {
+		return nil
+	}
 	_, err := c.add(p)
 	return err
 }
 
-// add takes a packet and returns what others that raise no event look like, if this one raised
+// allows says whether a packet's source is heard; if not, it counts it.
+func (c *Collector) allows(p Packet) bool {
+	if len(c.Allow) == 0 {
+		return true
+	}
+	from := source(p.IP)
+	if slices.ContainsFunc(c.Allow, func(of netip.Prefix) bool { return of.Contains(from) }) {
+		return true
+	}
+	c.refused++
+	return false
+}
+
+// add is take, but for packets at which it fails.
+func (c *Collector) add(p Packet) (t *Template, err error) {
+	if !c.guard(p, func() { t, err = c.take(p) }) {
+		return nil, nil
+	}
+	return t, err
+}
+
+// take takes a packet and returns what others that raise no event look like, if this one raised
 // none and that can be said.
-func (c *Collector) add(p Packet) (*Template, error) {
+func (c *Collector) take(p Packet) (*Template, error) {
+	c.report.HasFlow, c.report.Hops = false, c.report.Hops[:0]
 	if p.At.After(c.newest) {
 		c.newest = p.At
 	}
@@ -87,13 +124,38 @@ func (c *Collector) add(p Packet) (*Template, error) {
 	}
 	c.translator.Records(m, p.At, c.store.Info.ID(c.store.Next()))
 	c.count()
-	return nil, c.store.Add(p)
+	return nil, c.wrote(c.store.Add(p))
+}
+
+// wrote takes what a write to the state directory came to. That the disk is full ends nothing: it is
+// counted, and told once until SaveRows finds that there is room again.
+func (c *Collector) wrote(err error) error {
+	if err == nil || !isFull(err) {
+		return err
+	}
+	c.store.Info.Unsaved++
+	c.failing = true
+	if !c.full {
+		c.full = true
+		c.warn(fmt.Sprintf("no room for what is collected, which goes on: reports are not kept, and radar metrics shows old values: %v", err))
+	}
+	return nil
+}
+
+func (c *Collector) warn(text string) {
+	if c.Warn != nil {
+		c.Warn(text)
+	}
 }
 
 // count brings the store's Info up to date.
 func (c *Collector) count() {
 	i := &c.store.Info
-	i.Counts, i.Metrics, i.Gaps, i.Fell = c.translator.Counts, c.engine.Counts, c.gaps.lost, 0
+	i.Counts, i.Metrics, i.Gaps, i.Forgotten, i.Fell = c.translator.Counts, c.engine.Counts, c.gaps.lost, c.gaps.forgotten, 0
+	i.Refused = c.refused
+	if i.XDP != nil {
+		i.Refused += i.XDP.Refused
+	}
 	for _, s := range c.sockets {
 		i.Fell += s.Fell()
 	}
@@ -101,11 +163,11 @@ func (c *Collector) count() {
 
 // countAll is count, and asks the fast path, which asks the kernel: not for each packet.
 func (c *Collector) countAll() {
-	c.count()
 	if c.path != nil {
 		c.store.Info.XDP = &FastInfo{Taken: c.taken}
 		c.path.About(c.store.Info.XDP)
 	}
+	c.count()
 }
 
 // ID names the packet with that number.
@@ -147,7 +209,7 @@ func (c *Collector) Save() (Info, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.countAll()
-	err := c.store.Save()
+	err := c.wrote(c.store.Save())
 	return c.store.Info, err
 }
 
@@ -184,7 +246,20 @@ func (c *Collector) rows(now time.Time) []metrics.Row {
 func (c *Collector) Until(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.translator.Until(now)
+	c.guarded(func() { c.translator.Until(now) })
+}
+
+// guarded calls fn, which emits packets whose postcards wait, again if it fails at one: that one has
+// gone by then.
+func (c *Collector) guarded(fn func()) {
+	for range 1 + len(c.translator.cards.order) {
+		if c.guard(Packet{}, func() {
+			c.report.HasFlow, c.report.Hops = false, c.report.Hops[:0]
+			fn()
+		}) {
+			return
+		}
+	}
 }
 
 // Close emits packets whose postcards were still waited for, and closes the store. What is
@@ -194,9 +269,9 @@ func (c *Collector) Close() (Info, error) {
 	defer c.mu.Unlock()
 	c.closed = true
 	c.engine.Moved = nil // the fast path has ended
-	c.translator.End()
+	c.guarded(c.translator.End)
 	c.countAll()
-	err := c.store.Close()
+	err := c.wrote(c.store.Close())
 	return c.store.Info, err
 }
 

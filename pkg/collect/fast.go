@@ -48,12 +48,19 @@ func (c *Collector) AddUp(p Packet, key, number uint64) error {
 	if c.closed {
 		return net.ErrClosed
 	}
+	if !c.allows(p) { // which the fast path has asked already: without a template either way
+		return nil
+	}
 	if err := c.account(key); err != nil {
 		return err
 	}
+	bugs := c.store.Info.Bugs
 	t, err := c.add(p)
 	if err == nil && t != nil {
 		err = c.path.Install(key, number, p, t)
+	}
+	if c.store.Info.Bugs != bugs { // of what the key's template was made, not all may be known any longer
+		err = errors.Join(err, c.path.Remove(key))
 	}
 	return errors.Join(err, c.failed)
 }
@@ -71,19 +78,30 @@ func (c *Collector) account(key uint64) error {
 		return err
 	}
 	c.taken += n
+	known := false
+	if !c.guard(last, func() { known = c.same(last, n) }) || !known {
+		return errors.Join(c.failed, c.path.Remove(key))
+	}
+	return c.failed
+}
+
+// same takes n reports that fitted a template, of which it knows the last. known is false if the key
+// must have no template.
+func (c *Collector) same(last Packet, n uint64) (known bool) {
+	c.report.HasFlow, c.report.Hops = false, c.report.Hops[:0]
 	counts := &c.translator.Counts
 	counts.Packets += n - 1
 	m := c.translator.Decode(last)
 	if m == nil { // it has fitted a report's template
 		counts.Rejected += n - 1
-		return errors.Join(c.failed, c.path.Remove(key))
+		return false
 	}
 	counts.Reports += n - 1
 	if len(m.Anomalies) > 0 {
 		counts.Doubts += n - 1
 	}
 	c.gaps.addMany(m, n)
-	known := true
+	known = true
 	c.translator.Observe(m, func(o *Observed) {
 		o.measured(&c.report, last.At)
 		if c.engine.Same(&c.report, n-1) {
@@ -93,8 +111,5 @@ func (c *Collector) account(key uint64) error {
 		known = false // what nobody had reported for long, until now
 		c.engine.Add(&c.report, c.Changed)
 	})
-	if !known {
-		return errors.Join(c.failed, c.path.Remove(key))
-	}
-	return c.failed
+	return known
 }

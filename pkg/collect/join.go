@@ -12,8 +12,12 @@ import (
 	"github.com/vnetradar/radar/pkg/record"
 )
 
-// maxPostcards bounds packets whose postcards are waited for.
-const maxPostcards = 1 << 16
+// maxPostcards bounds packets whose postcards are waited for, maxCards those of one packet: another
+// node's is taken for another packet's.
+const (
+	maxPostcards = 1 << 16
+	maxCards     = 64
+)
 
 // identity tells a packet from others wherever it is seen: by what no node changes. Where the
 // quote is too short for check, it is 0.
@@ -70,15 +74,18 @@ type together struct {
 func (p *postcards) add(key identity, r *record.Record) {
 	p.until(r.TNs)
 	t := p.waiting[key]
-	if t != nil && !t.has(r) {
+	if t != nil && len(t.cards) < maxCards && !t.has(r) {
 		t.cards = append(t.cards, r)
 		return
 	}
-	if t != nil { // the same node again: another packet that looks the same
+	if t != nil { // the same node again, or too many: another packet that looks the same
 		p.finish(t)
 	}
 	if len(p.waiting) >= maxPostcards {
 		p.next()
+	}
+	if len(p.order) >= 2*maxPostcards { // half of them, or more, are done
+		p.order = slices.DeleteFunc(p.order, func(t *together) bool { return t.done })
 	}
 	if p.waiting == nil {
 		p.waiting = make(map[identity]*together)
@@ -124,18 +131,20 @@ func (p *postcards) finish(t *together) {
 		delete(p.waiting, t.key)
 	}
 	p.counts.Records++
-	if len(t.cards) == 1 {
+	cards := t.cards
+	t.cards = nil // it may stay in order for a while
+	if len(cards) == 1 {
 		p.counts.Alone++
-		p.emit(t.cards[0])
+		p.emit(cards[0])
 		return
 	}
-	first := t.cards[0]
+	first := cards[0]
 	// Each router takes one from the TTL; behind a switch that does not, by time.
-	slices.SortStableFunc(t.cards, func(x, y *record.Record) int { return y.TTL - x.TTL })
-	r := *t.cards[0] // its TTL is the one next to the source
+	slices.SortStableFunc(cards, func(x, y *record.Record) int { return y.TTL - x.TTL })
+	r := *cards[0] // its TTL is the one next to the source
 	r.ID, r.Time, r.TNs = first.ID, first.Time, first.TNs
 	r.Hops = nil
-	for _, c := range t.cards {
+	for _, c := range cards {
 		r.Hops = append(r.Hops, c.Hops...)
 		if c.Loss != nil {
 			r.State, r.Loss = record.Lost, c.Loss

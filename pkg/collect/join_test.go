@@ -100,3 +100,25 @@ func TestPostcardsBounded(t *testing.T) {
 		t.Errorf("%d emitted, %d waiting", n, len(tr.cards.waiting))
 	}
 }
+
+// TestPostcardsOfOnePacket: neither postcards of one packet by ever more nodes, nor ever more packets
+// that look the same, make what is waited for grow.
+func TestPostcardsOfOnePacket(t *testing.T) {
+	n, most := 0, 0
+	tr := Translator{Join: time.Hour, Emit: func(r *record.Record) { n++; most = max(most, len(r.Hops)) }}
+	tr.Translate(card{1, 2, 63, 0, false}.packet(t), "") // waits before all others
+	p := card{1, 1, 63, 0, false}.packet(t)
+	for i := range uint32(10 * maxCards) {
+		binary.BigEndian.PutUint32(p.IP[32:], i) // the group's node
+		tr.Translate(p, "")
+	}
+	if n != 9 || most != maxCards || len(tr.cards.waiting) != 2 {
+		t.Errorf("%d packets of up to %d hops, %d waiting", n, most, len(tr.cards.waiting))
+	}
+	for range 3 * maxPostcards {
+		tr.Translate(p, "")
+	}
+	if len(tr.cards.order) > 2*maxPostcards || len(tr.cards.waiting) != 2 {
+		t.Errorf("%d in order, %d waiting", len(tr.cards.order), len(tr.cards.waiting))
+	}
+}

@@ -3,7 +3,6 @@
 package collect
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -49,32 +48,39 @@ func Dir(name string) string { return filepath.Join(statedir.Root(), domain.Repo
 
 // Info describes what is kept. The profiles and names are those with which it is to be read.
 type Info struct {
-	Epoch    uint32            `json:"epoch"` // random: the first part of IDs
-	PID      int               `json:"pid"`
-	Since    time.Time         `json:"since"`
-	Profiles map[string]string `json:"profiles,omitempty"` // by source address
-	Names    map[uint32]string `json:"names,omitempty"`    // of nodes
-	Join     time.Duration     `json:"join"`               // ns; see Translator
-	Ports    []uint16          `json:"ports,omitempty"`    // of reports
-	All      bool              `json:"all"`                // every report is kept
-	Counts   Counts            `json:"counts"`
-	Metrics  metrics.Counts    `json:"metrics"`
-	XDP      *FastInfo         `json:"xdp,omitempty"`
-	Gaps     uint64            `json:"gaps"`  // reports that sources numbered and that did not come
-	Fell     uint64            `json:"fell"`  // datagrams that the sockets had no room for
-	First    uint64            `json:"first"` // number of the first packet that is kept
-	Next     uint64            `json:"next"`  // number that the next one gets
-	Files    []File            `json:"files"`
+	Epoch     uint32            `json:"epoch"` // random: the first part of IDs
+	PID       int               `json:"pid"`
+	Since     time.Time         `json:"since"`
+	Profiles  map[string]string `json:"profiles,omitempty"` // by source address
+	Names     map[uint32]string `json:"names,omitempty"`    // of nodes
+	Join      time.Duration     `json:"join"`               // ns; see Translator
+	Ports     []uint16          `json:"ports,omitempty"`    // of reports
+	All       bool              `json:"all"`                // every report is kept
+	Counts    Counts            `json:"counts"`
+	Metrics   metrics.Counts    `json:"metrics"`
+	XDP       *FastInfo         `json:"xdp,omitempty"`
+	Gaps      uint64            `json:"gaps"`              // reports that sources numbered and that did not come
+	Forgotten uint64            `json:"sources_forgotten"` // sources whose numbers are no longer followed: there were too many
+	Fell      uint64            `json:"fell"`              // datagrams that the sockets had no room for
+	NotKept   uint64            `json:"not_kept"`          // datagrams that were to be kept when the disk was full
+	Unsaved   uint64            `json:"unsaved"`           // writes to this directory that failed, the disk being full
+	LeftOut   uint64            `json:"values_left_out"`   // values for which rowsFile has no room
+	Refused   uint64            `json:"refused"`           // datagrams of sources that are not heard, wherever they came
+	Bugs      uint64            `json:"bugs"`              // datagrams at which radar itself failed, and which it passed over
+	First     uint64            `json:"first"`             // number of the first packet that is kept
+	Next      uint64            `json:"next"`              // number that the next one gets
+	Files     []File            `json:"files"`
 }
 
 // FastInfo is what a fast path has done.
 type FastInfo struct {
-	Device string `json:"device"`
-	Mode   string `json:"mode"`  // native or generic
-	Taken  uint64 `json:"taken"` // reports that said nothing new
-	Up     uint64 `json:"up"`    // the others
-	Shed   uint64 `json:"shed"`  // of these, those that the collector had no room for
-	Full   uint64 `json:"full"`  // templates that there was no room for
+	Device  string `json:"device"`
+	Mode    string `json:"mode"`    // native or generic
+	Taken   uint64 `json:"taken"`   // reports that said nothing new
+	Up      uint64 `json:"up"`      // the others
+	Shed    uint64 `json:"shed"`    // of these, those that the collector had no room for
+	Full    uint64 `json:"full"`    // templates that there was no room for
+	Refused uint64 `json:"refused"` // datagrams of sources that are not heard; not in up
 }
 
 // File is one capture file and the number of its first packet.
@@ -89,13 +95,17 @@ type Store struct {
 
 	dir   string
 	lock  int
-	limit int64 // bytes of one file
-	file  *os.File
-	out   *bufio.Writer
+	limit int64    // bytes of one file
+	file  *os.File // nil: there was no room for one
 	pcap  *pcapgo.Writer
-	size  int64
+	size  int64  // of the packets in file and out
 	next  uint64 // number of the next packet
-	saved []byte // the description as it is
+
+	out     bytes.Buffer // what is not in file yet
+	held    uint64       // packets in out
+	written int64        // bytes of file, packets that are whole
+	kept    int64        // size without what is in out
+	saved   []byte       // the description as it is
 }
 
 // Create takes the domain's directory and empties it. keep is how many bytes are kept at
@@ -176,12 +186,10 @@ func (s *Store) begin() error {
 		return fmt.Errorf("begin file for reports: %w", err)
 	}
 	s.file = os.NewFile(uintptr(fd), name)
-	s.out = bufio.NewWriterSize(s.file, 1<<16)
-	s.pcap = pcapgo.NewWriterNanos(s.out)
-	if err := s.pcap.WriteFileHeader(1<<16, layers.LinkTypeRaw); err != nil {
-		return fmt.Errorf("begin file for reports: %w", err)
+	s.size, s.kept, s.written = 0, 0, 0
+	if err := s.header(); err != nil {
+		return err
 	}
-	s.size = 0
 	s.Info.Files = append(s.Info.Files, File{name, s.next})
 	if len(s.Info.Files) > storeFiles {
 		if err := os.Remove(filepath.Join(s.dir, s.Info.Files[0].Name)); err != nil {
@@ -193,22 +201,60 @@ func (s *Store) begin() error {
 	return nil
 }
 
+// header begins what is to be written to a file that has nothing yet.
+func (s *Store) header() error {
+	s.pcap = pcapgo.NewWriterNanos(&s.out)
+	if err := s.pcap.WriteFileHeader(1<<16, layers.LinkTypeRaw); err != nil {
+		return fmt.Errorf("begin file for reports: %w", err)
+	}
+	return nil
+}
+
 func (s *Store) end() error {
 	if s.file == nil {
 		return nil
 	}
-	err := errors.Join(s.out.Flush(), s.file.Close())
+	err := errors.Join(s.flush(), s.file.Close())
 	s.file = nil
+	s.out.Reset()
 	return err
 }
 
-// Add keeps a packet. It is in the file after the next Save at the latest.
+// flushAt is how many bytes wait for a write at most.
+const flushAt = 1 << 16
+
+// flush writes what waits. Where there is no room for it, the file ends with its last whole packet,
+// the packets that waited are not kept, and others get their numbers, which no reader has seen.
+func (s *Store) flush() error {
+	if s.file == nil || s.out.Len() == 0 {
+		return nil
+	}
+	n, err := s.file.WriteAt(s.out.Bytes(), s.written)
+	if err == nil {
+		s.written, s.kept, s.held = s.written+int64(n), s.size, 0
+		s.out.Reset()
+		return nil
+	}
+	err = errors.Join(fmt.Errorf("keep reports: %w", err), s.file.Truncate(s.written))
+	s.Info.NotKept += s.held
+	s.next, s.size, s.held = s.next-s.held, s.kept, 0
+	if s.out.Reset(); s.written == 0 {
+		err = errors.Join(err, s.header())
+	}
+	return err
+}
+
+// isFull says whether a write has failed for want of room: of the disk, or of a quota.
+func isFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
+
+// Add keeps a packet. It is in the file after the next Save at the latest. If isFull is true of the
+// error, the store can go on.
 func (s *Store) Add(p Packet) error {
 	const head = 16 // of a packet, in the file
-	if s.size > 0 && s.size+head+int64(len(p.IP)) > s.limit {
-		if err := errors.Join(s.begin(), s.save()); err != nil {
-			return err
-		}
+	described, err := s.room(head + int64(len(p.IP)))
+	if err != nil {
+		s.Info.NotKept++
+		return err
 	}
 	info := gopacket.CaptureInfo{Timestamp: p.At, CaptureLength: len(p.IP), Length: len(p.IP)}
 	if err := s.pcap.WritePacket(info, p.IP); err != nil {
@@ -216,7 +262,25 @@ func (s *Store) Add(p Packet) error {
 	}
 	s.size += head + int64(len(p.IP))
 	s.next++
-	return nil
+	if s.held++; s.out.Len() >= flushAt {
+		return errors.Join(described, s.flush())
+	}
+	return described
+}
+
+// room makes sure that there is a file for a packet of so many bytes. described is what describing
+// a new one came to.
+func (s *Store) room(n int64) (described, err error) {
+	if s.file != nil && (s.size == 0 || s.size+n <= s.limit) {
+		return nil, nil
+	}
+	if err := s.flush(); err != nil {
+		return nil, err
+	}
+	if err := s.begin(); err != nil {
+		return nil, err
+	}
+	return s.save(), nil
 }
 
 // Next is the number that the next packet gets.
@@ -224,10 +288,7 @@ func (s *Store) Next() uint64 { return s.next }
 
 // Save makes all that was added, and Info, visible to readers.
 func (s *Store) Save() error {
-	if err := s.out.Flush(); err != nil {
-		return fmt.Errorf("keep reports: %w", err)
-	}
-	return s.save()
+	return errors.Join(s.flush(), s.save())
 }
 
 func (s *Store) save() error {

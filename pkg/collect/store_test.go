@@ -164,7 +164,8 @@ func TestGaps(t *testing.T) {
 		{[]uint32{9}, 1},          // was late
 		{[]uint32{11, 11, 11}, 1}, // a source that does not count
 		{[]uint32{9, 9}, 0},       // late again: no more than was lost
-		{[]uint32{2000000}, 0},    // far ahead: begun anew
+		{[]uint32{2000000}, 0},    // far ahead: is it one that somebody has made up?
+		{[]uint32{2000001}, 0},    // no: begun anew
 		{[]uint32{1, 2, 5}, 2},    // and again
 	} {
 		add(c.numbers...)

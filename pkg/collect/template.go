@@ -149,15 +149,20 @@ func (t *templates) atLeast(off int, mask uint32, n int) {
 	t.Bands = append(t.Bands, TemplateBand{Off: off, Mask: mask, Lo: uint32(n) << bits.TrailingZeros32(mask), Hi: mask, Shared: -1})
 }
 
-// ownValues are the values that a report has of the node that sends it.
-type ownValues struct {
-	off    int
-	places []intwire.Place
+// block is metadata of a node: size bytes at an offset, and where its fields lie.
+type block struct {
+	off, size int
+	whole     bool // all that its bitmap asks for fits in
+	places    []intwire.Place
+}
+
+func newBlock(off, size int, f intwire.Format, bitmap uint16, options intwire.Option) block {
+	return block{off, size, 4*intwire.Words(f, bitmap, options) <= size, intwire.Places(f, bitmap, options, size)}
 }
 
 // header says what of the report's own header may differ, and returns where its own values are,
 // the INT that it quotes, and the quote; nil: such reports have no template.
-func (t *templates) header(m *intwire.Message) (own ownValues, in *intwire.INT, quote []byte) {
+func (t *templates) header(m *intwire.Message) (own block, in *intwire.INT, quote []byte) {
 	if !m.HasGroup {
 		r := &m.Report
 		if len(m.INT) > 1 {
@@ -169,14 +174,14 @@ func (t *templates) header(m *intwire.Message) (own ownValues, in *intwire.INT, 
 		switch r.Layout {
 		case intwire.Report10:
 			t.any(8, 8) // sequence number, time
-			own = ownValues{16, intwire.Places(intwire.TR10, uint16(r.RepMdBits)<<10, 0, 0)}
+			own = newBlock(16, 4*r.HeaderWords()-16, intwire.TR10, uint16(r.RepMdBits)<<10, 0)
 		case intwire.Report05:
 			t.any(4, 8)
 			switch r.NProto {
 			case 1:
-				own = ownValues{12, intwire.Places(intwire.TR05Drop, 0xe000, 0, 0)}
+				own = newBlock(12, 12, intwire.TR05Drop, 0xe000, 0)
 			case 2:
-				own = ownValues{12, intwire.Places(intwire.TR05Local, 0xf000, 0, 0)}
+				own = newBlock(12, 16, intwire.TR05Local, 0xf000, 0)
 			}
 		}
 		return own, in, r.Inner
@@ -198,27 +203,28 @@ func (t *templates) header(m *intwire.Message) (own ownValues, in *intwire.INT, 
 	}
 	t.anyBits(0, sequence)
 	if s.HasMain {
-		own = ownValues{20, intwire.Places(intwire.TR20, s.RepMdBits&0x7fff, 0, 0)}
+		own = newBlock(20, 4*int(s.MDLength), intwire.TR20, s.RepMdBits&0x7fff, 0)
 	}
 	return own, in, s.Inner
 }
 
 // hops says what of the metadata may differ, and how far.
-func (t *templates) hops(o *Observed, in *intwire.INT, own ownValues) bool {
+func (t *templates) hops(o *Observed, in *intwire.INT, own block) bool {
 	n, stack := len(o.Hops), 0
 	if in != nil {
 		stack = len(in.Hops)
-		places := intwire.Places(in.Header.Layout, in.Header.Bitmap, in.Options, in.Stride)
+		of := newBlock(t.at(in.Stack), in.Stride, in.Header.Layout, in.Header.Bitmap, in.Options)
 		for i := range in.Hops { // the newest first
-			block, hop := &in.Hops[i], stack-1-i
-			for _, part := range [...][]byte{block.Reserved, block.DS} {
-				if len(part) > 0 {
-					t.any(t.at(part), len(part))
+			h, hop := &in.Hops[i], stack-1-i
+			for _, part := range [...][]byte{h.Reserved, h.DS} {
+				if len(part) > 0 { // its capacity ends with the block
+					t.any(of.off+of.size-cap(part), len(part))
 				}
 			}
-			if !t.values(t.at(in.Stack)+i*in.Stride, places, &o.Hops[hop], &block.Values, &t.quiet.Hops[hop]) {
+			if !t.values(of, &o.Hops[hop], &h.Values, &t.quiet.Hops[hop]) {
 				return false
 			}
+			of.off += of.size
 		}
 	}
 	if len(own.places) == 0 {
@@ -229,7 +235,7 @@ func (t *templates) hops(o *Observed, in *intwire.INT, own ownValues) bool {
 	}
 	h, q := &o.Hops[n-1], &t.quiet.Hops[n-1]
 	if n > stack {
-		return t.values(own.off, own.places, h, h, q)
+		return t.values(own, h, h, q)
 	}
 	// The stack's values count, those of the report where it has none.
 	var rest intwire.Values
@@ -238,15 +244,22 @@ func (t *templates) hops(o *Observed, in *intwire.INT, own ownValues) bool {
 			rest.Has |= 1 << f
 		}
 	}
-	return t.values(own.off, own.places, h, &rest, q)
+	return t.values(own, h, &rest, q)
 }
 
-// values says what of one block of metadata at off may differ. from has the fields that count of
-// it, h those of the hop.
-func (t *templates) values(off int, places []intwire.Place, h, from *intwire.Values, q *metrics.QuietHop) bool {
+// values says what of one block of metadata may differ. from has the fields that count of it, h
+// those of the hop. A bitmap may ask for more than its sender has put into the block: what lies
+// behind the block belongs to something else. Such reports have no template.
+func (t *templates) values(of block, h, from *intwire.Values, q *metrics.QuietHop) bool {
+	if !of.whole || of.off < 0 || of.off+of.size > len(t.payload) {
+		return false
+	}
 	_, hasPort := h.Get(intwire.L1Out)
-	for _, p := range places {
-		word := off + p.Off
+	for _, p := range of.places {
+		if p.Off < 0 || p.Off+p.Bytes > of.size {
+			return false
+		}
+		word := of.off + p.Off
 		mask := uint32(1<<p.Bits-1) << p.Shift
 		own := TemplateBand{Off: word, Mask: mask, Shared: -1}
 		switch _, valid := h.Get(p.Field); {
@@ -292,8 +305,12 @@ func (t *templates) raw(n uint64, p intwire.Place) uint32 {
 }
 
 // close cuts the template to the bytes that matter, and fills in the values. What does not fill
-// a word at the end of the payload has bands; false: there is a measured field.
+// a word at the end of the payload has bands. false: there is a measured field, or the payload ends
+// before.
 func (t *templates) close(end int) bool {
+	if end > len(t.payload) {
+		return false
+	}
 	n := (end + 7) &^ 7
 	if n <= len(t.payload) {
 		clear(t.Mask[end:n])

@@ -31,6 +31,9 @@ func (t *templates) int(in *intwire.INT) int {
 	if in.Shim.Form == intwire.Shim20 && in.Shim.NPT == 2 { // UDP was added: the flow's ports follow
 		end += 4
 	}
+	if end > len(t.payload) {
+		return 0
+	}
 	return end
 }
 
@@ -60,7 +63,7 @@ func (t *templates) quote(quote []byte, end int) int {
 	default:
 		return 0
 	}
-	reach := l4 + 4
+	reach, noLonger := l4+4, false
 	switch proto {
 	case layers.IPProtocolUDP:
 		reach = l4 + udpHeader
@@ -68,13 +71,13 @@ func (t *templates) quote(quote []byte, end int) int {
 			if reach > len(t.payload) || isTunnelPort(binary.BigEndian.Uint16(t.payload[l4+2:])) {
 				return 0
 			}
-			reach = t.noINT(reach)
+			reach, noLonger = t.noINT(reach)
 		}
 		if reach = max(end, reach); reach > len(t.payload) {
 			return 0
 		}
 		t.any(l4+6, 2) // checksum
-		t.atLeast(l4+4, 0xffff0000, reach-l4)
+		t.length(l4+4, 0xffff0000, reach-l4, noLonger)
 	case layers.IPProtocolTCP:
 		if l4+20 > len(t.payload) {
 			return 0
@@ -84,18 +87,23 @@ func (t *templates) quote(quote []byte, end int) int {
 			return 0
 		}
 		if reach = data; end == 0 {
-			reach = t.noINT(reach)
+			reach, noLonger = t.noINT(reach)
 		}
-		reach = max(end, reach)
+		if reach = max(end, reach); reach > len(t.payload) {
+			return 0
+		}
 		t.any(l4+4, 8)               // sequence numbers
 		t.anyBits(l4+12, 0x0fffffff) // flags, window: not the header's length
 		t.any(l4+16, 4)              // checksum, urgent pointer
-		switch {                     // options, but for how they begin: some put INT there
-		case data <= l4+24:
-		case !t.plain:
-			return 0
-		default:
-			t.any(l4+24, data-l4-24)
+		if data > l4+20 {
+			if !t.plain && data > l4+24 {
+				return 0
+			}
+			t.any(l4+24, data-l4-24) // options, but for how they begin
+			for _, at := range [...]int{l4 + 20, l4 + 28} {
+				end, bounded := t.noEarlyINT(at)
+				reach, noLonger = max(reach, end), noLonger || bounded
+			}
 		}
 	case layers.IPProtocolICMPv4, layers.IPProtocolICMPv6:
 		if reach > len(t.payload) || end != 0 {
@@ -106,19 +114,29 @@ func (t *templates) quote(quote []byte, end int) int {
 		return 0
 	}
 	if ip[0] == 0x45 {
-		t.atLeast(off, 0x0000ffff, reach-off)
+		t.length(off, 0x0000ffff, reach-off, noLonger)
 	} else {
-		t.atLeast(off+4, 0xffff0000, reach-off-40)
+		t.length(off+4, 0xffff0000, reach-off-40, noLonger)
 	}
 	return reach
 }
 
+// length says of the field that is a quoted packet's length: it must be n or more, and if noLonger,
+// at most what it is.
+func (t *templates) length(off int, mask uint32, n int, noLonger bool) {
+	t.atLeast(off, mask, n)
+	if noLonger && off+4 <= len(t.payload) {
+		t.Bands[len(t.Bands)-1].Hi = binary.BigEndian.Uint32(t.payload[off:]) & mask
+	}
+}
+
 // noINT makes sure that there is no INT at off in other packets either, where there is none in
 // this one, or 8 bytes further (a probe marker): by the first byte of a shim, or of VXLAN. What
-// begins like one must stay as it is. It returns how far the template must reach.
-func (t *templates) noINT(off int) int {
+// begins like one must stay as it is, and neither report nor quoted packet may be longer: it may be
+// none because its shim says more than there is. It returns how far the template must reach.
+func (t *templates) noINT(off int) (reach int, noLonger bool) {
 	const least, shims = 0x40, 16
-	reach := off
+	reach = off
 	for _, at := range [...]int{off, off + 8} {
 		if at >= len(t.payload) { // there may be some in a longer one
 			t.MaxLen = len(t.payload)
@@ -126,7 +144,8 @@ func (t *templates) noINT(off int) int {
 		}
 		first := t.payload[at]
 		if beginsINT(first) {
-			return min(off+shims, len(t.payload))
+			t.MaxLen = len(t.payload)
+			return min(at+shims, len(t.payload)), true
 		}
 		t.any(reach, at-reach)
 		if reach = at + 1; first >= least {
@@ -134,7 +153,39 @@ func (t *templates) noINT(off int) int {
 			t.Bands = append(t.Bands, TemplateBand{Off: at - 3, Mask: 0xff, Lo: least, Hi: 0xff, Shared: -1})
 		}
 	}
-	return reach
+	return reach, false
+}
+
+// noEarlyINT makes sure that there is no INT at a place among the options of TCP, where some programs
+// put it: at their beginning, or behind a probe marker. The decoder takes it only if it is right in
+// every respect (intwire's judge.go), which some bytes rule out: these must stay as they are. If they
+// do not, the whole header must, and the packet may not be longer.
+func (t *templates) noEarlyINT(at int) (reach int, noLonger bool) {
+	const least, most = 12, 16 // of shim and header, old and new
+	if at+least > len(t.payload) {
+		t.MaxLen = len(t.payload)
+		return min(at+4, len(t.payload)), false
+	}
+	p := t.payload[at:]
+	t.keep(at, 2)
+	if !beginsINT(p[0]) {
+		return at + 2, false
+	}
+	t.keep(at+4, 2)
+	version := p[4] >> 4
+	if p[0]>>4 != 0 && version != 2 || p[0]>>4 == 0 && (version > 1 || p[1] != 0 && (p[5]&0xe0 != 0 || p[5]&0x1f == 0)) {
+		return at + 6, false
+	}
+	t.keep(at, min(most, len(p)))
+	t.MaxLen = len(t.payload)
+	return at + min(most, len(p)), true
+}
+
+// keep says that n bytes must be as they are.
+func (t *templates) keep(off, n int) {
+	for i := off; i < off+n; i++ {
+		t.Mask[i] = 0xff
+	}
 }
 
 // beginsINT says whether INT can begin with a byte: a type of INT 0.5 and 1.0, one of 2.x in the

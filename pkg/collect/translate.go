@@ -126,6 +126,12 @@ func (t *Translator) postcards() *postcards {
 // Until emits packets whose postcards are no longer waited for at that time.
 func (t *Translator) Until(now time.Time) { t.postcards().until(now.UnixNano()) }
 
+// forget forgets what it keeps from one packet to the next for speed alone: a panic may have left it
+// half done.
+func (t *Translator) forget() {
+	t.decoders, t.message, t.observer = nil, intwire.Message{}, observer{}
+}
+
 // End emits all that is still waited for.
 func (t *Translator) End() { t.postcards().all() }
 

@@ -45,9 +45,11 @@ type Options struct {
 	Ports  []uint16 // of reports
 	// Addresses that reports come to; none: those of the device. What goes to others passes.
 	Addresses []netip.Addr
-	Shared    int           // how many shared bands there are at most
-	Flows     int           // templates of ordinary size; large ones are a sixteenth of that
-	Age       time.Duration // templates that take nothing for so long go; 0: never
+	// Allow is whose reports are heard; none: anybody's. Others' are counted, and go no further.
+	Allow  []netip.Prefix
+	Shared int           // how many shared bands there are at most
+	Flows  int           // templates of ordinary size; large ones are a sixteenth of that
+	Age    time.Duration // templates that take nothing for so long go; 0: never
 
 	mtu int
 }
@@ -80,6 +82,7 @@ type Path struct {
 	mu       sync.Mutex // of what follows, and of link
 	closed   bool
 	up, shed uint64
+	refused  uint64
 }
 
 // ErrTooOld: the kernel cannot do it.
@@ -144,22 +147,41 @@ func (p *Path) load(o *Options) error {
 		locals[i] = address{binary.NativeEndian.Uint64(b[:]), binary.NativeEndian.Uint64(b[8:])}
 	}
 	for name, value := range map[string]any{
-		"ports": ports, "n_ports": uint32(len(o.Ports)), "locals": locals, "n_locals": uint32(n), "mtu": uint32(o.mtu),
+		"ports": ports, "n_ports": uint32(len(o.Ports)), "locals": locals, "n_locals": uint32(n), "mtu": uint32(o.mtu), "n_allowed": uint32(len(o.Allow)),
 	} {
 		if err := spec.Variables[name].Set(value); err != nil {
 			return fmt.Errorf("fast path: %w", err)
 		}
 	}
+	spec.Maps["allowed"].MaxEntries = uint32(max(len(o.Allow), 1))
 	spec.Maps["bands"].MaxEntries = uint32(max(o.Shared, 1))
 	spec.Maps["small_templates"].MaxEntries = uint32(max(o.Flows, 16))
 	spec.Maps["large_templates"].MaxEntries = uint32(max(o.Flows/16, 16))
 	if err := spec.LoadAndAssign(&p.objs, nil); err != nil {
 		return fmt.Errorf("load the fast path: %w", err)
 	}
+	for _, from := range o.Allow {
+		if err := p.objs.Allowed.Put(allowed(from), uint32(1)); err != nil {
+			return errors.Join(fmt.Errorf("whose reports are heard: %w", err), p.objs.Close())
+		}
+	}
 	if err := p.objs.More.Put(uint32(0), p.objs.RadarCollectLarge); err != nil {
 		return errors.Join(fmt.Errorf("load the fast path: %w", err), p.objs.Close())
 	}
 	return nil
+}
+
+// allowed is a prefix as the program has it.
+func allowed(p netip.Prefix) bpfobj.CollectRdrAllowed {
+	a, bits := p.Addr().As16(), p.Bits()
+	if p.Addr().Is4() {
+		bits += 96
+	}
+	key := bpfobj.CollectRdrAllowed{Bits: uint32(bits)}
+	for i := range key.Addr {
+		key.Addr[i] = binary.NativeEndian.Uint32(a[4*i:])
+	}
+	return key
 }
 
 // Check says whether there is an interface with an address to attach to.
@@ -257,10 +279,12 @@ func (p *Path) About(i *collect.FastInfo) {
 	if !p.closed {
 		p.count()
 	}
-	i.Device, i.Mode, i.Full, i.Up, i.Shed = p.device, string(p.Mode), p.full.Load(), p.up, p.shed
+	i.Device, i.Mode, i.Full, i.Up, i.Shed, i.Refused = p.device, string(p.Mode), p.full.Load(), p.up, p.shed, p.refused
 }
 
-func (p *Path) count() { p.up, p.shed = sum(p.objs.Ups), sum(p.objs.Shed) }
+func (p *Path) count() {
+	p.up, p.shed, p.refused = sum(p.objs.Ups), sum(p.objs.Shed), sum(p.objs.Refused)
+}
 
 // sum is the first number of a map, of all CPUs.
 func sum(m *ebpf.Map) (n uint64) {

@@ -26,7 +26,9 @@ import (
 // hearing is a collector and the events that it has raised.
 type hearing struct {
 	*collect.Collector
+	engine *metrics.Engine
 	events []string
+	fails  func(e *metrics.Event) bool // nil: never; whether the hook of events panics
 }
 
 func newHearing(t testing.TB, c metrics.Config) *hearing {
@@ -37,8 +39,12 @@ func newHearing(t testing.TB, c metrics.Config) *hearing {
 		t.Fatal(err)
 	}
 	tr := &collect.Translator{Ports: []uint16{32766}}
-	h := &hearing{Collector: collect.New(tr, metrics.New(c), store, nil)}
+	h := &hearing{engine: metrics.New(c)}
+	h.Collector = collect.New(tr, h.engine, store, nil)
 	h.Changed = func(e *metrics.Event) {
+		if h.fails != nil && h.fails(e) {
+			panic("the hook of events fails")
+		}
 		j := metrics.Namer(func(id uint32) string { return fmt.Sprint(id) }).Event(e)
 		j.Time, j.TNs = "", 0
 		b, err := json.Marshal(&j)

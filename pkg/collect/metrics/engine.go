@@ -17,6 +17,10 @@ type Config struct {
 	Age       time.Duration // keys that nobody reports for so long go; 0: never
 }
 
+// maxHops is how many nodes of a flow have latencies: what a report costs must not grow with what
+// came before. A packet's way is shorter; a flow whose ways change keeps the nodes reported last.
+const maxHops = 64
+
 // DefaultConfig is an event for each change of 10 %, of up to 65,536 flows.
 func DefaultConfig() Config {
 	c := Config{Flows: 1 << 16, Age: 5 * time.Minute}
@@ -32,9 +36,10 @@ type Counts struct {
 	Reports   uint64      `json:"reports"`
 	Unchanged uint64      `json:"unchanged"` // reports without an event
 	Events    EventCounts `json:"events"`
-	NoNode    uint64      `json:"no_node"` // hops without a node id: they have no metrics
-	Full      uint64      `json:"full"`    // values whose table was full
-	Aged      uint64      `json:"aged"`    // keys that nobody reported for long
+	NoNode    uint64      `json:"no_node"`  // hops without a node id: they have no metrics
+	Full      uint64      `json:"full"`     // values whose table was full
+	Replaced  uint64      `json:"replaced"` // nodes of a flow that went for others: it has room for 64
+	Aged      uint64      `json:"aged"`     // keys that nobody reported for long
 }
 
 // Event is a value that has changed. Was is the value that was reported last; of a new key 0.
@@ -70,6 +75,7 @@ type flow struct {
 type hop struct {
 	node    uint32
 	latency value
+	heard   uint64 // number of the last report that said it
 }
 
 type port struct{ node, port uint32 }
@@ -116,6 +122,7 @@ type Engine struct {
 	queues map[queueOf]*queue
 	links  map[port]*link
 	hops   int // of all flows
+	most   int // hops of one flow
 	shared indices
 
 	path  []uint32
@@ -126,7 +133,7 @@ type Engine struct {
 
 // New makes an engine.
 func New(c Config) *Engine {
-	return &Engine{Config: c, shared: indices{most: uint32(c.MaxShared())}, flows: make(map[Flow]*flow), queues: make(map[queueOf]*queue), links: make(map[port]*link)}
+	return &Engine{Config: c, most: maxHops, shared: indices{most: uint32(c.MaxShared())}, flows: make(map[Flow]*flow), queues: make(map[queueOf]*queue), links: make(map[port]*link)}
 }
 
 // Add takes a report and returns how many events it raised. emit is called for each; what it gets
@@ -203,8 +210,9 @@ func (e *Engine) hop(r *Report, f *flow, i int, h *Hop) {
 		e.Observe(HopLatency, h.Node, h.LatencyNs)
 	}
 	if h.Has&HasLatency != 0 && f != nil {
-		if v := e.hopOf(f, i, h.Node); v != nil {
-			e.change(v, r.At, h.LatencyNs, Key{Metric: HopLatency, Flow: r.Flow, Node: h.Node})
+		if hop := e.hopOf(f, i, h.Node); hop != nil {
+			hop.heard = e.Counts.Reports
+			e.change(&hop.latency, r.At, h.LatencyNs, Key{Metric: HopLatency, Flow: r.Flow, Node: h.Node})
 		}
 	}
 	at := h.port()
@@ -234,10 +242,26 @@ func (e *Engine) hop(r *Report, f *flow, i int, h *Hop) {
 	}
 }
 
-// hopOf is the value of a flow at a node; nil if there is no room.
-func (e *Engine) hopOf(f *flow, i int, node uint32) *value {
-	if v := f.at(i, node); v != nil {
-		return v
+// hopOf is what a flow has of a node; nil if there is no room. A new node takes the place of the one
+// that was not reported for the longest, if the flow has no other, but none of the same report's.
+func (e *Engine) hopOf(f *flow, i int, node uint32) *hop {
+	if h := f.at(i, node); h != nil {
+		return h
+	}
+	if len(f.hops) >= e.most {
+		oldest := &f.hops[0]
+		for i := range f.hops {
+			if f.hops[i].heard < oldest.heard {
+				oldest = &f.hops[i]
+			}
+		}
+		if oldest.heard == e.Counts.Reports {
+			e.Counts.Full++
+			return nil
+		}
+		e.Counts.Replaced++
+		*oldest = hop{node: node}
+		return oldest
 	}
 	if e.hops >= 4*e.Config.Flows {
 		e.Counts.Full++
@@ -245,7 +269,7 @@ func (e *Engine) hopOf(f *flow, i int, node uint32) *value {
 	}
 	e.hops++
 	f.hops = append(f.hops, hop{node: node})
-	return &f.hops[len(f.hops)-1].latency
+	return &f.hops[len(f.hops)-1]
 }
 
 // queue is a queue's entry, nil if there is no room for it.

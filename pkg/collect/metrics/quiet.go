@@ -80,11 +80,11 @@ func (e *Engine) Quiet(r *Report, q *Quiet) (ok bool) {
 		}
 		path++
 		if h.Has&HasLatency != 0 && f != nil {
-			v := f.at(i, h.Node)
-			if v == nil || !v.has {
+			of := f.at(i, h.Node)
+			if of == nil || !of.latency.has {
 				return false
 			}
-			hop.Latency = e.Config.Thresholds[HopLatency].band(v.reported)
+			hop.Latency = e.Config.Thresholds[HopLatency].band(of.latency.reported)
 		}
 		if !e.quietPort(h, &hop) {
 			return false
@@ -186,14 +186,14 @@ func (x *indices) take(before int64) uint32 {
 	return x.next - 1
 }
 
-// at is the value of a flow at a node, which is mostly its ith; nil if there is none.
-func (f *flow) at(i int, node uint32) *value {
+// at is what a flow has of a node, which is mostly its ith; nil if there is nothing.
+func (f *flow) at(i int, node uint32) *hop {
 	if i < len(f.hops) && f.hops[i].node == node {
-		return &f.hops[i].latency
+		return &f.hops[i]
 	}
 	for i := range f.hops {
 		if f.hops[i].node == node {
-			return &f.hops[i].latency
+			return &f.hops[i]
 		}
 	}
 	return nil
@@ -222,7 +222,7 @@ func (e *Engine) Same(r *Report, n uint64) (known bool) {
 			e.Observe(HopLatency, h.Node, h.LatencyNs)
 		}
 		if h.Has&HasLatency != 0 && f != nil {
-			known = f.at(i, h.Node).same(r.At, h.LatencyNs, n) && known
+			known = e.sameHop(f.at(i, h.Node), r.At, h.LatencyNs, n) && known
 		}
 		known = e.samePort(r, h, n) && known
 	}
@@ -237,6 +237,15 @@ func (e *Engine) Same(r *Report, n uint64) (known bool) {
 		f.pathAt = max(f.pathAt, r.At)
 	}
 	return known
+}
+
+// sameHop is Same for what a flow has of a node.
+func (e *Engine) sameHop(h *hop, at int64, ns, n uint64) (known bool) {
+	if h == nil {
+		return false
+	}
+	h.heard = e.Counts.Reports
+	return h.latency.same(at, ns, n)
 }
 
 // samePort is Same for the queue and the link of a hop.

@@ -29,7 +29,7 @@ func within(r *Report, q *Quiet) bool {
 // of the rest how many there were. Both raise the same events and have the same values; bands
 // of shared values are what Moved has said last.
 func TestQuiet(t *testing.T) {
-	quiet, loud := 0, 0
+	quiet, loud, replaced := 0, 0, uint64(0)
 	for seed := range uint64(60) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		c := DefaultConfig()
@@ -45,6 +45,9 @@ func TestQuiet(t *testing.T) {
 			}
 		}
 		all, some := New(c), New(c)
+		if seed%2 == 0 { // nodes go for others
+			all.most, some.most = 2, 2
+		}
 		shared := make(map[uint32]Band)
 		some.Moved = func(index uint32, b Band) {
 			if int(index) >= c.MaxShared() {
@@ -87,9 +90,13 @@ func TestQuiet(t *testing.T) {
 		if a, b := fmt.Sprintf("%+v", all.Rows()), fmt.Sprintf("%+v", some.Rows()); a != b {
 			t.Errorf("seed %d: values differ\n%s\n%s", seed, a, b)
 		}
+		replaced += all.Counts.Replaced
 		if all.Counts != some.Counts {
 			t.Errorf("seed %d: %+v and %+v", seed, all.Counts, some.Counts)
 		}
+	}
+	if replaced == 0 {
+		t.Error("no node has gone for another")
 	}
 	if quiet < loud/10 {
 		t.Errorf("%d quiet, %d loud", quiet, loud)
@@ -100,6 +107,9 @@ func randomReport(rng *rand.Rand) Report {
 	near := func(n int) uint64 { return uint64(n + rng.IntN(1+n/6)) }
 	r := Report{HasFlow: rng.IntN(10) > 0, Flow: flowN(rng.IntN(6)), Way: rng.IntN(8) > 0}
 	first := uint32(rng.IntN(2))
+	if rng.IntN(10) == 0 {
+		first = uint32(rng.IntN(4))
+	}
 	for i := range 1 + rng.IntN(2) {
 		h := at(first+uint32(i), near(100), near(100), near(60))
 		if rng.IntN(30) == 0 {

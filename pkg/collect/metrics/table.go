@@ -112,3 +112,34 @@ func (e *Engine) Forget(now int64) {
 		}
 	}
 }
+
+// Drop forgets the flow, the queues and the links that a report is about. All of that has gone when
+// Moved is called.
+func (e *Engine) Drop(r *Report) {
+	var gone []uint32
+	if f := e.flows[r.Flow]; r.HasFlow && f != nil {
+		e.hops -= len(f.hops)
+		gone = append(gone, f.index)
+		delete(e.flows, r.Flow)
+	}
+	for i := range r.Hops {
+		h := &r.Hops[i]
+		at := h.port()
+		for _, id := range [...]uint32{h.Queue, h.CongestionQueue} {
+			if q := e.queues[queueOf{at, id}]; q != nil {
+				gone = append(gone, q.index)
+				delete(e.queues, queueOf{at, id})
+			}
+		}
+		if l := e.links[at]; l != nil {
+			gone = append(gone, l.index)
+			delete(e.links, at)
+		}
+	}
+	for _, index := range gone {
+		e.shared.free = append(e.shared.free, freed{index, r.At})
+	}
+	for _, index := range gone {
+		e.moved(index, nothing)
+	}
+}

@@ -122,8 +122,15 @@ var counters = []counter{
 	{desc("collect_unchanged_total", "Reports without an event."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Metrics.Unchanged }},
 	{desc("collect_no_node_total", "Hops without a node id."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Metrics.NoNode }},
 	{desc("collect_table_full_total", "Values whose table was full."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Metrics.Full }},
+	{desc("collect_replaced_total", "Nodes of a flow that went for others: a flow has room for 64."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Metrics.Replaced }},
 	{desc("collect_aged_total", "Keys that nobody reported for long."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Metrics.Aged }},
 	{desc("collect_fell_total", "Datagrams that found the socket full."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Fell }},
+	{desc("collect_sources_forgotten_total", "Sources whose numbers are no longer followed: there were too many."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Forgotten }},
+	{desc("collect_not_kept_total", "Datagrams that were to be kept when the disk was full."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.NotKept }},
+	{desc("collect_unsaved_total", "Writes to the state directory that failed, the disk being full."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Unsaved }},
+	{desc("collect_values_left_out", "Values for which the state directory has no room (--keep-metrics)."), prometheus.GaugeValue, func(i *collect.Info) uint64 { return i.LeftOut }},
+	{desc("collect_refused_total", "Datagrams of sources that are not heard (--allow)."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Refused }},
+	{desc("collect_bugs_total", "Datagrams at which radar itself failed, and which it passed over."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Bugs }},
 	// A report that comes late leaves the gap that it was in.
 	{desc("collect_gaps", "Reports that sources have numbered and that did not come."), prometheus.GaugeValue, func(i *collect.Info) uint64 { return i.Gaps }},
 }
