@@ -429,7 +429,8 @@ GLOBAL int is_over(__u32 index, __u32 port_no)
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
 	__u32 visits;
 
-	if (!s || !has_arrived(index) || s->seg || s->cut || is_log_short(s))
+	if (!s || !has_arrived(index) || s->seg || s->cut & (RDR_CUT | RDR_OWN) ||
+	    is_log_short(s))
 		return false;
 	visits = look_at_visits(index, port_no);
 	return !(visits & VISIT_STAYS) && (visits & (VISIT_NODE | VISIT_LEFT)) != VISIT_NODE;

@@ -79,8 +79,9 @@ type TcRdrCursor struct {
 type TcRdrCut uint32
 
 const (
-	TcRdrCutRDR_CUT TcRdrCut = 1
-	TcRdrCutRDR_OWN TcRdrCut = 2
+	TcRdrCutRDR_CUT        TcRdrCut = 1
+	TcRdrCutRDR_OWN        TcRdrCut = 2
+	TcRdrCutRDR_MINUS_ZERO TcRdrCut = 4
 )
 
 type TcRdrDev struct {
