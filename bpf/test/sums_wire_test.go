@@ -3,10 +3,12 @@
 package test
 
 import (
+	"bytes"
 	"encoding/binary"
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
@@ -41,7 +43,7 @@ func (d *domain) newBridged(t *testing.T) *bridged {
 	b := &bridged{domain: d}
 	add := func(name, member string) int {
 		dev := &netlink.Veth{LinkAttrs: netlink.NewLinkAttrs(), PeerName: member}
-		dev.Name = name
+		dev.Name, dev.NumTxQueues, dev.NumRxQueues = name, 4, 4
 		d.must("add", netlink.LinkAdd(dev))
 		port, err := netlink.LinkByName(member)
 		d.must(member, err)
@@ -58,7 +60,39 @@ func (d *domain) newBridged(t *testing.T) *bridged {
 	d.must("no link-local address", netlink.LinkSetIP6AddrGenMode(br, nl.IN6_ADDR_GEN_MODE_NONE))
 	d.must("up", netlink.LinkSetUp(br))
 	b.send, b.recv = b.socket(b.out), b.socket(far)
+	b.await(packet(t, "icmp-echo"))
 	return b
+}
+
+// await sends a frame until it comes out of the bridge, whose members forward only once the
+// kernel has seen that they are up.
+func (b *bridged) await(probe []byte) {
+	b.Helper()
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if _, err := unix.Write(b.send, probe); err != nil {
+			b.Fatal(err)
+		}
+		if n, _, err := unix.Recvfrom(b.recv, make([]byte, 2000), unix.MSG_DONTWAIT); err == nil && n == len(probe) {
+			return
+		}
+	}
+	b.Fatal("the bridge forwards nothing")
+}
+
+// receive returns the next frame with that one's length and payload: neither what the bridge
+// says to its neighbours, nor what await has sent.
+func (b *bridged) receive(data []byte) []byte {
+	b.Helper()
+	got := make([]byte, 2000)
+	for {
+		n, err := unix.Read(b.recv, got)
+		if err != nil {
+			b.Fatalf("nothing came out of the bridge: %v", err)
+		}
+		if n == len(data) && bytes.Equal(got[etherHeader+20:n], data[etherHeader+20:]) {
+			return got[:n]
+		}
+	}
 }
 
 // socket sends and receives the IPv4 frames of an interface.
@@ -86,12 +120,7 @@ func (b *bridged) carry(data []byte) []byte {
 	if _, err := unix.Write(b.send, data); err != nil {
 		b.Fatal(err)
 	}
-	got := make([]byte, 2000)
-	n, err := unix.Read(b.recv, got)
-	if err != nil {
-		b.Fatalf("nothing came out of the bridge: %v", err)
-	}
-	return got[:n]
+	return b.receive(data)
 }
 
 // TestSumsOfKernel: a bridge's rule or its queue changes a header, and the kernel spells the
@@ -108,9 +137,10 @@ func TestSumsOfKernel(t *testing.T) {
 		name  string
 		setUp func(b *bridged)
 		takes uint16 // from the checksum
+		queue bool
 	}{
-		{"nft ip dscp set", rule("ip dscp set ef"), 46 << 2},
-		{"nft ip ecn set", rule("ip ecn set ce"), 1},
+		{"nft ip dscp set", rule("ip dscp set ef"), 46 << 2, false},
+		{"nft ip ecn set", rule("ip ecn set ce"), 1, false},
 		{"a queue sets CE", func(b *bridged) {
 			args := []string{"qdisc", "add", "dev", "to-far", "root", "netem", "loss", "100%", "ecn"}
 			if out, err := exec.Command("tc", args...).CombinedOutput(); strings.Contains(string(out), "kind is unknown") {
@@ -118,7 +148,7 @@ func TestSumsOfKernel(t *testing.T) {
 			} else if err != nil {
 				b.Fatalf("tc: %v\n%s", err, out)
 			}
-		}, 1},
+		}, 1, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := newDomain(t, config{})
@@ -138,7 +168,10 @@ func TestSumsOfKernel(t *testing.T) {
 				d.wireSum(p, at(len(packets)), sums[0], sums[1])
 				packets, want = append(packets, p), append(want, b.carry(p))
 			}
-			if sum := binary.BigEndian.Uint16(want[1][etherHeader+10:]); sum != 0xffff {
+			switch sum := binary.BigEndian.Uint16(want[1][etherHeader+10:]); {
+			case sum == 0 && c.queue:
+				need.Lack(t, need.Kernel, "a queue that spells zero 0xffff (Linux 5.11)")
+			case sum != 0xffff:
 				t.Fatalf("the kernel spells zero %#x", sum)
 			}
 			d.attach(b.out, h1Out)
