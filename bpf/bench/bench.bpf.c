@@ -189,7 +189,7 @@ int bench_hash_source(struct __sk_buff *skb)
 	b.dport = p.dport;
 	b.len = p.len;
 	add_hop(&b, b.first_ns);
-	if (bpf_map_update_elem(&backpacks, &key, &b, BPF_NOEXIST) || !write_bits4(skb, p.l3, bits))
+	if (bpf_map_update_elem(&backpacks, &key, &b, BPF_NOEXIST) || !write_bits4(skb, p.l3, bits, 0))
 		miss();
 	return PASS;
 }
@@ -233,7 +233,7 @@ int bench_hash_transit_out(struct __sk_buff *skb)
 	b->ttl--;
 	bits = p.bits;
 	bits.ttl++;
-	if (!write_bits4(skb, p.l3, bits))
+	if (!write_bits4(skb, p.l3, bits, 0))
 		miss();
 	return PASS;
 }
@@ -258,7 +258,7 @@ int bench_hash_sink(struct __sk_buff *skb)
 	bits.id = b->id;
 	bits.ttl = b->ttl;
 	bits.tos = b->tos;
-	if (!write_bits4(skb, p.l3, bits) || bpf_map_delete_elem(&backpacks, &key))
+	if (!write_bits4(skb, p.l3, bits, 0) || bpf_map_delete_elem(&backpacks, &key))
 		miss();
 	return PASS;
 }

@@ -45,7 +45,7 @@ struct rdr_slot {
 	__u8 nev;	 /* cells in use */
 	__u8 state;	 /* RDR_ST_* */
 	__u8 proto;	 /* IP protocol */
-	__u8 cut;	 /* RDR_CUT, RDR_OWN, RDR_COPIES */
+	__u8 cut;	 /* RDR_CUT, RDR_OWN, RDR_COPIES, RDR_MINUS_ZERO */
 	__u32 tag;	 /* content tag, see radar/identity.h */
 	__u32 tag2;
 	__be16 id;	 /* true IP ID, TTL, TOS, as they were when last put on the */
@@ -153,9 +153,11 @@ enum rdr_state {
 enum rdr_cut {
 	RDR_CUT = 1, /* head: the train has been cut */
 	RDR_OWN = 2, /* id, ttl, tos of this slot are its own */
+	/* The true header spells a checksum of zero 0xffff, as it was when last put on the wire. */
+	RDR_MINUS_ZERO = 4,
 	/* A node has handed out copies by several ports, and not all have been seen again:
 	 * though the packet may be done, the slot is kept for them, to the timeout. */
-	RDR_COPIES = 4,
+	RDR_COPIES = 128,
 };
 
 /*

@@ -325,13 +325,30 @@ static __always_inline bool find_lowered(const struct packet *p, const struct rd
 	return true;
 }
 
-/* True bits of a packet found on the wire by its header bits. */
-static __always_inline bool true_bits(const struct found *f, const struct packet *p,
-				      union rdr_bits *b)
+/*
+ * How the true header of a packet whose header bits were found would spell a checksum of
+ * zero, without radar: what has changed the TOS on the wire, a queue or nftables, would have
+ * written 0xffff; a router that lowers the TTL writes 0 (ip_decrease_ttl()); where nothing has
+ * changed it is as it was. kept: the true TOS when it was last put on the wire. (Without a
+ * branch, for the verifier.)
+ */
+static __always_inline __u32 spells_minus_zero(const struct found *f, __u8 kept, __u8 now)
 {
+	__u32 changed = ((__u32)(kept ^ now) + 0xff) >> 8;
+
+	return changed | ((f->slot->cut / RDR_MINUS_ZERO) & (f->decrements - 1) >> 31);
+}
+
+/* True bits of a packet found on the wire by its header bits. */
+static __always_inline bool true_bits(struct found *f, const struct packet *p, union rdr_bits *b)
+{
+	__u8 kept;
+
 	if (!own_bits(f->slot, f->id_rule, b))
 		return false;
-	b->tos = true_tos(b->tos, p->bits.tos);
+	kept = b->tos;
+	b->tos = true_tos(kept, p->bits.tos);
+	f->minus_zero = spells_minus_zero(f, kept, b->tos);
 	if (b->ttl <= f->decrements) {
 		/* radar never drops: the next router will. */
 		count(RDR_C_TTL_UNDERFLOW, p->n);

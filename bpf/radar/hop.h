@@ -251,16 +251,18 @@ static __always_inline void enter_known(struct __sk_buff *skb, const struct pack
 		/* Without a mark the GUID stays in place, but not before the node
 		 * itself, and not where the packet must end here. What hidden routers
 		 * took from the TTL is settled now, as the node will take from it too;
-		 * of a tree, whose band counts all routers, when the band is used up. */
+		 * of a tree, whose band counts all routers, when the band is used up.
+		 * So is how a sum of zero is spelled: a change before the node lowers
+		 * the TTL spells it otherwise than one behind that. */
 		shown = local || (tree && f->decrements + 1 >= cfg_ttl_width);
 		if (mark_mask(port) || shown || leaves || b.ttl <= 1) {
-			if (!write_bits(skb, p, b))
+			if (!restore_bits(skb, p, b, f->minus_zero))
 				count(RDR_C_RESTORE_FAILED, p->n);
 			/* What the node sends on has true bits; a member may send nothing on. */
 			if (tree && shown && !mark_mask(port) && !is_closing(port) &&
 			    keep_keys(f->index, p, b.id) && !local)
 				count(RDR_C_KEY_LOST, p->n);
-		} else if (f->decrements && !tree) {
+		} else if ((f->decrements || f->minus_zero) && !tree) {
 			w.keep_bits = 1;
 			w.bits = b;
 			if (!write_bits(skb, p, guid_encode(f->index, b.tos)))
@@ -272,9 +274,11 @@ static __always_inline void enter_known(struct __sk_buff *skb, const struct pack
 	} else if (!mark_mask(port) && p->true_link) {
 		carry_in_header(skb, p, f->index, tree, &w);
 	}
-	if (!idle)
+	if (!idle) {
 		see(f->slot, f->index, p->n, &w);
-	else if (!leaves)
+		if (w.keep_bits)
+			keep_minus_zero(f->slot, f->by_bits ? f->minus_zero : p->minus_zero);
+	} else if (!leaves)
 		note_copy(f->index, pack_sighting(&w), now);
 	if (f->slot->cut & RDR_COPIES)
 		settle_copies(f->index);
@@ -341,7 +345,7 @@ static __always_inline void leave_domain(struct __sk_buff *skb, const struct pac
 					 const struct rdr_port *port, struct sighting *w,
 					 union rdr_bits b, struct found *f)
 {
-	if (f->by_bits && !write_bits(skb, p, b))
+	if (f->by_bits && !restore_bits(skb, p, b, f->minus_zero))
 		count(RDR_C_RESTORE_FAILED, p->n);
 	w->kind = RDR_EV_LEFT;
 	if (!(port->flags & RDR_PF_BRIDGE_PORT)) {
@@ -403,7 +407,7 @@ static __always_inline void leave_known(struct __sk_buff *skb, const struct pack
 			count(RDR_C_KEY_LOST, p->n);
 		if (err && port->behind) /* nobody will know it as it comes out */
 			w.kind = RDR_EV_LEFT;
-		if (f->by_bits && !write_bits(skb, p, b))
+		if (f->by_bits && !restore_bits(skb, p, b, f->minus_zero))
 			count(RDR_C_RESTORE_FAILED, p->n);
 		see(f->slot, f->index, p->n, &w);
 		return;
@@ -413,6 +417,8 @@ static __always_inline void leave_known(struct __sk_buff *skb, const struct pack
 		drop_keys(f->index, p, b.id);
 	/* The slot before the packet: whoever sees the bits finds them explained. */
 	see(f->slot, f->index, p->n, &w);
+	if (w.keep_bits)
+		keep_minus_zero(f->slot, f->by_bits ? f->minus_zero : p->minus_zero);
 	wire = guid_encode(f->index, b.tos);
 	wire.ttl -= taken;
 	if (!write_bits(skb, p, wire))

@@ -226,11 +226,18 @@ static __always_inline bool write_bits6(struct __sk_buff *skb, __u32 l3, union r
 	return true;
 }
 
-/* Puts bits into p's header. */
+/* Puts bits that carry an index into p's header. */
 static __always_inline bool write_bits(struct __sk_buff *skb, const struct packet *p,
 				       union rdr_bits new)
 {
-	return p->v6 ? write_bits6(skb, p->l3, new) : write_bits4(skb, p->l3, new);
+	return p->v6 ? write_bits6(skb, p->l3, new) : write_bits4(skb, p->l3, new, 0);
+}
+
+/* Puts true bits into p's header; minus_zero: how the true checksum spells zero. */
+static __always_inline bool restore_bits(struct __sk_buff *skb, const struct packet *p,
+					 union rdr_bits new, __u32 minus_zero)
+{
+	return p->v6 ? write_bits6(skb, p->l3, new) : write_bits4(skb, p->l3, new, minus_zero);
 }
 
 #endif

@@ -61,6 +61,7 @@ struct packet {
 	__u8 true_link; /* the port's link carries true bits only: RDR_PF_TRUE */
 	__u8 v6;      /* IPv6; a constant in the TC programs */
 	__u8 jumbo;   /* bytes of the skb's header that no segment has (BIG TCP) */
+	__u8 minus_zero; /* 1: the header's checksum is 0xffff, see mend_sum(); else 0 */
 };
 
 enum parse_result {
@@ -207,10 +208,7 @@ static __always_inline enum parse_result parse_ipv4(struct __sk_buff *skb, struc
 	/* A GSO skb of more than 64 KiB has no total length (BIG TCP). */
 	if (!len && skb->gso_size)
 		len = skb->len - p->l3;
-	/* 0xffff is not a checksum that any sender computes (RFC 1624, section 3):
-	 * updating it twice would turn it into 0. */
-	if (ip->version != 4 || hdr < sizeof(*ip) || len < hdr || p->l3 + len > skb->len ||
-	    ip->check == 0xffff)
+	if (ip->version != 4 || hdr < sizeof(*ip) || len < hdr || p->l3 + len > skb->len)
 		return PARSE_MALFORMED;
 	/* 224.0.0.0/3: multicast, reserved, limited broadcast. Without a branch, for the
 	 * verifier: 1 if the upper three bits are all set. */
@@ -226,33 +224,50 @@ static __always_inline enum parse_result parse_ipv4(struct __sk_buff *skb, struc
 	p->proto = ip->protocol;
 	p->gso_size = skb->gso_size;
 	p->n = 1;
+	/* Without a branch, for the verifier. */
+	p->minus_zero = ((__u32)ip->check + 1) >> 16;
 	return PARSE_IPV4;
 }
 
 /*
- * Puts bits into the IP header and mends its checksum (RFC 1624, equation 3).
- * The sum over the header stays what it was, so CHECKSUM_COMPLETE holds too.
- * Direct writes: the program's prologue has made a cloned header our own.
+ * Puts bits into an IP header and mends its checksum (RFC 1624, equation 3). The sum over
+ * the header stays what it was, so CHECKSUM_COMPLETE holds too.
+ *
+ * A checksum of zero has two spellings, 0 and 0xffff. Senders write 0. Linux writes 0xffff
+ * where a queue sets CE (IP_ECN_set_ce()) or nftables changes a field (CSUM_MANGLED_0).
+ * Both are read as the same number; minus_zero says which one is written: 1 for 0xffff,
+ * 0 for 0.
  */
-static __always_inline bool write_bits4(struct __sk_buff *skb, __u32 l3, union rdr_bits new)
+static __always_inline void mend_sum(struct iphdr *ip, union rdr_bits new, __u32 minus_zero)
 {
-	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
-	struct iphdr *ip = data + bounded(l3);
-	__u32 sum;
+	__u32 sum = (__u16)~ip->check, check;
 
-	if ((void *)(ip + 1) > end)
-		return false;
-	sum = (__u16)~ip->check;
 	sum += (__u16)~ip->id + new.id;
 	/* TTL and TOS share their 16-bit words with unchanged bytes. */
 	sum += (__u16)~(__u16)ip->ttl + new.ttl;
 	sum += (__u16)~(__u16)(ip->tos << 8) + (__u16)(new.tos << 8);
 	sum = (sum & 0xffff) + (sum >> 16);
 	sum = (sum & 0xffff) + (sum >> 16);
-	ip->check = ~sum;
+	check = (__u16)~sum;
+	/* All ones if check is 0; without a branch, for the verifier. */
+	check |= ((check - 1) >> 16) & -minus_zero;
+	ip->check = check;
 	ip->id = new.id;
 	ip->ttl = new.ttl;
 	ip->tos = new.tos;
+}
+
+/* The same in the packet. Direct writes: the program's prologue has made a cloned header
+ * our own. */
+static __always_inline bool write_bits4(struct __sk_buff *skb, __u32 l3, union rdr_bits new,
+					__u32 minus_zero)
+{
+	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
+	struct iphdr *ip = data + bounded(l3);
+
+	if ((void *)(ip + 1) > end)
+		return false;
+	mend_sum(ip, new, minus_zero);
 	return true;
 }
 

@@ -115,7 +115,7 @@ GLOBAL int restore_quote(struct __sk_buff *skb, __u32 off, __u32 len, __u64 now)
 	struct packet p = {};
 	struct found f = {};
 	union rdr_bits b;
-	__u32 have, own, sum;
+	__u32 have, own;
 	int tos;
 
 	if (len < sizeof(q.ip) || bpf_skb_load_bytes(skb, off, &q.ip, sizeof(q.ip)) ||
@@ -138,17 +138,8 @@ GLOBAL int restore_quote(struct __sk_buff *skb, __u32 off, __u32 len, __u64 now)
 		return 0;
 	if (!true_bits(&f, &p, &b))
 		return 0;
-	sum = (__u16)~q.ip.check;
-	sum += (__u16)~q.ip.id + b.id;
-	sum += (__u16)~(__u16)q.ip.ttl + b.ttl;
-	sum += (__u16)~(__u16)(q.ip.tos << 8) + (__u16)(b.tos << 8);
-	sum = (sum & 0xffff) + (sum >> 16);
-	sum = (sum & 0xffff) + (sum >> 16);
-	q.ip.check = ~sum;
 	tos = QUOTED_TOS(q.ip.tos, b.tos);
-	q.ip.id = b.id;
-	q.ip.ttl = b.ttl;
-	q.ip.tos = b.tos;
+	mend_sum(&q.ip, b, f.minus_zero);
 	if (bpf_skb_store_bytes(skb, off, &q.ip, sizeof(q.ip), 0))
 		count(RDR_C_RESTORE_FAILED, 1);
 	else

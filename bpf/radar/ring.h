@@ -419,6 +419,20 @@ static __always_inline bool is_departure(__u64 cell)
 	return went_out(cell) || cell_kind(cell) == RDR_EV_LEFT;
 }
 
+_Static_assert(offsetof(struct rdr_slot, cut) == offsetof(struct rdr_slot, nev) + 3 &&
+		       RDR_COPIES == 1 << 7,
+	       "flip_copies()");
+
+/*
+ * Sets RDR_COPIES, or takes it away. Meanwhile another CPU may mark the train as cut, which
+ * must not be lost. Bit operations are not atomic before Linux 5.12, additions are: that of the
+ * uppermost bit reaches no other.
+ */
+static __always_inline void flip_copies(struct rdr_slot *s)
+{
+	__sync_fetch_and_add((__u32 *)&s->nev, (__u32)RDR_COPIES << 24);
+}
+
 /* The packet in the slot at pos leaves by a port: if it has just left the same node by another
  * one, these are copies. */
 GLOBAL int note_copies(__u64 pos, __u32 port_no)
@@ -436,8 +450,8 @@ GLOBAL int note_copies(__u64 pos, __u32 port_no)
 		return 0;
 	here = bpf_map_lookup_elem(&ports, &port_no);
 	there = bpf_map_lookup_elem(&ports, &no);
-	if (here && there && here->node == there->node)
-		s->cut |= RDR_COPIES;
+	if (here && there && here->node == there->node && !(s->cut & RDR_COPIES))
+		flip_copies(s);
 	return 0;
 }
 
@@ -475,8 +489,8 @@ GLOBAL int settle_copies(__u32 index)
 		return 0;
 	for (__u32 i = 0; i < RDR_CELLS(RDR_MAX_SLOT_LINES) && !(scan & SCAN_DONE); i++)
 		scan = look_for_copy(index, scan);
-	if ((scan >> 8 & 0xff) == 128)
-		s->cut &= ~RDR_COPIES;
+	if ((scan >> 8 & 0xff) == 128 && s->cut & RDR_COPIES)
+		flip_copies(s);
 	return 0;
 }
 

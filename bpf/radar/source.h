@@ -174,7 +174,7 @@ static __always_inline void fill_head(struct __sk_buff *skb, struct rdr_slot *s,
 	s->state = p->group * RDR_ST_GROUP |
 		   ((kind == RDR_EV_DELIVER || kind == RDR_EV_LEFT ? RDR_ST_DONE : 0) & (p->group - 1));
 	s->proto = p->proto;
-	s->cut = 0;
+	s->cut = p->minus_zero * RDR_MINUS_ZERO;
 	s->tag = p->tag;
 	s->tag2 = p->tag2;
 	set_slot_bits(s, p->bits);

@@ -32,6 +32,7 @@ struct found {
 	__u8 id_rule;
 	__u8 inside; /* not this packet was found, but the one inside it */
 	__u8 missed; /* nothing was found by bits that look like ours: what to count, or 0 */
+	__u8 minus_zero; /* how its true header spells zero, see true_bits(); by bits only */
 };
 
 static __always_inline union rdr_bits slot_bits(const struct rdr_slot *s)
@@ -104,6 +105,18 @@ static __always_inline void cut_train(struct rdr_slot *h)
 	h->train_tos = b.tos;
 	barrier();
 	WRITE_ONCE(h->cut, h->cut | RDR_CUT | RDR_OWN);
+}
+
+/*
+ * Keeps how the true header of the packet in s spells a checksum of zero. Only after see(),
+ * which has marked a train of which this is a part as cut: no other CPU writes `cut` then.
+ */
+static __always_inline void keep_minus_zero(struct rdr_slot *s, __u32 minus_zero)
+{
+	__u8 cut = s->cut;
+
+	if (((cut / RDR_MINUS_ZERO) & 1) != minus_zero)
+		WRITE_ONCE(s->cut, cut ^ RDR_MINUS_ZERO);
 }
 
 /* The true bits of the segment in slot s, as they were last put on the wire. */

@@ -234,7 +234,7 @@ func (d *domain) configure(spec *ebpf.CollectionSpec, c config) {
 	if c.noPull {
 		failPulls(spec)
 	}
-	if noIngressIfindex() {
+	if spec.Programs[bpfobj.TcProgRadarEgress] != nil && noIngressIfindex() {
 		readPriority(d, spec)
 	}
 	ring := spec.Maps[bpfobj.TcMapRing]

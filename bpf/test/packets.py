@@ -97,6 +97,7 @@ def protocols():
         "ttl-8": ETHER / ip(ttl=8) / udp() / body,
         "reserved-flag": ETHER / ip(flags="evil+DF") / udp() / body,
         "checksum-0": ETHER / ip(ident=ident_for_checksum(0)) / udp() / body,
+        "checksum-ffff": ETHER / ip(ident=ident_for_checksum(0), chksum=0xFFFF) / udp() / body,
         "vlan": ETHER / Dot1Q(vlan=7, prio=3) / ip() / tcp() / body,
         "vlan-2": ETHER / Dot1AD(vlan=8) / Dot1Q(vlan=7) / ip() / udp() / body,
         "vlan-2-options": ETHER / Dot1Q(vlan=8) / Dot1Q(vlan=7) /
@@ -171,7 +172,6 @@ def odd():
         "bad-header-length": ETHER / ip(ihl=4) / udp() / body,
         "bad-length-short": ETHER / ip(len=19) / udp() / body,
         "bad-length-long": ETHER / ip(len=1000) / udp() / body,
-        "bad-checksum-ffff": ETHER / ip(ident=ident_for_checksum(0), chksum=0xFFFF) / udp() / body,
         "bad-checksum": ETHER / ip(chksum=0x4711) / udp() / body,
     }
 

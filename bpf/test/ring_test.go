@@ -4,6 +4,7 @@ package test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -279,6 +280,37 @@ func TestEventsFull(t *testing.T) {
 	d.wantStory(index, "out@0/FS in@1/F out@2/F in@1/F out@2/F in@1/F")
 	if s := d.slot(index); s.State != uint8(stDone|stFull) {
 		t.Errorf("state %#x", s.State)
+	}
+}
+
+// TestAddressesFull: a change of addresses that does not fit into the log is no less of a gap
+// than a hop, and what still fits does not hide it.
+func TestAddressesFull(t *testing.T) {
+	for _, c := range []struct {
+		packet    string
+		slotBytes uint32
+		change    func(data []byte)
+		story     string
+	}{
+		{"udp-64", 128, func(data []byte) { data[etherHeader+15] = 77; mend(data, etherHeader) }, "out@0/FS in@1/F out@2/F in@1/F out@2/F deliver@3/F"},
+		{"six-udp-64", 192, func(data []byte) { data[etherHeader+23] = 77 }, "out@0/FS in@1/F out@2/F in@1/F out@2/F in@1/F out@2/F deliver@3/F"},
+	} {
+		t.Run(c.packet, func(t *testing.T) {
+			d := newDomain(t, config{slotBytes: c.slotBytes})
+			w := d.send(frame{data: packet(t, c.packet)})
+			index := d.guid(w.data)
+			for d.slot(index).Nev < uint8(strings.Count(c.story, "@")-3) {
+				_, w = d.transit(w, 0)
+			}
+			inside := d.route(d.ingress(r1In, d.link(w, 0)), r1In)
+			c.change(inside.data)
+			d.deliver(d.egress(r1Out, inside), 0)
+			d.wantStory(index, c.story)
+			if s := d.slot(index); s.State&^uint8(stIPv6) != uint8(stDone|stFull) {
+				t.Errorf("state %#x", s.State)
+			}
+			d.counted(tally{cSeen: 1, cMarked: 1, cEventFull: 1})
+		})
 	}
 }
 

@@ -128,8 +128,8 @@ var kindNames = map[bpfobj.TcRdrEvent]string{
 	bpfobj.TcRdrEventRDR_EV_INGRESS: "in", bpfobj.TcRdrEventRDR_EV_EGRESS: "out",
 	bpfobj.TcRdrEventRDR_EV_DELIVER: "deliver", bpfobj.TcRdrEventRDR_EV_LEFT: "left",
 	bpfobj.TcRdrEventRDR_EV_LOSS: "loss", bpfobj.TcRdrEventRDR_EV_ADDR: "addr",
-	bpfobj.TcRdrEventRDR_EV_IGNORED: "ignored",
-	bpfobj.TcRdrEventRDR_EV_ADDR6:   "addr6",
+	bpfobj.TcRdrEventRDR_EV_IGNORED: "ignored", bpfobj.TcRdrEventRDR_EV_DEQUEUE: "queue",
+	bpfobj.TcRdrEventRDR_EV_ADDR6: "addr6",
 }
 
 // story is the slot's log in words: kind@port and the flags first, part, source,

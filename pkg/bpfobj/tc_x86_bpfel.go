@@ -80,9 +80,10 @@ type TcRdrCursor struct {
 type TcRdrCut uint32
 
 const (
-	TcRdrCutRDR_CUT    TcRdrCut = 1
-	TcRdrCutRDR_OWN    TcRdrCut = 2
-	TcRdrCutRDR_COPIES TcRdrCut = 4
+	TcRdrCutRDR_CUT        TcRdrCut = 1
+	TcRdrCutRDR_OWN        TcRdrCut = 2
+	TcRdrCutRDR_MINUS_ZERO TcRdrCut = 4
+	TcRdrCutRDR_COPIES     TcRdrCut = 128
 )
 
 type TcRdrDev struct {

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/link"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/lab/test/need"
+	"github.com/vnetradar/radar/pkg/bpfobj"
+)
+
+// trace attaches one of the tracing programs to the kernel, with the domain's maps and
+// configuration. It is detached when the test ends.
+func (d *domain) trace(t *testing.T, name string) {
+	t.Helper()
+	spec, err := bpfobj.LoadTrace()
+	d.must("trace objects", err)
+	d.configure(spec, config{})
+	for other := range spec.Programs {
+		if other != name {
+			delete(spec.Programs, other)
+		}
+	}
+	shared := make(map[string]*ebpf.Map)
+	for name := range spec.Maps {
+		if m := d.Maps[name]; m != nil && name[0] != '.' {
+			shared[name] = m
+		}
+	}
+	coll, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: shared})
+	d.must("load "+name, err)
+	t.Cleanup(coll.Close)
+	l, err := link.AttachTracing(link.TracingOptions{Program: coll.Programs[name]})
+	d.must("attach "+name, err)
+	t.Cleanup(func() { d.must("detach "+name, l.Close()) })
+}
+
+// isPort makes an interface of this namespace the port with that number, with more flags.
+func (d *domain) isPort(index, port int, flags bpfobj.TcRdrPortFlag) {
+	d.Helper()
+	p := portTable[port]
+	var st unix.Stat_t
+	d.must("this namespace", unix.Stat("/proc/thread-self/ns/net", &st))
+	p.Flags |= uint16(flags)
+	p.Ifindex, p.NetnsInum = uint32(index), uint32(st.Ino)
+	d.put(bpfobj.TcMapPorts, uint32(port), p)
+	d.put(bpfobj.TcMapDevs, bpfobj.TcRdrDev{NetnsInum: p.NetnsInum, Ifindex: p.Ifindex}, uint32(port))
+}
+
+// TestSeveralFromQueue: a queue that hands several packets to its device at once. Each of them
+// has left the queue, not the first alone.
+func TestSeveralFromQueue(t *testing.T) {
+	need.AsRoot(t)
+	need.Programs(t, "tc:iproute2")
+	if _, err := os.Stat("/sys/kernel/btf/vmlinux"); err != nil {
+		need.Lack(t, need.Kernel, "BTF")
+	}
+	d := newDomain(t, config{})
+	b := d.newBridged(t)
+	d.isPort(b.out, h1Out, bpfobj.TcRdrPortFlagRDR_PF_QUEUE)
+	t.Cleanup(func() { d.empty(bpfobj.TcMapDevs) })
+	d.attach(b.out, h1Out)
+	d.trace(t, bpfobj.TraceProgRadarQdiscDequeue)
+
+	// With one transmit queue the kernel takes several only if the device counts bytes.
+	out, err := netlink.LinkByIndex(b.out)
+	d.must("out", err)
+	if out.Attrs().NumTxQueues < 2 {
+		t.Fatalf("%d transmit queues", out.Attrs().NumTxQueues)
+	}
+	b.run("tc", "qdisc", "add", "dev", "out", "root", "handle", "1:", "tbf", "rate", "500bit", "burst", "1600", "limit", "100000")
+	const n = 6
+	pos := d.nextPos()
+	for k := range n {
+		if k == n-1 { // those before it wait: the first has used up the burst
+			b.run("tc", "qdisc", "change", "dev", "out", "root", "handle", "1:", "tbf", "rate", "1gbit", "burst", "100000", "limit", "100000")
+		}
+		_, err := unix.Write(b.send, large(t, k))
+		d.must("send", err)
+	}
+	for k := range n {
+		b.receive(large(t, k))
+	}
+	for k := range n {
+		d.wantStory(uint32(pos+uint64(k))&(d.layout.Slots-1), "out@0/FS queue@0/F")
+	}
+}
+
+// large is a packet of 1,400 bytes, the k-th.
+func large(t *testing.T, k int) []byte {
+	t.Helper()
+	data := append(unique(t, k), make([]byte, 1400)...)[:etherHeader+1400]
+	setLength(data)
+	mend(data, etherHeader)
+	return data
+}
+
+// TestReasons: the number of a drop reason keeps its subsystem, in 16 bits.
+func TestReasons(t *testing.T) {
+	need.AsRoot(t)
+	spec, err := bpfobj.LoadTrace()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for reason, want := range map[uint32]uint16{
+		0: 0, 2: 2, 77: 77, 0xfff: 0xfff,
+		1<<16 | 3:     0x1003, // mac80211, unusable
+		2<<16 | 0x11:  0x2011, // mac80211, monitor
+		3<<16 | 5:     0x3005, // openvswitch
+		15<<16 | 4095: 0xffff,
+	} {
+		p := &ebpf.ProgramSpec{Type: ebpf.SocketFilter, License: "GPL", Instructions: asm.Instructions{asm.Mov.Imm(asm.R1, int32(reason))}}
+		inside := false
+		for _, ins := range spec.Programs[bpfobj.TraceProgRadarKfreeSkb].Instructions {
+			if ins.Symbol() != "" {
+				inside = ins.Symbol() == "pack_reason"
+			}
+			if inside {
+				p.Instructions = append(p.Instructions, asm.Instruction{OpCode: ins.OpCode, Dst: ins.Dst, Src: ins.Src, Offset: ins.Offset, Constant: ins.Constant})
+			}
+		}
+		if len(p.Instructions) == 1 {
+			t.Fatal("radar_kfree_skb has no function pack_reason")
+		}
+		prog, err := ebpf.NewProgram(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := prog.Run(&ebpf.RunOptions{Data: make([]byte, 64)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if prog.Close(); got != uint32(want) {
+			t.Errorf("reason %#x becomes %#x, want %#x", reason, got, want)
+		}
+	}
+}
