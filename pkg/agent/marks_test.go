@@ -44,11 +44,11 @@ func TestMarksLater(t *testing.T) {
 		undo []string
 		why  string
 	}{
-		{[]string{"nft", "add rule ip t c meta mark and 0x80000000 == 0x80000000 drop"}, []string{"nft", "flush chain ip t c"}, "nft: ip t c: meta mark 0x80000000/1 drop"},
-		{[]string{"ip", "rule", "add", "fwmark", "0x40000000/0x40000000", "blackhole"}, []string{"ip", "rule", "del", "fwmark", "0x40000000/0x40000000", "blackhole"}, "ip rule: "},
-		{[]string{"ip", "xfrm", "policy", "add", "src", "10.0.0.0/8", "dst", "10.0.0.0/8", "dir", "fwd", "action", "block", "mark", "0x80000000", "mask", "0x80000000"},
-			[]string{"ip", "xfrm", "policy", "flush"}, "xfrm policy: mark 0x80000000/0x80000000"},
-		{[]string{"iptables-legacy", "-A", "FORWARD", "-m", "mark", "--mark", "0x80000000/0x80000000", "-j", "DROP"}, []string{"iptables-legacy", "-F"},
+		{[]string{"nft", "add rule ip t c meta mark and 0x8000 == 0x8000 drop"}, []string{"nft", "flush chain ip t c"}, "nft: ip t c: meta mark & 0x00008000 == 0x00008000 drop"},
+		{[]string{"ip", "rule", "add", "fwmark", "0x8000/0x8000", "blackhole"}, []string{"ip", "rule", "del", "fwmark", "0x8000/0x8000", "blackhole"}, "ip rule: "},
+		{[]string{"ip", "xfrm", "policy", "add", "src", "10.0.0.0/8", "dst", "10.0.0.0/8", "dir", "fwd", "action", "block", "mark", "0x8000", "mask", "0x8000"},
+			[]string{"ip", "xfrm", "policy", "flush"}, "xfrm policy: mark 0x8000/0x8000"},
+		{[]string{"iptables-legacy", "-A", "FORWARD", "-m", "mark", "--mark", "0x8000/0x8000", "-j", "DROP"}, []string{"iptables-legacy", "-F"},
 			"iptables: -t filter -A FORWARD -m mark"},
 	} {
 		name, end := followMarks(t, specs)
@@ -81,7 +81,7 @@ func TestMarksFoundAtStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	name := attachForMarks(t, specs)
-	n.Run("a", "ip", "rule", "add", "fwmark", "0x80000000/0x80000000", "blackhole")
+	n.Run("a", "ip", "rule", "add", "fwmark", "0x8000/0x8000", "blackhole")
 	m, err := newMarks(name, slog.New(make(notes)))
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +100,7 @@ func TestMarksChosenByUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	name := attachForMarks(t, specs, "mark=0xfffff800")
-	n.Run("a", "ip", "rule", "add", "fwmark", "0x80000000/0x80000000", "blackhole")
+	n.Run("a", "ip", "rule", "add", "fwmark", "0x8000/0x8000", "blackhole")
 	said := make(notes, 10)
 	m, err := newMarks(name, slog.New(said))
 	if err != nil {
@@ -117,7 +117,7 @@ func attachForMarks(t *testing.T, specs []topo.NodeSpec, carry ...string) string
 	t.Helper()
 	name := nstest.Unique()
 	o := datapath.DefaultOptions()
-	o.Slots = 1 << 12
+	o.Slots = 1 << 16 // indices begin at bit 0x8000 of the mark
 	for _, c := range carry {
 		o.Carry = c
 	}

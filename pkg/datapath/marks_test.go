@@ -22,21 +22,22 @@ func (l *lab) echoes() {
 // TestMarkUsersKeepPackets: nodes that use a bit which radar would take first, each in
 // another way, lose no packet of those that have it set.
 func TestMarkUsersKeepPackets(t *testing.T) {
-	const top = "0x80000000"
+	const bit = "0x8000"
 	for name, c := range map[string]struct {
 		user   [][]string
 		header bool // it uses all bits
 	}{
 		"an xfrm policy": {[][]string{{"ip", "xfrm", "policy", "add", "src", "10.0.0.0/8", "dst", "10.0.0.0/8", "dir", "fwd",
-			"action", "block", "mark", top, "mask", top}}, false},
+			"action", "block", "mark", bit, "mask", bit}}, false},
 		"CT --zone mark": {[][]string{
 			{"iptables-nft", "-t", "raw", "-A", "PREROUTING", "-j", "CT", "--zone", "mark"},
 			{"iptables-nft", "-t", "nat", "-A", "POSTROUTING", "-o", "e1", "-j", "MASQUERADE"},
 		}, true},
-		"ip rule": {[][]string{{"ip", "rule", "add", "fwmark", top + "/" + top, "blackhole"}}, false},
+		"ip rule": {[][]string{{"ip", "rule", "add", "fwmark", bit + "/" + bit, "blackhole"}}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newChain(t, HookAuto)
+			l.opts.Slots = 1 << 16 // indices begin at that bit
 			for _, command := range c.user {
 				l.Run("r", command...)
 			}
@@ -49,6 +50,7 @@ func TestMarkUsersKeepPackets(t *testing.T) {
 	}
 	t.Run("ebtables in a switch", func(t *testing.T) {
 		l := newLab(t, HookAuto, "a", "sw", "b")
+		l.opts.Slots = 1 << 16
 		l.Run("sw", "ip", "link", "add", "br0", "type", "bridge")
 		l.Run("sw", "ip", "link", "set", "br0", "up")
 		for _, name := range []string{"a", "b"} {
@@ -57,7 +59,7 @@ func TestMarkUsersKeepPackets(t *testing.T) {
 		}
 		l.Address("a", "e0", "10.0.2.2/24")
 		l.Address("b", "e0", "10.0.2.1/24")
-		l.Run("sw", "ebtables-nft", "-A", "FORWARD", "--mark", top+"/"+top, "-j", "DROP")
+		l.Run("sw", "ebtables-nft", "-A", "FORWARD", "--mark", bit+"/"+bit, "-j", "DROP")
 		l.attach("a", "sw", "b")
 		l.echoes()
 	})
