@@ -127,7 +127,7 @@ static __always_inline bool may_source(struct __sk_buff *skb, const struct rdr_p
 	if (mark_mask(port))
 		return false;
 	in = bpf_map_lookup_elem(&ports, in_no);
-	return in && in->flags & RDR_PF_SOURCE_IN;
+	return in && in->flags & (RDR_PF_SOURCE_IN | RDR_PF_APART);
 }
 
 /*
@@ -171,7 +171,7 @@ static __always_inline int egress(struct __sk_buff *skb, bool v6)
 		return PASS;
 	}
 	mark = skb->mark;
-	if (mark & mark_mask(port)) {
+	if (mark & marks_out(port)) {
 		now = bpf_ktime_get_ns();
 		r = found_by_mark(mark, &p, now);
 		r = sift_marked(r, port_no, p.bits.word, run_form(&p));
@@ -181,7 +181,7 @@ static __always_inline int egress(struct __sk_buff *skb, bool v6)
 			cut = is_cut_off(&p, mark, port_no, now);
 		if (r || cut)
 			skb->mark = mark & ~cfg_mark_mask;
-		else
+		else if (mark_mask(port)) /* else they are the node's own */
 			count(RDR_C_FOREIGN_MARK, p.n);
 	}
 	/* One that nobody measures so far has no time yet: its source reads the clock. */

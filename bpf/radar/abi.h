@@ -204,6 +204,12 @@ enum rdr_port_flag {
 	RDR_PF_TRUE = 128,  /* no bit is changed on this link: packets are found by key */
 	RDR_PF_QUEUE = 256, /* has a queue: packets get RDR_EV_DEQUEUE */
 	RDR_PF_TUNNEL = 512, /* a tunnel whose ends are all in the domain */
+	/* This node gave the mark up while packets were in it: what leaves may bear a mark of
+	 * ours as well as a GUID in the header. */
+	RDR_PF_LATE = 1024,
+	/* It can carry neither: what comes in is restored and gets no mark, its story ends as
+	 * left; what goes out is sourced anew. */
+	RDR_PF_APART = 2048,
 };
 
 #define RDR_PF_CLOSING (RDR_PF_BRIDGE_PORT | RDR_PF_BRIDGE)

@@ -223,8 +223,9 @@ static __always_inline void enter_known(struct __sk_buff *skb, const struct pack
 {
 	__u32 kind = entry_of(skb, p, port, port_no);
 	bool local = kind == RDR_EV_DELIVER;
-	/* The bridge device: the host is outside, its headers are the true ones. */
-	bool leaves = port->flags & RDR_PF_BRIDGE;
+	/* The bridge device: the host is outside, its headers are the true ones. So is a node
+	 * that can carry nothing. */
+	bool leaves = port->flags & (RDR_PF_BRIDGE | RDR_PF_APART);
 	bool idle, tree, shown;
 	struct sighting w = {
 		.now = now,
@@ -235,6 +236,8 @@ static __always_inline void enter_known(struct __sk_buff *skb, const struct pack
 	};
 	union rdr_bits b;
 
+	if (kind == RDR_EV_INGRESS && leaves)
+		w.kind = RDR_EV_LEFT;
 	if (kind == RDR_EV_EGRESS) {
 		/* On its way, and the link is where it goes: whoever sees it next
 		 * restores it. */

@@ -178,6 +178,8 @@ const (
 	TcRdrPortFlagRDR_PF_TRUE        TcRdrPortFlag = 128
 	TcRdrPortFlagRDR_PF_QUEUE       TcRdrPortFlag = 256
 	TcRdrPortFlagRDR_PF_TUNNEL      TcRdrPortFlag = 512
+	TcRdrPortFlagRDR_PF_LATE        TcRdrPortFlag = 1024
+	TcRdrPortFlagRDR_PF_APART       TcRdrPortFlag = 2048
 )
 
 type TcRdrProg uint32

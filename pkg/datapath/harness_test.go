@@ -176,6 +176,8 @@ func (l *lab) flags() []string {
 		{bpfobj.TcRdrPortFlagRDR_PF_TRUE, "true"},
 		{bpfobj.TcRdrPortFlagRDR_PF_QUEUE, "queue"},
 		{bpfobj.TcRdrPortFlagRDR_PF_TUNNEL, "tunnel"},
+		{bpfobj.TcRdrPortFlagRDR_PF_LATE, "late"},
+		{bpfobj.TcRdrPortFlagRDR_PF_APART, "apart"},
 	}
 	var lines []string
 	for i := range h.Domain.Ports {

@@ -121,6 +121,11 @@ type Node struct {
 	// Header says why this node carries the GUID in the header, while others carry it
 	// in the mark: the rule that needs the bits, or that the user said so. "": it does not.
 	Header string `json:"header,omitempty"`
+	// Late: it gave the mark up for that while it was attached.
+	Late bool `json:"late,omitempty"`
+	// Apart says why this node carries the GUID in neither: what in it would take the
+	// header's bits along. Stories end where they enter it, and begin anew. "": it does not.
+	Apart string `json:"apart,omitempty"`
 	// Redirects: it has rules or routes that can deliver packets for others to itself.
 	Redirects bool `json:"redirects,omitempty"`
 }
