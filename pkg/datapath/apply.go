@@ -48,7 +48,7 @@ type applier struct {
 
 // run does everything but the lease. When it fails, undo has what was done.
 func (a *applier) run(ctx context.Context) error {
-	defer hurry(len(directions) * (len(a.c.addedPorts) + len(a.c.removedPorts)))()
+	defer expedite(len(directions) * (len(a.c.addedPorts) + len(a.c.removedPorts)))()
 	if err := a.lower(); err != nil {
 		return err
 	}

@@ -177,7 +177,7 @@ func detachAll(ctx context.Context, d *domain.Domain, req DetachRequest) (*Detac
 	} else {
 		stopUndescribed(req.Domain)
 	}
-	defer hurry(len(directions) * r.Ports)()
+	defer expedite(len(directions) * r.Ports)()
 	ids := pinnedMapIDs(req.Domain)
 	errs := []error{removeFilters(req.Domain, d), removePins(domain.PinDir(req.Domain))}
 	if err := errors.Join(errs...); err != nil {
