@@ -16,8 +16,8 @@ import (
 // Limits of the ABI: RDR_MAX_NODES, RDR_MAX_PORTS. Number 0 is not used, so that
 // a zero entry of a map means nothing.
 const (
-	maxNodes = 4096
-	maxPorts = 16384
+	maxNodes = domain.MaxNodes
+	maxPorts = domain.MaxPorts
 )
 
 // nextNodeID is the number of the next node, or virtual machine; 0: there is none left.
