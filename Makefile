@@ -184,6 +184,7 @@ fuzz: fuzz-packets fuzz-int ## the fuzzers, FUZZ (100) per cent of a minute each
 	$(call fuzzed,./pkg/filter,FuzzHeld,800000)
 	$(call fuzzed,./pkg/query,FuzzParse,5000000)
 	$(call fuzzed,./pkg/lab,FuzzParse,100000)
+	$(call fuzzed,./pkg/domain,FuzzParse,1000000)
 # Without go fuzz, for which an input takes several times as long: of BPF programs it sees
 # no coverage. A script that fails is kept for FuzzPackets. bin/fuzz.txt counts what was run.
 fuzz-packets: deps-bpf
