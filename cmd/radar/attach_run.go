@@ -215,7 +215,7 @@ func (a *app) drainProgress() func(int) {
 			return
 		}
 		shown = inFlight
-		fmt.Fprint(a.stderr, "\r\x1b[K")
+		fmt.Fprint(a.stderr, own("\r\x1b[K"))
 		if inFlight > 0 {
 			fmt.Fprintf(a.stderr, "waiting for %s under way; Ctrl-C again does not wait ", plural(inFlight, "packet"))
 		}

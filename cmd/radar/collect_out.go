@@ -71,7 +71,7 @@ func (f *outFlags) open(a *app, n metrics.Namer, shows bool) (_ *outs, err error
 		o.Add(influx)
 	}
 	if f.stdout() {
-		o.Add(outputs.NewLines(a.stdout, n, log))
+		o.Add(outputs.NewLines(a.forPrograms(), n, log))
 	} else if f.json != "" {
 		file, err := os.OpenFile(f.json, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 		if err != nil {
