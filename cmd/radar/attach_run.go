@@ -139,6 +139,7 @@ func newAgentCmd(a *app) *cobra.Command {
 }
 
 func (a *app) runAgent(ctx context.Context, readyFD int) error {
+	a.stderr = boundLog(a.stderr)
 	log := slog.New(slog.NewTextHandler(a.stderr, nil))
 	ctx, hurry, stop := interruptible(ctx)
 	defer stop()

@@ -29,7 +29,7 @@ func (l *lab) useUp(nodes, ports uint16) {
 		d.Nodes = append(d.Nodes, domain.Node{ID: nodes, Name: "gone", Removed: true})
 	}
 	if ports > 0 {
-		d.Ports = append(d.Ports, domain.Port{ID: ports, Node: d.Nodes[0].ID, Name: "gone", Peer: noPeer, Removed: true})
+		d.Ports = append(d.Ports, domain.Port{ID: ports, Node: d.Nodes[0].ID, Name: "gone", Role: domain.Edge, Peer: noPeer, Removed: true})
 	}
 	if err := d.Save(); err != nil {
 		l.t.Fatal(err)
