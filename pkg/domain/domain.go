@@ -126,7 +126,8 @@ type Node struct {
 	Redirects bool `json:"redirects,omitempty"`
 }
 
-// Port is one attached interface. IDs are never reused within a domain.
+// Port is one attached interface. An ID is used again only within its node, and only where the
+// node, or the domain, has used up its numbers.
 type Port struct {
 	ID      uint16 `json:"id"`
 	Node    uint16 `json:"node"`
