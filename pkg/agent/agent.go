@@ -22,6 +22,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -249,13 +250,29 @@ func (p *pacer) next(cursor uint64, now time.Time) time.Duration {
 // onceLogger logs an error when it begins and its end, not every repetition.
 type onceLogger struct {
 	log  *slog.Logger
-	seen map[string]string // by what was tried
+	seen map[string]string // the cause, by what was tried
+}
+
+// causes are the innermost errors. Around them stand names that differ each time, as those of
+// temporary files do.
+func causes(err error) string {
+	if list, ok := err.(interface{ Unwrap() []error }); ok {
+		var all []string
+		for _, err := range list.Unwrap() {
+			all = append(all, causes(err))
+		}
+		return strings.Join(all, ", ")
+	}
+	if inner := errors.Unwrap(err); inner != nil {
+		return causes(inner)
+	}
+	return err.Error()
 }
 
 func (o *onceLogger) warn(what string, err error) {
 	text := ""
 	if err != nil {
-		text = err.Error()
+		text = causes(err)
 	}
 	if o.seen[what] == text {
 		return

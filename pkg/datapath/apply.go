@@ -48,7 +48,7 @@ type applier struct {
 
 // run does everything but the lease. When it fails, undo has what was done.
 func (a *applier) run(ctx context.Context) error {
-	defer hurry(len(directions) * (len(a.c.addedPorts) + len(a.c.removedPorts)))()
+	defer expedite(len(directions) * (len(a.c.addedPorts) + len(a.c.removedPorts)))()
 	if err := a.lower(); err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func (a *applier) lower() error {
 // source, so that no source marks toward a port that would restore too early.
 func (a *applier) raise() error {
 	err := a.h.writeFlags(a.c.next, func(p *domain.Port) bpfobj.TcRdrPortFlag {
-		if a.c.old != nil && a.c.old.PortByID(p.ID) != nil {
+		if a.c.was(p.ID) != nil {
 			return flagsOf(p)
 		}
 		return flagsOf(p) &^ (bpfobj.TcRdrPortFlagRDR_PF_SOURCE_IN | bpfobj.TcRdrPortFlagRDR_PF_SOURCE_OUT)

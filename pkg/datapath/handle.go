@@ -79,6 +79,9 @@ func openHandle(d *domain.Domain) (_ *Handle, err error) {
 		}
 		h.maps[name] = m
 	}
+	if err := h.checkSizes(); err != nil {
+		return nil, domain.Damaged(d.Name, err)
+	}
 	if h.lossHook, err = openLossHook(d.Name); err != nil {
 		return nil, err
 	}
@@ -87,6 +90,20 @@ func openHandle(d *domain.Domain) (_ *Handle, err error) {
 		return nil, fmt.Errorf("map control page: %w", err)
 	}
 	return h, nil
+}
+
+// checkSizes wants the description to say of the maps what they are: slots are read from
+// mapped memory by it.
+func (h *Handle) checkSizes() error {
+	o := h.Domain.Options
+	ring, keys := h.maps[bpfobj.TcMapRing], h.maps[bpfobj.TcMapKeys]
+	if ring.MaxEntries() != o.Slots || ring.ValueSize() != o.SlotBytes {
+		return fmt.Errorf("it has %d slots of %d bytes, the ring has %d of %d", o.Slots, o.SlotBytes, ring.MaxEntries(), ring.ValueSize())
+	}
+	if keys.MaxEntries() != o.Keys {
+		return fmt.Errorf("it has %d keys, their map has %d", o.Keys, keys.MaxEntries())
+	}
+	return nil
 }
 
 // Close releases the handle.
@@ -119,7 +136,12 @@ func (h *Handle) Reload() error {
 	if err != nil {
 		return err
 	}
+	was := h.Domain
 	h.Domain = d
+	if err := h.checkSizes(); err != nil {
+		h.Domain = was
+		return domain.Damaged(d.Name, err)
+	}
 	return nil
 }
 

@@ -67,7 +67,7 @@ func (h *Handle) apply(ctx context.Context, c *change, t *topo.Topology) (*Chang
 		return nil, err
 	}
 	if len(c.unnumbered) > 0 {
-		a.warnOnce(NumbersUsedUp(c.next))
+		a.warnOnce(c.whyUnnumbered())
 	}
 	if c.empty() {
 		t.Notes = nil // known since the last change

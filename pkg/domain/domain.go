@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/netip"
 	"os"
@@ -130,7 +131,8 @@ type Node struct {
 	Redirects bool `json:"redirects,omitempty"`
 }
 
-// Port is one attached interface. IDs are never reused within a domain.
+// Port is one attached interface. An ID is used again only within its node, and only where the
+// node, or the domain, has used up its numbers.
 type Port struct {
 	ID      uint16 `json:"id"`
 	Node    uint16 `json:"node"`
@@ -302,7 +304,7 @@ func Load(name string) (*Domain, error) {
 		return nil, err
 	}
 	path := File(name, "domain.json")
-	b, err := os.ReadFile(path)
+	b, err := readFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := os.Stat(PinDir(name)); err == nil {
 			return nil, HalfAttached(name, "its programs are pinned in "+PinDir(name)+", its description is gone from "+Dir(name))
@@ -316,16 +318,46 @@ func Load(name string) (*Domain, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read domain description: %w", err)
 	}
+	d, err := parse(b, name)
+	if d == nil {
+		return nil, Damaged(name, err)
+	}
+	return d, err
+}
+
+// Damaged says of a domain that its description makes no sense, and what to do. It is
+// ErrDamaged.
+func Damaged(name string, why error) error {
+	return fmt.Errorf("%w: %s: %w (start anew with: radar detach --domain %s)", ErrDamaged, File(name, "domain.json"), why, name)
+}
+
+// readFile is os.ReadFile with a bound.
+func readFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxFileBytes))
+}
+
+// parse reads a description. It returns nil and why if that makes no sense, and
+// ErrOtherVersion as Load does.
+func parse(b []byte, name string) (*Domain, error) {
 	var d Domain
 	if err := json.Unmarshal(b, &d); err != nil {
-		return nil, fmt.Errorf("%w: %s: %w (start anew with: radar detach --domain %s)", ErrDamaged, path, err, name)
+		return nil, err
 	}
 	// As byID needs them, whoever wrote the file.
 	slices.SortStableFunc(d.Nodes, func(a, b Node) int { return cmp.Compare(a.ID, b.ID) })
 	slices.SortStableFunc(d.Ports, func(a, b Port) int { return cmp.Compare(a.ID, b.ID) })
 	if d.Version != Version {
+		d.dropLost()
 		return &d, fmt.Errorf("domain %q is %w: its maps have layout %d, this radar knows %d (detach it with: radar detach --domain %s)",
 			name, ErrOtherVersion, d.Version, Version, name)
+	}
+	if err := d.check(name); err != nil {
+		return nil, err
 	}
 	return &d, nil
 }
