@@ -208,7 +208,7 @@ enum rdr_port_flag {
 	 * ours as well as a GUID in the header. */
 	RDR_PF_LATE = 1024,
 	/* It can carry neither: what comes in is restored and gets no mark, its story ends as
-	 * left; what goes out is sourced anew. */
+	 * left; what goes out is sourced anew. Set together with RDR_PF_HEADER. */
 	RDR_PF_APART = 2048,
 };
 

@@ -268,7 +268,7 @@ static __always_inline bool find_on_wire(const struct packet *p, __u64 now, enum
 
 _Static_assert(RDR_PF_BRIDGE_PORT == 1 << 4 && RDR_PF_BRIDGE == 1 << 5 && RDR_PF_HEADER == 1 << 6 &&
 		       RDR_PF_LATE == 1 << 10 && RDR_PF_APART == 1 << 11,
-	       "is_closing(), keeps_marks(), marks_out()");
+	       "is_closing(), keeps_marks(), carries_header(), marks_out()");
 
 /* 1 for the port of a closing node, else 0; without a branch, for the verifier. */
 static __always_inline __u32 is_closing(const struct rdr_port *port)
@@ -277,10 +277,17 @@ static __always_inline __u32 is_closing(const struct rdr_port *port)
 }
 
 /* The same for a port whose node uses all bits of skb->mark itself: it carries the
- * header, or nothing, or is a closing node. */
+ * header, or nothing (RDR_PF_APART comes with RDR_PF_HEADER: with one more bit to look at,
+ * 5.10's verifier comes to no end), or is a closing node. */
 static __always_inline __u32 keeps_marks(const struct rdr_port *port)
 {
-	return is_closing(port) | (port->flags >> 6 & 1) | (port->flags >> 11 & 1);
+	return is_closing(port) | (port->flags >> 6 & 1);
+}
+
+/* 1 for a port whose node carries the header, or did so a moment ago (RDR_PF_LATE), else 0. */
+static __always_inline __u32 carries_header(__u32 flags)
+{
+	return !cfg_mark_mask | (((flags >> 6 & ~(flags >> 11)) | flags >> 10) & 1);
 }
 
 /* The bits of skb->mark that are ours in the port's node; none: the header carries the

@@ -93,7 +93,7 @@ static __always_inline enum parse_result parse(struct __sk_buff *skb, const stru
 /*
  * What it is that a packet for daddr comes in by a port with these flags: it goes onto
  * a link between nodes, ends here, leaves the domain (the host behind a bridge is
- * outside), or goes on into the node. A call makes one verifier state of many.
+ * outside, and so is a node that can carry nothing), or goes on into the node. A call makes one verifier state of many.
  */
 GLOBAL __u32 entry_kind(__u32 flags, __u32 node_port, __be32 daddr, __u32 group)
 {
@@ -103,7 +103,7 @@ GLOBAL __u32 entry_kind(__u32 flags, __u32 node_port, __be32 daddr, __u32 group)
 		return RDR_EV_DELIVER;
 	if (is_local(node_port, daddr))
 		return RDR_EV_DELIVER;
-	return flags & RDR_PF_BRIDGE ? RDR_EV_LEFT : RDR_EV_INGRESS;
+	return flags & (RDR_PF_BRIDGE | RDR_PF_APART) ? RDR_EV_LEFT : RDR_EV_INGRESS;
 }
 
 GLOBAL __u32 entry_kind6(struct __sk_buff *skb, __u32 l3, __u32 flags, __u32 node)
@@ -112,7 +112,7 @@ GLOBAL __u32 entry_kind6(struct __sk_buff *skb, __u32 l3, __u32 flags, __u32 nod
 		return RDR_EV_EGRESS;
 	if (is_local6(skb, l3, node))
 		return RDR_EV_DELIVER;
-	return flags & RDR_PF_BRIDGE ? RDR_EV_LEFT : RDR_EV_INGRESS;
+	return flags & (RDR_PF_BRIDGE | RDR_PF_APART) ? RDR_EV_LEFT : RDR_EV_INGRESS;
 }
 
 static __always_inline __u32 entry_of(struct __sk_buff *skb, const struct packet *p,
@@ -123,11 +123,11 @@ static __always_inline __u32 entry_of(struct __sk_buff *skb, const struct packet
 	if (p->v6) {
 		/* What goes on is told by one look. */
 		kind = RDR_EV_INGRESS;
-		if ((port->flags & RDR_PF_CLOSING) || may_be_local6(port->node, p->daddr))
+		if ((port->flags & (RDR_PF_CLOSING | RDR_PF_APART)) || may_be_local6(port->node, p->daddr))
 			kind = entry_kind6(skb, p->l3, port->flags, port->node);
 		return kind + HIDDEN_ZERO(skb->len);
 	}
-	if (p->group || (port->flags & RDR_PF_CLOSING))
+	if (p->group || (port->flags & (RDR_PF_CLOSING | RDR_PF_APART)))
 		return entry_kind(port->flags, port->node | port_no << 16, p->daddr, p->group);
 	kind = RDR_EV_INGRESS + is_local(port->node, p->daddr) * (RDR_EV_DELIVER - RDR_EV_INGRESS);
 	return kind + HIDDEN_ZERO(skb->len);
@@ -158,7 +158,7 @@ static __always_inline void enter_unknown(struct __sk_buff *skb, const struct pa
 	kind = entry_of(skb, p, port, port_no);
 	/* Without a mark nothing would bring the index through the node: the
 	 * port where the packet leaves is its source. */
-	if (!mark_mask(port) && kind == RDR_EV_INGRESS)
+	if (!mark_mask(port) && (kind == RDR_EV_INGRESS || port->flags & RDR_PF_APART))
 		return;
 	/* A fragment has its key from here on: the node may join and cut it (conntrack). */
 	by_key = kind == RDR_EV_EGRESS ? wants_key(p, p->bits.ttl) :
@@ -236,8 +236,6 @@ static __always_inline void enter_known(struct __sk_buff *skb, const struct pack
 	};
 	union rdr_bits b;
 
-	if (kind == RDR_EV_INGRESS && leaves)
-		w.kind = RDR_EV_LEFT;
 	if (kind == RDR_EV_EGRESS) {
 		/* On its way, and the link is where it goes: whoever sees it next
 		 * restores it. */

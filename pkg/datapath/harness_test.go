@@ -198,7 +198,7 @@ func (l *lab) flags() []string {
 		}
 		var set []string
 		for _, n := range names {
-			if bpfobj.TcRdrPortFlag(entry.Flags)&n.flag != 0 {
+			if f := bpfobj.TcRdrPortFlag(entry.Flags); f&n.flag != 0 && (n.name != "header" || f&bpfobj.TcRdrPortFlagRDR_PF_APART == 0) {
 				set = append(set, n.name)
 			}
 		}

@@ -63,7 +63,7 @@ func (h *Handle) StopMarks(uses []topo.Conflict) error {
 			if n.Name != u.Node {
 				continue
 			}
-			if err := h.setNodeFlags(h.Domain, n, bpfobj.TcRdrPortFlagRDR_PF_APART|bpfobj.TcRdrPortFlagRDR_PF_LATE, false); err != nil {
+			if err := h.setNodeFlags(h.Domain, n, flagsApart|bpfobj.TcRdrPortFlagRDR_PF_LATE, false); err != nil {
 				return err
 			}
 		}
@@ -147,6 +147,9 @@ func withText(ctx context.Context, d *domain.Domain, uses []topo.Conflict) []top
 	defer cancel()
 	return append(topo.FindConflicts(ctx, specs, d.Options.MarkMask), uses...)
 }
+
+// flagsApart are those of the ports of a node that carries nothing.
+const flagsApart = bpfobj.TcRdrPortFlagRDR_PF_APART | bpfobj.TcRdrPortFlagRDR_PF_HEADER
 
 // nodeFlagBits are the flags that nodeFlags may set.
 const nodeFlagBits = bpfobj.TcRdrPortFlagRDR_PF_HEADER | bpfobj.TcRdrPortFlagRDR_PF_LATE | bpfobj.TcRdrPortFlagRDR_PF_APART

@@ -44,7 +44,7 @@ func portEntry(n *domain.Node, p *domain.Port, flags bpfobj.TcRdrPortFlag) bpfob
 func nodeFlags(n *domain.Node) (flags bpfobj.TcRdrPortFlag) {
 	switch {
 	case n.Apart != "":
-		flags = bpfobj.TcRdrPortFlagRDR_PF_APART
+		flags = flagsApart
 	case n.Header != "":
 		flags = bpfobj.TcRdrPortFlagRDR_PF_HEADER
 	}
