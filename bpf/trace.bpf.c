@@ -128,9 +128,52 @@ GLOBAL __u32 look_at_cell(__u32 index, __u32 scan, __u32 port, __u32 inum)
 	return next | hit << 8;
 }
 
+/* Whether no program reads what comes in at the device that holds the skb. One that does,
+ * such as a switch in user space or tcpdump, has a copy of each frame. */
+static __always_inline bool is_unread(struct sk_buff *skb)
+{
+	struct net_device *dev = BPF_CORE_READ(skb, dev);
+	__u64 list = (__u64)dev + bpf_core_field_offset(struct net_device, ptype_all);
+
+	return dev && (__u64)BPF_CORE_READ(dev, ptype_all.next) == list;
+}
+
+/* Whether the log has an arrival that counts, or says that the packet left: the cell to look at
+ * next:8 | HAS_END | SCAN_DONE. */
+#define HAS_END 0x100
+GLOBAL __u32 look_for_end(__u32 index, __u32 scan)
+{
+	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
+	__u64 cell = s ? read_cell(s, scan & 0xff) : 0;
+	__u32 kind = cell_kind(cell);
+
+	if (!cell)
+		return scan | SCAN_DONE;
+	if (kind == RDR_EV_DELIVER || kind == RDR_EV_LEFT)
+		return HAS_END | SCAN_DONE;
+	return (scan & 0xff) + cell_span(kind);
+}
+
+/* A packet was taken for delivered, and is not, at least there. */
+GLOBAL int reopen(__u32 index)
+{
+	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
+	__u32 scan = 0;
+
+	if (!s || s->state & RDR_ST_FULL)
+		return 0;
+	for (__u32 i = 0; i < RDR_CELLS(RDR_MAX_SLOT_LINES) && !(scan & SCAN_DONE); i++)
+		scan = look_for_end(index, scan);
+	if (!(scan & HAS_END))
+		s->state &= ~RDR_ST_DONE;
+	return 0;
+}
+
 /* Says of the arrival in cell k that it was not wanted, with one store. False if it was
- * taken for delivered: a member of the group that dropped it itself. */
-GLOBAL int ignore_arrival(__u32 index, __u32 k)
+ * taken for delivered: a member of the group that dropped it itself. A frame for another host
+ * (RDR_EVF_UNREAD or not: verdict) is not delivered, whosever address is in it. */
+#define FOR_OTHER 0x10
+GLOBAL int ignore_arrival(__u32 index, __u32 k, __u32 verdict)
 {
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
 	__u64 *cell, at = k;
@@ -141,21 +184,39 @@ GLOBAL int ignore_arrival(__u32 index, __u32 k)
 		return false;
 	cell = slot_cell(s, at);
 	kind = *cell >> RDR_EV_KIND_SHIFT;
-	if (kind == RDR_EV_INGRESS)
-		WRITE_ONCE(*cell, (*cell & ~(0xfULL << RDR_EV_KIND_SHIFT)) |
-					  (__u64)RDR_EV_IGNORED << RDR_EV_KIND_SHIFT);
+	if (kind == RDR_EV_INGRESS || (kind == RDR_EV_DELIVER && verdict & FOR_OTHER))
+		WRITE_ONCE(*cell, (*cell & ~(0xfULL << RDR_EV_KIND_SHIFT |
+					     (__u64)RDR_EVF_UNREAD << RDR_EV_FLAGS_SHIFT)) |
+					  (__u64)RDR_EV_IGNORED << RDR_EV_KIND_SHIFT |
+					  (__u64)(verdict & RDR_EVF_UNREAD) << RDR_EV_FLAGS_SHIFT);
+	if (kind == RDR_EV_DELIVER && verdict & FOR_OTHER)
+		reopen(index);
 	return kind != RDR_EV_DELIVER;
 }
 
-/* A copy was not wanted where port, or a device above it, is: finds its latest arrival
- * and says so. False if there is none, or it counts as delivered. */
-GLOBAL int note_unwanted(__u32 index, __u32 port, __u32 inum)
+/* A copy was not wanted where port, or a device above it, is: finds its latest arrival and says
+ * so. verdict_port: that port, what ignore_arrival() is to know << 16. How many packets the slot
+ * speaks for, | UNWANTED; without that there is no arrival, or it counts as delivered. */
+#define UNWANTED 0x10000
+GLOBAL __u32 note_unwanted(__u32 index, __u32 verdict_port, __u32 inum)
 {
+	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
 	__u32 scan = NO_CELL << 8;
 
 	for (__u32 i = 0; i < RDR_CELLS(RDR_MAX_SLOT_LINES) && !(scan & SCAN_DONE); i++)
-		scan = look_at_cell(index, scan, port, inum);
-	return ignore_arrival(index, scan >> 8 & 0xff);
+		scan = look_at_cell(index, scan, verdict_port & 0xffff, inum);
+	return (s ? slot_span(s) : 1) |
+	       (ignore_arrival(index, scan >> 8 & 0xff, verdict_port >> 16) ? UNWANTED : 0);
+}
+
+/* The same of a run of n packets that are freed as one skb. */
+GLOBAL __u32 note_unwanted_run(__u32 index, __u32 n, __u32 verdict_port, __u32 inum)
+{
+	__u32 noted = note_unwanted(index, verdict_port, inum), k = noted & 0xffff;
+
+	for (__u32 i = 0; i < RDR_MAX_RUN && k < n; i++)
+		k += note_unwanted(index + k, verdict_port, inum) & 0xffff;
+	return noted & UNWANTED;
 }
 
 /* One step of entrance_of(): the arrival in that namespace whose copy has not gone on. */
@@ -175,6 +236,14 @@ GLOBAL __u32 look_for_entrance(__u32 index, __u32 scan, __u32 inum)
 			hit = NO_CELL;
 	}
 	return next | hit << 8;
+}
+
+/* What ignore_arrival() is to know of an skb that is not wanted. */
+static __always_inline __u32 verdict_on(struct sk_buff *skb, bool tree)
+{
+	if (tree)
+		return 0;
+	return FOR_OTHER | (is_unread(skb) ? RDR_EVF_UNREAD : 0);
 }
 
 /*
@@ -266,7 +335,45 @@ static __always_inline __u64 read_qdisc(struct sk_buff *skb)
 	return name;
 }
 
-/* Writes the loss into one slot; skbs are counted by RDR_EVF_FIRST. */
+/* What is known of the place where a packet was freed that has arrived or left: it was delivered
+ * in that namespace, or has left by that port. */
+#define AT_RECEIVER 1
+#define AT_EXIT 2
+
+/* One step of look_at_place(): the cell to look at next:8 | what is known << 8 | SCAN_DONE. */
+GLOBAL __u32 look_for_place(__u32 index, __u32 scan, __u32 at, __u32 inum)
+{
+	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
+	__u64 cell = s ? read_cell(s, scan & 0xff) : 0;
+	__u32 kind = cell_kind(cell), known = scan & 0xff00;
+
+	if (!cell)
+		return scan | SCAN_DONE;
+	if (kind == RDR_EV_DELIVER && came_by(cell_port(cell), RDR_NO_PORT, inum))
+		known |= AT_RECEIVER << 8;
+	if (kind == RDR_EV_LEFT && cell_port(cell) == at)
+		known |= AT_EXIT << 8;
+	return ((scan & 0xff) + cell_span(kind)) | known;
+}
+
+/* inum: 0, if the namespace is not known. Where that, or the log, says too little it is the
+ * receiver that frees what has arrived. */
+GLOBAL __u32 look_at_place(__u32 index, __u32 port, __u32 inum)
+{
+	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
+	__u32 scan = 0;
+
+	if (!s || !inum || s->state & RDR_ST_FULL)
+		return AT_RECEIVER;
+	if (s->seg && !s->nev)
+		index -= s->seg; /* its head speaks for it */
+	for (__u32 i = 0; i < RDR_CELLS(RDR_MAX_SLOT_LINES) && !(scan & SCAN_DONE); i++)
+		scan = look_for_place(index, scan, port, inum);
+	return scan >> 8 & 0xff;
+}
+
+/* Writes the loss into one slot; skbs are counted by RDR_EVF_FIRST. packed: port | RDR_ST_HELD, if
+ * it was inside a node << 16 | look_at_place() << 24. */
 GLOBAL __u32 lose_one(__u32 index, __u32 k_n, __u64 packed, __u64 where, __u64 qdisc)
 {
 	__u32 k = k_n & 0xffff, n = k_n >> 16, span = 1;
@@ -293,10 +400,16 @@ GLOBAL __u32 lose_one(__u32 index, __u32 k_n, __u64 packed, __u64 where, __u64 q
 		return span;
 	if (is_tree(s)) {
 		count(RDR_C_LOSS_EVENT, span); /* of which branch, user space finds out */
+	} else if ((state & RDR_ST_DONE) && !(packed >> 24)) {
+		/* A copy, elsewhere than where the packet has arrived. */
+		count(RDR_C_LOSS_IGNORED, span);
+		if (is_log_short(s))
+			return span;
 	} else if ((state & RDR_ST_DONE) && !(state & RDR_ST_LOCAL_DROP)) {
-		/* Delivered, or left: what frees it now is the destination's doing. */
+		/* Delivered: what frees it now is the destination's doing. Or the queue of the port
+		 * by which it was leaving. */
 		s->state = state | RDR_ST_LOCAL_DROP;
-		count(RDR_C_LOCAL_DROP, span);
+		count(packed >> 24 & AT_RECEIVER ? RDR_C_LOCAL_DROP : RDR_C_LOSS_EVENT, span);
 	} else if (state & RDR_ST_DONE) {
 		return span;
 	} else {
@@ -361,7 +474,9 @@ int radar_kfree_skb(__u64 *ctx)
 		reason = pack_reason(ctx[2]);
 	tree = is_tree(f.slot);
 	if (is_tap(location) || is_ping(location, reason) || was_joined(&p, location, reason, f.index) ||
-	    (is_unwanted(skb, location, tree) && (note_unwanted(f.index, port, read_inum(skb)) || !tree))) {
+	    (is_unwanted(skb, location, tree) &&
+	     (note_unwanted_run(f.index, p.n, port | verdict_on(skb, tree) << 16, read_inum(skb)) ||
+	      !tree))) {
 		count(RDR_C_LOSS_IGNORED, p.n);
 		return 0;
 	}
@@ -371,7 +486,8 @@ int radar_kfree_skb(__u64 *ctx)
 	if (in_node && !p.v6 && !tree && has_moved(f.slot, &p))
 		lose_moved(&f, &p, now);
 	where = (__u64)reason << 48 | (location & 0xffffffffffffULL);
-	packed = port | (in_node ? RDR_ST_HELD << 16 : 0);
+	packed = port | (in_node ? RDR_ST_HELD << 16 : 0) |
+		 look_at_place(f.index, port, read_home(skb)) << 24;
 	inner = still_inside(f.index, now);
 	lose_run(f.index, p.n, packed, where, qdisc);
 	if (inner)

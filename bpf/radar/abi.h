@@ -30,7 +30,8 @@
  * life, so it is both the generation and the sequence number of the slot: a
  * reader copies the slot, reads the position again and takes the copy only if
  * both are equal and not 0. Cells below nev never change within a position, but that an
- * RDR_EV_INGRESS may become RDR_EV_IGNORED: who reads on at nev reads the rest again.
+ * RDR_EV_INGRESS or RDR_EV_DELIVER may become RDR_EV_IGNORED: who reads on at nev reads the
+ * rest again.
  *
  * A GSO train of n segments takes n neighbouring slots. Its *head* is the slot
  * with seg == 0; segment k stands at position head + k. While the train is
@@ -45,7 +46,7 @@ struct rdr_slot {
 	__u8 nev;	 /* cells in use */
 	__u8 state;	 /* RDR_ST_* */
 	__u8 proto;	 /* IP protocol */
-	__u8 cut;	 /* RDR_CUT, RDR_OWN, RDR_COPIES, RDR_MINUS_ZERO */
+	__u8 cut;	 /* RDR_CUT, RDR_OWN, RDR_COPIES, RDR_MINUS_ZERO, RDR_LEFT */
 	__u32 tag;	 /* content tag, see radar/identity.h */
 	__u32 tag2;
 	__be16 id;	 /* true IP ID, TTL, TOS, as they were when last put on the */
@@ -110,8 +111,8 @@ enum rdr_event {
 	/* At the source of a tunnel's outer packet; cell +1: position of the slot of the
 	 * packet inside, cell +2: 0. */
 	RDR_EV_INNER = 9,
-	/* RDR_EV_INGRESS of a copy that the node did not want: it is no member of the
-	 * group, or the frame was for another host. The kernel's verdict turns the one
+	/* RDR_EV_INGRESS, or RDR_EV_DELIVER, of a copy that the node did not want: it is no
+	 * member of the group, or the frame was for another host. The kernel's verdict turns the one
 	 * into the other; a later event of the node says that it went on after all. */
 	RDR_EV_IGNORED = 10,
 };
@@ -127,6 +128,9 @@ enum rdr_event_flag {
 	RDR_EVF_PART = 2,   /* concerns this slot alone, no longer the whole train */
 	RDR_EVF_SOURCE = 4, /* this event made the packet ours */
 	RDR_EVF_KEYED = 8,  /* found (ingress) or sent (egress) by key, no bit changed */
+	/* Of RDR_EV_IGNORED, where the frame was for another host: the kernel has freed it, and
+	 * no program reads at that interface, which may have a copy. */
+	RDR_EVF_UNREAD = 8,
 };
 
 enum rdr_state {
@@ -155,6 +159,8 @@ enum rdr_cut {
 	RDR_OWN = 2, /* id, ttl, tos of this slot are its own */
 	/* The true header spells a checksum of zero 0xffff, as it was when last put on the wire. */
 	RDR_MINUS_ZERO = 4,
+	/* The packet has left the domain, and the event that says so did not fit into ev[]. */
+	RDR_LEFT = 8,
 	/* A node has handed out copies by several ports, and not all have been seen again:
 	 * though the packet may be done, the slot is kept for them, to the timeout. */
 	RDR_COPIES = 128,

@@ -76,7 +76,7 @@ const volatile __u32 cfg_no_socket = 0;
 const volatile struct rdr_range cfg_joined[RDR_MAX_JOINED] = {};
 
 /* Here the kernel frees frames for another host, which a bridge flooded. */
-#define RDR_MAX_STRANGER 8
+#define RDR_MAX_STRANGER 12
 const volatile struct rdr_range cfg_stranger[RDR_MAX_STRANGER] = {};
 
 /* Here, too, what it frees of groups that the node is no member of. */

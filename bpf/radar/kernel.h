@@ -38,8 +38,13 @@ struct Qdisc {
 	const struct Qdisc_ops *ops;
 };
 
+struct list_head {
+	struct list_head *next;
+};
+
 struct net_device {
 	int ifindex;
+	struct list_head ptype_all;
 	possible_net_t nd_net;
 	struct Qdisc *qdisc;
 };

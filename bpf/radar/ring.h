@@ -353,6 +353,11 @@ static __always_inline void add_event(struct rdr_slot *s, __u32 kind, __u32 flag
 
 	if (e.used >= cfg_cells) {
 		s->state |= RDR_ST_FULL;
+		/* Which end it was, nothing else says. */
+		if (kind == RDR_EV_LEFT)
+			s->cut |= RDR_LEFT;
+		else if (kind == RDR_EV_DELIVER)
+			s->cut &= ~RDR_LEFT;
 		count(RDR_C_EVENT_FULL, 1);
 		return;
 	}

@@ -283,6 +283,27 @@ func TestEventsFull(t *testing.T) {
 	}
 }
 
+// TestLeftFull: how a story ended is known though the event that says so did not fit.
+func TestLeftFull(t *testing.T) {
+	d := newDomain(t, config{slotBytes: 128}) // 6 events
+	const left = uint8(bpfobj.TcRdrCutRDR_LEFT)
+	orig := packet(t, "udp-64")
+	w := d.send(frame{data: orig})
+	index := d.guid(w.data)
+	for range 3 {
+		_, w = d.transit(w, 1)
+	}
+	d.egress(r1Edge, d.route(d.ingress(r1In, d.link(w, 1)), r1In))
+	if s := d.slot(index); s.State != uint8(stDone|stFull) || s.Cut != left {
+		t.Errorf("state %#x, cut %#x of a packet that left", s.State, s.Cut)
+	}
+	// A copy of it arrives after all.
+	d.deliver(w, 1)
+	if s := d.slot(index); s.State != uint8(stDone|stFull) || s.Cut&left != 0 {
+		t.Errorf("state %#x, cut %#x of a packet that was delivered", s.State, s.Cut)
+	}
+}
+
 // TestAddressesFull: a change of addresses that does not fit into the log is no less of a gap
 // than a hop, and what still fits does not hide it.
 func TestAddressesFull(t *testing.T) {

@@ -12,8 +12,6 @@ import (
 
 	"github.com/vnetradar/radar/pkg/agent"
 	"github.com/vnetradar/radar/pkg/datapath"
-	"github.com/vnetradar/radar/pkg/domain"
-	"github.com/vnetradar/radar/pkg/statedir"
 )
 
 // handedEnv tells the program of an agent that another one has called it.
@@ -25,12 +23,6 @@ const handedEnv = "RADAR_DETACH_HANDED_ON"
 // kernel keeps it as long as the agent lives. Without an agent nothing has been marked
 // since the lease ended, and all of it is removed as it stands.
 func (a *app) detachOther(other error, names []string, noDrain bool) error {
-	// What is run as root here is named by files there.
-	for _, dir := range []string{statedir.Root(), domain.Dir(a.domain)} {
-		if err := statedir.Check(dir); err != nil {
-			return fmt.Errorf("state directory: %w", err)
-		}
-	}
 	running, err := agent.Find(a.domain)
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/statedir"
 )
 
 func TestDetachedTexts(t *testing.T) {
@@ -64,5 +65,93 @@ func TestDetachOther(t *testing.T) {
 	}
 	write(was)
 	w.radar(exitOK, "detach")
+	w.nothingLeft()
+}
+
+// The state directory of another user names a process of root's as the agent: that one gets
+// no signal, and nothing is detached.
+func TestDetachUntrusted(t *testing.T) {
+	w := newWorld(t)
+	w.radar(exitOK, append([]string{"attach", "-d"}, w.lab.AttachArgs()...)...)
+	w.kill()
+	victim := exec.Command("sleep", "3600")
+	if err := victim.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() { _ = victim.Wait(); close(ended) }()
+	t.Cleanup(func() { _ = victim.Process.Kill(); <-ended })
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", victim.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid := fmt.Sprintf("%d %s\n", victim.Process.Pid, strings.Fields(string(stat))[21])
+	if err := os.WriteFile(domain.File(w.domain, "agent.pid"), []byte(pid), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dir := domain.Dir(w.domain)
+	if err := os.Chown(dir, nobody, nobody); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{"detach", "status", "attach"} {
+		if out := w.radar(exitFailure, command); !strings.Contains(out, dir+" belongs to user 65534") || !strings.Contains(out, "RADAR_STATE_DIR") {
+			t.Errorf("radar %s said %q", command, out)
+		}
+	}
+	if err := os.Chown(dir, 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	// Also where the directory is ours: it is a number that somebody else has by now.
+	w.radar(exitOK, "detach")
+	w.nothingLeft()
+	select {
+	case <-ended:
+		t.Error("a process that is no agent was ended")
+	default:
+	}
+}
+
+// Pins are the machine's, state directories are not: with another one a domain whose agent
+// lives is not taken for what a killed attach has left.
+func TestDetachElsewhere(t *testing.T) {
+	w := newWorld(t)
+	w.radar(exitOK, append([]string{"attach", "-d"}, w.lab.AttachArgs()...)...)
+	p, ours, other := w.agent(), statedir.Root(), t.TempDir()
+	t.Setenv("RADAR_STATE_DIR", other)
+	for _, args := range [][]string{{"detach"}, {"detach", "--no-drain"}, append([]string{"attach", "-d"}, w.lab.AttachArgs()...)} {
+		out := w.radar(exitFailure, args...)
+		for _, want := range []string{fmt.Sprintf("process %d", p.PID), "RADAR_STATE_DIR=" + ours + " radar detach --domain " + w.domain} {
+			if !strings.Contains(out, want) {
+				t.Errorf("radar %v with another state directory said %q, want %q", args, out, want)
+			}
+		}
+	}
+	if left, err := os.ReadDir(other); err != nil || len(left) > 0 {
+		t.Errorf("left in the other state directory: %v, %v", left, err)
+	}
+	t.Setenv("RADAR_STATE_DIR", ours)
+	if w.agent() != p {
+		t.Error("the agent changed")
+	}
+	w.ping(5)
+	w.settled(10)
+
+	// Nobody keeps it, or what the agent had of it is gone: what is left can be removed from anywhere.
+	w.kill()
+	t.Setenv("RADAR_STATE_DIR", other)
+	w.radar(exitOK, "detach", "--no-drain")
+	w.nothingLeft()
+	t.Setenv("RADAR_STATE_DIR", ours)
+	w.radar(exitOK, "detach", "--no-drain")
+	w.nothingLeft()
+
+	w.radar(exitOK, append([]string{"attach", "-d"}, w.lab.AttachArgs()...)...)
+	p = w.agent()
+	if err := os.RemoveAll(domain.Dir(w.domain)); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("RADAR_STATE_DIR", other)
+	w.radar(exitOK, "detach", "--no-drain")
+	w.gone(p)
 	w.nothingLeft()
 }

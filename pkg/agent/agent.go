@@ -77,6 +77,9 @@ func Open(name string, log *slog.Logger) (_ *Agent, err error) {
 	if a.handle, err = openHandle(name); err != nil {
 		return nil, err
 	}
+	if err = a.handle.HoldPins(); err != nil {
+		return nil, err
+	}
 	var note string
 	if a.reader, note, err = OpenReader(name); err != nil {
 		return nil, err

@@ -40,9 +40,13 @@ func Self() (Process, error) {
 	return Process{PID: pid, Start: start}, nil
 }
 
-// Find returns the agent of the domain that its pid file names, if that process
-// still lives. None is not an error: the zero Process is returned.
+// Find returns the agent of the domain that its pid file names, if that process still lives
+// and holds the agent lock: a number alone may be anybody's, and who asks sends it signals.
+// None is not an error: the zero Process is returned.
 func Find(name string) (Process, error) {
+	if err := statedir.CheckInRoot(domain.Dir(name)); err != nil {
+		return Process{}, err
+	}
 	b, err := os.ReadFile(domain.File(name, "agent.pid"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return Process{}, nil
@@ -54,10 +58,50 @@ func Find(name string) (Process, error) {
 	if _, err := fmt.Sscanf(string(b), "%d %d", &p.PID, &p.Start); err != nil || p.PID <= 0 {
 		return Process{}, fmt.Errorf("read pid file %s: %q is not a process number and its start time", domain.File(name, "agent.pid"), b)
 	}
-	if !p.Alive() {
+	holds, err := p.holds(domain.File(name, lockFile))
+	if err != nil {
+		return Process{}, fmt.Errorf("look whether process %d is the agent of domain %q: %w", p.PID, name, err)
+	}
+	// After that: what was looked at is the process that is meant only if it is there still.
+	if !holds || !p.Alive() {
 		return Process{}, nil
 	}
 	return p, nil
+}
+
+// holds reports whether the process has the file at path open and holds its lock. A process
+// that has ended holds none.
+func (p Process) holds(path string) (bool, error) {
+	dir := fmt.Sprintf("/proc/%d/", p.PID)
+	fds, err := os.ReadDir(dir + "fd")
+	if hasEnded(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	for _, e := range fds {
+		fd, err := strconv.Atoi(e.Name())
+		if err != nil || !statedir.IsOpenFile(dir+"fd/"+e.Name(), path) {
+			continue
+		}
+		// The kernel names there the locks that were taken by this descriptor, no others'.
+		info, err := os.ReadFile(fmt.Sprintf("%sfdinfo/%d", dir, fd))
+		if err != nil && !hasEnded(err) {
+			return false, err
+		}
+		for line := range bytes.Lines(info) {
+			if bytes.HasPrefix(line, []byte("lock:")) && bytes.Contains(line, []byte("FLOCK")) {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+// hasEnded reports whether err, of a file in /proc, says that the process has ended.
+func hasEnded(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH)
 }
 
 // Alive says whether the process still runs.
@@ -149,12 +193,15 @@ type claim struct {
 	fd   int // of the lock
 }
 
+// lockFile is what the agent of a domain holds the lock of, in the state directory.
+const lockFile = "agent.lock"
+
 // newClaim makes the calling process the domain's agent: it takes the agent lock
 // and writes the pid file. It returns ErrRunning if another process holds the
 // lock. The domain's state directory must exist. The end of the process gives the
 // lock back as release does.
 func newClaim(name string) (*claim, error) {
-	path := domain.File(name, "agent.lock")
+	path := domain.File(name, lockFile)
 	fd, err := statedir.Open(path, unix.O_RDWR|unix.O_CREAT)
 	if err != nil {
 		return nil, fmt.Errorf("agent lock: %w", err)

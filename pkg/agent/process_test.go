@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
@@ -50,7 +51,32 @@ func TestFind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// A process that is there, but not by what it holds the domain's agent.
 	writePid(t, "d", fmt.Sprintf("%d %d\n", self.PID, self.Start))
+	notAgent := func(what string) {
+		t.Helper()
+		if p := find(); p != (Process{}) {
+			t.Errorf("%s: found %v", what, p)
+		}
+	}
+	notAgent("no lock file")
+	lock, err := os.Create(domain.File("d", "agent.lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	notAgent("it has the lock file open, without its lock")
+	holder := exec.Command("flock", "-F", domain.File("d", "agent.lock"), "sh", "-c", "echo; exec sleep 3600")
+	if err := startChild(t, holder); err != nil {
+		t.Fatal(err)
+	}
+	notAgent("another process has the lock")
+	stateDir(t, "d")
+	c, err := newClaim("d")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.release()
 	if p := find(); p != self {
 		t.Errorf("found %v, want %v", p, self)
 	}
@@ -140,6 +166,22 @@ func TestClaimAfterKill(t *testing.T) {
 	t.Error("the lock was never taken")
 }
 
+// A state directory that others can write to names no process that gets a signal.
+func TestFindUntrusted(t *testing.T) {
+	stateDir(t, "d")
+	c, err := newClaim("d")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.release()
+	if err := os.Chmod(domain.Dir("d"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := Find("d"); err == nil || !strings.Contains(err.Error(), "other users may write to "+domain.Dir("d")) {
+		t.Errorf("found %v, %v in a directory that others may write to", p, err)
+	}
+}
+
 // A lock file that is a link to somewhere else is not followed.
 func TestClaimRefusesLink(t *testing.T) {
 	stateDir(t, "d")
@@ -152,22 +194,29 @@ func TestClaimRefusesLink(t *testing.T) {
 	}
 }
 
-// child starts a shell and waits until it runs.
-func child(t *testing.T, script string) Process {
+// startChild starts a command for the length of the test and waits until it says something.
+func startChild(t *testing.T, cmd *exec.Cmd) error {
 	t.Helper()
-	cmd := exec.Command("/bin/sh", "-c", script+"; echo; exec sleep 3600")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		return err
 	}
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	if _, err := out.Read(make([]byte, 1)); err != nil {
+	_, err = out.Read(make([]byte, 1))
+	return err
+}
+
+// child starts a shell and waits until it runs.
+func child(t *testing.T, script string) Process {
+	t.Helper()
+	cmd := exec.Command("/bin/sh", "-c", script+"; echo; exec sleep 3600")
+	if err := startChild(t, cmd); err != nil {
 		t.Fatal(err)
 	}
 	start, err := startTime(cmd.Process.Pid)

@@ -24,6 +24,7 @@ const (
 
 	flagFirst  = uint8(bpfobj.TcRdrEventFlagRDR_EVF_FIRST)
 	flagPart   = uint8(bpfobj.TcRdrEventFlagRDR_EVF_PART)
+	flagUnread = uint8(bpfobj.TcRdrEventFlagRDR_EVF_UNREAD)
 	flagSource = uint8(bpfobj.TcRdrEventFlagRDR_EVF_SOURCE)
 
 	stDone      = uint8(bpfobj.TcRdrStateRDR_ST_DONE)
@@ -36,6 +37,7 @@ const (
 
 	cutTrain = uint8(bpfobj.TcRdrCutRDR_CUT)
 	ownBits  = uint8(bpfobj.TcRdrCutRDR_OWN)
+	cutLeft  = uint8(bpfobj.TcRdrCutRDR_LEFT)
 
 	slotFragment = uint16(bpfobj.TcRdrSlotFlagRDR_SF_FRAGMENT)
 )

@@ -138,7 +138,11 @@ func (m *model) happen(j *journey, k int) {
 			return // another drop says nothing new
 		}
 		held := m.rng.IntN(4) == 0
-		m.Drop(pos, flags, r1e1, 64, fnQueue, "tbf", held, m.now)
+		port := uint16(r1e1)
+		if p.state == record.Delivered {
+			port = r2e0 // by the receiver
+		}
+		m.Drop(pos, flags, port, 64, fnQueue, "tbf", held, m.now)
 		if p.local = p.state == record.Delivered; !p.local {
 			p.state, p.held = record.Lost, held
 		}

@@ -106,6 +106,7 @@ type Hop struct {
 	Copy    bool
 	Outcome record.State
 	prev    int16
+	unread  bool // of one that is ignored: no program has a copy
 }
 
 // NodeNs is the time inside the node, NoTime if entry or exit was not seen.

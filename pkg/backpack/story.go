@@ -41,7 +41,7 @@ func (d *Decoder) decode(p *Packet, head, member *slot, now uint64) {
 		p.SentTTL, p.SentTOS = sentBits(head, member)
 	}
 	d.takeInner(p)
-	d.tell(p, f.State, ownOK, now)
+	d.tell(p, f.State, f.Cut, ownOK, now)
 	if p.State == record.Lost && member != nil && f.State&stLost == 0 {
 		p.held = true // lost with the whole train, of which a part was seen again
 	}
@@ -99,9 +99,9 @@ func sentBits(head, member *slot) (ttl, tos uint8) {
 	return h.Ttl, h.Tos
 }
 
-// tell works out hops, state and loss from the events. state is the slot's own
+// tell works out hops, state and loss from the events. state and cut are the slot's own
 // word, which is asked only where its log is not complete.
-func (d *Decoder) tell(p *Packet, state uint8, complete bool, now uint64) {
+func (d *Decoder) tell(p *Packet, state, cut uint8, complete bool, now uint64) {
 	ev := d.events
 	// Of a log that is not complete the slot's own word on how it ended is a line's.
 	if group := state&stGroup != 0; group || complete && d.branches(ev) {
@@ -151,7 +151,7 @@ func (d *Decoder) tell(p *Packet, state uint8, complete bool, now uint64) {
 		d.endAsDrop(p, lastDrop(ev), last)
 	}
 	if !complete {
-		d.endByBits(p, state, last, now)
+		d.endByBits(p, state, cut, last, now)
 	}
 	p.held = p.State == record.Lost && state&stHeld != 0
 	d.outsideVM(p)
@@ -257,6 +257,9 @@ func (d *Decoder) endAsDrop(p *Packet, e, last *event) {
 	if p.State == record.Left && e.port != last.port {
 		return // freed outside of the domain
 	}
+	if p.State == record.Delivered && e.port != NoPort && d.PortNode(e.port) != d.PortNode(last.port) {
+		return // a copy, elsewhere than where the packet has arrived
+	}
 	p.LastNs = max(p.LastNs, e.at)
 	p.Loss = d.drop(e, last, len(p.Hops) > 0 && p.Hops[len(p.Hops)-1].DequeueNs != NoTime)
 	if p.State == record.Delivered {
@@ -269,7 +272,7 @@ func (d *Decoder) endAsDrop(p *Packet, e, last *event) {
 
 // endByBits corrects the state of a packet whose last events did not fit: the slot
 // still says whether it is done, and whether as lost.
-func (d *Decoder) endByBits(p *Packet, state uint8, last *event, now uint64) {
+func (d *Decoder) endByBits(p *Packet, state, cut uint8, last *event, now uint64) {
 	p.open = true
 	lost, done := state&stLost != 0, state&stDone != 0
 	if lost != p.Lost {
@@ -282,9 +285,11 @@ func (d *Decoder) endByBits(p *Packet, state uint8, last *event, now uint64) {
 	case !done:
 		p.State, p.Lost, p.LocalDrop, p.Loss = d.openState(p, now), false, false, Drop{}
 	default:
-		// Delivered or left: which of them, only the missing event knew.
+		// Delivered, or left: if that is no event of the log, the slot says which.
 		p.Lost = false
-		if p.State != record.Left {
+		if cut&cutLeft != 0 {
+			p.State = record.Left
+		} else if p.State != record.Left {
 			p.State = record.Delivered
 		}
 		p.LocalDrop = state&stLocalDrop != 0 && p.State == record.Delivered

@@ -414,6 +414,19 @@ func TestLossBehindBridge(t *testing.T) {
 	}
 }
 
+// A copy that a bridge frees, elsewhere than where the packet was delivered, is no drop by the
+// receiver.
+func TestDeliveredThenDropped(t *testing.T) {
+	for port, local := range map[uint16]bool{h2e0: true, rt.NoPort: true, r1e1: false, brE1: false} {
+		b := newBench(t, 256, udp)
+		b.route(6, 0)
+		b.Drop(b.pos, rt.First, port, 2, fnIP, "", false, b.t0+7000)
+		if r := b.one(); r.State != record.Delivered || (r.LocalDrop != nil) != local || r.Loss != nil {
+			t.Errorf("freed at port %d: %s, local drop %+v, loss %+v: want delivered, a local drop: %v", port, r.State, r.LocalDrop, r.Loss, local)
+		}
+	}
+}
+
 func TestLeftThenDropped(t *testing.T) {
 	for _, tc := range []struct {
 		port  uint16

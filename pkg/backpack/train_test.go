@@ -162,6 +162,18 @@ func TestLogFull(t *testing.T) {
 		{"goes on", func(b *bench) { fill(b, 8) }, record.InFlight, false},
 		{"vanishes", func(b *bench) { fill(b, 8); b.now = b.t0 + 11*second }, record.Expired, false},
 		{"arrives", func(b *bench) { fill(b, 6); b.See(b.pos, rt.Deliver, 1, h2e0, b.t0+900) }, record.Delivered, false},
+		{"leaves", func(b *bench) { fill(b, 6); b.See(b.pos, rt.Left, 1, h2e0, b.t0+900) }, record.Left, false},
+		{"leaves, comes back and arrives", func(b *bench) {
+			fill(b, 6)
+			b.See(b.pos, rt.Left, 1, h2e0, b.t0+900)
+			b.See(b.pos, rt.Ingress, 1, h2e0, b.t0+910)
+			b.See(b.pos, rt.Deliver, 1, h2e0, b.t0+920)
+		}, record.Delivered, false},
+		{"leaves, comes back and goes on", func(b *bench) {
+			fill(b, 6)
+			b.See(b.pos, rt.Left, 1, h2e0, b.t0+900)
+			b.See(b.pos, rt.Ingress, 1, h2e0, b.t0+910)
+		}, record.InFlight, false},
 		{"is lost", func(b *bench) { fill(b, 5); b.Drop(b.pos, 1, r1e0, 12, fnIP, "", false, b.t0+900) }, record.Lost, false},
 		{"loss noted, seen again", func(b *bench) {
 			fill(b, 3)

@@ -126,7 +126,7 @@ func (d *Decoder) arrive(p *Packet, e, nat *event) {
 	case evDeliver:
 		h.Outcome = record.Delivered
 	case evIgnored:
-		h.Outcome = record.Ignored
+		h.Outcome, h.unread = record.Ignored, e.flags&flagUnread != 0
 	case evLeft:
 		h.Outcome = record.Left
 		if d.closing(e.port) == domain.BridgePort {

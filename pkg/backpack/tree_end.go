@@ -8,9 +8,7 @@ import (
 	"github.com/vnetradar/radar/pkg/record"
 )
 
-// endTree gives each last hop its outcome, and the packet the state that they make. A
-// packet for one host that nobody wanted is with a program that reads what is not for its
-// node (a forwarder), or was lost there.
+// endTree gives each last hop its outcome, and the packet the state that they make.
 func (d *Decoder) endTree(p *Packet, group bool, now uint64) {
 	open := d.openState(p, now)
 	for i := range p.Hops {
@@ -32,18 +30,46 @@ func (d *Decoder) endTree(p *Packet, group bool, now uint64) {
 		}
 	}
 	if p.State == record.Ignored && !group {
-		p.State = open
-		for i := range p.Hops {
-			if h := &p.Hops[i]; h.Outcome == record.Ignored {
-				h.Outcome = open
-			}
-		}
+		p.endUnwanted(open)
 	}
 	p.held = p.ended(open) || p.State == record.Lost
 	for i := range p.Drops {
 		if dr := &p.Drops[i]; !dr.Local && p.State == record.Lost {
 			p.Lost, p.Loss = true, dr.Drop
 			break
+		}
+	}
+}
+
+// endUnwanted ends a packet for one host that came only to nodes which did not want it, if no
+// other copy has been seen until it is final. Where a program reads what is not for its node, the
+// packet may be with that one (a forwarder). Else it was lost: it was sent to an address that its
+// receiver does not have (a neighbour entry that is no longer true), or, if it came from outside of
+// the domain, a switch there flooded it, and its receiver is none of ours.
+func (p *Packet) endUnwanted(open record.State) {
+	lost := -1
+	unread := open == record.Expired
+	for i := range p.Hops {
+		if h := &p.Hops[i]; h.Outcome == record.Ignored {
+			unread = unread && h.unread
+			if lost < 0 && h.prev >= 0 {
+				lost = i
+			}
+		}
+	}
+	switch {
+	case unread && lost >= 0:
+		h := &p.Hops[lost]
+		p.State, h.Outcome = record.Lost, record.Lost
+		p.Drops = append(p.Drops, BranchDrop{Hop: lost, Drop: Drop{Node: h.Node, Port: h.In, At: record.AtIngress,
+			Reason: record.OtherHost, AtNs: h.InNs, First: true}})
+	case unread: // it stays so
+	default:
+		p.State = open
+		for i := range p.Hops {
+			if h := &p.Hops[i]; h.Outcome == record.Ignored {
+				h.Outcome = open
+			}
 		}
 	}
 }

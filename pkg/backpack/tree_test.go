@@ -92,7 +92,10 @@ func TestTrees(t *testing.T) {
 		kind byte // 0: a drop
 		port uint16
 	}
-	const drop = 0
+	const (
+		drop   = 0
+		unread = rt.Ignored | rt.Unread<<4
+	)
 	for _, tc := range []struct {
 		name  string
 		group bool
@@ -118,6 +121,22 @@ func TestTrees(t *testing.T) {
 			record.Ignored, "h1(,e0) >h2(e0,)=ignored 0>r(a,)=ignored"},
 		{"nobody wants it, and it was for one", false, []step{{rt.Egress, tH1}, {rt.Ignored, tH2}, {rt.Ignored, tRa}}, 20 * second,
 			record.Expired, "h1(,e0) >h2(e0,)=expired 0>r(a,)=expired"},
+		{"sent to an address that its receiver does not have", false, []step{{rt.Egress, tH5}, {unread, tSw5}}, 20 * second,
+			record.Lost, "h5(,e0) >sw(p5,)"},
+		{"the same, before it is final", false, []step{{rt.Egress, tH5}, {unread, tSw5}}, 0,
+			record.InFlight, "h5(,e0) >sw(p5,)"},
+		{"the same, seen again", false, []step{{rt.Egress, tH5}, {unread, tSw5}, {rt.Egress, tSw6}, {rt.Deliver, tH6}}, 20 * second,
+			record.Delivered, "h5(,e0) >sw(p5,p6) >h6(e0,)"},
+		{"nobody has its address", false, []step{{rt.Egress, tH1}, {unread, tH2}, {unread, tRa}}, 20 * second,
+			record.Lost, "h1(,e0) >h2(e0,)=lost 0>r(a,)=ignored [1: h2/e0 ingress]"},
+		{"nobody has its address, and one is read", false, []step{{rt.Egress, tH1}, {unread, tH2}, {rt.Ignored, tRa}}, 20 * second,
+			record.Expired, "h1(,e0) >h2(e0,)=expired 0>r(a,)=expired"},
+		{"flooded, and another copy has left", false, []step{{rt.Egress, tH1}, {unread, tH2}, {rt.Left, tHostV}, {unread, tRa}}, 20 * second,
+			record.Left, "h1(,e0) >h2(e0,)=ignored 0>host(,v)=left 0>r(a,)=ignored"},
+		{"flooded, and another copy has vanished", false, []step{{rt.Egress, tH1}, {unread, tH2}, {rt.Ingress, tRa}, {rt.Egress, tRb}}, 20 * second,
+			record.Expired, "h1(,e0) >h2(e0,)=ignored 0>r(a,b)=expired"},
+		{"flooded outside of the domain", false, []step{{unread, tH5}}, 20 * second,
+			record.Ignored, "h5(e0,)"},
 		{"with a forwarder in user space", false, []step{{rt.Egress, tH1}, {rt.Ignored, tRa}}, 0,
 			record.InFlight, "h1(,e0) >r(a,)"},
 		{"one is under way", true, []step{{rt.Egress, tH1}, {rt.Ignored, tH2}, {rt.Ingress, tRa}}, 0,
@@ -168,7 +187,7 @@ func TestTrees(t *testing.T) {
 					b.Drop(b.pos, flags, s.port, 12, fnIP, "", false, at)
 					continue
 				}
-				b.See(b.pos, s.kind, flags, s.port, at)
+				b.See(b.pos, s.kind&0xf, flags|s.kind>>4, s.port, at)
 			}
 			dec := backpack.NewDecoder(treeDomain(), names{})
 			now := b.t0 + max(tc.after, second)

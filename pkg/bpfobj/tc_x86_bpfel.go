@@ -83,6 +83,7 @@ const (
 	TcRdrCutRDR_CUT        TcRdrCut = 1
 	TcRdrCutRDR_OWN        TcRdrCut = 2
 	TcRdrCutRDR_MINUS_ZERO TcRdrCut = 4
+	TcRdrCutRDR_LEFT       TcRdrCut = 8
 	TcRdrCutRDR_COPIES     TcRdrCut = 128
 )
 
@@ -115,6 +116,7 @@ const (
 	TcRdrEventFlagRDR_EVF_PART   TcRdrEventFlag = 2
 	TcRdrEventFlagRDR_EVF_SOURCE TcRdrEventFlag = 4
 	TcRdrEventFlagRDR_EVF_KEYED  TcRdrEventFlag = 8
+	TcRdrEventFlagRDR_EVF_UNREAD TcRdrEventFlag = 8
 )
 
 type TcRdrIp6 uint32

@@ -164,7 +164,15 @@ func (p *plan) open(undo *undo) (*Handle, error) {
 	if err := p.pinLocalIn(); err != nil {
 		return nil, err
 	}
-	return openHandle(p.change.next)
+	h, err := openHandle(p.change.next)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.HoldPins(); err != nil {
+		h.Close()
+		return nil, err
+	}
+	return h, nil
 }
 
 // close releases what a successful attach has no more use for.

@@ -96,7 +96,7 @@ var counterText = [bpfobj.TcRdrCounterRDR_C_MAX]Counter{
 	bpfobj.TcRdrCounterRDR_C_LOCAL_DROP: {Name: "local_drop", Group: GroupNotice,
 		Help: "packets dropped by the receiving node after delivery"},
 	bpfobj.TcRdrCounterRDR_C_LOSS_IGNORED: {Name: "loss_ignored", Group: GroupNotice,
-		Help: "frees that are no loss: copies for packet taps and the like"},
+		Help: "frees that are no loss: copies for packet taps, copies of packets that have arrived elsewhere, and the like"},
 	bpfobj.TcRdrCounterRDR_C_SLOTS_SKIPPED: {Name: "slots_skipped", Group: GroupNotice,
 		Help: "slots stepped over because their packet was still under way"},
 	bpfobj.TcRdrCounterRDR_C_RESTORE_FAILED: {Name: "restore_failed", Group: GroupNotice,

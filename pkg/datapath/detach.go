@@ -47,7 +47,8 @@ type DetachResult struct {
 // timeout; ctx ending only cuts the wait short), takes the programs off, and, if
 // no node is left (unless Keep says otherwise), removes pins, maps and the description. It copes with whatever
 // is missing or damaged, so it also cleans up after a killed attach. Nothing at all
-// there is domain.ErrNotAttached; a node that is not in the domain ErrUsage.
+// there is domain.ErrNotAttached; a node that is not in the domain ErrUsage. A domain that a
+// living process keeps by another state directory is left alone.
 func Detach(ctx context.Context, req DetachRequest) (*DetachResult, error) {
 	if err := domain.CheckName(req.Domain); err != nil {
 		return nil, usagef("%v", err)
@@ -73,6 +74,9 @@ func Detach(ctx context.Context, req DetachRequest) (*DetachResult, error) {
 	case errors.Is(err, domain.ErrNotAttached), errors.Is(err, domain.ErrDamaged):
 		d = nil // pins without a description: what is left of a killed attach
 	case err != nil:
+		return nil, err
+	}
+	if err := heldElsewhere(req.Domain); err != nil {
 		return nil, err
 	}
 	if d != nil && len(req.Nodes) > 0 {

@@ -5,6 +5,7 @@ package datapath
 import (
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
@@ -33,6 +34,7 @@ type Handle struct {
 	// memberships are what SyncGroups read last, by node.
 	memberships map[uint16]string
 	told        map[string]bool // warnings that need no repetition
+	hold        *os.File        // the directory of pins, see HoldPins; nil: not held
 }
 
 // Near returns the namespaces that are not attached in which other ends of attached
@@ -123,6 +125,10 @@ func (h *Handle) Close() error {
 		errs = append(errs, h.lossHook.Close())
 	}
 	h.lossHook = nil
+	if h.hold != nil {
+		errs = append(errs, h.hold.Close())
+	}
+	h.hold = nil
 	for _, m := range h.maps {
 		errs = append(errs, m.Close())
 	}

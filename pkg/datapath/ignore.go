@@ -18,7 +18,7 @@ type addressRange struct{ From, To uint64 }
 // maxJoined RDR_MAX_JOINED, maxPing RDR_MAX_PING.
 const (
 	maxIgnored  = 16
-	maxStranger = 8
+	maxStranger = 12
 	maxJoined   = 8
 	maxPing     = 2
 )
@@ -37,7 +37,7 @@ var pingFuncs = []string{"icmp_rcv", "icmpv6_rcv"}
 
 // strangerFuncs free frames for another host, which a bridge flooded: that is no
 // loss either, where it is such a frame.
-var strangerFuncs = []string{"ip_rcv_core", "ip_rcv", "ip_list_rcv"}
+var strangerFuncs = []string{"ip_rcv_core", "ip_rcv", "ip_list_rcv", "ip6_rcv_core", "ipv6_rcv", "ipv6_list_rcv"}
 
 // outsiderFuncs free packets for a group that nobody in the node wants: it is no
 // member, and no route for the group leads on from the interface.

@@ -298,9 +298,13 @@ func File(name, file string) string { return filepath.Join(Dir(name), file) }
 
 // Load reads the description. It returns ErrNotAttached if there is none,
 // ErrDamaged if it makes no sense, and ErrOtherVersion if it is another version's:
-// of what is returned then only the nodes can be relied on.
+// of what is returned then only the nodes can be relied on. What lies in a directory that
+// others can write to is not read: it names processes that get signals, and programs.
 func Load(name string) (*Domain, error) {
 	if err := CheckName(name); err != nil {
+		return nil, err
+	}
+	if err := statedir.CheckInRoot(Dir(name)); err != nil {
 		return nil, err
 	}
 	path := File(name, "domain.json")

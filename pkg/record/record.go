@@ -140,6 +140,10 @@ const (
 // it was lost or consumed there, and nobody told.
 const NotSeen = "NOT_SEEN"
 
+// OtherHost is the kernel's reason for frames that have come to an interface with another
+// address. They are lost where no other copy has gone on from anywhere.
+const OtherHost = "OTHERHOST"
+
 // Loss says where and why a packet was lost.
 type Loss struct {
 	Node     string `json:"node"`

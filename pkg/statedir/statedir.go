@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -28,9 +29,10 @@ func Root() string {
 }
 
 // Make creates a directory that nobody else may look into (0700), and those above it.
-// One that is there is taken only if nobody but root and this user can put files into it,
-// or another directory in its place: a symbolic link, a file, and a directory that belongs
-// to somebody else or that others may write to, itself or on the way there, are errors.
+// Each directory on the way there is checked before anything is made in it: nobody but root
+// and this user may be able to put another one in its place. One that is there already is
+// taken only if nobody else can put files into it either: a symbolic link, a file, and a
+// directory that belongs to somebody else or that others may write to are errors.
 func Make(path string) error {
 	for try := 0; ; try++ {
 		err := tryMake(path)
@@ -42,12 +44,13 @@ func Make(path string) error {
 }
 
 func tryMake(path string) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	path, err := follow(path, true)
+	if err != nil {
 		return fmt.Errorf("create: %w", err)
 	}
-	err := os.Mkdir(path, 0o700)
+	err = os.Mkdir(path, 0o700)
 	if errors.Is(err, fs.ErrExist) {
-		return Check(path)
+		return checkLast(path)
 	}
 	if err != nil {
 		return fmt.Errorf("create: %w", err)
@@ -57,8 +60,23 @@ func tryMake(path string) error {
 
 // MakeInRoot makes Root and a directory directly below it.
 func MakeInRoot(dir string) error {
+	return inRoot(dir, Make)
+}
+
+// CheckInRoot says what is wrong with Root, or with a directory directly below it: what lies
+// there must not be believed. One that is not there is no error.
+func CheckInRoot(dir string) error {
+	return inRoot(dir, func(d string) error {
+		if err := Check(d); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	})
+}
+
+func inRoot(dir string, do func(string) error) error {
 	for _, d := range []string{Root(), dir} {
-		if err := Make(d); err != nil {
+		if err := do(d); err != nil {
 			return fmt.Errorf("state directory (RADAR_STATE_DIR names another): %w", err)
 		}
 	}
@@ -81,6 +99,15 @@ func Open(path string, flags int) (fd int, err error) {
 // Check says what is wrong with a directory that Make would not take. It returns an
 // fs.ErrNotExist if there is nothing.
 func Check(path string) error {
+	path, err := follow(path, false)
+	if err != nil {
+		return err
+	}
+	return checkLast(path)
+}
+
+// checkLast is Check of a directory below others that follow has checked.
+func checkLast(path string) error {
 	info, err := os.Lstat(path)
 	if err != nil {
 		return err
@@ -93,35 +120,78 @@ func Check(path string) error {
 	case info.Mode().Perm()&0o022 != 0:
 		return fmt.Errorf("other users may write to %s", path)
 	}
-	if err := checkOwner(path, info); err != nil {
-		return err
+	return checkOwner(path, info)
+}
+
+// maxLinks is how many symbolic links a path may lead through, as for the kernel.
+const maxLinks = 40
+
+// follow walks from the root of the file system to what lies above path, through symbolic
+// links as well, and wants that nobody else can rename or replace any of it. It returns path
+// without these links. missing: directories that are not there are made, each when all above
+// it has been checked.
+func follow(path string, missing bool) (string, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
 	}
-	above, err := filepath.EvalSymlinks(filepath.Dir(path))
+	at, links := "/", 0
+	if err := checkAbove(at); err != nil {
+		return "", err
+	}
+	for rest := strings.Split(filepath.Dir(path), "/"); len(rest) > 0; {
+		name := rest[0]
+		rest = rest[1:]
+		if name == "" || name == "." {
+			continue
+		}
+		next := filepath.Join(at, name) // ".." as well: no link is left in at
+		if missing {
+			if err := os.Mkdir(next, 0o700); err != nil && !isThere(next) {
+				return "", err
+			}
+		}
+		if err := checkAbove(next); err != nil {
+			return "", err
+		}
+		target, err := os.Readlink(next)
+		if err != nil { // it is no link
+			at = next
+			continue
+		}
+		if links++; links > maxLinks {
+			return "", fmt.Errorf("%s leads through too many symbolic links", path)
+		}
+		if filepath.IsAbs(target) {
+			at = "/"
+		}
+		rest = append(strings.Split(target, "/"), rest...)
+	}
+	return filepath.Join(at, filepath.Base(path)), nil
+}
+
+// isThere reports whether there is anything at path. (Mkdir of a directory that is there says
+// so only after it has looked at rights, and whether the file system can be written to.)
+func isThere(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// checkAbove wants that nobody else can rename or replace what lies in dir, or where a link
+// leads that dir is.
+func checkAbove(dir string) error {
+	info, err := os.Lstat(dir)
 	if err != nil {
 		return err
 	}
-	// Both ways that lead there: links on the way are followed, if nobody else has made them.
-	return errors.Join(checkAbove(filepath.Dir(path)), checkAbove(above))
-}
-
-// checkAbove wants that nobody else can rename or replace what a path leads through.
-func checkAbove(dir string) error {
-	for ; ; dir = filepath.Dir(dir) {
-		info, err := os.Lstat(dir)
-		if err != nil {
-			return err
-		}
-		if err := checkOwner(dir, info); err != nil {
-			return err
-		}
-		// In a sticky directory, such as /tmp, others touch only what is theirs.
-		if mode := info.Mode(); mode.IsDir() && mode.Perm()&0o022 != 0 && mode&fs.ModeSticky == 0 {
-			return fmt.Errorf("other users may write to %s", dir)
-		}
-		if dir == filepath.Dir(dir) {
-			return nil
-		}
+	if err := checkOwner(dir, info); err != nil {
+		return err
 	}
+	// In a sticky directory, such as /tmp, others touch only what is theirs.
+	if mode := info.Mode(); mode.IsDir() && mode.Perm()&0o022 != 0 && mode&fs.ModeSticky == 0 {
+		return fmt.Errorf("other users may write to %s", dir)
+	}
+	return nil
 }
 
 // checkOwner takes what belongs to root or to this user.
@@ -138,5 +208,12 @@ func checkOwner(path string, info fs.FileInfo) error {
 func IsFile(fd int, path string) bool {
 	var open, there unix.Stat_t
 	return unix.Fstat(fd, &open) == nil && unix.Stat(path, &there) == nil &&
+		open.Dev == there.Dev && open.Ino == there.Ino
+}
+
+// IsOpenFile is IsFile of a file that a process has open, /proc/PID/fd/N.
+func IsOpenFile(link, path string) bool {
+	var open, there unix.Stat_t
+	return unix.Stat(link, &open) == nil && unix.Lstat(path, &there) == nil &&
 		open.Dev == there.Dev && open.Ino == there.Ino
 }

@@ -69,6 +69,66 @@ func TestMake(t *testing.T) {
 	}
 }
 
+// Nothing is made below a directory that another user can change, at whatever depth, also not
+// the first time: that user could put another one in its place at once.
+func TestMakeBelowOthers(t *testing.T) {
+	need.AsRoot(t) // it gives files to another user
+	for _, c := range []struct {
+		name string
+		make func(dir string) error // of dir/theirs
+		want string
+	}{
+		{"their directory", func(dir string) error {
+			return errors.Join(os.Mkdir(dir+"/theirs", 0o755), os.Chown(dir+"/theirs", 65534, 65534))
+		}, "belongs to user 65534"},
+		{"open to all", func(dir string) error {
+			return errors.Join(os.Mkdir(dir+"/theirs", 0o755), os.Chmod(dir+"/theirs", 0o777))
+		}, "other users may write to"},
+		{"their link", func(dir string) error {
+			return errors.Join(os.Mkdir(dir+"/ours", 0o755), os.Symlink(dir+"/ours", dir+"/theirs"), os.Lchown(dir+"/theirs", 65534, 65534))
+		}, "belongs to user 65534"},
+		{"our link through their directory", func(dir string) error {
+			return errors.Join(os.Mkdir(dir+"/ours", 0o755), os.Mkdir(dir+"/other", 0o755), os.Symlink("../ours", dir+"/other/link"),
+				os.Chown(dir+"/other", 65534, 65534), os.Symlink("other/link", dir+"/theirs"))
+		}, "belongs to user 65534"},
+		{"a link in a circle", func(dir string) error { return os.Symlink("theirs", dir+"/theirs") }, "too many symbolic links"},
+		{"our link", func(dir string) error {
+			return errors.Join(os.Mkdir(dir+"/ours", 0o755), os.Symlink("./../"+filepath.Base(dir)+"/ours", dir+"/theirs"))
+		}, ""},
+		{"a sticky directory", func(dir string) error {
+			return errors.Join(os.Mkdir(dir+"/theirs", 0o755), os.Chmod(dir+"/theirs", 0o777|os.ModeSticky))
+		}, ""},
+	} {
+		for _, below := range []string{"radar", "a/b/radar"} {
+			t.Run(c.name+"/"+below, func(t *testing.T) {
+				dir := t.TempDir()
+				if err := c.make(dir); err != nil {
+					t.Fatal(err)
+				}
+				path := filepath.Join(dir, "theirs", below)
+				err := Make(path)
+				if c.want == "" {
+					if err != nil || Check(path) != nil {
+						t.Errorf("make: %v, check: %v", err, Check(path))
+					}
+					return
+				}
+				if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), dir) {
+					t.Errorf("make: %v, want %q and the path", err, c.want)
+				}
+				for _, made := range []string{"theirs/a", "theirs/radar", "ours/a", "ours/radar"} {
+					if _, err := os.Lstat(filepath.Join(dir, made)); err == nil {
+						t.Errorf("%s was made", made)
+					}
+				}
+				if err := Check(path); err == nil {
+					t.Error("check: no error")
+				}
+			})
+		}
+	}
+}
+
 // A directory below one that cannot be is an error, not a reason to wait.
 func TestMakeNowhere(t *testing.T) {
 	if err := Make("/proc/nonexistent/radar"); err == nil {

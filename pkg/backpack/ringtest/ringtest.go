@@ -60,6 +60,9 @@ const (
 	Dequeue = 8
 	Inner   = 9
 	Ignored = 10
+
+	// Unread is a flag of Ignored.
+	Unread = 8
 )
 
 // Flags of events.
@@ -74,6 +77,7 @@ const (
 	Done      = 1
 	Lost      = 2
 	Full      = 8
+	HasLeft   = 8 // of the cut mark
 	LocalDrop = 16
 	Held      = 32
 	IPv6      = 64
@@ -264,6 +268,12 @@ func (r *Image) Log(pos uint64, kind, flags byte, port uint16, now uint64, data 
 	}
 	if k+len(data) >= room {
 		r.SetState(pos, r.State(pos)|Full)
+		switch cut := r.Byte(pos, offCut); kind {
+		case Left:
+			r.SetCut(pos, cut|HasLeft)
+		case Deliver:
+			r.SetCut(pos, cut&^HasLeft)
+		}
 		return
 	}
 	t0 := atomic.LoadUint64(r.word(pos, offT0))
