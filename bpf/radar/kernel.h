@@ -34,12 +34,17 @@ struct Qdisc_ops {
 	char id[16];
 };
 
+struct netdev_queue;
+
 struct Qdisc {
 	const struct Qdisc_ops *ops;
+	__u32 handle;
+	struct netdev_queue *dev_queue;
 };
 
 struct net_device {
 	int ifindex;
+	unsigned int flags;
 	possible_net_t nd_net;
 	struct Qdisc *qdisc;
 };
