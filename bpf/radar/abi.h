@@ -227,6 +227,15 @@ struct rdr_dev {
 	__u32 ifindex;
 };
 
+/*
+ * What has changed at a port since user space looked, radar/change.h: CLOCK_MONOTONIC, 0 for
+ * nothing. Programs set the times, user space clears those that it has dealt with.
+ */
+struct rdr_shift {
+	__u64 peer_ns; /* the interface at the other end has moved away: this port is an edge */
+	__u64 gone_ns; /* the port's own interface has moved away: it restores, and marks nothing */
+};
+
 /* An address that node owns: packets to it end there. Of a group, what a port takes:
  * a multicast group that its node is a member of there, a broadcast address. */
 struct rdr_local {
@@ -331,7 +340,8 @@ enum rdr_counter {
 	RDR_C_NM_EXTENSIONS = 30,
 	RDR_C_QUEUE_UNSEEN = 31,
 	RDR_C_NOT_HERE = 32, /* bits or a mark of ours, of a packet that is elsewhere */
-	RDR_C_MAX = 33,
+	RDR_C_NODE_CHANGED = 33, /* restored as it came in: the node has an interface without programs */
+	RDR_C_MAX = 34,
 };
 
 #endif

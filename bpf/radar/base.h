@@ -18,4 +18,6 @@
  */
 #define GLOBAL __attribute__((noinline))
 
+#define WRITE_ONCE(x, v) (*(volatile typeof(x) *)&(x) = (v))
+
 #endif

@@ -34,8 +34,12 @@ struct Qdisc_ops {
 	char id[16];
 };
 
+struct netdev_queue;
+
 struct Qdisc {
 	const struct Qdisc_ops *ops;
+	__u32 handle;
+	struct netdev_queue *dev_queue;
 };
 
 struct list_head {
@@ -45,6 +49,7 @@ struct list_head {
 struct net_device {
 	int ifindex;
 	struct list_head ptype_all;
+	unsigned int flags;
 	possible_net_t nd_net;
 	struct Qdisc *qdisc;
 };

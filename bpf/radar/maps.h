@@ -49,6 +49,40 @@ struct {
 	__type(value, __u32); /* port number */
 } devs SEC(".maps");
 
+/* Which port becomes an edge if an interface moves away: that at its other end. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, RDR_MAX_PORTS);
+	__type(key, struct rdr_dev);
+	__type(value, __u32);
+} ends SEC(".maps");
+
+/* What has changed at each port. Index = port number. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, RDR_MAX_PORTS);
+	__type(key, __u32);
+	__type(value, struct rdr_shift);
+} shifts SEC(".maps");
+
+/* Nodes that carry the header: number of the namespace -> node. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, RDR_MAX_NODES);
+	__type(key, __u32);
+	__type(value, __u32);
+} homes SEC(".maps");
+
+/* When such a node last got an interface that has no programs yet; 0: all have. Index = node. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, RDR_MAX_NODES);
+	__type(key, __u32);
+	__type(value, __u64);
+} guards SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 65536);

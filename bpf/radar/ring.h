@@ -11,7 +11,6 @@
 #define MAX_SKIP 32 /* packets in flight that a source steps over before it gives up */
 
 #define READ_ONCE(x) (*(const volatile typeof(x) *)&(x))
-#define WRITE_ONCE(x, v) (*(volatile typeof(x) *)&(x) = (v))
 
 static __always_inline struct rdr_slot *slot_at(__u32 index)
 {

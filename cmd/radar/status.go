@@ -22,6 +22,9 @@ type statusView struct {
 	// QueueHook is absent while no port inside the domain has a queue, or the kernel cannot
 	// tell: the waits are part of the links' times then.
 	QueueHook string `json:"queue_hook,omitempty"`
+	// ChangeHook sees interfaces come and move; absent: the kernel has none, and packets can
+	// leave with rewritten bits until the agent has noticed.
+	ChangeHook string `json:"change_hook,omitempty"`
 	// LocalHook tells of packets that nodes redirect to themselves; absent: the kernel
 	// has none, such packets show as expired.
 	LocalHook string        `json:"local_hook,omitempty"`
@@ -121,7 +124,7 @@ func (a *app) status() error {
 func newStatusView(h *datapath.Handle, r *agent.Reader) (*statusView, error) {
 	d := h.Domain
 	v := &statusView{
-		Domain: d.Name, Attached: d.Created, LossHook: d.LossHook, LocalHook: d.LocalHook, QueueHook: d.QueueHook,
+		Domain: d.Name, Attached: d.Created, LossHook: d.LossHook, LocalHook: d.LocalHook, QueueHook: d.QueueHook, ChangeHook: d.ChangeHook,
 		Options: newOptionsView(d.Options),
 		Memory:  newMemoryView(h.Memory()), Nodes: nodeViews(d),
 		Selectors: d.Selectors, WatchContainers: d.WatchContainers,

@@ -108,6 +108,9 @@ func (w *watch) run(ctx context.Context) error {
 			w.refresh(ctx)
 		case <-gone.C:
 			w.handle.ReleaseGone()
+			if !w.again && w.handle.Changed() {
+				w.refresh(ctx)
+			}
 		case <-changed.C:
 			// Nodes that another process added are to be watched as well. The
 			// loop that follows the ring notices a domain that is gone.

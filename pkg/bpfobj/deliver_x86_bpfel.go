@@ -90,6 +90,12 @@ type DeliverRdrRange struct {
 	To   uint64
 }
 
+type DeliverRdrShift struct {
+	_      structs.HostLayout
+	PeerNs uint64
+	GoneNs uint64
+}
+
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
@@ -99,6 +105,9 @@ const (
 	DeliverMapCounters      = "counters"
 	DeliverMapCursor        = "cursor"
 	DeliverMapDevs          = "devs"
+	DeliverMapEnds          = "ends"
+	DeliverMapGuards        = "guards"
+	DeliverMapHomes         = "homes"
 	DeliverMapKeys          = "keys"
 	DeliverMapLocals        = "locals"
 	DeliverMapLocals6       = "locals6"
@@ -107,6 +116,7 @@ const (
 	DeliverMapPorts         = "ports"
 	DeliverMapProgs         = "progs"
 	DeliverMapRing          = "ring"
+	DeliverMapShifts        = "shifts"
 	DeliverProgRadarLocalIn = "radar_local_in"
 	DeliverVarCfgBandTop    = "cfg_band_top"
 	DeliverVarCfgBlock      = "cfg_block"
@@ -188,6 +198,9 @@ type DeliverMapSpecs struct {
 	Counters *ebpf.MapSpec `ebpf:"counters"`
 	Cursor   *ebpf.MapSpec `ebpf:"cursor"`
 	Devs     *ebpf.MapSpec `ebpf:"devs"`
+	Ends     *ebpf.MapSpec `ebpf:"ends"`
+	Guards   *ebpf.MapSpec `ebpf:"guards"`
+	Homes    *ebpf.MapSpec `ebpf:"homes"`
 	Keys     *ebpf.MapSpec `ebpf:"keys"`
 	Locals   *ebpf.MapSpec `ebpf:"locals"`
 	Locals6  *ebpf.MapSpec `ebpf:"locals6"`
@@ -196,6 +209,7 @@ type DeliverMapSpecs struct {
 	Ports    *ebpf.MapSpec `ebpf:"ports"`
 	Progs    *ebpf.MapSpec `ebpf:"progs"`
 	Ring     *ebpf.MapSpec `ebpf:"ring"`
+	Shifts   *ebpf.MapSpec `ebpf:"shifts"`
 }
 
 // DeliverVariableSpecs contains global variables before they are loaded into the kernel.
@@ -253,6 +267,9 @@ type DeliverMaps struct {
 	Counters *ebpf.Map `ebpf:"counters"`
 	Cursor   *ebpf.Map `ebpf:"cursor"`
 	Devs     *ebpf.Map `ebpf:"devs"`
+	Ends     *ebpf.Map `ebpf:"ends"`
+	Guards   *ebpf.Map `ebpf:"guards"`
+	Homes    *ebpf.Map `ebpf:"homes"`
 	Keys     *ebpf.Map `ebpf:"keys"`
 	Locals   *ebpf.Map `ebpf:"locals"`
 	Locals6  *ebpf.Map `ebpf:"locals6"`
@@ -261,6 +278,7 @@ type DeliverMaps struct {
 	Ports    *ebpf.Map `ebpf:"ports"`
 	Progs    *ebpf.Map `ebpf:"progs"`
 	Ring     *ebpf.Map `ebpf:"ring"`
+	Shifts   *ebpf.Map `ebpf:"shifts"`
 }
 
 func (m *DeliverMaps) Close() error {
@@ -270,6 +288,9 @@ func (m *DeliverMaps) Close() error {
 		m.Counters,
 		m.Cursor,
 		m.Devs,
+		m.Ends,
+		m.Guards,
+		m.Homes,
 		m.Keys,
 		m.Locals,
 		m.Locals6,
@@ -278,6 +299,7 @@ func (m *DeliverMaps) Close() error {
 		m.Ports,
 		m.Progs,
 		m.Ring,
+		m.Shifts,
 	)
 }
 

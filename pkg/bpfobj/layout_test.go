@@ -26,7 +26,7 @@ var update = flag.Bool("update", false, "write testdata/layout.txt anew")
 func TestVersion(t *testing.T) {
 	const path = "testdata/layout.txt"
 	got := fmt.Sprintf("version %d\n", domain.Version)
-	for _, load := range []func() (*ebpf.CollectionSpec, error){bpfobj.LoadTc, bpfobj.LoadTrace, bpfobj.LoadDeliver} {
+	for _, load := range []func() (*ebpf.CollectionSpec, error){bpfobj.LoadTc, bpfobj.LoadTrace, bpfobj.LoadDeliver, bpfobj.LoadChange} {
 		spec, err := load()
 		if err != nil {
 			t.Fatal(err)

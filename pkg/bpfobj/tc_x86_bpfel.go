@@ -64,7 +64,8 @@ const (
 	TcRdrCounterRDR_C_NM_EXTENSIONS    TcRdrCounter = 30
 	TcRdrCounterRDR_C_QUEUE_UNSEEN     TcRdrCounter = 31
 	TcRdrCounterRDR_C_NOT_HERE         TcRdrCounter = 32
-	TcRdrCounterRDR_C_MAX              TcRdrCounter = 33
+	TcRdrCounterRDR_C_NODE_CHANGED     TcRdrCounter = 33
+	TcRdrCounterRDR_C_MAX              TcRdrCounter = 34
 )
 
 type TcRdrCursor struct {
@@ -200,6 +201,12 @@ type TcRdrRange struct {
 	To   uint64
 }
 
+type TcRdrShift struct {
+	_      structs.HostLayout
+	PeerNs uint64
+	GoneNs uint64
+}
+
 type TcRdrSlot struct {
 	_        structs.HostLayout
 	Pos      uint64
@@ -268,6 +275,9 @@ const (
 	TcMapCounters       = "counters"
 	TcMapCursor         = "cursor"
 	TcMapDevs           = "devs"
+	TcMapEnds           = "ends"
+	TcMapGuards         = "guards"
+	TcMapHomes          = "homes"
 	TcMapKeys           = "keys"
 	TcMapLocals         = "locals"
 	TcMapLocals6        = "locals6"
@@ -276,6 +286,7 @@ const (
 	TcMapPorts          = "ports"
 	TcMapProgs          = "progs"
 	TcMapRing           = "ring"
+	TcMapShifts         = "shifts"
 	TcProgRadarEgress   = "radar_egress"
 	TcProgRadarEgress6  = "radar_egress6"
 	TcProgRadarIngress  = "radar_ingress"
@@ -287,6 +298,7 @@ const (
 	TcVarAbiIp6         = "abi_ip6"
 	TcVarAbiPortFlag    = "abi_port_flag"
 	TcVarAbiProg        = "abi_prog"
+	TcVarAbiShift       = "abi_shift"
 	TcVarAbiSlot        = "abi_slot"
 	TcVarAbiSlotFlag    = "abi_slot_flag"
 	TcVarAbiState       = "abi_state"
@@ -373,6 +385,9 @@ type TcMapSpecs struct {
 	Counters *ebpf.MapSpec `ebpf:"counters"`
 	Cursor   *ebpf.MapSpec `ebpf:"cursor"`
 	Devs     *ebpf.MapSpec `ebpf:"devs"`
+	Ends     *ebpf.MapSpec `ebpf:"ends"`
+	Guards   *ebpf.MapSpec `ebpf:"guards"`
+	Homes    *ebpf.MapSpec `ebpf:"homes"`
 	Keys     *ebpf.MapSpec `ebpf:"keys"`
 	Locals   *ebpf.MapSpec `ebpf:"locals"`
 	Locals6  *ebpf.MapSpec `ebpf:"locals6"`
@@ -381,6 +396,7 @@ type TcMapSpecs struct {
 	Ports    *ebpf.MapSpec `ebpf:"ports"`
 	Progs    *ebpf.MapSpec `ebpf:"progs"`
 	Ring     *ebpf.MapSpec `ebpf:"ring"`
+	Shifts   *ebpf.MapSpec `ebpf:"shifts"`
 }
 
 // TcVariableSpecs contains global variables before they are loaded into the kernel.
@@ -394,6 +410,7 @@ type TcVariableSpecs struct {
 	AbiIp6        *ebpf.VariableSpec `ebpf:"abi_ip6"`
 	AbiPortFlag   *ebpf.VariableSpec `ebpf:"abi_port_flag"`
 	AbiProg       *ebpf.VariableSpec `ebpf:"abi_prog"`
+	AbiShift      *ebpf.VariableSpec `ebpf:"abi_shift"`
 	AbiSlot       *ebpf.VariableSpec `ebpf:"abi_slot"`
 	AbiSlotFlag   *ebpf.VariableSpec `ebpf:"abi_slot_flag"`
 	AbiState      *ebpf.VariableSpec `ebpf:"abi_state"`
@@ -448,6 +465,9 @@ type TcMaps struct {
 	Counters *ebpf.Map `ebpf:"counters"`
 	Cursor   *ebpf.Map `ebpf:"cursor"`
 	Devs     *ebpf.Map `ebpf:"devs"`
+	Ends     *ebpf.Map `ebpf:"ends"`
+	Guards   *ebpf.Map `ebpf:"guards"`
+	Homes    *ebpf.Map `ebpf:"homes"`
 	Keys     *ebpf.Map `ebpf:"keys"`
 	Locals   *ebpf.Map `ebpf:"locals"`
 	Locals6  *ebpf.Map `ebpf:"locals6"`
@@ -456,6 +476,7 @@ type TcMaps struct {
 	Ports    *ebpf.Map `ebpf:"ports"`
 	Progs    *ebpf.Map `ebpf:"progs"`
 	Ring     *ebpf.Map `ebpf:"ring"`
+	Shifts   *ebpf.Map `ebpf:"shifts"`
 }
 
 func (m *TcMaps) Close() error {
@@ -465,6 +486,9 @@ func (m *TcMaps) Close() error {
 		m.Counters,
 		m.Cursor,
 		m.Devs,
+		m.Ends,
+		m.Guards,
+		m.Homes,
 		m.Keys,
 		m.Locals,
 		m.Locals6,
@@ -473,6 +497,7 @@ func (m *TcMaps) Close() error {
 		m.Ports,
 		m.Progs,
 		m.Ring,
+		m.Shifts,
 	)
 }
 
@@ -487,6 +512,7 @@ type TcVariables struct {
 	AbiIp6        *ebpf.Variable `ebpf:"abi_ip6"`
 	AbiPortFlag   *ebpf.Variable `ebpf:"abi_port_flag"`
 	AbiProg       *ebpf.Variable `ebpf:"abi_prog"`
+	AbiShift      *ebpf.Variable `ebpf:"abi_shift"`
 	AbiSlot       *ebpf.Variable `ebpf:"abi_slot"`
 	AbiSlotFlag   *ebpf.Variable `ebpf:"abi_slot_flag"`
 	AbiState      *ebpf.Variable `ebpf:"abi_state"`

@@ -90,6 +90,12 @@ type TraceRdrRange struct {
 	To   uint64
 }
 
+type TraceRdrShift struct {
+	_      structs.HostLayout
+	PeerNs uint64
+	GoneNs uint64
+}
+
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
@@ -99,6 +105,9 @@ const (
 	TraceMapCounters           = "counters"
 	TraceMapCursor             = "cursor"
 	TraceMapDevs               = "devs"
+	TraceMapEnds               = "ends"
+	TraceMapGuards             = "guards"
+	TraceMapHomes              = "homes"
 	TraceMapKeys               = "keys"
 	TraceMapLocals             = "locals"
 	TraceMapLocals6            = "locals6"
@@ -107,6 +116,7 @@ const (
 	TraceMapPorts              = "ports"
 	TraceMapProgs              = "progs"
 	TraceMapRing               = "ring"
+	TraceMapShifts             = "shifts"
 	TraceProgRadarKfreeSkb     = "radar_kfree_skb"
 	TraceProgRadarQdiscDequeue = "radar_qdisc_dequeue"
 	TraceVarCfgBandTop         = "cfg_band_top"
@@ -190,6 +200,9 @@ type TraceMapSpecs struct {
 	Counters *ebpf.MapSpec `ebpf:"counters"`
 	Cursor   *ebpf.MapSpec `ebpf:"cursor"`
 	Devs     *ebpf.MapSpec `ebpf:"devs"`
+	Ends     *ebpf.MapSpec `ebpf:"ends"`
+	Guards   *ebpf.MapSpec `ebpf:"guards"`
+	Homes    *ebpf.MapSpec `ebpf:"homes"`
 	Keys     *ebpf.MapSpec `ebpf:"keys"`
 	Locals   *ebpf.MapSpec `ebpf:"locals"`
 	Locals6  *ebpf.MapSpec `ebpf:"locals6"`
@@ -198,6 +211,7 @@ type TraceMapSpecs struct {
 	Ports    *ebpf.MapSpec `ebpf:"ports"`
 	Progs    *ebpf.MapSpec `ebpf:"progs"`
 	Ring     *ebpf.MapSpec `ebpf:"ring"`
+	Shifts   *ebpf.MapSpec `ebpf:"shifts"`
 }
 
 // TraceVariableSpecs contains global variables before they are loaded into the kernel.
@@ -255,6 +269,9 @@ type TraceMaps struct {
 	Counters *ebpf.Map `ebpf:"counters"`
 	Cursor   *ebpf.Map `ebpf:"cursor"`
 	Devs     *ebpf.Map `ebpf:"devs"`
+	Ends     *ebpf.Map `ebpf:"ends"`
+	Guards   *ebpf.Map `ebpf:"guards"`
+	Homes    *ebpf.Map `ebpf:"homes"`
 	Keys     *ebpf.Map `ebpf:"keys"`
 	Locals   *ebpf.Map `ebpf:"locals"`
 	Locals6  *ebpf.Map `ebpf:"locals6"`
@@ -263,6 +280,7 @@ type TraceMaps struct {
 	Ports    *ebpf.Map `ebpf:"ports"`
 	Progs    *ebpf.Map `ebpf:"progs"`
 	Ring     *ebpf.Map `ebpf:"ring"`
+	Shifts   *ebpf.Map `ebpf:"shifts"`
 }
 
 func (m *TraceMaps) Close() error {
@@ -272,6 +290,9 @@ func (m *TraceMaps) Close() error {
 		m.Counters,
 		m.Cursor,
 		m.Devs,
+		m.Ends,
+		m.Guards,
+		m.Homes,
 		m.Keys,
 		m.Locals,
 		m.Locals6,
@@ -280,6 +301,7 @@ func (m *TraceMaps) Close() error {
 		m.Ports,
 		m.Progs,
 		m.Ring,
+		m.Shifts,
 	)
 }
 

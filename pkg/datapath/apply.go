@@ -36,6 +36,8 @@ type applier struct {
 	undo *undo
 	// saved is the description as it was last written.
 	saved *domain.Domain
+	// open are nodes of which an interface could not be attached.
+	open []uint16
 	// lenient: a port that cannot be attached is left out, with a warning.
 	lenient  bool
 	warnings []string
@@ -70,6 +72,9 @@ func (a *applier) run(ctx context.Context) error {
 	if err := a.save(a.c.halfway()); err != nil {
 		return err
 	}
+	if err := a.expectChanges(); err != nil {
+		return err
+	}
 	if err := a.attachPorts(ctx); err != nil {
 		return err
 	}
@@ -100,6 +105,7 @@ func (a *applier) run(ctx context.Context) error {
 	if err := a.raise(); err != nil {
 		return err
 	}
+	a.settleChanges()
 	a.h.dropLocals(a.c.locals)
 	a.h.Domain = a.c.next
 	return a.save(a.c.next)
@@ -131,10 +137,15 @@ func (a *applier) lower() error {
 	if a.c.old == nil {
 		return nil
 	}
-	a.undo.add(func() { _ = a.h.writeFlags(a.c.old, flagsOf) })
+	a.undo.add(func() {
+		a.h.looked = 0 // whatever has changed, the old description may not say so
+		_ = a.h.writeFlags(a.c.old, flagsOf)
+	})
 	return a.h.writeFlags(a.c.old, func(p *domain.Port) bpfobj.TcRdrPortFlag {
 		next := a.c.next.PortByID(p.ID)
 		switch {
+		case next.Removed && a.h.isGone(p.ID):
+			return bpfobj.TcRdrPortFlag(flagsOutside(uint16(restoreFlags(p))))
 		case next.Removed:
 			return restoreFlags(p)
 		case p.Place != next.Place: // an interface changed sides: restore until all is settled
@@ -151,16 +162,22 @@ func (a *applier) lower() error {
 // raise gives all ports their flags: first which are internal, then what they
 // source, so that no source marks toward a port that would restore too early.
 func (a *applier) raise() error {
+	flags := func(p *domain.Port) bpfobj.TcRdrPortFlag {
+		if p.Peer >= 0 && a.c.fresh[uint16(p.Peer)] {
+			return bpfobj.TcRdrPortFlag(flagsWithoutPeer(uint16(flagsOf(p))))
+		}
+		return flagsOf(p)
+	}
 	err := a.h.writeFlags(a.c.next, func(p *domain.Port) bpfobj.TcRdrPortFlag {
 		if a.c.was(p.ID) != nil {
-			return flagsOf(p)
+			return flags(p)
 		}
-		return flagsOf(p) &^ (bpfobj.TcRdrPortFlagRDR_PF_SOURCE_IN | bpfobj.TcRdrPortFlagRDR_PF_SOURCE_OUT)
+		return flags(p) &^ (bpfobj.TcRdrPortFlagRDR_PF_SOURCE_IN | bpfobj.TcRdrPortFlagRDR_PF_SOURCE_OUT)
 	})
 	if err != nil {
 		return err
 	}
-	return a.h.writeFlags(a.c.next, flagsOf)
+	return a.h.writeFlags(a.c.next, flags)
 }
 
 // inNode runs f in a node's namespace.
@@ -249,6 +266,7 @@ func (a *applier) attachPorts(ctx context.Context) error {
 	}
 	for id, err := range failed {
 		a.warnings = append(a.warnings, err.Error())
+		a.open = append(a.open, a.c.next.PortByID(id).Node)
 		a.c.leaveOut(id)
 	}
 	// Containers start and stop beside the domain: such a member needs no closing.

@@ -111,8 +111,12 @@ func Attach(ctx context.Context, req AttachRequest) (_ *AttachResult, err error)
 		return nil, err
 	}
 	undo.add(func() { h.Close() })
+	h.looked = p.looked
 	a := &applier{h: h, c: p.change, undo: &undo}
 	if p.result.New {
+		if err := p.attachChangeHook(&undo); err != nil {
+			return nil, err
+		}
 		a.between = func() error { return p.attachDropHook(&undo) }
 	}
 	if err := a.run(ctx); err != nil {

@@ -26,9 +26,16 @@ type Handle struct {
 	// lossHook has statistics; nil: there is none. It is kept, as they count to the end.
 	lossHook *ebpf.Program
 	control  []byte // mapped for writing
-	ring     []byte // mapped for reading, when it is first needed
-	near     []topo.NodeSpec
-	localIn  map[uint16]*localIn // by node
+	// What programs note of nodes that change, mapped for writing, see change.go: by port,
+	// by node.
+	shifts []bpfobj.TcRdrShift
+	guards []uint64
+	// looked is when the topology was last looked at that the domain is in line with, or
+	// being brought in line; 0: not by this handle, so that whatever is noted holds.
+	looked  uint64
+	ring    []byte // mapped for reading, when it is first needed
+	near    []topo.NodeSpec
+	localIn map[uint16]*localIn // by node
 	// localInFailed is why a node has none though it needs one; "": it has.
 	localInFailed map[uint16]string
 	// memberships are what SyncGroups read last, by node.
@@ -45,6 +52,7 @@ func (h *Handle) Near() []topo.NodeSpec { return h.near }
 var handleMaps = []string{
 	bpfobj.TcMapRing, bpfobj.TcMapControl, bpfobj.TcMapCursor, bpfobj.TcMapAlloc, bpfobj.TcMapPorts,
 	bpfobj.TcMapDevs, bpfobj.TcMapLocals, bpfobj.TcMapLocals6, bpfobj.TcMapNodes, bpfobj.TcMapNodes6, bpfobj.TcMapKeys, bpfobj.TcMapCounters, bpfobj.TcMapProgs,
+	bpfobj.TcMapEnds, bpfobj.TcMapShifts, bpfobj.TcMapHomes, bpfobj.TcMapGuards,
 }
 
 // Open opens an attached domain. It returns domain.ErrNotAttached if there is
@@ -91,6 +99,9 @@ func openHandle(d *domain.Domain) (_ *Handle, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("map control page: %w", err)
 	}
+	if err := h.mapChanges(); err != nil {
+		return nil, err
+	}
 	return h, nil
 }
 
@@ -116,7 +127,8 @@ func (h *Handle) Close() error {
 			errs = append(errs, unix.Munmap(mem))
 		}
 	}
-	h.control, h.ring = nil, nil
+	errs = append(errs, unmapArray(h.shifts), unmapArray(h.guards))
+	h.control, h.ring, h.shifts, h.guards = nil, nil, nil, nil
 	for _, l := range h.localIn {
 		l.close()
 	}

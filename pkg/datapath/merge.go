@@ -24,6 +24,11 @@ type change struct {
 	// end is attached, and the port of the bridge they count as: losses are placed
 	// there.
 	inside map[bpfobj.TcRdrDev]uint16
+	// members are the same, and the attached port at their other end.
+	members map[bpfobj.TcRdrDev]uint16
+	// fresh are ports whose interface was never up where it is. Nothing tells of it at once if
+	// such a one moves away; but nothing is sent to it either, and that it is up will be told.
+	fresh map[uint16]bool
 
 	addedNodes, removedNodes []uint16
 	addedPorts, removedPorts []uint16
@@ -69,6 +74,7 @@ func specOf(n domain.Node) topo.NodeSpec {
 func merge(base *domain.Domain, t *topo.Topology, stale func(*domain.Port) bool) (*change, error) {
 	c := &change{
 		next: cloneDomain(base), locals: make(map[uint16][]netip.Addr), inside: make(map[bpfobj.TcRdrDev]uint16),
+		members: make(map[bpfobj.TcRdrDev]uint16), fresh: make(map[uint16]bool),
 	}
 	c.dropNodes(t)
 	nodeIDs := make([]uint16, len(t.Nodes))
@@ -93,6 +99,7 @@ func merge(base *domain.Domain, t *topo.Topology, stale func(*domain.Port) bool)
 	for i := range t.Nodes {
 		for j := range t.Nodes[i].Ports {
 			c.wire(portIDs[i][j], &t.Nodes[i].Ports[j], portIDs)
+			c.fresh[portIDs[i][j]] = t.Nodes[i].Ports[j].Fresh
 		}
 	}
 	c.openUnnumbered(t, portIDs)
@@ -102,7 +109,13 @@ func merge(base *domain.Domain, t *topo.Topology, stale func(*domain.Port) bool)
 	}
 	c.findMoved(stale)
 	for i := range t.Bridges {
-		c.placeInside(t, &t.Bridges[i], portIDs[t.Bridges[i].Node])
+		b := &t.Bridges[i]
+		c.placeInside(t, b, portIDs[b.Node])
+		for j, member := range b.Inside {
+			if id := portIDs[b.Ports[j].Node][b.Ports[j].Port]; id != 0 {
+				c.members[bpfobj.TcRdrDev{NetnsInum: t.Nodes[b.Node].Inum, Ifindex: uint32(member)}] = id
+			}
+		}
 	}
 	return c, nil
 }

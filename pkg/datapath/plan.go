@@ -25,6 +25,7 @@ type plan struct {
 	blueprint *blueprint      // of a new domain
 	loaded    *loaded         // once it is
 	uses      []topo.Conflict // rules of the request's nodes that use the mark
+	looked    uint64          // when the topology was looked at
 }
 
 // prepare works a request out and changes nothing.
@@ -56,6 +57,7 @@ func prepare(ctx context.Context, req AttachRequest) (*plan, error) {
 	if len(specs) == 0 && old == nil && !req.waits() {
 		return nil, usagef("no nodes to attach: name some, such as netns:NAME")
 	}
+	p.looked = looksNow()
 	if p.result.Topology, err = topo.Discover(specs, req.Roles); err != nil {
 		return nil, err
 	}

@@ -5,8 +5,6 @@ package datapath
 import (
 	"fmt"
 
-	"github.com/cilium/ebpf"
-
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/domain"
 )
@@ -69,7 +67,7 @@ func (h *Handle) writeFlags(d *domain.Domain, flags func(*domain.Port) bpfobj.Tc
 		if peer := d.PortByID(uint16(p.Peer)); p.Peer >= 0 && peer != nil && !peer.Removed {
 			entry.Towards = peer.Node + 1
 		}
-		if err := h.maps[bpfobj.TcMapPorts].Update(uint32(p.ID), &entry, ebpf.UpdateAny); err != nil {
+		if err := h.putPort(p.ID, entry); err != nil {
 			return fmt.Errorf("set port %s: %w", portName(d, p), err)
 		}
 	}

@@ -80,6 +80,9 @@ type Domain struct {
 	// QueueHook is "tp_btf/qdisc_dequeue" while packets are seen leaving the queues of
 	// internal ports; "": no such port has a queue, or the kernel cannot tell.
 	QueueHook string `json:"queue_hook,omitempty"`
+	// ChangeHook is "tp_btf/qdisc_create" where programs see interfaces come and move;
+	// "": the kernel has none, and the agent has to notice.
+	ChangeHook string `json:"change_hook,omitempty"`
 
 	// Selectors are what the user named the nodes by; see pkg/nodes.
 	Selectors []string `json:"selectors,omitempty"`

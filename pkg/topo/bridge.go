@@ -21,7 +21,8 @@ type Bridge struct {
 	Node    int // place of the closing node in Topology.Nodes
 	Name    string
 	Ifindex int
-	Inside  []int // interface numbers of the members whose other end is attached
+	Inside  []int     // interface numbers of the members whose other end is attached
+	Ports   []PortRef // those other ends
 }
 
 // Link is how the ports of the bridge name it: "CLOSINGNODE/BRIDGE".
@@ -197,6 +198,7 @@ func (t *Topology) closeNode(h *hidden, of map[int][]member) error {
 			}
 			port.Link = link
 			b.Inside = append(b.Inside, m.link.Attrs().Index)
+			b.Ports = append(b.Ports, m.port)
 		}
 		if len(b.Inside) == 0 {
 			continue

@@ -84,7 +84,7 @@ func (p *probe) look(n *Node, o *observer, nsid int) error {
 		a := l.Attrs()
 		n.Ports = append(n.Ports, Port{
 			Name: a.Name, Ifindex: a.Index, Kind: l.Type(), L3: isL3(l),
-			Up: a.Flags&net.FlagUp != 0, XDP: hasXDP(l), Queue: about[a.Index].queue, Role: domain.Edge,
+			Up: a.Flags&net.FlagUp != 0, Fresh: about[a.Index].fresh, XDP: hasXDP(l), Queue: about[a.Index].queue, Role: domain.Edge,
 		})
 		p.wires = append(p.wires, wire{pair: pairKinds[l.Type()], ifindex: a.ParentIndex, nsid: a.NetNsID,
 			tunnel: newTunnel(l, about[a.Index].inherits)})

@@ -86,31 +86,36 @@ func (o *observer) dumpLinks(nsid int) ([]netlink.Link, map[int]traits, error) {
 			return nil, nil, err
 		}
 		links = append(links, l)
-		about[l.Attrs().Index] = traits{queue: queueKind(m), inherits: inheritsOuter(m)}
+		kind := rootQdisc(m)
+		t := traits{fresh: kind == noQdisc, inherits: inheritsOuter(m)}
+		if kind != noQdisc && kind != "noqueue" {
+			t.queue = kind
+		}
+		about[l.Attrs().Index] = t
 	}
 	return links, about, nil
 }
 
 // traits are what pkg netlink leaves out of an interface.
 type traits struct {
-	queue    string // see queueKind
+	queue    string // kind of the root queueing discipline; "": it queues nothing, or there is none
+	fresh    bool   // it has none yet: the kernel makes it when the interface is first set up
 	inherits bool   // see inheritsOuter
 }
 
-// queueKind reads what pkg netlink leaves out of a message about an interface: the kind
-// of its root queueing discipline. "": packets pass without being queued, or the
-// interface is down.
-func queueKind(m []byte) string {
+// noQdisc is the kind that an interface has before it is first set up.
+const noQdisc = "noop"
+
+// rootQdisc reads what pkg netlink leaves out of a message about an interface: the kind of its
+// root queueing discipline. "": it is not told.
+func rootQdisc(m []byte) string {
 	attrs, err := nl.ParseRouteAttr(m[unix.SizeofIfInfomsg:])
 	if err != nil {
 		return ""
 	}
 	for _, a := range attrs {
-		if a.Attr.Type != unix.IFLA_QDISC {
-			continue
-		}
-		if kind := unix.ByteSliceToString(a.Value); kind != "noqueue" && kind != "noop" {
-			return kind
+		if a.Attr.Type == unix.IFLA_QDISC {
+			return unix.ByteSliceToString(a.Value)
 		}
 	}
 	return ""

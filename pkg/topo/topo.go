@@ -68,6 +68,7 @@ type Port struct {
 	Kind    string // link kind: "veth", "tun", ...; "device" for hardware
 	L3      bool   // packets have no Ethernet header
 	Up      bool
+	Fresh   bool // it was never up since it came to this namespace
 	XDP     bool // an XDP program is attached: it may take packets past TC
 	Tunnel  *Tunnel
 	Queue   string // kind of the root queueing discipline, "" if it queues nothing

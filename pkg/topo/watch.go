@@ -3,6 +3,7 @@
 package topo
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -22,6 +23,10 @@ const maxDelay = 10
 // a port. They come in bursts when containers start.
 const urgentGap = 10 * time.Millisecond
 
+// urgentLinks is how many messages about interfaces that come, go, or are set up or down are
+// urgent in a second; others wait: whoever controls a node can cause any number.
+const urgentLinks = 20
+
 // routeGap is how long routes must have stayed the same for the next change to be urgent.
 // A routing protocol changes them all the time.
 const routeGap = time.Second
@@ -34,8 +39,9 @@ var routeGroups = []int{
 // Watcher tells that something changed in the watched namespaces: interfaces,
 // addresses, queueing disciplines, or a namespace that ended; routes where that is asked
 // for. It says no more than that: whoever listens looks at the whole again. It tells at
-// once when a bridge gets or loses a port, or routes change, since packets may leave there
-// that nobody restores; other changes wait until all is quiet.
+// once when an interface comes, goes, or is set up or down, when a bridge gets or loses a port,
+// or routes change, since packets may leave there that nobody restores; other changes wait
+// until all is quiet.
 //
 // One socket hears all namespaces. It lives in an empty namespace of its own, in
 // which each watched one has an id (NETLINK_LISTEN_ALL_NSID). So watching keeps
@@ -154,7 +160,8 @@ func (w *Watcher) Close() {
 // receive turns whatever the socket says into raw events.
 func (w *Watcher) receive() {
 	defer w.wait.Done()
-	var lastRoute time.Time
+	var lastRoute, second time.Time
+	links := 0 // urgent ones in this second
 	for {
 		msgs, _, err := w.sock.Receive()
 		if err == nil && !slices.ContainsFunc(msgs, matters) {
@@ -173,6 +180,14 @@ func (w *Watcher) receive() {
 		to := w.raw
 		if err != nil || changesBridge(msgs) {
 			to = w.urgent
+		}
+		if slices.ContainsFunc(msgs, changesLink) {
+			if time.Since(second) > time.Second {
+				second, links = time.Now(), 0
+			}
+			if links++; links <= urgentLinks {
+				to = w.urgent
+			}
 		}
 		if slices.ContainsFunc(msgs, ofRoutes) {
 			if time.Since(lastRoute) > routeGap {
@@ -194,6 +209,19 @@ func changesBridge(msgs []syscall.NetlinkMessage) bool {
 		if link && len(m.Data) > 0 && m.Data[0] == unix.AF_BRIDGE { // ifinfomsg.ifi_family
 			return true
 		}
+	}
+	return false
+}
+
+// changesLink says whether a message is of an interface that has come, has gone, or was set up
+// or down.
+func changesLink(m syscall.NetlinkMessage) bool {
+	const change = 12 // offset of ifinfomsg.ifi_change: all ones for a new interface
+	switch m.Header.Type {
+	case unix.RTM_DELLINK:
+		return true
+	case unix.RTM_NEWLINK:
+		return len(m.Data) >= unix.SizeofIfInfomsg && binary.NativeEndian.Uint32(m.Data[change:])&unix.IFF_UP != 0
 	}
 	return false
 }
