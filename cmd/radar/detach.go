@@ -30,7 +30,8 @@ containers that start join it (--watch-containers): then it waits for them.
 
 A domain that is not attached is no error. One of another radar, whose maps have
 another layout (after an upgrade), is detached by the program that its agent runs,
-or removed as it stands if there is no agent.`
+or removed as it stands if there is no agent. One that a living agent keeps by
+another state directory (RADAR_STATE_DIR) is left alone; the error names it.`
 
 // handOverTime is how long an agent may take to write its snapshot.
 const handOverTime = 5 * time.Second

@@ -12,6 +12,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/statedir"
+	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 func TestDetachedTexts(t *testing.T) {
@@ -147,9 +148,9 @@ func TestDetachElsewhere(t *testing.T) {
 
 	w.radar(exitOK, append([]string{"attach", "-d"}, w.lab.AttachArgs()...)...)
 	p = w.agent()
-	if err := os.RemoveAll(domain.Dir(w.domain)); err != nil {
-		t.Fatal(err)
-	}
+	nstest.WaitFor(t, "the state to be gone, though the agent may write to it", func() bool {
+		return os.RemoveAll(domain.Dir(w.domain)) == nil
+	})
 	t.Setenv("RADAR_STATE_DIR", other)
 	w.radar(exitOK, "detach", "--no-drain")
 	w.gone(p)
