@@ -127,7 +127,7 @@ func TestHeaderNodeChanged(t *testing.T) {
 	d.carryHeader(nodeR1)
 	d.put(bpfobj.TcMapGuards, uint32(nodeR1), uint64(1))
 	defer d.put(bpfobj.TcMapGuards, uint32(nodeR1), uint64(0))
-	for _, name := range []string{"udp-64", "tcp-data", "six-udp"} {
+	for _, name := range []string{"udp-64", "tcp-data", "six-udp-64"} {
 		t.Run(name, func(t *testing.T) {
 			d, orig := d.in(t), packet(t, name)
 			w := d.send(frame{data: orig})

@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
@@ -259,6 +261,132 @@ func TestMovePeer(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The same of an interface that was never up while it was attached: nothing tells of its move.
+func TestMoveFresh(t *testing.T) {
+	bothHooks(t, func(t *testing.T, hook string) {
+		l, p, o := newMoveLab(t, hook)
+		l.attach(chain...)
+		for range 2 {
+			l.move("b", "e0", "out")
+			p.sendUntil(o, 50)
+			l.refresh()
+			l.Run("out", "ip", "link", "set", "e0", "netns", l.Name("b"))
+			l.refresh() // it is attached again, and down
+			l.move("b", "e0", "out")
+			p.sendUntil(o, 50)
+			l.move("out", "e0", "b")
+			l.refresh()
+			p.send(50)
+		}
+		o.want(2 * 100)
+	})
+}
+
+// The other end of an attached node's interface leaves its bridge by leaving the namespace.
+func TestMoveMember(t *testing.T) {
+	bothHooks(t, func(t *testing.T, hook string) {
+		l := newBridgeLab(t, hook)
+		l.opts.Lease = 0
+		l.Add("out")
+		p := l.openProbes("a", "e0", "u", "e0", "10.0.0.1", "10.0.0.3")
+		o := l.capture("out", 0)
+		l.attach("a", "b")
+		p.send(100)
+		for range 3 {
+			l.move("sw", "pa", "out")
+			p.sendUntil(o, 100)
+			l.refresh()
+			p.sendUntil(o, 100)
+			l.move("out", "pa", "sw")
+			l.Run("sw", "ip", "link", "set", "pa", "master", "br0")
+			l.refresh()
+			p.send(50)
+		}
+		o.want(3 * 200)
+		l.detachAll()
+	})
+}
+
+// An interface that moves away and back before anybody has noticed is attached as before.
+func TestMoveThereAndBack(t *testing.T) {
+	bothHooks(t, func(t *testing.T, hook string) {
+		l, p, o := newMoveLab(t, hook)
+		l.attach(chain...)
+		l.move("b", "e0", "out")
+		p.sendUntil(o, 50)
+		l.move("out", "e0", "b")
+		h := l.open()
+		if !h.Changed() {
+			t.Error("nothing has changed")
+		}
+		if _, err := h.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if h.Changed() {
+			t.Error("something has changed since")
+		}
+		l.wantFlags("a/e0 "+internalPort, "b/e0 "+internalPort, "r/e0 "+internalPort, "r/e1 "+internalPort)
+		o.want(50)
+	})
+}
+
+// What user space writes does not take back what programs noted since it looked.
+func TestMoveDuringRefresh(t *testing.T) {
+	l, _, _ := newMoveLab(t, HookTCX)
+	r := l.attach(chain...)
+	h := l.open()
+	c, topology, err := h.compare()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.move("b", "e0", "out")
+	if _, err := h.apply(t.Context(), c, topology); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bpfobj.TcRdrPortFlag{
+		"r/e1": bpfobj.TcRdrPortFlagRDR_PF_SOURCE_IN | bpfobj.TcRdrPortFlagRDR_PF_SOURCE_OUT,
+		"b/e0": bpfobj.TcRdrPortFlagRDR_PF_BRIDGE,
+	} {
+		node, port, _ := strings.Cut(name, "/")
+		var entry bpfobj.TcRdrPort
+		if err := h.maps[bpfobj.TcMapPorts].Lookup(uint32(l.port(r.Domain, node, port).ID), &entry); err != nil {
+			t.Fatal(err)
+		}
+		if entry.Flags != uint16(want) {
+			t.Errorf("%s has flags %#x, want %#x", name, entry.Flags, want)
+		}
+	}
+	if !h.Changed() {
+		t.Error("the change is forgotten")
+	}
+}
+
+// An interface that cannot be attached leaves its node open: it sees true bits until it can.
+func TestMoveCannotAttach(t *testing.T) {
+	l, p, o := newHeaderLab(t, HookClsact)
+	l.opts.Carry = CarryHeader
+	l.attach(chain...)
+	l.connect(false)
+	l.Run("r", "tc", "qdisc", "add", "dev", "x0", "ingress") // in the place of clsact
+	if c := l.refresh(); len(c.Warnings) != 1 {
+		t.Errorf("changes %+v", c)
+	}
+	p.sendUntil(o, 50)
+	l.refresh()
+	p.sendUntil(o, 50)
+	if n := named(t, l.open())["node_changed"]; n < 100 {
+		t.Errorf("%d packets were counted as restored, want 100 at least", n)
+	}
+	l.Run("r", "tc", "qdisc", "del", "dev", "x0", "ingress")
+	l.refresh()
+	before := named(t, l.open())["node_changed"]
+	p.sendUntil(o, 50)
+	if n := named(t, l.open())["node_changed"]; n != before {
+		t.Errorf("%d packets more were restored, with all attached", n-before)
+	}
+	o.want(150)
 }
 
 // newHeaderLab is a chain in which r carries the header; packets for 10.9.0.1 leave by way

@@ -80,6 +80,10 @@ func TestRefreshPeerMoves(t *testing.T) {
 
 		l.Run("out", "ip", "link", "set", "e0", "netns", l.Name("b"))
 		wantChanges(t, l.refresh(), Changes{Added: []string{"b/e0"}, Roles: []string{"r/e1: internal"}})
+		// Until it is up, it may go again without a sign.
+		l.wantFlags("a/e0 "+internalPort, "b/e0 "+internalPort, "r/e0 "+internalPort, "r/e1 "+edgePort)
+		l.Up("b", "e0")
+		wantChanges(t, l.refresh(), Changes{})
 		l.wantFlags("a/e0 "+internalPort, "b/e0 "+internalPort, "r/e0 "+internalPort, "r/e1 "+internalPort)
 	})
 }

@@ -160,8 +160,8 @@ func (w *Watcher) Close() {
 // receive turns whatever the socket says into raw events.
 func (w *Watcher) receive() {
 	defer w.wait.Done()
-	var lastRoute, second time.Time
-	links := 0 // urgent ones in this second
+	var lastRoute time.Time
+	var links budget
 	for {
 		msgs, _, err := w.sock.Receive()
 		if err == nil && !slices.ContainsFunc(msgs, matters) {
@@ -182,10 +182,7 @@ func (w *Watcher) receive() {
 			to = w.urgent
 		}
 		if slices.ContainsFunc(msgs, changesLink) {
-			if time.Since(second) > time.Second {
-				second, links = time.Now(), 0
-			}
-			if links++; links <= urgentLinks {
+			if links.take(time.Now()) {
 				to = w.urgent
 			}
 		}
@@ -211,6 +208,21 @@ func changesBridge(msgs []syscall.NetlinkMessage) bool {
 		}
 	}
 	return false
+}
+
+// budget counts the urgent changes of interfaces.
+type budget struct {
+	second time.Time // when the count began
+	n      int
+}
+
+// take says whether one more may be urgent.
+func (b *budget) take(now time.Time) bool {
+	if now.Sub(b.second) > time.Second {
+		b.second, b.n = now, 0
+	}
+	b.n++
+	return b.n <= urgentLinks
 }
 
 // changesLink says whether a message is of an interface that has come, has gone, or was set up

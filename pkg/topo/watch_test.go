@@ -180,6 +180,38 @@ func TestWatcherBridge(t *testing.T) {
 	})
 }
 
+// Interfaces that come, go, or are set up or down are told of at once.
+func TestWatcherLinks(t *testing.T) {
+	t.Parallel()
+	n := nstest.New(t, "a")
+	w := newWatcher(t, never, specs(t, n, "a"))
+	for _, change := range []string{
+		"add d0 type veth peer name d1", "set d0 up", "set d0 down", "del d0",
+	} {
+		n.Run("a", append([]string{"ip", "link"}, strings.Fields(change)...)...)
+		wantEvent(t, w, "ip link "+change)
+		settle(t, w)
+	}
+}
+
+// Those that anybody can cause without end wait when they are many.
+func TestBudget(t *testing.T) {
+	start := time.Now()
+	var b budget
+	for try := range 3 {
+		second := start.Add(time.Duration(try) * 2 * time.Second)
+		got := 0
+		for k := range 10 * urgentLinks {
+			if b.take(second.Add(time.Duration(k) * time.Millisecond)) {
+				got++
+			}
+		}
+		if got != urgentLinks {
+			t.Errorf("second %d: %d urgent ones, want %d", try, got, urgentLinks)
+		}
+	}
+}
+
 // Changes of routes are told where that is asked for: the first at once, those that
 // follow it when all is quiet.
 func TestWatcherRoutes(t *testing.T) {
