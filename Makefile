@@ -44,10 +44,13 @@ need-pcap: need-go
 		{ echo "make: filter expressions need a C compiler and libpcap: type: apt-get install $(PKGS_BUILD), or without them: make build CGO_ENABLED=0"; exit 1; }
 
 .PHONY: install
-install: build ## radar, man pages and completion into PREFIX (default /usr/local)
+install: build ## radar, man pages, completion and licences into PREFIX (default /usr/local)
 	install -D -m 0755 bin/radar $(DESTDIR)$(or $(PREFIX),/usr/local)/bin/radar
 	install -d $(DESTDIR)$(or $(PREFIX),/usr/local)/share/man/man1
 	install -m 0644 docs/man/*.1 $(DESTDIR)$(or $(PREFIX),/usr/local)/share/man/man1/
+	@doc=$(DESTDIR)$(or $(PREFIX),/usr/local)/share/doc/radar; \
+	install -d $$doc; install -m 0644 LICENSES/*.txt SECURITY.md $$doc/; \
+	lab/tools/notices.sh >$$doc/THIRD-PARTY.txt; chmod 0644 $$doc/THIRD-PARTY.txt
 	@share=$(DESTDIR)$(or $(PREFIX),/usr/local)/share; \
 	for c in bash:bash-completion/completions/radar zsh:zsh/site-functions/_radar fish:fish/vendor_completions.d/radar.fish; do \
 		install -d $$share/$$(dirname $${c#*:}); \
@@ -185,6 +188,7 @@ fuzz: fuzz-packets fuzz-int ## the fuzzers, FUZZ (100) per cent of a minute each
 	$(call fuzzed,./pkg/filter,FuzzHeld,800000)
 	$(call fuzzed,./pkg/query,FuzzParse,5000000)
 	$(call fuzzed,./pkg/lab,FuzzParse,100000)
+	$(call fuzzed,./pkg/domain,FuzzParse,1000000)
 # Without go fuzz, for which an input takes several times as long: of BPF programs it sees
 # no coverage. A script that fails is kept for FuzzPackets. bin/fuzz.txt counts what was run.
 fuzz-packets: deps-bpf

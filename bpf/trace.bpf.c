@@ -203,7 +203,7 @@ static __always_inline __u32 read_inum(struct sk_buff *skb)
 
 /* One step of was_in(): the cell to look at next:8 | WAS_IN | SCAN_DONE. */
 #define WAS_IN 0x100
-GLOBAL __u32 look_for_namespace(__u32 index, __u32 scan, __u32 inum)
+GLOBAL __u32 look_for_namespace(__u32 index, __u32 scan, __u32 inum, __u32 iif)
 {
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
 	__u64 cell = s ? read_cell(s, scan & 0xff) : 0;
@@ -213,24 +213,29 @@ GLOBAL __u32 look_for_namespace(__u32 index, __u32 scan, __u32 inum)
 	if (!cell)
 		return scan | SCAN_DONE;
 	port = bpf_map_lookup_elem(&ports, &no);
-	if (port && port->netns_inum == inum)
+	if (port && (inum ? port->netns_inum == inum : port->ifindex == iif))
 		return WAS_IN | SCAN_DONE;
 	return (scan & 0xff) + cell_span(kind);
 }
 
 /*
  * Whether the packet in the slot at index has been in the namespace with that number: a socket
- * of any namespace may set a mark.
+ * of any namespace may set a mark. Fragments that wait for others belong to no namespace that
+ * could be read (inum 0), but they keep the number of the interface by which they came.
  */
-GLOBAL int was_in(__u32 index, __u32 inum)
+GLOBAL int was_in(__u32 index, __u32 inum, __u32 iif)
 {
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
 	__u32 scan = 0;
 
-	if (s && s->seg && !s->nev)
+	if (!s)
+		return false;
+	if (!inum && (s->seg || !(s->frag_off & bpf_htons(s->state & RDR_ST_IPV6 ? 0xffff : IP_MF | IP_OFFSET))))
+		return false;
+	if (s->seg && !s->nev)
 		index -= s->seg; /* its head speaks for it */
 	for (__u32 i = 0; i < RDR_CELLS(RDR_MAX_SLOT_LINES) && !(scan & SCAN_DONE); i++)
-		scan = look_for_namespace(index, scan, inum);
+		scan = look_for_namespace(index, scan, inum, iif);
 	return scan & WAS_IN;
 }
 
@@ -343,7 +348,7 @@ int radar_kfree_skb(__u64 *ctx)
 	if (mark && !r)
 		r = found_lost_inside(marked_index(mark), p.n, now);
 	in_node = r >> FOUND_SHIFT & 1;
-	if (in_node && !was_in(r, read_home(skb))) {
+	if (in_node && !was_in(r, read_home(skb), skb->skb_iif)) {
 		count(RDR_C_NOT_HERE, p.n);
 		r = 0;
 		in_node = false;

@@ -204,6 +204,12 @@ enum rdr_port_flag {
 	RDR_PF_TRUE = 128,  /* no bit is changed on this link: packets are found by key */
 	RDR_PF_QUEUE = 256, /* has a queue: packets get RDR_EV_DEQUEUE */
 	RDR_PF_TUNNEL = 512, /* a tunnel whose ends are all in the domain */
+	/* This node gave the mark up while packets were in it: what leaves may bear a mark of
+	 * ours as well as a GUID in the header. */
+	RDR_PF_LATE = 1024,
+	/* It can carry neither: what comes in is restored and gets no mark, its story ends as
+	 * left; what goes out is sourced anew. Set together with RDR_PF_HEADER. */
+	RDR_PF_APART = 2048,
 };
 
 #define RDR_PF_CLOSING (RDR_PF_BRIDGE_PORT | RDR_PF_BRIDGE)
@@ -222,6 +228,13 @@ struct rdr_dev {
 struct rdr_shift {
 	__u64 peer_ns; /* the interface at the other end has moved away: this port is an edge */
 	__u64 gone_ns; /* the port's own interface has moved away: it restores, and marks nothing */
+};
+
+/* The same of a node that carries the header. */
+struct rdr_guard {
+	__u64 since_ns; /* it has got an interface that has no programs yet; 0: all have */
+	__u32 first;	/* 1 + its first port; the next ones: `siblings` */
+	__u32 pad;
 };
 
 /* An address that node owns: packets to it end there. Of a group, what a port takes:
@@ -328,7 +341,7 @@ enum rdr_counter {
 	RDR_C_NM_EXTENSIONS = 30,
 	RDR_C_QUEUE_UNSEEN = 31,
 	RDR_C_NOT_HERE = 32, /* bits or a mark of ours, of a packet that is elsewhere */
-	RDR_C_NODE_CHANGED = 33, /* restored as it came in: the node has an interface without programs */
+	RDR_C_NODE_CHANGED = 33, /* times that an interface came or went, with something to close */
 	RDR_C_MAX = 34,
 };
 

@@ -266,8 +266,9 @@ static __always_inline bool find_on_wire(const struct packet *p, __u64 now, enum
 	return false;
 }
 
-_Static_assert(RDR_PF_BRIDGE_PORT == 1 << 4 && RDR_PF_BRIDGE == 1 << 5 && RDR_PF_HEADER == 1 << 6,
-	       "is_closing(), keeps_marks()");
+_Static_assert(RDR_PF_BRIDGE_PORT == 1 << 4 && RDR_PF_BRIDGE == 1 << 5 && RDR_PF_HEADER == 1 << 6 &&
+		       RDR_PF_LATE == 1 << 10 && RDR_PF_APART == 1 << 11,
+	       "is_closing(), keeps_marks(), carries_header(), marks_out()");
 
 /* 1 for the port of a closing node, else 0; without a branch, for the verifier. */
 static __always_inline __u32 is_closing(const struct rdr_port *port)
@@ -276,10 +277,17 @@ static __always_inline __u32 is_closing(const struct rdr_port *port)
 }
 
 /* The same for a port whose node uses all bits of skb->mark itself: it carries the
- * header, or is a closing node. */
+ * header, or nothing (RDR_PF_APART comes with RDR_PF_HEADER: with one more bit to look at,
+ * 5.10's verifier comes to no end), or is a closing node. */
 static __always_inline __u32 keeps_marks(const struct rdr_port *port)
 {
 	return is_closing(port) | (port->flags >> 6 & 1);
+}
+
+/* 1 for a port whose node carries the header, or did so a moment ago (RDR_PF_LATE), else 0. */
+static __always_inline __u32 carries_header(__u32 flags)
+{
+	return !cfg_mark_mask | (((flags >> 6 & ~(flags >> 11)) | flags >> 10) & 1);
 }
 
 /* The bits of skb->mark that are ours in the port's node; none: the header carries the
@@ -289,15 +297,11 @@ static __always_inline __u32 mark_mask(const struct rdr_port *port)
 	return cfg_mark_mask & (keeps_marks(port) - 1);
 }
 
-/*
- * Whether a node that carries the header has an interface without programs: whatever leaves by
- * it leaves as it is, so that the node must see true bits. A call makes one verifier state of many.
- */
-GLOBAL int has_unguarded(__u32 node)
+/* The bits that may still be ours on a packet that was in the node already: also in one
+ * that has given them up since. */
+static __always_inline __u32 marks_out(const struct rdr_port *port)
 {
-	const __u64 *since = bpf_map_lookup_elem(&guards, &node);
-
-	return since && *since;
+	return cfg_mark_mask & ((keeps_marks(port) & ~(port->flags >> 10)) - 1);
 }
 
 /* The same where only the port's number is known, or none (RDR_NO_PORT). */
@@ -305,7 +309,7 @@ static __always_inline __u32 marks_at(__u32 port_no)
 {
 	const struct rdr_port *port = bpf_map_lookup_elem(&ports, &port_no);
 
-	return port ? mark_mask(port) : cfg_mark_mask;
+	return port ? marks_out(port) : cfg_mark_mask;
 }
 
 /* Whether the link of the port with that number carries true bits only. A call makes one

@@ -93,7 +93,7 @@ static __always_inline enum parse_result parse(struct __sk_buff *skb, const stru
 /*
  * What it is that a packet for daddr comes in by a port with these flags: it goes onto
  * a link between nodes, ends here, leaves the domain (the host behind a bridge is
- * outside), or goes on into the node. A call makes one verifier state of many.
+ * outside, and so is a node that can carry nothing), or goes on into the node. A call makes one verifier state of many.
  */
 GLOBAL __u32 entry_kind(__u32 flags, __u32 node_port, __be32 daddr, __u32 group)
 {
@@ -103,7 +103,7 @@ GLOBAL __u32 entry_kind(__u32 flags, __u32 node_port, __be32 daddr, __u32 group)
 		return RDR_EV_DELIVER;
 	if (is_local(node_port, daddr))
 		return RDR_EV_DELIVER;
-	return flags & RDR_PF_BRIDGE ? RDR_EV_LEFT : RDR_EV_INGRESS;
+	return flags & (RDR_PF_BRIDGE | RDR_PF_APART) ? RDR_EV_LEFT : RDR_EV_INGRESS;
 }
 
 GLOBAL __u32 entry_kind6(struct __sk_buff *skb, __u32 l3, __u32 flags, __u32 node)
@@ -112,7 +112,7 @@ GLOBAL __u32 entry_kind6(struct __sk_buff *skb, __u32 l3, __u32 flags, __u32 nod
 		return RDR_EV_EGRESS;
 	if (is_local6(skb, l3, node))
 		return RDR_EV_DELIVER;
-	return flags & RDR_PF_BRIDGE ? RDR_EV_LEFT : RDR_EV_INGRESS;
+	return flags & (RDR_PF_BRIDGE | RDR_PF_APART) ? RDR_EV_LEFT : RDR_EV_INGRESS;
 }
 
 static __always_inline __u32 entry_of(struct __sk_buff *skb, const struct packet *p,
@@ -123,11 +123,11 @@ static __always_inline __u32 entry_of(struct __sk_buff *skb, const struct packet
 	if (p->v6) {
 		/* What goes on is told by one look. */
 		kind = RDR_EV_INGRESS;
-		if ((port->flags & RDR_PF_CLOSING) || may_be_local6(port->node, p->daddr))
+		if ((port->flags & (RDR_PF_CLOSING | RDR_PF_APART)) || may_be_local6(port->node, p->daddr))
 			kind = entry_kind6(skb, p->l3, port->flags, port->node);
 		return kind + HIDDEN_ZERO(skb->len);
 	}
-	if (p->group || (port->flags & RDR_PF_CLOSING))
+	if (p->group || (port->flags & (RDR_PF_CLOSING | RDR_PF_APART)))
 		return entry_kind(port->flags, port->node | port_no << 16, p->daddr, p->group);
 	kind = RDR_EV_INGRESS + is_local(port->node, p->daddr) * (RDR_EV_DELIVER - RDR_EV_INGRESS);
 	return kind + HIDDEN_ZERO(skb->len);
@@ -158,7 +158,7 @@ static __always_inline void enter_unknown(struct __sk_buff *skb, const struct pa
 	kind = entry_of(skb, p, port, port_no);
 	/* Without a mark nothing would bring the index through the node: the
 	 * port where the packet leaves is its source. */
-	if (!mark_mask(port) && kind == RDR_EV_INGRESS)
+	if (!mark_mask(port) && (kind == RDR_EV_INGRESS || port->flags & RDR_PF_APART))
 		return;
 	/* A fragment has its key from here on: the node may join and cut it (conntrack). */
 	by_key = kind == RDR_EV_EGRESS ? wants_key(p, p->bits.ttl) :
@@ -223,9 +223,9 @@ static __always_inline void enter_known(struct __sk_buff *skb, const struct pack
 {
 	__u32 kind = entry_of(skb, p, port, port_no);
 	bool local = kind == RDR_EV_DELIVER;
-	/* The bridge device: the host is outside, its headers are the true ones. */
-	bool leaves = port->flags & RDR_PF_BRIDGE;
-	bool open = !mark_mask(port) && !is_closing(port) && has_unguarded(port->node);
+	/* The bridge device: the host is outside, its headers are the true ones. So is a node
+	 * that can carry nothing. */
+	bool leaves = port->flags & (RDR_PF_BRIDGE | RDR_PF_APART);
 	bool idle, tree, shown;
 	struct sighting w = {
 		.now = now,
@@ -241,12 +241,6 @@ static __always_inline void enter_known(struct __sk_buff *skb, const struct pack
 		 * restores it. */
 		count(RDR_C_PASSED, p->n);
 		return;
-	}
-	if (open && f->by_bits && !local) {
-		/* Its story ends here; where it leaves by a port, another one begins. */
-		leaves = true;
-		w.kind = RDR_EV_LEFT;
-		count(RDR_C_NODE_CHANGED, p->n);
 	}
 	idle = is_idle_copy(skb, port, local, f->index);
 	tree = !p->v6 && is_tree(f->slot);
@@ -278,7 +272,7 @@ static __always_inline void enter_known(struct __sk_buff *skb, const struct pack
 	} else if (local || leaves) {
 		if (!idle && !tree && !was_flooded(f->index))
 			drop_keys(f->index, p, p->bits.id);
-	} else if (!mark_mask(port) && p->true_link && !open) {
+	} else if (!mark_mask(port) && p->true_link) {
 		carry_in_header(skb, p, f->index, tree, &w);
 	}
 	if (!idle) {

@@ -327,7 +327,7 @@ GLOBAL __u32 expect_out(__u32 flags)
 	/* A node that carries the header may be a switch, which has handed a copy out
 	 * already: see is_over(). */
 	if (flags & RDR_PF_BRIDGE_PORT ||
-	    (!(flags & RDR_PF_BRIDGE) && (!cfg_mark_mask || flags & RDR_PF_HEADER)))
+	    (!(flags & RDR_PF_BRIDGE) && carries_header(flags)))
 		return EXPECT_OURS;
 	return flags & RDR_PF_BRIDGE ? EXPECT_STRAY : EXPECT_COPIES;
 }
@@ -394,7 +394,7 @@ GLOBAL __u64 wire_by_key(__u64 id_len, __u64 tags, __u64 addrs, __u64 rest, __u6
  * for that. */
 static __always_inline bool may_be_shown(const struct packet *p, __u32 flags)
 {
-	return p->group && !p->v6 && (!cfg_mark_mask || flags & RDR_PF_HEADER);
+	return p->group && !p->v6 && carries_header(flags);
 }
 
 /* flags: the port's; routed: the packet came in by some interface and leaves by it. */

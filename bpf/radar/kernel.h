@@ -65,6 +65,7 @@ struct sk_buff {
 	unsigned int len;
 	unsigned int data_len;
 	__u32 mark;
+	int skb_iif;
 	__u8 pkt_type : 3;
 	__be16 protocol;
 	__u16 network_header;

@@ -151,8 +151,9 @@ GLOBAL __u32 look_at_stay(__u32 index, __u32 scan, __u32 port_no, __u32 node)
 	return next | stay;
 }
 
-/* What the log of the slot at index says of a port's node, after what was found so far. */
-GLOBAL __u32 look_for_stay(__u32 index, __u32 stay, __u32 port_no, __u32 node)
+/* What the log of the slot at index says of a port's node, after what was found so far. No
+ * call: before Linux 5.15 the stacks of all on the way to look_at_stay() must fit. */
+static __always_inline __u32 look_for_stay(__u32 index, __u32 stay, __u32 port_no, __u32 node)
 {
 	__u32 scan = stay & STAYS;
 
@@ -161,13 +162,13 @@ GLOBAL __u32 look_for_stay(__u32 index, __u32 stay, __u32 port_no, __u32 node)
 	return scan & STAYS;
 }
 
-/* The same of the packet in the slot at index: a segment's story begins with its train's. */
-GLOBAL __u32 look_at_stays(__u32 index, __u32 port_no, __u32 node)
+/* The same of the packet in slot s at index: a segment's story begins with its train's. */
+static __always_inline __u32 look_at_stays(const struct rdr_slot *s, __u32 index, __u32 port_no,
+					   __u32 node)
 {
-	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
 	__u32 stay = 0;
 
-	if (s && s->seg)
+	if (s->seg)
 		stay = look_for_stay(index - s->seg, STAY_PARTS, port_no, node) & ~STAY_PARTS;
 	return look_for_stay(index, stay, port_no, node);
 }
@@ -213,7 +214,7 @@ GLOBAL int is_elsewhere(__u32 index, __u32 port_no, __u32 bits, __u32 v6)
 
 	if (!s || !port || has_come(last_event(s), port->node))
 		return false;
-	stay = look_at_stays(index, port_no, port->node);
+	stay = look_at_stays(s, index, port_no, port->node);
 	if (!(stay & STAY_CAME))
 		return (bits || !(stay & STAY_TOWARDS)) && !may_lack_events(index);
 	if (!bits || (s->state & RDR_ST_GROUP))

@@ -43,6 +43,8 @@ type nodeView struct {
 	VM   bool   `json:"vm,omitempty"`   // a virtual machine; its ports are its ends of taps
 	// Header says why the node carries the header while others carry the mark.
 	Header string `json:"header,omitempty"`
+	// Apart says why it can carry neither, so that stories end as packets enter it.
+	Apart string `json:"apart,omitempty"`
 	// Redirects: its rules can deliver packets for others to itself.
 	Redirects bool       `json:"redirects,omitempty"`
 	Ports     []portView `json:"ports"`
@@ -117,7 +119,7 @@ func nodeViews(d *domain.Domain) []nodeView {
 		if n.Removed {
 			continue
 		}
-		view := nodeView{Name: n.Name, ID: n.ID, Spec: n.Spec, Auto: n.Auto, Header: n.Header, Redirects: n.Redirects, Ports: []portView{}}
+		view := nodeView{Name: n.Name, ID: n.ID, Spec: n.Spec, Auto: n.Auto, Header: n.Header, Apart: n.Apart, Redirects: n.Redirects, Ports: []portView{}}
 		for _, p := range d.Ports {
 			if p.Node != n.ID || p.Removed {
 				continue
@@ -221,7 +223,10 @@ func (a *app) printAttached(v *attachView) error {
 // printHeaderNodes names the nodes that carry the header while others carry the mark.
 func printHeaderNodes(w io.Writer, list []nodeView) {
 	for _, n := range list {
-		if n.Header != "" {
+		switch {
+		case n.Apart != "":
+			fmt.Fprintf(w, "note: in node %s stories end where packets enter, as left, and begin anew where they leave: it uses the mark (%s), and has %s\n", n.Name, n.Header, n.Apart)
+		case n.Header != "":
 			fmt.Fprintf(w, "note: node %s carries the header, so rules in it see rewritten TTL, DSCP and IP ID (%s)\n", n.Name, n.Header)
 		}
 	}

@@ -139,6 +139,7 @@ func newAgentCmd(a *app) *cobra.Command {
 }
 
 func (a *app) runAgent(ctx context.Context, readyFD int) error {
+	a.stderr = boundLog(a.stderr)
 	log := slog.New(slog.NewTextHandler(a.stderr, nil))
 	ctx, hurry, stop := interruptible(ctx)
 	defer stop()
@@ -215,7 +216,7 @@ func (a *app) drainProgress() func(int) {
 			return
 		}
 		shown = inFlight
-		fmt.Fprint(a.stderr, "\r\x1b[K")
+		fmt.Fprint(a.stderr, own("\r\x1b[K"))
 		if inFlight > 0 {
 			fmt.Fprintf(a.stderr, "waiting for %s under way; Ctrl-C again does not wait ", plural(inFlight, "packet"))
 		}

@@ -391,9 +391,7 @@ func (c *collecting) take() error {
 				c.cancel(err)
 			}
 		case <-c.ctx.Done():
-			for _, s := range c.sockets {
-				s.Close()
-			}
+			c.finish()
 			stopped := c.stopPath()
 			wait.Wait()
 			if stopped != nil {
@@ -403,6 +401,22 @@ func (c *collecting) take() error {
 				return err
 			}
 			return nil
+		}
+	}
+}
+
+// endTime is how long what waits in sockets may take at the end.
+const endTime = 3 * time.Second
+
+// finish closes the sockets. What waits in them is still taken, unless an error has ended us.
+func (c *collecting) finish() {
+	most := endTime
+	if err := context.Cause(c.ctx); !errors.Is(err, context.Canceled) {
+		most = 0
+	}
+	for _, s := range c.sockets {
+		if left := s.Finish(most); left > 0 {
+			fmt.Fprintf(c.stderr, "radar: warning: %s waited at %v at the end and were not taken\n", plural(int(left), "datagram"), s.Addr())
 		}
 	}
 }

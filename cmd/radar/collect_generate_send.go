@@ -131,7 +131,10 @@ var (
 // write writes a capture file of what would be sent, with the times at which it is due.
 func (g *generating) write(ctx context.Context, path string) (err error) {
 	g.file = path
-	out := g.stdout
+	out := g.forPrograms()
+	if path == "-" && isTerminal(out) {
+		return usagef("a capture file is not for a terminal: --write FILE, or redirect it")
+	}
 	if path != "-" {
 		file, err := os.Create(path)
 		if err != nil {

@@ -20,12 +20,14 @@ import (
 // outFlags are the flags of "radar collect" about where events and values go.
 type outFlags struct {
 	json, http, influx string
+	hosts              []string
 	snapshot           time.Duration
 }
 
 func (f *outFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.json, "json", "", "append events and snapshots to a file as JSON lines (- is standard output)")
 	flags.StringVar(&f.http, "http", "", "serve /metrics (Prometheus), /events (server-sent events) and /values at ADDRESS:PORT, or a port of 127.0.0.1")
+	flags.StringSliceVar(&f.hosts, "http-host", nil, "names by which clients may call the server of --http, beside localhost and any address")
 	flags.StringVar(&f.influx, "influx", "", "write to InfluxDB, http://HOST:PORT/?db=NAME, or of version 2 ?org=NAME&bucket=NAME with its token in INFLUX_TOKEN")
 	flags.DurationVar(&f.snapshot, "snapshot", 10*time.Second, "time between snapshots of all values for files and InfluxDB; 0: events only")
 }
@@ -50,6 +52,9 @@ func (f *outFlags) open(a *app, n metrics.Namer, shows bool) (_ *outs, err error
 	if f.stdout() && shows {
 		return nil, usagef("--json - and --show: use one of them, or a file")
 	}
+	if len(f.hosts) > 0 && f.http == "" {
+		return nil, usagef("--http-host is about --http: give both")
+	}
 	o := &outs{Fanout: &outputs.Fanout{}, any: f.json != "" || f.http != "" || f.influx != ""}
 	defer func() {
 		if err != nil {
@@ -66,9 +71,9 @@ func (f *outFlags) open(a *app, n metrics.Namer, shows bool) (_ *outs, err error
 		o.Add(influx)
 	}
 	if f.stdout() {
-		o.Add(outputs.NewLines(a.stdout, n, log))
+		o.Add(outputs.NewLines(a.forPrograms(), n, log))
 	} else if f.json != "" {
-		file, err := os.OpenFile(f.json, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+		file, err := os.OpenFile(f.json, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 		if err != nil {
 			return nil, fmt.Errorf("--json: %w", err)
 		}
@@ -76,7 +81,7 @@ func (f *outFlags) open(a *app, n metrics.Namer, shows bool) (_ *outs, err error
 		o.Add(outputs.NewLines(file, n, log))
 	}
 	if f.http != "" {
-		server, err := outputs.Listen(f.http, n, log)
+		server, err := outputs.Listen(f.http, f.hosts, n, log)
 		if err != nil {
 			return nil, fmt.Errorf("--http: %w", err)
 		}

@@ -48,6 +48,9 @@ func TestCollectJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if stat, err := os.Stat(path); err != nil || stat.Mode().Perm() != 0o600 {
+		t.Errorf("others may read the file: %v, %v", stat.Mode(), err)
+	}
 	b, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +90,7 @@ func TestCollectHTTP(t *testing.T) {
 	within := func(name string, args ...string) *exec.Cmd {
 		return exec.Command("nsenter", append([]string{"--net=" + n.Path("c"), name}, args...)...)
 	}
-	collector := within(self, "collect", "--http", "9432", "--influx", "http://u:word@127.0.0.1:9/?db=radar", "--snapshot", "100ms")
+	collector := within(self, "collect", "--http", "9432", "--http-host", "radar.example", "--influx", "http://u:word@127.0.0.1:9/?db=radar", "--snapshot", "100ms")
 	collector.Env = append(os.Environ(), "RADAR_STATE_DIR="+t.TempDir(), execEnv+"=1")
 	await(t, collector, "collecting at")
 	ask := func(path string) string {
@@ -96,6 +99,12 @@ func TestCollectHTTP(t *testing.T) {
 			t.Fatalf("%s: %v", path, err)
 		}
 		return string(out)
+	}
+	for host, want := range map[string]string{"radar.example": "200", "evil.example": "421"} {
+		out, err := within("curl", "-s", "-o", os.DevNull, "-w", "%{http_code}", "-H", "Host: "+host, "127.0.0.1:9432/metrics").Output()
+		if err != nil || string(out) != want {
+			t.Errorf("Host: %s: code %s, want %s, %v", host, out, want, err)
+		}
 	}
 	listener := within("curl", "-sN", "127.0.0.1:9432/events")
 	heard := filepath.Join(t.TempDir(), "heard")
@@ -192,6 +201,7 @@ func TestCollectOutRefuses(t *testing.T) {
 		{"--http 192.0.2.1:80", exitFailure, "cannot assign"},
 		{"--influx 127.0.0.1:8086", exitUsage, "use http://HOST:PORT/?db=NAME"},
 		{"--influx http://127.0.0.1:8086", exitUsage, "name a database"},
+		{"--http-host a.example", exitUsage, "--http-host is about --http"},
 		{"--forget --http 1", exitUsage, "--forget and --http"},
 	} {
 		_, stderr, code := radar(t, append([]string{"collect", "-r", reportsFile(t)}, strings.Fields(c.args)...)...)

@@ -16,7 +16,7 @@ func (s style) paint(colored bool, text string) string {
 	if !colored || text == "" {
 		return text
 	}
-	return "\x1b[" + string(s) + "m" + text + "\x1b[0m"
+	return own("\x1b["+string(s)+"m") + text + own("\x1b[0m")
 }
 
 // colored says whether standard output is for eyes: a terminal that can show colours,

@@ -98,6 +98,7 @@ func (a *app) finish(cmd *cobra.Command, err error) int {
 	if flushErr := a.out.Flush(); err == nil {
 		err = flushErr
 	}
+	defer a.flushShown()
 	// Whoever read our output has gone (radar packets | head): that is no failure.
 	if errors.Is(err, syscall.EPIPE) {
 		return exitOK

@@ -35,7 +35,7 @@ func (h *lineHandler) Handle(_ context.Context, r slog.Record) error {
 	}
 	b.WriteString(r.Message)
 	add := func(attr slog.Attr) bool {
-		text := attr.Value.String()
+		text := strings.ReplaceAll(attr.Value.String(), "\n", `\n`) // others' words: no line of their own
 		switch {
 		case attr.Key == "error":
 			b.WriteString(": " + text)

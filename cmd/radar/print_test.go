@@ -36,6 +36,7 @@ func sampleDomain() *domain.Domain {
 			{ID: 2, Name: "r1", Spec: "pid:4711"},
 			{ID: 3, Name: "gone", Spec: "netns:gone", Removed: true},
 			{ID: 4, Name: "bare", Spec: "netns:bare", Header: "nft: inet t c: meta mark set 5"},
+			{ID: 5, Name: "vpn", Spec: "netns:vpn", Header: "ip rule: 7: fwmark 0x1/0x1 lookup 100", Apart: "an IPsec policy (10.1.0.0/16 > 10.2.0.0/16)", Late: true},
 		},
 		Ports: []domain.Port{
 			{ID: 0, Node: 1, Name: "eth0", Ifindex: 2, Kind: "veth", Role: domain.Internal, Peer: 1},

@@ -261,7 +261,7 @@ func (a *app) askAgain(ctx context.Context, s sources, q *asked, show func(*answ
 		}
 		switch {
 		case redraw:
-			fmt.Fprint(a.out, "\x1b[H\x1b[2J") // home, clear
+			fmt.Fprint(a.out, own("\x1b[H\x1b[2J")) // home, clear
 		case tables && !first:
 			fmt.Fprintln(a.out)
 		}

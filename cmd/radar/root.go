@@ -34,11 +34,12 @@ type app struct {
 }
 
 func newApp(stdin io.Reader, stdout, stderr io.Writer) *app {
+	shown := &visible{w: stdout}
 	return &app{
 		stdin:     stdin,
-		stdout:    stdout,
-		out:       bufio.NewWriter(stdout),
-		stderr:    stderr,
+		stdout:    shown,
+		out:       bufio.NewWriter(shown),
+		stderr:    &visible{w: stderr},
 		lookupEnv: os.LookupEnv,
 		now:       time.Now,
 		location:  time.Local,
@@ -121,6 +122,9 @@ func newRootCmd(a *app) *cobra.Command {
 		if err := domain.CheckName(a.domain); err != nil {
 			return withCode(exitUsage, err)
 		}
+		if f := cmd.Flags().Lookup("output"); outputFormat(f.Value.String()).raw() { // some commands have their own
+			a.out.Reset(a.forPrograms())
+		}
 		return checkFormat(cmd, a.output)
 	}
 	makeStrict(root)
@@ -179,7 +183,7 @@ func unknownCommand(cmd *cobra.Command, args []string) error {
 
 // isTerminal says whether f is a terminal; progress goes nowhere else.
 func isTerminal(f any) bool {
-	file, ok := f.(*os.File)
+	file, ok := plainest(f).(*os.File)
 	if !ok {
 		return false
 	}

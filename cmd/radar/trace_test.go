@@ -51,7 +51,7 @@ func TestStories(t *testing.T) {
 			out     *bytes.Buffer
 			colored bool
 		}{{&plain, false}, {&colored, true}} {
-			if err := s.print(p.out, p.colored); err != nil {
+			if err := s.print(&visible{w: p.out}, p.colored); err != nil { // as a terminal gets it
 				t.Fatal(err)
 			}
 			p.out.WriteString("\n")
@@ -76,6 +76,8 @@ func TestColored(t *testing.T) {
 		env  map[string]string
 		want bool
 	}{
+		{&visible{w: terminal}, map[string]string{"TERM": "xterm"}, true},
+		{&visible{w: &bytes.Buffer{}}, map[string]string{"TERM": "xterm"}, false},
 		{terminal, map[string]string{"TERM": "xterm"}, true},
 		{terminal, map[string]string{"TERM": "xterm", "NO_COLOR": ""}, true},
 		{terminal, map[string]string{"TERM": "xterm", "NO_COLOR": "1"}, false},

@@ -17,7 +17,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 # Steps, in the order in which they run, and their commands. Times are judged in this tier,
 # so nothing runs beside.
-steps=(generated tests e2e transparency kathara packets install race fuzz mutants kernels soak endure bench experiments)
+steps=(generated tests e2e transparency kathara packets install vulnerabilities race fuzz mutants kernels soak endure bench experiments)
 # shellcheck disable=SC2016 # expands where the command runs
 declare -A command=(
 	[generated]='lab/tools/generated.sh all'
@@ -26,7 +26,8 @@ declare -A command=(
 	[transparency]='make --no-print-directory transparency'
 	[kathara]='make --no-print-directory kathara ALL=1'
 	[packets]='make --no-print-directory packets CHECK=1'
-	[install]='lab/tools/packages_test.sh'
+	[install]='lab/tools/packages_test.sh && lab/tools/install_test.sh'
+	[vulnerabilities]='lab/tools/vulnerabilities.sh'
 	[race]='make --no-print-directory race'
 	[fuzz]='make --no-print-directory fuzz FUZZ=1000 PACKETS=10m INT=10m'
 	[mutants]='make --no-print-directory mutants'
@@ -48,13 +49,13 @@ done
 mkdir -p bin/nightly
 : >bin/flaky.txt
 trap 'exit 130' INT TERM # not on to the next step
-table=$(printf '%-14s %-8s %s' STEP RESULT SECONDS)
+table=$(printf '%-15s %-8s %s' STEP RESULT SECONDS)
 status=0
 for name in "${steps[@]}"; do
 	printf '\n=== %s: %s\n' "$name" "${command[$name]}"
 	start=$SECONDS result=ok
 	bash -euo pipefail -c "${command[$name]}" 2>&1 | tee "bin/nightly/$name.log" || { result=FAILED status=1; }
-	table+=$(printf '\n%-14s %-8s %s' "$name" "$result" "$((SECONDS - start))")
+	table+=$(printf '\n%-15s %-8s %s' "$name" "$result" "$((SECONDS - start))")
 done
 printf '\n%s\n' "$table" | tee bin/nightly/results.txt
 grep -v '^#' bin/flaky.txt | sed 's/^/FLAKY: /' || true

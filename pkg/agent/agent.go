@@ -8,9 +8,10 @@
 // the last one left. There is one agent a domain (agent.lock), found by its pid
 // file and told to end by signals; it serves no socket.
 //
-// An agent has four loops that do not wait for each other, each with a Handle
-// of its own: keep (lease, keys), follow (ring, snapshot), watch (topology) and,
-// which needs none, containers (those that start and are wanted in the domain).
+// An agent has five loops that do not wait for each other, each with a Handle
+// of its own: keep (lease, keys), follow (ring, snapshot), watch (topology), marks
+// (rules that use the mark) and, which needs none, containers (those that start and
+// are wanted in the domain).
 package agent
 
 import (
@@ -21,6 +22,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -128,6 +130,11 @@ func (a *Agent) Run(ctx context.Context, ready func()) (End, error) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
+	marks, err := newMarks(a.name, a.log) // before the lease is renewed
+	if err != nil {
+		return "", err
+	}
+	defer marks.close()
 	keeper, err := newKeeper(a.name, a.log)
 	if err != nil {
 		return "", err
@@ -143,6 +150,7 @@ func (a *Agent) Run(ctx context.Context, ready func()) (End, error) {
 	group.Go(func() error { return a.await(inner) })
 	group.Go(func() error { return keeper.run(inner) })
 	group.Go(func() error { return watch.run(inner) })
+	group.Go(func() error { return marks.run(inner) })
 	group.Go(func() error { return newContainers(a.name, a.log).run(inner) })
 	group.Go(func() error { return a.follow(inner) })
 	if ready != nil {
@@ -242,13 +250,29 @@ func (p *pacer) next(cursor uint64, now time.Time) time.Duration {
 // onceLogger logs an error when it begins and its end, not every repetition.
 type onceLogger struct {
 	log  *slog.Logger
-	seen map[string]string // by what was tried
+	seen map[string]string // the cause, by what was tried
+}
+
+// causes are the innermost errors. Around them stand names that differ each time, as those of
+// temporary files do.
+func causes(err error) string {
+	if list, ok := err.(interface{ Unwrap() []error }); ok {
+		var all []string
+		for _, err := range list.Unwrap() {
+			all = append(all, causes(err))
+		}
+		return strings.Join(all, ", ")
+	}
+	if inner := errors.Unwrap(err); inner != nil {
+		return causes(inner)
+	}
+	return err.Error()
 }
 
 func (o *onceLogger) warn(what string, err error) {
 	text := ""
 	if err != nil {
-		text = err.Error()
+		text = causes(err)
 	}
 	if o.seen[what] == text {
 		return

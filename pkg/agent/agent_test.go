@@ -5,8 +5,11 @@ package agent
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"io/fs"
 	"log/slog"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -59,6 +62,14 @@ func TestOnceLogger(t *testing.T) {
 	once.warn("look", nil)
 	if lines() != 3 || !strings.Contains(out.String(), "works again") {
 		t.Errorf("another error and its end: %s", out.String())
+	}
+	// A full disk is one episode, whatever the temporary files are called.
+	for i := range 3 {
+		full := &fs.PathError{Op: "write", Path: fmt.Sprint("/run/.aggregates", i), Err: syscall.ENOSPC}
+		once.warn("save", fmt.Errorf("save: %w", errors.Join(full, errors.New("and more"))))
+	}
+	if lines() != 4 || !strings.Contains(out.String(), "/run/.aggregates0") {
+		t.Errorf("a full disk: %s", out.String())
 	}
 }
 

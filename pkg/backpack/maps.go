@@ -53,6 +53,11 @@ func Open(d *domain.Domain) (*Maps, error) {
 	if err != nil {
 		return nil, fmt.Errorf("domain %q: %w", d.Name, err)
 	}
+	if m.ring.slots != uint64(d.Options.Slots) || m.ring.slotWords*8 != uint64(d.Options.SlotBytes) {
+		m.Close()
+		return nil, domain.Damaged(d.Name, fmt.Errorf("it has %d slots of %d bytes, the ring has %d of %d",
+			d.Options.Slots, d.Options.SlotBytes, m.ring.slots, m.ring.slotWords*8))
+	}
 	return m, nil
 }
 

@@ -118,6 +118,13 @@ const (
 	TcRdrEventFlagRDR_EVF_KEYED  TcRdrEventFlag = 8
 )
 
+type TcRdrGuard struct {
+	_       structs.HostLayout
+	SinceNs uint64
+	First   uint32
+	Pad     uint32
+}
+
 type TcRdrIp6 uint32
 
 const (
@@ -179,6 +186,8 @@ const (
 	TcRdrPortFlagRDR_PF_TRUE        TcRdrPortFlag = 128
 	TcRdrPortFlagRDR_PF_QUEUE       TcRdrPortFlag = 256
 	TcRdrPortFlagRDR_PF_TUNNEL      TcRdrPortFlag = 512
+	TcRdrPortFlagRDR_PF_LATE        TcRdrPortFlag = 1024
+	TcRdrPortFlagRDR_PF_APART       TcRdrPortFlag = 2048
 )
 
 type TcRdrProg uint32
@@ -283,6 +292,7 @@ const (
 	TcMapProgs          = "progs"
 	TcMapRing           = "ring"
 	TcMapShifts         = "shifts"
+	TcMapSiblings       = "siblings"
 	TcProgRadarEgress   = "radar_egress"
 	TcProgRadarEgress6  = "radar_egress6"
 	TcProgRadarIngress  = "radar_ingress"
@@ -291,6 +301,7 @@ const (
 	TcVarAbiCut         = "abi_cut"
 	TcVarAbiEvent       = "abi_event"
 	TcVarAbiEventFlag   = "abi_event_flag"
+	TcVarAbiGuard       = "abi_guard"
 	TcVarAbiIp6         = "abi_ip6"
 	TcVarAbiPortFlag    = "abi_port_flag"
 	TcVarAbiProg        = "abi_prog"
@@ -393,6 +404,7 @@ type TcMapSpecs struct {
 	Progs    *ebpf.MapSpec `ebpf:"progs"`
 	Ring     *ebpf.MapSpec `ebpf:"ring"`
 	Shifts   *ebpf.MapSpec `ebpf:"shifts"`
+	Siblings *ebpf.MapSpec `ebpf:"siblings"`
 }
 
 // TcVariableSpecs contains global variables before they are loaded into the kernel.
@@ -403,6 +415,7 @@ type TcVariableSpecs struct {
 	AbiCut        *ebpf.VariableSpec `ebpf:"abi_cut"`
 	AbiEvent      *ebpf.VariableSpec `ebpf:"abi_event"`
 	AbiEventFlag  *ebpf.VariableSpec `ebpf:"abi_event_flag"`
+	AbiGuard      *ebpf.VariableSpec `ebpf:"abi_guard"`
 	AbiIp6        *ebpf.VariableSpec `ebpf:"abi_ip6"`
 	AbiPortFlag   *ebpf.VariableSpec `ebpf:"abi_port_flag"`
 	AbiProg       *ebpf.VariableSpec `ebpf:"abi_prog"`
@@ -473,6 +486,7 @@ type TcMaps struct {
 	Progs    *ebpf.Map `ebpf:"progs"`
 	Ring     *ebpf.Map `ebpf:"ring"`
 	Shifts   *ebpf.Map `ebpf:"shifts"`
+	Siblings *ebpf.Map `ebpf:"siblings"`
 }
 
 func (m *TcMaps) Close() error {
@@ -494,6 +508,7 @@ func (m *TcMaps) Close() error {
 		m.Progs,
 		m.Ring,
 		m.Shifts,
+		m.Siblings,
 	)
 }
 
@@ -505,6 +520,7 @@ type TcVariables struct {
 	AbiCut        *ebpf.Variable `ebpf:"abi_cut"`
 	AbiEvent      *ebpf.Variable `ebpf:"abi_event"`
 	AbiEventFlag  *ebpf.Variable `ebpf:"abi_event_flag"`
+	AbiGuard      *ebpf.Variable `ebpf:"abi_guard"`
 	AbiIp6        *ebpf.Variable `ebpf:"abi_ip6"`
 	AbiPortFlag   *ebpf.Variable `ebpf:"abi_port_flag"`
 	AbiProg       *ebpf.Variable `ebpf:"abi_prog"`

@@ -107,8 +107,15 @@ func (c *change) carry(named []string, uses []topo.Conflict) error {
 		default:
 			n.Header = why[n.Name]
 		}
+		// Packets that are in it now bear marks.
+		n.Late = n.Late || (n.Header != "" && c.old != nil && carriedMark(c.old, n.ID))
 	}
 	return nil
+}
+
+// carriedMark says whether a node is in the domain and carries the mark.
+func carriedMark(d *domain.Domain, id uint16) bool {
+	return slices.ContainsFunc(markNodes(d), func(n *domain.Node) bool { return n.ID == id })
 }
 
 // checkCarry refuses names that mean no node. A container that starts later may have one.
@@ -129,7 +136,7 @@ func (c *change) checkCarry(named []string) error {
 func headerNodes(d *domain.Domain) func(name string) bool {
 	header := make(map[string]bool)
 	for _, n := range d.Nodes {
-		if !n.Removed && (n.Header != "" || d.Options.MarkMask == 0) {
+		if !n.Removed && n.Apart == "" && (n.Header != "" || d.Options.MarkMask == 0) {
 			header[n.Name] = true
 		}
 	}
@@ -138,8 +145,11 @@ func headerNodes(d *domain.Domain) func(name string) bool {
 
 // collisions are the rules that use the mark's bits of nodes that carry it all the same.
 func collisions(d *domain.Domain, uses []topo.Conflict) []topo.Conflict {
-	header := headerNodes(d)
-	return slices.DeleteFunc(topo.Overlapping(uses, d.Options.MarkMask), func(u topo.Conflict) bool { return header(u.Node) })
+	marks := make(map[string]bool)
+	for _, n := range markNodes(d) {
+		marks[n.Name] = true
+	}
+	return slices.DeleteFunc(topo.Overlapping(uses, d.Options.MarkMask), func(u topo.Conflict) bool { return !marks[u.Node] })
 }
 
 // carryWarnings tells of new nodes whose processes can get rewritten headers.

@@ -135,7 +135,7 @@ func TestCarryHeaderNodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	header[1] += "|header"
+	header[1] += "|header|late" // packets may just be in it
 	l.wantFlags(append(header, "r/e2 "+internalPort+"|header", "r/e3 "+internalPort+"|header")...)
 	l.ping()
 }

@@ -194,18 +194,18 @@ func checkStats() Check {
 	return c
 }
 
-// checkTools looks for what FindConflicts runs.
+// checkTools looks for what FindConflicts runs to give rules their text.
 func checkTools() Check {
-	c := Check{Name: "tools", Level: OK, Detail: "nft and iptables-save, to find rules that use our mark bits"}
+	c := Check{Name: "tools", Level: OK, Detail: "nft and iptables-save, to show rules that use our mark bits"}
 	var missing []string
 	for _, tool := range []string{"nft", "iptables-save"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			missing = append(missing, tool)
 		}
 	}
-	// A machine without the tool usually has none of its rules.
+	// The kernel says which there are.
 	if len(missing) > 0 {
-		c.Detail = "no " + strings.Join(missing, ", no ") + ": rules made elsewhere that use our mark bits are not found"
+		c.Detail = "no " + strings.Join(missing, ", no ") + ": rules that use our mark bits are shown by number, not by text"
 	}
 	return c
 }

@@ -115,7 +115,7 @@ func detachNodes(ctx context.Context, d *domain.Domain, req DetachRequest) (*Det
 		return nil, err
 	}
 	defer h.Close()
-	h.looked = looksNow()
+	h.look(looksNow())
 	keep, _ := living(d)
 	keep = slices.DeleteFunc(keep, func(s topo.NodeSpec) bool { return slices.Contains(req.Nodes, s.Name) })
 	if len(keep) == 0 && !req.Keep && d.HasNode(req.Nodes) {
@@ -174,11 +174,15 @@ func detachAll(ctx context.Context, d *domain.Domain, req DetachRequest) (*Detac
 				r.Ports++
 			}
 		}
-		r.InFlight = stopAndDrain(ctx, d, req)
+		var err error
+		r.InFlight, err = stopAndDrain(ctx, d, req)
+		if errors.Is(err, domain.ErrDamaged) {
+			d = nil // it does not say where filters are either
+		}
 	} else {
 		stopUndescribed(req.Domain)
 	}
-	defer hurry(len(directions) * r.Ports)()
+	defer expedite(len(directions) * r.Ports)()
 	ids := pinnedMapIDs(req.Domain)
 	errs := []error{removeFilters(req.Domain, d), removePins(domain.PinDir(req.Domain))}
 	if err := errors.Join(errs...); err != nil {
@@ -220,20 +224,20 @@ func RemoveOther(name string) (*DetachResult, error) {
 	return &DetachResult{Ended: true}, nil
 }
 
-// stopAndDrain stops the sources as far as the maps are still there.
-func stopAndDrain(ctx context.Context, d *domain.Domain, req DetachRequest) (inFlight int) {
+// stopAndDrain stops the sources as far as the maps are still there. err is why packets
+// under way were not waited for.
+func stopAndDrain(ctx context.Context, d *domain.Domain, req DetachRequest) (inFlight int, err error) {
 	h, err := openHandle(d)
 	if err != nil {
 		stopUndescribed(req.Domain)
-		return 0
+		return 0, err
 	}
 	defer h.Close()
 	_ = h.StopSources() // it writes to mapped memory
 	if req.NoDrain {
-		inFlight, _ = h.InFlight()
-		return inFlight
+		return h.InFlight()
 	}
-	return drainQuietly(ctx, h, req.Progress)
+	return drainQuietly(ctx, h, req.Progress), nil
 }
 
 // stopUndescribed stops the sources of a domain of which only the pins are known.

@@ -28,10 +28,14 @@ type Handle struct {
 	// What programs note of nodes that change, mapped for writing, see change.go: by port,
 	// by node.
 	shifts []bpfobj.TcRdrShift
-	guards []uint64
+	guards []bpfobj.TcRdrGuard
 	// looked is when the topology was last looked at that the domain is in line with, or
 	// being brought in line; 0: not by this handle, so that whatever is noted holds.
-	looked  uint64
+	looked uint64
+	// equipped is the same for interfaces that come: 0 until all of them have programs.
+	equipped uint64
+	// open are nodes of which an interface could not be attached.
+	open    []uint16
 	ring    []byte // mapped for reading, when it is first needed
 	near    []topo.NodeSpec
 	localIn map[uint16]*localIn // by node
@@ -50,7 +54,7 @@ func (h *Handle) Near() []topo.NodeSpec { return h.near }
 var handleMaps = []string{
 	bpfobj.TcMapRing, bpfobj.TcMapControl, bpfobj.TcMapCursor, bpfobj.TcMapAlloc, bpfobj.TcMapPorts,
 	bpfobj.TcMapDevs, bpfobj.TcMapLocals, bpfobj.TcMapLocals6, bpfobj.TcMapNodes, bpfobj.TcMapNodes6, bpfobj.TcMapKeys, bpfobj.TcMapCounters, bpfobj.TcMapProgs,
-	bpfobj.TcMapEnds, bpfobj.TcMapShifts, bpfobj.TcMapHomes, bpfobj.TcMapGuards,
+	bpfobj.TcMapEnds, bpfobj.TcMapShifts, bpfobj.TcMapHomes, bpfobj.TcMapGuards, bpfobj.TcMapSiblings,
 }
 
 // Open opens an attached domain. It returns domain.ErrNotAttached if there is
@@ -87,6 +91,9 @@ func openHandle(d *domain.Domain) (_ *Handle, err error) {
 		}
 		h.maps[name] = m
 	}
+	if err := h.checkSizes(); err != nil {
+		return nil, domain.Damaged(d.Name, err)
+	}
 	if h.lossHook, err = openLossHook(d.Name); err != nil {
 		return nil, err
 	}
@@ -98,6 +105,20 @@ func openHandle(d *domain.Domain) (_ *Handle, err error) {
 		return nil, err
 	}
 	return h, nil
+}
+
+// checkSizes wants the description to say of the maps what they are: slots are read from
+// mapped memory by it.
+func (h *Handle) checkSizes() error {
+	o := h.Domain.Options
+	ring, keys := h.maps[bpfobj.TcMapRing], h.maps[bpfobj.TcMapKeys]
+	if ring.MaxEntries() != o.Slots || ring.ValueSize() != o.SlotBytes {
+		return fmt.Errorf("it has %d slots of %d bytes, the ring has %d of %d", o.Slots, o.SlotBytes, ring.MaxEntries(), ring.ValueSize())
+	}
+	if keys.MaxEntries() != o.Keys {
+		return fmt.Errorf("it has %d keys, their map has %d", o.Keys, keys.MaxEntries())
+	}
+	return nil
 }
 
 // Close releases the handle.
@@ -131,7 +152,12 @@ func (h *Handle) Reload() error {
 	if err != nil {
 		return err
 	}
+	was := h.Domain
 	h.Domain = d
+	if err := h.checkSizes(); err != nil {
+		h.Domain = was
+		return domain.Damaged(d.Name, err)
+	}
 	return nil
 }
 

@@ -176,6 +176,8 @@ func (l *lab) flags() []string {
 		{bpfobj.TcRdrPortFlagRDR_PF_TRUE, "true"},
 		{bpfobj.TcRdrPortFlagRDR_PF_QUEUE, "queue"},
 		{bpfobj.TcRdrPortFlagRDR_PF_TUNNEL, "tunnel"},
+		{bpfobj.TcRdrPortFlagRDR_PF_LATE, "late"},
+		{bpfobj.TcRdrPortFlagRDR_PF_APART, "apart"},
 	}
 	var lines []string
 	for i := range h.Domain.Ports {
@@ -196,7 +198,7 @@ func (l *lab) flags() []string {
 		}
 		var set []string
 		for _, n := range names {
-			if bpfobj.TcRdrPortFlag(entry.Flags)&n.flag != 0 {
+			if f := bpfobj.TcRdrPortFlag(entry.Flags); f&n.flag != 0 && (n.name != "header" || f&bpfobj.TcRdrPortFlagRDR_PF_APART == 0) {
 				set = append(set, n.name)
 			}
 		}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -226,33 +225,5 @@ func TestFindRangesOfThisKernel(t *testing.T) {
 		if got.From == 0 || got.To <= got.From {
 			t.Errorf("ranges of the running kernel: %x", quiet)
 		}
-	}
-}
-
-// Attaching leaves the switch as it was, also when it was on.
-func TestHurry(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "rcu_expedited")
-	expeditedPath = path
-	t.Cleanup(func() { expeditedPath = sysExpedited })
-	for _, c := range []struct {
-		hooks  int
-		before string
-		during string
-	}{{manyHooks, "0\n", "1"}, {manyHooks - 1, "0\n", "0\n"}, {manyHooks, "1\n", "1\n"}} {
-		if err := os.WriteFile(path, []byte(c.before), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		done := hurry(c.hooks)
-		during, _ := os.ReadFile(path)
-		done()
-		after, _ := os.ReadFile(path)
-		if string(during) != c.during || strings.TrimSpace(string(after)) != strings.TrimSpace(c.before) {
-			t.Errorf("%d hooks, switch at %q: %q and then %q", c.hooks, c.before, during, after)
-		}
-	}
-	remove(t, path)
-	hurry(manyHooks)() // no such file: nothing happens
-	if _, err := os.Stat(path); err == nil {
-		t.Error("the switch was made")
 	}
 }

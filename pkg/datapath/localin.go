@@ -51,7 +51,7 @@ func (l *localIn) close() {
 // needsLocalIn says whether packets that are addressed to others may end in a node, and
 // can be told there by their mark.
 func needsLocalIn(d *domain.Domain, n *domain.Node) bool {
-	return d.LocalHook != "" && !n.Removed && !n.Auto && n.Redirects && !headerNodes(d)(n.Name)
+	return d.LocalHook != "" && !n.Removed && !n.Auto && n.Redirects && n.Apart == "" && !headerNodes(d)(n.Name)
 }
 
 // pinLocalIn pins the program for whoever will follow the domain, if the kernel takes it.

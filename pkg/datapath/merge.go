@@ -85,8 +85,12 @@ func merge(base *domain.Domain, t *topo.Topology, stale func(*domain.Port) bool)
 	}
 	portIDs := make([][]uint16, len(t.Nodes))
 	for i := range t.Nodes {
+		present := make(map[int]bool)
 		for j := range t.Nodes[i].Ports {
-			portIDs[i] = append(portIDs[i], c.mergePort(nodeIDs[i], &t.Nodes[i].Ports[j], stale))
+			present[t.Nodes[i].Ports[j].Ifindex] = true
+		}
+		for j := range t.Nodes[i].Ports {
+			portIDs[i] = append(portIDs[i], c.mergePort(nodeIDs[i], &t.Nodes[i].Ports[j], present, stale))
 		}
 	}
 	if err := c.checkNumbers(t, nodeIDs, portIDs); err != nil {
@@ -164,7 +168,7 @@ func (c *change) mergeNode(n *topo.Node) uint16 {
 }
 
 // mergePort is mergeNode of a port; those of a node without a number get none.
-func (c *change) mergePort(node uint16, p *topo.Port, stale func(*domain.Port) bool) uint16 {
+func (c *change) mergePort(node uint16, p *topo.Port, present map[int]bool, stale func(*domain.Port) bool) uint16 {
 	for i := range c.next.Ports {
 		have := &c.next.Ports[i]
 		if !have.Removed && have.Node == node && have.Ifindex == p.Ifindex && !stale(have) {
@@ -172,15 +176,33 @@ func (c *change) mergePort(node uint16, p *topo.Port, stale func(*domain.Port) b
 			return have.ID
 		}
 	}
-	id := nextPortID(c.next)
-	if id == 0 || node == 0 {
+	if node == 0 {
 		return 0
 	}
-	c.next.Ports = append(c.next.Ports, domain.Port{
-		ID: id, Node: node, Name: p.Name, Ifindex: p.Ifindex, Kind: p.Kind, L3: p.L3, Peer: noPeer,
-	})
+	id, again := c.portNumber(node, p.Name, present)
+	if id == 0 {
+		return 0
+	}
+	port := domain.Port{ID: id, Node: node, Name: p.Name, Ifindex: p.Ifindex, Kind: p.Kind, L3: p.L3, Peer: noPeer}
+	if again {
+		*c.next.PortByID(id) = port
+	} else {
+		c.next.Ports = append(c.next.Ports, port)
+	}
 	c.addedPorts = append(c.addedPorts, id)
 	return id
+}
+
+// was is what a port was before the change, nil if it was not there. Its number may have been
+// another's, which is gone.
+func (c *change) was(id uint16) *domain.Port {
+	if c.old == nil {
+		return nil
+	}
+	if p := c.old.PortByID(id); p != nil && !p.Removed {
+		return p
+	}
+	return nil
 }
 
 // wire sets role and peer. A role that the user gave once stays.
@@ -220,7 +242,7 @@ func (c *change) roles() (roles []string) {
 	}
 	for i := range c.next.Ports {
 		p := &c.next.Ports[i]
-		was := c.old.PortByID(p.ID)
+		was := c.was(p.ID)
 		switch {
 		case was == nil || p.Removed:
 		case was.Role != p.Role:
@@ -238,10 +260,7 @@ func (c *change) roles() (roles []string) {
 func (c *change) queues() (queues []string) {
 	for i := range c.next.Ports {
 		p := &c.next.Ports[i]
-		var was *domain.Port
-		if c.old != nil {
-			was = c.old.PortByID(p.ID)
-		}
+		was := c.was(p.ID)
 		switch {
 		case hasQueue(p) && (was == nil || !hasQueue(was) || was.Queue != p.Queue):
 			queues = append(queues, fmt.Sprintf("%s: %s", portName(c.next, p), p.Queue))
@@ -326,10 +345,8 @@ func (c *change) halfway() *domain.Domain {
 	for i := range d.Ports {
 		p := &d.Ports[i]
 		p.Queue = ""
-		if c.old != nil {
-			if was := c.old.PortByID(p.ID); was != nil {
-				p.Queue = was.Queue
-			}
+		if was := c.was(p.ID); was != nil {
+			p.Queue = was.Queue
 		}
 	}
 	return d

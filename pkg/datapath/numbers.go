@@ -16,9 +16,15 @@ import (
 // Limits of the ABI: RDR_MAX_NODES, RDR_MAX_PORTS. Number 0 is not used, so that
 // a zero entry of a map means nothing.
 const (
-	maxNodes = 4096
-	maxPorts = 16384
+	maxNodes = domain.MaxNodes
+	maxPorts = domain.MaxPorts
 )
+
+// portsPerNode is how many numbers one node gets for interfaces, as long as it needs no more at
+// a time: a node that may make interfaces (CAP_NET_ADMIN) could else use up all of the domain's.
+// A closing node has more where its bridges have: those are not made by who is measured.
+// Another number in tests.
+var portsPerNode = 1024
 
 // nextNodeID is the number of the next node, or virtual machine; 0: there is none left.
 func nextNodeID(d *domain.Domain) uint16 {
@@ -41,6 +47,37 @@ func nextPortID(d *domain.Domain) uint16 {
 	return numberAfter(last, maxPorts)
 }
 
+// portNumber is the number of a new interface of a node, 0: there is none. It is a new number
+// if the node has not had its share. Else it is that of an interface of the node that is gone,
+// best of one with the same name: records which mean that one then name the new one. present
+// are the indices of the interfaces that the node has now.
+func (c *change) portNumber(node uint16, name string, present map[int]bool) (id uint16, again bool) {
+	live, had, gone := 0, 0, (*domain.Port)(nil)
+	for i := range c.next.Ports {
+		p := &c.next.Ports[i]
+		if p.Node != node {
+			continue
+		}
+		had++
+		switch {
+		case !p.Removed && present[p.Ifindex]:
+			live++
+		case p.Removed && (gone == nil || gone.Name != name && p.Name == name):
+			gone = p // dropPorts comes later: its programs went with an earlier change
+		}
+	}
+	id = nextPortID(c.next)
+	switch {
+	case live >= portsPerNode && !c.next.NodeByID(node).Auto:
+		return 0, false
+	case had < portsPerNode && id != 0:
+		return id, false
+	case gone != nil:
+		return gone.ID, true
+	}
+	return id, false
+}
+
 func numberAfter(last, end uint16) uint16 {
 	if last >= end-1 {
 		return 0
@@ -49,8 +86,8 @@ func numberAfter(last, end uint16) uint16 {
 }
 
 // NumbersUsedUp says of a domain that has no number left for a further node or port what
-// that means and what to do; "" of any other. A number is given once in a domain's life,
-// because records mean it.
+// that means and what to do; "" of any other. Records mean numbers: a node's is given
+// once in a domain's life, an interface's again only as portNumber says.
 func NumbersUsedUp(d *domain.Domain) string {
 	var what string
 	switch {
@@ -61,7 +98,15 @@ func NumbersUsedUp(d *domain.Domain) string {
 	default:
 		return ""
 	}
-	return fmt.Sprintf("domain %q has had %s, as many as it can in its life: further ones are not attached; detach all and attach again", d.Name, what)
+	return fmt.Sprintf("domain %q has had %s, as many as it can in its life: further ones are not attached, but in place of interfaces of the same node that are gone; detach all and attach again", d.Name, what)
+}
+
+// whyUnnumbered says why ports or nodes of the change have no number, and what to do.
+func (c *change) whyUnnumbered() string {
+	if text := NumbersUsedUp(c.next); text != "" {
+		return text
+	}
+	return fmt.Sprintf("a node can have %d interfaces at a time: further ones are not attached; remove some", portsPerNode)
 }
 
 // usedUp names what finds no number, as a warning; none if nothing does.
@@ -69,7 +114,7 @@ func (c *change) usedUp() []string {
 	if len(c.unnumbered) == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("not attached: %s: %s", strings.Join(c.unnumbered, ", "), NumbersUsedUp(c.next))}
+	return []string{fmt.Sprintf("not attached: %s: %s", strings.Join(c.unnumbered, ", "), c.whyUnnumbered())}
 }
 
 // checkNumbers deals with nodes and ports that got no number. Nodes that the user attaches
@@ -90,7 +135,7 @@ func (c *change) checkNumbers(t *topo.Topology, nodeIDs []uint16, portIDs [][]ui
 			continue
 		}
 		if !n.Auto && (nodeIDs[i] == 0 || slices.Contains(c.addedNodes, nodeIDs[i])) {
-			return usagef("node %s: %s", n.Name, NumbersUsedUp(c.next))
+			return usagef("node %s: %s", n.Name, c.whyUnnumbered())
 		}
 		if node := c.next.NodeByID(nodeIDs[i]); node != nil && !node.Auto && (node.Header != "" || c.next.Options.MarkMask == 0) {
 			c.takeOut(node, portIDs[i])

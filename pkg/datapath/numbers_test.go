@@ -29,7 +29,7 @@ func (l *lab) useUp(nodes, ports uint16) {
 		d.Nodes = append(d.Nodes, domain.Node{ID: nodes, Name: "gone", Removed: true})
 	}
 	if ports > 0 {
-		d.Ports = append(d.Ports, domain.Port{ID: ports, Node: d.Nodes[0].ID, Name: "gone", Peer: noPeer, Removed: true})
+		d.Ports = append(d.Ports, domain.Port{ID: ports, Node: d.Nodes[0].ID, Name: "gone", Role: domain.Edge, Peer: noPeer, Removed: true})
 	}
 	if err := d.Save(); err != nil {
 		l.t.Fatal(err)
@@ -163,4 +163,58 @@ func TestHeaderNodeWithoutNumber(t *testing.T) {
 	l.wantFlags("a/e0 "+edgePort, "b/e0 "+edgePort)
 	wantChanges(t, l.refresh(), Changes{})
 	l.detachAll()
+}
+
+// TestPortNumbersOfOneNode: a node that makes interfaces again and again uses up no numbers but
+// its own, and its newest one is measured as well as any; one that has too many at a time gets
+// no more. Others go on.
+func TestPortNumbersOfOneNode(t *testing.T) {
+	was := portsPerNode
+	portsPerNode = 4
+	t.Cleanup(func() { portsPerNode = was })
+	bothHooks(t, func(t *testing.T, hook string) {
+		l := newChain(t, hook)
+		l.attach(chain...)
+		h := l.open()
+		refresh := func() *Changes {
+			t.Helper()
+			c, err := h.Refresh(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return c
+		}
+		for i := range 3 * portsPerNode {
+			name := fmt.Sprint("x", i%5)
+			l.Run("a", "ip", "link", "add", name, "type", "veth", "peer", "name", name, "netns", l.Name("b"))
+			l.Run("a", "ip", "link", "set", name, "up")
+			l.Run("b", "ip", "link", "set", name, "up")
+			c := refresh()
+			wantChanges(t, c, Changes{Added: []string{"a/" + name, "b/" + name}})
+			l.wantFlags("a/e0 "+internalPort, "a/"+name+" "+internalPort, "b/e0 "+internalPort, "b/"+name+" "+internalPort,
+				"r/e0 "+internalPort, "r/e1 "+internalPort)
+			l.Run("a", "ip", "link", "del", name)
+			wantChanges(t, refresh(), Changes{Removed: []string{"a/" + name, "b/" + name}})
+		}
+		for _, p := range h.Domain.Ports {
+			if int(p.ID) > 3*portsPerNode {
+				t.Errorf("%s has number %d", portName(h.Domain, &p), p.ID)
+			}
+		}
+		for i := range portsPerNode / 2 {
+			l.Run("a", "ip", "link", "add", fmt.Sprint("y", i), "type", "veth", "peer", "name", fmt.Sprint("yy", i))
+		}
+		c := refresh()
+		if len(c.Added) != portsPerNode-1 || len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0], "a node can have 4 interfaces at a time") {
+			t.Errorf("too many at a time: %+v", c)
+		}
+		l.Add("late")
+		l.Veth("late", "e0", "b", "e2")
+		h.Close()
+		if r := l.attach("late"); len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "not attached: a/y") {
+			t.Errorf("attaching another node: warnings %q", r.Warnings)
+		}
+		l.ping()
+		l.detachAll()
+	})
 }

@@ -59,10 +59,10 @@ var ip6Modes = map[string]bpfobj.TcRdrIp6{
 
 // Limits of the options.
 const (
-	minSlots = 1 << 12
-	maxSlots = 1 << 24
-	minKeys  = 1 << 8
-	maxKeys  = 1 << 22
+	minSlots = domain.MinSlots
+	maxSlots = domain.MaxSlots
+	minKeys  = domain.MinKeys
+	maxKeys  = domain.MaxKeys
 )
 
 // DefaultOptions returns what holds where the user says nothing.
@@ -81,8 +81,7 @@ func (o Options) check() error {
 		return usagef("--slots %d: use a power of two from %d to %d", o.Slots, minSlots, maxSlots)
 	case bits.OnesCount32(o.Slots) != 1:
 		return usagef("--slots %d is no power of two: the next one is %d", o.Slots, uint32(1)<<bits.Len32(o.Slots))
-	case o.Timeout < 100*time.Millisecond || o.Timeout > 15*time.Minute:
-		// Event times hold 18 minutes.
+	case o.Timeout < domain.MinTimeout || o.Timeout > domain.MaxTimeout:
 		return usagef("--timeout %v: use 100ms to 15m", o.Timeout)
 	case o.MinAge < 0 || o.MinAge > o.Timeout:
 		return usagef("minimum age %v: use 0 to the timeout, %v", o.MinAge, o.Timeout)

@@ -39,11 +39,17 @@ func portEntry(n *domain.Node, p *domain.Port, flags bpfobj.TcRdrPortFlag) bpfob
 }
 
 // nodeFlags are those that all ports of a node have, at any time.
-func nodeFlags(n *domain.Node) bpfobj.TcRdrPortFlag {
-	if n.Header != "" {
-		return bpfobj.TcRdrPortFlagRDR_PF_HEADER
+func nodeFlags(n *domain.Node) (flags bpfobj.TcRdrPortFlag) {
+	switch {
+	case n.Apart != "":
+		flags = flagsApart
+	case n.Header != "":
+		flags = bpfobj.TcRdrPortFlagRDR_PF_HEADER
 	}
-	return 0
+	if n.Late {
+		flags |= bpfobj.TcRdrPortFlagRDR_PF_LATE
+	}
+	return flags
 }
 
 // writeFlags sets the flags of all ports that are attached.

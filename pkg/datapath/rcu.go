@@ -5,6 +5,8 @@ package datapath
 import (
 	"bytes"
 	"os"
+	"os/exec"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -18,7 +20,7 @@ func awaitPrograms() {
 	}
 }
 
-// manyHooks is from how many hooks on it is worth to hurry.
+// manyHooks is from how many hooks on expediting is worth it.
 const manyHooks = 64
 
 const sysExpedited = "/sys/kernel/rcu_expedited"
@@ -26,18 +28,45 @@ const sysExpedited = "/sys/kernel/rcu_expedited"
 // expeditedPath is another file in tests.
 var expeditedPath = sysExpedited
 
-// hurry lets the kernel wait for grace periods the fast way until the returned
-// function is called. Each change of a TCX hook waits for one: about 8 ms, or 17
-// seconds for a thousand ports, against 12 us each. Expedited grace periods
-// interrupt all CPUs, so only for the moment and only where there are many hooks;
-// where the file cannot be written it just takes longer. A process killed
-// meanwhile leaves the switch on, which costs a little CPU and nothing else.
-func hurry(hooks int) (done func()) {
+// keeperScript is what the keeper of the switch runs: it switches on, says so, waits until
+// its input ends, and switches off. Only what is built into a shell.
+const keeperScript = `trap '' HUP INT PIPE QUIT TERM; echo 1 >"$1" && echo on && read -r _; echo 0 >"$1"`
+
+// expedite lets the kernel wait for grace periods the fast way until the returned function
+// is called. Each change of a TCX hook waits for one, and the kernel lets no two wait at a
+// time. Measured with 500 ports: attach takes 2 to 3 s and detach 0.1 s, against 14 to 17 s
+// and 15 s without. Expedited grace periods interrupt all CPUs, so that it is done only for
+// the moment and only where there are many hooks.
+//
+// The switch is the whole machine's and no file descriptor holds it. A child process, the
+// keeper, writes it both times: the kernel closes the keeper's input when this process ends,
+// however it ends. Where there is no shell or no right to write it just takes longer.
+func expedite(hooks int) (done func()) {
 	was, err := os.ReadFile(expeditedPath)
 	if err != nil || hooks < manyHooks || string(bytes.TrimSpace(was)) != "0" {
 		return func() {}
 	}
-	set := func(value string) { _ = os.WriteFile(expeditedPath, []byte(value), 0o644) }
-	set("1")
-	return func() { set("0") }
+	keeper := exec.Command("/bin/sh", "-c", keeperScript, "radar-rcu-keeper", expeditedPath)
+	keeper.Env = []string{}
+	keeper.Dir = "/"
+	// A session of its own: what ends this process' group must not end the keeper first.
+	keeper.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	input, err := keeper.StdinPipe()
+	if err != nil {
+		return func() {}
+	}
+	said, err := keeper.StdoutPipe()
+	if err != nil {
+		return func() { input.Close() }
+	}
+	if keeper.Start() != nil {
+		return func() {}
+	}
+	_, _ = said.Read(make([]byte, 1)) // it is on, or the keeper could not do it
+	return func() {
+		input.Close()
+		if keeper.Wait() != nil { // somebody killed the keeper, or it had no right
+			_ = os.WriteFile(expeditedPath, []byte("0"), 0o644)
+		}
+	}
 }

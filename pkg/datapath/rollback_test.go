@@ -146,6 +146,58 @@ func TestHalfAttached(t *testing.T) {
 	})
 }
 
+// TestDamagedDescription: whatever stands in the description, detaching ends without a panic
+// and leaves nothing.
+func TestDamagedDescription(t *testing.T) {
+	l := newChain(t, HookTCX)
+	option := func(name string, value any) func(d map[string]any) {
+		return func(d map[string]any) { d["options"].(map[string]any)[name] = value }
+	}
+	for what, spoil := range map[string]func(d map[string]any){
+		"no slots":           option("slots", 0),
+		"more slots":         option("slots", maxSlots),
+		"fewer slots":        option("slots", minSlots), // it is attached with twice as many
+		"longer slots":       option("slot_bytes", 512),
+		"no bytes in a slot": option("slot_bytes", 0),
+		"other keys":         option("keys", maxKeys),
+		"no timeout":         option("timeout_ns", 0),
+		"no options":         func(d map[string]any) { delete(d, "options") },
+		"no nodes":           func(d map[string]any) { d["nodes"] = nil },
+		"another name":       func(d map[string]any) { d["name"] = "../../etc" },
+		"another version":    func(d map[string]any) { d["version"], d["nodes"] = domain.Version+1, nil },
+		"a list for nodes":   func(d map[string]any) { d["nodes"] = []any{nil, nil} },
+	} {
+		l.opts.Slots = 2 * minSlots
+		l.attach(chain...)
+		objects := l.objects()
+		d := readDescription(t, l)
+		spoil(d)
+		b, err := json.Marshal(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(domain.File(l.domain, "domain.json"), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(l.domain); err == nil || !strings.Contains(err.Error(), "radar detach --domain "+l.domain) {
+			t.Errorf("%s: Open: %v", what, err)
+		}
+		if d["version"] == domain.Version+1 {
+			if _, err := RemoveOther(l.domain); err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+			// The pins are this version's.
+			if _, err := Detach(t.Context(), DetachRequest{Domain: l.domain}); err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+		} else if _, err := Detach(t.Context(), DetachRequest{Domain: l.domain}); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		l.wantNothing(objects)
+	}
+	l.ping()
+}
+
 func TestInterruptedAttach(t *testing.T) {
 	l := newChain(t, HookTCX)
 	l.attach(chain...)

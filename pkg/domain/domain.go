@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/netip"
 	"os"
@@ -124,11 +125,17 @@ type Node struct {
 	// Header says why this node carries the GUID in the header, while others carry it
 	// in the mark: the rule that needs the bits, or that the user said so. "": it does not.
 	Header string `json:"header,omitempty"`
+	// Late: it gave the mark up for that while it was attached.
+	Late bool `json:"late,omitempty"`
+	// Apart says why this node carries the GUID in neither: what in it would take the
+	// header's bits along. Stories end where they enter it, and begin anew. "": it does not.
+	Apart string `json:"apart,omitempty"`
 	// Redirects: it has rules or routes that can deliver packets for others to itself.
 	Redirects bool `json:"redirects,omitempty"`
 }
 
-// Port is one attached interface. IDs are never reused within a domain.
+// Port is one attached interface. An ID is used again only within its node, and only where the
+// node, or the domain, has used up its numbers.
 type Port struct {
 	ID      uint16 `json:"id"`
 	Node    uint16 `json:"node"`
@@ -300,7 +307,7 @@ func Load(name string) (*Domain, error) {
 		return nil, err
 	}
 	path := File(name, "domain.json")
-	b, err := os.ReadFile(path)
+	b, err := readFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := os.Stat(PinDir(name)); err == nil {
 			return nil, HalfAttached(name, "its programs are pinned in "+PinDir(name)+", its description is gone from "+Dir(name))
@@ -314,16 +321,46 @@ func Load(name string) (*Domain, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read domain description: %w", err)
 	}
+	d, err := parse(b, name)
+	if d == nil {
+		return nil, Damaged(name, err)
+	}
+	return d, err
+}
+
+// Damaged says of a domain that its description makes no sense, and what to do. It is
+// ErrDamaged.
+func Damaged(name string, why error) error {
+	return fmt.Errorf("%w: %s: %w (start anew with: radar detach --domain %s)", ErrDamaged, File(name, "domain.json"), why, name)
+}
+
+// readFile is os.ReadFile with a bound.
+func readFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxFileBytes))
+}
+
+// parse reads a description. It returns nil and why if that makes no sense, and
+// ErrOtherVersion as Load does.
+func parse(b []byte, name string) (*Domain, error) {
 	var d Domain
 	if err := json.Unmarshal(b, &d); err != nil {
-		return nil, fmt.Errorf("%w: %s: %w (start anew with: radar detach --domain %s)", ErrDamaged, path, err, name)
+		return nil, err
 	}
 	// As byID needs them, whoever wrote the file.
 	slices.SortStableFunc(d.Nodes, func(a, b Node) int { return cmp.Compare(a.ID, b.ID) })
 	slices.SortStableFunc(d.Ports, func(a, b Port) int { return cmp.Compare(a.ID, b.ID) })
 	if d.Version != Version {
+		d.dropLost()
 		return &d, fmt.Errorf("domain %q is %w: its maps have layout %d, this radar knows %d (detach it with: radar detach --domain %s)",
 			name, ErrOtherVersion, d.Version, Version, name)
+	}
+	if err := d.check(name); err != nil {
+		return nil, err
 	}
 	return &d, nil
 }

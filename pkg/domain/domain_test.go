@@ -3,6 +3,7 @@
 package domain
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"strings"
@@ -76,4 +77,122 @@ func TestIsWhole(t *testing.T) {
 			t.Errorf("all nodes with %q: %v", c.names, got)
 		}
 	}
+}
+
+// described is a description in which nothing is wrong.
+func described() *Domain {
+	return &Domain{
+		Version: Version, Name: "rdrtest",
+		Options: Options{Slots: MinSlots, SlotBytes: minSlotBytes, Keys: MinKeys, Timeout: time.Second, Hook: "tcx"},
+		Nodes:   []Node{{ID: 1, Name: "a"}, {ID: 2, Name: "b", Removed: true}, {ID: 4, Name: "host", Auto: true}},
+		VMs:     []VM{{ID: 3, Name: "vm"}},
+		Ports: []Port{
+			{ID: 1, Node: 1, Name: "eth0", Ifindex: 2, Role: Internal, Peer: 3},
+			{ID: 2, Node: 2, Name: "eth0", Ifindex: 2, Role: Edge, Peer: -1, Removed: true},
+			{ID: 3, Node: 4, Name: "br0", Ifindex: 7, Role: Internal, Peer: 1, Place: Bridge},
+			{ID: 9, Node: 1, Name: "tap0", Ifindex: 3, Role: Internal, Peer: -1, VM: 3},
+		},
+	}
+}
+
+// damages are changes after which a description must not be relied on.
+var damages = map[string]func(d *Domain){
+	"another name":           func(d *Domain) { d.Name = "other" },
+	"no slots":               func(d *Domain) { d.Options.Slots = 0 },
+	"slots, no power of two": func(d *Domain) { d.Options.Slots++ },
+	"too many slots":         func(d *Domain) { d.Options.Slots = 1 << 31 },
+	"slots without bytes":    func(d *Domain) { d.Options.SlotBytes = 0 },
+	"half a line":            func(d *Domain) { d.Options.SlotBytes += 32 },
+	"no keys":                func(d *Domain) { d.Options.Keys = 0 },
+	"no timeout":             func(d *Domain) { d.Options.Timeout = 0 },
+	"a timeout of years":     func(d *Domain) { d.Options.Timeout = 1 << 62 },
+	"a negative age":         func(d *Domain) { d.Options.MinAge = -1 },
+	"a negative lease":       func(d *Domain) { d.Options.Lease = -1 },
+	"no hook":                func(d *Domain) { d.Options.Hook = "" },
+	"node 0":                 func(d *Domain) { d.Nodes[0].ID = 0 },
+	"node 4096":              func(d *Domain) { d.Nodes[0].ID = MaxNodes },
+	"a node twice":           func(d *Domain) { d.Nodes[1].ID = 1 },
+	"a machine's number":     func(d *Domain) { d.VMs[0].ID = 4 },
+	"port 0":                 func(d *Domain) { d.Ports[0].ID = 0 },
+	"port 16384":             func(d *Domain) { d.Ports[1].ID = MaxPorts },
+	"a port twice":           func(d *Domain) { d.Ports[1].ID = 1 },
+	"a port of no node":      func(d *Domain) { d.Ports[0].Node = 77 },
+	"no nodes":               func(d *Domain) { d.Nodes = nil },
+	"a negative interface":   func(d *Domain) { d.Ports[0].Ifindex = -1 },
+	"no role":                func(d *Domain) { d.Ports[0].Role = "" },
+	"an odd place":           func(d *Domain) { d.Ports[0].Place = "cellar" },
+	"no such peer":           func(d *Domain) { d.Ports[0].Peer = 8 },
+	"a peer beyond 16 bits":  func(d *Domain) { d.Ports[0].Peer = 1<<16 + 1 },
+	"a negative peer":        func(d *Domain) { d.Ports[0].Peer = -2 },
+	"no such machine":        func(d *Domain) { d.Ports[3].VM = 1 },
+}
+
+// TestDamaged: a description that contradicts itself is damaged, and says so.
+func TestDamaged(t *testing.T) {
+	if _, err := parse(text(t, described()), "rdrtest"); err != nil {
+		t.Fatal(err)
+	}
+	for name, spoil := range damages {
+		d := described()
+		spoil(d)
+		if got, err := parse(text(t, d), "rdrtest"); got != nil || err == nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	// Of another version's only the nodes are relied on, and that ports are theirs.
+	d := described()
+	d.Version, d.Ports[0].Node = Version+1, 77
+	if got, err := parse(text(t, d), "rdrtest"); !errors.Is(err, ErrOtherVersion) || len(got.Ports) != len(d.Ports)-1 {
+		t.Errorf("another version: %v, %v", got, err)
+	}
+}
+
+func text(t *testing.T, d *Domain) []byte {
+	t.Helper()
+	b, err := json.Marshal(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// FuzzParse: what is accepted has no number without what it names.
+func FuzzParse(f *testing.F) {
+	seed := described()
+	for _, spoil := range damages {
+		d := described()
+		spoil(d)
+		b, err := json.Marshal(d)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	seed.Version++
+	b, err := json.Marshal(seed)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		d, err := parse(b, "rdrtest")
+		if d == nil {
+			if err == nil {
+				t.Fatal("neither a description nor an error")
+			}
+			return
+		}
+		for i := range d.Ports {
+			p := &d.Ports[i]
+			if d.NodeByID(p.Node) == nil {
+				t.Fatalf("port %d has no node", p.ID)
+			}
+			if err == nil && (p.Peer > 0 && d.PortByID(uint16(p.Peer)) == nil || p.VM != 0 && d.VMByID(p.VM) == nil || d.PortByID(p.ID) != p) {
+				t.Fatalf("port %+v", p)
+			}
+		}
+		if err == nil && (d.Options.Slots == 0 || d.Options.SlotBytes == 0 || d.Options.Timeout <= 0) {
+			t.Fatalf("options %+v", d.Options)
+		}
+	})
 }

@@ -4,15 +4,9 @@ package topo
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"os"
 	"os/exec"
-	"strings"
+	"slices"
 	"sync"
-
-	"github.com/vishvananda/netlink"
-	"golang.org/x/sys/unix"
 )
 
 // AllMarks are all bits of skb->mark.
@@ -22,7 +16,7 @@ const AllMarks = ^uint32(0)
 // One that sets the mark as a whole touches all of them.
 type Conflict struct {
 	Node string
-	What string // "ip rule", "nft", "iptables", "sysctl"
+	What string // "ip rule", "nft", "iptables", "ebtables", "xfrm policy", "sysctl", ...
 	Text string // the rule
 	Mask uint32 // the bits that it touches, of those that were asked for
 }
@@ -32,11 +26,23 @@ type Conflict struct {
 const conflictWorkers = 4
 
 // FindConflicts looks in each node for what uses bits of mask (AllMarks: for all that
-// uses the mark). It is best effort:
-// what cannot be read (no nft, no rights, time over) is left out. Sockets that
-// set a mark (SO_MARK), tc filters and BPF programs cannot be found.
+// uses the mark). The kernel is asked what there is, tools only for its text.
+// It is best effort: what cannot be read (no rights, time over) is left out. Sockets that
+// set a mark (SO_MARK), tc filters, sets of ipset and BPF programs cannot be found.
 // The order is that of the nodes.
 func FindConflicts(ctx context.Context, nodes []NodeSpec, mask uint32) []Conflict {
+	return findIn(ctx, nodes, mask, func(ctx context.Context) []Conflict {
+		return slices.Concat(ruleConflicts(), xfrmConflicts(), nftConflicts(ctx), quietConflicts(ctx))
+	})
+}
+
+// FindQuietConflicts is FindConflicts for what a MarkWatcher does not tell of.
+func FindQuietConflicts(ctx context.Context, nodes []NodeSpec, mask uint32) []Conflict {
+	return findIn(ctx, nodes, mask, quietConflicts)
+}
+
+// findIn runs find in the namespaces of nodes.
+func findIn(ctx context.Context, nodes []NodeSpec, mask uint32, find func(context.Context) []Conflict) []Conflict {
 	if mask == 0 {
 		return nil
 	}
@@ -48,31 +54,28 @@ func FindConflicts(ctx context.Context, nodes []NodeSpec, mask uint32) []Conflic
 		slots <- struct{}{}
 		go func() {
 			defer func() { <-slots; wait.Done() }()
-			found[i] = nodeConflicts(ctx, node, mask)
+			// The error says that the namespace is gone: then it has no conflict either.
+			_ = node.Do(func() error {
+				found[i] = find(ctx)
+				return nil
+			})
+			for k := range found[i] {
+				found[i][k].Node = node.Name
+			}
+			found[i] = Overlapping(found[i], mask)
 		}()
 	}
 	wait.Wait()
-	var all []Conflict
-	for _, f := range found {
-		all = append(all, f...)
-	}
-	return all
+	return slices.Concat(found...)
 }
 
-func nodeConflicts(ctx context.Context, node NodeSpec, mask uint32) []Conflict {
-	var found []Conflict
-	// The error says that the namespace is gone: then it has no conflict either.
-	_ = node.Do(func() error {
-		found = append(found, ruleConflicts()...)
-		found = append(found, sysctlConflicts()...)
-		found = append(found, nftConflicts(ctx)...)
-		found = append(found, iptablesConflicts(ctx)...)
-		return nil
-	})
-	for i := range found {
-		found[i].Node = node.Name
+// quietConflicts are those of whose coming the kernel tells nobody.
+func quietConflicts(ctx context.Context) []Conflict {
+	tables, err := iptablesConflicts(ctx)
+	if err != nil { // nobody knows what is in it
+		tables = append(tables, Conflict{What: "iptables", Text: err.Error(), Mask: AllMarks})
 	}
-	return Overlapping(found, mask)
+	return slices.Concat(sysctlConflicts(), ipvsConflicts(), tables, ebtablesConflicts(ctx))
 }
 
 // Overlapping keeps what touches mask, once each.
@@ -87,47 +90,6 @@ func Overlapping(found []Conflict, mask uint32) []Conflict {
 		}
 	}
 	return kept
-}
-
-// ruleConflicts finds `ip [-6] rule ... fwmark M[/MASK]` in the thread's namespace.
-func ruleConflicts() []Conflict {
-	return append(familyRules(unix.AF_INET, "ip rule"), familyRules(unix.AF_INET6, "ip -6 rule")...)
-}
-
-func familyRules(family int, what string) []Conflict {
-	rules, err := RetryDump(func() ([]netlink.Rule, error) { return netlink.RuleList(family) })
-	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) { // of a list that still changes, what is there
-		return nil
-	}
-	var found []Conflict
-	for _, r := range rules {
-		mask := uint32(0)
-		switch {
-		case r.Mask != nil:
-			mask = *r.Mask
-		case r.Mark != 0:
-			mask = AllMarks
-		}
-		if mask != 0 {
-			found = append(found, Conflict{What: what, Mask: mask,
-				Text: fmt.Sprintf("%d: fwmark %#x/%#x lookup %d", r.Priority, r.Mark, mask, r.Table)})
-		}
-	}
-	return found
-}
-
-// sysctlConflicts finds settings by which the kernel copies a packet's mark to
-// a reply or to a socket, in the thread's namespace.
-func sysctlConflicts() []Conflict {
-	var found []Conflict
-	for _, name := range []string{"ipv4/fwmark_reflect", "ipv4/tcp_fwmark_accept", "ipv6/fwmark_reflect"} {
-		b, err := os.ReadFile("/proc/sys/net/" + name)
-		if value := strings.TrimSpace(string(b)); err == nil && value != "0" {
-			found = append(found, Conflict{What: "sysctl", Mask: AllMarks,
-				Text: fmt.Sprintf("net.%s = %s", strings.ReplaceAll(name, "/", "."), value)})
-		}
-	}
-	return found
 }
 
 // output runs a tool in the thread's namespace. ok is false if there is no such

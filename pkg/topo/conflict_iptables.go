@@ -3,40 +3,72 @@
 package topo
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"strconv"
 	"strings"
 )
 
-// iptablesConflicts finds iptables rules of the thread's namespace that match on
-// or set the mark, or copy it to or from the connection's. Rules of iptables-nft
-// are nftables rules whose targets nft cannot show.
-func iptablesConflicts(ctx context.Context) []Conflict {
-	var found []Conflict
-	nft := nftNamesMark()
-	for _, family := range []struct{ tool, tables string }{
-		{"iptables", "ip_tables_names"}, {"ip6tables", "ip6_tables_names"},
-	} {
-		if names, err := os.ReadFile("/proc/thread-self/net/" + family.tables); err == nil && len(names) > 0 {
-			if out, ok := output(ctx, family.tool+"-legacy-save"); ok {
-				found = append(found, parseIptables(family.tool, string(out))...)
-			} else if out, ok := output(ctx, family.tool+"-save"); ok {
-				found = append(found, parseIptables(family.tool, string(out))...)
-			}
+// iptablesConflicts finds rules of legacy iptables in the thread's namespace that match on or
+// set the mark, or copy it to or from the connection's. The kernel says which there are; the
+// tool, where there is one, gives them their text. The error is of a table that cannot be read.
+func iptablesConflicts(ctx context.Context) (found []Conflict, err error) {
+	uses, err := xtUses()
+	told := make(map[string]uint32) // bits, by tool and table
+	for _, f := range xtFamilies {
+		if !usesTool(uses, f.tool) {
+			continue
 		}
-		if nft {
-			if out, ok := output(ctx, family.tool+"-nft-save"); ok {
-				found = append(found, parseIptables(family.tool, string(out))...)
-			}
+		out, ok := output(ctx, f.tool+"-legacy-save")
+		if !ok {
+			out, _ = output(ctx, f.tool+"-save")
 		}
+		for _, c := range parseTables(f.tool, string(out)) {
+			found = append(found, c.Conflict)
+			told[f.tool+" "+c.table] |= c.Mask
+		}
+	}
+	for _, u := range uses {
+		if u.mask&^told[u.tool+" "+u.table] != 0 {
+			found = append(found, u.conflict())
+		}
+	}
+	return found, err
+}
+
+func usesTool(uses []xtUse, tool string) bool {
+	for _, u := range uses {
+		if u.tool == tool {
+			return true
+		}
+	}
+	return false
+}
+
+// ebtablesConflicts finds rules of legacy ebtables. Only its tool is asked, and only where
+// the kernel has them: to ask makes empty tables.
+func ebtablesConflicts(ctx context.Context) (found []Conflict) {
+	modules, err := os.ReadFile("/proc/modules")
+	if err != nil || !bytes.Contains(modules, []byte("ebtable_")) {
+		return nil
+	}
+	out, _ := output(ctx, "ebtables-legacy-save")
+	for _, c := range parseTables("ebtables", string(out)) {
+		found = append(found, c.Conflict)
 	}
 	return found
 }
 
-// parseIptables reads the output of iptables-save, or of ip6tables-save.
-func parseIptables(tool, save string) []Conflict {
-	var found []Conflict
+// tableConflict is one with its table.
+type tableConflict struct {
+	Conflict
+	table string
+}
+
+// parseTables reads what iptables-save, ip6tables-save or ebtables-save print.
+func parseTables(tool, save string) []tableConflict {
+	var found []tableConflict
 	table := ""
 	for line := range strings.Lines(save) {
 		line = strings.TrimSpace(line)
@@ -46,17 +78,20 @@ func parseIptables(tool, save string) []Conflict {
 		if !strings.HasPrefix(line, "-A ") {
 			continue
 		}
-		if mask := iptablesBits(strings.Fields(line)); mask != 0 {
-			found = append(found, Conflict{What: tool, Text: "-t " + table + " " + line, Mask: mask})
+		if mask := tableBits(tool, strings.Fields(line)); mask != 0 {
+			found = append(found, tableConflict{Conflict{What: tool, Text: "-t " + table + " " + line, Mask: mask}, table})
 		}
 	}
 	return found
 }
 
-// iptablesBits returns the bits of the mark that a rule reads or writes.
-func iptablesBits(words []string) uint32 {
+// tableBits returns the bits of the mark that a rule reads or writes.
+func tableBits(tool string, words []string) uint32 {
 	var bits uint32
 	match, target := "", ""
+	if tool == "ebtables" { // it names no matches
+		match = "mark"
+	}
 	nfmask, copies := AllMarks, false
 	for i, w := range words {
 		arg := ""
@@ -68,40 +103,43 @@ func iptablesBits(words []string) uint32 {
 			match = arg
 		case "-j":
 			target = arg
+			if arg == "HMARK" {
+				bits = AllMarks
+			}
 		case "--mark": // of -m mark; that of -m connmark is the connection's
 			if match == "mark" {
 				bits |= maskOf(arg)
 			}
 		case "--set-xmark", "--set-mark":
 			if target == "MARK" {
-				bits |= maskOf(arg)
+				bits |= maskOf(arg) | valueOf(arg)
 			}
+		case "--mark-set":
+			bits = AllMarks
+		case "--mark-or", "--mark-xor":
+			bits |= valueOf(arg)
+		case "--mark-and":
+			bits |= ^valueOf(arg)
+		case "--zone", "--zone-orig", "--zone-reply":
+			if target == "CT" && arg == "mark" {
+				bits = AllMarks
+			}
+		case "--validmark", "--restore-skmark", "--map-mark":
+			bits = AllMarks
 		case "--save-mark", "--restore-mark":
 			copies = true
 		case "--nfmask", "--mask":
 			if m, err := strconv.ParseUint(arg, 0, 32); err == nil {
 				nfmask = uint32(m)
 			}
+		case "--tproxy-mark":
+			bits |= maskOf(arg) | valueOf(arg)
 		}
 	}
 	if copies {
 		bits |= nfmask
 	}
-	if target == "TPROXY" {
-		bits |= tproxyBits(words)
-	}
 	return bits
-}
-
-// tproxyBits returns the bits that TPROXY --tproxy-mark V[/M] writes.
-func tproxyBits(words []string) uint32 {
-	for i, w := range words[:len(words)-1] {
-		if w != "--tproxy-mark" {
-			continue
-		}
-		return maskOf(words[i+1])
-	}
-	return 0
 }
 
 // maskOf returns MASK of "VALUE[/MASK]": all bits if there is none.
@@ -112,4 +150,14 @@ func maskOf(arg string) uint32 {
 		}
 	}
 	return AllMarks
+}
+
+// valueOf returns VALUE of "VALUE[/MASK]".
+func valueOf(arg string) uint32 {
+	value, _, _ := strings.Cut(arg, "/")
+	v, err := strconv.ParseUint(value, 0, 32)
+	if err != nil {
+		return AllMarks
+	}
+	return uint32(v)
 }

@@ -7,173 +7,332 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 )
 
-// nftConflicts finds nftables rules of the thread's namespace that match on or
-// set the mark, and those that copy it to or from the connection's.
+// nftUse is a rule of nf_tables that touches the mark.
+type nftUse struct {
+	family, table, chain string
+	handle               uint64
+	mask                 uint32
+	xt                   bool // by an extension of xtables, as iptables-nft and ebtables-nft make
+}
+
+func (u *nftUse) where() string { return fmt.Sprintf("%s %s %s", u.family, u.table, u.chain) }
+
+func (u *nftUse) conflict() Conflict {
+	return Conflict{What: "nft", Text: fmt.Sprintf("%s: handle %d", u.where(), u.handle), Mask: u.mask}
+}
+
+// nftUses asks the kernel for the rules of the thread's namespace that touch the mark.
+// It needs no tool.
+func nftUses() []nftUse {
+	req := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_GETRULE, unix.NLM_F_DUMP)
+	req.AddData(&nl.Nfgenmsg{NfgenFamily: unix.AF_UNSPEC, Version: nl.NFNETLINK_V0})
+	// Of a dump that was interrupted, what is there. Any other error: there are no nf_tables.
+	msgs, _ := RetryDump(func() ([][]byte, error) { return req.Execute(unix.NETLINK_NETFILTER, 0) })
+	var uses []nftUse
+	for _, m := range msgs {
+		if u := nftUseOf(m); u.mask != 0 {
+			uses = append(uses, u)
+		}
+	}
+	return uses
+}
+
+// nftConflicts are nftUses with the rules' text, where a tool can tell it.
 func nftConflicts(ctx context.Context) []Conflict {
-	if !nftNamesMark() {
+	uses := nftUses()
+	if len(uses) == 0 {
 		return nil
 	}
-	out, ok := output(ctx, "nft", "-j", "list", "ruleset")
-	if !ok {
-		return nil
-	}
-	rules, err := nftMarkRules(out)
-	if err != nil || len(rules) == 0 {
-		return nil
-	}
-	// The JSON form has no text to show; the text form has no structure to trust.
 	text, _ := output(ctx, "nft", "-a", "list", "ruleset")
 	lines := nftLines(text)
-	found := make([]Conflict, 0, len(rules))
-	for _, r := range rules {
-		where := fmt.Sprintf("%s %s %s", r.Family, r.Table, r.Chain)
-		body := lines[nftKey{where, r.Handle}]
-		if body == "" {
-			body = fmt.Sprintf("handle %d", r.Handle)
+	var found []Conflict
+	var xt []nftUse
+	for _, u := range uses {
+		if u.xt {
+			xt = append(xt, u)
+			continue
 		}
-		found = append(found, Conflict{What: "nft", Text: where + ": " + body, Mask: r.mask})
+		c := u.conflict()
+		if body := lines[nftKey{u.where(), u.handle}]; body != "" {
+			c.Text = u.where() + ": " + body
+		}
+		found = append(found, c)
+	}
+	return append(found, nftExtensions(ctx, xt)...)
+}
+
+// nftExtensions names rules that use extensions of xtables, whose text the tool knows that
+// made them. What no tool tells is named by its handle.
+func nftExtensions(ctx context.Context, uses []nftUse) (found []Conflict) {
+	told := make(map[string]uint32) // bits, by family and table
+	for _, tool := range []struct{ name, family string }{
+		{"iptables", "ip"}, {"ip6tables", "ip6"}, {"ebtables", "bridge"},
+	} {
+		wanted := false
+		for _, u := range uses {
+			wanted = wanted || u.family == tool.family
+		}
+		if !wanted {
+			continue
+		}
+		out, _ := output(ctx, tool.name+"-nft-save")
+		for _, c := range parseTables(tool.name, string(out)) {
+			found = append(found, c.Conflict)
+			told[tool.family+" "+c.table] |= c.Mask
+		}
+	}
+	for _, u := range uses {
+		if u.mask&^told[u.family+" "+u.table] != 0 {
+			found = append(found, u.conflict())
+		}
 	}
 	return found
 }
 
-// nftNamesMark says whether a rule of the thread's namespace may use the mark: without
-// that no tool need be run, of which each takes tens of milliseconds. It is a search for
-// what the kernel's form of such a rule must have: the key of a meta expression, or the
-// name of one of xtables' extensions, which iptables-nft makes.
-func nftNamesMark() bool {
-	req := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_GETRULE, unix.NLM_F_DUMP)
-	req.AddData(&nl.Nfgenmsg{NfgenFamily: unix.AF_UNSPEC, Version: nl.NFNETLINK_V0})
-	msgs, err := req.Execute(unix.NETLINK_NETFILTER, 0)
-	if err != nil { // interrupted, say: only where there is no nf_tables are there no rules
-		return !errors.Is(err, unix.EOPNOTSUPP) && !errors.Is(err, unix.EPROTONOSUPPORT) && !errors.Is(err, unix.EINVAL)
+// nftFamilies are the names of nf_tables' families.
+var nftFamilies = map[byte]string{
+	unix.NFPROTO_IPV4: "ip", unix.NFPROTO_IPV6: "ip6", unix.NFPROTO_INET: "inet",
+	unix.NFPROTO_ARP: "arp", unix.NFPROTO_BRIDGE: "bridge", unix.NFPROTO_NETDEV: "netdev",
+}
+
+// nftUseOf reads a message about a rule; the mask is 0 if the rule does not touch the mark.
+func nftUseOf(msg []byte) (u nftUse) {
+	if len(msg) < nl.SizeofNfgenmsg {
+		return u
 	}
-	key := nl.NewRtAttr(unix.NFTA_META_KEY, binary.BigEndian.AppendUint32(nil, unix.NFT_META_MARK)).Serialize()
-	return slices.ContainsFunc(msgs, func(rule []byte) bool {
-		return bytes.Contains(rule, key) || bytes.Contains(rule, []byte("mark")) ||
-			bytes.Contains(rule, []byte("MARK")) || bytes.Contains(rule, []byte("TPROXY"))
+	u.family = nftFamilies[msg[0]]
+	var regs nftRegs
+	for kind, value := range attrs(msg[nl.SizeofNfgenmsg:]) {
+		switch kind {
+		case unix.NFTA_RULE_TABLE:
+			u.table = unix.ByteSliceToString(value)
+		case unix.NFTA_RULE_CHAIN:
+			u.chain = unix.ByteSliceToString(value)
+		case unix.NFTA_RULE_HANDLE:
+			if len(value) == 8 {
+				u.handle = binary.BigEndian.Uint64(value)
+			}
+		case unix.NFTA_RULE_EXPRESSIONS:
+			for _, expr := range attrs(value) {
+				regs.add(expr)
+			}
+		}
+	}
+	u.mask, u.xt = regs.touched, regs.xt
+	return u
+}
+
+// nftRegs follows the mark through the registers of a rule.
+type nftRegs struct {
+	regs    [20]nftReg // of 32 bits each
+	touched uint32     // bits of the mark that the rule reads or writes so far
+	xt      bool
+}
+
+// nftReg is what a register holds of the mark.
+type nftReg struct {
+	bits uint32 // the bits of the mark that it depends on
+	xor  uint32
+	same bool // it is (mark & bits) ^ xor
+}
+
+// Attributes of expressions that pkg unix does not name.
+const (
+	nftaBitwiseSreg2  = 8
+	nftaFibFlags      = 3
+	nftFibMark        = 1 << 2 // of NFTA_FIB_FLAGS
+	nftaPayloadSreg   = 5
+	nftaSocketDreg    = 2
+	nftaExthdrSreg    = 7
+	nftaByteorderSreg = 1
+	nftaByteorderDreg = 2
+	nftaTproxyAddr    = 2
+	nftaTproxyPort    = 3
+)
+
+// nftReads are expressions that read registers and write none: which attributes name them.
+var nftReads = map[string][]uint16{
+	"counter": nil, "limit": nil, "log": nil, "quota": nil, "last": nil, "connlimit": nil, "notrack": nil,
+	"reject": nil, "flow_offload": nil, "synproxy": nil,
+	"cmp": {unix.NFTA_CMP_SREG}, "range": {unix.NFTA_RANGE_SREG},
+	"nat":    {unix.NFTA_NAT_REG_ADDR_MIN, unix.NFTA_NAT_REG_ADDR_MAX, unix.NFTA_NAT_REG_PROTO_MIN, unix.NFTA_NAT_REG_PROTO_MAX},
+	"masq":   {unix.NFTA_MASQ_REG_PROTO_MIN, unix.NFTA_MASQ_REG_PROTO_MAX},
+	"redir":  {unix.NFTA_REDIR_REG_PROTO_MIN, unix.NFTA_REDIR_REG_PROTO_MAX},
+	"tproxy": {nftaTproxyAddr, nftaTproxyPort},
+	"queue":  {unix.NFTA_QUEUE_SREG_QNUM},
+}
+
+// add takes the next expression of the rule.
+func (r *nftRegs) add(expr []byte) {
+	var name string
+	var data []byte
+	for kind, value := range attrs(expr) {
+		switch kind {
+		case unix.NFTA_EXPR_NAME:
+			name = unix.ByteSliceToString(value)
+		case unix.NFTA_EXPR_DATA:
+			data = value
+		}
+	}
+	a := make(map[uint16][]byte)
+	for kind, value := range attrs(data) {
+		a[kind] = value
+	}
+	if reads, known := nftReads[name]; known {
+		for _, kind := range reads {
+			r.read(a[kind])
+		}
+		return
+	}
+	switch name {
+	case "immediate":
+		r.forget(a[unix.NFTA_IMMEDIATE_DREG])
+	case "payload":
+		r.read(a[nftaPayloadSreg])
+		r.forget(a[unix.NFTA_PAYLOAD_DREG])
+	case "exthdr":
+		r.read(a[nftaExthdrSreg])
+		r.forget(a[unix.NFTA_EXTHDR_DREG])
+	case "ct":
+		r.read(a[unix.NFTA_CT_SREG])
+		r.forget(a[unix.NFTA_CT_DREG])
+	case "socket":
+		r.forget(a[nftaSocketDreg])
+	case "fib":
+		if word(a[nftaFibFlags])&nftFibMark != 0 {
+			r.touched = AllMarks
+		}
+		r.forget(a[unix.NFTA_FIB_DREG])
+	case "meta":
+		r.meta(a)
+	case "bitwise":
+		r.bitwise(a)
+	case "byteorder":
+		r.move(a[nftaByteorderSreg], a[nftaByteorderDreg], nil)
+	case "match", "target":
+		bits := xtBits(name == "target", unix.ByteSliceToString(a[unix.NFTA_MATCH_NAME]), byte(word(a[unix.NFTA_MATCH_REV])), a[unix.NFTA_MATCH_INFO])
+		r.touched |= bits
+		r.xt = r.xt || bits != 0
+	default: // it may read any register: sets, maps, hashes, what comes with a later kernel
+		for i := range r.regs {
+			r.touched |= r.regs[i].bits
+		}
+	}
+}
+
+func (r *nftRegs) meta(a map[uint16][]byte) {
+	mark := word(a[unix.NFTA_META_KEY]) == unix.NFT_META_MARK
+	if sreg := a[unix.NFTA_META_SREG]; sreg != nil {
+		switch from := r.reg(sreg); {
+		case !mark:
+			r.read(sreg)
+		case from != nil && from.same:
+			r.touched |= ^from.bits | from.xor // the others keep their values
+		default:
+			r.read(sreg)
+			r.touched = AllMarks
+		}
+		return
+	}
+	if to := r.reg(a[unix.NFTA_META_DREG]); to != nil {
+		*to = nftReg{}
+		if mark {
+			*to = nftReg{bits: AllMarks, same: true}
+		}
+	}
+}
+
+// bitwise follows an operation: (value & mask) ^ xor, or another, of which nothing is known.
+func (r *nftRegs) bitwise(a map[uint16][]byte) {
+	mask, xor := nftData(a[unix.NFTA_BITWISE_MASK]), nftData(a[unix.NFTA_BITWISE_XOR])
+	r.read(a[nftaBitwiseSreg2])
+	if len(mask) != 4 || len(xor) != 4 {
+		r.move(a[unix.NFTA_BITWISE_SREG], a[unix.NFTA_BITWISE_DREG], nil)
+		return
+	}
+	r.move(a[unix.NFTA_BITWISE_SREG], a[unix.NFTA_BITWISE_DREG], func(v nftReg) nftReg {
+		and := binary.NativeEndian.Uint32(mask)
+		return nftReg{bits: v.bits & and, xor: v.xor&and ^ binary.NativeEndian.Uint32(xor), same: v.same}
 	})
 }
 
-type nftRule struct {
-	Family string `json:"family"`
-	Table  string `json:"table"`
-	Chain  string `json:"chain"`
-	Handle uint64 `json:"handle"`
-	Expr   []any  `json:"expr"`
-	mask   uint32
+// move writes what f makes of one register to another; without f, something that depends
+// on the same bits.
+func (r *nftRegs) move(sreg, dreg []byte, f func(nftReg) nftReg) {
+	from, to := r.reg(sreg), r.reg(dreg)
+	if from == nil || to == nil {
+		return
+	}
+	if f != nil && from.same {
+		*to = f(*from)
+		return
+	}
+	*to = nftReg{bits: from.bits}
 }
 
-// nftMarkRules returns the rules of `nft -j list ruleset` that touch the mark,
-// with the bits they touch.
-func nftMarkRules(out []byte) ([]nftRule, error) {
-	var doc struct {
-		Objects []struct {
-			Rule *nftRule `json:"rule"`
-		} `json:"nftables"`
+// read notes that a rule depends on what register has.
+func (r *nftRegs) read(register []byte) {
+	if from := r.reg(register); from != nil {
+		r.touched |= from.bits
 	}
-	if err := json.Unmarshal(out, &doc); err != nil {
-		return nil, fmt.Errorf("read nft ruleset: %w", err)
-	}
-	var rules []nftRule
-	for _, o := range doc.Objects {
-		if o.Rule == nil {
-			continue
-		}
-		for _, e := range o.Rule.Expr {
-			o.Rule.mask |= nftBits(e)
-		}
-		if o.Rule.mask != 0 {
-			rules = append(rules, *o.Rule)
-		}
-	}
-	return rules, nil
 }
 
-// nftBits returns the bits of the mark that an expression reads or writes.
-func nftBits(e any) uint32 {
-	switch v := e.(type) {
-	case []any:
-		var bits uint32
-		for _, child := range v {
-			bits |= nftBits(child)
-		}
-		return bits
-	case map[string]any:
-		if isMetaMark(v) {
-			return AllMarks
-		}
-		if left, mask, ok := nftBinary(v, "&"); ok {
-			return nftBits(left) & mask
-		}
-		if mask, ok := nftPrefix(v["match"]); ok {
-			return mask
-		}
-		if m, ok := v["mangle"].(map[string]any); ok && isMetaMark(m["key"]) {
-			return nftWritten(m["value"])
-		}
-		var bits uint32
-		for _, child := range v {
-			bits |= nftBits(child)
-		}
-		return bits
+// forget notes that something that is not the mark's is written to a register.
+func (r *nftRegs) forget(register []byte) {
+	if to := r.reg(register); to != nil {
+		*to = nftReg{}
 	}
-	return 0
 }
 
-// nftPrefix takes a comparison of the mark's upper bits apart, as nft shows one with a
-// mask of such bits: addr is the value, len the number of bits.
-func nftPrefix(match any) (mask uint32, ok bool) {
-	m, _ := match.(map[string]any)
-	right, _ := m["right"].(map[string]any)
-	prefix, _ := right["prefix"].(map[string]any)
-	n, ok := prefix["len"].(float64)
-	if !ok || n < 0 || n > 32 || !isMetaMark(m["left"]) {
-		return 0, false
+// reg returns the register of an attribute; nil if there is none, or for a verdict's.
+func (r *nftRegs) reg(attr []byte) *nftReg {
+	n := int(word(attr))
+	switch {
+	case n >= unix.NFT_REG_1 && n <= unix.NFT_REG_4: // four of 32 bits each
+		return &r.regs[(n-unix.NFT_REG_1)*4]
+	case n >= unix.NFT_REG32_00 && n < unix.NFT_REG32_00+len(r.regs):
+		return &r.regs[n-unix.NFT_REG32_00]
 	}
-	return uint32(uint64(AllMarks) << (32 - int(n))), true
+	return nil
 }
 
-// nftWritten returns the bits of the mark that change when it is set to value.
-func nftWritten(value any) uint32 {
-	if isMetaMark(value) {
+// nftData takes a value out of its attribute.
+func nftData(attr []byte) []byte {
+	for kind, value := range attrs(attr) {
+		if kind == unix.NFTA_DATA_VALUE {
+			return value
+		}
+	}
+	return nil
+}
+
+// word reads a number as nf_tables writes it; 0 if there is none.
+func word(attr []byte) uint32 {
+	if len(attr) != 4 {
 		return 0
 	}
-	if left, mask, ok := nftBinary(value, "&"); ok && isMetaMark(left) {
-		return ^mask // the mark itself, less what the mask clears
-	}
-	for _, op := range []string{"|", "^"} {
-		if left, set, ok := nftBinary(value, op); ok {
-			return nftWritten(left) | set
+	return binary.BigEndian.Uint32(attr)
+}
+
+// attrs gives the attributes in b, up to one that is not whole.
+func attrs(b []byte) func(yield func(kind uint16, value []byte) bool) {
+	return func(yield func(uint16, []byte) bool) {
+		for len(b) >= unix.SizeofRtAttr {
+			n := int(binary.NativeEndian.Uint16(b))
+			kind := binary.NativeEndian.Uint16(b[2:]) &^ (unix.NLA_F_NESTED | unix.NLA_F_NET_BYTEORDER)
+			if n < unix.SizeofRtAttr || n > len(b) || !yield(kind, b[unix.SizeofRtAttr:n]) {
+				return
+			}
+			b = b[min(len(b), (n+3)&^3):]
 		}
 	}
-	return AllMarks
-}
-
-func isMetaMark(e any) bool {
-	m, _ := e.(map[string]any)
-	meta, _ := m["meta"].(map[string]any)
-	return meta["key"] == "mark"
-}
-
-// nftBinary takes an operation on an expression and a number apart.
-func nftBinary(e any, op string) (left any, number uint32, ok bool) {
-	m, _ := e.(map[string]any)
-	args, _ := m[op].([]any)
-	if len(args) != 2 {
-		return nil, 0, false
-	}
-	n, ok := args[1].(float64)
-	return args[0], uint32(n), ok
 }
 
 // nftKey is a rule: "family table chain" and its handle.

@@ -30,16 +30,24 @@ func (t *Topology) FindEncapsulations(ctx context.Context, wanted func(node stri
 		if ctx.Err() != nil || n.Auto || !wanted(n.Name) {
 			continue
 		}
-		// The error says that the namespace is gone.
-		_ = n.Do(func() error {
-			for _, find := range []func() string{ipsecPolicy, encapRoute, ipvsTunnel} {
-				if what := find(); what != "" {
-					found = append(found, Encapsulation{Node: n.Name, What: what})
-				}
-			}
-			return nil
-		})
+		for _, what := range n.NodeSpec.Encapsulations() {
+			found = append(found, Encapsulation{Node: n.Name, What: what})
+		}
 	}
+	return found
+}
+
+// Encapsulations are those of one node: none if its namespace is gone.
+func (s NodeSpec) Encapsulations() (found []string) {
+	// The error says that it is.
+	_ = s.Do(func() error {
+		for _, find := range []func() string{ipsecPolicy, encapRoute, ipvsTunnel} {
+			if what := find(); what != "" {
+				found = append(found, what)
+			}
+		}
+		return nil
+	})
 	return found
 }
 

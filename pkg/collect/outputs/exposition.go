@@ -102,6 +102,9 @@ var (
 	listenersDesc = desc("http_listeners", "Listeners of /events.")
 	cutDesc       = desc("http_listeners_cut_total", "Listeners of /events that were cut off for being slow.")
 	deniedDesc    = desc("http_listeners_denied_total", "Listeners of /events that found no place.")
+	hostsDesc     = desc("http_other_host_total", "Requests that were refused because their Host header names another server.")
+	takenDesc     = desc("http_taken_total", "Connections, listeners and answers that were ended to make room for another client.", "what")
+	refusedDesc   = desc("http_refused_total", "Connections and answers for which there was no room.", "what")
 )
 
 // counter is one of the collector's.
@@ -139,7 +142,7 @@ var counters = []counter{
 func (x *exposition) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		occupancyDesc, congestedDesc, utilizationDesc, leftOutDesc, eventsDesc, shedDesc, writtenDesc, givenUpDesc, retriesDesc,
-		listenersDesc, cutDesc, deniedDesc,
+		listenersDesc, cutDesc, deniedDesc, hostsDesc, takenDesc, refusedDesc,
 	} {
 		ch <- d
 	}
@@ -171,6 +174,17 @@ func (x *exposition) Collect(ch chan<- prometheus.Metric) {
 	send(listenersDesc, prometheus.GaugeValue, uint64(now))
 	send(cutDesc, prometheus.CounterValue, cut)
 	send(deniedDesc, prometheus.CounterValue, denied)
+	send(hostsDesc, prometheus.CounterValue, x.server.otherHosts.Load())
+	for _, of := range []struct {
+		what   string
+		places *places
+	}{{"connection", x.server.conns}, {"listener", x.server.readers}, {"answer", x.server.seats}} {
+		taken, refused := of.places.counts()
+		send(takenDesc, prometheus.CounterValue, taken, of.what)
+		if of.places != x.server.readers { // deniedDesc
+			send(refusedDesc, prometheus.CounterValue, refused, of.what)
+		}
+	}
 	x.gauges(send)
 }
 

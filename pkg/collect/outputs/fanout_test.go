@@ -210,7 +210,7 @@ func BenchmarkEvent(b *testing.B) {
 
 // BenchmarkObserve is what a hop costs with /metrics.
 func BenchmarkObserve(b *testing.B) {
-	s, err := Listen("0", oddName, (&log{}).logger())
+	s, err := Listen("0", nil, oddName, (&log{}).logger())
 	if err != nil {
 		b.Fatal(err)
 	}

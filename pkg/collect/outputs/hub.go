@@ -171,6 +171,13 @@ func (h *hub) leave(l *listener, cut bool) {
 	}
 }
 
+// deny counts a listener for which there was no place.
+func (h *hub) deny() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.denied++
+}
+
 // close ends all listeners as soon as they have what there is.
 func (h *hub) close() {
 	h.mu.Lock()

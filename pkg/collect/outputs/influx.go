@@ -38,7 +38,8 @@ type Influx struct {
 	log    *slog.Logger
 	points *points
 	tally  *Tally
-	said   string // the last complaint
+	// Of batches that are sent again, and of those that are refused.
+	failures, refusals episode
 }
 
 // NewInflux makes the output, without asking the server. The address is that of an InfluxDB 1.x
@@ -201,12 +202,15 @@ func (a *answer) dropped(n uint64) uint64 {
 	return n
 }
 
-// complain says what went wrong, once.
+// complain says what went wrong, once an episode.
 func (i *Influx) complain(a answer) {
-	if a.text == i.said {
+	of := &i.refusals
+	if a.again {
+		of = &i.failures
+	}
+	if !of.news(time.Now(), a.text) {
 		return
 	}
-	i.said = a.text
 	if a.again {
 		i.log.Warn("InfluxDB does not take points, which are sent again", "error", a.text)
 	} else {

@@ -59,8 +59,10 @@ type Lines struct {
 	enc   encoder
 	buf   bytes.Buffer
 	lines uint64 // in buf
-	tally *Tally
-	ctx   context.Context
+
+	failures episode
+	tally    *Tally
+	ctx      context.Context
 }
 
 // NewLines makes the output. w stays the caller's.
@@ -117,7 +119,6 @@ func (l *Lines) flushIfFull() error {
 // flush writes what is there. A full disk may have room again: it goes on where it stopped, so
 // that no line is torn. Where nobody reads any more, that is the end.
 func (l *Lines) flush() error {
-	said := false
 	for wait := firstRetry; l.buf.Len() > 0; wait = min(2*wait, lastRetry) {
 		_, err := l.buf.WriteTo(l.w)
 		if err == nil {
@@ -127,9 +128,8 @@ func (l *Lines) flush() error {
 			l.tally.GivenUp.Add(l.lines)
 			return fmt.Errorf("write JSON lines: %w", err)
 		}
-		if !said {
+		if l.failures.news(time.Now(), err.Error()) {
 			l.log.Warn("JSON lines cannot be written, and are tried again", "error", err)
-			said = true
 		}
 		l.tally.Retries.Add(1)
 		if !pause(l.ctx, wait) {

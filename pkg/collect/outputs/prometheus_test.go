@@ -23,7 +23,7 @@ import (
 
 func newServer(t *testing.T, l *log) (s *Server, address string) {
 	t.Helper()
-	s, err := Listen("0", oddName, l.logger())
+	s, err := Listen("0", nil, oddName, l.logger())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,16 +7,18 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"golang.org/x/net/netutil"
 	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/collect/metrics"
@@ -26,7 +28,8 @@ import (
 const (
 	mostConnections = 256
 	mostListeners   = 64               // of /events
-	mostAnswers     = 4                // of /metrics, and of /values, at a time
+	mostAnswers     = 8                // of /metrics and /values, at a time
+	answerPatience  = time.Second      // how old one is that is cut off for another client
 	answerTime      = 30 * time.Second // for one of them
 	rowsFor         = time.Second      // for so long what was asked of the source is good: it works for nobody else meanwhile
 	sendBuffer      = 256 << 10        // bytes that the kernel keeps for who does not read
@@ -42,6 +45,10 @@ type Server struct {
 	http     *http.Server
 	ended    chan error
 	beat     time.Duration // between heartbeats
+	names    []string      // that requests may name beside addresses and the loopback's
+
+	otherHosts            atomic.Uint64 // requests that named another server
+	conns, readers, seats *places       // connections, listeners of /events, answers
 
 	source Source
 	fanout *Fanout
@@ -52,7 +59,9 @@ type Server struct {
 }
 
 // Listen opens the address, ADDRESS:PORT; of a port alone, it is the one of this machine only.
-func Listen(address string, n metrics.Namer, log *slog.Logger) (*Server, error) {
+// names are those that a request's Host header may have beside addresses, localhost, and the
+// name in address.
+func Listen(address string, names []string, n metrics.Namer, log *slog.Logger) (*Server, error) {
 	if !strings.Contains(address, ":") {
 		address = ":" + address
 	}
@@ -67,19 +76,33 @@ func Listen(address string, n metrics.Namer, log *slog.Logger) (*Server, error) 
 	if err != nil {
 		return nil, fmt.Errorf("serve HTTP: %w", err)
 	}
-	s := &Server{listener: netutil.LimitListener(listener, mostConnections), namer: n, log: log, hub: newHub(), ended: make(chan error, 1), beat: heartbeat}
+	s := &Server{
+		namer: n, log: log, hub: newHub(), ended: make(chan error, 1), beat: heartbeat,
+		// A connection on which no answer is under way can always be taken, so that there is room
+		// for one that asks something.
+		conns:   newPlaces(mostConnections, 0),
+		readers: newPlaces(mostListeners, math.MaxInt64),
+		seats:   newPlaces(mostAnswers, answerPatience),
+	}
+	s.listener = &fairListener{listener, s.conns}
+	if host, _, err := net.SplitHostPort(address); err == nil {
+		names = append(slices.Clone(names), host)
+	}
+	for _, name := range names {
+		s.names = append(s.names, strings.ToLower(strings.TrimSuffix(name, ".")))
+	}
 	s.prom = newExposition(s)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintln(w, "radar collect: /metrics for Prometheus, /events as server-sent events, /values as JSON lines (docs/int.md)")
 	})
-	mux.Handle("GET /metrics", promhttp.HandlerFor(s.prom.registry, promhttp.HandlerOpts{
-		MaxRequestsInFlight: mostAnswers, Timeout: answerTime, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
-	}))
-	mux.HandleFunc("GET /events", s.serveEvents)
-	mux.Handle("GET /values", limited(mostAnswers, s.serveValues))
+	mux.Handle("GET /metrics", s.seats.in(promhttp.HandlerFor(s.prom.registry, promhttp.HandlerOpts{
+		Timeout: answerTime, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+	}), tooMany))
+	mux.Handle("GET /events", s.readers.in(http.HandlerFunc(s.serveEvents), s.denyListener))
+	mux.Handle("GET /values", s.seats.in(http.HandlerFunc(s.serveValues), tooMany))
 	s.http = &http.Server{
-		Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: answerTime,
+		Handler: s.checkHost(mux), ConnContext: withConn, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: answerTime,
 		IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	return s, nil
@@ -145,18 +168,10 @@ func (s *Server) values() ([]metrics.Row, time.Time) {
 	return s.rows, s.taken
 }
 
-// limited refuses requests beyond a number at a time.
-func limited(most int, handle http.HandlerFunc) http.Handler {
-	places := make(chan struct{}, most)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case places <- struct{}{}:
-			defer func() { <-places }()
-			handle(w, r)
-		default:
-			http.Error(w, fmt.Sprintf("%d such requests are being answered, try again later", most), http.StatusServiceUnavailable)
-		}
-	})
+// tooMany answers a request for which there is no place.
+func tooMany(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Retry-After", "1")
+	http.Error(w, "as many such requests as possible are being answered, try again later", http.StatusServiceUnavailable)
 }
 
 // wanted is which metrics a request asks for by ?metric=NAME,NAME; all if it names none.

@@ -41,6 +41,11 @@ func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 	s.hub.leave(l, errors.Is(err, errBehind) || errors.Is(err, os.ErrDeadlineExceeded))
 }
 
+func (s *Server) denyListener(w http.ResponseWriter, r *http.Request) {
+	s.hub.deny()
+	tooMany(w, r)
+}
+
 // stream is the answer to one listener.
 type stream struct {
 	hub     *hub

@@ -297,7 +297,7 @@ func TestSlowListener(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer slow.Close()
-	fmt.Fprint(slow, "GET /events HTTP/1.1\r\nHost: x\r\n\r\n")
+	fmt.Fprint(slow, "GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	fast := listen(t, address+"/events", "")
 	ids := make(chan []string, 1)
 	go func() {

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# What make install puts where, and lab/tools/vulnerabilities.sh with databases made here. Needs
+# neither root nor, where govulncheck has been fetched before, a network.
+#
+# usage: lab/tools/install_test.sh
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+t=$(mktemp -d)
+trap 'rm -rf "$t"' EXIT
+fail() { echo "install_test.sh: $*" >&2; exit 1; }
+
+make --no-print-directory install DESTDIR="$t" PREFIX=/usr >"$t/log" 2>&1 || { cat "$t/log" >&2; fail "make install failed"; }
+doc=$t/usr/share/doc/radar
+for file in "$t/usr/bin/radar" "$t/usr/share/man/man1/radar.1" "$doc/SECURITY.md" "$doc/Apache-2.0.txt" "$doc/GPL-2.0-only.txt"; do
+	[ -s "$file" ] || fail "no ${file#"$t"}"
+done
+# What the program itself says that it is made of.
+while read -r module version; do
+	grep -qE "^$module $version: (LICEN[CS]E|COPYING)" "$doc/THIRD-PARTY.txt" || fail "no licence of $module $version in THIRD-PARTY.txt"
+done < <(go version -m "$t/usr/bin/radar" | awk '$1 == "dep" { print $2, $3 }')
+grep -q '^Go go1' "$doc/THIRD-PARTY.txt" || fail "no terms of Go in THIRD-PARTY.txt"
+
+# A database that is not there is no failure, and is said.
+out=$(GOVULNDB=http://127.0.0.1:1 lab/tools/vulnerabilities.sh) || fail "an unreachable database fails: $out"
+[[ $out == *'NOT LOOKED AT'* ]] || fail "an unreachable database is not said: $out"
+if [[ $out == *'cannot be fetched'* ]]; then
+	echo "install_test.sh: ok, but for databases of vulnerabilities: $out"
+	exit 0
+fi
+# One that knows something of a module that radar calls.
+mkdir -p "$t/db/index" "$t/db/ID"
+echo '{"modified":"2026-01-01T00:00:00Z"}' >"$t/db/index/db.json"
+echo '[{"path":"github.com/spf13/cobra","vulns":[{"id":"GO-2026-0001","modified":"2026-01-01T00:00:00Z"}]}]' >"$t/db/index/modules.json"
+echo '[{"id":"GO-2026-0001","modified":"2026-01-01T00:00:00Z","aliases":[]}]' >"$t/db/index/vulns.json"
+cat >"$t/db/ID/GO-2026-0001.json" <<'END'
+{"schema_version":"1.3.1","id":"GO-2026-0001","modified":"2026-01-01T00:00:00Z","published":"2026-01-01T00:00:00Z","summary":"made up for a test","details":"made up for a test",
+"affected":[{"package":{"name":"github.com/spf13/cobra","ecosystem":"Go"},"ranges":[{"type":"SEMVER","events":[{"introduced":"0"}]}],
+"ecosystem_specific":{"imports":[{"path":"github.com/spf13/cobra","symbols":["Command.ExecuteContextC"]}]}}],"database_specific":{"url":"https://example.org"}}
+END
+if out=$(GOVULNDB=file://$t/db lab/tools/vulnerabilities.sh 2>&1); then fail "a vulnerability is no failure: $out"; fi
+[[ $out == *GO-2026-0001* ]] || fail "the vulnerability is not said: $out"
+# One that knows nothing.
+echo '[]' >"$t/db/index/modules.json"
+out=$(GOVULNDB=file://$t/db lab/tools/vulnerabilities.sh) || fail "no vulnerability is a failure: $out"
+[[ $out == *'No vulnerabilities found'* ]] || fail "$out"
+echo "install_test.sh: ok"

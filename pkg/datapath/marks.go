@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+
+	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/topo"
+)
+
+// Rules that come after attach and use bits of the mark that their node carries. The node
+// gives the mark up in two steps. StopMarks is quick: from then on it carries nothing (apart),
+// which is right in every node, whatever the node does with its packets. SettleMarks takes
+// its time to find out whether the node can carry the header, and writes all that down.
+// What bears a mark as its node gives it up is known as it leaves, and its mark is cleared.
+
+// markNodes are the nodes that carry the mark.
+func markNodes(d *domain.Domain) (nodes []*domain.Node) {
+	for i := range d.Nodes {
+		if n := &d.Nodes[i]; d.Options.MarkMask != 0 && !n.Removed && !n.Auto && n.Header == "" && n.Apart == "" {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}
+
+// MarkNodes are the nodes whose rules matter: those that carry the mark.
+func (h *Handle) MarkNodes() (specs []topo.NodeSpec) {
+	for _, n := range markNodes(h.Domain) {
+		specs = append(specs, specOf(*n))
+	}
+	return specs
+}
+
+// CanGiveMarksUp says whether nodes do so for rules that come later. With --carry mark the
+// user decides, and the paper's layout knows no single nodes.
+func (h *Handle) CanGiveMarksUp() bool {
+	o := &h.Domain.Options
+	return o.Carry == CarryAuto && o.MarkMask != 0 && o.GUIDBits != guidPaper
+}
+
+// Collisions are those of uses that use bits of the mark of nodes that carry it.
+func (h *Handle) Collisions(uses []topo.Conflict) []topo.Conflict {
+	return collisions(h.Domain, uses)
+}
+
+// StopMarks makes the nodes of these rules stop using the mark, at once. It changes nothing
+// but what the programs are told: SettleMarks must follow. The error is of nodes that still
+// use it.
+func (h *Handle) StopMarks(uses []topo.Conflict) error {
+	done := make(map[string]bool)
+	for _, u := range h.Collisions(uses) {
+		if done[u.Node] {
+			continue
+		}
+		done[u.Node] = true
+		for _, n := range markNodes(h.Domain) {
+			if n.Name != u.Node {
+				continue
+			}
+			if err := h.setNodeFlags(h.Domain, n, flagsApart|bpfobj.TcRdrPortFlagRDR_PF_LATE, false); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// MarkGivenUp is a node that carries the mark no longer.
+type MarkGivenUp struct {
+	Node  string
+	Why   string // the rule
+	Apart string // why it cannot carry the header, either; "": it does
+}
+
+// SettleMarks decides what the nodes of these rules carry instead of the mark, and writes it
+// into the description. The handle then has the new one.
+//
+// Errors: domain.ErrNotAttached, ErrDetaching.
+func (h *Handle) SettleMarks(ctx context.Context, uses []topo.Conflict) ([]MarkGivenUp, error) {
+	if err := h.StopMarks(uses); err != nil {
+		return nil, err
+	}
+	// What the kernel told has no text. The node carries nothing meanwhile.
+	uses = withText(ctx, h.Domain, h.Collisions(uses))
+	unlock, err := domain.Lock(h.Domain.Name)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if err := h.Reload(); err != nil {
+		removeUnused(h.Domain.Name)
+		return nil, err
+	}
+	if atomic.LoadUint64(h.lease()) == leaseDetaching {
+		return nil, fmt.Errorf("domain %q: %w", h.Domain.Name, ErrDetaching)
+	}
+	next := cloneDomain(h.Domain)
+	var given []MarkGivenUp
+	var nodes []*domain.Node
+	for _, u := range collisions(next, uses) {
+		for _, n := range markNodes(next) {
+			if n.Name != u.Node {
+				continue
+			}
+			n.Late, n.Header = true, u.What+": "+u.Text
+			n.Apart = strings.Join(specOf(*n).Encapsulations(), ", ")
+			given = append(given, MarkGivenUp{Node: n.Name, Why: n.Header, Apart: n.Apart})
+			nodes = append(nodes, n)
+		}
+	}
+	if len(nodes) == 0 {
+		return nil, nil
+	}
+	// Described first: whoever writes the flags anew writes these.
+	if err := next.Save(); err != nil {
+		return nil, err
+	}
+	h.Domain = next
+	// Before they carry the header: an interface that comes then is met by it.
+	if err := h.putHomes(next); err != nil {
+		return given, err
+	}
+	for _, n := range nodes {
+		if err := h.setNodeFlags(next, n, nodeFlags(n), true); err != nil {
+			return given, err
+		}
+	}
+	return given, nil
+}
+
+// withText puts what FindConflicts finds in the nodes of rules before these, which have no
+// text.
+func withText(ctx context.Context, d *domain.Domain, uses []topo.Conflict) []topo.Conflict {
+	wanted := make(map[string]bool)
+	for _, u := range uses {
+		wanted[u.Node] = true
+	}
+	var specs []topo.NodeSpec
+	for _, n := range markNodes(d) {
+		if wanted[n.Name] {
+			specs = append(specs, specOf(*n))
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, conflictTime)
+	defer cancel()
+	return append(topo.FindConflicts(ctx, specs, d.Options.MarkMask), uses...)
+}
+
+// flagsApart are those of the ports of a node that carries nothing.
+const flagsApart = bpfobj.TcRdrPortFlagRDR_PF_APART | bpfobj.TcRdrPortFlagRDR_PF_HEADER
+
+// nodeFlagBits are the flags that nodeFlags may set.
+const nodeFlagBits = bpfobj.TcRdrPortFlagRDR_PF_HEADER | bpfobj.TcRdrPortFlagRDR_PF_LATE | bpfobj.TcRdrPortFlagRDR_PF_APART
+
+// setNodeFlags sets those of a node's ports to flags and leaves the others as they are:
+// another process may just be changing roles. Unless anew, ports that have any keep them.
+func (h *Handle) setNodeFlags(d *domain.Domain, n *domain.Node, flags bpfobj.TcRdrPortFlag, anew bool) error {
+	for i := range d.Ports {
+		p := &d.Ports[i]
+		if p.Removed || p.Node != n.ID {
+			continue
+		}
+		var entry bpfobj.TcRdrPort
+		if err := h.maps[bpfobj.TcMapPorts].Lookup(uint32(p.ID), &entry); err != nil {
+			return fmt.Errorf("read port %s: %w", portName(d, p), err)
+		}
+		if entry.Node != n.ID || entry.NetnsInum != n.Inum {
+			continue // not attached as yet, or no longer
+		}
+		if !anew && bpfobj.TcRdrPortFlag(entry.Flags)&nodeFlagBits != 0 {
+			continue // another process has settled it
+		}
+		entry.Flags = uint16(bpfobj.TcRdrPortFlag(entry.Flags)&^nodeFlagBits | flags)
+		if err := h.putPort(p.ID, entry); err != nil {
+			return fmt.Errorf("set port %s: %w", portName(d, p), err)
+		}
+	}
+	return nil
+}
