@@ -103,8 +103,7 @@ int radar_ingress6(struct __sk_buff *skb)
 /*
  * Whether this port may source a packet that leaves without a backpack: what the
  * node itself sends, and what came in where we do not look. A packet that came in
- * by an attached port has met a source before and was refused, but where its story ended as
- * it came in (has_unguarded()). made_here: the node has
+ * by an attached port has met a source before and was refused. made_here: the node has
  * put it around another one.
  */
 static __always_inline bool may_source(struct __sk_buff *skb, const struct rdr_port *port,
@@ -128,7 +127,7 @@ static __always_inline bool may_source(struct __sk_buff *skb, const struct rdr_p
 	if (mark_mask(port))
 		return false;
 	in = bpf_map_lookup_elem(&ports, in_no);
-	return in && (in->flags & (RDR_PF_SOURCE_IN | RDR_PF_APART) || has_unguarded(port->node));
+	return in && in->flags & (RDR_PF_SOURCE_IN | RDR_PF_APART);
 }
 
 /*
@@ -224,6 +223,7 @@ int radar_egress6(struct __sk_buff *skb)
 /* Types that no map names, kept in the BTF for user space. */
 const struct rdr_slot *abi_slot __attribute__((unused));
 const struct rdr_shift *abi_shift __attribute__((unused));
+const struct rdr_guard *abi_guard __attribute__((unused));
 const enum rdr_event *abi_event __attribute__((unused));
 const enum rdr_event_flag *abi_event_flag __attribute__((unused));
 const enum rdr_state *abi_state __attribute__((unused));

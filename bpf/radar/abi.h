@@ -236,6 +236,13 @@ struct rdr_shift {
 	__u64 gone_ns; /* the port's own interface has moved away: it restores, and marks nothing */
 };
 
+/* The same of a node that carries the header. */
+struct rdr_guard {
+	__u64 since_ns; /* it has got an interface that has no programs yet; 0: all have */
+	__u32 first;	/* 1 + its first port; the next ones: `siblings` */
+	__u32 pad;
+};
+
 /* An address that node owns: packets to it end there. Of a group, what a port takes:
  * a multicast group that its node is a member of there, a broadcast address. */
 struct rdr_local {
@@ -340,7 +347,7 @@ enum rdr_counter {
 	RDR_C_NM_EXTENSIONS = 30,
 	RDR_C_QUEUE_UNSEEN = 31,
 	RDR_C_NOT_HERE = 32, /* bits or a mark of ours, of a packet that is elsewhere */
-	RDR_C_NODE_CHANGED = 33, /* restored as it came in: the node has an interface without programs */
+	RDR_C_NODE_CHANGED = 33, /* times that an interface came or went, with something to close */
 	RDR_C_MAX = 34,
 };
 

@@ -11,6 +11,7 @@
 #ifndef RADAR_CHANGE_H
 #define RADAR_CHANGE_H
 
+#include "count.h"
 #include "kernel.h"
 #include "maps.h"
 
@@ -43,6 +44,8 @@ static __always_inline void interface_leaves(const struct rdr_dev *dev, __u64 no
 		shift = bpf_map_lookup_elem(&shifts, no);
 		port = bpf_map_lookup_elem(&ports, no);
 		if (shift && port) {
+			if (!shift->peer_ns) /* else it was not followed yet */
+				count(RDR_C_NODE_CHANGED, 1);
 			/* The time before the flags: who writes the port reads it. */
 			WRITE_ONCE(shift->peer_ns, now);
 			WRITE_ONCE(port->flags, flags_without_peer(port->flags));
@@ -69,17 +72,52 @@ static __always_inline bool is_attached(const struct rdr_dev *dev)
 	return shift && !shift->gone_ns;
 }
 
-/* An interface of a namespace is about to be able to send. */
+/* Makes a port one of a node that carries nothing, if it is one of node. Returns 1 + the next
+ * port of that node, or 0. A call makes one verifier state of many. */
+GLOBAL __u32 set_apart(__u32 no, __u32 node)
+{
+	struct rdr_port *port = bpf_map_lookup_elem(&ports, &no);
+	const __u32 *next = bpf_map_lookup_elem(&siblings, &no);
+
+	if (port && port->node == node && !(port->flags & RDR_PF_CLOSING))
+		WRITE_ONCE(port->flags, port->flags | RDR_PF_HEADER | RDR_PF_APART);
+	return next ? *next : 0;
+}
+
+/* Ports that are set apart in one call; as many calls reach all that there can be. (The
+ * verifier follows 8,192 branches at most.) */
+#define PORTS_AT_ONCE 128
+_Static_assert(PORTS_AT_ONCE * PORTS_AT_ONCE >= RDR_MAX_PORTS, "set_all_apart()");
+
+GLOBAL __u32 set_some_apart(__u32 next, __u32 node)
+{
+	for (int i = 0; i < PORTS_AT_ONCE && next; i++)
+		next = set_apart(next - 1, node);
+	return next;
+}
+
+static __always_inline void set_all_apart(__u32 next, __u32 node)
+{
+	for (int i = 0; i < PORTS_AT_ONCE && next; i++)
+		next = set_some_apart(next, node);
+}
+
+/* An interface of a namespace is about to be able to send: whatever leaves by it leaves as it
+ * is, so that its node must see true bits. */
 static __always_inline void interface_comes(const struct rdr_dev *dev, __u64 now)
 {
 	__u32 *node = bpf_map_lookup_elem(&homes, &dev->netns_inum);
-	__u64 *since;
+	struct rdr_guard *guard;
 
 	if (!node || is_attached(dev))
 		return;
-	since = bpf_map_lookup_elem(&guards, node);
-	if (since)
-		WRITE_ONCE(*since, now);
+	guard = bpf_map_lookup_elem(&guards, node);
+	if (!guard)
+		return;
+	if (!guard->since_ns) /* else it was not followed yet; every queue causes one */
+		count(RDR_C_NODE_CHANGED, 1);
+	WRITE_ONCE(guard->since_ns, now);
+	set_all_apart(guard->first, *node);
 }
 
 #endif

@@ -304,17 +304,6 @@ static __always_inline __u32 marks_out(const struct rdr_port *port)
 	return cfg_mark_mask & ((keeps_marks(port) & ~(port->flags >> 10)) - 1);
 }
 
-/*
- * Whether a node that carries the header has an interface without programs: whatever leaves by
- * it leaves as it is, so that the node must see true bits. A call makes one verifier state of many.
- */
-GLOBAL int has_unguarded(__u32 node)
-{
-	const __u64 *since = bpf_map_lookup_elem(&guards, &node);
-
-	return since && *since;
-}
-
 /* The same where only the port's number is known, or none (RDR_NO_PORT). */
 static __always_inline __u32 marks_at(__u32 port_no)
 {

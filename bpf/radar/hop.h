@@ -226,7 +226,6 @@ static __always_inline void enter_known(struct __sk_buff *skb, const struct pack
 	/* The bridge device: the host is outside, its headers are the true ones. So is a node
 	 * that can carry nothing. */
 	bool leaves = port->flags & (RDR_PF_BRIDGE | RDR_PF_APART);
-	bool open = !mark_mask(port) && !is_closing(port) && has_unguarded(port->node);
 	bool idle, tree, shown;
 	struct sighting w = {
 		.now = now,
@@ -242,12 +241,6 @@ static __always_inline void enter_known(struct __sk_buff *skb, const struct pack
 		 * restores it. */
 		count(RDR_C_PASSED, p->n);
 		return;
-	}
-	if (open && f->by_bits && !local) {
-		/* Its story ends here; where it leaves by a port, another one begins. */
-		leaves = true;
-		w.kind = RDR_EV_LEFT;
-		count(RDR_C_NODE_CHANGED, p->n);
 	}
 	idle = is_idle_copy(skb, port, local, f->index);
 	tree = !p->v6 && is_tree(f->slot);
@@ -279,7 +272,7 @@ static __always_inline void enter_known(struct __sk_buff *skb, const struct pack
 	} else if (local || leaves) {
 		if (!idle && !tree && !was_flooded(f->index))
 			drop_keys(f->index, p, p->bits.id);
-	} else if (!mark_mask(port) && p->true_link && !open) {
+	} else if (!mark_mask(port) && p->true_link) {
 		carry_in_header(skb, p, f->index, tree, &w);
 	}
 	if (!idle) {

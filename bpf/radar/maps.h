@@ -74,14 +74,22 @@ struct {
 	__type(value, __u32);
 } homes SEC(".maps");
 
-/* When such a node last got an interface that has no programs yet; 0: all have. Index = node. */
+/* What has changed at such nodes. Index = node. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, RDR_MAX_NODES);
 	__type(key, __u32);
-	__type(value, __u64);
+	__type(value, struct rdr_guard);
 } guards SEC(".maps");
+
+/* 1 + the next port of the same node; 0: there is none. Index = port. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, RDR_MAX_PORTS);
+	__type(key, __u32);
+	__type(value, __u32);
+} siblings SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

@@ -120,43 +120,6 @@ func TestHeaderNodeSource(t *testing.T) {
 	d.counted(tally{cSeen: 1, cMarked: 1})
 }
 
-// TestHeaderNodeChanged: while such a node has an interface without programs it sees true bits.
-// The story ends where the packet came in, and another one begins where it goes on.
-func TestHeaderNodeChanged(t *testing.T) {
-	d := newDomain(t, config{})
-	d.carryHeader(nodeR1)
-	d.put(bpfobj.TcMapGuards, uint32(nodeR1), uint64(1))
-	defer d.put(bpfobj.TcMapGuards, uint32(nodeR1), uint64(0))
-	for _, name := range []string{"udp-64", "tcp-data", "six-udp-64"} {
-		t.Run(name, func(t *testing.T) {
-			d, orig := d.in(t), packet(t, name)
-			w := d.send(frame{data: orig})
-			in := d.ingress(r1In, d.link(w, 1))
-			same(t, "inside r1", in.data, lowered(t, orig, 1))
-			d.counted(tally{cSeen: 1, cMarked: 1, cNodeChanged: 1})
-			d.wantStory(d.guid(w.data), "out@0/FS left@1/F")
-
-			out := d.egress(r1Out, d.route(in, r1In))
-			d.counted(tally{cSeen: 1, cMarked: 1})
-			same(t, "at h2", d.deliver(out, 0).data, lowered(t, orig, 2))
-			d.wantStory(d.guid(out.data), "out@2/FS deliver@3/F")
-		})
-	}
-	// What is found by its key has true bits anyway.
-	for _, name := range byKey() {
-		if header(t, packet(t, name)).ttl() < 4 {
-			continue
-		}
-		t.Run(name, func(t *testing.T) {
-			d, orig := d.in(t), packet(t, name)
-			in, w := d.transit(d.send(frame{data: orig}), 0)
-			same(t, "inside r1", in.data, orig)
-			same(t, "at h2", d.deliver(w, 0).data, lowered(t, orig, 1))
-			d.counted(tally{cSeen: 1, cMarked: 1})
-		})
-	}
-}
-
 // TestHeaderNodeQuote: an ICMP error of such a node quotes our bits; its egress puts
 // the true ones back.
 func TestHeaderNodeQuote(t *testing.T) {

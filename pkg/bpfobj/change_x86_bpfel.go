@@ -44,6 +44,13 @@ type ChangeRdrDev struct {
 	Ifindex   uint32
 }
 
+type ChangeRdrGuard struct {
+	_       structs.HostLayout
+	SinceNs uint64
+	First   uint32
+	Pad     uint32
+}
+
 type ChangeRdrKey struct {
 	_       structs.HostLayout
 	Saddr   uint32
@@ -111,6 +118,7 @@ const (
 	ChangeMapProgs              = "progs"
 	ChangeMapRing               = "ring"
 	ChangeMapShifts             = "shifts"
+	ChangeMapSiblings           = "siblings"
 	ChangeProgRadarQdiscCreate  = "radar_qdisc_create"
 	ChangeProgRadarQdiscDestroy = "radar_qdisc_destroy"
 )
@@ -182,6 +190,7 @@ type ChangeMapSpecs struct {
 	Progs    *ebpf.MapSpec `ebpf:"progs"`
 	Ring     *ebpf.MapSpec `ebpf:"ring"`
 	Shifts   *ebpf.MapSpec `ebpf:"shifts"`
+	Siblings *ebpf.MapSpec `ebpf:"siblings"`
 }
 
 // ChangeVariableSpecs contains global variables before they are loaded into the kernel.
@@ -227,6 +236,7 @@ type ChangeMaps struct {
 	Progs    *ebpf.Map `ebpf:"progs"`
 	Ring     *ebpf.Map `ebpf:"ring"`
 	Shifts   *ebpf.Map `ebpf:"shifts"`
+	Siblings *ebpf.Map `ebpf:"siblings"`
 }
 
 func (m *ChangeMaps) Close() error {
@@ -248,6 +258,7 @@ func (m *ChangeMaps) Close() error {
 		m.Progs,
 		m.Ring,
 		m.Shifts,
+		m.Siblings,
 	)
 }
 

@@ -44,6 +44,13 @@ type DeliverRdrDev struct {
 	Ifindex   uint32
 }
 
+type DeliverRdrGuard struct {
+	_       structs.HostLayout
+	SinceNs uint64
+	First   uint32
+	Pad     uint32
+}
+
 type DeliverRdrKey struct {
 	_       structs.HostLayout
 	Saddr   uint32
@@ -117,6 +124,7 @@ const (
 	DeliverMapProgs         = "progs"
 	DeliverMapRing          = "ring"
 	DeliverMapShifts        = "shifts"
+	DeliverMapSiblings      = "siblings"
 	DeliverProgRadarLocalIn = "radar_local_in"
 	DeliverVarCfgBandTop    = "cfg_band_top"
 	DeliverVarCfgBlock      = "cfg_block"
@@ -210,6 +218,7 @@ type DeliverMapSpecs struct {
 	Progs    *ebpf.MapSpec `ebpf:"progs"`
 	Ring     *ebpf.MapSpec `ebpf:"ring"`
 	Shifts   *ebpf.MapSpec `ebpf:"shifts"`
+	Siblings *ebpf.MapSpec `ebpf:"siblings"`
 }
 
 // DeliverVariableSpecs contains global variables before they are loaded into the kernel.
@@ -279,6 +288,7 @@ type DeliverMaps struct {
 	Progs    *ebpf.Map `ebpf:"progs"`
 	Ring     *ebpf.Map `ebpf:"ring"`
 	Shifts   *ebpf.Map `ebpf:"shifts"`
+	Siblings *ebpf.Map `ebpf:"siblings"`
 }
 
 func (m *DeliverMaps) Close() error {
@@ -300,6 +310,7 @@ func (m *DeliverMaps) Close() error {
 		m.Progs,
 		m.Ring,
 		m.Shifts,
+		m.Siblings,
 	)
 }
 

@@ -120,6 +120,13 @@ const (
 	TcRdrEventFlagRDR_EVF_UNREAD TcRdrEventFlag = 8
 )
 
+type TcRdrGuard struct {
+	_       structs.HostLayout
+	SinceNs uint64
+	First   uint32
+	Pad     uint32
+}
+
 type TcRdrIp6 uint32
 
 const (
@@ -287,6 +294,7 @@ const (
 	TcMapProgs          = "progs"
 	TcMapRing           = "ring"
 	TcMapShifts         = "shifts"
+	TcMapSiblings       = "siblings"
 	TcProgRadarEgress   = "radar_egress"
 	TcProgRadarEgress6  = "radar_egress6"
 	TcProgRadarIngress  = "radar_ingress"
@@ -295,6 +303,7 @@ const (
 	TcVarAbiCut         = "abi_cut"
 	TcVarAbiEvent       = "abi_event"
 	TcVarAbiEventFlag   = "abi_event_flag"
+	TcVarAbiGuard       = "abi_guard"
 	TcVarAbiIp6         = "abi_ip6"
 	TcVarAbiPortFlag    = "abi_port_flag"
 	TcVarAbiProg        = "abi_prog"
@@ -397,6 +406,7 @@ type TcMapSpecs struct {
 	Progs    *ebpf.MapSpec `ebpf:"progs"`
 	Ring     *ebpf.MapSpec `ebpf:"ring"`
 	Shifts   *ebpf.MapSpec `ebpf:"shifts"`
+	Siblings *ebpf.MapSpec `ebpf:"siblings"`
 }
 
 // TcVariableSpecs contains global variables before they are loaded into the kernel.
@@ -407,6 +417,7 @@ type TcVariableSpecs struct {
 	AbiCut        *ebpf.VariableSpec `ebpf:"abi_cut"`
 	AbiEvent      *ebpf.VariableSpec `ebpf:"abi_event"`
 	AbiEventFlag  *ebpf.VariableSpec `ebpf:"abi_event_flag"`
+	AbiGuard      *ebpf.VariableSpec `ebpf:"abi_guard"`
 	AbiIp6        *ebpf.VariableSpec `ebpf:"abi_ip6"`
 	AbiPortFlag   *ebpf.VariableSpec `ebpf:"abi_port_flag"`
 	AbiProg       *ebpf.VariableSpec `ebpf:"abi_prog"`
@@ -477,6 +488,7 @@ type TcMaps struct {
 	Progs    *ebpf.Map `ebpf:"progs"`
 	Ring     *ebpf.Map `ebpf:"ring"`
 	Shifts   *ebpf.Map `ebpf:"shifts"`
+	Siblings *ebpf.Map `ebpf:"siblings"`
 }
 
 func (m *TcMaps) Close() error {
@@ -498,6 +510,7 @@ func (m *TcMaps) Close() error {
 		m.Progs,
 		m.Ring,
 		m.Shifts,
+		m.Siblings,
 	)
 }
 
@@ -509,6 +522,7 @@ type TcVariables struct {
 	AbiCut        *ebpf.Variable `ebpf:"abi_cut"`
 	AbiEvent      *ebpf.Variable `ebpf:"abi_event"`
 	AbiEventFlag  *ebpf.Variable `ebpf:"abi_event_flag"`
+	AbiGuard      *ebpf.Variable `ebpf:"abi_guard"`
 	AbiIp6        *ebpf.Variable `ebpf:"abi_ip6"`
 	AbiPortFlag   *ebpf.Variable `ebpf:"abi_port_flag"`
 	AbiProg       *ebpf.Variable `ebpf:"abi_prog"`

@@ -44,6 +44,13 @@ type TraceRdrDev struct {
 	Ifindex   uint32
 }
 
+type TraceRdrGuard struct {
+	_       structs.HostLayout
+	SinceNs uint64
+	First   uint32
+	Pad     uint32
+}
+
 type TraceRdrKey struct {
 	_       structs.HostLayout
 	Saddr   uint32
@@ -117,6 +124,7 @@ const (
 	TraceMapProgs              = "progs"
 	TraceMapRing               = "ring"
 	TraceMapShifts             = "shifts"
+	TraceMapSiblings           = "siblings"
 	TraceProgRadarKfreeSkb     = "radar_kfree_skb"
 	TraceProgRadarQdiscDequeue = "radar_qdisc_dequeue"
 	TraceVarCfgBandTop         = "cfg_band_top"
@@ -212,6 +220,7 @@ type TraceMapSpecs struct {
 	Progs    *ebpf.MapSpec `ebpf:"progs"`
 	Ring     *ebpf.MapSpec `ebpf:"ring"`
 	Shifts   *ebpf.MapSpec `ebpf:"shifts"`
+	Siblings *ebpf.MapSpec `ebpf:"siblings"`
 }
 
 // TraceVariableSpecs contains global variables before they are loaded into the kernel.
@@ -281,6 +290,7 @@ type TraceMaps struct {
 	Progs    *ebpf.Map `ebpf:"progs"`
 	Ring     *ebpf.Map `ebpf:"ring"`
 	Shifts   *ebpf.Map `ebpf:"shifts"`
+	Siblings *ebpf.Map `ebpf:"siblings"`
 }
 
 func (m *TraceMaps) Close() error {
@@ -302,6 +312,7 @@ func (m *TraceMaps) Close() error {
 		m.Progs,
 		m.Ring,
 		m.Shifts,
+		m.Siblings,
 	)
 }
 

@@ -36,8 +36,6 @@ type applier struct {
 	undo *undo
 	// saved is the description as it was last written.
 	saved *domain.Domain
-	// open are nodes of which an interface could not be attached.
-	open []uint16
 	// lenient: a port that cannot be attached is left out, with a warning.
 	lenient  bool
 	warnings []string
@@ -138,7 +136,7 @@ func (a *applier) lower() error {
 		return nil
 	}
 	a.undo.add(func() {
-		a.h.looked = 0 // whatever has changed, the old description may not say so
+		a.h.looked, a.h.equipped = 0, 0 // whatever has changed, the old description may not say so
 		_ = a.h.writeFlags(a.c.old, flagsOf)
 	})
 	return a.h.writeFlags(a.c.old, func(p *domain.Port) bpfobj.TcRdrPortFlag {
@@ -162,6 +160,7 @@ func (a *applier) lower() error {
 // raise gives all ports their flags: first which are internal, then what they
 // source, so that no source marks toward a port that would restore too early.
 func (a *applier) raise() error {
+	a.h.equipped = a.h.looked
 	flags := func(p *domain.Port) bpfobj.TcRdrPortFlag {
 		if p.Peer >= 0 && a.c.fresh[uint16(p.Peer)] {
 			return bpfobj.TcRdrPortFlag(flagsWithoutPeer(uint16(flagsOf(p))))
@@ -266,7 +265,7 @@ func (a *applier) attachPorts(ctx context.Context) error {
 	}
 	for id, err := range failed {
 		a.warnings = append(a.warnings, err.Error())
-		a.open = append(a.open, a.c.next.PortByID(id).Node)
+		a.h.open = append(a.h.open, a.c.next.PortByID(id).Node)
 		a.c.leaveOut(id)
 	}
 	// Containers start and stop beside the domain: such a member needs no closing.
@@ -291,7 +290,7 @@ func (a *applier) attachPort(n *domain.Node, p *domain.Port) error {
 		flags |= restoreFlags(was) // as strict as either until all is settled
 	}
 	entry := portEntry(n, p, flags)
-	if err := a.h.maps[bpfobj.TcMapPorts].Put(uint32(p.ID), &entry); err != nil {
+	if err := a.h.putPort(p.ID, entry); err != nil {
 		return fmt.Errorf("set port: %w", err)
 	}
 	if err := a.h.setDevice(n, p); err != nil {

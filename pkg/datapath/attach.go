@@ -111,7 +111,7 @@ func Attach(ctx context.Context, req AttachRequest) (_ *AttachResult, err error)
 		return nil, err
 	}
 	undo.add(func() { h.Close() })
-	h.looked = p.looked
+	h.look(p.looked)
 	a := &applier{h: h, c: p.change, undo: &undo}
 	if p.result.New {
 		if err := p.attachChangeHook(&undo); err != nil {

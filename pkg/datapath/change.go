@@ -78,7 +78,7 @@ func (h *Handle) mapChanges() (err error) {
 	if h.shifts, err = mapArray[bpfobj.TcRdrShift](h.maps[bpfobj.TcMapShifts]); err != nil {
 		return err
 	}
-	h.guards, err = mapArray[uint64](h.maps[bpfobj.TcMapGuards])
+	h.guards, err = mapArray[bpfobj.TcRdrGuard](h.maps[bpfobj.TcMapGuards])
 	return err
 }
 
@@ -109,13 +109,20 @@ func unmapArray[T any](elems []T) error {
 // configuration from before the programs run.
 func looksNow() uint64 { return clock.Monotonic() }
 
+// look begins a change of the domain, by what the topology was at that time.
+func (h *Handle) look(at uint64) { h.looked, h.equipped, h.open = at, 0, nil }
+
 // putPort tells the programs what a port is. What has changed there since user space looked
 // stays: the programs know better.
 func (h *Handle) putPort(id uint16, entry bpfobj.TcRdrPort) error {
-	s := &h.shifts[id]
+	s, g := &h.shifts[id], &h.guards[entry.Node]
+	carrier := entry.Flags&uint16(bpfobj.TcRdrPortFlagRDR_PF_HEADER) != 0 || h.Domain.Options.MarkMask == 0
 	for {
-		peer, gone := atomic.LoadUint64(&s.PeerNs), atomic.LoadUint64(&s.GoneNs)
+		peer, gone, came := atomic.LoadUint64(&s.PeerNs), atomic.LoadUint64(&s.GoneNs), atomic.LoadUint64(&g.SinceNs)
 		e := entry
+		if carrier && (came > h.equipped || slices.Contains(h.open, entry.Node)) {
+			e.Flags = flagsGuarded(e.Flags)
+		}
 		if peer > h.looked {
 			e.Flags = flagsWithoutPeer(e.Flags)
 		}
@@ -125,7 +132,7 @@ func (h *Handle) putPort(id uint16, entry bpfobj.TcRdrPort) error {
 		if err := h.maps[bpfobj.TcMapPorts].Update(uint32(id), &e, ebpf.UpdateAny); err != nil {
 			return err
 		}
-		if peer == atomic.LoadUint64(&s.PeerNs) && gone == atomic.LoadUint64(&s.GoneNs) {
+		if peer == atomic.LoadUint64(&s.PeerNs) && gone == atomic.LoadUint64(&s.GoneNs) && came == atomic.LoadUint64(&g.SinceNs) {
 			return nil
 		}
 	}
@@ -150,6 +157,14 @@ func flagsWithoutPeer(flags uint16) uint16 {
 // flagsOutside is flags_outside() of bpf/radar/change.h.
 func flagsOutside(flags uint16) uint16 {
 	return flags&uint16(bpfobj.TcRdrPortFlagRDR_PF_L3) | uint16(bpfobj.TcRdrPortFlagRDR_PF_BRIDGE)
+}
+
+// flagsGuarded is what set_apart() makes of the flags of a port whose node carries the header.
+func flagsGuarded(flags uint16) uint16 {
+	if flags&uint16(bpfobj.TcRdrPortFlagRDR_PF_BRIDGE_PORT|bpfobj.TcRdrPortFlagRDR_PF_BRIDGE) != 0 {
+		return flags
+	}
+	return flags | uint16(flagsApart)
 }
 
 // isGone says whether a port's interface has moved away, with its programs.
@@ -197,7 +212,30 @@ func (a *applier) expectChanges() error {
 	if err := putAll(a.h.maps[bpfobj.TcMapEnds], a.c.ends()); err != nil {
 		return fmt.Errorf("set other ends: %w", err)
 	}
-	if err := putAll(a.h.maps[bpfobj.TcMapHomes], homes(a.c.next)); err != nil {
+	return a.h.putHomes(a.c.next)
+}
+
+// putHomes tells the programs which nodes carry the header, and which ports they have.
+func (h *Handle) putHomes(d *domain.Domain) error {
+	carriers := homes(d)
+	ports := make(map[uint16][]uint16) // of each node, in the order of their numbers
+	for i := range d.Ports {
+		if p := &d.Ports[i]; !p.Removed {
+			ports[p.Node] = append(ports[p.Node], p.ID)
+		}
+	}
+	for _, id := range carriers {
+		// From the last one on: who follows the list meanwhile meets all that were there.
+		next := uint32(0)
+		for _, p := range slices.Backward(ports[uint16(id)]) {
+			if err := h.maps[bpfobj.TcMapSiblings].Put(uint32(p), next); err != nil {
+				return fmt.Errorf("set ports of a node: %w", err)
+			}
+			next = uint32(p) + 1
+		}
+		atomic.StoreUint32(&h.guards[id].First, next)
+	}
+	if err := putAll(h.maps[bpfobj.TcMapHomes], carriers); err != nil {
 		return fmt.Errorf("set nodes that carry the header: %w", err)
 	}
 	return nil
@@ -206,8 +244,8 @@ func (a *applier) expectChanges() error {
 // settleChanges forgets what is no more, and what has been dealt with.
 func (a *applier) settleChanges() {
 	h := a.h
-	dropOthers(h.maps[bpfobj.TcMapEnds], a.c.ends())
 	carriers := homes(a.c.next)
+	dropOthers(h.maps[bpfobj.TcMapEnds], a.c.ends())
 	dropOthers(h.maps[bpfobj.TcMapHomes], carriers)
 	settle := func(at *uint64) {
 		if seen := atomic.LoadUint64(at); seen != 0 && seen <= h.looked {
@@ -221,12 +259,13 @@ func (a *applier) settleChanges() {
 	}
 	for i := range a.c.next.Nodes {
 		n := &a.c.next.Nodes[i]
-		if id, ok := carriers[n.Inum]; ok && id == uint32(n.ID) && slices.Contains(a.open, n.ID) {
+		since := &h.guards[n.ID].SinceNs
+		if id, ok := carriers[n.Inum]; ok && id == uint32(n.ID) && slices.Contains(h.open, n.ID) {
 			// One of its interfaces could not be attached: it sees true bits until it is.
-			atomic.CompareAndSwapUint64(&h.guards[n.ID], 0, h.looked)
+			atomic.CompareAndSwapUint64(since, 0, h.looked)
 			continue
 		}
-		settle(&h.guards[n.ID])
+		settle(since)
 	}
 }
 
@@ -239,7 +278,7 @@ func (h *Handle) Changed() bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc(h.Domain.Nodes, func(n domain.Node) bool { return !n.Removed && later(&h.guards[n.ID]) })
+	return slices.ContainsFunc(h.Domain.Nodes, func(n domain.Node) bool { return !n.Removed && later(&h.guards[n.ID].SinceNs) })
 }
 
 // putAll adds entries to a map of numbers.

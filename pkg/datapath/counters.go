@@ -106,7 +106,7 @@ var counterText = [bpfobj.TcRdrCounterRDR_C_MAX]Counter{
 	bpfobj.TcRdrCounterRDR_C_NOT_HERE: {Name: "not_here", Group: GroupNotice,
 		Help: "marks and headers of packets of ours that were elsewhere: made by a node's process, measured as packets of their own"},
 	bpfobj.TcRdrCounterRDR_C_NODE_CHANGED: {Name: "node_changed", Group: GroupNotice,
-		Help: "packets that a node which carries the header saw restored, because an interface of it had no programs yet"},
+		Help: "times that an interface came or went, and ports restored packets until that was followed"},
 }
 
 // missedHelp explains the one counter that the kernel keeps, not the programs.

@@ -119,7 +119,7 @@ func detachNodes(ctx context.Context, d *domain.Domain, req DetachRequest) (*Det
 		return nil, err
 	}
 	defer h.Close()
-	h.looked = looksNow()
+	h.look(looksNow())
 	keep, _ := living(d)
 	keep = slices.DeleteFunc(keep, func(s topo.NodeSpec) bool { return slices.Contains(req.Nodes, s.Name) })
 	if len(keep) == 0 && !req.Keep && d.HasNode(req.Nodes) {

@@ -29,10 +29,14 @@ type Handle struct {
 	// What programs note of nodes that change, mapped for writing, see change.go: by port,
 	// by node.
 	shifts []bpfobj.TcRdrShift
-	guards []uint64
+	guards []bpfobj.TcRdrGuard
 	// looked is when the topology was last looked at that the domain is in line with, or
 	// being brought in line; 0: not by this handle, so that whatever is noted holds.
-	looked  uint64
+	looked uint64
+	// equipped is the same for interfaces that come: 0 until all of them have programs.
+	equipped uint64
+	// open are nodes of which an interface could not be attached.
+	open    []uint16
 	ring    []byte // mapped for reading, when it is first needed
 	near    []topo.NodeSpec
 	localIn map[uint16]*localIn // by node
@@ -52,7 +56,7 @@ func (h *Handle) Near() []topo.NodeSpec { return h.near }
 var handleMaps = []string{
 	bpfobj.TcMapRing, bpfobj.TcMapControl, bpfobj.TcMapCursor, bpfobj.TcMapAlloc, bpfobj.TcMapPorts,
 	bpfobj.TcMapDevs, bpfobj.TcMapLocals, bpfobj.TcMapLocals6, bpfobj.TcMapNodes, bpfobj.TcMapNodes6, bpfobj.TcMapKeys, bpfobj.TcMapCounters, bpfobj.TcMapProgs,
-	bpfobj.TcMapEnds, bpfobj.TcMapShifts, bpfobj.TcMapHomes, bpfobj.TcMapGuards,
+	bpfobj.TcMapEnds, bpfobj.TcMapShifts, bpfobj.TcMapHomes, bpfobj.TcMapGuards, bpfobj.TcMapSiblings,
 }
 
 // Open opens an attached domain. It returns domain.ErrNotAttached if there is

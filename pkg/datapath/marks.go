@@ -122,6 +122,10 @@ func (h *Handle) SettleMarks(ctx context.Context, uses []topo.Conflict) ([]MarkG
 		return nil, err
 	}
 	h.Domain = next
+	// Before they carry the header: an interface that comes then is met by it.
+	if err := h.putHomes(next); err != nil {
+		return given, err
+	}
 	for _, n := range nodes {
 		if err := h.setNodeFlags(next, n, nodeFlags(n), true); err != nil {
 			return given, err
@@ -173,7 +177,7 @@ func (h *Handle) setNodeFlags(d *domain.Domain, n *domain.Node, flags bpfobj.TcR
 			continue // another process has settled it
 		}
 		entry.Flags = uint16(bpfobj.TcRdrPortFlag(entry.Flags)&^nodeFlagBits | flags)
-		if err := h.maps[bpfobj.TcMapPorts].Put(uint32(p.ID), &entry); err != nil {
+		if err := h.putPort(p.ID, entry); err != nil {
 			return fmt.Errorf("set port %s: %w", portName(d, p), err)
 		}
 	}

@@ -78,7 +78,7 @@ func (h *Handle) apply(ctx context.Context, c *change, t *topo.Topology) (*Chang
 // compare finds out what differs from the description.
 func (h *Handle) compare() (*change, *topo.Topology, error) {
 	for try := 1; ; try++ {
-		h.looked = looksNow()
+		h.look(looksNow())
 		specs, _ := living(h.Domain)
 		t, err := topo.Discover(specs, nil)
 		if errors.Is(err, topo.ErrGone) && try < refreshTries {

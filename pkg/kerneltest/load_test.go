@@ -30,6 +30,7 @@ var objects = []object{
 	{"tc", bpfobj.LoadTc},
 	{"trace", bpfobj.LoadTrace},
 	{"deliver", bpfobj.LoadDeliver}, // from Linux 6.4 on
+	{"change", bpfobj.LoadChange},
 	{"collect", bpfobj.LoadCollect},
 }
 
