@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -205,13 +206,19 @@ func (p *probes) sendUntil(o *outside, n int) {
 // want wants at least that many packets outside, all of them as they were sent.
 func (o *outside) want(least int) {
 	o.t.Helper()
+	o.wantBut(0, least)
+}
+
+// wantBut allows for some that are wrong.
+func (o *outside) wantBut(most, least int) {
+	o.t.Helper()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.t.Logf("%d packets came outside, %d of them wrong", len(o.seen), len(o.wrong))
 	if len(o.seen) < least {
 		o.t.Errorf("%d packets came outside, want %d at least", len(o.seen), least)
 	}
-	if n := len(o.wrong); n > 0 {
+	if n := len(o.wrong); n > most {
 		o.t.Errorf("%d of %d packets are wrong outside: %q ...", n, len(o.seen), o.wrong[:min(n, 3)])
 	}
 }
@@ -555,7 +562,9 @@ func TestMoveInTraffic(t *testing.T) {
 				l.disconnect()
 				time.Sleep(50 * time.Millisecond)
 			})
-			o.want(100)
+			// Each change may meet a packet that is between the two programs of the node, one on
+			// a CPU: it goes by the new interface as it is (docs/limits.md).
+			o.wantBut(8*runtime.NumCPU(), 100)
 		})
 	})
 }

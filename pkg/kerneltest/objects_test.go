@@ -76,10 +76,10 @@ func (k *kernelObjects) addProgram(id ebpf.ProgramID) {
 }
 
 // describe notes the sizes of the shared programs (two an IP version) and checks that they, those that
-// see losses and queues, and a stub for each hook of the four ports are there.
+// see losses, queues, and interfaces that come and move, and a stub for each hook of the four ports are there.
 func (k *kernelObjects) describe(t *testing.T) {
 	t.Helper()
-	want := 4*2 + 6
+	want := 4*2 + 8
 	if f := datapath.Probe(); f.LocalIn && f.BTF {
 		want++ // what tells of packets that a node redirects to itself
 	}
