@@ -289,8 +289,9 @@ GLOBAL __u32 look_for_namespace(__u32 index, __u32 scan, __u32 inum, __u32 iif)
 
 /*
  * Whether the packet in the slot at index has been in the namespace with that number: a socket
- * of any namespace may set a mark. Fragments that wait for others belong to no namespace that
- * could be read (inum 0), but they keep the number of the interface by which they came.
+ * of any namespace may set a mark. Fragments that wait for others, and what TCP has taken in,
+ * belong to no namespace that could be read (inum 0), but they keep the number of the interface
+ * by which they came.
  */
 GLOBAL int was_in(__u32 index, __u32 inum, __u32 iif)
 {
@@ -299,7 +300,8 @@ GLOBAL int was_in(__u32 index, __u32 inum, __u32 iif)
 
 	if (!s)
 		return false;
-	if (!inum && (s->seg || !(s->frag_off & bpf_htons(s->state & RDR_ST_IPV6 ? 0xffff : IP_MF | IP_OFFSET))))
+	if (!inum && !(story_state(s) & RDR_ST_DONE) &&
+	    (s->seg || !(s->frag_off & bpf_htons(s->state & RDR_ST_IPV6 ? 0xffff : IP_MF | IP_OFFSET))))
 		return false;
 	if (s->seg && !s->nev)
 		index -= s->seg; /* its head speaks for it */

@@ -267,7 +267,7 @@ static __always_inline bool find_on_wire(const struct packet *p, __u64 now, enum
 }
 
 _Static_assert(RDR_PF_BRIDGE_PORT == 1 << 4 && RDR_PF_BRIDGE == 1 << 5 && RDR_PF_HEADER == 1 << 6 &&
-		       RDR_PF_LATE == 1 << 10 && RDR_PF_APART == 1 << 11,
+		       RDR_PF_LATE == 1 << 10,
 	       "is_closing(), keeps_marks(), carries_header(), marks_out()");
 
 /* 1 for the port of a closing node, else 0; without a branch, for the verifier. */
@@ -284,10 +284,11 @@ static __always_inline __u32 keeps_marks(const struct rdr_port *port)
 	return is_closing(port) | (port->flags >> 6 & 1);
 }
 
-/* 1 for a port whose node carries the header, or did so a moment ago (RDR_PF_LATE), else 0. */
+/* 1 for a port whose node carries the header, or did so a moment ago (RDR_PF_LATE, or
+ * RDR_PF_APART while it changes), else 0. */
 static __always_inline __u32 carries_header(__u32 flags)
 {
-	return !cfg_mark_mask | (((flags >> 6 & ~(flags >> 11)) | flags >> 10) & 1);
+	return !cfg_mark_mask | ((flags >> 6 | flags >> 10) & 1);
 }
 
 /* The bits of skb->mark that are ours in the port's node; none: the header carries the

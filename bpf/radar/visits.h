@@ -212,11 +212,11 @@ GLOBAL int is_elsewhere(__u32 index, __u32 port_no, __u32 bits, __u32 v6)
 	union rdr_bits own;
 	__u32 stay;
 
-	if (!s || !port || has_come(last_event(s), port->node))
+	if (!s || !port || has_come(last_event(s), port->node) || may_lack_events(index))
 		return false;
 	stay = look_at_stays(s, index, port_no, port->node);
 	if (!(stay & STAY_CAME))
-		return (bits || !(stay & STAY_TOWARDS)) && !may_lack_events(index);
+		return bits || !(stay & STAY_TOWARDS);
 	if (!bits || (s->state & RDR_ST_GROUP))
 		return false;
 	if (stay & STAY_LEFT)
