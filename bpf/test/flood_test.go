@@ -41,7 +41,6 @@ func TestFloodedCopyWaits(t *testing.T) {
 			if s := d.slot(index); (s.Cut == 0) != c.free {
 				t.Errorf("once both have been seen: cut %d, %q", s.Cut, s.story())
 			}
-			d.age(index, time.Minute)
 			for i := range uint32(64) {
 				d.age(i, time.Minute)
 			}

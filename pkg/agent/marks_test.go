@@ -21,14 +21,7 @@ import (
 func TestMarksLater(t *testing.T) {
 	t.Parallel()
 	n := nstest.New(t, "a", "r", "b")
-	n.Veth("a", "e0", "r", "e0")
-	n.Veth("r", "e1", "b", "e0")
-	n.Address("a", "e0", "10.0.1.1/24")
-	n.Address("r", "e0", "10.0.1.2/24")
-	n.Address("r", "e1", "10.0.2.2/24")
-	n.Address("b", "e0", "10.0.2.1/24")
-	n.Run("a", "ip", "route", "add", "default", "via", "10.0.1.2")
-	n.Run("b", "ip", "route", "add", "default", "via", "10.0.2.2")
+	n.Chain()
 	n.Run("r", "sysctl", "-qw", "net.ipv4.ip_forward=1")
 	n.Run("r", "nft", "add table ip t; add chain ip t c { type filter hook forward priority 0; }")
 	var args []string

@@ -91,26 +91,12 @@ func TestLossElsewhere(t *testing.T) {
 	send(x, "x", "127.0.0.1:9", marks...)
 
 	nstest.WaitFor(t, "the drops", func() bool {
-		return counterOf(t, h, "not_here")+counterOf(t, h, "loss_event")+counterOf(t, h, "local_drop") >= uint64(len(waiting))
+		n := named(t, h)
+		return n["not_here"]+n["loss_event"]+n["local_drop"] >= uint64(len(waiting))
 	})
 	for _, index := range waiting {
 		if s, ok := h.slot(index); ok && s.state&(bpfobj.TcRdrStateRDR_ST_LOST|bpfobj.TcRdrStateRDR_ST_LOCAL_DROP) != 0 {
 			t.Errorf("the packet in slot %d is told as lost: state %#x", index, s.state)
 		}
 	}
-}
-
-func counterOf(t *testing.T, h *Handle, name string) uint64 {
-	t.Helper()
-	list, err := h.Counters()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range list {
-		if c.Name == name {
-			return c.Value
-		}
-	}
-	t.Fatalf("no counter %s", name)
-	return 0
 }

@@ -54,14 +54,7 @@ func newLab(t *testing.T, hook string, names ...string) *lab {
 func newChain(t *testing.T, hook string) *lab {
 	t.Helper()
 	l := newLab(t, hook, "a", "r", "b")
-	l.Veth("a", "e0", "r", "e0")
-	l.Veth("r", "e1", "b", "e0")
-	l.Address("a", "e0", "10.0.1.1/24")
-	l.Address("r", "e0", "10.0.1.2/24")
-	l.Address("r", "e1", "10.0.2.2/24")
-	l.Address("b", "e0", "10.0.2.1/24")
-	l.Run("a", "ip", "route", "add", "default", "via", "10.0.1.2")
-	l.Run("b", "ip", "route", "add", "default", "via", "10.0.2.2")
+	l.Chain()
 	l.Run("r", "sysctl", "-qw", "net.ipv4.ip_forward=1")
 	return l
 }

@@ -64,15 +64,22 @@ func TestAttach(t *testing.T) {
 	}
 }
 
-// measure attaches, sends, compares, detaches.
-func measure(t *testing.T, w *network, o datapath.Options, features datapath.Features) {
-	name := fmt.Sprintf("rdrkt%d", os.Getpid())
+// attach attaches all nodes to a domain, which the caller detaches.
+func (w *network) attach(t *testing.T, name string, o *datapath.Options) *datapath.AttachResult {
+	t.Helper()
 	res, err := datapath.Attach(t.Context(), datapath.AttachRequest{
-		Domain: name, Nodes: []topo.NodeSpec{w.h1, w.r1, w.h2}, Options: &o,
+		Domain: name, Nodes: []topo.NodeSpec{w.h1, w.r1, w.h2}, Options: o,
 	})
 	if err != nil {
 		t.Fatalf("attach: %+v", err)
 	}
+	return res
+}
+
+// measure attaches, sends, compares, detaches.
+func measure(t *testing.T, w *network, o datapath.Options, features datapath.Features) {
+	name := fmt.Sprintf("rdrkt%d", os.Getpid())
+	res := w.attach(t, name, &o)
 	detached := false
 	t.Cleanup(func() {
 		if !detached { // the test failed before; leave nothing all the same

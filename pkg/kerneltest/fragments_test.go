@@ -16,7 +16,6 @@ import (
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/symbols"
-	"github.com/vnetradar/radar/pkg/topo"
 )
 
 // Datagrams that are cut into four fragments each, for a port where nobody listens.
@@ -37,12 +36,7 @@ func TestFragmentsFreed(t *testing.T) {
 	w, name := newNetwork(t), fmt.Sprintf("rdrkf%d", os.Getpid())
 	o := datapath.DefaultOptions()
 	o.Slots, o.Hook, o.Lease = 1<<16, datapath.HookClsact, 0
-	res, err := datapath.Attach(t.Context(), datapath.AttachRequest{
-		Domain: name, Nodes: []topo.NodeSpec{w.h1, w.r1, w.h2}, Options: &o,
-	})
-	if err != nil {
-		t.Fatalf("attach: %+v", err)
-	}
+	res := w.attach(t, name, &o)
 	t.Cleanup(func() { detach(t, name) })
 	in(t, w.h1, func() error {
 		// Not connected: an error that comes back is for nobody.

@@ -59,12 +59,7 @@ func TestLosses(t *testing.T) {
 	w.knows(t, w.r1, "e1", w.h2, "e0", addrH2)
 	o := datapath.DefaultOptions()
 	o.Slots, o.Hook, o.Lease = 1<<16, datapath.HookClsact, 0
-	res, err := datapath.Attach(t.Context(), datapath.AttachRequest{
-		Domain: name, Nodes: []topo.NodeSpec{w.h1, w.r1, w.h2}, Options: &o,
-	})
-	if err != nil {
-		t.Fatalf("attach: %+v", err)
-	}
+	res := w.attach(t, name, &o)
 	t.Cleanup(func() { detach(t, name) })
 	in(t, w.h2, func() error { // else h2 would answer that nobody listens
 		c, err := net.ListenUDP("udp4", &net.UDPAddr{Port: udpPort})

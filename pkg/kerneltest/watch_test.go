@@ -13,7 +13,6 @@ import (
 	"github.com/vnetradar/radar/pkg/backpack"
 	"github.com/vnetradar/radar/pkg/datapath"
 	"github.com/vnetradar/radar/pkg/domain"
-	"github.com/vnetradar/radar/pkg/topo"
 )
 
 // watchProgram is "udp dst port 7007 and len < 60000, or dst host ..." with so many
@@ -54,12 +53,7 @@ func TestWatch(t *testing.T) {
 	o := datapath.DefaultOptions()
 	o.Slots, o.Hook, o.Lease = 1<<16, datapath.HookClsact, 0
 	o.Watch, o.WatchProgram = "udp dst port 7007", watchProgram(t, 200)
-	res, err := datapath.Attach(t.Context(), datapath.AttachRequest{
-		Domain: name, Nodes: []topo.NodeSpec{w.h1, w.r1, w.h2}, Options: &o,
-	})
-	if err != nil {
-		t.Fatalf("attach: %+v", err)
-	}
+	res := w.attach(t, name, &o)
 	t.Cleanup(func() { detach(t, name) })
 	loadedBy(t, name).describe(t)
 	w.sendDatagrams(t, datagrams)

@@ -19,14 +19,7 @@ import (
 func newTunnels(t *testing.T) *nstest.Net {
 	t.Helper()
 	n := nstest.New(t, "a", "r", "b")
-	n.Veth("a", "e0", "r", "e0")
-	n.Veth("r", "e1", "b", "e0")
-	n.Address("a", "e0", "10.0.1.1/24")
-	n.Address("r", "e0", "10.0.1.2/24")
-	n.Address("r", "e1", "10.0.2.2/24")
-	n.Address("b", "e0", "10.0.2.1/24")
-	n.Run("a", "ip", "route", "add", "default", "via", "10.0.1.2")
-	n.Run("b", "ip", "route", "add", "default", "via", "10.0.2.2")
+	n.Chain()
 	return n
 }
 

@@ -250,6 +250,20 @@ func (n *Net) Address(name, link, cidr string) {
 	}
 }
 
+// Chain joins the namespaces a, r and b of the net: a e0 - e0 r e1 - e0 b. a is 10.0.1.1, b
+// 10.0.2.1, both /24, and r, which is .2 on either side, their router once it forwards.
+func (n *Net) Chain() {
+	n.t.Helper()
+	n.Veth("a", "e0", "r", "e0")
+	n.Veth("r", "e1", "b", "e0")
+	n.Address("a", "e0", "10.0.1.1/24")
+	n.Address("r", "e0", "10.0.1.2/24")
+	n.Address("r", "e1", "10.0.2.2/24")
+	n.Address("b", "e0", "10.0.2.1/24")
+	n.Run("a", "ip", "route", "add", "default", "via", "10.0.1.2")
+	n.Run("b", "ip", "route", "add", "default", "via", "10.0.2.2")
+}
+
 func (n *Net) link(name, link string, f func(*netlink.Handle, netlink.Link) error) {
 	n.t.Helper()
 	ns := n.open(name)
