@@ -23,7 +23,6 @@ const remembered = 1 << 15
 var (
 	errBehind = errors.New("too far behind")
 	errClosed = errors.New("closed")
-	errMany   = errors.New("too many listeners")
 )
 
 // hub keeps the newest events, from which each listener reads at its own pace: there is no queue
@@ -97,18 +96,15 @@ func (h *hub) wakeAll() {
 	}
 }
 
-// join adds a listener. last is the id of the last event that it has, "" if it wants to hear what
+// join adds a listener. The server's places limit how many there are: one whose place was given
+// to another may still be here when that one joins. last is the id of the last event that it has, "" if it wants to hear what
 // comes from now on. missed is how many it has missed for good, restarted whether its id is of
 // another process or none: then it gets all that is remembered.
 func (h *hub) join(last string) (l *listener, missed uint64, restarted bool, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	switch {
-	case h.closed:
+	if h.closed {
 		return nil, 0, false, errClosed
-	case len(h.listeners) >= mostListeners:
-		h.denied++
-		return nil, 0, false, errMany
 	}
 	l = &listener{at: h.next, wake: make(chan struct{}, 1)}
 	h.listeners[l] = struct{}{}

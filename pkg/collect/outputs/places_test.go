@@ -164,6 +164,17 @@ func TestListenersOfOneClient(t *testing.T) {
 	}
 }
 
+// TestListenerWaitsForNobody: whose place another one got may not have noticed by then.
+func TestListenerWaitsForNobody(t *testing.T) {
+	t.Parallel()
+	h := newHub()
+	for range mostListeners + 1 {
+		if _, _, _, err := h.join(""); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestOtherHost: a request that names another server is refused: its sender has been led here by
 // a name that is not ours.
 func TestOtherHost(t *testing.T) {

@@ -349,7 +349,11 @@ func TestManyListeners(t *testing.T) {
 		t.Errorf("%d listeners, %d denied", now, denied)
 	}
 	last.Body.Close()
-	nstest.WaitFor(t, "it to be gone", func() bool { now, _, _ := s.hub.counts(); return now < mostListeners })
+	nstest.WaitFor(t, "it to be gone", func() bool {
+		s.readers.mu.Lock()
+		defer s.readers.mu.Unlock()
+		return len(s.readers.held) < mostListeners
+	})
 	listen(t, address+"/events", "")
 }
 
