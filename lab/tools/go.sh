@@ -53,7 +53,10 @@ check() {
 
 tmp=''
 # Old go commands write modules that not even their owner can remove.
-cleanup() { [ -z "$tmp" ] || { chmod -R u+w "$tmp" && rm -rf "$tmp"; }; }
+cleanup() {
+	trap '' INT TERM
+	[ -z "$tmp" ] || { chmod -R u+w "$tmp" && rm -rf "$tmp"; }
+}
 trap cleanup EXIT
 
 install_go() {

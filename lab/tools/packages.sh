@@ -17,7 +17,10 @@ set -euo pipefail
 
 limit=${RADAR_APT_WAIT:-900}
 tmp='' new=''
-cleanup() { rm -rf ${tmp:+"$tmp"} ${new:+"$new"}; }
+cleanup() {
+	trap '' INT TERM # timeout passes on what all of its group got, so that it comes twice
+	rm -rf ${tmp:+"$tmp"} ${new:+"$new"}
+}
 trap cleanup EXIT
 
 die() {

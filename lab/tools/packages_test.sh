@@ -251,11 +251,16 @@ mv "$t/bin/apt-get" "$t/apt-get"
 printf '#!/bin/sh\ncase "$*" in *download*) touch "%s/started"; kill -INT 0; sleep 60 ;; esac\n' "$t" >"$t/bin/apt-get"
 chmod 755 "$t/bin/apt-get"
 rm -f "$t/started"
+# It may come twice, the second time as what is left is removed.
+mv "$t/bin/rm" "$t/rm"
+printf '#!/bin/sh\nkill -INT 0\nexec "%s/rm" "$@"\n' "$t" >"$t/bin/rm"
+chmod 755 "$t/bin/rm"
 (cd "$t" && exec timeout 300 "$packages" --download servers one) >/dev/null 2>&1 || true # a group of its own
 wants 0 "$t/started" ls "$t/started"
 wants 0 "$t/servers
 $t/servers.lock" ls -d "$t"/servers*
 mv "$t/apt-get" "$t/bin/apt-get"
+mv "$t/rm" "$t/bin/rm"
 hold 0 "$t/machine/lists/lock"
 wants 0 "unpacking: one
 waiting for another apt-get (PID ${holders[-1]}, python3) ..." "$packages" --download "$t/servers" one
