@@ -149,7 +149,7 @@ func (b *bridged) listen(node, port string) *tcpdump {
 		d.hook = true
 		argv = append(argv, "-i", fmt.Sprintf("nflog:%d", nflogGroup), "-B", "65536") // at most: nothing is set aside
 	} else {
-		argv = append(argv, "-i", port, "-B", "16384", "ip")
+		argv = append(argv, "-i", port, "-B", "16384") // no expression, see startDump
 	}
 	d.cmd = exec.Command("nsenter", argv...)
 	stderr, err := d.cmd.StderrPipe()

@@ -9,7 +9,9 @@ import (
 	"maps"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -51,7 +53,7 @@ func runWatch(t *testing.T) (*oracle.Report, error) {
 	c.listenRaw(t, "h2", 17)
 	// h1 is outside, and the only one that sends what matches: it enters the domain
 	// as it is on h1's wire.
-	entering := n.dumpMatching(t, "h1")
+	entering := n.dumpPort(t, "h1")
 	attached := routers(n.nodes())
 	rad := n.attach(t, attached, "--timeout", packetTimeout, "--watch", watched)
 	sent := watchTraffic(t, n)
@@ -61,7 +63,7 @@ func runWatch(t *testing.T) (*oracle.Report, error) {
 	if err := errors.Join(c.stop(t), entering.stop()); err != nil {
 		return nil, err
 	}
-	countPackets(t, entering.file, want)
+	countPackets(t, entering.matching(t, n), want)
 	truth, err := c.load(sent)
 	if err != nil {
 		return nil, err
@@ -74,17 +76,31 @@ func runWatch(t *testing.T) (*oracle.Report, error) {
 	return report, nil
 }
 
-// dumpMatching captures what a host sends that matches.
-func (n *network) dumpMatching(t *testing.T, node string) *tcpdump {
+// dumpPort captures at a host's port.
+func (n *network) dumpPort(t *testing.T, node string) *tcpdump {
 	t.Helper()
 	d := &tcpdump{node: node, file: filepath.Join(t.TempDir(), node+".pcap")}
-	n.startDump(t, d, []string{
-		"tcpdump", "-i", "eth0", "-Q", "out", "-B", "65536", "-n", "-U", "-s", "0", "-Z", "root", "-w", d.file, watched,
-	})
+	n.startDump(t, d, []string{"tcpdump", "-i", "eth0", "-B", "65536", "-n", "-U", "-s", "0", "-Z", "root", "-w", d.file})
 	if err := d.ready(); err != nil {
 		t.Fatalf("tcpdump in %s: %v\n%s", node, err, d.log())
 	}
 	return d
+}
+
+// matching is a file of what the host has sent that matches, by tcpdump's judgement.
+func (d *tcpdump) matching(t *testing.T, n *network) string {
+	t.Helper()
+	out, err := n.lab.Command(n.ctx, d.node, "ip", "-o", "link", "show", "eth0").Output()
+	_, mac, found := strings.Cut(string(out), "link/ether ")
+	if err != nil || !found {
+		t.Fatalf("ip link: %v\n%s", err, out)
+	}
+	file := d.file + ".matching"
+	expression := fmt.Sprintf("(%s) and ether src %s", watched, strings.Fields(mac)[0])
+	if out, err := exec.CommandContext(n.ctx, "tcpdump", "-r", d.file, "-Z", "root", "-w", file, expression).CombinedOutput(); err != nil {
+		t.Fatalf("tcpdump -r: %v\n%s", err, out)
+	}
+	return file
 }
 
 // watchTraffic sends some of what matches, fragments of which only the first does,
