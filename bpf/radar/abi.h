@@ -240,7 +240,9 @@ struct rdr_shift {
 struct rdr_guard {
 	__u64 since_ns; /* it has got an interface that has no programs yet; 0: all have */
 	__u32 first;	/* 1 + its first port; the next ones: `siblings` */
-	__u32 pad;
+	/* Of user space alone: rules use the mark's bits, and what the node carries instead is
+	 * not settled. */
+	__u32 stopped;
 };
 
 /* An address that node owns: packets to it end there. Of a group, what a port takes:

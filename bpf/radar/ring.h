@@ -430,7 +430,8 @@ _Static_assert(offsetof(struct rdr_slot, cut) == offsetof(struct rdr_slot, nev) 
 /*
  * Sets RDR_COPIES, or takes it away. Meanwhile another CPU may mark the train as cut, which
  * must not be lost. Bit operations are not atomic before Linux 5.12, additions are: that of the
- * uppermost bit reaches no other.
+ * uppermost bit reaches no other. The other CPU's own store may undo this flip, if it had read
+ * the byte in the nanoseconds before: then the slot is kept too long, or not longer than others.
  */
 static __always_inline void flip_copies(struct rdr_slot *s)
 {

@@ -64,6 +64,9 @@ func newMarks(name string, log *slog.Logger) (_ *marks, err error) {
 	// Rules may have come while no agent lived: they count before sources mark again.
 	m.follow(context.Background())
 	m.settle(context.Background())
+	if m.handle.CanGiveMarksUp() {
+		m.once.warn("carry the mark again", m.handle.ResumeMarks())
+	}
 	return m, nil
 }
 

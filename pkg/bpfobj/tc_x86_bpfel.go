@@ -124,7 +124,7 @@ type TcRdrGuard struct {
 	_       structs.HostLayout
 	SinceNs uint64
 	First   uint32
-	Pad     uint32
+	Stopped uint32
 }
 
 type TcRdrIp6 uint32

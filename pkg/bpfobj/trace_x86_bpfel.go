@@ -48,7 +48,7 @@ type TraceRdrGuard struct {
 	_       structs.HostLayout
 	SinceNs uint64
 	First   uint32
-	Pad     uint32
+	Stopped uint32
 }
 
 type TraceRdrKey struct {

@@ -3,7 +3,9 @@
 package datapath
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync/atomic"
@@ -115,7 +117,39 @@ func (h *Handle) look(at uint64) { h.looked, h.equipped, h.open = at, 0, nil }
 // putPort tells the programs what a port is. What has changed there since user space looked
 // stays: the programs know better.
 func (h *Handle) putPort(id uint16, entry bpfobj.TcRdrPort) error {
+	unlock, err := h.lockPorts()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return h.putPortLocked(id, entry)
+}
+
+// lockPorts keeps others from writing ports until unlock: who reads an entry and writes it
+// again must not take back what another process wrote in between. It is held for
+// microseconds, unlike the domain's lock, for which a node that must stop using the mark
+// cannot wait.
+func (h *Handle) lockPorts() (unlock func(), err error) {
+	if h.portsLock == nil {
+		if h.portsLock, err = os.Open(domain.Dir(h.Domain.Name)); err != nil {
+			return nil, fmt.Errorf("lock ports: %w", err)
+		}
+	}
+	fd := int(h.portsLock.Fd())
+	for err = unix.EINTR; errors.Is(err, unix.EINTR); {
+		err = unix.Flock(fd, unix.LOCK_EX)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lock ports: %w", err)
+	}
+	return func() { _ = unix.Flock(fd, unix.LOCK_UN) }, nil
+}
+
+func (h *Handle) putPortLocked(id uint16, entry bpfobj.TcRdrPort) error {
 	s, g := &h.shifts[id], &h.guards[entry.Node]
+	if atomic.LoadUint32(&g.Stopped) != 0 && bpfobj.TcRdrPortFlag(entry.Flags)&nodeFlagBits == 0 {
+		entry.Flags |= uint16(flagsStopped)
+	}
 	carrier := entry.Flags&uint16(bpfobj.TcRdrPortFlagRDR_PF_HEADER) != 0 || h.Domain.Options.MarkMask == 0
 	for {
 		peer, gone, came := atomic.LoadUint64(&s.PeerNs), atomic.LoadUint64(&s.GoneNs), atomic.LoadUint64(&g.SinceNs)

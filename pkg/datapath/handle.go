@@ -46,6 +46,7 @@ type Handle struct {
 	memberships map[uint16]string
 	told        map[string]bool // warnings that need no repetition
 	hold        *os.File        // the directory of pins, see HoldPins; nil: not held
+	portsLock   *os.File        // the directory of the domain's state, see lockPorts; nil: not needed yet
 }
 
 // Near returns the namespaces that are not attached in which other ends of attached
@@ -141,10 +142,12 @@ func (h *Handle) Close() error {
 		errs = append(errs, h.lossHook.Close())
 	}
 	h.lossHook = nil
-	if h.hold != nil {
-		errs = append(errs, h.hold.Close())
+	for _, dir := range []*os.File{h.hold, h.portsLock} {
+		if dir != nil {
+			errs = append(errs, dir.Close())
+		}
 	}
-	h.hold = nil
+	h.hold, h.portsLock = nil, nil
 	for _, m := range h.maps {
 		errs = append(errs, m.Close())
 	}

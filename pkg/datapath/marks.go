@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/clock"
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/topo"
 )
@@ -63,7 +64,9 @@ func (h *Handle) StopMarks(uses []topo.Conflict) error {
 			if n.Name != u.Node {
 				continue
 			}
-			if err := h.setNodeFlags(h.Domain, n, flagsApart|bpfobj.TcRdrPortFlagRDR_PF_LATE, false); err != nil {
+			// First: whoever writes a port's flags from what is described reads it.
+			atomic.StoreUint32(&h.guards[n.ID].Stopped, 1)
+			if err := h.setNodeFlags(h.Domain, n, flagsStopped, false); err != nil {
 				return err
 			}
 		}
@@ -127,11 +130,41 @@ func (h *Handle) SettleMarks(ctx context.Context, uses []topo.Conflict) ([]MarkG
 		return given, err
 	}
 	for _, n := range nodes {
+		// An interface may have come before, and have no programs yet: the node sees true
+		// bits until somebody has looked.
+		atomic.CompareAndSwapUint64(&h.guards[n.ID].SinceNs, 0, clock.Monotonic())
 		if err := h.setNodeFlags(next, n, nodeFlags(n), true); err != nil {
 			return given, err
 		}
+		atomic.StoreUint32(&h.guards[n.ID].Stopped, 0)
 	}
 	return given, nil
+}
+
+// ResumeMarks lets nodes carry the mark again that an agent stopped which ended before it
+// settled what they carry instead. The caller is the domain's only agent, and has looked for
+// rules since.
+//
+// Errors: domain.ErrNotAttached.
+func (h *Handle) ResumeMarks() error {
+	unlock, err := domain.Lock(h.Domain.Name)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := h.Reload(); err != nil {
+		removeUnused(h.Domain.Name)
+		return err
+	}
+	for _, n := range markNodes(h.Domain) {
+		if atomic.SwapUint32(&h.guards[n.ID].Stopped, 0) == 0 {
+			continue
+		}
+		if err := h.setNodeFlags(h.Domain, n, 0, true); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // withText puts what FindConflicts finds in the nodes of rules before these, which have no
@@ -155,6 +188,10 @@ func withText(ctx context.Context, d *domain.Domain, uses []topo.Conflict) []top
 // flagsApart are those of the ports of a node that carries nothing.
 const flagsApart = bpfobj.TcRdrPortFlagRDR_PF_APART | bpfobj.TcRdrPortFlagRDR_PF_HEADER
 
+// flagsStopped are those of a node that must not use the mark, before it is settled what it
+// carries instead.
+const flagsStopped = flagsApart | bpfobj.TcRdrPortFlagRDR_PF_LATE
+
 // nodeFlagBits are the flags that nodeFlags may set.
 const nodeFlagBits = bpfobj.TcRdrPortFlagRDR_PF_HEADER | bpfobj.TcRdrPortFlagRDR_PF_LATE | bpfobj.TcRdrPortFlagRDR_PF_APART
 
@@ -166,20 +203,29 @@ func (h *Handle) setNodeFlags(d *domain.Domain, n *domain.Node, flags bpfobj.TcR
 		if p.Removed || p.Node != n.ID {
 			continue
 		}
-		var entry bpfobj.TcRdrPort
-		if err := h.maps[bpfobj.TcMapPorts].Lookup(uint32(p.ID), &entry); err != nil {
-			return fmt.Errorf("read port %s: %w", portName(d, p), err)
-		}
-		if entry.Node != n.ID || entry.NetnsInum != n.Inum {
-			continue // not attached as yet, or no longer
-		}
-		if !anew && bpfobj.TcRdrPortFlag(entry.Flags)&nodeFlagBits != 0 {
-			continue // another process has settled it
-		}
-		entry.Flags = uint16(bpfobj.TcRdrPortFlag(entry.Flags)&^nodeFlagBits | flags)
-		if err := h.putPort(p.ID, entry); err != nil {
+		if err := h.setNodeFlagsOf(n, p, flags, anew); err != nil {
 			return fmt.Errorf("set port %s: %w", portName(d, p), err)
 		}
 	}
 	return nil
+}
+
+func (h *Handle) setNodeFlagsOf(n *domain.Node, p *domain.Port, flags bpfobj.TcRdrPortFlag, anew bool) error {
+	unlock, err := h.lockPorts()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	var entry bpfobj.TcRdrPort
+	if err := h.maps[bpfobj.TcMapPorts].Lookup(uint32(p.ID), &entry); err != nil {
+		return err
+	}
+	if entry.Node != n.ID || entry.NetnsInum != n.Inum {
+		return nil // not attached as yet, or no longer
+	}
+	if !anew && bpfobj.TcRdrPortFlag(entry.Flags)&nodeFlagBits != 0 {
+		return nil // another process has settled it
+	}
+	entry.Flags = uint16(bpfobj.TcRdrPortFlag(entry.Flags)&^nodeFlagBits | flags)
+	return h.putPortLocked(p.ID, entry)
 }

@@ -4,9 +4,12 @@ package datapath
 
 import (
 	"context"
+	"fmt"
+	"os"
 	"strings"
 	"testing"
 
+	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/topo"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
@@ -95,6 +98,13 @@ func TestGiveMarksUp(t *testing.T) {
 				l.echoes()
 			}
 			want("|late|apart")
+			// Also after somebody wrote the ports anew by a description that says nothing of it.
+			l.Veth("r", "d0", "r", "d1")
+			l.refresh()
+			l.wantFlags("a/e0 "+internalPort, "b/e0 "+internalPort, "r/d0 "+internalPort+"|late|apart",
+				"r/d1 "+internalPort+"|late|apart", "r/e0 "+internalPort+"|late|apart", "r/e1 "+internalPort+"|late|apart")
+			l.Run("r", "ip", "link", "del", "d0")
+			l.refresh()
 			if marked := named(t, h)["marked"]; marked < 4*200 { // by a, r, b, r
 				t.Errorf("%d packets are marked, not each by its sender and anew by r", marked)
 			}
@@ -105,6 +115,7 @@ func TestGiveMarksUp(t *testing.T) {
 			if len(given) != 1 || given[0].Node != "r" || !strings.HasPrefix(given[0].Why, "nft: inet t c: meta mark ") || (given[0].Apart != "") != (c.node != nil) {
 				t.Errorf("given up: %+v", given)
 			}
+			l.refresh()
 			want(c.flag)
 			if given, err = h.SettleMarks(t.Context(), uses); len(given) != 0 || err != nil {
 				t.Errorf("once more: %v, %v", given, err)
@@ -116,6 +127,81 @@ func TestGiveMarksUp(t *testing.T) {
 			l.echoes()
 		})
 	}
+}
+
+var mark = []topo.Conflict{{Node: "r", What: "nft", Mask: topo.AllMarks}}
+
+// TestStopMarksKeepsRoles: what another process writes at the same time stays.
+func TestStopMarksKeepsRoles(t *testing.T) {
+	l := newChain(t, HookAuto)
+	r := l.attach(chain...)
+	other, h := l.open(), l.open()
+	unlock, err := other.lockPorts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stopped := make(chan error, 1)
+	go func() { stopped <- h.StopMarks(mark) }()
+	nstest.WaitFor(t, "who waits for the lock", func() bool {
+		locks, err := os.ReadFile("/proc/locks")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Contains(string(locks), fmt.Sprintf("-> FLOCK  ADVISORY  WRITE %d ", os.Getpid()))
+	})
+	var entry bpfobj.TcRdrPort
+	id := l.port(r.Domain, "r", "e0").ID
+	if err := other.maps[bpfobj.TcMapPorts].Lookup(uint32(id), &entry); err != nil {
+		t.Fatal(err)
+	}
+	entry.Flags = uint16(bpfobj.TcRdrPortFlagRDR_PF_SOURCE_IN)
+	if err := other.putPortLocked(id, entry); err != nil {
+		t.Fatal(err)
+	}
+	unlock()
+	if err := <-stopped; err != nil {
+		t.Fatal(err)
+	}
+	l.wantFlags("a/e0 "+internalPort, "b/e0 "+internalPort, "r/e0 in|late|apart", "r/e1 "+internalPort+"|late|apart")
+}
+
+// TestResumeMarks: an agent ended before it settled what a node carries instead of the mark,
+// and the rule is gone.
+func TestResumeMarks(t *testing.T) {
+	l := newChain(t, HookAuto)
+	l.attach(chain...)
+	h := l.open()
+	if err := h.StopMarks(mark); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := l.open().ResumeMarks(); err != nil {
+			t.Fatal(err)
+		}
+		l.wantFlags("a/e0 "+internalPort, "b/e0 "+internalPort, "r/e0 "+internalPort, "r/e1 "+internalPort)
+		l.refresh()
+	}
+}
+
+// TestSettleMarksGuards: an interface has come and has no programs yet as its node begins to
+// carry the header. What leaves by it has true bits.
+func TestSettleMarksGuards(t *testing.T) {
+	l, p, o := newHeaderLab(t, HookAuto)
+	l.attach(chain...)
+	l.connect(false)
+	h := l.open()
+	if _, err := h.SettleMarks(t.Context(), mark); err != nil {
+		t.Fatal(err)
+	}
+	p.sendUntil(o, 50)
+	if !h.Changed() {
+		t.Error("nothing is left to look at")
+	}
+	l.refresh()
+	l.wantFlags("a/e0 "+internalPort, "b/e0 "+internalPort, "r/e0 "+internalPort+"|header|late", "r/e1 "+internalPort+"|header|late",
+		"r/x0 "+edgePort+"|header|late")
+	p.sendUntil(o, 50)
+	o.want(100)
 }
 
 // TestGiveMarksUpUnderWay: a packet that is in the node just then bears a mark. It is known
@@ -149,9 +235,10 @@ func TestGiveMarksUpUnderWay(t *testing.T) {
 		out, _ := l.Try("r", "ip", "neigh", "show", "10.0.2.1")
 		return strings.Contains(out, "INCOMPLETE")
 	})
-	if _, err := h.SettleMarks(t.Context(), []topo.Conflict{{Node: "r", What: "nft", Mask: topo.AllMarks}}); err != nil {
+	if _, err := h.SettleMarks(t.Context(), mark); err != nil {
 		t.Fatal(err)
 	}
+	l.refresh()
 	l.Run("r", "ip", "neigh", "replace", "10.0.2.1", "lladdr", mac, "dev", "e1", "nud", "permanent")
 	select {
 	case out := <-pinged:

@@ -40,10 +40,12 @@ const keeperScript = `trap '' HUP INT PIPE QUIT TERM; echo 1 >"$1" && echo on &&
 //
 // The switch is the whole machine's and no file descriptor holds it. A child process, the
 // keeper, writes it both times: the kernel closes the keeper's input when this process ends,
-// however it ends. Where there is no shell or no right to write it just takes longer.
+// however it ends. Where there is no shell or no right to write it just takes longer. So it
+// does in a container: when the first process of a PID namespace ends, the kernel kills all
+// others in it, the keeper too.
 func expedite(hooks int) (done func()) {
 	was, err := os.ReadFile(expeditedPath)
-	if err != nil || hooks < manyHooks || string(bytes.TrimSpace(was)) != "0" {
+	if err != nil || hooks < manyHooks || !inFirstPIDNamespace() || string(bytes.TrimSpace(was)) != "0" {
 		return func() {}
 	}
 	keeper := exec.Command("/bin/sh", "-c", keeperScript, "radar-rcu-keeper", expeditedPath)
@@ -69,4 +71,12 @@ func expedite(hooks int) (done func()) {
 			_ = os.WriteFile(expeditedPath, []byte("0"), 0o644)
 		}
 	}
+}
+
+// inFirstPIDNamespace reports whether this process is in the PID namespace that the machine
+// began with.
+func inFirstPIDNamespace() bool {
+	const first = 0xeffffffc // PROC_PID_INIT_INO of the kernel
+	var st unix.Stat_t
+	return unix.Stat("/proc/self/ns/pid", &st) == nil && st.Ino == first
 }

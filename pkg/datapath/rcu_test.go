@@ -116,3 +116,30 @@ func TestExpediteKilled(t *testing.T) {
 		nstest.WaitFor(t, name+": the switch to be off", func() bool { return readSwitch(path) == "0" })
 	}
 }
+
+// TestExpediteContainer: all processes of a PID namespace may be killed at once, so that
+// nobody would give the switch back. There it stays as it is.
+func TestExpediteContainer(t *testing.T) {
+	need.AsRoot(t)
+	if path := os.Getenv("RADAR_TEST_EXPEDITE"); path != "" {
+		expeditedPath = path
+		done := expedite(manyHooks)
+		os.Stdout.WriteString(readSwitch(path) + "\n")
+		done()
+		return
+	}
+	path := filepath.Join(t.TempDir(), "rcu_expedited")
+	for flags, during := range map[uintptr]string{0: "1", syscall.CLONE_NEWPID: "0"} {
+		setSwitch(t, path, "0\n")
+		cmd := exec.Command(os.Args[0], "-test.run=^TestExpediteContainer$")
+		cmd.Env = append(os.Environ(), "RADAR_TEST_EXPEDITE="+path)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: flags}
+		out, err := cmd.CombinedOutput()
+		if line, _, _ := strings.Cut(string(out), "\n"); err != nil || line != during {
+			t.Errorf("with clone flags %#x: %v, the switch is at %q, want %q", flags, err, line, during)
+		}
+		if after := readSwitch(path); after != "0" {
+			t.Errorf("with clone flags %#x the switch is left at %q", flags, after)
+		}
+	}
+}
