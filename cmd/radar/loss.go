@@ -20,6 +20,10 @@ is what tc and nft count (a buffer can hold many segments of one flow).
 FLOWS is how many flows lost packets there; -o wide names those that lost most,
 --by flow shows a row for each flow and place.
 
+WHY says in plain words what REASON, or FUNCTION, stands for. Below the rows stands what
+nodes dropped before it was sent (their own rules, no answer to ARP): such packets have
+no record. Packets that went round in a circle have a line of their own.
+
 REASON NOT_SEEN is no loss that the kernel told of. These packets expired: they went in
 there (AT node) or out by that port (AT link), and nobody saw them again within the
 timeout. In a virtual machine or a forwarder in user space they were lost or consumed.
@@ -65,7 +69,14 @@ func (a *app) showLosses(r *answer, local bool) error {
 	rows := r.Losses(r.names)
 	told := slices.ContainsFunc(rows, func(row aggregate.LossRow) bool { return !row.Inferred() })
 	a.noteOtherLosses(r, told)
-	return a.printLosses(rows, false)
+	a.noteLoops(r)
+	if err := a.printLosses(rows, false); err != nil {
+		return err
+	}
+	if r.Totals().Packets > 0 { // else noteEmpty says it
+		a.noteUnsent(r.ring, r.asked)
+	}
+	return nil
 }
 
 func (a *app) printLosses(rows []aggregate.LossRow, afterDelivery bool) error {
@@ -108,11 +119,11 @@ func (a *app) printLosses(rows []aggregate.LossRow, afterDelivery bool) error {
 }
 
 var placeColumns = []column{
-	{title: "NODE"}, {title: "PORT"}, {title: "AT"}, {title: "REASON"}, {title: "QDISC"}, {title: "FUNCTION"},
+	{title: "NODE"}, {title: "PORT"}, {title: "AT"}, {title: "REASON"}, {title: "QDISC"}, {title: "FUNCTION"}, {title: "WHY"},
 }
 
 func placeCells(p *aggregate.LossPlace) []string {
-	return []string{p.Node, p.Port, string(p.At), p.Reason, p.Qdisc, p.Function}
+	return []string{p.Node, p.Port, string(p.At), p.Reason, p.Qdisc, p.Function, shortWhy(p.Reason, p.Function)}
 }
 
 // flowLossView is a row of "radar loss --by flow" in JSON.

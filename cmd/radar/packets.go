@@ -110,9 +110,12 @@ func (q *packetQuery) scan(now time.Time) backpack.ScanOptions {
 func (a *app) packetList(reader *agent.Reader, q packetQuery) error {
 	printer := newPacketPrinter(a.out, a.output, a.location)
 	var rows []*record.Record
-	found := false
+	found, incomplete := false, uint64(0)
 	stats, err := backpack.ScanFunc(reader.Maps, reader.Decoder, q.scan(a.now()), func(r *record.Record) error {
 		found = true
+		if r.Truncated {
+			incomplete += uint64(r.Segs)
+		}
 		if rows = append(rows, r); len(rows) < printChunk {
 			return nil
 		}
@@ -126,8 +129,9 @@ func (a *app) packetList(reader *agent.Reader, q packetQuery) error {
 	if err := errors.Join(printer.print(rows), a.out.Flush()); err != nil {
 		return err
 	}
+	a.noteIncomplete(incomplete)
 	if !found {
-		a.noteEmpty(reader.Domain)
+		a.noteEmpty(reader, &q.selection)
 	}
 	if stats.Torn > 0 {
 		fmt.Fprintf(a.stderr, "radar: %d packets were overwritten while they were read\n", stats.Torn)

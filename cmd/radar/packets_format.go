@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -161,7 +162,10 @@ func idText(r *record.Record) string {
 func pathText(r *record.Record) string {
 	steps := make([]record.Step, len(r.Hops))
 	for i, hop := range r.Hops {
-		steps[i] = record.Step{Text: hop.Node + outcomeText(hop.Outcome), Prev: r.PrevOf(i), Same: r.SameAs(i)}
+		steps[i] = record.Step{Text: hop.Node + outcomeText(hop.Outcome), Arrow: gapArrow(&hop), Prev: r.PrevOf(i), Same: r.SameAs(i)}
+	}
+	if _, again, ok := r.Loop(); ok {
+		return record.PathText(steps[:again]) + loopMark + ttlEnd(r)
 	}
 	return truncatedMark(r, record.PathText(steps))
 }
@@ -184,6 +188,7 @@ func timedPathText(r *record.Record) string {
 	for i, hop := range r.Hops {
 		var b strings.Builder
 		steps[i] = record.Step{Prev: r.PrevOf(i), Same: -1}
+		steps[i].Arrow = gapArrow(&hop)
 		if hop.LinkNs != nil && i > 0 {
 			steps[i].Arrow = " -" + humanDuration(float64(*hop.LinkNs)) + "> "
 		}
@@ -221,12 +226,38 @@ func rewriteText(hop record.Hop) string {
 	return "[" + strings.Join(parts, " ") + "]"
 }
 
-// truncatedMark shows that the history is not complete.
+// truncatedMark shows that the history is not complete, unless the path says where.
 func truncatedMark(r *record.Record, path string) string {
-	if r.Truncated {
+	if r.Truncated && !slices.ContainsFunc(r.Hops, func(h record.Hop) bool { return h.Gap }) {
 		return path + " ..."
 	}
 	return path
+}
+
+// gapArrow leads to a hop before which others may be missing; "" if none are.
+func gapArrow(h *record.Hop) string {
+	if h.Gap {
+		return record.GapArrow
+	}
+	return ""
+}
+
+// ttlEnd is ", TTL used up" where that is how the packet ended: a router got it with a TTL of 1,
+// and did not send it on.
+func ttlEnd(r *record.Record) string {
+	if !ttlUsedUp(r) {
+		return ""
+	}
+	return ", " + ttlName(r) + " used up"
+}
+
+// ttlUsedUp says whether a packet was lost because its TTL was.
+func ttlUsedUp(r *record.Record) bool {
+	ttl := r.TTL
+	if r.TTLSent != nil {
+		ttl = *r.TTLSent
+	}
+	return r.State == record.Lost && r.Src != "" && ttl <= 1 && r.Loss != nil && r.Loss.At != record.AtQueue
 }
 
 // lossText says where and why a packet was lost, or freed after delivery: that was at

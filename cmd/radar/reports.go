@@ -195,7 +195,7 @@ func (a *app) printBoth(s sources, q packetQuery) error {
 		a.notef("%d packets were overwritten while they were read", stats.Torn)
 	}
 	if len(rows) == 0 {
-		a.noteEmpty(s.ring.Domain)
+		a.noteEmpty(s.ring, &q.selection)
 	}
 	return newPacketPrinter(a.out, a.output, a.location).print(rows)
 }

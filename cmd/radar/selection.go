@@ -56,8 +56,9 @@ func (f *selectFlags) add(a *app, cmd *cobra.Command, lastHelp string) {
 
 // selection is what packets a command is asked for.
 type selection struct {
-	filter *query.Filter
-	expr   *filter.Expr // nil: none
+	filter   *query.Filter
+	anyState *query.Filter // the same without --state
+	expr     *filter.Expr  // nil: none
 
 	since     time.Time // sent then or later; zero: ever
 	filtered  bool      // not everything since then is asked for
@@ -68,11 +69,15 @@ type selection struct {
 // selection checks flags and arguments; now is what --since 5m counts from.
 func (f *selectFlags) selection(flags *pflag.FlagSet, args []string, now time.Time) (s selection, err error) {
 	list := func(values []string) string { return strings.Join(values, ",") }
-	s.filter, err = query.Parse(query.Spec{
+	spec := query.Spec{
 		Src: list(f.src), Dst: list(f.dst), Proto: list(f.proto),
 		Sport: list(f.sport), Dport: list(f.dport), Node: list(f.node), State: list(f.state),
-	})
-	if err != nil {
+	}
+	if s.filter, err = query.Parse(spec); err != nil {
+		return s, usagef("--%w", err)
+	}
+	spec.State = ""
+	if s.anyState, err = query.Parse(spec); err != nil {
 		return s, usagef("--%w", err)
 	}
 	s.flowsOnly = len(f.node)+len(f.state) == 0
@@ -132,6 +137,11 @@ func (s *selection) keepFlow(r *record.Record) bool {
 // match says whether the record is asked for.
 func (s *selection) match(r *record.Record) bool {
 	return (s.since.IsZero() || r.TNs >= s.since.UnixNano()) && s.keep(r)
+}
+
+// matchAnyState is match, whatever became of the packet.
+func (s *selection) matchAnyState(r *record.Record) bool {
+	return (s.since.IsZero() || r.TNs >= s.since.UnixNano()) && s.anyState.Match(r) && (s.expr == nil || s.expr.MatchRecord(r))
 }
 
 // keep is match at any time.

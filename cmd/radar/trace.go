@@ -48,11 +48,11 @@ func newTraceCmd(a *app) *cobra.Command {
   radar packets --state lost -o json | jq -r .id | xargs radar trace`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(_ *cobra.Command, args []string) error {
-			filter, err := f.check(args)
+			s, err := f.check(args)
 			if err != nil {
 				return err
 			}
-			return a.trace(args, int(f.last), filter)
+			return a.trace(args, int(f.last), s)
 		},
 	}
 	flags := cmd.Flags()
@@ -66,8 +66,11 @@ func newTraceCmd(a *app) *cobra.Command {
 }
 
 // check refuses what does not go together, and returns what --last selects by.
-func (f *traceFlags) check(ids []string) (*query.Filter, error) {
-	filter, err := query.Parse(query.Spec{State: strings.Join(f.state, ","), Node: strings.Join(f.node, ",")})
+func (f *traceFlags) check(ids []string) (*selection, error) {
+	spec := query.Spec{State: strings.Join(f.state, ","), Node: strings.Join(f.node, ",")}
+	filter, err := query.Parse(spec)
+	spec.State = ""
+	anyState, _ := query.Parse(spec) // what is wrong with it, the first has said
 	switch {
 	case err != nil:
 		return nil, usagef("--%w", err)
@@ -83,25 +86,27 @@ func (f *traceFlags) check(ids []string) (*query.Filter, error) {
 			return nil, usagef("%w: use one of radar's own packets as radar packets -o wide shows it, such as 5f3a9c01-1a2b", err)
 		}
 	}
-	return filter, nil
+	return &selection{filter: filter, anyState: anyState}, nil
 }
 
-func (a *app) trace(ids []string, last int, filter *query.Filter) error {
-	return a.readRing(&selection{filter: filter}, nil, func(reader *agent.Reader) error {
-		found, err := a.findPackets(reader, ids, last, filter)
+func (a *app) trace(ids []string, last int, s *selection) error {
+	return a.readRing(s, nil, func(reader *agent.Reader) error {
+		found, err := a.findPackets(reader, ids, last, s)
 		// What is found is told, also beside an ID that is not.
 		return errors.Join(err, a.printStories(reader, found))
 	})
 }
 
-func (a *app) findPackets(r *agent.Reader, ids []string, last int, filter *query.Filter) ([]*backpack.Found, error) {
+func (a *app) findPackets(r *agent.Reader, ids []string, last int, s *selection) ([]*backpack.Found, error) {
 	var found []*backpack.Found
 	if len(ids) == 0 {
-		records, _, err := backpack.Scan(r.Maps, r.Decoder, backpack.ScanOptions{Last: last, Select: backpack.Select{States: filter.States(), Match: filter.Match}})
+		records, _, err := backpack.Scan(r.Maps, r.Decoder, backpack.ScanOptions{Last: last, Select: backpack.Select{States: s.filter.States(), Match: s.filter.Match}})
 		if err != nil {
 			return nil, fmt.Errorf("read the ring: %w", err)
 		}
 		if len(records) == 0 {
+			a.noteDomain()
+			a.noteEmpty(r, s)
 			return nil, fmt.Errorf("no such packet: %s", a.remembered(r))
 		}
 		for i := range records {
