@@ -169,6 +169,21 @@ func TestUnsent(t *testing.T) {
 	if n := w.counter("unsent"); n != 4 {
 		t.Errorf("counter unsent: %d, want 4", n)
 	}
+	// There is room for so many flows; more of them are counted.
+	const flows, known, room = 1500, 2, 1024
+	w.in("h1", "nft", "add rule ip t o udp dport 20000-30000 drop")
+	w.in("h1", "python3", "-c", fmt.Sprintf(`import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for port in range(20000, 20000 + %d):
+    try:
+        s.sendto(b"x", ("10.0.2.2", port))
+    except PermissionError:
+        pass
+`, flows))
+	if n, over := w.counter("unsent"), w.counter("unsent_full"); n != flows+4 || over != flows+known-room {
+		t.Errorf("counters: %d unsent, want %d; %d of them in no flow, want %d", n, flows+4, over, flows+known-room)
+	}
+	w.says([]string{"loss"}, "1020 more flows", fmt.Sprintf("%d more packets were dropped by nodes before they were sent", flows+known-room))
 }
 
 func (w *world) udpTo(addr string, port int) {

@@ -21,6 +21,7 @@ type packetPrinter struct {
 	location *time.Location
 	table    *table
 	csv      *csvWriter
+	long     bool // CSV: a row for each hop
 }
 
 func newPacketPrinter(out io.Writer, format outputFormat, location *time.Location) *packetPrinter {
@@ -67,13 +68,45 @@ func (p *packetPrinter) print(records []*record.Record) error {
 }
 
 func (p *packetPrinter) printCSV(records []*record.Record) error {
-	if err := csvTitle[record.Record](p.csv); err != nil {
+	if p.long {
+		return p.printHops(records)
+	}
+	if err := csvTitle[record.Record](p.csv, "path"); err != nil {
 		return err
 	}
 	for _, r := range records {
 		p.csv.absent = r.Absent()
-		if err := p.csv.row(r); err != nil {
+		if err := p.csv.row(r, [2]string{"path", pathText(r)}); err != nil {
 			return err
+		}
+	}
+	return p.csv.flush()
+}
+
+// hopRow is a hop of a packet, with what it takes to know the packet.
+type hopRow struct {
+	ID    string       `json:"id"`
+	Time  string       `json:"time"`
+	State record.State `json:"state"`
+	Src   string       `json:"src"`
+	Dst   string       `json:"dst"`
+	Proto string       `json:"proto"`
+	Sport *int         `json:"sport,omitempty"`
+	Dport *int         `json:"dport,omitempty"`
+	Index int          `json:"index"` // of the hop, from 0
+	Hop   record.Hop   `json:"hop"`
+}
+
+// printHops prints a row for each hop.
+func (p *packetPrinter) printHops(records []*record.Record) error {
+	if err := csvTitle[hopRow](p.csv); err != nil {
+		return err
+	}
+	for _, r := range records {
+		for i, h := range r.Hops {
+			if err := p.csv.row(&hopRow{r.ID, r.Time, r.State, r.Src, r.Dst, r.Proto, r.Sport, r.Dport, i, h}); err != nil {
+				return err
+			}
 		}
 	}
 	return p.csv.flush()

@@ -162,7 +162,7 @@ func (a *app) askOnce(s sources, q *asked, show func(*answer) error) error {
 	result := &answer{names: reader.Decoder, now: a.now(), ring: reader, asked: &q.selection}
 	matched := true
 	sinceAttach := !q.since.After(reader.Domain.Created)
-	if sinceAttach && q.last == 0 && (!q.filtered || q.flowsOnly && q.byFlow()) {
+	if sinceAttach && q.until.IsZero() && q.last == 0 && (!q.filtered || q.flowsOnly && q.byFlow()) {
 		note, err := reader.Collect()
 		if err != nil {
 			return err

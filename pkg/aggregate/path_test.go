@@ -94,7 +94,7 @@ func TestPathsWithGaps(t *testing.T) {
 	must(t, err)
 	for name, agg := range map[string]*aggregate.Aggregates{"counted": a, "from a snapshot": b} {
 		paths := agg.Paths(letters{})
-		if len(paths) != 2 || paths[0].Path != "a > ... > b > c" || paths[1].Path != "a > b > ... > c" {
+		if len(paths) != 2 || paths[0].Path != "a > b > ... > c" || !paths[1].Hops[1].Gap || paths[1].Hops[2].Gap {
 			t.Errorf("%s: paths %+v", name, paths)
 		}
 		if got := aggregate.TruncatedText(paths[0].Path, paths[0].Hops, true); got != paths[0].Path {
