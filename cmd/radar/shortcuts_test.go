@@ -4,7 +4,6 @@ package main
 
 import (
 	"encoding/csv"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -125,7 +124,7 @@ func (w *world) csv(args ...string) [][]string {
 	stdout, stderr, code := radar(w.T, args...)
 	rows, err := csv.NewReader(strings.NewReader(stdout)).ReadAll()
 	if err != nil || code != exitOK || len(rows) < 3 {
-		w.Fatal(fmt.Sprintf("radar %v: code %d, %v, %d rows\n%s", args, code, err, len(rows), stderr))
+		w.Fatalf("radar %v: code %d, %v, %d rows\n%s", args, code, err, len(rows), stderr)
 	}
 	return rows
 }
