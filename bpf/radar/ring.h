@@ -353,7 +353,7 @@ static __always_inline __u32 is_end(__u32 kind)
 
 /*
  * The log of the slot at pos has no room for that event. An end finds room behind a loss that
- * it withdraws, or takes the place of the end before it, which was none: what a masquerading
+ * it withdraws, or where addresses have taken that of a loss, or takes the place of the end before it, which was none: what a masquerading
  * node sends back was for its own address first. (No qdisc has a digit as the eighth letter of
  * its name, so that the cell behind a loss is no end. A call: the verifier has its limits.)
  */
@@ -366,13 +366,14 @@ GLOBAL int add_to_full(__u64 pos, __u64 cell)
 
 	if (!s || !pos || s->pos != pos)
 		return 0;
-	s->state |= RDR_ST_FULL;
 	if (!is_end(kind)) {
+		s->state |= RDR_ST_FULL;
 		count(RDR_C_EVENT_FULL, 1);
 		return 0;
 	}
 	last = last_cell(s);
 	if (is_end(cell_kind(last))) {
+		s->state |= RDR_ST_FULL;
 		at = (__u64)s->nev - 1;
 		asm volatile("" : "+r"(at)); /* see end_of_log() */
 		/* A second copy by the same port does not change when the packet arrived. */
@@ -388,6 +389,7 @@ GLOBAL int add_to_full(__u64 pos, __u64 cell)
 		WRITE_ONCE(s->nev, e.nev + 1);
 		return 0;
 	}
+	s->state |= RDR_ST_FULL;
 	/* Which end it was, nothing else says. */
 	if (kind == RDR_EV_LEFT)
 		s->cut |= RDR_LEFT;
@@ -433,14 +435,15 @@ static __always_inline void add_event_data(struct rdr_slot *s, __u32 kind, __u32
 	WRITE_ONCE(s->nev, e.nev + 3);
 }
 
-/* Appends an RDR_EV_ADDR6. */
+/* Appends an RDR_EV_ADDR6. It is long: the room for a loss is the only one that two of them find
+ * in slots of the usual size. Where the packet arrives still fits. */
 static __always_inline void add_event_addr6(struct rdr_slot *s, __u32 flags, __u32 port,
 					    __u64 now, const __u64 *addrs, __u32 ports)
 {
 	struct log_end e = end_of_log(s);
 
 	if (cfg_cells < 6 || e.used >= cfg_cells - 5 ||
-	    e.used + 5 + RDR_END_CELLS >= cfg_cells) {
+	    e.used + 6 >= cfg_cells) {
 		s->state |= RDR_ST_FULL;
 		count(RDR_C_EVENT_FULL, 1);
 		return;

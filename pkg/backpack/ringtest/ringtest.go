@@ -275,6 +275,8 @@ func (r *Image) Log(pos uint64, kind, flags byte, port uint16, now uint64, data 
 		kept = 3
 	case Loss:
 		kept = 0
+	case Addr6:
+		kept = 1
 	}
 	if k+1+len(data)+kept > room {
 		r.logFull(pos, kind, k, room, cell)
@@ -289,13 +291,15 @@ func (r *Image) Log(pos uint64, kind, flags byte, port uint16, now uint64, data 
 
 // logFull is add_to_full().
 func (r *Image) logFull(pos uint64, kind byte, k, room int, cell uint64) {
-	r.SetState(pos, r.State(pos)|Full)
+	full := func() { r.SetState(pos, r.State(pos)|Full) }
 	if kind != Deliver && kind != Left {
+		full()
 		return
 	}
 	if k > 0 {
 		last := atomic.LoadUint64(r.word(pos, cellOff(k-1)))
 		if was := byte(last >> 60); was == Deliver || was == Left {
+			full()
 			if was != kind || uint16(last>>40) != uint16(cell>>40) {
 				r.cell(pos, k-1, cell)
 			}
@@ -307,8 +311,10 @@ func (r *Image) logFull(pos uint64, kind byte, k, room int, cell uint64) {
 		r.cell(pos, k, cell)
 		r.Put(pos, offNev, byte(k+1))
 	case kind == Left:
+		full()
 		r.SetCut(pos, cut|HasLeft)
 	default:
+		full()
 		r.SetCut(pos, cut&^HasLeft)
 	}
 }
