@@ -57,6 +57,13 @@ install: build ## radar, man pages, completion and licences into PREFIX (default
 		bin/radar completion $${c%%:*} > $$share/$${c#*:}; chmod 0644 $$share/$${c#*:}; \
 	done
 
+.PHONY: uninstall
+uninstall: ## what install has put into PREFIX, and nothing else
+	@share=$(DESTDIR)$(or $(PREFIX),/usr/local)/share; \
+	rm -f $(DESTDIR)$(or $(PREFIX),/usr/local)/bin/radar $$share/man/man1/radar.1 $$share/man/man1/radar-*.1 \
+		$$share/bash-completion/completions/radar $$share/zsh/site-functions/_radar $$share/fish/vendor_completions.d/radar.fish; \
+	rm -rf $$share/doc/radar
+
 # $(call need,PACKAGES): installs those that are missing.
 need = @lab/tools/packages.sh $(1)
 

@@ -12,6 +12,7 @@
 #include "radar/inside.h"
 #include "radar/nat.h"
 #include "radar/queue.h"
+#include "radar/unsent.h"
 
 static __always_inline bool lies_in(const volatile struct rdr_range *r, __u64 location)
 {
@@ -310,6 +311,17 @@ GLOBAL int was_in(__u32 index, __u32 inum, __u32 iif)
 	return scan & WAS_IN;
 }
 
+/* Whether the log of the packet in the slot at index may lack nodes where it has been. */
+GLOBAL int lacks_nodes(__u32 index)
+{
+	struct rdr_slot *s = slot_at(index & (cfg_slots - 1)), *h;
+
+	if (!s)
+		return false;
+	h = head_of(s);
+	return (s->state | (h ? h->state : 0)) & RDR_ST_FULL;
+}
+
 /* Number of the namespace of an skb that bears a mark. Without a device it is its socket's,
  * or its route's. 0: it has none. */
 static __always_inline __u32 read_home(struct sk_buff *skb)
@@ -452,8 +464,11 @@ int radar_kfree_skb(__u64 *ctx)
 	 * wire our packets are held by our ports, inside nodes they bear our mark. */
 	port = read_port(skb);
 	mark = skb->mark & marks_at(port);
+	if (cfg_has_reason)
+		reason = pack_reason(ctx[2]);
+	where = (__u64)reason << 48 | (location & 0xffffffffffffULL);
 	if (port == RDR_NO_PORT && !mark)
-		return 0;
+		return lose_unsent(skb, where);
 	if (!read_packet(skb, &p))
 		return 0;
 	now = bpf_ktime_get_ns();
@@ -463,7 +478,9 @@ int radar_kfree_skb(__u64 *ctx)
 	if (mark && !r)
 		r = found_lost_inside(marked_index(mark), p.n, now);
 	in_node = r >> FOUND_SHIFT & 1;
-	if (in_node && !was_in(r, read_home(skb), skb->skb_iif)) {
+	/* Where nodes are missing, a device of ours will do. */
+	if (in_node && !was_in(r, read_home(skb), skb->skb_iif) &&
+	    (port == RDR_NO_PORT || !lacks_nodes(r))) {
 		count(RDR_C_NOT_HERE, p.n);
 		r = 0;
 		in_node = false;
@@ -471,9 +488,7 @@ int radar_kfree_skb(__u64 *ctx)
 	if (!r && port != RDR_NO_PORT)
 		r = found_on_wire(&p, p.true_link * RDR_PF_TRUE, EXPECT_OURS, false, now);
 	if (!unpack_found(r, &f))
-		return 0;
-	if (cfg_has_reason)
-		reason = pack_reason(ctx[2]);
+		return lose_unsent(skb, where);
 	tree = is_tree(f.slot);
 	if (is_tap(location) || is_ping(location, reason) || was_joined(&p, location, reason, f.index) ||
 	    (is_unwanted(skb, location, tree) &&
@@ -487,7 +502,6 @@ int radar_kfree_skb(__u64 *ctx)
 		port = entrance_of(f.index, read_inum(skb));
 	if (in_node && !p.v6 && !tree && has_moved(f.slot, &p))
 		lose_moved(&f, &p, now);
-	where = (__u64)reason << 48 | (location & 0xffffffffffffULL);
 	packed = port | (in_node ? RDR_ST_HELD << 16 : 0) |
 		 look_at_place(f.index, port, read_home(skb)) << 24;
 	inner = still_inside(f.index, now);

@@ -30,8 +30,8 @@
  * life, so it is both the generation and the sequence number of the slot: a
  * reader copies the slot, reads the position again and takes the copy only if
  * both are equal and not 0. Cells below nev never change within a position, but that an
- * RDR_EV_INGRESS or RDR_EV_DELIVER may become RDR_EV_IGNORED: who reads on at nev reads the
- * rest again.
+ * RDR_EV_INGRESS or RDR_EV_DELIVER may become RDR_EV_IGNORED, and the end of a log that is full
+ * (RDR_ST_FULL) a later end: who reads on at nev reads the rest again.
  *
  * A GSO train of n segments takes n neighbouring slots. Its *head* is the slot
  * with seg == 0; segment k stands at position head + k. While the train is
@@ -80,6 +80,11 @@ struct rdr_slot {
 };
 
 #define RDR_CELLS(lines) (6 + 8 * ((lines) - 2))
+
+/* The log's last cells, which no event on the way takes: one for where the packet arrived or
+ * left, three for where it was lost. What lies in them, in a log that is full, may have come
+ * after events that had no room. */
+#define RDR_END_CELLS 4
 
 enum rdr_slot_flag {
 	RDR_SF_FRAGMENT = 1, /* not a first fragment: no ports, no ICMP type */
@@ -350,7 +355,32 @@ enum rdr_counter {
 	RDR_C_QUEUE_UNSEEN = 31,
 	RDR_C_NOT_HERE = 32, /* bits or a mark of ours, of a packet that is elsewhere */
 	RDR_C_NODE_CHANGED = 33, /* times that an interface came or went, with something to close */
-	RDR_C_MAX = 34,
+	RDR_C_UNSENT = 34,	/* freed by a node before they were sent, see struct rdr_unsent */
+	RDR_C_UNSENT_FULL = 35, /* of these, not in the map: it was full */
+	RDR_C_MAX = 36,
 };
+
+/*
+ * Packets that a node freed before they were sent (its own rules, no answer to ARP): no port
+ * has seen them, so that they have no backpack. They are counted by node, place and flow; a
+ * flow's source port is left out, which each connection has another one of.
+ */
+struct rdr_unsent_key {
+	__u64 saddr[2]; /* as in the packet; IPv4: the low half of the first word */
+	__u64 daddr[2];
+	__u64 where; /* as the second cell of RDR_EV_LOSS */
+	__u16 port;  /* by which they were to be sent */
+	__be16 dport;
+	__u8 proto;
+	__u8 v6;
+	__u16 pad;
+};
+
+struct rdr_unsent {
+	__u64 packets;
+	__u64 last_ns; /* CLOCK_MONOTONIC */
+};
+
+#define RDR_MAX_UNSENT 1024
 
 #endif

@@ -135,6 +135,14 @@ struct {
 	__type(value, __u64);
 } counters SEC(".maps");
 
+/* Packets that were freed before they were sent. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, RDR_MAX_UNSENT);
+	__type(key, struct rdr_unsent_key);
+	__type(value, struct rdr_unsent);
+} unsent SEC(".maps");
+
 /* What the ports' stubs jump to. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);

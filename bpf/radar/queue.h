@@ -16,9 +16,9 @@
  * (try_bulk_dequeue_skb_slow()). */
 #define MAX_BULK 9
 
-/* Cells that a wait leaves free: it tells less than a sighting of the next node and a
- * loss there, and a packet that lacks them would be truncated. */
-#define QUEUE_RESERVE 4
+/* Cells that a wait leaves free: it tells less than a sighting of the next node and the
+ * packet's end there, and a packet that lacks them would be truncated. */
+#define QUEUE_RESERVE (RDR_END_CELLS + 1)
 
 /* The attached port with a queue that txq sends for, RDR_NO_PORT if it is none. */
 static __always_inline __u32 queue_port(struct netdev_queue *txq)

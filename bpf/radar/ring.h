@@ -338,10 +338,65 @@ static __always_inline __u64 *free_cell(struct rdr_slot *s, const struct log_end
 }
 
 /* Whether copies of a packet that has arrived are no longer noted: the rest of the log is
- * for a loss. */
+ * for the packet's end. */
 static __always_inline bool is_log_short(const struct rdr_slot *s)
 {
-	return end_of_log(s).used + 4 > cfg_cells;
+	return end_of_log(s).used + 1 + RDR_END_CELLS > cfg_cells;
+}
+
+/* 1 if an event of that kind may be a packet's end, else 0; without a branch, for the
+ * verifier. A loss has add_event_data(). */
+static __always_inline __u32 is_end(__u32 kind)
+{
+	return (1U << RDR_EV_DELIVER | 1U << RDR_EV_LEFT) >> (kind & 15) & 1;
+}
+
+/*
+ * The log of the slot at pos has no room for that event. An end finds room behind a loss that
+ * it withdraws, or where addresses have taken that of a loss, or takes the place of the end before it, which was none: what a masquerading
+ * node sends back was for its own address first. (No qdisc has a digit as the eighth letter of
+ * its name, so that the cell behind a loss is no end. A call: the verifier has its limits.)
+ */
+GLOBAL int add_to_full(__u64 pos, __u64 cell)
+{
+	struct rdr_slot *s = slot_of(pos);
+	__u32 kind = cell_kind(cell);
+	struct log_end e;
+	__u64 last, at;
+
+	if (!s || !pos || s->pos != pos)
+		return 0;
+	if (!is_end(kind)) {
+		s->state |= RDR_ST_FULL;
+		count(RDR_C_EVENT_FULL, 1);
+		return 0;
+	}
+	last = last_cell(s);
+	if (is_end(cell_kind(last))) {
+		s->state |= RDR_ST_FULL;
+		at = (__u64)s->nev - 1;
+		asm volatile("" : "+r"(at)); /* see end_of_log() */
+		/* A second copy by the same port does not change when the packet arrived. */
+		if (at < cfg_cells &&
+		    (cell_kind(last) != kind || cell_port(last) != cell_port(cell)))
+			WRITE_ONCE(*slot_cell(s, at), cell);
+		return 0;
+	}
+	e = end_of_log(s);
+	if (e.used < cfg_cells) {
+		*free_cell(s, &e, 0) = cell;
+		barrier();
+		WRITE_ONCE(s->nev, e.nev + 1);
+		return 0;
+	}
+	s->state |= RDR_ST_FULL;
+	/* Which end it was, nothing else says. */
+	if (kind == RDR_EV_LEFT)
+		s->cut |= RDR_LEFT;
+	else
+		s->cut &= ~RDR_LEFT;
+	count(RDR_C_EVENT_FULL, 1);
+	return 0;
 }
 
 /* Appends one event; the cell stands before nev says so. */
@@ -350,14 +405,9 @@ static __always_inline void add_event(struct rdr_slot *s, __u32 kind, __u32 flag
 {
 	struct log_end e = end_of_log(s);
 
-	if (e.used >= cfg_cells) {
-		s->state |= RDR_ST_FULL;
-		/* Which end it was, nothing else says. */
-		if (kind == RDR_EV_LEFT)
-			s->cut |= RDR_LEFT;
-		else if (kind == RDR_EV_DELIVER)
-			s->cut &= ~RDR_LEFT;
-		count(RDR_C_EVENT_FULL, 1);
+	/* The first comparison is for the verifier. An end leaves room for a loss behind it. */
+	if (e.used >= cfg_cells || e.used + RDR_END_CELLS - is_end(kind) >= cfg_cells) {
+		add_to_full(s->pos, make_cell(s, kind, flags, port, now));
 		return;
 	}
 	*free_cell(s, &e, 0) = make_cell(s, kind, flags, port, now);
@@ -365,13 +415,15 @@ static __always_inline void add_event(struct rdr_slot *s, __u32 kind, __u32 flag
 	WRITE_ONCE(s->nev, e.nev + 1);
 }
 
-/* Appends an event with two data cells. */
+/* Appends an event with two data cells. Only a loss, which is an end, takes the cells that are
+ * kept for one. */
 static __always_inline void add_event_data(struct rdr_slot *s, __u32 kind, __u32 flags,
 					   __u32 port, __u64 now, __u64 data1, __u64 data2)
 {
 	struct log_end e = end_of_log(s);
 
-	if (e.used >= cfg_cells - 2) {
+	if (e.used >= cfg_cells - 2 ||
+	    (kind != RDR_EV_LOSS && e.used + 2 + RDR_END_CELLS >= cfg_cells)) {
 		s->state |= RDR_ST_FULL;
 		count(RDR_C_EVENT_FULL, 1);
 		return;
@@ -383,13 +435,15 @@ static __always_inline void add_event_data(struct rdr_slot *s, __u32 kind, __u32
 	WRITE_ONCE(s->nev, e.nev + 3);
 }
 
-/* Appends an RDR_EV_ADDR6. */
+/* Appends an RDR_EV_ADDR6. It is long: the room for a loss is the only one that two of them find
+ * in slots of the usual size. Where the packet arrives still fits. */
 static __always_inline void add_event_addr6(struct rdr_slot *s, __u32 flags, __u32 port,
 					    __u64 now, const __u64 *addrs, __u32 ports)
 {
 	struct log_end e = end_of_log(s);
 
-	if (cfg_cells < 6 || e.used >= cfg_cells - 5) {
+	if (cfg_cells < 6 || e.used >= cfg_cells - 5 ||
+	    e.used + 6 >= cfg_cells) {
 		s->state |= RDR_ST_FULL;
 		count(RDR_C_EVENT_FULL, 1);
 		return;

@@ -157,6 +157,9 @@ var unreachable = map[bpfobj.TcRdrCounter]string{
 	cLocalDrop:     "kfree_skb: needs real drops (end-to-end tests)",
 	cLossIgnored:   "kfree_skb: needs real drops (end-to-end tests)",
 
+	bpfobj.TcRdrCounterRDR_C_UNSENT:      "kfree_skb: needs real drops (cmd/radar, TestUnsent)",
+	bpfobj.TcRdrCounterRDR_C_UNSENT_FULL: "kfree_skb: needs real drops (cmd/radar, TestUnsent)",
+
 	cNodeChanged: "qdisc_create: needs real interfaces (pkg/datapath, pkg/kerneltest)",
 
 	bpfobj.TcRdrCounterRDR_C_QUEUE_UNSEEN: "qdisc_dequeue: needs real queues (lab/transparency)",

@@ -29,7 +29,7 @@ var layouts = []struct {
 func TestLayouts(t *testing.T) {
 	for _, c := range layouts {
 		t.Run(fmt.Sprintf("%s/%d/%s", c.guid, c.slots, c.carry), func(t *testing.T) {
-			d := newDomain(t, config{guid: c.guid, slots: c.slots, carry: c.carry, slotBytes: 128})
+			d := newDomain(t, config{guid: c.guid, slots: c.slots, carry: c.carry, slotBytes: 192})
 			var step uint32 = 1 << 16
 			for first := uint32(0); first < c.slots; first += step {
 				for _, index := range []uint32{first, first + min(step, c.slots) - 64} {

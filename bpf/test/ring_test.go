@@ -276,10 +276,52 @@ func TestEventsFull(t *testing.T) {
 		_, w = d.transit(w, 1)
 	}
 	same(t, "at h2", d.deliver(w, 0).data, lowered(t, orig, 8))
-	d.counted(tally{cSeen: 1, cMarked: 1, cEventFull: 4})
-	d.wantStory(index, "out@0/FS in@1/F out@2/F in@1/F out@2/F in@1/F")
+	d.counted(tally{cSeen: 1, cMarked: 1, cEventFull: 7})
+	d.wantStory(index, "out@0/FS in@1/F deliver@3/F") // the end has room of its own
 	if s := d.slot(index); s.State != uint8(stDone|stFull) {
 		t.Errorf("state %#x", s.State)
+	}
+}
+
+// TestEndFull: the end of a story has room whatever came before, and of two the later one: what
+// is for an address of a masquerading node is delivered there first.
+func TestEndFull(t *testing.T) {
+	for _, c := range []struct {
+		packet    string
+		slotBytes uint32
+		way       string
+	}{
+		{"udp-64", 128, "out@0/FS in@1/F "},
+		{"udp-64", 192, "out@0/FS in@1/F out@2/F in@1/F out@2/F in@1/F out@2/F in@1/F out@2/F in@1/F "},
+		{"six-udp-64", 192, "out@0/FS in@1/F out@2/F in@1/F out@2/F in@1/F "},
+	} {
+		t.Run(fmt.Sprint(c.packet, " ", c.slotBytes), func(t *testing.T) {
+			d := newDomain(t, config{slotBytes: c.slotBytes})
+			orig := packet(t, c.packet)
+			w := d.send(frame{data: orig})
+			index := d.guid(w.data)
+			for range 6 {
+				_, w = d.transit(w, 1)
+			}
+			late := d.link(w, 1)
+			d.egress(r1Edge, d.route(d.ingress(r1In, late), r1In))
+			d.wantStory(index, c.way+"left@4/F")
+			room := d.slot(index).Nev
+			d.deliver(w, 1)
+			d.wantStory(index, c.way+"deliver@3/F")
+			d.deliver(w, 1) // a copy by the same port changes nothing
+			if s := d.slot(index); s.State&^uint8(stIPv6) != uint8(stDone|stFull) || s.Cut != 0 || s.Nev != room {
+				t.Errorf("state %#x, cut %#x, %d cells, want %d", s.State, s.Cut, s.Nev, room)
+			}
+			// Three cells are left for a loss.
+			cells := 6 + 8*(int(c.slotBytes)/64-2)
+			if strings.HasPrefix(c.packet, "six") {
+				cells -= 4
+			}
+			if int(room)+3 != cells {
+				t.Errorf("%d of %d cells are used: no room for a loss", room, cells)
+			}
+		})
 	}
 }
 
@@ -293,6 +335,10 @@ func TestLeftFull(t *testing.T) {
 	for range 3 {
 		_, w = d.transit(w, 1)
 	}
+	// Delivered in a node, and freed there, as far as the kernel knew.
+	s := d.slot(index)
+	s.Nev = 6
+	d.write(s)
 	d.egress(r1Edge, d.route(d.ingress(r1In, d.link(w, 1)), r1In))
 	if s := d.slot(index); s.State != uint8(stDone|stFull) || s.Cut != left {
 		t.Errorf("state %#x, cut %#x of a packet that left", s.State, s.Cut)
@@ -313,8 +359,9 @@ func TestAddressesFull(t *testing.T) {
 		change    func(data []byte)
 		story     string
 	}{
-		{"udp-64", 128, func(data []byte) { data[etherHeader+15] = 77; mend(data, etherHeader) }, "out@0/FS in@1/F out@2/F in@1/F out@2/F deliver@3/F"},
-		{"six-udp-64", 192, func(data []byte) { data[etherHeader+23] = 77 }, "out@0/FS in@1/F out@2/F in@1/F out@2/F in@1/F out@2/F deliver@3/F"},
+		{"udp-64", 192, func(data []byte) { data[etherHeader+15] = 77; mend(data, etherHeader) },
+			"out@0/FS in@1/F out@2/F in@1/F out@2/F in@1/F out@2/F in@1/F out@2/F deliver@3/F"},
+		{"six-udp-64", 192, func(data []byte) { data[etherHeader+23] = 77 }, "out@0/FS in@1/F out@2/F in@1/F out@2/F deliver@3/F"},
 	} {
 		t.Run(c.packet, func(t *testing.T) {
 			d := newDomain(t, config{slotBytes: c.slotBytes})

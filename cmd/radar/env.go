@@ -21,7 +21,7 @@ func bindEnv(cmd *cobra.Command, lookup func(string) (string, bool)) error {
 	var failed error
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		value, ok := lookup(envName(f.Name))
-		if !ok || value == "" || f.Changed || f.Name == "help" || failed != nil {
+		if !ok || value == "" || f.Changed || f.Name == "help" || f.Name == "version" || failed != nil {
 			return
 		}
 		if err := f.Value.Set(value); err != nil {

@@ -22,6 +22,7 @@ const (
 	exitUsage   = 2
 	exitKernel  = 3 // a kernel feature or a capability is missing
 	exitLoad    = 4 // the kernel refused the BPF programs
+	exitLost    = 5 // of "loss --fail-if-lost": packets were lost
 
 	// Of "lab exec", as in a shell: the command cannot be run, or is not there.
 	exitCannotRun = 126

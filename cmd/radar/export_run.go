@@ -104,7 +104,7 @@ func (x *exporting) history(q *packetQuery) error {
 	}
 	x.counts.Unread = uint64(stats.Torn)
 	if !found {
-		x.noteEmpty(x.reader.Domain)
+		x.noteEmpty(x.reader, &q.selection)
 	}
 	return nil
 }

@@ -20,6 +20,10 @@ is what tc and nft count (a buffer can hold many segments of one flow).
 FLOWS is how many flows lost packets there; -o wide names those that lost most,
 --by flow shows a row for each flow and place.
 
+WHY says in plain words what REASON, or FUNCTION, stands for. Below the rows stands what
+nodes dropped before it was sent (their own rules, no answer to ARP): such packets have
+no record. Packets that went round in a circle have a line of their own.
+
 REASON NOT_SEEN is no loss that the kernel told of. These packets expired: they went in
 there (AT node) or out by that port (AT link), and nobody saw them again within the
 timeout. In a virtual machine or a forwarder in user space they were lost or consumed.
@@ -37,35 +41,65 @@ type lossView struct {
 }
 
 func newLossCmd(a *app) *cobra.Command {
-	local, by := false, choice{"place", "group", []string{"place", "flow"}}
+	local, failIfLost, by := false, false, choice{"place", "group", []string{"place", "flow"}}
 	isFlow := func() bool { return by.value == string(aggregate.ByFlow) }
+	q := &question{byFlow: isFlow}
+	q.checkFlags = func() error {
+		if failIfLost && q.follow {
+			return usagef("--fail-if-lost: a command that goes on (-f) has no exit code to tell it by")
+		}
+		return nil
+	}
 	cmd := newQuestionCmd(a, &cobra.Command{
 		Use:   "loss [EXPRESSION]",
 		Short: "Show where packets were lost, why, and of which flows",
 		Long:  lossLong,
 		Example: `  radar loss
   radar loss --by flow --since 10m
+  radar loss --fail-if-lost --since 1m --dst h2 || echo packets were lost
   radar loss -o json | jq 'select(.at == "queue")'`,
-	}, &question{byFlow: isFlow}, func(r *answer) error {
+	}, q, func(r *answer) error {
 		a.noteFull("places and reasons", r.Totals().OverLosses, aggregate.MaxLosses)
+		show := a.showLosses
 		if isFlow() {
-			return a.showFlowLosses(r, local)
+			show = a.showFlowLosses
 		}
-		return a.showLosses(r, local)
+		n, err := show(r, local)
+		if err == nil && failIfLost && n > 0 {
+			return withCode(exitLost, fmt.Errorf("%s lost", packetsWere(n)))
+		}
+		return err
 	})
+	cmd.Flags().BoolVar(&failIfLost, "fail-if-lost", false, "end with exit code 5 if a row is shown: for scripts")
 	cmd.Flags().BoolVar(&local, "local", false, "show what was dropped after delivery")
 	addChoice(cmd, &by, "by", "what to group by")
 	return cmd
 }
 
-func (a *app) showLosses(r *answer, local bool) error {
+// showLosses prints rows, and returns how many packets they have.
+func (a *app) showLosses(r *answer, local bool) (packets uint64, err error) {
 	if local {
-		return a.printLosses(r.LocalDrops(r.names), true)
+		rows := r.LocalDrops(r.names)
+		return sumOf(rows, func(row *aggregate.LossRow) uint64 { return row.Packets }), a.printLosses(rows, true)
 	}
 	rows := r.Losses(r.names)
 	told := slices.ContainsFunc(rows, func(row aggregate.LossRow) bool { return !row.Inferred() })
 	a.noteOtherLosses(r, told)
-	return a.printLosses(rows, false)
+	a.noteLoops(r)
+	if err := a.printLosses(rows, false); err != nil {
+		return 0, err
+	}
+	if r.Totals().Packets > 0 { // else noteEmpty says it
+		a.noteUnsent(r.ring, r.asked)
+	}
+	return sumOf(rows, func(row *aggregate.LossRow) uint64 { return row.Packets }), nil
+}
+
+func sumOf[T any](rows []T, n func(*T) uint64) (sum uint64) {
+	for i := range rows {
+		sum += n(&rows[i])
+	}
+	return sum
 }
 
 func (a *app) printLosses(rows []aggregate.LossRow, afterDelivery bool) error {
@@ -108,11 +142,11 @@ func (a *app) printLosses(rows []aggregate.LossRow, afterDelivery bool) error {
 }
 
 var placeColumns = []column{
-	{title: "NODE"}, {title: "PORT"}, {title: "AT"}, {title: "REASON"}, {title: "QDISC"}, {title: "FUNCTION"},
+	{title: "NODE"}, {title: "PORT"}, {title: "AT"}, {title: "REASON"}, {title: "QDISC"}, {title: "FUNCTION"}, {title: "WHY"},
 }
 
 func placeCells(p *aggregate.LossPlace) []string {
-	return []string{p.Node, p.Port, string(p.At), p.Reason, p.Qdisc, p.Function}
+	return []string{p.Node, p.Port, string(p.At), p.Reason, p.Qdisc, p.Function, shortWhy(p.Reason, p.Function)}
 }
 
 // flowLossView is a row of "radar loss --by flow" in JSON.
@@ -122,14 +156,15 @@ type flowLossView struct {
 	FreedByTCP    bool `json:"freed_by_tcp,omitempty"`
 }
 
-func (a *app) showFlowLosses(r *answer, local bool) error {
-	rows := r.LossesByFlow
+func (a *app) showFlowLosses(r *answer, local bool) (packets uint64, err error) {
+	of := r.LossesByFlow
 	if local {
-		rows = r.LocalDropsByFlow
+		of = r.LocalDropsByFlow
 	} else {
 		a.noteExpired(r)
 	}
-	return a.printFlowLosses(rows(r.names, r.keep), local)
+	rows := of(r.names, r.keep)
+	return sumOf(rows, func(row *aggregate.LossFlowRow) uint64 { return row.Packets }), a.printFlowLosses(rows, local)
 }
 
 func (a *app) printFlowLosses(rows []aggregate.LossFlowRow, afterDelivery bool) error {

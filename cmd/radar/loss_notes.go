@@ -5,6 +5,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -70,6 +71,31 @@ func (a *app) noteOtherLosses(r *answer, lost bool) {
 	case onTheWay != "":
 		a.notef("nothing was lost on the way of %s", plural(int(total.Packets), "packet"))
 	}
+}
+
+// noteLoops names the circles that packets went round in until they were lost.
+func (a *app) noteLoops(r *answer) {
+	if r.keep != nil {
+		return // paths do not tell flows apart
+	}
+	lost := make(map[string]uint64)
+	for _, row := range r.Paths(r.names) {
+		if first, again, ok := row.Loop(); ok && row.Lost > 0 {
+			lost[aggregate.PathText(straightHops(row.Hops[first:again+1]), false)] += row.Lost
+		}
+	}
+	for _, loop := range slices.Sorted(maps.Keys(lost)) {
+		a.noteOnce("loop "+loop, fmt.Sprintf("%s lost in a routing loop: %s > ... (radar trace --last --state lost)", packetsWere(lost[loop]), loop))
+	}
+}
+
+// straightHops are hops as a path of their own.
+func straightHops(hops []aggregate.PathHop) []aggregate.PathHop {
+	hops = slices.Clone(hops)
+	for i := range hops {
+		hops[i].Prev, hops[i].Gap = nil, false
+	}
+	return hops
 }
 
 // maxExpiredNodes is how many nodes noteExpired names.

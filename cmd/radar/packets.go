@@ -27,15 +27,20 @@ them, oldest first.
 
 With -f packets are shown as they end, from now on, until Ctrl-C.
 
+--sort latency shows those that took longest first, of all that the ring remembers.
+
 -o json prints one object a line, described in docs/data-model.md; -o wide adds
 header fields and the time at each hop: in brackets inside a node, on an arrow
-between two nodes.`
+between two nodes. -o csv has a row for each packet; with --long one for each of its
+hops.`
 
 const packetsExample = `  radar packets                                  # the last 20
   radar packets --state lost --since 5m
   radar packets --src 10.0.1.0/24 --proto tcp --dport 80,443 -o wide
   radar packets -f --node r1 -c 100
   radar packets -f udp port 53 and not host 10.0.0.1
+  radar packets --dst h2 --sort latency --top 10
+  radar packets --last 0 --long -o csv > hops.csv
   radar packets --last 0 -o json | jq -r .latency_ns`
 
 // packetFlags are the flags of "radar packets".
@@ -43,10 +48,19 @@ type packetFlags struct {
 	selectFlags
 	follow bool
 	count  count
+	sort   choice
+	top    count
+	long   bool
 }
 
+// Orders of packets.
+const (
+	byTime    = "time"
+	byLatency = "latency"
+)
+
 func newPacketsCmd(a *app) *cobra.Command {
-	f := &packetFlags{selectFlags: selectFlags{last: defaultLast}}
+	f := &packetFlags{selectFlags: selectFlags{last: defaultLast}, sort: choice{byTime, "order", []string{byTime, byLatency}}, top: defaultLast}
 	cmd := &cobra.Command{
 		Use:         "packets [EXPRESSION]",
 		Short:       "Show packets with path, times and losses",
@@ -54,6 +68,9 @@ func newPacketsCmd(a *app) *cobra.Command {
 		Example:     packetsExample,
 		Annotations: hasCSV,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.check(cmd, a.output); err != nil {
+				return err
+			}
 			q, err := f.query(cmd.Flags(), args, a.now())
 			if err != nil {
 				return err
@@ -65,7 +82,23 @@ func newPacketsCmd(a *app) *cobra.Command {
 	flags := cmd.Flags()
 	flags.BoolVarP(&f.follow, "follow", "f", false, "show packets as they end, until Ctrl-C")
 	flags.VarP(&f.count, "count", "c", "end after N packets; 0: no limit")
+	addChoice(cmd, &f.sort, "sort", "order, the oldest or the slowest first")
+	flags.Var(&f.top, "top", "with --sort latency, show the first N; 0: all")
+	flags.BoolVar(&f.long, "long", false, "with -o csv, a row for each hop")
 	return cmd
+}
+
+// check refuses flags that do not go together.
+func (f *packetFlags) check(cmd *cobra.Command, output outputFormat) error {
+	switch {
+	case f.sort.value != byTime && f.follow:
+		return usagef("--sort %s: packets that are shown as they end (-f) come in that order", f.sort.value)
+	case isTyped(cmd, "top") && f.sort.value == byTime:
+		return usagef("--top: only with --sort latency; the newest N: --last N")
+	case f.long && output != formatCSV:
+		return usagef("--long: only with -o csv; other formats show all hops")
+	}
+	return nil
 }
 
 // packetQuery is what "radar packets" shows.
@@ -75,6 +108,8 @@ type packetQuery struct {
 	last    int  // the newest so many of them; 0: all
 	follow  bool
 	count   int // end after so many; 0: no limit
+	slowest int // show so many, the slowest first; 0: all, -1: by time
+	long    bool
 }
 
 func (f *packetFlags) query(flags *pflag.FlagSet, args []string, now time.Time) (packetQuery, error) {
@@ -82,9 +117,12 @@ func (f *packetFlags) query(flags *pflag.FlagSet, args []string, now time.Time) 
 	if err != nil {
 		return packetQuery{}, err
 	}
-	q := packetQuery{selection: s, follow: f.follow, count: int(f.count), last: int(f.last)}
+	q := packetQuery{selection: s, follow: f.follow, count: int(f.count), last: int(f.last), slowest: -1, long: f.long}
+	if f.sort.value == byLatency {
+		q.slowest = int(f.top)
+	}
 	givenLast, givenSince := flags.Changed("last"), flags.Changed("since")
-	if givenSince && !givenLast {
+	if (givenSince || flags.Changed("until") || q.slowest >= 0) && !givenLast {
 		q.last = 0
 	}
 	q.history = !f.follow || givenLast || givenSince
@@ -109,10 +147,19 @@ func (q *packetQuery) scan(now time.Time) backpack.ScanOptions {
 // packetList shows what the ring remembers.
 func (a *app) packetList(reader *agent.Reader, q packetQuery) error {
 	printer := newPacketPrinter(a.out, a.output, a.location)
+	printer.long = q.long
+	slow := slowest{n: q.slowest}
 	var rows []*record.Record
-	found := false
+	found, incomplete := false, uint64(0)
 	stats, err := backpack.ScanFunc(reader.Maps, reader.Decoder, q.scan(a.now()), func(r *record.Record) error {
 		found = true
+		if r.Truncated {
+			incomplete += uint64(r.Segs)
+		}
+		if q.slowest >= 0 {
+			slow.add(r)
+			return nil
+		}
 		if rows = append(rows, r); len(rows) < printChunk {
 			return nil
 		}
@@ -123,11 +170,15 @@ func (a *app) packetList(reader *agent.Reader, q packetQuery) error {
 	if err != nil {
 		return fmt.Errorf("read the ring: %w", err)
 	}
+	if q.slowest >= 0 {
+		rows = slow.rows()
+	}
 	if err := errors.Join(printer.print(rows), a.out.Flush()); err != nil {
 		return err
 	}
+	a.noteIncomplete(incomplete)
 	if !found {
-		a.noteEmpty(reader.Domain)
+		a.noteEmpty(reader, &q.selection)
 	}
 	if stats.Torn > 0 {
 		fmt.Fprintf(a.stderr, "radar: %d packets were overwritten while they were read\n", stats.Torn)

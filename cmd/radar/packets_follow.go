@@ -57,6 +57,7 @@ func (a *app) packetFollow(ctx context.Context, reader *agent.Reader, q packetQu
 			return fmt.Errorf("read the ring: %w", err)
 		}
 	}
+	f.printer.long = q.long
 	unreadBefore := uint64(0)
 	for first := true; ; first = false {
 		done, err := f.poll(first && q.history)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,6 +21,7 @@ type packetPrinter struct {
 	location *time.Location
 	table    *table
 	csv      *csvWriter
+	long     bool // CSV: a row for each hop
 }
 
 func newPacketPrinter(out io.Writer, format outputFormat, location *time.Location) *packetPrinter {
@@ -66,13 +68,45 @@ func (p *packetPrinter) print(records []*record.Record) error {
 }
 
 func (p *packetPrinter) printCSV(records []*record.Record) error {
-	if err := csvTitle[record.Record](p.csv); err != nil {
+	if p.long {
+		return p.printHops(records)
+	}
+	if err := csvTitle[record.Record](p.csv, "path"); err != nil {
 		return err
 	}
 	for _, r := range records {
 		p.csv.absent = r.Absent()
-		if err := p.csv.row(r); err != nil {
+		if err := p.csv.row(r, [2]string{"path", pathText(r)}); err != nil {
 			return err
+		}
+	}
+	return p.csv.flush()
+}
+
+// hopRow is a hop of a packet, with what it takes to know the packet.
+type hopRow struct {
+	ID    string       `json:"id"`
+	Time  string       `json:"time"`
+	State record.State `json:"state"`
+	Src   string       `json:"src"`
+	Dst   string       `json:"dst"`
+	Proto string       `json:"proto"`
+	Sport *int         `json:"sport,omitempty"`
+	Dport *int         `json:"dport,omitempty"`
+	Index int          `json:"index"` // of the hop, from 0
+	Hop   record.Hop   `json:"hop"`
+}
+
+// printHops prints a row for each hop.
+func (p *packetPrinter) printHops(records []*record.Record) error {
+	if err := csvTitle[hopRow](p.csv); err != nil {
+		return err
+	}
+	for _, r := range records {
+		for i, h := range r.Hops {
+			if err := p.csv.row(&hopRow{r.ID, r.Time, r.State, r.Src, r.Dst, r.Proto, r.Sport, r.Dport, i, h}); err != nil {
+				return err
+			}
 		}
 	}
 	return p.csv.flush()
@@ -161,7 +195,10 @@ func idText(r *record.Record) string {
 func pathText(r *record.Record) string {
 	steps := make([]record.Step, len(r.Hops))
 	for i, hop := range r.Hops {
-		steps[i] = record.Step{Text: hop.Node + outcomeText(hop.Outcome), Prev: r.PrevOf(i), Same: r.SameAs(i)}
+		steps[i] = record.Step{Text: hop.Node + outcomeText(hop.Outcome), Arrow: gapArrow(&hop), Prev: r.PrevOf(i), Same: r.SameAs(i)}
+	}
+	if _, again, ok := r.Loop(); ok {
+		return record.PathText(steps[:again]) + loopMark + ttlEnd(r)
 	}
 	return truncatedMark(r, record.PathText(steps))
 }
@@ -184,6 +221,7 @@ func timedPathText(r *record.Record) string {
 	for i, hop := range r.Hops {
 		var b strings.Builder
 		steps[i] = record.Step{Prev: r.PrevOf(i), Same: -1}
+		steps[i].Arrow = gapArrow(&hop)
 		if hop.LinkNs != nil && i > 0 {
 			steps[i].Arrow = " -" + humanDuration(float64(*hop.LinkNs)) + "> "
 		}
@@ -221,12 +259,38 @@ func rewriteText(hop record.Hop) string {
 	return "[" + strings.Join(parts, " ") + "]"
 }
 
-// truncatedMark shows that the history is not complete.
+// truncatedMark shows that the history is not complete, unless the path says where.
 func truncatedMark(r *record.Record, path string) string {
-	if r.Truncated {
+	if r.Truncated && !slices.ContainsFunc(r.Hops, func(h record.Hop) bool { return h.Gap }) {
 		return path + " ..."
 	}
 	return path
+}
+
+// gapArrow leads to a hop before which others may be missing; "" if none are.
+func gapArrow(h *record.Hop) string {
+	if h.Gap {
+		return record.GapArrow
+	}
+	return ""
+}
+
+// ttlEnd is ", TTL used up" where that is how the packet ended: a router got it with a TTL of 1,
+// and did not send it on.
+func ttlEnd(r *record.Record) string {
+	if !ttlUsedUp(r) {
+		return ""
+	}
+	return ", " + ttlName(r) + " used up"
+}
+
+// ttlUsedUp says whether a packet was lost because its TTL was.
+func ttlUsedUp(r *record.Record) bool {
+	ttl := r.TTL
+	if r.TTLSent != nil {
+		ttl = *r.TTLSent
+	}
+	return r.State == record.Lost && r.Src != "" && ttl <= 1 && r.Loss != nil && r.Loss.At != record.AtQueue
 }
 
 // lossText says where and why a packet was lost, or freed after delivery: that was at

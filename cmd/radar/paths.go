@@ -4,6 +4,7 @@ package main
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -45,8 +46,8 @@ func (a *app) printPaths(rows []aggregate.PathRow) error {
 	}
 	for _, r := range rows {
 		path := a.pathText(r.Path, r.Hops, r.Truncated)
-		if alike[path] > 1 {
-			path = truncatedText(aggregate.PathText(r.Hops, true), r.Truncated)
+		if alike[path] > 1 && !strings.HasSuffix(path, loopMark) {
+			path = aggregate.TruncatedText(aggregate.PathText(r.Hops, true), r.Hops, r.Truncated)
 		}
 		flows := strconv.FormatUint(r.Flows, 10)
 		if r.FlowsMore {
@@ -66,16 +67,13 @@ func (a *app) printPaths(rows []aggregate.PathRow) error {
 func (a *app) pathText(name string, hops []aggregate.PathHop, truncated bool) string {
 	if a.output == formatWide {
 		name = aggregate.PathText(hops, true)
+	} else if _, again, ok := (&aggregate.PathRow{Hops: hops}).Loop(); ok {
+		return aggregate.PathText(hops[:again], false) + loopMark
 	}
-	return truncatedText(name, truncated)
+	return aggregate.TruncatedText(name, hops, truncated)
 }
 
-// truncatedText marks a path of which hops may be missing.
-func truncatedText(path string, truncated bool) string {
-	if truncated {
-		path += " ..."
-	}
-	return path
-}
+// loopMark stands behind the first round of a path that goes round in a circle.
+const loopMark = " > ...: loop"
 
 func decimal(n uint64) string { return strconv.FormatUint(n, 10) }

@@ -53,6 +53,8 @@ type answer struct {
 	names aggregate.Names
 	keep  func(*record.Record) bool // flows of these that are asked for; nil: all
 	now   time.Time
+	ring  *agent.Reader // nil: the answer is of reports alone
+	asked *selection
 }
 
 // newQuestionCmd completes cmd with flags, and with RunE, which calls show once or
@@ -157,10 +159,10 @@ func (a *app) askOnce(s sources, q *asked, show func(*answer) error) error {
 	}
 	reader := s.ring
 	a.noteDomain()
-	result := &answer{names: reader.Decoder, now: a.now()}
+	result := &answer{names: reader.Decoder, now: a.now(), ring: reader, asked: &q.selection}
 	matched := true
 	sinceAttach := !q.since.After(reader.Domain.Created)
-	if sinceAttach && q.last == 0 && (!q.filtered || q.flowsOnly && q.byFlow()) {
+	if sinceAttach && q.until.IsZero() && q.last == 0 && (!q.filtered || q.flowsOnly && q.byFlow()) {
 		note, err := reader.Collect()
 		if err != nil {
 			return err
@@ -189,15 +191,16 @@ func (a *app) askOnce(s sources, q *asked, show func(*answer) error) error {
 	if err := show(result); err != nil {
 		return err
 	}
+	a.noteIncomplete(result.Totals().Truncated)
 	if !matched || result.Totals().Packets == 0 {
-		a.noteEmpty(reader.Domain)
+		a.noteEmpty(reader, &q.selection)
 	}
 	return nil
 }
 
 // askReports answers from reports alone.
 func (a *app) askReports(i *collect.Info, q *asked, show func(*answer) error) error {
-	result := &answer{Aggregates: aggregate.New(0), now: a.now()}
+	result := &answer{Aggregates: aggregate.New(0), now: a.now(), asked: &q.selection}
 	var err error
 	if result.names, err = a.addReports(result.Aggregates, i, &q.selection, int(q.last), nil); err != nil {
 		return err

@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/vnetradar/radar/pkg/agent"
-	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/datapath"
 	"github.com/vnetradar/radar/pkg/domain"
 )
@@ -23,6 +21,17 @@ func (a *app) notef(format string, args ...any) {
 		a.view.said[format] = true
 	}
 	fmt.Fprintf(a.stderr, "radar: "+format+"\n", args...)
+}
+
+// noteOnce says text on standard error, with -f once for each key.
+func (a *app) noteOnce(key, text string) {
+	if a.view != nil {
+		if a.view.said[key] {
+			return
+		}
+		a.view.said[key] = true
+	}
+	fmt.Fprintf(a.stderr, "radar: %s\n", text)
 }
 
 // noteDomain says what every answer lacks that the domain gives now: what is not
@@ -87,28 +96,6 @@ func (a *app) noteNotMeasured(counters []datapath.Counter) {
 	if total > 0 {
 		a.notef("%s not measured (%s): radar status -o wide", packetsWere(total), strings.Join(kinds, ", "))
 	}
-}
-
-// noteEmpty says, where an answer is empty, what the domain has measured.
-func (a *app) noteEmpty(d *domain.Domain) {
-	a.warn(a.withHandle(func(h *datapath.Handle) error {
-		counters, err := h.Counters()
-		if err != nil {
-			return fmt.Errorf("read counters: %w", err)
-		}
-		measured := agent.NewTotals(counters, aggregate.Totals{}).Measured
-		created := d.Created.In(a.location)
-		since := created.Format(time.TimeOnly)
-		if created.Format(time.DateOnly) != a.now().In(a.location).Format(time.DateOnly) {
-			since = created.Format(time.DateTime)
-		}
-		if measured == 0 {
-			a.notef("no packet was measured since %s", since)
-		} else {
-			a.notef("no packet matches; %s measured since %s", plural(int(measured), "packet"), since)
-		}
-		return nil
-	}))
 }
 
 // packetsWere is "1 packet was", "2 packets were".

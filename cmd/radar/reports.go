@@ -160,7 +160,17 @@ func (a *app) printReports(i *collect.Info, q packetQuery) error {
 	if len(rows) == 0 {
 		a.noteNoReports(i)
 	}
-	return newPacketPrinter(a.out, a.output, a.location).print(rows)
+	return a.printPackets(rows, q)
+}
+
+// printPackets prints records in the order that is asked for.
+func (a *app) printPackets(rows []*record.Record, q packetQuery) error {
+	if q.slowest >= 0 {
+		rows = (&slowest{n: q.slowest, list: rows}).rows()
+	}
+	printer := newPacketPrinter(a.out, a.output, a.location)
+	printer.long = q.long
+	return printer.print(rows)
 }
 
 // noteNoReports says, where an answer is empty, what was collected.
@@ -195,7 +205,7 @@ func (a *app) printBoth(s sources, q packetQuery) error {
 		a.notef("%d packets were overwritten while they were read", stats.Torn)
 	}
 	if len(rows) == 0 {
-		a.noteEmpty(s.ring.Domain)
+		a.noteEmpty(s.ring, &q.selection)
 	}
-	return newPacketPrinter(a.out, a.output, a.location).print(rows)
+	return a.printPackets(rows, q)
 }

@@ -4,15 +4,19 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/nodes/dockertest"
+	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 // nobody is the user without any rights.
@@ -59,5 +63,66 @@ func TestUnprivileged(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// What README names is what it takes: root with these capabilities, and no other, can do all; and
+// where one of those that are needed is missing, radar check fails.
+func TestCapabilitiesOfREADME(t *testing.T) {
+	need.Programs(t, "setpriv:util-linux")
+	w := newWorld(t)
+	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, needs, _ := strings.Cut(string(readme), "\n## Needs\n")
+	needs, _, _ = strings.Cut(needs, "\n## ")
+	var names []string
+	for _, name := range regexp.MustCompile(`\bCAP_[A-Z_]+\b`).FindAllString(needs, -1) {
+		names = append(names, strings.ToLower(strings.TrimPrefix(name, "CAP_")))
+	}
+	self, err := os.Executable() // selfPath would be setpriv
+	if err != nil {
+		t.Fatal(err)
+	}
+	// As root with those capabilities.
+	run := func(caps []string, args ...string) (string, int) {
+		set := "-all,+" + strings.Join(caps, ",+")
+		cmd := exec.Command("setpriv", append([]string{"--bounding-set=" + set, "--inh-caps=" + set, self}, args...)...)
+		out, _ := cmd.CombinedOutput()
+		return string(out), cmd.ProcessState.ExitCode()
+	}
+	if out, code := run(names, "check"); code != exitOK || strings.Contains(out, "CAP_") {
+		t.Errorf("with %v radar check: code %d\n%s", names, code, out)
+	}
+	for _, name := range []string{"sys_admin", "net_admin", "net_broadcast"} {
+		less := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == name })
+		if out, code := run(less, "check"); code == exitOK || len(less) != len(names)-1 || !strings.Contains(out, "CAP_"+strings.ToUpper(name)) {
+			t.Errorf("with %v radar check: code %d\n%s", less, code, out)
+		}
+	}
+	var nodes []string
+	for _, m := range []string{"h1", "r1", "h2"} { // by process, as containers are
+		sleep := w.lab.Command(w.Context(), m, "sleep", "1000")
+		if err := sleep.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_ = sleep.Process.Kill()
+			_ = sleep.Wait()
+		})
+		nodes = append(nodes, fmt.Sprintf("%s=pid:%d", m, sleep.Process.Pid))
+	}
+	nstest.WaitFor(t, "radar attach with the capabilities of README", func() bool {
+		out, code := run(names, append([]string{"attach", "-d"}, nodes...)...) // a process may not be in its namespace yet
+		if code != exitOK {
+			t.Log(out)
+		}
+		return code == exitOK
+	})
+	w.ping(3)
+	w.await([]string{"paths"}, "h1 > r1 > h2")
+	if out, code := run(names, "detach", "--no-drain"); code != exitOK {
+		t.Errorf("detach: code %d\n%s", code, out)
 	}
 }

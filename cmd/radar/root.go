@@ -57,7 +57,8 @@ Every flag can also be set by an environment variable: --guid-bits is
 RADAR_GUID_BITS. A flag on the command line wins. Lists are separated by commas.
 
 Exit codes: 0 success, 1 failure, 2 wrong usage, 3 the kernel lacks a feature or
-the user a capability (see "radar check"), 4 the kernel refused the programs.`
+the user a capability (see "radar check"), 4 the kernel refused the programs,
+5 packets were lost ("radar loss --fail-if-lost").`
 
 const rootExample = `  radar check                                  # can this machine do it?
   radar attach -d docker:web docker:db         # measure two containers
@@ -110,6 +111,8 @@ func newRootCmd(a *app) *cobra.Command {
 		newDocsCmd(),
 		newAgentCmd(a),
 	)
+	root.Version = version
+	root.SetVersionTemplate(buildVersion().text() + "\n")
 	root.InitDefaultCompletionCmd("completion")
 	root.SetHelpCommand(newHelpCmd())
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
@@ -150,8 +153,8 @@ func newHelpCmd() *cobra.Command {
 // makeStrict turns every way of calling a command of the tree wrongly into a
 // usage error, which cobra does for some of them only.
 func makeStrict(cmd *cobra.Command) {
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
-		return withCode(exitUsage, err)
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return withCode(exitUsage, nearFlag(cmd, err))
 	})
 	if cmd.HasSubCommands() && !cmd.Runnable() {
 		cmd.Args = unknownCommand

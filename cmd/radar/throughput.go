@@ -67,6 +67,7 @@ func newThroughputCmd(a *app) *cobra.Command {
 		now := r.now.Unix()
 		rows := r.Throughput(aggregate.By(by.value), r.names, now-seconds, now)
 		if series {
+			a.noteSeconds(rows, r.asked.since)
 			return a.printSeries(rows)
 		}
 		return a.printThroughput(rows, seconds)
@@ -102,6 +103,21 @@ func (a *app) printThroughput(rows []aggregate.ThroughputRow, seconds int64) err
 		t.add(append(cells, at, r.Name)...)
 	}
 	return t.flush(a.out)
+}
+
+// noteSeconds says where the seconds that are kept begin later than what was asked for.
+func (a *app) noteSeconds(rows []aggregate.ThroughputRow, since time.Time) {
+	short, from := 0, int64(0)
+	for i := range rows {
+		if s := rows[i].Seconds; len(s) >= aggregate.Seconds && s[0].At > since.Unix() && uint64(len(s)) < rows[i].ActiveS {
+			short++
+			from = max(from, s[0].At)
+		}
+	}
+	if short > 0 {
+		a.notef("of %s only the newest %d seconds with traffic are kept: from %s on all have theirs",
+			plural(short, "row"), aggregate.Seconds, a.clockTime(time.Unix(from, 0)))
+	}
 }
 
 // printSeries prints the seconds of all rows, in order of time.

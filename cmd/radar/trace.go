@@ -24,7 +24,7 @@ was changed on the way, and where and why it was lost.
 
 ID is a packet's as "radar packets -o wide" and -o json show it. --last tells of the
 newest packet instead, --last=N of the newest N; with --state or --node of the newest
-of those.
+of those. --slowest N tells of the N that took longest, of all that the ring remembers.
 
 The wait in a port's queue is told where the port has one (tc qdisc) and the packet
 waited; a link's time includes a wait that nothing saw end. -o json is the
@@ -33,79 +33,100 @@ record as "radar packets" prints it, with the story's lines as "story".`
 // traceFlags are the flags of "radar trace".
 type traceFlags struct {
 	last        uint
+	slowest     uint
 	state, node []string
 }
 
 func newTraceCmd(a *app) *cobra.Command {
 	f := &traceFlags{}
 	cmd := &cobra.Command{
-		Use:   "trace ID... | --last[=N]",
+		Use:   "trace ID... | --last[=N] | --slowest N",
 		Short: "Tell the story of single packets",
 		Long:  traceLong,
 		Example: `  radar trace 5f3a9c01-1a2b
   radar trace --last                         # the newest packet
   radar trace --last=3 --state lost          # the newest three that were lost
+  radar trace --slowest 10 --node r1         # the slowest ten that passed r1
   radar packets --state lost -o json | jq -r .id | xargs radar trace`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(_ *cobra.Command, args []string) error {
-			filter, err := f.check(args)
+			s, err := f.check(args)
 			if err != nil {
 				return err
 			}
-			return a.trace(args, int(f.last), filter)
+			return a.trace(args, f, s)
 		},
 	}
 	flags := cmd.Flags()
 	flags.UintVar(&f.last, "last", 0, "the newest packet, or the newest N")
 	flags.Lookup("last").NoOptDefVal = "1"
-	flags.StringSliceVar(&f.state, "state", nil, "with --last: delivered, lost, left, in_flight, expired or ignored")
-	flags.StringSliceVar(&f.node, "node", nil, "with --last: a node that the packet visited")
+	flags.UintVar(&f.slowest, "slowest", 0, "the N packets that took longest")
+	flags.StringSliceVar(&f.state, "state", nil, "with --last or --slowest: delivered, lost, left, in_flight, expired or ignored")
+	flags.StringSliceVar(&f.node, "node", nil, "with --last or --slowest: a node that the packet visited")
 	completeWith(cmd, "state", stateNames...)
 	_ = cmd.RegisterFlagCompletionFunc("node", a.completeNodes)
 	return cmd
 }
 
 // check refuses what does not go together, and returns what --last selects by.
-func (f *traceFlags) check(ids []string) (*query.Filter, error) {
-	filter, err := query.Parse(query.Spec{State: strings.Join(f.state, ","), Node: strings.Join(f.node, ",")})
+func (f *traceFlags) check(ids []string) (*selection, error) {
+	spec := query.Spec{State: strings.Join(f.state, ","), Node: strings.Join(f.node, ",")}
+	filter, err := query.Parse(spec)
+	spec.State = ""
+	anyState, _ := query.Parse(spec) // what is wrong with it, the first has said
 	switch {
 	case err != nil:
 		return nil, usagef("--%w", err)
-	case len(ids) == 0 && f.last == 0:
+	case f.last > 0 && f.slowest > 0:
+		return nil, usagef("--last beside --slowest: ask for one of them")
+	case len(ids) == 0 && f.last+f.slowest == 0:
 		return nil, usagef("no packet named: give an ID as radar packets -o wide shows it, or --last")
 	case len(ids) > 0 && f.last > 0:
 		return nil, usagef("%q beside --last: name packets, or ask for the newest (the newest N: --last=N)", ids[0])
-	case f.last == 0 && len(f.state)+len(f.node) > 0:
-		return nil, usagef("--state and --node choose among the newest packets: use them with --last")
+	case len(ids) > 0 && f.slowest > 0:
+		return nil, usagef("%q beside --slowest: name packets, or ask for the slowest", ids[0])
+	case f.last+f.slowest == 0 && len(f.state)+len(f.node) > 0:
+		return nil, usagef("--state and --node choose among the newest packets: use them with --last, or among the slowest: --slowest")
 	}
 	for _, id := range ids {
 		if _, _, err := backpack.ParseID(id); err != nil {
 			return nil, usagef("%w: use one of radar's own packets as radar packets -o wide shows it, such as 5f3a9c01-1a2b", err)
 		}
 	}
-	return filter, nil
+	return &selection{filter: filter, anyState: anyState}, nil
 }
 
-func (a *app) trace(ids []string, last int, filter *query.Filter) error {
-	return a.readRing(&selection{filter: filter}, nil, func(reader *agent.Reader) error {
-		found, err := a.findPackets(reader, ids, last, filter)
+func (a *app) trace(ids []string, f *traceFlags, s *selection) error {
+	return a.readRing(s, nil, func(reader *agent.Reader) error {
+		found, err := a.findPackets(reader, ids, f, s)
 		// What is found is told, also beside an ID that is not.
 		return errors.Join(err, a.printStories(reader, found))
 	})
 }
 
-func (a *app) findPackets(r *agent.Reader, ids []string, last int, filter *query.Filter) ([]*backpack.Found, error) {
+func (a *app) findPackets(r *agent.Reader, ids []string, f *traceFlags, s *selection) ([]*backpack.Found, error) {
 	var found []*backpack.Found
 	if len(ids) == 0 {
-		records, _, err := backpack.Scan(r.Maps, r.Decoder, backpack.ScanOptions{Last: last, Select: backpack.Select{States: filter.States(), Match: filter.Match}})
+		slow := slowest{n: int(f.slowest)} // all that are asked for by --last, which are few
+		_, err := backpack.ScanFunc(r.Maps, r.Decoder, backpack.ScanOptions{Last: int(f.last), Select: backpack.Select{States: s.filter.States(), Match: s.filter.Match}},
+			func(rec *record.Record) error {
+				slow.add(rec)
+				return nil
+			})
 		if err != nil {
 			return nil, fmt.Errorf("read the ring: %w", err)
 		}
+		records := slow.list
+		if f.slowest > 0 {
+			records = slow.rows()
+		}
 		if len(records) == 0 {
+			a.noteDomain()
+			a.noteEmpty(r, s)
 			return nil, fmt.Errorf("no such packet: %s", a.remembered(r))
 		}
 		for i := range records {
-			found = append(found, &backpack.Found{Record: records[i]})
+			found = append(found, &backpack.Found{Record: *records[i]})
 		}
 		return found, nil
 	}

@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/vnetradar/radar/pkg/record"
@@ -67,6 +68,9 @@ func (t *teller) endTexts(r *record.Record) []string {
 	if r.LocalDrop != nil {
 		texts = append(texts, "It counts as delivered: the node had it, and dropped it itself.")
 	}
+	if first, again, ok := r.Loop(); ok {
+		texts = append(texts, "It went round in a circle: "+loopNodes(r, first, again)+ttlEnd(r)+".")
+	}
 	if r.Truncated {
 		texts = append(texts, "Steps are missing: more happened than its record has room for (attach with more --max-hops), or its history was overwritten.")
 	}
@@ -74,6 +78,15 @@ func (t *teller) endTexts(r *record.Record) []string {
 		texts = append(texts, "Its header is not known: the first segment of its train had it, and is overwritten.")
 	}
 	return texts
+}
+
+// loopNodes are the nodes of a circle, "r1 > r2 > r1".
+func loopNodes(r *record.Record, first, again int) string {
+	var nodes []string
+	for _, h := range r.Hops[first : again+1] {
+		nodes = append(nodes, h.Node)
+	}
+	return strings.Join(nodes, " > ")
 }
 
 // lastSeen is where the last time stamp was taken.

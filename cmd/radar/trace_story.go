@@ -154,6 +154,9 @@ func hopStep(r *record.Record, i int, slowest bool) step {
 	h := &r.Hops[i]
 	s := step{node: h.Node, slowest: slowest, at: hopTime(r, i)}
 	var parts []string
+	if h.Gap {
+		parts = append(parts, "steps before this one are missing")
+	}
 	switch prev := r.PrevOf(i); {
 	case h.Copy:
 		parts = append(parts, "another copy")
@@ -161,8 +164,8 @@ func hopStep(r *record.Record, i int, slowest bool) step {
 		parts = append(parts, "a copy from "+r.Hops[prev].Node)
 	}
 	outcome := h.Outcome
-	if i == len(r.Hops)-1 && outcome == "" {
-		outcome = r.State
+	if i == len(r.Hops)-1 && outcome == "" && (!r.Truncated || h.Role == record.Sink || !arrived(r.State)) {
+		outcome = r.State // of one whose last steps are missing it happened elsewhere
 	}
 	switch {
 	case h.Copy:
@@ -205,6 +208,9 @@ func hopStep(r *record.Record, i int, slowest bool) step {
 	}
 	return s
 }
+
+// arrived says whether a packet in that state has come to an end of its way.
+func arrived(s record.State) bool { return s == record.Delivered || s == record.Left }
 
 // hopTime is when the packet came to hop i, or left it if it was not seen to come.
 func hopTime(r *record.Record, i int) string {

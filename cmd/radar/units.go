@@ -105,9 +105,9 @@ func parseCount(s string) (uint32, error) {
 	return uint32(v * factor), nil
 }
 
-// parseSince reads --since: a duration back from now, a time of the day on which now
+// parseTime reads --since, or what flag names: a duration back from now, a time of the day on which now
 // is, where now is, as tables print it, or a time of RFC 3339.
-func parseSince(s string, now time.Time) (time.Time, error) {
+func parseTime(flag, s string, now time.Time) (time.Time, error) {
 	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
 		return now.Add(-d), nil
 	}
@@ -119,5 +119,5 @@ func parseSince(s string, now time.Time) (time.Time, error) {
 			return time.Date(now.Year(), now.Month(), now.Day(), t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), now.Location()), nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("--since %q: use a duration (5m), a time of today (15:04, 15:04:05) or a time of RFC 3339 (2006-01-02T15:04:05Z)", s)
+	return time.Time{}, fmt.Errorf("--%s %q: use a duration (5m), a time of today (15:04, 15:04:05) or a time of RFC 3339 (2006-01-02T15:04:05Z)", flag, s)
 }

@@ -59,9 +59,9 @@ func TestParseSince(t *testing.T) {
 		{"9", time.Time{}, false}, {"25:00", time.Time{}, false},
 		{"-5m", time.Time{}, false}, {"5", time.Time{}, false}, {"yesterday", time.Time{}, false}, {"", time.Time{}, false},
 	} {
-		got, err := parseSince(c.in, now)
+		got, err := parseTime("since", c.in, now)
 		if (err == nil) != c.ok || !got.Equal(c.want) {
-			t.Errorf("parseSince(%q) = %v, %v; want %v, ok %v", c.in, got, err, c.want, c.ok)
+			t.Errorf("parseTime(%q) = %v, %v; want %v, ok %v", c.in, got, err, c.want, c.ok)
 		}
 	}
 }

@@ -40,22 +40,26 @@ func newVersionCmd(a *app) *cobra.Command {
 			if a.output == formatJSON {
 				return printJSON(a.out, v)
 			}
-			name := v.Version
-			switch {
-			case v.Commit != "" && v.Modified:
-				name += " (" + v.Commit + ", modified)"
-			case v.Commit != "": // a build outside of a repository knows none
-				name += " (" + v.Commit + ")"
-			}
-			expressions := "no filter expressions"
-			if v.Filter != "" {
-				expressions = "filter expressions by " + v.Filter
-			}
-			_, err := fmt.Fprintf(a.out, "radar %s %s %s, layout v%d, records v%d, %s\n",
-				name, v.Go, v.Platform, v.LayoutVer, v.RecordFormat, expressions)
+			_, err := fmt.Fprintln(a.out, v.text())
 			return err
 		},
 	}
+}
+
+// text is the version in one line.
+func (v versionInfo) text() string {
+	name := v.Version
+	switch {
+	case v.Commit != "" && v.Modified:
+		name += " (" + v.Commit + ", modified)"
+	case v.Commit != "": // a build outside of a repository knows none
+		name += " (" + v.Commit + ")"
+	}
+	expressions := "no filter expressions"
+	if v.Filter != "" {
+		expressions = "filter expressions by " + v.Filter
+	}
+	return fmt.Sprintf("radar %s %s %s, layout v%d, records v%d, %s", name, v.Go, v.Platform, v.LayoutVer, v.RecordFormat, expressions)
 }
 
 func buildVersion() versionInfo {

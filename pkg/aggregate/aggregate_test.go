@@ -152,7 +152,8 @@ func TestAdd(t *testing.T) {
 	}
 	rows := a.Latency(aggregate.ByEndToEnd, letters{})
 	if len(rows) != 3 || rows[0].Name != aggregate.All || rows[0].Count != 5 || rows[0].MinNs != 300 || rows[0].MaxNs != 900 ||
-		rows[1].Name != "a > c" || rows[1].Count != 3 || rows[2].Name != "b > b" {
+		rows[1].Name != "a > c" || rows[1].Count != 4 || // one of them is truncated, its end known
+		rows[2].Name != "b > b" {
 		t.Errorf("end to end: %+v", rows)
 	}
 }

@@ -16,11 +16,17 @@ const (
 	treeBytes = 2
 )
 
-// What the first byte of a path key says.
+// What the first byte of a path key says. keyEnds: hops are missing, but the first and the
+// last one are known.
 const (
 	keyTruncated = 1
 	keyTree      = 2
+	keyEnds      = 4
 )
+
+// maxGaps is how many hops of a path are known as those before which others are missing: their
+// numbers stand behind the last hop, where there is no room for another one.
+const maxGaps = hopBytes - 1
 
 // keyHopBytes is the length of one hop in that path key.
 func keyHopBytes(key string) int {
@@ -36,6 +42,9 @@ func (a *Aggregates) path(p *backpack.Packet) *path {
 	a.key = append(a.key[:0], 0)
 	if p.Truncated {
 		a.key[0] |= keyTruncated
+		if p.LatencyNs != backpack.NoTime && !p.Tree {
+			a.key[0] |= keyEnds
+		}
 	}
 	if p.Tree {
 		a.key[0] |= keyTree
@@ -49,6 +58,7 @@ func (a *Aggregates) path(p *backpack.Packet) *path {
 			a.key = binary.LittleEndian.AppendUint16(a.key, treeKey(p.Prev(i), h.Copy))
 		}
 	}
+	a.addGaps(p)
 	if way, ok := a.paths[string(a.key)]; ok {
 		return way
 	}
@@ -67,11 +77,23 @@ func (a *Aggregates) path(p *backpack.Packet) *path {
 	return way
 }
 
+// addGaps adds to a path key where hops are missing.
+func (a *Aggregates) addGaps(p *backpack.Packet) {
+	gaps := 0
+	for i := range p.Hops {
+		if p.Hops[i].Gap && gaps < maxGaps && i <= 0xff {
+			a.key = append(a.key, byte(i))
+			gaps++
+		}
+	}
+}
+
 // pathHop is one hop of a path key.
 type pathHop struct {
 	node, in, out uint16
 	prev          int // -1: it is the first
 	copied        bool
+	gap           bool // hops before it may be missing
 }
 
 // copyBit is what a copy adds to treeKey.
@@ -90,7 +112,8 @@ func treeKey(prev int, copied bool) uint16 {
 func keyHops(key string) []pathHop {
 	size := keyHopBytes(key)
 	hops := make([]pathHop, 0, len(key)/size)
-	for b := []byte(key[1:]); len(b) >= size; b = b[size:] {
+	b := []byte(key[1:])
+	for ; len(b) >= size; b = b[size:] {
 		le := binary.LittleEndian
 		h := pathHop{node: le.Uint16(b), in: le.Uint16(b[2:]), out: le.Uint16(b[4:]), prev: len(hops) - 1}
 		if size > hopBytes {
@@ -98,6 +121,11 @@ func keyHops(key string) []pathHop {
 			h.copied, h.prev = k&copyBit != 0, min(int(k&^copyBit)-1, len(hops)-1)
 		}
 		hops = append(hops, h)
+	}
+	for _, at := range b { // less than a hop: where some are missing
+		if int(at) < len(hops) {
+			hops[at].gap = true
+		}
 	}
 	return hops
 }
@@ -125,7 +153,7 @@ func (a *Aggregates) connect(way *path, key string) {
 		if end == backpack.NoPort && isEnd(hops, i) {
 			end = h.out // left by a bridge's member, where the link ends
 		}
-		if h.prev >= 0 && hops[h.prev].out != backpack.NoPort && end != backpack.NoPort {
+		if h.prev >= 0 && !h.gap && hops[h.prev].out != backpack.NoPort && end != backpack.NoPort {
 			to.link = get(a.links, ports{hops[h.prev].out, end}, MaxLinks, &way.over)
 		}
 		if h.in != backpack.NoPort {
@@ -136,7 +164,7 @@ func (a *Aggregates) connect(way *path, key string) {
 		}
 		way.hops = append(way.hops, to)
 	}
-	if n := len(hops); n > 0 && key[0] == 0 {
+	if n := len(hops); n > 0 && (key[0] == 0 || key[0] == keyTruncated|keyEnds) {
 		way.pair = get(a.pairs, nodePair{hops[0].node, hops[n-1].node}, MaxPairs, &way.over)
 	}
 }

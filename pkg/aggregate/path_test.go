@@ -80,3 +80,33 @@ func TestBranchEnds(t *testing.T) {
 		}
 	}
 }
+
+// Where hops are missing no link is made up, and what began and ended at known nodes counts
+// between these; a snapshot keeps it.
+func TestPathsWithGaps(t *testing.T) {
+	a, p := aggregate.New(0), delivered()
+	p.Truncated, p.Hops[2].Gap = true, true
+	a.Add(p)
+	tree := delivered()
+	tree.Truncated, tree.Tree, tree.Hops[1].Gap = true, true, true
+	a.Add(tree)
+	b, err := a.Copy()
+	must(t, err)
+	for name, agg := range map[string]*aggregate.Aggregates{"counted": a, "from a snapshot": b} {
+		paths := agg.Paths(letters{})
+		if len(paths) != 2 || paths[0].Path != "a > b > ... > c" || !paths[1].Hops[1].Gap || paths[1].Hops[2].Gap {
+			t.Errorf("%s: paths %+v", name, paths)
+		}
+		if got := aggregate.TruncatedText(paths[0].Path, paths[0].Hops, true); got != paths[0].Path {
+			t.Errorf("%s: %q says twice that hops are missing", name, got)
+		}
+		for _, l := range agg.Latency(aggregate.ByLink, letters{}) {
+			if l.Name == "b/e1 > c/e0" && l.Count != 1 {
+				t.Errorf("%s: a link over a gap: %+v", name, l)
+			}
+		}
+		if rows := agg.Latency(aggregate.ByEndToEnd, letters{}); len(rows) < 2 || rows[1].Name != "a > c" || rows[1].Count != 1 {
+			t.Errorf("%s: end to end %+v", name, rows)
+		}
+	}
+}

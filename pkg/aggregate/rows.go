@@ -60,6 +60,7 @@ type PathHop struct {
 	// Where copies parted: as in a record's hop.
 	Prev *int `json:"prev,omitempty"`
 	Copy bool `json:"copy,omitempty"`
+	Gap  bool `json:"gap,omitempty"` // hops before it may be missing
 }
 
 // PathRow is one path and what took it. Lost and expired packets count on the path
@@ -165,7 +166,7 @@ func pathHops(key string, names Names) []PathHop {
 	for i, h := range keyHops(key) {
 		hop := PathHop{
 			Node: names.NodeName(h.node), NodeID: nodeID(h.node),
-			InPort: names.PortName(h.in), Port: names.PortName(h.out), Copy: h.copied,
+			InPort: names.PortName(h.in), Port: names.PortName(h.out), Copy: h.copied, Gap: h.gap,
 		}
 		if h.prev != i-1 {
 			hop.Prev = &h.prev
@@ -173,6 +174,15 @@ func pathHops(key string, names Names) []PathHop {
 		hops = append(hops, hop)
 	}
 	return hops
+}
+
+// Loop returns the nodes of the circle that packets of this path went round in, as indices of
+// hops, see record.Record.
+func (r *PathRow) Loop() (first, again int, ok bool) {
+	return record.FindLoop(len(r.Hops), func(i int) (record.LoopHop, bool) {
+		h := &r.Hops[i]
+		return record.LoopHop{Node: h.Node, In: h.InPort, Out: h.Port}, h.InPort != "" && h.Port != "" && !h.Copy && r.PrevOf(i) == i-1
+	})
 }
 
 // EndsAt returns how many packets left the domain at hop i or were not seen again behind
@@ -215,9 +225,20 @@ func PathText(hops []PathHop, withPorts bool) string {
 		if withPorts && h.Port != "" {
 			s.Text += ":" + h.Port
 		}
+		if h.Gap {
+			s.Arrow = record.GapArrow
+		}
 		steps[i] = s
 	}
 	return record.PathText(steps)
+}
+
+// TruncatedText marks a path of which hops may be missing, unless it says where.
+func TruncatedText(path string, hops []PathHop, truncated bool) string {
+	if truncated && !slices.ContainsFunc(hops, func(h PathHop) bool { return h.Gap }) {
+		path += " ..."
+	}
+	return path
 }
 
 // way is all paths with the same names.
@@ -237,6 +258,9 @@ func (a *Aggregates) waysByName(names Names) (ways []*way, of []*way) {
 		name := key[:1] // truncated paths are kept apart
 		for i, h := range hops {
 			name += h.InPort + "\x00" + h.Node + "\x00" + h.Port + "\x00"
+			if h.Gap {
+				name += "..."
+			}
 			if h.Prev != nil || h.Copy {
 				name += strconv.Itoa(prevOf(hops, i)) + strconv.FormatBool(h.Copy)
 			}

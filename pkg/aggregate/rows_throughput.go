@@ -80,11 +80,7 @@ func (a *Aggregates) meters(by By, names Names) map[string]*meter {
 	case ByPath:
 		ways, _ := a.waysByName(names)
 		for _, w := range ways {
-			name := w.row.Path
-			if w.row.Truncated {
-				name += " ..."
-			}
-			add(name, &w.sums)
+			add(TruncatedText(w.row.Path, w.row.Hops, w.row.Truncated), &w.sums)
 		}
 	}
 	return m

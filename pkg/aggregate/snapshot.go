@@ -126,7 +126,7 @@ func (a *Aggregates) encodePaths(e *encoder) {
 func (d *decoder) paths(a *Aggregates) {
 	for range d.count(10) {
 		key := d.text()
-		if key == "" || (len(key)-1)%keyHopBytes(key) != 0 {
+		if key == "" || (len(key)-1)%keyHopBytes(key) > maxGaps {
 			d.bad = true
 			return
 		}

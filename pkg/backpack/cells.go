@@ -49,6 +49,7 @@ type event struct {
 	at           int64 // ns since T0
 	data1, data2 uint64
 	rest         [3]uint64 // the further cells of an evAddr6
+	gap          bool      // events before it may be missing
 }
 
 // out says that the packet went out of the node.
@@ -64,17 +65,20 @@ func (e *event) readdressed() bool { return e.kind == evAddr || e.kind == evAddr
 
 // parseEvents appends the events of s to dst; of those that a train has in common,
 // if shared. ok is false if the log is not complete or makes no sense from some
-// cell on.
+// cell on. What lies in the cells that are kept for a packet's end came, in a log that was
+// full, after events that had no room.
 func parseEvents(dst []event, s *slot, shared bool) (ev []event, ok bool) {
 	f := s.fields()
 	n, room := int(f.Nev), s.eventCells()
-	ok = f.State&stFull == 0 && n <= room
+	full := f.State&stFull != 0
+	ok = !full && n <= room
 	n = min(n, room)
 	for k := 0; k < n; k++ {
 		c := s.cell(k)
 		dst = append(dst, event{})
 		e := &dst[len(dst)-1]
 		e.kind, e.flags, e.port, e.at = uint8(c>>60), uint8(c>>56)&0xf, uint16(c>>40), int64(c&(1<<40-1))
+		e.gap = full && k >= room-endCells
 		more := moreCells(e.kind)
 		if more < 0 || k+more >= n {
 			return dst[:len(dst)-1], false

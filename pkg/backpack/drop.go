@@ -99,6 +99,12 @@ func (d *Decoder) place(dr *Drop, e, last *event, queued bool) {
 	}
 }
 
+// Why names the reason with which, and the function in which, packets were freed, as a loss's
+// second cell has them; "" for what is not known.
+func (d *Decoder) Why(cell uint64) (reason, function string) {
+	return d.reason(unpackReason(uint16(cell >> 48))), d.function(cell&(1<<48-1) | kernelText).Name()
+}
+
 // missing tells where a packet must be that nobody saw after last and nobody reported:
 // inside the node that it went into, or behind the port that it went out by.
 func (d *Decoder) missing(p *Packet, last *event) Drop {

@@ -45,15 +45,16 @@ func TestIPv6(t *testing.T) {
 
 // The log of an IPv6 packet ends four cells earlier, where its addresses stand.
 func TestIPv6Full(t *testing.T) {
-	for _, bytes := range []int{128, 192, 256} {
+	for _, bytes := range []int{192, 256, 512} {
 		b := newBench(t, bytes, udp6)
-		room := 6 + 8*(bytes/64-2) - 4
+		room := 6 + 8*(bytes/64-2) - 4 - 4 // the last four are for the end
 		for i := range room {
 			b.See(b.pos, rt.Egress, rt.First, h1e0, b.t0+uint64(i))
 		}
 		if r := b.one(); r.Truncated || r.Src != "2001:db8:1::1" {
 			t.Errorf("%d bytes: with %d events: %+v", bytes, room, r)
 		}
+		b.See(b.pos, rt.Ingress, rt.First, h2e0, b.t0+1e6)
 		b.See(b.pos, rt.Deliver, rt.First, h2e0, b.t0+1e6)
 		if r := b.one(); !r.Truncated || r.State != record.Delivered || r.Dst != "2001:db8:4::2" {
 			t.Errorf("%d bytes: with one event more: %s, truncated %v, to %s", bytes, r.State, r.Truncated, r.Dst)

@@ -97,6 +97,7 @@ type Hop struct {
 	// it leave.
 	DequeueNs int64
 	OnLink    bool // Out is a bridge's member, which packets pass without entering its node
+	Gap       bool // hops before it may be missing: there was no room for them
 	Changed   bool // Tuple is what the packet left with
 	Tuple     Tuple
 
@@ -130,7 +131,7 @@ func (h *Hop) sentNs() int64 {
 // leaves the domain by a bridge's member, the link ends at that member's egress.
 func (p *Packet) LinkNs(i int) int64 {
 	prev, h := p.Prev(i), &p.Hops[i]
-	if prev < 0 || h.Copy || p.Apart {
+	if prev < 0 || h.Copy || h.Gap || p.Apart {
 		return NoTime
 	}
 	if tap, ok := tapOf(h.In); ok && tap == p.Hops[prev].Out || p.Hops[prev].Out == h.In|vmSide {
@@ -154,7 +155,7 @@ func (p *Packet) StampNs(i int) int64 {
 // HopNs is the time from the stamp of the hop before to that of hop i.
 func (p *Packet) HopNs(i int) int64 {
 	prev := p.Prev(i)
-	if prev < 0 || p.Apart {
+	if prev < 0 || p.Hops[i].Gap || p.Apart {
 		return NoTime
 	}
 	return span(p.Hops[prev].OutNs, p.StampNs(i))

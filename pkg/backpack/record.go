@@ -231,6 +231,7 @@ func (d *Decoder) fillHops(hops []record.Hop, p *Packet, m *memory) {
 			LinkNs:    m.time(p.LinkNs(i)),
 			LatencyNs: m.time(p.HopNs(i)),
 			Copy:      h.Copy,
+			Gap:       h.Gap,
 			Outcome:   h.Outcome,
 		}
 		if prev := p.Prev(i); prev != i-1 {

@@ -28,6 +28,9 @@ const (
 // addr6Cells is what the addresses of an IPv6 packet take (RDR_ADDR6_CELLS).
 const addr6Cells = 4
 
+// endCells are the last of a log, which only a packet's end takes (RDR_END_CELLS).
+const endCells = 4
+
 // Places, in words, of fields that are read without copying the slot.
 const (
 	t0Word   = unsafe.Offsetof(bpfobj.TcRdrSlot{}.T0Ns) / 8

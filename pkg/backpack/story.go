@@ -25,8 +25,12 @@ func (d *Decoder) decode(p *Packet, head, member *slot, now uint64) {
 			d.events, ok = parseEvents(d.events, head, true)
 		}
 	}
+	shared := len(d.events)
 	ev, ownOK := parseEvents(d.events, own, false)
 	d.events = ev
+	if !ok && shared < len(ev) {
+		ev[shared].gap = true // behind what the train's log had no room for
+	}
 
 	f := own.fields()
 	*p = Packet{Hops: p.Hops[:0], Drops: p.Drops[:0]} // field by field: a whole one would be copied
@@ -146,12 +150,16 @@ func (d *Decoder) tell(p *Packet, state, cut uint8, complete bool, now uint64) {
 			p.LatencyNs = p.LastNs
 		}
 	}
+	arrived := p.LastNs
 	p.State = d.stateOf(p, last, now)
 	if drops > 0 {
 		d.endAsDrop(p, lastDrop(ev), last)
 	}
 	if !complete {
 		d.endByBits(p, state, cut, last, now)
+		if !p.open && p.HasTuple && p.State != record.Lost {
+			p.LatencyNs = arrived // begin and end are known
+		}
 	}
 	p.held = p.State == record.Lost && state&stHeld != 0
 	d.outsideVM(p)
@@ -192,10 +200,10 @@ func (d *Decoder) visit(p *Packet, e, nat *event) {
 	var h *Hop
 	// Each sighting at a closing port is a visit: nothing passes through such a node.
 	if n := len(p.Hops); n > 0 && node != NoNode && p.Hops[n-1].Node == node && place == "" &&
-		(e.out() || p.Hops[n-1].Out == NoPort) {
+		!e.gap && (e.out() || p.Hops[n-1].Out == NoPort) {
 		h = &p.Hops[n-1]
 	} else {
-		p.Hops = append(p.Hops, Hop{Node: node, In: NoPort, Out: NoPort, InNs: NoTime, OutNs: NoTime, DequeueNs: NoTime})
+		p.Hops = append(p.Hops, Hop{Node: node, In: NoPort, Out: NoPort, InNs: NoTime, OutNs: NoTime, DequeueNs: NoTime, Gap: e.gap})
 		h = &p.Hops[n]
 	}
 	switch {
@@ -261,7 +269,11 @@ func (d *Decoder) endAsDrop(p *Packet, e, last *event) {
 		return // a copy, elsewhere than where the packet has arrived
 	}
 	p.LastNs = max(p.LastNs, e.at)
-	p.Loss = d.drop(e, last, len(p.Hops) > 0 && p.Hops[len(p.Hops)-1].DequeueNs != NoTime)
+	dequeued := len(p.Hops) > 0 && p.Hops[len(p.Hops)-1].DequeueNs != NoTime
+	if e.gap && (last == nil || !last.gap || p.State != record.Delivered) {
+		last, dequeued = nil, false // it was seen elsewhere since, which is not known
+	}
+	p.Loss = d.drop(e, last, dequeued)
 	if p.State == record.Delivered {
 		p.LocalDrop = true
 		return
@@ -270,11 +282,19 @@ func (d *Decoder) endAsDrop(p *Packet, e, last *event) {
 	p.State = record.Lost
 }
 
-// endByBits corrects the state of a packet whose last events did not fit: the slot
-// still says whether it is done, and whether as lost.
+// endByBits corrects the state of a packet some of whose events did not fit: the slot
+// still says whether it is done, and whether as lost. p.open is left false if its log ends
+// with that.
 func (d *Decoder) endByBits(p *Packet, state, cut uint8, last *event, now uint64) {
-	p.open = true
 	lost, done := state&stLost != 0, state&stDone != 0
+	switch {
+	case lost:
+		p.open = p.State != record.Lost
+	case last == nil || !done:
+		p.open = true
+	default:
+		p.open = !(last.kind == evDeliver || last.kind == evLeft && cut&cutLeft == 0)
+	}
 	if lost != p.Lost {
 		p.Loss = Drop{} // what the log ends with is not what happened last
 	}

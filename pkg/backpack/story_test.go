@@ -156,7 +156,7 @@ func (b *bench) route(n int, extra byte) {
 
 // The JSON form is a contract: this is one packet in full.
 func TestRecordJSON(t *testing.T) {
-	b := newBench(t, 128, udp)
+	b := newBench(t, 256, udp)
 	b.route(6, 0)
 	r := b.one()
 	if got := time.Unix(0, r.TNs).UTC().Format("2006-01-02T15:04:05.000000000Z"); r.Time != got {
@@ -535,7 +535,7 @@ func TestAddressChange(t *testing.T) {
 }
 
 func TestStampsOutOfOrder(t *testing.T) {
-	b := newBench(t, 128, udp)
+	b := newBench(t, 256, udp)
 	b.See(b.pos, rt.Egress, rt.First|rt.Source, h1e0, b.t0)
 	b.See(b.pos, rt.Ingress, rt.First, r1e0, b.t0+1000)
 	b.See(b.pos, rt.Egress, rt.First, r1e1, b.t0+990)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	rt "github.com/vnetradar/radar/pkg/backpack/ringtest"
 	"github.com/vnetradar/radar/pkg/record"
 )
@@ -17,7 +19,7 @@ var train = func() rt.Packet {
 }()
 
 func TestWholeTrain(t *testing.T) {
-	b := newBench(t, 128, train)
+	b := newBench(t, 256, train)
 	b.route(6, 0)
 	r := b.one()
 	if r.Segs != 4 || r.Len != 6000 || r.State != record.Delivered || r.IPID != 0xfffe || r.Truncated {
@@ -138,8 +140,8 @@ func TestLossWithdrawnForOneSegment(t *testing.T) {
 	}
 }
 
+// A log of 6 cells has room for two events on the way; whatever comes after them, the end fits.
 func TestLogFull(t *testing.T) {
-	// 6 cells: sent, in, out, in, out, in at h1 r1 r1 r2 r2 h2; then no more fits.
 	fill := func(b *bench, n int) {
 		for i := range n {
 			kind, port := byte(rt.Ingress), uint16(r1e0)
@@ -153,64 +155,97 @@ func TestLogFull(t *testing.T) {
 			b.See(b.pos, kind, flags, port, b.t0+uint64(i)*100)
 		}
 	}
+	const (
+		gone   = "h1 > r1"            // and nobody knows where to
+		there  = "h1 > r1 > ... > h2" // where it ended
+		unseen = int64(-1)
+	)
+	drop := func(node, port string, at int64) *record.Loss {
+		return &record.Loss{Node: node, Port: port, At: record.AtNode, Reason: "NETFILTER_DROP", Function: "ip_forward", AtNs: &at, Skbs: 1}
+	}
 	for _, tc := range []struct {
-		name  string
-		log   func(b *bench)
-		state record.State
-		local bool // a local drop, but nothing more of it
+		name        string
+		log         func(b *bench)
+		state       record.State
+		way         string
+		latency     int64
+		loss, local *record.Loss
 	}{
-		{"goes on", func(b *bench) { fill(b, 8) }, record.InFlight, false},
-		{"vanishes", func(b *bench) { fill(b, 8); b.now = b.t0 + 11*second }, record.Expired, false},
-		{"arrives", func(b *bench) { fill(b, 6); b.See(b.pos, rt.Deliver, 1, h2e0, b.t0+900) }, record.Delivered, false},
-		{"leaves", func(b *bench) { fill(b, 6); b.See(b.pos, rt.Left, 1, h2e0, b.t0+900) }, record.Left, false},
+		{"goes on", func(b *bench) { fill(b, 8) }, record.InFlight, gone, unseen, nil, nil},
+		{"vanishes", func(b *bench) { fill(b, 8); b.now = b.t0 + 11*second }, record.Expired, gone, unseen, nil, nil},
+		{"arrives", func(b *bench) { fill(b, 6); b.See(b.pos, rt.Deliver, 1, h2e0, b.t0+900) }, record.Delivered, there, 900, nil, nil},
+		{"leaves", func(b *bench) { fill(b, 6); b.See(b.pos, rt.Left, 1, h2e0, b.t0+900) }, record.Left, there, 900, nil, nil},
 		{"leaves, comes back and arrives", func(b *bench) {
 			fill(b, 6)
 			b.See(b.pos, rt.Left, 1, h2e0, b.t0+900)
 			b.See(b.pos, rt.Ingress, 1, h2e0, b.t0+910)
 			b.See(b.pos, rt.Deliver, 1, h2e0, b.t0+920)
-		}, record.Delivered, false},
+		}, record.Delivered, there, 920, nil, nil},
 		{"leaves, comes back and goes on", func(b *bench) {
 			fill(b, 6)
 			b.See(b.pos, rt.Left, 1, h2e0, b.t0+900)
 			b.See(b.pos, rt.Ingress, 1, h2e0, b.t0+910)
-		}, record.InFlight, false},
-		{"is lost", func(b *bench) { fill(b, 5); b.Drop(b.pos, 1, r1e0, 12, fnIP, "", false, b.t0+900) }, record.Lost, false},
+		}, record.InFlight, there, unseen, nil, nil},
+		{"is delivered on its way", func(b *bench) { // to a masquerading node
+			fill(b, 6)
+			b.See(b.pos, rt.Deliver, 1, r2e0, b.t0+900)
+			b.See(b.pos, rt.Egress, 1, r2e1, b.t0+910)
+			b.See(b.pos, rt.Deliver, 1, h2e0, b.t0+920)
+		}, record.Delivered, there, 920, nil, nil},
+		{"is lost", func(b *bench) { fill(b, 5); b.Drop(b.pos, 1, r2e0, 12, fnIP, "", false, b.t0+900) },
+			record.Lost, gone, unseen, drop("r2", "eth0", 900), nil},
+		{"is lost, nobody knows where", func(b *bench) { fill(b, 5); b.Drop(b.pos, 1, rt.NoPort, 12, fnIP, "", false, b.t0+900) },
+			record.Lost, gone, unseen, drop("?", "", 900), nil},
 		{"loss noted, seen again", func(b *bench) {
 			fill(b, 3)
 			b.Drop(b.pos, 1, r1e0, 12, fnIP, "", false, b.t0+900)
 			b.See(b.pos, rt.Egress, 1, r1e1, b.t0+950)
-		}, record.InFlight, false},
+		}, record.InFlight, gone, unseen, nil, nil},
+		{"loss noted, arrives", func(b *bench) {
+			fill(b, 3)
+			b.Drop(b.pos, 1, r1e0, 12, fnIP, "", false, b.t0+900)
+			b.See(b.pos, rt.Egress, 1, r1e1, b.t0+950)
+			b.See(b.pos, rt.Deliver, 1, h2e0, b.t0+990)
+		}, record.Delivered, there, 990, nil, nil},
 		{"leaves and is dropped outside", func(b *bench) {
 			fill(b, 5)
 			b.See(b.pos, rt.Left, 1, h2e0, b.t0+900)
 			b.Drop(b.pos, 1, rt.NoPort, 12, fnIP, "", false, b.t0+950)
-		}, record.Left, false},
+		}, record.Left, there, 900, nil, nil},
 		{"arrives and is dropped", func(b *bench) {
 			fill(b, 5)
 			b.See(b.pos, rt.Deliver, 1, h2e0, b.t0+900)
 			b.Drop(b.pos, 1, h2e0, 12, fnIP, "", false, b.t0+950)
-		}, record.Delivered, true},
+		}, record.Delivered, there, 900, nil, drop("h2", "eth0", 950)},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			b := newBench(t, 128, udp)
 			tc.log(b)
 			r := b.one()
-			if !r.Truncated {
-				t.Fatalf("not truncated: %+v", r)
+			if !r.Truncated || r.State != tc.state {
+				t.Errorf("truncated %v, %s, want %s", r.Truncated, r.State, tc.state)
 			}
-			if r.State != tc.state {
-				t.Errorf("state %s, want %s", r.State, tc.state)
-			}
-			if (r.LocalDrop != nil) != tc.local || r.Loss != nil {
-				t.Errorf("local drop %+v, loss %+v: want %v, and no loss", r.LocalDrop, r.Loss, tc.local)
-			}
-			if r.LatencyNs != nil {
-				t.Errorf("latency %d, but the last stamp is not known", *r.LatencyNs)
-			}
-			for _, h := range r.Hops {
-				if h.Role == record.Sink {
-					t.Errorf("%s is a sink, but the last hop is not known", h.Node)
+			steps := make([]record.Step, len(r.Hops))
+			for i, h := range r.Hops {
+				steps[i] = record.Step{Text: h.Node, Prev: i - 1, Same: -1}
+				if h.Gap {
+					steps[i].Arrow = record.GapArrow
 				}
+				if sink := i == len(r.Hops)-1 && tc.latency != unseen; sink != (h.Role == record.Sink) || h.Gap && (h.LinkNs != nil || h.LatencyNs != nil) {
+					t.Errorf("hop %d: %+v", i, h)
+				}
+			}
+			if got := record.PathText(steps); got != tc.way {
+				t.Errorf("path %q, want %q", got, tc.way)
+			}
+			if (r.LatencyNs != nil) != (tc.latency != unseen) || r.LatencyNs != nil && *r.LatencyNs != tc.latency {
+				t.Errorf("latency %v, want %d", r.LatencyNs, tc.latency)
+			}
+			if diff := cmp.Diff(tc.loss, r.Loss); diff != "" {
+				t.Errorf("loss (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.local, r.LocalDrop); diff != "" {
+				t.Errorf("local drop (-want +got):\n%s", diff)
 			}
 		})
 	}

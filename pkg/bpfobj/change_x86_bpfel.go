@@ -97,6 +97,24 @@ type ChangeRdrShift struct {
 	GoneNs uint64
 }
 
+type ChangeRdrUnsent struct {
+	_       structs.HostLayout
+	Packets uint64
+	LastNs  uint64
+}
+
+type ChangeRdrUnsentKey struct {
+	_     structs.HostLayout
+	Saddr [2]uint64
+	Daddr [2]uint64
+	Where uint64
+	Port  uint16
+	Dport uint16
+	Proto uint8
+	V6    uint8
+	Pad   uint16
+}
+
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
@@ -119,6 +137,7 @@ const (
 	ChangeMapRing               = "ring"
 	ChangeMapShifts             = "shifts"
 	ChangeMapSiblings           = "siblings"
+	ChangeMapUnsent             = "unsent"
 	ChangeProgRadarQdiscCreate  = "radar_qdisc_create"
 	ChangeProgRadarQdiscDestroy = "radar_qdisc_destroy"
 )
@@ -191,6 +210,7 @@ type ChangeMapSpecs struct {
 	Ring     *ebpf.MapSpec `ebpf:"ring"`
 	Shifts   *ebpf.MapSpec `ebpf:"shifts"`
 	Siblings *ebpf.MapSpec `ebpf:"siblings"`
+	Unsent   *ebpf.MapSpec `ebpf:"unsent"`
 }
 
 // ChangeVariableSpecs contains global variables before they are loaded into the kernel.
@@ -237,6 +257,7 @@ type ChangeMaps struct {
 	Ring     *ebpf.Map `ebpf:"ring"`
 	Shifts   *ebpf.Map `ebpf:"shifts"`
 	Siblings *ebpf.Map `ebpf:"siblings"`
+	Unsent   *ebpf.Map `ebpf:"unsent"`
 }
 
 func (m *ChangeMaps) Close() error {
@@ -259,6 +280,7 @@ func (m *ChangeMaps) Close() error {
 		m.Ring,
 		m.Shifts,
 		m.Siblings,
+		m.Unsent,
 	)
 }
 

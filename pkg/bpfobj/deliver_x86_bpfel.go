@@ -103,6 +103,24 @@ type DeliverRdrShift struct {
 	GoneNs uint64
 }
 
+type DeliverRdrUnsent struct {
+	_       structs.HostLayout
+	Packets uint64
+	LastNs  uint64
+}
+
+type DeliverRdrUnsentKey struct {
+	_     structs.HostLayout
+	Saddr [2]uint64
+	Daddr [2]uint64
+	Where uint64
+	Port  uint16
+	Dport uint16
+	Proto uint8
+	V6    uint8
+	Pad   uint16
+}
+
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
@@ -125,6 +143,7 @@ const (
 	DeliverMapRing          = "ring"
 	DeliverMapShifts        = "shifts"
 	DeliverMapSiblings      = "siblings"
+	DeliverMapUnsent        = "unsent"
 	DeliverProgRadarLocalIn = "radar_local_in"
 	DeliverVarCfgBandTop    = "cfg_band_top"
 	DeliverVarCfgBlock      = "cfg_block"
@@ -219,6 +238,7 @@ type DeliverMapSpecs struct {
 	Ring     *ebpf.MapSpec `ebpf:"ring"`
 	Shifts   *ebpf.MapSpec `ebpf:"shifts"`
 	Siblings *ebpf.MapSpec `ebpf:"siblings"`
+	Unsent   *ebpf.MapSpec `ebpf:"unsent"`
 }
 
 // DeliverVariableSpecs contains global variables before they are loaded into the kernel.
@@ -289,6 +309,7 @@ type DeliverMaps struct {
 	Ring     *ebpf.Map `ebpf:"ring"`
 	Shifts   *ebpf.Map `ebpf:"shifts"`
 	Siblings *ebpf.Map `ebpf:"siblings"`
+	Unsent   *ebpf.Map `ebpf:"unsent"`
 }
 
 func (m *DeliverMaps) Close() error {
@@ -311,6 +332,7 @@ func (m *DeliverMaps) Close() error {
 		m.Ring,
 		m.Shifts,
 		m.Siblings,
+		m.Unsent,
 	)
 }
 

@@ -65,7 +65,9 @@ const (
 	TcRdrCounterRDR_C_QUEUE_UNSEEN     TcRdrCounter = 31
 	TcRdrCounterRDR_C_NOT_HERE         TcRdrCounter = 32
 	TcRdrCounterRDR_C_NODE_CHANGED     TcRdrCounter = 33
-	TcRdrCounterRDR_C_MAX              TcRdrCounter = 34
+	TcRdrCounterRDR_C_UNSENT           TcRdrCounter = 34
+	TcRdrCounterRDR_C_UNSENT_FULL      TcRdrCounter = 35
+	TcRdrCounterRDR_C_MAX              TcRdrCounter = 36
 )
 
 type TcRdrCursor struct {
@@ -273,6 +275,24 @@ const (
 	TcRdrStateRDR_ST_GROUP      TcRdrState = 128
 )
 
+type TcRdrUnsent struct {
+	_       structs.HostLayout
+	Packets uint64
+	LastNs  uint64
+}
+
+type TcRdrUnsentKey struct {
+	_     structs.HostLayout
+	Saddr [2]uint64
+	Daddr [2]uint64
+	Where uint64
+	Port  uint16
+	Dport uint16
+	Proto uint8
+	V6    uint8
+	Pad   uint16
+}
+
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
@@ -295,6 +315,7 @@ const (
 	TcMapRing           = "ring"
 	TcMapShifts         = "shifts"
 	TcMapSiblings       = "siblings"
+	TcMapUnsent         = "unsent"
 	TcProgRadarEgress   = "radar_egress"
 	TcProgRadarEgress6  = "radar_egress6"
 	TcProgRadarIngress  = "radar_ingress"
@@ -407,6 +428,7 @@ type TcMapSpecs struct {
 	Ring     *ebpf.MapSpec `ebpf:"ring"`
 	Shifts   *ebpf.MapSpec `ebpf:"shifts"`
 	Siblings *ebpf.MapSpec `ebpf:"siblings"`
+	Unsent   *ebpf.MapSpec `ebpf:"unsent"`
 }
 
 // TcVariableSpecs contains global variables before they are loaded into the kernel.
@@ -489,6 +511,7 @@ type TcMaps struct {
 	Ring     *ebpf.Map `ebpf:"ring"`
 	Shifts   *ebpf.Map `ebpf:"shifts"`
 	Siblings *ebpf.Map `ebpf:"siblings"`
+	Unsent   *ebpf.Map `ebpf:"unsent"`
 }
 
 func (m *TcMaps) Close() error {
@@ -511,6 +534,7 @@ func (m *TcMaps) Close() error {
 		m.Ring,
 		m.Shifts,
 		m.Siblings,
+		m.Unsent,
 	)
 }
 

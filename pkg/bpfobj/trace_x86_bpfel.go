@@ -103,6 +103,24 @@ type TraceRdrShift struct {
 	GoneNs uint64
 }
 
+type TraceRdrUnsent struct {
+	_       structs.HostLayout
+	Packets uint64
+	LastNs  uint64
+}
+
+type TraceRdrUnsentKey struct {
+	_     structs.HostLayout
+	Saddr [2]uint64
+	Daddr [2]uint64
+	Where uint64
+	Port  uint16
+	Dport uint16
+	Proto uint8
+	V6    uint8
+	Pad   uint16
+}
+
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
@@ -125,6 +143,7 @@ const (
 	TraceMapRing               = "ring"
 	TraceMapShifts             = "shifts"
 	TraceMapSiblings           = "siblings"
+	TraceMapUnsent             = "unsent"
 	TraceProgRadarKfreeSkb     = "radar_kfree_skb"
 	TraceProgRadarQdiscDequeue = "radar_qdisc_dequeue"
 	TraceVarCfgBandTop         = "cfg_band_top"
@@ -221,6 +240,7 @@ type TraceMapSpecs struct {
 	Ring     *ebpf.MapSpec `ebpf:"ring"`
 	Shifts   *ebpf.MapSpec `ebpf:"shifts"`
 	Siblings *ebpf.MapSpec `ebpf:"siblings"`
+	Unsent   *ebpf.MapSpec `ebpf:"unsent"`
 }
 
 // TraceVariableSpecs contains global variables before they are loaded into the kernel.
@@ -291,6 +311,7 @@ type TraceMaps struct {
 	Ring     *ebpf.Map `ebpf:"ring"`
 	Shifts   *ebpf.Map `ebpf:"shifts"`
 	Siblings *ebpf.Map `ebpf:"siblings"`
+	Unsent   *ebpf.Map `ebpf:"unsent"`
 }
 
 func (m *TraceMaps) Close() error {
@@ -313,6 +334,7 @@ func (m *TraceMaps) Close() error {
 		m.Ring,
 		m.Shifts,
 		m.Siblings,
+		m.Unsent,
 	)
 }
 

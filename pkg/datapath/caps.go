@@ -24,7 +24,8 @@ type capability struct {
 var capabilities = []capability{
 	{bit: unix.CAP_SYS_ADMIN, name: "CAP_SYS_ADMIN", needed: "enter network namespaces, mount the BPF file system, load programs"},
 	{bit: unix.CAP_NET_ADMIN, name: "CAP_NET_ADMIN", needed: "attach programs to interfaces"},
-	{bit: unix.CAP_NET_BROADCAST, name: "CAP_NET_BROADCAST", without: "changes of the topology are noticed late"},
+	{bit: unix.CAP_NET_BROADCAST, name: "CAP_NET_BROADCAST", needed: "notice changes of nodes and of their rules at once"},
+	{bit: unix.CAP_SYS_PTRACE, name: "CAP_SYS_PTRACE", without: "containers, machines of labs and other processes cannot be attached: docker:, kathara:, pid:"},
 	{bit: unix.CAP_SYSLOG, name: "CAP_SYSLOG", without: "kernel functions where packets are lost may have no name"},
 }
 

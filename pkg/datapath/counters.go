@@ -107,6 +107,10 @@ var counterText = [bpfobj.TcRdrCounterRDR_C_MAX]Counter{
 		Help: "marks and headers of packets of ours that were elsewhere: made by a node's process, measured as packets of their own"},
 	bpfobj.TcRdrCounterRDR_C_NODE_CHANGED: {Name: "node_changed", Group: GroupNotice,
 		Help: "times that an interface came or went, and ports restored packets until that was followed"},
+	bpfobj.TcRdrCounterRDR_C_UNSENT: {Name: "unsent", Group: GroupNotice,
+		Help: "packets that a node dropped itself before they were sent (its rules, no answer to ARP); radar loss says which"},
+	bpfobj.TcRdrCounterRDR_C_UNSENT_FULL: {Name: "unsent_full", Group: GroupNotice,
+		Help: "of these, packets of which only the number is known: too many flows and places"},
 }
 
 // missedHelp explains the one counter that the kernel keeps, not the programs.

@@ -54,6 +54,7 @@ const (
 	maxTrain     = 128
 	lossCells    = 3
 	addrCells    = 4 // of IPv6 addresses
+	natCells     = 3 // of a change of IPv4 addresses
 	minHops      = 2
 	maxDSCPBits  = 2
 	noDSCPLimit  = idBits + bandBits
@@ -74,7 +75,11 @@ func (o Options) Layout() (*Layout, error) {
 
 func (o Options) layoutFor(cpus int) (*Layout, error) {
 	l := &Layout{Slots: o.Slots}
-	if err := l.setHops(o.MaxHops, o.IPv6 != IPv6Off); err != nil {
+	hops := o.MaxHops
+	if hops == 0 {
+		hops = DefaultHops
+	}
+	if err := l.setHops(hops, o.IPv6 != IPv6Off); err != nil {
 		return nil, err
 	}
 	if err := l.setGUID(o.GUIDBits); err != nil {
@@ -95,28 +100,34 @@ func (o Options) layoutFor(cpus int) (*Layout, error) {
 
 func (l *Layout) warn(text string) { l.Warnings = append(l.Warnings, text) }
 
-// setHops makes a slot large enough for a way of so many nodes: the first and
-// the last node write one event, each other two, and a loss three. The addresses of
+// setHops makes a slot large enough for a path of so many nodes: the first and
+// the last node write one event, each other two, and a loss three. (The cells of the last one
+// and of a loss are RDR_END_CELLS of bpf/radar/abi.h.) The addresses of
 // IPv6 packets take the room of two nodes; the shortest way fits all the same.
 func (l *Layout) setHops(hops int, ipv6 bool) error {
 	most := maxHops(maxLines * lineBytes)
 	if hops < minHops || hops > most {
-		return usagef("--max-hops %d: use %d to %d", hops, minHops, most)
+		return usagef("--max-hops %d: use %d to %d, or 0 for as many as the longest path has", hops, minHops, most)
 	}
 	need := 2*hops - 2 + lossCells
 	if ipv6 {
 		need = max(need, 2*minHops-2+lossCells+addrCells)
 	}
+	l.setCells(need)
+	return nil
+}
+
+// setCells makes a slot large enough for so many cells, or as large as a slot can be.
+func (l *Layout) setCells(need int) {
 	lines := minLines
-	for firstCells+lineCells*(lines-minLines) < need {
+	for lines < maxLines && firstCells+lineCells*(lines-minLines) < need {
 		lines++
 	}
 	l.SlotBytes = uint32(lines * lineBytes)
 	l.Cells = uint32(firstCells + lineCells*(lines-minLines))
-	return nil
 }
 
-// maxHops is the longest way, in nodes, that a slot of so many bytes holds.
+// maxHops is the longest path, in nodes, that a slot of so many bytes holds.
 func maxHops(slotBytes uint32) int {
 	return (firstCells + lineCells*(int(slotBytes)/lineBytes-minLines) - lossCells + 2) / 2
 }

@@ -23,7 +23,7 @@ type Options struct {
 	Timeout  time.Duration // a packet not seen for this long has expired
 	MinAge   time.Duration // a finished packet is kept at least this long
 	Lease    time.Duration // sources stop when no agent renewed for this long; 0: never
-	MaxHops  int           // nodes on a packet's way that must fit, with a loss at the end
+	MaxHops  int           // nodes on a packet's path that must fit, with its end; 0: of the longest path, at least DefaultHops
 	Keys     uint32        // packets at once that are measured by key, their bits unchanged
 	Hook     string        // "auto", "tcx" or "clsact"
 	IPv6     string        // "auto", "label", "key" or "off"
@@ -70,7 +70,7 @@ func DefaultOptions() Options {
 	return Options{
 		Slots: 1 << 20, GUIDBits: "auto", Carry: CarryAuto,
 		Timeout: 10 * time.Second, MinAge: 10 * time.Millisecond, Lease: 30 * time.Second,
-		MaxHops: 10, Keys: 1 << 16, Hook: HookAuto, IPv6: IPv6Auto,
+		Keys: 1 << 16, Hook: HookAuto, IPv6: IPv6Auto,
 	}
 }
 
@@ -168,7 +168,7 @@ func (o Options) differs(l *Layout, have domain.Options) string {
 		}
 	}
 	add("--slots", want.Slots != have.Slots)
-	add("--max-hops", want.SlotBytes != have.SlotBytes)
+	add("--max-hops", o.MaxHops != 0 && want.SlotBytes != have.SlotBytes)
 	add("--guid-bits", want.GUIDBits != have.GUIDBits)
 	add("--carry", want.Carry != have.Carry || want.Carry != CarryAuto && want.MarkMask != have.MarkMask)
 	add("--timeout", want.Timeout != have.Timeout)

@@ -23,6 +23,7 @@ type plan struct {
 	change    *change
 	result    *AttachResult
 	blueprint *blueprint      // of a new domain
+	features  Features        // the same: what the kernel can
 	loaded    *loaded         // once it is
 	uses      []topo.Conflict // rules of the request's nodes that use the mark
 	looked    uint64          // when the topology was looked at
@@ -82,6 +83,9 @@ func prepare(ctx context.Context, req AttachRequest) (*plan, error) {
 	if err := p.refuseEncapsulations(ctx); err != nil {
 		return nil, err
 	}
+	if err := p.fitHops(); err != nil {
+		return nil, err
+	}
 	if err := p.chooseIPv6(ctx, p.change.next); err != nil {
 		return nil, err
 	}
@@ -138,6 +142,7 @@ func (p *plan) newDomain(req AttachRequest) (*domain.Domain, error) {
 		layout.setMark(freeMark(p.uses, bits.OnesCount32(layout.MarkMask)))
 	}
 	f := Probe()
+	p.features = f
 	if !f.Tested {
 		return nil, unsupportedf("%s", MissingRights())
 	}

@@ -150,7 +150,8 @@ func TestChecksOfOtherKernels(t *testing.T) {
 		{"no BTF", Features{Tested: true}, "losses", Warn, "CONFIG_DEBUG_INFO_BTF"},
 		{"no hook for drops", Features{BTF: true, Tested: true}, "losses", Warn, "BPF"},
 		{"no reasons", Features{BTF: true, Tested: true, DropHook: true}, "losses", Warn, "5.17"},
-		{"no broadcast", Features{Caps: all &^ (1 << unix.CAP_NET_BROADCAST)}, "rights", Warn, "root"},
+		{"no broadcast", Features{Caps: all &^ (1 << unix.CAP_NET_BROADCAST)}, "rights", Fail, "root"},
+		{"no ptrace", Features{Caps: all &^ (1 << unix.CAP_SYS_PTRACE)}, "rights", Warn, "root"},
 		{"no kallsyms", Features{}, "symbols", Warn, "kptr_restrict"},
 	} {
 		i := slices.IndexFunc(c.f.checks(), func(x Check) bool { return x.Name == c.name })

@@ -29,7 +29,7 @@ import (
 )
 
 // Version of the description and of the pins; both change with the ABI.
-const Version = 5
+const Version = 6
 
 // DefaultName is the domain that commands use when none is named.
 const DefaultName = "default"

@@ -34,6 +34,9 @@ func (r *Record) SameAs(i int) int {
 	return -1
 }
 
+// GapArrow leads to a step before which others may be missing.
+const GapArrow = " > ... > "
+
 // PathText writes steps in one line: "h1 > r1 > h2"; where the path branches, the
 // branches in braces: "h1 > sw > {h2, r1 > h3}".
 func PathText(steps []Step) string {

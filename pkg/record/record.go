@@ -97,6 +97,8 @@ type Hop struct {
 	// Outcome: how the branch ended that ends here.
 	Copy    bool  `json:"copy,omitempty"`
 	Outcome State `json:"outcome,omitempty"`
+	// Gap: hops before it may be missing, for which the record had no room.
+	Gap bool `json:"gap,omitempty"`
 
 	AtNs      *int64 `json:"at_ns,omitempty"`      // egress (at the end: ingress) since the packet's first stamp
 	NodeNs    *int64 `json:"node_ns,omitempty"`    // inside the node: egress - ingress

@@ -260,24 +260,28 @@ func (r *Image) writeHead(at uint64, p Packet, trainLen uint32) {
 	r.Put(at, offFlags, byte(p.Flags), byte(p.Flags>>8))
 }
 
-// Log appends an event of some cells to the slot of pos, as add_event() does.
+// Log appends an event of some cells to the slot of pos, as add_event() does. The last cells are
+// for a packet's end (RDR_END_CELLS).
 func (r *Image) Log(pos uint64, kind, flags byte, port uint16, now uint64, data ...uint64) {
 	k, room := int(r.Byte(pos, offNev)), r.cells
 	if r.State(pos)&IPv6 != 0 {
 		room -= 4
 	}
-	if k+len(data) >= room {
-		r.SetState(pos, r.State(pos)|Full)
-		switch cut := r.Byte(pos, offCut); kind {
-		case Left:
-			r.SetCut(pos, cut|HasLeft)
-		case Deliver:
-			r.SetCut(pos, cut&^HasLeft)
-		}
-		return
-	}
 	t0 := atomic.LoadUint64(r.word(pos, offT0))
 	cell := uint64(kind)<<60 | uint64(flags)<<56 | uint64(port)<<40 | (now-t0)&0xffffffffff
+	kept := 4
+	switch kind {
+	case Deliver, Left:
+		kept = 3
+	case Loss:
+		kept = 0
+	case Addr6:
+		kept = 1
+	}
+	if k+1+len(data)+kept > room {
+		r.logFull(pos, kind, k, room, cell)
+		return
+	}
 	r.cell(pos, k, cell)
 	for i, d := range data {
 		r.cell(pos, k+1+i, d)
@@ -285,12 +289,43 @@ func (r *Image) Log(pos uint64, kind, flags byte, port uint16, now uint64, data 
 	r.Put(pos, offNev, byte(k+1+len(data)))
 }
 
-func (r *Image) cell(pos uint64, k int, v uint64) {
-	off := offEv0 + 8*k
-	if k > 2 {
-		off = offEv1 + 8*(k-3)
+// logFull is add_to_full().
+func (r *Image) logFull(pos uint64, kind byte, k, room int, cell uint64) {
+	full := func() { r.SetState(pos, r.State(pos)|Full) }
+	if kind != Deliver && kind != Left {
+		full()
+		return
 	}
-	atomic.StoreUint64(r.word(pos, off), v)
+	if k > 0 {
+		last := atomic.LoadUint64(r.word(pos, cellOff(k-1)))
+		if was := byte(last >> 60); was == Deliver || was == Left {
+			full()
+			if was != kind || uint16(last>>40) != uint16(cell>>40) {
+				r.cell(pos, k-1, cell)
+			}
+			return
+		}
+	}
+	switch cut := r.Byte(pos, offCut); {
+	case k < room:
+		r.cell(pos, k, cell)
+		r.Put(pos, offNev, byte(k+1))
+	case kind == Left:
+		full()
+		r.SetCut(pos, cut|HasLeft)
+	default:
+		full()
+		r.SetCut(pos, cut&^HasLeft)
+	}
+}
+
+func (r *Image) cell(pos uint64, k int, v uint64) { atomic.StoreUint64(r.word(pos, cellOff(k)), v) }
+
+func cellOff(k int) int {
+	if k > 2 {
+		return offEv1 + 8*(k-3)
+	}
+	return offEv0 + 8*k
 }
 
 // See logs a sighting and what it makes of the state.

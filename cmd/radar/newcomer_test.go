@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vnetradar/radar/pkg/aggregate"
+	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/topo/nstest"
+)
+
+// fails runs a command in a machine of the lab that does not succeed.
+func (w *world) fails(machine string, argv ...string) {
+	w.Helper()
+	if out, err := w.lab.Command(w.Context(), machine, argv...).CombinedOutput(); err == nil {
+		w.Fatalf("%s: %s succeeded\n%s", machine, strings.Join(argv, " "), out)
+	}
+}
+
+// says demands that a command succeeds and prints all of these.
+func (w *world) says(args []string, want ...string) string {
+	w.Helper()
+	out := w.radar(exitOK, args...)
+	for _, text := range want {
+		if !strings.Contains(out, text) {
+			w.Errorf("radar %s: no %q in\n%s", strings.Join(args, " "), text, out)
+		}
+	}
+	return out
+}
+
+// await is says of what becomes known only later.
+func (w *world) await(args []string, want ...string) {
+	w.Helper()
+	nstest.WaitFor(w.T, fmt.Sprintf("radar %s to say %q", strings.Join(args, " "), want), func() bool {
+		out := w.radar(exitOK, args...)
+		return !slices.ContainsFunc(want, func(text string) bool { return !strings.Contains(out, text) })
+	})
+}
+
+// Where paths are longer than usual, slots are large enough by themselves; where the user has
+// made them too small, begin and end of every packet are known all the same, and answers say
+// what they lack.
+func TestLongPath(t *testing.T) {
+	w := newWorldOf(t, "chain", map[string]string{"N": "14"})
+	const h2 = "10.0.15.2"
+	attach := func(want string, flags ...string) {
+		t.Helper()
+		w.says(append(append([]string{"attach", "-d"}, flags...), w.lab.AttachArgs()...), want)
+	}
+	attach("the longest path has 16 nodes: a slot has")
+	w.in("h1", "ping", "-q", "-c", "1", h2)
+	w.settled(2)
+	for _, r := range w.packets() {
+		if r.Truncated || len(r.Hops) != 16 {
+			t.Errorf("%d hops, truncated %v: %s", len(r.Hops), r.Truncated, pathText(&r))
+		}
+	}
+	w.radar(exitOK, "detach", "--no-drain")
+
+	attach("of packets that pass more, begin and end are known", "--max-hops", "10")
+	w.in("h1", "ping", "-q", "-c", "1", h2)
+	w.settled(2)
+	for _, r := range w.packets() {
+		last := r.Hops[len(r.Hops)-1]
+		if !r.Truncated || r.State != record.Delivered || !last.Gap || last.LinkNs != nil || last.Role != record.Sink || r.LatencyNs == nil {
+			t.Errorf("truncated %v, %s, at the end %+v", r.Truncated, r.State, last)
+		}
+	}
+	incomplete := "2 packets have incomplete records"
+	w.says([]string{"latency"}, "h1 > h2", "h2 > h1", incomplete)
+	w.says([]string{"packets"}, "h1 > r1 >", " > ... > h2", incomplete)
+	w.says([]string{"paths"}, " > ... > h2", incomplete)
+	w.says([]string{"packets", "--node", "r12", "--dst", h2}, "no packet matches", "1 packet has an incomplete record: what is asked for may be")
+	w.says([]string{"trace", "--last"}, "delivered", "steps before this one are missing")
+	if out := w.radar(exitOK, "latency", "--by", "link"); strings.Contains(out, "/eth0 > h2/") {
+		t.Errorf("a link over nodes that are missing:\n%s", out)
+	}
+
+	// Of what is lost behind the last node that fits, place and reason are known.
+	w.in("r11", "nft", "add table ip t; add chain ip t f { type filter hook forward priority 0; }; add rule ip t f ip protocol icmp drop")
+	w.fails("h1", "ping", "-q", "-c", "1", "-W", "1", h2)
+	w.await([]string{"loss"}, "NETFILTER_DROP")
+	rows := askedLosses(w)
+	if len(rows) != 1 || rows[0].Node != "r11" || rows[0].Reason != "NETFILTER_DROP" || rows[0].Packets != 1 {
+		t.Errorf("losses %+v", rows)
+	}
+	w.says([]string{"loss"}, "r11", "firewall rule")
+	out := w.says([]string{"trace", "--last", "--state", "lost"}, "r11", "LOST inside the node", "NETFILTER_DROP")
+	if strings.Contains(out, "delivered") {
+		t.Errorf("a packet that was lost is delivered:\n%s", out)
+	}
+}
+
+// askedLosses are the rows of "radar loss".
+func askedLosses(w *world) []aggregate.LossRow {
+	w.Helper()
+	var list []aggregate.LossRow
+	stdout, _, code := radar(w.T, "loss", "-o", "json")
+	if code != exitOK {
+		w.Fatalf("radar loss: code %d", code)
+	}
+	for dec := json.NewDecoder(strings.NewReader(stdout)); dec.More(); {
+		var row aggregate.LossRow
+		if err := dec.Decode(&row); err != nil {
+			w.Fatal(err)
+		}
+		list = append(list, row)
+	}
+	return list
+}
+
+// A routing loop is called one.
+func TestRoutingLoop(t *testing.T) {
+	w := newWorldOf(t, "chain", map[string]string{"N": "2"})
+	w.in("r1", "ip", "route", "add", "10.9.9.0/24", "via", "10.0.2.2")
+	w.in("r2", "ip", "route", "add", "10.9.9.0/24", "via", "10.0.2.1")
+	for _, machine := range []string{"r1", "r2"} {
+		w.in(machine, "sysctl", "-qw", "net.ipv4.conf.all.send_redirects=0", "net.ipv4.conf.eth0.send_redirects=0", "net.ipv4.conf.eth1.send_redirects=0")
+	}
+	w.radar(exitOK, append([]string{"attach", "-d"}, w.lab.AttachArgs()...)...)
+	w.fails("h1", "ping", "-q", "-c", "1", "-W", "1", "-t", "7", "10.9.9.9")
+	w.fails("h1", "ping", "-q", "-c", "1", "-W", "1", "-t", "64", "10.9.9.9")
+	const loop = "h1 > r1 > r2 > r1 > ...: loop, TTL used up"
+	nstest.WaitFor(t, "both packets", func() bool {
+		return strings.Count(w.radar(exitOK, "packets", "--dst", "10.9.9.9"), loop) == 2
+	})
+	w.await([]string{"paths"}, "h1 > r1 > r2 > r1 > ...: loop\n")
+	w.await([]string{"loss"}, "2 packets were lost in a routing loop: r2 > r1 > r2 > ...", "TTL used up")
+	w.says([]string{"trace", "--last", "--state", "lost"}, "It went round in a circle: r2 > r1 > r2, TTL used up.")
+	for _, row := range askedLosses(w) {
+		if row.Node != "r1" && row.Node != "r2" {
+			t.Errorf("lost at %q: %+v", row.Node, row)
+		}
+	}
+}
+
+// What dies in the sender before it is sent has no record, and is told of all the same.
+func TestUnsent(t *testing.T) {
+	w := newWorld(t)
+	w.radar(exitOK, append([]string{"attach", "-d"}, w.lab.AttachArgs()...)...)
+	w.fails("h1", "ping", "-q", "-c", "1", "-W", "10", "10.0.1.77") // nobody has that address
+	w.in("h1", "nft", "add table ip t; add chain ip t o { type filter hook output priority 0; }; add rule ip t o udp dport 9 drop")
+	for range 3 {
+		w.in("h1", "bash", "-c", "echo x > /dev/udp/10.0.2.2/9 || true")
+	}
+	arp := "h1 dropped 1 packet before it was sent: NEIGH_FAILED (no ARP answer), icmp to 10.0.1.77"
+	rule := "h1 dropped 3 packets before they were sent: NETFILTER_DROP (firewall rule), udp to 10.0.2.2:9"
+	w.await([]string{"loss"}, arp, rule)
+	out := w.says([]string{"packets", "--dst", "10.0.1.77"}, "no packet was measured", arp)
+	if strings.Contains(out, "NETFILTER") {
+		t.Errorf("what was not asked for:\n%s", out)
+	}
+	w.says([]string{"latency"}, "no packet was measured", arp, rule)
+	if n := w.counter("unsent"); n != 4 {
+		t.Errorf("counter unsent: %d, want 4", n)
+	}
+	// What is sent is no such packet, nor what others drop.
+	w.ping(3)
+	w.in("r1", "nft", "add table ip t; add chain ip t f { type filter hook forward priority 0; }; add rule ip t f udp dport 10 drop")
+	w.in("h1", "bash", "-c", "echo x > /dev/udp/10.0.2.2/10")
+	w.udpTo("10.0.2.2", 11) // nobody listens
+	w.await([]string{"loss"}, "r1", "NETFILTER_DROP", "firewall rule", arp, rule)
+	if n := w.counter("unsent"); n != 4 {
+		t.Errorf("counter unsent: %d, want 4", n)
+	}
+	// There is room for so many flows; more of them are counted.
+	const flows, known, room = 1500, 2, 1024
+	w.in("h1", "nft", "add rule ip t o udp dport 20000-30000 drop")
+	w.in("h1", "python3", "-c", fmt.Sprintf(`import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for port in range(20000, 20000 + %d):
+    try:
+        s.sendto(b"x", ("10.0.2.2", port))
+    except PermissionError:
+        pass
+`, flows))
+	if n, over := w.counter("unsent"), w.counter("unsent_full"); n != flows+4 || over != flows+known-room {
+		t.Errorf("counters: %d unsent, want %d; %d of them in no flow, want %d", n, flows+4, over, flows+known-room)
+	}
+	w.says([]string{"loss"}, "1020 more flows", fmt.Sprintf("%d more packets were dropped by nodes before they were sent", flows+known-room))
+}
+
+func (w *world) udpTo(addr string, port int) {
+	w.Helper()
+	w.in("h1", "bash", "-c", fmt.Sprintf("echo x > /dev/udp/%s/%d", addr, port))
+}
+
+// An empty answer says why it is empty.
+func TestEmptyAnswers(t *testing.T) {
+	w := newWorld(t)
+	w.radar(exitOK, append([]string{"attach", "-d", "--slots", "4K", "--timeout", "10m", "--lease", "0"}, w.lab.AttachArgs()...)...)
+	w.says([]string{"latency"}, "no packet was measured since")
+	// Under way.
+	w.in("r1", "tc", "qdisc", "add", "dev", "eth1", "root", "tbf", "rate", "8bit", "burst", "1600", "limit", "10000")
+	for _, port := range []int{8, 9} { // the first uses up the burst
+		w.in("h1", "bash", "-c", fmt.Sprintf("head -c 1400 /dev/zero > /dev/udp/10.0.2.2/%d", port))
+	}
+	w.await([]string{"packets", "--state", "in_flight", "--dport", "9"}, "h1 > r1")
+	const underWay = "1 packet is under way: in no answer before they have ended (not seen for 10m0s, they have expired)"
+	for _, question := range []string{"latency", "paths", "flows", "loss", "throughput", "packets --state lost"} {
+		w.says(append(strings.Fields(question), "--dport", "9"), underWay)
+	}
+	// Another state.
+	w.ping2r1(2)
+	w.await([]string{"flows", "--proto", "icmp"}, "icmp")
+	w.says([]string{"packets", "--state", "lost", "--proto", "icmp", "--src", "10.0.1.1,10.0.1.2"}, "what matches but for --state: 4 delivered")
+	// Forgotten.
+	w.ping2r1(4200)
+	w.says([]string{"packets", "--src", "10.0.2.2"}, "the ring remembers packets from", "older ones are forgotten (attach with more --slots)")
+	w.radar(exitOK, "detach", "--no-drain")
+
+	// Not measured.
+	w.radar(exitOK, append([]string{"attach", "-d", "--slots", "4K", "--watch", "tcp"}, w.lab.AttachArgs()...)...)
+	w.ping2r1(2)
+	w.await([]string{"latency"}, "no packet was measured", "packets were not measured: the domain's --watch does not match them")
+	w.radar(exitOK, "detach", "--no-drain")
+
+	// Nobody there to measure for.
+	w.radar(exitOK, append([]string{"attach", "-d", "--slots", "4K", "--lease", "1s"}, w.lab.AttachArgs()...)...)
+	w.kill()
+	nstest.WaitFor(t, "the lease's end", func() bool { return !w.status().Lease.Valid })
+	w.ping2r1(2)
+	w.says([]string{"latency"}, "no agent runs, and the lease is over", "packets were not measured: no agent renewed the lease then")
+}
+
+// ping2r1 sends n echo requests from h1 to r1; all must come back.
+func (w *world) ping2r1(n int) {
+	w.Helper()
+	w.in("h1", "ping", "-q", "-c", fmt.Sprint(n), "-i", "0.001", "10.0.1.2")
+}
+
+// --series says where it begins later than what was asked for.
+func TestNoteSeconds(t *testing.T) {
+	seconds := make([]aggregate.Second, aggregate.Seconds)
+	for i := range seconds {
+		seconds[i].At = int64(1000 + i)
+	}
+	rows := []aggregate.ThroughputRow{{ActiveS: aggregate.Seconds + 5, Seconds: seconds}, {ActiveS: aggregate.Seconds, Seconds: seconds}, {ActiveS: 7, Seconds: seconds[:7]}}
+	for since, want := range map[int64]string{0: "of 1 row only the newest 300 seconds", 990: "of 1 row only the newest 300 seconds", 1000: ""} {
+		var out bytes.Buffer
+		newApp(nil, nil, &out).noteSeconds(rows, time.Unix(since, 0))
+		if got := out.String(); want == "" && got != "" || !strings.Contains(got, want) {
+			t.Errorf("since %d it says %q, want %q", since, got, want)
+		}
+	}
+}

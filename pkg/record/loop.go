@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package record
+
+// Loop returns the nodes that the packet went round by in a circle, "r1 > r2 > r1", as the
+// indices of the first hop of the circle and of the first one of the next round; ok is false
+// if it went round in none. A node that has sent a packet by the same two ports twice will do
+// so again and again. A packet that only comes back to a node, as one that was sent to the
+// wrong router and redirected, leaves it by another port.
+func (r *Record) Loop() (first, again int, ok bool) {
+	return FindLoop(len(r.Hops), func(i int) (LoopHop, bool) {
+		h := &r.Hops[i]
+		return LoopHop{h.Node, h.InPort, h.Port}, h.InPort != "" && h.Port != "" && !h.Copy && r.PrevOf(i) == i-1
+	})
+}
+
+// LoopHop is what FindLoop compares of a hop.
+type LoopHop struct{ Node, In, Out string }
+
+// FindLoop is Loop for any n hops; of those that cannot be part of a circle at is not ok.
+func FindLoop(n int, at func(int) (LoopHop, bool)) (first, again int, ok bool) {
+	seen := make(map[LoopHop]int)
+	for i := range n {
+		h, passed := at(i)
+		if !passed {
+			continue
+		}
+		if j, twice := seen[h]; twice {
+			return j, i, true
+		}
+		seen[h] = i
+	}
+	return 0, 0, false
+}
