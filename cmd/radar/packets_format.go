@@ -224,7 +224,7 @@ func rewriteText(hop record.Hop) string {
 // truncatedMark shows that the history is not complete.
 func truncatedMark(r *record.Record, path string) string {
 	if r.Truncated {
-		return path + " ..."
+		return path + incompleteMark
 	}
 	return path
 }

@@ -62,6 +62,9 @@ func (a *app) printPaths(rows []aggregate.PathRow) error {
 	return t.flush(a.out)
 }
 
+// incompleteMark is behind paths of which hops may be missing.
+const incompleteMark = " ... (incomplete)"
+
 // pathText is how tables show a path that is called name.
 func (a *app) pathText(name string, hops []aggregate.PathHop, truncated bool) string {
 	if a.output == formatWide {
@@ -73,7 +76,7 @@ func (a *app) pathText(name string, hops []aggregate.PathHop, truncated bool) st
 // truncatedText marks a path of which hops may be missing.
 func truncatedText(path string, truncated bool) string {
 	if truncated {
-		path += " ..."
+		path += incompleteMark
 	}
 	return path
 }

@@ -16,6 +16,7 @@ type Observed struct {
 	Hops     []intwire.Values // the way through the INT domain, oldest first
 	Own      bool             // the last of Hops is the node that reports
 	Postcard bool             // nobody but that node says anything
+	Partial  bool             // nodes are missing in Hops, or may be
 	Dropped  bool             // by the node that reports (D)
 	Queued   bool             // the packet was in a congested queue there (Q)
 
@@ -54,6 +55,8 @@ func (o *observer) each(m *intwire.Message, fn func(*Observed)) {
 			}
 		}
 		o.now = Observed{Profile: m.Profile, Dropped: s.D, Queued: s.Q, Hops: o.now.Hops[:0]}
+		// An intermediate report is a transit node's: its packet goes on (TR 2.0, "I"). Some set it in postcards.
+		o.now.Partial = s.I && in != nil && in.Header.Type == intwire.TypeMD
 		o.fill(about{m.Group.NodeID, true, &s.Values, quote}, in)
 		fn(&o.now)
 	}
@@ -78,6 +81,7 @@ func (o *observer) fill(a about, in *intwire.INT) {
 		if quoted {
 			withoutINT(now.Profile, &now.Header, in)
 		}
+		now.Partial = now.Partial || in.Incomplete
 		for i := len(in.Hops) - 1; i >= 0; i-- { // the newest is first in the stack
 			now.Hops = append(now.Hops, in.Hops[i].Values)
 		}
@@ -86,7 +90,7 @@ func (o *observer) fill(a about, in *intwire.INT) {
 	if a.hasNode {
 		now.reporter(a)
 	}
-	now.Postcard = stack == 0 && len(now.Hops) == 1
+	now.Postcard = stack == 0 && len(now.Hops) == 1 && !now.Partial
 }
 
 // reporter adds the node that reports, if it says more of itself than its id (which some

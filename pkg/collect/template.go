@@ -73,7 +73,7 @@ func (t *templates) make(p Packet, m *intwire.Message, o *Observed, r *metrics.R
 	if end == 0 || !t.hops(o, in, own) {
 		return nil
 	}
-	if t.Single = m.HasGroup; t.Single {
+	if t.Single = m.HasGroup && m.Reports[0].Length > 0; t.Single { // 0 stays 0: to the end, too
 		t.atLeast(8, 0x00ff0000, min((end-12+3)/4, 255)) // 255: to the end
 	}
 	if !t.close(end) || !t.Fits(t.payload, nil) {
@@ -197,7 +197,7 @@ func (t *templates) header(m *intwire.Message) (own block, in *intwire.INT, quot
 	switch traits := &m.Profile.Report; {
 	case traits.SmallHwID:
 		sequence = 0x00ffffff
-	case traits.Loose, traits.ShortSeq:
+	case traits.Loose && traits.Ver == 1, traits.ShortSeq:
 		sequence = 0
 		t.anyBits(0, 0x003fffc0)
 	}

@@ -171,7 +171,9 @@ func (t *Translator) record(o *Observed) *record.Record {
 		r.Hops = append(r.Hops, t.hop(o.Profile, &o.Hops[i]))
 	}
 	roles(r)
-	r.LatencyNs = sumOfHops(r.Hops)
+	if r.Truncated = o.Partial; !o.Partial {
+		r.LatencyNs = sumOfHops(r.Hops)
+	}
 	if o.Dropped {
 		r.State, r.Loss = record.Lost, loss(o, r)
 	}

@@ -60,6 +60,7 @@ const (
 	BadNProto
 	FlagsMoved
 	BadMDLength
+	NoReportLength
 	ReservedMD
 	NodeIDBit
 	ShortInner
@@ -129,6 +130,7 @@ var codes = [NumCodes]struct{ name, text string }{
 	BadNProto:       {"bad_nproto", "next protocol %d is not defined"},
 	FlagsMoved:      {"flags_moved", "D, Q, F lie before the six reserved bits, not behind (0x%08x)"},
 	BadMDLength:     {"bad_md_length", "metadata have %d words, the bits ask for %d"},
+	NoReportLength:  {"no_report_length", "the report's length is 0: read as all %d bytes that follow"},
 	ReservedMD:      {"reserved_md", "reserved metadata bits are set: 0x%04x"},
 	NodeIDBit:       {"node_id_bit", "metadata bit 0 is set, which is reserved: the node id is in the group header"},
 	ShortInner:      {"short_inner", "the report's length of %d words is too short for its main contents: at least %d"},

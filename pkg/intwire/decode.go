@@ -27,7 +27,7 @@ type Decoder struct {
 	Counts  [NumCodes]uint64 // doubts
 
 	plans  planCache
-	report ReportTraits // of the report that is being read
+	report ReportTraits // of the report that is being read, if it is one
 	named  [3]struct {  // by reports alone, INT alone, INT in reports
 		i       INTTraits
 		r       ReportTraits
@@ -39,6 +39,7 @@ type Decoder struct {
 // points into data. There is no error: see [Message.Anomalies].
 func (d *Decoder) Decode(m *Message, start Start, data []byte) {
 	m.reset()
+	d.report = ReportTraits{}
 	c := walk{m: m, ints: &m.INT}
 	switch start {
 	case StartIP:
@@ -118,6 +119,7 @@ type walk struct {
 	report  *ReportTraits // the packet is quoted by a report: a cut is no doubt, and the report is not looked for
 	f       bool          // the report says that there may be INT
 	hasIP   bool
+	first   bool  // it is the first of several IP fragments
 	depth   uint8 // tunnels
 	dscp    uint8 // of the innermost IP header so far
 	dstPort uint16

@@ -160,7 +160,10 @@ type INT struct {
 	Hops      []Hop  // the newest first; nil in MX
 	Stack     []byte // where the first of them begins, and all that follows in the packet
 	Stride    int    // bytes from one to the next
-	Options   Option // by which Places has their fields
+	// Incomplete: nodes are missing in the stack, or may be: E or M is set, it is cut, it is longer
+	// than the packet, it is no whole hops, or the packet is the first fragment of one.
+	Incomplete bool
+	Options    Option // by which Places has their fields
 
 	SourceWords []byte // MX: inserted by the source; MD: behind the last hop, of the domain
 	Rest        []byte // of the stack: no whole hop

@@ -150,6 +150,14 @@ var Profiles = []Profile{
 		HopLatencyNs: 1000, // BMv2
 	},
 	{
+		Name: "p4int", Title: "P4-INT and P4INT_Mininet, INT-MD on BMv2",
+		Differs:      "report 2.0 with Report Length 0 although it has contents",
+		From:         "laofan13/P4-INT as of 2024-03, p4src/include/int_sink.p4",
+		INT:          INTTraits{Layout: INT20, Ver: 2},
+		Report:       ReportTraits{Layout: Report20, Ver: 2, Loose: true},
+		HopLatencyNs: 1000, // BMv2
+	},
+	{
 		Name: "scapy-4230", Title: "INT layers proposed for scapy",
 		Differs: "NPT 2: the IP protocol is in the first of the shim's last two bytes",
 		From:    "secdev/scapy, pull request 4230",
@@ -257,14 +265,14 @@ func specOfReport(l ReportLayout) *Profile {
 // "Domain Specific Extensions").
 func domainWords(domain, instruction uint16) int {
 	// "TS" of transparent-security: bit 0 is the source device, 6 bytes of address and 2 of padding.
-	if domain == 0x5453 && instruction&0x8000 != 0 {
+	if domain == DomainTS && instruction&0x8000 != 0 {
 		return 2
 	}
 	return 0
 }
 
-// domainTS is the domain of transparent-security, by which its headers are told.
-const domainTS = 0x5453
+// DomainTS is the domain of transparent-security.
+const DomainTS = 0x5453
 
 // Marks that INT programs are known to use (docs/int.md): they make a header that is
 // not quite right worth showing. None is needed, none is proof.

@@ -93,6 +93,10 @@ func (d *Decoder) judgeReport(b []byte) (grade, ReportTraits) {
 		t := ReportTraits{Layout: Report20, Ver: 2}
 		g, _ := d.judgeReport20(b, t)
 		if g < strict {
+			loose := ReportTraits{Layout: Report20, Ver: 2, Loose: true}
+			if h, _ := d.judgeReport20(b, loose); h == strict && b[9] == 0 {
+				return h, loose
+			}
 			tps := ReportTraits{Layout: Report20, Ver: 2, ShortSeq: true, MainAlways: true, Ethernet2: true}
 			if h, _ := d.judgeReport20(b, tps); h == strict && len(b) >= 12 && b[8]>>4 == 0 {
 				return h, tps
@@ -182,13 +186,13 @@ func (d *Decoder) judgeReport20(b []byte, t ReportTraits) (grade, ReportTraits) 
 		if md < need || md > need && domain == 0 && bitmap&0x8000 == 0 {
 			return shaped, t
 		}
-		if t.MainAlways && (kind != 0 || domain != domainTS) {
+		if t.MainAlways && (kind != 0 || domain != DomainTS) {
 			return shaped, t
 		}
 	}
 	switch {
 	case t.Ethernet2 && inner == inDomain, t.Loose:
-		if quotedEthernet(body) {
+		if quotedEthernet(body) || t.Loose && quoted(body, inner) {
 			return strict, t
 		}
 		return shaped, t
@@ -248,7 +252,7 @@ func quotedIP(b []byte, version uint8) bool {
 // quote looks for INT in a packet that a report quotes. f is the report's F flag.
 func (d *Decoder) quote(c *walk, b []byte, inner uint8, f bool) {
 	n := len(*c.ints)
-	c.f, c.hasIP, c.dscp, c.dstPort = f, false, 0, 0
+	c.f, c.first, c.hasIP, c.dscp, c.dstPort = f, false, false, 0, 0
 	switch inner {
 	case InnerEthernet:
 		d.ethernet(c, b)

@@ -52,7 +52,10 @@ func (d *Decoder) single(c *walk, b []byte) int {
 	}
 	size := 4 + 4*int(s.Length)
 	switch {
-	case s.Length == 255, t.Loose && s.Length == 0:
+	case s.Length == 255:
+		size = len(b)
+	case t.Loose && s.Length == 0:
+		m.note(NoReportLength, len(b)-4, 0)
 		size = len(b)
 	case size > len(b):
 		m.note(CutReport, len(b), size)
