@@ -280,7 +280,7 @@ func (c *Collector) Close() (Info, error) {
 func (i *Info) Translator() (*Translator, error) {
 	t := &Translator{Names: i.Names, Join: i.Join, Ports: i.Ports}
 	for source, name := range i.Profiles {
-		if err := t.SetProfile(source, name); err != nil {
+		if err := t.SetSource(source, name); err != nil {
 			return nil, err
 		}
 	}

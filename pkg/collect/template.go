@@ -54,7 +54,7 @@ func (t *templates) make(p Packet, m *intwire.Message, o *Observed, r *metrics.R
 	if !e.Quiet(r, &t.quiet) {
 		return nil
 	}
-	t.unit = uint64(max(o.Profile.HopLatencyNs, 1))
+	t.unit = uint64(o.LatencyNs)
 	t.Bands, t.Value, t.MaxLen, t.Flow = t.Bands[:0], t.Value[:0], 0, t.quiet.Flow
 	t.plain = len(m.Anomalies) == 0
 	t.Sum = metrics.Band{Lo: (t.quiet.Sum.Lo + t.unit - 1) / t.unit, Hi: t.quiet.Sum.Hi / t.unit}

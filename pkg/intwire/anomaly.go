@@ -52,6 +52,7 @@ const (
 	ShimInLength
 	StackBehindMX
 	ComplementInMX
+	OtherUnits
 
 	CutReport
 	BadReportVer
@@ -122,6 +123,8 @@ var codes = [NumCodes]struct{ name, text string }{
 	ShimInLength:     {"shim_in_length", "the shim's length of %d words counts the shim"},
 	StackBehindMX:    {"stack_behind_mx", "%d bytes of metadata behind an MX header, read as a hop's"},
 	ComplementInMX:   {"complement_in_mx", "the checksum complement's bit is not defined for INT-MX"},
+
+	OtherUnits: {"other_units", "a node's hop latency is %d, its egress less its ingress time %d: other units than those that the source is taken to have (radar collect --source ADDRESS=PROFILE,latency=us)"},
 
 	CutReport:       {"cut_report", "the report is cut: %d bytes are here, %d needed"},
 	BadReportVer:    {"bad_report_ver", "the report's version is %d, expected %d"},

@@ -20,6 +20,8 @@ const (
 type Decoder struct {
 	// Profile says how the source writes INT. nil: it is recognised.
 	Profile *Profile
+	// LatencyNs is how many ns hop latencies count by; 0: as the profile says.
+	LatencyNs uint32
 	// ReportPorts are UDP ports of reports besides those that programs are known to use.
 	ReportPorts []uint16
 
@@ -58,6 +60,7 @@ func (d *Decoder) Decode(m *Message, start Start, data []byte) {
 	if m.Profile == nil {
 		m.note(NothingFound, 0, 0)
 	}
+	d.units(m)
 	d.count(m)
 }
 
@@ -74,6 +77,7 @@ func (d *Decoder) DecodeReport(m *Message, payload []byte) {
 	if m.Profile == nil {
 		m.note(NothingFound, 0, 0)
 	}
+	d.units(m)
 	d.count(m)
 }
 

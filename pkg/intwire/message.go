@@ -54,6 +54,9 @@ type Message struct {
 	Profile *Profile // nil: neither INT nor a report was found
 	Packet  Packet
 	Mark    Mark // of the report, or of INT if there is none
+	// LatencyNs is how many ns hop latencies count by: what Decoder.LatencyNs or the profile says, 1
+	// where nobody does.
+	LatencyNs uint32
 
 	Report   Report // TR 0.5 and 1.0; Layout says whether there is one
 	Group    Group  // TR 2.0
