@@ -99,7 +99,7 @@ func newCollectCmd(a *app) *cobra.Command {
 	flags.StringSliceVar(&f.allow, "allow", nil, "take reports of these sources only, addresses or prefixes such as 10.0.0.0/8 (default: anybody's)")
 	flags.StringSliceVar(&f.sources, "source", nil, "what a source sends, ADDRESS=PROFILE or ADDRESS=PROFILE,latency=us (profiles: radar int decode --help, or auto; hop latencies in ns, us or ms)")
 	flags.StringSliceVar(&f.nodes, "node", nil, "what a node is called, ID=NAME")
-	flags.DurationVar(&f.join, "join", 50*time.Millisecond, "how long postcards (INT-XD) of one packet are waited for; 0: each is a packet")
+	flags.DurationVar(&f.join, "join", 200*time.Millisecond, "how long postcards (INT-XD, INT-MX) of one packet are waited for; 0: each is a packet")
 	flags.Var(&f.keep, "keep", "bytes of reports that are kept, at least 64k")
 	flags.Var(&f.keepRows, "keep-metrics", "bytes of values that are kept for radar metrics, at least 64k: those reported last (while they are written, twice that)")
 	flags.BoolVar(&f.all, "all", false, "keep every report as a packet, also those without an event")

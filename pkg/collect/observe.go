@@ -92,7 +92,8 @@ func (o *observer) fill(a about, in *intwire.INT) {
 	if a.hasNode {
 		now.reporter(a)
 	}
-	now.Postcard = stack == 0 && len(now.Hops) == 1 && !now.Partial
+	// Behind an MX header lie the metadata of the node that reports, of no other.
+	now.Postcard = len(now.Hops) == 1 && !now.Partial && (stack == 0 || in.Header.Type == intwire.TypeMX)
 }
 
 // reporter adds the node that reports, if it says more of itself than its id (which some

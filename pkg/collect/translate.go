@@ -39,7 +39,7 @@ type Translator struct {
 	decoders map[Source]*intwire.Decoder
 	message  intwire.Message
 	observer observer
-	cards    postcards
+	cards    postcards[*record.Record]
 }
 
 // Source is what is known of one that sends reports. The zero value is nothing.
@@ -139,7 +139,7 @@ func (t *Translator) Records(m *intwire.Message, at time.Time, id string) {
 		r.TNs = at.UnixNano()
 		r.Time = record.TimeString(r.TNs)
 		if o.Postcard && t.Join > 0 {
-			t.postcards().add(o.seen, r)
+			t.postcards().add(o.seen, cardOf(o, r.TNs, r))
 			return
 		}
 		t.Counts.Records++
@@ -147,8 +147,8 @@ func (t *Translator) Records(m *intwire.Message, at time.Time, id string) {
 	})
 }
 
-func (t *Translator) postcards() *postcards {
-	t.cards.window, t.cards.counts, t.cards.emit = int64(t.Join), &t.Counts, t.Emit
+func (t *Translator) postcards() *postcards[*record.Record] {
+	t.cards.window, t.cards.emit = int64(t.Join), t.joined
 	return &t.cards
 }
 

@@ -28,7 +28,7 @@ func TestAllow(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { path.Close() })
-	h := newHearing(t, c)
+	h := newHearing(t, c, 0)
 	h.Use(path)
 	h.Allow = o.Allow
 	next := packets(t, generate.Description{Hops: 1, Latency: generate.Range{Min: 1000, Max: 1000}})

@@ -37,7 +37,7 @@ func benchmark(b *testing.B, hops int, known bool) {
 		b.Fatal(err)
 	}
 	defer path.Close()
-	h := newHearing(b, c)
+	h := newHearing(b, c, 0)
 	h.Use(path)
 	var frame []byte
 	for range 3 {

@@ -9,6 +9,8 @@ import (
 	"net/netip"
 	"os"
 	"runtime"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,14 +33,15 @@ type hearing struct {
 	fails  func(e *metrics.Event) bool // nil: never; whether the hook of events panics
 }
 
-func newHearing(t testing.TB, c metrics.Config) *hearing {
+// join is for how long postcards are waited for.
+func newHearing(t testing.TB, c metrics.Config, join time.Duration) *hearing {
 	t.Helper()
 	t.Setenv("RADAR_STATE_DIR", t.TempDir())
 	store, err := collect.Create("fast", 1<<24, collect.Info{Ports: []uint16{32766}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	tr := &collect.Translator{Ports: []uint16{32766}}
+	tr := &collect.Translator{Ports: []uint16{32766}, Join: join}
 	h := &hearing{engine: metrics.New(c)}
 	h.Collector = collect.New(tr, h.engine, store, nil)
 	h.Changed = func(e *metrics.Event) {
@@ -171,7 +174,7 @@ func small(t *testing.T, c metrics.Config) (*Path, *hearing) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { path.Close() })
-	h := newHearing(t, c)
+	h := newHearing(t, c, 0)
 	h.Use(path)
 	return path, h
 }
@@ -314,18 +317,19 @@ func TestSame(t *testing.T) {
 	moving := generate.Range{Min: 1000, Max: 1080}
 	jumping := generate.Range{Min: 100, Max: 100000}
 	for name, d := range map[string]generate.Description{
-		"2.0":            {Flows: 3, Hops: 5, Latency: moving},
-		"1.0":            {Version: generate.V10, Flows: 3, Hops: 5, Latency: moving},
-		"constant":       {Flows: 3, Hops: 6, Latency: moving, Constant: true},
-		"jumping":        {Flows: 2, Hops: 3, Latency: jumping},
-		"queues move":    {Flows: 3, Hops: 3, Latency: moving, Queue: generate.Range{Min: 50, Max: 150}, QueueStep: 3},
-		"IPv6, VLAN":     {Flows: 3, Hops: 4, Latency: moving, IPv6: true, VLAN: 7, Transport: generate.TCP},
-		"quotes IP, TCP": {Version: generate.V10, Flows: 3, Hops: 4, Latency: moving, QuoteIP: true, Transport: generate.Mixed},
-		"postcards":      {Mode: generate.XD, Flows: 2, Hops: 3, Latency: moving},
-		"postcards 1.0":  {Version: generate.V10, Mode: generate.XD, Flows: 2, Hops: 3, Latency: moving},
-		"drops, gaps":    {Flows: 2, Hops: 3, Latency: moving, Drops: 0.05, GapEvery: 10},
-		"19 hops":        {Flows: 2, Hops: 19, Latency: moving},
-		"groups":         {Flows: 2, Hops: 2, Latency: moving, Group: 2},
+		"2.0":               {Flows: 3, Hops: 5, Latency: moving},
+		"1.0":               {Version: generate.V10, Flows: 3, Hops: 5, Latency: moving},
+		"constant":          {Flows: 3, Hops: 6, Latency: moving, Constant: true},
+		"jumping":           {Flows: 2, Hops: 3, Latency: jumping},
+		"queues move":       {Flows: 3, Hops: 3, Latency: moving, Queue: generate.Range{Min: 50, Max: 150}, QueueStep: 3},
+		"IPv6, VLAN":        {Flows: 3, Hops: 4, Latency: moving, IPv6: true, VLAN: 7, Transport: generate.TCP},
+		"quotes IP, TCP":    {Version: generate.V10, Flows: 3, Hops: 4, Latency: moving, QuoteIP: true, Transport: generate.Mixed},
+		"postcards":         {Mode: generate.XD, Flows: 2, Hops: 3, Latency: moving},
+		"postcards, joined": {Mode: generate.XD, Flows: 2, Hops: 3, Latency: moving},
+		"postcards 1.0":     {Version: generate.V10, Mode: generate.XD, Flows: 2, Hops: 3, Latency: moving},
+		"drops, gaps":       {Flows: 2, Hops: 3, Latency: moving, Drops: 0.05, GapEvery: 10},
+		"19 hops":           {Flows: 2, Hops: 19, Latency: moving},
+		"groups":            {Flows: 2, Hops: 2, Latency: moving, Group: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			oneCPU(t)
@@ -339,7 +343,11 @@ func TestSame(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer path.Close()
-			all, some := newHearing(t, c), newHearing(t, c)
+			var join time.Duration
+			if name == "postcards, joined" {
+				join = time.Hour
+			}
+			all, some := newHearing(t, c, join), newHearing(t, c, join)
 			some.Use(path)
 			const reports = 1500
 			for range reports {
@@ -354,8 +362,14 @@ func TestSame(t *testing.T) {
 					t.Fatal(cmp.Diff(all.events, some.events))
 				}
 			}
+			later := time.Now().Add(2 * join)
+			all.Until(later)
+			some.Until(later)
 			if diff := cmp.Diff(all.events, some.events); diff != "" {
 				t.Fatal(diff)
+			}
+			if paths := slices.ContainsFunc(some.events, func(e string) bool { return strings.Contains(e, "flow_path") }); paths != (d.Mode != generate.XD || join > 0) {
+				t.Errorf("paths %v", paths)
 			}
 			if err := path.Sweep(some.Collector); err != nil {
 				t.Fatal(err)

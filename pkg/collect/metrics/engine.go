@@ -146,22 +146,45 @@ func (e *Engine) Add(r *Report, emit func(*Event)) int {
 		f = e.flow(r)
 	}
 	was := e.ofFlows()
-	whole, sum := r.Way && len(r.Hops) > 0, uint64(0)
-	named := whole
+	for i := range r.Hops {
+		if h := &r.Hops[i]; h.Has&HasNode == 0 {
+			e.Counts.NoNode++
+		} else {
+			e.hop(r, f, i, h)
+		}
+	}
+	e.along(r, f)
+	e.renew(f, was)
+	if e.sent == 0 {
+		e.Counts.Unchanged++
+	}
+	return e.sent
+}
+
+// Joined takes the way of a packet, whole and with its flow, whose nodes have told it one by one: Add
+// has had what they say of themselves. It returns how many events the path and the latency raised.
+func (e *Engine) Joined(r *Report, emit func(*Event)) int {
+	e.emit, e.sent = emit, 0
+	f := e.flow(r)
+	was := e.ofFlows()
+	e.along(r, f)
+	e.renew(f, was)
+	return e.sent
+}
+
+// along takes what a report says of the whole way, if it does; f is nil if there was no room for its
+// flow.
+func (e *Engine) along(r *Report, f *flow) {
+	if !r.Way || len(r.Hops) == 0 {
+		return
+	}
+	named, whole, sum := true, true, uint64(0)
 	e.path = e.path[:0]
 	for i := range r.Hops {
 		h := &r.Hops[i]
-		if h.Has&HasLatency == 0 {
-			whole = false
-		}
+		named, whole = named && h.Has&HasNode != 0, whole && h.Has&HasLatency != 0
 		sum += h.LatencyNs
-		if h.Has&HasNode == 0 {
-			e.Counts.NoNode++
-			named = false
-			continue
-		}
 		e.path = append(e.path, h.Node)
-		e.hop(r, f, i, h)
 	}
 	if f != nil && named {
 		e.way(r, f)
@@ -172,14 +195,14 @@ func (e *Engine) Add(r *Report, emit func(*Event)) int {
 	if f != nil && whole {
 		e.change(&f.latency, r.At, sum, Key{Metric: FlowLatency, Flow: r.Flow})
 	}
-	if f != nil && e.ofFlows() != was { // whoever knows what it said must ask again
+}
+
+// renew makes whoever knows what a flow said ask again, if it has said something since.
+func (e *Engine) renew(f *flow, was uint64) {
+	if f != nil && e.ofFlows() != was {
 		f.generation++
 		e.moved(f.index, f.band())
 	}
-	if e.sent == 0 {
-		e.Counts.Unchanged++
-	}
-	return e.sent
 }
 
 // ofFlows is how many events flows have raised.
