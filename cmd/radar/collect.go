@@ -447,7 +447,7 @@ func (a *app) printCollected(f *collectFlags, i *collect.Info) error {
 		fmt.Fprintf(a.stderr, "radar: %s about no packet\n", plural(int(n.NoPacket), "report"))
 	}
 	if m.Full > 0 {
-		fmt.Fprintf(a.stderr, "radar: %s had no room in the tables of metrics (--flows)\n", plural(int(m.Full), "value"))
+		fmt.Fprintf(a.stderr, "radar: %s had no room in the tables of metrics (--flows, --series)\n", plural(int(m.Full), "value"))
 	}
 	if m.Replaced > 0 {
 		fmt.Fprintf(a.stderr, "radar: %s of flows went for others: a flow has room for 64\n", plural(int(m.Replaced), "node"))

@@ -381,6 +381,11 @@ def reports_2(data, marks, base):
         return
     # One to three bytes cannot start a report: they end the last fragment.
     while len(data) - at >= 4:
+        if not any(data[at:at + 4]):
+            # Neither type nor contents nor a flag: no report.
+            problems.append("a zero word where a report could begin")
+            at += 4
+            continue
         record = dict(base, index=index, notes=[],
                       problems=problems if index == 0 else [])
         length = data[at + 1]

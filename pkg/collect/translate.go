@@ -16,7 +16,7 @@ import (
 // Counts are what became of packets and of the reports in them.
 type Counts struct {
 	Packets  uint64 `json:"packets"`  // looked at
-	Rejected uint64 `json:"rejected"` // packets that hold no report
+	Rejected uint64 `json:"rejected"` // packets that hold no report, or nothing that has its form
 	Reports  uint64 `json:"reports"`
 	NoPacket uint64 `json:"no_packet"` // reports that were to become records, and quote no packet
 	Records  uint64 `json:"records"`
@@ -102,7 +102,7 @@ func (t *Translator) Decode(p Packet) *intwire.Message {
 	m := &t.message
 	t.Counts.Packets++
 	t.decoder(p.IP).Decode(m, intwire.StartIP, p.IP)
-	if m.Profile == nil || !m.HasGroup && m.Report.Layout == intwire.NoReport {
+	if !m.Sure || !m.HasGroup && m.Report.Layout == intwire.NoReport {
 		t.Counts.Rejected++
 		return nil
 	}

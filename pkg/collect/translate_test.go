@@ -197,6 +197,9 @@ func FuzzTranslate(f *testing.F) {
 	for _, ip := range frames(f) {
 		f.Add(ip)
 	}
+	for _, text := range []string{sentP4INT, sentTS, sentE, sentCut, sentMX[0].payload, sentSFlow, sentE + "0000000000000000"} {
+		f.Add(reportPacket(f, unhex(f, text)))
+	}
 	numbers, agg := &Numbers{}, aggregate.New(0)
 	f.Fuzz(func(t *testing.T, ip []byte) {
 		var tr Translator

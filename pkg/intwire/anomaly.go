@@ -47,6 +47,7 @@ const (
 	EmptyBitmap
 	ReservedInstr
 	NoDomain
+	UnknownDomain
 	VerOfOther
 	HighProtoUsed
 	ShimInLength
@@ -54,7 +55,9 @@ const (
 	ComplementInMX
 	OtherUnits
 
+	WeakReport
 	CutReport
+	ZeroWords
 	BadReportVer
 	BadReportLength
 	ReportReserved
@@ -118,6 +121,7 @@ var codes = [NumCodes]struct{ name, text string }{
 	EmptyBitmap:      {"empty_bitmap", "no instruction bit is set"},
 	ReservedInstr:    {"reserved_instruction", "reserved instruction bits are set: 0x%04x"},
 	NoDomain:         {"no_domain", "domain-specific instructions 0x%04x without a domain"},
+	UnknownDomain:    {"unknown_domain", "domain 0x%04x is not known: what its instructions 0x%04x stand for is shown as bytes"},
 	VerOfOther:       {"ver_of_other", "the INT header's version is %d, its layout that of 1.0"},
 	HighProtoUsed:    {"high_proto", "the IP protocol %d is in the shim's third byte, where the text has zeros"},
 	ShimInLength:     {"shim_in_length", "the shim's length of %d words counts the shim"},
@@ -127,6 +131,8 @@ var codes = [NumCodes]struct{ name, text string }{
 	OtherUnits: {"other_units", "a node's hop latency is %d, its egress less its ingress time %d: other units than those that the source is taken to have (radar collect --source ADDRESS=PROFILE,latency=us)"},
 
 	CutReport:       {"cut_report", "the report is cut: %d bytes are here, %d needed"},
+	WeakReport:      {"weak_report", "taken for a report by its port or the profile alone: neither its lengths nor what it quotes are those of one (radar collect counts it as no report)"},
+	ZeroWords:       {"zero_words", "%d bytes of zeros where a report could begin: padding"},
 	BadReportVer:    {"bad_report_ver", "the report's version is %d, expected %d"},
 	BadReportLength: {"bad_report_length", "the report's length says %d words, there are %d"},
 	ReportReserved:  {"report_reserved", "reserved bits of the report's header are set: 0x%x"},

@@ -71,7 +71,12 @@ func (d *Decoder) DecodeReport(m *Message, payload []byte) {
 	c := walk{m: m, ints: &m.INT}
 	var t ReportTraits
 	if d.Profile == nil {
-		_, t = d.judgeReport(payload)
+		var g grade
+		g, t = d.judgeReport(payload, len(payload))
+		m.Sure = g >= shaped
+	} else {
+		g, _ := d.judgeReport(payload, len(payload))
+		m.Sure = g >= shaped
 	}
 	d.readReport(&c, payload, t, ByProfile)
 	if m.Profile == nil {

@@ -29,7 +29,7 @@ func (d *Decoder) behindUDP(c *walk, b []byte, want int) {
 	if g == strict && d.takeINT(c, OverUDP, b, want, at, g, t) {
 		return
 	}
-	if !c.quoted() && d.findReport(c, b) {
+	if !c.quoted() && d.findReport(c, b, want) {
 		return
 	}
 	if g != strict && g != isNot && d.takeINT(c, OverUDP, b, want, at, g, t) {
@@ -74,12 +74,17 @@ func (d *Decoder) behindTCP(c *walk, b []byte, want, head int) {
 // where the better one begins.
 func (d *Decoder) bestINT(b []byte, want int, port uint16) (int, grade, INTTraits) {
 	g, t := d.judgeINT(b, want, port)
-	if g < strict && len(b) >= 12 {
-		if g8, t8 := d.judgeINT(b[8:], want-8, port); g8 == strict {
+	if g < strict && len(b) >= 12 && !tunnelPort(port) && binary.BigEndian.Uint64(b) != 0 {
+		if g8, t8 := d.judgeINT(b[8:], want-8, port); g8 == strict && t8.Layout != INT05 { // which knows none
 			return 8, g8, t8
 		}
 	}
 	return 0, g, t
+}
+
+// tunnelPort says whether eight bytes of a tunnel's header come first at a port of UDP: no marker.
+func tunnelPort(port uint16) bool {
+	return port == portVXLAN || port == portVXLANGPE || port == portGeneve
 }
 
 // takeINT reads INT at b[at:] if what marks it suffices for its grade.

@@ -39,7 +39,7 @@ var foreign = []foreignCase{
 			`"egress_ts":7,"l2_in":3,"l2_out":4,"egress_tx_util":50,"buffer_id":5,"buffer_occ":256,"checksum_complement":"0x0000fffe","ds_metadata_hex":"aabbccdd11223344"},` +
 			`{"node_id":11,"l1_in":3,"l1_out":4,"hop_latency":9,"queue_id":6,"queue_occ":8,"ingress_ts":1,"egress_ts":2,"l2_in":"invalid","l2_out":6,"egress_tx_util":100,` +
 			`"buffer_id":7,"buffer_occ":512,"checksum_complement":"0xffffffff","ds_metadata_hex":"0102030405060708"}],"source_words_hex":"5a5a5a5a"`, `"orig_dst_port":53`},
-		doubts: "source_words",
+		doubts: "unknown_domain source_words",
 	},
 	{
 		name: "INT 2.1, reserved instructions as a newer source sets them", at: "udp",
@@ -94,6 +94,7 @@ var foreign = []foreignCase{
 				`"queue_id":2,"queue_occ":256,"buffer_id":5,"buffer_occ":512}`,
 			`"tlvs":[{"type":0,"length":2,"template":1,"data":"aabbccdd11223344"},{"type":2,"length":1,"template":0,"data":"45000014"}]`,
 			`"D":1,"Q":0,"F":0,"I":1,"rep_md_bits":"0x0001","domain":"0x1234","ds_md_bits":"0x8000","ds_md_status":"0x4321","drop_queue_id":4,"drop_reason":80,"ds_metadata_hex":"cafebabe"`},
+		doubts: "unknown_domain",
 	},
 	{
 		name: "Report 2.0 with metadata bit 9 and times", at: "report",
@@ -202,6 +203,13 @@ var foreign = []foreignCase{
 		doubts:  "cut_int",
 	},
 	{
+		name: "zero words behind a report", at: "report",
+		hex:     `20000001 00000007  10 04 02 40  1080 0000 0000 0000  02 000100 05 000200  00000000 00000000 00`,
+		profile: "spec-2.1",
+		want:    []string{`"reports":[{"rep_type":1,"in_type":0,"report_length":4,"md_length":2,"D":0,"Q":1,"F":0,"I":0,"rep_md_bits":"0x1080","domain":"0x0000","ds_md_bits":"0x0000","ds_md_status":"0x0000","queue_id":2,"queue_occ":256,"buffer_id":5,"buffer_occ":512}]`},
+		doubts:  "zero_words",
+	},
+	{
 		name: "a probe marker", at: "udp",
 		hex:     `1000 1001 0024 0000  1122334455667788  10 04 0000  20000107 8000 0000 0000 0000  00000001`,
 		profile: "spec-2.1",
@@ -228,7 +236,7 @@ var foreign = []foreignCase{
 		profile: "spec-2.1",
 		want: []string{`"gre_protocol":"0x9999","shim":{"type":3,"length_words":4,"G":1,"next_protocol":"0x0800"},"header":{"version":2,"D":1,"instruction_bitmap":"0x8000"`,
 			`"source_words_hex":"cafebabe"`},
-		doubts: "unknown_mark source_words",
+		doubts: "unknown_mark unknown_domain source_words",
 	},
 	{
 		name: "Geneve with another option before, of an unknown class", at: "udp",

@@ -123,6 +123,14 @@ func (d *Decoder) header20(c *walk, in *INT, b []byte) {
 	if h.DomainID == 0 && h.DSInstruction != 0 {
 		c.m.note(NoDomain, int(h.DSInstruction), 0)
 	}
+	c.doubtDomain(h.DomainID, h.DSInstruction)
+}
+
+// doubtDomain says that nobody knows what instructions of a domain stand for.
+func (c *walk) doubtDomain(domain, instructions uint16) {
+	if domain != 0 && domain != DomainTS && instructions != 0 {
+		c.m.note(UnknownDomain, int(domain), int(instructions))
+	}
 }
 
 // headerOld reads the 8 bytes of an INT 0.5 or 1.0 header.

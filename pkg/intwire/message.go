@@ -58,6 +58,10 @@ type Message struct {
 	// where nobody does.
 	LatencyNs uint32
 
+	// Sure: the report has the form of one. Where a known port or a profile says that there is one, it is
+	// read without that.
+	Sure bool
+
 	Report   Report // TR 0.5 and 1.0; Layout says whether there is one
 	Group    Group  // TR 2.0
 	HasGroup bool
@@ -77,7 +81,7 @@ type Message struct {
 
 // reset makes m empty, and keeps its memory.
 func (m *Message) reset() {
-	m.Profile, m.Mark = nil, ByForm
+	m.Profile, m.Mark, m.Sure = nil, ByForm, false
 	m.Packet, m.Report, m.Group, m.HasGroup = Packet{}, Report{}, Group{}, false
 	m.Reports, m.INT, m.Embedded = m.Reports[:0], m.INT[:0], m.Embedded[:0]
 	m.Anomalies, m.hops, m.tlvs = m.Anomalies[:0], m.hops[:0], m.tlvs[:0]

@@ -14,6 +14,7 @@ type Config struct {
 	// that, where reports do not say it themselves; 0: nothing says it then.
 	Congested uint64
 	Flows     int           // tables hold so many flows, four times as many hops of flows, queues, links
+	Series    int           // of queues, and of links, no more than so many; 0: any number
 	Age       time.Duration // keys that nobody reports for so long go; 0: never
 }
 
@@ -23,12 +24,20 @@ const maxHops = 64
 
 // DefaultConfig is an event for each change of 10 %, of up to 65,536 flows.
 func DefaultConfig() Config {
-	c := Config{Flows: 1 << 16, Age: 5 * time.Minute}
+	c := Config{Flows: 1 << 16, Series: 1 << 14, Age: 5 * time.Minute}
 	for m := range c.Thresholds {
 		c.Thresholds[m].Permille = 100
 	}
 	c.Thresholds[FlowPath], c.Thresholds[QueueCongestion] = Threshold{}, Threshold{}
 	return c
+}
+
+// ports is how many queues, or links, there may be.
+func (c *Config) ports() int {
+	if c.Series > 0 {
+		return min(c.Series, 4*c.Flows)
+	}
+	return 4 * c.Flows
 }
 
 // Counts are what became of reports.
@@ -252,7 +261,7 @@ func (e *Engine) hop(r *Report, f *flow, i int, h *Hop) {
 	if h.Has&HasUtilization != 0 {
 		l := e.links[at]
 		if l == nil {
-			if len(e.links) >= 4*e.Config.Flows {
+			if len(e.links) >= e.Config.ports() {
 				e.Counts.Full++
 				return
 			}
@@ -299,7 +308,7 @@ func (e *Engine) hopOf(f *flow, i int, node uint32) *hop {
 func (e *Engine) queue(key queueOf, at int64) *queue {
 	q := e.queues[key]
 	if q == nil {
-		if len(e.queues) >= 4*e.Config.Flows {
+		if len(e.queues) >= e.Config.ports() {
 			e.Counts.Full++
 			return nil
 		}

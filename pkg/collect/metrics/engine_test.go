@@ -279,3 +279,18 @@ func BenchmarkAdd(b *testing.B) {
 		})
 	}
 }
+
+// TestSeries: of queues and of links there are as many as are allowed, and no events of others, which
+// are counted.
+func TestSeries(t *testing.T) {
+	c := DefaultConfig()
+	c.Series = 5
+	e, events := New(c), 0
+	for n := range uint32(20) {
+		r := Report{Hops: []Hop{at(n, 1, 1, 1)}}
+		events += e.Add(&r, nil)
+	}
+	if rows := e.Rows(); len(rows) != 5+5 || events != 5+5 || e.Counts.Full != 2*15 {
+		t.Errorf("%d rows, %d events, %d without room", len(rows), events, e.Counts.Full)
+	}
+}
