@@ -26,7 +26,7 @@ func (f *metricFlags) add(cmd *cobra.Command) {
 	d := metrics.DefaultConfig()
 	f.flows, f.series = count(d.Flows), count(d.Series)
 	flags := cmd.Flags()
-	flags.StringSliceVar(&f.thresholds, "threshold", nil, "how far a value must be from the one reported last to be an event, METRIC=10%, =5us or =100; METRIC all stands for all (default all=10%)")
+	flags.StringSliceVar(&f.thresholds, "threshold", nil, "how far a value must be from the one reported last to be an event, METRIC=10%, =5us, =100, or =10%,100us: a share, and no less than that; METRIC all stands for all (default all=10%, of latencies 10%,100us)")
 	flags.Uint64Var(&f.congested, "congested", 0, "occupancy above which a queue is congested, until it is below half of that (0: only where reports say it)")
 	flags.Var(&f.flows, "flows", "flows of which there are metrics; nodes of flows: four times that")
 	flags.Var(&f.series, "series", "queues of which there are metrics and events, and as many links: four times --flows at most")
@@ -51,10 +51,10 @@ func (f *metricFlags) config() (metrics.Config, error) {
 		return c, fmt.Errorf("--congested %d: too much", f.congested)
 	}
 	set := make(map[metrics.Metric]bool)
-	for _, s := range f.thresholds {
+	for _, s := range joinValues(f.thresholds) {
 		name, text, ok := strings.Cut(s, "=")
 		if !ok {
-			return c, fmt.Errorf("--threshold %q: use METRIC=10%%, =5us or =100", s)
+			return c, fmt.Errorf("--threshold %q: use METRIC=10%%, =5us, =100 or =10%%,100us", s)
 		}
 		which := others(set)
 		if name != "all" {
@@ -76,6 +76,19 @@ func (f *metricFlags) config() (metrics.Config, error) {
 		}
 	}
 	return c, nil
+}
+
+// joinValues puts back together what a list has cut at a comma: a value without a name belongs to the
+// entry before.
+func joinValues(list []string) (joined []string) {
+	for _, s := range list {
+		if n := len(joined); n > 0 && !strings.Contains(s, "=") {
+			joined[n-1] += "," + s
+			continue
+		}
+		joined = append(joined, s)
+	}
+	return joined
 }
 
 // others are the metrics with thresholds that are not in set.

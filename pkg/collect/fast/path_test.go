@@ -64,6 +64,16 @@ func newHearing(t testing.TB, c metrics.Config, join time.Duration) *hearing {
 	return h
 }
 
+// shares is the ordinary configuration, but for the least value of changes of latencies: those of these
+// tests are below it.
+func shares() metrics.Config {
+	c := metrics.DefaultConfig()
+	for m := range c.Thresholds {
+		c.Thresholds[m].Absolute = 0
+	}
+	return c
+}
+
 // values are the metrics as they are, but for times.
 func (h *hearing) values() []metrics.Row {
 	rows := h.Rows(time.Unix(0, 0))
@@ -182,7 +192,7 @@ func small(t *testing.T, c metrics.Config) (*Path, *hearing) {
 // TestOtherFlowMoves: a flow whose own reports are all alike raises an event when another one has
 // moved the queue that they share.
 func TestOtherFlowMoves(t *testing.T) {
-	path, h := small(t, metrics.DefaultConfig())
+	path, h := small(t, shares())
 	steady := generate.Description{Hops: 2, Latency: generate.Range{Min: 1000, Max: 1000}, Queue: generate.Range{Min: 10, Max: 10}}
 	other := steady
 	other.Transport, other.Queue = generate.TCP, generate.Range{Min: 100, Max: 100}
@@ -208,7 +218,7 @@ func TestOtherFlowMoves(t *testing.T) {
 // TestUnderWay: while a report that moves a flow's values has not been read, no other is taken by
 // what the flow said before.
 func TestUnderWay(t *testing.T) {
-	path, h := small(t, metrics.DefaultConfig())
+	path, h := small(t, shares())
 	steady := generate.Description{Hops: 1, Latency: generate.Range{Min: 1000, Max: 1000}}
 	slow := steady
 	slow.Latency = generate.Range{Min: 5000, Max: 5000}
@@ -232,7 +242,7 @@ func TestUnderWay(t *testing.T) {
 // TestOtherSource: an event of a flow that came by another source, or on another CPU, is one for
 // what is known of the flow by its first.
 func TestOtherSource(t *testing.T) {
-	path, h := small(t, metrics.DefaultConfig())
+	path, h := small(t, shares())
 	steady := generate.Description{Hops: 1, Latency: generate.Range{Min: 1000, Max: 1000}}
 	slow := steady
 	slow.Latency = generate.Range{Min: 5000, Max: 5000}
@@ -254,7 +264,7 @@ func TestOtherSource(t *testing.T) {
 // TestForgotten: what the collector has forgotten is new when it is reported again, also if a
 // template was left.
 func TestForgotten(t *testing.T) {
-	path, h := small(t, metrics.DefaultConfig())
+	path, h := small(t, shares())
 	next := packets(t, generate.Description{Hops: 2, Latency: generate.Range{Min: 1000, Max: 1000}})
 	for range 3 {
 		path.run(t, h, next())
@@ -275,7 +285,7 @@ func TestForgotten(t *testing.T) {
 
 // TestPasses: what is no report's goes on to the stack, also fragments, and headers with options.
 func TestPasses(t *testing.T) {
-	path, _ := small(t, metrics.DefaultConfig())
+	path, _ := small(t, shares())
 	report := packets(t, generate.Description{Hops: 1, Latency: generate.Range{Min: 1, Max: 1}})()
 	changed := func(at int, value byte) []byte {
 		b := append([]byte{12: 8, 13: 0}, report...)
@@ -334,7 +344,7 @@ func TestSame(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			oneCPU(t)
 			next := packets(t, d)
-			c := metrics.DefaultConfig()
+			c := shares()
 			if name == "queues move" {
 				c.Congested = 120
 			}

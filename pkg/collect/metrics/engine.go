@@ -22,11 +22,18 @@ type Config struct {
 // came before. A packet's way is shorter; a flow whose ways change keeps the nodes reported last.
 const maxHops = 64
 
-// DefaultConfig is an event for each change of 10 %, of up to 65,536 flows.
+// leastLatency is what a latency must change by to make an event, if nobody says: those of software
+// switches are never the same twice.
+const leastLatency = uint64(100 * time.Microsecond)
+
+// DefaultConfig is an event for each change of 10 %, and of latencies 100 us, of up to 65,536 flows.
 func DefaultConfig() Config {
 	c := Config{Flows: 1 << 16, Series: 1 << 14, Age: 5 * time.Minute}
 	for m := range c.Thresholds {
 		c.Thresholds[m].Permille = 100
+		if Metric(m).Nanoseconds() {
+			c.Thresholds[m].Absolute = leastLatency
+		}
 	}
 	c.Thresholds[FlowPath], c.Thresholds[QueueCongestion] = Threshold{}, Threshold{}
 	return c
