@@ -349,7 +349,7 @@ static __always_inline bool fits(struct rdr_template_head *t, const __u64 *mask,
 	p = (void *)(long)*(volatile __u32 *)&ctx->data + payload;
 	end = (void *)(long)*(volatile __u32 *)&ctx->data_end;
 	/* What does not end with a word ends with one that overlaps. Without a tail its mask is 0. */
-	const __u8 *w = p + (*(volatile __u16 *)&t->tail & 0x7ff);
+	const __u8 *w = p + (t->tail & 0x7ff);
 	if ((void *)(w + 8) > end)
 		return false;
 	__u64 x = *(const __u64 *)w;
