@@ -151,6 +151,9 @@ def int_stack(data, present, marked_by, problems, notes):
     found["header"] = metadata_header(data[4:4 + header], version, problems)
     if found["header"]["E"] or found["header"]["M"] or len(data) < end:
         found["incomplete"] = True
+    domain = found["header"].get("domain_specific_id", "0x0000")
+    if domain not in ("0x0000", *SOURCE_ONLY) and found["header"]["ds_instruction"] != "0x0000":
+        notes.append(f"domain {domain} is not known: its metadata are shown as bytes")
     stack = data[4 + header:end]
     walk_stack(found, stack, end - 4 - header, version, problems, notes)
     return found, end

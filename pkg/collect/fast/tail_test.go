@@ -44,18 +44,26 @@ func geant(t *testing.T) []byte {
 
 // withinWord makes a report that quotes Ethernet and ends with its stack: a node's id, which must be the
 // same again, and its latency.
-func withinWord(t *testing.T) func() []byte {
+func withinWord(t *testing.T, hops int) func() []byte {
 	t.Helper()
-	payload, err := hex.DecodeString("2040000200000003" + "1314002000000000" + "00000000" + "0200000000020200000000010800" +
-		"455c003c00010000401166520a0000010a0000029c401f9000280000" + "1007000020000200a000000000000000" + "00000002000003e8" + "00000001000003e9")
+	payload, err := hex.DecodeString("2040000200000003" + "1300002000000000" + "00000000" + "0200000000020200000000010800" +
+		"455c000000010000401100000a0000010a0000029c401f9000000000" + "1000000020000200a000000000000000")
 	if err != nil {
 		t.Fatal(err)
 	}
-	ip, err := collect.AppendUDP(nil, from, to, payload)
+	for hop := range hops {
+		payload = binary.BigEndian.AppendUint32(payload, uint32(hops-hop))
+		payload = binary.BigEndian.AppendUint32(payload, 1000)
+	}
+	const ip, udp, shim = 8 + 12 + 14, 8 + 12 + 14 + 20, 8 + 12 + 14 + 20 + 8
+	payload[9], payload[shim+1] = byte((len(payload)-12)/4), byte(3+2*hops)
+	binary.BigEndian.PutUint16(payload[ip+2:], uint16(len(payload)-ip))
+	binary.BigEndian.PutUint16(payload[udp+4:], uint16(len(payload)-udp))
+	packet, err := collect.AppendUDP(nil, from, to, payload)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return func() []byte { return slices.Clone(ip) }
+	return func() []byte { return slices.Clone(packet) }
 }
 
 // TestTail: reports that end with a measured value within a word are taken, and the value of the last
