@@ -189,6 +189,7 @@ func (a *app) collect(cmd *cobra.Command, f *collectFlags) error {
 	run.startOutputs(out, engine, f.out.snapshot)
 	err = errors.Join(run.take(), run.closePath())
 	closeInput()
+	run.collector.Together()
 	err = errors.Join(err, run.collector.SaveRows(run.now()))
 	last, closed := run.collector.Close()
 	return errors.Join(err, run.end(), closed, out.end(a), a.printCollected(f, &last))

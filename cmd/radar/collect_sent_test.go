@@ -130,3 +130,25 @@ func TestCollectThreshold(t *testing.T) {
 		t.Errorf("code %d, %s", code, stderr)
 	}
 }
+
+// TestCollectJoined: what three switches report of a packet behind its MX header (laofan13/P4-INT,
+// int-mx/pcap) is one packet, and a way among the metrics.
+func TestCollectJoined(t *testing.T) {
+	t.Setenv("RADAR_STATE_DIR", t.TempDir())
+	var cards []string
+	for _, of := range []string{"1 40 6227 02b18c35 0003", "2 3f 6327 02adcc22 0003", "3 3e 6427 02a7e6c7 0004"} {
+		f := strings.Fields(of)
+		cards = append(cards, "104000000000000"+f[0]+"1400003000000000000000"+"00ffffffffffff00000a0001010800455c006600010000"+f[1]+"11"+f[2]+
+			"0a0001010a000303fa391f9000525dff300e000020000000ff00000000000000"+"0000000"+f[0]+"0000"+f[4]+f[3]+"000000000000000000000000"+"00000000"+f[3]+"000000000000"+f[4]+"00000000")
+	}
+	if _, stderr, code := radar(t, "collect", "--all", "--join", "10s", "-r", sentFile(t, cards...)); code != exitOK || !strings.Contains(stderr, "3 reports, 0 of them without an event; 1 packet kept") {
+		t.Errorf("code %d, %s", code, stderr)
+	}
+	for command, want := range map[string]string{
+		"paths": "int-1 > int-2 > int-3", "metrics --metric flow_path": "int-1 > int-2 > int-3", "metrics --metric flow_latency": " 135s ",
+	} {
+		if stdout, stderr, code := radar(t, strings.Fields(command)...); code != exitOK || !strings.Contains(stdout, want) {
+			t.Errorf("%s: code %d, %s%s", command, code, stderr, stdout)
+		}
+	}
+}

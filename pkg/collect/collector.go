@@ -261,6 +261,20 @@ func (c *Collector) Until(now time.Time) {
 	})
 }
 
+// Together emits packets whose postcards are still waited for: nothing more comes.
+func (c *Collector) Together() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.together()
+}
+
+func (c *Collector) together() {
+	c.guarded(func() {
+		c.translator.End()
+		c.ways.all()
+	})
+}
+
 // guarded calls fn, which emits packets whose postcards wait, again if it fails at one: that one has
 // gone by then.
 func (c *Collector) guarded(fn func()) {
@@ -281,10 +295,7 @@ func (c *Collector) Close() (Info, error) {
 	defer c.mu.Unlock()
 	c.closed = true
 	c.engine.Moved = nil // the fast path has ended
-	c.guarded(func() {
-		c.translator.End()
-		c.ways.all()
-	})
+	c.together()
 	c.countAll()
 	err := c.wrote(c.store.Close())
 	return c.store.Info, err
