@@ -42,7 +42,7 @@ func (p *Path) Install(key, number uint64, packet collect.Packet, t *collect.Tem
 	}
 	head := bpfobj.CollectRdrTemplateHead{
 		After: number, SumLo: t.Sum.Lo, SumSpan: t.Sum.Hi - t.Sum.Lo, Words: uint16(len(t.Mask) / 8), Bands: uint16(len(t.Bands)),
-		MaxLen: math.MaxUint32, Tail: uint16(t.Tail),
+		MaxLen: math.MaxUint32, Tail: uint16(max(t.Tail, len(t.Mask)-8)),
 	}
 	if t.MaxLen > 0 {
 		head.MaxLen = uint32(t.MaxLen)
