@@ -59,7 +59,7 @@ struct rdr_template_head {
 	__u16 bands;
 	__u8 single; /* the length of a report of TR 2.0 must reach to the payload's end */
 	__u8 last;   /* which of the two buffers has the last one that fitted */
-	__u8 pad[2];
+	__u16 tail;  /* offset of one word more, in the last place of the arrays: the payload has that */
 	__u32 flow;	  /* index in bands of its flow's generation, which must be this */
 	__u32 generation;
 	__u32 has_flow; /* all ones, or 0 */
@@ -330,7 +330,7 @@ static __always_inline bool fits(struct rdr_template_head *t, const __u64 *mask,
 	__u64 wrong = 0, sum = 0;
 	__u32 n = t->words, m = t->bands;
 
-	if (8 * n > len || len > t->max_len)
+	if (t->tail + 8u > len || len > t->max_len)
 		return false;
 	for (__u32 i = 0; i < max_words; i++) {
 		const __u64 *w = (const void *)(p + 8 * i);
@@ -343,11 +343,18 @@ static __always_inline bool fits(struct rdr_template_head *t, const __u64 *mask,
 		wrong |= (x ^ value[i]) & mask[i];
 		last[next + i] = x;
 	}
-	if (wrong)
-		return false;
 	/* Anew, so that the verifier forgets how many words there were. */
 	p = (void *)(long)*(volatile __u32 *)&ctx->data + payload;
 	end = (void *)(long)*(volatile __u32 *)&ctx->data_end;
+	/* What does not end with a word ends with one that overlaps. Otherwise its mask is 0. */
+	const __u8 *w = p + (t->tail & 0x7ff);
+	if ((void *)(w + 8) > end)
+		return false;
+	__u64 x = *(const __u64 *)w;
+	wrong |= (x ^ value[max_words - 1]) & mask[max_words - 1];
+	if (wrong)
+		return false;
+	last[next + max_words - 1] = x;
 	m = *(volatile __u16 *)&t->bands;
 	for (__u32 i = 0; i < max_bands; i++) {
 		const struct rdr_band *b = &band[i];

@@ -83,7 +83,7 @@ run "$radar" lab up bottleneck --name "$lab" | sed -n 1,2p
 run "$radar" attach -d --domain "$domain" --lab "$lab" | sed -n 1,2p
 
 say "In h3 a collector of reports; another one, and radar sends it reports about this network"
-beside collect collecting "$radar" collect --domain "$domain" --all --show events --congested 300 --source 192.0.2.1=switch-p4-16 \
+beside collect collecting "$radar" collect --domain "$domain" --all --show events --threshold all=10% --congested 300 --source 192.0.2.1=switch-p4-16 \
 	--node 0x11111111=tofino1,1=s1,2=s2,4=s4,5=s5,6=s6,9=nic9,101=tor1,102=spine1,103=tor2,104=fw1
 beside second collecting "$radar" collect --domain "$domain-second" --all --port 6000 --source 127.0.0.1=radar --node 1=h1,2=r1,3=r2,4=r3,5=h2,6=h3
 beside export sending "$radar" export int --domain "$domain" --collector 127.0.0.1:6000 --node-id h1=1,r1=2,r2=3,r3=4,h2=5,h3=6

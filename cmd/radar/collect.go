@@ -39,14 +39,15 @@ The newest reports with an event, and those of drops, are kept as packets; with 
 are. radar packets, paths, latency, loss, flows and throughput then answer from them too,
 beside what radar measures itself: their nodes are called int-ID, or as --node says.
 
-Which variant a source sends is recognised; --source says it where that fails. radar
-int decode shows what is in a report, field by field.
+Which variant a source sends is recognised; --source says it where that fails, and in
+which unit its latencies are: BMv2 counts microseconds. radar int decode shows what is
+in a report, field by field.
 
 Radar collects until Ctrl-C. What was kept stays until the next collector of the
 domain begins, or "radar collect --forget".`
 
 const collectExample = `  radar collect                                          # UDP port 32766
-  radar collect --port 32766,6000 --source 10.0.0.7=geant --node 1=leaf1 --node 2=spine1
+  radar collect --port 32766,6000 --source 10.0.0.7=auto,latency=us --node 1=leaf1 --node 2=spine1
   radar collect --show events --threshold hop_latency=5us,queue_occupancy=50%
   radar collect --http 9432 --influx 'http://127.0.0.1:8086/?db=radar'
   radar collect --listen 10.0.0.1 --allow 10.0.0.0/8
@@ -96,9 +97,9 @@ func newCollectCmd(a *app) *cobra.Command {
 	flags.UintSliceVar(&f.ports, "port", []uint{reportPort}, "UDP ports of reports (with -r: besides those that programs use)")
 	flags.StringVarP(&f.file, "read", "r", "", "read a capture file (- is standard input) and end")
 	flags.StringSliceVar(&f.allow, "allow", nil, "take reports of these sources only, addresses or prefixes such as 10.0.0.0/8 (default: anybody's)")
-	flags.StringSliceVar(&f.sources, "source", nil, "what a source sends, ADDRESS=PROFILE (profiles: radar int decode --help)")
+	flags.StringSliceVar(&f.sources, "source", nil, "what a source sends, ADDRESS=PROFILE or ADDRESS=PROFILE,latency=us (profiles: radar int decode --help, or auto; hop latencies in ns, us or ms)")
 	flags.StringSliceVar(&f.nodes, "node", nil, "what a node is called, ID=NAME")
-	flags.DurationVar(&f.join, "join", 50*time.Millisecond, "how long postcards (INT-XD) of one packet are waited for; 0: each is a packet")
+	flags.DurationVar(&f.join, "join", 200*time.Millisecond, "how long postcards (INT-XD, INT-MX) of one packet are waited for; 0: each is a packet")
 	flags.Var(&f.keep, "keep", "bytes of reports that are kept, at least 64k")
 	flags.Var(&f.keepRows, "keep-metrics", "bytes of values that are kept for radar metrics, at least 64k: those reported last (while they are written, twice that)")
 	flags.BoolVar(&f.all, "all", false, "keep every report as a packet, also those without an event")
@@ -188,6 +189,7 @@ func (a *app) collect(cmd *cobra.Command, f *collectFlags) error {
 	run.startOutputs(out, engine, f.out.snapshot)
 	err = errors.Join(run.take(), run.closePath())
 	closeInput()
+	run.collector.Together()
 	err = errors.Join(err, run.collector.SaveRows(run.now()))
 	last, closed := run.collector.Close()
 	return errors.Join(err, run.end(), closed, out.end(a), a.printCollected(f, &last))
@@ -230,11 +232,11 @@ func (f *collectFlags) info() (*collect.Info, error) {
 		}
 		info.Ports = append(info.Ports, uint16(port))
 	}
-	for _, s := range f.sources {
+	for _, s := range joinSettings(f.sources, "latency=") {
 		text, profile, ok := strings.Cut(s, "=")
 		addr, err := netip.ParseAddr(text)
 		if !ok || err != nil {
-			return nil, fmt.Errorf("--source %q: use ADDRESS=PROFILE", s)
+			return nil, fmt.Errorf("--source %q: use ADDRESS=PROFILE, or ADDRESS=PROFILE,latency=us", s)
 		}
 		if _, twice := info.Profiles[addr.String()]; twice {
 			return nil, fmt.Errorf("--source %s: twice", addr)
@@ -253,6 +255,19 @@ func (f *collectFlags) info() (*collect.Info, error) {
 		info.Names[uint32(id)] = name
 	}
 	return info, nil
+}
+
+// joinSettings puts back together what a list has cut at a comma: entries that begin with a word
+// belong to the one before.
+func joinSettings(list []string, word string) (joined []string) {
+	for _, s := range list {
+		if n := len(joined); n > 0 && strings.HasPrefix(s, word) {
+			joined[n-1] += "," + s
+			continue
+		}
+		joined = append(joined, s)
+	}
+	return joined
 }
 
 // mostAllowed is how many prefixes --allow takes: each datagram is held against all of them.
@@ -433,7 +448,7 @@ func (a *app) printCollected(f *collectFlags, i *collect.Info) error {
 		fmt.Fprintf(a.stderr, "radar: %s about no packet\n", plural(int(n.NoPacket), "report"))
 	}
 	if m.Full > 0 {
-		fmt.Fprintf(a.stderr, "radar: %s had no room in the tables of metrics (--flows)\n", plural(int(m.Full), "value"))
+		fmt.Fprintf(a.stderr, "radar: %s had no room in the tables of metrics (--flows, --series)\n", plural(int(m.Full), "value"))
 	}
 	if m.Replaced > 0 {
 		fmt.Fprintf(a.stderr, "radar: %s of flows went for others: a flow has room for 64\n", plural(int(m.Replaced), "node"))

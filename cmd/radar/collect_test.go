@@ -78,7 +78,7 @@ func TestCollectFile(t *testing.T) {
 		{"packets -o csv", []string{",int,"}},
 		{"paths", []string{"1      1     40          0     1     0        0      -      -  leaf1 > spine2 > int-3"}},
 		{"latency --by node", []string{"400ns", "int-4"}},
-		{"latency --node spine2", []string{"203ns"}},
+		{"latency --node spine2", []string{"203us"}},
 		{"loss", []string{"int-286331153  511   node  INT_80"}},
 		{"loss --by flow", []string{"10.0.0.1:12345 > 10.0.0.2:80 tcp"}},
 		{"flows", []string{"10.0.0.1:5000 > 10.0.0.2:5000 udp"}},

@@ -34,7 +34,7 @@ func intFrames(t *testing.T) []intFrame {
 		t.Fatal(err)
 	}
 	var all []intFrame
-	if err := json.Unmarshal(b, &all); err != nil || len(all) != 22 {
+	if err := json.Unmarshal(b, &all); err != nil || len(all) != 26 {
 		t.Fatalf("%d frames, %v", len(all), err)
 	}
 	return all

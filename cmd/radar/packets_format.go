@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -262,7 +263,7 @@ func rewriteText(hop record.Hop) string {
 // truncatedMark shows that the history is not complete, unless the path says where.
 func truncatedMark(r *record.Record, path string) string {
 	if r.Truncated && !slices.ContainsFunc(r.Hops, func(h record.Hop) bool { return h.Gap }) {
-		return path + " ..."
+		return path + aggregate.IncompleteMark
 	}
 	return path
 }

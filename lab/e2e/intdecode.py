@@ -133,18 +133,27 @@ def int_stack(data, present, marked_by, problems, notes):
         return None, 0
     end = 4 * (length + 1 - shim_words)
     found = {"shim": shim}
+    found["incomplete"] = False
     if present is not None and end > present:
+        found["incomplete"] = True
         problems.append(f"INT shim: length {length} words, the packet has {present} bytes there")
     if end < 4 + header:
         problems.append(f"INT shim: length {length} words leaves no room for the header")
+        found["incomplete"] = True
         return found, min(end, len(data))
     if shim["type"] == 3:
         notes.append("INT-MX header is not decoded")
         return found, end
     if len(data) < 4 + header:
         notes.append("the INT header is cut")
+        found["incomplete"] = True
         return found, end
     found["header"] = metadata_header(data[4:4 + header], version, problems)
+    if found["header"]["E"] or found["header"]["M"] or len(data) < end:
+        found["incomplete"] = True
+    domain = found["header"].get("domain_specific_id", "0x0000")
+    if domain not in ("0x0000", *SOURCE_ONLY) and found["header"]["ds_instruction"] != "0x0000":
+        notes.append(f"domain {domain} is not known: its metadata are shown as bytes")
     stack = data[4 + header:end]
     walk_stack(found, stack, end - 4 - header, version, problems, notes)
     return found, end
@@ -179,6 +188,10 @@ def metadata_header(data, version, problems):
     return out
 
 
+# Bytes that the source alone adds, by its DS Instruction, of domains that are public.
+SOURCE_ONLY = {"0x5453": lambda bits: 8 if bits & 0x8000 else 0}
+
+
 def walk_stack(found, stack, full, version, problems, notes):
     """Split the stack into hops; full is its length in bytes before any cut."""
     header = found["header"]
@@ -189,6 +202,7 @@ def walk_stack(found, stack, full, version, problems, notes):
     complement = items.pop() if bitmap & 1 else None
     baseline = sum(size for size, _ in items) + (4 if complement else 0)
     domain = int(header.get("ds_instruction", "0"), 16)
+    source_only = SOURCE_ONLY.get(header.get("domain_specific_id"), lambda bits: 0)(domain)
     if stride < baseline or stride > baseline and not domain:
         problems.append(f"INT header: Hop ML is {stride // 4} words,"
                         f" the instructions ask for {baseline // 4}")
@@ -198,10 +212,14 @@ def walk_stack(found, stack, full, version, problems, notes):
         if full:
             problems.append("INT header: Hop ML 0 with a stack")
         return
+    if source_only and full >= source_only and len(stack) == full:
+        found["source_only_hex"] = stack[full - source_only:].hex()
+        stack, full = stack[:full - source_only], full - source_only
     if full % stride:
         if domain:
             notes.append(f"{full % stride} bytes behind the last hop: source-only metadata")
         else:
+            found["incomplete"] = True
             problems.append(f"INT stack: {full} bytes are no whole number"
                             f" of hops of {stride}")
     count = full // stride
@@ -257,6 +275,7 @@ def quoted_packet(starts_at, data, marks, problems, notes):
         notes.append("the quoted packet has no whole IP header")
         return out
     out["ip"], out["whole"] = ip, claimed == len(payload)
+    part = claimed is None
     if protocol is None:
         return out
     flow = {"src": ip["src"], "dst": ip["dst"], "protocol": protocol}
@@ -273,9 +292,11 @@ def quoted_packet(starts_at, data, marks, problems, notes):
         start = 20
     if protocol == UDP:
         claimed = l4["length"]
+        payload = payload[:max(claimed, start)]
     present = None if claimed is None else claimed - start
     found, end = int_stack(payload[start:], present, marked_by, problems, notes)
     if found:
+        found["incomplete"] = int(found["incomplete"] or part)
         out["int"] = found
         restore_flow(flow, found["shim"], payload[start + end:], notes)
     return out
@@ -363,11 +384,20 @@ def reports_2(data, marks, base):
         return
     # One to three bytes cannot start a report: they end the last fragment.
     while len(data) - at >= 4:
+        if not any(data[at:at + 4]):
+            # Neither type nor contents nor a flag: no report.
+            problems.append("a zero word where a report could begin")
+            at += 4
+            continue
         record = dict(base, index=index, notes=[],
                       problems=problems if index == 0 else [])
         length = data[at + 1]
         end = at + 4 + 4 * length
-        if length == 0xFF:
+        if length == 0 and data[at] >> 4 == 1 and len(data) - at >= 12:
+            record["problems"].append("report: length 0, main contents have 2 words:"
+                                      " read to the end")
+            end = len(data)
+        elif length == 0xFF:
             end = len(data)
             if end - at - 4 < 4 * 255:
                 record["problems"].append("report: length 255 (or more) with fewer words")

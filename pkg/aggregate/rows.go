@@ -233,10 +233,13 @@ func PathText(hops []PathHop, withPorts bool) string {
 	return record.PathText(steps)
 }
 
+// IncompleteMark stands behind paths of which hops may be missing.
+const IncompleteMark = " ... (incomplete)"
+
 // TruncatedText marks a path of which hops may be missing, unless it says where.
 func TruncatedText(path string, hops []PathHop, truncated bool) string {
 	if truncated && !slices.ContainsFunc(hops, func(h PathHop) bool { return h.Gap }) {
-		path += " ..."
+		path += IncompleteMark
 	}
 	return path
 }

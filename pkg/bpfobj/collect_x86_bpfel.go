@@ -70,7 +70,7 @@ type CollectRdrTemplateHead struct {
 	Bands      uint16
 	Single     uint8
 	Last       uint8
-	Pad        [2]uint8
+	Tail       uint16
 	Flow       uint32
 	Generation uint32
 	HasFlow    uint32

@@ -37,7 +37,8 @@ type Collector struct {
 	translator *Translator
 	engine     *metrics.Engine
 	report     metrics.Report
-	newest     time.Time // packet
+	ways       postcards[onTheWay] // of all packets; the translator's are those that are kept
+	newest     time.Time           // packet
 	templates  templates
 	path       FastPath // nil: there is none
 	taken      uint64   // by it
@@ -58,7 +59,9 @@ func New(t *Translator, e *metrics.Engine, s *Store, show func(*record.Record)) 
 		show = func(*record.Record) {}
 	}
 	t.Emit = show
-	return &Collector{translator: t, engine: e, store: s}
+	c := &Collector{translator: t, engine: e, store: s}
+	c.ways.window, c.ways.emit = int64(t.Join), c.joined
+	return c
 }
 
 // Add takes a packet, whose memory it does not keep.
@@ -115,9 +118,15 @@ func (c *Collector) take(p Packet) (*Template, error) {
 		if c.engine.Add(&c.report, c.Changed) > 0 || o.Dropped {
 			keep = true
 		}
-		if !keep && c.path != nil {
-			t = c.templates.make(p, m, o, &c.report, c.engine)
+		if !o.Postcard || !o.Quoted || c.translator.Join == 0 {
+			if !keep && c.path != nil {
+				t = c.templates.make(p, m, o, &c.report, c.engine)
+			}
+			return
 		}
+		// Each is a part of its packet's way: none has a template.
+		of := onTheWay{c.report.Flow, c.report.Hops[0], o.Dropped}
+		c.ways.add(o.seen, cardOf(o, p.At.UnixNano(), of))
 	})
 	if !keep {
 		return t, nil
@@ -246,13 +255,30 @@ func (c *Collector) rows(now time.Time) []metrics.Row {
 func (c *Collector) Until(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.guarded(func() { c.translator.Until(now) })
+	c.guarded(func() {
+		c.translator.Until(now)
+		c.ways.until(now.UnixNano())
+	})
+}
+
+// Together emits packets whose postcards are still waited for: nothing more comes.
+func (c *Collector) Together() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.together()
+}
+
+func (c *Collector) together() {
+	c.guarded(func() {
+		c.translator.End()
+		c.ways.all()
+	})
 }
 
 // guarded calls fn, which emits packets whose postcards wait, again if it fails at one: that one has
 // gone by then.
 func (c *Collector) guarded(fn func()) {
-	for range 1 + len(c.translator.cards.order) {
+	for range 1 + len(c.translator.cards.order) + len(c.ways.order) {
 		if c.guard(Packet{}, func() {
 			c.report.HasFlow, c.report.Hops = false, c.report.Hops[:0]
 			fn()
@@ -269,7 +295,7 @@ func (c *Collector) Close() (Info, error) {
 	defer c.mu.Unlock()
 	c.closed = true
 	c.engine.Moved = nil // the fast path has ended
-	c.guarded(c.translator.End)
+	c.together()
 	c.countAll()
 	err := c.wrote(c.store.Close())
 	return c.store.Info, err
@@ -280,7 +306,7 @@ func (c *Collector) Close() (Info, error) {
 func (i *Info) Translator() (*Translator, error) {
 	t := &Translator{Names: i.Names, Join: i.Join, Ports: i.Ports}
 	for source, name := range i.Profiles {
-		if err := t.SetProfile(source, name); err != nil {
+		if err := t.SetSource(source, name); err != nil {
 			return nil, err
 		}
 	}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/gopacket/gopacket/layers"
 
+	"github.com/vnetradar/radar/pkg/collect/metrics"
+	"github.com/vnetradar/radar/pkg/intwire"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -53,29 +55,47 @@ func identityOf(h *Header, l4 []byte) identity {
 
 // postcards joins what several nodes report of one packet, each by itself (INT-XD, "INT
 // Modes of Operation"; INT-MX). They come within a window of the first one.
-type postcards struct {
+type postcards[T any] struct {
 	window int64 // ns
-	counts *Counts
-	emit   func(*record.Record)
+	emit   func(cards []postcard[T])
 
-	waiting map[identity]*together
-	order   []*together // by the time of the first postcard
+	waiting map[identity]*together[T]
+	order   []*together[T] // by the time of the first postcard
 }
 
-// together is one packet's postcards.
-type together struct {
+// postcard is one node's, of which somebody wants to know what.
+type postcard[T any] struct {
+	node uint64 // its id, or noNode
+	ttl  uint8
+	at   int64 // when it came, Unix ns
+	what T
+}
+
+const noNode = 1 << 32
+
+// cardOf is the postcard of a report that came at a time.
+func cardOf[T any](o *Observed, at int64, what T) postcard[T] {
+	c := postcard[T]{node: noNode, ttl: o.Header.TTL, at: at, what: what}
+	if id, ok := o.Hops[0].Get(intwire.NodeID); ok {
+		c.node = id
+	}
+	return c
+}
+
+// together is one packet's postcards, in the order in which they came.
+type together[T any] struct {
 	key   identity
+	cards []postcard[T]
 	first int64 // when the first one came, Unix ns
-	cards []*record.Record
 	done  bool
 }
 
 // add takes a postcard. It calls emit for packets whose window has ended.
-func (p *postcards) add(key identity, r *record.Record) {
-	p.until(r.TNs)
+func (p *postcards[T]) add(key identity, c postcard[T]) {
+	p.until(c.at)
 	t := p.waiting[key]
-	if t != nil && len(t.cards) < maxCards && !t.has(r) {
-		t.cards = append(t.cards, r)
+	if t != nil && len(t.cards) < maxCards && !t.has(c.node) {
+		t.cards = append(t.cards, c)
 		return
 	}
 	if t != nil { // the same node again, or too many: another packet that looks the same
@@ -85,44 +105,45 @@ func (p *postcards) add(key identity, r *record.Record) {
 		p.next()
 	}
 	if len(p.order) >= 2*maxPostcards { // half of them, or more, are done
-		p.order = slices.DeleteFunc(p.order, func(t *together) bool { return t.done })
+		p.order = slices.DeleteFunc(p.order, func(t *together[T]) bool { return t.done })
 	}
 	if p.waiting == nil {
-		p.waiting = make(map[identity]*together)
+		p.waiting = make(map[identity]*together[T])
 	}
-	t = &together{key: key, first: r.TNs, cards: []*record.Record{r}}
+	t = &together[T]{key: key, first: c.at, cards: []postcard[T]{c}}
 	p.waiting[key] = t
 	p.order = append(p.order, t)
 }
 
-// has says whether the node of a postcard has sent one already.
-func (t *together) has(r *record.Record) bool {
-	return slices.ContainsFunc(t.cards, func(o *record.Record) bool { return o.Hops[0].Node == r.Hops[0].Node })
+// has says whether a node has sent a postcard already.
+func (t *together[T]) has(node uint64) bool {
+	return slices.ContainsFunc(t.cards, func(o postcard[T]) bool { return o.node == node })
 }
 
 // until emits what has waited for longer than the window at a time, Unix ns.
-func (p *postcards) until(now int64) {
+func (p *postcards[T]) until(now int64) {
 	for len(p.order) > 0 && (p.order[0].done || now-p.order[0].first > p.window) {
 		p.next()
 	}
 }
 
 // all emits everything.
-func (p *postcards) all() {
+func (p *postcards[T]) all() {
 	for len(p.order) > 0 {
 		p.next()
 	}
 }
 
 // next emits the packet whose first postcard is the oldest.
-func (p *postcards) next() {
-	p.finish(p.order[0])
+func (p *postcards[T]) next() {
+	t := p.order[0]
 	p.order[0] = nil
 	p.order = p.order[1:]
+	p.finish(t)
 }
 
-// finish makes one record of a packet's postcards.
-func (p *postcards) finish(t *together) {
+// finish emits a packet's postcards.
+func (p *postcards[T]) finish(t *together[T]) {
 	if t.done {
 		return
 	}
@@ -130,27 +151,63 @@ func (p *postcards) finish(t *together) {
 	if p.waiting[t.key] == t {
 		delete(p.waiting, t.key)
 	}
-	p.counts.Records++
 	cards := t.cards
 	t.cards = nil // it may stay in order for a while
+	p.emit(cards)
+}
+
+// alongTheWay puts postcards in the order of the way: each router takes one from the TTL; behind a
+// switch that does not, by time.
+func alongTheWay[T any](cards []postcard[T]) {
+	slices.SortStableFunc(cards, func(x, y postcard[T]) int { return int(y.ttl) - int(x.ttl) })
+}
+
+// joined makes one record of a packet's postcards.
+func (t *Translator) joined(cards []postcard[*record.Record]) {
+	t.Counts.Records++
+	first := cards[0].what
 	if len(cards) == 1 {
-		p.counts.Alone++
-		p.emit(cards[0])
+		t.Counts.Alone++
+		t.Emit(first)
 		return
 	}
-	first := cards[0]
-	// Each router takes one from the TTL; behind a switch that does not, by time.
-	slices.SortStableFunc(cards, func(x, y *record.Record) int { return y.TTL - x.TTL })
-	r := *cards[0] // its TTL is the one next to the source
+	alongTheWay(cards)
+	r := *cards[0].what // its TTL is the one next to the source
 	r.ID, r.Time, r.TNs = first.ID, first.Time, first.TNs
 	r.Hops = nil
 	for _, c := range cards {
-		r.Hops = append(r.Hops, c.Hops...)
-		if c.Loss != nil {
-			r.State, r.Loss = record.Lost, c.Loss
+		r.Hops = append(r.Hops, c.what.Hops...)
+		if c.what.Loss != nil {
+			r.State, r.Loss = record.Lost, c.what.Loss
 		}
 	}
 	roles(&r)
 	r.LatencyNs = sumOfHops(r.Hops)
-	p.emit(&r)
+	t.Emit(&r)
+}
+
+// onTheWay is what the metrics of a packet's way need of a postcard.
+type onTheWay struct {
+	flow    metrics.Flow
+	hop     metrics.Hop
+	dropped bool
+}
+
+// joined gives the metrics the way that a packet's postcards tell. Where one of them says that the
+// packet was dropped it is none of the flow's, and one node alone tells none.
+func (c *Collector) joined(cards []postcard[onTheWay]) {
+	if len(cards) < 2 {
+		return
+	}
+	r := &c.report // so that guard knows what it is about
+	*r = metrics.Report{HasFlow: true, Flow: cards[0].what.flow, Way: true, Hops: r.Hops[:0]}
+	alongTheWay(cards)
+	for i := range cards {
+		r.At = max(r.At, cards[i].at)
+		r.Hops = append(r.Hops, cards[i].what.hop)
+		if cards[i].what.dropped {
+			return
+		}
+	}
+	c.engine.Joined(r, c.Changed)
 }

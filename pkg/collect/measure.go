@@ -12,12 +12,12 @@ import (
 // measured is the report as the metrics take it, in memory that r has.
 func (o *Observed) measured(r *metrics.Report, at time.Time) {
 	h := &o.Header
-	*r = metrics.Report{At: at.UnixNano(), HasFlow: o.Quoted, Way: !o.Postcard && !o.Dropped, Hops: r.Hops[:0]}
+	*r = metrics.Report{At: at.UnixNano(), HasFlow: o.Quoted, Way: !o.Postcard && !o.Dropped && !o.Partial, Hops: r.Hops[:0]}
 	if o.Quoted {
 		r.Flow = metrics.Flow{Src: h.Src, Dst: h.Dst, Proto: h.Proto, HasPorts: h.HasPorts, SrcPort: h.SrcPort, DstPort: h.DstPort}
 	}
 	for i := range o.Hops {
-		r.Hops = append(r.Hops, measuredHop(o.Profile, &o.Hops[i]))
+		r.Hops = append(r.Hops, measuredHop(&o.Hops[i], uint64(o.LatencyNs)))
 	}
 	if o.Own {
 		last := &r.Hops[len(r.Hops)-1]
@@ -27,7 +27,8 @@ func (o *Observed) measured(r *metrics.Report, at time.Time) {
 }
 
 // measuredHop is what one node says. Its egress port is that of level 1, else that of level 2.
-func measuredHop(profile *intwire.Profile, v *intwire.Values) (h metrics.Hop) {
+// unit is how many ns its latency counts by.
+func measuredHop(v *intwire.Values, unit uint64) (h metrics.Hop) {
 	take := func(f intwire.Field, has metrics.Has) uint64 {
 		n, ok := v.Get(f)
 		if ok {
@@ -43,7 +44,7 @@ func measuredHop(profile *intwire.Profile, v *intwire.Values) (h metrics.Hop) {
 	h.Queue = uint32(take(intwire.QueueID, metrics.HasQueue))
 	h.Occupancy = take(intwire.QueueOcc, metrics.HasOccupancy)
 	h.Utilization = take(intwire.EgressTxUtil, metrics.HasUtilization)
-	h.LatencyNs = uint64(profile.LatencyNs(take(intwire.HopLatency, metrics.HasLatency)))
+	h.LatencyNs = unit * take(intwire.HopLatency, metrics.HasLatency)
 	if h.Congestion = take(intwire.QueueCongestion, metrics.HasCongestion); h.Has&metrics.HasCongestion != 0 {
 		h.CongestionQueue = uint32(take(intwire.CongestionQueueID, 0))
 	}

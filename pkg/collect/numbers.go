@@ -114,7 +114,7 @@ func (n *Numbers) Packet(p *backpack.Packet, r *record.Record, offset int64) {
 	*p = backpack.Packet{
 		T0: uint64(r.TNs - offset), State: r.State, LatencyNs: backpack.NoTime, IPv6: r.IPVersion == 6,
 		TTL: uint8(r.TTL), TOS: uint8(r.DSCP<<2 | r.ECN), ID: uint16(r.IPID), SentTTL: uint8(r.TTL), SentTOS: uint8(r.DSCP<<2 | r.ECN),
-		Len: uint32(max(r.Len, 0)), Segs: r.Segs, Hops: p.Hops[:0], Apart: true,
+		Len: uint32(max(r.Len, 0)), Segs: r.Segs, Hops: p.Hops[:0], Apart: true, Truncated: r.Truncated,
 	}
 	if r.LatencyNs != nil {
 		p.LatencyNs = *r.LatencyNs

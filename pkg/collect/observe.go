@@ -10,14 +10,17 @@ import (
 
 // Observed is what one individual report says, of whatever version, in numbers.
 type Observed struct {
-	Profile  *intwire.Profile
-	Quoted   bool // the report quotes a packet: Header
-	Header   Header
-	Hops     []intwire.Values // the way through the INT domain, oldest first
-	Own      bool             // the last of Hops is the node that reports
-	Postcard bool             // nobody but that node says anything
-	Dropped  bool             // by the node that reports (D)
-	Queued   bool             // the packet was in a congested queue there (Q)
+	Profile *intwire.Profile
+	// LatencyNs is how many ns hop latencies count by.
+	LatencyNs uint32
+	Quoted    bool // the report quotes a packet: Header
+	Header    Header
+	Hops      []intwire.Values // the way through the INT domain, oldest first
+	Own       bool             // the last of Hops is the node that reports
+	Postcard  bool             // nobody but that node says anything
+	Partial   bool             // nodes are missing in Hops, or may be
+	Dropped   bool             // by the node that reports (D)
+	Queued    bool             // the packet was in a congested queue there (Q)
 
 	seen identity // what tells the packet from others
 }
@@ -36,7 +39,7 @@ func (o *observer) each(m *intwire.Message, fn func(*Observed)) {
 		if len(m.INT) > 0 {
 			in = &m.INT[0]
 		}
-		o.now = Observed{Profile: m.Profile, Dropped: r.D, Queued: r.Q, Hops: o.now.Hops[:0]}
+		o.now = Observed{Profile: m.Profile, LatencyNs: m.LatencyNs, Dropped: r.D, Queued: r.Q, Hops: o.now.Hops[:0]}
 		o.fill(about{r.SwitchID, r.HasSwitch, &r.Values, r.Inner}, in)
 		fn(&o.now)
 		return
@@ -53,7 +56,9 @@ func (o *observer) each(m *intwire.Message, fn func(*Observed)) {
 				quote = tlv.Data
 			}
 		}
-		o.now = Observed{Profile: m.Profile, Dropped: s.D, Queued: s.Q, Hops: o.now.Hops[:0]}
+		o.now = Observed{Profile: m.Profile, LatencyNs: m.LatencyNs, Dropped: s.D, Queued: s.Q, Hops: o.now.Hops[:0]}
+		// An intermediate report is a transit node's: its packet goes on (TR 2.0, "I"). Some set it in postcards.
+		o.now.Partial = s.I && in != nil && in.Header.Type == intwire.TypeMD
 		o.fill(about{m.Group.NodeID, true, &s.Values, quote}, in)
 		fn(&o.now)
 	}
@@ -78,6 +83,7 @@ func (o *observer) fill(a about, in *intwire.INT) {
 		if quoted {
 			withoutINT(now.Profile, &now.Header, in)
 		}
+		now.Partial = now.Partial || in.Incomplete
 		for i := len(in.Hops) - 1; i >= 0; i-- { // the newest is first in the stack
 			now.Hops = append(now.Hops, in.Hops[i].Values)
 		}
@@ -86,7 +92,8 @@ func (o *observer) fill(a about, in *intwire.INT) {
 	if a.hasNode {
 		now.reporter(a)
 	}
-	now.Postcard = stack == 0 && len(now.Hops) == 1
+	// Behind an MX header lie the metadata of the node that reports, of no other.
+	now.Postcard = len(now.Hops) == 1 && !now.Partial && (stack == 0 || in.Header.Type == intwire.TypeMX)
 }
 
 // reporter adds the node that reports, if it says more of itself than its id (which some

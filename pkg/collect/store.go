@@ -51,7 +51,7 @@ type Info struct {
 	Epoch     uint32            `json:"epoch"` // random: the first part of IDs
 	PID       int               `json:"pid"`
 	Since     time.Time         `json:"since"`
-	Profiles  map[string]string `json:"profiles,omitempty"` // by source address
+	Profiles  map[string]string `json:"profiles,omitempty"` // by source address; see ParseSource
 	Names     map[uint32]string `json:"names,omitempty"`    // of nodes
 	Join      time.Duration     `json:"join"`               // ns; see Translator
 	Ports     []uint16          `json:"ports,omitempty"`    // of reports

@@ -15,8 +15,12 @@ import (
 // count from the beginning of the UDP payload.
 type Template struct {
 	Mask, Value []byte // as long as each other, whole words of 8 bytes: payload&Mask must be Value
-	Bands       []TemplateBand
-	Sum         metrics.Band // of the summed bands' fields
+	// Tail is the offset of 8 bytes more, TailMask and TailValue, where what matters does not end with a
+	// word: they overlap the last one. 0: there are none.
+	Tail                int
+	TailMask, TailValue [8]byte
+	Bands               []TemplateBand
+	Sum                 metrics.Band // of the summed bands' fields
 	// Flow is what the flow said last, whoever reported it: its band moves with each event.
 	Flow   metrics.Shared
 	MaxLen int // of the payload; 0: any
@@ -54,8 +58,8 @@ func (t *templates) make(p Packet, m *intwire.Message, o *Observed, r *metrics.R
 	if !e.Quiet(r, &t.quiet) {
 		return nil
 	}
-	t.unit = uint64(max(o.Profile.HopLatencyNs, 1))
-	t.Bands, t.Value, t.MaxLen, t.Flow = t.Bands[:0], t.Value[:0], 0, t.quiet.Flow
+	t.unit = uint64(o.LatencyNs)
+	t.Bands, t.Value, t.MaxLen, t.Tail, t.Flow = t.Bands[:0], t.Value[:0], 0, 0, t.quiet.Flow
 	t.plain = len(m.Anomalies) == 0
 	t.Sum = metrics.Band{Lo: (t.quiet.Sum.Lo + t.unit - 1) / t.unit, Hi: t.quiet.Sum.Hi / t.unit}
 	t.Mask = append(t.Mask[:0], bytes.Repeat([]byte{0xff}, len(t.payload))...)
@@ -73,8 +77,8 @@ func (t *templates) make(p Packet, m *intwire.Message, o *Observed, r *metrics.R
 	if end == 0 || !t.hops(o, in, own) {
 		return nil
 	}
-	if t.Single = m.HasGroup; t.Single {
-		t.atLeast(8, 0x00ff0000, min((end-12+3)/4, 255)) // 255: to the end
+	if t.Single = m.HasGroup && m.Reports[0].Length > 0; t.Single { // 0 stays 0: to the end, too
+		t.atLeast(8, 0x00ff0000, min((end-12)/4, 255)) // up to three bytes behind it are its own; 255: to the end
 	}
 	if !t.close(end) || !t.Fits(t.payload, nil) {
 		return nil
@@ -96,6 +100,16 @@ func (t *Template) Fits(payload []byte, shared func(index int) metrics.Band) boo
 		}
 	}
 	sum := uint64(0)
+	if t.Tail > 0 {
+		if t.Tail+8 > len(payload) {
+			return false
+		}
+		for i, m := range t.TailMask {
+			if payload[t.Tail+i]&m != t.TailValue[i] {
+				return false
+			}
+		}
+	}
 	for i := range t.Bands {
 		b := &t.Bands[i]
 		if b.Off+4 > len(payload) {
@@ -197,7 +211,7 @@ func (t *templates) header(m *intwire.Message) (own block, in *intwire.INT, quot
 	switch traits := &m.Profile.Report; {
 	case traits.SmallHwID:
 		sequence = 0x00ffffff
-	case traits.Loose, traits.ShortSeq:
+	case traits.Loose && traits.Ver == 1, traits.ShortSeq:
 		sequence = 0
 		t.anyBits(0, 0x003fffc0)
 	}
@@ -305,8 +319,7 @@ func (t *templates) raw(n uint64, p intwire.Place) uint32 {
 }
 
 // close cuts the template to the bytes that matter, and fills in the values. What does not fill
-// a word at the end of the payload has bands. false: there is a measured field, or the payload ends
-// before.
+// a word at the end of the payload is in the tail. false: the payload ends before.
 func (t *templates) close(end int) bool {
 	if end > len(t.payload) {
 		return false
@@ -314,19 +327,11 @@ func (t *templates) close(end int) bool {
 	n := (end + 7) &^ 7
 	if n <= len(t.payload) {
 		clear(t.Mask[end:n])
-	} else {
-		n = end &^ 7
-		for i := range t.Bands {
-			if b := &t.Bands[i]; b.Off+4 > n && (b.Summed || b.Shared >= 0) { // its last value would not be known
-				return false
-			}
-		}
-		for _, off := range [...]int{n, end - 4} {
-			if off+4 <= end {
-				mask := binary.BigEndian.Uint32(t.Mask[off:])
-				v := binary.BigEndian.Uint32(t.payload[off:]) & mask
-				t.Bands = append(t.Bands, TemplateBand{Off: off, Mask: mask, Lo: v, Hi: v, Shared: -1})
-			}
+	} else if n = end &^ 7; n < end {
+		t.Tail = end - 8
+		for i := range t.TailMask {
+			t.TailMask[i] = t.Mask[t.Tail+i]
+			t.TailValue[i] = t.payload[t.Tail+i] & t.TailMask[i]
 		}
 	}
 	t.Mask = t.Mask[:n]

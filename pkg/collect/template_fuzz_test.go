@@ -44,7 +44,9 @@ func FuzzTemplate(f *testing.F) {
 			f.Add(payload, uint64(1))
 		}
 	}
-	f.Add(unhex(f, beyondBlock), uint64(1))
+	for _, text := range []string{beyondBlock, sentP4INT, sentTS, sentE, sentCut, sentMX[0].payload, sentSFlow} {
+		f.Add(unhex(f, text), uint64(1))
+	}
 	f.Fuzz(func(t *testing.T, payload []byte, seed uint64) {
 		if len(payload) > 4096 {
 			return

@@ -14,6 +14,7 @@ import (
 // template.
 func (t *templates) int(in *intwire.INT) int {
 	if in.Carrier != intwire.OverUDP && in.Carrier != intwire.OverTCP || !in.HasHeader || in.Header.Type != intwire.TypeMD ||
+		in.Header.DomainID == intwire.DomainTS || // what is behind the stack may say how that is read
 		len(in.Hops) == 0 || len(in.Rest) > 0 || len(in.SourceWords) > 0 || in.HasTail || in.HasFlowSeq || in.Mark == intwire.ByMarker {
 		return 0
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/vnetradar/radar/pkg/intwire"
@@ -15,7 +16,7 @@ import (
 // Counts are what became of packets and of the reports in them.
 type Counts struct {
 	Packets  uint64 `json:"packets"`  // looked at
-	Rejected uint64 `json:"rejected"` // packets that hold no report
+	Rejected uint64 `json:"rejected"` // packets that hold no report, or nothing that has its form
 	Reports  uint64 `json:"reports"`
 	NoPacket uint64 `json:"no_packet"` // reports that were to become records, and quote no packet
 	Records  uint64 `json:"records"`
@@ -30,31 +31,59 @@ type Translator struct {
 	// Join is for how long after its first postcard others of a packet are waited for.
 	Join time.Duration
 
-	Profiles map[netip.Addr]*intwire.Profile // of sources; of others the variant is recognised
-	Names    map[uint32]string               // of nodes by node (switch) id; others are int-ID
-	Ports    []uint16                        // that only reports come to
-	Counts   Counts
+	Sources map[netip.Addr]Source // of others the variant is recognised
+	Names   map[uint32]string     // of nodes by node (switch) id; others are int-ID
+	Ports   []uint16              // that only reports come to
+	Counts  Counts
 
-	decoders map[*intwire.Profile]*intwire.Decoder
+	decoders map[Source]*intwire.Decoder
 	message  intwire.Message
 	observer observer
-	cards    postcards
+	cards    postcards[*record.Record]
 }
 
-// SetProfile says which variant a source, an IP address, sends.
-func (t *Translator) SetProfile(source, profile string) error {
+// Source is what is known of one that sends reports. The zero value is nothing.
+type Source struct {
+	Profile   *intwire.Profile // nil: it is recognised
+	LatencyNs uint32           // ns that hop latencies count by; 0: as the profile says
+}
+
+// AnyProfile is the name of a profile that is to be recognised.
+const AnyProfile = "auto"
+
+// latencyUnits are the units of hop latencies, ns.
+var latencyUnits = map[string]uint32{"ns": 1, "us": 1e3, "ms": 1e6}
+
+// ParseSource reads PROFILE or PROFILE,latency=UNIT.
+func ParseSource(text string) (s Source, err error) {
+	name, setting, hasSetting := strings.Cut(text, ",")
+	if s.Profile = intwire.ProfileByName(name); s.Profile == nil && name != AnyProfile {
+		return s, fmt.Errorf("unknown profile %q", name)
+	}
+	if !hasSetting {
+		return s, nil
+	}
+	unit, ok := strings.CutPrefix(setting, "latency=")
+	if s.LatencyNs = latencyUnits[unit]; !ok || s.LatencyNs == 0 {
+		return s, fmt.Errorf("%q: use latency=ns, latency=us or latency=ms", setting)
+	}
+	return s, nil
+}
+
+// SetSource says what a source, an IP address, sends; see ParseSource.
+func (t *Translator) SetSource(source, sends string) error {
 	addr, err := netip.ParseAddr(source)
 	if err != nil {
 		return fmt.Errorf("source %q: no IP address", source)
 	}
-	p := intwire.ProfileByName(profile)
-	if p == nil {
-		return fmt.Errorf("source %s: unknown profile %q", source, profile)
+	s, err := ParseSource(sends)
+	if err != nil {
+		return fmt.Errorf("source %s: %w", source, err)
 	}
-	if t.Profiles == nil {
-		t.Profiles = make(map[netip.Addr]*intwire.Profile)
+	if t.Sources == nil {
+		t.Sources = make(map[netip.Addr]Source)
 	}
-	t.Profiles[addr.Unmap()] = p
+	t.Sources[addr.Unmap()] = s
 	return nil
 }
 
@@ -73,7 +102,7 @@ func (t *Translator) Decode(p Packet) *intwire.Message {
 	m := &t.message
 	t.Counts.Packets++
 	t.decoder(p.IP).Decode(m, intwire.StartIP, p.IP)
-	if m.Profile == nil || !m.HasGroup && m.Report.Layout == intwire.NoReport {
+	if !m.Sure || !m.HasGroup && m.Report.Layout == intwire.NoReport {
 		t.Counts.Rejected++
 		return nil
 	}
@@ -110,7 +139,7 @@ func (t *Translator) Records(m *intwire.Message, at time.Time, id string) {
 		r.TNs = at.UnixNano()
 		r.Time = record.TimeString(r.TNs)
 		if o.Postcard && t.Join > 0 {
-			t.postcards().add(o.seen, r)
+			t.postcards().add(o.seen, cardOf(o, r.TNs, r))
 			return
 		}
 		t.Counts.Records++
@@ -118,8 +147,8 @@ func (t *Translator) Records(m *intwire.Message, at time.Time, id string) {
 	})
 }
 
-func (t *Translator) postcards() *postcards {
-	t.cards.window, t.cards.counts, t.cards.emit = int64(t.Join), &t.Counts, t.Emit
+func (t *Translator) postcards() *postcards[*record.Record] {
+	t.cards.window, t.cards.emit = int64(t.Join), t.joined
 	return &t.cards
 }
 
@@ -137,17 +166,17 @@ func (t *Translator) End() { t.postcards().all() }
 
 // decoder is the one for the packet's source.
 func (t *Translator) decoder(ip []byte) *intwire.Decoder {
-	var profile *intwire.Profile
-	if len(t.Profiles) > 0 {
-		profile = t.Profiles[source(ip)]
+	var from Source
+	if len(t.Sources) > 0 {
+		from = t.Sources[source(ip)]
 	}
-	d := t.decoders[profile]
+	d := t.decoders[from]
 	if d == nil {
 		if t.decoders == nil {
-			t.decoders = make(map[*intwire.Profile]*intwire.Decoder)
+			t.decoders = make(map[Source]*intwire.Decoder)
 		}
-		d = &intwire.Decoder{Profile: profile, ReportPorts: t.Ports}
-		t.decoders[profile] = d
+		d = &intwire.Decoder{Profile: from.Profile, LatencyNs: from.LatencyNs, ReportPorts: t.Ports}
+		t.decoders[from] = d
 	}
 	return d
 }
@@ -168,10 +197,12 @@ func (t *Translator) record(o *Observed) *record.Record {
 	r := &record.Record{State: record.Left, Hops: make([]record.Hop, 0, len(o.Hops))}
 	o.Header.fill(r)
 	for i := range o.Hops {
-		r.Hops = append(r.Hops, t.hop(o.Profile, &o.Hops[i]))
+		r.Hops = append(r.Hops, t.hop(&o.Hops[i], o.LatencyNs))
 	}
 	roles(r)
-	r.LatencyNs = sumOfHops(r.Hops)
+	if r.Truncated = o.Partial; !o.Partial {
+		r.LatencyNs = sumOfHops(r.Hops)
+	}
 	if o.Dropped {
 		r.State, r.Loss = record.Lost, loss(o, r)
 	}
@@ -186,8 +217,8 @@ func (t *Translator) NodeName(id uint32) string {
 	return fmt.Sprintf("int-%d", id)
 }
 
-// hop makes a hop of one node's metadata.
-func (t *Translator) hop(profile *intwire.Profile, v *intwire.Values) record.Hop {
+// hop makes a hop of one node's metadata. unit is how many ns its latency counts by.
+func (t *Translator) hop(v *intwire.Values, unit uint32) record.Hop {
 	h := record.Hop{Node: "?", INT: make(map[string]uint64)}
 	for f := range intwire.NumFields {
 		if value, ok := v.Get(f); ok {
@@ -204,7 +235,7 @@ func (t *Translator) hop(profile *intwire.Profile, v *intwire.Values) record.Hop
 		h.Port = strconv.FormatUint(port, 10)
 	}
 	if raw, ok := v.Get(intwire.HopLatency); ok {
-		ns := profile.LatencyNs(raw)
+		ns := int64(raw) * int64(unit)
 		h.NodeNs = &ns
 	}
 	return h

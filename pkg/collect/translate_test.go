@@ -75,13 +75,13 @@ func TestFrames(t *testing.T) {
 		{name: "p4studio-switch-v2-drop", state: record.Lost, nodes: []string{"0:int-286331153:511"}, proto: "tcp", dport: 80, length: 40, reason: "INT_80"},
 		{name: "p4studio-switch-v2-drop", profile: "switch-p4-16", state: record.Lost, nodes: []string{"0:int-286331153:511"}, proto: "tcp", dport: 80, length: 40, reason: "ACL_DROP"},
 		{name: "intcollector-e2e-p0", nodes: []string{"2:int-6:3", "2:int-5:3", "5:int-4:3"}, proto: "udp", dport: 5000, length: 28, latency: 408},
-		{name: "geant-bmv2-report", nodes: []string{"1:int-1:2", "2:int-2:3"}, proto: "udp", dport: 8080, length: 36, latency: 203},
+		{name: "geant-bmv2-report", nodes: []string{"1:int-1:2", "2:int-2:3"}, proto: "udp", dport: 8080, length: 36, latency: 203000},
 		{name: "onos-basic-int-report", nodes: []string{":int-1:", ":int-2:"}, proto: "udp", dport: 8080, length: 28},
 		{name: "hostint-report-ipv4", nodes: []string{"7:int-2:7", "8:int-9:8"}, proto: "tcp", dport: 80, length: 40},
 	} {
 		var tr Translator
 		if c.profile != "" {
-			if err := tr.SetProfile("10.9.0.3", c.profile); err != nil {
+			if err := tr.SetSource("10.9.0.3", c.profile); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -139,7 +139,7 @@ func TestHopJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"node":"leaf1","in_port":"1","port":"2","role":"source","node_ns":101,"int":{"egress_ts":1000000000000101,"egress_tx_util":0,` +
+	want := `{"node":"leaf1","in_port":"1","port":"2","role":"source","node_ns":101000,"int":{"egress_ts":1000000000000101,"egress_tx_util":0,` +
 		`"hop_latency":101,"ingress_ts":1000000000000001,"l1_in":1,"l1_out":2,"l2_in":1,"l2_out":2,"node_id":1,"queue_id":0,"queue_occ":1}}`
 	if diff := cmp.Diff(want, string(b)); diff != "" {
 		t.Error(diff)
@@ -174,7 +174,7 @@ func TestNumbers(t *testing.T) {
 		agg.Add(&p)
 	}
 	flows := agg.Flows(numbers, nil)
-	if len(flows) != 1 || flows[0].FirstNs != offset-10e9 || flows[0].DurationNs != 20e9+203 || flows[0].Packets != 2 {
+	if len(flows) != 1 || flows[0].FirstNs != offset-10e9 || flows[0].DurationNs != 20e9+203000 || flows[0].Packets != 2 {
 		t.Errorf("%+v", flows)
 	}
 	paths := agg.Paths(numbers)
@@ -196,6 +196,9 @@ func TestNumbers(t *testing.T) {
 func FuzzTranslate(f *testing.F) {
 	for _, ip := range frames(f) {
 		f.Add(ip)
+	}
+	for _, text := range []string{sentP4INT, sentTS, sentE, sentCut, sentMX[0].payload, sentSFlow, sentE + "0000000000000000"} {
+		f.Add(reportPacket(f, unhex(f, text)))
 	}
 	numbers, agg := &Numbers{}, aggregate.New(0)
 	f.Fuzz(func(t *testing.T, ip []byte) {

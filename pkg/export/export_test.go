@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
-	"net/netip"
 	"testing"
 	"time"
 
@@ -104,11 +103,11 @@ func back(t testing.TB, d *domain.Domain, list [][]byte) (records []record.Recor
 		tr.Names[uint32(n.ID)] = n.Name
 	}
 	tr.Emit = func(r *record.Record) { records = append(records, *r) }
-	if err := tr.SetProfile("192.0.2.1", "radar"); err != nil {
+	if err := tr.SetSource("192.0.2.1", "radar"); err != nil {
 		t.Fatal(err)
 	}
 	if list != nil && list[0][0]>>4 == 1 {
-		tr.Profiles = map[netip.Addr]*intwire.Profile{}
+		tr.Sources = nil
 	}
 	for i, b := range list {
 		ip := []byte{0x45, 0, byte((len(b) + 28) >> 8), byte(len(b) + 28), 0, 0, 0x40, 0, 64, 17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2,

@@ -47,19 +47,24 @@ const (
 	EmptyBitmap
 	ReservedInstr
 	NoDomain
+	UnknownDomain
 	VerOfOther
 	HighProtoUsed
 	ShimInLength
 	StackBehindMX
 	ComplementInMX
+	OtherUnits
 
+	WeakReport
 	CutReport
+	ZeroWords
 	BadReportVer
 	BadReportLength
 	ReportReserved
 	BadNProto
 	FlagsMoved
 	BadMDLength
+	NoReportLength
 	ReservedMD
 	NodeIDBit
 	ShortInner
@@ -116,19 +121,25 @@ var codes = [NumCodes]struct{ name, text string }{
 	EmptyBitmap:      {"empty_bitmap", "no instruction bit is set"},
 	ReservedInstr:    {"reserved_instruction", "reserved instruction bits are set: 0x%04x"},
 	NoDomain:         {"no_domain", "domain-specific instructions 0x%04x without a domain"},
+	UnknownDomain:    {"unknown_domain", "domain 0x%04x is not known: what its instructions 0x%04x stand for is shown as bytes"},
 	VerOfOther:       {"ver_of_other", "the INT header's version is %d, its layout that of 1.0"},
 	HighProtoUsed:    {"high_proto", "the IP protocol %d is in the shim's third byte, where the text has zeros"},
 	ShimInLength:     {"shim_in_length", "the shim's length of %d words counts the shim"},
 	StackBehindMX:    {"stack_behind_mx", "%d bytes of metadata behind an MX header, read as a hop's"},
 	ComplementInMX:   {"complement_in_mx", "the checksum complement's bit is not defined for INT-MX"},
 
+	OtherUnits: {"other_units", "a node's hop latency is %d, its egress less its ingress time %d: other units than those that the source is taken to have (radar collect --source ADDRESS=PROFILE,latency=us)"},
+
 	CutReport:       {"cut_report", "the report is cut: %d bytes are here, %d needed"},
+	WeakReport:      {"weak_report", "taken for a report by its port or the profile alone: neither its lengths nor what it quotes are those of one (radar collect counts it as no report)"},
+	ZeroWords:       {"zero_words", "%d bytes of zeros where a report could begin: padding"},
 	BadReportVer:    {"bad_report_ver", "the report's version is %d, expected %d"},
 	BadReportLength: {"bad_report_length", "the report's length says %d words, there are %d"},
 	ReportReserved:  {"report_reserved", "reserved bits of the report's header are set: 0x%x"},
 	BadNProto:       {"bad_nproto", "next protocol %d is not defined"},
 	FlagsMoved:      {"flags_moved", "D, Q, F lie before the six reserved bits, not behind (0x%08x)"},
 	BadMDLength:     {"bad_md_length", "metadata have %d words, the bits ask for %d"},
+	NoReportLength:  {"no_report_length", "the report's length is 0: read as all %d bytes that follow"},
 	ReservedMD:      {"reserved_md", "reserved metadata bits are set: 0x%04x"},
 	NodeIDBit:       {"node_id_bit", "metadata bit 0 is set, which is reserved: the node id is in the group header"},
 	ShortInner:      {"short_inner", "the report's length of %d words is too short for its main contents: at least %d"},

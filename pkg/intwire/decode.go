@@ -20,6 +20,8 @@ const (
 type Decoder struct {
 	// Profile says how the source writes INT. nil: it is recognised.
 	Profile *Profile
+	// LatencyNs is how many ns hop latencies count by; 0: as the profile says.
+	LatencyNs uint32
 	// ReportPorts are UDP ports of reports besides those that programs are known to use.
 	ReportPorts []uint16
 
@@ -27,7 +29,7 @@ type Decoder struct {
 	Counts  [NumCodes]uint64 // doubts
 
 	plans  planCache
-	report ReportTraits // of the report that is being read
+	report ReportTraits // of the report that is being read, if it is one
 	named  [3]struct {  // by reports alone, INT alone, INT in reports
 		i       INTTraits
 		r       ReportTraits
@@ -39,6 +41,7 @@ type Decoder struct {
 // points into data. There is no error: see [Message.Anomalies].
 func (d *Decoder) Decode(m *Message, start Start, data []byte) {
 	m.reset()
+	d.report = ReportTraits{}
 	c := walk{m: m, ints: &m.INT}
 	switch start {
 	case StartIP:
@@ -57,6 +60,7 @@ func (d *Decoder) Decode(m *Message, start Start, data []byte) {
 	if m.Profile == nil {
 		m.note(NothingFound, 0, 0)
 	}
+	d.units(m)
 	d.count(m)
 }
 
@@ -67,12 +71,18 @@ func (d *Decoder) DecodeReport(m *Message, payload []byte) {
 	c := walk{m: m, ints: &m.INT}
 	var t ReportTraits
 	if d.Profile == nil {
-		_, t = d.judgeReport(payload)
+		var g grade
+		g, t = d.judgeReport(payload, len(payload))
+		m.Sure = g >= shaped
+	} else {
+		g, _ := d.judgeReport(payload, len(payload))
+		m.Sure = g >= shaped
 	}
 	d.readReport(&c, payload, t, ByProfile)
 	if m.Profile == nil {
 		m.note(NothingFound, 0, 0)
 	}
+	d.units(m)
 	d.count(m)
 }
 
@@ -118,6 +128,7 @@ type walk struct {
 	report  *ReportTraits // the packet is quoted by a report: a cut is no doubt, and the report is not looked for
 	f       bool          // the report says that there may be INT
 	hasIP   bool
+	first   bool  // it is the first of several IP fragments
 	depth   uint8 // tunnels
 	dscp    uint8 // of the innermost IP header so far
 	dstPort uint16

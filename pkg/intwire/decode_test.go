@@ -261,7 +261,7 @@ func TestLengthPastPacket(t *testing.T) {
 	var d Decoder
 	var m Message
 	d.Decode(&m, StartEthernet, put(frameByName(t, "int21-md-ipv4-udp-dscp"), 43, 0xff))
-	if got := codesOf(&m); got != "length_past_packet source_words" {
+	if got := codesOf(&m); got != "length_past_packet unknown_domain source_words" {
 		t.Errorf("%q", got)
 	}
 }

@@ -25,11 +25,11 @@ func (d *Decoder) behindUDP(c *walk, b []byte, want int) {
 			return
 		}
 	}
-	at, g, t := d.bestINT(b, want, 0)
+	at, g, t := d.bestINT(b, want, c.dstPort)
 	if g == strict && d.takeINT(c, OverUDP, b, want, at, g, t) {
 		return
 	}
-	if !c.quoted() && d.findReport(c, b) {
+	if !c.quoted() && d.findReport(c, b, want) {
 		return
 	}
 	if g != strict && g != isNot && d.takeINT(c, OverUDP, b, want, at, g, t) {
@@ -72,14 +72,19 @@ func (d *Decoder) behindTCP(c *walk, b []byte, want, head int) {
 
 // bestINT judges b and, behind the eight bytes of a probe marker, b[8:], and returns
 // where the better one begins.
-func (d *Decoder) bestINT(b []byte, want, from int) (int, grade, INTTraits) {
-	g, t := d.judgeINT(b, want)
-	if g < strict && len(b) >= 12 {
-		if g8, t8 := d.judgeINT(b[8:], want-8); g8 == strict {
-			return from + 8, g8, t8
+func (d *Decoder) bestINT(b []byte, want int, port uint16) (int, grade, INTTraits) {
+	g, t := d.judgeINT(b, want, port)
+	if g < strict && len(b) >= 12 && !tunnelPort(port) && binary.BigEndian.Uint64(b) != 0 {
+		if g8, t8 := d.judgeINT(b[8:], want-8, port); g8 == strict && t8.Layout != INT05 { // which knows none
+			return 8, g8, t8
 		}
 	}
-	return from, g, t
+	return 0, g, t
+}
+
+// tunnelPort says whether eight bytes of a tunnel's header come first at a port of UDP: no marker.
+func tunnelPort(port uint16) bool {
+	return port == portVXLAN || port == portVXLANGPE || port == portGeneve
 }
 
 // takeINT reads INT at b[at:] if what marks it suffices for its grade.
@@ -158,7 +163,7 @@ func majorOf(t INTTraits) int {
 
 // add appends an INT to the list of the walk. The pointer holds until the next one.
 func (c *walk) add(carrier Carrier, mark Mark) *INT {
-	*c.ints = append(*c.ints, INT{Carrier: carrier, Mark: mark})
+	*c.ints = append(*c.ints, INT{Carrier: carrier, Mark: mark, Incomplete: c.first})
 	if c.report == nil && len(*c.ints) == 1 {
 		c.m.Mark = mark
 	}
@@ -222,7 +227,7 @@ func (d *Decoder) gre(c *walk, b []byte, want int) {
 	g := isNot
 	if len(b) >= 4 && b[0]&7 == 0 && (b[0]>>4 == TypeMD || b[0]>>4 == TypeMX) {
 		if g = touches; len(b) >= 16 && 4+4*int(b[1]) <= want && b[1] >= 3 {
-			g, _ = d.judgeHeader20(b[4:], b[0]>>4, int(b[1])-3)
+			g, _ = d.judgeHeader20(b[4:], b[0]>>4, int(b[1])-3, false)
 		}
 	}
 	if g < need || !d.fits(INTTraits{Layout: INT20}) {
@@ -284,7 +289,7 @@ func (d *Decoder) gpeINT(c *walk, b []byte, want int, next uint8, here bool) boo
 			size = 4*int(shim.Length) - 4
 			g, t = judgeOld(b, want, nil)
 		} else if len(b) >= 16 && size >= 12 && 4+size <= want {
-			g, _ = d.judgeHeader20(b[4:], shim.Type, int(shim.Length)-3)
+			g, _ = d.judgeHeader20(b[4:], shim.Type, int(shim.Length)-3, false)
 		}
 		if !d.fits(t) || g < strict && !(here && known && (shim.Type == TypeMD || shim.Type == TypeMX)) {
 			switch {
@@ -333,7 +338,7 @@ func (d *Decoder) geneve(c *walk, b []byte, want int) bool {
 		switch k := kind & 0x7f; {
 		case k != TypeMD && k != TypeMX:
 		case len(body) >= 12 && body[0]>>4 == 2:
-			g, _ = d.judgeHeader20(body, k, len(body)/4-3)
+			g, _ = d.judgeHeader20(body, k, len(body)/4-3, false)
 		case k == TypeMD && len(body) >= 8 && body[0]>>4 == 1:
 			t = INTTraits{Layout: INT10, Ver: 1}
 			if ok := Words(INT10, be16(body[4:]), 0) == int(body[2]&31); ok {

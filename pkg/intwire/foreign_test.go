@@ -39,7 +39,7 @@ var foreign = []foreignCase{
 			`"egress_ts":7,"l2_in":3,"l2_out":4,"egress_tx_util":50,"buffer_id":5,"buffer_occ":256,"checksum_complement":"0x0000fffe","ds_metadata_hex":"aabbccdd11223344"},` +
 			`{"node_id":11,"l1_in":3,"l1_out":4,"hop_latency":9,"queue_id":6,"queue_occ":8,"ingress_ts":1,"egress_ts":2,"l2_in":"invalid","l2_out":6,"egress_tx_util":100,` +
 			`"buffer_id":7,"buffer_occ":512,"checksum_complement":"0xffffffff","ds_metadata_hex":"0102030405060708"}],"source_words_hex":"5a5a5a5a"`, `"orig_dst_port":53`},
-		doubts: "source_words",
+		doubts: "unknown_domain source_words",
 	},
 	{
 		name: "INT 2.1, reserved instructions as a newer source sets them", at: "udp",
@@ -94,6 +94,7 @@ var foreign = []foreignCase{
 				`"queue_id":2,"queue_occ":256,"buffer_id":5,"buffer_occ":512}`,
 			`"tlvs":[{"type":0,"length":2,"template":1,"data":"aabbccdd11223344"},{"type":2,"length":1,"template":0,"data":"45000014"}]`,
 			`"D":1,"Q":0,"F":0,"I":1,"rep_md_bits":"0x0001","domain":"0x1234","ds_md_bits":"0x8000","ds_md_status":"0x4321","drop_queue_id":4,"drop_reason":80,"ds_metadata_hex":"cafebabe"`},
+		doubts: "unknown_domain",
 	},
 	{
 		name: "Report 2.0 with metadata bit 9 and times", at: "report",
@@ -127,6 +128,41 @@ var foreign = []foreignCase{
 		doubts: "main_in_type_0 shim_in_length",
 	},
 	{
+		name: "domain 0x5453 as the text has it, before TCP", at: "report",
+		hex: `20400008 00000003  14 18 00 20  0000 0000 0000 0000
+			45000058 00010000 4011 6692 0a000001 0a000002  9c40 1388 0044 0000
+			18 09 0006  20000104 8000 5453 8000 0000  0000000e 0000000d 0000000c 0000000b 02aabbccddee 0000
+			80e8 01bb 00000001 00000000 5018 2000 0000 0000`,
+		profile: "spec-2.1",
+		want:    []string{`"length_words":9`, `"hops_top_first":[{"node_id":14},{"node_id":13},{"node_id":12},{"node_id":11}],"source_words_hex":"02aabbccddee0000"`},
+	},
+	{
+		name: "domain 0x5453 as the text has it, before UDP and a payload", at: "udp",
+		hex: `9c40 1388 0034 0000
+			18 06 0011  20000104 8000 5453 8000 0000  0000000b 02aabbccddee 0000
+			0035 0036 0010 0000 6162636465666768`,
+		profile: "spec-2.1",
+		want:    []string{`"hops_top_first":[{"node_id":11}],"source_words_hex":"02aabbccddee0000"`},
+	},
+	{
+		name: "transparent-security, before TCP: what follows the stack decides", at: "udp",
+		hex: `9c40 1388 0040 0000
+			18 08 0006  20000104 8000 5453 8000 0000  0000000c 0000000b 02aabbccddee 0000
+			80e8 01bb 00000001 00000000 5018 2000 0000 0000 61626364`,
+		profile: "tps",
+		want:    []string{`"hops_top_first":[{"node_id":12},{"node_id":11}],"source_words_hex":"02aabbccddee0000"`},
+		doubts:  "shim_in_length",
+	},
+	{
+		name: "transparent-security at its port, before a payload", at: "udp",
+		hex: `9c40 022b 0030 0000
+			14 08 1f90  20000104 8000 5453 8000 8000  0000000c 0000000b 02aabbccddee 0000
+			6162636465666768`,
+		profile: "tps",
+		want:    []string{`"hops_top_first":[{"node_id":12},{"node_id":11}],"source_words_hex":"02aabbccddee0000"`},
+		doubts:  "shim_in_length",
+	},
+	{
 		name: "P4-INT: version 1, length 0, a hop behind the MX header", at: "report",
 		hex: `10000000 00000003  14 00 00 10  0000 0000 0000 0000  ` + ethIP + `455c0058 00000000 40110000 0a000001 0a000002  1000 1001 0044 0000
 			30 0e 0000  20000000 ff00 0000 0000 0000
@@ -134,7 +170,44 @@ var foreign = []foreignCase{
 		profile: "p4int-laofan",
 		want: []string{`"type":3,"length_words":14`, `"hops_top_first":[{"node_id":3,"l1_in":1,"l1_out":2,"hop_latency":4,"queue_id":5,"queue_occ":6,"ingress_ts":7,"egress_ts":8,` +
 			`"l2_in":9,"l2_out":10,"egress_tx_util":11}]`, `"I":1`},
-		doubts: "bad_report_ver other_contents stack_behind_mx",
+		doubts: "bad_report_ver no_report_length other_contents stack_behind_mx",
+	},
+	{
+		name: "P4-INT as it is today: version 2, length 0", at: "report",
+		hex: `20400204 00000003  13 00 00 20  0000 0000 0000 0000  00000a000302 00000a000302 0800
+			455c00b5 00010000 3e1163d9 0a000101 0a000302  f440 01bb 00a1 233f  10 24 0000  20000b07 ff00 0000 0000 0000
+			00000003 0004 0001 00000502 00 000000 00000000fb1749b5 00000000fb174eb7 00000004 00000001 00000000
+			00000002 0001 0002 00000445 00 000000 00000000fb2b7921 00000000fb2b7d66 00000001 00000002 00000000
+			00000001 0001 0002 0000049a 00 000000 00000000fb37421c 00000000fb3746b6 00000001 00000002 00000000`,
+		profile: "p4int",
+		want: []string{`"group":{"version":2,"hw_id":1,"sequence":516,"node_id":3},"reports":[{"rep_type":1,"in_type":3,"report_length":0,`,
+			`"hops_top_first":[{"node_id":3,"l1_in":4,"l1_out":1,"hop_latency":1282,`, `{"node_id":2,"l1_in":1,"l1_out":2,"hop_latency":1093,`,
+			`{"node_id":1,"l1_in":1,"l1_out":2,"hop_latency":1178,`},
+		doubts: "no_report_length",
+	},
+	{
+		name: "a stack to which a node could not add (E)", at: "report",
+		hex: `20400002 00000003  14 11 00 20  0000 0000 0000 0000
+			455c003c 00010000 40116652 0a000001 0a000002  9c40 1f90 0028 0000
+			10 07 0000  24000200 a000 0000 0000 0000  00000002 000000c8 00000001 00000064`,
+		profile: "spec-2.1",
+		want:    []string{`"incomplete":1`, `"E":1,"M":0`, `"hops_top_first":[{"node_id":2,"hop_latency":200},{"node_id":1,"hop_latency":100}]`},
+	},
+	{
+		name: "a quote that ends in the stack", at: "report",
+		hex: `20400003 00000003  14 0f 00 20  0000 0000 0000 0000
+			455c0044 00010000 4011664a 0a000001 0a000002  9c40 1f90 0030 0000
+			10 09 0000  20000206 a000 0000 0000 0000  00000003 0000012c`,
+		profile: "spec-2.1",
+		want:    []string{`"incomplete":1`, `"hops_top_first":[{"node_id":3,"hop_latency":300}]`},
+		doubts:  "cut_int",
+	},
+	{
+		name: "zero words behind a report", at: "report",
+		hex:     `20000001 00000007  10 04 02 40  1080 0000 0000 0000  02 000100 05 000200  00000000 00000000 00`,
+		profile: "spec-2.1",
+		want:    []string{`"reports":[{"rep_type":1,"in_type":0,"report_length":4,"md_length":2,"D":0,"Q":1,"F":0,"I":0,"rep_md_bits":"0x1080","domain":"0x0000","ds_md_bits":"0x0000","ds_md_status":"0x0000","queue_id":2,"queue_occ":256,"buffer_id":5,"buffer_occ":512}]`},
+		doubts:  "zero_words",
 	},
 	{
 		name: "a probe marker", at: "udp",
@@ -163,7 +236,7 @@ var foreign = []foreignCase{
 		profile: "spec-2.1",
 		want: []string{`"gre_protocol":"0x9999","shim":{"type":3,"length_words":4,"G":1,"next_protocol":"0x0800"},"header":{"version":2,"D":1,"instruction_bitmap":"0x8000"`,
 			`"source_words_hex":"cafebabe"`},
-		doubts: "unknown_mark source_words",
+		doubts: "unknown_mark unknown_domain source_words",
 	},
 	{
 		name: "Geneve with another option before, of an unknown class", at: "udp",

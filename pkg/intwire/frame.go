@@ -133,6 +133,7 @@ func (d *Decoder) ipv4(c *walk, b []byte) {
 		c.fragment()
 		return
 	}
+	c.first = c.first || b[6]&0x20 != 0
 	d.transport(c, b[9], b[head:], total-head)
 }
 
@@ -167,6 +168,7 @@ func (d *Decoder) ipv6(c *walk, b []byte) {
 				c.fragment()
 				return
 			}
+			c.first = c.first || len(b) >= off+4 && b[off+3]&1 != 0
 		default:
 			c.proto(next)
 			d.transport(c, next, b[off:], total-off)

@@ -98,7 +98,7 @@ func lacks(path string, want, got any) (missing []string) {
 // Every frame is recognised without a profile, and has the values it was made from.
 func TestFrames(t *testing.T) {
 	profiles := map[string]string{
-		"int21": "spec-2.1", "tr20": "spec-2.1", "p4studio": "spec-2.1",
+		"int21": "spec-2.1", "tr20": "spec-2.1", "p4studio": "spec-2.1", "ts-domain": "spec-2.1", "incomplete": "spec-2.1", "p4int": "p4int",
 		"int10": "spec-1.0", "tr10": "spec-1.0", "mmtdpi-int10": "spec-1.0",
 		"tr05": "spec-0.5", "fabric-tna": "spec-0.5",
 		"intcollector": "intcollector", "geant": "geant", "onos-basic": "onos-basic", "hostint": "host-int",
@@ -128,7 +128,7 @@ func TestFrames(t *testing.T) {
 			}
 		})
 	}
-	if n != 22 {
+	if n != 26 {
 		t.Errorf("%d frames", n)
 	}
 }

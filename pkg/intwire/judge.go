@@ -6,7 +6,8 @@ import "math/bits"
 
 // judgeINT says how much like INT over TCP or UDP b looks, and in which variant. want
 // is how many bytes there should be from b on, which a cut packet has not.
-func (d *Decoder) judgeINT(b []byte, want int) (grade, INTTraits) {
+// port is that of UDP, or 0.
+func (d *Decoder) judgeINT(b []byte, want int, port uint16) (grade, INTTraits) {
 	if len(b) < 4 {
 		return isNot, INTTraits{}
 	}
@@ -18,7 +19,7 @@ func (d *Decoder) judgeINT(b []byte, want int) (grade, INTTraits) {
 		if only != nil && only.Layout != INT20 {
 			return isNot, *only
 		}
-		return d.judge20(b, want, only)
+		return d.judge20(b, want, only, port)
 	}
 	if only != nil && only.Layout == INT20 {
 		return isNot, *only
@@ -27,7 +28,7 @@ func (d *Decoder) judgeINT(b []byte, want int) (grade, INTTraits) {
 }
 
 // judge20 judges an INT 2.x header behind a shim for TCP and UDP.
-func (d *Decoder) judge20(b []byte, want int, only *INTTraits) (grade, INTTraits) {
+func (d *Decoder) judge20(b []byte, want int, only *INTTraits, port uint16) (grade, INTTraits) {
 	t := INTTraits{Layout: INT20, Ver: 2}
 	if only != nil {
 		t = *only
@@ -53,7 +54,7 @@ func (d *Decoder) judge20(b []byte, want int, only *INTTraits) (grade, INTTraits
 		}
 		return isNot, t
 	}
-	if only == nil && be16(b[10:]) == domainTS && b[6]&0x1f != 0 {
+	if only == nil && kind == TypeMD && be16(b[10:]) == DomainTS && d.likeTS(b, want, port) {
 		t.CountsShim, t.LateFlags = true, true
 	}
 	if t.CountsShim {
@@ -69,7 +70,7 @@ func (d *Decoder) judge20(b []byte, want int, only *INTTraits) (grade, INTTraits
 	if !fits {
 		return touches, t
 	}
-	g, sink := d.judgeHeader20(b[4:], kind, words-3)
+	g, sink := d.judgeHeader20(b[4:], kind, words-3, t.LateFlags)
 	t.SinkStack = t.SinkStack || sink && only == nil
 	if !shimOK {
 		g = min(g, shaped)
@@ -77,9 +78,69 @@ func (d *Decoder) judge20(b []byte, want int, only *INTTraits) (grade, INTTraits
 	return g, t
 }
 
+// likeTS says whether a header of domain 0x5453 is one as transparent-security sends it, whose shim
+// counts itself and whose flags lie two bits further. The domain alone does not say so: the text
+// holds if it fits, and what follows the stack decides where that is known.
+func (d *Decoder) likeTS(b []byte, want int, port uint16) bool {
+	switch w0 := be32(b[4:]); {
+	case w0&0x01800000 != 0: // E or M of theirs, where the text has reserved bits
+		return true
+	case w0&0x0c000000 != 0: // D or E of the text
+		return false
+	}
+	end := 4 + 4*int(b[1])
+	if end > want {
+		return true
+	}
+	if b[0]>>2&3 == 2 {
+		text, theirs := beginsProto(b, end, want, b[3]), beginsProto(b, end-4, want, b[3])
+		if text == isIt || theirs == isIt {
+			return text != isIt
+		}
+		if text == isNotIt || theirs == isNotIt {
+			return theirs != isNotIt
+		}
+	}
+	const theirPort = 555
+	return d.report.MainAlways || port == theirPort
+}
+
+// guess is whether bytes are what they may be.
+type guess uint8
+
+const (
+	unknown guess = iota // they are not there
+	isIt
+	isNotIt
+)
+
+// beginsProto says whether a header of an IP protocol begins at b[off:] in a packet of want bytes.
+func beginsProto(b []byte, off, want int, proto uint8) guess {
+	room := want - off
+	h := b[min(max(off, 0), len(b)):]
+	ok := false
+	switch {
+	case proto == protoTCP && len(h) >= 13: // its data offset
+		head := 4 * int(h[12]>>4)
+		ok = head >= 20 && head <= room && h[12]&0x0e == 0
+	case proto == protoUDP && len(h) >= 6:
+		ok = int(be16(h[4:])) == room
+	case proto == protoIPv4 && len(h) >= 4:
+		ok = h[0]>>4 == 4 && h[0]&15 >= 5 && int(be16(h[2:])) == room
+	case proto == protoIPv6 && len(h) >= 6:
+		ok = h[0]>>4 == 6 && 40+int(be16(h[4:])) == room
+	default:
+		return unknown
+	}
+	if ok {
+		return isIt
+	}
+	return isNotIt
+}
+
 // judgeHeader20 judges the 12 bytes of an INT 2.x header, and a stack of so many
-// words. sink: metadata of a hop lie behind an MX header.
-func (d *Decoder) judgeHeader20(h []byte, kind uint8, stack int) (g grade, sink bool) {
+// words. sink: metadata of a hop lie behind an MX header. late: INTTraits.LateFlags.
+func (d *Decoder) judgeHeader20(h []byte, kind uint8, stack int, late bool) (g grade, sink bool) {
 	w0, bitmap := be32(h), be16(h[4:])
 	domain, instr, flags := be16(h[6:]), be16(h[8:]), be16(h[10:])
 	if w0>>28 != 2 {
@@ -95,7 +156,6 @@ func (d *Decoder) judgeHeader20(h []byte, kind uint8, stack int) (g grade, sink 
 		}
 		return strict, sink
 	}
-	late := domain == domainTS // flags two bits further
 	hopML := int(w0 >> 8 & 31)
 	switch {
 	case hopML == 0:

@@ -130,3 +130,21 @@ func TestTunnelRestores(t *testing.T) {
 		}
 	}
 }
+
+// TestNoMarker: the eight bytes of a tunnel's header are no probe marker, whatever follows them.
+func TestNoMarker(t *testing.T) {
+	captured := foreignCase{at: "ethernet", hex: `003344556677 002233445566 0800 4500005400010000401166340a0000010a000064
+		ff0212b600400000 0000000511223300010008030005ff01ec0000000008feed0000000800000111011111118000000900010203040506`}
+	var d Decoder
+	var m Message
+	frame := captured.bytes(t)
+	if d.Decode(&m, StartEthernet, frame); m.Profile != nil {
+		t.Errorf("%s", m.AppendJSON(nil))
+	}
+	md := foreignCase{hex: `1122334455667788  10 04 0000  20000107 8000 0000 0000 0000  00000001`}
+	for port, found := range map[uint16]bool{9: true, portVXLAN: false, portVXLANGPE: false, portGeneve: false} {
+		if d.Decode(&m, StartEthernet, wrap(md.bytes(t), port)); (m.Profile != nil) != found {
+			t.Errorf("port %d: %s", port, m.AppendJSON(nil))
+		}
+	}
+}

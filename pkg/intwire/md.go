@@ -64,16 +64,18 @@ func (d *Decoder) behindShim(c *walk, in *INT, s Shim, b []byte, want, size int)
 	case size > want:
 		m.note(LengthPastPacket, int(s.Length), max(want, 0)/4)
 		size = max(want, 0)
+		in.Incomplete = true
 	}
 	if size > len(b) {
 		m.note(CutINT, len(b), size)
+		in.Incomplete = true
 	}
 	if size <= len(b) {
 		in.Payload = b[size:]
 	}
 	b = b[:min(size, len(b))]
 	if len(b) < least {
-		in.Rest = b
+		in.Rest, in.Incomplete = b, true
 		return
 	}
 	in.HasHeader = true
@@ -116,9 +118,18 @@ func (d *Decoder) header20(c *walk, in *INT, b []byte) {
 			h.Reserved = w & 0x0c7fe000
 		}
 	}
+	in.Incomplete = in.Incomplete || h.E || h.M
 	d.doubtHeader(c, in, 2)
 	if h.DomainID == 0 && h.DSInstruction != 0 {
 		c.m.note(NoDomain, int(h.DSInstruction), 0)
+	}
+	c.doubtDomain(h.DomainID, h.DSInstruction)
+}
+
+// doubtDomain says that nobody knows what instructions of a domain stand for.
+func (c *walk) doubtDomain(domain, instructions uint16) {
+	if domain != 0 && domain != DomainTS && instructions != 0 {
+		c.m.note(UnknownDomain, int(domain), int(instructions))
 	}
 }
 
@@ -135,6 +146,7 @@ func (d *Decoder) headerOld(c *walk, in *INT, b []byte) {
 		h.M, h.HopML, h.RemainingHops = w&0x00800000 != 0, uint8(w>>8&31), uint8(w)
 		h.Reserved = w & 0x007fe000
 	}
+	in.Incomplete = in.Incomplete || h.E || h.M
 	ver := uint8(1)
 	if c.traits.Layout == INT05 {
 		ver = 0
@@ -186,6 +198,7 @@ func (d *Decoder) stackMD(c *walk, in *INT, b []byte, size int) {
 	if h.HopML == 0 {
 		c.m.note(NoHopML, size/4, 0)
 		in.Rest = b
+		in.Incomplete = in.Incomplete || size > 0
 		in.Hops = c.m.hops[len(c.m.hops):]
 		return
 	}
@@ -233,7 +246,7 @@ func (d *Decoder) blocks(c *walk, in *INT, b []byte, size, words int) {
 		in.SourceWords = b
 		m.note(SourceWords, len(b), int(h.DomainID))
 	default:
-		in.Rest = b
+		in.Rest, in.Incomplete = b, true
 		m.note(LeftOver, len(b), stride)
 	}
 }
@@ -275,6 +288,7 @@ func (d *Decoder) stack05(c *walk, in *INT, b []byte, size int) {
 	stack := 4 * words * int(h.TotalHop)
 	if stack > size {
 		m.note(BadHopCount, int(h.TotalHop), size/max(4*words, 1))
+		in.Incomplete = true
 		stack = size
 		if words > 0 {
 			stack -= size % (4 * words)

@@ -54,6 +54,13 @@ type Message struct {
 	Profile *Profile // nil: neither INT nor a report was found
 	Packet  Packet
 	Mark    Mark // of the report, or of INT if there is none
+	// LatencyNs is how many ns hop latencies count by: what Decoder.LatencyNs or the profile says, 1
+	// where nobody does.
+	LatencyNs uint32
+
+	// Sure: the report has the form of one. Where a known port or a profile says that there is one, it is
+	// read without that.
+	Sure bool
 
 	Report   Report // TR 0.5 and 1.0; Layout says whether there is one
 	Group    Group  // TR 2.0
@@ -74,7 +81,7 @@ type Message struct {
 
 // reset makes m empty, and keeps its memory.
 func (m *Message) reset() {
-	m.Profile, m.Mark = nil, ByForm
+	m.Profile, m.Mark, m.Sure = nil, ByForm, false
 	m.Packet, m.Report, m.Group, m.HasGroup = Packet{}, Report{}, Group{}, false
 	m.Reports, m.INT, m.Embedded = m.Reports[:0], m.INT[:0], m.Embedded[:0]
 	m.Anomalies, m.hops, m.tlvs = m.Anomalies[:0], m.hops[:0], m.tlvs[:0]
@@ -160,7 +167,10 @@ type INT struct {
 	Hops      []Hop  // the newest first; nil in MX
 	Stack     []byte // where the first of them begins, and all that follows in the packet
 	Stride    int    // bytes from one to the next
-	Options   Option // by which Places has their fields
+	// Incomplete: nodes are missing in the stack, or may be: E or M is set, it is cut, it is longer
+	// than the packet, it is no whole hops, or the packet is the first fragment of one.
+	Incomplete bool
+	Options    Option // by which Places has their fields
 
 	SourceWords []byte // MX: inserted by the source; MD: behind the last hop, of the domain
 	Rest        []byte // of the stack: no whole hop

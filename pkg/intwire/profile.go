@@ -40,13 +40,12 @@ type Profile struct {
 	Report  ReportTraits
 
 	// What the texts leave to devices. HopLatencyNs is how many ns the hop latency counts
-	// by; 0: nobody says, and 1 is as good a guess as any.
+	// by; 0: nobody says, and 1 is as good a guess as any. TimeNs is that of times of ingress and
+	// egress; 0: nobody says.
 	HopLatencyNs uint32
+	TimeNs       uint32
 	Reasons      *[256]string // of drops, by number; nil: not known
 }
-
-// LatencyNs is a hop latency in ns.
-func (p *Profile) LatencyNs(raw uint64) int64 { return int64(raw) * int64(max(p.HopLatencyNs, 1)) }
 
 // DropReason is the name of a reason for a drop, or its number where it has none.
 func (p *Profile) DropReason(reason uint8) string {
@@ -98,10 +97,12 @@ var Profiles = []Profile{
 	},
 	{
 		Name: "geant", Title: "GEANT int-platforms, BMv2 and Tofino",
-		Differs: "INT 1.0 with timestamps of 8 bytes, level-2 ports in one word, and a sequence number in the header's reserved 16 bits",
+		Differs: "INT 1.0 with timestamps of 8 bytes, level-2 ports in one word, and a sequence number in the header's reserved 16 bits; on BMv2 latencies in us beside times in ns",
 		From:    "GEANT-DataPlaneProgramming/int-platforms, p4src/int_v1.0",
 		INT:     INTTraits{Layout: INT10, Ver: 1, Options: LongTimes | ShortL2},
 		Report:  ReportTraits{Layout: Report10, Ver: 1},
+		// Of BMv2. On Tofino latencies are ns, too.
+		HopLatencyNs: 1000, TimeNs: 1,
 	},
 	{
 		Name: "intcollector", Title: "what INTCollector and its relatives expect",
@@ -123,7 +124,7 @@ var Profiles = []Profile{
 		From:         "stratum/fabric-tna, p4src/shared",
 		INT:          INTTraits{Layout: INT05},
 		Report:       ReportTraits{Layout: Report05},
-		HopLatencyNs: 1, Reasons: &reasonsFabric,
+		HopLatencyNs: 1, TimeNs: 1, Reasons: &reasonsFabric,
 	},
 	{
 		Name: "switch-p4-16", Title: "Open P4 Studio switch-p4-16",
@@ -131,7 +132,7 @@ var Profiles = []Profile{
 		From:         "Open P4 Studio, pkgsrc/switch-p4-16",
 		INT:          INTTraits{Layout: INT20, Ver: 2},
 		Report:       ReportTraits{Layout: Report20, Ver: 2, SmallHwID: true},
-		HopLatencyNs: 1, Reasons: &reasonsSwitch16,
+		HopLatencyNs: 1, TimeNs: 1, Reasons: &reasonsSwitch16,
 	},
 	{
 		Name: "tps", Title: "transparent-security",
@@ -147,7 +148,15 @@ var Profiles = []Profile{
 		From:         "laofan13/P4-INT",
 		INT:          INTTraits{Layout: INT20, Ver: 2, SinkStack: true},
 		Report:       ReportTraits{Layout: Report20, Ver: 1, Loose: true},
-		HopLatencyNs: 1000, // BMv2
+		HopLatencyNs: 1000, TimeNs: 1000, // BMv2
+	},
+	{
+		Name: "p4int", Title: "P4-INT and P4INT_Mininet, INT-MD on BMv2",
+		Differs:      "report 2.0 with Report Length 0 although it has contents",
+		From:         "laofan13/P4-INT as of 2024-03, p4src/include/int_sink.p4",
+		INT:          INTTraits{Layout: INT20, Ver: 2},
+		Report:       ReportTraits{Layout: Report20, Ver: 2, Loose: true},
+		HopLatencyNs: 1000, TimeNs: 1000, // BMv2
 	},
 	{
 		Name: "scapy-4230", Title: "INT layers proposed for scapy",
@@ -162,7 +171,7 @@ var Profiles = []Profile{
 		From:         "docs/int.md, Exporting",
 		INT:          INTTraits{Layout: INT20, Ver: 2},
 		Report:       ReportTraits{Layout: Report20, Ver: 2},
-		HopLatencyNs: 1, Reasons: &reasonsRadar,
+		HopLatencyNs: 1, TimeNs: 1, Reasons: &reasonsRadar,
 	},
 }
 
@@ -257,14 +266,14 @@ func specOfReport(l ReportLayout) *Profile {
 // "Domain Specific Extensions").
 func domainWords(domain, instruction uint16) int {
 	// "TS" of transparent-security: bit 0 is the source device, 6 bytes of address and 2 of padding.
-	if domain == 0x5453 && instruction&0x8000 != 0 {
+	if domain == DomainTS && instruction&0x8000 != 0 {
 		return 2
 	}
 	return 0
 }
 
-// domainTS is the domain of transparent-security, by which its headers are told.
-const domainTS = 0x5453
+// DomainTS is the domain of transparent-security.
+const DomainTS = 0x5453
 
 // Marks that INT programs are known to use (docs/int.md): they make a header that is
 // not quite right worth showing. None is needed, none is proof.

@@ -8,8 +8,9 @@ import (
 )
 
 // findReport reads the payload of a UDP datagram as a report if it looks like one.
-func (d *Decoder) findReport(c *walk, b []byte) bool {
-	g, t := d.judgeReport(b)
+// want is how many bytes of it there should be.
+func (d *Decoder) findReport(c *walk, b []byte, want int) bool {
+	g, t := d.judgeReport(b, want)
 	mark, need := ByForm, strict
 	switch {
 	case d.Profile != nil:
@@ -25,6 +26,9 @@ func (d *Decoder) findReport(c *walk, b []byte) bool {
 	}
 	if mark == ByForm {
 		c.m.note(UnknownMark, int(c.dscp), int(c.dstPort))
+	}
+	if c.m.Sure = g >= shaped; !c.m.Sure {
+		c.m.note(WeakReport, 0, 0)
 	}
 	d.readReport(c, b, t, mark)
 	return true
@@ -54,7 +58,7 @@ func (d *Decoder) readReport(c *walk, b []byte, t ReportTraits, mark Mark) {
 }
 
 // judgeReport says how much like a report b looks, and in which variant.
-func (d *Decoder) judgeReport(b []byte) (grade, ReportTraits) {
+func (d *Decoder) judgeReport(b []byte, want int) (grade, ReportTraits) {
 	if len(b) < 4 {
 		return isNot, ReportTraits{}
 	}
@@ -70,7 +74,7 @@ func (d *Decoder) judgeReport(b []byte) (grade, ReportTraits) {
 		case Report10:
 			return judgeReport10(b, t)
 		}
-		return d.judgeReport20(b, t)
+		return d.judgeReport20(b, want, t)
 	}
 	switch ver {
 	case 0:
@@ -81,7 +85,7 @@ func (d *Decoder) judgeReport(b []byte) (grade, ReportTraits) {
 		t := ReportTraits{Layout: Report10, Ver: 1}
 		if b[0]&15 < 4 {
 			loose := ReportTraits{Layout: Report20, Ver: 1, Loose: true}
-			if g, l := d.judgeReport20(b, loose); g == strict {
+			if g, l := d.judgeReport20(b, want, loose); g == strict {
 				return g, l
 			}
 			t.FreeLength = true
@@ -91,10 +95,14 @@ func (d *Decoder) judgeReport(b []byte) (grade, ReportTraits) {
 		return judgeReport10(b, t)
 	case 2:
 		t := ReportTraits{Layout: Report20, Ver: 2}
-		g, _ := d.judgeReport20(b, t)
+		g, _ := d.judgeReport20(b, want, t)
 		if g < strict {
+			loose := ReportTraits{Layout: Report20, Ver: 2, Loose: true}
+			if h, _ := d.judgeReport20(b, want, loose); h == strict && b[9] == 0 {
+				return h, loose
+			}
 			tps := ReportTraits{Layout: Report20, Ver: 2, ShortSeq: true, MainAlways: true, Ethernet2: true}
-			if h, _ := d.judgeReport20(b, tps); h == strict && len(b) >= 12 && b[8]>>4 == 0 {
+			if h, _ := d.judgeReport20(b, want, tps); h == strict && len(b) >= 12 && b[8]>>4 == 0 {
 				return h, tps
 			}
 		}
@@ -103,31 +111,37 @@ func (d *Decoder) judgeReport(b []byte) (grade, ReportTraits) {
 	return isNot, ReportTraits{}
 }
 
+// Of these, strict is what is right in every respect. What is shaped has lengths that are right and quotes
+// a packet, or has values where its bits say; something else is not as the text has it. All else touches
+// only: of bytes that are anything one in six.
+
 func judgeReport05(b []byte, t ReportTraits) (grade, ReportTraits) {
 	w, nproto := be32(b), b[0]&15
-	if nproto > 2 && !(t.HostNProtos && nproto <= 4) || w&0x001fffc0 != 0 {
+	if nproto > 2 && !(t.HostNProtos && nproto <= 4) {
 		return touches, t
 	}
 	head := [...]int{12, 24, 28, 36, 12}[nproto]
 	if len(b) < head {
 		return touches, t
 	}
+	inner, q := uint8(InnerEthernet), b[head:]
 	switch nproto {
 	case 3:
-		if len(b) > head+3 || w&0x00800000 == 0 {
-			return shaped, t
+		if len(q) > 3 || w&0x00800000 == 0 || w&0x001fffc0 != 0 {
+			return touches, t
 		}
 		return strict, t
 	case 4:
-		if quotedIP(b[head:], 4) || len(b) > head+4 && quotedIP(b[head+4:], 4) {
-			return strict, t
+		if inner = InnerIPv4; !quotedIP(q, 4) && len(q) > 4 {
+			q = q[4:]
 		}
-		return shaped, t
 	}
-	if quotedEthernet(b[head:]) {
-		return strict, t
+	const few = 2 // of 15: a program of a later draft
+	reserved := bits.OnesCount32(w & 0x001fffc0)
+	if reserved > few {
+		return touches, t
 	}
-	return shaped, t
+	return judgeQuote(q, inner, reserved == 0), t
 }
 
 func judgeReport10(b []byte, t ReportTraits) (grade, ReportTraits) {
@@ -144,13 +158,16 @@ func judgeReport10(b []byte, t ReportTraits) (grade, ReportTraits) {
 	if t.FlagsFirst {
 		reserved = w & 0x00000fc0
 	}
-	if reserved != 0 || !quoted(b[head:], nproto+InnerEthernet) {
+	switch {
+	case t.FreeLength && reserved != 0: // too little is left that is right
+		return touches, t
+	case !t.FreeLength && reserved == 0 && len(b) == head: // about no packet
 		return shaped, t
 	}
-	return strict, t
+	return judgeQuote(b[head:], nproto+InnerEthernet, reserved == 0), t
 }
 
-func (d *Decoder) judgeReport20(b []byte, t ReportTraits) (grade, ReportTraits) {
+func (d *Decoder) judgeReport20(b []byte, want int, t ReportTraits) (grade, ReportTraits) {
 	if len(b) < 12 {
 		return touches, t
 	}
@@ -159,48 +176,55 @@ func (d *Decoder) judgeReport20(b []byte, t ReportTraits) (grade, ReportTraits) 
 	if kind > 2 || inner > InnerIPv6 {
 		return touches, t
 	}
-	head, body := 12, b[12:]
-	if main {
-		if len(b) < 20 {
+	body, right, said := b[12:], b[11]&15 == 0 || t.SmallHwID, false // said: by its bits
+	if past := words != 255 && !t.Loose && 12+4*words > want; past || kind == 2 {
+		if !right { // twice
 			return touches, t
 		}
-		if words < 2+md && !t.Loose {
-			return touches, t
-		}
-		head = 20 + 4*md
-		body = b[min(head, len(b)):]
-	}
-	if words != 255 && !t.Loose && 12+4*words > len(b) {
-		return touches, t
-	}
-	if b[11]&15 != 0 && !t.SmallHwID {
-		return shaped, t
+		right = !past
 	}
 	if main {
+		if len(b) < 20 || words < 2+md && !t.Loose {
+			return touches, t
+		}
+		body = b[min(20+4*md, len(b)):]
 		bitmap, domain := be16(b[12:]), be16(b[14:])
 		need := d.words(TR20, bitmap&0x7fff, 0)
-		if md < need || md > need && domain == 0 && bitmap&0x8000 == 0 {
-			return shaped, t
+		if md < need || md > need && domain == 0 && bitmap&0x8000 == 0 || t.MainAlways && (kind != 0 || domain != DomainTS) {
+			right = false
 		}
-		if t.MainAlways && (kind != 0 || domain != domainTS) {
-			return shaped, t
-		}
+		said = bitmap != 0
 	}
+	if t.Ethernet2 && inner == inDomain {
+		inner = InnerEthernet
+	}
+	g := touches
 	switch {
-	case t.Ethernet2 && inner == inDomain, t.Loose:
-		if quotedEthernet(body) {
-			return strict, t
+	case inner >= InnerEthernet, t.Loose:
+		g = judgeQuote(body, inner, right)
+		if t.Loose && right && quotedEthernet(body) {
+			g = strict
 		}
-		return shaped, t
-	case inner >= InnerEthernet:
-		if quoted(body, inner) {
-			return strict, t
+		if main && right { // what is quoted may be no packet of IP
+			g = max(g, shaped)
 		}
-		return shaped, t
-	case main && be16(b[12:]) != 0, inner == inTLV && len(body) >= 4 && body[0]>>4 <= 3 && 4+4*int(body[1]) <= len(body):
-		return strict, t
+	case right && said, right && inner == inTLV && len(body) >= 4 && body[0]>>4 <= 3 && 4+4*int(body[1]) <= len(body):
+		g = strict
+	case right && main, right && inner == inNone && words == 0 && b[11] != 0, right && inner == inDomain && 12+4*words+3 >= want:
+		g = shaped
 	}
-	return shaped, t
+	return g, t
+}
+
+// judgeQuote says how much like a packet of an inner type a quote looks. right: the report's own header is.
+func judgeQuote(b []byte, inner uint8, right bool) grade {
+	switch {
+	case right && quoted(b, inner):
+		return strict
+	case quotedWell(b):
+		return shaped
+	}
+	return touches
 }
 
 // Inner types of TR 2.0 that are not a packet; the others are InnerEthernet and above.
@@ -232,7 +256,34 @@ func quotedEthernet(b []byte) bool {
 		return len(b) == 14 || quotedIP(b[14:], 4)
 	case etherIPv6:
 		return len(b) == 14 || quotedIP(b[14:], 6)
-	case etherVLAN, etherQinQ, etherQinQ9, etherMPLS, etherMPLSm, 0x0806:
+	case etherVLAN, etherQinQ, etherQinQ9, etherMPLS, etherMPLSm, 0x0806,
+		0x8035, 0x8809, 0x8863, 0x8864, 0x887e, 0x888e, 0x88cc, 0x88e5, 0x88e7, 0x88f7, 0x8906, 0x8915, 0x894f, 0x9000:
+		return true // RARP, LACP, PPPoE, EAP, LLDP, MACsec, PBB, PTP, FCoE, RoCE, NSH and what else switches send
+	}
+	return false
+}
+
+// quotedWell says whether b begins like a packet of any inner type, and of a protocol that there is.
+func quotedWell(b []byte) bool {
+	if len(b) >= 14 && quotedEthernet(b) {
+		if t := be16(b[12:]); t != etherIPv4 && t != etherIPv6 {
+			return true
+		}
+		b = b[14:]
+	}
+	switch {
+	case quotedIP(b, 4) && len(b) >= 20:
+		return usualProto(b[9])
+	case quotedIP(b, 6) && len(b) >= 40:
+		return usualProto(b[6])
+	}
+	return false
+}
+
+// usualProto says whether an IP protocol, or IPv6 extension header, is one that packets have.
+func usualProto(proto uint8) bool {
+	switch proto {
+	case 0, 1, 2, protoIPv4, protoTCP, protoUDP, 33, protoIPv6, 43, 44, protoGRE, 50, 51, 58, 60, 88, 89, 103, 112, 115, 132, 136, 137:
 		return true
 	}
 	return false
@@ -248,7 +299,7 @@ func quotedIP(b []byte, version uint8) bool {
 // quote looks for INT in a packet that a report quotes. f is the report's F flag.
 func (d *Decoder) quote(c *walk, b []byte, inner uint8, f bool) {
 	n := len(*c.ints)
-	c.f, c.hasIP, c.dscp, c.dstPort = f, false, 0, 0
+	c.f, c.first, c.hasIP, c.dscp, c.dstPort = f, false, false, 0, 0
 	switch inner {
 	case InnerEthernet:
 		d.ethernet(c, b)

@@ -26,12 +26,29 @@ func (d *Decoder) report20(c *walk, b []byte) {
 	}
 	c.ints = &m.Embedded
 	for b = b[8:]; len(b) > 0; {
+		if n := zeros(b); n > 0 { // a report that says nothing
+			m.note(ZeroWords, n, 0)
+			b = b[n:]
+			continue
+		}
 		n := d.single(c, b)
 		if n == 0 {
 			return
 		}
 		b = b[n:]
 	}
+}
+
+// zeros is how many bytes of zeros b begins with: whole words of them, or all of b.
+func zeros(b []byte) int {
+	n := 0
+	for n < len(b) && b[n] == 0 {
+		n++
+	}
+	if n < len(b) {
+		n &^= 3
+	}
+	return n
 }
 
 // single reads one report of a group and returns how many bytes it took: all that
@@ -52,7 +69,10 @@ func (d *Decoder) single(c *walk, b []byte) int {
 	}
 	size := 4 + 4*int(s.Length)
 	switch {
-	case s.Length == 255, t.Loose && s.Length == 0:
+	case s.Length == 255:
+		size = len(b)
+	case t.Loose && s.Length == 0:
+		m.note(NoReportLength, len(b)-4, 0)
 		size = len(b)
 	case size > len(b):
 		m.note(CutReport, len(b), size)
@@ -93,6 +113,7 @@ func (d *Decoder) main20(c *walk, s *Single, b []byte) []byte {
 	}
 	s.HasMain = true
 	s.RepMdBits, s.Domain, s.DSMdBits, s.DSMdStatus = be16(b), be16(b[2:]), be16(b[4:]), be16(b[6:])
+	c.doubtDomain(s.Domain, s.DSMdBits)
 	b = b[8:]
 	size := 4 * int(s.MDLength)
 	if size > len(b) {

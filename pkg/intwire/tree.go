@@ -119,6 +119,9 @@ func (in *INT) tree() []Item {
 	if in.Mark == ByMarker {
 		t = append(t, text("probe_marker", fmt.Sprintf("0x%016x", in.Marker)))
 	}
+	if in.Incomplete {
+		t = append(t, num("incomplete", uint8(1)))
+	}
 	if in.Shim.Form != NoShim {
 		t = append(t, object("shim", in.Shim.tree(in.Header.Layout)))
 	}

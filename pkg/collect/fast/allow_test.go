@@ -9,14 +9,13 @@ import (
 
 	"github.com/vnetradar/radar/pkg/collect"
 	"github.com/vnetradar/radar/pkg/collect/generate"
-	"github.com/vnetradar/radar/pkg/collect/metrics"
 )
 
 // TestAllow: reports of sources that are not heard are refused and counted, at XDP and by the socket,
 // and have no template.
 func TestAllow(t *testing.T) {
 	oneCPU(t)
-	c := metrics.DefaultConfig()
+	c := shares()
 	o := testOptions(c, 16)
 	to6 := netip.MustParseAddrPort("[fd00::2]:32766")
 	o.Addresses = append(o.Addresses, to6.Addr())
@@ -28,7 +27,7 @@ func TestAllow(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { path.Close() })
-	h := newHearing(t, c)
+	h := newHearing(t, c, 0)
 	h.Use(path)
 	h.Allow = o.Allow
 	next := packets(t, generate.Description{Hops: 1, Latency: generate.Range{Min: 1000, Max: 1000}})

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/collect/generate"
-	"github.com/vnetradar/radar/pkg/collect/metrics"
 )
 
 // BenchmarkXDP is what a report costs above a program that drops it at once (ns-above-drop): one
@@ -31,13 +30,13 @@ func benchmark(b *testing.B, hops int, known bool) {
 	next := packets(b, generate.Description{
 		Version: generate.V10, Instructions: 0xff00, Hops: hops, Latency: generate.Range{Min: 1000, Max: 1080},
 	})
-	c := metrics.DefaultConfig()
+	c := shares()
 	path, err := open(testOptions(c, 1000))
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer path.Close()
-	h := newHearing(b, c)
+	h := newHearing(b, c, 0)
 	h.Use(path)
 	var frame []byte
 	for range 3 {

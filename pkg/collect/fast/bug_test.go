@@ -16,7 +16,7 @@ import (
 // TestBeyondBlock: a report whose quoted INT asks for more than its blocks hold, sent twice, has no
 // template, and ends nothing.
 func TestBeyondBlock(t *testing.T) {
-	path, h := small(t, metrics.DefaultConfig())
+	path, h := small(t, shares())
 	payload, err := hex.DecodeString("200000010000000704ff0020455c0048000140003c112a460a0000010a00000203e807d0003400001009000020000600b580000000000000000000010001000200000064030000070000000500000006")
 	if err != nil {
 		t.Fatal(err)
@@ -40,7 +40,7 @@ func TestBeyondBlock(t *testing.T) {
 // or as the last that a template has taken. It is counted, and told once; and what it was about is
 // heard anew: no template takes what no longer is known.
 func TestBug(t *testing.T) {
-	path, h := small(t, metrics.DefaultConfig())
+	path, h := small(t, shares())
 	var told []string
 	h.Warn = func(s string) { told = append(told, s) }
 	steady := generate.Description{Hops: 2, Latency: generate.Range{Min: 1000, Max: 1000}}

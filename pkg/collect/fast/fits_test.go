@@ -42,16 +42,18 @@ func (s *spy) SetBand(index, lo, hi uint32) error {
 func TestFits(t *testing.T) {
 	moving, queue := generate.Range{Min: 1000, Max: 1080}, generate.Range{Min: 50, Max: 52}
 	for name, d := range map[string]generate.Description{
-		"2.0":        {Hops: 3, Latency: moving, Queue: queue},
-		"1.0, IPv6":  {Version: generate.V10, Hops: 2, Latency: moving, Queue: queue, IPv6: true},
-		"all values": {Hops: 3, Latency: moving, Queue: queue},
-		"postcards":  {Mode: generate.XD, Hops: 1, Latency: moving, Queue: queue},
-		"19 hops":    {Hops: 19, Latency: moving, Queue: queue},
-		"two words":  {Hops: 3, Latency: moving, Instructions: 0xa000},
-		"quotes IP":  {Version: generate.V10, Hops: 3, Latency: moving, Instructions: 0xf000, QuoteIP: true, Transport: generate.TCP},
+		"2.0":                  {Hops: 3, Latency: moving, Queue: queue},
+		"1.0, IPv6":            {Version: generate.V10, Hops: 2, Latency: moving, Queue: queue, IPv6: true},
+		"all values":           {Hops: 3, Latency: moving, Queue: queue},
+		"postcards":            {Mode: generate.XD, Hops: 1, Latency: moving, Queue: queue},
+		"19 hops":              {Hops: 19, Latency: moving, Queue: queue},
+		"two words":            {Hops: 3, Latency: moving, Instructions: 0xa000},
+		"within a word":        {},
+		"within a word, large": {},
+		"quotes IP":            {Version: generate.V10, Hops: 3, Latency: moving, Instructions: 0xf000, QuoteIP: true, Transport: generate.TCP},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := metrics.DefaultConfig()
+			c := shares()
 			if strings.HasPrefix(name, "all") {
 				for m := range c.Thresholds {
 					c.Thresholds[m] = metrics.Threshold{Absolute: 1 << 40}
@@ -60,7 +62,14 @@ func TestFits(t *testing.T) {
 			path, h := small(t, c)
 			s := &spy{Path: path, bands: make(map[int]metrics.Band)}
 			h.Use(s)
-			next := packets(t, d)
+			hops := 2
+			if strings.HasSuffix(name, "large") {
+				hops = 60
+			}
+			next := withinWord(t, hops)
+			if d.Hops > 0 {
+				next = packets(t, d)
+			}
 			for range 4 {
 				path.run(t, h, next())
 			}

@@ -9,6 +9,8 @@ import (
 	"net/netip"
 	"os"
 	"runtime"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,14 +33,15 @@ type hearing struct {
 	fails  func(e *metrics.Event) bool // nil: never; whether the hook of events panics
 }
 
-func newHearing(t testing.TB, c metrics.Config) *hearing {
+// join is for how long postcards are waited for.
+func newHearing(t testing.TB, c metrics.Config, join time.Duration) *hearing {
 	t.Helper()
 	t.Setenv("RADAR_STATE_DIR", t.TempDir())
 	store, err := collect.Create("fast", 1<<24, collect.Info{Ports: []uint16{32766}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	tr := &collect.Translator{Ports: []uint16{32766}}
+	tr := &collect.Translator{Ports: []uint16{32766}, Join: join}
 	h := &hearing{engine: metrics.New(c)}
 	h.Collector = collect.New(tr, h.engine, store, nil)
 	h.Changed = func(e *metrics.Event) {
@@ -59,6 +62,16 @@ func newHearing(t testing.TB, c metrics.Config) *hearing {
 		}
 	})
 	return h
+}
+
+// shares is the ordinary configuration, but for the least value of changes of latencies: those of these
+// tests are below it.
+func shares() metrics.Config {
+	c := metrics.DefaultConfig()
+	for m := range c.Thresholds {
+		c.Thresholds[m].Absolute = 0
+	}
+	return c
 }
 
 // values are the metrics as they are, but for times.
@@ -171,7 +184,7 @@ func small(t *testing.T, c metrics.Config) (*Path, *hearing) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { path.Close() })
-	h := newHearing(t, c)
+	h := newHearing(t, c, 0)
 	h.Use(path)
 	return path, h
 }
@@ -179,7 +192,7 @@ func small(t *testing.T, c metrics.Config) (*Path, *hearing) {
 // TestOtherFlowMoves: a flow whose own reports are all alike raises an event when another one has
 // moved the queue that they share.
 func TestOtherFlowMoves(t *testing.T) {
-	path, h := small(t, metrics.DefaultConfig())
+	path, h := small(t, shares())
 	steady := generate.Description{Hops: 2, Latency: generate.Range{Min: 1000, Max: 1000}, Queue: generate.Range{Min: 10, Max: 10}}
 	other := steady
 	other.Transport, other.Queue = generate.TCP, generate.Range{Min: 100, Max: 100}
@@ -205,7 +218,7 @@ func TestOtherFlowMoves(t *testing.T) {
 // TestUnderWay: while a report that moves a flow's values has not been read, no other is taken by
 // what the flow said before.
 func TestUnderWay(t *testing.T) {
-	path, h := small(t, metrics.DefaultConfig())
+	path, h := small(t, shares())
 	steady := generate.Description{Hops: 1, Latency: generate.Range{Min: 1000, Max: 1000}}
 	slow := steady
 	slow.Latency = generate.Range{Min: 5000, Max: 5000}
@@ -229,7 +242,7 @@ func TestUnderWay(t *testing.T) {
 // TestOtherSource: an event of a flow that came by another source, or on another CPU, is one for
 // what is known of the flow by its first.
 func TestOtherSource(t *testing.T) {
-	path, h := small(t, metrics.DefaultConfig())
+	path, h := small(t, shares())
 	steady := generate.Description{Hops: 1, Latency: generate.Range{Min: 1000, Max: 1000}}
 	slow := steady
 	slow.Latency = generate.Range{Min: 5000, Max: 5000}
@@ -251,7 +264,7 @@ func TestOtherSource(t *testing.T) {
 // TestForgotten: what the collector has forgotten is new when it is reported again, also if a
 // template was left.
 func TestForgotten(t *testing.T) {
-	path, h := small(t, metrics.DefaultConfig())
+	path, h := small(t, shares())
 	next := packets(t, generate.Description{Hops: 2, Latency: generate.Range{Min: 1000, Max: 1000}})
 	for range 3 {
 		path.run(t, h, next())
@@ -272,7 +285,7 @@ func TestForgotten(t *testing.T) {
 
 // TestPasses: what is no report's goes on to the stack, also fragments, and headers with options.
 func TestPasses(t *testing.T) {
-	path, _ := small(t, metrics.DefaultConfig())
+	path, _ := small(t, shares())
 	report := packets(t, generate.Description{Hops: 1, Latency: generate.Range{Min: 1, Max: 1}})()
 	changed := func(at int, value byte) []byte {
 		b := append([]byte{12: 8, 13: 0}, report...)
@@ -314,23 +327,24 @@ func TestSame(t *testing.T) {
 	moving := generate.Range{Min: 1000, Max: 1080}
 	jumping := generate.Range{Min: 100, Max: 100000}
 	for name, d := range map[string]generate.Description{
-		"2.0":            {Flows: 3, Hops: 5, Latency: moving},
-		"1.0":            {Version: generate.V10, Flows: 3, Hops: 5, Latency: moving},
-		"constant":       {Flows: 3, Hops: 6, Latency: moving, Constant: true},
-		"jumping":        {Flows: 2, Hops: 3, Latency: jumping},
-		"queues move":    {Flows: 3, Hops: 3, Latency: moving, Queue: generate.Range{Min: 50, Max: 150}, QueueStep: 3},
-		"IPv6, VLAN":     {Flows: 3, Hops: 4, Latency: moving, IPv6: true, VLAN: 7, Transport: generate.TCP},
-		"quotes IP, TCP": {Version: generate.V10, Flows: 3, Hops: 4, Latency: moving, QuoteIP: true, Transport: generate.Mixed},
-		"postcards":      {Mode: generate.XD, Flows: 2, Hops: 3, Latency: moving},
-		"postcards 1.0":  {Version: generate.V10, Mode: generate.XD, Flows: 2, Hops: 3, Latency: moving},
-		"drops, gaps":    {Flows: 2, Hops: 3, Latency: moving, Drops: 0.05, GapEvery: 10},
-		"19 hops":        {Flows: 2, Hops: 19, Latency: moving},
-		"groups":         {Flows: 2, Hops: 2, Latency: moving, Group: 2},
+		"2.0":               {Flows: 3, Hops: 5, Latency: moving},
+		"1.0":               {Version: generate.V10, Flows: 3, Hops: 5, Latency: moving},
+		"constant":          {Flows: 3, Hops: 6, Latency: moving, Constant: true},
+		"jumping":           {Flows: 2, Hops: 3, Latency: jumping},
+		"queues move":       {Flows: 3, Hops: 3, Latency: moving, Queue: generate.Range{Min: 50, Max: 150}, QueueStep: 3},
+		"IPv6, VLAN":        {Flows: 3, Hops: 4, Latency: moving, IPv6: true, VLAN: 7, Transport: generate.TCP},
+		"quotes IP, TCP":    {Version: generate.V10, Flows: 3, Hops: 4, Latency: moving, QuoteIP: true, Transport: generate.Mixed},
+		"postcards":         {Mode: generate.XD, Flows: 2, Hops: 3, Latency: moving},
+		"postcards, joined": {Mode: generate.XD, Flows: 2, Hops: 3, Latency: moving},
+		"postcards 1.0":     {Version: generate.V10, Mode: generate.XD, Flows: 2, Hops: 3, Latency: moving},
+		"drops, gaps":       {Flows: 2, Hops: 3, Latency: moving, Drops: 0.05, GapEvery: 10},
+		"19 hops":           {Flows: 2, Hops: 19, Latency: moving},
+		"groups":            {Flows: 2, Hops: 2, Latency: moving, Group: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			oneCPU(t)
 			next := packets(t, d)
-			c := metrics.DefaultConfig()
+			c := shares()
 			if name == "queues move" {
 				c.Congested = 120
 			}
@@ -339,7 +353,11 @@ func TestSame(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer path.Close()
-			all, some := newHearing(t, c), newHearing(t, c)
+			var join time.Duration
+			if name == "postcards, joined" {
+				join = time.Hour
+			}
+			all, some := newHearing(t, c, join), newHearing(t, c, join)
 			some.Use(path)
 			const reports = 1500
 			for range reports {
@@ -354,8 +372,14 @@ func TestSame(t *testing.T) {
 					t.Fatal(cmp.Diff(all.events, some.events))
 				}
 			}
+			later := time.Now().Add(2 * join)
+			all.Until(later)
+			some.Until(later)
 			if diff := cmp.Diff(all.events, some.events); diff != "" {
 				t.Fatal(diff)
+			}
+			if paths := slices.ContainsFunc(some.events, func(e string) bool { return strings.Contains(e, "flow_path") }); paths != (d.Mode != generate.XD || join > 0) {
+				t.Errorf("paths %v", paths)
 			}
 			if err := path.Sweep(some.Collector); err != nil {
 				t.Fatal(err)

@@ -22,14 +22,16 @@ type flow struct {
 	taken uint64 // as accounted
 	ip    []byte // the packet that the template was made of
 	words int
+	tail  int
 	used  time.Time
 }
 
 // Install makes t the key's template, unless it is too large for any: then it has none.
 func (p *Path) Install(key, number uint64, packet collect.Packet, t *collect.Template) error {
 	f := p.flows[key]
-	large := len(t.Mask)/8 > len(p.small.Mask) || len(t.Bands) > len(p.small.Band)
-	if large && (len(t.Mask)/8 > len(p.large.Mask) || len(t.Bands) > len(p.large.Band)) {
+	// The last place for a word is the tail's.
+	large := len(t.Mask)/8 >= len(p.small.Mask) || len(t.Bands) > len(p.small.Band)
+	if large && (len(t.Mask)/8 >= len(p.large.Mask) || len(t.Bands) > len(p.large.Band)) {
 		return nil
 	}
 	if f != nil && f.large != large {
@@ -40,7 +42,7 @@ func (p *Path) Install(key, number uint64, packet collect.Packet, t *collect.Tem
 	}
 	head := bpfobj.CollectRdrTemplateHead{
 		After: number, SumLo: t.Sum.Lo, SumSpan: t.Sum.Hi - t.Sum.Lo, Words: uint16(len(t.Mask) / 8), Bands: uint16(len(t.Bands)),
-		MaxLen: math.MaxUint32,
+		MaxLen: math.MaxUint32, Tail: uint16(max(t.Tail, len(t.Mask)-8)),
 	}
 	if t.MaxLen > 0 {
 		head.MaxLen = uint32(t.MaxLen)
@@ -74,7 +76,7 @@ func (p *Path) Install(key, number uint64, packet collect.Packet, t *collect.Tem
 	if f == nil {
 		f = &flow{large: large, used: p.now}
 	}
-	f.taken, f.words = 0, len(t.Mask)/8
+	f.taken, f.words, f.tail = 0, len(t.Mask)/8, t.Tail
 	f.ip = append(f.ip[:0], packet.IP...)
 	p.flows[key] = f
 	return nil
@@ -83,6 +85,10 @@ func (p *Path) Install(key, number uint64, packet collect.Packet, t *collect.Tem
 func fill(mask, value []uint64, bands []bpfobj.CollectRdrBand, t *collect.Template) {
 	for i := range len(t.Mask) / 8 {
 		mask[i], value[i] = binary.NativeEndian.Uint64(t.Mask[8*i:]), binary.NativeEndian.Uint64(t.Value[8*i:])
+	}
+	end := len(mask) - 1
+	if mask[end], value[end] = 0, 0; t.Tail > 0 {
+		mask[end], value[end] = binary.NativeEndian.Uint64(t.TailMask[:]), binary.NativeEndian.Uint64(t.TailValue[:])
 	}
 	for i, b := range t.Bands {
 		bands[i] = bpfobj.CollectRdrBand{Off: uint16(b.Off), Mask: b.Mask, Lo: b.Lo, Span: b.Hi - b.Lo}
@@ -125,6 +131,9 @@ func (p *Path) Taken(key uint64) (collect.Packet, uint64, error) {
 	for i := range f.words {
 		binary.NativeEndian.PutUint64(payload[8*i:], last[i])
 	}
+	if f.tail > 0 {
+		binary.NativeEndian.PutUint64(payload[f.tail:], last[len(last)-1])
+	}
 	return collect.Packet{At: time.Now(), IP: f.ip}, n, nil
 }
 
@@ -154,9 +163,9 @@ func (p *Path) read(key uint64, f *flow) (*bpfobj.CollectRdrTemplateHead, []uint
 		return nil, nil, fmt.Errorf("read a template: %w", err)
 	}
 	if head.Last&1 != 0 {
-		last = last[half:]
+		return head, last[half:], nil
 	}
-	return head, last, nil
+	return head, last[:half], nil
 }
 
 // Remove removes a key's template, if it has one.

@@ -14,6 +14,7 @@ type Config struct {
 	// that, where reports do not say it themselves; 0: nothing says it then.
 	Congested uint64
 	Flows     int           // tables hold so many flows, four times as many hops of flows, queues, links
+	Series    int           // of queues, and of links, no more than so many; 0: any number
 	Age       time.Duration // keys that nobody reports for so long go; 0: never
 }
 
@@ -21,14 +22,29 @@ type Config struct {
 // came before. A packet's way is shorter; a flow whose ways change keeps the nodes reported last.
 const maxHops = 64
 
-// DefaultConfig is an event for each change of 10 %, of up to 65,536 flows.
+// leastLatency is what a latency must change by to make an event, if nobody says: those of software
+// switches are never the same twice.
+const leastLatency = uint64(100 * time.Microsecond)
+
+// DefaultConfig is an event for each change of 10 %, and of latencies 100 us, of up to 65,536 flows.
 func DefaultConfig() Config {
-	c := Config{Flows: 1 << 16, Age: 5 * time.Minute}
+	c := Config{Flows: 1 << 16, Series: 1 << 14, Age: 5 * time.Minute}
 	for m := range c.Thresholds {
 		c.Thresholds[m].Permille = 100
+		if Metric(m).Nanoseconds() {
+			c.Thresholds[m].Absolute = leastLatency
+		}
 	}
 	c.Thresholds[FlowPath], c.Thresholds[QueueCongestion] = Threshold{}, Threshold{}
 	return c
+}
+
+// ports is how many queues, or links, there may be.
+func (c *Config) ports() int {
+	if c.Series > 0 {
+		return min(c.Series, 4*c.Flows)
+	}
+	return 4 * c.Flows
 }
 
 // Counts are what became of reports.
@@ -146,22 +162,45 @@ func (e *Engine) Add(r *Report, emit func(*Event)) int {
 		f = e.flow(r)
 	}
 	was := e.ofFlows()
-	whole, sum := r.Way && len(r.Hops) > 0, uint64(0)
-	named := whole
+	for i := range r.Hops {
+		if h := &r.Hops[i]; h.Has&HasNode == 0 {
+			e.Counts.NoNode++
+		} else {
+			e.hop(r, f, i, h)
+		}
+	}
+	e.along(r, f)
+	e.renew(f, was)
+	if e.sent == 0 {
+		e.Counts.Unchanged++
+	}
+	return e.sent
+}
+
+// Joined takes the way of a packet, whole and with its flow, whose nodes have told it one by one: Add
+// has had what they say of themselves. It returns how many events the path and the latency raised.
+func (e *Engine) Joined(r *Report, emit func(*Event)) int {
+	e.emit, e.sent = emit, 0
+	f := e.flow(r)
+	was := e.ofFlows()
+	e.along(r, f)
+	e.renew(f, was)
+	return e.sent
+}
+
+// along takes what a report says of the whole way, if it does; f is nil if there was no room for its
+// flow.
+func (e *Engine) along(r *Report, f *flow) {
+	if !r.Way || len(r.Hops) == 0 {
+		return
+	}
+	named, whole, sum := true, true, uint64(0)
 	e.path = e.path[:0]
 	for i := range r.Hops {
 		h := &r.Hops[i]
-		if h.Has&HasLatency == 0 {
-			whole = false
-		}
+		named, whole = named && h.Has&HasNode != 0, whole && h.Has&HasLatency != 0
 		sum += h.LatencyNs
-		if h.Has&HasNode == 0 {
-			e.Counts.NoNode++
-			named = false
-			continue
-		}
 		e.path = append(e.path, h.Node)
-		e.hop(r, f, i, h)
 	}
 	if f != nil && named {
 		e.way(r, f)
@@ -172,14 +211,14 @@ func (e *Engine) Add(r *Report, emit func(*Event)) int {
 	if f != nil && whole {
 		e.change(&f.latency, r.At, sum, Key{Metric: FlowLatency, Flow: r.Flow})
 	}
-	if f != nil && e.ofFlows() != was { // whoever knows what it said must ask again
+}
+
+// renew makes whoever knows what a flow said ask again, if it has said something since.
+func (e *Engine) renew(f *flow, was uint64) {
+	if f != nil && e.ofFlows() != was {
 		f.generation++
 		e.moved(f.index, f.band())
 	}
-	if e.sent == 0 {
-		e.Counts.Unchanged++
-	}
-	return e.sent
 }
 
 // ofFlows is how many events flows have raised.
@@ -229,7 +268,7 @@ func (e *Engine) hop(r *Report, f *flow, i int, h *Hop) {
 	if h.Has&HasUtilization != 0 {
 		l := e.links[at]
 		if l == nil {
-			if len(e.links) >= 4*e.Config.Flows {
+			if len(e.links) >= e.Config.ports() {
 				e.Counts.Full++
 				return
 			}
@@ -276,7 +315,7 @@ func (e *Engine) hopOf(f *flow, i int, node uint32) *hop {
 func (e *Engine) queue(key queueOf, at int64) *queue {
 	q := e.queues[key]
 	if q == nil {
-		if len(e.queues) >= 4*e.Config.Flows {
+		if len(e.queues) >= e.Config.ports() {
 			e.Counts.Full++
 			return nil
 		}

@@ -19,6 +19,14 @@ func flowN(n int) Flow {
 	return f
 }
 
+// shares is DefaultConfig without the least value of changes of latencies, which those of these tests
+// are below.
+func shares() Config {
+	c := DefaultConfig()
+	c.Thresholds[FlowLatency].Absolute, c.Thresholds[HopLatency].Absolute = 0, 0
+	return c
+}
+
 // at is a hop of a node with all that there is, the values named in order: latency, occupancy,
 // utilisation.
 func at(node uint32, values ...uint64) Hop {
@@ -79,7 +87,7 @@ func check(t *testing.T, got []string, want ...string) {
 }
 
 func TestEvents(t *testing.T) {
-	e := New(DefaultConfig())
+	e := New(shares())
 	check(t, feed(e,
 		way(flowA, at(1, 1000, 50, 30), at(2, 2000, 60, 40)),
 		way(flowA, at(1, 1000, 50, 30), at(2, 2000, 60, 40)),
@@ -102,7 +110,7 @@ func TestEvents(t *testing.T) {
 // TestDrift: what moves by less than the threshold at a time is reported each time it is the
 // threshold away from what was reported last.
 func TestDrift(t *testing.T) {
-	c := DefaultConfig()
+	c := shares()
 	c.Thresholds[HopLatency] = Threshold{Absolute: 10}
 	e := New(c)
 	hop := Hop{Has: HasNode | HasLatency, Node: 1}
@@ -120,7 +128,7 @@ func TestDrift(t *testing.T) {
 // TestSharedQueue: another flow moves the queue; that this flow's own reports are all alike must
 // not hide that the queue has changed back.
 func TestSharedQueue(t *testing.T) {
-	e := New(DefaultConfig())
+	e := New(shares())
 	only := func(f Flow, occupancy uint64) Report {
 		return Report{HasFlow: true, Flow: f, Hops: []Hop{{Has: HasNode | HasQueue | HasOccupancy, Node: 1, Queue: 2, Occupancy: occupancy}}}
 	}
@@ -131,7 +139,7 @@ func TestSharedQueue(t *testing.T) {
 }
 
 func TestCongestion(t *testing.T) {
-	c := DefaultConfig()
+	c := shares()
 	c.Congested = 100
 	c.Thresholds[QueueOccupancy] = Threshold{Absolute: 1 << 40}
 	queue := func(occupancy uint64) Report {
@@ -144,19 +152,19 @@ func TestCongestion(t *testing.T) {
 	flag := func(q bool) Report {
 		return Report{Hops: []Hop{{Has: HasNode | HasQueue | HasFlag, Node: 1, Flag: q}}}
 	}
-	check(t, feed(New(DefaultConfig()), flag(false), flag(true), flag(true), flag(false), flag(false), flag(true)),
+	check(t, feed(New(shares()), flag(false), flag(true), flag(true), flag(false), flag(false), flag(true)),
 		"", "queue_congestion 1 1 +", "", "queue_congestion 1 0 was 1", "", "queue_congestion 1 1 was 0")
 
 	// INT 0.5 has a field, of a queue of its own.
 	field := func(n uint64) Report {
 		return Report{Hops: []Hop{{Has: HasNode | HasCongestion, Node: 1, CongestionQueue: 5, Congestion: n}}}
 	}
-	check(t, feed(New(DefaultConfig()), field(0), field(9), field(3)), "queue_congestion 1 0 +", "queue_congestion 1 1 was 0", "")
+	check(t, feed(New(shares()), field(0), field(9), field(3)), "queue_congestion 1 0 +", "queue_congestion 1 1 was 0", "")
 }
 
 // TestPartial: what a report does not say has no metric; a postcard and a drop report have no way.
 func TestPartial(t *testing.T) {
-	e := New(DefaultConfig())
+	e := New(shares())
 	whole, noNode, noLatency := at(1, 5, 5, 5), at(2, 5, 5, 5), at(3, 5, 5, 5)
 	noNode.Has &^= HasNode
 	noLatency.Has, noLatency.LatencyNs = HasNode, 0
@@ -175,7 +183,7 @@ func TestPartial(t *testing.T) {
 // TestBounded: tables hold what they are allowed; what has no room is counted, and keys that
 // nobody reports make room.
 func TestBounded(t *testing.T) {
-	c := DefaultConfig()
+	c := shares()
 	c.Flows, c.Age = 10, time.Minute
 	e := New(c)
 	add := func(flow, hops int, when time.Duration) (raised int) {
@@ -213,7 +221,7 @@ func TestBounded(t *testing.T) {
 }
 
 func TestRows(t *testing.T) {
-	e := New(DefaultConfig())
+	e := New(shares())
 	feed(e, way(flowA, at(1, 100, 0, 0)), way(flowA, at(1, 105, 0, 0)))
 	var got []string
 	for _, r := range e.Rows() {
@@ -244,6 +252,11 @@ func TestParseThreshold(t *testing.T) {
 		{HopLatency, "0", Threshold{}, ""},
 		{HopLatency, "12.5%", Threshold{Permille: 125}, ""},
 		{QueueOccupancy, "100%", Threshold{Permille: 1000}, ""},
+		{HopLatency, "10%,100us", Threshold{Permille: 100, Absolute: 100000}, ""},
+		{QueueOccupancy, "10%,5", Threshold{Permille: 100, Absolute: 5}, ""},
+		{HopLatency, "10%,5", Threshold{}, "use a time"},
+		{HopLatency, "10%,20%", Threshold{}, "use a share and a least value"},
+		{HopLatency, "5us,10%", Threshold{}, "use a share and a least value"},
 		{QueueOccupancy, "64", Threshold{Absolute: 64}, ""},
 		{HopLatency, "64", Threshold{}, "use a time"},
 		{HopLatency, "-5us", Threshold{}, "use a time"},
@@ -264,7 +277,7 @@ func TestParseThreshold(t *testing.T) {
 func BenchmarkAdd(b *testing.B) {
 	for _, events := range []bool{false, true} {
 		b.Run(fmt.Sprintf("events=%v", events), func(b *testing.B) {
-			e := New(DefaultConfig())
+			e := New(shares())
 			r := way(flowA)
 			for n := range 6 {
 				r.Hops = append(r.Hops, at(uint32(n), 1000, 10, 10))
@@ -278,4 +291,38 @@ func BenchmarkAdd(b *testing.B) {
 			}
 		})
 	}
+}
+
+// TestSeries: of queues and of links there are as many as are allowed, and no events of others, which
+// are counted.
+func TestSeries(t *testing.T) {
+	c := shares()
+	c.Series = 5
+	e, events := New(c), 0
+	for n := range uint32(20) {
+		r := Report{Hops: []Hop{at(n, 1, 1, 1)}}
+		events += e.Add(&r, nil)
+	}
+	if rows := e.Rows(); len(rows) != 5+5 || events != 5+5 || e.Counts.Full != 2*15 {
+		t.Errorf("%d rows, %d events, %d without room", len(rows), events, e.Counts.Full)
+	}
+}
+
+// TestFloor: by default a latency that changes by a share of itself is no event below 100 us, and
+// nothing else has such a floor.
+func TestFloor(t *testing.T) {
+	check(t, feed(New(DefaultConfig()),
+		way(flowA, at(1, 300_000, 50, 30)),
+		way(flowA, at(1, 400_000, 50, 30)), // 100 us are no more than 100 us
+		way(flowA, at(1, 400_001, 56, 30)),
+		way(flowA, at(1, 5_000_000, 56, 30)),
+		way(flowA, at(1, 5_400_000, 56, 30)), // 400 us are no more than 10 %
+		way(flowA, at(1, 5_500_001, 56, 34)),
+	),
+		"hop_latency 1 300000 +, queue_occupancy 1 50 +, link_utilization 1 30 +, flow_path [1] was [] +, flow_latency 300000 +",
+		"",
+		"hop_latency 1 400001 was 300000, queue_occupancy 1 56 was 50, flow_latency 400001 was 300000",
+		"hop_latency 1 5000000 was 400001, flow_latency 5000000 was 400001",
+		"",
+		"hop_latency 1 5500001 was 5000000, link_utilization 1 34 was 30, flow_latency 5500001 was 5000000")
 }

@@ -15,7 +15,7 @@ func oneHop(f Flow, node uint32) *Report {
 // TestHopsOfFlow: whatever nodes reports of a flow name, it has 64 of them: those reported last. A
 // report whose own hops are more has no room for the rest.
 func TestHopsOfFlow(t *testing.T) {
-	e := New(DefaultConfig())
+	e := New(shares())
 	const others = 5000
 	raised := 0
 	for n := range uint32(others) {
@@ -57,13 +57,13 @@ func TestHopsOfFlow(t *testing.T) {
 // first 64 of a flow, and after 100,000 others of it (ratio: this to that).
 func BenchmarkAfterOthers(b *testing.B) {
 	const some = 32
-	e, node := New(DefaultConfig()), uint32(0)
+	e, node := New(shares()), uint32(0)
 	for ; node < 100000; node++ {
 		e.Add(oneHop(flowA, node), nil)
 	}
 	var fresh, after time.Duration
 	for n := 0; b.Loop(); n++ { // in turn: the machine may have other work
-		f := New(DefaultConfig())
+		f := New(shares())
 		f.Add(oneHop(flowA, 0), nil)
 		begin := time.Now()
 		for i := range uint32(some) {

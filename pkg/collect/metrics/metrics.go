@@ -8,6 +8,8 @@ package metrics
 
 import (
 	"fmt"
+	"math"
+	"math/bits"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -120,8 +122,8 @@ type Report struct {
 	Way     bool  // Hops are the packet's whole way: no postcard, no drop report
 }
 
-// Threshold is how much a value must change to make an event: by more than Absolute, or, if
-// Permille is set, by more than that share of the last reported value.
+// Threshold is how much a value must change to make an event: by more than Absolute, and by more than
+// that share of the last reported value.
 type Threshold struct {
 	Absolute uint64
 	Permille uint32
@@ -129,28 +131,44 @@ type Threshold struct {
 
 // exceeded says whether a value is too far from the last reported one.
 func (t Threshold) exceeded(value, reported uint64) bool {
-	d := max(value, reported) - min(value, reported)
-	if t.Permille > 0 {
-		return d*1000 > reported*uint64(t.Permille)
-	}
-	return d > t.Absolute
+	return max(value, reported)-min(value, reported) > t.most(reported)
 }
 
-func (t Threshold) String() string {
+// most is how far a value may be from the last reported one without an event.
+func (t Threshold) most(reported uint64) uint64 {
+	share := uint64(0)
 	if t.Permille > 0 {
-		return strconv.FormatFloat(float64(t.Permille)/10, 'f', -1, 64) + "%"
+		high, low := bits.Mul64(reported, uint64(t.Permille))
+		if share = math.MaxUint64; high < 1000 {
+			share, _ = bits.Div64(high, low, 1000)
+		}
 	}
-	return strconv.FormatUint(t.Absolute, 10)
+	return max(share, t.Absolute)
 }
 
-// ParseThreshold reads "10%", "500", and of latencies "5us". A share has at most one digit behind
-// the point.
+// ParseThreshold reads "10%", "500", and of latencies "5us"; "10%,100us" is a share, but no less than
+// so much. A share has at most one digit behind the point.
 func ParseThreshold(m Metric, s string) (Threshold, error) {
 	bad := func(why string) (Threshold, error) {
 		return Threshold{}, fmt.Errorf("threshold %q of %v: %s", s, m, why)
 	}
 	if !m.HasThreshold() {
 		return bad("every change of it is an event")
+	}
+	if share, least, ok := strings.Cut(s, ","); ok {
+		t, err := ParseThreshold(m, share)
+		if err != nil {
+			return t, err
+		}
+		floor, err := ParseThreshold(m, least)
+		if err != nil {
+			return Threshold{}, err
+		}
+		if t.Permille == 0 || floor.Permille > 0 {
+			return bad("use a share and a least value, such as 10%,100us")
+		}
+		t.Absolute = floor.Absolute
+		return t, nil
 	}
 	if share, ok := strings.CutSuffix(s, "%"); ok {
 		whole, tenth, _ := strings.Cut(share, ".")

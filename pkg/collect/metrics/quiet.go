@@ -15,10 +15,7 @@ type Band struct{ Lo, Hi uint64 }
 var nothing = Band{Lo: 1}
 
 func (t Threshold) band(reported uint64) Band {
-	d := t.Absolute
-	if t.Permille > 0 {
-		d = reported * uint64(t.Permille) / 1000
-	}
+	d := t.most(reported)
 	b := Band{Hi: math.MaxUint64}
 	if d < reported {
 		b.Lo = reported - d

@@ -32,12 +32,15 @@ func TestQuiet(t *testing.T) {
 	quiet, loud, replaced := 0, 0, uint64(0)
 	for seed := range uint64(60) {
 		rng := rand.New(rand.NewPCG(seed, 1))
-		c := DefaultConfig()
+		c := shares()
 		if c.Flows = 40; seed%4 == 0 {
 			c.Flows = 5
 		}
 		if seed%3 > 0 {
 			c.Congested = seed % 3 * 100
+		}
+		if seed%7 == 0 {
+			c.Thresholds[HopLatency].Absolute, c.Thresholds[FlowLatency].Absolute = 12, 25
 		}
 		if seed%5 == 0 {
 			for m := range c.Thresholds {

@@ -59,6 +59,7 @@ func newWorld(t *testing.T, outputs ...Output) *world {
 
 func newWorldEngine() *metrics.Engine {
 	config := metrics.DefaultConfig()
+	config.Series = 0 // for more than are shown
 	config.Congested = 500
 	return metrics.New(config)
 }

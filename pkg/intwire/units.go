@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package intwire
+
+// INT leaves the units of times and latencies to the device (INT 2.1, "INT Metadata"). A source whose
+// egress time is not its ingress time and its hop latency has other units than it is taken to have.
+
+// units says what hop latencies of a message count by, and holds those that have times beside them
+// against these.
+func (d *Decoder) units(m *Message) {
+	if m.Profile == nil {
+		m.LatencyNs = 1
+		return
+	}
+	u := unitsOf{latency: uint64(d.LatencyNs), time: uint64(m.Profile.TimeNs), given: d.LatencyNs > 0}
+	if !u.given {
+		u.latency, u.given = uint64(max(m.Profile.HopLatencyNs, 1)), m.Profile.HopLatencyNs > 0
+	}
+	m.LatencyNs = uint32(u.latency)
+	for _, ints := range [...][]INT{m.INT, m.Embedded} {
+		for i := range ints {
+			in := &ints[i]
+			if in.Incomplete { // what is behind it may be read as a hop
+				continue
+			}
+			short := in.Header.Layout != INT20 && in.Options&LongTimes == 0
+			for j := range in.Hops {
+				if !u.agree(m, &in.Hops[j].Values, short) {
+					return
+				}
+			}
+		}
+	}
+	for i := range m.Reports {
+		if !u.agree(m, &m.Reports[i].Values, false) {
+			return
+		}
+	}
+}
+
+// unitsOf is how many ns a source's latencies and times count by. time is 0 if nobody says.
+type unitsOf struct {
+	latency, time uint64
+	given         bool // somebody says what latency is
+}
+
+const timesOf = Fields(1<<HopLatency | 1<<IngressTS | 1<<EgressTS)
+
+// agree says whether a hop's latency is what lies between its times, if it has all of that, and
+// notes it if not. short: times have 32 bits.
+func (u *unitsOf) agree(m *Message, v *Values, short bool) bool {
+	if v.Has&^v.Invalid&timesOf != timesOf {
+		return true
+	}
+	latency, between := v.V[HopLatency], v.V[EgressTS]-v.V[IngressTS]
+	switch {
+	case short:
+		between = uint64(uint32(between))
+	case v.V[EgressTS] < v.V[IngressTS]: // a clock of fewer bits has begun anew
+		return true
+	}
+	const most = 1 << 42 // so that no product is too large
+	between = min(between, most)
+	var ok bool
+	switch {
+	case u.time > 0:
+		ok = alike(latency*u.latency, between*u.time, max(u.latency, u.time))
+	case u.given:
+		for time := uint64(1); time <= 1e6 && !ok; time *= 1000 {
+			ok = alike(latency*u.latency, between*time, max(u.latency, time))
+		}
+	default: // of one unit, whichever it is
+		ok = alike(latency, between, 1)
+	}
+	if !ok {
+		m.note(OtherUnits, int(latency), int(min(between, 1<<32-1)))
+	}
+	return ok
+}
+
+// alike says whether two times are about the same: nodes take a time here or there, and round.
+func alike(a, b, grain uint64) bool {
+	const factor = 16
+	return max(a, b) <= factor*(min(a, b)+grain)
+}
