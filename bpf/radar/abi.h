@@ -348,7 +348,8 @@ enum rdr_counter {
 	RDR_C_QUEUE_UNSEEN = 31,
 	RDR_C_NOT_HERE = 32, /* bits or a mark of ours, of a packet that is elsewhere */
 	RDR_C_NODE_CHANGED = 33, /* times that an interface came or went, with something to close */
-	RDR_C_MAX = 34,
+	RDR_C_CONTENT_CHANGED = 34, /* a program in a node sent it on with other content: restored */
+	RDR_C_MAX = 35,
 };
 
 #endif

@@ -107,6 +107,8 @@ var counterText = [bpfobj.TcRdrCounterRDR_C_MAX]Counter{
 		Help: "marks and headers of packets of ours that were elsewhere: made by a node's process, measured as packets of their own"},
 	bpfobj.TcRdrCounterRDR_C_NODE_CHANGED: {Name: "node_changed", Group: GroupNotice,
 		Help: "times that an interface came or went, and ports restored packets until that was followed"},
+	bpfobj.TcRdrCounterRDR_C_CONTENT_CHANGED: {Name: "content_changed", Group: GroupNotice,
+		Help: "packets that a program in a node had read from the wire and sent on with other content: restored; their story ended there, as left, and a new one began"},
 }
 
 // missedHelp explains the one counter that the kernel keeps, not the programs.
