@@ -3,6 +3,7 @@
 package main
 
 import (
+	"fmt"
 	"os/exec"
 	"strings"
 	"testing"
@@ -11,7 +12,8 @@ import (
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
-// pythonSwitch forwards IPv4 between eth0 and eth1 by packet sockets, all but UDP to port 9999.
+// pythonSwitch forwards IPv4 between eth0 and eth1 by packet sockets, all but UDP to port 9999. It
+// changes the payload of UDP to port 9998.
 const pythonSwitch = `
 import select, socket, struct, subprocess
 def neighbour(dev):
@@ -28,8 +30,11 @@ while True:
         f, addr = s.recvfrom(65536)
         if addr[2] == 4 or f[12:14] != b"\x08\x00" or (f[23] == 17 and f[36:38] == struct.pack("!H", 9999)):
             continue
+        f = bytearray(f)
+        if f[23] == 17 and f[36:38] == struct.pack("!H", 9998):
+            f[40:44] = b"\0\0" + bytes([f[42] ^ 255, f[43]]) # without a checksum
         out, mac, to = ports[1 if s is ports[0][0] else 0]
-        b = bytearray(f)
+        b = f
         b[:12], b[22], b[24:26] = to + mac, b[22] - 1, b"\0\0"
         total = sum(struct.unpack("!10H", b[14:34]))
         while total > 0xffff:
@@ -108,6 +113,26 @@ for df in 0, 2: # IP_PMTUDISC_DONT, IP_PMTUDISC_DO: found by key, and by the hea
 	})
 	if text := w.radar(exitOK, "trace", id); !strings.Contains(text, "not forwarded by python3") {
 		t.Errorf("radar trace:\n%s", text)
+	}
+	w.in("h1", "python3", "-c", `
+import os, socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.setsockopt(socket.IPPROTO_IP, 10, 2)
+for i in range(20):
+    s.sendto(os.urandom(32), ("10.0.2.2", 9998))`)
+	nstest.WaitFor(t, "all changed packets to end", func() bool {
+		clear(got)
+		n := 0
+		for _, r := range w.packets("--last", "1000", "udp dst port 9998") {
+			if r.State != record.InFlight {
+				n++
+			}
+			got[fmt.Sprintf("%s %s TTL %d", r.State, r.Hops[len(r.Hops)-1].Node, r.TTL)]++
+		}
+		return n == 40
+	})
+	if len(got) != 2 || got["left r1 TTL 64"] != 20 || got["delivered h2 TTL 63"] != 20 {
+		t.Errorf("stories of packets whose content was changed: %v\nwant 20 that left r1, and 20 that began there with TTL 63", got)
 	}
 	for _, r := range w.packets("--last", "1000", "icmp") {
 		if r.State != record.Delivered || len(r.Hops) != 3 {
