@@ -32,13 +32,14 @@ GLOBAL int is_handmade(struct __sk_buff *skb)
 static __always_inline bool is_still_here(struct rdr_slot *s, __u32 stay, __u32 node)
 {
 	struct rdr_slot *h = head_of(s);
+	__u64 last = last_event(s);
 
 	/* A program may be quicker than the hook at ingress. */
-	if (!(stay & STAY_CAME) || has_come(last_event(s), node))
+	if (!(stay & STAY_CAME) || has_come(last, node))
 		return true;
-	/* What the kernel has dropped is the copy that it got itself. */
+	/* What the kernel has dropped is the copy that it got itself, for another host or not. */
 	return !(stay & (STAY_AWAY | STAY_LEFT)) &&
-	       (s->state | (h ? h->state : 0)) & RDR_ST_LOST;
+	       (cell_kind(last) == RDR_EV_IGNORED || (s->state | (h ? h->state : 0)) & RDR_ST_LOST);
 }
 
 /*
@@ -96,6 +97,7 @@ GLOBAL __u64 restore_changed(struct __sk_buff *skb, __u32 bits, __u32 index, __u
 		.now = now, .kind = RDR_EV_LEFT, .flags = RDR_EVF_FIRST, .port = form >> 16,
 	};
 	union rdr_bits b;
+	__u8 state;
 
 	guid_decode(p.bits, &f.decrements);
 	f.slot = slot_at(index & (cfg_slots - 1));
@@ -107,7 +109,12 @@ GLOBAL __u64 restore_changed(struct __sk_buff *skb, __u32 bits, __u32 index, __u
 		return 0;
 	}
 	count(RDR_C_CONTENT_CHANGED, p.n);
+	state = f.slot->state;
 	see_one(index, p.n << 16, now, pack_sighting(&w), 0);
+	/* A program may say so of a packet that still waits somewhere, with its bits: unless it was
+	 * lost here, its slot is not used again before the timeout. */
+	if (!((state & RDR_ST_LOST) | (f.slot->cut & RDR_COPIES)))
+		flip_copies(f.slot);
 	return b.word | CHANGED;
 }
 

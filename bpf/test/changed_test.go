@@ -7,6 +7,27 @@ import (
 	"testing"
 )
 
+// TestContentChangedEarly: a program spells a packet that still waits on its way to the node. The
+// slot is kept for that packet, which arrives with true bits.
+func TestContentChangedEarly(t *testing.T) {
+	d := newDomain(t, config{carry: "header", slots: 16})
+	orig := packet(t, "udp-64")
+	w := d.send(frame{data: orig})
+	index := d.guid(w.data)
+	forged := d.route(d.link(w, 0), r1In)
+	forged.from = 0
+	_, l4 := l4Of(forged.data, etherHeader)
+	forged.data[l4+8] ^= 0x40
+	d.egress(r1Edge, forged)
+	d.wantStory(index, "out@0/FS left@4/F")
+	for range 64 { // the ring comes round
+		d.deliver(d.send(frame{data: packet(t, "tcp-data")}), 0)
+	}
+	_, w = d.transit(w, 0)
+	same(t, "at h2", d.deliver(w, 0).data, lowered(t, orig, 1))
+	d.counters()
+}
+
 // TestContentChanged: in a node that carries the header a packet's content is changed on its way
 // through. It leaves with true bits, as the packet that it is now; the old story ends there.
 // (What a program has sent by a packet socket: pkg/datapath, TestSwitch.)

@@ -416,6 +416,7 @@ func TestSwitch(t *testing.T) {
 		name      string
 		change    contentChange
 		tcp, ipv6 bool
+		bridged   bool // the frames are for b, and the kernel wants none
 	}{
 		{name: "insert", change: insertShim},
 		{name: "insert into TCP", change: insertShim, tcp: true},
@@ -423,6 +424,8 @@ func TestSwitch(t *testing.T) {
 		{name: "ack", change: changeAck, tcp: true},
 		{name: "address", change: translate},
 		{name: "insert into IPv6", change: insertShim, ipv6: true},
+		{name: "insert, bridged", change: insertShim, bridged: true},
+		{name: "address, bridged", change: translate, bridged: true},
 	} {
 		for j, carry := range []string{CarryAuto, CarryHeader} {
 			for k, nodes := range [][]string{chain, {"a", "r"}} {
@@ -433,6 +436,9 @@ func TestSwitch(t *testing.T) {
 					const packets = 120
 					l := newSwitchLab(t, carry)
 					p := &switchProbes{tcp: c.tcp, ipv6: c.ipv6, from: l.mac("a", "e0"), to: l.mac("r", "e0")}
+					if c.bridged {
+						p.to = l.mac("b", "e0")
+					}
 					l.startSwitch(c.change)
 					l.attach(nodes...)
 					l.compareProbes(p, l.openReceiver("b", "e0", c.ipv6), 0, packets, c.change)
