@@ -190,6 +190,8 @@ static __always_inline int egress(struct __sk_buff *skb, bool v6)
 		r = found_unmarked(&p, port, port_no, skb->ingress_ifindex, now);
 		if (!r && cut)
 			r = found_cut(mark, &p, now);
+		if (!r)
+			take_bits_back(skb, &p, port, port_no, now);
 	}
 	known = unpack_found(r, &f);
 	if (is_icmp_error(&p))

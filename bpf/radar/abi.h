@@ -357,7 +357,8 @@ enum rdr_counter {
 	RDR_C_NODE_CHANGED = 33, /* times that an interface came or went, with something to close */
 	RDR_C_UNSENT = 34,	/* freed by a node before they were sent, see struct rdr_unsent */
 	RDR_C_UNSENT_FULL = 35, /* of these, not in the map: it was full */
-	RDR_C_MAX = 36,
+	RDR_C_CONTENT_CHANGED = 36, /* a program in a node sent it on with other content: restored */
+	RDR_C_MAX = 37,
 };
 
 /*

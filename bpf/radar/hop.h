@@ -3,6 +3,7 @@
 #ifndef RADAR_HOP_H
 #define RADAR_HOP_H
 
+#include "changed.h"
 #include "nat.h"
 #include "quote6.h"
 #include "source.h"

@@ -12,6 +12,7 @@ import (
 	"github.com/vnetradar/radar/pkg/datapath"
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/nodes"
+	"github.com/vnetradar/radar/pkg/record"
 )
 
 // attachView is the JSON form of what "radar attach" prints.
@@ -28,6 +29,7 @@ type attachView struct {
 	Memory    *memoryView    `json:"memory,omitempty"`
 	Warnings  []string       `json:"warnings,omitempty"`
 	Conflicts []conflictView `json:"conflicts,omitempty"`
+	Readers   []readerView   `json:"readers,omitempty"`
 	// Containers says what becomes of containers that start, if the command said so.
 	Containers string        `json:"containers,omitempty"`
 	Agent      *startedAgent `json:"agent,omitempty"`
@@ -46,8 +48,10 @@ type nodeView struct {
 	// Apart says why it can carry neither, so that stories end as packets enter it.
 	Apart string `json:"apart,omitempty"`
 	// Redirects: its rules can deliver packets for others to itself.
-	Redirects bool       `json:"redirects,omitempty"`
-	Ports     []portView `json:"ports"`
+	Redirects bool `json:"redirects,omitempty"`
+	// Switch is the process that was seen to forward packets there, by packet sockets.
+	Switch string     `json:"switch,omitempty"`
+	Ports  []portView `json:"ports"`
 }
 
 type portView struct {
@@ -76,6 +80,14 @@ type conflictView struct {
 	Mask string `json:"mask"`
 }
 
+// readerView is a process that reads all that comes in at several interfaces of a node.
+type readerView struct {
+	Node    string `json:"node"`
+	PID     int    `json:"pid"`
+	Process string `json:"process"`
+	Ports   int    `json:"ports,omitempty"` // how many; absent: all
+}
+
 func newMemoryView(m datapath.Memory) *memoryView { return &memoryView{Total: m.Total(), Memory: m} }
 
 func newAttachView(r *datapath.AttachResult, dryRun bool) *attachView {
@@ -93,6 +105,9 @@ func newAttachView(r *datapath.AttachResult, dryRun bool) *attachView {
 		v.Conflicts = append(v.Conflicts, conflictView{
 			Node: c.Node, What: c.What, Rule: c.Text, Mask: fmt.Sprintf("0x%08x", c.Mask),
 		})
+	}
+	for _, r := range r.Readers {
+		v.Readers = append(v.Readers, readerView{Node: r.Node, PID: r.PID, Process: r.Name, Ports: max(r.Ports, 0)})
 	}
 	return v
 }
@@ -119,7 +134,7 @@ func nodeViews(d *domain.Domain) []nodeView {
 		if n.Removed {
 			continue
 		}
-		view := nodeView{Name: n.Name, ID: n.ID, Spec: n.Spec, Auto: n.Auto, Header: n.Header, Apart: n.Apart, Redirects: n.Redirects, Ports: []portView{}}
+		view := nodeView{Name: n.Name, ID: n.ID, Spec: n.Spec, Auto: n.Auto, Header: n.Header, Apart: n.Apart, Redirects: n.Redirects, Switch: n.Switch, Ports: []portView{}}
 		for _, p := range d.Ports {
 			if p.Node != n.ID || p.Removed {
 				continue
@@ -199,6 +214,7 @@ func (a *app) printAttached(v *attachView) error {
 		fmt.Fprintf(w, "warning: %s\n", text)
 	}
 	printHeaderNodes(w, v.Nodes)
+	printReaders(w, v.Readers)
 	for _, c := range v.Conflicts {
 		fmt.Fprintf(w, "warning: node %s: %s uses mark bits %s that radar uses: %s (detach and attach with --carry auto, or mark=0xMASK)\n", c.Node, c.What, c.Mask, c.Rule)
 	}
@@ -228,6 +244,28 @@ func printHeaderNodes(w io.Writer, list []nodeView) {
 			fmt.Fprintf(w, "note: in node %s stories end where packets enter, as left, and begin anew where they leave: it uses the mark (%s), and has %s\n", n.Name, n.Header, n.Apart)
 		case n.Header != "":
 			fmt.Fprintf(w, "note: node %s carries the header, so rules in it see rewritten TTL, DSCP and IP ID (%s)\n", n.Name, n.Header)
+		}
+	}
+}
+
+// printReaders names processes that may be switches: nobody can tell them from a tcpdump before
+// they send.
+func printReaders(w io.Writer, list []readerView) {
+	for _, r := range list {
+		what := "all interfaces"
+		if r.Ports > 0 {
+			what = plural(r.Ports, "interface")
+		}
+		fmt.Fprintf(w, "note: in node %s %s (process %d) reads %s. If it forwards packets: one whose content it changes leaves with its true header, and its story ends there; what it puts into other packets (a tunnel, a report) has rewritten header bits: then leave the node out, and name it by --vm\n",
+			r.Node, r.Process, r.PID, what)
+	}
+}
+
+// printSwitches names the processes that were seen to forward packets.
+func printSwitches(w io.Writer, list []nodeView) {
+	for _, n := range list {
+		if n.Switch != "" {
+			fmt.Fprintf(w, "note: in node %s %s forwards packets: those that it does not are lost as %s, and where it changes the content a new story begins\n", n.Name, n.Switch, record.NotForwarded)
 		}
 	}
 }

@@ -28,6 +28,10 @@ REASON NOT_SEEN is no loss that the kernel told of. These packets expired: they 
 there (AT node) or out by that port (AT link), and nobody saw them again within the
 timeout. In a virtual machine or a forwarder in user space they were lost or consumed.
 
+REASON NOT_FORWARDED: a process forwards the packets of that node by packet sockets, and
+has not sent these on; FUNCTION is the process. (The kernel drops its own copies there,
+always, for reasons that mean nothing.) The agent has to have seen the process forward.
+
 --local shows what was dropped after delivery instead: in the receiving node's own
 input rules or socket buffers. Such packets count as delivered. What TCP itself frees
 (data that it had already, what is left when a connection is closed) has a NOTE: that

@@ -64,6 +64,7 @@ func (a *app) printStatus(v *statusView) error {
 	}
 	printHeaderNodes(w, v.Nodes)
 	printRedirecting(w, v)
+	printSwitches(w, v.Nodes)
 	fmt.Fprintln(w)
 	if err := a.printTotals(v.Totals, v.Counters); err != nil {
 		return err

@@ -285,6 +285,9 @@ func dropStep(l *record.Loss, local bool) step {
 // whyText is the reason in words, with the kernel's own name of it and the function
 // that freed the packet.
 func whyText(l *record.Loss) string {
+	if l.Reason == record.NotForwarded {
+		return "not forwarded by " + l.Function
+	}
 	words := reasonWords[l.Reason]
 	var names []string
 	switch {

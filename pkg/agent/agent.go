@@ -8,10 +8,10 @@
 // the last one left. There is one agent a domain (agent.lock), found by its pid
 // file and told to end by signals; it serves no socket.
 //
-// An agent has five loops that do not wait for each other, each with a Handle
+// An agent has six loops that do not wait for each other, each with a Handle
 // of its own: keep (lease, keys), follow (ring, snapshot), watch (topology), marks
-// (rules that use the mark) and, which needs none, containers (those that start and
-// are wanted in the domain).
+// (rules that use the mark) and, which need none, containers (those that start and
+// are wanted in the domain) and switches (processes that forward packets).
 package agent
 
 import (
@@ -54,6 +54,8 @@ type Agent struct {
 	handle  *datapath.Handle // for the counters and the end
 	claim   *claim
 	signals chan os.Signal
+	// switches learns in which nodes a process forwards packets.
+	switches *switches
 }
 
 // Open makes the calling process the agent of an attached domain and opens what
@@ -63,7 +65,7 @@ func Open(name string, log *slog.Logger) (_ *Agent, err error) {
 	if _, err := domain.Load(name); err != nil {
 		return nil, err
 	}
-	a := &Agent{name: name, log: log, signals: make(chan os.Signal, 1)}
+	a := &Agent{name: name, log: log, signals: make(chan os.Signal, 1), switches: newSwitches(name, log)}
 	defer func() {
 		if err != nil {
 			a.Close()
@@ -155,6 +157,7 @@ func (a *Agent) Run(ctx context.Context, ready func()) (End, error) {
 	group.Go(func() error { return watch.run(inner) })
 	group.Go(func() error { return marks.run(inner) })
 	group.Go(func() error { return newContainers(a.name, a.log).run(inner) })
+	group.Go(func() error { return a.switches.run(inner) })
 	group.Go(func() error { return a.follow(inner) })
 	if ready != nil {
 		ready()
@@ -215,6 +218,7 @@ func (a *Agent) follow(ctx context.Context) error {
 		}
 		once.warn("read the domain's description", err)
 		once.warn("write snapshot", a.reader.Collector.Save())
+		a.switches.put(a.reader.Decoder.TakeForwarders())
 	}
 }
 

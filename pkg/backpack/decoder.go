@@ -32,6 +32,11 @@ type Decoder struct {
 	qdiscs    map[uint64]string // by the 8 bytes of a cell
 	addrs     map[address]string
 
+	// switches are the processes that forward packets in nodes, by node; nil where there is none.
+	switches []*Function
+	// forwarders are nodes in which packets went on whose copies the kernel had dropped.
+	forwarders map[uint16]bool
+
 	events []event // scratch
 
 	// strangers says that an event named a port which the description lacks.
@@ -68,6 +73,8 @@ func NewDecoder(d *domain.Domain, symbols Symbols) *Decoder {
 		reasons:   make(map[uint32]string),
 		qdiscs:    make(map[uint64]string),
 		addrs:     make(map[address]string),
+
+		forwarders: make(map[uint16]bool),
 	}
 	dec.SetDomain(d)
 	return dec
@@ -82,10 +89,14 @@ func (d *Decoder) SetDomain(dom *domain.Domain) {
 	d.slots = uint64(dom.Options.Slots)
 	d.timeoutNs = uint64(max(dom.Options.Timeout, 0))
 	d.offset = chooseOffset(dom.WallOffset, processOffset())
-	d.nodes = d.nodes[:0]
+	d.nodes, d.switches = d.nodes[:0], d.switches[:0]
 	for _, n := range dom.Nodes {
 		d.nodes = grow(d.nodes, int(n.ID), "")
 		d.nodes[n.ID] = n.Name
+		if n.Switch != "" {
+			d.switches = grow(d.switches, int(n.ID), nil)
+			d.switches[n.ID] = NamedFunction(n.Switch)
+		}
 	}
 	d.owned = make(map[ownAddr]bool)
 	for _, vm := range dom.VMs {

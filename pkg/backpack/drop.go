@@ -3,6 +3,8 @@
 package backpack
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -56,7 +58,32 @@ func (d *Decoder) drop(e, last *event, dequeued bool) Drop {
 	if dr.At == record.AtQueue {
 		dr.Qdisc = qdisc
 	}
+	if process := d.switchOf(dr.Node); process != nil && isOwnCopy(e, last) {
+		dr.Reason, dr.Function = record.NotForwarded, process
+	}
 	return dr
+}
+
+// switchOf is the process that forwards packets in a node, nil if none is known.
+func (d *Decoder) switchOf(node uint16) *Function {
+	if int(node) >= len(d.switches) {
+		return nil
+	}
+	return d.switches[node]
+}
+
+// isOwnCopy says whether e is the kernel's drop of the copy that it got itself of a packet that
+// came in at last: before anything has sent it on, and not for the node.
+func isOwnCopy(e, last *event) bool {
+	return last != nil && last.kind == evIngress && e.port == last.port
+}
+
+// TakeForwarders returns the nodes in which, since it was last called, packets have gone on though
+// the kernel had dropped its copies: something there has sent others.
+func (d *Decoder) TakeForwarders() []uint16 {
+	nodes := slices.Collect(maps.Keys(d.forwarders))
+	clear(d.forwarders)
+	return nodes
 }
 
 // place sets node, port and At. The device that the packet belonged to when it was

@@ -42,6 +42,8 @@ func TestLateArrival(t *testing.T) {
 			record.Delivered, "h1(,eth0) >r1(eth0,eth1) >r2(eth0,)"},
 		{"left by the other side", []step{sent[0], {rt.Left, r1e1}, {rt.Ignored, r1e0}}, second,
 			record.Left, "h1(,eth0) >r1(eth0,eth1)"},
+		{"left with other content, and dropped in the node", []step{sent[0], {rt.Left, r1e1}, {rt.Ingress, r1e0}, {drop, r1e0}}, second,
+			record.Left, "h1(,eth0) >r1(eth0,eth1)"},
 		{"lost behind it", arrived(step{rt.Ignored, r1e0}, step{drop, r1e1}), second,
 			record.Lost, "h1(,eth0) >r1(eth0,eth1)"},
 		{"not seen again", arrived(step{rt.Ingress, r1e0}, step{drop, r1e0}), 20 * second,

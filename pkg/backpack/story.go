@@ -117,10 +117,14 @@ func (d *Decoder) tell(p *Packet, state, cut uint8, complete bool, now uint64) {
 
 	var last *event
 	stamps := 0
-	var nat *event
+	var nat, copied *event
 	for i := range way {
 		switch e := &way[i]; e.kind {
 		case evLoss: // seen again later: withdrawn
+			copied = nil
+			if isOwnCopy(e, last) {
+				copied = e
+			}
 		case evAddr, evAddr6:
 			nat = e
 		case evDequeue:
@@ -128,6 +132,10 @@ func (d *Decoder) tell(p *Packet, state, cut uint8, complete bool, now uint64) {
 			p.LastNs = max(p.LastNs, e.at)
 			stamps++
 		default:
+			if copied != nil && e.out() && d.PortNode(e.port) == d.PortNode(last.port) {
+				d.forwarders[d.PortNode(e.port)] = true
+			}
+			copied = nil
 			d.leaveVM(p, e)
 			d.visit(p, e, nat)
 			d.enterVM(p, e)

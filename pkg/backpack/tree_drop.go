@@ -39,6 +39,9 @@ func (d *Decoder) dropBranch(p *Packet, at int) {
 	last := event{kind: evEgress, port: h.Out, at: h.OutNs}
 	if h.Out == NoPort {
 		last = event{kind: evIngress, port: h.In, at: h.InNs}
+		if h.Outcome == record.Delivered {
+			last.kind = evDeliver
+		}
 		p.readdress(i, d.natBefore(at, h.In))
 	}
 	if h.Outcome == record.Left && !h.OnLink {

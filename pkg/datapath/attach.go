@@ -50,6 +50,9 @@ type AttachResult struct {
 	AddedPorts int
 	// Warnings are full sentences.
 	Warnings []string
+	// Readers are processes that read all that comes in at several interfaces of one of the
+	// request's nodes, and may forward it.
+	Readers []topo.Reader
 	// Conflicts are rules of the request's nodes that use our mark bits although these
 	// nodes carry the mark: Options.Carry says which bits.
 	Conflicts []topo.Conflict

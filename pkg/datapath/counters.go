@@ -111,6 +111,8 @@ var counterText = [bpfobj.TcRdrCounterRDR_C_MAX]Counter{
 		Help: "packets that a node dropped itself before they were sent (its rules, no answer to ARP); radar loss says which"},
 	bpfobj.TcRdrCounterRDR_C_UNSENT_FULL: {Name: "unsent_full", Group: GroupNotice,
 		Help: "of these, packets of which only the number is known: too many flows and places"},
+	bpfobj.TcRdrCounterRDR_C_CONTENT_CHANGED: {Name: "content_changed", Group: GroupNotice,
+		Help: "packets that a program in a node had read from the wire and sent on with other content: restored; their story ended there, as left, and a new one began"},
 }
 
 // missedHelp explains the one counter that the kernel keeps, not the programs.

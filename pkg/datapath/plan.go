@@ -89,6 +89,7 @@ func prepare(ctx context.Context, req AttachRequest) (*plan, error) {
 	if err := p.chooseIPv6(ctx, p.change.next); err != nil {
 		return nil, err
 	}
+	p.result.Readers = slices.DeleteFunc(topo.FindReaders(req.Nodes), func(r topo.Reader) bool { return !r.ReadsSeveral() })
 	return p, p.describe()
 }
 

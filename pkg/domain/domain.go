@@ -132,6 +132,9 @@ type Node struct {
 	Apart string `json:"apart,omitempty"`
 	// Redirects: it has rules or routes that can deliver packets for others to itself.
 	Redirects bool `json:"redirects,omitempty"`
+	// Switch is the process that forwards packets in this node, by packet sockets, so that
+	// the kernel drops its own copies. "": none was seen to do so.
+	Switch string `json:"switch,omitempty"`
 }
 
 // Port is one attached interface. An ID is used again only within its node, and only where the

@@ -142,6 +142,11 @@ const (
 // it was lost or consumed there, and nobody told.
 const NotSeen = "NOT_SEEN"
 
+// NotForwarded is the reason of losses in a node whose packets a process forwards, by packet
+// sockets: Loss.Function is the process. The kernel has dropped its own copy, as always there,
+// and its reason says nothing about the packet.
+const NotForwarded = "NOT_FORWARDED"
+
 // OtherHost is the kernel's reason for frames that have come to an interface with another
 // address. They are lost where no other copy has gone on from anywhere.
 const OtherHost = "OTHERHOST"
@@ -153,7 +158,7 @@ type Loss struct {
 	At       At     `json:"at"`
 	Reason   string `json:"reason,omitempty"` // by the running kernel's name, without SKB_DROP_REASON_
 	Qdisc    string `json:"qdisc,omitempty"`
-	Function string `json:"function,omitempty"` // kernel function that freed it
+	Function string `json:"function,omitempty"` // kernel function that freed it; the process, if NotForwarded
 	AtNs     *int64 `json:"at_ns,omitempty"`    // since the packet's first stamp
 	Skbs     int    `json:"-"`                  // 1 if this record is the first packet of the dropped skb
 }

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Programs in a node that forward packets themselves, and change their content (a P4 switch
+ * that inserts INT): docs/design/0016-user-space-switches.md. A packet socket reads what is on
+ * the wire, with our bits, and sends another packet with the same bits. Its content does not
+ * agree with the slot's, so that it is not the packet of that slot. But the bits are ours, and
+ * must not leave: the packet gets the true ones back. The slot's story ends here.
+ */
+#ifndef RADAR_CHANGED_H
+#define RADAR_CHANGED_H
+
+#include "inside.h"
+
+#define AF_PACKET 17
+#define SOCK_RAW 3
+
+/* Whether a program has written the packet's IP header: by a packet socket, or a raw one. */
+GLOBAL int is_handmade(struct __sk_buff *skb)
+{
+	struct bpf_sock *sk = skb->sk;
+
+	if (!sk)
+		return false;
+	if (sk->family == AF_PACKET)
+		return true;
+	sk = bpf_sk_fullsock(sk);
+	return sk && sk->type == SOCK_RAW;
+}
+
+/* Whether the packet in slot s was last seen as it came to node, or was lost there. stay: what
+ * its log says of that node. */
+static __always_inline bool is_still_here(struct rdr_slot *s, __u32 stay, __u32 node)
+{
+	struct rdr_slot *h = head_of(s);
+	__u64 last = last_event(s);
+
+	/* A program may be quicker than the hook at ingress. */
+	if (!(stay & STAY_CAME) || has_come(last, node))
+		return true;
+	/* What the kernel has dropped is the copy that it got itself, for another host or not. */
+	return !(stay & (STAY_AWAY | STAY_LEFT)) &&
+	       (cell_kind(last) == RDR_EV_IGNORED || (s->state | (h ? h->state : 0)) & RDR_ST_LOST);
+}
+
+/*
+ * Whose bits a packet bears that leaves by that port, and was not found: the index of a slot whose
+ * packet came to the node by a link on which it had them, | CHANGED; 0: nobody's. Another one of
+ * its flow may have them at any time: a program sends copies, or late. One of another flow (the
+ * program translates addresses) only while that packet is here: headers of others may look like
+ * ours. bits_flow: its bits, and its flow hash << 32. (A call makes one verifier state of many.)
+ */
+#define CHANGED (1ULL << 32)
+GLOBAL __u64 whose_bits(struct __sk_buff *skb, __u64 bits_flow, __u32 port_no, __u64 now)
+{
+	const struct rdr_port *port = bpf_map_lookup_elem(&ports, &port_no);
+	union rdr_bits bits = { .word = bits_flow };
+	__u32 index, stay, decrements;
+	struct rdr_slot *s;
+	int handmade, same;
+
+	index = guid_decode(bits, &decrements);
+	if (!port || index == NO_INDEX)
+		return 0;
+	s = slot_at(index & (cfg_slots - 1));
+	/* One with a key had its own bits on the link. */
+	if (!s || !slot_alive(s, now) || s->state & RDR_ST_KEYED)
+		return 0;
+	same = s->flow_hash == bits_flow >> 32;
+	handmade = is_handmade(skb);
+	/* Where the mark carries the GUID, what the kernel forwards has true bits. */
+	if (!handmade && !(same && carries_header(port->flags)))
+		return 0;
+	if (may_lack_events(index))
+		return same ? index | CHANGED : 0;
+	stay = look_at_stays(s, index, port_no, port->node);
+	if (!(stay & STAY_TOWARDS))
+		return 0;
+	return (same && handmade) || is_still_here(s, stay, port->node) ? index | CHANGED : 0;
+}
+
+/* Where a packet's header begins:8 | IPv6:1 << 8 | its port:16 << 16 | packets:16 << 32. */
+static __always_inline __u64 changed_form(const struct packet *p, __u32 port_no)
+{
+	return p->l3 | (__u32)p->v6 << 8 | (port_no & 0xffff) << 16 | (__u64)(p->n & 0xffff) << 32;
+}
+
+/*
+ * Gives a packet that has the bits of the slot at index, and other content, the true ones, and
+ * ends that slot's story: it went on by this port as another packet. Returns the true bits |
+ * CHANGED; 0: they could not be restored.
+ */
+GLOBAL __u64 restore_changed(struct __sk_buff *skb, __u32 bits, __u32 index, __u64 form, __u64 now)
+{
+	struct packet p = { .bits.word = bits, .l3 = form & 0x7f, .v6 = form >> 8 & 1, .n = form >> 32 };
+	struct found f = { .id_rule = p.v6 ? ID_SHARED : ID_COUNTS };
+	struct sighting w = {
+		.now = now, .kind = RDR_EV_LEFT, .flags = RDR_EVF_FIRST, .port = form >> 16,
+	};
+	union rdr_bits b;
+	__u8 state;
+
+	guid_decode(p.bits, &f.decrements);
+	f.slot = slot_at(index & (cfg_slots - 1));
+	if (!f.slot || !(f.slot->state & RDR_ST_IPV6) != !p.v6 || !true_bits(&f, &p, &b))
+		return 0;
+	/* Who has changed it has made its checksum anew. */
+	if (!restore_bits(skb, &p, b, 0)) {
+		count(RDR_C_RESTORE_FAILED, p.n);
+		return 0;
+	}
+	count(RDR_C_CONTENT_CHANGED, p.n);
+	state = f.slot->state;
+	see_one(index, p.n << 16, now, pack_sighting(&w), 0);
+	/* A program may say so of a packet that still waits somewhere, with its bits: unless it was
+	 * lost here, its slot is not used again before the timeout. */
+	if (!((state & RDR_ST_LOST) | (f.slot->cut & RDR_COPIES)))
+		flip_copies(f.slot);
+	return b.word | CHANGED;
+}
+
+/*
+ * Takes our bits back from p, which leaves by port and was not found, if a program has put them
+ * there, or the header carries the GUID through the node, where anything may change the content.
+ * Afterwards p is a packet that nobody knows.
+ */
+static __always_inline void take_bits_back(struct __sk_buff *skb, struct packet *p,
+					   const struct rdr_port *port, __u32 port_no, __u64 now)
+{
+	__u64 r;
+
+	if (is_closing(port) || (p->v6 && cfg_ip6 != RDR_IP6_LABEL))
+		return;
+	r = whose_bits(skb, p->bits.word | (__u64)flow_hash(p) << 32, port_no, now);
+	if (r & CHANGED)
+		r = restore_changed(skb, p->bits.word, r, changed_form(p, port_no), now);
+	if (!(r & CHANGED))
+		return;
+	p->bits.word = r;
+	p->minus_zero = 0;
+}
+
+#endif
