@@ -49,6 +49,7 @@ type event struct {
 	at           int64 // ns since T0
 	data1, data2 uint64
 	rest         [3]uint64 // the further cells of an evAddr6
+	moved        bool      // whether the node owned the address then is not known, see rectify
 }
 
 // out says that the packet went out of the node.
