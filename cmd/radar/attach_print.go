@@ -64,8 +64,10 @@ type portView struct {
 	Forced  bool        `json:"forced,omitempty"` // role given by --role
 	Peer    string      `json:"peer,omitempty"`   // NODE/PORT at the other end
 	Tunnel  bool        `json:"tunnel,omitempty"` // its packets travel inside others
-	Link    string      `json:"link,omitempty"`   // NODE/BRIDGE that it hangs on, or a tunnel with more ends than two
-	Place   string      `json:"place,omitempty"`  // in a node found by radar: bridge-port, bridge
+	// Stitched: Peer is reached by way of two interfaces that tc joins.
+	Stitched bool   `json:"stitched,omitempty"`
+	Link     string `json:"link,omitempty"`  // NODE/BRIDGE that it hangs on, or a tunnel with more ends than two
+	Place    string `json:"place,omitempty"` // in a node found by radar: bridge-port, bridge
 }
 
 type memoryView struct {
@@ -142,7 +144,7 @@ func nodeViews(d *domain.Domain) []nodeView {
 			view.Ports = append(view.Ports, portView{
 				Name: p.Name, ID: p.ID, Kind: p.Kind, Queue: p.Queue, Ifindex: p.Ifindex,
 				Role: p.Role, Forced: p.Forced, Peer: cmp.Or(peerName(d, p.Peer), machineEnd(d, &p)), Tunnel: p.Tunnel,
-				Link: p.Link, Place: string(p.Place),
+				Stitched: p.Stitched, Link: p.Link, Place: string(p.Place),
 			})
 		}
 		views = append(views, view)

@@ -118,7 +118,7 @@ func (x *exporting) newFollower(s *selection) (*backpack.Follower, error) {
 		}
 		return d, err
 	}
-	follower := backpack.NewFollower(x.reader.Maps, x.reader.Decoder, backpack.FollowOptions{Refresh: refresh, Select: s.packets()})
+	follower := backpack.NewFollower(x.reader.Maps, x.reader.Decoder, backpack.FollowOptions{Refresh: refresh, Moves: x.reader.UpdateMoves, Select: s.packets()})
 	if err := follower.SkipToNow(); err != nil {
 		return nil, fmt.Errorf("read the ring: %w", err)
 	}

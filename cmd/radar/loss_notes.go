@@ -106,8 +106,12 @@ const maxExpiredNodes = 3
 func (a *app) noteExpired(r *answer) {
 	const format = "%s expired (not seen for the timeout)%s: radar packets --state expired"
 	if r.keep == nil {
-		if n := r.Totals().Expired; n > 0 {
+		total := r.Totals()
+		if n := total.Expired; n > 0 {
 			a.notef(format, plural(int(n), "packet"), lastSeenText(r.Paths(r.names)))
+		}
+		if n := total.Moved; n > 0 {
+			a.notef("%s of these came to a node just as it got their address, or lost it: whether they were delivered is not known", plural(int(n), "packet"))
 		}
 		return
 	}

@@ -30,6 +30,8 @@ func TestLossNotes(t *testing.T) {
 		packet(20, record.Expired, backpack.Hop{Node: 1, In: none, Out: 4}, backpack.Hop{Node: 4, In: 5, Out: none}),
 		packet(30, record.Expired, backpack.Hop{Node: 1, In: none, Out: 4}, backpack.Hop{Node: 4, In: 5, Out: 6}),
 	}
+	moved := packet(9, record.Expired, backpack.Hop{Node: 4, In: 5, Out: none})
+	moved.Moved = true
 	arrived := packet(5, record.Delivered, backpack.Hop{Node: 2, In: 1, Out: none})
 	drop, closed := local(1, "NO_SOCKET", "udp_rcv"), local(3, "QUEUE_PURGE", "sk_stream_kill_queues")
 	purged, timeWait := local(2, "QUEUE_PURGE", "inet_sock_destruct"), local(4, "NOT_SPECIFIED", "tcp_v4_rcv")
@@ -41,9 +43,11 @@ func TestLossNotes(t *testing.T) {
 		packets []*backpack.Packet
 		want    string
 	}{
-		"nothing":  {nil, ""},
-		"no loss":  {[]*backpack.Packet{arrived}, "radar: nothing was lost on the way of 5 packets\n"},
-		"expired":  {expired, last},
+		"nothing": {nil, ""},
+		"no loss": {[]*backpack.Packet{arrived}, "radar: nothing was lost on the way of 5 packets\n"},
+		"expired": {expired, last},
+		"moved": {[]*backpack.Packet{moved}, "radar: 9 packets expired (not seen for the timeout), last seen in r1 (9 in by eth0): radar packets --state expired\n" +
+			"radar: 9 packets of these came to a node just as it got their address, or lost it: whether they were delivered is not known\n"},
 		"and drop": {append(expired, drop), last + "radar: after delivery 1 packet was dropped (rules, full buffers, no socket): radar loss --local\n"},
 		"drops":    {[]*backpack.Packet{drop, purged}, "radar: nothing was lost on the way of 3 packets; after delivery 3 " + drops + ": radar loss --local\n"},
 		"both": {[]*backpack.Packet{drop, purged, closed}, "radar: nothing was lost on the way of 6 packets; after delivery 3 " + drops +

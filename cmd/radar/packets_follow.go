@@ -48,7 +48,7 @@ func (a *app) packetFollow(ctx context.Context, reader *agent.Reader, q packetQu
 	defer stop()
 	f := &packetFollower{
 		printer:  newPacketPrinter(a.out, a.output, a.location),
-		follower: backpack.NewFollower(reader.Maps, reader.Decoder, backpack.FollowOptions{Refresh: reader.Refresh, Select: q.packets()}),
+		follower: backpack.NewFollower(reader.Maps, reader.Decoder, backpack.FollowOptions{Refresh: reader.Refresh, Moves: reader.UpdateMoves, Select: q.packets()}),
 		decoder:  reader.Decoder,
 		query:    q,
 	}

@@ -180,6 +180,8 @@ func connectedTo(p *portView, node string) string {
 		return "bridge " + p.Link
 	case p.Tunnel && p.Peer != "":
 		return p.Peer + " by " + p.Kind
+	case p.Stitched && p.Peer != "":
+		return p.Peer + " by tc redirects"
 	case p.Peer != "":
 		return p.Peer
 	}

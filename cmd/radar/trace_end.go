@@ -123,6 +123,9 @@ func (t *teller) expiredText(r *record.Record) []string {
 		return nil
 	}
 	h := &r.Hops[len(r.Hops)-1]
+	if r.Moved {
+		return []string{"Its address came to " + h.Node + ", or went, at about that time: whether it was delivered there is not known."}
+	}
 	if h.Port == "" {
 		return []string{
 			"No drop was reported in " + h.Node + ". It may have been delivered there under another address (REDIRECT, DNAT to the node itself),",

@@ -8,10 +8,11 @@
 // the last one left. There is one agent a domain (agent.lock), found by its pid
 // file and told to end by signals; it serves no socket.
 //
-// An agent has six loops that do not wait for each other, each with a Handle
-// of its own: keep (lease, keys), follow (ring, snapshot), watch (topology), marks
-// (rules that use the mark) and, which need none, containers (those that start and
-// are wanted in the domain) and switches (processes that forward packets).
+// An agent has several loops that do not wait for each other, each with a Handle
+// of its own: keep (lease, keys), follow (ring, snapshot), watch (topology), addresses
+// (which nodes own), marks (rules that use the mark) and, which need none, containers
+// (those that start and are wanted in the domain) and switches (processes that forward
+// packets).
 package agent
 
 import (
@@ -145,6 +146,11 @@ func (a *Agent) Run(ctx context.Context, ready func()) (End, error) {
 		return "", err
 	}
 	defer keeper.close()
+	addresses, err := newAddresses(a.name, a.log) // before watch tells the programs what has changed
+	if err != nil {
+		return "", err
+	}
+	defer addresses.close()
 	watch, err := newWatch(a.name, a.log)
 	if err != nil {
 		return "", err
@@ -155,6 +161,7 @@ func (a *Agent) Run(ctx context.Context, ready func()) (End, error) {
 	group.Go(func() error { return a.await(inner) })
 	group.Go(func() error { return keeper.run(inner) })
 	group.Go(func() error { return watch.run(inner) })
+	group.Go(func() error { return addresses.run(inner) })
 	group.Go(func() error { return marks.run(inner) })
 	group.Go(func() error { return newContainers(a.name, a.log).run(inner) })
 	group.Go(func() error { return a.switches.run(inner) })

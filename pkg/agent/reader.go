@@ -22,6 +22,7 @@ type Reader struct {
 
 	symbols *symbols.Table
 	file    os.FileInfo // of the description that was read
+	moves   os.FileInfo // the same of addresses that moved; nil: there are none
 }
 
 // OpenRing opens the domain for reading the ring alone: Collector is nil. It
@@ -38,7 +39,21 @@ func OpenRing(name string) (*Reader, error) {
 		return nil, err
 	}
 	r.Decoder = backpack.NewDecoder(r.Domain, r.symbols)
+	r.UpdateMoves()
 	return r, nil
+}
+
+// UpdateMoves reads which addresses have moved, if that has changed. A file that cannot be
+// read says nothing: the agent, which writes it, tells why.
+func (r *Reader) UpdateMoves() {
+	file, err := os.Stat(domain.MovesFile(r.Domain.Name))
+	if err != nil || r.moves != nil && os.SameFile(file, r.moves) && file.ModTime().Equal(r.moves.ModTime()) {
+		return
+	}
+	if moves, err := domain.LoadMoves(r.Domain); err == nil {
+		r.moves = file
+		r.Decoder.SetMoves(moves)
+	}
 }
 
 // OpenReader is OpenRing and the aggregates: it continues from the domain's
@@ -58,7 +73,7 @@ func OpenReader(name string) (r *Reader, note string, err error) {
 // open sets Collector to what the snapshot holds.
 func (r *Reader) open() (note string, err error) {
 	r.Collector, note, err = aggregate.Open(r.Maps, r.Decoder, r.Domain.Epoch,
-		domain.File(r.Domain.Name, "aggregates"), backpack.FollowOptions{Refresh: r.Refresh})
+		domain.File(r.Domain.Name, "aggregates"), backpack.FollowOptions{Refresh: r.Refresh, Moves: r.UpdateMoves})
 	if err != nil {
 		return "", fmt.Errorf("open aggregates: %w", err)
 	}
@@ -98,9 +113,10 @@ func (r *Reader) Refresh() (*domain.Domain, error) {
 	return d, nil
 }
 
-// Update follows changes of the description. It returns domain.ErrNotAttached if
-// the domain that was opened is gone.
+// Update follows changes of the description, and of addresses. It returns
+// domain.ErrNotAttached if the domain that was opened is gone.
 func (r *Reader) Update() error {
+	r.UpdateMoves()
 	file, err := os.Stat(domain.File(r.Domain.Name, "domain.json"))
 	if err == nil && r.file != nil && os.SameFile(file, r.file) && file.ModTime().Equal(r.file.ModTime()) {
 		return nil

@@ -193,3 +193,35 @@ func TestHasTunnels(t *testing.T) {
 		t.Error("a tunnel does not count")
 	}
 }
+
+// A stitched pair is a link for as long as tc redirects in both directions.
+func TestWatchStitched(t *testing.T) {
+	t.Parallel()
+	n := nstest.New(t, "sw", "a", "b")
+	for _, name := range []string{"a", "b"} {
+		n.Veth(name, "e0", "sw", "p"+name)
+		n.Run("sw", "tc", "qdisc", "add", "dev", "p"+name, "ingress")
+	}
+	filter := func(what, from, to string) {
+		args := []string{"tc", "filter", what, "dev", from, "ingress", "prio", "9", "protocol", "all", "u32"}
+		if what == "add" {
+			args = append(args, "match", "u32", "0", "0", "action", "mirred", "egress", "redirect", "dev", to)
+		}
+		n.Run("sw", args...)
+	}
+	filter("add", "pa", "pb")
+	filter("add", "pb", "pa")
+	specs, err := topo.ParseSpecs([]string{n.Spec("a"), n.Spec("b")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	name, _ := follow(t, specs)
+	is := func(stitched bool) func(p *domain.Port) bool {
+		return func(p *domain.Port) bool { return p.Stitched == stitched && (p.Role == domain.Internal) == stitched }
+	}
+	await(t, name, "the pair is a link", is(true))
+	filter("del", "pb", "")
+	await(t, name, "a filter has gone", is(false))
+	filter("add", "pb", "pa")
+	await(t, name, "it is back", is(true))
+}

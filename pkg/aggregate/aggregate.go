@@ -35,6 +35,9 @@ type Totals struct {
 	Lost      uint64 `json:"lost"`
 	Expired   uint64 `json:"expired"`
 	Ignored   uint64 `json:"ignored"`
+	// Moved are those of Expired that came to a node just as it got their address, or lost it:
+	// whether they were delivered is not known.
+	Moved uint64 `json:"address_moved"`
 
 	LocalDrops uint64 `json:"local_drops"` // delivered, then freed as a drop
 	Truncated  uint64 `json:"truncated"`   // of all: some events are missing
@@ -192,6 +195,9 @@ func (a *Aggregates) Add(p *backpack.Packet) {
 		way.expired += n
 		if p.Missing {
 			a.tally(a.losses, p, &p.Loss, f)
+		}
+		if p.Moved {
+			t.Moved += n
 		}
 	case record.Ignored:
 		t.Ignored += n

@@ -50,6 +50,7 @@ type event struct {
 	data1, data2 uint64
 	rest         [3]uint64 // the further cells of an evAddr6
 	gap          bool      // events before it may be missing
+	moved        bool      // whether the node owned the address then is not known, see rectify
 }
 
 // out says that the packet went out of the node.

@@ -25,6 +25,8 @@ type Decoder struct {
 	nodes     []string   // by node id; "" where there is none
 	ports     []portInfo // by port id
 	owned     map[ownAddr]bool
+	moves     map[ownAddr]moves // see SetMoves
+	forgotten map[uint16]uint64
 
 	symbols   Symbols
 	functions map[uint64]*Function // by address
@@ -43,9 +45,9 @@ type Decoder struct {
 	strangers bool
 }
 
-// ownAddr is an address that a virtual machine owns.
+// ownAddr is an address that a node or a virtual machine owns.
 type ownAddr struct {
-	vm   uint16
+	node uint16
 	addr Addr
 }
 

@@ -21,6 +21,9 @@ type FollowOptions struct {
 	// Refresh, if not nil, is asked for the domain's description when a packet
 	// names a port that is not in it, at most once a poll.
 	Refresh func() (*domain.Domain, error)
+	// Moves, if not nil, gives the Decoder what is known of addresses that moved. It is called
+	// before a packet counts as not seen again, at most once a poll.
+	Moves func()
 	// Select says which packets are handed out.
 	Select Select
 	// Now is the clock, CLOCK_MONOTONIC in ns; nil: the real one.
@@ -61,6 +64,7 @@ type Follower struct {
 	cursor    uint64
 	pollNow   uint64
 	refreshed bool
+	asked     bool // Moves was
 	err       error
 	emit      func(*Packet)
 
@@ -142,7 +146,7 @@ func (f *Follower) Poll(fn func(*Packet)) error {
 		return err
 	}
 	f.held = merge(held)
-	f.pollNow, f.emit, f.err, f.refreshed = f.opts.Now(), fn, nil, false
+	f.pollNow, f.emit, f.err, f.refreshed, f.asked = f.opts.Now(), fn, nil, false, false
 	f.repeat()
 
 	// Positions that were held when the ring had come round to them were given up.

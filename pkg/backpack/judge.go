@@ -228,6 +228,11 @@ func (f *Follower) judge(head, member *slot) (due uint64, open bool) {
 	if due > f.pollNow {
 		return due, true
 	}
+	if p.Missing && !f.asked && f.opts.Moves != nil {
+		f.asked = true
+		f.opts.Moves()
+		return f.judge(head, member)
+	}
 	f.moves++
 	if f.choice.wants(p) {
 		f.emit(p)

@@ -52,6 +52,9 @@ type Packet struct {
 	Lost      bool         // Loss says where
 	LocalDrop bool         // Loss says where it was freed after delivery
 	Missing   bool         // Loss says where it was not seen again; expired packets only
+	// Moved: an expired packet came to a node just as the node got its address, or lost it.
+	// Whether it was delivered there is not known.
+	Moved     bool
 	Loss      Drop
 	Truncated bool // some events are missing
 	// Apart: hops have clocks of their own. What they say of the time inside a node holds,
@@ -107,6 +110,7 @@ type Hop struct {
 	Copy    bool
 	Outcome record.State
 	prev    int16
+	moved   bool // see Packet.Moved
 	unread  bool // of one that is ignored: no program has a copy
 }
 

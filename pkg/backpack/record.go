@@ -148,6 +148,7 @@ func (d *Decoder) fill(r *record.Record, p *Packet, m *memory) {
 		Segs:      p.Segs,
 		LatencyNs: m.time(p.LatencyNs),
 		Hops:      m.hops,
+		Moved:     p.Moved,
 		Truncated: p.Truncated,
 	}
 	if p.Inner != 0 {

@@ -45,6 +45,7 @@ func (d *Decoder) decode(p *Packet, head, member *slot, now uint64) {
 		p.SentTTL, p.SentTOS = sentBits(head, member)
 	}
 	d.takeInner(p)
+	d.rectify(p)
 	d.tell(p, f.State, f.Cut, ownOK, now)
 	if p.State == record.Lost && member != nil && f.State&stLost == 0 {
 		p.held = true // lost with the whole train, of which a part was seen again
@@ -172,7 +173,9 @@ func (d *Decoder) tell(p *Packet, state, cut uint8, complete bool, now uint64) {
 	p.held = p.State == record.Lost && state&stHeld != 0
 	d.outsideVM(p)
 	if p.State == record.Expired && !p.open && last != nil {
-		p.Missing, p.Loss = true, d.missing(p, last)
+		if p.Moved = last.moved; !p.Moved {
+			p.Missing, p.Loss = true, d.missing(p, last)
+		}
 	}
 }
 

@@ -118,7 +118,7 @@ func (d *Decoder) arrive(p *Packet, e, nat *event) {
 	if prev < 0 {
 		prev = d.origin(p, e.port)
 	}
-	h := Hop{Node: d.PortNode(e.port), In: e.port, Out: NoPort, InNs: e.at, OutNs: NoTime, DequeueNs: NoTime, prev: int16(prev), Gap: e.gap}
+	h := Hop{Node: d.PortNode(e.port), In: e.port, Out: NoPort, InNs: e.at, OutNs: NoTime, DequeueNs: NoTime, prev: int16(prev), Gap: e.gap, moved: e.moved}
 	if h.Node == NoNode {
 		d.strangers = true
 	}

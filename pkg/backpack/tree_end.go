@@ -85,6 +85,10 @@ func (d *Decoder) missingBranch(p *Packet) {
 		if h.Outcome != record.Expired {
 			continue
 		}
+		if h.moved && h.Out == NoPort {
+			p.Moved = true
+			return
+		}
 		p.Missing = true
 		p.Loss = Drop{Node: h.Node, Port: h.In, At: record.AtNode, Reason: record.NotSeen, AtNs: NoTime, First: true}
 		if tap, ok := tapOf(h.In); ok {

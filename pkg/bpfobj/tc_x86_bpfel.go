@@ -67,7 +67,8 @@ const (
 	TcRdrCounterRDR_C_NODE_CHANGED     TcRdrCounter = 33
 	TcRdrCounterRDR_C_UNSENT           TcRdrCounter = 34
 	TcRdrCounterRDR_C_UNSENT_FULL      TcRdrCounter = 35
-	TcRdrCounterRDR_C_MAX              TcRdrCounter = 36
+	TcRdrCounterRDR_C_CONTENT_CHANGED  TcRdrCounter = 36
+	TcRdrCounterRDR_C_MAX              TcRdrCounter = 37
 )
 
 type TcRdrCursor struct {

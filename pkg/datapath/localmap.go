@@ -12,6 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/topo"
 )
 
 // wireAddr is an address as it lies in the packet: the programs compare with that.
@@ -132,6 +134,73 @@ func (h *Handle) addLocals(locals map[uint16][]netip.Addr) (left int, err error)
 	return left + left6, nil
 }
 
+// SyncLocals tells the programs which addresses some nodes own now, before Refresh looks at
+// all of the domain. Errors: domain.ErrNotAttached.
+func (h *Handle) SyncLocals(nodes []uint16) error {
+	unlock, err := domain.Lock(h.Domain.Name)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := h.Reload(); err != nil {
+		removeUnused(h.Domain.Name)
+		return err
+	}
+	locals := make(map[uint16][]netip.Addr)
+	for _, id := range nodes {
+		n := h.Domain.NodeByID(id)
+		if n == nil || n.Removed {
+			continue
+		}
+		addrs, err := specOf(*n).Locals()
+		if errors.Is(err, topo.ErrGone) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		locals[id] = addrs
+	}
+	left, err := h.addLocals(locals)
+	if err != nil {
+		return err
+	}
+	h.dropLocalsOf(locals, func(node uint16) bool { _, ok := locals[node]; return ok })
+	if left > 0 {
+		return errors.New(addressesLeft(left))
+	}
+	return nil
+}
+
+// Locals returns the addresses that the programs take for a node's own, by node.
+func (h *Handle) Locals() (map[uint16][]netip.Addr, error) {
+	locals := make(map[uint16][]netip.Addr)
+	v4, err := allKeys[bpfobj.TcRdrLocal](h.maps[bpfobj.TcMapLocals])
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range v4 {
+		if key.Node&localPort == 0 {
+			locals[uint16(key.Node)] = append(locals[uint16(key.Node)], localAddr(key))
+		}
+	}
+	v6, err := allKeys[bpfobj.TcRdrLocal6](h.maps[bpfobj.TcMapLocals6])
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range v6 {
+		locals[uint16(key.Node)] = append(locals[uint16(key.Node)], netip.AddrFrom16(key.Addr))
+	}
+	return locals, nil
+}
+
+// localAddr undoes wireAddr.
+func localAddr(key bpfobj.TcRdrLocal) netip.Addr {
+	var b [4]byte
+	binary.NativeEndian.PutUint32(b[:], key.Addr)
+	return netip.AddrFrom4(b)
+}
+
 // putKeys adds keys to a map of local addresses, and returns how many did not fit.
 func putKeys[K comparable](m *ebpf.Map, keys map[K]bool) (left int, err error) {
 	for key := range keys {
@@ -188,12 +257,21 @@ func allKeys[K any](m *ebpf.Map) (all []K, err error) {
 // dropLocals removes all other addresses. Failure leaves an address too many,
 // until the next call: nothing worth failing for.
 func (h *Handle) dropLocals(locals map[uint16][]netip.Addr) {
+	h.dropLocalsOf(locals, func(uint16) bool { return true })
+}
+
+// dropLocalsOf is dropLocals for some nodes.
+func (h *Handle) dropLocalsOf(locals map[uint16][]netip.Addr, of func(node uint16) bool) {
 	for node, addrs := range locals {
 		_ = h.putNode(node, addrs)
 	}
 	keep := newLocalSet(locals)
-	dropKeys(h.maps[bpfobj.TcMapLocals], func(key bpfobj.TcRdrLocal) bool { return key.Node&localPort == 0 && !keep.v4[key] })
-	dropKeys(h.maps[bpfobj.TcMapLocals6], func(key bpfobj.TcRdrLocal6) bool { return key.Node&localPort == 0 && !keep.v6[key] })
+	dropKeys(h.maps[bpfobj.TcMapLocals], func(key bpfobj.TcRdrLocal) bool {
+		return key.Node&localPort == 0 && of(uint16(key.Node)) && !keep.v4[key]
+	})
+	dropKeys(h.maps[bpfobj.TcMapLocals6], func(key bpfobj.TcRdrLocal6) bool {
+		return key.Node&localPort == 0 && of(uint16(key.Node)) && !keep.v6[key]
+	})
 }
 
 // dropKeys removes the keys that drop says. Failure leaves one too many until the next

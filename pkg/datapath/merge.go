@@ -213,7 +213,8 @@ func (c *change) wire(id uint16, p *topo.Port, portIDs [][]uint16) {
 	have := c.next.PortByID(id)
 	have.Peer, have.Link, have.Place, have.Open = noPeer, p.Link, p.Place, false
 	have.Queue, have.Tunnel = p.Queue, p.Tunnel != nil
-	have.True = p.Tunnel != nil && p.Tunnel.Inherits
+	have.Stitched = p.Stitched
+	have.True = p.Stitched || p.Tunnel != nil && p.Tunnel.Inherits
 	if p.Forced || !have.Forced {
 		have.Role, have.Forced = p.Role, p.Forced
 	}

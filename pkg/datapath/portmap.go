@@ -97,9 +97,9 @@ func flagsOf(p *domain.Port) bpfobj.TcRdrPortFlag {
 	}
 	if p.Tunnel && p.Role == domain.Internal {
 		flags |= bpfobj.TcRdrPortFlagRDR_PF_TUNNEL
-		if p.True {
-			flags |= bpfobj.TcRdrPortFlagRDR_PF_TRUE
-		}
+	}
+	if p.True && p.Role == domain.Internal {
+		flags |= bpfobj.TcRdrPortFlagRDR_PF_TRUE
 	}
 	return flags | restoreFlags(p)
 }

@@ -154,7 +154,10 @@ type Port struct {
 	Removed  bool `json:"removed,omitempty"`
 	// Tunnel: its packets travel inside others, see topo.Tunnel.
 	Tunnel bool `json:"tunnel,omitempty"`
-	// True: no bit is changed on this link, because outer headers take them over.
+	// Stitched: Peer is reached by way of two interfaces that tc joins, see topo.Port.
+	Stitched bool `json:"stitched,omitempty"`
+	// True: no bit is changed on this link, because outer headers take them over, or because
+	// it is stitched.
 	True bool `json:"true_bits,omitempty"`
 	// Queue is the kind of the root queueing discipline; "": packets are not queued.
 	Queue string `json:"queue,omitempty"`

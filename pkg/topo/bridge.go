@@ -74,7 +74,7 @@ type member struct {
 }
 
 // closeBridges finds the bridges that attached ports hang on, and appends their
-// namespaces to the topology as closing nodes.
+// namespaces to the topology as closing nodes. It joins ports that are stitched there.
 func closeBridges(t *Topology, o *observer, probes []probe) error {
 	behind := findHidden(t, o, probes)
 	defer func() {
@@ -90,7 +90,12 @@ func closeBridges(t *Topology, o *observer, probes []probe) error {
 	for _, id := range ids {
 		h := behind[id]
 		t.Near = append(t.Near, h.spec)
-		if err := t.closeNode(h, t.membersIn(h, id, probes)); err != nil {
+		seams, err := t.seamsIn(h, id, probes)
+		if err != nil {
+			return err
+		}
+		t.stitch(h, seams)
+		if err := t.closeNode(h, t.membersIn(h, id, probes, seams)); err != nil {
 			return err
 		}
 	}
@@ -149,19 +154,19 @@ func findHidden(t *Topology, o *observer, probes []probe) map[int]*hidden {
 }
 
 // membersIn returns the attached ports whose other end is a member of a bridge in h,
-// by the bridge's interface number. The kernel must say so of both ends: one of them
-// can have moved since it was looked at.
-func (t *Topology) membersIn(h *hidden, id int, probes []probe) map[int][]member {
+// by the bridge's interface number. Filters at some of those ends redirect (seams): what
+// comes there passes the bridge by.
+func (t *Topology) membersIn(h *hidden, id int, probes []probe, seams map[int]*seam) map[int][]member {
 	of := make(map[int][]member)
 	for i := range probes {
-		for j, w := range probes[i].wires {
-			l := h.links[w.ifindex]
-			if !w.pair || w.nsid != id || l == nil {
+		for j := range probes[i].wires {
+			l := t.endIn(h, id, probes, PortRef{i, j})
+			if l == nil {
 				continue
 			}
 			port := &t.Nodes[i].Ports[j]
 			a := l.Attrs()
-			if !pairKinds[l.Type()] || a.ParentIndex != port.Ifindex || a.NetNsID != i || a.MasterIndex == 0 {
+			if a.MasterIndex == 0 || seams[a.Index] != nil {
 				continue
 			}
 			bridge := h.links[a.MasterIndex]

@@ -79,7 +79,7 @@ func (t *Topology) FindLabelHashes(ctx context.Context, carriesHeader func(node 
 func (t *Topology) wirePorts(node int) map[int]Port {
 	ports := make(map[int]Port)
 	for _, p := range t.Nodes[node].Ports {
-		if tunnel := p.Tunnel != nil && p.Tunnel.Inside; !tunnel && p.Role == domain.Internal || p.Place == domain.Bridge {
+		if tunnel := p.Tunnel != nil && p.Tunnel.Inside; !tunnel && !p.Stitched && p.Role == domain.Internal || p.Place == domain.Bridge {
 			ports[p.Ifindex] = p
 		}
 	}

@@ -75,8 +75,11 @@ type Port struct {
 	Role    domain.Role
 	Forced  bool     // Role was given by the user
 	Peer    *PortRef // the port at the other end, where it is attached too
-	Link    string   // the bridge link that the port hangs on, see Topology.Link; else ""
-	Place   domain.Place
+	// Stitched: between this port and Peer lie two interfaces in a namespace that is not attached,
+	// which tc joins. That can end at any moment, so that no bit may be changed on this link.
+	Stitched bool
+	Link     string // the bridge link that the port hangs on, see Topology.Link; else ""
+	Place    domain.Place
 }
 
 // Tunnel is what a port is that puts packets into others.

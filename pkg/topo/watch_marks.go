@@ -137,24 +137,12 @@ func (w *MarkWatcher) Lost() <-chan struct{} { return w.lost }
 func (w *MarkWatcher) Set(nodes []NodeSpec) error {
 	names := make(map[int]string)
 	for _, n := range nodes {
-		ns, err := n.Open()
+		id, err := numberIn(w.handle, n)
 		if errors.Is(err, ErrGone) {
 			continue
 		}
 		if err != nil {
 			return err
-		}
-		// One that has an id keeps it.
-		if err = w.handle.SetNetNsIdByFd(int(ns), -1); errors.Is(err, unix.EEXIST) {
-			err = nil
-		}
-		id := -1
-		if err == nil {
-			id, err = w.handle.GetNetNsIdByFd(int(ns))
-		}
-		ns.Close()
-		if err != nil {
-			return fmt.Errorf("watch node %s: %w", n.Name, err)
 		}
 		names[id] = n.Name
 	}

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package topo
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/pkg/clock"
+)
+
+// AddressWatcher tells of nodes that have got or lost addresses, or an interface that has some,
+// as soon as that happens. A Watcher waits until all is quiet; an address that moves to another
+// node should be known when packets for it come.
+//
+// Like a Watcher it has sockets in a namespace of its own, which hear all namespaces that
+// have an id there. It needs CAP_NET_ADMIN and CAP_NET_BROADCAST. Its methods may be called
+// from any goroutine.
+type AddressWatcher struct {
+	out    chan struct{}
+	handle *netlink.Handle // in the watcher's namespace, to give ids
+	sock   *os.File
+	wait   sync.WaitGroup
+
+	mu    sync.Mutex
+	nodes map[int]NodeSpec // by id
+	dirty map[int][]Told   // of nodes that may have changed
+	lost  bool             // messages were lost: any node may have changed
+	after uint64           // what is dirty was told of after that time
+}
+
+// Changed is a node that may have got addresses, or lost some.
+type Changed struct {
+	Node NodeSpec
+	Told []Told // in order; what is not in it can have changed, too
+}
+
+// Told is what the kernel told of an address: packets to it end at the node from now on, or no
+// longer. Times are CLOCK_MONOTONIC in ns.
+type Told struct {
+	Addr  netip.Addr
+	Owned bool
+	// The message came after the one time, and was read at the other. An address that has come
+	// was the node's before that; one that goes is for some µs more.
+	After, Read uint64
+}
+
+// maxTold bounds how many of them are kept of a node until they are taken.
+const maxTold = 256
+
+// How often the watcher looks whether it has read all messages: it knows then that no change
+// before was overlooked. More often while there are changes.
+const (
+	idleEvery  = 100 * time.Millisecond
+	busyEvery  = 10 * time.Millisecond
+	busyWithin = time.Second
+)
+
+// NewAddressWatcher starts a watcher that watches no node yet. The caller closes it.
+func NewAddressWatcher() (*AddressWatcher, error) {
+	w := &AddressWatcher{out: make(chan struct{}, 1), dirty: make(map[int][]Told)}
+	if err := DoInNew(w.open); err != nil {
+		w.Close()
+		return nil, fmt.Errorf("watch addresses: %w", err)
+	}
+	return w, nil
+}
+
+// open opens the sockets in the thread's namespace, which they keep alive.
+func (w *AddressWatcher) open() (err error) {
+	if w.handle, err = netlink.NewHandle(unix.NETLINK_ROUTE); err != nil {
+		return fmt.Errorf("open netlink socket: %w", err)
+	}
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_ROUTE)
+	if err != nil {
+		return fmt.Errorf("open netlink socket: %w", err)
+	}
+	w.sock = os.NewFile(uintptr(fd), "netlink")
+	if err := unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		return fmt.Errorf("bind netlink socket: %w", err)
+	}
+	// Before groups are joined: a router's routes are many, and only those to itself matter.
+	if err := unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, localFilter()); err != nil {
+		return fmt.Errorf("filter messages: %w", err)
+	}
+	for _, group := range []int{
+		unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR, unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV6_ROUTE,
+	} {
+		if err := unix.SetsockoptInt(fd, unix.SOL_NETLINK, unix.NETLINK_ADD_MEMBERSHIP, group); err != nil {
+			return fmt.Errorf("listen to group %d: %w", group, err)
+		}
+	}
+	if err := unix.SetsockoptInt(fd, unix.SOL_NETLINK, unix.NETLINK_LISTEN_ALL_NSID, 1); err != nil {
+		return fmt.Errorf("listen to all namespaces: %w", err)
+	}
+	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, markBuffer) // else the default holds, and more is lost
+	conn, err := w.sock.SyscallConn()
+	if err != nil {
+		return err
+	}
+	w.wait.Add(1)
+	go w.receive(conn)
+	return nil
+}
+
+// localFilter lets messages about routes pass only if these are to the namespace itself.
+func localFilter() *unix.SockFprog {
+	const (
+		load2 = unix.BPF_LD | unix.BPF_H | unix.BPF_ABS // of bytes in network order
+		load1 = unix.BPF_LD | unix.BPF_B | unix.BPF_ABS
+		equal = unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K
+		end   = unix.BPF_RET | unix.BPF_K
+
+		typeAt  = 4                       // of struct nlmsghdr
+		routeAt = unix.SizeofNlMsghdr + 7 // rtm_type of struct rtmsg
+		all     = 1<<31 - 1               // bytes to pass
+	)
+	code := []unix.SockFilter{
+		{Code: load2, K: typeAt},
+		{Code: equal, K: uint32(nl.Swap16(unix.RTM_NEWROUTE)), Jt: 1},
+		{Code: equal, K: uint32(nl.Swap16(unix.RTM_DELROUTE)), Jf: 3},
+		{Code: load1, K: routeAt},
+		{Code: equal, K: unix.RTN_LOCAL, Jt: 1},
+		{Code: end, K: 0},
+		{Code: end, K: all},
+	}
+	return &unix.SockFprog{Len: uint16(len(code)), Filter: &code[0]}
+}
+
+// Close ends the watcher and waits for its goroutine.
+func (w *AddressWatcher) Close() {
+	if w.sock != nil {
+		w.sock.Close()
+	}
+	w.wait.Wait()
+	if w.handle != nil {
+		w.handle.Close()
+	}
+}
+
+// C says that Take has something to tell. It is never closed.
+func (w *AddressWatcher) C() <-chan struct{} { return w.out }
+
+// Take returns the nodes that may have changed since the last call, all of them if messages
+// were lost. They have changed after that time (CLOCK_MONOTONIC in ns; 0: not known).
+func (w *AddressWatcher) Take() (nodes []Changed, after uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for id, spec := range w.nodes {
+		if told, dirty := w.dirty[id]; w.lost || dirty {
+			nodes = append(nodes, Changed{spec, told})
+		}
+	}
+	after = w.after
+	w.lost = false
+	clear(w.dirty)
+	return nodes, after
+}
+
+// Set watches these nodes, and no others. Namespaces that have vanished are left out.
+func (w *AddressWatcher) Set(specs []NodeSpec) error {
+	nodes := make(map[int]NodeSpec)
+	for _, n := range specs {
+		id, err := numberIn(w.handle, n)
+		if errors.Is(err, ErrGone) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		nodes[id] = n
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.nodes = nodes
+	return nil
+}
+
+// numberIn gives the node's namespace an id in that of the handle, if it has none, and returns it.
+func numberIn(handle *netlink.Handle, n NodeSpec) (int, error) {
+	ns, err := n.Open()
+	if err != nil {
+		return -1, err
+	}
+	defer ns.Close()
+	if err = handle.SetNetNsIdByFd(int(ns), -1); errors.Is(err, unix.EEXIST) {
+		err = nil
+	}
+	id := -1
+	if err == nil {
+		id, err = handle.GetNetNsIdByFd(int(ns))
+	}
+	if err != nil {
+		return -1, fmt.Errorf("watch node %s: %w", n.Name, err)
+	}
+	return id, nil
+}
+
+// receive reads messages until the socket is closed.
+func (w *AddressWatcher) receive(conn syscall.RawConn) {
+	defer w.wait.Done()
+	b, oob := make([]byte, 1<<16), make([]byte, 256)
+	idle := uint64(0) // all that was told before that has been read
+	var last time.Time
+	for {
+		every := idleEvery
+		if time.Since(last) < busyWithin {
+			every = busyEvery
+		}
+		var n, noob, flags int
+		var err error
+		_ = w.sock.SetReadDeadline(time.Now().Add(every)) // fails when it is closed, as Read does
+		ended := conn.Read(func(fd uintptr) bool {
+			now := clock.Monotonic()
+			n, noob, flags, _, err = unix.Recvmsg(int(fd), b, oob, 0)
+			if errors.Is(err, unix.EAGAIN) {
+				idle = now
+			}
+			return !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR)
+		})
+		switch {
+		case errors.Is(ended, os.ErrDeadlineExceeded):
+			continue
+		case ended != nil:
+			return
+		}
+		var msgs []syscall.NetlinkMessage
+		if err == nil && flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) == 0 {
+			msgs, err = syscall.ParseNetlinkMessage(b[:n])
+		} else if err == nil {
+			err = unix.EMSGSIZE
+		}
+		if w.note(msgs, nsidOf(oob[:noob]), err, idle) {
+			last = time.Now()
+		}
+	}
+}
+
+// note keeps what a message says, and says whether that matters. The kernel tells once that its
+// buffer was full.
+func (w *AddressWatcher) note(msgs []syscall.NetlinkMessage, id int, err error, idle uint64) bool {
+	now := clock.Monotonic()
+	if err == nil && !slices.ContainsFunc(msgs, changesAddress) {
+		return false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, known := w.nodes[id]; !known && err == nil {
+		return false
+	}
+	if len(w.dirty) == 0 && !w.lost {
+		w.after = idle
+	}
+	if err != nil {
+		w.lost = true
+		clear(w.dirty) // what else has changed meanwhile is not known
+	} else {
+		w.dirty[id] = appendTold(w.dirty[id], msgs, idle, now)
+	}
+	select {
+	case w.out <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+// appendTold adds what messages say of addresses. Of too many it keeps none: then only what the
+// node looks like says what has changed.
+func appendTold(told []Told, msgs []syscall.NetlinkMessage, after, read uint64) []Told {
+	for _, m := range msgs {
+		if m.Header.Type != unix.RTM_NEWROUTE && m.Header.Type != unix.RTM_DELROUTE {
+			continue
+		}
+		r, ok := destination(m.Data, unix.RTN_LOCAL)
+		if !ok || !r.dst.IsSingleIP() {
+			continue
+		}
+		if len(told) == maxTold {
+			told = told[:0]
+		}
+		told = append(told, Told{Addr: r.dst.Addr(), Owned: m.Header.Type == unix.RTM_NEWROUTE, After: after, Read: read})
+	}
+	return told
+}
+
+// changesAddress says whether after a message a node may have other addresses.
+func changesAddress(m syscall.NetlinkMessage) bool {
+	switch m.Header.Type {
+	case unix.RTM_NEWADDR, unix.RTM_DELADDR, unix.RTM_NEWROUTE, unix.RTM_DELROUTE:
+		return true
+	}
+	return changesLink(m)
+}
+
+// Locals returns the addresses that the node delivers to itself, of both versions.
+// ErrGone: the namespace is gone.
+func (s NodeSpec) Locals() ([]netip.Addr, error) {
+	ns, err := s.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer ns.Close()
+	addrs, _, err := localAddrs(ns)
+	if err != nil {
+		return nil, fmt.Errorf("node %s: %w", s.Name, err)
+	}
+	return addrs, nil
+}
