@@ -158,7 +158,7 @@ static __always_inline int egress(struct __sk_buff *skb, bool v6)
 	enum parse_result kind;
 	__u32 port_no, mark;
 	__u64 now = 0, r = 0;
-	bool known, cut = false;
+	bool known, marked, cut = false;
 
 	port = this_port(skb, &port_no);
 	if (!port)
@@ -184,6 +184,7 @@ static __always_inline int egress(struct __sk_buff *skb, bool v6)
 		else if (mark_mask(port)) /* else they are the node's own */
 			count(RDR_C_FOREIGN_MARK, p.n);
 	}
+	marked = r;
 	/* One that nobody measures so far has no time yet: its source reads the clock. */
 	if (!r && !is_plain(&p, port)) {
 		now = bpf_ktime_get_ns();
@@ -193,12 +194,24 @@ static __always_inline int egress(struct __sk_buff *skb, bool v6)
 		if (!r)
 			take_bits_back(skb, &p, port, port_no, now);
 	}
+	/* One that bears a mark has not left by a port before. */
+	if (!marked && skb->ingress_ifindex) {
+		r = follow_redirect(skb, r, port_no, p.tag | (__u64)p.tag2 << 32, redirect_form(&p));
+		/* (From here, and no call further down: before Linux 5.15 stacks must fit.) */
+		if (r & REDIRECT_NOTE)
+			see_run(r, p.n, bpf_ktime_get_ns(), again_sighting(port_no), 0);
+		if (r & REDIRECT_AGAIN)
+			return PASS;
+		f.source = r >> REDIRECT_SOURCE_SHIFT & 1;
+	}
 	known = unpack_found(r, &f);
 	if (is_icmp_error(&p))
 		restore_quoted(skb, &p, now);
 	if (p.gso_size && p.proto == IPPROTO_UDP)
 		p.odd_train |= is_tunnel_train(skb, &p);
 	if (known) {
+		if (!now) /* found by the note of another port */
+			now = bpf_ktime_get_ns();
 		bequeath_mark(skb, port, &f);
 		leave_known(skb, &p, now, port, port_no, &f);
 	} else {

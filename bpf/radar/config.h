@@ -55,6 +55,9 @@ const volatile __u8 cfg_watch = 0;
 /* What the kernel offers. */
 const volatile __u8 cfg_has_reason = 0; /* kfree_skb has a drop reason (5.17) */
 const volatile __u8 cfg_has_coarse = 0; /* bpf_ktime_get_coarse_ns (5.11) */
+/* Bits of struct sk_buff, as byte << 8 | mask: redirected, tc_skip_classify. 0: not known. */
+const volatile __u32 cfg_skb_redirected = 0;
+const volatile __u32 cfg_skb_again = 0;
 
 /* kfree_skb from these functions is no loss: packet taps, ping sockets, queues that
  * free a train after its segments. */

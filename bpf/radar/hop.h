@@ -6,6 +6,7 @@
 #include "changed.h"
 #include "nat.h"
 #include "quote6.h"
+#include "redirect.h"
 #include "source.h"
 
 GLOBAL int is_local6(struct __sk_buff *skb, __u32 l3, __u32 node)
@@ -350,6 +351,7 @@ static __always_inline void leave_domain(struct __sk_buff *skb, const struct pac
 	if (f->by_bits && !restore_bits(skb, p, b, f->minus_zero))
 		count(RDR_C_RESTORE_FAILED, p->n);
 	w->kind = RDR_EV_LEFT;
+	leave_note(skb, f->slot);
 	if (!(port->flags & RDR_PF_BRIDGE_PORT)) {
 		if ((p->v6 || !is_tree(f->slot)) && !may_be_copy(f, b.ttl))
 			drop_keys(f->index, p, b.id);
@@ -371,6 +373,14 @@ static __always_inline bool unmark(const struct found *f, const struct packet *p
 	return true;
 }
 
+/* Whether the packet in slot s may have a key. Of a train that was cut the head alone has the
+ * state: of another segment the event says that it came by its key. */
+static __always_inline bool was_keyed(struct rdr_slot *s)
+{
+	return (s->state & RDR_ST_KEYED) ||
+	       (s->seg && last_cell(s) >> RDR_EV_FLAGS_SHIFT & RDR_EVF_KEYED);
+}
+
 /* A packet that has a backpack leaves the node. */
 static __always_inline void leave_known(struct __sk_buff *skb, const struct packet *p, __u64 now,
 					const struct rdr_port *port, __u32 port_no, struct found *f)
@@ -379,7 +389,7 @@ static __always_inline void leave_known(struct __sk_buff *skb, const struct pack
 	struct sighting w = {
 		.now = now,
 		.kind = RDR_EV_EGRESS,
-		.flags = RDR_EVF_FIRST,
+		.flags = RDR_EVF_FIRST | (f->source ? RDR_EVF_SOURCE : 0),
 		.port = port_no,
 		/* Of flooded copies each is restored from what the sender wrote. */
 		.keep_bits = (!!(port->flags & RDR_PF_BRIDGE_PORT) | tree) ^ 1,
@@ -415,7 +425,7 @@ static __always_inline void leave_known(struct __sk_buff *skb, const struct pack
 		return;
 	}
 	/* It came by a link of true bits; copies of others may still need the key. */
-	if ((f->slot->state & RDR_ST_KEYED) && !is_tree(f->slot))
+	if (was_keyed(f->slot) && !is_tree(f->slot))
 		drop_keys(f->index, p, b.id);
 	/* The slot before the packet: whoever sees the bits finds them explained. */
 	see(f->slot, f->index, p->n, &w);
@@ -449,6 +459,8 @@ static __always_inline void leave_unknown(struct __sk_buff *skb, const struct pa
 	}
 	if (!source(skb, p, now, internal ? RDR_EV_EGRESS : RDR_EV_LEFT, port_no, by_key, f))
 		return;
+	if (!internal)
+		leave_note(skb, f->slot);
 	if (internal && !by_key && !write_bits(skb, p, guid_encode(f->index, p->bits.tos)))
 		unmeasure(f, p, RDR_C_NM_WRITE);
 	else

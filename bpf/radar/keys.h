@@ -81,6 +81,22 @@ enum put_result {
 	PUT_FULL,
 };
 
+/*
+ * Whether the packet in slot s is a segment, not the first, of a train whose ID was 0: it may have
+ * that ID, too. GRO joins packets with one ID, and who cuts them leaves it
+ * (SKB_GSO_TCP_FIXEDID), which no field of __sk_buff says. Hosts that count no IDs send 0
+ * (RFC 6864, section 4.1). Such a segment has two keys; its content is in both.
+ */
+static __always_inline bool may_be_fixed(const struct rdr_slot *s, __u64 rest)
+{
+	struct rdr_slot *h;
+
+	if (!s->seg || rest >> KEY_FORM_SHIFT != RDR_KEY_CONTENT)
+		return false;
+	h = slot_of(s->pos - s->seg);
+	return h && !h->first_id;
+}
+
 /* Enters the key of the packet in the slot at pos. One that another packet in flight
  * holds is left to it. */
 GLOBAL int put_key(__u64 addrs, __u64 rest, __u64 pos)
@@ -94,19 +110,25 @@ GLOBAL int put_key(__u64 addrs, __u64 rest, __u64 pos)
 		return PUT_FULL;
 	key = unpack_key(addrs, rest, content_word(rest, s->tag, s->tag2));
 	err = bpf_map_update_elem(&keys, &key, &pos, BPF_NOEXIST);
-	if (!err)
-		return PUT_OK;
-	if (err != -EEXIST)
+	if (err && err != -EEXIST)
 		return PUT_FULL;
-	old = bpf_map_lookup_elem(&keys, &key);
-	if (old && *old != pos) {
-		s = slot_of(*old);
-		/* Rare: the clock is read here, not carried on the stack of four calls. */
-		if (s && s->pos == *old && !(story_state(s) & RDR_ST_DONE) &&
-		    slot_alive(s, bpf_ktime_get_ns()))
-			return PUT_IN_FLIGHT;
+	if (err) {
+		old = bpf_map_lookup_elem(&keys, &key);
+		if (old && *old != pos) {
+			struct rdr_slot *other = slot_of(*old);
+
+			/* Rare: the clock is read here, not carried on the stack of four calls. */
+			if (other && other->pos == *old && !(story_state(other) & RDR_ST_DONE) &&
+			    slot_alive(other, bpf_ktime_get_ns()))
+				return PUT_IN_FLIGHT;
+		}
+		err = bpf_map_update_elem(&keys, &key, &pos, BPF_ANY);
 	}
-	return bpf_map_update_elem(&keys, &key, &pos, BPF_ANY) ? PUT_FULL : PUT_OK;
+	if (!err && may_be_fixed(s, rest)) {
+		key.id = key.id ? 0 : bpf_htons(s->seg);
+		err = bpf_map_update_elem(&keys, &key, &pos, BPF_ANY);
+	}
+	return err ? PUT_FULL : PUT_OK;
 }
 
 /* The key of the k-th of a train's segments: IPv4's IDs count up. */
@@ -135,6 +157,12 @@ GLOBAL int delete_key(__u64 addrs, __u64 rest, __u64 pos)
 	if (!s)
 		return 0;
 	key = unpack_key(addrs, rest, content_word(rest, s->tag, s->tag2));
+	bpf_map_delete_elem(&keys, &key);
+	if (!may_be_fixed(s, rest))
+		return 0;
+	key.id = bpf_htons(s->seg);
+	bpf_map_delete_elem(&keys, &key);
+	key.id = 0;
 	return bpf_map_delete_elem(&keys, &key);
 }
 

@@ -493,19 +493,21 @@ static __always_inline void flip_copies(struct rdr_slot *s)
 }
 
 /* The packet in the slot at pos leaves by a port: if it has just left the same node by another
- * one, these are copies. */
-GLOBAL int note_copies(__u64 pos, __u32 port_no)
+ * one, these are copies. What has left the domain by both needs its slot no more. port_kind:
+ * RDR_EV_EGRESS or RDR_EV_LEFT << 16. */
+GLOBAL int note_copies(__u64 pos, __u32 port_kind)
 {
 	const struct rdr_port *here, *there;
 	struct rdr_slot *s = slot_of(pos);
+	__u32 no, port_no = port_kind & 0xffff;
 	__u64 cell;
-	__u32 no;
 
 	if (!s)
 		return 0;
 	cell = last_cell(s);
 	no = cell_port(cell);
-	if (!is_departure(cell) || no == port_no)
+	if (!is_departure(cell) || no == port_no ||
+	    (cell_kind(cell) == RDR_EV_LEFT && port_kind >> 16 == RDR_EV_LEFT))
 		return 0;
 	here = bpf_map_lookup_elem(&ports, &port_no);
 	there = bpf_map_lookup_elem(&ports, &no);
@@ -562,7 +564,7 @@ static __always_inline void add_sighting(struct rdr_slot *s, __u32 kind, __u32 f
 	if (state & RDR_ST_LOST)
 		count(RDR_C_LOSS_WITHDRAWN, slot_span(s));
 	if (kind == RDR_EV_EGRESS || kind == RDR_EV_LEFT)
-		note_copies(s->pos, port);
+		note_copies(s->pos, port | kind << 16);
 	/* One branch's end says nothing about the others. */
 	if (!(state & RDR_ST_GROUP)) {
 		state &= ~(RDR_ST_DONE | RDR_ST_LOST);

@@ -32,6 +32,7 @@ struct found {
 	__u8 id_rule;
 	__u8 inside; /* not this packet was found, but the one inside it */
 	__u8 missed; /* nothing was found by bits that look like ours: what to count, or 0 */
+	__u8 source; /* what was taken back was its source, follow_redirect() */
 	__u8 minus_zero; /* how its true header spells zero, see true_bits(); by bits only */
 };
 

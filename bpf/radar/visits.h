@@ -16,11 +16,12 @@
 #define VISIT_LEFT 0x100 /* left by the port, and has not come to its node since */
 #define VISIT_CAME 0x200 /* came by the port */
 #define VISIT_NODE 0x400 /* was at the port's node */
+#define VISIT_PARTS 0x800 /* events of a train's first segment alone are left out */
 /* So many copies have come to the node and not left by the port: several may be there at
  * once. */
 #define VISIT_STAY 0x20000
 #define VISIT_STAYS 0xfe0000
-#define VISITS (VISIT_LEFT | VISIT_CAME | VISIT_NODE | VISIT_STAYS)
+#define VISITS (VISIT_LEFT | VISIT_CAME | VISIT_NODE | VISIT_PARTS | VISIT_STAYS)
 
 /* One step of look_at_visits(): the cell to look at next:8 | VISIT_* | SCAN_DONE. */
 GLOBAL __u32 look_at_visit(__u32 index, __u32 scan, __u32 port_no, __u32 node)
@@ -33,6 +34,8 @@ GLOBAL __u32 look_at_visit(__u32 index, __u32 scan, __u32 port_no, __u32 node)
 
 	if (!cell)
 		return scan | SCAN_DONE;
+	if ((visits & VISIT_PARTS) && (cell >> RDR_EV_FLAGS_SHIFT & RDR_EVF_PART))
+		return next | visits;
 	port = bpf_map_lookup_elem(&ports, &no);
 	if (port && port->node == node) {
 		visits |= VISIT_NODE;
@@ -56,19 +59,32 @@ GLOBAL __u32 look_at_visit(__u32 index, __u32 scan, __u32 port_no, __u32 node)
 	return next | visits;
 }
 
-/* What the log of the slot at index says of a port: VISIT_*. */
+/*
+ * What is known of the packet in the slot at index and a port: VISIT_*. A segment's story begins
+ * with its train's. What has become of the first segment since says nothing about it: the
+ * segments of a train that was cut come back one by one. (One loop for both logs: two would be
+ * a product of states, for the verifier.)
+ */
 GLOBAL __u32 look_at_visits(__u32 index, __u32 port_no)
 {
 	const struct rdr_port *port = bpf_map_lookup_elem(&ports, &port_no);
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
-	__u32 scan = 0, node = port ? port->node : 0;
+	__u32 scan = 0, at = index, node = port ? port->node : 0;
 
-	if (s && s->seg && !s->nev)
-		index -= s->seg; /* its head speaks for it */
-
-	for (__u32 i = 0; i < RDR_CELLS(RDR_MAX_SLOT_LINES) && !(scan & SCAN_DONE); i++)
-		scan = look_at_visit(index, scan, port_no, node);
-	return scan & VISITS;
+	if (s && s->seg) {
+		at -= s->seg;
+		scan = VISIT_PARTS;
+	}
+	for (__u32 i = 0; i < 2 * RDR_CELLS(RDR_MAX_SLOT_LINES); i++) {
+		scan = look_at_visit(at, scan, port_no, node);
+		if (!(scan & SCAN_DONE))
+			continue;
+		if (!(scan & VISIT_PARTS))
+			break;
+		at = index;
+		scan &= VISITS & ~VISIT_PARTS;
+	}
+	return scan & VISITS & ~VISIT_PARTS;
 }
 
 /*

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/vnetradar/radar/pkg/bpfobj"
 )
 
 // TestFloodedCopyWaits: r1 is a switch that hands copies out by two ports. One has arrived; however
@@ -58,4 +60,24 @@ func TestFloodedCopyWaits(t *testing.T) {
 			t.Error(fmt.Sprintf("cut %d", s.Cut), s.story())
 		}
 	})
+}
+
+// TestCopiesLeave: both copies leave the domain. Their headers are true, and nobody needs the slot
+// any more: it is not kept to the timeout.
+func TestCopiesLeave(t *testing.T) {
+	d := newDomain(t, config{})
+	d.put(bpfobj.TcMapPorts, uint32(closed), &bpfobj.TcRdrPort{
+		Node: nodeR1, Ifindex: ifindex(closed), NetnsInum: netns(nodeR1), Flags: portTable[r1Edge].Flags,
+	})
+	orig := unique(t, 0)
+	w := d.send(frame{data: orig})
+	inside := d.ingress(r1In, d.link(w, 0))
+	inside.from = ifindex(r1In)
+	same(t, "one copy", d.egress(r1Edge, inside).data, orig)
+	same(t, "the other copy", d.egress(closed, inside).data, orig)
+	index := d.guid(w.data)
+	d.wantStory(index, "out@0/FS in@1/F left@4/F left@5/F")
+	if s := d.slot(index); s.Cut&uint8(bpfobj.TcRdrCutRDR_COPIES) != 0 {
+		t.Errorf("the slot is kept for copies that have left")
+	}
 }

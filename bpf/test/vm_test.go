@@ -109,3 +109,64 @@ func TestVMJoins(t *testing.T) {
 	}
 	d.wantStory(between, "out@0/FS in@1/F out@4/FK")
 }
+
+// TestVMCuts: a port without segmentation offload cuts trains behind the hook, and a switch in
+// user space hands each segment back alone, or joined with its neighbours. Each is found by its
+// own key, whatever has come back before it: none is lost, none begins anew.
+func TestVMCuts(t *testing.T) {
+	for _, carry := range []string{"mark", "header"} {
+		d := newDomain(t, config{carry: carry})
+		for _, name := range trainNames {
+			for _, way := range []string{"in order", "backwards", "pairs"} {
+				t.Run(carry+"/"+name+"/"+way, func(t *testing.T) {
+					d, tr := d.in(t), loadTrain(t, name)
+					d.tap(addr(10, 0, 9, 9))
+					testVMCuts(d, tr, way)
+				})
+			}
+		}
+	}
+}
+
+func testVMCuts(d *domain, tr trainOf, way string) {
+	w := d.send(tr.whole)
+	index := d.guid(w.data)
+	into := d.egress(r1Edge, d.route(d.ingress(r1In, d.link(w, 0)), r1In))
+	same(d, "in the machine", into.data, lowered(d, tr.whole.data, 1))
+	segs := tr.cut(d, into)
+	d.counted(tally{cSeen: uint64(len(segs)), cMarked: uint64(len(segs))})
+	n := 1
+	if way == "pairs" {
+		n = 2
+	}
+	for at := 0; at < len(segs); at += n {
+		k, m := at, min(n, len(segs)-at)
+		if way == "backwards" {
+			k = len(segs) - 1 - at
+		}
+		piece := d.link(segs[k], 0)
+		if m > 1 {
+			piece = d.link(join(d, segs[k:k+m]...), 0)
+		}
+		out := d.egress(r1Out, d.route(d.ingress(r1Edge, piece), r1Edge))
+		part := trainOf{segments: tr.segments[k : k+m], fixedID: tr.fixedID}
+		for i, seg := range part.cut(d, out) {
+			end := d.deliver(seg, 0)
+			same(d, fmt.Sprint("segment ", k+i), end.data, lowered(d, tr.segments[k+i], 2))
+		}
+	}
+	for k := range segs {
+		want := "in@4/FPK out@2/FP deliver@3/FP"
+		if m := k % n; m > 0 { // the second of two that came as one
+			want = "in@4/PK out@2/P deliver@3/FP"
+		}
+		if k == 0 {
+			want = "out@0/FS in@1/F out@4/FK " + want
+		}
+		d.wantStory(index+uint32(k), want)
+	}
+	d.counted(tally{})
+	if n := d.keyCount(); n != 0 {
+		d.Errorf("%d keys left behind: %v", n, d.keyList())
+	}
+}

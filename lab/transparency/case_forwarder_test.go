@@ -3,6 +3,7 @@
 package transparency
 
 import (
+	"fmt"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -75,3 +76,87 @@ var _ = add(Case{
 	},
 	LocalDrops: true,
 })
+
+// throughSwitch is out - r1 - v - r2 - far, where v only bridges, by way of a switch in user space
+// behind two of its ports, which segment nothing in hardware.
+func throughSwitch(w *World) {
+	w.Nodes("out", "r1", "v", "sw", "r2", "far")
+	w.Link("out", "eth0", "10.0.1.1/24 fd00:1::1/64", "r1", "eth0", "10.0.1.2/24 fd00:1::2/64")
+	w.Link("r1", "eth1", "10.0.2.1/24 fd00:2::1/64", "v", "eth0", "")
+	w.Link("v", "p0", "", "sw", "eth0", "")
+	w.Link("v", "p1", "", "sw", "eth1", "")
+	w.Link("v", "eth1", "", "r2", "eth0", "10.0.2.2/24 fd00:2::2/64")
+	w.Link("r2", "eth1", "10.0.4.1/24 fd00:4::1/64", "far", "eth0", "10.0.4.2/24 fd00:4::2/64")
+	for i, ports := range [][]string{{"eth0", "p0"}, {"p1", "eth1"}} {
+		bridge := fmt.Sprint("br", i)
+		w.Device("v", bridge, "", "type", "bridge", "mcast_snooping", "0")
+		for _, port := range ports {
+			w.Run("v", "ip", "link", "set", port, "master", bridge)
+		}
+	}
+	for _, port := range []string{"p0", "p1"} {
+		w.Run("v", "ethtool", "-K", port, "tso", "off", "tx-udp-segmentation", "off")
+	}
+	w.Forward("r1", "r2")
+	w.Route("out", "default", "10.0.1.2")
+	w.Route("out", "default", "fd00:1::2")
+	w.Route("far", "default", "10.0.4.1")
+	w.Route("far", "default", "fd00:4::1")
+	w.Route("r1", "10.0.4.0/24", "10.0.2.2")
+	w.Route("r1", "fd00:4::/64", "fd00:2::2")
+	w.Route("r2", "10.0.1.0/24", "10.0.2.1")
+	w.Route("r2", "fd00:1::/64", "fd00:2::1")
+	w.forwardFrames("sw", "eth0", "eth1")
+	w.Attach("r1", "v", "r2")
+	w.Outside("v/p0", "v/p1")
+}
+
+var (
+	switchFlags = []string{"--vm", "switch=v/p0,v/p1"}
+
+	_ = add(Case{
+		Name: "function/switch-trains", Point: 8,
+		Shows: "trains through a switch in user space whose ports cut them behind the hook: each segment goes on",
+		Needs: []string{"ethtool", "udp-gso"},
+		Fresh: true, // a switch is behind ports of one run
+		Flags: switchFlags,
+		Build: func(w *World) {
+			throughSwitch(w)
+			w.Listen("far", "0.0.0.0:7")
+			// Its resets would be equal packets, of which a link of true headers tells one.
+			w.NFT("far", "table inet t { chain c { type filter hook input priority 0; meta l4proto tcp drop; }; }")
+		},
+		Send: func(w *World) {
+			router := mac("r1", "eth0")
+			for i := range 6 {
+				w.SendTrain("out", "eth0", router, w.TCP("10.0.1.1", "10.0.4.2", ACK, 1000*(2+i*3)), 1000)
+				p := w.UDP("10.0.1.1", "10.0.4.2", 800*(1+i*2))
+				p.MayFrag = i%2 == 1
+				w.SendTrain("out", "eth0", router, p, 800)
+				w.Send("out", w.UDP("10.0.1.1", "10.0.4.2", 64))
+			}
+			// As of a host that counts no IDs, joined by GRO: a train that begins with 0.
+			p := w.TCP("10.0.1.1", "10.0.4.2", ACK, 4700)
+			p.ID = 0
+			w.SendTrain("out", "eth0", router, p, 1000)
+			w.SendTrain("out", "eth0", router, w.TCP("fd00:1::1", "fd00:4::2", ACK, 5700), 1000)
+		},
+	})
+	_ = add(Case{
+		Name: "function/switch-tcp", Point: 8,
+		Shows: "connections of hosts' own stacks through such a switch",
+		Needs: []string{"ethtool"},
+		Fresh: true,
+		Flags: switchFlags,
+		Build: throughSwitch,
+		Send: func(w *World) {
+			// (IPv6 has no IDs: acknowledgements may be equal packets.)
+			for i, size := range []int{100, 5000, 300000} {
+				from, to := fmt.Sprint(":", 5000+i), fmt.Sprint(":", 80+i)
+				w.Talk(talk{"out", "10.0.1.1" + from, "far", "10.0.4.2" + to, size, size / 2})
+				w.Talk(talk{"far", "10.0.4.2" + from, "out", "10.0.1.1" + to, size / 2, size})
+			}
+		},
+		Rules: []Rule{tcpStreams},
+	})
+)

@@ -180,17 +180,18 @@ func toIFB(w *World, queue ...string) {
 	line(w)
 	w.Device("r2", "ifb0", "", "type", "ifb")
 	w.Queue("r2", "ifb0", queue...)
-	w.mirred("r2", "eth0", "redirect", "ifb0")
+	w.mirred("r2", "eth0", "ingress", "redirect", "ifb0")
 	w.Listen("far", "0.0.0.0:7")
 	w.QueueCounters("r2", "ifb0")
 	w.Attach("r1", "r2", "r3")
 }
 
-// mirred redirects or mirrors what comes to a port.
-func (w *World) mirred(node, port, how, to string) {
+// mirred redirects or mirrors what comes to a port, or (egress) leaves it.
+func (w *World) mirred(node, port, hook, how, to string) {
 	w.T.Helper()
 	w.Run(node, "tc", "qdisc", "add", "dev", port, "clsact")
-	w.Run(node, "tc", "filter", "add", "dev", port, "ingress", "prio", "20", "matchall", "action", "mirred", "egress", how, "dev", to)
+	w.Run(node, "tc", "filter", "add", "dev", port, hook, "prio", "20", "protocol", "all", "u32", "match", "u32", "0", "0",
+		"action", "mirred", "egress", how, "dev", to)
 }
 
 var (
@@ -237,7 +238,7 @@ var (
 			w.Nodes("monitor")
 			w.Sysctl("monitor", "ipv6/conf/all/disable_ipv6", "1")
 			w.Link("r2", "mon", "", "monitor", "eth0", "")
-			w.mirred("r2", "eth0", "mirror", "mon")
+			w.mirred("r2", "eth0", "ingress", "mirror", "mon")
 			w.Listen("far", "0.0.0.0:7")
 			w.Attach("r1", "r2", "r3")
 		},
@@ -246,5 +247,73 @@ var (
 				w.Send("out", w.UDP("10.0.1.1", "10.0.4.2", 60+i))
 			}
 		},
+	})
+	_ = add(Case{
+		Name: "ifb/out", Point: 10,
+		Shows: "a node that shapes what goes out, inside the domain and at an edge, by an IFB: one departure, the wait is a queue's",
+		Needs: []string{"ifb", "mirred", "tbf"},
+		Build: func(w *World) {
+			line(w)
+			for _, r := range []string{"r2", "r3"} {
+				w.Device(r, "ifb0", "", "type", "ifb")
+				w.Queue(r, "ifb0", "handle", "1:", "tbf", "rate", "2mbit", "burst", "2000", "limit", "500kb")
+				w.mirred(r, "eth1", "egress", "redirect", "ifb0")
+				w.QueueCounters(r, "ifb0")
+			}
+			w.Listen("far", "0.0.0.0:7")
+			w.Attach("r1", "r2", "r3")
+		},
+		Send: func(w *World) {
+			mixture(w, 12)
+			burst(w)
+			w.Send("r2", w.UDP("10.0.3.1", "10.0.4.2", 200)) // the nodes' own
+			w.Send("r3", w.UDP("10.0.4.1", "10.0.4.2", 200))
+		},
+		Check: func(r *Run) {
+			if r.judgeTimes {
+				r.wantWaits("r2", "eth1", 5*time.Millisecond)
+			}
+		},
+	})
+	_ = add(Case{
+		Name: "mirror/redirect-out", Point: 10,
+		Shows: "a router that redirects what leaves by an edge, or by a port inside, to another port: it has left by that one",
+		Needs: []string{"mirred", "udp-gso"},
+		Build: func(w *World) {
+			line(w)
+			// What r2 sends to r3, and what r3 sends to far, goes by other links: r2's into
+			// the domain all the same, r3's out of it.
+			w.Link("r2", "by", "", "r3", "by", "")
+			w.Link("r3", "aside", "", "far", "eth1", "")
+			w.mirred("r2", "eth1", "egress", "redirect", "by")
+			w.mirred("r3", "eth1", "egress", "redirect", "aside")
+			w.Run("r3", "ip", "link", "set", "by", "address", mac("r3", "eth0").String())
+			w.Run("far", "ip", "link", "set", "eth1", "address", mac("far", "eth0").String())
+			w.Listen("far", "0.0.0.0:7")
+			w.Attach("r1", "r2", "r3")
+		},
+		Send: func(w *World) {
+			mixture(w, 12)
+			for i := range 3 {
+				w.SendTrain("out", "eth0", mac("r1", "eth0"), w.TCP("10.0.1.1", "10.0.4.2", ACK, 1000*(2+i*3)), 1000)
+			}
+			w.Send("r2", w.UDP("10.0.3.1", "10.0.4.2", 200)) // the nodes' own
+			w.Send("r3", w.UDP("10.0.4.1", "10.0.4.2", 200))
+			w.Send("far", w.Echo("10.0.4.2", "10.0.1.1", 100))
+		},
+	})
+	_ = add(Case{
+		Name: "mirror/out", Point: 10,
+		Shows: "a router that mirrors what leaves by an edge to another port: both copies have left",
+		Needs: []string{"mirred"},
+		Build: func(w *World) {
+			line(w)
+			w.Nodes("monitor")
+			w.Link("r3", "mon", "", "monitor", "eth0", "")
+			w.mirred("r3", "eth1", "egress", "mirror", "mon")
+			w.Listen("far", "0.0.0.0:7")
+			w.Attach("r1", "r2", "r3")
+		},
+		Send: func(w *World) { mixture(w, 4) },
 	})
 )

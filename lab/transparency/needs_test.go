@@ -25,7 +25,7 @@ var features = map[string]string{
 	"u32":      "tc qdisc add dev lo root handle 1: htb && tc filter add dev lo parent 1: protocol ip u32 match ip tos 4 4 flowid 1:1",
 	"cake":     "tc qdisc add dev lo root cake bandwidth 10mbit",
 	"flower":   "tc qdisc add dev lo clsact && tc filter add dev lo ingress protocol ip flower ip_ttl 4 action skbedit priority 1:1",
-	"mirred":   "tc qdisc add dev lo clsact && tc filter add dev lo ingress matchall action mirred egress redirect dev lo",
+	"mirred":   "tc qdisc add dev lo clsact && tc filter add dev lo ingress protocol all u32 match u32 0 0 action mirred egress redirect dev lo",
 	"prio":     "tc qdisc add dev lo root prio",
 	"vlan":     "ip link add name radar0 type veth peer name radar1 && ip link add link radar0 name radar2 type vlan id 5",
 	"macvlan":  "ip link add name radar0 type veth peer name radar1 && ip link add link radar0 name radar2 type macvlan",

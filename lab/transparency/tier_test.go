@@ -32,6 +32,8 @@ var always = []string{
 	"forms/options", "forms/xdp-switch", "vlan/links", "macvlan/containers",
 	"marks/true-fields", "marks/rules", "marks6/true-fields", // rules that look at marks and headers
 	"ifb/loss",
+	"function/switch-trains",         // trains that are cut behind the hook, found by key
+	"mirror/redirect-out", "ifb/out", // what tc does behind the egress hook
 }
 
 // inOrder are all cases, those first that are always run: the longest of them must not be the

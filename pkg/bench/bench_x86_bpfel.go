@@ -76,6 +76,8 @@ const (
 	BenchVarCfgNoSocket          = "cfg_no_socket"
 	BenchVarCfgOutsider          = "cfg_outsider"
 	BenchVarCfgPing              = "cfg_ping"
+	BenchVarCfgSkbAgain          = "cfg_skb_again"
+	BenchVarCfgSkbRedirected     = "cfg_skb_redirected"
 	BenchVarCfgSlots             = "cfg_slots"
 	BenchVarCfgStranger          = "cfg_stranger"
 	BenchVarCfgTimeoutNs         = "cfg_timeout_ns"
@@ -149,31 +151,33 @@ type BenchMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type BenchVariableSpecs struct {
-	CfgBandTop    *ebpf.VariableSpec `ebpf:"cfg_band_top"`
-	CfgBlock      *ebpf.VariableSpec `ebpf:"cfg_block"`
-	CfgCells      *ebpf.VariableSpec `ebpf:"cfg_cells"`
-	CfgDscpBits   *ebpf.VariableSpec `ebpf:"cfg_dscp_bits"`
-	CfgHasCoarse  *ebpf.VariableSpec `ebpf:"cfg_has_coarse"`
-	CfgHasReason  *ebpf.VariableSpec `ebpf:"cfg_has_reason"`
-	CfgHash       *ebpf.VariableSpec `ebpf:"cfg_hash"`
-	CfgIgnore     *ebpf.VariableSpec `ebpf:"cfg_ignore"`
-	CfgIp6        *ebpf.VariableSpec `ebpf:"cfg_ip6"`
-	CfgJoined     *ebpf.VariableSpec `ebpf:"cfg_joined"`
-	CfgLossHoldNs *ebpf.VariableSpec `ebpf:"cfg_loss_hold_ns"`
-	CfgMarkMask   *ebpf.VariableSpec `ebpf:"cfg_mark_mask"`
-	CfgMarkShift  *ebpf.VariableSpec `ebpf:"cfg_mark_shift"`
-	CfgMaxSegs    *ebpf.VariableSpec `ebpf:"cfg_max_segs"`
-	CfgMinAgeNs   *ebpf.VariableSpec `ebpf:"cfg_min_age_ns"`
-	CfgNoSocket   *ebpf.VariableSpec `ebpf:"cfg_no_socket"`
-	CfgOutsider   *ebpf.VariableSpec `ebpf:"cfg_outsider"`
-	CfgPing       *ebpf.VariableSpec `ebpf:"cfg_ping"`
-	CfgSlots      *ebpf.VariableSpec `ebpf:"cfg_slots"`
-	CfgStranger   *ebpf.VariableSpec `ebpf:"cfg_stranger"`
-	CfgTimeoutNs  *ebpf.VariableSpec `ebpf:"cfg_timeout_ns"`
-	CfgTtlBand    *ebpf.VariableSpec `ebpf:"cfg_ttl_band"`
-	CfgTtlWidth   *ebpf.VariableSpec `ebpf:"cfg_ttl_width"`
-	CfgWatch      *ebpf.VariableSpec `ebpf:"cfg_watch"`
-	Port          *ebpf.VariableSpec `ebpf:"port"`
+	CfgBandTop       *ebpf.VariableSpec `ebpf:"cfg_band_top"`
+	CfgBlock         *ebpf.VariableSpec `ebpf:"cfg_block"`
+	CfgCells         *ebpf.VariableSpec `ebpf:"cfg_cells"`
+	CfgDscpBits      *ebpf.VariableSpec `ebpf:"cfg_dscp_bits"`
+	CfgHasCoarse     *ebpf.VariableSpec `ebpf:"cfg_has_coarse"`
+	CfgHasReason     *ebpf.VariableSpec `ebpf:"cfg_has_reason"`
+	CfgHash          *ebpf.VariableSpec `ebpf:"cfg_hash"`
+	CfgIgnore        *ebpf.VariableSpec `ebpf:"cfg_ignore"`
+	CfgIp6           *ebpf.VariableSpec `ebpf:"cfg_ip6"`
+	CfgJoined        *ebpf.VariableSpec `ebpf:"cfg_joined"`
+	CfgLossHoldNs    *ebpf.VariableSpec `ebpf:"cfg_loss_hold_ns"`
+	CfgMarkMask      *ebpf.VariableSpec `ebpf:"cfg_mark_mask"`
+	CfgMarkShift     *ebpf.VariableSpec `ebpf:"cfg_mark_shift"`
+	CfgMaxSegs       *ebpf.VariableSpec `ebpf:"cfg_max_segs"`
+	CfgMinAgeNs      *ebpf.VariableSpec `ebpf:"cfg_min_age_ns"`
+	CfgNoSocket      *ebpf.VariableSpec `ebpf:"cfg_no_socket"`
+	CfgOutsider      *ebpf.VariableSpec `ebpf:"cfg_outsider"`
+	CfgPing          *ebpf.VariableSpec `ebpf:"cfg_ping"`
+	CfgSkbAgain      *ebpf.VariableSpec `ebpf:"cfg_skb_again"`
+	CfgSkbRedirected *ebpf.VariableSpec `ebpf:"cfg_skb_redirected"`
+	CfgSlots         *ebpf.VariableSpec `ebpf:"cfg_slots"`
+	CfgStranger      *ebpf.VariableSpec `ebpf:"cfg_stranger"`
+	CfgTimeoutNs     *ebpf.VariableSpec `ebpf:"cfg_timeout_ns"`
+	CfgTtlBand       *ebpf.VariableSpec `ebpf:"cfg_ttl_band"`
+	CfgTtlWidth      *ebpf.VariableSpec `ebpf:"cfg_ttl_width"`
+	CfgWatch         *ebpf.VariableSpec `ebpf:"cfg_watch"`
+	Port             *ebpf.VariableSpec `ebpf:"port"`
 }
 
 // BenchObjects contains all objects after they have been loaded into the kernel.
@@ -213,31 +217,33 @@ func (m *BenchMaps) Close() error {
 //
 // It can be passed to LoadBenchObjects or ebpf.CollectionSpec.LoadAndAssign.
 type BenchVariables struct {
-	CfgBandTop    *ebpf.Variable `ebpf:"cfg_band_top"`
-	CfgBlock      *ebpf.Variable `ebpf:"cfg_block"`
-	CfgCells      *ebpf.Variable `ebpf:"cfg_cells"`
-	CfgDscpBits   *ebpf.Variable `ebpf:"cfg_dscp_bits"`
-	CfgHasCoarse  *ebpf.Variable `ebpf:"cfg_has_coarse"`
-	CfgHasReason  *ebpf.Variable `ebpf:"cfg_has_reason"`
-	CfgHash       *ebpf.Variable `ebpf:"cfg_hash"`
-	CfgIgnore     *ebpf.Variable `ebpf:"cfg_ignore"`
-	CfgIp6        *ebpf.Variable `ebpf:"cfg_ip6"`
-	CfgJoined     *ebpf.Variable `ebpf:"cfg_joined"`
-	CfgLossHoldNs *ebpf.Variable `ebpf:"cfg_loss_hold_ns"`
-	CfgMarkMask   *ebpf.Variable `ebpf:"cfg_mark_mask"`
-	CfgMarkShift  *ebpf.Variable `ebpf:"cfg_mark_shift"`
-	CfgMaxSegs    *ebpf.Variable `ebpf:"cfg_max_segs"`
-	CfgMinAgeNs   *ebpf.Variable `ebpf:"cfg_min_age_ns"`
-	CfgNoSocket   *ebpf.Variable `ebpf:"cfg_no_socket"`
-	CfgOutsider   *ebpf.Variable `ebpf:"cfg_outsider"`
-	CfgPing       *ebpf.Variable `ebpf:"cfg_ping"`
-	CfgSlots      *ebpf.Variable `ebpf:"cfg_slots"`
-	CfgStranger   *ebpf.Variable `ebpf:"cfg_stranger"`
-	CfgTimeoutNs  *ebpf.Variable `ebpf:"cfg_timeout_ns"`
-	CfgTtlBand    *ebpf.Variable `ebpf:"cfg_ttl_band"`
-	CfgTtlWidth   *ebpf.Variable `ebpf:"cfg_ttl_width"`
-	CfgWatch      *ebpf.Variable `ebpf:"cfg_watch"`
-	Port          *ebpf.Variable `ebpf:"port"`
+	CfgBandTop       *ebpf.Variable `ebpf:"cfg_band_top"`
+	CfgBlock         *ebpf.Variable `ebpf:"cfg_block"`
+	CfgCells         *ebpf.Variable `ebpf:"cfg_cells"`
+	CfgDscpBits      *ebpf.Variable `ebpf:"cfg_dscp_bits"`
+	CfgHasCoarse     *ebpf.Variable `ebpf:"cfg_has_coarse"`
+	CfgHasReason     *ebpf.Variable `ebpf:"cfg_has_reason"`
+	CfgHash          *ebpf.Variable `ebpf:"cfg_hash"`
+	CfgIgnore        *ebpf.Variable `ebpf:"cfg_ignore"`
+	CfgIp6           *ebpf.Variable `ebpf:"cfg_ip6"`
+	CfgJoined        *ebpf.Variable `ebpf:"cfg_joined"`
+	CfgLossHoldNs    *ebpf.Variable `ebpf:"cfg_loss_hold_ns"`
+	CfgMarkMask      *ebpf.Variable `ebpf:"cfg_mark_mask"`
+	CfgMarkShift     *ebpf.Variable `ebpf:"cfg_mark_shift"`
+	CfgMaxSegs       *ebpf.Variable `ebpf:"cfg_max_segs"`
+	CfgMinAgeNs      *ebpf.Variable `ebpf:"cfg_min_age_ns"`
+	CfgNoSocket      *ebpf.Variable `ebpf:"cfg_no_socket"`
+	CfgOutsider      *ebpf.Variable `ebpf:"cfg_outsider"`
+	CfgPing          *ebpf.Variable `ebpf:"cfg_ping"`
+	CfgSkbAgain      *ebpf.Variable `ebpf:"cfg_skb_again"`
+	CfgSkbRedirected *ebpf.Variable `ebpf:"cfg_skb_redirected"`
+	CfgSlots         *ebpf.Variable `ebpf:"cfg_slots"`
+	CfgStranger      *ebpf.Variable `ebpf:"cfg_stranger"`
+	CfgTimeoutNs     *ebpf.Variable `ebpf:"cfg_timeout_ns"`
+	CfgTtlBand       *ebpf.Variable `ebpf:"cfg_ttl_band"`
+	CfgTtlWidth      *ebpf.Variable `ebpf:"cfg_ttl_width"`
+	CfgWatch         *ebpf.Variable `ebpf:"cfg_watch"`
+	Port             *ebpf.Variable `ebpf:"port"`
 }
 
 // BenchPrograms contains all programs after they have been loaded into the kernel.

@@ -164,6 +164,8 @@ const (
 	TraceVarCfgNoSocket        = "cfg_no_socket"
 	TraceVarCfgOutsider        = "cfg_outsider"
 	TraceVarCfgPing            = "cfg_ping"
+	TraceVarCfgSkbAgain        = "cfg_skb_again"
+	TraceVarCfgSkbRedirected   = "cfg_skb_redirected"
 	TraceVarCfgSlots           = "cfg_slots"
 	TraceVarCfgStranger        = "cfg_stranger"
 	TraceVarCfgTimeoutNs       = "cfg_timeout_ns"
@@ -247,30 +249,32 @@ type TraceMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type TraceVariableSpecs struct {
-	CfgBandTop    *ebpf.VariableSpec `ebpf:"cfg_band_top"`
-	CfgBlock      *ebpf.VariableSpec `ebpf:"cfg_block"`
-	CfgCells      *ebpf.VariableSpec `ebpf:"cfg_cells"`
-	CfgDscpBits   *ebpf.VariableSpec `ebpf:"cfg_dscp_bits"`
-	CfgHasCoarse  *ebpf.VariableSpec `ebpf:"cfg_has_coarse"`
-	CfgHasReason  *ebpf.VariableSpec `ebpf:"cfg_has_reason"`
-	CfgHash       *ebpf.VariableSpec `ebpf:"cfg_hash"`
-	CfgIgnore     *ebpf.VariableSpec `ebpf:"cfg_ignore"`
-	CfgIp6        *ebpf.VariableSpec `ebpf:"cfg_ip6"`
-	CfgJoined     *ebpf.VariableSpec `ebpf:"cfg_joined"`
-	CfgLossHoldNs *ebpf.VariableSpec `ebpf:"cfg_loss_hold_ns"`
-	CfgMarkMask   *ebpf.VariableSpec `ebpf:"cfg_mark_mask"`
-	CfgMarkShift  *ebpf.VariableSpec `ebpf:"cfg_mark_shift"`
-	CfgMaxSegs    *ebpf.VariableSpec `ebpf:"cfg_max_segs"`
-	CfgMinAgeNs   *ebpf.VariableSpec `ebpf:"cfg_min_age_ns"`
-	CfgNoSocket   *ebpf.VariableSpec `ebpf:"cfg_no_socket"`
-	CfgOutsider   *ebpf.VariableSpec `ebpf:"cfg_outsider"`
-	CfgPing       *ebpf.VariableSpec `ebpf:"cfg_ping"`
-	CfgSlots      *ebpf.VariableSpec `ebpf:"cfg_slots"`
-	CfgStranger   *ebpf.VariableSpec `ebpf:"cfg_stranger"`
-	CfgTimeoutNs  *ebpf.VariableSpec `ebpf:"cfg_timeout_ns"`
-	CfgTtlBand    *ebpf.VariableSpec `ebpf:"cfg_ttl_band"`
-	CfgTtlWidth   *ebpf.VariableSpec `ebpf:"cfg_ttl_width"`
-	CfgWatch      *ebpf.VariableSpec `ebpf:"cfg_watch"`
+	CfgBandTop       *ebpf.VariableSpec `ebpf:"cfg_band_top"`
+	CfgBlock         *ebpf.VariableSpec `ebpf:"cfg_block"`
+	CfgCells         *ebpf.VariableSpec `ebpf:"cfg_cells"`
+	CfgDscpBits      *ebpf.VariableSpec `ebpf:"cfg_dscp_bits"`
+	CfgHasCoarse     *ebpf.VariableSpec `ebpf:"cfg_has_coarse"`
+	CfgHasReason     *ebpf.VariableSpec `ebpf:"cfg_has_reason"`
+	CfgHash          *ebpf.VariableSpec `ebpf:"cfg_hash"`
+	CfgIgnore        *ebpf.VariableSpec `ebpf:"cfg_ignore"`
+	CfgIp6           *ebpf.VariableSpec `ebpf:"cfg_ip6"`
+	CfgJoined        *ebpf.VariableSpec `ebpf:"cfg_joined"`
+	CfgLossHoldNs    *ebpf.VariableSpec `ebpf:"cfg_loss_hold_ns"`
+	CfgMarkMask      *ebpf.VariableSpec `ebpf:"cfg_mark_mask"`
+	CfgMarkShift     *ebpf.VariableSpec `ebpf:"cfg_mark_shift"`
+	CfgMaxSegs       *ebpf.VariableSpec `ebpf:"cfg_max_segs"`
+	CfgMinAgeNs      *ebpf.VariableSpec `ebpf:"cfg_min_age_ns"`
+	CfgNoSocket      *ebpf.VariableSpec `ebpf:"cfg_no_socket"`
+	CfgOutsider      *ebpf.VariableSpec `ebpf:"cfg_outsider"`
+	CfgPing          *ebpf.VariableSpec `ebpf:"cfg_ping"`
+	CfgSkbAgain      *ebpf.VariableSpec `ebpf:"cfg_skb_again"`
+	CfgSkbRedirected *ebpf.VariableSpec `ebpf:"cfg_skb_redirected"`
+	CfgSlots         *ebpf.VariableSpec `ebpf:"cfg_slots"`
+	CfgStranger      *ebpf.VariableSpec `ebpf:"cfg_stranger"`
+	CfgTimeoutNs     *ebpf.VariableSpec `ebpf:"cfg_timeout_ns"`
+	CfgTtlBand       *ebpf.VariableSpec `ebpf:"cfg_ttl_band"`
+	CfgTtlWidth      *ebpf.VariableSpec `ebpf:"cfg_ttl_width"`
+	CfgWatch         *ebpf.VariableSpec `ebpf:"cfg_watch"`
 }
 
 // TraceObjects contains all objects after they have been loaded into the kernel.
@@ -342,30 +346,32 @@ func (m *TraceMaps) Close() error {
 //
 // It can be passed to LoadTraceObjects or ebpf.CollectionSpec.LoadAndAssign.
 type TraceVariables struct {
-	CfgBandTop    *ebpf.Variable `ebpf:"cfg_band_top"`
-	CfgBlock      *ebpf.Variable `ebpf:"cfg_block"`
-	CfgCells      *ebpf.Variable `ebpf:"cfg_cells"`
-	CfgDscpBits   *ebpf.Variable `ebpf:"cfg_dscp_bits"`
-	CfgHasCoarse  *ebpf.Variable `ebpf:"cfg_has_coarse"`
-	CfgHasReason  *ebpf.Variable `ebpf:"cfg_has_reason"`
-	CfgHash       *ebpf.Variable `ebpf:"cfg_hash"`
-	CfgIgnore     *ebpf.Variable `ebpf:"cfg_ignore"`
-	CfgIp6        *ebpf.Variable `ebpf:"cfg_ip6"`
-	CfgJoined     *ebpf.Variable `ebpf:"cfg_joined"`
-	CfgLossHoldNs *ebpf.Variable `ebpf:"cfg_loss_hold_ns"`
-	CfgMarkMask   *ebpf.Variable `ebpf:"cfg_mark_mask"`
-	CfgMarkShift  *ebpf.Variable `ebpf:"cfg_mark_shift"`
-	CfgMaxSegs    *ebpf.Variable `ebpf:"cfg_max_segs"`
-	CfgMinAgeNs   *ebpf.Variable `ebpf:"cfg_min_age_ns"`
-	CfgNoSocket   *ebpf.Variable `ebpf:"cfg_no_socket"`
-	CfgOutsider   *ebpf.Variable `ebpf:"cfg_outsider"`
-	CfgPing       *ebpf.Variable `ebpf:"cfg_ping"`
-	CfgSlots      *ebpf.Variable `ebpf:"cfg_slots"`
-	CfgStranger   *ebpf.Variable `ebpf:"cfg_stranger"`
-	CfgTimeoutNs  *ebpf.Variable `ebpf:"cfg_timeout_ns"`
-	CfgTtlBand    *ebpf.Variable `ebpf:"cfg_ttl_band"`
-	CfgTtlWidth   *ebpf.Variable `ebpf:"cfg_ttl_width"`
-	CfgWatch      *ebpf.Variable `ebpf:"cfg_watch"`
+	CfgBandTop       *ebpf.Variable `ebpf:"cfg_band_top"`
+	CfgBlock         *ebpf.Variable `ebpf:"cfg_block"`
+	CfgCells         *ebpf.Variable `ebpf:"cfg_cells"`
+	CfgDscpBits      *ebpf.Variable `ebpf:"cfg_dscp_bits"`
+	CfgHasCoarse     *ebpf.Variable `ebpf:"cfg_has_coarse"`
+	CfgHasReason     *ebpf.Variable `ebpf:"cfg_has_reason"`
+	CfgHash          *ebpf.Variable `ebpf:"cfg_hash"`
+	CfgIgnore        *ebpf.Variable `ebpf:"cfg_ignore"`
+	CfgIp6           *ebpf.Variable `ebpf:"cfg_ip6"`
+	CfgJoined        *ebpf.Variable `ebpf:"cfg_joined"`
+	CfgLossHoldNs    *ebpf.Variable `ebpf:"cfg_loss_hold_ns"`
+	CfgMarkMask      *ebpf.Variable `ebpf:"cfg_mark_mask"`
+	CfgMarkShift     *ebpf.Variable `ebpf:"cfg_mark_shift"`
+	CfgMaxSegs       *ebpf.Variable `ebpf:"cfg_max_segs"`
+	CfgMinAgeNs      *ebpf.Variable `ebpf:"cfg_min_age_ns"`
+	CfgNoSocket      *ebpf.Variable `ebpf:"cfg_no_socket"`
+	CfgOutsider      *ebpf.Variable `ebpf:"cfg_outsider"`
+	CfgPing          *ebpf.Variable `ebpf:"cfg_ping"`
+	CfgSkbAgain      *ebpf.Variable `ebpf:"cfg_skb_again"`
+	CfgSkbRedirected *ebpf.Variable `ebpf:"cfg_skb_redirected"`
+	CfgSlots         *ebpf.Variable `ebpf:"cfg_slots"`
+	CfgStranger      *ebpf.Variable `ebpf:"cfg_stranger"`
+	CfgTimeoutNs     *ebpf.Variable `ebpf:"cfg_timeout_ns"`
+	CfgTtlBand       *ebpf.Variable `ebpf:"cfg_ttl_band"`
+	CfgTtlWidth      *ebpf.Variable `ebpf:"cfg_ttl_width"`
+	CfgWatch         *ebpf.Variable `ebpf:"cfg_watch"`
 }
 
 // TracePrograms contains all programs after they have been loaded into the kernel.

@@ -35,7 +35,7 @@ func Checks() []Check { return Probe().checks() }
 
 func (f Features) checks() []Check {
 	return []Check{
-		f.checkKernel(), f.checkRights(), f.checkHook(), f.checkDrops(), f.checkQueues(), f.checkLocalIn(), f.checkPins(),
+		f.checkKernel(), f.checkRights(), f.checkHook(), f.checkDrops(), f.checkQueues(), f.checkLocalIn(), f.checkMirred(), f.checkPins(),
 		f.checkMemlock(), f.checkMemory(), f.checkSymbols(), checkJIT(), checkStats(), checkTools(),
 	}
 }
@@ -110,6 +110,18 @@ func (f Features) checkLocalIn() Check {
 	case !f.LocalIn || !f.BTF:
 		c.Level, c.Detail = Warn, "no netfilter programs: packets that NAT or TPROXY redirects to a node itself show as expired"
 		c.Fix = "use Linux 6.4 or newer with CONFIG_NETFILTER_BPF_LINK"
+	}
+	return c
+}
+
+func (f Features) checkMirred() Check {
+	c := Check{Name: "mirred", Level: OK, Detail: "what tc redirects as it leaves shows the port by which it left"}
+	switch {
+	case !f.Tested:
+		c.Level, c.Detail, c.Fix = Warn, "not tested: that takes rights", "run as root"
+	case !f.TCRedirects:
+		c.Level, c.Detail = Warn, "TC programs cannot read the kernel's skb: what tc redirects as it leaves shows the first port, and through an IFB counts twice"
+		c.Fix = "use a kernel with CONFIG_DEBUG_INFO_BTF, not locked down"
 	}
 	return c
 }

@@ -41,6 +41,9 @@ type Features struct {
 
 	CoarseClock bool `json:"coarse_clock"` // bpf_ktime_get_coarse_ns, 5.11
 
+	TCRedirects bool    `json:"tc_redirects"` // TC programs can see what tc has redirected
+	redirects   skbBits // where
+
 	BPFFS    string `json:"bpffs"`    // where it is mounted, "" if nowhere
 	Memlock  bool   `json:"memlock"`  // maps count as locked memory, before 5.11
 	Kallsyms bool   `json:"kallsyms"` // addresses of kernel functions can be read
@@ -81,6 +84,17 @@ func Probe() Features {
 		Type: ebpf.SchedCLS, License: license,
 		Instructions: asm.Instructions{asm.FnKtimeGetCoarseNs.Call(), asm.Mov.Imm(asm.R0, 0), asm.Return()},
 	})
+	f.redirects = findSkbBits()
+	f.TCRedirects = f.redirects != skbBits{} && loads(&ebpf.ProgramSpec{
+		Type: ebpf.SchedCLS, License: license,
+		Instructions: asm.Instructions{
+			asm.Mov.Reg(asm.R3, asm.R1), asm.Mov.Reg(asm.R1, asm.RFP), asm.Add.Imm(asm.R1, -8), asm.Mov.Imm(asm.R2, 1),
+			asm.FnProbeReadKernel.Call(), asm.Mov.Imm(asm.R0, 0), asm.Return(),
+		},
+	})
+	if !f.TCRedirects {
+		f.redirects = skbBits{}
+	}
 	f.TCX, f.Clsact = probeHooks()
 	// The error is that of something not working, which is what is found out.
 	_ = topo.DoInNew(func() error {
@@ -119,6 +133,53 @@ func dropReason() (hasBTF, hasReason bool, noSocket uint32) {
 		}
 	}
 	return true, len(proto.Params) >= 4, noSocket
+}
+
+// skbBits says where in struct sk_buff the kernel notes what tc does with a packet, as the
+// programs want it: byte << 8 | mask.
+type skbBits struct{ redirected, again uint32 }
+
+// findSkbBits reads it from the kernel's types; nothing, if not all is known.
+func findSkbBits() skbBits {
+	spec, err := btf.LoadKernelSpec()
+	if err != nil {
+		return skbBits{}
+	}
+	var skb *btf.Struct
+	if spec.TypeByName("sk_buff", &skb) != nil {
+		return skbBits{}
+	}
+	redirected, ok := findBit(skb.Members, 0, "redirected")
+	again, okAgain := findBit(skb.Members, 0, "tc_skip_classify")
+	if !ok || !okAgain {
+		return skbBits{}
+	}
+	return skbBits{redirected: redirected, again: again}
+}
+
+// findBit finds a field of one bit, also in members without a name, which begin at base.
+func findBit(members []btf.Member, base btf.Bits, name string) (bit uint32, ok bool) {
+	for _, m := range members {
+		at := base + m.Offset
+		switch t := btf.UnderlyingType(m.Type).(type) {
+		case *btf.Struct:
+			if m.Name == "" {
+				bit, ok = findBit(t.Members, at, name)
+			}
+		case *btf.Union:
+			if m.Name == "" {
+				bit, ok = findBit(t.Members, at, name)
+			}
+		default:
+			if m.Name == name && m.BitfieldSize == 1 {
+				return uint32(at/8)<<8 | 1<<(at%8), true
+			}
+		}
+		if ok {
+			return bit, true
+		}
+	}
+	return 0, false
 }
 
 // loads says whether the kernel takes the program.

@@ -72,6 +72,9 @@ func TestProbe(t *testing.T) {
 	if f.BTF && f.DropReason == kernel.Older(f.Kernel, 5, 17) {
 		t.Errorf("kernel %s: drop reason is %v", f.Kernel, f.DropReason)
 	}
+	if f.BTF && !f.TCRedirects {
+		t.Errorf("kernel %s: redirects cannot be seen", f.Kernel)
+	}
 	if !f.Clsact {
 		t.Error("no clsact: the tests of this package need sch_ingress and cls_bpf")
 	}
@@ -150,6 +153,7 @@ func TestChecksOfOtherKernels(t *testing.T) {
 		{"no BTF", Features{Tested: true}, "losses", Warn, "CONFIG_DEBUG_INFO_BTF"},
 		{"no hook for drops", Features{BTF: true, Tested: true}, "losses", Warn, "BPF"},
 		{"no reasons", Features{BTF: true, Tested: true, DropHook: true}, "losses", Warn, "5.17"},
+		{"no sight of the skb", Features{Tested: true}, "mirred", Warn, "CONFIG_DEBUG_INFO_BTF"},
 		{"no broadcast", Features{Caps: all &^ (1 << unix.CAP_NET_BROADCAST)}, "rights", Fail, "root"},
 		{"no ptrace", Features{Caps: all &^ (1 << unix.CAP_SYS_PTRACE)}, "rights", Warn, "root"},
 		{"no kallsyms", Features{}, "symbols", Warn, "kptr_restrict"},
