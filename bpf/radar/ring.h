@@ -399,14 +399,24 @@ GLOBAL int add_to_full(__u64 pos, __u64 cell)
 	return 0;
 }
 
+/* Whether the log has no room for n cells and those kept for something else. The second
+ * comparison is for the verifier: Linux 6.12 loses bounds that it infers from a sum. */
+static __always_inline bool is_short_of(struct log_end *e, __u32 n, __u32 kept)
+{
+	if (e->used + n + kept > cfg_cells)
+		return true;
+	asm volatile("" : "+r"(e->used));
+	return e->used > cfg_cells - n;
+}
+
 /* Appends one event; the cell stands before nev says so. */
 static __always_inline void add_event(struct rdr_slot *s, __u32 kind, __u32 flags, __u32 port,
 				      __u64 now)
 {
 	struct log_end e = end_of_log(s);
 
-	/* The first comparison is for the verifier. An end leaves room for a loss behind it. */
-	if (e.used >= cfg_cells || e.used + RDR_END_CELLS - is_end(kind) >= cfg_cells) {
+	/* An end leaves room for a loss behind it. */
+	if (is_short_of(&e, 1, RDR_END_CELLS - is_end(kind))) {
 		add_to_full(s->pos, make_cell(s, kind, flags, port, now));
 		return;
 	}
@@ -422,8 +432,7 @@ static __always_inline void add_event_data(struct rdr_slot *s, __u32 kind, __u32
 {
 	struct log_end e = end_of_log(s);
 
-	if (e.used >= cfg_cells - 2 ||
-	    (kind != RDR_EV_LOSS && e.used + 2 + RDR_END_CELLS >= cfg_cells)) {
+	if (is_short_of(&e, 3, kind == RDR_EV_LOSS ? 0 : RDR_END_CELLS)) {
 		s->state |= RDR_ST_FULL;
 		count(RDR_C_EVENT_FULL, 1);
 		return;
@@ -442,8 +451,7 @@ static __always_inline void add_event_addr6(struct rdr_slot *s, __u32 flags, __u
 {
 	struct log_end e = end_of_log(s);
 
-	if (cfg_cells < 6 || e.used >= cfg_cells - 5 ||
-	    e.used + 6 >= cfg_cells) {
+	if (cfg_cells < 6 || is_short_of(&e, 6, 1)) {
 		s->state |= RDR_ST_FULL;
 		count(RDR_C_EVENT_FULL, 1);
 		return;
