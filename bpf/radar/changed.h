@@ -56,7 +56,7 @@ GLOBAL __u64 whose_bits(struct __sk_buff *skb, __u64 bits_flow, __u32 port_no, _
 	union rdr_bits bits = { .word = bits_flow };
 	__u32 index, stay, decrements;
 	struct rdr_slot *s;
-	int handmade, same;
+	bool same;
 
 	index = guid_decode(bits, &decrements);
 	if (!port || index == NO_INDEX)
@@ -65,17 +65,16 @@ GLOBAL __u64 whose_bits(struct __sk_buff *skb, __u64 bits_flow, __u32 port_no, _
 	/* One with a key had its own bits on the link. */
 	if (!s || !slot_alive(s, now) || s->state & RDR_ST_KEYED)
 		return 0;
-	same = s->flow_hash == bits_flow >> 32;
-	handmade = is_handmade(skb);
-	/* Where the mark carries the GUID, what the kernel forwards has true bits. */
-	if (!handmade && !(same && carries_header(port->flags)))
+	/* What the kernel itself forwards may have such bits of its own. */
+	if (!is_handmade(skb))
 		return 0;
+	same = s->flow_hash == bits_flow >> 32;
 	if (may_lack_events(index))
 		return same ? index | CHANGED : 0;
 	stay = look_at_stays(s, index, port_no, port->node);
 	if (!(stay & STAY_TOWARDS))
 		return 0;
-	return (same && handmade) || is_still_here(s, stay, port->node) ? index | CHANGED : 0;
+	return same || is_still_here(s, stay, port->node) ? index | CHANGED : 0;
 }
 
 /* Where a packet's header begins:8 | IPv6:1 << 8 | its port:16 << 16 | packets:16 << 32. */
@@ -120,8 +119,7 @@ GLOBAL __u64 restore_changed(struct __sk_buff *skb, __u32 bits, __u32 index, __u
 
 /*
  * Takes our bits back from p, which leaves by port and was not found, if a program has put them
- * there, or the header carries the GUID through the node, where anything may change the content.
- * Afterwards p is a packet that nobody knows.
+ * there. Afterwards p is a packet that nobody knows.
  */
 static __always_inline void take_bits_back(struct __sk_buff *skb, struct packet *p,
 					   const struct rdr_port *port, __u32 port_no, __u64 now)
