@@ -69,8 +69,6 @@ GLOBAL __u64 whose_bits(struct __sk_buff *skb, __u64 bits_flow, __u32 port_no, _
 	if (!is_handmade(skb))
 		return 0;
 	same = s->flow_hash == bits_flow >> 32;
-	if (may_lack_events(index))
-		return same ? index | CHANGED : 0;
 	stay = look_at_stays(s, index, port_no, port->node);
 	if (!(stay & STAY_TOWARDS))
 		return 0;
