@@ -34,6 +34,9 @@ static __always_inline bool is_still_here(struct rdr_slot *s, __u32 stay, __u32 
 	struct rdr_slot *h = head_of(s);
 	__u64 last = last_event(s);
 
+	/* What was delivered to the node itself nobody sends on. */
+	if (cell_kind(last) == RDR_EV_DELIVER)
+		return false;
 	/* A program may be quicker than the hook at ingress. */
 	if (!(stay & STAY_CAME) || has_come(last, node))
 		return true;
