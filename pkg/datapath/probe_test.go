@@ -194,7 +194,7 @@ func TestParseCaps(t *testing.T) {
 	if missing := missingCaps(caps); len(missing) != 0 {
 		t.Errorf("missing %v", missing)
 	}
-	if missing := missingCaps(1 << unix.CAP_NET_ADMIN); len(missing) != 1 || missing[0].name != "CAP_SYS_ADMIN" {
+	if missing := missingCaps(1 << unix.CAP_NET_ADMIN); len(missing) != 2 || missing[0].name != "CAP_SYS_ADMIN" || missing[1].name != "CAP_NET_BROADCAST" {
 		t.Errorf("missing %v", missing)
 	}
 	for _, bad := range []string{"", "CapEff:\tx\n"} {
