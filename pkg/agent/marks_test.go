@@ -4,7 +4,6 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"slices"
 	"strings"
@@ -108,21 +107,12 @@ func TestMarksChosenByUser(t *testing.T) {
 
 func attachForMarks(t *testing.T, specs []topo.NodeSpec, carry ...string) string {
 	t.Helper()
-	name := nstest.Unique()
 	o := datapath.DefaultOptions()
 	o.Slots = 1 << 16 // indices begin at bit 0x8000 of the mark
 	for _, c := range carry {
 		o.Carry = c
 	}
-	nstest.Cleanup(t, func() {
-		_, err := datapath.Detach(context.Background(), datapath.DetachRequest{Domain: name, NoDrain: true})
-		if err != nil && !errors.Is(err, domain.ErrNotAttached) {
-			t.Errorf("detach at the end of the test: %v", err)
-		}
-	})
-	if _, err := datapath.Attach(t.Context(), datapath.AttachRequest{Domain: name, Nodes: specs, Options: &o}); err != nil {
-		t.Fatal(err)
-	}
+	name := attach(t, o, specs)
 	return name
 }
 
