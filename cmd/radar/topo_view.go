@@ -146,7 +146,7 @@ func (v *topoView) fillAddresses(d *domain.Domain) {
 		if n == nil { // a virtual machine
 			continue
 		}
-		addrs, err := topo.NodeSpec{Name: n.Name, Spec: n.Spec, Path: n.Path, Inum: n.Inum}.Addresses()
+		addrs, err := topo.SpecOf(*n).Addresses()
 		if err != nil {
 			continue
 		}

@@ -62,7 +62,7 @@ func newAddresses(name string, log *slog.Logger) (_ *addresses, err error) {
 		return nil, err
 	}
 	// What has changed while no agent lived, the programs do not know.
-	programs, err := a.handle.Locals()
+	programs, err := a.handle.Addresses()
 	if err != nil {
 		return nil, err
 	}
@@ -125,12 +125,7 @@ func (a *addresses) run(ctx context.Context) error {
 
 // follow watches the nodes of the domain, and looks at those that are new.
 func (a *addresses) follow() {
-	var specs []topo.NodeSpec
-	for _, n := range a.handle.Domain.Nodes {
-		if !n.Removed {
-			specs = append(specs, topo.NodeSpec{Name: n.Name, Spec: n.Spec, Path: n.Path, Inum: n.Inum})
-		}
-	}
+	specs := topo.SpecsOf(a.handle.Domain.Nodes)
 	if slices.Equal(specs, a.watched) {
 		return
 	}

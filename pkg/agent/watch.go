@@ -61,14 +61,8 @@ func (w *watch) close() {
 // watchNodes tells the watcher which namespaces to watch, if they are others than
 // before: the nodes', closing ones among them, and those where links end.
 func (w *watch) watchNodes() error {
-	var specs []topo.NodeSpec
 	nodes := len(w.handle.Domain.Nodes) // grows with every node, also with one that comes back
-	for _, n := range w.handle.Domain.Nodes {
-		if !n.Removed {
-			specs = append(specs, topo.NodeSpec{Name: n.Name, Spec: n.Spec, Path: n.Path, Inum: n.Inum})
-		}
-	}
-	specs = append(specs, w.handle.Near()...)
+	specs := append(topo.SpecsOf(w.handle.Domain.Nodes), w.handle.Near()...)
 	follow, err := w.watcher.FollowRoutes(hasTunnels(w.handle.Domain))
 	if err != nil {
 		return err

@@ -181,7 +181,7 @@ func (a *applier) raise() error {
 
 // inNode runs f in a node's namespace.
 func inNode(n *domain.Node, open func(topo.NodeSpec) (netns.NsHandle, error), f func() error) error {
-	ns, err := open(specOf(*n))
+	ns, err := open(topo.SpecOf(*n))
 	if err != nil {
 		return err
 	}

@@ -53,19 +53,6 @@ func cloneDomain(d *domain.Domain) *domain.Domain {
 	return &c
 }
 
-// specsOf returns the nodes of the domain that the user attached.
-func specsOf(d *domain.Domain) []topo.NodeSpec {
-	var specs []topo.NodeSpec
-	for _, n := range d.Chosen() {
-		specs = append(specs, specOf(n))
-	}
-	return specs
-}
-
-func specOf(n domain.Node) topo.NodeSpec {
-	return topo.NodeSpec{Name: n.Name, Spec: n.Spec, Path: n.Path, Inum: n.Inum}
-}
-
 // merge works out the domain's next description from the topology of all nodes
 // that shall be in it. Nodes and ports that are known keep their numbers; those
 // that are not in the topology are marked removed and stay listed, because old
