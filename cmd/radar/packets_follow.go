@@ -16,6 +16,7 @@ import (
 	"github.com/vnetradar/radar/pkg/agent"
 	"github.com/vnetradar/radar/pkg/backpack"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -105,7 +106,7 @@ type packetFollower struct {
 // been shown.
 func (f *packetFollower) poll(history bool) (done bool, err error) {
 	var rows []*record.Record
-	err = f.follower.Poll(func(p *backpack.Packet) {
+	err = f.follower.Poll(func(p *packet.Packet) {
 		r := f.decoder.Record(p)
 		rows = append(rows, &r)
 	})

@@ -20,6 +20,7 @@ import (
 	"github.com/vnetradar/radar/pkg/backpack"
 	"github.com/vnetradar/radar/pkg/collect"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -50,7 +51,7 @@ type question struct {
 // answer is what a question is answered from.
 type answer struct {
 	*aggregate.Aggregates
-	names aggregate.Names
+	names packet.Names
 	keep  func(*record.Record) bool // flows of these that are asked for; nil: all
 	now   time.Time
 	ring  *agent.Reader // nil: the answer is of reports alone
@@ -223,7 +224,7 @@ func (a *app) fromRing(reader *agent.Reader, q *asked) *aggregate.Aggregates {
 	if !q.since.IsZero() {
 		o.Since = scanSince(a.now(), q.since)
 	}
-	stats := backpack.ScanPackets(reader.Maps, reader.Decoder, o, func(p *backpack.Packet) {
+	stats := backpack.ScanPackets(reader.Maps, reader.Decoder, o, func(p *packet.Packet) {
 		agg.Add(p)
 		found++
 	})

@@ -15,6 +15,7 @@ import (
 	"github.com/vnetradar/radar/pkg/backpack"
 	"github.com/vnetradar/radar/pkg/collect"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -86,14 +87,14 @@ func (a *app) eachReport(i *collect.Info, s *selection, fn func(*record.Record))
 
 // addReports counts selected reports, beside the packets of names, and returns the names
 // of both.
-func (a *app) addReports(to *aggregate.Aggregates, i *collect.Info, s *selection, last int, d *backpack.Decoder) (aggregate.Names, error) {
-	numbers, offset := &collect.Numbers{}, int64(0)
+func (a *app) addReports(to *aggregate.Aggregates, i *collect.Info, s *selection, last int, d *backpack.Decoder) (packet.Names, error) {
+	numbers, offset := &packet.Registry{}, int64(0)
 	if d != nil {
 		numbers.Domain, offset = d, d.WallOffset()
 	}
-	var p backpack.Packet
+	var p packet.Packet
 	count := func(r *record.Record) {
-		numbers.Packet(&p, r, offset)
+		collect.ToPacket(&p, r, numbers, offset)
 		to.Add(&p)
 	}
 	window := newest{last: last}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -38,7 +39,7 @@ type linkLoad struct {
 type direction struct{ from, to string }
 
 // fillLoad adds what was measured.
-func (v *topoView) fillLoad(agg *aggregate.Aggregates, names aggregate.Names) {
+func (v *topoView) fillLoad(agg *aggregate.Aggregates, names packet.Names) {
 	v.loads, v.linkOf = make(map[direction]*linkLoad), make(map[string]*topoLink)
 	for i := range v.Links {
 		link := &v.Links[i]

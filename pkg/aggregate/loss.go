@@ -3,7 +3,7 @@
 package aggregate
 
 import (
-	"github.com/vnetradar/radar/pkg/backpack"
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -32,7 +32,7 @@ type hit struct {
 
 // addBranchDrops counts where copies of a packet were freed: each branch is a loss of
 // its own, also where the packet arrived by another.
-func (a *Aggregates) addBranchDrops(p *backpack.Packet, f *flow) {
+func (a *Aggregates) addBranchDrops(p *packet.Packet, f *flow) {
 	for i := range p.Drops {
 		d := &p.Drops[i]
 		table := a.losses
@@ -45,10 +45,10 @@ func (a *Aggregates) addBranchDrops(p *backpack.Packet, f *flow) {
 }
 
 // tally counts a drop of the packet. f is nil if the packet is in no flow.
-func (a *Aggregates) tally(table map[place]*tally, p *backpack.Packet, d *backpack.Drop, f *flow) {
+func (a *Aggregates) tally(table map[place]*tally, p *packet.Packet, d *packet.Drop, f *flow) {
 	k := place{d.Node, d.Port, d.At, d.Reason, d.Qdisc, d.Function.Name()}
 	if k.At == "" { // the loss did not fit into the backpack: only that it happened
-		k = place{Node: backpack.NoNode, Port: backpack.NoPort, At: record.AtNode}
+		k = place{Node: packet.NoNode, Port: packet.NoPort, At: record.AtNode}
 	}
 	t := table[k]
 	if t == nil {

@@ -7,17 +7,9 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/vnetradar/radar/pkg/backpack"
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
-
-// Names gives names to numbers; backpack.Decoder has them. Rows are by name: a node
-// that was detached and attached again goes on in the row that it had.
-type Names interface {
-	NodeName(node uint16) string
-	PortName(port uint16) string
-	PortNode(port uint16) uint16
-}
 
 // By is what latencies and throughput are grouped by.
 type By string
@@ -88,7 +80,7 @@ type PathRow struct {
 func (a *Aggregates) Totals() Totals { return a.totals }
 
 // Latency returns the groups that have times, those with most packets first.
-func (a *Aggregates) Latency(by By, names Names) []LatencyRow {
+func (a *Aggregates) Latency(by By, names packet.Names) []LatencyRow {
 	var rows []LatencyRow
 	switch by {
 	case ByPath:
@@ -113,7 +105,7 @@ func (a *Aggregates) Latency(by By, names Names) []LatencyRow {
 }
 
 // latencies are the times of nodes, queues, links or pairs by name.
-func (a *Aggregates) latencies(by By, names Names) map[string]*latency {
+func (a *Aggregates) latencies(by By, names packet.Names) map[string]*latency {
 	m := make(map[string]*latency)
 	add := func(name string, l *latency) {
 		if m[name] == nil {
@@ -142,7 +134,7 @@ func (a *Aggregates) latencies(by By, names Names) map[string]*latency {
 	return m
 }
 
-func (a *Aggregates) pathLatency(names Names) []LatencyRow {
+func (a *Aggregates) pathLatency(names packet.Names) []LatencyRow {
 	var rows []LatencyRow
 	ways, _ := a.waysByName(names)
 	for _, w := range ways {
@@ -153,15 +145,15 @@ func (a *Aggregates) pathLatency(names Names) []LatencyRow {
 	return rows
 }
 
-func linkName(k ports, names Names) string {
+func linkName(k ports, names packet.Names) string {
 	return endName(k.From, names) + " > " + endName(k.To, names)
 }
 
-func endName(port uint16, names Names) string {
+func endName(port uint16, names packet.Names) string {
 	return names.NodeName(names.PortNode(port)) + "/" + names.PortName(port)
 }
 
-func pathHops(key string, names Names) []PathHop {
+func pathHops(key string, names packet.Names) []PathHop {
 	hops := []PathHop{}
 	for i, h := range keyHops(key) {
 		hop := PathHop{
@@ -253,7 +245,7 @@ type way struct {
 
 // waysByName joins paths whose names are the same. of finds the way of a path by
 // its id.
-func (a *Aggregates) waysByName(names Names) (ways []*way, of []*way) {
+func (a *Aggregates) waysByName(names packet.Names) (ways []*way, of []*way) {
 	of = make([]*way, len(a.paths))
 	byName := make(map[string]*way)
 	for key, p := range a.paths {
@@ -299,7 +291,7 @@ func (a *Aggregates) waysByName(names Names) (ways []*way, of []*way) {
 }
 
 // Paths returns all paths, those with most packets first.
-func (a *Aggregates) Paths(names Names) []PathRow {
+func (a *Aggregates) Paths(names packet.Names) []PathRow {
 	ways, of := a.waysByName(names)
 	a.countWays(of)
 	rows := make([]PathRow, 0, len(ways))
@@ -338,7 +330,7 @@ func compareHops(a, b PathHop) int {
 
 // nodeID is 0 for a node that is not known, as in records.
 func nodeID(node uint16) int {
-	if node == backpack.NoNode {
+	if node == packet.NoNode {
 		return 0
 	}
 	return int(node)

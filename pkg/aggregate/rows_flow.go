@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/vnetradar/radar/pkg/backpack"
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -101,7 +101,7 @@ type FlowPath struct {
 // Flows returns the flows that keep lets pass (nil: all), those with most packets
 // first. keep sees a record that has the flow's header and its NAT as a hop, valid
 // during the call only.
-func (a *Aggregates) Flows(names Names, keep func(*record.Record) bool) []FlowRow {
+func (a *Aggregates) Flows(names packet.Names, keep func(*record.Record) bool) []FlowRow {
 	a.settleAll()
 	_, ways := a.waysByName(names)
 	rows := make([]FlowRow, 0, len(a.flows))
@@ -185,7 +185,7 @@ func (f *flow) row(ways []*way, offset int64) FlowRow {
 
 func (f *flow) fillNAT(row *FlowRow) {
 	k, t := &f.key, &f.nat
-	if *t == (backpack.Tuple{}) {
+	if *t == (packet.Tuple{}) {
 		return
 	}
 	if t.Src != k.src {

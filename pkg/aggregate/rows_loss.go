@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -52,19 +53,19 @@ const TopFlows = 5
 
 // Losses returns where packets were lost or, inferred, not seen again; the places with
 // most of them first.
-func (a *Aggregates) Losses(names Names) []LossRow { return lossRows(a.losses, names) }
+func (a *Aggregates) Losses(names packet.Names) []LossRow { return lossRows(a.losses, names) }
 
 // LocalDrops returns where delivered packets were freed as drops.
-func (a *Aggregates) LocalDrops(names Names) []LossRow { return lossRows(a.localDrops, names) }
+func (a *Aggregates) LocalDrops(names packet.Names) []LossRow { return lossRows(a.localDrops, names) }
 
 // LossesByFlow returns the flows that lost packets and where, those with most
 // losses first. keep is as in Flows.
-func (a *Aggregates) LossesByFlow(names Names, keep func(*record.Record) bool) []LossFlowRow {
+func (a *Aggregates) LossesByFlow(names packet.Names, keep func(*record.Record) bool) []LossFlowRow {
 	return lossFlowRows(a.losses, names, keep)
 }
 
 // LocalDropsByFlow is the same for what was freed after delivery.
-func (a *Aggregates) LocalDropsByFlow(names Names, keep func(*record.Record) bool) []LossFlowRow {
+func (a *Aggregates) LocalDropsByFlow(names packet.Names, keep func(*record.Record) bool) []LossFlowRow {
 	return lossFlowRows(a.localDrops, names, keep)
 }
 
@@ -75,7 +76,7 @@ type lossSum struct {
 	hits map[*flow]hit
 }
 
-func sumLosses(table map[place]*tally, names Names) map[LossPlace]*lossSum {
+func sumLosses(table map[place]*tally, names packet.Names) map[LossPlace]*lossSum {
 	sums := make(map[LossPlace]*lossSum)
 	for k, t := range table {
 		named := LossPlace{
@@ -99,7 +100,7 @@ func sumLosses(table map[place]*tally, names Names) map[LossPlace]*lossSum {
 	return sums
 }
 
-func lossRows(table map[place]*tally, names Names) []LossRow {
+func lossRows(table map[place]*tally, names packet.Names) []LossRow {
 	rows := make([]LossRow, 0, len(table))
 	for named, s := range sumLosses(table, names) {
 		named.NodeID = s.id
@@ -120,7 +121,7 @@ func lossRows(table map[place]*tally, names Names) []LossRow {
 	return rows
 }
 
-func lossFlowRows(table map[place]*tally, names Names, keep func(*record.Record) bool) []LossFlowRow {
+func lossFlowRows(table map[place]*tally, names packet.Names, keep func(*record.Record) bool) []LossFlowRow {
 	rows := []LossFlowRow{}
 	for named, s := range sumLosses(table, names) {
 		named.NodeID = s.id

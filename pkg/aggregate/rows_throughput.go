@@ -3,6 +3,8 @@
 package aggregate
 
 import (
+	"github.com/vnetradar/radar/pkg/packet"
+
 	"cmp"
 	"math"
 	"slices"
@@ -36,7 +38,7 @@ type Second struct {
 // Throughput returns a row for each link, port, node or path, those with most bytes
 // first, and before them one for all packets. The last seconds are those from first
 // on and before end (Unix time, s); each row has at most the last Seconds.
-func (a *Aggregates) Throughput(by By, names Names, first, end int64) []ThroughputRow {
+func (a *Aggregates) Throughput(by By, names packet.Names, first, end int64) []ThroughputRow {
 	var rows []ThroughputRow
 	for name, m := range a.meters(by, names) {
 		rows = append(rows, m.row(by, name, first, end))
@@ -50,7 +52,7 @@ func (a *Aggregates) Throughput(by By, names Names, first, end int64) []Throughp
 	return rows
 }
 
-func (a *Aggregates) meters(by By, names Names) map[string]*meter {
+func (a *Aggregates) meters(by By, names packet.Names) map[string]*meter {
 	m := make(map[string]*meter)
 	add := func(name string, more *meter) {
 		switch {

@@ -5,7 +5,7 @@ package aggregate
 import (
 	"math"
 
-	"github.com/vnetradar/radar/pkg/backpack"
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -56,7 +56,7 @@ func version(ipv6 bool) byte {
 }
 
 // addr writes as many bytes as an address of that version has.
-func (e *encoder) addr(a backpack.Addr, ipv6 bool) {
+func (e *encoder) addr(a packet.Addr, ipv6 bool) {
 	if !ipv6 {
 		e.b = append(e.b, a[12:]...)
 		return
@@ -65,8 +65,8 @@ func (e *encoder) addr(a backpack.Addr, ipv6 bool) {
 }
 
 // encodeTuple writes one byte if there is none.
-func encodeTuple(e *encoder, t backpack.Tuple, ipv6 bool) {
-	if t == (backpack.Tuple{}) {
+func encodeTuple(e *encoder, t packet.Tuple, ipv6 bool) {
+	if t == (packet.Tuple{}) {
 		e.b = append(e.b, 0)
 		return
 	}
@@ -135,7 +135,7 @@ func (d *decoder) flow() *flow {
 	return f
 }
 
-func (d *decoder) tuple(ipv6 bool) (t backpack.Tuple) {
+func (d *decoder) tuple(ipv6 bool) (t packet.Tuple) {
 	var there [1]byte
 	if d.bytes(there[:]); there[0] == 0 {
 		return t
@@ -145,15 +145,15 @@ func (d *decoder) tuple(ipv6 bool) (t backpack.Tuple) {
 	return t
 }
 
-func (d *decoder) addr(ipv6 bool) backpack.Addr {
+func (d *decoder) addr(ipv6 bool) packet.Addr {
 	if ipv6 {
-		var a backpack.Addr
+		var a packet.Addr
 		d.bytes(a[:])
 		return a
 	}
 	var a [4]byte
 	d.bytes(a[:])
-	return backpack.AddrFrom4(a)
+	return packet.AddrFrom4(a)
 }
 
 // bytes fills to.

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
-	"github.com/vnetradar/radar/pkg/backpack"
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -120,7 +120,7 @@ func TestThroughputOnLink(t *testing.T) {
 	a := aggregate.New(0)
 	p := sent(sec-300, 900)
 	c := &p.Hops[2]
-	c.In, c.InNs, c.Out, c.OutNs, c.OnLink = backpack.NoPort, backpack.NoTime, 31, c.InNs, true
+	c.In, c.InNs, c.Out, c.OutNs, c.OnLink = packet.NoPort, packet.NoTime, 31, c.InNs, true
 	p.State = record.Left
 	a.Add(p)
 	for _, r := range a.Throughput(aggregate.ByLink, letters{}, 0, 0) {

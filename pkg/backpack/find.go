@@ -66,7 +66,7 @@ func Find(src Source, dec *Decoder, id string, now uint64) (*Found, error) {
 		return nil, fmt.Errorf("%s: %w", id, ErrNoPacket)
 	}
 	f := own.fields()
-	found, p := &Found{}, &Packet{}
+	found, p := &Found{}, &story{}
 	if f.Seg == 0 {
 		dec.decode(p, &own, nil, now)
 	} else if _, _, ok := ring.read(pos-uint64(f.Seg), &head); !ok {
@@ -77,7 +77,7 @@ func Find(src Source, dec *Decoder, id string, now uint64) (*Found, error) {
 	} else {
 		dec.decode(p, &head, &own, now)
 	}
-	found.Record = dec.Record(p)
+	found.Record = dec.Record(&p.Packet)
 	return found, nil
 }
 
