@@ -114,7 +114,8 @@ GLOBAL int is_equal_coming(__u32 index, __u32 port_no, __u32 entry)
 #define STAY_LEFT 0x400	   /* left by the port, and has not come again since */
 #define STAY_AWAY 0x800	   /* was last seen elsewhere */
 #define STAY_TOWARDS 0x1000 /* went from elsewhere to the node, as far as is known */
-#define STAYS (STAY_PARTS | STAY_CAME | STAY_LEFT | STAY_AWAY | STAY_TOWARDS)
+#define STAY_DUE 0x2000	   /* sent to the port, as far as is known, and not seen there since */
+#define STAYS (STAY_PARTS | STAY_CAME | STAY_LEFT | STAY_AWAY | STAY_TOWARDS | STAY_DUE)
 
 /* One step of look_for_stay(): the cell to look at next:8 | STAY_* | SCAN_DONE. */
 GLOBAL __u32 look_at_stay(__u32 index, __u32 scan, __u32 port_no, __u32 node)
@@ -133,6 +134,10 @@ GLOBAL __u32 look_at_stay(__u32 index, __u32 scan, __u32 port_no, __u32 node)
 	port = bpf_map_lookup_elem(&ports, &no);
 	if (!port)
 		return next | stay;
+	if (no == port_no)
+		stay &= ~STAY_DUE;
+	else if (kind == RDR_EV_EGRESS && (!port->towards || port->towards == node + 1))
+		stay |= STAY_DUE;
 	if (port->node != node) {
 		if (kind == RDR_EV_EGRESS && (!port->towards || port->towards == node + 1))
 			stay |= STAY_TOWARDS;
@@ -222,6 +227,26 @@ GLOBAL int is_elsewhere(__u32 index, __u32 port_no, __u32 bits, __u32 v6)
 	if (stay & STAY_LEFT)
 		return true;
 	return (stay & STAY_AWAY) && own_bits(s, v6 ? ID_SHARED : ID_COUNTS, &own) && own.word != bits;
+}
+
+/*
+ * Whether what is seen at that port may be the packet in the slot at index, of which nothing but
+ * its content tells: it is on its way there, or (within: the port's node carries the header, and
+ * it leaves) in the node. Where the log may lack events the content must do: wire bits must not
+ * leave.
+ */
+GLOBAL int is_due(__u32 index, __u32 port_no, __u32 within)
+{
+	const struct rdr_port *port = bpf_map_lookup_elem(&ports, &port_no);
+	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
+	__u32 stay;
+
+	if (!s || !port)
+		return false;
+	if (may_lack_events(index))
+		return true;
+	stay = look_at_stays(s, index, port_no, port->node);
+	return (stay & STAY_DUE) || (within && (stay & (STAY_CAME | STAY_LEFT)) == STAY_CAME);
 }
 
 /* One step of find_told(): the cell to look at next:8 | the last RDR_EV_ADDR:8, 0 if none |

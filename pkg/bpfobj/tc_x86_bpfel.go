@@ -65,7 +65,8 @@ const (
 	TcRdrCounterRDR_C_QUEUE_UNSEEN     TcRdrCounter = 31
 	TcRdrCounterRDR_C_NOT_HERE         TcRdrCounter = 32
 	TcRdrCounterRDR_C_NODE_CHANGED     TcRdrCounter = 33
-	TcRdrCounterRDR_C_MAX              TcRdrCounter = 34
+	TcRdrCounterRDR_C_TTL_SET          TcRdrCounter = 34
+	TcRdrCounterRDR_C_MAX              TcRdrCounter = 35
 )
 
 type TcRdrCursor struct {

@@ -54,7 +54,7 @@ var counterText = [bpfobj.TcRdrCounterRDR_C_MAX]Counter{
 	bpfobj.TcRdrCounterRDR_C_NM_SEGS: {Name: "not_measured_segs", Group: GroupNotMeasured,
 		Help: "GSO packets of more segments than are measured, not of plain TCP or UDP, or of IPv6 datagrams that begin alike"},
 	bpfobj.TcRdrCounterRDR_C_NM_KEY_IN_FLIGHT: {Name: "not_measured_key_in_flight", Group: GroupNotMeasured,
-		Help: "packets measured by key whose key another packet under way has"},
+		Help: "packets with DF clear, or with a TTL below 8, equal to one under way: addresses, ports, IP ID, first bytes of the payload"},
 	bpfobj.TcRdrCounterRDR_C_NM_KEYS_FULL: {Name: "not_measured_keys_full", Group: GroupNotMeasured,
 		Help: "the table of keys was full (more --keys)"},
 	bpfobj.TcRdrCounterRDR_C_NM_LEASE: {Name: "not_measured_lease", Group: GroupNotMeasured,
@@ -107,6 +107,8 @@ var counterText = [bpfobj.TcRdrCounterRDR_C_MAX]Counter{
 		Help: "marks and headers of packets of ours that were elsewhere: made by a node's process, measured as packets of their own"},
 	bpfobj.TcRdrCounterRDR_C_NODE_CHANGED: {Name: "node_changed", Group: GroupNotice,
 		Help: "times that an interface came or went, and ports restored packets until that was followed"},
+	bpfobj.TcRdrCounterRDR_C_TTL_SET: {Name: "ttl_set", Group: GroupNotice,
+		Help: "packets of ours whose TTL (or DSCP) something between two ports had set: found by their content"},
 }
 
 // missedHelp explains the one counter that the kernel keeps, not the programs.
