@@ -71,9 +71,7 @@ static __always_inline int ingress(struct __sk_buff *skb, bool v6)
 	} else {
 		known = find_on_wire(&p, now, expect_in(port), &f);
 	}
-	/* (Asked first without a call; in IPv6 that is too much for 5.10's verifier.) */
 	if (known && f.by_key &&
-	    (v6 || port->flags & RDR_PF_SOURCE_IN || is_tree(f.slot)) &&
 	    is_equal_coming(f.index, port_no, port->flags & RDR_PF_SOURCE_IN))
 		known = false;
 	if (known && f.by_bits && expect_in(port) != EXPECT_OURS &&

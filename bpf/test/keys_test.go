@@ -455,3 +455,34 @@ func TestLowTTL(t *testing.T) {
 		d.counted(tally{cSeen: 1, cMarked: 1})
 	}
 }
+
+// TestKeyEqualBehind: the same packet again, which nobody measures, comes to the nodes behind the
+// first one. It adds nothing to the story of that, which may well go round in circles.
+func TestKeyEqualBehind(t *testing.T) {
+	for _, carry := range []string{"mark", "header"} {
+		t.Run(carry, func(t *testing.T) {
+			d := newDomain(t, config{carry: carry})
+			d.towards(h1Out, nodeR1)
+			d.towards(r1Out, nodeH2)
+			orig := packet(t, "clear-udp")
+			first := uint32(d.nextPos()) & (d.layout.Slots - 1)
+			w := d.send(frame{data: orig})
+			again := d.send(frame{data: orig})
+			_, w = d.transit(w, 0)
+			for range 2 {
+				inside, out := d.transit(again, 0)
+				if inside.mark != 0 {
+					t.Errorf("mark %#x on a packet that is not measured", inside.mark)
+				}
+				same(t, "behind r1", out.data, lowered(t, orig, 1))
+			}
+			d.wantStory(first, "out@0/FSK in@1/FK out@2/FK")
+			d.towards(r1Out, nodeR1) // as if its link led back
+			_, w = d.transit(w, 0)
+			d.wantStory(first, "out@0/FSK in@1/FK out@2/FK in@1/FK out@2/FK")
+			d.towards(r1Out, nodeH2)
+			d.deliver(w, 0)
+			d.wantStory(first, "out@0/FSK in@1/FK out@2/FK in@1/FK out@2/FK deliver@3/FK")
+		})
+	}
+}
