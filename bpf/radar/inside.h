@@ -695,15 +695,19 @@ static __always_inline __u64 found_unmarked(struct __sk_buff *skb, const struct 
 	__u32 expect = expect_out(port->flags);
 	struct wire w = pack_wire(p, port->flags, expect);
 	__u64 r = found_packed(&w, p, port->flags, expect, from, now), changed;
+	bool found = r & FOUND; /* what is sifted out is another packet, whatever its content is */
 
 	r = p->v6 ? sift_found6(r, port_no, flow_hash(p), from) :
 		    sift_found(r, port, port_no, flow_hash(p), from);
 	if (r & FOUND)
 		return r;
-	changed = found_changed(&w, flow_hash(p), port_no, came_by_link(skb, port_no), now);
-	if (!changed)
-		count_missed(r, p->n);
-	return changed;
+	if (!found && may_be_changed(skb, port, port_no)) {
+		changed = found_changed(&w, flow_hash(p), port_no, !is_closing(port), now);
+		if (changed)
+			return changed;
+	}
+	count_missed(r, p->n);
+	return 0;
 }
 
 #endif

@@ -247,10 +247,12 @@ GLOBAL int is_due(__u32 index, __u32 port_no, __u32 within)
 
 	if (!s || !port)
 		return false;
-	if (is_next(s, port->node) || may_lack_events(index))
+	if ((!within && is_next(s, port->node)) || may_lack_events(index))
 		return true;
 	stay = look_at_stays(s, index, port_no, port->node);
-	return (stay & STAY_DUE) || (within && (stay & (STAY_CAME | STAY_LEFT)) == STAY_CAME);
+	if (within && stay & STAY_CAME)
+		return !(stay & STAY_LEFT);
+	return stay & STAY_DUE;
 }
 
 /*

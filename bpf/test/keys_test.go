@@ -250,16 +250,17 @@ func TestKeyFlow(t *testing.T) {
 // senders give it to all. Content and ports tell them apart, one by one and as segments of a train.
 func TestKeySharedID(t *testing.T) {
 	for _, name := range []string{"ttl-7", "clear-udp", "clear-tcp", "clear-reply", "fragment-first", "fragment-middle"} {
-		for _, by := range []string{"content", "port"} {
-			if by == "port" && (name == "clear-reply" || name == "fragment-middle") {
+		for _, by := range []string{"content", "port", "later content"} {
+			if by == "port" && (name == "clear-reply" || name == "fragment-middle") ||
+				by == "later content" && name != "clear-udp" {
 				continue // it has none
 			}
-			t.Run(name+"/"+by, func(t *testing.T) { testKeySharedID(t, name, by == "port") })
+			t.Run(name+"/"+by, func(t *testing.T) { testKeySharedID(t, name, by) })
 		}
 	}
 }
 
-func testKeySharedID(t *testing.T, name string, port bool) {
+func testKeySharedID(t *testing.T, name, by string) {
 	d := newDomain(t, config{})
 	var orig [4][]byte
 	var wire [4]frame
@@ -271,7 +272,9 @@ func testKeySharedID(t *testing.T, name string, port bool) {
 		l4 := ipAt(orig[k]) + 20
 		at := l4 + 3 // destination port
 		switch {
-		case port:
+		case by == "port":
+		case by == "later content":
+			at = l4 + 8 + 20
 		case name == "fragment-middle":
 			at = l4
 		case orig[k][etherHeader+9] == 17:
