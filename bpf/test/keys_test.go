@@ -246,6 +246,32 @@ func TestKeyFlow(t *testing.T) {
 	d.wantStory(first+1, "out@0/FSK in@1/FK out@2/FK deliver@3/FK")
 }
 
+// TestKeyFlowChosen: not even where somebody has chosen address and port so that the keys are equal.
+func TestKeyFlowChosen(t *testing.T) {
+	d := newDomain(t, config{})
+	orig := packet(t, "clear-udp")
+	other := bytes.Clone(orig)
+	other[etherHeader+20] ^= 1
+	hash := func(data []byte) uint32 {
+		return uint32(uint64(binary.NativeEndian.Uint32(data[etherHeader+20:])) * d.hashKeys()[2] >> 32)
+	}
+	saddr := other[etherHeader+12:]
+	binary.NativeEndian.PutUint32(saddr, binary.NativeEndian.Uint32(saddr)^hash(orig)^hash(other))
+	mend(other, etherHeader)
+	first := uint32(d.nextPos()) & (d.layout.Slots - 1)
+	d.send(frame{data: orig})
+	d.counted(tally{cSeen: 1, cMarked: 1})
+	same(t, "other", d.send(frame{data: other}).data, other)
+	d.counted(tally{cSeen: 1, cKeyInFlight: 1})
+	in := d.ingress(r1In, frame{data: other})
+	same(t, "other, at r1", in.data, other)
+	if in.mark != 0 {
+		t.Errorf("mark %#x on a packet that is not ours", in.mark)
+	}
+	d.counted(tally{cPassed: 1})
+	d.wantStory(first, "out@0/FSK")
+}
+
 // TestKeySharedID: of packets that may have any ID (DF set) many have the same at once, and some
 // senders give it to all. Content and ports tell them apart, one by one and as segments of a train.
 func TestKeySharedID(t *testing.T) {
