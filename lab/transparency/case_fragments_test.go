@@ -170,7 +170,7 @@ var _ = add(Case{
 		for range 20 {
 			p := w.UDP("10.0.1.1", "10.0.4.2", 1200)
 			p.MayFrag, p.ID, p.Sport = true, 4711, firstPort
-			clear(p.Payload[:8]) // nothing that radar looks at tells them apart
+			clear(p.Payload[:24]) // nothing that radar looks at tells them apart
 			list = append(list, p)
 		}
 		w.Burst("out", list...)
@@ -204,7 +204,7 @@ var _ = add(Case{
 			case 0: // another payload, from the same port
 				p.Sport = firstPort
 			case 1: // another port, with a payload that begins alike
-				clear(p.Payload[:8])
+				clear(p.Payload[:24])
 			case 2:
 				p.Sport, p.Dport = firstPort, 9
 				lost[p.Token] = true
