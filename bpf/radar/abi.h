@@ -46,7 +46,7 @@ struct rdr_slot {
 	__u8 nev;	 /* cells in use */
 	__u8 state;	 /* RDR_ST_* */
 	__u8 proto;	 /* IP protocol */
-	__u8 cut;	 /* RDR_CUT, RDR_OWN, RDR_COPIES, RDR_MINUS_ZERO, RDR_LEFT */
+	__u8 cut;	 /* enum rdr_cut */
 	__u32 tag;	 /* content tag, see radar/identity.h */
 	__u32 tag2;
 	__be16 id;	 /* true IP ID, TTL, TOS, as they were when last put on the */
@@ -161,6 +161,8 @@ enum rdr_cut {
 	RDR_MINUS_ZERO = 4,
 	/* The packet has left the domain, and the event that says so did not fit into ev[]. */
 	RDR_LEFT = 8,
+	/* An equal packet, with the same key, came while it was under way: that one is not measured. */
+	RDR_EQUAL = 16,
 	/* A node has handed out copies by several ports, and not all have been seen again:
 	 * though the packet may be done, the slot is kept for them, to the timeout. */
 	RDR_COPIES = 128,

@@ -104,8 +104,12 @@ GLOBAL int put_key(__u64 addrs, __u64 rest, __u64 pos)
 		s = slot_of(*old);
 		/* Rare: the clock is read here, not carried on the stack of four calls. */
 		if (s && s->pos == *old && !(story_state(s) & RDR_ST_DONE) &&
-		    slot_alive(s, bpf_ktime_get_ns()))
+		    slot_alive(s, bpf_ktime_get_ns())) {
+			/* As flip_copies() does. Two CPUs at once would add it twice. */
+			if (!(s->cut & RDR_EQUAL))
+				__sync_fetch_and_add((__u32 *)&s->nev, (__u32)RDR_EQUAL << 24);
 			return PUT_IN_FLIGHT;
+		}
 	}
 	return bpf_map_update_elem(&keys, &key, &pos, BPF_ANY) ? PUT_FULL : PUT_OK;
 }

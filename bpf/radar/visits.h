@@ -257,8 +257,9 @@ GLOBAL int is_due(__u32 index, __u32 port_no, __u32 within)
 
 /*
  * Whether what comes in by that port, and was found by its key, is another packet, equal to the
- * one in the slot at index: that one is not on its way there. A copy for a group does not come
- * twice by one port, and at an edge (entry) nothing that is on its way, or has arrived.
+ * one in the slot at index. A copy for a group does not come twice by one port, and at an edge
+ * (entry) nothing that is on its way, or has arrived. Elsewhere a link may have doubled it; but
+ * where there are equal packets that nobody measures, it is the one that was sent there.
  */
 GLOBAL int is_equal_coming(__u32 index, __u32 port_no, __u32 entry)
 {
@@ -271,7 +272,9 @@ GLOBAL int is_equal_coming(__u32 index, __u32 port_no, __u32 entry)
 		return true;
 	if (entry || s->state & RDR_ST_GROUP)
 		came = look_at_visits(index, port_no) & VISIT_CAME;
-	return came || (!(s->state & RDR_ST_GROUP) && !is_due(index, port_no, false));
+	if (s->state & RDR_ST_GROUP || !(entry || s->cut & RDR_EQUAL))
+		return came;
+	return came || !is_due(index, port_no, false);
 }
 
 /* One step of find_told(): the cell to look at next:8 | the last RDR_EV_ADDR:8, 0 if none |

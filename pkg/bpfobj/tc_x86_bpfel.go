@@ -86,6 +86,7 @@ const (
 	TcRdrCutRDR_OWN        TcRdrCut = 2
 	TcRdrCutRDR_MINUS_ZERO TcRdrCut = 4
 	TcRdrCutRDR_LEFT       TcRdrCut = 8
+	TcRdrCutRDR_EQUAL      TcRdrCut = 16
 	TcRdrCutRDR_COPIES     TcRdrCut = 128
 )
 
