@@ -9,7 +9,7 @@
  *
  *	       tag			     tag2
  *	TCP    sequence number		     ack, first word of the timestamps
- *	UDP    payload bytes 0-3	     payload bytes 4-7; IPv6: 4-23, folded
+ *	UDP    payload bytes 0-3	     payload bytes 4-7; IPv6, DF clear: 4-23, folded
  *	ICMP   type, code, echo sequence     payload bytes 0-7, folded (echo)
  *	SCTP   verification tag		     TSN, where the first chunk is data
  *	other  bytes 0-3 behind the IP header, bytes 4-7
@@ -43,7 +43,8 @@ static __always_inline void tag_echo(struct packet *p, const __be32 *w, bool pay
 
 /*
  * What payload bytes 8-23 add to the second word of a datagram's tag: of IPv6 trains no
- * ID says which datagram it is, and those of some protocols (QUIC) begin alike.
+ * ID says which datagram it is, and those of some protocols (QUIC) begin alike. Nor may the ID
+ * of packets that are found by their key alone, see keys.h.
  */
 static __always_inline __u32 fold_more(const __be32 *w)
 {
@@ -59,6 +60,12 @@ GLOBAL __u32 load_more(struct __sk_buff *skb, __u32 off)
 }
 
 #define UDP_MORE 32 /* bytes with the UDP header, from which on that is done */
+
+/* Whether it is done for a packet with that fragment field, host order. */
+static __always_inline bool has_more(bool v6, __u16 frag)
+{
+	return v6 || !(frag & IP_DF);
+}
 
 /* What the nodes of one link tell each other, with a hop limit that the receiver checks:
  * MLD, neighbour and router discovery, MLDv2 (RFC 2710, RFC 4861, RFC 3810). */
@@ -128,7 +135,7 @@ static __always_inline void make_tag(struct packet *p, const __be32 *w, __u32 ha
 		if (have >= UDP_HDR + 8) {
 			p->tag = w[2] & own_payload(p, 8);
 			p->tag2 = w[3] & own_payload(p, 8);
-			if (p->v6 && have >= UDP_MORE)
+			if (has_more(p->v6, p->frag) && have >= UDP_MORE)
 				p->tag2 ^= fold_more(w + 4) & own_payload(p, UDP_MORE - UDP_HDR);
 		}
 		break;

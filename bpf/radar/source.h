@@ -114,7 +114,7 @@ GLOBAL __u64 fill_datagram(struct __sk_buff *skb, __u64 head, __u32 k, __u32 l4)
 	l4 += UDP_HDR + k * h->gso_size;
 	if (payload >= 8)
 		bpf_skb_load_bytes(skb, l4, w, 8);
-	if (h->state & RDR_ST_IPV6 && payload >= UDP_MORE - UDP_HDR)
+	if (has_more(h->state & RDR_ST_IPV6, bpf_ntohs(h->frag_off)) && payload >= UDP_MORE - UDP_HDR)
 		w[1] ^= load_more(skb, l4 + 8);
 	fill_member(s, h, head + k, k, len, w[0], w[1]);
 	return h->state & RDR_ST_IPV6 && h->proto == IPPROTO_UDP ? tags_bit(s) : 0;
