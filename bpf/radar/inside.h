@@ -637,11 +637,13 @@ static __always_inline bool may_be_over(__u32 index)
 }
 
 /* What found_on_wire() has found for a packet of that flow which came by the interface `from`
- * and leaves by that port; if that is another packet, what is to be counted. */
-static __always_inline __u64 sift_found(__u64 r, const struct rdr_port *port, __u32 port_no,
-					__u32 flow, __u32 from)
+ * and leaves by that port; if that is another packet, what is to be counted. (A call makes one
+ * verifier state of many.) */
+GLOBAL __u64 sift_found(__u64 r, __u32 port_no, __u32 flow, __u32 from)
 {
-	if (!(r & FOUND))
+	const struct rdr_port *port = bpf_map_lookup_elem(&ports, &port_no);
+
+	if (!(r & FOUND) || !port)
 		return r;
 	if (r >> FOUND_BY_KEY_SHIFT & 1)
 		return is_equal_leaving(r, port_no, is_closing(port)) ? 0 : r;
@@ -678,14 +680,6 @@ GLOBAL __u64 sift_marked(__u64 r, __u32 port_no, __u32 bits, __u32 form)
 	return r;
 }
 
-/* In a call, which makes one verifier state of many. */
-GLOBAL __u64 sift_found6(__u64 r, __u32 port_no, __u32 flow, __u32 from)
-{
-	const struct rdr_port *port = bpf_map_lookup_elem(&ports, &port_no);
-
-	return port ? sift_found(r, port, port_no, flow, from) : r;
-}
-
 /* The same for what leaves without a mark: from a function in user space that shares no
  * skb, under --carry header, by a bridge. */
 static __always_inline __u64 found_unmarked(struct __sk_buff *skb, const struct packet *p,
@@ -694,18 +688,16 @@ static __always_inline __u64 found_unmarked(struct __sk_buff *skb, const struct 
 	__u32 from = skb->ingress_ifindex;
 	__u32 expect = expect_out(port->flags);
 	struct wire w = pack_wire(p, port->flags, expect);
-	__u64 r = found_packed(&w, p, port->flags, expect, from, now), changed;
-	bool found = r & FOUND; /* what is sifted out is another packet, whatever its content is */
+	__u64 r = found_packed(&w, p, port->flags, expect, from, now), changed = 0;
 
-	r = p->v6 ? sift_found6(r, port_no, flow_hash(p), from) :
-		    sift_found(r, port, port_no, flow_hash(p), from);
+	/* What is sifted out is another packet, whatever its content is. */
+	if (r & FOUND)
+		r = sift_found(r, port_no, flow_hash(p), from);
+	else if (may_be_changed(skb, port, port_no))
+		changed = found_changed(&w, flow_hash(p), port_no, !is_closing(port), now);
+	r = changed ? changed : r;
 	if (r & FOUND)
 		return r;
-	if (!found && may_be_changed(skb, port, port_no)) {
-		changed = found_changed(&w, flow_hash(p), port_no, !is_closing(port), now);
-		if (changed)
-			return changed;
-	}
 	count_missed(r, p->n);
 	return 0;
 }

@@ -35,7 +35,7 @@ static __always_inline __u64 key_addrs(__be32 saddr, __be32 daddr)
  * NAT. */
 static __always_inline __u64 packet_addrs(const struct packet *p)
 {
-	__u32 ports = tuple_hash(0, 0, p->sport | (__u32)p->dport << 16);
+	__u32 ports = tuple_hash(0, 0, p->ports);
 
 	return key_addrs((p->v6 ? p->saddr ^ p->frag_id : p->saddr) ^ ports, p->daddr);
 }

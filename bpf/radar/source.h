@@ -185,8 +185,8 @@ static __always_inline void fill_head(struct __sk_buff *skb, struct rdr_slot *s,
 	s->ev0[0] = make_cell(s, kind, flags, port, now);
 	s->saddr = p->saddr;
 	s->daddr = p->daddr;
-	s->sport = p->sport;
-	s->dport = p->dport;
+	s->sport = p->ports;
+	s->dport = p->ports >> 16;
 	s->first_id = p->bits.id;
 	s->first_ttl = p->bits.ttl;
 	s->first_tos = p->bits.tos;
