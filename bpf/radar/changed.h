@@ -104,8 +104,8 @@ GLOBAL __u64 restore_changed(struct __sk_buff *skb, __u32 bits, __u32 index, __u
 	return b.word | CHANGED;
 }
 
-/* Ends the story of the packet in the slot at index: it went on by that port as another one, which
- * stands for n. */
+/* Ends the story of the packet in the slot at index: it went on by that port as another one, in an
+ * skb of n packets. */
 GLOBAL int end_changed(__u32 index, __u32 port_no, __u32 n, __u64 now)
 {
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
