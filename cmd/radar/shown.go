@@ -3,6 +3,7 @@
 package main
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 
@@ -21,15 +22,16 @@ const notAttached = "(not attached)"
 // attached. JSON and CSV have the names of interfaces and of their namespaces. A nil one
 // changes nothing.
 type shownNames struct {
-	of       *domain.Domain
-	ids      map[uint16]*domain.Port
-	ports    map[string]*domain.Port // by NODE/INTERFACE; only those that are called otherwise
-	networks *strings.Replacer       // NODE/INTERFACE of networks, in sentences
+	of    *domain.Domain
+	ids   map[uint16]*domain.Port
+	ports map[string]*domain.Port // by NODE/INTERFACE; only those that are called otherwise
 }
+
+// portRE finds what can be NODE/INTERFACE in a sentence.
+var portRE = regexp.MustCompile(`[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+`)
 
 func newShownNames(d *domain.Domain) *shownNames {
 	s := &shownNames{of: d, ids: make(map[uint16]*domain.Port), ports: make(map[string]*domain.Port)}
-	var words []string
 	for i := range d.Ports {
 		p := &d.Ports[i]
 		node := d.NodeByID(p.Node)
@@ -41,11 +43,7 @@ func newShownNames(d *domain.Domain) *shownNames {
 		if have := s.ports[name]; have == nil || have.Removed || !p.Removed {
 			s.ports[name] = p
 		}
-		if p.Network != "" {
-			words = append(words, name, node.Name+"/"+p.Network)
-		}
 	}
-	s.networks = strings.NewReplacer(words...)
 	return s
 }
 
@@ -98,7 +96,10 @@ func (s *shownNames) text(text string) string {
 	if s == nil {
 		return text
 	}
-	return s.networks.Replace(text)
+	return portRE.ReplaceAllStringFunc(text, func(name string) string {
+		node, port, _ := strings.Cut(name, "/")
+		return node + "/" + s.port(node, port)
+	})
 }
 
 // texts are sentences that may name bridges.

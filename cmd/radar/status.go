@@ -96,7 +96,7 @@ became of them: more slots or a living agent help. What does not add up is shown
 Counters that are 0 are shown in JSON only; -o wide explains each.
 
 -o wide also shows what radar itself costs: how much of one core the agent has used
-since it started, its memory, and how long the hooks take, ns a run (a run is a packet,
+since it started, its own memory, and how long the hooks take, ns a run (a run is a packet,
 a train of packets in one buffer, or, of the loss hook, any buffer that the machine
 frees as a drop). The kernel measures programs only while it is told to: for that
 -o wide switches kernel.bpf_stats_enabled on for 0.2 s, as bpftool does, unless it is on

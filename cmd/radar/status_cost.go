@@ -21,10 +21,10 @@ type costView struct {
 }
 
 type agentCost struct {
-	CPUNs    int64   `json:"cpu_ns"` // of all cores, since it started
-	Share    float64 `json:"cpu_share"`
-	AgeNs    int64   `json:"age_ns"`
-	RSSBytes uint64  `json:"rss_bytes"`
+	CPUNs int64   `json:"cpu_ns"` // of all cores, since it started
+	Share float64 `json:"cpu_share"`
+	AgeNs int64   `json:"age_ns"`
+	Bytes uint64  `json:"memory_bytes"` // its own; what it has mapped of the ring is everyone's
 }
 
 type hookCost struct {
@@ -74,7 +74,7 @@ func (v *costView) addTo(head *table) {
 	}
 	text := "-"
 	if v.Agent != nil {
-		text = fmt.Sprintf("%.1f %% of one core since it started, %.1f MiB", 100*v.Agent.Share, float64(v.Agent.RSSBytes)/(1<<20))
+		text = fmt.Sprintf("%.1f %% of one core since it started, %.1f MiB", 100*v.Agent.Share, float64(v.Agent.Bytes)/(1<<20))
 	}
 	head.add("agent's cost", text)
 	var parts []string

@@ -34,7 +34,7 @@ func TestCost(t *testing.T) {
 	if err := json.Unmarshal([]byte(w.radar(exitOK, "status", "-o", "json")), &v); err != nil {
 		t.Fatal(err)
 	}
-	if v.Cost.Agent == nil || v.Cost.Agent.RSSBytes < 1<<20 || v.Cost.Agent.AgeNs <= 0 {
+	if v.Cost.Agent == nil || v.Cost.Agent.Bytes < 1<<20 || v.Cost.Agent.AgeNs <= 0 {
 		t.Errorf("the agent: %+v", v.Cost.Agent)
 	}
 	for _, hook := range []string{"ingress", "egress"} {
@@ -55,7 +55,7 @@ func TestCostUnknown(t *testing.T) {
 		"hooks' cost   -: nothing passed while the kernel measured (sysctl kernel.bpf_stats_enabled=1 lets it go on)": {},
 		"hooks' cost   -: not allowed (as root: sysctl kernel.bpf_stats_enabled=1)":                                   {why: "not allowed"},
 		"hooks' cost   egress 123ns (7 runs), kfree_skb 1.50us (2 runs)":                                              {Hooks: []hookCost{{"egress", 7, 123}, {"kfree_skb", 2, 1500}}},
-		"agent's cost  12.5 % of one core since it started, 34.0 MiB":                                                 {Agent: &agentCost{Share: 0.125, RSSBytes: 34 << 20}},
+		"agent's cost  12.5 % of one core since it started, 34.0 MiB":                                                 {Agent: &agentCost{Share: 0.125, Bytes: 34 << 20}},
 	} {
 		var out bytes.Buffer
 		w := bufio.NewWriter(&out)

@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"time"
@@ -17,7 +18,7 @@ const ticksPerSecond = 100
 type Cost struct {
 	CPU    time.Duration // of all cores together
 	Age    time.Duration
-	Memory uint64 // bytes that are in memory now
+	Memory uint64 // bytes of its own; what it has mapped of the ring is everyone's
 }
 
 // Share is how much of one core that was, 0 to as many as there are cores.
@@ -34,8 +35,8 @@ func (p Process) Cost() (*Cost, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read what process %d has taken: %w", p.PID, err)
 	}
-	var numbers [4]uint64
-	for i, field := range []int{statUser, statKern, statStart, statPages} {
+	var numbers [3]uint64
+	for i, field := range []int{statUser, statKern, statStart} {
 		if numbers[i], err = s.number(field); err != nil {
 			return nil, fmt.Errorf("read what process %d has taken: %w", p.PID, err)
 		}
@@ -44,7 +45,25 @@ func (p Process) Cost() (*Cost, error) {
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
 		return nil, fmt.Errorf("read the time since boot: %w", err)
 	}
+	memory, err := p.ownMemory()
+	if err != nil {
+		return nil, err
+	}
 	ticks := func(n uint64) time.Duration { return time.Duration(n) * (time.Second / ticksPerSecond) }
-	return &Cost{CPU: ticks(numbers[0] + numbers[1]), Age: time.Duration(now.Nano()) - ticks(numbers[2]),
-		Memory: numbers[3] * uint64(os.Getpagesize())}, nil
+	return &Cost{CPU: ticks(numbers[0] + numbers[1]), Age: time.Duration(now.Nano()) - ticks(numbers[2]), Memory: memory}, nil
+}
+
+// ownMemory is RssAnon of /proc/PID/status, in bytes.
+func (p Process) ownMemory() (uint64, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID))
+	if err != nil {
+		return 0, fmt.Errorf("read the memory of process %d: %w", p.PID, err)
+	}
+	for line := range bytes.Lines(b) {
+		var kib uint64
+		if n, _ := fmt.Sscanf(string(line), "RssAnon: %d kB", &kib); n == 1 {
+			return kib << 10, nil
+		}
+	}
+	return 0, fmt.Errorf("read the memory of process %d: its status file does not say RssAnon", p.PID)
 }

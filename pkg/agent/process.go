@@ -171,7 +171,6 @@ const (
 	statUser  = 14
 	statKern  = 15
 	statStart = 22
-	statPages = 24
 )
 
 // stat is one process's /proc/PID/stat.
@@ -185,7 +184,7 @@ func readStat(pid int) (*stat, error) {
 	// The name in brackets may hold anything: fields count from its end.
 	_, rest, ok := bytes.Cut(b[bytes.LastIndexByte(b, ')')+1:], []byte(" "))
 	s := &stat{bytes.Fields(rest)}
-	if !ok || len(s.fields) <= statPages-statState {
+	if !ok || len(s.fields) <= statStart-statState {
 		return nil, fmt.Errorf("read process %d: unexpected format of its stat file", pid)
 	}
 	return s, nil

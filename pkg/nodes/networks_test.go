@@ -46,7 +46,9 @@ func TestNetworkOf(t *testing.T) {
 // taken for.
 func TestNameNetworks(t *testing.T) {
 	e := dockertest.New(t)
-	id := func(network string) string { return e.Docker("network", "inspect", "--format", "{{.Id}}", network)[:12] }
+	id := func(network string) string {
+		return e.Docker("network", "inspect", "--format", "{{.Id}}", network)[:12]
+	}
 	net, taken := e.Network("net"), e.Network("taken")
 	d := &domain.Domain{Ports: []domain.Port{
 		{ID: 1, Node: 1, Name: "br-" + id(net), Place: domain.Bridge},

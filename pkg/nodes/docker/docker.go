@@ -206,7 +206,9 @@ type Network struct {
 // bridgeOption is how a network's creator names its bridge.
 const bridgeOption = "com.docker.network.bridge.name"
 
-// Networks returns the networks of the engine, which takes one question.
+// Networks returns the networks of the engine, which takes one question. A bridge that was named by
+// whoever made the network is left out of an engine that is reached over a network: one here can have
+// the same name.
 func (e *Engine) Networks(ctx context.Context) ([]Network, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
@@ -214,8 +216,12 @@ func (e *Engine) Networks(ctx context.Context) ([]Network, error) {
 	if err != nil {
 		return nil, e.explain(err)
 	}
+	here := strings.HasPrefix(e.api.DaemonHost(), "unix://")
 	var found []Network
 	for _, n := range listed.Items {
+		if n.Options[bridgeOption] != "" && !here {
+			continue
+		}
 		found = append(found, Network{ID: n.ID, Name: n.Name, Labels: n.Labels, Bridge: n.Options[bridgeOption]})
 	}
 	return found, nil

@@ -119,3 +119,25 @@ func TestNoEngine(t *testing.T) {
 		}
 	}
 }
+
+// Networks have the names that the user gave, and their bridge where it was named.
+func TestNetworks(t *testing.T) {
+	d := dockertest.New(t)
+	plain := d.Network("plain", "--label", "tier=front")
+	bridge := "rt" + d.Name("")[max(0, len(d.Name(""))-10):]
+	named := d.Network("named", "--opt", "com.docker.network.bridge.name="+bridge)
+	list, err := connect(t).Networks(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := make(map[string]Network)
+	for _, n := range list {
+		found[n.Name] = n
+	}
+	if n := found[plain]; n.ID != d.Docker("network", "inspect", "--format", "{{.Id}}", plain) || n.Bridge != "" || n.Labels["tier"] != "front" {
+		t.Errorf("%s: %+v", plain, n)
+	}
+	if n := found[named]; n.Bridge != bridge {
+		t.Errorf("%s: %+v, want bridge %s", named, n, bridge)
+	}
+}
