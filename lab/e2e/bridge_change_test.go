@@ -231,7 +231,7 @@ func wireBits(t *testing.T, file string) (seen, leaked int, last time.Time) {
 func TestBridgeChanges(t *testing.T) {
 	b := newBridged(t, false)
 	b.attach("a")
-	if got, want := b.ports(), "NODE PORT ROLE PEER a eth0 internal host/br0 host br0 edge (found) host/br0 host vb edge (found) host/br0 host vu edge (found) host/br0"; got != want {
+	if got, want := b.ports(), "NODE PORT ROLE PEER a eth0 internal host/br0 host br0 edge (found) host/br0 (not attached) vb edge (found) host/br0 (not attached) vu edge (found) host/br0"; got != want {
 		t.Errorf("ports:\n%s\nwant\n%s", got, want)
 	}
 	out, err := (&radar{ctx: b.ctx, bin: radarbin.Path(t), domain: uniqueName()}).try("attach", "-d", b.Spec("u"))
