@@ -246,7 +246,7 @@ func TestNoteSeconds(t *testing.T) {
 	rows := []aggregate.ThroughputRow{{ActiveS: aggregate.Seconds + 5, Seconds: seconds}, {ActiveS: aggregate.Seconds, Seconds: seconds}, {ActiveS: 7, Seconds: seconds[:7]}}
 	for since, want := range map[int64]string{0: "of 1 row only the newest 300 seconds", 990: "of 1 row only the newest 300 seconds", 1000: ""} {
 		var out bytes.Buffer
-		newApp(nil, nil, &out).noteSeconds(rows, time.Unix(since, 0))
+		newApp(nil, nil, &out).noteSeconds(secondsKept(rows), time.Unix(since, 0))
 		if got := out.String(); want == "" && got != "" || !strings.Contains(got, want) {
 			t.Errorf("since %d it says %q, want %q", since, got, want)
 		}

@@ -211,12 +211,12 @@ var rows = map[string]func(*app) error{
 	"loss-flow": func(a *app) error {
 		return a.printFlowLosses([]aggregate.LossFlowRow{{LossFlow: sampleLosses()[0].TopFlows[0], LossPlace: sampleLosses()[0].LossPlace}}, false)
 	},
-	"loss": func(a *app) error { return a.printLosses(sampleLosses(), false) },
+	"loss": func(a *app) error { return a.printLosses(sampleLosses(), false, nil) },
 	"loss-local": func(a *app) error {
 		rows := sampleLosses()[1:]
 		rows = append(rows, aggregate.LossRow{Packets: 3, Skbs: 3, Bytes: 156, Flows: 1, LossPlace: aggregate.LossPlace{
 			Node: "h2", NodeID: 3, At: record.AtNode, Reason: "QUEUE_PURGE", Function: "sk_stream_kill_queues"}})
-		return a.printLosses(rows, true)
+		return a.printLosses(rows, true, nil)
 	},
 }
 

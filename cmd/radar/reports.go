@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/agent"
-	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/backpack"
 	"github.com/vnetradar/radar/pkg/collect"
 	"github.com/vnetradar/radar/pkg/domain"
@@ -87,7 +86,7 @@ func (a *app) eachReport(i *collect.Info, s *selection, fn func(*record.Record))
 
 // addReports counts selected reports, beside the packets of names, and returns the names
 // of both.
-func (a *app) addReports(to *aggregate.Aggregates, i *collect.Info, s *selection, last int, d *backpack.Decoder) (packet.Names, error) {
+func (a *app) addReports(to *answer, i *collect.Info, s *selection, last int, d *backpack.Decoder) (packet.Names, error) {
 	numbers, offset := &packet.Registry{}, int64(0)
 	if d != nil {
 		numbers.Domain, offset = d, d.WallOffset()
@@ -114,7 +113,7 @@ func (a *app) addReports(to *aggregate.Aggregates, i *collect.Info, s *selection
 	if last > 0 && d != nil {
 		a.notef("--last %d: so many of radar's own packets, and of those that switches reported", last)
 	}
-	return numbers, nil
+	return a.namesOf(numbers), nil
 }
 
 // newest keeps the last so many of the records that are added, all if last is 0.
@@ -169,9 +168,7 @@ func (a *app) printPackets(rows []*record.Record, q packetQuery) error {
 	if q.slowest >= 0 {
 		rows = (&slowest{n: q.slowest, list: rows}).rows()
 	}
-	printer := newPacketPrinter(a.out, a.output, a.location)
-	printer.long = q.long
-	return printer.print(rows)
+	return a.packetPrinter(q).print(rows)
 }
 
 // noteNoReports says, where an answer is empty, what was collected.
@@ -187,6 +184,7 @@ func (a *app) selectedReports(i *collect.Info, q packetQuery) ([]*record.Record,
 
 // printBoth prints what the ring and reports have, by time.
 func (a *app) printBoth(s sources, q packetQuery) error {
+	a.showNames(s.ring.Domain)
 	rows, err := a.selectedReports(s.reports, q)
 	if err != nil {
 		return fmt.Errorf("read reports: %w", err)

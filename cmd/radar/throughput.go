@@ -67,7 +67,7 @@ func newThroughputCmd(a *app) *cobra.Command {
 		now := r.now.Unix()
 		rows := r.Throughput(aggregate.By(by.value), r.names, now-seconds, now)
 		if series {
-			a.noteSeconds(rows, r.asked.since)
+			a.noteSeconds(secondsKept(rows), r.asked.since)
 			return a.printSeries(rows)
 		}
 		return a.printThroughput(rows, seconds)
@@ -98,18 +98,32 @@ func (a *app) printThroughput(rows []aggregate.ThroughputRow, seconds int64) err
 		}
 		at := ""
 		if r.PeakS > 0 {
-			at = time.Unix(r.PeakS, 0).In(a.location).Format(time.TimeOnly)
+			at = a.secondText(r.PeakS)
 		}
 		t.add(append(cells, at, r.Name)...)
 	}
 	return t.flush(a.out)
 }
 
-// noteSeconds says where the seconds that are kept begin later than what was asked for.
-func (a *app) noteSeconds(rows []aggregate.ThroughputRow, since time.Time) {
-	short, from := 0, int64(0)
+// rowSeconds is how many of a row's seconds are kept, and which.
+type rowSeconds struct {
+	active  uint64 // in all
+	seconds []aggregate.Second
+}
+
+func secondsKept(rows []aggregate.ThroughputRow) []rowSeconds {
+	list := make([]rowSeconds, len(rows))
 	for i := range rows {
-		if s := rows[i].Seconds; len(s) >= aggregate.Seconds && s[0].At > since.Unix() && uint64(len(s)) < rows[i].ActiveS {
+		list[i] = rowSeconds{rows[i].ActiveS, rows[i].Seconds}
+	}
+	return list
+}
+
+// noteSeconds says where the seconds that are kept begin later than what was asked for.
+func (a *app) noteSeconds(rows []rowSeconds, since time.Time) {
+	short, from := 0, int64(0)
+	for _, r := range rows {
+		if s := r.seconds; len(s) >= aggregate.Seconds && s[0].At > since.Unix() && uint64(len(s)) < r.active {
 			short++
 			from = max(from, s[0].At)
 		}
@@ -118,6 +132,11 @@ func (a *app) noteSeconds(rows []aggregate.ThroughputRow, since time.Time) {
 		a.notef("of %s only the newest %d seconds with traffic are kept: from %s on all have theirs",
 			plural(short, "row"), aggregate.Seconds, a.clockTime(time.Unix(from, 0)))
 	}
+}
+
+// secondText is a second in tables.
+func (a *app) secondText(at int64) string {
+	return time.Unix(at, 0).In(a.location).Format(time.TimeOnly)
 }
 
 // printSeries prints the seconds of all rows, in order of time.
@@ -135,7 +154,7 @@ func (a *app) printSeries(rows []aggregate.ThroughputRow) error {
 	t := newTable(column{title: "TIME"}, column{title: "PACKETS", right: true}, column{title: "BYTES", right: true},
 		column{title: "RATE", right: true}, column{title: "NAME"})
 	for _, v := range views {
-		t.add(time.Unix(v.TimeS, 0).In(a.location).Format(time.TimeOnly), decimal(v.Packets), decimal(v.Bytes),
+		t.add(a.secondText(v.TimeS), decimal(v.Packets), decimal(v.Bytes),
 			humanRate(v.Bytes*8), v.Name)
 	}
 	return t.flush(a.out)

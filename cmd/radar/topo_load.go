@@ -283,7 +283,7 @@ func shortEnd(end string) string {
 func (a *app) printTopoLoad(v *topoView) error {
 	links := newTable(column{title: "PACKETS", right: true}, column{title: "QUEUE P50", right: true}, column{title: "P50", right: true},
 		column{title: "LOST", right: true}, column{title: "EXPIRED", right: true}, column{title: "LINK"})
-	for _, l := range v.Links {
+	for _, l := range a.shown.links(v.Links) {
 		for _, d := range l.Load {
 			links.add(decimal(d.Packets), optionalDuration(d.QueueNs), optionalDuration(d.P50Ns), decimal(d.Lost), decimal(d.Expired), d.From+" > "+d.To)
 		}

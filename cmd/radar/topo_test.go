@@ -41,6 +41,24 @@ func bridgedDomain() *domain.Domain {
 	}
 }
 
+// networkBridge is the bridge of a network of Docker's.
+const networkBridge = "br-ed1512852e24"
+
+// networkDomain is bridgedDomain with a bridge that Docker calls otherwise.
+func networkDomain() *domain.Domain {
+	d := bridgedDomain()
+	for i := range d.Ports {
+		p := &d.Ports[i]
+		if p.Link != "" {
+			p.Link = "host/" + networkBridge
+		}
+		if p.Place == domain.Bridge {
+			p.Name, p.Network = networkBridge, "shop"
+		}
+	}
+	return d
+}
+
 // bridgedLoad is traffic of every kind that bridgedDomain has.
 func bridgedLoad() *aggregate.Aggregates {
 	agg := aggregate.New(0)
@@ -73,7 +91,7 @@ func bridgedLoad() *aggregate.Aggregates {
 
 // Bridges, edges and what passed them, in every format.
 func TestTopoPrint(t *testing.T) {
-	d := bridgedDomain()
+	d := networkDomain()
 	for _, load := range []string{"", "-load"} {
 		for _, format := range []graphFormat{"table", "wide", "json", formatMermaid, formatDOT} {
 			t.Run(string(format)+load, func(t *testing.T) {
@@ -82,7 +100,10 @@ func TestTopoPrint(t *testing.T) {
 				if load != "" {
 					v.fillLoad(bridgedLoad(), backpack.NewDecoder(d, nil))
 				}
-				golden(t, "topo"+load+"."+string(format), printed(t, formatTable, func(a *app) error { return a.printTopo(v, format) }))
+				golden(t, "topo"+load+"."+string(format), printed(t, formatTable, func(a *app) error {
+					a.showNames(d)
+					return a.printTopo(v, format)
+				}))
 			})
 		}
 	}

@@ -33,11 +33,13 @@ type teller struct {
 	domain   *domain.Domain
 	location *time.Location
 	now      time.Time
+	shown    *shownNames
 }
 
 // tell tells the story of a packet; segment is its place in the train whose story it
 // is, 0 if that is its own.
 func (t *teller) tell(r *record.Record, segment int) *story {
+	r = t.shown.record(r)
 	s := &story{bad: r.State == record.Lost || r.State == record.Expired}
 	s.title = r.ID + ": " + titleText(r)
 	if segment > 0 {

@@ -11,8 +11,8 @@
 // An agent has several loops that do not wait for each other, each with a Handle
 // of its own: keep (lease, keys), follow (ring, snapshot), watch (topology), addresses
 // (which nodes own), marks (rules that use the mark) and, which need none, containers
-// (those that start and are wanted in the domain) and switches (processes that forward
-// packets).
+// (those that start and are wanted in the domain), networks (what Docker calls bridges)
+// and switches (processes that forward packets).
 package agent
 
 import (
@@ -164,6 +164,7 @@ func (a *Agent) Run(ctx context.Context, ready func()) (End, error) {
 	group.Go(func() error { return addresses.run(inner) })
 	group.Go(func() error { return marks.run(inner) })
 	group.Go(func() error { return newContainers(a.name, a.log).run(inner) })
+	group.Go(func() error { return newNetworks(a.name, a.log).run(inner) })
 	group.Go(func() error { return a.switches.run(inner) })
 	group.Go(func() error { return a.follow(inner) })
 	if ready != nil {

@@ -23,6 +23,7 @@ type tally struct {
 	packets, skbs, bytes uint64
 	flows                map[*flow]hit
 	overFlows            uint64 // packets whose flow may be a further one
+	when                 meter
 }
 
 // hit is what one flow lost at one place.
@@ -64,7 +65,20 @@ func (a *Aggregates) tally(table map[place]*tally, p *packet.Packet, d *packet.D
 	if d.First {
 		t.skbs++
 	}
+	t.when.add(lossMoment(p, d, a.offset), uint64(p.Segs), uint64(p.Len), &a.seconds)
 	a.hit(t, f, hit{uint64(p.Segs), uint64(p.Len)})
+}
+
+// lossMoment is when a packet was freed; where nobody knows, when it was seen last.
+func lossMoment(p *packet.Packet, d *packet.Drop, offset int64) moment {
+	ns := d.AtNs
+	for i := range p.Hops {
+		if d.AtNs == packet.NoTime {
+			ns = max(ns, p.StampNs(i))
+		}
+	}
+	clock := clockOf(p, offset)
+	return clock.at(max(ns, 0))
 }
 
 // hit counts what a flow lost.

@@ -6,10 +6,26 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
+
+// HopNames are Names that call a node otherwise where a packet came in or left by one of some
+// ports: what is behind these is not the node. Losses and what is inside a node are the node's.
+type HopNames interface {
+	packet.Names
+	// HopNode is a node's name in a hop by these ports; either may be packet.NoPort.
+	HopNode(node, in, out uint16) string
+}
+
+func hopNode(names packet.Names, node, in, out uint16) string {
+	if n, ok := names.(HopNames); ok {
+		return n.HopNode(node, in, out)
+	}
+	return names.NodeName(node)
+}
 
 // By is what latencies and throughput are grouped by.
 type By string
@@ -127,11 +143,52 @@ func (a *Aggregates) latencies(by By, names packet.Names) map[string]*latency {
 			add(linkName(k, names), &l.times)
 		}
 	case ByEndToEnd:
+		ends := a.endNames(names)
 		for k, l := range a.pairs {
-			add(names.NodeName(k.From)+" > "+names.NodeName(k.To), l)
+			add(ends.name(k, names), l)
 		}
 	}
 	return m
+}
+
+// endNames are what the ends of pairs of nodes are called, where not like the nodes.
+type endNames map[nodePair]*[2][]string
+
+// endNames finds them in the paths between these nodes: pairs do not know the ports.
+func (a *Aggregates) endNames(names packet.Names) endNames {
+	if _, ok := names.(HopNames); !ok {
+		return nil
+	}
+	ends := make(endNames)
+	for key := range a.paths {
+		hops := keyHops(key)
+		for i, h := range hops {
+			if !isEnd(hops, i) {
+				continue
+			}
+			first, pair := hops[0], nodePair{hops[0].node, h.node}
+			if ends[pair] == nil {
+				ends[pair] = new([2][]string)
+			}
+			ends[pair][0] = append(ends[pair][0], hopNode(names, first.node, first.in, first.out))
+			ends[pair][1] = append(ends[pair][1], hopNode(names, h.node, h.in, h.out))
+		}
+	}
+	return ends
+}
+
+// name is a pair's. An end that has several names has all of them.
+func (e endNames) name(k nodePair, names packet.Names) string {
+	of := e[k]
+	if of == nil {
+		return names.NodeName(k.From) + " > " + names.NodeName(k.To)
+	}
+	var text [2]string
+	for i, list := range of {
+		slices.Sort(list)
+		text[i] = strings.Join(slices.Compact(list), " or ")
+	}
+	return text[0] + " > " + text[1]
 }
 
 func (a *Aggregates) pathLatency(names packet.Names) []LatencyRow {
@@ -150,14 +207,14 @@ func linkName(k ports, names packet.Names) string {
 }
 
 func endName(port uint16, names packet.Names) string {
-	return names.NodeName(names.PortNode(port)) + "/" + names.PortName(port)
+	return hopNode(names, names.PortNode(port), port, packet.NoPort) + "/" + names.PortName(port)
 }
 
 func pathHops(key string, names packet.Names) []PathHop {
 	hops := []PathHop{}
 	for i, h := range keyHops(key) {
 		hop := PathHop{
-			Node: names.NodeName(h.node), NodeID: nodeID(h.node),
+			Node: hopNode(names, h.node, h.in, h.out), NodeID: nodeID(h.node),
 			InPort: names.PortName(h.in), Port: names.PortName(h.out), Copy: h.copied, Gap: h.gap,
 		}
 		if h.prev != i-1 {

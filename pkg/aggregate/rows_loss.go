@@ -69,6 +69,34 @@ func (a *Aggregates) LocalDropsByFlow(names packet.Names, keep func(*record.Reco
 	return lossFlowRows(a.localDrops, names, keep)
 }
 
+// LossSeconds is one place where packets were freed, second by second.
+type LossSeconds struct {
+	LossPlace
+	ActiveS uint64   // seconds in which packets were freed there
+	Seconds []Second // the newest of them, at most Seconds
+}
+
+// LossesBySecond is Losses by the second in which packets were freed or, if nobody knows
+// when, seen last.
+func (a *Aggregates) LossesBySecond(names packet.Names) []LossSeconds {
+	return lossSeconds(a.losses, names)
+}
+
+// LocalDropsBySecond is the same of LocalDrops.
+func (a *Aggregates) LocalDropsBySecond(names packet.Names) []LossSeconds {
+	return lossSeconds(a.localDrops, names)
+}
+
+func lossSeconds(table map[place]*tally, names packet.Names) []LossSeconds {
+	rows := make([]LossSeconds, 0, len(table))
+	for named, s := range sumLosses(table, names) {
+		named.NodeID = s.id
+		rows = append(rows, LossSeconds{LossPlace: named, ActiveS: s.t.when.active, Seconds: s.t.when.seconds()})
+	}
+	slices.SortFunc(rows, func(a, b LossSeconds) int { return comparePlaces(a.LossPlace, b.LossPlace) })
+	return rows
+}
+
 // lossSum is all tallies of places with the same names.
 type lossSum struct {
 	id   int
@@ -93,6 +121,7 @@ func sumLosses(table map[place]*tally, names packet.Names) map[LossPlace]*lossSu
 		s.t.skbs += t.skbs
 		s.t.bytes += t.bytes
 		s.t.overFlows += t.overFlows
+		s.t.when.merge(&t.when)
 		for f, h := range t.flows {
 			s.hits[f] = hit{s.hits[f].packets + h.packets, s.hits[f].bytes + h.bytes}
 		}

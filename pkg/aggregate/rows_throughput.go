@@ -98,10 +98,16 @@ func (m *meter) row(by By, name string, first, end int64) ThroughputRow {
 		_, bytes := m.between(uint32(first), uint32(end))
 		row.LastBps = perSecond(bytes, float64(end-first))
 	}
-	for _, s := range m.recent {
-		row.Seconds = append(row.Seconds, Second{int64(s.at), uint64(s.packets), s.bytes})
-	}
+	row.Seconds = m.seconds()
 	return row
+}
+
+// seconds are those that are remembered.
+func (m *meter) seconds() (list []Second) {
+	for _, s := range m.recent {
+		list = append(list, Second{int64(s.at), uint64(s.packets), s.bytes})
+	}
+	return list
 }
 
 // perSecond is bits/s.

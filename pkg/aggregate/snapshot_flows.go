@@ -173,7 +173,9 @@ func encodeTallies(e *encoder, table map[place]*tally) {
 		for _, s := range []string{string(k.At), k.Reason, k.Qdisc, k.Function} {
 			e.text(s)
 		}
-		e.uints(t.packets, t.skbs, t.bytes, t.overFlows, uint64(len(t.flows)))
+		e.uints(t.packets, t.skbs, t.bytes, t.overFlows)
+		t.when.encode(e)
+		e.uints(uint64(len(t.flows)))
 		for f, h := range t.flows {
 			e.boundary()
 			e.uints(uint64(f.number), h.packets, h.bytes)
@@ -182,11 +184,12 @@ func encodeTallies(e *encoder, table map[place]*tally) {
 }
 
 func (d *decoder) tallies(a *Aggregates, table map[place]*tally, flows []*flow) {
-	for range d.count(11) {
+	for range d.count(20) {
 		k := place{Node: uint16(d.uint()), Port: uint16(d.uint()), At: record.At(d.text()),
 			Reason: d.text(), Qdisc: d.text(), Function: d.text()}
 		t := &tally{flows: make(map[*flow]hit)}
 		d.uints(&t.packets, &t.skbs, &t.bytes, &t.overFlows)
+		t.when = d.meter(&a.seconds)
 		for range d.count(3) {
 			number := d.below(uint64(len(flows)) + 1)
 			h := hit{d.uint(), d.uint()}

@@ -159,7 +159,9 @@ func (c *change) mergePort(node uint16, p *topo.Port, present map[int]bool, stal
 	for i := range c.next.Ports {
 		have := &c.next.Ports[i]
 		if !have.Removed && have.Node == node && have.Ifindex == p.Ifindex && !stale(have) {
-			have.Name = p.Name // it can be renamed
+			if have.Name != p.Name { // it can be renamed
+				have.Name, have.Network = p.Name, ""
+			}
 			return have.ID
 		}
 	}

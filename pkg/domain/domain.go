@@ -165,6 +165,9 @@ type Port struct {
 	// attached ends and of closing ports.
 	Link  string `json:"link,omitempty"`
 	Place Place  `json:"place,omitempty"` // in a closing node; "" in any other
+	// Network is what Docker calls the network that this bridge is; "": it is none, or the engine
+	// did not say. Name is the bridge's own name.
+	Network string `json:"network,omitempty"`
 	// Open: another port of the same link could not be attached, so this one only
 	// restores, and the link's attached ends are edges.
 	Open bool `json:"open,omitempty"`
