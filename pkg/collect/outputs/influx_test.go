@@ -165,6 +165,9 @@ func want(k *metrics.Key, at int64, more map[string]any) map[string]any {
 	if j.Queue != nil {
 		row["queue"] = *j.Queue
 	}
+	if j.ToNodeID != nil {
+		row["to_node"], row["to_node_id"] = influxName(*j.ToNodeID), *j.ToNodeID
+	}
 	for name, v := range more {
 		row[name] = v
 	}
@@ -205,7 +208,7 @@ func TestInfluxDB(t *testing.T) {
 			expected[k.Metric] = make(map[string]map[string]any)
 		}
 		row := want(k, at, more)
-		id := fmt.Sprint(at, row["flow_group"], row["node_id"], row["port"], row["queue"])
+		id := fmt.Sprint(at, row["flow_group"], row["node_id"], row["port"], row["queue"], row["to_node_id"])
 		for name, v := range expected[k.Metric][id] {
 			if _, ok := row[name]; !ok {
 				row[name] = v

@@ -142,7 +142,7 @@ func TestPrometheus(t *testing.T) {
 
 	p := newPrometheus(t, address)
 	p.awaitScrape()
-	gauges := map[string]map[string]float64{"radar_int_queue_occupancy": {}, "radar_int_queue_congested": {}, "radar_int_link_utilization": {}}
+	gauges := map[string]map[string]float64{"radar_int_queue_occupancy": {}, "radar_int_queue_congested": {}, "radar_int_link_utilization": {}, "radar_int_link_latency_seconds": {}}
 	for _, r := range w.Rows(time.Time{}) {
 		j := metrics.Namer(oddName).Key(&r.Key)
 		port, queue := "", ""
@@ -154,14 +154,18 @@ func TestPrometheus(t *testing.T) {
 		}
 		name := map[metrics.Metric]string{
 			metrics.QueueOccupancy: "radar_int_queue_occupancy", metrics.QueueCongestion: "radar_int_queue_congested",
-			metrics.LinkUtilization: "radar_int_link_utilization",
+			metrics.LinkUtilization: "radar_int_link_utilization", metrics.LinkLatency: "radar_int_link_latency_seconds",
 		}[r.Metric]
+		value := float64(r.Value)
+		if r.Metric == metrics.LinkLatency {
+			value /= 1e9
+		}
 		if name != "" {
-			gauges[name][strings.Join([]string{j.Node, decimal(r.Node), port, queue}, "|")] = float64(r.Value)
+			gauges[name][strings.Join([]string{j.Node, decimal(r.Node), port, queue, j.ToNode}, "|")] = value
 		}
 	}
 	for name, want := range gauges {
-		if diff := cmp.Diff(want, p.ask(name, "node", "node_id", "port", "queue")); diff != "" || len(want) == 0 {
+		if diff := cmp.Diff(want, p.ask(name, "node", "node_id", "port", "queue", "to_node")); diff != "" || len(want) == 0 {
 			t.Errorf("%s: %d rows, %s", name, len(want), diff)
 		}
 	}
