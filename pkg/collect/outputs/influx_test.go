@@ -9,8 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -19,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/vnetradar/radar/lab/test/servers"
 	"github.com/vnetradar/radar/pkg/collect/metrics"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
@@ -38,27 +37,8 @@ func newInfluxd(t *testing.T) *influxd { return newInfluxdOf(t, nil) }
 // newInfluxdOf makes one with an administrator of that name; nil: anybody is.
 func newInfluxdOf(t *testing.T, user *url.Userinfo) *influxd {
 	t.Helper()
-	dir := t.TempDir()
-	i := &influxd{t: t, address: "http://" + free(t), user: user, db: "radar"}
-	config := fmt.Sprintf(`reporting-disabled = true
-bind-address = %q
-[meta]
-  dir = %q
-[data]
-  dir = %q
-  wal-dir = %q
-[monitor]
-  store-enabled = false
-[http]
-  bind-address = %q
-  log-enabled = false
-  auth-enabled = %v
-`, free(t), filepath.Join(dir, "meta"), filepath.Join(dir, "data"), filepath.Join(dir, "wal"), strings.TrimPrefix(i.address, "http://"), user != nil)
-	path := filepath.Join(dir, "influxdb.conf")
-	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	i.args = []string{"-config", path}
+	i := &influxd{t: t, address: "http://" + servers.Free(t), user: user, db: "radar"}
+	i.args = servers.InfluxDB(t, strings.TrimPrefix(i.address, "http://"), user != nil)
 	i.begin()
 	if user != nil {
 		word, _ := user.Password()
@@ -68,7 +48,7 @@ bind-address = %q
 	return i
 }
 
-func (i *influxd) begin() { i.stop = serve(i.t, i.address+"/ping", "influxd", i.args...) }
+func (i *influxd) begin() { i.stop = servers.Serve(i.t, i.address+"/ping", "influxd", i.args...) }
 
 // output is one that writes to a database of the server.
 func (i *influxd) output(t *testing.T, l *log, db string) *Influx {
