@@ -99,9 +99,10 @@ func TestGrafana(t *testing.T) {
 		t.Fatal(err)
 	}
 	native := servers.Free(t)
-	for address, feature := range map[string]string{prometheus: "promql-at-modifier", native: "native-histograms"} {
-		servers.Serve(t, "http://"+address+"/-/ready", "prometheus", "--config.file="+config, "--storage.tsdb.path="+t.TempDir(),
-			"--web.listen-address="+address, "--enable-feature="+feature)
+	for address, more := range map[string][]string{prometheus: nil, native: {"--enable-feature=native-histograms"}} {
+		servers.Serve(t, "http://"+address+"/-/ready", "prometheus", append([]string{
+			"--config.file=" + config, "--storage.tsdb.path=" + t.TempDir(), "--web.listen-address=" + address,
+		}, more...)...)
 	}
 	t.Run("classic", func(t *testing.T) { askPrometheus(t, prometheus, metrics) })
 	t.Run("native", func(t *testing.T) { askPrometheus(t, native, metrics) })
