@@ -33,7 +33,8 @@ has not sent these on; FUNCTION is the process. (The kernel drops its own copies
 always, for reasons that mean nothing.) The agent has to have seen the process forward.
 
 --local shows what was dropped after delivery instead: in the receiving node's own
-input rules or socket buffers. Such packets count as delivered. What TCP itself frees
+input rules or socket buffers. Such packets count as delivered; radar flows has them in
+its column DROPPED. What TCP itself frees
 (data that it had already, what is left when a connection is closed) has a NOTE: that
 is no fault.`
 
@@ -110,7 +111,7 @@ func (a *app) printLosses(rows []aggregate.LossRow, afterDelivery bool) error {
 	if a.output.raw() {
 		views := make([]lossView, len(rows))
 		for i, r := range rows {
-			views[i] = lossView{r, afterDelivery, afterDelivery && freedByTCP(&r.LossPlace)}
+			views[i] = lossView{r, afterDelivery, afterDelivery && r.FreedByTCP()}
 		}
 		return printRows(a, views)
 	}
@@ -166,6 +167,13 @@ func (a *app) showFlowLosses(r *answer, local bool) (packets uint64, err error) 
 		of = r.LocalDropsByFlow
 	} else {
 		a.noteExpired(r)
+		drops := uint64(0)
+		for _, row := range r.LocalDropsByFlow(r.names, r.keep) {
+			if !row.FreedByTCP() {
+				drops += row.Packets
+			}
+		}
+		a.noteDropped(drops)
 	}
 	rows := of(r.names, r.keep)
 	return sumOf(rows, func(row *aggregate.LossFlowRow) uint64 { return row.Packets }), a.printFlowLosses(rows, local)
@@ -175,7 +183,7 @@ func (a *app) printFlowLosses(rows []aggregate.LossFlowRow, afterDelivery bool) 
 	if a.output.raw() {
 		views := make([]flowLossView, len(rows))
 		for i, r := range rows {
-			views[i] = flowLossView{r, afterDelivery, afterDelivery && freedByTCP(&r.LossPlace)}
+			views[i] = flowLossView{r, afterDelivery, afterDelivery && r.FreedByTCP()}
 		}
 		return printRows(a, views)
 	}

@@ -4,7 +4,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -102,19 +101,7 @@ func TestLongPath(t *testing.T) {
 // askedLosses are the rows of "radar loss".
 func askedLosses(w *world) []aggregate.LossRow {
 	w.Helper()
-	var list []aggregate.LossRow
-	stdout, _, code := radar(w.T, "loss", "-o", "json")
-	if code != exitOK {
-		w.Fatalf("radar loss: code %d", code)
-	}
-	for dec := json.NewDecoder(strings.NewReader(stdout)); dec.More(); {
-		var row aggregate.LossRow
-		if err := dec.Decode(&row); err != nil {
-			w.Fatal(err)
-		}
-		list = append(list, row)
-	}
-	return list
+	return rowsOf[aggregate.LossRow](w, "loss")
 }
 
 // A routing loop is called one.
