@@ -67,8 +67,9 @@ func TestDropped(t *testing.T) {
 	// A loss on the way does not hide them.
 	w.in("r1", "nft", "add table ip t; add chain ip t f { type filter hook forward priority 0; }; add rule ip t f udp dport 1004 drop")
 	w.udpTo("10.0.2.2", 1004)
+	w.ended(sent+1, "--dport", "1004")
 	said := fmt.Sprintf("besides, after delivery %d packets were dropped", dropped)
-	w.await([]string{"loss"}, "r1", "firewall rule", said)
+	w.says([]string{"loss"}, "r1", "firewall rule", said)
 	w.says([]string{"loss", "--by", "flow", "--dport", "1004"}, "r1", said)
 }
 
