@@ -65,7 +65,7 @@ func follow(t *testing.T, specs []topo.NodeSpec) (string, notes) {
 		t.Fatal(err)
 	}
 	said := make(notes, 100)
-	w, err := newWatch(name, slog.New(said))
+	w, err := newWatch(name, slog.New(said), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
