@@ -38,7 +38,8 @@ over: they are in neither. --series shows one row for each place and second in w
 were lost there, of the last 300, instead.
 
 --local shows what was dropped after delivery instead: in the receiving node's own
-input rules or socket buffers. Such packets count as delivered. What TCP itself frees
+input rules or socket buffers. Such packets count as delivered; radar flows has them in
+its column DROPPED. What TCP itself frees
 (data that it had already, what is left when a connection is closed) has a NOTE: that
 is no fault.`
 
@@ -136,7 +137,7 @@ func (a *app) printLosses(rows []aggregate.LossRow, afterDelivery bool, recent *
 	if a.output.raw() {
 		views := make([]lossView, len(rows))
 		for i, r := range rows {
-			views[i] = lossView{r, afterDelivery, afterDelivery && freedByTCP(&r.LossPlace)}
+			views[i] = lossView{r, afterDelivery, afterDelivery && r.FreedByTCP()}
 		}
 		return printRows(a, views)
 	}
@@ -199,6 +200,13 @@ func (a *app) showFlowLosses(r *answer, local bool) (packets uint64, err error) 
 		of = r.LocalDropsByFlow
 	} else {
 		a.noteExpired(r)
+		drops := uint64(0)
+		for _, row := range r.LocalDropsByFlow(r.names, r.keep) {
+			if !row.FreedByTCP() {
+				drops += row.Packets
+			}
+		}
+		a.noteDropped(drops)
 	}
 	rows := of(r.names, r.keep)
 	return sumOf(rows, func(row *aggregate.LossFlowRow) uint64 { return row.Packets }), a.printFlowLosses(rows, local)
@@ -208,7 +216,7 @@ func (a *app) printFlowLosses(rows []aggregate.LossFlowRow, afterDelivery bool) 
 	if a.output.raw() {
 		views := make([]flowLossView, len(rows))
 		for i, r := range rows {
-			views[i] = flowLossView{r, afterDelivery, afterDelivery && freedByTCP(&r.LossPlace)}
+			views[i] = flowLossView{r, afterDelivery, afterDelivery && r.FreedByTCP()}
 		}
 		return printRows(a, views)
 	}

@@ -6,8 +6,6 @@ import (
 	"bytes"
 	"testing"
 
-	"github.com/cilium/ebpf/btf"
-
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/backpack"
 	"github.com/vnetradar/radar/pkg/packet"
@@ -40,6 +38,7 @@ func TestLossNotes(t *testing.T) {
 		last  = "radar: 57 packets expired (not seen for the timeout), last seen in r1 (30 out by eth1, 20 in by eth0), c1 (7 out by eth0): radar packets --state expired\n"
 		drops = "packets were dropped (rules, full buffers, no socket)"
 	)
+	gone := made(1, record.Lost, packet.Hop{Node: 1, In: none, Out: 0})
 	for name, c := range map[string]struct {
 		packets []*packet.Packet
 		want    string
@@ -53,45 +52,18 @@ func TestLossNotes(t *testing.T) {
 		"drops":    {[]*packet.Packet{drop, purged}, "radar: nothing was lost on the way of 3 packets; after delivery 3 " + drops + ": radar loss --local\n"},
 		"both": {[]*packet.Packet{drop, purged, closed}, "radar: nothing was lost on the way of 6 packets; after delivery 3 " + drops +
 			", and 3 freed by TCP itself (old data, connection closed): radar loss --local\n"},
-		"TCP": {[]*packet.Packet{closed, timeWait}, "radar: nothing was lost on the way of 7 packets; after delivery only 7 freed by TCP itself (old data, connection closed), which is no fault\n"},
+		"beside losses":          {[]*packet.Packet{gone, drop, closed}, "radar: besides, after delivery 1 packet was dropped (rules, full buffers, no socket): radar loss --local\n"},
+		"beside losses, nothing": {[]*packet.Packet{gone, closed}, ""},
+		"TCP":                    {[]*packet.Packet{closed, timeWait}, "radar: nothing was lost on the way of 7 packets; after delivery only 7 freed by TCP itself (old data, connection closed), which is no fault\n"},
 	} {
 		agg := aggregate.New(0)
 		for _, p := range c.packets {
 			agg.Add(p)
 		}
 		var out bytes.Buffer
-		newApp(nil, nil, &out).noteOtherLosses(&answer{Aggregates: agg, names: backpack.NewDecoder(bridgedDomain(), nil)}, false)
+		newApp(nil, nil, &out).noteOtherLosses(&answer{Aggregates: agg, names: backpack.NewDecoder(bridgedDomain(), nil)}, agg.Totals().Lost > 0)
 		if out.String() != c.want {
 			t.Errorf("%s: it said\n%s, want\n%s", name, out.String(), c.want)
-		}
-	}
-}
-
-// The running kernel has every reason and function that is called no fault: a name with
-// a mistake in it would match nothing.
-func TestTCPFrees(t *testing.T) {
-	spec, err := btf.LoadKernelSpec()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var reasons *btf.Enum
-	if err := spec.TypeByName("skb_drop_reason", &reasons); err != nil {
-		t.Fatal(err)
-	}
-	known := make(map[string]bool)
-	for _, v := range reasons.Values {
-		known[v.Name] = true
-	}
-	newest := known["SKB_DROP_REASON_TCP_RFC7323_PAWS_ACK"] // Linux 6.14; older ones lack some
-	for reason, functions := range tcpFrees {
-		if newest && !known["SKB_DROP_REASON_"+reason] {
-			t.Errorf("this kernel has no drop reason %s", reason)
-		}
-		for _, name := range functions {
-			var f *btf.Func
-			if err := spec.TypeByName(name, &f); name != "" && err != nil {
-				t.Errorf("%s: %s: %v", reason, name, err)
-			}
 		}
 	}
 }

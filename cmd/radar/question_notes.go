@@ -35,7 +35,8 @@ func (a *app) noteOnce(key, text string) {
 }
 
 // noteDomain says what every answer lacks that the domain gives now: what is not
-// recorded because no agent runs, and packets that could not be measured.
+// recorded because no agent runs, what the agent cannot do, and packets that could not be
+// measured.
 func (a *app) noteDomain() {
 	err := a.withHandle(func(h *datapath.Handle) error {
 		process, err := agent.Find(h.Domain.Name)
@@ -48,6 +49,8 @@ func (a *app) noteDomain() {
 		}
 		if process.PID == 0 {
 			a.notef("%s", noAgentText(lease, h.Domain.Name))
+		} else if err := a.noteTroubles(h.Domain.Name, process); err != nil {
+			return err
 		}
 		counters, err := h.Counters()
 		if err != nil {

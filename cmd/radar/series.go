@@ -46,7 +46,7 @@ func (a *app) showLossSeries(r *answer, local bool) (packets uint64, err error) 
 	for _, row := range lossSeconds(r, local) {
 		of = append(of, rowSeconds{row.ActiveS, row.Seconds})
 		for _, s := range row.Seconds {
-			views = append(views, lossSecondView{s.At, s.Packets, s.Bytes, row.LossPlace, local, local && freedByTCP(&row.LossPlace)})
+			views = append(views, lossSecondView{s.At, s.Packets, s.Bytes, row.LossPlace, local, local && row.FreedByTCP()})
 		}
 	}
 	a.noteSeconds(of, r.asked.since)

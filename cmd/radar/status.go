@@ -62,6 +62,8 @@ type agentView struct {
 	Alive bool   `json:"alive"`
 	PID   int    `json:"pid,omitempty"`
 	Log   string `json:"log"`
+	// Troubles is what it fails to do again and again, as where the disk is full.
+	Troubles []agent.Trouble `json:"troubles,omitempty"`
 
 	process agent.Process
 }
@@ -93,6 +95,9 @@ the ring came round to their slots before the agent, or anyone else, had read wh
 became of them: more slots or a living agent help. What does not add up is shown as
 "unaccounted": while packets pass, counters and ring are read a moment apart.
 
+What the agent cannot do, as follow the topology where the disk of the state directory is
+full, is a note here and beside every answer, until it can again.
+
 Counters that are 0 are shown in JSON only; -o wide explains each.
 
 -o wide also shows what radar itself costs: how much of one core the agent has used
@@ -122,7 +127,7 @@ func (a *app) status(ctx context.Context) error {
 	defer reader.Close()
 	reader.Collector.AsItStands()
 	a.showNames(reader.Domain)
-	view, err := newStatusView(handle, reader)
+	view, err := a.newStatusView(handle, reader)
 	if err != nil {
 		return err
 	}
@@ -140,7 +145,7 @@ func (a *app) status(ctx context.Context) error {
 	return a.printStatus(view)
 }
 
-func newStatusView(h *datapath.Handle, r *agent.Reader) (*statusView, error) {
+func (a *app) newStatusView(h *datapath.Handle, r *agent.Reader) (*statusView, error) {
 	d := h.Domain
 	v := &statusView{
 		Domain: d.Name, Attached: d.Created, LossHook: d.LossHook, LocalHook: d.LocalHook, QueueHook: d.QueueHook, ChangeHook: d.ChangeHook,
@@ -153,6 +158,12 @@ func newStatusView(h *datapath.Handle, r *agent.Reader) (*statusView, error) {
 		return nil, err
 	}
 	v.Agent = agentView{Alive: process.PID != 0, PID: process.PID, Log: domain.File(d.Name, "agent.log"), process: process}
+	if v.Agent.Alive {
+		if v.Agent.Troubles, err = process.Troubles(); err != nil {
+			return nil, err
+		}
+		v.Notes = a.troubleTexts(d.Name, v.Agent.Troubles)
+	}
 	if v.Lease, err = newLeaseView(h); err != nil {
 		return nil, err
 	}

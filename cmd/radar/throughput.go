@@ -12,10 +12,15 @@ import (
 	"github.com/vnetradar/radar/pkg/aggregate"
 )
 
-const throughputLong = `Show how much passed where: packets and IP bytes since attach, the average over the
-seconds in which something passed, the last seconds, and the busiest one. What the
-first second has before the first packet, and the last one behind the last packet,
-is not in the average, which is over one second at least.
+const throughputLong = `Show how much passed where: packets and IP bytes since attach, and how fast.
+
+  AVERAGE     over the seconds in which something passed: without what the first one
+              has before the first packet, and the last one behind the last packet,
+              and over one second at least
+  LAST        over the last --window whole seconds
+  PEAK, AT    of the second of the clock with most bytes, and which one that was; or
+              AVERAGE, if that is more: a short burst can lie in two of these seconds,
+              with a part in each. So PEAK is never less than AVERAGE
 
   --by link   what came out at the end of each link, behind the sender's queue
   --by port   what came in and what went out by each port, before its queue
@@ -23,9 +28,8 @@ is not in the average, which is over one second at least.
   --by path   what set out over the same nodes, by whatever ports
   --by flow   each flow over its duration
 
-The row "all" is every packet once, when it set out. LAST is the average of the last
---window whole seconds. --series shows one row for each second with traffic, of the
-last 300, instead.`
+The row "all" is every packet once, when it set out. --series shows one row for each
+second with traffic, of the last 300, instead.`
 
 // secondView is a row of "radar throughput --series".
 type secondView struct {

@@ -74,7 +74,7 @@ func TestMarksFoundAtStart(t *testing.T) {
 	}
 	name := attachForMarks(t, specs)
 	n.Run("a", "ip", "rule", "add", "fwmark", "0x8000/0x8000", "blackhole")
-	m, err := newMarks(name, slog.New(make(notes)))
+	m, err := newMarks(name, slog.New(make(notes)), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func TestMarksChosenByUser(t *testing.T) {
 	name := attachForMarks(t, specs, "mark=0xfffff800")
 	n.Run("a", "ip", "rule", "add", "fwmark", "0x8000/0x8000", "blackhole")
 	said := make(notes, 10)
-	m, err := newMarks(name, slog.New(said))
+	m, err := newMarks(name, slog.New(said), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +120,7 @@ func attachForMarks(t *testing.T, specs []topo.NodeSpec, carry ...string) string
 func followMarks(t *testing.T, specs []topo.NodeSpec) (name string, end func()) {
 	t.Helper()
 	name = attachForMarks(t, specs)
-	m, err := newMarks(name, slog.New(make(notes)))
+	m, err := newMarks(name, slog.New(make(notes)), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,7 +33,7 @@ type watch struct {
 	once    onceLogger
 }
 
-func newWatch(name string, log *slog.Logger) (*watch, error) {
+func newWatch(name string, log *slog.Logger, t *troubles) (*watch, error) {
 	h, err := openHandle(name)
 	if err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ func newWatch(name string, log *slog.Logger) (*watch, error) {
 		h.Close()
 		return nil, err
 	}
-	w := &watch{name: name, handle: h, watcher: watcher, log: log, once: onceLogger{log: log}}
+	w := &watch{name: name, handle: h, watcher: watcher, log: log, once: onceLogger{log: log, troubles: t}}
 	if err := w.watchNodes(); err != nil {
 		w.close()
 		return nil, err

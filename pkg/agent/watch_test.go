@@ -55,7 +55,7 @@ func follow(t *testing.T, specs []topo.NodeSpec) (string, notes) {
 	o.Slots = 1 << 12
 	name := attach(t, o, specs)
 	said := make(notes, 100)
-	w, err := newWatch(name, slog.New(said))
+	w, err := newWatch(name, slog.New(said), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

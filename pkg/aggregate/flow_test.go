@@ -60,7 +60,7 @@ func TestFlowRow(t *testing.T) {
 	want := []aggregate.FlowRow{{
 		Flow:   aggregate.Flow{IPVersion: 4, Proto: "udp", Src: "10.0.0.1", Dst: "10.0.0.2", Sport: ptr(1), Dport: ptr(2)},
 		NATSrc: "192.0.2.1", NATSport: ptr(1024),
-		Packets: 10, Bytes: 2000, Delivered: 8, Lost: 1, Expired: 1, LocalDrops: 1,
+		Packets: 10, Bytes: 2000, Delivered: 8, Lost: 1, Expired: 1, LocalDrops: 1, Dropped: 1,
 		FirstNs: first, LastNs: first + 6500, DurationNs: 6500, RateBps: ptr(uint64(2461538462)), // 16,000 bits in 6.5 us
 		Latency:  &aggregate.Quantiles{Count: 8, MinNs: 400, P50Ns: 1003, P90Ns: 3200, P99Ns: 3200, P999Ns: 3200, MaxNs: 3200},
 		JitterNs: ptr(int64(356)), Reordered: 1, ReorderedRatio: ptr(0.125), Paths: 3,

@@ -73,6 +73,8 @@ type FlowRow struct {
 	Expired    uint64 `json:"expired"`
 	Ignored    uint64 `json:"ignored,omitempty"`
 	LocalDrops uint64 `json:"local_drops"` // of those delivered
+	// Dropped are LocalDrops without what TCP itself has freed: see LossPlace.FreedByTCP.
+	Dropped uint64 `json:"dropped"`
 
 	FirstNs    int64   `json:"first_ns"`           // first stamp of the first packet, Unix ns
 	LastNs     int64   `json:"last_ns"`            // last stamp of the last packet, Unix ns
@@ -104,9 +106,11 @@ type FlowPath struct {
 func (a *Aggregates) Flows(names packet.Names, keep func(*record.Record) bool) []FlowRow {
 	a.settleAll()
 	_, ways := a.waysByName(names)
+	freed := a.freedByFlow()
 	rows := make([]FlowRow, 0, len(a.flows))
 	for _, f := range a.flows {
 		row := f.row(ways, a.offset)
+		row.Dropped = row.LocalDrops - min(row.LocalDrops, freed[f])
 		if keep == nil || keep(row.record()) {
 			rows = append(rows, row)
 		}

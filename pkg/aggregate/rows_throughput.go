@@ -24,7 +24,7 @@ type ThroughputRow struct {
 	ActiveS    uint64   `json:"active_s,omitempty"`    // seconds in which something passed
 	AverageBps *uint64  `json:"average_bps,omitempty"` // bits/s over these, less what was before the first and after the last packet, 1 s at least; of a flow over its duration
 	LastBps    *uint64  `json:"last_bps,omitempty"`    // bits/s over the last seconds that were asked for
-	PeakBps    *uint64  `json:"peak_bps,omitempty"`    // bits/s in the second with most of them
+	PeakBps    *uint64  `json:"peak_bps,omitempty"`    // bits/s in the second of the clock with most of them; AverageBps, if that is more
 	PeakS      int64    `json:"peak_s,omitempty"`      // which second that was, Unix time
 	Seconds    []Second `json:"-"`
 }
@@ -92,6 +92,8 @@ func (m *meter) row(by By, name string, first, end int64) ThroughputRow {
 	row := ThroughputRow{By: by, Name: name, Packets: m.packets, Bytes: m.bytes, ActiveS: m.active}
 	if m.active > 0 {
 		row.AverageBps, row.PeakBps = perSecond(m.bytes, m.busySeconds()), perSecond(m.peak.bytes, 1)
+		// Seconds of the clock cut the busiest second of a short burst in two.
+		row.PeakBps = new(max(*row.PeakBps, *row.AverageBps))
 		row.PeakS = int64(m.peak.at)
 	}
 	if end > first {

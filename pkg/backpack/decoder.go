@@ -115,6 +115,10 @@ func (d *Decoder) SetDomain(dom *domain.Domain) {
 		d.ports = grow(d.ports, int(p.ID), portInfo{node: packet.NoNode, peer: -1})
 		d.ports[p.ID] = portInfo{name: p.Name, node: p.Node, peer: p.Peer, place: p.Place, link: p.Link, vm: p.VM}
 	}
+	for _, m := range dom.Members {
+		d.ports = grow(d.ports, int(m.ID), portInfo{node: packet.NoNode, peer: -1})
+		d.ports[m.ID] = portInfo{name: m.Name, node: m.Node, peer: -1, place: domain.BridgeEnd, link: m.Link}
+	}
 }
 
 // grow lengthens s so that index i exists.
