@@ -14,22 +14,26 @@
 #define AF_PACKET 17
 #define SOCK_RAW 3
 
-/* Whether a program has written the packet's IP header: by a packet socket, or a raw one. */
+/* By which socket a program has sent a packet whose IP header it has written itself. */
+#define BY_RAW 1
+#define BY_PACKET 2
+
+/* BY_RAW, BY_PACKET; 0: the kernel has written the header, or the socket is not known. */
 GLOBAL int is_handmade(struct __sk_buff *skb)
 {
 	struct bpf_sock *sk = skb->sk;
 
 	if (!sk)
-		return false;
+		return 0;
 	if (sk->family == AF_PACKET)
-		return true;
+		return BY_PACKET;
 	sk = bpf_sk_fullsock(sk);
-	return sk && sk->type == SOCK_RAW;
+	return sk && sk->type == SOCK_RAW ? BY_RAW : 0;
 }
 
 /* Whether the packet in slot s was last seen as it came to node, or was lost there. stay: what
- * its log says of that node. */
-static __always_inline bool is_still_here(struct rdr_slot *s, __u32 stay, __u32 node)
+ * its log says of that node. by: how another one was sent that has its bits. */
+static __always_inline bool is_still_here(struct rdr_slot *s, __u32 stay, __u32 node, __u32 by)
 {
 	struct rdr_slot *h = head_of(s);
 	__u64 last = last_event(s);
@@ -37,8 +41,11 @@ static __always_inline bool is_still_here(struct rdr_slot *s, __u32 stay, __u32 
 	/* What was delivered to the node itself nobody sends on. */
 	if (cell_kind(last) == RDR_EV_DELIVER)
 		return false;
-	/* A program may be quicker than the hook at ingress. */
-	if (!(stay & STAY_CAME) || has_come(last, node))
+	/* A switch may be quicker than the hook at ingress. A raw socket's packet that looks so
+	 * has bits of its own: it would have to be read by another socket first. */
+	if (!(stay & STAY_CAME))
+		return by == BY_PACKET;
+	if (has_come(last, node))
 		return true;
 	/* What the kernel has dropped is the copy that it got itself, for another host or not. */
 	return !(stay & (STAY_AWAY | STAY_LEFT)) &&
@@ -50,10 +57,10 @@ static __always_inline bool is_still_here(struct rdr_slot *s, __u32 stay, __u32 
  * packet came to the node by a link on which it had them, | CHANGED; 0: nobody's. Another one of
  * its flow may have them at any time: a program sends copies, or late. One of another flow (the
  * program translates addresses) only while that packet is here: headers of others may look like
- * ours. bits_flow: its bits, and its flow hash << 32. (A call makes one verifier state of many.)
+ * ours. bits_flow: its bits, and its flow hash << 32; by: is_handmade(). (A call makes one verifier state of many.)
  */
 #define CHANGED (1ULL << 32)
-GLOBAL __u64 whose_bits(__u64 bits_flow, __u32 port_no, __u64 now)
+GLOBAL __u64 whose_bits(__u64 bits_flow, __u32 port_no, __u64 now, __u32 by)
 {
 	const struct rdr_port *port = bpf_map_lookup_elem(&ports, &port_no);
 	union rdr_bits bits = { .word = bits_flow };
@@ -72,7 +79,7 @@ GLOBAL __u64 whose_bits(__u64 bits_flow, __u32 port_no, __u64 now)
 	stay = look_at_stays(s, index, port_no, port->node);
 	if (!(stay & STAY_TOWARDS))
 		return 0;
-	return same || is_still_here(s, stay, port->node) ? index | CHANGED : 0;
+	return same || is_still_here(s, stay, port->node, by) ? index | CHANGED : 0;
 }
 
 /* Where a packet's header begins:8 | IPv6:1 << 8 | packets:16 << 16. */
@@ -133,11 +140,15 @@ static __always_inline void take_bits_back(struct __sk_buff *skb, struct packet 
 					   const struct rdr_port *port, __u32 port_no, __u64 now)
 {
 	__u64 whose, r;
+	__u32 by;
 
-	/* What the kernel itself forwards may have such bits of its own. */
-	if (is_closing(port) || (p->v6 && cfg_ip6 != RDR_IP6_LABEL) || !is_handmade(skb))
+	if (is_closing(port) || (p->v6 && cfg_ip6 != RDR_IP6_LABEL))
 		return;
-	whose = whose_bits(p->bits.word | (__u64)flow_hash(p) << 32, port_no, now);
+	/* What the kernel itself forwards may have such bits of its own. */
+	by = is_handmade(skb);
+	if (!by)
+		return;
+	whose = whose_bits(p->bits.word | (__u64)flow_hash(p) << 32, port_no, now, by);
 	if (!(whose & CHANGED))
 		return;
 	r = restore_changed(skb, p->bits.word, whose, changed_form(p));
