@@ -25,6 +25,7 @@ import (
 	"github.com/vnetradar/radar/pkg/collect"
 	"github.com/vnetradar/radar/pkg/collect/fast"
 	"github.com/vnetradar/radar/pkg/collect/metrics"
+	"github.com/vnetradar/radar/pkg/join"
 )
 
 const collectLong = `Take telemetry reports of switches and hosts (INT 0.5 to 2.1, Telemetry Report 0.5,
@@ -154,6 +155,9 @@ func (a *app) collect(cmd *cobra.Command, f *collectFlags) error {
 	if err := f.fast.check(cmd, f.file); err != nil {
 		return err
 	}
+	stories := join.Open(a.domain)
+	defer stories.Close()
+	translator.Stories = stories
 	run := &collecting{app: a, shown: shown{what: f.show.value, name: translator.NodeName}}
 	// What is kept goes only when there is something to take its place.
 	closeInput, err := run.open(f)
@@ -459,6 +463,7 @@ func (a *app) printCollected(f *collectFlags, i *collect.Info) error {
 	if n.Doubts > 0 {
 		fmt.Fprintf(a.stderr, "radar: %s with something odd (radar int decode -r shows what)\n", plural(int(n.Doubts), "datagram"))
 	}
+	a.printJoins(n)
 	if n.Alone > 0 {
 		fmt.Fprintf(a.stderr, "radar: of %s one node alone has reported\n", plural(int(n.Alone), "packet"))
 	}
@@ -485,13 +490,4 @@ func (a *app) printCollected(f *collectFlags, i *collect.Info) error {
 		fmt.Fprintf(a.stderr, "radar: %s found the socket full\n", plural(int(i.Fell), "datagram"))
 	}
 	return nil
-}
-
-// completeSource completes the profile behind ADDRESS=.
-func completeSource(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	addr, _, ok := strings.Cut(typed, "=")
-	if !ok {
-		return nil, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
-	}
-	return profileCompletions(addr + "="), cobra.ShellCompDirectiveNoFileComp
 }

@@ -184,7 +184,7 @@ func (a *app) askOnce(s sources, q *asked, show func(*answer) error) error {
 	}
 	if s.reports != nil {
 		var err error
-		if result.names, err = a.addReports(result.Aggregates, s.reports, &q.selection, int(q.last), reader.Decoder); err != nil {
+		if result.names, err = a.addReports(result.Aggregates, s, &q.selection, int(q.last)); err != nil {
 			return err
 		}
 	}
@@ -202,7 +202,7 @@ func (a *app) askOnce(s sources, q *asked, show func(*answer) error) error {
 func (a *app) askReports(i *collect.Info, q *asked, show func(*answer) error) error {
 	result := &answer{Aggregates: aggregate.New(0), now: a.now(), asked: &q.selection}
 	var err error
-	if result.names, err = a.addReports(result.Aggregates, i, &q.selection, int(q.last), nil); err != nil {
+	if result.names, err = a.addReports(result.Aggregates, sources{reports: i}, &q.selection, int(q.last)); err != nil {
 		return err
 	}
 	if err := show(result); err != nil {

@@ -63,8 +63,9 @@ func (a *app) loadReports() (*collect.Info, error) {
 	return i, err
 }
 
-// eachReport calls fn for every record of reports that is selected, oldest first.
-func (a *app) eachReport(i *collect.Info, s *selection, fn func(*record.Record)) error {
+// eachReport calls fn for every record of reports that is selected, oldest first. Of those that ring, if
+// not nil, knows as radar's own packets, these are shown, with what the reports say.
+func (a *app) eachReport(i *collect.Info, ring *agent.Reader, s *selection, fn func(*record.Record)) error {
 	if i == nil {
 		return nil
 	}
@@ -77,7 +78,7 @@ func (a *app) eachReport(i *collect.Info, s *selection, fn func(*record.Record))
 	if i.Gaps > 0 {
 		a.notef("%s that sources have numbered did not come", plural(int(i.Gaps), "report"))
 	}
-	return i.Records(a.domain, func(r *record.Record) {
+	return i.Records(a.domain, storiesOf(ring), func(r *record.Record) {
 		if s.match(r) {
 			fn(r)
 		}
@@ -86,13 +87,17 @@ func (a *app) eachReport(i *collect.Info, s *selection, fn func(*record.Record))
 
 // addReports counts selected reports, beside the packets of names, and returns the names
 // of both.
-func (a *app) addReports(to *aggregate.Aggregates, i *collect.Info, s *selection, last int, d *backpack.Decoder) (aggregate.Names, error) {
+func (a *app) addReports(to *aggregate.Aggregates, src sources, s *selection, last int) (aggregate.Names, error) {
 	numbers, offset := &collect.Numbers{}, int64(0)
-	if d != nil {
+	if src.ring != nil {
+		d := src.ring.Decoder
 		numbers.Domain, offset = d, d.WallOffset()
 	}
 	var p backpack.Packet
 	count := func(r *record.Record) {
+		if r.Source == record.EBPF { // which the ring's own count has
+			return
+		}
 		numbers.Packet(&p, r, offset)
 		to.Add(&p)
 	}
@@ -101,7 +106,7 @@ func (a *app) addReports(to *aggregate.Aggregates, i *collect.Info, s *selection
 	if last > 0 {
 		take = window.add
 	}
-	if err := a.eachReport(i, s, take); err != nil {
+	if err := a.eachReport(src.reports, src.ring, s, take); err != nil {
 		return nil, err
 	}
 	for _, r := range window.rows() {
@@ -110,7 +115,7 @@ func (a *app) addReports(to *aggregate.Aggregates, i *collect.Info, s *selection
 	if numbers.Over > 0 {
 		a.notef("%d visits of nodes or ports of reports are without a name here: there were too many", numbers.Over)
 	}
-	if last > 0 && d != nil {
+	if last > 0 && src.ring != nil {
 		a.notef("--last %d: so many of radar's own packets, and of those that switches reported", last)
 	}
 	return numbers, nil
@@ -153,7 +158,7 @@ func isReported(i *collect.Info, node string) bool {
 
 // printReports prints selected packets of reports alone, the newest last of them.
 func (a *app) printReports(i *collect.Info, q packetQuery) error {
-	rows, err := a.selectedReports(i, q)
+	rows, _, err := a.selectedReports(sources{reports: i}, q)
 	if err != nil {
 		return err
 	}
@@ -178,19 +183,25 @@ func (a *app) noteNoReports(i *collect.Info) {
 	a.notef("no packet matches; %s collected since %s", plural(int(i.Next-i.First), "report"), i.Since.In(a.location).Format(time.TimeOnly))
 }
 
-func (a *app) selectedReports(i *collect.Info, q packetQuery) ([]*record.Record, error) {
-	window := newest{last: q.last}
-	err := a.eachReport(i, &q.selection, window.add)
-	return window.rows(), err
+// selectedReports are records of reports alone, and what others say of radar's own packets.
+func (a *app) selectedReports(s sources, q packetQuery) ([]*record.Record, said, error) {
+	window, own := newest{last: q.last}, make(said)
+	err := a.eachReport(s.reports, s.ring, &q.selection, func(r *record.Record) {
+		if !own.take(r) {
+			window.add(r)
+		}
+	})
+	return window.rows(), own, err
 }
 
 // printBoth prints what the ring and reports have, by time.
 func (a *app) printBoth(s sources, q packetQuery) error {
-	rows, err := a.selectedReports(s.reports, q)
+	rows, own, err := a.selectedReports(s, q)
 	if err != nil {
 		return fmt.Errorf("read reports: %w", err)
 	}
 	stats, err := backpack.ScanFunc(s.ring.Maps, s.ring.Decoder, q.scan(a.now()), func(r *record.Record) error {
+		own.add(r)
 		rows = append(rows, r)
 		return nil
 	})

@@ -202,6 +202,9 @@ func hopStep(r *record.Record, i int, slowest bool) step {
 	if h.Dst != "" || h.Dport != nil {
 		parts = append(parts, "destination now "+joinEndpoint(h.Dst, h.Dport))
 	}
+	if text := saidText(h); text != "" {
+		parts = append(parts, "the switch says"+text)
+	}
 	s.what = strings.Join(parts, ", ")
 	if s.what == "" {
 		s.what = "seen"

@@ -30,6 +30,14 @@ func (p *Packet) Prev(i int) int {
 	return i - 1
 }
 
+// Unorder says that nothing tells in which order the packet came to its hops.
+func (p *Packet) Unorder() {
+	p.Tree = true
+	for i := range p.Hops {
+		p.Hops[i].prev = -1
+	}
+}
+
 // tellTree is tell for a packet with copies, or that may have some. group: it is for
 // one, so that a node can have it delivered and send it on.
 func (d *Decoder) tellTree(p *Packet, group, complete bool, now uint64) {

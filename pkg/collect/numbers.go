@@ -133,6 +133,9 @@ func (n *Numbers) Packet(p *backpack.Packet, r *record.Record, offset int64) {
 		}
 		p.Hops = append(p.Hops, hop)
 	}
+	if r.Unordered {
+		p.Unorder()
+	}
 	if l := r.Loss; l != nil {
 		node := n.nodeNumber(l.Node)
 		p.Lost = true

@@ -22,7 +22,8 @@ type Observed struct {
 	Dropped   bool             // by the node that reports (D)
 	Queued    bool             // the packet was in a congested queue there (Q)
 
-	seen identity // what tells the packet from others
+	seen  identity // what tells the packet from others
+	quote Quote    // the packet as it is quoted
 }
 
 // observer makes Observed of messages, in memory that it uses again.
@@ -78,6 +79,7 @@ func (o *observer) fill(a about, in *intwire.INT) {
 	now.Quoted = quoted
 	if quoted {
 		now.seen = identityOf(&now.Header, l4)
+		now.quote = Quote{Header: now.Header, L4: l4}
 	}
 	if in != nil {
 		if quoted {

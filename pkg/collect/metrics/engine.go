@@ -202,7 +202,7 @@ func (e *Engine) along(r *Report, f *flow) {
 		sum += h.LatencyNs
 		e.path = append(e.path, h.Node)
 	}
-	if f != nil && named {
+	if f != nil && named && !r.Unordered {
 		e.way(r, f)
 	}
 	if r.HasFlow && whole && e.Observe != nil {

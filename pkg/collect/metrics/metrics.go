@@ -119,7 +119,9 @@ type Report struct {
 	HasFlow bool  // it is about a packet
 	Flow    Flow
 	Hops    []Hop // oldest first
-	Way     bool  // Hops are the packet's whole way: no postcard, no drop report
+	// Unordered: in which order the packet came to Hops is not known: there is no path, but a latency.
+	Unordered bool
+	Way       bool // Hops are the packet's whole way: no postcard, no drop report
 }
 
 // Threshold is how much a value must change to make an event: by more than Absolute, and by more than
