@@ -40,6 +40,9 @@ The newest reports with an event, and those of drops, are kept as packets; with 
 are. radar packets, paths, latency, loss, flows and throughput then answer from them too,
 beside what radar measures itself: their nodes are called int-ID, or as --node says.
 
+Switches inside the domain (--domain) quote radar's number in each packet. What they say is
+added to radar's own story of it, if --node names them as the domain's nodes.
+
 Which variant a source sends is recognised; --source says it where that fails, and in
 which unit its latencies are: BMv2 counts microseconds. radar int decode shows what is
 in a report, field by field.

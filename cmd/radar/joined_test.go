@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,7 +19,7 @@ import (
 )
 
 // postcardSwitch is a switch that forwards IPv4 between eth0 and eth1 by packet sockets, and reports each
-// packet of UDP to port 9999 as it has read it (INT-XD, Telemetry Report 2.0). What it says of its queue
+// packet to h2 as it has read it (INT-XD, Telemetry Report 2.0). What it says of its queue
 // tells which switch and which packet it is about. It begins in the collector's namespace, and moves to that
 // of the path in its arguments. Switch 1 sends every other postcard after the next one. It also sends some
 // that are not true: of other content, of another flow, cut short, and of a node that nobody has named.
@@ -66,9 +67,9 @@ while True:
         checked(f)
         assent = bytes(f[14:14 + len(asread)])
         out.send(f)
-        if asread[9] != 17 or asread[22:24] != struct.pack("!H", 9999):
+        if asread[9] not in (1, 6, 17) or asread[16:20] != socket.inet_aton("10.0.4.2"):
             continue
-        n = struct.unpack("!I", asread[28:32])[0]
+        n = struct.unpack("!I", asread[-4:])[0]
         quote = assent if me == 2 else asread
         report(me, quote, 1000 * me + n)
         if me == 1 and n < 10:
@@ -82,132 +83,165 @@ while True:
             held = []
 `
 
-// sendNumbered sends packets of one flow, of which the IP ID tells which one it is: 1000 and on.
+// sendNumbered sends packets of four kinds (UDP, TCP with and without time stamps, echoes), of which the IP
+// ID, and the last bytes, tell which one it is: 1000 and on.
 const sendNumbered = `
 import socket, struct, sys
 s = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
 src, dst = "10.0.1.1", "10.0.4.2"
 for n in range(int(sys.argv[1])):
-    data = struct.pack("!IIQ", n, 0, 0)
-    udp = struct.pack("!HHHH", 4000, 9999, 8 + len(data), 0)
-    ip = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + len(udp + data), 1000 + n, 0x4000, 64, 17, 0, socket.inet_aton(src), socket.inet_aton(dst))
-    s.sendto(ip + udp + data, (dst, 0))
+    number = struct.pack("!I", n)
+    data = number + bytes(12) + number
+    proto, l4 = (
+        (17, struct.pack("!HHHH", 4000, 9999, 8 + len(data), 0)),
+        (6, struct.pack("!HHIIBBHHHBBBBII", 4000, 9999, 77000 + n, 5, 0x80, 16, 100, 0, 0, 1, 1, 8, 10, 1234 + n, 9)),
+        (6, struct.pack("!HHIIBBHHH", 4000, 9999, 99000 + n, 6, 0x50, 16, 100, 0, 0)),
+        (1, struct.pack("!BBHHH", 8, 0, 0, 33, n)))[n % 4]
+    ip = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + len(l4 + data), 1000 + n, 0x4000, 64, proto, 0, socket.inet_aton(src), socket.inet_aton(dst))
+    s.sendto(ip + l4 + data, (dst, 0))
 `
+
+// How many packets there are, and how many of them switch 1 lies about, four times each.
+const insidePackets, insideForged = 300, 10
 
 // TestPostcardsInside: what three switches inside the domain report of each packet is joined to radar's own
 // story of it, in the order of the way, and nothing else is. Who collects elsewhere claims no order.
 func TestPostcardsInside(t *testing.T) {
-	const packets, forged = 300, 10
 	w := newWorldOf(t, "chain", map[string]string{"N": "3"})
 	n := nstest.New(t, "c")
 	n.Run("c", "ip", "link", "set", "lo", "up")
-	if out, err := w.lab.Command(t.Context(), "h1", "ping", "-q", "-c", "1", "10.0.4.2").CombinedOutput(); err != nil {
-		t.Fatalf("ping: %v: %s", err, out)
-	}
+	w.in("h1", "ping", "-q", "-c", "1", "10.0.4.2") // every address is known
 	w.radar(exitOK, append([]string{"attach", "-d"}, w.lab.AttachArgs()...)...)
 	for i := 1; i <= 3; i++ {
-		node := fmt.Sprint("r", i)
-		w.in(node, "sysctl", "-qw", "net.ipv4.ip_forward=0")
-		process := exec.Command("nsenter", "--net="+n.Path("c"), "python3", "-c", postcardSwitch, w.lab.NetNSPath(node), fmt.Sprint(i))
-		process.Stderr = os.Stderr
-		out, err := process.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := process.Start(); err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = process.Process.Kill(); _ = process.Wait() }()
-		if _, err := out.Read(make([]byte, 1)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
+		w.startSwitch(n, i)
 	}
 	events := filepath.Join(t.TempDir(), "events.jsonl")
-	collector := exec.Command("nsenter", "--net="+n.Path("c"), self, "collect", "--all", "--listen", "127.0.0.1", "--join", "1m",
-		"--node", "1=r1,2=r2,3=r3", "--json", events, "--snapshot", "0")
-	collector.Env = os.Environ()
-	await(t, collector, "collecting at")
-	w.in("h1", "python3", "-c", sendNumbered, fmt.Sprint(packets))
-	const reports = 3*packets + 4*forged
-	var info *collect.Info
-	defer func() {
-		if t.Failed() {
-			t.Logf("collected: %+v", info)
-		}
-	}()
-	nstest.WaitFor(t, "all reports to come", func() bool {
-		info, err = collect.Load(w.domain)
-		return err == nil && info.Next == reports
-	})
-	if err := collector.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
+	info, said := w.collectInside(n, events)
+	want := collect.JoinCounts{
+		Packets: insidePackets, Joined: 3 * insidePackets, Foreign: 2 * insideForged, Unproven: insideForged, OffPath: insideForged,
 	}
-	if err := collector.Wait(); err != nil {
-		t.Fatal(err)
-	}
-	if info, err = collect.Load(w.domain); err != nil {
-		t.Fatal(err)
-	}
-	want := collect.JoinCounts{Packets: packets, Joined: 3 * packets, Foreign: 2 * forged, Unproven: forged, OffPath: forged}
 	if info.Counts.Joins != want {
 		t.Errorf("counts %+v\nwant %+v", info.Counts.Joins, want)
 	}
-	said, err := os.ReadFile(collector.Stderr.(*os.File).Name())
-	if err != nil || !strings.Contains(string(said), "900 postcards joined to radar's own stories of 300 packets") {
-		t.Errorf("%v, said:\n%s", err, said)
+	if !strings.Contains(said, "900 postcards joined to radar's own stories of 300 packets") {
+		t.Errorf("said:\n%s", said)
 	}
+	if paths := pathEvents(t, events); !slices.Equal(paths, slices.Repeat([]string{"r1 > r2 > r3"}, 3)) { // of three flows
+		t.Errorf("path events %q", paths)
+	}
+	w.checkJoined()
+	w.checkCountedOnce()
+	elsewhere(t, w.domain, insidePackets)
+}
 
+// startSwitch starts the switch in a router.
+func (w *world) startSwitch(n *nstest.Net, i int) {
+	w.Helper()
+	node := fmt.Sprint("r", i)
+	w.in(node, "sysctl", "-qw", "net.ipv4.ip_forward=0")
+	process := exec.Command("nsenter", "--net="+n.Path("c"), "python3", "-c", postcardSwitch, w.lab.NetNSPath(node), fmt.Sprint(i))
+	process.Stderr = os.Stderr
+	out, err := process.StdoutPipe()
+	if err != nil {
+		w.Fatal(err)
+	}
+	if err := process.Start(); err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(func() { _ = process.Process.Kill(); _ = process.Wait() })
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// collectInside collects what the switches report of the packets, and returns what the collector says.
+func (w *world) collectInside(n *nstest.Net, events string) (info *collect.Info, said string) {
+	w.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		w.Fatal(err)
+	}
+	collector := exec.Command("nsenter", "--net="+n.Path("c"), self, "collect", "--all", "--listen", "127.0.0.1", "--join", "1m",
+		"--node", "1=r1,2=r2,3=r3", "--json", events, "--snapshot", "0")
+	await(w.T, collector, "collecting at")
+	w.in("h1", "python3", "-c", sendNumbered, fmt.Sprint(insidePackets))
+	defer func() {
+		if w.Failed() {
+			w.Logf("collected: %+v", info)
+		}
+	}()
+	nstest.WaitFor(w.T, "all reports to come", func() bool {
+		info, err = collect.Load(w.domain)
+		return err == nil && info.Next == 3*insidePackets+4*insideForged
+	})
+	if err := collector.Process.Signal(os.Interrupt); err != nil {
+		w.Fatal(err)
+	}
+	if err := collector.Wait(); err != nil {
+		w.Fatal(err)
+	}
+	if info, err = collect.Load(w.domain); err != nil {
+		w.Fatal(err)
+	}
+	b, err := os.ReadFile(collector.Stderr.(*os.File).Name())
+	if err != nil {
+		w.Fatal(err)
+	}
+	return info, string(b)
+}
+
+// checkJoined holds each packet against what the switches have said of it.
+func (w *world) checkJoined() {
+	w.Helper()
 	found := 0
-	for _, r := range w.packets("--last", "2000", "udp", "dst", "port", "9999") {
+	for _, r := range w.packets("--last", "4000", "--src", "10.0.1.1", "--dst", "10.0.4.2") {
 		if r.Source != record.EBPF {
 			continue
 		}
 		found++
 		number := uint64(r.IPID - 1000)
-		path := pathText(&r)
-		if path != "h1 > r1 > r2 > r3 > h2" || r.State != record.Delivered {
-			t.Fatalf("packet %d: %s, %s", number, r.State, path)
+		if path := pathText(&r); path != "h1 > r1 > r2 > r3 > h2" || r.State != record.Delivered {
+			w.Fatalf("packet %d: %s, %s", number, r.State, path)
 		}
 		for i, h := range r.Hops {
 			switch {
 			case (i == 0 || i == 4) && h.INT != nil:
-				t.Fatalf("packet %d at %s: %v", number, h.Node, h.INT)
+				w.Fatalf("packet %d at %s: %v", number, h.Node, h.INT)
 			case i > 0 && i < 4 && (h.INT["queue_occ"] != 1000*uint64(i)+number || h.INT["node_id"] != uint64(i)):
-				t.Fatalf("packet %d at %s: %v", number, h.Node, h.INT)
+				w.Fatalf("packet %d at %s: %v", number, h.Node, h.INT)
 			}
 		}
-		if found == 1 {
-			if text := w.radar(exitOK, "trace", r.ID); !strings.Contains(text, fmt.Sprintf("the switch says {queue 0: %d, latency 200}", 2000+number)) {
-				t.Errorf("trace:\n%s", text)
-			}
+		if found > 1 {
+			continue
+		}
+		if text := w.radar(exitOK, "trace", r.ID); !strings.Contains(text, fmt.Sprintf("the switch says {queue 0: %d, latency 200}", 2000+number)) {
+			w.Errorf("trace:\n%s", text)
 		}
 	}
-	if found != packets {
-		t.Errorf("%d packets of radar's own, want %d", found, packets)
+	if found != insidePackets {
+		w.Errorf("%d packets of radar's own, want %d", found, insidePackets)
 	}
-	if paths := pathEvents(t, events); len(paths) != 1 || paths[0] != "r1 > r2 > r3" {
-		t.Errorf("path events %q", paths)
-	}
-	var counted int
-	for line := range strings.Lines(w.radar(exitOK, "paths", "-o", "json", "--src", "10.0.1.1", "udp", "dst", "port", "9999")) {
+}
+
+// checkCountedOnce: radar paths counts what both have seen once.
+func (w *world) checkCountedOnce() {
+	w.Helper()
+	counted := 0
+	for line := range strings.Lines(w.radar(exitOK, "paths", "-o", "json", "--src", "10.0.1.1", "--dst", "10.0.4.2")) {
 		var row struct {
 			Path    string `json:"path"`
 			Packets int    `json:"packets"`
 		}
-		if json.Unmarshal([]byte(line), &row) == nil && strings.HasPrefix(row.Path, "h1") {
-			if counted += row.Packets; row.Path != "h1 > r1 > r2 > r3 > h2" {
-				t.Errorf("path %q", row.Path)
-			}
+		if json.Unmarshal([]byte(line), &row) != nil || !strings.HasPrefix(row.Path, "h1") {
+			continue // a note, or what nobody has joined
+		}
+		if counted += row.Packets; row.Path != "h1 > r1 > r2 > r3 > h2" {
+			w.Errorf("path %q", row.Path)
 		}
 	}
-	if counted != packets {
-		t.Errorf("paths has %d packets, want each once: %d", counted, packets)
+	if counted != insidePackets {
+		w.Errorf("paths has %d packets, want each once: %d", counted, insidePackets)
 	}
-	elsewhere(t, w.domain, packets)
 }
 
 // elsewhere reads the same reports where the domain is not: there the order is not claimed.

@@ -95,9 +95,6 @@ func (a *app) addReports(to *aggregate.Aggregates, src sources, s *selection, la
 	}
 	var p backpack.Packet
 	count := func(r *record.Record) {
-		if r.Source == record.EBPF { // which the ring's own count has
-			return
-		}
 		numbers.Packet(&p, r, offset)
 		to.Add(&p)
 	}
@@ -106,7 +103,12 @@ func (a *app) addReports(to *aggregate.Aggregates, src sources, s *selection, la
 	if last > 0 {
 		take = window.add
 	}
-	if err := a.eachReport(src.reports, src.ring, s, take); err != nil {
+	err := a.eachReport(src.reports, src.ring, s, func(r *record.Record) {
+		if r.Source != record.EBPF { // which the ring's own count has
+			take(r)
+		}
+	})
+	if err != nil {
 		return nil, err
 	}
 	for _, r := range window.rows() {
