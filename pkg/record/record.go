@@ -73,11 +73,11 @@ type Record struct {
 	LocalDrop *Loss        `json:"local_drop,omitempty"` // freed as a drop after delivery
 	Losses    []BranchLoss `json:"losses,omitempty"`     // of a packet with copies: all of them
 	Truncated bool         `json:"truncated,omitempty"`  // some events did not fit, or their history was overwritten
-	// Unordered: nodes have reported the packet, and nothing tells in which order it came to them.
-	Unordered bool `json:"unordered,omitempty"`
 	// Moved: of an expired packet, whose address came to the node where it was seen last, or went,
 	// at about the same time: whether it was delivered there is not known.
 	Moved bool `json:"address_moved,omitempty"`
+	// Unordered: nodes have reported the packet, and nothing tells in which order it came to them.
+	Unordered bool `json:"unordered,omitempty"`
 }
 
 // Role that a node played for this packet.
