@@ -42,6 +42,7 @@ static __always_inline int ingress(struct __sk_buff *skb, bool v6)
 	const struct rdr_port *port;
 	struct packet p = { .v6 = v6 };
 	struct found f = {};
+	struct wire w;
 	enum parse_result form;
 	__u32 port_no, mark;
 	__u64 now, r;
@@ -64,22 +65,26 @@ static __always_inline int ingress(struct __sk_buff *skb, bool v6)
 	if (is_icmp_error(&p))
 		restore_quoted(skb, &p, now);
 	if (v6) {
-		r = found_on_wire(&p, port->flags, expect_in(port), false, now);
+		r = found_on_wire(&p, port->flags, expect_in(port), now);
 		known = unpack_found(r, &f);
-		if (!known)
-			count_missed(r, p.n);
+		f.missed = known ? 0 : r >> FOUND_MISSED_SHIFT;
 	} else {
 		known = find_on_wire(&p, now, expect_in(port), &f);
 	}
-	/* (Asked first without a call; in IPv6 that is too much for 5.10's verifier.) */
 	if (known && f.by_key &&
-	    (v6 || port->flags & RDR_PF_SOURCE_IN || is_tree(f.slot)) &&
 	    is_equal_coming(f.index, port_no, port->flags & RDR_PF_SOURCE_IN))
 		known = false;
 	if (known && f.by_bits && expect_in(port) != EXPECT_OURS &&
 	    is_spelled_by_chance(f.index, flow_hash(&p))) {
-		count(RDR_C_FOREIGN, p.n);
+		f.missed = RDR_C_FOREIGN;
 		known = false;
+	}
+	if (!known) {
+		w = pack_wire(&p, port->flags, expect_in(port));
+		r = found_changed(&w, flow_hash(&p), port_no, 0, now);
+		known = unpack_found(r, &f);
+		if (!known)
+			count_missed((__u64)f.missed << FOUND_MISSED_SHIFT, p.n);
 	}
 	if (known)
 		enter_known(skb, &p, now, port, port_no, &f);
@@ -144,10 +149,12 @@ static __always_inline bool is_cut_here(const struct packet *p, const struct rdr
 }
 
 /* Whether p cannot be one of ours, by bits or by key, and quotes none. */
-static __always_inline bool is_plain(const struct packet *p, const struct rdr_port *port)
+static __always_inline bool is_plain(struct __sk_buff *skb, const struct packet *p,
+				     const struct rdr_port *port, __u32 port_no)
 {
 	return !is_icmp_error(p) && !cfg_ttl_band[p->bits.ttl] && !wants_key(p, p->bits.ttl) &&
-	       (cfg_ttl_width > 1 || cfg_mark_mask) && !may_be_shown(p, port->flags);
+	       (cfg_ttl_width > 1 || cfg_mark_mask) && !may_be_shown(p, port->flags) &&
+	       !may_be_changed(skb, port, port_no);
 }
 
 static __always_inline int egress(struct __sk_buff *skb, bool v6)
@@ -186,9 +193,9 @@ static __always_inline int egress(struct __sk_buff *skb, bool v6)
 	}
 	marked = r;
 	/* One that nobody measures so far has no time yet: its source reads the clock. */
-	if (!r && !is_plain(&p, port)) {
+	if (!r && !is_plain(skb, &p, port, port_no)) {
 		now = bpf_ktime_get_ns();
-		r = found_unmarked(&p, port, port_no, skb->ingress_ifindex, now);
+		r = found_unmarked(skb, &p, port, port_no, now);
 		if (!r && cut)
 			r = found_cut(mark, &p, now);
 		if (!r)

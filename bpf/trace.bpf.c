@@ -486,7 +486,7 @@ int radar_kfree_skb(__u64 *ctx)
 		in_node = false;
 	}
 	if (!r && port != RDR_NO_PORT)
-		r = found_on_wire(&p, p.true_link * RDR_PF_TRUE, EXPECT_OURS, false, now);
+		r = found_on_wire(&p, p.true_link * RDR_PF_TRUE, EXPECT_OURS, now);
 	if (!unpack_found(r, &f))
 		return lose_unsent(skb, where);
 	tree = is_tree(f.slot);
@@ -520,7 +520,7 @@ static __attribute__((noinline)) int skb_dequeued(struct sk_buff *skb, __u32 por
 	if (!read_packet(skb, &p))
 		return 0;
 	p.true_link = true_at(port, p.v6);
-	if (unpack_found(found_on_wire(&p, p.true_link * RDR_PF_TRUE, EXPECT_OURS, false, now), &f))
+	if (unpack_found(found_on_wire(&p, p.true_link * RDR_PF_TRUE, EXPECT_OURS, now), &f))
 		dequeue_run(f.index, p.n, now, port);
 	return 0;
 }

@@ -99,7 +99,7 @@ int bench_nop(struct __sk_buff *skb)
 static __always_inline void keep(const struct packet *p, __u64 now)
 {
 	asm volatile("" : : "r"(now), "r"(p->tag), "r"(p->tag2), "r"(p->len), "r"(p->n), "r"(p->saddr));
-	asm volatile("" : : "r"(p->daddr), "r"(p->sport), "r"(p->dport), "r"(p->bits.word), "r"(p->frag));
+	asm volatile("" : : "r"(p->daddr), "r"(p->ports), "r"(p->bits.word), "r"(p->frag));
 }
 
 SEC("tc")
@@ -185,8 +185,8 @@ int bench_hash_source(struct __sk_buff *skb)
 	b.id = p.bits.id;
 	b.ttl = p.bits.ttl;
 	b.tos = p.bits.tos;
-	b.sport = p.sport;
-	b.dport = p.dport;
+	b.sport = p.ports;
+	b.dport = p.ports >> 16;
 	b.len = p.len;
 	add_hop(&b, b.first_ns);
 	if (bpf_map_update_elem(&backpacks, &key, &b, BPF_NOEXIST) || !write_bits4(skb, p.l3, bits, 0))

@@ -46,7 +46,7 @@ struct rdr_slot {
 	__u8 nev;	 /* cells in use */
 	__u8 state;	 /* RDR_ST_* */
 	__u8 proto;	 /* IP protocol */
-	__u8 cut;	 /* RDR_CUT, RDR_OWN, RDR_COPIES, RDR_MINUS_ZERO, RDR_LEFT */
+	__u8 cut;	 /* enum rdr_cut */
 	__u32 tag;	 /* content tag, see radar/identity.h */
 	__u32 tag2;
 	__be16 id;	 /* true IP ID, TTL, TOS, as they were when last put on the */
@@ -65,7 +65,7 @@ struct rdr_slot {
 	__be16 first_id; /* IP ID, TTL, TOS as the source saw them */
 	__u8 first_ttl;
 	__u8 first_tos;
-	__be32 key_saddr; /* addresses of the entry in `keys`, if RDR_ST_KEYED */
+	__be32 key_saddr; /* as the entry in `keys` has them, if RDR_ST_KEYED */
 	__be32 key_daddr;
 	__u32 train_len; /* IP bytes of all segments together */
 	__be16 frag_off; /* IP flags and fragment offset at the source */
@@ -166,6 +166,8 @@ enum rdr_cut {
 	RDR_MINUS_ZERO = 4,
 	/* The packet has left the domain, and the event that says so did not fit into ev[]. */
 	RDR_LEFT = 8,
+	/* An equal packet, with the same key, came while it was under way: that one is not measured. */
+	RDR_EQUAL = 16,
 	/* A node has handed out copies by several ports, and not all have been seen again:
 	 * though the packet may be done, the slot is kept for them, to the timeout. */
 	RDR_COPIES = 128,
@@ -173,23 +175,23 @@ enum rdr_cut {
 
 /*
  * Key of packets whose bits must not change: DF clear, fragments, TTL too low, and all
- * on an RDR_PF_TRUE link. An ID says which packet of its 3-tuple it is only where
- * fragments are made of it (RFC 6864, section 4.1; RFC 8200, section 4.5): of the
- * others many have the same, so their content is part of the key.
+ * on an RDR_PF_TRUE link. An ID should say which packet of its 3-tuple it is where fragments
+ * may be made of it (RFC 6864, section 4.1; RFC 8200, section 4.5). Many have the same all the
+ * same, where none are made or the sender does not care, so content and ports are part of the key.
  */
 struct rdr_key {
-	__be32 saddr; /* IPv6: folded to 32 bits, with a fragment's Identification */
+	__be32 saddr; /* with a hash of the ports; IPv6: folded to 32 bits, with a fragment's
+		       * Identification */
 	__be32 daddr;
 	__u32 id; /* IPv4: the ID, as in the header; IPv6: 0 */
 	__be16 off; /* fragment offset field, flags removed */
 	__u8 proto;
 	__u8 form;     /* RDR_KEY_* */
-	__u32 content; /* hash of the slot's tags, 0 without RDR_KEY_CONTENT */
+	__u32 content; /* hash of the slot's tags */
 };
 
 enum rdr_key_form {
-	RDR_KEY_CONTENT = 1, /* a whole packet that nobody may fragment: content counts */
-	RDR_KEY_IPV6 = 2,    /* IDs do not count up in a train */
+	RDR_KEY_IPV6 = 2, /* IDs do not count up in a train */
 };
 
 /* One attached port: what its programs do. Index = port number. */
@@ -358,7 +360,8 @@ enum rdr_counter {
 	RDR_C_UNSENT = 34,	/* freed by a node before they were sent, see struct rdr_unsent */
 	RDR_C_UNSENT_FULL = 35, /* of these, not in the map: it was full */
 	RDR_C_CONTENT_CHANGED = 36, /* a program in a node sent it on with other content: restored */
-	RDR_C_MAX = 37,
+	RDR_C_TTL_SET = 37, /* found by content: something has set the TTL, or our bits of the DSCP */
+	RDR_C_MAX = 38,
 };
 
 /*

@@ -14,22 +14,26 @@
 #define AF_PACKET 17
 #define SOCK_RAW 3
 
-/* Whether a program has written the packet's IP header: by a packet socket, or a raw one. */
+/* By which socket a program has sent a packet whose IP header it has written itself. */
+#define BY_RAW 1
+#define BY_PACKET 2
+
+/* BY_RAW, BY_PACKET; 0: the kernel has written the header, or the socket is not known. */
 GLOBAL int is_handmade(struct __sk_buff *skb)
 {
 	struct bpf_sock *sk = skb->sk;
 
 	if (!sk)
-		return false;
+		return 0;
 	if (sk->family == AF_PACKET)
-		return true;
+		return BY_PACKET;
 	sk = bpf_sk_fullsock(sk);
-	return sk && sk->type == SOCK_RAW;
+	return sk && sk->type == SOCK_RAW ? BY_RAW : 0;
 }
 
 /* Whether the packet in slot s was last seen as it came to node, or was lost there. stay: what
- * its log says of that node. */
-static __always_inline bool is_still_here(struct rdr_slot *s, __u32 stay, __u32 node)
+ * its log says of that node. by: how another one was sent that has its bits. */
+static __always_inline bool is_still_here(struct rdr_slot *s, __u32 stay, __u32 node, __u32 by)
 {
 	struct rdr_slot *h = head_of(s);
 	__u64 last = last_event(s);
@@ -37,8 +41,11 @@ static __always_inline bool is_still_here(struct rdr_slot *s, __u32 stay, __u32 
 	/* What was delivered to the node itself nobody sends on. */
 	if (cell_kind(last) == RDR_EV_DELIVER)
 		return false;
-	/* A program may be quicker than the hook at ingress. */
-	if (!(stay & STAY_CAME) || has_come(last, node))
+	/* A switch may be quicker than the hook at ingress. A raw socket's packet that looks so
+	 * has bits of its own: it would have to be read by another socket first. */
+	if (!(stay & STAY_CAME))
+		return by == BY_PACKET;
+	if (has_come(last, node))
 		return true;
 	/* What the kernel has dropped is the copy that it got itself, for another host or not. */
 	return !(stay & (STAY_AWAY | STAY_LEFT)) &&
@@ -50,10 +57,10 @@ static __always_inline bool is_still_here(struct rdr_slot *s, __u32 stay, __u32 
  * packet came to the node by a link on which it had them, | CHANGED; 0: nobody's. Another one of
  * its flow may have them at any time: a program sends copies, or late. One of another flow (the
  * program translates addresses) only while that packet is here: headers of others may look like
- * ours. bits_flow: its bits, and its flow hash << 32. (A call makes one verifier state of many.)
+ * ours. bits_flow: its bits, and its flow hash << 32; by: is_handmade(). (A call makes one verifier state of many.)
  */
 #define CHANGED (1ULL << 32)
-GLOBAL __u64 whose_bits(struct __sk_buff *skb, __u64 bits_flow, __u32 port_no, __u64 now)
+GLOBAL __u64 whose_bits(__u64 bits_flow, __u32 port_no, __u64 now, __u32 by)
 {
 	const struct rdr_port *port = bpf_map_lookup_elem(&ports, &port_no);
 	union rdr_bits bits = { .word = bits_flow };
@@ -68,36 +75,28 @@ GLOBAL __u64 whose_bits(struct __sk_buff *skb, __u64 bits_flow, __u32 port_no, _
 	/* One with a key had its own bits on the link. */
 	if (!s || !slot_alive(s, now) || s->state & RDR_ST_KEYED)
 		return 0;
-	/* What the kernel itself forwards may have such bits of its own. */
-	if (!is_handmade(skb))
-		return 0;
 	same = s->flow_hash == bits_flow >> 32;
 	stay = look_at_stays(s, index, port_no, port->node);
 	if (!(stay & STAY_TOWARDS))
 		return 0;
-	return same || is_still_here(s, stay, port->node) ? index | CHANGED : 0;
+	return same || is_still_here(s, stay, port->node, by) ? index | CHANGED : 0;
 }
 
-/* Where a packet's header begins:8 | IPv6:1 << 8 | its port:16 << 16 | packets:16 << 32. */
-static __always_inline __u64 changed_form(const struct packet *p, __u32 port_no)
+/* Where a packet's header begins:8 | IPv6:1 << 8 | packets:16 << 16. */
+static __always_inline __u32 changed_form(const struct packet *p)
 {
-	return p->l3 | (__u32)p->v6 << 8 | (port_no & 0xffff) << 16 | (__u64)(p->n & 0xffff) << 32;
+	return p->l3 | (__u32)p->v6 << 8 | (p->n & 0xffff) << 16;
 }
 
 /*
- * Gives a packet that has the bits of the slot at index, and other content, the true ones, and
- * ends that slot's story: it went on by this port as another packet. Returns the true bits |
- * CHANGED; 0: they could not be restored.
+ * Gives a packet that has the bits of the slot at index, and other content, the true ones.
+ * Returns them | CHANGED; 0: they could not be restored.
  */
-GLOBAL __u64 restore_changed(struct __sk_buff *skb, __u32 bits, __u32 index, __u64 form, __u64 now)
+GLOBAL __u64 restore_changed(struct __sk_buff *skb, __u32 bits, __u32 index, __u32 form)
 {
-	struct packet p = { .bits.word = bits, .l3 = form & 0x7f, .v6 = form >> 8 & 1, .n = form >> 32 };
+	struct packet p = { .bits.word = bits, .l3 = form & 0x7f, .v6 = form >> 8 & 1, .n = form >> 16 };
 	struct found f = { .id_rule = p.v6 ? ID_SHARED : ID_COUNTS };
-	struct sighting w = {
-		.now = now, .kind = RDR_EV_LEFT, .flags = RDR_EVF_FIRST, .port = form >> 16,
-	};
 	union rdr_bits b;
-	__u8 state;
 
 	guid_decode(p.bits, &f.decrements);
 	f.slot = slot_at(index & (cfg_slots - 1));
@@ -109,13 +108,28 @@ GLOBAL __u64 restore_changed(struct __sk_buff *skb, __u32 bits, __u32 index, __u
 		return 0;
 	}
 	count(RDR_C_CONTENT_CHANGED, p.n);
-	state = f.slot->state;
-	see_one(index, p.n << 16, now, pack_sighting(&w), 0);
+	return b.word | CHANGED;
+}
+
+/* Ends the story of the packet in the slot at index: it went on by that port as another one, in an
+ * skb of n packets. */
+GLOBAL int end_changed(__u32 index, __u32 port_no, __u32 n, __u64 now)
+{
+	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
+	struct sighting w = {
+		.kind = RDR_EV_LEFT, .flags = RDR_EVF_FIRST, .port = port_no,
+	};
+	__u8 state;
+
+	if (!s)
+		return 0;
+	state = s->state;
+	see_one(index, n << 16, now, pack_sighting(&w), 0);
 	/* A program may say so of a packet that still waits somewhere, with its bits: unless it was
 	 * lost here, its slot is not used again before the timeout. */
-	if (!((state & RDR_ST_LOST) | (f.slot->cut & RDR_COPIES)))
-		flip_copies(f.slot);
-	return b.word | CHANGED;
+	if (!((state & RDR_ST_LOST) | (s->cut & RDR_COPIES)))
+		flip_copies(s);
+	return 0;
 }
 
 /*
@@ -125,15 +139,22 @@ GLOBAL __u64 restore_changed(struct __sk_buff *skb, __u32 bits, __u32 index, __u
 static __always_inline void take_bits_back(struct __sk_buff *skb, struct packet *p,
 					   const struct rdr_port *port, __u32 port_no, __u64 now)
 {
-	__u64 r;
+	__u64 whose, r;
+	__u32 by;
 
 	if (is_closing(port) || (p->v6 && cfg_ip6 != RDR_IP6_LABEL))
 		return;
-	r = whose_bits(skb, p->bits.word | (__u64)flow_hash(p) << 32, port_no, now);
-	if (r & CHANGED)
-		r = restore_changed(skb, p->bits.word, r, changed_form(p, port_no), now);
+	/* What the kernel itself forwards may have such bits of its own. */
+	by = is_handmade(skb);
+	if (!by)
+		return;
+	whose = whose_bits(p->bits.word | (__u64)flow_hash(p) << 32, port_no, now, by);
+	if (!(whose & CHANGED))
+		return;
+	r = restore_changed(skb, p->bits.word, whose, changed_form(p));
 	if (!(r & CHANGED))
 		return;
+	end_changed(whose, port_no, p->n, now);
 	p->bits.word = r;
 	p->minus_zero = 0;
 }

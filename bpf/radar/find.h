@@ -203,8 +203,7 @@ static __always_inline bool find_by_key(const struct packet *p, __u32 flow, __u6
 					struct found *f)
 {
 	__u64 rest = key_rest(p, p->bits.id);
-	struct rdr_key key = unpack_key(packet_addrs(p), rest,
-					content_word(rest, p->tag, p->tag2));
+	struct rdr_key key = unpack_key(packet_addrs(p), rest, content_word(p->tag, p->tag2));
 	struct rdr_slot *s;
 	__u64 *pos;
 
@@ -247,7 +246,8 @@ GLOBAL int is_spelled_by_chance(__u32 index, __u32 flow)
 	return is_other_flow(index, flow);
 }
 
-/* Finds a packet as it comes from the wire, or from a function that shares no skb. */
+/* Finds a packet as it comes from the wire, or from a function that shares no skb; else
+ * f->missed is what to count. */
 static __always_inline bool find_on_wire(const struct packet *p, __u64 now, enum expect expect,
 					 struct found *f)
 {
@@ -261,8 +261,6 @@ static __always_inline bool find_on_wire(const struct packet *p, __u64 now, enum
 	if (expect != EXPECT_STRAY && wants_key(p, p->bits.ttl) &&
 	    find_by_key(p, flow_hash(p), now, f))
 		return true;
-	if (f->missed)
-		count(f->missed, p->n);
 	return false;
 }
 
@@ -355,6 +353,37 @@ static __always_inline __u32 spells_minus_zero(const struct found *f, __u8 kept,
 	return changed | ((f->slot->cut / RDR_MINUS_ZERO) & (f->decrements - 1) >> 31);
 }
 
+/* found.decrements of a packet whose TTL something has set on its way (see wire_by_content()):
+ * more than any band is wide. */
+#define TTL_SET 0xff
+
+/*
+ * The TTL of a packet that was lowered more often than its TTL allows, or whose TTL was set:
+ * kept is what it was when last put on the wire, now what the header has. (A call makes one
+ * verifier state of many.)
+ */
+GLOBAL __u32 odd_ttl(__u32 index, __u32 decrements, __u32 kept, __u32 now, __u32 n)
+{
+	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
+
+	if (decrements != TTL_SET) {
+		/* radar never drops: the next router will. */
+		count(RDR_C_TTL_UNDERFLOW, n);
+		return 1;
+	}
+	/* Many routers that are not attached look the same as one that sets the TTL. No packet may
+	 * go round in circles for ever by that: once its log is full, it loses TTL at each turn. */
+	if (!s || !(s->state & RDR_ST_FULL) || now < kept)
+		return now;
+	return kept > 1 ? kept - 1 : 1;
+}
+
+/* Whether our bits of the DSCP were set on the way, too: they do not spell the index. */
+static __always_inline bool is_dscp_set(const struct found *f, __u8 tos)
+{
+	return ((f->index >> 16) ^ (tos >> 2)) & dscp_mask();
+}
+
 /* True bits of a packet found on the wire by its header bits. */
 static __always_inline bool true_bits(struct found *f, const struct packet *p, union rdr_bits *b)
 {
@@ -364,11 +393,13 @@ static __always_inline bool true_bits(struct found *f, const struct packet *p, u
 		return false;
 	kept = b->tos;
 	b->tos = true_tos(kept, p->bits.tos);
+	if (dscp_mask() && is_dscp_set(f, p->bits.tos))
+		b->tos = p->bits.tos;
 	f->minus_zero = spells_minus_zero(f, kept, b->tos);
 	if (b->ttl <= f->decrements) {
-		/* radar never drops: the next router will. */
-		count(RDR_C_TTL_UNDERFLOW, p->n);
-		b->ttl = 1;
+		/* nftables sets a TTL in bridges, and spells zero 0xffff. */
+		f->minus_zero |= (f->decrements + 1) / (TTL_SET + 1);
+		b->ttl = odd_ttl(f->index, f->decrements, b->ttl, p->bits.ttl, p->n);
 	} else {
 		b->ttl -= f->decrements;
 	}

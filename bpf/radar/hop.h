@@ -323,8 +323,7 @@ static __always_inline void note_addresses(struct __sk_buff *skb, const struct f
 	/* A tree has its source's addresses: that this branch has others was told already,
 	 * it may be. */
 	if (!has_moved(f->slot, p) ||
-	    (is_tree(f->slot) && has_told(f->index, key_addrs(p->saddr, p->daddr),
-					  p->sport | (__u32)p->dport << 16)))
+	    (is_tree(f->slot) && has_told(f->index, key_addrs(p->saddr, p->daddr), p->ports)))
 		return;
 	if (p->v6)
 		note_run6(skb, f->index, p->n | p->l3 << 16, new_ports(f->slot, p, port_no), now);

@@ -9,7 +9,7 @@
  *
  *	       tag			     tag2
  *	TCP    sequence number		     ack, first word of the timestamps
- *	UDP    payload bytes 0-3	     payload bytes 4-7; IPv6: 4-23, folded
+ *	UDP    payload bytes 0-3	     payload bytes 4-7; IPv6, DF clear: 4-23, folded
  *	ICMP   type, code, echo sequence     payload bytes 0-7, folded (echo)
  *	SCTP   verification tag		     TSN, where the first chunk is data
  *	other  bytes 0-3 behind the IP header, bytes 4-7
@@ -30,20 +30,20 @@
 
 static __always_inline __u32 flow_hash(const struct packet *p)
 {
-	return tuple_hash(p->saddr, p->daddr, p->sport | (__u32)p->dport << 16);
+	return tuple_hash(p->saddr, p->daddr, p->ports);
 }
 
 static __always_inline void tag_echo(struct packet *p, const __be32 *w, bool payload)
 {
-	p->sport = (__be16)w[1];
-	p->dport = (__be16)(w[1] >> 16);
-	p->tag |= (__u32)p->dport << 16;
+	p->ports = w[1];
+	p->tag |= w[1] & 0xffff0000;
 	p->tag2 = payload ? w[2] ^ (w[3] * 0x9e3779b1) : 0;
 }
 
 /*
  * What payload bytes 8-23 add to the second word of a datagram's tag: of IPv6 trains no
- * ID says which datagram it is, and those of some protocols (QUIC) begin alike.
+ * ID says which datagram it is, and those of some protocols (QUIC) begin alike. Nor may the ID
+ * of packets that are found by their key alone, see keys.h.
  */
 static __always_inline __u32 fold_more(const __be32 *w)
 {
@@ -59,6 +59,12 @@ GLOBAL __u32 load_more(struct __sk_buff *skb, __u32 off)
 }
 
 #define UDP_MORE 32 /* bytes with the UDP header, from which on that is done */
+
+/* Whether it is done for a packet with that fragment field, host order. */
+static __always_inline bool has_more(bool v6, __u16 frag)
+{
+	return v6 || !(frag & IP_DF);
+}
 
 /* What the nodes of one link tell each other, with a hop limit that the receiver checks:
  * MLD, neighbour and router discovery, MLDv2 (RFC 2710, RFC 4861, RFC 3810). */
@@ -114,8 +120,7 @@ static __always_inline void make_tag(struct packet *p, const __be32 *w, __u32 ha
 	case IPPROTO_TCP:
 		if (have < TCP_HDR)
 			break;
-		p->sport = (__be16)w[0];
-		p->dport = (__be16)(w[0] >> 16);
+		p->ports = w[0];
 		p->tag = bpf_ntohl(w[1]);
 		p->tag2 = w[2];
 		/* data offset: upper four bits of byte 12 */
@@ -123,12 +128,11 @@ static __always_inline void make_tag(struct packet *p, const __be32 *w, __u32 ha
 			p->tag2 ^= w[6];
 		break;
 	case IPPROTO_UDP:
-		p->sport = (__be16)w[0];
-		p->dport = (__be16)(w[0] >> 16);
+		p->ports = w[0];
 		if (have >= UDP_HDR + 8) {
 			p->tag = w[2] & own_payload(p, 8);
 			p->tag2 = w[3] & own_payload(p, 8);
-			if (p->v6 && have >= UDP_MORE)
+			if (has_more(p->v6, p->frag) && have >= UDP_MORE)
 				p->tag2 ^= fold_more(w + 4) & own_payload(p, UDP_MORE - UDP_HDR);
 		}
 		break;
@@ -140,14 +144,12 @@ static __always_inline void make_tag(struct packet *p, const __be32 *w, __u32 ha
 			tag_echo(p, w, have >= ICMP_HDR + 8);
 		break;
 	case IPPROTO_SCTP:
-		p->sport = (__be16)w[0];
-		p->dport = (__be16)(w[0] >> 16);
+		p->ports = w[0];
 		p->tag = w[1];
 		p->tag2 = have >= 20 ? w[4] : have >= 16 ? w[3] : 0;
 		break;
 	case IPPROTO_UDPLITE:
-		p->sport = (__be16)w[0];
-		p->dport = (__be16)(w[0] >> 16);
+		p->ports = w[0];
 		if (have >= 16) {
 			p->tag = w[2];
 			p->tag2 = w[3];
@@ -185,8 +187,7 @@ static __always_inline void read_l4(struct __sk_buff *skb, struct packet *p, __u
 	void *l4 = data + l4_at;
 	__be32 w[8] = {};
 
-	p->sport = 0;
-	p->dport = 0;
+	p->ports = 0;
 	p->icmp_type = 0;
 	p->icmp_code = 0;
 	/* The common sizes are copied whole; Ethernet padding is no content. */
@@ -256,7 +257,7 @@ GLOBAL __u64 read_ports6(struct __sk_buff *skb, __u32 l4, __u32 have, __u32 prot
 	struct packet p = l4_packet6(proto, later);
 
 	read_l4(skb, &p, l4 & (MAX_L4 - 1), have);
-	return p.sport | (__u32)p.dport << 16 | (__u64)p.icmp_type << 32 |
+	return p.ports | (__u64)p.icmp_type << 32 |
 	       (__u64)p.icmp_code << 40 | (__u64)p.l4_hdr << 48 | (__u64)p.odd_train << 56;
 }
 
@@ -269,8 +270,7 @@ static __always_inline void read_l4_6(struct __sk_buff *skb, struct packet *p, _
 
 	p->tag = tags;
 	p->tag2 = tags >> 32;
-	p->sport = ports;
-	p->dport = ports >> 16;
+	p->ports = ports;
 	p->icmp_type = ports >> 32;
 	p->icmp_code = ports >> 40;
 	p->l4_hdr = ports >> 48;
@@ -296,8 +296,7 @@ static __always_inline void forget_form(struct packet *p, __u32 zero)
 	p->len += zero;
 	p->tag += zero;
 	p->tag2 += zero;
-	p->sport += zero;
-	p->dport += zero;
+	p->ports += zero;
 	p->frag += zero;
 	p->proto += zero;
 	p->icmp_type += zero;

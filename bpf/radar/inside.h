@@ -272,7 +272,7 @@ GLOBAL __u32 find_cut_again(__u32 index, __u64 rest, __u64 tags, __u64 now)
 	s = slot_at(index & (cfg_slots - 1));
 	if (!s || !slot_alive(s, now))
 		return NO_INDEX;
-	key = unpack_key(addrs_before(index), rest, 0);
+	key = unpack_key(addrs_before(index), rest, content_word(tags, tags >> 32));
 	pos = bpf_map_lookup_elem(&keys, &key);
 	if (!pos)
 		return NO_INDEX;
@@ -389,6 +389,145 @@ GLOBAL __u64 wire_by_key(__u64 id_len, __u64 tags, __u64 addrs, __u64 rest, __u6
 	return find_by_key(&p, id_len >> 32, now, &f) ? pack_found(&f) : 0;
 }
 
+/*
+ * Something between two of our ports may set the TTL: a rule of a bridge, a router that is not
+ * attached, in a node that carries the header its own rules. Then the header names no slot, or
+ * another packet's. What is left of the name is the ID; the rest is tried, and the content tells:
+ * of all slots that the ID may mean, one alone must be of such a packet, of the same flow, and
+ * on its way to this port.
+ */
+
+/* So many values the upper bits of an index may have. */
+#define MAX_UPPER 256
+
+/* A TTL so little below the one that was written was lowered, not set. */
+#define FEW_ROUTERS 8
+
+/* Whether the packet in slot s may be the one with these tags. (Of a train any segment may bear
+ * the bits: which one it is, changed_slot() finds out.) */
+static __always_inline bool is_like(const struct rdr_slot *s, __u64 tags, __u32 proto, __u32 flow)
+{
+	return s->pos && s->flow_hash == flow && s->proto == proto &&
+	       (s->segs > 1 || (s->tag == (__u32)tags && s->tag2 == tags >> 32));
+}
+
+/* The index of the only slot of such a packet with that ID, else NO_INDEX. id_proto: ID:16 |
+ * protocol:8. */
+GLOBAL __u32 slot_by_content(__u32 id_proto, __u64 tags, __u32 flow)
+{
+	__u32 index, found = NO_INDEX;
+	struct rdr_slot *s;
+
+	for (__u32 k = 0; k < MAX_UPPER; k++) {
+		index = bpf_ntohs(id_proto) | k << 16;
+		if (index >= cfg_slots)
+			break;
+		s = slot_at(index);
+		if (!s || !is_like(s, tags, id_proto >> 16, flow))
+			continue;
+		if (found != NO_INDEX)
+			return NO_INDEX;
+		found = index;
+	}
+	return found;
+}
+
+/* find_by_bits() of a packet whose bits should be those of index; else NO_INDEX. size: as in
+ * bits_len of wire_by_bits(). */
+GLOBAL __u32 changed_slot(__u32 index, __u64 tags, __u64 rest, __u32 size, __u64 now)
+{
+	__u32 hdr = rest >> 24 & 0x3ff, n = rest >> 34 & 0x7ff, v6 = rest >> 45 & 1;
+	struct rdr_slot *s = slot_at(index);
+
+	if (s && (s->tag != (__u32)tags || s->tag2 != tags >> 32)) {
+		if (v6 && s->proto == IPPROTO_UDP)
+			index += segment_by_content(index, tags, tags >> 32);
+		else
+			index += segment_by_sequence(index, tags, tags >> 32, hdr);
+		index &= cfg_slots - 1;
+		s = slot_at(index);
+	}
+	if (!s || s->tag != (__u32)tags || s->tag2 != tags >> 32 || !slot_alive(s, now) ||
+	    s->len != (n > 1 ? hdr + size : size) ||
+	    !may_be_here_done(index, now, EXPECT_OURS, v6 ? RDR_ST_IPV6 : 0) ||
+	    (n > 1 && !is_run(index, n, hdr, false)))
+		return NO_INDEX;
+	return index;
+}
+
+/* Whether anything of ours may still be on its way: sources mark, or did so not long ago. */
+static __always_inline bool may_be_under_way(__u64 now)
+{
+	struct rdr_control *ctl;
+	__u32 zero = 0;
+
+	ctl = bpf_map_lookup_elem(&control, &zero);
+	return ctl && (now < cfg_timeout_ns || now - cfg_timeout_ns < READ_ONCE(ctl->lease_ns));
+}
+
+/* Whether a packet may bear bits of ours here at all, whatever they are; rest: as below. */
+static __always_inline bool may_have_borne(__u64 rest)
+{
+	__u32 v6 = rest >> 45 & 1;
+
+	return (rest & (IP_DF | IP_MF | IP_OFFSET)) == IP_DF && (rest >> 46 & 3) == EXPECT_OURS &&
+	       (!v6 || cfg_ip6 == RDR_IP6_LABEL) && !is_true_link(WIRE_FLAGS(rest), v6);
+}
+
+/* Where a packet is looked for by its content: flow hash:32 | port:16 | CHANGED_*. */
+#define CHANGED_PORT_SHIFT 32
+#define CHANGED_WITHIN_SHIFT 48 /* it was in the port's node, which carries the header */
+
+/* bits_len, tags, rest: as wire_by_bits() takes them. */
+GLOBAL __u64 wire_by_content(__u64 bits_len, __u64 tags, __u64 rest, __u64 now, __u64 where)
+{
+	union rdr_bits bits = { .word = bits_len }, wire;
+	__u64 decrements = TTL_SET, id_rule;
+	__u32 first, index;
+
+	if (!may_have_borne(rest) || !may_be_under_way(now))
+		return 0;
+	first = slot_by_content((bits_len & 0xffff) | (rest >> 16 & 0xff) << 16, tags, where);
+	if (first == NO_INDEX)
+		return 0;
+	index = changed_slot(first, tags, rest, bits_len >> 32 & 0x7fffffff, now);
+	if (index == NO_INDEX ||
+	    !is_due(index, where >> CHANGED_PORT_SHIFT & 0xffff, where >> CHANGED_WITHIN_SHIFT))
+		return 0;
+	wire = guid_encode(first, bits.tos);
+	/* It was the DSCP that was set; or, in the paper's layout, a router that is not attached. */
+	if (cfg_ttl_band[bits.ttl] == cfg_ttl_band[wire.ttl] ||
+	    (cfg_ttl_width == 1 && (__u8)(wire.ttl - bits.ttl) < FEW_ROUTERS))
+		decrements = (__u8)(wire.ttl - bits.ttl);
+	id_rule = rest >> 45 & 1 ? ID_SHARED : index == first ? ID_COUNTS : ID_FIXED;
+	count(RDR_C_TTL_SET, rest >> 34 & 0x7ff);
+	return index | decrements << 32 | id_rule << 40 | FOUND | 1ULL << FOUND_BY_BITS_SHIFT;
+}
+
+/* Whether what leaves by that port of a node that carries the header has come to it by a link
+ * inside the domain. */
+GLOBAL int came_by_link(struct __sk_buff *skb, __u32 port_no)
+{
+	const struct rdr_port *port = bpf_map_lookup_elem(&ports, &port_no), *in;
+	struct rdr_dev dev = { .ifindex = skb->ingress_ifindex };
+	__u32 *in_no;
+
+	if (!port || is_closing(port))
+		return false;
+	dev.netns_inum = port->netns_inum;
+	in_no = bpf_map_lookup_elem(&devs, &dev);
+	in = in_no ? bpf_map_lookup_elem(&ports, in_no) : NULL;
+	return in && !(in->flags & RDR_PF_SOURCE_IN);
+}
+
+/* Whether what leaves by a port may be one whose bits were set since it was last seen. */
+static __always_inline bool may_be_changed(struct __sk_buff *skb, const struct rdr_port *port,
+					   __u32 port_no)
+{
+	return port->flags & RDR_PF_BRIDGE_PORT ||
+	       (carries_header(port->flags) && came_by_link(skb, port_no));
+}
+
 /* Whether a node that carries the header may have shown this packet's true bits to itself
  * (a member of the group, a band that is used up) and now sends a copy on, which has a key
  * for that. */
@@ -397,25 +536,59 @@ static __always_inline bool may_be_shown(const struct packet *p, __u32 flags)
 	return p->group && !p->v6 && carries_header(flags);
 }
 
-/* flags: the port's; routed: the packet came in by some interface and leaves by it. */
-static __always_inline __u64 found_on_wire(const struct packet *p, __u32 flags, __u32 expect,
-					   bool routed, __u64 now)
+struct wire {
+	__u64 bits_len;
+	__u64 tags;
+	__u64 rest;
+};
+
+/* flags: the port's. */
+static __always_inline struct wire pack_wire(const struct packet *p, __u32 flags, __u32 expect)
 {
 	__u32 size = by_number(p->n, p->len, p->gso_size);
-	__u64 bits_len = p->bits.word | (__u64)size << 32 | (routed ? WIRE_ROUTED : 0);
-	__u64 tags = p->partial ? p->flow : p->tag | (__u64)p->tag2 << 32;
 	__u32 hdr = repeated_hdr(p) & 0x3ff, n = p->n < 0x7ff ? p->n : 0x7ff;
-	__u64 rest = p->frag | (__u64)p->proto << 16 | (__u64)hdr << 24 | (__u64)n << 34 |
-		     (__u64)p->v6 << 45 | (__u64)(expect & 3) << 46 | (__u64)(flags & 0x3fff) << 48 |
-		     (p->partial ? WIRE_PARTIAL : 0);
-	__u64 r = wire_by_bits(bits_len, tags, rest, now), by_key;
+	struct wire w = {
+		.bits_len = p->bits.word | (__u64)size << 32,
+		.tags = p->partial ? p->flow : p->tag | (__u64)p->tag2 << 32,
+		.rest = p->frag | (__u64)p->proto << 16 | (__u64)hdr << 24 | (__u64)n << 34 |
+			(__u64)p->v6 << 45 | (__u64)(expect & 3) << 46 |
+			(__u64)(flags & 0x3fff) << 48 | (p->partial ? WIRE_PARTIAL : 0),
+	};
+
+	return w;
+}
+
+/* Finds by its content what has come to that port, or leaves by it. within: it was in the port's
+ * node, which carries the header. */
+static __always_inline __u64 found_changed(const struct wire *w, __u32 flow, __u32 port_no,
+					   __u32 within, __u64 now)
+{
+	return wire_by_content(w->bits_len, w->tags, w->rest, now,
+			       flow | (__u64)port_no << CHANGED_PORT_SHIFT |
+				       (__u64)within << CHANGED_WITHIN_SHIFT);
+}
+
+/* routed: the packet came in by some interface and leaves by this port. */
+static __always_inline __u64 found_packed(const struct wire *w, const struct packet *p, __u32 flags,
+					  __u32 expect, bool routed, __u64 now)
+{
+	__u64 r = wire_by_bits(w->bits_len | (routed ? WIRE_ROUTED : 0), w->tags, w->rest, now), by_key;
 
 	if (r & FOUND || expect == EXPECT_STRAY ||
 	    (!wants_key(p, p->bits.ttl) && !may_be_shown(p, flags)))
 		return r;
-	by_key = wire_by_key(p->bits.id | (__u64)(size & 0xffff) << 16 | (__u64)flow_hash(p) << 32,
-			     tags, packet_addrs(p), rest, now);
+	by_key = wire_by_key(p->bits.id | (w->bits_len >> 32 & 0xffff) << 16 | (__u64)flow_hash(p) << 32,
+			     w->tags, packet_addrs(p), w->rest, now);
 	return by_key ? by_key : r;
+}
+
+/* flags: the port's. */
+static __always_inline __u64 found_on_wire(const struct packet *p, __u32 flags, __u32 expect,
+					   __u64 now)
+{
+	struct wire w = pack_wire(p, flags, expect);
+
+	return found_packed(&w, p, flags, expect, false, now);
 }
 
 /*
@@ -464,11 +637,13 @@ static __always_inline bool may_be_over(__u32 index)
 }
 
 /* What found_on_wire() has found for a packet of that flow which came by the interface `from`
- * and leaves by that port; if that is another packet, what is to be counted. */
-static __always_inline __u64 sift_found(__u64 r, const struct rdr_port *port, __u32 port_no,
-					__u32 flow, __u32 from)
+ * and leaves by that port; if that is another packet, what is to be counted. (A call makes one
+ * verifier state of many.) */
+GLOBAL __u64 sift_found(__u64 r, __u32 port_no, __u32 flow, __u32 from)
 {
-	if (!(r & FOUND))
+	const struct rdr_port *port = bpf_map_lookup_elem(&ports, &port_no);
+
+	if (!(r & FOUND) || !port)
 		return r;
 	if (r >> FOUND_BY_KEY_SHIFT & 1)
 		return is_equal_leaving(r, port_no, is_closing(port)) ? 0 : r;
@@ -505,23 +680,22 @@ GLOBAL __u64 sift_marked(__u64 r, __u32 port_no, __u32 bits, __u32 form)
 	return r;
 }
 
-/* In a call, which makes one verifier state of many. */
-GLOBAL __u64 sift_found6(__u64 r, __u32 port_no, __u32 flow, __u32 from)
-{
-	const struct rdr_port *port = bpf_map_lookup_elem(&ports, &port_no);
-
-	return port ? sift_found(r, port, port_no, flow, from) : r;
-}
-
 /* The same for what leaves without a mark: from a function in user space that shares no
- * skb, under --carry header, by a bridge. from: the interface that it came by, 0 if by none. */
-static __always_inline __u64 found_unmarked(const struct packet *p, const struct rdr_port *port,
-					    __u32 port_no, __u32 from, __u64 now)
+ * skb, under --carry header, by a bridge. */
+static __always_inline __u64 found_unmarked(struct __sk_buff *skb, const struct packet *p,
+					    const struct rdr_port *port, __u32 port_no, __u64 now)
 {
-	__u64 r = found_on_wire(p, port->flags, expect_out(port->flags), from, now);
+	__u32 from = skb->ingress_ifindex;
+	__u32 expect = expect_out(port->flags);
+	struct wire w = pack_wire(p, port->flags, expect);
+	__u64 r = found_packed(&w, p, port->flags, expect, from, now), changed = 0;
 
-	r = p->v6 ? sift_found6(r, port_no, flow_hash(p), from) :
-		    sift_found(r, port, port_no, flow_hash(p), from);
+	/* What is sifted out is another packet, whatever its content is. */
+	if (r & FOUND)
+		r = sift_found(r, port_no, flow_hash(p), from);
+	else if (may_be_changed(skb, port, port_no))
+		changed = found_changed(&w, flow_hash(p), port_no, !is_closing(port), now);
+	r = changed ? changed : r;
 	if (r & FOUND)
 		return r;
 	count_missed(r, p->n);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Packets whose bits stay as they are: DF clear, fragments, and TTLs too low for a
- * band to be honest. Found by 3-tuple, ID and fragment offset; where the ID may be
- * anything (DF set) by their content as well. */
+ * band to be honest. Found by addresses, ports, protocol, ID, fragment offset and content: some
+ * senders give all packets the same ID. */
 #ifndef RADAR_KEYS_H
 #define RADAR_KEYS_H
 
@@ -29,12 +29,15 @@ static __always_inline __u64 key_addrs(__be32 saddr, __be32 daddr)
 	return saddr | (__u64)daddr << 32;
 }
 
-/* What of p's key its segments share, and other packets with its content do not. An
- * IPv6 fragment's Identification is in it: who puts a packet together and cuts it again
- * gives it a new one, so the key has changed as by NAT. */
+/* What of p's key its segments share, and other packets with its content do not: addresses,
+ * and ports (a fragment behind the first has none). An IPv6 fragment's Identification is in it:
+ * who puts a packet together and cuts it again gives it a new one, so the key has changed as by
+ * NAT. */
 static __always_inline __u64 packet_addrs(const struct packet *p)
 {
-	return key_addrs(p->v6 ? p->saddr ^ p->frag_id : p->saddr, p->daddr);
+	__u32 ports = tuple_hash(0, 0, p->ports);
+
+	return key_addrs((p->v6 ? p->saddr ^ p->frag_id : p->saddr) ^ ports, p->daddr);
 }
 
 #define KEY_FORM_SHIFT 56
@@ -42,10 +45,10 @@ static __always_inline __u64 packet_addrs(const struct packet *p)
 /* id is the packet's true one: its header may carry a GUID. */
 static __always_inline __u64 key_rest(const struct packet *p, __be16 id)
 {
-	__u64 form = is_atomic(p) ? RDR_KEY_CONTENT : 0;
+	__u64 form = 0;
 
 	if (p->v6) {
-		form |= RDR_KEY_IPV6;
+		form = RDR_KEY_IPV6;
 		id = 0;
 	}
 	return id | (__u64)bpf_htons(p->frag & IP_OFFSET) << 32 | (__u64)p->proto << 48 |
@@ -53,10 +56,8 @@ static __always_inline __u64 key_rest(const struct packet *p, __be16 id)
 }
 
 /* The word of content of a packet, or of a slot, with these tags. */
-static __always_inline __u32 content_word(__u64 rest, __u32 tag, __u32 tag2)
+static __always_inline __u32 content_word(__u32 tag, __u32 tag2)
 {
-	if (!(rest >> KEY_FORM_SHIFT & RDR_KEY_CONTENT))
-		return 0;
 	return tag * 0x9e3779b1 ^ (tag2 * 0x85ebca6b + (tag2 >> 15));
 }
 
@@ -91,7 +92,7 @@ static __always_inline bool may_be_fixed(const struct rdr_slot *s, __u64 rest)
 {
 	struct rdr_slot *h;
 
-	if (!s->seg || rest >> KEY_FORM_SHIFT != RDR_KEY_CONTENT)
+	if (!s->seg || rest >> KEY_FORM_SHIFT == RDR_KEY_IPV6)
 		return false;
 	h = slot_of(s->pos - s->seg);
 	return h && !h->first_id;
@@ -108,7 +109,7 @@ GLOBAL int put_key(__u64 addrs, __u64 rest, __u64 pos)
 
 	if (!s)
 		return PUT_FULL;
-	key = unpack_key(addrs, rest, content_word(rest, s->tag, s->tag2));
+	key = unpack_key(addrs, rest, content_word(s->tag, s->tag2));
 	err = bpf_map_update_elem(&keys, &key, &pos, BPF_NOEXIST);
 	if (err && err != -EEXIST)
 		return PUT_FULL;
@@ -119,8 +120,13 @@ GLOBAL int put_key(__u64 addrs, __u64 rest, __u64 pos)
 
 			/* Rare: the clock is read here, not carried on the stack of four calls. */
 			if (other && other->pos == *old && !(story_state(other) & RDR_ST_DONE) &&
-			    slot_alive(other, bpf_ktime_get_ns()))
+			    slot_alive(other, bpf_ktime_get_ns())) {
+				/* As flip_copies() does. Two CPUs at once would add it twice. */
+				if (!(other->cut & RDR_EQUAL))
+					__sync_fetch_and_add((__u32 *)&other->nev,
+							     (__u32)RDR_EQUAL << 24);
 				return PUT_IN_FLIGHT;
+			}
 		}
 		err = bpf_map_update_elem(&keys, &key, &pos, BPF_ANY);
 	}
@@ -156,7 +162,7 @@ GLOBAL int delete_key(__u64 addrs, __u64 rest, __u64 pos)
 
 	if (!s)
 		return 0;
-	key = unpack_key(addrs, rest, content_word(rest, s->tag, s->tag2));
+	key = unpack_key(addrs, rest, content_word(s->tag, s->tag2));
 	bpf_map_delete_elem(&keys, &key);
 	if (!may_be_fixed(s, rest))
 		return 0;

@@ -75,7 +75,7 @@ GLOBAL int note_run(__u32 index, __u32 n, __u64 addrs, __u64 ports_port, __u64 n
 static __always_inline __u64 new_ports(const struct rdr_slot *s, const struct packet *p,
 				       __u32 port_no)
 {
-	return p->sport | (__u32)p->dport << 16 | (__u64)(port_no & 0xffff) << 32 |
+	return p->ports | (__u64)(port_no & 0xffff) << 32 |
 	       (is_whole(s, p->n) ? RUN_IS_WHOLE : 0);
 }
 

@@ -43,8 +43,7 @@ struct packet {
 	__be32 saddr; /* IPv6: folded, fold_addr() */
 	__be32 daddr;
 	__be32 frag_id; /* IPv6: Identification of the fragment header, 0 without */
-	__be16 sport; /* ICMP echo: identifier, sequence */
-	__be16 dport;
+	__be32 ports; /* source, destination, as they lie there; ICMP echo: identifier, sequence */
 	__u32 flow; /* flow hash, of a packet that is partial */
 	__u32 tag; /* content tag, identity.h */
 	__u32 tag2;

@@ -23,8 +23,8 @@ static __always_inline __u32 quote_len(const struct packet *p)
 	return p->len > before ? p->len - before : 0;
 }
 
-/* The quoted packet's ports, or an echo's identifier and sequence, as p->sport and
- * p->dport of it were. */
+/* The quoted packet's ports, or an echo's identifier and sequence, as p->ports of it
+ * were. */
 static __always_inline __u32 quoted_ports(const struct quote *q)
 {
 	__u8 type = q->w[0] & 0xff;

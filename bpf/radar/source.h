@@ -114,7 +114,7 @@ GLOBAL __u64 fill_datagram(struct __sk_buff *skb, __u64 head, __u32 k, __u32 l4)
 	l4 += UDP_HDR + k * h->gso_size;
 	if (payload >= 8)
 		bpf_skb_load_bytes(skb, l4, w, 8);
-	if (h->state & RDR_ST_IPV6 && payload >= UDP_MORE - UDP_HDR)
+	if (has_more(h->state & RDR_ST_IPV6, bpf_ntohs(h->frag_off)) && payload >= UDP_MORE - UDP_HDR)
 		w[1] ^= load_more(skb, l4 + 8);
 	fill_member(s, h, head + k, k, len, w[0], w[1]);
 	return h->state & RDR_ST_IPV6 && h->proto == IPPROTO_UDP ? tags_bit(s) : 0;
@@ -185,8 +185,8 @@ static __always_inline void fill_head(struct __sk_buff *skb, struct rdr_slot *s,
 	s->ev0[0] = make_cell(s, kind, flags, port, now);
 	s->saddr = p->saddr;
 	s->daddr = p->daddr;
-	s->sport = p->sport;
-	s->dport = p->dport;
+	s->sport = p->ports;
+	s->dport = p->ports >> 16;
 	s->first_id = p->bits.id;
 	s->first_ttl = p->bits.ttl;
 	s->first_tos = p->bits.tos;

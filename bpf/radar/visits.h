@@ -106,22 +106,6 @@ GLOBAL int is_equal_leaving(__u32 index, __u32 port_no, __u32 closing)
 }
 
 /*
- * The same of what comes in by that port. Only where it cannot have come before: a copy
- * for a group, or at an edge (entry), where one that is on its way has come in already. One
- * that goes round in circles comes again by ports inside.
- */
-GLOBAL int is_equal_coming(__u32 index, __u32 port_no, __u32 entry)
-{
-	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
-
-	if (!s || !(entry || s->state & RDR_ST_GROUP))
-		return false;
-	if (entry && story_state(s) & RDR_ST_DONE)
-		return true;
-	return look_at_visits(index, port_no) & VISIT_CAME;
-}
-
-/*
  * Whose mark or bits a packet bears that leaves a node, anybody there may have said: a socket
  * sets marks (SO_MARK) and sends headers (raw sockets, AF_PACKET). So the log is asked, too.
  */
@@ -130,7 +114,14 @@ GLOBAL int is_equal_coming(__u32 index, __u32 port_no, __u32 entry)
 #define STAY_LEFT 0x400	   /* left by the port, and has not come again since */
 #define STAY_AWAY 0x800	   /* was last seen elsewhere */
 #define STAY_TOWARDS 0x1000 /* went from elsewhere to the node, as far as is known */
-#define STAYS (STAY_PARTS | STAY_CAME | STAY_LEFT | STAY_AWAY | STAY_TOWARDS)
+#define STAY_DUE 0x2000	   /* sent to the port, as far as is known, and not seen there since */
+#define STAYS (STAY_PARTS | STAY_CAME | STAY_LEFT | STAY_AWAY | STAY_TOWARDS | STAY_DUE)
+
+/* Whether what leaves by that port may come to node next. */
+static __always_inline bool leads_to(const struct rdr_port *port, __u32 node)
+{
+	return !port->towards || port->towards == node + 1;
+}
 
 /* One step of look_for_stay(): the cell to look at next:8 | STAY_* | SCAN_DONE. */
 GLOBAL __u32 look_at_stay(__u32 index, __u32 scan, __u32 port_no, __u32 node)
@@ -149,8 +140,12 @@ GLOBAL __u32 look_at_stay(__u32 index, __u32 scan, __u32 port_no, __u32 node)
 	port = bpf_map_lookup_elem(&ports, &no);
 	if (!port)
 		return next | stay;
+	if (kind == RDR_EV_EGRESS && leads_to(port, node))
+		stay |= STAY_DUE;
+	else if (no == port_no)
+		stay &= ~STAY_DUE;
 	if (port->node != node) {
-		if (kind == RDR_EV_EGRESS && (!port->towards || port->towards == node + 1))
+		if (kind == RDR_EV_EGRESS && leads_to(port, node))
 			stay |= STAY_TOWARDS;
 		return next | stay | STAY_AWAY;
 	}
@@ -238,6 +233,64 @@ GLOBAL int is_elsewhere(__u32 index, __u32 port_no, __u32 bits, __u32 v6)
 	if (stay & STAY_LEFT)
 		return true;
 	return (stay & STAY_AWAY) && own_bits(s, v6 ? ID_SHARED : ID_COUNTS, &own) && own.word != bits;
+}
+
+/* is_due() of a packet that was last seen as it went to node, without a look at the rest of its
+ * log. */
+static __always_inline bool is_next(struct rdr_slot *s, __u32 node)
+{
+	__u64 cell = last_event(s);
+	__u32 no = cell_port(cell);
+	const struct rdr_port *port;
+
+	if (!went_out(cell))
+		return false;
+	port = bpf_map_lookup_elem(&ports, &no);
+	return port && leads_to(port, node);
+}
+
+/*
+ * Whether what is seen at that port may be the packet in the slot at index, of which nothing but
+ * its content tells: it is on its way there, or (within: the port's node carries the header, and
+ * it leaves) in the node. Where the log may lack events the content must do: wire bits must not
+ * leave.
+ */
+GLOBAL int is_due(__u32 index, __u32 port_no, __u32 within)
+{
+	const struct rdr_port *port = bpf_map_lookup_elem(&ports, &port_no);
+	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
+	__u32 stay;
+
+	if (!s || !port)
+		return false;
+	if ((!within && is_next(s, port->node)) || may_lack_events(index))
+		return true;
+	stay = look_at_stays(s, index, port_no, port->node);
+	if (within && stay & STAY_CAME)
+		return !(stay & STAY_LEFT);
+	return stay & STAY_DUE;
+}
+
+/*
+ * Whether what comes in by that port, and was found by its key, is another packet, equal to the
+ * one in the slot at index. A copy for a group does not come twice by one port, and at an edge
+ * (entry) nothing that is on its way, or has arrived. Elsewhere a link may have doubled it; but
+ * where there are equal packets that nobody measures, it is the one that was sent there.
+ */
+GLOBAL int is_equal_coming(__u32 index, __u32 port_no, __u32 entry)
+{
+	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
+	bool came = false;
+
+	if (!s)
+		return false;
+	if (entry && story_state(s) & RDR_ST_DONE)
+		return true;
+	if (entry || s->state & RDR_ST_GROUP)
+		came = look_at_visits(index, port_no) & VISIT_CAME;
+	if (s->state & RDR_ST_GROUP || !(entry || s->cut & RDR_EQUAL))
+		return came;
+	return came || !is_due(index, port_no, false);
 }
 
 /* One step of find_told(): the cell to look at next:8 | the last RDR_EV_ADDR:8, 0 if none |

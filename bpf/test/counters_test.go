@@ -146,7 +146,7 @@ var reached = map[bpfobj.TcRdrCounter]string{
 	cKeysFull: "TestKeysFull", cLease: "TestLease", cWatch: "TestWatch", cForeign: "TestForeign", cStale: "TestExpired",
 	cForeignMark: "TestForeignMark", cMarkBusy: "TestForeignMark", cEventFull: "TestEventsFull",
 	cUnderflow: "TestDuplicate", cQuote: "TestQuote", cKeyLost: "TestKeyLost",
-	cWithdrawn: "TestWithdrawnLoss", cSkipped: "TestSkip", cNotHere: "TestSpelled",
+	cWithdrawn: "TestWithdrawnLoss", cSkipped: "TestSkip", cNotHere: "TestSpelled", cTTLSet: "TestTTLSet",
 }
 
 // unreachable are the counters that no test here moves, with the reason.

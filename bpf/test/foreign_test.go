@@ -85,6 +85,9 @@ func TestForeignGUID(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			data := packet(t, "udp-64")
+			if c.id == index {
+				data[etherHeader+20+8] ^= 1 // else it is ours, see TestTTLSet
+			}
 			setBits(t, data, c.id, c.ttl, 0)
 			d.in(t).wantUntouched(data, c.want)
 		})

@@ -116,7 +116,7 @@ func TestKeyInFlight(t *testing.T) {
 	first := d.send(frame{data: orig})
 	d.counted(tally{cSeen: 1, cMarked: 1})
 	second := bytes.Clone(orig)
-	second[etherHeader+20+6] ^= 1 // the next echo of another run of ping
+	second[len(second)-1] ^= 1 // nothing that radar looks at
 	same(t, "second", d.send(frame{data: second}).data, second)
 	d.counted(tally{cSeen: 1, cKeyInFlight: 1})
 
@@ -223,7 +223,8 @@ func TestKeyContent(t *testing.T) {
 	d.counted(tally{cPassed: 1})
 }
 
-// TestKeyFlow: neither is one of another flow with the same ID, addresses and content.
+// TestKeyFlow: neither is one of another flow with the same ID, addresses and content. It has
+// a key of its own.
 func TestKeyFlow(t *testing.T) {
 	d := newDomain(t, config{})
 	orig := packet(t, "clear-udp")
@@ -232,6 +233,34 @@ func TestKeyFlow(t *testing.T) {
 	d.counted(tally{cSeen: 1, cMarked: 1})
 	other := bytes.Clone(orig)
 	other[etherHeader+20] ^= 1 // source port
+	in := d.ingress(r1In, frame{data: other})
+	same(t, "other, at r1", in.data, other)
+	if in.mark != 0 {
+		t.Errorf("mark %#x on a packet that is not ours", in.mark)
+	}
+	d.counted(tally{cPassed: 1})
+	_, w := d.transit(d.send(frame{data: other}), 0)
+	same(t, "other, at h2", d.deliver(w, 0).data, lowered(t, other, 1))
+	d.counted(tally{cSeen: 1, cMarked: 1})
+	d.wantStory(first, "out@0/FSK")
+	d.wantStory(first+1, "out@0/FSK in@1/FK out@2/FK deliver@3/FK")
+}
+
+// TestKeyFlowChosen: not even where somebody has chosen address and port so that the keys are equal.
+func TestKeyFlowChosen(t *testing.T) {
+	d := newDomain(t, config{})
+	orig := packet(t, "clear-udp")
+	other := bytes.Clone(orig)
+	other[etherHeader+20] ^= 1
+	hash := func(data []byte) uint32 {
+		return uint32(uint64(binary.NativeEndian.Uint32(data[etherHeader+20:])) * d.hashKeys()[2] >> 32)
+	}
+	saddr := other[etherHeader+12:]
+	binary.NativeEndian.PutUint32(saddr, binary.NativeEndian.Uint32(saddr)^hash(orig)^hash(other))
+	mend(other, etherHeader)
+	first := uint32(d.nextPos()) & (d.layout.Slots - 1)
+	d.send(frame{data: orig})
+	d.counted(tally{cSeen: 1, cMarked: 1})
 	same(t, "other", d.send(frame{data: other}).data, other)
 	d.counted(tally{cSeen: 1, cKeyInFlight: 1})
 	in := d.ingress(r1In, frame{data: other})
@@ -239,22 +268,47 @@ func TestKeyFlow(t *testing.T) {
 	if in.mark != 0 {
 		t.Errorf("mark %#x on a packet that is not ours", in.mark)
 	}
+	d.counted(tally{cPassed: 1})
 	d.wantStory(first, "out@0/FSK")
 }
 
-// TestKeySharedID: of packets that may have any ID (DF set) many have the same at once.
-// Their content tells them apart, one by one and as segments of a train.
+// TestKeySharedID: of packets that may have any ID (DF set) many have the same at once, and some
+// senders give it to all. Content and ports tell them apart, one by one and as segments of a train.
 func TestKeySharedID(t *testing.T) {
+	for _, name := range []string{"ttl-7", "clear-udp", "clear-tcp", "clear-reply", "fragment-first", "fragment-middle"} {
+		for _, by := range []string{"content", "port", "later content"} {
+			if by == "port" && (name == "clear-reply" || name == "fragment-middle") ||
+				by == "later content" && name != "clear-udp" {
+				continue // it has none
+			}
+			t.Run(name+"/"+by, func(t *testing.T) { testKeySharedID(t, name, by) })
+		}
+	}
+}
+
+func testKeySharedID(t *testing.T, name, by string) {
 	d := newDomain(t, config{})
 	var orig [4][]byte
 	var wire [4]frame
 	first := uint32(d.nextPos()) & (d.layout.Slots - 1)
 	for k := range orig {
-		orig[k] = packet(t, "ttl-7")
-		setBits(t, orig[k], 0, 7, 0)
+		orig[k] = packet(t, name)
+		setBits(t, orig[k], 0, header(t, orig[k]).ttl(), 0)
 		orig[k][len(orig[k])-1] = byte(k)
 		l4 := ipAt(orig[k]) + 20
-		orig[k][l4+8] ^= byte(k) // in the tag
+		at := l4 + 3 // destination port
+		switch {
+		case by == "port":
+		case by == "later content":
+			at = l4 + 8 + 20
+		case name == "fragment-middle":
+			at = l4
+		case orig[k][etherHeader+9] == 17:
+			at = l4 + 8
+		default:
+			at = l4 + 7
+		}
+		orig[k][at] ^= byte(k) // in the tag
 		wire[k] = d.send(frame{data: orig[k]})
 	}
 	d.counted(tally{cSeen: 4, cMarked: 4})
@@ -366,7 +420,6 @@ func TestKeyLost(t *testing.T) {
 	d := newDomain(t, config{})
 	orig := packet(t, "clear-udp")
 	other := nat(t, orig)
-	other[etherHeader+20+8] ^= 1
 	d.send(frame{data: other})
 	w1 := d.send(frame{data: orig})
 	d.counted(tally{cSeen: 2, cMarked: 2})
@@ -429,5 +482,36 @@ func TestLowTTL(t *testing.T) {
 		end := d.deliver(d.send(frame{data: orig}), hidden)
 		same(t, "at h2", end.data, lowered(t, orig, hidden))
 		d.counted(tally{cSeen: 1, cMarked: 1})
+	}
+}
+
+// TestKeyEqualBehind: the same packet again, which nobody measures, comes to the nodes behind the
+// first one. It adds nothing to the story of that, which may well go round in circles.
+func TestKeyEqualBehind(t *testing.T) {
+	for _, carry := range []string{"mark", "header"} {
+		t.Run(carry, func(t *testing.T) {
+			d := newDomain(t, config{carry: carry})
+			d.towards(h1Out, nodeR1)
+			d.towards(r1Out, nodeH2)
+			orig := packet(t, "clear-udp")
+			first := uint32(d.nextPos()) & (d.layout.Slots - 1)
+			w := d.send(frame{data: orig})
+			again := d.send(frame{data: orig})
+			_, w = d.transit(w, 0)
+			for range 2 {
+				inside, out := d.transit(again, 0)
+				if inside.mark != 0 {
+					t.Errorf("mark %#x on a packet that is not measured", inside.mark)
+				}
+				same(t, "behind r1", out.data, lowered(t, orig, 1))
+			}
+			d.wantStory(first, "out@0/FSK in@1/FK out@2/FK")
+			d.towards(r1Out, nodeR1) // as if its link led back
+			_, w = d.transit(w, 0)
+			d.wantStory(first, "out@0/FSK in@1/FK out@2/FK in@1/FK out@2/FK")
+			d.towards(r1Out, nodeH2)
+			d.deliver(w, 0)
+			d.wantStory(first, "out@0/FSK in@1/FK out@2/FK in@1/FK out@2/FK deliver@3/FK")
+		})
 	}
 }

@@ -40,6 +40,7 @@ const (
 	cNotHere       = bpfobj.TcRdrCounterRDR_C_NOT_HERE
 	cNodeChanged   = bpfobj.TcRdrCounterRDR_C_NODE_CHANGED
 	cChanged       = bpfobj.TcRdrCounterRDR_C_CONTENT_CHANGED
+	cTTLSet        = bpfobj.TcRdrCounterRDR_C_TTL_SET
 	cKeyLost       = bpfobj.TcRdrCounterRDR_C_KEY_LOST
 	cLoss          = bpfobj.TcRdrCounterRDR_C_LOSS_EVENT
 	cWithdrawn     = bpfobj.TcRdrCounterRDR_C_LOSS_WITHDRAWN

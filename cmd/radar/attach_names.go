@@ -76,11 +76,7 @@ func (f *nameFlags) find(ctx context.Context, domainName string, existing *domai
 	}
 	req := nodes.Request{Selectors: found.selectors, Wait: f.watch || existing != nil && existing.WatchContainers}
 	if existing != nil {
-		for _, n := range existing.Nodes {
-			if !n.Removed {
-				req.Known = append(req.Known, topo.NodeSpec{Name: n.Name, Spec: n.Spec, Path: n.Path, Inum: n.Inum})
-			}
-		}
+		req.Known = topo.SpecsOf(existing.Nodes)
 	}
 	result, err := nodes.Resolve(ctx, req)
 	if err != nil {

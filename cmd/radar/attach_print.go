@@ -66,8 +66,9 @@ type portView struct {
 	Tunnel  bool        `json:"tunnel,omitempty"` // its packets travel inside others
 	// Stitched: Peer is reached by way of two interfaces that tc joins.
 	Stitched bool   `json:"stitched,omitempty"`
-	Link     string `json:"link,omitempty"`  // NODE/BRIDGE that it hangs on, or a tunnel with more ends than two
-	Place    string `json:"place,omitempty"` // in a node found by radar: bridge-port, bridge
+	Link     string `json:"link,omitempty"`    // NODE/BRIDGE that it hangs on, or a tunnel with more ends than two
+	Place    string `json:"place,omitempty"`   // in a node found by radar: bridge-port, bridge
+	Network  string `json:"network,omitempty"` // of a bridge: what Docker calls it
 }
 
 type memoryView struct {
@@ -144,7 +145,7 @@ func nodeViews(d *domain.Domain) []nodeView {
 			view.Ports = append(view.Ports, portView{
 				Name: p.Name, ID: p.ID, Kind: p.Kind, Queue: p.Queue, Ifindex: p.Ifindex,
 				Role: p.Role, Forced: p.Forced, Peer: cmp.Or(peerName(d, p.Peer), machineEnd(d, &p)), Tunnel: p.Tunnel,
-				Stitched: p.Stitched, Link: p.Link, Place: string(p.Place),
+				Stitched: p.Stitched, Link: p.Link, Place: string(p.Place), Network: p.Network,
 			})
 		}
 		views = append(views, view)
@@ -212,7 +213,7 @@ func (a *app) printAttached(v *attachView) error {
 	if v.Containers != "" {
 		fmt.Fprintf(w, "containers: %s\n", v.Containers)
 	}
-	for _, text := range v.Warnings {
+	for _, text := range a.shown.texts(v.Warnings) {
 		fmt.Fprintf(w, "warning: %s\n", text)
 	}
 	printHeaderNodes(w, v.Nodes)
@@ -316,7 +317,7 @@ func printNodes(a *app, list []nodeView) error {
 			if p.Place != "" {
 				role += " (found)"
 			}
-			cells := []string{n.Name, p.Name, role, cmp.Or(p.Peer, p.Link)}
+			cells := []string{a.shown.node(n.Name, p.Name), a.shown.port(n.Name, p.Name), role, cmp.Or(p.Peer, a.shown.end(p.Link))}
 			if wide {
 				cells = append(cells, p.Kind, fmt.Sprint(p.Ifindex), n.Spec)
 			}

@@ -15,6 +15,8 @@ import (
 
 	"github.com/vnetradar/radar/pkg/agent"
 	"github.com/vnetradar/radar/pkg/datapath"
+	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/nodes"
 )
 
 // attachPlan shows what attaching would do. notes are what the user should know
@@ -25,6 +27,8 @@ func (a *app) attachPlan(ctx context.Context, req datapath.AttachRequest, notes 
 		return err
 	}
 	plan.Warnings = append(notes, plan.Warnings...)
+	nodes.NameNetworks(ctx, plan.Domain)
+	a.showNames(plan.Domain)
 	view := newAttachView(plan, true)
 	view.follows(&req, plan.Domain)
 	return a.printAttached(view)
@@ -45,6 +49,7 @@ func (a *app) attachAndRun(ctx context.Context, f *attachFlags, req datapath.Att
 			return err
 		}
 		result.Warnings = append(notes, result.Warnings...)
+		a.nameNetworks(ctx, result.Domain)
 		view = newAttachView(result, false)
 		view.follows(&req, result.Domain)
 	}
@@ -64,6 +69,23 @@ func (a *app) attachAndRun(ctx context.Context, f *attachFlags, req datapath.Att
 		err = errors.Join(err, undo)
 	}
 	return err
+}
+
+// nameNetworks asks Docker for the names of the networks whose bridges the domain is closed around,
+// and keeps them. The agent does so for those that come later.
+func (a *app) nameNetworks(ctx context.Context, d *domain.Domain) {
+	if names := nodes.NameNetworks(ctx, d); len(names) > 0 {
+		_, err := datapath.SetNetworks(d.Name, names)
+		a.warn(err)
+	}
+	a.showNames(d)
+}
+
+// showNamesNow is showNames of the domain as it is, for answers that are given when it is gone.
+func (a *app) showNamesNow() {
+	if d, err := domain.Load(a.domain); err == nil {
+		a.showNames(d)
+	}
 }
 
 func (a *app) attachBackground(f *attachFlags, view *attachView) error {
@@ -97,6 +119,7 @@ func (a *app) attachForeground(ctx, hurry context.Context, f *attachFlags, view 
 	if err != nil {
 		return errors.Join(err, readyErr)
 	}
+	a.showNamesNow()
 	if end != agent.Interrupted {
 		// Another process has the domain now, or has detached it.
 		fmt.Fprintf(a.stderr, "radar: %s\n", endText(end))

@@ -47,6 +47,16 @@ Which variant a source sends is recognised; --source says it where that fails, a
 which unit its latencies are: BMv2 counts microseconds. radar int decode shows what is
 in a report, field by field.
 
+Where one clock is behind the times of all nodes of a source, --source ...,clock=shared
+gives latencies of links (link_latency) and end to end (flow_latency); radar's own reports
+(profile radar) are so by nature.
+
+Events have the time at which their report came. With --event-time report they have the
+one in the report: the source's clock must be set as this machine's (NTP, PTP), and count
+from 1970. Times of 32 bits are taken for those nearest to the arrival: up to 3.2 s before
+it, or 1 s behind it, if they are ns. What is further than --max-skew from the arrival is
+not taken, and counted.
+
 Radar collects until Ctrl-C. What was kept stays until the next collector of the
 domain begins, or "radar collect --forget".`
 
@@ -62,6 +72,15 @@ const collectExample = `  radar collect                                         
 // reportPort is the default of most programs that send reports.
 const reportPort = 32766
 
+// What --event-time takes.
+const (
+	byArrival = "arrival"
+	byReport  = "report"
+)
+
+// mostSkew is the most that --max-skew takes.
+const mostSkew = 24 * time.Hour
+
 // saveEvery is how often readers get to see what came.
 const saveEvery = 200 * time.Millisecond
 
@@ -76,6 +95,8 @@ type collectFlags struct {
 	keep     count
 	keepRows count
 	join     time.Duration
+	time     choice
+	skew     time.Duration
 	all      bool
 	show     choice
 	forget   bool
@@ -86,7 +107,7 @@ type collectFlags struct {
 }
 
 func newCollectCmd(a *app) *cobra.Command {
-	f := &collectFlags{keep: 64 << 20, keepRows: 64 << 20, show: choice{"", "thing to show", []string{"packets", "events"}}}
+	f := &collectFlags{keep: 64 << 20, keepRows: 64 << 20, time: choice{byArrival, "time", []string{byArrival, byReport}}, show: choice{"", "thing to show", []string{"packets", "events"}}}
 	cmd := &cobra.Command{
 		Use:               "collect",
 		Short:             "Collect telemetry reports of P4 switches and others",
@@ -101,9 +122,11 @@ func newCollectCmd(a *app) *cobra.Command {
 	flags.UintSliceVar(&f.ports, "port", []uint{reportPort}, "UDP ports of reports (with -r: besides those that programs use)")
 	flags.StringVarP(&f.file, "read", "r", "", "read a capture file (- is standard input) and end")
 	flags.StringSliceVar(&f.allow, "allow", nil, "take reports of these sources only, addresses or prefixes such as 10.0.0.0/8 (default: anybody's)")
-	flags.StringSliceVar(&f.sources, "source", nil, "what a source sends, ADDRESS=PROFILE or ADDRESS=PROFILE,latency=us (profiles: radar int decode --help, or auto; hop latencies in ns, us or ms)")
+	flags.StringSliceVar(&f.sources, "source", nil, "what a source sends, ADDRESS=PROFILE, and behind that ,latency=us (ns, ms: what hop latencies count by), ,time=us (the same of times), ,clock=shared (its nodes, and those of all sources with this, take times by one clock: then there are latencies of links and end to end); profiles: radar int decode --help, or auto")
 	flags.StringSliceVar(&f.nodes, "node", nil, "what a node is called, ID=NAME")
 	flags.DurationVar(&f.join, "join", 200*time.Millisecond, "how long postcards (INT-XD, INT-MX) of one packet are waited for; 0: each is a packet")
+	addChoice(cmd, &f.time, "event-time", "time of events and values: when the report came, or the time in it, for which the clock that the source takes it by must agree with this machine's")
+	flags.DurationVar(&f.skew, "max-skew", 10*time.Second, "with --event-time report, how far the time in a report may be from when it came; else the latter is taken, and the report counted")
 	flags.Var(&f.keep, "keep", "bytes of reports that are kept, at least 64k")
 	flags.Var(&f.keepRows, "keep-metrics", "bytes of values that are kept for radar metrics, at least 64k: those reported last (while they are written, twice that)")
 	flags.BoolVar(&f.all, "all", false, "keep every report as a packet, also those without an event")
@@ -139,14 +162,11 @@ func (a *app) collect(cmd *cobra.Command, f *collectFlags) error {
 	if err != nil {
 		return withCode(exitUsage, fmt.Errorf("--source: %w", err))
 	}
-	if f.join < 0 || f.join > time.Minute {
-		return usagef("--join %v: use 0 to 1m", f.join)
+	if err := f.checkBounds(); err != nil {
+		return err
 	}
-	if f.keep < collect.MinKeep {
-		return usagef("--keep %v: use at least 64k", &f.keep)
-	}
-	if f.keepRows < collect.MinKeep {
-		return usagef("--keep-metrics %v: use at least 64k", &f.keepRows)
+	if err := f.eventTime(cmd, translator); err != nil {
+		return err
 	}
 	config, err := f.config()
 	if err != nil {
@@ -202,6 +222,32 @@ func (a *app) collect(cmd *cobra.Command, f *collectFlags) error {
 	return errors.Join(err, run.end(), closed, out.end(a), a.printCollected(f, &last))
 }
 
+// checkBounds checks what has a least or a most.
+func (f *collectFlags) checkBounds() error {
+	switch {
+	case f.join < 0 || f.join > time.Minute:
+		return usagef("--join %v: use 0 to 1m", f.join)
+	case f.keep < collect.MinKeep:
+		return usagef("--keep %v: use at least 64k", &f.keep)
+	case f.keepRows < collect.MinKeep:
+		return usagef("--keep-metrics %v: use at least 64k", &f.keepRows)
+	}
+	return nil
+}
+
+// eventTime says which time events have.
+func (f *collectFlags) eventTime(cmd *cobra.Command, t *collect.Translator) error {
+	if f.skew <= 0 || f.skew > mostSkew {
+		return usagef("--max-skew %v: use up to %v", f.skew, mostSkew)
+	}
+	if f.time.value == byReport {
+		t.MostSkew = f.skew
+	} else if isTyped(cmd, "max-skew") {
+		return usagef("--max-skew is about --event-time report: give both")
+	}
+	return nil
+}
+
 // forgetReports removes what was kept.
 func (a *app) forgetReports(cmd *cobra.Command) error {
 	var other string
@@ -239,7 +285,7 @@ func (f *collectFlags) info() (*collect.Info, error) {
 		}
 		info.Ports = append(info.Ports, uint16(port))
 	}
-	for _, s := range joinSettings(f.sources, "latency=") {
+	for _, s := range joinSettings(f.sources, collect.SourceSettings...) {
 		text, profile, ok := strings.Cut(s, "=")
 		addr, err := netip.ParseAddr(text)
 		if !ok || err != nil {
@@ -264,11 +310,14 @@ func (f *collectFlags) info() (*collect.Info, error) {
 	return info, nil
 }
 
-// joinSettings puts back together what a list has cut at a comma: entries that begin with a word
-// belong to the one before.
-func joinSettings(list []string, word string) (joined []string) {
+// joinSettings puts back together what a list has cut at a comma: entries that begin with one of the
+// words belong to the one before.
+func joinSettings(list []string, words ...string) (joined []string) {
+	begins := func(s string) bool {
+		return slices.ContainsFunc(words, func(word string) bool { return strings.HasPrefix(s, word) })
+	}
 	for _, s := range list {
-		if n := len(joined); n > 0 && strings.HasPrefix(s, word) {
+		if n := len(joined); n > 0 && begins(s) {
 			joined[n-1] += "," + s
 			continue
 		}
@@ -441,56 +490,4 @@ func (c *collecting) finish() {
 			fmt.Fprintf(c.stderr, "radar: warning: %s waited at %v at the end and were not taken\n", plural(int(left), "datagram"), s.Addr())
 		}
 	}
-}
-
-// printCollected says what became of everything that came.
-func (a *app) printCollected(f *collectFlags, i *collect.Info) error {
-	if a.output == formatJSON && f.show.value == "" && !f.out.stdout() {
-		return printJSON(a.out, i)
-	}
-	n, m := &i.Counts, &i.Metrics
-	fmt.Fprintf(a.stderr, "radar: %s, %d of them no report; %s, %d of them without an event; %s kept\n",
-		plural(int(n.Packets), "datagram"), n.Rejected, plural(int(n.Reports), "report"), m.Unchanged, plural(int(n.Records), "packet"))
-	if n.NoPacket > 0 {
-		fmt.Fprintf(a.stderr, "radar: %s about no packet\n", plural(int(n.NoPacket), "report"))
-	}
-	if m.Full > 0 {
-		fmt.Fprintf(a.stderr, "radar: %s had no room in the tables of metrics (--flows, --series)\n", plural(int(m.Full), "value"))
-	}
-	if m.Replaced > 0 {
-		fmt.Fprintf(a.stderr, "radar: %s of flows went for others: a flow has room for 64\n", plural(int(m.Replaced), "node"))
-	}
-	if m.NoNode > 0 {
-		fmt.Fprintf(a.stderr, "radar: %s without the node's id: in no metric of nodes\n", plural(int(m.NoNode), "hop"))
-	}
-	if n.Doubts > 0 {
-		fmt.Fprintf(a.stderr, "radar: %s with something odd (radar int decode -r shows what)\n", plural(int(n.Doubts), "datagram"))
-	}
-	a.printJoins(n)
-	if n.Alone > 0 {
-		fmt.Fprintf(a.stderr, "radar: of %s one node alone has reported\n", plural(int(n.Alone), "packet"))
-	}
-	if i.NotKept+i.Unsaved > 0 {
-		fmt.Fprintf(a.stderr, "radar: the disk was full: %s not kept, %s failed\n", plural(int(i.NotKept), "datagram"), plural(int(i.Unsaved), "write"))
-	}
-	if i.LeftOut > 0 {
-		fmt.Fprintf(a.stderr, "radar: there is no room for %s that radar metrics could show (--keep-metrics)\n", plural(int(i.LeftOut), "value"))
-	}
-	if i.Refused > 0 {
-		fmt.Fprintf(a.stderr, "radar: %s refused: of sources that are not among those of --allow\n", plural(int(i.Refused), "datagram"))
-	}
-	if i.Bugs > 0 {
-		fmt.Fprintf(a.stderr, "radar: at %s radar itself failed, a bug: they were passed over\n", plural(int(i.Bugs), "datagram"))
-	}
-	if i.Gaps > 0 {
-		fmt.Fprintf(a.stderr, "radar: %s that sources have numbered did not come\n", plural(int(i.Gaps), "report"))
-	}
-	if i.Forgotten > 0 {
-		fmt.Fprintf(a.stderr, "radar: the numbers of %s were no longer followed: there are too many (--allow says whom to hear)\n", plural(int(i.Forgotten), "source"))
-	}
-	a.printFast(i)
-	if i.Fell > 0 {
-		fmt.Fprintf(a.stderr, "radar: %s found the socket full\n", plural(int(i.Fell), "datagram"))
-	}
-	return nil
 }

@@ -85,9 +85,12 @@ func TestCollectUnits(t *testing.T) {
 		}
 	}
 	for source, want := range map[string]string{
-		"10.9.0.3=geant,latency=s": `"latency=s": use latency=ns, latency=us or latency=ms`,
-		"latency=us":               "use ADDRESS=PROFILE",
-		"10.9.0.3=,latency=us":     `unknown profile ""`,
+		"10.9.0.3=geant,latency=s":      `"latency=s": use latency=ns, latency=us or latency=ms`,
+		"latency=us":                    "use ADDRESS=PROFILE",
+		"10.9.0.3=geant,clock=own":      `"clock=own": use clock=shared`,
+		"10.9.0.3=auto,time=us,time=us": "time is said twice",
+		"10.9.0.3=auto,time=":           `"time=": use time=ns`,
+		"10.9.0.3=,latency=us":          `unknown profile ""`,
 	} {
 		if _, stderr, code := radar(t, "collect", "-r", file, "--source", source); code != exitUsage || !strings.Contains(stderr, want) {
 			t.Errorf("%s: code %d, %s", source, code, stderr)
@@ -149,6 +152,30 @@ func TestCollectJoined(t *testing.T) {
 	} {
 		if stdout, stderr, code := radar(t, strings.Fields(command)...); code != exitOK || !strings.Contains(stdout, want) {
 			t.Errorf("%s: code %d, %s%s", command, code, stderr, stdout)
+		}
+	}
+}
+
+// TestCollectEventTime: what is asked for reaches the events, and what cannot be is said.
+func TestCollectEventTime(t *testing.T) {
+	t.Setenv("RADAR_STATE_DIR", t.TempDir())
+	file := reportsFile(t)
+	for _, c := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"--event-time report", exitOK, "is further than --max-skew from when they came"},
+		{"--event-time report", exitOK, "without a time: when they came was taken"},
+		{"--event-time arrival", exitOK, "10 reports"},
+		{"--event-time never", exitUsage, "arrival"},
+		{"--max-skew 5s", exitUsage, "--max-skew is about --event-time report"},
+		{"--event-time report --max-skew 0s", exitUsage, "use up to 24h"},
+		{"--event-time report --max-skew 25h", exitUsage, "use up to 24h"},
+	} {
+		_, stderr, code := radar(t, append([]string{"collect", "-r", file}, strings.Fields(c.args)...)...)
+		if code != c.code || !strings.Contains(stderr, c.want) || c.want == "10 reports" && strings.Contains(stderr, "skew") {
+			t.Errorf("%s: code %d, %s", c.args, code, stderr)
 		}
 	}
 }

@@ -97,6 +97,7 @@ func (a *app) detach(ctx context.Context, names []string, noDrain bool) error {
 		return a.detachRest(hurry)
 	}
 	defer ag.Close()
+	a.showNames(d)
 	summary, err := ag.Finish(hurry, agent.FinishOptions{NoDrain: noDrain, Progress: a.drainProgress()})
 	view := &detachView{Domain: a.domain, Detached: true, Ended: err == nil,
 		Nodes: summary.Nodes, Ports: summary.Ports, Summary: newSummaryView(summary, "")}

@@ -48,7 +48,7 @@ func TestExportLive(t *testing.T) {
 	w := newExportWorld(t, "chain", map[string]string{"N": "2", "IPV6": "1"})
 	live := t.TempDir()
 	collector := w.within(w.net.Path("c"), w.self, "collect", "--all", "--port", "32766,6000", "--domain", w.domain+"-c",
-		"--node", "1=h1,101=r1,3=r2,4=h2")
+		"--source", "127.0.0.1=radar,::1=radar", "--node", "1=h1,101=r1,3=r2,4=h2")
 	collector.Env = append(os.Environ(), "RADAR_STATE_DIR="+live)
 	await(t, collector, "collecting at [::]:6000")
 	d, err := domain.Load(w.domain)

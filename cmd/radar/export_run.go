@@ -16,6 +16,7 @@ import (
 	"github.com/vnetradar/radar/pkg/backpack"
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/export"
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -130,7 +131,7 @@ func (x *exporting) follow(follower *backpack.Follower) error {
 	for more := true; more; {
 		// What has ended while we waited goes out, also after Ctrl-C.
 		more = wait(x.ctx, followEvery)
-		err := follower.Poll(func(p *backpack.Packet) {
+		err := follower.Poll(func(p *packet.Packet) {
 			r := x.reader.Decoder.Record(p)
 			x.take(&r)
 		})

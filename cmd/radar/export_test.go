@@ -12,12 +12,14 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vnetradar/radar/lab/test/need"
+	"github.com/vnetradar/radar/pkg/collect/metrics"
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/export"
 	"github.com/vnetradar/radar/pkg/intwire"
@@ -107,7 +109,7 @@ type told struct {
 	Sport, Dport, Type, Seq   int
 	Len, DSCP, ECN, IPID, TTL int
 	State                     record.State
-	Way                       string // NODE(IN>OUT LATENCY) ...
+	Way                       string // LINK NODE(IN>OUT LATENCY) ..., whole
 	Loss                      string
 }
 
@@ -129,7 +131,13 @@ func tell(r *record.Record) told {
 		if h.NodeNs != nil {
 			latency = fmt.Sprint(*h.NodeNs)
 		}
+		if h.LinkNs != nil {
+			v.Way += fmt.Sprintf("%d ", *h.LinkNs)
+		}
 		v.Way += fmt.Sprintf("%s(%s>%s %s) ", h.Node, h.InPort, h.Port, latency)
+	}
+	if r.State == record.Left && r.LatencyNs != nil {
+		v.Way += fmt.Sprint(*r.LatencyNs)
 	}
 	if r.Loss != nil {
 		v.Loss = r.Loss.Node + " " + r.Loss.Port + " " + r.Loss.Reason
@@ -157,6 +165,12 @@ func truth(d *domain.Domain, r record.Record) told {
 		}
 	}
 	r.Hops = hops
+	if first, last := &hops[0], &hops[len(hops)-1]; first.AtNs != nil && last.AtNs != nil {
+		r.LatencyNs = ptr(*last.AtNs - *first.AtNs)
+		if first.QueueNs != nil {
+			*r.LatencyNs -= *first.QueueNs
+		}
+	}
 	if r.State == record.Delivered {
 		r.State = record.Left
 	}
@@ -225,9 +239,11 @@ func sameAsCollected(t *testing.T, d *domain.Domain, own []record.Record, file s
 	for _, node := range d.Nodes {
 		args = append(args, "--node", fmt.Sprintf("%d=%s", node.ID, node.Name))
 	}
-	if strings.HasPrefix(forms[n].name, "int-md-2.0") || forms[n].name == "int-xd-2.0" {
-		args = append(args, "--source", "127.0.0.1=radar")
+	source := "127.0.0.1=radar"
+	if strings.HasSuffix(forms[n].name, "1.0") { // times of 32 bits
+		source = "127.0.0.1=spec-1.0,clock=shared"
 	}
+	args = append(args, "--source", source)
 	stdout, stderr, code := radar(t, args...)
 	if code != exitOK || strings.Contains(stderr, "odd") || strings.Contains(stderr, "did not come") || !strings.Contains(stderr, " 0 of them no report") {
 		t.Fatalf("collect: code %d, %s", code, stderr)
@@ -241,6 +257,56 @@ func sameAsCollected(t *testing.T, d *domain.Domain, own []record.Record, file s
 	}
 	if diff := cmp.Diff(sortTold(want), sortTold(got)); diff != "" {
 		t.Error(diff)
+	}
+	sameLatencies(t, d, own, n)
+}
+
+// sameLatencies demands that the collector's latencies end to end, and of links, are some that were
+// measured, and that there is one of each flow and link.
+func sameLatencies(t *testing.T, d *domain.Domain, own []record.Record, n int) {
+	t.Helper()
+	stdout, stderr, _ := radar(t, "metrics", "--metric", "flow_latency,link_latency", "-o", "json", "--domain", "exported")
+	measured := make(map[string][]uint64)
+	add := func(of string, ns *int64) {
+		if ns != nil {
+			measured[of] = append(measured[of], uint64(*ns))
+		}
+	}
+	for _, r := range own {
+		for i := 1; i < len(r.Hops); i++ {
+			add(r.Hops[i-1].Node+" > "+r.Hops[i].Node, r.Hops[i].LinkNs)
+		}
+		if v := formTruth(d, r, n); r.State == record.Delivered {
+			ns, err := strconv.ParseInt(v.Way[strings.LastIndex(v.Way, " ")+1:], 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			add(fmt.Sprintf("%s > %s %s %d > %d", r.Src, r.Dst, r.Proto, max(v.Sport, 0), max(v.Dport, 0)), &ns)
+		}
+	}
+	has := make(map[string]bool)
+	for line := range strings.Lines(stdout) {
+		var row metrics.RowJSON
+		if err := json.Unmarshal([]byte(line), &row); err != nil {
+			t.Fatal(err)
+		}
+		of := row.Node + " > " + row.ToNode
+		if row.Metric == metrics.FlowLatency.String() {
+			sport, dport := uint16(0), uint16(0)
+			if row.Sport != nil {
+				sport, dport = *row.Sport, *row.Dport
+			}
+			of = fmt.Sprintf("%s > %s %s %d > %d", row.Src, row.Dst, row.Proto, sport, dport)
+		}
+		has[of] = true
+		if !slices.Contains(measured[of], *row.Value) {
+			t.Errorf("%s of %s is %d, measured %d", row.Metric, of, *row.Value, measured[of])
+		}
+	}
+	for of := range measured {
+		if !has[of] {
+			t.Errorf("no latency of %s: %s%s", of, stdout, stderr)
+		}
 	}
 }
 

@@ -25,7 +25,11 @@ two addresses are a flow of their own. Of NAT, -o wide shows the other side.
             the first packet to the last time stamp of the last. One packet has none
   P50 P99   of the time from first to last stamp
   JITTER    as RFC 3550, 6.4.1 defines it, over one-way latencies in order of arrival
-  LOST      share of packets lost or expired
+  LOST      share of packets lost or expired: on their way
+  DROPPED   packets that were dropped after delivery, in the receiving node: a full
+            socket, nobody listens, its rules. They count as delivered. What TCP
+            itself frees is not in it (-o wide: LOCALDROPS has both). It is what
+            radar loss --local shows
   REORD     share of packets that arrived behind one sent later (RFC 4737, 3.3)`
 
 // flowSorts are the orders of --sort: greatest first, what is not known last.
@@ -34,6 +38,7 @@ var flowSorts = map[string]func(*aggregate.FlowRow) float64{
 	"bytes":    func(r *aggregate.FlowRow) float64 { return float64(r.Bytes) },
 	"duration": func(r *aggregate.FlowRow) float64 { return float64(r.DurationNs) },
 	"loss":     lossShare,
+	"dropped":  func(r *aggregate.FlowRow) float64 { return float64(r.Dropped) },
 	"rate": func(r *aggregate.FlowRow) float64 {
 		if r.RateBps == nil {
 			return -1
@@ -60,7 +65,7 @@ var flowSorts = map[string]func(*aggregate.FlowRow) float64{
 	},
 }
 
-var flowSortNames = []string{"packets", "bytes", "rate", "latency", "jitter", "loss", "reordered", "duration"}
+var flowSortNames = []string{"packets", "bytes", "rate", "latency", "jitter", "loss", "dropped", "reordered", "duration"}
 
 func lossShare(r *aggregate.FlowRow) float64 {
 	return float64(r.Lost+r.Expired) / float64(r.Packets)
@@ -157,11 +162,11 @@ func (a *app) printFlows(rows []aggregate.FlowRow) error {
 	columns := []column{
 		{title: "PACKETS", right: true}, {title: "BYTES", right: true}, {title: "RATE", right: true},
 		{title: "DURATION", right: true}, {title: "P50", right: true}, {title: "P99", right: true},
-		{title: "JITTER", right: true}, {title: "LOST", right: true}, {title: "REORD", right: true},
+		{title: "JITTER", right: true}, {title: "LOST", right: true}, {title: "DROPPED", right: true}, {title: "REORD", right: true},
 		{title: "PATHS", right: true}, {title: "FLOW"},
 	}
 	if a.output == formatWide {
-		columns = slices.Insert(columns, 9, column{title: "DELIVERED", right: true}, column{title: "LEFT", right: true},
+		columns = slices.Insert(columns, 10, column{title: "DELIVERED", right: true}, column{title: "LEFT", right: true},
 			column{title: "LOCALDROPS", right: true}, column{title: "FIRST"})
 		columns = append(columns[:len(columns)-1], column{title: "FLOW"}, column{title: "NAT"}, column{title: "PATH"})
 	}
@@ -192,12 +197,12 @@ func (a *app) flowCells(r *aggregate.FlowRow) []string {
 	}
 	cells := []string{
 		decimal(r.Packets), decimal(r.Bytes), rate, humanDuration(float64(r.DurationNs)), p50, p99,
-		jitter, percent(lossShare(r)), reordered, paths, r.String(),
+		jitter, percent(lossShare(r)), decimal(r.Dropped), reordered, paths, r.String(),
 	}
 	if a.output != formatWide {
 		return cells
 	}
-	cells = slices.Insert(cells, 9, decimal(r.Delivered), decimal(r.Left), decimal(r.LocalDrops),
+	cells = slices.Insert(cells, 10, decimal(r.Delivered), decimal(r.Left), decimal(r.LocalDrops),
 		time.Unix(0, r.FirstNs).In(a.location).Format("15:04:05.000000"))
 	var list []string
 	for _, p := range r.PathList {

@@ -24,7 +24,7 @@ import (
 // of the path in its arguments. Switch 1 sends every other postcard after the next one. It also sends some
 // that are not true: of other content, of another flow, cut short, and of a node that nobody has named.
 const postcardSwitch = `
-import ctypes, os, select, socket, struct, subprocess, sys
+import ctypes, os, select, socket, struct, subprocess, sys, time
 me = int(sys.argv[2])
 reports = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 reports.connect(("127.0.0.1", 32766))
@@ -41,13 +41,15 @@ for dev in "eth0", "eth1":
     s.bind((dev, 3)) # ETH_P_ALL
     ports.append((s, s.getsockname()[4], neighbour(dev)))
 count, held = 0, []
-def report(node, quote, depth):
+def report(node, quote, depth, came, went):
     global count
     inner = quote + bytes(-len(quote) % 4)
-    head = struct.pack("!BBBBHHHH", 0x14, (20 + len(inner)) // 4, 3, 0x20, 0x7000, 0, 0, 0)
-    said = struct.pack("!HHIBBH", 1, 2, 100 * node, 0, depth >> 16, depth & 0xffff)
+    head = struct.pack("!BBBBHHHH", 0x14, (36 + len(inner)) // 4, 7, 0x20, 0x7c00, 0, 0, 0)
+    said = struct.pack("!HHIBBHQQ", 1, 2, 100 * node, 0, depth >> 16, depth & 0xffff, came, went)
     held.append(struct.pack("!II", 0x20000000 | count, node) + head + said + inner)
     count += 1
+def now(): # the last digits tell whose time it is
+    return time.time_ns() // 1000 * 1000 + 777
 def checked(b):
     b[24:26] = b"\0\0"
     total = sum(struct.unpack("!10H", b[14:34]))
@@ -58,6 +60,7 @@ print("ready", flush=True)
 while True:
     for s in select.select([p[0] for p in ports], [], [])[0]:
         f, addr = s.recvfrom(65536)
+        came = now()
         if addr[2] == 4 or f[12:14] != b"\x08\x00":
             continue
         f = bytearray(f)
@@ -66,17 +69,18 @@ while True:
         f[:12], f[22] = to + mac, f[22] - 1
         checked(f)
         assent = bytes(f[14:14 + len(asread)])
+        went = now()
         out.send(f)
         if asread[9] not in (1, 6, 17) or asread[16:20] != socket.inet_aton("10.0.4.2"):
             continue
         n = struct.unpack("!I", asread[-4:])[0]
         quote = assent if me == 2 else asread
-        report(me, quote, 1000 * me + n)
+        report(me, quote, 1000 * me + n, came, went)
         if me == 1 and n < 10:
-            report(2, quote[:31] + bytes([quote[31] ^ 0x80]) + quote[32:], 7)
-            report(2, quote[:20] + b"\x12\x34" + quote[22:], 7)
-            report(2, quote[:28], 7)
-            report(9, quote, 7)
+            report(2, quote[:31] + bytes([quote[31] ^ 0x80]) + quote[32:], 7, came, went)
+            report(2, quote[:20] + b"\x12\x34" + quote[22:], 7, came, went)
+            report(2, quote[:28], 7, came, went)
+            report(9, quote, 7, came, went)
         if me != 1 or n % 2:
             for r in reversed(held):
                 reports.send(r)
@@ -129,6 +133,12 @@ func TestPostcardsInside(t *testing.T) {
 	if paths := pathEvents(t, events); !slices.Equal(paths, slices.Repeat([]string{"r1 > r2 > r3"}, 3)) { // of three flows
 		t.Errorf("path events %q", paths)
 	}
+	if c := &info.Counts; c.ClockFaults+c.Untimed+c.Skewed > 0 {
+		t.Errorf("times that cannot be: %d, reports without: %d, skewed: %d", c.ClockFaults, c.Untimed, c.Skewed)
+	}
+	if links := linkEvents(t, events, true); !slices.Equal(links, []string{"r1 > r2", "r2 > r3"}) {
+		t.Errorf("events of links %q", links)
+	}
 	w.checkJoined()
 	w.checkCountedOnce()
 	elsewhere(t, w.domain, insidePackets)
@@ -162,7 +172,7 @@ func (w *world) collectInside(n *nstest.Net, events string) (info *collect.Info,
 		w.Fatal(err)
 	}
 	collector := exec.Command("nsenter", "--net="+n.Path("c"), self, "collect", "--all", "--listen", "127.0.0.1", "--join", "1m",
-		"--node", "1=r1,2=r2,3=r3", "--json", events, "--snapshot", "0")
+		"--node", "1=r1,2=r2,3=r3", "--source", "127.0.0.1=spec-2.1,clock=shared", "--event-time", "report", "--json", events, "--snapshot", "0")
 	await(w.T, collector, "collecting at")
 	w.in("h1", "python3", "-c", sendNumbered, fmt.Sprint(insidePackets))
 	defer func() {
@@ -252,7 +262,7 @@ func elsewhere(t *testing.T, name string, packets uint64) {
 		t.Fatalf("%v: %v", files, err)
 	}
 	events := filepath.Join(t.TempDir(), "elsewhere.jsonl")
-	stdout, stderr, code := radar(t, "collect", "--domain", name+"e", "--all", "--join", "1m", "--json", events, "--snapshot", "0", "-r", files[0])
+	stdout, stderr, code := radar(t, "collect", "--domain", name+"e", "--all", "--join", "1m", "--source", "127.0.0.1=spec-2.1,clock=shared", "--json", events, "--snapshot", "0", "-r", files[0])
 	if code != exitOK {
 		t.Fatalf("collect -r: %d: %s%s", code, stdout, stderr)
 	}
@@ -263,14 +273,17 @@ func elsewhere(t *testing.T, name string, packets uint64) {
 	if paths := pathEvents(t, events); len(paths) > 0 {
 		t.Errorf("paths are claimed: %q", paths)
 	}
+	if links := linkEvents(t, events, false); len(links) > 0 || info.Counts.ClockFaults > 0 {
+		t.Errorf("links are claimed: %q; %d times that cannot be", links, info.Counts.ClockFaults)
+	}
 	stdout, _, _ = radar(t, "packets", "--domain", name+"e", "--last", "0")
 	if !strings.Contains(stdout, "int-1, int-2, int-3 (order not known)") || strings.Contains(stdout, "int-1 > int-2") {
 		t.Errorf("packets:\n%.2000s", stdout)
 	}
 }
 
-// pathEvents are the paths of the events in a file.
-func pathEvents(t *testing.T, file string) (paths []string) {
+// eventsIn are the events in a file.
+func eventsIn(t *testing.T, file string) (list []metrics.EventJSON) {
 	t.Helper()
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -281,9 +294,33 @@ func pathEvents(t *testing.T, file string) (paths []string) {
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
 			t.Fatal(err)
 		}
+		list = append(list, e)
+	}
+	return list
+}
+
+// pathEvents are the paths of the events in a file.
+func pathEvents(t *testing.T, file string) (paths []string) {
+	t.Helper()
+	for _, e := range eventsIn(t, file) {
 		if e.Metric == metrics.FlowPath.String() {
 			paths = append(paths, strings.Join(e.Path, " > "))
 		}
 	}
 	return paths
+}
+
+// linkEvents are the links that events in a file are about, each once. told: events have the switches' times.
+func linkEvents(t *testing.T, file string, told bool) (links []string) {
+	t.Helper()
+	for _, e := range eventsIn(t, file) {
+		if told && e.TNs%1000 != 777 {
+			t.Errorf("%s at %d, no time of a switch", e.Metric, e.TNs)
+		}
+		if e.Metric == metrics.LinkLatency.String() {
+			links = append(links, e.Node+" > "+e.ToNode)
+		}
+	}
+	slices.Sort(links)
+	return slices.Compact(links)
 }

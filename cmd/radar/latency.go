@@ -23,12 +23,16 @@ percentile, most.
   --by flow        the same for each flow, with its jitter (RFC 3550, 6.4.1). Packets
                    of several flows have no jitter in common: other groups have none
 
+--series shows one row for each second in which packets set out, of the last 300. It asks
+the ring, which remembers less than what is counted since attach: standard error says from
+when (attach with more --slots).
+
 Percentiles are within 1 %, of flows unless a note says otherwise; count, least and
 most are exact.`
 
 func newLatencyCmd(a *app) *cobra.Command {
 	by := choice{string(aggregate.ByEndToEnd), "group", []string{"node", "queue", "link", "path", "end-to-end", "flow"}}
-	top := count(20)
+	top, series := count(20), false
 	isFlow := func() bool { return by.value == string(aggregate.ByFlow) }
 	var cmd *cobra.Command
 	cmd = newQuestionCmd(a, &cobra.Command{
@@ -37,8 +41,17 @@ func newLatencyCmd(a *app) *cobra.Command {
 		Long:  latencyLong,
 		Example: `  radar latency --by queue
   radar latency --by flow --since 1m 'tcp and port 80'
-  radar latency --by node -o json | jq '{name, p99_ns}'`,
-	}, &question{byFlow: isFlow, checkFlags: func() error { return checkTop(cmd, isFlow()) }}, func(r *answer) error {
+  radar latency --by node -o json | jq '{name, p99_ns}'
+  radar latency --series --since 5m -o csv > latencies.csv`,
+	}, &question{byFlow: isFlow, bySecond: func() bool { return series }, checkFlags: func() error {
+		if series && isFlow() {
+			return usagef("--series: seconds are not kept for each flow, use another --by")
+		}
+		return checkTop(cmd, isFlow())
+	}}, func(r *answer) error {
+		if series {
+			return a.showLatencySeries(r, aggregate.By(by.value))
+		}
 		if !isFlow() {
 			a.noteRows(r, aggregate.By(by.value))
 			return a.printLatency(r.Latency(aggregate.By(by.value), r.names), false)
@@ -50,6 +63,7 @@ func newLatencyCmd(a *app) *cobra.Command {
 		return a.printLatency(aggregate.LatencyOfFlows(flows), true)
 	})
 	addChoice(cmd, &by, "by", "what to group by")
+	cmd.Flags().BoolVar(&series, "series", false, "show each second")
 	cmd.Flags().Var(&top, "top", "with --by flow, show the first N; 0: all")
 	return cmd
 }
@@ -62,24 +76,39 @@ func checkTop(cmd *cobra.Command, flows bool) error {
 	return nil
 }
 
+var quantileColumns = []column{
+	{title: "COUNT", right: true}, {title: "MIN", right: true}, {title: "P50", right: true},
+	{title: "P90", right: true}, {title: "P99", right: true}, {title: "P99.9", right: true},
+	{title: "MAX", right: true},
+}
+
+func quantileCells(q *aggregate.Quantiles) []string {
+	cells := []string{decimal(q.Count)}
+	for _, ns := range []int64{q.MinNs, q.P50Ns, q.P90Ns, q.P99Ns, q.P999Ns, q.MaxNs} {
+		cells = append(cells, humanDuration(float64(ns)))
+	}
+	return cells
+}
+
+// nameText is what tables call a row.
+func (a *app) nameText(r *aggregate.LatencyRow) string {
+	if len(r.Hops) > 0 {
+		return a.pathText(r.Name, r.Hops, r.Truncated)
+	}
+	return r.Name
+}
+
 func (a *app) printLatency(rows []aggregate.LatencyRow, flows bool) error {
 	if a.output.raw() {
 		return printRows(a, rows)
 	}
-	columns := []column{
-		{title: "COUNT", right: true}, {title: "MIN", right: true}, {title: "P50", right: true},
-		{title: "P90", right: true}, {title: "P99", right: true}, {title: "P99.9", right: true},
-		{title: "MAX", right: true},
-	}
+	columns := slices.Clone(quantileColumns)
 	if flows {
 		columns = append(columns, column{title: "JITTER", right: true})
 	}
 	t := newTable(append(columns, column{title: "NAME"})...)
 	for _, r := range rows {
-		cells := []string{decimal(r.Count)}
-		for _, ns := range []int64{r.MinNs, r.P50Ns, r.P90Ns, r.P99Ns, r.P999Ns, r.MaxNs} {
-			cells = append(cells, humanDuration(float64(ns)))
-		}
+		cells := quantileCells(&r.Quantiles)
 		if flows {
 			jitter := ""
 			if r.JitterNs != nil {
@@ -87,11 +116,7 @@ func (a *app) printLatency(rows []aggregate.LatencyRow, flows bool) error {
 			}
 			cells = append(cells, jitter)
 		}
-		name := r.Name
-		if len(r.Hops) > 0 {
-			name = a.pathText(name, r.Hops, r.Truncated)
-		}
-		t.add(append(cells, name)...)
+		t.add(append(cells, a.nameText(&r))...)
 	}
 	return t.flush(a.out)
 }

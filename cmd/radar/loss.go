@@ -32,8 +32,14 @@ REASON NOT_FORWARDED: a process forwards the packets of that node by packet sock
 has not sent these on; FUNCTION is the process. (The kernel drops its own copies there,
 always, for reasons that mean nothing.) The agent has to have seen the process forward.
 
+With -f a line says how many packets were lost in the last second, or since the last
+answer, and a column where. Packets that were NOT_SEEN again are known when the timeout is
+over: they are in neither. --series shows one row for each place and second in which packets
+were lost there, of the last 300, instead.
+
 --local shows what was dropped after delivery instead: in the receiving node's own
-input rules or socket buffers. Such packets count as delivered. What TCP itself frees
+input rules or socket buffers. Such packets count as delivered; radar flows has them in
+its column DROPPED. What TCP itself frees
 (data that it had already, what is left when a connection is closed) has a NOTE: that
 is no fault.`
 
@@ -45,12 +51,15 @@ type lossView struct {
 }
 
 func newLossCmd(a *app) *cobra.Command {
-	local, failIfLost, by := false, false, choice{"place", "group", []string{"place", "flow"}}
+	local, failIfLost, series, by := false, false, false, choice{"place", "group", []string{"place", "flow"}}
 	isFlow := func() bool { return by.value == string(aggregate.ByFlow) }
 	q := &question{byFlow: isFlow}
 	q.checkFlags = func() error {
-		if failIfLost && q.follow {
+		switch {
+		case failIfLost && q.follow:
 			return usagef("--fail-if-lost: a command that goes on (-f) has no exit code to tell it by")
+		case series && isFlow():
+			return usagef("--series: seconds are not kept for each flow, use --by place")
 		}
 		return nil
 	}
@@ -61,12 +70,16 @@ func newLossCmd(a *app) *cobra.Command {
 		Example: `  radar loss
   radar loss --by flow --since 10m
   radar loss --fail-if-lost --since 1m --dst h2 || echo packets were lost
+  radar loss --series -o csv > losses.csv
   radar loss -o json | jq 'select(.at == "queue")'`,
 	}, q, func(r *answer) error {
 		a.noteFull("places and reasons", r.Totals().OverLosses, aggregate.MaxLosses)
 		show := a.showLosses
-		if isFlow() {
+		switch {
+		case isFlow():
 			show = a.showFlowLosses
+		case series:
+			show = a.showLossSeries
 		}
 		n, err := show(r, local)
 		if err == nil && failIfLost && n > 0 {
@@ -75,6 +88,7 @@ func newLossCmd(a *app) *cobra.Command {
 		return err
 	})
 	cmd.Flags().BoolVar(&failIfLost, "fail-if-lost", false, "end with exit code 5 if a row is shown: for scripts")
+	cmd.Flags().BoolVar(&series, "series", false, "show each second")
 	cmd.Flags().BoolVar(&local, "local", false, "show what was dropped after delivery")
 	addChoice(cmd, &by, "by", "what to group by")
 	return cmd
@@ -82,21 +96,33 @@ func newLossCmd(a *app) *cobra.Command {
 
 // showLosses prints rows, and returns how many packets they have.
 func (a *app) showLosses(r *answer, local bool) (packets uint64, err error) {
-	if local {
-		rows := r.LocalDrops(r.names)
-		return sumOf(rows, func(row *aggregate.LossRow) uint64 { return row.Packets }), a.printLosses(rows, true)
-	}
 	rows := r.Losses(r.names)
+	if local {
+		rows = r.LocalDrops(r.names)
+	}
+	print := func() error {
+		now := a.lossesNow(r, local)
+		a.printLossesNow(now, local)
+		return a.printLosses(rows, local, now)
+	}
+	return sumOf(rows, func(row *aggregate.LossRow) uint64 { return row.Packets }), a.aroundLosses(r, local, rows, print)
+}
+
+// aroundLosses says what rows of losses do not, before and after they are printed.
+func (a *app) aroundLosses(r *answer, local bool, rows []aggregate.LossRow, print func() error) error {
+	if local {
+		return print()
+	}
 	told := slices.ContainsFunc(rows, func(row aggregate.LossRow) bool { return !row.Inferred() })
 	a.noteOtherLosses(r, told)
 	a.noteLoops(r)
-	if err := a.printLosses(rows, false); err != nil {
-		return 0, err
+	if err := print(); err != nil {
+		return err
 	}
 	if r.Totals().Packets > 0 { // else noteEmpty says it
 		a.noteUnsent(r.ring, r.asked)
 	}
-	return sumOf(rows, func(row *aggregate.LossRow) uint64 { return row.Packets }), nil
+	return nil
 }
 
 func sumOf[T any](rows []T, n func(*T) uint64) (sum uint64) {
@@ -106,17 +132,21 @@ func sumOf[T any](rows []T, n func(*T) uint64) (sum uint64) {
 	return sum
 }
 
-func (a *app) printLosses(rows []aggregate.LossRow, afterDelivery bool) error {
+// printLosses prints rows; recent are the packets of the last seconds, nil: nobody asks for them.
+func (a *app) printLosses(rows []aggregate.LossRow, afterDelivery bool, recent *recentLosses) error {
 	if a.output.raw() {
 		views := make([]lossView, len(rows))
 		for i, r := range rows {
-			views[i] = lossView{r, afterDelivery, afterDelivery && freedByTCP(&r.LossPlace)}
+			views[i] = lossView{r, afterDelivery, afterDelivery && r.FreedByTCP()}
 		}
 		return printRows(a, views)
 	}
-	columns := append([]column{
-		{title: "PACKETS", right: true}, {title: "SKBS", right: true}, {title: "BYTES", right: true}, {title: "FLOWS", right: true},
-	}, placeColumns...)
+	columns := []column{{title: "PACKETS", right: true}}
+	if recent != nil {
+		columns = append(columns, column{title: fmt.Sprintf("LAST %ds", recent.seconds), right: true})
+	}
+	columns = append(append(columns, column{title: "SKBS", right: true}, column{title: "BYTES", right: true}, column{title: "FLOWS", right: true}),
+		placeColumns...)
 	if afterDelivery {
 		columns = append(columns, column{title: "NOTE"})
 	}
@@ -129,7 +159,11 @@ func (a *app) printLosses(rows []aggregate.LossRow, afterDelivery bool) error {
 		if r.FlowsMore {
 			flows += "+"
 		}
-		cells := append([]string{decimal(r.Packets), decimal(r.Skbs), decimal(r.Bytes), flows}, placeCells(&r.LossPlace)...)
+		cells := []string{decimal(r.Packets)}
+		if recent != nil {
+			cells = append(cells, decimal(recent.of[r.LossPlace]))
+		}
+		cells = append(append(cells, decimal(r.Skbs), decimal(r.Bytes), flows), a.placeCells(&r.LossPlace)...)
 		if afterDelivery {
 			cells = append(cells, localNote(&r.LossPlace))
 		}
@@ -149,8 +183,8 @@ var placeColumns = []column{
 	{title: "NODE"}, {title: "PORT"}, {title: "AT"}, {title: "REASON"}, {title: "QDISC"}, {title: "FUNCTION"}, {title: "WHY"},
 }
 
-func placeCells(p *aggregate.LossPlace) []string {
-	return []string{p.Node, p.Port, string(p.At), p.Reason, p.Qdisc, p.Function, shortWhy(p.Reason, p.Function)}
+func (a *app) placeCells(p *aggregate.LossPlace) []string {
+	return []string{p.Node, a.shown.port(p.Node, p.Port), string(p.At), p.Reason, p.Qdisc, p.Function, shortWhy(p.Reason, p.Function)}
 }
 
 // flowLossView is a row of "radar loss --by flow" in JSON.
@@ -166,6 +200,13 @@ func (a *app) showFlowLosses(r *answer, local bool) (packets uint64, err error) 
 		of = r.LocalDropsByFlow
 	} else {
 		a.noteExpired(r)
+		drops := uint64(0)
+		for _, row := range r.LocalDropsByFlow(r.names, r.keep) {
+			if !row.FreedByTCP() {
+				drops += row.Packets
+			}
+		}
+		a.noteDropped(drops)
 	}
 	rows := of(r.names, r.keep)
 	return sumOf(rows, func(row *aggregate.LossFlowRow) uint64 { return row.Packets }), a.printFlowLosses(rows, local)
@@ -175,7 +216,7 @@ func (a *app) printFlowLosses(rows []aggregate.LossFlowRow, afterDelivery bool) 
 	if a.output.raw() {
 		views := make([]flowLossView, len(rows))
 		for i, r := range rows {
-			views[i] = flowLossView{r, afterDelivery, afterDelivery && freedByTCP(&r.LossPlace)}
+			views[i] = flowLossView{r, afterDelivery, afterDelivery && r.FreedByTCP()}
 		}
 		return printRows(a, views)
 	}
@@ -185,7 +226,7 @@ func (a *app) printFlowLosses(rows []aggregate.LossFlowRow, afterDelivery bool) 
 	}
 	t := newTable(columns...)
 	for _, r := range rows {
-		cells := append([]string{decimal(r.Packets), decimal(r.Bytes), r.String()}, placeCells(&r.LossPlace)...)
+		cells := append([]string{decimal(r.Packets), decimal(r.Bytes), r.String()}, a.placeCells(&r.LossPlace)...)
 		if afterDelivery {
 			cells = append(cells, localNote(&r.LossPlace))
 		}

@@ -12,49 +12,26 @@ import (
 	"github.com/vnetradar/radar/pkg/aggregate"
 )
 
-// tcpFrees are the reasons, and functions where a reason alone does not tell, with
-// which TCP frees what it no longer needs in the course of every connection. Their
-// packets arrived and were understood: nobody need look for a fault. Reasons are
-// those of enum skb_drop_reason; "" stands for any function.
-var tcpFrees = map[string][]string{
-	"TCP_OLD_DATA":         {""}, // sent again, and received already
-	"TCP_OLD_SEQUENCE":     {""},
-	"TCP_OLD_ACK":          {""}, // overtaken by a newer one
-	"TCP_RFC7323_PAWS_ACK": {""},
-	"TCP_OFOMERGE":         {""},                      // its data came in with another packet
-	"QUEUE_PURGE":          {"sk_stream_kill_queues"}, // still queued as the connection was closed
-	"NOT_SPECIFIED":        {"tcp_v4_rcv"},            // the last ACKs, in TIME_WAIT
-}
-
-// freedByTCP says whether what was freed there after delivery is no fault.
-func freedByTCP(p *aggregate.LossPlace) bool {
-	functions := tcpFrees[p.Reason]
-	return slices.Contains(functions, "") || p.Function != "" && slices.Contains(functions, p.Function)
-}
-
 // localNote is what tables say about it.
 func localNote(p *aggregate.LossPlace) string {
-	if freedByTCP(p) {
+	if p.FreedByTCP() {
 		return "freed by TCP itself"
 	}
 	return ""
 }
 
-// noteOtherLosses says what rows of losses do not: how much expired, and, if no loss was
-// reported, what was freed after delivery.
+// noteOtherLosses says what rows of losses do not: how much expired, and what was dropped after
+// delivery; if no loss was reported, also what TCP has freed.
 func (a *app) noteOtherLosses(r *answer, lost bool) {
 	a.noteExpired(r)
 	total := r.Totals()
-	if lost || total.Packets == 0 {
+	drops, freed := droppedAfterDelivery(r.LocalDrops(r.names))
+	if lost {
+		a.noteDropped(drops)
 		return
 	}
-	drops, freed := uint64(0), uint64(0)
-	for _, row := range r.LocalDrops(r.names) {
-		if freedByTCP(&row.LossPlace) {
-			freed += row.Packets
-		} else {
-			drops += row.Packets
-		}
+	if total.Packets == 0 {
+		return
 	}
 	onTheWay := ""
 	if total.Expired == 0 {
@@ -70,6 +47,26 @@ func (a *app) noteOtherLosses(r *answer, lost bool) {
 		a.notef("%safter delivery only %s, which is no fault", onTheWay, own)
 	case onTheWay != "":
 		a.notef("nothing was lost on the way of %s", plural(int(total.Packets), "packet"))
+	}
+}
+
+// droppedAfterDelivery sums up rows of what was dropped after delivery, and apart from that what
+// TCP has freed itself.
+func droppedAfterDelivery(rows []aggregate.LossRow) (drops, freed uint64) {
+	for i := range rows {
+		if rows[i].FreedByTCP() {
+			freed += rows[i].Packets
+		} else {
+			drops += rows[i].Packets
+		}
+	}
+	return drops, freed
+}
+
+// noteDropped says beside losses that there were drops after delivery, too.
+func (a *app) noteDropped(n uint64) {
+	if n > 0 {
+		a.notef("besides, after delivery %s dropped (rules, full buffers, no socket): radar loss --local", packetsWere(n))
 	}
 }
 

@@ -6,91 +6,64 @@ import (
 	"bytes"
 	"testing"
 
-	"github.com/cilium/ebpf/btf"
-
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/backpack"
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
 // What has no row in "radar loss" is said beside it: packets that expired, and drops
 // after delivery, TCP's own apart from those that may be a fault.
 func TestLossNotes(t *testing.T) {
-	const none = backpack.NoPort
-	packet := func(n int, state record.State, hops ...backpack.Hop) *backpack.Packet {
-		return &backpack.Packet{State: state, Hops: hops, Segs: n, LatencyNs: backpack.NoTime}
+	const none = packet.NoPort
+	made := func(n int, state record.State, hops ...packet.Hop) *packet.Packet {
+		return &packet.Packet{State: state, Hops: hops, Segs: n, LatencyNs: packet.NoTime}
 	}
-	local := func(n int, reason, function string) *backpack.Packet {
-		p := packet(n, record.Delivered, backpack.Hop{Node: 2, In: 1, Out: none})
-		p.LocalDrop, p.Loss = true, backpack.Drop{Node: 2, Port: none, At: record.AtNode, Reason: reason, Function: backpack.NamedFunction(function)}
+	local := func(n int, reason, function string) *packet.Packet {
+		p := made(n, record.Delivered, packet.Hop{Node: 2, In: 1, Out: none})
+		p.LocalDrop, p.Loss = true, packet.Drop{Node: 2, Port: none, At: record.AtNode, Reason: reason, Function: packet.NamedFunction(function)}
 		return p
 	}
-	expired := []*backpack.Packet{
-		packet(7, record.Expired, backpack.Hop{Node: 1, In: none, Out: 0}),
-		packet(20, record.Expired, backpack.Hop{Node: 1, In: none, Out: 4}, backpack.Hop{Node: 4, In: 5, Out: none}),
-		packet(30, record.Expired, backpack.Hop{Node: 1, In: none, Out: 4}, backpack.Hop{Node: 4, In: 5, Out: 6}),
+	expired := []*packet.Packet{
+		made(7, record.Expired, packet.Hop{Node: 1, In: none, Out: 0}),
+		made(20, record.Expired, packet.Hop{Node: 1, In: none, Out: 4}, packet.Hop{Node: 4, In: 5, Out: none}),
+		made(30, record.Expired, packet.Hop{Node: 1, In: none, Out: 4}, packet.Hop{Node: 4, In: 5, Out: 6}),
 	}
-	moved := packet(9, record.Expired, backpack.Hop{Node: 4, In: 5, Out: none})
+	moved := made(9, record.Expired, packet.Hop{Node: 4, In: 5, Out: none})
 	moved.Moved = true
-	arrived := packet(5, record.Delivered, backpack.Hop{Node: 2, In: 1, Out: none})
+	arrived := made(5, record.Delivered, packet.Hop{Node: 2, In: 1, Out: none})
 	drop, closed := local(1, "NO_SOCKET", "udp_rcv"), local(3, "QUEUE_PURGE", "sk_stream_kill_queues")
 	purged, timeWait := local(2, "QUEUE_PURGE", "inet_sock_destruct"), local(4, "NOT_SPECIFIED", "tcp_v4_rcv")
 	const (
 		last  = "radar: 57 packets expired (not seen for the timeout), last seen in r1 (30 out by eth1, 20 in by eth0), c1 (7 out by eth0): radar packets --state expired\n"
 		drops = "packets were dropped (rules, full buffers, no socket)"
 	)
+	gone := made(1, record.Lost, packet.Hop{Node: 1, In: none, Out: 0})
 	for name, c := range map[string]struct {
-		packets []*backpack.Packet
+		packets []*packet.Packet
 		want    string
 	}{
 		"nothing": {nil, ""},
-		"no loss": {[]*backpack.Packet{arrived}, "radar: nothing was lost on the way of 5 packets\n"},
+		"no loss": {[]*packet.Packet{arrived}, "radar: nothing was lost on the way of 5 packets\n"},
 		"expired": {expired, last},
-		"moved": {[]*backpack.Packet{moved}, "radar: 9 packets expired (not seen for the timeout), last seen in r1 (9 in by eth0): radar packets --state expired\n" +
+		"moved": {[]*packet.Packet{moved}, "radar: 9 packets expired (not seen for the timeout), last seen in r1 (9 in by eth0): radar packets --state expired\n" +
 			"radar: 9 packets of these came to a node just as it got their address, or lost it: whether they were delivered is not known\n"},
 		"and drop": {append(expired, drop), last + "radar: after delivery 1 packet was dropped (rules, full buffers, no socket): radar loss --local\n"},
-		"drops":    {[]*backpack.Packet{drop, purged}, "radar: nothing was lost on the way of 3 packets; after delivery 3 " + drops + ": radar loss --local\n"},
-		"both": {[]*backpack.Packet{drop, purged, closed}, "radar: nothing was lost on the way of 6 packets; after delivery 3 " + drops +
+		"drops":    {[]*packet.Packet{drop, purged}, "radar: nothing was lost on the way of 3 packets; after delivery 3 " + drops + ": radar loss --local\n"},
+		"both": {[]*packet.Packet{drop, purged, closed}, "radar: nothing was lost on the way of 6 packets; after delivery 3 " + drops +
 			", and 3 freed by TCP itself (old data, connection closed): radar loss --local\n"},
-		"TCP": {[]*backpack.Packet{closed, timeWait}, "radar: nothing was lost on the way of 7 packets; after delivery only 7 freed by TCP itself (old data, connection closed), which is no fault\n"},
+		"beside losses":          {[]*packet.Packet{gone, drop, closed}, "radar: besides, after delivery 1 packet was dropped (rules, full buffers, no socket): radar loss --local\n"},
+		"beside losses, nothing": {[]*packet.Packet{gone, closed}, ""},
+		"TCP":                    {[]*packet.Packet{closed, timeWait}, "radar: nothing was lost on the way of 7 packets; after delivery only 7 freed by TCP itself (old data, connection closed), which is no fault\n"},
 	} {
 		agg := aggregate.New(0)
 		for _, p := range c.packets {
 			agg.Add(p)
 		}
 		var out bytes.Buffer
-		newApp(nil, nil, &out).noteOtherLosses(&answer{Aggregates: agg, names: backpack.NewDecoder(bridgedDomain(), nil)}, false)
+		newApp(nil, nil, &out).noteOtherLosses(&answer{Aggregates: agg, names: backpack.NewDecoder(bridgedDomain(), nil)}, agg.Totals().Lost > 0)
 		if out.String() != c.want {
 			t.Errorf("%s: it said\n%s, want\n%s", name, out.String(), c.want)
-		}
-	}
-}
-
-// The running kernel has every reason and function that is called no fault: a name with
-// a mistake in it would match nothing.
-func TestTCPFrees(t *testing.T) {
-	spec, err := btf.LoadKernelSpec()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var reasons *btf.Enum
-	if err := spec.TypeByName("skb_drop_reason", &reasons); err != nil {
-		t.Fatal(err)
-	}
-	known := make(map[string]bool)
-	for _, v := range reasons.Values {
-		known[v.Name] = true
-	}
-	newest := known["SKB_DROP_REASON_TCP_RFC7323_PAWS_ACK"] // Linux 6.14; older ones lack some
-	for reason, functions := range tcpFrees {
-		if newest && !known["SKB_DROP_REASON_"+reason] {
-			t.Errorf("this kernel has no drop reason %s", reason)
-		}
-		for _, name := range functions {
-			var f *btf.Func
-			if err := spec.TypeByName(name, &f); name != "" && err != nil {
-				t.Errorf("%s: %s: %v", reason, name, err)
-			}
 		}
 	}
 }

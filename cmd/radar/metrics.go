@@ -71,7 +71,7 @@ func (a *app) showMetrics(which, nodes []string) error {
 		if len(which) > 0 && !slices.Contains(which, r.Metric) {
 			return true
 		}
-		return len(nodes) > 0 && !slices.ContainsFunc(nodes, func(n string) bool { return r.Node == n || slices.Contains(r.Path, n) })
+		return len(nodes) > 0 && !slices.ContainsFunc(nodes, func(n string) bool { return r.Node == n || r.ToNode == n || slices.Contains(r.Path, n) })
 	})
 	if len(rows) == 0 {
 		a.notef("none of %s matches", plural(all, "value"))

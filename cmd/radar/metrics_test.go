@@ -35,7 +35,7 @@ func TestMetrics(t *testing.T) {
 		want string
 	}{
 		{"", 1 + 11, "flow_latency      408ns     408ns        3  2026-11-18"},
-		{"--node leaf6 -o csv", 1 + 4, "flow_path,10.0.0.1,10.0.0.2,udp,5000,5000,,,,,,,\"[\"\"leaf6\"\",\"\"int-5\"\",\"\"int-4\"\"]\",3,"},
+		{"--node leaf6 -o csv", 1 + 4, "flow_path,10.0.0.1,10.0.0.2,udp,5000,5000,,,,,,,,,\"[\"\"leaf6\"\",\"\"int-5\"\",\"\"int-4\"\"]\",3,"},
 		{"--metric queue_occupancy,link_utilization --node int-4", 1 + 2, "queue_occupancy     600       600        3"},
 		{"--metric hop_latency -o json", 3, `"node":"leaf6","node_id":6,"value":4,"reported":4,"reports":3,`},
 		{"--node nobody", 1, "OF"},

@@ -4,7 +4,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -36,12 +35,25 @@ func (w *world) says(args []string, want ...string) string {
 	return out
 }
 
-// await is says of what becomes known only later.
+// await is says of what becomes known only later. What must be true by then, says asks for: a
+// missing answer is then told at once, and not only when patience is at its end.
 func (w *world) await(args []string, want ...string) {
 	w.Helper()
 	nstest.WaitFor(w.T, fmt.Sprintf("radar %s to say %q", strings.Join(args, " "), want), func() bool {
 		out := w.radar(exitOK, args...)
 		return !slices.ContainsFunc(want, func(text string) bool { return !strings.Contains(out, text) })
+	})
+}
+
+// ended waits until n packets that are selected have ended for good, whatever became of them.
+func (w *world) ended(n uint64, selected ...string) {
+	w.Helper()
+	nstest.WaitFor(w.T, fmt.Sprintf("the end of %d packets of %q", n, selected), func() bool {
+		sum := uint64(0)
+		for _, f := range rowsOf[aggregate.FlowRow](w, append([]string{"flows", "--top", "0"}, selected...)...) {
+			sum += f.Packets
+		}
+		return sum >= n
 	})
 }
 
@@ -102,19 +114,7 @@ func TestLongPath(t *testing.T) {
 // askedLosses are the rows of "radar loss".
 func askedLosses(w *world) []aggregate.LossRow {
 	w.Helper()
-	var list []aggregate.LossRow
-	stdout, _, code := radar(w.T, "loss", "-o", "json")
-	if code != exitOK {
-		w.Fatalf("radar loss: code %d", code)
-	}
-	for dec := json.NewDecoder(strings.NewReader(stdout)); dec.More(); {
-		var row aggregate.LossRow
-		if err := dec.Decode(&row); err != nil {
-			w.Fatal(err)
-		}
-		list = append(list, row)
-	}
-	return list
+	return rowsOf[aggregate.LossRow](w, "loss")
 }
 
 // A routing loop is called one.
@@ -125,15 +125,16 @@ func TestRoutingLoop(t *testing.T) {
 	for _, machine := range []string{"r1", "r2"} {
 		w.in(machine, "sysctl", "-qw", "net.ipv4.conf.all.send_redirects=0", "net.ipv4.conf.eth0.send_redirects=0", "net.ipv4.conf.eth1.send_redirects=0")
 	}
-	w.radar(exitOK, append([]string{"attach", "-d"}, w.lab.AttachArgs()...)...)
+	w.radar(exitOK, append([]string{"attach", "-d", "--timeout", "2s"}, w.lab.AttachArgs()...)...)
 	w.fails("h1", "ping", "-q", "-c", "1", "-W", "1", "-t", "7", "10.9.9.9")
 	w.fails("h1", "ping", "-q", "-c", "1", "-W", "1", "-t", "64", "10.9.9.9")
 	const loop = "h1 > r1 > r2 > r1 > ...: loop, TTL used up"
-	nstest.WaitFor(t, "both packets", func() bool {
-		return strings.Count(w.radar(exitOK, "packets", "--dst", "10.9.9.9"), loop) == 2
-	})
-	w.await([]string{"paths"}, "h1 > r1 > r2 > r1 > ...: loop\n")
-	w.await([]string{"loss"}, "2 packets were lost in a routing loop: r2 > r1 > r2 > ...", "TTL used up")
+	w.ended(2, "--dst", "10.9.9.9")
+	if out := w.radar(exitOK, "packets", "--dst", "10.9.9.9"); strings.Count(out, loop) != 2 {
+		t.Errorf("not two packets with %q:\n%s", loop, out)
+	}
+	w.says([]string{"paths"}, "h1 > r1 > r2 > r1 > ...: loop\n")
+	w.says([]string{"loss"}, "2 packets were lost in a routing loop: r2 > r1 > r2 > ...", "TTL used up")
 	w.says([]string{"trace", "--last", "--state", "lost"}, "It went round in a circle: r2 > r1 > r2, TTL used up.")
 	for _, row := range askedLosses(w) {
 		if row.Node != "r1" && row.Node != "r2" {
@@ -153,7 +154,8 @@ func TestUnsent(t *testing.T) {
 	}
 	arp := "h1 dropped 1 packet before it was sent: NEIGH_FAILED (no ARP answer), icmp to 10.0.1.77"
 	rule := "h1 dropped 3 packets before they were sent: NETFILTER_DROP (firewall rule), udp to 10.0.2.2:9"
-	w.await([]string{"loss"}, arp, rule)
+	// All are freed by now: the kernel has told their senders.
+	w.says([]string{"loss"}, arp, rule)
 	out := w.says([]string{"packets", "--dst", "10.0.1.77"}, "no packet was measured", arp)
 	if strings.Contains(out, "NETFILTER") {
 		t.Errorf("what was not asked for:\n%s", out)
@@ -167,7 +169,8 @@ func TestUnsent(t *testing.T) {
 	w.in("r1", "nft", "add table ip t; add chain ip t f { type filter hook forward priority 0; }; add rule ip t f udp dport 10 drop")
 	w.in("h1", "bash", "-c", "echo x > /dev/udp/10.0.2.2/10")
 	w.udpTo("10.0.2.2", 11) // nobody listens
-	w.await([]string{"loss"}, "r1", "NETFILTER_DROP", "firewall rule", arp, rule)
+	w.ended(1, "--dport", "10")
+	w.says([]string{"loss"}, "r1", "NETFILTER_DROP", "firewall rule", arp, rule)
 	if n := w.counter("unsent"); n != 4 {
 		t.Errorf("counter unsent: %d, want 4", n)
 	}
@@ -220,7 +223,7 @@ func TestEmptyAnswers(t *testing.T) {
 	// Not measured.
 	w.radar(exitOK, append([]string{"attach", "-d", "--slots", "4K", "--watch", "tcp"}, w.lab.AttachArgs()...)...)
 	w.ping2r1(2)
-	w.await([]string{"latency"}, "no packet was measured", "packets were not measured: the domain's --watch does not match them")
+	w.says([]string{"latency"}, "no packet was measured", "packets were not measured: the domain's --watch does not match them")
 	w.radar(exitOK, "detach", "--no-drain")
 
 	// Nobody there to measure for.
@@ -246,7 +249,7 @@ func TestNoteSeconds(t *testing.T) {
 	rows := []aggregate.ThroughputRow{{ActiveS: aggregate.Seconds + 5, Seconds: seconds}, {ActiveS: aggregate.Seconds, Seconds: seconds}, {ActiveS: 7, Seconds: seconds[:7]}}
 	for since, want := range map[int64]string{0: "of 1 row only the newest 300 seconds", 990: "of 1 row only the newest 300 seconds", 1000: ""} {
 		var out bytes.Buffer
-		newApp(nil, nil, &out).noteSeconds(rows, time.Unix(since, 0))
+		newApp(nil, nil, &out).noteSeconds(secondsKept(rows), time.Unix(since, 0))
 		if got := out.String(); want == "" && got != "" || !strings.Contains(got, want) {
 			t.Errorf("since %d it says %q, want %q", since, got, want)
 		}

@@ -5,7 +5,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"os/exec"
 	"strings"
 	"testing"
 
@@ -44,23 +43,12 @@ for df in 0, 2: # IP_PMTUDISC_DONT, IP_PMTUDISC_DO: found by key, and by the hea
         s.sendto(os.urandom(32), ("10.0.2.2", int(sys.argv[1])))`, port)
 	}
 	send("9000")
-	read := exec.Command("nsenter", "--net="+w.lab.NetNSPath("h2"), "python3", "-c", `
+	w.python("h2", `
 import socket, time
 s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
 s.bind(("eth0", 3)) # ETH_P_ALL
 print("ready", flush=True)
 time.sleep(3600)`)
-	out, err := read.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := read.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = read.Process.Kill(); _ = read.Wait() }()
-	if _, err := out.Read(make([]byte, 1)); err != nil {
-		t.Fatal(err)
-	}
 	send("9001")
 	nstest.WaitFor(t, "all packets to end", func() bool {
 		v := w.status().Totals

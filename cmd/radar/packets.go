@@ -144,10 +144,17 @@ func (q *packetQuery) scan(now time.Time) backpack.ScanOptions {
 	return o
 }
 
+// packetPrinter prints packets as they are asked for.
+func (a *app) packetPrinter(q packetQuery) *packetPrinter {
+	p := newPacketPrinter(a.out, a.output, a.location)
+	p.long, p.shown = q.long, a.shown
+	return p
+}
+
 // packetList shows what the ring remembers.
 func (a *app) packetList(reader *agent.Reader, q packetQuery) error {
-	printer := newPacketPrinter(a.out, a.output, a.location)
-	printer.long = q.long
+	a.showNames(reader.Domain)
+	printer := a.packetPrinter(q)
 	slow := slowest{n: q.slowest}
 	var rows []*record.Record
 	found, incomplete := false, uint64(0)

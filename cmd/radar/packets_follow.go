@@ -16,6 +16,7 @@ import (
 	"github.com/vnetradar/radar/pkg/agent"
 	"github.com/vnetradar/radar/pkg/backpack"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -47,7 +48,7 @@ func (a *app) packetFollow(ctx context.Context, reader *agent.Reader, q packetQu
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	f := &packetFollower{
-		printer:  newPacketPrinter(a.out, a.output, a.location),
+		printer:  a.packetPrinter(q),
 		follower: backpack.NewFollower(reader.Maps, reader.Decoder, backpack.FollowOptions{Refresh: reader.Refresh, Moves: reader.UpdateMoves, Select: q.packets()}),
 		decoder:  reader.Decoder,
 		query:    q,
@@ -57,9 +58,10 @@ func (a *app) packetFollow(ctx context.Context, reader *agent.Reader, q packetQu
 			return fmt.Errorf("read the ring: %w", err)
 		}
 	}
-	f.printer.long = q.long
 	unreadBefore := uint64(0)
 	for first := true; ; first = false {
+		a.showNames(reader.Domain)
+		f.printer.shown = a.shown
 		done, err := f.poll(first && q.history)
 		if err := errors.Join(err, a.out.Flush()); err != nil {
 			return err
@@ -105,7 +107,7 @@ type packetFollower struct {
 // been shown.
 func (f *packetFollower) poll(history bool) (done bool, err error) {
 	var rows []*record.Record
-	err = f.follower.Poll(func(p *backpack.Packet) {
+	err = f.follower.Poll(func(p *packet.Packet) {
 		r := f.decoder.Record(p)
 		rows = append(rows, &r)
 	})

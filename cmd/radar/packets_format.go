@@ -23,6 +23,7 @@ type packetPrinter struct {
 	table    *table
 	csv      *csvWriter
 	long     bool // CSV: a row for each hop
+	shown    *shownNames
 }
 
 func newPacketPrinter(out io.Writer, format outputFormat, location *time.Location) *packetPrinter {
@@ -63,7 +64,7 @@ func (p *packetPrinter) print(records []*record.Record) error {
 		return p.printCSV(records)
 	}
 	for _, r := range records {
-		p.table.add(p.cells(r)...)
+		p.table.add(p.cells(p.shown.record(r))...)
 	}
 	return p.table.flush(p.out)
 }

@@ -77,7 +77,7 @@ func sampleFlows() []aggregate.FlowRow {
 	return []aggregate.FlowRow{
 		{
 			Flow: sampleFlow(), NATSrc: "192.0.2.1", NATSport: ptr(1024), Packets: 900, Bytes: 1_234_567,
-			Delivered: 800, Left: 60, Lost: 30, Expired: 10, LocalDrops: 5,
+			Delivered: 800, Left: 60, Lost: 30, Expired: 10, LocalDrops: 5, Dropped: 3,
 			FirstNs: first, LastNs: first + 1_500_000_000, DurationNs: 1_500_000_000, RateBps: ptr(uint64(6_584_357)),
 			Latency:  &aggregate.Quantiles{Count: 860, MinNs: 900, P50Ns: 12300, P90Ns: 20000, P99Ns: 45600, P999Ns: 50000, MaxNs: 60000},
 			JitterNs: ptr(int64(1234)), Reordered: 43, ReorderedRatio: ptr(0.05), Paths: 2,
@@ -211,12 +211,12 @@ var rows = map[string]func(*app) error{
 	"loss-flow": func(a *app) error {
 		return a.printFlowLosses([]aggregate.LossFlowRow{{LossFlow: sampleLosses()[0].TopFlows[0], LossPlace: sampleLosses()[0].LossPlace}}, false)
 	},
-	"loss": func(a *app) error { return a.printLosses(sampleLosses(), false) },
+	"loss": func(a *app) error { return a.printLosses(sampleLosses(), false, nil) },
 	"loss-local": func(a *app) error {
 		rows := sampleLosses()[1:]
 		rows = append(rows, aggregate.LossRow{Packets: 3, Skbs: 3, Bytes: 156, Flows: 1, LossPlace: aggregate.LossPlace{
 			Node: "h2", NodeID: 3, At: record.AtNode, Reason: "QUEUE_PURGE", Function: "sk_stream_kill_queues"}})
-		return a.printLosses(rows, true)
+		return a.printLosses(rows, true, nil)
 	},
 }
 

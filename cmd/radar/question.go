@@ -20,6 +20,7 @@ import (
 	"github.com/vnetradar/radar/pkg/backpack"
 	"github.com/vnetradar/radar/pkg/collect"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -43,6 +44,8 @@ type question struct {
 	byFlow func() bool
 	// ringOnly leaves out what telemetry reports say.
 	ringOnly bool
+	// bySecond says that latencies are asked for second by second, which only the ring has.
+	bySecond func() bool
 	// checkFlags refuses values of the command's own flags; nil: all will do.
 	checkFlags func() error
 }
@@ -50,11 +53,33 @@ type question struct {
 // answer is what a question is answered from.
 type answer struct {
 	*aggregate.Aggregates
-	names aggregate.Names
+	names packet.Names
 	keep  func(*record.Record) bool // flows of these that are asked for; nil: all
 	now   time.Time
 	ring  *agent.Reader // nil: the answer is of reports alone
 	asked *selection
+	// timeline has the same packets by the second; nil: nobody asks for that.
+	timeline *aggregate.Timeline
+}
+
+// newAnswer returns an answer without packets; offset is as for aggregate.New.
+func (a *app) newAnswer(q *asked, offset int64) *answer {
+	r := &answer{Aggregates: aggregate.New(offset), now: a.now(), asked: &q.selection}
+	if q.seconds() {
+		r.timeline = aggregate.NewTimeline(offset)
+	}
+	return r
+}
+
+// seconds says whether latencies are asked for second by second.
+func (q *question) seconds() bool { return q.bySecond != nil && q.bySecond() }
+
+// Add counts a packet.
+func (r *answer) Add(p *packet.Packet) {
+	r.Aggregates.Add(p)
+	if r.timeline != nil {
+		r.timeline.Add(p)
+	}
 }
 
 // newQuestionCmd completes cmd with flags, and with RunE, which calls show once or
@@ -98,8 +123,18 @@ type asked struct {
 // view is one of the answers that follow each other with -f.
 type view struct {
 	time string // RFC 3339
-	csv  *csvWriter
-	said map[string]bool // notes, by their format
+	// from and end are the whole seconds since the last answer, one at least; Unix time.
+	from, end int64
+	csv       *csvWriter
+	said      map[string]bool // notes, by their format
+}
+
+// round begins an answer: what was asked for last time ended with the second in which that was.
+func (v *view) round(now time.Time) {
+	v.from, v.end = v.end, now.Unix()
+	if v.from == 0 || v.from >= v.end {
+		v.from = v.end - 1
+	}
 }
 
 // noteRows says what rows of a group lack; for flows see noteFlows.
@@ -159,10 +194,12 @@ func (a *app) askOnce(s sources, q *asked, show func(*answer) error) error {
 	}
 	reader := s.ring
 	a.noteDomain()
-	result := &answer{names: reader.Decoder, now: a.now(), ring: reader, asked: &q.selection}
+	a.showNames(reader.Domain)
+	result := a.newAnswer(q, reader.Decoder.WallOffset())
+	result.names, result.ring = a.namesOf(reader.Decoder), reader
 	matched := true
 	sinceAttach := !q.since.After(reader.Domain.Created)
-	if sinceAttach && q.until.IsZero() && q.last == 0 && (!q.filtered || q.flowsOnly && q.byFlow()) {
+	if sinceAttach && !q.seconds() && q.until.IsZero() && q.last == 0 && (!q.filtered || q.flowsOnly && q.byFlow()) {
 		note, err := reader.Collect()
 		if err != nil {
 			return err
@@ -180,11 +217,11 @@ func (a *app) askOnce(s sources, q *asked, show func(*answer) error) error {
 			}
 		}
 	} else {
-		result.Aggregates = a.fromRing(reader, q)
+		a.fromRing(result, reader, q)
 	}
 	if s.reports != nil {
 		var err error
-		if result.names, err = a.addReports(result.Aggregates, s, &q.selection, int(q.last)); err != nil {
+		if result.names, err = a.addReports(result, s, &q.selection, int(q.last)); err != nil {
 			return err
 		}
 	}
@@ -200,9 +237,9 @@ func (a *app) askOnce(s sources, q *asked, show func(*answer) error) error {
 
 // askReports answers from reports alone.
 func (a *app) askReports(i *collect.Info, q *asked, show func(*answer) error) error {
-	result := &answer{Aggregates: aggregate.New(0), now: a.now(), asked: &q.selection}
+	result := a.newAnswer(q, 0)
 	var err error
-	if result.names, err = a.addReports(result.Aggregates, sources{reports: i}, &q.selection, int(q.last)); err != nil {
+	if result.names, err = a.addReports(result, sources{reports: i}, &q.selection, int(q.last)); err != nil {
 		return err
 	}
 	if err := show(result); err != nil {
@@ -215,16 +252,15 @@ func (a *app) askReports(i *collect.Info, q *asked, show func(*answer) error) er
 }
 
 // fromRing aggregates what is asked for of the packets that the ring remembers.
-func (a *app) fromRing(reader *agent.Reader, q *asked) *aggregate.Aggregates {
-	agg := aggregate.New(reader.Decoder.WallOffset())
+func (a *app) fromRing(to *answer, reader *agent.Reader, q *asked) {
 	found := 0
 	o := backpack.ScanOptions{Last: int(q.last), Select: q.packets()}
 	o.Match = func(r *record.Record) bool { return r.State != record.InFlight && q.match(r) }
 	if !q.since.IsZero() {
 		o.Since = scanSince(a.now(), q.since)
 	}
-	stats := backpack.ScanPackets(reader.Maps, reader.Decoder, o, func(p *backpack.Packet) {
-		agg.Add(p)
+	stats := backpack.ScanPackets(reader.Maps, reader.Decoder, o, func(p *packet.Packet) {
+		to.Add(p)
 		found++
 	})
 	asked := q.since
@@ -239,7 +275,6 @@ func (a *app) fromRing(reader *agent.Reader, q *asked) *aggregate.Aggregates {
 	if stats.Torn > 0 {
 		a.notef("%d packets were overwritten while they were read", stats.Torn)
 	}
-	return agg
 }
 
 // scanSince is a little more than the time since then: the exact one is compared
@@ -258,6 +293,7 @@ func (a *app) askAgain(ctx context.Context, s sources, q *asked, show func(*answ
 	for first := true; ; first = false {
 		now := a.now()
 		a.view.time = record.TimeString(now.UnixNano())
+		a.view.round(now)
 		var err error
 		if q.selection, err = q.selectFlags.selection(q.flags, q.args, now); err != nil {
 			return err

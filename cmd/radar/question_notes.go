@@ -35,7 +35,8 @@ func (a *app) noteOnce(key, text string) {
 }
 
 // noteDomain says what every answer lacks that the domain gives now: what is not
-// recorded because no agent runs, and packets that could not be measured.
+// recorded because no agent runs, what the agent cannot do, and packets that could not be
+// measured.
 func (a *app) noteDomain() {
 	err := a.withHandle(func(h *datapath.Handle) error {
 		process, err := agent.Find(h.Domain.Name)
@@ -48,6 +49,8 @@ func (a *app) noteDomain() {
 		}
 		if process.PID == 0 {
 			a.notef("%s", noAgentText(lease, h.Domain.Name))
+		} else if err := a.noteTroubles(h.Domain.Name, process); err != nil {
+			return err
 		}
 		counters, err := h.Counters()
 		if err != nil {
@@ -81,6 +84,11 @@ func (a *app) withHandle(do func(*datapath.Handle) error) error {
 // IPv6 neighbours, which goes on for ever.
 var unmeant = map[string]bool{"watch": true, "ipv6": true, "lease": true, "neighbour": true}
 
+// causes say what to do about a reason not to measure, where its name does not.
+var causes = map[string]string{
+	"key_in_flight": "with DF clear (or a TTL below 8) a packet is not measured while an equal one is under way (addresses, ports, IP ID, first bytes of the payload): set DF, or give each packet an IP ID or a payload of its own",
+}
+
 // noteNotMeasured counts what could not be measured.
 func (a *app) noteNotMeasured(counters []datapath.Counter) {
 	const prefix = "not_measured_"
@@ -95,6 +103,11 @@ func (a *app) noteNotMeasured(counters []datapath.Counter) {
 	}
 	if total > 0 {
 		a.notef("%s not measured (%s): radar status -o wide", packetsWere(total), strings.Join(kinds, ", "))
+	}
+	for _, c := range counters {
+		if cause := causes[strings.TrimPrefix(c.Name, prefix)]; cause != "" && c.Value > 0 {
+			a.notef("%s: %s", strings.TrimPrefix(c.Name, prefix), cause)
+		}
 	}
 }
 

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
-	"github.com/vnetradar/radar/pkg/backpack"
 	"github.com/vnetradar/radar/pkg/filter"
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
@@ -62,7 +62,7 @@ func TestQuestions(t *testing.T) {
 // What a full table lacks is said with the rows of that table, and once.
 func TestNoteRows(t *testing.T) {
 	agg := aggregate.New(0)
-	p := backpack.Packet{State: record.Delivered, Segs: 1, Hops: []backpack.Hop{{In: backpack.NoPort, Out: backpack.NoPort}}}
+	p := packet.Packet{State: record.Delivered, Segs: 1, Hops: []packet.Hop{{In: packet.NoPort, Out: packet.NoPort}}}
 	for node := range uint16(aggregate.MaxPaths + 3) { // as many paths, and nodes
 		p.Hops[0].Node = node + 1
 		agg.Add(&p)

@@ -11,10 +11,11 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/agent"
-	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/backpack"
 	"github.com/vnetradar/radar/pkg/collect"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/join"
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -87,15 +88,15 @@ func (a *app) eachReport(i *collect.Info, ring *agent.Reader, s *selection, fn f
 
 // addReports counts selected reports, beside the packets of names, and returns the names
 // of both.
-func (a *app) addReports(to *aggregate.Aggregates, src sources, s *selection, last int) (aggregate.Names, error) {
-	numbers, offset := &collect.Numbers{}, int64(0)
+func (a *app) addReports(to *answer, src sources, s *selection, last int) (packet.Names, error) {
+	numbers, offset := &packet.Registry{}, int64(0)
 	if src.ring != nil {
 		d := src.ring.Decoder
 		numbers.Domain, offset = d, d.WallOffset()
 	}
-	var p backpack.Packet
+	var p packet.Packet
 	count := func(r *record.Record) {
-		numbers.Packet(&p, r, offset)
+		collect.ToPacket(&p, r, numbers, offset)
 		to.Add(&p)
 	}
 	window := newest{last: last}
@@ -120,7 +121,7 @@ func (a *app) addReports(to *aggregate.Aggregates, src sources, s *selection, la
 	if last > 0 && src.ring != nil {
 		a.notef("--last %d: so many of radar's own packets, and of those that switches reported", last)
 	}
-	return numbers, nil
+	return a.namesOf(numbers), nil
 }
 
 // newest keeps the last so many of the records that are added, all if last is 0.
@@ -175,9 +176,7 @@ func (a *app) printPackets(rows []*record.Record, q packetQuery) error {
 	if q.slowest >= 0 {
 		rows = (&slowest{n: q.slowest, list: rows}).rows()
 	}
-	printer := newPacketPrinter(a.out, a.output, a.location)
-	printer.long = q.long
-	return printer.print(rows)
+	return a.packetPrinter(q).print(rows)
 }
 
 // noteNoReports says, where an answer is empty, what was collected.
@@ -198,6 +197,7 @@ func (a *app) selectedReports(s sources, q packetQuery) ([]*record.Record, said,
 
 // printBoth prints what the ring and reports have, by time.
 func (a *app) printBoth(s sources, q packetQuery) error {
+	a.showNames(s.ring.Domain)
 	rows, own, err := a.selectedReports(s, q)
 	if err != nil {
 		return fmt.Errorf("read reports: %w", err)
@@ -221,4 +221,76 @@ func (a *app) printBoth(s sources, q packetQuery) error {
 		a.noteEmpty(s.ring, &q.selection)
 	}
 	return a.printPackets(rows, q)
+}
+
+// said is what switches have reported of radar's own packets, by the packets' IDs.
+type said map[string][]saidHop
+
+// saidHop is what the switch at one hop has said.
+type saidHop struct {
+	hop  int
+	node string
+	what map[string]uint64
+}
+
+// take keeps what switches have said of r, and returns whether r is one of radar's own packets.
+func (s said) take(r *record.Record) bool {
+	if r.Source != record.EBPF {
+		return false
+	}
+	for i := range r.Hops {
+		if h := &r.Hops[i]; h.INT != nil {
+			s[r.ID] = append(s[r.ID], saidHop{i, h.Node, h.INT})
+		}
+	}
+	return true
+}
+
+// add adds to r what switches have said of it.
+func (s said) add(r *record.Record) {
+	for _, of := range s[r.ID] {
+		if of.hop < len(r.Hops) && r.Hops[of.hop].Node == of.node {
+			r.Hops[of.hop].INT = of.what
+		}
+	}
+}
+
+// addSaid adds to packets of the ring what switches have said of them.
+func (a *app) addSaid(ring *agent.Reader, records []*record.Record) error {
+	reports, err := a.loadReports()
+	if err != nil || reports == nil {
+		return err
+	}
+	all := make(said)
+	err = reports.Records(a.domain, storiesOf(ring), func(r *record.Record) { all.take(r) })
+	for _, r := range records {
+		all.add(r)
+	}
+	return err
+}
+
+// storiesOf are the stories of a domain that is read; nil: there is none.
+func storiesOf(ring *agent.Reader) collect.Stories {
+	if ring == nil {
+		return nil
+	}
+	if s := join.Of(ring); s != nil {
+		return s
+	}
+	return nil
+}
+
+// saidText is what a switch has said of its queue and itself: " {queue 0: 12}".
+func saidText(h *record.Hop) string {
+	var parts []string
+	if depth, ok := h.INT["queue_occ"]; ok {
+		parts = append(parts, fmt.Sprintf("queue %d: %d", h.INT["queue_id"], depth))
+	}
+	if latency, ok := h.INT["hop_latency"]; ok {
+		parts = append(parts, fmt.Sprintf("latency %d", latency))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return " {" + strings.Join(parts, ", ") + "}"
 }

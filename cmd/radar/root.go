@@ -30,7 +30,8 @@ type app struct {
 	domain  string
 	output  outputFormat
 	verbose bool
-	view    *view // of a command that prints again and again
+	view    *view       // of a command that prints again and again
+	shown   *shownNames // what tables call nodes and ports; nil: as the domain does
 }
 
 func newApp(stdin io.Reader, stdout, stderr io.Writer) *app {

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -31,6 +32,7 @@ type statusView struct {
 	Agent     agentView     `json:"agent"`
 	Lease     leaseView     `json:"lease"`
 	Memory    *memoryView   `json:"memory"`
+	Cost      *costView     `json:"cost,omitempty"`
 	Nodes     []nodeView    `json:"nodes"`
 	Totals    agent.Totals  `json:"totals"`
 	Counters  []counterView `json:"counters"`
@@ -60,6 +62,10 @@ type agentView struct {
 	Alive bool   `json:"alive"`
 	PID   int    `json:"pid,omitempty"`
 	Log   string `json:"log"`
+	// Troubles is what it fails to do again and again, as where the disk is full.
+	Troubles []agent.Trouble `json:"troubles,omitempty"`
+
+	process agent.Process
 }
 
 type leaseView struct {
@@ -89,14 +95,26 @@ the ring came round to their slots before the agent, or anyone else, had read wh
 became of them: more slots or a living agent help. What does not add up is shown as
 "unaccounted": while packets pass, counters and ring are read a moment apart.
 
-Counters that are 0 are shown in JSON only; -o wide explains each.`,
+What the agent cannot do, as follow the topology where the disk of the state directory is
+full, is a note here and beside every answer, until it can again.
+
+Counters that are 0 are shown in JSON only; -o wide explains each.
+
+-o wide also shows what radar itself costs: how much of one core the agent has used
+since it started, its own memory, and how long the hooks take, ns a run (a run is a packet,
+a train of packets in one buffer, or, of the loss hook, any buffer that the machine
+frees as a drop). The kernel measures programs only while it is told to: for that
+-o wide switches kernel.bpf_stats_enabled on for 0.2 s, as bpftool does, unless it is on
+already. Meanwhile each run of every BPF program of the machine takes some 50 ns more.
+The numbers are averages over all that the kernel has measured since attach. -o json has
+what was measured before, and switches nothing on.`,
 		Example: "  radar status\n  radar status -o wide\n  radar status -o json | jq .totals",
 		Args:    cobra.NoArgs,
-		RunE:    func(*cobra.Command, []string) error { return a.status() },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.status(cmd.Context()) },
 	}
 }
 
-func (a *app) status() error {
+func (a *app) status(ctx context.Context) error {
 	handle, err := datapath.Open(a.domain)
 	if err != nil {
 		return err
@@ -108,9 +126,15 @@ func (a *app) status() error {
 	}
 	defer reader.Close()
 	reader.Collector.AsItStands()
-	view, err := newStatusView(handle, reader)
+	a.showNames(reader.Domain)
+	view, err := a.newStatusView(handle, reader)
 	if err != nil {
 		return err
+	}
+	if a.output != formatTable {
+		if view.Cost, err = newCostView(ctx, handle, view.Agent.process, a.output == formatWide); err != nil {
+			return err
+		}
 	}
 	if note != "" {
 		view.Notes = append(view.Notes, note)
@@ -121,7 +145,7 @@ func (a *app) status() error {
 	return a.printStatus(view)
 }
 
-func newStatusView(h *datapath.Handle, r *agent.Reader) (*statusView, error) {
+func (a *app) newStatusView(h *datapath.Handle, r *agent.Reader) (*statusView, error) {
 	d := h.Domain
 	v := &statusView{
 		Domain: d.Name, Attached: d.Created, LossHook: d.LossHook, LocalHook: d.LocalHook, QueueHook: d.QueueHook, ChangeHook: d.ChangeHook,
@@ -133,7 +157,13 @@ func newStatusView(h *datapath.Handle, r *agent.Reader) (*statusView, error) {
 	if err != nil {
 		return nil, err
 	}
-	v.Agent = agentView{Alive: process.PID != 0, PID: process.PID, Log: domain.File(d.Name, "agent.log")}
+	v.Agent = agentView{Alive: process.PID != 0, PID: process.PID, Log: domain.File(d.Name, "agent.log"), process: process}
+	if v.Agent.Alive {
+		if v.Agent.Troubles, err = process.Troubles(); err != nil {
+			return nil, err
+		}
+		v.Notes = a.troubleTexts(d.Name, v.Agent.Troubles)
+	}
 	if v.Lease, err = newLeaseView(h); err != nil {
 		return nil, err
 	}

@@ -16,18 +16,7 @@ import (
 func (a *app) printStatus(v *statusView) error {
 	w := a.out
 	o := v.Options
-	lease := "never ends"
-	if v.Lease.LeftNs != nil {
-		lease = humanDuration(float64(*v.Lease.LeftNs)) + " left"
-		switch {
-		case !v.Lease.Valid:
-			lease = "over: no packet is marked"
-		case v.Agent.Alive:
-			lease += ", the agent renews it"
-		default:
-			lease += ", nobody renews it"
-		}
-	}
+	lease := leaseText(v)
 	process := "none"
 	if v.Agent.Alive {
 		process = fmt.Sprintf("process %d", v.Agent.PID)
@@ -49,9 +38,12 @@ func (a *app) printStatus(v *statusView) error {
 		head.add("watch", o.Watch)
 	}
 	head.add("guid bits", fmt.Sprintf("%s, carried in %s", o.GUIDBits, o.Carry))
-	head.add("ipv6", ipv6Text(o.IPv6, o.LabelUsers))
+	head.add("ipv6", ipv6Text(o.IPv6, a.shown.texts(o.LabelUsers)))
 	head.add("slots", fmt.Sprintf("%d of %d bytes, timeout %v", o.Slots, o.SlotBytes, time.Duration(o.TimeoutNs)))
 	head.add("memory", v.Memory.Memory.String())
+	if a.output == formatWide {
+		v.Cost.addTo(head)
+	}
 	if v.WatchContainers {
 		head.add("containers", followText(v.Selectors, true))
 	}
@@ -73,6 +65,21 @@ func (a *app) printStatus(v *statusView) error {
 		fmt.Fprintf(a.stderr, "note: %s\n", note)
 	}
 	return nil
+}
+
+// leaseText says how long sources go on.
+func leaseText(v *statusView) string {
+	if v.Lease.LeftNs == nil {
+		return "never ends"
+	}
+	left := humanDuration(float64(*v.Lease.LeftNs)) + " left"
+	switch {
+	case !v.Lease.Valid:
+		return "over: no packet is marked"
+	case v.Agent.Alive:
+		return left + ", the agent renews it"
+	}
+	return left + ", nobody renews it"
 }
 
 // ipv6Text says how IPv6 is measured, and why.

@@ -51,7 +51,7 @@ func (a *app) printSummaryTable(v *summaryView) error {
 	}
 	if len(v.Losses) > 0 {
 		fmt.Fprintln(a.out)
-		if err := a.printLosses(v.Losses, false); err != nil {
+		if err := a.printLosses(v.Losses, false, nil); err != nil {
 			return err
 		}
 	}

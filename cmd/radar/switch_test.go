@@ -4,7 +4,6 @@ package main
 
 import (
 	"fmt"
-	"os/exec"
 	"strings"
 	"testing"
 
@@ -50,18 +49,7 @@ func TestNotForwarded(t *testing.T) {
 	w := newWorld(t)
 	w.ping(1) // every address is known
 	w.in("r1", "sysctl", "-qw", "net.ipv4.ip_forward=0")
-	process := exec.Command("nsenter", "--net="+w.lab.NetNSPath("r1"), "python3", "-c", pythonSwitch)
-	out, err := process.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := process.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = process.Process.Kill(); _ = process.Wait() }()
-	if _, err := out.Read(make([]byte, 1)); err != nil {
-		t.Fatal(err)
-	}
+	w.python("r1", pythonSwitch)
 	text := w.radar(exitOK, append([]string{"attach", "-d", "--timeout", "5s"}, w.lab.AttachArgs()...)...)
 	if !strings.Contains(text, "in node r1 python3 (process ") || !strings.Contains(text, "reads 2 interfaces") {
 		t.Errorf("attach does not name the process:\n%s", text)

@@ -12,10 +12,15 @@ import (
 	"github.com/vnetradar/radar/pkg/aggregate"
 )
 
-const throughputLong = `Show how much passed where: packets and IP bytes since attach, the average over the
-seconds in which something passed, the last seconds, and the busiest one. What the
-first second has before the first packet, and the last one behind the last packet,
-is not in the average, which is over one second at least.
+const throughputLong = `Show how much passed where: packets and IP bytes since attach, and how fast.
+
+  AVERAGE     over the seconds in which something passed: without what the first one
+              has before the first packet, and the last one behind the last packet,
+              and over one second at least
+  LAST        over the last --window whole seconds
+  PEAK, AT    of the second of the clock with most bytes, and which one that was; or
+              AVERAGE, if that is more: a short burst can lie in two of these seconds,
+              with a part in each. So PEAK is never less than AVERAGE
 
   --by link   what came out at the end of each link, behind the sender's queue
   --by port   what came in and what went out by each port, before its queue
@@ -23,9 +28,8 @@ is not in the average, which is over one second at least.
   --by path   what set out over the same nodes, by whatever ports
   --by flow   each flow over its duration
 
-The row "all" is every packet once, when it set out. LAST is the average of the last
---window whole seconds. --series shows one row for each second with traffic, of the
-last 300, instead.`
+The row "all" is every packet once, when it set out. --series shows one row for each
+second with traffic, of the last 300, instead.`
 
 // secondView is a row of "radar throughput --series".
 type secondView struct {
@@ -67,7 +71,7 @@ func newThroughputCmd(a *app) *cobra.Command {
 		now := r.now.Unix()
 		rows := r.Throughput(aggregate.By(by.value), r.names, now-seconds, now)
 		if series {
-			a.noteSeconds(rows, r.asked.since)
+			a.noteSeconds(secondsKept(rows), r.asked.since)
 			return a.printSeries(rows)
 		}
 		return a.printThroughput(rows, seconds)
@@ -98,18 +102,32 @@ func (a *app) printThroughput(rows []aggregate.ThroughputRow, seconds int64) err
 		}
 		at := ""
 		if r.PeakS > 0 {
-			at = time.Unix(r.PeakS, 0).In(a.location).Format(time.TimeOnly)
+			at = a.secondText(r.PeakS)
 		}
 		t.add(append(cells, at, r.Name)...)
 	}
 	return t.flush(a.out)
 }
 
-// noteSeconds says where the seconds that are kept begin later than what was asked for.
-func (a *app) noteSeconds(rows []aggregate.ThroughputRow, since time.Time) {
-	short, from := 0, int64(0)
+// rowSeconds is how many of a row's seconds are kept, and which.
+type rowSeconds struct {
+	active  uint64 // in all
+	seconds []aggregate.Second
+}
+
+func secondsKept(rows []aggregate.ThroughputRow) []rowSeconds {
+	list := make([]rowSeconds, len(rows))
 	for i := range rows {
-		if s := rows[i].Seconds; len(s) >= aggregate.Seconds && s[0].At > since.Unix() && uint64(len(s)) < rows[i].ActiveS {
+		list[i] = rowSeconds{rows[i].ActiveS, rows[i].Seconds}
+	}
+	return list
+}
+
+// noteSeconds says where the seconds that are kept begin later than what was asked for.
+func (a *app) noteSeconds(rows []rowSeconds, since time.Time) {
+	short, from := 0, int64(0)
+	for _, r := range rows {
+		if s := r.seconds; len(s) >= aggregate.Seconds && s[0].At > since.Unix() && uint64(len(s)) < r.active {
 			short++
 			from = max(from, s[0].At)
 		}
@@ -118,6 +136,11 @@ func (a *app) noteSeconds(rows []aggregate.ThroughputRow, since time.Time) {
 		a.notef("of %s only the newest %d seconds with traffic are kept: from %s on all have theirs",
 			plural(short, "row"), aggregate.Seconds, a.clockTime(time.Unix(from, 0)))
 	}
+}
+
+// secondText is a second in tables.
+func (a *app) secondText(at int64) string {
+	return time.Unix(at, 0).In(a.location).Format(time.TimeOnly)
 }
 
 // printSeries prints the seconds of all rows, in order of time.
@@ -135,7 +158,7 @@ func (a *app) printSeries(rows []aggregate.ThroughputRow) error {
 	t := newTable(column{title: "TIME"}, column{title: "PACKETS", right: true}, column{title: "BYTES", right: true},
 		column{title: "RATE", right: true}, column{title: "NAME"})
 	for _, v := range views {
-		t.add(time.Unix(v.TimeS, 0).In(a.location).Format(time.TimeOnly), decimal(v.Packets), decimal(v.Bytes),
+		t.add(a.secondText(v.TimeS), decimal(v.Packets), decimal(v.Bytes),
 			humanRate(v.Bytes*8), v.Name)
 	}
 	return t.flush(a.out)

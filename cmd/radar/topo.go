@@ -52,13 +52,14 @@ func (a *app) topo(ctx context.Context, format graphFormat, load bool) error {
 	if err != nil {
 		return err
 	}
+	a.showNames(d)
 	v := newTopoView(d)
 	v.fillAddresses(d)
 	if !load {
 		return a.printTopo(v, format)
 	}
 	return a.ask(ctx, &asked{question: &question{ringOnly: true}}, func(all *answer) error {
-		v.fillLoad(all.Aggregates, all.names)
+		v.fillLoad(all.Aggregates, all.ring.Decoder)
 		return a.printTopo(v, format)
 	})
 }
@@ -66,9 +67,9 @@ func (a *app) topo(ctx context.Context, format graphFormat, load bool) error {
 func (a *app) printTopo(v *topoView, format graphFormat) error {
 	switch format {
 	case formatMermaid:
-		return v.graph().Mermaid(a.out)
+		return v.graph(a.shown).Mermaid(a.out)
 	case formatDOT:
-		return v.graph().DOT(a.out)
+		return v.graph(a.shown).DOT(a.out)
 	case graphFormat(formatJSON):
 		return printJSON(a.out, v)
 	}
@@ -99,7 +100,11 @@ func (a *app) printTopoPorts(v *topoView, wide bool) error {
 			t.add(name)
 		}
 		for _, p := range n.Ports {
-			cells := []string{name, p.Name, roleText(p.Role, p.Forced), connectedTo(&p.portView, n.Name), strings.Join(p.shownAddresses(), " ")}
+			node := name
+			if p.Place == placeMember {
+				node = notAttached
+			}
+			cells := []string{node, a.shown.port(n.Name, p.Name), roleText(p.Role, p.Forced), a.shown.connectedTo(&p.portView, n.Name), strings.Join(p.shownAddresses(), " ")}
 			if wide {
 				cells = append(cells, p.Kind, fmt.Sprint(p.Ifindex), n.Spec)
 			}
@@ -114,7 +119,7 @@ const maxAddresses = 4
 
 // graph draws the view. Every edge of the domain has an outside of its own, except
 // those of one bridge: two edges need not lead to the same place.
-func (v *topoView) graph() *graph.Graph {
+func (v *topoView) graph(shown *shownNames) *graph.Graph {
 	g := &graph.Graph{Name: v.Domain}
 	vertices := make(map[string]int)
 	for _, n := range v.Nodes {
@@ -124,7 +129,7 @@ func (v *topoView) graph() *graph.Graph {
 		}
 		vertices[n.Name] = g.Add(graph.Vertex{Label: n.Name, Kind: kind, More: append(shortAddresses(&n), n.Load.lines()...)})
 	}
-	for _, l := range v.Links {
+	for _, l := range shown.links(v.Links) {
 		switch l.Kind {
 		case pairLink:
 			a, b := l.Ends[0], l.Ends[1]

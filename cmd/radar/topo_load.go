@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -38,7 +39,7 @@ type linkLoad struct {
 type direction struct{ from, to string }
 
 // fillLoad adds what was measured.
-func (v *topoView) fillLoad(agg *aggregate.Aggregates, names aggregate.Names) {
+func (v *topoView) fillLoad(agg *aggregate.Aggregates, names packet.Names) {
 	v.loads, v.linkOf = make(map[direction]*linkLoad), make(map[string]*topoLink)
 	for i := range v.Links {
 		link := &v.Links[i]
@@ -282,7 +283,7 @@ func shortEnd(end string) string {
 func (a *app) printTopoLoad(v *topoView) error {
 	links := newTable(column{title: "PACKETS", right: true}, column{title: "QUEUE P50", right: true}, column{title: "P50", right: true},
 		column{title: "LOST", right: true}, column{title: "EXPIRED", right: true}, column{title: "LINK"})
-	for _, l := range v.Links {
+	for _, l := range a.shown.links(v.Links) {
 		for _, d := range l.Load {
 			links.add(decimal(d.Packets), optionalDuration(d.QueueNs), optionalDuration(d.P50Ns), decimal(d.Lost), decimal(d.Expired), d.From+" > "+d.To)
 		}

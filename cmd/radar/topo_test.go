@@ -14,6 +14,7 @@ import (
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/backpack"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -40,39 +41,57 @@ func bridgedDomain() *domain.Domain {
 	}
 }
 
+// networkBridge is the bridge of a network of Docker's.
+const networkBridge = "br-ed1512852e24"
+
+// networkDomain is bridgedDomain with a bridge that Docker calls otherwise.
+func networkDomain() *domain.Domain {
+	d := bridgedDomain()
+	for i := range d.Ports {
+		p := &d.Ports[i]
+		if p.Link != "" {
+			p.Link = "host/" + networkBridge
+		}
+		if p.Place == domain.Bridge {
+			p.Name, p.Network = networkBridge, "shop"
+		}
+	}
+	return d
+}
+
 // bridgedLoad is traffic of every kind that bridgedDomain has.
 func bridgedLoad() *aggregate.Aggregates {
 	agg := aggregate.New(0)
-	hop := func(node, in, out uint16, inNs, outNs int64) backpack.Hop {
-		return backpack.Hop{Node: node, In: in, Out: out, InNs: inNs, OutNs: outNs, DequeueNs: backpack.NoTime}
+	hop := func(node, in, out uint16, inNs, outNs int64) packet.Hop {
+		return packet.Hop{Node: node, In: in, Out: out, InNs: inNs, OutNs: outNs, DequeueNs: packet.NoTime}
 	}
-	const none = backpack.NoPort
-	add := func(n int, state record.State, loss backpack.Drop, hops ...backpack.Hop) {
-		agg.Add(&backpack.Packet{State: state, Hops: hops, Segs: n, Lost: state == record.Lost, Loss: loss, LatencyNs: backpack.NoTime})
+	const none = packet.NoPort
+	add := func(n int, state record.State, loss packet.Drop, hops ...packet.Hop) {
+		agg.Add(&packet.Packet{State: state, Hops: hops, Segs: n, Lost: state == record.Lost, Loss: loss, LatencyNs: packet.NoTime})
 	}
 	// From c1 by the bridge to c2, and to the host itself.
-	add(10, record.Delivered, backpack.Drop{}, hop(1, none, 0, -1, 0), hop(2, 1, none, 1500, -1))
-	add(3, record.Delivered, backpack.Drop{}, hop(1, none, 0, -1, 0), hop(3, 2, none, 900, -1))
+	add(10, record.Delivered, packet.Drop{}, hop(1, none, 0, -1, 0), hop(2, 1, none, 1500, -1))
+	add(3, record.Delivered, packet.Drop{}, hop(1, none, 0, -1, 0), hop(3, 2, none, 900, -1))
 	// The host to c2; a stranger on the bridge to c1, and c1's answers.
-	add(4, record.Delivered, backpack.Drop{}, hop(3, none, 2, -1, 0), hop(2, 1, none, 700, -1))
-	add(5, record.Delivered, backpack.Drop{}, hop(3, 3, none, 0, -1), hop(1, 0, none, 600, -1))
-	add(6, record.Left, backpack.Drop{}, hop(1, none, 0, -1, 0), hop(3, none, 3, -1, 800))
+	add(4, record.Delivered, packet.Drop{}, hop(3, none, 2, -1, 0), hop(2, 1, none, 700, -1))
+	add(5, record.Delivered, packet.Drop{}, hop(3, 3, none, 0, -1), hop(1, 0, none, 600, -1))
+	add(6, record.Left, packet.Drop{}, hop(1, none, 0, -1, 0), hop(3, none, 3, -1, 800))
 	// Through the domain's other edge: c1's, and what r1 forwards to it.
-	add(7, record.Left, backpack.Drop{}, hop(1, none, 4, -1, 0), hop(4, 5, 6, 2000, 2500))
-	add(8, record.Delivered, backpack.Drop{}, hop(4, 6, 5, 0, 400), hop(1, 4, none, 1400, -1))
+	add(7, record.Left, packet.Drop{}, hop(1, none, 4, -1, 0), hop(4, 5, 6, 2000, 2500))
+	add(8, record.Delivered, packet.Drop{}, hop(4, 6, 5, 0, 400), hop(1, 4, none, 1400, -1))
 	// Lost: in c1's queue to the bridge, before c2 had it, by r1's rules.
-	add(2, record.Lost, backpack.Drop{Node: 1, Port: 0, At: record.AtQueue}, hop(1, none, 0, -1, 0))
-	add(1, record.Lost, backpack.Drop{Node: 2, Port: 1, At: record.AtIngress}, hop(1, none, 0, -1, 0))
-	add(9, record.Lost, backpack.Drop{Node: 4, Port: none, At: record.AtNode}, hop(1, none, 4, -1, 0), hop(4, 5, none, 2000, -1))
+	add(2, record.Lost, packet.Drop{Node: 1, Port: 0, At: record.AtQueue}, hop(1, none, 0, -1, 0))
+	add(1, record.Lost, packet.Drop{Node: 2, Port: 1, At: record.AtIngress}, hop(1, none, 0, -1, 0))
+	add(9, record.Lost, packet.Drop{Node: 4, Port: none, At: record.AtNode}, hop(1, none, 4, -1, 0), hop(4, 5, none, 2000, -1))
 	// Not seen again: behind c1's port on the bridge, inside r1.
-	add(11, record.Expired, backpack.Drop{}, hop(1, none, 0, -1, 0))
-	add(12, record.Expired, backpack.Drop{}, hop(1, none, 4, -1, 0), hop(4, 5, none, 2000, -1))
+	add(11, record.Expired, packet.Drop{}, hop(1, none, 0, -1, 0))
+	add(12, record.Expired, packet.Drop{}, hop(1, none, 4, -1, 0), hop(4, 5, none, 2000, -1))
 	return agg
 }
 
 // Bridges, edges and what passed them, in every format.
 func TestTopoPrint(t *testing.T) {
-	d := bridgedDomain()
+	d := networkDomain()
 	for _, load := range []string{"", "-load"} {
 		for _, format := range []graphFormat{"table", "wide", "json", formatMermaid, formatDOT} {
 			t.Run(string(format)+load, func(t *testing.T) {
@@ -81,7 +100,10 @@ func TestTopoPrint(t *testing.T) {
 				if load != "" {
 					v.fillLoad(bridgedLoad(), backpack.NewDecoder(d, nil))
 				}
-				golden(t, "topo"+load+"."+string(format), printed(t, formatTable, func(a *app) error { return a.printTopo(v, format) }))
+				golden(t, "topo"+load+"."+string(format), printed(t, formatTable, func(a *app) error {
+					a.showNames(d)
+					return a.printTopo(v, format)
+				}))
 			})
 		}
 	}

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -53,10 +54,12 @@ const (
 )
 
 type topoLink struct {
-	Kind linkKind   `json:"kind"`
-	Name string     `json:"name,omitempty"` // of a bridge: CLOSINGNODE/BRIDGE; of a tunnel begins with its kind
-	Ends []topoEnd  `json:"ends"`
-	Load []linkLoad `json:"load,omitempty"`
+	Kind linkKind `json:"kind"`
+	Name string   `json:"name,omitempty"` // of a bridge: CLOSINGNODE/BRIDGE; of a tunnel begins with its kind
+	// Network is what Docker calls a bridge.
+	Network string     `json:"network,omitempty"`
+	Ends    []topoEnd  `json:"ends"`
+	Load    []linkLoad `json:"load,omitempty"`
 }
 
 type topoEnd struct {
@@ -106,6 +109,7 @@ func newTopoView(d *domain.Domain) *topoView {
 				v.Links = append(v.Links, topoLink{Kind: kind, Name: p.Link})
 			}
 			v.Links[i].Ends = append(v.Links[i].Ends, end)
+			v.Links[i].Network = cmp.Or(v.Links[i].Network, p.Network)
 		case p.VM != 0:
 			other := topoEnd{Node: d.VMByID(p.VM).Name, Port: p.Name, Role: domain.Internal}
 			v.Links = append(v.Links, topoLink{Kind: pairLink, Ends: []topoEnd{end, other}})
@@ -146,7 +150,7 @@ func (v *topoView) fillAddresses(d *domain.Domain) {
 		if n == nil { // a virtual machine
 			continue
 		}
-		addrs, err := topo.NodeSpec{Name: n.Name, Spec: n.Spec, Path: n.Path, Inum: n.Inum}.Addresses()
+		addrs, err := topo.SpecOf(*n).Addresses()
 		if err != nil {
 			continue
 		}
@@ -168,16 +172,14 @@ func roleText(role domain.Role, forced bool) string {
 }
 
 // connectedTo says in words what is at the other end of a port.
-func connectedTo(p *portView, node string) string {
+func (s *shownNames) connectedTo(p *portView, node string) string {
 	switch {
 	case p.Place == placeBridge:
-		return fmt.Sprintf("bridge %s, toward %s itself", p.Link, node)
-	case p.Place == placeMember:
-		return fmt.Sprintf("bridge %s, from outside", p.Link)
+		return fmt.Sprintf("bridge %s, toward %s itself", s.end(p.Link), node)
 	case p.Tunnel && p.Link != "":
 		return p.Link
 	case p.Link != "":
-		return "bridge " + p.Link
+		return "bridge " + s.end(p.Link)
 	case p.Tunnel && p.Peer != "":
 		return p.Peer + " by " + p.Kind
 	case p.Stitched && p.Peer != "":
@@ -186,6 +188,26 @@ func connectedTo(p *portView, node string) string {
 		return p.Peer
 	}
 	return "outside"
+}
+
+// links are the links as tables and drawings show them.
+func (s *shownNames) links(list []topoLink) []topoLink {
+	list = slices.Clone(list)
+	for i := range list {
+		l := &list[i]
+		l.Ends, l.Load = slices.Clone(l.Ends), slices.Clone(l.Load)
+		if l.Kind == bridgeLink {
+			l.Name = s.end(l.Name)
+		}
+		for j := range l.Ends {
+			e := &l.Ends[j]
+			e.Node, e.Port = s.node(e.Node, e.Port), s.port(e.Node, e.Port)
+		}
+		for j := range l.Load {
+			l.Load[j].From, l.Load[j].To = s.end(l.Load[j].From), s.end(l.Load[j].To)
+		}
+	}
+	return list
 }
 
 // countLinks counts the links inside the domain.

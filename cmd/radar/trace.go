@@ -170,14 +170,15 @@ func (a *app) remembered(r *agent.Reader) string {
 }
 
 func (a *app) printStories(r *agent.Reader, found []*backpack.Found) error {
-	t := &teller{domain: r.Domain, location: a.location, now: a.now()}
+	a.showNames(r.Domain)
+	t := &teller{domain: r.Domain, location: a.location, now: a.now(), shown: a.shown}
 	outers, err := findOuters(r, found)
 	if err != nil {
 		return err
 	}
 	for i, f := range found {
 		s := t.tell(&f.Record, f.Segment)
-		s.goInto(&f.Record, outers[f.Record.ID])
+		s.goInto(&f.Record, outers[f.Record.ID], a.shown)
 		if a.output == formatJSON {
 			if err := printStoryJSON(a.out, &f.Record, s); err != nil {
 				return err

@@ -146,11 +146,12 @@ func (t *teller) expiredText(r *record.Record) []string {
 func (t *teller) peerOf(h *record.Hop) string {
 	for i := range t.domain.Ports {
 		p := &t.domain.Ports[i]
-		if int(p.Node) != h.NodeID || p.Name != h.Port || p.Removed {
+		node := t.domain.NodeByID(p.Node)
+		if int(p.Node) != h.NodeID || p.Removed || node == nil || t.shown.port(node.Name, p.Name) != h.Port {
 			continue
 		}
 		if p.Link != "" {
-			return "bridge " + p.Link
+			return "bridge " + t.shown.end(p.Link)
 		}
 		return peerName(t.domain, p.Peer)
 	}

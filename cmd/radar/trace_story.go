@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -33,11 +34,13 @@ type teller struct {
 	domain   *domain.Domain
 	location *time.Location
 	now      time.Time
+	shown    *shownNames
 }
 
 // tell tells the story of a packet; segment is its place in the train whose story it
 // is, 0 if that is its own.
 func (t *teller) tell(r *record.Record, segment int) *story {
+	r = t.shown.record(r)
 	s := &story{bad: r.State == record.Lost || r.State == record.Expired}
 	s.title = r.ID + ": " + titleText(r)
 	if segment > 0 {
@@ -205,10 +208,7 @@ func hopStep(r *record.Record, i int, slowest bool) step {
 	if text := saidText(h); text != "" {
 		parts = append(parts, "the switch says"+text)
 	}
-	s.what = strings.Join(parts, ", ")
-	if s.what == "" {
-		s.what = "seen"
-	}
+	s.what = cmp.Or(strings.Join(parts, ", "), "seen")
 	return s
 }
 

@@ -37,14 +37,14 @@ func findOuters(r *agent.Reader, found []*backpack.Found) (map[string][]record.R
 
 // goInto adds, behind the hop by whose tunnel the packet went into others, the hops of
 // those, with times as the inner packet's.
-func (s *story) goInto(r *record.Record, outers []record.Record) {
+func (s *story) goInto(r *record.Record, outers []record.Record, shown *shownNames) {
 	outers = slices.Clone(outers)
 	slices.SortStableFunc(outers, func(a, b record.Record) int { return cmp.Compare(a.TNs, b.TNs) })
 	behind := make([][]step, len(r.Hops)+1) // which hops; at the end those that nothing fits
 	for k := range outers {
 		o := &outers[k]
 		at := tunnelHop(r, o)
-		behind[at] = append(behind[at], outerSteps(o, o.TNs-r.TNs)...)
+		behind[at] = append(behind[at], outerSteps(shown.record(o), o.TNs-r.TNs)...)
 	}
 	for i := len(behind) - 1; i >= 0; i-- { // from the end: those before keep their places
 		s.steps = slices.Insert(s.steps, min(i+1, len(r.Hops)), behind[i]...)

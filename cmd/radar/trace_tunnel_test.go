@@ -38,7 +38,7 @@ func TestStoryOfTunnels(t *testing.T) {
 		for i := range inner.Hops {
 			s.steps = append(s.steps, hopStep(inner, i, false))
 		}
-		s.goInto(inner, tc.outers)
+		s.goInto(inner, tc.outers, nil)
 		var got []string
 		for _, st := range s.steps {
 			got = append(got, strings.ReplaceAll(st.node, "| ", "|"))
@@ -53,7 +53,7 @@ func TestStoryOfTunnels(t *testing.T) {
 	for i := range twice.Hops {
 		s.steps = append(s.steps, hopStep(twice, i, false))
 	}
-	s.goInto(twice, []record.Record{outer("o2", 1001, hop("a", 1, "", "e1", 0)), outer("o1", 1, hop("a", 1, "", "e0", 0))})
+	s.goInto(twice, []record.Record{outer("o2", 1001, hop("a", 1, "", "e1", 0)), outer("o1", 1, hop("a", 1, "", "e0", 0))}, nil)
 	if got := len(s.steps); got != 5 || s.steps[1].node != "| a" || s.steps[4].node != "| a" {
 		t.Errorf("%d steps: %+v", got, s.steps)
 	}

@@ -126,7 +126,7 @@ func TestBridgeJoins(t *testing.T) {
 		t.Fatal(err)
 	}
 	time.Sleep(time.Second)
-	b.waitPorts("host vn edge (found) host/br0", true)
+	b.waitPorts("(not attached) vn edge (found) host/br0", true)
 	stop()
 	if err := dump.stop(); err != nil {
 		t.Fatal(err)
@@ -142,7 +142,7 @@ func TestBridgeJoins(t *testing.T) {
 	}
 
 	b.Run("host", "ip", "link", "set", "vn", "nomaster")
-	b.waitPorts("host vn", false)
+	b.waitPorts("(not attached) vn", false)
 	steady()
 	b.settle(t)
 	for _, r := range b.records(t) {
@@ -231,7 +231,7 @@ func wireBits(t *testing.T, file string) (seen, leaked int, last time.Time) {
 func TestBridgeChanges(t *testing.T) {
 	b := newBridged(t, false)
 	b.attach("a")
-	if got, want := b.ports(), "NODE PORT ROLE PEER a eth0 internal host/br0 host br0 edge (found) host/br0 host vb edge (found) host/br0 host vu edge (found) host/br0"; got != want {
+	if got, want := b.ports(), "NODE PORT ROLE PEER a eth0 internal host/br0 host br0 edge (found) host/br0 (not attached) vb edge (found) host/br0 (not attached) vu edge (found) host/br0"; got != want {
 		t.Errorf("ports:\n%s\nwant\n%s", got, want)
 	}
 	out, err := (&radar{ctx: b.ctx, bin: radarbin.Path(t), domain: uniqueName()}).try("attach", "-d", b.Spec("u"))
@@ -246,11 +246,11 @@ func TestBridgeChanges(t *testing.T) {
 	b.someTraffic("b")
 	b.someTraffic("u")
 	b.run(t, "attach", "-d", b.Spec("b")) // its member is closed no longer
-	b.waitPorts("host vb", false)
+	b.waitPorts("(not attached) vb", false)
 	b.waitPorts("b eth0 internal host/br0", true)
 	b.someTraffic("u")
 	b.run(t, "detach", "b")
-	b.waitPorts("host vb", true)
+	b.waitPorts("(not attached) vb", true)
 	b.someTraffic("u")
 	kill(t, b.status(t).Agent.PID)
 	b.someTraffic("u")

@@ -41,9 +41,9 @@ func TestBridgeLoss(t *testing.T) {
 	b.settle(t)
 	host := b.Name("host")
 	wanted := []oracle.Losses{
-		{Node: host, Port: "br0", At: record.AtNode, Reason: "NETFILTER_DROP", Packets: n},
+		{Node: host, Port: "vb", At: record.AtNode, Reason: "NETFILTER_DROP", Packets: n},
 		{Node: host, Port: "vu", At: record.AtNode, Reason: "NETFILTER_DROP", Packets: n},
-		{Node: host, Port: "br0", At: record.AtQueue, Reason: "QDISC_DROP", Packets: n},
+		{Node: host, Port: "vb", At: record.AtQueue, Reason: "QDISC_DROP", Packets: n},
 	}
 	var got map[oracle.Losses]bool
 	for end := time.Now().Add(nstest.Patience); ; time.Sleep(100 * time.Millisecond) { // losses are final after 2 s, and the agent may lag

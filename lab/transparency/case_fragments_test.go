@@ -157,7 +157,7 @@ var _ = add(Case{
 
 var _ = add(Case{
 	Name: "fragments/repeated-id", Point: 2,
-	Shows: "datagrams with DF clear that have the ID of one that is still under way, and begin as it does",
+	Shows: "datagrams with DF clear that have the ID and the ports of one that is still under way, and begin as it does",
 	Build: func(w *World) {
 		chain(w)
 		// Slower than they are sent, however slow that is.
@@ -169,12 +169,54 @@ var _ = add(Case{
 		var list []*Packet
 		for range 20 {
 			p := w.UDP("10.0.1.1", "10.0.4.2", 1200)
-			p.MayFrag, p.ID = true, 4711
-			clear(p.Payload[:8]) // nothing that radar looks at tells them apart
+			p.MayFrag, p.ID, p.Sport = true, 4711, firstPort
+			clear(p.Payload[:24]) // nothing that radar looks at tells them apart
 			list = append(list, p)
 		}
 		w.Burst("out", list...)
 	},
 	Needs:    []string{"tbf"},
 	Counters: map[string]int{"not_measured_key_in_flight": some},
+})
+
+var _ = add(Case{
+	Name: "fragments/one-id", Point: 2,
+	Shows: "packets with DF clear that all have the same ID (as scapy sends them) and are under way at once: each has its story",
+	Needs: []string{"tbf"},
+	Build: func(w *World) {
+		chain(w)
+		// Slower than they are sent, however slow that is.
+		w.Queue("r1", "eth1", "tbf", "rate", fmt.Sprintf("%dkbit", 400/patience), "burst", "2000", "limit", "100000")
+		w.NFT("r2", `table ip t {
+			chain c { type filter hook forward priority 0
+				udp dport 9 drop
+			}
+		}`)
+		w.Listen("far", "0.0.0.0:7")
+		w.Attach("r1", "r2", "r3")
+	},
+	Send: func(w *World) {
+		lost := make(map[uint32]bool)
+		var list []*Packet
+		for i := range 90 {
+			p := w.UDP("10.0.1.1", "10.0.4.2", 200)
+			switch i % 3 {
+			case 0: // another payload, from the same port
+				p.Sport = firstPort
+			case 1: // another port, with a payload that begins alike
+				clear(p.Payload[:24])
+			case 2:
+				p.Sport, p.Dport = firstPort, 9
+				lost[p.Token] = true
+			}
+			p.MayFrag, p.ID = true, 1
+			list = append(list, p)
+		}
+		w.Burst("out", list...)
+		for _, s := range w.sent {
+			if lost[s.Token] {
+				s.Lost("r2", "NETFILTER_DROP")
+			}
+		}
+	},
 })

@@ -97,7 +97,7 @@ var _ = add(Case{
 func again(w *World, p *Packet) *Packet {
 	q := *p
 	q.Token = w.Token()
-	q.Payload = append(append([]byte(nil), p.Payload[:8]...), Payload(q.Token, len(p.Payload)-8)...)
+	q.Payload = append(append([]byte(nil), p.Payload[:24]...), Payload(q.Token, len(p.Payload)-24)...)
 	return &q
 }
 
@@ -117,7 +117,7 @@ var _ = add(Case{
 			for _, clear := range []bool{false, true} {
 				first := w.UDP("10.0.1.1", theGroup, 60)
 				first.TTL, first.MayFrag = ttl, clear
-				first.Payload = append(make([]byte, 8), first.Payload[8:]...)
+				first.Payload = append(make([]byte, 24), first.Payload[24:]...)
 				for i := range 3 {
 					p := first
 					if i > 0 {

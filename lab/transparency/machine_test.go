@@ -8,8 +8,11 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"time"
+
+	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 // card is a network interface of a virtual machine: a tap of a node, whose other end has
@@ -81,9 +84,20 @@ func (w *World) Machine(node, name string, bridges map[string]string, cards ...c
 			w.T.Fatalf("virtual machine %s is not up: %v\n%s", name, err, said)
 		}
 		if bytes.Contains(said, []byte(guestIsUp)) {
-			return
+			break
 		}
 	}
+	// The kernel tells a bridge of a port's carrier when a worker gets to it.
+	for tap, port := range bridges {
+		nstest.WaitFor(w.T, fmt.Sprintf("the bridge of %s and %s to forward", tap, port), func() bool {
+			return forwards(w, node, tap) && forwards(w, node, port)
+		})
+	}
+}
+
+// forwards says whether a port of a bridge forwards.
+func forwards(w *World, node, port string) bool {
+	return strings.Contains(w.Run(node, "ip", "-d", "link", "show", "dev", port), " state forwarding ")
 }
 
 // tap is an interface of a node behind which a virtual machine is.

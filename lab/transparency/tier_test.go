@@ -16,11 +16,12 @@ var always = []string{
 	"function/machine",                               // attach --vm, a machine that answers
 	"errors/eight-bytes",                             // a router in the domain that is not attached, quotes of 8 bytes, IPv4 and IPv6
 	"tcp/plain",                                      // connections of kernels
+	"ttl/set-on-bridge",                              // known by content alone
 	"ttl/expiry", "pmtu/attached", "errors/to-nodes", // errors that quote IPv4, restored
 	"ipv6/expiry",                                      // errors that quote IPv6
 	"ipv6/by-key", "ipv6/extensions", "ipv6/fragments", // no label, headers between
 	"ipv6/udp-trains-cut",
-	"fragments/sent", "fragments/midway", "fragments/repeated-id", // found by key
+	"fragments/sent", "fragments/midway", "fragments/repeated-id", "fragments/one-id", // found by key
 	"groups/bridge", "groups/router", "bridges/hairpin", "bridges/queue", // copies, closed bridges, losses there
 	"nat/hairpin", "nat6/both", "tproxy/bits", // addresses change, packets for others end in a router
 	"drops/nftables", "drops6/routing", // losses by rule and by routing

@@ -45,8 +45,8 @@ type ownership struct {
 	addrs []netip.Addr
 }
 
-func newAddresses(name string, log *slog.Logger) (_ *addresses, err error) {
-	a := &addresses{known: make(map[uint16]ownership), once: onceLogger{log: log}}
+func newAddresses(name string, log *slog.Logger, t *troubles) (_ *addresses, err error) {
+	a := &addresses{known: make(map[uint16]ownership), once: onceLogger{log: log, troubles: t}}
 	defer func() {
 		if err != nil {
 			a.close()
@@ -56,13 +56,14 @@ func newAddresses(name string, log *slog.Logger) (_ *addresses, err error) {
 		return nil, err
 	}
 	// A file that cannot be read is told, and begins anew.
-	a.moves, err = domain.LoadMoves(a.handle.Domain)
-	a.once.warn("read which addresses have moved", err)
+	if a.moves, err = domain.LoadMoves(a.handle.Domain); err != nil {
+		log.Warn("read which addresses have moved", "error", err)
+	}
 	if a.watcher, err = topo.NewAddressWatcher(); err != nil {
 		return nil, err
 	}
 	// What has changed while no agent lived, the programs do not know.
-	programs, err := a.handle.Locals()
+	programs, err := a.handle.Addresses()
 	if err != nil {
 		return nil, err
 	}
@@ -98,6 +99,7 @@ func (a *addresses) run(ctx context.Context) error {
 			if a.handle.Reload() == nil {
 				a.follow()
 			}
+			a.save() // there may be room again
 			continue
 		case <-wake:
 			ready, wake = a.watcher.C(), nil
@@ -125,12 +127,7 @@ func (a *addresses) run(ctx context.Context) error {
 
 // follow watches the nodes of the domain, and looks at those that are new.
 func (a *addresses) follow() {
-	var specs []topo.NodeSpec
-	for _, n := range a.handle.Domain.Nodes {
-		if !n.Removed {
-			specs = append(specs, topo.NodeSpec{Name: n.Name, Spec: n.Spec, Path: n.Path, Inum: n.Inum})
-		}
-	}
+	specs := topo.SpecsOf(a.handle.Domain.Nodes)
 	if slices.Equal(specs, a.watched) {
 		return
 	}
@@ -176,11 +173,7 @@ func (a *addresses) look(changed []topo.Changed, after uint64) {
 	if len(moved) > 0 {
 		a.unsaved = true
 	}
-	if a.unsaved {
-		err := a.moves.Save(a.handle.Domain.Name)
-		a.once.warn("keep which addresses have moved", err)
-		a.unsaved = err != nil
-	}
+	a.save()
 	if len(moved) == 0 {
 		return
 	}
@@ -189,6 +182,16 @@ func (a *addresses) look(changed []topo.Changed, after uint64) {
 		return
 	}
 	a.once.warn("follow addresses", err)
+}
+
+// save keeps which addresses have moved, if that is not done.
+func (a *addresses) save() {
+	if !a.unsaved {
+		return
+	}
+	err := a.moves.Save(a.handle.Domain.Name)
+	a.once.warn("keep which addresses have moved", err)
+	a.unsaved = err != nil
 }
 
 // keep notes which addresses the node has got or lost, and says whether there are any: by what

@@ -173,16 +173,7 @@ func (m *mover) received() int {
 // runAgent attaches nodes and runs an agent, as radar attach does, until the test ends.
 func runAgent(t *testing.T, o datapath.Options, specs []topo.NodeSpec) string {
 	t.Helper()
-	name := nstest.Unique()
-	nstest.Cleanup(t, func() {
-		_, err := datapath.Detach(context.Background(), datapath.DetachRequest{Domain: name, NoDrain: true})
-		if err != nil && !errors.Is(err, domain.ErrNotAttached) {
-			t.Errorf("detach at the end of the test: %v", err)
-		}
-	})
-	if _, err := datapath.Attach(t.Context(), datapath.AttachRequest{Domain: name, Nodes: specs, Options: &o}); err != nil {
-		t.Fatal(err)
-	}
+	name := attach(t, o, specs)
 	a, err := Open(name, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)

@@ -11,8 +11,8 @@
 // An agent has several loops that do not wait for each other, each with a Handle
 // of its own: keep (lease, keys), follow (ring, snapshot), watch (topology), addresses
 // (which nodes own), marks (rules that use the mark) and, which need none, containers
-// (those that start and are wanted in the domain) and switches (processes that forward
-// packets).
+// (those that start and are wanted in the domain), networks (what Docker calls bridges)
+// and switches (processes that forward packets).
 package agent
 
 import (
@@ -57,6 +57,7 @@ type Agent struct {
 	signals chan os.Signal
 	// switches learns in which nodes a process forwards packets.
 	switches *switches
+	troubles *troubles
 }
 
 // Open makes the calling process the agent of an attached domain and opens what
@@ -72,6 +73,9 @@ func Open(name string, log *slog.Logger) (_ *Agent, err error) {
 			a.Close()
 		}
 	}()
+	if a.troubles, err = newTroubles(); err != nil {
+		return nil, err
+	}
 	// Before the pid file names us: from then on the signal may come.
 	signal.Notify(a.signals, HandOver)
 	if a.claim, err = newClaim(name); err != nil {
@@ -97,6 +101,7 @@ func Open(name string, log *slog.Logger) (_ *Agent, err error) {
 func (a *Agent) Close() {
 	signal.Stop(a.signals)
 	a.closeMaps()
+	a.troubles.close()
 	if a.claim != nil {
 		a.claim.release()
 		a.claim = nil
@@ -136,22 +141,22 @@ func (a *Agent) Run(ctx context.Context, ready func()) (End, error) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
-	marks, err := newMarks(a.name, a.log) // before the lease is renewed
+	marks, err := newMarks(a.name, a.log, a.troubles) // before the lease is renewed
 	if err != nil {
 		return "", err
 	}
 	defer marks.close()
-	keeper, err := newKeeper(a.name, a.log)
+	keeper, err := newKeeper(a.name, a.log, a.troubles)
 	if err != nil {
 		return "", err
 	}
 	defer keeper.close()
-	addresses, err := newAddresses(a.name, a.log) // before watch tells the programs what has changed
+	addresses, err := newAddresses(a.name, a.log, a.troubles) // before watch tells the programs what has changed
 	if err != nil {
 		return "", err
 	}
 	defer addresses.close()
-	watch, err := newWatch(a.name, a.log)
+	watch, err := newWatch(a.name, a.log, a.troubles)
 	if err != nil {
 		return "", err
 	}
@@ -164,6 +169,7 @@ func (a *Agent) Run(ctx context.Context, ready func()) (End, error) {
 	group.Go(func() error { return addresses.run(inner) })
 	group.Go(func() error { return marks.run(inner) })
 	group.Go(func() error { return newContainers(a.name, a.log).run(inner) })
+	group.Go(func() error { return newNetworks(a.name, a.log).run(inner) })
 	group.Go(func() error { return a.switches.run(inner) })
 	group.Go(func() error { return a.follow(inner) })
 	if ready != nil {
@@ -202,7 +208,7 @@ const (
 func (a *Agent) follow(ctx context.Context) error {
 	var (
 		pace     = pacer{slots: uint64(a.reader.Domain.Options.Slots)}
-		once     = onceLogger{log: a.log}
+		once     = onceLogger{log: a.log, troubles: a.troubles}
 		saved    time.Time
 		interval = time.Duration(0)
 	)
@@ -263,8 +269,9 @@ func (p *pacer) next(cursor uint64, now time.Time) time.Duration {
 
 // onceLogger logs an error when it begins and its end, not every repetition.
 type onceLogger struct {
-	log  *slog.Logger
-	seen map[string]string // the cause, by what was tried
+	log      *slog.Logger
+	seen     map[string]string // the cause, by what was tried
+	troubles *troubles         // the same for others; nil, if not each error has an end that is told
 }
 
 // causes are the innermost errors. Around them stand names that differ each time, as those of
@@ -295,6 +302,9 @@ func (o *onceLogger) warn(what string, err error) {
 		o.seen = make(map[string]string)
 	}
 	o.seen[what] = text
+	if failed := o.troubles.set(what, err); failed != nil {
+		o.log.Warn("tell others", "error", failed)
+	}
 	if err != nil {
 		o.log.Warn(what, "error", err)
 		return

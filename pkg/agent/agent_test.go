@@ -4,6 +4,7 @@ package agent
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,6 +16,9 @@ import (
 
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/datapath"
+	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/topo"
+	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 // The ring gets a quarter round between two looks at most, within limits.
@@ -105,4 +109,20 @@ func TestTotals(t *testing.T) {
 	if got := NewTotals(counters, agg); got.Unaccounted != 7 {
 		t.Errorf("seven packets are missing: unaccounted %d", got.Unaccounted)
 	}
+}
+
+// attach attaches nodes as a domain of its own until the test ends, and returns its name.
+func attach(t *testing.T, o datapath.Options, specs []topo.NodeSpec) string {
+	t.Helper()
+	name := nstest.Unique()
+	nstest.Cleanup(t, func() {
+		_, err := datapath.Detach(context.Background(), datapath.DetachRequest{Domain: name, NoDrain: true})
+		if err != nil && !errors.Is(err, domain.ErrNotAttached) {
+			t.Errorf("detach at the end of the test: %v", err)
+		}
+	})
+	if _, err := datapath.Attach(t.Context(), datapath.AttachRequest{Domain: name, Nodes: specs, Options: &o}); err != nil {
+		t.Fatal(err)
+	}
+	return name
 }

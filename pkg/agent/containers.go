@@ -159,12 +159,7 @@ func (c *containers) attachNodes(ctx context.Context, specs []topo.NodeSpec) err
 // find returns the containers that are to be attached, and whether all selectors
 // could be asked for.
 func (c *containers) find(ctx context.Context, d *domain.Domain) (found []topo.NodeSpec, ok bool) {
-	var known []topo.NodeSpec
-	for _, n := range d.Nodes {
-		if !n.Removed {
-			known = append(known, topo.NodeSpec{Name: n.Name, Spec: n.Spec, Path: n.Path, Inum: n.Inum})
-		}
-	}
+	known := topo.SpecsOf(d.Nodes)
 	ok = true
 	for _, selector := range nodes.OfContainers(d.Selectors) {
 		// One by one: a selector that is wrong now must not keep the others out.

@@ -44,22 +44,13 @@ func finishLeaves(t *testing.T) (early []string) {
 	t.Setenv("RADAR_STATE_DIR", t.TempDir())
 	n := nstest.New(t, "a")
 	n.Veth("a", "e0", "a", "e1")
-	name := nstest.Unique()
 	specs, err := topo.ParseSpecs([]string{n.Spec("a")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	o := datapath.DefaultOptions()
 	o.Slots = 1 << 12
-	nstest.Cleanup(t, func() {
-		_, err := datapath.Detach(context.Background(), datapath.DetachRequest{Domain: name, NoDrain: true})
-		if err != nil && !errors.Is(err, domain.ErrNotAttached) {
-			t.Errorf("detach at the end of the test: %v", err)
-		}
-	})
-	if _, err := datapath.Attach(t.Context(), datapath.AttachRequest{Domain: name, Nodes: specs, Options: &o}); err != nil {
-		t.Fatal(err)
-	}
+	name := attach(t, o, specs)
 	maps := pinnedMaps(t, name)
 	a, err := Open(name, slog.New(slog.DiscardHandler))
 	if err != nil {

@@ -18,12 +18,12 @@ type keeper struct {
 }
 
 // newKeeper renews the lease at once: an agent that takes over may be late.
-func newKeeper(name string, log *slog.Logger) (*keeper, error) {
+func newKeeper(name string, log *slog.Logger, t *troubles) (*keeper, error) {
 	h, err := openHandle(name)
 	if err != nil {
 		return nil, err
 	}
-	k := &keeper{handle: h, log: onceLogger{log: log}}
+	k := &keeper{handle: h, log: onceLogger{log: log, troubles: t}}
 	if err := k.renew(); err != nil {
 		h.Close()
 		return nil, err

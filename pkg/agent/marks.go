@@ -43,8 +43,8 @@ type marks struct {
 	more chan struct{}            // there are some
 }
 
-func newMarks(name string, log *slog.Logger) (_ *marks, err error) {
-	m := &marks{log: log, once: onceLogger{log: log}, told: make(map[topo.Conflict]bool),
+func newMarks(name string, log *slog.Logger, t *troubles) (_ *marks, err error) {
+	m := &marks{log: log, once: onceLogger{log: log, troubles: t}, told: make(map[topo.Conflict]bool),
 		uses: make(map[string]topo.Conflict), more: make(chan struct{}, 1)}
 	defer func() {
 		if err != nil {
@@ -196,6 +196,7 @@ func (m *marks) settle(ctx context.Context) {
 	clear(m.uses)
 	m.mu.Unlock()
 	if uses = m.handle.Collisions(uses); len(uses) == 0 {
+		m.once.warn("give the mark up", nil) // what could not be settled has gone
 		return
 	}
 	if !m.handle.CanGiveMarksUp() {

@@ -4,7 +4,6 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"slices"
 	"strings"
@@ -75,7 +74,7 @@ func TestMarksFoundAtStart(t *testing.T) {
 	}
 	name := attachForMarks(t, specs)
 	n.Run("a", "ip", "rule", "add", "fwmark", "0x8000/0x8000", "blackhole")
-	m, err := newMarks(name, slog.New(make(notes)))
+	m, err := newMarks(name, slog.New(make(notes)), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +94,7 @@ func TestMarksChosenByUser(t *testing.T) {
 	name := attachForMarks(t, specs, "mark=0xfffff800")
 	n.Run("a", "ip", "rule", "add", "fwmark", "0x8000/0x8000", "blackhole")
 	said := make(notes, 10)
-	m, err := newMarks(name, slog.New(said))
+	m, err := newMarks(name, slog.New(said), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,21 +107,12 @@ func TestMarksChosenByUser(t *testing.T) {
 
 func attachForMarks(t *testing.T, specs []topo.NodeSpec, carry ...string) string {
 	t.Helper()
-	name := nstest.Unique()
 	o := datapath.DefaultOptions()
 	o.Slots = 1 << 16 // indices begin at bit 0x8000 of the mark
 	for _, c := range carry {
 		o.Carry = c
 	}
-	nstest.Cleanup(t, func() {
-		_, err := datapath.Detach(context.Background(), datapath.DetachRequest{Domain: name, NoDrain: true})
-		if err != nil && !errors.Is(err, domain.ErrNotAttached) {
-			t.Errorf("detach at the end of the test: %v", err)
-		}
-	})
-	if _, err := datapath.Attach(t.Context(), datapath.AttachRequest{Domain: name, Nodes: specs, Options: &o}); err != nil {
-		t.Fatal(err)
-	}
+	name := attach(t, o, specs)
 	return name
 }
 
@@ -130,7 +120,7 @@ func attachForMarks(t *testing.T, specs []topo.NodeSpec, carry ...string) string
 func followMarks(t *testing.T, specs []topo.NodeSpec) (name string, end func()) {
 	t.Helper()
 	name = attachForMarks(t, specs)
-	m, err := newMarks(name, slog.New(make(notes)))
+	m, err := newMarks(name, slog.New(make(notes)), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -165,22 +165,45 @@ func waitPidfd(ctx context.Context, fd int, patience time.Duration) (bool, error
 
 var errZombie = errors.New("it has ended")
 
-// startTime is field 22 of /proc/PID/stat. A zombie counts as ended.
-func startTime(pid int) (uint64, error) {
+// Fields of /proc/PID/stat, see proc_pid_stat(5); they are numbered from 1.
+const (
+	statState = 3
+	statUser  = 14
+	statKern  = 15
+	statStart = 22
+)
+
+// stat is one process's /proc/PID/stat.
+type stat struct{ fields [][]byte }
+
+func readStat(pid int) (*stat, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	// The name in brackets may hold anything: fields count from its end.
 	_, rest, ok := bytes.Cut(b[bytes.LastIndexByte(b, ')')+1:], []byte(" "))
-	fields := bytes.Fields(rest)
-	if !ok || len(fields) < 20 {
-		return 0, fmt.Errorf("read process %d: unexpected format of its stat file", pid)
+	s := &stat{bytes.Fields(rest)}
+	if !ok || len(s.fields) <= statStart-statState {
+		return nil, fmt.Errorf("read process %d: unexpected format of its stat file", pid)
 	}
-	if fields[0][0] == 'Z' || fields[0][0] == 'X' {
+	return s, nil
+}
+
+func (s *stat) number(field int) (uint64, error) {
+	return strconv.ParseUint(string(s.fields[field-statState]), 10, 64)
+}
+
+// startTime is when a process began, in ticks since boot. A zombie counts as ended.
+func startTime(pid int) (uint64, error) {
+	s, err := readStat(pid)
+	if err != nil {
+		return 0, err
+	}
+	if state := s.fields[0][0]; state == 'Z' || state == 'X' {
 		return 0, fmt.Errorf("process %d: %w", pid, errZombie)
 	}
-	return strconv.ParseUint(string(fields[19]), 10, 64)
+	return s.number(statStart)
 }
 
 // ErrRunning says that the domain has a living agent.

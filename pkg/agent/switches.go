@@ -74,7 +74,7 @@ func (s *switches) look(nodes []uint16) {
 			continue
 		}
 		s.looked[n.ID] = time.Now()
-		readers := topo.FindReaders([]topo.NodeSpec{{Name: n.Name, Spec: n.Spec, Path: n.Path, Inum: n.Inum}})
+		readers := topo.FindReaders([]topo.NodeSpec{topo.SpecOf(*n)})
 		s.settle(n, readers, forwards)
 	}
 }

@@ -33,7 +33,7 @@ type watch struct {
 	once    onceLogger
 }
 
-func newWatch(name string, log *slog.Logger) (*watch, error) {
+func newWatch(name string, log *slog.Logger, t *troubles) (*watch, error) {
 	h, err := openHandle(name)
 	if err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ func newWatch(name string, log *slog.Logger) (*watch, error) {
 		h.Close()
 		return nil, err
 	}
-	w := &watch{name: name, handle: h, watcher: watcher, log: log, once: onceLogger{log: log}}
+	w := &watch{name: name, handle: h, watcher: watcher, log: log, once: onceLogger{log: log, troubles: t}}
 	if err := w.watchNodes(); err != nil {
 		w.close()
 		return nil, err
@@ -61,14 +61,8 @@ func (w *watch) close() {
 // watchNodes tells the watcher which namespaces to watch, if they are others than
 // before: the nodes', closing ones among them, and those where links end.
 func (w *watch) watchNodes() error {
-	var specs []topo.NodeSpec
 	nodes := len(w.handle.Domain.Nodes) // grows with every node, also with one that comes back
-	for _, n := range w.handle.Domain.Nodes {
-		if !n.Removed {
-			specs = append(specs, topo.NodeSpec{Name: n.Name, Spec: n.Spec, Path: n.Path, Inum: n.Inum})
-		}
-	}
-	specs = append(specs, w.handle.Near()...)
+	specs := append(topo.SpecsOf(w.handle.Domain.Nodes), w.handle.Near()...)
 	follow, err := w.watcher.FollowRoutes(hasTunnels(w.handle.Domain))
 	if err != nil {
 		return err

@@ -4,7 +4,6 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -52,20 +51,11 @@ func (n notes) Handle(_ context.Context, r slog.Record) error {
 // what the watch logs, when all has been seen that was there before.
 func follow(t *testing.T, specs []topo.NodeSpec) (string, notes) {
 	t.Helper()
-	name := nstest.Unique()
 	o := datapath.DefaultOptions()
 	o.Slots = 1 << 12
-	nstest.Cleanup(t, func() {
-		_, err := datapath.Detach(context.Background(), datapath.DetachRequest{Domain: name, NoDrain: true})
-		if err != nil && !errors.Is(err, domain.ErrNotAttached) {
-			t.Errorf("detach at the end of the test: %v", err)
-		}
-	})
-	if _, err := datapath.Attach(t.Context(), datapath.AttachRequest{Domain: name, Nodes: specs, Options: &o}); err != nil {
-		t.Fatal(err)
-	}
+	name := attach(t, o, specs)
 	said := make(notes, 100)
-	w, err := newWatch(name, slog.New(said))
+	w, err := newWatch(name, slog.New(said), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

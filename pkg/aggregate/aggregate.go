@@ -12,7 +12,7 @@
 package aggregate
 
 import (
-	"github.com/vnetradar/radar/pkg/backpack"
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -167,7 +167,7 @@ func New(offset int64) *Aggregates {
 }
 
 // Add counts a packet whose end is final.
-func (a *Aggregates) Add(p *backpack.Packet) {
+func (a *Aggregates) Add(p *packet.Packet) {
 	n := uint64(p.Segs)
 	t := &a.totals
 	t.Packets += n
@@ -222,7 +222,7 @@ func (a *Aggregates) Add(p *backpack.Packet) {
 
 // addHops adds a packet to all that its hops add to and, if it arrived, its time to
 // the whole.
-func (a *Aggregates) addHops(way *path, p *backpack.Packet) {
+func (a *Aggregates) addHops(way *path, p *packet.Packet) {
 	n, size := uint64(p.Segs), uint64(p.Len)
 	if way.over {
 		a.totals.OverLinks += n
@@ -234,7 +234,7 @@ func (a *Aggregates) addHops(way *path, p *backpack.Packet) {
 		h, to := &p.Hops[i], &way.hops[i]
 		out := clock.at(h.OutNs)
 		came := out // it began here, only left by a bridge's member, or was noted late
-		if h.InNs != backpack.NoTime {
+		if h.InNs != packet.NoTime {
 			came = clock.at(h.InNs)
 		}
 		if to.node != nil {
@@ -271,7 +271,7 @@ type clock struct {
 	left  int64  // ns of its second that were left
 }
 
-func clockOf(p *backpack.Packet, offset int64) clock {
+func clockOf(p *packet.Packet, offset int64) clock {
 	ns := int64(p.T0) + offset
 	second := ns / 1e9
 	return clock{moment{ns, uint32(second)}, (second+1)*1e9 - ns}

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
-	"github.com/vnetradar/radar/pkg/backpack"
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -16,14 +16,14 @@ import (
 type letters struct{}
 
 func (letters) NodeName(n uint16) string {
-	if n == backpack.NoNode {
+	if n == packet.NoNode {
 		return "?"
 	}
 	return string(rune('a' + n - 1))
 }
 
 func (letters) PortName(p uint16) string {
-	if p == backpack.NoPort {
+	if p == packet.NoPort {
 		return ""
 	}
 	return "e" + string(rune('0'+p%10))
@@ -31,29 +31,29 @@ func (letters) PortName(p uint16) string {
 
 func (letters) PortNode(p uint16) uint16 { return p / 10 }
 
-const none = backpack.NoPort
+const none = packet.NoPort
 
 // delivered is a UDP packet that went a - b - c in 900 ns.
-func delivered() *backpack.Packet {
-	return &backpack.Packet{
+func delivered() *packet.Packet {
+	return &packet.Packet{
 		State: record.Delivered, LatencyNs: 900, HasTuple: true, Proto: 17, Len: 100, Segs: 1,
-		Tuple: backpack.Tuple{Src: backpack.AddrFrom4([4]byte{10, 0, 0, 1}), Dst: backpack.AddrFrom4([4]byte{10, 0, 0, 2}), SrcPort: 1, DstPort: 2},
-		Hops: []backpack.Hop{
-			{Node: 1, In: none, Out: 10, InNs: backpack.NoTime, OutNs: 0, DequeueNs: backpack.NoTime},
+		Tuple: packet.Tuple{Src: packet.AddrFrom4([4]byte{10, 0, 0, 1}), Dst: packet.AddrFrom4([4]byte{10, 0, 0, 2}), SrcPort: 1, DstPort: 2},
+		Hops: []packet.Hop{
+			{Node: 1, In: none, Out: 10, InNs: packet.NoTime, OutNs: 0, DequeueNs: packet.NoTime},
 			{Node: 2, In: 20, Out: 21, InNs: 200, OutNs: 500, DequeueNs: 750},
-			{Node: 3, In: 30, Out: none, InNs: 900, OutNs: backpack.NoTime, DequeueNs: backpack.NoTime},
+			{Node: 3, In: 30, Out: none, InNs: 900, OutNs: packet.NoTime, DequeueNs: packet.NoTime},
 		},
 	}
 }
 
 // lostAt is the same, lost in the queue of b's e1.
-func lostAt() *backpack.Packet {
+func lostAt() *packet.Packet {
 	p := delivered()
 	p.State, p.LatencyNs, p.Hops = record.Lost, 500, p.Hops[:2]
-	p.Hops[1].DequeueNs = backpack.NoTime
+	p.Hops[1].DequeueNs = packet.NoTime
 	p.Lost = true
-	p.Loss = backpack.Drop{
-		Node: 2, Port: 21, At: record.AtQueue, Reason: "QDISC_DROP", Qdisc: "tbf", Function: backpack.NamedFunction("__dev_queue_xmit"), First: true,
+	p.Loss = packet.Drop{
+		Node: 2, Port: 21, At: record.AtQueue, Reason: "QDISC_DROP", Qdisc: "tbf", Function: packet.NamedFunction("__dev_queue_xmit"), First: true,
 	}
 	return p
 }
@@ -79,18 +79,18 @@ func TestAdd(t *testing.T) {
 	rest.Loss.First = false
 	a.Add(rest)
 	gone := delivered()
-	gone.State, gone.Hops, gone.LatencyNs = record.Expired, gone.Hops[:1], backpack.NoTime
+	gone.State, gone.Hops, gone.LatencyNs = record.Expired, gone.Hops[:1], packet.NoTime
 	gone.Missing = true
-	gone.Loss = backpack.Drop{Node: 1, Port: 10, At: record.AtLink, Reason: record.NotSeen, First: true}
+	gone.Loss = packet.Drop{Node: 1, Port: 10, At: record.AtLink, Reason: record.NotSeen, First: true}
 	a.Add(gone)
 	left := delivered()
 	left.State = record.Left
-	left.Hops = []backpack.Hop{{Node: 2, In: 20, Out: 22, InNs: 0, OutNs: 300, DequeueNs: backpack.NoTime}}
+	left.Hops = []packet.Hop{{Node: 2, In: 20, Out: 22, InNs: 0, OutNs: 300, DequeueNs: packet.NoTime}}
 	left.LatencyNs = 300
 	a.Add(left)
 	local := delivered()
 	local.LocalDrop, local.Truncated = true, true
-	local.Loss = backpack.Drop{Node: 3, Port: none, At: record.AtNode, Reason: "NO_SOCKET", First: true}
+	local.Loss = packet.Drop{Node: 3, Port: none, At: record.AtNode, Reason: "NO_SOCKET", First: true}
 	a.Add(local)
 
 	wantTotals := aggregate.Totals{
@@ -190,19 +190,19 @@ func TestQuantilesOfZero(t *testing.T) {
 func TestFlows(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
-		change func(p *backpack.Packet)
+		change func(p *packet.Packet)
 		flows  uint64
 	}{
-		{"the same", func(p *backpack.Packet) {}, 1},
-		{"another source", func(p *backpack.Packet) { p.Src[3]++ }, 2},
-		{"another destination", func(p *backpack.Packet) { p.Dst[3]++ }, 2},
-		{"another source port", func(p *backpack.Packet) { p.SrcPort++ }, 2},
-		{"another destination port", func(p *backpack.Packet) { p.DstPort++ }, 2},
-		{"another protocol", func(p *backpack.Packet) { p.Proto = 6 }, 2},
-		{"another IP ID", func(p *backpack.Packet) { p.ID++ }, 1},
-		{"a later fragment", func(p *backpack.Packet) { p.Flags = 1; p.SrcPort = 0 }, 1},
-		{"header not known", func(p *backpack.Packet) { p.HasTuple = false; p.Src[0]++ }, 1},
-		{"addresses changed on the way", func(p *backpack.Packet) { p.Hops[1].Changed = true; p.Hops[1].Tuple.SrcPort = 9 }, 1},
+		{"the same", func(p *packet.Packet) {}, 1},
+		{"another source", func(p *packet.Packet) { p.Src[3]++ }, 2},
+		{"another destination", func(p *packet.Packet) { p.Dst[3]++ }, 2},
+		{"another source port", func(p *packet.Packet) { p.SrcPort++ }, 2},
+		{"another destination port", func(p *packet.Packet) { p.DstPort++ }, 2},
+		{"another protocol", func(p *packet.Packet) { p.Proto = 6 }, 2},
+		{"another IP ID", func(p *packet.Packet) { p.ID++ }, 1},
+		{"a later fragment", func(p *packet.Packet) { p.Later = true; p.SrcPort = 0 }, 1},
+		{"header not known", func(p *packet.Packet) { p.HasTuple = false; p.Src[0]++ }, 1},
+		{"addresses changed on the way", func(p *packet.Packet) { p.Hops[1].Changed = true; p.Hops[1].Tuple.SrcPort = 9 }, 1},
 	} {
 		a := aggregate.New(0)
 		a.Add(delivered())
@@ -251,7 +251,7 @@ func TestBounds(t *testing.T) {
 	a = aggregate.New(0)
 	for i := range aggregate.MaxFlowRows + 10 {
 		p := delivered()
-		p.Src = backpack.AddrFrom4([4]byte{byte(i >> 24), byte(i >> 16), byte(i >> 8), byte(i)})
+		p.Src = packet.AddrFrom4([4]byte{byte(i >> 24), byte(i >> 16), byte(i >> 8), byte(i)})
 		a.Add(p)
 	}
 	row := a.Paths(letters{})[0]

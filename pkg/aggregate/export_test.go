@@ -50,4 +50,7 @@ func (a *Aggregates) Buckets() int { return a.buckets }
 // SetBuckets makes it n: at MaxFlowBuckets there is no room for more.
 func (a *Aggregates) SetBuckets(n int) { a.buckets = n }
 
-var Replace = replace
+var (
+	Replace  = replace
+	TCPFrees = tcpFrees
+)

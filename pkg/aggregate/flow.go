@@ -3,7 +3,7 @@
 package aggregate
 
 import (
-	"github.com/vnetradar/radar/pkg/backpack"
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -21,7 +21,7 @@ const (
 
 // flowKey is what makes a flow: one direction, as the source saw it.
 type flowKey struct {
-	src, dst     backpack.Addr
+	src, dst     packet.Addr
 	sport, dport uint16 // of an ICMP echo: identifier, 0
 	ipv6         bool
 	proto        uint8
@@ -43,10 +43,10 @@ const (
 	fragmentFlow
 )
 
-func keyOf(p *backpack.Packet) flowKey {
+func keyOf(p *packet.Packet) flowKey {
 	k := flowKey{src: p.Src, dst: p.Dst, ipv6: p.IPv6, proto: p.Proto}
 	switch {
-	case p.Fragment():
+	case p.Later:
 		k.kind = fragmentFlow
 	case p.HasPorts():
 		k.kind, k.sport, k.dport = portsFlow, p.SrcPort, p.DstPort
@@ -61,8 +61,8 @@ func keyOf(p *backpack.Packet) flowKey {
 // flow is what is known of one flow.
 type flow struct {
 	key  flowKey
-	nat  backpack.Tuple // as last seen changed on the way
-	tail int32          // last of its arrivals that wait, -1: none
+	nat  packet.Tuple // as last seen changed on the way
+	tail int32        // last of its arrivals that wait, -1: none
 	head int32
 
 	packets, bytes                          uint64
@@ -90,7 +90,7 @@ type pathUse struct {
 
 // flow returns the flow of a packet; nil if its header is not known, or there are
 // too many flows.
-func (a *Aggregates) flow(p *backpack.Packet) *flow {
+func (a *Aggregates) flow(p *packet.Packet) *flow {
 	if !p.HasTuple {
 		a.totals.NoFlow += uint64(p.Segs)
 		return nil
@@ -113,7 +113,7 @@ func (a *Aggregates) flow(p *backpack.Packet) *flow {
 }
 
 // countFlow counts the packet in its flow.
-func (a *Aggregates) countFlow(f *flow, way *path, p *backpack.Packet) {
+func (a *Aggregates) countFlow(f *flow, way *path, p *packet.Packet) {
 	n := uint64(p.Segs)
 	f.same = false
 	end := p.T0 + uint64(max(p.LatencyNs, 0))
@@ -146,7 +146,7 @@ func (a *Aggregates) countFlow(f *flow, way *path, p *backpack.Packet) {
 			f.localDrops += n
 		}
 	}
-	if (p.State == record.Delivered || p.State == record.Left) && p.LatencyNs != backpack.NoTime {
+	if (p.State == record.Delivered || p.State == record.Left) && p.LatencyNs != packet.NoTime {
 		a.buckets += f.times.add(p.LatencyNs, n, a.buckets < MaxFlowBuckets)
 		a.arrive(f, end, p.T0, n)
 	}

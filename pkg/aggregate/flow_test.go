@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
-	"github.com/vnetradar/radar/pkg/backpack"
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -18,7 +18,7 @@ import (
 func at(ns int64) uint64 { return uint64(1_800_000_000_000_000_000 + ns) }
 
 // sent is delivered(), sent at begin and under way for so long.
-func sent(begin, latency int64) *backpack.Packet {
+func sent(begin, latency int64) *packet.Packet {
 	p := delivered()
 	p.T0, p.LatencyNs = at(begin), latency
 	p.Hops[2].InNs = latency
@@ -28,30 +28,30 @@ func sent(begin, latency int64) *backpack.Packet {
 // Every number of a flow, worked out by hand.
 func TestFlowRow(t *testing.T) {
 	a := aggregate.New(0)
-	add := func(p *backpack.Packet, change func(p *backpack.Packet)) {
+	add := func(p *packet.Packet, change func(p *packet.Packet)) {
 		if change != nil {
 			change(p)
 		}
 		a.Add(p)
 	}
-	nat := func(p *backpack.Packet) {
+	nat := func(p *packet.Packet) {
 		p.Hops[1].Changed = true
-		p.Hops[1].Tuple = backpack.Tuple{Src: backpack.AddrFrom4([4]byte{192, 0, 2, 1}), Dst: p.Dst, SrcPort: 1024, DstPort: p.DstPort}
+		p.Hops[1].Tuple = packet.Tuple{Src: packet.AddrFrom4([4]byte{192, 0, 2, 1}), Dst: p.Dst, SrcPort: 1024, DstPort: p.DstPort}
 	}
 	add(sent(0, 1600), nat)
 	// Sent third, arrives second; then the train, at 3000; then the one sent second.
 	add(sent(1000, 3200), nat) // at 4200: D = 3200-1000, reordered
 	add(sent(1500, 800), nat)  // at 2300: D = 800-1600
-	add(sent(2000, 1000), func(p *backpack.Packet) { p.Segs, p.Len = 4, 1400 })
+	add(sent(2000, 1000), func(p *packet.Packet) { p.Segs, p.Len = 4, 1400 })
 	lost := lostAt() // last stamp at 6000+500
 	lost.T0 = at(6000)
 	add(lost, nil)
-	add(sent(4000, 100), func(p *backpack.Packet) { // not seen again
-		p.State, p.Hops, p.LatencyNs = record.Expired, p.Hops[:1], backpack.NoTime
+	add(sent(4000, 100), func(p *packet.Packet) { // not seen again
+		p.State, p.Hops, p.LatencyNs = record.Expired, p.Hops[:1], packet.NoTime
 	})
-	add(sent(5000, 400), func(p *backpack.Packet) { // at 5400: D = 400-3200
+	add(sent(5000, 400), func(p *packet.Packet) { // at 5400: D = 400-3200
 		p.LocalDrop = true
-		p.Loss = backpack.Drop{Node: 3, Port: none, At: record.AtNode, Reason: "SOCKET_RCVBUFF", First: true}
+		p.Loss = packet.Drop{Node: 3, Port: none, At: record.AtNode, Reason: "SOCKET_RCVBUFF", First: true}
 	})
 
 	// J: 0, +(800-0)/16 = 50, +(200-50)/16 = 59.375, +(2200-59.375)/16 = 193.1640625,
@@ -60,7 +60,7 @@ func TestFlowRow(t *testing.T) {
 	want := []aggregate.FlowRow{{
 		Flow:   aggregate.Flow{IPVersion: 4, Proto: "udp", Src: "10.0.0.1", Dst: "10.0.0.2", Sport: ptr(1), Dport: ptr(2)},
 		NATSrc: "192.0.2.1", NATSport: ptr(1024),
-		Packets: 10, Bytes: 2000, Delivered: 8, Lost: 1, Expired: 1, LocalDrops: 1,
+		Packets: 10, Bytes: 2000, Delivered: 8, Lost: 1, Expired: 1, LocalDrops: 1, Dropped: 1,
 		FirstNs: first, LastNs: first + 6500, DurationNs: 6500, RateBps: ptr(uint64(2461538462)), // 16,000 bits in 6.5 us
 		Latency:  &aggregate.Quantiles{Count: 8, MinNs: 400, P50Ns: 1003, P90Ns: 3200, P99Ns: 3200, P999Ns: 3200, MaxNs: 3200},
 		JitterNs: ptr(int64(356)), Reordered: 1, ReorderedRatio: ptr(0.125), Paths: 3,
@@ -95,29 +95,29 @@ func TestRateOfOnePacket(t *testing.T) {
 	}
 }
 
-func toIPv6(p *backpack.Packet) {
+func toIPv6(p *packet.Packet) {
 	p.IPv6 = true
-	p.Src, p.Dst = backpack.Addr{0x20, 1, 0xd, 0xb8, 15: 1}, backpack.Addr{0xfd, 15: 2}
+	p.Src, p.Dst = packet.Addr{0x20, 1, 0xd, 0xb8, 15: 1}, packet.Addr{0xfd, 15: 2}
 }
 
 // What a flow is called, and which packets are in it.
 func TestFlowNames(t *testing.T) {
 	for _, tc := range []struct {
 		want   string
-		change func(p *backpack.Packet)
+		change func(p *packet.Packet)
 	}{
-		{"10.0.0.1:1 > 10.0.0.2:2 udp", func(p *backpack.Packet) {}},
-		{"10.0.0.1:1 > 10.0.0.2:2 tcp", func(p *backpack.Packet) { p.Proto = 6 }},
-		{"10.0.0.1 > 10.0.0.2 icmp echo id 1", func(p *backpack.Packet) { p.Proto, p.ICMP[0] = 1, 8 }},
-		{"10.0.0.1 > 10.0.0.2 icmp reply id 1", func(p *backpack.Packet) { p.Proto, p.ICMP[0] = 1, 0 }},
-		{"10.0.0.1 > 10.0.0.2 icmp type 11", func(p *backpack.Packet) { p.Proto, p.ICMP[0], p.SrcPort, p.DstPort = 1, 11, 0, 0 }},
+		{"10.0.0.1:1 > 10.0.0.2:2 udp", func(p *packet.Packet) {}},
+		{"10.0.0.1:1 > 10.0.0.2:2 tcp", func(p *packet.Packet) { p.Proto = 6 }},
+		{"10.0.0.1 > 10.0.0.2 icmp echo id 1", func(p *packet.Packet) { p.Proto, p.ICMP[0] = 1, 8 }},
+		{"10.0.0.1 > 10.0.0.2 icmp reply id 1", func(p *packet.Packet) { p.Proto, p.ICMP[0] = 1, 0 }},
+		{"10.0.0.1 > 10.0.0.2 icmp type 11", func(p *packet.Packet) { p.Proto, p.ICMP[0], p.SrcPort, p.DstPort = 1, 11, 0, 0 }},
 		{"[2001:db8::1]:1 > [fd00::2]:2 udp", toIPv6},
-		{"2001:db8::1 > fd00::2 icmpv6 echo id 1", func(p *backpack.Packet) { toIPv6(p); p.Proto, p.ICMP[0] = 58, 128 }},
-		{"2001:db8::1 > fd00::2 icmpv6 reply id 1", func(p *backpack.Packet) { toIPv6(p); p.Proto, p.ICMP[0] = 58, 129 }},
-		{"2001:db8::1 > fd00::2 icmpv6 type 2", func(p *backpack.Packet) { toIPv6(p); p.Proto, p.ICMP[0] = 58, 2 }},
-		{"10.0.0.1 > 10.0.0.2 gre", func(p *backpack.Packet) { p.Proto, p.SrcPort, p.DstPort = 47, 0, 0 }},
-		{"10.0.0.1 > 10.0.0.2 udp fragments", func(p *backpack.Packet) { p.Flags, p.SrcPort, p.DstPort = 1, 0, 0 }},
-		{"", func(p *backpack.Packet) { p.HasTuple = false }},
+		{"2001:db8::1 > fd00::2 icmpv6 echo id 1", func(p *packet.Packet) { toIPv6(p); p.Proto, p.ICMP[0] = 58, 128 }},
+		{"2001:db8::1 > fd00::2 icmpv6 reply id 1", func(p *packet.Packet) { toIPv6(p); p.Proto, p.ICMP[0] = 58, 129 }},
+		{"2001:db8::1 > fd00::2 icmpv6 type 2", func(p *packet.Packet) { toIPv6(p); p.Proto, p.ICMP[0] = 58, 2 }},
+		{"10.0.0.1 > 10.0.0.2 gre", func(p *packet.Packet) { p.Proto, p.SrcPort, p.DstPort = 47, 0, 0 }},
+		{"10.0.0.1 > 10.0.0.2 udp fragments", func(p *packet.Packet) { p.Later, p.SrcPort, p.DstPort = true, 0, 0 }},
+		{"", func(p *packet.Packet) { p.HasTuple = false }},
 	} {
 		a := aggregate.New(0)
 		p := delivered()
@@ -167,7 +167,7 @@ func TestLossFlows(t *testing.T) {
 		}
 	}
 	fragment := lostAt()
-	fragment.Flags = 1
+	fragment.Later = true
 	a.Add(fragment)
 	unknown := lostAt()
 	unknown.HasTuple = false
@@ -201,7 +201,7 @@ func (s same) NodeName(n uint16) string {
 func TestSameNamesAreOneRow(t *testing.T) {
 	a := aggregate.New(0)
 	for i := range uint16(4) {
-		for _, p := range []*backpack.Packet{delivered(), lostAt()} {
+		for _, p := range []*packet.Packet{delivered(), lostAt()} {
 			p.SrcPort = i / 2
 			p.T0 = at(int64(i) * 5e8)
 			if i%2 == 1 {
@@ -295,7 +295,7 @@ func manyFlows() *aggregate.Aggregates {
 	p := delivered()
 	for i := range 50 {
 		for flow := range aggregate.MaxFlowRows {
-			p.Src = backpack.AddrFrom4([4]byte{10, byte(flow >> 16), byte(flow >> 8), byte(flow)})
+			p.Src = packet.AddrFrom4([4]byte{10, byte(flow >> 16), byte(flow >> 8), byte(flow)})
 			p.T0 = at(int64(i)*1e6 + int64(flow))
 			p.LatencyNs = int64(10000 + (flow*7919+i*104729)%20000)
 			a.Add(p)
@@ -328,7 +328,7 @@ func TestSnapshotGrows(t *testing.T) {
 	var before, after runtime.MemStats
 	for round := range 50 {
 		for i := range 1000 {
-			p.Src = backpack.AddrFrom4([4]byte{10, byte(round), byte(i >> 8), byte(i)})
+			p.Src = packet.AddrFrom4([4]byte{10, byte(round), byte(i >> 8), byte(i)})
 			a.Add(p)
 		}
 		a.SettleAll()
@@ -384,7 +384,7 @@ func BenchmarkSnapshot(b *testing.B) {
 			for b.Loop() {
 				b.StopTimer()
 				for flow := 0; flow < aggregate.MaxFlowRows; flow += every {
-					p.Src = backpack.AddrFrom4([4]byte{10, byte(flow >> 16), byte(flow >> 8), byte(flow)})
+					p.Src = packet.AddrFrom4([4]byte{10, byte(flow >> 16), byte(flow >> 8), byte(flow)})
 					p.T0 += 1000
 					a.Add(p)
 				}

@@ -3,7 +3,7 @@
 package aggregate
 
 import (
-	"github.com/vnetradar/radar/pkg/backpack"
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -23,6 +23,7 @@ type tally struct {
 	packets, skbs, bytes uint64
 	flows                map[*flow]hit
 	overFlows            uint64 // packets whose flow may be a further one
+	when                 meter
 }
 
 // hit is what one flow lost at one place.
@@ -32,7 +33,7 @@ type hit struct {
 
 // addBranchDrops counts where copies of a packet were freed: each branch is a loss of
 // its own, also where the packet arrived by another.
-func (a *Aggregates) addBranchDrops(p *backpack.Packet, f *flow) {
+func (a *Aggregates) addBranchDrops(p *packet.Packet, f *flow) {
 	for i := range p.Drops {
 		d := &p.Drops[i]
 		table := a.losses
@@ -45,10 +46,10 @@ func (a *Aggregates) addBranchDrops(p *backpack.Packet, f *flow) {
 }
 
 // tally counts a drop of the packet. f is nil if the packet is in no flow.
-func (a *Aggregates) tally(table map[place]*tally, p *backpack.Packet, d *backpack.Drop, f *flow) {
+func (a *Aggregates) tally(table map[place]*tally, p *packet.Packet, d *packet.Drop, f *flow) {
 	k := place{d.Node, d.Port, d.At, d.Reason, d.Qdisc, d.Function.Name()}
 	if k.At == "" { // the loss did not fit into the backpack: only that it happened
-		k = place{Node: backpack.NoNode, Port: backpack.NoPort, At: record.AtNode}
+		k = place{Node: packet.NoNode, Port: packet.NoPort, At: record.AtNode}
 	}
 	t := table[k]
 	if t == nil {
@@ -64,7 +65,20 @@ func (a *Aggregates) tally(table map[place]*tally, p *backpack.Packet, d *backpa
 	if d.First {
 		t.skbs++
 	}
+	t.when.add(lossMoment(p, d, a.offset), uint64(p.Segs), uint64(p.Len), &a.seconds)
 	a.hit(t, f, hit{uint64(p.Segs), uint64(p.Len)})
+}
+
+// lossMoment is when a packet was freed; where nobody knows, when it was seen last.
+func lossMoment(p *packet.Packet, d *packet.Drop, offset int64) moment {
+	ns := d.AtNs
+	for i := range p.Hops {
+		if d.AtNs == packet.NoTime {
+			ns = max(ns, p.StampNs(i))
+		}
+	}
+	clock := clockOf(p, offset)
+	return clock.at(max(ns, 0))
 }
 
 // hit counts what a flow lost.

@@ -5,7 +5,7 @@ package aggregate
 import (
 	"encoding/binary"
 
-	"github.com/vnetradar/radar/pkg/backpack"
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -38,11 +38,11 @@ func keyHopBytes(key string) int {
 
 // path returns the path of a packet. Paths of packets with missing events are kept
 // apart from those that are known in full.
-func (a *Aggregates) path(p *backpack.Packet) *path {
+func (a *Aggregates) path(p *packet.Packet) *path {
 	a.key = append(a.key[:0], 0)
 	if p.Truncated {
 		a.key[0] |= keyTruncated
-		if p.LatencyNs != backpack.NoTime && !p.Tree {
+		if p.LatencyNs != packet.NoTime && !p.Tree {
 			a.key[0] |= keyEnds
 		}
 	}
@@ -78,7 +78,7 @@ func (a *Aggregates) path(p *backpack.Packet) *path {
 }
 
 // addGaps adds to a path key where hops are missing.
-func (a *Aggregates) addGaps(p *backpack.Packet) {
+func (a *Aggregates) addGaps(p *packet.Packet) {
 	gaps := 0
 	for i := range p.Hops {
 		if p.Hops[i].Gap && gaps < maxGaps && i <= 0xff {
@@ -140,26 +140,26 @@ func (a *Aggregates) connect(way *path, key string) {
 			to.end = get(a.pairs, nodePair{hops[0].node, h.node}, MaxPairs, &way.over)
 		}
 		if h.copied { // all but its way out was the first one's
-			if h.out != backpack.NoPort {
+			if h.out != packet.NoPort {
 				to.out = get(a.ports, h.out, MaxPorts, &way.over)
 			}
 			way.hops = append(way.hops, to)
 			continue
 		}
-		if h.node != backpack.NoNode {
+		if h.node != packet.NoNode {
 			to.node = get(a.nodes, h.node, MaxNodes, &way.over)
 		}
 		end := h.in
-		if end == backpack.NoPort && isEnd(hops, i) {
+		if end == packet.NoPort && isEnd(hops, i) {
 			end = h.out // left by a bridge's member, where the link ends
 		}
-		if h.prev >= 0 && !h.gap && hops[h.prev].out != backpack.NoPort && end != backpack.NoPort {
+		if h.prev >= 0 && !h.gap && hops[h.prev].out != packet.NoPort && end != packet.NoPort {
 			to.link = get(a.links, ports{hops[h.prev].out, end}, MaxLinks, &way.over)
 		}
-		if h.in != backpack.NoPort {
+		if h.in != packet.NoPort {
 			to.in = get(a.ports, h.in, MaxPorts, &way.over)
 		}
-		if h.out != backpack.NoPort {
+		if h.out != packet.NoPort {
 			to.out = get(a.ports, h.out, MaxPorts, &way.over)
 		}
 		way.hops = append(way.hops, to)
@@ -173,7 +173,7 @@ func (a *Aggregates) connect(way *path, key string) {
 type Ends struct{ Left, Expired uint64 }
 
 // addEnds counts where branches of a tree ended; those lost are in the losses.
-func (way *path) addEnds(p *backpack.Packet) {
+func (way *path) addEnds(p *packet.Packet) {
 	if way.id == noPath {
 		return
 	}

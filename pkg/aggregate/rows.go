@@ -6,17 +6,25 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+	"strings"
 
-	"github.com/vnetradar/radar/pkg/backpack"
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
-// Names gives names to numbers; backpack.Decoder has them. Rows are by name: a node
-// that was detached and attached again goes on in the row that it had.
-type Names interface {
-	NodeName(node uint16) string
-	PortName(port uint16) string
-	PortNode(port uint16) uint16
+// HopNames are Names that call a node otherwise where a packet came in or left by one of some
+// ports: what is behind these is not the node. Losses and what is inside a node are the node's.
+type HopNames interface {
+	packet.Names
+	// HopNode is a node's name in a hop by these ports; either may be packet.NoPort.
+	HopNode(node, in, out uint16) string
+}
+
+func hopNode(names packet.Names, node, in, out uint16) string {
+	if n, ok := names.(HopNames); ok {
+		return n.HopNode(node, in, out)
+	}
+	return names.NodeName(node)
 }
 
 // By is what latencies and throughput are grouped by.
@@ -88,7 +96,7 @@ type PathRow struct {
 func (a *Aggregates) Totals() Totals { return a.totals }
 
 // Latency returns the groups that have times, those with most packets first.
-func (a *Aggregates) Latency(by By, names Names) []LatencyRow {
+func (a *Aggregates) Latency(by By, names packet.Names) []LatencyRow {
 	var rows []LatencyRow
 	switch by {
 	case ByPath:
@@ -113,7 +121,7 @@ func (a *Aggregates) Latency(by By, names Names) []LatencyRow {
 }
 
 // latencies are the times of nodes, queues, links or pairs by name.
-func (a *Aggregates) latencies(by By, names Names) map[string]*latency {
+func (a *Aggregates) latencies(by By, names packet.Names) map[string]*latency {
 	m := make(map[string]*latency)
 	add := func(name string, l *latency) {
 		if m[name] == nil {
@@ -135,14 +143,55 @@ func (a *Aggregates) latencies(by By, names Names) map[string]*latency {
 			add(linkName(k, names), &l.times)
 		}
 	case ByEndToEnd:
+		ends := a.endNames(names)
 		for k, l := range a.pairs {
-			add(names.NodeName(k.From)+" > "+names.NodeName(k.To), l)
+			add(ends.name(k, names), l)
 		}
 	}
 	return m
 }
 
-func (a *Aggregates) pathLatency(names Names) []LatencyRow {
+// endNames are what the ends of pairs of nodes are called, where not like the nodes.
+type endNames map[nodePair]*[2][]string
+
+// endNames finds them in the paths between these nodes: pairs do not know the ports.
+func (a *Aggregates) endNames(names packet.Names) endNames {
+	if _, ok := names.(HopNames); !ok {
+		return nil
+	}
+	ends := make(endNames)
+	for key := range a.paths {
+		hops := keyHops(key)
+		for i, h := range hops {
+			if !isEnd(hops, i) {
+				continue
+			}
+			first, pair := hops[0], nodePair{hops[0].node, h.node}
+			if ends[pair] == nil {
+				ends[pair] = new([2][]string)
+			}
+			ends[pair][0] = append(ends[pair][0], hopNode(names, first.node, first.in, first.out))
+			ends[pair][1] = append(ends[pair][1], hopNode(names, h.node, h.in, h.out))
+		}
+	}
+	return ends
+}
+
+// name is a pair's. An end that has several names has all of them.
+func (e endNames) name(k nodePair, names packet.Names) string {
+	of := e[k]
+	if of == nil {
+		return names.NodeName(k.From) + " > " + names.NodeName(k.To)
+	}
+	var text [2]string
+	for i, list := range of {
+		slices.Sort(list)
+		text[i] = strings.Join(slices.Compact(list), " or ")
+	}
+	return text[0] + " > " + text[1]
+}
+
+func (a *Aggregates) pathLatency(names packet.Names) []LatencyRow {
 	var rows []LatencyRow
 	ways, _ := a.waysByName(names)
 	for _, w := range ways {
@@ -153,19 +202,19 @@ func (a *Aggregates) pathLatency(names Names) []LatencyRow {
 	return rows
 }
 
-func linkName(k ports, names Names) string {
+func linkName(k ports, names packet.Names) string {
 	return endName(k.From, names) + " > " + endName(k.To, names)
 }
 
-func endName(port uint16, names Names) string {
-	return names.NodeName(names.PortNode(port)) + "/" + names.PortName(port)
+func endName(port uint16, names packet.Names) string {
+	return hopNode(names, names.PortNode(port), port, packet.NoPort) + "/" + names.PortName(port)
 }
 
-func pathHops(key string, names Names) []PathHop {
+func pathHops(key string, names packet.Names) []PathHop {
 	hops := []PathHop{}
 	for i, h := range keyHops(key) {
 		hop := PathHop{
-			Node: names.NodeName(h.node), NodeID: nodeID(h.node),
+			Node: hopNode(names, h.node, h.in, h.out), NodeID: nodeID(h.node),
 			InPort: names.PortName(h.in), Port: names.PortName(h.out), Copy: h.copied, Gap: h.gap,
 		}
 		if h.prev != i-1 {
@@ -253,7 +302,7 @@ type way struct {
 
 // waysByName joins paths whose names are the same. of finds the way of a path by
 // its id.
-func (a *Aggregates) waysByName(names Names) (ways []*way, of []*way) {
+func (a *Aggregates) waysByName(names packet.Names) (ways []*way, of []*way) {
 	of = make([]*way, len(a.paths))
 	byName := make(map[string]*way)
 	for key, p := range a.paths {
@@ -299,7 +348,7 @@ func (a *Aggregates) waysByName(names Names) (ways []*way, of []*way) {
 }
 
 // Paths returns all paths, those with most packets first.
-func (a *Aggregates) Paths(names Names) []PathRow {
+func (a *Aggregates) Paths(names packet.Names) []PathRow {
 	ways, of := a.waysByName(names)
 	a.countWays(of)
 	rows := make([]PathRow, 0, len(ways))
@@ -338,7 +387,7 @@ func compareHops(a, b PathHop) int {
 
 // nodeID is 0 for a node that is not known, as in records.
 func nodeID(node uint16) int {
-	if node == backpack.NoNode {
+	if node == packet.NoNode {
 		return 0
 	}
 	return int(node)

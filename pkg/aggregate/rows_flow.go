@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/vnetradar/radar/pkg/backpack"
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -73,6 +73,8 @@ type FlowRow struct {
 	Expired    uint64 `json:"expired"`
 	Ignored    uint64 `json:"ignored,omitempty"`
 	LocalDrops uint64 `json:"local_drops"` // of those delivered
+	// Dropped are LocalDrops without what TCP itself has freed: see LossPlace.FreedByTCP.
+	Dropped uint64 `json:"dropped"`
 
 	FirstNs    int64   `json:"first_ns"`           // first stamp of the first packet, Unix ns
 	LastNs     int64   `json:"last_ns"`            // last stamp of the last packet, Unix ns
@@ -101,12 +103,14 @@ type FlowPath struct {
 // Flows returns the flows that keep lets pass (nil: all), those with most packets
 // first. keep sees a record that has the flow's header and its NAT as a hop, valid
 // during the call only.
-func (a *Aggregates) Flows(names Names, keep func(*record.Record) bool) []FlowRow {
+func (a *Aggregates) Flows(names packet.Names, keep func(*record.Record) bool) []FlowRow {
 	a.settleAll()
 	_, ways := a.waysByName(names)
+	freed := a.freedByFlow()
 	rows := make([]FlowRow, 0, len(a.flows))
 	for _, f := range a.flows {
 		row := f.row(ways, a.offset)
+		row.Dropped = row.LocalDrops - min(row.LocalDrops, freed[f])
 		if keep == nil || keep(row.record()) {
 			rows = append(rows, row)
 		}
@@ -185,7 +189,7 @@ func (f *flow) row(ways []*way, offset int64) FlowRow {
 
 func (f *flow) fillNAT(row *FlowRow) {
 	k, t := &f.key, &f.nat
-	if *t == (backpack.Tuple{}) {
+	if *t == (packet.Tuple{}) {
 		return
 	}
 	if t.Src != k.src {

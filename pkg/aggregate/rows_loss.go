@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -52,20 +53,48 @@ const TopFlows = 5
 
 // Losses returns where packets were lost or, inferred, not seen again; the places with
 // most of them first.
-func (a *Aggregates) Losses(names Names) []LossRow { return lossRows(a.losses, names) }
+func (a *Aggregates) Losses(names packet.Names) []LossRow { return lossRows(a.losses, names) }
 
 // LocalDrops returns where delivered packets were freed as drops.
-func (a *Aggregates) LocalDrops(names Names) []LossRow { return lossRows(a.localDrops, names) }
+func (a *Aggregates) LocalDrops(names packet.Names) []LossRow { return lossRows(a.localDrops, names) }
 
 // LossesByFlow returns the flows that lost packets and where, those with most
 // losses first. keep is as in Flows.
-func (a *Aggregates) LossesByFlow(names Names, keep func(*record.Record) bool) []LossFlowRow {
+func (a *Aggregates) LossesByFlow(names packet.Names, keep func(*record.Record) bool) []LossFlowRow {
 	return lossFlowRows(a.losses, names, keep)
 }
 
 // LocalDropsByFlow is the same for what was freed after delivery.
-func (a *Aggregates) LocalDropsByFlow(names Names, keep func(*record.Record) bool) []LossFlowRow {
+func (a *Aggregates) LocalDropsByFlow(names packet.Names, keep func(*record.Record) bool) []LossFlowRow {
 	return lossFlowRows(a.localDrops, names, keep)
+}
+
+// LossSeconds is one place where packets were freed, second by second.
+type LossSeconds struct {
+	LossPlace
+	ActiveS uint64   // seconds in which packets were freed there
+	Seconds []Second // the newest of them, at most Seconds
+}
+
+// LossesBySecond is Losses by the second in which packets were freed or, if nobody knows
+// when, seen last.
+func (a *Aggregates) LossesBySecond(names packet.Names) []LossSeconds {
+	return lossSeconds(a.losses, names)
+}
+
+// LocalDropsBySecond is the same of LocalDrops.
+func (a *Aggregates) LocalDropsBySecond(names packet.Names) []LossSeconds {
+	return lossSeconds(a.localDrops, names)
+}
+
+func lossSeconds(table map[place]*tally, names packet.Names) []LossSeconds {
+	rows := make([]LossSeconds, 0, len(table))
+	for named, s := range sumLosses(table, names) {
+		named.NodeID = s.id
+		rows = append(rows, LossSeconds{LossPlace: named, ActiveS: s.t.when.active, Seconds: s.t.when.seconds()})
+	}
+	slices.SortFunc(rows, func(a, b LossSeconds) int { return comparePlaces(a.LossPlace, b.LossPlace) })
+	return rows
 }
 
 // lossSum is all tallies of places with the same names.
@@ -75,7 +104,7 @@ type lossSum struct {
 	hits map[*flow]hit
 }
 
-func sumLosses(table map[place]*tally, names Names) map[LossPlace]*lossSum {
+func sumLosses(table map[place]*tally, names packet.Names) map[LossPlace]*lossSum {
 	sums := make(map[LossPlace]*lossSum)
 	for k, t := range table {
 		named := LossPlace{
@@ -92,6 +121,7 @@ func sumLosses(table map[place]*tally, names Names) map[LossPlace]*lossSum {
 		s.t.skbs += t.skbs
 		s.t.bytes += t.bytes
 		s.t.overFlows += t.overFlows
+		s.t.when.merge(&t.when)
 		for f, h := range t.flows {
 			s.hits[f] = hit{s.hits[f].packets + h.packets, s.hits[f].bytes + h.bytes}
 		}
@@ -99,7 +129,7 @@ func sumLosses(table map[place]*tally, names Names) map[LossPlace]*lossSum {
 	return sums
 }
 
-func lossRows(table map[place]*tally, names Names) []LossRow {
+func lossRows(table map[place]*tally, names packet.Names) []LossRow {
 	rows := make([]LossRow, 0, len(table))
 	for named, s := range sumLosses(table, names) {
 		named.NodeID = s.id
@@ -120,7 +150,7 @@ func lossRows(table map[place]*tally, names Names) []LossRow {
 	return rows
 }
 
-func lossFlowRows(table map[place]*tally, names Names, keep func(*record.Record) bool) []LossFlowRow {
+func lossFlowRows(table map[place]*tally, names packet.Names, keep func(*record.Record) bool) []LossFlowRow {
 	rows := []LossFlowRow{}
 	for named, s := range sumLosses(table, names) {
 		named.NodeID = s.id

@@ -3,6 +3,8 @@
 package aggregate
 
 import (
+	"github.com/vnetradar/radar/pkg/packet"
+
 	"cmp"
 	"math"
 	"slices"
@@ -22,7 +24,7 @@ type ThroughputRow struct {
 	ActiveS    uint64   `json:"active_s,omitempty"`    // seconds in which something passed
 	AverageBps *uint64  `json:"average_bps,omitempty"` // bits/s over these, less what was before the first and after the last packet, 1 s at least; of a flow over its duration
 	LastBps    *uint64  `json:"last_bps,omitempty"`    // bits/s over the last seconds that were asked for
-	PeakBps    *uint64  `json:"peak_bps,omitempty"`    // bits/s in the second with most of them
+	PeakBps    *uint64  `json:"peak_bps,omitempty"`    // bits/s in the second of the clock with most of them; AverageBps, if that is more
 	PeakS      int64    `json:"peak_s,omitempty"`      // which second that was, Unix time
 	Seconds    []Second `json:"-"`
 }
@@ -36,7 +38,7 @@ type Second struct {
 // Throughput returns a row for each link, port, node or path, those with most bytes
 // first, and before them one for all packets. The last seconds are those from first
 // on and before end (Unix time, s); each row has at most the last Seconds.
-func (a *Aggregates) Throughput(by By, names Names, first, end int64) []ThroughputRow {
+func (a *Aggregates) Throughput(by By, names packet.Names, first, end int64) []ThroughputRow {
 	var rows []ThroughputRow
 	for name, m := range a.meters(by, names) {
 		rows = append(rows, m.row(by, name, first, end))
@@ -50,7 +52,7 @@ func (a *Aggregates) Throughput(by By, names Names, first, end int64) []Throughp
 	return rows
 }
 
-func (a *Aggregates) meters(by By, names Names) map[string]*meter {
+func (a *Aggregates) meters(by By, names packet.Names) map[string]*meter {
 	m := make(map[string]*meter)
 	add := func(name string, more *meter) {
 		switch {
@@ -90,16 +92,24 @@ func (m *meter) row(by By, name string, first, end int64) ThroughputRow {
 	row := ThroughputRow{By: by, Name: name, Packets: m.packets, Bytes: m.bytes, ActiveS: m.active}
 	if m.active > 0 {
 		row.AverageBps, row.PeakBps = perSecond(m.bytes, m.busySeconds()), perSecond(m.peak.bytes, 1)
+		// Seconds of the clock cut the busiest second of a short burst in two.
+		row.PeakBps = new(max(*row.PeakBps, *row.AverageBps))
 		row.PeakS = int64(m.peak.at)
 	}
 	if end > first {
 		_, bytes := m.between(uint32(first), uint32(end))
 		row.LastBps = perSecond(bytes, float64(end-first))
 	}
-	for _, s := range m.recent {
-		row.Seconds = append(row.Seconds, Second{int64(s.at), uint64(s.packets), s.bytes})
-	}
+	row.Seconds = m.seconds()
 	return row
+}
+
+// seconds are those that are remembered.
+func (m *meter) seconds() (list []Second) {
+	for _, s := range m.recent {
+		list = append(list, Second{int64(s.at), uint64(s.packets), s.bytes})
+	}
+	return list
 }
 
 // perSecond is bits/s.

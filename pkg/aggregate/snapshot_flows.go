@@ -5,7 +5,7 @@ package aggregate
 import (
 	"math"
 
-	"github.com/vnetradar/radar/pkg/backpack"
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -56,7 +56,7 @@ func version(ipv6 bool) byte {
 }
 
 // addr writes as many bytes as an address of that version has.
-func (e *encoder) addr(a backpack.Addr, ipv6 bool) {
+func (e *encoder) addr(a packet.Addr, ipv6 bool) {
 	if !ipv6 {
 		e.b = append(e.b, a[12:]...)
 		return
@@ -65,8 +65,8 @@ func (e *encoder) addr(a backpack.Addr, ipv6 bool) {
 }
 
 // encodeTuple writes one byte if there is none.
-func encodeTuple(e *encoder, t backpack.Tuple, ipv6 bool) {
-	if t == (backpack.Tuple{}) {
+func encodeTuple(e *encoder, t packet.Tuple, ipv6 bool) {
+	if t == (packet.Tuple{}) {
 		e.b = append(e.b, 0)
 		return
 	}
@@ -135,7 +135,7 @@ func (d *decoder) flow() *flow {
 	return f
 }
 
-func (d *decoder) tuple(ipv6 bool) (t backpack.Tuple) {
+func (d *decoder) tuple(ipv6 bool) (t packet.Tuple) {
 	var there [1]byte
 	if d.bytes(there[:]); there[0] == 0 {
 		return t
@@ -145,15 +145,15 @@ func (d *decoder) tuple(ipv6 bool) (t backpack.Tuple) {
 	return t
 }
 
-func (d *decoder) addr(ipv6 bool) backpack.Addr {
+func (d *decoder) addr(ipv6 bool) packet.Addr {
 	if ipv6 {
-		var a backpack.Addr
+		var a packet.Addr
 		d.bytes(a[:])
 		return a
 	}
 	var a [4]byte
 	d.bytes(a[:])
-	return backpack.AddrFrom4(a)
+	return packet.AddrFrom4(a)
 }
 
 // bytes fills to.
@@ -173,7 +173,9 @@ func encodeTallies(e *encoder, table map[place]*tally) {
 		for _, s := range []string{string(k.At), k.Reason, k.Qdisc, k.Function} {
 			e.text(s)
 		}
-		e.uints(t.packets, t.skbs, t.bytes, t.overFlows, uint64(len(t.flows)))
+		e.uints(t.packets, t.skbs, t.bytes, t.overFlows)
+		t.when.encode(e)
+		e.uints(uint64(len(t.flows)))
 		for f, h := range t.flows {
 			e.boundary()
 			e.uints(uint64(f.number), h.packets, h.bytes)
@@ -182,11 +184,12 @@ func encodeTallies(e *encoder, table map[place]*tally) {
 }
 
 func (d *decoder) tallies(a *Aggregates, table map[place]*tally, flows []*flow) {
-	for range d.count(11) {
+	for range d.count(20) {
 		k := place{Node: uint16(d.uint()), Port: uint16(d.uint()), At: record.At(d.text()),
 			Reason: d.text(), Qdisc: d.text(), Function: d.text()}
 		t := &tally{flows: make(map[*flow]hit)}
 		d.uints(&t.packets, &t.skbs, &t.bytes, &t.overFlows)
+		t.when = d.meter(&a.seconds)
 		for range d.count(3) {
 			number := d.below(uint64(len(flows)) + 1)
 			h := hit{d.uint(), d.uint()}

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
-	"github.com/vnetradar/radar/pkg/backpack"
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -39,32 +39,32 @@ func TestThroughput(t *testing.T) {
 	both := aggregate.Second{At: base + 3, Packets: 11, Bytes: 15100}
 	train := aggregate.Second{At: base + 3, Packets: 10, Bytes: 15000}
 	all := func(by aggregate.By) aggregate.ThroughputRow {
-		return row(by, "all", 12, 15200, 2, 121600, 60400, 120800, 3, one(0), both)
+		return row(by, "all", 12, 15200, 2, 121600, 60400, 121600, 3, one(0), both)
 	}
 	for by, want := range map[aggregate.By][]aggregate.ThroughputRow{
 		aggregate.ByLink: {
 			all(aggregate.ByLink),
 			// a's egress at 0.9999997 s, b's ingress 200 ns later, still in second 0.
-			row(aggregate.ByLink, "a/e0 > b/e0", 12, 15200, 2, 121600, 60400, 120800, 3, one(0), both),
-			row(aggregate.ByLink, "b/e1 > c/e0", 11, 15100, 2, 120800, 60000, 120000, 3, one(1), train),
+			row(aggregate.ByLink, "a/e0 > b/e0", 12, 15200, 2, 121600, 60400, 121600, 3, one(0), both),
+			row(aggregate.ByLink, "b/e1 > c/e0", 11, 15100, 2, 120800, 60000, 120800, 3, one(1), train),
 		},
 		aggregate.ByNode: {
 			all(aggregate.ByNode),
-			row(aggregate.ByNode, "a", 12, 15200, 2, 121600, 60400, 120800, 3, one(0), both),
-			row(aggregate.ByNode, "b", 12, 15200, 2, 121600, 60400, 120800, 3, one(0), both),
-			row(aggregate.ByNode, "c", 11, 15100, 2, 120800, 60000, 120000, 3, one(1), train),
+			row(aggregate.ByNode, "a", 12, 15200, 2, 121600, 60400, 121600, 3, one(0), both),
+			row(aggregate.ByNode, "b", 12, 15200, 2, 121600, 60400, 121600, 3, one(0), both),
+			row(aggregate.ByNode, "c", 11, 15100, 2, 120800, 60000, 120800, 3, one(1), train),
 		},
 		aggregate.ByPort: {
 			all(aggregate.ByPort),
-			row(aggregate.ByPort, "a/e0 out", 12, 15200, 2, 121600, 60400, 120800, 3, one(0), both),
-			row(aggregate.ByPort, "b/e0 in", 12, 15200, 2, 121600, 60400, 120800, 3, one(0), both),
+			row(aggregate.ByPort, "a/e0 out", 12, 15200, 2, 121600, 60400, 121600, 3, one(0), both),
+			row(aggregate.ByPort, "b/e0 in", 12, 15200, 2, 121600, 60400, 121600, 3, one(0), both),
 			// The lost one went out, too: into the queue.
-			row(aggregate.ByPort, "b/e1 out", 12, 15200, 2, 121600, 60400, 120800, 3, one(1), both),
-			row(aggregate.ByPort, "c/e0 in", 11, 15100, 2, 120800, 60000, 120000, 3, one(1), train),
+			row(aggregate.ByPort, "b/e1 out", 12, 15200, 2, 121600, 60400, 121600, 3, one(1), both),
+			row(aggregate.ByPort, "c/e0 in", 11, 15100, 2, 120800, 60000, 120800, 3, one(1), train),
 		},
 		aggregate.ByPath: {
 			all(aggregate.ByPath),
-			row(aggregate.ByPath, "a > b > c", 11, 15100, 2, 120800, 60000, 120000, 3, one(0), train),
+			row(aggregate.ByPath, "a > b > c", 11, 15100, 2, 120800, 60000, 120800, 3, one(0), train),
 			row(aggregate.ByPath, "a > b", 1, 100, 1, 800, 400, 800, 3, one(3)),
 		},
 	} {
@@ -110,6 +110,9 @@ func TestAverage(t *testing.T) {
 			if want := uint64(math.Round(float64(r.Bytes) * 8 / c.seconds)); *r.AverageBps < want-1 || *r.AverageBps > want+1 {
 				t.Errorf("%s: %s: average %d bit/s, want %d", name, r.Name, *r.AverageBps, want)
 			}
+			if *r.PeakBps < *r.AverageBps {
+				t.Errorf("%s: %s: peak %d bit/s is less than the average %d", name, r.Name, *r.PeakBps, *r.AverageBps)
+			}
 		}
 	}
 }
@@ -120,7 +123,7 @@ func TestThroughputOnLink(t *testing.T) {
 	a := aggregate.New(0)
 	p := sent(sec-300, 900)
 	c := &p.Hops[2]
-	c.In, c.InNs, c.Out, c.OutNs, c.OnLink = backpack.NoPort, backpack.NoTime, 31, c.InNs, true
+	c.In, c.InNs, c.Out, c.OutNs, c.OnLink = packet.NoPort, packet.NoTime, 31, c.InNs, true
 	p.State = record.Left
 	a.Add(p)
 	for _, r := range a.Throughput(aggregate.ByLink, letters{}, 0, 0) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/backpack"
 	rt "github.com/vnetradar/radar/pkg/backpack/ringtest"
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -42,7 +43,7 @@ func BenchmarkFollow(b *testing.B) {
 	hops := 0
 	for left := b.N; left > 0; {
 		f := backpack.NewFollower(m, dec, opts)
-		_ = f.Poll(func(p *backpack.Packet) { hops += len(p.Hops); left-- })
+		_ = f.Poll(func(p *packet.Packet) { hops += len(p.Hops); left-- })
 	}
 	if hops < b.N {
 		b.Fatal("packets without hops")
@@ -53,15 +54,15 @@ func BenchmarkFollow(b *testing.B) {
 func BenchmarkRecord(b *testing.B) {
 	m, now := benchRing(1024)
 	dec := backpack.NewDecoder(testDomain(1024), names{})
-	var packet backpack.Packet
+	var one packet.Packet
 	f := backpack.NewFollower(m, dec, backpack.FollowOptions{Now: func() uint64 { return now }})
-	_ = f.Poll(func(p *backpack.Packet) {
-		packet = *p
-		packet.Hops = append([]backpack.Hop(nil), p.Hops...)
+	_ = f.Poll(func(p *packet.Packet) {
+		one = *p
+		one.Hops = append([]packet.Hop(nil), p.Hops...)
 	})
 	b.ReportAllocs()
 	for b.Loop() {
-		if r := dec.Record(&packet); len(r.Hops) != 4 {
+		if r := dec.Record(&one); len(r.Hops) != 4 {
 			b.Fatal("wrong record")
 		}
 	}
@@ -96,7 +97,7 @@ func BenchmarkFollowNow(b *testing.B) {
 			f := backpack.NewFollower(m, backpack.NewDecoder(testDomain(slots), names{}), backpack.FollowOptions{
 				Now: func() uint64 { return now }, Select: bc.choice,
 			})
-			_ = f.Poll(func(*backpack.Packet) {})
+			_ = f.Poll(func(*packet.Packet) {})
 			b.ReportAllocs()
 			b.ResetTimer()
 			for left := b.N; left > 0; left -= batch {
@@ -106,7 +107,7 @@ func BenchmarkFollowNow(b *testing.B) {
 					benchSend(m, now)
 				}
 				b.StartTimer()
-				_ = f.Poll(func(*backpack.Packet) {})
+				_ = f.Poll(func(*packet.Packet) {})
 			}
 		})
 	}
@@ -143,7 +144,7 @@ func BenchmarkScanPackets(b *testing.B) {
 	for b.Loop() {
 		n := 0
 		o := backpack.ScanOptions{Last: 1 << 20, Now: func() uint64 { return now }}
-		backpack.ScanPackets(m, dec, o, func(*backpack.Packet) { n++ })
+		backpack.ScanPackets(m, dec, o, func(*packet.Packet) { n++ })
 		if n == 0 {
 			b.Fatal("no packets")
 		}

@@ -3,6 +3,8 @@
 package backpack
 
 import (
+	"github.com/vnetradar/radar/pkg/packet"
+
 	"encoding/binary"
 	"math/bits"
 
@@ -155,16 +157,16 @@ func (s *slot) brief() (b brief) {
 
 // tuple reads the addresses of an evAddr or evAddr6 event. Fields are in the order of
 // memory: the first in the low bits.
-func (e *event) tuple() Tuple {
+func (e *event) tuple() packet.Tuple {
 	if e.kind == evAddr6 {
-		return Tuple{
+		return packet.Tuple{
 			Src:     addr6(e.data1, e.data2),
 			Dst:     addr6(e.rest[0], e.rest[1]),
 			SrcPort: bits.ReverseBytes16(uint16(e.rest[2])),
 			DstPort: bits.ReverseBytes16(uint16(e.rest[2] >> 16)),
 		}
 	}
-	return Tuple{
+	return packet.Tuple{
 		Src:     addr(uint32(e.data1)),
 		Dst:     addr(uint32(e.data1 >> 32)),
 		SrcPort: bits.ReverseBytes16(uint16(e.data2)),
@@ -173,12 +175,12 @@ func (e *event) tuple() Tuple {
 }
 
 // addr is an IPv4 address as loaded by a little-endian CPU, as pkg/bpfobj is built for.
-func addr(be uint32) Addr {
-	return AddrFrom4([4]byte{byte(be), byte(be >> 8), byte(be >> 16), byte(be >> 24)})
+func addr(be uint32) packet.Addr {
+	return packet.AddrFrom4([4]byte{byte(be), byte(be >> 8), byte(be >> 16), byte(be >> 24)})
 }
 
 // addr6 is the same of IPv6, from two cells.
-func addr6(first, second uint64) (a Addr) {
+func addr6(first, second uint64) (a packet.Addr) {
 	binary.LittleEndian.PutUint64(a[:], first)
 	binary.LittleEndian.PutUint64(a[8:], second)
 	return a

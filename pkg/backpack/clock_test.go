@@ -3,6 +3,8 @@
 package backpack
 
 import (
+	"github.com/vnetradar/radar/pkg/packet"
+
 	"testing"
 
 	"github.com/vnetradar/radar/pkg/clock"
@@ -12,7 +14,7 @@ import (
 // A packet has the same time in every process, until the wall clock is set.
 func TestStoredOffset(t *testing.T) {
 	now := clock.WallOffset()
-	packet := &Packet{T0: 5}
+	packet := &packet.Packet{T0: 5}
 	for _, c := range []struct {
 		name   string
 		stored int64

@@ -3,6 +3,8 @@
 package backpack
 
 import (
+	"github.com/vnetradar/radar/pkg/packet"
+
 	"strconv"
 
 	"github.com/vnetradar/radar/pkg/domain"
@@ -29,13 +31,13 @@ type Decoder struct {
 	forgotten map[uint16]uint64
 
 	symbols   Symbols
-	functions map[uint64]*Function // by address
+	functions map[uint64]*packet.Function // by address
 	reasons   map[uint32]string
 	qdiscs    map[uint64]string // by the 8 bytes of a cell
 	addrs     map[address]string
 
 	// switches are the processes that forward packets in nodes, by node; nil where there is none.
-	switches []*Function
+	switches []*packet.Function
 	// forwarders are nodes in which packets went on whose copies the kernel had dropped.
 	forwarders map[uint16]bool
 
@@ -48,12 +50,12 @@ type Decoder struct {
 // ownAddr is an address that a node or a virtual machine owns.
 type ownAddr struct {
 	node uint16
-	addr Addr
+	addr packet.Addr
 }
 
 // address is one of a packet of that version.
 type address struct {
-	Addr
+	packet.Addr
 	ipv6 bool
 }
 
@@ -71,7 +73,7 @@ type portInfo struct {
 func NewDecoder(d *domain.Domain, symbols Symbols) *Decoder {
 	dec := &Decoder{
 		symbols:   symbols,
-		functions: make(map[uint64]*Function),
+		functions: make(map[uint64]*packet.Function),
 		reasons:   make(map[uint32]string),
 		qdiscs:    make(map[uint64]string),
 		addrs:     make(map[address]string),
@@ -97,7 +99,7 @@ func (d *Decoder) SetDomain(dom *domain.Domain) {
 		d.nodes[n.ID] = n.Name
 		if n.Switch != "" {
 			d.switches = grow(d.switches, int(n.ID), nil)
-			d.switches[n.ID] = NamedFunction(n.Switch)
+			d.switches[n.ID] = packet.NamedFunction(n.Switch)
 		}
 	}
 	d.owned = make(map[ownAddr]bool)
@@ -110,8 +112,12 @@ func (d *Decoder) SetDomain(dom *domain.Domain) {
 	}
 	d.ports = d.ports[:0]
 	for _, p := range dom.Ports {
-		d.ports = grow(d.ports, int(p.ID), portInfo{node: NoNode, peer: -1})
+		d.ports = grow(d.ports, int(p.ID), portInfo{node: packet.NoNode, peer: -1})
 		d.ports[p.ID] = portInfo{name: p.Name, node: p.Node, peer: p.Peer, place: p.Place, link: p.Link, vm: p.VM}
+	}
+	for _, m := range dom.Members {
+		d.ports = grow(d.ports, int(m.ID), portInfo{node: packet.NoNode, peer: -1})
+		d.ports[m.ID] = portInfo{name: m.Name, node: m.Node, peer: -1, place: domain.BridgeEnd, link: m.Link}
 	}
 }
 
@@ -134,13 +140,13 @@ func (d *Decoder) NodeName(node uint16) string {
 // PortName returns the name of a port, "#" and its number if the description lacks
 // it, "" for NoPort.
 func (d *Decoder) PortName(port uint16) string {
-	if port == NoPort {
+	if port == packet.NoPort {
 		return ""
 	}
-	if tap, ok := tapOf(port); ok {
+	if tap, ok := packet.TapOf(port); ok {
 		port = tap
 	}
-	if d.PortNode(port) == NoNode {
+	if d.PortNode(port) == packet.NoNode {
 		return "#" + strconv.Itoa(int(port))
 	}
 	return d.ports[port].name
@@ -148,11 +154,11 @@ func (d *Decoder) PortName(port uint16) string {
 
 // PortNode returns the node of a port, NoNode if it is not known.
 func (d *Decoder) PortNode(port uint16) uint16 {
-	if tap, ok := tapOf(port); ok && d.vm(tap) != 0 {
+	if tap, ok := packet.TapOf(port); ok && d.vm(tap) != 0 {
 		return d.vm(tap)
 	}
 	if int(port) >= len(d.ports) {
-		return NoNode
+		return packet.NoNode
 	}
 	return d.ports[port].node
 }
@@ -168,7 +174,7 @@ func (d *Decoder) closing(port uint16) domain.Place {
 // peer returns the port at the other end, NoPort if it is not known.
 func (d *Decoder) peer(port uint16) uint16 {
 	if int(port) >= len(d.ports) || d.ports[port].peer < 0 {
-		return NoPort
+		return packet.NoPort
 	}
 	return uint16(d.ports[port].peer)
 }

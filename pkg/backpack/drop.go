@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -18,35 +19,12 @@ const kernelText = 0xffff << 48
 // nothing that a slot holds may make the reader grow without end.
 const maxNames = 1 << 14
 
-// Function is a kernel function that frees packets. nil stands for none.
-type Function struct {
-	addr    uint64
-	symbols Symbols // nil: the name is known
-	name    string
-}
-
-// NamedFunction is a Function of that name.
-func NamedFunction(name string) *Function { return &Function{name: name} }
-
-// Name returns the function's name, "" if it has none. It is looked up when it is first
-// asked for: for that, all names of the kernel are read, which takes as long as all else
-// that a short answer needs.
-func (f *Function) Name() string {
-	if f == nil {
-		return ""
-	}
-	if f.symbols != nil {
-		f.name, f.symbols = f.symbols.Function(f.addr), nil
-	}
-	return f.name
-}
-
 // drop tells where and why e freed the packet that was last seen at last (nil: not
 // known). dequeued: it had left the queue there.
-func (d *Decoder) drop(e, last *event, dequeued bool) Drop {
+func (d *Decoder) drop(e, last *event, dequeued bool) packet.Drop {
 	fn := d.function(e.data1&(1<<48-1) | kernelText)
-	dr := Drop{
-		Node: NoNode, Port: NoPort, At: record.AtNode,
+	dr := packet.Drop{
+		Node: packet.NoNode, Port: packet.NoPort, At: record.AtNode,
 		Reason:   d.reason(unpackReason(uint16(e.data1 >> 48))),
 		Function: fn,
 		AtNs:     e.at,
@@ -65,7 +43,7 @@ func (d *Decoder) drop(e, last *event, dequeued bool) Drop {
 }
 
 // switchOf is the process that forwards packets in a node, nil if none is known.
-func (d *Decoder) switchOf(node uint16) *Function {
+func (d *Decoder) switchOf(node uint16) *packet.Function {
 	if int(node) >= len(d.switches) {
 		return nil
 	}
@@ -89,9 +67,9 @@ func (d *Decoder) TakeForwarders() []uint16 {
 // place sets node, port and At. The device that the packet belonged to when it was
 // freed says on which side of a link it was: a packet that crosses a veth becomes
 // the peer's before the peer's ingress stamp.
-func (d *Decoder) place(dr *Drop, e, last *event, queued bool) {
+func (d *Decoder) place(dr *packet.Drop, e, last *event, queued bool) {
 	port, node := e.port, d.PortNode(e.port)
-	if port != NoPort && node == NoNode {
+	if port != packet.NoPort && node == packet.NoNode {
 		d.strangers = true
 	}
 	leaving := record.AtEgress
@@ -100,7 +78,7 @@ func (d *Decoder) place(dr *Drop, e, last *event, queued bool) {
 	}
 	if last == nil {
 		dr.Node, dr.Port = node, port
-		if queued && port != NoPort {
+		if queued && port != packet.NoPort {
 			dr.At = record.AtQueue
 		}
 		return
@@ -112,12 +90,12 @@ func (d *Decoder) place(dr *Drop, e, last *event, queued bool) {
 		if queued {
 			dr.At = record.AtQueue
 		}
-	case !last.out() && (node == at || node == NoNode):
+	case !last.out() && (node == at || node == packet.NoNode):
 		dr.Node = at
 		if node == at {
 			dr.Port = port
 		}
-	case last.out() && (port == NoPort || port == last.port):
+	case last.out() && (port == packet.NoPort || port == last.port):
 		dr.Node, dr.Port, dr.At = at, last.port, leaving
 	case node == at && d.peer(last.port) != port: // a bridge's port behind the bridge
 		dr.Node, dr.Port, dr.At = at, port, leaving
@@ -134,8 +112,8 @@ func (d *Decoder) Why(cell uint64) (reason, function string) {
 
 // missing tells where a packet must be that nobody saw after last and nobody reported:
 // inside the node that it went into, or behind the port that it went out by.
-func (d *Decoder) missing(p *Packet, last *event) Drop {
-	dr := Drop{Node: d.PortNode(last.port), Port: last.port, At: record.AtNode, Reason: record.NotSeen, AtNs: NoTime}
+func (d *Decoder) missing(p *story, last *event) packet.Drop {
+	dr := packet.Drop{Node: d.PortNode(last.port), Port: last.port, At: record.AtNode, Reason: record.NotSeen, AtNs: packet.NoTime}
 	dr.First = last.flags&flagFirst != 0
 	if vm := d.inVM(p); vm != 0 {
 		dr.Node = vm
@@ -145,10 +123,13 @@ func (d *Decoder) missing(p *Packet, last *event) Drop {
 	return dr
 }
 
-func (d *Decoder) function(address uint64) *Function {
+func (d *Decoder) function(address uint64) *packet.Function {
 	fn := d.functions[address]
 	if fn == nil {
-		fn = &Function{addr: address, symbols: d.symbols}
+		fn = new(packet.Function)
+		if d.symbols != nil {
+			fn = packet.NewFunction(func() string { return d.symbols.Function(address) })
+		}
 		if len(d.functions) < maxNames {
 			d.functions[address] = fn
 		}

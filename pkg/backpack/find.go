@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -60,7 +61,7 @@ func Find(src Source, dec *Decoder, id string, now uint64) (*Found, error) {
 }
 
 // findAt is Find for a position of the decoder's domain.
-func findAt(src Source, dec *Decoder, pos, now uint64) (p *Packet, segment int, err error) {
+func findAt(src Source, dec *Decoder, pos, now uint64) (p *packet.Packet, segment int, err error) {
 	ring := src.Ring()
 	if pos == 0 || pos >= src.Cursor() {
 		return nil, 0, ErrNoPacket
@@ -75,18 +76,18 @@ func findAt(src Source, dec *Decoder, pos, now uint64) (p *Packet, segment int, 
 		return nil, 0, ErrNoPacket
 	}
 	f := own.fields()
-	p = &Packet{}
+	told := &story{}
 	if f.Seg == 0 {
-		dec.decode(p, &own, nil, now)
+		dec.decode(told, &own, nil, now)
 	} else if _, _, ok := ring.read(pos-uint64(f.Seg), &head); !ok {
-		dec.decode(p, nil, &own, now) // a later packet has the head's slot
+		dec.decode(told, nil, &own, now) // a later packet has the head's slot
 	} else if head.fields().Cut&cutTrain == 0 {
-		dec.decode(p, &head, nil, now)
+		dec.decode(told, &head, nil, now)
 		segment = int(f.Seg) + 1
 	} else {
-		dec.decode(p, &head, &own, now)
+		dec.decode(told, &head, &own, now)
 	}
-	return p, segment, nil
+	return &told.Packet, segment, nil
 }
 
 // Position is that of a packet in the domain as it is attached: ParseID's, for FindAt.

@@ -3,6 +3,8 @@
 package backpack
 
 import (
+	"github.com/vnetradar/radar/pkg/packet"
+
 	"cmp"
 	"math"
 	"time"
@@ -66,11 +68,11 @@ type Follower struct {
 	refreshed bool
 	asked     bool // Moves was
 	err       error
-	emit      func(*Packet)
+	emit      func(*packet.Packet)
 
 	// Scratch.
 	head, member slot
-	packet       Packet
+	story        story
 	choice       selector
 	held, spare  []Range
 }
@@ -137,7 +139,7 @@ func (f *Follower) Progress() uint64 { return f.moves }
 // Poll calls fn for every packet that has become final since the last poll. The
 // Packet is valid during the call only. After an error, the next Poll goes on as if
 // this one had not been; errors of Refresh come after all packets are handed out.
-func (f *Follower) Poll(fn func(*Packet)) error {
+func (f *Follower) Poll(fn func(*packet.Packet)) error {
 	// The order matters: what a CPU was given before the cursor was read is in
 	// what it holds, or used up.
 	f.cursor = f.src.Cursor()

@@ -11,6 +11,7 @@ import (
 	"github.com/vnetradar/radar/pkg/backpack"
 	rt "github.com/vnetradar/radar/pkg/backpack/ringtest"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -25,7 +26,7 @@ func follower(m backpack.Source, now *uint64) *backpack.Follower {
 func poll(t *testing.T, f *backpack.Follower) []uint64 {
 	t.Helper()
 	var got []uint64
-	if err := f.Poll(func(p *backpack.Packet) { got = append(got, p.Pos) }); err != nil {
+	if err := f.Poll(func(p *packet.Packet) { got = append(got, p.Pos) }); err != nil {
 		t.Fatalf("Poll: %v", err)
 	}
 	return got
@@ -243,11 +244,11 @@ func TestFollowerRefresh(t *testing.T) {
 		now += second
 	}
 	var nodes []uint16
-	see := func(p *backpack.Packet) { nodes = append(nodes, p.Hops[0].Node) }
+	see := func(p *packet.Packet) { nodes = append(nodes, p.Hops[0].Node) }
 
 	refuse = errors.New("no description")
 	send()
-	if err := f.Poll(see); !errors.Is(err, refuse) || asked != 1 || len(nodes) != 2 || nodes[0] != backpack.NoNode {
+	if err := f.Poll(see); !errors.Is(err, refuse) || asked != 1 || len(nodes) != 2 || nodes[0] != packet.NoNode {
 		t.Errorf("refused: error %v, asked %d times, nodes %v; want the error and both packets", err, asked, nodes)
 	}
 	refuse, asked, nodes = nil, 0, nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/backpack"
 	rt "github.com/vnetradar/radar/pkg/backpack/ringtest"
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -52,7 +53,7 @@ func FuzzRing(f *testing.F) {
 		fl := backpack.NewFollower(src, dec, backpack.FollowOptions{Now: func() uint64 { return now }})
 		seen := make(map[uint64]bool)
 		for range 2 {
-			if err := fl.Poll(func(p *backpack.Packet) {
+			if err := fl.Poll(func(p *packet.Packet) {
 				if seen[p.Pos] {
 					t.Errorf("position %d handed out twice", p.Pos)
 				}
@@ -114,14 +115,14 @@ func FuzzState(f *testing.F) {
 	now := fill1(m, 10)
 	m.Send(0, train, rt.Egress, h1e0, now)
 	fl := follower(m, &now)
-	_ = fl.Poll(func(*backpack.Packet) {})
+	_ = fl.Poll(func(*packet.Packet) {})
 	f.Add(fl.AppendState(nil))
 	f.Fuzz(func(t *testing.T, state []byte) {
 		fl := follower(m, &now)
 		if fl.Restore(state) != nil {
 			return
 		}
-		if err := fl.Poll(func(*backpack.Packet) {}); err != nil {
+		if err := fl.Poll(func(*packet.Packet) {}); err != nil {
 			t.Fatal(err)
 		}
 		_ = fl.Stats()

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/vnetradar/radar/pkg/backpack"
 	rt "github.com/vnetradar/radar/pkg/backpack/ringtest"
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -111,7 +111,7 @@ func TestTrainIPv6(t *testing.T) {
 
 // Two packets of either version with the same 16 bytes of address are two.
 func TestMappedAddress(t *testing.T) {
-	a := backpack.AddrFrom4([4]byte{192, 0, 2, 7})
+	a := packet.AddrFrom4([4]byte{192, 0, 2, 7})
 	if a.Text(false) != "192.0.2.7" || a.Text(true) != "::ffff:192.0.2.7" {
 		t.Errorf("%s and %s", a.Text(false), a.Text(true))
 	}

@@ -205,7 +205,7 @@ func (f *Follower) gone(torn bool) {
 // again.
 func (f *Follower) judge(head, member *slot) (due uint64, open bool) {
 	f.decode(head, member)
-	p := &f.packet
+	p := &f.story
 	settle := uint64(f.opts.Settle)
 	switch p.State {
 	case record.InFlight:
@@ -234,17 +234,17 @@ func (f *Follower) judge(head, member *slot) (due uint64, open bool) {
 		return f.judge(head, member)
 	}
 	f.moves++
-	if f.choice.wants(p) {
-		f.emit(p)
+	if f.choice.wants(&p.Packet) {
+		f.emit(&p.Packet)
 	}
 	return 0, false
 }
 
-// decode fills f.packet, with a new description if it names ports that the old one
+// decode fills f.story, with a new description if it names ports that the old one
 // lacks.
 func (f *Follower) decode(head, member *slot) {
 	f.dec.strangers = false
-	f.dec.decode(&f.packet, head, member, f.pollNow)
+	f.dec.decode(&f.story, head, member, f.pollNow)
 	if !f.dec.strangers || f.refreshed || f.opts.Refresh == nil {
 		return
 	}
@@ -255,5 +255,5 @@ func (f *Follower) decode(head, member *slot) {
 		return
 	}
 	f.dec.SetDomain(dom)
-	f.dec.decode(&f.packet, head, member, f.pollNow)
+	f.dec.decode(&f.story, head, member, f.pollNow)
 }

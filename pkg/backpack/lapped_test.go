@@ -8,6 +8,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/backpack"
 	rt "github.com/vnetradar/radar/pkg/backpack/ringtest"
+	"github.com/vnetradar/radar/pkg/packet"
 )
 
 // However late a follower comes, first or again, and whoever goes on from its state: every
@@ -25,7 +26,7 @@ func TestFollowerForgetsNothing(t *testing.T) {
 		f.FromStart()
 		poll := func() {
 			now += 1000
-			if err := f.Poll(func(*backpack.Packet) { handed++ }); err != nil {
+			if err := f.Poll(func(*packet.Packet) { handed++ }); err != nil {
 				t.Fatal(err)
 			}
 		}

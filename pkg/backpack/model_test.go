@@ -10,6 +10,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/backpack"
 	rt "github.com/vnetradar/radar/pkg/backpack/ringtest"
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -153,7 +154,7 @@ func (m *model) happen(j *journey, k int) {
 }
 
 // hand checks a packet that a Follower hands out against the truth.
-func (m *model) hand(p *backpack.Packet, hurry bool) error {
+func (m *model) hand(p *packet.Packet, hurry bool) error {
 	for back := range uint64(8) {
 		j := m.journeys[p.Pos-back]
 		if j == nil || int(back) >= j.segs {
@@ -237,7 +238,7 @@ func runModel(t *testing.T, m *model, cpus int) {
 		for _, r := range held {
 			oldest = min(oldest, r.From)
 		}
-		err := f.Poll(func(p *backpack.Packet) {
+		err := f.Poll(func(p *packet.Packet) {
 			if err := m.hand(p, cursor-p.Pos > m.slots/4*3); err != nil {
 				t.Fatal(err)
 			}

@@ -2,6 +2,8 @@
 
 package backpack
 
+import "github.com/vnetradar/radar/pkg/packet"
+
 import "github.com/vnetradar/radar/pkg/domain"
 
 // Addresses that move. The programs note at TC ingress whether the node owns the destination.
@@ -45,7 +47,7 @@ func certain(owned bool) certainty {
 
 // rectify corrects what the programs noted of arrivals before they knew that an address had
 // moved.
-func (d *Decoder) rectify(p *Packet) {
+func (d *Decoder) rectify(p *story) {
 	if len(d.moves) == 0 && len(d.forgotten) == 0 || !p.HasTuple {
 		return
 	}
@@ -61,7 +63,7 @@ func (d *Decoder) rectify(p *Packet) {
 	}
 }
 
-func (d *Decoder) rectifyArrival(e *event, at uint64, dst Addr) {
+func (d *Decoder) rectifyArrival(e *event, at uint64, dst packet.Addr) {
 	if d.closing(e.port) != "" {
 		return
 	}

@@ -5,17 +5,21 @@ package backpack
 import (
 	"encoding/binary"
 	"math/bits"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/pkg/packet"
 )
 
 // Quoted is a packet of IPv4 as it was on a link inside the domain: something there has copied
 // its header, with radar's number in it, into a report.
 type Quoted struct {
-	Index uint64 // what its number says
-	Tuple        // as it was there; of an ICMP echo as in Packet
-	Proto uint8
-	Len   int    // IP bytes, as its header says
-	L4    []byte // what is behind the IP header, as far as it was copied
-	At    uint64 // when the report came, CLOCK_MONOTONIC
+	Index        uint64 // what its number says
+	packet.Tuple        // as it was there; of an ICMP echo as in packet.Packet
+	Proto        uint8
+	Len          int    // IP bytes, as its header says
+	L4           []byte // what is behind the IP header, as far as it was copied
+	At           uint64 // when the report came, CLOCK_MONOTONIC
 }
 
 // Mismatch is why a quoted packet is not the one in the slot of its number.
@@ -66,18 +70,18 @@ func FindQuoted(src Source, dec *Decoder, q *Quoted, now uint64) (pos uint64, wh
 	switch {
 	case err != nil || p.Pos != pos && !whole && p.Pos != pos-uint64(f.Seg):
 		return 0, Stale // overwritten meanwhile
-	case !p.hadTuple(&q.Tuple):
+	case !hadTuple(p, &q.Tuple):
 		return 0, Foreign
 	}
 	return pos, Matches
 }
 
 // hadTuple says whether the packet had these addresses and ports somewhere.
-func (p *Packet) hadTuple(t *Tuple) bool {
+func hadTuple(p *packet.Packet, t *packet.Tuple) bool {
 	if !p.HasTuple {
 		return false
 	}
-	same := func(of Tuple) bool {
+	same := func(of packet.Tuple) bool {
 		return of.Src == t.Src && of.Dst == t.Dst && (!p.HasPorts() && !p.IsEcho() || of.SrcPort == t.SrcPort && of.DstPort == t.DstPort)
 	}
 	if same(p.Tuple) {
@@ -99,6 +103,12 @@ const (
 	tcpStamped = 28 // to the end of the first of them
 )
 
+// ICMP types (RFC 792).
+const (
+	icmpEchoReply = 0
+	icmpEcho      = 8
+)
+
 // tags is the content tag of the packet, of so many IP bytes, as make_tag() of
 // bpf/radar/identity.h makes it: words as a little-endian CPU loads them. ok is false if too
 // little of the packet was copied.
@@ -116,7 +126,7 @@ func (q *Quoted) tags(length int) (tag, tag2 uint32, ok bool) {
 		return 0, 0, true
 	}
 	switch q.Proto {
-	case protoTCP:
+	case unix.IPPROTO_TCP:
 		if have < tcpBytes {
 			return 0, 0, true
 		}
@@ -124,11 +134,11 @@ func (q *Quoted) tags(length int) (tag, tag2 uint32, ok bool) {
 		if have >= tcpStamps && word(12)&0xf0 >= tcpStamps<<2 {
 			tag2 ^= word(tcpStamped - 4)
 		}
-	case protoUDP:
+	case unix.IPPROTO_UDP:
 		if have >= 16 {
 			tag, tag2 = word(8), word(12)
 		}
-	case protoICMP:
+	case unix.IPPROTO_ICMP:
 		first := word(0)
 		tag = first & 0xffff
 		if kind := uint8(first); kind == icmpEcho || kind == icmpEchoReply {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/backpack"
 	rt "github.com/vnetradar/radar/pkg/backpack/ringtest"
+	"github.com/vnetradar/radar/pkg/packet"
 )
 
 // TestFindQuoted: a number is believed only of the packet that was under way then, with that flow, length
@@ -22,14 +23,14 @@ func TestFindQuoted(t *testing.T) {
 	dec := backpack.NewDecoder(testDomain(64), names{})
 	good := backpack.Quoted{
 		Index: b.pos & 63, Proto: 17, Len: 106, At: b.t0 + 5000, L4: append(make([]byte, 8), "radar - more"...),
-		Tuple: backpack.Tuple{Src: backpack.AddrFrom4(udp.Src), Dst: backpack.AddrFrom4(udp.Dst), SrcPort: 4000, DstPort: 53},
+		Tuple: packet.Tuple{Src: packet.AddrFrom4(udp.Src), Dst: packet.AddrFrom4(udp.Dst), SrcPort: 4000, DstPort: 53},
 	}
 	for name, c := range map[string]struct {
 		change func(*backpack.Quoted)
 		want   backpack.Mismatch
 	}{
 		"true":               {func(*backpack.Quoted) {}, backpack.Matches},
-		"behind NAT":         {func(q *backpack.Quoted) { q.Src, q.SrcPort = backpack.AddrFrom4([4]byte{192, 0, 2, 1}), 61000 }, backpack.Matches},
+		"behind NAT":         {func(q *backpack.Quoted) { q.Src, q.SrcPort = packet.AddrFrom4([4]byte{192, 0, 2, 1}), 61000 }, backpack.Matches},
 		"half behind NAT":    {func(q *backpack.Quoted) { q.SrcPort = 61000 }, backpack.Foreign},
 		"before it was sent": {func(q *backpack.Quoted) { q.At = b.t0 - 1 }, backpack.Stale},
 		"long after":         {func(q *backpack.Quoted) { q.At = b.t0 + 12*second }, backpack.Stale},

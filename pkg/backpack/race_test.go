@@ -10,6 +10,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/backpack"
 	rt "github.com/vnetradar/radar/pkg/backpack/ringtest"
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -23,11 +24,11 @@ func stamp(n uint16) rt.Packet {
 	}
 }
 
-func stamped(p *backpack.Packet) bool {
+func stamped(p *packet.Packet) bool {
 	n := p.SrcPort
 	b := byte(n)
 	return p.DstPort == n && p.ID == n && p.Len == uint32(n) && p.TTL == b && p.TOS == b &&
-		p.Src == backpack.AddrFrom4([4]byte{10, b, b, b}) && p.Dst == backpack.AddrFrom4([4]byte{11, b, b, b}) &&
+		p.Src == packet.AddrFrom4([4]byte{10, b, b, b}) && p.Dst == packet.AddrFrom4([4]byte{11, b, b, b}) &&
 		len(p.Hops) == 2 && p.Hops[1].In == n && p.Hops[0].Out == n
 }
 
@@ -65,7 +66,7 @@ func TestReadWhileWritten(t *testing.T) {
 	f := backpack.NewFollower(m, backpack.NewDecoder(dom, nil), backpack.FollowOptions{Settle: 1})
 	scanner := backpack.NewDecoder(dom, nil)
 	seen := make(map[uint64]bool)
-	hand := func(p *backpack.Packet) {
+	hand := func(p *packet.Packet) {
 		if seen[p.Pos] {
 			t.Errorf("position %d handed out twice", p.Pos)
 		}

@@ -6,85 +6,12 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
-// IP protocols whose backpacks hold more than addresses.
-const (
-	protoICMP   = 1
-	protoTCP    = 6
-	protoUDP    = 17
-	protoICMPv6 = 58
-	protoSCTP   = 132
-
-	icmpEchoReply   = 0
-	icmpEcho        = 8
-	icmpv6Echo      = 128
-	icmpv6EchoReply = 129
-)
-
-// fragMask is the offset in 8 bytes, fragMore the flag, of a header's fragment field
-// (RFC 791, 3.1); fragMask6 the offset in bytes and fragMore6 the flag of IPv6's
-// fragment header (RFC 8200, 4.5).
-const (
-	fragMask  = 0x1fff
-	fragMore  = 0x2000
-	fragMask6 = 0xfff8
-	fragMore6 = 0x0001
-)
-
-// Offset returns the fragment's offset in bytes; ok is false if it is no fragment.
-func (p *Packet) Offset() (bytes int, ok bool) {
-	if p.IPv6 {
-		return int(p.FragOff & fragMask6), p.FragOff&(fragMask6|fragMore6) != 0
-	}
-	return int(p.FragOff&fragMask) * 8, p.FragOff&(fragMask|fragMore) != 0
-}
-
-// SetFragment makes it a fragment with that offset in bytes, of which more follow.
-func (p *Packet) SetFragment(offset int) {
-	p.FragOff = uint16(offset/8) | fragMore
-	if p.IPv6 {
-		p.FragOff = uint16(offset) | fragMore6
-	}
-	if offset > 0 {
-		p.Flags |= slotFragment
-	}
-}
-
-// Fragment says that this is a fragment other than the first: its ports and ICMP
-// fields are not known.
-func (p *Packet) Fragment() bool { return p.Flags&slotFragment != 0 }
-
-// HasPorts says whether SrcPort and DstPort are ports.
-func (p *Packet) HasPorts() bool {
-	return p.HasTuple && !p.Fragment() &&
-		(p.Proto == protoTCP || p.Proto == protoUDP || p.Proto == protoSCTP)
-}
-
-// IsEcho says whether SrcPort and DstPort are an ICMP echo's identifier and
-// sequence number.
-func (p *Packet) IsEcho() bool {
-	if !p.IsICMP() {
-		return false
-	}
-	if p.Proto == protoICMPv6 {
-		return p.ICMP[0] == icmpv6Echo || p.ICMP[0] == icmpv6EchoReply
-	}
-	return p.ICMP[0] == icmpEcho || p.ICMP[0] == icmpEchoReply
-}
-
-// IsICMP says whether ICMP is the type and code of an ICMP or ICMPv6 packet.
-func (p *Packet) IsICMP() bool {
-	own := uint8(protoICMP)
-	if p.IPv6 {
-		own = protoICMPv6
-	}
-	return p.HasTuple && !p.Fragment() && p.Proto == own
-}
-
 // Record makes the record of a packet. It shares no memory with p.
-func (d *Decoder) Record(p *Packet) record.Record {
+func (d *Decoder) Record(p *packet.Packet) record.Record {
 	var r record.Record
 	d.fill(&r, p, new(memory))
 	r.ID = d.id(p.Pos)
@@ -93,7 +20,7 @@ func (d *Decoder) Record(p *Packet) record.Record {
 	return r
 }
 
-func (p *Packet) version() int {
+func version(p *packet.Packet) int {
 	if p.IPv6 {
 		return 6
 	}
@@ -122,7 +49,7 @@ func (m *memory) reset(hops int) {
 
 // time keeps ns; nil if it is not known.
 func (m *memory) time(ns int64) *int64 {
-	if ns == NoTime {
+	if ns == packet.NoTime {
 		return nil
 	}
 	m.times = append(m.times, ns)
@@ -135,14 +62,14 @@ func (m *memory) int(n int) *int {
 }
 
 // fill sets all of r but ID, GUID and Time, which cost most and select nothing.
-func (d *Decoder) fill(r *record.Record, p *Packet, m *memory) {
+func (d *Decoder) fill(r *record.Record, p *packet.Packet, m *memory) {
 	m.reset(len(p.Hops))
 	*r = record.Record{
 		V:         record.Version,
 		Source:    record.EBPF,
 		State:     p.State,
 		TNs:       int64(p.T0) + d.offset,
-		IPVersion: p.version(),
+		IPVersion: version(p),
 		Proto:     record.ProtoName(p.Proto),
 		Len:       int(p.Len),
 		Segs:      p.Segs,
@@ -180,7 +107,7 @@ func (d *Decoder) id(pos uint64) string {
 	return string(strconv.AppendUint(append(b, '-'), pos, 16))
 }
 
-func (d *Decoder) fillHeader(r *record.Record, p *Packet, m *memory) {
+func (d *Decoder) fillHeader(r *record.Record, p *packet.Packet, m *memory) {
 	r.Src, r.Dst = d.addrString(p.Src, p.IPv6), d.addrString(p.Dst, p.IPv6)
 	r.TTL, r.DSCP, r.ECN, r.IPID = int(p.TTL), int(p.TOS>>2), int(p.TOS&3), int(p.ID)
 	for _, change := range []struct {
@@ -217,7 +144,7 @@ func (d *Decoder) fillHeader(r *record.Record, p *Packet, m *memory) {
 	}
 }
 
-func (d *Decoder) fillHops(hops []record.Hop, p *Packet, m *memory) {
+func (d *Decoder) fillHops(hops []record.Hop, p *packet.Packet, m *memory) {
 	for i := range p.Hops {
 		h := &p.Hops[i]
 		hops[i] = record.Hop{
@@ -225,7 +152,7 @@ func (d *Decoder) fillHops(hops []record.Hop, p *Packet, m *memory) {
 			NodeID:    int(h.Node),
 			InPort:    d.PortName(h.In),
 			Port:      d.PortName(h.Out),
-			Role:      p.role(i),
+			Role:      role(p, i),
 			AtNs:      m.time(p.StampNs(i)),
 			NodeNs:    m.time(h.NodeNs()),
 			QueueNs:   m.time(h.QueueNs()),
@@ -238,17 +165,17 @@ func (d *Decoder) fillHops(hops []record.Hop, p *Packet, m *memory) {
 		if prev := p.Prev(i); prev != i-1 {
 			hops[i].Prev = m.int(prev)
 		}
-		if h.Node == NoNode {
+		if h.Node == packet.NoNode {
 			hops[i].NodeID = 0
 		}
 		if h.Changed {
-			d.fillChange(&hops[i], p, p.inherited(i), h.Tuple, m)
+			d.fillChange(&hops[i], p, p.TupleBefore(i), h.Tuple, m)
 		}
 	}
 }
 
 // fillChange names what of the tuple changed in a hop.
-func (d *Decoder) fillChange(h *record.Hop, p *Packet, from, to Tuple, m *memory) {
+func (d *Decoder) fillChange(h *record.Hop, p *packet.Packet, from, to packet.Tuple, m *memory) {
 	if !p.HasTuple || from.Src != to.Src {
 		h.Src = d.addrString(to.Src, p.IPv6)
 	}
@@ -267,7 +194,7 @@ func (d *Decoder) fillChange(h *record.Hop, p *Packet, from, to Tuple, m *memory
 }
 
 // role is the role that hop i played.
-func (p *Packet) role(i int) record.Role {
+func role(p *packet.Packet, i int) record.Role {
 	switch {
 	case i == 0 && p.HasTuple: // with the head, the log begins with the source
 		return record.Source
@@ -275,14 +202,14 @@ func (p *Packet) role(i int) record.Role {
 		if s := p.Hops[i].Outcome; s == record.Delivered || s == record.Left {
 			return record.Sink
 		}
-	case i == len(p.Hops)-1 && !p.open && (p.State == record.Delivered || p.State == record.Left):
+	case i == len(p.Hops)-1 && !p.Open && (p.State == record.Delivered || p.State == record.Left):
 		return record.Sink
 	}
 	return record.Transit
 }
 
 // fillDrops lists where copies of a packet were freed.
-func (d *Decoder) fillDrops(r *record.Record, p *Packet) {
+func (d *Decoder) fillDrops(r *record.Record, p *packet.Packet) {
 	for i := range p.Drops {
 		dr := &p.Drops[i]
 		l := record.BranchLoss{Hop: dr.Hop, AfterDelivery: dr.Local}
@@ -291,7 +218,7 @@ func (d *Decoder) fillDrops(r *record.Record, p *Packet) {
 	}
 }
 
-func (d *Decoder) fillLoss(l *record.Loss, dr *Drop, m *memory) {
+func (d *Decoder) fillLoss(l *record.Loss, dr *packet.Drop, m *memory) {
 	*l = record.Loss{
 		Node:     d.NodeName(dr.Node),
 		Port:     d.PortName(dr.Port),
@@ -307,7 +234,7 @@ func (d *Decoder) fillLoss(l *record.Loss, dr *Drop, m *memory) {
 }
 
 // addrString renders an address, out of a bounded cache: few hosts send most.
-func (d *Decoder) addrString(a Addr, ipv6 bool) string {
+func (d *Decoder) addrString(a packet.Addr, ipv6 bool) string {
 	key := address{a, ipv6}
 	s, ok := d.addrs[key]
 	if !ok {

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -42,7 +43,7 @@ func Scan(src Source, dec *Decoder, o ScanOptions) ([]record.Record, ScanStats, 
 // ScanFunc calls fn for each packet that the ring remembers, oldest first. It stops
 // at fn's error and returns it. fn may keep the record.
 func ScanFunc(src Source, dec *Decoder, o ScanOptions, fn func(*record.Record) error) (ScanStats, error) {
-	return scan(src, dec, o, func(p *Packet) error {
+	return scan(src, dec, o, func(p *packet.Packet) error {
 		r := dec.Record(p)
 		return fn(&r)
 	})
@@ -50,15 +51,15 @@ func ScanFunc(src Source, dec *Decoder, o ScanOptions, fn func(*record.Record) e
 
 // ScanPackets is ScanFunc for packets as numbers. A Packet is valid during the call
 // only.
-func ScanPackets(src Source, dec *Decoder, o ScanOptions, fn func(*Packet)) ScanStats {
-	stats, _ := scan(src, dec, o, func(p *Packet) error { // which does not fail
+func ScanPackets(src Source, dec *Decoder, o ScanOptions, fn func(*packet.Packet)) ScanStats {
+	stats, _ := scan(src, dec, o, func(p *packet.Packet) error { // which does not fail
 		fn(p)
 		return nil
 	})
 	return stats
 }
 
-func scan(src Source, dec *Decoder, o ScanOptions, emit func(*Packet) error) (ScanStats, error) {
+func scan(src Source, dec *Decoder, o ScanOptions, emit func(*packet.Packet) error) (ScanStats, error) {
 	s := newScanner(src, dec, &o)
 	candidates, older := s.sorted(o), 0
 	switch {
@@ -75,7 +76,7 @@ func scan(src Source, dec *Decoder, o ScanOptions, emit func(*Packet) error) (Sc
 		candidates, older = s.newest(candidates, o.Last)
 		s.stats.Torn = 0 // they are counted as they are shown
 	}
-	s.emit = func(p *Packet) error {
+	s.emit = func(p *packet.Packet) error {
 		if older > 0 {
 			older--
 			return nil
@@ -96,11 +97,11 @@ type scanner struct {
 	dec    *Decoder
 	now    uint64
 	choice selector
-	emit   func(*Packet) error
+	emit   func(*packet.Packet) error
 	stats  ScanStats
 
 	head, member slot
-	packet       Packet
+	story        story
 }
 
 func newScanner(src Source, dec *Decoder, o *ScanOptions) *scanner {
@@ -155,9 +156,9 @@ const maxKept = 16384
 
 // kept returns copies of the last n packets that match, oldest first: what they were found
 // for is still so when they are shown.
-func (s *scanner) kept(candidates []candidate, n int) []Packet {
-	var found, train []Packet // newest first
-	s.emit = func(p *Packet) error {
+func (s *scanner) kept(candidates []candidate, n int) []packet.Packet {
+	var found, train []packet.Packet // newest first
+	s.emit = func(p *packet.Packet) error {
 		c := *p
 		c.Hops, c.Drops = slices.Clone(p.Hops), slices.Clone(p.Drops)
 		train = append(train, c)
@@ -179,7 +180,7 @@ func (s *scanner) kept(candidates []candidate, n int) []Packet {
 // again: n can be as many as there are. (What changes in between, shows.)
 func (s *scanner) newest(candidates []candidate, n int) (found []candidate, older int) {
 	packets := 0
-	s.emit = func(*Packet) error {
+	s.emit = func(*packet.Packet) error {
 		packets++
 		return nil
 	}
@@ -206,13 +207,13 @@ func (s *scanner) show(pos uint64) error {
 		if f.Nev == 0 { // nothing of its own happened, and its train's story is gone
 			return nil
 		}
-		s.dec.decode(&s.packet, nil, &s.head, s.now)
+		s.dec.decode(&s.story, nil, &s.head, s.now)
 		return s.hand()
 	}
 	if f.Cut&cutTrain == 0 && s.choice.refuses(&s.head, s.head.brief()) {
 		return nil
 	}
-	s.dec.decode(&s.packet, &s.head, nil, s.now)
+	s.dec.decode(&s.story, &s.head, nil, s.now)
 	if err := s.hand(); err != nil || f.Cut&cutTrain == 0 {
 		return err
 	}
@@ -221,7 +222,7 @@ func (s *scanner) show(pos uint64) error {
 			s.stats.Torn++
 			continue
 		}
-		s.dec.decode(&s.packet, &s.head, &s.member, s.now)
+		s.dec.decode(&s.story, &s.head, &s.member, s.now)
 		if err := s.hand(); err != nil {
 			return err
 		}
@@ -230,10 +231,10 @@ func (s *scanner) show(pos uint64) error {
 }
 
 func (s *scanner) hand() error {
-	if !s.choice.wants(&s.packet) {
+	if !s.choice.wants(&s.story.Packet) {
 		return nil
 	}
-	return s.emit(&s.packet)
+	return s.emit(&s.story.Packet)
 }
 
 // peek reads what a scan sorts by: begin, position and place in the train of the

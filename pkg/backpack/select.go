@@ -5,6 +5,7 @@ package backpack
 import (
 	"slices"
 
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -28,7 +29,7 @@ type selector struct {
 	Select
 	dec    *Decoder
 	flows  map[flowID]bool // answers of Flow
-	packet Packet
+	packet packet.Packet
 	probe  record.Record
 	memory memory
 }
@@ -39,7 +40,7 @@ func newSelector(s Select, dec *Decoder) selector {
 
 // flowID is what packets have in common of which Flow says the same.
 type flowID struct {
-	src, dst     Addr
+	src, dst     packet.Addr
 	sport, dport uint16
 	proto        uint8
 	ipv6         bool
@@ -73,7 +74,7 @@ func (s *selector) refuses(head *slot, log brief) bool {
 }
 
 // wants has the last word on a packet.
-func (s *selector) wants(p *Packet) bool {
+func (s *selector) wants(p *packet.Packet) bool {
 	if s.States != nil && !slices.Contains(s.States, p.State) {
 		return false
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/backpack"
 	rt "github.com/vnetradar/radar/pkg/backpack/ringtest"
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -176,7 +177,7 @@ func selectBoth(t *testing.T, m *crowd, all backpack.Select) (found, handed int)
 	}
 	poll := func() {
 		for _, r := range readers {
-			if err := r.Poll(func(p *backpack.Packet) { r.list = append(r.list, fmt.Sprint(p.Pos, p.State)) }); err != nil {
+			if err := r.Poll(func(p *packet.Packet) { r.list = append(r.list, fmt.Sprint(p.Pos, p.State)) }); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -257,7 +258,7 @@ func TestSelectWaits(t *testing.T) {
 			tc.before(m, pos, now)
 			poll := func() {
 				t.Helper()
-				if err := f.Poll(func(*backpack.Packet) { handed++ }); err != nil {
+				if err := f.Poll(func(*packet.Packet) { handed++ }); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -7,15 +7,22 @@ import (
 	"slices"
 
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
+
+// story is a packet while it is put together.
+type story struct {
+	packet.Packet
+	held bool // lost where a copy may live on: may be withdrawn later than others
+}
 
 // decode fills p from copies of slots, as things stood at now (CLOCK_MONOTONIC):
 //
 //	head only           a packet alone, a whole train, or segment 0 of a cut one
 //	head and member     another segment of a cut train: common history, then its own
 //	member only         the same when the head was overwritten: history not known
-func (d *Decoder) decode(p *Packet, head, member *slot, now uint64) {
+func (d *Decoder) decode(p *story, head, member *slot, now uint64) {
 	own := head
 	ok := true
 	d.events = d.events[:0]
@@ -33,12 +40,13 @@ func (d *Decoder) decode(p *Packet, head, member *slot, now uint64) {
 	}
 
 	f := own.fields()
-	*p = Packet{Hops: p.Hops[:0], Drops: p.Drops[:0]} // field by field: a whole one would be copied
+	p.held = false
+	p.Packet = packet.Packet{Hops: p.Hops[:0], Drops: p.Drops[:0]} // field by field: a whole one would be copied
 	p.Pos, p.T0, p.IPv6, p.Proto, p.Len, p.Segs = f.Pos, f.T0Ns, f.State&stIPv6 != 0, f.Proto, uint32(f.Len), 1
-	p.LatencyNs = NoTime
+	p.LatencyNs = packet.NoTime
 	p.Truncated = !ok || !ownOK || head == nil
 	if head != nil {
-		d.fillSource(p, head, f.Seg)
+		d.fillSource(&p.Packet, head, f.Seg)
 		if member == nil && f.Cut&cutTrain == 0 && f.Segs > 1 {
 			p.Segs, p.Len = int(f.Segs), f.TrainLen
 		}
@@ -53,7 +61,7 @@ func (d *Decoder) decode(p *Packet, head, member *slot, now uint64) {
 }
 
 // takeInner takes what is inside the packet out of its events: that is no part of its way.
-func (d *Decoder) takeInner(p *Packet) {
+func (d *Decoder) takeInner(p *story) {
 	for i := 0; i < len(d.events); {
 		if d.events[i].kind != evInner {
 			i++
@@ -65,13 +73,13 @@ func (d *Decoder) takeInner(p *Packet) {
 }
 
 // fillSource sets what the source saw, of segment seg of the head's train.
-func (d *Decoder) fillSource(p *Packet, head *slot, seg uint8) {
+func (d *Decoder) fillSource(p *packet.Packet, head *slot, seg uint8) {
 	f := head.fields()
 	p.HasTuple = true
 	p.SrcPort, p.DstPort = bits.ReverseBytes16(f.Sport), bits.ReverseBytes16(f.Dport)
 	p.FragOff = bits.ReverseBytes16(f.FragOff)
 	p.ICMP = [2]uint8{f.IcmpType, f.IcmpCode}
-	p.Flags = f.Flags
+	p.Later = f.Flags&slotFragment != 0
 	p.TTL, p.TOS = f.FirstTtl, f.FirstTos
 	if p.IPv6 {
 		at := head.eventCells()
@@ -106,7 +114,7 @@ func sentBits(head, member *slot) (ttl, tos uint8) {
 
 // tell works out hops, state and loss from the events. state and cut are the slot's own
 // word, which is asked only where its log is not complete.
-func (d *Decoder) tell(p *Packet, state, cut uint8, complete bool, now uint64) {
+func (d *Decoder) tell(p *story, state, cut uint8, complete bool, now uint64) {
 	ev := d.events
 	// Of a log that is not complete the slot's own word on how it ended is a line's.
 	if group := state&stGroup != 0; group || complete && d.branches(ev) {
@@ -148,7 +156,7 @@ func (d *Decoder) tell(p *Packet, state, cut uint8, complete bool, now uint64) {
 		}
 	}
 	ended := drops > 0 || last != nil && last.kind == evDeliver
-	if n := len(p.Hops); nat != nil && ended && n > 0 && p.Hops[n-1].Out == NoPort {
+	if n := len(p.Hops); nat != nil && ended && n > 0 && p.Hops[n-1].Out == packet.NoPort {
 		// Delivered behind other addresses, or lost with them.
 		p.Hops[n-1].Changed, p.Hops[n-1].Tuple = true, nat.tuple()
 	}
@@ -166,13 +174,13 @@ func (d *Decoder) tell(p *Packet, state, cut uint8, complete bool, now uint64) {
 	}
 	if !complete {
 		d.endByBits(p, state, cut, last, now)
-		if !p.open && p.HasTuple && p.State != record.Lost {
+		if !p.Open && p.HasTuple && p.State != record.Lost {
 			p.LatencyNs = arrived // begin and end are known
 		}
 	}
 	p.held = p.State == record.Lost && state&stHeld != 0
 	d.outsideVM(p)
-	if p.State == record.Expired && !p.open && last != nil {
+	if p.State == record.Expired && !p.Open && last != nil {
 		if p.Moved = last.moved; !p.Moved {
 			p.Missing, p.Loss = true, d.missing(p, last)
 		}
@@ -202,19 +210,19 @@ func lastDrop(ev []event) *event {
 
 // visit adds a sighting to the hops. A node is visited once for as long as the
 // packet does not come in after it went out: several of its ports may see it.
-func (d *Decoder) visit(p *Packet, e, nat *event) {
+func (d *Decoder) visit(p *story, e, nat *event) {
 	node := d.PortNode(e.port)
-	if node == NoNode {
+	if node == packet.NoNode {
 		d.strangers = true
 	}
 	place := d.closing(e.port)
-	var h *Hop
+	var h *packet.Hop
 	// Each sighting at a closing port is a visit: nothing passes through such a node.
-	if n := len(p.Hops); n > 0 && node != NoNode && p.Hops[n-1].Node == node && place == "" &&
-		!e.gap && (e.out() || p.Hops[n-1].Out == NoPort) {
+	if n := len(p.Hops); n > 0 && node != packet.NoNode && p.Hops[n-1].Node == node && place == "" &&
+		!e.gap && (e.out() || p.Hops[n-1].Out == packet.NoPort) {
 		h = &p.Hops[n-1]
 	} else {
-		p.Hops = append(p.Hops, Hop{Node: node, In: NoPort, Out: NoPort, InNs: NoTime, OutNs: NoTime, DequeueNs: NoTime, Gap: e.gap})
+		p.Hops = append(p.Hops, packet.Hop{Node: node, In: packet.NoPort, Out: packet.NoPort, InNs: packet.NoTime, OutNs: packet.NoTime, DequeueNs: packet.NoTime, Gap: e.gap})
 		h = &p.Hops[n]
 	}
 	switch {
@@ -226,7 +234,7 @@ func (d *Decoder) visit(p *Packet, e, nat *event) {
 		if nat != nil {
 			h.Changed, h.Tuple = true, nat.tuple()
 		}
-	case h.In == NoPort:
+	case h.In == packet.NoPort:
 		h.In, h.InNs = e.port, e.at
 	}
 }
@@ -234,16 +242,16 @@ func (d *Decoder) visit(p *Packet, e, nat *event) {
 // dequeue notes that the packet left the queue by whose port it went out last. What
 // its device did not take leaves the queue once more; when it has gone on, it is a copy
 // that does.
-func (p *Packet) dequeue(e *event) {
+func (p *story) dequeue(e *event) {
 	for i := len(p.Hops) - 1; i >= 0; i-- {
 		h := &p.Hops[i]
-		if h.In == e.port|vmSide && h.Out == NoPort {
+		if h.In == e.port|packet.VMSide && h.Out == packet.NoPort {
 			h.InNs = e.at // a virtual machine gets it out of the tap's queue
 		}
 		if h.Out != e.port {
 			continue
 		}
-		if i == len(p.Hops)-1 || h.DequeueNs == NoTime {
+		if i == len(p.Hops)-1 || h.DequeueNs == packet.NoTime {
 			h.DequeueNs = e.at
 		}
 		return
@@ -251,7 +259,7 @@ func (p *Packet) dequeue(e *event) {
 }
 
 // stateOf is the state that the last sighting means.
-func (d *Decoder) stateOf(p *Packet, last *event, now uint64) record.State {
+func (d *Decoder) stateOf(p *story, last *event, now uint64) record.State {
 	switch {
 	case last != nil && last.kind == evDeliver:
 		return record.Delivered
@@ -264,7 +272,7 @@ func (d *Decoder) stateOf(p *Packet, last *event, now uint64) record.State {
 }
 
 // openState is the state of a packet that is not known to have ended.
-func (d *Decoder) openState(p *Packet, now uint64) record.State {
+func (d *Decoder) openState(p *story, now uint64) record.State {
 	if now > p.T0 && now-p.T0 > d.timeoutNs {
 		return record.Expired
 	}
@@ -272,15 +280,15 @@ func (d *Decoder) openState(p *Packet, now uint64) record.State {
 }
 
 // endAsDrop ends the story with a loss, or a drop after delivery.
-func (d *Decoder) endAsDrop(p *Packet, e, last *event) {
+func (d *Decoder) endAsDrop(p *story, e, last *event) {
 	if p.State == record.Left && e.port != last.port {
 		return // freed outside of the domain
 	}
-	if p.State == record.Delivered && e.port != NoPort && d.PortNode(e.port) != d.PortNode(last.port) {
+	if p.State == record.Delivered && e.port != packet.NoPort && d.PortNode(e.port) != d.PortNode(last.port) {
 		return // a copy, elsewhere than where the packet has arrived
 	}
 	p.LastNs = max(p.LastNs, e.at)
-	dequeued := len(p.Hops) > 0 && p.Hops[len(p.Hops)-1].DequeueNs != NoTime
+	dequeued := len(p.Hops) > 0 && p.Hops[len(p.Hops)-1].DequeueNs != packet.NoTime
 	if e.gap && (last == nil || !last.gap || p.State != record.Delivered) {
 		last, dequeued = nil, false // it was seen elsewhere since, which is not known
 	}
@@ -294,27 +302,27 @@ func (d *Decoder) endAsDrop(p *Packet, e, last *event) {
 }
 
 // endByBits corrects the state of a packet some of whose events did not fit: the slot
-// still says whether it is done, and whether as lost. p.open is left false if its log ends
+// still says whether it is done, and whether as lost. p.Open is left false if its log ends
 // with that.
-func (d *Decoder) endByBits(p *Packet, state, cut uint8, last *event, now uint64) {
+func (d *Decoder) endByBits(p *story, state, cut uint8, last *event, now uint64) {
 	lost, done := state&stLost != 0, state&stDone != 0
 	switch {
 	case lost:
-		p.open = p.State != record.Lost
+		p.Open = p.State != record.Lost
 	case last == nil || !done:
-		p.open = true
+		p.Open = true
 	default:
-		p.open = !(last.kind == evDeliver || last.kind == evLeft && cut&cutLeft == 0)
+		p.Open = !(last.kind == evDeliver || last.kind == evLeft && cut&cutLeft == 0)
 	}
 	if lost != p.Lost {
-		p.Loss = Drop{} // what the log ends with is not what happened last
+		p.Loss = packet.Drop{} // what the log ends with is not what happened last
 	}
 	switch {
 	case lost && p.State == record.Lost:
 	case lost: // where, only the missing event knew
 		p.State, p.LocalDrop = record.Lost, false
 	case !done:
-		p.State, p.Lost, p.LocalDrop, p.Loss = d.openState(p, now), false, false, Drop{}
+		p.State, p.Lost, p.LocalDrop, p.Loss = d.openState(p, now), false, false, packet.Drop{}
 	default:
 		// Delivered, or left: if that is no event of the log, the slot says which.
 		p.Lost = false
@@ -324,8 +332,8 @@ func (d *Decoder) endByBits(p *Packet, state, cut uint8, last *event, now uint64
 			p.State = record.Delivered
 		}
 		p.LocalDrop = state&stLocalDrop != 0 && p.State == record.Delivered
-		if p.LocalDrop && p.Loss == (Drop{}) {
-			p.Loss = Drop{Node: NoNode, Port: NoPort, At: record.AtNode, AtNs: NoTime}
+		if p.LocalDrop && p.Loss == (packet.Drop{}) {
+			p.Loss = packet.Drop{Node: packet.NoNode, Port: packet.NoPort, At: record.AtNode, AtNs: packet.NoTime}
 			if last != nil {
 				p.Loss.Node = d.PortNode(last.port)
 			}

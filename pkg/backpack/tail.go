@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -29,7 +30,7 @@ func Tail(ctx context.Context, src Source, dec *Decoder, o FollowOptions, every 
 		case <-tick.C:
 		}
 		batch = batch[:0]
-		err := f.Poll(func(p *Packet) { batch = append(batch, dec.Record(p)) })
+		err := f.Poll(func(p *packet.Packet) { batch = append(batch, dec.Record(p)) })
 		slices.SortStableFunc(batch, func(a, b record.Record) int { return cmp.Compare(a.TNs, b.TNs) })
 		for i := range batch {
 			r := batch[i]

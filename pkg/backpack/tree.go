@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -15,32 +16,9 @@ import (
 // ports can be reached from a port where it went out. Where they say nothing (something
 // that is not attached lies between) it came from the latest.
 
-// BranchDrop is where one branch of a tree was freed.
-type BranchDrop struct {
-	Hop   int  // the last that was seen of the branch
-	Local bool // after delivery
-	Drop
-}
-
-// Prev is the hop from which the packet came to hop i, -1 if it began there.
-func (p *Packet) Prev(i int) int {
-	if p.Tree {
-		return int(p.Hops[i].prev)
-	}
-	return i - 1
-}
-
-// Unorder says that nothing tells in which order the packet came to its hops.
-func (p *Packet) Unorder() {
-	p.Tree = true
-	for i := range p.Hops {
-		p.Hops[i].prev = -1
-	}
-}
-
 // tellTree is tell for a packet with copies, or that may have some. group: it is for
 // one, so that a node can have it delivered and send it on.
-func (d *Decoder) tellTree(p *Packet, group, complete bool, now uint64) {
+func (d *Decoder) tellTree(p *story, group, complete bool, now uint64) {
 	p.Tree = true
 	stamps := 0
 	for i := range d.events {
@@ -68,12 +46,12 @@ func (d *Decoder) tellTree(p *Packet, group, complete bool, now uint64) {
 	d.endTree(p, group, now)
 	if complete && (stamps > 1 || !p.HasTuple) {
 		p.LatencyNs = p.LastNs
-		if end := p.lastEnd(); end != NoTime {
+		if end := p.lastEnd(); end != packet.NoTime {
 			p.LatencyNs = end
 		}
 	}
 	if !complete {
-		p.open = true
+		p.Open = true
 	}
 	d.missingBranch(p)
 	p.straighten()
@@ -87,7 +65,7 @@ func (e *event) verdict(waits bool) bool {
 
 // settle takes the kernel's verdict on a copy; false if it is none. Of several copies it
 // is about one that was not lost before.
-func (p *Packet) settle(e, nat *event) bool {
+func (p *story) settle(e, nat *event) bool {
 	i := p.awaiting(e, true)
 	if i < 0 {
 		i = p.awaiting(e, false)
@@ -99,7 +77,7 @@ func (p *Packet) settle(e, nat *event) bool {
 	h.Outcome = ""
 	if e.kind == evDeliver {
 		h.Outcome = record.Delivered
-		p.withdraw(i, func(dr *BranchDrop) bool { return !dr.Local })
+		p.withdraw(i, func(dr *packet.BranchDrop) bool { return !dr.Local })
 	}
 	p.readdress(i, nat)
 	return true
@@ -107,13 +85,13 @@ func (p *Packet) settle(e, nat *event) bool {
 
 // awaiting is the last hop that e can be the verdict on, -1 if there is none; whole: and of
 // which no drop is known.
-func (p *Packet) awaiting(e *event, whole bool) int {
+func (p *story) awaiting(e *event, whole bool) int {
 	for i := len(p.Hops) - 1; i >= 0; i-- {
 		h := &p.Hops[i]
-		if h.In != e.port || h.Out != NoPort || !e.verdict(h.Outcome != record.Delivered) {
+		if h.In != e.port || h.Out != packet.NoPort || !e.verdict(h.Outcome != record.Delivered) {
 			continue
 		}
-		if !whole || !slices.ContainsFunc(p.Drops, func(dr BranchDrop) bool { return dr.Hop == i }) {
+		if !whole || !slices.ContainsFunc(p.Drops, func(dr packet.BranchDrop) bool { return dr.Hop == i }) {
 			return i
 		}
 	}
@@ -121,28 +99,28 @@ func (p *Packet) awaiting(e *event, whole bool) int {
 }
 
 // arrive adds a sighting at the end of a link.
-func (d *Decoder) arrive(p *Packet, e, nat *event) {
+func (d *Decoder) arrive(p *story, e, nat *event) {
 	prev := d.branchFromVM(p, e)
 	if prev < 0 {
 		prev = d.origin(p, e.port)
 	}
-	h := Hop{Node: d.PortNode(e.port), In: e.port, Out: NoPort, InNs: e.at, OutNs: NoTime, DequeueNs: NoTime, prev: int16(prev), Gap: e.gap, moved: e.moved}
-	if h.Node == NoNode {
+	h := packet.Hop{Node: d.PortNode(e.port), In: e.port, Out: packet.NoPort, InNs: e.at, OutNs: packet.NoTime, DequeueNs: packet.NoTime, From: int16(prev), Gap: e.gap, Moved: e.moved}
+	if h.Node == packet.NoNode {
 		d.strangers = true
 	}
 	switch e.kind {
 	case evDeliver:
 		h.Outcome = record.Delivered
 	case evIgnored:
-		h.Outcome, h.unread = record.Ignored, e.flags&flagUnread != 0
+		h.Outcome, h.Unread = record.Ignored, e.flags&flagUnread != 0
 	case evLeft:
 		h.Outcome = record.Left
 		if d.closing(e.port) == domain.BridgePort {
-			h.In, h.InNs, h.Out, h.OutNs, h.OnLink = NoPort, NoTime, e.port, e.at, true
+			h.In, h.InNs, h.Out, h.OutNs, h.OnLink = packet.NoPort, packet.NoTime, e.port, e.at, true
 		}
 	}
-	if h.prev >= 0 {
-		p.withdraw(int(h.prev), func(dr *BranchDrop) bool { return dr.Port == p.Hops[h.prev].Out })
+	if h.From >= 0 {
+		p.withdraw(int(h.From), func(dr *packet.BranchDrop) bool { return dr.Port == p.Hops[h.From].Out })
 	}
 	p.Hops = append(p.Hops, h)
 	if e.kind == evDeliver {
@@ -151,18 +129,18 @@ func (d *Decoder) arrive(p *Packet, e, nat *event) {
 }
 
 // depart adds a sighting where the packet goes out of a node.
-func (d *Decoder) depart(p *Packet, e, nat *event, group bool) {
+func (d *Decoder) depart(p *story, e, nat *event, group bool) {
 	node := d.PortNode(e.port)
-	if node == NoNode {
+	if node == packet.NoNode {
 		d.strangers = true
 	}
 	i := -1 // the visit that ends here
-	for j := len(p.Hops) - 1; j >= 0 && node != NoNode && d.closing(e.port) == ""; j-- {
+	for j := len(p.Hops) - 1; j >= 0 && node != packet.NoNode && d.closing(e.port) == ""; j-- {
 		h := &p.Hops[j]
 		if h.Node != node {
 			continue
 		}
-		if h.Out == NoPort && !(group && h.Outcome == record.Delivered) {
+		if h.Out == packet.NoPort && !(group && h.Outcome == record.Delivered) {
 			i = j
 			break
 		}
@@ -172,14 +150,14 @@ func (d *Decoder) depart(p *Packet, e, nat *event, group bool) {
 	}
 	switch {
 	case i < 0:
-		p.Hops = append(p.Hops, Hop{Node: node, In: NoPort, InNs: NoTime, DequeueNs: NoTime, prev: int16(d.origin(p, NoPort))})
+		p.Hops = append(p.Hops, packet.Hop{Node: node, In: packet.NoPort, InNs: packet.NoTime, DequeueNs: packet.NoTime, From: int16(d.origin(p, packet.NoPort))})
 		i = len(p.Hops) - 1
-	case p.Hops[i].Out != NoPort || group && p.Hops[i].Outcome == record.Delivered:
+	case p.Hops[i].Out != packet.NoPort || group && p.Hops[i].Outcome == record.Delivered:
 		h := p.Hops[i]
-		p.Hops = append(p.Hops, Hop{Node: node, In: h.In, InNs: h.InNs, DequeueNs: NoTime, prev: h.prev, Copy: true})
+		p.Hops = append(p.Hops, packet.Hop{Node: node, In: h.In, InNs: h.InNs, DequeueNs: packet.NoTime, From: h.From, Copy: true})
 		i = len(p.Hops) - 1
 	default:
-		p.withdraw(i, func(*BranchDrop) bool { return true })
+		p.withdraw(i, func(*packet.BranchDrop) bool { return true })
 	}
 	h := &p.Hops[i]
 	h.Out, h.OutNs, h.Outcome = e.port, e.at, ""
@@ -198,7 +176,7 @@ func (d *Decoder) natBefore(i int, port uint16) *event {
 		switch {
 		case e.readdressed() && e.port == port:
 			return e
-		case e.sighting() && e.port == port, e.kind == evLoss && (e.port == port || e.port == NoPort):
+		case e.sighting() && e.port == port, e.kind == evLoss && (e.port == port || e.port == packet.NoPort):
 			return nil
 		}
 	}
@@ -207,14 +185,14 @@ func (d *Decoder) natBefore(i int, port uint16) *event {
 
 // natAtEnd gives what was delivered and then had its addresses changed these: the node
 // has other ports for it than it was sent to.
-func (d *Decoder) natAtEnd(p *Packet) {
+func (d *Decoder) natAtEnd(p *story) {
 	for i := range d.events {
 		e := &d.events[i]
 		if !e.readdressed() || d.natBefore(len(d.events), e.port) != e {
 			continue
 		}
 		for j := len(p.Hops) - 1; j >= 0; j-- {
-			if h := &p.Hops[j]; h.In == e.port && h.Out == NoPort && h.Outcome == record.Delivered {
+			if h := &p.Hops[j]; h.In == e.port && h.Out == packet.NoPort && h.Outcome == record.Delivered {
 				p.readdress(j, e)
 				break
 			}
@@ -224,21 +202,11 @@ func (d *Decoder) natAtEnd(p *Packet) {
 
 // readdress notes the addresses that the packet had when hop i was done with it; nil: not
 // known to have changed.
-func (p *Packet) readdress(i int, nat *event) {
+func (p *story) readdress(i int, nat *event) {
 	if nat == nil {
 		return
 	}
 	h := &p.Hops[i]
 	h.Tuple = nat.tuple()
-	h.Changed = h.Tuple != p.inherited(i)
-}
-
-// inherited are the addresses with which the packet came to hop i.
-func (p *Packet) inherited(i int) Tuple {
-	for i = p.Prev(i); i >= 0; i = p.Prev(i) {
-		if p.Hops[i].Changed {
-			return p.Hops[i].Tuple
-		}
-	}
-	return p.Tuple
+	h.Changed = h.Tuple != p.TupleBefore(i)
 }

@@ -2,10 +2,12 @@
 
 package backpack
 
+import "github.com/vnetradar/radar/pkg/packet"
+
 import "github.com/vnetradar/radar/pkg/record"
 
 // withdraw forgets drops at hop i: the branch went on.
-func (p *Packet) withdraw(i int, which func(*BranchDrop) bool) {
+func (p *story) withdraw(i int, which func(*packet.BranchDrop) bool) {
 	keep := p.Drops[:0]
 	for j := range p.Drops {
 		if dr := &p.Drops[j]; dr.Hop != i || !which(dr) {
@@ -16,28 +18,28 @@ func (p *Packet) withdraw(i int, which func(*BranchDrop) bool) {
 }
 
 // dropBranch adds the drop of event at to the branch that it belongs to.
-func (d *Decoder) dropBranch(p *Packet, at int) {
+func (d *Decoder) dropBranch(p *story, at int) {
 	e := &d.events[at]
 	i := d.branchAt(p, e.port)
 	if i < 0 || p.Hops[i].In != e.port && p.Hops[i].Out != e.port {
 		for j := range p.Hops {
-			if h := &p.Hops[j]; h.late() && h.In == e.port {
+			if h := &p.Hops[j]; late(h) && h.In == e.port {
 				return // the kernel's copy of what a program sent on
 			}
 		}
 	}
-	if e.port == NoPort {
+	if e.port == packet.NoPort {
 		if i = p.onlyInside(); i < 0 {
 			return // of several copies in as many nodes: whose, nothing says
 		}
 	}
 	if i < 0 {
-		p.Drops = append(p.Drops, BranchDrop{Drop: d.drop(e, nil, false)})
+		p.Drops = append(p.Drops, packet.BranchDrop{Drop: d.drop(e, nil, false)})
 		return
 	}
 	h := &p.Hops[i]
 	last := event{kind: evEgress, port: h.Out, at: h.OutNs}
-	if h.Out == NoPort {
+	if h.Out == packet.NoPort {
 		last = event{kind: evIngress, port: h.In, at: h.InNs}
 		if h.Outcome == record.Delivered {
 			last.kind = evDeliver
@@ -50,16 +52,16 @@ func (d *Decoder) dropBranch(p *Packet, at int) {
 	if h.Outcome == record.Left {
 		h.Outcome = "" // by the queue of the port that it was leaving by
 	}
-	p.Drops = append(p.Drops, BranchDrop{Hop: i, Local: h.Outcome == record.Delivered, Drop: d.drop(e, &last, h.DequeueNs != NoTime)})
+	p.Drops = append(p.Drops, packet.BranchDrop{Hop: i, Local: h.Outcome == record.Delivered, Drop: d.drop(e, &last, h.DequeueNs != packet.NoTime)})
 }
 
 // onlyInside is the hop of the one copy that can have been freed at a device that is no
 // port: that of a node that had it delivered and sent it on (a switch), or the only one
 // inside a node; -1 if that is not clear.
-func (p *Packet) onlyInside() int {
+func (p *story) onlyInside() int {
 	only, n := -1, 0
 	for i := range p.Hops {
-		if p.Hops[i].Out != NoPort || p.Hops[i].inVM() {
+		if p.Hops[i].Out != packet.NoPort || inVM(&p.Hops[i]) {
 			continue
 		}
 		only, n = i, n+1
@@ -77,14 +79,14 @@ func (p *Packet) onlyInside() int {
 
 // branchAt is the hop of the branch that was freed at that port: on its way out by it,
 // inside its node, or on the link to it.
-func (d *Decoder) branchAt(p *Packet, port uint16) int {
+func (d *Decoder) branchAt(p *story, port uint16) int {
 	inside, node := -1, d.PortNode(port)
 	for i := len(p.Hops) - 1; i >= 0; i-- {
 		h := &p.Hops[i]
 		switch {
-		case port != NoPort && h.Out == port:
+		case port != packet.NoPort && h.Out == port:
 			return i
-		case h.Out == NoPort && !h.inVM() && (node == NoNode || h.Node == node):
+		case h.Out == packet.NoPort && !inVM(h) && (node == packet.NoNode || h.Node == node):
 			if h.In == port {
 				return i
 			}

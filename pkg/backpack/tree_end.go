@@ -5,11 +5,12 @@ package backpack
 import (
 	"slices"
 
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
 // endTree gives each last hop its outcome, and the packet the state that they make.
-func (d *Decoder) endTree(p *Packet, group bool, now uint64) {
+func (d *Decoder) endTree(p *story, group bool, now uint64) {
 	open := d.openState(p, now)
 	for i := range p.Hops {
 		h := &p.Hops[i]
@@ -46,13 +47,13 @@ func (d *Decoder) endTree(p *Packet, group bool, now uint64) {
 // packet may be with that one (a forwarder). Else it was lost: it was sent to an address that its
 // receiver does not have (a neighbour entry that is no longer true), or, if it came from outside of
 // the domain, a switch there flooded it, and its receiver is none of ours.
-func (p *Packet) endUnwanted(open record.State) {
+func (p *story) endUnwanted(open record.State) {
 	lost := -1
 	unread := open == record.Expired
 	for i := range p.Hops {
 		if h := &p.Hops[i]; h.Outcome == record.Ignored {
-			unread = unread && h.unread
-			if lost < 0 && h.prev >= 0 {
+			unread = unread && h.Unread
+			if lost < 0 && h.From >= 0 {
 				lost = i
 			}
 		}
@@ -61,7 +62,7 @@ func (p *Packet) endUnwanted(open record.State) {
 	case unread && lost >= 0:
 		h := &p.Hops[lost]
 		p.State, h.Outcome = record.Lost, record.Lost
-		p.Drops = append(p.Drops, BranchDrop{Hop: lost, Drop: Drop{Node: h.Node, Port: h.In, At: record.AtIngress,
+		p.Drops = append(p.Drops, packet.BranchDrop{Hop: lost, Drop: packet.Drop{Node: h.Node, Port: h.In, At: record.AtIngress,
 			Reason: record.OtherHost, AtNs: h.InNs, First: true}})
 	case unread: // it stays so
 	default:
@@ -76,8 +77,8 @@ func (p *Packet) endUnwanted(open record.State) {
 
 // missingBranch says where an expired packet was not seen again: at the last of its
 // branches.
-func (d *Decoder) missingBranch(p *Packet) {
-	if p.State != record.Expired || p.open {
+func (d *Decoder) missingBranch(p *story) {
+	if p.State != record.Expired || p.Open {
 		return
 	}
 	for i := len(p.Hops) - 1; i >= 0; i-- {
@@ -85,16 +86,16 @@ func (d *Decoder) missingBranch(p *Packet) {
 		if h.Outcome != record.Expired {
 			continue
 		}
-		if h.moved && h.Out == NoPort {
+		if h.Moved && h.Out == packet.NoPort {
 			p.Moved = true
 			return
 		}
 		p.Missing = true
-		p.Loss = Drop{Node: h.Node, Port: h.In, At: record.AtNode, Reason: record.NotSeen, AtNs: NoTime, First: true}
-		if tap, ok := tapOf(h.In); ok {
+		p.Loss = packet.Drop{Node: h.Node, Port: h.In, At: record.AtNode, Reason: record.NotSeen, AtNs: packet.NoTime, First: true}
+		if tap, ok := packet.TapOf(h.In); ok {
 			p.Loss.Port = tap
 		}
-		if h.Out != NoPort {
+		if h.Out != packet.NoPort {
 			p.Loss.Port, p.Loss.At = h.Out, record.AtLink
 		}
 		return
@@ -102,17 +103,17 @@ func (d *Decoder) missingBranch(p *Packet) {
 }
 
 // ended says whether any branch has that outcome.
-func (p *Packet) ended(s record.State) bool {
-	if s == record.Lost && slices.ContainsFunc(p.Drops, func(dr BranchDrop) bool { return !dr.Local }) {
+func (p *story) ended(s record.State) bool {
+	if s == record.Lost && slices.ContainsFunc(p.Drops, func(dr packet.BranchDrop) bool { return !dr.Local }) {
 		return true
 	}
-	return slices.ContainsFunc(p.Hops, func(h Hop) bool { return h.Outcome == s })
+	return slices.ContainsFunc(p.Hops, func(h packet.Hop) bool { return h.Outcome == s })
 }
 
 // goesOn says whether a branch leads on from hop i.
-func (p *Packet) goesOn(i int) bool {
+func (p *story) goesOn(i int) bool {
 	for j := i + 1; j < len(p.Hops); j++ {
-		if int(p.Hops[j].prev) == i {
+		if int(p.Hops[j].From) == i {
 			return true
 		}
 	}
@@ -120,8 +121,8 @@ func (p *Packet) goesOn(i int) bool {
 }
 
 // lastEnd is when the last branch arrived, NoTime if none did.
-func (p *Packet) lastEnd() int64 {
-	end := int64(NoTime)
+func (p *story) lastEnd() int64 {
+	end := int64(packet.NoTime)
 	for i := range p.Hops {
 		if s := p.Hops[i].Outcome; s == record.Delivered || s == record.Left {
 			end = max(end, p.StampNs(i))
@@ -131,9 +132,9 @@ func (p *Packet) lastEnd() int64 {
 }
 
 // straighten makes a tree of one branch the line that it is.
-func (p *Packet) straighten() {
+func (p *story) straighten() {
 	for i := range p.Hops {
-		if h := &p.Hops[i]; int(h.prev) != i-1 || h.Copy {
+		if h := &p.Hops[i]; int(h.From) != i-1 || h.Copy {
 			return
 		}
 	}
@@ -146,6 +147,6 @@ func (p *Packet) straighten() {
 	}
 	p.Tree, p.Drops = false, p.Drops[:0]
 	for i := range p.Hops {
-		p.Hops[i].Outcome, p.Hops[i].prev = "", 0
+		p.Hops[i].Outcome, p.Hops[i].From = "", 0
 	}
 }

@@ -2,6 +2,8 @@
 
 package backpack
 
+import "github.com/vnetradar/radar/pkg/packet"
+
 // branches says whether the log is one of several copies.
 func (d *Decoder) branches(ev []event) bool {
 	var last *event // sighting
@@ -26,7 +28,7 @@ func (d *Decoder) parts(before []event, last, e *event) bool {
 	case last.kind == evLeft && d.departs(last) && e.port != last.port:
 		return true // what has left the domain is another copy
 	case d.departs(e): // twice from one node: handed on between its interfaces
-		return node != lastNode && node != NoNode && d.sawNode(before, node)
+		return node != lastNode && node != packet.NoNode && d.sawNode(before, node)
 	case d.departs(last) && d.reaches(last.port, e.port) != no:
 		return false
 	case !d.departs(last) && node == lastNode:
@@ -69,13 +71,13 @@ const (
 // reaches says whether what goes out by one port can come in by another with nothing
 // attached between them.
 func (d *Decoder) reaches(out, in uint16) certainty {
-	if tap, ok := tapOf(out); ok { // a virtual machine's end
+	if tap, ok := packet.TapOf(out); ok { // a virtual machine's end
 		if tap == in {
 			return yes
 		}
 		return no
 	}
-	if int(max(out, in)) >= len(d.ports) || d.PortNode(out) == NoNode || d.PortNode(in) == NoNode {
+	if int(max(out, in)) >= len(d.ports) || d.PortNode(out) == packet.NoNode || d.PortNode(in) == packet.NoNode {
 		return maybe
 	}
 	a, b := &d.ports[out], &d.ports[in]
@@ -90,7 +92,7 @@ func (d *Decoder) reaches(out, in uint16) certainty {
 
 // origin is the hop from which a packet came to that port, NoPort: to one that is not
 // known.
-func (d *Decoder) origin(p *Packet, port uint16) int {
+func (d *Decoder) origin(p *story, port uint16) int {
 	if i, how := d.sender(p, len(p.Hops), port); how != no {
 		return i
 	}
@@ -103,14 +105,14 @@ func (d *Decoder) origin(p *Packet, port uint16) int {
 }
 
 // sender is the hop, of the first n, that sent a packet to that port, and how sure that is.
-func (d *Decoder) sender(p *Packet, n int, port uint16) (hop int, how certainty) {
+func (d *Decoder) sender(p *story, n int, port uint16) (hop int, how certainty) {
 	best, guess := -1, -1
 	for i := n - 1; i >= 0; i-- {
 		h := &p.Hops[i]
-		if port == NoPort && guess < 0 && h.inVM() && h.Out == NoPort && h.Outcome == "" {
+		if port == packet.NoPort && guess < 0 && inVM(h) && h.Out == packet.NoPort && h.Outcome == "" {
 			guess = i
 		}
-		if h.Out == NoPort || h.OnLink {
+		if h.Out == packet.NoPort || h.OnLink {
 			continue
 		}
 		switch d.reaches(h.Out, port) {
@@ -140,24 +142,24 @@ func (d *Decoder) sender(p *Packet, n int, port uint16) (hop int, how certainty)
 // nowhere, and says whether it is one. A program that reads an interface has its copy
 // before the node's ingress: it may send that on before another CPU notes the arrival.
 // When it arrived is not known then.
-func (d *Decoder) completeLate(p *Packet, e *event) bool {
+func (d *Decoder) completeLate(p *story, e *event) bool {
 	node := d.PortNode(e.port)
-	if e.kind != evIngress && e.kind != evIgnored || node == NoNode || d.closing(e.port) != "" || d.vm(e.port) != 0 {
+	if e.kind != evIngress && e.kind != evIgnored || node == packet.NoNode || d.closing(e.port) != "" || d.vm(e.port) != 0 {
 		return false
 	}
 	for i := range p.Hops {
 		h := &p.Hops[i]
-		if h.Node != node || h.In != NoPort || h.OnLink || h.Copy || h.prev < 0 {
+		if h.Node != node || h.In != packet.NoPort || h.OnLink || h.Copy || h.From < 0 {
 			continue
 		}
 		from, how := d.sender(p, i, e.port)
 		if how == no {
 			continue
 		}
-		was := h.prev
+		was := h.From
 		for j := i; j < len(p.Hops); j++ {
-			if c := &p.Hops[j]; j == i || c.Copy && c.Node == node && c.In == NoPort && c.prev == was {
-				c.In, c.prev = e.port, int16(from)
+			if c := &p.Hops[j]; j == i || c.Copy && c.Node == node && c.In == packet.NoPort && c.From == was {
+				c.In, c.From = e.port, int16(from)
 			}
 		}
 		return true
@@ -166,12 +168,12 @@ func (d *Decoder) completeLate(p *Packet, e *event) bool {
 }
 
 // late says whether the packet's arrival was noted after it had gone on.
-func (h *Hop) late() bool { return h.In != NoPort && h.InNs == NoTime }
+func late(h *packet.Hop) bool { return h.In != packet.NoPort && h.InNs == packet.NoTime }
 
 // cameFrom says whether a copy came from hop i to that port already.
-func (p *Packet) cameFrom(i int, port uint16) bool {
+func (p *story) cameFrom(i int, port uint16) bool {
 	for j := i + 1; j < len(p.Hops); j++ {
-		if h := &p.Hops[j]; int(h.prev) == i && !h.Copy && (h.In == port || h.OnLink && h.Out == port) {
+		if h := &p.Hops[j]; int(h.From) == i && !h.Copy && (h.In == port || h.OnLink && h.Out == port) {
 			return true
 		}
 	}

@@ -5,23 +5,15 @@ package backpack
 import (
 	"slices"
 
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
 /*
 A virtual machine is a node without programs. What goes out by one of its taps is in it
 at the same time, what comes in by one has left it: so both visits have one stamp between
-them. The machine's end of a tap is a port of its own, with the tap's number and vmSide.
+them. The machine's end of a tap is a port of its own, with the tap's number and packet.VMSide.
 */
-
-// vmSide is set in the number of a port that is a virtual machine's end of a tap. The
-// numbers of ports are below it, and NoPort is no such number.
-const vmSide = 0x8000
-
-// tapOf returns the tap whose other end a port is, and whether it is one.
-func tapOf(port uint16) (tap uint16, ok bool) {
-	return port &^ vmSide, port != NoPort && port&vmSide != 0
-}
 
 // vm returns the virtual machine that has a port open, 0 if none has.
 func (d *Decoder) vm(port uint16) uint16 {
@@ -33,32 +25,32 @@ func (d *Decoder) vm(port uint16) uint16 {
 
 // leaveVM notes that a packet which comes in at e comes from a virtual machine: it was
 // forwarded there, or sent.
-func (d *Decoder) leaveVM(p *Packet, e *event) {
+func (d *Decoder) leaveVM(p *story, e *event) {
 	vm := d.vm(e.port)
 	if vm == 0 || e.out() {
 		return
 	}
 	n := len(p.Hops)
-	if n == 0 || p.Hops[n-1].Node != vm || p.Hops[n-1].Out != NoPort {
-		p.Hops = append(p.Hops, Hop{Node: vm, In: NoPort, InNs: NoTime, DequeueNs: NoTime})
+	if n == 0 || p.Hops[n-1].Node != vm || p.Hops[n-1].Out != packet.NoPort {
+		p.Hops = append(p.Hops, packet.Hop{Node: vm, In: packet.NoPort, InNs: packet.NoTime, DequeueNs: packet.NoTime})
 		n++
 	}
 	h := &p.Hops[n-1]
-	h.Out, h.OutNs = e.port|vmSide, e.at
+	h.Out, h.OutNs = e.port|packet.VMSide, e.at
 }
 
 // enterVM notes that a packet which goes out at e goes into a virtual machine. One whose
 // story ends there is in it only if it was for the machine; else nobody looks for it.
-func (d *Decoder) enterVM(p *Packet, e *event) {
+func (d *Decoder) enterVM(p *story, e *event) {
 	vm := d.vm(e.port)
 	if vm == 0 || !e.out() || e.kind == evLeft && !d.owned[ownAddr{vm, p.lastDst()}] {
 		return
 	}
-	p.Hops = append(p.Hops, Hop{Node: vm, In: e.port | vmSide, InNs: e.at, Out: NoPort, OutNs: NoTime, DequeueNs: NoTime})
+	p.Hops = append(p.Hops, packet.Hop{Node: vm, In: e.port | packet.VMSide, InNs: e.at, Out: packet.NoPort, OutNs: packet.NoTime, DequeueNs: packet.NoTime})
 }
 
 // lastDst is the destination address that the packet had last.
-func (p *Packet) lastDst() Addr {
+func (p *story) lastDst() packet.Addr {
 	for i := len(p.Hops) - 1; i >= 0; i-- {
 		if p.Hops[i].Changed {
 			return p.Hops[i].Tuple.Dst
@@ -69,9 +61,9 @@ func (p *Packet) lastDst() Addr {
 
 // inVM returns the virtual machine that the packet went into last and was not seen to
 // leave, 0 if there is none.
-func (d *Decoder) inVM(p *Packet) uint16 {
-	if n := len(p.Hops); n > 0 && p.Hops[n-1].Out == NoPort {
-		if _, ok := tapOf(p.Hops[n-1].In); ok {
+func (d *Decoder) inVM(p *story) uint16 {
+	if n := len(p.Hops); n > 0 && p.Hops[n-1].Out == packet.NoPort {
+		if _, ok := packet.TapOf(p.Hops[n-1].In); ok {
 			return p.Hops[n-1].Node
 		}
 	}
@@ -80,22 +72,22 @@ func (d *Decoder) inVM(p *Packet) uint16 {
 
 // outsideVM takes back that a packet went into a virtual machine which it did not reach:
 // the kernel dropped it before.
-func (d *Decoder) outsideVM(p *Packet) {
+func (d *Decoder) outsideVM(p *story) {
 	if d.inVM(p) != 0 && p.State == record.Lost {
 		p.Hops = p.Hops[:len(p.Hops)-1]
 	}
 }
 
 // inVM says that the hop is in a virtual machine, which it may have left.
-func (h *Hop) inVM() bool {
-	_, in := tapOf(h.In)
-	_, out := tapOf(h.Out)
+func inVM(h *packet.Hop) bool {
+	_, in := packet.TapOf(h.In)
+	_, out := packet.TapOf(h.Out)
 	return in || out
 }
 
 // branchFromVM is leaveVM for a packet with copies: it returns the hop in the machine, -1
 // if there is none.
-func (d *Decoder) branchFromVM(p *Packet, e *event) int {
+func (d *Decoder) branchFromVM(p *story, e *event) int {
 	vm := d.vm(e.port)
 	if vm == 0 || e.out() {
 		return -1
@@ -106,33 +98,33 @@ func (d *Decoder) branchFromVM(p *Packet, e *event) int {
 		if h.Node != vm {
 			continue
 		}
-		if h.Out == NoPort && h.Outcome == "" {
-			h.Out, h.OutNs = e.port|vmSide, e.at
-			p.withdraw(int(h.prev), func(dr *BranchDrop) bool { return dr.Port == p.Hops[h.prev].Out })
+		if h.Out == packet.NoPort && h.Outcome == "" {
+			h.Out, h.OutNs = e.port|packet.VMSide, e.at
+			p.withdraw(int(h.From), func(dr *packet.BranchDrop) bool { return dr.Port == p.Hops[h.From].Out })
 			return i
 		}
 		if !h.Copy {
 			first = max(first, i)
 		}
 	}
-	h := Hop{Node: vm, In: NoPort, InNs: NoTime, DequeueNs: NoTime, prev: int16(d.origin(p, NoPort))}
+	h := packet.Hop{Node: vm, In: packet.NoPort, InNs: packet.NoTime, DequeueNs: packet.NoTime, From: int16(d.origin(p, packet.NoPort))}
 	if first >= 0 {
-		h.In, h.InNs, h.prev, h.Copy = p.Hops[first].In, p.Hops[first].InNs, p.Hops[first].prev, true
+		h.In, h.InNs, h.From, h.Copy = p.Hops[first].In, p.Hops[first].InNs, p.Hops[first].From, true
 	}
-	h.Out, h.OutNs = e.port|vmSide, e.at
+	h.Out, h.OutNs = e.port|packet.VMSide, e.at
 	p.Hops = append(p.Hops, h)
 	return len(p.Hops) - 1
 }
 
 // branchIntoVM is enterVM for the copy of a packet that went out at hop i.
-func (d *Decoder) branchIntoVM(p *Packet, e *event, i int) {
+func (d *Decoder) branchIntoVM(p *story, e *event, i int) {
 	vm := d.vm(e.port)
 	if vm == 0 {
 		return
 	}
-	h := Hop{Node: vm, In: e.port | vmSide, InNs: e.at, Out: NoPort, OutNs: NoTime, DequeueNs: NoTime, prev: int16(i)}
+	h := packet.Hop{Node: vm, In: e.port | packet.VMSide, InNs: e.at, Out: packet.NoPort, OutNs: packet.NoTime, DequeueNs: packet.NoTime, From: int16(i)}
 	if e.kind == evLeft {
-		dst := p.inherited(i).Dst
+		dst := p.TupleBefore(i).Dst
 		if p.Hops[i].Changed {
 			dst = p.Hops[i].Tuple.Dst
 		}
@@ -145,25 +137,25 @@ func (d *Decoder) branchIntoVM(p *Packet, e *event, i int) {
 }
 
 // branchesOutsideVMs is outsideVM for each copy of a packet.
-func (p *Packet) branchesOutsideVMs() {
+func (p *story) branchesOutsideVMs() {
 	for i := len(p.Hops) - 1; i >= 0; i-- {
 		h := &p.Hops[i]
-		if !h.inVM() || h.Out != NoPort || p.goesOn(i) {
+		if !inVM(h) || h.Out != packet.NoPort || p.goesOn(i) {
 			continue
 		}
-		if slices.ContainsFunc(p.Drops, func(dr BranchDrop) bool { return dr.Hop == int(h.prev) && !dr.Local }) {
+		if slices.ContainsFunc(p.Drops, func(dr packet.BranchDrop) bool { return dr.Hop == int(h.From) && !dr.Local }) {
 			p.removeHop(i)
 		}
 	}
 }
 
 // removeHop takes out a hop that nothing leads on from.
-func (p *Packet) removeHop(i int) {
-	prev := max(int(p.Hops[i].prev), 0)
+func (p *story) removeHop(i int) {
+	prev := max(int(p.Hops[i].From), 0)
 	p.Hops = slices.Delete(p.Hops, i, i+1)
 	for j := range p.Hops {
-		if h := &p.Hops[j]; int(h.prev) > i {
-			h.prev--
+		if h := &p.Hops[j]; int(h.From) > i {
+			h.From--
 		}
 	}
 	for j := range p.Drops {

@@ -68,7 +68,8 @@ const (
 	TcRdrCounterRDR_C_UNSENT           TcRdrCounter = 34
 	TcRdrCounterRDR_C_UNSENT_FULL      TcRdrCounter = 35
 	TcRdrCounterRDR_C_CONTENT_CHANGED  TcRdrCounter = 36
-	TcRdrCounterRDR_C_MAX              TcRdrCounter = 37
+	TcRdrCounterRDR_C_TTL_SET          TcRdrCounter = 37
+	TcRdrCounterRDR_C_MAX              TcRdrCounter = 38
 )
 
 type TcRdrCursor struct {
@@ -88,6 +89,7 @@ const (
 	TcRdrCutRDR_OWN        TcRdrCut = 2
 	TcRdrCutRDR_MINUS_ZERO TcRdrCut = 4
 	TcRdrCutRDR_LEFT       TcRdrCut = 8
+	TcRdrCutRDR_EQUAL      TcRdrCut = 16
 	TcRdrCutRDR_COPIES     TcRdrCut = 128
 )
 

@@ -114,7 +114,7 @@ func (c *Collector) take(p Packet) (*Template, error) {
 	keep := c.store.Info.All
 	var t *Template
 	c.translator.Observe(m, func(o *Observed) {
-		o.measured(&c.report, p.At)
+		c.translator.measured(o, &c.report, p.At)
 		if c.engine.Add(&c.report, c.Changed) > 0 || o.Dropped {
 			keep = true
 		}
@@ -125,7 +125,7 @@ func (c *Collector) take(p Packet) (*Template, error) {
 			return
 		}
 		// Each is a part of its packet's way: none has a template.
-		of := onTheWay{c.report.Flow, c.report.Hops[0], o.Dropped}
+		of := onTheWay{c.report.Flow, c.report.Hops[0], o.stay(0), c.report.Told, o.Dropped}
 		card := cardOf(o, p.At.UnixNano(), of)
 		card.story, _ = c.translator.storyOf(o, card.at)
 		c.ways.add(o.seen, card)

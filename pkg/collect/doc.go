@@ -8,7 +8,7 @@
 //   - A Store keeps packets in capture files of bounded size; Load and Info.Records read them.
 //   - A Collector brings these together.
 //   - Dial and Package generate are the other side: they send reports to try a collector.
-//   - Numbers gives their nodes and ports numbers beside a domain's, for aggregates.
+//   - ToPacket makes of them what aggregates count.
 //
 // Nothing here is safe for concurrent use unless it says so.
 package collect

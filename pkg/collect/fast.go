@@ -103,7 +103,7 @@ func (c *Collector) same(last Packet, n uint64) (known bool) {
 	c.gaps.addMany(m, n)
 	known = true
 	c.translator.Observe(m, func(o *Observed) {
-		o.measured(&c.report, last.At)
+		c.translator.measured(o, &c.report, last.At)
 		if c.engine.Same(&c.report, n-1) {
 			c.engine.Same(&c.report, 1)
 			return

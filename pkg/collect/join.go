@@ -168,8 +168,14 @@ func alongTheWay[T any](cards []postcard[T]) {
 	slices.SortStableFunc(cards, func(x, y postcard[T]) int { return int(y.ttl) - int(x.ttl) })
 }
 
+// recorded is the record of a postcard, and when its packet was in the node.
+type recorded struct {
+	*record.Record
+	stay stay
+}
+
 // joined makes one record of a packet's postcards.
-func (t *Translator) joined(cards []postcard[*record.Record]) {
+func (t *Translator) joined(cards []postcard[recorded]) {
 	if cards[0].story != (Story{}) {
 		if cards = t.withStory(cards); len(cards) == 0 {
 			return
@@ -179,24 +185,28 @@ func (t *Translator) joined(cards []postcard[*record.Record]) {
 	first := cards[0].what
 	if len(cards) == 1 {
 		t.Counts.Alone++
-		t.Emit(first)
+		t.Emit(first.Record)
 		return
 	}
 	alongTheWay(cards)
-	r := *cards[0].what // its TTL is the one next to the source
+	r := *cards[0].what.Record // its TTL is the one next to the source
 	r.ID, r.Time, r.TNs = first.ID, first.Time, first.TNs
 	r.Hops = nil
+	var stays []stay
 	for _, c := range cards {
 		r.Hops = append(r.Hops, c.what.Hops...)
+		stays = append(stays, c.what.stay)
 		if c.what.Loss != nil {
 			r.State, r.Loss = record.Lost, c.what.Loss
 		}
 	}
 	roles(&r)
 	r.LatencyNs = sumOfHops(r.Hops)
-	if isUnordered(cards) {
+	if isUnordered(cards) { // nor does anything tell between which nodes the times are
 		t.Counts.Unordered++
 		unorder(&r)
+	} else {
+		t.timed(&r, stays)
 	}
 	t.Emit(&r)
 }
@@ -205,6 +215,8 @@ func (t *Translator) joined(cards []postcard[*record.Record]) {
 type onTheWay struct {
 	flow    metrics.Flow
 	hop     metrics.Hop
+	stay    stay
+	told    int64 // when, by the report
 	dropped bool
 }
 
@@ -224,12 +236,18 @@ func (c *Collector) joined(cards []postcard[onTheWay]) {
 		alongTheWay(cards)
 		r.Unordered = isUnordered(cards)
 	}
+	t := c.translator
+	t.stays = t.stays[:0]
 	for i := range cards {
-		r.At = max(r.At, cards[i].at)
+		r.At, r.Told = max(r.At, cards[i].at), max(r.Told, cards[i].what.told)
+		t.stays = append(t.stays, cards[i].what.stay)
 		r.Hops = append(r.Hops, cards[i].what.hop)
 		if cards[i].what.dropped {
 			return
 		}
+	}
+	if !r.Unordered {
+		t.between(r, t.stays)
 	}
 	c.engine.Joined(r, c.Changed)
 }

@@ -10,9 +10,9 @@ import (
 )
 
 // measured is the report as the metrics take it, in memory that r has.
-func (o *Observed) measured(r *metrics.Report, at time.Time) {
+func (t *Translator) measured(o *Observed, r *metrics.Report, at time.Time) {
 	h := &o.Header
-	*r = metrics.Report{At: at.UnixNano(), HasFlow: o.Quoted, Way: !o.Postcard && !o.Dropped && !o.Partial, Hops: r.Hops[:0]}
+	*r = metrics.Report{At: at.UnixNano(), Told: t.told(o, at), HasFlow: o.Quoted, Way: !o.Postcard && !o.Dropped && !o.Partial, Hops: r.Hops[:0]}
 	if o.Quoted {
 		r.Flow = metrics.Flow{Src: h.Src, Dst: h.Dst, Proto: h.Proto, HasPorts: h.HasPorts, SrcPort: h.SrcPort, DstPort: h.DstPort}
 	}
@@ -23,6 +23,10 @@ func (o *Observed) measured(r *metrics.Report, at time.Time) {
 		last := &r.Hops[len(r.Hops)-1]
 		last.Has |= metrics.HasFlag
 		last.Flag = o.Queued
+	}
+	if o.clock.shared && !o.Partial {
+		t.stays = o.appendStays(t.stays[:0])
+		t.between(r, t.stays)
 	}
 }
 

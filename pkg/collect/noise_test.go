@@ -22,7 +22,7 @@ func TestNoise(t *testing.T) {
 		p := Packet{noon, reportPacket(t, payload)}
 		if m := tr.Decode(p); m != nil {
 			tr.Observe(m, func(o *Observed) {
-				o.measured(&r, p.At)
+				tr.measured(o, &r, p.At)
 				engine.Add(&r, nil)
 			})
 		}

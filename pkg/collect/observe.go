@@ -13,7 +13,11 @@ type Observed struct {
 	Profile *intwire.Profile
 	// LatencyNs is how many ns hop latencies count by.
 	LatencyNs uint32
-	Quoted    bool // the report quotes a packet: Header
+	// TimeNs is the same of times; Short says that these have 32 bits.
+	TimeNs    uint32
+	Short     bool
+	IngressTS uint32 // of the report's own header, which has 32 bits for it; 0: none
+	Quoted    bool   // the report quotes a packet: Header
 	Header    Header
 	Hops      []intwire.Values // the way through the INT domain, oldest first
 	Own       bool             // the last of Hops is the node that reports
@@ -24,6 +28,7 @@ type Observed struct {
 
 	seen  identity // what tells the packet from others
 	quote Quote    // the packet as it is quoted
+	clock clock    // by which all times are
 }
 
 // observer makes Observed of messages, in memory that it uses again.
@@ -40,7 +45,7 @@ func (o *observer) each(m *intwire.Message, fn func(*Observed)) {
 		if len(m.INT) > 0 {
 			in = &m.INT[0]
 		}
-		o.now = Observed{Profile: m.Profile, LatencyNs: m.LatencyNs, Dropped: r.D, Queued: r.Q, Hops: o.now.Hops[:0]}
+		o.now = Observed{Profile: m.Profile, LatencyNs: m.LatencyNs, TimeNs: m.TimeNs, Short: true, IngressTS: r.IngressTS, Dropped: r.D, Queued: r.Q, Hops: o.now.Hops[:0]}
 		o.fill(about{r.SwitchID, r.HasSwitch, &r.Values, r.Inner}, in)
 		fn(&o.now)
 		return
@@ -57,7 +62,7 @@ func (o *observer) each(m *intwire.Message, fn func(*Observed)) {
 				quote = tlv.Data
 			}
 		}
-		o.now = Observed{Profile: m.Profile, LatencyNs: m.LatencyNs, Dropped: s.D, Queued: s.Q, Hops: o.now.Hops[:0]}
+		o.now = Observed{Profile: m.Profile, LatencyNs: m.LatencyNs, TimeNs: m.TimeNs, Dropped: s.D, Queued: s.Q, Hops: o.now.Hops[:0]}
 		// An intermediate report is a transit node's: its packet goes on (TR 2.0, "I"). Some set it in postcards.
 		o.now.Partial = s.I && in != nil && in.Header.Type == intwire.TypeMD
 		o.fill(about{m.Group.NodeID, true, &s.Values, quote}, in)
@@ -86,6 +91,7 @@ func (o *observer) fill(a about, in *intwire.INT) {
 			withoutINT(now.Profile, &now.Header, in)
 		}
 		now.Partial = now.Partial || in.Incomplete
+		now.Short = in.ShortTimes()
 		for i := len(in.Hops) - 1; i >= 0; i-- { // the newest is first in the stack
 			now.Hops = append(now.Hops, in.Hops[i].Values)
 		}

@@ -49,7 +49,7 @@ func heard(t testing.TB, payload []byte) (records []record.Record, events []stri
 		return nil, nil
 	}
 	tr.Observe(m, func(o *Observed) {
-		o.measured(&r, p.At)
+		tr.measured(o, &r, p.At)
 		engine.Add(&r, func(e *metrics.Event) { events = append(events, e.Metric.String()) })
 	})
 	tr.Records(m, p.At, "id")

@@ -95,7 +95,7 @@ func hopOf(r *record.Record, node string) (int, Unjoined) {
 
 // withStory adds what nodes have said of a packet to radar's own story of it, and emits that. It returns
 // the postcards that are no part of it.
-func (t *Translator) withStory(cards []postcard[*record.Record]) (others []postcard[*record.Record]) {
+func (t *Translator) withStory(cards []postcard[recorded]) (others []postcard[recorded]) {
 	story := t.Stories.Record(cards[0].story)
 	if story == nil {
 		t.Counts.Joins.count(Forgotten, len(cards))

@@ -37,7 +37,7 @@ func (b *templateBench) hear(ip []byte) (reports, events int, tmpl *Template) {
 	}
 	b.tr.Observe(m, func(o *Observed) {
 		reports++
-		o.measured(&b.report, p.At)
+		b.tr.measured(o, &b.report, p.At)
 		events += b.engine.Add(&b.report, nil)
 		tmpl = b.maker.make(p, m, o, &b.report, b.engine)
 	})

@@ -25,6 +25,10 @@ type Counts struct {
 	Unordered uint64     `json:"unordered"`
 	Joins     JoinCounts `json:"joins"`
 	Doubts    uint64     `json:"doubts"` // packets with reports of which the decoder has doubts: radar int decode shows them
+
+	ClockFaults uint64 `json:"clock_faults,omitempty"` // times between nodes of one clock that cannot be: below 0, or above mostBetween
+	Untimed     uint64 `json:"untimed,omitempty"`      // reports without a time, where it was asked for
+	Skewed      uint64 `json:"skewed,omitempty"`       // reports whose time was too far from when they came
 }
 
 // Translator makes records of reports.
@@ -37,42 +41,72 @@ type Translator struct {
 	Sources map[netip.Addr]Source // of others the variant is recognised
 	Names   map[uint32]string     // of nodes by node (switch) id; others are int-ID
 	Ports   []uint16              // that only reports come to
-	Counts  Counts
+	// MostSkew asks for the time that a report says itself, and is how far that may be from when it
+	// came: else that counts. 0: that counts for all.
+	MostSkew time.Duration
+	Counts   Counts
 	// Stories, if not nil, are asked for the packets of postcards.
 	Stories Stories
 
 	decoders map[Source]*intwire.Decoder
 	message  intwire.Message
+	clock    clock // of the message's source
 	observer observer
-	cards    postcards[*record.Record]
+	stays    []stay // of a report
+	cards    postcards[recorded]
 }
 
 // Source is what is known of one that sends reports. The zero value is nothing.
 type Source struct {
 	Profile   *intwire.Profile // nil: it is recognised
 	LatencyNs uint32           // ns that hop latencies count by; 0: as the profile says
+	TimeNs    uint32           // the same of times of ingress and egress
+	Clock     bool             // its nodes take times by one clock, which is that of all such sources
 }
 
 // AnyProfile is the name of a profile that is to be recognised.
 const AnyProfile = "auto"
 
-// latencyUnits are the units of hop latencies, ns.
-var latencyUnits = map[string]uint32{"ns": 1, "us": 1e3, "ms": 1e6}
+// units are those of latencies and times, ns.
+var units = map[string]uint32{"ns": 1, "us": 1e3, "ms": 1e6}
 
-// ParseSource reads PROFILE or PROFILE,latency=UNIT.
+// ParseSource reads PROFILE, and behind it SETTING=VALUE, each after a comma.
 func ParseSource(text string) (s Source, err error) {
-	name, setting, hasSetting := strings.Cut(text, ",")
+	name, settings, _ := strings.Cut(text, ",")
 	if s.Profile = intwire.ProfileByName(name); s.Profile == nil && name != AnyProfile {
 		return s, fmt.Errorf("unknown profile %q", name)
 	}
-	if !hasSetting {
-		return s, nil
-	}
-	unit, ok := strings.CutPrefix(setting, "latency=")
-	if s.LatencyNs = latencyUnits[unit]; !ok || s.LatencyNs == 0 {
-		return s, fmt.Errorf("%q: use latency=ns, latency=us or latency=ms", setting)
+	for settings != "" {
+		var setting string
+		setting, settings, _ = strings.Cut(settings, ",")
+		if err := s.set(setting); err != nil {
+			return s, err
+		}
 	}
 	return s, nil
+}
+
+// SourceSettings are what may stand behind a profile, for ParseSource.
+var SourceSettings = []string{"latency=", "time=", "clock="}
+
+func (s *Source) set(setting string) error {
+	name, value, _ := strings.Cut(setting, "=")
+	to := map[string]*uint32{"latency": &s.LatencyNs, "time": &s.TimeNs}[name]
+	switch {
+	case name == "clock" && s.Clock, to != nil && *to > 0:
+		return fmt.Errorf("%q: %s is said twice", setting, name)
+	case name == "clock" && value == "shared":
+		s.Clock = true
+	case name == "clock":
+		return fmt.Errorf("%q: use clock=shared", setting)
+	case to == nil:
+		return fmt.Errorf("%q: use latency=, time= or clock=shared", setting)
+	case units[value] == 0:
+		return fmt.Errorf("%q: use %s=ns, %s=us or %s=ms", setting, name, name, name)
+	default:
+		*to = units[value]
+	}
+	return nil
 }
 
 // SetSource says what a source, an IP address, sends; see ParseSource.
@@ -123,7 +157,12 @@ func (t *Translator) Decode(p Packet) *intwire.Message {
 }
 
 // Observe calls fn for each report of a message; what it gets is valid until it returns.
-func (t *Translator) Observe(m *intwire.Message, fn func(*Observed)) { t.observer.each(m, fn) }
+func (t *Translator) Observe(m *intwire.Message, fn func(*Observed)) {
+	t.observer.each(m, func(o *Observed) {
+		o.clock = t.clock
+		fn(o)
+	})
+}
 
 // Records makes records of a message's reports that came at a time; those of postcards are
 // emitted when their time is over, see Until. id names the message, and with a number behind it
@@ -144,7 +183,7 @@ func (t *Translator) Records(m *intwire.Message, at time.Time, id string) {
 		r.TNs = at.UnixNano()
 		r.Time = record.TimeString(r.TNs)
 		if o.Postcard && t.Join > 0 {
-			c := cardOf(o, r.TNs, r)
+			c := cardOf(o, r.TNs, recorded{r, o.stay(0)})
 			var why Unjoined
 			if c.story, why = t.storyOf(o, r.TNs); why != Joins {
 				t.Counts.Joins.count(why, 1)
@@ -157,7 +196,7 @@ func (t *Translator) Records(m *intwire.Message, at time.Time, id string) {
 	})
 }
 
-func (t *Translator) postcards() *postcards[*record.Record] {
+func (t *Translator) postcards() *postcards[recorded] {
 	t.cards.window, t.cards.emit = int64(t.Join), t.joined
 	return &t.cards
 }
@@ -168,7 +207,7 @@ func (t *Translator) Until(now time.Time) { t.postcards().until(now.UnixNano()) 
 // forget forgets what it keeps from one packet to the next for speed alone: a panic may have left it
 // half done.
 func (t *Translator) forget() {
-	t.decoders, t.message, t.observer = nil, intwire.Message{}, observer{}
+	t.decoders, t.message, t.observer, t.stays = nil, intwire.Message{}, observer{}, nil
 }
 
 // End emits all that is still waited for.
@@ -177,15 +216,18 @@ func (t *Translator) End() { t.postcards().all() }
 // decoder is the one for the packet's source.
 func (t *Translator) decoder(ip []byte) *intwire.Decoder {
 	var from Source
+	t.clock = clock{}
 	if len(t.Sources) > 0 {
-		from = t.Sources[source(ip)]
+		addr := source(ip)
+		from = t.Sources[addr]
+		t.clock = from.clock(addr)
 	}
 	d := t.decoders[from]
 	if d == nil {
 		if t.decoders == nil {
 			t.decoders = make(map[Source]*intwire.Decoder)
 		}
-		d = &intwire.Decoder{Profile: from.Profile, LatencyNs: from.LatencyNs, ReportPorts: t.Ports}
+		d = &intwire.Decoder{Profile: from.Profile, LatencyNs: from.LatencyNs, TimeNs: from.TimeNs, ReportPorts: t.Ports}
 		t.decoders[from] = d
 	}
 	return d
@@ -212,6 +254,7 @@ func (t *Translator) record(o *Observed) *record.Record {
 	roles(r)
 	if r.Truncated = o.Partial; !o.Partial {
 		r.LatencyNs = sumOfHops(r.Hops)
+		t.timed(r, o.appendStays(nil))
 	}
 	if o.Dropped {
 		r.State, r.Loss = record.Lost, loss(o, r)

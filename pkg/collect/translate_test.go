@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
-	"github.com/vnetradar/radar/pkg/backpack"
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -164,13 +164,13 @@ func TestCutReports(t *testing.T) {
 // older than its clock, too.
 func TestNumbers(t *testing.T) {
 	const offset = 1700000000e9
-	numbers, agg := &Numbers{}, aggregate.New(offset)
+	numbers, agg := &packet.Registry{}, aggregate.New(offset)
 	var tr Translator
 	r := translate(&tr, frames(t)["geant-bmv2-report"])[0]
-	var p backpack.Packet
+	var p packet.Packet
 	for _, at := range []int64{offset + 10e9, offset - 10e9} {
 		r.TNs = at
-		numbers.Packet(&p, &r, offset)
+		ToPacket(&p, &r, numbers, offset)
 		agg.Add(&p)
 	}
 	flows := agg.Flows(numbers, nil)
@@ -185,11 +185,6 @@ func TestNumbers(t *testing.T) {
 	if len(rows) != 2 || len(agg.Latency(aggregate.ByLink, numbers)) != 0 {
 		t.Errorf("%+v; links, whose times nobody knows: %+v", rows, agg.Latency(aggregate.ByLink, numbers))
 	}
-	for n := range uint16(maxNumbers) {
-		if numbers.isOurs(n) || n < firstNumber && numbers.NodeName(n) != "?" {
-			t.Fatalf("node %d of a domain is called %s", n, numbers.NodeName(n))
-		}
-	}
 }
 
 // FuzzTranslate: whatever comes makes records that are whole, or none.
@@ -200,7 +195,7 @@ func FuzzTranslate(f *testing.F) {
 	for _, text := range []string{sentP4INT, sentTS, sentE, sentCut, sentMX[0].payload, sentSFlow, sentE + "0000000000000000"} {
 		f.Add(reportPacket(f, unhex(f, text)))
 	}
-	numbers, agg := &Numbers{}, aggregate.New(0)
+	numbers, agg := &packet.Registry{}, aggregate.New(0)
 	f.Fuzz(func(t *testing.T, ip []byte) {
 		var tr Translator
 		for _, r := range translate(&tr, ip) {
@@ -210,8 +205,8 @@ func FuzzTranslate(f *testing.F) {
 			if _, err := json.Marshal(r.JSON()); err != nil {
 				t.Fatal(err)
 			}
-			var p backpack.Packet
-			numbers.Packet(&p, &r, 0)
+			var p packet.Packet
+			ToPacket(&p, &r, numbers, 0)
 			agg.Add(&p)
 		}
 		if c := tr.Counts; c.Packets != 1 || c.Rejected > 1 || c.Reports != c.Records+c.NoPacket {

@@ -181,7 +181,7 @@ func (a *applier) raise() error {
 
 // inNode runs f in a node's namespace.
 func inNode(n *domain.Node, open func(topo.NodeSpec) (netns.NsHandle, error), f func() error) error {
-	ns, err := open(specOf(*n))
+	ns, err := open(topo.SpecOf(*n))
 	if err != nil {
 		return err
 	}
@@ -366,16 +366,13 @@ func (a *applier) removePorts(ids []uint16) {
 // forgets those that are none any more.
 func (a *applier) placeInside() error {
 	m := a.h.maps[bpfobj.TcMapDevs]
-	for dev, port := range a.c.inside {
-		if a.c.next.PortByID(port) == nil {
-			continue // it could not be attached
-		}
+	for dev, in := range a.c.inside {
 		var was uint32
-		if m.Lookup(&dev, &was) == nil && was == uint32(port) {
+		if m.Lookup(&dev, &was) == nil && was == uint32(in.number) {
 			continue
 		}
-		if err := m.Put(&dev, uint32(port)); err != nil {
-			return fmt.Errorf("set member of a bridge: %w", err)
+		if err := a.h.setMember(a.c.next, &dev, in); err != nil {
+			return err
 		}
 		a.undo.add(func() { _ = m.Delete(&dev) })
 	}

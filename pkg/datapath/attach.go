@@ -142,9 +142,9 @@ func (p *plan) open(undo *undo) (*Handle, error) {
 		if err != nil {
 			return nil, err
 		}
-		if atomic.LoadUint64(h.lease()) == leaseDetaching {
+		if err := h.checkStays(); err != nil {
 			h.Close()
-			return nil, fmt.Errorf("domain %q: %w (finish with: radar detach --domain %s)", p.change.old.Name, ErrDetaching, p.change.old.Name)
+			return nil, fmt.Errorf("%w (finish with: radar detach --domain %s)", err, p.change.old.Name)
 		}
 		if atomic.LoadUint64(h.lease()) == leaseNone {
 			h.Close()

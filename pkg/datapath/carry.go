@@ -121,7 +121,7 @@ func carriedMark(d *domain.Domain, id uint16) bool {
 // checkCarry refuses names that mean no node. A container that starts later may have one.
 func (c *change) checkCarry(named []string) error {
 	var have []string
-	for _, n := range specsOf(c.next) {
+	for _, n := range topo.SpecsOf(c.next.Chosen()) {
 		have = append(have, n.Name)
 	}
 	for _, name := range named {

@@ -54,7 +54,7 @@ var counterText = [bpfobj.TcRdrCounterRDR_C_MAX]Counter{
 	bpfobj.TcRdrCounterRDR_C_NM_SEGS: {Name: "not_measured_segs", Group: GroupNotMeasured,
 		Help: "GSO packets of more segments than are measured, not of plain TCP or UDP, or of IPv6 datagrams that begin alike"},
 	bpfobj.TcRdrCounterRDR_C_NM_KEY_IN_FLIGHT: {Name: "not_measured_key_in_flight", Group: GroupNotMeasured,
-		Help: "packets measured by key whose key another packet under way has"},
+		Help: "packets with DF clear, or with a TTL below 8, equal to one under way: addresses, ports, IP ID, first bytes of the payload"},
 	bpfobj.TcRdrCounterRDR_C_NM_KEYS_FULL: {Name: "not_measured_keys_full", Group: GroupNotMeasured,
 		Help: "the table of keys was full (more --keys)"},
 	bpfobj.TcRdrCounterRDR_C_NM_LEASE: {Name: "not_measured_lease", Group: GroupNotMeasured,
@@ -113,6 +113,8 @@ var counterText = [bpfobj.TcRdrCounterRDR_C_MAX]Counter{
 		Help: "of these, packets of which only the number is known: too many flows and places"},
 	bpfobj.TcRdrCounterRDR_C_CONTENT_CHANGED: {Name: "content_changed", Group: GroupNotice,
 		Help: "packets that a program in a node had read from the wire and sent on with other content: restored; their story ended there, as left, and a new one began"},
+	bpfobj.TcRdrCounterRDR_C_TTL_SET: {Name: "ttl_set", Group: GroupNotice,
+		Help: "packets of ours whose TTL (or DSCP) something between two ports had set: found by their content"},
 }
 
 // missedHelp explains the one counter that the kernel keeps, not the programs.

@@ -31,7 +31,7 @@ func (h *Handle) SyncGroups() error {
 		if n.Removed {
 			continue
 		}
-		text, err := specOf(*n).Memberships()
+		text, err := topo.SpecOf(*n).Memberships()
 		if errors.Is(err, topo.ErrGone) {
 			continue
 		}
@@ -76,7 +76,7 @@ func (h *Handle) writeGroups(d *domain.Domain, of func(node uint16) bool) (left 
 		if n.Removed || !of(n.ID) {
 			continue
 		}
-		groups, err := specOf(*n).Groups()
+		groups, err := topo.SpecOf(*n).Groups()
 		if errors.Is(err, topo.ErrGone) {
 			continue
 		}

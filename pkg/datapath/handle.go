@@ -156,6 +156,23 @@ func (h *Handle) Close() error {
 	return errors.Join(errs...)
 }
 
+// lockAndReload locks the domain and reads its description again, for a change of it. Without
+// an error the caller calls unlock at the end.
+//
+// Errors: domain.ErrNotAttached.
+func (h *Handle) lockAndReload() (unlock func(), err error) {
+	unlock, err = domain.Lock(h.Domain.Name)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.Reload(); err != nil {
+		removeUnused(h.Domain.Name)
+		unlock()
+		return nil, err
+	}
+	return unlock, nil
+}
+
 // Reload reads the description again: others may have changed it.
 func (h *Handle) Reload() error {
 	d, err := domain.Load(h.Domain.Name)

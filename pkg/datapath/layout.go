@@ -202,7 +202,7 @@ func (l *Layout) setPaperBands() {
 	for band := range l.Bands {
 		l.addBand(band, 255-band, 1)
 	}
-	l.warn("--guid-bits paper uses low bits of the DSCP, which queues behind an egress hook see, and takes a packet for a stranger whose TTL was lowered between two ports")
+	l.warn("--guid-bits paper uses low bits of the DSCP, which queues behind an egress hook see, and knows a packet whose TTL was lowered between two ports by its content alone")
 }
 
 func (l *Layout) addBand(band, first, width uint32) {

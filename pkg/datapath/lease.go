@@ -52,6 +52,14 @@ func (h *Handle) Renew() error {
 	}
 }
 
+// checkStays refuses a domain that somebody is detaching: ErrDetaching.
+func (h *Handle) checkStays() error {
+	if atomic.LoadUint64(h.lease()) == leaseDetaching {
+		return fmt.Errorf("domain %q: %w", h.Domain.Name, ErrDetaching)
+	}
+	return nil
+}
+
 // RenewEvery returns how often to call Renew, 0 if the lease never ends.
 func (h *Handle) RenewEvery() time.Duration { return h.Domain.Options.Lease / leasesPerLife }
 

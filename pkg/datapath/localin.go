@@ -78,7 +78,7 @@ func (h *Handle) FollowRedirects() (failed []string) {
 		if !wanted[n.ID] || h.localIn[n.ID] != nil {
 			continue
 		}
-		l, err := attachLocalIn(h.Domain.Name, specOf(*n))
+		l, err := attachLocalIn(h.Domain.Name, topo.SpecOf(*n))
 		text := ""
 		switch {
 		case err == nil:

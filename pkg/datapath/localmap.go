@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
-	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/topo"
 )
 
@@ -137,22 +136,18 @@ func (h *Handle) addLocals(locals map[uint16][]netip.Addr) (left int, err error)
 // SyncLocals tells the programs which addresses some nodes own now, before Refresh looks at
 // all of the domain. Errors: domain.ErrNotAttached.
 func (h *Handle) SyncLocals(nodes []uint16) error {
-	unlock, err := domain.Lock(h.Domain.Name)
+	unlock, err := h.lockAndReload()
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if err := h.Reload(); err != nil {
-		removeUnused(h.Domain.Name)
-		return err
-	}
 	locals := make(map[uint16][]netip.Addr)
 	for _, id := range nodes {
 		n := h.Domain.NodeByID(id)
 		if n == nil || n.Removed {
 			continue
 		}
-		addrs, err := specOf(*n).Locals()
+		addrs, err := topo.SpecOf(*n).Locals()
 		if errors.Is(err, topo.ErrGone) {
 			continue
 		}
@@ -170,35 +165,6 @@ func (h *Handle) SyncLocals(nodes []uint16) error {
 		return errors.New(addressesLeft(left))
 	}
 	return nil
-}
-
-// Locals returns the addresses that the programs take for a node's own, by node.
-func (h *Handle) Locals() (map[uint16][]netip.Addr, error) {
-	locals := make(map[uint16][]netip.Addr)
-	v4, err := allKeys[bpfobj.TcRdrLocal](h.maps[bpfobj.TcMapLocals])
-	if err != nil {
-		return nil, err
-	}
-	for _, key := range v4 {
-		if key.Node&localPort == 0 {
-			locals[uint16(key.Node)] = append(locals[uint16(key.Node)], localAddr(key))
-		}
-	}
-	v6, err := allKeys[bpfobj.TcRdrLocal6](h.maps[bpfobj.TcMapLocals6])
-	if err != nil {
-		return nil, err
-	}
-	for _, key := range v6 {
-		locals[uint16(key.Node)] = append(locals[uint16(key.Node)], netip.AddrFrom16(key.Addr))
-	}
-	return locals, nil
-}
-
-// localAddr undoes wireAddr.
-func localAddr(key bpfobj.TcRdrLocal) netip.Addr {
-	var b [4]byte
-	binary.NativeEndian.PutUint32(b[:], key.Addr)
-	return netip.AddrFrom4(b)
 }
 
 // putKeys adds keys to a map of local addresses, and returns how many did not fit.

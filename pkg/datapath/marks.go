@@ -33,7 +33,7 @@ func markNodes(d *domain.Domain) (nodes []*domain.Node) {
 // MarkNodes are the nodes whose rules matter: those that carry the mark.
 func (h *Handle) MarkNodes() (specs []topo.NodeSpec) {
 	for _, n := range markNodes(h.Domain) {
-		specs = append(specs, specOf(*n))
+		specs = append(specs, topo.SpecOf(*n))
 	}
 	return specs
 }
@@ -91,17 +91,13 @@ func (h *Handle) SettleMarks(ctx context.Context, uses []topo.Conflict) ([]MarkG
 	}
 	// What the kernel told has no text. The node carries nothing meanwhile.
 	uses = withText(ctx, h.Domain, h.Collisions(uses))
-	unlock, err := domain.Lock(h.Domain.Name)
+	unlock, err := h.lockAndReload()
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	if err := h.Reload(); err != nil {
-		removeUnused(h.Domain.Name)
+	if err := h.checkStays(); err != nil {
 		return nil, err
-	}
-	if atomic.LoadUint64(h.lease()) == leaseDetaching {
-		return nil, fmt.Errorf("domain %q: %w", h.Domain.Name, ErrDetaching)
 	}
 	next := cloneDomain(h.Domain)
 	var given []MarkGivenUp
@@ -112,7 +108,7 @@ func (h *Handle) SettleMarks(ctx context.Context, uses []topo.Conflict) ([]MarkG
 				continue
 			}
 			n.Late, n.Header = true, u.What+": "+u.Text
-			n.Apart = strings.Join(specOf(*n).Encapsulations(), ", ")
+			n.Apart = strings.Join(topo.SpecOf(*n).Encapsulations(), ", ")
 			given = append(given, MarkGivenUp{Node: n.Name, Why: n.Header, Apart: n.Apart})
 			nodes = append(nodes, n)
 		}
@@ -147,15 +143,11 @@ func (h *Handle) SettleMarks(ctx context.Context, uses []topo.Conflict) ([]MarkG
 //
 // Errors: domain.ErrNotAttached.
 func (h *Handle) ResumeMarks() error {
-	unlock, err := domain.Lock(h.Domain.Name)
+	unlock, err := h.lockAndReload()
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if err := h.Reload(); err != nil {
-		removeUnused(h.Domain.Name)
-		return err
-	}
 	for _, n := range markNodes(h.Domain) {
 		if atomic.SwapUint32(&h.guards[n.ID].Stopped, 0) == 0 {
 			continue
@@ -177,7 +169,7 @@ func withText(ctx context.Context, d *domain.Domain, uses []topo.Conflict) []top
 	var specs []topo.NodeSpec
 	for _, n := range markNodes(d) {
 		if wanted[n.Name] {
-			specs = append(specs, specOf(*n))
+			specs = append(specs, topo.SpecOf(*n))
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, conflictTime)

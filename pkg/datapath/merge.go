@@ -21,9 +21,8 @@ type change struct {
 	// locals are the addresses of each node that stays or comes.
 	locals map[uint16][]netip.Addr
 	// inside are members of bridge links that have no program, because their other
-	// end is attached, and the port of the bridge they count as: losses are placed
-	// there.
-	inside map[bpfobj.TcRdrDev]uint16
+	// end is attached: losses are placed there.
+	inside map[bpfobj.TcRdrDev]insider
 	// members are the same, and the attached port at their other end.
 	members map[bpfobj.TcRdrDev]uint16
 	// fresh are ports whose interface was never up where it is. Nothing tells of it at once if
@@ -48,22 +47,9 @@ func (c *change) empty() bool {
 func cloneDomain(d *domain.Domain) *domain.Domain {
 	c := *d
 	c.Nodes, c.Ports, c.Selectors = slices.Clone(d.Nodes), slices.Clone(d.Ports), slices.Clone(d.Selectors)
-	c.VMs = slices.Clone(d.VMs)
+	c.VMs, c.Members = slices.Clone(d.VMs), slices.Clone(d.Members)
 	c.HeaderNodes = slices.Clone(d.HeaderNodes)
 	return &c
-}
-
-// specsOf returns the nodes of the domain that the user attached.
-func specsOf(d *domain.Domain) []topo.NodeSpec {
-	var specs []topo.NodeSpec
-	for _, n := range d.Chosen() {
-		specs = append(specs, specOf(n))
-	}
-	return specs
-}
-
-func specOf(n domain.Node) topo.NodeSpec {
-	return topo.NodeSpec{Name: n.Name, Spec: n.Spec, Path: n.Path, Inum: n.Inum}
 }
 
 // merge works out the domain's next description from the topology of all nodes
@@ -73,7 +59,7 @@ func specOf(n domain.Node) topo.NodeSpec {
 // known port that its interface is another one now, though it has the same number.
 func merge(base *domain.Domain, t *topo.Topology, stale func(*domain.Port) bool) (*change, error) {
 	c := &change{
-		next: cloneDomain(base), locals: make(map[uint16][]netip.Addr), inside: make(map[bpfobj.TcRdrDev]uint16),
+		next: cloneDomain(base), locals: make(map[uint16][]netip.Addr), inside: make(map[bpfobj.TcRdrDev]insider),
 		members: make(map[bpfobj.TcRdrDev]uint16), fresh: make(map[uint16]bool),
 	}
 	c.dropNodes(t)
@@ -108,28 +94,17 @@ func merge(base *domain.Domain, t *topo.Topology, stale func(*domain.Port) bool)
 		return nil, err
 	}
 	c.findMoved(stale)
+	c.dropMembers(t, nodeIDs)
 	for i := range t.Bridges {
 		b := &t.Bridges[i]
 		c.placeInside(t, b, portIDs[b.Node])
 		for j, member := range b.Inside {
 			if id := portIDs[b.Ports[j].Node][b.Ports[j].Port]; id != 0 {
-				c.members[bpfobj.TcRdrDev{NetnsInum: t.Nodes[b.Node].Inum, Ifindex: uint32(member)}] = id
+				c.members[bpfobj.TcRdrDev{NetnsInum: t.Nodes[b.Node].Inum, Ifindex: uint32(member.Ifindex)}] = id
 			}
 		}
 	}
 	return c, nil
-}
-
-// placeInside notes which port the members of a bridge count as that have no program.
-func (c *change) placeInside(t *topo.Topology, b *topo.Bridge, portIDs []uint16) {
-	for j, p := range t.Nodes[b.Node].Ports {
-		if p.Place != domain.Bridge || p.Ifindex != b.Ifindex || portIDs[j] == 0 {
-			continue
-		}
-		for _, member := range b.Inside {
-			c.inside[bpfobj.TcRdrDev{NetnsInum: t.Nodes[b.Node].Inum, Ifindex: uint32(member)}] = portIDs[j]
-		}
-	}
 }
 
 // dropNodes marks the nodes that the topology no longer has.
@@ -172,7 +147,9 @@ func (c *change) mergePort(node uint16, p *topo.Port, present map[int]bool, stal
 	for i := range c.next.Ports {
 		have := &c.next.Ports[i]
 		if !have.Removed && have.Node == node && have.Ifindex == p.Ifindex && !stale(have) {
-			have.Name = p.Name // it can be renamed
+			if have.Name != p.Name { // it can be renamed
+				have.Name, have.Network = p.Name, ""
+			}
 			return have.ID
 		}
 	}
@@ -377,6 +354,7 @@ func (c *change) forget(id uint16) {
 	c.next.Ports = slices.DeleteFunc(c.next.Ports, same)
 	c.addedPorts = slices.DeleteFunc(c.addedPorts, func(added uint16) bool { return added == id })
 	delete(c.moved, id)
+	c.forgetMembers(id)
 	for i := range c.next.Ports {
 		if p := &c.next.Ports[i]; p.Peer == int(id) {
 			p.Peer = noPeer

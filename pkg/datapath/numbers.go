@@ -44,6 +44,9 @@ func nextPortID(d *domain.Domain) uint16 {
 	for i := range d.Ports {
 		last = max(last, d.Ports[i].ID)
 	}
+	for i := range d.Members {
+		last = max(last, d.Members[i].ID)
+	}
 	return numberAfter(last, maxPorts)
 }
 

@@ -217,7 +217,7 @@ func (p *plan) members(base *domain.Domain, nodes []topo.NodeSpec) ([]topo.NodeS
 
 // living returns the nodes whose namespaces exist, and the names of the others.
 func living(d *domain.Domain) (specs []topo.NodeSpec, gone []string) {
-	for _, s := range specsOf(d) {
+	for _, s := range topo.SpecsOf(d.Chosen()) {
 		ns, err := s.Open()
 		if errors.Is(err, topo.ErrGone) {
 			gone = append(gone, s.Name)
@@ -305,7 +305,7 @@ func present(d *domain.Domain, n *domain.Node, s topo.NodeSpec) bool {
 	if n.Removed {
 		return false
 	}
-	ns, err := specOf(*n).Open()
+	ns, err := topo.SpecOf(*n).Open()
 	if err == nil {
 		ns.Close()
 	}

@@ -5,9 +5,7 @@ package datapath
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"sync/atomic"
 
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/topo"
@@ -39,17 +37,13 @@ func (c *Changes) Empty() bool {
 //
 // Errors: domain.ErrNotAttached, ErrDetaching.
 func (h *Handle) Refresh(ctx context.Context) (*Changes, error) {
-	unlock, err := domain.Lock(h.Domain.Name)
+	unlock, err := h.lockAndReload()
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	if err := h.Reload(); err != nil {
-		removeUnused(h.Domain.Name)
+	if err := h.checkStays(); err != nil {
 		return nil, err
-	}
-	if atomic.LoadUint64(h.lease()) == leaseDetaching {
-		return nil, fmt.Errorf("domain %q: %w", h.Domain.Name, ErrDetaching)
 	}
 	c, t, err := h.compare()
 	if err != nil {

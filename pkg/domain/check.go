@@ -41,7 +41,10 @@ func (d *Domain) check(name string) error {
 	if err := d.checkNodes(); err != nil {
 		return err
 	}
-	return d.checkPorts()
+	if err := d.checkPorts(); err != nil {
+		return err
+	}
+	return d.checkMembers()
 }
 
 func (o *Options) check() error {
@@ -112,6 +115,26 @@ func (d *Domain) checkPorts() error {
 		case p.VM != 0 && d.VMByID(p.VM) == nil:
 			return fmt.Errorf("port %d is of virtual machine %d, which is not there", p.ID, p.VM)
 		}
+	}
+	return nil
+}
+
+// checkMembers looks at members, which share the numbers of ports.
+func (d *Domain) checkMembers() error {
+	used := make(map[uint16]bool)
+	for i := range d.Members {
+		m := &d.Members[i]
+		switch {
+		case m.ID == 0 || m.ID >= MaxPorts:
+			return fmt.Errorf("member %q has the number %d", m.Name, m.ID)
+		case used[m.ID] || d.PortByID(m.ID) != nil:
+			return fmt.Errorf("two ports have the number %d", m.ID)
+		case d.NodeByID(m.Node) == nil:
+			return fmt.Errorf("member %d is of node %d, which is not there", m.ID, m.Node)
+		case m.Ifindex < 0:
+			return fmt.Errorf("member %d is interface %d", m.ID, m.Ifindex)
+		}
+		used[m.ID] = true
 	}
 	return nil
 }

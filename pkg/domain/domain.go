@@ -72,6 +72,8 @@ type Domain struct {
 	Nodes      []Node  `json:"nodes"` // in the order of their IDs, as are ports
 	Ports      []Port  `json:"ports"`
 	VMs        []VM    `json:"vms,omitempty"`
+	// Members are those of the domain's bridges that have no program.
+	Members []Member `json:"members,omitempty"`
 	// Removed nodes and ports stay listed, so that old records keep their names.
 	LossHook string `json:"loss_hook"` // "tp_btf/kfree_skb", or "" where the kernel has none
 	// LocalHook tells of packets that a node redirects to itself: "netfilter/LOCAL_IN", or
@@ -165,11 +167,27 @@ type Port struct {
 	// attached ends and of closing ports.
 	Link  string `json:"link,omitempty"`
 	Place Place  `json:"place,omitempty"` // in a closing node; "" in any other
+	// Network is what Docker calls the network that this bridge is; "": it is none, or the engine
+	// did not say. Name is the bridge's own name.
+	Network string `json:"network,omitempty"`
 	// Open: another port of the same link could not be attached, so this one only
 	// restores, and the link's attached ends are edges.
 	Open bool `json:"open,omitempty"`
 	// VM is the id of the virtual machine that has this tap open, 0 if there is none.
 	VM uint16 `json:"vm,omitempty"`
+}
+
+// Member is an interface of a closing node by which a bridge reaches an attached port. It has no
+// program, so it is no port; but packets are lost there. In records it is a port: its ID is one
+// of those of ports.
+type Member struct {
+	ID      uint16 `json:"id"`
+	Node    uint16 `json:"node"`
+	Name    string `json:"name"`
+	Ifindex int    `json:"ifindex"`
+	Link    string `json:"link"` // as the bridge's port has it
+	// Removed members stay listed, like ports, until their number is needed.
+	Removed bool `json:"removed,omitempty"`
 }
 
 // VM is a virtual machine, or another process, that has taps of nodes open. In records
@@ -190,6 +208,7 @@ type Place string
 const (
 	BridgePort Place = "bridge-port" // a member of the bridge: behind it is the outside
 	Bridge     Place = "bridge"      // the bridge device: behind it is the closing node itself
+	BridgeEnd  Place = "bridge-end"  // a Member, which no list of ports has
 )
 
 // Role of a port: whether what leaves there stays inside the domain.

@@ -22,6 +22,8 @@ type Decoder struct {
 	Profile *Profile
 	// LatencyNs is how many ns hop latencies count by; 0: as the profile says.
 	LatencyNs uint32
+	// TimeNs is how many ns times of ingress and egress count by; 0: as the profile says.
+	TimeNs uint32
 	// ReportPorts are UDP ports of reports besides those that programs are known to use.
 	ReportPorts []uint16
 

@@ -57,6 +57,8 @@ type Message struct {
 	// LatencyNs is how many ns hop latencies count by: what Decoder.LatencyNs or the profile says, 1
 	// where nobody does.
 	LatencyNs uint32
+	// TimeNs is the same of times of ingress and egress.
+	TimeNs uint32
 
 	// Sure: the report has the form of one. Where a known port or a profile says that there is one, it is
 	// read without that.

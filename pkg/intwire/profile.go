@@ -44,6 +44,7 @@ type Profile struct {
 	// egress; 0: nobody says.
 	HopLatencyNs uint32
 	TimeNs       uint32
+	OneClock     bool         // all nodes of which a source reports take times by one clock
 	Reasons      *[256]string // of drops, by number; nil: not known
 }
 
@@ -171,7 +172,7 @@ var Profiles = []Profile{
 		From:         "docs/int.md, Exporting",
 		INT:          INTTraits{Layout: INT20, Ver: 2},
 		Report:       ReportTraits{Layout: Report20, Ver: 2},
-		HopLatencyNs: 1, TimeNs: 1, Reasons: &reasonsRadar,
+		HopLatencyNs: 1, TimeNs: 1, OneClock: true, Reasons: &reasonsRadar, // of one host
 	},
 }
 

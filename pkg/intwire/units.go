@@ -2,6 +2,8 @@
 
 package intwire
 
+import "cmp"
+
 // INT leaves the units of times and latencies to the device (INT 2.1, "INT Metadata"). A source whose
 // egress time is not its ingress time and its hop latency has other units than it is taken to have.
 
@@ -9,10 +11,12 @@ package intwire
 // against these.
 func (d *Decoder) units(m *Message) {
 	if m.Profile == nil {
-		m.LatencyNs = 1
+		m.LatencyNs, m.TimeNs = 1, 1
 		return
 	}
-	u := unitsOf{latency: uint64(d.LatencyNs), time: uint64(m.Profile.TimeNs), given: d.LatencyNs > 0}
+	time := cmp.Or(d.TimeNs, m.Profile.TimeNs)
+	m.TimeNs = max(time, 1)
+	u := unitsOf{latency: uint64(d.LatencyNs), time: uint64(time), given: d.LatencyNs > 0}
 	if !u.given {
 		u.latency, u.given = uint64(max(m.Profile.HopLatencyNs, 1)), m.Profile.HopLatencyNs > 0
 	}
@@ -23,9 +27,8 @@ func (d *Decoder) units(m *Message) {
 			if in.Incomplete { // what is behind it may be read as a hop
 				continue
 			}
-			short := in.Header.Layout != INT20 && in.Options&LongTimes == 0
 			for j := range in.Hops {
-				if !u.agree(m, &in.Hops[j].Values, short) {
+				if !u.agree(m, &in.Hops[j].Values, in.ShortTimes()) {
 					return
 				}
 			}
@@ -37,6 +40,10 @@ func (d *Decoder) units(m *Message) {
 		}
 	}
 }
+
+// ShortTimes reports whether times of ingress and egress in the stack have 32 bits: they begin anew,
+// if they are ns each 4.3 s.
+func (in *INT) ShortTimes() bool { return in.Header.Layout != INT20 && in.Options&LongTimes == 0 }
 
 // unitsOf is how many ns a source's latencies and times count by. time is 0 if nobody says.
 type unitsOf struct {

@@ -12,6 +12,7 @@ import (
 	"github.com/vnetradar/radar/pkg/backpack"
 	"github.com/vnetradar/radar/pkg/collect"
 	"github.com/vnetradar/radar/pkg/datapath"
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -87,7 +88,7 @@ func (s *Stories) Find(q *collect.Quote) (collect.Story, collect.Unjoined) {
 		return collect.Story{}, collect.Unnumbered
 	}
 	seen := backpack.Quoted{Index: uint64(index), Proto: h.Proto, Len: h.Len, L4: q.L4, At: uint64(q.At - s.reader.Decoder.WallOffset())}
-	seen.Src, seen.Dst = backpack.AddrFrom4(h.Src.As4()), backpack.AddrFrom4(h.Dst.As4())
+	seen.Src, seen.Dst = packet.AddrFrom4(h.Src.As4()), packet.AddrFrom4(h.Dst.As4())
 	seen.SrcPort, seen.DstPort = h.SrcPort, h.DstPort
 	if h.HasEcho {
 		seen.SrcPort, seen.DstPort = h.EchoID, h.EchoSeq

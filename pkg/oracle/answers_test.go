@@ -135,6 +135,7 @@ func fillGroups(c *Comparison, a *Answers) {
 				}
 			}
 			average, most := m.average(), float64(peak[1]*8)
+			most = max(most, average)
 			r.Average, r.Peak = &average, &most
 			a.Throughput[by] = append(a.Throughput[by], r)
 		}

@@ -21,8 +21,19 @@ type Bridge struct {
 	Node    int // place of the closing node in Topology.Nodes
 	Name    string
 	Ifindex int
-	Inside  []int     // interface numbers of the members whose other end is attached
+	Inside  []Member  // members whose other end is attached
 	Ports   []PortRef // those other ends
+}
+
+// Member is an interface of a bridge that gets no program.
+type Member struct {
+	Name    string
+	Ifindex int
+}
+
+// hasInside says whether the interface with that number is one of Inside.
+func (b *Bridge) hasInside(ifindex int) bool {
+	return slices.ContainsFunc(b.Inside, func(m Member) bool { return m.Ifindex == ifindex })
 }
 
 // Link is how the ports of the bridge name it: "CLOSINGNODE/BRIDGE".
@@ -202,7 +213,7 @@ func (t *Topology) closeNode(h *hidden, of map[int][]member) error {
 				continue
 			}
 			port.Link = link
-			b.Inside = append(b.Inside, m.link.Attrs().Index)
+			b.Inside = append(b.Inside, Member{m.link.Attrs().Name, m.link.Attrs().Index})
 			b.Ports = append(b.Ports, m.port)
 		}
 		if len(b.Inside) == 0 {
@@ -210,7 +221,7 @@ func (t *Topology) closeNode(h *hidden, of map[int][]member) error {
 		}
 		n.Ports = append(n.Ports, closingPort(h.links[index], link, domain.Bridge))
 		for _, i := range sortedKeys(h.links) {
-			if l := h.links[i]; l.Attrs().MasterIndex == index && !slices.Contains(b.Inside, i) {
+			if l := h.links[i]; l.Attrs().MasterIndex == index && !b.hasInside(i) {
 				n.Ports = append(n.Ports, closingPort(l, link, domain.BridgePort))
 			}
 		}

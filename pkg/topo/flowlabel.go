@@ -84,9 +84,9 @@ func (t *Topology) wirePorts(node int) map[int]Port {
 		}
 	}
 	for _, b := range t.Bridges {
-		for _, index := range b.Inside {
+		for _, m := range b.Inside {
 			if b.Node == node {
-				ports[index] = Port{Ifindex: index}
+				ports[m.Ifindex] = Port{Ifindex: m.Ifindex}
 			}
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/vnetradar/radar/pkg/domain"
 )
 
 // NodeSpec names one network namespace.
@@ -19,6 +21,21 @@ type NodeSpec struct {
 	Spec string // as the user named it, without the name: netns:NAME, pid:N, docker:NAME, ...
 	Path string // where the namespace can be opened
 	Inum uint32 // inode number of the namespace: what it is, whatever its path
+}
+
+// SpecOf is the spec of a node that a domain describes.
+func SpecOf(n domain.Node) NodeSpec {
+	return NodeSpec{Name: n.Name, Spec: n.Spec, Path: n.Path, Inum: n.Inum}
+}
+
+// SpecsOf returns those of the nodes that are still there, in their order.
+func SpecsOf(nodes []domain.Node) (specs []NodeSpec) {
+	for _, n := range nodes {
+		if !n.Removed {
+			specs = append(specs, SpecOf(n))
+		}
+	}
+	return specs
 }
 
 // netnsDir is where `ip netns` keeps its namespaces.

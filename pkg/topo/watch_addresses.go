@@ -81,33 +81,14 @@ func (w *AddressWatcher) open() (err error) {
 	if w.handle, err = netlink.NewHandle(unix.NETLINK_ROUTE); err != nil {
 		return fmt.Errorf("open netlink socket: %w", err)
 	}
-	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_ROUTE)
-	if err != nil {
-		return fmt.Errorf("open netlink socket: %w", err)
-	}
-	w.sock = os.NewFile(uintptr(fd), "netlink")
-	if err := unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
-		return fmt.Errorf("bind netlink socket: %w", err)
-	}
-	// Before groups are joined: a router's routes are many, and only those to itself matter.
-	if err := unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, localFilter()); err != nil {
-		return fmt.Errorf("filter messages: %w", err)
-	}
-	for _, group := range []int{
+	// A router's routes are many, and only those to itself matter.
+	sock, conn, err := listenAll(unix.NETLINK_ROUTE, localFilter(), []int{
 		unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR, unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV6_ROUTE,
-	} {
-		if err := unix.SetsockoptInt(fd, unix.SOL_NETLINK, unix.NETLINK_ADD_MEMBERSHIP, group); err != nil {
-			return fmt.Errorf("listen to group %d: %w", group, err)
-		}
-	}
-	if err := unix.SetsockoptInt(fd, unix.SOL_NETLINK, unix.NETLINK_LISTEN_ALL_NSID, 1); err != nil {
-		return fmt.Errorf("listen to all namespaces: %w", err)
-	}
-	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, markBuffer) // else the default holds, and more is lost
-	conn, err := w.sock.SyscallConn()
+	})
 	if err != nil {
 		return err
 	}
+	w.sock = sock
 	w.wait.Add(1)
 	go w.receive(conn)
 	return nil

@@ -79,37 +79,62 @@ func NewMarkWatcher() (*MarkWatcher, error) {
 	return w, nil
 }
 
+// listenAll opens a socket of a netlink protocol that gets what the groups tell of the thread's
+// namespace and of all that have a number there. filter is nil, or what the socket takes; the
+// groups are joined after that. The caller closes the file.
+func listenAll(protocol int, filter *unix.SockFprog, groups []int) (*os.File, syscall.RawConn, error) {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, protocol)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open netlink socket: %w", err)
+	}
+	sock := os.NewFile(uintptr(fd), "netlink")
+	if err := joinAll(fd, filter, groups); err != nil {
+		sock.Close()
+		return nil, nil, fmt.Errorf("netlink protocol %d: %w", protocol, err)
+	}
+	conn, err := sock.SyscallConn()
+	if err != nil {
+		sock.Close()
+		return nil, nil, err
+	}
+	return sock, conn, nil
+}
+
+func joinAll(fd int, filter *unix.SockFprog, groups []int) error {
+	if err := unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		return fmt.Errorf("bind socket: %w", err)
+	}
+	if filter != nil {
+		if err := unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, filter); err != nil {
+			return fmt.Errorf("filter messages: %w", err)
+		}
+	}
+	for _, group := range groups {
+		if err := unix.SetsockoptInt(fd, unix.SOL_NETLINK, unix.NETLINK_ADD_MEMBERSHIP, group); err != nil {
+			return fmt.Errorf("listen to group %d: %w", group, err)
+		}
+	}
+	if err := unix.SetsockoptInt(fd, unix.SOL_NETLINK, unix.NETLINK_LISTEN_ALL_NSID, 1); err != nil {
+		return fmt.Errorf("listen to all namespaces: %w", err)
+	}
+	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, markBuffer) // else the default holds, and more is lost
+	return nil
+}
+
 // open opens the sockets in the thread's namespace, which they keep alive.
 func (w *MarkWatcher) open() (err error) {
 	if w.handle, err = netlink.NewHandle(unix.NETLINK_ROUTE); err != nil {
 		return fmt.Errorf("open netlink socket: %w", err)
 	}
 	for _, source := range markSources {
-		fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, source.protocol)
+		sock, conn, err := listenAll(source.protocol, nil, source.groups)
 		if errors.Is(err, unix.EPROTONOSUPPORT) {
 			continue // a kernel without it has no such rules
 		}
 		if err != nil {
-			return fmt.Errorf("open netlink socket: %w", err)
-		}
-		sock := os.NewFile(uintptr(fd), "netlink")
-		w.socks = append(w.socks, sock)
-		if err := unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
-			return fmt.Errorf("bind netlink socket: %w", err)
-		}
-		for _, group := range source.groups {
-			if err := unix.SetsockoptInt(fd, unix.SOL_NETLINK, unix.NETLINK_ADD_MEMBERSHIP, group); err != nil {
-				return fmt.Errorf("listen to group %d of protocol %d: %w", group, source.protocol, err)
-			}
-		}
-		if err := unix.SetsockoptInt(fd, unix.SOL_NETLINK, unix.NETLINK_LISTEN_ALL_NSID, 1); err != nil {
-			return fmt.Errorf("listen to all namespaces: %w", err)
-		}
-		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, markBuffer) // else the default holds, and more is lost
-		conn, err := sock.SyscallConn()
-		if err != nil {
 			return err
 		}
+		w.socks = append(w.socks, sock)
 		w.wait.Add(1)
 		go w.receive(conn, source.read)
 	}

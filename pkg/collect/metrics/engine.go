@@ -61,7 +61,7 @@ type Counts struct {
 // Event is a value that has changed. Was is the value that was reported last; of a new key 0.
 type Event struct {
 	Key
-	At         int64 // Unix ns, when the report came
+	At         int64 // Unix ns, when the report came, or what it tells
 	New        bool
 	Value, Was uint64
 	Path       []uint32 // of FlowPath; so is WasPath
@@ -113,6 +113,26 @@ type queueOf struct {
 type link struct {
 	value
 	index uint32
+	seen  int64
+}
+
+// crossing is what packets crossed from one node to the next. The other end of one port may be several
+// nodes.
+type crossing struct {
+	from port
+	to   uint32
+}
+
+func crossingOf(from, to *Hop) crossing { return crossing{from.port(), to.Node} }
+
+func (c *crossing) key() Key {
+	return Key{Metric: LinkLatency, Node: c.from.node, Port: c.from.port, To: c.to}
+}
+
+// crossed is the latency of a crossing.
+type crossed struct {
+	value
+	seen int64
 }
 
 type queue struct {
@@ -137,6 +157,9 @@ type Engine struct {
 	flows  map[Flow]*flow
 	queues map[queueOf]*queue
 	links  map[port]*link
+	// crossings are no more than links are.
+	crossings map[crossing]*crossed
+
 	hops   int // of all flows
 	most   int // hops of one flow
 	shared indices
@@ -149,7 +172,7 @@ type Engine struct {
 
 // New makes an engine.
 func New(c Config) *Engine {
-	return &Engine{Config: c, most: maxHops, shared: indices{most: uint32(c.MaxShared())}, flows: make(map[Flow]*flow), queues: make(map[queueOf]*queue), links: make(map[port]*link)}
+	return &Engine{Config: c, most: maxHops, shared: indices{most: uint32(c.MaxShared())}, flows: make(map[Flow]*flow), queues: make(map[queueOf]*queue), links: make(map[port]*link), crossings: make(map[crossing]*crossed)}
 }
 
 // Add takes a report and returns how many events it raised. emit is called for each; what it gets
@@ -169,6 +192,7 @@ func (e *Engine) Add(r *Report, emit func(*Event)) int {
 			e.hop(r, f, i, h)
 		}
 	}
+	e.across(r)
 	e.along(r, f)
 	e.renew(f, was)
 	if e.sent == 0 {
@@ -183,6 +207,7 @@ func (e *Engine) Joined(r *Report, emit func(*Event)) int {
 	e.emit, e.sent = emit, 0
 	f := e.flow(r)
 	was := e.ofFlows()
+	e.across(r)
 	e.along(r, f)
 	e.renew(f, was)
 	return e.sent
@@ -202,6 +227,9 @@ func (e *Engine) along(r *Report, f *flow) {
 		sum += h.LatencyNs
 		e.path = append(e.path, h.Node)
 	}
+	if r.HasThrough {
+		sum, whole = r.ThroughNs, true
+	}
 	if f != nil && named && !r.Unordered {
 		e.way(r, f)
 	}
@@ -209,7 +237,29 @@ func (e *Engine) along(r *Report, f *flow) {
 		e.Observe(FlowLatency, 0, sum)
 	}
 	if f != nil && whole {
-		e.change(&f.latency, r.At, sum, Key{Metric: FlowLatency, Flow: r.Flow})
+		e.change(&f.latency, r.when(), sum, Key{Metric: FlowLatency, Flow: r.Flow})
+	}
+}
+
+// across takes the latencies of links.
+func (e *Engine) across(r *Report) {
+	for i := 1; i < len(r.Hops); i++ {
+		from, h := &r.Hops[i-1], &r.Hops[i]
+		if h.Has&HasLink == 0 || h.Has&from.Has&HasNode == 0 {
+			continue
+		}
+		between := crossingOf(from, h)
+		l := e.crossings[between]
+		if l == nil {
+			if len(e.crossings) >= e.Config.ports() {
+				e.Counts.Full++
+				continue
+			}
+			l = &crossed{}
+			e.crossings[between] = l
+		}
+		l.seen = r.At
+		e.change(&l.value, r.when(), h.LinkNs, between.key())
 	}
 }
 
@@ -251,7 +301,7 @@ func (e *Engine) hop(r *Report, f *flow, i int, h *Hop) {
 	if h.Has&HasLatency != 0 && f != nil {
 		if hop := e.hopOf(f, i, h.Node); hop != nil {
 			hop.heard = e.Counts.Reports
-			e.change(&hop.latency, r.At, h.LatencyNs, Key{Metric: HopLatency, Flow: r.Flow, Node: h.Node})
+			e.change(&hop.latency, r.when(), h.LatencyNs, Key{Metric: HopLatency, Flow: r.Flow, Node: h.Node})
 		}
 	}
 	at := h.port()
@@ -275,7 +325,8 @@ func (e *Engine) hop(r *Report, f *flow, i int, h *Hop) {
 			l = &link{index: e.shared.take(r.At - int64(e.Config.Age))}
 			e.links[at] = l
 		}
-		if e.change(&l.value, r.At, h.Utilization, Key{Metric: LinkUtilization, Node: at.node, Port: at.port}) {
+		l.seen = r.At
+		if e.change(&l.value, r.when(), h.Utilization, Key{Metric: LinkUtilization, Node: at.node, Port: at.port}) {
 			e.moved(l.index, e.linkBand(l))
 		}
 	}
@@ -329,7 +380,7 @@ func (e *Engine) queue(key queueOf, at int64) *queue {
 func (e *Engine) inQueue(r *Report, q *queue, h *Hop) {
 	q.seen = r.At
 	if h.Has&HasOccupancy != 0 {
-		if e.change(&q.occupancy, r.At, h.Occupancy, q.of(QueueOccupancy)) {
+		if e.change(&q.occupancy, r.when(), h.Occupancy, q.of(QueueOccupancy)) {
 			e.moved(q.index, e.queueBand(q))
 		}
 	}
@@ -351,7 +402,7 @@ func (e *Engine) congestion(r *Report, q *queue, congested bool) {
 	if congested {
 		n = 1
 	}
-	if e.change(&q.congestion, r.At, n, q.of(QueueCongestion)) {
+	if e.change(&q.congestion, r.when(), n, q.of(QueueCongestion)) {
 		e.moved(q.index, e.queueBand(q))
 	}
 }
@@ -378,13 +429,13 @@ func (e *Engine) change(v *value, at int64, n uint64, k Key) bool {
 // way takes the nodes of a packet's way.
 func (e *Engine) way(r *Report, f *flow) {
 	f.paths++
-	f.latest, f.pathAt = append(f.latest[:0], e.path...), r.At
+	f.latest, f.pathAt = append(f.latest[:0], e.path...), r.when()
 	isNew := f.path == nil
 	if !isNew && slices.Equal(f.path, e.path) {
 		return
 	}
-	e.raise(Event{Key: Key{Metric: FlowPath, Flow: r.Flow}, At: r.At, New: isNew, Path: e.path, WasPath: f.path})
-	f.path, f.pathReported = append(f.path[:0], e.path...), r.At
+	e.raise(Event{Key: Key{Metric: FlowPath, Flow: r.Flow}, At: r.when(), New: isNew, Path: e.path, WasPath: f.path})
+	f.path, f.pathReported = append(f.path[:0], e.path...), r.when()
 }
 
 func (e *Engine) raise(event Event) {

@@ -326,3 +326,61 @@ func TestFloor(t *testing.T) {
 		"",
 		"hop_latency 1 5500001 was 5000000, link_utilization 1 34 was 30, flow_latency 5500001 was 5000000")
 }
+
+// TestCrossings: the latency of a link is that between two nodes, by the port of the first; tables are
+// bounded, and grow old.
+func TestCrossings(t *testing.T) {
+	c := shares()
+	c.Thresholds[LinkLatency].Absolute = 0
+	c.Series = 3
+	e := New(c)
+	from := func(node, port uint32) Hop { return Hop{Has: HasNode | HasPort, Node: node, Port: port} }
+	to := func(node uint32, ns uint64) Hop { return Hop{Has: HasNode | HasLink, Node: node, LinkNs: ns} }
+	check(t, feed(e,
+		Report{Hops: []Hop{from(1, 7), to(2, 100)}},
+		Report{Hops: []Hop{from(1, 7), to(2, 110)}},
+		Report{Hops: []Hop{from(1, 7), to(2, 111)}},
+		Report{Hops: []Hop{from(1, 7), to(3, 50)}},                   // the other end of the same port
+		Report{Hops: []Hop{from(1, 8), to(2, 50)}},                   // another port
+		Report{Hops: []Hop{from(2, 1), to(3, 50)}},                   // no room
+		Report{Hops: []Hop{{Port: 7, Has: HasPort}, to(2, 500)}},     // from nobody knows where
+		Report{Hops: []Hop{from(1, 7), {Has: HasLink, LinkNs: 500}}}, // and to
+	), "link_latency 1 100 +", "", "link_latency 1 111 was 100", "link_latency 1 50 +", "link_latency 1 50 +", "", "", "")
+	if e.Counts.Full != 1 || e.Counts.NoNode != 2 {
+		t.Errorf("counts %+v", e.Counts)
+	}
+	var q Quiet
+	if r := (Report{At: 1, Hops: []Hop{from(1, 7), to(2, 111)}}); e.Quiet(&r, &q) {
+		t.Error("what the difference of two times is has no band")
+	}
+	e.Drop(&Report{Hops: []Hop{from(1, 8), to(2, 50)}})
+	if rows := e.Rows(); len(rows) != 2 || rows[0].Value != 111 || rows[0].To != 2 || rows[0].Reports != 3 || rows[1].To != 3 {
+		t.Errorf("%+v", rows)
+	}
+	e.Forget(int64(4*time.Second) + int64(c.Age))
+	if rows := e.Rows(); len(rows) != 1 || rows[0].To != 3 || e.Counts.Aged != 1 {
+		t.Errorf("%+v", rows)
+	}
+}
+
+// TestToldLongAgo: values have the time that reports tell, and grow old by when these came.
+func TestToldLongAgo(t *testing.T) {
+	c := shares()
+	e := New(c)
+	now := int64(100 * c.Age)
+	last := at(2, 100, 50, 30)
+	last.Has |= HasLink
+	e.Add(&Report{At: now, Told: 7, HasFlow: true, Flow: flowA, Way: true, Hops: []Hop{at(1, 100, 50, 30), last}}, nil)
+	before := len(e.Rows())
+	for _, r := range e.Rows() {
+		if r.At != 7 || r.ReportedAt != 7 {
+			t.Errorf("%+v", r)
+		}
+	}
+	if e.Forget(now + int64(c.Age)); len(e.Rows()) != before || before != 9 {
+		t.Errorf("%d of %d values are left", len(e.Rows()), before)
+	}
+	if e.Forget(now + int64(c.Age) + 1); len(e.Rows()) != 0 {
+		t.Errorf("%+v", e.Rows())
+	}
+}

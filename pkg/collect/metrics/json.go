@@ -55,6 +55,9 @@ type KeyJSON struct {
 	NodeID *uint32 `json:"node_id,omitempty"`
 	Port   *uint32 `json:"port,omitempty"` // egress
 	Queue  *uint32 `json:"queue,omitempty"`
+
+	ToNode   string  `json:"to_node,omitempty"` // at the other end of the link
+	ToNodeID *uint32 `json:"to_node_id,omitempty"`
 }
 
 // EventJSON is an event in JSON, one object a line. Of a path, Value and Was are absent; of a new
@@ -113,6 +116,10 @@ func (n Namer) Key(k *Key) KeyJSON {
 		queue := k.Queue
 		j.Queue = &queue
 	}
+	if k.Metric == LinkLatency {
+		to := k.To
+		j.ToNode, j.ToNodeID = n(to), &to
+	}
 	return j
 }
 
@@ -160,6 +167,9 @@ func (k *KeyJSON) Of() string {
 		}
 		if k.Queue != nil {
 			place += fmt.Sprintf(" queue %d", *k.Queue)
+		}
+		if k.ToNode != "" {
+			place += " > " + k.ToNode
 		}
 		parts = append(parts, place)
 	}

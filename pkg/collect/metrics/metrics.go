@@ -7,6 +7,7 @@
 package metrics
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/bits"
@@ -16,7 +17,7 @@ import (
 	"time"
 )
 
-// Metric is one of the six.
+// Metric is one of the seven.
 type Metric uint8
 
 // The metrics.
@@ -27,11 +28,12 @@ const (
 	QueueOccupancy
 	QueueCongestion
 	LinkUtilization
+	LinkLatency
 
 	NumMetrics
 )
 
-var names = [NumMetrics]string{"flow_path", "flow_latency", "hop_latency", "queue_occupancy", "queue_congestion", "link_utilization"}
+var names = [NumMetrics]string{"flow_path", "flow_latency", "hop_latency", "queue_occupancy", "queue_congestion", "link_utilization", "link_latency"}
 
 // String returns the metric's name in JSON and docs.
 func (m Metric) String() string {
@@ -62,7 +64,7 @@ func (m Metric) OfFlow() bool { return m <= HopLatency }
 func (m Metric) HasThreshold() bool { return m != FlowPath && m != QueueCongestion }
 
 // Nanoseconds says whether values are ns.
-func (m Metric) Nanoseconds() bool { return m == FlowLatency || m == HopLatency }
+func (m Metric) Nanoseconds() bool { return m == FlowLatency || m == HopLatency || m == LinkLatency }
 
 // Flow is what packets of a flow have in common. Ports are 0 where HasPorts is false.
 type Flow struct {
@@ -82,6 +84,7 @@ type Key struct {
 	Node   uint32
 	Port   uint32 // egress, NoPort: not known; of queues and links
 	Queue  uint32
+	To     uint32 // node at the other end, of a link's latency
 }
 
 // Hop is what a report says of one node. Of what Has does not have, the value is 0.
@@ -96,10 +99,11 @@ type Hop struct {
 	Occupancy       uint64 // as sent
 	Utilization     uint64 // as sent
 	Congestion      uint64 // as sent; 0: none
+	LinkNs          uint64 // from where the packet left the hop before this one to where it came here
 }
 
 // Has is a set of what a report says of a hop.
-type Has uint8
+type Has uint16
 
 // What there may be of a hop.
 const (
@@ -111,18 +115,27 @@ const (
 	HasUtilization
 	HasCongestion // INT 0.5 has a field for it, of CongestionQueue
 	HasFlag       // the report's Q bit is about this node
+	HasLink       // one clock is behind the times of this hop and the one before
 )
 
 // Report is one telemetry report.
 type Report struct {
 	At      int64 // when it came, Unix ns
+	Told    int64 // when its packet was at the node that reports, by the report; 0: At counts
 	HasFlow bool  // it is about a packet
 	Flow    Flow
 	Hops    []Hop // oldest first
 	// Unordered: in which order the packet came to Hops is not known: there is no path, but a latency.
 	Unordered bool
 	Way       bool // Hops are the packet's whole way: no postcard, no drop report
+
+	// ThroughNs is the time from the first node to the last, where one clock is behind both.
+	HasThrough bool
+	ThroughNs  uint64
 }
+
+// when is the time of the values.
+func (r *Report) when() int64 { return cmp.Or(r.Told, r.At) }
 
 // Threshold is how much a value must change to make an event: by more than Absolute, and by more than
 // that share of the last reported value.

@@ -65,12 +65,15 @@ func (e *Engine) Quiet(r *Report, q *Quiet) (ok bool) {
 		q.Flow = Shared{true, f.index, f.band()}
 	}
 	whole, path := r.Way && f != nil && len(r.Hops) > 0, 0
+	if r.HasThrough {
+		return false // a band of the difference of two fields is none of these
+	}
 	for i := range r.Hops {
 		h := &r.Hops[i]
 		whole = whole && h.Has&HasLatency != 0
 		hop := QuietHop{Latency: Band{Hi: math.MaxUint64}}
-		if h.Has&HasNode == 0 {
-			return false // each is counted
+		if h.Has&HasNode == 0 || h.Has&HasLink != 0 {
+			return false // each is counted; nor has the difference of two fields a band
 		}
 		if r.Way && f != nil && (path >= len(f.path) || f.path[path] != h.Node) {
 			return false
@@ -219,7 +222,7 @@ func (e *Engine) Same(r *Report, n uint64) (known bool) {
 			e.Observe(HopLatency, h.Node, h.LatencyNs)
 		}
 		if h.Has&HasLatency != 0 && f != nil {
-			known = e.sameHop(f.at(i, h.Node), r.At, h.LatencyNs, n) && known
+			known = e.sameHop(f.at(i, h.Node), r.when(), h.LatencyNs, n) && known
 		}
 		known = e.samePort(r, h, n) && known
 	}
@@ -227,11 +230,11 @@ func (e *Engine) Same(r *Report, n uint64) (known bool) {
 		if e.Observe != nil {
 			e.Observe(FlowLatency, 0, sum)
 		}
-		known = f.latency.same(r.At, sum, n) && known
+		known = f.latency.same(r.when(), sum, n) && known
 	}
 	if r.Way && f != nil && f.path != nil {
 		f.paths += n
-		f.pathAt = max(f.pathAt, r.At)
+		f.pathAt = max(f.pathAt, r.when())
 	}
 	return known
 }
@@ -254,9 +257,9 @@ func (e *Engine) samePort(r *Report, h *Hop, n uint64) (known bool) {
 			known = false
 		} else {
 			q.seen = max(q.seen, r.At)
-			known = q.occupancy.same(r.At, h.Occupancy, n)
+			known = q.occupancy.same(r.when(), h.Occupancy, n)
 			if e.Config.Congested > 0 {
-				known = q.congestion.same(r.At, q.congestion.reported, n) && known
+				known = q.congestion.same(r.when(), q.congestion.reported, n) && known
 			}
 		}
 	}
@@ -264,7 +267,8 @@ func (e *Engine) samePort(r *Report, h *Hop, n uint64) (known bool) {
 		if l := e.links[at]; l == nil {
 			known = false
 		} else {
-			known = l.same(r.At, h.Utilization, n) && known
+			l.seen = max(l.seen, r.At)
+			known = l.same(r.when(), h.Utilization, n) && known
 		}
 	}
 	return known

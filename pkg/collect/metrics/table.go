@@ -31,7 +31,7 @@ func SortRows(rows []Row) {
 
 // AppendRows appends all there is to rows, in no order: for those who can sort while the engine goes on.
 func (e *Engine) AppendRows(rows []Row) []Row {
-	rows = slices.Grow(rows, 2*len(e.flows)+e.hops+2*len(e.queues)+len(e.links))
+	rows = slices.Grow(rows, 2*len(e.flows)+e.hops+2*len(e.queues)+len(e.links)+len(e.crossings))
 	add := func(k Key, v *value) {
 		if v.has {
 			rows = append(rows, Row{Key: k, Value: v.latest, Reported: v.reported, At: v.at, ReportedAt: v.reportedAt, Reports: v.reports})
@@ -56,6 +56,9 @@ func (e *Engine) AppendRows(rows []Row) []Row {
 	for at, l := range e.links {
 		add(Key{Metric: LinkUtilization, Node: at.node, Port: at.port}, &l.value)
 	}
+	for between, l := range e.crossings {
+		add(between.key(), &l.value)
+	}
 	return rows
 }
 
@@ -66,6 +69,7 @@ func (k *Key) compare(o *Key) int {
 		cmp.Compare(k.Node, o.Node),
 		cmp.Compare(k.Port, o.Port),
 		cmp.Compare(k.Queue, o.Queue),
+		cmp.Compare(k.To, o.To),
 	)
 }
 
@@ -106,9 +110,14 @@ func (e *Engine) Forget(now int64) {
 		}
 	}
 	for id, l := range e.links {
-		if old(l.at, 1) {
+		if old(l.seen, 1) {
 			e.release(l.index, now)
 			delete(e.links, id)
+		}
+	}
+	for id, l := range e.crossings {
+		if old(l.seen, 1) {
+			delete(e.crossings, id)
 		}
 	}
 }
@@ -134,6 +143,9 @@ func (e *Engine) Drop(r *Report) {
 		if l := e.links[at]; l != nil {
 			gone = append(gone, l.index)
 			delete(e.links, at)
+		}
+		if i > 0 && h.Has&HasLink != 0 {
+			delete(e.crossings, crossingOf(&r.Hops[i-1], h))
 		}
 	}
 	for _, index := range gone {

@@ -92,7 +92,8 @@ var (
 	occupancyDesc   = desc("int_queue_occupancy", "Occupancy of a queue, as its node sends it: bytes, cells or packets.", atQueue...)
 	congestedDesc   = desc("int_queue_congested", "1: a queue is congested.", atQueue...)
 	utilizationDesc = desc("int_link_utilization", "Utilisation of an egress port, as its node sends it.", atPort...)
-	leftOutDesc     = desc("int_series_left_out", "Queues and ports that are not shown here: there are too many.")
+	linkDesc        = desc("int_link_latency_seconds", "Time from a node's egress to the next node's ingress, of sources whose nodes share a clock.", "node", "node_id", "port", "to_node", "to_node_id")
+	leftOutDesc     = desc("int_series_left_out", "Queues, ports and links that are not shown here: there are too many.")
 
 	eventsDesc    = desc("collect_events_total", "Events raised.", "metric")
 	shedDesc      = desc("output_shed_total", "Events, and values of snapshots, for which an output's queue had no room.", "output", "kind")
@@ -142,6 +143,9 @@ var counters = []counter{
 	{desc("collect_unsaved_total", "Writes to the state directory that failed, the disk being full."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Unsaved }},
 	{desc("collect_values_left_out", "Values for which the state directory has no room (--keep-metrics)."), prometheus.GaugeValue, func(i *collect.Info) uint64 { return i.LeftOut }},
 	{desc("collect_refused_total", "Datagrams of sources that are not heard (--allow)."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Refused }},
+	{desc("collect_clock_faults_total", "Times between nodes that share a clock that cannot be: less than none, or more than a minute."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Counts.ClockFaults }},
+	{desc("collect_untimed_total", "Reports without a time, where theirs was asked for (--event-time report)."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Counts.Untimed }},
+	{desc("collect_skewed_total", "Reports whose time was further than --max-skew from when they came."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Counts.Skewed }},
 	{desc("collect_bugs_total", "Datagrams at which radar itself failed, and which it passed over."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Bugs }},
 	// A report that comes late leaves the gap that it was in.
 	{desc("collect_gaps", "Reports that sources have numbered and that did not come."), prometheus.GaugeValue, func(i *collect.Info) uint64 { return i.Gaps }},
@@ -150,7 +154,7 @@ var counters = []counter{
 // Describe implements prometheus.Collector.
 func (x *exposition) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		occupancyDesc, congestedDesc, utilizationDesc, leftOutDesc, eventsDesc, shedDesc, writtenDesc, givenUpDesc, retriesDesc,
+		occupancyDesc, congestedDesc, utilizationDesc, linkDesc, leftOutDesc, eventsDesc, shedDesc, writtenDesc, givenUpDesc, retriesDesc,
 		listenersDesc, cutDesc, deniedDesc, hostsDesc, takenDesc, refusedDesc,
 	} {
 		ch <- d
@@ -194,13 +198,14 @@ func (x *exposition) Collect(ch chan<- prometheus.Metric) {
 			send(refusedDesc, prometheus.CounterValue, refused, of.what)
 		}
 	}
-	x.gauges(send)
+	x.gauges(ch)
 }
 
-// gauges are the latest values of queues and ports.
-func (x *exposition) gauges(send func(*prometheus.Desc, prometheus.ValueType, uint64, ...string)) {
+// gauges are the latest values of queues, ports and links.
+func (x *exposition) gauges(ch chan<- prometheus.Metric) {
 	of := map[metrics.Metric]*prometheus.Desc{
 		metrics.QueueOccupancy: occupancyDesc, metrics.QueueCongestion: congestedDesc, metrics.LinkUtilization: utilizationDesc,
+		metrics.LinkLatency: linkDesc,
 	}
 	var shown [metrics.NumMetrics]int
 	var leftOut uint64
@@ -219,12 +224,17 @@ func (x *exposition) gauges(send func(*prometheus.Desc, prometheus.ValueType, ui
 		if r.Port != metrics.NoPort {
 			labels[2] = decimal(r.Port)
 		}
-		if r.Metric == metrics.LinkUtilization {
+		value := float64(r.Value)
+		switch r.Metric {
+		case metrics.LinkUtilization:
 			labels = labels[:len(atPort)]
-		} else {
+		case metrics.LinkLatency:
+			labels = append(labels[:len(atPort)], x.server.namer(r.To), decimal(r.To))
+			value /= 1e9
+		default:
 			labels[3] = decimal(r.Queue)
 		}
-		send(d, prometheus.GaugeValue, r.Value, labels...)
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
 	}
-	send(leftOutDesc, prometheus.GaugeValue, leftOut)
+	ch <- prometheus.MustNewConstMetric(leftOutDesc, prometheus.GaugeValue, float64(leftOut))
 }

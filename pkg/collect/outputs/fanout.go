@@ -101,7 +101,7 @@ type Fanout struct {
 
 // Add adds an output, before Start.
 func (f *Fanout) Add(o Output) {
-	f.queues = append(f.queues, &queue{output: o, items: make(chan item, queued+1), done: make(chan struct{})})
+	f.queues = append(f.queues, &queue{output: o, items: make(chan item, queued+2), done: make(chan struct{})})
 }
 
 // Start starts the outputs. every is the time between snapshots; 0: there are none.
@@ -141,7 +141,8 @@ func (f *Fanout) Event(e *metrics.Event) {
 	}
 }
 
-// put says whether the item found room. The last place is the snapshot's, of which there is one.
+// put says whether the item found room. The last two places are for snapshots: for one that is
+// on its way, and for the last one of all.
 func (f *Fanout) put(q *queue, it item) bool {
 	if it.rows != nil || len(q.items) < queued {
 		select {
@@ -175,18 +176,20 @@ func (f *Fanout) snapshots(every time.Duration) {
 	for {
 		select {
 		case now := <-tick.C:
-			f.snapshot(now)
+			f.snapshot(now, false)
 		case <-f.stop:
-			f.snapshot(time.Now())
+			f.snapshot(time.Now(), true)
 			return
 		}
 	}
 }
 
-func (f *Fanout) snapshot(now time.Time) {
+// snapshot gives one to the outputs that are done with the one before. The last one has the
+// values that stay, so that it waits for none.
+func (f *Fanout) snapshot(now time.Time, last bool) {
 	s := &snapshot{now.UnixNano(), f.rows(now)}
 	for _, q := range f.queues {
-		if !q.onWay.CompareAndSwap(false, true) {
+		if !q.onWay.CompareAndSwap(false, true) && !last {
 			q.tally.ShedValues.Add(uint64(len(s.rows)))
 		} else if !f.put(q, item{rows: s, onWay: &q.onWay}) {
 			q.onWay.Store(false)

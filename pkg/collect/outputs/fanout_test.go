@@ -76,8 +76,8 @@ func TestFanout(t *testing.T) {
 		t.Errorf("the other one shed %d", n)
 	}
 	// With its queue full it still gets a snapshot: one, until that is dealt with.
-	w.fan.snapshot(time.Now())
-	w.fan.snapshot(time.Now())
+	w.fan.snapshot(time.Now(), false)
+	w.fan.snapshot(time.Now(), false)
 	rows := len(w.Rows(time.Time{}))
 	if n := w.tally("slow").ShedValues.Load(); n != uint64(rows) {
 		t.Errorf("%d values shed, want those of one snapshot, %d", n, rows)
@@ -107,6 +107,22 @@ func TestFanoutSnapshots(t *testing.T) {
 	w.close()
 	if o.snapshots.Load() <= before || o.values.Load() < int64(len(w.Rows(time.Time{}))) {
 		t.Errorf("%d values, want %d at least", o.values.Load(), len(w.Rows(time.Time{})))
+	}
+}
+
+// TestFanoutLastSnapshot: the values at the end come, though the output is not yet done with those
+// before.
+func TestFanoutLastSnapshot(t *testing.T) {
+	t.Parallel()
+	o := newStuck("o")
+	w := newWorld(t, o).start(time.Hour)
+	w.fan.snapshot(time.Now(), false) // waits, as the output does
+	w.feed(10)
+	want := int64(len(w.Rows(time.Time{})))
+	time.AfterFunc(100*time.Millisecond, func() { close(o.let) })
+	w.close()
+	if o.snapshots.Load() != 2 || o.values.Load() < want {
+		t.Errorf("%d snapshots with %d values, want 2 with %d at least", o.snapshots.Load(), o.values.Load(), want)
 	}
 }
 
@@ -235,7 +251,7 @@ func TestSnapshotAfterSnapshot(t *testing.T) {
 	w := newWorld(t, server, influx, NewLines(io.Discard, oddName, l.logger())).start(0)
 	w.feed(5)
 	for range 3 {
-		w.fan.snapshot(time.Now())
+		w.fan.snapshot(time.Now(), false)
 		for _, q := range w.fan.queues {
 			nstest.WaitFor(t, q.output.Name()+" to have a snapshot", func() bool { return !q.onWay.Load() })
 			if n := q.tally.ShedValues.Load(); n > 0 {

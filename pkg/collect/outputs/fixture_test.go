@@ -108,6 +108,10 @@ func (w *world) feed(n int) int {
 				Has:  metrics.HasNode | metrics.HasPort | metrics.HasQueue | metrics.HasLatency | metrics.HasOccupancy | metrics.HasUtilization,
 				Node: uint32(1 + (k+hop)%12), Port: uint32(hop), Queue: 3, LatencyNs: 1000 << (k % 20), Occupancy: 100 << (k % 5), Utilization: 1 << (k % 16),
 			}
+			if hop > 0 && k%3 == 0 {
+				h.Has |= metrics.HasLink
+				h.LinkNs = 500 << (k % 13)
+			}
 			if k%11 == 0 {
 				h.Has &^= metrics.HasPort
 			}

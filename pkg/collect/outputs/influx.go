@@ -33,6 +33,7 @@ const (
 // Influx writes to InfluxDB by HTTP.
 type Influx struct {
 	url    string
+	target target // that points go to
 	header http.Header
 	client *http.Client
 	log    *slog.Logger
@@ -62,6 +63,7 @@ func NewInflux(address, token string, n metrics.Namer, log *slog.Logger) (*Influ
 		// Who is sent elsewhere is at the wrong address.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
+	i.target = targetOf(u, q)
 	path := "/write"
 	if q.Has("bucket") {
 		path = "/api/v2/write"
@@ -123,15 +125,21 @@ func (i *Influx) flushIfFull(ctx context.Context) {
 	}
 }
 
-// flush sends the batch, again and again where it may help; meanwhile events wait in the queue.
+// flush sends the batch, again and again where it may help; meanwhile events wait in the queue, and
+// what finds that full is shed.
 func (i *Influx) flush(ctx context.Context) {
 	n := i.points.n
 	if n == 0 {
 		return
 	}
 	defer i.points.reset()
+	lacked := false
 	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
-		answer := i.send(ctx)
+		answer := i.write(ctx)
+		lacked = lacked || answer.lacks
+		if lacked && (answer.code == http.StatusUnauthorized || answer.code == http.StatusForbidden) {
+			answer.again = true // rights to a database come after it
+		}
 		if answer.ok {
 			i.tally.Written.Add(n)
 			return
@@ -157,12 +165,15 @@ func (i *Influx) flush(ctx context.Context) {
 type answer struct {
 	ok    bool
 	again bool // it may take it later
+	lacks bool // it has not what points are for
+	code  int  // of HTTP; 0: there is none
 	wait  time.Duration
 	text  string
 }
 
-func (i *Influx) send(ctx context.Context) answer {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, i.url, bytes.NewReader(i.points.enc.Bytes()))
+// send posts a body.
+func (i *Influx) send(ctx context.Context, to string, body []byte) answer {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
 	if err != nil {
 		return answer{text: "no request"}
 	}
@@ -182,6 +193,7 @@ func (i *Influx) send(ctx context.Context) answer {
 	code := response.StatusCode
 	seconds, _ := strconv.ParseUint(response.Header.Get("Retry-After"), 10, 16)
 	return answer{
+		code:  code,
 		ok:    code/100 == 2,
 		again: code/100 == 5 || code == http.StatusTooManyRequests || code == http.StatusRequestTimeout,
 		wait:  min(time.Duration(seconds)*time.Second, mostPatience),

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/vnetradar/radar/lab/test/servers"
 	"github.com/vnetradar/radar/pkg/collect/metrics"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
@@ -147,7 +148,7 @@ func TestValues(t *testing.T) {
 	s, address := newServer(t, &l)
 	w := newWorld(t, s).start(0)
 	w.feed(20)
-	_, text := get(t, address+"/values")
+	_, text := servers.Get(t, address+"/values")
 	rows := w.Rows(time.Time{})
 	s.mu.Lock()
 	taken := float64(s.taken.UnixNano())
@@ -155,7 +156,7 @@ func TestValues(t *testing.T) {
 	if diff := cmp.Diff(wantValues(t, rows, taken), plain(t, text)); diff != "" {
 		t.Error(diff)
 	}
-	_, text = get(t, address+"/values?metric=link_utilization,flow_path")
+	_, text = servers.Get(t, address+"/values?metric=link_utilization,flow_path")
 	n := 0
 	for _, r := range rows {
 		if r.Metric == metrics.LinkUtilization || r.Metric == metrics.FlowPath {
@@ -165,13 +166,13 @@ func TestValues(t *testing.T) {
 	if got := strings.Count(text, "\n"); got != n || strings.Contains(text, "queue") {
 		t.Errorf("%d of %d: %s", got, n, text)
 	}
-	if code, _ := get(t, address+"/values?metric=x"); code != 400 {
+	if code, _ := servers.Get(t, address+"/values?metric=x"); code != 400 {
 		t.Errorf("code %d", code)
 	}
-	if code, text := get(t, address+"/"); code != 200 || !strings.Contains(text, "/events") {
+	if code, text := servers.Get(t, address+"/"); code != 200 || !strings.Contains(text, "/events") {
 		t.Errorf("code %d, %s", code, text)
 	}
-	if code, _ := get(t, address+"/other"); code != 404 {
+	if code, _ := servers.Get(t, address+"/other"); code != 404 {
 		t.Errorf("code %d", code)
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/vnetradar/radar/lab/test/servers"
 	"github.com/vnetradar/radar/pkg/collect/metrics"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
@@ -139,7 +140,7 @@ func TestSlowReaders(t *testing.T) {
 		}
 		return code == http.StatusOK && strings.Count(text, "\n") == 100_000
 	})
-	if _, text := get(t, address+"/metrics"); !strings.Contains(text, `radar_http_taken_total{what="answer"}`) {
+	if _, text := servers.Get(t, address+"/metrics"); !strings.Contains(text, `radar_http_taken_total{what="answer"}`) {
 		t.Error("what was taken is not counted")
 	}
 }
@@ -216,7 +217,7 @@ func TestOtherHost(t *testing.T) {
 			}
 		}
 	}
-	if _, text := get(t, address+"/metrics"); !strings.Contains(text, fmt.Sprintf("radar_http_other_host_total %d\n", refused)) {
+	if _, text := servers.Get(t, address+"/metrics"); !strings.Contains(text, fmt.Sprintf("radar_http_other_host_total %d\n", refused)) {
 		t.Errorf("%d were refused: %s", refused, text)
 	}
 }

@@ -84,6 +84,10 @@ func (p *points) begin(k *metrics.Key) {
 	if k.Metric == metrics.QueueOccupancy || k.Metric == metrics.QueueCongestion {
 		p.enc.AddTag("queue", decimal(k.Queue))
 	}
+	if k.Metric == metrics.LinkLatency {
+		p.enc.AddTag("to_node", tag(p.namer(k.To)))
+		p.enc.AddTag("to_node_id", decimal(k.To))
+	}
 	if k.Metric.OfFlow() {
 		j := p.namer.Key(k)
 		p.text("src", j.Src)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/vnetradar/radar/lab/test/servers"
 	"github.com/vnetradar/radar/pkg/collect/metrics"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
@@ -51,8 +52,8 @@ func newPrometheus(t *testing.T, target string) *prometheusd {
 	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := &prometheusd{t: t, address: "http://" + free(t)}
-	serve(t, p.address+"/-/ready", "prometheus", "--config.file="+path, "--storage.tsdb.path="+filepath.Join(dir, "data"),
+	p := &prometheusd{t: t, address: "http://" + servers.Free(t)}
+	servers.Serve(t, p.address+"/-/ready", "prometheus", "--config.file="+path, "--storage.tsdb.path="+filepath.Join(dir, "data"),
 		"--web.listen-address="+strings.TrimPrefix(p.address, "http://"), "--enable-feature=native-histograms")
 	return p
 }
@@ -77,7 +78,7 @@ func (p *prometheusd) ask(query string, labels ...string) map[string]float64 {
 	if p.at != "" {
 		query += "&time=" + p.at
 	}
-	_, text := get(p.t, query)
+	_, text := servers.Get(p.t, query)
 	var answer struct {
 		Error string
 		Data  struct {
@@ -128,8 +129,8 @@ func TestPrometheus(t *testing.T) {
 	w.written("http", len(w.events))
 	time.Sleep(rowsFor) // a scrape may have come before
 
-	_, text := get(t, address+"/metrics")
-	promtool := exec.Command(program(t, "promtool"), "check", "metrics")
+	_, text := servers.Get(t, address+"/metrics")
+	promtool := exec.Command(servers.Program(t, "promtool"), "check", "metrics")
 	promtool.Stdin = strings.NewReader(text)
 	if said, err := promtool.CombinedOutput(); err != nil || len(said) > 0 {
 		t.Errorf("promtool: %v, %s", err, said)
@@ -142,7 +143,7 @@ func TestPrometheus(t *testing.T) {
 
 	p := newPrometheus(t, address)
 	p.awaitScrape()
-	gauges := map[string]map[string]float64{"radar_int_queue_occupancy": {}, "radar_int_queue_congested": {}, "radar_int_link_utilization": {}}
+	gauges := map[string]map[string]float64{"radar_int_queue_occupancy": {}, "radar_int_queue_congested": {}, "radar_int_link_utilization": {}, "radar_int_link_latency_seconds": {}}
 	for _, r := range w.Rows(time.Time{}) {
 		j := metrics.Namer(oddName).Key(&r.Key)
 		port, queue := "", ""
@@ -154,14 +155,18 @@ func TestPrometheus(t *testing.T) {
 		}
 		name := map[metrics.Metric]string{
 			metrics.QueueOccupancy: "radar_int_queue_occupancy", metrics.QueueCongestion: "radar_int_queue_congested",
-			metrics.LinkUtilization: "radar_int_link_utilization",
+			metrics.LinkUtilization: "radar_int_link_utilization", metrics.LinkLatency: "radar_int_link_latency_seconds",
 		}[r.Metric]
+		value := float64(r.Value)
+		if r.Metric == metrics.LinkLatency {
+			value /= 1e9
+		}
 		if name != "" {
-			gauges[name][strings.Join([]string{j.Node, decimal(r.Node), port, queue}, "|")] = float64(r.Value)
+			gauges[name][strings.Join([]string{j.Node, decimal(r.Node), port, queue, j.ToNode}, "|")] = value
 		}
 	}
 	for name, want := range gauges {
-		if diff := cmp.Diff(want, p.ask(name, "node", "node_id", "port", "queue")); diff != "" || len(want) == 0 {
+		if diff := cmp.Diff(want, p.ask(name, "node", "node_id", "port", "queue", "to_node")); diff != "" || len(want) == 0 {
 			t.Errorf("%s: %d rows, %s", name, len(want), diff)
 		}
 	}
@@ -214,7 +219,7 @@ func TestExpositionBounded(t *testing.T) {
 		}}}, nil)
 	}
 	w.mu.Unlock()
-	code, text := get(t, address+"/metrics")
+	code, text := servers.Get(t, address+"/metrics")
 	lines := strings.Split(text, "\n")
 	count := func(prefix string) (n int) {
 		for _, line := range lines {

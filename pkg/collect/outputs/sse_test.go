@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vnetradar/radar/lab/test/need"
+	"github.com/vnetradar/radar/lab/test/servers"
 	"github.com/vnetradar/radar/pkg/collect/metrics"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
@@ -159,7 +160,7 @@ func TestEvents(t *testing.T) {
 	if len(late) < 2 || late[0].kind != "missed" || late[0].data != fmt.Sprintf(`{"missed":%d}`, missed) || !strings.HasSuffix(late[1].id, fmt.Sprintf("-%d", missed+11)) {
 		t.Errorf("want %d missed: %+v", missed, late)
 	}
-	if code, text := get(t, address+"/events?metric=jitter"); code != http.StatusBadRequest || !strings.Contains(text, "hop_latency") {
+	if code, text := servers.Get(t, address+"/events?metric=jitter"); code != http.StatusBadRequest || !strings.Contains(text, "hop_latency") {
 		t.Errorf("unknown metric: %d, %s", code, text)
 	}
 	// At the end listeners get what there is, then the stream ends.
@@ -342,7 +343,7 @@ func TestManyListeners(t *testing.T) {
 		listen(t, address+"/events", "")
 	}
 	last := listen(t, address+"/events", "")
-	if code, _ := get(t, address+"/events"); code != http.StatusServiceUnavailable {
+	if code, _ := servers.Get(t, address+"/events"); code != http.StatusServiceUnavailable {
 		t.Errorf("code %d", code)
 	}
 	if now, _, denied := s.hub.counts(); now != mostListeners || denied != 1 {

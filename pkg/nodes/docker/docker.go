@@ -194,6 +194,39 @@ func (e *Engine) List(ctx context.Context, all bool, labels ...string) ([]*Conta
 	return found, nil
 }
 
+// Network is one network of the engine.
+type Network struct {
+	ID     string
+	Name   string
+	Labels map[string]string
+	// Bridge is the interface that the network's creator named; "": its driver names it by the ID.
+	Bridge string
+}
+
+// bridgeOption is how a network's creator names its bridge.
+const bridgeOption = "com.docker.network.bridge.name"
+
+// Networks returns the networks of the engine, which takes one question. A bridge that was named by
+// whoever made the network is left out of an engine that is reached over a network: one here can have
+// the same name.
+func (e *Engine) Networks(ctx context.Context) ([]Network, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	listed, err := e.api.NetworkList(ctx, client.NetworkListOptions{})
+	if err != nil {
+		return nil, e.explain(err)
+	}
+	here := strings.HasPrefix(e.api.DaemonHost(), "unix://")
+	var found []Network
+	for _, n := range listed.Items {
+		if n.Options[bridgeOption] != "" && !here {
+			continue
+		}
+		found = append(found, Network{ID: n.ID, Name: n.Name, Labels: n.Labels, Bridge: n.Options[bridgeOption]})
+	}
+	return found, nil
+}
+
 // Names returns the names of the containers that run, which takes one question
 // only.
 func (e *Engine) Names(ctx context.Context, labels ...string) ([]Container, error) {

@@ -3,9 +3,12 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"io"
 	"io/fs"
+	"net"
 	"os"
 	"strings"
 	"testing"
@@ -118,4 +121,64 @@ func TestNoEngine(t *testing.T) {
 			t.Errorf("%s: %v", host, err)
 		}
 	}
+}
+
+// Networks have the names that the user gave, and their bridge where it was named. An engine that is
+// reached by TCP may be another machine's: its named bridges are not told.
+func TestNetworks(t *testing.T) {
+	d := dockertest.New(t)
+	plain := d.Network("plain", "--label", "tier=front")
+	bridge := "rt" + d.Name("")[max(0, len(d.Name(""))-10):]
+	named := d.Network("named", "--opt", "com.docker.network.bridge.name="+bridge)
+	ask := func() map[string]Network {
+		t.Helper()
+		list, err := connect(t).Networks(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := make(map[string]Network)
+		for _, n := range list {
+			found[n.Name] = n
+		}
+		return found
+	}
+	found := ask()
+	if n := found[plain]; n.ID != d.Docker("network", "inspect", "--format", "{{.Id}}", plain) || n.Bridge != "" || n.Labels["tier"] != "front" {
+		t.Errorf("%s: %+v", plain, n)
+	}
+	if n := found[named]; n.Bridge != bridge {
+		t.Errorf("%s: %+v, want bridge %s", named, n, bridge)
+	}
+	t.Setenv("DOCKER_HOST", "tcp://"+relay(t))
+	found = ask()
+	if n, ok := found[named]; ok || found[plain].ID == "" {
+		t.Errorf("by TCP: %s is %+v, %s %+v", named, n, plain, found[plain])
+	}
+}
+
+// relay gives the engine a TCP address.
+func relay(t *testing.T) string {
+	t.Helper()
+	socket := strings.TrimPrefix(cmp.Or(os.Getenv("DOCKER_HOST"), "unix:///var/run/docker.sock"), "unix://")
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			engine, err := net.Dial("unix", socket)
+			if err != nil {
+				c.Close()
+				return
+			}
+			go func() { _, _ = io.Copy(engine, c); engine.Close() }()
+			go func() { _, _ = io.Copy(c, engine); c.Close() }()
+		}
+	}()
+	return l.Addr().String()
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package outputs
+// Package servers runs databases of others for tests, on this machine alone.
+package servers
 
 import (
 	"fmt"
@@ -20,16 +21,12 @@ import (
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
-// program is where a server's program is: in .cache/servers of the repository, where make
+// Program is where a server's program is: in .cache/servers of the repository, where make
 // deps-test unpacks Debian's packages, or in PATH.
-func program(t *testing.T, name string) string {
+func Program(t *testing.T, name string) string {
 	t.Helper()
-	path := filepath.Join("../../../.cache/servers/usr/bin", name)
+	path := filepath.Join(root(t), ".cache/servers/usr/bin", name)
 	if _, err := os.Stat(path); err == nil {
-		path, err := filepath.Abs(path)
-		if err != nil {
-			t.Fatal(err)
-		}
 		return path
 	}
 	path, err := exec.LookPath(name)
@@ -39,12 +36,29 @@ func program(t *testing.T, name string) string {
 	return path
 }
 
-// given are the ports that free has returned.
+// root is the repository, in which the test runs.
+func root(t *testing.T) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ; ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		if dir == filepath.Dir(dir) {
+			t.Fatal("no go.mod above the test")
+		}
+	}
+}
+
+// given are the ports that Free has returned.
 var given sync.Map
 
-// free is an address of 127.0.0.1 that nobody has, and that nobody gets by chance while a server is
+// Free is an address of 127.0.0.1 that nobody has, and that nobody gets by chance while a server is
 // away: its port is below those that Linux gives out itself (ip_local_port_range, from 32768).
-func free(t *testing.T) string {
+func Free(t *testing.T) string {
 	t.Helper()
 	for range 1000 {
 		address := fmt.Sprint("127.0.0.1:", 20000+rand.IntN(12000))
@@ -60,15 +74,15 @@ func free(t *testing.T) string {
 	return ""
 }
 
-// serve runs a server until the test ends, or stop is called, and waits until url answers.
-func serve(t *testing.T, url string, name string, args ...string) (stop func()) {
+// Serve runs a server until the test ends, or stop is called, and waits until url answers.
+func Serve(t *testing.T, url string, name string, args ...string) (stop func()) {
 	t.Helper()
 	output, err := os.CreateTemp(t.TempDir(), "log")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer output.Close()
-	cmd := exec.Command(program(t, name), args...)
+	cmd := exec.Command(Program(t, name), args...)
 	cmd.Stdout, cmd.Stderr = output, output
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	ended := make(chan struct{})
@@ -113,7 +127,8 @@ func serve(t *testing.T, url string, name string, args ...string) (stop func()) 
 	return stop
 }
 
-func get(t *testing.T, url string) (int, string) {
+// Get asks for a page.
+func Get(t *testing.T, url string) (int, string) {
 	t.Helper()
 	client := http.Client{Timeout: nstest.Patience}
 	response, err := client.Get(url)
@@ -126,4 +141,30 @@ func get(t *testing.T, url string) (int, string) {
 		t.Fatal(err)
 	}
 	return response.StatusCode, string(b)
+}
+
+// InfluxDB writes the settings of an InfluxDB that is to be at an address, HOST:PORT, and returns
+// influxd's arguments. auth says that it asks users who they are.
+func InfluxDB(t *testing.T, address string, auth bool) (args []string) {
+	t.Helper()
+	dir := t.TempDir()
+	config := fmt.Sprintf(`reporting-disabled = true
+bind-address = %q
+[meta]
+  dir = %q
+[data]
+  dir = %q
+  wal-dir = %q
+[monitor]
+  store-enabled = false
+[http]
+  bind-address = %q
+  log-enabled = false
+  auth-enabled = %v
+`, Free(t), filepath.Join(dir, "meta"), filepath.Join(dir, "data"), filepath.Join(dir, "wal"), address, auth)
+	path := filepath.Join(dir, "influxdb.conf")
+	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return []string{"-config", path}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package backpack
+package packet
 
 import (
 	"net/netip"
@@ -14,6 +14,14 @@ const (
 	NoNode = 0xffff
 	NoTime = -1
 )
+
+// Names gives names to numbers. The same node can have several numbers: one that was detached
+// and attached again has a new one.
+type Names interface {
+	NodeName(node uint16) string
+	PortName(port uint16) string
+	PortNode(port uint16) uint16
+}
 
 // Packet is one packet, or one train of segments while it stays together, as
 // numbers. Times are ns since T0 unless said otherwise, NoTime where not known.
@@ -32,7 +40,7 @@ type Packet struct {
 	Proto    uint8    // IP protocol; of IPv6 that behind the extension headers
 	FragOff  uint16   // flags and fragment offset, as in the header; see Offset
 	ICMP     [2]uint8 // type, code
-	Flags    uint16   // RDR_SF_*
+	Later    bool     // a fragment other than the first: ports and ICMP fields are not known
 	ID       uint16   // IP ID as the source saw it; IPv4 only
 	TTL, TOS uint8    // as the source saw them; of IPv6 hop limit and traffic class
 	Label    uint32   // flow label as the source saw it; IPv6 only
@@ -61,8 +69,7 @@ type Packet struct {
 	// the time between two of them is not known.
 	Apart bool
 
-	held bool // lost where a copy may live on: may be withdrawn later than others
-	open bool // the last events are missing
+	Open bool // the last events are missing: the end is not known
 }
 
 // Addr is an address of either version; one of IPv4 stands in the last four bytes
@@ -109,9 +116,19 @@ type Hop struct {
 	// here; "" if none does.
 	Copy    bool
 	Outcome record.State
-	prev    int16
-	moved   bool // see Packet.Moved
-	unread  bool // of one that is ignored: no program has a copy
+	From    int16 // the hop before; see Prev
+	Moved   bool  // see Packet.Moved
+	Unread  bool  // of one that is ignored: no program has a copy
+}
+
+// TupleBefore is what the packet had for addresses and ports when it came to hop i.
+func (p *Packet) TupleBefore(i int) Tuple {
+	for i = p.Prev(i); i >= 0; i = p.Prev(i) {
+		if p.Hops[i].Changed {
+			return p.Hops[i].Tuple
+		}
+	}
+	return p.Tuple
 }
 
 // NodeNs is the time inside the node, NoTime if entry or exit was not seen.
@@ -121,8 +138,8 @@ func (h *Hop) NodeNs() int64 { return span(h.InNs, h.OutNs) }
 // is not known.
 func (h *Hop) QueueNs() int64 { return span(h.OutNs, h.DequeueNs) }
 
-// sentNs is when it went onto the link: out of the queue where that was seen.
-func (h *Hop) sentNs() int64 {
+// SentNs is when it went onto the link: out of the queue where that was seen.
+func (h *Hop) SentNs() int64 {
 	if h.DequeueNs != NoTime {
 		return h.DequeueNs
 	}
@@ -138,13 +155,13 @@ func (p *Packet) LinkNs(i int) int64 {
 	if prev < 0 || h.Copy || h.Gap || p.Apart {
 		return NoTime
 	}
-	if tap, ok := tapOf(h.In); ok && tap == p.Hops[prev].Out || p.Hops[prev].Out == h.In|vmSide {
+	if tap, ok := TapOf(h.In); ok && tap == p.Hops[prev].Out || p.Hops[prev].Out == h.In|VMSide {
 		return NoTime
 	}
 	if h.OnLink {
-		return span(p.Hops[prev].sentNs(), h.OutNs)
+		return span(p.Hops[prev].SentNs(), h.OutNs)
 	}
-	return span(p.Hops[prev].sentNs(), h.InNs)
+	return span(p.Hops[prev].SentNs(), h.InNs)
 }
 
 // StampNs is the egress of hop i, at the end of the way its ingress.
@@ -183,4 +200,62 @@ type Drop struct {
 	Function   *Function
 	AtNs       int64
 	First      bool // first packet of the dropped skb
+}
+
+// BranchDrop is where one branch of a tree was freed.
+type BranchDrop struct {
+	Hop   int  // the last that was seen of the branch
+	Local bool // after delivery
+	Drop
+}
+
+// Unorder says that nothing tells in which order the packet came to its hops.
+func (p *Packet) Unorder() {
+	p.Tree = true
+	for i := range p.Hops {
+		p.Hops[i].From = -1
+	}
+}
+
+// Prev is the hop from which the packet came to hop i, -1 if it began there.
+func (p *Packet) Prev(i int) int {
+	if p.Tree {
+		return int(p.Hops[i].From)
+	}
+	return i - 1
+}
+
+// Function is a kernel function that frees packets. nil stands for none.
+type Function struct {
+	resolve func() string // nil: the name is known
+	name    string
+}
+
+// NewFunction is a Function whose name resolve says, "" if it has none. It is called once, when
+// somebody asks for the name.
+func NewFunction(resolve func() string) *Function { return &Function{resolve: resolve} }
+
+// NamedFunction is a Function of that name.
+func NamedFunction(name string) *Function { return &Function{name: name} }
+
+// Name returns the function's name, "" if it has none. It is looked up when it is first
+// asked for: for that, all names of the kernel are read, which takes as long as all else
+// that a short answer needs.
+func (f *Function) Name() string {
+	if f == nil {
+		return ""
+	}
+	if f.resolve != nil {
+		f.name, f.resolve = f.resolve(), nil
+	}
+	return f.name
+}
+
+// VMSide is set in the number of a port that is a virtual machine's end of a tap. The
+// numbers of ports are below it, and NoPort is no such number.
+const VMSide = 0x8000
+
+// TapOf returns the tap whose other end a port is, and whether it is one.
+func TapOf(port uint16) (tap uint16, ok bool) {
+	return port &^ VMSide, port != NoPort && port&VMSide != 0
 }

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package shape holds the direction in which radar's packages import each other.
+package shape
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const (
+	module = "github.com/vnetradar/radar/"
+	root   = "../../.." // of the tree, from here
+)
+
+// The floors of the house. A package imports packages of its own floor and of those below, never
+// of those above. The packages of a system are one floor, and systems never import each other.
+const (
+	shared    = iota // formats and helpers: they know no system
+	systems          // what measures
+	counts           // what is made of the packets of every system
+	faces            // what people and programs use
+	elsewhere        // the lab's tests and tools: nothing imports them but tests
+)
+
+// floors are those of a package, or of all packages below a folder; the longest one counts.
+var floors = map[string]int{
+	"pkg/bpfobj": shared, "pkg/clock": shared, "pkg/filter": shared, "pkg/forward": shared, "pkg/graph": shared,
+	"pkg/intwire": shared, "pkg/kernel": shared, "pkg/lab": shared, "pkg/packet": shared, "pkg/query": shared,
+	"pkg/record": shared, "pkg/statedir": shared, "pkg/symbols": shared,
+
+	"pkg/agent": systems, "pkg/backpack": systems, "pkg/datapath": systems, "pkg/domain": systems,
+	"pkg/nodes": systems, "pkg/topo": systems,
+	"pkg/collect": systems, "pkg/export": systems,
+
+	"pkg/aggregate": counts, "pkg/collect/outputs": counts,
+	"pkg/join": counts, // above the two systems of which it brings packets together
+
+	"cmd": faces, "lab": faces, // lab itself embeds the scenarios
+
+	"bpf/test": elsewhere, "experiments": elsewhere, "lab/e2e": elsewhere, "lab/kathara": elsewhere,
+	"lab/test": elsewhere, "lab/transparency": elsewhere, "pkg/backpack/ringtest": elsewhere,
+	"pkg/bench": elsewhere, "pkg/kerneltest": elsewhere, "pkg/nodes/dockertest": elsewhere,
+	"pkg/oracle": elsewhere, "pkg/topo/nstest": elsewhere,
+}
+
+// system says which system a package is of.
+var system = map[string]string{
+	"pkg/agent": "vnet", "pkg/backpack": "vnet", "pkg/datapath": "vnet", "pkg/domain": "vnet",
+	"pkg/nodes": "vnet", "pkg/topo": "vnet",
+	"pkg/collect": "telemetry", "pkg/export": "telemetry",
+}
+
+// owed are imports against the direction that are still to be undone. The list gets shorter only.
+var owed = []string{
+	"pkg/agent -> pkg/aggregate", // the agent counts what it follows
+	"pkg/collect -> pkg/domain",  // where a domain's reports are kept
+	"pkg/export -> pkg/domain",   // numbers of a domain's ports
+}
+
+// alone may import nothing of radar but what stands here.
+var alone = map[string][]string{
+	"pkg/record": nil, "pkg/intwire": nil, // these two are for others to import
+	"pkg/packet": {"pkg/record"},
+	"pkg/oracle": {"pkg/record"}, // it shares no code with what it judges
+}
+
+type pkg struct {
+	ImportPath string
+	Imports    []string
+}
+
+// TestImports: arrows between packages point downward, and none between systems.
+func TestImports(t *testing.T) {
+	met := make(map[string]bool)
+	for _, p := range list(t) {
+		from := strings.TrimPrefix(p.ImportPath, module)
+		floor, ok := longest(floors, from)
+		if !ok {
+			t.Errorf("%s: on which floor is it? Say so in this test", from)
+		}
+		for _, path := range p.Imports {
+			if _, is := alone[from]; is && strings.HasPrefix(path, "github.com/cilium/ebpf") {
+				t.Errorf("%s imports %s", from, path)
+			}
+			to, ours := strings.CutPrefix(path, module)
+			if !ours {
+				continue
+			}
+			arrow := from + " -> " + to
+			if only, is := alone[from]; is && !slices.Contains(only, to) {
+				t.Errorf("%s: %s imports nothing of radar but %q", arrow, from, only)
+			}
+			below, _ := longest(floors, to)
+			of, _ := longest(system, from)
+			other, _ := longest(system, to)
+			switch {
+			case below <= floor && (of == "" || other == "" || of == other || floor != systems):
+			case slices.Contains(owed, arrow):
+				met[arrow] = true
+			case below > floor:
+				t.Errorf("%s: this arrow points upward", arrow)
+			default:
+				t.Errorf("%s: systems do not import each other", arrow)
+			}
+		}
+	}
+	for _, arrow := range owed {
+		if !met[arrow] {
+			t.Errorf("%s is no longer owed: take it off the list", arrow)
+		}
+	}
+}
+
+// list returns the packages, without their tests.
+func list(t *testing.T) (all []pkg) {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-json=ImportPath,Imports", "./...")
+	cmd.Dir = root
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p pkg
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+}
+
+// longest is what the table says of a package, or of the nearest folder above it.
+func longest[T any](table map[string]T, name string) (v T, ok bool) {
+	for {
+		if v, ok = table[name]; ok {
+			return v, true
+		}
+		i := strings.LastIndexByte(name, '/')
+		if i < 0 {
+			return v, false
+		}
+		name = name[:i]
+	}
+}
