@@ -25,6 +25,7 @@ import (
 	"github.com/vnetradar/radar/pkg/collect"
 	"github.com/vnetradar/radar/pkg/collect/fast"
 	"github.com/vnetradar/radar/pkg/collect/metrics"
+	"github.com/vnetradar/radar/pkg/join"
 )
 
 const collectLong = `Take telemetry reports of switches and hosts (INT 0.5 to 2.1, Telemetry Report 0.5,
@@ -38,6 +39,9 @@ event; --show events prints them, --json, --http and --influx give them to other
 The newest reports with an event, and those of drops, are kept as packets; with --all all
 are. radar packets, paths, latency, loss, flows and throughput then answer from them too,
 beside what radar measures itself: their nodes are called int-ID, or as --node says.
+
+Switches inside the domain (--domain) quote radar's number in each packet. What they say is
+added to radar's own story of it, if --node names them as the domain's nodes.
 
 Which variant a source sends is recognised; --source says it where that fails, and in
 which unit its latencies are: BMv2 counts microseconds. radar int decode shows what is
@@ -158,17 +162,11 @@ func (a *app) collect(cmd *cobra.Command, f *collectFlags) error {
 	if err != nil {
 		return withCode(exitUsage, fmt.Errorf("--source: %w", err))
 	}
-	if f.join < 0 || f.join > time.Minute {
-		return usagef("--join %v: use 0 to 1m", f.join)
+	if err := f.checkBounds(); err != nil {
+		return err
 	}
 	if err := f.eventTime(cmd, translator); err != nil {
 		return err
-	}
-	if f.keep < collect.MinKeep {
-		return usagef("--keep %v: use at least 64k", &f.keep)
-	}
-	if f.keepRows < collect.MinKeep {
-		return usagef("--keep-metrics %v: use at least 64k", &f.keepRows)
 	}
 	config, err := f.config()
 	if err != nil {
@@ -180,6 +178,9 @@ func (a *app) collect(cmd *cobra.Command, f *collectFlags) error {
 	if err := f.fast.check(cmd, f.file); err != nil {
 		return err
 	}
+	stories := join.Open(a.domain)
+	defer stories.Close()
+	translator.Stories = stories
 	run := &collecting{app: a, shown: shown{what: f.show.value, name: translator.NodeName}}
 	// What is kept goes only when there is something to take its place.
 	closeInput, err := run.open(f)
@@ -219,6 +220,19 @@ func (a *app) collect(cmd *cobra.Command, f *collectFlags) error {
 	err = errors.Join(err, run.collector.SaveRows(run.now()))
 	last, closed := run.collector.Close()
 	return errors.Join(err, run.end(), closed, out.end(a), a.printCollected(f, &last))
+}
+
+// checkBounds checks what has a least or a most.
+func (f *collectFlags) checkBounds() error {
+	switch {
+	case f.join < 0 || f.join > time.Minute:
+		return usagef("--join %v: use 0 to 1m", f.join)
+	case f.keep < collect.MinKeep:
+		return usagef("--keep %v: use at least 64k", &f.keep)
+	case f.keepRows < collect.MinKeep:
+		return usagef("--keep-metrics %v: use at least 64k", &f.keepRows)
+	}
+	return nil
 }
 
 // eventTime says which time events have.
@@ -476,13 +490,4 @@ func (c *collecting) finish() {
 			fmt.Fprintf(c.stderr, "radar: warning: %s waited at %v at the end and were not taken\n", plural(int(left), "datagram"), s.Addr())
 		}
 	}
-}
-
-// completeSource completes the profile behind ADDRESS=.
-func completeSource(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	addr, _, ok := strings.Cut(typed, "=")
-	if !ok {
-		return nil, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
-	}
-	return profileCompletions(addr + "="), cobra.ShellCompDirectiveNoFileComp
 }

@@ -31,6 +31,7 @@ func (a *app) printCollected(f *collectFlags, i *collect.Info) error {
 	if n.Doubts > 0 {
 		fmt.Fprintf(a.stderr, "radar: %s with something odd (radar int decode -r shows what)\n", plural(int(n.Doubts), "datagram"))
 	}
+	a.printJoins(n)
 	if n.Alone > 0 {
 		fmt.Fprintf(a.stderr, "radar: of %s one node alone has reported\n", plural(int(n.Alone), "packet"))
 	}
@@ -66,4 +67,31 @@ func (a *app) printCollected(f *collectFlags, i *collect.Info) error {
 		fmt.Fprintf(a.stderr, "radar: %s found the socket full\n", plural(int(i.Fell), "datagram"))
 	}
 	return nil
+}
+
+// printJoins says what became of postcards of switches inside the domain.
+func (a *app) printJoins(n *collect.Counts) {
+	j := &n.Joins
+	if j.Joined > 0 {
+		fmt.Fprintf(a.stderr, "radar: %s joined to radar's own stories of %s\n", plural(int(j.Joined), "postcard"), plural(int(j.Packets), "packet"))
+	}
+	for _, of := range []struct {
+		n   uint64
+		why string
+	}{
+		{j.Foreign, "the number in the quote is another packet's, by flow, length or content"},
+		{j.Stale, "the number in the quote is of another time"},
+		{j.Unproven, "too little of the packet is quoted (28 bytes behind the IP header will do)"},
+		{j.OffPath, "the packet did not pass that node: name switches as the domain's nodes (--node ID=NAME)"},
+		{j.Ambiguous, "the packet passed that node more than once"},
+		{j.Repeated, "the node had said it already"},
+		{j.Forgotten, "the ring had newer packets (attach with more --slots)"},
+	} {
+		if of.n > 0 {
+			fmt.Fprintf(a.stderr, "radar: %s not joined to a story: %s\n", plural(int(of.n), "postcard"), of.why)
+		}
+	}
+	if n.Unordered > 0 {
+		fmt.Fprintf(a.stderr, "radar: of %s the order of the nodes is not known: the TTLs in the quotes may be radar's (collect for that domain, on its machine)\n", plural(int(n.Unordered), "packet"))
+	}
 }

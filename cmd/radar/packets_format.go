@@ -240,7 +240,7 @@ func timedPathText(r *record.Record) string {
 		if hop.QueueNs != nil {
 			b.WriteString("[" + humanDuration(float64(*hop.QueueNs)) + "]")
 		}
-		b.WriteString(rewriteText(hop) + outcomeText(hop.Outcome))
+		b.WriteString(saidText(&hop) + rewriteText(hop) + outcomeText(hop.Outcome))
 		steps[i].Text = b.String()
 	}
 	return truncatedMark(r, record.PathText(steps))
@@ -263,6 +263,9 @@ func rewriteText(hop record.Hop) string {
 
 // truncatedMark shows that the history is not complete, unless the path says where.
 func truncatedMark(r *record.Record, path string) string {
+	if r.Unordered {
+		path += " (order not known)"
+	}
 	if r.Truncated && !slices.ContainsFunc(r.Hops, func(h record.Hop) bool { return h.Gap }) {
 		return path + aggregate.IncompleteMark
 	}

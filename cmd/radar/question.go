@@ -221,7 +221,7 @@ func (a *app) askOnce(s sources, q *asked, show func(*answer) error) error {
 	}
 	if s.reports != nil {
 		var err error
-		if result.names, err = a.addReports(result, s.reports, &q.selection, int(q.last), reader.Decoder); err != nil {
+		if result.names, err = a.addReports(result, s, &q.selection, int(q.last)); err != nil {
 			return err
 		}
 	}
@@ -239,7 +239,7 @@ func (a *app) askOnce(s sources, q *asked, show func(*answer) error) error {
 func (a *app) askReports(i *collect.Info, q *asked, show func(*answer) error) error {
 	result := a.newAnswer(q, 0)
 	var err error
-	if result.names, err = a.addReports(result, i, &q.selection, int(q.last), nil); err != nil {
+	if result.names, err = a.addReports(result, sources{reports: i}, &q.selection, int(q.last)); err != nil {
 		return err
 	}
 	if err := show(result); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/vnetradar/radar/pkg/backpack"
 	"github.com/vnetradar/radar/pkg/collect"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/join"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
@@ -63,8 +64,9 @@ func (a *app) loadReports() (*collect.Info, error) {
 	return i, err
 }
 
-// eachReport calls fn for every record of reports that is selected, oldest first.
-func (a *app) eachReport(i *collect.Info, s *selection, fn func(*record.Record)) error {
+// eachReport calls fn for every record of reports that is selected, oldest first. Of those that ring, if
+// not nil, knows as radar's own packets, these are shown, with what the reports say.
+func (a *app) eachReport(i *collect.Info, ring *agent.Reader, s *selection, fn func(*record.Record)) error {
 	if i == nil {
 		return nil
 	}
@@ -77,7 +79,7 @@ func (a *app) eachReport(i *collect.Info, s *selection, fn func(*record.Record))
 	if i.Gaps > 0 {
 		a.notef("%s that sources have numbered did not come", plural(int(i.Gaps), "report"))
 	}
-	return i.Records(a.domain, func(r *record.Record) {
+	return i.Records(a.domain, storiesOf(ring), func(r *record.Record) {
 		if s.match(r) {
 			fn(r)
 		}
@@ -86,9 +88,10 @@ func (a *app) eachReport(i *collect.Info, s *selection, fn func(*record.Record))
 
 // addReports counts selected reports, beside the packets of names, and returns the names
 // of both.
-func (a *app) addReports(to *answer, i *collect.Info, s *selection, last int, d *backpack.Decoder) (packet.Names, error) {
+func (a *app) addReports(to *answer, src sources, s *selection, last int) (packet.Names, error) {
 	numbers, offset := &packet.Registry{}, int64(0)
-	if d != nil {
+	if src.ring != nil {
+		d := src.ring.Decoder
 		numbers.Domain, offset = d, d.WallOffset()
 	}
 	var p packet.Packet
@@ -101,7 +104,12 @@ func (a *app) addReports(to *answer, i *collect.Info, s *selection, last int, d 
 	if last > 0 {
 		take = window.add
 	}
-	if err := a.eachReport(i, s, take); err != nil {
+	err := a.eachReport(src.reports, src.ring, s, func(r *record.Record) {
+		if r.Source != record.EBPF { // which the ring's own count has
+			take(r)
+		}
+	})
+	if err != nil {
 		return nil, err
 	}
 	for _, r := range window.rows() {
@@ -110,7 +118,7 @@ func (a *app) addReports(to *answer, i *collect.Info, s *selection, last int, d 
 	if numbers.Over > 0 {
 		a.notef("%d visits of nodes or ports of reports are without a name here: there were too many", numbers.Over)
 	}
-	if last > 0 && d != nil {
+	if last > 0 && src.ring != nil {
 		a.notef("--last %d: so many of radar's own packets, and of those that switches reported", last)
 	}
 	return a.namesOf(numbers), nil
@@ -153,7 +161,7 @@ func isReported(i *collect.Info, node string) bool {
 
 // printReports prints selected packets of reports alone, the newest last of them.
 func (a *app) printReports(i *collect.Info, q packetQuery) error {
-	rows, err := a.selectedReports(i, q)
+	rows, _, err := a.selectedReports(sources{reports: i}, q)
 	if err != nil {
 		return err
 	}
@@ -176,20 +184,26 @@ func (a *app) noteNoReports(i *collect.Info) {
 	a.notef("no packet matches; %s collected since %s", plural(int(i.Next-i.First), "report"), i.Since.In(a.location).Format(time.TimeOnly))
 }
 
-func (a *app) selectedReports(i *collect.Info, q packetQuery) ([]*record.Record, error) {
-	window := newest{last: q.last}
-	err := a.eachReport(i, &q.selection, window.add)
-	return window.rows(), err
+// selectedReports are records of reports alone, and what others say of radar's own packets.
+func (a *app) selectedReports(s sources, q packetQuery) ([]*record.Record, said, error) {
+	window, own := newest{last: q.last}, make(said)
+	err := a.eachReport(s.reports, s.ring, &q.selection, func(r *record.Record) {
+		if !own.take(r) {
+			window.add(r)
+		}
+	})
+	return window.rows(), own, err
 }
 
 // printBoth prints what the ring and reports have, by time.
 func (a *app) printBoth(s sources, q packetQuery) error {
 	a.showNames(s.ring.Domain)
-	rows, err := a.selectedReports(s.reports, q)
+	rows, own, err := a.selectedReports(s, q)
 	if err != nil {
 		return fmt.Errorf("read reports: %w", err)
 	}
 	stats, err := backpack.ScanFunc(s.ring.Maps, s.ring.Decoder, q.scan(a.now()), func(r *record.Record) error {
+		own.add(r)
 		rows = append(rows, r)
 		return nil
 	})
@@ -207,4 +221,76 @@ func (a *app) printBoth(s sources, q packetQuery) error {
 		a.noteEmpty(s.ring, &q.selection)
 	}
 	return a.printPackets(rows, q)
+}
+
+// said is what switches have reported of radar's own packets, by the packets' IDs.
+type said map[string][]saidHop
+
+// saidHop is what the switch at one hop has said.
+type saidHop struct {
+	hop  int
+	node string
+	what map[string]uint64
+}
+
+// take keeps what switches have said of r, and returns whether r is one of radar's own packets.
+func (s said) take(r *record.Record) bool {
+	if r.Source != record.EBPF {
+		return false
+	}
+	for i := range r.Hops {
+		if h := &r.Hops[i]; h.INT != nil {
+			s[r.ID] = append(s[r.ID], saidHop{i, h.Node, h.INT})
+		}
+	}
+	return true
+}
+
+// add adds to r what switches have said of it.
+func (s said) add(r *record.Record) {
+	for _, of := range s[r.ID] {
+		if of.hop < len(r.Hops) && r.Hops[of.hop].Node == of.node {
+			r.Hops[of.hop].INT = of.what
+		}
+	}
+}
+
+// addSaid adds to packets of the ring what switches have said of them.
+func (a *app) addSaid(ring *agent.Reader, records []*record.Record) error {
+	reports, err := a.loadReports()
+	if err != nil || reports == nil {
+		return err
+	}
+	all := make(said)
+	err = reports.Records(a.domain, storiesOf(ring), func(r *record.Record) { all.take(r) })
+	for _, r := range records {
+		all.add(r)
+	}
+	return err
+}
+
+// storiesOf are the stories of a domain that is read; nil: there is none.
+func storiesOf(ring *agent.Reader) collect.Stories {
+	if ring == nil {
+		return nil
+	}
+	if s := join.Of(ring); s != nil {
+		return s
+	}
+	return nil
+}
+
+// saidText is what a switch has said of its queue and itself: " {queue 0: 12}".
+func saidText(h *record.Hop) string {
+	var parts []string
+	if depth, ok := h.INT["queue_occ"]; ok {
+		parts = append(parts, fmt.Sprintf("queue %d: %d", h.INT["queue_id"], depth))
+	}
+	if latency, ok := h.INT["hop_latency"]; ok {
+		parts = append(parts, fmt.Sprintf("latency %d", latency))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return " {" + strings.Join(parts, ", ") + "}"
 }

@@ -100,6 +100,13 @@ func (a *app) trace(ids []string, f *traceFlags, s *selection) error {
 	return a.readRing(s, nil, func(reader *agent.Reader) error {
 		found, err := a.findPackets(reader, ids, f, s)
 		// What is found is told, also beside an ID that is not.
+		records := make([]*record.Record, len(found))
+		for i := range found {
+			records[i] = &found[i].Record
+		}
+		if said := a.addSaid(reader, records); said != nil {
+			a.notef("warning: without the reports of switches: %v", said)
+		}
 		return errors.Join(err, a.printStories(reader, found))
 	})
 }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -204,10 +205,10 @@ func hopStep(r *record.Record, i int, slowest bool) step {
 	if h.Dst != "" || h.Dport != nil {
 		parts = append(parts, "destination now "+joinEndpoint(h.Dst, h.Dport))
 	}
-	s.what = strings.Join(parts, ", ")
-	if s.what == "" {
-		s.what = "seen"
+	if text := saidText(h); text != "" {
+		parts = append(parts, "the switch says"+text)
 	}
+	s.what = cmp.Or(strings.Join(parts, ", "), "seen")
 	return s
 }
 

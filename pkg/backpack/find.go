@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -52,33 +53,52 @@ func Find(src Source, dec *Decoder, id string, now uint64) (*Found, error) {
 	if epoch != dec.epoch {
 		return nil, fmt.Errorf("%s: %w", id, ErrForeign)
 	}
+	p, segment, err := findAt(src, dec, pos, now)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", id, err)
+	}
+	return &Found{Record: dec.Record(p), Segment: segment}, nil
+}
+
+// findAt is Find for a position of the decoder's domain.
+func findAt(src Source, dec *Decoder, pos, now uint64) (p *packet.Packet, segment int, err error) {
 	ring := src.Ring()
 	if pos == 0 || pos >= src.Cursor() {
-		return nil, fmt.Errorf("%s: %w", id, ErrNoPacket)
+		return nil, 0, ErrNoPacket
 	}
 	var own, head slot
 	there, _, ok := ring.read(pos, &own)
 	switch {
 	case !ok && there > pos:
-		return nil, fmt.Errorf("%s: %w", id, ErrOverwritten)
+		return nil, 0, ErrOverwritten
 	case !ok:
 		// Given to a CPU that did not use it, or taken back.
-		return nil, fmt.Errorf("%s: %w", id, ErrNoPacket)
+		return nil, 0, ErrNoPacket
 	}
 	f := own.fields()
-	found, p := &Found{}, &story{}
+	told := &story{}
 	if f.Seg == 0 {
-		dec.decode(p, &own, nil, now)
+		dec.decode(told, &own, nil, now)
 	} else if _, _, ok := ring.read(pos-uint64(f.Seg), &head); !ok {
-		dec.decode(p, nil, &own, now) // a later packet has the head's slot
+		dec.decode(told, nil, &own, now) // a later packet has the head's slot
 	} else if head.fields().Cut&cutTrain == 0 {
-		dec.decode(p, &head, nil, now)
-		found.Segment = int(f.Seg) + 1
+		dec.decode(told, &head, nil, now)
+		segment = int(f.Seg) + 1
 	} else {
-		dec.decode(p, &head, &own, now)
+		dec.decode(told, &head, &own, now)
 	}
-	found.Record = dec.Record(&p.Packet)
-	return found, nil
+	return &told.Packet, segment, nil
+}
+
+// Position is that of a packet in the domain as it is attached: ParseID's, for FindAt.
+type Position struct {
+	Epoch uint32
+	Pos   uint64
+}
+
+// FindAt is Find for a packet whose position is known.
+func FindAt(src Source, dec *Decoder, at Position, now uint64) (*Found, error) {
+	return Find(src, dec, (&Decoder{epoch: at.Epoch}).id(at.Pos), now)
 }
 
 // Extent is how far back a ring remembers.

@@ -126,7 +126,9 @@ func (c *Collector) take(p Packet) (*Template, error) {
 		}
 		// Each is a part of its packet's way: none has a template.
 		of := onTheWay{c.report.Flow, c.report.Hops[0], o.stay(0), c.report.Told, o.Dropped}
-		c.ways.add(o.seen, cardOf(o, p.At.UnixNano(), of))
+		card := cardOf(o, p.At.UnixNano(), of)
+		card.story, _ = c.translator.storyOf(o, card.at)
+		c.ways.add(o.seen, card)
 	})
 	if !keep {
 		return t, nil
@@ -314,12 +316,13 @@ func (i *Info) Translator() (*Translator, error) {
 }
 
 // Records calls fn for every record of what is kept, oldest first.
-func (i *Info) Records(name string, fn func(*record.Record)) error {
+// Of packets that have a story that is emitted, with what reports add to it; s may be nil.
+func (i *Info) Records(name string, s Stories, fn func(*record.Record)) error {
 	t, err := i.Translator()
 	if err != nil {
 		return err
 	}
-	t.Emit = fn
+	t.Emit, t.Stories = fn, s
 	err = i.Each(name, func(number uint64, p Packet) error {
 		t.Translate(p, i.ID(number))
 		return nil

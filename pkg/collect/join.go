@@ -29,6 +29,7 @@ type identity struct {
 	sport, dport uint16
 	id           uint32 // of IPv4; of IPv6 the flow label
 	fragment     int    // offset, of fragments
+	story        Story  // if it has one: then that alone tells
 	check        uint32 // TCP's sequence number, the checksum of UDP, of ICMP and of others their first bytes
 }
 
@@ -65,10 +66,12 @@ type postcards[T any] struct {
 
 // postcard is one node's, of which somebody wants to know what.
 type postcard[T any] struct {
-	node uint64 // its id, or noNode
-	ttl  uint8
-	at   int64 // when it came, Unix ns
-	what T
+	node  uint64 // its id, or noNode
+	ttl   uint8
+	at    int64 // when it came, Unix ns
+	story Story // of its packet, if there is one
+	place int   // in that
+	what  T
 }
 
 const noNode = 1 << 32
@@ -93,8 +96,11 @@ type together[T any] struct {
 // add takes a postcard. It calls emit for packets whose window has ended.
 func (p *postcards[T]) add(key identity, c postcard[T]) {
 	p.until(c.at)
+	if c.story != (Story{}) {
+		key = identity{story: c.story}
+	}
 	t := p.waiting[key]
-	if t != nil && len(t.cards) < maxCards && !t.has(c.node) {
+	if t != nil && len(t.cards) < maxCards && (key.story != (Story{}) || !t.has(c.node)) {
 		t.cards = append(t.cards, c)
 		return
 	}
@@ -170,6 +176,11 @@ type recorded struct {
 
 // joined makes one record of a packet's postcards.
 func (t *Translator) joined(cards []postcard[recorded]) {
+	if cards[0].story != (Story{}) {
+		if cards = t.withStory(cards); len(cards) == 0 {
+			return
+		}
+	}
 	t.Counts.Records++
 	first := cards[0].what
 	if len(cards) == 1 {
@@ -191,7 +202,12 @@ func (t *Translator) joined(cards []postcard[recorded]) {
 	}
 	roles(&r)
 	r.LatencyNs = sumOfHops(r.Hops)
-	t.timed(&r, stays)
+	if isUnordered(cards) { // nor does anything tell between which nodes the times are
+		t.Counts.Unordered++
+		unorder(&r)
+	} else {
+		t.timed(&r, stays)
+	}
 	t.Emit(&r)
 }
 
@@ -212,7 +228,14 @@ func (c *Collector) joined(cards []postcard[onTheWay]) {
 	}
 	r := &c.report // so that guard knows what it is about
 	*r = metrics.Report{HasFlow: true, Flow: cards[0].what.flow, Way: true, Hops: r.Hops[:0]}
-	alongTheWay(cards)
+	cards, ordered, whole := c.alongStory(cards)
+	switch {
+	case ordered && !whole:
+		return
+	case !ordered:
+		alongTheWay(cards)
+		r.Unordered = isUnordered(cards)
+	}
 	t := c.translator
 	t.stays = t.stays[:0]
 	for i := range cards {
@@ -223,6 +246,8 @@ func (c *Collector) joined(cards []postcard[onTheWay]) {
 			return
 		}
 	}
-	t.between(r, t.stays)
+	if !r.Unordered {
+		t.between(r, t.stays)
+	}
 	c.engine.Joined(r, c.Changed)
 }

@@ -27,6 +27,7 @@ type Observed struct {
 	Queued    bool             // the packet was in a congested queue there (Q)
 
 	seen  identity // what tells the packet from others
+	quote Quote    // the packet as it is quoted
 	clock clock    // by which all times are
 }
 
@@ -83,6 +84,7 @@ func (o *observer) fill(a about, in *intwire.INT) {
 	now.Quoted = quoted
 	if quoted {
 		now.seen = identityOf(&now.Header, l4)
+		now.quote = Quote{Header: now.Header, L4: l4}
 	}
 	if in != nil {
 		if quoted {

@@ -34,6 +34,9 @@ func ToPacket(p *packet.Packet, r *record.Record, names *packet.Registry, offset
 		}
 		p.Hops = append(p.Hops, hop)
 	}
+	if r.Unordered {
+		p.Unorder()
+	}
 	if l := r.Loss; l != nil {
 		node := names.Node(l.Node)
 		p.Lost = true

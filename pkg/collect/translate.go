@@ -20,8 +20,11 @@ type Counts struct {
 	Reports  uint64 `json:"reports"`
 	NoPacket uint64 `json:"no_packet"` // reports that were to become records, and quote no packet
 	Records  uint64 `json:"records"`
-	Alone    uint64 `json:"alone"`  // postcards of packets of which no other node sent one
-	Doubts   uint64 `json:"doubts"` // packets with reports of which the decoder has doubts: radar int decode shows them
+	Alone    uint64 `json:"alone"` // postcards of packets of which no other node sent one
+	// Unordered are packets of which the order of the nodes is not known.
+	Unordered uint64     `json:"unordered"`
+	Joins     JoinCounts `json:"joins"`
+	Doubts    uint64     `json:"doubts"` // packets with reports of which the decoder has doubts: radar int decode shows them
 
 	ClockFaults uint64 `json:"clock_faults,omitempty"` // times between nodes of one clock that cannot be: below 0, or above mostBetween
 	Untimed     uint64 `json:"untimed,omitempty"`      // reports without a time, where it was asked for
@@ -42,6 +45,8 @@ type Translator struct {
 	// came: else that counts. 0: that counts for all.
 	MostSkew time.Duration
 	Counts   Counts
+	// Stories, if not nil, are asked for the packets of postcards.
+	Stories Stories
 
 	decoders map[Source]*intwire.Decoder
 	message  intwire.Message
@@ -178,7 +183,12 @@ func (t *Translator) Records(m *intwire.Message, at time.Time, id string) {
 		r.TNs = at.UnixNano()
 		r.Time = record.TimeString(r.TNs)
 		if o.Postcard && t.Join > 0 {
-			t.postcards().add(o.seen, cardOf(o, r.TNs, recorded{r, o.stay(0)}))
+			c := cardOf(o, r.TNs, recorded{r, o.stay(0)})
+			var why Unjoined
+			if c.story, why = t.storyOf(o, r.TNs); why != Joins {
+				t.Counts.Joins.count(why, 1)
+			}
+			t.postcards().add(o.seen, c)
 			return
 		}
 		t.Counts.Records++

@@ -7,6 +7,8 @@ import (
 	"strconv"
 
 	"github.com/cilium/ebpf"
+
+	"github.com/vnetradar/radar/pkg/domain"
 )
 
 // Layout is what follows from the options: where the slot index stands in the
@@ -96,6 +98,20 @@ func (o Options) layoutFor(cpus int) (*Layout, error) {
 	}
 	l.setBlock(cpus)
 	return l, nil
+}
+
+// LayoutOf is the layout of a domain that exists.
+func LayoutOf(d domain.Options) (*Layout, error) { return optionsOf(d).Layout() }
+
+// Index is what the bits of an IPv4 header say of a packet on a link inside the domain, as guid_decode()
+// of bpf/radar/guid.h reads them; ok is false if they stand for no slot.
+func (l *Layout) Index(id uint16, ttl, dscp uint8) (index uint32, ok bool) {
+	band := uint32(l.TTLBand[ttl])
+	if band == 0 {
+		return 0, false
+	}
+	index = uint32(id) | uint32(dscp)&(1<<l.DSCPBits-1)<<idBits | (band-1)<<(idBits+l.DSCPBits)
+	return index, index < l.Slots
 }
 
 func (l *Layout) warn(text string) { l.Warnings = append(l.Warnings, text) }

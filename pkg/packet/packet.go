@@ -209,6 +209,14 @@ type BranchDrop struct {
 	Drop
 }
 
+// Unorder says that nothing tells in which order the packet came to its hops.
+func (p *Packet) Unorder() {
+	p.Tree = true
+	for i := range p.Hops {
+		p.Hops[i].From = -1
+	}
+}
+
 // Prev is the hop from which the packet came to hop i, -1 if it began there.
 func (p *Packet) Prev(i int) int {
 	if p.Tree {

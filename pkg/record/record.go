@@ -76,6 +76,8 @@ type Record struct {
 	// Moved: of an expired packet, whose address came to the node where it was seen last, or went,
 	// at about the same time: whether it was delivered there is not known.
 	Moved bool `json:"address_moved,omitempty"`
+	// Unordered: nodes have reported the packet, and nothing tells in which order it came to them.
+	Unordered bool `json:"unordered,omitempty"`
 }
 
 // Role that a node played for this packet.
@@ -109,8 +111,7 @@ type Hop struct {
 	LinkNs    *int64 `json:"link_ns,omitempty"`    // previous node's egress, or where it left that port's queue, to this ingress
 	LatencyNs *int64 `json:"latency_ns,omitempty"` // egress to egress, T(i) - T(i-1) of the paper
 
-	// INT is what a telemetry report says of this hop, as sent, by the names of docs/int.md;
-	// of records whose source is "int" only.
+	// INT is what a telemetry report says of this hop, as sent, by the names of docs/int.md.
 	INT map[string]uint64 `json:"int,omitempty"`
 
 	Src   string `json:"src,omitempty"` // only where they changed

@@ -39,6 +39,7 @@ var floors = map[string]int{
 	"pkg/collect": systems, "pkg/export": systems,
 
 	"pkg/aggregate": counts, "pkg/collect/outputs": counts,
+	"pkg/join": counts, // above the two systems of which it brings packets together
 
 	"cmd": faces, "lab": faces, // lab itself embeds the scenarios
 

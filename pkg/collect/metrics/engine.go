@@ -230,7 +230,7 @@ func (e *Engine) along(r *Report, f *flow) {
 	if r.HasThrough {
 		sum, whole = r.ThroughNs, true
 	}
-	if f != nil && named {
+	if f != nil && named && !r.Unordered {
 		e.way(r, f)
 	}
 	if r.HasFlow && whole && e.Observe != nil {

@@ -125,7 +125,9 @@ type Report struct {
 	HasFlow bool  // it is about a packet
 	Flow    Flow
 	Hops    []Hop // oldest first
-	Way     bool  // Hops are the packet's whole way: no postcard, no drop report
+	// Unordered: in which order the packet came to Hops is not known: there is no path, but a latency.
+	Unordered bool
+	Way       bool // Hops are the packet's whole way: no postcard, no drop report
 
 	// ThroughNs is the time from the first node to the last, where one clock is behind both.
 	HasThrough bool
