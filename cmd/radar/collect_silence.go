@@ -47,6 +47,14 @@ func (s *silence) look(a *app, now time.Time, i *collect.Info) {
 	if i.Counts.Reports > 0 {
 		return
 	}
+	if s.say(a, i) {
+		return
+	}
+	s.due = now.Add(s.after) // it is only quiet, until now
+}
+
+// say says why no report has come, if there is something to be said.
+func (s *silence) say(a *app, i *collect.Info) bool {
 	var lines []string
 	if n := i.Counts.Rejected; n > 0 {
 		lines = append(lines, fmt.Sprintf("%s came that hold no report: capture them, radar int decode -r FILE shows what they are", plural(int(n), "datagram")))
@@ -57,7 +65,7 @@ func (s *silence) look(a *app, now time.Time, i *collect.Info) {
 	dropped, err := collect.ReadDropped()
 	if err != nil {
 		a.notef("no report has come yet, and nothing says why: %v", err)
-		return
+		return true
 	}
 	if since := dropped.Since(s.then); len(since) > 0 {
 		lines = append(lines, "meanwhile the kernel has dropped here, reports or not:")
@@ -66,10 +74,11 @@ func (s *silence) look(a *app, now time.Time, i *collect.Info) {
 		}
 	}
 	if len(lines) == 0 {
-		return // it is only quiet
+		return false
 	}
 	fmt.Fprintln(a.stderr, "radar: no report has come yet")
 	for _, line := range lines {
 		fmt.Fprintf(a.stderr, "radar: %s\n", line)
 	}
+	return true
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/topo"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
@@ -189,33 +190,39 @@ func TestInterface(t *testing.T) {
 	}
 }
 
-// TestInterfaceWithoutEthernet: a tunnel's packets have no frame.
+// TestInterfaceWithoutEthernet: the packets of a tun device have no frame.
 func TestInterfaceWithoutEthernet(t *testing.T) {
-	n := nstest.New(t, "a", "b")
-	n.Veth("a", "eth0", "b", "eth0")
-	for i, name := range []string{"a", "b"} {
-		here, there := "fd00::"+string(rune('1'+i)), "fd00::"+string(rune('2'-i))
-		n.Run(name, "ip", "addr", "add", here+"/64", "dev", "eth0", "nodad")
-		n.Run(name, "ip", "link", "add", "tun0", "type", "ip6tnl", "mode", "any", "local", here, "remote", there)
-		n.Up(name, "tun0")
-		n.Address(name, "tun0", "10.1.0."+string(rune('1'+i))+"/24")
-	}
-	in := openAt(t, n, "b", "tun0", 32766)
-	within(t, n, "a", func() error {
-		conn, err := net.Dial("udp", "10.1.0.2:32766")
+	n := nstest.New(t, "a")
+	tun := -1
+	within(t, n, "a", func() (err error) {
+		if tun, err = unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC, 0); err != nil {
+			return err
+		}
+		request, err := unix.NewIfreq("tun0")
 		if err != nil {
 			return err
 		}
-		defer conn.Close()
-		_, err = conn.Write([]byte("report"))
-		return err
+		request.SetUint16(unix.IFF_TUN | unix.IFF_NO_PI)
+		return unix.IoctlIfreq(tun, unix.TUNSETIFF, request)
 	})
-	p, err := in.Receive()
-	if err != nil {
-		t.Fatal(err)
+	defer unix.Close(tun)
+	n.Up("a", "tun0")
+	in := openAt(t, n, "a", "tun0", 32766)
+	for _, packet := range [][]byte{
+		framed(t, "10.0.0.1", "10.0.0.2", 5, "no")[14:], framed(t, "10.0.0.1", "10.0.0.2", 32766, "four")[14:], framed(t, "fd00::1", "fd00::2", 32766, "six")[14:],
+	} {
+		if _, err := unix.Write(tun, packet); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if port, payload, err := p.UDP(); port != 32766 || string(payload) != "report" || err != nil {
-		t.Errorf("port %d, %q, %v", port, payload, err)
+	for _, want := range []string{"four", "six"} {
+		p, err := in.Receive()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if port, payload, err := p.UDP(); port != 32766 || string(payload) != want || err != nil {
+			t.Errorf("port %d, %q, %v, want %s", port, payload, err, want)
+		}
 	}
 }
 
