@@ -95,6 +95,9 @@ func TestInterface(t *testing.T) {
 	n := nstest.New(t, "a", "b")
 	n.Veth("a", "eth0", "b", "eth0")
 	in := openAt(t, n, "b", "eth0", 32766, 6000)
+	if link, err := n.Handle("b").LinkByName("eth0"); err != nil || link.Attrs().Promisc != 1 {
+		t.Fatalf("the interface is not promiscuous: %v", err)
+	}
 	var mu sync.Mutex
 	var said []string
 	in.Warn = func(text string) {
