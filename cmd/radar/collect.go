@@ -29,7 +29,9 @@ import (
 )
 
 const collectLong = `Take telemetry reports of switches and hosts (INT 0.5 to 2.1, Telemetry Report 0.5,
-1.0 and 2.0; docs/int.md) from UDP, or with -r from a capture file.
+1.0 and 2.0; docs/int.md) from UDP, with --interface from the wire, whoever they are for and
+whatever the kernel thinks of their headers (BMv2's have no IP checksum, and no UDP socket
+gets them), or with -r from a capture file.
 
 Metrics are made of every report: paths and latencies of flows, latencies of nodes,
 occupancy and congestion of queues, utilization of links. radar metrics shows the latest
@@ -57,13 +59,14 @@ from 1970. Times of 32 bits are taken for those nearest to the arrival: up to 3.
 it, or 1 s behind it, if they are ns. What is further than --max-skew from the arrival is
 not taken, and counted.
 
-Radar collects until Ctrl-C. What was kept stays until the next collector of the
+Radar collects until Ctrl-C; radar collect status says how it does. What was kept stays until the next collector of the
 domain begins, or "radar collect --forget".`
 
 const collectExample = `  radar collect                                          # UDP port 32766
   radar collect --port 32766,6000 --source 10.0.0.7=auto,latency=us --node 1=leaf1 --node 2=spine1
   radar collect --show events --threshold hop_latency=5us,queue_occupancy=50%
   radar collect --http 9432 --influx 'http://127.0.0.1:8086/?db=radar'
+  radar collect --interface eth1 --port 32766,6000
   radar collect --listen 10.0.0.1 --allow 10.0.0.0/8
   radar collect --all -r reports.pcap && radar paths && radar metrics
   radar collect --config collector.yaml
@@ -87,6 +90,8 @@ const saveEvery = 200 * time.Millisecond
 // collectFlags are the flags of "radar collect".
 type collectFlags struct {
 	listen   string
+	device   string
+	hint     time.Duration
 	ports    []uint
 	file     string
 	allow    []string
@@ -119,6 +124,9 @@ func newCollectCmd(a *app) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.listen, "listen", "", "take reports at this address only (default: at all)")
+	flags.StringVar(&f.device, "interface", "", "take reports to these ports as they are on the wire of this interface, whoever they are for, in place of sockets")
+	flags.DurationVar(&f.hint, "hint-after", hintAfter, "when to say what the kernel dropped, if no report has come")
+	_ = flags.MarkHidden("hint-after") // for tests
 	flags.UintSliceVar(&f.ports, "port", []uint{reportPort}, "UDP ports of reports (with -r: besides those that programs use)")
 	flags.StringVarP(&f.file, "read", "r", "", "read a capture file (- is standard input) and end")
 	flags.StringSliceVar(&f.allow, "allow", nil, "take reports of these sources only, addresses or prefixes such as 10.0.0.0/8 (default: anybody's)")
@@ -137,7 +145,7 @@ func newCollectCmd(a *app) *cobra.Command {
 	flags.BoolVar(&f.forget, "forget", false, "remove the reports that were kept")
 	flags.StringVar(&f.settings, "config", "", "YAML file with settings, named as these flags: those that are not given here")
 	completeFlag(cmd, "source", completeSource)
-	cmd.AddCommand(newCollectGenerateCmd(a))
+	cmd.AddCommand(newCollectGenerateCmd(a), newCollectStatusCmd(a))
 	return cmd
 }
 
@@ -172,8 +180,8 @@ func (a *app) collect(cmd *cobra.Command, f *collectFlags) error {
 	if err != nil {
 		return withCode(exitUsage, err)
 	}
-	if f.file != "" && isTyped(cmd, "listen") {
-		return usagef("--listen and -r FILE: use one of them")
+	if err := f.checkInputs(cmd); err != nil {
+		return err
 	}
 	if err := f.fast.check(cmd, f.file); err != nil {
 		return err
@@ -181,7 +189,7 @@ func (a *app) collect(cmd *cobra.Command, f *collectFlags) error {
 	stories := join.Open(a.domain)
 	defer stories.Close()
 	translator.Stories = stories
-	run := &collecting{app: a, shown: shown{what: f.show.value, name: translator.NodeName}}
+	run := &collecting{app: a, silence: silence{after: f.hint}, shown: shown{what: f.show.value, name: translator.NodeName}}
 	// What is kept goes only when there is something to take its place.
 	closeInput, err := run.open(f)
 	if err != nil {
@@ -196,7 +204,7 @@ func (a *app) collect(cmd *cobra.Command, f *collectFlags) error {
 	if err != nil {
 		return err
 	}
-	if run.path, err = f.fast.attach(a, run.sockets, allow, &config); err != nil {
+	if run.path, err = f.fast.attach(a, run.inputs, allow, &config); err != nil {
 		return errors.Join(err, store.Close(), out.end(a))
 	}
 	defer run.closePath()
@@ -362,41 +370,14 @@ type collecting struct {
 	*app
 	shown
 	capture   *collect.Capture // or
-	sockets   []*collect.Socket
+	inputs    []collect.Input
+	silence   silence
 	collector *collect.Collector
 	rowsDue   time.Time
 	path      *fast.Path // nil: none is asked for
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-}
-
-// open opens a file, or a socket for each port.
-func (c *collecting) open(f *collectFlags) (closeInput func(), err error) {
-	if f.file != "" {
-		c.capture, closeInput, err = c.openCapture(f.file)
-		return closeInput, err
-	}
-	var addr netip.Addr
-	if f.listen != "" {
-		if addr, err = netip.ParseAddr(f.listen); err != nil {
-			return nil, usagef("--listen %q: no IP address of this machine", f.listen)
-		}
-	}
-	closeInput = func() {
-		for _, s := range c.sockets {
-			s.Close()
-		}
-	}
-	for _, port := range f.ports {
-		s, err := collect.Listen(addr, uint16(port))
-		if err != nil {
-			closeInput()
-			return nil, err
-		}
-		c.sockets = append(c.sockets, s)
-	}
-	return closeInput, nil
 }
 
 // now is the time by which metrics grow old: of a file that of its packets.
@@ -427,10 +408,11 @@ func (c *collecting) take() error {
 	if c.capture != nil {
 		go func() { inputs <- c.collector.Read(c.capture) }() // nobody can interrupt it at a terminal
 	}
-	for _, s := range c.sockets {
-		fmt.Fprintf(c.stderr, "radar: collecting at %v\n", s.Addr())
+	c.silence.begin(c)
+	for _, in := range c.inputs {
+		fmt.Fprintf(c.stderr, "radar: collecting at %v\n", in)
 		wait.Go(func() {
-			if err := c.collector.Receive(s); err != nil {
+			if err := c.collector.Receive(in); err != nil {
 				c.cancel(err)
 			}
 		})
@@ -455,9 +437,11 @@ func (c *collecting) take() error {
 			if c.capture == nil {
 				c.collector.Until(now)
 			}
-			if _, err := c.collector.Save(); err != nil {
+			info, err := c.collector.Save()
+			if err != nil {
 				c.cancel(err)
 			}
+			c.silence.look(c.app, now, &info)
 			if err := c.saveRows(); err != nil {
 				c.cancel(err)
 			}
@@ -472,22 +456,6 @@ func (c *collecting) take() error {
 				return err
 			}
 			return nil
-		}
-	}
-}
-
-// endTime is how long what waits in sockets may take at the end.
-const endTime = 3 * time.Second
-
-// finish closes the sockets. What waits in them is still taken, unless an error has ended us.
-func (c *collecting) finish() {
-	most := endTime
-	if err := context.Cause(c.ctx); !errors.Is(err, context.Canceled) {
-		most = 0
-	}
-	for _, s := range c.sockets {
-		if left := s.Finish(most); left > 0 {
-			fmt.Fprintf(c.stderr, "radar: warning: %s waited at %v at the end and were not taken\n", plural(int(left), "datagram"), s.Addr())
 		}
 	}
 }

@@ -42,12 +42,16 @@ func (f *fastFlags) check(cmd *cobra.Command, file string) error {
 }
 
 // attach attaches the fast path; nil if none is asked for. On a kernel without it, it says so.
-func (f *fastFlags) attach(a *app, sockets []*collect.Socket, allow []netip.Prefix, c *metrics.Config) (*fast.Path, error) {
+func (f *fastFlags) attach(a *app, inputs []collect.Input, allow []netip.Prefix, c *metrics.Config) (*fast.Path, error) {
 	if f.device == "" {
 		return nil, nil
 	}
 	o := fast.Options{Device: f.device, Mode: fast.Mode(f.mode.value), Shared: c.MaxShared(), Flows: c.Flows, Age: c.Age, Allow: allow}
-	for _, s := range sockets { // --listen, or any
+	for _, in := range inputs { // --listen, or any
+		s, ok := in.(*collect.Socket)
+		if !ok {
+			continue // an interface, which --xdp is not used with
+		}
 		o.Ports = append(o.Ports, s.Addr().Port())
 		if addr := s.Addr().Addr(); !addr.IsUnspecified() {
 			o.Addresses = []netip.Addr{addr}

@@ -109,7 +109,7 @@ func (c *collecting) startOutputs(o *outs, engine *metrics.Engine, snapshot time
 		return
 	}
 	c.collector.Changed, engine.Observe = both(c.collector.Changed, o.Event), o.Observe
-	o.Failed = c.cancel
+	o.Failed, c.collector.Outputs = c.cancel, o.Info
 	if c.capture != nil { // a file can wait
 		o.Wait = c.ctx.Done()
 	}

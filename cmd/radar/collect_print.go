@@ -63,6 +63,7 @@ func (a *app) printCollected(f *collectFlags, i *collect.Info) error {
 		fmt.Fprintf(a.stderr, "radar: the numbers of %s were no longer followed: there are too many (--allow says whom to hear)\n", plural(int(i.Forgotten), "source"))
 	}
 	a.printFast(i)
+	a.printInterface(i)
 	if i.Fell > 0 {
 		fmt.Fprintf(a.stderr, "radar: %s found the socket full\n", plural(int(i.Fell), "datagram"))
 	}
@@ -93,5 +94,12 @@ func (a *app) printJoins(n *collect.Counts) {
 	}
 	if n.Unordered > 0 {
 		fmt.Fprintf(a.stderr, "radar: of %s the order of the nodes is not known: the TTLs in the quotes may be radar's (collect for that domain, on its machine)\n", plural(int(n.Unordered), "packet"))
+	}
+}
+
+// printInterface says what is not to be had of what came by an interface.
+func (a *app) printInterface(i *collect.Info) {
+	if i.Interface != nil && i.Interface.Parts > 0 {
+		fmt.Fprintf(a.stderr, "radar: %s cut, or in fragments, which are not put together\n", plural(int(i.Interface.Parts), "datagram"))
 	}
 }

@@ -285,6 +285,10 @@ func TestCollectRefuses(t *testing.T) {
 		{"--keep 10", exitUsage, "use at least 64k"},
 		{"--keep-metrics 10", exitUsage, "--keep-metrics 10: use at least 64k"},
 		{"-r /nowhere/none.pcap", exitFailure, "no such file"},
+		{"-r x --interface lo", exitUsage, "--interface and -r FILE: use one of them"},
+		{"--interface lo --listen ::1", exitUsage, "--interface and --listen: use one of them"},
+		{"--interface lo --xdp lo", exitUsage, "--interface and --xdp: use one of them"},
+		{"--interface nowhere", exitFailure, "interface nowhere: Link not found"},
 		{"-r x --listen ::1", exitUsage, "use one of them"},
 		{"x", exitUsage, "x"},
 	} {

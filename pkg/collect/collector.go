@@ -32,6 +32,8 @@ type Collector struct {
 	// KeepRows is how many bytes of values SaveRows writes at most; 0: any number. Those reported
 	// last are written.
 	KeepRows int64
+	// Outputs, if not nil, says how the ways out do. It is set before the first packet.
+	Outputs func() []OutputInfo
 
 	mu         sync.Mutex
 	translator *Translator
@@ -48,7 +50,7 @@ type Collector struct {
 	failing    bool // a write has found it full since the last SaveRows
 	refused    uint64
 	gaps       gaps
-	sockets    []*Socket
+	inputs     []Input
 	closed     bool
 }
 
@@ -167,17 +169,29 @@ func (c *Collector) count() {
 	if i.XDP != nil {
 		i.Refused += i.XDP.Refused
 	}
-	for _, s := range c.sockets {
-		i.Fell += s.Fell()
+	for _, in := range c.inputs {
+		i.Fell += in.Fell()
 	}
 }
 
-// countAll is count, and asks the fast path, which asks the kernel: not for each packet.
+// countAll is count, and asks the fast path and sockets, which ask the kernel: not for each packet.
 func (c *Collector) countAll() {
 	if c.path != nil {
 		c.store.Info.XDP = &FastInfo{Taken: c.taken}
 		c.path.About(c.store.Info.XDP)
 	}
+	i := &c.store.Info
+	i.Waiting = 0
+	for _, in := range c.inputs {
+		i.Waiting += in.Waiting()
+		if at, ok := in.(*Interface); ok {
+			i.Interface = at.about()
+		}
+	}
+	if c.Outputs != nil {
+		i.Outputs = c.Outputs()
+	}
+	i.Newest = c.newest
 	c.count()
 }
 
@@ -186,12 +200,12 @@ func (i *Info) ID(number uint64) string {
 	return fmt.Sprintf("%08x-i%s", i.Epoch, strconv.FormatUint(number, 16))
 }
 
-// Receive takes what comes to the socket until that is closed.
-func (c *Collector) Receive(s *Socket) error {
+// Receive takes what comes to the input until that is closed.
+func (c *Collector) Receive(in Input) error {
 	c.mu.Lock()
-	c.sockets = append(c.sockets, s)
+	c.inputs = append(c.inputs, in)
 	c.mu.Unlock()
-	return c.takeAll(s.Receive, net.ErrClosed)
+	return c.takeAll(in.Receive, net.ErrClosed)
 }
 
 // Read takes all packets of a capture file.

@@ -3,7 +3,8 @@
 // Package collect turns telemetry reports of switches and hosts into records, and keeps
 // the reports so that any process can do so later (docs/design/0009-collect.md).
 //
-//   - A Packet may hold reports: from a UDP socket (Listen) or a capture file (OpenCapture).
+//   - A Packet may hold reports: from a UDP socket (Listen), an interface (OpenInterface)
+//     or a capture file (OpenCapture).
 //   - A Translator is the one place where reports become records.
 //   - A Store keeps packets in capture files of bounded size; Load and Info.Records read them.
 //   - A Collector brings these together.

@@ -89,6 +89,9 @@ func (c *Collector) account(key uint64) error {
 // must have no template.
 func (c *Collector) same(last Packet, n uint64) (known bool) {
 	c.report.HasFlow, c.report.Hops = false, c.report.Hops[:0]
+	if last.At.After(c.newest) {
+		c.newest = last.At
+	}
 	counts := &c.translator.Counts
 	counts.Packets += n - 1
 	m := c.translator.Decode(last)

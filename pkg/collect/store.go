@@ -59,6 +59,10 @@ type Info struct {
 	Counts    Counts            `json:"counts"`
 	Metrics   metrics.Counts    `json:"metrics"`
 	XDP       *FastInfo         `json:"xdp,omitempty"`
+	Interface *InterfaceInfo    `json:"interface,omitempty"`
+	Outputs   []OutputInfo      `json:"outputs,omitempty"`
+	Newest    time.Time         `json:"newest,omitzero"`   // when the newest datagram came
+	Waiting   uint64            `json:"waiting"`           // in sockets, bytes of the kernel's memory
 	Gaps      uint64            `json:"gaps"`              // reports that sources numbered and that did not come
 	Forgotten uint64            `json:"sources_forgotten"` // sources whose numbers are no longer followed: there were too many
 	Fell      uint64            `json:"fell"`              // datagrams that the sockets had no room for
@@ -81,6 +85,25 @@ type FastInfo struct {
 	Shed    uint64 `json:"shed"`    // of these, those that the collector had no room for
 	Full    uint64 `json:"full"`    // templates that there was no room for
 	Refused uint64 `json:"refused"` // datagrams of sources that are not heard; not in up
+}
+
+// InterfaceInfo is what an Interface has seen beside reports.
+type InterfaceInfo struct {
+	Device string `json:"device"`
+	Parts  uint64 `json:"parts"` // datagrams to a port of reports that are cut, or in fragments; they are among the rejected
+	Other  uint64 `json:"other"` // packets that had to be looked at, and go to no port of reports
+	Downs  uint64 `json:"downs"` // how often the interface was down
+}
+
+// OutputInfo is what became of events and values that an output was given.
+type OutputInfo struct {
+	Name       string `json:"name"`
+	Waiting    int    `json:"waiting"` // events and snapshots
+	Written    uint64 `json:"written"`
+	ShedEvents uint64 `json:"shed_events"` // its queue was full
+	ShedValues uint64 `json:"shed_values"`
+	GivenUp    uint64 `json:"given_up"` // refused by who was to have it
+	Retries    uint64 `json:"retries"`  // attempts after one that had failed
 }
 
 // File is one capture file and the number of its first packet.

@@ -264,3 +264,15 @@ func (f *Fanout) Each(fn func(name string, n *Tally)) {
 		fn(q.output.Name(), &q.tally)
 	}
 }
+
+// Info says how each output does.
+func (f *Fanout) Info() (list []collect.OutputInfo) {
+	for _, q := range f.queues {
+		n := &q.tally
+		list = append(list, collect.OutputInfo{
+			Name: q.output.Name(), Waiting: len(q.items), Written: n.Written.Load(), ShedEvents: n.ShedEvents.Load(),
+			ShedValues: n.ShedValues.Load(), GivenUp: n.GivenUp.Load(), Retries: n.Retries.Load(),
+		})
+	}
+	return list
+}
