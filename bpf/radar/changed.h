@@ -31,25 +31,43 @@ GLOBAL int is_handmade(struct __sk_buff *skb)
 	return sk && sk->type == SOCK_RAW ? BY_RAW : 0;
 }
 
-/* Whether the packet in slot s was last seen as it came to node, or was lost there. stay: what
- * its log says of that node. by: how another one was sent that has its bits. */
+/* Whether that event says that the packet is on a link to node, as far as is known, or has just
+ * left node. */
+static __always_inline bool is_on_link(__u64 cell, __u32 node)
+{
+	__u32 no = cell_port(cell);
+	const struct rdr_port *port;
+
+	if (!went_out(cell))
+		return false;
+	port = bpf_map_lookup_elem(&ports, &no);
+	return port && (!port->towards || port->towards == node + 1 || port->node == node);
+}
+
+/* Whether the packet in slot s was last seen on its way to node, as it came there, or was lost
+ * there. stay: what its log says of that node. by: how another one was sent that has its bits. */
 static __always_inline bool is_still_here(struct rdr_slot *s, __u32 stay, __u32 node, __u32 by)
 {
 	struct rdr_slot *h = head_of(s);
+	__u8 state = s->state | (h ? h->state : 0);
 	__u64 last = last_event(s);
 
 	/* What was delivered to the node itself nobody sends on. */
 	if (cell_kind(last) == RDR_EV_DELIVER)
 		return false;
-	/* A switch may be quicker than the hook at ingress. A raw socket's packet that looks so
-	 * has bits of its own: it would have to be read by another socket first. */
+	/* A switch may be quicker than the hook at ingress: then the packet is still on the link.
+	 * What has arrived or left elsewhere is not. A raw socket's packet that looks so has bits
+	 * of its own: it would have to be read by another socket first. */
 	if (!(stay & STAY_CAME))
-		return by == BY_PACKET;
+		return by == BY_PACKET && is_on_link(last, node);
 	if (has_come(last, node))
 		return true;
-	/* What the kernel has dropped is the copy that it got itself, for another host or not. */
-	return !(stay & (STAY_AWAY | STAY_LEFT)) &&
-	       (cell_kind(last) == RDR_EV_IGNORED || (s->state | (h ? h->state : 0)) & RDR_ST_LOST);
+	if (stay & (STAY_AWAY | STAY_LEFT))
+		return false;
+	/* What the kernel has dropped is the copy that it got itself, for another host or not. A
+	 * flooded copy of what has arrived elsewhere nobody sends on. */
+	return state & RDR_ST_LOST ||
+	       (cell_kind(last) == RDR_EV_IGNORED && !(state & RDR_ST_DONE));
 }
 
 /*
