@@ -50,14 +50,11 @@ func Find(src Source, dec *Decoder, id string, now uint64) (*Found, error) {
 	if err != nil {
 		return nil, err
 	}
-	if epoch != dec.epoch {
-		return nil, fmt.Errorf("%s: %w", id, ErrForeign)
-	}
-	p, segment, err := findAt(src, dec, pos, now)
+	found, err := FindAt(src, dec, Position{epoch, pos}, now)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", id, err)
 	}
-	return &Found{Record: dec.Record(p), Segment: segment}, nil
+	return found, nil
 }
 
 // findAt is Find for a position of the decoder's domain.
@@ -98,7 +95,14 @@ type Position struct {
 
 // FindAt is Find for a packet whose position is known.
 func FindAt(src Source, dec *Decoder, at Position, now uint64) (*Found, error) {
-	return Find(src, dec, (&Decoder{epoch: at.Epoch}).id(at.Pos), now)
+	if at.Epoch != dec.epoch {
+		return nil, ErrForeign
+	}
+	p, segment, err := findAt(src, dec, at.Pos, now)
+	if err != nil {
+		return nil, err
+	}
+	return &Found{Record: dec.Record(p), Segment: segment}, nil
 }
 
 // Extent is how far back a ring remembers.
