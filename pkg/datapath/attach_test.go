@@ -5,6 +5,7 @@ package datapath
 import (
 	"context"
 	"errors"
+	"hash/fnv"
 	"slices"
 	"strings"
 	"testing"
@@ -22,7 +23,20 @@ import (
 
 var chain = []string{"a", "r", "b"}
 
-// bothHooks runs a test on TCX and on clsact.
+// anyHook runs a test on TCX and on clsact in make nightly, and on one of them, which its name
+// chooses, elsewhere: what it asks does not depend on the hook, and half of them use each.
+func anyHook(t *testing.T, f func(t *testing.T, hook string)) {
+	if need.IsNightly(t) {
+		bothHooks(t, f)
+		return
+	}
+	hash := fnv.New32a()
+	_, _ = hash.Write([]byte(t.Name()))
+	hook := []string{HookTCX, HookClsact}[hash.Sum32()%2]
+	t.Run(hook, func(t *testing.T) { f(t, hook) })
+}
+
+// bothHooks runs a test on TCX and on clsact, in every tier.
 func bothHooks(t *testing.T, f func(t *testing.T, hook string)) {
 	for _, hook := range []string{HookTCX, HookClsact} {
 		t.Run(hook, func(t *testing.T) { f(t, hook) })
@@ -200,7 +214,7 @@ func TestAttachOrder(t *testing.T) {
 }
 
 func TestExtend(t *testing.T) {
-	bothHooks(t, func(t *testing.T, hook string) {
+	anyHook(t, func(t *testing.T, hook string) {
 		l := newChain(t, hook)
 		first := l.attach("a", "r")
 		l.wantFlags("a/e0 "+internalPort, "r/e0 "+internalPort, "r/e1 "+edgePort)
@@ -282,10 +296,7 @@ func TestAttachRefuses(t *testing.T) {
 // Inode numbers are used again: a node of a dead domain is not in the way of a
 // namespace that has its number now.
 func TestAttachUsedNumber(t *testing.T) {
-	bothHooks(t, func(t *testing.T, hook string) {
-		if hook == HookClsact { // numbers do not depend on the hook, and each takes half a minute
-			need.Nightly(t)
-		}
+	anyHook(t, func(t *testing.T, hook string) {
 		l := newLab(t, hook, "a", "b", "bare", "dead")
 		l.Veth("a", "e0", "b", "e0")
 		l.Veth("dead", "e0", "dead", "e1")

@@ -92,7 +92,7 @@ func deviceName(d *domain.Domain, id uint16) string {
 }
 
 func TestBridgeAttachDetach(t *testing.T) {
-	bothHooks(t, func(t *testing.T, hook string) {
+	anyHook(t, func(t *testing.T, hook string) {
 		l := newBridgeLab(t, hook)
 		all := []string{"sw", "a", "b", "u"}
 		before := l.tc(all...)
@@ -135,7 +135,7 @@ func TestBridgeAttachDetach(t *testing.T) {
 
 func TestBridgeRollback(t *testing.T) {
 	need.Nightly(t) // TestRollbackOfNewDomain stays
-	bothHooks(t, func(t *testing.T, hook string) {
+	anyHook(t, func(t *testing.T, hook string) {
 		l := newBridgeLab(t, hook)
 		all := []string{"sw", "a", "b", "u"}
 		before := l.tc(all...)
@@ -248,7 +248,7 @@ func TestBridgeStaysOpen(t *testing.T) {
 // A member that goes between the look and the deed is no reason to open the bridge,
 // nor is one that is taken off then.
 func TestBridgeMemberVanishes(t *testing.T) {
-	bothHooks(t, func(t *testing.T, hook string) {
+	anyHook(t, func(t *testing.T, hook string) {
 		l := newBridgeLab(t, hook)
 		l.attach("a", "b")
 		l.Add("n")
@@ -302,7 +302,7 @@ func TestBridgeMemberVanishes(t *testing.T) {
 
 // The user may name the bridge's namespace: then the bridge is inside a node.
 func TestBridgeNodeIsNamed(t *testing.T) {
-	bothHooks(t, func(t *testing.T, hook string) {
+	anyHook(t, func(t *testing.T, hook string) {
 		l := newBridgeLab(t, hook)
 		l.attach("a")
 		l.attach("sw")

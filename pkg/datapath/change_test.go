@@ -261,7 +261,7 @@ func TestMovePeer(t *testing.T) {
 			if carry == CarryHeader {
 				need.Nightly(t) // here TestMoveInterfaceComes would fail, too
 			}
-			bothHooks(t, func(t *testing.T, hook string) {
+			anyHook(t, func(t *testing.T, hook string) {
 				l, p, o := newMoveLab(t, hook)
 				l.opts.Carry = carry
 				l.attach(chain...)
@@ -287,7 +287,7 @@ func TestMovePeer(t *testing.T) {
 
 // The same of an interface that was never up while it was attached: nothing tells of its move.
 func TestMoveFresh(t *testing.T) {
-	bothHooks(t, func(t *testing.T, hook string) {
+	anyHook(t, func(t *testing.T, hook string) {
 		l, p, o := newMoveLab(t, hook)
 		l.attach(chain...)
 		for range 2 {
@@ -308,7 +308,7 @@ func TestMoveFresh(t *testing.T) {
 
 // The other end of an attached node's interface leaves its bridge by leaving the namespace.
 func TestMoveMember(t *testing.T) {
-	bothHooks(t, func(t *testing.T, hook string) {
+	anyHook(t, func(t *testing.T, hook string) {
 		l := newBridgeLab(t, hook)
 		l.opts.Lease = 0
 		l.Add("out")
@@ -334,7 +334,7 @@ func TestMoveMember(t *testing.T) {
 
 // An interface that moves away and back before anybody has noticed is attached as before.
 func TestMoveThereAndBack(t *testing.T) {
-	bothHooks(t, func(t *testing.T, hook string) {
+	anyHook(t, func(t *testing.T, hook string) {
 		l, p, o := newMoveLab(t, hook)
 		l.attach(chain...)
 		l.move("b", "e0", "out")
@@ -495,7 +495,7 @@ func TestMoveInterfaceComes(t *testing.T) {
 			if c.nightly {
 				need.Nightly(t)
 			}
-			bothHooks(t, func(t *testing.T, hook string) {
+			anyHook(t, func(t *testing.T, hook string) {
 				l, p, o := newHeaderLab(t, hook)
 				l.opts.Carry = c.carry
 				req := l.request(chain...)
@@ -560,7 +560,7 @@ func TestMoveInTraffic(t *testing.T) {
 		close(stop)
 		wait.Wait()
 	}
-	bothHooks(t, func(t *testing.T, hook string) {
+	anyHook(t, func(t *testing.T, hook string) {
 		t.Run("an interface moves", func(t *testing.T) {
 			l, p, o := newMoveLab(t, hook)
 			l.attach(chain...)

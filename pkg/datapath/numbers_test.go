@@ -40,7 +40,7 @@ func (l *lab) useUp(nodes, ports uint16) {
 // packets toward it are restored.
 func TestPortNumbersUsedUp(t *testing.T) {
 	need.Nightly(t) // TestNodeNumbersUsedUp stays
-	bothHooks(t, func(t *testing.T, hook string) {
+	anyHook(t, func(t *testing.T, hook string) {
 		l := newChain(t, hook)
 		l.attach(chain...)
 		l.useUp(0, maxPorts-2)
@@ -115,7 +115,7 @@ func TestNodeNumbersUsedUp(t *testing.T) {
 // so do tunnels, whose way may lead over it.
 func TestBridgeMemberWithoutNumber(t *testing.T) {
 	need.Nightly(t) // TestHeaderNodeWithoutNumber stays
-	bothHooks(t, func(t *testing.T, hook string) {
+	anyHook(t, func(t *testing.T, hook string) {
 		l := newBridgeLab(t, hook)
 		for i, name := range []string{"a", "b"} {
 			l.Run(name, "ip", "link", "add", "vx", "type", "vxlan", "id", "7", "dstport", "4789",
@@ -172,7 +172,7 @@ func TestPortNumbersOfOneNode(t *testing.T) {
 	was := portsPerNode
 	portsPerNode = 4
 	t.Cleanup(func() { portsPerNode = was })
-	bothHooks(t, func(t *testing.T, hook string) {
+	anyHook(t, func(t *testing.T, hook string) {
 		l := newChain(t, hook)
 		l.attach(chain...)
 		h := l.open()

@@ -70,7 +70,7 @@ func waitGone(t *testing.T, l *lab, node, link string) {
 
 // The other end moves out of the domain: what leaves toward it must be restored.
 func TestRefreshPeerMoves(t *testing.T) {
-	bothHooks(t, func(t *testing.T, hook string) {
+	anyHook(t, func(t *testing.T, hook string) {
 		l := newChain(t, hook)
 		l.Add("out")
 		l.attach(chain...)
@@ -121,7 +121,7 @@ func TestRefreshNotes(t *testing.T) {
 // An interface is replaced by another one of the same number: it needs programs.
 func TestRefreshSameNumber(t *testing.T) {
 	need.Nightly(t) // TestRefreshPeerMoves stays
-	bothHooks(t, func(t *testing.T, hook string) {
+	anyHook(t, func(t *testing.T, hook string) {
 		l := newLab(t, hook, "a", "b")
 		l.Veth("a", "e0", "b", "e0", 77)
 		before := l.attach("a", "b").Domain

@@ -77,7 +77,7 @@ func wantNoTCXAt(t *testing.T, l *lab, node, port string) {
 
 func TestRollbackOfExtension(t *testing.T) {
 	need.Nightly(t) // TestRollbackOfNewDomain stays
-	bothHooks(t, func(t *testing.T, hook string) {
+	anyHook(t, func(t *testing.T, hook string) {
 		l := newChain(t, hook)
 		l.attach("a", "r")
 		description := readDescription(t, l)
@@ -115,7 +115,7 @@ func readDescription(t *testing.T, l *lab) map[string]any {
 // A kill in the middle leaves pins without a description, or one without a lease.
 func TestHalfAttached(t *testing.T) {
 	need.Nightly(t) // cmd/radar has half attached domains, too
-	bothHooks(t, func(t *testing.T, hook string) {
+	anyHook(t, func(t *testing.T, hook string) {
 		l := newChain(t, hook)
 		before := l.tc(chain...)
 		mend := "radar detach --domain " + l.domain

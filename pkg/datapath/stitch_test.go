@@ -109,7 +109,7 @@ func TestStitchedPackets(t *testing.T) {
 			if carry == CarryHeader {
 				need.Nightly(t) // the link is the same
 			}
-			bothHooks(t, func(t *testing.T, hook string) {
+			anyHook(t, func(t *testing.T, hook string) {
 				const n = 300
 				l := newStitchLab(t, hook)
 				l.opts.Lease, l.opts.Carry = 0, carry
@@ -137,7 +137,7 @@ func TestStitchedPackets(t *testing.T) {
 // A filter goes while packets are sent: what comes into the namespace between the two then has
 // true bits, before anybody has noticed, and when it comes back.
 func TestStitchedEnds(t *testing.T) {
-	bothHooks(t, func(t *testing.T, hook string) {
+	anyHook(t, func(t *testing.T, hook string) {
 		const n = 100
 		l := newStitchLab(t, hook)
 		l.opts.Lease = 0
@@ -164,7 +164,7 @@ func TestStitchedEnds(t *testing.T) {
 // The namespace between the two becomes a node while packets are sent, and ceases to be one: all
 // arrive as they were sent.
 func TestStitchedNodeLeaves(t *testing.T) {
-	bothHooks(t, func(t *testing.T, hook string) {
+	anyHook(t, func(t *testing.T, hook string) {
 		l := newStitchLab(t, hook)
 		l.opts.Lease = 0
 		l.attach("a", "b")

@@ -157,7 +157,7 @@ func (s *stream) end(hook string) {
 // be one.
 func TestBridgeNodeIsNamedInTraffic(t *testing.T) {
 	need.Nightly(t) // TestBridgeNodeIsNamed without traffic, and TestBridgeAttachInTraffic, stay
-	bothHooks(t, func(t *testing.T, hook string) {
+	anyHook(t, func(t *testing.T, hook string) {
 		l := newBridgeLab(t, hook)
 		l.opts.Lease = 0
 		l.attach("a")
@@ -172,7 +172,7 @@ func TestBridgeNodeIsNamedInTraffic(t *testing.T) {
 
 // Nodes on a bridge come and go while packets cross it.
 func TestBridgeAttachInTraffic(t *testing.T) {
-	bothHooks(t, func(t *testing.T, hook string) {
+	anyHook(t, func(t *testing.T, hook string) {
 		l := newBridgeLab(t, hook)
 		l.opts.Lease = 0
 		l.attach("a")
@@ -191,7 +191,7 @@ func TestBridgeAttachInTraffic(t *testing.T) {
 // domain was closed all the time.
 func TestBridgeUndoInTraffic(t *testing.T) {
 	need.Nightly(t) // TestBridgeAttachInTraffic stays
-	bothHooks(t, func(t *testing.T, hook string) {
+	anyHook(t, func(t *testing.T, hook string) {
 		l := newBridgeLab(t, hook)
 		l.opts.Lease = 0
 		all := []string{"sw", "a", "b", "u"}
