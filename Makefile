@@ -104,7 +104,7 @@ demo-int: deps-run build ## a virtual network beside reports of switches (INT), 
 	lab/demo-int.sh bin/radar
 
 .PHONY: generate objects
-generate: objects ## BPF objects, man pages, docs/cli, tables of docs/int.md
+generate: objects ## BPF objects, man pages, docs/cli, tables of docs/int
 	go generate ./pkg/intwire ./pkg/export
 	go run ./cmd/radar docs docs
 objects: deps-bpf
