@@ -51,6 +51,7 @@ hook=$(measured "per packet, of the floor's")
 echo=$(measured "echo, of none's")
 tcp=$(measured "TCP throughput, of none's")
 lab/section.sh README.md cost <<TEXT
-A packet costs **$hook** at each hook what a program costs that only parses it and reads the clock. An echo through ten
-routers takes **$echo** as long as without radar, and TCP keeps **$tcp** of its throughput ($from).
+A packet costs **$hook** at each hook what a program costs that only parses it and reads the clock. An echo
+through ten routers takes **$echo** as long as without radar, and TCP keeps **$tcp** of its throughput
+($from).
 TEXT
