@@ -33,7 +33,7 @@ rows "$work/there.log" >"$work/there"
 	echo "| point | case | shows | \`--carry mark\` | \`--carry header\` | known | \`make transparency\` ... |"
 	echo "|---|---|---|---|---|---|---|"
 	awk -F' [|] ' -v kernel="$kernel" '
-		FNR == NR { there[$2] = $0; next }
+		FILENAME == ARGV[1] { there[$2] = $0; next } # which may be empty
 		{
 			name = $2
 			where = ""
