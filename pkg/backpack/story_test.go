@@ -12,6 +12,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/backpack"
 	rt "github.com/vnetradar/radar/pkg/backpack/ringtest"
+	"github.com/vnetradar/radar/pkg/clock"
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/record"
 )
@@ -163,7 +164,7 @@ func TestRecordJSON(t *testing.T) {
 		t.Errorf("time %s does not agree with t_ns %d (%s)", r.Time, r.TNs, got)
 	}
 	before := time.Now()
-	age := time.Duration(backpack.Monotonic() - b.t0)
+	age := time.Duration(clock.Monotonic() - b.t0)
 	after := time.Now()
 	if now := time.Unix(0, r.TNs).Add(age); now.Before(before.Add(-time.Second)) || now.After(after.Add(time.Second)) {
 		t.Errorf("a packet of CLOCK_MONOTONIC %d, %v ago, has the time %v", b.t0, age, time.Unix(0, r.TNs))

@@ -438,13 +438,8 @@ func TryLock(name string) (unlock func(), ok bool) {
 	if CheckName(name) != nil {
 		return nil, false
 	}
-	path := File(name, "lock")
-	fd, err := statedir.Open(path, unix.O_RDWR)
+	fd, err := statedir.TryLock(File(name, "lock"), unix.O_RDWR)
 	if err != nil {
-		return nil, false
-	}
-	if unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) != nil || !statedir.IsFile(fd, path) {
-		unix.Close(fd)
 		return nil, false
 	}
 	return func() { unix.Close(fd) }, true
