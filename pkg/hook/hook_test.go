@@ -382,7 +382,7 @@ func TestTracing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s, err := Look(pin); err != nil || s != (Standing{Program: id, Kind: link.TracingType}) {
+	if s, err := Look(pin); err != nil || s != (Standing{Program: id, Kind: link.RawTracepointType}) {
 		t.Errorf("%+v, %v; want program %d", s, err, id)
 	}
 	if err := Detach(pin); err != nil {

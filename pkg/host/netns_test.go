@@ -54,12 +54,12 @@ func TestNetns(t *testing.T) {
 	}
 }
 
-// TestOwnNetns: the host's namespace is that of process 1, whatever becomes of threads.
+// TestOwnNetns: the host's namespace is the one that the tests run in, whatever becomes of threads.
 func TestOwnNetns(t *testing.T) {
 	need.AsRoot(t)
 	own := OwnNetns()
-	if first := inode(t, "/proc/1/ns/net"); own.Inum != first {
-		t.Errorf("%+v, want %d", own, first)
+	if home := inode(t, "/proc/thread-self/ns/net"); own.Inum != home {
+		t.Errorf("%+v, want %d", own, home)
 	}
 	err := InNewNetns(func() error {
 		ns, err := OwnNetns().Open()
