@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -191,6 +192,76 @@ func TestTC(t *testing.T) {
 	}
 }
 
+// TestDetach: a program is off when Detach returns, whoever has its link open.
+func TestDetach(t *testing.T) {
+	dir := newPins(t)
+	p, prog, pin := newPair(t), newProgram(t, ebpf.XDP, ebpf.AttachXDP, xdpDrop), filepath.Join(dir, "xdp")
+	index := p.Index("b", "e0")
+	p.in("b", func() error { return AttachPinned(prog, XDP{Ifindex: index, Generic: true}, pin) })
+	open, err := link.LoadPinnedLink(pin, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer open.Close()
+	p.isCut("attached")
+	if err := Detach(pin); err != nil {
+		t.Fatal(err)
+	}
+	p.reaches("detached")
+}
+
+// TestPins: maps are pinned beside links. They are told apart, and freed with their pins.
+func TestPins(t *testing.T) {
+	dir := newPins(t)
+	m, err := ebpf.NewMap(&ebpf.MapSpec{Name: "rdr_test", Type: ebpf.Array, KeySize: 4, ValueSize: 4, MaxEntries: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := m.Info()
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, _ := info.ID()
+	pin := filepath.Join(dir, "map")
+	err = errors.Join(m.Pin(pin), m.Close(), newTC(t, tcNext).Pin(filepath.Join(dir, "link-not")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := Pins(dir, "")
+	if err != nil || !slices.Equal(all, []string{filepath.Join(dir, "link-not"), pin}) {
+		t.Errorf("pins %v, %v", all, err)
+	}
+	if some, err := Pins(dir, "link-"); err != nil || !slices.Equal(some, all[:1]) {
+		t.Errorf("pins of links %v, %v", some, err)
+	}
+	if _, err := Pins(dir+"/none", ""); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("pins of no directory: %v", err)
+	}
+	ids := PinnedMaps(all)
+	if !slices.Equal(ids, []ebpf.MapID{id}) {
+		t.Errorf("maps %v, want %d", ids, id)
+	}
+	if err := RemoveDir(dir); err == nil {
+		t.Error("removed a directory with pins")
+	}
+	if _, err := Look(pin); err == nil {
+		t.Error("a map is a link")
+	}
+	for _, pin := range all {
+		if err := Detach(pin); err != nil {
+			t.Error(err)
+		}
+	}
+	AwaitFreed(ids)
+	if err := RemoveDir(dir); err != nil {
+		t.Error(err)
+	}
+	nstest.WaitFor(t, "the kernel to free the map", func() bool {
+		next, err := ebpf.MapGetNextID(id - 1)
+		return err != nil || next != id
+	})
+}
+
 // TestTCXFirst: our program comes before those that were there.
 func TestTCXFirst(t *testing.T) {
 	dir, all := newPins(t), ways(t)
@@ -264,9 +335,13 @@ func TestBusy(t *testing.T) {
 		if err := first.Add(next); err != nil {
 			return err
 		}
-		busy("filter", Filter{Ifindex: index, Name: "second"}.Add(drop), `bpf "first"`)
+		second := Filter{Ifindex: index, Name: "second"}
+		busy("filter", second.Add(drop), `bpf "first"`)
 		if err := RemoveClsact(index); err != nil || !first.Stands() {
 			t.Errorf("removed a qdisc that is in use: %v", err)
+		}
+		if err := second.Remove(); err != nil || second.Stands() || !first.Stands() {
+			t.Errorf("removed a filter of another name: %v", err)
 		}
 		if err := errors.Join(first.Remove(), RemoveClsact(index)); err != nil {
 			return err

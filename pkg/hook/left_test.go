@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -83,6 +84,9 @@ func TestLeft(t *testing.T) {
 			continue
 		}
 		p.isCut(what)
+		if out := p.Run("b", "ip", "link", "show", "e0"); strings.Contains(out, "xdpgeneric") != (what == "XDP") || strings.Contains(out, " xdp ") != (what == "native XDP") {
+			t.Errorf("%s: the interface is\n%s", what, out)
+		}
 		takeOff(t, p, dir, what)
 		p.reaches(what + ", taken off")
 	}
