@@ -49,16 +49,15 @@ type Netns struct {
 
 // OwnNetns returns the namespace of the host: that of process 1 where it can be seen, else the one
 // that this process began in. It is opened at the first call, and stays open: the path may lead
-// elsewhere for moments. OnOwnThread is such a call, before any thread moves: what /proc shows of
-// a process is its main thread, which is in another namespace for moments, or for good if it
-// cannot return.
+// elsewhere for moments, since what /proc shows of a process is its main thread. OnOwnThread is
+// such a call, before any thread moves.
 func OwnNetns() Netns { return ownNetns() }
 
 var ownNetns = sync.OnceValue(func() Netns {
 	const first = "/proc/1/ns/net"
-	for _, path := range []string{first, "/proc/self/ns/net"} {
-		if ns, inum, err := OpenNetns(path); err == nil {
-			return Netns{Path: path, Inum: inum, ns: ns}
+	for _, at := range []struct{ path, open string }{{first, first}, {"/proc/self/ns/net", "/proc/thread-self/ns/net"}} {
+		if ns, inum, err := OpenNetns(at.open); err == nil {
+			return Netns{Path: at.path, Inum: inum, ns: ns}
 		}
 	}
 	return Netns{Path: first, ns: netns.None()}
