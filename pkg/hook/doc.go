@@ -2,7 +2,7 @@
 
 // Package hook puts BPF programs where the kernel calls them, says what stands there, and takes
 // it off. Every system of radar uses it, and it knows none of them:
-// docs/design/0020-hooks.md.
+// docs/design/0021-hooks.md.
 //
 // There are two ways in which the kernel keeps a program in its place.
 //
