@@ -18,7 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	scenarios "github.com/vnetradar/radar/lab"
-	"github.com/vnetradar/radar/pkg/kernel"
+	"github.com/vnetradar/radar/pkg/host/kernel"
 	"github.com/vnetradar/radar/pkg/lab"
 )
 

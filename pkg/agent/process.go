@@ -12,7 +12,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/host"
-	"github.com/vnetradar/radar/pkg/statedir"
+	"github.com/vnetradar/radar/pkg/host/statedir"
 )
 
 // HandOver is the signal that asks an agent to write its snapshot and to end

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/vnetradar/radar/pkg/clock"
+	"github.com/vnetradar/radar/pkg/host/clock"
 )
 
 // processOffset is measured once, so that the times of one process are consistent

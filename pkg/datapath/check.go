@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/vnetradar/radar/pkg/hook"
-	"github.com/vnetradar/radar/pkg/kernel"
+	"github.com/vnetradar/radar/pkg/host/kernel"
 )
 
 // Level says how grave a finding is.

@@ -14,8 +14,8 @@ import (
 	"github.com/cilium/ebpf/btf"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
-	"github.com/vnetradar/radar/pkg/clock"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/host/clock"
 )
 
 func TestOpenNotAttached(t *testing.T) {

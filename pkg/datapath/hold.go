@@ -14,7 +14,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/host"
-	"github.com/vnetradar/radar/pkg/statedir"
+	"github.com/vnetradar/radar/pkg/host/statedir"
 )
 
 // Pins belong to the machine, state directories do not: whoever uses another one sees pins

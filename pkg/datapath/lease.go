@@ -10,7 +10,7 @@ import (
 	"unsafe"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
-	"github.com/vnetradar/radar/pkg/clock"
+	"github.com/vnetradar/radar/pkg/host/clock"
 )
 
 // Values of the lease that are no time. Sources mark while CLOCK_MONOTONIC is

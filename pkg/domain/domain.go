@@ -23,8 +23,8 @@ import (
 	"github.com/google/renameio/v2"
 	"golang.org/x/sys/unix"
 
-	"github.com/vnetradar/radar/pkg/clock"
-	"github.com/vnetradar/radar/pkg/statedir"
+	"github.com/vnetradar/radar/pkg/host/clock"
+	"github.com/vnetradar/radar/pkg/host/statedir"
 )
 
 // Version of the description and of the pins; both change with the ABI.

@@ -16,8 +16,8 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
-	"github.com/vnetradar/radar/pkg/clock"
 	"github.com/vnetradar/radar/pkg/host"
+	"github.com/vnetradar/radar/pkg/host/clock"
 )
 
 // AddressWatcher tells of nodes that have got or lost addresses, or an interface that has some,
