@@ -12,7 +12,7 @@ import (
 
 	"github.com/vnetradar/radar/lab/test/dropwatch"
 	"github.com/vnetradar/radar/lab/test/need"
-	"github.com/vnetradar/radar/pkg/clock"
+	"github.com/vnetradar/radar/pkg/host/clock"
 	"github.com/vnetradar/radar/pkg/oracle"
 	"github.com/vnetradar/radar/pkg/record"
 )

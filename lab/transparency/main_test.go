@@ -27,7 +27,7 @@ var (
 )
 
 // clockError is by how much a record's time may be off a capture's: stamps are converted from
-// CLOCK_MONOTONIC (pkg/clock). Both clocks run at one rate.
+// CLOCK_MONOTONIC (pkg/host/clock). Both clocks run at one rate.
 const clockError = 10 * time.Microsecond
 
 // mostWait is how long something that must happen may take: the machine may be busy.

@@ -12,9 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/host"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
@@ -47,7 +46,7 @@ func TestFind(t *testing.T) {
 	if p := find(); p != (Process{}) {
 		t.Errorf("no pid file: found %v", p)
 	}
-	self, err := Self()
+	self, err := host.Self()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,8 +75,8 @@ func TestFind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.release()
-	if p := find(); p != self {
+	defer c.Release()
+	if p := find(); p.Process != self {
 		t.Errorf("found %v, want %v", p, self)
 	}
 	// The number lives, but it is another process than the file means.
@@ -93,6 +92,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// Of two processes one is the agent, until it gives the role back.
 func TestClaim(t *testing.T) {
 	stateDir(t, "d")
 	c, err := newClaim("d")
@@ -106,64 +106,19 @@ func TestClaim(t *testing.T) {
 		t.Errorf("second claim: %v, want ErrRunning", err)
 	}
 	// Who is detaching is not asked to hand over, but keeps the role.
-	c.unname()
+	c.Unname()
 	if p, err := Find("d"); err != nil || p.PID != 0 {
-		t.Errorf("found %v, %v after unname", p, err)
+		t.Errorf("found %v, %v after Unname", p, err)
 	}
 	if _, err := newClaim("d"); !errors.Is(err, ErrRunning) {
-		t.Errorf("claim after unname: %v, want ErrRunning", err)
+		t.Errorf("claim after Unname: %v, want ErrRunning", err)
 	}
-	c.release()
+	c.Release()
 	again, err := newClaim("d")
 	if err != nil {
-		t.Fatalf("claim after release: %v", err)
+		t.Fatalf("claim after Release: %v", err)
 	}
-	// A pid file that names another process by now is left alone.
-	writePid(t, "d", "1 1\n")
-	again.release()
-	if _, err := os.Stat(domain.File("d", "agent.pid")); err != nil {
-		t.Errorf("release removed a pid file that is not its own: %v", err)
-	}
-}
-
-// A killed agent holds its lock until its last thread has ended: whoever comes next waits.
-func TestClaimAfterKill(t *testing.T) {
-	stateDir(t, "d")
-	dying := exec.Command("/bin/true")
-	if err := dying.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer dying.Wait() // till then it is a zombie
-	for {
-		if _, err := startTime(dying.Process.Pid); errors.Is(err, errZombie) {
-			break
-		}
-		time.Sleep(time.Millisecond)
-	}
-	for range 5 {
-		lock, err := os.OpenFile(domain.File("d", "agent.lock"), os.O_RDWR|os.O_CREATE, 0o600)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
-			t.Fatal(err)
-		}
-		writePid(t, "d", fmt.Sprintf("%d 1\n", dying.Process.Pid))
-		began, free := time.Now(), make(chan struct{})
-		time.AfterFunc(200*time.Millisecond, func() { lock.Close(); close(free) })
-		c, err := newClaim("d")
-		<-free
-		if errors.Is(err, ErrRunning) && time.Since(began) >= endingTime {
-			t.Log("the lock was held for too long: this process got no CPU")
-			continue
-		}
-		if err != nil {
-			t.Fatalf("claim while the last agent ends: %v", err)
-		}
-		c.release()
-		return
-	}
-	t.Error("the lock was never taken")
+	again.Release()
 }
 
 // A state directory that others can write to names no process that gets a signal.
@@ -173,24 +128,12 @@ func TestFindUntrusted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.release()
+	defer c.Release()
 	if err := os.Chmod(domain.Dir("d"), 0o777); err != nil {
 		t.Fatal(err)
 	}
 	if p, err := Find("d"); err == nil || !strings.Contains(err.Error(), "other users may write to "+domain.Dir("d")) {
 		t.Errorf("found %v, %v in a directory that others may write to", p, err)
-	}
-}
-
-// A lock file that is a link to somewhere else is not followed.
-func TestClaimRefusesLink(t *testing.T) {
-	stateDir(t, "d")
-	if err := os.Symlink("/dev/null", domain.File("d", "agent.lock")); err != nil {
-		t.Fatal(err)
-	}
-	if c, err := newClaim("d"); err == nil {
-		c.release()
-		t.Error("claimed through a link")
 	}
 }
 
@@ -219,11 +162,11 @@ func child(t *testing.T, script string) Process {
 	if err := startChild(t, cmd); err != nil {
 		t.Fatal(err)
 	}
-	start, err := startTime(cmd.Process.Pid)
+	p, err := host.Running(cmd.Process.Pid)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Process{PID: cmd.Process.Pid, Start: start}
+	return Process{p}
 }
 
 func TestStop(t *testing.T) {
@@ -248,20 +191,6 @@ func TestStop(t *testing.T) {
 		}
 		if p.Alive() {
 			t.Error("it lives on")
-		}
-	})
-	t.Run("recycled number", func(t *testing.T) {
-		p := child(t, "true")
-		if err := (Process{PID: p.PID, Start: p.Start - 1}).Stop(context.Background(), time.Second); err != nil || !p.Alive() {
-			t.Errorf("Stop: %v; the process it does not mean is alive: %v", err, p.Alive())
-		}
-	})
-	t.Run("interrupted", func(t *testing.T) {
-		p := child(t, "trap '' USR2")
-		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
-		defer cancel()
-		if err := p.Stop(ctx, time.Minute); !errors.Is(err, context.DeadlineExceeded) || !p.Alive() {
-			t.Errorf("Stop: %v, alive %v", err, p.Alive())
 		}
 	})
 }

@@ -19,7 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/vnetradar/radar/pkg/clock"
+	"github.com/vnetradar/radar/pkg/host/clock"
 )
 
 // ErrIncomplete says that the list has not all drops, so that nothing can be told from it.

@@ -65,7 +65,6 @@ type Lines struct {
 
 	failures episode
 	tally    *Tally
-	ctx      context.Context
 }
 
 // NewLines makes the output. w stays the caller's.
@@ -80,25 +79,25 @@ func (l *Lines) Name() string { return "json" }
 
 // Run implements Output.
 func (l *Lines) Run(ctx context.Context, q <-chan Item, n *Tally) error {
-	l.ctx, l.tally = ctx, n
+	l.tally = n
 	for it := range q {
-		if err := l.add(it); err != nil {
+		if err := l.add(ctx, it); err != nil {
 			return err
 		}
 		// What waits goes by the same call.
 		for len(q) > 0 && l.buf.Len() < linesAtOnce {
-			if err := l.add(<-q); err != nil {
+			if err := l.add(ctx, <-q); err != nil {
 				return err
 			}
 		}
-		if err := l.flush(); err != nil {
+		if err := l.flush(ctx); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (l *Lines) add(it Item) error {
+func (l *Lines) add(ctx context.Context, it Item) error {
 	if it.Snapshot == nil {
 		l.lines++
 		return l.enc.Event(&it.Event)
@@ -106,23 +105,23 @@ func (l *Lines) add(it Item) error {
 	defer it.Release()
 	for i := range it.Snapshot.Rows {
 		l.lines++
-		if err := errors.Join(l.enc.Value(&it.Snapshot.Rows[i], it.Snapshot.At), l.flushIfFull()); err != nil {
+		if err := errors.Join(l.enc.Value(&it.Snapshot.Rows[i], it.Snapshot.At), l.flushIfFull(ctx)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (l *Lines) flushIfFull() error {
+func (l *Lines) flushIfFull(ctx context.Context) error {
 	if l.buf.Len() < linesAtOnce {
 		return nil
 	}
-	return l.flush()
+	return l.flush(ctx)
 }
 
 // flush writes what is there. A full disk may have room again: it goes on where it stopped, so
 // that no line is torn. Where nobody reads any more, that is the end.
-func (l *Lines) flush() error {
+func (l *Lines) flush(ctx context.Context) error {
 	for wait := firstRetry; l.buf.Len() > 0; wait = min(2*wait, lastRetry) {
 		_, err := l.buf.WriteTo(l.w)
 		if err == nil {
@@ -136,7 +135,7 @@ func (l *Lines) flush() error {
 			l.log.Warn("JSON lines cannot be written, and are tried again", "error", err)
 		}
 		l.tally.Retries.Add(1)
-		if !pause(l.ctx, wait) {
+		if !pause(ctx, wait) {
 			l.tally.GivenUp.Add(l.lines)
 			l.buf.Reset()
 			l.lines = 0

@@ -4,10 +4,13 @@ package statedir
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/lab/test/need"
 )
@@ -145,4 +148,25 @@ func TestRoot(t *testing.T) {
 	if !filepath.IsAbs(Root()) || filepath.Base(Root()) != "here" {
 		t.Errorf("%s, want an absolute path", Root())
 	}
+}
+
+// TestTryLock: one has the lock at a time, of the file that is there.
+func TestTryLock(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	if _, err := TryLock(path, unix.O_RDWR); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no file: %v", err)
+	}
+	first, err := TryLock(path, unix.O_RDWR|unix.O_CREAT)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := TryLock(path, unix.O_RDWR); !errors.Is(err, ErrLocked) {
+		t.Errorf("a second one has the lock: %v", err)
+	}
+	unix.Close(first)
+	second, err := TryLock(path, unix.O_RDWR)
+	if err != nil {
+		t.Fatalf("the lock was given back: %v", err)
+	}
+	unix.Close(second)
 }

@@ -5,7 +5,7 @@ package kernel_test
 import (
 	"testing"
 
-	"github.com/vnetradar/radar/pkg/kernel"
+	"github.com/vnetradar/radar/pkg/host/kernel"
 )
 
 func TestOlder(t *testing.T) {

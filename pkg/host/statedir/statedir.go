@@ -96,6 +96,25 @@ func Open(path string, flags int) (fd int, err error) {
 	return fd, nil
 }
 
+// ErrLocked says that somebody else has a lock.
+var ErrLocked = errors.New("locked")
+
+// TryLock opens a file as Open does and takes its lock, for as long as fd is open. If another
+// process has it, or has removed the file meanwhile, that is ErrLocked. The caller closes fd.
+func TryLock(path string, flags int) (fd int, err error) {
+	if fd, err = Open(path, flags); err != nil {
+		return -1, err
+	}
+	if err = unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) || err == nil && !IsFile(fd, path) {
+		err = ErrLocked
+	}
+	if err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
 // Check says what is wrong with a directory that Make would not take. It returns an
 // fs.ErrNotExist if there is nothing.
 func Check(path string) error {

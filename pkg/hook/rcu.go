@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package datapath
+package hook
 
 import (
 	"bytes"
@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// awaitPrograms returns when no BPF program runs any more that had begun before.
-func awaitPrograms() {
+// AwaitPrograms returns when no BPF program runs any more that had begun before.
+func AwaitPrograms() {
 	const global = 1 // MEMBARRIER_CMD_GLOBAL waits for an RCU grace period
 	if _, _, errno := unix.Syscall(unix.SYS_MEMBARRIER, global, 0, 0); errno != 0 {
 		time.Sleep(50 * time.Millisecond) // refused with nohz_full
@@ -32,8 +32,8 @@ var expeditedPath = sysExpedited
 // its input ends, and switches off. Only what is built into a shell.
 const keeperScript = `trap '' HUP INT PIPE QUIT TERM; echo 1 >"$1" && echo on && read -r _; echo 0 >"$1"`
 
-// expedite lets the kernel wait for grace periods the fast way until the returned function
-// is called. Each change of a TCX hook waits for one, and the kernel lets no two wait at a
+// Expedite lets the kernel wait for grace periods the fast way until the returned function
+// is called; hooks is how many are to change. Each change of a TCX hook waits for one, and the kernel lets no two wait at a
 // time. Measured with 500 ports: attach takes 2 to 3 s and detach 0.1 s, against 14 to 17 s
 // and 15 s without. Expedited grace periods interrupt all CPUs, so that it is done only for
 // the moment and only where there are many hooks.
@@ -43,7 +43,7 @@ const keeperScript = `trap '' HUP INT PIPE QUIT TERM; echo 1 >"$1" && echo on &&
 // however it ends. Where there is no shell or no right to write it just takes longer. So it
 // does in a container: when the first process of a PID namespace ends, the kernel kills all
 // others in it, the keeper too.
-func expedite(hooks int) (done func()) {
+func Expedite(hooks int) (done func()) {
 	was, err := os.ReadFile(expeditedPath)
 	if err != nil || hooks < manyHooks || !inFirstPIDNamespace() || string(bytes.TrimSpace(was)) != "0" {
 		return func() {}

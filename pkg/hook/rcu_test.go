@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package datapath
+package hook
 
 import (
 	"bufio"
@@ -41,7 +41,7 @@ func TestExpedite(t *testing.T) {
 		before, during string
 	}{{manyHooks, "0\n", "1"}, {manyHooks - 1, "0\n", "0"}, {manyHooks, "1\n", "1"}} {
 		setSwitch(t, path, c.before)
-		done := expedite(c.hooks)
+		done := Expedite(c.hooks)
 		during := readSwitch(path)
 		done()
 		if after := readSwitch(path); during != c.during || after != strings.TrimSpace(c.before) {
@@ -50,14 +50,16 @@ func TestExpedite(t *testing.T) {
 	}
 	// Somebody kills the keeper.
 	setSwitch(t, path, "0\n")
-	done := expedite(manyHooks)
+	done := Expedite(manyHooks)
 	killKeeper(t)
 	done()
 	if after := readSwitch(path); after != "0" {
 		t.Errorf("with a keeper that was killed the switch is left at %q", after)
 	}
-	remove(t, path)
-	expedite(manyHooks)() // no such file: nothing happens
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	Expedite(manyHooks)() // no such file: nothing happens
 	if _, err := os.Stat(path); err == nil {
 		t.Error("the switch was made")
 	}
@@ -84,7 +86,7 @@ func killKeeper(t *testing.T) {
 func TestExpediteKilled(t *testing.T) {
 	if path := os.Getenv("RADAR_TEST_EXPEDITE"); path != "" {
 		expeditedPath = path
-		expedite(manyHooks)
+		Expedite(manyHooks)
 		os.Stdout.WriteString("on\n")
 		time.Sleep(time.Hour)
 	}
@@ -123,7 +125,7 @@ func TestExpediteContainer(t *testing.T) {
 	need.AsRoot(t)
 	if path := os.Getenv("RADAR_TEST_EXPEDITE"); path != "" {
 		expeditedPath = path
-		done := expedite(manyHooks)
+		done := Expedite(manyHooks)
 		os.Stdout.WriteString(readSwitch(path) + "\n")
 		done()
 		return

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kernel tells how old the running kernel is, for what cannot be tried.
+// Package kernel says what the running kernel is and has, and what it lets this process do.
 package kernel
 
 import (

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package topo
+package host
 
 import (
 	"errors"
@@ -15,6 +15,9 @@ const dumpTries = 20
 
 // interrupted counts them.
 var interrupted atomic.Int64
+
+// Interrupted is how many dumps of this process have been repeated.
+func Interrupted() int64 { return interrupted.Load() }
 
 // RetryDump asks the kernel for a list again while it says that the list has changed
 // meanwhile, and may lack something.
