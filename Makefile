@@ -222,7 +222,7 @@ packets: packets-env ## the tests' packets anew, by scapy (CHECK=1: only compare
 # What shares memory between goroutines and needs neither root nor time: CI runs this part, in
 # about a minute. Everything takes more than a quarter of an hour, mostly cmd/radar, whose tests
 # run the command in networks, and the faults: the detector makes radar some ten times slower.
-RACE_QUICK := ./pkg/backpack/... ./pkg/aggregate/... ./pkg/agent/... ./pkg/query/... ./pkg/record/... ./pkg/domain/... ./pkg/filter/... ./pkg/graph/... ./pkg/collect/...
+RACE_QUICK := ./pkg/backpack/... ./pkg/aggregate/... ./pkg/agent/... ./pkg/query/... ./pkg/record/... ./pkg/domain/... ./pkg/filter/... ./pkg/graph/... ./pkg/collect/... ./pkg/api/...
 # These count millions of packets, or of series, in one goroutine, or write them to clients: beside
 # a busy core the detector makes that longer than a client may take.
 RACE_LONG := ^Test(FollowerForgetsNothing|MemoryOfFlows|SelectSparesOnlyWork|SnapshotGrows|ExpositionBounded|SlowReaders)$$
