@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vnetradar/radar/lab/test/child"
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/host"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
@@ -66,7 +67,7 @@ func TestFind(t *testing.T) {
 	defer lock.Close()
 	notAgent("it has the lock file open, without its lock")
 	holder := exec.Command("flock", "-F", domain.File("d", "agent.lock"), "sh", "-c", "echo; exec sleep 3600")
-	if err := startChild(t, holder); err != nil {
+	if err := child.Start(t, holder); err != nil {
 		t.Fatal(err)
 	}
 	notAgent("another process has the lock")
@@ -137,32 +138,10 @@ func TestFindUntrusted(t *testing.T) {
 	}
 }
 
-// startChild starts a command for the length of the test and waits until it says something.
-func startChild(t *testing.T, cmd *exec.Cmd) error {
+// started is a shell that has run a script and sleeps.
+func started(t *testing.T, script string) Process {
 	t.Helper()
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	_, err = out.Read(make([]byte, 1))
-	return err
-}
-
-// child starts a shell and waits until it runs.
-func child(t *testing.T, script string) Process {
-	t.Helper()
-	cmd := exec.Command("/bin/sh", "-c", script+"; echo; exec sleep 3600")
-	if err := startChild(t, cmd); err != nil {
-		t.Fatal(err)
-	}
-	p, err := host.Running(cmd.Process.Pid)
+	p, err := host.Running(child.Shell(t, script))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,13 +151,13 @@ func child(t *testing.T, script string) Process {
 func TestStop(t *testing.T) {
 	t.Parallel()
 	t.Run("ends by itself", func(t *testing.T) {
-		p := child(t, "true")
+		p := started(t, "true")
 		if err := p.Stop(context.Background(), nstest.Patience); err != nil || p.Alive() {
 			t.Errorf("Stop: %v, alive %v", err, p.Alive())
 		}
 	})
 	t.Run("deaf", func(t *testing.T) {
-		p := child(t, "trap '' USR2")
+		p := started(t, "trap '' USR2")
 		const patience = 2 * time.Second
 		begin := time.Now()
 		err := p.Stop(context.Background(), patience)

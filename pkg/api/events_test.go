@@ -100,7 +100,7 @@ func TestEvents(t *testing.T) {
 	t.Parallel()
 	var l outputstest.Log
 	s, address := newServer(t, &l)
-	w := newWorld(t, s).start(0)
+	w := outputstest.NewWorld(t, s).Start(0)
 	all, paths := listen(t, address+"/events", ""), listen(t, address+"/events?metric=flow_path&metric=flow_latency", "")
 	w.Feed(50)
 	list := read(all.Body, len(w.Events))
@@ -132,10 +132,10 @@ func TestEvents(t *testing.T) {
 	}
 	// After more than is remembered, it is told how many are gone.
 	for len(w.Events) < 2*remembered {
-		w.written("http", len(w.Events))
+		w.Written("http", len(w.Events))
 		w.Feed(100)
 	}
-	w.written("http", len(w.Events))
+	w.Written("http", len(w.Events))
 	late := read(listen(t, address+"/events", list[9].id).Body, 2)
 	missed := len(w.Events) - remembered - 10
 	if len(late) < 2 || late[0].kind != "missed" || late[0].data != fmt.Sprintf(`{"missed":%d}`, missed) || !strings.HasSuffix(late[1].id, fmt.Sprintf("-%d", missed+11)) {
@@ -147,9 +147,9 @@ func TestEvents(t *testing.T) {
 	// At the end listeners get what there is, then the stream ends.
 	last := listen(t, address+"/events", "")
 	w.Feed(3)
-	w.close()
-	if n := len(read(last.Body, 1<<30)); n == 0 || w.tally("http").Written.Load() != uint64(len(w.Events)) {
-		t.Errorf("%d events at the end, %d written of %d", n, w.tally("http").Written.Load(), len(w.Events))
+	w.Close()
+	if n := len(read(last.Body, 1<<30)); n == 0 || w.Tally("http").Written.Load() != uint64(len(w.Events)) {
+		t.Errorf("%d events at the end, %d written of %d", n, w.Tally("http").Written.Load(), len(w.Events))
 	}
 	if _, err := net.Dial("tcp", strings.TrimPrefix(address, "http://")); err == nil {
 		t.Error("somebody still listens")
@@ -163,7 +163,7 @@ func TestHeartbeat(t *testing.T) {
 	var l outputstest.Log
 	s, address := newServer(t, &l)
 	s.server.beat, s.server.http.ReadTimeout, s.server.http.WriteTimeout = 50*time.Millisecond, 100*time.Millisecond, 100*time.Millisecond
-	w := newWorld(t, s).start(0)
+	w := outputstest.NewWorld(t, s).Start(0)
 	var body *bufio.Reader
 	for try := 1; body == nil; try++ {
 		var err error
@@ -269,7 +269,7 @@ func TestSlowListener(t *testing.T) {
 	t.Parallel()
 	var l outputstest.Log
 	s, address := newServer(t, &l)
-	w := newWorld(t, s).start(0)
+	w := outputstest.NewWorld(t, s).Start(0)
 	slow, err := net.Dial("tcp", strings.TrimPrefix(address, "http://"))
 	if err != nil {
 		t.Fatal(err)
@@ -288,7 +288,7 @@ func TestSlowListener(t *testing.T) {
 	nstest.WaitFor(t, "two listeners", func() bool { now, _, _ := s.hub.Counts(); return now == 2 })
 	nstest.WaitFor(t, "the slow one to be cut off", func() bool {
 		w.Feed(50)
-		w.written("http", len(w.Events))
+		w.Written("http", len(w.Events))
 		nstest.WaitFor(t, "the fast one to have all", s.hub.someoneHasAll)
 		time.Sleep(5 * time.Millisecond) // else there are too many to keep
 		_, cut, _ := s.hub.Counts()
@@ -298,15 +298,15 @@ func TestSlowListener(t *testing.T) {
 	if now != 1 || cut != 1 {
 		t.Errorf("%d listeners, %d cut off", now, cut)
 	}
-	w.close()
+	w.Close()
 	list := <-ids
 	for i, id := range list {
 		if id != fmt.Sprint(i+1) {
 			t.Fatalf("the fast one got %s after %d", id, i)
 		}
 	}
-	if len(list) != len(w.Events) || w.tally("http").ShedEvents.Load() != 0 {
-		t.Errorf("the fast one got %d of %d, %d were shed", len(list), len(w.Events), w.tally("http").ShedEvents.Load())
+	if len(list) != len(w.Events) || w.Tally("http").ShedEvents.Load() != 0 {
+		t.Errorf("the fast one got %d of %d, %d were shed", len(list), len(w.Events), w.Tally("http").ShedEvents.Load())
 	}
 }
 
@@ -315,7 +315,7 @@ func TestManyListeners(t *testing.T) {
 	t.Parallel()
 	var l outputstest.Log
 	s, address := newServer(t, &l)
-	newWorld(t, s).start(0)
+	outputstest.NewWorld(t, s).Start(0)
 	for range mostListeners - 1 {
 		listen(t, address+"/events", "")
 	}
@@ -341,7 +341,7 @@ func TestEventsAtOnce(t *testing.T) {
 	need.Programs(t, "curl")
 	var l outputstest.Log
 	s, address := newServer(t, &l)
-	w := newWorld(t, s).start(0)
+	w := outputstest.NewWorld(t, s).Start(0)
 	curl := exec.Command("curl", "-sN", address+"/events?metric=flow_path")
 	out, err := curl.StdoutPipe()
 	if err != nil {

@@ -78,7 +78,7 @@ func TestIdleConnections(t *testing.T) {
 	t.Parallel()
 	var l outputstest.Log
 	s, address := newServer(t, &l)
-	w := newWorld(t, s).start(0)
+	w := outputstest.NewWorld(t, s).Start(0)
 	events := listen(t, address+"/events", "")
 	for i := range 2 * mostConnections {
 		conn := dial(t, "127.0.0.1", address)
@@ -100,7 +100,7 @@ func TestIdleConnections(t *testing.T) {
 }
 
 // large is a source whose values no socket's buffer holds.
-type large struct{ *world }
+type large struct{ *outputstest.World }
 
 func (large) Rows(time.Time) []metrics.Row {
 	rows := make([]metrics.Row, 100_000)
@@ -116,8 +116,8 @@ func TestSlowReaders(t *testing.T) {
 	t.Parallel()
 	var l outputstest.Log
 	s, address := newServer(t, &l)
-	w := newWorld(t, s)
-	w.fan.Start(large{w}, 0)
+	w := outputstest.NewWorld(t, s)
+	w.Fan.Start(large{w}, 0)
 	stall := func(from string) {
 		before, _ := s.server.seats.counts()
 		for i := range mostAnswers {
@@ -151,7 +151,7 @@ func TestListenersOfOneClient(t *testing.T) {
 	t.Parallel()
 	var l outputstest.Log
 	s, address := newServer(t, &l)
-	w := newWorld(t, s).start(0)
+	w := outputstest.NewWorld(t, s).Start(0)
 	for range mostListeners {
 		fmt.Fprint(dial(t, "127.0.0.2", address), "GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	}
@@ -187,7 +187,7 @@ func TestOtherHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
-	newWorld(t, s).start(0)
+	outputstest.NewWorld(t, s).Start(0)
 	address := "http://" + s.Server().Addr().String()
 	refused := 0
 	for host, ok := range map[string]bool{

@@ -113,7 +113,7 @@ func TestPrometheus(t *testing.T) {
 	t.Parallel()
 	var l outputstest.Log
 	s, address := newServer(t, &l)
-	w := newWorld(t, s).start(0)
+	w := outputstest.NewWorld(t, s).Start(0)
 	const reports = 300
 	var flow, sums float64
 	hops := make(map[string]float64)
@@ -127,7 +127,7 @@ func TestPrometheus(t *testing.T) {
 		hops[outputstest.OddName(node)+"|"+decimal(node)]++
 	}
 	w.Feed(reports)
-	w.written("http", len(w.Events))
+	w.Written("http", len(w.Events))
 	time.Sleep(rowsFor) // a scrape may have come before
 
 	_, text := servers.Get(t, address+"/metrics")
@@ -212,7 +212,7 @@ func TestExpositionBounded(t *testing.T) {
 	t.Parallel()
 	var l outputstest.Log
 	s, address := newServer(t, &l)
-	w := newWorld(t, s).start(0)
+	w := outputstest.NewWorld(t, s).Start(0)
 	for id := range uint32(mostSeries + 10) {
 		w.Add(&metrics.Report{At: 1, Hops: []metrics.Hop{{
 			Has: metrics.HasNode | metrics.HasLatency | metrics.HasUtilization, Node: id, LatencyNs: 1000, Utilization: 7,

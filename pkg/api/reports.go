@@ -20,9 +20,8 @@ import (
 )
 
 const (
-	rowsFor    = time.Second             // for so long what was asked of the source is good: it works for nobody else meanwhile
-	bufferSize = 1 << 16                 // bytes of /values that are written by one call
-	closing    = 1500 * time.Millisecond // how long answers may take at the end: half of what outputs may
+	rowsFor    = time.Second // for so long what was asked of the source is good: it works for nobody else meanwhile
+	bufferSize = 1 << 16     // bytes of /values that are written by one call
 )
 
 // reportsIndex is what a server of reports says at /.
@@ -123,7 +122,7 @@ func (r *Reports) publish(it *outputs.Item) error {
 // end lets answers end. Listeners get what there is, then their connection is closed.
 func (r *Reports) end(ctx context.Context) {
 	r.hub.Close()
-	ctx, cancel := context.WithTimeout(ctx, closing)
+	ctx, cancel := context.WithTimeout(ctx, outputs.DefaultGrace/2)
 	defer cancel()
 	r.server.Shutdown(ctx)
 }

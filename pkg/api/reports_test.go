@@ -19,7 +19,7 @@ func TestValues(t *testing.T) {
 	t.Parallel()
 	var l outputstest.Log
 	s, address := newServer(t, &l)
-	w := newWorld(t, s).start(0)
+	w := outputstest.NewWorld(t, s).Start(0)
 	w.Feed(20)
 	_, text := servers.Get(t, address+"/values")
 	rows := w.Rows(time.Time{})

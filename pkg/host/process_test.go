@@ -14,36 +14,15 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/vnetradar/radar/lab/test/child"
 	"github.com/vnetradar/radar/pkg/host/statedir"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
-// startChild starts a command for the length of the test and waits until it says something.
-func startChild(t *testing.T, cmd *exec.Cmd) error {
+// started is a shell that has run a script and sleeps.
+func started(t *testing.T, script string) Process {
 	t.Helper()
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	_, err = out.Read(make([]byte, 1))
-	return err
-}
-
-// child starts a shell and waits until it runs.
-func child(t *testing.T, script string) Process {
-	t.Helper()
-	cmd := exec.Command("/bin/sh", "-c", script+"; echo; exec sleep 3600")
-	if err := startChild(t, cmd); err != nil {
-		t.Fatal(err)
-	}
-	p, err := Running(cmd.Process.Pid)
+	p, err := Running(child.Shell(t, script))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,26 +66,26 @@ func zombie(t *testing.T) int {
 func TestEnd(t *testing.T) {
 	t.Parallel()
 	t.Run("first signal", func(t *testing.T) {
-		p := child(t, "true")
+		p := started(t, "true")
 		if err := p.End(context.Background(), "test", nstest.Patience, unix.SIGTERM); err != nil || p.Alive() {
 			t.Errorf("End: %v, alive %v", err, p.Alive())
 		}
 	})
 	t.Run("deaf", func(t *testing.T) {
-		p := child(t, "trap '' USR2")
+		p := started(t, "trap '' USR2")
 		if err := p.End(context.Background(), "test", time.Millisecond, unix.SIGUSR2); err == nil || !p.Alive() {
 			t.Errorf("End: %v, alive %v", err, p.Alive())
 		}
 	})
 	t.Run("recycled number", func(t *testing.T) {
-		p := child(t, "true")
+		p := started(t, "true")
 		other := Process{PID: p.PID, Start: p.Start - 1}
 		if err := other.End(context.Background(), "test", time.Second, unix.SIGKILL); err != nil || !p.Alive() {
 			t.Errorf("End: %v; the process it does not mean is alive: %v", err, p.Alive())
 		}
 	})
 	t.Run("interrupted", func(t *testing.T) {
-		p := child(t, "trap '' USR2")
+		p := started(t, "trap '' USR2")
 		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 		defer cancel()
 		if err := p.End(ctx, "test", time.Minute, unix.SIGUSR2, unix.SIGKILL); !errors.Is(err, context.DeadlineExceeded) || !p.Alive() {

@@ -23,8 +23,8 @@ import (
 // queued is how many events may wait for an output: 3 MB, and 160 ms at 100,000 events a second.
 const queued = 1 << 14
 
-// grace is how long outputs may take at the end for what waits.
-const grace = 3 * time.Second
+// DefaultGrace is how long outputs may take at the end for what waits.
+const DefaultGrace = 3 * time.Second
 
 // unwind is how long an output may take then to count what it has in hand. All but one that
 // hangs in a write need a moment for that, but on a busy machine a moment may be seconds. Who
@@ -96,7 +96,7 @@ type Fanout struct {
 	// Wait, if not nil, makes Event wait for outputs until it is closed, for events from a file.
 	Wait <-chan struct{}
 	// Grace is how long outputs may take at the end for what waits, and Unwind how long after
-	// that to count what they have in hand. 0: 3 s, and 5 s.
+	// that to count what they have in hand. 0: DefaultGrace, and 5 s.
 	Grace, Unwind time.Duration
 
 	queues []*queue
@@ -117,7 +117,7 @@ func (f *Fanout) Start(source Source, every time.Duration) {
 	f.source = source
 	ctx, cancel := context.WithCancel(context.Background())
 	f.cancel, f.stop = cancel, make(chan struct{})
-	f.Grace, f.Unwind = cmp.Or(f.Grace, grace), cmp.Or(f.Unwind, unwind)
+	f.Grace, f.Unwind = cmp.Or(f.Grace, DefaultGrace), cmp.Or(f.Unwind, unwind)
 	for _, q := range f.queues {
 		if b, ok := q.output.(Beginner); ok {
 			b.Begin(source, f)

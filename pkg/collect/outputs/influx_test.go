@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package outputs
+package outputs_test
 
 import (
 	"encoding/json"
@@ -19,6 +19,7 @@ import (
 
 	"github.com/vnetradar/radar/lab/test/servers"
 	"github.com/vnetradar/radar/pkg/collect/metrics"
+	"github.com/vnetradar/radar/pkg/collect/outputs"
 	"github.com/vnetradar/radar/pkg/collect/outputs/outputstest"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
@@ -52,9 +53,9 @@ func newInfluxdOf(t *testing.T, user *url.Userinfo) *influxd {
 func (i *influxd) begin() { i.stop = servers.Serve(i.t, i.address+"/ping", "influxd", i.args...) }
 
 // output is one that writes to a database of the server.
-func (i *influxd) output(t *testing.T, l *outputstest.Log, db string) *Influx {
+func (i *influxd) output(t *testing.T, l *outputstest.Log, db string) *outputs.Influx {
 	t.Helper()
-	o, err := NewInflux(i.address+"/?db="+db, "", outputstest.OddName, l.Logger())
+	o, err := outputs.NewInflux(i.address+"/?db="+db, "", outputstest.OddName, l.Logger())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +133,7 @@ func want(k *metrics.Key, at int64, more map[string]any) map[string]any {
 	row := map[string]any{"time": at}
 	j := metrics.Namer(outputstest.OddName).Key(k)
 	if k.Metric.OfFlow() {
-		row["src"], row["dst"], row["proto"], row["flow_group"] = j.Src, j.Dst, j.Proto, flowGroup(&k.Flow)
+		row["src"], row["dst"], row["proto"], row["flow_group"] = j.Src, j.Dst, j.Proto, outputs.FlowGroup(&k.Flow)
 		if j.Sport != nil {
 			row["sport"], row["dport"] = *j.Sport, *j.Dport
 		}
@@ -177,10 +178,10 @@ func TestInfluxDB(t *testing.T) {
 	t.Parallel()
 	server := newInfluxd(t)
 	var l outputstest.Log
-	w := newWorld(t, server.output(t, &l, "radar")).start(time.Hour) // one snapshot, at the end
+	w := outputstest.NewWorld(t, server.output(t, &l, "radar")).Start(time.Hour) // one snapshot, at the end
 	w.Feed(1000)
-	w.close()
-	if n := w.tally("influx"); n.ShedEvents.Load()+n.ShedValues.Load()+n.GivenUp.Load() != 0 {
+	w.Close()
+	if n := w.Tally("influx"); n.ShedEvents.Load()+n.ShedValues.Load()+n.GivenUp.Load() != 0 {
 		t.Fatalf("lost: %+v, %s", n, l.String())
 	}
 	expected := make(map[metrics.Metric]map[string]map[string]any) // by series and time, as the server has them
@@ -240,17 +241,17 @@ func TestInfluxDown(t *testing.T) {
 	t.Parallel()
 	server := newInfluxd(t)
 	var l outputstest.Log
-	w := newWorld(t, server.output(t, &l, "radar")).start(0)
+	w := outputstest.NewWorld(t, server.output(t, &l, "radar")).Start(0)
 	first := w.Feed(100)
-	w.written("influx", first)
+	w.Written("influx", first)
 	server.stop()
 	w.Feed(1000)
 	time.Sleep(2 * time.Second)
 	nstest.WaitFor(t, "an attempt that is refused", func() bool { return strings.Contains(l.String(), "connection refused") })
 	server.begin()
 	w.Feed(100)
-	w.close()
-	n := w.tally("influx")
+	w.Close()
+	n := w.Tally("influx")
 	if n.Written.Load() != uint64(len(w.Events)) || n.GivenUp.Load()+n.ShedEvents.Load() != 0 || n.Retries.Load() == 0 {
 		t.Errorf("of %d events: written %d, given up %d, shed %d, %d retries", len(w.Events), n.Written.Load(), n.GivenUp.Load(), n.ShedEvents.Load(), n.Retries.Load())
 	}
@@ -278,11 +279,11 @@ func TestInfluxRefuses(t *testing.T) {
 		}
 		response.Body.Close()
 		var l outputstest.Log
-		w := newWorld(t, server.output(t, &l, "radar")).start(0)
+		w := outputstest.NewWorld(t, server.output(t, &l, "radar")).Start(0)
 		w.Feed(100)
-		w.close()
+		w.Close()
 		refused := w.Engine.Counts.Events[metrics.LinkUtilization]
-		if n := w.tally("influx"); n.GivenUp.Load() != refused || n.Written.Load() != uint64(len(w.Events))-refused {
+		if n := w.Tally("influx"); n.GivenUp.Load() != refused || n.Written.Load() != uint64(len(w.Events))-refused {
 			t.Errorf("%d of utilisation among %d events: given up %d, written %d, %s", refused, len(w.Events), n.GivenUp.Load(), n.Written.Load(), l.String())
 		}
 	})
@@ -328,7 +329,7 @@ func TestInfluxAnswers(t *testing.T) {
 		retries uint64
 		atLeast time.Duration
 	}{
-		{"busy", []int{500, 503, 204}, true, 2, 3 * firstRetry},
+		{"busy", []int{500, 503, 204}, true, 2, 3 * outputs.FirstRetry},
 		{"later", []int{429, 204}, true, 1, time.Second},
 		{"unauthorized", []int{401}, false, 0, 0},
 		{"too large", []int{413}, false, 0, 0},
@@ -338,15 +339,15 @@ func TestInfluxAnswers(t *testing.T) {
 			t.Parallel()
 			server := newAnswers(t, c.codes...)
 			var l outputstest.Log
-			o, err := NewInflux(server.URL+"/?org=o&bucket=b", "secret", outputstest.OddName, l.Logger())
+			o, err := outputs.NewInflux(server.URL+"/?org=o&bucket=b", "secret", outputstest.OddName, l.Logger())
 			if err != nil {
 				t.Fatal(err)
 			}
-			w := newWorld(t, o).start(0)
+			w := outputstest.NewWorld(t, o).Start(0)
 			began := time.Now()
 			w.Feed(10)
-			w.close()
-			n, all := w.tally("influx"), uint64(len(w.Events))
+			w.Close()
+			n, all := w.Tally("influx"), uint64(len(w.Events))
 			written, lost := uint64(0), all
 			if c.taken {
 				written, lost = all, 0
@@ -373,16 +374,16 @@ func TestInfluxEnds(t *testing.T) {
 	t.Parallel()
 	server := newAnswers(t, 500)
 	var l outputstest.Log
-	o, err := NewInflux(strings.Replace(server.URL, "//", "//u:word@", 1)+"?db=radar", "", outputstest.OddName, l.Logger())
+	o, err := outputs.NewInflux(strings.Replace(server.URL, "//", "//u:word@", 1)+"?db=radar", "", outputstest.OddName, l.Logger())
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := newWorld(t, o)
-	w.fan.Grace = soon
-	w.start(0)
+	w := outputstest.NewWorld(t, o)
+	w.Fan.Grace = soon
+	w.Start(0)
 	w.Feed(8000) // more than queue and batch hold
-	w.close()
-	n := w.tally("influx")
+	w.Close()
+	n := w.Tally("influx")
 	if n.Written.Load() != 0 || n.ShedEvents.Load() == 0 || n.ShedEvents.Load()+n.GivenUp.Load() != uint64(len(w.Events)) {
 		t.Errorf("of %d: written %d, shed %d, given up %d", len(w.Events), n.Written.Load(), n.ShedEvents.Load(), n.GivenUp.Load())
 	}
@@ -394,7 +395,7 @@ func TestInfluxEnds(t *testing.T) {
 
 func TestInfluxAddress(t *testing.T) {
 	for _, address := range []string{"", "127.0.0.1:8086", "http://", "ftp://h/?db=x", "http://h/", "http://h/?db=x&bucket=y", "http://h:word@/?\x01", "http://u:w%zz@h/?db=x"} {
-		if _, err := NewInflux(address, "", outputstest.OddName, nil); err == nil || strings.Contains(err.Error(), "word") {
+		if _, err := outputs.NewInflux(address, "", outputstest.OddName, nil); err == nil || strings.Contains(err.Error(), "word") {
 			t.Errorf("%q: %v", address, err)
 		}
 	}

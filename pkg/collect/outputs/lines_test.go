@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package outputs
+package outputs_test
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/vnetradar/radar/pkg/collect/outputs"
 	"github.com/vnetradar/radar/pkg/collect/outputs/outputstest"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
@@ -51,14 +52,14 @@ func TestLines(t *testing.T) {
 		full := room < 1<<30
 		var l outputstest.Log
 		d := &disk{room: room, err: syscall.ENOSPC}
-		w := newWorld(t, NewLines(d, outputstest.OddName, l.Logger())).start(time.Hour)
+		w := outputstest.NewWorld(t, outputs.NewLines(d, outputstest.OddName, l.Logger())).Start(time.Hour)
 		w.Feed(200)
 		before := time.Now()
 		if full {
-			nstest.WaitFor(t, "the disk to be full", func() bool { return w.tally("json").Retries.Load() > 0 })
+			nstest.WaitFor(t, "the disk to be full", func() bool { return w.Tally("json").Retries.Load() > 0 })
 			d.free(1 << 30)
 		}
-		w.close()
+		w.Close()
 		after := time.Now()
 		got := outputstest.Plain(t, d.buf.String())
 		rows := w.Rows(time.Time{})
@@ -76,7 +77,7 @@ func TestLines(t *testing.T) {
 		if diff := cmp.Diff(append(outputstest.WantEvents(t, w.Events), outputstest.WantValues(t, rows, last.At)...), got); diff != "" {
 			t.Errorf("room for %d: %s", room, diff)
 		}
-		n := w.tally("json")
+		n := w.Tally("json")
 		if int(n.Written.Load()) != len(w.Events)+len(rows) || n.GivenUp.Load() != 0 || (n.Retries.Load() > 0) != full {
 			t.Errorf("written %d, given up %d, %d retries", n.Written.Load(), n.GivenUp.Load(), n.Retries.Load())
 		}
@@ -91,20 +92,46 @@ func TestLinesEnd(t *testing.T) {
 	t.Parallel()
 	for _, err := range []error{syscall.EPIPE, syscall.ENOSPC} {
 		var l outputstest.Log
-		w := newWorld(t, NewLines(&disk{err: err}, outputstest.OddName, l.Logger()))
-		w.fan.Grace = soon
+		w := outputstest.NewWorld(t, outputs.NewLines(&disk{err: err}, outputstest.OddName, l.Logger()))
+		w.Fan.Grace = soon
 		failed := make(chan error, 1)
-		w.fan.Failed = func(err error) { failed <- err }
-		w.start(0)
+		w.Fan.Failed = func(err error) { failed <- err }
+		w.Start(0)
 		w.Feed(10)
 		if errors.Is(err, syscall.EPIPE) {
 			if got := <-failed; !errors.Is(got, err) {
 				t.Error(got)
 			}
 		}
-		w.close()
-		if n := w.tally("json"); int(n.GivenUp.Load()) != len(w.Events) || n.Written.Load() != 0 {
+		w.Close()
+		if n := w.Tally("json"); int(n.GivenUp.Load()) != len(w.Events) || n.Written.Load() != 0 {
 			t.Errorf("%v: of %d given up %d, written %d", err, len(w.Events), n.GivenUp.Load(), n.Written.Load())
 		}
 	}
+}
+
+// TestFullDiskSaidOnce: a disk that has room from time to time is said to be full once.
+func TestFullDiskSaidOnce(t *testing.T) {
+	t.Parallel()
+	var l outputstest.Log
+	d := &disk{err: syscall.ENOSPC}
+	w := outputstest.NewWorld(t, outputs.NewLines(d, outputstest.OddName, l.Logger())).Start(0)
+	for range 3 {
+		retries := w.Tally("json").Retries.Load()
+		w.Feed(10)
+		nstest.WaitFor(t, "the disk to be full", func() bool { return w.Tally("json").Retries.Load() > retries })
+		d.free(1 << 20)
+		w.Written("json", len(w.Events))
+		d.free(-d.left())
+	}
+	if n := strings.Count(l.String(), "cannot be written"); n != 1 {
+		t.Errorf("said %d times: %s", n, l.String())
+	}
+}
+
+// left is how much room there is.
+func (d *disk) left() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.room
 }
