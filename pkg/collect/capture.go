@@ -34,7 +34,7 @@ func OpenCapture(in io.Reader) (*Capture, error) {
 		if err != nil {
 			return nil, fmt.Errorf("pcapng: %w", err)
 		}
-		return &Capture{next: ng.ReadPacketData, link: func(info gopacket.CaptureInfo) layers.LinkType {
+		return &Capture{next: ng.ZeroCopyReadPacketData, link: func(info gopacket.CaptureInfo) layers.LinkType {
 			for _, v := range info.AncillaryData {
 				if t, ok := v.(layers.LinkType); ok {
 					return t
@@ -47,10 +47,10 @@ func OpenCapture(in io.Reader) (*Capture, error) {
 	if err != nil {
 		return nil, fmt.Errorf("neither pcap nor pcapng: %w", err)
 	}
-	return &Capture{next: p.ReadPacketData, link: func(gopacket.CaptureInfo) layers.LinkType { return p.LinkType() }}, nil
+	return &Capture{next: p.ZeroCopyReadPacketData, link: func(gopacket.CaptureInfo) layers.LinkType { return p.LinkType() }}, nil
 }
 
-// Next returns the next packet, which is the caller's, and what it begins with. The error
+// Next returns the next packet, which is valid until the next call, and what it begins with. The error
 // is io.EOF, as it is, at the end of the file, and else names the packet.
 func (c *Capture) Next() (data []byte, start intwire.Start, info gopacket.CaptureInfo, err error) {
 	data, info, err = c.next()

@@ -9,7 +9,7 @@ import (
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
 
-	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/packet"
 )
 
 // Header is what a report's quote says of its packet: its first IP header (of a tunnel's
@@ -138,27 +138,24 @@ func (h *Header) ports(b []byte) {
 	}
 }
 
-// fill sets what a record has of the header.
-func (h *Header) fill(r *record.Record) {
-	number := func(n int) *int { return &n }
-	r.IPVersion, r.Src, r.Dst, r.Proto = int(h.Version), h.Src.String(), h.Dst.String(), record.ProtoName(h.Proto)
-	r.Len, r.TTL, r.DSCP, r.ECN, r.IPID = h.Len, int(h.TTL), int(h.DSCP), int(h.ECN), int(h.ID)
-	if h.Version == 6 {
-		r.FlowLabel = number(int(h.FlowLabel))
-	}
+// fill sets what a packet has of the header.
+func (h *Header) fill(p *packet.Packet) {
+	p.HasTuple, p.IPv6, p.Proto, p.Len = true, h.Version == 6, h.Proto, uint32(max(h.Len, 0))
+	p.Src, p.Dst = h.Src.As16(), h.Dst.As16()
+	p.TTL, p.TOS, p.ID, p.Label = h.TTL, h.DSCP<<2|h.ECN, h.ID, h.FlowLabel
+	p.SentTTL, p.SentTOS = p.TTL, p.TOS
 	if h.Fragment {
-		r.FragOff = number(h.FragOff)
-		if h.Version == 6 {
-			r.FragID = number(int(h.FragID))
-		}
+		p.SetFragment(h.FragOff)
+		p.FragID = h.FragID
 	}
-	if h.HasPorts {
-		r.Sport, r.Dport = number(int(h.SrcPort)), number(int(h.DstPort))
-	}
-	if h.HasICMP {
-		r.ICMPType = number(int(h.ICMPType))
-	}
-	if h.HasEcho {
-		r.ICMPID, r.ICMPSeq = number(int(h.EchoID)), number(int(h.EchoSeq))
+	switch {
+	case h.HasPorts:
+		p.SrcPort, p.DstPort = h.SrcPort, h.DstPort
+	case h.HasEcho:
+		p.ICMP[0], p.SrcPort, p.DstPort = h.ICMPType, h.EchoID, h.EchoSeq
+	case h.HasICMP:
+		p.ICMP[0], p.Cut = h.ICMPType, packet.CutAfterType
+	default:
+		p.Cut = packet.CutAll
 	}
 }

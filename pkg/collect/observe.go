@@ -26,9 +26,10 @@ type Observed struct {
 	Dropped   bool             // by the node that reports (D)
 	Queued    bool             // the packet was in a congested queue there (Q)
 
-	seen  identity // what tells the packet from others
-	quote Quote    // the packet as it is quoted
-	clock clock    // by which all times are
+	l4      []byte // of the quote: what is behind the IP header
+	withINT Header // as it is quoted, if carried: with what INT has added and changed
+	carried bool   // the quote has INT in it
+	clock   clock  // by which all times are
 }
 
 // observer makes Observed of messages, in memory that it uses again.
@@ -70,6 +71,15 @@ func (o *observer) each(m *intwire.Message, fn func(*Observed)) {
 	}
 }
 
+// quoted is the packet's header as the quote has it: what tells the packet from others wherever a node
+// has seen it.
+func (o *Observed) quoted() *Header {
+	if o.carried {
+		return &o.withINT
+	}
+	return &o.Header
+}
+
 // about is what a report of any version says itself.
 type about struct {
 	node    uint32 // that reports
@@ -81,13 +91,10 @@ type about struct {
 func (o *observer) fill(a about, in *intwire.INT) {
 	now := &o.now
 	l4, quoted := o.quoted.header(&now.Header, a.quote)
-	now.Quoted = quoted
-	if quoted {
-		now.seen = identityOf(&now.Header, l4)
-		now.quote = Quote{Header: now.Header, L4: l4}
-	}
+	now.Quoted, now.l4 = quoted, l4
 	if in != nil {
 		if quoted {
+			now.withINT, now.carried = now.Header, true
 			withoutINT(now.Profile, &now.Header, in)
 		}
 		now.Partial = now.Partial || in.Incomplete
