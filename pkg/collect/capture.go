@@ -12,6 +12,7 @@ import (
 	"github.com/gopacket/gopacket/layers"
 	"github.com/gopacket/gopacket/pcapgo"
 
+	"github.com/vnetradar/radar/pkg/collect/quote"
 	"github.com/vnetradar/radar/pkg/intwire"
 )
 
@@ -76,9 +77,9 @@ func (c *Capture) NextPacket() (Packet, error) {
 	}
 	switch start {
 	case intwire.StartEthernet:
-		data = behindLink(data, 12)
+		data = quote.BehindLink(data, 12)
 	case intwire.StartCooked:
-		data = behindLink(data, 14)
+		data = quote.BehindLink(data, 14)
 	case intwire.StartCooked2:
 		if len(data) < 20 {
 			data = nil
@@ -86,7 +87,7 @@ func (c *Capture) NextPacket() (Packet, error) {
 		}
 		// Its EtherType is at the front: put where the others have it.
 		copy(data[18:20], data[:2])
-		data = behindLink(data, 18)
+		data = quote.BehindLink(data, 18)
 	}
 	return Packet{info.Timestamp, data}, nil
 }

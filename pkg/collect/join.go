@@ -11,6 +11,7 @@ import (
 	"github.com/gopacket/gopacket/layers"
 
 	"github.com/vnetradar/radar/pkg/collect/metrics"
+	"github.com/vnetradar/radar/pkg/collect/quote"
 	"github.com/vnetradar/radar/pkg/intwire"
 	"github.com/vnetradar/radar/pkg/packet"
 )
@@ -36,7 +37,7 @@ type identity struct {
 
 // identityOf is that of the packet with that header; l4 is what its quote has behind the IP
 // header.
-func identityOf(h *Header, l4 []byte) identity {
+func identityOf(h *quote.Header, l4 []byte) identity {
 	i := identity{
 		src: h.Src, dst: h.Dst, proto: h.Proto, sport: h.SrcPort, dport: h.DstPort, fragment: h.FragOff,
 		id: uint32(h.ID) | h.FlowLabel, // of which there is one
@@ -63,6 +64,7 @@ type postcards struct {
 
 	waiting map[identity]*together
 	order   []*together // by the time of the first postcard
+	head    int         // those before it have gone
 
 	// Memory to be used again, of maxSpare packets at most.
 	spare     []*together
@@ -97,7 +99,7 @@ type card struct {
 
 // kept is what a packet needs of a postcard.
 type kept struct {
-	header    Header
+	header    quote.Header
 	said      intwire.Values
 	latencyNs uint32 // ns that said's latency counts by
 	reason    string // of a drop
@@ -165,9 +167,7 @@ func (p *postcards) add(c *card) {
 	if len(p.waiting) >= maxPostcards {
 		p.next()
 	}
-	if len(p.order) >= 2*maxPostcards { // half of them, or more, are done
-		p.order = slices.DeleteFunc(p.order, func(t *together) bool { return t.done })
-	}
+	p.room()
 	if p.waiting == nil {
 		p.waiting = make(map[identity]*together)
 	}
@@ -175,6 +175,18 @@ func (p *postcards) add(c *card) {
 	t.key, t.first, t.done, t.cards = c.key, c.at, false, append(t.cards, *c)
 	p.waiting[c.key] = t
 	p.order = append(p.order, t)
+}
+
+// room makes room in order, if there is none, without more memory where that can be.
+func (p *postcards) room() {
+	if len(p.order) < cap(p.order) && len(p.order)-p.head < 2*maxPostcards {
+		return
+	}
+	if len(p.order)-p.head >= 2*maxPostcards { // half of them, or more, are done
+		p.order, p.head = slices.DeleteFunc(p.order, func(t *together) bool { return t == nil || t.done }), 0
+	} else if p.head > len(p.order)/2 {
+		p.order, p.head = slices.Delete(p.order, 0, p.head), 0
+	}
 }
 
 // newTogether returns one without postcards.
@@ -203,23 +215,25 @@ func (t *together) has(node uint64) bool {
 
 // until emits what has waited for longer than the window at a time, Unix ns.
 func (p *postcards) until(now int64) {
-	for len(p.order) > 0 && (p.order[0].done || now-p.order[0].first > p.window) {
+	for p.head < len(p.order) && (p.order[p.head].done || now-p.order[p.head].first > p.window) {
 		p.next()
 	}
 }
 
 // all emits everything.
 func (p *postcards) all() {
-	for len(p.order) > 0 {
+	for p.head < len(p.order) {
 		p.next()
 	}
 }
 
 // next emits the packet whose first postcard is the oldest.
 func (p *postcards) next() {
-	t := p.order[0]
-	p.order[0] = nil
-	p.order = p.order[1:]
+	t := p.order[p.head]
+	p.order[p.head] = nil
+	if p.head++; p.head == len(p.order) {
+		p.order, p.head = p.order[:0], 0
+	}
 	if cards := p.finish(t); cap(cards) <= spareCards {
 		t.cards = cards
 	}
@@ -297,7 +311,7 @@ func (t *Translator) joinedPacket(cards []*card, story *packet.Packet) {
 	}
 	p := &t.now
 	p.reset(t, first.at, first.kept.id)
-	cards[0].kept.header.fill(&p.Packet) // its TTL is the one next to the source
+	cards[0].kept.header.Fill(&p.Packet) // its TTL is the one next to the source
 	if !ordered {                        // nor does anything tell between which nodes the times are
 		t.Counts.Unordered++
 		slices.SortStableFunc(cards, func(x, y *card) int { return cmp.Compare(x.name(t), y.name(t)) })

@@ -23,7 +23,8 @@ type sentCard struct {
 	drop bool
 }
 
-func (c sentCard) packet(t *testing.T) Packet {
+// quote is the packet that it quotes.
+func (c sentCard) quote(t *testing.T) []byte {
 	t.Helper()
 	quote, err := AppendUDP(nil, netip.MustParseAddrPort("10.1.0.1:1000"), netip.MustParseAddrPort("10.2.0.2:2000"), []byte("data"))
 	if err != nil {
@@ -31,22 +32,35 @@ func (c sentCard) packet(t *testing.T) Packet {
 	}
 	binary.BigEndian.PutUint16(quote[4:], c.id)
 	quote[8] = c.ttl
-	s := intwire.Single{RepType: 1, InType: 4, F: true, D: c.drop, RepMdBits: 0x6000, Inner: quote}
+	return quote
+}
+
+func (c sentCard) packet(t *testing.T) Packet {
+	t.Helper()
+	s := intwire.Single{RepType: 1, InType: 4, F: true, D: c.drop, RepMdBits: 0x6000, Inner: c.quote(t)}
 	s.Values.Set(intwire.L1In, 1)
 	s.Values.Set(intwire.L1Out, 2)
 	s.Values.Set(intwire.HopLatency, 100)
-	payload, err := intwire.AppendGroup(nil, &intwire.Group{NodeID: c.node})
+	p := reportOf(t, c.node, &s)
+	p.At = noon.Add(c.at)
+	return p
+}
+
+// reportOf is a node's report, of TR 2.0.
+func reportOf(t *testing.T, node uint32, s *intwire.Single) Packet {
+	t.Helper()
+	payload, err := intwire.AppendGroup(nil, &intwire.Group{NodeID: node})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if payload, err = intwire.AppendSingle(payload, &s); err != nil {
+	if payload, err = intwire.AppendSingle(payload, s); err != nil {
 		t.Fatal(err)
 	}
 	ip, err := AppendUDP(nil, netip.MustParseAddrPort("10.9.0.1:9"), netip.MustParseAddrPort("10.9.9.9:32766"), payload)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Packet{noon.Add(c.at), ip}
+	return Packet{noon, ip}
 }
 
 // TestPostcards: what nodes report of a packet one by one is one record, in the order of TTLs.

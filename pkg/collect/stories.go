@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/vnetradar/radar/pkg/collect/quote"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
@@ -31,7 +32,7 @@ type Story struct {
 
 // Quote is a packet as a report quotes it.
 type Quote struct {
-	Header Header
+	Header quote.Header
 	L4     []byte // what is behind the IP header, as far as it is quoted
 	At     int64  // when the report came, Unix ns
 }

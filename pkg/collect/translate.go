@@ -216,7 +216,9 @@ func (t *Translator) join() {
 }
 
 func (t *Translator) postcards() *postcards {
-	t.cards.window, t.cards.emit = int64(t.Join), t.joined
+	if t.cards.emit == nil {
+		t.cards.window, t.cards.emit = int64(t.Join), t.joined
+	}
 	return &t.cards
 }
 
@@ -291,7 +293,7 @@ func source(ip []byte) netip.Addr {
 func (t *Translator) packet(o *Observed, at int64, id reportID) *Reported {
 	p := &t.now
 	p.reset(t, at, id)
-	o.Header.fill(&p.Packet)
+	o.Header.Fill(&p.Packet)
 	for i := range o.Hops {
 		p.add(&o.Hops[i], o.LatencyNs)
 	}

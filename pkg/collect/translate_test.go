@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
+	"github.com/vnetradar/radar/pkg/collect/quote"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
@@ -34,7 +35,7 @@ func frames(t testing.TB) map[string][]byte {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if byName[f.Name] = behindLink(data, 12); byName[f.Name] == nil {
+		if byName[f.Name] = quote.BehindLink(data, 12); byName[f.Name] == nil {
 			t.Fatalf("%s: no IP in Ethernet", f.Name)
 		}
 	}

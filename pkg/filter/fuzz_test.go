@@ -36,6 +36,9 @@ func FuzzHeld(f *testing.F) {
 			if (of.Proto == protoICMP || of.Proto == protoICMPv6) && !of.IsEcho() && strings.ContainsAny(text, "[") {
 				continue // libpcap reads on where the numbers end
 			}
+			if of.IPv6 && p[6] == protoFragment && of.FragOff&^6 == 0 && of.FragID == 0 {
+				continue // a whole packet in a fragment's header is told by its number alone
+			}
 			n, err := e.vm.Run(append(binary.BigEndian.AppendUint32(nil, uint32(len(p))), p...))
 			if err != nil {
 				t.Fatal(err)
