@@ -302,17 +302,16 @@ func (t *Translator) joinedPacket(cards []*card, story *packet.Packet) {
 	t.Counts.Records++
 	first := cards[0]
 	ordered := true
-	switch {
-	case len(cards) == 1:
+	if len(cards) == 1 {
 		t.Counts.UnmatchedPostcards++
-	default:
+	} else {
 		alongTheWay(cards)
 		ordered = !isUnordered(cards)
 	}
 	p := &t.now
 	p.reset(t, first.at, first.kept.id)
 	cards[0].kept.header.Fill(&p.Packet) // its TTL is the one next to the source
-	if !ordered {                        // nor does anything tell between which nodes the times are
+	if !ordered {
 		t.Counts.Unordered++
 		slices.SortStableFunc(cards, func(x, y *card) int { return cmp.Compare(x.name(t), y.name(t)) })
 	}
@@ -329,7 +328,7 @@ func (t *Translator) joinedPacket(cards []*card, story *packet.Packet) {
 	p.sum()
 	if ordered {
 		t.timed(p, t.stays)
-	} else {
+	} else { // nor does anything tell between which nodes the times are
 		p.Unorder()
 	}
 	t.emit(p)
