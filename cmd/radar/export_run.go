@@ -91,7 +91,7 @@ type exportCounts struct {
 // history sends what the ring has.
 func (x *exporting) history(q *packetQuery) error {
 	o := q.scan(x.now())
-	o.Match = func(r *record.Record) bool { return r.State != record.InFlight && q.match(r) }
+	o.Match = func(p *packet.Packet, of packet.Scope) bool { return p.State != record.InFlight && q.match(p, of) }
 	found := false
 	stats, err := backpack.ScanFunc(x.reader.Maps, x.reader.Decoder, o, func(r *record.Record) error {
 		found = true

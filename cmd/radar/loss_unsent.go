@@ -11,6 +11,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/agent"
 	"github.com/vnetradar/radar/pkg/datapath"
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -38,11 +39,12 @@ func unsentRows(h *datapath.Handle, r *agent.Reader, s *selection) ([]unsentRow,
 	var rows []unsentRow
 	for i := range list {
 		u := &list[i]
-		rec := unsentRecord(r, u)
-		if !s.match(rec) {
+		p := unsentPacket(r, u)
+		if !s.match(p, r.Decoder) {
 			continue
 		}
-		of := unsentRow{node: rec.Loss.Node, reason: rec.Loss.Reason, function: rec.Loss.Function}
+		reason, function := r.Decoder.Why(u.Where)
+		of := unsentRow{node: r.Decoder.NodeName(p.Loss.Node), reason: reason, function: function}
 		at := slices.IndexFunc(rows, func(row unsentRow) bool {
 			return row.node == of.node && row.reason == of.reason && row.function == of.function
 		})
@@ -50,7 +52,7 @@ func unsentRows(h *datapath.Handle, r *agent.Reader, s *selection) ([]unsentRow,
 			at, rows = len(rows), append(rows, of)
 		}
 		rows[at].packets += u.Packets
-		rows[at].flows = append(rows[at].flows, unsentFlow{rec.Proto + " to " + unsentEnd(rec), u.Packets})
+		rows[at].flows = append(rows[at].flows, unsentFlow{record.ProtoName(u.Proto) + " to " + unsentEnd(u), u.Packets})
 	}
 	for i := range rows {
 		slices.SortFunc(rows[i].flows, func(x, y unsentFlow) int {
@@ -63,31 +65,27 @@ func unsentRows(h *datapath.Handle, r *agent.Reader, s *selection) ([]unsentRow,
 	return rows, nil
 }
 
-func unsentEnd(r *record.Record) string {
-	if r.Dport == nil {
-		return r.Dst
+func unsentEnd(u *datapath.Unsent) string {
+	if u.Dport == 0 {
+		return u.Dst.String()
 	}
-	return endpoint(r.Dst, r.Dport)
+	port := int(u.Dport)
+	return endpoint(u.Dst.String(), &port)
 }
 
-// unsentRecord is the newest of such packets as a record, for filters to choose by.
-func unsentRecord(r *agent.Reader, u *datapath.Unsent) *record.Record {
-	node := r.Decoder.NodeName(r.Decoder.PortNode(u.Port))
-	reason, function := r.Decoder.Why(u.Where)
-	rec := &record.Record{
-		V: record.Version, Source: record.EBPF, State: record.Lost, TNs: int64(u.LastNs) + r.Decoder.WallOffset(),
-		IPVersion: 4, Src: u.Src.String(), Dst: u.Dst.String(), Proto: record.ProtoName(u.Proto), Segs: 1,
-		Hops: []record.Hop{{Node: node, Port: r.Decoder.PortName(u.Port), Role: record.Source}},
-		Loss: &record.Loss{Node: node, Port: r.Decoder.PortName(u.Port), At: record.AtNode, Reason: reason, Function: function},
+// unsentPacket is the newest of such packets, for filters to choose by. Its source port is not known.
+func unsentPacket(r *agent.Reader, u *datapath.Unsent) *packet.Packet {
+	node := r.Decoder.PortNode(u.Port)
+	p := &packet.Packet{
+		T0: u.LastNs, State: record.Lost, IPv6: u.Src.Is6(), Proto: u.Proto, Segs: 1,
+		HasTuple: true, Tuple: packet.Tuple{Src: u.Src.As16(), Dst: u.Dst.As16(), DstPort: u.Dport},
+		Hops: []packet.Hop{{Node: node, Out: u.Port}},
+		Lost: true, Loss: packet.Drop{Node: node, Port: u.Port, At: record.AtNode},
 	}
-	if u.Src.Is6() {
-		rec.IPVersion = 6
+	if u.Dport == 0 {
+		p.Cut = packet.CutAll
 	}
-	if u.Dport != 0 {
-		port := int(u.Dport)
-		rec.Dport = &port
-	}
-	return rec
+	return p
 }
 
 // text is "h1 dropped 2 packets before they were sent: NEIGH_FAILED (no ARP answer), icmp to 10.0.1.9".

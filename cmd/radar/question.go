@@ -54,7 +54,7 @@ type question struct {
 type answer struct {
 	*aggregate.Aggregates
 	names packet.Names
-	keep  func(*record.Record) bool // flows of these that are asked for; nil: all
+	keep  func(*packet.Packet) bool // flows of these that are asked for; nil: all
 	now   time.Time
 	ring  *agent.Reader // nil: the answer is of reports alone
 	asked *selection
@@ -210,8 +210,8 @@ func (a *app) askOnce(s sources, q *asked, show func(*answer) error) error {
 		result.Aggregates = reader.Collector.Aggregates()
 		if q.filtered {
 			matched = false
-			result.keep = func(r *record.Record) bool {
-				ok := q.keep(r)
+			result.keep = func(p *packet.Packet) bool {
+				ok := q.keep(p, reader.Decoder)
 				matched = matched || ok
 				return ok
 			}
@@ -255,7 +255,7 @@ func (a *app) askReports(i *collect.Info, q *asked, show func(*answer) error) er
 func (a *app) fromRing(to *answer, reader *agent.Reader, q *asked) {
 	found := 0
 	o := backpack.ScanOptions{Last: int(q.last), Select: q.packets()}
-	o.Match = func(r *record.Record) bool { return r.State != record.InFlight && q.match(r) }
+	o.Match = func(p *packet.Packet, of packet.Scope) bool { return p.State != record.InFlight && q.match(p, of) }
 	if !q.since.IsZero() {
 		o.Since = scanSince(a.now(), q.since)
 	}

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -64,11 +65,13 @@ func (a *app) loadReports() (*collect.Info, error) {
 	return i, err
 }
 
-// eachReport calls fn for every record of reports that is selected, oldest first. Of those that ring, if
-// not nil, knows as radar's own packets, these are shown, with what the reports say.
-func (a *app) eachReport(i *collect.Info, ring *agent.Reader, s *selection, fn func(*record.Record)) error {
+// eachReport calls fn for every packet of reports that is selected, oldest first; it is valid until fn returns.
+// Of those that ring, if not nil, knows as radar's own packets, these are shown, with what the reports say.
+// It returns the names of both.
+func (a *app) eachReport(src sources, s *selection, fn func(*collect.Reported)) (*packet.Registry, error) {
+	numbers, i := numbersBeside(src.ring), src.reports
 	if i == nil {
-		return nil
+		return numbers, nil
 	}
 	if i.First > 0 {
 		a.notef("of %d datagrams with reports the newest %d are kept (radar collect --keep)", i.Next, i.Next-i.First)
@@ -79,41 +82,39 @@ func (a *app) eachReport(i *collect.Info, ring *agent.Reader, s *selection, fn f
 	if i.Gaps > 0 {
 		a.notef("%s that sources have numbered did not come", plural(int(i.Gaps), "report"))
 	}
-	return i.Records(a.domain, storiesOf(ring), func(r *record.Record) {
-		if s.match(r) {
-			fn(r)
+	return numbers, i.Packets(a.domain, storiesOf(src.ring), numbers, func(p *collect.Reported) {
+		if s.match(&p.Packet, numbers) {
+			fn(p)
 		}
 	})
+}
+
+// numbersBeside gives nodes of reports numbers beside those of a domain; nil: there is none.
+func numbersBeside(ring *agent.Reader) *packet.Registry {
+	if ring == nil {
+		return &packet.Registry{}
+	}
+	return &packet.Registry{Domain: ring.Decoder}
 }
 
 // addReports counts selected reports, beside the packets of names, and returns the names
 // of both.
 func (a *app) addReports(to *answer, src sources, s *selection, last int) (packet.Names, error) {
-	numbers, offset := &packet.Registry{}, int64(0)
-	if src.ring != nil {
-		d := src.ring.Decoder
-		numbers.Domain, offset = d, d.WallOffset()
-	}
-	var p packet.Packet
-	count := func(r *record.Record) {
-		collect.ToPacket(&p, r, numbers, offset)
-		to.Add(&p)
-	}
 	window := newest{last: last}
-	take := count
-	if last > 0 {
-		take = window.add
-	}
-	err := a.eachReport(src.reports, src.ring, s, func(r *record.Record) {
-		if r.Source != record.EBPF { // which the ring's own count has
-			take(r)
+	numbers, err := a.eachReport(src, s, func(p *collect.Reported) {
+		switch {
+		case p.IsOwn(): // which the ring's own count has
+		case last > 0:
+			window.add(p)
+		default:
+			to.Add(&p.Packet)
 		}
 	})
 	if err != nil {
 		return nil, err
 	}
-	for _, r := range window.rows() {
-		count(r)
+	for p := range window.all() {
+		to.Add(&p.Packet)
 	}
 	if numbers.Over > 0 {
 		a.notef("%d visits of nodes or ports of reports are without a name here: there were too many", numbers.Over)
@@ -124,23 +125,32 @@ func (a *app) addReports(to *answer, src sources, s *selection, last int) (packe
 	return a.namesOf(numbers), nil
 }
 
-// newest keeps the last so many of the records that are added, all if last is 0.
+// newest keeps the last so many of the packets that are added, all if last is 0.
 type newest struct {
 	last int
-	list []*record.Record
+	list []*collect.Reported
+	next int // the oldest, once there are so many
 }
 
-func (n *newest) add(r *record.Record) {
-	if n.list = append(n.list, r); n.last > 0 && len(n.list) >= 2*n.last+1000 {
-		n.list = append(n.list[:0], n.rows()...)
+func (n *newest) add(p *collect.Reported) {
+	if n.last == 0 || len(n.list) < n.last {
+		n.list = append(n.list, new(collect.Reported))
+		p.Copy(n.list[len(n.list)-1])
+		return
 	}
+	p.Copy(n.list[n.next])
+	n.next = (n.next + 1) % n.last
 }
 
-func (n *newest) rows() []*record.Record {
-	if n.last > 0 && len(n.list) > n.last {
-		return n.list[len(n.list)-n.last:]
+// all are those packets, the oldest first.
+func (n *newest) all() iter.Seq[*collect.Reported] {
+	return func(yield func(*collect.Reported) bool) {
+		for i := range n.list {
+			if !yield(n.list[(n.next+i)%len(n.list)]) {
+				return
+			}
+		}
 	}
-	return n.list
 }
 
 // isReported says whether reports may name such a node.
@@ -185,14 +195,17 @@ func (a *app) noteNoReports(i *collect.Info) {
 }
 
 // selectedReports are records of reports alone, and what others say of radar's own packets.
-func (a *app) selectedReports(s sources, q packetQuery) ([]*record.Record, said, error) {
+func (a *app) selectedReports(s sources, q packetQuery) (rows []*record.Record, own said, err error) {
 	window, own := newest{last: q.last}, make(said)
-	err := a.eachReport(s.reports, s.ring, &q.selection, func(r *record.Record) {
-		if !own.take(r) {
-			window.add(r)
+	_, err = a.eachReport(s, &q.selection, func(p *collect.Reported) {
+		if !own.take(p) {
+			window.add(p)
 		}
 	})
-	return window.rows(), own, err
+	for p := range window.all() {
+		rows = append(rows, p.Record())
+	}
+	return rows, own, err
 }
 
 // printBoth prints what the ring and reports have, by time.
@@ -229,18 +242,19 @@ type said map[string][]saidHop
 // saidHop is what the switch at one hop has said.
 type saidHop struct {
 	hop  int
-	node string
+	node uint16
 	what map[string]uint64
 }
 
-// take keeps what switches have said of r, and returns whether r is one of radar's own packets.
-func (s said) take(r *record.Record) bool {
-	if r.Source != record.EBPF {
+// take keeps what switches have said of p, and returns whether p is one of radar's own packets.
+func (s said) take(p *collect.Reported) bool {
+	if !p.IsOwn() {
 		return false
 	}
-	for i := range r.Hops {
-		if h := &r.Hops[i]; h.INT != nil {
-			s[r.ID] = append(s[r.ID], saidHop{i, h.Node, h.INT})
+	id := backpack.Position(p.Own).ID()
+	for i := range p.Hops {
+		if what := p.INT(i); what != nil {
+			s[id] = append(s[id], saidHop{i, p.Hops[i].Node, what})
 		}
 	}
 	return true
@@ -249,7 +263,7 @@ func (s said) take(r *record.Record) bool {
 // add adds to r what switches have said of it.
 func (s said) add(r *record.Record) {
 	for _, of := range s[r.ID] {
-		if of.hop < len(r.Hops) && r.Hops[of.hop].Node == of.node {
+		if of.hop < len(r.Hops) && r.Hops[of.hop].NodeID == int(of.node) {
 			r.Hops[of.hop].INT = of.what
 		}
 	}
@@ -262,7 +276,7 @@ func (a *app) addSaid(ring *agent.Reader, records []*record.Record) error {
 		return err
 	}
 	all := make(said)
-	err = reports.Records(a.domain, storiesOf(ring), func(r *record.Record) { all.take(r) })
+	err = reports.Packets(a.domain, storiesOf(ring), nil, func(p *collect.Reported) { all.take(p) })
 	for _, r := range records {
 		all.add(r)
 	}

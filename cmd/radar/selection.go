@@ -18,8 +18,8 @@ import (
 	"github.com/vnetradar/radar/pkg/datapath"
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/filter"
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/query"
-	"github.com/vnetradar/radar/pkg/record"
 )
 
 // selectionHelp is part of the help of every command that selects packets.
@@ -238,27 +238,27 @@ func (s *selection) packets() backpack.Select {
 	return p
 }
 
-// keepFlow says whether packets of the record's flow can be asked for.
-func (s *selection) keepFlow(r *record.Record) bool {
-	return s.filter.MatchFlow(r) && (s.expr == nil || !s.expr.OnlyFlow() || s.expr.MatchRecord(r))
+// keepFlow says whether packets of the packet's flow can be asked for.
+func (s *selection) keepFlow(p *packet.Packet) bool {
+	return s.filter.MatchFlow(p) && (s.expr == nil || !s.expr.OnlyFlow() || s.expr.Match(p))
 }
 
-// match says whether the record is asked for.
-func (s *selection) match(r *record.Record) bool {
-	return s.inTime(r) && s.keep(r)
+// match says whether the packet is asked for.
+func (s *selection) match(p *packet.Packet, of packet.Scope) bool {
+	return s.inTime(p, of) && s.keep(p, of)
 }
 
 // inTime says whether the packet was sent when it is asked for.
-func (s *selection) inTime(r *record.Record) bool {
-	return (s.since.IsZero() || r.TNs >= s.since.UnixNano()) && (s.until.IsZero() || r.TNs < s.until.UnixNano())
+func (s *selection) inTime(p *packet.Packet, of packet.Scope) bool {
+	return (s.since.IsZero() || p.UnixNs(of) >= s.since.UnixNano()) && (s.until.IsZero() || p.UnixNs(of) < s.until.UnixNano())
 }
 
 // matchAnyState is match, whatever became of the packet.
-func (s *selection) matchAnyState(r *record.Record) bool {
-	return s.inTime(r) && s.anyState.Match(r) && (s.expr == nil || s.expr.MatchRecord(r))
+func (s *selection) matchAnyState(p *packet.Packet, of packet.Scope) bool {
+	return s.inTime(p, of) && s.anyState.Match(p, of) && (s.expr == nil || s.expr.Match(p))
 }
 
 // keep is match at any time.
-func (s *selection) keep(r *record.Record) bool {
-	return s.filter.Match(r) && (s.expr == nil || s.expr.MatchRecord(r))
+func (s *selection) keep(p *packet.Packet, of packet.Names) bool {
+	return s.filter.Match(p, of) && (s.expr == nil || s.expr.Match(p))
 }

@@ -116,7 +116,7 @@ func (a *app) findPackets(r *agent.Reader, ids []string, f *traceFlags, s *selec
 	var found []*backpack.Found
 	if len(ids) == 0 {
 		slow := slowest{n: int(f.slowest)} // all that are asked for by --last, which are few
-		_, err := backpack.ScanFunc(r.Maps, r.Decoder, backpack.ScanOptions{Last: int(f.last), Select: backpack.Select{States: s.filter.States(), Match: s.filter.Match}},
+		_, err := backpack.ScanFunc(r.Maps, r.Decoder, backpack.ScanOptions{Last: int(f.last), Select: backpack.Select{States: s.filter.States(), Match: s.match}},
 			func(rec *record.Record) error {
 				slow.add(rec)
 				return nil

@@ -10,6 +10,7 @@ import (
 	"github.com/vnetradar/radar/pkg/agent"
 	"github.com/vnetradar/radar/pkg/backpack"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -24,7 +25,9 @@ func findOuters(r *agent.Reader, found []*backpack.Found) (map[string][]record.R
 	for _, f := range found {
 		wanted[f.Record.ID] = true
 	}
-	around := backpack.Select{Match: func(r *record.Record) bool { return r.Inner != "" && wanted[r.Inner] }}
+	around := backpack.Select{Match: func(p *packet.Packet, _ packet.Scope) bool {
+		return p.Inner != 0 && wanted[backpack.Position{Epoch: r.Domain.Epoch, Pos: p.Inner}.ID()]
+	}}
 	list, _, err := backpack.Scan(r.Maps, r.Decoder, backpack.ScanOptions{Select: around})
 	if err != nil {
 		return nil, fmt.Errorf("look for the packets around it: %w", err)
