@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -85,4 +86,13 @@ func (c *collecting) finish() {
 			fmt.Fprintf(c.stderr, "radar: warning: %s waited at %v at the end and were not taken\n", plural(int(left), "datagram"), in)
 		}
 	}
+}
+
+// completeSource completes the profile behind ADDRESS=.
+func completeSource(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	addr, _, ok := strings.Cut(typed, "=")
+	if !ok {
+		return nil, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	}
+	return profileCompletions(addr + "="), cobra.ShellCompDirectiveNoFileComp
 }

@@ -5,8 +5,6 @@ package main
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/json"
-	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -15,42 +13,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/gopacket/gopacket/layers"
 
 	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/collect"
 	"github.com/vnetradar/radar/pkg/topo"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
-
-// reportFrames are the shared frames that are reports.
-var reportFrames = []string{
-	"tr20-ex-baseline-ipv4", "tr20-ex-embedded-int-md", "tr10-flow-embedded-int10", "tr05-local", "fabric-tna-local-report",
-	"p4studio-switch-v2-drop", "intcollector-e2e-p0", "geant-bmv2-report", "onos-basic-int-report", "hostint-report-ipv4",
-}
-
-func reportsFile(t *testing.T) string {
-	t.Helper()
-	var packets [][]byte
-	for _, name := range reportFrames {
-		packets = append(packets, intBytes(t, name))
-	}
-	return capture(t, false, layers.LinkTypeEthernet, packets...)
-}
-
-// lines are what a command prints as JSON, one object each.
-func lines(t *testing.T, text string) []map[string]any {
-	t.Helper()
-	var list []map[string]any
-	for dec := json.NewDecoder(strings.NewReader(text)); dec.More(); {
-		var one map[string]any
-		if err := dec.Decode(&one); err != nil {
-			t.Fatal(err)
-		}
-		list = append(list, one)
-	}
-	return list
-}
 
 // TestCollectFile: a file's reports are in every answer, with nothing attached.
 func TestCollectFile(t *testing.T) {
@@ -226,25 +194,6 @@ func TestCollectInputs(t *testing.T) {
 	}
 }
 
-// countPackets is how many packets are in a capture file, which may still grow.
-func countPackets(t *testing.T, path string) int {
-	t.Helper()
-	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	c, err := collect.OpenCapture(file)
-	if err != nil {
-		return 0
-	}
-	for n := 0; ; n++ {
-		if _, err := c.NextPacket(); err != nil {
-			return n
-		}
-	}
-}
-
 // TestCollectRefuses: each error names what is wrong, and nothing is left.
 func TestCollectRefuses(t *testing.T) {
 	dir := t.TempDir()
@@ -335,24 +284,6 @@ func TestCollectRefuses(t *testing.T) {
 	if left, _ := filepath.Glob(filepath.Join(dir, "state", "*")); len(left) > 0 {
 		t.Errorf("left: %v", left)
 	}
-}
-
-// await starts a command and waits until it says something on standard error.
-func await(t *testing.T, cmd *exec.Cmd, want string) {
-	t.Helper()
-	said, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd.Stderr = said
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cmd.Process.Kill(); said.Close() })
-	nstest.WaitFor(t, fmt.Sprintf("%v to say %q", cmd.Args, want), func() bool {
-		b, err := os.ReadFile(said.Name())
-		return err == nil && strings.Contains(string(b), want)
-	})
 }
 
 // TestCollectBesideRing: packets of switches and radar's own are in one answer.

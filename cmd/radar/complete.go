@@ -4,7 +4,6 @@ package main
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -62,13 +61,4 @@ func completeFlag(cmd *cobra.Command, flag string, complete cobra.CompletionFunc
 var stateNames = []cobra.Completion{
 	string(record.Delivered), string(record.Lost), string(record.Left),
 	string(record.InFlight), string(record.Expired), string(record.Ignored),
-}
-
-// completeSource completes the profile behind ADDRESS=.
-func completeSource(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	addr, _, ok := strings.Cut(typed, "=")
-	if !ok {
-		return nil, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
-	}
-	return profileCompletions(addr + "="), cobra.ShellCompDirectiveNoFileComp
 }

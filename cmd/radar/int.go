@@ -94,15 +94,6 @@ func newIntDecodeCmd(a *app) *cobra.Command {
 	return cmd
 }
 
-// profileCompletions are the names of profiles behind something.
-func profileCompletions(behind string) []cobra.Completion {
-	var all []cobra.Completion
-	for i := range intwire.Profiles {
-		all = append(all, cobra.CompletionWithDesc(behind+intwire.Profiles[i].Name, intwire.Profiles[i].Title))
-	}
-	return all
-}
-
 // profilesHelp lists the profiles.
 func profilesHelp() string {
 	var b strings.Builder

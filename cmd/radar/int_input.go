@@ -7,11 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
-	"github.com/vnetradar/radar/pkg/collect"
 	"github.com/vnetradar/radar/pkg/intwire"
 )
 
@@ -62,23 +60,6 @@ func parseHex(text string) ([]byte, error) {
 		return nil, fmt.Errorf("%d of them are no whole bytes", len(digits))
 	}
 	return hex.AppendDecode(nil, digits)
-}
-
-// openCapture opens a capture file; - is standard input.
-func (a *app) openCapture(path string) (capture *collect.Capture, closeFile func(), err error) {
-	in, closeFile := a.stdin, func() {}
-	if path != "-" {
-		file, err := os.Open(path)
-		if err != nil {
-			return nil, nil, fmt.Errorf("read capture: %w", err)
-		}
-		in, closeFile = file, func() { file.Close() }
-	}
-	if capture, err = collect.OpenCapture(in); err != nil {
-		closeFile()
-		return nil, nil, fmt.Errorf("read capture %s: %w", path, err)
-	}
-	return capture, closeFile, nil
 }
 
 // decodeFile decodes every packet of a capture.

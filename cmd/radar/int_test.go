@@ -5,7 +5,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -13,47 +12,9 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
-	"github.com/gopacket/gopacket/pcapgo"
 )
-
-// intFrame is an example that did not come from radar (pkg/intwire/testdata).
-type intFrame struct {
-	Name     string         `json:"name"`
-	Hex      string         `json:"hex"`
-	Expected map[string]any `json:"expected"`
-}
-
-func intFrames(t *testing.T) []intFrame {
-	t.Helper()
-	b, err := os.ReadFile("../../pkg/intwire/testdata/frames.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all []intFrame
-	if err := json.Unmarshal(b, &all); err != nil || len(all) != 26 {
-		t.Fatalf("%d frames, %v", len(all), err)
-	}
-	return all
-}
-
-func intBytes(t *testing.T, name string) []byte {
-	t.Helper()
-	for _, f := range intFrames(t) {
-		if f.Name == name {
-			b, err := hex.DecodeString(f.Hex)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return b
-		}
-	}
-	t.Fatalf("no frame %q", name)
-	return nil
-}
 
 // within says whether got has everything that want has, lists as they are.
 func within(want, got any) bool {
@@ -226,41 +187,6 @@ REPORT 1   rep_type 1, in_type 4, report_length 23, md_length 1, F 1, rep_md_bit
 			t.Errorf("no %q in\n%s", want, stdout)
 		}
 	}
-}
-
-// capture writes packets as a pcap or pcapng file.
-func capture(t *testing.T, ng bool, link layers.LinkType, packets ...[]byte) string {
-	t.Helper()
-	var b bytes.Buffer
-	var write func(gopacket.CaptureInfo, []byte) error
-	flush := func() error { return nil }
-	if ng {
-		w, err := pcapgo.NewNgWriter(&b, link)
-		if err != nil {
-			t.Fatal(err)
-		}
-		write, flush = w.WritePacket, w.Flush
-	} else {
-		w := pcapgo.NewWriterNanos(&b)
-		if err := w.WriteFileHeader(65535, link); err != nil {
-			t.Fatal(err)
-		}
-		write = w.WritePacket
-	}
-	for i, p := range packets {
-		info := gopacket.CaptureInfo{Timestamp: time.Unix(1795000000+int64(i), 123456789), CaptureLength: len(p), Length: len(p)}
-		if err := write(info, p); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := flush(); err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), "capture")
-	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
 }
 
 // Captures of both formats and of every link type that is read.

@@ -43,16 +43,6 @@ func labName(t *testing.T) string {
 	return name
 }
 
-// mustRadar runs a command line that has to succeed and returns its output.
-func mustRadar(t *testing.T, args ...string) string {
-	t.Helper()
-	stdout, stderr, code := radar(t, args...)
-	if code != exitOK || stderr != "" {
-		t.Fatalf("radar %s: exit code %d\n%s%s", strings.Join(args, " "), code, stdout, stderr)
-	}
-	return stdout
-}
-
 func TestLab(t *testing.T) {
 	name := labName(t)
 	out := mustRadar(t, "lab", "up", "chain", "--set", "N=1", "--name", name)

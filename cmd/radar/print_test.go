@@ -5,15 +5,9 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
-	"io/fs"
-	"log/slog"
-	"os"
 	"testing"
 	"time"
-
-	"github.com/cilium/ebpf"
 
 	"github.com/vnetradar/radar/pkg/agent"
 	"github.com/vnetradar/radar/pkg/aggregate"
@@ -151,10 +145,6 @@ var reports = map[string]func(*app) error{
 			Warnings: []string{"a pin could not be removed"},
 		}, agent.Interrupted)
 	},
-	"check": func(a *app) error {
-		return a.check([]datapath.Check{{Name: "kernel", Level: datapath.OK, Detail: "6.18"},
-			{Name: "rights", Level: datapath.Warn, Detail: "no CAP_SYSLOG", Fix: "run as root"}})
-	},
 	"detach": func(a *app) error {
 		return a.printDetached(&detachView{Domain: "default", Detached: true, Nodes: 1, Ports: 2, Warnings: []string{"two packets were under way"}})
 	},
@@ -234,59 +224,5 @@ func TestPrint(t *testing.T) {
 				})
 			}
 		}
-	}
-}
-
-func TestCheckFails(t *testing.T) {
-	var out bytes.Buffer
-	a := &app{out: bufio.NewWriter(&out), output: formatTable}
-	err := a.check([]datapath.Check{{Name: "kernel", Level: datapath.Fail, Detail: "4.19", Fix: "use Linux 5.10 or newer"}})
-	if exitCode(err) != exitKernel {
-		t.Errorf("exit code %d of %v, want %d", exitCode(err), err, exitKernel)
-	}
-}
-
-func TestExitCodes(t *testing.T) {
-	for _, c := range []struct {
-		err  error
-		want int
-	}{
-		{nil, exitOK},
-		{errors.New("x"), exitFailure},
-		{usagef("x"), exitUsage},
-		{fmt.Errorf("wrapped: %w", withCode(7, nil)), 7},
-		{fmt.Errorf("wrapped: %w", datapath.ErrUsage), exitUsage},
-		{fmt.Errorf("wrapped: %w", topo.ErrUsage), exitUsage},
-		{fmt.Errorf("wrapped: %w", datapath.ErrUnsupported), exitKernel},
-		{fmt.Errorf("wrapped: %w", datapath.ErrLoad), exitLoad},
-		{domain.ErrNotAttached, exitFailure},
-		{&os.PathError{Op: "open", Err: fs.ErrPermission}, map[bool]int{true: exitFailure, false: exitKernel}[os.Geteuid() == 0]},
-	} {
-		if got := exitCode(c.err); got != c.want {
-			t.Errorf("exit code of %v: %d, want %d", c.err, got, c.want)
-		}
-	}
-}
-
-// The verifier's log is long: it is shown when asked for.
-func TestExplainVerifier(t *testing.T) {
-	err := fmt.Errorf("load: %w", &ebpf.VerifierError{Cause: errors.New("permission denied"), Log: []string{"0: r0 = 1", "1: exit", "bad things"}})
-	if short := explain(err, false); bytes.Contains([]byte(short), []byte("0: r0 = 1")) || !bytes.Contains([]byte(short), []byte("--verbose")) {
-		t.Errorf("short text: %s", short)
-	}
-	if long := explain(err, true); !bytes.Contains([]byte(long), []byte("0: r0 = 1")) {
-		t.Errorf("long text: %s", long)
-	}
-}
-
-func TestLineHandler(t *testing.T) {
-	var out bytes.Buffer
-	log := slog.New(newLineHandler(&out)).With("domain", "d")
-	log.Debug("unseen")
-	log.Info("topology changed", "added", []string{"r1/e0"}, "removed", []string{})
-	log.Warn("renew the lease", "error", errors.New("gone"))
-	const want = "radar: topology changed domain d added [r1/e0]\nradar: warning: renew the lease domain d: gone\n"
-	if out.String() != want {
-		t.Errorf("got %q, want %q", out.String(), want)
 	}
 }

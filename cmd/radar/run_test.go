@@ -15,18 +15,6 @@ import (
 	"github.com/vnetradar/radar/pkg/filter"
 )
 
-// radar runs one command line and returns what it printed and its exit code. The
-// state directory is an empty one: no domain of this machine is ever touched.
-func radar(t *testing.T, args ...string) (stdout, stderr string, code int) {
-	t.Helper()
-	if os.Getenv("RADAR_STATE_DIR") == "" {
-		t.Setenv("RADAR_STATE_DIR", t.TempDir())
-	}
-	var out, errs bytes.Buffer
-	code = run(context.Background(), args, strings.NewReader(""), &out, &errs)
-	return out.String(), errs.String(), code
-}
-
 // The help of --max-hops says what a longer path comes to.
 func TestHelpOfMaxHops(t *testing.T) {
 	stdout, _, code := radar(t, "attach", "--help")

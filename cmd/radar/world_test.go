@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -21,20 +20,9 @@ import (
 	"github.com/vnetradar/radar/pkg/agent"
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/lab"
-	"github.com/vnetradar/radar/pkg/nodes/dockertest"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
-
-// execEnv makes the test program be radar: for agents and foreground commands.
-const execEnv = "RADAR_TEST_EXEC"
-
-func TestMain(m *testing.M) {
-	if os.Getenv(execEnv) != "" {
-		main()
-	}
-	os.Exit(dockertest.Main(m))
-}
 
 // world is a lab h1 - r1 - h2 with a state directory and a domain of its own.
 type world struct {
@@ -161,24 +149,6 @@ func (w *world) status() (v statusView) {
 
 // patience is how long something that must happen may take.
 const patience = nstest.Patience
-
-// growing is what a command prints, which can be read meanwhile.
-type growing struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (g *growing) Write(b []byte) (int, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.text.Write(b)
-}
-
-func (g *growing) String() string {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.text.String()
-}
 
 // settled waits until n packets have ended and all are accounted for.
 func (w *world) settled(n uint64) {
