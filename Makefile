@@ -7,7 +7,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 VERSION ?= $(shell git describe --always --dirty 2>/dev/null || echo unknown)
-GOFLAGS_BUILD := -ldflags "-X main.version=$(VERSION)"
+GOFLAGS_BUILD := -ldflags "-X github.com/vnetradar/radar/pkg/cli.version=$(VERSION)"
 # libpcap compiles filter expressions and needs cgo; CGO_ENABLED=0 or -tags nopcap
 # builds radar without them.
 CGO_ENABLED ?= 1

@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"sync"
+
+	"github.com/vnetradar/radar/pkg/cli/kit"
 )
 
 // mostLog is how long the agent's log can become, in bytes. State lies in memory (/run): a log
@@ -23,14 +25,14 @@ type boundedLog struct {
 
 // boundLog bounds the file that w writes to, if it is one.
 func boundLog(w io.Writer) io.Writer {
-	file, ok := plainest(w).(*os.File)
+	file, ok := kit.Plainest(w).(*os.File)
 	if !ok {
 		return w
 	}
 	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
 		return w // a terminal, a pipe, a journal: somebody else bounds it
 	}
-	return &visible{w: &boundedLog{file: file, most: mostLog}}
+	return kit.Visible(&boundedLog{file: file, most: mostLog})
 }
 
 // Write implements io.Writer.

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/vnetradar/radar/pkg/cli/kit"
 )
 
 // TestBoundedLog: the agent's log stays below its bound, keeps whole lines, the newest of them,
@@ -19,7 +21,7 @@ func TestBoundedLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	w := boundLog(&visible{w: file})
+	w := boundLog(kit.Visible(file))
 	line := strings.Repeat("x", 100)
 	const lines = 3 * mostLog / 100
 	for i := range lines {

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/symbols"
@@ -51,7 +52,7 @@ func TestStories(t *testing.T) {
 			out     *bytes.Buffer
 			colored bool
 		}{{&plain, false}, {&colored, true}} {
-			if err := s.print(&visible{w: p.out}, p.colored); err != nil { // as a terminal gets it
+			if err := s.print(kit.Visible(p.out), p.colored); err != nil { // as a terminal gets it
 				t.Fatal(err)
 			}
 			p.out.WriteString("\n")
@@ -76,8 +77,8 @@ func TestColored(t *testing.T) {
 		env  map[string]string
 		want bool
 	}{
-		{&visible{w: terminal}, map[string]string{"TERM": "xterm"}, true},
-		{&visible{w: &bytes.Buffer{}}, map[string]string{"TERM": "xterm"}, false},
+		{kit.Visible(terminal), map[string]string{"TERM": "xterm"}, true},
+		{kit.Visible(&bytes.Buffer{}), map[string]string{"TERM": "xterm"}, false},
 		{terminal, map[string]string{"TERM": "xterm"}, true},
 		{terminal, map[string]string{"TERM": "xterm", "NO_COLOR": ""}, true},
 		{terminal, map[string]string{"TERM": "xterm", "NO_COLOR": "1"}, false},
