@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/datapath"
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/nodes"
@@ -25,7 +26,7 @@ type attachView struct {
 	Carry     string         `json:"carry,omitempty"`
 	IPv6      string         `json:"ipv6,omitempty"`  // label, key, off
 	Watch     string         `json:"watch,omitempty"` // filter expression of what is measured
-	Nodes     []nodeView     `json:"nodes,omitempty"`
+	Nodes     []answer.Node  `json:"nodes,omitempty"`
 	Memory    *memoryView    `json:"memory,omitempty"`
 	Warnings  []string       `json:"warnings,omitempty"`
 	Conflicts []conflictView `json:"conflicts,omitempty"`
@@ -35,40 +36,6 @@ type attachView struct {
 	Agent      *startedAgent `json:"agent,omitempty"`
 	ran        bool          // an agent worked
 	lease      time.Duration // 0: never ends
-}
-
-type nodeView struct {
-	Name string `json:"name"`
-	ID   uint16 `json:"id"`
-	Spec string `json:"spec"`
-	Auto bool   `json:"auto,omitempty"` // found by radar: where a bridge between nodes lies
-	VM   bool   `json:"vm,omitempty"`   // a virtual machine; its ports are its ends of taps
-	// Header says why the node carries the header while others carry the mark.
-	Header string `json:"header,omitempty"`
-	// Apart says why it can carry neither, so that stories end as packets enter it.
-	Apart string `json:"apart,omitempty"`
-	// Redirects: its rules can deliver packets for others to itself.
-	Redirects bool `json:"redirects,omitempty"`
-	// Switch is the process that was seen to forward packets there, by packet sockets.
-	Switch string     `json:"switch,omitempty"`
-	Ports  []portView `json:"ports"`
-}
-
-type portView struct {
-	Name    string      `json:"name"`
-	ID      uint16      `json:"id"`
-	Kind    string      `json:"kind"`
-	Queue   string      `json:"queue,omitempty"` // kind of its queueing discipline; absent: it queues nothing
-	Ifindex int         `json:"ifindex"`
-	Role    domain.Role `json:"role"`
-	Forced  bool        `json:"forced,omitempty"` // role given by --role
-	Peer    string      `json:"peer,omitempty"`   // NODE/PORT at the other end
-	Tunnel  bool        `json:"tunnel,omitempty"` // its packets travel inside others
-	// Stitched: Peer is reached by way of two interfaces that tc joins.
-	Stitched bool   `json:"stitched,omitempty"`
-	Link     string `json:"link,omitempty"`    // NODE/BRIDGE that it hangs on, or a tunnel with more ends than two
-	Place    string `json:"place,omitempty"`   // in a node found by radar: bridge-port, bridge
-	Network  string `json:"network,omitempty"` // of a bridge: what Docker calls it
 }
 
 type memoryView struct {
@@ -101,7 +68,7 @@ func newAttachView(r *datapath.AttachResult, dryRun bool) *attachView {
 		Carry: carriedIn(d.Options.MarkMask),
 		IPv6:  d.Options.IPv6,
 		Watch: d.Options.Watch,
-		Nodes: nodeViews(d), Memory: newMemoryView(r.Memory),
+		Nodes: answer.Nodes(d), Memory: newMemoryView(r.Memory),
 		Warnings: r.Warnings, lease: d.Options.Lease,
 	}
 	for _, c := range r.Conflicts {
@@ -128,70 +95,6 @@ func followText(selectors []string, follow bool) string {
 		return "not followed any more: those that start do not join"
 	}
 	return "followed: " + strings.Join(nodes.OfContainers(selectors), " ")
-}
-
-// nodeViews lists the nodes and ports that are attached now, then virtual machines.
-func nodeViews(d *domain.Domain) []nodeView {
-	views := []nodeView{}
-	for _, n := range d.Nodes {
-		if n.Removed {
-			continue
-		}
-		view := nodeView{Name: n.Name, ID: n.ID, Spec: n.Spec, Auto: n.Auto, Header: n.Header, Apart: n.Apart, Redirects: n.Redirects, Switch: n.Switch, Ports: []portView{}}
-		for _, p := range d.Ports {
-			if p.Node != n.ID || p.Removed {
-				continue
-			}
-			view.Ports = append(view.Ports, portView{
-				Name: p.Name, ID: p.ID, Kind: p.Kind, Queue: p.Queue, Ifindex: p.Ifindex,
-				Role: p.Role, Forced: p.Forced, Peer: cmp.Or(peerName(d, p.Peer), machineEnd(d, &p)), Tunnel: p.Tunnel,
-				Stitched: p.Stitched, Link: p.Link, Place: string(p.Place), Network: p.Network,
-			})
-		}
-		views = append(views, view)
-	}
-	for i := range d.VMs {
-		if d.VMs[i].Removed {
-			continue
-		}
-		views = append(views, machineView(d, &d.VMs[i]))
-	}
-	return views
-}
-
-// machineView shows a virtual machine as a node with its ends of taps.
-func machineView(d *domain.Domain, vm *domain.VM) nodeView {
-	view := nodeView{Name: vm.Name, ID: vm.ID, VM: true, Ports: []portView{}}
-	for i := range d.Ports {
-		if p := &d.Ports[i]; p.VM == vm.ID && !p.Removed {
-			view.Ports = append(view.Ports, portView{Name: p.Name, Role: domain.Internal, Peer: peerName(d, int(p.ID))})
-		}
-	}
-	return view
-}
-
-// machineEnd is NODE/PORT of the end of a tap that a virtual machine has, "" if none has.
-func machineEnd(d *domain.Domain, p *domain.Port) string {
-	if vm := d.VMByID(p.VM); vm != nil {
-		return vm.Name + "/" + p.Name
-	}
-	return ""
-}
-
-// peerName is NODE/PORT of a port, "" if there is none.
-func peerName(d *domain.Domain, id int) string {
-	if id < 0 {
-		return ""
-	}
-	port := d.PortByID(uint16(id))
-	if port == nil || port.Removed {
-		return ""
-	}
-	node := d.NodeByID(port.Node)
-	if node == nil {
-		return ""
-	}
-	return node.Name + "/" + port.Name
 }
 
 // printAttached prints what was attached, or would be.
@@ -240,7 +143,7 @@ func (a *app) printAttached(v *attachView) error {
 }
 
 // printHeaderNodes names the nodes that carry the header while others carry the mark.
-func printHeaderNodes(w io.Writer, list []nodeView) {
+func printHeaderNodes(w io.Writer, list []answer.Node) {
 	for _, n := range list {
 		switch {
 		case n.Apart != "":
@@ -265,7 +168,7 @@ func printReaders(w io.Writer, list []readerView) {
 }
 
 // printSwitches names the processes that were seen to forward packets.
-func printSwitches(w io.Writer, list []nodeView) {
+func printSwitches(w io.Writer, list []answer.Node) {
 	for _, n := range list {
 		if n.Switch != "" {
 			fmt.Fprintf(w, "note: in node %s %s forwards packets: those that it does not are lost as %s, and where it changes the content a new story begins\n", n.Name, n.Switch, record.NotForwarded)
@@ -275,7 +178,7 @@ func printSwitches(w io.Writer, list []nodeView) {
 
 // countText counts the nodes that the user named and their ports, and names those that
 // radar found.
-func countText(list []nodeView) string {
+func countText(list []answer.Node) string {
 	named, ports, machines := 0, 0, 0
 	var found []string
 	for _, n := range list {
@@ -298,7 +201,7 @@ func countText(list []nodeView) string {
 
 // printNodes prints one line a port, and one for a node without any. What hangs on a
 // bridge has the bridge for its peer.
-func printNodes(a *app, list []nodeView) error {
+func printNodes(a *app, list []answer.Node) error {
 	columns := []column{{title: "NODE"}, {title: "PORT"}, {title: "ROLE"}, {title: "PEER"}}
 	wide := a.output == formatWide
 	if wide {

@@ -5,12 +5,12 @@ package main
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/export"
 	"github.com/vnetradar/radar/pkg/record"
 )
@@ -109,7 +109,7 @@ const (
 var exportVersions = map[string]export.Version{"2.0": export.TR20, "1.0": export.TR10}
 
 // check refuses what no domain would make right.
-func (f *exportFlags) check(cmd *cobra.Command, s *selection) error {
+func (f *exportFlags) check(cmd *cobra.Command, s *answer.Selection) error {
 	_, known := exportVersions[f.version]
 	switch {
 	case len(f.collectors) == 0:
@@ -122,7 +122,7 @@ func (f *exportFlags) check(cmd *cobra.Command, s *selection) error {
 		return usagef("--int-port and --int-dscp: use one of them, INT is marked in one way")
 	case f.mode == modeXD && (isTyped(cmd, "int-port") || isTyped(cmd, "int-dscp")):
 		return usagef("--int-port and --int-dscp mark INT in packets: with --mode %s there is none", modeXD)
-	case slices.Contains(s.filter.States(), record.InFlight):
+	case s.Wants(record.InFlight):
 		return usagef("--state in_flight: packets are reported when they have ended")
 	}
 	return nil

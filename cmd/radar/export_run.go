@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/vnetradar/radar/pkg/agent"
+	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/backpack"
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/export"
@@ -25,7 +25,7 @@ func (a *app) exportInt(cmd *cobra.Command, f *exportFlags, args []string) error
 	if err != nil {
 		return err
 	}
-	if err := f.check(cmd, &s); err != nil {
+	if err := f.check(cmd, s); err != nil {
 		return err
 	}
 	chosen, err := f.chosenIDs()
@@ -38,12 +38,12 @@ func (a *app) exportInt(cmd *cobra.Command, f *exportFlags, args []string) error
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends us at once
-	return a.readRing(&s, nil, func(reader *agent.Reader) error {
-		numbers, err := export.NewNumbers(reader.Domain, chosen)
+	return a.readRing(s, func(ring *answer.Ring) error {
+		numbers, err := export.NewNumbers(ring.Domain, chosen)
 		if err != nil {
 			return usagef("--node-id %w", err)
 		}
-		x := &exporting{app: a, ctx: ctx, reader: reader, numbers: numbers, sample: uint64(f.sample), pacer: newPacer(f.rate)}
+		x := &exporting{app: a, ctx: ctx, reader: ring, numbers: numbers, sample: uint64(f.sample), pacer: newPacer(f.rate)}
 		if x.encoder, err = f.encoder(numbers); err != nil {
 			return err
 		}
@@ -51,11 +51,11 @@ func (a *app) exportInt(cmd *cobra.Command, f *exportFlags, args []string) error
 			return err
 		}
 		defer closeSenders(x.senders)
-		a.noteDomain()
+		a.note(ring.Lacks())
 		if cmd.Flags().Changed("last") || cmd.Flags().Changed("since") {
-			err = errors.Join(x.printStart(f), x.history(&packetQuery{selection: s, last: int(f.last)}))
+			err = errors.Join(x.printStart(f), x.history(s))
 		} else {
-			follower, skipErr := x.newFollower(&s)
+			follower, skipErr := x.newFollower(s)
 			if skipErr != nil {
 				return skipErr
 			}
@@ -69,7 +69,7 @@ func (a *app) exportInt(cmd *cobra.Command, f *exportFlags, args []string) error
 type exporting struct {
 	*app
 	ctx     context.Context
-	reader  *agent.Reader
+	reader  *answer.Ring
 	numbers *export.Numbers
 	encoder *export.Encoder
 	senders []*sender
@@ -88,11 +88,9 @@ type exportCounts struct {
 }
 
 // history sends what the ring has.
-func (x *exporting) history(q *packetQuery) error {
-	o := q.scan(x.now())
-	o.Match = func(r *record.Record) bool { return r.State != record.InFlight && q.match(r) }
+func (x *exporting) history(s *answer.Selection) error {
 	found := false
-	stats, err := backpack.ScanFunc(x.reader.Maps, x.reader.Decoder, o, func(r *record.Record) error {
+	stats, err := backpack.ScanFunc(x.reader.Maps, x.reader.Decoder, s.ScanEnded(), func(r *record.Record) error {
 		found = true
 		x.take(r)
 		if x.ctx.Err() != nil {
@@ -105,13 +103,13 @@ func (x *exporting) history(q *packetQuery) error {
 	}
 	x.counts.Unread = uint64(stats.Torn)
 	if !found {
-		x.noteEmpty(x.reader, &q.selection)
+		x.note(x.reader.WhyEmpty(s))
 	}
 	return nil
 }
 
 // newFollower makes a follower of all that is sent from now on.
-func (x *exporting) newFollower(s *selection) (*backpack.Follower, error) {
+func (x *exporting) newFollower(s *answer.Selection) (*backpack.Follower, error) {
 	refresh := func() (*domain.Domain, error) {
 		d, err := x.reader.Refresh()
 		if err == nil {
@@ -119,7 +117,7 @@ func (x *exporting) newFollower(s *selection) (*backpack.Follower, error) {
 		}
 		return d, err
 	}
-	follower := backpack.NewFollower(x.reader.Maps, x.reader.Decoder, backpack.FollowOptions{Refresh: refresh, Moves: x.reader.UpdateMoves, Select: s.packets()})
+	follower := backpack.NewFollower(x.reader.Maps, x.reader.Decoder, backpack.FollowOptions{Refresh: refresh, Moves: x.reader.UpdateMoves, Select: s.Ring()})
 	if err := follower.SkipToNow(); err != nil {
 		return nil, fmt.Errorf("read the ring: %w", err)
 	}

@@ -10,21 +10,6 @@ import (
 	"github.com/vnetradar/radar/pkg/filter"
 )
 
-// recordFilter compiles an expression that records must be able to answer.
-func recordFilter(text string) (*filter.Expr, error) {
-	e, err := filter.Compile(text)
-	if errors.Is(err, filter.ErrNotBuilt) {
-		return nil, err
-	}
-	if err == nil {
-		err = e.CheckRecords()
-	}
-	if err != nil {
-		return nil, withCode(exitUsage, err)
-	}
-	return e, nil
-}
-
 // compileWatch compiles the expression of --watch into the options.
 func compileWatch(o *datapath.Options) error {
 	e, err := filter.Compile(o.Watch)

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
+	"github.com/vnetradar/radar/pkg/answer"
 )
 
 const flowsLong = `Show flows: who talks to whom, how much, how fast, how evenly, and what was lost.
@@ -32,43 +33,9 @@ two addresses are a flow of their own. Of NAT, -o wide shows the other side.
             radar loss --local shows
   REORD     share of packets that arrived behind one sent later (RFC 4737, 3.3)`
 
-// flowSorts are the orders of --sort: greatest first, what is not known last.
-var flowSorts = map[string]func(*aggregate.FlowRow) float64{
-	"packets":  func(r *aggregate.FlowRow) float64 { return float64(r.Packets) },
-	"bytes":    func(r *aggregate.FlowRow) float64 { return float64(r.Bytes) },
-	"duration": func(r *aggregate.FlowRow) float64 { return float64(r.DurationNs) },
-	"loss":     lossShare,
-	"dropped":  func(r *aggregate.FlowRow) float64 { return float64(r.Dropped) },
-	"rate": func(r *aggregate.FlowRow) float64 {
-		if r.RateBps == nil {
-			return -1
-		}
-		return float64(*r.RateBps)
-	},
-	"latency": func(r *aggregate.FlowRow) float64 {
-		if r.Latency == nil {
-			return -1
-		}
-		return float64(r.Latency.P50Ns)
-	},
-	"jitter": func(r *aggregate.FlowRow) float64 {
-		if r.JitterNs == nil {
-			return -1
-		}
-		return float64(*r.JitterNs)
-	},
-	"reordered": func(r *aggregate.FlowRow) float64 {
-		if r.ReorderedRatio == nil {
-			return -1
-		}
-		return *r.ReorderedRatio
-	},
-}
-
-var flowSortNames = []string{"packets", "bytes", "rate", "latency", "jitter", "loss", "dropped", "reordered", "duration"}
-
-func lossShare(r *aggregate.FlowRow) float64 {
-	return float64(r.Lost+r.Expired) / float64(r.Packets)
+var flowSortNames = []string{
+	string(answer.ByPackets), string(answer.ByBytes), string(answer.ByRate), string(answer.ByLatency), string(answer.ByJitter),
+	string(answer.ByLoss), string(answer.ByDropped), string(answer.ByReordered), string(answer.ByDuration),
 }
 
 // choice is a flag whose values are a list.
@@ -99,7 +66,7 @@ func addChoice(cmd *cobra.Command, c *choice, name, help string) {
 }
 
 func newFlowsCmd(a *app) *cobra.Command {
-	sort := choice{"packets", "order", flowSortNames}
+	sort := choice{string(answer.ByPackets), "order", flowSortNames}
 	top := count(20)
 	cmd := newQuestionCmd(a, &cobra.Command{
 		Use:   "flows [EXPRESSION]",
@@ -109,50 +76,14 @@ func newFlowsCmd(a *app) *cobra.Command {
   radar flows --sort rate --top 5 -f
   radar flows --dst 10.0.2.0/24 'tcp and port 80'
   radar flows --top 0 -o csv > flows.csv`,
-	}, &question{byFlow: func() bool { return true }}, func(r *answer) error {
-		rows := r.Flows(r.names, r.keep)
-		a.noteFlows(r)
-		rows = a.topFlows(rows, sort.value, int(top))
-		a.noteInexact(rows)
-		return a.printFlows(rows)
+	}, &question{byFlow: func() bool { return true }}, func(c *answer.Counts) error {
+		flows := c.Flows(answer.FlowOrder(sort.value), int(top))
+		a.note(flows.Notes)
+		return a.printFlows(flows.List)
 	})
 	addChoice(cmd, &sort, "sort", "order, greatest first")
 	cmd.Flags().Var(&top, "top", "show the first N; 0: all")
 	return cmd
-}
-
-// noteFlows says what rows of flows lack.
-func (a *app) noteFlows(r *answer) {
-	t := r.Totals()
-	a.noteFull("flows", t.OverFlows, aggregate.MaxFlowRows)
-	if t.OverOrder > 0 {
-		a.notef("jitter and reordering lack %d packets: they became known too late to be put in order", t.OverOrder)
-	}
-}
-
-// noteInexact says which percentiles of rows are off by more than usual.
-func (a *app) noteInexact(rows []aggregate.FlowRow) {
-	flows, packets := 0, uint64(0)
-	for i := range rows {
-		if q := rows[i].Latency; q != nil && q.Inexact > 0 {
-			flows++
-			packets += q.Inexact
-		}
-	}
-	if flows > 0 {
-		a.notef("there was no room for all latencies: percentiles of %s count %d packets with the nearest that there was room for (inexact, with -o json)", plural(flows, "flow"), packets)
-	}
-}
-
-// topFlows sorts rows and cuts them off behind n (0: nowhere).
-func (a *app) topFlows(rows []aggregate.FlowRow, order string, n int) []aggregate.FlowRow {
-	by := flowSorts[order]
-	slices.SortStableFunc(rows, func(x, y aggregate.FlowRow) int { return cmp.Compare(by(&y), by(&x)) })
-	if n > 0 && len(rows) > n {
-		a.notef("%s (--top 0 shows all)", plural(len(rows)-n, "more flow"))
-		rows = rows[:n]
-	}
-	return rows
 }
 
 func (a *app) printFlows(rows []aggregate.FlowRow) error {
@@ -197,7 +128,7 @@ func (a *app) flowCells(r *aggregate.FlowRow) []string {
 	}
 	cells := []string{
 		decimal(r.Packets), decimal(r.Bytes), rate, humanDuration(float64(r.DurationNs)), p50, p99,
-		jitter, percent(lossShare(r)), decimal(r.Dropped), reordered, paths, r.String(),
+		jitter, percent(answer.LossShare(r)), decimal(r.Dropped), reordered, paths, r.String(),
 	}
 	if a.output != formatWide {
 		return cells

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
+	"github.com/vnetradar/radar/pkg/answer"
 )
 
 const latencyLong = `Show how long packets took since attach: count, least, 50th, 90th, 99th and 99.9th
@@ -48,19 +49,20 @@ func newLatencyCmd(a *app) *cobra.Command {
 			return usagef("--series: seconds are not kept for each flow, use another --by")
 		}
 		return checkTop(cmd, isFlow())
-	}}, func(r *answer) error {
+	}}, func(c *answer.Counts) error {
 		if series {
-			return a.showLatencySeries(r, aggregate.By(by.value))
+			seconds := c.LatencyBySecond(aggregate.By(by.value))
+			a.note(seconds.Notes)
+			return a.printLatencySeries(seconds.List)
 		}
-		if !isFlow() {
-			a.noteRows(r, aggregate.By(by.value))
-			return a.printLatency(r.Latency(aggregate.By(by.value), r.names), false)
+		var rows answer.Rows[aggregate.LatencyRow]
+		if isFlow() {
+			rows = c.LatencyOfFlows(int(top))
+		} else {
+			rows = c.Latency(aggregate.By(by.value))
 		}
-		flows := slices.DeleteFunc(r.Flows(r.names, r.keep), func(f aggregate.FlowRow) bool { return f.Latency == nil })
-		a.noteFlows(r)
-		flows = a.topFlows(flows, "packets", int(top))
-		a.noteInexact(flows)
-		return a.printLatency(aggregate.LatencyOfFlows(flows), true)
+		a.note(rows.Notes)
+		return a.printLatency(rows.List, isFlow())
 	})
 	addChoice(cmd, &by, "by", "what to group by")
 	cmd.Flags().BoolVar(&series, "series", false, "show each second")

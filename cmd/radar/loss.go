@@ -4,12 +4,12 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
+	"github.com/vnetradar/radar/pkg/answer"
 )
 
 const lossLong = `Show where packets were lost since attach, and why, by the kernel's own names.
@@ -43,13 +43,6 @@ its column DROPPED. What TCP itself frees
 (data that it had already, what is left when a connection is closed) has a NOTE: that
 is no fault.`
 
-// lossView is a row of "radar loss" in JSON.
-type lossView struct {
-	aggregate.LossRow
-	AfterDelivery bool `json:"after_delivery,omitempty"`
-	FreedByTCP    bool `json:"freed_by_tcp,omitempty"` // after delivery, and no fault
-}
-
 func newLossCmd(a *app) *cobra.Command {
 	local, failIfLost, series, by := false, false, false, choice{"place", "group", []string{"place", "flow"}}
 	isFlow := func() bool { return by.value == string(aggregate.ByFlow) }
@@ -72,8 +65,7 @@ func newLossCmd(a *app) *cobra.Command {
   radar loss --fail-if-lost --since 1m --dst h2 || echo packets were lost
   radar loss --series -o csv > losses.csv
   radar loss -o json | jq 'select(.at == "queue")'`,
-	}, q, func(r *answer) error {
-		a.noteFull("places and reasons", r.Totals().OverLosses, aggregate.MaxLosses)
+	}, q, func(c *answer.Counts) error {
 		show := a.showLosses
 		switch {
 		case isFlow():
@@ -81,7 +73,7 @@ func newLossCmd(a *app) *cobra.Command {
 		case series:
 			show = a.showLossSeries
 		}
-		n, err := show(r, local)
+		n, err := show(c, local)
 		if err == nil && failIfLost && n > 0 {
 			return withCode(exitLost, fmt.Errorf("%s lost", packetsWere(n)))
 		}
@@ -95,55 +87,25 @@ func newLossCmd(a *app) *cobra.Command {
 }
 
 // showLosses prints rows, and returns how many packets they have.
-func (a *app) showLosses(r *answer, local bool) (packets uint64, err error) {
-	rows := r.Losses(r.names)
-	if local {
-		rows = r.LocalDrops(r.names)
+func (a *app) showLosses(c *answer.Counts, local bool) (packets uint64, err error) {
+	rows := c.Losses(local)
+	a.note(rows.Notes)
+	now := a.lossesNow(c, local)
+	a.printLossesNow(now, local)
+	for i := range rows.List {
+		packets += rows.List[i].Packets
 	}
-	print := func() error {
-		now := a.lossesNow(r, local)
-		a.printLossesNow(now, local)
-		return a.printLosses(rows, local, now)
-	}
-	return sumOf(rows, func(row *aggregate.LossRow) uint64 { return row.Packets }), a.aroundLosses(r, local, rows, print)
-}
-
-// aroundLosses says what rows of losses do not, before and after they are printed.
-func (a *app) aroundLosses(r *answer, local bool, rows []aggregate.LossRow, print func() error) error {
-	if local {
-		return print()
-	}
-	told := slices.ContainsFunc(rows, func(row aggregate.LossRow) bool { return !row.Inferred() })
-	a.noteOtherLosses(r, told)
-	a.noteLoops(r)
-	if err := print(); err != nil {
-		return err
-	}
-	if r.Totals().Packets > 0 { // else noteEmpty says it
-		a.noteUnsent(r.ring, r.asked)
-	}
-	return nil
-}
-
-func sumOf[T any](rows []T, n func(*T) uint64) (sum uint64) {
-	for i := range rows {
-		sum += n(&rows[i])
-	}
-	return sum
+	return packets, a.printLosses(rows.List, local, now)
 }
 
 // printLosses prints rows; recent are the packets of the last seconds, nil: nobody asks for them.
-func (a *app) printLosses(rows []aggregate.LossRow, afterDelivery bool, recent *recentLosses) error {
+func (a *app) printLosses(rows []answer.LossRow, afterDelivery bool, recent *answer.RecentLosses) error {
 	if a.output.raw() {
-		views := make([]lossView, len(rows))
-		for i, r := range rows {
-			views[i] = lossView{r, afterDelivery, afterDelivery && r.FreedByTCP()}
-		}
-		return printRows(a, views)
+		return printRows(a, rows)
 	}
 	columns := []column{{title: "PACKETS", right: true}}
 	if recent != nil {
-		columns = append(columns, column{title: fmt.Sprintf("LAST %ds", recent.seconds), right: true})
+		columns = append(columns, column{title: fmt.Sprintf("LAST %ds", recent.Seconds), right: true})
 	}
 	columns = append(append(columns, column{title: "SKBS", right: true}, column{title: "BYTES", right: true}, column{title: "FLOWS", right: true}),
 		placeColumns...)
@@ -161,7 +123,7 @@ func (a *app) printLosses(rows []aggregate.LossRow, afterDelivery bool, recent *
 		}
 		cells := []string{decimal(r.Packets)}
 		if recent != nil {
-			cells = append(cells, decimal(recent.of[r.LossPlace]))
+			cells = append(cells, decimal(recent.Of[r.LossPlace]))
 		}
 		cells = append(append(cells, decimal(r.Skbs), decimal(r.Bytes), flows), a.placeCells(&r.LossPlace)...)
 		if afterDelivery {
@@ -187,38 +149,27 @@ func (a *app) placeCells(p *aggregate.LossPlace) []string {
 	return []string{p.Node, a.shown.port(p.Node, p.Port), string(p.At), p.Reason, p.Qdisc, p.Function, shortWhy(p.Reason, p.Function)}
 }
 
-// flowLossView is a row of "radar loss --by flow" in JSON.
-type flowLossView struct {
-	aggregate.LossFlowRow
-	AfterDelivery bool `json:"after_delivery,omitempty"`
-	FreedByTCP    bool `json:"freed_by_tcp,omitempty"`
-}
-
-func (a *app) showFlowLosses(r *answer, local bool) (packets uint64, err error) {
-	of := r.LossesByFlow
-	if local {
-		of = r.LocalDropsByFlow
-	} else {
-		a.noteExpired(r)
-		drops := uint64(0)
-		for _, row := range r.LocalDropsByFlow(r.names, r.keep) {
-			if !row.FreedByTCP() {
-				drops += row.Packets
-			}
-		}
-		a.noteDropped(drops)
+// localNote is what tables say about it.
+func localNote(p *aggregate.LossPlace) string {
+	if p.FreedByTCP() {
+		return "freed by TCP itself"
 	}
-	rows := of(r.names, r.keep)
-	return sumOf(rows, func(row *aggregate.LossFlowRow) uint64 { return row.Packets }), a.printFlowLosses(rows, local)
+	return ""
 }
 
-func (a *app) printFlowLosses(rows []aggregate.LossFlowRow, afterDelivery bool) error {
+// showFlowLosses prints rows of flows, and returns how many packets they have.
+func (a *app) showFlowLosses(c *answer.Counts, local bool) (packets uint64, err error) {
+	rows := c.LossesByFlow(local)
+	a.note(rows.Notes)
+	for i := range rows.List {
+		packets += rows.List[i].Packets
+	}
+	return packets, a.printFlowLosses(rows.List, local)
+}
+
+func (a *app) printFlowLosses(rows []answer.LossFlowRow, afterDelivery bool) error {
 	if a.output.raw() {
-		views := make([]flowLossView, len(rows))
-		for i, r := range rows {
-			views[i] = flowLossView{r, afterDelivery, afterDelivery && r.FreedByTCP()}
-		}
-		return printRows(a, views)
+		return printRows(a, rows)
 	}
 	columns := append([]column{{title: "PACKETS", right: true}, {title: "BYTES", right: true}, {title: "FLOW"}}, placeColumns...)
 	if afterDelivery {

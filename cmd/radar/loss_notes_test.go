@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
+	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/backpack"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
@@ -61,7 +62,7 @@ func TestLossNotes(t *testing.T) {
 			agg.Add(p)
 		}
 		var out bytes.Buffer
-		newApp(nil, nil, &out).noteOtherLosses(&answer{Aggregates: agg, names: backpack.NewDecoder(bridgedDomain(), nil)}, agg.Totals().Lost > 0)
+		newApp(nil, nil, &out).note(answer.NewCounts(agg, backpack.NewDecoder(bridgedDomain(), nil)).Losses(false).Notes)
 		if out.String() != c.want {
 			t.Errorf("%s: it said\n%s, want\n%s", name, out.String(), c.want)
 		}

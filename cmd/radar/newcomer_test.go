@@ -3,12 +3,10 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/record"
@@ -238,20 +236,4 @@ func TestEmptyAnswers(t *testing.T) {
 func (w *world) ping2r1(n int) {
 	w.Helper()
 	w.in("h1", "ping", "-q", "-c", fmt.Sprint(n), "-i", "0.001", "10.0.1.2")
-}
-
-// --series says where it begins later than what was asked for.
-func TestNoteSeconds(t *testing.T) {
-	seconds := make([]aggregate.Second, aggregate.Seconds)
-	for i := range seconds {
-		seconds[i].At = int64(1000 + i)
-	}
-	rows := []aggregate.ThroughputRow{{ActiveS: aggregate.Seconds + 5, Seconds: seconds}, {ActiveS: aggregate.Seconds, Seconds: seconds}, {ActiveS: 7, Seconds: seconds[:7]}}
-	for since, want := range map[int64]string{0: "of 1 row only the newest 300 seconds", 990: "of 1 row only the newest 300 seconds", 1000: ""} {
-		var out bytes.Buffer
-		newApp(nil, nil, &out).noteSeconds(secondsKept(rows), time.Unix(since, 0))
-		if got := out.String(); want == "" && got != "" || !strings.Contains(got, want) {
-			t.Errorf("since %d it says %q, want %q", since, got, want)
-		}
-	}
 }

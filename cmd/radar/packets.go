@@ -3,15 +3,14 @@
 package main
 
 import (
+	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/vnetradar/radar/pkg/agent"
-	"github.com/vnetradar/radar/pkg/backpack"
+	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -103,9 +102,8 @@ func (f *packetFlags) check(cmd *cobra.Command, output outputFormat) error {
 
 // packetQuery is what "radar packets" shows.
 type packetQuery struct {
-	selection
+	*answer.Selection
 	history bool // show packets that have ended already
-	last    int  // the newest so many of them; 0: all
 	follow  bool
 	count   int // end after so many; 0: no limit
 	slowest int // show so many, the slowest first; 0: all, -1: by time
@@ -117,32 +115,23 @@ func (f *packetFlags) query(flags *pflag.FlagSet, args []string, now time.Time) 
 	if err != nil {
 		return packetQuery{}, err
 	}
-	q := packetQuery{selection: s, follow: f.follow, count: int(f.count), last: int(f.last), slowest: -1, long: f.long}
+	q := packetQuery{Selection: s, follow: f.follow, count: int(f.count), slowest: -1, long: f.long}
 	if f.sort.value == byLatency {
 		q.slowest = int(f.top)
 	}
 	givenLast, givenSince := flags.Changed("last"), flags.Changed("since")
 	if (givenSince || flags.Changed("until") || q.slowest >= 0) && !givenLast {
-		q.last = 0
+		q.Last = 0
 	}
 	q.history = !f.follow || givenLast || givenSince
-	if !f.follow && q.count > 0 && (q.last == 0 || q.count < q.last) {
-		q.last = q.count
+	if !f.follow && q.count > 0 && (q.Last == 0 || q.count < q.Last) {
+		q.Last = q.count
 	}
 	return q, nil
 }
 
 // printChunk is how many rows decide on the width of a table's columns.
 const printChunk = 1000
-
-// scan is what the ring is asked for.
-func (q *packetQuery) scan(now time.Time) backpack.ScanOptions {
-	o := backpack.ScanOptions{Last: q.last, Select: q.packets()}
-	if !q.since.IsZero() {
-		o.Since = scanSince(now, q.since)
-	}
-	return o
-}
 
 // packetPrinter prints packets as they are asked for.
 func (a *app) packetPrinter(q packetQuery) *packetPrinter {
@@ -151,23 +140,20 @@ func (a *app) packetPrinter(q packetQuery) *packetPrinter {
 	return p
 }
 
-// packetList shows what the ring remembers.
-func (a *app) packetList(reader *agent.Reader, q packetQuery) error {
-	a.showNames(reader.Domain)
+// packetList shows packets that there are.
+func (a *app) packetList(ctx context.Context, s *answer.Sources, q packetQuery) error {
+	if d := s.Domain(); d != nil {
+		a.showNames(d)
+	}
 	printer := a.packetPrinter(q)
-	slow := slowest{n: q.slowest}
+	slow := answer.Slowest{N: q.slowest}
 	var rows []*record.Record
-	found, incomplete := false, uint64(0)
-	stats, err := backpack.ScanFunc(reader.Maps, reader.Decoder, q.scan(a.now()), func(r *record.Record) error {
-		found = true
-		if r.Truncated {
-			incomplete += uint64(r.Segs)
-		}
+	notes, err := s.Records(ctx, q.Selection, func(r *record.Record) error {
 		if q.slowest >= 0 {
-			slow.add(r)
+			slow.Add(r)
 			return nil
 		}
-		if rows = append(rows, r); len(rows) < printChunk {
+		if rows = append(rows, r); len(rows) < printChunk || !s.Streams() {
 			return nil
 		}
 		full := rows
@@ -175,20 +161,15 @@ func (a *app) packetList(reader *agent.Reader, q packetQuery) error {
 		return printer.print(full)
 	})
 	if err != nil {
-		return fmt.Errorf("read the ring: %w", err)
+		a.note(notes)
+		return err
 	}
 	if q.slowest >= 0 {
-		rows = slow.rows()
+		rows = slow.Records()
 	}
 	if err := errors.Join(printer.print(rows), a.out.Flush()); err != nil {
 		return err
 	}
-	a.noteIncomplete(incomplete)
-	if !found {
-		a.noteEmpty(reader, &q.selection)
-	}
-	if stats.Torn > 0 {
-		fmt.Fprintf(a.stderr, "radar: %d packets were overwritten while they were read\n", stats.Torn)
-	}
+	a.note(notes)
 	return nil
 }

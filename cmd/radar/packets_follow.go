@@ -3,39 +3,28 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/signal"
-	"slices"
 	"syscall"
 	"time"
 
-	"github.com/vnetradar/radar/pkg/agent"
-	"github.com/vnetradar/radar/pkg/backpack"
+	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/domain"
-	"github.com/vnetradar/radar/pkg/packet"
-	"github.com/vnetradar/radar/pkg/record"
 )
 
 func (a *app) packets(ctx context.Context, q packetQuery) error {
 	if q.follow {
-		return a.readRing(&q.selection, nil, func(reader *agent.Reader) error {
-			a.noteDomain()
-			return a.packetFollow(ctx, reader, q)
+		return a.readRing(q.Selection, func(ring *answer.Ring) error {
+			a.note(ring.Lacks())
+			return a.packetFollow(ctx, ring, q)
 		})
 	}
-	return a.readSources(&q.selection, func(s sources) error {
-		if s.ring == nil {
-			return a.printReports(s.reports, q)
-		}
-		a.noteDomain()
-		if s.reports != nil {
-			return a.printBoth(s, q)
-		}
-		return a.packetList(s.ring, q)
+	return a.readSources(q.Selection, func(s *answer.Sources) error {
+		a.note(s.Lacks())
+		return a.packetList(context.WithoutCancel(ctx), s, q)
 	})
 }
 
@@ -44,42 +33,38 @@ const followEvery = 100 * time.Millisecond
 
 // packetFollow shows packets as they end, until ctx or the domain does, or enough
 // have been shown.
-func (a *app) packetFollow(ctx context.Context, reader *agent.Reader, q packetQuery) error {
+func (a *app) packetFollow(ctx context.Context, ring *answer.Ring, q packetQuery) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	f := &packetFollower{
-		printer:  a.packetPrinter(q),
-		follower: backpack.NewFollower(reader.Maps, reader.Decoder, backpack.FollowOptions{Refresh: reader.Refresh, Moves: reader.UpdateMoves, Select: q.packets()}),
-		decoder:  reader.Decoder,
-		query:    q,
+	follower, err := ring.Follow(q.Selection, q.history)
+	if err != nil {
+		return err
 	}
-	if !q.history {
-		if err := f.follower.SkipToNow(); err != nil {
-			return fmt.Errorf("read the ring: %w", err)
+	printer := a.packetPrinter(q)
+	for shown, done := 0, false; !done; {
+		a.showNames(ring.Domain)
+		printer.shown = a.shown
+		rows, err := follower.Poll()
+		if q.count > 0 {
+			rows = rows[:min(len(rows), q.count-shown)]
+			done = shown+len(rows) >= q.count
 		}
-	}
-	unreadBefore := uint64(0)
-	for first := true; ; first = false {
-		a.showNames(reader.Domain)
-		f.printer.shown = a.shown
-		done, err := f.poll(first && q.history)
+		shown += len(rows)
+		if err == nil {
+			err = printer.print(rows)
+		}
 		if err := errors.Join(err, a.out.Flush()); err != nil {
 			return err
 		}
-		if first {
-			unreadBefore = f.follower.Stats().Unread
-		}
-		gone := errors.Is(reader.Update(), domain.ErrNotAttached)
-		if gone {
+		if errors.Is(ring.Update(), domain.ErrNotAttached) {
 			fmt.Fprintf(a.stderr, "radar: domain %s was detached\n", a.domain)
+			break
 		}
-		if done || gone || !wait(ctx, followEvery) {
+		if !done && !wait(ctx, followEvery) {
 			break
 		}
 	}
-	if unread := f.follower.Stats().Unread - unreadBefore; unread > 0 {
-		fmt.Fprintf(a.stderr, "radar: up to %d packets were overwritten before they could be read (attach with more --slots)\n", unread)
-	}
+	a.note(follower.Notes())
 	return nil
 }
 
@@ -91,37 +76,4 @@ func wait(ctx context.Context, d time.Duration) bool {
 	case <-time.After(d):
 		return true
 	}
-}
-
-// packetFollower prints packets as they end.
-type packetFollower struct {
-	printer  *packetPrinter
-	follower *backpack.Follower
-	decoder  *backpack.Decoder
-	query    packetQuery
-	shown    int
-}
-
-// poll prints what has ended since the last poll; of the first one, the history,
-// only the newest packets that the query asks for. done says that enough have
-// been shown.
-func (f *packetFollower) poll(history bool) (done bool, err error) {
-	var rows []*record.Record
-	err = f.follower.Poll(func(p *packet.Packet) {
-		r := f.decoder.Record(p)
-		rows = append(rows, &r)
-	})
-	if err != nil {
-		return false, fmt.Errorf("read the ring: %w", err)
-	}
-	slices.SortStableFunc(rows, func(a, b *record.Record) int { return cmp.Compare(a.TNs, b.TNs) })
-	if history && f.query.last > 0 && len(rows) > f.query.last {
-		rows = rows[len(rows)-f.query.last:]
-	}
-	if f.query.count > 0 {
-		rows = rows[:min(len(rows), f.query.count-f.shown)]
-		done = f.shown+len(rows) >= f.query.count
-	}
-	f.shown += len(rows)
-	return done, f.printer.print(rows)
 }

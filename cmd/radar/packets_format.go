@@ -354,3 +354,18 @@ func lossPlace(l *record.Loss) string {
 	}
 	return text
 }
+
+// saidText is what a switch has said of its queue and itself: " {queue 0: 12}".
+func saidText(h *record.Hop) string {
+	var parts []string
+	if depth, ok := h.INT["queue_occ"]; ok {
+		parts = append(parts, fmt.Sprintf("queue %d: %d", h.INT["queue_id"], depth))
+	}
+	if latency, ok := h.INT["hop_latency"]; ok {
+		parts = append(parts, fmt.Sprintf("latency %d", latency))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return " {" + strings.Join(parts, ", ") + "}"
+}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
+	"github.com/vnetradar/radar/pkg/answer"
 )
 
 const pathsLong = `Show the paths that packets took since attach: how many packets and flows went
@@ -25,9 +26,10 @@ func newPathsCmd(a *app) *cobra.Command {
 		Example: `  radar paths
   radar paths --since 10s 'udp and dst port 53'
   radar paths -o json | jq -r '[.path, .packets] | @tsv'`,
-	}, &question{byFlow: func() bool { return false }}, func(r *answer) error {
-		a.noteRows(r, aggregate.ByPath)
-		return a.printPaths(r.Paths(r.names))
+	}, &question{byFlow: func() bool { return false }}, func(c *answer.Counts) error {
+		paths := c.Paths()
+		a.note(paths.Notes)
+		return a.printPaths(paths.List)
 	})
 }
 

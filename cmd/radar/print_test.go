@@ -11,6 +11,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/agent"
 	"github.com/vnetradar/radar/pkg/aggregate"
+	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/datapath"
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/record"
@@ -113,9 +114,9 @@ var reports = map[string]func(*app) error{
 		left := int64(21_300_000_000)
 		v := &statusView{
 			Domain: d.Name, Attached: d.Created, LossHook: d.LossHook, Options: newOptionsView(d.Options),
-			Agent: agentView{Log: "/run/radar/default/agent.log"}, Lease: leaseView{Ends: true, Valid: true, LeftNs: &left},
+			Agent: agentView{Log: "/run/radar/default/agent.log"}, Lease: answer.Lease{Ends: true, Valid: true, LeftNs: &left},
 			Memory: newMemoryView(datapath.Memory{Ring: 256 << 20, Keys: 6 << 20, Other: 6 << 20}),
-			Nodes:  nodeViews(d), Totals: sampleTotals(), Counters: counterViews(sampleCounters()),
+			Nodes:  answer.Nodes(d), Totals: sampleTotals(), Counters: counterViews(sampleCounters()),
 			Notes: []string{"no agent runs"},
 		}
 		if a.output == formatJSON {
@@ -193,20 +194,20 @@ var rows = map[string]func(*app) error{
 		}, 10)
 	},
 	"series": func(a *app) error {
-		return a.printSeries([]aggregate.ThroughputRow{
+		return a.printSeries(answer.ThroughputSeconds([]aggregate.ThroughputRow{
 			{By: aggregate.ByLink, Name: "all", Seconds: []aggregate.Second{{At: 1772446504, Packets: 10, Bytes: 1500}, {At: 1772446505, Packets: 1, Bytes: 100}}},
 			{By: aggregate.ByLink, Name: "h1/e0 > r1/e0", Seconds: []aggregate.Second{{At: 1772446504, Packets: 10, Bytes: 1500}}},
-		})
+		}))
 	},
 	"loss-flow": func(a *app) error {
-		return a.printFlowLosses([]aggregate.LossFlowRow{{LossFlow: sampleLosses()[0].TopFlows[0], LossPlace: sampleLosses()[0].LossPlace}}, false)
+		return a.printFlowLosses(answer.LossFlowRows([]aggregate.LossFlowRow{{LossFlow: sampleLosses()[0].TopFlows[0], LossPlace: sampleLosses()[0].LossPlace}}, false), false)
 	},
-	"loss": func(a *app) error { return a.printLosses(sampleLosses(), false, nil) },
+	"loss": func(a *app) error { return a.printLosses(answer.LossRows(sampleLosses(), false), false, nil) },
 	"loss-local": func(a *app) error {
 		rows := sampleLosses()[1:]
 		rows = append(rows, aggregate.LossRow{Packets: 3, Skbs: 3, Bytes: 156, Flows: 1, LossPlace: aggregate.LossPlace{
 			Node: "h2", NodeID: 3, At: record.AtNode, Reason: "QUEUE_PURGE", Function: "sk_stream_kill_queues"}})
-		return a.printLosses(rows, true, nil)
+		return a.printLosses(answer.LossRows(rows, true), true, nil)
 	},
 }
 

@@ -8,19 +8,14 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"slices"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/vnetradar/radar/pkg/agent"
-	"github.com/vnetradar/radar/pkg/aggregate"
-	"github.com/vnetradar/radar/pkg/backpack"
-	"github.com/vnetradar/radar/pkg/collect"
+	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/domain"
-	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -50,41 +45,17 @@ type question struct {
 	checkFlags func() error
 }
 
-// answer is what a question is answered from.
-type answer struct {
-	*aggregate.Aggregates
-	names packet.Names
-	keep  func(*record.Record) bool // flows of these that are asked for; nil: all
-	now   time.Time
-	ring  *agent.Reader // nil: the answer is of reports alone
-	asked *selection
-	// timeline has the same packets by the second; nil: nobody asks for that.
-	timeline *aggregate.Timeline
-}
-
-// newAnswer returns an answer without packets; offset is as for aggregate.New.
-func (a *app) newAnswer(q *asked, offset int64) *answer {
-	r := &answer{Aggregates: aggregate.New(offset), now: a.now(), asked: &q.selection}
-	if q.seconds() {
-		r.timeline = aggregate.NewTimeline(offset)
-	}
-	return r
-}
-
-// seconds says whether latencies are asked for second by second.
-func (q *question) seconds() bool { return q.bySecond != nil && q.bySecond() }
-
-// Add counts a packet.
-func (r *answer) Add(p *packet.Packet) {
-	r.Aggregates.Add(p)
-	if r.timeline != nil {
-		r.timeline.Add(p)
+// asks is what is asked, of what is selected.
+func (q *question) asks(s *answer.Selection, now time.Time) *answer.Question {
+	return &answer.Question{
+		Selection: s, Now: now,
+		ByFlow: q.byFlow != nil && q.byFlow(), BySecond: q.bySecond != nil && q.bySecond(),
 	}
 }
 
 // newQuestionCmd completes cmd with flags, and with RunE, which calls show once or
 // again and again.
-func newQuestionCmd(a *app, cmd *cobra.Command, q *question, show func(*answer) error) *cobra.Command {
+func newQuestionCmd(a *app, cmd *cobra.Command, q *question, show func(*answer.Counts) error) *cobra.Command {
 	cmd.Annotations = hasCSV
 	cmd.Long += "\n\n" + questionHelp
 	q.add(a, cmd, "only the newest N packets; 0: all")
@@ -104,10 +75,10 @@ func newQuestionCmd(a *app, cmd *cobra.Command, q *question, show func(*answer) 
 		if err != nil {
 			return err
 		}
-		if slices.Contains(s.filter.States(), record.InFlight) {
+		if s.Wants(record.InFlight) {
 			return usagef("--state in_flight: packets in flight are in no answer, radar packets shows them")
 		}
-		return a.ask(cmd.Context(), &asked{question: q, selection: s, flags: cmd.Flags(), args: args}, show)
+		return a.ask(cmd.Context(), &asked{question: q, selected: s, flags: cmd.Flags(), args: args}, show)
 	}
 	return cmd
 }
@@ -115,9 +86,9 @@ func newQuestionCmd(a *app, cmd *cobra.Command, q *question, show func(*answer) 
 // asked is a question as it was put.
 type asked struct {
 	*question
-	selection
-	flags *pflag.FlagSet
-	args  []string
+	selected *answer.Selection
+	flags    *pflag.FlagSet
+	args     []string
 }
 
 // view is one of the answers that follow each other with -f.
@@ -137,154 +108,70 @@ func (v *view) round(now time.Time) {
 	}
 }
 
-// noteRows says what rows of a group lack; for flows see noteFlows.
-func (a *app) noteRows(r *answer, by aggregate.By) {
-	t := r.Totals()
-	switch {
-	case by == aggregate.ByPath:
-		a.noteFull("paths", t.OverPaths, aggregate.MaxPaths)
-	case t.OverLinks > 0:
-		a.notef("%d packets passed nodes, ports or links for which there was no room: they are not in all rows", t.OverLinks)
-	}
-}
-
-// noteFull says that a table was full and lacks n packets.
-func (a *app) noteFull(what string, n uint64, limit int) {
-	if n > 0 {
-		a.notef("%d packets are of %s beyond the first %d, which are not kept apart", n, what, limit)
-	}
-}
-
-func (a *app) ask(ctx context.Context, q *asked, show func(*answer) error) error {
+func (a *app) ask(ctx context.Context, q *asked, show func(*answer.Counts) error) error {
 	if q.ringOnly {
-		return a.readRing(&q.selection, nil, func(reader *agent.Reader) error { return a.askOnce(sources{ring: reader}, q, show) })
+		return a.readRing(q.selected, func(ring *answer.Ring) error { return a.askOnce(ctx, answer.Only(ring), q, show) })
 	}
-	return a.readSources(&q.selection, func(s sources) error {
+	return a.readSources(q.selected, func(s *answer.Sources) error {
 		if q.follow {
 			return a.askAgain(ctx, s, q, show)
 		}
-		return a.askOnce(s, q, show)
+		return a.askOnce(ctx, s, q, show)
 	})
 }
 
-// readRing opens the domain's ring for read, if the domain, or what reports name, has what
-// is selected.
-func (a *app) readRing(s *selection, reports *collect.Info, read func(*agent.Reader) error) error {
-	reader, err := agent.OpenRing(a.domain)
+// readRing opens the domain's ring for read, if the domain has what is selected.
+func (a *app) readRing(s *answer.Selection, read func(*answer.Ring) error) error {
+	ring, err := answer.OpenRing(a.domain)
 	if err != nil {
 		return err
 	}
-	defer reader.Close()
-	if err := s.check(reader.Domain, reports); err != nil {
+	defer ring.Close()
+	if err := ring.Check(s); err != nil {
+		return refusedNode("node", err)
+	}
+	if err := read(ring); err != nil {
 		return err
 	}
-	if err := read(reader); err != nil {
-		return err
-	}
-	// Names are looked up only as they are shown.
-	if err := reader.SymbolsErr(); err != nil {
-		a.notef("warning: %v", err)
-	}
+	a.note(ring.Late())
 	return nil
 }
 
-func (a *app) askOnce(s sources, q *asked, show func(*answer) error) error {
-	if s.ring == nil {
-		return a.askReports(s.reports, q, show)
+// readSources opens what there is of the domain for read.
+func (a *app) readSources(s *answer.Selection, read func(*answer.Sources) error) error {
+	all, notes, err := answer.Open(a.domain, s, a.openReports)
+	if err != nil {
+		return refusedNode("node", err)
 	}
-	reader := s.ring
-	a.noteDomain()
-	a.showNames(reader.Domain)
-	result := a.newAnswer(q, reader.Decoder.WallOffset())
-	result.names, result.ring = a.namesOf(reader.Decoder), reader
-	matched := true
-	sinceAttach := !q.since.After(reader.Domain.Created)
-	if sinceAttach && !q.seconds() && q.until.IsZero() && q.last == 0 && (!q.filtered || q.flowsOnly && q.byFlow()) {
-		note, err := reader.Collect()
-		if err != nil {
-			return err
-		}
-		if note != "" {
-			a.notef("warning: %s", note)
-		}
-		result.Aggregates = reader.Collector.Aggregates()
-		if q.filtered {
-			matched = false
-			result.keep = func(r *record.Record) bool {
-				ok := q.keep(r)
-				matched = matched || ok
-				return ok
-			}
-		}
-	} else {
-		a.fromRing(result, reader, q)
-	}
-	if s.reports != nil {
-		var err error
-		if result.names, err = a.addReports(result, s, &q.selection, int(q.last)); err != nil {
-			return err
-		}
-	}
-	if err := show(result); err != nil {
+	defer all.Close()
+	a.note(notes)
+	if err := read(all); err != nil {
 		return err
 	}
-	a.noteIncomplete(result.Totals().Truncated)
-	if !matched || result.Totals().Packets == 0 {
-		a.noteEmpty(reader, &q.selection)
-	}
+	a.note(all.Late())
 	return nil
 }
 
-// askReports answers from reports alone.
-func (a *app) askReports(i *collect.Info, q *asked, show func(*answer) error) error {
-	result := a.newAnswer(q, 0)
-	var err error
-	if result.names, err = a.addReports(result, sources{reports: i}, &q.selection, int(q.last)); err != nil {
+// askOnce gives one answer, which is finished also if ctx ends meanwhile.
+func (a *app) askOnce(ctx context.Context, s *answer.Sources, q *asked, show func(*answer.Counts) error) error {
+	if d := s.Domain(); d != nil {
+		a.showNames(d)
+	}
+	counts, notes, err := s.Ask(context.WithoutCancel(ctx), q.asks(q.selected, a.now()))
+	a.note(notes)
+	if err != nil {
 		return err
 	}
-	if err := show(result); err != nil {
+	counts.Names = a.namesOf(counts.Names)
+	if err := show(counts); err != nil {
 		return err
 	}
-	if result.Totals().Packets == 0 {
-		a.noteNoReports(i)
-	}
+	a.note(counts.Remarks())
 	return nil
-}
-
-// fromRing aggregates what is asked for of the packets that the ring remembers.
-func (a *app) fromRing(to *answer, reader *agent.Reader, q *asked) {
-	found := 0
-	o := backpack.ScanOptions{Last: int(q.last), Select: q.packets()}
-	o.Match = func(r *record.Record) bool { return r.State != record.InFlight && q.match(r) }
-	if !q.since.IsZero() {
-		o.Since = scanSince(a.now(), q.since)
-	}
-	stats := backpack.ScanPackets(reader.Maps, reader.Decoder, o, func(p *packet.Packet) {
-		to.Add(p)
-		found++
-	})
-	asked := q.since
-	if asked.Before(reader.Domain.Created) {
-		asked = reader.Domain.Created
-	}
-	oldest := time.Unix(0, int64(stats.Oldest)+reader.Decoder.WallOffset())
-	if stats.Forgot && oldest.After(asked) && (q.last == 0 || found < int(q.last)) {
-		a.notef("the ring remembers packets from %s on; older ones are not in this answer (attach with more --slots)",
-			oldest.In(a.location).Format(time.RFC3339))
-	}
-	if stats.Torn > 0 {
-		a.notef("%d packets were overwritten while they were read", stats.Torn)
-	}
-}
-
-// scanSince is a little more than the time since then: the exact one is compared
-// with each record's.
-func scanSince(now, since time.Time) time.Duration {
-	return max(now.Sub(since)+time.Second, time.Nanosecond)
 }
 
 // askAgain answers until ctx or the domain ends.
-func (a *app) askAgain(ctx context.Context, s sources, q *asked, show func(*answer) error) error {
+func (a *app) askAgain(ctx context.Context, s *answer.Sources, q *asked, show func(*answer.Counts) error) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	a.view = &view{said: make(map[string]bool)}
@@ -295,7 +182,7 @@ func (a *app) askAgain(ctx context.Context, s sources, q *asked, show func(*answ
 		a.view.time = record.TimeString(now.UnixNano())
 		a.view.round(now)
 		var err error
-		if q.selection, err = q.selectFlags.selection(q.flags, q.args, now); err != nil {
+		if q.selected, err = q.selection(q.flags, q.args, now); err != nil {
 			return err
 		}
 		switch {
@@ -307,22 +194,21 @@ func (a *app) askAgain(ctx context.Context, s sources, q *asked, show func(*answ
 		if tables {
 			fmt.Fprintln(a.out, now.In(a.location).Format("15:04:05"))
 		}
-		if err := errors.Join(a.askOnce(s, q, show), a.out.Flush()); err != nil {
+		if err := errors.Join(a.askOnce(ctx, s, q, show), a.out.Flush()); err != nil {
 			return err
 		}
 		if !wait(ctx, q.interval) {
 			return nil
 		}
-		if s.reports, err = a.loadReports(); err != nil {
-			return err
-		}
-		if s.ring == nil && s.reports == nil {
+		switch err := s.Update(); {
+		case errors.Is(err, answer.ErrReportsRemoved):
 			fmt.Fprintf(a.stderr, "radar: the reports of domain %s were removed\n", a.domain)
 			return nil
-		}
-		if s.ring != nil && errors.Is(s.ring.Update(), domain.ErrNotAttached) {
+		case errors.Is(err, domain.ErrNotAttached):
 			fmt.Fprintf(a.stderr, "radar: domain %s was detached\n", a.domain)
 			return nil
+		case err != nil:
+			return err
 		}
 	}
 }

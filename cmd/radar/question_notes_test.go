@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"testing"
 
+	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/datapath"
 )
 
@@ -26,7 +27,7 @@ func TestNotMeasuredNotes(t *testing.T) {
 				"radar: key_in_flight: with DF clear (or a TTL below 8) a packet is not measured while an equal one is under way (addresses, ports, IP ID, first bytes of the payload): set DF, or give each packet an IP ID or a payload of its own\n"},
 	} {
 		var out bytes.Buffer
-		newApp(nil, nil, &out).noteNotMeasured(c.counters)
+		newApp(nil, nil, &out).note(answer.NotMeasuredNotes(c.counters))
 		if out.String() != c.want {
 			t.Errorf("%s: it said\n%s, want\n%s", name, out.String(), c.want)
 		}

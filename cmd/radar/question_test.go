@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
+	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/filter"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
@@ -72,8 +73,12 @@ func TestNoteRows(t *testing.T) {
 		aggregate.ByNode: "radar: 3 packets passed nodes, ports or links for which there was no room: they are not in all rows\n",
 	} {
 		var out bytes.Buffer
-		a := newApp(nil, nil, &out)
-		a.noteRows(&answer{Aggregates: agg}, by)
+		a, c := newApp(nil, nil, &out), answer.NewCounts(agg, &packet.Registry{})
+		if by == aggregate.ByPath {
+			a.note(c.Paths().Notes)
+		} else {
+			a.note(c.Latency(by).Notes)
+		}
 		if out.String() != want {
 			t.Errorf("by %s it said %q, want %q", by, out.String(), want)
 		}
@@ -83,13 +88,7 @@ func TestNoteRows(t *testing.T) {
 // Latencies that count with others are said with the flows that are shown.
 func TestNoteInexact(t *testing.T) {
 	var out bytes.Buffer
-	a := newApp(nil, nil, &out)
-	exact, inexact := &aggregate.Quantiles{Count: 9}, &aggregate.Quantiles{Count: 9, Inexact: 4}
-	a.noteInexact([]aggregate.FlowRow{{}, {Latency: exact}})
-	if out.Len() > 0 {
-		t.Errorf("all are exact, it said %q", out.String())
-	}
-	a.noteInexact([]aggregate.FlowRow{{Latency: inexact}, {Latency: exact}, {Latency: inexact}})
+	newApp(nil, nil, &out).note([]answer.Note{answer.Inexact{Flows: 2, Packets: 8}})
 	want := "radar: there was no room for all latencies: percentiles of 2 flows count 8 packets with the nearest that there was room for (inexact, with -o json)\n"
 	if out.String() != want {
 		t.Errorf("it said %q, want %q", out.String(), want)

@@ -3,56 +3,75 @@
 package main
 
 import (
-	"cmp"
+	"context"
 	"errors"
-	"fmt"
-	"slices"
 	"strings"
-	"time"
 
-	"github.com/vnetradar/radar/pkg/agent"
-	"github.com/vnetradar/radar/pkg/backpack"
+	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/collect"
-	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/join"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
-// sources are what a question is answered from: a domain's ring, reports that were
-// collected for it, or both.
-type sources struct {
-	ring    *agent.Reader // nil: nothing is attached
-	reports *collect.Info // nil: none are kept
+// keptReports are those that were collected for a domain: a source of answers.
+type keptReports struct {
+	*app
+	info *collect.Info
+	ring *answer.Ring // whose packets these may be; nil: nothing is attached
 }
 
-// readSources opens what there is for read. Without anything the error is that of a
-// domain that is not attached.
-func (a *app) readSources(s *selection, read func(sources) error) error {
-	reports, damaged := a.loadReports()
-	attached := false
-	err := a.readRing(s, reports, func(reader *agent.Reader) error {
-		attached = true
-		if damaged != nil {
-			a.notef("warning: without the reports of switches: %v", damaged)
+// openReports opens the reports of the domain (answer.OpenReports).
+func (a *app) openReports(ring *answer.Ring) (answer.Source, error) {
+	info, err := a.loadReports()
+	if err != nil || info == nil {
+		return nil, err
+	}
+	return &keptReports{a, info, ring}, nil
+}
+
+// Lacks implements answer.Source.
+func (r *keptReports) Lacks() []answer.Note { return nil }
+
+// HasNode implements answer.Source.
+func (r *keptReports) HasNode(name string) bool { return isReported(r.info, name) }
+
+// WhyEmpty says what was collected (answer.Source).
+func (r *keptReports) WhyEmpty(*answer.Selection) []answer.Note {
+	return []answer.Note{answer.NoReportMatches{Reports: r.info.Next - r.info.First, Since: r.info.Since}}
+}
+
+// Count implements answer.Source.
+func (r *keptReports) Count(_ context.Context, q *answer.Question, to *answer.Counts) ([]answer.Note, error) {
+	return r.addReports(to, q.Selection)
+}
+
+// Records implements answer.Source.
+func (r *keptReports) Records(_ context.Context, s *answer.Selection, fn func(*record.Record) error) ([]answer.Note, error) {
+	window, found, failed := answer.Newest{Last: s.Last}, false, error(nil)
+	emit := func(rec *record.Record) {
+		if failed == nil {
+			failed = fn(rec)
 		}
-		return read(sources{reader, reports})
+	}
+	notes, err := r.eachReport(s, func(rec *record.Record) {
+		found = true
+		if rec.Source == record.EBPF || s.Last == 0 {
+			emit(rec)
+		} else {
+			window.Add(rec)
+		}
 	})
-	if attached || !errors.Is(err, domain.ErrNotAttached) {
-		return err
+	if err != nil {
+		return notes, err
 	}
-	if damaged != nil {
-		return damaged
+	for _, rec := range window.Records() {
+		emit(rec)
 	}
-	if reports == nil {
-		return err
+	if !found && r.ring == nil {
+		notes = append(notes, r.WhyEmpty(s)...)
 	}
-	for _, node := range s.filter.Nodes() {
-		if !isReported(reports, node) {
-			return usagef("--node %q: the nodes of reports are called int-ID, or as radar collect --node said", node)
-		}
-	}
-	return read(sources{reports: reports})
+	return notes, failed
 }
 
 // loadReports is collect.Load; nil if no reports are kept.
@@ -64,83 +83,55 @@ func (a *app) loadReports() (*collect.Info, error) {
 	return i, err
 }
 
-// eachReport calls fn for every record of reports that is selected, oldest first. Of those that ring, if
-// not nil, knows as radar's own packets, these are shown, with what the reports say.
-func (a *app) eachReport(i *collect.Info, ring *agent.Reader, s *selection, fn func(*record.Record)) error {
-	if i == nil {
-		return nil
-	}
+// eachReport calls fn for every record of reports that is selected, oldest first. Of those that the ring
+// knows as radar's own packets, these are shown, with what the reports say.
+func (r *keptReports) eachReport(s *answer.Selection, fn func(*record.Record)) (notes []answer.Note, err error) {
+	i := r.info
 	if i.First > 0 {
-		a.notef("of %d datagrams with reports the newest %d are kept (radar collect --keep)", i.Next, i.Next-i.First)
+		notes = append(notes, answer.ReportsKept{Datagrams: i.Next, Kept: i.Next - i.First})
 	}
 	if !i.All && i.Metrics.Unchanged > 0 {
-		a.notef("%s without an event are no packets here (radar collect --all keeps them)", plural(int(i.Metrics.Unchanged), "report"))
+		notes = append(notes, answer.ReportsUnchanged{Reports: i.Metrics.Unchanged})
 	}
 	if i.Gaps > 0 {
-		a.notef("%s that sources have numbered did not come", plural(int(i.Gaps), "report"))
+		notes = append(notes, answer.ReportsMissing{Reports: i.Gaps})
 	}
-	return i.Records(a.domain, storiesOf(ring), func(r *record.Record) {
-		if s.match(r) {
-			fn(r)
+	return notes, i.Records(r.domain, storiesOf(r.ring), func(rec *record.Record) {
+		if s.Match(rec) {
+			fn(rec)
 		}
 	})
 }
 
-// addReports counts selected reports, beside the packets of names, and returns the names
-// of both.
-func (a *app) addReports(to *answer, src sources, s *selection, last int) (packet.Names, error) {
-	numbers, offset := &packet.Registry{}, int64(0)
-	if src.ring != nil {
-		d := src.ring.Decoder
-		numbers.Domain, offset = d, d.WallOffset()
-	}
+// addReports counts selected reports, and adds their names to those of the packets that are counted already.
+func (r *keptReports) addReports(to *answer.Counts, s *answer.Selection) ([]answer.Note, error) {
+	numbers := &packet.Registry{Domain: to.Names}
 	var p packet.Packet
 	count := func(r *record.Record) {
-		collect.ToPacket(&p, r, numbers, offset)
+		collect.ToPacket(&p, r, numbers, to.Offset())
 		to.Add(&p)
 	}
-	window := newest{last: last}
+	window := answer.Newest{Last: s.Last}
 	take := count
-	if last > 0 {
-		take = window.add
+	if s.Last > 0 {
+		take = window.Add
 	}
-	err := a.eachReport(src.reports, src.ring, s, func(r *record.Record) {
+	notes, err := r.eachReport(s, func(r *record.Record) {
 		if r.Source != record.EBPF { // which the ring's own count has
 			take(r)
 		}
 	})
 	if err != nil {
-		return nil, err
+		return notes, err
 	}
-	for _, r := range window.rows() {
+	for _, r := range window.Records() {
 		count(r)
 	}
+	to.Names = numbers
 	if numbers.Over > 0 {
-		a.notef("%d visits of nodes or ports of reports are without a name here: there were too many", numbers.Over)
+		notes = append(notes, answer.Unnamed{Visits: numbers.Over})
 	}
-	if last > 0 && src.ring != nil {
-		a.notef("--last %d: so many of radar's own packets, and of those that switches reported", last)
-	}
-	return a.namesOf(numbers), nil
-}
-
-// newest keeps the last so many of the records that are added, all if last is 0.
-type newest struct {
-	last int
-	list []*record.Record
-}
-
-func (n *newest) add(r *record.Record) {
-	if n.list = append(n.list, r); n.last > 0 && len(n.list) >= 2*n.last+1000 {
-		n.list = append(n.list[:0], n.rows()...)
-	}
-}
-
-func (n *newest) rows() []*record.Record {
-	if n.last > 0 && len(n.list) > n.last {
-		return n.list[len(n.list)-n.last:]
-	}
-	return n.list
+	return notes, nil
 }
 
 // isReported says whether reports may name such a node.
@@ -159,138 +150,13 @@ func isReported(i *collect.Info, node string) bool {
 	return false
 }
 
-// printReports prints selected packets of reports alone, the newest last of them.
-func (a *app) printReports(i *collect.Info, q packetQuery) error {
-	rows, _, err := a.selectedReports(sources{reports: i}, q)
-	if err != nil {
-		return err
-	}
-	if len(rows) == 0 {
-		a.noteNoReports(i)
-	}
-	return a.printPackets(rows, q)
-}
-
-// printPackets prints records in the order that is asked for.
-func (a *app) printPackets(rows []*record.Record, q packetQuery) error {
-	if q.slowest >= 0 {
-		rows = (&slowest{n: q.slowest, list: rows}).rows()
-	}
-	return a.packetPrinter(q).print(rows)
-}
-
-// noteNoReports says, where an answer is empty, what was collected.
-func (a *app) noteNoReports(i *collect.Info) {
-	a.notef("no packet matches; %s collected since %s", plural(int(i.Next-i.First), "report"), i.Since.In(a.location).Format(time.TimeOnly))
-}
-
-// selectedReports are records of reports alone, and what others say of radar's own packets.
-func (a *app) selectedReports(s sources, q packetQuery) ([]*record.Record, said, error) {
-	window, own := newest{last: q.last}, make(said)
-	err := a.eachReport(s.reports, s.ring, &q.selection, func(r *record.Record) {
-		if !own.take(r) {
-			window.add(r)
-		}
-	})
-	return window.rows(), own, err
-}
-
-// printBoth prints what the ring and reports have, by time.
-func (a *app) printBoth(s sources, q packetQuery) error {
-	a.showNames(s.ring.Domain)
-	rows, own, err := a.selectedReports(s, q)
-	if err != nil {
-		return fmt.Errorf("read reports: %w", err)
-	}
-	stats, err := backpack.ScanFunc(s.ring.Maps, s.ring.Decoder, q.scan(a.now()), func(r *record.Record) error {
-		own.add(r)
-		rows = append(rows, r)
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("read the ring: %w", err)
-	}
-	slices.SortStableFunc(rows, func(x, y *record.Record) int { return cmp.Compare(x.TNs, y.TNs) })
-	if q.last > 0 && len(rows) > q.last {
-		rows = rows[len(rows)-q.last:]
-	}
-	if stats.Torn > 0 {
-		a.notef("%d packets were overwritten while they were read", stats.Torn)
-	}
-	if len(rows) == 0 {
-		a.noteEmpty(s.ring, &q.selection)
-	}
-	return a.printPackets(rows, q)
-}
-
-// said is what switches have reported of radar's own packets, by the packets' IDs.
-type said map[string][]saidHop
-
-// saidHop is what the switch at one hop has said.
-type saidHop struct {
-	hop  int
-	node string
-	what map[string]uint64
-}
-
-// take keeps what switches have said of r, and returns whether r is one of radar's own packets.
-func (s said) take(r *record.Record) bool {
-	if r.Source != record.EBPF {
-		return false
-	}
-	for i := range r.Hops {
-		if h := &r.Hops[i]; h.INT != nil {
-			s[r.ID] = append(s[r.ID], saidHop{i, h.Node, h.INT})
-		}
-	}
-	return true
-}
-
-// add adds to r what switches have said of it.
-func (s said) add(r *record.Record) {
-	for _, of := range s[r.ID] {
-		if of.hop < len(r.Hops) && r.Hops[of.hop].Node == of.node {
-			r.Hops[of.hop].INT = of.what
-		}
-	}
-}
-
-// addSaid adds to packets of the ring what switches have said of them.
-func (a *app) addSaid(ring *agent.Reader, records []*record.Record) error {
-	reports, err := a.loadReports()
-	if err != nil || reports == nil {
-		return err
-	}
-	all := make(said)
-	err = reports.Records(a.domain, storiesOf(ring), func(r *record.Record) { all.take(r) })
-	for _, r := range records {
-		all.add(r)
-	}
-	return err
-}
-
 // storiesOf are the stories of a domain that is read; nil: there is none.
-func storiesOf(ring *agent.Reader) collect.Stories {
+func storiesOf(ring *answer.Ring) collect.Stories {
 	if ring == nil {
 		return nil
 	}
-	if s := join.Of(ring); s != nil {
+	if s := join.Of(ring.Reader); s != nil {
 		return s
 	}
 	return nil
-}
-
-// saidText is what a switch has said of its queue and itself: " {queue 0: 12}".
-func saidText(h *record.Hop) string {
-	var parts []string
-	if depth, ok := h.INT["queue_occ"]; ok {
-		parts = append(parts, fmt.Sprintf("queue %d: %d", h.INT["queue_id"], depth))
-	}
-	if latency, ok := h.INT["hop_latency"]; ok {
-		parts = append(parts, fmt.Sprintf("latency %d", latency))
-	}
-	if len(parts) == 0 {
-		return ""
-	}
-	return " {" + strings.Join(parts, ", ") + "}"
 }

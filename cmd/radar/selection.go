@@ -6,20 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/vnetradar/radar/pkg/backpack"
-	"github.com/vnetradar/radar/pkg/collect"
-	"github.com/vnetradar/radar/pkg/datapath"
+	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/filter"
 	"github.com/vnetradar/radar/pkg/query"
-	"github.com/vnetradar/radar/pkg/record"
 )
 
 // selectionHelp is part of the help of every command that selects packets.
@@ -63,65 +59,53 @@ func (f *selectFlags) add(a *app, cmd *cobra.Command, lastHelp string) {
 	cmd.ValidArgsFunction = cobra.NoFileCompletions
 }
 
-// selection is what packets a command is asked for.
-type selection struct {
-	filter   *query.Filter
-	anyState *query.Filter // the same without --state
-	expr     *filter.Expr  // nil: none
-
-	since     time.Time // sent then or later; zero: ever
-	until     time.Time // sent before; zero: ever
-	filtered  bool      // not everything since then is asked for
-	flowsOnly bool      // whether a packet is asked for is the same for all of its flow
-	ofFlow    bool      // some of what is asked is
-}
-
 // selection checks flags and arguments; now is what --since 5m counts from.
-func (f *selectFlags) selection(flags *pflag.FlagSet, args []string, now time.Time) (s selection, err error) {
+func (f *selectFlags) selection(flags *pflag.FlagSet, args []string, now time.Time) (*answer.Selection, error) {
 	list := func(values []string) string { return strings.Join(values, ",") }
 	src, err := f.addresses("src", f.src)
 	if err != nil {
-		return s, err
+		return nil, err
 	}
 	dst, err := f.addresses("dst", f.dst)
 	if err != nil {
-		return s, err
+		return nil, err
 	}
-	spec := query.Spec{
+	s, err := answer.Select(query.Spec{
 		Src: list(src), Dst: list(dst), Proto: list(f.proto),
 		Sport: list(f.sport), Dport: list(f.dport), Node: list(f.node), State: list(f.state),
+	})
+	if err != nil {
+		return nil, usagef("--%w", err)
 	}
-	if s.filter, err = query.Parse(spec); err != nil {
-		return s, usagef("--%w", err)
-	}
-	spec.State = ""
-	if s.anyState, err = query.Parse(spec); err != nil {
-		return s, usagef("--%w", err)
-	}
-	s.flowsOnly = len(f.node)+len(f.state) == 0
-	s.ofFlow = len(f.src)+len(f.dst)+len(f.proto)+len(f.sport)+len(f.dport) > 0
-	s.filtered = s.ofFlow || len(args) > 0 || !s.flowsOnly
+	s.Last = int(f.last)
 	if len(args) > 0 {
-		if s.expr, err = recordFilter(strings.Join(args, " ")); err != nil {
-			return s, err
+		if err := narrow(s, strings.Join(args, " ")); err != nil {
+			return nil, err
 		}
-		s.flowsOnly = s.flowsOnly && s.expr.OnlyFlow()
-		s.ofFlow = s.ofFlow || s.expr.OnlyFlow()
 	}
 	if flags.Changed("since") {
-		if s.since, err = parseTime("since", f.since, now); err != nil {
-			return s, withCode(exitUsage, err)
+		if s.Since, err = parseTime("since", f.since, now); err != nil {
+			return nil, withCode(exitUsage, err)
 		}
 	}
 	if flags.Changed("until") {
-		if s.until, err = parseTime("until", f.until, now); err != nil {
-			return s, withCode(exitUsage, err)
+		if s.Until, err = parseTime("until", f.until, now); err != nil {
+			return nil, withCode(exitUsage, err)
 		}
-		if !s.since.Before(s.until) {
-			return s, usagef("--until %q lies before --since %q", f.until, f.since)
+		if !s.Since.Before(s.Until) {
+			return nil, usagef("--until %q lies before --since %q", f.until, f.since)
 		}
 	}
 	return s, nil
+}
+
+// narrow adds an expression that records must be able to answer.
+func narrow(s *answer.Selection, text string) error {
+	err := s.Narrow(text)
+	if err == nil || errors.Is(err, filter.ErrNotBuilt) {
+		return err
+	}
+	return withCode(exitUsage, err)
 }
 
 // addresses puts the addresses of nodes in the place of their names.
@@ -133,11 +117,16 @@ func (f *selectFlags) addresses(flag string, values []string) ([]string, error) 
 			list = append(list, value)
 			continue
 		}
-		addrs, err := f.app.addressesOf(flag, name)
-		if err != nil {
-			return nil, err
+		addrs, err := answer.NodeAddresses(f.app.domain, name)
+		switch {
+		case errors.Is(err, domain.ErrNotAttached):
+			list = append(list, name) // it is refused as no address, or the command for the domain
+		case err != nil:
+			return nil, refusedNode(flag, err)
 		}
-		list = append(list, addrs...)
+		for _, addr := range addrs {
+			list = append(list, addr.String())
+		}
 	}
 	return list, nil
 }
@@ -147,64 +136,19 @@ func isAddress(s string) bool {
 	return err == nil
 }
 
-// addressesOf are the addresses that a node of the domain owns, but for those that others have, too.
-func (a *app) addressesOf(flag, name string) (list []string, err error) {
-	err = a.withHandle(func(h *datapath.Handle) error {
-		owned, err := h.Addresses()
-		if err != nil {
-			return err
-		}
-		known := false
-		for _, n := range domainNodes(h.Domain) {
-			if n.name != name {
-				continue
-			}
-			known = true
-			for _, addr := range owned[n.id] {
-				if !addr.IsLoopback() && !addr.IsLinkLocalUnicast() {
-					list = append(list, addr.String())
-				}
-			}
-		}
-		switch {
-		case !known:
-			return noSuchNode(flag, name, h.Domain)
-		case len(list) == 0:
-			return usagef("--%s %q: the node owns no address", flag, name)
-		}
-		return nil
-	})
-	if errors.Is(err, domain.ErrNotAttached) {
-		return []string{name}, nil // it is refused as no address, or the command for the domain
+// refusedNode is err for the user, where it is about the node that a flag names.
+func refusedNode(flag string, err error) error {
+	if none, ok := errors.AsType[*answer.NoAddress](err); ok {
+		return usagef("--%s %q: the node owns no address", flag, none.Node)
 	}
-	return list, err
-}
-
-type namedNode struct {
-	id   uint16
-	name string
-}
-
-// domainNodes are the nodes and virtual machines of a domain, with those that are gone.
-func domainNodes(d *domain.Domain) (list []namedNode) {
-	for _, n := range d.Nodes {
-		list = append(list, namedNode{n.ID, n.Name})
+	no, ok := errors.AsType[*answer.NoSuchNode](err)
+	switch {
+	case !ok:
+		return err
+	case no.Domain == "":
+		return usagef("--%s %q: the nodes of reports are called int-ID, or as radar collect --node said", flag, no.Name)
 	}
-	for _, vm := range d.VMs {
-		list = append(list, namedNode{vm.ID, vm.Name})
-	}
-	return list
-}
-
-// noSuchNode is the error about a name that the domain does not have.
-func noSuchNode(flag, name string, d *domain.Domain) error {
-	var names []string
-	for _, n := range domainNodes(d) {
-		if !slices.Contains(names, n.name) {
-			names = append(names, n.name)
-		}
-	}
-	return usagef("--%s %q: domain %s has no such node%s, its nodes are %s", flag, name, d.Name, meant(name, names), strings.Join(names, ", "))
+	return usagef("--%s %q: domain %s has no such node%s, its nodes are %s", flag, no.Name, no.Domain, meant(no.Name, no.Nodes), strings.Join(no.Nodes, ", "))
 }
 
 // meant is " (did you mean ...?)".
@@ -213,52 +157,4 @@ func meant(word string, words []string) string {
 		return fmt.Sprintf(" (did you mean %q?)", near)
 	}
 	return ""
-}
-
-// check refuses names of nodes that the domain does not have.
-func (s *selection) check(d *domain.Domain, reports *collect.Info) error {
-	for _, name := range s.filter.Nodes() {
-		known := slices.ContainsFunc(domainNodes(d), func(n namedNode) bool { return n.name == name })
-		if !known && !isReported(reports, name) {
-			return noSuchNode("node", name, d)
-		}
-	}
-	return nil
-}
-
-// packets is what a reader of the ring is asked for.
-func (s *selection) packets() backpack.Select {
-	p := backpack.Select{States: s.filter.States()}
-	if s.ofFlow {
-		p.Flow = s.keepFlow
-	}
-	if s.filtered || !s.since.IsZero() || !s.until.IsZero() {
-		p.Match = s.match
-	}
-	return p
-}
-
-// keepFlow says whether packets of the record's flow can be asked for.
-func (s *selection) keepFlow(r *record.Record) bool {
-	return s.filter.MatchFlow(r) && (s.expr == nil || !s.expr.OnlyFlow() || s.expr.MatchRecord(r))
-}
-
-// match says whether the record is asked for.
-func (s *selection) match(r *record.Record) bool {
-	return s.inTime(r) && s.keep(r)
-}
-
-// inTime says whether the packet was sent when it is asked for.
-func (s *selection) inTime(r *record.Record) bool {
-	return (s.since.IsZero() || r.TNs >= s.since.UnixNano()) && (s.until.IsZero() || r.TNs < s.until.UnixNano())
-}
-
-// matchAnyState is match, whatever became of the packet.
-func (s *selection) matchAnyState(r *record.Record) bool {
-	return s.inTime(r) && s.anyState.Match(r) && (s.expr == nil || s.expr.MatchRecord(r))
-}
-
-// keep is match at any time.
-func (s *selection) keep(r *record.Record) bool {
-	return s.filter.Match(r) && (s.expr == nil || s.expr.MatchRecord(r))
 }

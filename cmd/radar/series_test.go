@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
+	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
@@ -74,7 +75,7 @@ func TestSeries(t *testing.T) {
 	w.settled(8 + 2*9)
 	w.await([]string{"loss"}, "r1", "NETFILTER_DROP")
 
-	losses := func(v *lossSecondView) (int64, uint64) {
+	losses := func(v *answer.LossSecond) (int64, uint64) {
 		if v.Node != "r1" || v.Reason != "NETFILTER_DROP" && v.Function != "nf_hook_slow" {
 			t.Errorf("lost elsewhere: %+v", v)
 		}
@@ -83,8 +84,8 @@ func TestSeries(t *testing.T) {
 	w.apart("losses", secondsOf(w, losses, "loss", "--series"), middle, 5, 3)
 	w.apart("losses of what the ring has", secondsOf(w, losses, "loss", "--series", "--dst", "10.0.2.2"), middle, 5, 3)
 	w.apart("no losses", secondsOf(w, losses, "loss", "--series", "--proto", "icmp"), middle, 0, 0)
-	latency := func(name string) func(v *latencySecondView) (int64, uint64) {
-		return func(v *latencySecondView) (int64, uint64) {
+	latency := func(name string) func(v *answer.LatencySecond) (int64, uint64) {
+		return func(v *answer.LatencySecond) (int64, uint64) {
 			if v.Name != name {
 				return 0, 0
 			}
@@ -152,10 +153,10 @@ func TestRounds(t *testing.T) {
 	}
 	// Without -f nobody asks for them.
 	a := &app{view: v}
-	if now := a.lossesNow(&answer{Aggregates: aggregate.New(0)}, false); now.packets != 0 || now.seconds != 1 {
+	if now := a.lossesNow(answer.NewCounts(aggregate.New(0), nil), false); now.Packets != 0 || now.Seconds != 1 {
 		t.Errorf("%+v", now)
 	}
-	if now := (&app{}).lossesNow(&answer{}, false); now != nil {
+	if now := (&app{}).lossesNow(nil, false); now != nil {
 		t.Errorf("one answer alone: %+v", now)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
+	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/backpack"
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/nodes/dockertest"
@@ -20,13 +21,13 @@ import (
 )
 
 // bridgedAnswer is what the load of networkDomain gives, and a loss at its bridge.
-func bridgedAnswer(a *app, d *domain.Domain) *answer {
+func bridgedAnswer(a *app, d *domain.Domain) *answer.Counts {
 	a.showNames(d)
 	agg := bridgedLoad()
 	agg.Add(&packet.Packet{State: record.Lost, Lost: true, Segs: 3, LatencyNs: packet.NoTime,
 		Loss: packet.Drop{Node: 3, Port: 2, At: record.AtNode, Reason: "NETFILTER_DROP", AtNs: 5},
 		Hops: []packet.Hop{{Node: 1, In: packet.NoPort, Out: 0, InNs: -1, OutNs: 0, DequeueNs: packet.NoTime}}})
-	return &answer{Aggregates: agg, names: a.namesOf(backpack.NewDecoder(d, nil)), asked: &selection{}}
+	return answer.NewCounts(agg, a.namesOf(backpack.NewDecoder(d, nil)))
 }
 
 // Tables have Docker's name of a bridge, and "(not attached)" for who is behind another member
@@ -34,20 +35,20 @@ func bridgedAnswer(a *app, d *domain.Domain) *answer {
 // was lost there was lost by that node.
 func TestShownNames(t *testing.T) {
 	d := networkDomain()
-	text := func(format outputFormat, show func(a *app, r *answer) error) string {
+	text := func(format outputFormat, show func(a *app, c *answer.Counts) error) string {
 		return string(printed(t, format, func(a *app) error { return show(a, bridgedAnswer(a, d)) }))
 	}
-	paths := func(a *app, r *answer) error { return a.printPaths(r.Paths(r.names)) }
-	by := func(by aggregate.By) func(a *app, r *answer) error {
-		return func(a *app, r *answer) error { return a.printLatency(r.Latency(by, r.names), false) }
+	paths := func(a *app, c *answer.Counts) error { return a.printPaths(c.Paths().List) }
+	by := func(by aggregate.By) func(a *app, c *answer.Counts) error {
+		return func(a *app, c *answer.Counts) error { return a.printLatency(c.Latency(by).List, false) }
 	}
-	passed := func(by aggregate.By) func(a *app, r *answer) error {
-		return func(a *app, r *answer) error { return a.printThroughput(r.Throughput(by, r.names, 0, 0), 10) }
+	passed := func(by aggregate.By) func(a *app, c *answer.Counts) error {
+		return func(a *app, c *answer.Counts) error { return a.printThroughput(c.Throughput(by, 10).List, 10) }
 	}
-	losses := func(a *app, r *answer) error { return a.printLosses(r.Losses(r.names), false, nil) }
+	losses := func(a *app, c *answer.Counts) error { return a.printLosses(c.Losses(false).List, false, nil) }
 	for name, c := range map[string]struct {
 		format outputFormat
-		show   func(a *app, r *answer) error
+		show   func(a *app, c *answer.Counts) error
 		wants  []string
 	}{
 		"paths":      {formatTable, paths, []string{"c1 > (not attached)\n", "(not attached) > c1\n", "c1 > host\n", "host > c2\n"}},
@@ -176,7 +177,7 @@ func TestDockerNetworks(t *testing.T) {
 	none("topo -o mermaid", w.radar(exitOK, "topo", "--load", "-o", "mermaid"))
 	none("status", w.radar(exitOK, "status"))
 	v := w.topology()
-	if i := slices.IndexFunc(v.Links, func(l topoLink) bool { return l.Name == "host/"+bridge && l.Network == network }); i < 0 {
+	if i := slices.IndexFunc(v.Links, func(l answer.Link) bool { return l.Name == "host/"+bridge && l.Network == network }); i < 0 {
 		t.Errorf("JSON has not both names: %+v", v.Links)
 	}
 	for _, args := range [][]string{{"paths"}, {"latency"}, {"packets", "--dst", cache.Address()}, {"throughput", "--by", "path"}} {
@@ -225,7 +226,7 @@ func TestNoDockerNetworks(t *testing.T) {
 	if code != exitOK || stderr != "" || !strings.Contains(out, "host/"+bridge) {
 		t.Errorf("exit code %d, said %q, and\n%s", code, stderr, out)
 	}
-	var v topoView
+	var v answer.Topology
 	if err := json.Unmarshal([]byte(w.radar(exitOK, "topo", "-o", "json")), &v); err != nil || len(v.Links) != 1 || v.Links[0].Network != "" {
 		t.Errorf("%+v, %v", v.Links, err)
 	}

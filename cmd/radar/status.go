@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vnetradar/radar/pkg/agent"
+	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/datapath"
 	"github.com/vnetradar/radar/pkg/domain"
 )
@@ -30,10 +31,10 @@ type statusView struct {
 	// has none, such packets show as expired.
 	LocalHook string        `json:"local_hook,omitempty"`
 	Agent     agentView     `json:"agent"`
-	Lease     leaseView     `json:"lease"`
+	Lease     answer.Lease  `json:"lease"`
 	Memory    *memoryView   `json:"memory"`
 	Cost      *costView     `json:"cost,omitempty"`
-	Nodes     []nodeView    `json:"nodes"`
+	Nodes     []answer.Node `json:"nodes"`
 	Totals    agent.Totals  `json:"totals"`
 	Counters  []counterView `json:"counters"`
 	Notes     []string      `json:"notes,omitempty"`
@@ -66,12 +67,6 @@ type agentView struct {
 	Troubles []agent.Trouble `json:"troubles,omitempty"`
 
 	process agent.Process
-}
-
-type leaseView struct {
-	Ends   bool   `json:"ends"`              // false: sources go on without an agent
-	Valid  bool   `json:"valid"`             // sources mark packets
-	LeftNs *int64 `json:"left_ns,omitempty"` // absent if it never ends
 }
 
 type counterView struct {
@@ -150,7 +145,7 @@ func (a *app) newStatusView(h *datapath.Handle, r *agent.Reader) (*statusView, e
 	v := &statusView{
 		Domain: d.Name, Attached: d.Created, LossHook: d.LossHook, LocalHook: d.LocalHook, QueueHook: d.QueueHook, ChangeHook: d.ChangeHook,
 		Options: newOptionsView(d.Options),
-		Memory:  newMemoryView(h.Memory()), Nodes: nodeViews(d),
+		Memory:  newMemoryView(h.Memory()), Nodes: answer.Nodes(d),
 		Selectors: d.Selectors, WatchContainers: d.WatchContainers,
 	}
 	process, err := agent.Find(d.Name)
@@ -162,9 +157,9 @@ func (a *app) newStatusView(h *datapath.Handle, r *agent.Reader) (*statusView, e
 		if v.Agent.Troubles, err = process.Troubles(); err != nil {
 			return nil, err
 		}
-		v.Notes = a.troubleTexts(d.Name, v.Agent.Troubles)
+		v.Notes = a.texts(answer.TroubleNotes(d.Name, v.Agent.Troubles))
 	}
-	if v.Lease, err = newLeaseView(h); err != nil {
+	if v.Lease, err = answer.LeaseOf(h); err != nil {
 		return nil, err
 	}
 	if err := r.Collector.Poll(); err != nil {
@@ -189,31 +184,6 @@ func (a *app) newStatusView(h *datapath.Handle, r *agent.Reader) (*statusView, e
 		v.Notes = append(v.Notes, "no node is left: what was measured is still here; end the domain with: radar detach"+domainFlag(d.Name))
 	}
 	return v, nil
-}
-
-func newLeaseView(h *datapath.Handle) (leaseView, error) {
-	left, ends, err := h.LeaseLeft()
-	if err != nil {
-		return leaseView{}, fmt.Errorf("read lease: %w", err)
-	}
-	v := leaseView{Ends: ends, Valid: !ends || left > 0}
-	if ends {
-		ns := max(0, int64(left))
-		v.LeftNs = &ns
-	}
-	return v, nil
-}
-
-// noAgentText says what it means that the domain has no agent, and how to go on.
-func noAgentText(lease leaseView, name string) string {
-	text := "no agent runs, and the lease is over: packets pass untouched and are not recorded"
-	switch {
-	case !lease.Ends:
-		text = "no agent runs: packets are recorded, but nobody counts them before the ring comes round"
-	case lease.Valid:
-		text = "no agent runs: packets are recorded until the lease ends"
-	}
-	return text + "; go on with: radar attach -d" + domainFlag(name)
 }
 
 // domainFlag is what a command needs to mean this domain.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/agent"
+	"github.com/vnetradar/radar/pkg/answer"
 )
 
 // summaryView is the JSON form of a domain's summary.
@@ -51,7 +52,7 @@ func (a *app) printSummaryTable(v *summaryView) error {
 	}
 	if len(v.Losses) > 0 {
 		fmt.Fprintln(a.out)
-		if err := a.printLosses(v.Losses, false, nil); err != nil {
+		if err := a.printLosses(answer.LossRows(v.Losses, false), false, nil); err != nil {
 			return err
 		}
 	}

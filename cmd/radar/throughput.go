@@ -4,12 +4,12 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
+	"github.com/vnetradar/radar/pkg/answer"
 )
 
 const throughputLong = `Show how much passed where: packets and IP bytes since attach, and how fast.
@@ -31,15 +31,6 @@ const throughputLong = `Show how much passed where: packets and IP bytes since a
 The row "all" is every packet once, when it set out. --series shows one row for each
 second with traffic, of the last 300, instead.`
 
-// secondView is a row of "radar throughput --series".
-type secondView struct {
-	By      aggregate.By `json:"by"`
-	Name    string       `json:"name"`
-	TimeS   int64        `json:"time_s"` // Unix time
-	Packets uint64       `json:"packets"`
-	Bytes   uint64       `json:"bytes"`
-}
-
 func newThroughputCmd(a *app) *cobra.Command {
 	by := choice{string(aggregate.ByLink), "group", []string{"link", "port", "node", "path", "flow"}}
 	window, top, series := 10*time.Second, count(20), false
@@ -60,21 +51,21 @@ func newThroughputCmd(a *app) *cobra.Command {
 			return usagef("--series: seconds are not kept for each flow, use another --by")
 		}
 		return checkTop(cmd, isFlow())
-	}}, func(r *answer) error {
-		seconds := int64(window / time.Second)
-		if isFlow() {
-			rows := a.topFlows(r.Flows(r.names, r.keep), "bytes", int(top))
-			a.noteFull("flows", r.Totals().OverFlows, aggregate.MaxFlowRows)
-			return a.printThroughput(aggregate.ThroughputOfFlows(rows), seconds)
-		}
-		a.noteRows(r, aggregate.By(by.value))
-		now := r.now.Unix()
-		rows := r.Throughput(aggregate.By(by.value), r.names, now-seconds, now)
+	}}, func(c *answer.Counts) error {
 		if series {
-			a.noteSeconds(secondsKept(rows), r.asked.since)
-			return a.printSeries(rows)
+			rows := c.ThroughputBySecond(aggregate.By(by.value))
+			a.note(rows.Notes)
+			return a.printSeries(rows.List)
 		}
-		return a.printThroughput(rows, seconds)
+		seconds := int64(window / time.Second)
+		var rows answer.Rows[aggregate.ThroughputRow]
+		if isFlow() {
+			rows = c.ThroughputOfFlows(int(top))
+		} else {
+			rows = c.Throughput(aggregate.By(by.value), seconds)
+		}
+		a.note(rows.Notes)
+		return a.printThroughput(rows.List, seconds)
 	})
 	addChoice(cmd, &by, "by", "what to group by")
 	cmd.Flags().DurationVar(&window, "window", window, "what LAST is the average of")
@@ -109,57 +100,20 @@ func (a *app) printThroughput(rows []aggregate.ThroughputRow, seconds int64) err
 	return t.flush(a.out)
 }
 
-// rowSeconds is how many of a row's seconds are kept, and which.
-type rowSeconds struct {
-	active  uint64 // in all
-	seconds []aggregate.Second
-}
-
-func secondsKept(rows []aggregate.ThroughputRow) []rowSeconds {
-	list := make([]rowSeconds, len(rows))
-	for i := range rows {
-		list[i] = rowSeconds{rows[i].ActiveS, rows[i].Seconds}
-	}
-	return list
-}
-
-// noteSeconds says where the seconds that are kept begin later than what was asked for.
-func (a *app) noteSeconds(rows []rowSeconds, since time.Time) {
-	short, from := 0, int64(0)
-	for _, r := range rows {
-		if s := r.seconds; len(s) >= aggregate.Seconds && s[0].At > since.Unix() && uint64(len(s)) < r.active {
-			short++
-			from = max(from, s[0].At)
-		}
-	}
-	if short > 0 {
-		a.notef("of %s only the newest %d seconds with traffic are kept: from %s on all have theirs",
-			plural(short, "row"), aggregate.Seconds, a.clockTime(time.Unix(from, 0)))
-	}
-}
-
 // secondText is a second in tables.
 func (a *app) secondText(at int64) string {
 	return time.Unix(at, 0).In(a.location).Format(time.TimeOnly)
 }
 
-// printSeries prints the seconds of all rows, in order of time.
-func (a *app) printSeries(rows []aggregate.ThroughputRow) error {
-	var views []secondView
-	for _, r := range rows {
-		for _, s := range r.Seconds {
-			views = append(views, secondView{r.By, r.Name, s.At, s.Packets, s.Bytes})
-		}
-	}
-	slices.SortStableFunc(views, func(x, y secondView) int { return int(x.TimeS - y.TimeS) })
+// printSeries prints the seconds of all rows.
+func (a *app) printSeries(rows []answer.ThroughputSecond) error {
 	if a.output.raw() {
-		return printRows(a, views)
+		return printRows(a, rows)
 	}
 	t := newTable(column{title: "TIME"}, column{title: "PACKETS", right: true}, column{title: "BYTES", right: true},
 		column{title: "RATE", right: true}, column{title: "NAME"})
-	for _, v := range views {
-		t.add(a.secondText(v.TimeS), decimal(v.Packets), decimal(v.Bytes),
-			humanRate(v.Bytes*8), v.Name)
+	for _, r := range rows {
+		t.add(a.secondText(r.TimeS), decimal(r.Packets), decimal(r.Bytes), humanRate(r.Bytes*8), r.Name)
 	}
 	return t.flush(a.out)
 }

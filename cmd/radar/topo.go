@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/graph"
 )
@@ -53,23 +54,23 @@ func (a *app) topo(ctx context.Context, format graphFormat, load bool) error {
 		return err
 	}
 	a.showNames(d)
-	v := newTopoView(d)
-	v.fillAddresses(d)
+	v := answer.NewTopology(d)
+	v.AddAddresses(d)
 	if !load {
 		return a.printTopo(v, format)
 	}
-	return a.ask(ctx, &asked{question: &question{ringOnly: true}}, func(all *answer) error {
-		v.fillLoad(all.Aggregates, all.ring.Decoder)
+	return a.ask(ctx, &asked{question: &question{ringOnly: true}, selected: &answer.Selection{}}, func(c *answer.Counts) error {
+		v.AddLoad(c)
 		return a.printTopo(v, format)
 	})
 }
 
-func (a *app) printTopo(v *topoView, format graphFormat) error {
+func (a *app) printTopo(v *answer.Topology, format graphFormat) error {
 	switch format {
 	case formatMermaid:
-		return v.graph(a.shown).Mermaid(a.out)
+		return drawing(v, a.shown).Mermaid(a.out)
 	case formatDOT:
-		return v.graph(a.shown).DOT(a.out)
+		return drawing(v, a.shown).DOT(a.out)
 	case graphFormat(formatJSON):
 		return printJSON(a.out, v)
 	}
@@ -78,14 +79,14 @@ func (a *app) printTopo(v *topoView, format graphFormat) error {
 		ports += len(n.Ports)
 	}
 	fmt.Fprintf(a.out, "domain %s: %s, %s, %s\n", v.Domain,
-		plural(len(v.Nodes), "node"), plural(ports, "port"), plural(v.countLinks(), "link"))
+		plural(len(v.Nodes), "node"), plural(ports, "port"), plural(countLinks(v), "link"))
 	if err := a.printTopoPorts(v, format == graphFormat(formatWide)); err != nil {
 		return err
 	}
 	return a.printTopoLoad(v)
 }
 
-func (a *app) printTopoPorts(v *topoView, wide bool) error {
+func (a *app) printTopoPorts(v *answer.Topology, wide bool) error {
 	columns := []column{{title: "NODE"}, {title: "PORT"}, {title: "ROLE"}, {title: "CONNECTED TO"}, {title: "ADDRESS"}}
 	if wide {
 		columns = append(columns, column{title: "KIND"}, column{title: "IFINDEX", right: true}, column{title: "SPEC"})
@@ -101,10 +102,10 @@ func (a *app) printTopoPorts(v *topoView, wide bool) error {
 		}
 		for _, p := range n.Ports {
 			node := name
-			if p.Place == placeMember {
+			if p.Place == answer.PlaceMember {
 				node = notAttached
 			}
-			cells := []string{node, a.shown.port(n.Name, p.Name), roleText(p.Role, p.Forced), a.shown.connectedTo(&p.portView, n.Name), strings.Join(p.shownAddresses(), " ")}
+			cells := []string{node, a.shown.port(n.Name, p.Name), roleText(p.Role, p.Forced), a.shown.connectedTo(&p.Port, n.Name), strings.Join(p.ShownAddresses(), " ")}
 			if wide {
 				cells = append(cells, p.Kind, fmt.Sprint(p.Ifindex), n.Spec)
 			}
@@ -117,9 +118,9 @@ func (a *app) printTopoPorts(v *topoView, wide bool) error {
 // maxAddresses is how many addresses of a node a drawing shows.
 const maxAddresses = 4
 
-// graph draws the view. Every edge of the domain has an outside of its own, except
+// drawing draws the topology. Every edge of the domain has an outside of its own, except
 // those of one bridge: two edges need not lead to the same place.
-func (v *topoView) graph(shown *shownNames) *graph.Graph {
+func drawing(v *answer.Topology, shown *shownNames) *graph.Graph {
 	g := &graph.Graph{Name: v.Domain}
 	vertices := make(map[string]int)
 	for _, n := range v.Nodes {
@@ -127,67 +128,67 @@ func (v *topoView) graph(shown *shownNames) *graph.Graph {
 		if n.Auto {
 			kind = graph.Auto
 		}
-		vertices[n.Name] = g.Add(graph.Vertex{Label: n.Name, Kind: kind, More: append(shortAddresses(&n), n.Load.lines()...)})
+		vertices[n.Name] = g.Add(graph.Vertex{Label: n.Name, Kind: kind, More: append(shortAddresses(&n), nodeLoadLines(n.Load)...)})
 	}
 	for _, l := range shown.links(v.Links) {
 		switch l.Kind {
-		case pairLink:
+		case answer.PairLink:
 			a, b := l.Ends[0], l.Ends[1]
 			g.Connect(graph.Edge{From: vertices[a.Node], To: vertices[b.Node],
-				FromPort: portLabel(a), ToPort: portLabel(b), More: l.loadLines()})
-		case tunnelLink:
-			l.drawTunnel(g, vertices)
-		case edgeLink:
+				FromPort: portLabel(a), ToPort: portLabel(b), More: loadLines(&l)})
+		case answer.TunnelLink:
+			drawTunnel(g, &l, vertices)
+		case answer.EdgeLink:
 			out := g.Add(graph.Vertex{Label: "outside", Kind: graph.Outside})
 			g.Connect(graph.Edge{From: vertices[l.Ends[0].Node], To: out,
-				FromPort: portLabel(l.Ends[0]), More: l.loadLines(), Dashed: true})
-		case bridgeLink:
-			l.draw(g, vertices)
+				FromPort: portLabel(l.Ends[0]), More: loadLines(&l), Dashed: true})
+		case answer.BridgeLink:
+			draw(g, &l, vertices)
 		}
 	}
 	return g
 }
 
 // drawTunnel adds a tunnel: a line with its kind, or a hub if it has more ends than two.
-func (l *topoLink) drawTunnel(g *graph.Graph, vertices map[string]int) {
+func drawTunnel(g *graph.Graph, l *answer.Link, vertices map[string]int) {
 	if len(l.Ends) != 2 {
-		l.draw(g, vertices)
+		draw(g, l, vertices)
 		return
 	}
 	a, b := l.Ends[0], l.Ends[1]
 	g.Connect(graph.Edge{From: vertices[a.Node], To: vertices[b.Node], FromPort: portLabel(a),
-		ToPort: portLabel(b), More: append([]string{l.Name}, l.loadLines()...)})
+		ToPort: portLabel(b), More: append([]string{l.Name}, loadLines(l)...)})
 }
 
 // draw adds a bridge. Members of which the other end is not attached lead outside,
 // all to one place; the bridge's own device leads to the node that closes it.
-func (l *topoLink) draw(g *graph.Graph, vertices map[string]int) {
+func draw(g *graph.Graph, l *answer.Link, vertices map[string]int) {
 	bridge := g.Add(graph.Vertex{Label: l.Name, Kind: graph.Bridge})
 	outside := -1
 	for _, e := range l.Ends {
 		to := vertices[e.Node]
-		if e.Place == placeMember {
+		if e.Place == answer.PlaceMember {
 			if outside < 0 {
 				outside = g.Add(graph.Vertex{Label: "outside", Kind: graph.Outside})
 			}
 			to = outside
 		}
-		g.Connect(graph.Edge{From: bridge, To: to, ToPort: portLabel(e), More: l.loadLinesOf(e.name()), Dashed: e.Place != ""})
+		g.Connect(graph.Edge{From: bridge, To: to, ToPort: portLabel(e), More: loadLinesOf(l, e.String()), Dashed: e.Place != ""})
 	}
 }
 
 // portLabel names a port, and its role where somebody chose it.
-func portLabel(e topoEnd) string {
+func portLabel(e answer.LinkEnd) string {
 	if e.Forced {
 		return e.Port + " (" + string(e.Role) + ")"
 	}
 	return e.Port
 }
 
-func shortAddresses(n *topoNode) []string {
+func shortAddresses(n *answer.TopologyNode) []string {
 	var all []string
 	for _, p := range n.Ports {
-		all = append(all, p.shownAddresses()...)
+		all = append(all, p.ShownAddresses()...)
 	}
 	if len(all) > maxAddresses {
 		more := len(all) - maxAddresses

@@ -12,6 +12,7 @@ import (
 
 	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/aggregate"
+	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/backpack"
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/packet"
@@ -95,10 +96,10 @@ func TestTopoPrint(t *testing.T) {
 	for _, load := range []string{"", "-load"} {
 		for _, format := range []graphFormat{"table", "wide", "json", formatMermaid, formatDOT} {
 			t.Run(string(format)+load, func(t *testing.T) {
-				v := newTopoView(d)
+				v := answer.NewTopology(d)
 				v.Nodes[0].Ports[0].Addresses = []string{"172.17.0.2/16"}
 				if load != "" {
-					v.fillLoad(bridgedLoad(), backpack.NewDecoder(d, nil))
+					v.AddLoad(answer.NewCounts(bridgedLoad(), backpack.NewDecoder(d, nil)))
 				}
 				golden(t, "topo"+load+"."+string(format), printed(t, formatTable, func(a *app) error {
 					a.showNames(d)
@@ -110,7 +111,7 @@ func TestTopoPrint(t *testing.T) {
 }
 
 // topology is what "radar topo -o json" says.
-func (w *world) topology(args ...string) (v topoView) {
+func (w *world) topology(args ...string) (v answer.Topology) {
 	w.Helper()
 	if err := json.Unmarshal([]byte(w.radar(exitOK, append([]string{"topo", "-o", "json"}, args...)...)), &v); err != nil {
 		w.Fatal(err)
@@ -131,7 +132,7 @@ func (w *world) in(machine string, argv ...string) string {
 }
 
 // loadOf finds one direction of a link.
-func (v *topoView) loadOf(from, to string) linkLoad {
+func loadOf(v *answer.Topology, from, to string) answer.LinkLoad {
 	for _, l := range v.Links {
 		for _, d := range l.Load {
 			if d.From == from && d.To == to {
@@ -139,7 +140,7 @@ func (v *topoView) loadOf(from, to string) linkLoad {
 			}
 		}
 	}
-	return linkLoad{}
+	return answer.LinkLoad{}
 }
 
 // A real network: as ip, ping and nft see it.
@@ -157,7 +158,7 @@ func TestTopo(t *testing.T) {
 	for _, n := range v.Nodes {
 		for _, p := range n.Ports {
 			got := w.in(n.Name, "ip", "-br", "address", "show", "dev", p.Name)
-			if !slices.Equal(strings.Fields(got)[2:], p.Addresses) || len(p.shownAddresses()) != 1 {
+			if !slices.Equal(strings.Fields(got)[2:], p.Addresses) || len(p.ShownAddresses()) != 1 {
 				t.Errorf("%s/%s has %q, ip says %s", n.Name, p.Name, p.Addresses, got)
 			}
 		}
@@ -169,11 +170,11 @@ func TestTopo(t *testing.T) {
 		from, to string
 		packets  uint64
 	}{{"h1/eth0", "r1/eth0", 10}, {"r1/eth0", "h1/eth0", 7}, {"r1/eth1", "h2/eth0", 7}, {"h2/eth0", "r1/eth1", 7}} {
-		if got := v.loadOf(c.from, c.to); got.Packets != c.packets || got.P50Ns == nil || got.Lost != 0 {
+		if got := loadOf(&v, c.from, c.to); got.Packets != c.packets || got.P50Ns == nil || got.Lost != 0 {
 			t.Errorf("%s > %s: %+v, want %d packets and a time", c.from, c.to, got, c.packets)
 		}
 	}
-	if r1 := v.node("r1"); r1.Load.Lost != 3 || r1.Load.P50Ns == nil || len(v.Links) != 2 {
+	if r1 := v.Node("r1"); r1.Load.Lost != 3 || r1.Load.P50Ns == nil || len(v.Links) != 2 {
 		t.Errorf("r1: %+v, %d links", r1.Load, len(v.Links))
 	}
 
@@ -182,7 +183,7 @@ func TestTopo(t *testing.T) {
 	w.ping(2)
 	w.settled(21)
 	v = w.topology("--load")
-	if out, in := v.loadOf("r1/eth1", "outside"), v.loadOf("outside", "r1/eth1"); out.Packets != 2 || in.Packets != 2 {
+	if out, in := loadOf(&v, "r1/eth1", "outside"), loadOf(&v, "outside", "r1/eth1"); out.Packets != 2 || in.Packets != 2 {
 		t.Errorf("at the edge: %+v out, %+v in", out, in)
 	}
 	if out := w.radar(exitOK, "topo"); !strings.Contains(out, "2 nodes, 3 ports, 1 link\n") || !strings.Contains(out, "edge      outside") {

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vnetradar/radar/pkg/aggregate"
+	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/backpack"
 	"github.com/vnetradar/radar/pkg/domain"
 )
 
@@ -24,17 +27,18 @@ func TestTopoTunnels(t *testing.T) {
 			{ID: 6, Node: 3, Name: "out", Kind: "vxlan", Role: domain.Edge, Peer: -1, Tunnel: true},
 		},
 	}
-	v := newTopoView(d)
+	v := answer.NewTopology(d)
 	table := string(printed(t, formatTable, func(a *app) error { return a.printTopo(v, "table") }))
 	for _, want := range []string{"2 links", "b/gre1 by gre", name, "edge      outside"} {
 		if !strings.Contains(table, want) {
 			t.Errorf("no %q in\n%s", want, table)
 		}
 	}
-	if v.Links[0].Kind != tunnelLink || v.Links[0].Name != "gre" || v.Links[1].Kind != tunnelLink || len(v.Links[1].Ends) != 3 {
+	if v.Links[0].Kind != answer.TunnelLink || v.Links[0].Name != "gre" || v.Links[1].Kind != answer.TunnelLink || len(v.Links[1].Ends) != 3 {
 		t.Errorf("links %+v", v.Links)
 	}
-	if got := len(v.Links[1].directions()); got != 6 {
+	v.AddLoad(answer.NewCounts(aggregate.New(0), backpack.NewDecoder(d, nil)))
+	if got := len(v.Links[1].Load); got != 6 {
 		t.Errorf("%d directions among 3 ends", got)
 	}
 	drawing := string(printed(t, formatTable, func(a *app) error { return a.printTopo(v, formatMermaid) }))

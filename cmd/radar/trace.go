@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/vnetradar/radar/pkg/agent"
+	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/backpack"
 	"github.com/vnetradar/radar/pkg/query"
 	"github.com/vnetradar/radar/pkg/record"
@@ -49,12 +50,12 @@ func newTraceCmd(a *app) *cobra.Command {
   radar trace --slowest 10 --node r1         # the slowest ten that passed r1
   radar packets --state lost -o json | jq -r .id | xargs radar trace`,
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := f.check(args)
 			if err != nil {
 				return err
 			}
-			return a.trace(args, f, s)
+			return a.trace(context.WithoutCancel(cmd.Context()), args, f, s)
 		},
 	}
 	flags := cmd.Flags()
@@ -69,11 +70,8 @@ func newTraceCmd(a *app) *cobra.Command {
 }
 
 // check refuses what does not go together, and returns what --last selects by.
-func (f *traceFlags) check(ids []string) (*selection, error) {
-	spec := query.Spec{State: strings.Join(f.state, ","), Node: strings.Join(f.node, ",")}
-	filter, err := query.Parse(spec)
-	spec.State = ""
-	anyState, _ := query.Parse(spec) // what is wrong with it, the first has said
+func (f *traceFlags) check(ids []string) (*answer.Selection, error) {
+	s, err := answer.Select(query.Spec{State: strings.Join(f.state, ","), Node: strings.Join(f.node, ",")})
 	switch {
 	case err != nil:
 		return nil, usagef("--%w", err)
@@ -93,43 +91,35 @@ func (f *traceFlags) check(ids []string) (*selection, error) {
 			return nil, usagef("%w: use one of radar's own packets as radar packets -o wide shows it, such as 5f3a9c01-1a2b", err)
 		}
 	}
-	return &selection{filter: filter, anyState: anyState}, nil
+	s.Last = int(f.last)
+	return s, nil
 }
 
-func (a *app) trace(ids []string, f *traceFlags, s *selection) error {
-	return a.readRing(s, nil, func(reader *agent.Reader) error {
-		found, err := a.findPackets(reader, ids, f, s)
+func (a *app) trace(ctx context.Context, ids []string, f *traceFlags, s *answer.Selection) error {
+	return a.readRing(s, func(ring *answer.Ring) error {
+		found, err := a.findPackets(ctx, ring, ids, f, s)
 		// What is found is told, also beside an ID that is not.
 		records := make([]*record.Record, len(found))
 		for i := range found {
 			records[i] = &found[i].Record
 		}
-		if said := a.addSaid(reader, records); said != nil {
-			a.notef("warning: without the reports of switches: %v", said)
+		if damaged := ring.AddReported(ctx, a.openReports, records); damaged != nil {
+			a.note([]answer.Note{answer.ReportsDamaged{Err: damaged}})
 		}
-		return errors.Join(err, a.printStories(reader, found))
+		return errors.Join(err, a.printStories(ring, found))
 	})
 }
 
-func (a *app) findPackets(r *agent.Reader, ids []string, f *traceFlags, s *selection) ([]*backpack.Found, error) {
+func (a *app) findPackets(ctx context.Context, r *answer.Ring, ids []string, f *traceFlags, s *answer.Selection) ([]*backpack.Found, error) {
 	var found []*backpack.Found
 	if len(ids) == 0 {
-		slow := slowest{n: int(f.slowest)} // all that are asked for by --last, which are few
-		_, err := backpack.ScanFunc(r.Maps, r.Decoder, backpack.ScanOptions{Last: int(f.last), Select: backpack.Select{States: s.filter.States(), Match: s.filter.Match}},
-			func(rec *record.Record) error {
-				slow.add(rec)
-				return nil
-			})
+		records, err := r.Chosen(ctx, s, int(f.slowest))
 		if err != nil {
-			return nil, fmt.Errorf("read the ring: %w", err)
-		}
-		records := slow.list
-		if f.slowest > 0 {
-			records = slow.rows()
+			return nil, err
 		}
 		if len(records) == 0 {
-			a.noteDomain()
-			a.noteEmpty(r, s)
+			a.note(r.Lacks())
+			a.note(r.WhyEmpty(s))
 			return nil, fmt.Errorf("no such packet: %s", a.remembered(r))
 		}
 		for i := range records {
@@ -139,7 +129,7 @@ func (a *app) findPackets(r *agent.Reader, ids []string, f *traceFlags, s *selec
 	}
 	var errs []error
 	for _, id := range ids {
-		f, err := backpack.Find(r.Maps, r.Decoder, id, backpack.Monotonic())
+		f, err := r.Find(id)
 		if err != nil {
 			errs = append(errs, a.explainID(r, err))
 			continue
@@ -150,7 +140,7 @@ func (a *app) findPackets(r *agent.Reader, ids []string, f *traceFlags, s *selec
 }
 
 // explainID adds to an error of Find what its user can do.
-func (a *app) explainID(r *agent.Reader, err error) error {
+func (a *app) explainID(r *answer.Ring, err error) error {
 	switch {
 	case errors.Is(err, backpack.ErrOverwritten):
 		return fmt.Errorf("%w: %s; to remember more, attach with more --slots than %d", err, a.remembered(r), r.Domain.Options.Slots)
@@ -161,18 +151,18 @@ func (a *app) explainID(r *agent.Reader, err error) error {
 }
 
 // remembered says how far back the ring goes.
-func (a *app) remembered(r *agent.Reader) string {
-	e := backpack.Remembered(r.Maps, r.Decoder)
+func (a *app) remembered(r *answer.Ring) string {
+	e := r.Remembered()
 	if e.Packets == 0 {
 		return "the ring is empty: nothing was measured yet"
 	}
 	return fmt.Sprintf("the ring remembers %s, from %s on", plural(e.Packets, "packet"), e.Oldest.In(a.location).Format("2006-01-02 15:04:05.000000"))
 }
 
-func (a *app) printStories(r *agent.Reader, found []*backpack.Found) error {
+func (a *app) printStories(r *answer.Ring, found []*backpack.Found) error {
 	a.showNames(r.Domain)
 	t := &teller{domain: r.Domain, location: a.location, now: a.now(), shown: a.shown}
-	outers, err := findOuters(r, found)
+	outers, err := findOuters(r.Reader, found)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -153,7 +154,7 @@ func (t *teller) peerOf(h *record.Hop) string {
 		if p.Link != "" {
 			return "bridge " + t.shown.end(p.Link)
 		}
-		return peerName(t.domain, p.Peer)
+		return answer.PeerName(t.domain, p.Peer)
 	}
 	return ""
 }

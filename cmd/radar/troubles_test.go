@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
@@ -136,8 +137,8 @@ func (w *world) agentWithLog(nodes ...string) *growing {
 }
 
 // hasPort says of nodes whether they have a port of that name.
-func hasPort(name string) func(nodeView) bool {
-	return func(n nodeView) bool {
-		return slices.ContainsFunc(n.Ports, func(p portView) bool { return p.Name == name })
+func hasPort(name string) func(answer.Node) bool {
+	return func(n answer.Node) bool {
+		return slices.ContainsFunc(n.Ports, func(p answer.Port) bool { return p.Name == name })
 	}
 }

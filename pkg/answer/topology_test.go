@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package answer
 
 import (
 	"testing"
@@ -44,15 +44,15 @@ func TestTopoLoadOfCopies(t *testing.T) {
 	if err := f.Poll(agg.Add); err != nil {
 		t.Fatal(err)
 	}
-	v := newTopoView(d)
-	v.fillLoad(agg, dec)
+	v := NewTopology(d)
+	v.AddLoad(NewCounts(agg, dec))
 	for _, c := range []struct {
 		from, to         string
 		packets, expired uint64
 	}{
-		{"h1/eth0", "r1/eth0", n, 0}, {"r1/eth1", outsideName, n, 0}, {"r1/eth2", "h2/eth0", n, 0}, {"r1/eth3", "h3/eth0", 0, n},
+		{"h1/eth0", "r1/eth0", n, 0}, {"r1/eth1", Outside, n, 0}, {"r1/eth2", "h2/eth0", n, 0}, {"r1/eth3", "h3/eth0", 0, n},
 	} {
-		if got := v.loadOf(c.from, c.to); got.Packets != c.packets || got.Expired != c.expired || got.Lost != 0 {
+		if got := *v.loads[direction{c.from, c.to}]; got.Packets != c.packets || got.Expired != c.expired || got.Lost != 0 {
 			t.Errorf("%s > %s: %+v, want %d packets, %d expired", c.from, c.to, got, c.packets, c.expired)
 		}
 	}
