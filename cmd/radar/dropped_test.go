@@ -3,7 +3,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -71,22 +70,4 @@ func TestDropped(t *testing.T) {
 	said := fmt.Sprintf("besides, after delivery %d packets were dropped", dropped)
 	w.says([]string{"loss"}, "r1", "firewall rule", said)
 	w.says([]string{"loss", "--by", "flow", "--dport", "1004"}, "r1", said)
-}
-
-// rowsOf is what a command answers in JSON.
-func rowsOf[T any](w *world, args ...string) []T {
-	w.Helper()
-	stdout, stderr, code := radar(w.T, append(args, "-o", "json")...)
-	if code != exitOK {
-		w.Fatalf("radar %v: code %d, stderr %q", args, code, stderr)
-	}
-	var rows []T
-	for dec := json.NewDecoder(strings.NewReader(stdout)); dec.More(); {
-		var row T
-		if err := dec.Decode(&row); err != nil {
-			w.Fatal(err)
-		}
-		rows = append(rows, row)
-	}
-	return rows
 }

@@ -22,14 +22,3 @@ func compileWatch(o *datapath.Options) error {
 	o.Watch, o.WatchProgram = e.String(), e.Instructions()
 	return nil
 }
-
-// checkFilter says whether filter expressions are built in.
-func checkFilter() datapath.Check {
-	if !filter.Available {
-		return datapath.Check{
-			Name: "filter", Level: datapath.Warn, Detail: "no filter expressions (attach --watch, radar packets EXPRESSION)",
-			Fix: "build radar with cgo and libpcap-dev, without -tags nopcap",
-		}
-	}
-	return datapath.Check{Name: "filter", Level: datapath.OK, Detail: "expressions by " + filter.Library()}
-}

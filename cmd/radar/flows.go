@@ -38,33 +38,6 @@ var flowSortNames = []string{
 	string(answer.ByLoss), string(answer.ByDropped), string(answer.ByReordered), string(answer.ByDuration),
 }
 
-// choice is a flag whose values are a list.
-type choice struct {
-	value string
-	what  string // for messages: "group"
-	of    []string
-}
-
-func (c *choice) String() string { return c.value }
-
-// Type names the value in help texts.
-func (c *choice) Type() string { return c.what }
-
-// Set checks and sets the value.
-func (c *choice) Set(s string) error {
-	if !slices.Contains(c.of, s) {
-		return fmt.Errorf("unknown %s %q: use %s", c.what, s, strings.Join(c.of, ", "))
-	}
-	c.value = s
-	return nil
-}
-
-// addChoice makes c the flag --name of cmd, with completion.
-func addChoice(cmd *cobra.Command, c *choice, name, help string) {
-	cmd.Flags().Var(c, name, help+": "+strings.Join(c.of, ", "))
-	completeWith(cmd, name, c.of...)
-}
-
 func newFlowsCmd(a *app) *cobra.Command {
 	sort := choice{string(answer.ByPackets), "order", flowSortNames}
 	top := count(20)

@@ -4,7 +4,6 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -12,48 +11,6 @@ import (
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
-
-// fails runs a command in a machine of the lab that does not succeed.
-func (w *world) fails(machine string, argv ...string) {
-	w.Helper()
-	if out, err := w.lab.Command(w.Context(), machine, argv...).CombinedOutput(); err == nil {
-		w.Fatalf("%s: %s succeeded\n%s", machine, strings.Join(argv, " "), out)
-	}
-}
-
-// says demands that a command succeeds and prints all of these.
-func (w *world) says(args []string, want ...string) string {
-	w.Helper()
-	out := w.radar(exitOK, args...)
-	for _, text := range want {
-		if !strings.Contains(out, text) {
-			w.Errorf("radar %s: no %q in\n%s", strings.Join(args, " "), text, out)
-		}
-	}
-	return out
-}
-
-// await is says of what becomes known only later. What must be true by then, says asks for: a
-// missing answer is then told at once, and not only when patience is at its end.
-func (w *world) await(args []string, want ...string) {
-	w.Helper()
-	nstest.WaitFor(w.T, fmt.Sprintf("radar %s to say %q", strings.Join(args, " "), want), func() bool {
-		out := w.radar(exitOK, args...)
-		return !slices.ContainsFunc(want, func(text string) bool { return !strings.Contains(out, text) })
-	})
-}
-
-// ended waits until n packets that are selected have ended for good, whatever became of them.
-func (w *world) ended(n uint64, selected ...string) {
-	w.Helper()
-	nstest.WaitFor(w.T, fmt.Sprintf("the end of %d packets of %q", n, selected), func() bool {
-		sum := uint64(0)
-		for _, f := range rowsOf[aggregate.FlowRow](w, append([]string{"flows", "--top", "0"}, selected...)...) {
-			sum += f.Packets
-		}
-		return sum >= n
-	})
-}
 
 // Where paths are longer than usual, slots are large enough by themselves; where the user has
 // made them too small, begin and end of every packet are known all the same, and answers say
@@ -187,11 +144,6 @@ for port in range(20000, 20000 + %d):
 		t.Errorf("counters: %d unsent, want %d; %d of them in no flow, want %d", n, flows+4, over, flows+known-room)
 	}
 	w.says([]string{"loss"}, "1020 more flows", fmt.Sprintf("%d more packets were dropped by nodes before they were sent", flows+known-room))
-}
-
-func (w *world) udpTo(addr string, port int) {
-	w.Helper()
-	w.in("h1", "bash", "-c", fmt.Sprintf("echo x > /dev/udp/%s/%d", addr, port))
 }
 
 // An empty answer says why it is empty.

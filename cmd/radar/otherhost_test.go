@@ -12,18 +12,6 @@ import (
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
-// counter is one of the domain's, by the name that status shows.
-func (w *world) counter(name string) uint64 {
-	w.Helper()
-	for _, c := range w.status().Counters {
-		if c.Name == name {
-			return c.Value
-		}
-	}
-	w.Fatalf("no counter %s", name)
-	return 0
-}
-
 // A router whose neighbour entry is no longer true sends to an address that the receiver does
 // not have. The kernel frees that as OTHERHOST: a loss at that port, with this reason. Where a
 // program reads what comes in there, the packet may be with that program.

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/domain"
@@ -27,9 +26,6 @@ func (a *app) packets(ctx context.Context, q packetQuery) error {
 		return a.packetList(context.WithoutCancel(ctx), s, q)
 	})
 }
-
-// followEvery is how often new packets are looked for.
-const followEvery = 100 * time.Millisecond
 
 // packetFollow shows packets as they end, until ctx or the domain does, or enough
 // have been shown.
@@ -66,14 +62,4 @@ func (a *app) packetFollow(ctx context.Context, ring *answer.Ring, q packetQuery
 	}
 	a.note(follower.Notes())
 	return nil
-}
-
-// wait waits, and says whether ctx still lives.
-func wait(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
-	}
 }

@@ -369,3 +369,13 @@ func saidText(h *record.Hop) string {
 	}
 	return " {" + strings.Join(parts, ", ") + "}"
 }
+
+func ttlName(r *record.Record) string {
+	if r.IPVersion == 6 {
+		return "hop limit"
+	}
+	return "TTL"
+}
+
+// loopMark stands behind the first round of a path that goes round in a circle.
+const loopMark = " > ...: loop"

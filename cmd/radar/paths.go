@@ -74,8 +74,3 @@ func (a *app) pathText(name string, hops []aggregate.PathHop, truncated bool) st
 	}
 	return aggregate.TruncatedText(name, hops, truncated)
 }
-
-// loopMark stands behind the first round of a path that goes round in a circle.
-const loopMark = " > ...: loop"
-
-func decimal(n uint64) string { return strconv.FormatUint(n, 10) }

@@ -37,8 +37,6 @@ type question struct {
 	// byFlow says that what is asked for is rows of flows: filters that ask for
 	// nothing but flows then choose among all since attach.
 	byFlow func() bool
-	// ringOnly leaves out what telemetry reports say.
-	ringOnly bool
 	// bySecond says that latencies are asked for second by second, which only the ring has.
 	bySecond func() bool
 	// checkFlags refuses values of the command's own flags; nil: all will do.
@@ -91,83 +89,13 @@ type asked struct {
 	args     []string
 }
 
-// view is one of the answers that follow each other with -f.
-type view struct {
-	time string // RFC 3339
-	// from and end are the whole seconds since the last answer, one at least; Unix time.
-	from, end int64
-	csv       *csvWriter
-	said      map[string]bool // notes, by their format
-}
-
-// round begins an answer: what was asked for last time ended with the second in which that was.
-func (v *view) round(now time.Time) {
-	v.from, v.end = v.end, now.Unix()
-	if v.from == 0 || v.from >= v.end {
-		v.from = v.end - 1
-	}
-}
-
 func (a *app) ask(ctx context.Context, q *asked, show func(*answer.Counts) error) error {
-	if q.ringOnly {
-		return a.readRing(q.selected, func(ring *answer.Ring) error { return a.askOnce(ctx, answer.Only(ring), q, show) })
-	}
 	return a.readSources(q.selected, func(s *answer.Sources) error {
 		if q.follow {
 			return a.askAgain(ctx, s, q, show)
 		}
-		return a.askOnce(ctx, s, q, show)
+		return a.askOnce(ctx, s, q.asks(q.selected, a.now()), show)
 	})
-}
-
-// readRing opens the domain's ring for read, if the domain has what is selected.
-func (a *app) readRing(s *answer.Selection, read func(*answer.Ring) error) error {
-	ring, err := answer.OpenRing(a.domain)
-	if err != nil {
-		return err
-	}
-	defer ring.Close()
-	if err := ring.Check(s); err != nil {
-		return refusedNode("node", err)
-	}
-	if err := read(ring); err != nil {
-		return err
-	}
-	a.note(ring.Late())
-	return nil
-}
-
-// readSources opens what there is of the domain for read.
-func (a *app) readSources(s *answer.Selection, read func(*answer.Sources) error) error {
-	all, notes, err := answer.Open(a.domain, s, a.openReports)
-	if err != nil {
-		return refusedNode("node", err)
-	}
-	defer all.Close()
-	a.note(notes)
-	if err := read(all); err != nil {
-		return err
-	}
-	a.note(all.Late())
-	return nil
-}
-
-// askOnce gives one answer, which is finished also if ctx ends meanwhile.
-func (a *app) askOnce(ctx context.Context, s *answer.Sources, q *asked, show func(*answer.Counts) error) error {
-	if d := s.Domain(); d != nil {
-		a.showNames(d)
-	}
-	counts, notes, err := s.Ask(context.WithoutCancel(ctx), q.asks(q.selected, a.now()))
-	a.note(notes)
-	if err != nil {
-		return err
-	}
-	counts.Names = a.namesOf(counts.Names)
-	if err := show(counts); err != nil {
-		return err
-	}
-	a.note(counts.Remarks())
-	return nil
 }
 
 // askAgain answers until ctx or the domain ends.
@@ -194,7 +122,7 @@ func (a *app) askAgain(ctx context.Context, s *answer.Sources, q *asked, show fu
 		if tables {
 			fmt.Fprintln(a.out, now.In(a.location).Format("15:04:05"))
 		}
-		if err := errors.Join(a.askOnce(ctx, s, q, show), a.out.Flush()); err != nil {
+		if err := errors.Join(a.askOnce(ctx, s, q.asks(q.selected, a.now()), show), a.out.Flush()); err != nil {
 			return err
 		}
 		if !wait(ctx, q.interval) {

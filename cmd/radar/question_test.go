@@ -38,14 +38,6 @@ func askedRows[T any](w *world, args ...string) []T {
 	return list
 }
 
-// udp sends one packet from h1 to a port of h2 that nobody listens to.
-func (w *world) udp() {
-	w.Helper()
-	if out, err := w.lab.Command(w.Context(), "h1", "bash", "-c", "echo x > /dev/udp/10.0.2.2/9").CombinedOutput(); err != nil {
-		w.Fatalf("send: %v\n%s", err, out)
-	}
-}
-
 // Every question answers from the aggregates, or from the ring where a filter, --since
 // or --last ask for that.
 func TestQuestions(t *testing.T) {

@@ -210,3 +210,36 @@ func printRows[T any](a *app, rows []T) error {
 	}
 	return kit.PrintRows(k, rows)
 }
+
+type choice struct {
+	value string
+	what  string
+	of    []string
+}
+
+func (c *choice) String() string   { return c.value }
+func (c *choice) Type() string     { return c.what }
+func (c *choice) Set(string) error { return nil }
+
+func addChoice(cmd *cobra.Command, c *choice, name, help string) {}
+
+func decimal(n uint64) string { return "" }
+
+func checkFilter() {}
+
+// view is one of the answers that follow each other with -f.
+type view struct {
+	time string // RFC 3339
+	// from and end are the whole seconds since the last answer, one at least; Unix time.
+	from, end int64
+	csv       *csvWriter
+	said      map[string]bool // notes, by their format
+}
+
+// round begins an answer: what was asked for last time ended with the second in which that was.
+func (v *view) round(now time.Time) {
+	v.from, v.end = v.end, now.Unix()
+	if v.from == 0 || v.from >= v.end {
+		v.from = v.end - 1
+	}
+}

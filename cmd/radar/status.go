@@ -186,14 +186,6 @@ func (a *app) newStatusView(h *datapath.Handle, r *agent.Reader) (*statusView, e
 	return v, nil
 }
 
-// domainFlag is what a command needs to mean this domain.
-func domainFlag(name string) string {
-	if name == domain.DefaultName {
-		return ""
-	}
-	return " --domain " + name
-}
-
 func newOptionsView(o domain.Options) optionsView {
 	return optionsView{
 		Slots: o.Slots, SlotBytes: o.SlotBytes, GUIDBits: o.GUIDBits,

@@ -59,9 +59,12 @@ func (a *app) topo(ctx context.Context, format graphFormat, load bool) error {
 	if !load {
 		return a.printTopo(v, format)
 	}
-	return a.ask(ctx, &asked{question: &question{ringOnly: true}, selected: &answer.Selection{}}, func(c *answer.Counts) error {
-		v.AddLoad(c)
-		return a.printTopo(v, format)
+	all := &answer.Selection{}
+	return a.readRing(all, func(ring *answer.Ring) error {
+		return a.askOnce(ctx, answer.Only(ring), &answer.Question{Selection: all, Now: a.now()}, func(c *answer.Counts) error {
+			v.AddLoad(c)
+			return a.printTopo(v, format)
+		})
 	})
 }
 

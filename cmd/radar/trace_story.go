@@ -123,13 +123,6 @@ func (t *teller) headText(r *record.Record) string {
 	return b.String()
 }
 
-func ttlName(r *record.Record) string {
-	if r.IPVersion == 6 {
-		return "hop limit"
-	}
-	return "TTL"
-}
-
 // changesText is what the way did to the header; addresses are in the steps.
 func changesText(r *record.Record) string {
 	var parts []string

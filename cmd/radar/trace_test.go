@@ -123,16 +123,6 @@ func TestReasonWords(t *testing.T) {
 	}
 }
 
-// listen starts a process that takes UDP packets.
-func (w *world) listen(machine string, port int) {
-	w.Helper()
-	w.python(machine, fmt.Sprintf(`import socket
-s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-s.bind(("", %d))
-print("ready", flush=True)
-while True: s.recv(1000)`, port))
-}
-
 // Real packets: what routers and rules did to them is in their stories.
 func TestTrace(t *testing.T) {
 	w := newWorld(t)
@@ -236,22 +226,5 @@ for i in range(70000): s.sendto(b"x", ("10.0.2.2", 9))`)
 		if out := w.radar(exitFailure, "trace", id); !strings.Contains(out, want) {
 			t.Errorf("%s: %s", id, out)
 		}
-	}
-}
-
-// python runs a program in a machine until the test ends. It has begun when it says something.
-func (w *world) python(machine, program string) {
-	w.Helper()
-	process := w.lab.Command(w.Context(), machine, "python3", "-c", program)
-	out, err := process.StdoutPipe()
-	if err != nil {
-		w.Fatal(err)
-	}
-	if err := process.Start(); err != nil {
-		w.Fatal(err)
-	}
-	nstest.Cleanup(w, func() { _ = process.Process.Kill(); _ = process.Wait() })
-	if _, err := out.Read(make([]byte, 1)); err != nil {
-		w.Fatal(err)
 	}
 }

@@ -319,3 +319,11 @@ func incompleteText(n uint64) string {
 	}
 	return decimal(n) + " packets have incomplete records"
 }
+
+// domainFlag is what a command needs to mean this domain.
+func domainFlag(name string) string {
+	if name == domain.DefaultName {
+		return ""
+	}
+	return " --domain " + name
+}

@@ -139,14 +139,6 @@ func (w *world) packets(args ...string) []record.Record {
 	return records
 }
 
-func (w *world) status() (v statusView) {
-	w.Helper()
-	if err := json.Unmarshal([]byte(w.radar(exitOK, "status", "-o", "json")), &v); err != nil {
-		w.Fatal(err)
-	}
-	return v
-}
-
 // patience is how long something that must happen may take.
 const patience = nstest.Patience
 
