@@ -11,8 +11,6 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/spf13/cobra"
-
 	"github.com/vnetradar/radar/pkg/cli/kit"
 )
 
@@ -23,9 +21,6 @@ func Main() int {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	return Run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 }
-
-// More adds the commands that have no package of their own yet; nil: none.
-var More func(root *cobra.Command, k *kit.Kit)
 
 // Run runs one command line and returns its exit code.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {

@@ -8,12 +8,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/vnetradar/radar/pkg/cli/ask"
 	"github.com/vnetradar/radar/pkg/cli/check"
 	"github.com/vnetradar/radar/pkg/cli/collect"
+	"github.com/vnetradar/radar/pkg/cli/domain"
+	"github.com/vnetradar/radar/pkg/cli/export"
 	"github.com/vnetradar/radar/pkg/cli/inband"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/cli/lab"
-	"github.com/vnetradar/radar/pkg/domain"
 )
 
 const rootLong = `radar measures every packet of a virtual network: which way it went, where it
@@ -57,43 +59,40 @@ func newRootCmd(k *kit.Kit) *cobra.Command {
 	flags.BoolVarP(&k.Verbose, "verbose", "v", false, "say more in errors (the whole verifier log)")
 	_ = root.RegisterFlagCompletionFunc("domain", kit.CompleteDomains)
 	kit.CompleteWith(root, "output", string(kit.FormatTable), string(kit.FormatWide), string(kit.FormatJSON), string(kit.FormatCSV))
-	root.AddCommand(
-		check.NewCmd(k),
-		collect.NewCmd(k),
-		collect.NewMetricsCmd(k),
-		inband.NewCmd(k),
-		lab.NewCmd(k),
-		newVersionCmd(k),
-		newDocsCmd(),
-	)
-	if More != nil {
-		More(root, k)
-	}
+	root.AddCommand(commands(k)...)
 	root.Version = version
 	root.SetVersionTemplate(buildVersion().text() + "\n")
 	root.InitDefaultCompletionCmd("completion")
 	root.SetHelpCommand(newHelpCmd())
-	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return prepare(k, cmd) }
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return k.Prepare(cmd) }
 	makeStrict(root)
 	return root
 }
 
-// prepare takes flags from the environment and checks those that all commands have, before a
-// command runs.
-func prepare(k *kit.Kit, cmd *cobra.Command) error {
-	if err := kit.BindEnv(cmd, k.LookupEnv); err != nil {
-		return err
+// commands are those below the root.
+func commands(k *kit.Kit) []*cobra.Command {
+	return []*cobra.Command{
+		check.NewCmd(k),
+		domain.NewAttachCmd(k),
+		domain.NewDetachCmd(k),
+		domain.NewStatusCmd(k),
+		domain.NewTopoCmd(k),
+		domain.NewAgentCmd(k),
+		ask.NewPacketsCmd(k),
+		ask.NewTraceCmd(k),
+		ask.NewPathsCmd(k),
+		ask.NewLatencyCmd(k),
+		ask.NewLossCmd(k),
+		ask.NewFlowsCmd(k),
+		ask.NewThroughputCmd(k),
+		collect.NewCmd(k),
+		collect.NewMetricsCmd(k),
+		export.NewCmd(k),
+		inband.NewCmd(k),
+		lab.NewCmd(k),
+		newVersionCmd(k),
+		newDocsCmd(),
 	}
-	if err := kit.CheckStateDir(k.LookupEnv); err != nil {
-		return err
-	}
-	if err := domain.CheckName(k.Domain); err != nil {
-		return kit.WithCode(kit.ExitUsage, err)
-	}
-	if f := cmd.Flags().Lookup("output"); kit.Format(f.Value.String()).Raw() { // some commands have their own
-		k.Out.Reset(k.ForPrograms())
-	}
-	return kit.CheckFormat(cmd, k.Output)
 }
 
 // newHelpCmd replaces cobra's own, which takes an unknown command for success.

@@ -88,6 +88,9 @@ func Capture(t *testing.T, ng bool, link layers.LinkType, packets ...[]byte) str
 	return path
 }
 
+// ReportPort is where most programs send reports to.
+const ReportPort = 32766
+
 // ReportFrames are the shared frames that are reports.
 var ReportFrames = []string{
 	"tr20-ex-baseline-ipv4", "tr20-ex-embedded-int-md", "tr10-flow-embedded-int10", "tr05-local", "fabric-tna-local-report",

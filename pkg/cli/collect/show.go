@@ -28,18 +28,14 @@ type shown struct {
 func (c *collecting) begin(ctx context.Context) {
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
 	c.lines, c.printed = make(chan any, shownAtOnce), make(chan error, 1)
-	events := newEventPrinter(c.Kit)
-	var packets func(*record.Record) error
-	if c.what == "packets" {
-		packets = c.PacketPrinter(c.Kit)
-	}
+	packets, events := kit.NewPacketPrinter(c.Out, c.Output, c.Location), newEventPrinter(c.Kit)
 	go func() {
 		var err error
 		for line := range c.lines {
 			if err == nil {
 				switch line := line.(type) {
 				case *record.Record:
-					err = packets(line)
+					err = packets.Print([]*record.Record{line})
 				case *metrics.EventJSON:
 					err = events.print(line)
 				}

@@ -15,9 +15,9 @@ func EnvName(flag string) string {
 	return "RADAR_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// BindEnv sets the flags of cmd that the command line does not set from the
+// bindEnv sets the flags of cmd that the command line does not set from the
 // environment. An empty variable counts as not set.
-func BindEnv(cmd *cobra.Command, lookup func(string) (string, bool)) error {
+func bindEnv(cmd *cobra.Command, lookup func(string) (string, bool)) error {
 	var failed error
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		value, ok := lookup(EnvName(f.Name))
@@ -34,9 +34,9 @@ func BindEnv(cmd *cobra.Command, lookup func(string) (string, bool)) error {
 	return failed
 }
 
-// CheckStateDir names the variable at fault, where those who look for a domain below it could
+// checkStateDir names the variable at fault, where those who look for a domain below it could
 // only name a path. What may not be written to is told by those who write.
-func CheckStateDir(lookup func(string) (string, bool)) error {
+func checkStateDir(lookup func(string) (string, bool)) error {
 	dir, _ := lookup("RADAR_STATE_DIR")
 	if dir == "" {
 		return nil

@@ -13,8 +13,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/spf13/cobra"
+
 	"github.com/vnetradar/radar/pkg/domain"
-	"github.com/vnetradar/radar/pkg/record"
 )
 
 // Kit carries what all commands share.
@@ -33,8 +34,8 @@ type Kit struct {
 	Verbose bool   // --verbose
 	View    *View  // of a command that prints again and again; nil: it prints once
 
-	// PacketPrinter makes what prints packets as they come, for "radar collect --show packets".
-	PacketPrinter func(*Kit) func(*record.Record) error
+	// Shown is what tables call nodes and ports; nil: as the domain does.
+	Shown *ShownNames
 }
 
 // New returns a kit with the default flags. What is written to stdout and stderr is made safe for
@@ -69,4 +70,22 @@ func (k *Kit) Progressf(format string, args ...any) {
 	if IsTerminal(k.Stderr) {
 		fmt.Fprintf(k.Stderr, format+"\n", args...)
 	}
+}
+
+// Prepare takes flags from the environment and checks those that all commands have, before a
+// command runs.
+func (k *Kit) Prepare(cmd *cobra.Command) error {
+	if err := bindEnv(cmd, k.LookupEnv); err != nil {
+		return err
+	}
+	if err := checkStateDir(k.LookupEnv); err != nil {
+		return err
+	}
+	if err := domain.CheckName(k.Domain); err != nil {
+		return WithCode(ExitUsage, err)
+	}
+	if f := cmd.Flags().Lookup("output"); Format(f.Value.String()).Raw() { // some commands have their own
+		k.Out.Reset(k.ForPrograms())
+	}
+	return checkFormat(cmd, k.Output)
 }

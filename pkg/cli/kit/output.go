@@ -49,8 +49,8 @@ const csvAnnotation = "csv"
 // HasCSV are the annotations of a command that can print CSV.
 var HasCSV = map[string]string{csvAnnotation: "rows"}
 
-// CheckFormat refuses CSV where there are no rows.
-func CheckFormat(cmd *cobra.Command, f Format) error {
+// checkFormat refuses CSV where there are no rows.
+func checkFormat(cmd *cobra.Command, f Format) error {
 	if f == FormatCSV && cmd.Annotations[csvAnnotation] == "" {
 		return Usagef("%s prints no rows, so it has no CSV: use -o table, wide or json", cmd.CommandPath())
 	}

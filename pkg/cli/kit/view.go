@@ -2,28 +2,21 @@
 
 package kit
 
-import "fmt"
+import "time"
 
 // View is one of the answers that follow each other with -f.
 type View struct {
-	Time string          // RFC 3339
-	CSV  *CSVWriter      // of all answers: it prints the title once
-	Said map[string]bool // notes, by their format or key
+	Time string // RFC 3339
+	// From and End are the whole seconds since the last answer, one at least; Unix time.
+	From, End int64
+	CSV       *CSVWriter      // of all answers: it prints the title once
+	Said      map[string]bool // notes, by their format or key
 }
 
-// Notef says something about an answer on standard error, with -f only once.
-func (k *Kit) Notef(format string, args ...any) {
-	if k.View.again(format) {
-		return
+// Round begins an answer: what was asked for last time ended with the second in which that was.
+func (v *View) Round(now time.Time) {
+	v.From, v.End = v.End, now.Unix()
+	if v.From == 0 || v.From >= v.End {
+		v.From = v.End - 1
 	}
-	fmt.Fprintf(k.Stderr, "radar: "+format+"\n", args...)
-}
-
-// again reports whether a note was said before, and remembers it.
-func (v *View) again(key string) bool {
-	if v == nil || v.Said[key] {
-		return v != nil
-	}
-	v.Said[key] = true
-	return false
 }
