@@ -39,6 +39,7 @@ var flowSortNames = []string{
 	string(answer.ByLoss), string(answer.ByDropped), string(answer.ByReordered), string(answer.ByDuration),
 }
 
+// NewFlowsCmd returns "radar flows".
 func NewFlowsCmd(k *kit.Kit) *cobra.Command {
 	sort := kit.NewChoice(string(answer.ByPackets), "order", flowSortNames...)
 	top := kit.Count(20)

@@ -32,6 +32,7 @@ when (attach with more --slots).
 Percentiles are within 1 %, of flows unless a note says otherwise; count, least and
 most are exact.`
 
+// NewLatencyCmd returns "radar latency".
 func NewLatencyCmd(k *kit.Kit) *cobra.Command {
 	by := kit.NewChoice(string(aggregate.ByEndToEnd), "group", "node", "queue", "link", "path", "end-to-end", "flow")
 	top, series := kit.Count(20), false

@@ -43,6 +43,7 @@ its column DROPPED. What TCP itself frees
 (data that it had already, what is left when a connection is closed) has a NOTE: that
 is no fault.`
 
+// NewLossCmd returns "radar loss".
 func NewLossCmd(k *kit.Kit) *cobra.Command {
 	local, failIfLost, series, by := false, false, false, kit.NewChoice("place", "group", "place", "flow")
 	isFlow := func() bool { return by.Value == string(aggregate.ByFlow) }

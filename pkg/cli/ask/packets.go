@@ -59,6 +59,7 @@ const (
 	byLatency = "latency"
 )
 
+// NewPacketsCmd returns "radar packets".
 func NewPacketsCmd(k *kit.Kit) *cobra.Command {
 	f := &packetOptions{SelectFlags: kit.SelectFlags{Last: defaultLast}, sort: kit.NewChoice(byTime, "order", byTime, byLatency), top: defaultLast}
 	cmd := &cobra.Command{

@@ -19,6 +19,7 @@ each way, and what became of them.
 A path is the nodes visited, in order; -o wide names the ports as well, and so do
 rows that could not be told apart without them. A node that was detached and attached again under the same name is the same in paths.`
 
+// NewPathsCmd returns "radar paths".
 func NewPathsCmd(k *kit.Kit) *cobra.Command {
 	return newQuestionCmd(k, &cobra.Command{
 		Use:   "paths [EXPRESSION]",

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Package ask has the commands that answer: packets, trace, paths, latency, loss, flows and
+// throughput.
 package ask
 
 import (

@@ -32,6 +32,7 @@ const throughputLong = `Show how much passed where: packets and IP bytes since a
 The row "all" is every packet once, when it set out. --series shows one row for each
 second with traffic, of the last 300, instead.`
 
+// NewThroughputCmd returns "radar throughput".
 func NewThroughputCmd(k *kit.Kit) *cobra.Command {
 	by := kit.NewChoice(string(aggregate.ByLink), "group", "link", "port", "node", "path", "flow")
 	window, top, series := 10*time.Second, kit.Count(20), false

@@ -39,6 +39,7 @@ type traceOptions struct {
 	state, node []string
 }
 
+// NewTraceCmd returns "radar trace".
 func NewTraceCmd(k *kit.Kit) *cobra.Command {
 	f := &traceOptions{}
 	cmd := &cobra.Command{

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Package check has "radar check".
 package check
 
 import (
@@ -18,6 +19,7 @@ type checkReport struct {
 	Checks []datapath.Check `json:"checks"`
 }
 
+// NewCmd returns "radar check".
 func NewCmd(k *kit.Kit) *cobra.Command {
 	return &cobra.Command{
 		Use:   "check",

@@ -88,6 +88,7 @@ func (g *Growing) Write(b []byte) (int, error) {
 	return g.text.Write(b)
 }
 
+// String is what came so far.
 func (g *Growing) String() string {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -25,6 +25,7 @@ type Frame struct {
 	Expected map[string]any `json:"expected"`
 }
 
+// Frames are all examples.
 func Frames(t *testing.T) []Frame {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(Root(t), "pkg/intwire/testdata/frames.json"))
@@ -38,6 +39,7 @@ func Frames(t *testing.T) []Frame {
 	return all
 }
 
+// FrameBytes is the packet of an example.
 func FrameBytes(t *testing.T, name string) []byte {
 	t.Helper()
 	for _, f := range Frames(t) {
@@ -97,6 +99,7 @@ var ReportFrames = []string{
 	"p4studio-switch-v2-drop", "intcollector-e2e-p0", "geant-bmv2-report", "onos-basic-int-report", "hostint-report-ipv4",
 }
 
+// ReportsFile is a capture file of ReportFrames.
 func ReportsFile(t *testing.T) string {
 	t.Helper()
 	var packets [][]byte

@@ -11,6 +11,7 @@ import (
 	"github.com/vnetradar/radar/pkg/record"
 )
 
+// SampleLosses are two places.
 func SampleLosses() []aggregate.LossRow {
 	return []aggregate.LossRow{
 		{
@@ -46,6 +47,7 @@ func SampleFlows() []aggregate.FlowRow {
 	}
 }
 
+// Ptr returns a pointer to v.
 func Ptr[T any](v T) *T { return &v }
 
 // SampleRecords are one packet of each kind that prints differently.

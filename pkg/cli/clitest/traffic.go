@@ -36,6 +36,7 @@ type Status struct {
 	} `json:"counters"`
 }
 
+// Status is what "radar status" says now.
 func (w *World) Status() (v Status) {
 	w.Helper()
 	if err := json.Unmarshal([]byte(w.Radar(kit.ExitOK, "status", "-o", "json")), &v); err != nil {
@@ -125,6 +126,7 @@ func (w *World) Ended(n uint64, selected ...string) {
 	})
 }
 
+// UDPTo sends one datagram from h1.
 func (w *World) UDPTo(addr string, port int) {
 	w.Helper()
 	w.In("h1", "bash", "-c", fmt.Sprintf("echo x > /dev/udp/%s/%d", addr, port))

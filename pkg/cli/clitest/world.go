@@ -32,6 +32,7 @@ type World struct {
 	Domain string
 }
 
+// NewWorld is a lab h1 - r1 - h2, which goes with the test.
 func NewWorld(t *testing.T) *World {
 	t.Helper()
 	return NewWorldOf(t, "chain", map[string]string{"N": "1"})
@@ -178,6 +179,7 @@ func (w *World) Kill() {
 	w.Gone(p)
 }
 
+// Gone waits until a process has ended.
 func (w *World) Gone(p agent.Process) {
 	w.Helper()
 	for deadline := time.Now().Add(Patience); p.Alive(); time.Sleep(10 * time.Millisecond) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Package collect has "radar collect", the commands below it, and "radar metrics".
 package collect
 
 import (
@@ -105,6 +106,7 @@ type options struct {
 	out  outFlags
 }
 
+// NewCmd returns "radar collect" and the commands below it.
 func NewCmd(k *kit.Kit) *cobra.Command {
 	f := &options{keep: 64 << 20, keepRows: 64 << 20, time: kit.NewChoice(byArrival, "time", byArrival, byReport), show: kit.NewChoice("", "thing to show", "packets", "events")}
 	cmd := &cobra.Command{

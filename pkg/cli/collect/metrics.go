@@ -27,6 +27,7 @@ cells, packets, shares; latencies are in ns in JSON and CSV.
 While a collector runs, the values are at most a second old, or, if there are very many, as
 old as standard error says.`
 
+// NewMetricsCmd returns "radar metrics".
 func NewMetricsCmd(k *kit.Kit) *cobra.Command {
 	var which, nodes []string
 	cmd := &cobra.Command{

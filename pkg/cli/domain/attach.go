@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Package domain has the commands that make, show and end a measurement domain: attach, detach,
+// status, topo, and the agent.
 package domain
 
 import (
@@ -93,6 +95,7 @@ type attachOptions struct {
 	extend      bool // the domain exists: its options hold
 }
 
+// NewAttachCmd returns "radar attach".
 func NewAttachCmd(k *kit.Kit) *cobra.Command {
 	f := &attachOptions{options: datapath.DefaultOptions()}
 	cmd := &cobra.Command{
@@ -216,25 +219,7 @@ func (f *attachOptions) matchDomain(d *domain.Domain, flags *pflag.FlagSet) erro
 	f.extend = true
 	have, o := d.Options, &f.options
 	given := flags.Changed
-	if !given("slots") {
-		f.slots = kit.Count(have.Slots)
-	}
-	if !given("guid-bits") {
-		o.GUIDBits = have.GUIDBits
-	}
-	if !given("carry") {
-		o.Carry = carryText(have.Carry, have.MarkMask)
-	}
-	if !given("timeout") {
-		o.Timeout = have.Timeout
-	}
-	if !given("ipv6") {
-		o.IPv6 = have.IPv6
-	}
-	if !given("keys") {
-		f.keys = kit.Count(have.Keys)
-	}
-	o.Slots, o.Keys, o.MinAge = uint32(f.slots), uint32(f.keys), have.MinAge
+	f.takeOptions(&have, given)
 	same := func(flag string, is, want any) error {
 		if !given(flag) || is == want {
 			return nil
@@ -273,6 +258,30 @@ func (f *attachOptions) matchDomain(d *domain.Domain, flags *pflag.FlagSet) erro
 		same("carry", carryText(have.Carry, have.MarkMask), carryText(o.Carry, layout.MarkMask)),
 		same("max-hops", slotText(have.SlotBytes), slotText(slots)),
 	)
+}
+
+// takeOptions takes those that were not given.
+func (f *attachOptions) takeOptions(have *domain.Options, given func(flag string) bool) {
+	o := &f.options
+	if !given("slots") {
+		f.slots = kit.Count(have.Slots)
+	}
+	if !given("guid-bits") {
+		o.GUIDBits = have.GUIDBits
+	}
+	if !given("carry") {
+		o.Carry = carryText(have.Carry, have.MarkMask)
+	}
+	if !given("timeout") {
+		o.Timeout = have.Timeout
+	}
+	if !given("ipv6") {
+		o.IPv6 = have.IPv6
+	}
+	if !given("keys") {
+		f.keys = kit.Count(have.Keys)
+	}
+	o.Slots, o.Keys, o.MinAge = uint32(f.slots), uint32(f.keys), have.MinAge
 }
 
 // sameWatch refuses a filter expression that is not the domain's.

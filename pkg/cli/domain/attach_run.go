@@ -82,7 +82,7 @@ func nameNetworks(k *kit.Kit, ctx context.Context, d *domain.Domain) {
 	k.ShowNames(d)
 }
 
-// showNamesNow is showNames of the domain as it is, for answers that are given when it is gone.
+// showNamesNow is ShowNames of the domain as it is, for answers that are given when it is gone.
 func showNamesNow(k *kit.Kit) {
 	if d, err := domain.Load(k.Domain); err == nil {
 		k.ShowNames(d)

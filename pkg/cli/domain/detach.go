@@ -50,6 +50,7 @@ type detachView struct {
 	Warnings []string     `json:"warnings,omitempty"`
 }
 
+// NewDetachCmd returns "radar detach".
 func NewDetachCmd(k *kit.Kit) *cobra.Command {
 	noDrain := false
 	cmd := &cobra.Command{

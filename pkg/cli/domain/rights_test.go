@@ -83,7 +83,7 @@ func TestCapabilitiesOfREADME(t *testing.T) {
 	for _, name := range regexp.MustCompile(`\bCAP_[A-Z_]+\b`).FindAllString(needs, -1) {
 		names = append(names, strings.ToLower(strings.TrimPrefix(name, "CAP_")))
 	}
-	self, err := os.Executable() // selfPath would be setpriv
+	self, err := os.Executable() // kit.SelfPath would be setpriv
 	if err != nil {
 		t.Fatal(err)
 	}

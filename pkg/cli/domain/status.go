@@ -77,6 +77,7 @@ type counterView struct {
 	Help  string `json:"help"`
 }
 
+// NewStatusCmd returns "radar status".
 func NewStatusCmd(k *kit.Kit) *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",

@@ -28,6 +28,7 @@ node. A link's losses are those of the sending port, with its queue, and those b
 the receiving node had the packet. On a bridge a direction ends at the bridge; times
 between two of its ports are in "radar latency --by link".`
 
+// NewTopoCmd returns "radar topo".
 func NewTopoCmd(k *kit.Kit) *cobra.Command {
 	format := kit.GraphFormat(kit.FormatTable)
 	load := false

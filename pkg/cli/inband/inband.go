@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Package inband has "radar int": int is a type of Go.
 package inband
 
 import (

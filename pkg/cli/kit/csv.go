@@ -21,6 +21,7 @@ type CSVWriter struct {
 	Absent []string // fields that are not known in the next row
 }
 
+// NewCSVWriter returns a writer that has not printed a title yet.
 func NewCSVWriter(w io.Writer) *CSVWriter { return &CSVWriter{w: csv.NewWriter(w)} }
 
 // Row prints v, a struct. extra are cells in front of its own, by name.
@@ -62,6 +63,7 @@ func CSVTitle[T any](c *CSVWriter, extra ...string) error {
 	return c.w.Write(names)
 }
 
+// Flush writes what is buffered.
 func (c *CSVWriter) Flush() error {
 	c.w.Flush()
 	return c.w.Error()

@@ -19,6 +19,7 @@ type lineHandler struct {
 	attrs []slog.Attr
 }
 
+// NewLineHandler returns a handler that writes a line for each record.
 func NewLineHandler(w io.Writer) slog.Handler { return &lineHandler{mu: &sync.Mutex{}, w: w} }
 
 // Enabled implements slog.Handler.

@@ -53,10 +53,12 @@ func (k *Kit) PrintLosses(rows []answer.LossRow, afterDelivery bool, recent *ans
 	return t.Flush(k.Out)
 }
 
+// PlaceColumns are those of where packets were lost, and why.
 var PlaceColumns = []Column{
 	{Title: "NODE"}, {Title: "PORT"}, {Title: "AT"}, {Title: "REASON"}, {Title: "QDISC"}, {Title: "FUNCTION"}, {Title: "WHY"},
 }
 
+// PlaceCells are the cells of PlaceColumns.
 func (k *Kit) PlaceCells(p *aggregate.LossPlace) []string {
 	return []string{p.Node, k.Shown.Port(p.Node, p.Port), string(p.At), p.Reason, p.Qdisc, p.Function, shortWhy(p.Reason, p.Function)}
 }

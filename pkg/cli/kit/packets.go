@@ -26,6 +26,7 @@ type PacketPrinter struct {
 	Shown    *ShownNames
 }
 
+// NewPacketPrinter returns a printer whose times are of that location.
 func NewPacketPrinter(out io.Writer, format Format, location *time.Location) *PacketPrinter {
 	columns := []Column{
 		{Title: "TIME", Min: 15},
@@ -370,6 +371,7 @@ func SaidText(h *record.Hop) string {
 	return " {" + strings.Join(parts, ", ") + "}"
 }
 
+// TTLName is what IPv4 and IPv6 call it.
 func TTLName(r *record.Record) string {
 	if r.IPVersion == 6 {
 		return "hop limit"

@@ -29,6 +29,7 @@ type ShownNames struct {
 // portRE finds what can be NODE/INTERFACE in a sentence.
 var portRE = regexp.MustCompile(`[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+`)
 
+// NewShownNames returns the names of a domain.
 func NewShownNames(d *domain.Domain) *ShownNames {
 	s := &ShownNames{of: d, ids: make(map[uint16]*domain.Port), ports: make(map[string]*domain.Port)}
 	for i := range d.Ports {
@@ -162,7 +163,7 @@ func (s shownAggregates) PortName(port uint16) string {
 	return s.Names.PortName(port)
 }
 
-// HopNode is notAttached where a packet came or left by a bridge's member.
+// HopNode is NotAttached where a packet came or left by a bridge's member.
 func (s shownAggregates) HopNode(node, in, out uint16) string {
 	for _, port := range []uint16{in, out} {
 		if p := s.shown.ids[port]; p != nil && port != packet.NoPort && p.Node == node && p.Place == domain.BridgePort {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Package lab has "radar lab".
 package lab
 
 import (
