@@ -7,50 +7,75 @@ import (
 	"testing"
 )
 
-// The command line: pkg/cli puts commands together, each lies in a folder below it, and what they
-// share is the kit.
+// The command line: pkg/cli puts commands together, each lies in a folder below it. What they share
+// is the kit, and the words that it prints.
 const (
-	cliRoot = "pkg/cli"
-	cliKit  = "pkg/cli/kit"
+	cliRoot  = "pkg/cli"
+	cliKit   = "pkg/cli/kit"
+	cliWords = "pkg/cli/words"
 )
 
-// TestCommands: in the command line arrows lead from the root to commands to the kit. Commands do
-// not import each other, and nothing but programs imports any of it.
+// TestCommands: in the command line arrows lead from the root to commands to the kit to words.
+// Commands do not import each other, and nothing but programs imports any of it.
 func TestCommands(t *testing.T) {
-	commands := 0
+	commands := make(map[string]bool)
 	for _, p := range list(t) {
 		from := strings.TrimPrefix(p.ImportPath, module)
-		command := commandOf(from)
-		if command != "" && from != cliKit {
-			commands++
-		}
 		for _, path := range p.Imports {
 			to, _ := strings.CutPrefix(path, module)
-			if to != cliRoot && commandOf(to) == "" {
+			above, below := stepOf(from), stepOf(to)
+			if below == outside {
 				continue
 			}
-			switch arrow := from + " -> " + to; {
-			case from == cliRoot, strings.HasPrefix(from, "cmd/") && to == cliRoot, strings.HasPrefix(from, "pkg/cli/clitest") && to == cliKit:
-			case command == "":
+			arrow := from + " -> " + to
+			switch {
+			case above == command && below == command && commandOf(from) == commandOf(to):
+			case above == outside && !(strings.HasPrefix(from, "cmd/") && below == top) && !strings.HasPrefix(from, "pkg/cli/clitest"):
 				t.Errorf("%s: the command line is for programs alone (cmd)", arrow)
-			case from == cliKit || to == cliRoot:
-				t.Errorf("%s: this arrow points upward", arrow)
-			case to != cliKit && commandOf(to) != command:
+			case above == command && below == command:
 				t.Errorf("%s: commands do not import each other: what they share is the kit's, or below", arrow)
+			case above != outside && below <= above:
+				t.Errorf("%s: this arrow points upward", arrow)
 			}
 		}
+		if stepOf(from) == command {
+			commands[commandOf(from)] = true
+		}
 	}
-	if commands < 4 {
-		t.Errorf("only %d packages of commands in %s", commands, cliRoot)
+	if len(commands) < 7 {
+		t.Errorf("only %d packages of commands in %s", len(commands), cliRoot)
 	}
 }
 
-// commandOf is the folder of a command, or of the kit, that a package lies in; "" if in none.
+// The steps of the command line, from the top.
+const (
+	top = iota
+	command
+	kit
+	words
+	outside // of the command line
+)
+
+func stepOf(name string) int {
+	switch {
+	case name == cliRoot:
+		return top
+	case name == cliKit:
+		return kit
+	case name == cliWords:
+		return words
+	case commandOf(name) != "":
+		return command
+	}
+	return outside
+}
+
+// commandOf is the folder below pkg/cli that a package lies in; "" if in none, or in the tests' own.
 func commandOf(name string) string {
 	rest, ok := strings.CutPrefix(name, cliRoot+"/")
 	if !ok || strings.HasPrefix(rest, "clitest") {
 		return ""
 	}
-	command, _, _ := strings.Cut(rest, "/")
-	return command
+	folder, _, _ := strings.Cut(rest, "/")
+	return folder
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/cli/words"
 )
 
 const flowsLong = `Show flows: who talks to whom, how much, how fast, how evenly, and what was lost.
@@ -86,13 +87,13 @@ func printFlows(k *kit.Kit, rows []aggregate.FlowRow) error {
 func flowCells(k *kit.Kit, r *aggregate.FlowRow) []string {
 	p50, p99, jitter, rate, reordered := "", "", "", "", ""
 	if r.Latency != nil {
-		p50, p99 = kit.HumanDuration(float64(r.Latency.P50Ns)), kit.HumanDuration(float64(r.Latency.P99Ns))
+		p50, p99 = words.Duration(float64(r.Latency.P50Ns)), words.Duration(float64(r.Latency.P99Ns))
 	}
 	if r.JitterNs != nil {
-		jitter = kit.HumanDuration(float64(*r.JitterNs))
+		jitter = words.Duration(float64(*r.JitterNs))
 	}
 	if r.RateBps != nil {
-		rate = kit.HumanRate(*r.RateBps)
+		rate = words.Rate(*r.RateBps)
 	}
 	if r.ReorderedRatio != nil {
 		reordered = percent(*r.ReorderedRatio)
@@ -102,13 +103,13 @@ func flowCells(k *kit.Kit, r *aggregate.FlowRow) []string {
 		paths += "+"
 	}
 	cells := []string{
-		kit.Decimal(r.Packets), kit.Decimal(r.Bytes), rate, kit.HumanDuration(float64(r.DurationNs)), p50, p99,
-		jitter, percent(answer.LossShare(r)), kit.Decimal(r.Dropped), reordered, paths, r.String(),
+		words.Decimal(r.Packets), words.Decimal(r.Bytes), rate, words.Duration(float64(r.DurationNs)), p50, p99,
+		jitter, percent(answer.LossShare(r)), words.Decimal(r.Dropped), reordered, paths, r.String(),
 	}
 	if k.Output != kit.FormatWide {
 		return cells
 	}
-	cells = slices.Insert(cells, 10, kit.Decimal(r.Delivered), kit.Decimal(r.Left), kit.Decimal(r.LocalDrops),
+	cells = slices.Insert(cells, 10, words.Decimal(r.Delivered), words.Decimal(r.Left), words.Decimal(r.LocalDrops),
 		time.Unix(0, r.FirstNs).In(k.Location).Format("15:04:05.000000"))
 	var list []string
 	for _, p := range r.PathList {
@@ -133,12 +134,12 @@ func natText(r *aggregate.FlowRow) string {
 		if end.port == nil {
 			end.port = end.old
 		}
-		parts = append(parts, end.what+kit.Endpoint(cmp.Or(end.addr, end.was), end.port))
+		parts = append(parts, end.what+words.Endpoint(cmp.Or(end.addr, end.was), end.port))
 	}
 	return strings.Join(parts, " ")
 }
 
 // percent is "0%", "1.25%".
 func percent(share float64) string {
-	return kit.TrimNumber(share*100, share != 0) + "%"
+	return words.Number(share*100, share != 0) + "%"
 }

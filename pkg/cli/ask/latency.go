@@ -10,6 +10,7 @@ import (
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/cli/words"
 )
 
 const latencyLong = `Show how long packets took since attach: count, least, 50th, 90th, 99th and 99.9th
@@ -87,9 +88,9 @@ var quantileColumns = []kit.Column{
 }
 
 func quantileCells(q *aggregate.Quantiles) []string {
-	cells := []string{kit.Decimal(q.Count)}
+	cells := []string{words.Decimal(q.Count)}
 	for _, ns := range []int64{q.MinNs, q.P50Ns, q.P90Ns, q.P99Ns, q.P999Ns, q.MaxNs} {
-		cells = append(cells, kit.HumanDuration(float64(ns)))
+		cells = append(cells, words.Duration(float64(ns)))
 	}
 	return cells
 }
@@ -116,7 +117,7 @@ func printLatency(k *kit.Kit, rows []aggregate.LatencyRow, flows bool) error {
 		if flows {
 			jitter := ""
 			if r.JitterNs != nil {
-				jitter = kit.HumanDuration(float64(*r.JitterNs))
+				jitter = words.Duration(float64(*r.JitterNs))
 			}
 			cells = append(cells, jitter)
 		}

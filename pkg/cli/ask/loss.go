@@ -10,6 +10,7 @@ import (
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/cli/words"
 )
 
 const lossLong = `Show where packets were lost since attach, and why, by the kernel's own names.
@@ -76,7 +77,7 @@ func NewLossCmd(k *kit.Kit) *cobra.Command {
 		}
 		n, err := show(k, c, local)
 		if err == nil && failIfLost && n > 0 {
-			return kit.WithCode(kit.ExitLost, fmt.Errorf("%s lost", kit.PacketsWere(n)))
+			return kit.WithCode(kit.ExitLost, fmt.Errorf("%s lost", words.PacketsWere(n)))
 		}
 		return err
 	})
@@ -119,7 +120,7 @@ func printFlowLosses(k *kit.Kit, rows []answer.LossFlowRow, afterDelivery bool) 
 	}
 	t := kit.NewTable(columns...)
 	for _, r := range rows {
-		cells := append([]string{kit.Decimal(r.Packets), kit.Decimal(r.Bytes), r.String()}, k.PlaceCells(&r.LossPlace)...)
+		cells := append([]string{words.Decimal(r.Packets), words.Decimal(r.Bytes), r.String()}, k.PlaceCells(&r.LossPlace)...)
 		if afterDelivery {
 			cells = append(cells, kit.LocalNote(&r.LossPlace))
 		}

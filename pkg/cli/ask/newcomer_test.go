@@ -10,6 +10,7 @@ import (
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
@@ -29,7 +30,7 @@ func TestLongPath(t *testing.T) {
 	w.Settled(2)
 	for _, r := range w.Packets() {
 		if r.Truncated || len(r.Hops) != 16 {
-			t.Errorf("%d hops, truncated %v: %s", len(r.Hops), r.Truncated, kit.PathText(&r))
+			t.Errorf("%d hops, truncated %v: %s", len(r.Hops), r.Truncated, words.Path(&r))
 		}
 	}
 	w.Radar(kit.ExitOK, "detach", "--no-drain")

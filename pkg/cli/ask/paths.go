@@ -11,6 +11,7 @@ import (
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/cli/words"
 )
 
 const pathsLong = `Show the paths that packets took since attach: how many packets and flows went
@@ -50,7 +51,7 @@ func printPaths(k *kit.Kit, rows []aggregate.PathRow) error {
 	}
 	for _, r := range rows {
 		path := pathText(k, r.Path, r.Hops, r.Truncated)
-		if alike[path] > 1 && !strings.HasSuffix(path, kit.LoopMark) {
+		if alike[path] > 1 && !strings.HasSuffix(path, words.LoopMark) {
 			path = aggregate.TruncatedText(aggregate.PathText(r.Hops, true), r.Hops, r.Truncated)
 		}
 		flows := strconv.FormatUint(r.Flows, 10)
@@ -59,10 +60,10 @@ func printPaths(k *kit.Kit, rows []aggregate.PathRow) error {
 		}
 		p50, p99 := "", ""
 		if r.Latency != nil {
-			p50, p99 = kit.HumanDuration(float64(r.Latency.P50Ns)), kit.HumanDuration(float64(r.Latency.P99Ns))
+			p50, p99 = words.Duration(float64(r.Latency.P50Ns)), words.Duration(float64(r.Latency.P99Ns))
 		}
-		t.Add(kit.Decimal(r.Packets), flows, kit.Decimal(r.Bytes), kit.Decimal(r.Delivered), kit.Decimal(r.Left),
-			kit.Decimal(r.Lost), kit.Decimal(r.Expired), p50, p99, path)
+		t.Add(words.Decimal(r.Packets), flows, words.Decimal(r.Bytes), words.Decimal(r.Delivered), words.Decimal(r.Left),
+			words.Decimal(r.Lost), words.Decimal(r.Expired), p50, p99, path)
 	}
 	return t.Flush(k.Out)
 }
@@ -72,7 +73,7 @@ func pathText(k *kit.Kit, name string, hops []aggregate.PathHop, truncated bool)
 	if k.Output == kit.FormatWide {
 		name = aggregate.PathText(hops, true)
 	} else if _, again, ok := (&aggregate.PathRow{Hops: hops}).Loop(); ok {
-		return aggregate.PathText(hops[:again], false) + kit.LoopMark
+		return aggregate.PathText(hops[:again], false) + words.LoopMark
 	}
 	return aggregate.TruncatedText(name, hops, truncated)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/cli/words"
 )
 
 // showLossSeries prints the seconds of all places, and returns how many packets were lost there.
@@ -26,7 +27,7 @@ func printLossSeries(k *kit.Kit, rows []answer.LossSecond, afterDelivery bool) e
 	}
 	t := kit.NewTable(columns...)
 	for _, r := range rows {
-		cells := append([]string{secondText(k, r.TimeS), kit.Decimal(r.Packets), kit.Decimal(r.Bytes)}, k.PlaceCells(&r.LossPlace)...)
+		cells := append([]string{secondText(k, r.TimeS), words.Decimal(r.Packets), words.Decimal(r.Bytes)}, k.PlaceCells(&r.LossPlace)...)
 		if afterDelivery {
 			cells = append(cells, kit.LocalNote(&r.LossPlace))
 		}
@@ -60,7 +61,7 @@ func printLossesNow(k *kit.Kit, now *answer.RecentLosses, local bool) {
 		fmt.Fprintf(k.Out, "nothing %s in %s\n", what, when)
 		return
 	}
-	fmt.Fprintf(k.Out, "%s %s in %s\n", kit.Plural(int(now.Packets), "packet"), what, when)
+	fmt.Fprintf(k.Out, "%s %s in %s\n", words.Plural(int(now.Packets), "packet"), what, when)
 }
 
 // printLatencySeries prints the latencies of each second.

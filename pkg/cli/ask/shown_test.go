@@ -12,6 +12,7 @@ import (
 	"github.com/vnetradar/radar/pkg/backpack"
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
@@ -65,7 +66,7 @@ func TestShownNames(t *testing.T) {
 			t.Errorf("%s: the interface's own name in\n%s", name, got)
 		}
 		raw := text(kit.FormatJSON, c.show)
-		if !strings.Contains(raw, clitest.NetworkBridge) || strings.Contains(raw, "shop") || strings.Contains(raw, kit.NotAttached) {
+		if !strings.Contains(raw, clitest.NetworkBridge) || strings.Contains(raw, "shop") || strings.Contains(raw, words.NotAttached) {
 			t.Errorf("%s: JSON has other names:\n%s", name, raw)
 		}
 	}
@@ -96,12 +97,12 @@ func TestShownRecords(t *testing.T) {
 			k.ShowNames(d)
 			return packetPrinter(k, packetQuery{}).Print([]*record.Record{&c.r})
 		}))
-		tell := &teller{domain: d, location: time.UTC, shown: kit.NewShownNames(d)}
+		tell := &teller{domain: d, location: time.UTC, shown: words.NewNames(d)}
 		story := strings.Join(tell.tell(&c.r, 0).lines(false), "\n")
 		if !strings.Contains(line, c.line) || !strings.Contains(story, c.story) {
 			t.Errorf("want %q in\n%s\nand %q in\n%s", c.line, line, c.story, story)
 		}
-		if c.r.Hops[len(c.r.Hops)-1].Node == kit.NotAttached {
+		if c.r.Hops[len(c.r.Hops)-1].Node == words.NotAttached {
 			t.Error("the record itself has changed")
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/cli/words"
 )
 
 const throughputLong = `Show how much passed where: packets and IP bytes since attach, and how fast.
@@ -85,11 +86,11 @@ func printThroughput(k *kit.Kit, rows []aggregate.ThroughputRow, seconds int64) 
 		kit.Column{Title: fmt.Sprintf("LAST %ds", seconds), Right: true}, kit.Column{Title: "PEAK", Right: true},
 		kit.Column{Title: "AT"}, kit.Column{Title: "NAME"})
 	for _, r := range rows {
-		cells := []string{kit.Decimal(r.Packets), kit.Decimal(r.Bytes)}
+		cells := []string{words.Decimal(r.Packets), words.Decimal(r.Bytes)}
 		for _, v := range []*uint64{r.AverageBps, r.LastBps, r.PeakBps} {
 			cell := ""
 			if v != nil {
-				cell = kit.HumanRate(*v)
+				cell = words.Rate(*v)
 			}
 			cells = append(cells, cell)
 		}
@@ -115,7 +116,7 @@ func printSeries(k *kit.Kit, rows []answer.ThroughputSecond) error {
 	t := kit.NewTable(kit.Column{Title: "TIME"}, kit.Column{Title: "PACKETS", Right: true}, kit.Column{Title: "BYTES", Right: true},
 		kit.Column{Title: "RATE", Right: true}, kit.Column{Title: "NAME"})
 	for _, r := range rows {
-		t.Add(secondText(k, r.TimeS), kit.Decimal(r.Packets), kit.Decimal(r.Bytes), kit.HumanRate(r.Bytes*8), r.Name)
+		t.Add(secondText(k, r.TimeS), words.Decimal(r.Packets), words.Decimal(r.Bytes), words.Rate(r.Bytes*8), r.Name)
 	}
 	return t.Flush(k.Out)
 }

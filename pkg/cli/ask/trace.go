@@ -16,6 +16,7 @@ import (
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/backpack"
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/query"
 	"github.com/vnetradar/radar/pkg/record"
 )
@@ -158,7 +159,7 @@ func remembered(k *kit.Kit, r *answer.Ring) string {
 	if e.Packets == 0 {
 		return "the ring is empty: nothing was measured yet"
 	}
-	return fmt.Sprintf("the ring remembers %s, from %s on", kit.Plural(e.Packets, "packet"), e.Oldest.In(k.Location).Format("2006-01-02 15:04:05.000000"))
+	return fmt.Sprintf("the ring remembers %s, from %s on", words.Plural(e.Packets, "packet"), e.Oldest.In(k.Location).Format("2006-01-02 15:04:05.000000"))
 }
 
 func printStories(k *kit.Kit, r *answer.Ring, found []*backpack.Found) error {

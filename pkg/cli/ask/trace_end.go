@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/answer"
-	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -49,7 +49,7 @@ func slowestPart(r *record.Record) part {
 	if count < 2 || total == 0 {
 		return part{hop: -1}
 	}
-	best.text = fmt.Sprintf("Longest: %s: %s", best.text, kit.HumanDuration(float64(longest)))
+	best.text = fmt.Sprintf("Longest: %s: %s", best.text, words.Duration(float64(longest)))
 	if !tree { // branches go on at the same time
 		best.text += fmt.Sprintf(", %d %% of the time", longest*100/total)
 	}
@@ -71,7 +71,7 @@ func (t *teller) endTexts(r *record.Record) []string {
 		texts = append(texts, "It counts as delivered: the node had it, and dropped it itself.")
 	}
 	if first, again, ok := r.Loop(); ok {
-		texts = append(texts, "It went round in a circle: "+loopNodes(r, first, again)+kit.TTLEnd(r)+".")
+		texts = append(texts, "It went round in a circle: "+loopNodes(r, first, again)+words.TTLEnd(r)+".")
 	}
 	if r.Truncated {
 		texts = append(texts, "Steps are missing: more happened than its record has room for (attach with more --max-hops), or its history was overwritten.")
@@ -116,7 +116,7 @@ func (t *teller) ago(r *record.Record) string {
 	if d < 0 {
 		return ""
 	}
-	return ", " + kit.HumanDuration(float64(d)) + " ago"
+	return ", " + words.Duration(float64(d)) + " ago"
 }
 
 // expiredText says what may have happened where the kernel reports no drop.

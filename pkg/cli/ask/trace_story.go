@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/record"
 )
@@ -35,7 +35,7 @@ type teller struct {
 	domain   *domain.Domain
 	location *time.Location
 	now      time.Time
-	shown    *kit.ShownNames
+	shown    *words.Names
 }
 
 // tell tells the story of a packet; segment is its place in the train whose story it
@@ -80,7 +80,7 @@ func (t *teller) tell(r *record.Record, segment int) *story {
 func titleText(r *record.Record) string {
 	after := ""
 	if r.LatencyNs != nil {
-		after = " after " + kit.HumanDuration(float64(*r.LatencyNs))
+		after = " after " + words.Duration(float64(*r.LatencyNs))
 	}
 	switch r.State {
 	case record.Delivered:
@@ -105,11 +105,11 @@ func (t *teller) headText(r *record.Record) string {
 		fmt.Fprintf(&b, ", %d bytes", r.Len)
 		return b.String()
 	}
-	fmt.Fprintf(&b, " %s, %d bytes, %s %d", kit.PacketText(r), r.Len, kit.TTLName(r), r.TTL)
+	fmt.Fprintf(&b, " %s, %d bytes, %s %d", words.Packet(r), r.Len, words.TTLName(r), r.TTL)
 	if r.FlowLabel != nil {
 		fmt.Fprintf(&b, ", flow label 0x%05x", *r.FlowLabel)
 	}
-	if id := kit.IDText(r); id != "" {
+	if id := words.ID(r); id != "" {
 		fmt.Fprintf(&b, ", id %s", id)
 	}
 	if r.DSCP != 0 {
@@ -128,7 +128,7 @@ func (t *teller) headText(r *record.Record) string {
 func changesText(r *record.Record) string {
 	var parts []string
 	if r.TTLSent != nil {
-		parts = append(parts, fmt.Sprintf("%s %d > %d", kit.TTLName(r), r.TTL, *r.TTLSent))
+		parts = append(parts, fmt.Sprintf("%s %d > %d", words.TTLName(r), r.TTL, *r.TTLSent))
 	}
 	if r.DSCPSent != nil {
 		parts = append(parts, fmt.Sprintf("DSCP %d > %d", r.DSCP, *r.DSCPSent))
@@ -199,7 +199,7 @@ func hopStep(r *record.Record, i int, slowest bool) step {
 	if h.Dst != "" || h.Dport != nil {
 		parts = append(parts, "destination now "+joinEndpoint(h.Dst, h.Dport))
 	}
-	if text := kit.SaidText(h); text != "" {
+	if text := words.Said(h); text != "" {
 		parts = append(parts, "the switch says"+text)
 	}
 	s.what = cmp.Or(strings.Join(parts, ", "), "seen")
@@ -222,10 +222,10 @@ func hopTime(r *record.Record, i int) string {
 	if at == 0 {
 		return "0"
 	}
-	return "+" + kit.HumanDuration(float64(at))
+	return "+" + words.Duration(float64(at))
 }
 
-func after(ns *int64) string { return " after " + kit.HumanDuration(float64(*ns)) }
+func after(ns *int64) string { return " after " + words.Duration(float64(*ns)) }
 
 // inside is the time in the node, where it is known.
 func inside(ns *int64) string {
@@ -248,14 +248,14 @@ func joinEndpoint(addr string, port *int) string {
 	if addr == "" {
 		return "port " + strconv.Itoa(*port)
 	}
-	return kit.Endpoint(addr, port)
+	return words.Endpoint(addr, port)
 }
 
 // dropStep tells of a loss, or of a drop after delivery.
 func dropStep(l *record.Loss, local bool) step {
 	s := step{node: l.Node, at: "?", bad: true}
 	if l.AtNs != nil {
-		s.at = "+" + kit.HumanDuration(float64(*l.AtNs))
+		s.at = "+" + words.Duration(float64(*l.AtNs))
 	}
 	verb := "LOST"
 	if local {
@@ -285,13 +285,13 @@ func whyText(l *record.Loss) string {
 	if l.Reason == record.NotForwarded {
 		return "not forwarded by " + l.Function
 	}
-	words := reasonWords[l.Reason]
+	why := words.Reasons[l.Reason]
 	var names []string
 	switch {
 	case l.Reason == "":
-		words = "this kernel gives no reason"
-	case words == "":
-		words = l.Reason
+		why = "this kernel gives no reason"
+	case why == "":
+		why = l.Reason
 	default:
 		names = append(names, l.Reason)
 	}
@@ -299,7 +299,7 @@ func whyText(l *record.Loss) string {
 		names = append(names, l.Function+"()")
 	}
 	if len(names) > 0 {
-		words += " [" + strings.Join(names, ", ") + "]"
+		why += " [" + strings.Join(names, ", ") + "]"
 	}
-	return words
+	return why
 }

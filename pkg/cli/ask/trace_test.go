@@ -11,13 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/record"
-	"github.com/vnetradar/radar/pkg/symbols"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
@@ -91,36 +88,6 @@ func TestColored(t *testing.T) {
 		if got := k.Colored(); got != c.want {
 			t.Errorf("%T, %v: %v, want %v", c.out, c.env, got, c.want)
 		}
-	}
-}
-
-// Every reason that has words is one of the running kernel's.
-func TestReasonWords(t *testing.T) {
-	table := symbols.Load()
-	known := make(map[string]bool)
-	for code := range uint32(512) {
-		known[table.Reason(code)] = true
-	}
-	var u unix.Utsname
-	if err := unix.Uname(&u); err != nil {
-		t.Fatal(err)
-	}
-	var major, minor int
-	if _, err := fmt.Sscanf(unix.ByteSliceToString(u.Release[:]), "%d.%d", &major, &minor); err != nil {
-		t.Fatal(err)
-	}
-	unknown := 0
-	for name := range reasonWords {
-		if known[name] {
-			continue
-		}
-		if unknown++; major > 6 || major == 6 && minor >= 18 {
-			t.Errorf("this kernel has no reason %s", name)
-		}
-	}
-	// Older kernels lack some.
-	if unknown > len(reasonWords)/2 {
-		t.Errorf("this kernel has only %d of %d reasons: %v", len(reasonWords)-unknown, len(reasonWords), table.Err())
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/agent"
 	"github.com/vnetradar/radar/pkg/backpack"
-	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/record"
 )
@@ -38,7 +38,7 @@ func findOuters(r *agent.Reader, found []*backpack.Found) (map[string][]record.R
 
 // goInto adds, behind the hop by whose tunnel the packet went into others, the hops of
 // those, with times as the inner packet's.
-func (s *story) goInto(r *record.Record, outers []record.Record, shown *kit.ShownNames) {
+func (s *story) goInto(r *record.Record, outers []record.Record, shown *words.Names) {
 	outers = slices.Clone(outers)
 	slices.SortStableFunc(outers, func(a, b record.Record) int { return cmp.Compare(a.TNs, b.TNs) })
 	behind := make([][]step, len(r.Hops)+1) // which hops; at the end those that nothing fits
@@ -79,7 +79,7 @@ func outerSteps(o *record.Record, by int64) []step {
 		st := hopStep(o, i, false)
 		st.at, st.node = shifted(&o.Hops[i], by), "| "+st.node
 		if i == 0 {
-			st.what = fmt.Sprintf("inside %s %s, %s: %s", o.Proto, kit.PacketText(o), o.ID, st.what)
+			st.what = fmt.Sprintf("inside %s %s, %s: %s", o.Proto, words.Packet(o), o.ID, st.what)
 		}
 		steps = append(steps, st)
 	}
@@ -100,5 +100,5 @@ func shifted(h *record.Hop, by int64) string {
 	if h.NodeNs != nil {
 		at -= *h.NodeNs
 	}
-	return "+" + kit.HumanDuration(float64(max(at, 0)))
+	return "+" + words.Duration(float64(max(at, 0)))
 }

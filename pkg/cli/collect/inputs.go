@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/collect"
 )
 
@@ -84,7 +85,7 @@ func (c *collecting) finish() {
 	}
 	for _, in := range c.inputs {
 		if left := in.Finish(most); left > 0 {
-			fmt.Fprintf(c.Stderr, "radar: warning: %s waited at %v at the end and were not taken\n", kit.Plural(int(left), "datagram"), in)
+			fmt.Fprintf(c.Stderr, "radar: warning: %s waited at %v at the end and were not taken\n", words.Plural(int(left), "datagram"), in)
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/collect"
 	"github.com/vnetradar/radar/pkg/collect/metrics"
 	"github.com/vnetradar/radar/pkg/record"
@@ -212,7 +213,7 @@ func checkJoined(w *clitest.World) {
 		}
 		found++
 		number := uint64(r.IPID - 1000)
-		if path := kit.PathText(&r); path != "h1 > r1 > r2 > r3 > h2" || r.State != record.Delivered {
+		if path := words.Path(&r); path != "h1 > r1 > r2 > r3 > h2" || r.State != record.Delivered {
 			w.Fatalf("packet %d: %s, %s", number, r.State, path)
 		}
 		for i, h := range r.Hops {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/collect"
 	"github.com/vnetradar/radar/pkg/collect/metrics"
 )
@@ -66,7 +67,7 @@ func showMetrics(k *kit.Kit, which, nodes []string) error {
 		return err
 	}
 	if age := k.Now().Sub(written); info.PID != 0 && age > 2*time.Second {
-		k.Notef("the values are %s old", kit.HumanDuration(float64(age)))
+		k.Notef("the values are %s old", words.Duration(float64(age)))
 	}
 	all := len(rows)
 	rows = slices.DeleteFunc(rows, func(r metrics.RowJSON) bool {
@@ -76,13 +77,13 @@ func showMetrics(k *kit.Kit, which, nodes []string) error {
 		return len(nodes) > 0 && !slices.ContainsFunc(nodes, func(n string) bool { return r.Node == n || r.ToNode == n || slices.Contains(r.Path, n) })
 	})
 	if len(rows) == 0 {
-		k.Notef("none of %s matches", kit.Plural(all, "value"))
+		k.Notef("none of %s matches", words.Plural(all, "value"))
 	}
 	if info.Metrics.Full > 0 {
-		k.Notef("%s had no room in the tables (radar collect --flows)", kit.Plural(int(info.Metrics.Full), "value"))
+		k.Notef("%s had no room in the tables (radar collect --flows)", words.Plural(int(info.Metrics.Full), "value"))
 	}
 	if info.LeftOut > 0 {
-		k.Notef("there was no room for %s more (radar collect --keep-metrics)", kit.Plural(int(info.LeftOut), "value"))
+		k.Notef("there was no room for %s more (radar collect --keep-metrics)", words.Plural(int(info.LeftOut), "value"))
 	}
 	return printMetrics(k, rows)
 }
@@ -105,7 +106,7 @@ func printMetrics(k *kit.Kit, rows []metrics.RowJSON) error {
 		if len(r.Path) > 0 { // long: last
 			value, of = "", of+": "+value
 		}
-		t.Add(r.Metric, value, reported, kit.Decimal(r.Reports), when(k, r.TNs), of)
+		t.Add(r.Metric, value, reported, words.Decimal(r.Reports), when(k, r.TNs), of)
 	}
 	return t.Flush(k.Out)
 }
@@ -122,7 +123,7 @@ func when(k *kit.Kit, ns int64) string {
 // metricValue renders a value: of latencies a time.
 func metricValue(metric string, n uint64) string {
 	if m, err := metrics.ByName(metric); err == nil && m.Nanoseconds() {
-		return kit.HumanDuration(float64(n))
+		return words.Duration(float64(n))
 	}
 	return strconv.FormatUint(n, 10)
 }

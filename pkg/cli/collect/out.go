@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/collect/metrics"
 	"github.com/vnetradar/radar/pkg/collect/outputs"
 )
@@ -133,10 +134,10 @@ func (o *outs) end(k *kit.Kit) error {
 	o.Close()
 	o.Each(func(name string, n *outputs.Tally) {
 		if events, values := n.ShedEvents.Load(), n.ShedValues.Load(); events+values > 0 {
-			fmt.Fprintf(k.Stderr, "radar: --%s was too slow for %s and %s\n", name, kit.Plural(int(events), "event"), kit.Plural(int(values), "value"))
+			fmt.Fprintf(k.Stderr, "radar: --%s was too slow for %s and %s\n", name, words.Plural(int(events), "event"), words.Plural(int(values), "value"))
 		}
 		if n := n.GivenUp.Load(); n > 0 {
-			fmt.Fprintf(k.Stderr, "radar: --%s did not take %s\n", name, kit.Plural(int(n), "event or value"))
+			fmt.Fprintf(k.Stderr, "radar: --%s did not take %s\n", name, words.Plural(int(n), "event or value"))
 		}
 	})
 	return o.closeFiles()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/collect"
 )
 
@@ -20,7 +21,7 @@ type tally struct {
 func say(k *kit.Kit, tallies ...tally) {
 	for _, t := range tallies {
 		if t.n > 0 {
-			fmt.Fprintf(k.Stderr, "radar: "+t.line+"\n", kit.Plural(int(t.n), t.unit))
+			fmt.Fprintf(k.Stderr, "radar: "+t.line+"\n", words.Plural(int(t.n), t.unit))
 		}
 	}
 }
@@ -32,7 +33,7 @@ func printCollected(k *kit.Kit, f *options, i *collect.Info) error {
 	}
 	n, m := &i.Counts, &i.Metrics
 	fmt.Fprintf(k.Stderr, "radar: %s, %d of them no report; %s, %d of them without an event; %s kept\n",
-		kit.Plural(int(n.Packets), "datagram"), n.Rejected, kit.Plural(int(n.Reports), "report"), m.Unchanged, kit.Plural(int(n.Records), "packet"))
+		words.Plural(int(n.Packets), "datagram"), n.Rejected, words.Plural(int(n.Reports), "report"), m.Unchanged, words.Plural(int(n.Records), "packet"))
 	say(k,
 		tally{n.NoPacket, "report", "%s about no packet"},
 		tally{m.Full, "value", "%s had no room in the tables of metrics (--flows, --series)"},
@@ -48,7 +49,7 @@ func printCollected(k *kit.Kit, f *options, i *collect.Info) error {
 		tally{n.Skewed, "report", "the time of %s is further than --max-skew from when they came, which was taken: is the source's clock set, and its unit right (--source ...,time=)?"},
 	)
 	if i.NotKept+i.Unsaved > 0 {
-		fmt.Fprintf(k.Stderr, "radar: the disk was full: %s not kept, %s failed\n", kit.Plural(int(i.NotKept), "datagram"), kit.Plural(int(i.Unsaved), "write"))
+		fmt.Fprintf(k.Stderr, "radar: the disk was full: %s not kept, %s failed\n", words.Plural(int(i.NotKept), "datagram"), words.Plural(int(i.Unsaved), "write"))
 	}
 	say(k,
 		tally{i.LeftOut, "value", "there is no room for %s that radar metrics could show (--keep-metrics)"},
@@ -69,7 +70,7 @@ func printCollected(k *kit.Kit, f *options, i *collect.Info) error {
 func printJoins(k *kit.Kit, n *collect.Counts) {
 	j := &n.Joins
 	if j.Joined > 0 {
-		fmt.Fprintf(k.Stderr, "radar: %s joined to radar's own stories of %s\n", kit.Plural(int(j.Joined), "postcard"), kit.Plural(int(j.Packets), "packet"))
+		fmt.Fprintf(k.Stderr, "radar: %s joined to radar's own stories of %s\n", words.Plural(int(j.Joined), "postcard"), words.Plural(int(j.Packets), "packet"))
 	}
 	const not = "%s not joined to a story: "
 	say(k,

@@ -17,6 +17,7 @@ import (
 	"github.com/gopacket/gopacket/pcapgo"
 
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/collect"
 	"github.com/vnetradar/radar/pkg/collect/generate"
 )
@@ -198,20 +199,20 @@ func (g *generating) print() error {
 		}
 		return g.nothing()
 	}
-	what := kit.Plural(int(g.sent), "datagram")
+	what := words.Plural(int(g.sent), "datagram")
 	if g.reports > 0 {
-		what += " with " + kit.Plural(int(g.reports), "report")
+		what += " with " + words.Plural(int(g.reports), "report")
 	}
 	if g.file != "" {
 		fmt.Fprintf(g.Stderr, "radar: %s written\n", what)
 	} else {
-		fmt.Fprintf(g.Stderr, "radar: %s sent in %s, %.0f/s\n", what, kit.HumanDuration(float64(g.took)), done.Rate)
+		fmt.Fprintf(g.Stderr, "radar: %s sent in %s, %.0f/s\n", what, words.Duration(float64(g.took)), done.Rate)
 	}
 	if g.failed > 0 {
-		fmt.Fprintf(g.Stderr, "radar: %s could not be sent, the last: %v\n", kit.Plural(int(g.failed), "datagram"), g.failure)
+		fmt.Fprintf(g.Stderr, "radar: %s could not be sent, the last: %v\n", words.Plural(int(g.failed), "datagram"), g.failure)
 	}
 	if done.Parts > 0 {
-		fmt.Fprintf(g.Stderr, "radar: %s left out: cut, or fragments\n", kit.Plural(done.Parts, "packet"))
+		fmt.Fprintf(g.Stderr, "radar: %s left out: cut, or fragments\n", words.Plural(done.Parts, "packet"))
 	}
 	return g.nothing()
 }

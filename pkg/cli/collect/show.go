@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/collect/metrics"
 	"github.com/vnetradar/radar/pkg/record"
 )
@@ -89,7 +90,7 @@ func (c *collecting) end() error {
 	close(c.lines)
 	err := <-c.printed
 	if c.left > 0 {
-		fmt.Fprintf(c.Stderr, "radar: %s were not shown: who reads them is too slow\n", kit.Plural(int(c.left), c.what[:len(c.what)-1]))
+		fmt.Fprintf(c.Stderr, "radar: %s were not shown: who reads them is too slow\n", words.Plural(int(c.left), c.what[:len(c.what)-1]))
 	}
 	return err
 }

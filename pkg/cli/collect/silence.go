@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/collect"
 )
 
@@ -58,10 +59,10 @@ func (s *silence) look(k *kit.Kit, now time.Time, i *collect.Info) {
 func (s *silence) say(k *kit.Kit, i *collect.Info) bool {
 	var lines []string
 	if n := i.Counts.Rejected; n > 0 {
-		lines = append(lines, fmt.Sprintf("%s came that hold no report: capture them, radar int decode -r FILE shows what they are", kit.Plural(int(n), "datagram")))
+		lines = append(lines, fmt.Sprintf("%s came that hold no report: capture them, radar int decode -r FILE shows what they are", words.Plural(int(n), "datagram")))
 	}
 	if i.Refused > 0 {
-		lines = append(lines, fmt.Sprintf("%s came of sources that are not among those of --allow", kit.Plural(int(i.Refused), "datagram")))
+		lines = append(lines, fmt.Sprintf("%s came of sources that are not among those of --allow", words.Plural(int(i.Refused), "datagram")))
 	}
 	dropped, err := collect.ReadDropped()
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/agent"
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/datapath"
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/topo"
@@ -176,7 +177,7 @@ func attach(k *kit.Kit, ctx context.Context, f *attachOptions, args []string, fl
 		return err
 	}
 	if req.Empty() && running.PID != 0 {
-		return fmt.Errorf("domain %q is attached and its agent (process %d) runs: name nodes to add, or detach it first with: radar detach%s", k.Domain, running.PID, kit.DomainFlag(k.Domain))
+		return fmt.Errorf("domain %q is attached and its agent (process %d) runs: name nodes to add, or detach it first with: radar detach%s", k.Domain, running.PID, words.DomainFlag(k.Domain))
 	}
 	return attachAndRun(k, ctx, f, req, found.notes, running)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/datapath"
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/nodes"
@@ -161,7 +162,7 @@ func printReaders(w io.Writer, list []readerView) {
 	for _, r := range list {
 		what := "all interfaces"
 		if r.Ports > 0 {
-			what = kit.Plural(r.Ports, "interface")
+			what = words.Plural(r.Ports, "interface")
 		}
 		fmt.Fprintf(w, "note: in node %s %s (process %d) reads %s. If it forwards packets: one whose content it changes leaves with its true header, and its story ends there; what it puts into other packets (a tunnel, a report) has rewritten header bits: then leave the node out, and name it by --vm\n",
 			r.Node, r.Process, r.PID, what)
@@ -188,16 +189,16 @@ func countText(list []answer.Node) string {
 			continue
 		}
 		if n.Auto {
-			found = append(found, fmt.Sprintf("%s of %s found", kit.Plural(len(n.Ports), "port"), n.Name))
+			found = append(found, fmt.Sprintf("%s of %s found", words.Plural(len(n.Ports), "port"), n.Name))
 			continue
 		}
 		named++
 		ports += len(n.Ports)
 	}
 	if machines > 0 {
-		found = append(found, kit.Plural(machines, "virtual machine"))
+		found = append(found, words.Plural(machines, "virtual machine"))
 	}
-	return strings.Join(append([]string{kit.Plural(named, "node"), kit.Plural(ports, "port")}, found...), ", ")
+	return strings.Join(append([]string{words.Plural(named, "node"), words.Plural(ports, "port")}, found...), ", ")
 }
 
 // printNodes prints one line a port, and one for a node without any. What hangs on a

@@ -15,6 +15,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/agent"
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/datapath"
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/nodes"
@@ -242,7 +243,7 @@ func drainProgress(k *kit.Kit) func(int) {
 		shown = inFlight
 		fmt.Fprint(k.Stderr, kit.Own("\r\x1b[K"))
 		if inFlight > 0 {
-			fmt.Fprintf(k.Stderr, "waiting for %s under way; Ctrl-C again does not wait ", kit.Plural(inFlight, "packet"))
+			fmt.Fprintf(k.Stderr, "waiting for %s under way; Ctrl-C again does not wait ", words.Plural(inFlight, "packet"))
 		}
 	}
 }

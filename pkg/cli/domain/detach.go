@@ -14,6 +14,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/agent"
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/datapath"
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/nodes"
@@ -170,10 +171,10 @@ func detachRest(k *kit.Kit, ctx context.Context) error {
 func (v *detachView) what() string {
 	var parts []string
 	if v.Nodes > 0 || v.VMs == 0 {
-		parts = append(parts, kit.Plural(v.Nodes, "node")+" with "+kit.Plural(v.Ports, "port"))
+		parts = append(parts, words.Plural(v.Nodes, "node")+" with "+words.Plural(v.Ports, "port"))
 	}
 	if v.VMs > 0 {
-		parts = append(parts, kit.Plural(v.VMs, "virtual machine"))
+		parts = append(parts, words.Plural(v.VMs, "virtual machine"))
 	}
 	return strings.Join(parts, " and ")
 }
@@ -191,14 +192,14 @@ func printDetached(k *kit.Kit, v *detachView) error {
 		return err
 	case !v.Ended && len(v.Followed) > 0:
 		_, err := fmt.Fprintf(k.Out, "domain %s: %s detached; no node is left, it waits for containers that match %s (end it with: radar detach%s)\n",
-			v.Domain, v.what(), strings.Join(v.Followed, " "), kit.DomainFlag(v.Domain))
+			v.Domain, v.what(), strings.Join(v.Followed, " "), words.DomainFlag(v.Domain))
 		return err
 	case !v.Ended && v.Summary == nil:
 		_, err := fmt.Fprintf(k.Out, "domain %s: %s detached, the others go on\n", v.Domain, v.what())
 		return err
 	}
 	if _, err := fmt.Fprintf(k.Out, "domain %s detached: %s, %s\n",
-		v.Domain, kit.Plural(v.Nodes, "node"), kit.Plural(v.Ports, "port")); err != nil {
+		v.Domain, words.Plural(v.Nodes, "node"), words.Plural(v.Ports, "port")); err != nil {
 		return err
 	}
 	if v.Summary == nil {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
@@ -33,7 +34,7 @@ func TestBackground(t *testing.T) {
 	w.Ping(5)
 	w.Settled(10)
 	for _, r := range w.Packets("--state", "delivered") {
-		if got := kit.PathText(&r); got != "h1 > r1 > h2" && got != "h2 > r1 > h1" {
+		if got := words.Path(&r); got != "h1 > r1 > h2" && got != "h2 > r1 > h1" {
 			t.Errorf("path %q", got)
 		}
 	}
@@ -198,7 +199,7 @@ func TestNodesJoinAndLeave(t *testing.T) {
 	w.Settled(4)
 	for _, r := range w.Packets() {
 		if len(r.Hops) != 3 {
-			t.Errorf("packet with %d hops after the third node joined: %s", len(r.Hops), kit.PathText(&r))
+			t.Errorf("packet with %d hops after the third node joined: %s", len(r.Hops), words.Path(&r))
 		}
 	}
 	if out := w.Radar(kit.ExitUsage, "detach", "nobody"); !strings.Contains(out, "nobody") {

@@ -12,6 +12,7 @@ import (
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/nodes/dockertest"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
@@ -62,7 +63,7 @@ func TestDockerNetworks(t *testing.T) {
 
 	topology := w.Radar(kit.ExitOK, "topo")
 	none("topo", topology)
-	if !strings.Contains(topology, kit.NotAttached) || strings.Count(topology, "host (found)") != 1 {
+	if !strings.Contains(topology, words.NotAttached) || strings.Count(topology, "host (found)") != 1 {
 		t.Errorf("topo does not tell cache from the host:\n%s", topology)
 	}
 	none("topo -o mermaid", w.Radar(kit.ExitOK, "topo", "--load", "-o", "mermaid"))
@@ -72,11 +73,11 @@ func TestDockerNetworks(t *testing.T) {
 		t.Errorf("JSON has not both names: %+v", v.Links)
 	}
 	for _, args := range [][]string{{"paths"}, {"latency"}, {"packets", "--dst", cache.Address()}, {"throughput", "--by", "path"}} {
-		if out := w.Radar(kit.ExitOK, args...); !strings.Contains(out, "web > "+kit.NotAttached) {
+		if out := w.Radar(kit.ExitOK, args...); !strings.Contains(out, "web > "+words.NotAttached) {
 			t.Errorf("%v does not say that cache is not attached:\n%s", args, out)
 		}
 	}
-	if out := w.Radar(kit.ExitOK, "paths", "-o", "json"); strings.Contains(out, kit.NotAttached) || !strings.Contains(out, `"path":"web > host"`) {
+	if out := w.Radar(kit.ExitOK, "paths", "-o", "json"); strings.Contains(out, words.NotAttached) || !strings.Contains(out, `"path":"web > host"`) {
 		t.Errorf("JSON of paths:\n%s", out)
 	}
 	laterNetworks(w, d, strings.TrimPrefix(label, "docker:label="))

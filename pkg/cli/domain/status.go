@@ -12,6 +12,7 @@ import (
 	"github.com/vnetradar/radar/pkg/agent"
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/datapath"
 	"github.com/vnetradar/radar/pkg/domain"
 )
@@ -174,7 +175,7 @@ func newStatusView(k *kit.Kit, h *datapath.Handle, r *agent.Reader) (*statusView
 	v.Totals = agent.NewTotals(counters, r.Collector.Totals())
 	v.Counters = counterViews(counters)
 	if !v.Agent.Alive {
-		v.Notes = append(v.Notes, kit.NoAgentText(v.Lease, d.Name))
+		v.Notes = append(v.Notes, words.NoAgentText(v.Lease, d.Name))
 	}
 	if text := h.Crowded(); text != "" {
 		v.Notes = append(v.Notes, text)
@@ -183,7 +184,7 @@ func newStatusView(k *kit.Kit, h *datapath.Handle, r *agent.Reader) (*statusView
 		v.Notes = append(v.Notes, text)
 	}
 	if len(v.Nodes) == 0 && !v.WatchContainers {
-		v.Notes = append(v.Notes, "no node is left: what was measured is still here; end the domain with: radar detach"+kit.DomainFlag(d.Name))
+		v.Notes = append(v.Notes, "no node is left: what was measured is still here; end the domain with: radar detach"+words.DomainFlag(d.Name))
 	}
 	return v, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/agent"
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/datapath"
 )
 
@@ -80,7 +81,7 @@ func (v *costView) addTo(head *kit.Table) {
 	head.Add("agent's cost", text)
 	var parts []string
 	for _, h := range v.Hooks {
-		parts = append(parts, fmt.Sprintf("%s %s (%d runs)", h.Hook, kit.HumanDuration(h.NsPerRun), h.Runs))
+		parts = append(parts, fmt.Sprintf("%s %s (%d runs)", h.Hook, words.Duration(h.NsPerRun), h.Runs))
 	}
 	switch {
 	case len(parts) > 0:

@@ -11,6 +11,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/agent"
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/datapath"
 )
 
@@ -73,7 +74,7 @@ func leaseText(v *statusView) string {
 	if v.Lease.LeftNs == nil {
 		return "never ends"
 	}
-	left := kit.HumanDuration(float64(*v.Lease.LeftNs)) + " left"
+	left := words.Duration(float64(*v.Lease.LeftNs)) + " left"
 	switch {
 	case !v.Lease.Valid:
 		return "over: no packet is marked"

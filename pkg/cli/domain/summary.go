@@ -9,6 +9,7 @@ import (
 	"github.com/vnetradar/radar/pkg/agent"
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/cli/words"
 )
 
 // summaryView is the JSON form of a domain's summary.
@@ -40,7 +41,7 @@ func printSummary(k *kit.Kit, s *agent.Summary, end agent.End) error {
 		what = "measured so far"
 	}
 	if _, err := fmt.Fprintf(k.Out, "\ndomain %s %s: %s, %s\n",
-		s.Domain, what, kit.Plural(s.Nodes, "node"), kit.Plural(s.Ports, "port")); err != nil {
+		s.Domain, what, words.Plural(s.Nodes, "node"), words.Plural(s.Ports, "port")); err != nil {
 		return err
 	}
 	return printSummaryTable(k, v)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/graph"
 )
@@ -84,7 +85,7 @@ func printTopo(k *kit.Kit, v *answer.Topology, format kit.GraphFormat) error {
 		ports += len(n.Ports)
 	}
 	fmt.Fprintf(k.Out, "domain %s: %s, %s, %s\n", v.Domain,
-		kit.Plural(len(v.Nodes), "node"), kit.Plural(ports, "port"), kit.Plural(countLinks(v), "link"))
+		words.Plural(len(v.Nodes), "node"), words.Plural(ports, "port"), words.Plural(countLinks(v), "link"))
 	if err := printTopoPorts(k, v, format == kit.GraphFormat(kit.FormatWide)); err != nil {
 		return err
 	}
@@ -108,7 +109,7 @@ func printTopoPorts(k *kit.Kit, v *answer.Topology, wide bool) error {
 		for _, p := range n.Ports {
 			node := name
 			if p.Place == answer.PlaceMember {
-				node = kit.NotAttached
+				node = words.NotAttached
 			}
 			cells := []string{node, k.Shown.Port(n.Name, p.Name), roleText(p.Role, p.Forced), connectedTo(k.Shown, &p.Port, n.Name), strings.Join(p.ShownAddresses(), " ")}
 			if wide {
@@ -125,7 +126,7 @@ const maxAddresses = 4
 
 // drawing draws the topology. Every edge of the domain has an outside of its own, except
 // those of one bridge: two edges need not lead to the same place.
-func drawing(v *answer.Topology, shown *kit.ShownNames) *graph.Graph {
+func drawing(v *answer.Topology, shown *words.Names) *graph.Graph {
 	g := &graph.Graph{Name: v.Domain}
 	vertices := make(map[string]int)
 	for _, n := range v.Nodes {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/domain"
 )
 
@@ -21,7 +22,7 @@ func roleText(role domain.Role, forced bool) string {
 }
 
 // connectedTo says in words what is at the other end of a port.
-func connectedTo(s *kit.ShownNames, p *answer.Port, node string) string {
+func connectedTo(s *words.Names, p *answer.Port, node string) string {
 	switch {
 	case p.Place == answer.PlaceBridge:
 		return fmt.Sprintf("bridge %s, toward %s itself", s.End(p.Link), node)
@@ -40,7 +41,7 @@ func connectedTo(s *kit.ShownNames, p *answer.Port, node string) string {
 }
 
 // shownLinks are the links as tables and drawings show them.
-func shownLinks(s *kit.ShownNames, list []answer.Link) []answer.Link {
+func shownLinks(s *words.Names, list []answer.Link) []answer.Link {
 	list = slices.Clone(list)
 	for i := range list {
 		l := &list[i]
@@ -76,13 +77,13 @@ func nodeLoadLines(l *answer.NodeLoad) []string {
 	}
 	var parts []string
 	if l.P50Ns != nil {
-		parts = append(parts, "p50 "+kit.HumanDuration(float64(*l.P50Ns)))
+		parts = append(parts, "p50 "+words.Duration(float64(*l.P50Ns)))
 	}
 	if l.Lost > 0 {
-		parts = append(parts, kit.Decimal(l.Lost)+" lost")
+		parts = append(parts, words.Decimal(l.Lost)+" lost")
 	}
 	if l.Expired > 0 {
-		parts = append(parts, kit.Decimal(l.Expired)+" expired")
+		parts = append(parts, words.Decimal(l.Expired)+" expired")
 	}
 	if len(parts) == 0 {
 		return nil
@@ -114,18 +115,18 @@ func linkLoadLines(d *answer.LinkLoad) []string {
 	if d.Packets == 0 && d.Lost == 0 && d.Expired == 0 {
 		return nil
 	}
-	text := fmt.Sprintf("%s > %s: %s", shortEnd(d.From), shortEnd(d.To), kit.Decimal(d.Packets))
+	text := fmt.Sprintf("%s > %s: %s", shortEnd(d.From), shortEnd(d.To), words.Decimal(d.Packets))
 	if d.P50Ns != nil {
-		text += ", p50 " + kit.HumanDuration(float64(*d.P50Ns))
+		text += ", p50 " + words.Duration(float64(*d.P50Ns))
 	}
 	if d.QueueNs != nil {
-		text += ", queue p50 " + kit.HumanDuration(float64(*d.QueueNs))
+		text += ", queue p50 " + words.Duration(float64(*d.QueueNs))
 	}
 	if d.Lost > 0 {
-		text += ", " + kit.Decimal(d.Lost) + " lost"
+		text += ", " + words.Decimal(d.Lost) + " lost"
 	}
 	if d.Expired > 0 {
-		text += ", " + kit.Decimal(d.Expired) + " expired"
+		text += ", " + words.Decimal(d.Expired) + " expired"
 	}
 	return []string{text}
 }
@@ -145,7 +146,7 @@ func printTopoLoad(k *kit.Kit, v *answer.Topology) error {
 		kit.Column{Title: "LOST", Right: true}, kit.Column{Title: "EXPIRED", Right: true}, kit.Column{Title: "LINK"})
 	for _, l := range shownLinks(k.Shown, v.Links) {
 		for _, d := range l.Load {
-			links.Add(kit.Decimal(d.Packets), optionalDuration(d.QueueNs), optionalDuration(d.P50Ns), kit.Decimal(d.Lost), kit.Decimal(d.Expired), d.From+" > "+d.To)
+			links.Add(words.Decimal(d.Packets), optionalDuration(d.QueueNs), optionalDuration(d.P50Ns), words.Decimal(d.Lost), words.Decimal(d.Expired), d.From+" > "+d.To)
 		}
 	}
 	if links.Empty() {
@@ -159,7 +160,7 @@ func printTopoLoad(k *kit.Kit, v *answer.Topology) error {
 	nodes := kit.NewTable(kit.Column{Title: "P50", Right: true}, kit.Column{Title: "LOST", Right: true},
 		kit.Column{Title: "EXPIRED", Right: true}, kit.Column{Title: "NODE"})
 	for _, n := range v.Nodes {
-		nodes.Add(optionalDuration(n.Load.P50Ns), kit.Decimal(n.Load.Lost), kit.Decimal(n.Load.Expired), n.Name)
+		nodes.Add(optionalDuration(n.Load.P50Ns), words.Decimal(n.Load.Lost), words.Decimal(n.Load.Expired), n.Name)
 	}
 	return nodes.Flush(k.Out)
 }
@@ -168,5 +169,5 @@ func optionalDuration(ns *int64) string {
 	if ns == nil {
 		return ""
 	}
-	return kit.HumanDuration(float64(*ns))
+	return words.Duration(float64(*ns))
 }

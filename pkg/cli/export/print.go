@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/export"
 )
 
@@ -69,11 +70,11 @@ func (x *exporting) printEnd() error {
 // lines say it in words; what did not happen is not said.
 func (v *end) lines() []string {
 	lines := []string{fmt.Sprintf("%s, %d of them reported by %s, %d of these of drops",
-		kit.Plural(int(v.Packets), "packet"), v.Reported, kit.Plural(int(v.Reports), "report"), v.Drops)}
+		words.Plural(int(v.Packets), "packet"), v.Reported, words.Plural(int(v.Reports), "report"), v.Drops)}
 	for _, c := range v.Collectors {
 		line := fmt.Sprintf("%s: %d sent", c.Collector, c.Sent)
 		if c.Refused > 0 {
-			line += fmt.Sprintf(", %s that nobody listens there", kit.Plural(int(c.Refused), "answer"))
+			line += fmt.Sprintf(", %s that nobody listens there", words.Plural(int(c.Refused), "answer"))
 		}
 		if c.Failed > 0 {
 			var texts []string

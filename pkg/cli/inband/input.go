@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/intwire"
 )
 
@@ -92,7 +93,7 @@ func decodeFile(k *kit.Kit, f *decodeOptions) error {
 	if k.Output == kit.FormatJSON {
 		return nil
 	}
-	_, err = fmt.Fprintf(k.Out, "%s, %d with INT or a report\n", kit.Plural(packets, "packet"), found)
+	_, err = fmt.Fprintf(k.Out, "%s, %d with INT or a report\n", words.Plural(packets, "packet"), found)
 	return err
 }
 

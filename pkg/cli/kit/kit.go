@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/domain"
 )
 
@@ -35,7 +36,7 @@ type Kit struct {
 	View    *View  // of a command that prints again and again; nil: it prints once
 
 	// Shown is what tables call nodes and ports; nil: as the domain does.
-	Shown *ShownNames
+	Shown *words.Names
 }
 
 // New returns a kit with the default flags. What is written to stdout and stderr is made safe for

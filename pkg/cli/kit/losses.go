@@ -8,6 +8,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/cli/words"
 )
 
 // PrintLosses prints rows; recent are the packets of the last seconds, nil: nobody asks for them.
@@ -29,15 +30,15 @@ func (k *Kit) PrintLosses(rows []answer.LossRow, afterDelivery bool, recent *ans
 	}
 	t := NewTable(columns...)
 	for _, r := range rows {
-		flows := Decimal(r.Flows)
+		flows := words.Decimal(r.Flows)
 		if r.FlowsMore {
 			flows += "+"
 		}
-		cells := []string{Decimal(r.Packets)}
+		cells := []string{words.Decimal(r.Packets)}
 		if recent != nil {
-			cells = append(cells, Decimal(recent.Of[r.LossPlace]))
+			cells = append(cells, words.Decimal(recent.Of[r.LossPlace]))
 		}
-		cells = append(append(cells, Decimal(r.Skbs), Decimal(r.Bytes), flows), k.PlaceCells(&r.LossPlace)...)
+		cells = append(append(cells, words.Decimal(r.Skbs), words.Decimal(r.Bytes), flows), k.PlaceCells(&r.LossPlace)...)
 		if afterDelivery {
 			cells = append(cells, LocalNote(&r.LossPlace))
 		}
@@ -60,7 +61,7 @@ var PlaceColumns = []Column{
 
 // PlaceCells are the cells of PlaceColumns.
 func (k *Kit) PlaceCells(p *aggregate.LossPlace) []string {
-	return []string{p.Node, k.Shown.Port(p.Node, p.Port), string(p.At), p.Reason, p.Qdisc, p.Function, shortWhy(p.Reason, p.Function)}
+	return []string{p.Node, k.Shown.Port(p.Node, p.Port), string(p.At), p.Reason, p.Qdisc, p.Function, words.Why(p.Reason, p.Function)}
 }
 
 // LocalNote is what tables say about it.

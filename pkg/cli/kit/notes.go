@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/domain"
 )
 
@@ -27,7 +28,7 @@ func (k *Kit) Texts(notes []answer.Note) (list []string) {
 }
 
 // Notef says something about an answer on standard error, with -f only once.
-func (k *Kit) Notef(format string, args ...any) { k.noteOnce(say(format, args...)) }
+func (k *Kit) Notef(format string, args ...any) { k.noteOnce(words.Say(format, args...)) }
 
 // noteOnce says text on standard error, with -f once for each key.
 func (k *Kit) noteOnce(key, text string) {
@@ -47,3 +48,5 @@ func (k *Kit) Warn(err error) {
 		k.Notef("warning: %v", err)
 	}
 }
+
+func (k *Kit) words() words.Sentences { return words.Sentences{Location: k.Location, Now: k.Now()} }

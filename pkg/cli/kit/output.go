@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -191,12 +190,4 @@ func (t *Table) line(w io.Writer, cells []string) error {
 	}
 	_, err := io.WriteString(w, strings.TrimRight(b.String(), " ")+"\n")
 	return err
-}
-
-// Plural is "1 node", "2 nodes".
-func Plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return strconv.Itoa(n) + " " + noun + "s"
 }

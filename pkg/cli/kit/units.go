@@ -10,49 +10,6 @@ import (
 	"time"
 )
 
-// HumanDuration renders ns with three digits or a little more: 812ns, 12.3us,
-// 4.56ms, 1.20s.
-func HumanDuration(ns float64) string {
-	abs := math.Abs(ns)
-	for _, u := range []struct {
-		size float64
-		name string
-	}{{1, "ns"}, {1e3, "us"}, {1e6, "ms"}} {
-		if abs/u.size < 999.5 {
-			return TrimNumber(ns/u.size, u.size > 1) + u.name
-		}
-	}
-	return TrimNumber(ns/1e9, true) + "s"
-}
-
-// HumanRate renders bits/s: 812bit/s, 12.3Mbit/s (powers of 1000).
-func HumanRate(bps uint64) string {
-	v, unit := float64(bps), ""
-	for _, next := range []string{"k", "M", "G", "T"} {
-		if v < 999.5 {
-			break
-		}
-		v, unit = v/1000, next
-	}
-	return TrimNumber(v, unit != "") + unit + "bit/s"
-}
-
-// TrimNumber keeps three significant digits of v below 1000, fewer decimals the
-// larger v; whole numbers have none.
-func TrimNumber(v float64, fraction bool) string {
-	switch abs := math.Abs(v); {
-	case !fraction || abs >= 99.95:
-		return strconv.FormatFloat(v, 'f', 0, 64)
-	case abs >= 9.995:
-		return strconv.FormatFloat(v, 'f', 1, 64)
-	default:
-		return strconv.FormatFloat(v, 'f', 2, 64)
-	}
-}
-
-// Decimal renders a number as it is.
-func Decimal(n uint64) string { return strconv.FormatUint(n, 10) }
-
 // Count is a flag value of packets or entries: 1048576, 1M, 2^20.
 type Count uint32
 

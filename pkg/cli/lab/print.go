@@ -14,6 +14,7 @@ import (
 
 	scenarios "github.com/vnetradar/radar/lab"
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/lab"
 )
 
@@ -23,7 +24,7 @@ func printUp(k *kit.Kit, l *lab.Lab, took time.Duration) error {
 		return kit.PrintJSON(w, l)
 	}
 	_, err := fmt.Fprintf(w, "Lab %s is up: %s, %s, %s.\nMeasure it with:\n  radar attach -d --lab %s\n",
-		l.Name, kit.Plural(len(l.Machines), "machine"), kit.Plural(len(l.Links), "link"), kit.HumanDuration(float64(took)), l.Name)
+		l.Name, words.Plural(len(l.Machines), "machine"), words.Plural(len(l.Links), "link"), words.Duration(float64(took)), l.Name)
 	return err
 }
 

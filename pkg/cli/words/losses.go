@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package kit
+package words
 
 import "github.com/vnetradar/radar/pkg/record"
 
-// shortWords say in two or three words what reasonWords say in a sentence: for a column of a
+// shortWords say in two or three words what Reasons say in a sentence: for a column of a
 // table. A reason that is not here has none.
 var shortWords = map[string]string{
 	"QDISC_DROP":      "queue full",
@@ -68,8 +68,8 @@ var functionWords = map[string]string{
 	"netem_enqueue":      "link loses (netem)",
 }
 
-// shortWhy is why packets were dropped in plain words, "" if there are none for it.
-func shortWhy(reason, function string) string {
+// Why is why packets were dropped in plain words, "" if there are none for it.
+func Why(reason, function string) string {
 	words := shortWords[reason]
 	if function == "ndisc_error_report" || words == "" {
 		if of := functionWords[function]; of != "" {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package kit
+package words
 
 import (
 	"regexp"
@@ -16,11 +16,11 @@ import (
 // the namespace of the bridge is not the one that sent, or got, the packet.
 const NotAttached = "(not attached)"
 
-// ShownNames are what tables, drawings and stories call nodes and ports where the description
+// Names are what tables, drawings and stories call nodes and ports where the description
 // of the domain has other names: the network that Docker's bridge is, and whoever is not
 // attached. JSON and CSV have the names of interfaces and of their namespaces. A nil one
 // changes nothing.
-type ShownNames struct {
+type Names struct {
 	of    *domain.Domain
 	ids   map[uint16]*domain.Port
 	ports map[string]*domain.Port // by NODE/INTERFACE; only those that are called otherwise
@@ -29,9 +29,9 @@ type ShownNames struct {
 // portRE finds what can be NODE/INTERFACE in a sentence.
 var portRE = regexp.MustCompile(`[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+`)
 
-// NewShownNames returns the names of a domain.
-func NewShownNames(d *domain.Domain) *ShownNames {
-	s := &ShownNames{of: d, ids: make(map[uint16]*domain.Port), ports: make(map[string]*domain.Port)}
+// NewNames returns the names of a domain.
+func NewNames(d *domain.Domain) *Names {
+	s := &Names{of: d, ids: make(map[uint16]*domain.Port), ports: make(map[string]*domain.Port)}
 	for i := range d.Ports {
 		p := &d.Ports[i]
 		node := d.NodeByID(p.Node)
@@ -47,15 +47,14 @@ func NewShownNames(d *domain.Domain) *ShownNames {
 	return s
 }
 
-// ShowNames makes a domain's names those of tables.
-func (k *Kit) ShowNames(d *domain.Domain) {
-	if k.Shown == nil || k.Shown.of != d {
-		k.Shown = NewShownNames(d)
-	}
-}
+// Domain is whose names these are.
+func (s *Names) Domain() *domain.Domain { return s.of }
+
+// Aggregates are the names for the answers of aggregates.
+func (s *Names) Aggregates(names packet.Names) packet.Names { return shownAggregates{names, s} }
 
 // Port is what an interface of a node is called.
-func (s *ShownNames) Port(node, port string) string {
+func (s *Names) Port(node, port string) string {
 	if s == nil {
 		return port
 	}
@@ -66,7 +65,7 @@ func (s *ShownNames) Port(node, port string) string {
 }
 
 // Node is what a node is called in a hop by these ports, which may be "".
-func (s *ShownNames) Node(node string, ports ...string) string {
+func (s *Names) Node(node string, ports ...string) string {
 	if s == nil {
 		return node
 	}
@@ -79,7 +78,7 @@ func (s *ShownNames) Node(node string, ports ...string) string {
 }
 
 // End is NODE/PORT, with "bridge " before it or not; what is none stays as it is.
-func (s *ShownNames) End(end string) string {
+func (s *Names) End(end string) string {
 	word, name := "", end
 	if rest, ok := strings.CutPrefix(end, "bridge "); ok {
 		word, name = "bridge ", rest
@@ -92,7 +91,7 @@ func (s *ShownNames) End(end string) string {
 }
 
 // text is a sentence that may name bridges.
-func (s *ShownNames) text(text string) string {
+func (s *Names) text(text string) string {
 	if s == nil {
 		return text
 	}
@@ -103,7 +102,7 @@ func (s *ShownNames) text(text string) string {
 }
 
 // Texts are sentences that may name bridges.
-func (s *ShownNames) Texts(list []string) []string {
+func (s *Names) Texts(list []string) []string {
 	list = slices.Clone(list)
 	for i := range list {
 		list[i] = s.text(list[i])
@@ -112,7 +111,7 @@ func (s *ShownNames) Texts(list []string) []string {
 }
 
 // Record is r as tables show it: the same one where nothing has another name.
-func (s *ShownNames) Record(r *record.Record) *record.Record {
+func (s *Names) Record(r *record.Record) *record.Record {
 	if s == nil || len(s.ports) == 0 || r.Source != record.EBPF {
 		return r
 	}
@@ -132,7 +131,7 @@ func (s *ShownNames) Record(r *record.Record) *record.Record {
 
 // loss keeps the node: what drops packets at a bridge's member are the rules and queues of
 // the bridge's namespace.
-func (s *ShownNames) loss(l *record.Loss) *record.Loss {
+func (s *Names) loss(l *record.Loss) *record.Loss {
 	if l == nil {
 		return nil
 	}
@@ -141,18 +140,10 @@ func (s *ShownNames) loss(l *record.Loss) *record.Loss {
 	return &shown
 }
 
-// NamesOf are the names for the answers of aggregates, in the format that was asked for.
-func (k *Kit) NamesOf(names packet.Names) packet.Names {
-	if k.Output.Raw() || k.Shown == nil {
-		return names
-	}
-	return shownAggregates{names, k.Shown}
-}
-
 // shownAggregates are Names as tables have them (aggregate.HopNames).
 type shownAggregates struct {
 	packet.Names
-	shown *ShownNames
+	shown *Names
 }
 
 // PortName is the network's name, where the port is one.

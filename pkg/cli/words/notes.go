@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package kit
+// Package words makes words of what radar has measured, for tables and sentences: numbers, packets,
+// losses, notes, and what nodes and ports are called.
+package words
 
 import (
 	"cmp"
@@ -15,16 +17,14 @@ import (
 	"github.com/vnetradar/radar/pkg/domain"
 )
 
-// Words makes sentences of the values of answers.
-type Words struct {
+// Sentences makes sentences of the values of answers.
+type Sentences struct {
 	Location *time.Location // of the times in sentences
 	Now      time.Time
 }
 
-func (k *Kit) words() Words { return Words{k.Location, k.Now()} }
-
 // Note is a note in words. With -f it is said once for each key; both are "" of a kind without words.
-func (w Words) Note(n answer.Note) (key, text string) {
+func (w Sentences) Note(n answer.Note) (key, text string) {
 	for _, of := range []func(answer.Note) (key, text string){w.domainNote, w.emptyNote, w.ringNote, w.rowsNote, w.lossNote, w.reportNote} {
 		if key, text = of(n); text != "" {
 			return key, text
@@ -33,16 +33,16 @@ func (w Words) Note(n answer.Note) (key, text string) {
 	return "", ""
 }
 
-// say is a sentence that is said once, whatever its values.
-func say(format string, args ...any) (key, text string) { return format, fmt.Sprintf(format, args...) }
+// Say is a sentence that is said once, whatever its values.
+func Say(format string, args ...any) (key, text string) { return format, fmt.Sprintf(format, args...) }
 
 // domainNote has words for what the domain lacks now.
-func (w Words) domainNote(n answer.Note) (key, text string) {
+func (w Sentences) domainNote(n answer.Note) (key, text string) {
 	switch n := n.(type) {
 	case answer.Warning:
-		return say("warning: %v", n.Err)
+		return Say("warning: %v", n.Err)
 	case answer.NoAgent:
-		return say("%s", NoAgentText(n.Lease, n.Domain))
+		return Say("%s", NoAgentText(n.Lease, n.Domain))
 	case answer.AgentFails, answer.DiskFull:
 		text := w.trouble(n)
 		return text, text
@@ -51,9 +51,9 @@ func (w Words) domainNote(n answer.Note) (key, text string) {
 		for _, r := range n.Reasons {
 			reasons = append(reasons, r.Name+" "+Decimal(r.Packets))
 		}
-		return say("%s not measured (%s): radar status -o wide", PacketsWere(n.Packets), strings.Join(reasons, ", "))
+		return Say("%s not measured (%s): radar status -o wide", PacketsWere(n.Packets), strings.Join(reasons, ", "))
 	case answer.EqualUnderWay:
-		return say("key_in_flight: with DF clear (or a TTL below 8) a packet is not measured while an equal one is under way (addresses, ports, IP ID, first bytes of the payload): set DF, or give each packet an IP ID or a payload of its own")
+		return Say("key_in_flight: with DF clear (or a TTL below 8) a packet is not measured while an equal one is under way (addresses, ports, IP ID, first bytes of the payload): set DF, or give each packet an IP ID or a payload of its own")
 	}
 	return "", ""
 }
@@ -78,7 +78,7 @@ var meantBy = map[string]string{
 }
 
 // trouble says what the agent cannot do, what that means, and what helps.
-func (w Words) trouble(n answer.Note) string {
+func (w Sentences) trouble(n answer.Note) string {
 	switch n := n.(type) {
 	case answer.AgentFails:
 		return fmt.Sprintf("the agent cannot %s: its log says more, %s", w.troubleText(n.Trouble), domain.File(n.Domain, "agent.log"))
@@ -94,7 +94,7 @@ func (w Words) trouble(n answer.Note) string {
 }
 
 // troubleText is "follow the topology since 10:15:04 (no space left on device; ...)".
-func (w Words) troubleText(t agent.Trouble) string {
+func (w Sentences) troubleText(t agent.Trouble) string {
 	text := fmt.Sprintf("%s since %s (%s", t.What, w.clock(t.Since), t.Error)
 	if means := meantBy[t.What]; means != "" {
 		text += "; " + means
@@ -110,12 +110,12 @@ var NotMeantTexts = map[string]string{
 }
 
 // emptyNote has words for why an answer is empty. Where they are said with -f, other values are said anew.
-func (w Words) emptyNote(n answer.Note) (key, text string) {
+func (w Sentences) emptyNote(n answer.Note) (key, text string) {
 	switch n := n.(type) {
 	case answer.NothingMeasured:
-		return say("no packet was measured since %s", w.clock(n.Since))
+		return Say("no packet was measured since %s", w.clock(n.Since))
 	case answer.NothingMatches:
-		return say("no packet matches; %s measured since %s", Plural(int(n.Measured), "packet"), w.clock(n.Since))
+		return Say("no packet matches; %s measured since %s", Plural(int(n.Measured), "packet"), w.clock(n.Since))
 	case answer.UnderWay:
 		text = fmt.Sprintf("%s under way: in no answer before they have ended (not seen for %v, they have expired)", packetsAre(n.Packets), n.Timeout)
 	case answer.OtherStates:
@@ -136,64 +136,64 @@ func (w Words) emptyNote(n answer.Note) (key, text string) {
 }
 
 // ringNote has words for what reading the ring found.
-func (w Words) ringNote(n answer.Note) (key, text string) {
+func (w Sentences) ringNote(n answer.Note) (key, text string) {
 	switch n := n.(type) {
 	case answer.SnapshotUnused:
-		return say("warning: %s", n.Why)
+		return Say("warning: %s", n.Why)
 	case answer.OlderMissing:
-		return say("the ring remembers packets from %s on; older ones are not in this answer (attach with more --slots)", n.From.In(w.Location).Format(time.RFC3339))
+		return Say("the ring remembers packets from %s on; older ones are not in this answer (attach with more --slots)", n.From.In(w.Location).Format(time.RFC3339))
 	case answer.Overwritten:
-		return say("%d packets were overwritten while they were read", n.Packets)
+		return Say("%d packets were overwritten while they were read", n.Packets)
 	case answer.Unread:
-		return say("up to %d packets were overwritten before they could be read (attach with more --slots)", n.Packets)
+		return Say("up to %d packets were overwritten before they could be read (attach with more --slots)", n.Packets)
 	case answer.Incomplete:
-		return say("%s: more happened than a record has room for (attach anew, with more --max-hops), or it was partly overwritten", incompleteText(n.Packets))
+		return Say("%s: more happened than a record has room for (attach anew, with more --max-hops), or it was partly overwritten", incompleteText(n.Packets))
 	}
 	return "", ""
 }
 
 // rowsNote has words for what rows lack.
-func (w Words) rowsNote(n answer.Note) (key, text string) {
+func (w Sentences) rowsNote(n answer.Note) (key, text string) {
 	switch n := n.(type) {
 	case answer.TableFull:
 		what := string(n.Table)
 		if n.Table == answer.Places {
 			what = "places and reasons"
 		}
-		return say("%d packets are of %s beyond the first %d, which are not kept apart", n.Packets, what, n.Limit)
+		return Say("%d packets are of %s beyond the first %d, which are not kept apart", n.Packets, what, n.Limit)
 	case answer.NoRoom:
-		return say("%d packets passed nodes, ports or links for which there was no room: they are not in all rows", n.Packets)
+		return Say("%d packets passed nodes, ports or links for which there was no room: they are not in all rows", n.Packets)
 	case answer.Unordered:
-		return say("jitter and reordering lack %d packets: they became known too late to be put in order", n.Packets)
+		return Say("jitter and reordering lack %d packets: they became known too late to be put in order", n.Packets)
 	case answer.Inexact:
-		return say("there was no room for all latencies: percentiles of %s count %d packets with the nearest that there was room for (inexact, with -o json)", Plural(n.Flows, "flow"), n.Packets)
+		return Say("there was no room for all latencies: percentiles of %s count %d packets with the nearest that there was room for (inexact, with -o json)", Plural(n.Flows, "flow"), n.Packets)
 	case answer.MoreFlows:
-		return say("%s (--top 0 shows all)", Plural(n.Flows, "more flow"))
+		return Say("%s (--top 0 shows all)", Plural(n.Flows, "more flow"))
 	case answer.SecondsKept:
-		return say("of %s only the newest %d seconds with traffic are kept: from %s on all have theirs", Plural(n.Rows, "row"), n.Seconds, w.clock(n.From))
+		return Say("of %s only the newest %d seconds with traffic are kept: from %s on all have theirs", Plural(n.Rows, "row"), n.Seconds, w.clock(n.From))
 	case answer.SecondsShown:
-		return say("only so many seconds are shown: those from %s on", w.clock(n.From))
+		return Say("only so many seconds are shown: those from %s on", w.clock(n.From))
 	}
 	return "", ""
 }
 
 // lossNote has words for what there is to say beside losses.
-func (w Words) lossNote(n answer.Note) (key, text string) {
+func (w Sentences) lossNote(n answer.Note) (key, text string) {
 	switch n := n.(type) {
 	case answer.NothingLost:
 		return nothingLost(n)
 	case answer.AlsoDropped:
-		return say("besides, after delivery %s dropped (rules, full buffers, no socket): radar loss --local", PacketsWere(n.Packets))
+		return Say("besides, after delivery %s dropped (rules, full buffers, no socket): radar loss --local", PacketsWere(n.Packets))
 	case answer.Expired:
-		return say("%s expired (not seen for the timeout)%s: radar packets --state expired", Plural(int(n.Packets), "packet"), lastSeenText(n))
+		return Say("%s expired (not seen for the timeout)%s: radar packets --state expired", Plural(int(n.Packets), "packet"), lastSeenText(n))
 	case answer.MovedAddress:
-		return say("%s of these came to a node just as it got their address, or lost it: whether they were delivered is not known", Plural(int(n.Packets), "packet"))
+		return Say("%s of these came to a node just as it got their address, or lost it: whether they were delivered is not known", Plural(int(n.Packets), "packet"))
 	case answer.RoutingLoop:
 		return "loop " + n.Path, fmt.Sprintf("%s lost in a routing loop: %s > ... (radar trace --last --state lost)", PacketsWere(n.Packets), n.Path)
 	case answer.Unsent: // with -f once for each node and reason
 		return "unsent " + n.Node + " " + n.Reason + " " + n.Function, unsentText(&n)
 	case answer.UnsentFull:
-		return say("%d more packets were dropped by nodes before they were sent: of too many flows to be told apart", n.Packets)
+		return Say("%d more packets were dropped by nodes before they were sent: of too many flows to be told apart", n.Packets)
 	}
 	return "", ""
 }
@@ -207,13 +207,13 @@ func nothingLost(n answer.NothingLost) (key, text string) {
 	own := fmt.Sprintf("%s freed by TCP itself (old data, connection closed)", Decimal(n.Freed))
 	switch {
 	case n.Drops > 0 && n.Freed > 0:
-		return say("%safter delivery %s dropped (rules, full buffers, no socket), and %s: radar loss --local", onTheWay, PacketsWere(n.Drops), own)
+		return Say("%safter delivery %s dropped (rules, full buffers, no socket), and %s: radar loss --local", onTheWay, PacketsWere(n.Drops), own)
 	case n.Drops > 0:
-		return say("%safter delivery %s dropped (rules, full buffers, no socket): radar loss --local", onTheWay, PacketsWere(n.Drops))
+		return Say("%safter delivery %s dropped (rules, full buffers, no socket): radar loss --local", onTheWay, PacketsWere(n.Drops))
 	case n.Freed > 0:
-		return say("%safter delivery only %s, which is no fault", onTheWay, own)
+		return Say("%safter delivery only %s, which is no fault", onTheWay, own)
 	}
-	return say("nothing was lost on the way of %s", Plural(int(n.Packets), "packet"))
+	return Say("nothing was lost on the way of %s", Plural(int(n.Packets), "packet"))
 }
 
 // lastSeenText is ", last seen in f (827 out by eth0, 618 in by eth1)".
@@ -244,7 +244,7 @@ const maxUnsentFlows = 3
 
 // unsentText is "h1 dropped 2 packets before they were sent: NEIGH_FAILED (no ARP answer), icmp to 10.0.1.9".
 func unsentText(u *answer.Unsent) string {
-	why, words := cmp.Or(u.Reason, u.Function+"()"), shortWhy(u.Reason, u.Function)
+	why, words := cmp.Or(u.Reason, u.Function+"()"), Why(u.Reason, u.Function)
 	if words != "" {
 		why += " (" + words + ")"
 	}
@@ -268,28 +268,28 @@ func unsentText(u *answer.Unsent) string {
 }
 
 // reportNote has words for what there is to say about reports that were kept.
-func (w Words) reportNote(n answer.Note) (key, text string) {
+func (w Sentences) reportNote(n answer.Note) (key, text string) {
 	switch n := n.(type) {
 	case answer.ReportsDamaged:
-		return say("warning: without the reports of switches: %v", n.Err)
+		return Say("warning: without the reports of switches: %v", n.Err)
 	case answer.ReportsKept:
-		return say("of %d datagrams with reports the newest %d are kept (radar collect --keep)", n.Datagrams, n.Kept)
+		return Say("of %d datagrams with reports the newest %d are kept (radar collect --keep)", n.Datagrams, n.Kept)
 	case answer.ReportsUnchanged:
-		return say("%s without an event are no packets here (radar collect --all keeps them)", Plural(int(n.Reports), "report"))
+		return Say("%s without an event are no packets here (radar collect --all keeps them)", Plural(int(n.Reports), "report"))
 	case answer.ReportsMissing:
-		return say("%s that sources have numbered did not come", Plural(int(n.Reports), "report"))
+		return Say("%s that sources have numbered did not come", Plural(int(n.Reports), "report"))
 	case answer.Unnamed:
-		return say("%d visits of nodes or ports of reports are without a name here: there were too many", n.Visits)
+		return Say("%d visits of nodes or ports of reports are without a name here: there were too many", n.Visits)
 	case answer.LastOfEach:
-		return say("--last %d: so many of radar's own packets, and of those that switches reported", n.Last)
+		return Say("--last %d: so many of radar's own packets, and of those that switches reported", n.Last)
 	case answer.NoReportMatches:
-		return say("no packet matches; %s collected since %s", Plural(int(n.Reports), "report"), n.Since.In(w.Location).Format(time.TimeOnly))
+		return Say("no packet matches; %s collected since %s", Plural(int(n.Reports), "report"), n.Since.In(w.Location).Format(time.TimeOnly))
 	}
 	return "", ""
 }
 
 // clock is a time of today, or with its date.
-func (w Words) clock(t time.Time) string {
+func (w Sentences) clock(t time.Time) string {
 	t = t.In(w.Location)
 	if t.Format(time.DateOnly) != w.Now.In(w.Location).Format(time.DateOnly) {
 		return t.Format(time.DateTime)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package ask
+package words
 
-// reasonWords says in words what the kernel's drop reasons mean to whoever runs the
+// Reasons says in words what the kernel's drop reasons mean to whoever runs the
 // network. Names are those of enum skb_drop_reason since Linux 5.17; a reason that is
 // not here is shown by its name alone.
-var reasonWords = map[string]string{
+var Reasons = map[string]string{
 	// Queues and devices.
 	"QDISC_DROP":      "the queue was full, or its queueing discipline refused the packet",
 	"QDISC_OVERLIMIT": "the queue's limit was reached",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package kit_test
+package words_test
 
 import (
 	"errors"
@@ -10,7 +10,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/agent"
 	"github.com/vnetradar/radar/pkg/answer"
-	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/record"
 )
@@ -18,17 +18,17 @@ import (
 // Every kind of note has words, and so has every reason of those that have reasons.
 func TestEveryNoteHasWords(t *testing.T) {
 	for _, n := range answer.Kinds {
-		if key, text := (kit.Words{Location: time.UTC}).Note(n); key == "" || text == "" {
+		if key, text := (words.Sentences{Location: time.UTC}).Note(n); key == "" || text == "" {
 			t.Errorf("%T has no words", n)
 		}
 	}
 	for _, reason := range answer.NotMeantReasons {
-		if kit.NotMeantTexts[reason] == "" {
+		if words.NotMeantTexts[reason] == "" {
 			t.Errorf("%q is no explanation for a user", reason)
 		}
 	}
-	if len(kit.NotMeantTexts) != len(answer.NotMeantReasons) {
-		t.Errorf("%d explanations of %d reasons", len(kit.NotMeantTexts), len(answer.NotMeantReasons))
+	if len(words.NotMeantTexts) != len(answer.NotMeantReasons) {
+		t.Errorf("%d explanations of %d reasons", len(words.NotMeantTexts), len(answer.NotMeantReasons))
 	}
 }
 
@@ -36,7 +36,7 @@ func TestEveryNoteHasWords(t *testing.T) {
 func TestNoteWords(t *testing.T) {
 	now := time.Date(2026, 3, 2, 10, 15, 30, 0, time.UTC)
 	since, before := now.Add(-time.Minute), now.Add(-24*time.Hour)
-	w := kit.Words{time.UTC, now}
+	w := words.Sentences{Location: time.UTC, Now: now}
 	port := 53
 	for want, n := range map[string]answer.Note{
 		"warning: gone": answer.Warning{Err: errors.New("gone")},
@@ -77,7 +77,7 @@ func TestNoteWords(t *testing.T) {
 
 // With -f a sentence is said once, whatever its values; one about a cause is said anew if they change.
 func TestNoteKeys(t *testing.T) {
-	w := kit.Words{Location: time.UTC}
+	w := words.Sentences{Location: time.UTC}
 	key := func(n answer.Note) string {
 		key, _ := w.Note(n)
 		return key
