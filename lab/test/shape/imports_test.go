@@ -44,11 +44,12 @@ var floors = map[string]int{
 
 	"pkg/answer": answers,
 
-	"cmd": faces, "pkg/cli": faces,
+	"pkg/api": faces, "pkg/cli": faces, "cmd": faces,
 	"lab": shared, // lab itself embeds the scenarios
 
 	"bpf/test": elsewhere, "experiments": elsewhere, "lab/e2e": elsewhere, "lab/kathara": elsewhere,
-	"lab/test": elsewhere, "lab/transparency": elsewhere, "pkg/cli/clitest": elsewhere, "pkg/backpack/ringtest": elsewhere,
+	"lab/test": elsewhere, "pkg/collect/outputs/outputstest": elsewhere, "lab/transparency": elsewhere,
+	"pkg/cli/clitest": elsewhere, "pkg/backpack/ringtest": elsewhere,
 	"pkg/bench": elsewhere, "pkg/kerneltest": elsewhere, "pkg/nodes/dockertest": elsewhere,
 	"pkg/oracle": elsewhere, "pkg/topo/nstest": elsewhere,
 }

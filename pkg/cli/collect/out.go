@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/vnetradar/radar/pkg/api"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/collect/metrics"
@@ -83,14 +84,14 @@ func (f *outFlags) open(k *kit.Kit, n metrics.Namer, shows bool) (_ *outs, err e
 		o.Add(outputs.NewLines(file, n, log))
 	}
 	if f.http != "" {
-		server, err := outputs.Listen(f.http, f.hosts, n, log)
+		server, err := api.ListenReports(f.http, f.hosts, n, log)
 		if err != nil {
 			return nil, fmt.Errorf("--http: %w", err)
 		}
 		o.files = append(o.files, server)
 		o.Add(server)
 		o.Observe = server.Observe
-		fmt.Fprintf(k.Stderr, "radar: serving http://%v/metrics, /events and /values\n", server.Addr())
+		fmt.Fprintf(k.Stderr, "radar: serving http://%v/metrics, /events and /values\n", server.Server().Addr())
 	}
 	return o, nil
 }
