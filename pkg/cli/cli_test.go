@@ -270,7 +270,7 @@ func TestDocsAreCurrent(t *testing.T) {
 		t.Fatalf("code %d, stderr %q", code, stderr)
 	}
 	for _, sub := range []string{"cli", "man"} {
-		want := readDir(t, filepath.Join("..", "..", "docs", sub))
+		want := readDir(t, filepath.Join(clitest.Root(t), "docs", sub))
 		got := readDir(t, filepath.Join(dir, sub))
 		for name := range got {
 			if want[name] != got[name] {

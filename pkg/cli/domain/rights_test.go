@@ -73,7 +73,7 @@ func TestUnprivileged(t *testing.T) {
 func TestCapabilitiesOfREADME(t *testing.T) {
 	need.Programs(t, "setpriv:util-linux")
 	w := clitest.NewWorld(t)
-	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	readme, err := os.ReadFile(filepath.Join(clitest.Root(t), "README.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
