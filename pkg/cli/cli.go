@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package cli is radar's command line: it puts the commands together. Each command has a package
-// below this one; what they share is package kit.
+// below this one. What they share is package kit, and what they say package words.
 package cli
 
 import (

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kit is what the commands of radar share: streams, formats, tables, units, exit codes,
-// completion. A package of a command gets a Kit, makes a cobra command with it and prints by it.
+// Package kit is what the commands of radar share: streams, formats, tables, exit codes, flags,
+// completion, and asking for answers. A package of a command gets a Kit, makes a cobra command with it and prints by it.
 package kit
 
 import (
@@ -11,9 +11,8 @@ import (
 	"os"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/domain"
