@@ -161,16 +161,15 @@ func (a *app) remembered(r *answer.Ring) string {
 
 func (a *app) printStories(r *answer.Ring, found []*backpack.Found) error {
 	a.showNames(r.Domain)
-	t := &teller{domain: r.Domain, location: a.location, now: a.now(), shown: a.shown}
-	outers, err := findOuters(r.Reader, found)
+	stories, err := r.Stories(found, a.now())
 	if err != nil {
 		return err
 	}
-	for i, f := range found {
-		s := t.tell(&f.Record, f.Segment)
-		s.goInto(&f.Record, outers[f.Record.ID], a.shown)
+	t := &teller{a.words(), a.shown}
+	for i, told := range stories {
+		s := t.tell(told)
 		if a.output == formatJSON {
-			if err := printStoryJSON(a.out, &f.Record, s); err != nil {
+			if err := printStoryJSON(a.out, told.Record, s); err != nil {
 				return err
 			}
 			continue

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package answer
 
 import (
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -34,14 +36,15 @@ func TestStoryOfTunnels(t *testing.T) {
 		"two packets at one hop":    {[]record.Record{again, first}, "a |a |r |b |a |s b c"},
 		"nothing known of it":       {[]record.Record{lost, first}, "a |a |r |b b c"},
 	} {
-		s := &story{}
-		for i := range inner.Hops {
-			s.steps = append(s.steps, hopStep(inner, i, false))
-		}
-		s.goInto(inner, tc.outers, nil)
+		s := NewStory(inner, 0, &domain.Domain{}, time.Time{})
+		s.goInto(tc.outers)
 		var got []string
-		for _, st := range s.steps {
-			got = append(got, strings.ReplaceAll(st.node, "| ", "|"))
+		for _, st := range s.Steps {
+			node := st.Packet.Hops[st.Hop].Node
+			if st.Packet != inner {
+				node = "|" + node
+			}
+			got = append(got, node)
 		}
 		if way := strings.Join(got, " "); way != tc.want {
 			t.Errorf("%s: %s\nwant %s", name, way, tc.want)
@@ -49,12 +52,9 @@ func TestStoryOfTunnels(t *testing.T) {
 	}
 	// A node by whose tunnels the packet goes twice: each time its own.
 	twice := &record.Record{TNs: 0, Hops: []record.Hop{hop("a", 1, "", "tun1", 0), hop("b", 2, "tun1", "tun1", 500), hop("a", 1, "tun1", "tun2", 1000)}}
-	s := &story{}
-	for i := range twice.Hops {
-		s.steps = append(s.steps, hopStep(twice, i, false))
-	}
-	s.goInto(twice, []record.Record{outer("o2", 1001, hop("a", 1, "", "e1", 0)), outer("o1", 1, hop("a", 1, "", "e0", 0))}, nil)
-	if got := len(s.steps); got != 5 || s.steps[1].node != "| a" || s.steps[4].node != "| a" {
-		t.Errorf("%d steps: %+v", got, s.steps)
+	s := NewStory(twice, 0, &domain.Domain{}, time.Time{})
+	s.goInto([]record.Record{outer("o2", 1001, hop("a", 1, "", "e1", 0)), outer("o1", 1, hop("a", 1, "", "e0", 0))})
+	if got := len(s.Steps); got != 5 || s.Steps[1].Packet.ID != "o1" || s.Steps[4].Packet.ID != "o2" || *s.Steps[4].AtNs != 1001 {
+		t.Errorf("%d steps: %+v", got, s.Steps)
 	}
 }
