@@ -97,8 +97,8 @@ func TestShownRecords(t *testing.T) {
 			k.ShowNames(d)
 			return packetPrinter(k, packetQuery{}).Print([]*record.Record{&c.r})
 		}))
-		tell := &teller{domain: d, location: time.UTC, shown: words.NewNames(d)}
-		story := strings.Join(tell.tell(&c.r, 0).lines(false), "\n")
+		tell := &teller{words.Sentences{Location: time.UTC}, words.NewNames(d)}
+		story := strings.Join(tell.tell(answer.NewStory(&c.r, 0, d, time.Time{})).lines(false), "\n")
 		if !strings.Contains(line, c.line) || !strings.Contains(story, c.story) {
 			t.Errorf("want %q in\n%s\nand %q in\n%s", c.line, line, c.story, story)
 		}

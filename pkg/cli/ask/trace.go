@@ -164,16 +164,15 @@ func remembered(k *kit.Kit, r *answer.Ring) string {
 
 func printStories(k *kit.Kit, r *answer.Ring, found []*backpack.Found) error {
 	k.ShowNames(r.Domain)
-	t := &teller{domain: r.Domain, location: k.Location, now: k.Now(), shown: k.Shown}
-	outers, err := findOuters(r.Reader, found)
+	stories, err := r.Stories(found, k.Now())
 	if err != nil {
 		return err
 	}
-	for i, f := range found {
-		s := t.tell(&f.Record, f.Segment)
-		s.goInto(&f.Record, outers[f.Record.ID], k.Shown)
+	t := &teller{k.Sentences(), k.Shown}
+	for i, told := range stories {
+		s := t.tell(told)
 		if k.Output == kit.FormatJSON {
-			if err := printStoryJSON(k.Out, &f.Record, s); err != nil {
+			if err := printStoryJSON(k.Out, told.Record, s); err != nil {
 				return err
 			}
 			continue

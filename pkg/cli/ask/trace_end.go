@@ -5,73 +5,54 @@ package ask
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
-// part is where most of a packet's time went.
-type part struct {
-	hop  int // index; -1: not known, or not worth saying
-	text string
-}
-
-// slowestPart finds the longest of all links, queues and nodes. With fewer than two there is
-// nothing to compare.
-func slowestPart(r *record.Record) part {
-	longest, total, count, tree := int64(0), int64(0), 0, false
-	best := part{hop: -1}
-	consider := func(ns *int64, hop int, text string) {
-		if ns == nil {
-			return
+// longestText says where most of a packet's time went.
+func longestText(r *record.Record, p *answer.Part) string {
+	h := &r.Hops[p.Hop]
+	where := ""
+	switch p.Place {
+	case answer.InLink:
+		from := r.Hops[p.From].Node + "/" + r.Hops[p.From].Port
+		where = fmt.Sprintf("the link %s > %s/%s", from, h.Node, h.InPort)
+		if p.WithQueue {
+			where += ", with the queue of " + from
 		}
-		count, total = count+1, total+*ns
-		if *ns > longest {
-			longest, best = *ns, part{hop, text}
-		}
+	case answer.InNode:
+		where = "inside " + h.Node
+	case answer.InQueue:
+		where = "in the queue of " + h.Node + "/" + h.Port
 	}
-	for i := range r.Hops {
-		h := &r.Hops[i]
-		tree = tree || h.Prev != nil
-		if prev := r.PrevOf(i); prev >= 0 {
-			from := r.Hops[prev].Node + "/" + r.Hops[prev].Port
-			link := fmt.Sprintf("the link %s > %s/%s", from, h.Node, h.InPort)
-			if r.Hops[prev].QueueNs == nil {
-				link += ", with the queue of " + from
-			}
-			consider(h.LinkNs, i, link)
-		}
-		consider(h.NodeNs, i, "inside "+h.Node)
-		consider(h.QueueNs, i, "in the queue of "+h.Node+"/"+h.Port)
+	text := fmt.Sprintf("Longest: %s: %s", where, words.Duration(float64(p.Ns)))
+	if p.Percent != nil {
+		text += fmt.Sprintf(", %d %% of the time", *p.Percent)
 	}
-	if count < 2 || total == 0 {
-		return part{hop: -1}
-	}
-	best.text = fmt.Sprintf("Longest: %s: %s", best.text, words.Duration(float64(longest)))
-	if !tree { // branches go on at the same time
-		best.text += fmt.Sprintf(", %d %% of the time", longest*100/total)
-	}
-	best.text += "."
-	return best
+	return text + "."
 }
 
 // endTexts says what a reader of the steps should know further.
-func (t *teller) endTexts(r *record.Record) []string {
+func (t *teller) endTexts(r *record.Record, s *answer.Story) []string {
 	var texts []string
 	switch r.State {
 	case record.InFlight:
-		texts = append(texts, "Last seen "+lastSeen(r)+t.ago(r)+".")
+		texts = append(texts, "Last seen "+lastSeen(r)+ago(s.Unended)+".")
 	case record.Expired:
-		texts = append(texts, fmt.Sprintf("Last seen %s%s; not again within the timeout of %v.", lastSeen(r), t.ago(r), t.domain.Options.Timeout))
-		texts = append(texts, t.expiredText(r)...)
+		texts = append(texts, fmt.Sprintf("Last seen %s%s; not again within the timeout of %v.", lastSeen(r), ago(s.Unended), s.Unended.Timeout))
+		texts = append(texts, t.expiredText(r, s.Unended)...)
 	}
 	if r.LocalDrop != nil {
 		texts = append(texts, "It counts as delivered: the node had it, and dropped it itself.")
 	}
-	if first, again, ok := r.Loop(); ok {
-		texts = append(texts, "It went round in a circle: "+loopNodes(r, first, again)+words.TTLEnd(r)+".")
+	if c := s.Circle; c != nil {
+		text := "It went round in a circle: " + loopNodes(r, c)
+		if c.TTLUsedUp {
+			text += ", " + words.TTLName(r) + " used up"
+		}
+		texts = append(texts, text+".")
 	}
 	if r.Truncated {
 		texts = append(texts, "Steps are missing: more happened than its record has room for (attach with more --max-hops), or its history was overwritten.")
@@ -83,9 +64,9 @@ func (t *teller) endTexts(r *record.Record) []string {
 }
 
 // loopNodes are the nodes of a circle, "r1 > r2 > r1".
-func loopNodes(r *record.Record, first, again int) string {
+func loopNodes(r *record.Record, c *answer.Circle) string {
 	var nodes []string
-	for _, h := range r.Hops[first : again+1] {
+	for _, h := range r.Hops[c.First : c.Again+1] {
 		nodes = append(nodes, h.Node)
 	}
 	return strings.Join(nodes, " > ")
@@ -107,24 +88,19 @@ func lastSeen(r *record.Record) string {
 }
 
 // ago is how long that is past.
-func (t *teller) ago(r *record.Record) string {
-	at := r.TNs
-	if n := len(r.Hops); n > 0 && r.Hops[n-1].AtNs != nil {
-		at += *r.Hops[n-1].AtNs
-	}
-	d := t.now.Sub(time.Unix(0, at))
-	if d < 0 {
+func ago(u *answer.Unended) string {
+	if u.Ago < 0 {
 		return ""
 	}
-	return ", " + words.Duration(float64(d)) + " ago"
+	return ", " + words.Duration(float64(u.Ago)) + " ago"
 }
 
 // expiredText says what may have happened where the kernel reports no drop.
-func (t *teller) expiredText(r *record.Record) []string {
-	if len(r.Hops) == 0 {
+func (t *teller) expiredText(r *record.Record, u *answer.Unended) []string {
+	if u.Hop < 0 {
 		return nil
 	}
-	h := &r.Hops[len(r.Hops)-1]
+	h := &r.Hops[u.Hop]
 	if r.Moved {
 		return []string{"Its address came to " + h.Node + ", or went, at about that time: whether it was delivered there is not known."}
 	}
@@ -135,27 +111,15 @@ func (t *teller) expiredText(r *record.Record) []string {
 		}
 	}
 	where := "behind " + h.Node + "/" + h.Port
-	if peer := t.peerOf(h); peer != "" {
-		where = "between " + h.Node + "/" + h.Port + " and " + peer
+	switch {
+	case u.Peer == nil:
+	case u.Peer.Bridge:
+		where = "between " + h.Node + "/" + h.Port + " and bridge " + t.shown.End(u.Peer.Name)
+	default:
+		where = "between " + h.Node + "/" + h.Port + " and " + u.Peer.Name
 	}
 	return []string{
 		"No drop was reported " + where + ". It may have vanished where the kernel reports none: in an XDP program, a VM or a program that reads a tap,",
 		"or it still waits in the queue of " + h.Node + "/" + h.Port + " (attach with a longer --timeout than the longest queue).",
 	}
-}
-
-// peerOf names the port at the other end of the one that a hop left by.
-func (t *teller) peerOf(h *record.Hop) string {
-	for i := range t.domain.Ports {
-		p := &t.domain.Ports[i]
-		node := t.domain.NodeByID(p.Node)
-		if int(p.Node) != h.NodeID || p.Removed || node == nil || t.shown.Port(node.Name, p.Name) != h.Port {
-			continue
-		}
-		if p.Link != "" {
-			return "bridge " + t.shown.End(p.Link)
-		}
-		return answer.PeerName(t.domain, p.Peer)
-	}
-	return ""
 }

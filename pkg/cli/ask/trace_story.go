@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/cli/words"
-	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -30,22 +30,19 @@ type step struct {
 	bad            bool // the packet ended here
 }
 
-// teller turns records into stories.
+// teller makes sentences of stories.
 type teller struct {
-	domain   *domain.Domain
-	location *time.Location
-	now      time.Time
-	shown    *words.Names
+	words.Sentences
+	shown *words.Names
 }
 
-// tell tells the story of a packet; segment is its place in the train whose story it
-// is, 0 if that is its own.
-func (t *teller) tell(r *record.Record, segment int) *story {
-	r = t.shown.Record(r)
-	s := &story{bad: r.State == record.Lost || r.State == record.Expired}
+// tell tells a story.
+func (t *teller) tell(told *answer.Story) *story {
+	r := t.shown.Record(told.Record)
+	s := &story{bad: told.Failed()}
 	s.title = r.ID + ": " + titleText(r)
-	if segment > 0 {
-		s.title = fmt.Sprintf("segment %d of %s", segment, s.title)
+	if told.Segment > 0 {
+		s.title = fmt.Sprintf("segment %d of %s", told.Segment, s.title)
 	}
 	s.head = append(s.head, t.headText(r))
 	if changes := changesText(r); changes != "" {
@@ -54,27 +51,49 @@ func (t *teller) tell(r *record.Record, segment int) *story {
 	if r.Inner != "" {
 		s.head = append(s.head, "a tunnel's, with packet "+r.Inner+" inside")
 	}
-	slowest := part{hop: -1}
-	if !s.bad { // what did not arrive took no time that could be shared out
-		slowest = slowestPart(r)
+	for i := range told.Steps {
+		s.steps = append(s.steps, t.step(&told.Steps[i], told.Record))
 	}
-	for i := range r.Hops {
-		s.steps = append(s.steps, hopStep(r, i, slowest.hop == i))
+	if told.Longest != nil {
+		s.end = append(s.end, longestText(r, told.Longest))
 	}
-	for i := range r.Losses {
-		s.steps = append(s.steps, dropStep(&r.Losses[i].Loss, r.Losses[i].AfterDelivery))
-	}
-	for _, l := range []*record.Loss{r.Loss, r.LocalDrop} {
-		// What is known of inferred ones the end says.
-		if l != nil && len(r.Losses) == 0 && !l.Inferred() {
-			s.steps = append(s.steps, dropStep(l, l == r.LocalDrop))
-		}
-	}
-	if slowest.text != "" {
-		s.end = append(s.end, slowest.text)
-	}
-	s.end = append(s.end, t.endTexts(r)...)
+	s.end = append(s.end, t.endTexts(r, told)...)
 	return s
+}
+
+// step is a step of the story of a packet in words.
+func (t *teller) step(of *answer.Step, packet *record.Record) step {
+	r := t.shown.Record(of.Packet)
+	var s step
+	if of.Loss != nil {
+		loss := of.Loss
+		if r != of.Packet {
+			loss = t.shown.Loss(loss)
+		}
+		s = dropStep(loss, of.AfterDelivery)
+	} else {
+		s = step{node: r.Hops[of.Hop].Node, slowest: of.Slowest, what: hopText(r, of)}
+	}
+	s.at = atText(of.AtNs)
+	if of.Packet == packet {
+		if of.AtNs != nil && *of.AtNs == 0 && of.Loss == nil {
+			s.at = "0"
+		}
+		return s
+	}
+	s.node = "| " + s.node
+	if of.Hop == 0 {
+		s.what = fmt.Sprintf("inside %s %s, %s: %s", r.Proto, words.Packet(r), r.ID, s.what)
+	}
+	return s
+}
+
+// atText is a time since the packet was sent, "?" if it is not known.
+func atText(ns *int64) string {
+	if ns == nil {
+		return "?"
+	}
+	return "+" + words.Duration(float64(*ns))
 }
 
 func titleText(r *record.Record) string {
@@ -100,7 +119,7 @@ func titleText(r *record.Record) string {
 // headText is when, who, what.
 func (t *teller) headText(r *record.Record) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s  %s", time.Unix(0, r.TNs).In(t.location).Format("2006-01-02 15:04:05.000000000"), r.Proto)
+	fmt.Fprintf(&b, "%s  %s", time.Unix(0, r.TNs).In(t.Location).Format("2006-01-02 15:04:05.000000000"), r.Proto)
 	if r.Src == "" {
 		fmt.Fprintf(&b, ", %d bytes", r.Len)
 		return b.String()
@@ -146,45 +165,39 @@ func changesText(r *record.Record) string {
 	return "changed on the way: " + strings.Join(parts, ", ")
 }
 
-// hopStep tells of one visit of a node.
-func hopStep(r *record.Record, i int, slowest bool) step {
-	h := &r.Hops[i]
-	s := step{node: h.Node, slowest: slowest, at: hopTime(r, i)}
+// hopText tells of one visit of a node.
+func hopText(r *record.Record, of *answer.Step) string {
+	h := &r.Hops[of.Hop]
 	var parts []string
 	if h.Gap {
 		parts = append(parts, "steps before this one are missing")
 	}
-	switch prev := r.PrevOf(i); {
+	switch {
 	case h.Copy:
 		parts = append(parts, "another copy")
-	case h.Prev != nil && prev >= 0:
-		parts = append(parts, "a copy from "+r.Hops[prev].Node)
+	case of.From >= 0:
+		parts = append(parts, "a copy from "+r.Hops[of.From].Node)
 	}
-	outcome := h.Outcome
-	if i == len(r.Hops)-1 && outcome == "" && (!r.Truncated || h.Role == record.Sink || !arrived(r.State)) {
-		outcome = r.State // of one whose last steps are missing it happened elsewhere
-	}
-	switch {
-	case h.Copy:
-	case h.InPort != "" && h.LinkNs != nil:
+	switch of.Arrival {
+	case answer.OverLink:
 		parts = append(parts, "in by "+h.InPort+after(h.LinkNs)+" on the link")
-	case h.InPort != "" && h.Role == record.Source:
+	case answer.FromOutside:
 		parts = append(parts, "enters the domain by "+h.InPort)
-	case h.InPort != "":
+	case answer.ByPort:
 		parts = append(parts, "in by "+h.InPort)
 	}
-	switch {
-	case h.Port != "" && outcome == record.Left:
+	switch of.Departure {
+	case answer.LeftBy:
 		parts = append(parts, "leaves the domain by "+h.Port+inside(h.NodeNs))
-	case h.Port != "" && h.InPort == "" && h.Role == record.Source:
+	case answer.Sent:
 		parts = append(parts, "sent by "+h.Port+inQueue(h.QueueNs))
-	case h.Port != "":
+	case answer.Out:
 		parts = append(parts, "out by "+h.Port+inside(h.NodeNs)+inQueue(h.QueueNs))
-	case outcome == record.Left: // up a bridge device
+	case answer.LeftThere:
 		parts = append(parts, "leaves the domain there")
-	case outcome == record.Delivered:
+	case answer.Arrived:
 		parts = append(parts, "delivered")
-	case outcome == record.Ignored:
+	case answer.Unwanted:
 		parts = append(parts, "not wanted there")
 	}
 	switch h.Outcome {
@@ -202,27 +215,7 @@ func hopStep(r *record.Record, i int, slowest bool) step {
 	if text := words.Said(h); text != "" {
 		parts = append(parts, "the switch says"+text)
 	}
-	s.what = cmp.Or(strings.Join(parts, ", "), "seen")
-	return s
-}
-
-// arrived says whether a packet in that state has come to an end of its way.
-func arrived(s record.State) bool { return s == record.Delivered || s == record.Left }
-
-// hopTime is when the packet came to hop i, or left it if it was not seen to come.
-func hopTime(r *record.Record, i int) string {
-	h := &r.Hops[i]
-	if h.AtNs == nil {
-		return "?"
-	}
-	at := *h.AtNs
-	if h.NodeNs != nil {
-		at -= *h.NodeNs
-	}
-	if at == 0 {
-		return "0"
-	}
-	return "+" + words.Duration(float64(at))
+	return cmp.Or(strings.Join(parts, ", "), "seen")
 }
 
 func after(ns *int64) string { return " after " + words.Duration(float64(*ns)) }
@@ -243,7 +236,7 @@ func inQueue(ns *int64) string {
 	return "," + after(ns) + " in its queue"
 }
 
-// joinEndpoint is endpoint, of which the address or the port may be missing.
+// joinEndpoint is words.Endpoint, of which the address or the port may be missing.
 func joinEndpoint(addr string, port *int) string {
 	if addr == "" {
 		return "port " + strconv.Itoa(*port)
@@ -253,10 +246,7 @@ func joinEndpoint(addr string, port *int) string {
 
 // dropStep tells of a loss, or of a drop after delivery.
 func dropStep(l *record.Loss, local bool) step {
-	s := step{node: l.Node, at: "?", bad: true}
-	if l.AtNs != nil {
-		s.at = "+" + words.Duration(float64(*l.AtNs))
-	}
+	s := step{node: l.Node, bad: true}
 	verb := "LOST"
 	if local {
 		verb = "DROPPED after delivery"

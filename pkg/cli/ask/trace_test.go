@@ -11,8 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
@@ -42,10 +44,11 @@ func TestStories(t *testing.T) {
 	d := &domain.Domain{Options: domain.Options{Timeout: 10 * time.Second},
 		Nodes: []domain.Node{{ID: 2, Name: "r1"}, {ID: 4, Name: "h2"}},
 		Ports: []domain.Port{{ID: 0, Node: 2, Name: "e1", Peer: 1}, {ID: 1, Node: 4, Name: "e0", Peer: 0}}}
-	tell := &teller{domain: d, location: time.UTC, now: time.Date(2026, 3, 2, 10, 15, 30, 0, time.UTC)}
+	now := time.Date(2026, 3, 2, 10, 15, 30, 0, time.UTC)
+	tell := &teller{Sentences: words.Sentences{Location: time.UTC, Now: now}}
 	var plain, colored, lines bytes.Buffer
 	for i, r := range storyRecords() {
-		s := tell.tell(r, i/10*3)
+		s := tell.tell(answer.NewStory(r, i/10*3, d, now))
 		for _, p := range []struct {
 			out     *bytes.Buffer
 			colored bool

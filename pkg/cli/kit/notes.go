@@ -14,14 +14,14 @@ import (
 // Note says notes on standard error, with -f each only once.
 func (k *Kit) Note(notes []answer.Note) {
 	for _, n := range notes {
-		k.noteOnce(k.words().Note(n))
+		k.noteOnce(k.Sentences().Note(n))
 	}
 }
 
 // Texts are notes in words.
 func (k *Kit) Texts(notes []answer.Note) (list []string) {
 	for _, n := range notes {
-		_, text := k.words().Note(n)
+		_, text := k.Sentences().Note(n)
 		list = append(list, text)
 	}
 	return list
@@ -49,4 +49,5 @@ func (k *Kit) Warn(err error) {
 	}
 }
 
-func (k *Kit) words() words.Sentences { return words.Sentences{Location: k.Location, Now: k.Now()} }
+// Sentences makes sentences of values, with times as tables have them.
+func (k *Kit) Sentences() words.Sentences { return words.Sentences{Location: k.Location, Now: k.Now()} }

@@ -121,17 +121,17 @@ func (s *Names) Record(r *record.Record) *record.Record {
 		h := &shown.Hops[i]
 		h.Node, h.InPort, h.Port = s.Node(h.Node, h.InPort, h.Port), s.Port(h.Node, h.InPort), s.Port(h.Node, h.Port)
 	}
-	shown.Loss, shown.LocalDrop = s.loss(r.Loss), s.loss(r.LocalDrop)
+	shown.Loss, shown.LocalDrop = s.Loss(r.Loss), s.Loss(r.LocalDrop)
 	shown.Losses = slices.Clone(r.Losses)
 	for i := range shown.Losses {
-		shown.Losses[i].Loss = *s.loss(&r.Losses[i].Loss)
+		shown.Losses[i].Loss = *s.Loss(&r.Losses[i].Loss)
 	}
 	return &shown
 }
 
-// loss keeps the node: what drops packets at a bridge's member are the rules and queues of
+// Loss keeps the node: what drops packets at a bridge's member are the rules and queues of
 // the bridge's namespace.
-func (s *Names) loss(l *record.Loss) *record.Loss {
+func (s *Names) Loss(l *record.Loss) *record.Loss {
 	if l == nil {
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
+	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -154,19 +155,10 @@ func gapArrow(h *record.Hop) string {
 // TTLEnd is ", TTL used up" where that is how the packet ended: a router got it with a TTL of 1,
 // and did not send it on.
 func TTLEnd(r *record.Record) string {
-	if !ttlUsedUp(r) {
+	if !answer.TTLUsedUp(r) {
 		return ""
 	}
 	return ", " + TTLName(r) + " used up"
-}
-
-// ttlUsedUp says whether a packet was lost because its TTL was.
-func ttlUsedUp(r *record.Record) bool {
-	ttl := r.TTL
-	if r.TTLSent != nil {
-		ttl = *r.TTLSent
-	}
-	return r.State == record.Lost && r.Src != "" && ttl <= 1 && r.Loss != nil && r.Loss.At != record.AtQueue
 }
 
 // Loss says where and why a packet was lost, or freed after delivery: that was at

@@ -1,22 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package ask
+package answer
 
 import (
 	"cmp"
 	"fmt"
 	"slices"
 
-	"github.com/vnetradar/radar/pkg/agent"
 	"github.com/vnetradar/radar/pkg/backpack"
-	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
-// findOuters returns, by the ID of the packet inside, the packets into which tunnels put
+// outers returns, by the ID of the packet inside, the packets into which tunnels put
 // the found ones. It looks through the ring, and only where there are tunnels.
-func findOuters(r *agent.Reader, found []*backpack.Found) (map[string][]record.Record, error) {
+func (r *Ring) outers(found []*backpack.Found) (map[string][]record.Record, error) {
 	outers := make(map[string][]record.Record)
 	if !slices.ContainsFunc(r.Domain.Ports, func(p domain.Port) bool { return p.Tunnel }) {
 		return outers, nil
@@ -36,19 +34,20 @@ func findOuters(r *agent.Reader, found []*backpack.Found) (map[string][]record.R
 	return outers, nil
 }
 
-// goInto adds, behind the hop by whose tunnel the packet went into others, the hops of
-// those, with times as the inner packet's.
-func (s *story) goInto(r *record.Record, outers []record.Record, shown *words.Names) {
+// goInto adds, behind the hop by whose tunnel the packet went into others, the steps of
+// those, with times as the story's.
+func (s *Story) goInto(outers []record.Record) {
+	r := s.Record
 	outers = slices.Clone(outers)
 	slices.SortStableFunc(outers, func(a, b record.Record) int { return cmp.Compare(a.TNs, b.TNs) })
-	behind := make([][]step, len(r.Hops)+1) // which hops; at the end those that nothing fits
+	behind := make([][]Step, len(r.Hops)+1) // which hops; at the end those that nothing fits
 	for k := range outers {
 		o := &outers[k]
 		at := tunnelHop(r, o)
-		behind[at] = append(behind[at], outerSteps(shown.Record(o), o.TNs-r.TNs)...)
+		behind[at] = append(behind[at], outerSteps(o, o.TNs-r.TNs)...)
 	}
 	for i := len(behind) - 1; i >= 0; i-- { // from the end: those before keep their places
-		s.steps = slices.Insert(s.steps, min(i+1, len(r.Hops)), behind[i]...)
+		s.Steps = slices.Insert(s.Steps, min(i+1, len(r.Hops)), behind[i]...)
 	}
 }
 
@@ -73,32 +72,19 @@ func tunnelHop(r, o *record.Record) int {
 }
 
 // outerSteps tells of a tunnel's packet that began so many ns after the one inside.
-func outerSteps(o *record.Record, by int64) []step {
-	var steps []step
+func outerSteps(o *record.Record, by int64) []Step {
+	var steps []Step
 	for i := range o.Hops {
-		st := hopStep(o, i, false)
-		st.at, st.node = shifted(&o.Hops[i], by), "| "+st.node
-		if i == 0 {
-			st.what = fmt.Sprintf("inside %s %s, %s: %s", o.Proto, words.Packet(o), o.ID, st.what)
+		st := hopStep(o, i)
+		if st.AtNs != nil {
+			*st.AtNs = max(*st.AtNs+by, 0)
 		}
 		steps = append(steps, st)
 	}
 	if o.Loss != nil {
-		lost := dropStep(o.Loss, false)
-		lost.node, lost.at = "| "+lost.node, "?"
+		lost := lossStep(o, o.Loss, false)
+		lost.AtNs = nil // the step of the packet inside, which is lost with it, has the time
 		steps = append(steps, lost)
 	}
 	return steps
-}
-
-// shifted is hopTime of a hop whose packet began so many ns later.
-func shifted(h *record.Hop, by int64) string {
-	if h.AtNs == nil {
-		return "?"
-	}
-	at := *h.AtNs + by
-	if h.NodeNs != nil {
-		at -= *h.NodeNs
-	}
-	return "+" + words.Duration(float64(max(at, 0)))
 }
