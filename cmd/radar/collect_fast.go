@@ -93,9 +93,9 @@ func (a *app) printFast(i *collect.Info) {
 	if i.XDP == nil {
 		return
 	}
-	fmt.Fprintf(a.stderr, "radar: XDP at %s: %s said nothing new and went no further, %d went up\n", i.XDP.Device, plural(int(i.XDP.Taken), "report"), i.XDP.Up)
-	if i.XDP.Shed > 0 {
-		fmt.Fprintf(a.stderr, "radar: %s found no room on the way up\n", plural(int(i.XDP.Shed), "report"))
+	fmt.Fprintf(a.stderr, "radar: XDP at %s: %s said nothing new and went no further, %d went up\n", i.XDP.Device, plural(int(i.XDP.FastPath), "report"), i.XDP.SlowPath)
+	if i.XDP.QueueDrops > 0 {
+		fmt.Fprintf(a.stderr, "radar: %s found no room on the way up\n", plural(int(i.XDP.QueueDrops), "report"))
 	}
 	if i.XDP.Full > 0 {
 		fmt.Fprintf(a.stderr, "radar: %d times there was no room for a flow at XDP (--flows)\n", i.XDP.Full)

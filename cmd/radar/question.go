@@ -139,7 +139,7 @@ func (a *app) readRing(s *answer.Selection, read func(*answer.Ring) error) error
 
 // readSources opens what there is of the domain for read.
 func (a *app) readSources(s *answer.Selection, read func(*answer.Sources) error) error {
-	all, notes, err := answer.Open(a.domain, s, a.openReports)
+	all, notes, err := answer.Open(a.domain, s)
 	if err != nil {
 		return refusedNode("node", err)
 	}

@@ -103,7 +103,7 @@ func (a *app) trace(ctx context.Context, ids []string, f *traceFlags, s *answer.
 		for i := range found {
 			records[i] = &found[i].Record
 		}
-		if damaged := ring.AddReported(ctx, a.openReports, records); damaged != nil {
+		if damaged := ring.AddReported(records); damaged != nil {
 			a.note([]answer.Note{answer.ReportsDamaged{Err: damaged}})
 		}
 		return errors.Join(err, a.printStories(ring, found))

@@ -85,7 +85,7 @@ func (w *world) Rows(time.Time) []metrics.Row {
 func (w *world) Info() collect.Info {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return collect.Info{Metrics: w.e.Counts, Counts: collect.Counts{Packets: 12, Rejected: 3, Reports: 9}, Gaps: 4, Fell: 5}
+	return collect.Info{Metrics: w.e.Counts, Counts: collect.Counts{Packets: 12, Rejected: 3, Reports: 9}, Gaps: 4, SocketDrops: 5}
 }
 
 // feed adds n reports of several flows by one way of three nodes; every value differs much from
