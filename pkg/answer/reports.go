@@ -22,8 +22,8 @@ type Reports struct {
 	ring   *Ring // whose packets these may be; nil: nothing is attached
 }
 
-// OpenReports opens the reports that were kept for a domain; nil: none were. Packets that ring has, which may be
-// nil, are radar's own: they are not counted, and have no record, as those of reports.
+// OpenReports opens the reports that were kept for a domain; nil: none were. ring may be nil. Packets that it has
+// are radar's own: Count leaves them out, and so does Records.
 func OpenReports(domain string, ring *Ring) (*Reports, error) {
 	info, err := collect.Load(domain)
 	if errors.Is(err, collect.ErrNone) {
