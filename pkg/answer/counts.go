@@ -8,7 +8,6 @@ import (
 
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/packet"
-	"github.com/vnetradar/radar/pkg/record"
 )
 
 // Question is what is asked of packets that are counted.
@@ -34,12 +33,11 @@ type Counts struct {
 
 	question Question
 	own      packet.Names // as the sources name nodes and ports
-	offset   int64
 	sums     *aggregate.Aggregates
 	timeline *aggregate.Timeline // the same packets by the second; nil: nobody asks for that
 	sources  *Sources            // nil: there are none to ask further
 
-	keep    func(*record.Record) bool // flows of these are asked for; nil: all
+	keep    func(*packet.Packet) bool // flows of these are asked for; nil: all
 	matched bool                      // by keep
 }
 
@@ -55,7 +53,7 @@ func (s *Sources) Ask(ctx context.Context, q *Question) (*Counts, []Note, error)
 		offset = s.ring.Decoder.WallOffset()
 	}
 	c := NewCounts(aggregate.New(offset), nil)
-	c.question, c.sources, c.offset = *q, s, offset
+	c.question, c.sources = *q, s
 	if q.BySecond {
 		c.timeline = aggregate.NewTimeline(offset)
 	}
@@ -64,9 +62,6 @@ func (s *Sources) Ask(ctx context.Context, q *Question) (*Counts, []Note, error)
 	c.own = c.Names
 	return c, append(notes, more...), err
 }
-
-// Offset turns stamps of packets that are added into Unix time (aggregate.New).
-func (c *Counts) Offset() int64 { return c.offset }
 
 // Add counts a packet.
 func (c *Counts) Add(p *packet.Packet) {

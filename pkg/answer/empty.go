@@ -11,6 +11,7 @@ import (
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/backpack"
 	"github.com/vnetradar/radar/pkg/datapath"
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -49,15 +50,15 @@ func (r *Ring) WhyEmpty(s *Selection) (notes []Note) {
 // lookForCause looks through the ring for what is nearly what was asked for.
 func (r *Ring) lookForCause(s *Selection) (emptiness, error) {
 	e := emptiness{ended: make(map[record.State]int)}
-	look := backpack.Select{Match: func(rec *record.Record) bool {
+	look := backpack.Select{Match: func(p *packet.Packet, of packet.Scope) bool {
 		switch {
-		case s.matchAnyState(rec) && rec.State == record.InFlight:
-			e.underWay += rec.Segs
-		case s.Match(rec): // it has ended only now
-		case s.matchAnyState(rec):
-			e.ended[rec.State] += rec.Segs
-		case rec.Truncated && s.keepFlow(rec):
-			e.truncated += rec.Segs
+		case s.matchAnyState(p, of) && p.State == record.InFlight:
+			e.underWay += p.Segs
+		case s.Match(p, of): // it has ended only now
+		case s.matchAnyState(p, of):
+			e.ended[p.State] += p.Segs
+		case p.Truncated && s.keepFlow(p):
+			e.truncated += p.Segs
 		}
 		return false
 	}}

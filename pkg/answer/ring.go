@@ -54,8 +54,8 @@ func (r *Ring) Count(ctx context.Context, q *Question, to *Counts) (notes []Note
 	to.sums = r.Collector.Aggregates()
 	if q.filtered {
 		to.matched = false
-		to.keep = func(rec *record.Record) bool {
-			ok := q.keep(rec)
+		to.keep = func(p *packet.Packet) bool {
+			ok := q.keep(p, r.Decoder)
 			to.matched = to.matched || ok
 			return ok
 		}

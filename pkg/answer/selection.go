@@ -8,6 +8,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/backpack"
 	"github.com/vnetradar/radar/pkg/filter"
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/query"
 	"github.com/vnetradar/radar/pkg/record"
 )
@@ -68,27 +69,29 @@ func (s *Selection) Nodes() []string { return s.filter.Nodes() }
 // Wants reports whether packets in this state are asked for by name.
 func (s *Selection) Wants(state record.State) bool { return slices.Contains(s.filter.States(), state) }
 
-// Match reports whether the packet of a record is asked for.
-func (s *Selection) Match(r *record.Record) bool { return s.inTime(r) && s.keep(r) }
-
-// keep is Match at any time.
-func (s *Selection) keep(r *record.Record) bool {
-	return s.filter.Match(r) && (s.expr == nil || s.expr.MatchRecord(r))
+// Match reports whether a packet is asked for; of says what its numbers mean.
+func (s *Selection) Match(p *packet.Packet, of packet.Scope) bool {
+	return s.inTime(p, of) && s.keep(p, of)
 }
 
-// keepFlow reports whether packets of the record's flow can be asked for.
-func (s *Selection) keepFlow(r *record.Record) bool {
-	return s.filter.MatchFlow(r) && (s.expr == nil || !s.expr.OnlyFlow() || s.expr.MatchRecord(r))
+// keep is Match at any time.
+func (s *Selection) keep(p *packet.Packet, of packet.Names) bool {
+	return s.filter.Match(p, of) && (s.expr == nil || s.expr.Match(p))
+}
+
+// keepFlow reports whether packets of the packet's flow can be asked for.
+func (s *Selection) keepFlow(p *packet.Packet) bool {
+	return s.filter.MatchFlow(p) && (s.expr == nil || !s.expr.OnlyFlow() || s.expr.Match(p))
 }
 
 // matchAnyState is Match, whatever became of the packet.
-func (s *Selection) matchAnyState(r *record.Record) bool {
-	return s.inTime(r) && s.anyState.Match(r) && (s.expr == nil || s.expr.MatchRecord(r))
+func (s *Selection) matchAnyState(p *packet.Packet, of packet.Scope) bool {
+	return s.inTime(p, of) && s.anyState.Match(p, of) && (s.expr == nil || s.expr.Match(p))
 }
 
 // inTime reports whether the packet was sent when it is asked for.
-func (s *Selection) inTime(r *record.Record) bool {
-	return (s.Since.IsZero() || r.TNs >= s.Since.UnixNano()) && (s.Until.IsZero() || r.TNs < s.Until.UnixNano())
+func (s *Selection) inTime(p *packet.Packet, of packet.Scope) bool {
+	return (s.Since.IsZero() || p.UnixNs(of) >= s.Since.UnixNano()) && (s.Until.IsZero() || p.UnixNs(of) < s.Until.UnixNano())
 }
 
 // Ring is what a reader of the ring is asked for; Last and times are not in it.
@@ -107,7 +110,7 @@ func (s *Selection) Ring() backpack.Select {
 func (s *Selection) Scan() backpack.ScanOptions {
 	o := backpack.ScanOptions{Last: s.Last, Select: s.Ring()}
 	if !s.Since.IsZero() {
-		// A little more than the time since then: the exact one is compared with each record's.
+		// A little more than the time since then: the exact one is compared with each packet's.
 		o.Since = max(time.Since(s.Since)+time.Second, time.Nanosecond)
 	}
 	return o
@@ -116,6 +119,6 @@ func (s *Selection) Scan() backpack.ScanOptions {
 // ScanEnded is Scan without packets that are in flight.
 func (s *Selection) ScanEnded() backpack.ScanOptions {
 	o := s.Scan()
-	o.Match = func(r *record.Record) bool { return r.State != record.InFlight && s.Match(r) }
+	o.Match = func(p *packet.Packet, of packet.Scope) bool { return p.State != record.InFlight && s.Match(p, of) }
 	return o
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/filter"
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/query"
 	"github.com/vnetradar/radar/pkg/record"
 )
@@ -63,8 +64,9 @@ func TestSinceAttach(t *testing.T) {
 
 // The zero Selection takes every packet, others those of their time and state.
 func TestMatch(t *testing.T) {
-	at := func(ns int64, state record.State) *record.Record { return &record.Record{TNs: ns, State: state} }
-	if s := new(Selection); !s.Match(at(1, record.Lost)) || s.Ring().Match != nil || s.Wants(record.Lost) || s.Nodes() != nil {
+	names := &packet.Registry{} // of no domain: stamps are Unix time
+	at := func(ns uint64, state record.State) *packet.Packet { return &packet.Packet{T0: ns, State: state} }
+	if s := new(Selection); !s.Match(at(1, record.Lost), names) || s.Ring().Match != nil || s.Wants(record.Lost) || s.Nodes() != nil {
 		t.Error("the zero value asks for something")
 	}
 	s, err := Select(query.Spec{State: "lost"})
@@ -73,14 +75,14 @@ func TestMatch(t *testing.T) {
 	}
 	s.Since, s.Until = time.Unix(0, 10), time.Unix(0, 20)
 	for _, c := range []struct {
-		r        *record.Record
+		p        *packet.Packet
 		any, all bool
 	}{
 		{at(10, record.Lost), true, true}, {at(19, record.Lost), true, true}, {at(9, record.Lost), false, false},
 		{at(20, record.Lost), false, false}, {at(10, record.Left), true, false},
 	} {
-		if any, all := s.matchAnyState(c.r), s.Match(c.r); any != c.any || all != c.all {
-			t.Errorf("%+v: %v, %v; want %v, %v", c.r, any, all, c.any, c.all)
+		if any, all := s.matchAnyState(c.p, names), s.Match(c.p, names); any != c.any || all != c.all {
+			t.Errorf("%+v: %v, %v; want %v, %v", c.p, any, all, c.any, c.all)
 		}
 	}
 	if _, err := Select(query.Spec{Node: ",", State: "lost"}); err == nil {
@@ -89,8 +91,7 @@ func TestMatch(t *testing.T) {
 	if s := s.Scan().Since; s < time.Hour {
 		t.Errorf("the ring is asked for the last %v only", s)
 	}
-	in := at(15, record.InFlight)
-	if s, _ := Select(query.Spec{}); s.ScanEnded().Match(in) || !s.ScanEnded().Match(at(15, record.Left)) {
+	if s, _ := Select(query.Spec{}); s.ScanEnded().Match(at(15, record.InFlight), names) || !s.ScanEnded().Match(at(15, record.Left), names) {
 		t.Error("packets in flight have ended")
 	}
 }

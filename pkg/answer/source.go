@@ -29,17 +29,14 @@ type Source interface {
 	WhyEmpty(s *Selection) []Note
 }
 
-// OpenReports opens what is kept of a domain's reports. It returns nil if there are none. Of a packet that ring,
-// which may be nil, has, Records gives radar's own record, with what the reports say of it; it does so
-// whatever Last is, and Count leaves the packet out.
-type OpenReports func(ring *Ring) (Source, error)
+var _, _, _ Source = (*Ring)(nil), (*Reports)(nil), (*Sources)(nil)
 
 // Sources are all that there is of a domain: its ring, if it is attached, and reports that were kept. It is
 // a Source itself. The caller closes it.
 type Sources struct {
-	ring    *Ring  // nil: nothing is attached
-	reports Source // nil: none are kept
-	open    OpenReports
+	domain  string   // "": the ring is all that there is
+	ring    *Ring    // nil: nothing is attached
+	reports *Reports // nil: none are kept
 }
 
 // ErrReportsRemoved says that there were reports, and nothing else.
@@ -47,20 +44,19 @@ var ErrReportsRemoved = errors.New("the reports were removed")
 
 // Open opens what there is of a domain, if that can have what is selected: the error is *NoSuchNode if not.
 // Without anything it is domain.ErrNotAttached.
-func Open(name string, s *Selection, open OpenReports) (*Sources, []Note, error) {
+func Open(name string, s *Selection) (*Sources, []Note, error) {
 	ring, err := OpenRing(name)
 	if err != nil && !errors.Is(err, domain.ErrNotAttached) {
 		return nil, nil, err
 	}
 	notAttached := err
-	all := &Sources{ring: ring, open: open}
+	all := &Sources{domain: name, ring: ring}
 	var notes []Note
-	all.reports, err = open(ring)
+	all.reports, err = OpenReports(name, ring)
 	switch {
 	case err != nil && ring == nil:
 		return nil, nil, err
 	case err != nil:
-		all.reports = nil
 		notes = append(notes, ReportsDamaged{err})
 	case all.reports == nil && ring == nil:
 		return nil, nil, notAttached
@@ -73,9 +69,7 @@ func Open(name string, s *Selection, open OpenReports) (*Sources, []Note, error)
 }
 
 // Only returns a source that is a ring alone. Closing it closes the ring.
-func Only(ring *Ring) *Sources {
-	return &Sources{ring: ring, open: func(*Ring) (Source, error) { return nil, nil }}
-}
+func Only(ring *Ring) *Sources { return &Sources{ring: ring} }
 
 // Close ends reading.
 func (s *Sources) Close() {
@@ -103,8 +97,10 @@ func (s *Sources) Late() []Note {
 // Update follows what has changed. It returns domain.ErrNotAttached if the domain was detached, and
 // ErrReportsRemoved if nothing is left.
 func (s *Sources) Update() (err error) {
-	if s.reports, err = s.open(s.ring); err != nil {
-		return err
+	if s.domain != "" {
+		if s.reports, err = OpenReports(s.domain, s.ring); err != nil {
+			return err
+		}
 	}
 	if s.ring == nil && s.reports == nil {
 		return ErrReportsRemoved
@@ -181,14 +177,7 @@ func (s *Sources) Records(ctx context.Context, selected *Selection, fn func(*rec
 	case s.ring == nil:
 		return s.reports.Records(ctx, selected, fn)
 	}
-	var rows []*record.Record
-	said := make(said)
-	notes, err := s.reports.Records(ctx, selected, func(r *record.Record) error {
-		if !said.take(r) {
-			rows = append(rows, r)
-		}
-		return nil
-	})
+	rows, said, notes, err := s.reports.selected(ctx, selected)
 	if err != nil {
 		return notes, fmt.Errorf("read reports: %w", err)
 	}

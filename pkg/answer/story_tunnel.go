@@ -9,6 +9,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/backpack"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -23,7 +24,9 @@ func (r *Ring) outers(found []*backpack.Found) (map[string][]record.Record, erro
 	for _, f := range found {
 		wanted[f.Record.ID] = true
 	}
-	around := backpack.Select{Match: func(r *record.Record) bool { return r.Inner != "" && wanted[r.Inner] }}
+	around := backpack.Select{Match: func(p *packet.Packet, _ packet.Scope) bool {
+		return p.Inner != 0 && wanted[backpack.Position{Epoch: r.Domain.Epoch, Pos: p.Inner}.ID()]
+	}}
 	list, _, err := backpack.Scan(r.Maps, r.Decoder, backpack.ScanOptions{Select: around})
 	if err != nil {
 		return nil, fmt.Errorf("look for the packets around it: %w", err)

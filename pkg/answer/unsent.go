@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"github.com/vnetradar/radar/pkg/datapath"
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -56,19 +57,25 @@ func (r *Ring) unsentNotes(s *Selection) (notes []Note) {
 func (r *Ring) unsent(list []datapath.Unsent, s *Selection) (rows []Unsent) {
 	for i := range list {
 		u := &list[i]
-		rec := r.unsentRecord(u)
-		if !s.Match(rec) {
+		p := r.unsentPacket(u)
+		if !s.Match(p, r.Decoder) {
 			continue
 		}
-		l := rec.Loss
+		reason, function := r.Decoder.Why(u.Where)
+		of := Unsent{Node: r.Decoder.NodeName(p.Loss.Node), Reason: reason, Function: function}
 		at := slices.IndexFunc(rows, func(row Unsent) bool {
-			return row.Node == l.Node && row.Reason == l.Reason && row.Function == l.Function
+			return row.Node == of.Node && row.Reason == of.Reason && row.Function == of.Function
 		})
 		if at < 0 {
-			at, rows = len(rows), append(rows, Unsent{Node: l.Node, Reason: l.Reason, Function: l.Function})
+			at, rows = len(rows), append(rows, of)
+		}
+		flow := UnsentFlow{Proto: record.ProtoName(u.Proto), Dst: u.Dst.String(), Packets: u.Packets}
+		if u.Dport != 0 {
+			port := int(u.Dport)
+			flow.Dport = &port
 		}
 		rows[at].Packets += u.Packets
-		rows[at].Flows = append(rows[at].Flows, UnsentFlow{rec.Proto, rec.Dst, rec.Dport, u.Packets})
+		rows[at].Flows = append(rows[at].Flows, flow)
 	}
 	for i := range rows {
 		slices.SortFunc(rows[i].Flows, func(x, y UnsentFlow) int {
@@ -81,22 +88,17 @@ func (r *Ring) unsent(list []datapath.Unsent, s *Selection) (rows []Unsent) {
 	return rows
 }
 
-// unsentRecord is the newest of such packets as a record, for filters to choose by.
-func (r *Ring) unsentRecord(u *datapath.Unsent) *record.Record {
-	node := r.Decoder.NodeName(r.Decoder.PortNode(u.Port))
-	reason, function := r.Decoder.Why(u.Where)
-	rec := &record.Record{
-		V: record.Version, Source: record.EBPF, State: record.Lost, TNs: int64(u.LastNs) + r.Decoder.WallOffset(),
-		IPVersion: 4, Src: u.Src.String(), Dst: u.Dst.String(), Proto: record.ProtoName(u.Proto), Segs: 1,
-		Hops: []record.Hop{{Node: node, Port: r.Decoder.PortName(u.Port), Role: record.Source}},
-		Loss: &record.Loss{Node: node, Port: r.Decoder.PortName(u.Port), At: record.AtNode, Reason: reason, Function: function},
+// unsentPacket is the newest of such packets, for filters to choose by. Its source port is not known.
+func (r *Ring) unsentPacket(u *datapath.Unsent) *packet.Packet {
+	node := r.Decoder.PortNode(u.Port)
+	p := &packet.Packet{
+		T0: u.LastNs, State: record.Lost, IPv6: u.Src.Is6(), Proto: u.Proto, Segs: 1,
+		HasTuple: true, Tuple: packet.Tuple{Src: u.Src.As16(), Dst: u.Dst.As16(), DstPort: u.Dport},
+		Hops: []packet.Hop{{Node: node, Out: u.Port}},
+		Lost: true, Loss: packet.Drop{Node: node, Port: u.Port, At: record.AtNode},
 	}
-	if u.Src.Is6() {
-		rec.IPVersion = 6
+	if u.Dport == 0 {
+		p.Cut = packet.CutAll
 	}
-	if u.Dport != 0 {
-		port := int(u.Dport)
-		rec.Dport = &port
-	}
-	return rec
+	return p
 }

@@ -47,14 +47,14 @@ func (p *Packet) SetFragment(offset int) {
 
 // HasPorts says whether SrcPort and DstPort are ports.
 func (p *Packet) HasPorts() bool {
-	return p.HasTuple && !p.Later &&
+	return p.HasTuple && !p.Later && p.Cut == NotCut &&
 		(p.Proto == protoTCP || p.Proto == protoUDP || p.Proto == protoSCTP)
 }
 
 // IsEcho says whether SrcPort and DstPort are an ICMP echo's identifier and
 // sequence number.
 func (p *Packet) IsEcho() bool {
-	if !p.IsICMP() {
+	if !p.IsICMP() || p.Cut != NotCut {
 		return false
 	}
 	if p.Proto == protoICMPv6 {
@@ -69,5 +69,5 @@ func (p *Packet) IsICMP() bool {
 	if p.IPv6 {
 		own = protoICMPv6
 	}
-	return p.HasTuple && !p.Later && p.Proto == own
+	return p.HasTuple && !p.Later && p.Cut != CutAll && p.Proto == own
 }

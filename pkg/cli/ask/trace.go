@@ -106,7 +106,7 @@ func trace(k *kit.Kit, ctx context.Context, ids []string, f *traceOptions, s *an
 		for i := range found {
 			records[i] = &found[i].Record
 		}
-		if damaged := ring.AddReported(ctx, k.OpenReports, records); damaged != nil {
+		if damaged := ring.AddReported(records); damaged != nil {
 			k.Note([]answer.Note{answer.ReportsDamaged{Err: damaged}})
 		}
 		return errors.Join(err, printStories(k, ring, found))

@@ -143,7 +143,7 @@ func TestCollectXDP(t *testing.T) {
 		t.Errorf("values: %s", diff)
 	}
 	x := got.info.XDP
-	if x == nil || x.Mode != "generic" || x.Taken == 0 || need.IsNightly(t) && x.Taken < 1000 || x.Taken+x.Up != 2000 || x.Shed != 0 || got.info.Metrics != want.info.Metrics || got.info.Gaps != want.info.Gaps {
+	if x == nil || x.Mode != "generic" || x.FastPath == 0 || need.IsNightly(t) && x.FastPath < 1000 || x.FastPath+x.SlowPath != 2000 || x.QueueDrops != 0 || got.info.Metrics != want.info.Metrics || got.info.Gaps != want.info.Gaps {
 		t.Errorf("%+v\n%+v of %+v, want %+v", x, got.info.Metrics, got.info.Gaps, want.info.Metrics)
 	}
 	if !strings.Contains(got.stderr, "radar: XDP at eth0, generic") || !strings.Contains(got.stderr, "said nothing new") {
@@ -156,14 +156,14 @@ func TestCollectXDP(t *testing.T) {
 	// Fragments come by the socket; so does what goes to a port that is not reports'.
 	n.Run("s", "ip", "link", "set", "eth0", "mtu", "1280")
 	frag := n.collect([]string{"--xdp", "eth0"}, "--to 10.0.0.2:32766 --hops 28 --instructions 0xff00 --report 1.0 --payload 400 --latency 1000-1080")
-	if x := frag.info.XDP; x == nil || x.Taken+x.Up != 0 || frag.info.Metrics.Reports != 1000 {
+	if x := frag.info.XDP; x == nil || x.FastPath+x.SlowPath != 0 || frag.info.Metrics.Reports != 1000 {
 		t.Errorf("fragments: %+v, %+v", frag.info.XDP, frag.info.Metrics)
 	}
 	n.Run("s", "ip", "link", "set", "eth0", "mtu", "1500")
 
 	// Everything goes up if every report is kept.
 	all := n.collect([]string{"--xdp", "eth0", "--xdp-mode", "native", "--all", "--join", "0"}, generate[0])
-	if x := all.info.XDP; x == nil || x.Mode != "native" || x.Up != 1000 || all.info.Counts.Records != 1000 {
+	if x := all.info.XDP; x == nil || x.Mode != "native" || x.SlowPath != 1000 || all.info.Counts.Records != 1000 {
 		t.Errorf("all: %+v, %+v", all.info.XDP, all.info.Counts)
 	}
 

@@ -192,7 +192,7 @@ func TestGenerateSends(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Node 3 has numbered some 940 datagrams, the others those of their drops.
-	if c := info.Counts; c.Rejected != 0 || c.Doubts != 0 || c.Records != 1100 || info.Gaps < 8 || info.Gaps > 10 {
+	if c := info.Counts; c.Rejected != 0 || c.Anomalous != 0 || c.Records != 1100 || info.Gaps < 8 || info.Gaps > 10 {
 		t.Errorf("%+v, %d gaps", c, info.Gaps)
 	}
 	paths, _, _ := clitest.Radar(t, "paths")

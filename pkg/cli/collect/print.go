@@ -39,11 +39,11 @@ func printCollected(k *kit.Kit, f *options, i *collect.Info) error {
 		tally{m.Full, "value", "%s had no room in the tables of metrics (--flows, --series)"},
 		tally{m.Replaced, "node", "%s of flows went for others: a flow has room for 64"},
 		tally{m.NoNode, "hop", "%s without the node's id: in no metric of nodes"},
-		tally{n.Doubts, "datagram", "%s with something odd (radar int decode -r shows what)"},
+		tally{n.Anomalous, "datagram", "%s with something odd (radar int decode -r shows what)"},
 	)
 	printJoins(k, n)
 	say(k,
-		tally{n.Alone, "packet", "of %s one node alone has reported"},
+		tally{n.UnmatchedPostcards, "packet", "of %s one node alone has reported"},
 		tally{n.ClockFaults, "time", "%s between nodes of one clock cannot be: do they share it? (--source ...,clock=shared, time=)"},
 		tally{n.Untimed, "report", "%s without a time: when they came was taken"},
 		tally{n.Skewed, "report", "the time of %s is further than --max-skew from when they came, which was taken: is the source's clock set, and its unit right (--source ...,time=)?"},
@@ -62,7 +62,7 @@ func printCollected(k *kit.Kit, f *options, i *collect.Info) error {
 	if i.Interface != nil {
 		say(k, tally{i.Interface.Parts, "datagram", "%s cut, or in fragments, which are not put together"})
 	}
-	say(k, tally{i.Fell, "datagram", "%s found the socket full"})
+	say(k, tally{i.SocketDrops, "datagram", "%s found the socket full"})
 	return nil
 }
 

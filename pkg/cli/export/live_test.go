@@ -78,7 +78,7 @@ func TestExportLive(t *testing.T) {
 	w.stop(exporter)
 	w.stop(collector)
 	wants(t, said(), "r1    101", "20 packets, 20 of them reported by 20 reports, 0 of these of drops", "127.0.0.1:32766: 20 sent\n", "[::1]:6000: 20 sent\n")
-	if c := stored(); c.Counts.Records != 40 || c.Counts.Doubts+c.Counts.Rejected+c.Gaps+c.Fell > 0 {
+	if c := stored(); c.Counts.Records != 40 || c.Counts.Anomalous+c.Counts.Rejected+c.Gaps+c.SocketDrops > 0 {
 		t.Errorf("%+v", c)
 	}
 	var want, got []told

@@ -27,7 +27,7 @@ func (k *Kit) ReadRing(s *answer.Selection, read func(*answer.Ring) error) error
 
 // ReadSources opens what there is of the domain for read.
 func (k *Kit) ReadSources(s *answer.Selection, read func(*answer.Sources) error) error {
-	all, notes, err := answer.Open(k.Domain, s, k.OpenReports)
+	all, notes, err := answer.Open(k.Domain, s)
 	if err != nil {
 		return refusedNode("node", err)
 	}

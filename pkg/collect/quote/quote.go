@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package collect
+// Package quote reads what a telemetry report quotes: the beginning of a packet.
+package quote
 
 import (
 	"encoding/binary"
@@ -9,7 +10,7 @@ import (
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
 
-	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/packet"
 )
 
 // Header is what a report's quote says of its packet: its first IP header (of a tunnel's
@@ -34,16 +35,22 @@ type Header struct {
 	FragID         uint32 // IPv6
 }
 
-// quotedParser reads the headers of packets that reports quote.
-type quotedParser struct {
+const (
+	ipv4Header = 20
+	ipv6Header = 40
+	maxTags    = 8
+)
+
+// Parser reads the headers of packets that reports quote. It is for one goroutine at a time.
+type Parser struct {
 	v4  layers.IPv4
 	ext layers.IPv6ExtensionSkipper
 }
 
-// header reads the header of a quote into h, and returns what is behind it. ok is false if
+// Header reads the header of a quote into h, and returns what is behind it. ok is false if
 // there is none. A quote is the beginning of a packet: lengths may say more than is there.
-func (q *quotedParser) header(h *Header, b []byte) (l4 []byte, ok bool) {
-	b = fromIP(b)
+func (q *Parser) Header(h *Header, b []byte) (l4 []byte, ok bool) {
+	b = FromIP(b)
 	*h = Header{}
 	var proto layers.IPProtocol
 	switch {
@@ -61,15 +68,15 @@ func (q *quotedParser) header(h *Header, b []byte) (l4 []byte, ok bool) {
 	}
 	h.Proto = uint8(proto)
 	if h.FragOff == 0 {
-		h.ports(l4)
+		h.Ports(l4)
 	}
 	return l4, true
 }
 
-// fromIP is a quote from its IP header on. It begins with that or with Ethernet's, whose first
+// FromIP is a quote from its IP header on. It begins with that or with Ethernet's, whose first
 // byte may look like IP's. nil: there is none.
-func fromIP(b []byte) []byte {
-	inside := behindLink(b, 12)
+func FromIP(b []byte) []byte {
+	inside := BehindLink(b, 12)
 	if inside != nil && (len(inside) == 0 || looksLikeIP(inside)) {
 		return inside
 	}
@@ -79,10 +86,29 @@ func fromIP(b []byte) []byte {
 	return inside
 }
 
+// BehindLink returns a packet from its IP header on: behind that of Ethernet and VLAN
+// tags, or of a cooked capture, whose EtherType is at off. nil: it is none of IP.
+func BehindLink(b []byte, off int) []byte {
+	for range maxTags {
+		if len(b) < off+2 {
+			return nil
+		}
+		switch binary.BigEndian.Uint16(b[off:]) {
+		case 0x0800, 0x86dd:
+			return b[off+2:]
+		case 0x8100, 0x88a8, 0x9100:
+			off += 4
+		default:
+			return nil
+		}
+	}
+	return nil
+}
+
 func looksLikeIP(b []byte) bool { return len(b) > 0 && (b[0]>>4 == 4 || b[0]>>4 == 6) }
 
 // extensions passes over IPv6 extension headers and notes a fragment's.
-func (q *quotedParser) extensions(h *Header, b []byte, next layers.IPProtocol) ([]byte, layers.IPProtocol) {
+func (q *Parser) extensions(h *Header, b []byte, next layers.IPProtocol) ([]byte, layers.IPProtocol) {
 	for range maxTags {
 		switch next {
 		case layers.IPProtocolIPv6HopByHop, layers.IPProtocolIPv6Routing, layers.IPProtocolIPv6Destination, layers.IPProtocolIPv6Fragment:
@@ -101,7 +127,7 @@ func (q *quotedParser) extensions(h *Header, b []byte, next layers.IPProtocol) (
 	return nil, next
 }
 
-func (q *quotedParser) ipv4(h *Header) {
+func (q *Parser) ipv4(h *Header) {
 	h.Version, h.Len, h.ID, h.TTL = 4, int(q.v4.Length), q.v4.Id, q.v4.TTL
 	h.DSCP, h.ECN = q.v4.TOS>>2, q.v4.TOS&3
 	h.Src, h.Dst = netip.AddrFrom4([4]byte(q.v4.SrcIP)), netip.AddrFrom4([4]byte(q.v4.DstIP))
@@ -118,8 +144,8 @@ func (h *Header) ipv6(b []byte) {
 	h.Src, h.Dst = netip.AddrFrom16([16]byte(b[8:])), netip.AddrFrom16([16]byte(b[24:]))
 }
 
-// ports sets what of the transport header names the flow.
-func (h *Header) ports(b []byte) {
+// Ports sets what of the transport header names the flow.
+func (h *Header) Ports(b []byte) {
 	h.HasPorts, h.HasICMP, h.HasEcho = false, false, false
 	switch proto := layers.IPProtocol(h.Proto); proto {
 	case layers.IPProtocolTCP, layers.IPProtocolUDP, layers.IPProtocolSCTP:
@@ -138,27 +164,24 @@ func (h *Header) ports(b []byte) {
 	}
 }
 
-// fill sets what a record has of the header.
-func (h *Header) fill(r *record.Record) {
-	number := func(n int) *int { return &n }
-	r.IPVersion, r.Src, r.Dst, r.Proto = int(h.Version), h.Src.String(), h.Dst.String(), record.ProtoName(h.Proto)
-	r.Len, r.TTL, r.DSCP, r.ECN, r.IPID = h.Len, int(h.TTL), int(h.DSCP), int(h.ECN), int(h.ID)
-	if h.Version == 6 {
-		r.FlowLabel = number(int(h.FlowLabel))
-	}
+// Fill sets what a packet has of the header.
+func (h *Header) Fill(p *packet.Packet) {
+	p.HasTuple, p.IPv6, p.Proto, p.Len = true, h.Version == 6, h.Proto, uint32(max(h.Len, 0))
+	p.Src, p.Dst = h.Src.As16(), h.Dst.As16()
+	p.TTL, p.TOS, p.ID, p.Label = h.TTL, h.DSCP<<2|h.ECN, h.ID, h.FlowLabel
+	p.SentTTL, p.SentTOS = p.TTL, p.TOS
 	if h.Fragment {
-		r.FragOff = number(h.FragOff)
-		if h.Version == 6 {
-			r.FragID = number(int(h.FragID))
-		}
+		p.SetFragment(h.FragOff)
+		p.FragID = h.FragID
 	}
-	if h.HasPorts {
-		r.Sport, r.Dport = number(int(h.SrcPort)), number(int(h.DstPort))
-	}
-	if h.HasICMP {
-		r.ICMPType = number(int(h.ICMPType))
-	}
-	if h.HasEcho {
-		r.ICMPID, r.ICMPSeq = number(int(h.EchoID)), number(int(h.EchoSeq))
+	switch {
+	case h.HasPorts:
+		p.SrcPort, p.DstPort = h.SrcPort, h.DstPort
+	case h.HasEcho:
+		p.ICMP[0], p.SrcPort, p.DstPort = h.ICMPType, h.EchoID, h.EchoSeq
+	case h.HasICMP:
+		p.ICMP[0], p.Cut = h.ICMPType, packet.CutAfterType
+	default:
+		p.Cut = packet.CutAll
 	}
 }
