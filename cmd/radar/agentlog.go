@@ -30,7 +30,7 @@ func boundLog(w io.Writer) io.Writer {
 	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
 		return w // a terminal, a pipe, a journal: somebody else bounds it
 	}
-	return &visible{w: &boundedLog{file: file, most: mostLog}}
+	return &visible{w: &boundedLog{file: file, most: mostLog}, messages: true}
 }
 
 // Write implements io.Writer.

@@ -102,7 +102,7 @@ func newAttachView(r *datapath.AttachResult, dryRun bool) *attachView {
 		IPv6:  d.Options.IPv6,
 		Watch: d.Options.Watch,
 		Nodes: nodeViews(d), Memory: newMemoryView(r.Memory),
-		Warnings: r.Warnings, lease: d.Options.Lease,
+		Warnings: rendered(r.Warnings), lease: d.Options.Lease,
 	}
 	for _, c := range r.Conflicts {
 		v.Conflicts = append(v.Conflicts, conflictView{
@@ -137,7 +137,7 @@ func nodeViews(d *domain.Domain) []nodeView {
 		if n.Removed {
 			continue
 		}
-		view := nodeView{Name: n.Name, ID: n.ID, Spec: n.Spec, Auto: n.Auto, Header: n.Header, Apart: n.Apart, Redirects: n.Redirects, Switch: n.Switch, Ports: []portView{}}
+		view := nodeView{Name: n.Name, ID: n.ID, Spec: n.Spec, Auto: n.Auto, Header: face.Render(n.Header), Apart: n.Apart, Redirects: n.Redirects, Switch: n.Switch, Ports: []portView{}}
 		for _, p := range d.Ports {
 			if p.Node != n.ID || p.Removed {
 				continue

@@ -35,7 +35,8 @@ is then 3. A line with "warn" names something that costs speed or detail.`,
 // check prints the checks, and fails if one of them did.
 func (a *app) check(checks []datapath.Check) error {
 	report := checkReport{OK: true, Checks: checks}
-	for _, c := range checks {
+	for i, c := range checks {
+		checks[i].Detail, checks[i].Fix = face.Render(c.Detail), face.Render(c.Fix)
 		report.OK = report.OK && c.Level != datapath.Fail
 	}
 	if err := a.printCheck(report); err != nil {

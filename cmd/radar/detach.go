@@ -139,7 +139,7 @@ func (a *app) detachNodes(ctx context.Context, names, followed []string, noDrain
 		return err
 	}
 	return a.printDetached(&detachView{Domain: a.domain, Detached: true, Ended: result.Ended,
-		Nodes: result.Nodes, Ports: result.Ports, VMs: result.VMs, Followed: followed, Warnings: result.Warnings})
+		Nodes: result.Nodes, Ports: result.Ports, VMs: result.VMs, Followed: followed, Warnings: rendered(result.Warnings)})
 }
 
 // followed returns what containers must match to join the domain when the named nodes
@@ -161,7 +161,7 @@ func (a *app) detachRest(ctx context.Context) error {
 		return err
 	}
 	return a.printDetached(&detachView{Domain: a.domain, Detached: true, Ended: result.Ended,
-		Nodes: result.Nodes, Ports: result.Ports, Warnings: result.Warnings})
+		Nodes: result.Nodes, Ports: result.Ports, Warnings: rendered(result.Warnings)})
 }
 
 // what says what was detached.

@@ -14,7 +14,7 @@ import (
 )
 
 func (a *app) printINTJSON(m *intwire.Message, extra ...intwire.Item) error {
-	_, err := a.out.Write(append(m.AppendJSON(nil, extra...), '\n'))
+	_, err := fmt.Fprintln(a.out, face.Render(string(m.AppendJSON(nil, extra...))))
 	return err
 }
 
@@ -44,7 +44,7 @@ func (a *app) printINT(m *intwire.Message) error {
 		if i == 0 {
 			title = "ANOMALIES"
 		}
-		p.line(title, yellow.paint(colored, doubt.String()))
+		p.line(title, yellow.paint(colored, face.Render(doubt.String())))
 	}
 	return p.err
 }

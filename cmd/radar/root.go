@@ -40,7 +40,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *app {
 		stdin:     stdin,
 		stdout:    shown,
 		out:       bufio.NewWriter(shown),
-		stderr:    &visible{w: stderr},
+		stderr:    &visible{w: stderr, messages: true},
 		lookupEnv: os.LookupEnv,
 		now:       time.Now,
 		location:  time.Local,

@@ -162,6 +162,9 @@ func (a *app) newStatusView(h *datapath.Handle, r *agent.Reader) (*statusView, e
 		if v.Agent.Troubles, err = process.Troubles(); err != nil {
 			return nil, err
 		}
+		for i := range v.Agent.Troubles {
+			v.Agent.Troubles[i].Error = face.Render(v.Agent.Troubles[i].Error)
+		}
 		v.Notes = a.troubleTexts(d.Name, v.Agent.Troubles)
 	}
 	if v.Lease, err = newLeaseView(h); err != nil {
@@ -235,7 +238,7 @@ func newOptionsView(o domain.Options) optionsView {
 func counterViews(counters []datapath.Counter) []counterView {
 	views := make([]counterView, len(counters))
 	for i, c := range counters {
-		views[i] = counterView{Name: c.Name, Group: string(c.Group), Value: c.Value, Help: c.Help}
+		views[i] = counterView{Name: c.Name, Group: string(c.Group), Value: c.Value, Help: face.Render(c.Help)}
 	}
 	return views
 }

@@ -23,6 +23,8 @@ type visible struct {
 	w    io.Writer
 	held []byte // the beginning of a character, or of ownMark
 	own  bool   // between two ownMarks
+	// messages: it is what radar says, in which libraries name settings and commands.
+	messages bool
 }
 
 // ownMark stands before and behind what radar tells the terminal. Nobody else can know it: it
@@ -40,6 +42,9 @@ func (v *visible) Write(b []byte) (int, error) {
 		return v.w.Write(b)
 	}
 	text, rest := v.quote(append(v.held, b...))
+	if v.messages {
+		text = []byte(face.Render(string(text)))
+	}
 	if _, err := v.w.Write(text); err != nil {
 		return 0, err
 	}

@@ -30,7 +30,7 @@ const (
 
 // floors are those of a package, or of all packages below a folder; the longest one counts.
 var floors = map[string]int{
-	"pkg/bpfobj": shared, "pkg/clock": shared, "pkg/filter": shared, "pkg/forward": shared, "pkg/graph": shared,
+	"pkg/bpfobj": shared, "pkg/clock": shared, "pkg/fault": shared, "pkg/filter": shared, "pkg/forward": shared, "pkg/graph": shared,
 	"pkg/intwire": shared, "pkg/kernel": shared, "pkg/lab": shared, "pkg/packet": shared, "pkg/query": shared,
 	"pkg/record": shared, "pkg/statedir": shared, "pkg/symbols": shared,
 
