@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vnetradar/radar/pkg/datapath"
-	"github.com/vnetradar/radar/pkg/topo"
+	"github.com/vnetradar/radar/pkg/fault"
 )
 
 // Exit codes, part of the contract with scripts.
@@ -50,9 +50,7 @@ func withCode(code int, err error) error { return &codeError{code: code, err: er
 
 // usagef is an error in how the command was called: exit code 2, and a hint
 // where the help is.
-func usagef(format string, args ...any) error {
-	return withCode(exitUsage, fmt.Errorf(format, args...))
-}
+func usagef(format string, args ...any) error { return fault.Usage.Errorf(format, args...) }
 
 // exitCode is the exit code that err stands for.
 func exitCode(err error) int {
@@ -63,11 +61,11 @@ func exitCode(err error) int {
 		return coded.code
 	}
 	switch {
-	case errors.Is(err, datapath.ErrUsage), errors.Is(err, topo.ErrUsage):
+	case errors.Is(err, fault.Usage):
 		return exitUsage
-	case errors.Is(err, datapath.ErrLoad):
+	case errors.Is(err, fault.NotLoaded):
 		return exitLoad
-	case errors.Is(err, datapath.ErrUnsupported), lacksRights(err):
+	case errors.Is(err, fault.Unsupported), lacksRights(err):
 		return exitKernel
 	}
 	return exitFailure

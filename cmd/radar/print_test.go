@@ -19,6 +19,7 @@ import (
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/datapath"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/topo"
 )
@@ -255,10 +256,9 @@ func TestExitCodes(t *testing.T) {
 		{errors.New("x"), exitFailure},
 		{usagef("x"), exitUsage},
 		{fmt.Errorf("wrapped: %w", withCode(7, nil)), 7},
-		{fmt.Errorf("wrapped: %w", datapath.ErrUsage), exitUsage},
-		{fmt.Errorf("wrapped: %w", topo.ErrUsage), exitUsage},
-		{fmt.Errorf("wrapped: %w", datapath.ErrUnsupported), exitKernel},
-		{fmt.Errorf("wrapped: %w", datapath.ErrLoad), exitLoad},
+		{fmt.Errorf("wrapped: %w", fault.Usage), exitUsage},
+		{fmt.Errorf("wrapped: %w", fault.Unsupported), exitKernel},
+		{fmt.Errorf("wrapped: %w", fault.NotLoaded), exitLoad},
 		{domain.ErrNotAttached, exitFailure},
 		{&os.PathError{Op: "open", Err: fs.ErrPermission}, map[bool]int{true: exitFailure, false: exitKernel}[os.Geteuid() == 0]},
 	} {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/agent"
 	"github.com/vnetradar/radar/pkg/datapath"
+	"github.com/vnetradar/radar/pkg/fault"
 )
 
 // costView is what radar itself takes of the machine.
@@ -47,11 +48,11 @@ func newCostView(ctx context.Context, h *datapath.Handle, process agent.Process,
 	}
 	if measure {
 		err := datapath.MeasureHooks(ctx)
-		if err != nil && !errors.Is(err, datapath.ErrUnsupported) {
+		if err != nil && !errors.Is(err, fault.Unsupported) {
 			return nil, err
 		}
 		if err != nil {
-			v.why = err.Error()
+			v.why = face.Render(err.Error())
 		}
 	}
 	costs, err := h.HookCosts()

@@ -18,6 +18,7 @@ import (
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/clock"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/fault"
 )
 
 // Nodes that change: docs/design/0014-nodes-that-change.md. Programs at the kernel's own
@@ -44,7 +45,7 @@ func (p *plan) attachChangeHook(undo *undo) error {
 	}
 	spec, err := bpfobj.LoadChange()
 	if err != nil {
-		return &kindError{kind: ErrLoad, text: "read BPF object", cause: err}
+		return fault.NotLoaded.Errorf("read BPF object: %w", err)
 	}
 	if err := sizeMaps(spec, p.blueprint.options, p.blueprint.layout); err != nil {
 		return err

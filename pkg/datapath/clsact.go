@@ -10,6 +10,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/topo"
 )
 
@@ -56,7 +57,7 @@ func ensureClsact(ifindex int) (created bool, err error) {
 	case clsactPresent:
 		return false, nil
 	case clsactBlocked:
-		return false, usagef("an ingress qdisc is in the place of clsact: remove it (tc qdisc del dev IF ingress), or use --hook tcx")
+		return false, fault.Usage.Errorf("an ingress qdisc is in the place of clsact: remove it (tc qdisc del dev IF ingress), or use ‹hook› tcx")
 	}
 	err = netlink.QdiscAdd(&netlink.GenericQdisc{
 		QdiscAttrs: netlink.QdiscAttrs{LinkIndex: ifindex, Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT},
@@ -85,7 +86,7 @@ func addFilter(ifindex int, d direction, name string, prog *ebpf.Program) error 
 	}
 	for _, f := range filters {
 		if f.Attrs().Priority == filterPrio {
-			return usagef("the %s hook already has a filter of priority %d (%s): give that one another priority, or use --hook tcx", d.name, filterPrio, describeFilter(f))
+			return fault.Usage.Errorf("the %s hook already has a filter of priority %d (%s): give that one another priority, or use ‹hook› tcx", d.name, filterPrio, describeFilter(f))
 		}
 	}
 	return tcError("add filter "+d.stub, netlink.FilterAdd(newFilter(ifindex, d, name, prog)))
@@ -120,9 +121,9 @@ func tcError(what string, err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, unix.EPERM):
-		return &kindError{kind: ErrUnsupported, text: what + ": " + MissingRights(), cause: err}
+		return fault.Unsupported.Errorf("%s: %s: %w", what, MissingRights(), err)
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EOPNOTSUPP):
-		return &kindError{kind: ErrUnsupported, text: what + " (modprobe sch_ingress cls_bpf)", cause: err}
+		return fault.Unsupported.Errorf("%s (modprobe sch_ingress cls_bpf): %w", what, err)
 	}
 	return fmt.Errorf("%s: %w", what, err)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/fault"
 )
 
 // directions are the two hooks of a port. Ingress comes first: a port that only
@@ -25,15 +26,15 @@ var directions = [2]direction{
 func chooseHook(want string, f Features) (string, error) {
 	switch {
 	case want == HookTCX && !f.TCX:
-		return "", unsupportedf("this kernel (%s) has no TCX, which came with Linux 6.6: use --hook auto or clsact", f.Kernel)
+		return "", fault.Unsupported.Errorf("this kernel (%s) has no TCX, which came with Linux 6.6: use ‹hook› auto or clsact", f.Kernel)
 	case want == HookClsact && !f.Clsact:
-		return "", unsupportedf("this kernel (%s) has no clsact with BPF: modprobe sch_ingress cls_bpf, or use --hook auto", f.Kernel)
+		return "", fault.Unsupported.Errorf("this kernel (%s) has no clsact with BPF: modprobe sch_ingress cls_bpf, or use ‹hook› auto", f.Kernel)
 	case want == HookTCX, want == HookAuto && f.TCX:
 		return HookTCX, nil
 	case f.Clsact:
 		return HookClsact, nil
 	}
-	return "", unsupportedf("this kernel (%s) has neither TCX nor clsact with BPF: see radar check", f.Kernel)
+	return "", fault.Unsupported.Errorf("this kernel (%s) has neither TCX nor clsact with BPF: see «check»", f.Kernel)
 }
 
 // attachPort attaches both programs to a port. It runs in the port's namespace.

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/statedir"
 )
 
@@ -37,10 +38,10 @@ func mountBPFFS() error {
 		return nil
 	}
 	if otherMountNS() {
-		return unsupportedf("no BPF file system at %s, and one mounted here would end with this mount namespace: run outside `ip netns exec`; in a container, bind-mount the host's %s", bpffsPath, bpffsPath)
+		return fault.Unsupported.Errorf("no BPF file system at %s, and one mounted here would end with this mount namespace: run outside `ip netns exec`; in a container, bind-mount the host's %s", bpffsPath, bpffsPath)
 	}
 	if err := unix.Mount("bpf", bpffsPath, "bpf", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=0700"); err != nil {
-		return &kindError{kind: ErrUnsupported, cause: err, text: "mount the BPF file system at " + bpffsPath}
+		return fault.Unsupported.Errorf("mount the BPF file system at %s: %w", bpffsPath, err)
 	}
 	return nil
 }

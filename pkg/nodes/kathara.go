@@ -13,8 +13,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/nodes/docker"
-	"github.com/vnetradar/radar/pkg/topo"
 )
 
 // What Kathará (3.8) writes on its containers.
@@ -56,7 +56,7 @@ func (r *resolver) kathara(selector, name, rest string) error {
 	case 1:
 		return r.one(selector, name, machine, found[0])
 	}
-	return topo.Usagef("%s: several machines are called so, write %s", selector, choices(found))
+	return fault.Usage.Errorf("%s: several machines are called so, write %s", selector, choices(found))
 }
 
 // machineName is how machines are listed for the user.
