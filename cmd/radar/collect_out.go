@@ -81,7 +81,7 @@ func (f *outFlags) open(a *app, n metrics.Namer, shows bool) (_ *outs, err error
 		o.Add(outputs.NewLines(file, n, log))
 	}
 	if f.http != "" {
-		server, err := outputs.Listen(f.http, f.hosts, n, log)
+		server, err := outputs.Listen(f.http, f.hosts, n, face, log)
 		if err != nil {
 			return nil, fmt.Errorf("--http: %w", err)
 		}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
@@ -226,7 +227,7 @@ func BenchmarkEvent(b *testing.B) {
 
 // BenchmarkObserve is what a hop costs with /metrics.
 func BenchmarkObserve(b *testing.B) {
-	s, err := Listen("0", nil, oddName, (&log{}).logger())
+	s, err := Listen("0", nil, oddName, fault.Face{}, (&log{}).logger())
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/vnetradar/radar/lab/test/servers"
 	"github.com/vnetradar/radar/pkg/collect/metrics"
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
@@ -181,7 +182,7 @@ func TestListenerWaitsForNobody(t *testing.T) {
 func TestOtherHost(t *testing.T) {
 	t.Parallel()
 	var l log
-	s, err := Listen("localhost:0", []string{"Collector.example"}, oddName, l.logger())
+	s, err := Listen("localhost:0", []string{"Collector.example"}, oddName, fault.Face{}, l.logger())
 	if err != nil {
 		t.Fatal(err)
 	}

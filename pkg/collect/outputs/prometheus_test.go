@@ -19,12 +19,13 @@ import (
 
 	"github.com/vnetradar/radar/lab/test/servers"
 	"github.com/vnetradar/radar/pkg/collect/metrics"
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 func newServer(t *testing.T, l *log) (s *Server, address string) {
 	t.Helper()
-	s, err := Listen("0", nil, oddName, l.logger())
+	s, err := Listen("0", nil, oddName, fault.Face{}, l.logger())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/collect/metrics"
+	"github.com/vnetradar/radar/pkg/fault"
 )
 
 // Limits of the server.
@@ -39,6 +40,7 @@ const (
 type Server struct {
 	listener net.Listener
 	namer    metrics.Namer
+	face     fault.Face
 	log      *slog.Logger
 	hub      *hub
 	prom     *exposition
@@ -60,8 +62,8 @@ type Server struct {
 
 // Listen opens the address, ADDRESS:PORT; of a port alone, it is the one of this machine only.
 // names are those that a request's Host header may have beside addresses, localhost, and the
-// name in address.
-func Listen(address string, names []string, n metrics.Namer, log *slog.Logger) (*Server, error) {
+// name in address. face is that of whoever runs the server, whom some answers tell what to do.
+func Listen(address string, names []string, n metrics.Namer, face fault.Face, log *slog.Logger) (*Server, error) {
 	if !strings.Contains(address, ":") {
 		address = ":" + address
 	}
@@ -77,7 +79,7 @@ func Listen(address string, names []string, n metrics.Namer, log *slog.Logger) (
 		return nil, fmt.Errorf("serve HTTP: %w", err)
 	}
 	s := &Server{
-		namer: n, log: log, hub: newHub(), ended: make(chan error, 1), beat: heartbeat,
+		namer: n, face: face, log: log, hub: newHub(), ended: make(chan error, 1), beat: heartbeat,
 		// A connection on which no answer is under way can always be taken, so that there is room
 		// for one that asks something.
 		conns:   newPlaces(mostConnections, 0),
@@ -94,7 +96,7 @@ func Listen(address string, names []string, n metrics.Namer, log *slog.Logger) (
 	s.prom = newExposition(s)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintln(w, "radar collect: /metrics for Prometheus, /events as server-sent events, /values as JSON lines (docs/int.md)")
+		fmt.Fprintln(w, face.Render("«collect»: /metrics for Prometheus, /events as server-sent events, /values as JSON lines (docs/int.md)"))
 	})
 	mux.Handle("GET /metrics", s.seats.in(promhttp.HandlerFor(s.prom.registry, promhttp.HandlerOpts{
 		Timeout: answerTime, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),

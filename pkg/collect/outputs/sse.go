@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/collect/metrics"
+	"github.com/vnetradar/radar/pkg/fault"
 )
 
 const (
@@ -33,7 +34,7 @@ func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	out := &stream{hub: s.hub, w: w, control: http.NewResponseController(w), want: want}
+	out := &stream{hub: s.hub, face: s.face, w: w, control: http.NewResponseController(w), want: want}
 	err = out.begin(missed, restarted)
 	if err == nil {
 		err = out.follow(r, l, s.beat)
@@ -49,6 +50,7 @@ func (s *Server) denyListener(w http.ResponseWriter, r *http.Request) {
 // stream is the answer to one listener.
 type stream struct {
 	hub     *hub
+	face    fault.Face
 	w       http.ResponseWriter
 	control *http.ResponseController
 	want    [metrics.NumMetrics]bool
@@ -60,7 +62,7 @@ func (s *stream) begin(missed uint64, restarted bool) error {
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no") // nginx would keep events
-	s.buf.WriteString(": radar collect\nretry: 1000\n\n")
+	s.buf.WriteString(s.face.Render(": «collect»\nretry: 1000\n\n"))
 	switch {
 	case restarted:
 		s.buf.WriteString("event: missed\ndata: {\"restarted\":true}\n\n")
