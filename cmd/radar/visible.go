@@ -11,7 +11,23 @@ import (
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/vnetradar/radar/pkg/fault"
 )
+
+// face is how settings and commands are written for users of this command line.
+var face = fault.Face{
+	Setting: func(name string) string { return "--" + name },
+	Command: func(words string) string { return "radar " + words },
+}
+
+// rendered are the texts with settings and commands as users write them.
+func rendered(texts []string) (all []string) {
+	for _, text := range texts {
+		all = append(all, face.Render(text))
+	}
+	return all
+}
 
 // visible is where everything goes that radar prints. Names of interfaces, answers of servers
 // and contents of files are others' words: a terminal would do what control characters in them

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"strings"
 	"testing"
@@ -220,6 +221,33 @@ func TestOtherHost(t *testing.T) {
 	}
 	if _, text := servers.Get(t, address+"/metrics"); !strings.Contains(text, fmt.Sprintf("radar_http_other_host_total %d\n", refused)) {
 		t.Errorf("%d were refused: %s", refused, text)
+	}
+}
+
+// TestFace: answers say what to do as users of the server's face write it.
+func TestFace(t *testing.T) {
+	t.Parallel()
+	var l log
+	face := fault.Face{Setting: func(name string) string { return "the field " + name }, Command: func(words string) string { return "page " + words }}
+	s, err := Listen("0", nil, oddName, face, l.logger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	newWorld(t, s).start(0)
+	for path, want := range map[string]string{"/": "page collect: /metrics", "/metrics": "sources that are not heard (the field allow)."} {
+		if _, text := servers.Get(t, "http://"+s.Addr().String()+path); !strings.Contains(text, want) {
+			t.Errorf("%s: no %q in %s", path, want, text)
+		}
+	}
+	answer := httptest.NewRecorder()
+	s.checkHost(nil).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "http://evil.example/", nil))
+	if text := answer.Body.String(); !strings.Contains(text, "or page collect the field http-host NAME") {
+		t.Errorf("another name: %s", text)
+	}
+	stream := stream{face: face, w: answer, control: http.NewResponseController(answer)}
+	if err := stream.begin(0, false); !errors.Is(err, http.ErrNotSupported) || !strings.HasPrefix(stream.buf.String(), ": page collect\n") { // a recorder has no deadline
+		t.Errorf("events: %v: %s", err, stream.buf.String())
 	}
 }
 
