@@ -143,6 +143,7 @@ func TestViewsAreRendered(t *testing.T) {
 		"check":    func(a *app) error { return a.check([]datapath.Check{{Detail: marked, Fix: marked}}) },
 		"counters": func(a *app) error { return printJSON(a.out, counterViews(counters)) },
 		"int": func(a *app) error {
+			a.lookupEnv = os.LookupEnv
 			m := &intwire.Message{Anomalies: []intwire.Anomaly{{Code: intwire.OtherUnits}}}
 			return errors.Join(a.printINTJSON(m), a.printINT(m))
 		},

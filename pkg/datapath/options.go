@@ -173,7 +173,7 @@ func (o Options) differs(l *Layout, have domain.Options) string {
 	add("‹guid-bits›", want.GUIDBits != have.GUIDBits)
 	add("‹carry›", want.Carry != have.Carry || want.Carry != CarryAuto && want.MarkMask != have.MarkMask)
 	add("‹timeout›", want.Timeout != have.Timeout)
-	add("‹min-age›", want.MinAge != have.MinAge)
+	add("minimum age", want.MinAge != have.MinAge)
 	add("‹lease›", want.Lease != have.Lease)
 	add("‹keys›", want.Keys != have.Keys)
 	add("‹hook›", want.Hook != have.Hook)

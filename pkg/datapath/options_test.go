@@ -195,7 +195,7 @@ func TestDiffers(t *testing.T) {
 		"‹guid-bits›": func(d *domain.Options) { d.GUIDBits = "20" },
 		"‹carry›":     func(d *domain.Options) { d.Carry = CarryMark },
 		"‹timeout›":   func(d *domain.Options) { d.Timeout++ },
-		"‹min-age›":   func(d *domain.Options) { d.MinAge++ },
+		"minimum age": func(d *domain.Options) { d.MinAge++ },
 		"‹lease›":     func(d *domain.Options) { d.Lease++ },
 		"‹keys›":      func(d *domain.Options) { d.Keys++ },
 		"‹watch›":     func(d *domain.Options) { d.Watch = "udp" },
