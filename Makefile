@@ -104,7 +104,7 @@ demo-int: deps-run build ## a virtual network beside reports of switches (INT), 
 	lab/demo-int.sh bin/radar
 
 .PHONY: generate objects
-generate: objects ## BPF objects, man pages, docs/cli, tables of docs/int.md
+generate: objects ## BPF objects, man pages, docs/cli, tables of docs/int
 	go generate ./pkg/intwire ./pkg/export
 	go run ./cmd/radar docs docs
 objects: deps-bpf
@@ -161,7 +161,7 @@ bench-short: deps-run build
 	go run ./pkg/bench -radar bin/radar -short $(if $(BENCH),-run '$(BENCH)')
 bench-xdp: ## what a telemetry report costs at XDP, above a program that drops it at once
 	go test ./pkg/collect/fast -run '^$$' -bench XDP
-bench-record: ## docs/performance.md and README.md: the figures of bin/bench.json
+bench-record: ## docs/performance.md, docs/results and README.md: the figures of bin/bench.json
 	lab/performance.sh bin/bench.json
 
 .PHONY: experiments experiments-report experiments-record experiments-check experiments-env
@@ -208,7 +208,7 @@ fuzz-int:
 	$(call fuzzed,./pkg/collect,FuzzTranslate,800000)
 	$(call fuzzed,./pkg/collect,FuzzTemplate,400000)
 	RADAR_FUZZ=$(INT) RADAR_FUZZ_SEED=$(SEED) go test ./pkg/intwire -run TestRandomBytes -count=1 -v -timeout 0
-fuzz-record: ## what bin/fuzz.txt counts, summed (RECORD=1: into docs/reliability.md)
+fuzz-record: ## what bin/fuzz.txt counts, summed (RECORD=1: into docs/results/reliability.md)
 	RECORD=$(RECORD) lab/reliability.sh fuzz <bin/fuzz.txt
 
 .PHONY: packets packets-env
@@ -241,7 +241,7 @@ else
 	@if ls bin/race.* >/dev/null 2>&1; then cat bin/race.*; exit 1; fi
 endif
 
-# Counts and dates go into docs/reliability.md only with RECORD=1: once for each release.
+# Counts and dates go into docs/reliability.md and docs/results only with RECORD=1: once for each release.
 .PHONY: soak mutants
 # Tests of faults, each as often as docs/reliability.md says; make test runs a tenth of some.
 soak: deps-test build ## faults, many times over: some half an hour (SOAK=regexp: those alone; RECORD=1)

@@ -25,7 +25,7 @@ type dropWatch struct {
 	dir    string // tracefs instance; "": there is no tracefs
 	events []dropEvent
 	// missed is for how many drops the kernel did not run radar's hook, by its own count
-	// (loss_missed, docs/limits.md): another run of the hook was preempted on that CPU.
+	// (loss_missed, docs/times-and-losses.md): another run of the hook was preempted on that CPU.
 	missed int
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vnetradar/radar/pkg/collect/outputs/outputstest"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
@@ -40,15 +41,15 @@ func TestEpisode(t *testing.T) {
 // TestFullDiskSaidOnce: a disk that has room from time to time is said to be full once.
 func TestFullDiskSaidOnce(t *testing.T) {
 	t.Parallel()
-	var l log
+	var l outputstest.Log
 	d := &disk{err: syscall.ENOSPC}
-	w := newWorld(t, NewLines(d, oddName, l.logger())).start(0)
+	w := newWorld(t, NewLines(d, outputstest.OddName, l.Logger())).start(0)
 	for range 3 {
 		retries := w.tally("json").Retries.Load()
-		w.feed(10)
+		w.Feed(10)
 		nstest.WaitFor(t, "the disk to be full", func() bool { return w.tally("json").Retries.Load() > retries })
 		d.free(1 << 20)
-		w.written("json", len(w.events))
+		w.written("json", len(w.Events))
 		d.free(-d.left())
 	}
 	if n := strings.Count(l.String(), "cannot be written"); n != 1 {

@@ -11,7 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/collect/metrics"
+	"github.com/vnetradar/radar/pkg/collect/outputs/outputstest"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
@@ -30,7 +31,7 @@ func newStuck(name string) *stuck { return &stuck{name: name, let: make(chan str
 
 func (s *stuck) Name() string { return s.name }
 
-func (s *stuck) run(ctx context.Context, q <-chan item, n *Tally) error {
+func (s *stuck) Run(ctx context.Context, q <-chan Item, n *Tally) error {
 	if s.err != nil {
 		return s.err
 	}
@@ -43,13 +44,13 @@ func (s *stuck) run(ctx context.Context, q <-chan item, n *Tally) error {
 	case <-end:
 	}
 	for it := range q {
-		if it.rows != nil {
-			it.release()
+		if it.Snapshot != nil {
+			it.Release()
 			s.snapshots.Add(1)
-			s.values.Add(int64(len(it.rows.rows)))
+			s.values.Add(int64(len(it.Snapshot.Rows)))
 			continue
 		}
-		if it.number <= s.last.Swap(it.number) {
+		if it.Number <= s.last.Swap(it.Number) {
 			panic("order")
 		}
 		s.events.Add(1)
@@ -65,13 +66,13 @@ func TestFanout(t *testing.T) {
 	slow, fast := newStuck("slow"), newStuck("fast")
 	close(fast.let)
 	w := newWorld(t, slow, fast).start(0)
-	for len(w.events) < 3*queued {
-		w.feed(100)
-		w.written("fast", len(w.events))
+	for len(w.Events) < 3*queued {
+		w.Feed(100)
+		w.written("fast", len(w.Events))
 	}
-	shed := len(w.events) - queued
+	shed := len(w.Events) - queued
 	if n := w.tally("slow").ShedEvents.Load(); n != uint64(shed) {
-		t.Errorf("%d shed of %d, want %d", n, len(w.events), shed)
+		t.Errorf("%d shed of %d, want %d", n, len(w.Events), shed)
 	}
 	if n := w.tally("fast").ShedEvents.Load(); n != 0 {
 		t.Errorf("the other one shed %d", n)
@@ -85,7 +86,7 @@ func TestFanout(t *testing.T) {
 	}
 	close(slow.let)
 	w.close()
-	if slow.events.Load() != queued || int(fast.events.Load()) != len(w.events) {
+	if slow.events.Load() != queued || int(fast.events.Load()) != len(w.Events) {
 		t.Errorf("got %d and %d", slow.events.Load(), fast.events.Load())
 	}
 	if slow.values.Load() != int64(rows) || fast.snapshots.Load() < 1 {
@@ -104,7 +105,7 @@ func TestFanoutSnapshots(t *testing.T) {
 		t.Errorf("%d values of nothing", o.values.Load())
 	}
 	before := o.snapshots.Load()
-	w.feed(10)
+	w.Feed(10)
 	w.close()
 	if o.snapshots.Load() <= before || o.values.Load() < int64(len(w.Rows(time.Time{}))) {
 		t.Errorf("%d values, want %d at least", o.values.Load(), len(w.Rows(time.Time{})))
@@ -118,7 +119,7 @@ func TestFanoutLastSnapshot(t *testing.T) {
 	o := newStuck("o")
 	w := newWorld(t, o).start(time.Hour)
 	w.fan.snapshot(time.Now(), false) // waits, as the output does
-	w.feed(10)
+	w.Feed(10)
 	want := int64(len(w.Rows(time.Time{})))
 	time.AfterFunc(100*time.Millisecond, func() { close(o.let) })
 	w.close()
@@ -139,23 +140,23 @@ func TestFanoutWaits(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 		close(slow.let)
 	}()
-	for len(w.events) < 2*queued {
-		w.feed(100)
+	for len(w.Events) < 2*queued {
+		w.Feed(100)
 	}
 	w.close()
-	if n := w.tally("slow"); n.ShedEvents.Load() != 0 || int(n.Written.Load()) != len(w.events) {
-		t.Errorf("of %d: written %d, shed %d", len(w.events), n.Written.Load(), n.ShedEvents.Load())
+	if n := w.tally("slow"); n.ShedEvents.Load() != 0 || int(n.Written.Load()) != len(w.Events) {
+		t.Errorf("of %d: written %d, shed %d", len(w.Events), n.Written.Load(), n.ShedEvents.Load())
 	}
 
 	never := newStuck("never")
 	w = newWorld(t, never)
-	w.fan.grace = soon
+	w.fan.Grace = soon
 	enough = make(chan struct{})
 	w.fan.Wait = enough
 	w.start(0)
 	time.AfterFunc(100*time.Millisecond, func() { close(enough) })
-	for len(w.events) < 2*queued {
-		w.feed(100)
+	for len(w.Events) < 2*queued {
+		w.Feed(100)
 	}
 	if n := w.tally("never").ShedEvents.Load(); n == 0 {
 		t.Error("after Ctrl-C nothing was shed")
@@ -169,12 +170,12 @@ func TestFanoutHangs(t *testing.T) {
 	o := newStuck("o")
 	o.hangs = true
 	w := newWorld(t, o)
-	w.fan.grace, w.fan.unwind = soon, soon
+	w.fan.Grace, w.fan.Unwind = soon, soon
 	w.start(0)
-	w.feed(20)
+	w.Feed(20)
 	w.close() // though it hangs until it is let go
-	if n := w.tally("o").GivenUp.Load(); n != uint64(len(w.events)) {
-		t.Errorf("%d of %d given up", n, len(w.events))
+	if n := w.tally("o").GivenUp.Load(); n != uint64(len(w.Events)) {
+		t.Errorf("%d of %d given up", n, len(w.Events))
 	}
 	close(o.let)
 }
@@ -191,10 +192,10 @@ func TestFanoutFails(t *testing.T) {
 	if err := <-failed; !errors.Is(err, o.err) {
 		t.Error(err)
 	}
-	w.feed(20)
+	w.Feed(20)
 	w.close()
-	if n := w.tally("o").GivenUp.Load(); n != uint64(len(w.events)) {
-		t.Errorf("%d of %d given up", n, len(w.events))
+	if n := w.tally("o").GivenUp.Load(); n != uint64(len(w.Events)) {
+		t.Errorf("%d of %d given up", n, len(w.Events))
 	}
 }
 
@@ -210,13 +211,12 @@ func BenchmarkEvent(b *testing.B) {
 				}
 				f.Add(o)
 			}
-			w := &world{fan: &Fanout{}}
-			w.e = newWorldEngine()
-			w.feed(1)
+			w := outputstest.New(func(*metrics.Event) {})
+			w.Feed(1)
 			f.Start(w, 0)
 			b.ReportAllocs()
 			for b.Loop() {
-				f.Event(&w.events[0])
+				f.Event(&w.Events[0])
 			}
 			b.StopTimer()
 			f.cancel()
@@ -225,32 +225,16 @@ func BenchmarkEvent(b *testing.B) {
 	}
 }
 
-// BenchmarkObserve is what a hop costs with /metrics.
-func BenchmarkObserve(b *testing.B) {
-	s, err := Listen("0", nil, oddName, fault.Face{}, (&log{}).logger())
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer s.Close()
-	b.ReportAllocs()
-	n := uint64(0)
-	for b.Loop() {
-		n++
-		s.Observe(2, uint32(n%6), 1000+n%4096*100)
-	}
-}
-
 // TestSnapshotAfterSnapshot: each output says when it has dealt with one, and gets the next.
 func TestSnapshotAfterSnapshot(t *testing.T) {
 	t.Parallel()
-	var l log
-	server, _ := newServer(t, &l)
-	influx, err := NewInflux(newAnswers(t, 204).URL+"/?db=radar", "", oddName, l.logger())
+	var l outputstest.Log
+	influx, err := NewInflux(newAnswers(t, 204).URL+"/?db=radar", "", outputstest.OddName, l.Logger())
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := newWorld(t, server, influx, NewLines(io.Discard, oddName, l.logger())).start(0)
-	w.feed(5)
+	w := newWorld(t, influx, NewLines(io.Discard, outputstest.OddName, l.Logger())).start(0)
+	w.Feed(5)
 	for range 3 {
 		w.fan.snapshot(time.Now(), false)
 		for _, q := range w.fan.queues {

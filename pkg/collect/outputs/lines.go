@@ -29,23 +29,26 @@ type valueLine struct {
 	metrics.RowJSON
 }
 
-// encoder writes objects, one a line.
-type encoder struct {
+// Encoder writes events and values as JSON objects, one a line (docs/int.md).
+type Encoder struct {
 	namer metrics.Namer
 	json  *json.Encoder
 }
 
-func newEncoder(n metrics.Namer, w io.Writer) encoder {
+// NewEncoder makes an encoder that writes to w.
+func NewEncoder(n metrics.Namer, w io.Writer) Encoder {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
-	return encoder{n, enc}
+	return Encoder{n, enc}
 }
 
-func (e encoder) event(ev *metrics.Event) error {
+// Event writes an event.
+func (e Encoder) Event(ev *metrics.Event) error {
 	return e.json.Encode(eventLine{"event", e.namer.Event(ev)})
 }
 
-func (e encoder) value(r *metrics.Row, at int64) error {
+// Value writes a value as it was at a time, Unix ns.
+func (e Encoder) Value(r *metrics.Row, at int64) error {
 	return e.json.Encode(valueLine{"value", at, e.namer.Row(r)})
 }
 
@@ -56,7 +59,7 @@ const linesAtOnce = 1 << 16
 type Lines struct {
 	w     io.Writer
 	log   *slog.Logger
-	enc   encoder
+	enc   Encoder
 	buf   bytes.Buffer
 	lines uint64 // in buf
 
@@ -68,14 +71,15 @@ type Lines struct {
 // NewLines makes the output. w stays the caller's.
 func NewLines(w io.Writer, n metrics.Namer, log *slog.Logger) *Lines {
 	l := &Lines{w: w, log: log}
-	l.enc = newEncoder(n, &l.buf)
+	l.enc = NewEncoder(n, &l.buf)
 	return l
 }
 
 // Name implements Output.
 func (l *Lines) Name() string { return "json" }
 
-func (l *Lines) run(ctx context.Context, q <-chan item, n *Tally) error {
+// Run implements Output.
+func (l *Lines) Run(ctx context.Context, q <-chan Item, n *Tally) error {
 	l.ctx, l.tally = ctx, n
 	for it := range q {
 		if err := l.add(it); err != nil {
@@ -94,15 +98,15 @@ func (l *Lines) run(ctx context.Context, q <-chan item, n *Tally) error {
 	return nil
 }
 
-func (l *Lines) add(it item) error {
-	if it.rows == nil {
+func (l *Lines) add(it Item) error {
+	if it.Snapshot == nil {
 		l.lines++
-		return l.enc.event(&it.event)
+		return l.enc.Event(&it.Event)
 	}
-	defer it.release()
-	for i := range it.rows.rows {
+	defer it.Release()
+	for i := range it.Snapshot.Rows {
 		l.lines++
-		if err := errors.Join(l.enc.value(&it.rows.rows[i], it.rows.at), l.flushIfFull()); err != nil {
+		if err := errors.Join(l.enc.Value(&it.Snapshot.Rows[i], it.Snapshot.At), l.flushIfFull()); err != nil {
 			return err
 		}
 	}

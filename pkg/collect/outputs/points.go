@@ -160,3 +160,5 @@ func flowGroup(f *metrics.Flow) int {
 	h.Write(binary.BigEndian.AppendUint16(ports, f.DstPort))
 	return int(h.Sum32() % flowGroups)
 }
+
+func decimal(n uint32) string { return strconv.FormatUint(uint64(n), 10) }

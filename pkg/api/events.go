@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package outputs
+package api
 
 import (
 	"bytes"
@@ -9,9 +9,6 @@ import (
 	"net/http"
 	"os"
 	"time"
-
-	"github.com/vnetradar/radar/pkg/collect/metrics"
-	"github.com/vnetradar/radar/pkg/fault"
 )
 
 const (
@@ -20,40 +17,46 @@ const (
 	sentAtOnce = 64               // events by one write
 )
 
-// serveEvents answers by server-sent events (HTML standard, section 9.2): the data of an event is
-// an object of docs/int.md, its id what a listener that comes back says as Last-Event-ID. An event
-// of type "missed" says that there were others.
-func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
+// Wanted says which topics a request asks for. An error is the client's, which gets its text.
+type Wanted func(*http.Request) (topic func(uint8) bool, err error)
+
+// Stream serves the hub's events at pattern, as server-sent events (HTML standard, section 9.2):
+// the data of an event is its JSON object, its id what a listener that comes back says as
+// Last-Event-ID. An event of type "missed" says that there were others.
+func (s *Server) Stream(pattern string, h *Hub, want Wanted) {
+	s.mux.Handle(pattern, s.readers.in(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.serve(w, r, want, s.beat)
+	}), func(w http.ResponseWriter, r *http.Request) {
+		h.deny()
+		tooMany(w, r)
+	}))
+}
+
+func (h *Hub) serve(w http.ResponseWriter, r *http.Request, wanted Wanted, beat time.Duration) {
 	want, err := wanted(r)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	l, missed, restarted, err := s.hub.join(r.Header.Get("Last-Event-ID"))
+	l, missed, restarted, err := h.join(r.Header.Get("Last-Event-ID"))
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	out := &stream{hub: s.hub, face: s.face, w: w, control: http.NewResponseController(w), want: want}
+	out := &stream{hub: h, w: w, control: http.NewResponseController(w), want: want}
 	err = out.begin(missed, restarted)
 	if err == nil {
-		err = out.follow(r, l, s.beat)
+		err = out.follow(r, l, beat)
 	}
-	s.hub.leave(l, errors.Is(err, errBehind) || errors.Is(err, os.ErrDeadlineExceeded))
-}
-
-func (s *Server) denyListener(w http.ResponseWriter, r *http.Request) {
-	s.hub.deny()
-	tooMany(w, r)
+	h.leave(l, errors.Is(err, errBehind) || errors.Is(err, os.ErrDeadlineExceeded))
 }
 
 // stream is the answer to one listener.
 type stream struct {
-	hub     *hub
-	face    fault.Face
+	hub     *Hub
 	w       http.ResponseWriter
 	control *http.ResponseController
-	want    [metrics.NumMetrics]bool
+	want    func(topic uint8) bool
 	buf     bytes.Buffer
 }
 
@@ -62,7 +65,7 @@ func (s *stream) begin(missed uint64, restarted bool) error {
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no") // nginx would keep events
-	s.buf.WriteString(s.face.Render(": «collect»\nretry: 1000\n\n"))
+	fmt.Fprintf(&s.buf, ": %s\nretry: 1000\n\n", s.hub.origin)
 	switch {
 	case restarted:
 		s.buf.WriteString("event: missed\ndata: {\"restarted\":true}\n\n")
@@ -109,7 +112,7 @@ func (s *stream) event(e *sent) {
 	case e.missed > 0:
 		fmt.Fprintf(&s.buf, "id: %s\n", s.hub.id(e.number))
 		s.missed(e.missed)
-	case s.want[e.metric]:
+	case s.want(e.topic):
 		fmt.Fprintf(&s.buf, "id: %s\ndata: %s\n", s.hub.id(e.number), e.data)
 	}
 }

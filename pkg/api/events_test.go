@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package outputs
+package api
 
 import (
 	"bufio"
@@ -22,6 +22,7 @@ import (
 	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/lab/test/servers"
 	"github.com/vnetradar/radar/pkg/collect/metrics"
+	"github.com/vnetradar/radar/pkg/collect/outputs/outputstest"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
@@ -82,26 +83,6 @@ func tryListen(t *testing.T, url, last string) (*http.Response, error) {
 	return response, nil
 }
 
-// wantData are events as a listener should get them.
-func wantData(t *testing.T, events []metrics.Event, only ...metrics.Metric) (list []string) {
-	for i := range events {
-		if len(only) > 0 && !slices.Contains(only, events[i].Metric) {
-			continue
-		}
-		b, err := json.Marshal(metrics.Namer(oddName).Event(&events[i]))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var plain map[string]any
-		if err := json.Unmarshal(b, &plain); err != nil {
-			t.Fatal(err)
-		}
-		plain["kind"] = "event"
-		list = append(list, fmt.Sprint(plain))
-	}
-	return list
-}
-
 func dataOf(t *testing.T, list []got) (all []string) {
 	t.Helper()
 	for _, g := range list {
@@ -117,13 +98,13 @@ func dataOf(t *testing.T, list []got) (all []string) {
 // TestEvents: a listener gets each event, with numbers, and one that comes back what it missed.
 func TestEvents(t *testing.T) {
 	t.Parallel()
-	var l log
+	var l outputstest.Log
 	s, address := newServer(t, &l)
 	w := newWorld(t, s).start(0)
 	all, paths := listen(t, address+"/events", ""), listen(t, address+"/events?metric=flow_path&metric=flow_latency", "")
-	w.feed(50)
-	list := read(all.Body, len(w.events))
-	if diff := cmp.Diff(wantData(t, w.events), dataOf(t, list)); diff != "" {
+	w.Feed(50)
+	list := read(all.Body, len(w.Events))
+	if diff := cmp.Diff(outputstest.WantEvents(t, w.Events), dataOf(t, list)); diff != "" {
 		t.Error(diff)
 	}
 	for i, g := range list {
@@ -131,15 +112,15 @@ func TestEvents(t *testing.T) {
 			t.Errorf("event %d has id %s, type %q", i+1, g.id, g.kind)
 		}
 	}
-	want := wantData(t, w.events, metrics.FlowPath, metrics.FlowLatency)
+	want := outputstest.WantEvents(t, w.Events, metrics.FlowPath, metrics.FlowLatency)
 	if diff := cmp.Diff(want, dataOf(t, read(paths.Body, len(want)))); diff != "" {
 		t.Errorf("filtered: %s", diff)
 	}
 
 	// Who comes back gets the rest, and then what is new.
 	back := listen(t, address+"/events", list[9].id)
-	w.feed(10)
-	if diff := cmp.Diff(wantData(t, w.events[10:]), dataOf(t, read(back.Body, len(w.events)-10))); diff != "" {
+	w.Feed(10)
+	if diff := cmp.Diff(outputstest.WantEvents(t, w.Events[10:]), dataOf(t, read(back.Body, len(w.Events)-10))); diff != "" {
 		t.Errorf("who comes back: %s", diff)
 	}
 	// One of another process gets all that is remembered, and is told so.
@@ -150,13 +131,13 @@ func TestEvents(t *testing.T) {
 		}
 	}
 	// After more than is remembered, it is told how many are gone.
-	for len(w.events) < 2*remembered {
-		w.written("http", len(w.events))
-		w.feed(100)
+	for len(w.Events) < 2*remembered {
+		w.written("http", len(w.Events))
+		w.Feed(100)
 	}
-	w.written("http", len(w.events))
+	w.written("http", len(w.Events))
 	late := read(listen(t, address+"/events", list[9].id).Body, 2)
-	missed := len(w.events) - remembered - 10
+	missed := len(w.Events) - remembered - 10
 	if len(late) < 2 || late[0].kind != "missed" || late[0].data != fmt.Sprintf(`{"missed":%d}`, missed) || !strings.HasSuffix(late[1].id, fmt.Sprintf("-%d", missed+11)) {
 		t.Errorf("want %d missed: %+v", missed, late)
 	}
@@ -165,10 +146,10 @@ func TestEvents(t *testing.T) {
 	}
 	// At the end listeners get what there is, then the stream ends.
 	last := listen(t, address+"/events", "")
-	w.feed(3)
+	w.Feed(3)
 	w.close()
-	if n := len(read(last.Body, 1<<30)); n == 0 || w.tally("http").Written.Load() != uint64(len(w.events)) {
-		t.Errorf("%d events at the end, %d written of %d", n, w.tally("http").Written.Load(), len(w.events))
+	if n := len(read(last.Body, 1<<30)); n == 0 || w.tally("http").Written.Load() != uint64(len(w.Events)) {
+		t.Errorf("%d events at the end, %d written of %d", n, w.tally("http").Written.Load(), len(w.Events))
 	}
 	if _, err := net.Dial("tcp", strings.TrimPrefix(address, "http://")); err == nil {
 		t.Error("somebody still listens")
@@ -179,9 +160,9 @@ func TestEvents(t *testing.T) {
 // times that other requests have, and then gets its event.
 func TestHeartbeat(t *testing.T) {
 	t.Parallel()
-	var l log
+	var l outputstest.Log
 	s, address := newServer(t, &l)
-	s.beat, s.http.ReadTimeout, s.http.WriteTimeout = 50*time.Millisecond, 100*time.Millisecond, 100*time.Millisecond
+	s.server.beat, s.server.http.ReadTimeout, s.server.http.WriteTimeout = 50*time.Millisecond, 100*time.Millisecond, 100*time.Millisecond
 	w := newWorld(t, s).start(0)
 	var body *bufio.Reader
 	for try := 1; body == nil; try++ {
@@ -191,9 +172,9 @@ func TestHeartbeat(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w.feed(1)
-	if list := read(body, len(w.events)); len(list) != len(w.events) {
-		t.Errorf("%d of %d events", len(list), len(w.events))
+	w.Feed(1)
+	if list := read(body, len(w.Events)); len(list) != len(w.Events) {
+		t.Errorf("%d of %d events", len(list), len(w.Events))
 	}
 }
 
@@ -220,11 +201,9 @@ func heartbeats(t *testing.T, address string, n int) (*bufio.Reader, error) {
 // TestEventsShed: what did not find room in the queue is told in its place, also to who comes back.
 func TestEventsShed(t *testing.T) {
 	t.Parallel()
-	h := newHub()
+	h := NewHub("test")
 	for _, number := range []uint64{1, 2, 6, 7} {
-		if err := h.publish(number, metrics.HopLatency, metrics.EventJSON{}); err != nil {
-			t.Fatal(err)
-		}
+		h.Publish(number, 0, []byte("{}\n"))
 	}
 	for _, c := range []struct {
 		last    string
@@ -257,7 +236,7 @@ func TestEventsShed(t *testing.T) {
 // TestOvertaken: a listener that the ring has overtaken gets nothing with a hole in it.
 func TestOvertaken(t *testing.T) {
 	t.Parallel()
-	h := newHub()
+	h := NewHub("test")
 	l, _, _, err := h.join("")
 	if err != nil {
 		t.Fatal(err)
@@ -266,9 +245,7 @@ func TestOvertaken(t *testing.T) {
 		if list, err := h.take(l, nil, 0); len(list) > 0 || err != nil {
 			t.Fatal(list, err)
 		}
-		if err := h.publish(number+1, metrics.HopLatency, metrics.EventJSON{}); err != nil {
-			t.Fatal(err)
-		}
+		h.Publish(number+1, 0, []byte("{}\n"))
 	}
 	if list, err := h.take(l, nil, 1); !errors.Is(err, errBehind) {
 		t.Errorf("%v, %v", list, err)
@@ -276,7 +253,7 @@ func TestOvertaken(t *testing.T) {
 }
 
 // someoneHasAll says whether a listener has taken every event.
-func (h *hub) someoneHasAll() bool {
+func (h *Hub) someoneHasAll() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for l := range h.listeners {
@@ -290,7 +267,7 @@ func (h *hub) someoneHasAll() bool {
 // TestSlowListener: one that does not read is cut off and counted; another gets every event.
 func TestSlowListener(t *testing.T) {
 	t.Parallel()
-	var l log
+	var l outputstest.Log
 	s, address := newServer(t, &l)
 	w := newWorld(t, s).start(0)
 	slow, err := net.Dial("tcp", strings.TrimPrefix(address, "http://"))
@@ -308,16 +285,16 @@ func TestSlowListener(t *testing.T) {
 		}
 		ids <- list
 	}()
-	nstest.WaitFor(t, "two listeners", func() bool { now, _, _ := s.hub.counts(); return now == 2 })
+	nstest.WaitFor(t, "two listeners", func() bool { now, _, _ := s.hub.Counts(); return now == 2 })
 	nstest.WaitFor(t, "the slow one to be cut off", func() bool {
-		w.feed(50)
-		w.written("http", len(w.events))
+		w.Feed(50)
+		w.written("http", len(w.Events))
 		nstest.WaitFor(t, "the fast one to have all", s.hub.someoneHasAll)
 		time.Sleep(5 * time.Millisecond) // else there are too many to keep
-		_, cut, _ := s.hub.counts()
+		_, cut, _ := s.hub.Counts()
 		return cut > 0
 	})
-	now, cut, _ := s.hub.counts()
+	now, cut, _ := s.hub.Counts()
 	if now != 1 || cut != 1 {
 		t.Errorf("%d listeners, %d cut off", now, cut)
 	}
@@ -328,15 +305,15 @@ func TestSlowListener(t *testing.T) {
 			t.Fatalf("the fast one got %s after %d", id, i)
 		}
 	}
-	if len(list) != len(w.events) || w.tally("http").ShedEvents.Load() != 0 {
-		t.Errorf("the fast one got %d of %d, %d were shed", len(list), len(w.events), w.tally("http").ShedEvents.Load())
+	if len(list) != len(w.Events) || w.tally("http").ShedEvents.Load() != 0 {
+		t.Errorf("the fast one got %d of %d, %d were shed", len(list), len(w.Events), w.tally("http").ShedEvents.Load())
 	}
 }
 
 // TestManyListeners: there is a limit, and who goes makes room.
 func TestManyListeners(t *testing.T) {
 	t.Parallel()
-	var l log
+	var l outputstest.Log
 	s, address := newServer(t, &l)
 	newWorld(t, s).start(0)
 	for range mostListeners - 1 {
@@ -346,14 +323,14 @@ func TestManyListeners(t *testing.T) {
 	if code, _ := servers.Get(t, address+"/events"); code != http.StatusServiceUnavailable {
 		t.Errorf("code %d", code)
 	}
-	if now, _, denied := s.hub.counts(); now != mostListeners || denied != 1 {
+	if now, _, denied := s.hub.Counts(); now != mostListeners || denied != 1 {
 		t.Errorf("%d listeners, %d denied", now, denied)
 	}
 	last.Body.Close()
 	nstest.WaitFor(t, "it to be gone", func() bool {
-		s.readers.mu.Lock()
-		defer s.readers.mu.Unlock()
-		return len(s.readers.held) < mostListeners
+		s.server.readers.mu.Lock()
+		defer s.server.readers.mu.Unlock()
+		return len(s.server.readers.held) < mostListeners
 	})
 	listen(t, address+"/events", "")
 }
@@ -362,7 +339,7 @@ func TestManyListeners(t *testing.T) {
 // How many is judged where nothing else runs.
 func TestEventsAtOnce(t *testing.T) {
 	need.Programs(t, "curl")
-	var l log
+	var l outputstest.Log
 	s, address := newServer(t, &l)
 	w := newWorld(t, s).start(0)
 	curl := exec.Command("curl", "-sN", address+"/events?metric=flow_path")
@@ -374,17 +351,17 @@ func TestEventsAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	nstest.Cleanup(t, func() { _ = curl.Process.Kill(); _ = curl.Wait() })
-	nstest.WaitFor(t, "curl to listen", func() bool { now, _, _ := s.hub.counts(); return now == 1 })
+	nstest.WaitFor(t, "curl to listen", func() bool { now, _, _ := s.hub.Counts(); return now == 1 })
 	const times = 200
 	fed := make(map[string]time.Time)
 	list := make(chan []got)
 	go func() { list <- read(out, times) }()
 	var began []time.Time
 	for len(began) < times {
-		before := w.e.Counts.Events[metrics.FlowPath]
+		before := w.Engine.Counts.Events[metrics.FlowPath]
 		now := time.Now()
-		w.feed(1)
-		if w.e.Counts.Events[metrics.FlowPath] > before {
+		w.Feed(1)
+		if w.Engine.Counts.Events[metrics.FlowPath] > before {
 			began = append(began, now)
 		}
 		time.Sleep(2 * time.Millisecond)

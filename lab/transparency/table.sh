@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Writes the table of cases in docs/limits.md anew: runs every case here, and those for
+# Writes the table of cases in docs/transparency.md anew: runs every case here, and those for
 # which this machine's kernel lacks something in a machine of lab/kernels (KERNEL, 6.12).
 #
-#   lab/transparency/limits.sh           # the whole table
-#   lab/transparency/limits.sh HERE THERE  # from what those runs printed (two files)
+#   lab/transparency/table.sh           # the whole table
+#   lab/transparency/table.sh HERE THERE  # from what those runs printed (two files)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
-doc=docs/limits.md kernel=${KERNEL:-6.12}
+doc=docs/transparency.md kernel=${KERNEL:-6.12}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -33,7 +33,7 @@ rows "$work/there.log" >"$work/there"
 	echo "| point | case | shows | \`--carry mark\` | \`--carry header\` | known | \`make transparency\` ... |"
 	echo "|---|---|---|---|---|---|---|"
 	awk -F' [|] ' -v kernel="$kernel" '
-		FNR == NR { there[$2] = $0; next }
+		FILENAME == ARGV[1] { there[$2] = $0; next } # which may be empty
 		{
 			name = $2
 			where = ""

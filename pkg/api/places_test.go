@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package outputs
+package api
 
 import (
 	"context"
@@ -19,6 +19,7 @@ import (
 
 	"github.com/vnetradar/radar/lab/test/servers"
 	"github.com/vnetradar/radar/pkg/collect/metrics"
+	"github.com/vnetradar/radar/pkg/collect/outputs/outputstest"
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
@@ -77,7 +78,7 @@ func (p *places) taken() int {
 // out, and a listener keeps its own.
 func TestIdleConnections(t *testing.T) {
 	t.Parallel()
-	var l log
+	var l outputstest.Log
 	s, address := newServer(t, &l)
 	w := newWorld(t, s).start(0)
 	events := listen(t, address+"/events", "")
@@ -91,10 +92,10 @@ func TestIdleConnections(t *testing.T) {
 		t.Errorf("code %d, %s", code, text)
 	}
 	// On a busy machine the server ends some connections by itself before all are there.
-	if cut, denied := s.conns.counts(); denied != 0 || s.conns.taken() > mostConnections {
-		t.Errorf("%d connections were taken, %d refused, %d are there", cut, denied, s.conns.taken())
+	if cut, denied := s.server.conns.counts(); denied != 0 || s.server.conns.taken() > mostConnections {
+		t.Errorf("%d connections were taken, %d refused, %d are there", cut, denied, s.server.conns.taken())
 	}
-	w.feed(1)
+	w.Feed(1)
 	if list := read(events.Body, 1); len(list) != 1 {
 		t.Error("the listener's connection was taken")
 	}
@@ -115,17 +116,17 @@ func (large) Rows(time.Time) []metrics.Row {
 // another client, nor, after a moment, one of the same address.
 func TestSlowReaders(t *testing.T) {
 	t.Parallel()
-	var l log
+	var l outputstest.Log
 	s, address := newServer(t, &l)
 	w := newWorld(t, s)
 	w.fan.Start(large{w}, 0)
 	stall := func(from string) {
-		before, _ := s.seats.counts()
+		before, _ := s.server.seats.counts()
 		for i := range mostAnswers {
 			fmt.Fprint(dial(t, from, address), "GET /values HTTP/1.1\r\nHost: localhost\r\n\r\n")
 			nstest.WaitFor(t, "the request to be answered", func() bool {
-				cut, _ := s.seats.counts()
-				return cut > before || s.seats.taken() == i+1
+				cut, _ := s.server.seats.counts()
+				return cut > before || s.server.seats.taken() == i+1
 			})
 		}
 	}
@@ -150,18 +151,18 @@ func TestSlowReaders(t *testing.T) {
 // TestListenersOfOneClient: a client that holds all places of /events makes room for another.
 func TestListenersOfOneClient(t *testing.T) {
 	t.Parallel()
-	var l log
+	var l outputstest.Log
 	s, address := newServer(t, &l)
 	w := newWorld(t, s).start(0)
 	for range mostListeners {
 		fmt.Fprint(dial(t, "127.0.0.2", address), "GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	}
-	nstest.WaitFor(t, "all to listen", func() bool { now, _, _ := s.hub.counts(); return now == mostListeners })
+	nstest.WaitFor(t, "all to listen", func() bool { now, _, _ := s.hub.Counts(); return now == mostListeners })
 	if code, _ := fetch(t, "127.0.0.2", address+"/events"); code != http.StatusServiceUnavailable {
 		t.Errorf("one more of the same client: code %d", code)
 	}
 	events := listen(t, address+"/events", "")
-	w.feed(1)
+	w.Feed(1)
 	if list := read(events.Body, 1); events.StatusCode != http.StatusOK || len(list) != 1 {
 		t.Errorf("another client: code %d, %d events", events.StatusCode, len(list))
 	}
@@ -170,7 +171,7 @@ func TestListenersOfOneClient(t *testing.T) {
 // TestListenerWaitsForNobody: whose place another one got may not have noticed by then.
 func TestListenerWaitsForNobody(t *testing.T) {
 	t.Parallel()
-	h := newHub()
+	h := NewHub("test")
 	for range mostListeners + 1 {
 		if _, _, _, err := h.join(""); err != nil {
 			t.Fatal(err)
@@ -182,14 +183,14 @@ func TestListenerWaitsForNobody(t *testing.T) {
 // a name that is not ours.
 func TestOtherHost(t *testing.T) {
 	t.Parallel()
-	var l log
-	s, err := Listen("localhost:0", []string{"Collector.example"}, oddName, fault.Face{}, l.logger())
+	var l outputstest.Log
+	s, err := ListenReports("localhost:0", []string{"Collector.example"}, outputstest.OddName, fault.Face{}, l.Logger())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
 	newWorld(t, s).start(0)
-	address := "http://" + s.Addr().String()
+	address := "http://" + s.Server().Addr().String()
 	refused := 0
 	for host, ok := range map[string]bool{
 		"127.0.0.1": true, "127.0.0.1:9432": true, "[::1]:80": true, "192.0.2.7:9432": true, "[2001:db8::1]": true,
@@ -227,27 +228,26 @@ func TestOtherHost(t *testing.T) {
 // TestFace: answers say what to do as users of the server's face write it.
 func TestFace(t *testing.T) {
 	t.Parallel()
-	var l log
+	var l outputstest.Log
 	face := fault.Face{Setting: func(name string) string { return "the field " + name }, Command: func(words string) string { return "page " + words }}
-	s, err := Listen("0", nil, oddName, face, l.logger())
+	r, err := ListenReports("0", nil, outputstest.OddName, face, l.Logger())
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { s.Close() })
-	newWorld(t, s).start(0)
+	t.Cleanup(func() { r.Close() })
+	newWorld(t, r).start(0)
 	for path, want := range map[string]string{"/": "page collect: /metrics", "/metrics": "sources that are not heard (the field allow)."} {
-		if _, text := servers.Get(t, "http://"+s.Addr().String()+path); !strings.Contains(text, want) {
+		if _, text := servers.Get(t, "http://"+r.Server().Addr().String()+path); !strings.Contains(text, want) {
 			t.Errorf("%s: no %q in %s", path, want, text)
 		}
 	}
 	answer := httptest.NewRecorder()
-	s.checkHost(nil).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "http://evil.example/", nil))
+	r.Server().checkHost(nil).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "http://evil.example/", nil))
 	if text := answer.Body.String(); !strings.Contains(text, "or page collect the field http-host NAME") {
 		t.Errorf("another name: %s", text)
 	}
-	stream := stream{face: face, w: answer, control: http.NewResponseController(answer)}
-	if err := stream.begin(0, false); !errors.Is(err, http.ErrNotSupported) || !strings.HasPrefix(stream.buf.String(), ": page collect\n") { // a recorder has no deadline
-		t.Errorf("events: %v: %s", err, stream.buf.String())
+	if r.hub.origin != "page collect" {
+		t.Errorf("events come from %q", r.hub.origin)
 	}
 }
 

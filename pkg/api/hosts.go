@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package outputs
+package api
 
 import (
 	"fmt"
@@ -39,4 +39,15 @@ func (s *Server) answersTo(host string) bool {
 		return true
 	}
 	return slices.Contains(s.names, host)
+}
+
+// hostNames are the given names, and the one in address, as answersTo compares them.
+func hostNames(names []string, address string) (list []string) {
+	if host, _, err := net.SplitHostPort(address); err == nil {
+		names = append(slices.Clone(names), host)
+	}
+	for _, name := range names {
+		list = append(list, strings.ToLower(strings.TrimSuffix(name, ".")))
+	}
+	return list
 }

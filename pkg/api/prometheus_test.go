@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package outputs
+package api
 
 import (
 	"encoding/json"
@@ -19,21 +19,22 @@ import (
 
 	"github.com/vnetradar/radar/lab/test/servers"
 	"github.com/vnetradar/radar/pkg/collect/metrics"
+	"github.com/vnetradar/radar/pkg/collect/outputs/outputstest"
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
-func newServer(t *testing.T, l *log) (s *Server, address string) {
+func newServer(t *testing.T, l *outputstest.Log) (s *Reports, address string) {
 	t.Helper()
-	s, err := Listen("0", nil, oddName, fault.Face{}, l.logger())
+	s, err := ListenReports("0", nil, outputstest.OddName, fault.Face{}, l.Logger())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
-	if !s.Addr().Addr().IsLoopback() {
-		t.Errorf("a port alone is at %v", s.Addr())
+	if !s.Server().Addr().Addr().IsLoopback() {
+		t.Errorf("a port alone is at %v", s.Server().Addr())
 	}
-	return s, "http://" + s.Addr().String()
+	return s, "http://" + s.Server().Addr().String()
 }
 
 // prometheusd is a server of its own that scrapes one address, native histograms too.
@@ -111,23 +112,23 @@ func (p *prometheusd) ask(query string, labels ...string) map[string]float64 {
 // TestPrometheus: promtool finds nothing odd, and a real server has what was fed.
 func TestPrometheus(t *testing.T) {
 	t.Parallel()
-	var l log
+	var l outputstest.Log
 	s, address := newServer(t, &l)
 	w := newWorld(t, s).start(0)
 	const reports = 300
 	var flow, sums float64
 	hops := make(map[string]float64)
-	w.e.Observe = func(m metrics.Metric, node uint32, ns uint64) {
+	w.Engine.Observe = func(m metrics.Metric, node uint32, ns uint64) {
 		s.Observe(m, node, ns)
 		if m == metrics.FlowLatency {
 			flow++
 			sums += float64(ns) / 1e9
 			return
 		}
-		hops[oddName(node)+"|"+decimal(node)]++
+		hops[outputstest.OddName(node)+"|"+decimal(node)]++
 	}
-	w.feed(reports)
-	w.written("http", len(w.events))
+	w.Feed(reports)
+	w.written("http", len(w.Events))
 	time.Sleep(rowsFor) // a scrape may have come before
 
 	_, text := servers.Get(t, address+"/metrics")
@@ -146,7 +147,7 @@ func TestPrometheus(t *testing.T) {
 	p.awaitScrape()
 	gauges := map[string]map[string]float64{"radar_int_queue_occupancy": {}, "radar_int_queue_congested": {}, "radar_int_link_utilization": {}, "radar_int_link_latency_seconds": {}}
 	for _, r := range w.Rows(time.Time{}) {
-		j := metrics.Namer(oddName).Key(&r.Key)
+		j := metrics.Namer(outputstest.OddName).Key(&r.Key)
 		port, queue := "", ""
 		if j.Port != nil {
 			port = decimal(*j.Port)
@@ -187,9 +188,9 @@ func TestPrometheus(t *testing.T) {
 	for name, want := range map[string]float64{
 		"radar_collect_datagrams_total": 12, "radar_collect_rejected_total": 3, "radar_collect_reports_total": 9,
 		"radar_collect_gaps": 4, "radar_collect_fell_total": 5,
-		"radar_collect_events_total{metric='flow_path'}":          float64(w.e.Counts.Events[metrics.FlowPath]),
-		"radar_collect_events_total{metric='hop_latency'}":        float64(w.e.Counts.Events[metrics.HopLatency]),
-		"radar_output_written_total{output='http'}":               float64(len(w.events)),
+		"radar_collect_events_total{metric='flow_path'}":          float64(w.Engine.Counts.Events[metrics.FlowPath]),
+		"radar_collect_events_total{metric='hop_latency'}":        float64(w.Engine.Counts.Events[metrics.HopLatency]),
+		"radar_output_written_total{output='http'}":               float64(len(w.Events)),
 		"radar_output_shed_total{output='http',kind='event'}":     0,
 		"radar_http_listeners":                                    0,
 		"radar_int_series_left_out":                               0,
@@ -210,16 +211,14 @@ func TestPrometheus(t *testing.T) {
 // TestExpositionBounded: nodes that anyone may invent do not make ever more series.
 func TestExpositionBounded(t *testing.T) {
 	t.Parallel()
-	var l log
+	var l outputstest.Log
 	s, address := newServer(t, &l)
 	w := newWorld(t, s).start(0)
-	w.mu.Lock()
 	for id := range uint32(mostSeries + 10) {
-		w.e.Add(&metrics.Report{At: 1, Hops: []metrics.Hop{{
+		w.Add(&metrics.Report{At: 1, Hops: []metrics.Hop{{
 			Has: metrics.HasNode | metrics.HasLatency | metrics.HasUtilization, Node: id, LatencyNs: 1000, Utilization: 7,
 		}}}, nil)
 	}
-	w.mu.Unlock()
 	code, text := servers.Get(t, address+"/metrics")
 	lines := strings.Split(text, "\n")
 	count := func(prefix string) (n int) {
@@ -243,5 +242,20 @@ func TestExpositionBounded(t *testing.T) {
 		if !slices.Contains(lines, want) {
 			t.Errorf("no %s", want)
 		}
+	}
+}
+
+// BenchmarkObserve is what a hop costs with /metrics.
+func BenchmarkObserve(b *testing.B) {
+	s, err := ListenReports("0", nil, outputstest.OddName, fault.Face{}, (&outputstest.Log{}).Logger())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	b.ReportAllocs()
+	n := uint64(0)
+	for b.Loop() {
+		n++
+		s.Observe(2, uint32(n%6), 1000+n%4096*100)
 	}
 }

@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package outputs
+package api
 
 import (
-	"bytes"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"sort"
 	"strconv"
 	"strings"
 	"sync"
-
-	"github.com/vnetradar/radar/pkg/collect/metrics"
 )
 
 // remembered is how many events are kept for listeners that are behind, or come back: some 12 MB.
@@ -25,9 +21,11 @@ var (
 	errClosed = errors.New("closed")
 )
 
-// hub keeps the newest events, from which each listener reads at its own pace: there is no queue
+// Hub keeps the newest events, from which each listener reads at its own pace: there is no queue
 // for each, and the writer waits for nobody.
-type hub struct {
+type Hub struct {
+	origin string // which command sends them: a comment of each stream
+
 	epoch string // tells the ids of this process from others'
 
 	mu          sync.Mutex
@@ -37,16 +35,13 @@ type hub struct {
 	listeners   map[*listener]struct{}
 	closed      bool
 	cut, denied uint64 // listeners
-
-	buf bytes.Buffer // the publisher's
-	enc encoder
 }
 
 // sent is an event as it is sent, or, if missed is not 0, so many of which the last had that
 // number: they did not find room in the queue.
 type sent struct {
 	number, missed uint64
-	metric         metrics.Metric
+	topic          uint8
 	data           []byte // a JSON object and a newline
 }
 
@@ -55,39 +50,33 @@ type listener struct {
 	wake chan struct{}
 }
 
-func newHub() *hub {
+// NewHub makes a hub without events. origin is the command that sends them.
+func NewHub(origin string) *Hub {
 	var epoch [4]byte
 	_, _ = rand.Read(epoch[:])
-	h := &hub{epoch: hex.EncodeToString(epoch[:]), listeners: make(map[*listener]struct{})}
-	h.enc = newEncoder(nil, &h.buf)
-	return h
+	return &Hub{origin: origin, epoch: hex.EncodeToString(epoch[:]), listeners: make(map[*listener]struct{})}
 }
 
-// publish adds an event. Events have numbers from 1; where one is left out, listeners are told.
-func (h *hub) publish(number uint64, m metrics.Metric, e metrics.EventJSON) error {
-	h.buf.Reset()
-	if err := h.enc.json.Encode(eventLine{"event", e}); err != nil {
-		return fmt.Errorf("event %d: %w", number, err)
-	}
-	data := bytes.Clone(h.buf.Bytes())
+// Publish adds an event: a JSON object and a newline, which become the hub's. Listeners choose by
+// topic. Events have numbers from 1; where one is left out, listeners are told.
+func (h *Hub) Publish(number uint64, topic uint8, data []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if n := number - h.newest - 1; n > 0 {
 		h.add(sent{number: number - 1, missed: n})
 	}
-	h.add(sent{number: number, metric: m, data: data})
+	h.add(sent{number: number, topic: topic, data: data})
 	h.newest = number
 	h.wakeAll()
-	return nil
 }
 
-func (h *hub) add(s sent) {
+func (h *Hub) add(s sent) {
 	h.ring[h.next%remembered] = s
 	h.next++
 	h.first = max(h.first, h.next-min(h.next, remembered))
 }
 
-func (h *hub) wakeAll() {
+func (h *Hub) wakeAll() {
 	for l := range h.listeners {
 		select {
 		case l.wake <- struct{}{}:
@@ -97,10 +86,10 @@ func (h *hub) wakeAll() {
 }
 
 // join adds a listener. The server's places limit how many there are: one whose place was given
-// to another may still be here when that one joins. last is the id of the last event that it has, "" if it wants to hear what
-// comes from now on. missed is how many it has missed for good, restarted whether its id is of
-// another process or none: then it gets all that is remembered.
-func (h *hub) join(last string) (l *listener, missed uint64, restarted bool, err error) {
+// to another may still be here when that one joins. last is the id of the last event that it has,
+// "" if it wants to hear what comes from now on. missed is how many it has missed for good,
+// restarted whether its id is of another process or none: then it gets all that is remembered.
+func (h *Hub) join(last string) (l *listener, missed uint64, restarted bool, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
@@ -131,10 +120,10 @@ func (h *hub) join(last string) (l *listener, missed uint64, restarted bool, err
 }
 
 // id is what listeners know an event by.
-func (h *hub) id(number uint64) string { return h.epoch + "-" + strconv.FormatUint(number, 10) }
+func (h *Hub) id(number uint64) string { return h.epoch + "-" + strconv.FormatUint(number, 10) }
 
 // number is that of an id of this process.
-func (h *hub) number(id string) (uint64, bool) {
+func (h *Hub) number(id string) (uint64, bool) {
 	epoch, digits, _ := strings.Cut(id, "-")
 	n, err := strconv.ParseUint(digits, 10, 64)
 	return n, err == nil && epoch == h.epoch && n <= h.newest
@@ -142,7 +131,7 @@ func (h *hub) number(id string) (uint64, bool) {
 
 // take appends what the listener has not got yet to list, at most most of it; nothing: there is
 // nothing now.
-func (h *hub) take(l *listener, list []sent, most int) ([]sent, error) {
+func (h *Hub) take(l *listener, list []sent, most int) ([]sent, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if l.at < h.first {
@@ -158,7 +147,7 @@ func (h *hub) take(l *listener, list []sent, most int) ([]sent, error) {
 }
 
 // leave removes a listener; cut says that it was too slow.
-func (h *hub) leave(l *listener, cut bool) {
+func (h *Hub) leave(l *listener, cut bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.listeners, l)
@@ -168,22 +157,22 @@ func (h *hub) leave(l *listener, cut bool) {
 }
 
 // deny counts a listener for which there was no place.
-func (h *hub) deny() {
+func (h *Hub) deny() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.denied++
 }
 
-// close ends all listeners as soon as they have what there is.
-func (h *hub) close() {
+// Close ends all listeners as soon as they have what there is.
+func (h *Hub) Close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.closed = true
 	h.wakeAll()
 }
 
-// counts are how many listeners there are, were cut off for being slow, and were turned away.
-func (h *hub) counts() (now int, cut, denied uint64) {
+// Counts are how many listeners there are, were cut off for being slow, and were turned away.
+func (h *Hub) Counts() (now int, cut, denied uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.listeners), h.cut, h.denied

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package outputs
+package api
 
 import (
 	"strconv"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/collect"
 	"github.com/vnetradar/radar/pkg/collect/metrics"
+	"github.com/vnetradar/radar/pkg/collect/outputs"
 )
 
 // Reports say which nodes, ports and queues there are, and anyone may send one: series are bounded.
@@ -23,7 +24,7 @@ const otherNodes = "other"
 
 // exposition is what /metrics shows: of nodes, ports and queues, never of flows.
 type exposition struct {
-	server   *Server
+	reports  *Reports
 	registry *prometheus.Registry
 	counters []*prometheus.Desc // of counters
 	hops     *prometheus.HistogramVec
@@ -43,14 +44,14 @@ func histogram(name, help string) prometheus.HistogramOpts {
 	}
 }
 
-func newExposition(s *Server) *exposition {
+func newExposition(r *Reports) *exposition {
 	x := &exposition{
-		server: s, registry: prometheus.NewRegistry(), nodes: make(map[uint32]prometheus.Observer),
+		reports: r, registry: prometheus.NewRegistry(), nodes: make(map[uint32]prometheus.Observer),
 		hops:  prometheus.NewHistogramVec(histogram("radar_int_hop_latency_seconds", "Time inside a node, of each hop that a report has it of."), []string{"node", "node_id"}),
 		flows: prometheus.NewHistogram(histogram("radar_int_flow_latency_seconds", "Sum of hop latencies, of each report in which every hop has one.")),
 	}
 	for _, c := range counters {
-		x.counters = append(x.counters, desc(c.name, s.face.Render(c.help)))
+		x.counters = append(x.counters, desc(c.name, r.server.face.Render(c.help)))
 	}
 	x.registry.MustRegister(x, x.hops, x.flows, collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return x
@@ -72,7 +73,7 @@ func (x *exposition) observe(m metrics.Metric, node uint32, ns uint64) {
 // node is the histogram of a node that has none yet.
 func (x *exposition) node(id uint32) prometheus.Observer {
 	if len(x.nodes) < mostNodes {
-		x.nodes[id] = x.hops.WithLabelValues(x.server.namer(id), decimal(id))
+		x.nodes[id] = x.hops.WithLabelValues(x.reports.namer(id), decimal(id))
 		return x.nodes[id]
 	}
 	if x.others == nil {
@@ -173,33 +174,29 @@ func (x *exposition) Collect(ch chan<- prometheus.Metric) {
 	send := func(d *prometheus.Desc, kind prometheus.ValueType, n uint64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, kind, float64(n), labels...)
 	}
-	info := x.server.source.Info()
+	info := x.reports.source.Info()
 	for i := range counters {
 		send(x.counters[i], counters[i].kind, counters[i].of(&info))
 	}
 	for m, n := range info.Metrics.Events {
 		send(eventsDesc, prometheus.CounterValue, n, metrics.Metric(m).String())
 	}
-	x.server.fanout.Each(func(name string, n *Tally) {
+	x.reports.fanout.Each(func(name string, n *outputs.Tally) {
 		send(shedDesc, prometheus.CounterValue, n.ShedEvents.Load(), name, "event")
 		send(shedDesc, prometheus.CounterValue, n.ShedValues.Load(), name, "value")
 		send(writtenDesc, prometheus.CounterValue, n.Written.Load(), name)
 		send(givenUpDesc, prometheus.CounterValue, n.GivenUp.Load(), name)
 		send(retriesDesc, prometheus.CounterValue, n.Retries.Load(), name)
 	})
-	now, cut, denied := x.server.hub.counts()
+	now, cut, denied := x.reports.hub.Counts()
 	send(listenersDesc, prometheus.GaugeValue, uint64(now))
 	send(cutDesc, prometheus.CounterValue, cut)
 	send(deniedDesc, prometheus.CounterValue, denied)
-	send(hostsDesc, prometheus.CounterValue, x.server.otherHosts.Load())
-	for _, of := range []struct {
-		what   string
-		places *places
-	}{{"connection", x.server.conns}, {"listener", x.server.readers}, {"answer", x.server.seats}} {
-		taken, refused := of.places.counts()
-		send(takenDesc, prometheus.CounterValue, taken, of.what)
-		if of.places != x.server.readers { // deniedDesc
-			send(refusedDesc, prometheus.CounterValue, refused, of.what)
+	send(hostsDesc, prometheus.CounterValue, x.reports.server.OtherHosts())
+	for _, p := range x.reports.server.Places() {
+		send(takenDesc, prometheus.CounterValue, p.Taken, p.What)
+		if p.What != listenerPlace { // deniedDesc
+			send(refusedDesc, prometheus.CounterValue, p.Refused, p.What)
 		}
 	}
 	x.gauges(ch)
@@ -213,7 +210,7 @@ func (x *exposition) gauges(ch chan<- prometheus.Metric) {
 	}
 	var shown [metrics.NumMetrics]int
 	var leftOut uint64
-	rows, _ := x.server.values()
+	rows, _ := x.reports.values()
 	for i := range rows {
 		r := &rows[i]
 		d := of[r.Metric]
@@ -224,7 +221,7 @@ func (x *exposition) gauges(ch chan<- prometheus.Metric) {
 			leftOut++
 			continue
 		}
-		labels := []string{x.server.namer(r.Node), decimal(r.Node), "", ""}
+		labels := []string{x.reports.namer(r.Node), decimal(r.Node), "", ""}
 		if r.Port != metrics.NoPort {
 			labels[2] = decimal(r.Port)
 		}
@@ -233,7 +230,7 @@ func (x *exposition) gauges(ch chan<- prometheus.Metric) {
 		case metrics.LinkUtilization:
 			labels = labels[:len(atPort)]
 		case metrics.LinkLatency:
-			labels = append(labels[:len(atPort)], x.server.namer(r.To), decimal(r.To))
+			labels = append(labels[:len(atPort)], x.reports.namer(r.To), decimal(r.To))
 			value /= 1e9
 		default:
 			labels[3] = decimal(r.Queue)
