@@ -169,8 +169,7 @@ download() {
 	echo "unpacking: $*"
 	# An ordinary user takes the lists that are here.
 	[ "$(id -u)" -ne 0 ] || update
-	new=$dir.$$ # beside it: moved there only once complete. Its name is known before it is made
-	rm -rf "$new"
+	new=$dir.$$-$EPOCHSECONDS # beside it: moved there only once complete. Its name is known before it is made
 	mkdir -m 755 "$new"
 	while true; do
 		status=0
