@@ -21,7 +21,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/collect/metrics"
-	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/host/statedir"
 )
 
@@ -44,7 +43,7 @@ var ErrRunning = errors.New("another «collect» has them")
 var ErrNone = errors.New("no reports")
 
 // Dir is where a domain's reports lie (0700).
-func Dir(name string) string { return filepath.Join(statedir.Root(), domain.ReportsDir, name) }
+func Dir(name string) string { return filepath.Join(statedir.Root(), statedir.Reports, name) }
 
 // Info describes what is kept. The profiles and names are those with which it is to be read.
 type Info struct {
@@ -135,7 +134,7 @@ type Store struct {
 // Create takes the domain's directory and empties it. keep is how many bytes are kept at
 // most. It returns ErrRunning if another process has it.
 func Create(name string, keep int64, info Info) (*Store, error) {
-	if err := domain.CheckName(name); err != nil {
+	if err := statedir.CheckDomain(name); err != nil {
 		return nil, err
 	}
 	if err := statedir.Make(filepath.Dir(Dir(name))); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/hook"
+	"github.com/vnetradar/radar/pkg/host/statedir"
 	"github.com/vnetradar/radar/pkg/topo"
 )
 
@@ -85,7 +86,7 @@ func Plan(ctx context.Context, req AttachRequest) (*AttachResult, error) {
 // Errors: fault.Usage, fault.Unsupported, fault.NotLoaded, ErrDetaching, fault.Usage,
 // topo.ErrGone; with Extend domain.ErrNotAttached.
 func Attach(ctx context.Context, req AttachRequest) (_ *AttachResult, err error) {
-	if err := domain.CheckName(req.Domain); err != nil {
+	if err := statedir.CheckDomain(req.Domain); err != nil {
 		return nil, fault.Usage.Errorf("%v", err)
 	}
 	unlock, err := domain.Lock(req.Domain)

@@ -14,6 +14,7 @@ import (
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/hook"
+	"github.com/vnetradar/radar/pkg/host/statedir"
 	"github.com/vnetradar/radar/pkg/topo"
 )
 
@@ -50,7 +51,7 @@ type DetachResult struct {
 // there is domain.ErrNotAttached; a node that is not in the domain fault.Usage. A domain that a
 // living process keeps by another state directory is left alone.
 func Detach(ctx context.Context, req DetachRequest) (*DetachResult, error) {
-	if err := domain.CheckName(req.Domain); err != nil {
+	if err := statedir.CheckDomain(req.Domain); err != nil {
 		return nil, fault.Usage.Errorf("%v", err)
 	}
 	if _, err := domain.Load(req.Domain); errors.Is(err, domain.ErrNotAttached) && !pinsExist(req.Domain) {

@@ -33,7 +33,7 @@ type plan struct {
 
 // prepare works a request out and changes nothing.
 func prepare(ctx context.Context, req AttachRequest) (*plan, error) {
-	if err := domain.CheckName(req.Domain); err != nil {
+	if err := statedir.CheckDomain(req.Domain); err != nil {
 		return nil, fault.Usage.Errorf("%v", err)
 	}
 	old, err := domain.Load(req.Domain)

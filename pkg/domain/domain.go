@@ -292,7 +292,7 @@ func (d *Domain) PortByID(id uint16) *Port {
 // of what is returned then only the nodes can be relied on. What lies in a directory that
 // others can write to is not read: it names processes that get signals, and programs.
 func Load(name string) (*Domain, error) {
-	if err := CheckName(name); err != nil {
+	if err := statedir.CheckDomain(name); err != nil {
 		return nil, err
 	}
 	if err := statedir.CheckInRoot(Dir(name)); err != nil {
@@ -385,7 +385,7 @@ func List() ([]string, error) {
 	}
 	var names []string
 	for _, e := range entries {
-		if CheckName(e.Name()) != nil {
+		if statedir.CheckDomain(e.Name()) != nil {
 			continue
 		}
 		if _, err := os.Stat(filepath.Join(statedir.Root(), e.Name(), "domain.json")); err == nil {
@@ -398,7 +398,7 @@ func List() ([]string, error) {
 // Lock creates the state directory if need be and takes the domain's lock,
 // waiting for its holder. unlock releases it; a process that dies does too.
 func Lock(name string) (unlock func(), err error) {
-	if err := CheckName(name); err != nil {
+	if err := statedir.CheckDomain(name); err != nil {
 		return nil, err
 	}
 	for {
@@ -436,7 +436,7 @@ func LockAll(name string) (unlock func(), err error) {
 // TryLock is Lock for cleaning up: it creates nothing and does not wait. ok is
 // false if there is no lock, or another process holds it.
 func TryLock(name string) (unlock func(), ok bool) {
-	if CheckName(name) != nil {
+	if statedir.CheckDomain(name) != nil {
 		return nil, false
 	}
 	fd, err := statedir.TryLock(File(name, "lock"), unix.O_RDWR)

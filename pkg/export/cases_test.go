@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/export"
 	"github.com/vnetradar/radar/pkg/intwire"
 	"github.com/vnetradar/radar/pkg/record"
@@ -328,10 +327,9 @@ func TestNumbers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.Nodes = append(d.Nodes, domain.Node{ID: 4, Name: "late"}, domain.Node{ID: 5, Name: "r1"})
-	d.VMs = []domain.VM{{ID: 6, Name: "vm"}}
-	d.Ports = append(d.Ports, domain.Port{Node: 1, Name: "tap0", Ifindex: 9, VM: 6}, domain.Port{Node: 1, Name: "eth0", Ifindex: 8}, domain.Port{Node: 3, Name: "eth0", Ifindex: 7, Removed: true})
-	n.SetDomain(d)
+	d.Nodes = append(d.Nodes, export.Node{Number: 4, Name: "late"}, export.Node{Number: 5, Name: "r1"}, export.Node{Number: 6, Name: "vm"})
+	d.Ports = append(d.Ports, export.Port{Node: 6, Name: "tap0", Ifindex: 9}, export.Port{Node: 1, Name: "eth0", Ifindex: 8})
+	n.SetNetwork(d)
 	if got, want := fmt.Sprint(n.Nodes()), "[{h1 1} {h2 3} {late 0} {r1 4} {vm 6}]"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}

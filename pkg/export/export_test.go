@@ -12,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vnetradar/radar/pkg/collect"
-	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/export"
 	"github.com/vnetradar/radar/pkg/intwire"
 	"github.com/vnetradar/radar/pkg/record"
@@ -21,13 +20,13 @@ import (
 func ptr[T any](v T) *T { return &v }
 
 // chain is a domain h1 - r1 - ... - rN - h2; eth0 is interface 2, eth1 3 everywhere.
-func chain(routers int) *domain.Domain {
-	d := &domain.Domain{Name: "t"}
+func chain(routers int) export.Network {
+	d := export.Network{Name: "t"}
 	add := func(name string, ports int) {
 		id := uint16(len(d.Nodes) + 1)
-		d.Nodes = append(d.Nodes, domain.Node{ID: id, Name: name})
+		d.Nodes = append(d.Nodes, export.Node{Number: id, Name: name})
 		for p := range ports {
-			d.Ports = append(d.Ports, domain.Port{ID: uint16(len(d.Ports)), Node: id, Name: fmt.Sprintf("eth%d", p), Ifindex: 2 + p})
+			d.Ports = append(d.Ports, export.Port{Node: id, Name: fmt.Sprintf("eth%d", p), Ifindex: 2 + p})
 		}
 	}
 	add("h1", 1)
@@ -38,7 +37,7 @@ func chain(routers int) *domain.Domain {
 	return d
 }
 
-func encoder(t testing.TB, d *domain.Domain, v export.Version, mark export.Mark, perHop bool) *export.Encoder {
+func encoder(t testing.TB, d export.Network, v export.Version, mark export.Mark, perHop bool) *export.Encoder {
 	t.Helper()
 	n, err := export.NewNumbers(d, nil)
 	if err != nil {
@@ -96,11 +95,11 @@ func read(t testing.TB, list [][]byte) (all []*intwire.Message) {
 }
 
 // back is what radar's own collector makes of reports.
-func back(t testing.TB, d *domain.Domain, list [][]byte) (records []record.Record) {
+func back(t testing.TB, d export.Network, list [][]byte) (records []record.Record) {
 	t.Helper()
 	tr := &collect.Translator{Join: time.Second, Names: make(map[uint32]string)}
 	for _, n := range d.Nodes {
-		tr.Names[uint32(n.ID)] = n.Name
+		tr.Names[uint32(n.Number)] = n.Name
 	}
 	tr.Emit = func(p *collect.Reported) { records = append(records, *p.Record()) }
 	if err := tr.SetSource("192.0.2.1", "radar"); err != nil {
@@ -123,11 +122,11 @@ func back(t testing.TB, d *domain.Domain, list [][]byte) (records []record.Recor
 
 // asCollected is what of a packet reports can say, as the collector has it: where which port
 // is, by its index, when the last node saw it.
-func asCollected(d *domain.Domain, r record.Record) record.Record {
+func asCollected(d export.Network, r record.Record) record.Record {
 	index := func(node, port string) string {
 		for _, n := range d.Nodes {
 			for _, p := range d.Ports {
-				if n.Name == node && p.Node == n.ID && p.Name == port {
+				if n.Name == node && p.Node == n.Number && p.Name == port {
 					return fmt.Sprint(p.Ifindex)
 				}
 			}

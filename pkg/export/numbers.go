@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-
-	"github.com/vnetradar/radar/pkg/domain"
 )
 
 // Unknown is the node id of what belongs to no node, or to one that is not known: group
@@ -32,16 +30,37 @@ type Numbers struct {
 	ports  map[portOf]uint32
 }
 
+// Network is whose numbers reports have. Of nodes of a name the one with the highest number counts,
+// of ports of a name the last one.
+type Network struct {
+	Name  string
+	Nodes []Node
+	Ports []Port
+}
+
+// Node is a node of a Network.
+type Node struct {
+	Number uint16 // as in records
+	Name   string
+}
+
+// Port is a port of a Network's node.
+type Port struct {
+	Node    uint16 // its number
+	Name    string
+	Ifindex int
+}
+
 type portOf struct {
 	node int
 	name string
 }
 
-// NewNumbers makes the numbers for a domain. A node of chosen that the domain has not, and ids
+// NewNumbers makes the numbers for a network. A node of chosen that the network has not, and ids
 // that are no node's or two nodes', are errors.
-func NewNumbers(d *domain.Domain, chosen map[string]uint32) (*Numbers, error) {
+func NewNumbers(of Network, chosen map[string]uint32) (*Numbers, error) {
 	n := &Numbers{chosen: chosen, taken: make(map[uint32]bool)}
-	n.SetDomain(d)
+	n.SetNetwork(of)
 	for name, id := range chosen {
 		switch {
 		case id == Unknown || id == math.MaxUint32:
@@ -50,7 +69,7 @@ func NewNumbers(d *domain.Domain, chosen map[string]uint32) (*Numbers, error) {
 			return nil, fmt.Errorf("%s=%d: another node has this id", name, id)
 		}
 		if _, ok := n.nodes[name]; !ok {
-			return nil, fmt.Errorf("%s=%d: domain %s has no such node", name, id, d.Name)
+			return nil, fmt.Errorf("%s=%d: domain %s has no such node", name, id, of.Name)
 		}
 		n.taken[id] = true
 	}
@@ -59,37 +78,23 @@ func NewNumbers(d *domain.Domain, chosen map[string]uint32) (*Numbers, error) {
 			return nil, fmt.Errorf("id %d is node %s's, unless another one is chosen for that", number, name)
 		}
 	}
-	n.SetDomain(d)
+	n.SetNetwork(of)
 	return n, nil
 }
 
-// SetDomain takes a new description of the domain. A node that has come meanwhile, and whose
-// number was chosen for another, is Unknown.
-func (n *Numbers) SetDomain(d *domain.Domain) {
+// SetNetwork takes a new description. A node that has come meanwhile, and whose number was chosen
+// for another, is Unknown.
+func (n *Numbers) SetNetwork(of Network) {
 	n.list, n.nodes, n.ports = nil, make(map[string]int), make(map[portOf]uint32)
-	add := func(number uint16, name string) { n.nodes[name] = max(n.nodes[name], int(number)) }
-	for i := range d.Nodes {
-		add(d.Nodes[i].ID, d.Nodes[i].Name)
-	}
-	for i := range d.VMs {
-		add(d.VMs[i].ID, d.VMs[i].Name)
+	for _, node := range of.Nodes {
+		n.nodes[node.Name] = max(n.nodes[node.Name], int(node.Number))
 	}
 	for name, number := range n.nodes {
 		n.list = append(n.list, NodeID{name, n.Node(name, number)})
 	}
 	slices.SortFunc(n.list, func(a, b NodeID) int { return n.nodes[a.Name] - n.nodes[b.Name] })
-	// Removed ports first: those that are there have the last word.
-	for _, removed := range []bool{true, false} {
-		for i := range d.Ports {
-			p := &d.Ports[i]
-			if p.Removed != removed {
-				continue
-			}
-			n.ports[portOf{int(p.Node), p.Name}] = uint32(p.Ifindex)
-			if p.VM != 0 { // a tap is its machine's port, too
-				n.ports[portOf{int(p.VM), p.Name}] = uint32(p.Ifindex)
-			}
-		}
+	for _, p := range of.Ports {
+		n.ports[portOf{int(p.Node), p.Name}] = uint32(p.Ifindex)
 	}
 }
 

@@ -64,8 +64,6 @@ var system = map[string]string{
 // owed are imports against the direction that are still to be undone. The list gets shorter only.
 var owed = []string{
 	"pkg/agent -> pkg/aggregate", // the agent counts what it follows
-	"pkg/collect -> pkg/domain",  // where a domain's reports are kept
-	"pkg/export -> pkg/domain",   // numbers of a domain's ports
 }
 
 // silent are packages whose values others make words of: they print nothing, and know no flags.

@@ -42,7 +42,7 @@ func run(k *kit.Kit, cmd *cobra.Command, f *options, args []string) error {
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends us at once
 	return k.ReadRing(s, func(ring *answer.Ring) error {
-		numbers, err := export.NewNumbers(ring.Domain, chosen)
+		numbers, err := export.NewNumbers(networkOf(ring.Domain), chosen)
 		if err != nil {
 			return fault.Usage.Errorf("--node-id %w", err)
 		}
@@ -66,6 +66,31 @@ func run(k *kit.Kit, cmd *cobra.Command, f *options, args []string) error {
 		}
 		return errors.Join(err, x.printEnd())
 	})
+}
+
+// networkOf is what reports number of a domain: its nodes, virtual machines and ports. Ports that
+// are there come last: they have the last word on their name.
+func networkOf(d *domain.Domain) export.Network {
+	of := export.Network{Name: d.Name}
+	for i := range d.Nodes {
+		of.Nodes = append(of.Nodes, export.Node{Number: d.Nodes[i].ID, Name: d.Nodes[i].Name})
+	}
+	for i := range d.VMs {
+		of.Nodes = append(of.Nodes, export.Node{Number: d.VMs[i].ID, Name: d.VMs[i].Name})
+	}
+	for _, removed := range []bool{true, false} {
+		for i := range d.Ports {
+			p := &d.Ports[i]
+			if p.Removed != removed {
+				continue
+			}
+			of.Ports = append(of.Ports, export.Port{Node: p.Node, Name: p.Name, Ifindex: p.Ifindex})
+			if p.VM != 0 { // a tap is its machine's port, too
+				of.Ports = append(of.Ports, export.Port{Node: p.VM, Name: p.Name, Ifindex: p.Ifindex})
+			}
+		}
+	}
+	return of
 }
 
 // exporting is an export at work.
@@ -116,7 +141,7 @@ func (x *exporting) newFollower(s *answer.Selection) (*backpack.Follower, error)
 	refresh := func() (*domain.Domain, error) {
 		d, err := x.reader.Refresh()
 		if err == nil {
-			x.numbers.SetDomain(d)
+			x.numbers.SetNetwork(networkOf(d))
 		}
 		return d, err
 	}
@@ -147,7 +172,7 @@ func (x *exporting) follow(follower *backpack.Follower) error {
 			return nil
 		}
 		if x.reader.Domain != before {
-			x.numbers.SetDomain(x.reader.Domain)
+			x.numbers.SetNetwork(networkOf(x.reader.Domain))
 		}
 	}
 	return nil

@@ -17,6 +17,7 @@ import (
 	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/host/statedir"
 )
 
 // Kit carries what all commands share.
@@ -82,7 +83,7 @@ func (k *Kit) Prepare(cmd *cobra.Command) error {
 	if err := checkStateDir(k.LookupEnv); err != nil {
 		return err
 	}
-	if err := domain.CheckName(k.Domain); err != nil {
+	if err := statedir.CheckDomain(k.Domain); err != nil {
 		return fault.Usage.Errorf("%w", err)
 	}
 	if f := cmd.Flags().Lookup("output"); Format(f.Value.String()).Raw() { // some commands have their own
