@@ -14,10 +14,10 @@
  * result before it deletes it is left out, and so are identity, trains, keys and
  * roles: it is a lower bound.
  */
-#include "../radar/base.h"
-#include "../radar/config.h"
-#include "../radar/identity.h"
-#include "../radar/ipv6.h"
+#include "backpack/base.h"
+#include "backpack/config.h"
+#include "backpack/identity.h"
+#include "backpack/ipv6.h"
 
 #define PASS (-1)
 #define MAX_HOPS 8

@@ -154,7 +154,7 @@ func (c *Collector) alongStory(cards []postcard[onTheWay]) (_ []postcard[onTheWa
 }
 
 // isUnordered says that nothing tells in which order nodes saw the packet: inside a domain each gets it
-// with a TTL that radar has written, in one band of eight (bpf/radar/guid.h). Natural ones rarely lie there.
+// with a TTL that radar has written, in one band of eight (bpf/backpack/guid.h). Natural ones rarely lie there.
 func isUnordered[T any](cards []postcard[T]) bool {
 	for i := range cards {
 		for j := range cards[:i] {

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// addressRange is struct rdr_range of bpf/radar/config.h.
+// addressRange is struct rdr_range of bpf/backpack/config.h.
 type addressRange struct{ From, To uint64 }
 
 // maxIgnored is RDR_MAX_IGNORE, maxStranger RDR_MAX_STRANGER,

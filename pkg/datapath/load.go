@@ -16,7 +16,7 @@ import (
 	"github.com/vnetradar/radar/pkg/bpfobj"
 )
 
-// Prefixes: of the constants in bpf/radar/config.h, and of our maps in the kernel.
+// Prefixes: of the constants in bpf/backpack/config.h, and of our maps in the kernel.
 const (
 	constPrefix = "cfg_"
 	constIP6    = "cfg_ip6"

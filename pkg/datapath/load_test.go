@@ -35,7 +35,7 @@ func newTestBlueprint(t *testing.T, o Options) *blueprint {
 
 // What config.h declares is what is set, in every object.
 func TestConstants(t *testing.T) {
-	header, err := os.ReadFile("../../bpf/radar/config.h")
+	header, err := os.ReadFile("../../bpf/backpack/config.h")
 	if err != nil {
 		t.Fatal(err)
 	}

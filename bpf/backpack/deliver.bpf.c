@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Packets that a node delivers to itself although they were not addressed to it, see
- * radar/deliver.h. It accepts every packet, as if it were not there.
+ * deliver.h. It accepts every packet, as if it were not there.
  */
-#include "radar/base.h"
-#include "radar/config.h"
-#include "radar/maps.h"
-#include "radar/deliver.h"
+#include "base.h"
+#include "config.h"
+#include "maps.h"
+#include "deliver.h"
 
 #define NF_ACCEPT 1
 

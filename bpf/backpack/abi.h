@@ -47,7 +47,7 @@ struct rdr_slot {
 	__u8 state;	 /* RDR_ST_* */
 	__u8 proto;	 /* IP protocol */
 	__u8 cut;	 /* enum rdr_cut */
-	__u32 tag;	 /* content tag, see radar/identity.h */
+	__u32 tag;	 /* content tag, see identity.h */
 	__u32 tag2;
 	__be16 id;	 /* true IP ID, TTL, TOS, as they were when last put on the */
 	__u8 ttl;	 /* wire; of the whole train, or of this segment if RDR_OWN */
@@ -235,7 +235,7 @@ struct rdr_dev {
 };
 
 /*
- * What has changed at a port since user space looked, radar/change.h: CLOCK_MONOTONIC, 0 for
+ * What has changed at a port since user space looked, change.h: CLOCK_MONOTONIC, 0 for
  * nothing. Programs set the times, user space clears those that it has dealt with.
  */
 struct rdr_shift {
@@ -283,7 +283,7 @@ struct rdr_control {
 	__u64 lease_ns;	 /* sources mark while CLOCK_MONOTONIC is before this */
 	__u64 cursor;	 /* first position not yet given to any CPU (copy) */
 	__u64 start;	 /* the first position of all */
-	/* Keys of the domain's hashes, radar/hash.h. Programs have them as constants; here
+	/* Keys of the domain's hashes, hash.h. Programs have them as constants; here
 	 * they are for user space, which loads more of them later. */
 	__u64 hash[RDR_HASH_KEYS];
 };

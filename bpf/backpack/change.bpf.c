@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Interfaces that come and go, seen by their queueing disciplines at the moment at which it
- * happens: radar/change.h. These programs run when any interface of the machine gets or loses
+ * happens: change.h. These programs run when any interface of the machine gets or loses
  * one, and look into up to three maps then.
  */
-#include "radar/base.h"
-#include "radar/maps.h"
-#include "radar/change.h"
+#include "base.h"
+#include "maps.h"
+#include "change.h"
 
 #define IFF_UP 1
 #define CLSACT_HANDLE 0xffff0000 /* TC_H_CLSACT's major number: ingress and clsact */

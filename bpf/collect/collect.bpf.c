@@ -10,7 +10,7 @@
  * Nothing here knows what a report means, but for where its quoted packet begins: that tells
  * flows apart, and a guess that is wrong costs time only.
  */
-#include "radar/base.h"
+#include "backpack/base.h"
 
 #include <linux/if_ether.h>
 #include <linux/ip.h>

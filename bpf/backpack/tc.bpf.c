@@ -5,10 +5,10 @@
  * other programs on the hook decide stays theirs (TC_ACT_UNSPEC, TCX_NEXT). (The
  * kernel itself drops a cloned packet whose header it cannot copy for writing.)
  */
-#include "radar/base.h"
-#include "radar/config.h"
-#include "radar/maps.h"
-#include "radar/hop.h"
+#include "base.h"
+#include "config.h"
+#include "maps.h"
+#include "hop.h"
 
 #define PASS (-1)
 

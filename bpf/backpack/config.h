@@ -43,7 +43,7 @@ const volatile __u32 cfg_mark_shift = 0;
 /* How IPv6 is measured: a value of enum rdr_ip6. */
 const volatile __u8 cfg_ip6 = 1;
 
-/* Keys of hashes, radar/hash.h: the domain's secret. These are for tests. */
+/* Keys of hashes, hash.h: the domain's secret. These are for tests. */
 const volatile __u64 cfg_hash[RDR_HASH_KEYS] = {
 	0x9e3779b97f4a7c15ULL, 0xc2b2ae3d27d4eb4fULL, 0x165667b19e3779f9ULL, 0x27d4eb2f165667c5ULL,
 	0x85ebca77c2b2ae63ULL, 0xd6e8feb86659fd93ULL, 0xa0761d6478bd642fULL,

@@ -3,16 +3,16 @@
  * What the kernel does with packets between our hooks. Losses: every kfree_skb of a
  * packet that has a backpack is written into it, with the function that freed it and
  * the reason. A drop is provisional: a later sighting withdraws it (the packet was a
- * copy), a second drop adds nothing. Queues: see radar/queue.h.
+ * copy), a second drop adds nothing. Queues: see queue.h.
  */
-#include "radar/base.h"
-#include "radar/config.h"
-#include "radar/maps.h"
-#include "radar/group.h"
-#include "radar/inside.h"
-#include "radar/nat.h"
-#include "radar/queue.h"
-#include "radar/unsent.h"
+#include "base.h"
+#include "config.h"
+#include "maps.h"
+#include "group.h"
+#include "inside.h"
+#include "nat.h"
+#include "queue.h"
+#include "unsent.h"
 
 static __always_inline bool lies_in(const volatile struct rdr_range *r, __u64 location)
 {
