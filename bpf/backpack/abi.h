@@ -7,8 +7,10 @@
  * Rules: fixed-width types, named padding, no bit fields, no packed structs.
  * Change anything here and Version in pkg/domain goes up: it is part of the pin path.
  */
-#ifndef RADAR_ABI_H
-#define RADAR_ABI_H
+#ifndef BACKPACK_ABI_H
+#define BACKPACK_ABI_H
+
+#include "lib/base.h"
 
 #define RDR_LINE 64 /* bytes of a cache line; a slot is a whole number of them */
 #define RDR_MAX_SLOT_LINES 8

@@ -4,8 +4,6 @@
  * happens: change.h. These programs run when any interface of the machine gets or loses
  * one, and look into up to three maps then.
  */
-#include "base.h"
-#include "maps.h"
 #include "change.h"
 
 #define IFF_UP 1

@@ -8,11 +8,11 @@
  * can send, and takes it away when the interface leaves its namespace, while it is down. Both
  * happen under the lock of network configuration (RTNL), so never twice at once.
  */
-#ifndef RADAR_CHANGE_H
-#define RADAR_CHANGE_H
+#ifndef BACKPACK_CHANGE_H
+#define BACKPACK_CHANGE_H
 
 #include "count.h"
-#include "kernel.h"
+#include "lib/kernel.h"
 #include "maps.h"
 
 /* A port's flags while its other end is outside; pkg/datapath/change.go has the same. */

@@ -6,8 +6,8 @@
  * agree with the slot's, so that it is not the packet of that slot. But the bits are ours, and
  * must not leave: the packet gets the true ones back. The slot's story ends here.
  */
-#ifndef RADAR_CHANGED_H
-#define RADAR_CHANGED_H
+#ifndef BACKPACK_CHANGED_H
+#define BACKPACK_CHANGED_H
 
 #include "inside.h"
 
@@ -121,7 +121,7 @@ GLOBAL __u64 restore_changed(struct __sk_buff *skb, __u32 bits, __u32 index, __u
 	if (!f.slot || !(f.slot->state & RDR_ST_IPV6) != !p.v6 || !true_bits(&f, &p, &b))
 		return 0;
 	/* Who has changed it has made its checksum anew. */
-	if (!restore_bits(skb, &p, b, 0)) {
+	if (!restore_header(skb, &p, b, 0)) {
 		count(RDR_C_RESTORE_FAILED, p.n);
 		return 0;
 	}

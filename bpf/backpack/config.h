@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Load-time configuration. The verifier sees constants, so what is off is removed.
  * pkg/datapath sets all of them (and fails on a name that is not here). */
-#ifndef RADAR_CONFIG_H
-#define RADAR_CONFIG_H
+#ifndef BACKPACK_CONFIG_H
+#define BACKPACK_CONFIG_H
+
+#include "abi.h"
 
 /* Slots of the ring, a power of two; index = position & (cfg_slots - 1). */
 const volatile __u32 cfg_slots = 4096;
@@ -79,10 +81,10 @@ const volatile __u32 cfg_no_socket = 0;
 const volatile struct rdr_range cfg_joined[RDR_MAX_JOINED] = {};
 
 /* Here the kernel frees frames for another host, which a bridge flooded. */
-#define RDR_MAX_STRANGER 12
-const volatile struct rdr_range cfg_stranger[RDR_MAX_STRANGER] = {};
+#define RDR_MAX_UNWANTED 12
+const volatile struct rdr_range cfg_other_host[RDR_MAX_UNWANTED] = {};
 
 /* Here, too, what it frees of groups that the node is no member of. */
-const volatile struct rdr_range cfg_outsider[RDR_MAX_STRANGER] = {};
+const volatile struct rdr_range cfg_non_member[RDR_MAX_UNWANTED] = {};
 
 #endif

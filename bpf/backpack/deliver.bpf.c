@@ -3,9 +3,6 @@
  * Packets that a node delivers to itself although they were not addressed to it, see
  * deliver.h. It accepts every packet, as if it were not there.
  */
-#include "base.h"
-#include "config.h"
-#include "maps.h"
 #include "deliver.h"
 
 #define NF_ACCEPT 1

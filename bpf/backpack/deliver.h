@@ -5,8 +5,8 @@
  * local takes (TPROXY) looks like one that goes on. That it has arrived is known where
  * the kernel hands it to the node: at netfilter's LOCAL_IN, where it bears our mark.
  */
-#ifndef RADAR_DELIVER_H
-#define RADAR_DELIVER_H
+#ifndef BACKPACK_DELIVER_H
+#define BACKPACK_DELIVER_H
 
 #include "find.h"
 #include "nat.h"

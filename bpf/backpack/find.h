@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Finding the slot of a packet that comes from the wire: by the bits of its header, by
  * its key. */
-#ifndef RADAR_FIND_H
-#define RADAR_FIND_H
+#ifndef BACKPACK_FIND_H
+#define BACKPACK_FIND_H
 
 #include "guid.h"
 #include "identity.h"
@@ -21,15 +21,6 @@ static __always_inline bool same_content(const struct rdr_slot *s, const struct 
 		return s->flow_hash == p->flow && s->proto == p->proto &&
 		       (!p->v6 || s->segs <= p->n);
 	return s->tag == p->tag && s->tag2 == p->tag2 && s->proto == p->proto;
-}
-
-/* many if n > 1, else one; without a branch, for the verifier. */
-static __always_inline __u32 by_number(__u32 n, __u32 one, __u32 many)
-{
-	__u64 mask = 1 - (__u64)n;
-
-	asm volatile("%0 s>>= 63" : "+r"(mask));
-	return one ^ ((one ^ many) & mask);
 }
 
 /* IP bytes of the first packet on the wire that p stands for, which its slot must have

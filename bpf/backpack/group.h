@@ -13,8 +13,8 @@
  *    done: it is reused after the timeout, and a copy is restored until then.
  *  - Losses are of a branch: user space sorts out of which.
  */
-#ifndef RADAR_GROUP_H
-#define RADAR_GROUP_H
+#ifndef BACKPACK_GROUP_H
+#define BACKPACK_GROUP_H
 
 #include "guid.h"
 #include "train.h"

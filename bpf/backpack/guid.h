@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The GUID's layout: slot index <-> bits of IP ID, DSCP and TTL (config.h). The
  * only place that knows it; pkg/datapath/layout.go makes the tables. */
-#ifndef RADAR_GUID_H
-#define RADAR_GUID_H
+#ifndef BACKPACK_GUID_H
+#define BACKPACK_GUID_H
 
 #include "packet.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* What happens at a port: a packet comes in, a packet goes out. */
-#ifndef RADAR_HOP_H
-#define RADAR_HOP_H
+#ifndef BACKPACK_HOP_H
+#define BACKPACK_HOP_H
 
 #include "changed.h"
 #include "nat.h"
@@ -169,7 +169,7 @@ static __always_inline void enter_unknown(struct __sk_buff *skb, const struct pa
 		return;
 	if (kind != RDR_EV_EGRESS)
 		set_mark(skb, port, &f);
-	else if (!by_key && !write_bits(skb, p, guid_encode(f.index, p->bits.tos)))
+	else if (!by_key && !stamp_guid(skb, p, guid_encode(f.index, p->bits.tos)))
 		unmeasure(&f, p, RDR_C_NM_WRITE);
 }
 
@@ -182,11 +182,11 @@ static __always_inline void enter_unknown(struct __sk_buff *skb, const struct pa
 static __always_inline bool is_idle_copy(struct __sk_buff *skb, const struct rdr_port *port,
 					 bool local, __u32 index)
 {
-	bool stranger = skb->pkt_type == PACKET_OTHERHOST;
+	bool for_other = skb->pkt_type == PACKET_OTHERHOST;
 
 	if (port->flags & RDR_PF_BRIDGE)
-		return stranger || has_arrived(index);
-	return stranger && !local && has_arrived(index);
+		return for_other || has_arrived(index);
+	return for_other && !local && has_arrived(index);
 }
 
 /* --carry header: what came by a link of true bits goes on with a GUID, if it is one that
@@ -198,7 +198,7 @@ static __always_inline void carry_in_header(struct __sk_buff *skb, const struct 
 		return;
 	w->keep_bits = 1;
 	w->bits = p->bits;
-	if (!write_bits(skb, p, guid_encode(index, p->bits.tos)))
+	if (!stamp_guid(skb, p, guid_encode(index, p->bits.tos)))
 		count(RDR_C_RESTORE_FAILED, p->n);
 }
 
@@ -259,7 +259,7 @@ static __always_inline void enter_known(struct __sk_buff *skb, const struct pack
 		 * the TTL spells it otherwise than one behind that. */
 		shown = local || (tree && f->decrements + 1 >= cfg_ttl_width);
 		if (mark_mask(port) || shown || leaves || b.ttl <= 1) {
-			if (!restore_bits(skb, p, b, f->minus_zero))
+			if (!restore_header(skb, p, b, f->minus_zero))
 				count(RDR_C_RESTORE_FAILED, p->n);
 			/* What the node sends on has true bits; a member may send nothing on. */
 			if (tree && shown && !mark_mask(port) && !is_closing(port) &&
@@ -268,7 +268,7 @@ static __always_inline void enter_known(struct __sk_buff *skb, const struct pack
 		} else if ((f->decrements || f->minus_zero) && !tree) {
 			w.keep_bits = 1;
 			w.bits = b;
-			if (!write_bits(skb, p, guid_encode(f->index, b.tos)))
+			if (!stamp_guid(skb, p, guid_encode(f->index, b.tos)))
 				count(RDR_C_RESTORE_FAILED, p->n);
 		}
 	} else if (local || leaves) {
@@ -323,7 +323,7 @@ static __always_inline void note_addresses(struct __sk_buff *skb, const struct f
 	/* A tree has its source's addresses: that this branch has others was told already,
 	 * it may be. */
 	if (!has_moved(f->slot, p) ||
-	    (is_tree(f->slot) && has_told(f->index, key_addrs(p->saddr, p->daddr), p->ports)))
+	    (is_tree(f->slot) && has_noted(f->index, key_addrs(p->saddr, p->daddr), p->ports)))
 		return;
 	if (p->v6)
 		note_run6(skb, f->index, p->n | p->l3 << 16, new_ports(f->slot, p, port_no), now);
@@ -347,7 +347,7 @@ static __always_inline void leave_domain(struct __sk_buff *skb, const struct pac
 					 const struct rdr_port *port, struct sighting *w,
 					 union rdr_bits b, struct found *f)
 {
-	if (f->by_bits && !restore_bits(skb, p, b, f->minus_zero))
+	if (f->by_bits && !restore_header(skb, p, b, f->minus_zero))
 		count(RDR_C_RESTORE_FAILED, p->n);
 	w->kind = RDR_EV_LEFT;
 	leave_note(skb, f->slot);
@@ -418,7 +418,7 @@ static __always_inline void leave_known(struct __sk_buff *skb, const struct pack
 			count(RDR_C_KEY_LOST, p->n);
 		if (err && port->behind) /* nobody will know it as it comes out */
 			w.kind = RDR_EV_LEFT;
-		if (f->by_bits && !restore_bits(skb, p, b, f->minus_zero))
+		if (f->by_bits && !restore_header(skb, p, b, f->minus_zero))
 			count(RDR_C_RESTORE_FAILED, p->n);
 		see(f->slot, f->index, p->n, &w);
 		return;
@@ -432,12 +432,12 @@ static __always_inline void leave_known(struct __sk_buff *skb, const struct pack
 		keep_minus_zero(f->slot, f->by_bits ? f->minus_zero : p->minus_zero);
 	wire = guid_encode(f->index, b.tos);
 	wire.ttl -= taken;
-	if (!write_bits(skb, p, wire))
+	if (!stamp_guid(skb, p, wire))
 		count(RDR_C_RESTORE_FAILED, p->n);
 }
 
 /* A packet goes into a tunnel: the one around it inherits its mark, and so names it. */
-static __always_inline void bequeath_mark(struct __sk_buff *skb, const struct rdr_port *port,
+static __always_inline void pass_mark_on(struct __sk_buff *skb, const struct rdr_port *port,
 					  const struct found *f)
 {
 	if (port->flags & RDR_PF_TUNNEL)
@@ -460,10 +460,10 @@ static __always_inline void leave_unknown(struct __sk_buff *skb, const struct pa
 		return;
 	if (!internal)
 		leave_note(skb, f->slot);
-	if (internal && !by_key && !write_bits(skb, p, guid_encode(f->index, p->bits.tos)))
+	if (internal && !by_key && !stamp_guid(skb, p, guid_encode(f->index, p->bits.tos)))
 		unmeasure(f, p, RDR_C_NM_WRITE);
 	else
-		bequeath_mark(skb, port, f);
+		pass_mark_on(skb, port, f);
 }
 
 #endif

@@ -17,10 +17,11 @@
  * Left out on purpose: addresses, ports, ICMP identifier (NAT), L4 checksums (NAT,
  * offload), the TCP window and flags (GRO keeps only the first segment's).
  */
-#ifndef RADAR_IDENTITY_H
-#define RADAR_IDENTITY_H
+#ifndef BACKPACK_IDENTITY_H
+#define BACKPACK_IDENTITY_H
 
 #include "hash.h"
+#include "lib/ipv6.h"
 #include "packet.h"
 
 #define TCP_HDR 20
@@ -68,7 +69,7 @@ static __always_inline bool has_more(bool v6, __u16 frag)
 
 /* What the nodes of one link tell each other, with a hop limit that the receiver checks:
  * MLD, neighbour and router discovery, MLDv2 (RFC 2710, RFC 4861, RFC 3810). */
-static __always_inline bool is_neighbourly(const struct packet *p)
+static __always_inline bool is_link_local(const struct packet *p)
 {
 	return p->proto == IPPROTO_ICMPV6 && !(p->frag & IP_OFFSET) &&
 	       ((p->icmp_type >= 130 && p->icmp_type <= 137) || p->icmp_type == 143);
@@ -276,14 +277,6 @@ static __always_inline void read_l4_6(struct __sk_buff *skb, struct packet *p, _
 	p->l4_hdr = ports >> 48;
 	p->odd_train = ports >> 56 && p->gso_size;
 }
-
-/* 0, which the verifier does not know: x is read twice. */
-#define HIDDEN_ZERO(x)                                                                             \
-	({                                                                                         \
-		__u64 once = *(const volatile __u32 *)&(x), again = *(const volatile __u32 *)&(x); \
-		asm volatile("%0 ^= %1" : "+r"(once) : "r"(again));                                \
-		(__u32) once;                                                                      \
-	})
 
 /* Makes one verifier state of the hundred that forms of packets have made up to here, by
  * hiding what is known of the values: 5.10 looks at a third of the instructions. */

@@ -1,41 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * IPv6 (RFC 8200): reading and rewriting its headers. The low 16 bits of the flow label
- * carry what IPv4's ID does, the hop limit and the traffic class what TTL and TOS do.
+ * IPv6: reading and rewriting its header. The low 16 bits of the flow label carry what
+ * IPv4's ID does, the hop limit and the traffic class what TTL and TOS do.
  */
-#ifndef RADAR_IPV6_H
-#define RADAR_IPV6_H
+#ifndef BACKPACK_IPV6_H
+#define BACKPACK_IPV6_H
 
 #include "hash.h"
+#include "lib/ipv6.h"
 #include "packet.h"
-
-/* The fixed header: what comes before the addresses. */
-struct ip6_start {
-	__u8 version_class; /* version:4 | upper half of the traffic class */
-	__u8 class_label;   /* lower half | upper four bits of the flow label */
-	__be16 label;	    /* its low 16 bits */
-	__be16 payload_len;
-	__u8 next;
-	__u8 hop_limit;
-};
-
-/* All of it. Addresses are two words each, as they lie in the packet. */
-struct ip6_header {
-	struct ip6_start start;
-	__u64 saddr[2];
-	__u64 daddr[2];
-};
-
-/* What follows an extension header's first byte depends on its type. */
-struct ip6_extension {
-	__u8 next;
-	__u8 len;    /* units of 8 bytes beyond the first; AH: of 4 bytes less 2 */
-	__be16 off;  /* fragment header: offset:13 | 0:2 | M */
-	__be32 id;   /* fragment header: Identification */
-};
-
-#define MAX_EXTENSIONS 6
-#define JUMBO_OPTION 8 /* bytes of the hop-by-hop header that Linux gives BIG TCP */
 
 static __always_inline union rdr_bits bits6(const struct ip6_start *ip)
 {
@@ -55,36 +28,10 @@ static __always_inline void set_bits6(struct ip6_start *ip, union rdr_bits b)
 	ip->hop_limit = b.ttl;
 }
 
-static __always_inline bool is_extension(__u8 next)
-{
-	return next == IPPROTO_HOPOPTS || next == IPPROTO_ROUTING || next == IPPROTO_FRAGMENT ||
-	       next == IPPROTO_AH || next == IPPROTO_DSTOPTS;
-}
-
-/* Bytes of extension header h, whose type is next. */
-static __always_inline __u32 extension_bytes(const struct ip6_extension *h, __u8 next)
-{
-	if (next == IPPROTO_FRAGMENT)
-		return sizeof(*h);
-	return next == IPPROTO_AH ? (h->len + 2) * 4 : (h->len + 1) * 8;
-}
-
-/* Whether fragment header h is not of a later fragment. */
-static __always_inline bool is_first(const struct ip6_extension *h)
-{
-	return !(h->off & bpf_htons(0xfff8));
-}
-
 static __always_inline void read_fragment(const struct ip6_extension *h, struct packet *p)
 {
 	p->frag_id = h->id;
 	p->frag = bpf_ntohs(h->off) >> 3 | (h->off & bpf_htons(1) ? IP_MF : 0);
-}
-
-/* Bytes of the option that a BIG TCP skb has and none of its segments. */
-static __always_inline __u8 jumbo_option(const struct ip6_start *ip)
-{
-	return ip->next == IPPROTO_HOPOPTS ? JUMBO_OPTION : 0;
 }
 
 /* Fills in what stands in the fixed header, but lengths. */
@@ -95,43 +42,6 @@ static __always_inline void read_start(const struct ip6_header *ip, struct packe
 	p->bits = bits6(&ip->start);
 	p->frag = IP_DF;
 	p->proto = ip->start.next;
-}
-
-/* What walk_extensions() found, in one scalar: offset of what follows the chain, its
- * protocol, offset of the fragment header (0: there is none). */
-#define CHAIN_L4(c) ((c) & 0xffff)
-#define CHAIN_PROTO(c) ((c) >> 16 & 0xff)
-#define CHAIN_FRAGMENT(c) ((c) >> 24 & 0xffff)
-#define CHAIN_BROKEN (1ULL << 62) /* it ends beyond the packet */
-#define CHAIN_LONG (1ULL << 63)
-
-/*
- * Walks the extension headers from off on; next is the first one's type, end where the
- * packet ends. A later fragment's payload is no header: the walk ends there.
- */
-GLOBAL __u64 walk_extensions(struct __sk_buff *skb, __u32 off, __u32 end, __u32 next)
-{
-	__u64 frag_at = 0;
-	struct ip6_extension h;
-	bool more = true;
-
-	for (int i = 0; i <= MAX_EXTENSIONS; i++) {
-		if (off >= MAX_L4)
-			return CHAIN_LONG;
-		if (!more || !is_extension(next))
-			return off | next << 16 | frag_at << 24;
-		if (off + sizeof(h) > end || bpf_skb_load_bytes(skb, off, &h, sizeof(h)))
-			return CHAIN_BROKEN;
-		if (next == IPPROTO_FRAGMENT) {
-			frag_at = off;
-			more = is_first(&h);
-		}
-		off += extension_bytes(&h, next);
-		if (off > end)
-			return CHAIN_BROKEN;
-		next = h.next;
-	}
-	return CHAIN_LONG;
 }
 
 /* The fragment header at `at` in one scalar: Identification, offset and flags as struct
@@ -203,8 +113,7 @@ static __always_inline __u32 sum6(const struct ip6_start *ip)
 
 	sum += ip->label;
 	sum += ip->hop_limit << 8;
-	sum = (sum & 0xffff) + (sum >> 16);
-	return (sum & 0xffff) + (sum >> 16);
+	return sum_fold(sum);
 }
 
 /*
@@ -227,14 +136,14 @@ static __always_inline bool write_bits6(struct __sk_buff *skb, __u32 l3, union r
 }
 
 /* Puts bits that carry an index into p's header. */
-static __always_inline bool write_bits(struct __sk_buff *skb, const struct packet *p,
+static __always_inline bool stamp_guid(struct __sk_buff *skb, const struct packet *p,
 				       union rdr_bits new)
 {
 	return p->v6 ? write_bits6(skb, p->l3, new) : write_bits4(skb, p->l3, new, 0);
 }
 
 /* Puts true bits into p's header; minus_zero: how the true checksum spells zero. */
-static __always_inline bool restore_bits(struct __sk_buff *skb, const struct packet *p,
+static __always_inline bool restore_header(struct __sk_buff *skb, const struct packet *p,
 					 union rdr_bits new, __u32 minus_zero)
 {
 	return p->v6 ? write_bits6(skb, p->l3, new) : write_bits4(skb, p->l3, new, minus_zero);

@@ -2,8 +2,8 @@
 /* Packets whose bits stay as they are: DF clear, fragments, and TTLs too low for a
  * band to be honest. Found by addresses, ports, protocol, ID, fragment offset and content: some
  * senders give all packets the same ID. */
-#ifndef RADAR_KEYS_H
-#define RADAR_KEYS_H
+#ifndef BACKPACK_KEYS_H
+#define BACKPACK_KEYS_H
 
 #include <linux/errno.h>
 

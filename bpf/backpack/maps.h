@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* All maps. Their names are their pin names; sizes marked "load" are set by
  * user space before loading. */
-#ifndef RADAR_MAPS_H
-#define RADAR_MAPS_H
+#ifndef BACKPACK_MAPS_H
+#define BACKPACK_MAPS_H
+
+#include "abi.h"
 
 /* One element a slot; value size and number are set at load. */
 struct {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Addresses: whose they are, and that they have changed (NAT). One story, both tuples. */
-#ifndef RADAR_NAT_H
-#define RADAR_NAT_H
+#ifndef BACKPACK_NAT_H
+#define BACKPACK_NAT_H
 
 #include "group.h"
 #include "identity.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* What the programs know of one packet, and how TC reads and rewrites it. */
-#ifndef RADAR_PACKET_H
-#define RADAR_PACKET_H
+#ifndef BACKPACK_PACKET_H
+#define BACKPACK_PACKET_H
 
-#include "base.h"
 #include "config.h"
+#include "lib/checksum.h"
+#include "lib/vlan.h"
 
-#include <linux/if_ether.h>
 #include <linux/if_packet.h>
 #include <linux/in.h>
 #include <linux/in6.h>
@@ -19,7 +19,6 @@
 #define VLAN_DEPTH 2
 #define MAX_PULL 128 /* Ethernet, two tags, IP with options, TCP up to its timestamps */
 #define L4_PULL 32   /* of the L4 header, what identity.h reads */
-#define MAX_L4 256   /* the L4 header begins below this: room for IPv6 extension headers */
 
 /*
  * ID, TTL and TOS of a packet, as one 32-bit word for loads and stores. IPv6: the low 16
@@ -60,7 +59,7 @@ struct packet {
 	__u8 true_link; /* the port's link carries true bits only: RDR_PF_TRUE */
 	__u8 v6;      /* IPv6; a constant in the TC programs */
 	__u8 jumbo;   /* bytes of the skb's header that no segment has (BIG TCP) */
-	__u8 minus_zero; /* 1: the header's checksum is 0xffff, see mend_sum(); else 0 */
+	__u8 minus_zero; /* 1: the header's checksum is 0xffff, see set_bits4(); else 0 */
 };
 
 enum parse_result {
@@ -145,11 +144,6 @@ static __always_inline void pull_headers(struct __sk_buff *skb, bool may_be_tcp)
 		bpf_skb_pull_data(skb, skb->len < MAX_PULL ? skb->len : MAX_PULL);
 }
 
-struct vlan_tag {
-	__be16 tci;
-	__be16 proto;
-};
-
 /* Finds the IP header behind at most two VLAN tags, inline or in the skb. */
 static __always_inline enum parse_result parse_link(struct __sk_buff *skb, bool l3_device,
 						    struct packet *p)
@@ -229,28 +223,21 @@ static __always_inline enum parse_result parse_ipv4(struct __sk_buff *skb, struc
 }
 
 /*
- * Puts bits into an IP header and mends its checksum (RFC 1624, equation 3). The sum over
- * the header stays what it was, so CHECKSUM_COMPLETE holds too.
+ * Puts bits into an IP header and corrects its checksum. The sum over the header stays what it
+ * was, so CHECKSUM_COMPLETE holds too.
  *
- * A checksum of zero has two spellings, 0 and 0xffff. Senders write 0. Linux writes 0xffff
- * where a queue sets CE (IP_ECN_set_ce()) or nftables changes a field (CSUM_MANGLED_0).
- * Both are read as the same number; minus_zero says which one is written: 1 for 0xffff,
- * 0 for 0.
+ * minus_zero: how a checksum of zero is spelled. Senders write 0. Linux writes 0xffff where a
+ * queue sets CE (IP_ECN_set_ce()) or nftables changes a field (CSUM_MANGLED_0).
  */
-static __always_inline void mend_sum(struct iphdr *ip, union rdr_bits new, __u32 minus_zero)
+static __always_inline void set_bits4(struct iphdr *ip, union rdr_bits new, __u32 minus_zero)
 {
-	__u32 sum = (__u16)~ip->check, check;
+	__u32 sum = (__u16)~ip->check;
 
-	sum += (__u16)~ip->id + new.id;
+	sum += sum_change(ip->id, new.id);
 	/* TTL and TOS share their 16-bit words with unchanged bytes. */
-	sum += (__u16)~(__u16)ip->ttl + new.ttl;
-	sum += (__u16)~(__u16)(ip->tos << 8) + (__u16)(new.tos << 8);
-	sum = (sum & 0xffff) + (sum >> 16);
-	sum = (sum & 0xffff) + (sum >> 16);
-	check = (__u16)~sum;
-	/* All ones if check is 0; without a branch, for the verifier. */
-	check |= ((check - 1) >> 16) & -minus_zero;
-	ip->check = check;
+	sum += sum_change(ip->ttl, new.ttl);
+	sum += sum_change(ip->tos << 8, new.tos << 8);
+	ip->check = sum_to_check(sum, minus_zero);
 	ip->id = new.id;
 	ip->ttl = new.ttl;
 	ip->tos = new.tos;
@@ -266,7 +253,7 @@ static __always_inline bool write_bits4(struct __sk_buff *skb, __u32 l3, union r
 
 	if ((void *)(ip + 1) > end)
 		return false;
-	mend_sum(ip, new, minus_zero);
+	set_bits4(ip, new, minus_zero);
 	return true;
 }
 

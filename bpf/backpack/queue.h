@@ -5,8 +5,8 @@
  * What a discipline passes on without queueing (TCQ_F_CAN_BYPASS: it is empty and the
  * link is free) causes no event: it did not wait.
  */
-#ifndef RADAR_QUEUE_H
-#define RADAR_QUEUE_H
+#ifndef BACKPACK_QUEUE_H
+#define BACKPACK_QUEUE_H
 
 #include "find.h"
 #include "skb.h"

@@ -2,11 +2,11 @@
 /*
  * ICMP errors quote the packet that caused them. A function that shares no kernel
  * with us (or a node under --carry header) quotes it with our bits: put the true
- * ones back. The quote's own IP checksum is mended too, so the sum over the quote,
+ * ones back. The quote's own IP checksum is corrected too, so the sum over the quote,
  * and with it the ICMP checksum, stays what it was.
  */
-#ifndef RADAR_QUOTE_H
-#define RADAR_QUOTE_H
+#ifndef BACKPACK_QUOTE_H
+#define BACKPACK_QUOTE_H
 
 #include "find.h"
 
@@ -139,7 +139,7 @@ GLOBAL int restore_quote(struct __sk_buff *skb, __u32 off, __u32 len, __u64 now)
 	if (!true_bits(&f, &p, &b))
 		return 0;
 	tos = QUOTED_TOS(q.ip.tos, b.tos);
-	mend_sum(&q.ip, b, f.minus_zero);
+	set_bits4(&q.ip, b, f.minus_zero);
 	if (bpf_skb_store_bytes(skb, off, &q.ip, sizeof(q.ip), 0))
 		count(RDR_C_RESTORE_FAILED, 1);
 	else

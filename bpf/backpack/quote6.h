@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * ICMPv6 errors (RFC 4443) quote packets as ICMP's do, see quote.h. The quoted header has
- * no checksum, so the error's own is mended by what changes.
+ * no checksum, so the error's own is corrected by what changes.
  */
-#ifndef RADAR_QUOTE6_H
-#define RADAR_QUOTE6_H
+#ifndef BACKPACK_QUOTE6_H
+#define BACKPACK_QUOTE6_H
 
 #include "quote.h"
 

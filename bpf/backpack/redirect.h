@@ -8,8 +8,8 @@
  * skb, and so its bytes can be read as any of the kernel's. Where the fields lie, the loader
  * reads from the kernel's types.
  */
-#ifndef RADAR_REDIRECT_H
-#define RADAR_REDIRECT_H
+#ifndef BACKPACK_REDIRECT_H
+#define BACKPACK_REDIRECT_H
 
 #include "inside.h"
 

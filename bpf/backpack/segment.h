@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Which segment of its train a packet is that bears the bits, or the mark, of another. */
-#ifndef RADAR_SEGMENT_H
-#define RADAR_SEGMENT_H
+#ifndef BACKPACK_SEGMENT_H
+#define BACKPACK_SEGMENT_H
 
 #include "train.h"
 

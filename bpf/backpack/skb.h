@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Reading the kernel's own skb: what programs know of a packet that TC does not hand
  * to them. */
-#ifndef RADAR_SKB_H
-#define RADAR_SKB_H
+#ifndef BACKPACK_SKB_H
+#define BACKPACK_SKB_H
 
 #include "identity.h"
 #include "ipv6.h"
-#include "kernel.h"
+#include "lib/kernel.h"
 #include "maps.h"
 
 /* What of a packet is in reach: from the IP header to the end of the linear part. */

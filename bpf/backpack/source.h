@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The source: decides whether a packet is measured, and fills its backpack. */
-#ifndef RADAR_SOURCE_H
-#define RADAR_SOURCE_H
+#ifndef BACKPACK_SOURCE_H
+#define BACKPACK_SOURCE_H
 
 #include "group.h"
 #include "inside.h"
@@ -20,7 +20,7 @@ static __always_inline bool lacks_content(struct __sk_buff *skb, __u32 l4, __u32
 /* Why a packet that met a source is not measured, whatever the time; RDR_C_MARKED if it may be. */
 static __always_inline enum rdr_counter refuse(struct __sk_buff *skb, const struct packet *p)
 {
-	if (p->v6 && is_neighbourly(p))
+	if (p->v6 && is_link_local(p))
 		return RDR_C_NM_NEIGHBOUR;
 	/* Trees of IPv6 are not followed yet. */
 	if (p->group && (p->v6 || is_control(skb, p->l3, p->daddr, p->proto)))

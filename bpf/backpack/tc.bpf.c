@@ -5,9 +5,6 @@
  * other programs on the hook decide stays theirs (TC_ACT_UNSPEC, TCX_NEXT). (The
  * kernel itself drops a cloned packet whose header it cannot copy for writing.)
  */
-#include "base.h"
-#include "config.h"
-#include "maps.h"
 #include "hop.h"
 
 #define PASS (-1)
@@ -219,7 +216,7 @@ static __always_inline int egress(struct __sk_buff *skb, bool v6)
 	if (known) {
 		if (!now) /* found by the note of another port */
 			now = bpf_ktime_get_ns();
-		bequeath_mark(skb, port, &f);
+		pass_mark_on(skb, port, &f);
 		leave_known(skb, &p, now, port, port_no, &f);
 	} else {
 		leave_unknown(skb, &p, now, port, port_no,

@@ -9,11 +9,11 @@
  * from then on each segment has bits (RDR_OWN) and events of its own. Segments of
  * one train may be handled by several CPUs at once, each writes its own slot only.
  */
-#ifndef RADAR_TRAIN_H
-#define RADAR_TRAIN_H
+#ifndef BACKPACK_TRAIN_H
+#define BACKPACK_TRAIN_H
 
 #include "ipv6.h"
-#include "ring.h"
+#include "copies.h"
 
 /* What a train's segments carry as ID on the wire. */
 enum id_rule {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Packets that a node frees before they are sent: no port has seen them. */
-#ifndef RADAR_UNSENT_H
-#define RADAR_UNSENT_H
+#ifndef BACKPACK_UNSENT_H
+#define BACKPACK_UNSENT_H
 
 #include "skb.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* What a slot's log says of where its packet has been. */
-#ifndef RADAR_VISITS_H
-#define RADAR_VISITS_H
+#ifndef BACKPACK_VISITS_H
+#define BACKPACK_VISITS_H
 
 #include "keys.h"
 #include "ring.h"
@@ -293,10 +293,10 @@ GLOBAL int is_equal_coming(__u32 index, __u32 port_no, __u32 entry)
 	return came || !is_due(index, port_no, false);
 }
 
-/* One step of find_told(): the cell to look at next:8 | the last RDR_EV_ADDR:8, 0 if none |
- * SCAN_DONE | the one before it << TOLD_BEFORE_SHIFT. */
-#define TOLD_BEFORE_SHIFT 24
-GLOBAL __u32 look_for_told(__u32 index, __u32 scan)
+/* One step of find_addrs(): the cell to look at next:8 | the last RDR_EV_ADDR:8, 0 if none |
+ * SCAN_DONE | the one before it << ADDRS_BEFORE_SHIFT. */
+#define ADDRS_BEFORE_SHIFT 24
+GLOBAL __u32 look_for_addrs(__u32 index, __u32 scan)
 {
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
 	__u64 cell = s ? read_cell(s, scan & 0xff) : 0;
@@ -305,25 +305,25 @@ GLOBAL __u32 look_for_told(__u32 index, __u32 scan)
 	if (!cell)
 		return scan | SCAN_DONE;
 	if (kind == RDR_EV_ADDR)
-		return next | at << 8 | (scan >> 8 & 0xff) << TOLD_BEFORE_SHIFT;
-	return next | (scan & (0xff00 | 0xffU << TOLD_BEFORE_SHIFT));
+		return next | at << 8 | (scan >> 8 & 0xff) << ADDRS_BEFORE_SHIFT;
+	return next | (scan & (0xff00 | 0xffU << ADDRS_BEFORE_SHIFT));
 }
 
 /* Where the log of the slot at index tells of new addresses. */
-GLOBAL __u32 find_told(__u32 index)
+GLOBAL __u32 find_addrs(__u32 index)
 {
 	__u32 scan = 0;
 
 	for (__u32 i = 0; i < RDR_CELLS(RDR_MAX_SLOT_LINES) && !(scan & SCAN_DONE); i++)
-		scan = look_for_told(index, scan);
+		scan = look_for_addrs(index, scan);
 	return scan;
 }
 
 /* Whether the log of the slot at index told last of these addresses and ports. */
-GLOBAL int has_told(__u32 index, __u64 addrs, __u32 ports)
+GLOBAL int has_noted(__u32 index, __u64 addrs, __u32 ports)
 {
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
-	__u32 at = find_told(index) >> 8 & 0xff;
+	__u32 at = find_addrs(index) >> 8 & 0xff;
 
 	return s && at && read_cell(s, at + 1) == addrs && read_cell(s, at + 2) == ports;
 }
@@ -332,7 +332,7 @@ GLOBAL int has_told(__u32 index, __u64 addrs, __u32 ports)
 GLOBAL __u64 addrs_before(__u32 index)
 {
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
-	__u32 at = find_told(index) >> TOLD_BEFORE_SHIFT;
+	__u32 at = find_addrs(index) >> ADDRS_BEFORE_SHIFT;
 
 	if (!s)
 		return 0;

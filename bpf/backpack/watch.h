@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* What to measure: the expression of attach --watch. */
-#ifndef RADAR_WATCH_H
-#define RADAR_WATCH_H
+#ifndef BACKPACK_WATCH_H
+#define BACKPACK_WATCH_H
 
 #include "packet.h"
 

@@ -14,8 +14,6 @@
  * result before it deletes it is left out, and so are identity, trains, keys and
  * roles: it is a lower bound.
  */
-#include "backpack/base.h"
-#include "backpack/config.h"
 #include "backpack/identity.h"
 #include "backpack/ipv6.h"
 

@@ -12,7 +12,7 @@
  * buffer, without waking anybody up. Fragments, packets with options and trains pass
  * as they are: a train's segments would all carry the same words.
  */
-#include "backpack/base.h"
+#include "lib/base.h"
 
 #include <linux/if_ether.h>
 #include <linux/ip.h>

@@ -263,7 +263,7 @@ func (w *walk) congest(p *traveller) {
 		*data = bytes.Clone(*data)
 		h = header(w, *data)
 		h.set(h.id(), h.ttl(), h.tos()|3)
-		mend(*data, ipAt(*data))
+		fixSum(*data, ipAt(*data))
 	}
 }
 

@@ -48,7 +48,7 @@ func NodeEntries(addrs []netip.Addr, keys HashKeys) (v4, v6 bpfobj.TcRdrNode) {
 	return nodeEntry(wire), nodeEntry(folded)
 }
 
-// foldAddr is fold_addr() of bpf/backpack/ipv6.h.
+// foldAddr is fold_addr() of bpf/backpack/hash.h.
 func foldAddr(addr netip.Addr, keys *HashKeys) uint32 {
 	b, h := addr.As16(), uint64(0)
 	for i, key := range keys[3:] {

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Tunnels: what a packet's mark bears is inherited by the packet around it, and stays
+ * on it when that is taken off again.
+ */
+#ifndef BACKPACK_TUNNEL_H
+#define BACKPACK_TUNNEL_H
+
+#include "found.h"
+
+/* The position of the packet with that index in its mark, if what leaves now by port
+ * is the packet around it: it was last seen leaving by a tunnel of this node. 0: not. */
+GLOBAL __u64 packet_inside(__u32 index, __u32 port, __u64 now)
+{
+	const struct rdr_port *here, *tunnel;
+	struct rdr_slot *s;
+	__u32 entrance;
+	__u64 cell;
+
+	if (index >= cfg_slots)
+		return 0;
+	s = slot_at(index);
+	if (!s || !slot_alive(s, now))
+		return 0;
+	cell = last_event(s);
+	if (!went_out(cell))
+		return 0;
+	entrance = cell_port(cell);
+	tunnel = bpf_map_lookup_elem(&ports, &entrance);
+	if (!tunnel || !(tunnel->flags & RDR_PF_TUNNEL))
+		return 0;
+	here = bpf_map_lookup_elem(&ports, &port);
+	return port == RDR_NO_PORT || (here && here->node == tunnel->node) ? s->pos : 0;
+}
+
+/* The position of the lone packet inside the one at index, as the source noted it; 0 if
+ * it has been seen since, or none is. */
+GLOBAL __u64 still_inside(__u32 index, __u64 now)
+{
+	struct rdr_slot *s = slot_at(index & (cfg_slots - 1)), *in;
+	__u64 pos;
+
+	if (!s || s->nev < 4 || s->ev0[1] >> RDR_EV_KIND_SHIFT != RDR_EV_INNER)
+		return 0;
+	pos = s->ev0[2];
+	if (packet_inside(pos & (cfg_slots - 1), RDR_NO_PORT, now) != pos)
+		return 0;
+	in = slot_of(pos);
+	return in && in->segs == 1 ? pos : 0;
+}
+
+/* Whether the packet with that index in its mark was delivered to node: what bears the
+ * mark now came out of it. */
+GLOBAL int was_outside(__u32 index, __u32 node, __u64 now)
+{
+	const struct rdr_port *port;
+	struct rdr_slot *s;
+	__u32 entrance;
+	__u64 cell;
+
+	if (index >= cfg_slots)
+		return false;
+	s = slot_at(index);
+	if (!s || !slot_alive(s, now))
+		return false;
+	cell = last_event(s);
+	entrance = cell_port(cell);
+	port = bpf_map_lookup_elem(&ports, &entrance);
+	return port && cell_kind(cell) == RDR_EV_DELIVER && port->node == node;
+}
+
+/* Finds the packet inside one that stands for n and has no backpack yet. That of a train
+ * may be cut: then it does not say which segment is inside. */
+GLOBAL __u64 found_lost_inside(__u32 index, __u32 n, __u64 now)
+{
+	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
+
+	if (!s || s->segs != n || !packet_inside(index, RDR_NO_PORT, now))
+		return 0;
+	return index | FOUND;
+}
+
+/* What leaves by port with a mark that is not its own: the packet inside it. */
+GLOBAL __u64 found_inside(__u32 index, __u32 port, __u64 now)
+{
+	return packet_inside(index, port, now) ? index | FOUND_INSIDE : 0;
+}
+
+#endif
