@@ -31,9 +31,10 @@
  * index is position mod slots, and the position is unique for the domain's
  * life, so it is both the generation and the sequence number of the slot: a
  * reader copies the slot, reads the position again and takes the copy only if
- * both are equal and not 0. Cells below nev never change within a position, but that an
- * RDR_EV_INGRESS or RDR_EV_DELIVER may become RDR_EV_IGNORED, and the end of a log that is full
- * (RDR_ST_FULL) a later end: who reads on at nev reads the rest again.
+ * both are equal and not 0. Cells below nev do not change within a position, with two
+ * exceptions: RDR_EV_INGRESS or RDR_EV_DELIVER may become RDR_EV_IGNORED, and a later end may
+ * replace the end of a log that is full (RDR_ST_FULL). So a reader that goes on at nev reads the
+ * cells before it again.
  *
  * A GSO train of n segments takes n neighbouring slots. Its *head* is the slot
  * with seg == 0; segment k stands at position head + k. While the train is
@@ -43,16 +44,16 @@
  */
 struct rdr_slot {
 	/* --- first cache line: all that a hop needs --- */
-	__u64 pos;	 /* ring position; 0 while the slot is being rewritten */
-	__u64 t0_ns;	 /* CLOCK_MONOTONIC at the source */
-	__u8 nev;	 /* cells in use */
-	__u8 state;	 /* RDR_ST_* */
-	__u8 proto;	 /* IP protocol */
-	__u8 cut;	 /* enum rdr_cut */
-	__u32 tag;	 /* content tag, see identity.h */
+	__u64 pos;   /* ring position; 0 while the slot is being rewritten */
+	__u64 t0_ns; /* CLOCK_MONOTONIC at the source */
+	__u8 nev;    /* cells in use */
+	__u8 state;  /* RDR_ST_* */
+	__u8 proto;  /* IP protocol */
+	__u8 cut;    /* enum rdr_cut */
+	__u32 tag;   /* content tag, see identity.h */
 	__u32 tag2;
-	__be16 id;	 /* true IP ID, TTL, TOS, as they were when last put on the */
-	__u8 ttl;	 /* wire; of the whole train, or of this segment if RDR_OWN */
+	__be16 id; /* true IP ID, TTL, TOS, as they were when last put on the */
+	__u8 ttl;  /* wire; of the whole train, or of this segment if RDR_OWN */
 	__u8 tos;
 	__u8 seg;	 /* place in the train; 0: head, or alone */
 	__u8 segs;	 /* segments of the train; 1: alone */
@@ -60,9 +61,9 @@ struct rdr_slot {
 	__u32 flow_hash; /* of the addresses and ports as last seen */
 	__u64 ev0[3];	 /* cells 0..2 */
 	/* --- second cache line: written at the source, read for records; heads only --- */
-	__be32 saddr;	 /* as the source saw them */
+	__be32 saddr; /* as the source saw them */
 	__be32 daddr;
-	__be16 sport;	 /* TCP, UDP, SCTP ports; ICMP echo: identifier, sequence */
+	__be16 sport; /* TCP, UDP, SCTP ports; ICMP echo: identifier, sequence */
 	__be16 dport;
 	__be16 first_id; /* IP ID, TTL, TOS as the source saw them */
 	__u8 first_ttl;
@@ -76,16 +77,16 @@ struct rdr_slot {
 	__be16 train_id; /* true ID, TTL, TOS of the train when it was cut (RDR_CUT) */
 	__u8 train_ttl;
 	__u8 train_tos;
-	__u16 gso_size;	 /* payload bytes of each segment but the last; 0: alone */
-	__u16 flags;	 /* RDR_SF_* */
-	__u64 ev1[3];	 /* cells 3..5; cells 6.. fill the following lines */
+	__u16 gso_size; /* payload bytes of each segment but the last; 0: alone */
+	__u16 flags;	/* RDR_SF_* */
+	__u64 ev1[3];	/* cells 3..5; cells 6.. fill the following lines */
 };
 
 #define RDR_CELLS(lines) (6 + 8 * ((lines) - 2))
 
-/* The log's last cells, which no event on the way takes: one for where the packet arrived or
- * left, three for where it was lost. What lies in them, in a log that is full, may have come
- * after events that had no room. */
+/* The log's last cells are kept for the packet's end: one for its arrival or departure, three for
+ * its loss. No other event takes them. In a log that is full, events that had no room may have
+ * happened before what lies in them. */
 #define RDR_END_CELLS 4
 
 enum rdr_slot_flag {
@@ -93,9 +94,28 @@ enum rdr_slot_flag {
 	RDR_SF_VLAN = 2,     /* the source saw a VLAN tag */
 };
 
-/* A cell of ev[]: kind:4 | flags:4 | port:16 | ns since t0:40 (18 minutes),
- * most significant first. RDR_EV_LOSS and RDR_EV_ADDR are followed by data
- * cells. Cell k is at byte 40 + 8k of the slot, plus 40 where k > 2. */
+/* The first cell of an event. (Slots hold numbers: no type that user space is told of has bit
+ * fields.) Some events are followed by data cells. Cell k is at byte 40 + 8k of the slot, plus
+ * 40 where k > 2. */
+union rdr_cell {
+	struct {
+		__u64 ns : 40; /* since t0: 18 minutes */
+		__u64 port : 16;
+		__u64 flags : 4; /* enum rdr_event_flag */
+		__u64 kind : 4;	 /* enum rdr_event */
+	};
+	__u64 word;
+};
+
+/* The cell behind RDR_EV_LOSS: who freed the packet, and why. */
+union rdr_where {
+	struct {
+		__u64 caller : 48; /* low bits of the address */
+		__u64 reason : 16; /* subsystem:4 | number:12 */
+	};
+	__u64 word;
+};
+
 enum rdr_event {
 	RDR_EV_NONE = 0,
 	RDR_EV_INGRESS = 1, /* seen at TC ingress of port */
@@ -103,8 +123,7 @@ enum rdr_event {
 	RDR_EV_DELIVER = 3, /* TC ingress of port, destination is this node */
 	RDR_EV_LEFT = 4,    /* TC egress of port, an edge: left the domain */
 	/* kfree_skb: port is that of skb->dev, or RDR_NO_PORT.
-	 * Cell +1: reason:16 | low 48 bits of the caller's address, most significant
-	 * first; the reason is subsystem:4 | number:12.
+	 * Cell +1: union rdr_where.
 	 * Cell +2: first 8 bytes of the name of the device's root qdisc. */
 	RDR_EV_LOSS = 5,
 	/* Addresses changed inside the node (NAT); precedes the egress event.
@@ -119,15 +138,12 @@ enum rdr_event {
 	 * packet inside, cell +2: 0. */
 	RDR_EV_INNER = 9,
 	/* RDR_EV_INGRESS, or RDR_EV_DELIVER, of a copy that the node did not want: it is no
-	 * member of the group, or the frame was for another host. The kernel's verdict turns the one
-	 * into the other; a later event of the node says that it went on after all. */
+	 * member of the group, or the frame was for another host. The program that sees the kernel
+	 * free it writes this over the arrival. A later event of the node says that the copy went
+	 * on after all. */
 	RDR_EV_IGNORED = 10,
 };
 
-#define RDR_EV_KIND_SHIFT 60
-#define RDR_EV_FLAGS_SHIFT 56
-#define RDR_EV_PORT_SHIFT 40
-#define RDR_EV_TIME_MASK 0xffffffffffULL
 #define RDR_NO_PORT 0xffff
 
 enum rdr_event_flag {
@@ -141,14 +157,15 @@ enum rdr_event_flag {
 };
 
 enum rdr_state {
-	RDR_ST_DONE = 1,  /* delivered, left or lost: may be reused after min_age */
-	RDR_ST_LOST = 2,  /* the last event is a loss; withdrawn by a later event */
-	RDR_ST_KEYED = 4, /* has an entry in `keys` */
-	RDR_ST_FULL = 8,  /* some event did not fit into ev[] */
+	RDR_ST_DONE = 1,	/* delivered, left or lost: may be reused after min_age */
+	RDR_ST_LOST = 2,	/* the last event is a loss; withdrawn by a later event */
+	RDR_ST_KEYED = 4,	/* has an entry in `keys` */
+	RDR_ST_FULL = 8,	/* some event did not fit into ev[] */
 	RDR_ST_LOCAL_DROP = 16, /* freed as a drop after delivery */
-	RDR_ST_HELD = 32, /* was lost inside a node: copies may live, keep the slot longer */
+	RDR_ST_HELD = 32,	/* was lost inside a node: copies may live, keep the slot longer */
 	RDR_ST_IPV6 = 64,
-	RDR_ST_GROUP = 128, /* multicast, broadcast: a tree, each branch ends by itself; never DONE or LOST */
+	/* Multicast, broadcast: a tree. Each branch ends by itself; never DONE or LOST. */
+	RDR_ST_GROUP = 128,
 };
 
 /*
@@ -168,24 +185,24 @@ enum rdr_cut {
 	RDR_MINUS_ZERO = 4,
 	/* The packet has left the domain, and the event that says so did not fit into ev[]. */
 	RDR_LEFT = 8,
-	/* An equal packet, with the same key, came while it was under way: that one is not measured. */
+	/* An equal packet, with the same key, came while this one was under way, and is not measured. */
 	RDR_EQUAL = 16,
-	/* A node has handed out copies by several ports, and not all have been seen again:
-	 * though the packet may be done, the slot is kept for them, to the timeout. */
+	/* A node has handed out copies by several ports, and not all have been seen again. The slot
+	 * is kept for them until the timeout, though the packet may be done. */
 	RDR_COPIES = 128,
 };
 
 /*
  * Key of packets whose bits must not change: DF clear, fragments, TTL too low, and all
- * on an RDR_PF_TRUE link. An ID should say which packet of its 3-tuple it is where fragments
- * may be made of it (RFC 6864, section 4.1; RFC 8200, section 4.5). Many have the same all the
- * same, where none are made or the sender does not care, so content and ports are part of the key.
+ * on an RDR_PF_TRUE link. An ID is unique within its 3-tuple only where fragments may be made
+ * (RFC 6864, section 4.1; RFC 8200, section 4.5), and not all senders keep to that. So content and
+ * ports are part of the key.
  */
 struct rdr_key {
 	__be32 saddr; /* with a hash of the ports; IPv6: folded to 32 bits, with a fragment's
 		       * Identification */
 	__be32 daddr;
-	__u32 id; /* IPv4: the ID, as in the header; IPv6: 0 */
+	__u32 id;   /* IPv4: the ID, as in the header; IPv6: 0 */
 	__be16 off; /* fragment offset field, flags removed */
 	__u8 proto;
 	__u8 form;     /* RDR_KEY_* */
@@ -215,10 +232,10 @@ enum rdr_port_flag {
 	 * which itself is not attached. Nothing in it gets a mark. */
 	RDR_PF_BRIDGE_PORT = 16, /* a member: ingress is onto the link, egress off it */
 	RDR_PF_BRIDGE = 32,	 /* the bridge device: ingress is off the link, to the host */
-	RDR_PF_HEADER = 64, /* this node needs all mark bits: --carry header for it alone */
-	RDR_PF_TRUE = 128,  /* no bit is changed on this link: packets are found by key */
-	RDR_PF_QUEUE = 256, /* has a queue: packets get RDR_EV_DEQUEUE */
-	RDR_PF_TUNNEL = 512, /* a tunnel whose ends are all in the domain */
+	RDR_PF_HEADER = 64,	 /* this node needs all mark bits: --carry header for it alone */
+	RDR_PF_TRUE = 128,	 /* no bit is changed on this link: packets are found by key */
+	RDR_PF_QUEUE = 256,	 /* has a queue: packets get RDR_EV_DEQUEUE */
+	RDR_PF_TUNNEL = 512,	 /* a tunnel whose ends are all in the domain */
 	/* This node gave the mark up while packets were in it: what leaves may bear a mark of
 	 * ours as well as a GUID in the header. */
 	RDR_PF_LATE = 1024,
@@ -269,9 +286,8 @@ struct rdr_local6 {
 #define RDR_LOCAL_PORT 0x10000
 
 /* The addresses of a node with few of them, of one IP version. Index = node. Address a
- * stands at (a * multiplier) mod 2^32 >> RDR_NODE_SHIFT, and whatever stands elsewhere
- * does not belong there: one look says whether the node owns a. IPv6: folded to 32 bits,
- * so that it says of other addresses whether it may. */
+ * stands at (a * multiplier) mod 2^32 >> RDR_NODE_SHIFT, if the node owns it: one look says
+ * so. IPv6 addresses are folded to 32 bits. Then a look says whether the node may own one. */
 #define RDR_NODE_ADDRS 16
 #define RDR_NODE_SHIFT 28
 struct rdr_node {
@@ -282,9 +298,9 @@ struct rdr_node {
 
 /* Control page, mapped by user space; one element. */
 struct rdr_control {
-	__u64 lease_ns;	 /* sources mark while CLOCK_MONOTONIC is before this */
-	__u64 cursor;	 /* first position not yet given to any CPU (copy) */
-	__u64 start;	 /* the first position of all */
+	__u64 lease_ns; /* sources mark while CLOCK_MONOTONIC is before this */
+	__u64 cursor;	/* first position not yet given to any CPU (copy) */
+	__u64 start;	/* the first position of all */
 	/* Keys of the domain's hashes, hash.h. Programs have them as constants; here
 	 * they are for user space, which loads more of them later. */
 	__u64 hash[RDR_HASH_KEYS];
@@ -357,12 +373,14 @@ enum rdr_counter {
 	RDR_C_NM_NEIGHBOUR = 29,
 	RDR_C_NM_EXTENSIONS = 30,
 	RDR_C_QUEUE_UNSEEN = 31,
-	RDR_C_NOT_HERE = 32, /* bits or a mark of ours, of a packet that is elsewhere */
+	RDR_C_NOT_HERE = 32,	 /* bits or a mark of ours, of a packet that is elsewhere */
 	RDR_C_NODE_CHANGED = 33, /* times that an interface came or went, with something to close */
-	RDR_C_UNSENT = 34,	/* freed by a node before they were sent, see struct rdr_unsent */
-	RDR_C_UNSENT_FULL = 35, /* of these, not in the map: it was full */
-	RDR_C_CONTENT_CHANGED = 36, /* a program in a node sent it on with other content: restored */
-	RDR_C_TTL_SET = 37, /* found by content: something has set the TTL, or our bits of the DSCP */
+	RDR_C_UNSENT = 34,	 /* freed by a node before they were sent, see struct rdr_unsent */
+	RDR_C_UNSENT_FULL = 35,	 /* of these, not in the map: it was full */
+	/* A program in a node sent it on with other content: restored. */
+	RDR_C_CONTENT_CHANGED = 36,
+	/* Found by content: something has set the TTL, or our bits of the DSCP. */
+	RDR_C_TTL_SET = 37,
 	RDR_C_MAX = 38,
 };
 

@@ -87,7 +87,7 @@ GLOBAL __u32 set_apart(__u32 no, __u32 node)
 /* Ports that are set apart in one call; as many calls reach all that there can be. (The
  * verifier follows 8,192 branches at most.) */
 #define PORTS_AT_ONCE 128
-_Static_assert(PORTS_AT_ONCE * PORTS_AT_ONCE >= RDR_MAX_PORTS, "set_all_apart()");
+_Static_assert(PORTS_AT_ONCE *PORTS_AT_ONCE >= RDR_MAX_PORTS, "set_all_apart()");
 
 GLOBAL __u32 set_some_apart(__u32 next, __u32 node)
 {

@@ -66,8 +66,7 @@ static __always_inline bool is_still_here(struct rdr_slot *s, __u32 stay, __u32 
 		return false;
 	/* What the kernel has dropped is the copy that it got itself, for another host or not. A
 	 * flooded copy of what has arrived elsewhere nobody sends on. */
-	return state & RDR_ST_LOST ||
-	       (cell_kind(last) == RDR_EV_IGNORED && !(state & RDR_ST_DONE));
+	return state & RDR_ST_LOST || (cell_kind(last) == RDR_EV_IGNORED && !(state & RDR_ST_DONE));
 }
 
 /*
@@ -75,7 +74,8 @@ static __always_inline bool is_still_here(struct rdr_slot *s, __u32 stay, __u32 
  * packet came to the node by a link on which it had them, | CHANGED; 0: nobody's. Another one of
  * its flow may have them at any time: a program sends copies, or late. One of another flow (the
  * program translates addresses) only while that packet is here: headers of others may look like
- * ours. bits_flow: its bits, and its flow hash << 32; by: is_handmade(). (A call makes one verifier state of many.)
+ * ours. bits_flow: its bits, and its flow hash << 32; by: is_handmade(). (A call makes one verifier
+ * state of many.)
  */
 #define CHANGED (1ULL << 32)
 GLOBAL __u64 whose_bits(__u64 bits_flow, __u32 port_no, __u64 now, __u32 by)
@@ -112,7 +112,9 @@ static __always_inline __u32 changed_form(const struct packet *p)
  */
 GLOBAL __u64 restore_changed(struct __sk_buff *skb, __u32 bits, __u32 index, __u32 form)
 {
-	struct packet p = { .bits.word = bits, .l3 = form & 0x7f, .v6 = form >> 8 & 1, .n = form >> 16 };
+	struct packet p = {
+		.bits.word = bits, .l3 = form & 0x7f, .v6 = form >> 8 & 1, .n = form >> 16
+	};
 	struct found f = { .id_rule = p.v6 ? ID_SHARED : ID_COUNTS };
 	union rdr_bits b;
 
@@ -135,7 +137,9 @@ GLOBAL int end_changed(__u32 index, __u32 port_no, __u32 n, __u64 now)
 {
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
 	struct sighting w = {
-		.kind = RDR_EV_LEFT, .flags = RDR_EVF_FIRST, .port = port_no,
+		.kind = RDR_EV_LEFT,
+		.flags = RDR_EVF_FIRST,
+		.port = port_no,
 	};
 	__u8 state;
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Something between two of our ports may set the TTL: a rule of a bridge, a router that is not
- * attached, in a node that carries the header its own rules. Then the header names no slot, or
- * another packet's. What is left of the name is the ID; the rest is tried, and the content tells:
- * of all slots that the ID may mean, one alone must be of such a packet, of the same flow, and
- * on its way to this port.
+ * Finding a packet by its content. Something between two of our ports may set the TTL: a rule of a
+ * bridge, a router that is not attached, or, in a node that carries the header, its own rules. Then
+ * the header names no slot, or another packet's, and only the ID is left of the index. All slots
+ * that the ID may mean are tried. Exactly one must be of such a packet, of the same flow, and on
+ * its way to this port.
  */
 #ifndef BACKPACK_CONTENT_H
 #define BACKPACK_CONTENT_H
@@ -17,8 +17,8 @@
 /* A TTL so little below the one that was written was lowered, not set. */
 #define FEW_ROUTERS 8
 
-/* Whether the packet in slot s may be the one with these tags. (Of a train any segment may bear
- * the bits: which one it is, changed_slot() finds out.) */
+/* Whether the packet in slot s may be the one with these tags. (Any segment of a train may bear
+ * the bits: changed_slot() finds out which one.) */
 static __always_inline bool is_like(const struct rdr_slot *s, __u64 tags, __u32 proto, __u32 flow)
 {
 	return s->pos && s->flow_hash == flow && s->proto == proto &&

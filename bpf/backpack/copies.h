@@ -11,18 +11,19 @@ _Static_assert(offsetof(struct rdr_slot, cut) == offsetof(struct rdr_slot, nev) 
 	       "flip_copies()");
 
 /*
- * Sets RDR_COPIES, or takes it away. Meanwhile another CPU may mark the train as cut, which
- * must not be lost. Bit operations are not atomic before Linux 5.12, additions are: that of the
- * uppermost bit reaches no other. The other CPU's own store may undo this flip, if it had read
- * the byte in the nanoseconds before: then the slot is kept too long, or not longer than others.
+ * Sets RDR_COPIES, or clears it. Another CPU may mark the train as cut at the same time, and that
+ * must not be lost. Bit operations are not atomic before Linux 5.12, but additions are, and an
+ * addition to the uppermost bit changes no other. The other CPU's store may undo this flip, if it
+ * had read the byte in the nanoseconds before. Then the slot is kept too long, or not longer than
+ * others.
  */
 static __always_inline void flip_copies(struct rdr_slot *s)
 {
 	__sync_fetch_and_add((__u32 *)&s->nev, (__u32)RDR_COPIES << 24);
 }
 
-/* The packet in the slot at pos leaves by a port: if it has just left the same node by another
- * one, these are copies. What has left the domain by both needs its slot no more. port_kind:
+/* The packet in the slot at pos leaves by a port. If it has just left the same node by another
+ * one, these are copies. Copies that have both left the domain need their slot no more. port_kind:
  * RDR_EV_EGRESS or RDR_EV_LEFT << 16. */
 GLOBAL int note_copies(__u64 pos, __u32 port_kind)
 {
@@ -59,15 +60,15 @@ GLOBAL __u32 look_for_copy(__u32 index, __u32 scan)
 	if (kind == RDR_EV_EGRESS)
 		open++;
 	if ((kind == RDR_EV_INGRESS || kind == RDR_EV_DELIVER || kind == RDR_EV_IGNORED) &&
-	    !(cell >> RDR_EV_FLAGS_SHIFT & RDR_EVF_SOURCE))
+	    !(cell_flags(cell) & RDR_EVF_SOURCE))
 		open--;
 	return next | (open & 0xff) << 8;
 }
 
 /*
- * A copy has come in: if it was the last one that is on a link, the slot is kept no longer.
- * Those still inside a node have a mark and true headers. Not where the log may not have all:
- * it is full, or the segments of a train go on one by one.
+ * A copy has come in. If it was the last one on a link, the slot is no longer kept: copies that
+ * are still inside a node have a mark and true headers. Nothing is done where the log may lack
+ * copies, as it is full, or the segments of a train go on one by one.
  */
 GLOBAL int settle_copies(__u32 index)
 {

@@ -22,8 +22,8 @@
  * or the first of them. One that came for the node's own address is delivered already,
  * and may have another port now.
  */
-static __always_inline void deliver(struct rdr_slot *s, __u32 index, __u32 n, __u32 inum,
-				    __u64 now, const struct packet *p)
+static __always_inline void deliver(struct rdr_slot *s, __u32 index, __u32 n, __u32 inum, __u64 now,
+				    const struct packet *p)
 {
 	__u64 cell = last_cell(s);
 	struct sighting w = {
@@ -57,7 +57,8 @@ static __always_inline bool is_packet_of(const struct rdr_slot *s, const struct 
 }
 
 /* A later fragment of a packet that was joined: its content begins where its data do. */
-static __always_inline void deliver_fragment(struct sk_buff *skb, __u32 index, __u32 inum, __u64 now)
+static __always_inline void deliver_fragment(struct sk_buff *skb, __u32 index, __u32 inum,
+					     __u64 now)
 {
 	__u32 len = BPF_CORE_READ(skb, len), linear = len - BPF_CORE_READ(skb, data_len);
 	struct rdr_slot *s = slot_at(index);

@@ -10,8 +10,8 @@
 #include "segment.h"
 #include "visits.h"
 
-/* Whether slot s was written for packet p, by content. Where that is out of reach
- * (kfree_skb, payload in page fragments) by addresses and ports, as last seen. */
+/* Whether slot s was written for packet p: its content says so. Where that is out of reach
+ * (kfree_skb, payload in page fragments) addresses and ports must be as last seen. */
 static __always_inline bool same_content(const struct rdr_slot *s, const struct packet *p)
 {
 	if (p->v6 && !(s->state & RDR_ST_IPV6))
@@ -54,8 +54,8 @@ enum expect {
  *    that are on their way, and for no key.
  */
 
-/* Whether the packet in the slot at index has arrived: what is still seen of it is a
- * copy that a bridge flooded, and says nothing about it. */
+/* Whether the packet in the slot at index has arrived. What is seen of it later is a copy that a
+ * bridge flooded, and says nothing about the packet. */
 GLOBAL int has_arrived(__u32 index)
 {
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
@@ -72,15 +72,15 @@ static __always_inline bool just_seen(struct rdr_slot *s, __u64 now)
 {
 	__u64 cell = last_event(s);
 
-	return cell && slot_age(s, now) < (__s64)((cell & RDR_EV_TIME_MASK) + LATE_COPY_NS);
+	return cell && slot_age(s, now) < (__s64)(cell_ns(cell) + LATE_COPY_NS);
 }
 
 /*
- * Equal packets of a flow (the same payload again and again) have equal tags. One
- * that nobody marked and whose own TTL lies in a band must not be taken for an
- * earlier one that has arrived: where and when nothing of ours can come late, a slot
- * that is done is no candidate. When the lease ends there may be packets under way
- * that a bridge has yet to flood: their copies come close together.
+ * Equal packets of a flow (the same payload again and again) have equal tags. A packet
+ * that nobody marked, and whose own TTL lies in a band, must not be taken for an earlier
+ * one that has arrived. So a slot that is done is no candidate where nothing of ours can
+ * come late. When the lease ends, a bridge may still flood packets that are under way:
+ * their copies come close together.
  */
 GLOBAL int may_be_here_done(__u32 index, __u64 now, __u32 expect, __u32 ipv6)
 {
@@ -128,10 +128,10 @@ static __always_inline __u32 segment_behind(__u32 index, const struct packet *p)
 /*
  * Whether an skb that stands for n packets, the first one in the slot at index, can stand
  * for the slots that follow: those of its train, or of packets that GRO has joined. Else it
- * is something that looks like the first, and what is written to the others would be other
- * packets' bits. Found by bits, a packet was joined to others of its flow. A key tells of
- * the first alone, and who joined the others behind it may have taken them from anywhere:
- * by_key, they must go on where it ends. hdr: bytes of headers that each repeats.
+ * only looks like the first packet, and whatever is written for the others would go into the
+ * slots of other packets. GRO joins packets of one flow, which is enough for what was found by
+ * bits. A key names the first packet alone, and the others may come from anywhere: so if by_key
+ * is set, each must begin where the one before it ends. hdr: bytes of headers that each repeats.
  */
 GLOBAL int is_run(__u32 index, __u32 n, __u32 hdr, __u32 by_key)
 {
@@ -178,8 +178,7 @@ static __always_inline bool find_by_bits(const struct packet *p, union rdr_bits 
 		}
 		f->id_rule = p->v6 ? ID_SHARED : ID_FIXED;
 	}
-	if (other_length(s, p) ||
-	    !may_be_here(s, f->index, now, expect, p->v6) ||
+	if (other_length(s, p) || !may_be_here(s, f->index, now, expect, p->v6) ||
 	    (p->n > 1 && !is_run(f->index, p->n, repeated_hdr(p), false))) {
 		f->missed = RDR_C_FOREIGN;
 		return false;
@@ -219,10 +218,10 @@ static __always_inline bool find_by_key(const struct packet *p, __u32 flow, __u6
 }
 
 /*
- * Whether the packet in the slot at index is of another flow: then what comes by a link of
- * true bits, and spells it, does so by chance. What has really escaped there (a role changed
- * while it was on its way) is of the flow that its last node saw. (A tree has its source's
- * flow, whatever branches have made of it.)
+ * Whether the packet in the slot at index is of another flow. Then a packet that comes by a link
+ * of true bits, and spells that index, does so by chance: one that has really escaped there (a
+ * role changed while it was on its way) is of the flow that its last node saw. (A tree has its
+ * source's flow, whatever branches have made of it.)
  */
 static __always_inline bool is_other_flow(__u32 index, __u32 flow)
 {
@@ -331,11 +330,11 @@ static __always_inline bool find_lowered(const struct packet *p, const struct rd
 }
 
 /*
- * How the true header of a packet whose header bits were found would spell a checksum of
- * zero, without radar: what has changed the TOS on the wire, a queue or nftables, would have
- * written 0xffff; a router that lowers the TTL writes 0 (ip_decrease_ttl()); where nothing has
- * changed it is as it was. kept: the true TOS when it was last put on the wire. (Without a
- * branch, for the verifier.)
+ * How the header of a packet that was found by its bits would spell a checksum of zero without
+ * radar. A queue or nftables that has changed the TOS on the wire would have written 0xffff. A
+ * router that lowers the TTL writes 0 (ip_decrease_ttl()). Where nothing has changed, the spelling
+ * is as it was. kept: the true TOS when it was last put on the wire. (Without a branch, for the
+ * verifier.)
  */
 static __always_inline __u32 spells_minus_zero(const struct found *f, __u8 kept, __u8 now)
 {
@@ -362,8 +361,9 @@ GLOBAL __u32 odd_ttl(__u32 index, __u32 decrements, __u32 kept, __u32 now, __u32
 		count(RDR_C_TTL_UNDERFLOW, n);
 		return 1;
 	}
-	/* Many routers that are not attached look the same as one that sets the TTL. No packet may
-	 * go round in circles for ever by that: once its log is full, it loses TTL at each turn. */
+	/* Many routers that are not attached look the same as one that sets the TTL. A packet must
+	 * not go round in circles for ever because of that: once its log is full, it loses TTL at
+	 * each turn. */
 	if (!s || !(s->state & RDR_ST_FULL) || now < kept)
 		return now;
 	return kept > 1 ? kept - 1 : 1;

@@ -32,8 +32,7 @@ static __always_inline void count_missed(__u64 r, __u32 n)
 static __always_inline __u64 pack_found(const struct found *f)
 {
 	return f->index | (__u64)(f->decrements & 0xff) << 32 | (__u64)f->id_rule << 40 | FOUND |
-	       (__u64)f->by_key << FOUND_BY_KEY_SHIFT |
-	       (__u64)f->by_bits << FOUND_BY_BITS_SHIFT;
+	       (__u64)f->by_key << FOUND_BY_KEY_SHIFT | (__u64)f->by_bits << FOUND_BY_BITS_SHIFT;
 }
 
 static __always_inline bool unpack_found(__u64 r, struct found *f)

@@ -8,10 +8,10 @@
 #include "found.h"
 
 /*
- * The slot of a fragment that was joined with others inside the node, got other addresses
- * (NAT) and was cut again: it bears the mark of the first one, whose slot is at index,
- * and the first one's addresses before that are those that this one was keyed with.
- * rest: of its key. Returns NO_INDEX if there is none.
+ * The slot of a fragment that was joined with others inside the node, got other addresses (NAT)
+ * and was cut again. It bears the mark of the first fragment, whose slot is at index. Its key has
+ * the addresses that the first fragment had before. rest: of its key. Returns NO_INDEX if there is
+ * none.
  */
 GLOBAL __u32 find_cut_again(__u32 index, __u64 rest, __u64 tags, __u64 now)
 {
@@ -33,8 +33,8 @@ GLOBAL __u32 find_cut_again(__u32 index, __u64 rest, __u64 tags, __u64 now)
 	return *pos & (cfg_slots - 1);
 }
 
-/* Whether the packet in the slot at index may be the one that a fragment which leaves by
- * port was cut from in its node: a socket may set any mark. form: protocol:8, RDR_ST_IPV6
+/* Whether a fragment that leaves by port may have been cut, in its node, from the packet in the slot
+ * at index: a socket may set any mark. form: protocol:8, RDR_ST_IPV6
  * or 0:8. */
 GLOBAL int may_be_cut_from(__u32 index, __u32 form, __u32 port_no, __u64 now)
 {
@@ -51,8 +51,7 @@ GLOBAL int may_be_cut_from(__u32 index, __u32 form, __u32 port_no, __u64 now)
 
 /* Whether p, which leaves by port, is a fragment behind the first of the packet whose mark
  * it bears. */
-static __always_inline bool is_cut_off(const struct packet *p, __u32 mark, __u32 port_no,
-				       __u64 now)
+static __always_inline bool is_cut_off(const struct packet *p, __u32 mark, __u32 port_no, __u64 now)
 {
 	return (p->frag & IP_OFFSET) &&
 	       may_be_cut_from(marked_index(mark), p->proto | (p->v6 ? RDR_ST_IPV6 << 8 : 0),

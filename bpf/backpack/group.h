@@ -110,8 +110,8 @@ GLOBAL int grow_tree(__u32 index, __u32 n, __u32 bits, __u32 id_rule)
 #define BY_KEY 0xff
 
 /*
- * What a branch has taken from the TTL of the packet in the slot at index, for its wire
- * TTL; BY_KEY if its bits, which are these, cannot be told that way.
+ * What a branch has taken from the TTL of the packet in the slot at index: its wire TTL is lower
+ * by that. BY_KEY if the branch's bits, which are these, cannot be restored from it.
  */
 GLOBAL __u32 tree_decrements(__u32 index, __u32 n, __u32 bits, __u32 id_rule)
 {

@@ -62,10 +62,10 @@ static __always_inline void pass_unparsed(struct __sk_buff *skb, enum parse_resu
 		return;
 	}
 	count(RDR_C_SEEN, 1);
-	count(why == PARSE_IPV6		? RDR_C_NM_IPV6 :
-	      why == PARSE_VLAN_DEPTH	? RDR_C_NM_VLAN_DEPTH :
-	      why == PARSE_EXTENSIONS	? RDR_C_NM_EXTENSIONS :
-					  RDR_C_NM_MALFORMED,
+	count(why == PARSE_IPV6	      ? RDR_C_NM_IPV6 :
+	      why == PARSE_VLAN_DEPTH ? RDR_C_NM_VLAN_DEPTH :
+	      why == PARSE_EXTENSIONS ? RDR_C_NM_EXTENSIONS :
+					RDR_C_NM_MALFORMED,
 	      1);
 }
 
@@ -82,7 +82,8 @@ static __always_inline enum parse_result parse(struct __sk_buff *skb, const stru
 	r = parse_link(skb, port->flags & RDR_PF_L3, p);
 	/* Looped back without Ethernet header: its first byte, of IP, looks like a group.
 	 * (It goes out again where the node routes its own packets for groups.) */
-	if (in && (p->group || (r != PARSE_IPV4 && r != PARSE_IPV6)) && skb->pkt_type == PACKET_LOOPBACK)
+	if (in && (p->group || (r != PARSE_IPV4 && r != PARSE_IPV6)) &&
+	    skb->pkt_type == PACKET_LOOPBACK)
 		return PARSE_LOOPED;
 	if (p->v6 ? r != PARSE_IPV6 : r != PARSE_IPV4)
 		return r;
@@ -93,9 +94,10 @@ static __always_inline enum parse_result parse(struct __sk_buff *skb, const stru
 }
 
 /*
- * What it is that a packet for daddr comes in by a port with these flags: it goes onto
- * a link between nodes, ends here, leaves the domain (the host behind a bridge is
- * outside, and so is a node that can carry nothing), or goes on into the node. A call makes one verifier state of many.
+ * The kind of event that a packet for daddr causes which comes in by a port with these flags: it
+ * goes onto a link between nodes, ends here, leaves the domain (the host behind a bridge is
+ * outside, and so is a node that can carry nothing), or goes on into the node. A call makes one
+ * verifier state of many.
  */
 GLOBAL __u32 entry_kind(__u32 flags, __u32 node_port, __be32 daddr, __u32 group)
 {
@@ -123,9 +125,10 @@ static __always_inline __u32 entry_of(struct __sk_buff *skb, const struct packet
 	__u32 kind;
 
 	if (p->v6) {
-		/* What goes on is told by one look. */
+		/* One look is enough for what goes on. */
 		kind = RDR_EV_INGRESS;
-		if ((port->flags & (RDR_PF_CLOSING | RDR_PF_APART)) || may_be_local6(port->node, p->daddr))
+		if ((port->flags & (RDR_PF_CLOSING | RDR_PF_APART)) ||
+		    may_be_local6(port->node, p->daddr))
 			kind = entry_kind6(skb, p->l3, port->flags, port->node);
 		return kind + HIDDEN_ZERO(skb->len);
 	}
@@ -135,8 +138,8 @@ static __always_inline __u32 entry_of(struct __sk_buff *skb, const struct packet
 	return kind + HIDDEN_ZERO(skb->len);
 }
 
-/* A packet that was sourced here, and seen nowhere else, is not measured after all: it
- * leaves no story that looks like a loss. */
+/* A packet that was sourced here, and seen nowhere else, is not measured after all. Its slot is
+ * given back, so that its story does not look like a loss. */
 static __always_inline void unmeasure(const struct found *f, const struct packet *p,
 				      enum rdr_counter why)
 {
@@ -164,7 +167,7 @@ static __always_inline void enter_unknown(struct __sk_buff *skb, const struct pa
 		return;
 	/* A fragment has its key from here on: the node may join and cut it (conntrack). */
 	by_key = kind == RDR_EV_EGRESS ? wants_key(p, p->bits.ttl) :
-		 kind == RDR_EV_INGRESS && is_fragment(p);
+					 kind == RDR_EV_INGRESS && is_fragment(p);
 	if (!source(skb, p, now, kind, port_no, by_key, &f))
 		return;
 	if (kind != RDR_EV_EGRESS)
@@ -174,10 +177,10 @@ static __always_inline void enter_unknown(struct __sk_buff *skb, const struct pa
 }
 
 /*
- * Whether a sighting at ingress is of a copy that says nothing about the packet: one
- * that a bridge flooded and whose frame is for another host. The host behind a bridge
- * device drops it at once (it is shown to taps); elsewhere it may go on over a bridge,
- * so it counts as long as the packet has arrived nowhere.
+ * Whether the packet at ingress is a copy that says nothing about the packet in the slot: a bridge
+ * flooded it, and its frame is for another host. The host behind a bridge device drops such a copy
+ * at once (it is shown to taps). Elsewhere it may go on over a bridge, so it counts as long as the
+ * packet has arrived nowhere.
  */
 static __always_inline bool is_idle_copy(struct __sk_buff *skb, const struct rdr_port *port,
 					 bool local, __u32 index)
@@ -203,8 +206,8 @@ static __always_inline void carry_in_header(struct __sk_buff *skb, const struct 
 }
 
 /*
- * Notes a copy of a packet that has arrived: it ends here, and changes nothing about the
- * packet. Only where a loss still finds room: without the copy the story is whole.
+ * Notes that a copy of a packet that has arrived ends here, which changes nothing about the
+ * packet. It is noted only if there is room for a loss behind it: the story is whole without it.
  */
 GLOBAL int note_copy(__u32 index, __u64 packed, __u64 now)
 {
@@ -215,7 +218,9 @@ GLOBAL int note_copy(__u32 index, __u64 packed, __u64 now)
 		return 0;
 	if (w.kind == RDR_EV_INGRESS)
 		w.kind = RDR_EV_IGNORED;
-	add_event(s, w.kind, s->seg || s->cut & (RDR_CUT | RDR_OWN) ? w.flags | RDR_EVF_PART : w.flags, w.port, now);
+	add_event(s, w.kind,
+		  s->seg || s->cut & (RDR_CUT | RDR_OWN) ? w.flags | RDR_EVF_PART : w.flags, w.port,
+		  now);
 	return 0;
 }
 
@@ -320,28 +325,29 @@ GLOBAL int note_run6(struct __sk_buff *skb, __u32 index, __u32 n_l3, __u64 ports
 static __always_inline void note_addresses(struct __sk_buff *skb, const struct found *f,
 					   const struct packet *p, __u64 now, __u32 port_no)
 {
-	/* A tree has its source's addresses: that this branch has others was told already,
-	 * it may be. */
+	/* A tree has its source's addresses. The log may already say that this branch has
+	 * others. */
 	if (!has_moved(f->slot, p) ||
 	    (is_tree(f->slot) && has_noted(f->index, key_addrs(p->saddr, p->daddr), p->ports)))
 		return;
 	if (p->v6)
 		note_run6(skb, f->index, p->n | p->l3 << 16, new_ports(f->slot, p, port_no), now);
 	else
-		note_run(f->index, p->n, key_addrs(p->saddr, p->daddr), new_ports(f->slot, p, port_no), now);
+		note_run(f->index, p->n, key_addrs(p->saddr, p->daddr),
+			 new_ports(f->slot, p, port_no), now);
 }
 
-/* Whether this node hands copies out, as far as the log and the packet tell: it is a
- * switch, which lowers no TTL, or has done so. */
+/* Whether this node may hand out copies: it has lowered no TTL, as a switch does, or the log has
+ * copies already. */
 static __always_inline bool may_be_copy(const struct found *f, __u8 ttl)
 {
 	return (f->slot->nev > 1 && f->slot->ttl == ttl) || was_flooded(f->index);
 }
 
 /*
- * A measured packet leaves at an edge with its true bits. It may be a flooded copy: others
- * still need the key (pkg/datapath sweeps it). At a bridge port, if one of them has
- * arrived, that is what became of the packet.
+ * A measured packet leaves at an edge with its true bits. If it may be a flooded copy, others
+ * still need the key, and pkg/datapath removes it later. At a bridge port, if one of the copies
+ * has arrived, the packet counts as delivered, and this one as a copy.
  */
 static __always_inline void leave_domain(struct __sk_buff *skb, const struct packet *p,
 					 const struct rdr_port *port, struct sighting *w,
@@ -372,12 +378,11 @@ static __always_inline bool unmark(const struct found *f, const struct packet *p
 	return true;
 }
 
-/* Whether the packet in slot s may have a key. Of a train that was cut the head alone has the
- * state: of another segment the event says that it came by its key. */
+/* Whether the packet in slot s may have a key. In a train that was cut only the head has the
+ * state; for another segment the last event says that it came by its key. */
 static __always_inline bool was_keyed(struct rdr_slot *s)
 {
-	return (s->state & RDR_ST_KEYED) ||
-	       (s->seg && last_cell(s) >> RDR_EV_FLAGS_SHIFT & RDR_EVF_KEYED);
+	return (s->state & RDR_ST_KEYED) || (s->seg && cell_flags(last_cell(s)) & RDR_EVF_KEYED);
 }
 
 /* A packet that has a backpack leaves the node. */
@@ -438,7 +443,7 @@ static __always_inline void leave_known(struct __sk_buff *skb, const struct pack
 
 /* A packet goes into a tunnel: the one around it inherits its mark, and so names it. */
 static __always_inline void pass_mark_on(struct __sk_buff *skb, const struct rdr_port *port,
-					  const struct found *f)
+					 const struct found *f)
 {
 	if (port->flags & RDR_PF_TUNNEL)
 		set_mark(skb, port, f);

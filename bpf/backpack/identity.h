@@ -67,7 +67,7 @@ static __always_inline bool has_more(bool v6, __u16 frag)
 	return v6 || !(frag & IP_DF);
 }
 
-/* What the nodes of one link tell each other, with a hop limit that the receiver checks:
+/* What nodes of one link send each other, with a hop limit that the receiver checks:
  * MLD, neighbour and router discovery, MLDv2 (RFC 2710, RFC 4861, RFC 3810). */
 static __always_inline bool is_link_local(const struct packet *p)
 {
@@ -173,7 +173,7 @@ static __always_inline bool is_tunnel(const __be32 *w)
 /*
  * Whether a train of datagrams that leaves is a tunnel's: the kernel has counted what its
  * segments repeat for the queue (qdisc_pkt_len_init()), and that is not UDP's header. On
- * its way in nothing tells but what it looks like.
+ * its way in only its looks tell.
  */
 static __always_inline bool is_tunnel_train(struct __sk_buff *skb, const struct packet *p)
 {
@@ -182,7 +182,8 @@ static __always_inline bool is_tunnel_train(struct __sk_buff *skb, const struct 
 
 /* Reads ports and tag from l4 on, where `have` bytes of the packet lie: some of them may
  * be out of reach. */
-static __always_inline void read_l4(struct __sk_buff *skb, struct packet *p, __u32 l4_at, __u32 have)
+static __always_inline void read_l4(struct __sk_buff *skb, struct packet *p, __u32 l4_at,
+				    __u32 have)
 {
 	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
 	void *l4 = data + l4_at;
@@ -258,8 +259,8 @@ GLOBAL __u64 read_ports6(struct __sk_buff *skb, __u32 l4, __u32 have, __u32 prot
 	struct packet p = l4_packet6(proto, later);
 
 	read_l4(skb, &p, l4 & (MAX_L4 - 1), have);
-	return p.ports | (__u64)p.icmp_type << 32 |
-	       (__u64)p.icmp_code << 40 | (__u64)p.l4_hdr << 48 | (__u64)p.odd_train << 56;
+	return p.ports | (__u64)p.icmp_type << 32 | (__u64)p.icmp_code << 40 |
+	       (__u64)p.l4_hdr << 48 | (__u64)p.odd_train << 56;
 }
 
 static __always_inline void read_l4_6(struct __sk_buff *skb, struct packet *p, __u32 have)

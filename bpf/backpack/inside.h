@@ -14,8 +14,7 @@ GLOBAL __u32 expect_out(__u32 flags)
 {
 	/* A node that carries the header may be a switch, which has handed a copy out
 	 * already: see is_over(). */
-	if (flags & RDR_PF_BRIDGE_PORT ||
-	    (!(flags & RDR_PF_BRIDGE) && carries_header(flags)))
+	if (flags & RDR_PF_BRIDGE_PORT || (!(flags & RDR_PF_BRIDGE) && carries_header(flags)))
 		return EXPECT_OURS;
 	return flags & RDR_PF_BRIDGE ? EXPECT_STRAY : EXPECT_COPIES;
 }
@@ -45,27 +44,26 @@ static __always_inline bool may_be_changed(struct __sk_buff *skb, const struct r
 }
 
 /*
- * Whether what leaves by that port of a node that carries the header, and was found by its
- * bits, is another packet: the one in the slot at index has arrived, and not in copies that
- * this node makes. Where the log may lack a copy (it is full, see note_copy(); a segment's
- * own is not all) nothing is over: wire bits must not leave.
+ * Whether what leaves by that port of a node that carries the header, and was found by its bits, is
+ * another packet: the one in the slot at index has arrived, and this node makes no copies of it.
+ * The answer is no where the log may lack a copy (it is full, see note_copy(); a segment's own log
+ * is not all), as wire bits must not leave.
  */
 GLOBAL int is_over(__u32 index, __u32 port_no)
 {
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
 	__u32 visits;
 
-	if (!s || !has_arrived(index) || s->seg || s->cut & (RDR_CUT | RDR_OWN) ||
-	    is_log_short(s))
+	if (!s || !has_arrived(index) || s->seg || s->cut & (RDR_CUT | RDR_OWN) || is_log_short(s))
 		return false;
 	visits = look_at_visits(index, port_no);
 	return !(visits & VISIT_STAYS) && (visits & (VISIT_NODE | VISIT_LEFT)) != VISIT_NODE;
 }
 
 /*
- * Whether what leaves a node that carries the header, and came by the interface `from`, came by
- * an edge, which has not taken it for the packet in the slot at index: of another flow, it only
- * looks like that.
+ * Whether what leaves a node that carries the header, and came by the interface `from`, came by an
+ * edge, and was not taken there for the packet in the slot at index. If it is of another flow, it
+ * only looks like that packet.
  */
 GLOBAL int is_from_outside(__u32 index, __u32 port_no, __u32 from)
 {
@@ -89,9 +87,9 @@ static __always_inline bool may_be_over(__u32 index)
 	return s && s->state & RDR_ST_DONE;
 }
 
-/* What found_on_wire() has found for a packet of that flow which came by the interface `from`
- * and leaves by that port; if that is another packet, what is to be counted. (A call makes one
- * verifier state of many.) */
+/* r: what was found for a packet of that flow which came by the interface `from` and leaves by that
+ * port. Returns it; if that is another packet, what is to be counted. (A call makes one verifier
+ * state of many.) */
 GLOBAL __u64 sift_found(__u64 r, __u32 port_no, __u32 flow, __u32 from)
 {
 	const struct rdr_port *port = bpf_map_lookup_elem(&ports, &port_no);
@@ -104,9 +102,8 @@ GLOBAL __u64 sift_found(__u64 r, __u32 port_no, __u32 flow, __u32 from)
 		return r;
 	if (is_elsewhere(r, port_no, 0, false))
 		return (__u64)RDR_C_NOT_HERE << FOUND_MISSED_SHIFT;
-	if (!mark_mask(port) &&
-	    ((may_be_over(r) && is_over(r, port_no)) ||
-	     (is_other_flow(r, flow) && is_from_outside(r, port_no, from))))
+	if (!mark_mask(port) && ((may_be_over(r) && is_over(r, port_no)) ||
+				 (is_other_flow(r, flow) && is_from_outside(r, port_no, from))))
 		return (__u64)RDR_C_FOREIGN << FOUND_MISSED_SHIFT;
 	return r;
 }
@@ -117,8 +114,8 @@ static __always_inline __u32 run_form(const struct packet *p)
 	return (p->n & 0xffff) | (repeated_hdr(p) & 0x7fff) << 16 | (__u32)p->v6 << 31;
 }
 
-/* What found_by_mark() has found for what leaves by that port with these bits, 0 if that is
- * another packet: it is counted, and its mark is left to whoever has set it. */
+/* r: what found_by_mark() has found for what leaves by that port with these bits. Returns it; 0 if
+ * that is another packet. Then it is counted, and its mark is left to whoever has set it. */
 GLOBAL __u64 sift_marked(__u64 r, __u32 port_no, __u32 bits, __u32 form)
 {
 	__u32 n = form & 0xffff;

@@ -118,7 +118,7 @@ static __always_inline __u32 sum6(const struct ip6_start *ip)
 
 /*
  * Puts bits into the header. It has no checksum of its own, so what the device has
- * summed up of the packet (CHECKSUM_COMPLETE) is told the difference (RFC 1624).
+ * summed up of the packet (CHECKSUM_COMPLETE) is corrected by the difference (RFC 1624).
  */
 static __always_inline bool write_bits6(struct __sk_buff *skb, __u32 l3, union rdr_bits new)
 {
@@ -144,7 +144,7 @@ static __always_inline bool stamp_guid(struct __sk_buff *skb, const struct packe
 
 /* Puts true bits into p's header; minus_zero: how the true checksum spells zero. */
 static __always_inline bool restore_header(struct __sk_buff *skb, const struct packet *p,
-					 union rdr_bits new, __u32 minus_zero)
+					   union rdr_bits new, __u32 minus_zero)
 {
 	return p->v6 ? write_bits6(skb, p->l3, new) : write_bits4(skb, p->l3, new, minus_zero);
 }

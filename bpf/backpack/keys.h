@@ -29,10 +29,10 @@ static __always_inline __u64 key_addrs(__be32 saddr, __be32 daddr)
 	return saddr | (__u64)daddr << 32;
 }
 
-/* What of p's key its segments share, and other packets with its content do not: addresses,
- * and ports (a fragment behind the first has none). An IPv6 fragment's Identification is in it:
- * who puts a packet together and cuts it again gives it a new one, so the key has changed as by
- * NAT. */
+/* The part of p's key that its segments share, and that differs between flows: addresses, and
+ * ports (a fragment behind the first has none). An IPv6 fragment's Identification is in it: if a
+ * node joins fragments and cuts the packet again, there is a new one, and the key has changed as
+ * by NAT. */
 static __always_inline __u64 packet_addrs(const struct packet *p)
 {
 	__u32 ports = tuple_hash(0, 0, p->ports);
@@ -83,10 +83,10 @@ enum put_result {
 };
 
 /*
- * Whether the packet in slot s is a segment, not the first, of a train whose ID was 0: it may have
- * that ID, too. GRO joins packets with one ID, and who cuts them leaves it
- * (SKB_GSO_TCP_FIXEDID), which no field of __sk_buff says. Hosts that count no IDs send 0
- * (RFC 6864, section 4.1). Such a segment has two keys; its content is in both.
+ * Whether the packet in slot s is a segment, not the first, of a train whose ID was 0. It may have
+ * that ID, too: hosts that count no IDs send 0 (RFC 6864, section 4.1), GRO joins packets with one
+ * ID, and all segments keep it (SKB_GSO_TCP_FIXEDID). No field of __sk_buff says so. Such a segment
+ * has two keys; its content is in both.
  */
 static __always_inline bool may_be_fixed(const struct rdr_slot *s, __u64 rest)
 {
@@ -98,8 +98,8 @@ static __always_inline bool may_be_fixed(const struct rdr_slot *s, __u64 rest)
 	return h && !h->first_id;
 }
 
-/* Enters the key of the packet in the slot at pos. One that another packet in flight
- * holds is left to it. */
+/* Enters the key of the packet in the slot at pos. If another packet in flight has that key, it
+ * keeps it. */
 GLOBAL int put_key(__u64 addrs, __u64 rest, __u64 pos)
 {
 	struct rdr_slot *s = slot_of(pos);

@@ -19,13 +19,11 @@ static __always_inline __u64 *slot_cell(struct rdr_slot *s, __u64 k)
 static __always_inline __u64 make_cell(const struct rdr_slot *s, __u32 kind, __u32 flags,
 				       __u32 port, __u64 now)
 {
+	union rdr_cell cell = { .kind = kind, .flags = flags, .port = port };
 	__s64 age = slot_age(s, now);
 
-	if (age < 0)
-		age = 0;
-	return (__u64)kind << RDR_EV_KIND_SHIFT | (__u64)flags << RDR_EV_FLAGS_SHIFT |
-	       (__u64)(port & 0xffff) << RDR_EV_PORT_SHIFT |
-	       (age & RDR_EV_TIME_MASK);
+	cell.ns = age < 0 ? 0 : age;
+	return cell.word;
 }
 
 /* Cell k of the slot's log, 0 if it has no such cell: every event's first has a kind. */
@@ -43,12 +41,22 @@ static __always_inline __u64 last_cell(struct rdr_slot *s)
 
 static __always_inline __u32 cell_kind(__u64 cell)
 {
-	return cell >> RDR_EV_KIND_SHIFT;
+	return (union rdr_cell){ .word = cell }.kind;
+}
+
+static __always_inline __u32 cell_flags(__u64 cell)
+{
+	return (union rdr_cell){ .word = cell }.flags;
 }
 
 static __always_inline __u32 cell_port(__u64 cell)
 {
-	return cell >> RDR_EV_PORT_SHIFT & 0xffff;
+	return (union rdr_cell){ .word = cell }.port;
+}
+
+static __always_inline __u64 cell_ns(__u64 cell)
+{
+	return (union rdr_cell){ .word = cell }.ns;
 }
 
 /* The number of cells that an event of that kind takes. */
@@ -102,8 +110,8 @@ static __always_inline __u64 *free_cell(struct rdr_slot *s, const struct log_end
 	return (void *)s + off;
 }
 
-/* Whether copies of a packet that has arrived are no longer noted: the rest of the log is
- * for the packet's end. */
+/* Whether the rest of the log is kept for the packet's end. Then copies of a packet that has
+ * arrived are no longer noted. */
 static __always_inline bool is_log_short(const struct rdr_slot *s)
 {
 	return end_of_log(s).used + 1 + RDR_END_CELLS > cfg_cells;
@@ -117,10 +125,12 @@ static __always_inline __u32 is_end(__u32 kind)
 }
 
 /*
- * The log of the slot at pos has no room for that event. An end finds room behind a loss that
- * it withdraws, or where addresses have taken that of a loss, or takes the place of the end before it, which was none: what a masquerading
- * node sends back was for its own address first. (No qdisc has a digit as the eighth letter of
- * its name, so that the cell behind a loss is no end. A call: the verifier has its limits.)
+ * The log of the slot at pos has no room for that event. An end is written all the same. It goes
+ * behind a loss that it withdraws, or into the room for a loss where addresses have taken a part
+ * of that. Else it replaces the end before it, which was none after all: what a masquerading node
+ * sends back came for the node's own address first. (The last cell of a loss is a qdisc's name. It
+ * does not look like an end, as no name has a digit as its eighth letter. A call: the verifier has
+ * its limits.)
  */
 GLOBAL int add_to_full(__u64 pos, __u64 cell)
 {
@@ -190,10 +200,9 @@ static __always_inline void add_event(struct rdr_slot *s, __u32 kind, __u32 flag
 	WRITE_ONCE(s->nev, e.nev + 1);
 }
 
-/* Appends an event with two data cells. Only a loss, which is an end, takes the cells that are
- * kept for one. */
-static __always_inline void add_event_data(struct rdr_slot *s, __u32 kind, __u32 flags,
-					   __u32 port, __u64 now, __u64 data1, __u64 data2)
+/* Appends an event with two data cells. Only a loss takes the cells that are kept for an end. */
+static __always_inline void add_event_data(struct rdr_slot *s, __u32 kind, __u32 flags, __u32 port,
+					   __u64 now, __u64 data1, __u64 data2)
 {
 	struct log_end e = end_of_log(s);
 
@@ -209,10 +218,10 @@ static __always_inline void add_event_data(struct rdr_slot *s, __u32 kind, __u32
 	WRITE_ONCE(s->nev, e.nev + 3);
 }
 
-/* Appends an RDR_EV_ADDR6. It is long: the room for a loss is the only one that two of them find
- * in slots of the usual size. Where the packet arrives still fits. */
-static __always_inline void add_event_addr6(struct rdr_slot *s, __u32 flags, __u32 port,
-					    __u64 now, const __u64 *addrs, __u32 ports)
+/* Appends an RDR_EV_ADDR6. It is long: in slots of the usual size two of them fit only if they take
+ * the room for a loss. The arrival still fits. */
+static __always_inline void add_event_addr6(struct rdr_slot *s, __u32 flags, __u32 port, __u64 now,
+					    const __u64 *addrs, __u32 ports)
 {
 	struct log_end e = end_of_log(s);
 

@@ -36,7 +36,8 @@ GLOBAL int was_in(__u32 index, __u32 inum, __u32 iif)
 	if (!s)
 		return false;
 	if (!inum && !(story_state(s) & RDR_ST_DONE) &&
-	    (s->seg || !(s->frag_off & bpf_htons(s->state & RDR_ST_IPV6 ? 0xffff : IP_MF | IP_OFFSET))))
+	    (s->seg ||
+	     !(s->frag_off & bpf_htons(s->state & RDR_ST_IPV6 ? 0xffff : IP_MF | IP_OFFSET))))
 		return false;
 	if (s->seg && !s->nev)
 		index -= s->seg; /* its head speaks for it */
@@ -104,8 +105,8 @@ GLOBAL __u32 look_for_place(__u32 index, __u32 scan, __u32 at, __u32 inum)
 	return ((scan & 0xff) + cell_span(kind)) | known;
 }
 
-/* inum: 0, if the namespace is not known. Where that, or the log, says too little it is the
- * receiver that frees what has arrived. */
+/* inum: 0, if the namespace is not known. Where that, or the log, says too little, the receiver
+ * counts as the place. */
 GLOBAL __u32 look_at_place(__u32 index, __u32 port, __u32 inum)
 {
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
@@ -154,8 +155,8 @@ GLOBAL __u32 lose_one(__u32 index, __u32 k_n, __u64 packed, __u64 where, __u64 q
 		if (is_log_short(s))
 			return span;
 	} else if ((state & RDR_ST_DONE) && !(state & RDR_ST_LOCAL_DROP)) {
-		/* Delivered: what frees it now is the destination's doing. Or the queue of the port
-		 * by which it was leaving. */
+		/* It was delivered, and the destination frees it. Or it was leaving, and the queue
+		 * of that port does. */
 		s->state = state | RDR_ST_LOCAL_DROP;
 		count(packed >> 24 & AT_RECEIVER ? RDR_C_LOCAL_DROP : RDR_C_LOSS_EVENT, span);
 	} else if (state & RDR_ST_DONE) {

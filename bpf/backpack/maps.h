@@ -12,7 +12,7 @@ struct {
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 4096); /* load */
 	__uint(key_size, sizeof(__u32));
-	__uint(value_size, RDR_LINE * RDR_MAX_SLOT_LINES); /* load */
+	__uint(value_size, RDR_LINE *RDR_MAX_SLOT_LINES); /* load */
 } ring SEC(".maps");
 
 struct {

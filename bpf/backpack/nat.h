@@ -43,8 +43,8 @@ static __always_inline bool has_moved(const struct rdr_slot *s, const struct pac
 	return s->flow_hash != flow_hash(p) && !p->partial;
 }
 
-/* New addresses of the slot at index; told in its log if flags are given, else the
- * train's head does. */
+/* Notes new addresses in the slot at index, and in its log if flags are given; else they are in the
+ * log of the train's head. */
 GLOBAL int note_one(__u32 index, __u64 addrs, __u64 ports_port, __u64 now, __u32 flags)
 {
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
@@ -71,12 +71,11 @@ GLOBAL int note_run(__u32 index, __u32 n, __u64 addrs, __u64 ports_port, __u64 n
 	return 0;
 }
 
-/* What note_run() is told of packet p, whose first slot is s. */
+/* What note_run() takes of packet p, whose first slot is s. */
 static __always_inline __u64 new_ports(const struct rdr_slot *s, const struct packet *p,
 				       __u32 port_no)
 {
-	return p->ports | (__u64)(port_no & 0xffff) << 32 |
-	       (is_whole(s, p->n) ? RUN_IS_WHOLE : 0);
+	return p->ports | (__u64)(port_no & 0xffff) << 32 | (is_whole(s, p->n) ? RUN_IS_WHOLE : 0);
 }
 
 /*

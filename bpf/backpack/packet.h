@@ -34,17 +34,17 @@ union rdr_bits {
 };
 
 struct packet {
-	__u32 l3;  /* offset of the IP header from skb->data */
-	__u32 l4;  /* offset of what follows it */
-	__u32 n;   /* packets on the wire: segments of a GSO skb, else 1 */
+	__u32 l3; /* offset of the IP header from skb->data */
+	__u32 l4; /* offset of what follows it */
+	__u32 n;  /* packets on the wire: segments of a GSO skb, else 1 */
 	__u32 gso_size;
-	__u32 len; /* IP bytes of the skb */
+	__u32 len;    /* IP bytes of the skb */
 	__be32 saddr; /* IPv6: folded, fold_addr() */
 	__be32 daddr;
 	__be32 frag_id; /* IPv6: Identification of the fragment header, 0 without */
 	__be32 ports; /* source, destination, as they lie there; ICMP echo: identifier, sequence */
-	__u32 flow; /* flow hash, of a packet that is partial */
-	__u32 tag; /* content tag, identity.h */
+	__u32 flow;   /* flow hash, of a packet that is partial */
+	__u32 tag;    /* content tag, identity.h */
 	__u32 tag2;
 	union rdr_bits bits; /* as the header has them */
 	__u16 frag;	     /* IP flags and offset, host order; IPv6: DF if no fragment header */
@@ -53,12 +53,12 @@ struct packet {
 	__u8 icmp_code;
 	__u8 l4_hdr; /* bytes of TCP or UDP header that each segment repeats */
 	__u8 vlan;
-	__u8 group; /* 1: for a group, by its address or its frame; else 0 */
-	__u8 odd_train; /* a GSO skb whose segments are not plain TCP or UDP */
-	__u8 partial; /* the content could not be read: no tag */
-	__u8 true_link; /* the port's link carries true bits only: RDR_PF_TRUE */
-	__u8 v6;      /* IPv6; a constant in the TC programs */
-	__u8 jumbo;   /* bytes of the skb's header that no segment has (BIG TCP) */
+	__u8 group;	 /* 1: for a group, by its address or its frame; else 0 */
+	__u8 odd_train;	 /* a GSO skb whose segments are not plain TCP or UDP */
+	__u8 partial;	 /* the content could not be read: no tag */
+	__u8 true_link;	 /* the port's link carries true bits only: RDR_PF_TRUE */
+	__u8 v6;	 /* IPv6; a constant in the TC programs */
+	__u8 jumbo;	 /* bytes of the skb's header that no segment has (BIG TCP) */
 	__u8 minus_zero; /* 1: the header's checksum is 0xffff, see set_bits4(); else 0 */
 };
 
@@ -69,7 +69,7 @@ enum parse_result {
 	PARSE_VLAN_DEPTH,
 	PARSE_MALFORMED,
 	PARSE_EXTENSIONS, /* IPv6: a chain of headers that is too long, a jumbogram */
-	PARSE_LOOPED, /* what the node sent to a group, for itself */
+	PARSE_LOOPED,	  /* what the node sent to a group, for itself */
 };
 
 static __always_inline bool is_fragment(const struct packet *p)
@@ -107,8 +107,8 @@ static __always_inline bool is_icmp_error(const struct packet *p)
 		return p->proto == IPPROTO_ICMPV6 && !(p->frag & IP_OFFSET) &&
 		       ((p->icmp_type >= 1 && p->icmp_type <= 4) || p->icmp_type == ND_REDIRECT);
 	return p->proto == IPPROTO_ICMP && !(p->frag & IP_OFFSET) &&
-	       (p->icmp_type == 3 || p->icmp_type == 4 || p->icmp_type == 5 ||
-		p->icmp_type == 11 || p->icmp_type == 12);
+	       (p->icmp_type == 3 || p->icmp_type == 4 || p->icmp_type == 5 || p->icmp_type == 11 ||
+		p->icmp_type == 12);
 }
 
 /* Tells the verifier (the oldest forgets bounds of spilled values) that an

@@ -16,8 +16,8 @@
  * (try_bulk_dequeue_skb_slow()). */
 #define MAX_BULK 9
 
-/* Cells that a wait leaves free: it tells less than a sighting of the next node and the
- * packet's end there, and a packet that lacks them would be truncated. */
+/* Cells that a wait leaves free, for the next node and the packet's end there. These say more than
+ * the wait does, and a packet that lacks them would be truncated. */
 #define QUEUE_RESERVE (RDR_END_CELLS + 1)
 
 /* The attached port with a queue that txq sends for, RDR_NO_PORT if it is none. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * ICMP errors quote the packet that caused them. A function that shares no kernel
- * with us (or a node under --carry header) quotes it with our bits: put the true
- * ones back. The quote's own IP checksum is corrected too, so the sum over the quote,
+ * ICMP errors quote the packet that caused them. A function that shares no kernel with us
+ * (or a node under --carry header) quotes it with our bits. They are replaced by the true
+ * ones. The quote's own IP checksum is corrected too, so the sum over the quote,
  * and with it the ICMP checksum, stays what it was.
  */
 #ifndef BACKPACK_QUOTE_H
@@ -166,8 +166,8 @@ static __always_inline void restore_error_tos(struct __sk_buff *skb, struct pack
 	tos = (p->bits.tos & ~ours) | (has & ours);
 	if (tos == p->bits.tos)
 		return;
-	if (bpf_l3_csum_replace(skb, p->l3 + offsetof(struct iphdr, check),
-				bpf_htons(p->bits.tos), bpf_htons(tos), 2) ||
+	if (bpf_l3_csum_replace(skb, p->l3 + offsetof(struct iphdr, check), bpf_htons(p->bits.tos),
+				bpf_htons(tos), 2) ||
 	    bpf_skb_store_bytes(skb, p->l3 + offsetof(struct iphdr, tos), &tos, 1, 0))
 		count(RDR_C_RESTORE_FAILED, 1);
 	p->bits.tos = tos;

@@ -102,8 +102,7 @@ static __always_inline struct rdr_slot *quoted_slot(__u32 index, const struct qu
 			whole = 0;
 	}
 	s = slot_at(index & (cfg_slots - 1));
-	if (!s || s->tag != tag || ((s->tag2 ^ tag2) & whole) ||
-	    (s->segs == 1 && s->len != q->len))
+	if (!s || s->tag != tag || ((s->tag2 ^ tag2) & whole) || (s->segs == 1 && s->len != q->len))
 		return NULL;
 	return s;
 }

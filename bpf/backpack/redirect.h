@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Redirects of tc (mirred), behind our hook. A packet that a filter of a port's egress sends to
- * another port has not left by the first one. To an IFB: it comes back to the same port, and
- * meets our program there once more. Neither is a packet of its own.
+ * another port has not left by the first one. A packet that is sent to an IFB comes back to the
+ * same port, and meets our program there once more. Neither is a new packet.
  *
- * What the kernel notes of it in the skb is not in __sk_buff. In a TC program the context is the
- * skb, and so its bytes can be read as any of the kernel's. Where the fields lie, the loader
- * reads from the kernel's types.
+ * The kernel notes redirects in fields of the skb that are not in __sk_buff. In a TC program the
+ * context is the skb, so that its bytes can be read as any of the kernel's. The loader finds
+ * in the kernel's types where the fields lie.
  */
 #ifndef BACKPACK_REDIRECT_H
 #define BACKPACK_REDIRECT_H
@@ -24,7 +24,7 @@ static __always_inline bool skb_bit(struct __sk_buff *skb, __u32 bit)
 }
 
 /* Whether what leaves by port_no was sent there by tc as it left by the port of that cell, of the
- * same node: mirred notes there whence. */
+ * same node: mirred notes that port as the one by which it came. */
 static __always_inline bool was_sent_on(struct __sk_buff *skb, __u64 cell, __u32 port_no)
 {
 	const struct rdr_port *here = bpf_map_lookup_elem(&ports, &port_no), *there;
@@ -35,8 +35,8 @@ static __always_inline bool was_sent_on(struct __sk_buff *skb, __u64 cell, __u32
 	       there->ifindex == skb->ingress_ifindex;
 }
 
-/* What leaves the domain has true headers and no mark: nothing says whose it is, if it has not
- * left. Its position goes with it, in bytes of which nobody expects anything. */
+/* A packet that leaves the domain has true headers and no mark. If it has not left after all,
+ * nothing says which packet it is. So its position goes with it, in bytes that nobody else uses. */
 static __always_inline void leave_note(struct __sk_buff *skb, const struct rdr_slot *s)
 {
 	__u64 pos = s->pos;
@@ -65,7 +65,7 @@ GLOBAL __u32 take_back_one(__u32 index, __u32 k_n)
 	if (cell_kind(cell) != RDR_EV_LEFT && cell_kind(cell) != RDR_EV_EGRESS)
 		return span;
 	WRITE_ONCE(s->nev, s->nev - 1);
-	return span | (__u32)(cell >> RDR_EV_FLAGS_SHIFT & 0xf) << 16;
+	return span | cell_flags(cell) << 16;
 }
 
 GLOBAL __u32 take_back(__u32 index, __u32 n)
@@ -104,7 +104,7 @@ GLOBAL __u64 found_noted(struct __sk_buff *skb, __u32 port_no, __u64 tags, __u64
 	       (__u64)(s->state & RDR_ST_IPV6 ? ID_SHARED : ID_COUNTS) << 40;
 }
 
-/* What see_run() is told of a packet that comes again from an IFB, which was a queue of the port. */
+/* What see_run() takes for a packet that comes again from an IFB, which was a queue of the port. */
 static __always_inline __u64 again_sighting(__u32 port_no)
 {
 	struct sighting w = {
@@ -123,9 +123,9 @@ static __always_inline __u64 again_sighting(__u32 port_no)
 #define REDIRECT_SOURCE_SHIFT 54
 
 /*
- * What tc has done with what leaves by port_no without a mark, and came by some interface: mirred
- * writes where it redirects. r: as it was found, or 0. Returns the same, or what it was found to
- * be. A call makes one verifier state of many.
+ * What tc has done with a packet that leaves by port_no without a mark, and came by some interface
+ * (mirred sets that, where it redirects). r: as the packet was found, or 0. Returns that, with
+ * FOUND_AGAIN, FOUND_NOTE, FOUND_SOURCE where they hold. A call makes one verifier state of many.
  */
 GLOBAL __u64 follow_redirect(struct __sk_buff *skb, __u64 r, __u32 port_no, __u64 tags, __u64 form)
 {
@@ -149,8 +149,8 @@ GLOBAL __u64 follow_redirect(struct __sk_buff *skb, __u64 r, __u32 port_no, __u6
 	if (cell_port(cell) == port_no) {
 		if (!skb_bit(skb, cfg_skb_again))
 			return r;
-		/* Only where a loss still finds room. What says nothing about the packet any
-		 * more is left out, as in dequeue_one(). */
+		/* It is noted only if there is room for a loss behind it, and not if the packet
+		 * has arrived, as in dequeue_one(). */
 		if (is_log_short(s)) {
 			count(RDR_C_QUEUE_UNSEEN, n);
 			return r | REDIRECT_AGAIN;

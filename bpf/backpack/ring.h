@@ -52,8 +52,8 @@ static __always_inline bool slot_reusable(const struct rdr_slot *s, __u64 now)
 	return age >= (__s64)(state & RDR_ST_HELD ? cfg_loss_hold_ns : cfg_min_age_ns);
 }
 
-/* Whether this CPU was idle while the others used up half the ring: before they come
- * round to its block, it is given up, untouched. */
+/* Whether the other CPUs have used up half the ring while this one was idle. Then it gives up
+ * its block, untouched, before they come round to it. */
 static __always_inline bool is_outrun(const struct rdr_alloc *a, const struct rdr_control *ctl)
 {
 	return READ_ONCE(ctl->cursor) - a->next > cfg_slots / 2;
@@ -87,7 +87,7 @@ static __always_inline bool take_block(struct rdr_alloc *a)
 	return true;
 }
 
-/* Says of the slot at pos that it is free. */
+/* Marks the slot at pos as free. */
 GLOBAL int release_slot(__u64 pos)
 {
 	struct rdr_slot *s = slot_of(pos);
@@ -98,9 +98,9 @@ GLOBAL int release_slot(__u64 pos)
 }
 
 /*
- * Slots that are known to be free are given up unused. They may be members of an old
- * train whose head is already overwritten; alone they would look in flight the next
- * time round, so say that they are not.
+ * Gives up slots that are known to be free, unused. They may be members of an old train whose
+ * head is already overwritten. Without it they would look in flight the next time round, so
+ * they are marked as done.
  */
 GLOBAL int release_slots(__u64 pos, __u64 end)
 {
@@ -141,8 +141,8 @@ GLOBAL __u32 look_at_slot(__u64 pos, __u64 now)
 	return span;
 }
 
-/* Slots that are looked at together: that their cold lines arrive side by side, not one
- * for each packet, is worth more than what a look at one costs. */
+/* So many slots are looked at together. Their cache lines are cold, and arrive side by side:
+ * that is cheaper than to wait for one with each packet. */
 #define LOOK_AHEAD 16
 
 /* How many slots from pos on, of those below end, are free and speak for themselves alone. */
@@ -155,7 +155,8 @@ GLOBAL __u32 look_ahead(__u64 pos, __u64 end, __u64 now)
 		s = slot_of(pos + k);
 		/* One that was lost may come again, from a queue that kept a copy: looked at
 		 * when it is taken. */
-		if (!s || !slot_reusable(s, now) || s->state & RDR_ST_LOST || (s->pos && s->segs > 1))
+		if (!s || !slot_reusable(s, now) || s->state & RDR_ST_LOST ||
+		    (s->pos && s->segs > 1))
 			break;
 	}
 	return k;
@@ -209,7 +210,7 @@ GLOBAL __u64 take_slots(__u32 n, __u64 now)
 	return 0;
 }
 
-/* take_slots() of one slot that was found free before, for which no clock is read; else 0. */
+/* The fast path of take_slots(1): a slot already known to be free, so that no clock is read; or 0. */
 static __always_inline __u64 known_slot(const struct rdr_alloc *a, const struct rdr_control *ctl)
 {
 	__u64 pos = a->next, outrun = READ_ONCE(ctl->cursor) - pos - cfg_slots / 2 - 1;
@@ -235,8 +236,7 @@ GLOBAL int unuse_slot(__u64 pos)
 	return 0;
 }
 
-/* Gives back slots that were filled for nothing: readers take a position whose slot
- * says 0 for unused. */
+/* Gives back slots that were filled for nothing. Readers skip a position whose slot says 0. */
 GLOBAL int unuse_slots(__u64 pos, __u32 n)
 {
 	for (__u32 k = 0; k < RDR_MAX_SEGS && k < n; k++)

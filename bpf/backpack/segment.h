@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Which segment of its train a packet is that bears the bits, or the mark, of another. */
+/* Finding the segment that a packet is which bears the bits, or the mark, of another of its train. */
 #ifndef BACKPACK_SEGMENT_H
 #define BACKPACK_SEGMENT_H
 

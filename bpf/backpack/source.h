@@ -7,8 +7,8 @@
 #include "inside.h"
 #include "watch.h"
 
-/* Whether a packet, whose L4 is [l4, end), has more for its tag than could be pulled: the
- * next port may read more, and would not know the packet again. */
+/* Whether not all of what the tag of a packet, whose L4 is [l4, end), is made of could be pulled.
+ * The next port may read more, and would not know the packet again. */
 static __always_inline bool lacks_content(struct __sk_buff *skb, __u32 l4, __u32 end)
 {
 	__s64 linear = (void *)(long)skb->data_end - (void *)(long)skb->data;
@@ -34,7 +34,7 @@ static __always_inline enum rdr_counter refuse(struct __sk_buff *skb, const stru
 	return RDR_C_MARKED;
 }
 
-/* One bit of 64 by a datagram's tags: equal ones have the same. */
+/* One-word Bloom filter: the bit for these tags. */
 static __always_inline __u64 tags_bit(const struct rdr_slot *s)
 {
 	return 1ULL << ((s->tag * 0x9e3779b1 ^ s->tag2 * 0x85ebca6b) >> 26);
@@ -49,7 +49,7 @@ GLOBAL int is_repeated(__u64 head, __u32 k)
 		     segment_by_content(head & (cfg_slots - 1), s->tag, s->tag2) != k);
 }
 
-/* What the slots of a train's members share with their head's, whose len is that of a full
+/* Fills the slot of a train's member: what it shares with the head, whose len is that of a full
  * segment, and what differs. */
 static __always_inline void fill_member(struct rdr_slot *s, const struct rdr_slot *h, __u64 pos,
 					__u32 k, __u32 len, __u32 tag, __u32 tag2)
@@ -77,8 +77,8 @@ static __always_inline __u32 last_len(const struct rdr_slot *h)
 	return h->train_len - (h->segs - 1) * h->len;
 }
 
-/* First lines of the slots of a TCP train's segments; the head is written already. No call
- * for each, as trains are what most of the traffic is made of. */
+/* Fills the first lines of the slots of a TCP train's segments; the head is written already. There
+ * is no call for each, as most of the traffic is trains. */
 GLOBAL int fill_segments(__u64 head, __u32 n)
 {
 	struct rdr_slot *s, *h = slot_of(head);
@@ -98,9 +98,9 @@ GLOBAL int fill_segments(__u64 head, __u32 n)
 	return 0;
 }
 
-/* First line of the slot of datagram k, which has a payload of its own; the head is written
- * already. l4 is the offset of the L4 header. Returns the bit of one whose content must tell
- * it from the others of its train: IPv6. */
+/* Fills the first line of the slot of datagram k, which has a payload of its own; the head is
+ * written already. l4 is the offset of the L4 header. Returns tags_bit() where only content tells
+ * the datagrams of a train apart: IPv6; else 0. */
 GLOBAL __u64 fill_datagram(struct __sk_buff *skb, __u64 head, __u32 k, __u32 l4)
 {
 	struct rdr_slot *h = slot_of(head), *s = slot_of(head + k);
@@ -114,13 +114,14 @@ GLOBAL __u64 fill_datagram(struct __sk_buff *skb, __u64 head, __u32 k, __u32 l4)
 	l4 += UDP_HDR + k * h->gso_size;
 	if (payload >= 8)
 		bpf_skb_load_bytes(skb, l4, w, 8);
-	if (has_more(h->state & RDR_ST_IPV6, bpf_ntohs(h->frag_off)) && payload >= UDP_MORE - UDP_HDR)
+	if (has_more(h->state & RDR_ST_IPV6, bpf_ntohs(h->frag_off)) &&
+	    payload >= UDP_MORE - UDP_HDR)
 		w[1] ^= load_more(skb, l4 + 8);
 	fill_member(s, h, head + k, k, len, w[0], w[1]);
 	return h->state & RDR_ST_IPV6 && h->proto == IPPROTO_UDP ? tags_bit(s) : 0;
 }
 
-/* Returns how many segments nothing tells from one before. */
+/* Returns how many segments cannot be told from one before. */
 GLOBAL __u32 fill_members(struct __sk_buff *skb, __u64 head, __u32 n, __u32 l4)
 {
 	struct rdr_slot *h = slot_of(head);
@@ -172,7 +173,8 @@ static __always_inline void fill_head(struct __sk_buff *skb, struct rdr_slot *s,
 	s->nev = 1;
 	/* A tree is never done. */
 	s->state = p->group * RDR_ST_GROUP |
-		   ((kind == RDR_EV_DELIVER || kind == RDR_EV_LEFT ? RDR_ST_DONE : 0) & (p->group - 1));
+		   ((kind == RDR_EV_DELIVER || kind == RDR_EV_LEFT ? RDR_ST_DONE : 0) &
+		    (p->group - 1));
 	s->proto = p->proto;
 	s->cut = p->minus_zero * RDR_MINUS_ZERO;
 	s->tag = p->tag;
@@ -253,8 +255,8 @@ static __always_inline bool source(struct __sk_buff *skb, const struct packet *p
 	if (!s)
 		goto refused;
 	/* A branch of a tree may go on with true bits: they must not spell its own slots. */
-	if (p->group && (__u16)(bpf_ntohs(p->bits.id) - (pos & (cfg_slots - 1)) + p->n - 1) <
-				2 * p->n - 1) {
+	if (p->group &&
+	    (__u16)(bpf_ntohs(p->bits.id) - (pos & (cfg_slots - 1)) + p->n - 1) < 2 * p->n - 1) {
 		unuse_slots(pos, p->n);
 		settle_slots(a, pos + p->n);
 		goto refused;

@@ -68,8 +68,7 @@ static __always_inline int ingress(struct __sk_buff *skb, bool v6)
 	} else {
 		known = find_on_wire(&p, now, expect_in(port), &f);
 	}
-	if (known && f.by_key &&
-	    is_equal_coming(f.index, port_no, port->flags & RDR_PF_SOURCE_IN))
+	if (known && f.by_key && is_equal_coming(f.index, port_no, port->flags & RDR_PF_SOURCE_IN))
 		known = false;
 	if (known && f.by_bits && expect_in(port) != EXPECT_OURS &&
 	    is_spelled_by_chance(f.index, flow_hash(&p))) {
@@ -103,10 +102,10 @@ int radar_ingress6(struct __sk_buff *skb)
 }
 
 /*
- * Whether this port may source a packet that leaves without a backpack: what the
- * node itself sends, and what came in where we do not look. A packet that came in
- * by an attached port has met a source before and was refused. made_here: the node has
- * put it around another one.
+ * Whether this port may source a packet that leaves without a backpack. It may, if the node itself
+ * sends the packet, or if it came by an interface that is not attached. A packet that came by an
+ * attached port has met a source before and was refused. made_here: the node has put it around
+ * another one.
  */
 static __always_inline bool may_source(struct __sk_buff *skb, const struct rdr_port *port,
 				       bool made_here)
@@ -133,9 +132,9 @@ static __always_inline bool may_source(struct __sk_buff *skb, const struct rdr_p
 }
 
 /*
- * A packet that is cut in a node goes on as its first fragment; the others are measured
- * from here on, each as one of its own. They bear their packet's mark (cut). Without marks
- * a fragment that nobody knows may come from before the node, too.
+ * A packet that is cut in a node goes on as its first fragment. The others are measured from here
+ * on, each as a packet of its own. They bear their packet's mark (cut). Without marks nothing says
+ * that a fragment without a backpack was cut here: it may have come to the node as one.
  */
 static __always_inline bool is_cut_here(const struct packet *p, const struct rdr_port *port,
 					bool cut)
@@ -200,7 +199,8 @@ static __always_inline int egress(struct __sk_buff *skb, bool v6)
 	}
 	/* One that bears a mark has not left by a port before. */
 	if (!marked && skb->ingress_ifindex) {
-		r = follow_redirect(skb, r, port_no, p.tag | (__u64)p.tag2 << 32, redirect_form(&p));
+		r = follow_redirect(skb, r, port_no, p.tag | (__u64)p.tag2 << 32,
+				    redirect_form(&p));
 		/* (From here, and no call further down: before Linux 5.15 stacks must fit.) */
 		if (r & REDIRECT_NOTE)
 			see_run(r, p.n, bpf_ktime_get_ns(), again_sighting(port_no), 0);
@@ -220,9 +220,7 @@ static __always_inline int egress(struct __sk_buff *skb, bool v6)
 		leave_known(skb, &p, now, port, port_no, &f);
 	} else {
 		leave_unknown(skb, &p, now, port, port_no,
-			      may_source(skb, port, f.inside) ||
-				      is_cut_here(&p, port, cut),
-			      &f);
+			      may_source(skb, port, f.inside) || is_cut_here(&p, port, cut), &f);
 	}
 	return PASS;
 }

@@ -17,7 +17,7 @@ SEC("tp_btf/kfree_skb")
 int radar_kfree_skb(__u64 *ctx)
 {
 	struct sk_buff *skb = (void *)ctx[0];
-	__u64 location = ctx[1], now, where, qdisc, inner, r = 0;
+	__u64 location = ctx[1], where, now, qdisc, inner, r = 0;
 	struct packet p = {};
 	struct found f = {};
 	__u32 port, mark, packed, reason = 0;
@@ -29,7 +29,7 @@ int radar_kfree_skb(__u64 *ctx)
 	mark = skb->mark & marks_at(port);
 	if (cfg_has_reason)
 		reason = pack_reason(ctx[2]);
-	where = (__u64)reason << 48 | (location & 0xffffffffffffULL);
+	where = (union rdr_where){ .caller = location, .reason = reason }.word;
 	if (port == RDR_NO_PORT && !mark)
 		return lose_unsent(skb, where);
 	if (!read_packet(skb, &p))
@@ -53,7 +53,8 @@ int radar_kfree_skb(__u64 *ctx)
 	if (!unpack_found(r, &f))
 		return lose_unsent(skb, where);
 	tree = is_tree(f.slot);
-	if (is_tap(location) || is_ping(location, reason) || was_joined(&p, location, reason, f.index) ||
+	if (is_tap(location) || is_ping(location, reason) ||
+	    was_joined(&p, location, reason, f.index) ||
 	    (is_unwanted(skb, location, tree) &&
 	     (note_unwanted_run(f.index, p.n, port | verdict_on(skb, tree) << 16, read_inum(skb)) ||
 	      !tree))) {
@@ -103,7 +104,10 @@ int radar_qdisc_dequeue(__u64 *ctx)
 
 	/* From Linux 6.2 to 6.12 the verifier takes the argument for never NULL, leaves out
 	 * a test for it, and does not guard what follows. Half a pointer is a mere number. */
-	asm volatile("r0 = %[skb]; w0 = w0; %[half] = r0" : [half] "=r"(half) : [skb] "r"(skb) : "r0");
+	asm volatile("r0 = %[skb]; w0 = w0; %[half] = r0"
+		     : [half] "=r"(half)
+		     : [skb] "r"(skb)
+		     : "r0");
 	if (!half || !skb)
 		return 0;
 	port = queue_port((void *)ctx[1]);

@@ -30,9 +30,9 @@ struct found {
 	__u8 by_key;
 	__u8 by_bits;
 	__u8 id_rule;
-	__u8 inside; /* not this packet was found, but the one inside it */
-	__u8 missed; /* nothing was found by bits that look like ours: what to count, or 0 */
-	__u8 source; /* what was taken back was its source, follow_redirect() */
+	__u8 inside;	 /* not this packet was found, but the one inside it */
+	__u8 missed;	 /* nothing was found by bits that look like ours: what to count, or 0 */
+	__u8 source;	 /* what was taken back was its source, follow_redirect() */
 	__u8 minus_zero; /* how its true header spells zero, see true_bits(); by bits only */
 };
 
@@ -90,9 +90,9 @@ static __always_inline bool is_whole(const struct rdr_slot *s, __u32 n)
 }
 
 /*
- * Marks the train of head h as cut. The order matters: the bits are read before
- * the mark is tested, so that a CPU that finds no mark has read bits that no
- * other CPU can have replaced by segment 0's own.
+ * Marks the train of head h as cut. The order matters: the bits are read before the mark is
+ * tested. A CPU that finds no mark has thus read the train's bits: no other CPU can have put
+ * those of segment 0 in their place yet.
  */
 static __always_inline void cut_train(struct rdr_slot *h)
 {
@@ -109,8 +109,9 @@ static __always_inline void cut_train(struct rdr_slot *h)
 }
 
 /*
- * Keeps how the true header of the packet in s spells a checksum of zero. Only after see(),
- * which has marked a train of which this is a part as cut: no other CPU writes `cut` then.
+ * Keeps how the true header of the packet in s spells a checksum of zero. Called after see()
+ * only: if the packet is a part of a train, see() has marked that as cut, and no other CPU writes
+ * `cut` any more.
  */
 static __always_inline void keep_minus_zero(struct rdr_slot *s, __u32 minus_zero)
 {
@@ -160,8 +161,8 @@ struct sighting {
 /* A sighting's small fields in one scalar, for GLOBAL functions. */
 static __always_inline __u64 pack_sighting(const struct sighting *w)
 {
-	return w->port | (__u64)w->kind << 16 | (__u64)w->flags << 24 |
-	       (__u64)w->keep_bits << 32 | (__u64)w->id_rule << 40;
+	return w->port | (__u64)w->kind << 16 | (__u64)w->flags << 24 | (__u64)w->keep_bits << 32 |
+	       (__u64)w->id_rule << 40;
 }
 
 static __always_inline struct sighting unpack_sighting(__u64 now, __u64 packed, __u32 bits)
@@ -186,8 +187,8 @@ static __always_inline void keep_own_bits(struct rdr_slot *s, union rdr_bits b, 
 {
 	union rdr_bits own;
 
-	/* Only the first packet's ID stands in the header; those joined behind
-	 * it keep theirs, which need not follow on it. (Flow labels are equal.) */
+	/* Only the first packet's ID stands in the header. Those joined behind it keep theirs,
+	 * which need not count up from it. (Flow labels are equal.) */
 	if (k && rule != ID_SHARED && own_bits(s, rule, &own))
 		b.id = own.id;
 	set_slot_bits(s, b);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Tunnels: what a packet's mark bears is inherited by the packet around it, and stays
- * on it when that is taken off again.
+ * Tunnels. The packet around another one inherits its mark. When the outer packet is taken off
+ * again, the inner one keeps the outer packet's mark.
  */
 #ifndef BACKPACK_TUNNEL_H
 #define BACKPACK_TUNNEL_H
 
 #include "found.h"
 
-/* The position of the packet with that index in its mark, if what leaves now by port
- * is the packet around it: it was last seen leaving by a tunnel of this node. 0: not. */
+/* The position of the packet whose index is in the mark of what leaves now by port, if that is the
+ * packet around it: it was last seen as it left by a tunnel of this node. Else 0. */
 GLOBAL __u64 packet_inside(__u32 index, __u32 port, __u64 now)
 {
 	const struct rdr_port *here, *tunnel;
@@ -33,14 +33,14 @@ GLOBAL __u64 packet_inside(__u32 index, __u32 port, __u64 now)
 	return port == RDR_NO_PORT || (here && here->node == tunnel->node) ? s->pos : 0;
 }
 
-/* The position of the lone packet inside the one at index, as the source noted it; 0 if
- * it has been seen since, or none is. */
+/* The position of the lone packet inside the one at index, as the source noted it; 0 if there is
+ * none, or if it has been seen since. */
 GLOBAL __u64 still_inside(__u32 index, __u64 now)
 {
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1)), *in;
 	__u64 pos;
 
-	if (!s || s->nev < 4 || s->ev0[1] >> RDR_EV_KIND_SHIFT != RDR_EV_INNER)
+	if (!s || s->nev < 4 || cell_kind(s->ev0[1]) != RDR_EV_INNER)
 		return 0;
 	pos = s->ev0[2];
 	if (packet_inside(pos & (cfg_slots - 1), RDR_NO_PORT, now) != pos)
@@ -49,8 +49,8 @@ GLOBAL __u64 still_inside(__u32 index, __u64 now)
 	return in && in->segs == 1 ? pos : 0;
 }
 
-/* Whether the packet with that index in its mark was delivered to node: what bears the
- * mark now came out of it. */
+/* Whether that mark belongs to a packet that was already delivered at node, so that what bears it
+ * now came out of that packet. */
 GLOBAL int was_outside(__u32 index, __u32 node, __u64 now)
 {
 	const struct rdr_port *port;
@@ -69,8 +69,8 @@ GLOBAL int was_outside(__u32 index, __u32 node, __u64 now)
 	return port && cell_kind(cell) == RDR_EV_DELIVER && port->node == node;
 }
 
-/* Finds the packet inside one that stands for n and has no backpack yet. That of a train
- * may be cut: then it does not say which segment is inside. */
+/* Finds the packet inside an skb of n packets that has no backpack yet. Not if the numbers differ:
+ * where a train inside was cut, nothing says which segment this is. */
 GLOBAL __u64 found_lost_inside(__u32 index, __u32 n, __u64 now)
 {
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));

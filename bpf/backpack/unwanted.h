@@ -78,9 +78,9 @@ GLOBAL int frees_joined(__u64 location)
 }
 
 /*
- * Whether a fragment is freed because its packet was put together and is done with: what
- * becomes of that is told of the first one, whose mark it bears. Queues free by the same
- * functions what they drop: with a reason, or where there are none, before it has arrived.
+ * Whether a fragment is freed because its packet was put together and is done with. What becomes
+ * of the packet is noted in the slot of its first fragment, whose mark it bears. Queues drop by
+ * the same functions: with a reason, or, on kernels without reasons, before the packet has arrived.
  */
 static __always_inline bool was_joined(const struct packet *p, __u64 location, __u32 reason,
 				       __u32 index)
@@ -164,34 +164,33 @@ GLOBAL int reopen(__u32 index)
 	return 0;
 }
 
-/* Says of the arrival in cell k that it was not wanted, with one store. False if it was
- * taken for delivered: a member of the group that dropped it itself. A frame for another host
- * (RDR_EVF_UNREAD or not: verdict) is not delivered, whosever address is in it. */
+/* Notes, with one store, that the arrival in cell k was not wanted. Returns false if it counts as
+ * delivered: a member of the group has dropped it itself. verdict: FOR_OTHER_HOST for a frame for
+ * another host, which is never delivered, whatever addresses are in it; and RDR_EVF_UNREAD. */
 #define FOR_OTHER_HOST 0x10
 GLOBAL int ignore_arrival(__u32 index, __u32 k, __u32 verdict)
 {
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
+	union rdr_cell was, is;
 	__u64 *cell, at = k;
-	__u32 kind;
 
 	asm volatile("" : "+r"(at));
 	if (!s || at >= cfg_cells)
 		return false;
 	cell = slot_cell(s, at);
-	kind = *cell >> RDR_EV_KIND_SHIFT;
-	if (kind == RDR_EV_INGRESS || (kind == RDR_EV_DELIVER && verdict & FOR_OTHER_HOST))
-		WRITE_ONCE(*cell, (*cell & ~(0xfULL << RDR_EV_KIND_SHIFT |
-					     (__u64)RDR_EVF_UNREAD << RDR_EV_FLAGS_SHIFT)) |
-					  (__u64)RDR_EV_IGNORED << RDR_EV_KIND_SHIFT |
-					  (__u64)(verdict & RDR_EVF_UNREAD) << RDR_EV_FLAGS_SHIFT);
-	if (kind == RDR_EV_DELIVER && verdict & FOR_OTHER_HOST)
+	is.word = was.word = *cell;
+	is.kind = RDR_EV_IGNORED;
+	is.flags = (was.flags & ~RDR_EVF_UNREAD) | (verdict & RDR_EVF_UNREAD);
+	if (was.kind == RDR_EV_INGRESS || (was.kind == RDR_EV_DELIVER && verdict & FOR_OTHER_HOST))
+		WRITE_ONCE(*cell, is.word);
+	if (was.kind == RDR_EV_DELIVER && verdict & FOR_OTHER_HOST)
 		reopen(index);
-	return kind != RDR_EV_DELIVER;
+	return was.kind != RDR_EV_DELIVER;
 }
 
-/* A copy was not wanted where port, or a device above it, is: finds its latest arrival and says
- * so. verdict_port: that port, what ignore_arrival() is to know << 16. How many packets the slot
- * speaks for, | UNWANTED; without that there is no arrival, or it counts as delivered. */
+/* A copy was not wanted at port, or at a device above it: finds its latest arrival and notes that.
+ * verdict_port: that port | ignore_arrival()'s verdict << 16. Returns how many packets the slot
+ * speaks for, | UNWANTED unless there is no arrival, or it counts as delivered. */
 #define UNWANTED 0x10000
 GLOBAL __u32 note_unwanted(__u32 index, __u32 verdict_port, __u32 inum)
 {
@@ -242,8 +241,8 @@ static __always_inline __u32 verdict_on(struct sk_buff *skb, bool tree)
 }
 
 /*
- * A copy is freed at a device above a node's ports (a bridge, a VLAN): the port by which
- * it came, if no copy has gone on from that node, as a switch's do. RDR_NO_PORT: not known.
+ * The port by which a copy came that is freed at a device above a node's ports (a bridge, a VLAN).
+ * RDR_NO_PORT if that is not known, or if a copy has gone on from that node, as from a switch.
  */
 GLOBAL __u32 entrance_of(__u32 index, __u32 inum)
 {

@@ -8,17 +8,15 @@
 #include "train.h"
 
 /*
- * Equal packets (the same addresses, ID and content, sent again and again) have one key.
- * Whose packet it is that is found by it, the log tells: what leaves a node has been
- * there, and not left by the same port since; and a copy for a group does not come twice
- * by one port.
+ * Equal packets (the same addresses, ID and content, sent again and again) have one key. The log
+ * tells which of them was found by it: a packet that leaves a node has been there, and has not
+ * left by the same port since; and a copy for a group does not come by one port twice.
  */
-#define VISIT_LEFT 0x100 /* left by the port, and has not come to its node since */
-#define VISIT_CAME 0x200 /* came by the port */
-#define VISIT_NODE 0x400 /* was at the port's node */
+#define VISIT_LEFT 0x100  /* left by the port, and has not come to its node since */
+#define VISIT_CAME 0x200  /* came by the port */
+#define VISIT_NODE 0x400  /* was at the port's node */
 #define VISIT_PARTS 0x800 /* events of a train's first segment alone are left out */
-/* So many copies have come to the node and not left by the port: several may be there at
- * once. */
+/* How many copies have come to the node and not left by the port, in steps of VISIT_STAY. */
 #define VISIT_STAY 0x20000
 #define VISIT_STAYS 0xfe0000
 #define VISITS (VISIT_LEFT | VISIT_CAME | VISIT_NODE | VISIT_PARTS | VISIT_STAYS)
@@ -34,7 +32,7 @@ GLOBAL __u32 look_at_visit(__u32 index, __u32 scan, __u32 port_no, __u32 node)
 
 	if (!cell)
 		return scan | SCAN_DONE;
-	if ((visits & VISIT_PARTS) && (cell >> RDR_EV_FLAGS_SHIFT & RDR_EVF_PART))
+	if ((visits & VISIT_PARTS) && (cell_flags(cell) & RDR_EVF_PART))
 		return next | visits;
 	port = bpf_map_lookup_elem(&ports, &no);
 	if (port && port->node == node) {
@@ -45,7 +43,7 @@ GLOBAL __u32 look_at_visit(__u32 index, __u32 scan, __u32 port_no, __u32 node)
 			visits += VISIT_STAY;
 	}
 	if (no == port_no) {
-		/* What leaves the queue has been told of before. */
+		/* RDR_EV_DEQUEUE follows a departure that was counted. */
 		if (kind == RDR_EV_EGRESS || kind == RDR_EV_LEFT) {
 			visits |= VISIT_LEFT;
 			if (visits & VISIT_STAYS)
@@ -61,9 +59,9 @@ GLOBAL __u32 look_at_visit(__u32 index, __u32 scan, __u32 port_no, __u32 node)
 
 /*
  * What is known of the packet in the slot at index and a port: VISIT_*. A segment's story begins
- * with its train's. What has become of the first segment since says nothing about it: the
- * segments of a train that was cut come back one by one. (One loop for both logs: two would be
- * a product of states, for the verifier.)
+ * with its train's. Events of the train's first segment alone say nothing about it, as the
+ * segments of a train that was cut come back one by one. (One loop serves both logs: with two the
+ * verifier would see a product of states.)
  */
 GLOBAL __u32 look_at_visits(__u32 index, __u32 port_no)
 {
@@ -88,9 +86,9 @@ GLOBAL __u32 look_at_visits(__u32 index, __u32 port_no)
 }
 
 /*
- * Whether what leaves by that port unmarked, and was found by its key, is another packet.
- * A bridge between nodes (closing) may hand one back, and nobody notes what it takes: there
- * only copies for a group are told apart.
+ * Whether what leaves by that port unmarked, and was found by its key, is another packet. A bridge
+ * between nodes (closing) may send a packet back, and what comes to it is not noted: there only
+ * copies for a group are told apart.
  */
 GLOBAL int is_equal_leaving(__u32 index, __u32 port_no, __u32 closing)
 {
@@ -106,15 +104,16 @@ GLOBAL int is_equal_leaving(__u32 index, __u32 port_no, __u32 closing)
 }
 
 /*
- * Whose mark or bits a packet bears that leaves a node, anybody there may have said: a socket
- * sets marks (SO_MARK) and sends headers (raw sockets, AF_PACKET). So the log is asked, too.
+ * Any process of a node may set a mark (SO_MARK) or write a header (raw sockets, AF_PACKET). So
+ * where a packet leaves with a mark or bits of ours, the log is asked, too, whether it can be that
+ * packet.
  */
-#define STAY_PARTS 0x100   /* events of a train's first segment alone are left out */
-#define STAY_CAME 0x200	   /* has been at the node */
-#define STAY_LEFT 0x400	   /* left by the port, and has not come again since */
-#define STAY_AWAY 0x800	   /* was last seen elsewhere */
+#define STAY_PARTS 0x100    /* events of a train's first segment alone are left out */
+#define STAY_CAME 0x200	    /* has been at the node */
+#define STAY_LEFT 0x400	    /* left by the port, and has not come again since */
+#define STAY_AWAY 0x800	    /* was last seen elsewhere */
 #define STAY_TOWARDS 0x1000 /* went from elsewhere to the node, as far as is known */
-#define STAY_DUE 0x2000	   /* sent to the port, as far as is known, and not seen there since */
+#define STAY_DUE 0x2000	    /* sent to the port, as far as is known, and not seen there since */
 #define STAYS (STAY_PARTS | STAY_CAME | STAY_LEFT | STAY_AWAY | STAY_TOWARDS | STAY_DUE)
 
 /* Whether what leaves by that port may come to node next. */
@@ -128,7 +127,7 @@ GLOBAL __u32 look_at_stay(__u32 index, __u32 scan, __u32 port_no, __u32 node)
 {
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
 	__u64 cell = s ? read_cell(s, scan & 0xff) : 0;
-	__u32 kind = cell_kind(cell), flags = cell >> RDR_EV_FLAGS_SHIFT, no = cell_port(cell);
+	__u32 kind = cell_kind(cell), flags = cell_flags(cell), no = cell_port(cell);
 	__u32 next = (scan & 0xff) + cell_span(kind), stay = scan & STAYS;
 	const struct rdr_port *port;
 
@@ -149,8 +148,7 @@ GLOBAL __u32 look_at_stay(__u32 index, __u32 scan, __u32 port_no, __u32 node)
 			stay |= STAY_TOWARDS;
 		return next | stay | STAY_AWAY;
 	}
-	stay &= ~STAY_AWAY;
-	if (kind == RDR_EV_EGRESS || kind == RDR_EV_LEFT || kind == RDR_EV_DEQUEUE) {
+	if (is_departure(cell)) {
 		if (flags & RDR_EVF_SOURCE)
 			stay |= STAY_CAME;
 		if (no == port_no)
@@ -159,11 +157,11 @@ GLOBAL __u32 look_at_stay(__u32 index, __u32 scan, __u32 port_no, __u32 node)
 		stay |= STAY_CAME;
 		stay &= ~STAY_LEFT;
 	}
-	return next | stay;
+	return next | (stay & ~STAY_AWAY);
 }
 
-/* What the log of the slot at index says of a port's node, after what was found so far. No
- * call: before Linux 5.15 the stacks of all on the way to look_at_stay() must fit. */
+/* What the log of the slot at index says of a port's node, after what was found so far. Inline:
+ * before Linux 5.15 the stacks of all callers of look_at_stay() must fit together. */
 static __always_inline __u32 look_for_stay(__u32 index, __u32 stay, __u32 port_no, __u32 node)
 {
 	__u32 scan = stay & STAYS;
@@ -209,12 +207,12 @@ static __always_inline bool has_come(__u64 cell, __u32 node)
 
 /*
  * Whether what leaves a node by that port, and bears the mark or the bits of the packet in the
- * slot at index, is another one. bits: as it leaves with a mark; 0: it bears bits.
+ * slot at index, is another packet. bits: its header's, if it bears the mark; 0: it bears bits.
  *
- * A mark is given where a packet comes in, which the log then tells. One with bits may have
- * been taken past that (XDP, AF_XDP), but it was sent to this node. Copies that a switch hands
- * out may leave when others are elsewhere already, but by another port, and unchanged: what
- * others restore is not this node's to change any more.
+ * A packet gets a mark where it comes in, and the log says so. One with bits may have bypassed
+ * that hook (XDP, AF_XDP), but it was sent to this node. Copies that a switch hands out may leave
+ * when others are elsewhere already, but by another port, and unchanged: this node may no longer
+ * change what others restore.
  */
 GLOBAL int is_elsewhere(__u32 index, __u32 port_no, __u32 bits, __u32 v6)
 {
@@ -232,11 +230,12 @@ GLOBAL int is_elsewhere(__u32 index, __u32 port_no, __u32 bits, __u32 v6)
 		return false;
 	if (stay & STAY_LEFT)
 		return true;
-	return (stay & STAY_AWAY) && own_bits(s, v6 ? ID_SHARED : ID_COUNTS, &own) && own.word != bits;
+	return (stay & STAY_AWAY) && own_bits(s, v6 ? ID_SHARED : ID_COUNTS, &own) &&
+	       own.word != bits;
 }
 
-/* is_due() of a packet that was last seen as it went to node, without a look at the rest of its
- * log. */
+/* Whether the packet in s was last seen on its way to node: then is_due() need not look at the rest
+ * of its log. */
 static __always_inline bool is_next(struct rdr_slot *s, __u32 node)
 {
 	__u64 cell = last_event(s);
@@ -250,10 +249,9 @@ static __always_inline bool is_next(struct rdr_slot *s, __u32 node)
 }
 
 /*
- * Whether what is seen at that port may be the packet in the slot at index, of which nothing but
- * its content tells: it is on its way there, or (within: the port's node carries the header, and
- * it leaves) in the node. Where the log may lack events the content must do: wire bits must not
- * leave.
+ * Whether what is seen at that port may be the packet in the slot at index, which only its content
+ * says. The packet must be on its way there, or (within: the port's node carries the header, and it
+ * leaves) in the node. Where the log may lack events, content is enough: wire bits must not leave.
  */
 GLOBAL int is_due(__u32 index, __u32 port_no, __u32 within)
 {
@@ -273,9 +271,9 @@ GLOBAL int is_due(__u32 index, __u32 port_no, __u32 within)
 
 /*
  * Whether what comes in by that port, and was found by its key, is another packet, equal to the
- * one in the slot at index. A copy for a group does not come twice by one port, and at an edge
- * (entry) nothing that is on its way, or has arrived. Elsewhere a link may have doubled it; but
- * where there are equal packets that nobody measures, it is the one that was sent there.
+ * one in the slot at index. A copy for a group does not come by one port twice. By an edge (entry)
+ * no packet comes that is on its way, or has arrived. Elsewhere a link may have doubled it. Where
+ * there are equal packets that are not measured, it must be the one that was sent there.
  */
 GLOBAL int is_equal_coming(__u32 index, __u32 port_no, __u32 entry)
 {
@@ -309,7 +307,7 @@ GLOBAL __u32 look_for_addrs(__u32 index, __u32 scan)
 	return next | (scan & (0xff00 | 0xffU << ADDRS_BEFORE_SHIFT));
 }
 
-/* Where the log of the slot at index tells of new addresses. */
+/* Where the log of the slot at index has new addresses. */
 GLOBAL __u32 find_addrs(__u32 index)
 {
 	__u32 scan = 0;
@@ -319,7 +317,7 @@ GLOBAL __u32 find_addrs(__u32 index)
 	return scan;
 }
 
-/* Whether the log of the slot at index told last of these addresses and ports. */
+/* Whether these addresses and ports are the last new ones in the log of the slot at index. */
 GLOBAL int has_noted(__u32 index, __u64 addrs, __u32 ports)
 {
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
@@ -340,9 +338,9 @@ GLOBAL __u64 addrs_before(__u32 index)
 }
 
 /*
- * Whether copies of the packet in the slot at index were handed out, so that others may
- * still need its key (pkg/datapath sweeps it): between two nodes lies one departure, and
- * that from its queue.
+ * Whether copies of the packet in the slot at index were handed out, so that others may still need
+ * its key (pkg/datapath removes it later). Between two nodes a lone packet has one departure, and
+ * perhaps one from the queue.
  */
 GLOBAL int was_flooded(__u32 index)
 {

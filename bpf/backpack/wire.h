@@ -96,12 +96,14 @@ static __always_inline struct wire pack_wire(const struct packet *p, __u32 flags
 static __always_inline __u64 found_packed(const struct wire *w, const struct packet *p, __u32 flags,
 					  __u32 expect, bool routed, __u64 now)
 {
-	__u64 r = wire_by_bits(w->bits_len | (routed ? WIRE_ROUTED : 0), w->tags, w->rest, now), by_key;
+	__u64 r = wire_by_bits(w->bits_len | (routed ? WIRE_ROUTED : 0), w->tags, w->rest, now),
+	      by_key;
 
 	if (r & FOUND || expect == EXPECT_STRAY ||
 	    (!wants_key(p, p->bits.ttl) && !may_be_shown(p, flags)))
 		return r;
-	by_key = wire_by_key(p->bits.id | (w->bits_len >> 32 & 0xffff) << 16 | (__u64)flow_hash(p) << 32,
+	by_key = wire_by_key(p->bits.id | (w->bits_len >> 32 & 0xffff) << 16 |
+				     (__u64)flow_hash(p) << 32,
 			     w->tags, packet_addrs(p), w->rest, now);
 	return by_key ? by_key : r;
 }

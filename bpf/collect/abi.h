@@ -22,8 +22,8 @@ struct rdr_band {
 	__u16 off;
 	__u16 flags;
 	__u32 mask;
-	__u32 lo; /* RDR_BAND_SHARED: index in bands */
-	__u32 span; /* highest less lowest */
+	__u32 lo;     /* RDR_BAND_SHARED: index in bands */
+	__u32 span;   /* highest less lowest */
 	__u32 summed; /* all ones: the field is a part of the sum; else 0 */
 	__u32 pad;
 };
@@ -45,15 +45,15 @@ struct rdr_allowed {
 
 struct rdr_template_head {
 	__u64 taken;
-	__u64 after;	/* number of the report it was made after; see ups */
-	__u64 sum_lo;	/* of the summed bands' fields */
+	__u64 after;  /* number of the report it was made after; see ups */
+	__u64 sum_lo; /* of the summed bands' fields */
 	__u64 sum_span;
 	__u16 words; /* of 8 bytes */
 	__u16 bands;
 	__u8 single; /* the length of a report of TR 2.0 must reach to the payload's end */
 	__u8 last;   /* which of the two buffers has the last one that fitted */
-	__u16 tail;  /* offset of one word more, in the last place of the arrays: the payload has that */
-	__u32 flow;	  /* index in bands of its flow's generation, which must be this */
+	__u16 tail; /* offset of one word more, in the last place of the arrays: the payload has that */
+	__u32 flow; /* index in bands of its flow's generation, which must be this */
 	__u32 generation;
 	__u32 has_flow; /* all ones, or 0 */
 	__u32 max_len;	/* of the payload, bytes */

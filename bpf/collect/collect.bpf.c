@@ -97,7 +97,8 @@ int radar_collect(struct xdp_md *ctx)
 	if (type == bpf_htons(ETH_P_IP)) {
 		const struct iphdr *h = (const void *)ip;
 
-		if ((void *)(h + 1) > end || h->version != 4 || h->ihl != 5 || h->protocol != 17 || h->frag_off & bpf_htons(0x3fff))
+		if ((void *)(h + 1) > end || h->version != 4 || h->ihl != 5 || h->protocol != 17 ||
+		    h->frag_off & bpf_htons(0x3fff))
 			return XDP_PASS;
 		if (!is_local(0, h->daddr))
 			return XDP_PASS;
@@ -127,8 +128,8 @@ int radar_collect(struct xdp_md *ctx)
 	p = (const void *)(udp + 1);
 	w = bpf_map_lookup_elem(&work, &zero);
 	len = bpf_ntohs(udp->len);
-	if (!w || (void *)(p + 16) > end || len < sizeof(*udp) + 16 || len > (__u64)(end - (void *)udp) ||
-	    (__u64)(end - (void *)ip) > mtu)
+	if (!w || (void *)(p + 16) > end || len < sizeof(*udp) + 16 ||
+	    len > (__u64)(end - (void *)udp) || (__u64)(end - (void *)ip) > mtu)
 		return XDP_PASS;
 	if (n_allowed && !is_allowed(from_a, from_b))
 		return XDP_DROP;
@@ -145,7 +146,8 @@ int radar_collect(struct xdp_md *ctx)
 		return go_up(ctx, w);
 	}
 	if (!is_fresh(&s->head, key) ||
-	    !fits(&s->head, s->mask, s->value, s->last, s->band, SMALL_WORDS, SMALL_BANDS, ctx, w->payload & 0x7f, w->len))
+	    !fits(&s->head, s->mask, s->value, s->last, s->band, SMALL_WORDS, SMALL_BANDS, ctx,
+		  w->payload & 0x7f, w->len))
 		return go_up(ctx, w);
 	s->head.last ^= 1;
 	s->head.taken++;
@@ -167,7 +169,8 @@ int radar_collect_large(struct xdp_md *ctx)
 	key = w->key;
 	l = bpf_map_lookup_elem(&large_templates, &key);
 	if (!l || !is_fresh(&l->head, key) ||
-	    !fits(&l->head, l->mask, l->value, l->last, l->band, WORDS, BANDS, ctx, w->payload & 0x7f, w->len))
+	    !fits(&l->head, l->mask, l->value, l->last, l->band, WORDS, BANDS, ctx,
+		  w->payload & 0x7f, w->len))
 		return go_up(ctx, w);
 	l->head.last ^= 1;
 	l->head.taken++;

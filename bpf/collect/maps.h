@@ -35,8 +35,8 @@ struct {
 } up SEC(".maps");
 
 /*
- * The number of the last report that went up, for each key (and others that share its slot): a
- * template holds only if it was made after that one. 0 is how many there were.
+ * For each key, and others that share its slot, the number of the last report that went up. A
+ * template holds only if it was made after that report. Entry 0 counts the reports that went up.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

@@ -5,8 +5,10 @@
 
 #include "maps.h"
 
-static __always_inline bool fits(struct rdr_template_head *t, const __u64 *mask, const __u64 *value, __u64 *last, const struct rdr_band *band,
-				 const __u32 max_words, const __u32 max_bands, struct xdp_md *ctx, __u32 payload, __u32 len)
+static __always_inline bool fits(struct rdr_template_head *t, const __u64 *mask, const __u64 *value,
+				 __u64 *last, const struct rdr_band *band, const __u32 max_words,
+				 const __u32 max_bands, struct xdp_md *ctx, __u32 payload,
+				 __u32 len)
 {
 	const __u8 *p = (void *)(long)ctx->data + payload;
 	void *end = (void *)(long)ctx->data_end;
@@ -30,7 +32,8 @@ static __always_inline bool fits(struct rdr_template_head *t, const __u64 *mask,
 	/* Anew, so that the verifier forgets how many words there were. */
 	p = (void *)(long)*(volatile __u32 *)&ctx->data + payload;
 	end = (void *)(long)*(volatile __u32 *)&ctx->data_end;
-	/* What does not end with a word ends with one that overlaps. Otherwise its mask is 0. */
+	/* If the last word is not a whole one, it is compared as one that overlaps the word before it.
+	 * Else its mask is 0. */
 	const __u8 *w = p + (t->tail & 0x7ff);
 	if ((void *)(w + 8) > end)
 		return false;
@@ -83,7 +86,7 @@ static __always_inline bool is_fresh(const struct rdr_template_head *t, __u64 ke
 	struct rdr_shared_band *s = bpf_map_lookup_elem(&bands, &index);
 	__u64 *last = bpf_map_lookup_elem(&ups, &slot);
 
-	/* Without a branch more: the verifier would look at all that follows once more. */
+	/* No further branch: the verifier would look at all that follows once more. */
 	return s && last && *last <= t->after && !((s->lo ^ t->generation) & t->has_flow);
 }
 

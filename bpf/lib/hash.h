@@ -19,7 +19,8 @@ static __always_inline __u32 hash_words(const volatile __u64 *keys, __u32 a, __u
 static __always_inline __u32 hash_addr6(const volatile __u64 *keys, const __u64 *a)
 {
 	return ((__u32)a[0] * keys[0] + (a[0] >> 32) * keys[1] + (__u32)a[1] * keys[2] +
-		(a[1] >> 32) * keys[3]) >> 32;
+		(a[1] >> 32) * keys[3]) >>
+	       32;
 }
 
 /* Takes one more word into hash h. No keys: whoever chooses the words chooses the hash. */

@@ -28,9 +28,9 @@ struct ip6_header {
 /* What follows an extension header's first byte depends on its type. */
 struct ip6_extension {
 	__u8 next;
-	__u8 len;    /* units of 8 bytes beyond the first; AH: of 4 bytes less 2 */
-	__be16 off;  /* fragment header: offset:13 | 0:2 | M */
-	__be32 id;   /* fragment header: Identification */
+	__u8 len;   /* units of 8 bytes beyond the first; AH: of 4 bytes less 2 */
+	__be16 off; /* fragment header: offset:13 | 0:2 | M */
+	__be32 id;  /* fragment header: Identification */
 };
 
 #define MAX_EXTENSIONS 6
