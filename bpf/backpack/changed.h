@@ -60,6 +60,9 @@ static __always_inline bool is_still_here(struct rdr_slot *s, __u32 stay, __u32 
 	 * of its own: it would have to be read by another socket first. */
 	if (!(stay & STAY_CAME))
 		return by == BY_PACKET && is_on_link(last, node);
+	/* A switch was quicker, so that the arrival is in the log behind the departure. */
+	if (stay & STAY_QUICK)
+		return false;
 	if (has_come(last, node))
 		return true;
 	if (stay & (STAY_AWAY | STAY_LEFT))

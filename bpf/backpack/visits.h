@@ -114,7 +114,9 @@ GLOBAL int is_equal_leaving(__u32 index, __u32 port_no, __u32 closing)
 #define STAY_AWAY 0x800	    /* was last seen elsewhere */
 #define STAY_TOWARDS 0x1000 /* went from elsewhere to the node, as far as is known */
 #define STAY_DUE 0x2000	    /* sent to the port, as far as is known, and not seen there since */
-#define STAYS (STAY_PARTS | STAY_CAME | STAY_LEFT | STAY_AWAY | STAY_TOWARDS | STAY_DUE)
+#define STAY_QUICK 0x4000   /* had left the node before it was seen to come */
+#define STAYS \
+	(STAY_PARTS | STAY_CAME | STAY_LEFT | STAY_AWAY | STAY_TOWARDS | STAY_DUE | STAY_QUICK)
 
 /* Whether what leaves by that port may come to node next. */
 static __always_inline bool leads_to(const struct rdr_port *port, __u32 node)
@@ -145,12 +147,14 @@ GLOBAL __u32 look_at_stay(__u32 index, __u32 scan, __u32 port_no, __u32 node)
 		stay &= ~STAY_DUE;
 	if (port->node != node) {
 		if (kind == RDR_EV_EGRESS && leads_to(port, node))
-			stay |= STAY_TOWARDS;
+			stay = (stay | STAY_TOWARDS) & ~STAY_QUICK;
 		return next | stay | STAY_AWAY;
 	}
 	if (is_departure(cell)) {
 		if (flags & RDR_EVF_SOURCE)
 			stay |= STAY_CAME;
+		else if (stay & STAY_AWAY)
+			stay |= STAY_QUICK;
 		if (no == port_no)
 			stay |= STAY_LEFT;
 	} else {
