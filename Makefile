@@ -104,7 +104,7 @@ demo-int: deps-run build ## a virtual network beside reports of switches (INT), 
 	lab/demo-int.sh bin/radar
 
 .PHONY: generate objects
-generate: objects ## BPF objects, man pages, docs/cli, tables of docs/int.md
+generate: objects ## BPF objects, man pages, docs/cli, tables of docs/int
 	go generate ./pkg/intwire ./pkg/export
 	go run ./cmd/radar docs docs
 objects: deps-bpf
@@ -164,7 +164,7 @@ bench-short: deps-run build
 	go run ./pkg/bench -radar bin/radar -short $(if $(BENCH),-run '$(BENCH)')
 bench-xdp: ## what a telemetry report costs at XDP, above a program that drops it at once
 	go test ./pkg/collect/fast -run '^$$' -bench XDP
-bench-record: ## docs/performance.md and README.md: the figures of bin/bench.json
+bench-record: ## docs/performance.md, docs/results and README.md: the figures of bin/bench.json
 	lab/performance.sh bin/bench.json
 
 .PHONY: experiments experiments-report experiments-record experiments-check experiments-env
@@ -211,7 +211,7 @@ fuzz-int:
 	$(call fuzzed,./pkg/collect,FuzzTranslate,800000)
 	$(call fuzzed,./pkg/collect,FuzzTemplate,400000)
 	RADAR_FUZZ=$(INT) RADAR_FUZZ_SEED=$(SEED) go test ./pkg/intwire -run TestRandomBytes -count=1 -v -timeout 0
-fuzz-record: ## what bin/fuzz.txt counts, summed (RECORD=1: into docs/reliability.md)
+fuzz-record: ## what bin/fuzz.txt counts, summed (RECORD=1: into docs/results/reliability.md)
 	RECORD=$(RECORD) lab/reliability.sh fuzz <bin/fuzz.txt
 
 .PHONY: packets packets-env
@@ -225,7 +225,7 @@ packets: packets-env ## the tests' packets anew, by scapy (CHECK=1: only compare
 # What shares memory between goroutines and needs neither root nor time: CI runs this part, in
 # about a minute. Everything takes more than a quarter of an hour, mostly cmd/radar, whose tests
 # run the command in networks, and the faults: the detector makes radar some ten times slower.
-RACE_QUICK := ./pkg/backpack/... ./pkg/aggregate/... ./pkg/agent/... ./pkg/query/... ./pkg/record/... ./pkg/domain/... ./pkg/filter/... ./pkg/graph/... ./pkg/collect/...
+RACE_QUICK := ./pkg/backpack/... ./pkg/aggregate/... ./pkg/agent/... ./pkg/query/... ./pkg/record/... ./pkg/domain/... ./pkg/filter/... ./pkg/graph/... ./pkg/collect/... ./pkg/api/...
 # These count millions of packets, or of series, in one goroutine, or write them to clients: beside
 # a busy core the detector makes that longer than a client may take.
 RACE_LONG := ^Test(FollowerForgetsNothing|MemoryOfFlows|SelectSparesOnlyWork|SnapshotGrows|ExpositionBounded|SlowReaders)$$
@@ -244,7 +244,7 @@ else
 	@if ls bin/race.* >/dev/null 2>&1; then cat bin/race.*; exit 1; fi
 endif
 
-# Counts and dates go into docs/reliability.md only with RECORD=1: once for each release.
+# Counts and dates go into docs/reliability.md and docs/results only with RECORD=1: once for each release.
 .PHONY: soak mutants
 # Tests of faults, each as often as docs/reliability.md says; make test runs a tenth of some.
 soak: deps-test build ## faults, many times over: some half an hour (SOAK=regexp: those alone; RECORD=1)

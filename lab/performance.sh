@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Puts the figures that make bench has written into the pages that tell of them: each of
-# their sections is named as a benchmark is. Of benchmarks that FILE has not, the pages
-# keep what they say.
+# Puts the figures that make bench has written into the pages that have them: each of their
+# sections is named as a benchmark is. Of benchmarks that FILE has not, the pages keep what
+# they say. The line of costs in README.md is made of the benchmark "targets".
 #
 #   lab/performance.sh bin/bench.json
 set -euo pipefail
@@ -15,15 +15,18 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 go build -o "$dir/bench" ./pkg/bench
 
-for page in README.md docs/performance.md; do
+# figures BENCHMARK prints what FILE has of it. Its first lines say where the figures are from,
+# and of what they are.
+figures() { "$dir/bench" -from "$json" -run "^$1\$" 2>"$dir/error"; }
+
+for page in docs/performance.md docs/results/performance.md; do
 	sections=$(sed -n 's/^<!-- \([a-z0-9-]*\) -->$/\1/p' "$page")
 	[ -n "$sections" ] || { echo "performance.sh: $page has no sections" >&2; exit 1; }
 	for section in $sections; do
-		if ! text=$("$dir/bench" -from "$json" -run "^$section\$" 2>"$dir/error"); then
+		if ! text=$(figures "$section"); then
 			echo "$page: $section stays: $(cat "$dir/error")" >&2
 			continue
 		fi
-		# Its first lines say where the figures are from, and of what they are.
 		lab/section.sh "$page" "$section" <<-TEXT
 			$(head -n 1 <<<"$text"):
 
@@ -33,3 +36,22 @@ for page in README.md docs/performance.md; do
 		TEXT
 	done
 done
+
+if ! text=$(figures targets); then
+	echo "README.md: cost stays: $(cat "$dir/error")" >&2
+	exit 0
+fi
+# measured TARGET prints a target's ratio.
+measured() {
+	awk -F '   *' -v target="$1" '$1 == target { split($3, ratio, " "); print ratio[1]; found = 1 }
+		END { exit !found }' <<<"$text"
+}
+from=$(head -n 1 <<<"$text")
+hook=$(measured "per packet, of the floor's")
+echo=$(measured "echo, of none's")
+tcp=$(measured "TCP throughput, of none's")
+lab/section.sh README.md cost <<TEXT
+A packet costs **$hook** at each hook what a program costs that only parses it and reads the clock. An echo
+through ten routers takes **$echo** as long as without radar, and TCP keeps **$tcp** of its throughput
+($from).
+TEXT

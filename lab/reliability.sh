@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Prints what it reads as a section of docs/reliability.md, with the date, the commit and the
+# Prints what it reads as a section of docs/results/reliability.md, with the date, the commit and the
 # kernel. The sections fuzz and endure are records: lines that begin with a date are added to
 # those that are there, and summed.
 #
@@ -11,7 +11,7 @@ set -euo pipefail
 
 [ $# -eq 1 ] || { echo "usage: reliability.sh SECTION < TEXT" >&2; exit 2; }
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-page=$here/../docs/reliability.md
+page=$here/../docs/results/reliability.md
 
 # lines prints those of a record that are there, and the new ones.
 lines() {

@@ -4,7 +4,7 @@
 # Puts what it reads into a section of a page, in place of what is there: between the
 # lines <!-- SECTION --> and <!-- /SECTION -->.
 #
-#   lab/section.sh docs/limits.md cases <TEXT
+#   lab/section.sh docs/transparency.md cases <TEXT
 set -euo pipefail
 
 [ $# -eq 2 ] || { echo "usage: section.sh PAGE SECTION < TEXT" >&2; exit 2; }

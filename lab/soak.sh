@@ -7,7 +7,7 @@
 #   lab/soak.sh                # all: some half an hour
 #   lab/soak.sh AgentEnds      # those of lab/e2e whose name matches, without a page
 #
-# RECORD=1   the results go into docs/reliability.md
+# RECORD=1   the results go into docs/reliability.md and docs/results/reliability.md
 # RADAR_BIN  the binary to test (one is built)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

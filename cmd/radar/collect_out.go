@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/vnetradar/radar/pkg/api"
 	"github.com/vnetradar/radar/pkg/collect/metrics"
 	"github.com/vnetradar/radar/pkg/collect/outputs"
 )
@@ -81,14 +82,14 @@ func (f *outFlags) open(a *app, n metrics.Namer, shows bool) (_ *outs, err error
 		o.Add(outputs.NewLines(file, n, log))
 	}
 	if f.http != "" {
-		server, err := outputs.Listen(f.http, f.hosts, n, log)
+		server, err := api.ListenReports(f.http, f.hosts, n, log)
 		if err != nil {
 			return nil, fmt.Errorf("--http: %w", err)
 		}
 		o.files = append(o.files, server)
 		o.Add(server)
 		o.Observe = server.Observe
-		fmt.Fprintf(a.stderr, "radar: serving http://%v/metrics, /events and /values\n", server.Addr())
+		fmt.Fprintf(a.stderr, "radar: serving http://%v/metrics, /events and /values\n", server.Server().Addr())
 	}
 	return o, nil
 }

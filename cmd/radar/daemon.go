@@ -17,7 +17,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/agent"
 	"github.com/vnetradar/radar/pkg/domain"
-	"github.com/vnetradar/radar/pkg/statedir"
+	"github.com/vnetradar/radar/pkg/host/statedir"
 )
 
 // selfPath is the running program, even if its file has been replaced.

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/vnetradar/radar/pkg/domain"
-	"github.com/vnetradar/radar/pkg/statedir"
+	"github.com/vnetradar/radar/pkg/host/statedir"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 

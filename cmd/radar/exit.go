@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vnetradar/radar/pkg/datapath"
+	"github.com/vnetradar/radar/pkg/host/kernel"
 	"github.com/vnetradar/radar/pkg/topo"
 )
 
@@ -75,7 +76,7 @@ func exitCode(err error) int {
 
 // lacksRights says whether err is a matter of the user's rights.
 func lacksRights(err error) bool {
-	return errors.Is(err, fs.ErrPermission) && datapath.LacksRights()
+	return errors.Is(err, fs.ErrPermission) && kernel.LacksRights()
 }
 
 // explain is the text of err for the user, with what to do where err itself does
@@ -89,7 +90,7 @@ func explain(err error, verbose bool) string {
 	case refused:
 		text += " (the whole verifier log: --verbose)"
 	case lacksRights(err):
-		text += " (" + datapath.MissingRights() + ")"
+		text += " (" + kernel.MissingRights() + ")"
 	}
 	return text
 }

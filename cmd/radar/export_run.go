@@ -16,6 +16,7 @@ import (
 	"github.com/vnetradar/radar/pkg/backpack"
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/export"
+	"github.com/vnetradar/radar/pkg/host/clock"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
@@ -175,7 +176,7 @@ func (x *exporting) isOwn(r *record.Record) bool {
 		if r.Inner == "" || depth == mostInner {
 			return false
 		}
-		inner, err := backpack.Find(x.reader.Maps, x.reader.Decoder, r.Inner, backpack.Monotonic())
+		inner, err := backpack.Find(x.reader.Maps, x.reader.Decoder, r.Inner, clock.Monotonic())
 		if err != nil { // overwritten: it was no packet of a moment ago
 			return false
 		}

@@ -18,7 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	scenarios "github.com/vnetradar/radar/lab"
-	"github.com/vnetradar/radar/pkg/datapath"
+	"github.com/vnetradar/radar/pkg/host/kernel"
 	"github.com/vnetradar/radar/pkg/lab"
 )
 
@@ -277,7 +277,7 @@ func needRoot(cmd *cobra.Command) error {
 	if os.Geteuid() == 0 {
 		return nil
 	}
-	return withCode(exitKernel, fmt.Errorf("%s makes or enters network namespaces: %s", cmd.CommandPath(), datapath.MissingRights()))
+	return withCode(exitKernel, fmt.Errorf("%s makes or enters network namespaces: %s", cmd.CommandPath(), kernel.MissingRights()))
 }
 
 // argOrHere is the first argument, or the current folder.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/agent"
 	"github.com/vnetradar/radar/pkg/backpack"
+	"github.com/vnetradar/radar/pkg/host/clock"
 	"github.com/vnetradar/radar/pkg/query"
 	"github.com/vnetradar/radar/pkg/record"
 )
@@ -139,7 +140,7 @@ func (a *app) findPackets(r *agent.Reader, ids []string, f *traceFlags, s *selec
 	}
 	var errs []error
 	for _, id := range ids {
-		f, err := backpack.Find(r.Maps, r.Decoder, id, backpack.Monotonic())
+		f, err := backpack.Find(r.Maps, r.Decoder, id, clock.Monotonic())
 		if err != nil {
 			errs = append(errs, a.explainID(r, err))
 			continue

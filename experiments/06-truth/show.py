@@ -13,7 +13,7 @@ SHARE = 0.99  # of all times that must lie within the bound
 RATIO = 1.10  # that a curve may rise to (docs/performance.md)
 OFF = 0.02  # share of packets that a model may be off by
 SIGMAS = 4
-REASONS = 0.999  # of all losses whose place and reason radar must tell (docs/limits.md: the kernel does not show it every drop)
+REASONS = 0.999  # of all losses whose place and reason radar must tell (docs/times-and-losses.md: the kernel does not show it every drop)
 
 # Each kind of time: what is compared, and what the places of the stamps alone do to it. Ours
 # is made at TC, on the way out before queue and tap, on the way in behind the tap.

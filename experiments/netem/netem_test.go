@@ -21,9 +21,9 @@ import (
 
 	scenarios "github.com/vnetradar/radar/lab"
 	"github.com/vnetradar/radar/lab/test/need"
+	"github.com/vnetradar/radar/pkg/host"
 	"github.com/vnetradar/radar/pkg/lab"
 	"github.com/vnetradar/radar/pkg/record"
-	"github.com/vnetradar/radar/pkg/topo"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
@@ -208,7 +208,7 @@ func open(t *testing.T, l *lab.Lab, machine string, at *net.UDPAddr) (c *net.UDP
 		t.Fatal(err)
 	}
 	defer ns.Close()
-	if err := topo.DoIn(ns, func() (err error) { c, err = net.ListenUDP("udp4", at); return err }); err != nil {
+	if err := host.InNetns(ns, func() (err error) { c, err = net.ListenUDP("udp4", at); return err }); err != nil {
 		t.Fatalf("in %s: %v", machine, err)
 	}
 	t.Cleanup(func() { c.Close() })

@@ -32,7 +32,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 
-	"github.com/vnetradar/radar/pkg/topo"
+	"github.com/vnetradar/radar/pkg/host"
 )
 
 //go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -g -Wall -Werror -mcpu=v3" -target amd64 -type inband_counter Inband ../../bpf/bench/inband.bpf.c -- -I../../bpf -I/usr/include/x86_64-linux-gnu
@@ -158,7 +158,7 @@ func (p *peer) attach(node string, ingress, egress *ebpf.Program) error {
 	if err != nil {
 		return fmt.Errorf("interfaces of %s: %w", node, err)
 	}
-	return topo.DoIn(ns, func() error {
+	return host.InNetns(ns, func() error {
 		for _, d := range devices {
 			if d.Type() != "veth" {
 				continue

@@ -10,8 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vnetradar/radar/lab/test/dropwatch"
 	"github.com/vnetradar/radar/lab/test/need"
-	"github.com/vnetradar/radar/pkg/clock"
+	"github.com/vnetradar/radar/pkg/host/clock"
 	"github.com/vnetradar/radar/pkg/oracle"
 	"github.com/vnetradar/radar/pkg/record"
 )
@@ -120,7 +121,7 @@ func TestTruth(t *testing.T) {
 					slack = blur
 				}
 				report, err := r.run(t, slack)
-				if err != nil && (last || !errors.Is(err, errIncomplete)) {
+				if err != nil && (last || !errors.Is(err, errIncomplete) && !errors.Is(err, dropwatch.ErrIncomplete)) {
 					t.Fatal(err)
 				}
 				if again := whyAgain(report, err, within); again != "" && !last {
@@ -183,7 +184,7 @@ func (r round) run(t *testing.T, slack time.Duration) (report *oracle.Report, er
 		attached = r.attach(n.nodes())
 		rad = n.attach(t, attached, append([]string{"--timeout", packetTimeout}, r.flags...)...)
 	}
-	watch := watchDrops(t)
+	watch := dropwatch.Start(t)
 	offset := clock.WallOffset()
 	sent := scenes[r.scenario].traffic(t, n)
 	n.carried(t)
@@ -200,7 +201,7 @@ func (r round) run(t *testing.T, slack time.Duration) (report *oracle.Report, er
 	if rad != nil {
 		rad.run(t, "detach", "--no-drain")
 	}
-	if err := watch.stop(); err != nil {
+	if err := watch.Stop(); err != nil {
 		return nil, err
 	}
 	if set := clock.WallOffset() - offset; max(set, -set) > maxClockDrift {
@@ -249,7 +250,7 @@ func (r *radar) verdict(t *testing.T) verdict {
 
 // judge sets drops aside for which the kernel ran no tracing program, by its own events and
 // count; the table names them.
-func (r round) judge(truth *oracle.Truth, n *network, attached []string, drops []oracle.Drop, v verdict, w *dropWatch, times oracle.Bounds) *oracle.Report {
+func (r round) judge(truth *oracle.Truth, n *network, attached []string, drops []oracle.Drop, v verdict, w *dropwatch.Watch, times oracle.Bounds) *oracle.Report {
 	d := oracle.NewDomain(attached...)
 	report := &oracle.Report{Title: fmt.Sprintf("%s: %d packets", r.name, truth.Packets())}
 	report.Add(truth.CheckCaptures(d))
@@ -270,8 +271,8 @@ func (r round) judge(truth *oracle.Truth, n *network, attached []string, drops [
 	report.Add(truth.CheckTopo(d, v.topo))
 	c := truth.Compare(d, drops, v.records)
 	// More than a few would be a fault of the hook, not of a run of it that others interrupted.
-	w.missed = min(v.lossMissed, 1+len(w.events)/50)
-	c.Unseen(w.blind)
+	w.Missed = min(v.lossMissed, 1+w.Len()/50)
+	c.Unseen(w.Blind)
 	report.Add(c.Rows(v.notMeasured)...)
 	report.Add(c.CheckLossCounts(v.losses)...)
 	report.Add(c.CheckStamps()...)

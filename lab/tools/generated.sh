@@ -9,7 +9,7 @@
 #
 # Compiling the BPF objects takes most of the time, and needs clang. So bpf/objects.sum has
 # the checksums of their sources and of what was made from them: where these agree, the
-# objects are up to date. The other files (docs/cli, docs/man, tables of docs/int.md) are
+# objects are up to date. The other files (docs/cli, docs/man, tables of docs/int) are
 # made in seconds, so they are always made.
 #
 # Exit status: 1 if a file had to change. It has changed then, and wants to be committed.
@@ -17,7 +17,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 objects=(pkg/bpfobj pkg/bench experiments/peer) # packages with a go:generate line for clang
-pages=(docs/man docs/cli docs/int.md)
+pages=(docs/man docs/cli docs/int)
 export LC_ALL=C
 
 # sums prints a line for each source, each object, and the commands between them.

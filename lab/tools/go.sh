@@ -58,6 +58,7 @@ cleanup() {
 	[ -z "$tmp" ] || { chmod -R u+w "$tmp" && rm -rf "$tmp"; }
 }
 trap cleanup EXIT
+trap 'cleanup; exit 130' INT TERM # packages.sh says why
 
 install_go() {
 	local dir=${1%/} go='' g is mod module got

@@ -7,7 +7,7 @@
 #   lab/tools/nightly.sh                   # all
 #   lab/tools/nightly.sh transparency race # these
 #
-# RECORD=1  also writes the results into docs/reliability.md, with the commit, and into
+# RECORD=1  also writes the results into docs/reliability.md and docs/results, with the commit, and into
 #           docs/kernels.md: once for each release (make bench-record writes docs/performance.md)
 #
 # What each step prints goes to bin/nightly/STEP.log.

@@ -18,10 +18,13 @@ set -euo pipefail
 limit=${RADAR_APT_WAIT:-900}
 tmp='' new=''
 cleanup() {
-	trap '' INT TERM # timeout passes on what all of its group got, so that it comes twice
+	trap '' INT TERM
 	rm -rf ${tmp:+"$tmp"} ${new:+"$new"}
 }
 trap cleanup EXIT
+# timeout passes on what all of its group got, so that a signal comes twice. The second one, without
+# this, may end bash before cleanup has begun.
+trap 'cleanup; exit 130' INT TERM
 
 die() {
 	echo "$0: $*" >&2
@@ -166,8 +169,8 @@ download() {
 	echo "unpacking: $*"
 	# An ordinary user takes the lists that are here.
 	[ "$(id -u)" -ne 0 ] || update
-	new=$(mktemp -d "$dir.XXXXXX") # beside it: moved there only once complete
-	chmod 755 "$new"
+	new=$dir.$$-$EPOCHSECONDS # beside it: moved there only once complete. Its name is known before it is made
+	mkdir -m 755 "$new"
 	while true; do
 		status=0
 		# apt's own user may not write here.

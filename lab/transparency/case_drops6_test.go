@@ -88,7 +88,7 @@ var _ = add(Case{
 		w.Counters("r3")
 	},
 	// Under --carry header what came for an address of the translating node's own is
-	// called delivered there, and a second story begins. See docs/limits.md.
+	// called delivered there, and a second story begins. See docs/transparency.md.
 	Check: falseDeliveries(25),
 	Send: func(w *World) {
 		for i := range 5 {

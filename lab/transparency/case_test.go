@@ -22,7 +22,7 @@ const (
 // Case is one network and what is sent through it; see the package comment.
 type Case struct {
 	Name  string // "area/what", unique
-	Point int    // of the list in docs/limits.md
+	Point int    // of the list in docs/transparency.md
 	Shows string // one line: what nobody may notice
 
 	Needs []string // features of the kernel or tools, see needs_test.go
@@ -53,7 +53,7 @@ type Case struct {
 	Loose bool
 }
 
-// Limit is a difference that is known and accepted. Text is for docs/limits.md; Match
+// Limit is a difference that is known and accepted. Text is for docs/transparency.md; Match
 // finds it in the messages of the run.
 type Limit struct {
 	Modes []Mode // nil: all
@@ -109,7 +109,7 @@ func (c *Case) sift(mode Mode, list []finding) (left []finding, known []string) 
 		left = slices.DeleteFunc(slices.Clone(left), func(f finding) bool { return match.MatchString(f.text) })
 		switch found := n - len(left); {
 		case found == 0:
-			left = append(left, finding{wrong, "the known limit is gone, remove it here and in docs/limits.md: " + l.Text})
+			left = append(left, finding{wrong, "the known limit is gone, remove it here and in docs/transparency.md: " + l.Text})
 			continue
 		case l.Times > 0 && found != l.Times:
 			left = append(left, finding{wrong, fmt.Sprintf("%d findings, not %d, are what is known: %s", found, l.Times, l.Text)})

@@ -2,7 +2,7 @@
 
 package transparency
 
-import "github.com/vnetradar/radar/pkg/kernel"
+import "github.com/vnetradar/radar/pkg/host/kernel"
 
 // viaTunnel is the chain out - r1 - r2 - r3 - far, of which the routers are attached; what
 // goes between out and far travels through a tunnel from r1 to r3. kind is the kind of

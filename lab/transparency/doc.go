@@ -10,12 +10,12 @@ must be what captures saw.
 	make transparency                     # everything: without radar, mark, header
 	make transparency CASE=mtu MODE=header
 	make transparency KERNELS="6.12 5.10" # in machines of lab/kernels
-	make transparency MARKDOWN=1          # the table for docs/limits.md
+	make transparency MARKDOWN=1          # the table for docs/transparency.md
 
 or, with a radar that exists: RADAR_BIN=bin/radar go test ./lab/transparency -run Cases/mtu -v
 
 The tier "test" (package need) runs those of tier_test.go, one at least of each point of
-docs/limits.md in each mode; "nightly", or who names a case, any. Only in nightly times
+docs/transparency.md in each mode; "nightly", or who names a case, any. Only in nightly times
 are judged beyond what captures leave no choice about.
 
 # A case

@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// TestDocumented: docs/limits.md has a row for every case, with its result, and for no
-// other (lab/transparency/limits.sh writes it).
+// TestDocumented: docs/transparency.md has a row for every case, with its result, and for no
+// other (lab/transparency/table.sh writes it).
 func TestDocumented(t *testing.T) {
-	b, err := os.ReadFile(filepath.Join("..", "..", "docs", "limits.md"))
+	b, err := os.ReadFile(filepath.Join("..", "..", "docs", "transparency.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,17 +27,17 @@ func TestDocumented(t *testing.T) {
 		delete(rows, c.Name)
 		switch {
 		case !ok:
-			t.Errorf("docs/limits.md has no row for %s: run lab/transparency/limits.sh", c.Name)
+			t.Errorf("docs/transparency.md has no row for %s: run lab/transparency/table.sh", c.Name)
 		case !strings.Contains(row, "ok: ") || strings.Contains(row, "needs ") || strings.Contains(row, failed):
-			t.Errorf("docs/limits.md has no result for %s: %s", c.Name, row)
+			t.Errorf("docs/transparency.md has no result for %s: %s", c.Name, row)
 		}
 		for _, l := range c.Limits {
 			if ok && !strings.Contains(row, l.Text) {
-				t.Errorf("docs/limits.md: the row of %s does not say what is known: %s", c.Name, l.Text)
+				t.Errorf("docs/transparency.md: the row of %s does not say what is known: %s", c.Name, l.Text)
 			}
 		}
 	}
 	for name := range rows {
-		t.Errorf("docs/limits.md has a row for %s, which is no case", name)
+		t.Errorf("docs/transparency.md has a row for %s, which is no case", name)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/vnetradar/radar/lab/test/dropwatch"
 	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/lab/test/radarbin"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
@@ -26,7 +27,7 @@ var (
 )
 
 // clockError is by how much a record's time may be off a capture's: stamps are converted from
-// CLOCK_MONOTONIC (pkg/clock). Both clocks run at one rate.
+// CLOCK_MONOTONIC (pkg/host/clock). Both clocks run at one rate.
 const clockError = 10 * time.Microsecond
 
 // mostWait is how long something that must happen may take: the machine may be busy.
@@ -82,6 +83,12 @@ var stampPackets = sync.OnceValue(func() error {
 	return nil // open for the life of the process
 })
 
+// drops are those of the whole machine while cases run.
+var drops struct {
+	sync.Mutex
+	*dropwatch.Watch
+}
+
 // TestCases runs every case: without radar, then in each mode, and compares. Most of the
 // time they wait, so run more at a time than there are CPUs (-parallel).
 func TestCases(t *testing.T) {
@@ -93,6 +100,7 @@ func TestCases(t *testing.T) {
 	if err := stampPackets(); err != nil {
 		t.Fatal(err)
 	}
+	drops.Watch = dropwatch.Start(t)
 	pool.t, pool.ready = t, make(map[string][]*domain)
 	// As t.Parallel does, but in this order.
 	next := make(chan *Case)

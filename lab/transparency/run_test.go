@@ -17,7 +17,7 @@ import (
 
 	"github.com/vnetradar/radar/lab/e2e/quiet"
 	"github.com/vnetradar/radar/lab/test/need"
-	"github.com/vnetradar/radar/pkg/clock"
+	"github.com/vnetradar/radar/pkg/host/clock"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )

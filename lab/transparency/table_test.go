@@ -92,7 +92,7 @@ func writeFailed(w io.Writer) error {
 	return nil
 }
 
-// writeMarkdown prints a row for each case, as docs/limits.md has them (see limits.sh).
+// writeMarkdown prints a row for each case, as docs/transparency.md has them (see table.sh).
 func writeMarkdown(w io.Writer) error {
 	sortRows()
 	for i := 0; i < len(table.rows); {

@@ -21,7 +21,7 @@ var always = []string{
 	"ipv6/expiry",                                      // errors that quote IPv6
 	"ipv6/by-key", "ipv6/extensions", "ipv6/fragments", // no label, headers between
 	"ipv6/udp-trains-cut",
-	"fragments/sent", "fragments/midway", "fragments/repeated-id", // found by key
+	"fragments/sent", "fragments/midway", "fragments/repeated-id", "fragments/one-id", // found by key
 	"groups/bridge", "groups/router", "bridges/hairpin", "bridges/queue", // copies, closed bridges, losses there
 	"nat/hairpin", "nat6/both", "tproxy/bits", // addresses change, packets for others end in a router
 	"drops/nftables", "drops6/routing", // losses by rule and by routing

@@ -22,7 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/lab/e2e/quiet"
-	"github.com/vnetradar/radar/pkg/topo"
+	"github.com/vnetradar/radar/pkg/host"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
@@ -115,7 +115,7 @@ func (w *World) in(node string, f func() error) {
 	w.T.Helper()
 	ns, err := netns.GetFromPath(w.Path(node))
 	if err == nil {
-		err = topo.DoIn(ns, f)
+		err = host.InNetns(ns, f)
 		ns.Close()
 	}
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/vnetradar/radar/pkg/clock"
 	"github.com/vnetradar/radar/pkg/datapath"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/host/clock"
 	"github.com/vnetradar/radar/pkg/topo"
 )
 

@@ -30,6 +30,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/datapath"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/host"
 )
 
 // End says why Run returned.
@@ -53,7 +54,7 @@ type Agent struct {
 	log     *slog.Logger
 	reader  *Reader
 	handle  *datapath.Handle // for the counters and the end
-	claim   *claim
+	claim   *host.Claim
 	signals chan os.Signal
 	// switches learns in which nodes a process forwards packets.
 	switches *switches
@@ -103,7 +104,7 @@ func (a *Agent) Close() {
 	a.closeMaps()
 	a.troubles.close()
 	if a.claim != nil {
-		a.claim.release()
+		a.claim.Release()
 		a.claim = nil
 	}
 }

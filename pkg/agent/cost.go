@@ -7,12 +7,7 @@ import (
 	"fmt"
 	"os"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
-
-// ticksPerSecond is USER_HZ, in which /proc counts: a constant of the kernel's interface.
-const ticksPerSecond = 100
 
 // Cost is what a process has taken of the machine since it started.
 type Cost struct {
@@ -31,26 +26,15 @@ func (c *Cost) Share() float64 {
 
 // Cost returns what the process has taken.
 func (p Process) Cost() (*Cost, error) {
-	s, err := readStat(p.PID)
+	cpu, age, err := p.CPUTime()
 	if err != nil {
 		return nil, fmt.Errorf("read what process %d has taken: %w", p.PID, err)
-	}
-	var numbers [3]uint64
-	for i, field := range []int{statUser, statKern, statStart} {
-		if numbers[i], err = s.number(field); err != nil {
-			return nil, fmt.Errorf("read what process %d has taken: %w", p.PID, err)
-		}
-	}
-	var now unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
-		return nil, fmt.Errorf("read the time since boot: %w", err)
 	}
 	memory, err := p.ownMemory()
 	if err != nil {
 		return nil, err
 	}
-	ticks := func(n uint64) time.Duration { return time.Duration(n) * (time.Second / ticksPerSecond) }
-	return &Cost{CPU: ticks(numbers[0] + numbers[1]), Age: time.Duration(now.Nano()) - ticks(numbers[2]), Memory: memory}, nil
+	return &Cost{CPU: cpu, Age: age, Memory: memory}, nil
 }
 
 // ownMemory is RssAnon of /proc/PID/status, in bytes.

@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/vnetradar/radar/lab/test/child"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/host"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
@@ -47,7 +47,7 @@ func TestFind(t *testing.T) {
 	if p := find(); p != (Process{}) {
 		t.Errorf("no pid file: found %v", p)
 	}
-	self, err := Self()
+	self, err := host.Self()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func TestFind(t *testing.T) {
 	defer lock.Close()
 	notAgent("it has the lock file open, without its lock")
 	holder := exec.Command("flock", "-F", domain.File("d", "agent.lock"), "sh", "-c", "echo; exec sleep 3600")
-	if err := startChild(t, holder); err != nil {
+	if err := child.Start(t, holder); err != nil {
 		t.Fatal(err)
 	}
 	notAgent("another process has the lock")
@@ -76,8 +76,8 @@ func TestFind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.release()
-	if p := find(); p != self {
+	defer c.Release()
+	if p := find(); p.Process != self {
 		t.Errorf("found %v, want %v", p, self)
 	}
 	// The number lives, but it is another process than the file means.
@@ -93,6 +93,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// Of two processes one is the agent, until it gives the role back.
 func TestClaim(t *testing.T) {
 	stateDir(t, "d")
 	c, err := newClaim("d")
@@ -106,64 +107,19 @@ func TestClaim(t *testing.T) {
 		t.Errorf("second claim: %v, want ErrRunning", err)
 	}
 	// Who is detaching is not asked to hand over, but keeps the role.
-	c.unname()
+	c.Unname()
 	if p, err := Find("d"); err != nil || p.PID != 0 {
-		t.Errorf("found %v, %v after unname", p, err)
+		t.Errorf("found %v, %v after Unname", p, err)
 	}
 	if _, err := newClaim("d"); !errors.Is(err, ErrRunning) {
-		t.Errorf("claim after unname: %v, want ErrRunning", err)
+		t.Errorf("claim after Unname: %v, want ErrRunning", err)
 	}
-	c.release()
+	c.Release()
 	again, err := newClaim("d")
 	if err != nil {
-		t.Fatalf("claim after release: %v", err)
+		t.Fatalf("claim after Release: %v", err)
 	}
-	// A pid file that names another process by now is left alone.
-	writePid(t, "d", "1 1\n")
-	again.release()
-	if _, err := os.Stat(domain.File("d", "agent.pid")); err != nil {
-		t.Errorf("release removed a pid file that is not its own: %v", err)
-	}
-}
-
-// A killed agent holds its lock until its last thread has ended: whoever comes next waits.
-func TestClaimAfterKill(t *testing.T) {
-	stateDir(t, "d")
-	dying := exec.Command("/bin/true")
-	if err := dying.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer dying.Wait() // till then it is a zombie
-	for {
-		if _, err := startTime(dying.Process.Pid); errors.Is(err, errZombie) {
-			break
-		}
-		time.Sleep(time.Millisecond)
-	}
-	for range 5 {
-		lock, err := os.OpenFile(domain.File("d", "agent.lock"), os.O_RDWR|os.O_CREATE, 0o600)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
-			t.Fatal(err)
-		}
-		writePid(t, "d", fmt.Sprintf("%d 1\n", dying.Process.Pid))
-		began, free := time.Now(), make(chan struct{})
-		time.AfterFunc(200*time.Millisecond, func() { lock.Close(); close(free) })
-		c, err := newClaim("d")
-		<-free
-		if errors.Is(err, ErrRunning) && time.Since(began) >= endingTime {
-			t.Log("the lock was held for too long: this process got no CPU")
-			continue
-		}
-		if err != nil {
-			t.Fatalf("claim while the last agent ends: %v", err)
-		}
-		c.release()
-		return
-	}
-	t.Error("the lock was never taken")
+	again.Release()
 }
 
 // A state directory that others can write to names no process that gets a signal.
@@ -173,7 +129,7 @@ func TestFindUntrusted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.release()
+	defer c.Release()
 	if err := os.Chmod(domain.Dir("d"), 0o777); err != nil {
 		t.Fatal(err)
 	}
@@ -182,60 +138,26 @@ func TestFindUntrusted(t *testing.T) {
 	}
 }
 
-// A lock file that is a link to somewhere else is not followed.
-func TestClaimRefusesLink(t *testing.T) {
-	stateDir(t, "d")
-	if err := os.Symlink("/dev/null", domain.File("d", "agent.lock")); err != nil {
-		t.Fatal(err)
-	}
-	if c, err := newClaim("d"); err == nil {
-		c.release()
-		t.Error("claimed through a link")
-	}
-}
-
-// startChild starts a command for the length of the test and waits until it says something.
-func startChild(t *testing.T, cmd *exec.Cmd) error {
+// started is a shell that has run a script and sleeps.
+func started(t *testing.T, script string) Process {
 	t.Helper()
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	_, err = out.Read(make([]byte, 1))
-	return err
-}
-
-// child starts a shell and waits until it runs.
-func child(t *testing.T, script string) Process {
-	t.Helper()
-	cmd := exec.Command("/bin/sh", "-c", script+"; echo; exec sleep 3600")
-	if err := startChild(t, cmd); err != nil {
-		t.Fatal(err)
-	}
-	start, err := startTime(cmd.Process.Pid)
+	p, err := host.Running(child.Shell(t, script))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Process{PID: cmd.Process.Pid, Start: start}
+	return Process{p}
 }
 
 func TestStop(t *testing.T) {
 	t.Parallel()
 	t.Run("ends by itself", func(t *testing.T) {
-		p := child(t, "true")
+		p := started(t, "true")
 		if err := p.Stop(context.Background(), nstest.Patience); err != nil || p.Alive() {
 			t.Errorf("Stop: %v, alive %v", err, p.Alive())
 		}
 	})
 	t.Run("deaf", func(t *testing.T) {
-		p := child(t, "trap '' USR2")
+		p := started(t, "trap '' USR2")
 		const patience = 2 * time.Second
 		begin := time.Now()
 		err := p.Stop(context.Background(), patience)
@@ -248,20 +170,6 @@ func TestStop(t *testing.T) {
 		}
 		if p.Alive() {
 			t.Error("it lives on")
-		}
-	})
-	t.Run("recycled number", func(t *testing.T) {
-		p := child(t, "true")
-		if err := (Process{PID: p.PID, Start: p.Start - 1}).Stop(context.Background(), time.Second); err != nil || !p.Alive() {
-			t.Errorf("Stop: %v; the process it does not mean is alive: %v", err, p.Alive())
-		}
-	})
-	t.Run("interrupted", func(t *testing.T) {
-		p := child(t, "trap '' USR2")
-		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
-		defer cancel()
-		if err := p.Stop(ctx, time.Minute); !errors.Is(err, context.DeadlineExceeded) || !p.Alive() {
-			t.Errorf("Stop: %v, alive %v", err, p.Alive())
 		}
 	})
 }

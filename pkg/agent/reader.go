@@ -9,7 +9,7 @@ import (
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/backpack"
 	"github.com/vnetradar/radar/pkg/domain"
-	"github.com/vnetradar/radar/pkg/symbols"
+	"github.com/vnetradar/radar/pkg/host/symbols"
 )
 
 // Reader reads what a domain has measured. Any number of processes may have one;

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/pkg/host"
 )
 
 // What an agent cannot do. Where the disk is full it can write neither its log nor any other file,
@@ -113,7 +115,7 @@ func (t *troubles) write() error {
 func (p Process) Troubles() ([]Trouble, error) {
 	dir := fmt.Sprintf("/proc/%d/fd/", p.PID)
 	fds, err := os.ReadDir(dir)
-	if hasEnded(err) {
+	if host.HasEnded(err) {
 		return nil, nil
 	}
 	if err != nil {
@@ -125,7 +127,7 @@ func (p Process) Troubles() ([]Trouble, error) {
 			continue
 		}
 		list, err := readTroubles(dir + e.Name())
-		if hasEnded(err) {
+		if host.HasEnded(err) {
 			return nil, nil
 		}
 		if err != nil {
@@ -139,7 +141,7 @@ func (p Process) Troubles() ([]Trouble, error) {
 // readTroubles reads the file again if the agent was writing it just then.
 func readTroubles(path string) (list []Trouble, err error) {
 	for range 10 {
-		if list, err = tryTroubles(path); err == nil || hasEnded(err) {
+		if list, err = tryTroubles(path); err == nil || host.HasEnded(err) {
 			return list, err
 		}
 		time.Sleep(time.Millisecond)

@@ -9,15 +9,18 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/vnetradar/radar/pkg/host"
 )
 
 // What an agent cannot do others read from its process, in the order in which it began, and no
 // longer when it works again.
 func TestTroubles(t *testing.T) {
-	self, err := Self()
+	of, err := host.Self()
 	if err != nil {
 		t.Fatal(err)
 	}
+	self := Process{of}
 	tr, err := newTroubles()
 	if err != nil {
 		t.Fatal(err)
@@ -63,7 +66,7 @@ func TestTroubles(t *testing.T) {
 		set(x.What, nil)
 	}
 	want()
-	if list, err := (Process{PID: 1 << 30}).Troubles(); err != nil || list != nil {
+	if list, err := (Process{host.Process{PID: 1 << 30}}).Troubles(); err != nil || list != nil {
 		t.Errorf("of no process: %v, %v", list, err)
 	}
 }

@@ -6,11 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/vnetradar/radar/pkg/clock"
+	"github.com/vnetradar/radar/pkg/host/clock"
 )
-
-// Monotonic returns CLOCK_MONOTONIC in ns: the clock of every stamp.
-func Monotonic() uint64 { return clock.Monotonic() }
 
 // processOffset is measured once, so that the times of one process are consistent
 // when the wall clock is set meanwhile.

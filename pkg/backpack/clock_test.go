@@ -7,8 +7,8 @@ import (
 
 	"testing"
 
-	"github.com/vnetradar/radar/pkg/clock"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/host/clock"
 )
 
 // A packet has the same time in every process, until the wall clock is set.

@@ -10,7 +10,7 @@ import (
 	"github.com/vnetradar/radar/pkg/domain"
 )
 
-// Symbols gives names to what the kernel numbers; pkg/symbols has them. "" means
+// Symbols gives names to what the kernel numbers; pkg/host/symbols has them. "" means
 // that there is no name.
 type Symbols interface {
 	Function(addr uint64) string

@@ -3,13 +3,13 @@
 package backpack
 
 import (
-	"github.com/vnetradar/radar/pkg/packet"
-
 	"cmp"
 	"math"
 	"time"
 
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/host/clock"
+	"github.com/vnetradar/radar/pkg/packet"
 )
 
 // FollowOptions tune a Follower; zero values are the defaults.
@@ -87,7 +87,7 @@ func NewFollower(src Source, dec *Decoder, o FollowOptions) *Follower {
 	o.Settle = cmp.Or(o.Settle, 50*time.Millisecond)
 	o.Hold = cmp.Or(o.Hold, 2*time.Second)
 	if o.Now == nil {
-		o.Now = Monotonic
+		o.Now = clock.Monotonic
 	}
 	return &Follower{
 		src: src, ring: src.Ring(), dec: dec, opts: o,

@@ -11,6 +11,7 @@ import (
 	"github.com/vnetradar/radar/pkg/backpack"
 	rt "github.com/vnetradar/radar/pkg/backpack/ringtest"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/host/clock"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
@@ -261,7 +262,7 @@ func TestFollowerRefresh(t *testing.T) {
 func TestTail(t *testing.T) {
 	m := rt.New(64, 128, 1, 8)
 	dec := backpack.NewDecoder(testDomain(64), nil)
-	m.Send(0, udp, rt.Deliver, r1e0, backpack.Monotonic()) // before
+	m.Send(0, udp, rt.Deliver, r1e0, clock.Monotonic()) // before
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	enough := errors.New("enough")
@@ -272,7 +273,7 @@ func TestTail(t *testing.T) {
 			return
 		}
 		sent = true
-		now := backpack.Monotonic()
+		now := clock.Monotonic()
 		for i := range 3 { // the youngest first
 			p := udp
 			p.ID = uint16(i)

@@ -21,6 +21,7 @@ import (
 	rt "github.com/vnetradar/radar/pkg/backpack/ringtest"
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/host/clock"
 )
 
 // kernelMaps makes the maps that a reader needs, as the programs declare them.
@@ -60,7 +61,7 @@ func TestFromMaps(t *testing.T) {
 
 	// One packet, written into an image and from there into the kernel's map.
 	image := rt.New(64, 256, 1, 8)
-	now := backpack.Monotonic()
+	now := clock.Monotonic()
 	pos, _ := image.Send(0, udp, rt.Deliver, r1e0, now)
 	slot := int(pos%64) * 256
 	if err := ring.Put(uint32(pos%64), image.Mem[slot:slot+256]); err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/backpack"
 	rt "github.com/vnetradar/radar/pkg/backpack/ringtest"
+	"github.com/vnetradar/radar/pkg/host/clock"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
@@ -49,7 +50,7 @@ func TestReadWhileWritten(t *testing.T) {
 			for i := 0; !stop.Load(); i++ {
 				turn.Lock()
 				n := uint16(i*cpus + cpu)
-				now := backpack.Monotonic()
+				now := clock.Monotonic()
 				if pos := m.Take(cpu, 1, now); pos != 0 {
 					m.Write(pos, stamp(n), now)
 					m.See(pos, rt.Egress, rt.First|rt.Source, n, now)

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/vnetradar/radar/pkg/host/clock"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
@@ -106,7 +107,7 @@ type scanner struct {
 
 func newScanner(src Source, dec *Decoder, o *ScanOptions) *scanner {
 	if o.Now == nil {
-		o.Now = Monotonic
+		o.Now = clock.Monotonic
 	}
 	s := &scanner{ring: src.Ring(), dec: dec, now: o.Now(), choice: newSelector(o.Select, dec)}
 	s.stats.Forgot = src.Cursor() > src.Start()+s.ring.slots

@@ -13,6 +13,7 @@ import (
 	"github.com/vnetradar/radar/pkg/backpack"
 	rt "github.com/vnetradar/radar/pkg/backpack/ringtest"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/host/clock"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -162,9 +163,7 @@ func TestRecordJSON(t *testing.T) {
 	if got := time.Unix(0, r.TNs).UTC().Format("2006-01-02T15:04:05.000000000Z"); r.Time != got {
 		t.Errorf("time %s does not agree with t_ns %d (%s)", r.Time, r.TNs, got)
 	}
-	before := time.Now()
-	age := time.Duration(backpack.Monotonic() - b.t0)
-	after := time.Now()
+	before, age, after := time.Now(), time.Duration(clock.Monotonic()-b.t0), time.Now()
 	if now := time.Unix(0, r.TNs).Add(age); now.Before(before.Add(-time.Second)) || now.After(after.Add(time.Second)) {
 		t.Errorf("a packet of CLOCK_MONOTONIC %d, %v ago, has the time %v", b.t0, age, time.Unix(0, r.TNs))
 	}

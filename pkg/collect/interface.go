@@ -15,6 +15,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/pkg/record"
 )
 
 // mostPorts is how many ports an Interface tells from others: a filter has room for 4,096 steps.
@@ -120,7 +122,7 @@ func toPorts(ports []uint16, start uint32) []bpf.Instruction {
 		leave,
 		take,
 		bpf.LoadAbsolute{Off: start + 9, Size: 1}, // 8: IPv4
-		is(protoUDP, 0, 5),
+		is(record.ProtoUDP, 0, 5),
 		bpf.LoadAbsolute{Off: start + 6, Size: 2},
 		bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: 0x1fff, SkipTrue: 3},
 		bpf.LoadMemShift{Off: start},
@@ -128,7 +130,7 @@ func toPorts(ports []uint16, start uint32) []bpf.Instruction {
 		bpf.Jump{Skip: 17},
 		leave,
 		bpf.LoadAbsolute{Off: start + 6, Size: 1}, // 16: IPv6
-		is(protoUDP, 13, 0),
+		is(record.ProtoUDP, 13, 0),
 		is(44, 5, 0),
 		is(0, 3, 0),
 		is(43, 2, 0),
@@ -136,7 +138,7 @@ func toPorts(ports []uint16, start uint32) []bpf.Instruction {
 		leave,
 		take,
 		bpf.LoadAbsolute{Off: start + ipv6Header, Size: 1}, // 24: behind it a fragment's header
-		is(protoUDP, 0, 4),
+		is(record.ProtoUDP, 0, 4),
 		bpf.LoadAbsolute{Off: start + ipv6Header + 2, Size: 2},
 		bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: 0xfff8, SkipTrue: 2},
 		bpf.LoadAbsolute{Off: start + ipv6Header + 10, Size: 2},

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/intwire"
+	"github.com/vnetradar/radar/pkg/record"
 )
 
 // Packet is a captured or received packet that may hold reports, from its IP header on.
@@ -22,7 +23,6 @@ const (
 	udpHeader  = 8
 	ipv4Header = 20
 	ipv6Header = 40
-	protoUDP   = 17
 )
 
 // AppendUDP appends a datagram as the packet of IPv4 (RFC 791), if both addresses are
@@ -41,7 +41,7 @@ func AppendUDP(b []byte, src, dst netip.AddrPort, payload []byte) ([]byte, error
 	if from.Is4() && to.Is4() {
 		b = append(b, 0x45, 0)
 		b = binary.BigEndian.AppendUint16(b, uint16(ipv4Header+size))
-		b = append(b, 0, 0, 0x40, 0, 64, protoUDP, 0, 0) // ID 0, DF
+		b = append(b, 0, 0, 0x40, 0, 64, record.ProtoUDP, 0, 0) // ID 0, DF
 		addresses = len(b)
 		b = append(append(b, from.AsSlice()...), to.AsSlice()...)
 		binary.BigEndian.PutUint16(b[start+10:], ^intwire.Sum(b[start:], 0))
@@ -49,11 +49,11 @@ func AppendUDP(b []byte, src, dst netip.AddrPort, payload []byte) ([]byte, error
 		s, t := from.As16(), to.As16()
 		b = append(b, 0x60, 0, 0, 0)
 		b = binary.BigEndian.AppendUint16(b, uint16(size))
-		b = append(b, protoUDP, 64)
+		b = append(b, record.ProtoUDP, 64)
 		addresses = len(b)
 		b = append(append(b, s[:]...), t[:]...)
 	}
-	pseudo := intwire.Sum(b[addresses:], protoUDP+uint32(size))
+	pseudo := intwire.Sum(b[addresses:], record.ProtoUDP+uint32(size))
 	udp := len(b)
 	b = binary.BigEndian.AppendUint16(b, src.Port())
 	b = binary.BigEndian.AppendUint16(b, dst.Port())
@@ -79,7 +79,7 @@ func (p Packet) UDP() (port uint16, payload []byte, err error) {
 	b := p.IP
 	switch {
 	case len(b) >= ipv4Header && b[0]>>4 == 4:
-		if b[9] != protoUDP {
+		if b[9] != record.ProtoUDP {
 			return 0, nil, ErrNoUDP
 		}
 		if binary.BigEndian.Uint16(b[6:])&0x3fff != 0 { // more fragments, offset
@@ -103,7 +103,7 @@ func (p Packet) UDP() (port uint16, payload []byte, err error) {
 		if next == 44 { // fragment
 			return 0, nil, ErrPart
 		}
-		if next != protoUDP {
+		if next != record.ProtoUDP {
 			return 0, nil, ErrNoUDP
 		}
 	default:

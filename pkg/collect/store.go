@@ -22,7 +22,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/collect/metrics"
 	"github.com/vnetradar/radar/pkg/domain"
-	"github.com/vnetradar/radar/pkg/statedir"
+	"github.com/vnetradar/radar/pkg/host/statedir"
 )
 
 // MinKeep is the least that a Store may keep, bytes.
@@ -164,22 +164,15 @@ func Create(name string, keep int64, info Info) (*Store, error) {
 
 // take locks a directory for reports.
 func take(dir string) (lock int, err error) {
-	path := filepath.Join(dir, lockFile)
-	if lock, err = statedir.Open(path, unix.O_CREAT|unix.O_RDWR); err != nil {
-		return -1, fmt.Errorf("lock: %w", err)
-	}
-	if err = unix.Flock(lock, unix.LOCK_EX|unix.LOCK_NB); err == nil {
-		// Whoever forgets reports removes the file while it has the lock.
-		if statedir.IsFile(lock, path) {
-			return lock, nil
-		}
-		err = unix.EWOULDBLOCK
-	}
-	unix.Close(lock)
-	if errors.Is(err, unix.EWOULDBLOCK) {
+	// Whoever forgets reports removes the file while it has the lock.
+	lock, err = statedir.TryLock(filepath.Join(dir, lockFile), unix.O_CREAT|unix.O_RDWR)
+	if errors.Is(err, statedir.ErrLocked) {
 		return -1, ErrRunning
 	}
-	return -1, fmt.Errorf("lock: %w", err)
+	if err != nil {
+		return -1, fmt.Errorf("lock: %w", err)
+	}
+	return lock, nil
 }
 
 // empty removes what a collector before has kept.

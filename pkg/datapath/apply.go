@@ -14,6 +14,8 @@ import (
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/hook"
+	"github.com/vnetradar/radar/pkg/host"
 	"github.com/vnetradar/radar/pkg/topo"
 )
 
@@ -48,7 +50,7 @@ type applier struct {
 
 // run does everything but the lease. When it fails, undo has what was done.
 func (a *applier) run(ctx context.Context) error {
-	defer expedite(len(directions) * (len(a.c.addedPorts) + len(a.c.removedPorts)))()
+	defer hook.Expedite(len(directions) * (len(a.c.addedPorts) + len(a.c.removedPorts)))()
 	if err := a.lower(); err != nil {
 		return err
 	}
@@ -186,7 +188,7 @@ func inNode(n *domain.Node, open func(topo.NodeSpec) (netns.NsHandle, error), f 
 		return err
 	}
 	defer ns.Close()
-	return topo.DoIn(ns, f)
+	return host.InNetns(ns, f)
 }
 
 // byNode groups ports of the description, in its order.
@@ -211,11 +213,11 @@ func (a *applier) planQdiscs() error {
 	for _, n := range nodes {
 		err := inNode(n, topo.NodeSpec.Open, func() error {
 			for _, p := range of[n.ID] {
-				state, err := findClsact(p.Ifindex)
+				lacks, err := hook.LacksClsact(p.Ifindex)
 				if err != nil {
 					return fmt.Errorf("attach %s: %w", portName(a.c.next, p), err)
 				}
-				p.OwnQdisc = state == clsactMissing
+				p.OwnQdisc = lacks
 				if was := a.movedFrom(p); was != nil {
 					p.OwnQdisc = was.OwnQdisc
 				}
@@ -326,9 +328,9 @@ func (a *applier) attachHooks(was, p *domain.Port) error {
 		return replacePort(a.c.next, was, p, progs)
 	}
 	if a.c.next.Options.Hook == HookClsact {
-		created, err := ensureClsact(p.Ifindex)
+		created, err := hook.EnsureClsact(p.Ifindex)
 		if err != nil {
-			return err
+			return qdiscError(err)
 		}
 		p.OwnQdisc = created
 	}

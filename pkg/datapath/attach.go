@@ -9,10 +9,9 @@ import (
 	"path/filepath"
 	"sync/atomic"
 
-	"github.com/cilium/ebpf/link"
-
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/topo"
 )
 
@@ -197,16 +196,11 @@ func (p *plan) attachDropHook(undo *undo) error {
 	if prog == nil {
 		return nil
 	}
-	l, err := link.AttachTracing(link.TracingOptions{Program: prog})
-	if err != nil {
-		return bpfError("attach "+dropHook, err)
-	}
-	defer l.Close()
 	pin := filepath.Join(domain.PinDir(p.change.next.Name), dropLink)
-	if err := l.Pin(pin); err != nil {
-		return bpfError("pin link", err)
+	if err := hook.AttachPinned(prog, hook.Tracing(dropHook), pin); err != nil {
+		return linkError(dropHook, err)
 	}
-	undo.add(func() { _ = removeLink(pin) })
+	undo.add(func() { _ = hook.Detach(pin) })
 	p.change.next.LossHook = dropHook
 	return nil
 }

@@ -12,12 +12,12 @@ import (
 	"unsafe"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
-	"github.com/vnetradar/radar/pkg/clock"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/hook"
+	"github.com/vnetradar/radar/pkg/host/clock"
 )
 
 // Nodes that change: docs/design/0014-nodes-that-change.md. Programs at the kernel's own
@@ -59,17 +59,15 @@ func (p *plan) attachChangeHook(undo *undo) error {
 	}
 	defer c.Close()
 	for _, x := range changeProgs {
-		l, err := link.AttachTracing(link.TracingOptions{Program: c.Programs[x.prog]})
-		if err != nil {
-			return warn(bpfError("attach", err))
-		}
 		pin := filepath.Join(domain.PinDir(name), x.pin)
-		err = l.Pin(pin)
-		l.Close()
-		if err != nil {
-			return bpfError("pin link", err)
+		err := hook.AttachPinned(c.Programs[x.prog], hook.Tracing(x.prog), pin)
+		if failed, ok := errors.AsType[*hook.Error](err); ok && failed.Step == "attach" {
+			return warn(linkError("", err))
 		}
-		undo.add(func() { _ = removeLink(pin) })
+		if err != nil {
+			return linkError("", err)
+		}
+		undo.add(func() { _ = hook.Detach(pin) })
 	}
 	p.change.next.ChangeHook = changeHook
 	return nil

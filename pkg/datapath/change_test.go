@@ -583,7 +583,7 @@ func TestMoveInTraffic(t *testing.T) {
 				time.Sleep(50 * time.Millisecond)
 			})
 			// Each change may meet a packet that is between the two programs of the node, one on
-			// a CPU: it goes by the new interface as it is (docs/limits.md).
+			// a CPU: it goes by the new interface as it is (docs/links.md).
 			o.wantBut(8*runtime.NumCPU(), 100)
 		})
 	})

@@ -8,7 +8,8 @@ import (
 	"os/exec"
 	"strings"
 
-	"github.com/vnetradar/radar/pkg/kernel"
+	"github.com/vnetradar/radar/pkg/hook"
+	"github.com/vnetradar/radar/pkg/host/kernel"
 )
 
 // Level says how grave a finding is.
@@ -51,16 +52,16 @@ func (f Features) checkKernel() Check {
 func (f Features) checkRights() Check {
 	c := Check{Name: "rights", Level: OK, Detail: "all capabilities needed"}
 	var lacks []string
-	for _, missing := range missingCaps(f.Caps) {
+	for _, missing := range kernel.MissingCaps(f.Caps) {
 		c.Level = Fail
-		lacks = append(lacks, fmt.Sprintf("no %s (to %s)", missing.name, missing.needed))
+		lacks = append(lacks, fmt.Sprintf("no %s (to %s)", missing.Name, missing.Needed))
 	}
-	for _, wished := range capabilities {
-		if wished.without != "" && f.Caps&(1<<wished.bit) == 0 {
+	for _, wished := range kernel.Capabilities {
+		if wished.Without != "" && f.Caps&(1<<wished.Bit) == 0 {
 			if c.Level == OK {
 				c.Level = Warn
 			}
-			lacks = append(lacks, fmt.Sprintf("no %s (%s)", wished.name, wished.without))
+			lacks = append(lacks, fmt.Sprintf("no %s (%s)", wished.Name, wished.Without))
 		}
 	}
 	if c.Level != OK {
@@ -145,11 +146,11 @@ func (f Features) checkQueues() Check {
 func (f Features) checkPins() Check {
 	c := Check{Name: "bpffs", Level: OK, Detail: "mounted at " + f.BPFFS}
 	switch {
-	case f.BPFFS == "" && otherMountNS():
-		c.Level, c.Detail = Fail, "no BPF file system at "+bpffsPath+", and this process has a mount namespace of its own: pins would not outlive it"
-		c.Fix = "run outside `ip netns exec`; in a container, bind-mount the host's " + bpffsPath
+	case f.BPFFS == "" && kernel.InOtherMountNS():
+		c.Level, c.Detail = Fail, "no BPF file system at "+hook.BPFFS+", and this process has a mount namespace of its own: pins would not outlive it"
+		c.Fix = "run outside `ip netns exec`; in a container, bind-mount the host's " + hook.BPFFS
 	case f.BPFFS == "":
-		c.Detail = "not mounted at " + bpffsPath + "; radar attach mounts it"
+		c.Detail = "not mounted at " + hook.BPFFS + "; radar attach mounts it"
 	}
 	return c
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/pkg/hook"
 )
 
 // addForeignFilter puts someone else's program on r/e1.
@@ -17,7 +19,7 @@ func addForeignFilter(t *testing.T, l *lab, prio uint16) {
 	p := newForeign(t)
 	index := l.Index("r", "e1")
 	err := l.specs("r")[0].Do(func() error {
-		if _, err := ensureClsact(index); err != nil {
+		if _, err := hook.EnsureClsact(index); err != nil {
 			return err
 		}
 		return netlink.FilterAdd(&netlink.BpfFilter{
@@ -35,7 +37,7 @@ func addForeignFilter(t *testing.T, l *lab, prio uint16) {
 // A filter of our priority is named, and nothing is attached anywhere.
 func TestForeignFilterOfOurPriority(t *testing.T) {
 	l := newChain(t, HookClsact)
-	addForeignFilter(t, l, filterPrio)
+	addForeignFilter(t, l, hook.FilterPriority)
 	before := l.tc(chain...)
 	_, err := Attach(t.Context(), l.request(chain...))
 	if !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), "someone") || !strings.Contains(err.Error(), "r/e1") {

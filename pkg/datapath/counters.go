@@ -9,10 +9,10 @@ import (
 	"path/filepath"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/link"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/hook"
 )
 
 // Group says what a counter's packets have in common.
@@ -134,19 +134,14 @@ func (h *Handle) lossMissed() (uint64, error) {
 
 // openLossHook returns nil if the domain has none.
 func openLossHook(name string) (*ebpf.Program, error) {
-	l, err := link.LoadPinnedLink(filepath.Join(domain.PinDir(name), dropLink), nil)
+	at, err := hook.Look(filepath.Join(domain.PinDir(name), dropLink))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("open link of the loss hook: %w", err)
+	if failed, ok := errors.AsType[*hook.Error](err); ok {
+		return nil, fmt.Errorf("%s of the loss hook: %w", failed.Step, failed.Cause)
 	}
-	defer l.Close()
-	info, err := l.Info()
-	if err != nil {
-		return nil, fmt.Errorf("read link of the loss hook: %w", err)
-	}
-	prog, err := ebpf.NewProgramFromID(info.Program)
+	prog, err := ebpf.NewProgramFromID(at.Program)
 	if err != nil {
 		return nil, fmt.Errorf("open the loss hook: %w", err)
 	}

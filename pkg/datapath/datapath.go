@@ -22,6 +22,8 @@ import (
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/pkg/host/kernel"
 )
 
 // ErrUnsupported says that the kernel or the process lacks something: a feature,
@@ -77,7 +79,7 @@ func bpfError(what string, err error) error {
 	case errors.Is(err, ebpf.ErrNotSupported):
 		return &kindError{kind: ErrUnsupported, text: what, cause: err}
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
-		return &kindError{kind: ErrUnsupported, text: what + ": " + MissingRights(), cause: err}
+		return &kindError{kind: ErrUnsupported, text: what + ": " + kernel.MissingRights(), cause: err}
 	}
 	return &kindError{kind: ErrLoad, text: what, cause: err}
 }

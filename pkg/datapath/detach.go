@@ -10,10 +10,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/vishvananda/netlink"
-
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/topo"
 )
 
@@ -186,21 +185,21 @@ func detachAll(ctx context.Context, d *domain.Domain, req DetachRequest) (*Detac
 	} else {
 		stopUndescribed(req.Domain)
 	}
-	defer expedite(len(directions) * r.Ports)()
-	ids := pinnedMapIDs(req.Domain)
+	defer hook.Expedite(len(directions) * r.Ports)()
+	ids := pinnedMaps(req.Domain)
 	errs := []error{removeFilters(req.Domain, d), removePins(domain.PinDir(req.Domain))}
 	if err := errors.Join(errs...); err != nil {
 		// The description stays, so that detaching can be tried again.
 		return r, fmt.Errorf("detach domain %q: %w", req.Domain, err)
 	}
 	if req.Silent != nil {
-		awaitPrograms()
+		hook.AwaitPrograms()
 		req.Silent()
 	}
 	if err := os.RemoveAll(domain.Dir(req.Domain)); err != nil {
 		return r, fmt.Errorf("remove state directory: %w", err)
 	}
-	awaitGone(ids)
+	hook.AwaitFreed(ids)
 	return r, nil
 }
 
@@ -284,8 +283,10 @@ func removeFilters(name string, d *domain.Domain) error {
 			}
 		}
 	}
-	each(func(p *domain.Port) error { return removeFilter(p.Ifindex, directions[1], filterName(name)) })
-	each(func(p *domain.Port) error { return detachClsact(p.Ifindex, name, p.OwnQdisc) })
+	d.Name = name // whatever it says
+	egress := directions[1]
+	each(func(p *domain.Port) error { return egress.failed(egress.at(d, p).Detach()) })
+	each(func(p *domain.Port) error { return detachPort(d, p) })
 	return errors.Join(errs...)
 }
 
@@ -296,13 +297,10 @@ func sweepFilters(name string) error {
 	var errs []error
 	for _, ns := range append(topo.Namespaces(), topo.Host()) {
 		err := ns.Do(func() error {
-			links, err := topo.RetryDump(netlink.LinkList)
-			if err != nil {
-				return fmt.Errorf("list interfaces: %w", err)
-			}
-			var errs []error
-			for _, l := range links {
-				errs = append(errs, detachClsact(l.Attrs().Index, name, false))
+			filters, err := hook.Filters(filterName(name))
+			errs := []error{err}
+			for _, f := range filters {
+				errs = append(errs, directions[f.Direction].failed(f.Remove()))
 			}
 			return errors.Join(errs...)
 		})

@@ -15,6 +15,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/host/clock"
 )
 
 func TestOpenNotAttached(t *testing.T) {
@@ -33,7 +34,7 @@ func TestLease(t *testing.T) {
 	if every := h.RenewEvery(); every != time.Second {
 		t.Errorf("renew every %v", every)
 	}
-	*h.lease() = monotonic() - uint64(time.Second) // it ran out
+	*h.lease() = clock.Monotonic() - uint64(time.Second) // it ran out
 	if left, ends, err := h.LeaseLeft(); left > -time.Second || !ends || err != nil {
 		t.Errorf("lease that ran out: %v, %v, %v", left, ends, err)
 	}
@@ -138,7 +139,7 @@ func putSlot(t *testing.T, h *Handle, s slotState) {
 	m := h.maps[bpfobj.TcMapRing]
 	value := make([]byte, m.ValueSize())
 	slot := bpfobj.TcRdrSlot{
-		Pos: s.pos, T0Ns: monotonic() - uint64(s.age), State: uint8(s.state), Seg: s.seg, Segs: s.segs, Cut: uint8(s.cut),
+		Pos: s.pos, T0Ns: clock.Monotonic() - uint64(s.age), State: uint8(s.state), Seg: s.seg, Segs: s.segs, Cut: uint8(s.cut),
 	}
 	copy(value, structBytes(&slot))
 	if err := m.Put(uint32(s.pos%uint64(m.MaxEntries())), value); err != nil {
@@ -184,7 +185,7 @@ func TestInFlight(t *testing.T) {
 		}
 	}
 	// Sourced after a moment: a drain that began then does not wait for it.
-	if got, err := h.inFlight(monotonic() - uint64(30*time.Second)); err != nil || got != 0 {
+	if got, err := h.inFlight(clock.Monotonic() - uint64(30*time.Second)); err != nil || got != 0 {
 		t.Errorf("older than 30 s: %d, %v", got, err)
 	}
 }

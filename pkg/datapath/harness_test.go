@@ -246,7 +246,7 @@ type kernelObjects struct {
 // programs only.
 func (l *lab) objects() kernelObjects {
 	l.t.Helper()
-	o := kernelObjects{maps: pinnedMapIDs(l.domain)}
+	o := kernelObjects{maps: pinnedMaps(l.domain)}
 	entries, err := os.ReadDir(domain.PinDir(l.domain))
 	if err != nil {
 		l.t.Fatal(err)
@@ -281,7 +281,7 @@ func (l *lab) objects() kernelObjects {
 	return o
 }
 
-// left returns those that still exist. It opens none: see awaitGone.
+// left returns those that still exist. It opens none: see hook.AwaitFreed.
 func (o kernelObjects) left() []string {
 	var left []string
 	for _, id := range o.maps {

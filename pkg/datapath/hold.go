@@ -3,19 +3,18 @@
 package datapath
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/domain"
-	"github.com/vnetradar/radar/pkg/statedir"
+	"github.com/vnetradar/radar/pkg/host"
+	"github.com/vnetradar/radar/pkg/host/statedir"
 )
 
 // Pins belong to the machine, state directories do not: whoever uses another one sees pins
@@ -69,7 +68,7 @@ func heldElsewhere(name string) error {
 	if !errors.Is(err, unix.EWOULDBLOCK) {
 		return fmt.Errorf("look who keeps domain %q: %w", name, err)
 	}
-	pids, err := holders(dir)
+	pids, err := host.LockHolders(dir)
 	if err != nil {
 		return fmt.Errorf("look who keeps domain %q: %w", name, err)
 	}
@@ -94,33 +93,6 @@ func heldElsewhere(name string) error {
 		}
 	}
 	return nil
-}
-
-// holders are the processes that hold a lock of the open file, as far as they can be seen.
-func holders(file *os.File) ([]int, error) {
-	var st unix.Stat_t
-	if err := unix.Fstat(int(file.Fd()), &st); err != nil {
-		return nil, err
-	}
-	want := fmt.Sprintf("%02x:%02x:%d", unix.Major(st.Dev), unix.Minor(st.Dev), st.Ino)
-	locks, err := os.Open("/proc/locks")
-	if err != nil {
-		return nil, err
-	}
-	defer locks.Close()
-	var pids []int
-	sc := bufio.NewScanner(locks)
-	for sc.Scan() {
-		// "1: FLOCK  ADVISORY  READ 123 00:1f:456 0 EOF"; who waits for a lock has "->" behind the number.
-		f := strings.Fields(sc.Text())
-		if len(f) < 6 || f[1] != "FLOCK" || f[5] != want {
-			continue
-		}
-		if pid, err := strconv.Atoi(f[4]); err == nil && pid > 0 {
-			pids = append(pids, pid)
-		}
-	}
-	return pids, sc.Err()
 }
 
 // stateOf returns the state directory by which that process keeps the domain, "" if it is

@@ -3,22 +3,22 @@
 package datapath
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/cilium/ebpf"
-	"github.com/vishvananda/netlink"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/hook"
+	"github.com/vnetradar/radar/pkg/host/kernel"
 )
 
 // directions are the two hooks of a port. Ingress comes first: a port that only
 // restores is harmless, one that only marks is not.
 var directions = [2]direction{
-	{name: "in", stub: "rdr_in", prog: bpfobj.TcRdrProgRDR_PROG_INGRESS,
-		attach: ebpf.AttachTCXIngress, parent: netlink.HANDLE_MIN_INGRESS},
-	{name: "out", stub: "rdr_out", prog: bpfobj.TcRdrProgRDR_PROG_EGRESS,
-		attach: ebpf.AttachTCXEgress, parent: netlink.HANDLE_MIN_EGRESS},
+	{Direction: hook.Ingress, name: "in", stub: "rdr_in", prog: bpfobj.TcRdrProgRDR_PROG_INGRESS},
+	{Direction: hook.Egress, name: "out", stub: "rdr_out", prog: bpfobj.TcRdrProgRDR_PROG_EGRESS},
 }
 
 // chooseHook settles "auto" and refuses what the kernel lacks.
@@ -36,28 +36,34 @@ func chooseHook(want string, f Features) (string, error) {
 	return "", unsupportedf("this kernel (%s) has neither TCX nor clsact with BPF: see radar check", f.Kernel)
 }
 
-// attachPort attaches both programs to a port. It runs in the port's namespace.
-// On failure nothing of it stays.
-func attachPort(dom *domain.Domain, port *domain.Port, progs *ebpf.Map) error {
-	for _, d := range directions {
-		if err := attachHook(dom, port, d, progs); err != nil {
-			_ = detachPort(dom, port) // the first error is the one to tell
-			return err
-		}
+// at is one of a port's hooks, with what the domain's program there is known by.
+func (d direction) at(dom *domain.Domain, port *domain.Port) hook.TC {
+	return hook.TC{
+		By: dom.Options.Hook, Ifindex: port.Ifindex, Direction: d.Direction,
+		Pin: linkPin(dom.Name, port.ID, d), Name: filterName(dom.Name),
 	}
-	return nil
 }
 
-func attachHook(dom *domain.Domain, port *domain.Port, d direction, progs *ebpf.Map) error {
+// put loads the program of one hook of a port and lets attach put it there.
+func (d direction) put(port *domain.Port, progs *ebpf.Map, attach func(*ebpf.Program) error) error {
 	stub, err := newStub(d, port, progs)
 	if err != nil {
 		return bpfError("load "+d.stub, err)
 	}
 	defer stub.Close()
-	if dom.Options.Hook == HookTCX {
-		return attachTCX(port.Ifindex, d, stub, linkPin(dom.Name, port.ID, d))
+	return d.failed(attach(stub))
+}
+
+// attachPort attaches both programs to a port. It runs in the port's namespace.
+// On failure nothing of it stays.
+func attachPort(dom *domain.Domain, port *domain.Port, progs *ebpf.Map) error {
+	for _, d := range directions {
+		if err := d.put(port, progs, d.at(dom, port).Attach); err != nil {
+			_ = detachPort(dom, port) // the first error is the one to tell
+			return err
+		}
 	}
-	return addFilter(port.Ifindex, d, filterName(dom.Name), stub)
+	return nil
 }
 
 // replacePort is attachPort for an interface that has the programs of another port of
@@ -68,9 +74,9 @@ func replacePort(dom *domain.Domain, old, port *domain.Port, progs *ebpf.Map) er
 		return attachPort(dom, port, progs)
 	}
 	for _, d := range directions {
-		if err := exchangeFilter(dom, port, d, progs); err != nil {
+		if err := d.put(port, progs, d.at(dom, port).Replace); err != nil {
 			for _, d := range directions {
-				_ = exchangeFilter(dom, old, d, progs) // the first error is the one to tell
+				_ = d.put(old, progs, d.at(dom, old).Replace) // the first error is the one to tell
 			}
 			return err
 		}
@@ -78,44 +84,85 @@ func replacePort(dom *domain.Domain, old, port *domain.Port, progs *ebpf.Map) er
 	return nil
 }
 
-// exchangeFilter makes the domain's filter at one hook the port's.
-func exchangeFilter(dom *domain.Domain, port *domain.Port, d direction, progs *ebpf.Map) error {
-	stub, err := newStub(d, port, progs)
-	if err != nil {
-		return bpfError("load "+d.stub, err)
-	}
-	defer stub.Close()
-	return replaceFilter(port.Ifindex, d, filterName(dom.Name), stub)
-}
-
 // detachPort takes both programs off a port, in the reverse order, and with them
 // a clsact qdisc that is ours and empty. It runs in the port's namespace where
 // that still exists. What is gone already is no error.
 func detachPort(dom *domain.Domain, port *domain.Port) error {
-	if dom.Options.Hook == HookTCX {
-		return detachTCX(dom.Name, port.ID)
+	var errs []error
+	for i := len(directions) - 1; i >= 0; i-- {
+		d := directions[i]
+		errs = append(errs, d.failed(d.at(dom, port).Detach()))
 	}
-	return detachClsact(port.Ifindex, dom.Name, port.OwnQdisc)
+	err := errors.Join(errs...)
+	if dom.Options.Hook == HookTCX || err != nil || !port.OwnQdisc {
+		return err
+	}
+	return hook.RemoveClsact(port.Ifindex)
 }
 
 // attached says whether both programs are on the port: its interface can be gone
 // and another one have its number. It runs in the port's namespace.
 func attached(dom *domain.Domain, port *domain.Port) bool {
 	for _, d := range directions {
-		if !hookAttached(dom, port, d) {
+		if !d.at(dom, port).Stands() {
 			return false
 		}
 	}
 	return true
 }
 
-// hookAttached is attached for one of the two programs.
-func hookAttached(dom *domain.Domain, port *domain.Port, d direction) bool {
-	if dom.Options.Hook == HookTCX {
-		return tcxAttached(linkPin(dom.Name, port.ID, d), port.Ifindex)
-	}
-	return filterAttached(port.Ifindex, d, filterName(dom.Name))
-}
-
 // filterName is how our clsact filters are recognised.
 func filterName(domainName string) string { return fmt.Sprintf("radar:%s", domainName) }
+
+// linkError is what an error of a link means to the user. what is the program; "" for several.
+func linkError(what string, err error) error {
+	e, ok := errors.AsType[*hook.Error](err)
+	if !ok {
+		return err
+	}
+	text := e.Step
+	if e.Subject != "" && what != "" {
+		text += " " + what
+	}
+	switch e.Kind {
+	case hook.ErrUnsupported:
+		return &kindError{kind: ErrUnsupported, text: text, cause: e.Cause}
+	case hook.ErrPermission:
+		return &kindError{kind: ErrUnsupported, text: text + ": " + kernel.MissingRights(), cause: e.Cause}
+	}
+	return &kindError{kind: ErrLoad, text: text, cause: e.Cause}
+}
+
+// qdiscError is what an error of making the qdisc for filters means to the user.
+func qdiscError(err error) error {
+	if errors.Is(err, hook.ErrBusy) {
+		return usagef("an ingress qdisc is in the place of clsact: remove it (tc qdisc del dev IF ingress), or use --hook tcx")
+	}
+	return direction{}.failed(err)
+}
+
+// failed is what an error of one of a port's hooks means to the user.
+func (d direction) failed(err error) error {
+	e, ok := errors.AsType[*hook.Error](err)
+	switch {
+	case !ok:
+		return err
+	case e.Step == "attach", e.Step == "pin link":
+		return linkError(d.stub, err)
+	case e.Step == "remove pin":
+		return err
+	}
+	text := e.Step
+	if e.Subject != "" {
+		text += " " + d.stub
+	}
+	switch e.Kind {
+	case hook.ErrBusy:
+		return usagef("the %s hook already has a filter of priority %d (%s): give that one another priority, or use --hook tcx", d.name, hook.FilterPriority, e.By)
+	case hook.ErrPermission:
+		return &kindError{kind: ErrUnsupported, text: text + ": " + kernel.MissingRights(), cause: e.Cause}
+	case hook.ErrUnsupported:
+		return &kindError{kind: ErrUnsupported, text: text + " (modprobe sch_ingress cls_bpf)", cause: e.Cause}
+	}
+	return fmt.Errorf("%s: %w", text, e.Cause)
+}

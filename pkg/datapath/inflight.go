@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/host/clock"
 )
 
 // drainPoll is how often the ring is looked at while draining, unless looking
@@ -54,14 +55,14 @@ func (h *Handle) slot(pos uint64) (s slotHead, ok bool) {
 // InFlight returns how many packets (trains count once while they are whole) are
 // under way: marked within the timeout and not delivered, lost or gone, or with copies of which
 // that is not known.
-func (h *Handle) InFlight() (int, error) { return h.inFlight(monotonic()) }
+func (h *Handle) InFlight() (int, error) { return h.inFlight(clock.Monotonic()) }
 
 // inFlight counts those that were marked before a time.
 func (h *Handle) inFlight(before uint64) (int, error) {
 	if _, err := h.slots(); err != nil {
 		return 0, err
 	}
-	now, timeout := monotonic(), uint64(h.Domain.Options.Timeout)
+	now, timeout := clock.Monotonic(), uint64(h.Domain.Options.Timeout)
 	n := 0
 	for i := range uint64(h.Domain.Options.Slots) {
 		s, ok := h.slot(i)
@@ -87,7 +88,7 @@ func (h *Handle) inFlight(before uint64) (int, error) {
 // stopped. progress, if not nil, is told how many are left. It returns how many
 // are left at the end; ctx ending early is an error.
 func (h *Handle) Drain(ctx context.Context, progress func(inFlight int)) (inFlight int, err error) {
-	before := monotonic()
+	before := clock.Monotonic()
 	for {
 		start := time.Now()
 		if inFlight, err = h.inFlight(before); err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/host/clock"
 )
 
 // arrivedFor is how long after its source a packet that has arrived keeps its key:
@@ -58,7 +59,7 @@ func (h *Handle) expired(pos uint64) bool {
 	case s.pos > pos:
 		return true // overwritten by a later packet
 	}
-	age := time.Duration(max(int64(monotonic()-s.t0), 0))
+	age := time.Duration(max(int64(clock.Monotonic()-s.t0), 0))
 	const ended = bpfobj.TcRdrStateRDR_ST_DONE | bpfobj.TcRdrStateRDR_ST_LOST
 	return age >= h.Domain.Options.Timeout ||
 		age >= arrivedFor && s.state&ended == bpfobj.TcRdrStateRDR_ST_DONE

@@ -9,9 +9,8 @@ import (
 	"time"
 	"unsafe"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/host/clock"
 )
 
 // Values of the lease that are no time. Sources mark while CLOCK_MONOTONIC is
@@ -39,7 +38,7 @@ func (h *Handle) hashKeys() HashKeys {
 func (h *Handle) Renew() error {
 	until := uint64(leaseForever)
 	if h.Domain.Options.Lease > 0 {
-		until = monotonic() + uint64(h.Domain.Options.Lease)
+		until = clock.Monotonic() + uint64(h.Domain.Options.Lease)
 	}
 	for {
 		was := atomic.LoadUint64(h.lease())
@@ -70,7 +69,7 @@ func (h *Handle) LeaseLeft() (left time.Duration, ends bool, err error) {
 	if until == leaseForever {
 		return 0, false, nil
 	}
-	return time.Duration(until - monotonic()), true, nil
+	return time.Duration(until - clock.Monotonic()), true, nil
 }
 
 // StopSources ends the lease for good: no packet is marked any more, packets
@@ -78,12 +77,4 @@ func (h *Handle) LeaseLeft() (left time.Duration, ends bool, err error) {
 func (h *Handle) StopSources() error {
 	atomic.StoreUint64(h.lease(), leaseDetaching)
 	return nil
-}
-
-// monotonic is the programs' clock, bpf_ktime_get_ns.
-func monotonic() uint64 {
-	var ts unix.Timespec
-	// It cannot fail: the clock exists and the pointer is good.
-	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts)
-	return uint64(ts.Nano())
 }

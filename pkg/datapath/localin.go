@@ -5,16 +5,15 @@ package datapath
 import (
 	"errors"
 	"fmt"
-	"math"
+	"io"
 	"path/filepath"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/asm"
-	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/topo"
 )
 
@@ -24,13 +23,6 @@ const localHook = "netfilter/LOCAL_IN"
 // localInProg is the pin of that program.
 const localInProg = "prog-local_in"
 
-// firstPriority puts it before all others on the hook: delivered means that the packet
-// has arrived, whatever rules for INPUT do with it. (The very first number is refused.)
-const firstPriority = math.MinInt32 + 1
-
-// localProtocols are those that have the hook.
-var localProtocols = []link.NetfilterProtocolFamily{link.NetfilterProtoIPv4, link.NetfilterProtoIPv6}
-
 // localIn is what a Handle holds in one node.
 //
 // A netfilter link keeps its network namespace alive, and with it the interfaces of a
@@ -39,7 +31,7 @@ var localProtocols = []link.NetfilterProtocolFamily{link.NetfilterProtoIPv4, lin
 // does. Without it such packets end as expired; nothing else changes.
 type localIn struct {
 	spec  topo.NodeSpec
-	links []link.Link
+	links []io.Closer
 }
 
 func (l *localIn) close() {
@@ -115,13 +107,15 @@ func attachLocalIn(domainName string, spec topo.NodeSpec) (*localIn, error) {
 	}
 	defer prog.Close()
 	err = spec.Do(func() error {
-		for _, proto := range localProtocols {
-			x, err := link.AttachNetfilter(localInOptions(prog, proto))
+		for _, ip6 := range []bool{false, true} {
+			// Before all others: delivered means that the packet has arrived, whatever rules
+			// for INPUT do with it.
+			x, err := hook.Attach(prog, hook.Netfilter{IPv6: ip6, Hook: hook.LocalIn, Priority: hook.First})
 			if errors.Is(err, unix.EAFNOSUPPORT) {
 				continue // a kernel without IPv6
 			}
 			if err != nil {
-				return bpfError("attach "+localHook, err)
+				return linkError(localHook, err)
 			}
 			l.links = append(l.links, x)
 		}
@@ -132,12 +126,6 @@ func attachLocalIn(domainName string, spec topo.NodeSpec) (*localIn, error) {
 		return nil, err
 	}
 	return l, nil
-}
-
-func localInOptions(prog *ebpf.Program, proto link.NetfilterProtocolFamily) link.NetfilterOptions {
-	return link.NetfilterOptions{
-		Program: prog, ProtocolFamily: proto, Hook: link.NetfilterInetLocalIn, Priority: firstPriority,
-	}
 }
 
 // ReleaseGone lets go of namespaces that are gone but for us, and of nodes that others
@@ -154,23 +142,4 @@ func (h *Handle) ReleaseGone() {
 			delete(h.localIn, id)
 		}
 	}
-}
-
-// probeLocalIn says whether the kernel takes netfilter programs. It runs in a namespace
-// of its own.
-func probeLocalIn() bool {
-	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
-		Name: "rdr_probe", Type: ebpf.Netfilter, AttachType: ebpf.AttachNetfilter, License: license,
-		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 1), asm.Return()}, // NF_ACCEPT
-	})
-	if err != nil {
-		return false
-	}
-	defer prog.Close()
-	l, err := link.AttachNetfilter(localInOptions(prog, link.NetfilterProtoIPv4))
-	if err != nil {
-		return false
-	}
-	l.Close()
-	return true
 }

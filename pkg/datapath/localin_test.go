@@ -13,7 +13,7 @@ import (
 
 	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/domain"
-	"github.com/vnetradar/radar/pkg/kernel"
+	"github.com/vnetradar/radar/pkg/host/kernel"
 )
 
 // netfilterLinks counts the links of the domain's program at LOCAL_IN.

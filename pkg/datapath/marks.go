@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
-	"github.com/vnetradar/radar/pkg/clock"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/host/clock"
 	"github.com/vnetradar/radar/pkg/topo"
 )
 

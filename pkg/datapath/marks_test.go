@@ -105,8 +105,8 @@ func TestGiveMarksUp(t *testing.T) {
 				"r/d1 "+internalPort+"|late|apart", "r/e0 "+internalPort+"|late|apart", "r/e1 "+internalPort+"|late|apart")
 			l.Run("r", "ip", "link", "del", "d0")
 			l.refresh()
-			if marked := named(t, h)["marked"]; marked < 4*200 { // by a, r, b, r
-				t.Errorf("%d packets are marked, not each by its sender and anew by r", marked)
+			if counters := named(t, h); counters["marked"] < 4*200 { // by a, r, b, r
+				t.Errorf("%d packets are marked, not each by its sender and anew by r: %v", counters["marked"], counters)
 			}
 			given, err := h.SettleMarks(t.Context(), uses)
 			if err != nil {

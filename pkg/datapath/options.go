@@ -13,6 +13,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/hook"
 )
 
 // Options are what a user chooses for a domain; they hold for its life.
@@ -36,8 +37,8 @@ type Options struct {
 // Hooks by which programs are attached.
 const (
 	HookAuto   = "auto"
-	HookTCX    = "tcx"
-	HookClsact = "clsact"
+	HookTCX    = hook.ByTCX
+	HookClsact = hook.ByClsact
 )
 
 // How IPv6 packets are measured: their index in hop limit and flow label, or found by

@@ -8,13 +8,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/cilium/ebpf"
-	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/domain"
-	"github.com/vnetradar/radar/pkg/statedir"
+	"github.com/vnetradar/radar/pkg/hook"
+	"github.com/vnetradar/radar/pkg/host/statedir"
 )
 
 // Names of pins in the domain's directory: maps have their own name, links begin
@@ -33,14 +34,12 @@ func linkPin(domainName string, port uint16, d direction) string {
 // mountBPFFS mounts the BPF file system where it is missing. It stays: other
 // programs may come to use it.
 func mountBPFFS() error {
-	if isBPFFS(bpffsPath) {
-		return nil
+	err := hook.Mount()
+	if errors.Is(err, hook.ErrFleeting) {
+		return unsupportedf("no BPF file system at %s, and one mounted here would end with this mount namespace: run outside `ip netns exec`; in a container, bind-mount the host's %s", hook.BPFFS, hook.BPFFS)
 	}
-	if otherMountNS() {
-		return unsupportedf("no BPF file system at %s, and one mounted here would end with this mount namespace: run outside `ip netns exec`; in a container, bind-mount the host's %s", bpffsPath, bpffsPath)
-	}
-	if err := unix.Mount("bpf", bpffsPath, "bpf", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=0700"); err != nil {
-		return &kindError{kind: ErrUnsupported, cause: err, text: "mount the BPF file system at " + bpffsPath}
+	if failed, ok := errors.AsType[*hook.Error](err); ok {
+		return &kindError{kind: ErrUnsupported, cause: failed.Cause, text: failed.Step + " " + failed.Subject}
 	}
 	return nil
 }
@@ -93,31 +92,34 @@ func removePins(dir string) error {
 	if err := statedir.Check(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("pin directory: %w", err) // whatever that is, we have not made it
 	}
-	entries, err := os.ReadDir(dir)
+	pins, err := hook.Pins(dir, "")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("list pins: %w", err)
 	}
 	var errs []error
 	// Egress hooks first, so that nothing is marked that nobody would restore.
 	for _, egress := range []bool{true, false} {
-		for _, e := range entries {
-			name := e.Name()
-			if strings.HasPrefix(name, linkPrefix) && egress == strings.HasSuffix(name, "-"+directions[1].name) {
-				errs = append(errs, removeLink(filepath.Join(dir, name)))
+		for _, pin := range pins {
+			if isLink(pin) && egress == strings.HasSuffix(pin, "-"+directions[1].name) {
+				errs = append(errs, hook.Detach(pin))
 			}
 		}
 	}
-	for _, e := range entries {
-		if !strings.HasPrefix(e.Name(), linkPrefix) {
-			errs = append(errs, removePin(filepath.Join(dir, e.Name())))
+	for _, pin := range pins {
+		if !isLink(pin) {
+			errs = append(errs, hook.Detach(pin))
 		}
 	}
-	errs = append(errs, removePin(dir))
-	// The parents are shared with other domains: they stay unless empty.
-	for parent := filepath.Dir(dir); parent != bpffsPath && len(parent) > len(bpffsPath); parent = filepath.Dir(parent) {
-		if os.Remove(parent) != nil {
-			break
-		}
+	return errors.Join(append(errs, hook.RemoveDir(dir))...)
+}
+
+func isLink(pin string) bool { return strings.HasPrefix(filepath.Base(pin), linkPrefix) }
+
+// pinnedMaps are the numbers of the domain's maps.
+func pinnedMaps(domainName string) []ebpf.MapID {
+	pins, err := hook.Pins(domain.PinDir(domainName), "")
+	if err != nil {
+		return nil
 	}
-	return errors.Join(errs...)
+	return hook.PinnedMaps(slices.DeleteFunc(pins, isLink))
 }

@@ -12,9 +12,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/vnetradar/radar/pkg/clock"
 	"github.com/vnetradar/radar/pkg/domain"
-	"github.com/vnetradar/radar/pkg/statedir"
+	"github.com/vnetradar/radar/pkg/host/clock"
+	"github.com/vnetradar/radar/pkg/host/kernel"
+	"github.com/vnetradar/radar/pkg/host/statedir"
 	"github.com/vnetradar/radar/pkg/topo"
 )
 
@@ -145,7 +146,7 @@ func (p *plan) newDomain(req AttachRequest) (*domain.Domain, error) {
 	f := Probe()
 	p.features = f
 	if !f.Tested {
-		return nil, unsupportedf("%s", MissingRights())
+		return nil, unsupportedf("%s", kernel.MissingRights())
 	}
 	hook, err := chooseHook(o.Hook, f)
 	if err != nil {
@@ -321,7 +322,7 @@ func present(d *domain.Domain, n *domain.Node, s topo.NodeSpec) bool {
 				continue
 			}
 			for _, dir := range directions {
-				found = found || hookAttached(d, p, dir)
+				found = found || dir.at(d, p).Stands()
 			}
 		}
 		return nil

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/lab/test/need"
-	"github.com/vnetradar/radar/pkg/kernel"
+	"github.com/vnetradar/radar/pkg/host/kernel"
 )
 
 // nobody is a user without any right.
@@ -182,42 +182,6 @@ func TestChooseHook(t *testing.T) {
 		got, err := chooseHook(c.want, Features{TCX: c.tcx, Clsact: c.clsact})
 		if got != c.got || (err == nil) != (c.got != "") {
 			t.Errorf("%+v: %q, %v", c, got, err)
-		}
-	}
-}
-
-func TestParseCaps(t *testing.T) {
-	caps, err := parseCaps("Name:\tx\nCapInh:\t0000000000000000\nCapEff:\t000001fffeffffff\nCapBnd:\t0\n")
-	if err != nil || caps != 0x1fffeffffff {
-		t.Errorf("%#x, %v", caps, err)
-	}
-	if missing := missingCaps(caps); len(missing) != 0 {
-		t.Errorf("missing %v", missing)
-	}
-	if missing := missingCaps(1 << unix.CAP_NET_ADMIN); len(missing) != 2 || missing[0].name != "CAP_SYS_ADMIN" || missing[1].name != "CAP_NET_BROADCAST" {
-		t.Errorf("missing %v", missing)
-	}
-	for _, bad := range []string{"", "CapEff:\tx\n"} {
-		if _, err := parseCaps(bad); err == nil {
-			t.Errorf("parseCaps(%q) takes it", bad)
-		}
-	}
-}
-
-func TestOtherMountNS(t *testing.T) {
-	for _, c := range []struct {
-		name, ours, first string
-		ancestors         []string
-		want              bool
-	}{
-		{"the machine's own", "a", "a", []string{"a", "a"}, false},
-		{"ip netns exec", "b", "a", []string{"a"}, true},
-		{"nsenter into process 1's", "a", "a", []string{"b"}, false},
-		{"process 1 is silent", "a", "", []string{"a", ""}, false},
-		{"process 1 is silent, ip netns exec", "b", "", []string{"", "a"}, true},
-	} {
-		if got := isOtherMountNS(c.ours, c.first, c.ancestors); got != c.want {
-			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}
 }

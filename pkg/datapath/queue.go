@@ -10,10 +10,10 @@ import (
 	"strings"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/link"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/hook"
 )
 
 // queueHook is where the program stands that sees packets leave queues. It runs for
@@ -64,7 +64,7 @@ func (a *applier) followQueues() error {
 
 func (h *Handle) queuePin() string { return filepath.Join(domain.PinDir(h.Domain.Name), queueLink) }
 
-func (h *Handle) removeQueueHook() error { return removeLink(h.queuePin()) }
+func (h *Handle) removeQueueHook() error { return hook.Detach(h.queuePin()) }
 
 // attachQueueHook loads the program, which uses the domain's maps, and pins its link.
 func (h *Handle) attachQueueHook() error {
@@ -92,15 +92,7 @@ func (h *Handle) attachQueueHook() error {
 		return bpfError("load "+queueHook, err)
 	}
 	defer c.Close()
-	l, err := link.AttachTracing(link.TracingOptions{Program: c.Programs[bpfobj.TraceProgRadarQdiscDequeue]})
-	if err != nil {
-		return bpfError("attach "+queueHook, err)
-	}
-	defer l.Close()
-	if err := l.Pin(h.queuePin()); err != nil {
-		return bpfError("pin link", err)
-	}
-	return nil
+	return linkError(queueHook, hook.AttachPinned(c.Programs[bpfobj.TraceProgRadarQdiscDequeue], hook.Tracing(queueHook), h.queuePin()))
 }
 
 // queueSpec is the program with the constants that the domain's other programs have, but

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"github.com/google/go-cmp/cmp"
 
@@ -62,8 +63,9 @@ func wantNoTCXAt(t *testing.T, l *lab, node, port string) {
 	t.Helper()
 	index := l.Index(node, port)
 	for _, d := range directions {
+		at := map[string]ebpf.AttachType{"in": ebpf.AttachTCXIngress, "out": ebpf.AttachTCXEgress}[d.name]
 		err := l.specs(node)[0].Do(func() error {
-			result, err := link.QueryPrograms(link.QueryOptions{Target: index, Attach: d.attach})
+			result, err := link.QueryPrograms(link.QueryOptions{Target: index, Attach: at})
 			if err == nil && len(result.Programs) > 0 {
 				t.Errorf("programs left on %s/%s %s", node, port, d.name)
 			}

@@ -8,7 +8,8 @@ import (
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/domain"
-	"github.com/vnetradar/radar/pkg/kernel"
+	"github.com/vnetradar/radar/pkg/hook"
+	"github.com/vnetradar/radar/pkg/host/kernel"
 )
 
 // license of all programs: some helpers are for GPL-compatible programs only.
@@ -22,11 +23,10 @@ const tcNext = -1
 
 // direction is one of a port's two hooks.
 type direction struct {
-	name   string // of the pin's suffix
-	stub   string // the stub's name in the kernel
-	prog   bpfobj.TcRdrProg
-	attach ebpf.AttachType
-	parent uint32 // where a clsact filter hangs
+	hook.Direction
+	name string // of the pin's suffix
+	stub string // the stub's name in the kernel
+	prog bpfobj.TcRdrProg
 }
 
 // newStub loads the program that is attached to one hook of one port: it puts

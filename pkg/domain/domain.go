@@ -23,8 +23,8 @@ import (
 	"github.com/google/renameio/v2"
 	"golang.org/x/sys/unix"
 
-	"github.com/vnetradar/radar/pkg/clock"
-	"github.com/vnetradar/radar/pkg/statedir"
+	"github.com/vnetradar/radar/pkg/host/clock"
+	"github.com/vnetradar/radar/pkg/host/statedir"
 )
 
 // Version of the description and of the pins; both change with the ABI.
@@ -438,13 +438,8 @@ func TryLock(name string) (unlock func(), ok bool) {
 	if CheckName(name) != nil {
 		return nil, false
 	}
-	path := File(name, "lock")
-	fd, err := statedir.Open(path, unix.O_RDWR)
+	fd, err := statedir.TryLock(File(name, "lock"), unix.O_RDWR)
 	if err != nil {
-		return nil, false
-	}
-	if unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) != nil || !statedir.IsFile(fd, path) {
-		unix.Close(fd)
 		return nil, false
 	}
 	return func() { unix.Close(fd) }, true

@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/renameio/v2"
 
-	"github.com/vnetradar/radar/pkg/statedir"
+	"github.com/vnetradar/radar/pkg/host/statedir"
 )
 
 // movesFile is where Moves are kept.

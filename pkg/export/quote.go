@@ -11,13 +11,6 @@ import (
 )
 
 const (
-	protoICMP   = 1
-	protoTCP    = 6
-	protoUDP    = 17
-	protoFrag6  = 44 // IPv6 fragment header
-	protoICMPv6 = 58
-	protoSCTP   = 132
-
 	ipv4Header = 20
 	ipv6Header = 40
 	udpHeader  = 8
@@ -55,8 +48,8 @@ func (e *Encoder) carrier(r *record.Record, v *view) carrier {
 		header = ipv4Header
 	}
 	// Too short for their header are packets that somebody has forged.
-	isUDP := v.proto == protoUDP && v.ports && r.Len >= header+udpHeader
-	isTCP := v.proto == protoTCP && v.ports && r.Len >= header+tcpHeader
+	isUDP := v.proto == record.ProtoUDP && v.ports && r.Len >= header+udpHeader
+	isTCP := v.proto == record.ProtoTCP && v.ports && r.Len >= header+tcpHeader
 	switch {
 	case r.FragOff != nil || r.FragID != nil || r.Len < header:
 		return noCarrier
@@ -97,7 +90,7 @@ func (c carrier) shim(v *view, layout intwire.Format) intwire.Shim {
 func (e *Encoder) appendQuote(b []byte, r *record.Record, v *view, c carrier, in []byte) []byte {
 	start, proto, length := len(b), v.proto, r.Len+len(in)
 	if c == insertedUDP {
-		proto, length = protoUDP, length+udpHeader
+		proto, length = record.ProtoUDP, length+udpHeader
 	}
 	dscp := v.dscp
 	if c == behindDSCP {
@@ -116,7 +109,7 @@ func (e *Encoder) appendQuote(b []byte, r *record.Record, v *view, c carrier, in
 	case insertedUDP:
 		b = append(appendUDP(b, v.flowPort(), e.Mark.Port, length), in...)
 	case behindDSCP:
-		if v.proto == protoUDP {
+		if v.proto == record.ProtoUDP {
 			return append(appendUDP(b, v.sport, v.dport, length), in...)
 		}
 		// A whole header: the length of one that is cut, nobody could tell.
@@ -151,7 +144,7 @@ func appendIPv4(b []byte, r *record.Record, v *view, proto, tos byte, length int
 func appendIPv6(b []byte, r *record.Record, v *view, proto, class byte, length int) []byte {
 	next := proto
 	if r.FragID != nil {
-		next = protoFrag6
+		next = record.ProtoFragment
 	}
 	b = binary.BigEndian.AppendUint32(b, 6<<28|uint32(class)<<20|uint32(known(r.FlowLabel, 0))&0xfffff)
 	b = binary.BigEndian.AppendUint16(b, uint16(min(max(length-ipv6Header, 0), mostLen)))
@@ -184,16 +177,16 @@ func appendUDP(b []byte, sport, dport uint16, length int) []byte {
 // all behind IP.
 func appendTransport(b []byte, r *record.Record, v *view, length int) []byte {
 	switch v.proto {
-	case protoUDP:
+	case record.ProtoUDP:
 		if v.ports {
 			return appendUDP(b, v.sport, v.dport, length)
 		}
-	case protoTCP, protoSCTP:
+	case record.ProtoTCP, record.ProtoSCTP:
 		if v.ports {
 			b = binary.BigEndian.AppendUint16(b, v.sport)
 			return binary.BigEndian.AppendUint16(b, v.dport)
 		}
-	case protoICMP, protoICMPv6:
+	case record.ProtoICMP, record.ProtoICMPv6:
 		if r.ICMPType == nil {
 			return b
 		}

@@ -2,7 +2,11 @@
 
 package filter
 
-import "golang.org/x/net/bpf"
+import (
+	"golang.org/x/net/bpf"
+
+	"github.com/vnetradar/radar/pkg/record"
+)
 
 // value is what is known of a register, whatever the record.
 type value struct {
@@ -60,7 +64,7 @@ type state struct {
 func (s *state) possible() bool {
 	v6 := s.v6
 	if s.inner.empty() {
-		v6 = v6.without(protoFragment)
+		v6 = v6.without(record.ProtoFragment)
 	}
 	return !s.v4.empty() || !v6.empty()
 }

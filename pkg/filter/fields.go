@@ -2,7 +2,11 @@
 
 package filter
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/vnetradar/radar/pkg/record"
+)
 
 // Bits of the header's flags and fragment offset.
 const (
@@ -36,14 +40,14 @@ var ipFields = []field{
 var ip6Fields = []field{{40, 1 << 16, "payload or extension headers"}}
 
 var l4Fields = map[uint8][]field{
-	protoTCP: {
+	record.ProtoTCP: {
 		{4, 8, "TCP sequence number"}, {8, 12, "TCP acknowledgement"}, {12, 13, "TCP header length"},
 		{13, 14, "TCP flags"}, {14, 16, "TCP window"}, {16, 18, "TCP checksum"}, {18, 20, "TCP urgent pointer"},
 	},
-	protoUDP:    {{4, 6, "UDP length"}, {6, 8, "UDP checksum"}},
-	protoICMP:   {{1, 2, "ICMP code"}, {2, 4, "ICMP checksum"}},
-	protoICMPv6: {{1, 2, "ICMPv6 code"}, {2, 4, "ICMPv6 checksum"}},
-	protoSCTP:   {{4, 8, "SCTP verification tag"}, {8, 12, "SCTP checksum"}},
+	record.ProtoUDP:    {{4, 6, "UDP length"}, {6, 8, "UDP checksum"}},
+	record.ProtoICMP:   {{1, 2, "ICMP code"}, {2, 4, "ICMP checksum"}},
+	record.ProtoICMPv6: {{1, 2, "ICMPv6 code"}, {2, 4, "ICMPv6 checksum"}},
+	record.ProtoSCTP:   {{4, 8, "SCTP verification tag"}, {8, 12, "SCTP checksum"}},
 }
 
 // nameOf says what stands there, as a user would ask for it.
@@ -77,7 +81,7 @@ func (e *examiner) load(s *state, at value, size int) value {
 	off, behind := int(at.c), false
 	switch {
 	case at.isLen && int32(at.c) >= 0:
-		v, behind = loadL4(s.v4, protoICMP, off, size), true
+		v, behind = loadL4(s.v4, record.ProtoICMP, off, size), true
 	case !at.known():
 		v, behind = value{unheld: ^uint32(0), what: "what stands at an offset that is computed from the packet"}, true
 	case off == 0 && size == 1:
@@ -142,20 +146,20 @@ func (s *state) loadIP6(off, size int) value {
 	case off < ip6Bytes:
 		return value{unheld: ^uint32(0), what: nameOf("ip6", ip6Fields, off, size)}
 	}
-	fragment := s.v6.only(protoFragment)
-	plain := s.v6.without(protoFragment)
+	fragment := s.v6.only(record.ProtoFragment)
+	plain := s.v6.without(record.ProtoFragment)
 	switch {
 	case fragment.empty():
-		return loadL4(plain, protoICMPv6, off-ip6Bytes, size)
+		return loadL4(plain, record.ProtoICMPv6, off-ip6Bytes, size)
 	case !plain.empty():
-		return join(loadL4(plain, protoICMPv6, off-ip6Bytes, size), loadFragment(off-ip6Bytes, size))
+		return join(loadL4(plain, record.ProtoICMPv6, off-ip6Bytes, size), loadFragment(off-ip6Bytes, size))
 	}
 	return loadFragment(off-ip6Bytes, size)
 }
 
 // ip6Known is how many bytes an IPv6 packet is known to have in any case.
 func (s *state) ip6Known() int {
-	if s.v6.without(protoFragment).empty() {
+	if s.v6.without(record.ProtoFragment).empty() {
 		return ip6Bytes + fragmentBytes
 	}
 	return ip6Bytes

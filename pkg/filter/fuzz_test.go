@@ -96,20 +96,20 @@ func (g generator) packet6() []byte {
 		p[i] = byte(g.IntN(4))
 	}
 	p[0] |= 0x60
-	proto := []byte{protoTCP, protoUDP, protoICMPv6, protoSCTP, 89}[g.IntN(5)]
+	proto := []byte{record.ProtoTCP, record.ProtoUDP, record.ProtoICMPv6, record.ProtoSCTP, 89}[g.IntN(5)]
 	p[6] = proto
 	for _, at := range []int{8, 24} {
 		copy(p[at:], []byte{0xfe, 0x80, 15: byte(g.IntN(3))})
 	}
 	if g.IntN(3) == 0 {
-		p[6] = protoFragment
+		p[6] = record.ProtoFragment
 		p = append(p, proto, byte(g.IntN(4)), 0, []byte{0, 1, 8, 9, 6}[g.IntN(5)], 0, 0, 0, byte(g.IntN(4)))
 	}
 	begin := len(p)
 	for range 20 + g.IntN(10) {
 		p = append(p, byte(g.IntN(4)))
 	}
-	if proto == protoICMPv6 && g.IntN(2) == 0 {
+	if proto == record.ProtoICMPv6 && g.IntN(2) == 0 {
 		p[begin] = 128
 	}
 	binary.BigEndian.PutUint16(p[4:], uint16(len(p)-40))
@@ -126,7 +126,7 @@ func recordOf6(p []byte) *record.Record {
 		Len: len(p), Segs: 1, TTL: int(p[7]), DSCP: class >> 2, ECN: class & 3, FlowLabel: &label,
 	}
 	proto, l4 := p[6], p[40:]
-	if proto == protoFragment {
+	if proto == record.ProtoFragment {
 		proto = p[40]
 		r.FragID = at(int(binary.BigEndian.Uint32(p[44:])))
 		if off := be(p[42:]); off&^6 != 0 {
@@ -139,9 +139,9 @@ func recordOf6(p []byte) *record.Record {
 		return r
 	}
 	switch proto {
-	case protoTCP, protoUDP, protoSCTP:
+	case record.ProtoTCP, record.ProtoUDP, record.ProtoSCTP:
 		r.Sport, r.Dport = at(be(l4)), at(be(l4[2:]))
-	case protoICMPv6:
+	case record.ProtoICMPv6:
 		r.ICMPType = at(int(l4[0]))
 		if l4[0] == 128 || l4[0] == 129 {
 			r.ICMPID, r.ICMPSeq = at(be(l4[4:])), at(be(l4[6:]))
@@ -158,12 +158,12 @@ func (g generator) packet() []byte {
 	}
 	p[0] = 0x40 | byte(len(p)/4)
 	binary.BigEndian.PutUint16(p[6:], []uint16{0, 0x4000, 0x2000, 185, 0x2000 | 185}[g.IntN(5)])
-	p[9] = []byte{protoTCP, protoUDP, protoICMP, protoSCTP, 89}[g.IntN(5)]
+	p[9] = []byte{record.ProtoTCP, record.ProtoUDP, record.ProtoICMP, record.ProtoSCTP, 89}[g.IntN(5)]
 	copy(p[12:], []byte{10, 0, 0, byte(g.IntN(3)), 10, 0, 0, byte(g.IntN(3))})
 	for range 20 + g.IntN(10) {
 		p = append(p, byte(g.IntN(4)))
 	}
-	if p[9] == protoICMP && g.IntN(2) == 0 {
+	if p[9] == record.ProtoICMP && g.IntN(2) == 0 {
 		p[int(p[0]&15)*4] = icmpEcho
 	}
 	binary.BigEndian.PutUint16(p[2:], uint16(len(p)))
@@ -188,9 +188,9 @@ func recordOf(p []byte) *record.Record {
 		return r
 	}
 	switch p[9] {
-	case protoTCP, protoUDP, protoSCTP:
+	case record.ProtoTCP, record.ProtoUDP, record.ProtoSCTP:
 		r.Sport, r.Dport = at(be(l4)), at(be(l4[2:]))
-	case protoICMP:
+	case record.ProtoICMP:
 		r.ICMPType = at(int(l4[0]))
 		if l4[0] == icmpEcho || l4[0] == 0 {
 			r.ICMPID, r.ICMPSeq = at(be(l4[4:])), at(be(l4[6:]))

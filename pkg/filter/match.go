@@ -11,19 +11,8 @@ import (
 	"github.com/vnetradar/radar/pkg/record"
 )
 
-// IP protocols of which records hold more than addresses.
-const (
-	protoICMP   = 1
-	protoTCP    = 6
-	protoUDP    = 17
-	protoICMPv6 = 58
-	protoSCTP   = 132
-
-	protoFragment = 44 // IPv6's fragment header
-)
-
 func hasPorts(proto uint8) bool {
-	return proto == protoTCP || proto == protoUDP || proto == protoSCTP
+	return proto == record.ProtoTCP || proto == record.ProtoUDP || proto == record.ProtoSCTP
 }
 
 const (
@@ -175,7 +164,7 @@ func putIP6(ip []byte, r *record.Record, proto uint8) int {
 	if part == 0 && r.FragID == nil {
 		return ip6Bytes
 	}
-	ip[6], ip[ip6Bytes] = protoFragment, proto
+	ip[6], ip[ip6Bytes] = record.ProtoFragment, proto
 	// The offset stands three bits further left, the flag at the end.
 	binary.BigEndian.PutUint16(ip[ip6Bytes+2:], part<<3|part>>13)
 	if r.FragID != nil {
@@ -191,7 +180,7 @@ func putL4(b []byte, r *record.Record, proto uint8, v6 bool) int {
 		binary.BigEndian.PutUint16(b, uint16(*r.Sport))
 		binary.BigEndian.PutUint16(b[2:], uint16(*r.Dport))
 		return 4
-	case r.ICMPType != nil && (v6 && proto == protoICMPv6 || !v6 && proto == protoICMP):
+	case r.ICMPType != nil && (v6 && proto == record.ProtoICMPv6 || !v6 && proto == record.ProtoICMP):
 		b[0] = byte(*r.ICMPType)
 		if r.ICMPID == nil || r.ICMPSeq == nil {
 			return 1

@@ -14,7 +14,7 @@ type protoSet [4]uint64
 var allProtos = protoSet{^uint64(0), ^uint64(0), ^uint64(0), ^uint64(0)}
 
 // havePorts are the protocols whose records have ports.
-var havePorts = protoSet{}.with(protoTCP).with(protoUDP).with(protoSCTP)
+var havePorts = protoSet{}.with(record.ProtoTCP).with(record.ProtoUDP).with(record.ProtoSCTP)
 
 func (p protoSet) with(proto uint32) protoSet {
 	p[proto/64] |= 1 << (proto % 64)

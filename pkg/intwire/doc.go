@@ -26,9 +26,9 @@
 // # Where things are
 //
 // [Rows] is the one table of fields. Everything else (plans for decoding, the
-// encoder, names in JSON, tables in docs/int.md) is made from it. [Profiles] says
+// encoder, names in JSON, tables in docs/int/formats.md) is made from it. [Profiles] says
 // where programs differ from the texts.
 package intwire
 
-//go:generate sh -c "go run ./gen fields | ../../lab/section.sh ../../docs/int.md fields"
-//go:generate sh -c "go run ./gen profiles | ../../lab/section.sh ../../docs/int.md profiles"
+//go:generate sh -c "go run ./gen fields | ../../lab/section.sh ../../docs/int/formats.md fields"
+//go:generate sh -c "go run ./gen profiles | ../../lab/section.sh ../../docs/int/formats.md profiles"

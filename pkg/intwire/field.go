@@ -29,7 +29,7 @@ const (
 	NumFields
 )
 
-// names are those of the JSON form, a contract (docs/int.md).
+// names are those of the JSON form, a contract (docs/int/formats.md).
 var names = [NumFields]string{
 	NodeID:             "node_id",
 	L1In:               "l1_in",

@@ -169,7 +169,7 @@ var Profiles = []Profile{
 	{
 		Name: "radar", Title: "radar export int",
 		Differs:      "nothing on the wire; latencies and times in ns, reasons of drops of its own from 192 on",
-		From:         "docs/int.md, Exporting",
+		From:         "docs/int/export.md",
 		INT:          INTTraits{Layout: INT20, Ver: 2},
 		Report:       ReportTraits{Layout: Report20, Ver: 2},
 		HopLatencyNs: 1, TimeNs: 1, OneClock: true, Reasons: &reasonsRadar, // of one host
@@ -276,7 +276,7 @@ func domainWords(domain, instruction uint16) int {
 // DomainTS is the domain of transparent-security.
 const DomainTS = 0x5453
 
-// Marks that INT programs are known to use (docs/int.md): they make a header that is
+// Marks that INT programs are known to use (docs/int/decode.md): they make a header that is
 // not quite right worth showing. None is needed, none is proof.
 func knownDSCP(dscp uint8) bool { return dscp == 0x17 || dscp == 0x20 || dscp == 0x01 }
 

@@ -48,7 +48,7 @@ func flag(name string, v bool) Item {
 }
 
 // Tree returns everything in m under the names that are the contract of the JSON form
-// (docs/int.md). What is not known has no item. It allocates: it is for printing.
+// (docs/int/decode.md). What is not known has no item. It allocates: it is for printing.
 func (m *Message) Tree() []Item {
 	var t []Item
 	if m.Profile != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/vnetradar/radar/pkg/backpack"
 	"github.com/vnetradar/radar/pkg/collect"
 	"github.com/vnetradar/radar/pkg/datapath"
+	"github.com/vnetradar/radar/pkg/host/clock"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
@@ -93,7 +94,7 @@ func (s *Stories) Find(q *collect.Quote) (collect.Story, collect.Unjoined) {
 	if h.HasEcho {
 		seen.SrcPort, seen.DstPort = h.EchoID, h.EchoSeq
 	}
-	pos, why := backpack.FindQuoted(s.reader.Maps, s.reader.Decoder, &seen, backpack.Monotonic())
+	pos, why := backpack.FindQuoted(s.reader.Maps, s.reader.Decoder, &seen, clock.Monotonic())
 	if why != backpack.Matches {
 		return collect.Story{}, mismatches[why]
 	}
@@ -105,7 +106,7 @@ func (s *Stories) Record(of collect.Story) *record.Record {
 	if !s.look() {
 		return nil
 	}
-	found, err := backpack.FindAt(s.reader.Maps, s.reader.Decoder, backpack.Position(of), backpack.Monotonic())
+	found, err := backpack.FindAt(s.reader.Maps, s.reader.Decoder, backpack.Position(of), clock.Monotonic())
 	if err != nil {
 		return nil
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/vnetradar/radar/pkg/backpack"
 	"github.com/vnetradar/radar/pkg/datapath"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/host/symbols"
 	"github.com/vnetradar/radar/pkg/record"
-	"github.com/vnetradar/radar/pkg/symbols"
 )
 
 // sorted are the records of what measure sent, by kind.

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/lab/test/need"
-	"github.com/vnetradar/radar/pkg/clock"
 	"github.com/vnetradar/radar/pkg/datapath"
+	"github.com/vnetradar/radar/pkg/host/clock"
 )
 
 // ownMachine is set where nobody else needs the clock: by lab/kernels/init.sh.

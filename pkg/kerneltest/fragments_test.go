@@ -14,8 +14,8 @@ import (
 	"github.com/vnetradar/radar/pkg/backpack"
 	"github.com/vnetradar/radar/pkg/datapath"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/host/symbols"
 	"github.com/vnetradar/radar/pkg/record"
-	"github.com/vnetradar/radar/pkg/symbols"
 )
 
 // Datagrams that are cut into four fragments each, for a port where nobody listens.

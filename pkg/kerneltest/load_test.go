@@ -17,7 +17,7 @@ import (
 	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/datapath"
-	"github.com/vnetradar/radar/pkg/kernel"
+	"github.com/vnetradar/radar/pkg/host/kernel"
 )
 
 // object is one BPF object of pkg/bpfobj.

@@ -18,8 +18,8 @@ import (
 	"github.com/vnetradar/radar/pkg/backpack"
 	"github.com/vnetradar/radar/pkg/datapath"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/host/symbols"
 	"github.com/vnetradar/radar/pkg/record"
-	"github.com/vnetradar/radar/pkg/symbols"
 	"github.com/vnetradar/radar/pkg/topo"
 )
 

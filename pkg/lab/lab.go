@@ -31,7 +31,8 @@ import (
 	"github.com/google/renameio/v2"
 	"github.com/vishvananda/netns"
 
-	"github.com/vnetradar/radar/pkg/statedir"
+	"github.com/vnetradar/radar/pkg/host"
+	"github.com/vnetradar/radar/pkg/host/statedir"
 )
 
 // stateVersion is the version of the description in the state directory.
@@ -61,7 +62,7 @@ type Lab struct {
 	LinksNetNS string `json:"links_netns,omitempty"`
 	LinksInum  uint32 `json:"links_inum,omitempty"`
 	// Maker is the process that is starting the lab.
-	Maker Process `json:"maker,omitzero"`
+	Maker host.Process `json:"maker,omitzero"`
 }
 
 // Node is one machine that runs.
@@ -69,12 +70,6 @@ type Node struct {
 	Name  string `json:"name"`
 	NetNS string `json:"netns"` // name under /run/netns
 	Inum  uint32 `json:"inum"`  // inode number of the namespace; 0: not made yet
-}
-
-// Process names a process for good.
-type Process struct {
-	PID   int    `json:"pid"`
-	Start uint64 `json:"start"` // clock ticks since boot
 }
 
 // Status of a lab.
@@ -168,7 +163,7 @@ func Get(name string) (*Lab, error) {
 // status works out what the state file cannot know.
 func (l *Lab) status() Status {
 	if l.Status == Starting {
-		if l.Maker.Start != 0 && startTime(l.Maker.PID) == l.Maker.Start {
+		if l.Maker.Alive() {
 			return Starting
 		}
 		return Incomplete

@@ -8,10 +8,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 
-	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/pkg/host"
 )
 
 // netnsDir is where iproute2 keeps names of network namespaces.
@@ -56,7 +56,7 @@ func createNetNS(name string, setup func() error) (uint32, error) {
 		return 0, fmt.Errorf("create network namespace: %w", err)
 	}
 	file.Close()
-	err = onOwnThread(func() error {
+	err = host.OnOwnThread(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			return err
 		}
@@ -89,38 +89,6 @@ func removeNetNS(name string) error {
 		return fmt.Errorf("remove network namespace %s: %w", name, err)
 	}
 	return nil
-}
-
-// inNetNS runs fn on a thread that is in the namespace.
-func inNetNS(ns netns.NsHandle, fn func() error) error {
-	return onOwnThread(func() error {
-		if err := netns.Set(ns); err != nil {
-			return fmt.Errorf("enter network namespace: %w", err)
-		}
-		return fn()
-	})
-}
-
-// onOwnThread runs fn on a thread that may change its network namespace. If the
-// thread cannot be brought back it is never used again.
-func onOwnThread(fn func() error) error {
-	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread()
-		home, err := netns.Get()
-		if err != nil {
-			runtime.UnlockOSThread()
-			done <- fmt.Errorf("open own network namespace: %w", err)
-			return
-		}
-		err = fn()
-		if netns.Set(home) == nil {
-			runtime.UnlockOSThread()
-		}
-		home.Close() // before the caller goes on, who may count what is open
-		done <- err
-	}()
-	return <-done
 }
 
 // netnsInum is the inode number of the namespace at path, which identifies it

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -123,24 +122,4 @@ func signalUntilGone(inums map[uint32]bool, sig unix.Signal, grace time.Duration
 		}
 		time.Sleep(pollEvery)
 	}
-}
-
-// startTime is when a process started, in clock ticks since boot; together with
-// the pid it names a process for good. 0: there is no such process.
-func startTime(pid int) uint64 {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0
-	}
-	// Field 22; the second field, the name in parentheses, may contain anything.
-	_, rest, ok := strings.Cut(string(b[strings.LastIndexByte(string(b), ')')+1:]), " ")
-	fields := strings.Fields(rest)
-	if !ok || len(fields) < 20 {
-		return 0
-	}
-	ticks, err := strconv.ParseUint(fields[19], 10, 64)
-	if err != nil {
-		return 0
-	}
-	return ticks
 }

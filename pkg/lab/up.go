@@ -14,7 +14,8 @@ import (
 
 	"github.com/vishvananda/netns"
 
-	"github.com/vnetradar/radar/pkg/statedir"
+	"github.com/vnetradar/radar/pkg/host"
+	"github.com/vnetradar/radar/pkg/host/statedir"
 )
 
 // DefaultScriptTimeout is how long the startup scripts may take.
@@ -62,6 +63,7 @@ func plan(t *Topology, name string) *Lab {
 	if name == "" {
 		name = t.Name
 	}
+	self, _ := host.Self() // if /proc does not say, an interrupted start shows as such at once
 	l := &Lab{
 		Version:     stateVersion,
 		Name:        name,
@@ -70,7 +72,7 @@ func plan(t *Topology, name string) *Lab {
 		Created:     time.Now().UTC().Truncate(time.Millisecond),
 		Status:      Starting,
 		Links:       slices.Clone(t.Links),
-		Maker:       Process{PID: os.Getpid(), Start: startTime(os.Getpid())},
+		Maker:       self,
 	}
 	for _, m := range t.Machines {
 		l.Machines = append(l.Machines, Node{Name: m.Name, NetNS: l.netnsName(m.Name)})
@@ -148,7 +150,7 @@ func (l *Lab) build(ctx context.Context, t *Topology, opts Options) error {
 	if err := l.runScripts(ctx, t, opts); err != nil {
 		return err
 	}
-	l.Status, l.Maker = Running, Process{}
+	l.Status, l.Maker = Running, host.Process{}
 	return l.save(false)
 }
 
@@ -195,7 +197,7 @@ func (l *Lab) setUserSysctls(t *Topology) error {
 		if err != nil {
 			return fmt.Errorf("machine %s: open network namespace: %w", m.Name, err)
 		}
-		err = inNetNS(ns, func() error { return setSysctls(m.Sysctls) })
+		err = host.InNetns(ns, func() error { return setSysctls(m.Sysctls) })
 		ns.Close()
 		if err != nil {
 			return fmt.Errorf("machine %s: %w", m.Name, err)

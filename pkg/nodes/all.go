@@ -4,6 +4,7 @@ package nodes
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -16,9 +17,9 @@ import (
 
 // all adds every namespace that can be reached, except the host's: under the name
 // that "ip netns" has for it, else the container's, else pid-N of a process in it.
-func (r *resolver) all() error {
+func (r *resolver) all(ctx context.Context) error {
 	found := topo.Namespaces()
-	containers, err := r.byNamespace()
+	containers, err := r.byNamespace(ctx)
 	if err != nil {
 		return err
 	}
@@ -61,15 +62,15 @@ func rank(s topo.NodeSpec) int {
 
 // byNamespace returns the containers that have a network of their own, by the
 // inode number of their namespace. Without an engine there is none.
-func (r *resolver) byNamespace() (map[uint32]*docker.Container, error) {
-	e, err := r.containers()
+func (r *resolver) byNamespace(ctx context.Context) (map[uint32]*docker.Container, error) {
+	e, err := r.containers(ctx)
 	if errors.Is(err, docker.ErrNoEngine) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	list, err := e.List(r.ctx, false)
+	list, err := e.List(ctx, false)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@
 package nodes
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,23 +14,23 @@ import (
 )
 
 // docker adds the container or containers that rest, behind "docker:", means.
-func (r *resolver) docker(selector, name, rest string) error {
-	e, err := r.containers()
+func (r *resolver) docker(ctx context.Context, selector, name, rest string) error {
+	e, err := r.containers(ctx)
 	if err != nil {
 		return err
 	}
 	label, byLabel := strings.CutPrefix(rest, "label=")
 	switch {
 	case rest == "*":
-		return r.many(e, selector, "no container runs")
+		return r.many(ctx, e, selector, "no container runs")
 	case byLabel && label == "":
 		return topo.Usagef("%s: write docker:label=KEY or docker:label=KEY=VALUE", selector)
 	case byLabel:
-		return r.many(e, selector, fmt.Sprintf("no container with label %s runs", label), label)
+		return r.many(ctx, e, selector, fmt.Sprintf("no container with label %s runs", label), label)
 	}
-	c, err := e.Find(r.ctx, rest)
+	c, err := e.Find(ctx, rest)
 	if errors.Is(err, docker.ErrNoContainer) {
-		return r.notYet(selector, "no such container; "+running(r, e, "docker:", containerName))
+		return r.notYet(selector, "no such container; "+running(ctx, e, "docker:", containerName))
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", selector, err)
@@ -77,8 +78,8 @@ func (r *resolver) notYet(selector, why string) error {
 
 // many adds all containers that run, have a network of their own and all of the
 // labels. none says that there is none.
-func (r *resolver) many(e *docker.Engine, selector, none string, labels ...string) error {
-	found, err := e.List(r.ctx, false, labels...)
+func (r *resolver) many(ctx context.Context, e *docker.Engine, selector, none string, labels ...string) error {
+	found, err := e.List(ctx, false, labels...)
 	if err != nil {
 		return fmt.Errorf("%s: %w", selector, err)
 	}
@@ -127,8 +128,8 @@ func specOf(c *docker.Container) string {
 
 // running says which containers there are, so that the user can choose: prefix is
 // what to write in front of their names.
-func running(r *resolver, e *docker.Engine, prefix string, name func(docker.Container) string, labels ...string) string {
-	found, err := e.Names(r.ctx, labels...)
+func running(ctx context.Context, e *docker.Engine, prefix string, name func(docker.Container) string, labels ...string) string {
+	found, err := e.Names(ctx, labels...)
 	if err != nil || len(found) == 0 {
 		return "none runs"
 	}

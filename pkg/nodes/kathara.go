@@ -3,6 +3,7 @@
 package nodes
 
 import (
+	"context"
 	"crypto/md5"
 	"encoding/base64"
 	"errors"
@@ -27,8 +28,8 @@ const (
 )
 
 // kathara adds the machine or machines that rest, behind "kathara:", means.
-func (r *resolver) kathara(selector, name, rest string) error {
-	e, err := r.containers()
+func (r *resolver) kathara(ctx context.Context, selector, name, rest string) error {
+	e, err := r.containers(ctx)
 	if err != nil {
 		return err
 	}
@@ -41,9 +42,9 @@ func (r *resolver) kathara(selector, name, rest string) error {
 		labels = append(labels, labelLab+"="+hash)
 	}
 	if machine == "*" {
-		return r.many(e, selector, "no machine of such a Kathará lab runs", labels...)
+		return r.many(ctx, e, selector, "no machine of such a Kathará lab runs", labels...)
 	}
-	found, err := e.List(r.ctx, true, append(labels, labelMachine+"="+machine)...)
+	found, err := e.List(ctx, true, append(labels, labelMachine+"="+machine)...)
 	if err != nil {
 		return fmt.Errorf("%s: %w", selector, err)
 	}
@@ -52,7 +53,7 @@ func (r *resolver) kathara(selector, name, rest string) error {
 	}
 	switch len(found) {
 	case 0:
-		return r.notYet(selector, "no such machine in a Kathará lab; "+running(r, e, "kathara:", machineName, labels...))
+		return r.notYet(selector, "no such machine in a Kathará lab; "+running(ctx, e, "kathara:", machineName, labels...))
 	case 1:
 		return r.one(selector, name, machine, found[0])
 	}

@@ -61,7 +61,7 @@ type Result struct {
 // topo.ErrUsage; without an engine, for selectors that need one, the error is
 // docker.ErrNoEngine.
 func Resolve(ctx context.Context, req Request) (*Result, error) {
-	r := &resolver{ctx: ctx, req: req, result: &Result{}}
+	r := &resolver{req: req, result: &Result{}}
 	defer r.close()
 	for _, n := range req.Known {
 		ns, err := n.Open()
@@ -79,7 +79,7 @@ func Resolve(ctx context.Context, req Request) (*Result, error) {
 			if inBulk(selector) != bulk {
 				continue
 			}
-			if err := r.resolve(selector); err != nil {
+			if err := r.resolve(ctx, selector); err != nil {
 				return nil, err
 			}
 		}
@@ -123,7 +123,6 @@ func ofContainers(spec string) bool {
 
 // resolver is one call of Resolve.
 type resolver struct {
-	ctx    context.Context
 	req    Request
 	known  []topo.NodeSpec
 	result *Result
@@ -137,12 +136,12 @@ func (r *resolver) close() {
 }
 
 // containers returns the engine, to which it connects once.
-func (r *resolver) containers() (*docker.Engine, error) {
+func (r *resolver) containers(ctx context.Context) (*docker.Engine, error) {
 	if r.engine != nil {
 		return r.engine, nil
 	}
 	var err error
-	r.engine, err = docker.Connect(r.ctx)
+	r.engine, err = docker.Connect(ctx)
 	return r.engine, err
 }
 
@@ -150,7 +149,7 @@ func (r *resolver) notef(format string, args ...any) {
 	r.result.Notes = append(r.result.Notes, fmt.Sprintf(format, args...))
 }
 
-func (r *resolver) resolve(selector string) error {
+func (r *resolver) resolve(ctx context.Context, selector string) error {
 	name, spec, err := topo.SplitName(selector)
 	if err != nil {
 		return err
@@ -161,15 +160,15 @@ func (r *resolver) resolve(selector string) error {
 	kind, rest, ok := strings.Cut(spec, ":")
 	switch {
 	case ok && rest != "" && kind == "docker":
-		return r.docker(selector, name, rest)
+		return r.docker(ctx, selector, name, rest)
 	case ok && rest != "" && kind == "kathara":
-		return r.kathara(selector, name, rest)
+		return r.kathara(ctx, selector, name, rest)
 	case ok && rest != "" && kind == "lab":
 		return r.lab(rest)
 	case spec == AllNamespaces:
-		return r.all()
+		return r.all(ctx)
 	case !ok:
-		return r.unknown(spec)
+		return r.unknown(ctx, spec)
 	}
 	s, err := topo.ParseSpec(selector)
 	if err != nil {
@@ -180,12 +179,12 @@ func (r *resolver) resolve(selector string) error {
 }
 
 // unknown says what a word without a kind could mean.
-func (r *resolver) unknown(word string) error {
+func (r *resolver) unknown(ctx context.Context, word string) error {
 	var meant []string
 	if slices.Contains(topo.Named(), word) {
 		meant = append(meant, "netns:"+word)
 	}
-	ctx, cancel := context.WithTimeout(r.ctx, quickTime)
+	ctx, cancel := context.WithTimeout(ctx, quickTime)
 	defer cancel()
 	if slices.Contains(choicesOf(ctx, "docker:"), "docker:"+word) {
 		meant = append(meant, "docker:"+word)

@@ -24,7 +24,7 @@ const (
 	resolution = 1000
 	// clockError is by how much, ns, a moment of radar's may be off the captures'. Stamps
 	// are CLOCK_MONOTONIC's, captures CLOCK_REALTIME's. Both run at one rate, also while NTP
-	// slews them. The difference is measured once, to some ns (pkg/clock), and holds until
+	// slews them. The difference is measured once, to some ns (pkg/host/clock), and holds until
 	// somebody sets the clock; who runs the captures must notice that.
 	clockError = 10_000
 )

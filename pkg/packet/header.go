@@ -2,14 +2,10 @@
 
 package packet
 
-// IP protocols of which more is known than addresses.
-const (
-	protoICMP   = 1
-	protoTCP    = 6
-	protoUDP    = 17
-	protoICMPv6 = 58
-	protoSCTP   = 132
+import "github.com/vnetradar/radar/pkg/record"
 
+// Types of ICMP and ICMPv6 messages.
+const (
 	icmpEchoReply   = 0
 	icmpEcho        = 8
 	icmpv6Echo      = 128
@@ -48,7 +44,7 @@ func (p *Packet) SetFragment(offset int) {
 // HasPorts says whether SrcPort and DstPort are ports.
 func (p *Packet) HasPorts() bool {
 	return p.HasTuple && !p.Later &&
-		(p.Proto == protoTCP || p.Proto == protoUDP || p.Proto == protoSCTP)
+		(p.Proto == record.ProtoTCP || p.Proto == record.ProtoUDP || p.Proto == record.ProtoSCTP)
 }
 
 // IsEcho says whether SrcPort and DstPort are an ICMP echo's identifier and
@@ -57,7 +53,7 @@ func (p *Packet) IsEcho() bool {
 	if !p.IsICMP() {
 		return false
 	}
-	if p.Proto == protoICMPv6 {
+	if p.Proto == record.ProtoICMPv6 {
 		return p.ICMP[0] == icmpv6Echo || p.ICMP[0] == icmpv6EchoReply
 	}
 	return p.ICMP[0] == icmpEcho || p.ICMP[0] == icmpEchoReply
@@ -65,9 +61,9 @@ func (p *Packet) IsEcho() bool {
 
 // IsICMP says whether ICMP is the type and code of an ICMP or ICMPv6 packet.
 func (p *Packet) IsICMP() bool {
-	own := uint8(protoICMP)
+	own := uint8(record.ProtoICMP)
 	if p.IPv6 {
-		own = protoICMPv6
+		own = record.ProtoICMPv6
 	}
 	return p.HasTuple && !p.Later && p.Proto == own
 }

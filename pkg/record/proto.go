@@ -4,11 +4,21 @@ package record
 
 import "strconv"
 
+// IP protocols (IANA) that radar reads, and IPv6's fragment header.
+const (
+	ProtoICMP     = 1
+	ProtoTCP      = 6
+	ProtoUDP      = 17
+	ProtoFragment = 44
+	ProtoICMPv6   = 58
+	ProtoSCTP     = 132
+)
+
 // protoNames are the IP protocols (IANA) that records call by name.
 var protoNames = map[uint8]string{
-	1: "icmp", 2: "igmp", 4: "ipip", 6: "tcp", 17: "udp", 33: "dccp", 41: "ipv6",
-	46: "rsvp", 47: "gre", 50: "esp", 51: "ah", 58: "icmpv6", 88: "eigrp", 89: "ospf", 103: "pim",
-	112: "vrrp", 132: "sctp", 136: "udplite",
+	ProtoICMP: "icmp", 2: "igmp", 4: "ipip", ProtoTCP: "tcp", ProtoUDP: "udp", 33: "dccp", 41: "ipv6",
+	46: "rsvp", 47: "gre", 50: "esp", 51: "ah", ProtoICMPv6: "icmpv6", 88: "eigrp", 89: "ospf", 103: "pim",
+	112: "vrrp", ProtoSCTP: "sctp", 136: "udplite",
 }
 
 // protoStrings has the text for each number, so that a record costs no allocation.

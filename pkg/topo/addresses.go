@@ -8,6 +8,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/pkg/host"
 )
 
 // Addresses returns the addresses, of both versions, of the node's interfaces, with the length of
@@ -24,7 +26,7 @@ func (s NodeSpec) Addresses() (map[int][]netip.Prefix, error) {
 		return nil, fmt.Errorf("node %s: open netlink socket: %w", s.Name, err)
 	}
 	defer handle.Close()
-	list, err := RetryDump(func() ([]netlink.Addr, error) { return handle.AddrList(nil, netlink.FAMILY_ALL) })
+	list, err := host.RetryDump(func() ([]netlink.Addr, error) { return handle.AddrList(nil, netlink.FAMILY_ALL) })
 	if err != nil {
 		return nil, fmt.Errorf("node %s: list addresses: %w", s.Name, err)
 	}

@@ -149,7 +149,7 @@ func findHidden(t *Topology, o *observer, probes []probe) map[int]*hidden {
 		delete(wanted, id)
 	}
 	if len(wanted) > 0 {
-		try(host)
+		try(Host())
 	}
 	if len(wanted) > 0 {
 		for spec := range namespaces() {

@@ -12,6 +12,8 @@ import (
 
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/pkg/host"
 )
 
 // Users of the mark outside of netfilter: routing, IPsec, IPVS, settings. What follows reads
@@ -22,7 +24,7 @@ func ruleConflicts() (found []Conflict) {
 	req := nl.NewNetlinkRequest(unix.RTM_GETRULE, unix.NLM_F_DUMP)
 	req.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
 	// Of a list that still changes, what is there.
-	msgs, _ := RetryDump(func() ([][]byte, error) { return req.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWRULE) })
+	msgs, _ := host.RetryDump(func() ([][]byte, error) { return req.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWRULE) })
 	// The kernel lists families in the order in which they were loaded.
 	slices.SortStableFunc(msgs, func(a, b []byte) int { return int(a[0]) - int(b[0]) })
 	for _, m := range msgs {
@@ -83,7 +85,7 @@ func ruleConflict(msg []byte) (c Conflict) {
 func xfrmConflicts() (found []Conflict) {
 	for _, get := range []uint16{nl.XFRM_MSG_GETPOLICY, nl.XFRM_MSG_GETSA} {
 		req := nl.NewNetlinkRequest(int(get), unix.NLM_F_DUMP)
-		msgs, _ := RetryDump(func() ([][]byte, error) { return req.Execute(unix.NETLINK_XFRM, 0) })
+		msgs, _ := host.RetryDump(func() ([][]byte, error) { return req.Execute(unix.NETLINK_XFRM, 0) })
 		for _, m := range msgs {
 			kind := uint16(nl.XFRM_MSG_NEWPOLICY)
 			if get == nl.XFRM_MSG_GETSA {

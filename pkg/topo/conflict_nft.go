@@ -12,6 +12,8 @@ import (
 
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/pkg/host"
 )
 
 // nftUse is a rule of nf_tables that touches the mark.
@@ -34,7 +36,7 @@ func nftUses() []nftUse {
 	req := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_GETRULE, unix.NLM_F_DUMP)
 	req.AddData(&nl.Nfgenmsg{NfgenFamily: unix.AF_UNSPEC, Version: nl.NFNETLINK_V0})
 	// Of a dump that was interrupted, what is there. Any other error: there are no nf_tables.
-	msgs, _ := RetryDump(func() ([][]byte, error) { return req.Execute(unix.NETLINK_NETFILTER, 0) })
+	msgs, _ := host.RetryDump(func() ([][]byte, error) { return req.Execute(unix.NETLINK_NETFILTER, 0) })
 	var uses []nftUse
 	for _, m := range msgs {
 		if u := nftUseOf(m); u.mask != 0 {

@@ -10,6 +10,7 @@ import (
 	"github.com/vishvananda/netns"
 
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/host"
 )
 
 // probe is one node while its topology is being found out.
@@ -92,7 +93,7 @@ func (p *probe) look(n *Node, o *observer, nsid int) error {
 	if n.Locals, n.Redirects, err = localAddrs(p.ns); err != nil {
 		return err
 	}
-	return DoIn(p.ns, func() error {
+	return host.InNetns(p.ns, func() error {
 		n.Redirects = n.Redirects || redirects()
 		return nil
 	})

@@ -12,6 +12,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/pkg/host"
 )
 
 // Encapsulation is something in a node that puts packets into others without a device
@@ -53,7 +55,7 @@ func (s NodeSpec) Encapsulations() (found []string) {
 
 // ipsecPolicy names a policy of this namespace by which packets leave in others.
 func ipsecPolicy() string {
-	list, _ := RetryDump(func() ([]netlink.XfrmPolicy, error) { return netlink.XfrmPolicyList(netlink.FAMILY_ALL) })
+	list, _ := host.RetryDump(func() ([]netlink.XfrmPolicy, error) { return netlink.XfrmPolicyList(netlink.FAMILY_ALL) })
 	for _, p := range list {
 		if p.Dir != netlink.XFRM_DIR_IN && len(p.Tmpls) > 0 {
 			return fmt.Sprintf("an IPsec policy (%v > %v)", p.Src, p.Dst)
@@ -66,7 +68,7 @@ func ipsecPolicy() string {
 func encapRoute() string {
 	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
 		var found *netlink.Route
-		_, _ = RetryDump(func() (struct{}, error) {
+		_, _ = host.RetryDump(func() (struct{}, error) {
 			found = nil
 			return struct{}{}, netlink.RouteListFilteredIter(family, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE,
 				func(r netlink.Route) bool {

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/host"
 )
 
 // LabelHash is something that treats packets by a hash of the IPv6 flow label which
@@ -96,7 +97,7 @@ func (t *Topology) wirePorts(node int) map[int]Port {
 // hashesOf looks at interfaces of the thread's namespace.
 func hashesOf(ports map[int]Port) (found []LabelHash) {
 	queues := make(map[int][]string)
-	if list, err := RetryDump(func() ([]netlink.Qdisc, error) { return netlink.QdiscList(nil) }); err == nil {
+	if list, err := host.RetryDump(func() ([]netlink.Qdisc, error) { return netlink.QdiscList(nil) }); err == nil {
 		for _, q := range list {
 			if flowQueues[q.Type()] {
 				index := q.Attrs().LinkIndex
@@ -195,7 +196,7 @@ func multipathByLabel() bool {
 	}
 	found := false
 	all := &netlink.Route{Table: unix.RT_TABLE_UNSPEC}
-	_, _ = RetryDump(func() (struct{}, error) {
+	_, _ = host.RetryDump(func() (struct{}, error) {
 		return struct{}{}, netlink.RouteListFilteredIter(netlink.FAMILY_V6, all, netlink.RT_FILTER_TABLE, func(r netlink.Route) bool {
 			found = found || len(r.MultiPath) > 1
 			return !found

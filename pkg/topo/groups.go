@@ -16,6 +16,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/pkg/host"
 )
 
 // memberships lists the multicast groups that the interfaces of the thread's namespace
@@ -63,7 +65,7 @@ func groupsIn(ns netns.NsHandle) (map[int][]netip.Addr, error) {
 		return nil, fmt.Errorf("open netlink socket: %w", err)
 	}
 	defer handle.Close()
-	links, err := RetryDump(handle.LinkList)
+	links, err := host.RetryDump(handle.LinkList)
 	if err != nil {
 		return nil, fmt.Errorf("list interfaces: %w", err)
 	}
@@ -72,7 +74,7 @@ func groupsIn(ns netns.NsHandle) (map[int][]netip.Addr, error) {
 		return nil, err
 	}
 	var joined map[string][]netip.Addr
-	err = DoIn(ns, func() error {
+	err = host.InNetns(ns, func() error {
 		f, err := os.Open(memberships)
 		if err != nil {
 			return fmt.Errorf("read memberships: %w", err)

@@ -16,6 +16,7 @@ import (
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
+	"github.com/vnetradar/radar/pkg/host"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
@@ -111,9 +112,9 @@ func TestInterruptedDumps(t *testing.T) {
 		_ = change.Wait()
 	}()
 	node := specs(t, n, "a")[0]
-	before := interrupted.Load()
+	before := host.Interrupted()
 	// The changes may begin late.
-	for i, end := 0, time.Now().Add(patience); i < 200 || interrupted.Load() == before && time.Now().Before(end); i++ {
+	for i, end := 0, time.Now().Add(patience); i < 200 || host.Interrupted() == before && time.Now().Before(end); i++ {
 		if _, err := node.Groups(); err != nil {
 			t.Fatal(err)
 		}
@@ -121,8 +122,8 @@ func TestInterruptedDumps(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if interrupted.Load() == before {
+	if host.Interrupted() == before {
 		t.Error("no list was interrupted: the test shows nothing")
 	}
-	t.Logf("%d lists interrupted", interrupted.Load()-before)
+	t.Logf("%d lists interrupted", host.Interrupted()-before)
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/pkg/host"
 )
 
 // localRoutes are the routes to addresses that a namespace delivers to itself. IPv6
@@ -70,7 +72,7 @@ type route struct {
 
 // dumpRoutes lists the routes of one kind in all tables. It may return a route twice.
 func dumpRoutes(sock *nl.NetlinkSocket, family, kind uint8) ([]route, error) {
-	msgs, err := RetryDump(func() ([][]byte, error) { return routeMessages(sock, family, kind) })
+	msgs, err := host.RetryDump(func() ([][]byte, error) { return routeMessages(sock, family, kind) })
 	if err != nil {
 		return nil, err
 	}

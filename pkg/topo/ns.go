@@ -7,27 +7,22 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
-	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
-)
 
-var errNotNetns = errors.New("not a network namespace")
+	"github.com/vnetradar/radar/pkg/host"
+)
 
 // nsGlobs are where namespaces can be reached.
 var nsGlobs = []string{netnsDir + "/*", "/run/docker/netns/*", "/proc/[0-9]*/ns/net"}
 
-// nsGetType is the ioctl NS_GET_NSTYPE: which kind of namespace a file is.
-const nsGetType = 0xb703
-
 // identify returns the inode number of the network namespace at path.
 func identify(path string) (uint32, error) {
-	ns, inum, err := openAt(path)
+	ns, inum, err := host.OpenNetns(path)
 	if err != nil {
 		return 0, err
 	}
@@ -35,54 +30,19 @@ func identify(path string) (uint32, error) {
 	return inum, nil
 }
 
-// openAt opens the network namespace at path. The caller closes it.
-func openAt(path string) (netns.NsHandle, uint32, error) {
-	// O_NONBLOCK: the user may have named a FIFO.
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return netns.None(), 0, &os.PathError{Op: "open", Path: path, Err: err}
-	}
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		unix.Close(fd)
-		return netns.None(), 0, &os.PathError{Op: "stat", Path: path, Err: err}
-	}
-	if kind, err := unix.IoctlRetInt(fd, nsGetType); err != nil || kind != unix.CLONE_NEWNET {
-		unix.Close(fd)
-		return netns.None(), 0, fmt.Errorf("%s: %w", path, errNotNetns)
-	}
-	return netns.NsHandle(fd), uint32(st.Ino), nil
-}
-
-// host is the namespace of the host: that of process 1 where it can be seen, else
-// the one this process began in; without Inum if neither can be read. It is read
-// before any thread can have moved: what /proc shows of a process is its main
-// thread, which is in a node for moments, or for good if it cannot return. hostNS
-// stays open: the path may lead elsewhere for moments.
-var host, hostNS = findHost()
-
-// hostInum identifies it.
-var hostInum = host.Inum
-
-func findHost() (NodeSpec, netns.NsHandle) {
-	for _, path := range []string{processPath(1), "/proc/self/ns/net"} {
-		if ns, inum, err := openAt(path); err == nil {
-			return NodeSpec{Name: "host", Spec: hostSpec, Path: path, Inum: inum}, ns
-		}
-	}
-	return NodeSpec{Name: "host", Spec: hostSpec, Path: processPath(1)}, netns.None()
-}
-
 // Host returns the host's own namespace, as node "host".
-func Host() NodeSpec { return host }
+func Host() NodeSpec {
+	own := host.OwnNetns()
+	return NodeSpec{Name: "host", Spec: hostSpec, Path: own.Path, Inum: own.Inum}
+}
 
 // Open opens the node's namespace at its path; the caller closes the handle.
 // ErrGone: the path is gone, or leads to another namespace now.
 func (s NodeSpec) Open() (netns.NsHandle, error) {
 	if s.IsHost() {
-		return openHost()
+		return host.OwnNetns().Open()
 	}
-	ns, inum, err := openAt(s.Path)
+	ns, inum, err := host.OpenNetns(s.Path)
 	if err == nil && inum == s.Inum {
 		return ns, nil
 	}
@@ -92,15 +52,6 @@ func (s NodeSpec) Open() (netns.NsHandle, error) {
 		return netns.None(), fmt.Errorf("node %s: %w", s.Name, err)
 	}
 	return netns.None(), fmt.Errorf("node %s (%s): %w", s.Name, s.Spec, ErrGone)
-}
-
-// openHost opens the host's namespace once more.
-func openHost() (netns.NsHandle, error) {
-	fd, err := unix.FcntlInt(uintptr(hostNS), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		return netns.None(), fmt.Errorf("open the host's network namespace: %w", err)
-	}
-	return netns.NsHandle(fd), nil
 }
 
 // Find opens the node's namespace wherever it can be reached, for cleaning up:
@@ -127,7 +78,7 @@ func openIf(path string, inum uint32) (netns.NsHandle, bool) {
 	if unix.Stat(path, &st) != nil || uint32(st.Ino) != inum {
 		return netns.None(), false
 	}
-	ns, got, err := openAt(path)
+	ns, got, err := host.OpenNetns(path)
 	if err != nil {
 		return netns.None(), false
 	}
@@ -146,7 +97,7 @@ func Namespaces() []NodeSpec { return slices.Collect(namespaces()) }
 // process takes a while.
 func namespaces() iter.Seq[NodeSpec] {
 	return func(yield func(NodeSpec) bool) {
-		seen := map[uint32]bool{hostInum: true}
+		seen := map[uint32]bool{host.OwnNetns().Inum: true}
 		for _, glob := range nsGlobs {
 			paths, _ := filepath.Glob(glob) // the patterns are well formed
 			for _, path := range paths {
@@ -188,47 +139,5 @@ func (s NodeSpec) Do(f func() error) error {
 		return err
 	}
 	defer ns.Close()
-	return DoIn(ns, f)
-}
-
-// DoIn is Do for a namespace that is open already.
-func DoIn(ns netns.NsHandle, f func() error) error {
-	return elsewhere(func() error {
-		if err := netns.Set(ns); err != nil {
-			return fmt.Errorf("enter network namespace: %w", err)
-		}
-		return f()
-	})
-}
-
-// DoInNew is DoIn for a new namespace, which lives as long as a socket that f
-// opens in it.
-func DoInNew(f func() error) error {
-	return elsewhere(func() error {
-		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-			return fmt.Errorf("create network namespace: %w", err)
-		}
-		return f()
-	})
-}
-
-// elsewhere runs f, which changes the thread's namespace, on a locked thread. The
-// goroutine is its own so that a thread that cannot return dies with it.
-func elsewhere(f func() error) error {
-	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread()
-		home, err := netns.Get()
-		if err != nil {
-			done <- fmt.Errorf("open own network namespace: %w", err)
-			return
-		}
-		err = f()
-		if netns.Set(home) == nil {
-			runtime.UnlockOSThread()
-		}
-		home.Close() // before the caller goes on, who may count what is open
-		done <- err
-	}()
-	return <-done
+	return host.InNetns(ns, f)
 }

@@ -9,6 +9,8 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/pkg/host"
 )
 
 // observer sees the interfaces of all nodes from a namespace of its own, in which
@@ -24,7 +26,7 @@ type observer struct {
 
 func newObserver(probes []probe) (*observer, error) {
 	o := &observer{size: len(probes)}
-	err := DoInNew(func() (err error) {
+	err := host.InNewNetns(func() (err error) {
 		o.sock, err = nl.GetNetlinkSocketAt(netns.None(), netns.None(), unix.NETLINK_ROUTE)
 		if err != nil {
 			return fmt.Errorf("open netlink socket: %w", err)
@@ -59,7 +61,7 @@ func (o *observer) links(nsid int) ([]netlink.Link, map[int]traits, error) {
 		links []netlink.Link
 		about map[int]traits
 	}
-	a, err := RetryDump(func() (a answer, err error) {
+	a, err := host.RetryDump(func() (a answer, err error) {
 		a.links, a.about, err = o.dumpLinks(nsid)
 		return a, err
 	})

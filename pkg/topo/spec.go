@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/host"
 )
 
 // NodeSpec names one network namespace.
@@ -115,7 +116,7 @@ func ProcessSpec(name, spec string, pid int) (NodeSpec, error) {
 }
 
 // IsHost says whether it is the host's own namespace.
-func (s NodeSpec) IsHost() bool { return hostInum != 0 && s.Inum == hostInum }
+func (s NodeSpec) IsHost() bool { return s.Inum != 0 && s.Inum == host.OwnNetns().Inum }
 
 func processPath(pid int) string { return fmt.Sprintf("/proc/%d/ns/net", pid) }
 
@@ -135,7 +136,7 @@ func (s *NodeSpec) locate() (name string, err error) {
 	switch scheme {
 	case "netns":
 		if s.Spec == hostSpec {
-			s.Path = host.Path
+			s.Path = host.OwnNetns().Path
 			return rest, nil
 		}
 		if strings.HasPrefix(rest, "/") {
@@ -167,7 +168,7 @@ func (s *NodeSpec) explain(err error) error {
 		return usagef("node %s: no such namespace; %s", s.Spec, listNamed())
 	case errors.Is(err, fs.ErrNotExist):
 		return usagef("node %s: no such file", s.Spec)
-	case errors.Is(err, errNotNetns):
+	case errors.Is(err, host.ErrNotNetns):
 		return usagef("node %s: %s is not a network namespace", s.Spec, s.Path)
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("node %s: %w", s.Spec, err)

@@ -12,6 +12,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/pkg/host"
 )
 
 // Stitched links: docs/design/0017-stitched-links.md. Two attached ports have their other
@@ -56,7 +58,7 @@ func (t *Topology) seamsIn(h *hidden, id int, probes []probe) (map[int]*seam, er
 	if len(ends) == 0 {
 		return nil, nil
 	}
-	err := DoIn(h.ns, func() error {
+	err := host.InNetns(h.ns, func() error {
 		hooks, err := filterHooks()
 		if err != nil {
 			return err
@@ -122,7 +124,7 @@ type filterHook struct{ ingress, egress bool }
 
 // filterHooks asks for those of all interfaces of the thread's namespace.
 func filterHooks() (map[int]filterHook, error) {
-	msgs, err := RetryDump(func() ([][]byte, error) {
+	msgs, err := host.RetryDump(func() ([][]byte, error) {
 		req := nl.NewNetlinkRequest(unix.RTM_GETQDISC, unix.NLM_F_DUMP)
 		req.AddData(&nl.TcMsg{Family: nl.FAMILY_ALL})
 		return req.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWQDISC)
@@ -160,7 +162,7 @@ type filter struct {
 
 // filtersAt lists the filters of an interface at one hook, of all chains.
 func filtersAt(index int, parent uint32) ([]filter, error) {
-	msgs, err := RetryDump(func() ([][]byte, error) {
+	msgs, err := host.RetryDump(func() ([][]byte, error) {
 		req := nl.NewNetlinkRequest(unix.RTM_GETTFILTER, unix.NLM_F_DUMP)
 		req.AddData(&nl.TcMsg{Family: nl.FAMILY_ALL, Ifindex: int32(index), Parent: parent})
 		return req.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWTFILTER)
@@ -363,7 +365,7 @@ func otherUser(h *hidden, index int, hooks filterHook, hooked map[string]bool) s
 			return u.Name + " stands on " + a.Name
 		}
 	}
-	addrs, err := RetryDump(func() ([]netlink.Addr, error) { return netlink.AddrList(l, netlink.FAMILY_ALL) })
+	addrs, err := host.RetryDump(func() ([]netlink.Addr, error) { return netlink.AddrList(l, netlink.FAMILY_ALL) })
 	if err != nil {
 		return fmt.Sprintf("the addresses of %s cannot be read: %v", a.Name, err)
 	}
@@ -392,7 +394,7 @@ func hasTCX(index int) bool {
 func netdevHooks() map[string]bool {
 	req := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_GETCHAIN, unix.NLM_F_DUMP)
 	req.AddData(&nl.Nfgenmsg{NfgenFamily: unix.NFPROTO_NETDEV, Version: nl.NFNETLINK_V0})
-	msgs, _ := RetryDump(func() ([][]byte, error) { return req.Execute(unix.NETLINK_NETFILTER, 0) })
+	msgs, _ := host.RetryDump(func() ([][]byte, error) { return req.Execute(unix.NETLINK_NETFILTER, 0) })
 	hooked := make(map[string]bool)
 	for _, m := range msgs {
 		if len(m) < nl.SizeofNfgenmsg {

@@ -14,6 +14,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/pkg/host"
 )
 
 // maxDelay is how many quiet times an event waits at most while changes go on.
@@ -72,7 +74,7 @@ func NewWatcher(quiet time.Duration) (*Watcher, error) {
 		out:   make(chan struct{}, 1), done: make(chan struct{}),
 		raw: make(chan struct{}, 1), urgent: make(chan struct{}, 1),
 	}
-	if err := DoInNew(w.open); err != nil {
+	if err := host.InNewNetns(w.open); err != nil {
 		return nil, fmt.Errorf("watch namespaces: %w", err)
 	}
 	w.wait.Add(2)

@@ -16,7 +16,8 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
-	"github.com/vnetradar/radar/pkg/clock"
+	"github.com/vnetradar/radar/pkg/host"
+	"github.com/vnetradar/radar/pkg/host/clock"
 )
 
 // AddressWatcher tells of nodes that have got or lost addresses, or an interface that has some,
@@ -69,7 +70,7 @@ const (
 // NewAddressWatcher starts a watcher that watches no node yet. The caller closes it.
 func NewAddressWatcher() (*AddressWatcher, error) {
 	w := &AddressWatcher{out: make(chan struct{}, 1), dirty: make(map[int][]Told)}
-	if err := DoInNew(w.open); err != nil {
+	if err := host.InNewNetns(w.open); err != nil {
 		w.Close()
 		return nil, fmt.Errorf("watch addresses: %w", err)
 	}

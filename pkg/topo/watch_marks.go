@@ -12,6 +12,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/pkg/host"
 )
 
 // MarkWatcher tells of rules that use the mark as soon as they come: of nf_tables (so of
@@ -72,7 +74,7 @@ const (
 // NewMarkWatcher starts a watcher that watches no node yet. The caller closes it.
 func NewMarkWatcher() (*MarkWatcher, error) {
 	w := &MarkWatcher{uses: make(chan Conflict, markUses), lost: make(chan struct{}, 1)}
-	if err := DoInNew(w.open); err != nil {
+	if err := host.InNewNetns(w.open); err != nil {
 		w.Close()
 		return nil, fmt.Errorf("watch users of the mark: %w", err)
 	}

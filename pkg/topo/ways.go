@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/host"
 )
 
 // ways asks nodes where they would send a packet. It holds a netlink socket in each node
@@ -51,7 +52,7 @@ func (w *ways) forwarding(ref PortRef) (list []netip.Addr, err error) {
 	if err != nil {
 		return nil, err
 	}
-	entries, err := RetryDump(func() ([]netlink.Neigh, error) { return h.NeighList(w.t.Port(ref).Ifindex, unix.AF_BRIDGE) })
+	entries, err := host.RetryDump(func() ([]netlink.Neigh, error) { return h.NeighList(w.t.Port(ref).Ifindex, unix.AF_BRIDGE) })
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +120,7 @@ func (w *ways) hops(node, oif int, dst netip.Addr) (hops []hop, why string) {
 	if dst.Is4() {
 		family = netlink.FAMILY_V4
 	}
-	rules, err := RetryDump(func() ([]netlink.Rule, error) { return h.RuleList(family) })
+	rules, err := host.RetryDump(func() ([]netlink.Rule, error) { return h.RuleList(family) })
 	if err != nil && !errors.Is(err, unix.EOPNOTSUPP) { // a kernel that knows no rules
 		return nil, "does not tell its rules: " + err.Error()
 	}

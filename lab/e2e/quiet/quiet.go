@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/vnetradar/radar/pkg/topo"
+	"github.com/vnetradar/radar/pkg/host"
 )
 
 // Barrier waits for packets that wait for a CPU. What goes over a veth or the loopback
@@ -34,7 +34,7 @@ const again = 200 * time.Millisecond
 // sees its packets.
 func NewBarrier() (*Barrier, error) {
 	b := &Barrier{}
-	err := topo.DoInNew(func() (err error) {
+	err := host.InNewNetns(func() (err error) {
 		b.fd, err = openLoopback()
 		return err
 	})

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/lab/test/need"
-	"github.com/vnetradar/radar/pkg/topo"
+	"github.com/vnetradar/radar/pkg/host"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
@@ -51,7 +51,7 @@ func TestBarrier(t *testing.T) {
 	open := func(node string, fd *int) {
 		ns, err := netns.GetFromPath(n.Path(node))
 		if err == nil {
-			err = topo.DoIn(ns, func() (err error) {
+			err = host.InNetns(ns, func() (err error) {
 				*fd, err = unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 				return err
 			})

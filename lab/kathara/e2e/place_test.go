@@ -26,7 +26,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/lab/e2e/quiet"
-	"github.com/vnetradar/radar/pkg/topo"
+	"github.com/vnetradar/radar/pkg/host"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
@@ -52,7 +52,7 @@ func newPlace(t *testing.T, name, path string, addr netip.Addr) *place {
 // within runs f in the namespace; sockets that it opens stay there.
 func (p *place) within(f func() error) {
 	p.t.Helper()
-	if err := topo.DoIn(p.ns, f); err != nil {
+	if err := host.InNetns(p.ns, f); err != nil {
 		p.t.Fatalf("in %s: %v", p.name, err)
 	}
 }

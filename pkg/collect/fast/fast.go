@@ -9,19 +9,21 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/link"
 	"github.com/cilium/ebpf/perf"
 	"github.com/cilium/ebpf/rlimit"
 	"github.com/vishvananda/netlink"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/collect"
+	"github.com/vnetradar/radar/pkg/hook"
+	"github.com/vnetradar/radar/pkg/host"
 )
 
 // Mode is how the program is attached.
@@ -70,7 +72,7 @@ type Path struct {
 
 	device string
 	objs   bpfobj.CollectObjects
-	link   link.Link
+	link   io.Closer
 	reader *perf.Reader
 	flows  map[uint64]*flow
 	small  bpfobj.CollectRdrSmall
@@ -195,10 +197,7 @@ func find(name string) (device netlink.Link, list []netip.Addr, err error) {
 	if device, err = netlink.LinkByName(name); err != nil {
 		return nil, nil, fmt.Errorf("interface %s: %w", name, err)
 	}
-	all, err := netlink.AddrList(device, netlink.FAMILY_ALL)
-	for try := 1; try < 20 && errors.Is(err, netlink.ErrDumpInterrupted); try++ { // it has changed meanwhile
-		all, err = netlink.AddrList(device, netlink.FAMILY_ALL)
-	}
+	all, err := host.RetryDump(func() ([]netlink.Addr, error) { return netlink.AddrList(device, netlink.FAMILY_ALL) })
 	if err != nil {
 		return nil, nil, fmt.Errorf("addresses of %s: %w", name, err)
 	}
@@ -223,16 +222,13 @@ func (p *Path) attach(o *Options, device netlink.Link) error {
 	}
 	var errs []error
 	for _, mode := range modes {
-		flags := link.XDPGenericMode
-		if mode == Native {
-			flags = link.XDPDriverMode
-		}
-		l, err := link.AttachXDP(link.XDPOptions{Program: p.objs.RadarCollect, Interface: device.Attrs().Index, Flags: flags})
+		l, err := hook.Attach(p.objs.RadarCollect, hook.XDP{Ifindex: device.Attrs().Index, Generic: mode == Generic})
 		if err == nil {
 			p.link, p.Mode, p.NoNative = l, mode, errors.Join(errs...)
 			return nil
 		}
-		if errors.Is(err, ebpf.ErrNotSupported) {
+		failed, _ := errors.AsType[*hook.Error](err)
+		if err = failed.Cause; failed.Kind == hook.ErrUnsupported {
 			err = ErrTooOld
 		}
 		errs = append(errs, fmt.Errorf("attach to %s, %s: %w", o.Device, mode, err))

@@ -11,8 +11,8 @@ import (
 
 	"github.com/cilium/ebpf/perf"
 
-	"github.com/vnetradar/radar/pkg/clock"
 	"github.com/vnetradar/radar/pkg/collect"
+	"github.com/vnetradar/radar/pkg/host/clock"
 )
 
 const (

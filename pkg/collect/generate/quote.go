@@ -7,10 +7,10 @@ import (
 	"fmt"
 
 	"github.com/vnetradar/radar/pkg/intwire"
+	"github.com/vnetradar/radar/pkg/record"
 )
 
 const (
-	protoTCP, protoUDP   = 6, 17
 	tcpHeader, udpHeader = 20, 8
 	firstTTL             = 64
 	destinationPort      = 8080
@@ -21,9 +21,9 @@ const (
 // its INT stack; without INT if there is none.
 func (m *Maker) quote(dst []byte, p *packet, node, stack int) ([]byte, error) {
 	b := m.ethernet(dst)
-	proto, header := uint8(protoUDP), udpHeader
+	proto, header := uint8(record.ProtoUDP), udpHeader
 	if m.d.Transport == TCP || m.d.Transport == Mixed && p.flow%2 == 1 {
-		proto, header = protoTCP, tcpHeader
+		proto, header = record.ProtoTCP, tcpHeader
 	}
 	ip := len(b)
 	b = m.network(b, p, proto, node, stack > 0)
@@ -51,11 +51,11 @@ func (m *Maker) quote(dst []byte, p *packet, node, stack int) ([]byte, error) {
 	}
 	// Instruction 15: the checksum stays that of the packet without INT.
 	added, per := payload-body, uint32(1) // pseudo header's length
-	if proto == protoUDP {
+	if proto == record.ProtoUDP {
 		per = 2 // and UDP's own
 	}
 	without := intwire.Sum(b[payload:], uint32(intwire.Sum(b[l4:body], uint32(proto)+uint32(header+m.d.Payload))))
-	if proto == protoUDP {
+	if proto == record.ProtoUDP {
 		without = intwire.Sum(nil, uint32(without)+uint32(^uint16(added))) // the length has those of INT already
 	}
 	setChecksum(b[l4:], proto, intwire.Sum(addresses, uint32(without)))
@@ -99,7 +99,7 @@ func (m *Maker) network(b []byte, p *packet, proto uint8, node int, marked bool)
 func (m *Maker) transport(b []byte, p *packet, proto uint8) []byte {
 	b = binary.BigEndian.AppendUint16(b, uint16(firstSourcePort+p.flow%50000))
 	b = binary.BigEndian.AppendUint16(b, destinationPort)
-	if proto == protoUDP {
+	if proto == record.ProtoUDP {
 		return append(b, 0, 0, 0, 0)
 	}
 	b = binary.BigEndian.AppendUint32(b, uint32(p.number/uint64(m.d.Flows)*uint64(m.d.Payload)))
@@ -108,7 +108,7 @@ func (m *Maker) transport(b []byte, p *packet, proto uint8) []byte {
 
 // lengths writes the lengths of IP and UDP, and the checksum of IPv4.
 func (m *Maker) lengths(b []byte, ip, l4 int, proto uint8) {
-	if proto == protoUDP {
+	if proto == record.ProtoUDP {
 		binary.BigEndian.PutUint16(b[l4+4:], uint16(len(b)-l4))
 	}
 	if m.d.IPv6 {
@@ -123,7 +123,7 @@ func (m *Maker) lengths(b []byte, ip, l4 int, proto uint8) {
 // given. UDP's is never 0, which would say that there is none.
 func setChecksum(l4 []byte, proto uint8, sum uint16) {
 	switch check := ^sum; {
-	case proto == protoTCP:
+	case proto == record.ProtoTCP:
 		binary.BigEndian.PutUint16(l4[16:], check)
 	case check == 0:
 		binary.BigEndian.PutUint16(l4[6:], 0xffff)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package outputs gives what radar collect finds to others: JSON lines, an HTTP server
-// (Prometheus, server-sent events), InfluxDB. docs/design/0012-outputs.md says why it is as it is.
+// Package outputs gives what radar collect finds to others: JSON lines, InfluxDB, and by
+// pkg/api an HTTP server. docs/design/0012-outputs.md says why it is as it is.
 //
 //   - A Fanout copies each event, and from time to time a snapshot of all values, into one bounded
 //     queue for each output. It never waits; what finds a queue full is shed, and counted.
-//   - Lines, Server and Influx are the outputs, each in a goroutine of its own.
+//   - Lines and Influx are outputs, as is api.Reports, each in a goroutine of its own.
 package outputs
 
 import (
@@ -23,8 +23,8 @@ import (
 // queued is how many events may wait for an output: 3 MB, and 160 ms at 100,000 events a second.
 const queued = 1 << 14
 
-// grace is how long outputs may take at the end for what waits.
-const grace = 3 * time.Second
+// DefaultGrace is how long outputs may take at the end for what waits.
+const DefaultGrace = 3 * time.Second
 
 // unwind is how long an output may take then to count what it has in hand. All but one that
 // hangs in a write need a moment for that, but on a busy machine a moment may be seconds. Who
@@ -43,26 +43,33 @@ type Source interface {
 type Output interface {
 	// Name is what counters and messages call it.
 	Name() string
-	// run takes items until q is closed. What it has not got rid of when ctx is done, it counts
+	// Run takes items until q is closed. What it has not got rid of when ctx is done, it counts
 	// as given up, and returns. An error means that nobody will take anything any more.
-	run(ctx context.Context, q <-chan item, n *Tally) error
+	Run(ctx context.Context, q <-chan Item, n *Tally) error
 }
 
-// item is an event, or a snapshot.
-type item struct {
-	number uint64 // of events, from 1
-	event  metrics.Event
-	rows   *snapshot    // or
-	onWay  *atomic.Bool // of the queue: until it is released there is no other snapshot
+// Beginner is an Output that asks the source itself, or says how the others do. Begin is called
+// before Run, and does not wait.
+type Beginner interface {
+	Begin(source Source, f *Fanout)
 }
 
-// release is called for a snapshot that has been dealt with.
-func (it *item) release() { it.onWay.Store(false) }
+// Item is an event, or a snapshot.
+type Item struct {
+	Number   uint64 // of events, from 1
+	Event    metrics.Event
+	Snapshot *Snapshot // nil: it is an event
 
-// snapshot is all values at a time. Outputs share its rows: nobody changes them.
-type snapshot struct {
-	at   int64 // Unix ns
-	rows []metrics.Row
+	onWay *atomic.Bool // of the queue: until it is released there is no other snapshot
+}
+
+// Release is called for a snapshot that has been dealt with.
+func (it *Item) Release() { it.onWay.Store(false) }
+
+// Snapshot is all values at a time. Outputs share its rows: nobody changes them.
+type Snapshot struct {
+	At   int64 // Unix ns
+	Rows []metrics.Row
 }
 
 // Tally is what became of what an output was given. An event, and each row of a snapshot, is one.
@@ -76,7 +83,7 @@ type Tally struct {
 
 type queue struct {
 	output Output
-	items  chan item
+	items  chan Item
 	onWay  atomic.Bool // a snapshot is
 	tally  Tally
 	done   chan struct{}
@@ -88,20 +95,21 @@ type Fanout struct {
 	Failed func(error)
 	// Wait, if not nil, makes Event wait for outputs until it is closed, for events from a file.
 	Wait <-chan struct{}
+	// Grace is how long outputs may take at the end for what waits, and Unwind how long after
+	// that to count what they have in hand. 0: DefaultGrace, and 5 s.
+	Grace, Unwind time.Duration
 
 	queues []*queue
 	source Source
 	number uint64
 	cancel context.CancelFunc
 	stop   chan struct{} // no more snapshots
-	grace  time.Duration
-	unwind time.Duration
 	ticks  sync.WaitGroup
 }
 
 // Add adds an output, before Start.
 func (f *Fanout) Add(o Output) {
-	f.queues = append(f.queues, &queue{output: o, items: make(chan item, queued+2), done: make(chan struct{})})
+	f.queues = append(f.queues, &queue{output: o, items: make(chan Item, queued+2), done: make(chan struct{})})
 }
 
 // Start starts the outputs. every is the time between snapshots; 0: there are none.
@@ -109,14 +117,14 @@ func (f *Fanout) Start(source Source, every time.Duration) {
 	f.source = source
 	ctx, cancel := context.WithCancel(context.Background())
 	f.cancel, f.stop = cancel, make(chan struct{})
-	f.grace, f.unwind = cmp.Or(f.grace, grace), cmp.Or(f.unwind, unwind)
+	f.Grace, f.Unwind = cmp.Or(f.Grace, DefaultGrace), cmp.Or(f.Unwind, unwind)
 	for _, q := range f.queues {
-		if s, ok := q.output.(*Server); ok {
-			s.begin(source, f)
+		if b, ok := q.output.(Beginner); ok {
+			b.Begin(source, f)
 		}
 		go func() {
 			defer close(q.done)
-			err := q.output.run(ctx, q.items, &q.tally)
+			err := q.output.Run(ctx, q.items, &q.tally)
 			if err != nil && f.Failed != nil {
 				f.Failed(err)
 			}
@@ -132,8 +140,8 @@ func (f *Fanout) Start(source Source, every time.Duration) {
 // calls are never two at a time.
 func (f *Fanout) Event(e *metrics.Event) {
 	f.number++
-	it := item{number: f.number, event: *e}
-	it.event.Path, it.event.WasPath = slices.Clone(e.Path), slices.Clone(e.WasPath)
+	it := Item{Number: f.number, Event: *e}
+	it.Event.Path, it.Event.WasPath = slices.Clone(e.Path), slices.Clone(e.WasPath)
 	for _, q := range f.queues {
 		if !f.put(q, it) {
 			q.tally.ShedEvents.Add(1)
@@ -143,8 +151,8 @@ func (f *Fanout) Event(e *metrics.Event) {
 
 // put says whether the item found room. The last two places are for snapshots: for one that is
 // on its way, and for the last one of all.
-func (f *Fanout) put(q *queue, it item) bool {
-	if it.rows != nil || len(q.items) < queued {
+func (f *Fanout) put(q *queue, it Item) bool {
+	if it.Snapshot != nil || len(q.items) < queued {
 		select {
 		case q.items <- it:
 			return true
@@ -187,19 +195,19 @@ func (f *Fanout) snapshots(every time.Duration) {
 // snapshot gives one to the outputs that are done with the one before. The last one has the
 // values that stay, so that it waits for none.
 func (f *Fanout) snapshot(now time.Time, last bool) {
-	s := &snapshot{now.UnixNano(), f.rows(now)}
+	s := &Snapshot{now.UnixNano(), f.Rows(now)}
 	for _, q := range f.queues {
 		if !q.onWay.CompareAndSwap(false, true) && !last {
-			q.tally.ShedValues.Add(uint64(len(s.rows)))
-		} else if !f.put(q, item{rows: s, onWay: &q.onWay}) {
+			q.tally.ShedValues.Add(uint64(len(s.Rows)))
+		} else if !f.put(q, Item{Snapshot: s, onWay: &q.onWay}) {
 			q.onWay.Store(false)
-			q.tally.ShedValues.Add(uint64(len(s.rows)))
+			q.tally.ShedValues.Add(uint64(len(s.Rows)))
 		}
 	}
 }
 
-// rows are the source's. A file's values do not age by today's clock.
-func (f *Fanout) rows(now time.Time) []metrics.Row {
+// Rows are the source's. A file's values do not age by today's clock.
+func (f *Fanout) Rows(now time.Time) []metrics.Row {
 	if f.Wait != nil {
 		now = time.Time{}
 	}
@@ -230,9 +238,9 @@ func (f *Fanout) Close() {
 		case <-f.Wait:
 		}
 	}
-	if !within(all, f.grace) {
+	if !within(all, f.Grace) {
 		f.cancel()
-		within(all, f.unwind)
+		within(all, f.Unwind)
 	}
 	f.cancel()
 	for _, q := range f.queues {
@@ -251,9 +259,9 @@ func within(done <-chan struct{}, d time.Duration) bool {
 }
 
 // size is how many events and rows the item is.
-func (it *item) size() uint64 {
-	if it.rows != nil {
-		return uint64(len(it.rows.rows))
+func (it *Item) size() uint64 {
+	if it.Snapshot != nil {
+		return uint64(len(it.Snapshot.Rows))
 	}
 	return 1
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package outputs
+package outputs_test
 
 import (
 	"context"
@@ -11,8 +11,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vnetradar/radar/pkg/api"
+	"github.com/vnetradar/radar/pkg/collect/metrics"
+	"github.com/vnetradar/radar/pkg/collect/outputs"
+	"github.com/vnetradar/radar/pkg/collect/outputs/outputstest"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
+
+// soon is a Fanout's grace where a test waits until it is over. Where all must be out, it is Patience.
+const soon = 300 * time.Millisecond
 
 // stuck is an output that takes nothing until it is let go; hangs: not even at the end.
 type stuck struct {
@@ -29,7 +36,7 @@ func newStuck(name string) *stuck { return &stuck{name: name, let: make(chan str
 
 func (s *stuck) Name() string { return s.name }
 
-func (s *stuck) run(ctx context.Context, q <-chan item, n *Tally) error {
+func (s *stuck) Run(ctx context.Context, q <-chan outputs.Item, n *outputs.Tally) error {
 	if s.err != nil {
 		return s.err
 	}
@@ -42,13 +49,13 @@ func (s *stuck) run(ctx context.Context, q <-chan item, n *Tally) error {
 	case <-end:
 	}
 	for it := range q {
-		if it.rows != nil {
-			it.release()
+		if it.Snapshot != nil {
+			it.Release()
 			s.snapshots.Add(1)
-			s.values.Add(int64(len(it.rows.rows)))
+			s.values.Add(int64(len(it.Snapshot.Rows)))
 			continue
 		}
-		if it.number <= s.last.Swap(it.number) {
+		if it.Number <= s.last.Swap(it.Number) {
 			panic("order")
 		}
 		s.events.Add(1)
@@ -63,28 +70,28 @@ func TestFanout(t *testing.T) {
 	t.Parallel()
 	slow, fast := newStuck("slow"), newStuck("fast")
 	close(fast.let)
-	w := newWorld(t, slow, fast).start(0)
-	for len(w.events) < 3*queued {
-		w.feed(100)
-		w.written("fast", len(w.events))
+	w := outputstest.NewWorld(t, slow, fast).Start(0)
+	for len(w.Events) < 3*outputs.Queued {
+		w.Feed(100)
+		w.Written("fast", len(w.Events))
 	}
-	shed := len(w.events) - queued
-	if n := w.tally("slow").ShedEvents.Load(); n != uint64(shed) {
-		t.Errorf("%d shed of %d, want %d", n, len(w.events), shed)
+	shed := len(w.Events) - outputs.Queued
+	if n := w.Tally("slow").ShedEvents.Load(); n != uint64(shed) {
+		t.Errorf("%d shed of %d, want %d", n, len(w.Events), shed)
 	}
-	if n := w.tally("fast").ShedEvents.Load(); n != 0 {
+	if n := w.Tally("fast").ShedEvents.Load(); n != 0 {
 		t.Errorf("the other one shed %d", n)
 	}
 	// With its queue full it still gets a snapshot: one, until that is dealt with.
-	w.fan.snapshot(time.Now(), false)
-	w.fan.snapshot(time.Now(), false)
+	w.Fan.Snapshot()
+	w.Fan.Snapshot()
 	rows := len(w.Rows(time.Time{}))
-	if n := w.tally("slow").ShedValues.Load(); n != uint64(rows) {
+	if n := w.Tally("slow").ShedValues.Load(); n != uint64(rows) {
 		t.Errorf("%d values shed, want those of one snapshot, %d", n, rows)
 	}
 	close(slow.let)
-	w.close()
-	if slow.events.Load() != queued || int(fast.events.Load()) != len(w.events) {
+	w.Close()
+	if slow.events.Load() != outputs.Queued || int(fast.events.Load()) != len(w.Events) {
 		t.Errorf("got %d and %d", slow.events.Load(), fast.events.Load())
 	}
 	if slow.values.Load() != int64(rows) || fast.snapshots.Load() < 1 {
@@ -97,14 +104,14 @@ func TestFanoutSnapshots(t *testing.T) {
 	t.Parallel()
 	o := newStuck("o")
 	close(o.let)
-	w := newWorld(t, o).start(20 * time.Millisecond)
+	w := outputstest.NewWorld(t, o).Start(20 * time.Millisecond)
 	nstest.WaitFor(t, "five snapshots", func() bool { return o.snapshots.Load() >= 5 })
 	if o.values.Load() != 0 {
 		t.Errorf("%d values of nothing", o.values.Load())
 	}
 	before := o.snapshots.Load()
-	w.feed(10)
-	w.close()
+	w.Feed(10)
+	w.Close()
 	if o.snapshots.Load() <= before || o.values.Load() < int64(len(w.Rows(time.Time{}))) {
 		t.Errorf("%d values, want %d at least", o.values.Load(), len(w.Rows(time.Time{})))
 	}
@@ -115,12 +122,12 @@ func TestFanoutSnapshots(t *testing.T) {
 func TestFanoutLastSnapshot(t *testing.T) {
 	t.Parallel()
 	o := newStuck("o")
-	w := newWorld(t, o).start(time.Hour)
-	w.fan.snapshot(time.Now(), false) // waits, as the output does
-	w.feed(10)
+	w := outputstest.NewWorld(t, o).Start(time.Hour)
+	w.Fan.Snapshot() // waits, as the output does
+	w.Feed(10)
 	want := int64(len(w.Rows(time.Time{})))
 	time.AfterFunc(100*time.Millisecond, func() { close(o.let) })
-	w.close()
+	w.Close()
 	if o.snapshots.Load() != 2 || o.values.Load() < want {
 		t.Errorf("%d snapshots with %d values, want 2 with %d at least", o.snapshots.Load(), o.values.Load(), want)
 	}
@@ -130,36 +137,36 @@ func TestFanoutLastSnapshot(t *testing.T) {
 func TestFanoutWaits(t *testing.T) {
 	t.Parallel()
 	slow := newStuck("slow")
-	w := newWorld(t, slow)
+	w := outputstest.NewWorld(t, slow)
 	enough := make(chan struct{})
-	w.fan.Wait = enough
-	w.start(0)
+	w.Fan.Wait = enough
+	w.Start(0)
 	go func() {
 		time.Sleep(100 * time.Millisecond)
 		close(slow.let)
 	}()
-	for len(w.events) < 2*queued {
-		w.feed(100)
+	for len(w.Events) < 2*outputs.Queued {
+		w.Feed(100)
 	}
-	w.close()
-	if n := w.tally("slow"); n.ShedEvents.Load() != 0 || int(n.Written.Load()) != len(w.events) {
-		t.Errorf("of %d: written %d, shed %d", len(w.events), n.Written.Load(), n.ShedEvents.Load())
+	w.Close()
+	if n := w.Tally("slow"); n.ShedEvents.Load() != 0 || int(n.Written.Load()) != len(w.Events) {
+		t.Errorf("of %d: written %d, shed %d", len(w.Events), n.Written.Load(), n.ShedEvents.Load())
 	}
 
 	never := newStuck("never")
-	w = newWorld(t, never)
-	w.fan.grace = soon
+	w = outputstest.NewWorld(t, never)
+	w.Fan.Grace = soon
 	enough = make(chan struct{})
-	w.fan.Wait = enough
-	w.start(0)
+	w.Fan.Wait = enough
+	w.Start(0)
 	time.AfterFunc(100*time.Millisecond, func() { close(enough) })
-	for len(w.events) < 2*queued {
-		w.feed(100)
+	for len(w.Events) < 2*outputs.Queued {
+		w.Feed(100)
 	}
-	if n := w.tally("never").ShedEvents.Load(); n == 0 {
+	if n := w.Tally("never").ShedEvents.Load(); n == 0 {
 		t.Error("after Ctrl-C nothing was shed")
 	}
-	w.close()
+	w.Close()
 }
 
 // TestFanoutHangs: an output that hangs in a write is left behind, and what it had is counted.
@@ -167,13 +174,13 @@ func TestFanoutHangs(t *testing.T) {
 	t.Parallel()
 	o := newStuck("o")
 	o.hangs = true
-	w := newWorld(t, o)
-	w.fan.grace, w.fan.unwind = soon, soon
-	w.start(0)
-	w.feed(20)
-	w.close() // though it hangs until it is let go
-	if n := w.tally("o").GivenUp.Load(); n != uint64(len(w.events)) {
-		t.Errorf("%d of %d given up", n, len(w.events))
+	w := outputstest.NewWorld(t, o)
+	w.Fan.Grace, w.Fan.Unwind = soon, soon
+	w.Start(0)
+	w.Feed(20)
+	w.Close() // though it hangs until it is let go
+	if n := w.Tally("o").GivenUp.Load(); n != uint64(len(w.Events)) {
+		t.Errorf("%d of %d given up", n, len(w.Events))
 	}
 	close(o.let)
 }
@@ -183,17 +190,17 @@ func TestFanoutFails(t *testing.T) {
 	t.Parallel()
 	o := newStuck("o")
 	o.err = errors.New("nobody reads")
-	w := newWorld(t, o)
+	w := outputstest.NewWorld(t, o)
 	failed := make(chan error, 1)
-	w.fan.Failed = func(err error) { failed <- err }
-	w.start(0)
+	w.Fan.Failed = func(err error) { failed <- err }
+	w.Start(0)
 	if err := <-failed; !errors.Is(err, o.err) {
 		t.Error(err)
 	}
-	w.feed(20)
-	w.close()
-	if n := w.tally("o").GivenUp.Load(); n != uint64(len(w.events)) {
-		t.Errorf("%d of %d given up", n, len(w.events))
+	w.Feed(20)
+	w.Close()
+	if n := w.Tally("o").GivenUp.Load(); n != uint64(len(w.Events)) {
+		t.Errorf("%d of %d given up", n, len(w.Events))
 	}
 }
 
@@ -201,7 +208,7 @@ func TestFanoutFails(t *testing.T) {
 func BenchmarkEvent(b *testing.B) {
 	for _, keeps := range []bool{true, false} {
 		b.Run(fmt.Sprintf("keeps up=%v", keeps), func(b *testing.B) {
-			f := &Fanout{}
+			f := &outputs.Fanout{}
 			for i := range 3 {
 				o := newStuck(fmt.Sprint(i))
 				if keeps {
@@ -209,54 +216,41 @@ func BenchmarkEvent(b *testing.B) {
 				}
 				f.Add(o)
 			}
-			w := &world{fan: &Fanout{}}
-			w.e = newWorldEngine()
-			w.feed(1)
+			w := outputstest.New(func(*metrics.Event) {})
+			w.Feed(1)
 			f.Start(w, 0)
 			b.ReportAllocs()
 			for b.Loop() {
-				f.Event(&w.events[0])
+				f.Event(&w.Events[0])
 			}
 			b.StopTimer()
-			f.cancel()
+			f.Cancel()
 			f.Close()
 		})
-	}
-}
-
-// BenchmarkObserve is what a hop costs with /metrics.
-func BenchmarkObserve(b *testing.B) {
-	s, err := Listen("0", nil, oddName, (&log{}).logger())
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer s.Close()
-	b.ReportAllocs()
-	n := uint64(0)
-	for b.Loop() {
-		n++
-		s.Observe(2, uint32(n%6), 1000+n%4096*100)
 	}
 }
 
 // TestSnapshotAfterSnapshot: each output says when it has dealt with one, and gets the next.
 func TestSnapshotAfterSnapshot(t *testing.T) {
 	t.Parallel()
-	var l log
-	server, _ := newServer(t, &l)
-	influx, err := NewInflux(newAnswers(t, 204).URL+"/?db=radar", "", oddName, l.logger())
+	var l outputstest.Log
+	server, err := api.ListenReports("0", nil, outputstest.OddName, l.Logger())
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := newWorld(t, server, influx, NewLines(io.Discard, oddName, l.logger())).start(0)
-	w.feed(5)
+	influx, err := outputs.NewInflux(newAnswers(t, 204).URL+"/?db=radar", "", outputstest.OddName, l.Logger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := outputstest.NewWorld(t, server, influx, outputs.NewLines(io.Discard, outputstest.OddName, l.Logger())).Start(0)
+	w.Feed(5)
 	for range 3 {
-		w.fan.snapshot(time.Now(), false)
-		for _, q := range w.fan.queues {
-			nstest.WaitFor(t, q.output.Name()+" to have a snapshot", func() bool { return !q.onWay.Load() })
-			if n := q.tally.ShedValues.Load(); n > 0 {
-				t.Errorf("%s: %d values shed", q.output.Name(), n)
+		w.Fan.Snapshot()
+		w.Fan.Each(func(name string, n *outputs.Tally) {
+			nstest.WaitFor(t, name+" to have a snapshot", func() bool { return !w.Fan.Waits(name) })
+			if n := n.ShedValues.Load(); n > 0 {
+				t.Errorf("%s: %d values shed", name, n)
 			}
-		}
+		})
 	}
 }

@@ -84,7 +84,8 @@ func NewInflux(address, token string, n metrics.Namer, log *slog.Logger) (*Influ
 // Name implements Output.
 func (i *Influx) Name() string { return "influx" }
 
-func (i *Influx) run(ctx context.Context, q <-chan item, n *Tally) error {
+// Run implements Output.
+func (i *Influx) Run(ctx context.Context, q <-chan Item, n *Tally) error {
 	i.tally = n
 	i.points.reset()
 	age := time.NewTimer(batchAge)
@@ -106,15 +107,15 @@ func (i *Influx) run(ctx context.Context, q <-chan item, n *Tally) error {
 	}
 }
 
-func (i *Influx) add(ctx context.Context, it item) {
-	if it.rows == nil {
-		i.points.event(&it.event)
+func (i *Influx) add(ctx context.Context, it Item) {
+	if it.Snapshot == nil {
+		i.points.event(&it.Event)
 		i.flushIfFull(ctx)
 		return
 	}
-	defer it.release()
-	for n := range it.rows.rows {
-		i.points.row(&it.rows.rows[n])
+	defer it.Release()
+	for n := range it.Snapshot.Rows {
+		i.points.row(&it.Snapshot.Rows[n])
 		i.flushIfFull(ctx)
 	}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package outputs
+package outputs_test
 
 import (
 	"net/http"
@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vnetradar/radar/pkg/collect/outputs"
+	"github.com/vnetradar/radar/pkg/collect/outputs/outputstest"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
@@ -19,21 +21,21 @@ func TestInfluxMakesDatabase(t *testing.T) {
 	for _, name := range []string{"nowhere", `an odd "name"`} {
 		t.Run(name, func(t *testing.T) {
 			server.db = name
-			var l log
-			w := newWorld(t, server.output(t, &l, url.QueryEscape(name))).start(0)
-			w.feed(1000) // several batches
-			w.written("influx", len(w.events))
-			if n := server.count(); n != len(w.events) {
-				t.Errorf("%d points of %d events", n, len(w.events))
+			var l outputstest.Log
+			w := outputstest.NewWorld(t, server.output(t, &l, url.QueryEscape(name))).Start(0)
+			w.Feed(1000) // several batches
+			w.Written("influx", len(w.Events))
+			if n := server.count(); n != len(w.Events) {
+				t.Errorf("%d points of %d events", n, len(w.Events))
 			}
-			server.ask("q", "DROP DATABASE "+quoted(name))
-			more := w.feed(100)
-			w.close()
+			server.ask("q", "DROP DATABASE "+outputs.Quoted(name))
+			more := w.Feed(100)
+			w.Close()
 			if n := server.count(); n != more {
 				t.Errorf("%d points of %d events in the second database", n, more)
 			}
-			if n := w.tally("influx"); n.GivenUp.Load()+n.ShedEvents.Load() != 0 || n.Written.Load() != uint64(len(w.events)) {
-				t.Errorf("of %d events: written %d, given up %d", len(w.events), n.Written.Load(), n.GivenUp.Load())
+			if n := w.Tally("influx"); n.GivenUp.Load()+n.ShedEvents.Load() != 0 || n.Written.Load() != uint64(len(w.Events)) {
+				t.Errorf("of %d events: written %d, given up %d", len(w.Events), n.Written.Load(), n.GivenUp.Load())
 			}
 			if said := l.String(); strings.Count(said, "which is made") != 2 || strings.Contains(said, "WARN") {
 				t.Errorf("said: %s", said)
@@ -50,28 +52,28 @@ func TestInfluxWaitsForDatabase(t *testing.T) {
 	server.ask("q", "CREATE USER writer WITH PASSWORD 'secret'")
 	server.ask("q", "GRANT WRITE ON radar TO writer")
 	server.ask("q", "DROP DATABASE radar")
-	var l log
-	o, err := NewInflux(strings.Replace(server.address, "//", "//writer:secret@", 1)+"/?db=radar", "", oddName, l.logger())
+	var l outputstest.Log
+	o, err := outputs.NewInflux(strings.Replace(server.address, "//", "//writer:secret@", 1)+"/?db=radar", "", outputstest.OddName, l.Logger())
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := newWorld(t, o).start(0)
-	w.feed(1000)
+	w := outputstest.NewWorld(t, o).Start(0)
+	w.Feed(1000)
 	nstest.WaitFor(t, "to hear that the database cannot be made", func() bool { return strings.Contains(l.String(), "cannot be made") })
 	if said := l.String(); !strings.Contains(said, "CREATE DATABASE") || strings.Contains(said, "secret") {
 		t.Errorf("said: %s", said)
 	}
 	server.ask("q", "CREATE DATABASE radar")
-	retries := w.tally("influx").Retries.Load()
-	nstest.WaitFor(t, "an attempt without rights", func() bool { return w.tally("influx").Retries.Load() > retries+1 })
+	retries := w.Tally("influx").Retries.Load()
+	nstest.WaitFor(t, "an attempt without rights", func() bool { return w.Tally("influx").Retries.Load() > retries+1 })
 	server.ask("q", "GRANT WRITE ON radar TO writer")
-	w.close()
-	n := w.tally("influx")
-	if n.Written.Load() != uint64(len(w.events)) || n.GivenUp.Load()+n.ShedEvents.Load() != 0 || n.Retries.Load() == 0 {
-		t.Errorf("of %d events: written %d, given up %d, %d retries", len(w.events), n.Written.Load(), n.GivenUp.Load(), n.Retries.Load())
+	w.Close()
+	n := w.Tally("influx")
+	if n.Written.Load() != uint64(len(w.Events)) || n.GivenUp.Load()+n.ShedEvents.Load() != 0 || n.Retries.Load() == 0 {
+		t.Errorf("of %d events: written %d, given up %d, %d retries", len(w.Events), n.Written.Load(), n.GivenUp.Load(), n.Retries.Load())
 	}
-	if n := server.count(); n != len(w.events) {
-		t.Errorf("%d points of %d events", n, len(w.events))
+	if n := server.count(); n != len(w.Events) {
+		t.Errorf("%d points of %d events", n, len(w.Events))
 	}
 }
 
@@ -89,15 +91,15 @@ func TestInfluxBucket(t *testing.T) {
 			t.Parallel()
 			server := newAnswers(t, http.StatusNotFound, http.StatusNoContent)
 			server.text = c.text
-			var l log
-			o, err := NewInflux(server.URL+"/?org=o&bucket=b", "", oddName, l.logger())
+			var l outputstest.Log
+			o, err := outputs.NewInflux(server.URL+"/?org=o&bucket=b", "", outputstest.OddName, l.Logger())
 			if err != nil {
 				t.Fatal(err)
 			}
-			w := newWorld(t, o).start(0)
-			w.feed(10)
-			w.close()
-			n, all := w.tally("influx"), uint64(len(w.events))
+			w := outputstest.NewWorld(t, o).Start(0)
+			w.Feed(10)
+			w.Close()
+			n, all := w.Tally("influx"), uint64(len(w.Events))
 			if c.waits != (n.Written.Load() == all && n.Retries.Load() == 1) || c.waits != (n.GivenUp.Load() == 0) {
 				t.Errorf("of %d: written %d, given up %d, %d retries", all, n.Written.Load(), n.GivenUp.Load(), n.Retries.Load())
 			}

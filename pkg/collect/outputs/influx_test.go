@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package outputs
+package outputs_test
 
 import (
 	"encoding/json"
@@ -19,6 +19,8 @@ import (
 
 	"github.com/vnetradar/radar/lab/test/servers"
 	"github.com/vnetradar/radar/pkg/collect/metrics"
+	"github.com/vnetradar/radar/pkg/collect/outputs"
+	"github.com/vnetradar/radar/pkg/collect/outputs/outputstest"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
@@ -51,9 +53,9 @@ func newInfluxdOf(t *testing.T, user *url.Userinfo) *influxd {
 func (i *influxd) begin() { i.stop = servers.Serve(i.t, i.address+"/ping", "influxd", i.args...) }
 
 // output is one that writes to a database of the server.
-func (i *influxd) output(t *testing.T, l *log, db string) *Influx {
+func (i *influxd) output(t *testing.T, l *outputstest.Log, db string) *outputs.Influx {
 	t.Helper()
-	o, err := NewInflux(i.address+"/?db="+db, "", oddName, l.logger())
+	o, err := outputs.NewInflux(i.address+"/?db="+db, "", outputstest.OddName, l.Logger())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,9 +131,9 @@ func (i *influxd) points(m metrics.Metric) (list []string) {
 // want is what a point should read as: what is in an event or row, by name, less "".
 func want(k *metrics.Key, at int64, more map[string]any) map[string]any {
 	row := map[string]any{"time": at}
-	j := metrics.Namer(oddName).Key(k)
+	j := metrics.Namer(outputstest.OddName).Key(k)
 	if k.Metric.OfFlow() {
-		row["src"], row["dst"], row["proto"], row["flow_group"] = j.Src, j.Dst, j.Proto, flowGroup(&k.Flow)
+		row["src"], row["dst"], row["proto"], row["flow_group"] = j.Src, j.Dst, j.Proto, outputs.FlowGroup(&k.Flow)
 		if j.Sport != nil {
 			row["sport"], row["dport"] = *j.Sport, *j.Dport
 		}
@@ -156,7 +158,7 @@ func want(k *metrics.Key, at int64, more map[string]any) map[string]any {
 
 // influxName is a name as the database has it: nothing but what cannot be written is replaced.
 func influxName(id uint32) string {
-	return map[uint32]string{5: "back?slash", 6: "line?break", 7: "trailing?", 8: "_"}[id] + map[bool]string{true: oddName(id)}[id < 5 || id > 8]
+	return map[uint32]string{5: "back?slash", 6: "line?break", 7: "trailing?", 8: "_"}[id] + map[bool]string{true: outputstest.OddName(id)}[id < 5 || id > 8]
 }
 
 func influxPath(ids []uint32) string {
@@ -175,11 +177,11 @@ func influxPath(ids []uint32) string {
 func TestInfluxDB(t *testing.T) {
 	t.Parallel()
 	server := newInfluxd(t)
-	var l log
-	w := newWorld(t, server.output(t, &l, "radar")).start(time.Hour) // one snapshot, at the end
-	w.feed(1000)
-	w.close()
-	if n := w.tally("influx"); n.ShedEvents.Load()+n.ShedValues.Load()+n.GivenUp.Load() != 0 {
+	var l outputstest.Log
+	w := outputstest.NewWorld(t, server.output(t, &l, "radar")).Start(time.Hour) // one snapshot, at the end
+	w.Feed(1000)
+	w.Close()
+	if n := w.Tally("influx"); n.ShedEvents.Load()+n.ShedValues.Load()+n.GivenUp.Load() != 0 {
 		t.Fatalf("lost: %+v, %s", n, l.String())
 	}
 	expected := make(map[metrics.Metric]map[string]map[string]any) // by series and time, as the server has them
@@ -196,8 +198,8 @@ func TestInfluxDB(t *testing.T) {
 		}
 		expected[k.Metric][id] = row
 	}
-	for n := range w.events {
-		e := &w.events[n]
+	for n := range w.Events {
+		e := &w.Events[n]
 		more := map[string]any{"value": e.Value, "was": e.Was}
 		if e.New {
 			delete(more, "was")
@@ -231,34 +233,34 @@ func TestInfluxDB(t *testing.T) {
 			t.Errorf("%v: %d points expected: %s", m, len(list), diff[:min(len(diff), 3000)])
 		}
 	}
-	t.Logf("%d events and %d rows are %d points", len(w.events), len(rows), total)
+	t.Logf("%d events and %d rows are %d points", len(w.Events), len(rows), total)
 }
 
 // TestInfluxDown: while the server is away for two seconds nothing is lost that the queue holds.
 func TestInfluxDown(t *testing.T) {
 	t.Parallel()
 	server := newInfluxd(t)
-	var l log
-	w := newWorld(t, server.output(t, &l, "radar")).start(0)
-	first := w.feed(100)
-	w.written("influx", first)
+	var l outputstest.Log
+	w := outputstest.NewWorld(t, server.output(t, &l, "radar")).Start(0)
+	first := w.Feed(100)
+	w.Written("influx", first)
 	server.stop()
-	w.feed(1000)
+	w.Feed(1000)
 	time.Sleep(2 * time.Second)
 	nstest.WaitFor(t, "an attempt that is refused", func() bool { return strings.Contains(l.String(), "connection refused") })
 	server.begin()
-	w.feed(100)
-	w.close()
-	n := w.tally("influx")
-	if n.Written.Load() != uint64(len(w.events)) || n.GivenUp.Load()+n.ShedEvents.Load() != 0 || n.Retries.Load() == 0 {
-		t.Errorf("of %d events: written %d, given up %d, shed %d, %d retries", len(w.events), n.Written.Load(), n.GivenUp.Load(), n.ShedEvents.Load(), n.Retries.Load())
+	w.Feed(100)
+	w.Close()
+	n := w.Tally("influx")
+	if n.Written.Load() != uint64(len(w.Events)) || n.GivenUp.Load()+n.ShedEvents.Load() != 0 || n.Retries.Load() == 0 {
+		t.Errorf("of %d events: written %d, given up %d, shed %d, %d retries", len(w.Events), n.Written.Load(), n.GivenUp.Load(), n.ShedEvents.Load(), n.Retries.Load())
 	}
 	got := 0
 	for m := range metrics.NumMetrics {
 		got += len(server.points(m))
 	}
-	if got != len(w.events) { // their times differ, so each is a point
-		t.Errorf("%d points of %d events", got, len(w.events))
+	if got != len(w.Events) { // their times differ, so each is a point
+		t.Errorf("%d points of %d events", got, len(w.Events))
 	}
 	// Once for each reason: the first request may be cut off, all others are refused.
 	if said := l.String(); strings.Count(said, "connection refused") != 1 || strings.Count(said, "does not take points") > 2 {
@@ -276,13 +278,13 @@ func TestInfluxRefuses(t *testing.T) {
 			t.Fatal(response, err)
 		}
 		response.Body.Close()
-		var l log
-		w := newWorld(t, server.output(t, &l, "radar")).start(0)
-		w.feed(100)
-		w.close()
-		refused := w.e.Counts.Events[metrics.LinkUtilization]
-		if n := w.tally("influx"); n.GivenUp.Load() != refused || n.Written.Load() != uint64(len(w.events))-refused {
-			t.Errorf("%d of utilisation among %d events: given up %d, written %d, %s", refused, len(w.events), n.GivenUp.Load(), n.Written.Load(), l.String())
+		var l outputstest.Log
+		w := outputstest.NewWorld(t, server.output(t, &l, "radar")).Start(0)
+		w.Feed(100)
+		w.Close()
+		refused := w.Engine.Counts.Events[metrics.LinkUtilization]
+		if n := w.Tally("influx"); n.GivenUp.Load() != refused || n.Written.Load() != uint64(len(w.Events))-refused {
+			t.Errorf("%d of utilisation among %d events: given up %d, written %d, %s", refused, len(w.Events), n.GivenUp.Load(), n.Written.Load(), l.String())
 		}
 	})
 }
@@ -327,7 +329,7 @@ func TestInfluxAnswers(t *testing.T) {
 		retries uint64
 		atLeast time.Duration
 	}{
-		{"busy", []int{500, 503, 204}, true, 2, 3 * firstRetry},
+		{"busy", []int{500, 503, 204}, true, 2, 3 * outputs.FirstRetry},
 		{"later", []int{429, 204}, true, 1, time.Second},
 		{"unauthorized", []int{401}, false, 0, 0},
 		{"too large", []int{413}, false, 0, 0},
@@ -336,16 +338,16 @@ func TestInfluxAnswers(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			server := newAnswers(t, c.codes...)
-			var l log
-			o, err := NewInflux(server.URL+"/?org=o&bucket=b", "secret", oddName, l.logger())
+			var l outputstest.Log
+			o, err := outputs.NewInflux(server.URL+"/?org=o&bucket=b", "secret", outputstest.OddName, l.Logger())
 			if err != nil {
 				t.Fatal(err)
 			}
-			w := newWorld(t, o).start(0)
+			w := outputstest.NewWorld(t, o).Start(0)
 			began := time.Now()
-			w.feed(10)
-			w.close()
-			n, all := w.tally("influx"), uint64(len(w.events))
+			w.Feed(10)
+			w.Close()
+			n, all := w.Tally("influx"), uint64(len(w.Events))
 			written, lost := uint64(0), all
 			if c.taken {
 				written, lost = all, 0
@@ -371,19 +373,19 @@ func TestInfluxAnswers(t *testing.T) {
 func TestInfluxEnds(t *testing.T) {
 	t.Parallel()
 	server := newAnswers(t, 500)
-	var l log
-	o, err := NewInflux(strings.Replace(server.URL, "//", "//u:word@", 1)+"?db=radar", "", oddName, l.logger())
+	var l outputstest.Log
+	o, err := outputs.NewInflux(strings.Replace(server.URL, "//", "//u:word@", 1)+"?db=radar", "", outputstest.OddName, l.Logger())
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := newWorld(t, o)
-	w.fan.grace = soon
-	w.start(0)
-	w.feed(8000) // more than queue and batch hold
-	w.close()
-	n := w.tally("influx")
-	if n.Written.Load() != 0 || n.ShedEvents.Load() == 0 || n.ShedEvents.Load()+n.GivenUp.Load() != uint64(len(w.events)) {
-		t.Errorf("of %d: written %d, shed %d, given up %d", len(w.events), n.Written.Load(), n.ShedEvents.Load(), n.GivenUp.Load())
+	w := outputstest.NewWorld(t, o)
+	w.Fan.Grace = soon
+	w.Start(0)
+	w.Feed(8000) // more than queue and batch hold
+	w.Close()
+	n := w.Tally("influx")
+	if n.Written.Load() != 0 || n.ShedEvents.Load() == 0 || n.ShedEvents.Load()+n.GivenUp.Load() != uint64(len(w.Events)) {
+		t.Errorf("of %d: written %d, shed %d, given up %d", len(w.Events), n.Written.Load(), n.ShedEvents.Load(), n.GivenUp.Load())
 	}
 	r := server.request.Load()
 	if user, word, _ := r.BasicAuth(); user != "u" || word != "word" || r.URL.Path != "/write" || strings.Contains(l.String(), "word") {
@@ -393,7 +395,7 @@ func TestInfluxEnds(t *testing.T) {
 
 func TestInfluxAddress(t *testing.T) {
 	for _, address := range []string{"", "127.0.0.1:8086", "http://", "ftp://h/?db=x", "http://h/", "http://h/?db=x&bucket=y", "http://h:word@/?\x01", "http://u:w%zz@h/?db=x"} {
-		if _, err := NewInflux(address, "", oddName, nil); err == nil || strings.Contains(err.Error(), "word") {
+		if _, err := outputs.NewInflux(address, "", outputstest.OddName, nil); err == nil || strings.Contains(err.Error(), "word") {
 			t.Errorf("%q: %v", address, err)
 		}
 	}

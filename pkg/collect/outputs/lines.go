@@ -29,23 +29,26 @@ type valueLine struct {
 	metrics.RowJSON
 }
 
-// encoder writes objects, one a line.
-type encoder struct {
+// Encoder writes events and values as JSON objects, one a line (docs/int.md).
+type Encoder struct {
 	namer metrics.Namer
 	json  *json.Encoder
 }
 
-func newEncoder(n metrics.Namer, w io.Writer) encoder {
+// NewEncoder makes an encoder that writes to w.
+func NewEncoder(n metrics.Namer, w io.Writer) Encoder {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
-	return encoder{n, enc}
+	return Encoder{n, enc}
 }
 
-func (e encoder) event(ev *metrics.Event) error {
+// Event writes an event.
+func (e Encoder) Event(ev *metrics.Event) error {
 	return e.json.Encode(eventLine{"event", e.namer.Event(ev)})
 }
 
-func (e encoder) value(r *metrics.Row, at int64) error {
+// Value writes a value as it was at a time, Unix ns.
+func (e Encoder) Value(r *metrics.Row, at int64) error {
 	return e.json.Encode(valueLine{"value", at, e.namer.Row(r)})
 }
 
@@ -56,69 +59,69 @@ const linesAtOnce = 1 << 16
 type Lines struct {
 	w     io.Writer
 	log   *slog.Logger
-	enc   encoder
+	enc   Encoder
 	buf   bytes.Buffer
 	lines uint64 // in buf
 
 	failures episode
 	tally    *Tally
-	ctx      context.Context
 }
 
 // NewLines makes the output. w stays the caller's.
 func NewLines(w io.Writer, n metrics.Namer, log *slog.Logger) *Lines {
 	l := &Lines{w: w, log: log}
-	l.enc = newEncoder(n, &l.buf)
+	l.enc = NewEncoder(n, &l.buf)
 	return l
 }
 
 // Name implements Output.
 func (l *Lines) Name() string { return "json" }
 
-func (l *Lines) run(ctx context.Context, q <-chan item, n *Tally) error {
-	l.ctx, l.tally = ctx, n
+// Run implements Output.
+func (l *Lines) Run(ctx context.Context, q <-chan Item, n *Tally) error {
+	l.tally = n
 	for it := range q {
-		if err := l.add(it); err != nil {
+		if err := l.add(ctx, it); err != nil {
 			return err
 		}
 		// What waits goes by the same call.
 		for len(q) > 0 && l.buf.Len() < linesAtOnce {
-			if err := l.add(<-q); err != nil {
+			if err := l.add(ctx, <-q); err != nil {
 				return err
 			}
 		}
-		if err := l.flush(); err != nil {
+		if err := l.flush(ctx); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (l *Lines) add(it item) error {
-	if it.rows == nil {
+func (l *Lines) add(ctx context.Context, it Item) error {
+	if it.Snapshot == nil {
 		l.lines++
-		return l.enc.event(&it.event)
+		return l.enc.Event(&it.Event)
 	}
-	defer it.release()
-	for i := range it.rows.rows {
+	defer it.Release()
+	for i := range it.Snapshot.Rows {
 		l.lines++
-		if err := errors.Join(l.enc.value(&it.rows.rows[i], it.rows.at), l.flushIfFull()); err != nil {
+		if err := errors.Join(l.enc.Value(&it.Snapshot.Rows[i], it.Snapshot.At), l.flushIfFull(ctx)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (l *Lines) flushIfFull() error {
+func (l *Lines) flushIfFull(ctx context.Context) error {
 	if l.buf.Len() < linesAtOnce {
 		return nil
 	}
-	return l.flush()
+	return l.flush(ctx)
 }
 
 // flush writes what is there. A full disk may have room again: it goes on where it stopped, so
 // that no line is torn. Where nobody reads any more, that is the end.
-func (l *Lines) flush() error {
+func (l *Lines) flush(ctx context.Context) error {
 	for wait := firstRetry; l.buf.Len() > 0; wait = min(2*wait, lastRetry) {
 		_, err := l.buf.WriteTo(l.w)
 		if err == nil {
@@ -132,7 +135,7 @@ func (l *Lines) flush() error {
 			l.log.Warn("JSON lines cannot be written, and are tried again", "error", err)
 		}
 		l.tally.Retries.Add(1)
-		if !pause(l.ctx, wait) {
+		if !pause(ctx, wait) {
 			l.tally.GivenUp.Add(l.lines)
 			l.buf.Reset()
 			l.lines = 0

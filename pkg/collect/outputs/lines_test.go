@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package outputs
+package outputs_test
 
 import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 	"syscall"
@@ -15,8 +14,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/vnetradar/radar/lab/test/servers"
-	"github.com/vnetradar/radar/pkg/collect/metrics"
+	"github.com/vnetradar/radar/pkg/collect/outputs"
+	"github.com/vnetradar/radar/pkg/collect/outputs/outputstest"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
@@ -46,53 +45,23 @@ func (d *disk) free(n int) {
 	d.room += n
 }
 
-// plain are JSON lines as maps, as text.
-func plain(t *testing.T, text string) (list []string) {
-	t.Helper()
-	for line := range strings.Lines(text) {
-		var m map[string]any
-		if err := json.Unmarshal([]byte(line), &m); err != nil {
-			t.Fatalf("%v in %q", err, line)
-		}
-		list = append(list, fmt.Sprint(m))
-	}
-	return list
-}
-
-func wantValues(t *testing.T, rows []metrics.Row, at any) (list []string) {
-	t.Helper()
-	for i := range rows {
-		b, err := json.Marshal(metrics.Namer(oddName).Row(&rows[i]))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var m map[string]any
-		if err := json.Unmarshal(b, &m); err != nil {
-			t.Fatal(err)
-		}
-		m["kind"], m["snapshot_t_ns"] = "value", at
-		list = append(list, fmt.Sprint(m))
-	}
-	return list
-}
-
 // TestLines: all events and, at the end, all values; a full disk tears no line and loses none.
 func TestLines(t *testing.T) {
 	t.Parallel()
 	for _, room := range []int{1 << 30, 70_001} {
 		full := room < 1<<30
-		var l log
+		var l outputstest.Log
 		d := &disk{room: room, err: syscall.ENOSPC}
-		w := newWorld(t, NewLines(d, oddName, l.logger())).start(time.Hour)
-		w.feed(200)
+		w := outputstest.NewWorld(t, outputs.NewLines(d, outputstest.OddName, l.Logger())).Start(time.Hour)
+		w.Feed(200)
 		before := time.Now()
 		if full {
-			nstest.WaitFor(t, "the disk to be full", func() bool { return w.tally("json").Retries.Load() > 0 })
+			nstest.WaitFor(t, "the disk to be full", func() bool { return w.Tally("json").Retries.Load() > 0 })
 			d.free(1 << 30)
 		}
-		w.close()
+		w.Close()
 		after := time.Now()
-		got := plain(t, d.buf.String())
+		got := outputstest.Plain(t, d.buf.String())
 		rows := w.Rows(time.Time{})
 		var last struct {
 			At float64 `json:"snapshot_t_ns"`
@@ -105,11 +74,11 @@ func TestLines(t *testing.T) {
 		if at := time.Unix(0, int64(last.At)); at.Before(before.Add(-time.Microsecond)) || at.After(after.Add(time.Microsecond)) {
 			t.Errorf("the snapshot is of %v, want a time from %v to %v", at, before, after)
 		}
-		if diff := cmp.Diff(append(wantData(t, w.events), wantValues(t, rows, last.At)...), got); diff != "" {
+		if diff := cmp.Diff(append(outputstest.WantEvents(t, w.Events), outputstest.WantValues(t, rows, last.At)...), got); diff != "" {
 			t.Errorf("room for %d: %s", room, diff)
 		}
-		n := w.tally("json")
-		if int(n.Written.Load()) != len(w.events)+len(rows) || n.GivenUp.Load() != 0 || (n.Retries.Load() > 0) != full {
+		n := w.Tally("json")
+		if int(n.Written.Load()) != len(w.Events)+len(rows) || n.GivenUp.Load() != 0 || (n.Retries.Load() > 0) != full {
 			t.Errorf("written %d, given up %d, %d retries", n.Written.Load(), n.GivenUp.Load(), n.Retries.Load())
 		}
 		if said := strings.Count(l.String(), "\n"); (said == 1) != full {
@@ -122,57 +91,47 @@ func TestLines(t *testing.T) {
 func TestLinesEnd(t *testing.T) {
 	t.Parallel()
 	for _, err := range []error{syscall.EPIPE, syscall.ENOSPC} {
-		var l log
-		w := newWorld(t, NewLines(&disk{err: err}, oddName, l.logger()))
-		w.fan.grace = soon
+		var l outputstest.Log
+		w := outputstest.NewWorld(t, outputs.NewLines(&disk{err: err}, outputstest.OddName, l.Logger()))
+		w.Fan.Grace = soon
 		failed := make(chan error, 1)
-		w.fan.Failed = func(err error) { failed <- err }
-		w.start(0)
-		w.feed(10)
+		w.Fan.Failed = func(err error) { failed <- err }
+		w.Start(0)
+		w.Feed(10)
 		if errors.Is(err, syscall.EPIPE) {
 			if got := <-failed; !errors.Is(got, err) {
 				t.Error(got)
 			}
 		}
-		w.close()
-		if n := w.tally("json"); int(n.GivenUp.Load()) != len(w.events) || n.Written.Load() != 0 {
-			t.Errorf("%v: of %d given up %d, written %d", err, len(w.events), n.GivenUp.Load(), n.Written.Load())
+		w.Close()
+		if n := w.Tally("json"); int(n.GivenUp.Load()) != len(w.Events) || n.Written.Load() != 0 {
+			t.Errorf("%v: of %d given up %d, written %d", err, len(w.Events), n.GivenUp.Load(), n.Written.Load())
 		}
 	}
 }
 
-// TestValues: /values has the rows as they are, those that are asked for.
-func TestValues(t *testing.T) {
+// TestFullDiskSaidOnce: a disk that has room from time to time is said to be full once.
+func TestFullDiskSaidOnce(t *testing.T) {
 	t.Parallel()
-	var l log
-	s, address := newServer(t, &l)
-	w := newWorld(t, s).start(0)
-	w.feed(20)
-	_, text := servers.Get(t, address+"/values")
-	rows := w.Rows(time.Time{})
-	s.mu.Lock()
-	taken := float64(s.taken.UnixNano())
-	s.mu.Unlock()
-	if diff := cmp.Diff(wantValues(t, rows, taken), plain(t, text)); diff != "" {
-		t.Error(diff)
+	var l outputstest.Log
+	d := &disk{err: syscall.ENOSPC}
+	w := outputstest.NewWorld(t, outputs.NewLines(d, outputstest.OddName, l.Logger())).Start(0)
+	for range 3 {
+		retries := w.Tally("json").Retries.Load()
+		w.Feed(10)
+		nstest.WaitFor(t, "the disk to be full", func() bool { return w.Tally("json").Retries.Load() > retries })
+		d.free(1 << 20)
+		w.Written("json", len(w.Events))
+		d.free(-d.left())
 	}
-	_, text = servers.Get(t, address+"/values?metric=link_utilization,flow_path")
-	n := 0
-	for _, r := range rows {
-		if r.Metric == metrics.LinkUtilization || r.Metric == metrics.FlowPath {
-			n++
-		}
+	if n := strings.Count(l.String(), "cannot be written"); n != 1 {
+		t.Errorf("said %d times: %s", n, l.String())
 	}
-	if got := strings.Count(text, "\n"); got != n || strings.Contains(text, "queue") {
-		t.Errorf("%d of %d: %s", got, n, text)
-	}
-	if code, _ := servers.Get(t, address+"/values?metric=x"); code != 400 {
-		t.Errorf("code %d", code)
-	}
-	if code, text := servers.Get(t, address+"/"); code != 200 || !strings.Contains(text, "/events") {
-		t.Errorf("code %d, %s", code, text)
-	}
-	if code, _ := servers.Get(t, address+"/other"); code != 404 {
-		t.Errorf("code %d", code)
-	}
+}
+
+// left is how much room there is.
+func (d *disk) left() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.room
 }

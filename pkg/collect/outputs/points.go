@@ -76,17 +76,17 @@ func (p *points) begin(k *metrics.Key) {
 	}
 	if k.Metric >= metrics.HopLatency {
 		p.enc.AddTag("node", tag(p.namer(k.Node)))
-		p.enc.AddTag("node_id", decimal(k.Node))
+		p.enc.AddTag("node_id", strconv.FormatUint(uint64(k.Node), 10))
 	}
 	if k.Metric >= metrics.QueueOccupancy && k.Port != metrics.NoPort {
-		p.enc.AddTag("port", decimal(k.Port))
+		p.enc.AddTag("port", strconv.FormatUint(uint64(k.Port), 10))
 	}
 	if k.Metric == metrics.QueueOccupancy || k.Metric == metrics.QueueCongestion {
-		p.enc.AddTag("queue", decimal(k.Queue))
+		p.enc.AddTag("queue", strconv.FormatUint(uint64(k.Queue), 10))
 	}
 	if k.Metric == metrics.LinkLatency {
 		p.enc.AddTag("to_node", tag(p.namer(k.To)))
-		p.enc.AddTag("to_node_id", decimal(k.To))
+		p.enc.AddTag("to_node_id", strconv.FormatUint(uint64(k.To), 10))
 	}
 	if k.Metric.OfFlow() {
 		j := p.namer.Key(k)

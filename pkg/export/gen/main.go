@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command gen prints the section of docs/int.md that says which number a report has for which
+// Command gen prints the section of docs/int/export.md that says which number a report has for which
 // reason of the kernel.
 package main
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command gen prints a section of docs/int.md that comes from pkg/intwire's tables: fields
+// Command gen prints a section of docs/int/formats.md that comes from pkg/intwire's tables: fields
 // (by bit), or profiles.
 package main
 

@@ -9,15 +9,15 @@ import (
 	"testing"
 )
 
-// docs/int.md is what the tables say now.
+// docs/int/formats.md is what the tables say now.
 func TestPageIsCurrent(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/int.md")
+	page, err := os.ReadFile("../../../docs/int/formats.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, text := range sections {
 		if section := fmt.Sprintf("<!-- %s -->\n\n%s\n<!-- /%s -->", name, text(), name); !strings.Contains(string(page), section) {
-			t.Errorf("docs/int.md: section %s is out of date (write it with: go generate ./pkg/intwire)", name)
+			t.Errorf("docs/int/formats.md: section %s is out of date (write it with: go generate ./pkg/intwire)", name)
 		}
 	}
 }

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// checkHost answers only requests that name this server. A page of any other site could make
+// its own name lead here (DNS rebinding), and its reader's browser would let it read what is
+// served: such a request names that site. An address cannot be made to lead elsewhere.
+func (s *Server) checkHost(handle http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !s.answersTo(r.Host) {
+			s.otherHosts.Add(1)
+			http.Error(w, fmt.Sprintf("this server does not answer to the name %.100q: use its address, or radar collect --http-host NAME", r.Host), http.StatusMisdirectedRequest)
+			return
+		}
+		handle.ServeHTTP(w, r)
+	})
+}
+
+// answersTo reports whether a Host header is one of this server: an address, a name of this
+// machine's loopback, or a name that the user gave. No browser sends none.
+func (s *Server) answersTo(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	if host == "" || host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return true
+	}
+	if _, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")); err == nil {
+		return true
+	}
+	return slices.Contains(s.names, host)
+}
+
+// hostNames are the given names, and the one in address, as answersTo compares them.
+func hostNames(names []string, address string) (list []string) {
+	if host, _, err := net.SplitHostPort(address); err == nil {
+		names = append(slices.Clone(names), host)
+	}
+	for _, name := range names {
+		list = append(list, strings.ToLower(strings.TrimSuffix(name, ".")))
+	}
+	return list
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"sort"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// remembered is how many events are kept for listeners that are behind, or come back: some 12 MB.
+const remembered = 1 << 15
+
+// Why a listener gets nothing more.
+var (
+	errBehind = errors.New("too far behind")
+	errClosed = errors.New("closed")
+)
+
+// Hub keeps the newest events, from which each listener reads at its own pace: there is no queue
+// for each, and the writer waits for nobody.
+type Hub struct {
+	origin string // which command sends them: a comment of each stream
+
+	epoch string // tells the ids of this process from others'
+
+	mu          sync.Mutex
+	ring        [remembered]sent
+	first, next uint64 // positions: ring[p%remembered] for first <= p < next
+	newest      uint64 // number of the newest event
+	listeners   map[*listener]struct{}
+	closed      bool
+	cut, denied uint64 // listeners
+}
+
+// sent is an event as it is sent, or, if missed is not 0, so many of which the last had that
+// number: they did not find room in the queue.
+type sent struct {
+	number, missed uint64
+	topic          uint8
+	data           []byte // a JSON object and a newline
+}
+
+type listener struct {
+	at   uint64 // position
+	wake chan struct{}
+}
+
+// NewHub makes a hub without events. origin is the command that sends them.
+func NewHub(origin string) *Hub {
+	var epoch [4]byte
+	_, _ = rand.Read(epoch[:])
+	return &Hub{origin: origin, epoch: hex.EncodeToString(epoch[:]), listeners: make(map[*listener]struct{})}
+}
+
+// Publish adds an event: a JSON object and a newline, which become the hub's. Listeners choose by
+// topic. Events have numbers from 1; where one is left out, listeners are told.
+func (h *Hub) Publish(number uint64, topic uint8, data []byte) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if n := number - h.newest - 1; n > 0 {
+		h.add(sent{number: number - 1, missed: n})
+	}
+	h.add(sent{number: number, topic: topic, data: data})
+	h.newest = number
+	h.wakeAll()
+}
+
+func (h *Hub) add(s sent) {
+	h.ring[h.next%remembered] = s
+	h.next++
+	h.first = max(h.first, h.next-min(h.next, remembered))
+}
+
+func (h *Hub) wakeAll() {
+	for l := range h.listeners {
+		select {
+		case l.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// join adds a listener. The server's places limit how many there are: one whose place was given
+// to another may still be here when that one joins. last is the id of the last event that it has,
+// "" if it wants to hear what comes from now on. missed is how many it has missed for good,
+// restarted whether its id is of another process or none: then it gets all that is remembered.
+func (h *Hub) join(last string) (l *listener, missed uint64, restarted bool, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return nil, 0, false, errClosed
+	}
+	l = &listener{at: h.next, wake: make(chan struct{}, 1)}
+	h.listeners[l] = struct{}{}
+	if last == "" {
+		return l, 0, false, nil
+	}
+	number, ok := h.number(last)
+	if !ok {
+		number = 0
+	}
+	l.at = h.first + uint64(sort.Search(int(h.next-h.first), func(i int) bool {
+		return h.ring[(h.first+uint64(i))%remembered].number > number
+	}))
+	if l.at < h.next {
+		s := &h.ring[l.at%remembered]
+		if s.missed > 0 { // told at once, as far as it is new to the listener
+			missed = s.number - number
+			l.at++
+		} else {
+			missed = s.number - 1 - number
+		}
+	}
+	return l, missed, !ok, nil
+}
+
+// id is what listeners know an event by.
+func (h *Hub) id(number uint64) string { return h.epoch + "-" + strconv.FormatUint(number, 10) }
+
+// number is that of an id of this process.
+func (h *Hub) number(id string) (uint64, bool) {
+	epoch, digits, _ := strings.Cut(id, "-")
+	n, err := strconv.ParseUint(digits, 10, 64)
+	return n, err == nil && epoch == h.epoch && n <= h.newest
+}
+
+// take appends what the listener has not got yet to list, at most most of it; nothing: there is
+// nothing now.
+func (h *Hub) take(l *listener, list []sent, most int) ([]sent, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if l.at < h.first {
+		return list, errBehind
+	}
+	for ; l.at < h.next && len(list) < most; l.at++ {
+		list = append(list, h.ring[l.at%remembered])
+	}
+	if len(list) == 0 && h.closed {
+		return list, errClosed
+	}
+	return list, nil
+}
+
+// leave removes a listener; cut says that it was too slow.
+func (h *Hub) leave(l *listener, cut bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.listeners, l)
+	if cut {
+		h.cut++
+	}
+}
+
+// deny counts a listener for which there was no place.
+func (h *Hub) deny() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.denied++
+}
+
+// Close ends all listeners as soon as they have what there is.
+func (h *Hub) Close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed = true
+	h.wakeAll()
+}
+
+// Counts are how many listeners there are, were cut off for being slow, and were turned away.
+func (h *Hub) Counts() (now int, cut, denied uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.listeners), h.cut, h.denied
+}

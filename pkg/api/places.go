@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// places are a limited number of things that clients hold: connections, or answers that are
+// being written. A limit alone would let one client hold all of them. When all are taken, who
+// comes next takes the place of somebody else: of the client that holds most the oldest place.
+type places struct {
+	most int
+	// patience is how old a place must be, until one is taken for somebody who would then hold
+	// as many. Who holds fewer need not wait.
+	patience time.Duration
+
+	mu          sync.Mutex
+	held        map[*place]struct{}
+	cut, denied uint64 // places that were taken away, and clients that found none
+}
+
+// place is one of them.
+type place struct {
+	of     *places
+	client netip.Addr
+	since  time.Time
+	end    func() // ends what holds the place, and does not wait for it
+	kept   int    // while it is not 0 nobody can take it
+}
+
+func newPlaces(most int, patience time.Duration) *places {
+	return &places{most: most, patience: patience, held: make(map[*place]struct{})}
+}
+
+// take gives the client a place; nil: there is none. The caller leaves it.
+func (p *places) take(client netip.Addr, end func()) *place {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.held) >= p.most {
+		other := p.choose(client)
+		if other == nil {
+			p.denied++
+			return nil
+		}
+		p.cut++
+		delete(p.held, other)
+		other.end()
+	}
+	l := &place{of: p, client: client, since: time.Now(), end: end}
+	p.held[l] = struct{}{}
+	return l
+}
+
+// choose is whose place the client gets, nil: nobody's.
+func (p *places) choose(client netip.Addr) (chosen *place) {
+	count := map[netip.Addr]int{client: 1}
+	for l := range p.held {
+		count[l.client]++
+	}
+	for l := range p.held {
+		if l.kept > 0 || count[l.client] <= count[client] && time.Since(l.since) < p.patience {
+			continue
+		}
+		if chosen == nil || count[l.client] > count[chosen.client] ||
+			count[l.client] == count[chosen.client] && l.since.Before(chosen.since) {
+			chosen = l
+		}
+	}
+	return chosen
+}
+
+// leave gives the place back.
+func (l *place) leave() {
+	l.of.mu.Lock()
+	defer l.of.mu.Unlock()
+	delete(l.of.held, l)
+}
+
+// keep says that nobody can take the place until the returned function is called.
+func (l *place) keep() (done func()) {
+	add := func(n int) {
+		l.of.mu.Lock()
+		defer l.of.mu.Unlock()
+		l.kept += n
+	}
+	add(1)
+	return func() { add(-1) }
+}
+
+// counts are how many places were taken away, and how many clients found none.
+func (p *places) counts() (cut, denied uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cut, p.denied
+}
+
+// clientOf is who an address counts as: IPv6 hosts have a whole /64.
+func clientOf(address net.Addr) netip.Addr {
+	tcp, ok := address.(*net.TCPAddr)
+	if !ok {
+		return netip.Addr{}
+	}
+	a := tcp.AddrPort().Addr().Unmap()
+	if a.Is6() {
+		if prefix, err := a.WithZone("").Prefix(64); err == nil {
+			return prefix.Addr()
+		}
+	}
+	return a
+}
+
+// fairListener accepts connections as far as there are places.
+type fairListener struct {
+	net.Listener
+	places *places
+}
+
+// heldConn is a connection and its place.
+type heldConn struct {
+	net.Conn
+	place *place
+	once  sync.Once
+}
+
+// Accept implements net.Listener.
+func (l *fairListener) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if at := l.places.take(clientOf(conn.RemoteAddr()), func() { conn.Close() }); at != nil {
+			return &heldConn{Conn: conn, place: at}, nil
+		}
+		conn.Close()
+	}
+}
+
+// Close implements net.Conn.
+func (c *heldConn) Close() error {
+	c.once.Do(c.place.leave)
+	return c.Conn.Close()
+}
+
+type connKey struct{}
+
+// withConn is the server's ConnContext: handlers find their connection.
+func withConn(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, c)
+}
+
+// in handles requests that hold one of the places meanwhile, and whose connection nobody can
+// take; deny answers the others.
+func (p *places) in(handle http.Handler, deny http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		conn, ok := r.Context().Value(connKey{}).(*heldConn)
+		if !ok {
+			http.Error(w, "no connection", http.StatusInternalServerError)
+			return
+		}
+		at := p.take(conn.place.client, func() { conn.Conn.Close() })
+		if at == nil {
+			deny(w, r)
+			return
+		}
+		defer at.leave()
+		defer conn.place.keep()()
+		handle.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/lab/test/servers"
+	"github.com/vnetradar/radar/pkg/collect/metrics"
+	"github.com/vnetradar/radar/pkg/collect/outputs/outputstest"
+	"github.com/vnetradar/radar/pkg/topo/nstest"
+)
+
+// dial connects from an address of the loopback.
+func dial(t *testing.T, from, url string) net.Conn {
+	t.Helper()
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: nstest.Patience}
+	conn, err := d.Dial("tcp", strings.TrimPrefix(url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// fetch asks from an address of the loopback, with a connection of its own. An answer that the
+// server has cut, since a busy machine took too long for it, is asked for again.
+func fetch(t *testing.T, from, url string) (code int, text string) {
+	t.Helper()
+	nstest.WaitFor(t, "an answer", func() (whole bool) {
+		code, text, whole = fetchOnce(t, from, url)
+		return whole
+	})
+	return code, text
+}
+
+func fetchOnce(t *testing.T, from, url string) (code int, text string, whole bool) {
+	t.Helper()
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+	client := http.Client{Timeout: nstest.Patience, Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			return d.DialContext(ctx, network, address)
+		},
+	}}
+	response, err := client.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	b, err := io.ReadAll(response.Body)
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, unix.ECONNRESET) {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(b), err == nil
+}
+
+func (p *places) taken() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.held)
+}
+
+// TestIdleConnections: connections on which nothing is asked, or never all of it, lock nobody
+// out, and a listener keeps its own.
+func TestIdleConnections(t *testing.T) {
+	t.Parallel()
+	var l outputstest.Log
+	s, address := newServer(t, &l)
+	w := outputstest.NewWorld(t, s).Start(0)
+	events := listen(t, address+"/events", "")
+	for i := range 2 * mostConnections {
+		conn := dial(t, "127.0.0.1", address)
+		if i%2 == 0 {
+			fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
+		}
+	}
+	if code, text := fetch(t, "127.0.0.1", address+"/"); code != http.StatusOK {
+		t.Errorf("code %d, %s", code, text)
+	}
+	// On a busy machine the server ends some connections by itself before all are there.
+	if cut, denied := s.server.conns.counts(); denied != 0 || s.server.conns.taken() > mostConnections {
+		t.Errorf("%d connections were taken, %d refused, %d are there", cut, denied, s.server.conns.taken())
+	}
+	w.Feed(1)
+	if list := read(events.Body, 1); len(list) != 1 {
+		t.Error("the listener's connection was taken")
+	}
+}
+
+// large is a source whose values no socket's buffer holds.
+type large struct{ *outputstest.World }
+
+func (large) Rows(time.Time) []metrics.Row {
+	rows := make([]metrics.Row, 100_000)
+	for i := range rows {
+		rows[i] = metrics.Row{Key: metrics.Key{Metric: metrics.QueueOccupancy, Node: uint32(i)}, Value: uint64(i)}
+	}
+	return rows
+}
+
+// TestSlowReaders: clients that ask for values and do not read them lock nobody out: neither
+// another client, nor, after a moment, one of the same address.
+func TestSlowReaders(t *testing.T) {
+	t.Parallel()
+	var l outputstest.Log
+	s, address := newServer(t, &l)
+	w := outputstest.NewWorld(t, s)
+	w.Fan.Start(large{w}, 0)
+	stall := func(from string) {
+		before, _ := s.server.seats.counts()
+		for i := range mostAnswers {
+			fmt.Fprint(dial(t, from, address), "GET /values HTTP/1.1\r\nHost: localhost\r\n\r\n")
+			nstest.WaitFor(t, "the request to be answered", func() bool {
+				cut, _ := s.server.seats.counts()
+				return cut > before || s.server.seats.taken() == i+1
+			})
+		}
+	}
+	stall("127.0.0.2")
+	for range 2 { // each takes a place, and gives it back
+		if code, text := fetch(t, "127.0.0.1", address+"/values"); code != http.StatusOK || strings.Count(text, "\n") != 100_000 {
+			t.Fatalf("another client: code %d, %d lines", code, strings.Count(text, "\n"))
+		}
+	}
+	nstest.WaitFor(t, "an answer for the same client", func() bool {
+		code, text := fetch(t, "127.0.0.2", address+"/values")
+		if code != http.StatusOK && code != http.StatusServiceUnavailable {
+			t.Fatalf("code %d, %.100s", code, text)
+		}
+		return code == http.StatusOK && strings.Count(text, "\n") == 100_000
+	})
+	if _, text := servers.Get(t, address+"/metrics"); !strings.Contains(text, `radar_http_taken_total{what="answer"}`) {
+		t.Error("what was taken is not counted")
+	}
+}
+
+// TestListenersOfOneClient: a client that holds all places of /events makes room for another.
+func TestListenersOfOneClient(t *testing.T) {
+	t.Parallel()
+	var l outputstest.Log
+	s, address := newServer(t, &l)
+	w := outputstest.NewWorld(t, s).Start(0)
+	for range mostListeners {
+		fmt.Fprint(dial(t, "127.0.0.2", address), "GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	}
+	nstest.WaitFor(t, "all to listen", func() bool { now, _, _ := s.hub.Counts(); return now == mostListeners })
+	if code, _ := fetch(t, "127.0.0.2", address+"/events"); code != http.StatusServiceUnavailable {
+		t.Errorf("one more of the same client: code %d", code)
+	}
+	events := listen(t, address+"/events", "")
+	w.Feed(1)
+	if list := read(events.Body, 1); events.StatusCode != http.StatusOK || len(list) != 1 {
+		t.Errorf("another client: code %d, %d events", events.StatusCode, len(list))
+	}
+}
+
+// TestListenerWaitsForNobody: whose place another one got may not have noticed by then.
+func TestListenerWaitsForNobody(t *testing.T) {
+	t.Parallel()
+	h := NewHub("test")
+	for range mostListeners + 1 {
+		if _, _, _, err := h.join(""); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestOtherHost: a request that names another server is refused: its sender has been led here by
+// a name that is not ours.
+func TestOtherHost(t *testing.T) {
+	t.Parallel()
+	var l outputstest.Log
+	s, err := ListenReports("localhost:0", []string{"Collector.example"}, outputstest.OddName, l.Logger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	outputstest.NewWorld(t, s).Start(0)
+	address := "http://" + s.Server().Addr().String()
+	refused := 0
+	for host, ok := range map[string]bool{
+		"127.0.0.1": true, "127.0.0.1:9432": true, "[::1]:80": true, "192.0.2.7:9432": true, "[2001:db8::1]": true,
+		"localhost": true, "LOCALHOST.:1": true, "a.localhost": true, "collector.example:9432": true, "COLLECTOR.example.": true,
+		"evil.example": false, "evil.example:9432": false, "127.0.0.1.evil.example": false, "localhost.evil.example": false,
+		"collector.example.evil.example": false, "notlocalhost": false, "127.1": false, "2130706433": false,
+	} {
+		for _, path := range []string{"/", "/metrics", "/values", "/events", "/none"} {
+			if path == "/events" && ok {
+				continue // it does not end
+			}
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address+path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			request.Host = host
+			response, err := http.DefaultClient.Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			response.Body.Close()
+			if got := response.StatusCode != http.StatusMisdirectedRequest; got != ok {
+				t.Errorf("Host: %s, %s: code %d", host, path, response.StatusCode)
+			}
+			if !ok {
+				refused++
+			}
+		}
+	}
+	if _, text := servers.Get(t, address+"/metrics"); !strings.Contains(text, fmt.Sprintf("radar_http_other_host_total %d\n", refused)) {
+		t.Errorf("%d were refused: %s", refused, text)
+	}
+}
+
+func TestClientOf(t *testing.T) {
+	t.Parallel()
+	for a, b := range map[string]string{
+		"192.0.2.1:1": "192.0.2.1", "[::ffff:192.0.2.1]:1": "192.0.2.1", "[2001:db8:1:2:3::4]:1": "2001:db8:1:2::", "[fe80::1%lo]:1": "fe80::",
+	} {
+		if got := clientOf(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(a))); got.String() != b {
+			t.Errorf("%s is %v, want %s", a, got, b)
+		}
+	}
+}

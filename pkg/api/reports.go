@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/vnetradar/radar/pkg/collect/metrics"
+	"github.com/vnetradar/radar/pkg/collect/outputs"
+)
+
+const (
+	rowsFor    = time.Second // for so long what was asked of the source is good: it works for nobody else meanwhile
+	bufferSize = 1 << 16     // bytes of /values that are written by one call
+)
+
+// reportsIndex is what a server of reports says at /.
+const reportsIndex = "radar collect: /metrics for Prometheus, /events as server-sent events, /values as JSON lines (docs/int.md)"
+
+// Reports answers about what a collector finds: /metrics, /events and /values. It is an output of
+// the collector, which gives it events.
+type Reports struct {
+	server *Server
+	hub    *Hub
+	namer  metrics.Namer
+	prom   *exposition
+	ended  chan error
+
+	// The publisher's.
+	buf bytes.Buffer
+	enc outputs.Encoder
+
+	source outputs.Source
+	fanout *outputs.Fanout
+
+	mu    sync.Mutex
+	taken time.Time
+	rows  []metrics.Row
+}
+
+// ListenReports opens the address of a collector's server; see Config for address and names.
+func ListenReports(address string, names []string, n metrics.Namer, log *slog.Logger) (*Reports, error) {
+	s, err := Listen(Config{Address: address, Names: names, Index: reportsIndex, Log: log})
+	if err != nil {
+		return nil, err
+	}
+	r := &Reports{server: s, hub: NewHub("radar collect"), namer: n, ended: make(chan error, 1)}
+	r.enc = outputs.NewEncoder(n, &r.buf)
+	r.prom = newExposition(r)
+	s.Answer("GET /metrics", promhttp.HandlerFor(r.prom.registry, promhttp.HandlerOpts{
+		Timeout: answerTime, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+	}))
+	s.Stream("GET /events", r.hub, func(request *http.Request) (func(uint8) bool, error) {
+		want, err := wanted(request)
+		return func(topic uint8) bool { return want[topic] }, err
+	})
+	s.Answer("GET /values", http.HandlerFunc(r.serveValues))
+	return r, nil
+}
+
+// Server is the server that answers.
+func (r *Reports) Server() *Server { return r.server }
+
+// Close closes the server if it was not started. A Fanout ends those that were.
+func (r *Reports) Close() error { return r.server.Close() }
+
+// Observe is for metrics.Engine.Observe: the histograms' values. No two calls may be at a time.
+func (r *Reports) Observe(m metrics.Metric, node uint32, ns uint64) { r.prom.observe(m, node, ns) }
+
+// Name implements outputs.Output.
+func (r *Reports) Name() string { return "http" }
+
+// Begin implements outputs.Beginner: it begins to answer.
+func (r *Reports) Begin(source outputs.Source, f *outputs.Fanout) {
+	r.source, r.fanout = source, f
+	go func() { r.ended <- r.server.Serve() }()
+}
+
+// Run implements outputs.Output.
+func (r *Reports) Run(ctx context.Context, q <-chan outputs.Item, n *outputs.Tally) error {
+	for {
+		select {
+		case it, ok := <-q:
+			if !ok {
+				r.end(ctx)
+				return nil
+			}
+			if it.Snapshot != nil {
+				it.Release() // who wants values, asks
+				continue
+			}
+			if err := r.publish(&it); err != nil {
+				return err
+			}
+			n.Written.Add(1)
+		case err := <-r.ended:
+			r.hub.Close()
+			return fmt.Errorf("serve HTTP: %w", err)
+		}
+	}
+}
+
+func (r *Reports) publish(it *outputs.Item) error {
+	r.buf.Reset()
+	if err := r.enc.Event(&it.Event); err != nil {
+		return fmt.Errorf("event %d: %w", it.Number, err)
+	}
+	r.hub.Publish(it.Number, uint8(it.Event.Metric), bytes.Clone(r.buf.Bytes()))
+	return nil
+}
+
+// end lets answers end. Listeners get what there is, then their connection is closed.
+func (r *Reports) end(ctx context.Context) {
+	r.hub.Close()
+	ctx, cancel := context.WithTimeout(ctx, outputs.DefaultGrace/2)
+	defer cancel()
+	r.server.Shutdown(ctx)
+}
+
+// values are the rows, at most a second old.
+func (r *Reports) values() ([]metrics.Row, time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now := time.Now(); now.Sub(r.taken) >= rowsFor {
+		r.rows, r.taken = r.fanout.Rows(now), now
+	}
+	return r.rows, r.taken
+}
+
+// wanted is which metrics a request asks for by ?metric=NAME,NAME; all if it names none.
+func wanted(r *http.Request) (set [metrics.NumMetrics]bool, err error) {
+	all := true
+	for _, list := range r.URL.Query()["metric"] {
+		for name := range strings.SplitSeq(list, ",") {
+			m, err := metrics.ByName(name)
+			if err != nil {
+				return set, err
+			}
+			set[m], all = true, false
+		}
+	}
+	for m := range set {
+		set[m] = set[m] || all
+	}
+	return set, nil
+}
+
+func (r *Reports) serveValues(w http.ResponseWriter, request *http.Request) {
+	want, err := wanted(request)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	rows, taken := r.values()
+	out := bufio.NewWriterSize(w, bufferSize)
+	enc := outputs.NewEncoder(r.namer, out)
+	for i := range rows {
+		if want[rows[i].Metric] && enc.Value(&rows[i], taken.UnixNano()) != nil {
+			return // who asked has gone
+		}
+	}
+	_ = out.Flush()
+}

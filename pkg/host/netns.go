@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"sync"
+
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+)
+
+// ErrNotNetns says that a file is there, and is no network namespace.
+var ErrNotNetns = errors.New("not a network namespace")
+
+// nsGetType is the ioctl NS_GET_NSTYPE: which kind of namespace a file is.
+const nsGetType = 0xb703
+
+// OpenNetns opens the network namespace at path. Its inode number identifies it while it exists.
+// The caller closes it.
+func OpenNetns(path string) (ns netns.NsHandle, inum uint32, err error) {
+	// O_NONBLOCK: the user may have named a FIFO.
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return netns.None(), 0, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		unix.Close(fd)
+		return netns.None(), 0, &os.PathError{Op: "stat", Path: path, Err: err}
+	}
+	if kind, err := unix.IoctlRetInt(fd, nsGetType); err != nil || kind != unix.CLONE_NEWNET {
+		unix.Close(fd)
+		return netns.None(), 0, fmt.Errorf("%s: %w", path, ErrNotNetns)
+	}
+	return netns.NsHandle(fd), uint32(st.Ino), nil
+}
+
+// Netns is the network namespace of the host.
+type Netns struct {
+	Path string
+	Inum uint32 // 0: it cannot be read
+
+	ns netns.NsHandle
+}
+
+// OwnNetns returns the namespace of the host: that of process 1 where it can be seen, else the one
+// that this process began in. It is opened at the first call, and stays open: the path may lead
+// elsewhere for moments, since what /proc shows of a process is its main thread. OnOwnThread is
+// such a call, before any thread moves.
+func OwnNetns() Netns { return ownNetns() }
+
+var ownNetns = sync.OnceValue(func() Netns {
+	const first = "/proc/1/ns/net"
+	for _, at := range []struct{ path, open string }{{first, first}, {"/proc/self/ns/net", "/proc/thread-self/ns/net"}} {
+		if ns, inum, err := OpenNetns(at.open); err == nil {
+			return Netns{Path: at.path, Inum: inum, ns: ns}
+		}
+	}
+	return Netns{Path: first, ns: netns.None()}
+})
+
+// Open opens the namespace once more. The caller closes it.
+func (n Netns) Open() (netns.NsHandle, error) {
+	fd, err := unix.FcntlInt(uintptr(n.ns), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return netns.None(), fmt.Errorf("open the host's network namespace: %w", err)
+	}
+	return netns.NsHandle(fd), nil
+}
+
+// InNetns runs f on a thread of its own inside a network namespace, and waits. Sockets and files
+// that f opens stay in that namespace. f must not start goroutines that rely on it.
+func InNetns(ns netns.NsHandle, f func() error) error {
+	return OnOwnThread(func() error {
+		if err := netns.Set(ns); err != nil {
+			return fmt.Errorf("enter network namespace: %w", err)
+		}
+		return f()
+	})
+}
+
+// InNewNetns is InNetns for a new namespace, which lives as long as a socket that f
+// opens in it.
+func InNewNetns(f func() error) error {
+	return OnOwnThread(func() error {
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			return fmt.Errorf("create network namespace: %w", err)
+		}
+		return f()
+	})
+}
+
+// OnOwnThread runs f, which may change the network namespace of its thread, and waits. A thread
+// that cannot be brought back is never used again.
+func OnOwnThread(f func() error) error {
+	OwnNetns()
+	done := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		home, err := netns.Get()
+		if err != nil {
+			runtime.UnlockOSThread()
+			done <- fmt.Errorf("open own network namespace: %w", err)
+			return
+		}
+		err = f()
+		// The goroutine ends: with it a thread that cannot return.
+		if netns.Set(home) == nil {
+			runtime.UnlockOSThread()
+		}
+		home.Close() // before the caller goes on, who may count what is open
+		done <- err
+	}()
+	return <-done
+}
