@@ -7,7 +7,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 VERSION ?= $(shell git describe --always --dirty 2>/dev/null || echo unknown)
-GOFLAGS_BUILD := -ldflags "-X main.version=$(VERSION)"
+GOFLAGS_BUILD := -ldflags "-X github.com/vnetradar/radar/pkg/cli.version=$(VERSION)"
 # libpcap compiles filter expressions and needs cgo; CGO_ENABLED=0 or -tags nopcap
 # builds radar without them.
 CGO_ENABLED ?= 1
@@ -223,7 +223,7 @@ packets: packets-env ## the tests' packets anew, by scapy (CHECK=1: only compare
 
 .PHONY: race
 # What shares memory between goroutines and needs neither root nor time: CI runs this part, in
-# about a minute. Everything takes more than a quarter of an hour, mostly cmd/radar, whose tests
+# about a minute. Everything takes more than a quarter of an hour, mostly pkg/cli, whose tests
 # run the command in networks, and the faults: the detector makes radar some ten times slower.
 RACE_QUICK := ./pkg/backpack/... ./pkg/aggregate/... ./pkg/agent/... ./pkg/query/... ./pkg/record/... ./pkg/domain/... ./pkg/filter/... ./pkg/graph/... ./pkg/collect/... ./pkg/api/...
 # These count millions of packets, or of series, in one goroutine, or write them to clients: beside

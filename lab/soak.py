@@ -58,7 +58,7 @@ def split(text):
     """What the table names: tests of lab/e2e, of kernels, others."""
     e2e, kernels = tests_of("lab/e2e"), tests_of("pkg/kerneltest")
     units = {}
-    for folder in ("bpf/test", "pkg", "cmd/radar"):
+    for folder in ("bpf/test", "pkg"):
         for name, at in tests_of(folder, "pkg/kerneltest").items():
             units.setdefault(name, set()).update(at)
     chosen = {"e2e": set(), "kernels": set(), "units": set()}

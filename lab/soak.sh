@@ -22,7 +22,7 @@ fi
 names=$(lab/soak.py names e2e)
 RADAR_SOAK=1 RADAR_E2E_JSON=$e2e go test -count=1 -v -timeout 8h -run "$names" ./lab/e2e
 names=$(lab/soak.py names units)
-mapfile -t packages < <(go list ./bpf/test ./pkg/... ./cmd/radar | grep -v /pkg/kerneltest)
+mapfile -t packages < <(go list ./bpf/test ./pkg/... | grep -v /pkg/kerneltest)
 go test -count=1 -json -run "$names" "${packages[@]}" >"$units" || { cat "$units"; exit 1; }
 lab/soak.py tables "$e2e" >bin/soak.txt
 lab/soak.py write "$e2e" "$units" <"$page" >bin/reliability.md

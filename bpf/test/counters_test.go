@@ -157,8 +157,8 @@ var unreachable = map[bpfobj.TcRdrCounter]string{
 	cLocalDrop:     "kfree_skb: needs real drops (end-to-end tests)",
 	cLossIgnored:   "kfree_skb: needs real drops (end-to-end tests)",
 
-	bpfobj.TcRdrCounterRDR_C_UNSENT:      "kfree_skb: needs real drops (cmd/radar, TestUnsent)",
-	bpfobj.TcRdrCounterRDR_C_UNSENT_FULL: "kfree_skb: needs real drops (cmd/radar, TestUnsent)",
+	bpfobj.TcRdrCounterRDR_C_UNSENT:      "kfree_skb: needs real drops (pkg/cli/ask, TestUnsent)",
+	bpfobj.TcRdrCounterRDR_C_UNSENT_FULL: "kfree_skb: needs real drops (pkg/cli/ask, TestUnsent)",
 
 	cChanged:     "needs a packet socket (pkg/datapath, TestSwitch)",
 	cNodeChanged: "qdisc_create: needs real interfaces (pkg/datapath, pkg/kerneltest)",

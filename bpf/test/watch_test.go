@@ -23,7 +23,7 @@ import (
 	"github.com/vnetradar/radar/pkg/datapath"
 	description "github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/filter"
-	"github.com/vnetradar/radar/pkg/record"
+	numbers "github.com/vnetradar/radar/pkg/packet"
 )
 
 // expressions are asked of every packet of packets.py.
@@ -99,16 +99,16 @@ func (d *domain) asked(f frame) (matches, asked bool) {
 	return matches, matches || moved(cWatch)
 }
 
-// TestWatch: tcpdump, the compiled expressions and the records agree about every
+// TestWatch: tcpdump, the compiled expressions and the numbers agree about every
 // packet.
 func TestWatch(t *testing.T) {
 	needExpressions(t)
 	names := sendable(t)
 	file := writeCapture(t, names)
 	d := newDomain(t, config{})
-	records := make(map[string]*record.Record)
+	measured := make(map[string]*numbers.Packet)
 	for _, name := range names {
-		records[name] = d.recordOf(frame{data: packet(t, name)})
+		measured[name] = d.packetOf(frame{data: packet(t, name)})
 	}
 	for _, text := range expressions {
 		t.Run(text, func(t *testing.T) {
@@ -125,23 +125,20 @@ func TestWatch(t *testing.T) {
 				if got := f.matches(data, at, len(unpadded(data))); got != want[name] {
 					t.Errorf("%s: matches %v, tcpdump selects it: %v", name, got, want[name])
 				}
-				r := records[name]
+				p := measured[name]
 				if hasExtensions(data, at) {
-					continue // tcpdump does not look behind them, records do
+					continue // tcpdump does not look behind them, radar does
 				}
-				if !held || r == nil || lacksEcho(r) && strings.Contains(text, "icmp[4") {
+				if !held || p == nil || p.IsICMP() && !p.IsEcho() && strings.Contains(text, "icmp[4") {
 					continue
 				}
-				if got := e.MatchRecord(r); got != want[name] {
-					t.Errorf("%s: the record matches: %v, tcpdump selects the packet: %v", name, got, want[name])
+				if got := e.Match(p); got != want[name] {
+					t.Errorf("%s: the numbers match: %v, tcpdump selects the packet: %v", name, got, want[name])
 				}
 			}
 		})
 	}
 }
-
-// lacksEcho says whether a record is of ICMP without identifier and sequence number.
-func lacksEcho(r *record.Record) bool { return r.ICMPType != nil && r.ICMPID == nil }
 
 // TestWatchWhole: in the whole of the programs an expression decides about what is
 // measured, trains too.
@@ -174,8 +171,8 @@ func hasExtensions(data []byte, at int) bool {
 	return headerAt(data, at).v6() && readChain(data[at:]).size != 40
 }
 
-// recordOf sends a frame and returns its record, nil if it was not measured.
-func (d *domain) recordOf(f frame) *record.Record {
+// packetOf sends a frame and returns what was measured of it, nil if it was not.
+func (d *domain) packetOf(f frame) (measured *numbers.Packet) {
 	d.Helper()
 	d.reset()
 	d.send(f)
@@ -187,14 +184,14 @@ func (d *domain) recordOf(f frame) *record.Record {
 	dec := backpack.NewDecoder(&description.Domain{
 		Options: description.Options{Slots: d.layout.Slots, Timeout: usualTimeout},
 	}, nil)
-	recs, _, err := backpack.Scan(maps, dec, backpack.ScanOptions{})
-	if err != nil {
-		d.Fatal(err)
-	}
-	if len(recs) == 0 {
-		return nil
-	}
-	return &recs[0]
+	backpack.ScanPackets(maps, dec, backpack.ScanOptions{}, func(p *numbers.Packet) {
+		if measured == nil {
+			first := *p
+			first.Hops, first.Drops = nil, nil
+			measured = &first
+		}
+	})
+	return measured
 }
 
 // unpadded is the IP packet in a frame, without what fills the frame up.
@@ -266,8 +263,8 @@ func TestWatchTrainLength(t *testing.T) {
 	for _, s := range loadTrain(t, train).segments {
 		sum += len(s) - etherHeader
 	}
-	if r := newDomain(t, config{}).recordOf(f); r == nil || r.Len != sum {
-		t.Fatalf("record %+v, want a length of %d", r, sum)
+	if r := newDomain(t, config{}).packetOf(f); r == nil || r.Len != uint32(sum) {
+		t.Fatalf("%+v, want a length of %d", r, sum)
 	}
 	for _, c := range []struct {
 		text string

@@ -37,7 +37,7 @@ var echoRE = regexp.MustCompile(`(?m)^\d+ bytes from [0-9.]+: seq=\d+ ttl=64 tim
 // through routers of the same domain. No packet of either may be lost or differ, the domain
 // forgets the containers, and no program hangs on nothing.
 func TestContainersComeAndGo(t *testing.T) {
-	need.Nightly(t) // TestInterfacesComeAndGo, and pkg/nodes and cmd/radar with containers
+	need.Nightly(t) // TestInterfacesComeAndGo, and pkg/nodes and pkg/cli/domain with containers
 	n := times(1000)
 	ctx := lifetime(t)
 	engine := dockertest.New(t)

@@ -16,10 +16,10 @@ import (
 
 // TestExportDecodes: what radar has exported, as tcpdump has captured it, is what a decoder that
 // shares nothing with radar reads: nodes, latencies, losses of each packet, in every form, without
-// a problem. (cmd/radar, TestExport, makes the captures; on the loopback device nobody fills in
+// a problem. (pkg/cli/export, TestExport, makes the captures; on the loopback device nobody fills in
 // UDP checksums.)
 func TestExportDecodes(t *testing.T) {
-	const dir = "../../cmd/radar/testdata/reports"
+	const dir = "../../pkg/cli/export/testdata/reports"
 	b, err := os.ReadFile(filepath.Join(dir, "packets.json"))
 	if err != nil {
 		t.Fatal(err)

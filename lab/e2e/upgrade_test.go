@@ -23,7 +23,7 @@ import (
 func buildOther(t *testing.T, sameLayout bool) string {
 	t.Helper()
 	bin := filepath.Join(t.TempDir(), "radar-other")
-	flags := []string{"-ldflags", "-X main.version=other"}
+	flags := []string{"-ldflags", "-X github.com/vnetradar/radar/pkg/cli.version=other"}
 	if !sameLayout {
 		flags = append(flags, "-overlay", otherLayout(t))
 	}

@@ -143,9 +143,9 @@ func TestKeepFlows(t *testing.T) {
 	p.Hops[1].Changed, p.Hops[1].Tuple = true, p.Tuple
 	p.Hops[1].Tuple.DstPort = 99
 	a.Add(p)
-	for port, want := range map[int]int{2: 1, 99: 1, 3: 0} {
-		keep := func(r *record.Record) bool {
-			return r.Src == "10.0.0.1" && r.Proto == "udp" && (*r.Dport == port || *r.Hops[0].Dport == port)
+	for port, want := range map[uint16]int{2: 1, 99: 1, 3: 0} {
+		keep := func(p *packet.Packet) bool {
+			return p.Src.Text(p.IPv6) == "10.0.0.1" && p.Proto == 17 && p.HasPorts() && (p.DstPort == port || p.Hops[0].Changed && p.Hops[0].Tuple.DstPort == port)
 		}
 		if got := len(a.Flows(letters{}, keep)); got != want {
 			t.Errorf("port %d: %d flows, want %d", port, got, want)

@@ -101,17 +101,17 @@ type FlowPath struct {
 }
 
 // Flows returns the flows that keep lets pass (nil: all), those with most packets
-// first. keep sees a record that has the flow's header and its NAT as a hop, valid
+// first. keep sees a packet that has the flow's header and its NAT as a hop, valid
 // during the call only.
-func (a *Aggregates) Flows(names packet.Names, keep func(*record.Record) bool) []FlowRow {
+func (a *Aggregates) Flows(names packet.Names, keep func(*packet.Packet) bool) []FlowRow {
 	a.settleAll()
 	_, ways := a.waysByName(names)
 	freed := a.freedByFlow()
 	rows := make([]FlowRow, 0, len(a.flows))
 	for _, f := range a.flows {
-		row := f.row(ways, a.offset)
-		row.Dropped = row.LocalDrops - min(row.LocalDrops, freed[f])
-		if keep == nil || keep(row.record()) {
+		if keep == nil || keep(f.packet()) {
+			row := f.row(ways, a.offset)
+			row.Dropped = row.LocalDrops - min(row.LocalDrops, freed[f])
 			rows = append(rows, row)
 		}
 	}
@@ -209,14 +209,25 @@ func (f *flow) fillNAT(row *FlowRow) {
 	}
 }
 
-// record is a record of a packet of the flow, with what all have in common.
-func (r *FlowRow) record() *record.Record {
-	rec := &record.Record{
-		V: record.Version, Source: "ebpf", IPVersion: r.IPVersion, Proto: r.Proto, Src: r.Src, Dst: r.Dst,
-		Sport: r.Sport, Dport: r.Dport, ICMPType: r.ICMPType, ICMPID: r.ICMPID,
-		Hops: []record.Hop{{Src: r.NATSrc, Dst: r.NATDst, Sport: r.NATSport, Dport: r.NATDport}},
+// packet is a packet of the flow, with what all have in common.
+func (f *flow) packet() *packet.Packet {
+	k := &f.key
+	p := &packet.Packet{
+		HasTuple: true, Tuple: packet.Tuple{Src: k.src, Dst: k.dst, SrcPort: k.sport, DstPort: k.dport},
+		IPv6: k.ipv6, Proto: k.proto, ICMP: [2]uint8{k.icmp},
 	}
-	return rec
+	switch k.kind {
+	case plainFlow:
+		p.Cut = packet.CutAll
+	case icmpFlow:
+		p.Cut = packet.CutAfterType
+	case fragmentFlow:
+		p.Later = true
+	}
+	if f.nat != (packet.Tuple{}) {
+		p.Hops = []packet.Hop{{Changed: true, Tuple: f.nat}}
+	}
+	return p
 }
 
 // LatencyOfFlows turns flows into rows of latencies, in their order.

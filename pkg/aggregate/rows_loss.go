@@ -60,12 +60,12 @@ func (a *Aggregates) LocalDrops(names packet.Names) []LossRow { return lossRows(
 
 // LossesByFlow returns the flows that lost packets and where, those with most
 // losses first. keep is as in Flows.
-func (a *Aggregates) LossesByFlow(names packet.Names, keep func(*record.Record) bool) []LossFlowRow {
+func (a *Aggregates) LossesByFlow(names packet.Names, keep func(*packet.Packet) bool) []LossFlowRow {
 	return lossFlowRows(a.losses, names, keep)
 }
 
 // LocalDropsByFlow is the same for what was freed after delivery.
-func (a *Aggregates) LocalDropsByFlow(names packet.Names, keep func(*record.Record) bool) []LossFlowRow {
+func (a *Aggregates) LocalDropsByFlow(names packet.Names, keep func(*packet.Packet) bool) []LossFlowRow {
 	return lossFlowRows(a.localDrops, names, keep)
 }
 
@@ -150,16 +150,13 @@ func lossRows(table map[place]*tally, names packet.Names) []LossRow {
 	return rows
 }
 
-func lossFlowRows(table map[place]*tally, names packet.Names, keep func(*record.Record) bool) []LossFlowRow {
+func lossFlowRows(table map[place]*tally, names packet.Names, keep func(*packet.Packet) bool) []LossFlowRow {
 	rows := []LossFlowRow{}
 	for named, s := range sumLosses(table, names) {
 		named.NodeID = s.id
 		for f, h := range s.hits {
-			row := LossFlowRow{LossFlow{f.key.name(), h.packets, h.bytes}, named}
-			of := FlowRow{Flow: row.Flow}
-			f.fillNAT(&of)
-			if keep == nil || keep(of.record()) {
-				rows = append(rows, row)
+			if keep == nil || keep(f.packet()) {
+				rows = append(rows, LossFlowRow{LossFlow{f.key.name(), h.packets, h.bytes}, named})
 			}
 		}
 	}

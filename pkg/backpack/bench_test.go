@@ -69,21 +69,22 @@ func BenchmarkRecord(b *testing.B) {
 }
 
 // benchSelects are a filter that keeps all of benchRing, and those that keep nothing: of
-// flows, of a state, and one that must be asked about every record.
+// flows, of a state, and one that must be asked about every packet.
 func benchSelects() []struct {
 	name   string
 	choice backpack.Select
 } {
-	flow := func(r *record.Record) bool { return *r.Dport == 54 }
-	lost := func(r *record.Record) bool { return r.State == record.Lost }
+	flow := func(p *packet.Packet) bool { return p.DstPort == 54 }
+	match := func(p *packet.Packet, _ packet.Scope) bool { return flow(p) }
+	lost := func(p *packet.Packet, _ packet.Scope) bool { return p.State == record.Lost }
 	return []struct {
 		name   string
 		choice backpack.Select
 	}{
 		{"all", backpack.Select{}},
-		{"flow", backpack.Select{Flow: flow, Match: flow}},
+		{"flow", backpack.Select{Flow: flow, Match: match}},
 		{"state", backpack.Select{States: []record.State{record.Lost}, Match: lost}},
-		{"match", backpack.Select{Match: flow}},
+		{"match", backpack.Select{Match: match}},
 	}
 }
 

@@ -50,11 +50,11 @@ func Find(src Source, dec *Decoder, id string, now uint64) (*Found, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := FindAt(src, dec, Position{epoch, pos}, now)
+	p, segment, err := FindAt(src, dec, Position{epoch, pos}, now)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", id, err)
 	}
-	return found, nil
+	return &Found{Record: dec.Record(p), Segment: segment}, nil
 }
 
 // findAt is Find for a position of the decoder's domain.
@@ -93,16 +93,24 @@ type Position struct {
 	Pos   uint64
 }
 
-// FindAt is Find for a packet whose position is known.
-func FindAt(src Source, dec *Decoder, at Position, now uint64) (*Found, error) {
+// ID is the packet's id as records have it, which is unique for ever: the domain's random epoch and
+// the position.
+func (p Position) ID() string {
+	b := make([]byte, 0, 25)
+	const hex = "0123456789abcdef"
+	for shift := 28; shift >= 0; shift -= 4 {
+		b = append(b, hex[p.Epoch>>shift&0xf])
+	}
+	return string(strconv.AppendUint(append(b, '-'), p.Pos, 16))
+}
+
+// FindAt is Find for a packet whose position is known, as numbers: the Packet is the caller's.
+// segment is as in Found.
+func FindAt(src Source, dec *Decoder, at Position, now uint64) (p *packet.Packet, segment int, err error) {
 	if at.Epoch != dec.epoch {
-		return nil, ErrForeign
+		return nil, 0, ErrForeign
 	}
-	p, segment, err := findAt(src, dec, at.Pos, now)
-	if err != nil {
-		return nil, err
-	}
-	return &Found{Record: dec.Record(p), Segment: segment}, nil
+	return findAt(src, dec, at.Pos, now)
 }
 
 // Extent is how far back a ring remembers.

@@ -50,11 +50,11 @@ func TestFindQuoted(t *testing.T) {
 		}
 	}
 	at := backpack.Position{Epoch: testEpoch, Pos: b.pos}
-	if _, err := backpack.FindAt(b, dec, at, b.t0+6000); err != nil {
+	if _, _, err := backpack.FindAt(b, dec, at, b.t0+6000); err != nil {
 		t.Error(err)
 	}
 	at.Epoch++
-	if _, err := backpack.FindAt(b, dec, at, b.t0+6000); err == nil {
+	if _, _, err := backpack.FindAt(b, dec, at, b.t0+6000); err == nil {
 		t.Error("found under another attach's epoch")
 	}
 }

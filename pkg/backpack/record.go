@@ -3,7 +3,6 @@
 package backpack
 
 import (
-	"slices"
 	"strconv"
 
 	"github.com/vnetradar/radar/pkg/packet"
@@ -20,15 +19,7 @@ func (d *Decoder) Record(p *packet.Packet) record.Record {
 	return r
 }
 
-func version(p *packet.Packet) int {
-	if p.IPv6 {
-		return 6
-	}
-	return 4
-}
-
-// memory is what a record points to. A search that looks at a million packets to
-// show a few uses one for all.
+// memory is what a record points to: a few pieces, for all of it.
 type memory struct {
 	hops  []record.Hop
 	times []int64
@@ -39,12 +30,9 @@ type memory struct {
 // reset makes room for a record with so many hops: its pointers must stay valid
 // while the slices fill.
 func (m *memory) reset(hops int) {
-	if m.hops == nil {
-		m.hops = []record.Hop{} // a record without hops has an empty list
-	}
-	m.hops = slices.Grow(m.hops[:0], hops)[:hops]
-	m.times = slices.Grow(m.times[:0], 5*hops+2)
-	m.ints = slices.Grow(m.ints[:0], 3*hops+10)
+	m.hops = make([]record.Hop, hops) // a record without hops has an empty list
+	m.times = make([]int64, 0, 5*hops+2)
+	m.ints = make([]int, 0, 3*hops+10)
 }
 
 // time keeps ns; nil if it is not known.
@@ -61,17 +49,14 @@ func (m *memory) int(n int) *int {
 	return &m.ints[len(m.ints)-1]
 }
 
-// fill sets all of r but ID, GUID and Time, which cost most and select nothing.
+// fill sets all of r but ID, GUID and Time.
 func (d *Decoder) fill(r *record.Record, p *packet.Packet, m *memory) {
 	m.reset(len(p.Hops))
 	*r = record.Record{
 		V:         record.Version,
 		Source:    record.EBPF,
 		State:     p.State,
-		TNs:       int64(p.T0) + d.offset,
-		IPVersion: version(p),
-		Proto:     record.ProtoName(p.Proto),
-		Len:       int(p.Len),
+		TNs:       p.UnixNs(d),
 		Segs:      p.Segs,
 		LatencyNs: m.time(p.LatencyNs),
 		Hops:      m.hops,
@@ -81,9 +66,7 @@ func (d *Decoder) fill(r *record.Record, p *packet.Packet, m *memory) {
 	if p.Inner != 0 {
 		r.Inner = d.id(p.Inner)
 	}
-	if p.HasTuple {
-		d.fillHeader(r, p, m)
-	}
+	p.FillHeader(r, func(a packet.Addr) string { return d.addrString(a, p.IPv6) }, m.int)
 	d.fillHops(r.Hops, p, m)
 	d.fillDrops(r, p)
 	if p.Lost || p.LocalDrop || p.Missing {
@@ -97,52 +80,8 @@ func (d *Decoder) fill(r *record.Record, p *packet.Packet, m *memory) {
 	}
 }
 
-// id is unique for ever: the domain's random epoch and the ring position.
-func (d *Decoder) id(pos uint64) string {
-	b := make([]byte, 0, 25)
-	const hex = "0123456789abcdef"
-	for shift := 28; shift >= 0; shift -= 4 {
-		b = append(b, hex[d.epoch>>shift&0xf])
-	}
-	return string(strconv.AppendUint(append(b, '-'), pos, 16))
-}
-
-func (d *Decoder) fillHeader(r *record.Record, p *packet.Packet, m *memory) {
-	r.Src, r.Dst = d.addrString(p.Src, p.IPv6), d.addrString(p.Dst, p.IPv6)
-	r.TTL, r.DSCP, r.ECN, r.IPID = int(p.TTL), int(p.TOS>>2), int(p.TOS&3), int(p.ID)
-	for _, change := range []struct {
-		field     **int
-		was, sent int
-	}{
-		{&r.TTLSent, r.TTL, int(p.SentTTL)},
-		{&r.DSCPSent, r.DSCP, int(p.SentTOS >> 2)},
-		{&r.ECNSent, r.ECN, int(p.SentTOS & 3)},
-	} {
-		if change.sent != change.was {
-			*change.field = m.int(change.sent)
-		}
-	}
-	if p.HasPorts() {
-		r.Sport, r.Dport = m.int(int(p.SrcPort)), m.int(int(p.DstPort))
-	}
-	if p.IsICMP() {
-		r.ICMPType = m.int(int(p.ICMP[0]))
-	}
-	if p.IsEcho() {
-		r.ICMPID, r.ICMPSeq = m.int(int(p.SrcPort)), m.int(int(p.DstPort))
-	}
-	offset, fragment := p.Offset()
-	if fragment {
-		r.FragOff = m.int(offset)
-	}
-	if !p.IPv6 {
-		return
-	}
-	r.FlowLabel = m.int(int(p.Label))
-	if fragment || p.FragID != 0 { // one fragment can be a whole packet (RFC 6946)
-		r.FragID = m.int(int(p.FragID))
-	}
-}
+// id is that of the packet at a position.
+func (d *Decoder) id(pos uint64) string { return Position{d.epoch, pos}.ID() }
 
 func (d *Decoder) fillHops(hops []record.Hop, p *packet.Packet, m *memory) {
 	for i := range p.Hops {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/backpack"
 	rt "github.com/vnetradar/radar/pkg/backpack/ringtest"
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -33,7 +34,7 @@ func TestScan(t *testing.T) {
 	m := rt.New(64, 128, 2, 8)
 	end := fill(m, 150)
 	dec := backpack.NewDecoder(testDomain(64), names{})
-	even := func(r *record.Record) bool { return r.IPID%2 == 0 }
+	even := func(p *packet.Packet, _ packet.Scope) bool { return p.ID%2 == 0 }
 	for _, tc := range []struct {
 		name        string
 		opts        backpack.ScanOptions

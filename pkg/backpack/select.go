@@ -10,28 +10,24 @@ import (
 )
 
 // Select says which packets are asked for. What is cheap to say is asked first: most
-// packets that a filter refuses need not become records, or even be decoded. nil asks
-// for nothing.
+// packets that a filter refuses need not even be decoded. nil asks for nothing.
 type Select struct {
 	// Flow says whether packets with these addresses, protocol and ports can be asked
 	// for at all. The answer must hold for all that have them, and is remembered.
-	Flow func(*record.Record) bool
+	Flow func(*packet.Packet) bool
 	// States are those that are asked for.
 	States []record.State
-	// Match has the last word; it must refuse what the others refuse. What it sees lacks
-	// ID, GUID and Time.
-	Match func(*record.Record) bool
+	// Match has the last word; it must refuse what the others refuse.
+	Match func(*packet.Packet, packet.Scope) bool
 }
 
-// selector puts the questions of a Select. Records that it shows are valid during the
+// selector puts the questions of a Select. Packets that it shows are valid during the
 // call only.
 type selector struct {
 	Select
 	dec    *Decoder
 	flows  map[flowID]bool // answers of Flow
 	packet packet.Packet
-	probe  record.Record
-	memory memory
 }
 
 func newSelector(s Select, dec *Decoder) selector {
@@ -64,8 +60,7 @@ func (s *selector) refuses(head *slot, log brief) bool {
 	}
 	wanted, known := s.flows[id]
 	if !known {
-		s.dec.fill(&s.probe, p, &s.memory)
-		wanted = s.Flow(&s.probe)
+		wanted = s.Flow(p)
 		if len(s.flows) < maxNames {
 			s.flows[id] = wanted
 		}
@@ -78,9 +73,5 @@ func (s *selector) wants(p *packet.Packet) bool {
 	if s.States != nil && !slices.Contains(s.States, p.State) {
 		return false
 	}
-	if s.Match == nil {
-		return true
-	}
-	s.dec.fill(&s.probe, p, &s.memory)
-	return s.Match(&s.probe)
+	return s.Match == nil || s.Match(p, s.dec)
 }

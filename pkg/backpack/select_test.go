@@ -128,18 +128,20 @@ func (m *crowd) step(g *going) {
 
 // selections are Selects with Flow and States, which say in advance what Match says.
 func selections() map[string]backpack.Select {
-	port := func(p *int) bool { return p != nil && *p == 2 }
-	ports := func(r *record.Record) bool {
-		return port(r.Sport) || slices.ContainsFunc(r.Hops, func(h record.Hop) bool { return port(h.Sport) })
+	ports := func(p *packet.Packet) bool {
+		return p.HasPorts() && (p.SrcPort == 2 || slices.ContainsFunc(p.Hops, func(h packet.Hop) bool { return h.Changed && h.Tuple.SrcPort == 2 }))
 	}
-	six := func(r *record.Record) bool { return r.IPVersion == 6 }
-	tcp := func(r *record.Record) bool { return r.Proto == "tcp" }
-	lost := func(r *record.Record) bool { return r.State == record.Lost }
-	both := func(r *record.Record) bool { return ports(r) && lost(r) }
+	six := func(p *packet.Packet) bool { return p.IPv6 }
+	tcp := func(p *packet.Packet) bool { return p.Proto == 6 }
+	lost := func(p *packet.Packet, _ packet.Scope) bool { return p.State == record.Lost }
+	both := func(p *packet.Packet, of packet.Scope) bool { return ports(p) && lost(p, of) }
+	match := func(flow func(*packet.Packet) bool) func(*packet.Packet, packet.Scope) bool {
+		return func(p *packet.Packet, _ packet.Scope) bool { return flow(p) }
+	}
 	return map[string]backpack.Select{
-		"port":          {Flow: ports, Match: ports},
-		"IPv6":          {Flow: six, Match: six},
-		"TCP":           {Flow: tcp, Match: tcp},
+		"port":          {Flow: ports, Match: match(ports)},
+		"IPv6":          {Flow: six, Match: match(six)},
+		"TCP":           {Flow: tcp, Match: match(tcp)},
 		"lost":          {States: []record.State{record.Lost}, Match: lost},
 		"port and lost": {Flow: ports, States: []record.State{record.Lost}, Match: both},
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/gopacket/gopacket/layers"
 	"github.com/gopacket/gopacket/pcapgo"
 
+	"github.com/vnetradar/radar/pkg/collect/quote"
 	"github.com/vnetradar/radar/pkg/intwire"
 )
 
@@ -34,7 +35,7 @@ func OpenCapture(in io.Reader) (*Capture, error) {
 		if err != nil {
 			return nil, fmt.Errorf("pcapng: %w", err)
 		}
-		return &Capture{next: ng.ReadPacketData, link: func(info gopacket.CaptureInfo) layers.LinkType {
+		return &Capture{next: ng.ZeroCopyReadPacketData, link: func(info gopacket.CaptureInfo) layers.LinkType {
 			for _, v := range info.AncillaryData {
 				if t, ok := v.(layers.LinkType); ok {
 					return t
@@ -47,10 +48,10 @@ func OpenCapture(in io.Reader) (*Capture, error) {
 	if err != nil {
 		return nil, fmt.Errorf("neither pcap nor pcapng: %w", err)
 	}
-	return &Capture{next: p.ReadPacketData, link: func(gopacket.CaptureInfo) layers.LinkType { return p.LinkType() }}, nil
+	return &Capture{next: p.ZeroCopyReadPacketData, link: func(gopacket.CaptureInfo) layers.LinkType { return p.LinkType() }}, nil
 }
 
-// Next returns the next packet, which is the caller's, and what it begins with. The error
+// Next returns the next packet, which is valid until the next call, and what it begins with. The error
 // is io.EOF, as it is, at the end of the file, and else names the packet.
 func (c *Capture) Next() (data []byte, start intwire.Start, info gopacket.CaptureInfo, err error) {
 	data, info, err = c.next()
@@ -76,9 +77,9 @@ func (c *Capture) NextPacket() (Packet, error) {
 	}
 	switch start {
 	case intwire.StartEthernet:
-		data = behindLink(data, 12)
+		data = quote.BehindLink(data, 12)
 	case intwire.StartCooked:
-		data = behindLink(data, 14)
+		data = quote.BehindLink(data, 14)
 	case intwire.StartCooked2:
 		if len(data) < 20 {
 			data = nil
@@ -86,7 +87,7 @@ func (c *Capture) NextPacket() (Packet, error) {
 		}
 		// Its EtherType is at the front: put where the others have it.
 		copy(data[18:20], data[:2])
-		data = behindLink(data, 18)
+		data = quote.BehindLink(data, 18)
 	}
 	return Packet{info.Timestamp, data}, nil
 }

@@ -9,11 +9,11 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
 	"github.com/vnetradar/radar/pkg/collect/metrics"
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -39,8 +39,7 @@ type Collector struct {
 	translator *Translator
 	engine     *metrics.Engine
 	report     metrics.Report
-	ways       postcards[onTheWay] // of all packets; the translator's are those that are kept
-	newest     time.Time           // packet
+	newest     time.Time // packet
 	templates  templates
 	path       FastPath // nil: there is none
 	taken      uint64   // by it
@@ -57,12 +56,12 @@ type Collector struct {
 // New makes a collector. show, if not nil, is called for each record of what is kept: of all if
 // the store's Info says so. Close closes the store, too.
 func New(t *Translator, e *metrics.Engine, s *Store, show func(*record.Record)) *Collector {
-	if show == nil {
-		show = func(*record.Record) {}
+	if show != nil {
+		t.Emit = func(p *Reported) { show(p.Record()) }
 	}
-	t.Emit = show
+	t.Epoch = s.Info.Epoch
 	c := &Collector{translator: t, engine: e, store: s}
-	c.ways.window, c.ways.emit = int64(t.Join), c.joined
+	t.way = c.joinedWay
 	return c
 }
 
@@ -120,22 +119,22 @@ func (c *Collector) take(p Packet) (*Template, error) {
 		if c.engine.Add(&c.report, c.Changed) > 0 || o.Dropped {
 			keep = true
 		}
-		if !o.Postcard || !o.Quoted || c.translator.Join == 0 {
+		if !c.translator.isCard(o) {
 			if !keep && c.path != nil {
 				t = c.templates.make(p, m, o, &c.report, c.engine)
 			}
 			return
 		}
 		// Each is a part of its packet's way: none has a template.
-		of := onTheWay{c.report.Flow, c.report.Hops[0], o.stay(0), c.report.Told, o.Dropped}
-		card := cardOf(o, p.At.UnixNano(), of)
-		card.story, _ = c.translator.storyOf(o, card.at)
-		c.ways.add(o.seen, card)
+		card := c.translator.card(o, p.At.UnixNano())
+		card.flow, card.hop, card.told = c.report.Flow, c.report.Hops[0], c.report.Told
+		c.translator.came = append(c.translator.came, card)
 	})
 	if !keep {
+		c.translator.join()
 		return t, nil
 	}
-	c.translator.Records(m, p.At, c.store.Info.ID(c.store.Next()))
+	c.translator.Packets(m, p.At, c.store.Next())
 	c.count()
 	return nil, c.wrote(c.store.Add(p))
 }
@@ -164,20 +163,20 @@ func (c *Collector) warn(text string) {
 // count brings the store's Info up to date.
 func (c *Collector) count() {
 	i := &c.store.Info
-	i.Counts, i.Metrics, i.Gaps, i.Forgotten, i.Fell = c.translator.Counts, c.engine.Counts, c.gaps.lost, c.gaps.forgotten, 0
+	i.Counts, i.Metrics, i.Gaps, i.Forgotten, i.SocketDrops = c.translator.Counts, c.engine.Counts, c.gaps.lost, c.gaps.forgotten, 0
 	i.Refused = c.refused
 	if i.XDP != nil {
 		i.Refused += i.XDP.Refused
 	}
 	for _, in := range c.inputs {
-		i.Fell += in.Fell()
+		i.SocketDrops += in.SocketDrops()
 	}
 }
 
 // countAll is count, and asks the fast path and sockets, which ask the kernel: not for each packet.
 func (c *Collector) countAll() {
 	if c.path != nil {
-		c.store.Info.XDP = &FastInfo{Taken: c.taken}
+		c.store.Info.XDP = &FastInfo{FastPath: c.taken}
 		c.path.About(c.store.Info.XDP)
 	}
 	i := &c.store.Info
@@ -193,11 +192,6 @@ func (c *Collector) countAll() {
 	}
 	i.Newest = c.newest
 	c.count()
-}
-
-// ID names the packet with that number.
-func (i *Info) ID(number uint64) string {
-	return fmt.Sprintf("%08x-i%s", i.Epoch, strconv.FormatUint(number, 16))
 }
 
 // Receive takes what comes to the input until that is closed.
@@ -273,7 +267,6 @@ func (c *Collector) Until(now time.Time) {
 	defer c.mu.Unlock()
 	c.guarded(func() {
 		c.translator.Until(now)
-		c.ways.until(now.UnixNano())
 	})
 }
 
@@ -287,14 +280,13 @@ func (c *Collector) Together() {
 func (c *Collector) together() {
 	c.guarded(func() {
 		c.translator.End()
-		c.ways.all()
 	})
 }
 
 // guarded calls fn, which emits packets whose postcards wait, again if it fails at one: that one has
 // gone by then.
 func (c *Collector) guarded(fn func()) {
-	for range 1 + len(c.translator.cards.order) + len(c.ways.order) {
+	for range 1 + len(c.translator.cards.order) {
 		if c.guard(Packet{}, func() {
 			c.report.HasFlow, c.report.Hops = false, c.report.Hops[:0]
 			fn()
@@ -320,7 +312,7 @@ func (c *Collector) Close() (Info, error) {
 // Translator makes the translator that Info asks for. A profile that this version does not
 // know is an error.
 func (i *Info) Translator() (*Translator, error) {
-	t := &Translator{Names: i.Names, Join: i.Join, Ports: i.Ports}
+	t := &Translator{Names: i.Names, Join: i.Join, Ports: i.Ports, Epoch: i.Epoch}
 	for source, name := range i.Profiles {
 		if err := t.SetSource(source, name); err != nil {
 			return nil, err
@@ -329,16 +321,17 @@ func (i *Info) Translator() (*Translator, error) {
 	return t, nil
 }
 
-// Records calls fn for every record of what is kept, oldest first.
-// Of packets that have a story that is emitted, with what reports add to it; s may be nil.
-func (i *Info) Records(name string, s Stories, fn func(*record.Record)) error {
+// Packets calls fn for every packet that what is kept tells of, oldest first; it is valid until fn returns.
+// numbers gives nodes and ports theirs. Of packets that have a story that is emitted, with what reports add
+// to it; s may be nil.
+func (i *Info) Packets(name string, s Stories, numbers *packet.Registry, fn func(*Reported)) error {
 	t, err := i.Translator()
 	if err != nil {
 		return err
 	}
-	t.Emit, t.Stories = fn, s
+	t.Emit, t.Stories, t.Numbers = fn, s, numbers
 	err = i.Each(name, func(number uint64, p Packet) error {
-		t.Translate(p, i.ID(number))
+		t.Translate(p, number)
 		return nil
 	})
 	t.End()

@@ -23,7 +23,7 @@ type FastPath interface {
 	Remove(key uint64) error
 	// SetBand sets a shared band, of which the highest value is 32 bits.
 	SetBand(index uint32, lo, hi uint32) error
-	// About fills in what the path knows itself: all but Taken.
+	// About fills in what the path knows itself: all but FastPath.
 	About(*FastInfo)
 }
 
@@ -101,7 +101,7 @@ func (c *Collector) same(last Packet, n uint64) (known bool) {
 	}
 	counts.Reports += n - 1
 	if len(m.Anomalies) > 0 {
-		counts.Doubts += n - 1
+		counts.Anomalous += n - 1
 	}
 	c.gaps.addMany(m, n)
 	known = true

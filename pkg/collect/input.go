@@ -21,8 +21,8 @@ type Input interface {
 	// Receive returns the next packet, valid until the next call. It ends with net.ErrClosed when
 	// the input is closed.
 	Receive() (Packet, error)
-	// Fell is how many packets the kernel has dropped for want of room.
-	Fell() uint64
+	// SocketDrops is how many packets the kernel has dropped for want of room.
+	SocketDrops() uint64
 	// Waiting is what waits in it, bytes of the kernel's memory.
 	Waiting() uint64
 	// Finish closes the input when Receive, by another goroutine, has taken what waits in it, or
@@ -79,9 +79,9 @@ func (s *queue) about(n int) (at time.Time, err error) {
 	return at, nil
 }
 
-// Fell is how many packets the kernel has dropped for want of room, as it said with the
+// SocketDrops is how many packets the kernel has dropped for want of room, as it said with the
 // last one, and at the end.
-func (s *queue) Fell() uint64 { return s.fell.Load() }
+func (s *queue) SocketDrops() uint64 { return s.fell.Load() }
 
 // Close closes the socket.
 func (s *queue) Close() error {

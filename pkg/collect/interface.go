@@ -16,6 +16,7 @@ import (
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 
+	"github.com/vnetradar/radar/pkg/collect/quote"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -214,11 +215,11 @@ func (i *Interface) next() (p Packet, err error) {
 	}
 	n = min(n, len(buf))
 	if i.ether {
-		p.IP = behindLink(buf[:n], etherHeader-2)
+		p.IP = quote.BehindLink(buf[:n], etherHeader-2)
 	} else if link, ok := from.(*unix.SockaddrLinklayer); ok {
 		// The type where a frame has it.
 		binary.NativeEndian.PutUint16(i.buf[etherHeader-2:], link.Protocol)
-		p.IP = behindLink(i.buf[:etherHeader+n], etherHeader-2)
+		p.IP = quote.BehindLink(i.buf[:etherHeader+n], etherHeader-2)
 	}
 	return p, nil
 }

@@ -172,8 +172,8 @@ func TestInterface(t *testing.T) {
 	}
 	// What the filter cannot tell: behind a second tag, and behind options, which the kernel's own
 	// packets about groups have too.
-	if i := in.about(); i.Parts != 2 || i.Other < 2 || i.Device != "eth0" || in.Fell() != 0 {
-		t.Errorf("%+v, %d found no room", i, in.Fell())
+	if i := in.about(); i.Parts != 2 || i.Other < 2 || i.Device != "eth0" || in.SocketDrops() != 0 {
+		t.Errorf("%+v, %d found no room", i, in.SocketDrops())
 	}
 	n.Run("b", "ip", "link", "set", "eth0", "down")
 	nstest.WaitFor(t, "the interface to be told down", warned("is down"))
@@ -241,8 +241,8 @@ func TestInterfaceLoopback(t *testing.T) {
 		frames[i] = frame
 	}
 	sendFrom(t, n, "a", "lo", frames...)
-	if left := in.Finish(0); left+in.Fell() != sent || left == 0 {
-		t.Errorf("%d left, %d found no room, of %d", left, in.Fell(), sent)
+	if left := in.Finish(0); left+in.SocketDrops() != sent || left == 0 {
+		t.Errorf("%d left, %d found no room, of %d", left, in.SocketDrops(), sent)
 	}
 	if _, err := in.Receive(); !errors.Is(err, net.ErrClosed) {
 		t.Error(err)

@@ -79,14 +79,14 @@ func TestJoinedWays(t *testing.T) {
 	const ms = time.Millisecond
 	for _, c := range []struct {
 		name  string
-		cards []card
+		cards []sentCard
 		want  []string
 	}{
-		{"in any order", []card{{3, 1, 61, 0, false}, {1, 1, 63, 1 * ms, false}, {2, 1, 62, 9 * ms, false}}, []string{"flow_path [1 2 3]", "flow_latency 300"}},
-		{"the same again", []card{{1, 1, 63, 0, false}, {2, 1, 62, 0, false}, {1, 2, 63, 0, false}, {2, 2, 62, 0, false}}, []string{"flow_path [1 2]", "flow_latency 200"}},
-		{"another way", []card{{1, 1, 63, 0, false}, {2, 1, 62, 0, false}, {1, 2, 63, 0, false}, {3, 2, 62, 0, false}}, []string{"flow_path [1 2]", "flow_latency 200", "flow_path [1 3]"}},
-		{"alone", []card{{1, 1, 63, 0, false}, {2, 1, 62, 20 * ms, false}}, nil},
-		{"dropped", []card{{1, 1, 63, 0, false}, {2, 1, 62, 0, true}}, nil},
+		{"in any order", []sentCard{{3, 1, 61, 0, false}, {1, 1, 63, 1 * ms, false}, {2, 1, 62, 9 * ms, false}}, []string{"flow_path [1 2 3]", "flow_latency 300"}},
+		{"the same again", []sentCard{{1, 1, 63, 0, false}, {2, 1, 62, 0, false}, {1, 2, 63, 0, false}, {2, 2, 62, 0, false}}, []string{"flow_path [1 2]", "flow_latency 200"}},
+		{"another way", []sentCard{{1, 1, 63, 0, false}, {2, 1, 62, 0, false}, {1, 2, 63, 0, false}, {3, 2, 62, 0, false}}, []string{"flow_path [1 2]", "flow_latency 200", "flow_path [1 3]"}},
+		{"alone", []sentCard{{1, 1, 63, 0, false}, {2, 1, 62, 20 * ms, false}}, nil},
+		{"dropped", []sentCard{{1, 1, 63, 0, false}, {2, 1, 62, 0, true}}, nil},
 	} {
 		collector, _, events := collecting(t, 10*ms, false)
 		for _, one := range c.cards {

@@ -56,20 +56,20 @@ func TestFinish(t *testing.T) {
 		if err := <-done; !errors.Is(err, net.ErrClosed) {
 			t.Error(err)
 		}
-		if taken+int(s.Fell()) != sent || left != 0 || taken == 0 {
-			t.Errorf("%d taken, %d left, %d found no room, of %d", taken, left, s.Fell(), sent)
+		if taken+int(s.SocketDrops()) != sent || left != 0 || taken == 0 {
+			t.Errorf("%d taken, %d left, %d found no room, of %d", taken, left, s.SocketDrops(), sent)
 		}
 	})
 	t.Run("left", func(t *testing.T) {
 		s := fill(t, 0)
-		if left := s.Finish(0); left+s.Fell() != sent || left == 0 {
-			t.Errorf("%d left, %d found no room, of %d", left, s.Fell(), sent)
+		if left := s.Finish(0); left+s.SocketDrops() != sent || left == 0 {
+			t.Errorf("%d left, %d found no room, of %d", left, s.SocketDrops(), sent)
 		}
 	})
 	t.Run("no room", func(t *testing.T) {
 		s := fill(t, 1<<14)
-		if left := s.Finish(0); left+s.Fell() != sent || s.Fell() == 0 {
-			t.Errorf("%d left, %d found no room, of %d", left, s.Fell(), sent)
+		if left := s.Finish(0); left+s.SocketDrops() != sent || s.SocketDrops() == 0 {
+			t.Errorf("%d left, %d found no room, of %d", left, s.SocketDrops(), sent)
 		}
 	})
 }

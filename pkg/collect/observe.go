@@ -5,6 +5,7 @@ package collect
 import (
 	"github.com/gopacket/gopacket/layers"
 
+	"github.com/vnetradar/radar/pkg/collect/quote"
 	"github.com/vnetradar/radar/pkg/intwire"
 )
 
@@ -18,7 +19,7 @@ type Observed struct {
 	Short     bool
 	IngressTS uint32 // of the report's own header, which has 32 bits for it; 0: none
 	Quoted    bool   // the report quotes a packet: Header
-	Header    Header
+	Header    quote.Header
 	Hops      []intwire.Values // the way through the INT domain, oldest first
 	Own       bool             // the last of Hops is the node that reports
 	Postcard  bool             // nobody but that node says anything
@@ -26,14 +27,15 @@ type Observed struct {
 	Dropped   bool             // by the node that reports (D)
 	Queued    bool             // the packet was in a congested queue there (Q)
 
-	seen  identity // what tells the packet from others
-	quote Quote    // the packet as it is quoted
-	clock clock    // by which all times are
+	l4      []byte       // of the quote: what is behind the IP header
+	withINT quote.Header // as it is quoted, if carried: with what INT has added and changed
+	carried bool         // the quote has INT in it
+	clock   clock        // by which all times are
 }
 
 // observer makes Observed of messages, in memory that it uses again.
 type observer struct {
-	quoted quotedParser
+	quoted quote.Parser
 	now    Observed
 }
 
@@ -70,6 +72,15 @@ func (o *observer) each(m *intwire.Message, fn func(*Observed)) {
 	}
 }
 
+// quoted is the packet's header as the quote has it: what tells the packet from others wherever a node
+// has seen it.
+func (o *Observed) quoted() *quote.Header {
+	if o.carried {
+		return &o.withINT
+	}
+	return &o.Header
+}
+
 // about is what a report of any version says itself.
 type about struct {
 	node    uint32 // that reports
@@ -80,14 +91,11 @@ type about struct {
 
 func (o *observer) fill(a about, in *intwire.INT) {
 	now := &o.now
-	l4, quoted := o.quoted.header(&now.Header, a.quote)
-	now.Quoted = quoted
-	if quoted {
-		now.seen = identityOf(&now.Header, l4)
-		now.quote = Quote{Header: now.Header, L4: l4}
-	}
+	l4, quoted := o.quoted.Header(&now.Header, a.quote)
+	now.Quoted, now.l4 = quoted, l4
 	if in != nil {
 		if quoted {
+			now.withINT, now.carried = now.Header, true
 			withoutINT(now.Profile, &now.Header, in)
 		}
 		now.Partial = now.Partial || in.Incomplete
@@ -134,7 +142,7 @@ func known(v *intwire.Values, f intwire.Field) bool {
 }
 
 // withoutINT undoes in the header what INT has added to the packet and changed.
-func withoutINT(profile *intwire.Profile, h *Header, in *intwire.INT) {
+func withoutINT(profile *intwire.Profile, h *quote.Header, in *intwire.INT) {
 	h.Len -= bytesOf(profile, in)
 	if in.Carrier != intwire.OverUDP && in.Carrier != intwire.OverTCP || isTunnel(h) {
 		return // then the shim is about a header further inside
@@ -148,13 +156,13 @@ func withoutINT(profile *intwire.Profile, h *Header, in *intwire.INT) {
 	case in.Shim.NPT == 2: // the UDP header was added, too
 		h.Len -= udpHeader
 		h.Proto = in.Shim.IPProto
-		h.ports(in.Payload)
+		h.Ports(in.Payload)
 	}
 }
 
 // isTunnel says whether the packet is one that carries others: not TCP or UDP, or UDP to a port
 // of VXLAN (RFC 7348), VXLAN-GPE or Geneve (RFC 8926).
-func isTunnel(h *Header) bool {
+func isTunnel(h *quote.Header) bool {
 	switch {
 	case !h.HasPorts:
 		return true

@@ -121,22 +121,3 @@ func (p Packet) UDP() (port uint16, payload []byte, err error) {
 }
 
 const maxTags = 8
-
-// behindLink returns a packet from its IP header on: behind that of Ethernet and VLAN
-// tags, or of a cooked capture, whose EtherType is at off. nil: it is none of IP.
-func behindLink(b []byte, off int) []byte {
-	for range maxTags {
-		if len(b) < off+2 {
-			return nil
-		}
-		switch binary.BigEndian.Uint16(b[off:]) {
-		case 0x0800, 0x86dd:
-			return b[off+2:]
-		case 0x8100, 0x88a8, 0x9100:
-			off += 4
-		default:
-			return nil
-		}
-	}
-	return nil
-}

@@ -42,7 +42,7 @@ func heard(t testing.TB, payload []byte) (records []record.Record, events []stri
 	tr := Translator{Ports: []uint16{32766}}
 	engine := metrics.New(metrics.DefaultConfig())
 	var r metrics.Report
-	tr.Emit = func(rec *record.Record) { records = append(records, *rec) }
+	tr.Emit = func(p *Reported) { records = append(records, *p.Record()) }
 	p := Packet{noon, reportPacket(t, payload)}
 	m := tr.Decode(p)
 	if m == nil {
@@ -52,7 +52,7 @@ func heard(t testing.TB, payload []byte) (records []record.Record, events []stri
 		tr.measured(o, &r, p.At)
 		engine.Add(&r, func(e *metrics.Event) { events = append(events, e.Metric.String()) })
 	})
-	tr.Records(m, p.At, "id")
+	tr.Packets(m, p.At, 0)
 	return records, events
 }
 

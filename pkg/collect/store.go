@@ -65,26 +65,27 @@ type Info struct {
 	Waiting   uint64            `json:"waiting"`           // in sockets, bytes of the kernel's memory
 	Gaps      uint64            `json:"gaps"`              // reports that sources numbered and that did not come
 	Forgotten uint64            `json:"sources_forgotten"` // sources whose numbers are no longer followed: there were too many
-	Fell      uint64            `json:"fell"`              // datagrams that the sockets had no room for
-	NotKept   uint64            `json:"not_kept"`          // datagrams that were to be kept when the disk was full
-	Unsaved   uint64            `json:"unsaved"`           // writes to this directory that failed, the disk being full
-	LeftOut   uint64            `json:"values_left_out"`   // values for which rowsFile has no room
-	Refused   uint64            `json:"refused"`           // datagrams of sources that are not heard, wherever they came
-	Bugs      uint64            `json:"bugs"`              // datagrams at which radar itself failed, and which it passed over
-	First     uint64            `json:"first"`             // number of the first packet that is kept
-	Next      uint64            `json:"next"`              // number that the next one gets
-	Files     []File            `json:"files"`
+	// SocketDrops are datagrams that the sockets had no room for.
+	SocketDrops uint64 `json:"socket_drops"`
+	NotKept     uint64 `json:"not_kept"`        // datagrams that were to be kept when the disk was full
+	Unsaved     uint64 `json:"unsaved"`         // writes to this directory that failed, the disk being full
+	LeftOut     uint64 `json:"values_left_out"` // values for which rowsFile has no room
+	Refused     uint64 `json:"refused"`         // datagrams of sources that are not heard, wherever they came
+	Bugs        uint64 `json:"bugs"`            // datagrams at which radar itself failed, and which it passed over
+	First       uint64 `json:"first"`           // number of the first packet that is kept
+	Next        uint64 `json:"next"`            // number that the next one gets
+	Files       []File `json:"files"`
 }
 
 // FastInfo is what a fast path has done.
 type FastInfo struct {
-	Device  string `json:"device"`
-	Mode    string `json:"mode"`    // native or generic
-	Taken   uint64 `json:"taken"`   // reports that said nothing new
-	Up      uint64 `json:"up"`      // the others
-	Shed    uint64 `json:"shed"`    // of these, those that the collector had no room for
-	Full    uint64 `json:"full"`    // templates that there was no room for
-	Refused uint64 `json:"refused"` // datagrams of sources that are not heard; not in up
+	Device     string `json:"device"`
+	Mode       string `json:"mode"`        // native or generic
+	FastPath   uint64 `json:"fast_path"`   // reports that said nothing new: they went no further
+	SlowPath   uint64 `json:"slow_path"`   // the others, which went up
+	QueueDrops uint64 `json:"queue_drops"` // of these, those that the queue to the collector had no room for
+	Full       uint64 `json:"full"`        // templates that there was no room for
+	Refused    uint64 `json:"refused"`     // datagrams of sources that are not heard; in neither path
 }
 
 // InterfaceInfo is what an Interface has seen beside reports.
@@ -366,7 +367,7 @@ func Load(name string) (*Info, error) {
 	return &info, nil
 }
 
-// Each calls fn for every packet that is kept, oldest first, with its number. A file that
+// Each calls fn for every packet that is kept, oldest first, with its number; it is valid until fn returns. A file that
 // has gone meanwhile is passed over, one that is being written ends where it does.
 func (i *Info) Each(name string, fn func(number uint64, p Packet) error) error {
 	for _, f := range i.Files {

@@ -9,8 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-
-	"github.com/vnetradar/radar/pkg/record"
 )
 
 // numbered is a datagram with a number in it.
@@ -141,14 +139,14 @@ func TestHalfWritten(t *testing.T) {
 // TestGaps: what sources number and does not come is counted; late ones and sources that do
 // not count are not.
 func TestGaps(t *testing.T) {
-	tr := Translator{Emit: func(*record.Record) {}}
+	tr := Translator{Emit: func(*Reported) {}}
 	var g gaps
 	ip := frames(t)["tr20-ex-baseline-ipv4"]
 	add := func(numbers ...uint32) {
 		for _, n := range numbers {
 			b := append([]byte(nil), ip...)
 			binary.BigEndian.PutUint32(b[28:], binary.BigEndian.Uint32(b[28:])&^0x3fffff|n&0x3fffff)
-			m := tr.Translate(Packet{noon, b}, "")
+			m := tr.Translate(Packet{noon, b}, 0)
 			if m.Group.Sequence != n&0x3fffff {
 				t.Fatalf("sequence %d, want %d", m.Group.Sequence, n)
 			}

@@ -6,7 +6,8 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/vnetradar/radar/pkg/collect/metrics"
+	"github.com/vnetradar/radar/pkg/collect/quote"
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -15,8 +16,12 @@ import (
 type Stories interface {
 	// Find returns the story of a packet that a report quotes. The zero Story: it has none, and why.
 	Find(q *Quote) (Story, Unjoined)
-	// Record returns the story as it stands, which is the caller's; nil: it is forgotten.
-	Record(Story) *record.Record
+	// Packet returns the packet of a story as it stands, which is the caller's; nil: it is forgotten.
+	Packet(Story) *packet.Packet
+	// NodeName is what a node of such packets is called.
+	NodeName(node uint16) string
+	// Record makes the record of such a packet.
+	Record(*packet.Packet) record.Record
 }
 
 // Story names one: the domain, as it was attached, and the packet in it.
@@ -27,7 +32,7 @@ type Story struct {
 
 // Quote is a packet as a report quotes it.
 type Quote struct {
-	Header Header
+	Header quote.Header
 	L4     []byte // what is behind the IP header, as far as it is quoted
 	At     int64  // when the report came, Unix ns
 }
@@ -76,18 +81,21 @@ func (t *Translator) storyOf(o *Observed, at int64) (Story, Unjoined) {
 	if t.Stories == nil {
 		return Story{}, Joins
 	}
-	o.quote.At = at
-	return t.Stories.Find(&o.quote)
+	return t.Stories.Find(&Quote{Header: *o.quoted(), L4: o.l4, At: at})
 }
 
 // hopOf is the place of a node in a story.
-func hopOf(r *record.Record, node string) (int, Unjoined) {
-	is := func(h record.Hop) bool { return h.Node == node }
-	i := slices.IndexFunc(r.Hops, is)
+func (t *Translator) hopOf(story *packet.Packet, c *card) (int, Unjoined) {
+	if c.node == noNode {
+		return -1, OffPath
+	}
+	name := c.name(t)
+	is := func(h packet.Hop) bool { return t.Stories.NodeName(h.Node) == name }
+	i := slices.IndexFunc(story.Hops, is)
 	switch {
 	case i < 0:
 		return i, OffPath
-	case slices.ContainsFunc(r.Hops[i+1:], is):
+	case slices.ContainsFunc(story.Hops[i+1:], is):
 		return -1, Ambiguous
 	}
 	return i, Joins
@@ -95,67 +103,60 @@ func hopOf(r *record.Record, node string) (int, Unjoined) {
 
 // withStory adds what nodes have said of a packet to radar's own story of it, and emits that. It returns
 // the postcards that are no part of it.
-func (t *Translator) withStory(cards []postcard[recorded]) (others []postcard[recorded]) {
-	story := t.Stories.Record(cards[0].story)
+func (t *Translator) withStory(cards []*card, story *packet.Packet) (others []*card) {
 	if story == nil {
 		t.Counts.Joins.count(Forgotten, len(cards))
 		return cards
 	}
+	p := &t.own
+	t.said = slices.Grow(t.said[:0], len(story.Hops))[:len(story.Hops)]
+	clear(t.said)
+	*p = Reported{Packet: *story, Own: cards[0].story, of: t, Said: t.said}
 	joined := 0
 	for _, c := range cards {
-		said := &c.what.Hops[0]
-		at, why := hopOf(story, said.Node)
-		if why == Joins && story.Hops[at].INT != nil {
+		at, why := t.hopOf(story, c)
+		if why == Joins && p.Said[at].Has != 0 {
 			why = Repeated
 		}
 		t.Counts.Joins.count(why, 1)
-		if why == Repeated {
-			continue
-		}
-		if why != Joins {
+		switch why {
+		case Joins:
+			p.Said[at] = c.kept.said
+			joined++
+		case Repeated:
+		default:
 			others = append(others, c)
-			continue
 		}
-		story.Hops[at].INT = said.INT
-		joined++
 	}
 	if joined > 0 {
 		t.Counts.Joins.Packets++
 		t.Counts.Records++
-		t.Emit(story)
+		t.emit(p)
 	}
 	return others
 }
 
 // alongStory puts postcards in the order of radar's own story, if there is one and it tells of all of them
 // that they are on the way. whole says that the packet came to the end of it.
-func (c *Collector) alongStory(cards []postcard[onTheWay]) (_ []postcard[onTheWay], ordered, whole bool) {
-	if cards[0].story == (Story{}) {
-		return cards, false, false
-	}
-	story := c.translator.Stories.Record(cards[0].story)
+func (t *Translator) alongStory(cards []*card, story *packet.Packet) (_ []*card, ordered, whole bool) {
 	if story == nil {
 		return cards, false, false
 	}
-	for i := range cards {
-		node := &cards[i].what.hop
-		at, why := -1, OffPath
-		if node.Has&metrics.HasNode != 0 {
-			at, why = hopOf(story, c.translator.NodeName(node.Node))
-		}
+	for _, c := range cards {
+		at, why := t.hopOf(story, c)
 		if why != Joins {
 			return cards, false, false
 		}
-		cards[i].place = at
+		c.place = at
 	}
-	slices.SortStableFunc(cards, func(x, y postcard[onTheWay]) int { return cmp.Compare(x.place, y.place) })
-	cards = slices.CompactFunc(cards, func(x, y postcard[onTheWay]) bool { return x.place == y.place })
+	slices.SortStableFunc(cards, func(x, y *card) int { return cmp.Compare(x.place, y.place) })
+	cards = slices.CompactFunc(cards, func(x, y *card) bool { return x.place == y.place })
 	return cards, true, story.State == record.Delivered || story.State == record.Left
 }
 
 // isUnordered says that nothing tells in which order nodes saw the packet: inside a domain each gets it
 // with a TTL that radar has written, in one band of eight (bpf/backpack/guid.h). Natural ones rarely lie there.
-func isUnordered[T any](cards []postcard[T]) bool {
+func isUnordered(cards []*card) bool {
 	for i := range cards {
 		for j := range cards[:i] {
 			if band := bandOf(cards[i].ttl); band != 0 && band == bandOf(cards[j].ttl) {
@@ -172,16 +173,4 @@ func bandOf(ttl uint8) uint8 {
 		return (ttl - 1) / 8
 	}
 	return 0
-}
-
-// unorder marks a record whose nodes are known, and not their order: they stand by name, each as if the
-// packet had begun there.
-func unorder(r *record.Record) {
-	r.Unordered = true
-	slices.SortStableFunc(r.Hops, func(x, y record.Hop) int { return cmp.Compare(x.Node, y.Node) })
-	for i := range r.Hops {
-		none := -1
-		r.Hops[i].Prev = &none
-		r.Hops[i].Role = record.Transit
-	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gopacket/gopacket/layers"
 
+	"github.com/vnetradar/radar/pkg/collect/quote"
 	"github.com/vnetradar/radar/pkg/intwire"
 )
 
@@ -40,8 +41,8 @@ func (t *templates) int(in *intwire.INT) int {
 
 // quote says what of the quoted packet's headers may differ. end is where the quoted INT ends, 0
 // if there is none. It returns how far the template reaches; 0: there is none.
-func (t *templates) quote(quote []byte, end int) int {
-	ip := fromIP(quote)
+func (t *templates) quote(quoted []byte, end int) int {
+	ip := quote.FromIP(quoted)
 	if len(ip) < ipv4Header {
 		return 0
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/collect/metrics"
 	"github.com/vnetradar/radar/pkg/intwire"
-	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/packet"
 )
 
 // Times of two nodes say something only if one clock is behind them, which no report shows: users
@@ -138,17 +138,22 @@ func (t *Translator) between(r *metrics.Report, list []stay) {
 	}
 }
 
-// timed gives a record the times between nodes; list has those of its hops. They are counted where
+// timed gives a packet the times between nodes; list has those of its hops. They are counted where
 // they become metrics: here for readers, whose counts nobody sees.
-func (t *Translator) timed(r *record.Record, list []stay) {
+func (t *Translator) timed(p *Reported, list []stay) {
 	faults := t.Counts.ClockFaults
 	for i := 1; i < len(list); i++ {
-		if ns, ok := t.link(&list[i-1], &list[i]); ok {
-			r.Hops[i].LinkNs = &ns
+		ns, ok := t.link(&list[i-1], &list[i])
+		if !ok {
+			continue
 		}
+		for len(p.links) < len(list) {
+			p.links = append(p.links, packet.NoTime)
+		}
+		p.links[i] = ns
 	}
 	if ns, ok := t.through(list); ok {
-		r.LatencyNs = &ns
+		p.LatencyNs = ns
 	}
 	t.Counts.ClockFaults = faults
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/intwire"
-	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/packet"
 )
 
 // Counts are what became of packets and of the reports in them.
@@ -20,27 +20,32 @@ type Counts struct {
 	Reports  uint64 `json:"reports"`
 	NoPacket uint64 `json:"no_packet"` // reports that were to become records, and quote no packet
 	Records  uint64 `json:"records"`
-	Alone    uint64 `json:"alone"` // postcards of packets of which no other node sent one
+	// UnmatchedPostcards are those of packets of which no other node sent one.
+	UnmatchedPostcards uint64 `json:"unmatched_postcards"`
 	// Unordered are packets of which the order of the nodes is not known.
 	Unordered uint64     `json:"unordered"`
 	Joins     JoinCounts `json:"joins"`
-	Doubts    uint64     `json:"doubts"` // packets with reports of which the decoder has doubts: radar int decode shows them
+	Anomalous uint64     `json:"anomalous"` // packets with reports of which the decoder has doubts: radar int decode shows them
 
 	ClockFaults uint64 `json:"clock_faults,omitempty"` // times between nodes of one clock that cannot be: below 0, or above mostBetween
 	Untimed     uint64 `json:"untimed,omitempty"`      // reports without a time, where it was asked for
 	Skewed      uint64 `json:"skewed,omitempty"`       // reports whose time was too far from when they came
 }
 
-// Translator makes records of reports.
+// Translator makes packets of reports.
 type Translator struct {
-	// Emit is called for each record, which is Emit's.
-	Emit func(*record.Record)
+	// Emit is called for each packet, which is valid until it returns. nil: nobody wants them.
+	Emit func(*Reported)
 	// Join is for how long after its first postcard others of a packet are waited for.
 	Join time.Duration
 
+	Epoch   uint32                // the first part of the IDs of records
 	Sources map[netip.Addr]Source // of others the variant is recognised
 	Names   map[uint32]string     // of nodes by node (switch) id; others are int-ID
 	Ports   []uint16              // that only reports come to
+	// Numbers gives the packets' nodes and ports theirs, and says by which clock stamps are. nil: none has
+	// a number, and stamps are Unix time.
+	Numbers *packet.Registry
 	// MostSkew asks for the time that a report says itself, and is how far that may be from when it
 	// came: else that counts. 0: that counts for all.
 	MostSkew time.Duration
@@ -53,7 +58,15 @@ type Translator struct {
 	clock    clock // of the message's source
 	observer observer
 	stays    []stay // of a report
-	cards    postcards[recorded]
+	cards    postcards
+	way      func(cards []*card, story *packet.Packet) // what else is made of a packet's postcards; nil: nothing
+	numbers  map[uint32]uint16                         // of nodes, by id
+
+	// Of the packet under way.
+	now, own       Reported
+	said           []intwire.Values
+	came           []card // a message's
+	list, keptList []*card
 }
 
 // Source is what is known of one that sends reports. The zero value is nothing.
@@ -126,11 +139,12 @@ func (t *Translator) SetSource(source, sends string) error {
 	return nil
 }
 
-// Translate makes records of the packet's reports, as Decode and Records do. nil: there are none.
-func (t *Translator) Translate(p Packet, id string) *intwire.Message {
+// Translate emits the packets that a datagram's reports tell of, as Decode and Packets do. nil: it holds
+// no report.
+func (t *Translator) Translate(p Packet, number uint64) *intwire.Message {
 	m := t.Decode(p)
 	if m != nil {
-		t.Records(m, p.At, id)
+		t.Packets(m, p.At, number)
 	}
 	return m
 }
@@ -146,7 +160,7 @@ func (t *Translator) Decode(p Packet) *intwire.Message {
 		return nil
 	}
 	if len(m.Anomalies) > 0 {
-		t.Counts.Doubts++
+		t.Counts.Anomalous++
 	}
 	reports := 1
 	if m.HasGroup {
@@ -164,41 +178,71 @@ func (t *Translator) Observe(m *intwire.Message, fn func(*Observed)) {
 	})
 }
 
-// Records makes records of a message's reports that came at a time; those of postcards are
-// emitted when their time is over, see Until. id names the message, and with a number behind it
-// each record.
-func (t *Translator) Records(m *intwire.Message, at time.Time, id string) {
-	n := 0
+// Packets emits the packets that a message's reports tell of, which came at a time; those of postcards
+// when their time is over, see Until. number names the message.
+func (t *Translator) Packets(m *intwire.Message, at time.Time, number uint64) {
+	nth, cards, came := 0, 0, at.UnixNano()
 	t.Observe(m, func(o *Observed) {
 		if !o.Quoted {
 			t.Counts.NoPacket++
 			return
 		}
-		r := t.record(o)
-		r.V, r.Source, r.Segs = record.Version, record.INT, 1
-		r.ID = id
-		if n++; n > 1 {
-			r.ID += "." + strconv.Itoa(n)
-		}
-		r.TNs = at.UnixNano()
-		r.Time = record.TimeString(r.TNs)
-		if o.Postcard && t.Join > 0 {
-			c := cardOf(o, r.TNs, recorded{r, o.stay(0)})
-			var why Unjoined
-			if c.story, why = t.storyOf(o, r.TNs); why != Joins {
-				t.Counts.Joins.count(why, 1)
+		nth++
+		id := reportID{number, nth}
+		if t.isCard(o) {
+			if cards == len(t.came) { // whoever has measured it has them
+				t.came = append(t.came, t.card(o, came))
 			}
-			t.postcards().add(o.seen, c)
+			t.keep(&t.came[cards], o, id)
+			cards++
 			return
 		}
 		t.Counts.Records++
-		t.Emit(r)
+		t.emit(t.packet(o, came, id))
 	})
+	t.join()
 }
 
-func (t *Translator) postcards() *postcards[recorded] {
-	t.cards.window, t.cards.emit = int64(t.Join), t.joined
+// isCard says whether a report waits for those of other nodes.
+func (t *Translator) isCard(o *Observed) bool { return o.Postcard && o.Quoted && t.Join > 0 }
+
+// join lets a message's postcards wait.
+func (t *Translator) join() {
+	cards := t.postcards()
+	for i := range t.came {
+		cards.add(&t.came[i])
+	}
+	t.came = t.came[:0]
+}
+
+func (t *Translator) postcards() *postcards {
+	if t.cards.emit == nil {
+		t.cards.window, t.cards.emit = int64(t.Join), t.joined
+	}
 	return &t.cards
+}
+
+func (t *Translator) emit(p *Reported) {
+	if t.Emit != nil {
+		t.Emit(p)
+	}
+}
+
+// recordID is what a record of a report is called.
+func (t *Translator) recordID(id reportID) string {
+	text := fmt.Sprintf("%08x-i%x", t.Epoch, id.datagram)
+	if id.nth > 1 {
+		text += "." + strconv.Itoa(id.nth)
+	}
+	return text
+}
+
+// offset is from stamps to Unix time, ns.
+func (t *Translator) offset() int64 {
+	if t.Numbers == nil {
+		return 0
+	}
+	return t.Numbers.WallOffset()
 }
 
 // Until emits packets whose postcards are no longer waited for at that time.
@@ -208,6 +252,7 @@ func (t *Translator) Until(now time.Time) { t.postcards().until(now.UnixNano()) 
 // half done.
 func (t *Translator) forget() {
 	t.decoders, t.message, t.observer, t.stays = nil, intwire.Message{}, observer{}, nil
+	t.now, t.own, t.said, t.came, t.list, t.keptList = Reported{}, Reported{}, nil, nil, nil, nil
 }
 
 // End emits all that is still waited for.
@@ -244,22 +289,39 @@ func source(ip []byte) netip.Addr {
 	return netip.Addr{}
 }
 
-// record makes the record of a packet that is quoted.
-func (t *Translator) record(o *Observed) *record.Record {
-	r := &record.Record{State: record.Left, Hops: make([]record.Hop, 0, len(o.Hops))}
-	o.Header.fill(r)
+// packet makes the packet that a report quotes, in memory that is used again.
+func (t *Translator) packet(o *Observed, at int64, id reportID) *Reported {
+	p := &t.now
+	p.reset(t, at, id)
+	o.Header.Fill(&p.Packet)
 	for i := range o.Hops {
-		r.Hops = append(r.Hops, t.hop(&o.Hops[i], o.LatencyNs))
+		p.add(&o.Hops[i], o.LatencyNs)
 	}
-	roles(r)
-	if r.Truncated = o.Partial; !o.Partial {
-		r.LatencyNs = sumOfHops(r.Hops)
-		t.timed(r, o.appendStays(nil))
+	p.Said = o.Hops
+	if p.Truncated = o.Partial; !o.Partial {
+		p.sum()
+		if o.clock.shared {
+			t.stays = o.appendStays(t.stays[:0])
+			t.timed(p, t.stays)
+		}
 	}
 	if o.Dropped {
-		r.State, r.Loss = record.Lost, loss(o, r)
+		last := len(p.Hops) - 1
+		p.lose(last, o.dropReason(last))
 	}
-	return r
+	return p
+}
+
+// dropReason is why the node of the last hop dropped the packet.
+func (o *Observed) dropReason(hop int) string {
+	if hop < 0 {
+		return ""
+	}
+	reason, ok := o.Hops[hop].Get(intwire.DropReason)
+	if !ok {
+		return ""
+	}
+	return o.Profile.DropReason(uint8(reason))
 }
 
 // NodeName is how the node of an id is called.
@@ -267,70 +329,20 @@ func (t *Translator) NodeName(id uint32) string {
 	if name := t.Names[id]; name != "" {
 		return name
 	}
-	return fmt.Sprintf("int-%d", id)
+	return "int-" + strconv.FormatUint(uint64(id), 10)
 }
 
-// hop makes a hop of one node's metadata. unit is how many ns its latency counts by.
-func (t *Translator) hop(v *intwire.Values, unit uint32) record.Hop {
-	h := record.Hop{Node: "?", INT: make(map[string]uint64)}
-	for f := range intwire.NumFields {
-		if value, ok := v.Get(f); ok {
-			h.INT[f.String()] = value
+// number is the number of the node of an id.
+func (t *Translator) number(id uint32) uint16 {
+	number, ok := t.numbers[id]
+	if ok {
+		return number
+	}
+	if number = t.Numbers.Node(t.NodeName(id)); number != packet.NoNode {
+		if t.numbers == nil {
+			t.numbers = make(map[uint32]uint16)
 		}
+		t.numbers[id] = number
 	}
-	if id, ok := v.Get(intwire.NodeID); ok {
-		h.Node = t.NodeName(uint32(id))
-	}
-	if port, ok := v.Get(intwire.L1In); ok {
-		h.InPort = strconv.FormatUint(port, 10)
-	}
-	if port, ok := v.Get(intwire.L1Out); ok {
-		h.Port = strconv.FormatUint(port, 10)
-	}
-	if raw, ok := v.Get(intwire.HopLatency); ok {
-		ns := int64(raw) * int64(unit)
-		h.NodeNs = &ns
-	}
-	return h
-}
-
-// roles numbers the hops' parts in the INT domain.
-func roles(r *record.Record) {
-	for i := range r.Hops {
-		switch i {
-		case 0:
-			r.Hops[i].Role = record.Source
-		case len(r.Hops) - 1:
-			r.Hops[i].Role = record.Sink
-		default:
-			r.Hops[i].Role = record.Transit
-		}
-	}
-}
-
-// sumOfHops is the time in all nodes; nil unless all say theirs.
-func sumOfHops(hops []record.Hop) *int64 {
-	if len(hops) == 0 {
-		return nil
-	}
-	sum := int64(0)
-	for i := range hops {
-		if hops[i].NodeNs == nil {
-			return nil
-		}
-		sum += *hops[i].NodeNs
-	}
-	return &sum
-}
-
-// loss is where and why the reporting node dropped the packet.
-func loss(o *Observed, r *record.Record) *record.Loss {
-	l := &record.Loss{Node: "?", At: record.AtNode, Skbs: 1}
-	if n := len(r.Hops); n > 0 {
-		l.Node, l.Port = r.Hops[n-1].Node, r.Hops[n-1].Port
-		if reason, ok := o.Hops[n-1].Get(intwire.DropReason); ok {
-			l.Reason = o.Profile.DropReason(uint8(reason))
-		}
-	}
-	return l
+	return number
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
+	"github.com/vnetradar/radar/pkg/collect/quote"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
@@ -34,7 +35,7 @@ func frames(t testing.TB) map[string][]byte {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if byName[f.Name] = behindLink(data, 12); byName[f.Name] == nil {
+		if byName[f.Name] = quote.BehindLink(data, 12); byName[f.Name] == nil {
 			t.Fatalf("%s: no IP in Ethernet", f.Name)
 		}
 	}
@@ -46,8 +47,8 @@ var noon = time.Unix(1795392000, 123456789)
 // translate returns the records of one packet.
 func translate(t *Translator, ip []byte) []record.Record {
 	var list []record.Record
-	t.Emit = func(r *record.Record) { list = append(list, *r) }
-	t.Translate(Packet{noon, ip}, "id")
+	t.Emit = func(p *Reported) { list = append(list, *p.Record()) }
+	t.Translate(Packet{noon, ip}, 0xabc)
 	t.End()
 	return list
 }
@@ -109,7 +110,7 @@ func TestFrames(t *testing.T) {
 			r.Len != c.length || latency != c.latency || reason != c.reason {
 			t.Errorf("%s: %s %v %s port %v, %d bytes, %d ns, %q; want %+v", c.name, r.State, nodes, r.Proto, r.Dport, r.Len, latency, reason, c)
 		}
-		if r.Source != record.INT || r.GUID != "" || r.ID != "id" || r.TNs != noon.UnixNano() || r.Src != "10.0.0.1" || r.Segs != 1 {
+		if r.Source != record.INT || r.GUID != "" || r.ID != "00000000-iabc" || r.TNs != noon.UnixNano() || r.Src != "10.0.0.1" || r.Segs != 1 {
 			t.Errorf("%s: %+v", c.name, r)
 		}
 	}
@@ -126,7 +127,7 @@ func TestNoReports(t *testing.T) {
 	}
 	translate(&tr, nil)
 	translate(&tr, []byte{0x45})
-	if want := (Counts{Packets: 5, Rejected: 5, Doubts: tr.Counts.Doubts}); tr.Counts != want {
+	if want := (Counts{Packets: 5, Rejected: 5, Anomalous: tr.Counts.Anomalous}); tr.Counts != want {
 		t.Errorf("counts %+v, want %+v", tr.Counts, want)
 	}
 }
@@ -160,18 +161,22 @@ func TestCutReports(t *testing.T) {
 	}
 }
 
-// TestNumbers: aggregates count records of reports beside a domain's packets, those that are
-// older than its clock, too.
+// clockOf is a domain without nodes, whose stamps are so many ns before Unix time.
+type clockOf int64
+
+func (clockOf) NodeName(uint16) string { return "?" }
+func (clockOf) PortName(uint16) string { return "" }
+func (clockOf) PortNode(uint16) uint16 { return packet.NoNode }
+func (c clockOf) WallOffset() int64    { return int64(c) }
+
+// TestNumbers: aggregates count packets of reports beside a domain's, those that are older than its
+// clock, too.
 func TestNumbers(t *testing.T) {
 	const offset = 1700000000e9
-	numbers, agg := &packet.Registry{}, aggregate.New(offset)
-	var tr Translator
-	r := translate(&tr, frames(t)["geant-bmv2-report"])[0]
-	var p packet.Packet
+	numbers, agg := &packet.Registry{Domain: clockOf(offset)}, aggregate.New(offset)
+	tr := Translator{Numbers: numbers, Emit: func(p *Reported) { agg.Add(&p.Packet) }}
 	for _, at := range []int64{offset + 10e9, offset - 10e9} {
-		r.TNs = at
-		ToPacket(&p, &r, numbers, offset)
-		agg.Add(&p)
+		tr.Translate(Packet{time.Unix(0, at), frames(t)["geant-bmv2-report"]}, 0)
 	}
 	flows := agg.Flows(numbers, nil)
 	if len(flows) != 1 || flows[0].FirstNs != offset-10e9 || flows[0].DurationNs != 20e9+203000 || flows[0].Packets != 2 {
@@ -197,6 +202,8 @@ func FuzzTranslate(f *testing.F) {
 	}
 	numbers, agg := &packet.Registry{}, aggregate.New(0)
 	f.Fuzz(func(t *testing.T, ip []byte) {
+		counted := Translator{Numbers: numbers, Emit: func(p *Reported) { agg.Add(&p.Packet) }}
+		counted.Translate(Packet{noon, ip}, 0)
 		var tr Translator
 		for _, r := range translate(&tr, ip) {
 			if r.Src == "" || r.Dst == "" || r.Proto == "" || len(r.Hops) > 255 {
@@ -205,9 +212,6 @@ func FuzzTranslate(f *testing.F) {
 			if _, err := json.Marshal(r.JSON()); err != nil {
 				t.Fatal(err)
 			}
-			var p packet.Packet
-			ToPacket(&p, &r, numbers, 0)
-			agg.Add(&p)
 		}
 		if c := tr.Counts; c.Packets != 1 || c.Rejected > 1 || c.Reports != c.Records+c.NoPacket {
 			t.Fatalf("counts %+v", c)

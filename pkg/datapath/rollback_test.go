@@ -116,7 +116,7 @@ func readDescription(t *testing.T, l *lab) map[string]any {
 
 // A kill in the middle leaves pins without a description, or one without a lease.
 func TestHalfAttached(t *testing.T) {
-	need.Nightly(t) // cmd/radar has half attached domains, too
+	need.Nightly(t) // pkg/cli/domain has half attached domains, too
 	anyHook(t, func(t *testing.T, hook string) {
 		l := newChain(t, hook)
 		before := l.tc(chain...)

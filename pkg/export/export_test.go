@@ -102,7 +102,7 @@ func back(t testing.TB, d *domain.Domain, list [][]byte) (records []record.Recor
 	for _, n := range d.Nodes {
 		tr.Names[uint32(n.ID)] = n.Name
 	}
-	tr.Emit = func(r *record.Record) { records = append(records, *r) }
+	tr.Emit = func(p *collect.Reported) { records = append(records, *p.Record()) }
 	if err := tr.SetSource("192.0.2.1", "radar"); err != nil {
 		t.Fatal(err)
 	}
@@ -112,10 +112,10 @@ func back(t testing.TB, d *domain.Domain, list [][]byte) (records []record.Recor
 	for i, b := range list {
 		ip := []byte{0x45, 0, byte((len(b) + 28) >> 8), byte(len(b) + 28), 0, 0, 0x40, 0, 64, 17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2,
 			0x80, 0, 0x7f, 0xfe, byte((len(b) + 8) >> 8), byte(len(b) + 8), 0, 0}
-		tr.Translate(collect.Packet{At: time.Unix(0, start+int64(i)), IP: append(ip, b...)}, fmt.Sprint(i))
+		tr.Translate(collect.Packet{At: time.Unix(0, start+int64(i)), IP: append(ip, b...)}, uint64(i))
 	}
 	tr.End()
-	if tr.Counts.Rejected+tr.Counts.NoPacket+tr.Counts.Doubts > 0 {
+	if tr.Counts.Rejected+tr.Counts.NoPacket+tr.Counts.Anomalous > 0 {
 		t.Errorf("the collector: %+v", tr.Counts)
 	}
 	return records

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package filter compiles tcpdump's filter expressions and asks them about records.
+// Package filter compiles tcpdump's filter expressions and asks them about packets.
 //
 // libpcap does the compiling, to classic BPF that begins at the IP header. The data
 // path (pkg/datapath) takes the same instructions to decide which packets are
-// measured; here they run over a header rebuilt from a record. CheckRecords refuses
-// what a record cannot answer.
+// measured; here they run over a header rebuilt from a packet's numbers. CheckRecords
+// refuses what these cannot answer.
 //
 // libpcap needs cgo. Built without it, or with the tag nopcap, Compile returns
 // ErrNotBuilt and all else is as it was.
@@ -112,7 +112,7 @@ func (e *Expr) String() string { return e.text }
 func (e *Expr) Instructions() []bpf.RawInstruction { return e.raw }
 
 // CheckRecords returns an error that names the field if the expression reads what
-// records do not hold. MatchRecord means nothing then.
+// records do not hold. Match means nothing then.
 func (e *Expr) CheckRecords() error {
 	if e.unheld == "" {
 		return nil
@@ -121,7 +121,7 @@ func (e *Expr) CheckRecords() error {
 }
 
 // OnlyFlow says whether the expression reads nothing but addresses, protocol and
-// ports, so that all packets of a flow get the same answer. A record with these
+// ports, so that all packets of a flow get the same answer. A packet with these
 // fields alone then stands for the flow; without ports, if its protocol has them, it
 // stands for the later fragments.
 func (e *Expr) OnlyFlow() bool { return e.unheld == "" && e.onlyFlow }

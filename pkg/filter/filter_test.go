@@ -5,9 +5,11 @@
 package filter
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -136,32 +138,44 @@ func TestUnheld(t *testing.T) {
 	}
 }
 
-func at(n int) *int { return &n }
+func addr(text string) packet.Addr { return netip.MustParseAddr(text).As16() }
 
-func udpRecord() *record.Record {
-	return &record.Record{
-		IPVersion: 4, Src: "10.0.0.1", Dst: "10.0.9.9", Proto: "udp", Sport: at(5000), Dport: at(9999),
-		Len: 100, Segs: 1, TTL: 64, DSCP: 46, ECN: 1, IPID: 0x1234,
-		Hops: []record.Hop{
-			{Node: "h1"}, {Node: "gw", Src: "192.0.2.7", Sport: at(61000)}, {Node: "h2"},
-			{Node: "lb", Dst: "10.7.0.1", Dport: at(8080)},
-		},
+// hop is one that has made a packet to bear that tuple.
+func hop(from int16, t packet.Tuple, src, dst string, sport, dport uint16) packet.Hop {
+	if src != "" {
+		t.Src, t.SrcPort = addr(src), sport
 	}
+	if dst != "" {
+		t.Dst, t.DstPort = addr(dst), dport
+	}
+	return packet.Hop{From: from, Changed: src != "" || dst != "", Tuple: t}
+}
+
+func udpPacket() *packet.Packet {
+	p := &packet.Packet{
+		HasTuple: true, Tuple: packet.Tuple{Src: addr("10.0.0.1"), Dst: addr("10.0.9.9"), SrcPort: 5000, DstPort: 9999}, Proto: record.ProtoUDP,
+		Len: 100, Segs: 1, TTL: 64, TOS: 46<<2 | 1, ID: 0x1234,
+	}
+	p.Hops = []packet.Hop{{}, hop(0, p.Tuple, "192.0.2.7", "", 61000, 0), {}, {}}
+	p.Hops[3] = hop(2, p.Hops[1].Tuple, "", "10.7.0.1", 0, 8080)
+	return p
 }
 
 // branched has two copies: gw changes the source of one, lb and h3 the destination of the
 // other.
-func branched(r *record.Record) {
-	r.Hops = []record.Hop{
-		{Node: "s"}, {Node: "gw", Src: "192.0.2.7", Sport: at(61000)}, {Node: "lb", Prev: at(0), Dst: "10.7.0.1", Dport: at(8080)},
-		{Node: "h2", Prev: at(1)}, {Node: "h3", Prev: at(2), Dst: "10.8.0.1", Dport: at(53)},
-	}
+func branched(p *packet.Packet) {
+	p.Tree = true
+	lb := hop(0, p.Tuple, "", "10.7.0.1", 0, 8080)
+	p.Hops = []packet.Hop{{From: -1}, hop(0, p.Tuple, "192.0.2.7", "", 61000, 0), lb, {From: 1}, hop(2, lb.Tuple, "", "10.8.0.1", 0, 53)}
 }
 
-func TestMatchRecord(t *testing.T) {
+// later makes it a later fragment.
+func later(p *packet.Packet) { p.SetFragment(1480) }
+
+func TestMatch(t *testing.T) {
 	tests := []struct {
 		text   string
-		change func(*record.Record)
+		change func(*packet.Packet)
 		want   bool
 	}{
 		{"udp port 9999", nil, true},
@@ -172,30 +186,33 @@ func TestMatchRecord(t *testing.T) {
 		{"ip[1] = 0xb9 and ip[8] = 64 and ip[4:2] = 0x1234 and ip[2:2] = 100", nil, true},
 		{"greater 100 and less 100", nil, true},
 		{"len > 100", nil, false},
-		{"len > 90000", func(r *record.Record) { r.Len, r.Segs = 90001, 80 }, true},
+		{"len > 90000", func(p *packet.Packet) { p.Len, p.Segs = 90001, 80 }, true},
 		{"-ip[8] + 300 = 236", nil, true},
 		{"ip[6:2] & 0x3fff != 0", nil, false},
-		{"ip[6:2] & 0x3fff != 0", func(r *record.Record) { r.FragOff = at(0) }, true},
-		{"ip[6:2] & 0x1fff = 185", func(r *record.Record) { r.FragOff, r.Sport, r.Dport = at(1480), nil, nil }, true},
-		{"udp port 9999", func(r *record.Record) { r.FragOff, r.Sport, r.Dport = at(1480), nil, nil }, false},
-		{"udp", func(r *record.Record) { r.FragOff, r.Sport, r.Dport = at(1480), nil, nil }, true},
-		{"udp and ip[6:2] & 0x1fff != 0", func(r *record.Record) { r.Sport, r.Dport = nil, nil }, true},
-		{"udp", func(r *record.Record) { r.Src, r.Dst = "", "" }, false},
+		{"ip[6:2] & 0x3fff != 0", func(p *packet.Packet) { p.SetFragment(0) }, true},
+		{"ip[6:2] & 0x1fff = 185", later, true},
+		{"udp port 9999", later, false},
+		{"udp", later, true},
+		{"udp and ip[6:2] & 0x1fff != 0", func(p *packet.Packet) { p.Later = true }, true},
+		{"udp", func(p *packet.Packet) { p.HasTuple = false }, false},
 		{"icmp[icmptype] = 8 and icmp[4:2] = 7 and icmp[6:2] = 3", echo, true},
 		{"icmp[icmptype] = 8 and icmp[4:2] = 8", echo, false},
 		{"icmp[icmptype] = 3", unreachable, true},
 		{"icmp[4:2] = 0", unreachable, false},
+		{"icmp[icmptype] = 8", cutEcho, true},
+		{"icmp[4:2] = 7", cutEcho, false},
 		{"udp port 9999", toIPv6, true},
 		{"ip or udp port 9998", toIPv6, false},
 		{"src 2001:db8::7 and src port 61000 and dst 2001:db8:9::9", toIPv6, true},
 		{"src 2001:db8::7 and src port 5000", toIPv6, false},
 		{"ip6 net 2001:db8::/32 and ip6[7] = 64 and ip6[4:2] = 60", toIPv6, true},
 		{"ip6[0:4] = 0x6b9a1234", toIPv6, true},
-		{"udp", func(r *record.Record) { toIPv6(r); r.FragOff, r.FragID = at(0), at(7) }, true},
-		{"udp port 9999", func(r *record.Record) { toIPv6(r); r.FragOff, r.FragID = at(0), at(7) }, false}, // libpcap does not look there
-		{"udp and ip6[6] = 44 and ip6[42:2] & 0xfff8 = 1448 and ip6[44:4] = 0xdeadbeef", func(r *record.Record) {
-			toIPv6(r)
-			r.FragOff, r.FragID, r.Sport, r.Dport = at(1448), at(0xdeadbeef), nil, nil
+		{"udp", func(p *packet.Packet) { toIPv6(p); p.SetFragment(0); p.FragID = 7 }, true},
+		{"udp port 9999", func(p *packet.Packet) { toIPv6(p); p.SetFragment(0); p.FragID = 7 }, false}, // libpcap does not look there
+		{"udp and ip6[6] = 44 and ip6[42:2] & 0xfff8 = 1448 and ip6[44:4] = 0xdeadbeef", func(p *packet.Packet) {
+			toIPv6(p)
+			p.SetFragment(1448)
+			p.FragID = 0xdeadbeef
 		}, true},
 		{"icmp6[icmp6type] = 128 and icmp6[4:2] = 7 and icmp6[6:2] = 3", echo6, true},
 		{"icmp", echo6, false},
@@ -204,48 +221,60 @@ func TestMatchRecord(t *testing.T) {
 		{"src 192.0.2.7 and dst 10.8.0.1", branched, false},
 		{"src 10.0.0.1 and dst 10.8.0.1 and dst port 53", branched, true},
 		{"src 192.0.2.7 and dst 10.7.0.1", branched, false},
-		{"ip proto 250", func(r *record.Record) { r.Proto, r.Sport, r.Dport = "250", nil, nil }, true},
+		{"ip proto 250", func(p *packet.Packet) { p.Proto = 250 }, true},
 	}
 	for _, tt := range tests {
-		r := udpRecord()
+		p := udpPacket()
 		if tt.change != nil {
-			tt.change(r)
+			tt.change(p)
 		}
 		e := mustCompile(t, tt.text)
 		if err := e.CheckRecords(); err != nil {
 			t.Errorf("refused: %v", err)
 		}
-		if got := e.MatchRecord(r); got != tt.want {
+		if got := e.Match(p); got != tt.want {
 			t.Errorf("%q matches: %v, want %v", tt.text, got, tt.want)
 		}
 	}
 }
 
-func echo(r *record.Record) {
-	*r = record.Record{IPVersion: 4, Src: "10.0.0.1", Dst: "10.0.9.9", Proto: "icmp", ICMPType: at(8), ICMPID: at(7), ICMPSeq: at(3), Len: 84}
+func echo(p *packet.Packet) {
+	*p = packet.Packet{
+		HasTuple: true, Tuple: packet.Tuple{Src: addr("10.0.0.1"), Dst: addr("10.0.9.9"), SrcPort: 7, DstPort: 3},
+		Proto: record.ProtoICMP, ICMP: [2]uint8{8, 0}, Len: 84,
+	}
 }
 
-func toIPv6(r *record.Record) {
-	r.IPVersion, r.Src, r.Dst, r.IPID, r.FlowLabel = 6, "2001:db8::1", "2001:db8:9::9", 0, at(0xa1234)
-	r.Hops[1].Src, r.Hops[3].Dst = "2001:db8::7", "2001:db8:7::1"
+func toIPv6(p *packet.Packet) {
+	p.IPv6, p.Src, p.Dst, p.ID, p.Label = true, addr("2001:db8::1"), addr("2001:db8:9::9"), 0, 0xa1234
+	p.Hops[1] = hop(0, p.Tuple, "2001:db8::7", "", 61000, 0)
+	p.Hops[3] = hop(2, p.Hops[1].Tuple, "", "2001:db8:7::1", 0, 8080)
 }
 
-func echo6(r *record.Record) {
-	*r = record.Record{IPVersion: 6, Src: "fe80::1", Dst: "fe80::2", Proto: "icmpv6", ICMPType: at(128), ICMPID: at(7), ICMPSeq: at(3), Len: 104}
+func echo6(p *packet.Packet) {
+	echo(p)
+	p.IPv6, p.Src, p.Dst, p.Proto, p.ICMP[0], p.Len = true, addr("fe80::1"), addr("fe80::2"), record.ProtoICMPv6, 128, 104
 }
 
-func unreachable(r *record.Record) {
-	*r = record.Record{IPVersion: 4, Src: "10.0.0.1", Dst: "10.0.9.9", Proto: "icmp", ICMPType: at(3), Len: 84}
+func unreachable(p *packet.Packet) {
+	echo(p)
+	p.ICMP[0] = 3
 }
 
-// MatchRecord looks at a million records where a user waits.
-func BenchmarkMatchRecord(b *testing.B) {
+// cutEcho is one whose quote ends before its numbers.
+func cutEcho(p *packet.Packet) {
+	echo(p)
+	p.Cut = packet.CutAfterType
+}
+
+// Match looks at a million packets where a user waits.
+func BenchmarkMatch(b *testing.B) {
 	e := mustCompile(b, "udp and port 9998 and net 10.0.0.0/8")
-	r := udpRecord()
-	r.Hops = r.Hops[:1]
+	p := udpPacket()
+	p.Hops = p.Hops[:1]
 	b.ReportAllocs()
 	for b.Loop() {
-		if e.MatchRecord(r) {
+		if e.Match(p) {
 			b.Fatal("it must not match")
 		}
 	}

@@ -101,14 +101,20 @@ func (s *Stories) Find(q *collect.Quote) (collect.Story, collect.Unjoined) {
 	return collect.Story{Epoch: s.reader.Domain.Epoch, Pos: pos}, collect.Joins
 }
 
-// Record returns a story as it stands; nil: the ring has forgotten it, or the domain is gone.
-func (s *Stories) Record(of collect.Story) *record.Record {
+// Packet returns the packet of a story as it stands; nil: the ring has forgotten it, or the domain is gone.
+func (s *Stories) Packet(of collect.Story) *packet.Packet {
 	if !s.look() {
 		return nil
 	}
-	found, err := backpack.FindAt(s.reader.Maps, s.reader.Decoder, backpack.Position(of), clock.Monotonic())
+	p, _, err := backpack.FindAt(s.reader.Maps, s.reader.Decoder, backpack.Position(of), clock.Monotonic())
 	if err != nil {
 		return nil
 	}
-	return &found.Record
+	return p
 }
+
+// NodeName is what a node of a packet that Packet has just returned is called.
+func (s *Stories) NodeName(node uint16) string { return s.reader.Decoder.NodeName(node) }
+
+// Record makes the record of such a packet.
+func (s *Stories) Record(p *packet.Packet) record.Record { return s.reader.Decoder.Record(p) }

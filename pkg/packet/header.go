@@ -43,14 +43,14 @@ func (p *Packet) SetFragment(offset int) {
 
 // HasPorts says whether SrcPort and DstPort are ports.
 func (p *Packet) HasPorts() bool {
-	return p.HasTuple && !p.Later &&
+	return p.HasTuple && !p.Later && p.Cut == NotCut &&
 		(p.Proto == record.ProtoTCP || p.Proto == record.ProtoUDP || p.Proto == record.ProtoSCTP)
 }
 
 // IsEcho says whether SrcPort and DstPort are an ICMP echo's identifier and
 // sequence number.
 func (p *Packet) IsEcho() bool {
-	if !p.IsICMP() {
+	if !p.IsICMP() || p.Cut != NotCut {
 		return false
 	}
 	if p.Proto == record.ProtoICMPv6 {
@@ -65,5 +65,5 @@ func (p *Packet) IsICMP() bool {
 	if p.IPv6 {
 		own = record.ProtoICMPv6
 	}
-	return p.HasTuple && !p.Later && p.Proto == own
+	return p.HasTuple && !p.Later && p.Cut != CutAll && p.Proto == own
 }

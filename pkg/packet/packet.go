@@ -23,11 +23,18 @@ type Names interface {
 	PortNode(port uint16) uint16
 }
 
+// Scope is what the numbers of packets mean that were measured together: their names, and the
+// clock of their stamps.
+type Scope interface {
+	Names
+	WallOffset() int64 // from T0 to Unix time, ns
+}
+
 // Packet is one packet, or one train of segments while it stays together, as
 // numbers. Times are ns since T0 unless said otherwise, NoTime where not known.
 type Packet struct {
 	Pos uint64 // ring position: unique within the domain
-	T0  uint64 // first stamp, CLOCK_MONOTONIC ns
+	T0  uint64 // first stamp, ns; Scope.WallOffset makes Unix time of it
 
 	State  record.State
 	LastNs int64 // last event
@@ -41,6 +48,7 @@ type Packet struct {
 	FragOff  uint16   // flags and fragment offset, as in the header; see Offset
 	ICMP     [2]uint8 // type, code
 	Later    bool     // a fragment other than the first: ports and ICMP fields are not known
+	Cut      Cut      // what else of the transport header is not known
 	ID       uint16   // IP ID as the source saw it; IPv4 only
 	TTL, TOS uint8    // as the source saw them; of IPv6 hop limit and traffic class
 	Label    uint32   // flow label as the source saw it; IPv6 only
@@ -71,6 +79,19 @@ type Packet struct {
 
 	Open bool // the last events are missing: the end is not known
 }
+
+// UnixNs is when the packet had its first stamp, by the clock of its scope.
+func (p *Packet) UnixNs(of Scope) int64 { return int64(p.T0) + of.WallOffset() }
+
+// Cut says how much of a transport header is missing: a report's quote of a packet may end early.
+type Cut uint8
+
+// All that is looked at is there; an ICMP packet has a type and no more; there is nothing.
+const (
+	NotCut Cut = iota
+	CutAfterType
+	CutAll
+)
 
 // Addr is an address of either version; one of IPv4 stands in the last four bytes
 // behind ::ffff (RFC 4291, 2.5.5.2), so that both are compared and hashed alike.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package query decides which records a user asked for.
+// Package query decides which packets a user asked for.
 package query
 
 import (
@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -24,17 +25,17 @@ type Spec struct {
 	State        string // delivered, lost, left, in_flight, expired, ignored
 }
 
-// Filter decides about records. It is safe for concurrent use.
+// Filter decides about packets. It is safe for concurrent use.
 type Filter struct {
 	src, dst     []netip.Prefix
-	protos       []string
+	protos       []uint8
 	sport, dport []portRange
 	nodes        []string
 	states       []record.State
 }
 
 type portRange struct {
-	from, to int // both inclusive
+	from, to uint16 // both inclusive
 }
 
 var states = []record.State{
@@ -98,12 +99,12 @@ func parsePrefix(s string) (netip.Prefix, error) {
 	return p, nil
 }
 
-func parseProto(s string) (string, error) {
+func parseProto(s string) (uint8, error) {
 	proto, ok := record.ParseProto(strings.ToLower(s))
 	if !ok {
-		return "", fmt.Errorf("use a protocol's name (tcp, udp, icmp, icmpv6) or its number (0 to 255)")
+		return 0, fmt.Errorf("use a protocol's name (tcp, udp, icmp, icmpv6) or its number (0 to 255)")
 	}
-	return record.ProtoName(proto), nil
+	return proto, nil
 }
 
 func parsePorts(s string) (portRange, error) {
@@ -116,7 +117,7 @@ func parsePorts(s string) (portRange, error) {
 	if err1 != nil || err2 != nil || to < from {
 		return portRange{}, fmt.Errorf("use a port (0 to 65535) or a range (1000-2000)")
 	}
-	return portRange{int(from), int(to)}, nil
+	return portRange{uint16(from), uint16(to)}, nil
 }
 
 func parseNode(s string) (string, error) {
@@ -134,7 +135,7 @@ func parseState(s string) (record.State, error) {
 	return st, nil
 }
 
-// Nodes are the names of which a record must have one; nil: any will do.
+// Nodes are the names of which a packet must have one; nil: any will do.
 func (f *Filter) Nodes() []string {
 	if f == nil {
 		return nil
@@ -142,7 +143,7 @@ func (f *Filter) Nodes() []string {
 	return f.nodes
 }
 
-// States are the states of which a record must have one; nil: any will do.
+// States are the states of which a packet must have one; nil: any will do.
 func (f *Filter) States() []record.State {
 	if f == nil {
 		return nil
@@ -150,67 +151,56 @@ func (f *Filter) States() []record.State {
 	return f.states
 }
 
-// Match says whether r passes. A filter that is nil lets everything pass.
-func (f *Filter) Match(r *record.Record) bool {
-	return f == nil || (f.states == nil || slices.Contains(f.states, r.State)) && f.MatchFlow(r) && f.matchNode(r)
+// Match reports whether p passes; of has the names of its nodes. A filter that is nil lets
+// everything pass.
+func (f *Filter) Match(p *packet.Packet, of packet.Names) bool {
+	return f == nil || (f.states == nil || slices.Contains(f.states, p.State)) && f.MatchFlow(p) && f.matchNode(p, of)
 }
 
-// MatchFlow says whether r passes as far as addresses, protocol and ports are asked for:
+// MatchFlow reports whether p passes as far as addresses, protocol and ports are asked for:
 // the answer is the same for all of a flow.
-func (f *Filter) MatchFlow(r *record.Record) bool {
-	return f == nil || (f.protos == nil || slices.Contains(f.protos, r.Proto)) &&
-		matchAddr(f.src, r.Src, r.Hops, func(h *record.Hop) string { return h.Src }) &&
-		matchAddr(f.dst, r.Dst, r.Hops, func(h *record.Hop) string { return h.Dst }) &&
-		matchPort(f.sport, r.Sport, r.Hops, func(h *record.Hop) *int { return h.Sport }) &&
-		matchPort(f.dport, r.Dport, r.Hops, func(h *record.Hop) *int { return h.Dport })
+func (f *Filter) MatchFlow(p *packet.Packet) bool {
+	return f == nil || (f.protos == nil || slices.Contains(f.protos, p.Proto)) &&
+		(f.src == nil || anyTuple(p, func(t *packet.Tuple) bool { return inPrefixes(f.src, t.Src, p.IPv6) })) &&
+		(f.dst == nil || anyTuple(p, func(t *packet.Tuple) bool { return inPrefixes(f.dst, t.Dst, p.IPv6) })) &&
+		(f.sport == nil || p.HasPorts() && anyTuple(p, func(t *packet.Tuple) bool { return inPorts(f.sport, t.SrcPort) })) &&
+		(f.dport == nil || p.HasPorts() && anyTuple(p, func(t *packet.Tuple) bool { return inPorts(f.dport, t.DstPort) }))
 }
 
-func matchAddr(want []netip.Prefix, sent string, hops []record.Hop, of func(*record.Hop) string) bool {
-	if want == nil || inPrefixes(want, sent) {
+// anyTuple reports whether is holds for what the packet was sent with, as far as that is known, or
+// for what it was changed into.
+func anyTuple(p *packet.Packet, is func(*packet.Tuple) bool) bool {
+	if p.HasTuple && is(&p.Tuple) {
 		return true
 	}
-	for i := range hops {
-		if inPrefixes(want, of(&hops[i])) {
+	for i := range p.Hops {
+		if h := &p.Hops[i]; h.Changed && is(&h.Tuple) {
 			return true
 		}
 	}
 	return false
 }
 
-func inPrefixes(want []netip.Prefix, addr string) bool {
-	a, err := netip.ParseAddr(addr)
-	if err != nil { // not known, or not changed
-		return false
+func inPrefixes(want []netip.Prefix, a packet.Addr, ipv6 bool) bool {
+	addr := netip.AddrFrom16(a)
+	if !ipv6 {
+		addr = addr.Unmap()
 	}
-	return slices.ContainsFunc(want, func(p netip.Prefix) bool { return p.Contains(a) })
+	return slices.ContainsFunc(want, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
-func matchPort(want []portRange, sent *int, hops []record.Hop, of func(*record.Hop) *int) bool {
-	if want == nil || inPorts(want, sent) {
-		return true
-	}
-	for i := range hops {
-		if inPorts(want, of(&hops[i])) {
-			return true
-		}
-	}
-	return false
+func inPorts(want []portRange, port uint16) bool {
+	return slices.ContainsFunc(want, func(r portRange) bool { return r.from <= port && port <= r.to })
 }
 
-func inPorts(want []portRange, port *int) bool {
-	return port != nil && slices.ContainsFunc(want, func(r portRange) bool {
-		return r.from <= *port && *port <= r.to
-	})
-}
-
-func (f *Filter) matchNode(r *record.Record) bool {
+func (f *Filter) matchNode(p *packet.Packet, of packet.Names) bool {
 	if f.nodes == nil {
 		return true
 	}
-	for i := range r.Hops {
-		if slices.Contains(f.nodes, r.Hops[i].Node) {
+	for i := range p.Hops {
+		if slices.Contains(f.nodes, of.NodeName(p.Hops[i].Node)) {
 			return true
 		}
 	}
-	return r.Loss != nil && slices.Contains(f.nodes, r.Loss.Node)
+	return (p.Lost || p.Missing) && slices.Contains(f.nodes, of.NodeName(p.Loss.Node))
 }

@@ -3,40 +3,54 @@
 package query_test
 
 import (
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/query"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
-func ptr[T any](v T) *T { return &v }
+// Nodes of the test's packets.
+const h1, r1, r2 = 1, 2, 3
+
+type names struct{}
+
+func (names) NodeName(node uint16) string { return []string{"?", "h1", "r1", "r2"}[node] }
+func (names) PortName(uint16) string      { return "" }
+func (names) PortNode(uint16) uint16      { return packet.NoNode }
+
+func addr(text string) packet.Addr { return netip.MustParseAddr(text).As16() }
 
 // natted is a UDP packet from h1, whose source r1 changed, lost at r2.
-func natted() *record.Record {
-	return &record.Record{
-		State: record.Lost, Src: "10.0.1.1", Dst: "10.0.4.2", Proto: "udp", Sport: ptr(4000), Dport: ptr(53),
-		Hops: []record.Hop{
-			{Node: "h1", Port: "eth0"},
-			{Node: "r1", InPort: "eth0", Port: "eth1", Src: "192.0.2.1", Sport: ptr(61000)},
-		},
-		Loss: &record.Loss{Node: "r2", Port: "eth0", At: record.AtIngress},
+func natted() *packet.Packet {
+	p := &packet.Packet{
+		State: record.Lost, HasTuple: true, Tuple: packet.Tuple{Src: addr("10.0.1.1"), Dst: addr("10.0.4.2"), SrcPort: 4000, DstPort: 53}, Proto: 17,
+		Hops: []packet.Hop{{Node: h1}, {Node: r1, Changed: true}},
+		Lost: true, Loss: packet.Drop{Node: r2, At: record.AtIngress},
 	}
+	p.Hops[1].Tuple = p.Tuple
+	p.Hops[1].Tuple.Src, p.Hops[1].Tuple.SrcPort = addr("192.0.2.1"), 61000
+	return p
 }
 
 func TestMatch(t *testing.T) {
 	echo := natted()
-	echo.Proto, echo.Sport, echo.Dport, echo.State, echo.Loss = "icmp", nil, nil, record.Delivered, nil
-	echo.Hops[1].Sport = nil
+	echo.Proto, echo.ICMP[0], echo.State, echo.Lost = 1, 8, record.Delivered, false
 	six := natted()
-	six.Src = "2001:db8::1"
+	six.IPv6, six.Src = true, addr("2001:db8::1")
 	orphan := natted()
-	orphan.Src, orphan.Hops = "", nil
+	orphan.HasTuple, orphan.Hops = false, nil
+	changed := natted()
+	changed.HasTuple = false
+	cut := natted()
+	cut.Cut = packet.CutAll
 	for _, tc := range []struct {
 		name string
 		spec query.Spec
-		rec  *record.Record
+		p    *packet.Packet
 		want bool
 	}{
 		{"everything", query.Spec{}, natted(), true},
@@ -64,6 +78,8 @@ func TestMatch(t *testing.T) {
 		{"range beside", query.Spec{Dport: "54-60"}, natted(), false},
 		{"list of ports", query.Spec{Dport: "1,2,50-60"}, natted(), true},
 		{"port of a packet without", query.Spec{Sport: "0-65535"}, echo, false},
+		{"port of a packet that is cut before", query.Spec{Sport: "0-65535"}, cut, false},
+		{"source as changed, else not known", query.Spec{Src: "192.0.2.1"}, changed, true},
 		{"node visited", query.Spec{Node: "r1"}, natted(), true},
 		{"node where lost", query.Spec{Node: "r2"}, natted(), true},
 		{"another node", query.Spec{Node: "r3"}, natted(), false},
@@ -80,7 +96,7 @@ func TestMatch(t *testing.T) {
 			t.Errorf("%s: %v", tc.name, err)
 			continue
 		}
-		if got := f.Match(tc.rec); got != tc.want {
+		if got := f.Match(tc.p, names{}); got != tc.want {
 			t.Errorf("%s: %+v matches: %v, want %v", tc.name, tc.spec, got, tc.want)
 		}
 	}
@@ -144,6 +160,6 @@ func FuzzParse(f *testing.F) {
 		if (err == nil) != (flt != nil) {
 			t.Fatalf("filter %v, error %v", flt, err)
 		}
-		flt.Match(natted()) // nil matches too
+		flt.Match(natted(), names{}) // nil matches too
 	})
 }

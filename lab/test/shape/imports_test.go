@@ -24,6 +24,7 @@ const (
 	shared    = iota // formats and helpers: they know no system
 	systems          // what measures
 	counts           // what is made of the packets of every system
+	answers          // questions and their answers
 	faces            // what people and programs use
 	elsewhere        // the lab's tests and tools: nothing imports them but tests
 )
@@ -41,10 +42,14 @@ var floors = map[string]int{
 	"pkg/aggregate": counts, "pkg/collect/outputs": counts,
 	"pkg/join": counts, // above the two systems of which it brings packets together
 
-	"pkg/api": faces, "cmd": faces, "lab": faces, // lab itself embeds the scenarios
+	"pkg/answer": answers,
+
+	"pkg/api": faces, "pkg/cli": faces, "cmd": faces,
+	"lab": shared, // lab itself embeds the scenarios
 
 	"bpf/test": elsewhere, "experiments": elsewhere, "lab/e2e": elsewhere, "lab/kathara": elsewhere,
-	"lab/test": elsewhere, "pkg/collect/outputs/outputstest": elsewhere, "lab/transparency": elsewhere, "pkg/backpack/ringtest": elsewhere,
+	"lab/test": elsewhere, "pkg/collect/outputs/outputstest": elsewhere, "lab/transparency": elsewhere,
+	"pkg/cli/clitest": elsewhere, "pkg/backpack/ringtest": elsewhere,
 	"pkg/bench": elsewhere, "pkg/kerneltest": elsewhere, "pkg/nodes/dockertest": elsewhere,
 	"pkg/oracle": elsewhere, "pkg/topo/nstest": elsewhere,
 }
@@ -62,6 +67,12 @@ var owed = []string{
 	"pkg/collect -> pkg/domain",  // where a domain's reports are kept
 	"pkg/export -> pkg/domain",   // numbers of a domain's ports
 }
+
+// silent are packages whose values others make words of: they print nothing, and know no flags.
+var silent = []string{"pkg/answer"}
+
+// wordy are what such a package does not import.
+var wordy = []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "bufio", "io", "log", "log/slog", "os", "text/tabwriter", "text/template"}
 
 // alone may import nothing of radar but what stands here.
 var alone = map[string][]string{
@@ -87,6 +98,9 @@ func TestImports(t *testing.T) {
 		for _, path := range p.Imports {
 			if _, is := alone[from]; is && strings.HasPrefix(path, "github.com/cilium/ebpf") {
 				t.Errorf("%s imports %s", from, path)
+			}
+			if slices.Contains(silent, from) && slices.Contains(wordy, path) {
+				t.Errorf("%s imports %s: it prints nothing, and knows no flags", from, path)
 			}
 			to, ours := strings.CutPrefix(path, module)
 			if !ours {

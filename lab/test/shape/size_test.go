@@ -26,17 +26,12 @@ const (
 // over are files, functions and packages that are larger, with how much larger they may be. The
 // list gets shorter only.
 var over = map[string]int{
-	"cmd/radar files":                       83,
-	"cmd/radar lines":                       13500,
-	"cmd/radar/attach.go matchDomain()":     62,
-	"cmd/radar/collect.go collect()":        80,
-	"cmd/radar/root.go newRootCmd()":        63,
 	"lab/e2e/intdecode.py lines":            621,
 	"pkg/backpack/story.go tell()":          72,
 	"pkg/backpack/story_test.go lines":      545,
 	"pkg/bench/throughput.go throughput()":  61,
 	"pkg/collect/template_quote.go quote()": 81,
-	"pkg/collect lines":                     4200,
+	"pkg/collect lines":                     4186,
 	"pkg/datapath files":                    46,
 	"pkg/datapath lines":                    7200,
 	"pkg/datapath/apply.go run()":           61,

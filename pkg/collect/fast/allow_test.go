@@ -81,7 +81,7 @@ func TestAllow(t *testing.T) {
 		t.Fatal(err)
 	}
 	info := h.Info()
-	if x := info.XDP; x.Refused != want.Refused || x.Taken == 0 || x.Up+x.Taken+x.Refused != 4*9 || info.Refused != want.Refused+refused || info.Counts.Packets != datagrams {
+	if x := info.XDP; x.Refused != want.Refused || x.FastPath == 0 || x.SlowPath+x.FastPath+x.Refused != 4*9 || info.Refused != want.Refused+refused || info.Counts.Packets != datagrams {
 		t.Errorf("%+v, %d refused of all, %d datagrams; want %d, %d, %d", x, info.Refused, info.Counts.Packets, want.Refused, want.Refused+refused, datagrams)
 	}
 }

@@ -31,7 +31,7 @@ func TestBeyondBlock(t *testing.T) {
 		}
 	}
 	info, err := h.Save()
-	if err != nil || info.Bugs != 0 || info.Counts.Reports != 3 || info.XDP.Up != 3 || len(path.flows) != 0 {
+	if err != nil || info.Bugs != 0 || info.Counts.Reports != 3 || info.XDP.SlowPath != 3 || len(path.flows) != 0 {
 		t.Errorf("%v, %+v, %d templates", err, info, len(path.flows))
 	}
 }

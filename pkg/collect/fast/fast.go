@@ -275,7 +275,7 @@ func (p *Path) About(i *collect.FastInfo) {
 	if !p.closed {
 		p.count()
 	}
-	i.Device, i.Mode, i.Full, i.Up, i.Shed, i.Refused = p.device, string(p.Mode), p.full.Load(), p.up, p.shed, p.refused
+	i.Device, i.Mode, i.Full, i.SlowPath, i.QueueDrops, i.Refused = p.device, string(p.Mode), p.full.Load(), p.up, p.shed, p.refused
 }
 
 func (p *Path) count() {

@@ -210,7 +210,7 @@ func TestOtherFlowMoves(t *testing.T) {
 		}
 	}
 	var i collect.FastInfo
-	if path.About(&i); i.Up != 8 { // of what is the same again the second, and those with events
+	if path.About(&i); i.SlowPath != 8 { // of what is the same again the second, and those with events
 		t.Errorf("%+v", i)
 	}
 }
@@ -398,10 +398,10 @@ func TestSame(t *testing.T) {
 			if want.Counts != got.Counts || want.Metrics != got.Metrics || want.Gaps != got.Gaps {
 				t.Errorf("counts %+v %+v %d, want %+v %+v %d", got.Counts, got.Metrics, got.Gaps, want.Counts, want.Metrics, want.Gaps)
 			}
-			if got.XDP.Up+got.XDP.Taken != reports {
+			if got.XDP.SlowPath+got.XDP.FastPath != reports {
 				t.Errorf("%+v of %d", *got.XDP, reports)
 			}
-			t.Logf("%d of %d went up, %d events", got.XDP.Up, want.Counts.Packets, want.Metrics.Events.Sum())
+			t.Logf("%d of %d went up, %d events", got.XDP.SlowPath, want.Counts.Packets, want.Metrics.Events.Sum())
 		})
 	}
 }

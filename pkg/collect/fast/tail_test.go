@@ -116,7 +116,7 @@ func TestTail(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if info.XDP.Taken < reports-10 || info.Counts.Reports != reports {
+	if info.XDP.FastPath < reports-10 || info.Counts.Reports != reports {
 		t.Errorf("%+v, %+v", *info.XDP, info.Counts)
 	}
 }

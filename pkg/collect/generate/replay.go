@@ -3,6 +3,7 @@
 package generate
 
 import (
+	"bytes"
 	"errors"
 	"slices"
 	"time"
@@ -44,7 +45,7 @@ func (r *Replay) Next() (Datagram, error) {
 				r.parts++
 			}
 		case err == nil && slices.Contains(r.ports, port):
-			return Datagram{Payload: payload, At: packet.At}, nil
+			return Datagram{Payload: bytes.Clone(payload), At: packet.At}, nil
 		}
 	}
 }

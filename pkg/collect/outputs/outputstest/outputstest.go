@@ -59,7 +59,7 @@ func (s *Source) Rows(time.Time) []metrics.Row {
 func (s *Source) Info() collect.Info {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return collect.Info{Metrics: s.Engine.Counts, Counts: collect.Counts{Packets: 12, Rejected: 3, Reports: 9}, Gaps: 4, Fell: 5}
+	return collect.Info{Metrics: s.Engine.Counts, Counts: collect.Counts{Packets: 12, Rejected: 3, Reports: 9}, Gaps: 4, SocketDrops: 5}
 }
 
 // Add adds a report of the test's own, whose events are not kept.

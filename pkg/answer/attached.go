@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package answer
+
+import (
+	"cmp"
+
+	"github.com/vnetradar/radar/pkg/domain"
+)
+
+// Node is a node of a domain, as attached now.
+type Node struct {
+	Name string `json:"name"`
+	ID   uint16 `json:"id"`
+	Spec string `json:"spec"`
+	Auto bool   `json:"auto,omitempty"` // found by radar: where a bridge between nodes lies
+	VM   bool   `json:"vm,omitempty"`   // a virtual machine; its ports are its ends of taps
+	// Header says why the node carries the header while others carry the mark.
+	Header string `json:"header,omitempty"`
+	// Apart says why it can carry neither, so that stories end as packets enter it.
+	Apart string `json:"apart,omitempty"`
+	// Redirects: its rules can deliver packets for others to itself.
+	Redirects bool `json:"redirects,omitempty"`
+	// Switch is the process that was seen to forward packets there, by packet sockets.
+	Switch string `json:"switch,omitempty"`
+	Ports  []Port `json:"ports"`
+}
+
+// Port is a port of a node.
+type Port struct {
+	Name    string      `json:"name"`
+	ID      uint16      `json:"id"`
+	Kind    string      `json:"kind"`
+	Queue   string      `json:"queue,omitempty"` // kind of its queueing discipline; absent: it queues nothing
+	Ifindex int         `json:"ifindex"`
+	Role    domain.Role `json:"role"`
+	Forced  bool        `json:"forced,omitempty"` // role given by --role
+	Peer    string      `json:"peer,omitempty"`   // NODE/PORT at the other end
+	Tunnel  bool        `json:"tunnel,omitempty"` // its packets travel inside others
+	// Stitched: Peer is reached by way of two interfaces that tc joins.
+	Stitched bool   `json:"stitched,omitempty"`
+	Link     string `json:"link,omitempty"`    // NODE/BRIDGE that it hangs on, or a tunnel with more ends than two
+	Place    string `json:"place,omitempty"`   // in a node found by radar: bridge-port, bridge
+	Network  string `json:"network,omitempty"` // of a bridge: what Docker calls it
+}
+
+// Nodes lists the nodes of a domain and their ports that are attached now, then virtual machines.
+func Nodes(d *domain.Domain) []Node {
+	views := []Node{}
+	for _, n := range d.Nodes {
+		if n.Removed {
+			continue
+		}
+		view := Node{Name: n.Name, ID: n.ID, Spec: n.Spec, Auto: n.Auto, Header: n.Header, Apart: n.Apart, Redirects: n.Redirects, Switch: n.Switch, Ports: []Port{}}
+		for _, p := range d.Ports {
+			if p.Node != n.ID || p.Removed {
+				continue
+			}
+			view.Ports = append(view.Ports, Port{
+				Name: p.Name, ID: p.ID, Kind: p.Kind, Queue: p.Queue, Ifindex: p.Ifindex,
+				Role: p.Role, Forced: p.Forced, Peer: cmp.Or(PeerName(d, p.Peer), machineEnd(d, &p)), Tunnel: p.Tunnel,
+				Stitched: p.Stitched, Link: p.Link, Place: string(p.Place), Network: p.Network,
+			})
+		}
+		views = append(views, view)
+	}
+	for i := range d.VMs {
+		if d.VMs[i].Removed {
+			continue
+		}
+		views = append(views, machineView(d, &d.VMs[i]))
+	}
+	return views
+}
+
+// machineView shows a virtual machine as a node with its ends of taps.
+func machineView(d *domain.Domain, vm *domain.VM) Node {
+	view := Node{Name: vm.Name, ID: vm.ID, VM: true, Ports: []Port{}}
+	for i := range d.Ports {
+		if p := &d.Ports[i]; p.VM == vm.ID && !p.Removed {
+			view.Ports = append(view.Ports, Port{Name: p.Name, Role: domain.Internal, Peer: PeerName(d, int(p.ID))})
+		}
+	}
+	return view
+}
+
+// machineEnd is NODE/PORT of the end of a tap that a virtual machine has, "" if none has.
+func machineEnd(d *domain.Domain, p *domain.Port) string {
+	if vm := d.VMByID(p.VM); vm != nil {
+		return vm.Name + "/" + p.Name
+	}
+	return ""
+}
+
+// PeerName is NODE/PORT of a port, "" if there is none.
+func PeerName(d *domain.Domain, id int) string {
+	if id < 0 {
+		return ""
+	}
+	port := d.PortByID(uint16(id))
+	if port == nil || port.Removed {
+		return ""
+	}
+	node := d.NodeByID(port.Node)
+	if node == nil {
+		return ""
+	}
+	return node.Name + "/" + port.Name
+}

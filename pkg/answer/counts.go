@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package answer
+
+import (
+	"context"
+	"time"
+
+	"github.com/vnetradar/radar/pkg/aggregate"
+	"github.com/vnetradar/radar/pkg/packet"
+)
+
+// Question is what is asked of packets that are counted.
+type Question struct {
+	*Selection
+	Now time.Time
+	// ByFlow: rows are of flows. A selection that asks for nothing but flows then chooses among all since attach.
+	ByFlow bool
+	// BySecond: latencies are asked for second by second, which only the ring has.
+	BySecond bool
+}
+
+// sinceAttach reports whether a domain's own counts, which begin when it was created, have what is asked.
+func (q *Question) sinceAttach(created time.Time) bool {
+	return !q.Since.After(created) && !q.BySecond && q.Until.IsZero() && q.Last == 0 && (!q.filtered || q.flowsOnly && q.ByFlow)
+}
+
+// Counts are packets, counted: what the rows of every question are made of. Its methods return the rows of
+// one question each, with what else there is to say. It is for one goroutine.
+type Counts struct {
+	// Names are those of nodes and ports in rows. Whoever shows rows may set others.
+	Names packet.Names
+
+	question Question
+	own      packet.Names // as the sources name nodes and ports
+	sums     *aggregate.Aggregates
+	timeline *aggregate.Timeline // the same packets by the second; nil: nobody asks for that
+	sources  *Sources            // nil: there are none to ask further
+
+	keep    func(*packet.Packet) bool // flows of these are asked for; nil: all
+	matched bool                      // by keep
+}
+
+// NewCounts returns Counts of packets that are counted already.
+func NewCounts(sums *aggregate.Aggregates, names packet.Names) *Counts {
+	return &Counts{Names: names, own: names, question: Question{Selection: &Selection{}}, sums: sums, matched: true}
+}
+
+// Ask counts the packets that are asked for. The notes are to be said also beside an error.
+func (s *Sources) Ask(ctx context.Context, q *Question) (*Counts, []Note, error) {
+	offset := int64(0)
+	if s.ring != nil {
+		offset = s.ring.Decoder.WallOffset()
+	}
+	c := NewCounts(aggregate.New(offset), nil)
+	c.question, c.sources = *q, s
+	if q.BySecond {
+		c.timeline = aggregate.NewTimeline(offset)
+	}
+	notes := s.Lacks()
+	more, err := s.Count(ctx, q, c)
+	c.own = c.Names
+	return c, append(notes, more...), err
+}
+
+// Add counts a packet.
+func (c *Counts) Add(p *packet.Packet) {
+	c.sums.Add(p)
+	if c.timeline != nil {
+		c.timeline.Add(p)
+	}
+}
+
+// Totals are the sums over all packets.
+func (c *Counts) Totals() aggregate.Totals { return c.sums.Totals() }
+
+// Remarks are about the answer as a whole: how complete it is, and why it is empty. They are known when its
+// rows have been made.
+func (c *Counts) Remarks() (notes []Note) {
+	if c.sources == nil {
+		return nil
+	}
+	total := c.Totals()
+	if n := total.Truncated; n > 0 && c.sources.Domain() != nil {
+		notes = append(notes, Incomplete{n})
+	}
+	if !c.matched || total.Packets == 0 {
+		notes = append(notes, c.sources.WhyEmpty(c.question.Selection)...)
+	}
+	return notes
+}

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package answer
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/vnetradar/radar/pkg/aggregate"
+)
+
+// LossRow is a place and reason of losses, or of drops after delivery.
+type LossRow struct {
+	aggregate.LossRow
+	AfterDelivery bool `json:"after_delivery,omitempty"`
+	FreedByTCP    bool `json:"freed_by_tcp,omitempty"` // after delivery, and no fault
+}
+
+// LossFlowRow is the same of one flow.
+type LossFlowRow struct {
+	aggregate.LossFlowRow
+	AfterDelivery bool `json:"after_delivery,omitempty"`
+	FreedByTCP    bool `json:"freed_by_tcp,omitempty"`
+}
+
+// LossRows are rows of losses, or of drops after delivery.
+func LossRows(rows []aggregate.LossRow, afterDelivery bool) []LossRow {
+	list := make([]LossRow, len(rows))
+	for i, r := range rows {
+		list[i] = LossRow{r, afterDelivery, afterDelivery && r.FreedByTCP()}
+	}
+	return list
+}
+
+// LossFlowRows are the same by flow.
+func LossFlowRows(rows []aggregate.LossFlowRow, afterDelivery bool) []LossFlowRow {
+	list := make([]LossFlowRow, len(rows))
+	for i, r := range rows {
+		list[i] = LossFlowRow{r, afterDelivery, afterDelivery && r.FreedByTCP()}
+	}
+	return list
+}
+
+// Losses are where packets were lost and why, or dropped after delivery.
+func (c *Counts) Losses(afterDelivery bool) Rows[LossRow] {
+	rows := c.lossRows(afterDelivery)
+	return Rows[LossRow]{LossRows(rows, afterDelivery), append(c.placesFull(), c.besideLosses(rows, afterDelivery)...)}
+}
+
+func (c *Counts) lossRows(afterDelivery bool) []aggregate.LossRow {
+	if afterDelivery {
+		return c.sums.LocalDrops(c.Names)
+	}
+	return c.sums.Losses(c.Names)
+}
+
+// besideLosses say what rows of losses do not: how much expired, what was dropped after delivery, what went
+// round in circles, and what was never sent.
+func (c *Counts) besideLosses(rows []aggregate.LossRow, afterDelivery bool) []Note {
+	if afterDelivery {
+		return nil
+	}
+	reported := slices.ContainsFunc(rows, func(row aggregate.LossRow) bool { return !row.Inferred() })
+	notes := append(c.otherLosses(reported), c.loops()...)
+	// Of an answer without packets WhyEmpty says it.
+	if c.Totals().Packets > 0 && c.sources != nil && c.sources.ring != nil {
+		notes = append(notes, c.sources.ring.unsentNotes(c.question.Selection)...)
+	}
+	return notes
+}
+
+func (c *Counts) placesFull() []Note {
+	return tableFull(Places, c.Totals().OverLosses, aggregate.MaxLosses)
+}
+
+// LossesByFlow are Losses with a row for each flow.
+func (c *Counts) LossesByFlow(afterDelivery bool) Rows[LossFlowRow] {
+	a := Rows[LossFlowRow]{Notes: c.placesFull()}
+	if afterDelivery {
+		a.List = LossFlowRows(c.sums.LocalDropsByFlow(c.Names, c.keep), true)
+		return a
+	}
+	a.Notes = append(a.Notes, c.expired()...)
+	drops := uint64(0)
+	for _, row := range c.sums.LocalDropsByFlow(c.Names, c.keep) {
+		if !row.FreedByTCP() {
+			drops += row.Packets
+		}
+	}
+	a.Notes = append(a.Notes, alsoDropped(drops)...)
+	a.List = LossFlowRows(c.sums.LossesByFlow(c.Names, c.keep), false)
+	return a
+}
+
+// otherLosses say how much expired, and what was dropped after delivery. If no loss was reported, they say
+// also what TCP has freed.
+func (c *Counts) otherLosses(lost bool) []Note {
+	notes, total := c.expired(), c.Totals()
+	drops, freed := droppedAfterDelivery(c.sums.LocalDrops(c.Names))
+	if lost {
+		return append(notes, alsoDropped(drops)...)
+	}
+	if total.Packets == 0 || total.Expired > 0 && drops+freed == 0 {
+		return notes
+	}
+	return append(notes, NothingLost{Packets: total.Packets, Expired: total.Expired > 0, Drops: drops, Freed: freed})
+}
+
+// droppedAfterDelivery sums up rows of what was dropped after delivery, and apart from that what
+// TCP has freed itself.
+func droppedAfterDelivery(rows []aggregate.LossRow) (drops, freed uint64) {
+	for i := range rows {
+		if rows[i].FreedByTCP() {
+			freed += rows[i].Packets
+		} else {
+			drops += rows[i].Packets
+		}
+	}
+	return drops, freed
+}
+
+func alsoDropped(n uint64) []Note {
+	if n == 0 {
+		return nil
+	}
+	return []Note{AlsoDropped{n}}
+}
+
+// loops names the circles that packets went round in until they were lost.
+func (c *Counts) loops() (notes []Note) {
+	if c.keep != nil {
+		return nil // paths do not tell flows apart
+	}
+	lost := make(map[string]uint64)
+	for _, row := range c.sums.Paths(c.Names) {
+		if first, again, ok := row.Loop(); ok && row.Lost > 0 {
+			lost[aggregate.PathText(straightHops(row.Hops[first:again+1]), false)] += row.Lost
+		}
+	}
+	for _, loop := range slices.Sorted(maps.Keys(lost)) {
+		notes = append(notes, RoutingLoop{loop, lost[loop]})
+	}
+	return notes
+}
+
+// straightHops are hops as a path of their own.
+func straightHops(hops []aggregate.PathHop) []aggregate.PathHop {
+	hops = slices.Clone(hops)
+	for i := range hops {
+		hops[i].Prev, hops[i].Gap = nil, false
+	}
+	return hops
+}
+
+// expired says how many packets vanished without a drop that the kernel reports, and where they
+// were seen last.
+func (c *Counts) expired() (notes []Note) {
+	if c.keep == nil {
+		total := c.Totals()
+		if total.Expired > 0 {
+			seen, more := lastSeen(c.sums.Paths(c.Names))
+			notes = append(notes, Expired{total.Expired, seen, more})
+		}
+		if total.Moved > 0 {
+			notes = append(notes, MovedAddress{total.Moved})
+		}
+		return notes
+	}
+	n := uint64(0) // of the flows that were asked for; paths do not tell them apart
+	for _, f := range c.sums.Flows(c.Names, c.keep) {
+		n += f.Expired
+	}
+	if n > 0 {
+		notes = append(notes, Expired{Packets: n})
+	}
+	return notes
+}
+
+// maxLastSeen is how many nodes Expired names.
+const maxLastSeen = 3
+
+// lastSeen are the nodes and ports where most packets were seen last, and how many more nodes there are.
+func lastSeen(paths []aggregate.PathRow) (nodes []LastSeen, more int) {
+	for _, row := range paths {
+		if row.Expired == 0 || len(row.Hops) == 0 {
+			continue
+		}
+		last := row.Hops[len(row.Hops)-1]
+		i := slices.IndexFunc(nodes, func(n LastSeen) bool { return n.Node == last.Node })
+		if i < 0 {
+			i, nodes = len(nodes), append(nodes, LastSeen{Node: last.Node})
+		}
+		nodes[i].add(&last, row.Expired)
+	}
+	slices.SortFunc(nodes, func(x, y LastSeen) int {
+		return cmp.Or(cmp.Compare(y.Packets, x.Packets), cmp.Compare(x.Node, y.Node))
+	})
+	for i := range nodes {
+		slices.SortFunc(nodes[i].Ports, func(x, y LastSeenPort) int {
+			return cmp.Or(cmp.Compare(y.Packets, x.Packets), cmp.Compare(x.way(), y.way()), cmp.Compare(x.Port, y.Port))
+		})
+	}
+	if len(nodes) > maxLastSeen {
+		nodes, more = nodes[:maxLastSeen], len(nodes)-maxLastSeen
+	}
+	return nodes, more
+}
+
+func (n *LastSeen) add(last *aggregate.PathHop, packets uint64) {
+	port := LastSeenPort{Port: last.Port, Out: last.Port != ""}
+	if !port.Out {
+		port.Port = last.InPort
+	}
+	i := slices.IndexFunc(n.Ports, func(p LastSeenPort) bool { return p.Port == port.Port && p.Out == port.Out })
+	if i < 0 {
+		i, n.Ports = len(n.Ports), append(n.Ports, port)
+	}
+	n.Ports[i].Packets += packets
+	n.Packets += packets
+}
+
+// way puts ports by which packets came in before those by which they went out.
+func (p *LastSeenPort) way() int {
+	if p.Out {
+		return 1
+	}
+	return 0
+}

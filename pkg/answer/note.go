@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package answer
+
+import (
+	"time"
+
+	"github.com/vnetradar/radar/pkg/agent"
+	"github.com/vnetradar/radar/pkg/record"
+)
+
+// Note is what the rows of an answer do not say: what the answer lacks, why it is empty, what to look at
+// next. Each kind is a type of its own with the values that belong to it.
+type Note interface {
+	// Kind names the type, for programs.
+	Kind() string
+}
+
+// Kinds has one Note of each kind, without values: whoever makes words of notes is tested against it.
+var Kinds = []Note{
+	Warning{},
+	NoAgent{}, AgentFails{}, DiskFull{}, NotMeasured{}, EqualUnderWay{},
+	NothingMeasured{}, NothingMatches{}, UnderWay{}, OtherStates{}, Forgotten{}, MayBeMissing{}, NotMeant{},
+	SnapshotUnused{}, OlderMissing{}, Overwritten{}, Unread{}, Incomplete{},
+	TableFull{}, NoRoom{}, Unordered{}, Inexact{}, MoreFlows{}, SecondsKept{}, SecondsShown{},
+	NothingLost{}, AlsoDropped{}, Expired{}, MovedAddress{}, RoutingLoop{}, Unsent{}, UnsentFull{},
+	ReportsDamaged{}, ReportsKept{}, ReportsUnchanged{}, ReportsMissing{}, Unnamed{}, LastOfEach{}, NoReportMatches{},
+}
+
+// Warning is an error that leaves the answer as it is.
+type Warning struct{ Err error }
+
+// What the domain lacks now, whatever is asked.
+type (
+	// NoAgent: nobody renews the lease or counts.
+	NoAgent struct {
+		Domain string
+		Lease  Lease
+	}
+	// AgentFails: there is something that the agent cannot do.
+	AgentFails struct {
+		Domain  string
+		Trouble agent.Trouble
+	}
+	// DiskFull: a full disk is why the agent cannot do these.
+	DiskFull struct {
+		Domain   string
+		Troubles []agent.Trouble
+	}
+	// NotMeasured: packets could not be measured, although that was wanted.
+	NotMeasured struct {
+		Packets uint64
+		Reasons []Reason
+	}
+	// EqualUnderWay: some of NotMeasured were equal to packets that were under way.
+	EqualUnderWay struct{ Packets uint64 }
+)
+
+// Reason is why packets were not measured: the end of a counter's name.
+type Reason struct {
+	Name    string
+	Packets uint64
+}
+
+// Why nothing matches.
+type (
+	// NothingMeasured: the domain has measured nothing at all.
+	NothingMeasured struct{ Since time.Time }
+	// NothingMatches: of the packets that the domain has measured none is asked for.
+	NothingMatches struct {
+		Measured uint64
+		Since    time.Time
+	}
+	// UnderWay: packets match that have not ended. Not seen for the timeout, they expire.
+	UnderWay struct {
+		Packets int
+		Timeout time.Duration
+	}
+	// OtherStates: packets would match if their state did.
+	OtherStates struct{ Packets map[record.State]int }
+	// Forgotten: the ring remembers packets from this time on.
+	Forgotten struct{ From time.Time }
+	// MayBeMissing: records of packets are incomplete. What is asked for can be among what they lack.
+	MayBeMissing struct{ Packets uint64 }
+	// NotMeant: packets were not measured, as the user wanted, or for lack of an agent.
+	NotMeant struct {
+		Reason  string // one of NotMeantReasons
+		Packets uint64
+	}
+)
+
+// What reading the ring, or the counts since attach, found.
+type (
+	// SnapshotUnused: what was counted before could not be used.
+	SnapshotUnused struct{ Why string }
+	// OlderMissing: packets before this time are not in the answer.
+	OlderMissing struct{ From time.Time }
+	// Overwritten: packets were, while they were read.
+	Overwritten struct{ Packets int }
+	// Unread: up to so many packets were overwritten before they could be read.
+	Unread struct{ Packets uint64 }
+	// Incomplete: records lack something.
+	Incomplete struct{ Packets uint64 }
+)
+
+// Table names one that can be full.
+type Table string
+
+// The tables.
+const (
+	Paths  Table = "paths"
+	Flows  Table = "flows"
+	Places Table = "places" // of losses, with their reasons
+)
+
+// What rows lack, or that there are more of them.
+type (
+	// TableFull: packets are of rows beyond the first Limit, which are not kept apart.
+	TableFull struct {
+		Table   Table
+		Packets uint64
+		Limit   int
+	}
+	// NoRoom: packets passed nodes, ports or links that are not in the table.
+	NoRoom struct{ Packets uint64 }
+	// Unordered: packets became known too late to be put in order.
+	Unordered struct{ Packets uint64 }
+	// Inexact: percentiles of flows count packets with the nearest latency that there was room for.
+	Inexact struct {
+		Flows   int
+		Packets uint64
+	}
+	// MoreFlows: so many are not shown.
+	MoreFlows struct{ Flows int }
+	// SecondsKept: of so many rows only the newest seconds are kept. From this one on all have theirs.
+	SecondsKept struct {
+		Rows, Seconds int
+		From          time.Time
+	}
+	// SecondsShown: seconds before this one are not shown.
+	SecondsShown struct{ From time.Time }
+)
+
+// What there is to say beside losses.
+type (
+	// NothingLost: the kernel reported no loss of so many packets. Drops were dropped after delivery, Freed by
+	// TCP itself. Expired: some expired all the same.
+	NothingLost struct {
+		Packets      uint64
+		Expired      bool
+		Drops, Freed uint64
+	}
+	// AlsoDropped: beside losses packets were dropped after delivery.
+	AlsoDropped struct{ Packets uint64 }
+	// Expired: packets vanished, and the kernel reported no drop. The nodes with most of them are first.
+	Expired struct {
+		Packets  uint64
+		LastSeen []LastSeen
+		More     int // nodes beside these
+	}
+	// MovedAddress: packets expired that came to a node just as it got or lost their address.
+	MovedAddress struct{ Packets uint64 }
+	// RoutingLoop: packets were lost that went round in a circle, "r1 > r2 > r1".
+	RoutingLoop struct {
+		Path    string
+		Packets uint64
+	}
+	// Unsent: a node dropped packets before they were sent.
+	Unsent struct {
+		Node, Reason, Function string
+		Packets                uint64
+		Flows                  []UnsentFlow // most first
+	}
+	// UnsentFull: the same of flows for which there was no room.
+	UnsentFull struct{ Packets uint64 }
+)
+
+// LastSeen is a node where packets were seen last that expired.
+type LastSeen struct {
+	Node    string
+	Packets uint64
+	Ports   []LastSeenPort // most first
+}
+
+// LastSeenPort is a port of it.
+type LastSeenPort struct {
+	Port    string
+	Out     bool // they went out by it; else they came in
+	Packets uint64
+}
+
+// What there is to say about reports that were kept.
+type (
+	// ReportsDamaged: they cannot be read, so the answer is without them.
+	ReportsDamaged struct{ Err error }
+	// ReportsKept: of so many datagrams only the newest are kept.
+	ReportsKept struct{ Datagrams, Kept uint64 }
+	// ReportsUnchanged: reports without an event are no packets here.
+	ReportsUnchanged struct{ Reports uint64 }
+	// ReportsMissing: sources have numbered reports that did not come.
+	ReportsMissing struct{ Reports uint64 }
+	// Unnamed: visits of nodes or ports have no name in the answer.
+	Unnamed struct{ Visits uint64 }
+	// LastOfEach: the newest of radar's own packets, and as many of those that were reported.
+	LastOfEach struct{ Last int }
+	// NoReportMatches: none of the reports is of a packet that is asked for.
+	NoReportMatches struct {
+		Reports uint64
+		Since   time.Time
+	}
+)
+
+// Kind implements Note.
+func (Warning) Kind() string          { return "warning" }
+func (NoAgent) Kind() string          { return "no_agent" }
+func (AgentFails) Kind() string       { return "agent_fails" }
+func (DiskFull) Kind() string         { return "disk_full" }
+func (NotMeasured) Kind() string      { return "not_measured" }
+func (EqualUnderWay) Kind() string    { return "equal_under_way" }
+func (NothingMeasured) Kind() string  { return "nothing_measured" }
+func (NothingMatches) Kind() string   { return "nothing_matches" }
+func (UnderWay) Kind() string         { return "under_way" }
+func (OtherStates) Kind() string      { return "other_states" }
+func (Forgotten) Kind() string        { return "forgotten" }
+func (MayBeMissing) Kind() string     { return "may_be_missing" }
+func (NotMeant) Kind() string         { return "not_meant" }
+func (SnapshotUnused) Kind() string   { return "snapshot_unused" }
+func (OlderMissing) Kind() string     { return "older_missing" }
+func (Overwritten) Kind() string      { return "overwritten" }
+func (Unread) Kind() string           { return "unread" }
+func (Incomplete) Kind() string       { return "incomplete" }
+func (TableFull) Kind() string        { return "table_full" }
+func (NoRoom) Kind() string           { return "no_room" }
+func (Unordered) Kind() string        { return "unordered" }
+func (Inexact) Kind() string          { return "inexact" }
+func (MoreFlows) Kind() string        { return "more_flows" }
+func (SecondsKept) Kind() string      { return "seconds_kept" }
+func (SecondsShown) Kind() string     { return "seconds_shown" }
+func (NothingLost) Kind() string      { return "nothing_lost" }
+func (AlsoDropped) Kind() string      { return "also_dropped" }
+func (Expired) Kind() string          { return "expired" }
+func (MovedAddress) Kind() string     { return "moved_address" }
+func (RoutingLoop) Kind() string      { return "routing_loop" }
+func (Unsent) Kind() string           { return "unsent" }
+func (UnsentFull) Kind() string       { return "unsent_full" }
+func (ReportsDamaged) Kind() string   { return "reports_damaged" }
+func (ReportsKept) Kind() string      { return "reports_kept" }
+func (ReportsUnchanged) Kind() string { return "reports_unchanged" }
+func (ReportsMissing) Kind() string   { return "reports_missing" }
+func (Unnamed) Kind() string          { return "unnamed" }
+func (LastOfEach) Kind() string       { return "last_of_each" }
+func (NoReportMatches) Kind() string  { return "no_report_matches" }

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package answer
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"strings"
+
+	"github.com/vnetradar/radar/pkg/backpack"
+	"github.com/vnetradar/radar/pkg/collect"
+	"github.com/vnetradar/radar/pkg/join"
+	"github.com/vnetradar/radar/pkg/packet"
+	"github.com/vnetradar/radar/pkg/record"
+)
+
+// Reports are the reports of switches that were kept for a domain: a Source.
+type Reports struct {
+	domain string
+	info   *collect.Info
+	ring   *Ring // whose packets these may be; nil: nothing is attached
+}
+
+// OpenReports opens the reports that were kept for a domain; nil: none were. ring may be nil. Packets that it has
+// are radar's own: Count leaves them out, and so does Records.
+func OpenReports(domain string, ring *Ring) (*Reports, error) {
+	info, err := collect.Load(domain)
+	if errors.Is(err, collect.ErrNone) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &Reports{domain, info, ring}, nil
+}
+
+// Lacks implements Source.
+func (r *Reports) Lacks() []Note { return nil }
+
+// HasNode implements Source.
+func (r *Reports) HasNode(name string) bool {
+	if strings.HasPrefix(name, "int-") {
+		return true
+	}
+	for _, given := range r.info.Names {
+		if given == name {
+			return true
+		}
+	}
+	return false
+}
+
+// WhyEmpty implements Source: it says what was collected.
+func (r *Reports) WhyEmpty(*Selection) []Note {
+	return []Note{NoReportMatches{r.info.Next - r.info.First, r.info.Since}}
+}
+
+// Count implements Source.
+func (r *Reports) Count(ctx context.Context, q *Question, to *Counts) ([]Note, error) {
+	window := newest{last: q.Last}
+	numbers, notes, err := r.each(ctx, q.Selection, func(p *collect.Reported) {
+		switch {
+		case p.IsOwn(): // which the ring's own count has
+		case q.Last > 0:
+			window.add(p)
+		default:
+			to.Add(&p.Packet)
+		}
+	})
+	if err != nil {
+		return notes, err
+	}
+	for p := range window.all() {
+		to.Add(&p.Packet)
+	}
+	to.Names = numbers
+	if numbers.Over > 0 {
+		notes = append(notes, Unnamed{numbers.Over})
+	}
+	return notes, nil
+}
+
+// Records implements Source.
+func (r *Reports) Records(ctx context.Context, s *Selection, fn func(*record.Record) error) ([]Note, error) {
+	rows, _, notes, err := r.selected(ctx, s)
+	if err != nil {
+		return notes, err
+	}
+	if len(rows) == 0 {
+		notes = append(notes, r.WhyEmpty(s)...)
+	}
+	for _, rec := range rows {
+		if err := fn(rec); err != nil {
+			return notes, err
+		}
+	}
+	return notes, nil
+}
+
+// selected are the records that are selected, oldest first, and what switches say of radar's own packets.
+func (r *Reports) selected(ctx context.Context, s *Selection) (rows []*record.Record, own said, notes []Note, err error) {
+	window := newest{last: s.Last}
+	own = make(said)
+	_, notes, err = r.each(ctx, s, func(p *collect.Reported) {
+		switch {
+		case own.take(p):
+		case s.Last > 0:
+			window.add(p)
+		default:
+			rows = append(rows, p.Record())
+		}
+	})
+	for p := range window.all() {
+		rows = append(rows, p.Record())
+	}
+	return rows, own, notes, err
+}
+
+// each calls fn for every packet of reports that is selected, oldest first; it is valid until fn returns. It
+// returns the names of nodes and ports, beside those of the domain that is attached.
+func (r *Reports) each(ctx context.Context, s *Selection, fn func(*collect.Reported)) (*packet.Registry, []Note, error) {
+	numbers, i := &packet.Registry{}, r.info
+	if r.ring != nil {
+		numbers.Domain = r.ring.Decoder
+	}
+	var notes []Note
+	if i.First > 0 {
+		notes = append(notes, ReportsKept{i.Next, i.Next - i.First})
+	}
+	if !i.All && i.Metrics.Unchanged > 0 {
+		notes = append(notes, ReportsUnchanged{i.Metrics.Unchanged})
+	}
+	if i.Gaps > 0 {
+		notes = append(notes, ReportsMissing{i.Gaps})
+	}
+	err := i.Packets(r.domain, r.stories(), numbers, func(p *collect.Reported) {
+		if s.Match(&p.Packet, numbers) {
+			fn(p)
+		}
+	})
+	return numbers, notes, errors.Join(err, ctx.Err())
+}
+
+// stories are those of the domain that is attached; nil: there is none.
+func (r *Reports) stories() collect.Stories {
+	if r.ring == nil {
+		return nil
+	}
+	if s := join.Of(r.ring.Reader); s != nil {
+		return s
+	}
+	return nil
+}
+
+// newest keeps the last so many of the packets that are added, all if last is 0.
+type newest struct {
+	last int
+	list []*collect.Reported
+	next int // the oldest, once there are so many
+}
+
+func (n *newest) add(p *collect.Reported) {
+	if n.last == 0 || len(n.list) < n.last {
+		n.list = append(n.list, new(collect.Reported))
+		p.Copy(n.list[len(n.list)-1])
+		return
+	}
+	p.Copy(n.list[n.next])
+	n.next = (n.next + 1) % n.last
+}
+
+// all are those packets, the oldest first.
+func (n *newest) all() iter.Seq[*collect.Reported] {
+	return func(yield func(*collect.Reported) bool) {
+		for i := range n.list {
+			if !yield(n.list[(n.next+i)%len(n.list)]) {
+				return
+			}
+		}
+	}
+}
+
+// said is what switches have reported of radar's own packets, by the packets' IDs.
+type said map[string][]saidHop
+
+// saidHop is what the switch at one hop has said.
+type saidHop struct {
+	hop  int
+	node uint16
+	what map[string]uint64
+}
+
+// take keeps what switches have said of p, and reports whether p is one of radar's own packets.
+func (s said) take(p *collect.Reported) bool {
+	if !p.IsOwn() {
+		return false
+	}
+	id := backpack.Position(p.Own).ID()
+	for i := range p.Hops {
+		if what := p.INT(i); what != nil {
+			s[id] = append(s[id], saidHop{i, p.Hops[i].Node, what})
+		}
+	}
+	return true
+}
+
+// add adds to r what switches have said of it.
+func (s said) add(r *record.Record) {
+	for _, of := range s[r.ID] {
+		if of.hop < len(r.Hops) && r.Hops[of.hop].NodeID == int(of.node) {
+			r.Hops[of.hop].INT = of.what
+		}
+	}
+}
+
+// AddReported adds to records of the ring what switches have reported of them.
+func (r *Ring) AddReported(records []*record.Record) error {
+	reports, err := OpenReports(r.Domain.Name, r)
+	if err != nil || reports == nil {
+		return err
+	}
+	all := make(said)
+	err = reports.info.Packets(reports.domain, reports.stories(), nil, func(p *collect.Reported) { all.take(p) })
+	for _, rec := range records {
+		all.add(rec)
+	}
+	return err
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package answer
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/vnetradar/radar/pkg/agent"
+	"github.com/vnetradar/radar/pkg/backpack"
+	"github.com/vnetradar/radar/pkg/packet"
+	"github.com/vnetradar/radar/pkg/record"
+)
+
+// Ring is the ring of a domain that is attached on this machine: a Source. The caller closes it.
+type Ring struct{ *agent.Reader }
+
+// OpenRing opens a domain's ring. The error is domain.ErrNotAttached if there is no such domain.
+func OpenRing(name string) (*Ring, error) {
+	reader, err := agent.OpenRing(name)
+	if err != nil {
+		return nil, err
+	}
+	return &Ring{reader}, nil
+}
+
+// Check refuses a selection that names nodes that the domain does not have: *NoSuchNode.
+func (r *Ring) Check(s *Selection) error { return Only(r).check(s) }
+
+// HasNode implements Source.
+func (r *Ring) HasNode(name string) bool { return hasNode(r.Domain, name) }
+
+// Lacks implements Source.
+func (r *Ring) Lacks() []Note { return DomainNotes(r.Domain.Name) }
+
+// Late says which names could not be looked up, after rows were made.
+func (r *Ring) Late() []Note { return appendWarning(nil, r.SymbolsErr()) }
+
+// Count implements Source. What is asked since attach, of all packets or of flows, the domain's own counts
+// answer; anything else what the ring remembers.
+func (r *Ring) Count(ctx context.Context, q *Question, to *Counts) (notes []Note, err error) {
+	to.Names = r.Decoder
+	if !q.sinceAttach(r.Domain.Created) {
+		return r.countScanned(ctx, q, to)
+	}
+	note, err := r.Collect()
+	if err != nil {
+		return nil, err
+	}
+	if note != "" {
+		notes = append(notes, SnapshotUnused{note})
+	}
+	to.sums = r.Collector.Aggregates()
+	if q.filtered {
+		to.matched = false
+		to.keep = func(p *packet.Packet) bool {
+			ok := q.keep(p, r.Decoder)
+			to.matched = to.matched || ok
+			return ok
+		}
+	}
+	return notes, nil
+}
+
+// countScanned counts what the ring remembers.
+func (r *Ring) countScanned(ctx context.Context, q *Question, to *Counts) (notes []Note, err error) {
+	found := 0
+	stats := backpack.ScanPackets(r.Maps, r.Decoder, q.ScanEnded(), func(p *packet.Packet) {
+		to.Add(p)
+		found++
+	})
+	since := q.Since
+	if since.Before(r.Domain.Created) {
+		since = r.Domain.Created
+	}
+	if oldest := r.oldest(&stats); stats.Forgot && oldest.After(since) && (q.Last == 0 || found < q.Last) {
+		notes = append(notes, OlderMissing{oldest})
+	}
+	if stats.Torn > 0 {
+		notes = append(notes, Overwritten{stats.Torn})
+	}
+	return notes, ctx.Err()
+}
+
+// oldest is when the oldest packet that a scan met was sent.
+func (r *Ring) oldest(stats *backpack.ScanStats) time.Time {
+	return time.Unix(0, int64(stats.Oldest)+r.Decoder.WallOffset())
+}
+
+// met is what a scan met.
+type met struct {
+	found      bool
+	incomplete uint64 // packets
+	torn       int
+}
+
+func (r *Ring) scan(ctx context.Context, o backpack.ScanOptions, fn func(*record.Record) error) (m met, err error) {
+	stats, err := backpack.ScanFunc(r.Maps, r.Decoder, o, func(rec *record.Record) error {
+		m.found = true
+		if rec.Truncated {
+			m.incomplete += uint64(rec.Segs)
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		return fn(rec)
+	})
+	if err != nil {
+		return m, fmt.Errorf("read the ring: %w", err)
+	}
+	m.torn = stats.Torn
+	return m, nil
+}
+
+// Records implements Source.
+func (r *Ring) Records(ctx context.Context, s *Selection, fn func(*record.Record) error) (notes []Note, err error) {
+	m, err := r.scan(ctx, s.Scan(), fn)
+	if err != nil {
+		return nil, err
+	}
+	if m.incomplete > 0 {
+		notes = append(notes, Incomplete{m.incomplete})
+	}
+	if !m.found {
+		notes = append(notes, r.WhyEmpty(s)...)
+	}
+	if m.torn > 0 {
+		notes = append(notes, Overwritten{m.torn})
+	}
+	return notes, nil
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package answer
+
+import (
+	"cmp"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+
+	"github.com/vnetradar/radar/pkg/datapath"
+	"github.com/vnetradar/radar/pkg/packet"
+	"github.com/vnetradar/radar/pkg/record"
+)
+
+// UnsentFlow is what a node dropped of one flow before it was sent.
+type UnsentFlow struct {
+	Proto   string
+	Dst     string
+	Dport   *int // nil: the protocol has none
+	Packets uint64
+}
+
+// String is "udp to 10.0.1.9:53".
+func (f *UnsentFlow) String() string {
+	end := f.Dst
+	if f.Dport != nil {
+		end = net.JoinHostPort(f.Dst, strconv.Itoa(*f.Dport))
+	}
+	return f.Proto + " to " + end
+}
+
+// unsentNotes say what nodes dropped before it was sent, since attach, as far as it is selected.
+func (r *Ring) unsentNotes(s *Selection) (notes []Note) {
+	err := withHandle(r.Domain.Name, func(h *datapath.Handle) error {
+		list, err := h.Unsent()
+		if err != nil {
+			return err
+		}
+		for _, u := range r.unsent(list, s) {
+			notes = append(notes, u)
+		}
+		counters, err := h.Counters()
+		if err != nil {
+			return fmt.Errorf("read counters: %w", err)
+		}
+		if n := valueOf(counters, "unsent_full"); n > 0 {
+			notes = append(notes, UnsentFull{n})
+		}
+		return nil
+	})
+	return appendWarning(notes, err)
+}
+
+// unsent has one row for each node and reason, most packets first.
+func (r *Ring) unsent(list []datapath.Unsent, s *Selection) (rows []Unsent) {
+	for i := range list {
+		u := &list[i]
+		p := r.unsentPacket(u)
+		if !s.Match(p, r.Decoder) {
+			continue
+		}
+		reason, function := r.Decoder.Why(u.Where)
+		of := Unsent{Node: r.Decoder.NodeName(p.Loss.Node), Reason: reason, Function: function}
+		at := slices.IndexFunc(rows, func(row Unsent) bool {
+			return row.Node == of.Node && row.Reason == of.Reason && row.Function == of.Function
+		})
+		if at < 0 {
+			at, rows = len(rows), append(rows, of)
+		}
+		flow := UnsentFlow{Proto: record.ProtoName(u.Proto), Dst: u.Dst.String(), Packets: u.Packets}
+		if u.Dport != 0 {
+			port := int(u.Dport)
+			flow.Dport = &port
+		}
+		rows[at].Packets += u.Packets
+		rows[at].Flows = append(rows[at].Flows, flow)
+	}
+	for i := range rows {
+		slices.SortFunc(rows[i].Flows, func(x, y UnsentFlow) int {
+			return cmp.Or(cmp.Compare(y.Packets, x.Packets), cmp.Compare(x.String(), y.String()))
+		})
+	}
+	slices.SortFunc(rows, func(x, y Unsent) int {
+		return cmp.Or(cmp.Compare(y.Packets, x.Packets), cmp.Compare(x.Node, y.Node), cmp.Compare(x.Reason, y.Reason))
+	})
+	return rows
+}
+
+// unsentPacket is the newest of such packets, for filters to choose by. Its source port is not known.
+func (r *Ring) unsentPacket(u *datapath.Unsent) *packet.Packet {
+	node := r.Decoder.PortNode(u.Port)
+	p := &packet.Packet{
+		T0: u.LastNs, State: record.Lost, IPv6: u.Src.Is6(), Proto: u.Proto, Segs: 1,
+		HasTuple: true, Tuple: packet.Tuple{Src: u.Src.As16(), Dst: u.Dst.As16(), DstPort: u.Dport},
+		Hops: []packet.Hop{{Node: node, Out: u.Port}},
+		Lost: true, Loss: packet.Drop{Node: node, Port: u.Port, At: record.AtNode},
+	}
+	if u.Dport == 0 {
+		p.Cut = packet.CutAll
+	}
+	return p
+}

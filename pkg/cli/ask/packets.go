@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ask
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/record"
+)
+
+// defaultLast is how many packets are shown if nothing says how many.
+const defaultLast = 20
+
+const packetsLong = `Show packets: which way each went, how long it took, where it was lost and why.
+
+The ring remembers the last packets (attach --slots); this shows the newest of
+them, oldest first.
+
+` + kit.SelectionHelp + `
+
+With -f packets are shown as they end, from now on, until Ctrl-C.
+
+--sort latency shows those that took longest first, of all that the ring remembers.
+
+-o json prints one object a line, described in docs/data-model.md; -o wide adds
+header fields and the time at each hop: in brackets inside a node, on an arrow
+between two nodes. -o csv has a row for each packet; with --long one for each of its
+hops.`
+
+const packetsExample = `  radar packets                                  # the last 20
+  radar packets --state lost --since 5m
+  radar packets --src 10.0.1.0/24 --proto tcp --dport 80,443 -o wide
+  radar packets -f --node r1 -c 100
+  radar packets -f udp port 53 and not host 10.0.0.1
+  radar packets --dst h2 --sort latency --top 10
+  radar packets --last 0 --long -o csv > hops.csv
+  radar packets --last 0 -o json | jq -r .latency_ns`
+
+// packetOptions are the flags of "radar packets".
+type packetOptions struct {
+	kit.SelectFlags
+	follow bool
+	count  kit.Count
+	sort   kit.Choice
+	top    kit.Count
+	long   bool
+}
+
+// Orders of packets.
+const (
+	byTime    = "time"
+	byLatency = "latency"
+)
+
+// NewPacketsCmd returns "radar packets".
+func NewPacketsCmd(k *kit.Kit) *cobra.Command {
+	f := &packetOptions{SelectFlags: kit.SelectFlags{Last: defaultLast}, sort: kit.NewChoice(byTime, "order", byTime, byLatency), top: defaultLast}
+	cmd := &cobra.Command{
+		Use:         "packets [EXPRESSION]",
+		Short:       "Show packets with path, times and losses",
+		Long:        packetsLong,
+		Example:     packetsExample,
+		Annotations: kit.HasCSV,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.check(cmd, k.Output); err != nil {
+				return err
+			}
+			q, err := f.query(cmd.Flags(), args, k.Now())
+			if err != nil {
+				return err
+			}
+			return packets(k, cmd.Context(), q)
+		},
+	}
+	f.Add(k, cmd, "show the newest N; 0: all (with --since the default is all, with -f none)")
+	flags := cmd.Flags()
+	flags.BoolVarP(&f.follow, "follow", "f", false, "show packets as they end, until Ctrl-C")
+	flags.VarP(&f.count, "count", "c", "end after N packets; 0: no limit")
+	f.sort.Add(cmd, "sort", "order, the oldest or the slowest first")
+	flags.Var(&f.top, "top", "with --sort latency, show the first N; 0: all")
+	flags.BoolVar(&f.long, "long", false, "with -o csv, a row for each hop")
+	return cmd
+}
+
+// check refuses flags that do not go together.
+func (f *packetOptions) check(cmd *cobra.Command, output kit.Format) error {
+	switch {
+	case f.sort.Value != byTime && f.follow:
+		return kit.Usagef("--sort %s: packets that are shown as they end (-f) come in that order", f.sort.Value)
+	case kit.IsTyped(cmd, "top") && f.sort.Value == byTime:
+		return kit.Usagef("--top: only with --sort latency; the newest N: --last N")
+	case f.long && output != kit.FormatCSV:
+		return kit.Usagef("--long: only with -o csv; other formats show all hops")
+	}
+	return nil
+}
+
+// packetQuery is what "radar packets" shows.
+type packetQuery struct {
+	*answer.Selection
+	history bool // show packets that have ended already
+	follow  bool
+	count   int // end after so many; 0: no limit
+	slowest int // show so many, the slowest first; 0: all, -1: by time
+	long    bool
+}
+
+func (f *packetOptions) query(flags *pflag.FlagSet, args []string, now time.Time) (packetQuery, error) {
+	s, err := f.Selection(flags, args, now)
+	if err != nil {
+		return packetQuery{}, err
+	}
+	q := packetQuery{Selection: s, follow: f.follow, count: int(f.count), slowest: -1, long: f.long}
+	if f.sort.Value == byLatency {
+		q.slowest = int(f.top)
+	}
+	givenLast, givenSince := flags.Changed("last"), flags.Changed("since")
+	if (givenSince || flags.Changed("until") || q.slowest >= 0) && !givenLast {
+		q.Last = 0
+	}
+	q.history = !f.follow || givenLast || givenSince
+	if !f.follow && q.count > 0 && (q.Last == 0 || q.count < q.Last) {
+		q.Last = q.count
+	}
+	return q, nil
+}
+
+// printChunk is how many rows decide on the width of a table's columns.
+const printChunk = 1000
+
+// packetPrinter prints packets as they are asked for.
+func packetPrinter(k *kit.Kit, q packetQuery) *kit.PacketPrinter {
+	p := kit.NewPacketPrinter(k.Out, k.Output, k.Location)
+	p.Long, p.Shown = q.long, k.Shown
+	return p
+}
+
+// packetList shows packets that there are.
+func packetList(k *kit.Kit, ctx context.Context, s *answer.Sources, q packetQuery) error {
+	if d := s.Domain(); d != nil {
+		k.ShowNames(d)
+	}
+	printer := packetPrinter(k, q)
+	slow := answer.Slowest{N: q.slowest}
+	var rows []*record.Record
+	notes, err := s.Records(ctx, q.Selection, func(r *record.Record) error {
+		if q.slowest >= 0 {
+			slow.Add(r)
+			return nil
+		}
+		if rows = append(rows, r); len(rows) < printChunk || !s.Streams() {
+			return nil
+		}
+		full := rows
+		rows = rows[:0]
+		return printer.Print(full)
+	})
+	if err != nil {
+		k.Note(notes)
+		return err
+	}
+	if q.slowest >= 0 {
+		rows = slow.Records()
+	}
+	if err := errors.Join(printer.Print(rows), k.Out.Flush()); err != nil {
+		return err
+	}
+	k.Note(notes)
+	return nil
+}

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ask
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/backpack"
+	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/cli/words"
+	"github.com/vnetradar/radar/pkg/query"
+	"github.com/vnetradar/radar/pkg/record"
+)
+
+const traceLong = `Tell the story of single packets: each step with the time since the first one, how
+long the packet took on links and inside nodes, where most of that time went, what
+was changed on the way, and where and why it was lost.
+
+ID is a packet's as "radar packets -o wide" and -o json show it. --last tells of the
+newest packet instead, --last=N of the newest N; with --state or --node of the newest
+of those. --slowest N tells of the N that took longest, of all that the ring remembers.
+
+The wait in a port's queue is told where the port has one (tc qdisc) and the packet
+waited; a link's time includes a wait that nothing saw end. -o json is the
+record as "radar packets" prints it, with the story's lines as "story".`
+
+// traceOptions are the flags of "radar trace".
+type traceOptions struct {
+	last        uint
+	slowest     uint
+	state, node []string
+}
+
+// NewTraceCmd returns "radar trace".
+func NewTraceCmd(k *kit.Kit) *cobra.Command {
+	f := &traceOptions{}
+	cmd := &cobra.Command{
+		Use:   "trace ID... | --last[=N] | --slowest N",
+		Short: "Tell the story of single packets",
+		Long:  traceLong,
+		Example: `  radar trace 5f3a9c01-1a2b
+  radar trace --last                         # the newest packet
+  radar trace --last=3 --state lost          # the newest three that were lost
+  radar trace --slowest 10 --node r1         # the slowest ten that passed r1
+  radar packets --state lost -o json | jq -r .id | xargs radar trace`,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := f.check(args)
+			if err != nil {
+				return err
+			}
+			return trace(k, context.WithoutCancel(cmd.Context()), args, f, s)
+		},
+	}
+	flags := cmd.Flags()
+	flags.UintVar(&f.last, "last", 0, "the newest packet, or the newest N")
+	flags.Lookup("last").NoOptDefVal = "1"
+	flags.UintVar(&f.slowest, "slowest", 0, "the N packets that took longest")
+	flags.StringSliceVar(&f.state, "state", nil, "with --last or --slowest: delivered, lost, left, in_flight, expired or ignored")
+	flags.StringSliceVar(&f.node, "node", nil, "with --last or --slowest: a node that the packet visited")
+	kit.CompleteWith(cmd, "state", kit.StateNames...)
+	_ = cmd.RegisterFlagCompletionFunc("node", k.CompleteNodes)
+	return cmd
+}
+
+// check refuses what does not go together, and returns what --last selects by.
+func (f *traceOptions) check(ids []string) (*answer.Selection, error) {
+	s, err := answer.Select(query.Spec{State: strings.Join(f.state, ","), Node: strings.Join(f.node, ",")})
+	switch {
+	case err != nil:
+		return nil, kit.Usagef("--%w", err)
+	case f.last > 0 && f.slowest > 0:
+		return nil, kit.Usagef("--last beside --slowest: ask for one of them")
+	case len(ids) == 0 && f.last+f.slowest == 0:
+		return nil, kit.Usagef("no packet named: give an ID as radar packets -o wide shows it, or --last")
+	case len(ids) > 0 && f.last > 0:
+		return nil, kit.Usagef("%q beside --last: name packets, or ask for the newest (the newest N: --last=N)", ids[0])
+	case len(ids) > 0 && f.slowest > 0:
+		return nil, kit.Usagef("%q beside --slowest: name packets, or ask for the slowest", ids[0])
+	case f.last+f.slowest == 0 && len(f.state)+len(f.node) > 0:
+		return nil, kit.Usagef("--state and --node choose among the newest packets: use them with --last, or among the slowest: --slowest")
+	}
+	for _, id := range ids {
+		if _, _, err := backpack.ParseID(id); err != nil {
+			return nil, kit.Usagef("%w: use one of radar's own packets as radar packets -o wide shows it, such as 5f3a9c01-1a2b", err)
+		}
+	}
+	s.Last = int(f.last)
+	return s, nil
+}
+
+func trace(k *kit.Kit, ctx context.Context, ids []string, f *traceOptions, s *answer.Selection) error {
+	return k.ReadRing(s, func(ring *answer.Ring) error {
+		found, err := findPackets(k, ctx, ring, ids, f, s)
+		// What is found is told, also beside an ID that is not.
+		records := make([]*record.Record, len(found))
+		for i := range found {
+			records[i] = &found[i].Record
+		}
+		if damaged := ring.AddReported(records); damaged != nil {
+			k.Note([]answer.Note{answer.ReportsDamaged{Err: damaged}})
+		}
+		return errors.Join(err, printStories(k, ring, found))
+	})
+}
+
+func findPackets(k *kit.Kit, ctx context.Context, r *answer.Ring, ids []string, f *traceOptions, s *answer.Selection) ([]*backpack.Found, error) {
+	var found []*backpack.Found
+	if len(ids) == 0 {
+		records, err := r.Chosen(ctx, s, int(f.slowest))
+		if err != nil {
+			return nil, err
+		}
+		if len(records) == 0 {
+			k.Note(r.Lacks())
+			k.Note(r.WhyEmpty(s))
+			return nil, fmt.Errorf("no such packet: %s", remembered(k, r))
+		}
+		for i := range records {
+			found = append(found, &backpack.Found{Record: *records[i]})
+		}
+		return found, nil
+	}
+	var errs []error
+	for _, id := range ids {
+		f, err := r.Find(id)
+		if err != nil {
+			errs = append(errs, explainID(k, r, err))
+			continue
+		}
+		found = append(found, f)
+	}
+	return found, errors.Join(errs...)
+}
+
+// explainID adds to an error of Find what its user can do.
+func explainID(k *kit.Kit, r *answer.Ring, err error) error {
+	switch {
+	case errors.Is(err, backpack.ErrOverwritten):
+		return fmt.Errorf("%w: %s; to remember more, attach with more --slots than %d", err, remembered(k, r), r.Domain.Options.Slots)
+	case errors.Is(err, backpack.ErrForeign):
+		return fmt.Errorf("%w: IDs of domain %q as it is attached now begin with %08x", err, r.Domain.Name, r.Domain.Epoch)
+	}
+	return err
+}
+
+// remembered says how far back the ring goes.
+func remembered(k *kit.Kit, r *answer.Ring) string {
+	e := r.Remembered()
+	if e.Packets == 0 {
+		return "the ring is empty: nothing was measured yet"
+	}
+	return fmt.Sprintf("the ring remembers %s, from %s on", words.Plural(e.Packets, "packet"), e.Oldest.In(k.Location).Format("2006-01-02 15:04:05.000000"))
+}
+
+func printStories(k *kit.Kit, r *answer.Ring, found []*backpack.Found) error {
+	k.ShowNames(r.Domain)
+	stories, err := r.Stories(found, k.Now())
+	if err != nil {
+		return err
+	}
+	t := &teller{k.Sentences(), k.Shown}
+	for i, told := range stories {
+		s := t.tell(told)
+		if k.Output == kit.FormatJSON {
+			if err := printStoryJSON(k.Out, told.Record, s); err != nil {
+				return err
+			}
+			continue
+		}
+		if i > 0 {
+			fmt.Fprintln(k.Out)
+		}
+		if err := s.print(k.Out, k.Colored()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// print writes the story for a person.
+func (s *story) print(w io.Writer, colored bool) error {
+	var b strings.Builder
+	for i, line := range s.lines(colored) {
+		if i > 0 && i == 1+len(s.head) {
+			b.WriteByte('\n')
+		}
+		b.WriteString(line + "\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// lines are the title, the head, the steps and the end.
+func (s *story) lines(colored bool) []string {
+	titleStyle := kit.Bold
+	if s.bad {
+		titleStyle = kit.Red
+	}
+	lines := append([]string{titleStyle.Paint(colored, s.title)}, s.head...)
+	atWidth, nodeWidth := 0, 0
+	for _, st := range s.steps {
+		atWidth, nodeWidth = max(atWidth, len([]rune(st.at))), max(nodeWidth, len([]rune(st.node)))
+	}
+	for _, st := range s.steps {
+		what := st.what
+		switch {
+		case st.bad:
+			what = kit.Red.Paint(colored, what)
+		case st.slowest:
+			what = kit.Yellow.Paint(colored, what)
+		}
+		lines = append(lines, fmt.Sprintf("  %*s  %-*s  %s", atWidth, st.at, nodeWidth, st.node, what))
+	}
+	return append(lines, s.end...)
+}
+
+// printStoryJSON prints the record as "radar packets" does, with the story at its end.
+func printStoryJSON(w io.Writer, r *record.Record, s *story) error {
+	var object, lines bytes.Buffer
+	if err := errors.Join(kit.PrintJSON(&object, r.JSON()), kit.PrintJSON(&lines, s.lines(false))); err != nil {
+		return err
+	}
+	record := bytes.TrimSuffix(bytes.TrimSpace(object.Bytes()), []byte("}"))
+	joined := fmt.Sprintf("%s,\"story\":%s}", record, bytes.TrimSpace(lines.Bytes()))
+	return kit.PrintJSON(w, json.RawMessage(joined))
+}

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ask
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/cli/words"
+	"github.com/vnetradar/radar/pkg/record"
+)
+
+// story is a packet's record as people tell it.
+type story struct {
+	title string // what became of it
+	bad   bool   // it was lost
+	head  []string
+	steps []step
+	end   []string
+}
+
+// step is one thing that happened.
+type step struct {
+	at, node, what string
+	slowest        bool // most of the time went by until then
+	bad            bool // the packet ended here
+}
+
+// teller makes sentences of stories.
+type teller struct {
+	words.Sentences
+	shown *words.Names
+}
+
+// tell tells a story.
+func (t *teller) tell(told *answer.Story) *story {
+	r := t.shown.Record(told.Record)
+	s := &story{bad: told.Failed()}
+	s.title = r.ID + ": " + titleText(r)
+	if told.Segment > 0 {
+		s.title = fmt.Sprintf("segment %d of %s", told.Segment, s.title)
+	}
+	s.head = append(s.head, t.headText(r))
+	if changes := changesText(r); changes != "" {
+		s.head = append(s.head, changes)
+	}
+	if r.Inner != "" {
+		s.head = append(s.head, "a tunnel's, with packet "+r.Inner+" inside")
+	}
+	for i := range told.Steps {
+		s.steps = append(s.steps, t.step(&told.Steps[i], told.Record))
+	}
+	if told.Longest != nil {
+		s.end = append(s.end, longestText(r, told.Longest))
+	}
+	s.end = append(s.end, t.endTexts(r, told)...)
+	return s
+}
+
+// step is a step of the story of a packet in words.
+func (t *teller) step(of *answer.Step, packet *record.Record) step {
+	r := t.shown.Record(of.Packet)
+	var s step
+	if of.Loss != nil {
+		loss := of.Loss
+		if r != of.Packet {
+			loss = t.shown.Loss(loss)
+		}
+		s = dropStep(loss, of.AfterDelivery)
+	} else {
+		s = step{node: r.Hops[of.Hop].Node, slowest: of.Slowest, what: hopText(r, of)}
+	}
+	s.at = atText(of.AtNs)
+	if of.Packet == packet {
+		if of.AtNs != nil && *of.AtNs == 0 && of.Loss == nil {
+			s.at = "0"
+		}
+		return s
+	}
+	s.node = "| " + s.node
+	if of.Hop == 0 {
+		s.what = fmt.Sprintf("inside %s %s, %s: %s", r.Proto, words.Packet(r), r.ID, s.what)
+	}
+	return s
+}
+
+// atText is a time since the packet was sent, "?" if it is not known.
+func atText(ns *int64) string {
+	if ns == nil {
+		return "?"
+	}
+	return "+" + words.Duration(float64(*ns))
+}
+
+func titleText(r *record.Record) string {
+	after := ""
+	if r.LatencyNs != nil {
+		after = " after " + words.Duration(float64(*r.LatencyNs))
+	}
+	switch r.State {
+	case record.Delivered:
+		return "delivered" + after
+	case record.Left:
+		return "left the domain" + after
+	case record.Lost:
+		return "lost"
+	case record.Expired:
+		return "expired: it was not seen again"
+	case record.Ignored:
+		return "ignored: it came only to nodes that did not want it"
+	}
+	return "still under way"
+}
+
+// headText is when, who, what.
+func (t *teller) headText(r *record.Record) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s  %s", time.Unix(0, r.TNs).In(t.Location).Format("2006-01-02 15:04:05.000000000"), r.Proto)
+	if r.Src == "" {
+		fmt.Fprintf(&b, ", %d bytes", r.Len)
+		return b.String()
+	}
+	fmt.Fprintf(&b, " %s, %d bytes, %s %d", words.Packet(r), r.Len, words.TTLName(r), r.TTL)
+	if r.FlowLabel != nil {
+		fmt.Fprintf(&b, ", flow label 0x%05x", *r.FlowLabel)
+	}
+	if id := words.ID(r); id != "" {
+		fmt.Fprintf(&b, ", id %s", id)
+	}
+	if r.DSCP != 0 {
+		fmt.Fprintf(&b, ", DSCP %d", r.DSCP)
+	}
+	if r.ECN != 0 {
+		fmt.Fprintf(&b, ", ECN %d", r.ECN)
+	}
+	if r.Segs > 1 {
+		fmt.Fprintf(&b, ", a train of %d segments in one buffer", r.Segs)
+	}
+	return b.String()
+}
+
+// changesText is what the way did to the header; addresses are in the steps.
+func changesText(r *record.Record) string {
+	var parts []string
+	if r.TTLSent != nil {
+		parts = append(parts, fmt.Sprintf("%s %d > %d", words.TTLName(r), r.TTL, *r.TTLSent))
+	}
+	if r.DSCPSent != nil {
+		parts = append(parts, fmt.Sprintf("DSCP %d > %d", r.DSCP, *r.DSCPSent))
+	}
+	if r.ECNSent != nil {
+		text := fmt.Sprintf("ECN %d > %d", r.ECN, *r.ECNSent)
+		if *r.ECNSent == 3 {
+			text += " (congestion)"
+		}
+		parts = append(parts, text)
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "changed on the way: " + strings.Join(parts, ", ")
+}
+
+// hopText tells of one visit of a node.
+func hopText(r *record.Record, of *answer.Step) string {
+	h := &r.Hops[of.Hop]
+	var parts []string
+	if h.Gap {
+		parts = append(parts, "steps before this one are missing")
+	}
+	switch {
+	case h.Copy:
+		parts = append(parts, "another copy")
+	case of.From >= 0:
+		parts = append(parts, "a copy from "+r.Hops[of.From].Node)
+	}
+	switch of.Arrival {
+	case answer.OverLink:
+		parts = append(parts, "in by "+h.InPort+after(h.LinkNs)+" on the link")
+	case answer.FromOutside:
+		parts = append(parts, "enters the domain by "+h.InPort)
+	case answer.ByPort:
+		parts = append(parts, "in by "+h.InPort)
+	}
+	switch of.Departure {
+	case answer.LeftBy:
+		parts = append(parts, "leaves the domain by "+h.Port+inside(h.NodeNs))
+	case answer.Sent:
+		parts = append(parts, "sent by "+h.Port+inQueue(h.QueueNs))
+	case answer.Out:
+		parts = append(parts, "out by "+h.Port+inside(h.NodeNs)+inQueue(h.QueueNs))
+	case answer.LeftThere:
+		parts = append(parts, "leaves the domain there")
+	case answer.Arrived:
+		parts = append(parts, "delivered")
+	case answer.Unwanted:
+		parts = append(parts, "not wanted there")
+	}
+	switch h.Outcome {
+	case record.InFlight:
+		parts = append(parts, "under way")
+	case record.Expired:
+		parts = append(parts, "not seen again")
+	}
+	if h.Src != "" || h.Sport != nil {
+		parts = append(parts, "source now "+joinEndpoint(h.Src, h.Sport))
+	}
+	if h.Dst != "" || h.Dport != nil {
+		parts = append(parts, "destination now "+joinEndpoint(h.Dst, h.Dport))
+	}
+	if text := words.Said(h); text != "" {
+		parts = append(parts, "the switch says"+text)
+	}
+	return cmp.Or(strings.Join(parts, ", "), "seen")
+}
+
+func after(ns *int64) string { return " after " + words.Duration(float64(*ns)) }
+
+// inside is the time in the node, where it is known.
+func inside(ns *int64) string {
+	if ns == nil {
+		return ""
+	}
+	return after(ns) + " inside"
+}
+
+// inQueue is the wait in the port's queue, where there was one.
+func inQueue(ns *int64) string {
+	if ns == nil {
+		return ""
+	}
+	return "," + after(ns) + " in its queue"
+}
+
+// joinEndpoint is words.Endpoint, of which the address or the port may be missing.
+func joinEndpoint(addr string, port *int) string {
+	if addr == "" {
+		return "port " + strconv.Itoa(*port)
+	}
+	return words.Endpoint(addr, port)
+}
+
+// dropStep tells of a loss, or of a drop after delivery.
+func dropStep(l *record.Loss, local bool) step {
+	s := step{node: l.Node, bad: true}
+	verb := "LOST"
+	if local {
+		verb = "DROPPED after delivery"
+	}
+	where := " inside the node"
+	switch {
+	case l.At == record.AtQueue:
+		where = " in the queue of " + l.Port
+		if l.Qdisc != "" {
+			where += " (" + l.Qdisc + ")"
+		}
+	case l.At == record.AtEgress:
+		where = " leaving by " + l.Port
+	case l.At == record.AtIngress:
+		where = " coming in by " + l.Port + ", before the node had it"
+	case local:
+		where = ""
+	}
+	s.what = verb + where + ": " + whyText(l)
+	return s
+}
+
+// whyText is the reason in words, with the kernel's own name of it and the function
+// that freed the packet.
+func whyText(l *record.Loss) string {
+	if l.Reason == record.NotForwarded {
+		return "not forwarded by " + l.Function
+	}
+	why := words.Reasons[l.Reason]
+	var names []string
+	switch {
+	case l.Reason == "":
+		why = "this kernel gives no reason"
+	case why == "":
+		why = l.Reason
+	default:
+		names = append(names, l.Reason)
+	}
+	if l.Function != "" {
+		names = append(names, l.Function+"()")
+	}
+	if len(names) > 0 {
+		why += " [" + strings.Join(names, ", ") + "]"
+	}
+	return why
+}

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package domain
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/datapath"
+	"github.com/vnetradar/radar/pkg/filter"
+)
+
+// compileWatch compiles the expression of --watch into the options.
+func compileWatch(o *datapath.Options) error {
+	e, err := filter.Compile(o.Watch)
+	if errors.Is(err, filter.ErrNotBuilt) {
+		return fmt.Errorf("--watch: %w", err)
+	}
+	if err != nil {
+		return kit.Usagef("--watch: %w", err)
+	}
+	o.Watch, o.WatchProgram = e.String(), e.Instructions()
+	return nil
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package domain
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/vnetradar/radar/pkg/agent"
+	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/cli/words"
+)
+
+// summaryView is the JSON form of a domain's summary.
+type summaryView struct {
+	*agent.Summary
+	End      string        `json:"end,omitempty"` // why "radar attach" ended
+	Counters []counterView `json:"counters"`      // those that are not 0
+}
+
+func newSummaryView(s *agent.Summary, end agent.End) *summaryView {
+	v := &summaryView{Summary: s, End: string(end), Counters: []counterView{}}
+	for _, c := range counterViews(s.Counters) {
+		if c.Value != 0 {
+			v.Counters = append(v.Counters, c)
+		}
+	}
+	return v
+}
+
+// printSummary prints what became of all packets, with everything that was not
+// measured and everything lost.
+func printSummary(k *kit.Kit, s *agent.Summary, end agent.End) error {
+	v := newSummaryView(s, end)
+	if k.Output == kit.FormatJSON {
+		return kit.PrintJSON(k.Out, v)
+	}
+	what := "detached"
+	if end != agent.Interrupted {
+		what = "measured so far"
+	}
+	if _, err := fmt.Fprintf(k.Out, "\ndomain %s %s: %s, %s\n",
+		s.Domain, what, words.Plural(s.Nodes, "node"), words.Plural(s.Ports, "port")); err != nil {
+		return err
+	}
+	return printSummaryTable(k, v)
+}
+
+func printSummaryTable(k *kit.Kit, v *summaryView) error {
+	fmt.Fprintf(k.Out, "measured for %v\n\n", v.Duration.Round(time.Millisecond))
+	if err := printTotals(k, v.Totals, v.Counters); err != nil {
+		return err
+	}
+	if len(v.Losses) > 0 {
+		fmt.Fprintln(k.Out)
+		if err := k.PrintLosses(answer.LossRows(v.Losses, false), false, nil); err != nil {
+			return err
+		}
+	}
+	for _, text := range v.Warnings {
+		fmt.Fprintf(k.Stderr, "radar: warning: %s\n", text)
+	}
+	return nil
+}

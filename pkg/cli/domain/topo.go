@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package domain
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/cli/words"
+	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/graph"
+)
+
+const topoLong = `Show the nodes and ports of the domain, and what connects them: links between two
+ports, tunnels (with their kind), bridges with any number of ports, and edges, where
+packets enter and leave the domain.
+
+-o mermaid and -o dot draw that, for Markdown pages and for Graphviz. A dashed node
+was not named by anyone, but found: it closes a bridge.
+
+--load adds what was measured since attach: packets of each direction of a link with
+the median times in the sender's queue and on it and the losses, and the median time and the losses inside each
+node. A link's losses are those of the sending port, with its queue, and those before
+the receiving node had the packet. On a bridge a direction ends at the bridge; times
+between two of its ports are in "radar latency --by link".`
+
+// NewTopoCmd returns "radar topo".
+func NewTopoCmd(k *kit.Kit) *cobra.Command {
+	format := kit.GraphFormat(kit.FormatTable)
+	load := false
+	cmd := &cobra.Command{
+		Use:   "topo",
+		Short: "Show or draw nodes, ports and links",
+		Long:  topoLong,
+		Example: `  radar topo
+  radar topo -o mermaid > topology.mmd
+  radar topo --load -o dot | dot -Tsvg > topology.svg
+  radar topo -o json | jq -r '.links[] | select(.kind == "edge") | .ends[0] | .node + "/" + .port'`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return showTopo(k, cmd.Context(), format, load)
+		},
+	}
+	format.Register(cmd)
+	cmd.Flags().BoolVar(&load, "load", false, "with packets, times and losses since attach")
+	return cmd
+}
+
+func showTopo(k *kit.Kit, ctx context.Context, format kit.GraphFormat, load bool) error {
+	d, err := domain.Load(k.Domain)
+	if err != nil {
+		return err
+	}
+	k.ShowNames(d)
+	v := answer.NewTopology(d)
+	v.AddAddresses(d)
+	if !load {
+		return printTopo(k, v, format)
+	}
+	all := &answer.Selection{}
+	return k.ReadRing(all, func(ring *answer.Ring) error {
+		return k.AskOnce(ctx, answer.Only(ring), &answer.Question{Selection: all, Now: k.Now()}, func(c *answer.Counts) error {
+			v.AddLoad(c)
+			return printTopo(k, v, format)
+		})
+	})
+}
+
+func printTopo(k *kit.Kit, v *answer.Topology, format kit.GraphFormat) error {
+	switch format {
+	case kit.FormatMermaid:
+		return drawing(v, k.Shown).Mermaid(k.Out)
+	case kit.FormatDOT:
+		return drawing(v, k.Shown).DOT(k.Out)
+	case kit.GraphFormat(kit.FormatJSON):
+		return kit.PrintJSON(k.Out, v)
+	}
+	ports := 0
+	for _, n := range v.Nodes {
+		ports += len(n.Ports)
+	}
+	fmt.Fprintf(k.Out, "domain %s: %s, %s, %s\n", v.Domain,
+		words.Plural(len(v.Nodes), "node"), words.Plural(ports, "port"), words.Plural(countLinks(v), "link"))
+	if err := printTopoPorts(k, v, format == kit.GraphFormat(kit.FormatWide)); err != nil {
+		return err
+	}
+	return printTopoLoad(k, v)
+}
+
+func printTopoPorts(k *kit.Kit, v *answer.Topology, wide bool) error {
+	columns := []kit.Column{{Title: "NODE"}, {Title: "PORT"}, {Title: "ROLE"}, {Title: "CONNECTED TO"}, {Title: "ADDRESS"}}
+	if wide {
+		columns = append(columns, kit.Column{Title: "KIND"}, kit.Column{Title: "IFINDEX", Right: true}, kit.Column{Title: "SPEC"})
+	}
+	t := kit.NewTable(columns...)
+	for _, n := range v.Nodes {
+		name := n.Name
+		if n.Auto {
+			name += " (found)"
+		}
+		if len(n.Ports) == 0 {
+			t.Add(name)
+		}
+		for _, p := range n.Ports {
+			node := name
+			if p.Place == answer.PlaceMember {
+				node = words.NotAttached
+			}
+			cells := []string{node, k.Shown.Port(n.Name, p.Name), roleText(p.Role, p.Forced), connectedTo(k.Shown, &p.Port, n.Name), strings.Join(p.ShownAddresses(), " ")}
+			if wide {
+				cells = append(cells, p.Kind, fmt.Sprint(p.Ifindex), n.Spec)
+			}
+			t.Add(cells...)
+		}
+	}
+	return t.Flush(k.Out)
+}
+
+// maxAddresses is how many addresses of a node a drawing shows.
+const maxAddresses = 4
+
+// drawing draws the topology. Every edge of the domain has an outside of its own, except
+// those of one bridge: two edges need not lead to the same place.
+func drawing(v *answer.Topology, shown *words.Names) *graph.Graph {
+	g := &graph.Graph{Name: v.Domain}
+	vertices := make(map[string]int)
+	for _, n := range v.Nodes {
+		kind := graph.Node
+		if n.Auto {
+			kind = graph.Auto
+		}
+		vertices[n.Name] = g.Add(graph.Vertex{Label: n.Name, Kind: kind, More: append(shortAddresses(&n), nodeLoadLines(n.Load)...)})
+	}
+	for _, l := range shownLinks(shown, v.Links) {
+		switch l.Kind {
+		case answer.PairLink:
+			a, b := l.Ends[0], l.Ends[1]
+			g.Connect(graph.Edge{From: vertices[a.Node], To: vertices[b.Node],
+				FromPort: portLabel(a), ToPort: portLabel(b), More: loadLines(&l)})
+		case answer.TunnelLink:
+			drawTunnel(g, &l, vertices)
+		case answer.EdgeLink:
+			out := g.Add(graph.Vertex{Label: "outside", Kind: graph.Outside})
+			g.Connect(graph.Edge{From: vertices[l.Ends[0].Node], To: out,
+				FromPort: portLabel(l.Ends[0]), More: loadLines(&l), Dashed: true})
+		case answer.BridgeLink:
+			draw(g, &l, vertices)
+		}
+	}
+	return g
+}
+
+// drawTunnel adds a tunnel: a line with its kind, or a hub if it has more ends than two.
+func drawTunnel(g *graph.Graph, l *answer.Link, vertices map[string]int) {
+	if len(l.Ends) != 2 {
+		draw(g, l, vertices)
+		return
+	}
+	a, b := l.Ends[0], l.Ends[1]
+	g.Connect(graph.Edge{From: vertices[a.Node], To: vertices[b.Node], FromPort: portLabel(a),
+		ToPort: portLabel(b), More: append([]string{l.Name}, loadLines(l)...)})
+}
+
+// draw adds a bridge. Members of which the other end is not attached lead outside,
+// all to one place; the bridge's own device leads to the node that closes it.
+func draw(g *graph.Graph, l *answer.Link, vertices map[string]int) {
+	bridge := g.Add(graph.Vertex{Label: l.Name, Kind: graph.Bridge})
+	outside := -1
+	for _, e := range l.Ends {
+		to := vertices[e.Node]
+		if e.Place == answer.PlaceMember {
+			if outside < 0 {
+				outside = g.Add(graph.Vertex{Label: "outside", Kind: graph.Outside})
+			}
+			to = outside
+		}
+		g.Connect(graph.Edge{From: bridge, To: to, ToPort: portLabel(e), More: loadLinesOf(l, e.String()), Dashed: e.Place != ""})
+	}
+}
+
+// portLabel names a port, and its role where somebody chose it.
+func portLabel(e answer.LinkEnd) string {
+	if e.Forced {
+		return e.Port + " (" + string(e.Role) + ")"
+	}
+	return e.Port
+}
+
+func shortAddresses(n *answer.TopologyNode) []string {
+	var all []string
+	for _, p := range n.Ports {
+		all = append(all, p.ShownAddresses()...)
+	}
+	if len(all) > maxAddresses {
+		more := len(all) - maxAddresses
+		all = append(all[:maxAddresses:maxAddresses], fmt.Sprintf("and %d more", more))
+	}
+	return all
+}

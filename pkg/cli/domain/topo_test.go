@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package domain
+
+import (
+	"encoding/json"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vnetradar/radar/lab/test/need"
+	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/backpack"
+	"github.com/vnetradar/radar/pkg/cli/clitest"
+	"github.com/vnetradar/radar/pkg/cli/kit"
+)
+
+// Bridges, edges and what passed them, in every format.
+func TestTopoPrint(t *testing.T) {
+	d := clitest.NetworkDomain()
+	for _, load := range []string{"", "-load"} {
+		for _, format := range []kit.GraphFormat{"table", "wide", "json", kit.FormatMermaid, kit.FormatDOT} {
+			t.Run(string(format)+load, func(t *testing.T) {
+				v := answer.NewTopology(d)
+				v.Nodes[0].Ports[0].Addresses = []string{"172.17.0.2/16"}
+				if load != "" {
+					v.AddLoad(answer.NewCounts(clitest.BridgedLoad(), backpack.NewDecoder(d, nil)))
+				}
+				clitest.Golden(t, "topo"+load+"."+string(format), clitest.Printed(t, kit.FormatTable, func(k *kit.Kit) error {
+					k.ShowNames(d)
+					return printTopo(k, v, format)
+				}))
+			})
+		}
+	}
+}
+
+// topologyOf is what "radar topo -o json" says.
+func topologyOf(w *clitest.World, args ...string) (v answer.Topology) {
+	w.Helper()
+	if err := json.Unmarshal([]byte(w.Radar(kit.ExitOK, append([]string{"topo", "-o", "json"}, args...)...)), &v); err != nil {
+		w.Fatal(err)
+	}
+	return v
+}
+
+// loadOf finds one direction of a link.
+func loadOf(v *answer.Topology, from, to string) answer.LinkLoad {
+	for _, l := range v.Links {
+		for _, d := range l.Load {
+			if d.From == from && d.To == to {
+				return d
+			}
+		}
+	}
+	return answer.LinkLoad{}
+}
+
+// A real network: as ip, ping and nft see it.
+func TestTopo(t *testing.T) {
+	need.AsRoot(t)
+	need.Programs(t, "dot:graphviz")
+	w := clitest.NewWorld(t)
+	w.In("r1", "nft", "add table t; add chain t f { type filter hook forward priority 0; }; add rule t f udp dport 9999 counter drop")
+	w.Radar(kit.ExitOK, append([]string{"attach", "-d"}, w.Lab.AttachArgs()...)...)
+	w.Ping(7)
+	w.In("h1", "bash", "-c", "for i in 1 2 3; do echo x >/dev/udp/10.0.2.2/9999; done")
+	w.Settled(17)
+
+	v := topologyOf(w, "--load")
+	for _, n := range v.Nodes {
+		for _, p := range n.Ports {
+			got := w.In(n.Name, "ip", "-br", "address", "show", "dev", p.Name)
+			if !slices.Equal(strings.Fields(got)[2:], p.Addresses) || len(p.ShownAddresses()) != 1 {
+				t.Errorf("%s/%s has %q, ip says %s", n.Name, p.Name, p.Addresses, got)
+			}
+		}
+	}
+	if !strings.Contains(w.In("r1", "nft", "list", "table", "t"), "counter packets 3 ") {
+		t.Fatal("nft did not drop 3 packets")
+	}
+	for _, c := range []struct {
+		from, to string
+		packets  uint64
+	}{{"h1/eth0", "r1/eth0", 10}, {"r1/eth0", "h1/eth0", 7}, {"r1/eth1", "h2/eth0", 7}, {"h2/eth0", "r1/eth1", 7}} {
+		if got := loadOf(&v, c.from, c.to); got.Packets != c.packets || got.P50Ns == nil || got.Lost != 0 {
+			t.Errorf("%s > %s: %+v, want %d packets and a time", c.from, c.to, got, c.packets)
+		}
+	}
+	if r1 := v.Node("r1"); r1.Load.Lost != 3 || r1.Load.P50Ns == nil || len(v.Links) != 2 {
+		t.Errorf("r1: %+v, %d links", r1.Load, len(v.Links))
+	}
+
+	// A node that is no more attached is outside.
+	w.Radar(kit.ExitOK, "detach", "h2")
+	w.Ping(2)
+	w.Settled(21)
+	v = topologyOf(w, "--load")
+	if out, in := loadOf(&v, "r1/eth1", "outside"), loadOf(&v, "outside", "r1/eth1"); out.Packets != 2 || in.Packets != 2 {
+		t.Errorf("at the edge: %+v out, %+v in", out, in)
+	}
+	if out := w.Radar(kit.ExitOK, "topo"); !strings.Contains(out, "2 nodes, 3 ports, 1 link\n") || !strings.Contains(out, "edge      outside") {
+		t.Errorf("topo said\n%s", out)
+	}
+	cmd := exec.Command("dot", "-Tsvg")
+	cmd.Stdin = strings.NewReader(w.Radar(kit.ExitOK, "topo", "-o", "dot", "--load"))
+	if svg, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(svg), ">outside<") {
+		t.Errorf("dot: %v: %s", err, svg)
+	}
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kit
+
+import (
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/lab"
+	"github.com/vnetradar/radar/pkg/record"
+)
+
+// CompleteNodes completes the nodes of the domain, except those named already.
+func (k *Kit) CompleteNodes(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return k.NodesExcept(args, true), cobra.ShellCompDirectiveNoFileComp
+}
+
+// CompleteAttached is CompleteNodes for what the user attached: what radar found goes by
+// itself.
+func (k *Kit) CompleteAttached(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return k.NodesExcept(args, false), cobra.ShellCompDirectiveNoFileComp
+}
+
+// NodesExcept are the nodes of the domain that are not named yet; those that radar found by itself
+// only if asked for.
+func (k *Kit) NodesExcept(named []string, found bool) (names []cobra.Completion) {
+	d, err := domain.Load(k.Domain)
+	if err != nil {
+		return nil
+	}
+	for _, n := range d.Nodes {
+		if !n.Removed && (found || !n.Auto) && !slices.Contains(named, n.Name) {
+			names = append(names, n.Name)
+		}
+	}
+	for _, vm := range d.VMs {
+		if !vm.Removed && !slices.Contains(named, vm.Name) {
+			names = append(names, vm.Name)
+		}
+	}
+	return names
+}
+
+// CompleteDomains completes the domains of this machine.
+func CompleteDomains(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	names, _ := domain.List()
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// CompleteWith completes the values of a flag.
+func CompleteWith(cmd *cobra.Command, flag string, values ...cobra.Completion) {
+	CompleteFlag(cmd, flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// CompleteFlag completes a flag by a function.
+func CompleteFlag(cmd *cobra.Command, flag string, complete cobra.CompletionFunc) {
+	// It fails for a flag that does not exist only: a mistake here.
+	if err := cmd.RegisterFlagCompletionFunc(flag, complete); err != nil {
+		cobra.CheckErr(err)
+	}
+}
+
+// StateNames are the states of packets.
+var StateNames = []cobra.Completion{
+	string(record.Delivered), string(record.Lost), string(record.Left),
+	string(record.InFlight), string(record.Expired), string(record.Ignored),
+}
+
+// CompleteLabs completes the first argument with the labs that run.
+func CompleteLabs(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	labs, err := lab.List()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	names := make([]string, len(labs))
+	for i, l := range labs {
+		names[i] = l.Name
+	}
+	return names, cobra.ShellCompDirectiveDefault
+}

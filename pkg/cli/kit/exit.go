@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kit
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"syscall"
+
+	"github.com/cilium/ebpf"
+	"github.com/spf13/cobra"
+
+	"github.com/vnetradar/radar/pkg/datapath"
+	"github.com/vnetradar/radar/pkg/host/kernel"
+	"github.com/vnetradar/radar/pkg/topo"
+)
+
+// Exit codes, part of the contract with scripts.
+const (
+	ExitOK      = 0
+	ExitFailure = 1
+	ExitUsage   = 2
+	ExitKernel  = 3 // a kernel feature or a capability is missing
+	ExitLoad    = 4 // the kernel refused the BPF programs
+	ExitLost    = 5 // of "loss --fail-if-lost": packets were lost
+
+	// Of "lab exec", as in a shell: the command cannot be run, or is not there.
+	ExitCannotRun = 126
+	ExitNoCommand = 127
+)
+
+// codeError is an error with an exit code of its own.
+type codeError struct {
+	code int
+	err  error // nil: everything has been said already
+}
+
+func (e *codeError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e *codeError) Unwrap() error { return e.err }
+
+// WithCode gives err an exit code. A nil err ends the command with that code
+// and no message.
+func WithCode(code int, err error) error { return &codeError{code: code, err: err} }
+
+// Usagef is an error in how the command was called: exit code 2, and a hint
+// where the help is.
+func Usagef(format string, args ...any) error {
+	return WithCode(ExitUsage, fmt.Errorf(format, args...))
+}
+
+// ExitCode is the exit code that err stands for.
+func ExitCode(err error) int {
+	if err == nil {
+		return ExitOK
+	}
+	if coded, ok := errors.AsType[*codeError](err); ok {
+		return coded.code
+	}
+	switch {
+	case errors.Is(err, datapath.ErrUsage), errors.Is(err, topo.ErrUsage):
+		return ExitUsage
+	case errors.Is(err, datapath.ErrLoad):
+		return ExitLoad
+	case errors.Is(err, datapath.ErrUnsupported), lacksRights(err):
+		return ExitKernel
+	}
+	return ExitFailure
+}
+
+// lacksRights says whether err is a matter of the user's rights.
+func lacksRights(err error) bool {
+	return errors.Is(err, fs.ErrPermission) && kernel.LacksRights()
+}
+
+// explain is the text of err for the user, with what to do where err itself does
+// not say.
+func explain(err error, verbose bool) string {
+	text := err.Error()
+	verifier, refused := errors.AsType[*ebpf.VerifierError](err)
+	switch {
+	case refused && verbose:
+		text += fmt.Sprintf("\n%+v", verifier)
+	case refused:
+		text += " (the whole verifier log: --verbose)"
+	case lacksRights(err):
+		text += " (" + kernel.MissingRights() + ")"
+	}
+	return text
+}
+
+// Finish reports err, if any, and returns the exit code.
+func (k *Kit) Finish(cmd *cobra.Command, err error) int {
+	if flushErr := k.Out.Flush(); err == nil {
+		err = flushErr
+	}
+	defer k.flushShown()
+	// Whoever read our output has gone (radar packets | head): that is no failure.
+	if errors.Is(err, syscall.EPIPE) {
+		return ExitOK
+	}
+	code := ExitCode(err)
+	if coded, ok := errors.AsType[*codeError](err); code == ExitOK || ok && coded.err == nil {
+		return code
+	}
+	fmt.Fprintf(k.Stderr, "radar: %s\n", explain(err, k.Verbose))
+	if code == ExitUsage {
+		fmt.Fprintf(k.Stderr, "Run '%s --help' for usage.\n", cmd.CommandPath())
+	}
+	return code
+}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kit
+
+import (
+	"github.com/vnetradar/radar/pkg/cli/words"
+	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/packet"
+)
+
+// ShowNames makes a domain's names those of tables.
+func (k *Kit) ShowNames(d *domain.Domain) {
+	if k.Shown == nil || k.Shown.Domain() != d {
+		k.Shown = words.NewNames(d)
+	}
+}
+
+// NamesOf are the names for the answers of aggregates, in the format that was asked for.
+func (k *Kit) NamesOf(names packet.Names) packet.Names {
+	if k.Output.Raw() || k.Shown == nil {
+		return names
+	}
+	return k.Shown.Aggregates(names)
+}

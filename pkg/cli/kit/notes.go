@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kit
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/cli/words"
+	"github.com/vnetradar/radar/pkg/domain"
+)
+
+// Note says notes on standard error, with -f each only once.
+func (k *Kit) Note(notes []answer.Note) {
+	for _, n := range notes {
+		k.noteOnce(k.Sentences().Note(n))
+	}
+}
+
+// Texts are notes in words.
+func (k *Kit) Texts(notes []answer.Note) (list []string) {
+	for _, n := range notes {
+		_, text := k.Sentences().Note(n)
+		list = append(list, text)
+	}
+	return list
+}
+
+// Notef says something about an answer on standard error, with -f only once.
+func (k *Kit) Notef(format string, args ...any) { k.noteOnce(words.Say(format, args...)) }
+
+// noteOnce says text on standard error, with -f once for each key.
+func (k *Kit) noteOnce(key, text string) {
+	if k.View != nil {
+		if k.View.Said[key] {
+			return
+		}
+		k.View.Said[key] = true
+	}
+	fmt.Fprintf(k.Stderr, "radar: %s\n", text)
+}
+
+// Warn shows an error that leaves the answer as it is. A domain that was detached
+// meanwhile is no such error.
+func (k *Kit) Warn(err error) {
+	if err != nil && !errors.Is(err, domain.ErrNotAttached) {
+		k.Notef("warning: %v", err)
+	}
+}
+
+// Sentences makes sentences of values, with times as tables have them.
+func (k *Kit) Sentences() words.Sentences { return words.Sentences{Location: k.Location, Now: k.Now()} }

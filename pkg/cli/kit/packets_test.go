@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kit_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vnetradar/radar/pkg/cli/clitest"
+	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/record"
+)
+
+func TestPrintPackets(t *testing.T) {
+	for _, format := range []kit.Format{kit.FormatTable, kit.FormatWide, kit.FormatJSON, kit.FormatCSV} {
+		t.Run(string(format), func(t *testing.T) {
+			var out bytes.Buffer
+			if err := kit.NewPacketPrinter(&out, format, time.UTC).Print(clitest.SampleRecords()); err != nil {
+				t.Fatal(err)
+			}
+			clitest.Golden(t, "packets."+string(format), out.Bytes())
+		})
+	}
+}
+
+// A title alone says that nothing matched; JSON says it by saying nothing.
+func TestPrintNoPackets(t *testing.T) {
+	for format, want := range map[kit.Format]bool{kit.FormatTable: true, kit.FormatWide: true, kit.FormatJSON: false, kit.FormatCSV: true} {
+		var out bytes.Buffer
+		if err := kit.NewPacketPrinter(&out, format, time.UTC).Print(nil); err != nil {
+			t.Fatal(err)
+		}
+		if got := out.Len() > 0; got != want {
+			t.Errorf("%s: printed %q", format, out.String())
+		}
+	}
+}
+
+// Rows that come later keep the columns where they are, or move them right.
+func TestPrintPacketsAsTheyCome(t *testing.T) {
+	var out bytes.Buffer
+	p := kit.NewPacketPrinter(&out, kit.FormatTable, time.UTC)
+	for _, r := range clitest.SampleRecords() {
+		if err := p.Print([]*record.Record{r}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	clitest.Golden(t, "packets.follow", out.Bytes())
+}
+
+func TestPacketJSONIsOneObjectALine(t *testing.T) {
+	var out bytes.Buffer
+	records := clitest.SampleRecords()
+	if err := kit.NewPacketPrinter(&out, kit.FormatJSON, time.UTC).Print(records); err != nil {
+		t.Fatal(err)
+	}
+	lines := bytes.Split(bytes.TrimSuffix(out.Bytes(), []byte("\n")), []byte("\n"))
+	if len(lines) != len(records) {
+		t.Fatalf("%d lines for %d packets", len(lines), len(records))
+	}
+	for i, line := range lines {
+		var back record.Record
+		if err := json.Unmarshal(line, &back); err != nil {
+			t.Fatalf("line %d: %v", i, err)
+		}
+		if diff := cmp.Diff(records[i], &back); diff != "" {
+			t.Errorf("line %d changed by the round trip:\n%s", i, diff)
+		}
+	}
+}

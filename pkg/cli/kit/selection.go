@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kit
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/filter"
+	"github.com/vnetradar/radar/pkg/query"
+)
+
+// SelectionHelp is part of the help of every command that selects packets.
+const SelectionHelp = `All filters must match; one that is given several times, or has several values
+separated by commas, matches if one of them does. Addresses and ports match as
+sent and as changed on the way (NAT).
+
+EXPRESSION is a filter in tcpdump's language (pcap-filter(7)) and must match too.
+It can ask for what records hold: addresses, protocol, ports, ICMP type and echo
+numbers, TTL, TOS, IP ID, fragment offset and length, but not TCP flags or payload
+(docs/filters.md). Quote what the shell would take for itself.`
+
+// SelectFlags are the flags and arguments that select packets.
+type SelectFlags struct {
+	src, dst, proto, sport, dport, node, state []string
+
+	Last         Count
+	since, until string
+	app          *Kit // which knows the domain's nodes; nil: names are no addresses
+}
+
+// Add makes them flags of cmd; lastHelp says what --last does there.
+func (f *SelectFlags) Add(k *Kit, cmd *cobra.Command, lastHelp string) {
+	f.app = k
+	flags := cmd.Flags()
+	flags.StringSliceVar(&f.src, "src", nil, "source address or prefix, or a node: any address that it owns")
+	flags.StringSliceVar(&f.dst, "dst", nil, "destination address or prefix, or a node")
+	flags.StringSliceVar(&f.proto, "proto", nil, "protocol: tcp, udp, icmp, icmpv6, or a number")
+	flags.StringSliceVar(&f.sport, "sport", nil, "source port, or a range such as 1000-2000")
+	flags.StringSliceVar(&f.dport, "dport", nil, "destination port, or a range")
+	flags.StringSliceVar(&f.node, "node", nil, "node that the packet visited")
+	flags.StringSliceVar(&f.state, "state", nil, "delivered, lost, left, in_flight, expired or ignored")
+	flags.Var(&f.Last, "last", lastHelp)
+	flags.StringVar(&f.since, "since", "", "only packets sent since then: a duration (5m), a time of today (15:04:05) or a time of RFC 3339")
+	flags.StringVar(&f.until, "until", "", "only packets sent before then: as --since")
+	CompleteWith(cmd, "state", StateNames...)
+	CompleteWith(cmd, "proto", "tcp", "udp", "icmp", "icmpv6")
+	for _, flag := range []string{"node", "src", "dst"} {
+		_ = cmd.RegisterFlagCompletionFunc(flag, k.CompleteNodes)
+	}
+	cmd.ValidArgsFunction = cobra.NoFileCompletions
+}
+
+// Selection checks flags and arguments; now is what --since 5m counts from.
+func (f *SelectFlags) Selection(flags *pflag.FlagSet, args []string, now time.Time) (*answer.Selection, error) {
+	list := func(values []string) string { return strings.Join(values, ",") }
+	src, err := f.addresses("src", f.src)
+	if err != nil {
+		return nil, err
+	}
+	dst, err := f.addresses("dst", f.dst)
+	if err != nil {
+		return nil, err
+	}
+	s, err := answer.Select(query.Spec{
+		Src: list(src), Dst: list(dst), Proto: list(f.proto),
+		Sport: list(f.sport), Dport: list(f.dport), Node: list(f.node), State: list(f.state),
+	})
+	if err != nil {
+		return nil, Usagef("--%w", err)
+	}
+	s.Last = int(f.Last)
+	if len(args) > 0 {
+		if err := narrow(s, strings.Join(args, " ")); err != nil {
+			return nil, err
+		}
+	}
+	if flags.Changed("since") {
+		if s.Since, err = ParseTime("since", f.since, now); err != nil {
+			return nil, WithCode(ExitUsage, err)
+		}
+	}
+	if flags.Changed("until") {
+		if s.Until, err = ParseTime("until", f.until, now); err != nil {
+			return nil, WithCode(ExitUsage, err)
+		}
+		if !s.Since.Before(s.Until) {
+			return nil, Usagef("--until %q lies before --since %q", f.until, f.since)
+		}
+	}
+	return s, nil
+}
+
+// narrow adds an expression that records must be able to answer.
+func narrow(s *answer.Selection, text string) error {
+	err := s.Narrow(text)
+	if err == nil || errors.Is(err, filter.ErrNotBuilt) {
+		return err
+	}
+	return WithCode(ExitUsage, err)
+}
+
+// addresses puts the addresses of nodes in the place of their names.
+func (f *SelectFlags) addresses(flag string, values []string) ([]string, error) {
+	var list []string
+	for _, value := range values {
+		name := strings.TrimSpace(value)
+		if f.app == nil || name == "" || strings.ContainsAny(name, "/:[") || isAddress(name) {
+			list = append(list, value)
+			continue
+		}
+		addrs, err := answer.NodeAddresses(f.app.Domain, name)
+		switch {
+		case errors.Is(err, domain.ErrNotAttached):
+			list = append(list, name) // it is refused as no address, or the command for the domain
+		case err != nil:
+			return nil, refusedNode(flag, err)
+		}
+		for _, addr := range addrs {
+			list = append(list, addr.String())
+		}
+	}
+	return list, nil
+}
+
+func isAddress(s string) bool {
+	_, err := netip.ParseAddr(s)
+	return err == nil
+}
+
+// refusedNode is err for the user, where it is about the node that a flag names.
+func refusedNode(flag string, err error) error {
+	if none, ok := errors.AsType[*answer.NoAddress](err); ok {
+		return Usagef("--%s %q: the node owns no address", flag, none.Node)
+	}
+	no, ok := errors.AsType[*answer.NoSuchNode](err)
+	switch {
+	case !ok:
+		return err
+	case no.Domain == "":
+		return Usagef("--%s %q: the nodes of reports are called int-ID, or as radar collect --node said", flag, no.Name)
+	}
+	return Usagef("--%s %q: domain %s has no such node%s, its nodes are %s", flag, no.Name, no.Domain, meant(no.Name, no.Nodes), strings.Join(no.Nodes, ", "))
+}
+
+// meant is " (did you mean ...?)".
+func meant(word string, words []string) string {
+	if near := Nearest(word, words); near != "" {
+		return fmt.Sprintf(" (did you mean %q?)", near)
+	}
+	return ""
+}

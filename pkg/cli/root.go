@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vnetradar/radar/pkg/cli/ask"
+	"github.com/vnetradar/radar/pkg/cli/check"
+	"github.com/vnetradar/radar/pkg/cli/collect"
+	"github.com/vnetradar/radar/pkg/cli/domain"
+	"github.com/vnetradar/radar/pkg/cli/export"
+	"github.com/vnetradar/radar/pkg/cli/inband"
+	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/cli/lab"
+)
+
+const rootLong = `radar measures every packet of a virtual network: which way it went, where it
+waited, and where and why it was lost. It attaches to the network namespaces of
+one host (containers, "ip netns", VMs' taps), needs no change to them, and adds
+no byte to any packet.
+
+Every flag can also be set by an environment variable: --guid-bits is
+RADAR_GUID_BITS. A flag on the command line wins. Lists are separated by commas.
+
+Exit codes: 0 success, 1 failure, 2 wrong usage, 3 the kernel lacks a feature or
+the user a capability (see "radar check"), 4 the kernel refused the programs,
+5 packets were lost ("radar loss --fail-if-lost").`
+
+const rootExample = `  radar check                                  # can this machine do it?
+  radar attach -d docker:web docker:db         # measure two containers
+  radar attach -d netns:h1 netns:r1 netns:h2   # or three namespaces
+  radar packets -f                             # packets as they end
+  radar latency --by link                      # where time is spent
+  radar loss                                   # where packets are lost, and why
+  radar flows --sort rate                      # who talks to whom
+  radar detach                                 # leave nothing behind`
+
+// newRootCmd returns the whole command tree.
+func newRootCmd(k *kit.Kit) *cobra.Command {
+	root := &cobra.Command{
+		Use:               "radar",
+		Short:             "Per-packet measurement of virtual networks",
+		Long:              rootLong,
+		Example:           rootExample,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		DisableAutoGenTag: true,
+	}
+	root.SetIn(k.Stdin)
+	root.SetOut(k.Stdout)
+	root.SetErr(k.Stderr)
+	flags := root.PersistentFlags()
+	flags.StringVar(&k.Domain, "domain", k.Domain, "name of the measurement domain")
+	flags.VarP(&k.Output, "output", "o", "output format: table, wide, json, or csv where there are rows")
+	flags.BoolVarP(&k.Verbose, "verbose", "v", false, "say more in errors (the whole verifier log)")
+	_ = root.RegisterFlagCompletionFunc("domain", kit.CompleteDomains)
+	kit.CompleteWith(root, "output", string(kit.FormatTable), string(kit.FormatWide), string(kit.FormatJSON), string(kit.FormatCSV))
+	root.AddCommand(commands(k)...)
+	root.Version = version
+	root.SetVersionTemplate(buildVersion().text() + "\n")
+	root.InitDefaultCompletionCmd("completion")
+	root.SetHelpCommand(newHelpCmd())
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return k.Prepare(cmd) }
+	makeStrict(root)
+	return root
+}
+
+// commands are those below the root.
+func commands(k *kit.Kit) []*cobra.Command {
+	return []*cobra.Command{
+		check.NewCmd(k),
+		domain.NewAttachCmd(k),
+		domain.NewDetachCmd(k),
+		domain.NewStatusCmd(k),
+		domain.NewTopoCmd(k),
+		domain.NewAgentCmd(k),
+		ask.NewPacketsCmd(k),
+		ask.NewTraceCmd(k),
+		ask.NewPathsCmd(k),
+		ask.NewLatencyCmd(k),
+		ask.NewLossCmd(k),
+		ask.NewFlowsCmd(k),
+		ask.NewThroughputCmd(k),
+		collect.NewCmd(k),
+		collect.NewMetricsCmd(k),
+		export.NewCmd(k),
+		inband.NewCmd(k),
+		lab.NewCmd(k),
+		newVersionCmd(k),
+		newDocsCmd(),
+	}
+}
+
+// newHelpCmd replaces cobra's own, which takes an unknown command for success.
+func newHelpCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Show the help of a command",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			found, rest, err := cmd.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				return kit.Usagef("no help for unknown command %q", strings.Join(args, " "))
+			}
+			found.InitDefaultHelpFlag()
+			return found.Help()
+		},
+	}
+}
+
+// makeStrict turns every way of calling a command of the tree wrongly into a
+// usage error, which cobra does for some of them only.
+func makeStrict(cmd *cobra.Command) {
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return kit.WithCode(kit.ExitUsage, kit.NearFlag(cmd, err))
+	})
+	if cmd.HasSubCommands() && !cmd.Runnable() {
+		cmd.Args = unknownCommand
+		cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	}
+	if check := cmd.Args; check != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if err := check(cmd, args); err != nil {
+				return kit.WithCode(kit.ExitUsage, err)
+			}
+			return nil
+		}
+	}
+	for _, child := range cmd.Commands() {
+		makeStrict(child)
+	}
+}
+
+// unknownCommand refuses the arguments of a command that only groups others.
+func unknownCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		return fmt.Errorf("unknown command %q for %q, did you mean %q?", args[0], cmd.CommandPath(), near[0])
+	}
+	return fmt.Errorf("unknown command %q for %q", args[0], cmd.CommandPath())
+}

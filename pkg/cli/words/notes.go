@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package words makes words of what radar has measured, for tables and sentences: numbers, packets,
+// losses, notes, and what nodes and ports are called.
+package words
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/vnetradar/radar/pkg/agent"
+	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/domain"
+)
+
+// Sentences makes sentences of the values of answers.
+type Sentences struct {
+	Location *time.Location // of the times in sentences
+	Now      time.Time
+}
+
+// Note is a note in words. With -f it is said once for each key; both are "" of a kind without words.
+func (w Sentences) Note(n answer.Note) (key, text string) {
+	for _, of := range []func(answer.Note) (key, text string){w.domainNote, w.emptyNote, w.ringNote, w.rowsNote, w.lossNote, w.reportNote} {
+		if key, text = of(n); text != "" {
+			return key, text
+		}
+	}
+	return "", ""
+}
+
+// Say is a sentence that is said once, whatever its values.
+func Say(format string, args ...any) (key, text string) { return format, fmt.Sprintf(format, args...) }
+
+// domainNote has words for what the domain lacks now.
+func (w Sentences) domainNote(n answer.Note) (key, text string) {
+	switch n := n.(type) {
+	case answer.Warning:
+		return Say("warning: %v", n.Err)
+	case answer.NoAgent:
+		return Say("%s", NoAgentText(n.Lease, n.Domain))
+	case answer.AgentFails, answer.DiskFull:
+		text := w.trouble(n)
+		return text, text
+	case answer.NotMeasured:
+		var reasons []string
+		for _, r := range n.Reasons {
+			reasons = append(reasons, r.Name+" "+Decimal(r.Packets))
+		}
+		return Say("%s not measured (%s): radar status -o wide", PacketsWere(n.Packets), strings.Join(reasons, ", "))
+	case answer.EqualUnderWay:
+		return Say("key_in_flight: with DF clear (or a TTL below 8) a packet is not measured while an equal one is under way (addresses, ports, IP ID, first bytes of the payload): set DF, or give each packet an IP ID or a payload of its own")
+	}
+	return "", ""
+}
+
+// NoAgentText says what it means that the domain has no agent, and how to go on.
+func NoAgentText(lease answer.Lease, name string) string {
+	text := "no agent runs, and the lease is over: packets pass untouched and are not recorded"
+	switch {
+	case !lease.Ends:
+		text = "no agent runs: packets are recorded, but nobody counts them before the ring comes round"
+	case lease.Valid:
+		text = "no agent runs: packets are recorded until the lease ends"
+	}
+	return text + "; go on with: radar attach -d" + DomainFlag(name)
+}
+
+// meantBy says what it means for answers that the agent cannot do something.
+var meantBy = map[string]string{
+	"follow the topology": "what has come to the domain since then is not in answers",
+	"write snapshot":      "what it has counted is lost if it ends",
+	"renew the lease":     "packets are recorded until the lease ends",
+}
+
+// trouble says what the agent cannot do, what that means, and what helps.
+func (w Sentences) trouble(n answer.Note) string {
+	switch n := n.(type) {
+	case answer.AgentFails:
+		return fmt.Sprintf("the agent cannot %s: its log says more, %s", w.troubleText(n.Trouble), domain.File(n.Domain, "agent.log"))
+	case answer.DiskFull:
+		var what []string
+		for _, t := range n.Troubles {
+			what = append(what, w.troubleText(t))
+		}
+		return fmt.Sprintf("the agent cannot %s: make room on the disk of %s, it goes on by itself then",
+			strings.Join(what, ", nor "), domain.Dir(n.Domain))
+	}
+	return ""
+}
+
+// troubleText is "follow the topology since 10:15:04 (no space left on device; ...)".
+func (w Sentences) troubleText(t agent.Trouble) string {
+	text := fmt.Sprintf("%s since %s (%s", t.What, w.clock(t.Since), t.Error)
+	if means := meantBy[t.What]; means != "" {
+		text += "; " + means
+	}
+	return text + ")"
+}
+
+// NotMeantTexts explain reasons of answer.NotMeant.
+var NotMeantTexts = map[string]string{
+	answer.Watch:     "the domain's --watch does not match them",
+	answer.IPv6:      "of IPv6, which the domain does not measure (attach with another --ipv6)",
+	answer.Leaseless: "no agent renewed the lease then",
+}
+
+// emptyNote has words for why an answer is empty. Where they are said with -f, other values are said anew.
+func (w Sentences) emptyNote(n answer.Note) (key, text string) {
+	switch n := n.(type) {
+	case answer.NothingMeasured:
+		return Say("no packet was measured since %s", w.clock(n.Since))
+	case answer.NothingMatches:
+		return Say("no packet matches; %s measured since %s", Plural(int(n.Measured), "packet"), w.clock(n.Since))
+	case answer.UnderWay:
+		text = fmt.Sprintf("%s under way: in no answer before they have ended (not seen for %v, they have expired)", packetsAre(n.Packets), n.Timeout)
+	case answer.OtherStates:
+		var ended []string
+		for state, packets := range n.Packets {
+			ended = append(ended, fmt.Sprintf("%d %s", packets, state))
+		}
+		slices.Sort(ended)
+		text = "what matches but for --state: " + strings.Join(ended, ", ")
+	case answer.Forgotten:
+		text = fmt.Sprintf("the ring remembers packets from %s on; older ones are forgotten (attach with more --slots)", w.clock(n.From))
+	case answer.MayBeMissing:
+		text = fmt.Sprintf("%s: what is asked for may be among what they lack (attach with more --max-hops)", incompleteText(n.Packets))
+	case answer.NotMeant:
+		text = PacketsWere(n.Packets) + " not measured: " + cmp.Or(NotMeantTexts[n.Reason], n.Reason)
+	}
+	return text, text
+}
+
+// ringNote has words for what reading the ring found.
+func (w Sentences) ringNote(n answer.Note) (key, text string) {
+	switch n := n.(type) {
+	case answer.SnapshotUnused:
+		return Say("warning: %s", n.Why)
+	case answer.OlderMissing:
+		return Say("the ring remembers packets from %s on; older ones are not in this answer (attach with more --slots)", n.From.In(w.Location).Format(time.RFC3339))
+	case answer.Overwritten:
+		return Say("%d packets were overwritten while they were read", n.Packets)
+	case answer.Unread:
+		return Say("up to %d packets were overwritten before they could be read (attach with more --slots)", n.Packets)
+	case answer.Incomplete:
+		return Say("%s: more happened than a record has room for (attach anew, with more --max-hops), or it was partly overwritten", incompleteText(n.Packets))
+	}
+	return "", ""
+}
+
+// rowsNote has words for what rows lack.
+func (w Sentences) rowsNote(n answer.Note) (key, text string) {
+	switch n := n.(type) {
+	case answer.TableFull:
+		what := string(n.Table)
+		if n.Table == answer.Places {
+			what = "places and reasons"
+		}
+		return Say("%d packets are of %s beyond the first %d, which are not kept apart", n.Packets, what, n.Limit)
+	case answer.NoRoom:
+		return Say("%d packets passed nodes, ports or links for which there was no room: they are not in all rows", n.Packets)
+	case answer.Unordered:
+		return Say("jitter and reordering lack %d packets: they became known too late to be put in order", n.Packets)
+	case answer.Inexact:
+		return Say("there was no room for all latencies: percentiles of %s count %d packets with the nearest that there was room for (inexact, with -o json)", Plural(n.Flows, "flow"), n.Packets)
+	case answer.MoreFlows:
+		return Say("%s (--top 0 shows all)", Plural(n.Flows, "more flow"))
+	case answer.SecondsKept:
+		return Say("of %s only the newest %d seconds with traffic are kept: from %s on all have theirs", Plural(n.Rows, "row"), n.Seconds, w.clock(n.From))
+	case answer.SecondsShown:
+		return Say("only so many seconds are shown: those from %s on", w.clock(n.From))
+	}
+	return "", ""
+}
+
+// lossNote has words for what there is to say beside losses.
+func (w Sentences) lossNote(n answer.Note) (key, text string) {
+	switch n := n.(type) {
+	case answer.NothingLost:
+		return nothingLost(n)
+	case answer.AlsoDropped:
+		return Say("besides, after delivery %s dropped (rules, full buffers, no socket): radar loss --local", PacketsWere(n.Packets))
+	case answer.Expired:
+		return Say("%s expired (not seen for the timeout)%s: radar packets --state expired", Plural(int(n.Packets), "packet"), lastSeenText(n))
+	case answer.MovedAddress:
+		return Say("%s of these came to a node just as it got their address, or lost it: whether they were delivered is not known", Plural(int(n.Packets), "packet"))
+	case answer.RoutingLoop:
+		return "loop " + n.Path, fmt.Sprintf("%s lost in a routing loop: %s > ... (radar trace --last --state lost)", PacketsWere(n.Packets), n.Path)
+	case answer.Unsent: // with -f once for each node and reason
+		return "unsent " + n.Node + " " + n.Reason + " " + n.Function, unsentText(&n)
+	case answer.UnsentFull:
+		return Say("%d more packets were dropped by nodes before they were sent: of too many flows to be told apart", n.Packets)
+	}
+	return "", ""
+}
+
+// nothingLost says what was dropped after delivery where no loss was reported.
+func nothingLost(n answer.NothingLost) (key, text string) {
+	onTheWay := ""
+	if !n.Expired {
+		onTheWay = fmt.Sprintf("nothing was lost on the way of %s; ", Plural(int(n.Packets), "packet"))
+	}
+	own := fmt.Sprintf("%s freed by TCP itself (old data, connection closed)", Decimal(n.Freed))
+	switch {
+	case n.Drops > 0 && n.Freed > 0:
+		return Say("%safter delivery %s dropped (rules, full buffers, no socket), and %s: radar loss --local", onTheWay, PacketsWere(n.Drops), own)
+	case n.Drops > 0:
+		return Say("%safter delivery %s dropped (rules, full buffers, no socket): radar loss --local", onTheWay, PacketsWere(n.Drops))
+	case n.Freed > 0:
+		return Say("%safter delivery only %s, which is no fault", onTheWay, own)
+	}
+	return Say("nothing was lost on the way of %s", Plural(int(n.Packets), "packet"))
+}
+
+// lastSeenText is ", last seen in f (827 out by eth0, 618 in by eth1)".
+func lastSeenText(n answer.Expired) string {
+	var texts []string
+	for _, node := range n.LastSeen {
+		var ports []string
+		for _, p := range node.Ports {
+			way := " in by "
+			if p.Out {
+				way = " out by "
+			}
+			ports = append(ports, Decimal(p.Packets)+way+p.Port)
+		}
+		texts = append(texts, fmt.Sprintf("%s (%s)", node.Node, strings.Join(ports, ", ")))
+	}
+	if n.More > 0 {
+		texts = append(texts, Plural(n.More, "more node"))
+	}
+	if len(texts) == 0 {
+		return ""
+	}
+	return ", last seen in " + strings.Join(texts, ", ")
+}
+
+// maxUnsentFlows is how many flows a note names.
+const maxUnsentFlows = 3
+
+// unsentText is "h1 dropped 2 packets before they were sent: NEIGH_FAILED (no ARP answer), icmp to 10.0.1.9".
+func unsentText(u *answer.Unsent) string {
+	why, words := cmp.Or(u.Reason, u.Function+"()"), Why(u.Reason, u.Function)
+	if words != "" {
+		why += " (" + words + ")"
+	}
+	var flows []string
+	for i, f := range u.Flows {
+		if i == maxUnsentFlows {
+			flows = append(flows, Plural(len(u.Flows)-i, "more flow"))
+			break
+		}
+		name := f.String()
+		if len(u.Flows) > 1 {
+			name += " (" + strconv.FormatUint(f.Packets, 10) + ")"
+		}
+		flows = append(flows, name)
+	}
+	were := "before they were sent"
+	if u.Packets == 1 {
+		were = "before it was sent"
+	}
+	return fmt.Sprintf("%s dropped %s %s: %s, %s", u.Node, Plural(int(u.Packets), "packet"), were, why, strings.Join(flows, ", "))
+}
+
+// reportNote has words for what there is to say about reports that were kept.
+func (w Sentences) reportNote(n answer.Note) (key, text string) {
+	switch n := n.(type) {
+	case answer.ReportsDamaged:
+		return Say("warning: without the reports of switches: %v", n.Err)
+	case answer.ReportsKept:
+		return Say("of %d datagrams with reports the newest %d are kept (radar collect --keep)", n.Datagrams, n.Kept)
+	case answer.ReportsUnchanged:
+		return Say("%s without an event are no packets here (radar collect --all keeps them)", Plural(int(n.Reports), "report"))
+	case answer.ReportsMissing:
+		return Say("%s that sources have numbered did not come", Plural(int(n.Reports), "report"))
+	case answer.Unnamed:
+		return Say("%d visits of nodes or ports of reports are without a name here: there were too many", n.Visits)
+	case answer.LastOfEach:
+		return Say("--last %d: so many of radar's own packets, and of those that switches reported", n.Last)
+	case answer.NoReportMatches:
+		return Say("no packet matches; %s collected since %s", Plural(int(n.Reports), "report"), n.Since.In(w.Location).Format(time.TimeOnly))
+	}
+	return "", ""
+}
+
+// clock is a time of today, or with its date.
+func (w Sentences) clock(t time.Time) string {
+	t = t.In(w.Location)
+	if t.Format(time.DateOnly) != w.Now.In(w.Location).Format(time.DateOnly) {
+		return t.Format(time.DateTime)
+	}
+	return t.Format(time.TimeOnly)
+}
+
+// PacketsWere is "1 packet was", "2 packets were".
+func PacketsWere(n uint64) string {
+	if n == 1 {
+		return "1 packet was"
+	}
+	return Decimal(n) + " packets were"
+}
+
+func packetsAre(n int) string {
+	if n == 1 {
+		return "1 packet is"
+	}
+	return Plural(n, "packet") + " are"
+}
+
+// incompleteText says that records are not complete.
+func incompleteText(n uint64) string {
+	if n == 1 {
+		return "1 packet has an incomplete record"
+	}
+	return Decimal(n) + " packets have incomplete records"
+}
+
+// DomainFlag is what a command needs to mean this domain.
+func DomainFlag(name string) string {
+	if name == domain.DefaultName {
+		return ""
+	}
+	return " --domain " + name
+}

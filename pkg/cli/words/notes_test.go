@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package words_test
+
+import (
+	"errors"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/vnetradar/radar/pkg/agent"
+	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/cli/words"
+	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/record"
+)
+
+// Every kind of note has words, and so has every reason of those that have reasons.
+func TestEveryNoteHasWords(t *testing.T) {
+	for _, n := range answer.Kinds {
+		if key, text := (words.Sentences{Location: time.UTC}).Note(n); key == "" || text == "" {
+			t.Errorf("%T has no words", n)
+		}
+	}
+	for _, reason := range answer.NotMeantReasons {
+		if words.NotMeantTexts[reason] == "" {
+			t.Errorf("%q is no explanation for a user", reason)
+		}
+	}
+	if len(words.NotMeantTexts) != len(answer.NotMeantReasons) {
+		t.Errorf("%d explanations of %d reasons", len(words.NotMeantTexts), len(answer.NotMeantReasons))
+	}
+}
+
+// Sentences have the values of their notes, and times of another day their date.
+func TestNoteWords(t *testing.T) {
+	now := time.Date(2026, 3, 2, 10, 15, 30, 0, time.UTC)
+	since, before := now.Add(-time.Minute), now.Add(-24*time.Hour)
+	w := words.Sentences{Location: time.UTC, Now: now}
+	port := 53
+	for want, n := range map[string]answer.Note{
+		"warning: gone": answer.Warning{Err: errors.New("gone")},
+		"no agent runs: packets are recorded until the lease ends; go on with: radar attach -d --domain d":                      answer.NoAgent{Domain: "d", Lease: answer.Lease{Ends: true, Valid: true}},
+		"no agent runs, and the lease is over: packets pass untouched and are not recorded; go on with: radar attach -d":        answer.NoAgent{Domain: "default", Lease: answer.Lease{Ends: true}},
+		"no agent runs: packets are recorded, but nobody counts them before the ring comes round; go on with: radar attach -d":  answer.NoAgent{Domain: "default", Lease: answer.Lease{Valid: true}},
+		"no packet was measured since 2026-03-01 10:15:30":                                                                      answer.NothingMeasured{Since: before},
+		"no packet matches; 1 packet measured since 10:14:30":                                                                   answer.NothingMatches{Measured: 1, Since: since},
+		"2 packets are under way: in no answer before they have ended (not seen for 10s, they have expired)":                    answer.UnderWay{Packets: 2, Timeout: 10 * time.Second},
+		"what matches but for --state: 1 left, 2 lost":                                                                          answer.OtherStates{Packets: map[record.State]int{record.Lost: 2, record.Left: 1}},
+		"1 packet was not measured: of IPv6, which the domain does not measure (attach with another --ipv6)":                    answer.NotMeant{Reason: answer.IPv6, Packets: 1},
+		"the ring remembers packets from 2026-03-01T10:15:30Z on; older ones are not in this answer (attach with more --slots)": answer.OlderMissing{From: before},
+		"of 1 row only the newest 300 seconds with traffic are kept: from 10:14:30 on all have theirs":                          answer.SecondsKept{Rows: 1, Seconds: 300, From: since},
+		"5 packets are of places and reasons beyond the first 8192, which are not kept apart":                                   answer.TableFull{Table: answer.Places, Packets: 5, Limit: 8192},
+		"9 packets expired (not seen for the timeout), last seen in a (5 in by e0, 2 out by e1), b (2 out by e0), 3 more nodes: radar packets --state expired": answer.Expired{
+			Packets: 9, More: 3, LastSeen: []answer.LastSeen{
+				{Node: "a", Packets: 7, Ports: []answer.LastSeenPort{{Port: "e0", Packets: 5}, {Port: "e1", Out: true, Packets: 2}}},
+				{Node: "b", Packets: 2, Ports: []answer.LastSeenPort{{Port: "e0", Out: true, Packets: 2}}},
+			}},
+		"2 packets were lost in a routing loop: r1 > r2 > r1 > ... (radar trace --last --state lost)": answer.RoutingLoop{Path: "r1 > r2 > r1", Packets: 2},
+		"h1 dropped 1 packet before it was sent: NEIGH_FAILED (no ARP answer), udp to 10.0.1.9:53": answer.Unsent{
+			Node: "h1", Reason: "NEIGH_FAILED", Packets: 1, Flows: []answer.UnsentFlow{{Proto: "udp", Dst: "10.0.1.9", Dport: &port, Packets: 1}}},
+		"h1 dropped 4 packets before they were sent: f(), icmp to a (1), icmp to b (1), icmp to c (1), 1 more flow": answer.Unsent{
+			Node: "h1", Function: "f", Packets: 4, Flows: []answer.UnsentFlow{
+				{Proto: "icmp", Dst: "a", Packets: 1}, {Proto: "icmp", Dst: "b", Packets: 1}, {Proto: "icmp", Dst: "c", Packets: 1}, {Proto: "icmp", Dst: "d", Packets: 1}}},
+		"the agent cannot follow the topology since 10:14:30 (no; what has come to the domain since then is not in answers): its log says more, " + domain.File("d", "agent.log"): answer.AgentFails{
+			Domain: "d", Trouble: agent.Trouble{What: "follow the topology", Error: "no", Since: since}},
+		"the agent cannot a since 10:14:30 (x), nor b since 10:14:30 (y): make room on the disk of " + domain.Dir("d") + ", it goes on by itself then": answer.DiskFull{
+			Domain: "d", Troubles: []agent.Trouble{{What: "a", Error: "x", Since: since}, {What: "b", Error: "y", Since: since}}},
+		"of 10 datagrams with reports the newest 4 are kept (radar collect --keep)": answer.ReportsKept{Datagrams: 10, Kept: 4},
+		"no packet matches; 2 reports collected since 10:14:30":                     answer.NoReportMatches{Reports: 2, Since: since},
+	} {
+		if _, text := w.Note(n); text != want {
+			t.Errorf("%T says\n%s, want\n%s", n, text, want)
+		}
+	}
+}
+
+// With -f a sentence is said once, whatever its values; one about a cause is said anew if they change.
+func TestNoteKeys(t *testing.T) {
+	w := words.Sentences{Location: time.UTC}
+	key := func(n answer.Note) string {
+		key, _ := w.Note(n)
+		return key
+	}
+	for _, c := range []struct {
+		a, b answer.Note
+		same bool
+	}{
+		{answer.Overwritten{Packets: 1}, answer.Overwritten{Packets: 2}, true},
+		{answer.Warning{Err: errors.New("a")}, answer.Warning{Err: errors.New("b")}, true},
+		{answer.UnderWay{Packets: 1}, answer.UnderWay{Packets: 2}, false},
+		{answer.RoutingLoop{Path: "a", Packets: 1}, answer.RoutingLoop{Path: "a", Packets: 2}, true},
+		{answer.RoutingLoop{Path: "a"}, answer.RoutingLoop{Path: "b"}, false},
+		{answer.Unsent{Node: "a", Reason: "x", Packets: 1}, answer.Unsent{Node: "a", Reason: "x", Packets: 2}, true},
+		{answer.NothingLost{Packets: 1}, answer.NothingLost{Packets: 1, Drops: 1}, false},
+	} {
+		if got := key(c.a) == key(c.b); got != c.same {
+			t.Errorf("%+v and %+v (%s): said once %v, want %v", c.a, c.b, reflect.TypeOf(c.a), got, c.same)
+		}
+	}
+}

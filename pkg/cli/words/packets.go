@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package words
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/vnetradar/radar/pkg/aggregate"
+	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/record"
+)
+
+// Packet says who sends what to whom: "10.0.1.1:4711 > 10.0.4.2:53".
+func Packet(r *record.Record) string {
+	text := Endpoint(r.Src, r.Sport) + " > " + Endpoint(r.Dst, r.Dport)
+	if r.ICMPType != nil {
+		text += " " + icmpText(r)
+	}
+	if r.ICMPID != nil {
+		text += fmt.Sprintf(" id %d", *r.ICMPID)
+	}
+	if r.ICMPSeq != nil {
+		text += fmt.Sprintf(" seq %d", *r.ICMPSeq)
+	}
+	if r.FragOff != nil {
+		text += fmt.Sprintf(" frag %d", *r.FragOff)
+	}
+	return text
+}
+
+// Endpoint joins an address and a port, if there is one.
+func Endpoint(addr string, port *int) string {
+	if port == nil {
+		return addr
+	}
+	return net.JoinHostPort(addr, strconv.Itoa(*port))
+}
+
+// The ICMP types that people meet, by IP version; others are numbers.
+var icmpNames = map[int]map[int]string{
+	4: {0: "reply", 3: "unreachable", 5: "redirect", 8: "echo", 11: "time-exceeded"},
+	6: {1: "unreachable", 2: "too-big", 3: "time-exceeded", 128: "echo", 129: "reply"},
+}
+
+func icmpText(r *record.Record) string {
+	if name, ok := icmpNames[r.IPVersion][*r.ICMPType]; ok {
+		return name
+	}
+	return "type " + strconv.Itoa(*r.ICMPType)
+}
+
+// ID is the IP ID, or what IPv6 has in its place: the Identification of a fragment.
+func ID(r *record.Record) string {
+	switch {
+	case r.IPVersion != 6:
+		return strconv.Itoa(r.IPID)
+	case r.FragID != nil:
+		return strconv.Itoa(*r.FragID)
+	}
+	return ""
+}
+
+// Path is the nodes in order: "h1 > r1 > h2". Where copies parted, each branch
+// that did not arrive says so: "h1 > s1 > {h2, h3 ignored}".
+func Path(r *record.Record) string {
+	steps := make([]record.Step, len(r.Hops))
+	for i, hop := range r.Hops {
+		steps[i] = record.Step{Text: hop.Node + outcomeText(hop.Outcome), Arrow: gapArrow(&hop), Prev: r.PrevOf(i), Same: r.SameAs(i)}
+	}
+	if _, again, ok := r.Loop(); ok {
+		return record.PathText(steps[:again]) + LoopMark + TTLEnd(r)
+	}
+	return truncatedMark(r, record.PathText(steps))
+}
+
+// outcomeText is how a branch ended, where it did not arrive.
+func outcomeText(s record.State) string {
+	switch s {
+	case "", record.Delivered, record.Left:
+		return ""
+	case record.InFlight:
+		return " in flight"
+	}
+	return " " + string(s)
+}
+
+// TimedPath adds to each node its ports and the time inside it, to a port the time in
+// its queue, and to each link the time on it: "h1:e0 -3.4us> e0:r1(812ns):e1[2.1ms] -1.2us> e0:h2".
+func TimedPath(r *record.Record) string {
+	steps := make([]record.Step, len(r.Hops))
+	for i, hop := range r.Hops {
+		var b strings.Builder
+		steps[i] = record.Step{Prev: r.PrevOf(i), Same: -1}
+		steps[i].Arrow = gapArrow(&hop)
+		if hop.LinkNs != nil && i > 0 {
+			steps[i].Arrow = " -" + Duration(float64(*hop.LinkNs)) + "> "
+		}
+		if hop.InPort != "" {
+			b.WriteString(hop.InPort + ":")
+		}
+		b.WriteString(hop.Node)
+		if hop.NodeNs != nil {
+			b.WriteString("(" + Duration(float64(*hop.NodeNs)) + ")")
+		}
+		if hop.Port != "" {
+			b.WriteString(":" + hop.Port)
+		}
+		if hop.QueueNs != nil {
+			b.WriteString("[" + Duration(float64(*hop.QueueNs)) + "]")
+		}
+		b.WriteString(Said(&hop) + rewriteText(hop) + outcomeText(hop.Outcome))
+		steps[i].Text = b.String()
+	}
+	return truncatedMark(r, record.PathText(steps))
+}
+
+// rewriteText shows the addresses that a node changed (NAT).
+func rewriteText(hop record.Hop) string {
+	var parts []string
+	if hop.Src != "" || hop.Sport != nil {
+		parts = append(parts, "src="+Endpoint(hop.Src, hop.Sport))
+	}
+	if hop.Dst != "" || hop.Dport != nil {
+		parts = append(parts, "dst="+Endpoint(hop.Dst, hop.Dport))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "[" + strings.Join(parts, " ") + "]"
+}
+
+// truncatedMark shows that the history is not complete, unless the path says where.
+func truncatedMark(r *record.Record, path string) string {
+	if r.Unordered {
+		path += " (order not known)"
+	}
+	if r.Truncated && !slices.ContainsFunc(r.Hops, func(h record.Hop) bool { return h.Gap }) {
+		return path + aggregate.IncompleteMark
+	}
+	return path
+}
+
+// gapArrow leads to a hop before which others may be missing; "" if none are.
+func gapArrow(h *record.Hop) string {
+	if h.Gap {
+		return record.GapArrow
+	}
+	return ""
+}
+
+// TTLEnd is ", TTL used up" where that is how the packet ended: a router got it with a TTL of 1,
+// and did not send it on.
+func TTLEnd(r *record.Record) string {
+	if !answer.TTLUsedUp(r) {
+		return ""
+	}
+	return ", " + TTLName(r) + " used up"
+}
+
+// Loss says where and why a packet was lost, or freed after delivery: that was at
+// the end of its path, so that the reason will do unless all is asked for.
+func Loss(r *record.Record, wide bool) string {
+	drop := r.LocalDrop
+	switch {
+	case len(r.Losses) > 0:
+		return branchLossText(r, wide)
+	case r.Loss != nil:
+		return lossPlace(r.Loss)
+	case drop == nil:
+		return ""
+	case wide || drop.Reason == "" && drop.Function == "":
+		return "after delivery: " + lossPlace(drop)
+	case drop.Reason == "" || drop.Reason == "NOT_SPECIFIED" && drop.Function != "":
+		return "after delivery: " + drop.Function
+	}
+	return "after delivery: " + drop.Reason
+}
+
+// branchLossText lists where copies were lost, or freed after delivery; the others of
+// those only if all is asked for.
+func branchLossText(r *record.Record, wide bool) string {
+	var parts []string
+	for i := range r.Losses {
+		l := &r.Losses[i]
+		switch {
+		case !l.AfterDelivery:
+			parts = append(parts, lossPlace(&l.Loss))
+		case wide:
+			parts = append(parts, "after delivery: "+lossPlace(&l.Loss))
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+// lossPlace is "r2/e1 queue QDISC_DROP (tbf, __dev_queue_xmit)".
+func lossPlace(l *record.Loss) string {
+	text := l.Node
+	if l.Port != "" {
+		text += "/" + l.Port
+	}
+	text += " " + string(l.At)
+	if l.Reason != "" {
+		text += " " + l.Reason
+	}
+	var more []string
+	for _, s := range []string{l.Qdisc, l.Function} {
+		if s != "" {
+			more = append(more, s)
+		}
+	}
+	if len(more) > 0 {
+		text += " (" + strings.Join(more, ", ") + ")"
+	}
+	return text
+}
+
+// Said is what a switch has said of its queue and itself: " {queue 0: 12}".
+func Said(h *record.Hop) string {
+	var parts []string
+	if depth, ok := h.INT["queue_occ"]; ok {
+		parts = append(parts, fmt.Sprintf("queue %d: %d", h.INT["queue_id"], depth))
+	}
+	if latency, ok := h.INT["hop_latency"]; ok {
+		parts = append(parts, fmt.Sprintf("latency %d", latency))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return " {" + strings.Join(parts, ", ") + "}"
+}
+
+// TTLName is what IPv4 and IPv6 call it.
+func TTLName(r *record.Record) string {
+	if r.IPVersion == 6 {
+		return "hop limit"
+	}
+	return "TTL"
+}
+
+// LoopMark stands behind the first round of a path that goes round in a circle.
+const LoopMark = " > ...: loop"

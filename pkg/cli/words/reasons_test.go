@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package words
+
+import (
+	"fmt"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/pkg/host/symbols"
+)
+
+// Every reason that has words is one of the running kernel's.
+func TestReasons(t *testing.T) {
+	table := symbols.Load()
+	known := make(map[string]bool)
+	for code := range uint32(512) {
+		known[table.Reason(code)] = true
+	}
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		t.Fatal(err)
+	}
+	var major, minor int
+	if _, err := fmt.Sscanf(unix.ByteSliceToString(u.Release[:]), "%d.%d", &major, &minor); err != nil {
+		t.Fatal(err)
+	}
+	unknown := 0
+	for name := range Reasons {
+		if known[name] {
+			continue
+		}
+		if unknown++; major > 6 || major == 6 && minor >= 18 {
+			t.Errorf("this kernel has no reason %s", name)
+		}
+	}
+	// Older kernels lack some.
+	if unknown > len(Reasons)/2 {
+		t.Errorf("this kernel has only %d of %d reasons: %v", len(Reasons)-unknown, len(Reasons), table.Err())
+	}
+}
