@@ -17,6 +17,7 @@ import (
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/datapath"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/topo"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
@@ -74,6 +75,10 @@ func TestOnceLogger(t *testing.T) {
 	}
 	if lines() != 4 || !strings.Contains(out.String(), "/run/.aggregates0") {
 		t.Errorf("a full disk: %s", out.String())
+	}
+	// What kind an error is of is no cause.
+	if text := causes(fmt.Errorf("refresh: %w", fault.Usage.Errorf("‹hook› tcx"))); text != "‹hook› tcx" {
+		t.Errorf("wrong usage: %s", text)
 	}
 }
 

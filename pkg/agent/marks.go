@@ -203,7 +203,7 @@ func (m *marks) settle(ctx context.Context) {
 		for _, u := range uses {
 			if len(m.told) < maxTold && !m.told[u] {
 				m.told[u] = true
-				m.log.Warn(fmt.Sprintf("node %s has a rule that uses bits of the mark which radar carries there, as --carry says: attach with --carry auto, or with other bits",
+				m.log.Warn(fmt.Sprintf("node %s has a rule that uses bits of the mark which radar carries there, as ‹carry› says: attach with ‹carry› auto, or with other bits",
 					u.Node), "rule", u.What+": "+u.Text)
 			}
 		}
@@ -219,7 +219,7 @@ func (m *marks) settle(ctx context.Context) {
 	}
 	for _, g := range given {
 		if g.Apart != "" {
-			m.log.Warn(fmt.Sprintf("node %s uses bits of the mark, and has %s: stories end where packets enter it, as left, and begin anew where they leave it; detach it, or attach with --carry mark=MASK",
+			m.log.Warn(fmt.Sprintf("node %s uses bits of the mark, and has %s: stories end where packets enter it, as left, and begin anew where they leave it; detach it, or attach with ‹carry› mark=MASK",
 				g.Node, g.Apart), "rule", g.Why)
 			continue
 		}

@@ -153,6 +153,6 @@ func (w *watch) refresh(ctx context.Context) {
 	}
 	w.log.Info("topology changed", attrs...)
 	if len(changes.NodesGone) > 0 && w.empty() && !w.handle.Domain.WatchContainers {
-		w.log.Warn("no node is left: end the domain with radar detach")
+		w.log.Warn("no node is left: end the domain with «detach»")
 	}
 }

@@ -26,6 +26,7 @@ const otherNodes = "other"
 type exposition struct {
 	reports  *Reports
 	registry *prometheus.Registry
+	counters []*prometheus.Desc // of counters
 	hops     *prometheus.HistogramVec
 	flows    prometheus.Histogram
 	nodes    map[uint32]prometheus.Observer // nil: one of otherNodes; only observe's
@@ -48,6 +49,9 @@ func newExposition(r *Reports) *exposition {
 		reports: r, registry: prometheus.NewRegistry(), nodes: make(map[uint32]prometheus.Observer),
 		hops:  prometheus.NewHistogramVec(histogram("radar_int_hop_latency_seconds", "Time inside a node, of each hop that a report has it of."), []string{"node", "node_id"}),
 		flows: prometheus.NewHistogram(histogram("radar_int_flow_latency_seconds", "Sum of hop latencies, of each report in which every hop has one.")),
+	}
+	for _, c := range counters {
+		x.counters = append(x.counters, desc(c.name, r.server.face.Render(c.help)))
 	}
 	x.registry.MustRegister(x, x.hops, x.flows, collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return x
@@ -111,45 +115,45 @@ var (
 
 // counter is one of the collector's.
 type counter struct {
-	desc *prometheus.Desc
-	kind prometheus.ValueType
-	of   func(*collect.Info) uint64
+	name, help string
+	kind       prometheus.ValueType
+	of         func(*collect.Info) uint64
 }
 
 var counters = []counter{
-	{desc("collect_datagrams_total", "Datagrams, or packets of a capture file, that were looked at."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Counts.Packets }},
-	{desc("collect_rejected_total", "Datagrams that hold no report."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Counts.Rejected }},
-	{desc("collect_reports_total", "Reports."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Counts.Reports }},
-	{desc("collect_doubtful_total", "Datagrams with something odd."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Counts.Anomalous }},
-	{desc("collect_no_packet_total", "Reports that were to be kept, and quote no packet."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Counts.NoPacket }},
-	{desc("collect_records_total", "Records made of what is kept."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Counts.Records }},
-	{desc("collect_unordered_total", "Packets of which the order of the nodes is not known."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Counts.Unordered }},
-	{desc("collect_joined_total", "Postcards joined to a story of radar's own."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Counts.Joins.Joined }},
-	{desc("collect_join_stale_total", "Postcards whose quote has a number of another time."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Counts.Joins.Stale }},
-	{desc("collect_join_foreign_total", "Postcards whose quote has another packet's number."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Counts.Joins.Foreign }},
-	{desc("collect_join_unproven_total", "Postcards that quote too little to be joined."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Counts.Joins.Unproven }},
-	{desc("collect_join_off_path_total", "Postcards of nodes that the packet did not pass."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Counts.Joins.OffPath }},
-	{desc("collect_join_ambiguous_total", "Postcards of nodes that the packet passed more than once."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Counts.Joins.Ambiguous }},
-	{desc("collect_join_repeated_total", "Postcards of nodes that had sent one of the packet."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Counts.Joins.Repeated }},
-	{desc("collect_join_forgotten_total", "Postcards whose packet the ring has forgotten."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Counts.Joins.Forgotten }},
-	{desc("collect_alone_total", "Postcards of packets of which no other node sent one."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Counts.UnmatchedPostcards }},
-	{desc("collect_unchanged_total", "Reports without an event."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Metrics.Unchanged }},
-	{desc("collect_no_node_total", "Hops without a node id."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Metrics.NoNode }},
-	{desc("collect_table_full_total", "Values whose table was full."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Metrics.Full }},
-	{desc("collect_replaced_total", "Nodes of a flow that went for others: a flow has room for 64."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Metrics.Replaced }},
-	{desc("collect_aged_total", "Keys that nobody reported for long."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Metrics.Aged }},
-	{desc("collect_fell_total", "Datagrams that found the socket full."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.SocketDrops }},
-	{desc("collect_sources_forgotten_total", "Sources whose numbers are no longer followed: there were too many."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Forgotten }},
-	{desc("collect_not_kept_total", "Datagrams that were to be kept when the disk was full."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.NotKept }},
-	{desc("collect_unsaved_total", "Writes to the state directory that failed, the disk being full."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Unsaved }},
-	{desc("collect_values_left_out", "Values for which the state directory has no room (--keep-metrics)."), prometheus.GaugeValue, func(i *collect.Info) uint64 { return i.LeftOut }},
-	{desc("collect_refused_total", "Datagrams of sources that are not heard (--allow)."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Refused }},
-	{desc("collect_clock_faults_total", "Times between nodes that share a clock that cannot be: less than none, or more than a minute."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Counts.ClockFaults }},
-	{desc("collect_untimed_total", "Reports without a time, where theirs was asked for (--event-time report)."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Counts.Untimed }},
-	{desc("collect_skewed_total", "Reports whose time was further than --max-skew from when they came."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Counts.Skewed }},
-	{desc("collect_bugs_total", "Datagrams at which radar itself failed, and which it passed over."), prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Bugs }},
+	{"collect_datagrams_total", "Datagrams, or packets of a capture file, that were looked at.", prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Counts.Packets }},
+	{"collect_rejected_total", "Datagrams that hold no report.", prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Counts.Rejected }},
+	{"collect_reports_total", "Reports.", prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Counts.Reports }},
+	{"collect_doubtful_total", "Datagrams with something odd.", prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Counts.Anomalous }},
+	{"collect_no_packet_total", "Reports that were to be kept, and quote no packet.", prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Counts.NoPacket }},
+	{"collect_records_total", "Records made of what is kept.", prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Counts.Records }},
+	{"collect_unordered_total", "Packets of which the order of the nodes is not known.", prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Counts.Unordered }},
+	{"collect_joined_total", "Postcards joined to a story of radar's own.", prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Counts.Joins.Joined }},
+	{"collect_join_stale_total", "Postcards whose quote has a number of another time.", prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Counts.Joins.Stale }},
+	{"collect_join_foreign_total", "Postcards whose quote has another packet's number.", prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Counts.Joins.Foreign }},
+	{"collect_join_unproven_total", "Postcards that quote too little to be joined.", prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Counts.Joins.Unproven }},
+	{"collect_join_off_path_total", "Postcards of nodes that the packet did not pass.", prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Counts.Joins.OffPath }},
+	{"collect_join_ambiguous_total", "Postcards of nodes that the packet passed more than once.", prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Counts.Joins.Ambiguous }},
+	{"collect_join_repeated_total", "Postcards of nodes that had sent one of the packet.", prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Counts.Joins.Repeated }},
+	{"collect_join_forgotten_total", "Postcards whose packet the ring has forgotten.", prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Counts.Joins.Forgotten }},
+	{"collect_alone_total", "Postcards of packets of which no other node sent one.", prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Counts.UnmatchedPostcards }},
+	{"collect_unchanged_total", "Reports without an event.", prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Metrics.Unchanged }},
+	{"collect_no_node_total", "Hops without a node id.", prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Metrics.NoNode }},
+	{"collect_table_full_total", "Values whose table was full.", prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Metrics.Full }},
+	{"collect_replaced_total", "Nodes of a flow that went for others: a flow has room for 64.", prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Metrics.Replaced }},
+	{"collect_aged_total", "Keys that nobody reported for long.", prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Metrics.Aged }},
+	{"collect_fell_total", "Datagrams that found the socket full.", prometheus.CounterValue, func(i *collect.Info) uint64 { return i.SocketDrops }},
+	{"collect_sources_forgotten_total", "Sources whose numbers are no longer followed: there were too many.", prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Forgotten }},
+	{"collect_not_kept_total", "Datagrams that were to be kept when the disk was full.", prometheus.CounterValue, func(i *collect.Info) uint64 { return i.NotKept }},
+	{"collect_unsaved_total", "Writes to the state directory that failed, the disk being full.", prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Unsaved }},
+	{"collect_values_left_out", "Values for which the state directory has no room (‹keep-metrics›).", prometheus.GaugeValue, func(i *collect.Info) uint64 { return i.LeftOut }},
+	{"collect_refused_total", "Datagrams of sources that are not heard (‹allow›).", prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Refused }},
+	{"collect_clock_faults_total", "Times between nodes that share a clock that cannot be: less than none, or more than a minute.", prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Counts.ClockFaults }},
+	{"collect_untimed_total", "Reports without a time, where theirs was asked for (‹event-time› report).", prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Counts.Untimed }},
+	{"collect_skewed_total", "Reports whose time was further than ‹max-skew› from when they came.", prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Counts.Skewed }},
+	{"collect_bugs_total", "Datagrams at which radar itself failed, and which it passed over.", prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Bugs }},
 	// A report that comes late leaves the gap that it was in.
-	{desc("collect_gaps", "Reports that sources have numbered and that did not come."), prometheus.GaugeValue, func(i *collect.Info) uint64 { return i.Gaps }},
+	{"collect_gaps", "Reports that sources have numbered and that did not come.", prometheus.GaugeValue, func(i *collect.Info) uint64 { return i.Gaps }},
 }
 
 // Describe implements prometheus.Collector.
@@ -160,8 +164,8 @@ func (x *exposition) Describe(ch chan<- *prometheus.Desc) {
 	} {
 		ch <- d
 	}
-	for i := range counters {
-		ch <- counters[i].desc
+	for _, d := range x.counters {
+		ch <- d
 	}
 }
 
@@ -172,7 +176,7 @@ func (x *exposition) Collect(ch chan<- prometheus.Metric) {
 	}
 	info := x.reports.source.Info()
 	for i := range counters {
-		send(counters[i].desc, counters[i].kind, counters[i].of(&info))
+		send(x.counters[i], counters[i].kind, counters[i].of(&info))
 	}
 	for m, n := range info.Metrics.Events {
 		send(eventsDesc, prometheus.CounterValue, n, metrics.Metric(m).String())

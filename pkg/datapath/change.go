@@ -16,6 +16,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/host/clock"
 )
@@ -44,7 +45,7 @@ func (p *plan) attachChangeHook(undo *undo) error {
 	}
 	spec, err := bpfobj.LoadChange()
 	if err != nil {
-		return &kindError{kind: ErrLoad, text: "read BPF object", cause: err}
+		return fault.NotLoaded.Errorf("read BPF object: %w", err)
 	}
 	if err := sizeMaps(spec, p.blueprint.options, p.blueprint.layout); err != nil {
 		return err

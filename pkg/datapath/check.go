@@ -150,7 +150,7 @@ func (f Features) checkPins() Check {
 		c.Level, c.Detail = Fail, "no BPF file system at "+hook.BPFFS+", and this process has a mount namespace of its own: pins would not outlive it"
 		c.Fix = "run outside `ip netns exec`; in a container, bind-mount the host's " + hook.BPFFS
 	case f.BPFFS == "":
-		c.Detail = "not mounted at " + hook.BPFFS + "; radar attach mounts it"
+		c.Detail = "not mounted at " + hook.BPFFS + "; «attach» mounts it"
 	}
 	return c
 }
@@ -177,7 +177,7 @@ func (f Features) checkMemory() Check {
 	available := memAvailable()
 	c.Detail = fmt.Sprintf("%s available, a domain with %d slots takes %s", size(available), l.Slots, b.memory)
 	if b.memory.check(available) != nil {
-		c.Level, c.Fix = Warn, "attach with fewer --slots"
+		c.Level, c.Fix = Warn, "attach with fewer ‹slots›"
 	}
 	return c
 }

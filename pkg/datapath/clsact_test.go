@@ -10,6 +10,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/hook"
 )
 
@@ -40,7 +41,7 @@ func TestForeignFilterOfOurPriority(t *testing.T) {
 	addForeignFilter(t, l, hook.FilterPriority)
 	before := l.tc(chain...)
 	_, err := Attach(t.Context(), l.request(chain...))
-	if !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), "someone") || !strings.Contains(err.Error(), "r/e1") {
+	if !errors.Is(err, fault.Usage) || !strings.Contains(err.Error(), "someone") || !strings.Contains(err.Error(), "r/e1") {
 		t.Errorf("attach: %v", err)
 	}
 	l.wantNoFiles()
@@ -86,7 +87,7 @@ func TestIngressQdiscBlocks(t *testing.T) {
 	l.Run("r", "tc", "qdisc", "add", "dev", "e1", "ingress")
 	before := l.tc(chain...)
 	_, err := Attach(t.Context(), l.request(chain...))
-	if !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), "r/e1") || !strings.Contains(err.Error(), "ingress qdisc") {
+	if !errors.Is(err, fault.Usage) || !strings.Contains(err.Error(), "r/e1") || !strings.Contains(err.Error(), "ingress qdisc") {
 		t.Errorf("attach: %v", err)
 	}
 	if after := l.tc(chain...); after != before {

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/fault"
 )
 
 // HookCost is how long the programs of one kind of hook took, of all ports of a domain.
@@ -38,14 +39,14 @@ const statsSwitch = "/proc/sys/kernel/bpf_stats_enabled"
 // MeasureHooks lets the kernel measure programs for a moment, unless it does so already. That is
 // undone also if this process is killed: the kernel ends it with the descriptor.
 //
-// Errors: ErrUnsupported for lack of a right (CAP_SYS_ADMIN) or before Linux 5.8.
+// Errors: fault.Unsupported for lack of a right (CAP_SYS_ADMIN) or before Linux 5.8.
 func MeasureHooks(ctx context.Context) error {
 	if b, err := os.ReadFile(statsSwitch); err == nil && strings.TrimSpace(string(b)) == "1" {
 		return nil
 	}
 	on, err := ebpf.EnableStats(unix.BPF_STATS_RUN_TIME)
 	if err != nil {
-		return &kindError{kind: ErrUnsupported, cause: err, text: "let the kernel measure BPF programs"}
+		return fault.Unsupported.Errorf("let the kernel measure BPF programs: %w", err)
 	}
 	select {
 	case <-ctx.Done():

@@ -31,7 +31,7 @@ const (
 // Counter is one of the programs' counters, summed over the CPUs.
 type Counter struct {
 	Name  string `json:"name"`
-	Help  string `json:"help"` // one line
+	Help  string `json:"help"` // one line, with marks of pkg/fault
 	Group Group  `json:"group"`
 	Value uint64 `json:"value"`
 }
@@ -50,13 +50,13 @@ var counterText = [bpfobj.TcRdrCounterRDR_C_MAX]Counter{
 	bpfobj.TcRdrCounterRDR_C_NM_MALFORMED: {Name: "not_measured_malformed", Group: GroupNotMeasured,
 		Help: "packets whose headers do not add up"},
 	bpfobj.TcRdrCounterRDR_C_NM_NO_SLOT: {Name: "not_measured_no_slot", Group: GroupNotMeasured,
-		Help: "no slot was free: too many packets in flight (more --slots, shorter --timeout)"},
+		Help: "no slot was free: too many packets in flight (more ‹slots›, shorter ‹timeout›)"},
 	bpfobj.TcRdrCounterRDR_C_NM_SEGS: {Name: "not_measured_segs", Group: GroupNotMeasured,
 		Help: "GSO packets of more segments than are measured, not of plain TCP or UDP, or of IPv6 datagrams that begin alike"},
 	bpfobj.TcRdrCounterRDR_C_NM_KEY_IN_FLIGHT: {Name: "not_measured_key_in_flight", Group: GroupNotMeasured,
 		Help: "packets with DF clear, or with a TTL below 8, equal to one under way: addresses, ports, IP ID, first bytes of the payload"},
 	bpfobj.TcRdrCounterRDR_C_NM_KEYS_FULL: {Name: "not_measured_keys_full", Group: GroupNotMeasured,
-		Help: "the table of keys was full (more --keys)"},
+		Help: "the table of keys was full (more ‹keys›)"},
 	bpfobj.TcRdrCounterRDR_C_NM_LEASE: {Name: "not_measured_lease", Group: GroupNotMeasured,
 		Help: "the lease had ended: no agent renewed it"},
 	bpfobj.TcRdrCounterRDR_C_NM_WRITE: {Name: "not_measured_write", Group: GroupNotMeasured,
@@ -64,7 +64,7 @@ var counterText = [bpfobj.TcRdrCounterRDR_C_MAX]Counter{
 	bpfobj.TcRdrCounterRDR_C_NM_VLAN_DEPTH: {Name: "not_measured_vlan_depth", Group: GroupNotMeasured,
 		Help: "packets under more than two VLAN tags"},
 	bpfobj.TcRdrCounterRDR_C_NM_WATCH: {Name: "not_measured_watch", Group: GroupNotMeasured,
-		Help: "packets that the expression of --watch does not match"},
+		Help: "packets that the expression of ‹watch› does not match"},
 	bpfobj.TcRdrCounterRDR_C_NM_NEIGHBOUR: {Name: "not_measured_neighbour", Group: GroupNotMeasured,
 		Help: "IPv6 neighbour and router discovery, MLD: what the nodes of one link tell each other"},
 	bpfobj.TcRdrCounterRDR_C_NM_EXTENSIONS: {Name: "not_measured_extensions", Group: GroupNotMeasured,
@@ -80,9 +80,9 @@ var counterText = [bpfobj.TcRdrCounterRDR_C_MAX]Counter{
 	bpfobj.TcRdrCounterRDR_C_FOREIGN_MARK: {Name: "foreign_mark", Group: GroupNotice,
 		Help: "marks in our bits that are not ours; left as they are"},
 	bpfobj.TcRdrCounterRDR_C_MARK_BUSY: {Name: "mark_busy", Group: GroupNotice,
-		Help: "packets that came in with our mark bits in use (another --carry mark=MASK)"},
+		Help: "packets that came in with our mark bits in use (another ‹carry› mark=MASK)"},
 	bpfobj.TcRdrCounterRDR_C_EVENT_FULL: {Name: "event_full", Group: GroupNotice,
-		Help: "events that did not fit into a slot (more --max-hops)"},
+		Help: "events that did not fit into a slot (more ‹max-hops›)"},
 	bpfobj.TcRdrCounterRDR_C_TTL_UNDERFLOW: {Name: "ttl_underflow", Group: GroupNotice,
 		Help: "packets whose TTL was lowered more often than it could be; restored with TTL 1"},
 	bpfobj.TcRdrCounterRDR_C_QUOTE_RESTORED: {Name: "quote_restored", Group: GroupNotice,
@@ -102,13 +102,13 @@ var counterText = [bpfobj.TcRdrCounterRDR_C_MAX]Counter{
 	bpfobj.TcRdrCounterRDR_C_RESTORE_FAILED: {Name: "restore_failed", Group: GroupNotice,
 		Help: "packets of ours whose header could not be restored"},
 	bpfobj.TcRdrCounterRDR_C_QUEUE_UNSEEN: {Name: "queue_unseen", Group: GroupNotice,
-		Help: "waits in queues that did not fit into a slot (more --max-hops)"},
+		Help: "waits in queues that did not fit into a slot (more ‹max-hops›)"},
 	bpfobj.TcRdrCounterRDR_C_NOT_HERE: {Name: "not_here", Group: GroupNotice,
 		Help: "marks and headers of packets of ours that were elsewhere: made by a node's process, measured as packets of their own"},
 	bpfobj.TcRdrCounterRDR_C_NODE_CHANGED: {Name: "node_changed", Group: GroupNotice,
 		Help: "times that an interface came or went, and ports restored packets until that was followed"},
 	bpfobj.TcRdrCounterRDR_C_UNSENT: {Name: "unsent", Group: GroupNotice,
-		Help: "packets that a node dropped itself before they were sent (its rules, no answer to ARP); radar loss says which"},
+		Help: "packets that a node dropped itself before they were sent (its rules, no answer to ARP); «loss» says which"},
 	bpfobj.TcRdrCounterRDR_C_UNSENT_FULL: {Name: "unsent_full", Group: GroupNotice,
 		Help: "of these, packets of which only the number is known: too many flows and places"},
 	bpfobj.TcRdrCounterRDR_C_CONTENT_CHANGED: {Name: "content_changed", Group: GroupNotice,

@@ -18,68 +18,28 @@ package datapath
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/host/kernel"
 )
-
-// ErrUnsupported says that the kernel or the process lacks something: a feature,
-// a capability, a file system. `radar check` tells what.
-var ErrUnsupported = errors.New("not supported here")
-
-// ErrLoad says that the kernel refused a map or a program. Where the verifier
-// did, errors.As finds an *ebpf.VerifierError with the log.
-var ErrLoad = errors.New("load BPF")
-
-// ErrUsage marks what the user can only mend by asking for something else.
-var ErrUsage = errors.New("usage")
 
 // ErrDetaching says that the domain is being detached: no lease is given.
 var ErrDetaching = errors.New("domain is being detached")
 
-// kindError is an error with a text of its own that is also one of the above.
-type kindError struct {
-	kind  error
-	text  string
-	cause error
-}
-
-func (e *kindError) Error() string {
-	if e.cause == nil {
-		return e.text
-	}
-	return e.text + ": " + e.cause.Error()
-}
-
-func (e *kindError) Unwrap() []error {
-	if e.cause == nil {
-		return []error{e.kind}
-	}
-	return []error{e.kind, e.cause}
-}
-
-func usagef(format string, args ...any) error {
-	return &kindError{kind: ErrUsage, text: fmt.Sprintf(format, args...)}
-}
-
-func unsupportedf(format string, args ...any) error {
-	return &kindError{kind: ErrUnsupported, text: fmt.Sprintf(format, args...)}
-}
-
 // bpfError says what a failed call to the kernel's BPF means: a missing right or
-// feature is ErrUnsupported, everything else ErrLoad.
+// feature is fault.Unsupported, everything else fault.NotLoaded.
 func bpfError(what string, err error) error {
 	var verifier *ebpf.VerifierError
 	switch {
 	case errors.As(err, &verifier):
-		return &kindError{kind: ErrLoad, text: what, cause: err}
+		return fault.NotLoaded.Errorf("%s: %w", what, err)
 	case errors.Is(err, ebpf.ErrNotSupported):
-		return &kindError{kind: ErrUnsupported, text: what, cause: err}
+		return fault.Unsupported.Errorf("%s: %w", what, err)
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
-		return &kindError{kind: ErrUnsupported, text: what + ": " + kernel.MissingRights(), cause: err}
+		return fault.Unsupported.Errorf("%s: %s: %w", what, kernel.MissingRights(), err)
 	}
-	return &kindError{kind: ErrLoad, text: what, cause: err}
+	return fault.NotLoaded.Errorf("%s: %w", what, err)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/topo"
 )
@@ -46,11 +47,11 @@ type DetachResult struct {
 // timeout; ctx ending only cuts the wait short), takes the programs off, and, if
 // no node is left (unless Keep says otherwise), removes pins, maps and the description. It copes with whatever
 // is missing or damaged, so it also cleans up after a killed attach. Nothing at all
-// there is domain.ErrNotAttached; a node that is not in the domain ErrUsage. A domain that a
+// there is domain.ErrNotAttached; a node that is not in the domain fault.Usage. A domain that a
 // living process keeps by another state directory is left alone.
 func Detach(ctx context.Context, req DetachRequest) (*DetachResult, error) {
 	if err := domain.CheckName(req.Domain); err != nil {
-		return nil, usagef("%v", err)
+		return nil, fault.Usage.Errorf("%v", err)
 	}
 	if _, err := domain.Load(req.Domain); errors.Is(err, domain.ErrNotAttached) && !pinsExist(req.Domain) {
 		// Without making a state directory for it, or waiting for who attaches it.
@@ -105,7 +106,7 @@ func checkDetached(d *domain.Domain, names []string) error {
 	}
 	for _, name := range names {
 		if !slices.Contains(have, name) && d.VMNamed(name) == nil {
-			return usagef("domain %q has no node %s; it has: %s", d.Name, name, strings.Join(have, ", "))
+			return fault.Usage.Errorf("domain %q has no node %s; it has: %s", d.Name, name, strings.Join(have, ", "))
 		}
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/fault"
 )
 
 func TestDetachNodes(t *testing.T) {
@@ -19,7 +20,7 @@ func TestDetachNodes(t *testing.T) {
 		before := l.tc("b")
 		l.attach(chain...)
 		objects := l.objects()
-		if _, err := Detach(t.Context(), DetachRequest{Domain: l.domain, Nodes: []string{"nobody"}}); !errors.Is(err, ErrUsage) {
+		if _, err := Detach(t.Context(), DetachRequest{Domain: l.domain, Nodes: []string{"nobody"}}); !errors.Is(err, fault.Usage) {
 			t.Errorf("detach of a node that is not there: %v", err)
 		}
 		if r := l.detach("b"); r.Nodes != 1 || r.Ports != 1 || r.Ended || len(r.Warnings) > 0 {

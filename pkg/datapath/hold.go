@@ -88,7 +88,7 @@ func heldElsewhere(name string) error {
 		case !found:
 			return fmt.Errorf("domain %q is kept by process %d, with a state directory that is not known: detach it as that process was started, or end the process first", name, pid)
 		case found && state != "":
-			return fmt.Errorf("domain %q is kept by process %d, which has the state directory %s and not %s (detach it with: RADAR_STATE_DIR=%s radar detach --domain %s)",
+			return fmt.Errorf("domain %q is kept by process %d, which has the state directory %s and not %s (detach it with: RADAR_STATE_DIR=%s «detach ‹domain› %s»)",
 				name, pid, state, statedir.Root(), state, name)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/host/kernel"
 )
@@ -25,15 +26,15 @@ var directions = [2]direction{
 func chooseHook(want string, f Features) (string, error) {
 	switch {
 	case want == HookTCX && !f.TCX:
-		return "", unsupportedf("this kernel (%s) has no TCX, which came with Linux 6.6: use --hook auto or clsact", f.Kernel)
+		return "", fault.Unsupported.Errorf("this kernel (%s) has no TCX, which came with Linux 6.6: use ‹hook› auto or clsact", f.Kernel)
 	case want == HookClsact && !f.Clsact:
-		return "", unsupportedf("this kernel (%s) has no clsact with BPF: modprobe sch_ingress cls_bpf, or use --hook auto", f.Kernel)
+		return "", fault.Unsupported.Errorf("this kernel (%s) has no clsact with BPF: modprobe sch_ingress cls_bpf, or use ‹hook› auto", f.Kernel)
 	case want == HookTCX, want == HookAuto && f.TCX:
 		return HookTCX, nil
 	case f.Clsact:
 		return HookClsact, nil
 	}
-	return "", unsupportedf("this kernel (%s) has neither TCX nor clsact with BPF: see radar check", f.Kernel)
+	return "", fault.Unsupported.Errorf("this kernel (%s) has neither TCX nor clsact with BPF: see «check»", f.Kernel)
 }
 
 // at is one of a port's hooks, with what the domain's program there is known by.
@@ -126,17 +127,17 @@ func linkError(what string, err error) error {
 	}
 	switch e.Kind {
 	case hook.ErrUnsupported:
-		return &kindError{kind: ErrUnsupported, text: text, cause: e.Cause}
+		return fault.Unsupported.Errorf("%s: %w", text, e.Cause)
 	case hook.ErrPermission:
-		return &kindError{kind: ErrUnsupported, text: text + ": " + kernel.MissingRights(), cause: e.Cause}
+		return fault.Unsupported.Errorf("%s: %s: %w", text, kernel.MissingRights(), e.Cause)
 	}
-	return &kindError{kind: ErrLoad, text: text, cause: e.Cause}
+	return fault.NotLoaded.Errorf("%s: %w", text, e.Cause)
 }
 
 // qdiscError is what an error of making the qdisc for filters means to the user.
 func qdiscError(err error) error {
 	if errors.Is(err, hook.ErrBusy) {
-		return usagef("an ingress qdisc is in the place of clsact: remove it (tc qdisc del dev IF ingress), or use --hook tcx")
+		return fault.Usage.Errorf("an ingress qdisc is in the place of clsact: remove it (tc qdisc del dev IF ingress), or use ‹hook› tcx")
 	}
 	return direction{}.failed(err)
 }
@@ -158,11 +159,11 @@ func (d direction) failed(err error) error {
 	}
 	switch e.Kind {
 	case hook.ErrBusy:
-		return usagef("the %s hook already has a filter of priority %d (%s): give that one another priority, or use --hook tcx", d.name, hook.FilterPriority, e.By)
+		return fault.Usage.Errorf("the %s hook already has a filter of priority %d (%s): give that one another priority, or use ‹hook› tcx", d.name, hook.FilterPriority, e.By)
 	case hook.ErrPermission:
-		return &kindError{kind: ErrUnsupported, text: text + ": " + kernel.MissingRights(), cause: e.Cause}
+		return fault.Unsupported.Errorf("%s: %s: %w", text, kernel.MissingRights(), e.Cause)
 	case hook.ErrUnsupported:
-		return &kindError{kind: ErrUnsupported, text: text + " (modprobe sch_ingress cls_bpf)", cause: e.Cause}
+		return fault.Unsupported.Errorf("%s (modprobe sch_ingress cls_bpf): %w", text, e.Cause)
 	}
 	return fmt.Errorf("%s: %w", text, e.Cause)
 }

@@ -25,7 +25,7 @@ func (p *plan) fitHops() error {
 		p.warnHops(longest, "a domain keeps its slots: detach it and attach all nodes at once for larger ones")
 		return nil
 	case p.blueprint.options.MaxHops != 0:
-		p.warnHops(longest, fmt.Sprintf("use --max-hops %d, or leave it out", min(longest, maxHops(maxLines*lineBytes))))
+		p.warnHops(longest, fmt.Sprintf("use ‹max-hops› %d, or leave it out", min(longest, maxHops(maxLines*lineBytes))))
 		return nil
 	}
 	was := *p.blueprint.layout
@@ -36,7 +36,7 @@ func (p *plan) fitHops() error {
 		return err
 	}
 	if err := b.memory.check(memAvailable()); err != nil {
-		p.warnHops(longest, fmt.Sprintf("slots of %d bytes would need more memory than there is: use fewer --slots", larger.SlotBytes))
+		p.warnHops(longest, fmt.Sprintf("slots of %d bytes would need more memory than there is: use fewer ‹slots›", larger.SlotBytes))
 		return nil
 	}
 	p.blueprint, d.Options.SlotBytes = b, larger.SlotBytes
@@ -45,7 +45,7 @@ func (p *plan) fitHops() error {
 		return nil
 	}
 	p.result.Warnings = append(p.result.Warnings, fmt.Sprintf(
-		"the longest path has %d nodes: a slot has %d bytes for that, instead of %d (--max-hops decides otherwise)",
+		"the longest path has %d nodes: a slot has %d bytes for that, instead of %d (‹max-hops› decides otherwise)",
 		longest, larger.SlotBytes, was.SlotBytes))
 	return nil
 }

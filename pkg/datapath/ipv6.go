@@ -30,7 +30,7 @@ func (p *plan) chooseIPv6(ctx context.Context, d *domain.Domain) error {
 		return p.blueprint.setIPv6(o.IPv6)
 	}
 	if len(users) > 0 {
-		p.warn(fmt.Sprintf("packets of one IPv6 flow are taken for many flows, because radar rewrites the flow label, which is used by %s: detach, and attach with --ipv6 key", strings.Join(users, ", ")))
+		p.warn(fmt.Sprintf("packets of one IPv6 flow are taken for many flows, because radar rewrites the flow label, which is used by %s: detach, and attach with ‹ipv6› key", strings.Join(users, ", ")))
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ func TestChooseIPv6(t *testing.T) {
 		{plain, IPv6Key, IPv6Key, nil, "", 2},
 		{plain, IPv6Off, IPv6Off, nil, "", 0},
 		{queues, IPv6Auto, IPv6Key, hashes, "found by key, its header bits stay as they are: the flow label is used by " + hashes[0], 2},
-		{queues, IPv6Label, IPv6Label, nil, "attach with --ipv6 key", 1},
+		{queues, IPv6Label, IPv6Label, nil, "attach with ‹ipv6› key", 1},
 		{queues, IPv6Key, IPv6Key, nil, "", 2},
 	} {
 		var specs []topo.NodeSpec

@@ -9,6 +9,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/fault"
 )
 
 // Layout is what follows from the options: where the slot index stands in the
@@ -63,7 +64,7 @@ const (
 	maxIndexBits = noDSCPLimit + maxDSCPBits
 )
 
-// Layout checks the options and derives the numbers. It refuses with ErrUsage.
+// Layout checks the options and derives the numbers. It refuses with fault.Usage.
 func (o Options) Layout() (*Layout, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -94,7 +95,7 @@ func (o Options) layoutFor(cpus int) (*Layout, error) {
 	if mask != 0 {
 		l.setMark(mask)
 	} else {
-		l.warn("with --carry header nodes see rewritten TTL, DSCP and IP ID: routing, queueing and firewall rules that look at them behave differently")
+		l.warn("with ‹carry› header nodes see rewritten TTL, DSCP and IP ID: routing, queueing and firewall rules that look at them behave differently")
 	}
 	l.setBlock(cpus)
 	return l, nil
@@ -123,7 +124,7 @@ func (l *Layout) warn(text string) { l.Warnings = append(l.Warnings, text) }
 func (l *Layout) setHops(hops int, ipv6 bool) error {
 	most := maxHops(maxLines * lineBytes)
 	if hops < minHops || hops > most {
-		return usagef("--max-hops %d: use %d to %d, or 0 for as many as the longest path has", hops, minHops, most)
+		return fault.Usage.Errorf("‹max-hops› %d: use %d to %d, or 0 for as many as the longest path has", hops, minHops, most)
 	}
 	need := 2*hops - 2 + lossCells
 	if ipv6 {
@@ -158,17 +159,17 @@ func (l *Layout) setGUID(guidBits string) error {
 		return nil
 	case "auto":
 		if need > maxIndexBits {
-			return usagef("--slots %d needs %d header bits, --guid-bits auto has %d: use --guid-bits paper or fewer slots", l.Slots, need, maxIndexBits)
+			return fault.Usage.Errorf("‹slots› %d needs %d header bits, ‹guid-bits› auto has %d: use ‹guid-bits› paper or fewer slots", l.Slots, need, maxIndexBits)
 		}
 		l.setBands(max(need, noDSCPLimit))
 		return nil
 	}
 	n, err := strconv.Atoi(guidBits)
 	if err != nil || n < 12 || n > maxIndexBits {
-		return usagef("--guid-bits %q: use auto, 12 to %d, or paper", guidBits, maxIndexBits)
+		return fault.Usage.Errorf("‹guid-bits› %q: use auto, 12 to %d, or paper", guidBits, maxIndexBits)
 	}
 	if n < need {
-		return usagef("--guid-bits %d is too few: %d slots need %d", n, l.Slots, need)
+		return fault.Usage.Errorf("‹guid-bits› %d is too few: %d slots need %d", n, l.Slots, need)
 	}
 	l.setBands(n)
 	return nil
@@ -202,7 +203,7 @@ func (l *Layout) setPaperBands() {
 	for band := range l.Bands {
 		l.addBand(band, 255-band, 1)
 	}
-	l.warn("--guid-bits paper uses low bits of the DSCP, which queues behind an egress hook see, and knows a packet whose TTL was lowered between two ports by its content alone")
+	l.warn("‹guid-bits› paper uses low bits of the DSCP, which queues behind an egress hook see, and knows a packet whose TTL was lowered between two ports by its content alone")
 }
 
 func (l *Layout) addBand(band, first, width uint32) {

@@ -4,7 +4,6 @@ package datapath
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"github.com/cilium/ebpf/rlimit"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/fault"
 )
 
 // Prefixes: of the constants in bpf/backpack/config.h, and of our maps in the kernel.
@@ -86,7 +86,7 @@ func newBlueprint(o Options, l *Layout, f Features) (*blueprint, error) {
 		}
 		spec, err := obj.load()
 		if err != nil {
-			return nil, &kindError{kind: ErrLoad, text: "read BPF object", cause: err}
+			return nil, fault.NotLoaded.Errorf("read BPF object: %w", err)
 		}
 		if err := setConstants(spec, consts, used); err != nil {
 			return nil, err
@@ -97,7 +97,7 @@ func newBlueprint(o Options, l *Layout, f Features) (*blueprint, error) {
 		b.specs = append(b.specs, spec)
 	}
 	if o.Watch != "" && len(o.WatchProgram) == 0 {
-		return nil, usagef("--watch %q: the expression was not compiled", o.Watch)
+		return nil, fault.Usage.Errorf("‹watch› %q: the expression was not compiled", o.Watch)
 	}
 	if len(o.WatchProgram) > 0 {
 		if err := SetWatch(b.specs[0], o.WatchProgram); err != nil {
@@ -117,7 +117,7 @@ func (b *blueprint) setIPv6(mode string) error {
 	for _, spec := range b.specs {
 		if v := spec.Variables[constIP6]; v != nil {
 			if err := v.Set(uint8(ip6Modes[mode])); err != nil {
-				return &kindError{kind: ErrLoad, text: "set constant " + constIP6, cause: err}
+				return fault.NotLoaded.Errorf("set constant %s: %w", constIP6, err)
 			}
 		}
 	}
@@ -146,7 +146,7 @@ func constantsOf(o Options, l *Layout, f Features, quiet quietFuncs, keys HashKe
 func checkUsed(consts map[string]any, used map[string]bool) error {
 	for _, name := range slices.Sorted(maps.Keys(consts)) {
 		if !used[name] {
-			return &kindError{kind: ErrLoad, text: fmt.Sprintf("no BPF object has the constant %s: rebuild radar", name)}
+			return fault.NotLoaded.Errorf("no BPF object has the constant %s: rebuild radar", name)
 		}
 	}
 	return nil
@@ -168,10 +168,10 @@ func setConstants(spec *ebpf.CollectionSpec, consts map[string]any, used map[str
 		}
 		value, ok := consts[name]
 		if !ok {
-			return &kindError{kind: ErrLoad, text: fmt.Sprintf("the BPF object has a constant %s that radar does not set: rebuild radar", name)}
+			return fault.NotLoaded.Errorf("the BPF object has a constant %s that radar does not set: rebuild radar", name)
 		}
 		if err := v.Set(value); err != nil {
-			return &kindError{kind: ErrLoad, text: "set constant " + name, cause: err}
+			return fault.NotLoaded.Errorf("set constant %s: %w", name, err)
 		}
 		used[name] = true
 	}
@@ -192,7 +192,7 @@ func sizeMaps(spec *ebpf.CollectionSpec, o Options, l *Layout) error {
 		}
 	}
 	if spec.Maps[bpfobj.TcMapRing] == nil {
-		return &kindError{kind: ErrLoad, text: "the BPF object has no ring: rebuild radar"}
+		return fault.NotLoaded.Errorf("the BPF object has no ring: rebuild radar")
 	}
 	return nil
 }
@@ -203,8 +203,7 @@ func kernelName(name string) string { return name[:min(len(name), maxKernelName)
 // locked memory of their user, whose other domains may have used up a small limit.
 func raiseMemlock() error {
 	if err := rlimit.RemoveMemlock(); err != nil {
-		return &kindError{kind: ErrUnsupported, cause: err,
-			text: "raise the limit of locked memory (this kernel counts maps against it; ulimit -l unlimited, or CAP_SYS_RESOURCE)"}
+		return fault.Unsupported.Errorf("raise the limit of locked memory (this kernel counts maps against it; ulimit -l unlimited, or CAP_SYS_RESOURCE): %w", err)
 	}
 	return nil
 }
@@ -257,7 +256,7 @@ func (l *loaded) add(spec *ebpf.CollectionSpec) error {
 func (l *loaded) init(layout *Layout, keys HashKeys) error {
 	progs := l.maps[bpfobj.TcMapProgs]
 	if progs == nil {
-		return &kindError{kind: ErrLoad, text: "the BPF object lacks a map: rebuild radar"}
+		return fault.NotLoaded.Errorf("the BPF object lacks a map: rebuild radar")
 	}
 	if err := l.startRing(layout, keys); err != nil {
 		return err
@@ -271,7 +270,7 @@ func (l *loaded) init(layout *Layout, keys HashKeys) error {
 	} {
 		p := l.progs[name]
 		if p == nil {
-			return &kindError{kind: ErrLoad, text: fmt.Sprintf("the BPF object lacks program %s: rebuild radar", name)}
+			return fault.NotLoaded.Errorf("the BPF object lacks program %s: rebuild radar", name)
 		}
 		if err := progs.Put(uint32(index), p); err != nil {
 			return bpfError("fill program array", err)

@@ -18,6 +18,7 @@ import (
 	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/fault"
 )
 
 func newTestBlueprint(t *testing.T, o Options) *blueprint {
@@ -88,7 +89,7 @@ func TestConstantsMustMatch(t *testing.T) {
 			return spec, err
 		}}}
 		_, err := newBlueprint(o, l, Features{CPUs: 2})
-		if !errors.Is(err, ErrLoad) || !strings.Contains(err.Error(), "cfg_") {
+		if !errors.Is(err, fault.NotLoaded) || !strings.Contains(err.Error(), "cfg_") {
 			t.Errorf("a constant is %s: %v", what, err)
 		}
 	}
@@ -167,7 +168,7 @@ func TestVerifierError(t *testing.T) {
 	_, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.SchedCLS, Instructions: asm.Instructions{asm.Return()}})
 	err = bpfError("load programs", err)
 	var verifier *ebpf.VerifierError
-	if !errors.Is(err, ErrLoad) || errors.Is(err, ErrUnsupported) || !errors.As(err, &verifier) || len(verifier.Log) == 0 {
+	if !errors.Is(err, fault.NotLoaded) || errors.Is(err, fault.Unsupported) || !errors.As(err, &verifier) || len(verifier.Log) == 0 {
 		t.Errorf("what the verifier refuses: %v", err)
 	}
 }
@@ -175,10 +176,10 @@ func TestVerifierError(t *testing.T) {
 // The kinds that exit codes are made of.
 func TestErrorKinds(t *testing.T) {
 	for cause, kind := range map[error]error{
-		unix.EPERM:           ErrUnsupported,
-		unix.EACCES:          ErrUnsupported,
-		ebpf.ErrNotSupported: ErrUnsupported,
-		unix.ENOMEM:          ErrLoad,
+		unix.EPERM:           fault.Unsupported,
+		unix.EACCES:          fault.Unsupported,
+		ebpf.ErrNotSupported: fault.Unsupported,
+		unix.ENOMEM:          fault.NotLoaded,
 	} {
 		err := bpfError("do it", fmt.Errorf("wrapped: %w", cause))
 		if !errors.Is(err, kind) || !errors.Is(err, cause) || !strings.HasPrefix(err.Error(), "do it") {

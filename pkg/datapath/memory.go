@@ -11,6 +11,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/fault"
 )
 
 // Memory is what a domain takes of the kernel's memory, in bytes. It is fixed at
@@ -86,10 +87,10 @@ func align8(n uint64) uint64 { return (n + 7) &^ 7 }
 // than three quarters of the memory that is available (0: not known).
 func (m Memory) check(available uint64) error {
 	if m.Ring > maxRingBytes {
-		return usagef("the ring would take %s, of which at most 4 GiB can be mapped: use fewer --slots or --max-hops", size(m.Ring))
+		return fault.Usage.Errorf("the ring would take %s, of which at most 4 GiB can be mapped: use fewer ‹slots› or ‹max-hops›", size(m.Ring))
 	}
 	if available != 0 && m.Total() > available/4*3 {
-		return usagef("this would take %s of memory, %s are available and a quarter of that must stay free: use fewer --slots or --max-hops", size(m.Total()), size(available))
+		return fault.Usage.Errorf("this would take %s of memory, %s are available and a quarter of that must stay free: use fewer ‹slots› or ‹max-hops›", size(m.Total()), size(available))
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/topo"
 )
 
@@ -138,7 +139,7 @@ func (c *change) checkNumbers(t *topo.Topology, nodeIDs []uint16, portIDs [][]ui
 			continue
 		}
 		if !n.Auto && (nodeIDs[i] == 0 || slices.Contains(c.addedNodes, nodeIDs[i])) {
-			return usagef("node %s: %s", n.Name, c.whyUnnumbered())
+			return fault.Usage.Errorf("node %s: %s", n.Name, c.whyUnnumbered())
 		}
 		if node := c.next.NodeByID(nodeIDs[i]); node != nil && !node.Auto && (node.Header != "" || c.next.Options.MarkMask == 0) {
 			c.takeOut(node, portIDs[i])

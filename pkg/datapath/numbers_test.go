@@ -11,6 +11,7 @@ import (
 
 	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/fault"
 )
 
 // useUp makes the domain one that has had this many nodes and ports.
@@ -68,7 +69,7 @@ func TestPortNumbersUsedUp(t *testing.T) {
 		}
 		l.Add("late")
 		l.Veth("late", "e0", "b", "e2")
-		if _, err := Attach(t.Context(), l.request("late")); !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), "node late: domain") {
+		if _, err := Attach(t.Context(), l.request("late")); !errors.Is(err, fault.Usage) || !strings.Contains(err.Error(), "node late: domain") {
 			t.Errorf("attach of a further node: %v", err)
 		}
 		l.wantFlags("a/x0 "+edgePort, "b/e0 "+internalPort, "r/e1 "+internalPort)
@@ -104,7 +105,7 @@ func TestNodeNumbersUsedUp(t *testing.T) {
 	}
 	l.Add("c")
 	l.plug("c", "10.0.0.9")
-	if _, err := Attach(t.Context(), l.request("c")); !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), "node c: domain") ||
+	if _, err := Attach(t.Context(), l.request("c")); !errors.Is(err, fault.Usage) || !strings.Contains(err.Error(), "node c: domain") ||
 		!strings.Contains(err.Error(), "has had 4095 nodes") {
 		t.Errorf("attach of a further node: %v", err)
 	}

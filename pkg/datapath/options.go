@@ -13,6 +13,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/hook"
 )
 
@@ -75,26 +76,26 @@ func DefaultOptions() Options {
 	}
 }
 
-// check refuses (ErrUsage) what lies outside the limits.
+// check refuses (fault.Usage) what lies outside the limits.
 func (o Options) check() error {
 	switch {
 	case o.Slots < minSlots || o.Slots > maxSlots:
-		return usagef("--slots %d: use a power of two from %d to %d", o.Slots, minSlots, maxSlots)
+		return fault.Usage.Errorf("‹slots› %d: use a power of two from %d to %d", o.Slots, minSlots, maxSlots)
 	case bits.OnesCount32(o.Slots) != 1:
-		return usagef("--slots %d is no power of two: the next one is %d", o.Slots, uint32(1)<<bits.Len32(o.Slots))
+		return fault.Usage.Errorf("‹slots› %d is no power of two: the next one is %d", o.Slots, uint32(1)<<bits.Len32(o.Slots))
 	case o.Timeout < domain.MinTimeout || o.Timeout > domain.MaxTimeout:
-		return usagef("--timeout %v: use 100ms to 15m", o.Timeout)
+		return fault.Usage.Errorf("‹timeout› %v: use 100ms to 15m", o.Timeout)
 	case o.MinAge < 0 || o.MinAge > o.Timeout:
-		return usagef("minimum age %v: use 0 to the timeout, %v", o.MinAge, o.Timeout)
+		return fault.Usage.Errorf("minimum age %v: use 0 to the timeout, %v", o.MinAge, o.Timeout)
 	case o.Lease < 0 || (o.Lease > 0 && o.Lease < time.Second):
-		return usagef("--lease %v: use at least 1s, or 0 for a lease that never ends", o.Lease)
+		return fault.Usage.Errorf("‹lease› %v: use at least 1s, or 0 for a lease that never ends", o.Lease)
 	case o.Keys < minKeys || o.Keys > maxKeys:
-		return usagef("keys %d: use %d to %d", o.Keys, minKeys, maxKeys)
+		return fault.Usage.Errorf("keys %d: use %d to %d", o.Keys, minKeys, maxKeys)
 	case o.Hook != HookAuto && o.Hook != HookTCX && o.Hook != HookClsact:
-		return usagef("--hook %q: use auto, tcx or clsact", o.Hook)
+		return fault.Usage.Errorf("‹hook› %q: use auto, tcx or clsact", o.Hook)
 	}
 	if _, ok := ip6Modes[o.IPv6]; !ok {
-		return usagef("--ipv6 %q: use auto, label, key or off", o.IPv6)
+		return fault.Usage.Errorf("‹ipv6› %q: use auto, label, key or off", o.IPv6)
 	}
 	return nil
 }
@@ -109,21 +110,21 @@ func parseCarry(carry string, slots uint32) (uint32, error) {
 	case carry == CarryHeader:
 		return 0, nil
 	case kind != CarryMark && carry != CarryAuto:
-		return 0, usagef("--carry %q: use auto, mark, mark=MASK or header", carry)
+		return 0, fault.Usage.Errorf("‹carry› %q: use auto, mark, mark=MASK or header", carry)
 	case !hasArg:
 		return ^uint32(0) << (32 - need), nil
 	}
 	m, err := strconv.ParseUint(arg, 0, 32)
 	if err != nil {
-		return 0, usagef("--carry %q: %q is no 32-bit mask such as 0x%08x", carry, arg, ^uint32(0)<<(32-need))
+		return 0, fault.Usage.Errorf("‹carry› %q: %q is no 32-bit mask such as 0x%08x", carry, arg, ^uint32(0)<<(32-need))
 	}
 	mask := uint32(m)
 	shifted := mask >> bits.TrailingZeros32(mask)
 	if mask == 0 || shifted&(shifted+1) != 0 {
-		return 0, usagef("--carry %q: the bits of the mask must stand side by side", carry)
+		return 0, fault.Usage.Errorf("‹carry› %q: the bits of the mask must stand side by side", carry)
 	}
 	if bits.OnesCount32(mask) < need {
-		return 0, usagef("--carry %q: %d slots need %d bits of the mark, the mask has %d: use fewer slots or more bits", carry, slots, need, bits.OnesCount32(mask))
+		return 0, fault.Usage.Errorf("‹carry› %q: %d slots need %d bits of the mark, the mask has %d: use fewer slots or more bits", carry, slots, need, bits.OnesCount32(mask))
 	}
 	return mask, nil
 }
@@ -168,16 +169,16 @@ func (o Options) differs(l *Layout, have domain.Options) string {
 			names = append(names, name)
 		}
 	}
-	add("--slots", want.Slots != have.Slots)
-	add("--max-hops", o.MaxHops != 0 && want.SlotBytes != have.SlotBytes)
-	add("--guid-bits", want.GUIDBits != have.GUIDBits)
-	add("--carry", want.Carry != have.Carry || want.Carry != CarryAuto && want.MarkMask != have.MarkMask)
-	add("--timeout", want.Timeout != have.Timeout)
-	add("--min-age", want.MinAge != have.MinAge)
-	add("--lease", want.Lease != have.Lease)
-	add("--keys", want.Keys != have.Keys)
-	add("--hook", want.Hook != have.Hook)
-	add("--ipv6", want.IPv6 != have.IPv6)
-	add("--watch", want.Watch != have.Watch)
+	add("‹slots›", want.Slots != have.Slots)
+	add("‹max-hops›", o.MaxHops != 0 && want.SlotBytes != have.SlotBytes)
+	add("‹guid-bits›", want.GUIDBits != have.GUIDBits)
+	add("‹carry›", want.Carry != have.Carry || want.Carry != CarryAuto && want.MarkMask != have.MarkMask)
+	add("‹timeout›", want.Timeout != have.Timeout)
+	add("minimum age", want.MinAge != have.MinAge)
+	add("‹lease›", want.Lease != have.Lease)
+	add("‹keys›", want.Keys != have.Keys)
+	add("‹hook›", want.Hook != have.Hook)
+	add("‹ipv6›", want.IPv6 != have.IPv6)
+	add("‹watch›", want.Watch != have.Watch)
 	return strings.Join(names, ", ")
 }

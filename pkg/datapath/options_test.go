@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/fault"
 )
 
 // with returns the default options with a change.
@@ -47,33 +48,33 @@ func TestOptionsRefused(t *testing.T) {
 		{"16777216", func(o *Options) { o.Slots = 1 << 25 }},
 		{"the next one is 8192", func(o *Options) { o.Slots = 5000 }},
 		{"the next one is 16777216", func(o *Options) { o.Slots = 1<<23 + 1 }},
-		{"--guid-bits paper", func(o *Options) { o.Slots = 1 << 23 }},
-		{"--guid-bits", func(o *Options) { o.GUIDBits = "" }},
-		{"--guid-bits", func(o *Options) { o.GUIDBits = "11" }},
-		{"--guid-bits", func(o *Options) { o.GUIDBits = "23" }},
+		{"‹guid-bits› paper", func(o *Options) { o.Slots = 1 << 23 }},
+		{"‹guid-bits›", func(o *Options) { o.GUIDBits = "" }},
+		{"‹guid-bits›", func(o *Options) { o.GUIDBits = "11" }},
+		{"‹guid-bits›", func(o *Options) { o.GUIDBits = "23" }},
 		{"need 20", func(o *Options) { o.GUIDBits = "19" }},
-		{"--carry", func(o *Options) { o.Carry = "" }},
-		{"--carry", func(o *Options) { o.Carry = "tape" }},
-		{"--carry", func(o *Options) { o.Carry = "header=1" }},
+		{"‹carry›", func(o *Options) { o.Carry = "" }},
+		{"‹carry›", func(o *Options) { o.Carry = "tape" }},
+		{"‹carry›", func(o *Options) { o.Carry = "header=1" }},
 		{"32-bit mask", func(o *Options) { o.Carry = "mark=" }},
 		{"32-bit mask", func(o *Options) { o.Carry = "mark=0x1ffffffff" }},
 		{"side by side", func(o *Options) { o.Carry = "mark=0" }},
 		{"side by side", func(o *Options) { o.Carry = "mark=0xff00ff00" }},
 		{"need 21 bits", func(o *Options) { o.Carry = "mark=0xfffff000" }}, // 20
-		{"--timeout", func(o *Options) { o.Timeout = time.Millisecond }},
-		{"--timeout", func(o *Options) { o.Timeout = time.Hour }},
+		{"‹timeout›", func(o *Options) { o.Timeout = time.Millisecond }},
+		{"‹timeout›", func(o *Options) { o.Timeout = time.Hour }},
 		{"minimum age", func(o *Options) { o.MinAge = o.Timeout + 1 }},
 		{"minimum age", func(o *Options) { o.MinAge = -1 }},
-		{"--lease", func(o *Options) { o.Lease = time.Millisecond }},
-		{"--lease", func(o *Options) { o.Lease = -time.Second }},
-		{"--max-hops", func(o *Options) { o.MaxHops = 1 }},
+		{"‹lease›", func(o *Options) { o.Lease = time.Millisecond }},
+		{"‹lease›", func(o *Options) { o.Lease = -time.Second }},
+		{"‹max-hops›", func(o *Options) { o.MaxHops = 1 }},
 		{"2 to 26", func(o *Options) { o.MaxHops = 27 }},
 		{"keys", func(o *Options) { o.Keys = 1 }},
-		{"--hook", func(o *Options) { o.Hook = "xdp" }},
+		{"‹hook›", func(o *Options) { o.Hook = "xdp" }},
 	} {
 		o := with(c.change)
 		_, err := o.Layout()
-		if !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), c.want) {
+		if !errors.Is(err, fault.Usage) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v; want a usage error with %q", o, err, c.want)
 		}
 	}
@@ -154,7 +155,7 @@ func TestBlock(t *testing.T) {
 
 func TestMemoryLimits(t *testing.T) {
 	m := Memory{Ring: 1 << 32}
-	if err := m.check(0); !errors.Is(err, ErrUsage) {
+	if err := m.check(0); !errors.Is(err, fault.Usage) {
 		t.Errorf("a ring of 4 GiB: %v", err)
 	}
 	m.Ring = 1<<32 - pageBytes
@@ -162,7 +163,7 @@ func TestMemoryLimits(t *testing.T) {
 		t.Errorf("a ring just below: %v", err)
 	}
 	m = Memory{Ring: 600, Keys: 100, Other: 60}
-	if err := m.check(1000); !errors.Is(err, ErrUsage) {
+	if err := m.check(1000); !errors.Is(err, fault.Usage) {
 		t.Errorf("more than three quarters: %v", err)
 	}
 	if err := m.check(1100); err != nil {
@@ -189,15 +190,15 @@ func TestDiffers(t *testing.T) {
 		t.Errorf("the same options differ in %s", names)
 	}
 	for want, change := range map[string]func(*domain.Options){
-		"--slots":     func(d *domain.Options) { d.Slots++ },
-		"--max-hops":  func(d *domain.Options) { d.SlotBytes++ },
-		"--guid-bits": func(d *domain.Options) { d.GUIDBits = "20" },
-		"--carry":     func(d *domain.Options) { d.Carry = CarryMark },
-		"--timeout":   func(d *domain.Options) { d.Timeout++ },
-		"--min-age":   func(d *domain.Options) { d.MinAge++ },
-		"--lease":     func(d *domain.Options) { d.Lease++ },
-		"--keys":      func(d *domain.Options) { d.Keys++ },
-		"--watch":     func(d *domain.Options) { d.Watch = "udp" },
+		"‹slots›":     func(d *domain.Options) { d.Slots++ },
+		"‹max-hops›":  func(d *domain.Options) { d.SlotBytes++ },
+		"‹guid-bits›": func(d *domain.Options) { d.GUIDBits = "20" },
+		"‹carry›":     func(d *domain.Options) { d.Carry = CarryMark },
+		"‹timeout›":   func(d *domain.Options) { d.Timeout++ },
+		"minimum age": func(d *domain.Options) { d.MinAge++ },
+		"‹lease›":     func(d *domain.Options) { d.Lease++ },
+		"‹keys›":      func(d *domain.Options) { d.Keys++ },
+		"‹watch›":     func(d *domain.Options) { d.Watch = "udp" },
 	} {
 		other := have
 		change(&other)
@@ -206,7 +207,7 @@ func TestDiffers(t *testing.T) {
 		}
 	}
 	o.Hook = HookClsact
-	if got := o.differs(l, have); got != "--hook" {
-		t.Errorf("differs in %q, want --hook", got)
+	if got := o.differs(l, have); got != "‹hook›" {
+		t.Errorf("differs in %q, want the hook", got)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/host/statedir"
 )
@@ -36,10 +37,10 @@ func linkPin(domainName string, port uint16, d direction) string {
 func mountBPFFS() error {
 	err := hook.Mount()
 	if errors.Is(err, hook.ErrFleeting) {
-		return unsupportedf("no BPF file system at %s, and one mounted here would end with this mount namespace: run outside `ip netns exec`; in a container, bind-mount the host's %s", hook.BPFFS, hook.BPFFS)
+		return fault.Unsupported.Errorf("no BPF file system at %s, and one mounted here would end with this mount namespace: run outside `ip netns exec`; in a container, bind-mount the host's %s", hook.BPFFS, hook.BPFFS)
 	}
 	if failed, ok := errors.AsType[*hook.Error](err); ok {
-		return &kindError{kind: ErrUnsupported, cause: failed.Cause, text: failed.Step + " " + failed.Subject}
+		return fault.Unsupported.Errorf("%s %s: %w", failed.Step, failed.Subject, failed.Cause)
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/host/clock"
 	"github.com/vnetradar/radar/pkg/host/kernel"
 	"github.com/vnetradar/radar/pkg/host/statedir"
@@ -33,7 +34,7 @@ type plan struct {
 // prepare works a request out and changes nothing.
 func prepare(ctx context.Context, req AttachRequest) (*plan, error) {
 	if err := domain.CheckName(req.Domain); err != nil {
-		return nil, usagef("%v", err)
+		return nil, fault.Usage.Errorf("%v", err)
 	}
 	old, err := domain.Load(req.Domain)
 	if err != nil && (req.Extend || !errors.Is(err, domain.ErrNotAttached)) {
@@ -57,7 +58,7 @@ func prepare(ctx context.Context, req AttachRequest) (*plan, error) {
 		return nil, err
 	}
 	if len(specs) == 0 && old == nil && !req.waits() {
-		return nil, usagef("no nodes to attach: name some, such as netns:NAME")
+		return nil, fault.Usage.Errorf("no nodes to attach: name some, such as netns:NAME")
 	}
 	p.looked = looksNow()
 	if p.result.Topology, err = topo.Discover(specs, req.Roles); err != nil {
@@ -146,7 +147,7 @@ func (p *plan) newDomain(req AttachRequest) (*domain.Domain, error) {
 	f := Probe()
 	p.features = f
 	if !f.Tested {
-		return nil, unsupportedf("%s", kernel.MissingRights())
+		return nil, fault.Unsupported.Errorf("%s", kernel.MissingRights())
 	}
 	hook, err := chooseHook(o.Hook, f)
 	if err != nil {
@@ -160,7 +161,7 @@ func (p *plan) newDomain(req AttachRequest) (*domain.Domain, error) {
 	}
 	p.result.Warnings = append(p.result.Warnings, layout.Warnings...)
 	if !f.DropHook {
-		p.result.Warnings = append(p.result.Warnings, "this kernel does not show dropped packets to radar: losses are found by timeout, without place and reason (see radar check)")
+		p.result.Warnings = append(p.result.Warnings, "this kernel does not show dropped packets to radar: losses are found by timeout, without place and reason (see «check»)")
 	}
 	epoch, err := newEpoch()
 	if err != nil {
@@ -192,7 +193,7 @@ func checkOptions(d *domain.Domain, o *Options) error {
 		return err
 	}
 	if names := o.differs(layout, d.Options); names != "" {
-		return usagef("domain %q is attached with other %s: a domain keeps its options, detach it first to change them", d.Name, names)
+		return fault.Usage.Errorf("domain %q is attached with other %s: a domain keeps its options, detach it first to change them", d.Name, names)
 	}
 	return nil
 }
@@ -244,9 +245,9 @@ func checkOthers(name string, specs []topo.NodeSpec) error {
 		switch {
 		case n == nil:
 		case n.Auto:
-			return usagef("node %s (%s) holds a bridge that domain %q is closed around: detach the nodes on it there first (radar status --domain %s)", s.Name, s.Spec, other, other)
+			return fault.Usage.Errorf("node %s (%s) holds a bridge that domain %q is closed around: detach the nodes on it there first («status ‹domain› %s»)", s.Name, s.Spec, other, other)
 		default:
-			return usagef("node %s (%s) belongs to domain %q already: detach it there first (radar detach --domain %s %s)", s.Name, s.Spec, other, other, n.Name)
+			return fault.Usage.Errorf("node %s (%s) belongs to domain %q already: detach it there first («detach ‹domain› %s %s»)", s.Name, s.Spec, other, other, n.Name)
 		}
 	}
 	return nil

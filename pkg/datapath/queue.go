@@ -13,6 +13,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/hook"
 )
 
@@ -105,7 +106,7 @@ func queueSpec(stored domain.Options, keys HashKeys) (*ebpf.CollectionSpec, erro
 	}
 	spec, err := loadTrace(bpfobj.TraceProgRadarQdiscDequeue)
 	if err != nil {
-		return nil, &kindError{kind: ErrLoad, text: "read BPF object", cause: err}
+		return nil, fault.NotLoaded.Errorf("read BPF object: %w", err)
 	}
 	if err := setConstants(spec, constantsOf(o, l, Features{}, quietFuncs{}, keys), make(map[string]bool)); err != nil {
 		return nil, err

@@ -120,7 +120,7 @@ func TestHalfAttached(t *testing.T) {
 	anyHook(t, func(t *testing.T, hook string) {
 		l := newChain(t, hook)
 		before := l.tc(chain...)
-		mend := "radar detach --domain " + l.domain
+		mend := "«detach ‹domain› " + l.domain
 		for _, c := range []struct {
 			what  string
 			spoil func()
@@ -181,7 +181,7 @@ func TestDamagedDescription(t *testing.T) {
 		if err := os.WriteFile(domain.File(l.domain, "domain.json"), b, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Open(l.domain); err == nil || !strings.Contains(err.Error(), "radar detach --domain "+l.domain) {
+		if _, err := Open(l.domain); err == nil || !strings.Contains(err.Error(), "«detach ‹domain› "+l.domain) {
 			t.Errorf("%s: Open: %v", what, err)
 		}
 		if d["version"] == domain.Version+1 {
@@ -205,7 +205,7 @@ func TestInterruptedAttach(t *testing.T) {
 	l.attach(chain...)
 	h := l.open()
 	*h.lease() = leaseNone
-	if _, err := Attach(t.Context(), l.request("a")); err == nil || !strings.Contains(err.Error(), "radar detach --domain") {
+	if _, err := Attach(t.Context(), l.request("a")); err == nil || !strings.Contains(err.Error(), "«detach ‹domain›") {
 		t.Errorf("Attach to a domain that was never finished: %v", err)
 	}
 }

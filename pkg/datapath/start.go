@@ -8,6 +8,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/fault"
 )
 
 // startRing gives the ring's cursor its first position, CPUs their first blocks, and user space
@@ -18,7 +19,7 @@ import (
 func (l *loaded) startRing(layout *Layout, keys HashKeys) error {
 	cursor, control, alloc := l.maps[bpfobj.TcMapCursor], l.maps[bpfobj.TcMapControl], l.maps[bpfobj.TcMapAlloc]
 	if cursor == nil || control == nil || alloc == nil {
-		return &kindError{kind: ErrLoad, text: "the BPF object lacks a map: rebuild radar"}
+		return fault.NotLoaded.Errorf("the BPF object lacks a map: rebuild radar")
 	}
 	cpus, err := ebpf.PossibleCPU()
 	if err != nil {

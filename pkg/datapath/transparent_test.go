@@ -20,6 +20,7 @@ import (
 
 	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/topo"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
@@ -300,7 +301,7 @@ func TestBridgeOfTwoDomainsAtOnce(t *testing.T) {
 		wait.Wait()
 		refused := 0
 		for i, name := range []string{l.domain, other.domain} {
-			if errors.Is(errs[i], ErrUsage) {
+			if errors.Is(errs[i], fault.Usage) {
 				refused++
 				continue
 			}

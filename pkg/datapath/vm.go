@@ -4,6 +4,7 @@ package datapath
 
 import (
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/topo"
 )
 
@@ -42,7 +43,7 @@ func withoutVMs(d *domain.Domain, names []string) (*domain.Domain, int) {
 func checkNames(d *domain.Domain, nodes []topo.NodeSpec) error {
 	for _, n := range nodes {
 		if d.VMNamed(n.Name) != nil {
-			return usagef("node %s (%s): a virtual machine of domain %q has that name: name the node otherwise (NAME=%s), or detach the machine first", n.Name, n.Spec, d.Name, n.Spec)
+			return fault.Usage.Errorf("node %s (%s): a virtual machine of domain %q has that name: name the node otherwise (NAME=%s), or detach the machine first", n.Name, n.Spec, d.Name, n.Spec)
 		}
 	}
 	return nil
@@ -59,12 +60,12 @@ func (c *change) bindVMs() error {
 		}
 		if vm.ID == 0 {
 			if vm.ID = nextNodeID(c.next); vm.ID == 0 {
-				return usagef("%s: %s", vm.Name, NumbersUsedUp(c.next))
+				return fault.Usage.Errorf("%s: %s", vm.Name, NumbersUsedUp(c.next))
 			}
 		}
 		for _, port := range vm.Ports {
 			if other, ok := of[port]; ok && other != vm.ID {
-				return usagef("%s is a port of two virtual machines: name it once", port)
+				return fault.Usage.Errorf("%s is a port of two virtual machines: name it once", port)
 			}
 			of[port] = vm.ID
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/topo"
 )
 
@@ -109,7 +110,7 @@ func TestVM(t *testing.T) {
 	if req.Nodes, err = topo.ParseSpecs([]string{"vm=netns:" + l.Name("other")}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err = Attach(context.Background(), req); !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), "a virtual machine") {
+	if _, err = Attach(context.Background(), req); !errors.Is(err, fault.Usage) || !strings.Contains(err.Error(), "a virtual machine") {
 		t.Errorf("a node is named like the machine: %v", err)
 	}
 	if r := l.detach("vm"); r.VMs != 1 || r.Nodes+r.Ports != 0 || r.Ended {

@@ -12,6 +12,8 @@ import (
 	"github.com/cilium/ebpf/btf"
 	"github.com/cloudflare/cbpfc"
 	"golang.org/x/net/bpf"
+
+	"github.com/vnetradar/radar/pkg/fault"
 )
 
 // watchFunction is the function of bpf/backpack/watch.h that says which packets are
@@ -48,7 +50,7 @@ const maxL3 = 127
 func SetWatch(spec *ebpf.CollectionSpec, program []bpf.RawInstruction) error {
 	body, err := watchBody(program)
 	if err != nil {
-		return usagef("translate the filter expression: %v", err)
+		return fault.Usage.Errorf("translate the filter expression: %v", err)
 	}
 	found := false
 	for _, p := range spec.Programs {
@@ -62,7 +64,7 @@ func SetWatch(spec *ebpf.CollectionSpec, program []bpf.RawInstruction) error {
 		p.Instructions = slices.Concat(p.Instructions[:from], body, p.Instructions[to:])
 	}
 	if !found {
-		return &kindError{kind: ErrLoad, text: "the BPF object has no function " + watchFunction + ": rebuild radar"}
+		return fault.NotLoaded.Errorf("the BPF object has no function %s: rebuild radar", watchFunction)
 	}
 	return nil
 }
@@ -128,5 +130,5 @@ func watchError(o Options, err error) error {
 	if len(o.WatchProgram) == 0 || !errors.As(err, &verifier) {
 		return err
 	}
-	return fmt.Errorf("%w (the expression of --watch makes %d instructions: is it too large for this kernel? name networks instead of hosts)", err, len(o.WatchProgram))
+	return fmt.Errorf("%w (the expression of ‹watch› makes %d instructions: is it too large for this kernel? name networks instead of hosts)", err, len(o.WatchProgram))
 }

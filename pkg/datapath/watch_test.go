@@ -14,6 +14,7 @@ import (
 	"golang.org/x/net/bpf"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/fault"
 )
 
 func assemble(t *testing.T, insns ...bpf.Instruction) []bpf.RawInstruction {
@@ -63,13 +64,13 @@ func TestSetWatchErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	loop := []bpf.RawInstruction{{Op: 0x05, K: ^uint32(1)}, {Op: 0x06}} // ja -2
-	if err := SetWatch(spec, loop); !errors.Is(err, ErrUsage) {
+	if err := SetWatch(spec, loop); !errors.Is(err, fault.Usage) {
 		t.Errorf("a loop: %v", err)
 	}
 	if spec, err = bpfobj.LoadTrace(); err != nil {
 		t.Fatal(err)
 	}
-	if err := SetWatch(spec, assemble(t, bpf.RetConstant{Val: 1})); !errors.Is(err, ErrLoad) {
+	if err := SetWatch(spec, assemble(t, bpf.RetConstant{Val: 1})); !errors.Is(err, fault.NotLoaded) {
 		t.Errorf("an object without the function: %v", err)
 	}
 	o := DefaultOptions()
@@ -78,7 +79,7 @@ func TestSetWatchErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := newBlueprint(o, l, Features{CPUs: 2}); !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), "compiled") {
+	if _, err := newBlueprint(o, l, Features{CPUs: 2}); !errors.Is(err, fault.Usage) || !strings.Contains(err.Error(), "compiled") {
 		t.Errorf("an expression that was not compiled: %v", err)
 	}
 }
@@ -93,7 +94,7 @@ func TestWatchError(t *testing.T) {
 	o.WatchProgram = assemble(t, bpf.RetConstant{Val: 1})
 	err := watchError(o, bpfError("load programs", refused))
 	var verifier *ebpf.VerifierError
-	if !errors.Is(err, ErrLoad) || !errors.As(err, &verifier) || !strings.Contains(err.Error(), "--watch") {
+	if !errors.Is(err, fault.NotLoaded) || !errors.As(err, &verifier) || !strings.Contains(err.Error(), "‹watch›") {
 		t.Errorf("with an expression: %v", err)
 	}
 }

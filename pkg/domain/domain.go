@@ -55,7 +55,7 @@ func (e *halfError) Is(target error) bool {
 // killed, a reboot or another program removed something. It is ErrHalfAttached and
 // ErrNotAttached.
 func HalfAttached(name, what string) error {
-	return &halfError{fmt.Sprintf("domain %q is half attached: %s (mend it with: radar detach --domain %s)", name, what, name)}
+	return &halfError{fmt.Sprintf("domain %q is half attached: %s (mend it with: «detach ‹domain› %s»)", name, what, name)}
 }
 
 // Domain is the description of one domain.
@@ -124,7 +124,8 @@ type Node struct {
 	// attached nodes, attached for the bridge's ports only.
 	Auto bool `json:"auto,omitempty"`
 	// Header says why this node carries the GUID in the header, while others carry it
-	// in the mark: the rule that needs the bits, or that the user said so. "": it does not.
+	// in the mark: the rule that needs the bits, or the setting that asked for it, with
+	// marks of pkg/fault. "": it does not.
 	Header string `json:"header,omitempty"`
 	// Late: it gave the mark up for that while it was attached.
 	Late bool `json:"late,omitempty"`
@@ -303,9 +304,9 @@ func Load(name string) (*Domain, error) {
 		if _, err := os.Stat(PinDir(name)); err == nil {
 			return nil, HalfAttached(name, "its programs are pinned in "+PinDir(name)+", its description is gone from "+Dir(name))
 		}
-		hint := "radar attach NODE..."
+		hint := "«attach NODE...»"
 		if name != DefaultName {
-			hint = "radar attach --domain " + name + " NODE..."
+			hint = fmt.Sprintf("«attach ‹domain› %s NODE...»", name)
 		}
 		return nil, fmt.Errorf("domain %q is %w (attach nodes with: %s)", name, ErrNotAttached, hint)
 	}
@@ -322,7 +323,7 @@ func Load(name string) (*Domain, error) {
 // Damaged says of a domain that its description makes no sense, and what to do. It is
 // ErrDamaged.
 func Damaged(name string, why error) error {
-	return fmt.Errorf("%w: %s: %w (start anew with: radar detach --domain %s)", ErrDamaged, File(name, "domain.json"), why, name)
+	return fmt.Errorf("%w: %s: %w (start anew with: «detach ‹domain› %s»)", ErrDamaged, File(name, "domain.json"), why, name)
 }
 
 // readFile is os.ReadFile with a bound.
@@ -347,7 +348,7 @@ func parse(b []byte, name string) (*Domain, error) {
 	slices.SortStableFunc(d.Ports, func(a, b Port) int { return cmp.Compare(a.ID, b.ID) })
 	if d.Version != Version {
 		d.dropLost()
-		return &d, fmt.Errorf("domain %q is %w: its maps have layout %d, this radar knows %d (detach it with: radar detach --domain %s)",
+		return &d, fmt.Errorf("domain %q is %w: its maps have layout %d, this radar knows %d (detach it with: «detach ‹domain› %s»)",
 			name, ErrOtherVersion, d.Version, Version, name)
 	}
 	if err := d.check(name); err != nil {

@@ -41,8 +41,8 @@ func TestLoadWhatCannotBeUsed(t *testing.T) {
 		is   error
 		says string
 	}{
-		`{`:             {ErrDamaged, "radar detach --domain rdrtest"},
-		`{"version":9}`: {ErrOtherVersion, "radar detach --domain rdrtest"},
+		`{`:             {ErrDamaged, "«detach ‹domain› rdrtest»"},
+		`{"version":9}`: {ErrOtherVersion, "«detach ‹domain› rdrtest»"},
 	} {
 		if err := os.WriteFile(File("rdrtest", "domain.json"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)

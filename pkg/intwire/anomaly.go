@@ -128,10 +128,10 @@ var codes = [NumCodes]struct{ name, text string }{
 	StackBehindMX:    {"stack_behind_mx", "%d bytes of metadata behind an MX header, read as a hop's"},
 	ComplementInMX:   {"complement_in_mx", "the checksum complement's bit is not defined for INT-MX"},
 
-	OtherUnits: {"other_units", "a node's hop latency is %d, its egress less its ingress time %d: other units than those that the source is taken to have (radar collect --source ADDRESS=PROFILE,latency=us)"},
+	OtherUnits: {"other_units", "a node's hop latency is %d, its egress less its ingress time %d: other units than those that the source is taken to have («collect ‹source› ADDRESS=PROFILE,latency=us»)"},
 
 	CutReport:       {"cut_report", "the report is cut: %d bytes are here, %d needed"},
-	WeakReport:      {"weak_report", "taken for a report by its port or the profile alone: neither its lengths nor what it quotes are those of one (radar collect counts it as no report)"},
+	WeakReport:      {"weak_report", "taken for a report by its port or the profile alone: neither its lengths nor what it quotes are those of one («collect» counts it as no report)"},
 	ZeroWords:       {"zero_words", "%d bytes of zeros where a report could begin: padding"},
 	BadReportVer:    {"bad_report_ver", "the report's version is %d, expected %d"},
 	BadReportLength: {"bad_report_length", "the report's length says %d words, there are %d"},
@@ -168,7 +168,7 @@ type Anomaly struct {
 	A, B uint32
 }
 
-// String says the doubt in words.
+// String says the doubt in words. A setting that helps is named as ‹source›, a command as «collect».
 func (a Anomaly) String() string {
 	if a.Code >= NumCodes {
 		return "unknown"

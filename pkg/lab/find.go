@@ -13,7 +13,7 @@ import (
 // It returns ErrNotRunning if there is none, and another error if the folder runs
 // under several names.
 func Find(nameOrDir string) (*Lab, error) {
-	notRunning := fmt.Errorf("%q: %w (see: radar lab list)", nameOrDir, ErrNotRunning)
+	notRunning := fmt.Errorf("%q: %w (see: «lab list»)", nameOrDir, ErrNotRunning)
 	if CheckName(nameOrDir) == nil {
 		if l, err := Get(nameOrDir); !errors.Is(err, ErrNotRunning) {
 			return l, err

@@ -112,10 +112,10 @@ func (l *Lab) inTheWay() error {
 	case Starting:
 		return fmt.Errorf("lab %q: %w by process %d", l.Name, ErrBusy, l.Maker.PID)
 	case Incomplete:
-		return fmt.Errorf("lab %q is %w, half made or half removed (%s): remove the rest with: radar lab down %s",
+		return fmt.Errorf("lab %q is %w, half made or half removed (%s): remove the rest with: «lab down %s»",
 			l.Name, ErrExists, l.remains(), l.Name)
 	}
-	return fmt.Errorf("lab %q is %w, started %s: take it down with: radar lab down %s",
+	return fmt.Errorf("lab %q is %w, started %s: take it down with: «lab down %s»",
 		l.Name, ErrExists, l.Created.Local().Format(time.DateTime), l.Name)
 }
 

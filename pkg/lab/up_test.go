@@ -218,7 +218,7 @@ func TestUpNameTaken(t *testing.T) {
 	topo := pair("true\n").topology(t)
 	l := mustUp(t, topo, Options{Name: name})
 	_, err := Up(t.Context(), topo, Options{Name: name})
-	if !errors.Is(err, ErrExists) || !strings.Contains(err.Error(), "radar lab down "+name) {
+	if !errors.Is(err, ErrExists) || !strings.Contains(err.Error(), "«lab down "+name) {
 		t.Errorf("second Up: %v: want %v and how to take it down", err, ErrExists)
 	}
 

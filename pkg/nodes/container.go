@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/nodes/docker"
 	"github.com/vnetradar/radar/pkg/topo"
 )
@@ -24,7 +25,7 @@ func (r *resolver) docker(ctx context.Context, selector, name, rest string) erro
 	case rest == "*":
 		return r.many(ctx, e, selector, "no container runs")
 	case byLabel && label == "":
-		return topo.Usagef("%s: write docker:label=KEY or docker:label=KEY=VALUE", selector)
+		return fault.Usage.Errorf("%s: write docker:label=KEY or docker:label=KEY=VALUE", selector)
 	case byLabel:
 		return r.many(ctx, e, selector, fmt.Sprintf("no container with label %s runs", label), label)
 	}
@@ -47,9 +48,9 @@ func (r *resolver) one(selector, name, fallback string, c *docker.Container) err
 	_, spec, _ := topo.SplitName(selector)
 	switch {
 	case c.HostNetwork:
-		return topo.Usagef("%s: container %s uses the host's network and has none of its own (netns:host names the host)", selector, c.Name)
+		return fault.Usage.Errorf("%s: container %s uses the host's network and has none of its own (netns:host names the host)", selector, c.Name)
 	case c.Joined != "":
-		return topo.Usagef("%s: container %s uses the network of container %s: name docker:%s instead", selector, c.Name, c.Joined, c.Joined)
+		return fault.Usage.Errorf("%s: container %s uses the network of container %s: name docker:%s instead", selector, c.Name, c.Joined, c.Joined)
 	case !c.Runs():
 		return r.notYet(selector, fmt.Sprintf("container %s does not run (it is %s): start it with docker start %s", c.Name, c.State, c.Name))
 	}
@@ -61,7 +62,7 @@ func (r *resolver) one(selector, name, fallback string, c *docker.Container) err
 		return err
 	}
 	if s.IsHost() {
-		return topo.Usagef("%s: container %s uses the host's network and has none of its own (netns:host names the host)", selector, c.Name)
+		return fault.Usage.Errorf("%s: container %s uses the host's network and has none of its own (netns:host names the host)", selector, c.Name)
 	}
 	r.result.Nodes = append(r.result.Nodes, s)
 	return nil
@@ -70,7 +71,7 @@ func (r *resolver) one(selector, name, fallback string, c *docker.Container) err
 // notYet is an error, or, for who waits, a note.
 func (r *resolver) notYet(selector, why string) error {
 	if !r.req.Wait {
-		return topo.Usagef("%s: %s", selector, why)
+		return fault.Usage.Errorf("%s: %s", selector, why)
 	}
 	r.notef("%s: %s; it joins when it starts", selector, why)
 	return nil

@@ -14,8 +14,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/nodes/docker"
-	"github.com/vnetradar/radar/pkg/topo"
 )
 
 // What Kathará (3.8) writes on its containers.
@@ -57,7 +57,7 @@ func (r *resolver) kathara(ctx context.Context, selector, name, rest string) err
 	case 1:
 		return r.one(selector, name, machine, found[0])
 	}
-	return topo.Usagef("%s: several machines are called so, write %s", selector, choices(found))
+	return fault.Usage.Errorf("%s: several machines are called so, write %s", selector, choices(found))
 }
 
 // machineName is how machines are listed for the user.

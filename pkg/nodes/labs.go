@@ -13,14 +13,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/lab"
 	"github.com/vnetradar/radar/pkg/nodes/docker"
-	"github.com/vnetradar/radar/pkg/topo"
 )
 
 // LabSelector returns the selector of all machines of a lab that runs: one of
 // radar's own or of Kathará's, given as the folder that it was started from or as
-// its name. If none runs, the error is topo.ErrUsage and says which do.
+// its name. If none runs, the error is fault.Usage and says which do.
 func LabSelector(ctx context.Context, nameOrDir string) (string, error) {
 	l, err := lab.Find(nameOrDir)
 	if err == nil {
@@ -84,9 +84,9 @@ func noLab(nameOrDir string, machines []docker.Container, noEngine error) error 
 		there += fmt.Sprintf("; of Kathará's nothing is known: %v", noEngine)
 	}
 	if _, err := os.Stat(filepath.Join(nameOrDir, confFile)); err == nil {
-		return topo.Usagef("no lab started from %s runs: start it with radar lab up or kathara lstart (%s)", nameOrDir, there)
+		return fault.Usage.Errorf("no lab started from %s runs: start it with «lab up» or kathara lstart (%s)", nameOrDir, there)
 	}
-	return topo.Usagef("no lab %s: give the name of one that runs, or the folder that it was started from (%s)", nameOrDir, there)
+	return fault.Usage.Errorf("no lab %s: give the name of one that runs, or the folder that it was started from (%s)", nameOrDir, there)
 }
 
 // quickTime bounds questions whose answer is only a help.

@@ -13,9 +13,9 @@ import (
 
 	scenarios "github.com/vnetradar/radar/lab"
 	"github.com/vnetradar/radar/lab/test/need"
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/lab"
 	"github.com/vnetradar/radar/pkg/nodes/dockertest"
-	"github.com/vnetradar/radar/pkg/topo"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
@@ -140,7 +140,7 @@ func TestLab(t *testing.T) {
 		t.Fatal(err)
 	}
 	name := nstest.Unique()
-	if _, err := LabSelector(t.Context(), dir); !errors.Is(err, topo.ErrUsage) || !strings.Contains(err.Error(), "radar lab up") {
+	if _, err := LabSelector(t.Context(), dir); !errors.Is(err, fault.Usage) || !strings.Contains(err.Error(), "«lab up»") {
 		t.Errorf("before it runs: %v", err)
 	}
 	l, err := lab.Up(t.Context(), topology, lab.Options{Name: name})
@@ -173,7 +173,7 @@ func TestLab(t *testing.T) {
 		t.Errorf("the lab here is %q, want %q", got, name)
 	}
 	refused(t, "lab:no"+name, "not running")
-	if _, err := LabSelector(t.Context(), t.TempDir()); !errors.Is(err, topo.ErrUsage) || !strings.Contains(err.Error(), name) {
+	if _, err := LabSelector(t.Context(), t.TempDir()); !errors.Is(err, fault.Usage) || !strings.Contains(err.Error(), name) {
 		t.Errorf("a folder that is no lab: %v; want the labs that run", err)
 	}
 }

@@ -26,6 +26,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/lab"
 	"github.com/vnetradar/radar/pkg/nodes/docker"
 	"github.com/vnetradar/radar/pkg/topo"
@@ -58,7 +59,7 @@ type Result struct {
 // Resolve finds the namespaces. A namespace that two selectors find is there once,
 // under the name that the user gave it first; one that is named twice is there
 // twice, which topo.Discover refuses. What the user must write differently is
-// topo.ErrUsage; without an engine, for selectors that need one, the error is
+// fault.Usage; without an engine, for selectors that need one, the error is
 // docker.ErrNoEngine.
 func Resolve(ctx context.Context, req Request) (*Result, error) {
 	r := &resolver{req: req, result: &Result{}}
@@ -155,7 +156,7 @@ func (r *resolver) resolve(ctx context.Context, selector string) error {
 		return err
 	}
 	if name != "" && inBulk(spec) {
-		return topo.Usagef("%s: the name %q cannot be given to many nodes: leave \"%s=\" out", selector, name, name)
+		return fault.Usage.Errorf("%s: the name %q cannot be given to many nodes: leave \"%s=\" out", selector, name, name)
 	}
 	kind, rest, ok := strings.Cut(spec, ":")
 	switch {
@@ -193,26 +194,26 @@ func (r *resolver) unknown(ctx context.Context, word string) error {
 		meant = append(meant, "kathara:"+word)
 	}
 	if l, err := lab.Find(word); err == nil {
-		meant = append(meant, "--lab "+l.Name)
+		meant = append(meant, "‹lab› "+l.Name)
 	}
 	if len(meant) == 0 {
 		_, err := topo.ParseSpec(word) // it lists the kinds
 		return err
 	}
-	return topo.Usagef("node %q: did you mean %s?", word, strings.Join(meant, " or "))
+	return fault.Usage.Errorf("node %q: did you mean %s?", word, strings.Join(meant, " or "))
 }
 
 // lab adds the machines of one of radar's own labs.
 func (r *resolver) lab(name string) error {
 	l, err := lab.Get(name)
 	if errors.Is(err, lab.ErrNotRunning) {
-		return topo.Usagef("%v (see: radar lab list)", err)
+		return fault.Usage.Errorf("%v (see: «lab list»)", err)
 	}
 	if err != nil {
 		return err
 	}
 	if l.Status != lab.Running {
-		return fmt.Errorf("lab %s is %s: take it down with radar lab down %s and start it again", name, l.Status, name)
+		return fmt.Errorf("lab %s is %s: take it down with «lab down %s» and start it again", name, l.Status, name)
 	}
 	for _, arg := range l.AttachArgs() {
 		s, err := topo.ParseSpec(arg)

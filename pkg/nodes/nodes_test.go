@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/nodes/dockertest"
 	"github.com/vnetradar/radar/pkg/topo"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
@@ -66,7 +67,7 @@ func (r *Result) want(t *testing.T, nodes map[string]int) {
 func refused(t *testing.T, selector string, texts ...string) {
 	t.Helper()
 	r, err := Resolve(t.Context(), Request{Selectors: []string{selector}})
-	if !errors.Is(err, topo.ErrUsage) {
+	if !errors.Is(err, fault.Usage) {
 		t.Errorf("%s: found %+v, error %v; want a usage error", selector, r, err)
 		return
 	}
@@ -95,14 +96,14 @@ func TestDockerByName(t *testing.T) {
 	refused(t, "docker:", "docker:NAME")
 	nstest.WaitFor(t, "a hint at docker:"+web.Name, func() bool { // an engine that is not quick enough is not waited for
 		_, err := Resolve(t.Context(), Request{Selectors: []string{web.Name}})
-		return errors.Is(err, topo.ErrUsage) && strings.Contains(err.Error(), "did you mean docker:"+web.Name+"?")
+		return errors.Is(err, fault.Usage) && strings.Contains(err.Error(), "did you mean docker:"+web.Name+"?")
 	})
 	refused(t, d.Name("nobody"), "docker:NAME")
 
 	// One namespace under two names that the user gave is refused where two
 	// namespaces of "ip netns" are.
 	twice := resolve(t, "docker:"+web.Name, "y=docker:"+web.ID)
-	if _, err := topo.Discover(twice.Nodes, nil); !errors.Is(err, topo.ErrUsage) || !strings.Contains(err.Error(), "same network namespace") {
+	if _, err := topo.Discover(twice.Nodes, nil); !errors.Is(err, fault.Usage) || !strings.Contains(err.Error(), "same network namespace") {
 		t.Errorf("a container named twice: %v", err)
 	}
 

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
@@ -76,7 +77,7 @@ func TestDiscoverBridge(t *testing.T) {
 	if len(topology.Bridges) != 1 || !slices.Equal(topology.Bridges[0].Inside, inside) {
 		t.Errorf("bridges %+v, inside must be %v", topology.Bridges, inside)
 	}
-	if _, err := Discover(specs(t, n, "a"), []RoleOverride{{Node: n.Name("sw"), Port: "pu", Role: domain.Internal}}); !errors.Is(err, ErrUsage) {
+	if _, err := Discover(specs(t, n, "a"), []RoleOverride{{Node: n.Name("sw"), Port: "pu", Role: domain.Internal}}); !errors.Is(err, fault.Usage) {
 		t.Errorf("role of a closing port: %v", err)
 	}
 	// A bridge in a node is inside it.

@@ -10,6 +10,7 @@ import (
 	"github.com/vishvananda/netns"
 
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/host"
 )
 
@@ -32,7 +33,7 @@ type wire struct {
 // roles override that. Ports on a bridge in a namespace that is not attached are
 // internal as well: the domain is closed around the bridge, whose namespace is added
 // as a closing node. An override for a port that does not exist, or a node
-// given twice, is ErrUsage; a node that has vanished ErrGone.
+// given twice, is fault.Usage; a node that has vanished ErrGone.
 func Discover(nodes []NodeSpec, roles []RoleOverride) (*Topology, error) {
 	if err := checkDuplicates(nodes); err != nil {
 		return nil, err
@@ -141,10 +142,10 @@ func (t *Topology) override(roles []RoleOverride) error {
 	for _, r := range roles {
 		p, err := t.find(r.Node, r.Port)
 		if err != nil {
-			return usagef("role for %s/%s: %v", r.Node, r.Port, err)
+			return fault.Usage.Errorf("role for %s/%s: %v", r.Node, r.Port, err)
 		}
 		if p.Place != "" {
-			return usagef("role for %s/%s: radar found this port itself, at a bridge between nodes, and closes the domain there", r.Node, r.Port)
+			return fault.Usage.Errorf("role for %s/%s: radar found this port itself, at a bridge between nodes, and closes the domain there", r.Node, r.Port)
 		}
 		if r.Role == domain.Internal && p.Peer == nil && p.Link == "" {
 			t.Notes = append(t.Notes, fmt.Sprintf("%s/%s is internal because you say so: if its other end is not attached, packets leave there with rewritten header bits", r.Node, r.Port))
@@ -154,7 +155,7 @@ func (t *Topology) override(roles []RoleOverride) error {
 	return nil
 }
 
-// find returns a port by its name, or ErrUsage.
+// find returns a port by its name, or fault.Usage.
 func (t *Topology) find(node, port string) (*Port, error) {
 	for i := range t.Nodes {
 		if t.Nodes[i].Name != node {
@@ -167,11 +168,11 @@ func (t *Topology) find(node, port string) (*Port, error) {
 			}
 			names = append(names, t.Nodes[i].Ports[j].Name)
 		}
-		return nil, usagef("node %s has no port %s, it has: %s", node, port, strings.Join(names, ", "))
+		return nil, fault.Usage.Errorf("node %s has no port %s, it has: %s", node, port, strings.Join(names, ", "))
 	}
 	var names []string
 	for _, n := range t.Nodes {
 		names = append(names, n.Name)
 	}
-	return nil, usagef("there is no node %s, there are: %s", node, strings.Join(names, ", "))
+	return nil, fault.Usage.Errorf("there is no node %s, there are: %s", node, strings.Join(names, ", "))
 }

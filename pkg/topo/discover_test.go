@@ -14,6 +14,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
@@ -217,7 +218,7 @@ func TestDiscoverRoles(t *testing.T) {
 	}
 	for _, bad := range []RoleOverride{{"c", "e0", domain.Edge}, {"a", "e9", domain.Edge}} {
 		_, err := Discover(specs(t, n, "a", "b"), []RoleOverride{bad})
-		if !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), bad.Node+"/"+bad.Port) {
+		if !errors.Is(err, fault.Usage) || !strings.Contains(err.Error(), bad.Node+"/"+bad.Port) {
 			t.Errorf("role for %s/%s: %v", bad.Node, bad.Port, err)
 		}
 	}
@@ -250,7 +251,7 @@ func TestParseRole(t *testing.T) {
 		t.Errorf("ParseRole = %v, %v", got, err)
 	}
 	for _, bad := range []string{"", "r1", "r1/e0", "r1=edge", "/e0=edge", "r1/=edge", "r1/e0=sink", "r1/e0="} {
-		if _, err := ParseRole(bad); !errors.Is(err, ErrUsage) {
+		if _, err := ParseRole(bad); !errors.Is(err, fault.Usage) {
 			t.Errorf("ParseRole(%q): %v", bad, err)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/host"
 )
 
@@ -52,7 +53,7 @@ var nodeNameRE = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.:@-]{0,62}$`)
 // "netns:NAME", "netns:/path", "netns:host" (the host's own) or "pid:N", with
 // "name=" in front to give the node another name than NAME, the last part of the
 // path or "pid-N". The namespace must exist; the host's own is refused under
-// every other name. What it refuses is ErrUsage.
+// every other name. What it refuses is fault.Usage.
 func ParseSpec(arg string) (NodeSpec, error) {
 	name, spec, err := SplitName(arg)
 	if err != nil {
@@ -70,7 +71,7 @@ func ParseSpec(arg string) (NodeSpec, error) {
 		return NodeSpec{}, err
 	}
 	if s.IsHost() && spec != hostSpec {
-		return NodeSpec{}, usagef("node %s is the host's own network namespace: name the namespaces of the virtual network, or the host as %s", s.Spec, hostSpec)
+		return NodeSpec{}, fault.Usage.Errorf("node %s is the host's own network namespace: name the namespaces of the virtual network, or the host as %s", s.Spec, hostSpec)
 	}
 	return s, nil
 }
@@ -83,15 +84,15 @@ func SplitName(arg string) (name, spec string, err error) {
 		return "", arg, nil
 	}
 	if eq == 0 {
-		return "", "", usagef("node %q: the name before '=' is empty", arg)
+		return "", "", fault.Usage.Errorf("node %q: the name before '=' is empty", arg)
 	}
 	return arg[:eq], arg[eq+1:], nil
 }
 
-// CheckNodeName refuses names that a node cannot have, with ErrUsage.
+// CheckNodeName refuses names that a node cannot have, with fault.Usage.
 func CheckNodeName(name string) error {
 	if !nodeNameRE.MatchString(name) {
-		return usagef("node name %q: use 1 to 63 letters, digits, '_', '.', ':', '@' or '-', the first a letter, digit or '_'", name)
+		return fault.Usage.Errorf("node name %q: use 1 to 63 letters, digits, '_', '.', ':', '@' or '-', the first a letter, digit or '_'", name)
 	}
 	return nil
 }
@@ -99,7 +100,7 @@ func CheckNodeName(name string) error {
 // identify checks the node's name and finds out which namespace is at its path.
 func (s *NodeSpec) identify() (err error) {
 	if err := CheckNodeName(s.Name); err != nil {
-		return usagef("%v (give one with name=%s)", err, s.Spec)
+		return fault.Usage.Errorf("%v (give one with name=%s)", err, s.Spec)
 	}
 	if s.Inum, err = identify(s.Path); err != nil {
 		return s.explain(err)
@@ -109,7 +110,7 @@ func (s *NodeSpec) identify() (err error) {
 
 // ProcessSpec is the namespace of a process that somebody else has named: name is
 // the node's, spec what the user named it by. It may be the host's: ask IsHost.
-// What it refuses is ErrUsage.
+// What it refuses is fault.Usage.
 func ProcessSpec(name, spec string, pid int) (NodeSpec, error) {
 	s := NodeSpec{Name: name, Spec: spec, Path: processPath(pid)}
 	return s, s.identify()
@@ -120,10 +121,6 @@ func (s NodeSpec) IsHost() bool { return s.Inum != 0 && s.Inum == host.OwnNetns(
 
 func processPath(pid int) string { return fmt.Sprintf("/proc/%d/ns/net", pid) }
 
-// Usagef is an error whose text stands alone and that is ErrUsage, for those who
-// read further kinds of names.
-func Usagef(format string, args ...any) error { return usagef(format, args...) }
-
 // specKinds is what a user may write, for messages.
 const specKinds = "netns:NAME, netns:/path, netns:host, pid:N, docker:NAME or kathara:NAME"
 
@@ -131,7 +128,7 @@ const specKinds = "netns:NAME, netns:/path, netns:host, pid:N, docker:NAME or ka
 func (s *NodeSpec) locate() (name string, err error) {
 	scheme, rest, ok := strings.Cut(s.Spec, ":")
 	if !ok || rest == "" {
-		return "", usagef("node %q: write %s", s.Spec, specKinds)
+		return "", fault.Usage.Errorf("node %q: write %s", s.Spec, specKinds)
 	}
 	switch scheme {
 	case "netns":
@@ -144,32 +141,32 @@ func (s *NodeSpec) locate() (name string, err error) {
 			return filepath.Base(s.Path), nil
 		}
 		if strings.Contains(rest, "/") || rest == "." || rest == ".." {
-			return "", usagef("node %q: a namespace's name has no '/'; a path starts with one", s.Spec)
+			return "", fault.Usage.Errorf("node %q: a namespace's name has no '/'; a path starts with one", s.Spec)
 		}
 		s.Path = filepath.Join(netnsDir, rest)
 		return rest, nil
 	case "pid":
 		pid, err := strconv.ParseUint(rest, 10, 31)
 		if err != nil || pid == 0 {
-			return "", usagef("node %q: %q is no process id", s.Spec, rest)
+			return "", fault.Usage.Errorf("node %q: %q is no process id", s.Spec, rest)
 		}
 		s.Path = processPath(int(pid))
 		return fmt.Sprintf("pid-%d", pid), nil
 	}
-	return "", usagef("node %q: unknown kind %q, write %s", s.Spec, scheme, specKinds)
+	return "", fault.Usage.Errorf("node %q: unknown kind %q, write %s", s.Spec, scheme, specKinds)
 }
 
 // explain turns a failure to open the namespace into what the user should do.
 func (s *NodeSpec) explain(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && strings.HasPrefix(s.Path, "/proc/"):
-		return usagef("node %s: no such process", s.Spec)
+		return fault.Usage.Errorf("node %s: no such process", s.Spec)
 	case errors.Is(err, fs.ErrNotExist) && filepath.Dir(s.Path) == netnsDir:
-		return usagef("node %s: no such namespace; %s", s.Spec, listNamed())
+		return fault.Usage.Errorf("node %s: no such namespace; %s", s.Spec, listNamed())
 	case errors.Is(err, fs.ErrNotExist):
-		return usagef("node %s: no such file", s.Spec)
+		return fault.Usage.Errorf("node %s: no such file", s.Spec)
 	case errors.Is(err, host.ErrNotNetns):
-		return usagef("node %s: %s is not a network namespace", s.Spec, s.Path)
+		return fault.Usage.Errorf("node %s: %s is not a network namespace", s.Spec, s.Path)
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("node %s: %w", s.Spec, err)
 	}
@@ -202,7 +199,7 @@ func listNamed() string {
 	return "there is: " + strings.Join(names, ", ")
 }
 
-// ParseSpecs is ParseSpec for each argument, and refuses (ErrUsage) a namespace
+// ParseSpecs is ParseSpec for each argument, and refuses (fault.Usage) a namespace
 // or a name given twice.
 func ParseSpecs(args []string) ([]NodeSpec, error) {
 	specs := make([]NodeSpec, 0, len(args))
@@ -222,10 +219,10 @@ func checkDuplicates(specs []NodeSpec) error {
 	for i := range specs {
 		s := &specs[i]
 		if other := byInum[s.Inum]; other != nil {
-			return usagef("%s (%s) and %s (%s) are the same network namespace: name it once", other.Name, other.Spec, s.Name, s.Spec)
+			return fault.Usage.Errorf("%s (%s) and %s (%s) are the same network namespace: name it once", other.Name, other.Spec, s.Name, s.Spec)
 		}
 		if other := byName[s.Name]; other != nil {
-			return usagef("%s and %s would both be node %q: give one another name with name=%s", other.Spec, s.Spec, s.Name, s.Spec)
+			return fault.Usage.Errorf("%s and %s would both be node %q: give one another name with name=%s", other.Spec, s.Spec, s.Name, s.Spec)
 		}
 		byInum[s.Inum], byName[s.Name] = s, s
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/vishvananda/netns"
 
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
@@ -77,7 +78,7 @@ func TestParseSpecRefuses(t *testing.T) {
 		"a b=netns:" + n.Name("h1"):      "node name",
 	} {
 		_, err := ParseSpec(arg)
-		if !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), want) {
+		if !errors.Is(err, fault.Usage) || !strings.Contains(err.Error(), want) {
 			t.Errorf("ParseSpec(%q): %v; want a usage error with %q", arg, err, want)
 		}
 	}
@@ -90,7 +91,7 @@ func TestParseSpecsDuplicates(t *testing.T) {
 		{"x=netns:" + n.Name("a"), "x=netns:" + n.Name("b")}, // one name
 	} {
 		_, err := ParseSpecs(args)
-		if !errors.Is(err, ErrUsage) {
+		if !errors.Is(err, fault.Usage) {
 			t.Errorf("ParseSpecs(%q): %v", args, err)
 			continue
 		}

@@ -11,29 +11,15 @@ package topo
 
 import (
 	"errors"
-	"fmt"
 	"net/netip"
 	"strings"
 
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/fault"
 )
-
-// ErrUsage marks what the user can only mend by asking for something else: a
-// node that does not exist, a name given twice, a role for an unknown port.
-var ErrUsage = errors.New("usage")
 
 // ErrGone says that a node's network namespace does not exist any more.
 var ErrGone = errors.New("network namespace is gone")
-
-// usageError is an error whose text stands alone and that is ErrUsage.
-type usageError struct{ text string }
-
-func (e *usageError) Error() string        { return e.text }
-func (e *usageError) Is(target error) bool { return target == ErrUsage }
-
-func usagef(format string, args ...any) error {
-	return &usageError{fmt.Sprintf(format, args...)}
-}
 
 // Topology is what Discover found.
 type Topology struct {
@@ -99,16 +85,16 @@ type RoleOverride struct {
 	Role       domain.Role
 }
 
-// ParseRole reads "NODE/PORT=internal|edge". What it refuses is ErrUsage.
+// ParseRole reads "NODE/PORT=internal|edge". What it refuses is fault.Usage.
 func ParseRole(arg string) (RoleOverride, error) {
 	eq := strings.LastIndexByte(arg, '=')
 	slash := strings.IndexByte(arg, '/')
 	if eq < 0 || slash < 1 || slash+1 >= eq {
-		return RoleOverride{}, usagef("role %q: write NODE/PORT=internal or NODE/PORT=edge", arg)
+		return RoleOverride{}, fault.Usage.Errorf("role %q: write NODE/PORT=internal or NODE/PORT=edge", arg)
 	}
 	role := domain.Role(arg[eq+1:])
 	if role != domain.Internal && role != domain.Edge {
-		return RoleOverride{}, usagef("role %q: %q is no role, use internal or edge", arg, role)
+		return RoleOverride{}, fault.Usage.Errorf("role %q: %q is no role, use internal or edge", arg, role)
 	}
 	return RoleOverride{Node: arg[:slash], Port: arg[slash+1 : eq], Role: role}, nil
 }

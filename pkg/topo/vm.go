@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/fault"
 )
 
 // VM is a virtual machine, or another process, that has interfaces of attached nodes
@@ -18,11 +19,11 @@ type VM struct {
 	Addrs []netip.Addr // what is sent to these ends there
 }
 
-// ParseVM reads "NAME=NODE/PORT,...[,ADDRESS,...]". What it refuses is ErrUsage.
+// ParseVM reads "NAME=NODE/PORT,...[,ADDRESS,...]". What it refuses is fault.Usage.
 func ParseVM(arg string) (VM, error) {
 	name, rest, ok := strings.Cut(arg, "=")
 	if !ok {
-		return VM{}, usagef("virtual machine %q: write NAME=NODE/PORT,NODE/PORT with the addresses that it owns behind", arg)
+		return VM{}, fault.Usage.Errorf("virtual machine %q: write NAME=NODE/PORT,NODE/PORT with the addresses that it owns behind", arg)
 	}
 	if err := CheckNodeName(name); err != nil {
 		return VM{}, err
@@ -37,32 +38,32 @@ func ParseVM(arg string) (VM, error) {
 		}
 		addr, err := netip.ParseAddr(word)
 		if err != nil || addr.Zone() != "" {
-			return VM{}, usagef("virtual machine %s: %q is neither NODE/PORT nor an address", name, word)
+			return VM{}, fault.Usage.Errorf("virtual machine %s: %q is neither NODE/PORT nor an address", name, word)
 		}
 		vm.Addrs = append(vm.Addrs, addr.Unmap())
 	}
 	if len(vm.Ports) == 0 {
-		return VM{}, usagef("virtual machine %s: name its ports, NODE/PORT", name)
+		return VM{}, fault.Usage.Errorf("virtual machine %s: name its ports, NODE/PORT", name)
 	}
 	return vm, nil
 }
 
-// CheckVM says, as ErrUsage, why vm cannot be behind its ports.
+// CheckVM says, as fault.Usage, why vm cannot be behind its ports.
 func (t *Topology) CheckVM(vm *VM) error {
 	if slices.ContainsFunc(t.Nodes, func(n Node) bool { return n.Name == vm.Name }) {
-		return usagef("virtual machine %s: a node has that name, give it another one", vm.Name)
+		return fault.Usage.Errorf("virtual machine %s: a node has that name, give it another one", vm.Name)
 	}
 	for _, name := range vm.Ports {
 		node, port, _ := strings.Cut(name, "/")
 		p, err := t.find(node, port)
 		if err != nil {
-			return usagef("virtual machine %s: %v", vm.Name, err)
+			return fault.Usage.Errorf("virtual machine %s: %v", vm.Name, err)
 		}
 		switch {
 		case p.Place != "":
-			return usagef("virtual machine %s: radar found %s itself, at a bridge between nodes; attach its namespace (netns:host is this machine's own) to follow packets through it", vm.Name, name)
+			return fault.Usage.Errorf("virtual machine %s: radar found %s itself, at a bridge between nodes; attach its namespace (netns:host is this machine's own) to follow packets through it", vm.Name, name)
 		case p.Peer != nil || p.Link != "":
-			return usagef("virtual machine %s: the other end of %s is attached or on a bridge, no process has it", vm.Name, name)
+			return fault.Usage.Errorf("virtual machine %s: the other end of %s is attached or on a bridge, no process has it", vm.Name, name)
 		}
 	}
 	return nil

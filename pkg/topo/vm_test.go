@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
@@ -32,7 +33,7 @@ func TestParseVM(t *testing.T) {
 			if err != nil {
 				t.Errorf("%s: %v", arg, err)
 			}
-		} else if !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), why) {
+		} else if !errors.Is(err, fault.Usage) || !strings.Contains(err.Error(), why) {
 			t.Errorf("%s: %v, want %q", arg, err, why)
 		}
 	}
@@ -60,7 +61,7 @@ func TestCheckVM(t *testing.T) {
 			t.Fatal(err)
 		}
 		err = topology.CheckVM(&vm)
-		if why == "" && err != nil || why != "" && (!errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), why)) {
+		if why == "" && err != nil || why != "" && (!errors.Is(err, fault.Usage) || !strings.Contains(err.Error(), why)) {
 			t.Errorf("%s: %v, want %q", arg, err, why)
 		}
 	}

@@ -31,7 +31,7 @@ const (
 
 // floors are those of a package, or of all packages below a folder; the longest one counts.
 var floors = map[string]int{
-	"pkg/bpfobj": shared, "pkg/filter": shared, "pkg/forward": shared, "pkg/graph": shared,
+	"pkg/bpfobj": shared, "pkg/fault": shared, "pkg/filter": shared, "pkg/forward": shared, "pkg/graph": shared,
 	"pkg/hook": shared, "pkg/host": shared, "pkg/intwire": shared, "pkg/lab": shared, "pkg/packet": shared, "pkg/query": shared,
 	"pkg/record": shared,
 

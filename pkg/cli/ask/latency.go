@@ -11,6 +11,7 @@ import (
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/cli/words"
+	"github.com/vnetradar/radar/pkg/fault"
 )
 
 const latencyLong = `Show how long packets took since attach: count, least, 50th, 90th, 99th and 99.9th
@@ -49,7 +50,7 @@ func NewLatencyCmd(k *kit.Kit) *cobra.Command {
   radar latency --series --since 5m -o csv > latencies.csv`,
 	}, &question{byFlow: isFlow, bySecond: func() bool { return series }, checkFlags: func() error {
 		if series && isFlow() {
-			return kit.Usagef("--series: seconds are not kept for each flow, use another --by")
+			return fault.Usage.Errorf("--series: seconds are not kept for each flow, use another --by")
 		}
 		return checkTop(cmd, isFlow())
 	}}, func(c *answer.Counts) error {
@@ -76,7 +77,7 @@ func NewLatencyCmd(k *kit.Kit) *cobra.Command {
 // checkTop refuses --top where rows are not flows: they are all shown.
 func checkTop(cmd *cobra.Command, flows bool) error {
 	if kit.IsTyped(cmd, "top") && !flows {
-		return kit.Usagef("--top: only with --by flow; other rows are all shown")
+		return fault.Usage.Errorf("--top: only with --by flow; other rows are all shown")
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/cli/words"
+	"github.com/vnetradar/radar/pkg/fault"
 )
 
 const lossLong = `Show where packets were lost since attach, and why, by the kernel's own names.
@@ -52,9 +53,9 @@ func NewLossCmd(k *kit.Kit) *cobra.Command {
 	q.checkFlags = func() error {
 		switch {
 		case failIfLost && q.follow:
-			return kit.Usagef("--fail-if-lost: a command that goes on (-f) has no exit code to tell it by")
+			return fault.Usage.Errorf("--fail-if-lost: a command that goes on (-f) has no exit code to tell it by")
 		case series && isFlow():
-			return kit.Usagef("--series: seconds are not kept for each flow, use --by place")
+			return fault.Usage.Errorf("--series: seconds are not kept for each flow, use --by place")
 		}
 		return nil
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -93,11 +94,11 @@ func NewPacketsCmd(k *kit.Kit) *cobra.Command {
 func (f *packetOptions) check(cmd *cobra.Command, output kit.Format) error {
 	switch {
 	case f.sort.Value != byTime && f.follow:
-		return kit.Usagef("--sort %s: packets that are shown as they end (-f) come in that order", f.sort.Value)
+		return fault.Usage.Errorf("--sort %s: packets that are shown as they end (-f) come in that order", f.sort.Value)
 	case kit.IsTyped(cmd, "top") && f.sort.Value == byTime:
-		return kit.Usagef("--top: only with --sort latency; the newest N: --last N")
+		return fault.Usage.Errorf("--top: only with --sort latency; the newest N: --last N")
 	case f.long && output != kit.FormatCSV:
-		return kit.Usagef("--long: only with -o csv; other formats show all hops")
+		return fault.Usage.Errorf("--long: only with -o csv; other formats show all hops")
 	}
 	return nil
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -65,7 +66,7 @@ func newQuestionCmd(k *kit.Kit, cmd *cobra.Command, q *question, show func(*answ
 	flags.DurationVar(&q.interval, "interval", time.Second, "how often, with -f")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if q.interval < 50*time.Millisecond {
-			return kit.Usagef("--interval %v: use at least 50ms", q.interval)
+			return fault.Usage.Errorf("--interval %v: use at least 50ms", q.interval)
 		}
 		if q.checkFlags != nil {
 			if err := q.checkFlags(); err != nil {
@@ -77,7 +78,7 @@ func newQuestionCmd(k *kit.Kit, cmd *cobra.Command, q *question, show func(*answ
 			return err
 		}
 		if s.Wants(record.InFlight) {
-			return kit.Usagef("--state in_flight: packets in flight are in no answer, radar packets shows them")
+			return fault.Usage.Errorf("--state in_flight: packets in flight are in no answer, radar packets shows them")
 		}
 		return ask(k, cmd.Context(), &asked{question: q, selected: s, flags: cmd.Flags(), args: args}, show)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/cli/words"
+	"github.com/vnetradar/radar/pkg/fault"
 )
 
 const throughputLong = `Show how much passed where: packets and IP bytes since attach, and how fast.
@@ -49,9 +50,9 @@ func NewThroughputCmd(k *kit.Kit) *cobra.Command {
 	}, &question{byFlow: isFlow, checkFlags: func() error {
 		switch {
 		case window < time.Second, window > aggregate.Seconds*time.Second, window%time.Second != 0:
-			return kit.Usagef("--window %v: use 1s to %ds, in whole seconds", window, aggregate.Seconds)
+			return fault.Usage.Errorf("--window %v: use 1s to %ds, in whole seconds", window, aggregate.Seconds)
 		case series && isFlow():
-			return kit.Usagef("--series: seconds are not kept for each flow, use another --by")
+			return fault.Usage.Errorf("--series: seconds are not kept for each flow, use another --by")
 		}
 		return checkTop(cmd, isFlow())
 	}}, func(c *answer.Counts) error {

@@ -17,6 +17,7 @@ import (
 	"github.com/vnetradar/radar/pkg/backpack"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/cli/words"
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/query"
 	"github.com/vnetradar/radar/pkg/record"
 )
@@ -77,21 +78,21 @@ func (f *traceOptions) check(ids []string) (*answer.Selection, error) {
 	s, err := answer.Select(query.Spec{State: strings.Join(f.state, ","), Node: strings.Join(f.node, ",")})
 	switch {
 	case err != nil:
-		return nil, kit.Usagef("--%w", err)
+		return nil, fault.Usage.Errorf("--%w", err)
 	case f.last > 0 && f.slowest > 0:
-		return nil, kit.Usagef("--last beside --slowest: ask for one of them")
+		return nil, fault.Usage.Errorf("--last beside --slowest: ask for one of them")
 	case len(ids) == 0 && f.last+f.slowest == 0:
-		return nil, kit.Usagef("no packet named: give an ID as radar packets -o wide shows it, or --last")
+		return nil, fault.Usage.Errorf("no packet named: give an ID as radar packets -o wide shows it, or --last")
 	case len(ids) > 0 && f.last > 0:
-		return nil, kit.Usagef("%q beside --last: name packets, or ask for the newest (the newest N: --last=N)", ids[0])
+		return nil, fault.Usage.Errorf("%q beside --last: name packets, or ask for the newest (the newest N: --last=N)", ids[0])
 	case len(ids) > 0 && f.slowest > 0:
-		return nil, kit.Usagef("%q beside --slowest: name packets, or ask for the slowest", ids[0])
+		return nil, fault.Usage.Errorf("%q beside --slowest: name packets, or ask for the slowest", ids[0])
 	case f.last+f.slowest == 0 && len(f.state)+len(f.node) > 0:
-		return nil, kit.Usagef("--state and --node choose among the newest packets: use them with --last, or among the slowest: --slowest")
+		return nil, fault.Usage.Errorf("--state and --node choose among the newest packets: use them with --last, or among the slowest: --slowest")
 	}
 	for _, id := range ids {
 		if _, _, err := backpack.ParseID(id); err != nil {
-			return nil, kit.Usagef("%w: use one of radar's own packets as radar packets -o wide shows it, such as 5f3a9c01-1a2b", err)
+			return nil, fault.Usage.Errorf("%w: use one of radar's own packets as radar packets -o wide shows it, such as 5f3a9c01-1a2b", err)
 		}
 	}
 	s.Last = int(f.last)

@@ -39,7 +39,8 @@ is then 3. A line with "warn" names something that costs speed or detail.`,
 // run prints the checks, and fails if one of them did.
 func run(k *kit.Kit, checks []datapath.Check) error {
 	report := checkReport{OK: true, Checks: checks}
-	for _, c := range checks {
+	for i, c := range checks {
+		checks[i].Detail, checks[i].Fix = kit.Face.Render(c.Detail), kit.Face.Render(c.Fix)
 		report.OK = report.OK && c.Level != datapath.Fail
 	}
 	if err := printReport(k, report); err != nil {

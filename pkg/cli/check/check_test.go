@@ -37,3 +37,9 @@ func TestCheckFails(t *testing.T) {
 		t.Errorf("exit code %d of %v, want %d", kit.ExitCode(err), err, kit.ExitKernel)
 	}
 }
+
+func TestCheckIsRendered(t *testing.T) {
+	clitest.WantRendered(t, func(k *kit.Kit) error {
+		return run(k, []datapath.Check{{Detail: clitest.Marked, Fix: clitest.Marked}})
+	})
+}

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,4 +28,19 @@ func Printed(t *testing.T, format kit.Format, f func(*kit.Kit) error) []byte {
 		fmt.Fprintf(&out, "--- standard error\n%s", errs.String())
 	}
 	return out.Bytes()
+}
+
+// Marked is a text of a library, which names a setting and a command (package fault).
+const Marked = "see «check», or use fewer ‹slots›"
+
+// WantRendered fails the test unless print writes Marked as users of the command line write it, in
+// every format.
+func WantRendered(t *testing.T, print func(*kit.Kit) error) {
+	t.Helper()
+	const want = "see radar check, or use fewer --slots"
+	for _, format := range []kit.Format{kit.FormatTable, kit.FormatWide, kit.FormatJSON} {
+		if text := string(Printed(t, format, print)); strings.ContainsAny(text, "‹›«»") || !strings.Contains(text, want) {
+			t.Errorf("%s: no %q in %s", format, want, text)
+		}
+	}
 }

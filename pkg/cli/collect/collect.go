@@ -20,6 +20,7 @@ import (
 	"github.com/vnetradar/radar/pkg/collect"
 	"github.com/vnetradar/radar/pkg/collect/fast"
 	"github.com/vnetradar/radar/pkg/collect/metrics"
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/join"
 )
 
@@ -216,7 +217,7 @@ func forgetReports(k *kit.Kit, cmd *cobra.Command) error {
 		}
 	})
 	if other != "" {
-		return kit.Usagef("--forget and --%s: use one of them", other)
+		return fault.Usage.Errorf("--forget and --%s: use one of them", other)
 	}
 	if err := collect.Remove(k.Domain); err != nil && !errors.Is(err, collect.ErrNone) {
 		return err

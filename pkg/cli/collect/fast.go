@@ -14,6 +14,7 @@ import (
 	"github.com/vnetradar/radar/pkg/collect"
 	"github.com/vnetradar/radar/pkg/collect/fast"
 	"github.com/vnetradar/radar/pkg/collect/metrics"
+	"github.com/vnetradar/radar/pkg/fault"
 )
 
 // fastFlags are the flags of "radar collect" about its fast path.
@@ -31,9 +32,9 @@ func (f *fastFlags) add(cmd *cobra.Command) {
 func (f *fastFlags) check(cmd *cobra.Command, file string) error {
 	switch {
 	case f.device != "" && file != "":
-		return kit.Usagef("--xdp and -r FILE: use one of them")
+		return fault.Usage.Errorf("--xdp and -r FILE: use one of them")
 	case f.device == "" && kit.IsTyped(cmd, "xdp-mode"):
-		return kit.Usagef("--xdp-mode says how --xdp DEVICE is attached")
+		return fault.Usage.Errorf("--xdp-mode says how --xdp DEVICE is attached")
 	case f.device == "":
 		return nil
 	}

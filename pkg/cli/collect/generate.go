@@ -21,6 +21,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/collect/generate"
+	"github.com/vnetradar/radar/pkg/fault"
 )
 
 const generateLong = `Send telemetry reports to a collector, to try it: at a set rate, to the one address
@@ -166,7 +167,7 @@ func (f *generateOptions) maker() (*generate.Maker, error) {
 
 func runGenerate(k *kit.Kit, cmd *cobra.Command, f *generateOptions) error {
 	if err := f.check(cmd); err != nil {
-		return kit.WithCode(kit.ExitUsage, err)
+		return fault.Usage.Errorf("%w", err)
 	}
 	g := &generating{Kit: k, count: f.count, duration: f.duration, paced: f.rate > 0}
 	if f.file != "" {
@@ -180,7 +181,7 @@ func runGenerate(k *kit.Kit, cmd *cobra.Command, f *generateOptions) error {
 	} else {
 		maker, err := f.maker()
 		if err != nil {
-			return kit.WithCode(kit.ExitUsage, err)
+			return fault.Usage.Errorf("%w", err)
 		}
 		g.next = func(n uint64) (generate.Datagram, time.Duration, error) {
 			d, err := maker.Next()
@@ -248,7 +249,7 @@ func (f *generateOptions) check(cmd *cobra.Command) error {
 func resolve(to string) (*net.UDPAddr, error) {
 	host, port, err := net.SplitHostPort(to)
 	if err != nil || host == "" || port == "" || port == "0" {
-		return nil, kit.Usagef("--to %q: use HOST:PORT, as 10.0.0.9:%d or [::1]:%d", to, ReportPort, ReportPort)
+		return nil, fault.Usage.Errorf("--to %q: use HOST:PORT, as 10.0.0.9:%d or [::1]:%d", to, ReportPort, ReportPort)
 	}
 	addr, err := net.ResolveUDPAddr("udp", to)
 	if err != nil {

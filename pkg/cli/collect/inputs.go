@@ -15,6 +15,7 @@ import (
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/collect"
+	"github.com/vnetradar/radar/pkg/fault"
 )
 
 // checkInputs says whether what is asked for can be read together.
@@ -22,13 +23,13 @@ func (f *options) checkInputs(cmd *cobra.Command) error {
 	listen := kit.IsTyped(cmd, "listen")
 	switch {
 	case f.file != "" && listen:
-		return kit.Usagef("--listen and -r FILE: use one of them")
+		return fault.Usage.Errorf("--listen and -r FILE: use one of them")
 	case f.file != "" && f.device != "":
-		return kit.Usagef("--interface and -r FILE: use one of them")
+		return fault.Usage.Errorf("--interface and -r FILE: use one of them")
 	case f.device != "" && listen:
-		return kit.Usagef("--interface and --listen: use one of them: an interface's reports are taken whoever they are for")
+		return fault.Usage.Errorf("--interface and --listen: use one of them: an interface's reports are taken whoever they are for")
 	case f.device != "" && f.fast.device != "":
-		return kit.Usagef("--interface and --xdp: use one of them: what goes no further at XDP is not seen at the interface")
+		return fault.Usage.Errorf("--interface and --xdp: use one of them: what goes no further at XDP is not seen at the interface")
 	}
 	return nil
 }
@@ -42,7 +43,7 @@ func (c *collecting) open(f *options) (closeInput func(), err error) {
 	var addr netip.Addr
 	if f.listen != "" {
 		if addr, err = netip.ParseAddr(f.listen); err != nil {
-			return nil, kit.Usagef("--listen %q: no IP address of this machine", f.listen)
+			return nil, fault.Usage.Errorf("--listen %q: no IP address of this machine", f.listen)
 		}
 	}
 	closeInput = func() {

@@ -15,6 +15,7 @@ import (
 	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/collect"
 	"github.com/vnetradar/radar/pkg/collect/metrics"
+	"github.com/vnetradar/radar/pkg/fault"
 )
 
 const metricsLong = `Show the latest values of what telemetry reports say, as radar collect has them: paths and
@@ -44,7 +45,7 @@ func NewMetricsCmd(k *kit.Kit) *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			for _, name := range which {
 				if _, err := metrics.ByName(name); err != nil {
-					return kit.WithCode(kit.ExitUsage, fmt.Errorf("--metric: %w", err))
+					return fault.Usage.Errorf("--metric: %w", err)
 				}
 			}
 			return showMetrics(k, which, nodes)

@@ -18,6 +18,7 @@ import (
 	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/collect/metrics"
 	"github.com/vnetradar/radar/pkg/collect/outputs"
+	"github.com/vnetradar/radar/pkg/fault"
 )
 
 // outFlags are the flags of "radar collect" about where events and values go.
@@ -50,13 +51,13 @@ type outs struct {
 // standard output is taken.
 func (f *outFlags) open(k *kit.Kit, n metrics.Namer, shows bool) (_ *outs, err error) {
 	if f.snapshot < 0 || f.snapshot > 0 && f.snapshot < 100*time.Millisecond {
-		return nil, kit.Usagef("--snapshot %v: use 0, or at least 100ms", f.snapshot)
+		return nil, fault.Usage.Errorf("--snapshot %v: use 0, or at least 100ms", f.snapshot)
 	}
 	if f.stdout() && shows {
-		return nil, kit.Usagef("--json - and --show: use one of them, or a file")
+		return nil, fault.Usage.Errorf("--json - and --show: use one of them, or a file")
 	}
 	if len(f.hosts) > 0 && f.http == "" {
-		return nil, kit.Usagef("--http-host is about --http: give both")
+		return nil, fault.Usage.Errorf("--http-host is about --http: give both")
 	}
 	o := &outs{Fanout: &outputs.Fanout{}, any: f.json != "" || f.http != "" || f.influx != ""}
 	defer func() {
@@ -69,7 +70,7 @@ func (f *outFlags) open(k *kit.Kit, n metrics.Namer, shows bool) (_ *outs, err e
 		token, _ := k.LookupEnv("INFLUX_TOKEN")
 		influx, err := outputs.NewInflux(f.influx, token, n, log)
 		if err != nil {
-			return nil, kit.Usagef("--influx: %w", err)
+			return nil, fault.Usage.Errorf("--influx: %w", err)
 		}
 		o.Add(influx)
 	}
@@ -84,7 +85,7 @@ func (f *outFlags) open(k *kit.Kit, n metrics.Namer, shows bool) (_ *outs, err e
 		o.Add(outputs.NewLines(file, n, log))
 	}
 	if f.http != "" {
-		server, err := api.ListenReports(f.http, f.hosts, n, log)
+		server, err := api.ListenReports(f.http, f.hosts, n, kit.Face, log)
 		if err != nil {
 			return nil, fmt.Errorf("--http: %w", err)
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/collect"
 	"github.com/vnetradar/radar/pkg/collect/generate"
+	"github.com/vnetradar/radar/pkg/fault"
 )
 
 const (
@@ -135,7 +136,7 @@ func (g *generating) write(ctx context.Context, path string) (err error) {
 	g.file = path
 	out := g.ForPrograms()
 	if path == "-" && kit.IsTerminal(out) {
-		return kit.Usagef("a capture file is not for a terminal: --write FILE, or redirect it")
+		return fault.Usage.Errorf("a capture file is not for a terminal: --write FILE, or redirect it")
 	}
 	if path != "-" {
 		file, err := os.Create(path)

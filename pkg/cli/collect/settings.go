@@ -19,6 +19,7 @@ import (
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/collect"
 	"github.com/vnetradar/radar/pkg/collect/metrics"
+	"github.com/vnetradar/radar/pkg/fault"
 )
 
 // settings are the flags, read.
@@ -32,13 +33,13 @@ type settings struct {
 // read reads the flags, and refuses what cannot be meant.
 func (f *options) read(cmd *cobra.Command) (s settings, err error) {
 	if s.info, err = f.info(); err != nil {
-		return s, kit.WithCode(kit.ExitUsage, err)
+		return s, fault.Usage.Errorf("%w", err)
 	}
 	if s.allow, err = parseAllow(f.allow); err != nil {
-		return s, kit.WithCode(kit.ExitUsage, err)
+		return s, fault.Usage.Errorf("%w", err)
 	}
 	if s.translator, err = s.info.Translator(); err != nil {
-		return s, kit.WithCode(kit.ExitUsage, fmt.Errorf("--source: %w", err))
+		return s, fault.Usage.Errorf("--source: %w", err)
 	}
 	if err := f.checkBounds(); err != nil {
 		return s, err
@@ -47,7 +48,7 @@ func (f *options) read(cmd *cobra.Command) (s settings, err error) {
 		return s, err
 	}
 	if s.metrics, err = f.config(); err != nil {
-		return s, kit.WithCode(kit.ExitUsage, err)
+		return s, fault.Usage.Errorf("%w", err)
 	}
 	if err := f.checkInputs(cmd); err != nil {
 		return s, err
@@ -59,11 +60,11 @@ func (f *options) read(cmd *cobra.Command) (s settings, err error) {
 func (f *options) checkBounds() error {
 	switch {
 	case f.join < 0 || f.join > time.Minute:
-		return kit.Usagef("--join %v: use 0 to 1m", f.join)
+		return fault.Usage.Errorf("--join %v: use 0 to 1m", f.join)
 	case f.keep < collect.MinKeep:
-		return kit.Usagef("--keep %v: use at least 64k", &f.keep)
+		return fault.Usage.Errorf("--keep %v: use at least 64k", &f.keep)
 	case f.keepRows < collect.MinKeep:
-		return kit.Usagef("--keep-metrics %v: use at least 64k", &f.keepRows)
+		return fault.Usage.Errorf("--keep-metrics %v: use at least 64k", &f.keepRows)
 	}
 	return nil
 }
@@ -71,12 +72,12 @@ func (f *options) checkBounds() error {
 // eventTime says which time events have.
 func (f *options) eventTime(cmd *cobra.Command, t *collect.Translator) error {
 	if f.skew <= 0 || f.skew > mostSkew {
-		return kit.Usagef("--max-skew %v: use up to %v", f.skew, mostSkew)
+		return fault.Usage.Errorf("--max-skew %v: use up to %v", f.skew, mostSkew)
 	}
 	if f.time.Value == byReport {
 		t.MostSkew = f.skew
 	} else if kit.IsTyped(cmd, "max-skew") {
-		return kit.Usagef("--max-skew is about --event-time report: give both")
+		return fault.Usage.Errorf("--max-skew is about --event-time report: give both")
 	}
 	return nil
 }

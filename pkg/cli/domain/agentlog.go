@@ -32,7 +32,7 @@ func boundLog(w io.Writer) io.Writer {
 	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
 		return w // a terminal, a pipe, a journal: somebody else bounds it
 	}
-	return kit.Visible(&boundedLog{file: file, most: mostLog})
+	return kit.VisibleMessages(&boundedLog{file: file, most: mostLog})
 }
 
 // Write implements io.Writer.

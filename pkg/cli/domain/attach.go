@@ -20,6 +20,7 @@ import (
 	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/datapath"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/topo"
 )
 
@@ -225,7 +226,7 @@ func (f *attachOptions) matchDomain(d *domain.Domain, flags *pflag.FlagSet) erro
 		if !given(flag) || is == want {
 			return nil
 		}
-		return kit.Usagef("domain %q is attached with --%s %v, not %v: leave the flag out, or detach first", d.Name, flag, is, want)
+		return fault.Usage.Errorf("domain %q is attached with --%s %v, not %v: leave the flag out, or detach first", d.Name, flag, is, want)
 	}
 	hook := o.Hook
 	if hook == datapath.HookAuto {
@@ -296,7 +297,7 @@ func sameWatch(d *domain.Domain, want string, given bool) error {
 	if !given || d.Options.Watch == want {
 		return nil
 	}
-	return kit.Usagef("domain %q is attached %s, not %s: leave the flag out, or detach first", d.Name, text(d.Options.Watch), text(want))
+	return fault.Usage.Errorf("domain %q is attached %s, not %s: leave the flag out, or detach first", d.Name, text(d.Options.Watch), text(want))
 }
 
 // carryText is --carry as a domain keeps it, with the mask that was given written out.

@@ -16,6 +16,7 @@ import (
 	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/datapath"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/nodes"
 	"github.com/vnetradar/radar/pkg/topo"
 )
@@ -89,7 +90,7 @@ func (f *nameFlags) find(ctx context.Context, domainName string, existing *domai
 		return nil, err
 	}
 	if f.watch && len(nodes.OfContainers(slices.Concat(found.selectors, selectorsOf(existing)))) == 0 {
-		return nil, kit.Usagef("--%s: name the containers to follow: --docker, docker:NAME, docker:label=KEY, kathara:NAME or --lab", flagWatchContainers)
+		return nil, fault.Usage.Errorf("--%s: name the containers to follow: --docker, docker:NAME, docker:label=KEY, kathara:NAME or --lab", flagWatchContainers)
 	}
 	return found, nil
 }
@@ -134,9 +135,9 @@ func nothingNamed(k *kit.Kit, ctx context.Context, found *foundNodes) error {
 		return fmt.Errorf("nothing to attach: %s found no namespace", strings.Join(found.selectors, " "))
 	}
 	if name := nodes.LabHere(ctx, "."); name != "" {
-		return kit.Usagef("no node named: lab %s runs here, attach it with: radar attach%s --lab .", name, words.DomainFlag(k.Domain))
+		return fault.Usage.Errorf("no node named: lab %s runs here, attach it with: radar attach%s --lab .", name, words.DomainFlag(k.Domain))
 	}
-	return kit.Usagef("no node named, and domain %q is not attached: name the nodes to attach (docker:NAME, netns:NAME, pid:N, --docker, --lab DIR)", k.Domain)
+	return fault.Usage.Errorf("no node named, and domain %q is not attached: name the nodes to attach (docker:NAME, netns:NAME, pid:N, --docker, --lab DIR)", k.Domain)
 }
 
 // completionTime bounds what a completion asks of others.

@@ -70,8 +70,8 @@ func newAttachView(r *datapath.AttachResult, dryRun bool) *attachView {
 		Carry: carriedIn(d.Options.MarkMask),
 		IPv6:  d.Options.IPv6,
 		Watch: d.Options.Watch,
-		Nodes: answer.Nodes(d), Memory: newMemoryView(r.Memory),
-		Warnings: r.Warnings, lease: d.Options.Lease,
+		Nodes: shownNodes(d), Memory: newMemoryView(r.Memory),
+		Warnings: kit.Rendered(r.Warnings), lease: d.Options.Lease,
 	}
 	for _, c := range r.Conflicts {
 		v.Conflicts = append(v.Conflicts, conflictView{
@@ -97,6 +97,15 @@ func followText(selectors []string, follow bool) string {
 		return "not followed any more: those that start do not join"
 	}
 	return "followed: " + strings.Join(nodes.OfContainers(selectors), " ")
+}
+
+// shownNodes are a domain's nodes, with texts of libraries as users write them.
+func shownNodes(d *domain.Domain) []answer.Node {
+	list := answer.Nodes(d)
+	for i := range list {
+		list[i].Header = kit.Face.Render(list[i].Header)
+	}
+	return list
 }
 
 // printAttached prints what was attached, or would be.

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/datapath"
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/filter"
 )
 
@@ -18,7 +18,7 @@ func compileWatch(o *datapath.Options) error {
 		return fmt.Errorf("--watch: %w", err)
 	}
 	if err != nil {
-		return kit.Usagef("--watch: %w", err)
+		return fault.Usage.Errorf("--watch: %w", err)
 	}
 	o.Watch, o.WatchProgram = e.String(), e.Instructions()
 	return nil

@@ -142,7 +142,7 @@ func detachNodes(k *kit.Kit, ctx context.Context, names, followed []string, noDr
 		return err
 	}
 	return printDetached(k, &detachView{Domain: k.Domain, Detached: true, Ended: result.Ended,
-		Nodes: result.Nodes, Ports: result.Ports, VMs: result.VMs, Followed: followed, Warnings: result.Warnings})
+		Nodes: result.Nodes, Ports: result.Ports, VMs: result.VMs, Followed: followed, Warnings: kit.Rendered(result.Warnings)})
 }
 
 // followed returns what containers must match to join the domain when the named nodes
@@ -164,7 +164,7 @@ func detachRest(k *kit.Kit, ctx context.Context) error {
 		return err
 	}
 	return printDetached(k, &detachView{Domain: k.Domain, Detached: true, Ended: result.Ended,
-		Nodes: result.Nodes, Ports: result.Ports, Warnings: result.Warnings})
+		Nodes: result.Nodes, Ports: result.Ports, Warnings: kit.Rendered(result.Warnings)})
 }
 
 // what says what was detached.

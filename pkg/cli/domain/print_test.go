@@ -107,3 +107,20 @@ func TestPrintReports(t *testing.T) {
 		}
 	}
 }
+
+// Texts of libraries that go to standard output, as a table or as JSON, are rendered before.
+func TestReportsAreRendered(t *testing.T) {
+	counters := []datapath.Counter{{Name: "x", Value: 1, Help: clitest.Marked}}
+	for name, print := range map[string]func(*kit.Kit) error{
+		"attach": func(k *kit.Kit) error {
+			d := &domain.Domain{Nodes: []domain.Node{{Name: "n", Header: clitest.Marked}}}
+			return printAttached(k, newAttachView(&datapath.AttachResult{Domain: d, Warnings: []string{clitest.Marked}}, true))
+		},
+		"counters": func(k *kit.Kit) error { return kit.PrintJSON(k.Out, counterViews(counters)) },
+		"summary": func(k *kit.Kit) error {
+			return printSummary(k, &agent.Summary{Warnings: []string{clitest.Marked}, Counters: counters}, agent.Interrupted)
+		},
+	} {
+		t.Run(name, func(t *testing.T) { clitest.WantRendered(t, print) })
+	}
+}

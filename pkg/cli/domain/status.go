@@ -148,7 +148,7 @@ func newStatusView(k *kit.Kit, h *datapath.Handle, r *agent.Reader) (*statusView
 	v := &statusView{
 		Domain: d.Name, Attached: d.Created, LossHook: d.LossHook, LocalHook: d.LocalHook, QueueHook: d.QueueHook, ChangeHook: d.ChangeHook,
 		Options: newOptionsView(d.Options),
-		Memory:  newMemoryView(h.Memory()), Nodes: answer.Nodes(d),
+		Memory:  newMemoryView(h.Memory()), Nodes: shownNodes(d),
 		Selectors: d.Selectors, WatchContainers: d.WatchContainers,
 	}
 	process, err := agent.Find(d.Name)
@@ -159,6 +159,9 @@ func newStatusView(k *kit.Kit, h *datapath.Handle, r *agent.Reader) (*statusView
 	if v.Agent.Alive {
 		if v.Agent.Troubles, err = process.Troubles(); err != nil {
 			return nil, err
+		}
+		for i := range v.Agent.Troubles {
+			v.Agent.Troubles[i].Error = kit.Face.Render(v.Agent.Troubles[i].Error)
 		}
 		v.Notes = k.Texts(answer.TroubleNotes(d.Name, v.Agent.Troubles))
 	}
@@ -200,7 +203,7 @@ func newOptionsView(o domain.Options) optionsView {
 func counterViews(counters []datapath.Counter) []counterView {
 	views := make([]counterView, len(counters))
 	for i, c := range counters {
-		views[i] = counterView{Name: c.Name, Group: string(c.Group), Value: c.Value, Help: c.Help}
+		views[i] = counterView{Name: c.Name, Group: string(c.Group), Value: c.Value, Help: kit.Face.Render(c.Help)}
 	}
 	return views
 }

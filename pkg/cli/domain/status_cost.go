@@ -13,6 +13,7 @@ import (
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/datapath"
+	"github.com/vnetradar/radar/pkg/fault"
 )
 
 // costView is what radar itself takes of the machine.
@@ -49,11 +50,11 @@ func newCostView(ctx context.Context, h *datapath.Handle, process agent.Process,
 	}
 	if measure {
 		err := datapath.MeasureHooks(ctx)
-		if err != nil && !errors.Is(err, datapath.ErrUnsupported) {
+		if err != nil && !errors.Is(err, fault.Unsupported) {
 			return nil, err
 		}
 		if err != nil {
-			v.why = err.Error()
+			v.why = kit.Face.Render(err.Error())
 		}
 	}
 	costs, err := h.HookCosts()

@@ -20,7 +20,9 @@ type summaryView struct {
 }
 
 func newSummaryView(s *agent.Summary, end agent.End) *summaryView {
-	v := &summaryView{Summary: s, End: string(end), Counters: []counterView{}}
+	shown := *s
+	shown.Warnings = kit.Rendered(s.Warnings)
+	v := &summaryView{Summary: &shown, End: string(end), Counters: []counterView{}}
 	for _, c := range counterViews(s.Counters) {
 		if c.Value != 0 {
 			v.Counters = append(v.Counters, c)

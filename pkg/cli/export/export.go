@@ -14,6 +14,7 @@ import (
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/export"
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -115,17 +116,17 @@ func (f *options) check(cmd *cobra.Command, s *answer.Selection) error {
 	_, known := versions[f.version]
 	switch {
 	case len(f.collectors) == 0:
-		return kit.Usagef("no --collector: where shall reports go? Use HOST:PORT")
+		return fault.Usage.Errorf("no --collector: where shall reports go? Use HOST:PORT")
 	case !known:
-		return kit.Usagef("--report-version %q: use 2.0 or 1.0", f.version)
+		return fault.Usage.Errorf("--report-version %q: use 2.0 or 1.0", f.version)
 	case f.mode != modeMD && f.mode != modeXD:
-		return kit.Usagef("--mode %q: use %s or %s", f.mode, modeMD, modeXD)
+		return fault.Usage.Errorf("--mode %q: use %s or %s", f.mode, modeMD, modeXD)
 	case f.port != 0 && f.dscp != 0:
-		return kit.Usagef("--int-port and --int-dscp: use one of them, INT is marked in one way")
+		return fault.Usage.Errorf("--int-port and --int-dscp: use one of them, INT is marked in one way")
 	case f.mode == modeXD && (kit.IsTyped(cmd, "int-port") || kit.IsTyped(cmd, "int-dscp")):
-		return kit.Usagef("--int-port and --int-dscp mark INT in packets: with --mode %s there is none", modeXD)
+		return fault.Usage.Errorf("--int-port and --int-dscp mark INT in packets: with --mode %s there is none", modeXD)
 	case s.Wants(record.InFlight):
-		return kit.Usagef("--state in_flight: packets are reported when they have ended")
+		return fault.Usage.Errorf("--state in_flight: packets are reported when they have ended")
 	}
 	return nil
 }
@@ -134,7 +135,7 @@ func (f *options) check(cmd *cobra.Command, s *answer.Selection) error {
 func (f *options) encoder(n *export.Numbers) (*export.Encoder, error) {
 	e, err := export.NewEncoder(versions[f.version], export.Mark{Port: f.port, DSCP: f.dscp}, n)
 	if err != nil {
-		return nil, kit.WithCode(kit.ExitUsage, err)
+		return nil, fault.Usage.Errorf("%w", err)
 	}
 	e.PerHop = f.mode == modeXD
 	return e, nil
@@ -146,14 +147,14 @@ func (f *options) chosenIDs() (map[string]uint32, error) {
 	for _, s := range f.nodeIDs {
 		at := strings.LastIndexByte(s, '=')
 		if at <= 0 {
-			return nil, kit.Usagef("--node-id %q: use NAME=ID", s)
+			return nil, fault.Usage.Errorf("--node-id %q: use NAME=ID", s)
 		}
 		id, err := strconv.ParseUint(s[at+1:], 0, 32)
 		if err != nil {
-			return nil, kit.Usagef("--node-id %q: use NAME=ID, the id 1 to %d", s, uint32(math.MaxUint32-1))
+			return nil, fault.Usage.Errorf("--node-id %q: use NAME=ID, the id 1 to %d", s, uint32(math.MaxUint32-1))
 		}
 		if _, twice := ids[s[:at]]; twice {
-			return nil, kit.Usagef("--node-id %s: twice", s[:at])
+			return nil, fault.Usage.Errorf("--node-id %s: twice", s[:at])
 		}
 		ids[s[:at]] = uint32(id)
 	}

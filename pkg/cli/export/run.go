@@ -17,6 +17,7 @@ import (
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/export"
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/host/clock"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
@@ -43,7 +44,7 @@ func run(k *kit.Kit, cmd *cobra.Command, f *options, args []string) error {
 	return k.ReadRing(s, func(ring *answer.Ring) error {
 		numbers, err := export.NewNumbers(ring.Domain, chosen)
 		if err != nil {
-			return kit.Usagef("--node-id %w", err)
+			return fault.Usage.Errorf("--node-id %w", err)
 		}
 		x := &exporting{Kit: k, ctx: ctx, reader: ring, numbers: numbers, sample: uint64(f.sample), pacer: newPacer(f.rate)}
 		if x.encoder, err = f.encoder(numbers); err != nil {

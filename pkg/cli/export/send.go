@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -50,7 +51,7 @@ func newSenders(ctx context.Context, collectors []string) (list []*sender, err e
 		}
 		for _, other := range list {
 			if other.to == to {
-				return list, kit.Usagef("--collector %s: twice (%v)", text, to)
+				return list, fault.Usage.Errorf("--collector %s: twice (%v)", text, to)
 			}
 		}
 		conn, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(to))
@@ -79,7 +80,7 @@ func resolveCollector(ctx context.Context, text string) (netip.AddrPort, error) 
 	host, port, err := net.SplitHostPort(text)
 	number, numberErr := strconv.ParseUint(port, 10, 16)
 	if err != nil || host == "" || numberErr != nil || number == 0 {
-		return netip.AddrPort{}, kit.Usagef("--collector %q: use HOST:PORT or [IPV6]:PORT, the port 1 to 65535", text)
+		return netip.AddrPort{}, fault.Usage.Errorf("--collector %q: use HOST:PORT or [IPV6]:PORT, the port 1 to 65535", text)
 	}
 	addr, err := netip.ParseAddr(host)
 	if err != nil {
@@ -91,7 +92,7 @@ func resolveCollector(ctx context.Context, text string) (netip.AddrPort, error) 
 	}
 	addr = addr.Unmap()
 	if addr.IsUnspecified() || addr.IsMulticast() || addr == netip.AddrFrom4([4]byte{255, 255, 255, 255}) {
-		return netip.AddrPort{}, kit.Usagef("--collector %s: %v is not the address of one machine", text, addr)
+		return netip.AddrPort{}, fault.Usage.Errorf("--collector %s: %v is not the address of one machine", text, addr)
 	}
 	return netip.AddrPortFrom(addr, uint16(number)), nil
 }

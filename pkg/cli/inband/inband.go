@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/intwire"
 )
 
@@ -71,16 +72,16 @@ func newDecodeCmd(k *kit.Kit) *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if kit.IsTyped(cmd, "read") && len(args) > 0 {
-				return kit.Usagef("hex digits and -r FILE: use one of them")
+				return fault.Usage.Errorf("hex digits and -r FILE: use one of them")
 			}
 			if len(args) > 0 {
 				return decodeHex(k, f, args)
 			}
 			if f.file == "" {
-				return kit.Usagef("nothing to decode: use HEX, - for standard input, or -r FILE")
+				return fault.Usage.Errorf("nothing to decode: use HEX, - for standard input, or -r FILE")
 			}
 			if kit.IsTyped(cmd, "starts-at") {
-				return kit.Usagef("--starts-at is for hex digits: a capture says what its packets begin with")
+				return fault.Usage.Errorf("--starts-at is for hex digits: a capture says what its packets begin with")
 			}
 			return decodeFile(k, f)
 		},

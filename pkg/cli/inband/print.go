@@ -15,7 +15,7 @@ import (
 )
 
 func printJSON(k *kit.Kit, m *intwire.Message, extra ...intwire.Item) error {
-	_, err := k.Out.Write(append(m.AppendJSON(nil, extra...), '\n'))
+	_, err := fmt.Fprintln(k.Out, kit.Face.Render(string(m.AppendJSON(nil, extra...))))
 	return err
 }
 
@@ -45,7 +45,7 @@ func printMessage(k *kit.Kit, m *intwire.Message) error {
 		if i == 0 {
 			title = "ANOMALIES"
 		}
-		p.line(title, kit.Yellow.Paint(colored, doubt.String()))
+		p.line(title, kit.Yellow.Paint(colored, kit.Face.Render(doubt.String())))
 	}
 	return p.err
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/spf13/cobra"
+
+	"github.com/vnetradar/radar/pkg/fault"
 )
 
 // UseConfig sets the flags of cmd that neither the command line nor the environment sets from a
@@ -24,7 +26,7 @@ func UseConfig(cmd *cobra.Command, path string, but ...string) error {
 	}
 	file, err := parser.ParseBytes(text, 0)
 	if err != nil {
-		return Usagef("--config %s: %v", path, yaml.FormatError(err, false, false))
+		return fault.Usage.Errorf("--config %s: %v", path, yaml.FormatError(err, false, false))
 	}
 	for _, doc := range file.Docs {
 		var settings []*ast.MappingValueNode
@@ -35,11 +37,11 @@ func UseConfig(cmd *cobra.Command, path string, but ...string) error {
 		case *ast.MappingValueNode:
 			settings = []*ast.MappingValueNode{body}
 		default:
-			return Usagef("--config %s: use lines such as \"port: 32766\"", path)
+			return fault.Usage.Errorf("--config %s: use lines such as \"port: 32766\"", path)
 		}
 		for _, s := range settings {
 			if err := useSetting(cmd, s, but); err != nil {
-				return Usagef("--config %s, line %d: %w", path, s.GetToken().Position.Line, err)
+				return fault.Usage.Errorf("--config %s, line %d: %w", path, s.GetToken().Position.Line, err)
 			}
 		}
 	}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/vnetradar/radar/pkg/fault"
 )
 
 // EnvName is the environment variable of a flag: guid-bits is RADAR_GUID_BITS.
@@ -25,7 +27,7 @@ func bindEnv(cmd *cobra.Command, lookup func(string) (string, bool)) error {
 			return
 		}
 		if err := f.Value.Set(value); err != nil {
-			failed = Usagef("environment variable %s=%q: %w", EnvName(f.Name), value, err)
+			failed = fault.Usage.Errorf("environment variable %s=%q: %w", EnvName(f.Name), value, err)
 			return
 		}
 		f.Changed = true
@@ -42,7 +44,7 @@ func checkStateDir(lookup func(string) (string, bool)) error {
 		return nil
 	}
 	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
-		return Usagef("environment variable RADAR_STATE_DIR=%q: that is no directory", dir)
+		return fault.Usage.Errorf("environment variable RADAR_STATE_DIR=%q: that is no directory", dir)
 	}
 	return nil
 }

@@ -11,9 +11,8 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/spf13/cobra"
 
-	"github.com/vnetradar/radar/pkg/datapath"
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/host/kernel"
-	"github.com/vnetradar/radar/pkg/topo"
 )
 
 // Exit codes, part of the contract with scripts.
@@ -49,12 +48,6 @@ func (e *codeError) Unwrap() error { return e.err }
 // and no message.
 func WithCode(code int, err error) error { return &codeError{code: code, err: err} }
 
-// Usagef is an error in how the command was called: exit code 2, and a hint
-// where the help is.
-func Usagef(format string, args ...any) error {
-	return WithCode(ExitUsage, fmt.Errorf(format, args...))
-}
-
 // ExitCode is the exit code that err stands for.
 func ExitCode(err error) int {
 	if err == nil {
@@ -64,11 +57,11 @@ func ExitCode(err error) int {
 		return coded.code
 	}
 	switch {
-	case errors.Is(err, datapath.ErrUsage), errors.Is(err, topo.ErrUsage):
+	case errors.Is(err, fault.Usage):
 		return ExitUsage
-	case errors.Is(err, datapath.ErrLoad):
+	case errors.Is(err, fault.NotLoaded):
 		return ExitLoad
-	case errors.Is(err, datapath.ErrUnsupported), lacksRights(err):
+	case errors.Is(err, fault.Unsupported), lacksRights(err):
 		return ExitKernel
 	}
 	return ExitFailure

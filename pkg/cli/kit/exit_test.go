@@ -8,13 +8,14 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/cilium/ebpf"
+	"github.com/spf13/cobra"
 
-	"github.com/vnetradar/radar/pkg/datapath"
 	"github.com/vnetradar/radar/pkg/domain"
-	"github.com/vnetradar/radar/pkg/topo"
+	"github.com/vnetradar/radar/pkg/fault"
 )
 
 func TestExitCodes(t *testing.T) {
@@ -24,12 +25,11 @@ func TestExitCodes(t *testing.T) {
 	}{
 		{nil, ExitOK},
 		{errors.New("x"), ExitFailure},
-		{Usagef("x"), ExitUsage},
+		{fault.Usage.Errorf("x"), ExitUsage},
 		{fmt.Errorf("wrapped: %w", WithCode(7, nil)), 7},
-		{fmt.Errorf("wrapped: %w", datapath.ErrUsage), ExitUsage},
-		{fmt.Errorf("wrapped: %w", topo.ErrUsage), ExitUsage},
-		{fmt.Errorf("wrapped: %w", datapath.ErrUnsupported), ExitKernel},
-		{fmt.Errorf("wrapped: %w", datapath.ErrLoad), ExitLoad},
+		{fmt.Errorf("wrapped: %w", fault.Usage), ExitUsage},
+		{fmt.Errorf("wrapped: %w", fault.Unsupported), ExitKernel},
+		{fmt.Errorf("wrapped: %w", fault.NotLoaded), ExitLoad},
 		{domain.ErrNotAttached, ExitFailure},
 		{&os.PathError{Op: "open", Err: fs.ErrPermission}, map[bool]int{true: ExitFailure, false: ExitKernel}[os.Geteuid() == 0]},
 	} {
@@ -47,5 +47,26 @@ func TestExplainVerifier(t *testing.T) {
 	}
 	if long := explain(err, true); !bytes.Contains([]byte(long), []byte("0: r0 = 1")) {
 		t.Errorf("long text: %s", long)
+	}
+}
+
+// An error is shown as a whole, whatever it was wrapped into, and so is what came from another
+// process, as an agent's reason not to start.
+func TestErrorsAreRendered(t *testing.T) {
+	usage := fault.Usage.Errorf("‹slots› %d: use fewer", 3)
+	for _, c := range []struct {
+		err  error
+		want string
+		code int
+	}{
+		{fmt.Errorf("attach: %w (finish with: «detach ‹domain› red»)", usage), "radar: attach: --slots 3: use fewer (finish with: radar detach --domain red)\nRun 'radar --help' for usage.\n", ExitUsage},
+		{errors.Join(errors.New("see «check»"), usage), "radar: see radar check\n--slots 3: use fewer\nRun 'radar --help' for usage.\n", ExitUsage},
+		{WithCode(ExitLoad, errors.New(usage.Error())), "radar: --slots 3: use fewer\n", ExitLoad},
+	} {
+		var stdout, stderr strings.Builder
+		k := New(nil, &stdout, &stderr)
+		if code := k.Finish(&cobra.Command{Use: "radar"}, c.err); code != c.code || stderr.String() != c.want || stdout.Len() > 0 {
+			t.Errorf("%q: code %d, %q, want %d, %q", c.err, code, stderr.String(), c.code, c.want)
+		}
 	}
 }

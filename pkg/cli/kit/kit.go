@@ -16,6 +16,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/fault"
 )
 
 // Kit carries what all commands share.
@@ -46,7 +47,7 @@ func New(stdin io.Reader, stdout, stderr io.Writer) *Kit {
 		Stdin:     stdin,
 		Stdout:    shown,
 		Out:       bufio.NewWriter(shown),
-		Stderr:    Visible(stderr),
+		Stderr:    VisibleMessages(stderr),
 		LookupEnv: os.LookupEnv,
 		Now:       time.Now,
 		Location:  time.Local,
@@ -82,7 +83,7 @@ func (k *Kit) Prepare(cmd *cobra.Command) error {
 		return err
 	}
 	if err := domain.CheckName(k.Domain); err != nil {
-		return WithCode(ExitUsage, err)
+		return fault.Usage.Errorf("%w", err)
 	}
 	if f := cmd.Flags().Lookup("output"); Format(f.Value.String()).Raw() { // some commands have their own
 		k.Out.Reset(k.ForPrograms())

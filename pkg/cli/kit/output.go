@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+
+	"github.com/vnetradar/radar/pkg/fault"
 )
 
 // Format is the value of --output.
@@ -51,7 +53,7 @@ var HasCSV = map[string]string{csvAnnotation: "rows"}
 // checkFormat refuses CSV where there are no rows.
 func checkFormat(cmd *cobra.Command, f Format) error {
 	if f == FormatCSV && cmd.Annotations[csvAnnotation] == "" {
-		return Usagef("%s prints no rows, so it has no CSV: use -o table, wide or json", cmd.CommandPath())
+		return fault.Usage.Errorf("%s prints no rows, so it has no CSV: use -o table, wide or json", cmd.CommandPath())
 	}
 	return nil
 }

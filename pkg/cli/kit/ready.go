@@ -10,6 +10,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/pkg/fault"
 )
 
 // SelfPath is the running program, even if its file has been replaced.
@@ -50,7 +52,7 @@ func TellReady(fd int, failure error) error {
 	// Only a pipe is written to: the number comes from the command line.
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFIFO {
-		return Usagef("--%s %d: not a pipe", FlagReadyFD, fd)
+		return fault.Usage.Errorf("--%s %d: not a pipe", FlagReadyFD, fd)
 	}
 	f := os.NewFile(uintptr(fd), "ready")
 	defer f.Close()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/filter"
 	"github.com/vnetradar/radar/pkg/query"
 )
@@ -75,7 +76,7 @@ func (f *SelectFlags) Selection(flags *pflag.FlagSet, args []string, now time.Ti
 		Sport: list(f.sport), Dport: list(f.dport), Node: list(f.node), State: list(f.state),
 	})
 	if err != nil {
-		return nil, Usagef("--%w", err)
+		return nil, fault.Usage.Errorf("--%w", err)
 	}
 	s.Last = int(f.Last)
 	if len(args) > 0 {
@@ -85,15 +86,15 @@ func (f *SelectFlags) Selection(flags *pflag.FlagSet, args []string, now time.Ti
 	}
 	if flags.Changed("since") {
 		if s.Since, err = ParseTime("since", f.since, now); err != nil {
-			return nil, WithCode(ExitUsage, err)
+			return nil, fault.Usage.Errorf("%w", err)
 		}
 	}
 	if flags.Changed("until") {
 		if s.Until, err = ParseTime("until", f.until, now); err != nil {
-			return nil, WithCode(ExitUsage, err)
+			return nil, fault.Usage.Errorf("%w", err)
 		}
 		if !s.Since.Before(s.Until) {
-			return nil, Usagef("--until %q lies before --since %q", f.until, f.since)
+			return nil, fault.Usage.Errorf("--until %q lies before --since %q", f.until, f.since)
 		}
 	}
 	return s, nil
@@ -105,7 +106,7 @@ func narrow(s *answer.Selection, text string) error {
 	if err == nil || errors.Is(err, filter.ErrNotBuilt) {
 		return err
 	}
-	return WithCode(ExitUsage, err)
+	return fault.Usage.Errorf("%w", err)
 }
 
 // addresses puts the addresses of nodes in the place of their names.
@@ -139,16 +140,16 @@ func isAddress(s string) bool {
 // refusedNode is err for the user, where it is about the node that a flag names.
 func refusedNode(flag string, err error) error {
 	if none, ok := errors.AsType[*answer.NoAddress](err); ok {
-		return Usagef("--%s %q: the node owns no address", flag, none.Node)
+		return fault.Usage.Errorf("--%s %q: the node owns no address", flag, none.Node)
 	}
 	no, ok := errors.AsType[*answer.NoSuchNode](err)
 	switch {
 	case !ok:
 		return err
 	case no.Domain == "":
-		return Usagef("--%s %q: the nodes of reports are called int-ID, or as radar collect --node said", flag, no.Name)
+		return fault.Usage.Errorf("--%s %q: the nodes of reports are called int-ID, or as radar collect --node said", flag, no.Name)
 	}
-	return Usagef("--%s %q: domain %s has no such node%s, its nodes are %s", flag, no.Name, no.Domain, meant(no.Name, no.Nodes), strings.Join(no.Nodes, ", "))
+	return fault.Usage.Errorf("--%s %q: domain %s has no such node%s, its nodes are %s", flag, no.Name, no.Domain, meant(no.Name, no.Nodes), strings.Join(no.Nodes, ", "))
 }
 
 // meant is " (did you mean ...?)".

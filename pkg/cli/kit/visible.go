@@ -11,7 +11,23 @@ import (
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/vnetradar/radar/pkg/fault"
 )
+
+// Face is how settings and commands are written for users of this command line.
+var Face = fault.Face{
+	Setting: func(name string) string { return "--" + name },
+	Command: func(words string) string { return "radar " + words },
+}
+
+// Rendered are texts of libraries with settings and commands as users write them.
+func Rendered(texts []string) (all []string) {
+	for _, text := range texts {
+		all = append(all, Face.Render(text))
+	}
+	return all
+}
 
 // visible is where everything goes that radar prints. Names of interfaces, answers of servers
 // and contents of files are others' words: a terminal would do what control characters in them
@@ -23,10 +39,16 @@ type visible struct {
 	w    io.Writer
 	held []byte // the beginning of a character, or of ownMark
 	own  bool   // between two ownMarks
+	// messages: it is what radar says, in which libraries name settings and commands.
+	messages bool
 }
 
 // Visible returns a writer by which nothing in what is written to it can tell a terminal anything.
 func Visible(w io.Writer) io.Writer { return &visible{w: w} }
+
+// VisibleMessages is Visible for what radar says. It also writes settings and commands, which
+// libraries name, as users do.
+func VisibleMessages(w io.Writer) io.Writer { return &visible{w: w, messages: true} }
 
 // ownMark stands before and behind what radar tells the terminal. Nobody else can know it: it
 // is another one in each process, and is not printed.
@@ -43,6 +65,9 @@ func (v *visible) Write(b []byte) (int, error) {
 		return v.w.Write(b)
 	}
 	text, rest := v.quote(append(v.held, b...))
+	if v.messages {
+		text = []byte(Face.Render(string(text)))
+	}
 	if _, err := v.w.Write(text); err != nil {
 		return 0, err
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/forward"
 )
 
@@ -94,24 +95,24 @@ func newForwardCmd(k *kit.Kit) *cobra.Command {
 func (f *forwardOptions) config() (cfg forward.Config, err error) {
 	cfg = f.cfg
 	if cfg.A == cfg.B {
-		return cfg, kit.Usagef("%s twice: name two interfaces", cfg.A)
+		return cfg, fault.Usage.Errorf("%s twice: name two interfaces", cfg.A)
 	}
 	if cfg.Delay, err = forward.ParseDist(f.delay); err != nil {
-		return cfg, kit.WithCode(kit.ExitUsage, fmt.Errorf("--delay: %w", err))
+		return cfg, fault.Usage.Errorf("--delay: %w", err)
 	}
 	number, scale := f.loss, 1.0
 	if percent, ok := strings.CutSuffix(f.loss, "%"); ok {
 		number, scale = percent, 100
 	}
 	if cfg.Loss, err = strconv.ParseFloat(number, 64); err != nil || !(cfg.Loss >= 0 && cfg.Loss <= scale) {
-		return cfg, kit.Usagef("--loss %q: use a share such as 0.01 or 1%%", f.loss)
+		return cfg, fault.Usage.Errorf("--loss %q: use a share such as 0.01 or 1%%", f.loss)
 	}
 	cfg.Loss /= scale
 	if cfg.Rate, err = parseRate(f.rate); err != nil {
-		return cfg, kit.WithCode(kit.ExitUsage, err)
+		return cfg, fault.Usage.Errorf("%w", err)
 	}
 	if cfg.Queue < 1 {
-		return cfg, kit.Usagef("--queue %d: use 1 or more", cfg.Queue)
+		return cfg, fault.Usage.Errorf("--queue %d: use 1 or more", cfg.Queue)
 	}
 	if !f.seedIsGiven {
 		cfg.Seed = rand.Uint64()

@@ -20,6 +20,7 @@ import (
 
 	scenarios "github.com/vnetradar/radar/lab"
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/host/kernel"
 	"github.com/vnetradar/radar/pkg/lab"
 )
@@ -107,11 +108,11 @@ func builtinHelp() string {
 
 func runUp(k *kit.Kit, cmd *cobra.Command, arg string, o upOptions) error {
 	if o.startupTimeout <= 0 {
-		return kit.Usagef("--startup-timeout %v: use a positive duration", o.startupTimeout)
+		return fault.Usage.Errorf("--startup-timeout %v: use a positive duration", o.startupTimeout)
 	}
 	if o.name != "" {
 		if err := lab.CheckName(o.name); err != nil {
-			return kit.WithCode(kit.ExitUsage, err)
+			return fault.Usage.Errorf("%w", err)
 		}
 	}
 	topology, err := loadTopology(arg, o.set)
@@ -213,7 +214,7 @@ if it cannot be run. A machine has the programs of this host.`,
 				argv = argv[1:]
 			}
 			if len(argv) == 0 {
-				return kit.Usagef("no command to run in %s", machine)
+				return fault.Usage.Errorf("no command to run in %s", machine)
 			}
 			if err := needRoot(cmd); err != nil {
 				return err
@@ -265,7 +266,7 @@ func newExportCmd(k *kit.Kit) *cobra.Command {
 			}
 			err = scenario.Export(args[1], values)
 			if _, ok := errors.AsType[*lab.ParamError](err); ok {
-				return kit.WithCode(kit.ExitUsage, err)
+				return fault.Usage.Errorf("%w", err)
 			}
 			return err
 		},
@@ -302,7 +303,7 @@ func loadTopology(arg string, set []string) (*lab.Topology, error) {
 	}
 	topology, err := scenario.Topology(values)
 	if _, ok := errors.AsType[*lab.ParamError](err); ok {
-		return nil, kit.WithCode(kit.ExitUsage, err)
+		return nil, fault.Usage.Errorf("%w", err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read lab %s: %w", scenario.Source, err)
@@ -334,7 +335,7 @@ func parseSet(set []string) (map[string]string, error) {
 			continue
 		}
 		if last = name; !ok || name == "" {
-			return nil, kit.Usagef("--set %q: use NAME=VALUE", s)
+			return nil, fault.Usage.Errorf("--set %q: use NAME=VALUE", s)
 		}
 		values[name] = value
 	}

@@ -3,10 +3,10 @@
 package generate
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/intwire"
 )
 
@@ -103,10 +103,7 @@ const (
 	MaxBytes = 65507 // of a datagram (RFC 768, over IPv4)
 )
 
-// ErrDescription is wrapped by all that New refuses.
-var ErrDescription = errors.New("cannot be made")
-
-// check says what of a description cannot be.
+// check says what of a description cannot be, as fault.Usage.
 func (d *Description) check() error {
 	all := d.Version.Instructions()
 	for _, c := range []struct {
@@ -134,7 +131,7 @@ func (d *Description) check() error {
 		{d.Version == V10 || d.FirstSequence < 1<<22, fmt.Sprintf("sequence number %d: 2.0 has 22 bits", d.FirstSequence)},
 	} {
 		if !c.ok {
-			return fmt.Errorf("%s: %w", c.what, ErrDescription)
+			return fault.Usage.Errorf("%s: cannot be made", c.what)
 		}
 	}
 	return nil

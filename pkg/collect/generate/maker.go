@@ -3,9 +3,9 @@
 package generate
 
 import (
-	"fmt"
 	"math/rand/v2"
 
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/intwire"
 )
 
@@ -36,7 +36,7 @@ type counter struct {
 	sent int
 }
 
-// New makes the Maker of a description. Errors wrap ErrDescription, or one of intwire's if what is
+// New makes the Maker of a description. Errors are fault.Usage, or one of intwire's if what is
 // described is too long for a length field.
 func New(d Description) (*Maker, error) {
 	if err := d.check(); err != nil {
@@ -80,11 +80,11 @@ func (m *Maker) try() error {
 		return err
 	}
 	if m.d.Version == V20 && m.d.Group > 1 && b[1] == 255 {
-		return fmt.Errorf("reports of %d bytes: only one fits a datagram: %w", len(b), ErrDescription)
+		return fault.Usage.Errorf("reports of %d bytes: only one fits a datagram: cannot be made", len(b))
 	}
 	// A drop has five words more, and there is the group's header.
 	if most := 8 + m.d.Group*(len(b)+20); most > MaxBytes {
-		return fmt.Errorf("datagrams of %d bytes: %w", most, ErrDescription)
+		return fault.Usage.Errorf("datagrams of %d bytes: cannot be made", most)
 	}
 	m.random = *rand.NewPCG(m.d.Seed, 0)
 	return nil

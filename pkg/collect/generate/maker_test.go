@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/intwire"
 )
 
@@ -190,7 +191,7 @@ func TestRefuses(t *testing.T) {
 	} {
 		d := usual(V20)
 		change(&d)
-		if _, err := New(d); !errors.Is(err, ErrDescription) {
+		if _, err := New(d); !errors.Is(err, fault.Usage) {
 			t.Errorf("%d: %v", i, err)
 		}
 	}

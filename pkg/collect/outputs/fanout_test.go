@@ -15,6 +15,7 @@ import (
 	"github.com/vnetradar/radar/pkg/collect/metrics"
 	"github.com/vnetradar/radar/pkg/collect/outputs"
 	"github.com/vnetradar/radar/pkg/collect/outputs/outputstest"
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
@@ -234,7 +235,7 @@ func BenchmarkEvent(b *testing.B) {
 func TestSnapshotAfterSnapshot(t *testing.T) {
 	t.Parallel()
 	var l outputstest.Log
-	server, err := api.ListenReports("0", nil, outputstest.OddName, l.Logger())
+	server, err := api.ListenReports("0", nil, outputstest.OddName, fault.Face{}, l.Logger())
 	if err != nil {
 		t.Fatal(err)
 	}
