@@ -305,8 +305,8 @@ func TestSlowListener(t *testing.T) {
 			t.Fatalf("the fast one got %s after %d", id, i)
 		}
 	}
-	if len(list) != len(w.Events) || w.Tally("http").ShedEvents.Load() != 0 {
-		t.Errorf("the fast one got %d of %d, %d were shed", len(list), len(w.Events), w.Tally("http").ShedEvents.Load())
+	if len(list) != len(w.Events) || w.Tally("http").DroppedEvents.Load() != 0 {
+		t.Errorf("the fast one got %d of %d, %d were dropped", len(list), len(w.Events), w.Tally("http").DroppedEvents.Load())
 	}
 }
 

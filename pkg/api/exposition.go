@@ -101,7 +101,7 @@ var (
 	leftOutDesc     = desc("int_series_left_out", "Queues, ports and links that are not shown here: there are too many.")
 
 	eventsDesc    = desc("collect_events_total", "Events raised.", "metric")
-	shedDesc      = desc("output_shed_total", "Events, and values of snapshots, for which an output's queue had no room.", "output", "kind")
+	droppedDesc   = desc("output_dropped_total", "Events, and values of snapshots, for which an output's queue had no room.", "output", "kind")
 	writtenDesc   = desc("output_written_total", "Events and values that an output has written.", "output")
 	givenUpDesc   = desc("output_given_up_total", "Events and values that were refused, or left at the end.", "output")
 	retriesDesc   = desc("output_retries_total", "Attempts of an output after one that had failed.", "output")
@@ -124,7 +124,7 @@ var counters = []counter{
 	{"collect_datagrams_total", "Datagrams, or packets of a capture file, that were looked at.", prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Counts.Packets }},
 	{"collect_rejected_total", "Datagrams that hold no report.", prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Counts.Rejected }},
 	{"collect_reports_total", "Reports.", prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Counts.Reports }},
-	{"collect_doubtful_total", "Datagrams with something odd.", prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Counts.Anomalous }},
+	{"collect_anomalous_total", "Datagrams with an anomaly.", prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Counts.Anomalous }},
 	{"collect_no_packet_total", "Reports that were to be kept, and quote no packet.", prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Counts.NoPacket }},
 	{"collect_records_total", "Records made of what is kept.", prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Counts.Records }},
 	{"collect_unordered_total", "Packets of which the order of the nodes is not known.", prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Counts.Unordered }},
@@ -136,13 +136,13 @@ var counters = []counter{
 	{"collect_join_ambiguous_total", "Postcards of nodes that the packet passed more than once.", prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Counts.Joins.Ambiguous }},
 	{"collect_join_repeated_total", "Postcards of nodes that had sent one of the packet.", prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Counts.Joins.Repeated }},
 	{"collect_join_forgotten_total", "Postcards whose packet the ring has forgotten.", prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Counts.Joins.Forgotten }},
-	{"collect_alone_total", "Postcards of packets of which no other node sent one.", prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Counts.UnmatchedPostcards }},
+	{"collect_unmatched_postcards_total", "Postcards of packets of which no other node sent one.", prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Counts.UnmatchedPostcards }},
 	{"collect_unchanged_total", "Reports without an event.", prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Metrics.Unchanged }},
 	{"collect_no_node_total", "Hops without a node id.", prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Metrics.NoNode }},
 	{"collect_table_full_total", "Values whose table was full.", prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Metrics.Full }},
 	{"collect_replaced_total", "Nodes of a flow that went for others: a flow has room for 64.", prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Metrics.Replaced }},
 	{"collect_aged_total", "Keys that nobody reported for long.", prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Metrics.Aged }},
-	{"collect_fell_total", "Datagrams that found the socket full.", prometheus.CounterValue, func(i *collect.Info) uint64 { return i.SocketDrops }},
+	{"collect_socket_drops_total", "Datagrams that were dropped because the socket buffer was full.", prometheus.CounterValue, func(i *collect.Info) uint64 { return i.SocketDrops }},
 	{"collect_sources_forgotten_total", "Sources whose numbers are no longer followed: there were too many.", prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Forgotten }},
 	{"collect_not_kept_total", "Datagrams that were to be kept when the disk was full.", prometheus.CounterValue, func(i *collect.Info) uint64 { return i.NotKept }},
 	{"collect_unsaved_total", "Writes to the state directory that failed, the disk being full.", prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Unsaved }},
@@ -159,7 +159,7 @@ var counters = []counter{
 // Describe implements prometheus.Collector.
 func (x *exposition) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		occupancyDesc, congestedDesc, utilizationDesc, linkDesc, leftOutDesc, eventsDesc, shedDesc, writtenDesc, givenUpDesc, retriesDesc,
+		occupancyDesc, congestedDesc, utilizationDesc, linkDesc, leftOutDesc, eventsDesc, droppedDesc, writtenDesc, givenUpDesc, retriesDesc,
 		listenersDesc, cutDesc, deniedDesc, hostsDesc, takenDesc, refusedDesc,
 	} {
 		ch <- d
@@ -182,8 +182,8 @@ func (x *exposition) Collect(ch chan<- prometheus.Metric) {
 		send(eventsDesc, prometheus.CounterValue, n, metrics.Metric(m).String())
 	}
 	x.reports.fanout.Each(func(name string, n *outputs.Tally) {
-		send(shedDesc, prometheus.CounterValue, n.ShedEvents.Load(), name, "event")
-		send(shedDesc, prometheus.CounterValue, n.ShedValues.Load(), name, "value")
+		send(droppedDesc, prometheus.CounterValue, n.DroppedEvents.Load(), name, "event")
+		send(droppedDesc, prometheus.CounterValue, n.DroppedValues.Load(), name, "value")
 		send(writtenDesc, prometheus.CounterValue, n.Written.Load(), name)
 		send(givenUpDesc, prometheus.CounterValue, n.GivenUp.Load(), name)
 		send(retriesDesc, prometheus.CounterValue, n.Retries.Load(), name)

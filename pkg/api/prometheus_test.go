@@ -187,11 +187,11 @@ func TestPrometheus(t *testing.T) {
 	}
 	for name, want := range map[string]float64{
 		"radar_collect_datagrams_total": 12, "radar_collect_rejected_total": 3, "radar_collect_reports_total": 9,
-		"radar_collect_gaps": 4, "radar_collect_fell_total": 5,
+		"radar_collect_gaps": 4, "radar_collect_socket_drops_total": 5,
 		"radar_collect_events_total{metric='flow_path'}":          float64(w.Engine.Counts.Events[metrics.FlowPath]),
 		"radar_collect_events_total{metric='hop_latency'}":        float64(w.Engine.Counts.Events[metrics.HopLatency]),
 		"radar_output_written_total{output='http'}":               float64(len(w.Events)),
-		"radar_output_shed_total{output='http',kind='event'}":     0,
+		"radar_output_dropped_total{output='http',kind='event'}":  0,
 		"radar_http_listeners":                                    0,
 		"radar_int_series_left_out":                               0,
 		"count(radar_int_hop_latency_seconds_count) or vector(0)": 0, // no classic series where native ones are taken

@@ -98,13 +98,13 @@ type InterfaceInfo struct {
 
 // OutputInfo is what became of events and values that an output was given.
 type OutputInfo struct {
-	Name       string `json:"name"`
-	Waiting    int    `json:"waiting"` // events and snapshots
-	Written    uint64 `json:"written"`
-	ShedEvents uint64 `json:"shed_events"` // its queue was full
-	ShedValues uint64 `json:"shed_values"`
-	GivenUp    uint64 `json:"given_up"` // refused by who was to have it
-	Retries    uint64 `json:"retries"`  // attempts after one that had failed
+	Name          string `json:"name"`
+	Waiting       int    `json:"waiting"` // events and snapshots
+	Written       uint64 `json:"written"`
+	DroppedEvents uint64 `json:"dropped_events"` // its queue was full
+	DroppedValues uint64 `json:"dropped_values"`
+	GivenUp       uint64 `json:"given_up"` // refused by who was to have it
+	Retries       uint64 `json:"retries"`  // attempts after one that had failed
 }
 
 // File is one capture file and the number of its first packet.

@@ -98,7 +98,7 @@ func printFast(k *kit.Kit, i *collect.Info) {
 	}
 	fmt.Fprintf(k.Stderr, "radar: XDP at %s: %s said nothing new and went no further, %d went up\n", i.XDP.Device, words.Plural(int(i.XDP.FastPath), "report"), i.XDP.SlowPath)
 	if i.XDP.QueueDrops > 0 {
-		fmt.Fprintf(k.Stderr, "radar: %s found no room on the way up\n", words.Plural(int(i.XDP.QueueDrops), "report"))
+		fmt.Fprintf(k.Stderr, "radar: %s dropped at XDP: the queue to the collector was full\n", words.Plural(int(i.XDP.QueueDrops), "report"))
 	}
 	if i.XDP.Full > 0 {
 		fmt.Fprintf(k.Stderr, "radar: %d times there was no room for a flow at XDP (--flows)\n", i.XDP.Full)

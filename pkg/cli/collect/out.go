@@ -135,7 +135,7 @@ func both(first, then func(*metrics.Event)) func(*metrics.Event) {
 func (o *outs) end(k *kit.Kit) error {
 	o.Close()
 	o.Each(func(name string, n *outputs.Tally) {
-		if events, values := n.ShedEvents.Load(), n.ShedValues.Load(); events+values > 0 {
+		if events, values := n.DroppedEvents.Load(), n.DroppedValues.Load(); events+values > 0 {
 			fmt.Fprintf(k.Stderr, "radar: --%s was too slow for %s and %s\n", name, words.Plural(int(events), "event"), words.Plural(int(values), "value"))
 		}
 		if n := n.GivenUp.Load(); n > 0 {

@@ -62,7 +62,7 @@ func printCollected(k *kit.Kit, f *options, i *collect.Info) error {
 	if i.Interface != nil {
 		say(k, tally{i.Interface.Parts, "datagram", "%s cut, or in fragments, which are not put together"})
 	}
-	say(k, tally{i.SocketDrops, "datagram", "%s found the socket full"})
+	say(k, tally{i.SocketDrops, "datagram", "%s dropped: the socket buffer was full"})
 	return nil
 }
 

@@ -19,7 +19,7 @@ func newStatusCmd(k *kit.Kit) *cobra.Command {
 		Use:   "status",
 		Short: "Show how a collector does",
 		Long: `Show how the domain's collector does, or how the last one did: what came, what of it was
-no report or refused, what found no room, and what became of what outputs were given.
+no report or refused, what was dropped, and what became of what outputs were given.
 
 The numbers of one that runs are at most a second old. Those that are 0 are shown in JSON
 only, but for the first ones.`,
@@ -81,10 +81,10 @@ func printStatus(k *kit.Kit, i *collect.Info) error {
 	}
 	fmt.Fprintln(k.Out)
 	t := kit.NewTable(kit.Column{Title: "OUTPUT"}, kit.Column{Title: "WAITING", Right: true}, kit.Column{Title: "WRITTEN", Right: true},
-		kit.Column{Title: "SHED", Right: true}, kit.Column{Title: "GIVEN UP", Right: true}, kit.Column{Title: "RETRIES", Right: true})
+		kit.Column{Title: "DROPPED", Right: true}, kit.Column{Title: "GIVEN UP", Right: true}, kit.Column{Title: "RETRIES", Right: true})
 	for _, o := range i.Outputs {
 		n := func(n uint64) string { return strconv.FormatUint(n, 10) }
-		t.Add(o.Name, strconv.Itoa(o.Waiting), n(o.Written), n(o.ShedEvents+o.ShedValues), n(o.GivenUp), n(o.Retries))
+		t.Add(o.Name, strconv.Itoa(o.Waiting), n(o.Written), n(o.DroppedEvents+o.DroppedValues), n(o.GivenUp), n(o.Retries))
 	}
 	return t.Flush(k.Out)
 }
@@ -114,8 +114,8 @@ func printCounts(k *kit.Kit, i *collect.Info) error {
 		{"kept", i.Next - i.First, "datagrams that radar packets and others answer from"},
 		{"  of them parts", at.Parts, "rejected ones that are cut, or in fragments"},
 		{"refused", i.Refused, "of sources that are not among those of --allow"},
-		{"found no room", i.SocketDrops, "datagrams: the socket was full"},
-		{"found no room at XDP", x.QueueDrops, "reports: the way up was full"},
+		{"dropped", i.SocketDrops, "datagrams: the socket buffer was full"},
+		{"dropped at XDP", x.QueueDrops, "reports: the queue to the collector was full"},
 		{"waiting", i.Waiting, "bytes in sockets that are not taken yet"},
 		{"other packets", at.Other, "looked at, and to no port of reports"},
 		{"downs", at.Downs, "times that the interface was down"},

@@ -4,7 +4,7 @@
 // pkg/api an HTTP server. docs/design/0012-outputs.md says why it is as it is.
 //
 //   - A Fanout copies each event, and from time to time a snapshot of all values, into one bounded
-//     queue for each output. It never waits; what finds a queue full is shed, and counted.
+//     queue for each output. It never waits: what a full queue drops is counted.
 //   - Lines and Influx are outputs, as is api.Reports, each in a goroutine of its own.
 package outputs
 
@@ -74,11 +74,11 @@ type Snapshot struct {
 
 // Tally is what became of what an output was given. An event, and each row of a snapshot, is one.
 type Tally struct {
-	Written    atomic.Uint64
-	ShedEvents atomic.Uint64 // the queue was full
-	ShedValues atomic.Uint64
-	GivenUp    atomic.Uint64 // refused by who was to have it, or left at the end
-	Retries    atomic.Uint64 // attempts after one that failed
+	Written       atomic.Uint64
+	DroppedEvents atomic.Uint64 // the queue was full
+	DroppedValues atomic.Uint64
+	GivenUp       atomic.Uint64 // refused by who was to have it, or left at the end
+	Retries       atomic.Uint64 // attempts after one that failed
 }
 
 type queue struct {
@@ -144,7 +144,7 @@ func (f *Fanout) Event(e *metrics.Event) {
 	it.Event.Path, it.Event.WasPath = slices.Clone(e.Path), slices.Clone(e.WasPath)
 	for _, q := range f.queues {
 		if !f.put(q, it) {
-			q.tally.ShedEvents.Add(1)
+			q.tally.DroppedEvents.Add(1)
 		}
 	}
 }
@@ -198,10 +198,10 @@ func (f *Fanout) snapshot(now time.Time, last bool) {
 	s := &Snapshot{now.UnixNano(), f.Rows(now)}
 	for _, q := range f.queues {
 		if !q.onWay.CompareAndSwap(false, true) && !last {
-			q.tally.ShedValues.Add(uint64(len(s.Rows)))
+			q.tally.DroppedValues.Add(uint64(len(s.Rows)))
 		} else if !f.put(q, Item{Snapshot: s, onWay: &q.onWay}) {
 			q.onWay.Store(false)
-			q.tally.ShedValues.Add(uint64(len(s.Rows)))
+			q.tally.DroppedValues.Add(uint64(len(s.Rows)))
 		}
 	}
 }
@@ -278,8 +278,8 @@ func (f *Fanout) Info() (list []collect.OutputInfo) {
 	for _, q := range f.queues {
 		n := &q.tally
 		list = append(list, collect.OutputInfo{
-			Name: q.output.Name(), Waiting: len(q.items), Written: n.Written.Load(), ShedEvents: n.ShedEvents.Load(),
-			ShedValues: n.ShedValues.Load(), GivenUp: n.GivenUp.Load(), Retries: n.Retries.Load(),
+			Name: q.output.Name(), Waiting: len(q.items), Written: n.Written.Load(), DroppedEvents: n.DroppedEvents.Load(),
+			DroppedValues: n.DroppedValues.Load(), GivenUp: n.GivenUp.Load(), Retries: n.Retries.Load(),
 		})
 	}
 	return list

@@ -76,19 +76,19 @@ func TestFanout(t *testing.T) {
 		w.Feed(100)
 		w.Written("fast", len(w.Events))
 	}
-	shed := len(w.Events) - outputs.Queued
-	if n := w.Tally("slow").ShedEvents.Load(); n != uint64(shed) {
-		t.Errorf("%d shed of %d, want %d", n, len(w.Events), shed)
+	over := len(w.Events) - outputs.Queued
+	if n := w.Tally("slow").DroppedEvents.Load(); n != uint64(over) {
+		t.Errorf("%d dropped of %d, want %d", n, len(w.Events), over)
 	}
-	if n := w.Tally("fast").ShedEvents.Load(); n != 0 {
-		t.Errorf("the other one shed %d", n)
+	if n := w.Tally("fast").DroppedEvents.Load(); n != 0 {
+		t.Errorf("the other one dropped %d", n)
 	}
 	// With its queue full it still gets a snapshot: one, until that is dealt with.
 	w.Fan.Snapshot()
 	w.Fan.Snapshot()
 	rows := len(w.Rows(time.Time{}))
-	if n := w.Tally("slow").ShedValues.Load(); n != uint64(rows) {
-		t.Errorf("%d values shed, want those of one snapshot, %d", n, rows)
+	if n := w.Tally("slow").DroppedValues.Load(); n != uint64(rows) {
+		t.Errorf("%d values dropped, want those of one snapshot, %d", n, rows)
 	}
 	close(slow.let)
 	w.Close()
@@ -134,7 +134,7 @@ func TestFanoutLastSnapshot(t *testing.T) {
 	}
 }
 
-// TestFanoutWaits: of a file nothing is shed, until somebody has enough.
+// TestFanoutWaits: of a file nothing is dropped, until somebody has enough.
 func TestFanoutWaits(t *testing.T) {
 	t.Parallel()
 	slow := newStuck("slow")
@@ -150,8 +150,8 @@ func TestFanoutWaits(t *testing.T) {
 		w.Feed(100)
 	}
 	w.Close()
-	if n := w.Tally("slow"); n.ShedEvents.Load() != 0 || int(n.Written.Load()) != len(w.Events) {
-		t.Errorf("of %d: written %d, shed %d", len(w.Events), n.Written.Load(), n.ShedEvents.Load())
+	if n := w.Tally("slow"); n.DroppedEvents.Load() != 0 || int(n.Written.Load()) != len(w.Events) {
+		t.Errorf("of %d: written %d, dropped %d", len(w.Events), n.Written.Load(), n.DroppedEvents.Load())
 	}
 
 	never := newStuck("never")
@@ -164,8 +164,8 @@ func TestFanoutWaits(t *testing.T) {
 	for len(w.Events) < 2*outputs.Queued {
 		w.Feed(100)
 	}
-	if n := w.Tally("never").ShedEvents.Load(); n == 0 {
-		t.Error("after Ctrl-C nothing was shed")
+	if n := w.Tally("never").DroppedEvents.Load(); n == 0 {
+		t.Error("after Ctrl-C nothing was dropped")
 	}
 	w.Close()
 }
@@ -249,8 +249,8 @@ func TestSnapshotAfterSnapshot(t *testing.T) {
 		w.Fan.Snapshot()
 		w.Fan.Each(func(name string, n *outputs.Tally) {
 			nstest.WaitFor(t, name+" to have a snapshot", func() bool { return !w.Fan.Waits(name) })
-			if n := n.ShedValues.Load(); n > 0 {
-				t.Errorf("%s: %d values shed", name, n)
+			if n := n.DroppedValues.Load(); n > 0 {
+				t.Errorf("%s: %d values dropped", name, n)
 			}
 		})
 	}

@@ -127,7 +127,7 @@ func (i *Influx) flushIfFull(ctx context.Context) {
 }
 
 // flush sends the batch, again and again where it may help; meanwhile events wait in the queue, and
-// what finds that full is shed.
+// what finds that full is dropped.
 func (i *Influx) flush(ctx context.Context) {
 	n := i.points.n
 	if n == 0 {

@@ -34,7 +34,7 @@ func TestInfluxMakesDatabase(t *testing.T) {
 			if n := server.count(); n != more {
 				t.Errorf("%d points of %d events in the second database", n, more)
 			}
-			if n := w.Tally("influx"); n.GivenUp.Load()+n.ShedEvents.Load() != 0 || n.Written.Load() != uint64(len(w.Events)) {
+			if n := w.Tally("influx"); n.GivenUp.Load()+n.DroppedEvents.Load() != 0 || n.Written.Load() != uint64(len(w.Events)) {
 				t.Errorf("of %d events: written %d, given up %d", len(w.Events), n.Written.Load(), n.GivenUp.Load())
 			}
 			if said := l.String(); strings.Count(said, "which is made") != 2 || strings.Contains(said, "WARN") {
@@ -69,7 +69,7 @@ func TestInfluxWaitsForDatabase(t *testing.T) {
 	server.ask("q", "GRANT WRITE ON radar TO writer")
 	w.Close()
 	n := w.Tally("influx")
-	if n.Written.Load() != uint64(len(w.Events)) || n.GivenUp.Load()+n.ShedEvents.Load() != 0 || n.Retries.Load() == 0 {
+	if n.Written.Load() != uint64(len(w.Events)) || n.GivenUp.Load()+n.DroppedEvents.Load() != 0 || n.Retries.Load() == 0 {
 		t.Errorf("of %d events: written %d, given up %d, %d retries", len(w.Events), n.Written.Load(), n.GivenUp.Load(), n.Retries.Load())
 	}
 	if n := server.count(); n != len(w.Events) {

@@ -181,7 +181,7 @@ func TestInfluxDB(t *testing.T) {
 	w := outputstest.NewWorld(t, server.output(t, &l, "radar")).Start(time.Hour) // one snapshot, at the end
 	w.Feed(1000)
 	w.Close()
-	if n := w.Tally("influx"); n.ShedEvents.Load()+n.ShedValues.Load()+n.GivenUp.Load() != 0 {
+	if n := w.Tally("influx"); n.DroppedEvents.Load()+n.DroppedValues.Load()+n.GivenUp.Load() != 0 {
 		t.Fatalf("lost: %+v, %s", n, l.String())
 	}
 	expected := make(map[metrics.Metric]map[string]map[string]any) // by series and time, as the server has them
@@ -252,8 +252,8 @@ func TestInfluxDown(t *testing.T) {
 	w.Feed(100)
 	w.Close()
 	n := w.Tally("influx")
-	if n.Written.Load() != uint64(len(w.Events)) || n.GivenUp.Load()+n.ShedEvents.Load() != 0 || n.Retries.Load() == 0 {
-		t.Errorf("of %d events: written %d, given up %d, shed %d, %d retries", len(w.Events), n.Written.Load(), n.GivenUp.Load(), n.ShedEvents.Load(), n.Retries.Load())
+	if n.Written.Load() != uint64(len(w.Events)) || n.GivenUp.Load()+n.DroppedEvents.Load() != 0 || n.Retries.Load() == 0 {
+		t.Errorf("of %d events: written %d, given up %d, dropped %d, %d retries", len(w.Events), n.Written.Load(), n.GivenUp.Load(), n.DroppedEvents.Load(), n.Retries.Load())
 	}
 	got := 0
 	for m := range metrics.NumMetrics {
@@ -384,8 +384,8 @@ func TestInfluxEnds(t *testing.T) {
 	w.Feed(8000) // more than queue and batch hold
 	w.Close()
 	n := w.Tally("influx")
-	if n.Written.Load() != 0 || n.ShedEvents.Load() == 0 || n.ShedEvents.Load()+n.GivenUp.Load() != uint64(len(w.Events)) {
-		t.Errorf("of %d: written %d, shed %d, given up %d", len(w.Events), n.Written.Load(), n.ShedEvents.Load(), n.GivenUp.Load())
+	if n.Written.Load() != 0 || n.DroppedEvents.Load() == 0 || n.DroppedEvents.Load()+n.GivenUp.Load() != uint64(len(w.Events)) {
+		t.Errorf("of %d: written %d, dropped %d, given up %d", len(w.Events), n.Written.Load(), n.DroppedEvents.Load(), n.GivenUp.Load())
 	}
 	r := server.request.Load()
 	if user, word, _ := r.BasicAuth(); user != "u" || word != "word" || r.URL.Path != "/write" || strings.Contains(l.String(), "word") {
