@@ -22,7 +22,7 @@ export PATH := $(CURDIR)/.cache/go/bin:$(PATH)
 PKGS_BUILD := gcc libc6-dev libpcap-dev
 PKGS_RUN   := iproute2 iputils-ping iperf3 nftables tcpdump procps jq
 PKGS_BPF   := clang-19 llvm-19 libbpf-dev linux-libc-dev
-PKGS_TEST  := patch graphviz bpftool ethtool iptables shellcheck curl python3 python3-venv docker.io busybox-static wireguard-tools user-mode-linux kmod
+PKGS_TEST  := patch graphviz bpftool ethtool iptables shellcheck clang-format-19 curl python3 python3-venv docker.io busybox-static wireguard-tools user-mode-linux kmod
 # Servers that tests run themselves. They are unpacked below .cache, not installed: no service
 # starts, neither now nor with the machine.
 PKGS_SERVERS := influxdb prometheus
@@ -122,6 +122,9 @@ lint: need-go need-pcap
 	@if command -v shellcheck >/dev/null; then shellcheck $$(git ls-files '*.sh' .ci/run); \
 	elif [ -n "$(RADAR_REQUIRE)" ]; then echo "lint: needs shellcheck: apt-get install shellcheck"; exit 1; \
 	else echo "lint: shell scripts are not looked at: apt-get install shellcheck"; fi
+	@if command -v clang-format-19 >/dev/null; then clang-format-19 --dry-run -Werror $$(git ls-files 'bpf/*.c' 'bpf/*.h'); \
+	elif [ -n "$(RADAR_REQUIRE)" ]; then echo "lint: needs clang-format-19: apt-get install clang-format-19"; exit 1; \
+	else echo "lint: the form of BPF sources is not looked at: apt-get install clang-format-19"; fi
 	@lab/soak.py names e2e >/dev/null # the tests of docs/reliability.md are there
 	@missing=$$(git ls-files '*.go' '*.c' '*.h' '*.sh' '*.py' | grep -v '_bpfel\.go$$' | xargs grep -L SPDX-License-Identifier || true); \
 	if [ -n "$$missing" ]; then echo "no SPDX line: $$missing"; exit 1; fi

@@ -14,10 +14,8 @@
  * result before it deletes it is left out, and so are identity, trains, keys and
  * roles: it is a lower bound.
  */
-#include "../radar/base.h"
-#include "../radar/config.h"
-#include "../radar/identity.h"
-#include "../radar/ipv6.h"
+#include "backpack/identity.h"
+#include "backpack/ipv6.h"
 
 #define PASS (-1)
 #define MAX_HOPS 8
@@ -98,7 +96,9 @@ int bench_nop(struct __sk_buff *skb)
 /* Keeps the compiler from leaving out what nobody reads. */
 static __always_inline void keep(const struct packet *p, __u64 now)
 {
-	asm volatile("" : : "r"(now), "r"(p->tag), "r"(p->tag2), "r"(p->len), "r"(p->n), "r"(p->saddr));
+	asm volatile(""
+		     :
+		     : "r"(now), "r"(p->tag), "r"(p->tag2), "r"(p->len), "r"(p->n), "r"(p->saddr));
 	asm volatile("" : : "r"(p->daddr), "r"(p->ports), "r"(p->bits.word), "r"(p->frag));
 }
 
@@ -189,7 +189,8 @@ int bench_hash_source(struct __sk_buff *skb)
 	b.dport = p.ports >> 16;
 	b.len = p.len;
 	add_hop(&b, b.first_ns);
-	if (bpf_map_update_elem(&backpacks, &key, &b, BPF_NOEXIST) || !write_bits4(skb, p.l3, bits, 0))
+	if (bpf_map_update_elem(&backpacks, &key, &b, BPF_NOEXIST) ||
+	    !write_bits4(skb, p.l3, bits, 0))
 		miss();
 	return PASS;
 }

@@ -12,7 +12,7 @@
  * buffer, without waking anybody up. Fragments, packets with options and trains pass
  * as they are: a train's segments would all carry the same words.
  */
-#include "../radar/base.h"
+#include "lib/base.h"
 
 #include <linux/if_ether.h>
 #include <linux/ip.h>
@@ -85,7 +85,8 @@ static __always_inline bool grow(struct __sk_buff *skb, const struct iphdr *ip, 
 
 	if (bpf_skb_adjust_room(skb, bytes, BPF_ADJ_ROOM_NET, 0))
 		return false;
-	bpf_l3_csum_replace(skb, IP_AT + offsetof(struct iphdr, check), ip->tot_len, len, sizeof(len));
+	bpf_l3_csum_replace(skb, IP_AT + offsetof(struct iphdr, check), ip->tot_len, len,
+			    sizeof(len));
 	bpf_skb_store_bytes(skb, IP_AT + offsetof(struct iphdr, tot_len), &len, sizeof(len), 0);
 	return true;
 }

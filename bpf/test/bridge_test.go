@@ -163,7 +163,7 @@ func TestComesBack(t *testing.T) {
 
 // TestUpToHost: the host behind the bridge device sees true headers and no mark. What
 // is for one of its addresses is delivered, the rest leaves; what it sends back, by
-// the same way and under whatever mark, is a new packet.
+// by the same path and under whatever mark, is a new packet.
 func TestUpToHost(t *testing.T) {
 	eachCarry(t, func(d *domain, name string, keyed bool) {
 		orig := packet(d, name)
@@ -216,7 +216,7 @@ func TestClosingUnknown(t *testing.T) {
 	d.counted(tally{cSeen: 1, cLease: 1})
 }
 
-// TestFloodedTrain: copies of a train that a queue has cut on one way and not on the
+// TestFloodedTrain: copies of a train that a queue has cut on one path and not on the
 // other.
 func TestFloodedTrain(t *testing.T) {
 	for _, carry := range []string{"mark", "header"} {

@@ -43,7 +43,7 @@ func TestForeign(t *testing.T) {
 			d.counted(tally{cSeen: 1, cMarked: 1})
 			foreign := bytes.Clone(ours.data)
 			c.change(foreign)
-			mend(foreign, etherHeader)
+			fixSum(foreign, etherHeader)
 			d.wantUntouched(foreign, tally{cForeign: 1, cPassed: 1})
 			same(t, "ours", d.deliver(ours, 0).data, packet(t, c.packet))
 		})
@@ -95,7 +95,7 @@ func TestForeignGUID(t *testing.T) {
 	t.Run("DF clear", func(t *testing.T) {
 		data := bytes.Clone(ours.data)
 		data[etherHeader+6] = 0
-		mend(data, etherHeader)
+		fixSum(data, etherHeader)
 		d.in(t).wantUntouched(data, tally{cPassed: 1})
 	})
 	t.Run("a segment of a train that has other sizes", func(t *testing.T) {
@@ -147,7 +147,7 @@ func TestLooksLikeOurs(t *testing.T) {
 				d.counted(tally{cSeen: 1, cMarked: 1})
 				other, taken, foreign := bytes.Clone(w.data), 0, uint64(1)
 				other[etherHeader+20] ^= 1 // its source port
-				mend(other, etherHeader)
+				fixSum(other, etherHeader)
 				if strings.Contains(c.name, "edge") {
 					taken = 1
 					if carry == "header" {
@@ -179,7 +179,7 @@ func TestLooksLikeOurs(t *testing.T) {
 				want := bytes.Clone(orig)
 				for _, data := range [][]byte{w.data, want} {
 					data[etherHeader+20] ^= 1
-					mend(data, etherHeader)
+					fixSum(data, etherHeader)
 				}
 				w.from = c.from
 				first, second := d.egress(c.at, w), d.egress(c.at, w) // and duplicated
@@ -277,18 +277,18 @@ func TestChangesOnTheWay(t *testing.T) {
 		{"L4 checksum", "udp-64", func(_ testing.TB, data []byte) []byte { l4(data)[6] ^= 1; return data }},
 		{"congestion experienced", "dscp-ef-ect", func(_ testing.TB, data []byte) []byte {
 			data[etherHeader+1] |= 3
-			mend(data, etherHeader)
+			fixSum(data, etherHeader)
 			return data
 		}},
 		{"DSCP", "tcp-data", func(_ testing.TB, data []byte) []byte {
 			data[etherHeader+1] = 0xb8
-			mend(data, etherHeader)
+			fixSum(data, etherHeader)
 			return data
 		}},
 		{"addresses of the frame", "udp-64", func(_ testing.TB, data []byte) []byte { data[5] ^= 9; return data }},
 		{"IP option written by a router", "options-40", func(_ testing.TB, data []byte) []byte {
 			copy(data[etherHeader+24:], []byte{192, 0, 2, 9})
-			mend(data, etherHeader)
+			fixSum(data, etherHeader)
 			return data
 		}},
 	} {

@@ -40,7 +40,7 @@ func (w *walk) create() {
 	w.move(p, 0)
 }
 
-// own makes h2, where every packet's way ends, the one that it is for.
+// own makes h2, where the path of every packet ends, the one that it is for.
 func (w *walk) own(data []byte) {
 	at := ipAt(data)
 	if at < 0 {
@@ -92,7 +92,7 @@ func (w *walk) change(p *traveller, field, value int) {
 		}
 	case field == fieldMend:
 		if headerLen(p.data[at:]) >= 20 && at+headerLen(p.data[at:]) <= len(p.data) {
-			mend(p.data, at)
+			fixSum(p.data, at)
 		}
 	default:
 		byteOf := map[int]int{fieldID: 5, fieldTTL: 8, fieldTOS: 1, fieldFlags: 6, fieldProto: 9, fieldIHL: 0, fieldLength: 3, fieldChecksum: 11}

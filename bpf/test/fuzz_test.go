@@ -263,7 +263,7 @@ func (w *walk) congest(p *traveller) {
 		*data = bytes.Clone(*data)
 		h = header(w, *data)
 		h.set(h.id(), h.ttl(), h.tos()|3)
-		mend(*data, ipAt(*data))
+		fixSum(*data, ipAt(*data))
 	}
 }
 
@@ -359,7 +359,7 @@ func isGroup(data []byte) bool {
 }
 
 // cross takes the packet over a link with as many hidden routers as its TTL allows; for a
-// group only half of them behind a router (bpf/radar/group.h).
+// group only half of them behind a router (bpf/backpack/group.h).
 func (w *walk) cross(p *traveller, hidden int) {
 	hidden %= int(w.layout.TTLWidth)
 	if isGroup(p.data) && p.at == 3 {

@@ -68,11 +68,11 @@ func TestGroup(t *testing.T) {
 				}
 				same(t, "late, on the first link", d.deliver(w, 0).data, orig)
 				story += " deliver@3/F" + k(keyed)
-				stranger, want := d.ingress(h3In, d.link(w, 0)), orig
+				other, want := d.ingress(h3In, d.link(w, 0)), orig
 				if d.layout.MarkMask == 0 && !keyed {
 					want = w.data // --carry header
 				}
-				same(t, "at a node that is no member", stranger.data, want)
+				same(t, "at a node that is no member", other.data, want)
 				story += " in@10/F" + k(keyed)
 				same(t, "behind the bridge", d.egress(member, d.onLink(w)).data, orig)
 				d.wantStory(index, story+" left@8/F")
@@ -110,9 +110,9 @@ func TestGroupEqual(t *testing.T) {
 						d.counted(tally{cSeen: 1, cMarked: 1})
 					}
 					d.deliver(w, 0)
-					stranger := d.ingress(h3In, d.link(w, 0))
-					if keyed && i > 0 && stranger.mark != 0 {
-						t.Errorf("mark %#x on a packet that is not measured", stranger.mark)
+					other := d.ingress(h3In, d.link(w, 0))
+					if keyed && i > 0 && other.mark != 0 {
+						t.Errorf("mark %#x on a packet that is not measured", other.mark)
 					}
 					if name != "group-ttl-1" {
 						next := d.link(d.fan(w, 0), 0)

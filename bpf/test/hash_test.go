@@ -11,7 +11,7 @@ import (
 	"github.com/vnetradar/radar/pkg/bpfobj"
 )
 
-// TestFlowHash: the programs' hash of a flow is the one of bpf/radar/hash.h, with the domain's keys.
+// TestFlowHash: the programs' hash of a flow is the one of bpf/backpack/hash.h, with the domain's keys.
 // Two flows whose hashes were equal by the constants that everybody knows are told apart.
 func TestFlowHash(t *testing.T) {
 	d := newDomain(t, config{})

@@ -65,7 +65,7 @@ func testLayout(d *domain, index uint32, tos byte) {
 }
 
 // TestLayoutDSCPOnTheWay: of the DSCP bits in use the true ones come back, of the
-// others whatever the way made of them.
+// others whatever the path made of them.
 func TestLayoutDSCPOnTheWay(t *testing.T) {
 	d := newDomain(t, config{guid: "22", slots: 1 << 18, slotBytes: 128})
 	d.startAt(1<<18 + 3<<16) // both bits set

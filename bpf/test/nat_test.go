@@ -13,7 +13,7 @@ import (
 func rewritten(f frame, last byte) frame {
 	f.data = bytes.Clone(f.data)
 	f.data[etherHeader+15] = last
-	mend(f.data, etherHeader)
+	fixSum(f.data, etherHeader)
 	return f
 }
 

@@ -239,8 +239,8 @@ func validChecksum(t testing.TB, data []byte) bool {
 	return header(t, data).v6() || checksum(data[at:at+headerLen(data[at:])]) == 0
 }
 
-// mend computes the IPv4 header checksum anew.
-func mend(data []byte, at int) {
+// fixSum computes the IPv4 header checksum anew.
+func fixSum(data []byte, at int) {
 	if headerAt(data, at).v6() {
 		return
 	}
@@ -296,7 +296,7 @@ func setLength(data []byte) {
 func setBits(t testing.TB, data []byte, id uint16, ttl, tos byte) {
 	t.Helper()
 	header(t, data).set(id, ttl, tos)
-	mend(data, ipAt(data))
+	fixSum(data, ipAt(data))
 }
 
 // same fails with a readable difference if the packets differ.

@@ -165,7 +165,7 @@ func TestQuoteForeign(t *testing.T) {
 	t.Run("a later fragment", func(t *testing.T) {
 		data := quoting(t, "error-udp-64", w.data)
 		data[etherHeader+7] = 9
-		mend(data, etherHeader)
+		fixSum(data, etherHeader)
 		same(t, "ingress", d.in(t).ingress(r1In, frame{data: data}).data, data)
 	})
 	t.Run("expired", func(t *testing.T) {

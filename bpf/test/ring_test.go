@@ -289,7 +289,7 @@ func TestEndFull(t *testing.T) {
 	for _, c := range []struct {
 		packet    string
 		slotBytes uint32
-		way       string
+		path      string
 	}{
 		{"udp-64", 128, "out@0/FS in@1/F "},
 		{"udp-64", 192, "out@0/FS in@1/F out@2/F in@1/F out@2/F in@1/F out@2/F in@1/F out@2/F in@1/F "},
@@ -305,10 +305,10 @@ func TestEndFull(t *testing.T) {
 			}
 			late := d.link(w, 1)
 			d.egress(r1Edge, d.route(d.ingress(r1In, late), r1In))
-			d.wantStory(index, c.way+"left@4/F")
+			d.wantStory(index, c.path+"left@4/F")
 			room := d.slot(index).Nev
 			d.deliver(w, 1)
-			d.wantStory(index, c.way+"deliver@3/F")
+			d.wantStory(index, c.path+"deliver@3/F")
 			d.deliver(w, 1) // a copy by the same port changes nothing
 			if s := d.slot(index); s.State&^uint8(stIPv6) != uint8(stDone|stFull) || s.Cut != 0 || s.Nev != room {
 				t.Errorf("state %#x, cut %#x, %d cells, want %d", s.State, s.Cut, s.Nev, room)
@@ -359,7 +359,7 @@ func TestAddressesFull(t *testing.T) {
 		change    func(data []byte)
 		story     string
 	}{
-		{"udp-64", 192, func(data []byte) { data[etherHeader+15] = 77; mend(data, etherHeader) },
+		{"udp-64", 192, func(data []byte) { data[etherHeader+15] = 77; fixSum(data, etherHeader) },
 			"out@0/FS in@1/F out@2/F in@1/F out@2/F in@1/F out@2/F in@1/F out@2/F deliver@3/F"},
 		{"six-udp-64", 192, func(data []byte) { data[etherHeader+23] = 77 }, "out@0/FS in@1/F out@2/F in@1/F out@2/F deliver@3/F"},
 	} {

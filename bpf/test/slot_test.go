@@ -18,7 +18,7 @@ import (
 )
 
 // decodeGUID reads the slot index out of an IP header by the words of
-// bpf/radar/config.h, without the programs' code. decrements is how often the
+// bpf/backpack/config.h, without the programs' code. decrements is how often the
 // TTL was lowered since it was written.
 func (d *domain) decodeGUID(ip ipHeader) (index uint32, decrements int, ok bool) {
 	l := d.layout

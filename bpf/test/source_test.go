@@ -136,7 +136,7 @@ func (d *domain) wantPorts(s *slot, orig []byte) {
 	}
 }
 
-// TestPath: the way h1 - r1 - h2 with up to seven routers that we do not see
+// TestPath: the path h1 - r1 - h2 with up to seven routers that we do not see
 // between two of our ports. Inside nodes and at the end every byte is true.
 func TestPath(t *testing.T) {
 	for _, carry := range []string{"mark", "header"} {

@@ -49,10 +49,10 @@ func setDSCP(dscp byte) change {
 func sumTo(data []byte, off int, sum uint16) {
 	word := data[etherHeader+off:]
 	word[0], word[1] = 0, 0
-	mend(data, etherHeader)
+	fixSum(data, etherHeader)
 	rest := uint32(binary.BigEndian.Uint16(data[etherHeader+10:]))
 	binary.BigEndian.PutUint16(word, uint16((rest+0xffff-uint32(sum))%0xffff))
-	mend(data, etherHeader)
+	fixSum(data, etherHeader)
 }
 
 // The words of an IP header that the tests choose.
@@ -73,7 +73,7 @@ func (d *domain) wireSum(data []byte, index uint32, sum, truth uint16) {
 	sumTo(data, idWord, truth)
 }
 
-// sumCase is what changes a packet on the way h1 - r1 - h2.
+// sumCase is what changes a packet on the path h1 - r1 - h2.
 type sumCase struct {
 	name             string
 	tos              byte // of the packet
@@ -106,8 +106,8 @@ func changed(f frame, list []change) frame {
 	return f
 }
 
-// way carries the packet over h1 - r1 - h2 and returns what arrives, and the same without radar.
-func (d *domain) way(c *sumCase, orig []byte) (got, want []byte) {
+// traverse takes the packet over h1 - r1 - h2 and returns what arrives, and the same without radar.
+func (d *domain) traverse(c *sumCase, orig []byte) (got, want []byte) {
 	d.Helper()
 	route := []change{func(data []byte) { decrement(d, data) }}
 	f := changed(frame{data: orig}, nil)
@@ -122,7 +122,7 @@ func (d *domain) way(c *sumCase, orig []byte) (got, want []byte) {
 	return d.ingress(h2In, w).data, want
 }
 
-// TestSumSpelling: whatever changes a header on the way, and whatever its checksum is before
+// TestSumSpelling: whatever changes a header on the path, and whatever its checksum is before
 // and after that: the packet is known again, and arrives byte for byte as without radar.
 func TestSumSpelling(t *testing.T) {
 	// Around those of which the changes make zero: a DSCP takes from the checksum, a router adds.
@@ -153,7 +153,7 @@ func TestSumSpelling(t *testing.T) {
 							sumTo(orig, idWord, sum)
 						}
 						n++
-						got, want := d.way(&c, orig)
+						got, want := d.traverse(&c, orig)
 						same(t, fmt.Sprintf("sum %#x (on the wire: %v), at h2", sum, wire), got, want)
 						spelled[binary.BigEndian.Uint16(want[etherHeader+10:])] = true
 						if d.wantStory(index, "out@0/FS in@1/F out@2/F deliver@3/F"); t.Failed() {

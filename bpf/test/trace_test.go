@@ -98,7 +98,7 @@ func large(t *testing.T, k int) []byte {
 	t.Helper()
 	data := append(unique(t, k), make([]byte, 1400)...)[:etherHeader+1400]
 	setLength(data)
-	mend(data, etherHeader)
+	fixSum(data, etherHeader)
 	return data
 }
 

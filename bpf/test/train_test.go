@@ -88,7 +88,7 @@ func join(t testing.TB, parts ...frame) frame {
 	if proto, l4 := l4Of(out.data, at); proto == 17 {
 		binary.BigEndian.PutUint16(out.data[l4+4:], uint16(len(out.data)-l4))
 	}
-	mend(out.data, at)
+	fixSum(out.data, at)
 	return out
 }
 

@@ -51,7 +51,7 @@ func shorten(data []byte) {
 		return
 	}
 	if headerLen(data[etherHeader:]) <= len(data)-etherHeader {
-		mend(data, etherHeader)
+		fixSum(data, etherHeader)
 	}
 }
 

@@ -243,7 +243,7 @@ func TestTTLSetForeign(t *testing.T) {
 					index := d.guid(w.data)
 					before := d.slot(index)
 					foreign := c.change(d.setOnLink(w, ttl))
-					mend(foreign.data, etherHeader)
+					fixSum(foreign.data, etherHeader)
 					for _, port := range []uint32{r1In, h2In} {
 						in := d.ingress(port, foreign)
 						same(t, "the foreign one", in.data, foreign.data)

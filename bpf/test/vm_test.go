@@ -117,18 +117,18 @@ func TestVMCuts(t *testing.T) {
 	for _, carry := range []string{"mark", "header"} {
 		d := newDomain(t, config{carry: carry})
 		for _, name := range trainNames {
-			for _, way := range []string{"in order", "backwards", "pairs"} {
-				t.Run(carry+"/"+name+"/"+way, func(t *testing.T) {
+			for _, order := range []string{"in order", "backwards", "pairs"} {
+				t.Run(carry+"/"+name+"/"+order, func(t *testing.T) {
 					d, tr := d.in(t), loadTrain(t, name)
 					d.tap(addr(10, 0, 9, 9))
-					testVMCuts(d, tr, way)
+					testVMCuts(d, tr, order)
 				})
 			}
 		}
 	}
 }
 
-func testVMCuts(d *domain, tr trainOf, way string) {
+func testVMCuts(d *domain, tr trainOf, order string) {
 	w := d.send(tr.whole)
 	index := d.guid(w.data)
 	into := d.egress(r1Edge, d.route(d.ingress(r1In, d.link(w, 0)), r1In))
@@ -136,12 +136,12 @@ func testVMCuts(d *domain, tr trainOf, way string) {
 	segs := tr.cut(d, into)
 	d.counted(tally{cSeen: uint64(len(segs)), cMarked: uint64(len(segs))})
 	n := 1
-	if way == "pairs" {
+	if order == "pairs" {
 		n = 2
 	}
 	for at := 0; at < len(segs); at += n {
 		k, m := at, min(n, len(segs)-at)
-		if way == "backwards" {
+		if order == "backwards" {
 			k = len(segs) - 1 - at
 		}
 		piece := d.link(segs[k], 0)

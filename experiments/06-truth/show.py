@@ -255,7 +255,7 @@ def of_models(space):
             [f"26 bits, a counter (scaled to {counter['values']} values)", len(counter["points"]), f"{max(map(sigmas, counter['points'])):.1f} standard deviations"],
             [f"ring of {ring['slots']} slots", len(ring["points"]), f"{100 * off_ring(space):.2f} % of the packets"],
         ],
-        f"The ring as bpf/radar/ring.h has it: a source steps over {space['max_skip']} packets in flight, and does not leave its block of {ring['block']} slots. "
+        f"The ring as bpf/backpack/ring.h has it: a source steps over {space['max_skip']} packets in flight, and does not leave its block of {ring['block']} slots. "
         "Delays are constant, exponential, or have a heavy tail: a Pareto distribution of shape 1.5, thirty times the mean at most.",
     )
 

@@ -22,7 +22,7 @@ from scipy.optimize import brentq
 from exp import paper
 
 PAPER_VALUES = 2 ** sum(paper.FUID_BITS.values())
-MAX_SKIP = 32  # bpf/radar/ring.h
+MAX_SKIP = 32  # bpf/backpack/ring.h
 MIN_AGE_S = 0.010  # pkg/datapath: a slot is not used again sooner
 LARGEST_BLOCK = 1024  # of slots that a CPU takes at once
 

@@ -3,7 +3,7 @@
 // Package backpack reads the slot ring that the programs write: it is the only
 // place where slots become records.
 //
-// A slot is copied with a check of its position before and after (bpf/radar/abi.h),
+// A slot is copied with a check of its position before and after (bpf/backpack/abi.h),
 // so a slot that is overwritten meanwhile is never shown. The ring is mapped
 // read-only: no reader can harm a packet, and any number of processes may read at
 // once without locks, system calls per packet, or knowledge of each other.

@@ -153,7 +153,7 @@ func isQueue(name string) bool {
 	return strings.HasSuffix(name, "_enqueue") || strings.HasSuffix(name, "_dequeue")
 }
 
-// unpackReason undoes what pack_reason() in bpf/trace.bpf.c does: subsystem:4 |
+// unpackReason undoes what pack_reason() in bpf/backpack/loss.h does: subsystem:4 |
 // number:12 becomes the kernel's subsystem:16 | number:16.
 func unpackReason(packed uint16) uint32 {
 	return uint32(packed&0xfff) | uint32(packed>>12)<<16

@@ -9,7 +9,7 @@ import (
 	"github.com/vnetradar/radar/pkg/bpfobj"
 )
 
-// The reader's own numbers, and the generated types, against bpf/radar/abi.h.
+// The reader's own numbers, and the generated types, against bpf/backpack/abi.h.
 func TestLayout(t *testing.T) {
 	var s bpfobj.TcRdrSlot
 	var c bpfobj.TcRdrControl

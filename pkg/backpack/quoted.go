@@ -95,7 +95,7 @@ func hadTuple(p *packet.Packet, t *packet.Tuple) bool {
 	return false
 }
 
-// How many bytes behind the IP header the programs look at (bpf/radar/identity.h).
+// How many bytes behind the IP header the programs look at (bpf/backpack/identity.h).
 const (
 	tagBytes   = 8
 	tcpBytes   = 20
@@ -110,7 +110,7 @@ const (
 )
 
 // tags is the content tag of the packet, of so many IP bytes, as make_tag() of
-// bpf/radar/identity.h makes it: words as a little-endian CPU loads them. ok is false if too
+// bpf/backpack/identity.h makes it: words as a little-endian CPU loads them. ok is false if too
 // little of the packet was copied.
 func (q *Quoted) tags(length int) (tag, tag2 uint32, ok bool) {
 	// IPv4 options are not asked for: the programs see no more of a packet than the quote has.

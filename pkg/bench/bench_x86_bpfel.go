@@ -74,12 +74,12 @@ const (
 	BenchVarCfgMaxSegs           = "cfg_max_segs"
 	BenchVarCfgMinAgeNs          = "cfg_min_age_ns"
 	BenchVarCfgNoSocket          = "cfg_no_socket"
-	BenchVarCfgOutsider          = "cfg_outsider"
+	BenchVarCfgNonMember         = "cfg_non_member"
+	BenchVarCfgOtherHost         = "cfg_other_host"
 	BenchVarCfgPing              = "cfg_ping"
 	BenchVarCfgSkbAgain          = "cfg_skb_again"
 	BenchVarCfgSkbRedirected     = "cfg_skb_redirected"
 	BenchVarCfgSlots             = "cfg_slots"
-	BenchVarCfgStranger          = "cfg_stranger"
 	BenchVarCfgTimeoutNs         = "cfg_timeout_ns"
 	BenchVarCfgTtlBand           = "cfg_ttl_band"
 	BenchVarCfgTtlWidth          = "cfg_ttl_width"
@@ -167,12 +167,12 @@ type BenchVariableSpecs struct {
 	CfgMaxSegs       *ebpf.VariableSpec `ebpf:"cfg_max_segs"`
 	CfgMinAgeNs      *ebpf.VariableSpec `ebpf:"cfg_min_age_ns"`
 	CfgNoSocket      *ebpf.VariableSpec `ebpf:"cfg_no_socket"`
-	CfgOutsider      *ebpf.VariableSpec `ebpf:"cfg_outsider"`
+	CfgNonMember     *ebpf.VariableSpec `ebpf:"cfg_non_member"`
+	CfgOtherHost     *ebpf.VariableSpec `ebpf:"cfg_other_host"`
 	CfgPing          *ebpf.VariableSpec `ebpf:"cfg_ping"`
 	CfgSkbAgain      *ebpf.VariableSpec `ebpf:"cfg_skb_again"`
 	CfgSkbRedirected *ebpf.VariableSpec `ebpf:"cfg_skb_redirected"`
 	CfgSlots         *ebpf.VariableSpec `ebpf:"cfg_slots"`
-	CfgStranger      *ebpf.VariableSpec `ebpf:"cfg_stranger"`
 	CfgTimeoutNs     *ebpf.VariableSpec `ebpf:"cfg_timeout_ns"`
 	CfgTtlBand       *ebpf.VariableSpec `ebpf:"cfg_ttl_band"`
 	CfgTtlWidth      *ebpf.VariableSpec `ebpf:"cfg_ttl_width"`
@@ -233,12 +233,12 @@ type BenchVariables struct {
 	CfgMaxSegs       *ebpf.Variable `ebpf:"cfg_max_segs"`
 	CfgMinAgeNs      *ebpf.Variable `ebpf:"cfg_min_age_ns"`
 	CfgNoSocket      *ebpf.Variable `ebpf:"cfg_no_socket"`
-	CfgOutsider      *ebpf.Variable `ebpf:"cfg_outsider"`
+	CfgNonMember     *ebpf.Variable `ebpf:"cfg_non_member"`
+	CfgOtherHost     *ebpf.Variable `ebpf:"cfg_other_host"`
 	CfgPing          *ebpf.Variable `ebpf:"cfg_ping"`
 	CfgSkbAgain      *ebpf.Variable `ebpf:"cfg_skb_again"`
 	CfgSkbRedirected *ebpf.Variable `ebpf:"cfg_skb_redirected"`
 	CfgSlots         *ebpf.Variable `ebpf:"cfg_slots"`
-	CfgStranger      *ebpf.Variable `ebpf:"cfg_stranger"`
 	CfgTimeoutNs     *ebpf.Variable `ebpf:"cfg_timeout_ns"`
 	CfgTtlBand       *ebpf.Variable `ebpf:"cfg_ttl_band"`
 	CfgTtlWidth      *ebpf.Variable `ebpf:"cfg_ttl_width"`

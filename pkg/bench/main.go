@@ -101,7 +101,7 @@ func parseArgs(args []string, stderr io.Writer) (*options, error) {
 	flags.StringVar(&o.jsonFile, "json", "", "write the result to this `file` too; what it has of other benchmarks, of the same commit, stays")
 	flags.StringVar(&o.from, "from", "", "print what this `file`, written by -json, says and measure nothing")
 	flags.StringVar(&o.radar, "radar", "", "the radar command to measure, a `file`; without it one is built")
-	flags.Func("object", "measure another build of bpf/tc.bpf.c beside the one built in: `NAME=FILE.o`; may be repeated", func(arg string) error {
+	flags.Func("object", "measure another build of bpf/backpack/tc.bpf.c beside the one built in: `NAME=FILE.o`; may be repeated", func(arg string) error {
 		name, file, ok := strings.Cut(arg, "=")
 		if !ok || name == "" || file == "" {
 			return fmt.Errorf("%q is not NAME=FILE.o", arg)

@@ -161,12 +161,12 @@ const (
 	DeliverVarCfgMaxSegs       = "cfg_max_segs"
 	DeliverVarCfgMinAgeNs      = "cfg_min_age_ns"
 	DeliverVarCfgNoSocket      = "cfg_no_socket"
-	DeliverVarCfgOutsider      = "cfg_outsider"
+	DeliverVarCfgNonMember     = "cfg_non_member"
+	DeliverVarCfgOtherHost     = "cfg_other_host"
 	DeliverVarCfgPing          = "cfg_ping"
 	DeliverVarCfgSkbAgain      = "cfg_skb_again"
 	DeliverVarCfgSkbRedirected = "cfg_skb_redirected"
 	DeliverVarCfgSlots         = "cfg_slots"
-	DeliverVarCfgStranger      = "cfg_stranger"
 	DeliverVarCfgTimeoutNs     = "cfg_timeout_ns"
 	DeliverVarCfgTtlBand       = "cfg_ttl_band"
 	DeliverVarCfgTtlWidth      = "cfg_ttl_width"
@@ -263,12 +263,12 @@ type DeliverVariableSpecs struct {
 	CfgMaxSegs       *ebpf.VariableSpec `ebpf:"cfg_max_segs"`
 	CfgMinAgeNs      *ebpf.VariableSpec `ebpf:"cfg_min_age_ns"`
 	CfgNoSocket      *ebpf.VariableSpec `ebpf:"cfg_no_socket"`
-	CfgOutsider      *ebpf.VariableSpec `ebpf:"cfg_outsider"`
+	CfgNonMember     *ebpf.VariableSpec `ebpf:"cfg_non_member"`
+	CfgOtherHost     *ebpf.VariableSpec `ebpf:"cfg_other_host"`
 	CfgPing          *ebpf.VariableSpec `ebpf:"cfg_ping"`
 	CfgSkbAgain      *ebpf.VariableSpec `ebpf:"cfg_skb_again"`
 	CfgSkbRedirected *ebpf.VariableSpec `ebpf:"cfg_skb_redirected"`
 	CfgSlots         *ebpf.VariableSpec `ebpf:"cfg_slots"`
-	CfgStranger      *ebpf.VariableSpec `ebpf:"cfg_stranger"`
 	CfgTimeoutNs     *ebpf.VariableSpec `ebpf:"cfg_timeout_ns"`
 	CfgTtlBand       *ebpf.VariableSpec `ebpf:"cfg_ttl_band"`
 	CfgTtlWidth      *ebpf.VariableSpec `ebpf:"cfg_ttl_width"`
@@ -360,12 +360,12 @@ type DeliverVariables struct {
 	CfgMaxSegs       *ebpf.Variable `ebpf:"cfg_max_segs"`
 	CfgMinAgeNs      *ebpf.Variable `ebpf:"cfg_min_age_ns"`
 	CfgNoSocket      *ebpf.Variable `ebpf:"cfg_no_socket"`
-	CfgOutsider      *ebpf.Variable `ebpf:"cfg_outsider"`
+	CfgNonMember     *ebpf.Variable `ebpf:"cfg_non_member"`
+	CfgOtherHost     *ebpf.Variable `ebpf:"cfg_other_host"`
 	CfgPing          *ebpf.Variable `ebpf:"cfg_ping"`
 	CfgSkbAgain      *ebpf.Variable `ebpf:"cfg_skb_again"`
 	CfgSkbRedirected *ebpf.Variable `ebpf:"cfg_skb_redirected"`
 	CfgSlots         *ebpf.Variable `ebpf:"cfg_slots"`
-	CfgStranger      *ebpf.Variable `ebpf:"cfg_stranger"`
 	CfgTimeoutNs     *ebpf.Variable `ebpf:"cfg_timeout_ns"`
 	CfgTtlBand       *ebpf.Variable `ebpf:"cfg_ttl_band"`
 	CfgTtlWidth      *ebpf.Variable `ebpf:"cfg_ttl_width"`

@@ -351,12 +351,12 @@ const (
 	TcVarCfgMaxSegs       = "cfg_max_segs"
 	TcVarCfgMinAgeNs      = "cfg_min_age_ns"
 	TcVarCfgNoSocket      = "cfg_no_socket"
-	TcVarCfgOutsider      = "cfg_outsider"
+	TcVarCfgNonMember     = "cfg_non_member"
+	TcVarCfgOtherHost     = "cfg_other_host"
 	TcVarCfgPing          = "cfg_ping"
 	TcVarCfgSkbAgain      = "cfg_skb_again"
 	TcVarCfgSkbRedirected = "cfg_skb_redirected"
 	TcVarCfgSlots         = "cfg_slots"
-	TcVarCfgStranger      = "cfg_stranger"
 	TcVarCfgTimeoutNs     = "cfg_timeout_ns"
 	TcVarCfgTtlBand       = "cfg_ttl_band"
 	TcVarCfgTtlWidth      = "cfg_ttl_width"
@@ -468,12 +468,12 @@ type TcVariableSpecs struct {
 	CfgMaxSegs       *ebpf.VariableSpec `ebpf:"cfg_max_segs"`
 	CfgMinAgeNs      *ebpf.VariableSpec `ebpf:"cfg_min_age_ns"`
 	CfgNoSocket      *ebpf.VariableSpec `ebpf:"cfg_no_socket"`
-	CfgOutsider      *ebpf.VariableSpec `ebpf:"cfg_outsider"`
+	CfgNonMember     *ebpf.VariableSpec `ebpf:"cfg_non_member"`
+	CfgOtherHost     *ebpf.VariableSpec `ebpf:"cfg_other_host"`
 	CfgPing          *ebpf.VariableSpec `ebpf:"cfg_ping"`
 	CfgSkbAgain      *ebpf.VariableSpec `ebpf:"cfg_skb_again"`
 	CfgSkbRedirected *ebpf.VariableSpec `ebpf:"cfg_skb_redirected"`
 	CfgSlots         *ebpf.VariableSpec `ebpf:"cfg_slots"`
-	CfgStranger      *ebpf.VariableSpec `ebpf:"cfg_stranger"`
 	CfgTimeoutNs     *ebpf.VariableSpec `ebpf:"cfg_timeout_ns"`
 	CfgTtlBand       *ebpf.VariableSpec `ebpf:"cfg_ttl_band"`
 	CfgTtlWidth      *ebpf.VariableSpec `ebpf:"cfg_ttl_width"`
@@ -577,12 +577,12 @@ type TcVariables struct {
 	CfgMaxSegs       *ebpf.Variable `ebpf:"cfg_max_segs"`
 	CfgMinAgeNs      *ebpf.Variable `ebpf:"cfg_min_age_ns"`
 	CfgNoSocket      *ebpf.Variable `ebpf:"cfg_no_socket"`
-	CfgOutsider      *ebpf.Variable `ebpf:"cfg_outsider"`
+	CfgNonMember     *ebpf.Variable `ebpf:"cfg_non_member"`
+	CfgOtherHost     *ebpf.Variable `ebpf:"cfg_other_host"`
 	CfgPing          *ebpf.Variable `ebpf:"cfg_ping"`
 	CfgSkbAgain      *ebpf.Variable `ebpf:"cfg_skb_again"`
 	CfgSkbRedirected *ebpf.Variable `ebpf:"cfg_skb_redirected"`
 	CfgSlots         *ebpf.Variable `ebpf:"cfg_slots"`
-	CfgStranger      *ebpf.Variable `ebpf:"cfg_stranger"`
 	CfgTimeoutNs     *ebpf.Variable `ebpf:"cfg_timeout_ns"`
 	CfgTtlBand       *ebpf.Variable `ebpf:"cfg_ttl_band"`
 	CfgTtlWidth      *ebpf.Variable `ebpf:"cfg_ttl_width"`

@@ -162,12 +162,12 @@ const (
 	TraceVarCfgMaxSegs         = "cfg_max_segs"
 	TraceVarCfgMinAgeNs        = "cfg_min_age_ns"
 	TraceVarCfgNoSocket        = "cfg_no_socket"
-	TraceVarCfgOutsider        = "cfg_outsider"
+	TraceVarCfgNonMember       = "cfg_non_member"
+	TraceVarCfgOtherHost       = "cfg_other_host"
 	TraceVarCfgPing            = "cfg_ping"
 	TraceVarCfgSkbAgain        = "cfg_skb_again"
 	TraceVarCfgSkbRedirected   = "cfg_skb_redirected"
 	TraceVarCfgSlots           = "cfg_slots"
-	TraceVarCfgStranger        = "cfg_stranger"
 	TraceVarCfgTimeoutNs       = "cfg_timeout_ns"
 	TraceVarCfgTtlBand         = "cfg_ttl_band"
 	TraceVarCfgTtlWidth        = "cfg_ttl_width"
@@ -265,12 +265,12 @@ type TraceVariableSpecs struct {
 	CfgMaxSegs       *ebpf.VariableSpec `ebpf:"cfg_max_segs"`
 	CfgMinAgeNs      *ebpf.VariableSpec `ebpf:"cfg_min_age_ns"`
 	CfgNoSocket      *ebpf.VariableSpec `ebpf:"cfg_no_socket"`
-	CfgOutsider      *ebpf.VariableSpec `ebpf:"cfg_outsider"`
+	CfgNonMember     *ebpf.VariableSpec `ebpf:"cfg_non_member"`
+	CfgOtherHost     *ebpf.VariableSpec `ebpf:"cfg_other_host"`
 	CfgPing          *ebpf.VariableSpec `ebpf:"cfg_ping"`
 	CfgSkbAgain      *ebpf.VariableSpec `ebpf:"cfg_skb_again"`
 	CfgSkbRedirected *ebpf.VariableSpec `ebpf:"cfg_skb_redirected"`
 	CfgSlots         *ebpf.VariableSpec `ebpf:"cfg_slots"`
-	CfgStranger      *ebpf.VariableSpec `ebpf:"cfg_stranger"`
 	CfgTimeoutNs     *ebpf.VariableSpec `ebpf:"cfg_timeout_ns"`
 	CfgTtlBand       *ebpf.VariableSpec `ebpf:"cfg_ttl_band"`
 	CfgTtlWidth      *ebpf.VariableSpec `ebpf:"cfg_ttl_width"`
@@ -362,12 +362,12 @@ type TraceVariables struct {
 	CfgMaxSegs       *ebpf.Variable `ebpf:"cfg_max_segs"`
 	CfgMinAgeNs      *ebpf.Variable `ebpf:"cfg_min_age_ns"`
 	CfgNoSocket      *ebpf.Variable `ebpf:"cfg_no_socket"`
-	CfgOutsider      *ebpf.Variable `ebpf:"cfg_outsider"`
+	CfgNonMember     *ebpf.Variable `ebpf:"cfg_non_member"`
+	CfgOtherHost     *ebpf.Variable `ebpf:"cfg_other_host"`
 	CfgPing          *ebpf.Variable `ebpf:"cfg_ping"`
 	CfgSkbAgain      *ebpf.Variable `ebpf:"cfg_skb_again"`
 	CfgSkbRedirected *ebpf.Variable `ebpf:"cfg_skb_redirected"`
 	CfgSlots         *ebpf.Variable `ebpf:"cfg_slots"`
-	CfgStranger      *ebpf.Variable `ebpf:"cfg_stranger"`
 	CfgTimeoutNs     *ebpf.Variable `ebpf:"cfg_timeout_ns"`
 	CfgTtlBand       *ebpf.Variable `ebpf:"cfg_ttl_band"`
 	CfgTtlWidth      *ebpf.Variable `ebpf:"cfg_ttl_width"`

@@ -155,7 +155,7 @@ func (t *Translator) alongStory(cards []*card, story *packet.Packet) (_ []*card,
 }
 
 // isUnordered says that nothing tells in which order nodes saw the packet: inside a domain each gets it
-// with a TTL that radar has written, in one band of eight (bpf/radar/guid.h). Natural ones rarely lie there.
+// with a TTL that radar has written, in one band of eight (bpf/backpack/guid.h). Natural ones rarely lie there.
 func isUnordered(cards []*card) bool {
 	for i := range cards {
 		for j := range cards[:i] {

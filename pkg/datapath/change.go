@@ -22,7 +22,7 @@ import (
 )
 
 // Nodes that change: docs/design/0014-nodes-that-change.md. Programs at the kernel's own
-// tracepoints (bpf/change.bpf.c) close what opens when an interface comes or moves, at that
+// tracepoints (bpf/backpack/change.bpf.c) close what opens when an interface comes or moves, at that
 // moment. They note when that was. Here what they need is written, and what they have noted
 // is cleared once the domain has been brought in line.
 
@@ -171,7 +171,7 @@ func (h *Handle) putPortLocked(id uint16, entry bpfobj.TcRdrPort) error {
 	}
 }
 
-// flagsWithoutPeer is flags_without_peer() of bpf/radar/change.h.
+// flagsWithoutPeer is flags_without_peer() of bpf/backpack/change.h.
 func flagsWithoutPeer(flags uint16) uint16 {
 	const (
 		internal = uint16(bpfobj.TcRdrPortFlagRDR_PF_INTERNAL)
@@ -187,7 +187,7 @@ func flagsWithoutPeer(flags uint16) uint16 {
 	return flags
 }
 
-// flagsOutside is flags_outside() of bpf/radar/change.h.
+// flagsOutside is flags_outside() of bpf/backpack/change.h.
 func flagsOutside(flags uint16) uint16 {
 	return flags&uint16(bpfobj.TcRdrPortFlagRDR_PF_L3) | uint16(bpfobj.TcRdrPortFlagRDR_PF_BRIDGE)
 }

@@ -11,14 +11,14 @@ import (
 	"strings"
 )
 
-// addressRange is struct rdr_range of bpf/radar/config.h.
+// addressRange is struct rdr_range of bpf/backpack/config.h.
 type addressRange struct{ From, To uint64 }
 
-// maxIgnored is RDR_MAX_IGNORE, maxStranger RDR_MAX_STRANGER,
+// maxIgnored is RDR_MAX_IGNORE, maxUnwanted RDR_MAX_UNWANTED,
 // maxJoined RDR_MAX_JOINED, maxPing RDR_MAX_PING.
 const (
 	maxIgnored  = 16
-	maxStranger = 12
+	maxUnwanted = 12
 	maxJoined   = 8
 	maxPing     = 2
 )
@@ -35,13 +35,13 @@ var ignoredFuncs = []string{
 // 6.12, and what is lost for other reasons.
 var pingFuncs = []string{"icmp_rcv", "icmpv6_rcv"}
 
-// strangerFuncs free frames for another host, which a bridge flooded: that is no
+// otherHostFuncs free frames for another host, which a bridge flooded: that is no
 // loss either, where it is such a frame.
-var strangerFuncs = []string{"ip_rcv_core", "ip_rcv", "ip_list_rcv", "ip6_rcv_core", "ipv6_rcv", "ipv6_list_rcv"}
+var otherHostFuncs = []string{"ip_rcv_core", "ip_rcv", "ip_list_rcv", "ip6_rcv_core", "ipv6_rcv", "ipv6_list_rcv"}
 
-// outsiderFuncs free packets for a group that nobody in the node wants: it is no
+// nonMemberFuncs free packets for a group that nobody in the node wants: it is no
 // member, and no route for the group leads on from the interface.
-var outsiderFuncs = []string{"ip_rcv_finish_core", "ip_rcv_finish", "ip_sublist_rcv", "ip_list_rcv_finish", "ip_mr_input", "ip_mr_forward",
+var nonMemberFuncs = []string{"ip_rcv_finish_core", "ip_rcv_finish", "ip_sublist_rcv", "ip_list_rcv_finish", "ip_mr_input", "ip_mr_forward",
 	"ip_error", // broadcast of a subnet that the node is not in
 }
 
@@ -53,8 +53,8 @@ var joinedFuncs = []string{"skb_release_data", "kfree_skb_list", "kfree_skb_list
 type quietFuncs struct {
 	ignored   [maxIgnored]addressRange
 	ping      [maxPing]addressRange
-	strangers [maxStranger]addressRange
-	outsiders [maxStranger]addressRange
+	otherHost [maxUnwanted]addressRange
+	nonMember [maxUnwanted]addressRange
 	joined    [maxJoined]addressRange
 }
 
@@ -65,10 +65,10 @@ func findQuiet() (q quietFuncs) {
 		return q
 	}
 	defer f.Close()
-	ranges := findRanges(f, ignoredFuncs, strangerFuncs, outsiderFuncs, joinedFuncs, pingFuncs)
+	ranges := findRanges(f, ignoredFuncs, otherHostFuncs, nonMemberFuncs, joinedFuncs, pingFuncs)
 	copy(q.ignored[:], ranges[0])
-	copy(q.strangers[:], ranges[1])
-	copy(q.outsiders[:], ranges[2])
+	copy(q.otherHost[:], ranges[1])
+	copy(q.nonMember[:], ranges[2])
 	copy(q.joined[:], ranges[3])
 	copy(q.ping[:], ranges[4])
 	return q

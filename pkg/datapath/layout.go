@@ -14,7 +14,7 @@ import (
 
 // Layout is what follows from the options: where the slot index stands in the
 // header and in the mark, and the shape of the ring. It becomes the programs'
-// constants; bpf/radar/config.h describes them.
+// constants; bpf/backpack/config.h describes them.
 type Layout struct {
 	Slots     uint32
 	SlotBytes uint32 // whole cache lines
@@ -105,7 +105,7 @@ func (o Options) layoutFor(cpus int) (*Layout, error) {
 func LayoutOf(d domain.Options) (*Layout, error) { return optionsOf(d).Layout() }
 
 // Index is what the bits of an IPv4 header say of a packet on a link inside the domain, as guid_decode()
-// of bpf/radar/guid.h reads them; ok is false if they stand for no slot.
+// of bpf/backpack/guid.h reads them; ok is false if they stand for no slot.
 func (l *Layout) Index(id uint16, ttl, dscp uint8) (index uint32, ok bool) {
 	band := uint32(l.TTLBand[ttl])
 	if band == 0 {
@@ -119,7 +119,7 @@ func (l *Layout) warn(text string) { l.Warnings = append(l.Warnings, text) }
 
 // setHops makes a slot large enough for a path of so many nodes: the first and
 // the last node write one event, each other two, and a loss three. (The cells of the last one
-// and of a loss are RDR_END_CELLS of bpf/radar/abi.h.) The addresses of
+// and of a loss are RDR_END_CELLS of bpf/backpack/abi.h.) The addresses of
 // IPv6 packets take the room of two nodes; the shortest way fits all the same.
 func (l *Layout) setHops(hops int, ipv6 bool) error {
 	most := maxHops(maxLines * lineBytes)

@@ -17,7 +17,7 @@ type wireBits struct {
 
 const noIndex = ^uint32(0)
 
-// encode and decode do with the tables what bpf/radar/guid.h does.
+// encode and decode do with the tables what bpf/backpack/guid.h does.
 func (l *Layout) encode(index uint32, dscp uint8) wireBits {
 	mask := uint8(1<<l.DSCPBits - 1)
 	return wireBits{

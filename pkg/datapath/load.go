@@ -16,7 +16,7 @@ import (
 	"github.com/vnetradar/radar/pkg/fault"
 )
 
-// Prefixes: of the constants in bpf/radar/config.h, and of our maps in the kernel.
+// Prefixes: of the constants in bpf/backpack/config.h, and of our maps in the kernel.
 const (
 	constPrefix = "cfg_"
 	constIP6    = "cfg_ip6"
@@ -138,7 +138,7 @@ func constantsOf(o Options, l *Layout, f Features, quiet quietFuncs, keys HashKe
 	consts["cfg_hash"] = keys
 	consts["cfg_ignore"], consts["cfg_joined"] = quiet.ignored, quiet.joined
 	consts["cfg_ping"], consts["cfg_no_socket"] = quiet.ping, f.NoSocket
-	consts["cfg_stranger"], consts["cfg_outsider"] = quiet.strangers, quiet.outsiders
+	consts["cfg_other_host"], consts["cfg_non_member"] = quiet.otherHost, quiet.nonMember
 	return consts
 }
 

@@ -36,7 +36,7 @@ func newTestBlueprint(t *testing.T, o Options) *blueprint {
 
 // What config.h declares is what is set, in every object.
 func TestConstants(t *testing.T) {
-	header, err := os.ReadFile("../../bpf/radar/config.h")
+	header, err := os.ReadFile("../../bpf/backpack/config.h")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,7 +222,7 @@ ffffffffffffff00 t tpacket_rcv
 func TestFindRangesOfThisKernel(t *testing.T) {
 	need.AsRoot(t) // nobody else sees addresses
 	quiet := findQuiet()
-	for _, got := range []addressRange{quiet.ignored[0], quiet.strangers[0], quiet.outsiders[0], quiet.joined[0], quiet.ping[0]} {
+	for _, got := range []addressRange{quiet.ignored[0], quiet.otherHost[0], quiet.nonMember[0], quiet.joined[0], quiet.ping[0]} {
 		if got.From == 0 || got.To <= got.From {
 			t.Errorf("ranges of the running kernel: %x", quiet)
 		}

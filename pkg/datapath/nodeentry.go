@@ -20,7 +20,7 @@ const (
 	nodeShift   = 28 // RDR_NODE_SHIFT
 )
 
-// HashKeys are the secret of a domain's hashes of addresses and ports: bpf/radar/hash.h.
+// HashKeys are the secret of a domain's hashes of addresses and ports: bpf/backpack/hash.h.
 type HashKeys [len(bpfobj.TcRdrControl{}.Hash)]uint64
 
 // newHashKeys returns keys that nobody can guess.
@@ -48,7 +48,7 @@ func NodeEntries(addrs []netip.Addr, keys HashKeys) (v4, v6 bpfobj.TcRdrNode) {
 	return nodeEntry(wire), nodeEntry(folded)
 }
 
-// foldAddr is fold_addr() of bpf/radar/ipv6.h.
+// foldAddr is fold_addr() of bpf/backpack/hash.h.
 func foldAddr(addr netip.Addr, keys *HashKeys) uint32 {
 	b, h := addr.As16(), uint64(0)
 	for i, key := range keys[3:] {

@@ -10,7 +10,7 @@ import (
 	"github.com/vnetradar/radar/pkg/bpfobj"
 )
 
-// owns is is_local() of bpf/radar/nat.h.
+// owns is is_local() of bpf/backpack/nat.h.
 func owns(entry *bpfobj.TcRdrNode, addr uint32) bool {
 	return entry.Addr[place(addr, entry.Multiplier)] == addr
 }

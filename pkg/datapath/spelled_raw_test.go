@@ -25,19 +25,7 @@ for n in range(2): s.sendto(bytes(1400), ("10.0.1.2", 9))`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.slots(); err != nil {
-		t.Fatal(err)
-	}
-	index := -1 // of the packet that waits: the newest
-	var newest uint64
-	for i := range uint64(h.Domain.Options.Slots) {
-		if s, ok := h.slot(i); ok && s.pos > newest {
-			newest, index = s.pos, int(i)
-		}
-	}
-	if index < 0 || index >= 1<<16 {
-		t.Fatalf("the packet that waits is in slot %d", index)
-	}
+	index := l.newestSlot(h) // of the packet that waits
 	for _, c := range []struct{ name, socket, to string }{
 		{"raw", "socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)", `s.sendto(p, ("10.0.1.1", 0))`},
 		{"packet", "socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM)", fmt.Sprintf(`s.sendto(p, ("e0", 0x800, 0, 0, bytes.fromhex(%q)))`,

@@ -16,7 +16,7 @@ import (
 	"github.com/vnetradar/radar/pkg/fault"
 )
 
-// watchFunction is the function of bpf/radar/watch.h that says which packets are
+// watchFunction is the function of bpf/backpack/watch.h that says which packets are
 // measured.
 const watchFunction = "watched"
 
@@ -38,7 +38,7 @@ const (
 	skbDataEnd = 80
 )
 
-// maxL3 bounds where the IP header can begin: MAX_PULL of bpf/radar/packet.h - 1.
+// maxL3 bounds where the IP header can begin: MAX_PULL of bpf/backpack/packet.h - 1.
 const maxL3 = 127
 
 // SetWatch puts a program of classic BPF, as libpcap compiles a filter expression for

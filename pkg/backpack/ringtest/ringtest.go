@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package ringtest writes slot rings as the programs do, for tests of what reads
-// them. It has the layout of bpf/radar/abi.h in numbers of its own, so that a test
+// them. It has the layout of bpf/backpack/abi.h in numbers of its own, so that a test
 // that reads what it wrote also tests the layout; and it shares no code with the
 // readers.
 //

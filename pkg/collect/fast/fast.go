@@ -56,7 +56,7 @@ type Options struct {
 	mtu int
 }
 
-// maxPorts and maxAddresses are PORTS and LOCALS of bpf/collect.bpf.c.
+// maxPorts and maxAddresses are PORTS and LOCALS of bpf/collect/abi.h.
 const (
 	maxPorts     = 64
 	maxAddresses = 16

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Finding a packet by its content. Something between two of our ports may set the TTL: a rule of a
+ * bridge, a router that is not attached, or, in a node that carries the header, its own rules. Then
+ * the header names no slot, or another packet's, and only the ID is left of the index. All slots
+ * that the ID may mean are tried. Exactly one must be of such a packet, of the same flow, and on
+ * its way to this port.
+ */
+#ifndef BACKPACK_CONTENT_H
+#define BACKPACK_CONTENT_H
+
+#include "wire.h"
+
+/* So many values the upper bits of an index may have. */
+#define MAX_UPPER 256
+
+/* A TTL so little below the one that was written was lowered, not set. */
+#define FEW_ROUTERS 8
+
+/* Whether the packet in slot s may be the one with these tags. (Any segment of a train may bear
+ * the bits: changed_slot() finds out which one.) */
+static __always_inline bool is_like(const struct rdr_slot *s, __u64 tags, __u32 proto, __u32 flow)
+{
+	return s->pos && s->flow_hash == flow && s->proto == proto &&
+	       (s->segs > 1 || (s->tag == (__u32)tags && s->tag2 == tags >> 32));
+}
+
+/* The index of the only slot of such a packet with that ID, else NO_INDEX. id_proto: ID:16 |
+ * protocol:8. */
+GLOBAL __u32 slot_by_content(__u32 id_proto, __u64 tags, __u32 flow)
+{
+	__u32 index, found = NO_INDEX;
+	struct rdr_slot *s;
+
+	for (__u32 k = 0; k < MAX_UPPER; k++) {
+		index = bpf_ntohs(id_proto) | k << 16;
+		if (index >= cfg_slots)
+			break;
+		s = slot_at(index);
+		if (!s || !is_like(s, tags, id_proto >> 16, flow))
+			continue;
+		if (found != NO_INDEX)
+			return NO_INDEX;
+		found = index;
+	}
+	return found;
+}
+
+/* find_by_bits() of a packet whose bits should be those of index; else NO_INDEX. size: as in
+ * bits_len of wire_by_bits(). */
+GLOBAL __u32 changed_slot(__u32 index, __u64 tags, __u64 rest, __u32 size, __u64 now)
+{
+	__u32 hdr = rest >> 24 & 0x3ff, n = rest >> 34 & 0x7ff, v6 = rest >> 45 & 1;
+	struct rdr_slot *s = slot_at(index);
+
+	if (s && (s->tag != (__u32)tags || s->tag2 != tags >> 32)) {
+		if (v6 && s->proto == IPPROTO_UDP)
+			index += segment_by_content(index, tags, tags >> 32);
+		else
+			index += segment_by_sequence(index, tags, tags >> 32, hdr);
+		index &= cfg_slots - 1;
+		s = slot_at(index);
+	}
+	if (!s || s->tag != (__u32)tags || s->tag2 != tags >> 32 || !slot_alive(s, now) ||
+	    s->len != (n > 1 ? hdr + size : size) ||
+	    !may_be_here_done(index, now, EXPECT_OURS, v6 ? RDR_ST_IPV6 : 0) ||
+	    (n > 1 && !is_run(index, n, hdr, false)))
+		return NO_INDEX;
+	return index;
+}
+
+/* Whether anything of ours may still be on its way: sources mark, or did so not long ago. */
+static __always_inline bool may_be_under_way(__u64 now)
+{
+	struct rdr_control *ctl;
+	__u32 zero = 0;
+
+	ctl = bpf_map_lookup_elem(&control, &zero);
+	return ctl && (now < cfg_timeout_ns || now - cfg_timeout_ns < READ_ONCE(ctl->lease_ns));
+}
+
+/* Whether a packet may bear bits of ours here at all, whatever they are; rest: as below. */
+static __always_inline bool may_have_borne(__u64 rest)
+{
+	__u32 v6 = rest >> 45 & 1;
+
+	return (rest & (IP_DF | IP_MF | IP_OFFSET)) == IP_DF && (rest >> 46 & 3) == EXPECT_OURS &&
+	       (!v6 || cfg_ip6 == RDR_IP6_LABEL) && !is_true_link(WIRE_FLAGS(rest), v6);
+}
+
+/* Where a packet is looked for by its content: flow hash:32 | port:16 | CHANGED_*. */
+#define CHANGED_PORT_SHIFT 32
+#define CHANGED_WITHIN_SHIFT 48 /* it was in the port's node, which carries the header */
+
+/* bits_len, tags, rest: as wire_by_bits() takes them. */
+GLOBAL __u64 wire_by_content(__u64 bits_len, __u64 tags, __u64 rest, __u64 now, __u64 where)
+{
+	union rdr_bits bits = { .word = bits_len }, wire;
+	__u64 decrements = TTL_SET, id_rule;
+	__u32 first, index;
+
+	if (!may_have_borne(rest) || !may_be_under_way(now))
+		return 0;
+	first = slot_by_content((bits_len & 0xffff) | (rest >> 16 & 0xff) << 16, tags, where);
+	if (first == NO_INDEX)
+		return 0;
+	index = changed_slot(first, tags, rest, bits_len >> 32 & 0x7fffffff, now);
+	if (index == NO_INDEX ||
+	    !is_due(index, where >> CHANGED_PORT_SHIFT & 0xffff, where >> CHANGED_WITHIN_SHIFT))
+		return 0;
+	wire = guid_encode(first, bits.tos);
+	/* It was the DSCP that was set; or, in the paper's layout, a router that is not attached. */
+	if (cfg_ttl_band[bits.ttl] == cfg_ttl_band[wire.ttl] ||
+	    (cfg_ttl_width == 1 && (__u8)(wire.ttl - bits.ttl) < FEW_ROUTERS))
+		decrements = (__u8)(wire.ttl - bits.ttl);
+	id_rule = rest >> 45 & 1 ? ID_SHARED : index == first ? ID_COUNTS : ID_FIXED;
+	count(RDR_C_TTL_SET, rest >> 34 & 0x7ff);
+	return index | decrements << 32 | id_rule << 40 | FOUND | 1ULL << FOUND_BY_BITS_SHIFT;
+}
+
+/* Finds by its content what has come to that port, or leaves by it. within: it was in the port's
+ * node, which carries the header. */
+static __always_inline __u64 found_changed(const struct wire *w, __u32 flow, __u32 port_no,
+					   __u32 within, __u64 now)
+{
+	return wire_by_content(w->bits_len, w->tags, w->rest, now,
+			       flow | (__u64)port_no << CHANGED_PORT_SHIFT |
+				       (__u64)within << CHANGED_WITHIN_SHIFT);
+}
+
+#endif

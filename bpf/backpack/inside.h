@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Finding the slot of a packet inside a node, as it leaves: what was found by mark or bits, and is
+ * another packet, is sifted out. */
+#ifndef BACKPACK_INSIDE_H
+#define BACKPACK_INSIDE_H
+
+#include "content.h"
+#include "fragment.h"
+#include "mark.h"
+#include "tunnel.h"
+
+/* What a port's egress may find. A call makes one verifier state of three. */
+GLOBAL __u32 expect_out(__u32 flags)
+{
+	/* A node that carries the header may be a switch, which has handed a copy out
+	 * already: see is_over(). */
+	if (flags & RDR_PF_BRIDGE_PORT || (!(flags & RDR_PF_BRIDGE) && carries_header(flags)))
+		return EXPECT_OURS;
+	return flags & RDR_PF_BRIDGE ? EXPECT_STRAY : EXPECT_COPIES;
+}
+
+/* Whether what leaves by that port of a node that carries the header has come to it by a link
+ * inside the domain. */
+GLOBAL int came_by_link(struct __sk_buff *skb, __u32 port_no)
+{
+	const struct rdr_port *port = bpf_map_lookup_elem(&ports, &port_no), *in;
+	struct rdr_dev dev = { .ifindex = skb->ingress_ifindex };
+	__u32 *in_no;
+
+	if (!port || is_closing(port))
+		return false;
+	dev.netns_inum = port->netns_inum;
+	in_no = bpf_map_lookup_elem(&devs, &dev);
+	in = in_no ? bpf_map_lookup_elem(&ports, in_no) : NULL;
+	return in && !(in->flags & RDR_PF_SOURCE_IN);
+}
+
+/* Whether what leaves by a port may be one whose bits were set since it was last seen. */
+static __always_inline bool may_be_changed(struct __sk_buff *skb, const struct rdr_port *port,
+					   __u32 port_no)
+{
+	return port->flags & RDR_PF_BRIDGE_PORT ||
+	       (carries_header(port->flags) && came_by_link(skb, port_no));
+}
+
+/*
+ * Whether what leaves by that port of a node that carries the header, and was found by its bits, is
+ * another packet: the one in the slot at index has arrived, and this node makes no copies of it.
+ * The answer is no where the log may lack a copy (it is full, see note_copy(); a segment's own log
+ * is not all), as wire bits must not leave.
+ */
+GLOBAL int is_over(__u32 index, __u32 port_no)
+{
+	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
+	__u32 visits;
+
+	if (!s || !has_arrived(index) || s->seg || s->cut & (RDR_CUT | RDR_OWN) || is_log_short(s))
+		return false;
+	visits = look_at_visits(index, port_no);
+	return !(visits & VISIT_STAYS) && (visits & (VISIT_NODE | VISIT_LEFT)) != VISIT_NODE;
+}
+
+/*
+ * Whether what leaves a node that carries the header, and came by the interface `from`, came by an
+ * edge, and was not taken there for the packet in the slot at index. If it is of another flow, it
+ * only looks like that packet.
+ */
+GLOBAL int is_from_outside(__u32 index, __u32 port_no, __u32 from)
+{
+	const struct rdr_port *port = bpf_map_lookup_elem(&ports, &port_no), *in;
+	struct rdr_dev dev = { .ifindex = from };
+	__u32 *in_no;
+
+	if (!port || !from)
+		return false;
+	dev.netns_inum = port->netns_inum;
+	in_no = bpf_map_lookup_elem(&devs, &dev);
+	in = in_no ? bpf_map_lookup_elem(&ports, in_no) : NULL;
+	return in && in->flags & RDR_PF_SOURCE_IN && !(look_at_visits(index, *in_no) & VISIT_CAME);
+}
+
+/* Whether is_over() may say so, without a call: the packet in the slot at index is done. */
+static __always_inline bool may_be_over(__u32 index)
+{
+	const struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
+
+	return s && s->state & RDR_ST_DONE;
+}
+
+/* r: what was found for a packet of that flow which came by the interface `from` and leaves by that
+ * port. Returns it; if that is another packet, what is to be counted. (A call makes one verifier
+ * state of many.) */
+GLOBAL __u64 sift_found(__u64 r, __u32 port_no, __u32 flow, __u32 from)
+{
+	const struct rdr_port *port = bpf_map_lookup_elem(&ports, &port_no);
+
+	if (!(r & FOUND) || !port)
+		return r;
+	if (r >> FOUND_BY_KEY_SHIFT & 1)
+		return is_equal_leaving(r, port_no, is_closing(port)) ? 0 : r;
+	if (is_closing(port))
+		return r;
+	if (is_elsewhere(r, port_no, 0, false))
+		return (__u64)RDR_C_NOT_HERE << FOUND_MISSED_SHIFT;
+	if (!mark_mask(port) && ((may_be_over(r) && is_over(r, port_no)) ||
+				 (is_other_flow(r, flow) && is_from_outside(r, port_no, from))))
+		return (__u64)RDR_C_FOREIGN << FOUND_MISSED_SHIFT;
+	return r;
+}
+
+/* What sift_marked() takes of a packet: packets:16 | headers that each repeats:15 | IPv6:1. */
+static __always_inline __u32 run_form(const struct packet *p)
+{
+	return (p->n & 0xffff) | (repeated_hdr(p) & 0x7fff) << 16 | (__u32)p->v6 << 31;
+}
+
+/* r: what found_by_mark() has found for what leaves by that port with these bits. Returns it; 0 if
+ * that is another packet. Then it is counted, and its mark is left to whoever has set it. */
+GLOBAL __u64 sift_marked(__u64 r, __u32 port_no, __u32 bits, __u32 form)
+{
+	__u32 n = form & 0xffff;
+
+	if (!r)
+		return 0;
+	if ((n > 1 && !is_run(r, n, form >> 16 & 0x7fff, false)) ||
+	    is_elsewhere(r, port_no, bits, form >> 31)) {
+		count(RDR_C_NOT_HERE, n);
+		return 0;
+	}
+	return r;
+}
+
+/* The same for what leaves without a mark: from a function in user space that shares no
+ * skb, under --carry header, by a bridge. */
+static __always_inline __u64 found_unmarked(struct __sk_buff *skb, const struct packet *p,
+					    const struct rdr_port *port, __u32 port_no, __u64 now)
+{
+	__u32 from = skb->ingress_ifindex;
+	__u32 expect = expect_out(port->flags);
+	struct wire w = pack_wire(p, port->flags, expect);
+	__u64 r = found_packed(&w, p, port->flags, expect, from, now), changed = 0;
+
+	/* What is sifted out is another packet, whatever its content is. */
+	if (r & FOUND)
+		r = sift_found(r, port_no, flow_hash(p), from);
+	else if (may_be_changed(skb, port, port_no))
+		changed = found_changed(&w, flow_hash(p), port_no, !is_closing(port), now);
+	r = changed ? changed : r;
+	if (r & FOUND)
+		return r;
+	count_missed(r, p->n);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * IPv6: reading and rewriting its header. The low 16 bits of the flow label carry what
+ * IPv4's ID does, the hop limit and the traffic class what TTL and TOS do.
+ */
+#ifndef BACKPACK_IPV6_H
+#define BACKPACK_IPV6_H
+
+#include "hash.h"
+#include "lib/ipv6.h"
+#include "packet.h"
+
+static __always_inline union rdr_bits bits6(const struct ip6_start *ip)
+{
+	union rdr_bits b;
+
+	b.id = ip->label;
+	b.ttl = ip->hop_limit;
+	b.tos = ip->version_class << 4 | ip->class_label >> 4;
+	return b;
+}
+
+static __always_inline void set_bits6(struct ip6_start *ip, union rdr_bits b)
+{
+	ip->version_class = (ip->version_class & 0xf0) | b.tos >> 4;
+	ip->class_label = (ip->class_label & 0x0f) | b.tos << 4;
+	ip->label = b.id;
+	ip->hop_limit = b.ttl;
+}
+
+static __always_inline void read_fragment(const struct ip6_extension *h, struct packet *p)
+{
+	p->frag_id = h->id;
+	p->frag = bpf_ntohs(h->off) >> 3 | (h->off & bpf_htons(1) ? IP_MF : 0);
+}
+
+/* Fills in what stands in the fixed header, but lengths. */
+static __always_inline void read_start(const struct ip6_header *ip, struct packet *p)
+{
+	p->saddr = fold_addr(ip->saddr);
+	p->daddr = fold_addr(ip->daddr);
+	p->bits = bits6(&ip->start);
+	p->frag = IP_DF;
+	p->proto = ip->start.next;
+}
+
+/* The fragment header at `at` in one scalar: Identification, offset and flags as struct
+ * packet has them. at 0: a packet without, which has DF set. */
+GLOBAL __u64 load_fragment(struct __sk_buff *skb, __u32 at)
+{
+	struct packet p = { .frag = IP_DF };
+	struct ip6_extension h;
+
+	if (at && !bpf_skb_load_bytes(skb, at, &h, sizeof(h)))
+		read_fragment(&h, &p);
+	return p.frag_id | (__u64)p.frag << 32;
+}
+
+/* Finds what follows the extension headers, if any, and notes the fragment header. The
+ * calls are made for every packet: one verifier state instead of three. */
+static __always_inline enum parse_result parse_extensions(struct __sk_buff *skb, struct packet *p,
+							  __u32 end)
+{
+	__u64 chain = walk_extensions(skb, p->l4, end, p->proto);
+	__u64 fragment;
+	__u32 need;
+
+	if (chain & (CHAIN_BROKEN | CHAIN_LONG))
+		return chain & CHAIN_LONG ? PARSE_EXTENSIONS : PARSE_MALFORMED;
+	p->l4 = CHAIN_L4(chain);
+	p->proto = CHAIN_PROTO(chain);
+	fragment = load_fragment(skb, CHAIN_FRAGMENT(chain));
+	p->frag_id = fragment;
+	p->frag = fragment >> 32;
+	need = p->l4 + L4_PULL;
+	if (need > MAX_PULL)
+		bpf_skb_pull_data(skb, skb->len < need ? skb->len : need);
+	return PARSE_IPV6;
+}
+
+static __always_inline enum parse_result parse_ipv6(struct __sk_buff *skb, struct packet *p)
+{
+	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
+	struct ip6_header *ip = data + bounded(p->l3);
+	__u32 len;
+
+	if ((void *)(ip + 1) > end)
+		return PARSE_MALFORMED;
+	p->gso_size = skb->gso_size;
+	len = sizeof(*ip) + bpf_ntohs(ip->start.payload_len);
+	if (!ip->start.payload_len && p->gso_size) {
+		/* BIG TCP: Linux takes the jumbo option off when it cuts the train. */
+		len = skb->len - p->l3;
+		p->jumbo = jumbo_option(&ip->start);
+	} else if (!ip->start.payload_len && ip->start.next == IPPROTO_HOPOPTS) {
+		return PARSE_EXTENSIONS; /* a jumbogram (RFC 2675) */
+	}
+	if (ip->start.version_class >> 4 != 6 || p->l3 + len > skb->len)
+		return PARSE_MALFORMED;
+	p->l4 = p->l3 + sizeof(*ip);
+	p->len = len - p->jumbo;
+	read_start(ip, p);
+	p->group |= (ip->daddr[0] & 0xff) == 0xff; /* ff00::/8 */
+	p->n = 1;
+	return parse_extensions(skb, p, p->l3 + len);
+}
+
+/* The sum of the 16-bit words that bits stand in, in one of 16 bits. The hop limit
+ * shares its word with the next header's type, which stays. */
+static __always_inline __u32 sum6(const struct ip6_start *ip)
+{
+	__u32 sum = ip->version_class | ip->class_label << 8;
+
+	sum += ip->label;
+	sum += ip->hop_limit << 8;
+	return sum_fold(sum);
+}
+
+/*
+ * Puts bits into the header. It has no checksum of its own, so what the device has
+ * summed up of the packet (CHECKSUM_COMPLETE) is corrected by the difference (RFC 1624).
+ */
+static __always_inline bool write_bits6(struct __sk_buff *skb, __u32 l3, union rdr_bits new)
+{
+	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
+	struct ip6_start *ip = data + bounded(l3);
+	__u32 sum;
+
+	if ((void *)(ip + 1) > end)
+		return false;
+	sum = sum6(ip) ^ 0xffff;
+	set_bits6(ip, new);
+	sum += sum6(ip);
+	bpf_csum_update(skb, sum);
+	return true;
+}
+
+/* Puts bits that carry an index into p's header. */
+static __always_inline bool stamp_guid(struct __sk_buff *skb, const struct packet *p,
+				       union rdr_bits new)
+{
+	return p->v6 ? write_bits6(skb, p->l3, new) : write_bits4(skb, p->l3, new, 0);
+}
+
+/* Puts true bits into p's header; minus_zero: how the true checksum spells zero. */
+static __always_inline bool restore_header(struct __sk_buff *skb, const struct packet *p,
+					   union rdr_bits new, __u32 minus_zero)
+{
+	return p->v6 ? write_bits6(skb, p->l3, new) : write_bits4(skb, p->l3, new, minus_zero);
+}
+
+#endif

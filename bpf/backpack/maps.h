@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* All maps. Their names are their pin names; sizes marked "load" are set by
+ * user space before loading. */
+#ifndef BACKPACK_MAPS_H
+#define BACKPACK_MAPS_H
+
+#include "abi.h"
+
+/* One element a slot; value size and number are set at load. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 4096); /* load */
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, RDR_LINE *RDR_MAX_SLOT_LINES); /* load */
+} ring SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct rdr_control);
+} control SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct rdr_cursor);
+} cursor SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct rdr_alloc);
+} alloc SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, RDR_MAX_PORTS);
+	__type(key, __u32);
+	__type(value, struct rdr_port);
+} ports SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, RDR_MAX_PORTS);
+	__type(key, struct rdr_dev);
+	__type(value, __u32); /* port number */
+} devs SEC(".maps");
+
+/* Which port becomes an edge if an interface moves away: that at its other end. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, RDR_MAX_PORTS);
+	__type(key, struct rdr_dev);
+	__type(value, __u32);
+} ends SEC(".maps");
+
+/* What has changed at each port. Index = port number. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, RDR_MAX_PORTS);
+	__type(key, __u32);
+	__type(value, struct rdr_shift);
+} shifts SEC(".maps");
+
+/* Nodes that carry the header: number of the namespace -> node. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, RDR_MAX_NODES);
+	__type(key, __u32);
+	__type(value, __u32);
+} homes SEC(".maps");
+
+/* What has changed at such nodes. Index = node. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, RDR_MAX_NODES);
+	__type(key, __u32);
+	__type(value, struct rdr_guard);
+} guards SEC(".maps");
+
+/* 1 + the next port of the same node; 0: there is none. Index = port. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, RDR_MAX_PORTS);
+	__type(key, __u32);
+	__type(value, __u32);
+} siblings SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__type(key, struct rdr_local);
+	__type(value, __u8);
+} locals SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__type(key, struct rdr_local6);
+	__type(value, __u8);
+} locals6 SEC(".maps");
+
+/* IPv4 addresses of nodes with few of them: a lookup in a hash map costs 30 to 48 ns. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, RDR_MAX_NODES);
+	__type(key, __u32);
+	__type(value, struct rdr_node);
+} nodes SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, RDR_MAX_NODES);
+	__type(key, __u32);
+	__type(value, struct rdr_node);
+} nodes6 SEC(".maps");
+
+/* Packets whose bits stay as they are: key -> ring position. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536); /* load */
+	__type(key, struct rdr_key);
+	__type(value, __u64);
+} keys SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, RDR_C_MAX);
+	__type(key, __u32);
+	__type(value, __u64);
+} counters SEC(".maps");
+
+/* Packets that were freed before they were sent. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, RDR_MAX_UNSENT);
+	__type(key, struct rdr_unsent_key);
+	__type(value, struct rdr_unsent);
+} unsent SEC(".maps");
+
+/* What the ports' stubs jump to. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, RDR_PROG_MAX);
+	__type(key, __u32);
+	__type(value, __u32);
+} progs SEC(".maps");
+
+#endif

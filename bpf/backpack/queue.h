@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The wait in a port's queue. TC egress runs before the queueing discipline, so the
+ * packet bears its bits when it leaves the queue (or is found by key), and no mark.
+ * What a discipline passes on without queueing (TCQ_F_CAN_BYPASS: it is empty and the
+ * link is free) causes no event: it did not wait.
+ */
+#ifndef BACKPACK_QUEUE_H
+#define BACKPACK_QUEUE_H
+
+#include "find.h"
+#include "skb.h"
+
+/* Skbs of a list that are looked at: as many as the kernel takes at once without byte
+ * queue limits, which links between namespaces do not have
+ * (try_bulk_dequeue_skb_slow()). */
+#define MAX_BULK 9
+
+/* Cells that a wait leaves free, for the next node and the packet's end there. These say more than
+ * the wait does, and a packet that lacks them would be truncated. */
+#define QUEUE_RESERVE (RDR_END_CELLS + 1)
+
+/* The attached port with a queue that txq sends for, RDR_NO_PORT if it is none. */
+static __always_inline __u32 queue_port(struct netdev_queue *txq)
+{
+	struct net_device *dev = txq->dev;
+	struct rdr_dev key = {
+		.netns_inum = dev->nd_net.net->ns.inum,
+		.ifindex = dev->ifindex,
+	};
+	const struct rdr_port *port;
+	__u32 *no;
+
+	no = bpf_map_lookup_elem(&devs, &key);
+	if (!no)
+		return RDR_NO_PORT;
+	port = bpf_map_lookup_elem(&ports, no);
+	/* devs also has members of bridges that count as another port. */
+	if (!port || !(port->flags & RDR_PF_QUEUE) || port->ifindex != key.ifindex)
+		return RDR_NO_PORT;
+	return *no;
+}
+
+/*
+ * Writes it into the slot at index, the k-th of a run of n, and returns how many of
+ * the run that stands for, as see_one() does.
+ */
+GLOBAL __u32 dequeue_one(__u32 index, __u32 k_n, __u64 now, __u32 port)
+{
+	__u32 k = k_n & 0xffff, n = k_n >> 16, span = 1;
+	__u32 flags = k ? 0 : RDR_EVF_FIRST;
+	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
+	struct rdr_slot *h;
+
+	if (!s)
+		return n;
+	/* A copy of a packet that has arrived says nothing about it. */
+	if ((story_state(s) & (RDR_ST_DONE | RDR_ST_LOST)) == RDR_ST_DONE)
+		return 1;
+	if (s->seg || (s->cut & RDR_CUT) || s->segs > n - k) {
+		h = head_of(s);
+		if (h && h->segs > 1)
+			cut_train(h);
+		flags |= RDR_EVF_PART;
+	} else if (s->segs) {
+		span = s->segs;
+	}
+	if (end_of_log(s).used + QUEUE_RESERVE >= cfg_cells) {
+		count(RDR_C_QUEUE_UNSEEN, span);
+		return span;
+	}
+	add_sighting(s, RDR_EV_DEQUEUE, flags, port, now);
+	return span;
+}
+
+GLOBAL int dequeue_run(__u32 index, __u32 n, __u64 now, __u32 port)
+{
+	__u32 k = 0;
+
+	for (__u32 i = 0; i < RDR_MAX_RUN && k < n; i++)
+		k += dequeue_one(index + k, k | n << 16, now, port);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The ring of slots: finding slots, taking them, giving them back. */
+#ifndef BACKPACK_RING_H
+#define BACKPACK_RING_H
+
+#include "config.h"
+#include "count.h"
+#include "maps.h"
+
+#define MAX_SKIP 32 /* packets in flight that a source steps over before it gives up */
+
+static __always_inline struct rdr_slot *slot_at(__u32 index)
+{
+	return bpf_map_lookup_elem(&ring, &index);
+}
+
+static __always_inline struct rdr_slot *slot_of(__u64 pos)
+{
+	return slot_at(pos & (cfg_slots - 1));
+}
+
+/* The position of the slot at index. */
+static __always_inline __u64 position_at(__u32 index)
+{
+	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
+
+	return s ? s->pos : 0;
+}
+
+/* Age of a slot. Signed: another CPU may have read the clock a little later. */
+static __always_inline __s64 slot_age(const struct rdr_slot *s, __u64 now)
+{
+	return now - s->t0_ns;
+}
+
+/* Whether the slot was marked within the timeout: else its packet is not ours. */
+static __always_inline bool slot_alive(const struct rdr_slot *s, __u64 now)
+{
+	return s->pos && slot_age(s, now) < (__s64)cfg_timeout_ns;
+}
+
+/* Whether one slot may be taken. */
+static __always_inline bool slot_reusable(const struct rdr_slot *s, __u64 now)
+{
+	__s64 age = slot_age(s, now);
+	__u8 state = s->state;
+
+	if (!s->pos || age >= (__s64)cfg_timeout_ns)
+		return true;
+	if (!(state & RDR_ST_DONE) || s->cut & RDR_COPIES)
+		return false;
+	return age >= (__s64)(state & RDR_ST_HELD ? cfg_loss_hold_ns : cfg_min_age_ns);
+}
+
+/* Whether the other CPUs have used up half the ring while this one was idle. Then it gives up
+ * its block, untouched, before they come round to it. */
+static __always_inline bool is_outrun(const struct rdr_alloc *a, const struct rdr_control *ctl)
+{
+	return READ_ONCE(ctl->cursor) - a->next > cfg_slots / 2;
+}
+
+/* The next block of the ring for this CPU. */
+static __always_inline bool take_block(struct rdr_alloc *a)
+{
+	struct rdr_control *ctl;
+	struct rdr_cursor *cur;
+	__u32 zero = 0;
+	__u64 pos;
+
+	cur = bpf_map_lookup_elem(&cursor, &zero);
+	ctl = bpf_map_lookup_elem(&control, &zero);
+	if (!cur || !ctl)
+		return false;
+	/* A reader takes every position below the cursor for settled unless it lies in
+	 * some CPU's [next, end). So within the lock, and in this order: end before
+	 * next, both before the cursor. */
+	bpf_spin_lock(&cur->lock);
+	pos = cur->next;
+	cur->next = pos + cfg_block;
+	WRITE_ONCE(a->end, pos + cfg_block);
+	barrier();
+	WRITE_ONCE(a->next, pos);
+	barrier();
+	WRITE_ONCE(ctl->cursor, pos + cfg_block);
+	bpf_spin_unlock(&cur->lock);
+	a->free_until = pos;
+	return true;
+}
+
+/* Marks the slot at pos as free. */
+GLOBAL int release_slot(__u64 pos)
+{
+	struct rdr_slot *s = slot_of(pos);
+
+	if (s)
+		s->state |= RDR_ST_DONE;
+	return 0;
+}
+
+/*
+ * Gives up slots that are known to be free, unused. They may be members of an old train whose
+ * head is already overwritten. Without it they would look in flight the next time round, so
+ * they are marked as done.
+ */
+GLOBAL int release_slots(__u64 pos, __u64 end)
+{
+	for (__u32 i = 0; i < RDR_MAX_SEGS && pos + i < end; i++)
+		release_slot(pos + i);
+	return 0;
+}
+
+GLOBAL int is_reusable(__u64 pos, __u64 now)
+{
+	struct rdr_slot *s = slot_of(pos);
+
+	return s && slot_reusable(s, now);
+}
+
+/*
+ * The slots that the one at pos speaks for: their number, | SLOT_BUSY if they may
+ * not be taken. A train is reused as a whole: segments that still wait in a queue
+ * need its head.
+ */
+#define SLOT_BUSY 0x10000
+GLOBAL __u32 look_at_slot(__u64 pos, __u64 now)
+{
+	struct rdr_slot *s = slot_of(pos);
+	__u32 span = 1;
+
+	if (!s)
+		return SLOT_BUSY | 1;
+	if (s->pos && !s->seg && s->segs > 1)
+		span = s->segs;
+	if (!slot_reusable(s, now))
+		return SLOT_BUSY | span;
+	if (!(s->cut & RDR_CUT))
+		return span;
+	for (__u32 k = 1; k < RDR_MAX_SEGS && k < span; k++)
+		if (!is_reusable(pos + k, now))
+			return SLOT_BUSY | span;
+	return span;
+}
+
+/* So many slots are looked at together. Their cache lines are cold, and arrive side by side:
+ * that is cheaper than to wait for one with each packet. */
+#define LOOK_AHEAD 16
+
+/* How many slots from pos on, of those below end, are free and speak for themselves alone. */
+GLOBAL __u32 look_ahead(__u64 pos, __u64 end, __u64 now)
+{
+	struct rdr_slot *s;
+	__u32 k;
+
+	for (k = 0; k < LOOK_AHEAD && pos + k < end; k++) {
+		s = slot_of(pos + k);
+		/* One that was lost may come again, from a queue that kept a copy: looked at
+		 * when it is taken. */
+		if (!s || !slot_reusable(s, now) || s->state & RDR_ST_LOST ||
+		    (s->pos && s->segs > 1))
+			break;
+	}
+	return k;
+}
+
+/*
+ * Takes n neighbouring slots of this CPU's block and returns the position of the
+ * first, 0 if there are none. Looks train by train, as they were laid down, steps
+ * over at most MAX_SKIP packets in flight and does not leave the block: the next
+ * packet goes on from there. Bottom halves are off, so the block is ours.
+ */
+GLOBAL __u64 take_slots(__u32 n, __u64 now)
+{
+	struct rdr_control *ctl;
+	struct rdr_alloc *a;
+	__u32 zero = 0;
+
+	a = bpf_map_lookup_elem(&alloc, &zero);
+	ctl = bpf_map_lookup_elem(&control, &zero);
+	if (!a || !ctl)
+		return 0;
+	if (is_outrun(a, ctl)) {
+		if (!take_block(a))
+			return 0;
+	} else if (a->next + n > a->end) {
+		release_slots(a->next, a->free_until < a->end ? a->free_until : a->end);
+		if (!take_block(a))
+			return 0;
+	}
+	for (__u32 i = 0; i < RDR_MAX_SEGS + MAX_SKIP; i++) {
+		__u64 pos = a->next, seen = a->free_until;
+		__u32 span;
+
+		if (pos + n > a->end || i >= n + MAX_SKIP)
+			break;
+		if (seen < pos)
+			seen = pos;
+		if (seen >= pos + n)
+			return pos; /* `next` moves once it is written: settle_slots() */
+		span = look_ahead(seen, a->end, now);
+		if (!span)
+			span = look_at_slot(seen, now);
+		if (span & SLOT_BUSY) {
+			span &= ~SLOT_BUSY;
+			release_slots(pos, seen); /* stepped over, but free */
+			WRITE_ONCE(a->next, seen + span);
+			count(RDR_C_SLOTS_SKIPPED, seen + span - pos);
+		}
+		a->free_until = seen + span;
+	}
+	return 0;
+}
+
+/* The fast path of take_slots(1): a slot already known to be free, so that no clock is read; or 0. */
+static __always_inline __u64 known_slot(const struct rdr_alloc *a, const struct rdr_control *ctl)
+{
+	__u64 pos = a->next, outrun = READ_ONCE(ctl->cursor) - pos - cfg_slots / 2 - 1;
+	/* Negative if it is known, in the block, and not outrun. Without a branch, for the
+	 * verifier. */
+	__s64 fits = (pos - a->free_until) & (pos - a->end) & outrun;
+
+	return pos & (fits >> 63);
+}
+
+/* Tells readers that everything below pos in this CPU's block is written. */
+static __always_inline void settle_slots(struct rdr_alloc *a, __u64 pos)
+{
+	WRITE_ONCE(a->next, pos);
+}
+
+GLOBAL int unuse_slot(__u64 pos)
+{
+	struct rdr_slot *s = slot_of(pos);
+
+	if (s)
+		WRITE_ONCE(s->pos, 0);
+	return 0;
+}
+
+/* Gives back slots that were filled for nothing. Readers skip a position whose slot says 0. */
+GLOBAL int unuse_slots(__u64 pos, __u32 n)
+{
+	for (__u32 k = 0; k < RDR_MAX_SEGS && k < n; k++)
+		unuse_slot(pos + k);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The source: decides whether a packet is measured, and fills its backpack. */
+#ifndef BACKPACK_SOURCE_H
+#define BACKPACK_SOURCE_H
+
+#include "group.h"
+#include "inside.h"
+#include "watch.h"
+
+/* Whether not all of what the tag of a packet, whose L4 is [l4, end), is made of could be pulled.
+ * The next port may read more, and would not know the packet again. */
+static __always_inline bool lacks_content(struct __sk_buff *skb, __u32 l4, __u32 end)
+{
+	__s64 linear = (void *)(long)skb->data_end - (void *)(long)skb->data;
+
+	/* Less than both; one branch, for the verifier. */
+	return ((linear - end) & (linear - l4 - L4_PULL)) < 0;
+}
+
+/* Why a packet that met a source is not measured, whatever the time; RDR_C_MARKED if it may be. */
+static __always_inline enum rdr_counter refuse(struct __sk_buff *skb, const struct packet *p)
+{
+	if (p->v6 && is_link_local(p))
+		return RDR_C_NM_NEIGHBOUR;
+	/* Trees of IPv6 are not followed yet. */
+	if (p->group && (p->v6 || is_control(skb, p->l3, p->daddr, p->proto)))
+		return RDR_C_NM_MULTICAST;
+	if (lacks_content(skb, p->l4, p->l3 + p->len))
+		return RDR_C_NM_MALFORMED;
+	if (p->n > cfg_max_segs || p->odd_train)
+		return RDR_C_NM_SEGS;
+	if (!is_watched(skb, p))
+		return RDR_C_NM_WATCH;
+	return RDR_C_MARKED;
+}
+
+/* One-word Bloom filter: the bit for these tags. */
+static __always_inline __u64 tags_bit(const struct rdr_slot *s)
+{
+	return 1ULL << ((s->tag * 0x9e3779b1 ^ s->tag2 * 0x85ebca6b) >> 26);
+}
+
+/* Whether another one before datagram k of a train has its content. */
+GLOBAL int is_repeated(__u64 head, __u32 k)
+{
+	struct rdr_slot *s = slot_of(head + k);
+
+	return s && (has_tags(head, s->tag, s->tag2) ||
+		     segment_by_content(head & (cfg_slots - 1), s->tag, s->tag2) != k);
+}
+
+/* Fills the slot of a train's member: what it shares with the head, whose len is that of a full
+ * segment, and what differs. */
+static __always_inline void fill_member(struct rdr_slot *s, const struct rdr_slot *h, __u64 pos,
+					__u32 k, __u32 len, __u32 tag, __u32 tag2)
+{
+	WRITE_ONCE(s->pos, 0);
+	barrier();
+	s->t0_ns = h->t0_ns;
+	s->nev = 0;
+	s->state = h->state & (RDR_ST_IPV6 | RDR_ST_GROUP);
+	s->proto = h->proto;
+	s->cut = 0;
+	s->tag = tag;
+	s->tag2 = tag2;
+	s->seg = k;
+	s->segs = h->segs;
+	s->len = len;
+	s->flow_hash = h->flow_hash;
+	barrier();
+	WRITE_ONCE(s->pos, pos);
+}
+
+/* IP bytes of the last segment of the train with that head. */
+static __always_inline __u32 last_len(const struct rdr_slot *h)
+{
+	return h->train_len - (h->segs - 1) * h->len;
+}
+
+/* Fills the first lines of the slots of a TCP train's segments; the head is written already. There
+ * is no call for each, as most of the traffic is trains. */
+GLOBAL int fill_segments(__u64 head, __u32 n)
+{
+	struct rdr_slot *s, *h = slot_of(head);
+
+	if (!h)
+		return 0;
+	for (__u32 k = 1; k < RDR_MAX_SEGS && k < n; k++) {
+		s = slot_of(head + k);
+		if (s)
+			fill_member(s, h, head + k, k, h->len, h->tag + k * h->gso_size, h->tag2);
+	}
+	/* Nobody asks for it before the train is cut. (In the loop it would be a branch in
+	 * each of 128 rounds, for the verifier.) */
+	s = slot_of(head + n - 1);
+	if (s)
+		s->len = last_len(h);
+	return 0;
+}
+
+/* Fills the first line of the slot of datagram k, which has a payload of its own; the head is
+ * written already. l4 is the offset of the L4 header. Returns tags_bit() where only content tells
+ * the datagrams of a train apart: IPv6; else 0. */
+GLOBAL __u64 fill_datagram(struct __sk_buff *skb, __u64 head, __u32 k, __u32 l4)
+{
+	struct rdr_slot *h = slot_of(head), *s = slot_of(head + k);
+	__be32 w[2] = {};
+	__u32 len, payload;
+
+	if (!h || !s)
+		return 0;
+	len = k == h->segs - 1 ? last_len(h) : h->len;
+	payload = len - (h->len - h->gso_size);
+	l4 += UDP_HDR + k * h->gso_size;
+	if (payload >= 8)
+		bpf_skb_load_bytes(skb, l4, w, 8);
+	if (has_more(h->state & RDR_ST_IPV6, bpf_ntohs(h->frag_off)) &&
+	    payload >= UDP_MORE - UDP_HDR)
+		w[1] ^= load_more(skb, l4 + 8);
+	fill_member(s, h, head + k, k, len, w[0], w[1]);
+	return h->state & RDR_ST_IPV6 && h->proto == IPPROTO_UDP ? tags_bit(s) : 0;
+}
+
+/* Returns how many segments cannot be told from one before. */
+GLOBAL __u32 fill_members(struct __sk_buff *skb, __u64 head, __u32 n, __u32 l4)
+{
+	struct rdr_slot *h = slot_of(head);
+	__u64 seen = h ? tags_bit(h) : 0, bit;
+	__u32 alike = 0;
+
+	if (h && h->proto == IPPROTO_TCP)
+		return fill_segments(head, n);
+	for (__u32 k = 1; k < RDR_MAX_SEGS && k < n; k++) {
+		bit = fill_datagram(skb, head, k, l4);
+		if (seen & bit)
+			alike += is_repeated(head, k);
+		seen |= bit;
+	}
+	return alike;
+}
+
+/* What an IPv6 packet's slot has of its own: see RDR_ST_IPV6. */
+static __always_inline void fill_head6(struct __sk_buff *skb, struct rdr_slot *s,
+				       const struct packet *p)
+{
+	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
+	struct ip6_header *ip = data + bounded(p->l3);
+	__u16 off = (p->frag & IP_OFFSET) << 3;
+
+	s->state |= RDR_ST_IPV6;
+	s->daddr = p->frag_id;
+	s->frag_off = bpf_htons(p->frag & IP_MF ? off | 1 : off);
+	if ((void *)(ip + 1) > end)
+		return;
+	s->saddr = *(__be32 *)ip;
+	*slot_cell(s, cfg_cells - 4) = ip->saddr[0];
+	*slot_cell(s, cfg_cells - 3) = ip->saddr[1];
+	*slot_cell(s, cfg_cells - 2) = ip->daddr[0];
+	*slot_cell(s, cfg_cells - 1) = ip->daddr[1];
+}
+
+/* The head's slot, with its first event in cell 0. */
+static __always_inline void fill_head(struct __sk_buff *skb, struct rdr_slot *s,
+				      const struct packet *p, __u64 pos, __u64 now, __u32 kind,
+				      __u32 port, bool by_key)
+{
+	__u32 flags = RDR_EVF_FIRST | RDR_EVF_SOURCE | (by_key ? RDR_EVF_KEYED : 0);
+	__u32 hdr = repeated_hdr(p);
+
+	WRITE_ONCE(s->pos, 0);
+	barrier();
+	s->t0_ns = now;
+	s->nev = 1;
+	/* A tree is never done. */
+	s->state = p->group * RDR_ST_GROUP |
+		   ((kind == RDR_EV_DELIVER || kind == RDR_EV_LEFT ? RDR_ST_DONE : 0) &
+		    (p->group - 1));
+	s->proto = p->proto;
+	s->cut = p->minus_zero * RDR_MINUS_ZERO;
+	s->tag = p->tag;
+	s->tag2 = p->tag2;
+	set_slot_bits(s, p->bits);
+	s->seg = 0;
+	s->segs = p->n;
+	s->len = p->n > 1 ? hdr + p->gso_size : p->len;
+	s->flow_hash = flow_hash(p);
+	s->ev0[0] = make_cell(s, kind, flags, port, now);
+	s->saddr = p->saddr;
+	s->daddr = p->daddr;
+	s->sport = p->ports;
+	s->dport = p->ports >> 16;
+	s->first_id = p->bits.id;
+	s->first_ttl = p->bits.ttl;
+	s->first_tos = p->bits.tos;
+	s->train_len = p->len + (p->n - 1) * hdr;
+	s->frag_off = bpf_htons(p->frag);
+	s->icmp_type = p->icmp_type;
+	s->icmp_code = p->icmp_code;
+	s->gso_size = p->n > 1 ? p->gso_size : 0;
+	s->flags = (p->frag & IP_OFFSET ? RDR_SF_FRAGMENT : 0) | (p->vlan ? RDR_SF_VLAN : 0);
+	if (p->v6)
+		fill_head6(skb, s, p);
+	barrier();
+	WRITE_ONCE(s->pos, pos);
+}
+
+/* The time for ages and the lease, where milliseconds do. */
+static __always_inline __u64 about_now(void)
+{
+	return cfg_has_coarse ? bpf_ktime_get_coarse_ns() : bpf_ktime_get_ns();
+}
+
+/*
+ * Gives the packet a backpack with its first event. now: when it was seen, or 0: read
+ * the clock as late as can be, so that most of the source's own work is not part of the
+ * first hop's time. by_key: it leaves here and its bits must stay, so its key must be free.
+ * Returns false if it is not measured, and has counted why.
+ */
+static __always_inline bool source(struct __sk_buff *skb, const struct packet *p, __u64 now,
+				   __u32 kind, __u32 port, bool by_key, struct found *f)
+{
+	enum rdr_counter why = refuse(skb, p);
+	struct rdr_control *ctl;
+	struct rdr_alloc *a;
+	struct rdr_slot *s;
+	__u64 pos, about;
+	__u32 zero = 0;
+	int err;
+
+	count(RDR_C_SEEN, p->n);
+	if (why != RDR_C_MARKED)
+		goto refused;
+	why = RDR_C_NM_LEASE;
+	ctl = bpf_map_lookup_elem(&control, &zero);
+	a = bpf_map_lookup_elem(&alloc, &zero);
+	if (!ctl || !a)
+		goto refused;
+	pos = p->n == 1 ? known_slot(a, ctl) : 0;
+	if (!pos) {
+		about = now ? now : about_now();
+		if (about >= READ_ONCE(ctl->lease_ns))
+			goto refused;
+		why = RDR_C_NM_NO_SLOT;
+		pos = take_slots(p->n, about);
+		if (!pos)
+			goto refused;
+	}
+	if (!now)
+		now = bpf_ktime_get_ns();
+	why = RDR_C_NM_LEASE;
+	if (now >= READ_ONCE(ctl->lease_ns))
+		goto refused;
+	why = RDR_C_NM_NO_SLOT;
+	s = slot_of(pos);
+	if (!s)
+		goto refused;
+	/* A branch of a tree may go on with true bits: they must not spell its own slots. */
+	if (p->group &&
+	    (__u16)(bpf_ntohs(p->bits.id) - (pos & (cfg_slots - 1)) + p->n - 1) < 2 * p->n - 1) {
+		unuse_slots(pos, p->n);
+		settle_slots(a, pos + p->n);
+		goto refused;
+	}
+	fill_head(skb, s, p, pos, now, kind, port, by_key);
+	if (f->inside)
+		add_event_data(s, RDR_EV_INNER, 0, port, now, position_at(f->index), 0);
+	/* IPv6: the segments have no ID that would tell them apart. */
+	if (p->n > 1 && fill_members(skb, pos, p->n, p->l4) && p->v6) {
+		unuse_slots(pos, p->n);
+		settle_slots(a, pos + p->n);
+		why = RDR_C_NM_SEGS;
+		goto refused;
+	}
+	if (by_key) {
+		err = keep_keys(pos & (cfg_slots - 1), p, p->bits.id);
+		if (err) {
+			unuse_slots(pos, p->n);
+			settle_slots(a, pos + p->n);
+			why = err == PUT_FULL ? RDR_C_NM_KEYS_FULL : RDR_C_NM_KEY_IN_FLIGHT;
+			goto refused;
+		}
+	}
+	settle_slots(a, pos + p->n);
+	count(RDR_C_MARKED, p->n);
+	f->slot = s;
+	f->index = pos & (cfg_slots - 1);
+	f->by_bits = 0;
+	f->by_key = 0;
+	f->id_rule = p->v6 ? ID_SHARED : ID_COUNTS;
+	return true;
+refused:
+	count(why, p->n);
+	return false;
+}
+
+#endif

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The layout that the collector's programs share with user space: templates, and what goes before
+ * each packet that goes up. bpf2go turns these types into Go (pkg/bpfobj).
+ *
+ * Rules: fixed-width types, named padding, no bit fields, no packed structs.
+ */
+#ifndef COLLECT_ABI_H
+#define COLLECT_ABI_H
+
+#include "lib/base.h"
+
+#define PORTS 64
+#define LOCALS 16
+#define SMALL_WORDS 56
+#define SMALL_BANDS 32
+#define WORDS 160
+#define BANDS 192
+
+/* A band's field is the masked 4 bytes at an offset into the payload, of network byte order. */
+struct rdr_band {
+	__u16 off;
+	__u16 flags;
+	__u32 mask;
+	__u32 lo;     /* RDR_BAND_SHARED: index in bands */
+	__u32 span;   /* highest less lowest */
+	__u32 summed; /* all ones: the field is a part of the sum; else 0 */
+	__u32 pad;
+};
+
+enum rdr_band_flag {
+	RDR_BAND_SHARED = 1,
+};
+
+struct rdr_shared_band {
+	__u32 lo;
+	__u32 span;
+};
+
+/* Whose reports are heard: a prefix. IPv4 is as IPv6 writes it, ::ffff:a.b.c.d. */
+struct rdr_allowed {
+	__u32 bits;
+	__u32 addr[4]; /* network byte order */
+};
+
+struct rdr_template_head {
+	__u64 taken;
+	__u64 after;  /* number of the report it was made after; see ups */
+	__u64 sum_lo; /* of the summed bands' fields */
+	__u64 sum_span;
+	__u16 words; /* of 8 bytes */
+	__u16 bands;
+	__u8 single; /* the length of a report of TR 2.0 must reach to the payload's end */
+	__u8 last;   /* which of the two buffers has the last one that fitted */
+	__u16 tail; /* offset of one word more, in the last place of the arrays: the payload has that */
+	__u32 flow; /* index in bands of its flow's generation, which must be this */
+	__u32 generation;
+	__u32 has_flow; /* all ones, or 0 */
+	__u32 max_len;	/* of the payload, bytes */
+};
+
+struct rdr_small {
+	struct rdr_template_head head;
+	__u64 mask[SMALL_WORDS];
+	__u64 value[SMALL_WORDS];
+	__u64 last[2 * SMALL_WORDS];
+	struct rdr_band band[SMALL_BANDS];
+};
+
+struct rdr_large {
+	struct rdr_template_head head;
+	__u64 mask[WORDS];
+	__u64 value[WORDS];
+	__u64 last[2 * WORDS];
+	struct rdr_band band[BANDS];
+};
+
+/* Before each packet that goes up. */
+struct rdr_up {
+	__u64 at_ns; /* CLOCK_MONOTONIC */
+	__u64 key;
+	__u64 number; /* of the report among those of this CPU that went up */
+	__u32 ip;     /* offset of the IP header */
+	__u32 pad;
+};
+
+/* What the two programs have worked out. */
+struct rdr_work {
+	__u64 key;
+	__u32 payload; /* offset */
+	__u32 len;     /* of the payload, bytes */
+	__u32 ip;
+	__u32 pad;
+};
+
+#define SLOTS (1 << 16)
+
+#endif

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The collector's maps, and what user space sets before it loads the programs. */
+#ifndef COLLECT_MAPS_H
+#define COLLECT_MAPS_H
+
+#include "abi.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1 << 16);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u64);
+	__type(value, struct rdr_small);
+} small_templates SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1 << 12);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u64);
+	__type(value, struct rdr_large);
+} large_templates SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1 << 16);
+	__type(key, __u32);
+	__type(value, struct rdr_shared_band);
+} bands SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
+	__uint(key_size, 4);
+	__uint(value_size, 4);
+} up SEC(".maps");
+
+/*
+ * For each key, and others that share its slot, the number of the last report that went up. A
+ * template holds only if it was made after that report. Entry 0 counts the reports that went up.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, SLOTS + 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} ups SEC(".maps");
+
+/* Reports that user space had no room for. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} shed SEC(".maps");
+
+/* Looked at if n_allowed is not 0. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct rdr_allowed);
+	__type(value, __u32);
+} allowed SEC(".maps");
+
+/* Reports of others than these. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} refused SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct rdr_work);
+} work SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} more SEC(".maps");
+
+const volatile __u16 ports[PORTS] = { 32766 };
+const volatile __u32 n_ports = 1;
+/* Addresses that reports come to, IPv4's in b. What is sent to others is not for us. */
+const volatile struct {
+	__u64 a, b;
+} locals[LOCALS];
+const volatile __u32 n_locals = 0;
+const volatile __u32 n_allowed = 0;
+/* What is longer, from the IP header on, is a train that the stack will cut. */
+const volatile __u32 mtu = 1500;
+
+#endif
