@@ -105,10 +105,10 @@ demo-int: deps-run build ## a virtual network beside reports of switches (INT), 
 
 .PHONY: generate objects
 generate: objects ## BPF objects, man pages, docs/cli, tables of docs/int
-	go generate ./pkg/intwire ./pkg/export
+	go generate ./pkg/intwire ./pkg/telemetry/export
 	go run ./cmd/radar docs docs
 objects: deps-bpf
-	go generate ./pkg/bpfobj ./pkg/bench ./experiments/peer
+	go generate ./pkg/bpfobj ./cmd/bench ./experiments/peer
 	lab/tools/generated.sh sums >bpf/objects.sum
 
 .PHONY: lint check
@@ -150,20 +150,20 @@ nightly: deps-test deps-kernel build ## everything else: all cases, five kernels
 # The verdict is the table at the end; tests that pass are not listed above it.
 ifdef KERNELS
 transparency: deps-test deps-kernel
-	KERNELS="$(KERNELS)" CASE="$(CASE)" MODE="$(MODE)" MARKDOWN="$(MARKDOWN)" lab/transparency/kernels.sh | grep -vE '^ *(===|--- PASS)'
+	KERNELS="$(KERNELS)" CASE="$(CASE)" MODE="$(MODE)" MARKDOWN="$(MARKDOWN)" lab/test/transparency/kernels.sh | grep -vE '^ *(===|--- PASS)'
 else
 transparency: deps-test build ## runs with radar against runs without, one table (CASE=regexp MODE=mark|header MARKDOWN=1 KERNELS="6.12")
 	RADAR_TIER=nightly RADAR_REQUIRE="root tools" RADAR_BIN=$(CURDIR)/bin/radar RADAR_MODE=$(MODE) RADAR_CASE="$(CASE)" RADAR_MARKDOWN=$(MARKDOWN) \
-		go test -count=1 -v -timeout 45m -parallel 5 -run 'Test/$(CASE)' ./lab/transparency | grep -vE '^ *(===|--- PASS)'
+		go test -count=1 -v -timeout 45m -parallel 5 -run 'Test/$(CASE)' ./lab/test/transparency | grep -vE '^ *(===|--- PASS)'
 endif
 
 .PHONY: bench bench-short bench-xdp bench-record
 bench: deps-run build ## what radar costs beside nothing, the floor, tcpdump, the paper's design: some twenty minutes (BENCH=regexp: those alone)
-	go run ./pkg/bench -radar bin/radar -json bin/bench.json $(if $(BENCH),-run '$(BENCH)')
+	go run ./cmd/bench -radar bin/radar -json bin/bench.json $(if $(BENCH),-run '$(BENCH)')
 bench-short: deps-run build
-	go run ./pkg/bench -radar bin/radar -short $(if $(BENCH),-run '$(BENCH)')
+	go run ./cmd/bench -radar bin/radar -short $(if $(BENCH),-run '$(BENCH)')
 bench-xdp: ## what a telemetry report costs at XDP, above a program that drops it at once
-	go test ./pkg/collect/fast -run '^$$' -bench XDP
+	go test ./pkg/telemetry/xdp -run '^$$' -bench XDP
 bench-record: ## docs/performance.md, docs/results and README.md: the figures of bin/bench.json
 	lab/performance.sh bin/bench.json
 
@@ -193,12 +193,12 @@ INT ?= 30s
 fuzzed = RADAR_REQUIRE="root pcap" go test $(1) -run '^$$' -fuzz $(2) -fuzztime $$(($(3) * $(FUZZ) / 100))x
 fuzz: fuzz-packets fuzz-int ## the fuzzers, FUZZ (100) per cent of a minute each; of packets PACKETS (60s, or 10000000x); of INT also INT (30s, or 50000000x)
 	$(call fuzzed,./bpf/test,FuzzWatch,800000)
-	$(call fuzzed,./pkg/backpack,FuzzRing,600000)
-	$(call fuzzed,./pkg/backpack,FuzzState,1600000)
+	$(call fuzzed,./pkg/vnet/backpack,FuzzRing,600000)
+	$(call fuzzed,./pkg/vnet/backpack,FuzzState,1600000)
 	$(call fuzzed,./pkg/filter,FuzzHeld,800000)
-	$(call fuzzed,./pkg/query,FuzzParse,5000000)
+	$(call fuzzed,./pkg/filter,FuzzParse,5000000)
 	$(call fuzzed,./pkg/lab,FuzzParse,100000)
-	$(call fuzzed,./pkg/domain,FuzzParse,1000000)
+	$(call fuzzed,./pkg/vnet/domain,FuzzParse,1000000)
 # Without go fuzz, for which an input takes several times as long: of BPF programs it sees
 # no coverage. A script that fails is kept for FuzzPackets. bin/fuzz.txt counts what was run.
 fuzz-packets: deps-bpf
@@ -208,8 +208,8 @@ fuzz-packets: deps-bpf
 # Twice: guided by coverage, and from a seed, which is fifty times as fast.
 fuzz-int:
 	$(call fuzzed,./pkg/intwire,FuzzDecode,1800000)
-	$(call fuzzed,./pkg/collect,FuzzTranslate,800000)
-	$(call fuzzed,./pkg/collect,FuzzTemplate,400000)
+	$(call fuzzed,./pkg/telemetry/collect,FuzzTranslate,800000)
+	$(call fuzzed,./pkg/telemetry/collect,FuzzTemplate,400000)
 	RADAR_FUZZ=$(INT) RADAR_FUZZ_SEED=$(SEED) go test ./pkg/intwire -run TestRandomBytes -count=1 -v -timeout 0
 fuzz-record: ## what bin/fuzz.txt counts, summed (RECORD=1: into docs/results/reliability.md)
 	RECORD=$(RECORD) lab/reliability.sh fuzz <bin/fuzz.txt
@@ -225,22 +225,23 @@ packets: packets-env ## the tests' packets anew, by scapy (CHECK=1: only compare
 # What shares memory between goroutines and needs neither root nor time: CI runs this part, in
 # about a minute. Everything takes more than a quarter of an hour, mostly pkg/cli, whose tests
 # run the command in networks, and the faults: the detector makes radar some ten times slower.
-RACE_QUICK := ./pkg/backpack/... ./pkg/aggregate/... ./pkg/agent/... ./pkg/query/... ./pkg/record/... ./pkg/domain/... ./pkg/filter/... ./pkg/graph/... ./pkg/collect/... ./pkg/api/...
+RACE_QUICK := ./pkg/vnet/agent/... ./pkg/vnet/backpack/... ./pkg/vnet/domain/... ./pkg/telemetry/collect/... ./pkg/telemetry/generate/... \
+	./pkg/telemetry/metrics/... ./pkg/telemetry/xdp/... ./pkg/aggregate/... ./pkg/sink/... ./pkg/api/... ./pkg/filter/... ./pkg/record/... ./pkg/cli/graph/...
 # These count millions of packets, or of series, in one goroutine, or write them to clients: beside
 # a busy core the detector makes that longer than a client may take.
 RACE_LONG := ^Test(FollowerForgetsNothing|MemoryOfFlows|SelectSparesOnlyWork|SnapshotGrows|ExpositionBounded|SlowReaders)$$
-# Of lab/e2e what drives the agent; its other tests, lab/transparency and lab/kathara/e2e ask
+# Of lab/test/e2e what drives the agent; its other tests, lab/test/transparency and lab/kathara/e2e ask
 # the same agent about packets and times, whose verdicts hold for a radar at full speed.
 RACE_E2E := Test(AgentEnds|RingWraps|InterfacesComeAndGo|SourcesStop|Endure)
 race: deps-test ## every package under the race detector, and faults with an agent under it (QUICK=1: what needs no root)
 ifdef QUICK
 	RADAR_TIER=check CGO_ENABLED=1 lab/tools/test.sh $(RACE_QUICK) -- -race -skip '$(RACE_LONG)'
 else
-	RADAR_TIER=nightly RADAR_REQUIRE="root tools docker pcap" CGO_ENABLED=1 go test -race -count=1 -p 1 -timeout 60m $$(go list ./... | grep -v -e /lab/e2e -e /lab/kathara/e2e -e /lab/transparency)
+	RADAR_TIER=nightly RADAR_REQUIRE="root tools docker pcap" CGO_ENABLED=1 go test -race -count=1 -p 1 -timeout 60m $$(go list ./... | grep -v -e /lab/test/e2e -e /lab/kathara/e2e -e /lab/test/transparency)
 	CGO_ENABLED=1 go build -race -o bin/radar-race ./cmd/radar
 	rm -f bin/race.*
 	RADAR_TIER=nightly RADAR_REQUIRE="root tools" GORACE="log_path=$(CURDIR)/bin/race" RADAR_GAP=1ms RADAR_BIN=$(CURDIR)/bin/radar-race \
-		go test -race -count=1 -v -timeout 60m -run '$(RACE_E2E)' ./lab/e2e
+		go test -race -count=1 -v -timeout 60m -run '$(RACE_E2E)' ./lab/test/e2e
 	@if ls bin/race.* >/dev/null 2>&1; then cat bin/race.*; exit 1; fi
 endif
 
@@ -254,16 +255,16 @@ PIECE ?= 30m
 endure: deps-test build ## a piece of an endurance run at 90 % of the rate without loss: nothing may grow (PIECE=30m RECORD=1)
 	ended=0; \
 	RADAR_TIER=nightly RADAR_REQUIRE="root tools" RADAR_ENDURE=$(PIECE) RADAR_ENDURE_RECORD=$(CURDIR)/bin/endure.txt RADAR_BIN=$(CURDIR)/bin/radar \
-		go test -count=1 -v -timeout 0 -run TestEndure ./lab/e2e || ended=$$?; \
+		go test -count=1 -v -timeout 0 -run TestEndure ./lab/test/e2e || ended=$$?; \
 	RECORD=$(RECORD) lab/reliability.sh endure <bin/endure.txt; exit $$ended
 mutants: deps-test deps-bpf ## whether the tests of CI find bugs that are put in (BUGS="name ..." RECORD=1)
 	mkdir -p bin
-	RADAR_TIER=test lab/mutants/run.sh $(BUGS) | tee bin/mutants.txt
+	RADAR_TIER=test lab/test/mutants/run.sh $(BUGS) | tee bin/mutants.txt
 	[ -n '$(BUGS)' ] || RECORD=$(RECORD) lab/reliability.sh mutants <bin/mutants.txt
 
 .PHONY: kernels
 kernels: deps-test deps-kernel ## real Debian kernels (KERNELS="5.10 6.1 6.12 backports sid" PARTS="tests role runs"; RECORD=1: and docs/kernels.md)
-	KERNELS="$(KERNELS)" PARTS="$(PARTS)" RECORD=$(RECORD) lab/kernels/matrix.sh
+	KERNELS="$(KERNELS)" PARTS="$(PARTS)" RECORD=$(RECORD) lab/test/kernels/matrix.sh
 
 .PHONY: kathara kathara-clean deps-kathara
 deps-kathara: deps-run .cache

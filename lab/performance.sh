@@ -13,7 +13,7 @@ json=$(realpath "$1")
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-go build -o "$dir/bench" ./pkg/bench
+go build -o "$dir/bench" ./cmd/bench
 
 # figures BENCHMARK prints what FILE has of it. Its first lines say where the figures are from,
 # and of what they are.

@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The table of faults in docs/reliability.md: which tests it names, and what came of them.
 
-    lab/soak.py names e2e      # regular expression of its tests in lab/e2e
-    lab/soak.py names units    # and of those elsewhere, but for pkg/kerneltest
+    lab/soak.py names e2e      # regular expression of its tests in lab/test/e2e
+    lab/soak.py names units    # and of those elsewhere, but for lab/test/kernels
     lab/soak.py write E2E UNITS <docs/reliability.md >NEW
-    lab/soak.py tables E2E     # the reports of lab/e2e, as they were printed
+    lab/soak.py tables E2E     # the reports of lab/test/e2e, as they were printed
 
-The first three columns are written by hand, the last four by "write": from E2E, what lab/e2e
+The first three columns are written by hand, the last four by "write": from E2E, what lab/test/e2e
 leaves under RADAR_E2E_JSON, UNITS, the output of "go test -json", and the table of
 docs/kernels.md. A test of the table that did not pass is an error.
 """
@@ -55,11 +55,11 @@ def named(pattern, tests):
 
 
 def split(text):
-    """What the table names: tests of lab/e2e, of kernels, others."""
-    e2e, kernels = tests_of("lab/e2e"), tests_of("pkg/kerneltest")
+    """What the table names: tests of lab/test/e2e, of kernels, others."""
+    e2e, kernels = tests_of("lab/test/e2e"), tests_of("lab/test/kernels")
     units = {}
     for folder in ("bpf/test", "pkg"):
-        for name, at in tests_of(folder, "pkg/kerneltest").items():
+        for name, at in tests_of(folder, "lab/test/kernels").items():
             units.setdefault(name, set()).update(at)
     chosen = {"e2e": set(), "kernels": set(), "units": set()}
     for _, row in rows(text):
@@ -106,7 +106,7 @@ def passed_e2e(path):
 
 
 def passed_kernels():
-    """How many kernels passed the tests of pkg/kerneltest, and when the first of them did, by
+    """How many kernels passed the tests of lab/test/kernels, and when the first of them did, by
     docs/kernels.md."""
     head, days = None, []
     for line in (ROOT / "docs" / "kernels.md").read_text().split("\n"):
@@ -125,7 +125,7 @@ def passed_kernels():
 def write(text, e2e_path, units_path):
     chosen = split(text)
     units, kernels = passed_units(units_path), passed_kernels()
-    # How often, what was compared, wrong, and the day; nothing is compared but by lab/e2e.
+    # How often, what was compared, wrong, and the day; nothing is compared but by lab/test/e2e.
     results = {
         "e2e": passed_e2e(e2e_path),
         "units": {name: (n, None, 0, day) for name, (n, day) in units.items()},
@@ -147,7 +147,7 @@ def write(text, e2e_path, units_path):
 
 
 def tables(e2e_path):
-    """The reports of lab/e2e, as they were printed."""
+    """The reports of lab/test/e2e, as they were printed."""
     return "\n".join(report["table"] for report in json.load(open(e2e_path))["rounds"])
 
 

@@ -5,7 +5,7 @@
 # the results is bin/reliability.md.
 #
 #   lab/soak.sh                # all: some half an hour
-#   lab/soak.sh AgentEnds      # those of lab/e2e whose name matches, without a page
+#   lab/soak.sh AgentEnds      # those of lab/test/e2e whose name matches, without a page
 #
 # RECORD=1   the results go into docs/reliability.md and docs/results/reliability.md
 # RADAR_BIN  the binary to test (one is built)
@@ -16,13 +16,13 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 mkdir -p bin
 e2e=$PWD/bin/soak.json units=bin/soak-units.json page=docs/reliability.md
 if [ $# -eq 1 ]; then
-	RADAR_SOAK=1 go test -count=1 -v -timeout 8h -run "^Test($1)\$" ./lab/e2e
+	RADAR_SOAK=1 go test -count=1 -v -timeout 8h -run "^Test($1)\$" ./lab/test/e2e
 	exit
 fi
 names=$(lab/soak.py names e2e)
-RADAR_SOAK=1 RADAR_E2E_JSON=$e2e go test -count=1 -v -timeout 8h -run "$names" ./lab/e2e
+RADAR_SOAK=1 RADAR_E2E_JSON=$e2e go test -count=1 -v -timeout 8h -run "$names" ./lab/test/e2e
 names=$(lab/soak.py names units)
-mapfile -t packages < <(go list ./bpf/test ./pkg/... | grep -v /pkg/kerneltest)
+mapfile -t packages < <(go list ./bpf/test ./pkg/... | grep -v /lab/test/kernels)
 go test -count=1 -json -run "$names" "${packages[@]}" >"$units" || { cat "$units"; exit 1; }
 lab/soak.py tables "$e2e" >bin/soak.txt
 lab/soak.py write "$e2e" "$units" <"$page" >bin/reliability.md

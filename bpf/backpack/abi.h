@@ -5,7 +5,7 @@
  * compares size and every offset.
  *
  * Rules: fixed-width types, named padding, no bit fields, no packed structs.
- * Change anything here and Version in pkg/domain goes up: it is part of the pin path.
+ * Change anything here and Version in pkg/vnet/domain goes up: it is part of the pin path.
  */
 #ifndef BACKPACK_ABI_H
 #define BACKPACK_ABI_H
@@ -337,7 +337,7 @@ enum rdr_ip6 {
 };
 
 /* Counters, per CPU, one u64 each. Numbers are never reused. Each has a line of
- * explanation in pkg/datapath/counters.go; a test demands it.
+ * explanation in pkg/vnet/datapath/counters.go; a test demands it.
  * NM = "not measured": a packet that met a source and was left alone.
  * seen = marked + the sum of all NM. */
 enum rdr_counter {

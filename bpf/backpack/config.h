@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Load-time configuration. The verifier sees constants, so what is off is removed.
- * pkg/datapath sets all of them (and fails on a name that is not here). */
+ * pkg/vnet/datapath sets all of them (and fails on a name that is not here). */
 #ifndef BACKPACK_CONFIG_H
 #define BACKPACK_CONFIG_H
 

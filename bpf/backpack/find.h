@@ -313,7 +313,7 @@ GLOBAL int true_at(__u32 port_no, __u32 v6)
 /*
  * The paper's layout under --carry header: bands of one TTL cannot show that this
  * node has lowered it, so undo that first (the paper's transit adds 1). Not for single
- * nodes among others that carry the mark: pkg/datapath refuses those in this layout.
+ * nodes among others that carry the mark: pkg/vnet/datapath refuses those in this layout.
  */
 static __always_inline bool find_lowered(const struct packet *p, const struct rdr_port *port,
 					 __u64 now, struct found *f)

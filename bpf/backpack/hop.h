@@ -346,7 +346,7 @@ static __always_inline bool may_be_copy(const struct found *f, __u8 ttl)
 
 /*
  * A measured packet leaves at an edge with its true bits. If it may be a flooded copy, others
- * still need the key, and pkg/datapath removes it later. At a bridge port, if one of the copies
+ * still need the key, and pkg/vnet/datapath removes it later. At a bridge port, if one of the copies
  * has arrived, the packet counts as delivered, and this one as a copy.
  */
 static __always_inline void leave_domain(struct __sk_buff *skb, const struct packet *p,

@@ -343,7 +343,7 @@ GLOBAL __u64 addrs_before(__u32 index)
 
 /*
  * Whether copies of the packet in the slot at index were handed out, so that others may still need
- * its key (pkg/datapath removes it later). Between two nodes a lone packet has one departure, and
+ * its key (pkg/vnet/datapath removes it later). Between two nodes a lone packet has one departure, and
  * perhaps one from the queue.
  */
 GLOBAL int was_flooded(__u32 index)

@@ -7,7 +7,7 @@
 
 /*
  * Whether the expression matches the packet whose IP header begins at l3; len: what
- * it calls the length. pkg/datapath puts the compiled expression here when it loads
+ * it calls the length. pkg/vnet/datapath puts the compiled expression here when it loads
  * the programs, so the body says nothing, and must not be foreseeable.
  */
 GLOBAL int watched(struct __sk_buff *skb, __u32 l3, __u32 len)

@@ -160,10 +160,10 @@ var unreachable = map[bpfobj.TcRdrCounter]string{
 	bpfobj.TcRdrCounterRDR_C_UNSENT:      "kfree_skb: needs real drops (pkg/cli/ask, TestUnsent)",
 	bpfobj.TcRdrCounterRDR_C_UNSENT_FULL: "kfree_skb: needs real drops (pkg/cli/ask, TestUnsent)",
 
-	cChanged:     "needs a packet socket (pkg/datapath, TestSwitch)",
-	cNodeChanged: "qdisc_create: needs real interfaces (pkg/datapath, pkg/kerneltest)",
+	cChanged:     "needs a packet socket (pkg/vnet/datapath, TestSwitch)",
+	cNodeChanged: "qdisc_create: needs real interfaces (pkg/vnet/datapath, lab/test/kernels)",
 
-	bpfobj.TcRdrCounterRDR_C_QUEUE_UNSEEN: "qdisc_dequeue: needs real queues (lab/transparency)",
+	bpfobj.TcRdrCounterRDR_C_QUEUE_UNSEEN: "qdisc_dequeue: needs real queues (lab/test/transparency)",
 }
 
 // TestEveryCounter: each counter is moved by some test, or it is said why not. The

@@ -18,7 +18,7 @@ import (
 
 	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/bpfobj"
-	"github.com/vnetradar/radar/pkg/datapath"
+	"github.com/vnetradar/radar/pkg/vnet/datapath"
 )
 
 // The ports of the tests' network h1 - r1 - h2, all three nodes attached, and an

@@ -11,7 +11,7 @@ import (
 
 	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/bpfobj"
-	"github.com/vnetradar/radar/pkg/datapath"
+	"github.com/vnetradar/radar/pkg/vnet/datapath"
 )
 
 // TestLoad prints what the programs cost the verifier and in size.

@@ -115,7 +115,7 @@ func (d *domain) sendTrain(ip string, n, size int) {
 	d.must("send", unix.Sendto(fd, data, 0, to))
 }
 
-// attach makes an interface's egress that of a port, as pkg/datapath does.
+// attach makes an interface's egress that of a port, as pkg/vnet/datapath does.
 func (d *domain) attach(index int, port int32) {
 	d.Helper()
 	stub, err := ebpf.NewProgram(&ebpf.ProgramSpec{

@@ -18,12 +18,12 @@ import (
 	"github.com/gopacket/gopacket/pcapgo"
 
 	"github.com/vnetradar/radar/lab/test/need"
-	"github.com/vnetradar/radar/pkg/backpack"
 	"github.com/vnetradar/radar/pkg/bpfobj"
-	"github.com/vnetradar/radar/pkg/datapath"
-	description "github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/filter"
 	numbers "github.com/vnetradar/radar/pkg/packet"
+	"github.com/vnetradar/radar/pkg/vnet/backpack"
+	"github.com/vnetradar/radar/pkg/vnet/datapath"
+	description "github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
 // expressions are asked of every packet of packets.py.

@@ -4,7 +4,7 @@
 # The delays of this experiment by netem, on a Debian kernel in an emulated machine, and
 # what radar tells of them: bin/experiments/01-netem.json.
 #
-#   KERNEL=6.12 experiments/01-load-balancing/netem.sh    # see lab/kernels/fetch.sh
+#   KERNEL=6.12 experiments/01-load-balancing/netem.sh    # see lab/test/kernels/fetch.sh
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 out=bin/experiments/01-netem.json
@@ -15,7 +15,7 @@ trap 'rm -rf "$work"' EXIT
 # A shell and an nsenter of their own: busybox's would call its own ip and tc.
 export KERNELS=${KERNEL:-6.12} PACKAGES=./experiments/netem COMMANDS=./cmd/radar
 export TOOLS="sh nsenter ip tc tcpdump" TEST_ENV="RADAR_BIN=/tools/radar"
-if ! lab/kernels/run.sh | tee "$work/log"; then
+if ! lab/test/kernels/run.sh | tee "$work/log"; then
 	echo "netem.sh: the test failed on Linux $KERNELS" >&2
 	exit 1
 fi

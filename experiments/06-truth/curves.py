@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a packet costs the fuller the ring is, the more flows and the more ports there are: from pkg/bench."""
+"""What a packet costs the fuller the ring is, the more flows and the more ports there are: from cmd/bench."""
 
 import json
 import subprocess
@@ -17,7 +17,7 @@ def measure(options):
     with tempfile.TemporaryDirectory(prefix="curves-") as folder:
         bench, file = Path(folder) / "bench", Path(folder) / "curves.json"
         # Not `go run`: which does not pass on the signal that ends it.
-        run("go", "-C", ROOT, "build", "-o", bench, "./pkg/bench", timeout=SECONDS)
+        run("go", "-C", ROOT, "build", "-o", bench, "./cmd/bench", timeout=SECONDS)
         short = [] if options.full else ["-short"]
         command = [bench, "-radar", RADAR, "-json", file, "-run", f"^({'|'.join(CURVES)})$", *short]
         process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
@@ -36,7 +36,7 @@ def measure(options):
         found[name] = {
             "what": table["columns"][0],
             "notes": table.get("notes", []),
-            # The columns of pkg/bench/curves.go: the sum over all hooks, the ratio to the first row, ...
+            # The columns of cmd/bench/curves.go: the sum over all hooks, the ratio to the first row, ...
             "points": [{"at": row["name"], "ns": figure(row, 0), "ratio": figure(row, 1), "not_measured_percent": figure(row, 4)} for row in table["rows"]],
         }
     return found

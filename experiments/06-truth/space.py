@@ -23,7 +23,7 @@ from exp import paper
 
 PAPER_VALUES = 2 ** sum(paper.FUID_BITS.values())
 MAX_SKIP = 32  # bpf/backpack/ring.h
-MIN_AGE_S = 0.010  # pkg/datapath: a slot is not used again sooner
+MIN_AGE_S = 0.010  # pkg/vnet/datapath: a slot is not used again sooner
 LARGEST_BLOCK = 1024  # of slots that a CPU takes at once
 
 SHAPE, LONGEST = 1.5, 30.0  # of the heavy tail (a bounded Pareto distribution): thirty times the mean at most
@@ -138,7 +138,7 @@ def simulate_counter(kind, in_flight, count, values, generator):
 
 
 def block_of(slots, cpus=2):
-    """How many slots a CPU takes at once (pkg/datapath)."""
+    """How many slots a CPU takes at once (pkg/vnet/datapath)."""
     block = 16
     while block < LARGEST_BLOCK and block * 8 * cpus <= slots:
         block *= 2

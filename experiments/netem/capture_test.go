@@ -18,8 +18,8 @@ import (
 	"github.com/gopacket/gopacket/pcapgo"
 	"golang.org/x/sys/unix"
 
+	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/lab"
-	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 // tcpdumpFlush is longer than the kernel keeps packets from tcpdump, to give it some at once.
@@ -130,7 +130,7 @@ func startCaptures(t *testing.T, l *lab.Lab) captures {
 	return all
 }
 
-// nameRoot gives a machine of lab/kernels a user: tcpdump will not run without a name.
+// nameRoot gives a machine of lab/test/kernels a user: tcpdump will not run without a name.
 func nameRoot(t *testing.T) {
 	t.Helper()
 	if os.Getenv("RADAR_OWN_MACHINE") == "" {

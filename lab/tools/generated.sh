@@ -16,7 +16,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
-objects=(pkg/bpfobj pkg/bench experiments/peer) # packages with a go:generate line for clang
+objects=(pkg/bpfobj cmd/bench experiments/peer) # packages with a go:generate line for clang
 pages=(docs/man docs/cli docs/int)
 export LC_ALL=C
 
@@ -40,7 +40,7 @@ state() {
 }
 
 make_pages() {
-	go generate ./pkg/intwire ./pkg/export
+	go generate ./pkg/intwire ./pkg/telemetry/export
 	go run ./cmd/radar docs docs
 }
 

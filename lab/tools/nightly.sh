@@ -21,8 +21,8 @@ steps=(generated tests e2e transparency kathara packets install vulnerabilities 
 # shellcheck disable=SC2016 # expands where the command runs
 declare -A command=(
 	[generated]='lab/tools/generated.sh all'
-	[tests]='lab/tools/test.sh $(go list ./... | grep -v -e /lab/e2e -e /lab/kathara/e2e -e /lab/transparency)'
-	[e2e]='lab/tools/test.sh ./lab/e2e -- -v'
+	[tests]='lab/tools/test.sh $(go list ./... | grep -v -e /lab/test/e2e -e /lab/kathara/e2e -e /lab/test/transparency)'
+	[e2e]='lab/tools/test.sh ./lab/test/e2e -- -v'
 	[transparency]='make --no-print-directory transparency'
 	[kathara]='make --no-print-directory kathara ALL=1'
 	[packets]='make --no-print-directory packets CHECK=1'

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/renameio/v2"
 
-	"github.com/vnetradar/radar/pkg/backpack"
+	"github.com/vnetradar/radar/pkg/vnet/backpack"
 )
 
 // Collector follows a domain's ring into aggregates. The snapshot holds the

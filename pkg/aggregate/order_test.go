@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
-	"github.com/vnetradar/radar/pkg/backpack"
-	rt "github.com/vnetradar/radar/pkg/backpack/ringtest"
+	"github.com/vnetradar/radar/pkg/vnet/backpack"
+	rt "github.com/vnetradar/radar/pkg/vnet/backpack/ringtest"
 )
 
 // sighting is a packet that arrived.

@@ -9,9 +9,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
-	"github.com/vnetradar/radar/pkg/backpack"
-	rt "github.com/vnetradar/radar/pkg/backpack/ringtest"
-	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/vnet/backpack"
+	rt "github.com/vnetradar/radar/pkg/vnet/backpack/ringtest"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
 // TestBranchEnds: of a packet with copies each branch counts where it ended, also where

@@ -5,7 +5,7 @@ package answer
 import (
 	"cmp"
 
-	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
 // Node is a node of a domain, as attached now.

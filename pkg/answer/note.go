@@ -5,8 +5,8 @@ package answer
 import (
 	"time"
 
-	"github.com/vnetradar/radar/pkg/agent"
 	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/vnet/agent"
 )
 
 // Note is what the rows of an answer do not say: what the answer lacks, why it is empty, what to look at

@@ -8,10 +8,10 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/vnetradar/radar/pkg/backpack"
 	"github.com/vnetradar/radar/pkg/host/clock"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/vnet/backpack"
 )
 
 // Slowest keeps the N records that took longest, all if N is 0. What never arrived took no time that is known,

@@ -8,11 +8,11 @@ import (
 	"iter"
 	"strings"
 
-	"github.com/vnetradar/radar/pkg/backpack"
-	"github.com/vnetradar/radar/pkg/collect"
 	"github.com/vnetradar/radar/pkg/join"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/telemetry/collect"
+	"github.com/vnetradar/radar/pkg/vnet/backpack"
 )
 
 // Reports are the reports of switches that were kept for a domain: a Source.

@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/vnetradar/radar/pkg/agent"
-	"github.com/vnetradar/radar/pkg/backpack"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/vnet/agent"
+	"github.com/vnetradar/radar/pkg/vnet/backpack"
 )
 
 // Ring is the ring of a domain that is attached on this machine: a Source. The caller closes it.

@@ -6,11 +6,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/vnetradar/radar/pkg/backpack"
 	"github.com/vnetradar/radar/pkg/filter"
 	"github.com/vnetradar/radar/pkg/packet"
-	"github.com/vnetradar/radar/pkg/query"
 	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/vnet/backpack"
 )
 
 // Selection says which packets are asked for. The zero value asks for all.
@@ -19,9 +18,9 @@ type Selection struct {
 	Until time.Time // sent before; zero: ever
 	Last  int       // the newest so many; 0: all
 
-	filter   *query.Filter
-	anyState *query.Filter // the same, whatever became of the packet
-	expr     *filter.Expr  // nil: none
+	filter   *filter.Filter
+	anyState *filter.Filter // the same, whatever became of the packet
+	expr     *filter.Expr   // nil: none
 
 	filtered  bool // filter or expr ask for anything
 	flowsOnly bool // whether they want a packet is the same for all packets of its flow
@@ -30,18 +29,18 @@ type Selection struct {
 
 // Select makes a Selection of values as users write them. Its error names the field of Spec, and says what
 // that takes.
-func Select(spec query.Spec) (*Selection, error) {
+func Select(spec filter.Spec) (*Selection, error) {
 	s := &Selection{
 		flowsOnly: spec.Node == "" && spec.State == "",
 		ofFlow:    spec.Src+spec.Dst+spec.Proto+spec.Sport+spec.Dport != "",
 	}
 	s.filtered = s.ofFlow || !s.flowsOnly
 	var err error
-	if s.filter, err = query.Parse(spec); err != nil {
+	if s.filter, err = filter.Parse(spec); err != nil {
 		return nil, err
 	}
 	spec.State = ""
-	if s.anyState, err = query.Parse(spec); err != nil {
+	if s.anyState, err = filter.Parse(spec); err != nil {
 		return nil, err
 	}
 	return s, nil

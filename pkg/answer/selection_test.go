@@ -8,7 +8,6 @@ import (
 
 	"github.com/vnetradar/radar/pkg/filter"
 	"github.com/vnetradar/radar/pkg/packet"
-	"github.com/vnetradar/radar/pkg/query"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -16,7 +15,7 @@ import (
 func TestSinceAttach(t *testing.T) {
 	created := time.Unix(1000, 0)
 	for name, c := range map[string]struct {
-		spec     query.Spec
+		spec     filter.Spec
 		narrow   string
 		change   func(*Question)
 		rows     bool // of flows
@@ -29,11 +28,11 @@ func TestSinceAttach(t *testing.T) {
 		"until":                {change: func(q *Question) { q.Until = created.Add(1) }},
 		"last":                 {change: func(q *Question) { q.Last = 3 }},
 		"by second":            {change: func(q *Question) { q.BySecond = true }},
-		"flow, rows of flows":  {spec: query.Spec{Src: "10.0.0.1"}, rows: true, want: true, wantFlow: true},
-		"flow, other rows":     {spec: query.Spec{Src: "10.0.0.1"}, wantFlow: true},
-		"node":                 {spec: query.Spec{Node: "r1"}, rows: true},
-		"state":                {spec: query.Spec{State: "lost"}, rows: true},
-		"flow and node":        {spec: query.Spec{Dport: "53", Node: "r1"}, rows: true, wantFlow: true},
+		"flow, rows of flows":  {spec: filter.Spec{Src: "10.0.0.1"}, rows: true, want: true, wantFlow: true},
+		"flow, other rows":     {spec: filter.Spec{Src: "10.0.0.1"}, wantFlow: true},
+		"node":                 {spec: filter.Spec{Node: "r1"}, rows: true},
+		"state":                {spec: filter.Spec{State: "lost"}, rows: true},
+		"flow and node":        {spec: filter.Spec{Dport: "53", Node: "r1"}, rows: true, wantFlow: true},
 		"expression of a flow": {narrow: "udp port 53", rows: true, want: true, wantFlow: true},
 		"expression of a TTL":  {narrow: "ip[8] = 64", rows: true},
 	} {
@@ -69,7 +68,7 @@ func TestMatch(t *testing.T) {
 	if s := new(Selection); !s.Match(at(1, record.Lost), names) || s.Ring().Match != nil || s.Wants(record.Lost) || s.Nodes() != nil {
 		t.Error("the zero value asks for something")
 	}
-	s, err := Select(query.Spec{State: "lost"})
+	s, err := Select(filter.Spec{State: "lost"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,13 +84,13 @@ func TestMatch(t *testing.T) {
 			t.Errorf("%+v: %v, %v; want %v, %v", c.p, any, all, c.any, c.all)
 		}
 	}
-	if _, err := Select(query.Spec{Node: ",", State: "lost"}); err == nil {
+	if _, err := Select(filter.Spec{Node: ",", State: "lost"}); err == nil {
 		t.Error("a node without a name is taken")
 	}
 	if s := s.Scan().Since; s < time.Hour {
 		t.Errorf("the ring is asked for the last %v only", s)
 	}
-	if s, _ := Select(query.Spec{}); s.ScanEnded().Match(at(15, record.InFlight), names) || !s.ScanEnded().Match(at(15, record.Left), names) {
+	if s, _ := Select(filter.Spec{}); s.ScanEnded().Match(at(15, record.InFlight), names) || !s.ScanEnded().Match(at(15, record.Left), names) {
 		t.Error("packets in flight have ended")
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
 // Source is where packets come from. It is for one goroutine.

@@ -13,14 +13,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/vnetradar/radar/pkg/backpack"
-	"github.com/vnetradar/radar/pkg/collect"
-	"github.com/vnetradar/radar/pkg/collect/generate"
-	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/filter"
 	"github.com/vnetradar/radar/pkg/intwire"
 	"github.com/vnetradar/radar/pkg/packet"
-	"github.com/vnetradar/radar/pkg/query"
 	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/telemetry/collect"
+	"github.com/vnetradar/radar/pkg/telemetry/generate"
+	"github.com/vnetradar/radar/pkg/vnet/backpack"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
 // nothingAttached returns a domain that is not attached.
@@ -125,7 +125,7 @@ func TestReportsAlone(t *testing.T) {
 func TestOpenFails(t *testing.T) {
 	name, steps := nothingAttached(t), make(map[string]func())
 	node := func(name string) *Selection {
-		s, err := Select(query.Spec{Node: name})
+		s, err := Select(filter.Spec{Node: name})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,9 +5,9 @@ package answer
 import (
 	"time"
 
-	"github.com/vnetradar/radar/pkg/backpack"
-	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/vnet/backpack"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
 // Story is what happened to one packet, step by step. What the record says itself is not said again.

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
 // Outer packets stand behind the hop whose tunnel they are of, in the order of time:

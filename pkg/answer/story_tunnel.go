@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/vnetradar/radar/pkg/backpack"
-	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/vnet/backpack"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
 // outers returns, by the ID of the packet inside, the packets into which tunnels put

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
-	"github.com/vnetradar/radar/pkg/backpack"
-	rt "github.com/vnetradar/radar/pkg/backpack/ringtest"
-	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/vnet/backpack"
+	rt "github.com/vnetradar/radar/pkg/vnet/backpack/ringtest"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
 // TestTopoLoadOfCopies: of a packet that r1 sends on by three ports one branch leaves the

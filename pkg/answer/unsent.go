@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/vnetradar/radar/pkg/datapath"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/vnet/datapath"
 )
 
 // UnsentFlow is what a node dropped of one flow before it was sent.

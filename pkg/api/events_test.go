@@ -20,10 +20,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vnetradar/radar/lab/test/need"
+	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/lab/test/servers"
-	"github.com/vnetradar/radar/pkg/collect/metrics"
-	"github.com/vnetradar/radar/pkg/collect/outputs/outputstest"
-	"github.com/vnetradar/radar/pkg/topo/nstest"
+	"github.com/vnetradar/radar/pkg/sink/sinktest"
+	"github.com/vnetradar/radar/pkg/telemetry/metrics"
 )
 
 // got is one event of a stream as a listener reads it, and when.
@@ -98,13 +98,13 @@ func dataOf(t *testing.T, list []got) (all []string) {
 // TestEvents: a listener gets each event, with numbers, and one that comes back what it missed.
 func TestEvents(t *testing.T) {
 	t.Parallel()
-	var l outputstest.Log
+	var l sinktest.Log
 	s, address := newServer(t, &l)
-	w := outputstest.NewWorld(t, s).Start(0)
+	w := sinktest.NewWorld(t, s).Start(0)
 	all, paths := listen(t, address+"/events", ""), listen(t, address+"/events?metric=flow_path&metric=flow_latency", "")
 	w.Feed(50)
 	list := read(all.Body, len(w.Events))
-	if diff := cmp.Diff(outputstest.WantEvents(t, w.Events), dataOf(t, list)); diff != "" {
+	if diff := cmp.Diff(sinktest.WantEvents(t, w.Events), dataOf(t, list)); diff != "" {
 		t.Error(diff)
 	}
 	for i, g := range list {
@@ -112,7 +112,7 @@ func TestEvents(t *testing.T) {
 			t.Errorf("event %d has id %s, type %q", i+1, g.id, g.kind)
 		}
 	}
-	want := outputstest.WantEvents(t, w.Events, metrics.FlowPath, metrics.FlowLatency)
+	want := sinktest.WantEvents(t, w.Events, metrics.FlowPath, metrics.FlowLatency)
 	if diff := cmp.Diff(want, dataOf(t, read(paths.Body, len(want)))); diff != "" {
 		t.Errorf("filtered: %s", diff)
 	}
@@ -120,7 +120,7 @@ func TestEvents(t *testing.T) {
 	// Who comes back gets the rest, and then what is new.
 	back := listen(t, address+"/events", list[9].id)
 	w.Feed(10)
-	if diff := cmp.Diff(outputstest.WantEvents(t, w.Events[10:]), dataOf(t, read(back.Body, len(w.Events)-10))); diff != "" {
+	if diff := cmp.Diff(sinktest.WantEvents(t, w.Events[10:]), dataOf(t, read(back.Body, len(w.Events)-10))); diff != "" {
 		t.Errorf("who comes back: %s", diff)
 	}
 	// One of another process gets all that is remembered, and is told so.
@@ -160,10 +160,10 @@ func TestEvents(t *testing.T) {
 // times that other requests have, and then gets its event.
 func TestHeartbeat(t *testing.T) {
 	t.Parallel()
-	var l outputstest.Log
+	var l sinktest.Log
 	s, address := newServer(t, &l)
 	s.server.beat, s.server.http.ReadTimeout, s.server.http.WriteTimeout = 50*time.Millisecond, 100*time.Millisecond, 100*time.Millisecond
-	w := outputstest.NewWorld(t, s).Start(0)
+	w := sinktest.NewWorld(t, s).Start(0)
 	var body *bufio.Reader
 	for try := 1; body == nil; try++ {
 		var err error
@@ -267,9 +267,9 @@ func (h *Hub) someoneHasAll() bool {
 // TestSlowListener: one that does not read is cut off and counted; another gets every event.
 func TestSlowListener(t *testing.T) {
 	t.Parallel()
-	var l outputstest.Log
+	var l sinktest.Log
 	s, address := newServer(t, &l)
-	w := outputstest.NewWorld(t, s).Start(0)
+	w := sinktest.NewWorld(t, s).Start(0)
 	slow, err := net.Dial("tcp", strings.TrimPrefix(address, "http://"))
 	if err != nil {
 		t.Fatal(err)
@@ -313,9 +313,9 @@ func TestSlowListener(t *testing.T) {
 // TestManyListeners: there is a limit, and who goes makes room.
 func TestManyListeners(t *testing.T) {
 	t.Parallel()
-	var l outputstest.Log
+	var l sinktest.Log
 	s, address := newServer(t, &l)
-	outputstest.NewWorld(t, s).Start(0)
+	sinktest.NewWorld(t, s).Start(0)
 	for range mostListeners - 1 {
 		listen(t, address+"/events", "")
 	}
@@ -339,9 +339,9 @@ func TestManyListeners(t *testing.T) {
 // How many is judged where nothing else runs.
 func TestEventsAtOnce(t *testing.T) {
 	need.Programs(t, "curl")
-	var l outputstest.Log
+	var l sinktest.Log
 	s, address := newServer(t, &l)
-	w := outputstest.NewWorld(t, s).Start(0)
+	w := sinktest.NewWorld(t, s).Start(0)
 	curl := exec.Command("curl", "-sN", address+"/events?metric=flow_path")
 	out, err := curl.StdoutPipe()
 	if err != nil {

@@ -8,9 +8,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
-	"github.com/vnetradar/radar/pkg/collect"
-	"github.com/vnetradar/radar/pkg/collect/metrics"
-	"github.com/vnetradar/radar/pkg/collect/outputs"
+	"github.com/vnetradar/radar/pkg/sink"
+	"github.com/vnetradar/radar/pkg/telemetry/collect"
+	"github.com/vnetradar/radar/pkg/telemetry/metrics"
 )
 
 // Reports say which nodes, ports and queues there are, and anyone may send one: series are bounded.
@@ -181,7 +181,7 @@ func (x *exposition) Collect(ch chan<- prometheus.Metric) {
 	for m, n := range info.Metrics.Events {
 		send(eventsDesc, prometheus.CounterValue, n, metrics.Metric(m).String())
 	}
-	x.reports.fanout.Each(func(name string, n *outputs.Tally) {
+	x.reports.fanout.Each(func(name string, n *sink.Tally) {
 		send(droppedDesc, prometheus.CounterValue, n.DroppedEvents.Load(), name, "event")
 		send(droppedDesc, prometheus.CounterValue, n.DroppedValues.Load(), name, "value")
 		send(writtenDesc, prometheus.CounterValue, n.Written.Load(), name)

@@ -17,11 +17,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/lab/test/servers"
-	"github.com/vnetradar/radar/pkg/collect/metrics"
-	"github.com/vnetradar/radar/pkg/collect/outputs/outputstest"
 	"github.com/vnetradar/radar/pkg/fault"
-	"github.com/vnetradar/radar/pkg/topo/nstest"
+	"github.com/vnetradar/radar/pkg/sink/sinktest"
+	"github.com/vnetradar/radar/pkg/telemetry/metrics"
 )
 
 // dial connects from an address of the loopback.
@@ -78,9 +78,9 @@ func (p *places) taken() int {
 // out, and a listener keeps its own.
 func TestIdleConnections(t *testing.T) {
 	t.Parallel()
-	var l outputstest.Log
+	var l sinktest.Log
 	s, address := newServer(t, &l)
-	w := outputstest.NewWorld(t, s).Start(0)
+	w := sinktest.NewWorld(t, s).Start(0)
 	events := listen(t, address+"/events", "")
 	for i := range 2 * mostConnections {
 		conn := dial(t, "127.0.0.1", address)
@@ -102,7 +102,7 @@ func TestIdleConnections(t *testing.T) {
 }
 
 // large is a source whose values no socket's buffer holds.
-type large struct{ *outputstest.World }
+type large struct{ *sinktest.World }
 
 func (large) Rows(time.Time) []metrics.Row {
 	rows := make([]metrics.Row, 100_000)
@@ -116,9 +116,9 @@ func (large) Rows(time.Time) []metrics.Row {
 // another client, nor, after a moment, one of the same address.
 func TestSlowReaders(t *testing.T) {
 	t.Parallel()
-	var l outputstest.Log
+	var l sinktest.Log
 	s, address := newServer(t, &l)
-	w := outputstest.NewWorld(t, s)
+	w := sinktest.NewWorld(t, s)
 	w.Fan.Start(large{w}, 0)
 	stall := func(from string) {
 		before, _ := s.server.seats.counts()
@@ -151,9 +151,9 @@ func TestSlowReaders(t *testing.T) {
 // TestListenersOfOneClient: a client that holds all places of /events makes room for another.
 func TestListenersOfOneClient(t *testing.T) {
 	t.Parallel()
-	var l outputstest.Log
+	var l sinktest.Log
 	s, address := newServer(t, &l)
-	w := outputstest.NewWorld(t, s).Start(0)
+	w := sinktest.NewWorld(t, s).Start(0)
 	for range mostListeners {
 		fmt.Fprint(dial(t, "127.0.0.2", address), "GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	}
@@ -183,13 +183,13 @@ func TestListenerWaitsForNobody(t *testing.T) {
 // a name that is not ours.
 func TestOtherHost(t *testing.T) {
 	t.Parallel()
-	var l outputstest.Log
-	s, err := ListenReports("localhost:0", []string{"Collector.example"}, outputstest.OddName, fault.Face{}, l.Logger())
+	var l sinktest.Log
+	s, err := ListenReports("localhost:0", []string{"Collector.example"}, sinktest.OddName, fault.Face{}, l.Logger())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
-	outputstest.NewWorld(t, s).Start(0)
+	sinktest.NewWorld(t, s).Start(0)
 	address := "http://" + s.Server().Addr().String()
 	refused := 0
 	for host, ok := range map[string]bool{
@@ -228,14 +228,14 @@ func TestOtherHost(t *testing.T) {
 // TestFace: answers say what to do as users of the server's face write it.
 func TestFace(t *testing.T) {
 	t.Parallel()
-	var l outputstest.Log
+	var l sinktest.Log
 	face := fault.Face{Setting: func(name string) string { return "the field " + name }, Command: func(words string) string { return "page " + words }}
-	r, err := ListenReports("0", nil, outputstest.OddName, face, l.Logger())
+	r, err := ListenReports("0", nil, sinktest.OddName, face, l.Logger())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { r.Close() })
-	outputstest.NewWorld(t, r).Start(0)
+	sinktest.NewWorld(t, r).Start(0)
 	for path, want := range map[string]string{"/": "page collect: /metrics", "/metrics": "sources that are not heard (the field allow)."} {
 		if _, text := servers.Get(t, "http://"+r.Server().Addr().String()+path); !strings.Contains(text, want) {
 			t.Errorf("%s: no %q in %s", path, want, text)

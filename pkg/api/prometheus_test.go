@@ -17,16 +17,16 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/lab/test/servers"
-	"github.com/vnetradar/radar/pkg/collect/metrics"
-	"github.com/vnetradar/radar/pkg/collect/outputs/outputstest"
 	"github.com/vnetradar/radar/pkg/fault"
-	"github.com/vnetradar/radar/pkg/topo/nstest"
+	"github.com/vnetradar/radar/pkg/sink/sinktest"
+	"github.com/vnetradar/radar/pkg/telemetry/metrics"
 )
 
-func newServer(t *testing.T, l *outputstest.Log) (s *Reports, address string) {
+func newServer(t *testing.T, l *sinktest.Log) (s *Reports, address string) {
 	t.Helper()
-	s, err := ListenReports("0", nil, outputstest.OddName, fault.Face{}, l.Logger())
+	s, err := ListenReports("0", nil, sinktest.OddName, fault.Face{}, l.Logger())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,9 +112,9 @@ func (p *prometheusd) ask(query string, labels ...string) map[string]float64 {
 // TestPrometheus: promtool finds nothing odd, and a real server has what was fed.
 func TestPrometheus(t *testing.T) {
 	t.Parallel()
-	var l outputstest.Log
+	var l sinktest.Log
 	s, address := newServer(t, &l)
-	w := outputstest.NewWorld(t, s).Start(0)
+	w := sinktest.NewWorld(t, s).Start(0)
 	const reports = 300
 	var flow, sums float64
 	hops := make(map[string]float64)
@@ -125,7 +125,7 @@ func TestPrometheus(t *testing.T) {
 			sums += float64(ns) / 1e9
 			return
 		}
-		hops[outputstest.OddName(node)+"|"+decimal(node)]++
+		hops[sinktest.OddName(node)+"|"+decimal(node)]++
 	}
 	w.Feed(reports)
 	w.Written("http", len(w.Events))
@@ -147,7 +147,7 @@ func TestPrometheus(t *testing.T) {
 	p.awaitScrape()
 	gauges := map[string]map[string]float64{"radar_int_queue_occupancy": {}, "radar_int_queue_congested": {}, "radar_int_link_utilization": {}, "radar_int_link_latency_seconds": {}}
 	for _, r := range w.Rows(time.Time{}) {
-		j := metrics.Namer(outputstest.OddName).Key(&r.Key)
+		j := metrics.Namer(sinktest.OddName).Key(&r.Key)
 		port, queue := "", ""
 		if j.Port != nil {
 			port = decimal(*j.Port)
@@ -211,9 +211,9 @@ func TestPrometheus(t *testing.T) {
 // TestExpositionBounded: nodes that anyone may invent do not make ever more series.
 func TestExpositionBounded(t *testing.T) {
 	t.Parallel()
-	var l outputstest.Log
+	var l sinktest.Log
 	s, address := newServer(t, &l)
-	w := outputstest.NewWorld(t, s).Start(0)
+	w := sinktest.NewWorld(t, s).Start(0)
 	for id := range uint32(mostSeries + 10) {
 		w.Add(&metrics.Report{At: 1, Hops: []metrics.Hop{{
 			Has: metrics.HasNode | metrics.HasLatency | metrics.HasUtilization, Node: id, LatencyNs: 1000, Utilization: 7,
@@ -247,7 +247,7 @@ func TestExpositionBounded(t *testing.T) {
 
 // BenchmarkObserve is what a hop costs with /metrics.
 func BenchmarkObserve(b *testing.B) {
-	s, err := ListenReports("0", nil, outputstest.OddName, fault.Face{}, (&outputstest.Log{}).Logger())
+	s, err := ListenReports("0", nil, sinktest.OddName, fault.Face{}, (&sinktest.Log{}).Logger())
 	if err != nil {
 		b.Fatal(err)
 	}

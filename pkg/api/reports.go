@@ -15,9 +15,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/vnetradar/radar/pkg/collect/metrics"
-	"github.com/vnetradar/radar/pkg/collect/outputs"
 	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/sink"
+	"github.com/vnetradar/radar/pkg/telemetry/metrics"
 )
 
 const (
@@ -39,10 +39,10 @@ type Reports struct {
 
 	// The publisher's.
 	buf bytes.Buffer
-	enc outputs.Encoder
+	enc sink.Encoder
 
-	source outputs.Source
-	fanout *outputs.Fanout
+	source sink.Source
+	fanout *sink.Fanout
 
 	mu    sync.Mutex
 	taken time.Time
@@ -56,7 +56,7 @@ func ListenReports(address string, names []string, n metrics.Namer, face fault.F
 		return nil, err
 	}
 	r := &Reports{server: s, hub: NewHub(face.Render("«collect»")), namer: n, ended: make(chan error, 1)}
-	r.enc = outputs.NewEncoder(n, &r.buf)
+	r.enc = sink.NewEncoder(n, &r.buf)
 	r.prom = newExposition(r)
 	s.Answer("GET /metrics", promhttp.HandlerFor(r.prom.registry, promhttp.HandlerOpts{
 		Timeout: answerTime, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
@@ -78,17 +78,17 @@ func (r *Reports) Close() error { return r.server.Close() }
 // Observe is for metrics.Engine.Observe: the histograms' values. No two calls may be at a time.
 func (r *Reports) Observe(m metrics.Metric, node uint32, ns uint64) { r.prom.observe(m, node, ns) }
 
-// Name implements outputs.Output.
+// Name implements sink.Output.
 func (r *Reports) Name() string { return "http" }
 
-// Begin implements outputs.Beginner: it begins to answer.
-func (r *Reports) Begin(source outputs.Source, f *outputs.Fanout) {
+// Begin implements sink.Beginner: it begins to answer.
+func (r *Reports) Begin(source sink.Source, f *sink.Fanout) {
 	r.source, r.fanout = source, f
 	go func() { r.ended <- r.server.Serve() }()
 }
 
-// Run implements outputs.Output.
-func (r *Reports) Run(ctx context.Context, q <-chan outputs.Item, n *outputs.Tally) error {
+// Run implements sink.Output.
+func (r *Reports) Run(ctx context.Context, q <-chan sink.Item, n *sink.Tally) error {
 	for {
 		select {
 		case it, ok := <-q:
@@ -111,7 +111,7 @@ func (r *Reports) Run(ctx context.Context, q <-chan outputs.Item, n *outputs.Tal
 	}
 }
 
-func (r *Reports) publish(it *outputs.Item) error {
+func (r *Reports) publish(it *sink.Item) error {
 	r.buf.Reset()
 	if err := r.enc.Event(&it.Event); err != nil {
 		return fmt.Errorf("event %d: %w", it.Number, err)
@@ -123,7 +123,7 @@ func (r *Reports) publish(it *outputs.Item) error {
 // end lets answers end. Listeners get what there is, then their connection is closed.
 func (r *Reports) end(ctx context.Context) {
 	r.hub.Close()
-	ctx, cancel := context.WithTimeout(ctx, outputs.DefaultGrace/2)
+	ctx, cancel := context.WithTimeout(ctx, sink.DefaultGrace/2)
 	defer cancel()
 	r.server.Shutdown(ctx)
 }
@@ -165,7 +165,7 @@ func (r *Reports) serveValues(w http.ResponseWriter, request *http.Request) {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	rows, taken := r.values()
 	out := bufio.NewWriterSize(w, bufferSize)
-	enc := outputs.NewEncoder(r.namer, out)
+	enc := sink.NewEncoder(r.namer, out)
 	for i := range rows {
 		if want[rows[i].Metric] && enc.Value(&rows[i], taken.UnixNano()) != nil {
 			return // who asked has gone

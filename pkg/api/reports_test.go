@@ -10,23 +10,23 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vnetradar/radar/lab/test/servers"
-	"github.com/vnetradar/radar/pkg/collect/metrics"
-	"github.com/vnetradar/radar/pkg/collect/outputs/outputstest"
+	"github.com/vnetradar/radar/pkg/sink/sinktest"
+	"github.com/vnetradar/radar/pkg/telemetry/metrics"
 )
 
 // TestValues: /values has the rows as they are, those that are asked for.
 func TestValues(t *testing.T) {
 	t.Parallel()
-	var l outputstest.Log
+	var l sinktest.Log
 	s, address := newServer(t, &l)
-	w := outputstest.NewWorld(t, s).Start(0)
+	w := sinktest.NewWorld(t, s).Start(0)
 	w.Feed(20)
 	_, text := servers.Get(t, address+"/values")
 	rows := w.Rows(time.Time{})
 	s.mu.Lock()
 	taken := float64(s.taken.UnixNano())
 	s.mu.Unlock()
-	if diff := cmp.Diff(outputstest.WantValues(t, rows, taken), outputstest.Plain(t, text)); diff != "" {
+	if diff := cmp.Diff(sinktest.WantValues(t, rows, taken), sinktest.Plain(t, text)); diff != "" {
 		t.Error(diff)
 	}
 	_, text = servers.Get(t, address+"/values?metric=link_utilization,flow_path")

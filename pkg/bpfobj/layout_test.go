@@ -15,7 +15,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
-	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
 var update = flag.Bool("update", false, "write testdata/layout.txt anew")

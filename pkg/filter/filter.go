@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package filter compiles tcpdump's filter expressions and asks them about packets.
+// Package filter decides which packets a user asked for: by the flags that select (Filter), and by
+// tcpdump's filter expressions (Expr).
 //
 // libpcap does the compiling, to classic BPF that begins at the IP header. The data
-// path (pkg/datapath) takes the same instructions to decide which packets are
+// path (pkg/vnet/datapath) takes the same instructions to decide which packets are
 // measured; here they run over a header rebuilt from a packet's numbers. CheckRecords
 // refuses what these cannot answer.
 //

@@ -19,9 +19,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/lab/test/need"
+	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/host"
 	"github.com/vnetradar/radar/pkg/host/kernel"
-	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 // What programs return. The kernel counts for the tests: what is dropped does not arrive.

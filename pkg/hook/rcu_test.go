@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/lab/test/need"
-	"github.com/vnetradar/radar/pkg/topo/nstest"
+	"github.com/vnetradar/radar/lab/test/nstest"
 )
 
 // setSwitch makes a file the switch of expedited grace periods. Other tests use the machine's.

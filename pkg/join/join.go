@@ -8,13 +8,13 @@ package join
 import (
 	"time"
 
-	"github.com/vnetradar/radar/pkg/agent"
-	"github.com/vnetradar/radar/pkg/backpack"
-	"github.com/vnetradar/radar/pkg/collect"
-	"github.com/vnetradar/radar/pkg/datapath"
 	"github.com/vnetradar/radar/pkg/host/clock"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/telemetry/collect"
+	"github.com/vnetradar/radar/pkg/vnet/agent"
+	"github.com/vnetradar/radar/pkg/vnet/backpack"
+	"github.com/vnetradar/radar/pkg/vnet/datapath"
 )
 
 // Stories are those of a domain on this machine. It is for one goroutine at a time.

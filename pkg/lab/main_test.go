@@ -16,7 +16,7 @@ import (
 	"github.com/vishvananda/netns"
 
 	"github.com/vnetradar/radar/lab/test/need"
-	"github.com/vnetradar/radar/pkg/topo/nstest"
+	"github.com/vnetradar/radar/lab/test/nstest"
 )
 
 // helperEnv makes the test program do something else: what helpers says.

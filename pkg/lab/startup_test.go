@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/vnetradar/radar/pkg/topo/nstest"
+	"github.com/vnetradar/radar/lab/test/nstest"
 )
 
 func TestUpScriptFails(t *testing.T) {

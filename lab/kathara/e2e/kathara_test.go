@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vnetradar/radar/lab/test/dockertest"
+	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/lab/test/radarbin"
-	"github.com/vnetradar/radar/pkg/nodes/dockertest"
-	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 // How long things of Kathará, and commands, may take that do not hang.

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	scenarios "github.com/vnetradar/radar/lab"
+	scenarios "github.com/vnetradar/radar/lab/scenarios"
+	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/record"
-	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 // labTest is what a lab must do: a command in a machine, and the way that packets

@@ -12,9 +12,9 @@ import (
 	"os"
 	"testing"
 
+	"github.com/vnetradar/radar/lab/test/dockertest"
 	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/lab/test/radarbin"
-	"github.com/vnetradar/radar/pkg/nodes/dockertest"
 )
 
 func TestMain(m *testing.M) {

@@ -25,9 +25,9 @@ import (
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
-	"github.com/vnetradar/radar/lab/e2e/quiet"
+	"github.com/vnetradar/radar/lab/test/e2e/quiet"
+	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/host"
-	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 // place is a network namespace in which a test sends, listens and captures.

@@ -19,7 +19,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 
-	"github.com/vnetradar/radar/pkg/topo/nstest"
+	"github.com/vnetradar/radar/lab/test/nstest"
 )
 
 const hostNS = "host"

@@ -34,7 +34,7 @@ const (
 	// Docker: an engine that answers, or that the test can start.
 	Docker Need = "docker"
 	// Kernel: a feature that this machine's kernel may have been built without. No
-	// tier requires it: lab/kernels runs such tests on kernels that have it.
+	// tier requires it: lab/test/kernels runs such tests on kernels that have it.
 	Kernel Need = "kernel"
 	// Pcap: a build with libpcap, for filter expressions.
 	Pcap Need = "pcap"

@@ -18,7 +18,7 @@ import (
 	"testing"
 
 	"github.com/vnetradar/radar/lab/test/need"
-	"github.com/vnetradar/radar/pkg/topo/nstest"
+	"github.com/vnetradar/radar/lab/test/nstest"
 )
 
 // Program is where a server's program is: in .cache/servers of the repository, where make

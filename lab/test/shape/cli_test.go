@@ -13,6 +13,7 @@ const (
 	cliRoot  = "pkg/cli"
 	cliKit   = "pkg/cli/kit"
 	cliWords = "pkg/cli/words"
+	cliGraph = "pkg/cli/graph"
 )
 
 // TestCommands: in the command line arrows lead from the root to commands to the kit to words.
@@ -62,7 +63,7 @@ func stepOf(name string) int {
 		return top
 	case name == cliKit:
 		return kit
-	case name == cliWords:
+	case name == cliWords, name == cliGraph:
 		return words
 	case commandOf(name) != "":
 		return command

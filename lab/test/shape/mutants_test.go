@@ -11,11 +11,11 @@ import (
 	"github.com/vnetradar/radar/lab/test/need"
 )
 
-// TestMutantsApply: every bug of lab/mutants can still be put in. Else make mutants would find
+// TestMutantsApply: every bug of lab/test/mutants can still be put in. Else make mutants would find
 // that out, which few run, and what the mutant was to show would no longer be shown.
 func TestMutantsApply(t *testing.T) {
 	need.Programs(t, "patch:patch")
-	patches, err := filepath.Glob(root + "/lab/mutants/*.patch")
+	patches, err := filepath.Glob(root + "/lab/test/mutants/*.patch")
 	if err != nil || len(patches) == 0 {
 		t.Fatalf("no patches: %v", err)
 	}
@@ -24,7 +24,7 @@ func TestMutantsApply(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cmd := exec.Command("patch", "--dry-run", "-s", "-p1", "-F0") // as lab/mutants/run.sh does
+		cmd := exec.Command("patch", "--dry-run", "-s", "-p1", "-F0") // as lab/test/mutants/run.sh does
 		cmd.Dir, cmd.Stdin = root, file
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("%s does not apply:\n%s", filepath.Base(path), out)

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
-	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 // Of common faults "radar loss" says in plain words what they are, and where.

@@ -7,12 +7,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/record"
-	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 // Where paths are longer than usual, slots are large enough by themselves; where the user has

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/record"
-	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 // A router whose neighbour entry is no longer true sends to an address that the receiver does

@@ -12,7 +12,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/cli/kit"
-	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
 func packets(k *kit.Kit, ctx context.Context, q packetQuery) error {

@@ -11,11 +11,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
-	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 // nextSecond waits until a whole second later, so that what comes is in another one.

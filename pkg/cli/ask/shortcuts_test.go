@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
-	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 // What is misspelled is guessed where it is near.

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/record"
-	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 // pythonSwitch forwards IPv4 between eth0 and eth1 by packet sockets, all but UDP to port 9999. It

@@ -14,12 +14,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vnetradar/radar/pkg/answer"
-	"github.com/vnetradar/radar/pkg/backpack"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/fault"
-	"github.com/vnetradar/radar/pkg/query"
+	"github.com/vnetradar/radar/pkg/filter"
 	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/vnet/backpack"
 )
 
 const traceLong = `Tell the story of single packets: each step with the time since the first one, how
@@ -75,7 +75,7 @@ func NewTraceCmd(k *kit.Kit) *cobra.Command {
 
 // check refuses what does not go together, and returns what --last selects by.
 func (f *traceOptions) check(ids []string) (*answer.Selection, error) {
-	s, err := answer.Select(query.Spec{State: strings.Join(f.state, ","), Node: strings.Join(f.node, ",")})
+	s, err := answer.Select(filter.Spec{State: strings.Join(f.state, ","), Node: strings.Join(f.node, ",")})
 	switch {
 	case err != nil:
 		return nil, fault.Usage.Errorf("--%w", err)

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/vnetradar/radar/pkg/topo/nstest"
+	"github.com/vnetradar/radar/lab/test/nstest"
 )
 
 // Await starts a command and waits until it says something on standard error.

@@ -14,9 +14,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/vnetradar/radar/lab/test/dockertest"
 	"github.com/vnetradar/radar/lab/test/radarbin"
 	"github.com/vnetradar/radar/pkg/cli/kit"
-	"github.com/vnetradar/radar/pkg/nodes/dockertest"
 )
 
 // ExecEnv makes the test program be radar: for agents and foreground commands.

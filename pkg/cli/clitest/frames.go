@@ -15,7 +15,7 @@ import (
 	"github.com/gopacket/gopacket/layers"
 	"github.com/gopacket/gopacket/pcapgo"
 
-	"github.com/vnetradar/radar/pkg/collect"
+	"github.com/vnetradar/radar/pkg/telemetry/collect"
 )
 
 // Frame is an example that did not come from radar (pkg/intwire/testdata).

@@ -10,11 +10,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/vnetradar/radar/pkg/agent"
+	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/cli/kit"
-	"github.com/vnetradar/radar/pkg/topo/nstest"
+	"github.com/vnetradar/radar/pkg/vnet/agent"
 )
 
 // Status is what "radar status -o json" says, as far as tests ask.

@@ -15,14 +15,14 @@ import (
 	"testing"
 	"time"
 
-	scenarios "github.com/vnetradar/radar/lab"
+	scenarios "github.com/vnetradar/radar/lab/scenarios"
 	"github.com/vnetradar/radar/lab/test/need"
-	"github.com/vnetradar/radar/pkg/agent"
+	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
-	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/lab"
 	"github.com/vnetradar/radar/pkg/record"
-	"github.com/vnetradar/radar/pkg/topo/nstest"
+	"github.com/vnetradar/radar/pkg/vnet/agent"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
 // World is a lab h1 - r1 - h2 with a state directory and a domain of its own.

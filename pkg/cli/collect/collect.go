@@ -17,11 +17,11 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/vnetradar/radar/pkg/cli/kit"
-	"github.com/vnetradar/radar/pkg/collect"
-	"github.com/vnetradar/radar/pkg/collect/fast"
-	"github.com/vnetradar/radar/pkg/collect/metrics"
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/join"
+	"github.com/vnetradar/radar/pkg/telemetry/collect"
+	"github.com/vnetradar/radar/pkg/telemetry/metrics"
+	"github.com/vnetradar/radar/pkg/telemetry/xdp"
 )
 
 const long = `Take telemetry reports of switches and hosts (INT 0.5 to 2.1, Telemetry Report 0.5,
@@ -234,7 +234,7 @@ type collecting struct {
 	silence   silence
 	collector *collect.Collector
 	rowsDue   time.Time
-	path      *fast.Path // nil: none is asked for
+	path      *xdp.Path // nil: none is asked for
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc

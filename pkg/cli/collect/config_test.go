@@ -10,7 +10,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
-	"github.com/vnetradar/radar/pkg/collect"
+	"github.com/vnetradar/radar/pkg/telemetry/collect"
 )
 
 func TestConfig(t *testing.T) {

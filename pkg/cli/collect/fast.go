@@ -11,10 +11,10 @@ import (
 
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/cli/words"
-	"github.com/vnetradar/radar/pkg/collect"
-	"github.com/vnetradar/radar/pkg/collect/fast"
-	"github.com/vnetradar/radar/pkg/collect/metrics"
 	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/telemetry/collect"
+	"github.com/vnetradar/radar/pkg/telemetry/metrics"
+	"github.com/vnetradar/radar/pkg/telemetry/xdp"
 )
 
 // fastFlags are the flags of "radar collect" about its fast path.
@@ -24,7 +24,7 @@ type fastFlags struct {
 }
 
 func (f *fastFlags) add(cmd *cobra.Command) {
-	f.mode = kit.NewChoice(string(fast.Auto), "XDP mode", fast.Modes()...)
+	f.mode = kit.NewChoice(string(xdp.Auto), "XDP mode", xdp.Modes()...)
 	cmd.Flags().StringVar(&f.device, "xdp", "", "take reports that say nothing new at XDP of this interface, before the stack sees them")
 	f.mode.Add(cmd, "xdp-mode", "how its program is attached (auto: generic on a veth, whose peer native mode would change)")
 }
@@ -38,18 +38,18 @@ func (f *fastFlags) check(cmd *cobra.Command, file string) error {
 	case f.device == "":
 		return nil
 	}
-	if err := fast.Check(f.device); err != nil { // before what is kept goes
+	if err := xdp.Check(f.device); err != nil { // before what is kept goes
 		return fmt.Errorf("--xdp: %w", err)
 	}
 	return nil
 }
 
 // attach attaches the fast path; nil if none is asked for. On a kernel without it, it says so.
-func (f *fastFlags) attach(k *kit.Kit, inputs []collect.Input, allow []netip.Prefix, c *metrics.Config) (*fast.Path, error) {
+func (f *fastFlags) attach(k *kit.Kit, inputs []collect.Input, allow []netip.Prefix, c *metrics.Config) (*xdp.Path, error) {
 	if f.device == "" {
 		return nil, nil
 	}
-	o := fast.Options{Device: f.device, Mode: fast.Mode(f.mode.Value), Shared: c.MaxShared(), Flows: c.Flows, Age: c.Age, Allow: allow}
+	o := xdp.Options{Device: f.device, Mode: xdp.Mode(f.mode.Value), Shared: c.MaxShared(), Flows: c.Flows, Age: c.Age, Allow: allow}
 	for _, in := range inputs { // --listen, or any
 		s, ok := in.(*collect.Socket)
 		if !ok {
@@ -60,8 +60,8 @@ func (f *fastFlags) attach(k *kit.Kit, inputs []collect.Input, allow []netip.Pre
 			o.Addresses = []netip.Addr{addr}
 		}
 	}
-	path, err := fast.Attach(o)
-	if errors.Is(err, fast.ErrTooOld) {
+	path, err := xdp.Attach(o)
+	if errors.Is(err, xdp.ErrTooOld) {
 		k.Notef("%v: reports come by the socket alone", err)
 		return nil, nil
 	}

@@ -15,9 +15,9 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/lab/test/servers"
 	"github.com/vnetradar/radar/pkg/cli/clitest"
-	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 // grafanaDir has the dashboards, and what brings servers for them.

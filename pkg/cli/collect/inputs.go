@@ -14,8 +14,8 @@ import (
 
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/cli/words"
-	"github.com/vnetradar/radar/pkg/collect"
 	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/telemetry/collect"
 )
 
 // checkInputs says whether what is asked for can be read together.

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/vnetradar/radar/pkg/collect/generate"
-	"github.com/vnetradar/radar/pkg/topo"
-	"github.com/vnetradar/radar/pkg/topo/nstest"
+	"github.com/vnetradar/radar/lab/test/nstest"
+	"github.com/vnetradar/radar/pkg/telemetry/generate"
+	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
 
 // TestGenerateLate: a sender that was stopped for a while does not send all of it at once.

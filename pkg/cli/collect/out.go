@@ -16,9 +16,9 @@ import (
 	"github.com/vnetradar/radar/pkg/api"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/cli/words"
-	"github.com/vnetradar/radar/pkg/collect/metrics"
-	"github.com/vnetradar/radar/pkg/collect/outputs"
 	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/sink"
+	"github.com/vnetradar/radar/pkg/telemetry/metrics"
 )
 
 // outFlags are the flags of "radar collect" about where events and values go.
@@ -41,7 +41,7 @@ func (f *outFlags) stdout() bool { return f.json == "-" }
 
 // outs are the ways out of a collector.
 type outs struct {
-	*outputs.Fanout
+	*sink.Fanout
 	Observe func(m metrics.Metric, node uint32, ns uint64) // for the engine, nil: nobody asks
 	any     bool
 	files   []io.Closer
@@ -59,7 +59,7 @@ func (f *outFlags) open(k *kit.Kit, n metrics.Namer, shows bool) (_ *outs, err e
 	if len(f.hosts) > 0 && f.http == "" {
 		return nil, fault.Usage.Errorf("--http-host is about --http: give both")
 	}
-	o := &outs{Fanout: &outputs.Fanout{}, any: f.json != "" || f.http != "" || f.influx != ""}
+	o := &outs{Fanout: &sink.Fanout{}, any: f.json != "" || f.http != "" || f.influx != ""}
 	defer func() {
 		if err != nil {
 			o.closeFiles()
@@ -68,21 +68,21 @@ func (f *outFlags) open(k *kit.Kit, n metrics.Namer, shows bool) (_ *outs, err e
 	log := slog.New(kit.NewLineHandler(k.Stderr))
 	if f.influx != "" {
 		token, _ := k.LookupEnv("INFLUX_TOKEN")
-		influx, err := outputs.NewInflux(f.influx, token, n, log)
+		influx, err := sink.NewInflux(f.influx, token, n, log)
 		if err != nil {
 			return nil, fault.Usage.Errorf("--influx: %w", err)
 		}
 		o.Add(influx)
 	}
 	if f.stdout() {
-		o.Add(outputs.NewLines(k.ForPrograms(), n, log))
+		o.Add(sink.NewLines(k.ForPrograms(), n, log))
 	} else if f.json != "" {
 		file, err := os.OpenFile(f.json, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 		if err != nil {
 			return nil, fmt.Errorf("--json: %w", err)
 		}
 		o.files = append(o.files, file)
-		o.Add(outputs.NewLines(file, n, log))
+		o.Add(sink.NewLines(file, n, log))
 	}
 	if f.http != "" {
 		server, err := api.ListenReports(f.http, f.hosts, n, kit.Face, log)
@@ -134,7 +134,7 @@ func both(first, then func(*metrics.Event)) func(*metrics.Event) {
 // end waits until outputs have what was found, and says what they have not.
 func (o *outs) end(k *kit.Kit) error {
 	o.Close()
-	o.Each(func(name string, n *outputs.Tally) {
+	o.Each(func(name string, n *sink.Tally) {
 		if events, values := n.DroppedEvents.Load(), n.DroppedValues.Load(); events+values > 0 {
 			fmt.Fprintf(k.Stderr, "radar: --%s was too slow for %s and %s\n", name, words.Plural(int(events), "event"), words.Plural(int(values), "value"))
 		}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/cli/kit"
-	"github.com/vnetradar/radar/pkg/collect/generate"
+	"github.com/vnetradar/radar/pkg/telemetry/generate"
 )
 
 // replaying is a capture file at work.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
-	"github.com/vnetradar/radar/pkg/collect"
+	"github.com/vnetradar/radar/pkg/telemetry/collect"
 )
 
 // Reports with two hops whose latencies are 200 and 100: whole, and with E, I, the quote cut.

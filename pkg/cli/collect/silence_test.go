@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
-	"github.com/vnetradar/radar/pkg/collect"
-	"github.com/vnetradar/radar/pkg/topo"
-	"github.com/vnetradar/radar/pkg/topo/nstest"
+	"github.com/vnetradar/radar/pkg/telemetry/collect"
+	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
 
 // TestSilence: where it is only quiet nothing is said; what the kernel drops later is said, once, and

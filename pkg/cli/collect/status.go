@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vnetradar/radar/pkg/cli/kit"
-	"github.com/vnetradar/radar/pkg/collect"
+	"github.com/vnetradar/radar/pkg/telemetry/collect"
 )
 
 func newStatusCmd(k *kit.Kit) *cobra.Command {

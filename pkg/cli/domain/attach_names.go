@@ -14,11 +14,11 @@ import (
 
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/cli/words"
-	"github.com/vnetradar/radar/pkg/datapath"
-	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/fault"
-	"github.com/vnetradar/radar/pkg/nodes"
-	"github.com/vnetradar/radar/pkg/topo"
+	"github.com/vnetradar/radar/pkg/vnet/datapath"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
+	"github.com/vnetradar/radar/pkg/vnet/selector"
+	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
 
 // nameFlags are the flags that say which nodes to attach.
@@ -65,23 +65,23 @@ func (f *nameFlags) find(ctx context.Context, domainName string, existing *domai
 		found.watch = &f.watch
 	}
 	if f.lab != "" {
-		selector, err := nodes.LabSelector(ctx, f.lab)
+		selector, err := selector.LabSelector(ctx, f.lab)
 		if err != nil {
 			return nil, fmt.Errorf("--lab %s: %w", f.lab, err)
 		}
 		found.selectors = append(found.selectors, selector)
 	}
 	if f.docker {
-		found.selectors = append(found.selectors, nodes.AllContainers)
+		found.selectors = append(found.selectors, selector.AllContainers)
 	}
 	if f.allNetNS {
-		found.selectors = append(found.selectors, nodes.AllNamespaces)
+		found.selectors = append(found.selectors, selector.AllNamespaces)
 	}
-	req := nodes.Request{Selectors: found.selectors, Wait: f.watch || existing != nil && existing.WatchContainers}
+	req := selector.Request{Selectors: found.selectors, Wait: f.watch || existing != nil && existing.WatchContainers}
 	if existing != nil {
 		req.Known = topo.SpecsOf(existing.Nodes)
 	}
-	result, err := nodes.Resolve(ctx, req)
+	result, err := selector.Resolve(ctx, req)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func (f *nameFlags) find(ctx context.Context, domainName string, existing *domai
 	if err := found.leaveToOthers(domainName, result.Named); err != nil {
 		return nil, err
 	}
-	if f.watch && len(nodes.OfContainers(slices.Concat(found.selectors, selectorsOf(existing)))) == 0 {
+	if f.watch && len(selector.OfContainers(slices.Concat(found.selectors, selectorsOf(existing)))) == 0 {
 		return nil, fault.Usage.Errorf("--%s: name the containers to follow: --docker, docker:NAME, docker:label=KEY, kathara:NAME or --lab", flagWatchContainers)
 	}
 	return found, nil
@@ -116,7 +116,7 @@ func (n *foundNodes) leaveToOthers(domainName string, named int) error {
 
 // waits says whether containers that start later join.
 func (f *nameFlags) waits(found *foundNodes) bool {
-	return f.watch && len(nodes.OfContainers(found.selectors)) > 0
+	return f.watch && len(selector.OfContainers(found.selectors)) > 0
 }
 
 func selectorsOf(d *domain.Domain) []string {
@@ -134,7 +134,7 @@ func nothingNamed(k *kit.Kit, ctx context.Context, found *foundNodes) error {
 	if len(found.selectors) > 0 {
 		return fmt.Errorf("nothing to attach: %s found no namespace", strings.Join(found.selectors, " "))
 	}
-	if name := nodes.LabHere(ctx, "."); name != "" {
+	if name := selector.LabHere(ctx, "."); name != "" {
 		return fault.Usage.Errorf("no node named: lab %s runs here, attach it with: radar attach%s --lab .", name, words.DomainFlag(k.Domain))
 	}
 	return fault.Usage.Errorf("no node named, and domain %q is not attached: name the nodes to attach (docker:NAME, netns:NAME, pid:N, --docker, --lab DIR)", k.Domain)
@@ -147,7 +147,7 @@ const completionTime = 800 * time.Millisecond
 func completeSelectors(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
 	defer cancel()
-	known := nodes.Choices(ctx, word)
+	known := selector.Choices(ctx, word)
 	known = slices.DeleteFunc(known, func(s string) bool { return slices.Contains(args, s) })
 	directive := cobra.ShellCompDirectiveNoFileComp
 	if !strings.Contains(word, ":") {

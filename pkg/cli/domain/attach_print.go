@@ -12,10 +12,10 @@ import (
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/cli/words"
-	"github.com/vnetradar/radar/pkg/datapath"
-	"github.com/vnetradar/radar/pkg/domain"
-	"github.com/vnetradar/radar/pkg/nodes"
 	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/vnet/datapath"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
+	"github.com/vnetradar/radar/pkg/vnet/selector"
 )
 
 // attachView is the JSON form of what "radar attach" prints.
@@ -96,7 +96,7 @@ func followText(selectors []string, follow bool) string {
 	if !follow {
 		return "not followed any more: those that start do not join"
 	}
-	return "followed: " + strings.Join(nodes.OfContainers(selectors), " ")
+	return "followed: " + strings.Join(selector.OfContainers(selectors), " ")
 }
 
 // shownNodes are a domain's nodes, with texts of libraries as users write them.

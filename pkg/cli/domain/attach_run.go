@@ -13,12 +13,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/vnetradar/radar/pkg/agent"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/cli/words"
-	"github.com/vnetradar/radar/pkg/datapath"
-	"github.com/vnetradar/radar/pkg/domain"
-	"github.com/vnetradar/radar/pkg/nodes"
+	"github.com/vnetradar/radar/pkg/vnet/agent"
+	"github.com/vnetradar/radar/pkg/vnet/datapath"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
+	"github.com/vnetradar/radar/pkg/vnet/selector"
 )
 
 // attachPlan shows what attaching would do. notes are what the user should know
@@ -29,7 +29,7 @@ func attachPlan(k *kit.Kit, ctx context.Context, req datapath.AttachRequest, not
 		return err
 	}
 	plan.Warnings = append(notes, plan.Warnings...)
-	nodes.NameNetworks(ctx, plan.Domain)
+	selector.NameNetworks(ctx, plan.Domain)
 	k.ShowNames(plan.Domain)
 	view := newAttachView(plan, true)
 	view.follows(&req, plan.Domain)
@@ -76,7 +76,7 @@ func attachAndRun(k *kit.Kit, ctx context.Context, f *attachOptions, req datapat
 // nameNetworks asks Docker for the names of the networks whose bridges the domain is closed around,
 // and keeps them. The agent does so for those that come later.
 func nameNetworks(k *kit.Kit, ctx context.Context, d *domain.Domain) {
-	if names := nodes.NameNetworks(ctx, d); len(names) > 0 {
+	if names := selector.NameNetworks(ctx, d); len(names) > 0 {
 		_, err := datapath.SetNetworks(d.Name, names)
 		k.Warn(err)
 	}

@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/vnetradar/radar/pkg/datapath"
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/filter"
+	"github.com/vnetradar/radar/pkg/vnet/datapath"
 )
 
 // compileWatch compiles the expression of --watch into the options.

@@ -12,12 +12,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/vnetradar/radar/pkg/agent"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/cli/words"
-	"github.com/vnetradar/radar/pkg/datapath"
-	"github.com/vnetradar/radar/pkg/domain"
-	"github.com/vnetradar/radar/pkg/nodes"
+	"github.com/vnetradar/radar/pkg/vnet/agent"
+	"github.com/vnetradar/radar/pkg/vnet/datapath"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
+	"github.com/vnetradar/radar/pkg/vnet/selector"
 )
 
 const detachLong = `Detach from all nodes, or from the nodes named, and leave nothing behind: no
@@ -151,7 +151,7 @@ func followed(d *domain.Domain, names []string) []string {
 	if !d.WatchContainers {
 		return nil
 	}
-	return nodes.OfContainers(datapath.SelectorsWithout(d, names))
+	return selector.OfContainers(datapath.SelectorsWithout(d, names))
 }
 
 // detachRest removes whatever is left of a domain that cannot be read any more.

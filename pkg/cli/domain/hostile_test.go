@@ -9,9 +9,9 @@ import (
 	"unicode"
 
 	"github.com/vnetradar/radar/lab/test/need"
+	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
-	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 // TestHostileName: the name of an interface that holds an escape sequence reaches no terminal as

@@ -11,13 +11,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vnetradar/radar/lab/test/dockertest"
 	"github.com/vnetradar/radar/lab/test/need"
+	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
-	"github.com/vnetradar/radar/pkg/domain"
-	"github.com/vnetradar/radar/pkg/nodes/dockertest"
 	"github.com/vnetradar/radar/pkg/record"
-	"github.com/vnetradar/radar/pkg/topo/nstest"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
 // inode is what the kernel calls the network namespace of a container.

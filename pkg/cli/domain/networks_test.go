@@ -9,13 +9,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vnetradar/radar/lab/test/dockertest"
+	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/cli/words"
-	"github.com/vnetradar/radar/pkg/domain"
-	"github.com/vnetradar/radar/pkg/nodes/dockertest"
-	"github.com/vnetradar/radar/pkg/topo/nstest"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
 // networkOf is what the domain's description says that a bridge is.

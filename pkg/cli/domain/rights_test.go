@@ -14,11 +14,11 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/vnetradar/radar/lab/test/dockertest"
 	"github.com/vnetradar/radar/lab/test/need"
+	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
-	"github.com/vnetradar/radar/pkg/nodes/dockertest"
-	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 // nobody is the user without any rights.

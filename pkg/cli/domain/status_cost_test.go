@@ -12,9 +12,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
-	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 // What radar costs, with traffic: the agent, and the hooks that packets pass.

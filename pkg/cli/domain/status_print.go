@@ -9,10 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/vnetradar/radar/pkg/agent"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/cli/words"
-	"github.com/vnetradar/radar/pkg/datapath"
+	"github.com/vnetradar/radar/pkg/vnet/agent"
+	"github.com/vnetradar/radar/pkg/vnet/datapath"
 )
 
 func printStatus(k *kit.Kit, v *statusView) error {

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/vnetradar/radar/pkg/agent"
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/cli/words"
+	"github.com/vnetradar/radar/pkg/vnet/agent"
 )
 
 // summaryView is the JSON form of a domain's summary.

@@ -10,10 +10,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/cli/graph"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/cli/words"
-	"github.com/vnetradar/radar/pkg/domain"
-	"github.com/vnetradar/radar/pkg/graph"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
 const topoLong = `Show the nodes and ports of the domain, and what connects them: links between two

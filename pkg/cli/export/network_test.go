@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/vnetradar/radar/pkg/domain"
-	"github.com/vnetradar/radar/pkg/export"
+	"github.com/vnetradar/radar/pkg/telemetry/export"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
 // TestNetworkOf: a port that is there has the last word on its name, whatever was removed before or

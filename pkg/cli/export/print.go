@@ -9,7 +9,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/cli/words"
-	"github.com/vnetradar/radar/pkg/export"
+	"github.com/vnetradar/radar/pkg/telemetry/export"
 )
 
 // start is what is said before the first report.

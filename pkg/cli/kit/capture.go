@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/vnetradar/radar/pkg/collect"
+	"github.com/vnetradar/radar/pkg/telemetry/collect"
 )
 
 // OpenCapture opens a capture file; - is standard input.

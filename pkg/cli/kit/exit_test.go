@@ -14,8 +14,8 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/spf13/cobra"
 
-	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
 func TestExitCodes(t *testing.T) {

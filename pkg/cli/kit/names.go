@@ -4,8 +4,8 @@ package kit
 
 import (
 	"github.com/vnetradar/radar/pkg/cli/words"
-	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/packet"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
 // ShowNames makes a domain's names those of tables.

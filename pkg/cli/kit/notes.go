@@ -8,7 +8,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/cli/words"
-	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
 // Note says notes on standard error, with -f each only once.

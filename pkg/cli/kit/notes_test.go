@@ -8,7 +8,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/cli/kit"
-	"github.com/vnetradar/radar/pkg/datapath"
+	"github.com/vnetradar/radar/pkg/vnet/datapath"
 )
 
 // Answers say how many packets were not measured, and what to do about it where the name of the

@@ -13,10 +13,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/vnetradar/radar/pkg/answer"
-	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/filter"
-	"github.com/vnetradar/radar/pkg/query"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
 // SelectionHelp is part of the help of every command that selects packets.
@@ -71,7 +70,7 @@ func (f *SelectFlags) Selection(flags *pflag.FlagSet, args []string, now time.Ti
 	if err != nil {
 		return nil, err
 	}
-	s, err := answer.Select(query.Spec{
+	s, err := answer.Select(filter.Spec{
 		Src: list(src), Dst: list(dst), Proto: list(f.proto),
 		Sport: list(f.sport), Dport: list(f.dport), Node: list(f.node), State: list(f.state),
 	})

@@ -18,9 +18,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/vnetradar/radar/lab/forward"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/fault"
-	"github.com/vnetradar/radar/pkg/forward"
 )
 
 const forwardLong = `Joins two interfaces of this network namespace in user space, in both directions:

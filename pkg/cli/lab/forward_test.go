@@ -11,13 +11,13 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/vnetradar/radar/lab/forward"
 	"github.com/vnetradar/radar/lab/test/need"
+	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/lab/test/radarbin"
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
-	"github.com/vnetradar/radar/pkg/forward"
 	"github.com/vnetradar/radar/pkg/lab"
-	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 func TestParseRate(t *testing.T) {

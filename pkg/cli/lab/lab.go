@@ -18,7 +18,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	scenarios "github.com/vnetradar/radar/lab"
+	scenarios "github.com/vnetradar/radar/lab/scenarios"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/host/kernel"

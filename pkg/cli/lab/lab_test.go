@@ -14,12 +14,12 @@ import (
 	"testing"
 	"time"
 
-	scenarios "github.com/vnetradar/radar/lab"
+	scenarios "github.com/vnetradar/radar/lab/scenarios"
 	"github.com/vnetradar/radar/lab/test/need"
+	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/lab"
-	"github.com/vnetradar/radar/pkg/topo/nstest"
 )
 
 // labName is a lab name of this test run's own; the lab is removed in the end.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	scenarios "github.com/vnetradar/radar/lab"
+	scenarios "github.com/vnetradar/radar/lab/scenarios"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/lab"

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/vnetradar/radar/pkg/domain"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
 // NotAttached stands for whoever is behind a bridge's member whose other end is not attached:

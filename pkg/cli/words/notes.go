@@ -12,9 +12,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/vnetradar/radar/pkg/agent"
 	"github.com/vnetradar/radar/pkg/answer"
-	"github.com/vnetradar/radar/pkg/domain"
+	"github.com/vnetradar/radar/pkg/vnet/agent"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
 // Sentences makes sentences of the values of answers.

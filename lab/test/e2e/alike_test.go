@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"testing"
+	"time"
+
+	"github.com/vnetradar/radar/lab/test/need"
+	"github.com/vnetradar/radar/lab/test/nstest"
+	"github.com/vnetradar/radar/lab/test/oracle"
+)
+
+// TestAlikeUnderWay: packets come into the domain whose own ID and TTL are those that radar
+// has written to others of equal content, thousands of which wait in a queue. None must be
+// taken for one of those.
+func TestAlikeUnderWay(t *testing.T) {
+	for _, carry := range []string{"mark", "header"} {
+		t.Run(carry, func(t *testing.T) {
+			if carry != "mark" {
+				need.Nightly(t)
+			}
+			net := startNetwork(lifetime(t), t, "chain")
+			for port := range selfPorts {
+				net.sink(t, "h2", selfPortBase+port)
+			}
+			// With 64 Ki slots GUIDs have TTLs that self probes have, too.
+			rad := net.attach(t, routers(net.nodes()), "--slots", "64K", "--carry", carry)
+			// A packet has some 150 bytes: more come than go, also from a sender that is slow.
+			net.run(t, "r2", "tc", "qdisc", "add", "dev", "eth1", "root", "tbf", "rate", "2mbit", "burst", "10kb", "limit", "350kb")
+			f := net.startSelfFlow(t, "h1", "h2", 3, 70*time.Microsecond)
+			time.Sleep(time.Duration(times(10)) * time.Second)
+			nstest.WaitFor(t, "1000 packets in the queue", func() bool { return rad.status(t).Totals.InFlight >= 1000 })
+			f.finish(t)
+			s := rad.settle(t)
+			report := &oracle.Report{Title: "packets that look like those that wait in a queue, " + carry}
+			report.Add(append(f.rowsByKind(), s.Totals.row(true))...)
+			keepReport(t, report)
+			if !report.OK() {
+				t.Error("packets differ, or are not accounted for: see the table")
+			}
+			if n := s.notMeasured(); n > 0 {
+				t.Errorf("%d packets were not measured", n)
+			}
+		})
+	}
+}

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package collect
+
+import (
+	"github.com/gopacket/gopacket/layers"
+
+	"github.com/vnetradar/radar/pkg/intwire"
+	"github.com/vnetradar/radar/pkg/telemetry/quote"
+)
+
+// Observed is what one individual report says, of whatever version, in numbers.
+type Observed struct {
+	Profile *intwire.Profile
+	// LatencyNs is how many ns hop latencies count by.
+	LatencyNs uint32
+	// TimeNs is the same of times; Short says that these have 32 bits.
+	TimeNs    uint32
+	Short     bool
+	IngressTS uint32 // of the report's own header, which has 32 bits for it; 0: none
+	Quoted    bool   // the report quotes a packet: Header
+	Header    quote.Header
+	Hops      []intwire.Values // the way through the INT domain, oldest first
+	Own       bool             // the last of Hops is the node that reports
+	Postcard  bool             // nobody but that node says anything
+	Partial   bool             // nodes are missing in Hops, or may be
+	Dropped   bool             // by the node that reports (D)
+	Queued    bool             // the packet was in a congested queue there (Q)
+
+	l4      []byte       // of the quote: what is behind the IP header
+	withINT quote.Header // as it is quoted, if carried: with what INT has added and changed
+	carried bool         // the quote has INT in it
+	clock   clock        // by which all times are
+}
+
+// observer makes Observed of messages, in memory that it uses again.
+type observer struct {
+	quoted quote.Parser
+	now    Observed
+}
+
+// each calls fn for each report of a message.
+func (o *observer) each(m *intwire.Message, fn func(*Observed)) {
+	if !m.HasGroup {
+		r := &m.Report
+		var in *intwire.INT
+		if len(m.INT) > 0 {
+			in = &m.INT[0]
+		}
+		o.now = Observed{Profile: m.Profile, LatencyNs: m.LatencyNs, TimeNs: m.TimeNs, Short: true, IngressTS: r.IngressTS, Dropped: r.D, Queued: r.Q, Hops: o.now.Hops[:0]}
+		o.fill(about{r.SwitchID, r.HasSwitch, &r.Values, r.Inner}, in)
+		fn(&o.now)
+		return
+	}
+	for i := range m.Reports {
+		s := &m.Reports[i]
+		var in *intwire.INT
+		if s.Embedded > 0 {
+			in = &m.Embedded[s.Embedded-1]
+		}
+		quote := s.Inner
+		for _, tlv := range s.TLVs {
+			if tlv.Type >= 1 && tlv.Type <= 3 {
+				quote = tlv.Data
+			}
+		}
+		o.now = Observed{Profile: m.Profile, LatencyNs: m.LatencyNs, TimeNs: m.TimeNs, Dropped: s.D, Queued: s.Q, Hops: o.now.Hops[:0]}
+		// An intermediate report is a transit node's: its packet goes on (TR 2.0, "I"). Some set it in postcards.
+		o.now.Partial = s.I && in != nil && in.Header.Type == intwire.TypeMD
+		o.fill(about{m.Group.NodeID, true, &s.Values, quote}, in)
+		fn(&o.now)
+	}
+}
+
+// quoted is the packet's header as the quote has it: what tells the packet from others wherever a node
+// has seen it.
+func (o *Observed) quoted() *quote.Header {
+	if o.carried {
+		return &o.withINT
+	}
+	return &o.Header
+}
+
+// about is what a report of any version says itself.
+type about struct {
+	node    uint32 // that reports
+	hasNode bool
+	values  *intwire.Values
+	quote   []byte
+}
+
+func (o *observer) fill(a about, in *intwire.INT) {
+	now := &o.now
+	l4, quoted := o.quoted.Header(&now.Header, a.quote)
+	now.Quoted, now.l4 = quoted, l4
+	if in != nil {
+		if quoted {
+			now.withINT, now.carried = now.Header, true
+			withoutINT(now.Profile, &now.Header, in)
+		}
+		now.Partial = now.Partial || in.Incomplete
+		now.Short = in.ShortTimes()
+		for i := len(in.Hops) - 1; i >= 0; i-- { // the newest is first in the stack
+			now.Hops = append(now.Hops, in.Hops[i].Values)
+		}
+	}
+	stack := len(now.Hops)
+	if a.hasNode {
+		now.reporter(a)
+	}
+	// Behind an MX header lie the metadata of the node that reports, of no other.
+	now.Postcard = len(now.Hops) == 1 && !now.Partial && (stack == 0 || in.Header.Type == intwire.TypeMX)
+}
+
+// reporter adds the node that reports, if it says more of itself than its id (which some
+// leave 0), or nobody else says anything. A sink may be in the stack already: then it is one hop.
+func (o *Observed) reporter(a about) {
+	values := *a.values
+	values.Set(intwire.NodeID, uint64(a.node))
+	if n := len(o.Hops); n > 0 {
+		last := &o.Hops[n-1]
+		if id, ok := last.Get(intwire.NodeID); ok && uint32(id) == a.node {
+			o.Own = true
+			for f := range intwire.NumFields {
+				if v, ok := values.Get(f); ok && !known(last, f) {
+					last.Set(f, v)
+				}
+			}
+			return
+		}
+		if a.values.Has == 0 && !o.Dropped {
+			return
+		}
+	}
+	o.Own = true
+	o.Hops = append(o.Hops, values)
+}
+
+func known(v *intwire.Values, f intwire.Field) bool {
+	_, ok := v.Get(f)
+	return ok
+}
+
+// withoutINT undoes in the header what INT has added to the packet and changed.
+func withoutINT(profile *intwire.Profile, h *quote.Header, in *intwire.INT) {
+	h.Len -= bytesOf(profile, in)
+	if in.Carrier != intwire.OverUDP && in.Carrier != intwire.OverTCP || isTunnel(h) {
+		return // then the shim is about a header further inside
+	}
+	switch {
+	case in.HasTail && in.Tail.DstPort != 0: // 0.5
+		h.DstPort = in.Tail.DstPort
+	case in.Shim.Form != intwire.Shim20:
+	case in.Shim.NPT == 1: // the port said that there is INT
+		h.DstPort = in.Shim.OrigDstPort
+	case in.Shim.NPT == 2: // the UDP header was added, too
+		h.Len -= udpHeader
+		h.Proto = in.Shim.IPProto
+		h.Ports(in.Payload)
+	}
+}
+
+// isTunnel says whether the packet is one that carries others: not TCP or UDP, or UDP to a port
+// of VXLAN (RFC 7348), VXLAN-GPE or Geneve (RFC 8926).
+func isTunnel(h *quote.Header) bool {
+	switch {
+	case !h.HasPorts:
+		return true
+	case layers.IPProtocol(h.Proto) == layers.IPProtocolUDP:
+		return isTunnelPort(h.DstPort)
+	}
+	return layers.IPProtocol(h.Proto) != layers.IPProtocolTCP
+}
+
+func isTunnelPort(port uint16) bool { return port == 4789 || port == 4790 || port == 6081 }
+
+// bytesOf is how many bytes INT takes in the packet, from the shim on; with the marker
+// before it. Of Geneve, where it is an option, that is not asked.
+func bytesOf(profile *intwire.Profile, in *intwire.INT) int {
+	if in.Shim.Form == intwire.NoShim {
+		return 0
+	}
+	n := 4 * int(in.Shim.Length)
+	if in.Header.Layout == intwire.INT20 && !profile.INT.CountsShim {
+		n += 4
+	}
+	if in.Mark == intwire.ByMarker {
+		n += 8
+	}
+	return n
+}

@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package agent is the living part of a domain: the process that renews the
+// sources' lease, follows the ring into aggregates, and the topology into roles.
+//
+// Nothing depends on it but that. A killed agent harms no packet; what the ring
+// still holds is counted by the next one, which continues from the snapshot that
+// the last one left. There is one agent a domain (agent.lock), found by its pid
+// file and told to end by signals; it serves no socket.
+//
+// An agent has several loops that do not wait for each other, each with a Handle
+// of its own: keep (lease, keys), follow (ring, snapshot), watch (topology), addresses
+// (which nodes own), marks (rules that use the mark) and, which need none, containers
+// (those that start and are wanted in the domain), networks (what Docker calls bridges)
+// and switches (processes that forward packets).
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/vnetradar/radar/pkg/host"
+	"github.com/vnetradar/radar/pkg/vnet/datapath"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
+)
+
+// End says why Run returned.
+type End string
+
+// The ends of Run.
+const (
+	Interrupted End = "interrupted"    // the context ended: Finish, or leave the domain to a later agent
+	HandedOver  End = "handed over"    // another process asked for the domain (HandOver)
+	Vanished    End = "domain is gone" // the domain was detached by another process
+)
+
+// errEnd carries the End out of the loops.
+type errEnd struct{ end End }
+
+func (e errEnd) Error() string { return string(e.end) }
+
+// Agent is the agent of one domain. Its methods are for one goroutine.
+type Agent struct {
+	name    string
+	log     *slog.Logger
+	reader  *Reader
+	handle  *datapath.Handle // for the counters and the end
+	claim   *host.Claim
+	signals chan os.Signal
+	// switches learns in which nodes a process forwards packets.
+	switches *switches
+	troubles *troubles
+}
+
+// Open makes the calling process the agent of an attached domain and opens what
+// it needs; Run does the work. It returns ErrRunning if there is an agent
+// already, domain.ErrNotAttached if there is no domain. The caller closes it.
+func Open(name string, log *slog.Logger) (_ *Agent, err error) {
+	if _, err := domain.Load(name); err != nil {
+		return nil, err
+	}
+	a := &Agent{name: name, log: log, signals: make(chan os.Signal, 1), switches: newSwitches(name, log)}
+	defer func() {
+		if err != nil {
+			a.Close()
+		}
+	}()
+	if a.troubles, err = newTroubles(); err != nil {
+		return nil, err
+	}
+	// Before the pid file names us: from then on the signal may come.
+	signal.Notify(a.signals, HandOver)
+	if a.claim, err = newClaim(name); err != nil {
+		return nil, err
+	}
+	if a.handle, err = openHandle(name); err != nil {
+		return nil, err
+	}
+	if err = a.handle.HoldPins(); err != nil {
+		return nil, err
+	}
+	var note string
+	if a.reader, note, err = OpenReader(name); err != nil {
+		return nil, err
+	}
+	if note != "" {
+		log.Warn(note)
+	}
+	return a, nil
+}
+
+// Close gives the domain free for another agent. It does not detach.
+func (a *Agent) Close() {
+	signal.Stop(a.signals)
+	a.closeMaps()
+	a.troubles.close()
+	if a.claim != nil {
+		a.claim.Release()
+		a.claim = nil
+	}
+}
+
+// closeMaps closes everything of the domain except the claim.
+func (a *Agent) closeMaps() {
+	if a.reader != nil {
+		a.warnIf("close reader", a.reader.Close())
+		a.reader = nil
+	}
+	if a.handle != nil {
+		a.warnIf("close domain", a.handle.Close())
+		a.handle = nil
+	}
+}
+
+func (a *Agent) warnIf(what string, err error) {
+	if err != nil {
+		a.log.Warn(what, "error", err)
+	}
+}
+
+// gcPercent is how much garbage there may be, of what lives. That is flows, seconds and snapshots,
+// for long; at Go's default of 100 as much again would be memory for nothing. With little allowed,
+// collections come when it is reached, also when flows meet no new latencies: with 40 they came
+// every two minutes, as Go does without need, and how high the heap was by then, and the process's
+// memory from then on, depended on how much garbage those minutes made. A collection of a full
+// table takes 30 to 85 ms of CPU. GOGC overrides it.
+const gcPercent = 10
+
+// Run works until ctx ends, another process takes over, or the domain is gone.
+// ready, if not nil, is called once everything runs. When Run returns, the
+// snapshot is written (unless the domain is gone).
+func (a *Agent) Run(ctx context.Context, ready func()) (End, error) {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
+	marks, err := newMarks(a.name, a.log, a.troubles) // before the lease is renewed
+	if err != nil {
+		return "", err
+	}
+	defer marks.close()
+	keeper, err := newKeeper(a.name, a.log, a.troubles)
+	if err != nil {
+		return "", err
+	}
+	defer keeper.close()
+	addresses, err := newAddresses(a.name, a.log, a.troubles) // before watch tells the programs what has changed
+	if err != nil {
+		return "", err
+	}
+	defer addresses.close()
+	watch, err := newWatch(a.name, a.log, a.troubles)
+	if err != nil {
+		return "", err
+	}
+	defer watch.close()
+
+	group, inner := errgroup.WithContext(ctx)
+	group.Go(func() error { return a.await(inner) })
+	group.Go(func() error { return keeper.run(inner) })
+	group.Go(func() error { return watch.run(inner) })
+	group.Go(func() error { return addresses.run(inner) })
+	group.Go(func() error { return marks.run(inner) })
+	group.Go(func() error { return newContainers(a.name, a.log).run(inner) })
+	group.Go(func() error { return newNetworks(a.name, a.log).run(inner) })
+	group.Go(func() error { return a.switches.run(inner) })
+	group.Go(func() error { return a.follow(inner) })
+	if ready != nil {
+		ready()
+	}
+	err = group.Wait()
+	var ended errEnd
+	switch {
+	case errors.As(err, &ended):
+		return ended.end, nil
+	case err != nil && ctx.Err() == nil:
+		return "", err
+	}
+	return Interrupted, nil
+}
+
+// await ends the loops when another process wants the domain.
+func (a *Agent) await(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-a.signals:
+		return errEnd{HandedOver}
+	}
+}
+
+// Intervals of the loops.
+const (
+	sweepEvery = time.Second            // keys whose packet has expired
+	saveEvery  = time.Second            // snapshot, and a look at the domain's description
+	pollMost   = 100 * time.Millisecond // ring, while it moves slowly
+	pollLeast  = time.Millisecond
+)
+
+// follow turns the ring into aggregates until ctx ends.
+func (a *Agent) follow(ctx context.Context) error {
+	var (
+		pace     = pacer{slots: uint64(a.reader.Domain.Options.Slots)}
+		once     = onceLogger{log: a.log, troubles: a.troubles}
+		saved    time.Time
+		interval = time.Duration(0)
+	)
+	for {
+		select {
+		case <-ctx.Done():
+			once.warn("write snapshot", a.save())
+			return nil
+		case <-time.After(interval):
+		}
+		once.warn("follow the ring", a.reader.Collector.Poll())
+		interval = pace.next(a.reader.Maps.Cursor(), time.Now())
+		if time.Since(saved) < saveEvery {
+			continue
+		}
+		saved = time.Now()
+		err := a.reader.Update()
+		if errors.Is(err, domain.ErrNotAttached) {
+			return errEnd{Vanished}
+		}
+		once.warn("read the domain's description", err)
+		once.warn("write snapshot", a.reader.Collector.Save())
+		a.switches.put(a.reader.Decoder.TakeForwarders())
+	}
+}
+
+// save writes the snapshot if the domain is still there: a state directory that
+// was removed must not come back.
+func (a *Agent) save() error {
+	if err := a.reader.Update(); errors.Is(err, domain.ErrNotAttached) {
+		return nil
+	}
+	return a.reader.Collector.Save()
+}
+
+// pacer chooses when to look at the ring again: often enough that a fast ring
+// does not come round unseen, else seldom.
+type pacer struct {
+	slots uint64
+	last  uint64    // cursor at the last look
+	when  time.Time // of the last look
+}
+
+// burst is how fast a ring at rest must be expected to start, in positions a
+// second: the interval is chosen so that it gets a quarter round at most.
+const burst = 2_000_000
+
+// next returns the time until the next look, with the ring at cursor now.
+func (p *pacer) next(cursor uint64, now time.Time) time.Duration {
+	rate := float64(burst)
+	if since := now.Sub(p.when).Seconds(); !p.when.IsZero() && since > 0 {
+		rate = max(rate, float64(cursor-p.last)/since)
+	}
+	p.last, p.when = cursor, now
+	quarter := float64(p.slots) / 4 / rate
+	return min(max(time.Duration(quarter*float64(time.Second)), pollLeast), pollMost)
+}
+
+// onceLogger logs an error when it begins and its end, not every repetition.
+type onceLogger struct {
+	log      *slog.Logger
+	seen     map[string]string // the cause, by what was tried
+	troubles *troubles         // the same for others; nil, if not each error has an end that is told
+}
+
+// causes are the innermost errors. Around them stand names that differ each time, as those of
+// temporary files do.
+func causes(err error) string {
+	if list, ok := err.(interface{ Unwrap() []error }); ok {
+		var all []string
+		for _, err := range list.Unwrap() {
+			all = append(all, causes(err))
+		}
+		return strings.Join(all, ", ")
+	}
+	if inner := errors.Unwrap(err); inner != nil {
+		return causes(inner)
+	}
+	return err.Error()
+}
+
+func (o *onceLogger) warn(what string, err error) {
+	text := ""
+	if err != nil {
+		text = causes(err)
+	}
+	if o.seen[what] == text {
+		return
+	}
+	if o.seen == nil {
+		o.seen = make(map[string]string)
+	}
+	o.seen[what] = text
+	if failed := o.troubles.set(what, err); failed != nil {
+		o.log.Warn("tell others", "error", failed)
+	}
+	if err != nil {
+		o.log.Warn(what, "error", err)
+		return
+	}
+	o.log.Info(what + ": works again")
+}
+
+// openHandle opens a handle for one loop.
+func openHandle(name string) (*datapath.Handle, error) {
+	h, err := datapath.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("open domain: %w", err)
+	}
+	return h, nil
+}

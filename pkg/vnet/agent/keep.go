@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/vnetradar/radar/pkg/vnet/datapath"
+)
+
+// keeper renews the lease and removes keys whose packets have expired.
+type keeper struct {
+	handle *datapath.Handle
+	log    onceLogger
+}
+
+// newKeeper renews the lease at once: an agent that takes over may be late.
+func newKeeper(name string, log *slog.Logger, t *troubles) (*keeper, error) {
+	h, err := openHandle(name)
+	if err != nil {
+		return nil, err
+	}
+	k := &keeper{handle: h, log: onceLogger{log: log, troubles: t}}
+	if err := k.renew(); err != nil {
+		h.Close()
+		return nil, err
+	}
+	return k, nil
+}
+
+func (k *keeper) close() { k.handle.Close() }
+
+// renew gives the sources a new lease. A domain that is being detached gets
+// none: that is no error here, its detaching ends the agent.
+func (k *keeper) renew() error {
+	if err := k.handle.Renew(); err != nil && !errors.Is(err, datapath.ErrDetaching) {
+		return err
+	}
+	return nil
+}
+
+func (k *keeper) run(ctx context.Context) error {
+	sweep := time.NewTicker(sweepEvery)
+	defer sweep.Stop()
+	var lease <-chan time.Time // nil, if the lease never ends
+	if every := k.handle.RenewEvery(); every > 0 {
+		ticker := time.NewTicker(every)
+		defer ticker.Stop()
+		lease = ticker.C
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-lease:
+			k.log.warn("renew the lease", k.renew())
+		case <-sweep.C:
+			_, err := k.handle.SweepKeys()
+			k.log.warn("sweep keys", err)
+		}
+	}
+}

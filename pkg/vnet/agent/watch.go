@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/vnetradar/radar/pkg/vnet/datapath"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
+	"github.com/vnetradar/radar/pkg/vnet/topo"
+)
+
+// How long the topology must be quiet before it is worked out again.
+const quietTime = 200 * time.Millisecond
+
+// How often to look for namespaces that are gone but for what the agent holds in them.
+const goneEvery = 100 * time.Millisecond
+
+// watch follows the topology: interfaces and addresses that come and go, nodes
+// that others add to the domain.
+type watch struct {
+	name    string
+	handle  *datapath.Handle
+	watcher *topo.Watcher
+	watched []topo.NodeSpec
+	known   int  // nodes in the description when they were set
+	again   bool // what was seen last may be out of date: look once more
+	log     *slog.Logger
+	once    onceLogger
+}
+
+func newWatch(name string, log *slog.Logger, t *troubles) (*watch, error) {
+	h, err := openHandle(name)
+	if err != nil {
+		return nil, err
+	}
+	watcher, err := topo.NewWatcher(quietTime)
+	if err != nil {
+		h.Close()
+		return nil, err
+	}
+	w := &watch{name: name, handle: h, watcher: watcher, log: log, once: onceLogger{log: log, troubles: t}}
+	if err := w.watchNodes(); err != nil {
+		w.close()
+		return nil, err
+	}
+	// Something may have changed while no agent lived.
+	w.refresh(context.Background())
+	return w, nil
+}
+
+func (w *watch) close() {
+	w.watcher.Close()
+	w.handle.Close()
+}
+
+// watchNodes tells the watcher which namespaces to watch, if they are others than
+// before: the nodes', closing ones among them, and those where links end.
+func (w *watch) watchNodes() error {
+	nodes := len(w.handle.Domain.Nodes) // grows with every node, also with one that comes back
+	specs := append(topo.SpecsOf(w.handle.Domain.Nodes), w.handle.Near()...)
+	follow, err := w.watcher.FollowRoutes(hasTunnels(w.handle.Domain))
+	if err != nil {
+		return err
+	}
+	w.again = w.again || follow // routes may have changed before that
+	if nodes == w.known && slices.Equal(specs, w.watched) {
+		return nil
+	}
+	if err := w.watcher.Set(specs); err != nil {
+		return err
+	}
+	// What happened there before it was watched, nobody has told.
+	w.watched, w.known, w.again = specs, nodes, true
+	return nil
+}
+
+// hasTunnels says whether roles depend on routes.
+func hasTunnels(d *domain.Domain) bool {
+	return slices.ContainsFunc(d.Ports, func(p domain.Port) bool { return p.Tunnel && !p.Removed && !topo.IsFallback(p.Name) })
+}
+
+// empty says whether no node is left that the user attached.
+func (w *watch) empty() bool {
+	return len(w.handle.Domain.Chosen()) == 0
+}
+
+func (w *watch) run(ctx context.Context) error {
+	changed := time.NewTicker(saveEvery)
+	defer changed.Stop()
+	gone := time.NewTicker(goneEvery)
+	defer gone.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-w.watcher.C():
+			w.refresh(ctx)
+		case <-gone.C:
+			w.handle.ReleaseGone()
+			if !w.again && w.handle.Changed() {
+				w.refresh(ctx)
+			}
+		case <-changed.C:
+			// Nodes that another process added are to be watched as well. The
+			// loop that follows the ring notices a domain that is gone.
+			if err := w.handle.Reload(); err != nil {
+				continue
+			}
+			w.once.warn("watch nodes", w.watchNodes())
+			w.once.warn("follow memberships of groups", w.handle.SyncGroups())
+			for _, text := range w.handle.FollowRedirects() {
+				w.log.Warn(text)
+			}
+			if w.again {
+				w.refresh(ctx)
+			}
+		}
+	}
+}
+
+// refresh works roles out again and logs what came of it.
+func (w *watch) refresh(ctx context.Context) {
+	changes, err := w.handle.Refresh(ctx)
+	w.again = err != nil
+	switch {
+	case ctx.Err() != nil, errors.Is(err, domain.ErrNotAttached), errors.Is(err, datapath.ErrDetaching):
+		return
+	case err != nil:
+		w.once.warn("follow the topology", err)
+		return
+	}
+	w.once.warn("follow the topology", nil)
+	w.once.warn("watch nodes", w.watchNodes())
+	if changes.Empty() {
+		return
+	}
+	for _, text := range changes.Warnings {
+		w.log.Warn(text)
+	}
+	var attrs []any
+	for _, c := range []struct {
+		key   string
+		names []string
+	}{{"added", changes.Added}, {"removed", changes.Removed}, {"nodes_gone", changes.NodesGone}, {"roles", changes.Roles}, {"queues", changes.Queues}} {
+		if len(c.names) > 0 {
+			attrs = append(attrs, c.key, c.names)
+		}
+	}
+	w.log.Info("topology changed", attrs...)
+	if len(changes.NodesGone) > 0 && w.empty() && !w.handle.Domain.WatchContainers {
+		w.log.Warn("no node is left: end the domain with «detach»")
+	}
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backpack_test
+
+import (
+	"testing"
+
+	"github.com/vnetradar/radar/pkg/packet"
+	"github.com/vnetradar/radar/pkg/vnet/backpack"
+	rt "github.com/vnetradar/radar/pkg/vnet/backpack/ringtest"
+)
+
+// TestFindQuoted: a number is believed only of the packet that was under way then, with that flow, length
+// and content.
+func TestFindQuoted(t *testing.T) {
+	const offTags = 20 // in a slot
+	b := newFindBench(t, udp)
+	b.t0 -= second // when the last packet was sent
+	b.Put(b.pos, offTags, 'r', 'a', 'd', 'a')
+	b.Put(b.pos, offTags+4, 'r', ' ', '-', ' ')
+	b.Translate(b.pos, rt.First, r1e1, [4]byte{192, 0, 2, 1}, udp.Dst, 61000, 53, b.t0+1500)
+	b.See(b.pos, rt.Egress, rt.First, r1e1, b.t0+2000)
+	dec := backpack.NewDecoder(testDomain(64), names{})
+	good := backpack.Quoted{
+		Index: b.pos & 63, Proto: 17, Len: 106, At: b.t0 + 5000, L4: append(make([]byte, 8), "radar - more"...),
+		Tuple: packet.Tuple{Src: packet.AddrFrom4(udp.Src), Dst: packet.AddrFrom4(udp.Dst), SrcPort: 4000, DstPort: 53},
+	}
+	for name, c := range map[string]struct {
+		change func(*backpack.Quoted)
+		want   backpack.Mismatch
+	}{
+		"true":               {func(*backpack.Quoted) {}, backpack.Matches},
+		"behind NAT":         {func(q *backpack.Quoted) { q.Src, q.SrcPort = packet.AddrFrom4([4]byte{192, 0, 2, 1}), 61000 }, backpack.Matches},
+		"half behind NAT":    {func(q *backpack.Quoted) { q.SrcPort = 61000 }, backpack.Foreign},
+		"before it was sent": {func(q *backpack.Quoted) { q.At = b.t0 - 1 }, backpack.Stale},
+		"long after":         {func(q *backpack.Quoted) { q.At = b.t0 + 12*second }, backpack.Stale},
+		"unused slot":        {func(q *backpack.Quoted) { q.Index++ }, backpack.Stale},
+		"no slot":            {func(q *backpack.Quoted) { q.Index = 64 }, backpack.Foreign},
+		"another protocol":   {func(q *backpack.Quoted) { q.Proto = 6 }, backpack.Foreign},
+		"another length":     {func(q *backpack.Quoted) { q.Len = 107 }, backpack.Foreign},
+		"another port":       {func(q *backpack.Quoted) { q.DstPort = 54 }, backpack.Foreign},
+		"other content":      {func(q *backpack.Quoted) { q.L4 = append(make([]byte, 8), "radar - more"[1:]...) }, backpack.Foreign},
+		"cut":                {func(q *backpack.Quoted) { q.L4 = q.L4[:15] }, backpack.Unproven},
+	} {
+		q := good
+		c.change(&q)
+		pos, why := backpack.FindQuoted(b, dec, &q, b.t0+6000)
+		if why != c.want || why == backpack.Matches && pos != b.pos || why != backpack.Matches && pos != 0 {
+			t.Errorf("%s: position %d, %d; want %d", name, pos, why, c.want)
+		}
+	}
+	at := backpack.Position{Epoch: testEpoch, Pos: b.pos}
+	if _, _, err := backpack.FindAt(b, dec, at, b.t0+6000); err != nil {
+		t.Error(err)
+	}
+	at.Epoch++
+	if _, _, err := backpack.FindAt(b, dec, at, b.t0+6000); err == nil {
+		t.Error("found under another attach's epoch")
+	}
+}

@@ -1,0 +1,544 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backpack_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vnetradar/radar/pkg/host/clock"
+	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/vnet/backpack"
+	rt "github.com/vnetradar/radar/pkg/vnet/backpack/ringtest"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
+)
+
+// Ports of the test's domain: h1 - r1 - r2 - h2, and br, a node with a bridge.
+const (
+	h1e0 = iota
+	r1e0
+	r1e1
+	r2e0
+	r2e1
+	h2e0
+	brE0
+	brE1
+	brBr0
+	stranger
+)
+
+// Ports of host, a closing node.
+const (
+	hostBr0 = 20 + iota
+	hostV1
+	hostV2
+)
+
+const testEpoch = 0x0badcafe
+
+func testDomain(slots uint32) *domain.Domain {
+	return &domain.Domain{
+		Epoch:   testEpoch,
+		Options: domain.Options{Slots: slots, Timeout: 10 * time.Second},
+		Nodes: []domain.Node{
+			{ID: 1, Name: "h1"}, {ID: 2, Name: "r1"}, {ID: 3, Name: "r2"}, {ID: 4, Name: "h2"}, {ID: 7, Name: "br"},
+			{ID: 8, Name: "host", Auto: true},
+		},
+		Ports: []domain.Port{
+			{ID: h1e0, Node: 1, Name: "eth0", Peer: r1e0},
+			{ID: r1e0, Node: 2, Name: "eth0", Peer: h1e0}, {ID: r1e1, Node: 2, Name: "eth1", Peer: r2e0},
+			{ID: r2e0, Node: 3, Name: "eth0", Peer: r1e1}, {ID: r2e1, Node: 3, Name: "eth1", Peer: h2e0},
+			{ID: h2e0, Node: 4, Name: "eth0", Peer: r2e1},
+			{ID: brE0, Node: 7, Name: "eth0", Peer: -1}, {ID: brE1, Node: 7, Name: "eth1", Peer: -1},
+			{ID: brBr0, Node: 7, Name: "br0", Peer: -1},
+			{ID: hostBr0, Node: 8, Name: "br0", Peer: -1, Place: domain.Bridge},
+			{ID: hostV1, Node: 8, Name: "v1", Peer: -1, Place: domain.BridgePort},
+			{ID: hostV2, Node: 8, Name: "v2", Peer: -1, Place: domain.BridgePort},
+		},
+	}
+}
+
+// names is a kernel with a few functions and reasons.
+type names struct{}
+
+func (names) Function(addr uint64) string {
+	return map[uint64]string{
+		0xffffffff81000010: "__dev_queue_xmit",
+		0xffffffff81000020: "ip_forward",
+		0xffffffff81000030: "veth_xmit",
+		0xffffffff81000040: "tbf_enqueue",
+	}[addr]
+}
+
+func (names) Reason(code uint32) string {
+	return map[uint32]string{2: "NOT_SPECIFIED", 12: "NETFILTER_DROP", 64: "QDISC_DROP"}[code]
+}
+
+const (
+	fnQueue = 0xffffffff81000010
+	fnIP    = 0xffffffff81000020
+	fnVeth  = 0xffffffff81000030
+	fnTbf   = 0xffffffff81000040
+)
+
+const second = uint64(1e9)
+
+// bench is a ring with one packet in it, and the clock.
+type bench struct {
+	*rt.Image
+	t   *testing.T
+	pos uint64
+	t0  uint64
+	now uint64
+	dom *domain.Domain // nil: testDomain
+}
+
+var udp = rt.Packet{
+	Proto: 17, Src: [4]byte{10, 0, 1, 1}, Dst: [4]byte{10, 0, 4, 2}, Sport: 4000, Dport: 53,
+	ID: 0xfffe, TTL: 64, TOS: 0xb9, Frag: 0x4000, Len: 106,
+}
+
+// newBench makes a ring of 64 slots and puts p at a position beyond its first round.
+func newBench(t *testing.T, slotBytes int, p rt.Packet) *bench {
+	t.Helper()
+	b := &bench{Image: rt.New(64, slotBytes, 1, 16), t: t, pos: 3*64 + 5, t0: 100 * second}
+	b.Write(b.pos, p, b.t0)
+	b.now = b.t0 + second
+	return b
+}
+
+// all returns the records that a scan of the ring gives.
+func (b *bench) all() []record.Record {
+	b.t.Helper()
+	dom := b.dom
+	if dom == nil {
+		dom = testDomain(64)
+	}
+	dec := backpack.NewDecoder(dom, names{})
+	recs, _, err := backpack.Scan(b, dec, backpack.ScanOptions{Now: func() uint64 { return b.now }})
+	if err != nil {
+		b.t.Fatalf("Scan: %v", err)
+	}
+	return recs
+}
+
+// one returns the only record.
+func (b *bench) one() record.Record {
+	b.t.Helper()
+	recs := b.all()
+	if len(recs) != 1 {
+		b.t.Fatalf("scan gives %d records, want 1: %+v", len(recs), recs)
+	}
+	return recs[0]
+}
+
+// route logs the way h1 - r1 - r2 - h2, up to n sightings.
+func (b *bench) route(n int, extra byte) {
+	steps := []struct {
+		kind byte
+		port uint16
+		at   uint64
+	}{
+		{rt.Egress, h1e0, 0}, {rt.Ingress, r1e0, 1000}, {rt.Egress, r1e1, 1800},
+		{rt.Ingress, r2e0, 5000}, {rt.Egress, r2e1, 5600}, {rt.Deliver, h2e0, 6100},
+	}
+	for i, s := range steps[:n] {
+		flags := byte(rt.First) | extra
+		if i == 0 {
+			flags |= rt.Source
+		}
+		b.See(b.pos, s.kind, flags, s.port, b.t0+s.at)
+	}
+}
+
+// The JSON form is a contract: this is one packet in full.
+func TestRecordJSON(t *testing.T) {
+	b := newBench(t, 256, udp)
+	b.route(6, 0)
+	r := b.one()
+	if got := time.Unix(0, r.TNs).UTC().Format("2006-01-02T15:04:05.000000000Z"); r.Time != got {
+		t.Errorf("time %s does not agree with t_ns %d (%s)", r.Time, r.TNs, got)
+	}
+	before, age, after := time.Now(), time.Duration(clock.Monotonic()-b.t0), time.Now()
+	if now := time.Unix(0, r.TNs).Add(age); now.Before(before.Add(-time.Second)) || now.After(after.Add(time.Second)) {
+		t.Errorf("a packet of CLOCK_MONOTONIC %d, %v ago, has the time %v", b.t0, age, time.Unix(0, r.TNs))
+	}
+	r.TNs, r.Time = 1, "then"
+	got, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"v":1,"id":"0badcafe-c5","guid":"0x5","source":"ebpf","state":"delivered","time":"then","t_ns":1,` +
+		`"ip_version":4,"src":"10.0.1.1","dst":"10.0.4.2","proto":"udp","sport":4000,"dport":53,"len":106,"segs":1,` +
+		`"ttl":64,"dscp":46,"ecn":1,"ip_id":65534,"latency_ns":6100,"hops":[` +
+		`{"node":"h1","node_id":1,"port":"eth0","role":"source","at_ns":0},` +
+		`{"node":"r1","node_id":2,"in_port":"eth0","port":"eth1","role":"transit","at_ns":1800,"node_ns":800,"link_ns":1000,"latency_ns":1800},` +
+		`{"node":"r2","node_id":3,"in_port":"eth0","port":"eth1","role":"transit","at_ns":5600,"node_ns":600,"link_ns":3200,"latency_ns":3800},` +
+		`{"node":"h2","node_id":4,"in_port":"eth0","role":"sink","at_ns":6100,"link_ns":500,"latency_ns":500}]}`
+	if diff := cmp.Diff(want, string(got)); diff != "" {
+		t.Errorf("record (-want +got):\n%s\n%s", diff, got)
+	}
+}
+
+// The wait in a queue stands between the time in the node and that on the link. What the
+// device did not take leaves the queue twice; a copy that leaves it later says nothing.
+func TestQueue(t *testing.T) {
+	b := newBench(t, 256, udp)
+	for i, s := range []struct {
+		kind byte
+		port uint16
+		at   uint64
+	}{
+		{rt.Egress, h1e0, 0}, {rt.Ingress, r1e0, 1000}, {rt.Egress, r1e1, 1800}, {rt.Dequeue, r1e1, 2500}, {rt.Dequeue, r1e1, 4000},
+		{rt.Ingress, r2e0, 5000}, {rt.Dequeue, r1e1, 5200}, {rt.Egress, r2e1, 5600}, {rt.Dequeue, r2e1, 5900}, {rt.Deliver, h2e0, 6100},
+	} {
+		flags := byte(rt.First)
+		if i == 0 {
+			flags |= rt.Source
+		}
+		b.See(b.pos, s.kind, flags, s.port, b.t0+s.at)
+	}
+	r := b.one()
+	var got []record.Hop
+	for _, h := range r.Hops {
+		got = append(got, record.Hop{Node: h.Node, AtNs: h.AtNs, NodeNs: h.NodeNs, QueueNs: h.QueueNs, LinkNs: h.LinkNs, LatencyNs: h.LatencyNs})
+	}
+	ns := func(n int64) *int64 { return &n }
+	want := []record.Hop{
+		{Node: "h1", AtNs: ns(0)},
+		{Node: "r1", AtNs: ns(1800), NodeNs: ns(800), QueueNs: ns(2200), LinkNs: ns(1000), LatencyNs: ns(1800)},
+		{Node: "r2", AtNs: ns(5600), NodeNs: ns(600), QueueNs: ns(300), LinkNs: ns(1000), LatencyNs: ns(3800)},
+		{Node: "h2", AtNs: ns(6100), LinkNs: ns(200), LatencyNs: ns(500)},
+	}
+	if diff := cmp.Diff(want, got); diff != "" || r.State != record.Delivered || *r.LatencyNs != 6100 {
+		t.Errorf("%s after %v, hops (-want +got):\n%s", r.State, *r.LatencyNs, diff)
+	}
+}
+
+// Where a packet was dropped that has left the queue, the queue dropped nothing.
+func TestDropBehindQueue(t *testing.T) {
+	for _, queued := range []bool{true, false} {
+		b := newBench(t, 256, udp)
+		b.route(3, 0)
+		want := record.AtQueue
+		if !queued {
+			b.See(b.pos, rt.Dequeue, rt.First, r1e1, b.t0+2000)
+			want = record.AtEgress
+		}
+		b.Drop(b.pos, rt.First, r1e1, 2, fnQueue, "tbf", false, b.t0+2500)
+		r := b.one()
+		if r.State != record.Lost || r.Loss.Node != "r1" || r.Loss.Port != "eth1" || r.Loss.At != want {
+			t.Errorf("queued %v: %s, %+v; want a loss at %s", queued, r.State, r.Loss, want)
+		}
+		if h := r.Hops[len(r.Hops)-1]; (h.QueueNs == nil) != queued {
+			t.Errorf("queued %v: queue_ns %v", queued, h.QueueNs)
+		}
+	}
+}
+
+// way is a record's hops in one line: node(in,out)role, and the times that are known.
+func way(r record.Record) string {
+	var parts []string
+	for _, h := range r.Hops {
+		parts = append(parts, h.Node+"("+h.InPort+","+h.Port+")"+string(h.Role))
+	}
+	return strings.Join(parts, " ")
+}
+
+func TestState(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		log   func(b *bench)
+		after uint64 // how long after the begin it is read
+		state record.State
+		way   string
+		ns    int64 // latency, -1: not known
+	}{
+		{"sent", func(b *bench) { b.route(1, 0) }, second,
+			record.InFlight, "h1(,eth0)source", -1},
+		{"on its way", func(b *bench) { b.route(4, 0) }, second,
+			record.InFlight, "h1(,eth0)source r1(eth0,eth1)transit r2(eth0,)transit", 5000},
+		{"vanished", func(b *bench) { b.route(5, 0) }, 10*second + 1,
+			record.Expired, "h1(,eth0)source r1(eth0,eth1)transit r2(eth0,eth1)transit", 5600},
+		{"not yet", func(b *bench) { b.route(5, 0) }, 10 * second,
+			record.InFlight, "h1(,eth0)source r1(eth0,eth1)transit r2(eth0,eth1)transit", 5600},
+		{"delivered for ever", func(b *bench) { b.route(6, 0) }, 1000 * second,
+			record.Delivered, "h1(,eth0)source r1(eth0,eth1)transit r2(eth0,eth1)transit h2(eth0,)sink", 6100},
+		{"left", func(b *bench) {
+			b.See(b.pos, rt.Ingress, rt.First|rt.Source, r1e0, b.t0)
+			b.See(b.pos, rt.Left, rt.First, r1e1, b.t0+700)
+		}, second, record.Left, "r1(eth0,eth1)source", 700},
+		{"left where it began", func(b *bench) {
+			b.See(b.pos, rt.Left, rt.First|rt.Source, h1e0, b.t0)
+		}, second, record.Left, "h1(,eth0)source", -1},
+		{"masqueraded reply goes on", func(b *bench) {
+			b.route(1, 0)
+			b.See(b.pos, rt.Deliver, rt.First, r1e0, b.t0+1000)
+			b.See(b.pos, rt.Egress, rt.First, r1e1, b.t0+1800)
+			b.See(b.pos, rt.Deliver, rt.First, r2e0, b.t0+2500)
+		}, second, record.Delivered, "h1(,eth0)source r1(eth0,eth1)transit r2(eth0,)sink", 2500},
+		{"loss withdrawn", func(b *bench) {
+			b.route(3, 0)
+			b.Drop(b.pos, rt.First, r1e1, 64, fnQueue, "tbf", false, b.t0+2000)
+			b.See(b.pos, rt.Deliver, rt.First, r2e0, b.t0+9000)
+		}, second, record.Delivered, "h1(,eth0)source r1(eth0,eth1)transit r2(eth0,)sink", 9000},
+		{"two ports of one node see it come in, two go out", func(b *bench) {
+			b.See(b.pos, rt.Ingress, rt.First|rt.Source, brE0, b.t0)
+			b.See(b.pos, rt.Ingress, rt.First, brBr0, b.t0+10)
+			b.See(b.pos, rt.Egress, rt.First, brBr0, b.t0+30)
+			b.See(b.pos, rt.Left, rt.First, brE1, b.t0+40)
+		}, second, record.Left, "br(eth0,eth1)source", 40},
+		{"routing loop", func(b *bench) {
+			b.route(3, 0)
+			b.See(b.pos, rt.Ingress, rt.First, r2e0, b.t0+3000)
+			b.See(b.pos, rt.Egress, rt.First, r2e0, b.t0+3100)
+			b.See(b.pos, rt.Ingress, rt.First, r1e1, b.t0+4000)
+		}, second, record.InFlight,
+			"h1(,eth0)source r1(eth0,eth1)transit r2(eth0,eth0)transit r1(eth1,)transit", 4000},
+		{"a port that the description lacks", func(b *bench) {
+			b.route(1, 0)
+			b.See(b.pos, rt.Deliver, rt.First, stranger, b.t0+1000)
+		}, second, record.Delivered, "h1(,eth0)source ?(#9,)sink", 1000},
+		{"two such ports: nobody knows whether of one node", func(b *bench) {
+			b.See(b.pos, rt.Ingress, rt.First|rt.Source, stranger, b.t0)
+			b.See(b.pos, rt.Egress, rt.First, stranger+1, b.t0+1000)
+		}, second, record.InFlight, "?(#9,)source ?(,#10)transit", 1000},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b := newBench(t, 256, udp)
+			tc.log(b)
+			b.now = b.t0 + tc.after
+			r := b.one()
+			if r.State != tc.state {
+				t.Errorf("state %s, want %s", r.State, tc.state)
+			}
+			if got := way(r); got != tc.way {
+				t.Errorf("way %s\nwant %s", got, tc.way)
+			}
+			if got := r.LatencyNs; (got == nil) != (tc.ns < 0) || got != nil && *got != tc.ns {
+				t.Errorf("latency %v, want %d", got, tc.ns)
+			}
+			if r.Loss != nil && !r.Loss.Inferred() || r.LocalDrop != nil || r.Truncated {
+				t.Errorf("loss %+v, local drop %+v, truncated %v: want none", r.Loss, r.LocalDrop, r.Truncated)
+			}
+		})
+	}
+}
+
+func TestLossPlace(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		seen   int // sightings before
+		port   uint16
+		reason uint16
+		fn     uint64
+		qdisc  string
+		want   record.Loss
+	}{
+		{"in the node, device gone", 2, rt.NoPort, 12, fnIP, "",
+			record.Loss{Node: "r1", At: record.AtNode, Reason: "NETFILTER_DROP", Function: "ip_forward"}},
+		{"in the node, its device", 2, r1e0, 12, fnIP, "noqueue",
+			record.Loss{Node: "r1", Port: "eth0", At: record.AtNode, Reason: "NETFILTER_DROP", Function: "ip_forward"}},
+		{"queue by reason", 3, r1e1, 64, fnIP, "tbf",
+			record.Loss{Node: "r1", Port: "eth1", At: record.AtQueue, Reason: "QDISC_DROP", Qdisc: "tbf", Function: "ip_forward"}},
+		{"queue by function, no reason", 3, r1e1, 0, fnQueue, "pfifo_fast",
+			record.Loss{Node: "r1", Port: "eth1", At: record.AtQueue, Qdisc: "pfifo_fast", Function: "__dev_queue_xmit"}},
+		{"queue by the qdisc's function", 3, r1e1, 2, fnTbf, "htb",
+			record.Loss{Node: "r1", Port: "eth1", At: record.AtQueue, Reason: "NOT_SPECIFIED", Qdisc: "htb", Function: "tbf_enqueue"}},
+		{"queue, device not known", 5, rt.NoPort, 64, fnQueue, "",
+			record.Loss{Node: "r2", Port: "eth1", At: record.AtQueue, Reason: "QDISC_DROP", Function: "__dev_queue_xmit"}},
+		{"no queue there", 3, r1e1, 2, fnQueue, "noqueue",
+			record.Loss{Node: "r1", Port: "eth1", At: record.AtEgress, Reason: "NOT_SPECIFIED", Function: "__dev_queue_xmit"}},
+		{"egress", 3, r1e1, 2, fnVeth, "tbf",
+			record.Loss{Node: "r1", Port: "eth1", At: record.AtEgress, Reason: "NOT_SPECIFIED", Function: "veth_xmit"}},
+		{"the peer's ingress", 3, r2e0, 2, fnVeth, "",
+			record.Loss{Node: "r2", Port: "eth0", At: record.AtIngress, Reason: "NOT_SPECIFIED", Function: "veth_xmit"}},
+		{"went out unseen", 4, h2e0, 2, fnVeth, "",
+			record.Loss{Node: "h2", Port: "eth0", At: record.AtIngress, Reason: "NOT_SPECIFIED", Function: "veth_xmit"}},
+		{"reason and function without names", 2, rt.NoPort, 999, 0xffffffff81999999, "",
+			record.Loss{Node: "r1", At: record.AtNode, Reason: "999"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b := newBench(t, 256, udp)
+			b.route(tc.seen, 0)
+			b.Drop(b.pos, rt.First, tc.port, tc.reason, tc.fn, tc.qdisc, false, b.t0+7000)
+			r := b.one()
+			if r.State != record.Lost || r.Loss == nil {
+				t.Fatalf("state %s, loss %v: want lost", r.State, r.Loss)
+			}
+			at := int64(7000)
+			tc.want.AtNs, tc.want.Skbs = &at, 1
+			if diff := cmp.Diff(&tc.want, r.Loss); diff != "" {
+				t.Errorf("loss (-want +got):\n%s", diff)
+			}
+			if last := r.Hops[len(r.Hops)-1]; last.Role == record.Sink {
+				t.Errorf("last hop of a lost packet is a sink")
+			}
+		})
+	}
+}
+
+// TestMissing: where an expired packet was not seen again is inferred, and says so.
+func TestMissing(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		steps int
+		want  record.Loss
+	}{
+		{"inside a node", 4, record.Loss{Node: "r2", Port: "eth0", At: record.AtNode, Reason: record.NotSeen, Skbs: 1}},
+		{"behind a port", 5, record.Loss{Node: "r2", Port: "eth1", At: record.AtLink, Reason: record.NotSeen, Skbs: 1}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b := newBench(t, 256, udp)
+			b.route(tc.steps, rt.First)
+			b.now = b.t0 + 11*second
+			r := b.one()
+			if r.State != record.Expired || r.Loss == nil || *r.Loss != tc.want || !r.Loss.Inferred() {
+				t.Errorf("%s, loss %+v, want expired, %+v", r.State, r.Loss, tc.want)
+			}
+		})
+	}
+}
+
+func TestLossBehindBridge(t *testing.T) {
+	b := newBench(t, 128, udp)
+	b.See(b.pos, rt.Egress, rt.First|rt.Source, brBr0, b.t0)
+	b.Drop(b.pos, rt.First, brE1, 64, fnQueue, "tbf", false, b.t0+10)
+	if l := b.one().Loss; l == nil || l.At != record.AtQueue || l.Port != "eth1" || l.Node != "br" {
+		t.Errorf("loss %+v, want the queue of br's eth1", l)
+	}
+}
+
+// A copy that a bridge frees, elsewhere than where the packet was delivered, is no drop by the
+// receiver.
+func TestDeliveredThenDropped(t *testing.T) {
+	for port, local := range map[uint16]bool{h2e0: true, rt.NoPort: true, r1e1: false, brE1: false} {
+		b := newBench(t, 256, udp)
+		b.route(6, 0)
+		b.Drop(b.pos, rt.First, port, 2, fnIP, "", false, b.t0+7000)
+		if r := b.one(); r.State != record.Delivered || (r.LocalDrop != nil) != local || r.Loss != nil {
+			t.Errorf("freed at port %d: %s, local drop %+v, loss %+v: want delivered, a local drop: %v", port, r.State, r.LocalDrop, r.Loss, local)
+		}
+	}
+}
+
+func TestLeftThenDropped(t *testing.T) {
+	for _, tc := range []struct {
+		port  uint16
+		state record.State
+	}{{r1e1, record.Lost}, {rt.NoPort, record.Left}, {h2e0, record.Left}} {
+		b := newBench(t, 128, udp)
+		b.See(b.pos, rt.Left, rt.First|rt.Source, r1e1, b.t0)
+		b.Drop(b.pos, rt.First, tc.port, 64, fnQueue, "tbf", false, b.t0+10)
+		if r := b.one(); r.State != tc.state || (r.Loss != nil) != (tc.state == record.Lost) || r.LocalDrop != nil {
+			t.Errorf("left at r1/eth1, dropped at port %d: %s %+v, want %s", tc.port, r.State, r.Loss, tc.state)
+		}
+	}
+}
+
+func TestLocalDrop(t *testing.T) {
+	b := newBench(t, 256, udp)
+	b.route(6, 0)
+	b.Drop(b.pos, rt.First, rt.NoPort, 12, fnIP, "", false, b.t0+6500)
+	r := b.one()
+	if r.State != record.Delivered || r.Loss != nil {
+		t.Fatalf("%s, loss %+v: want delivered", r.State, r.Loss)
+	}
+	at := int64(6500)
+	want := &record.Loss{Node: "h2", At: record.AtNode, Reason: "NETFILTER_DROP", Function: "ip_forward", AtNs: &at, Skbs: 1}
+	if diff := cmp.Diff(want, r.LocalDrop); diff != "" {
+		t.Errorf("local drop (-want +got):\n%s", diff)
+	}
+	if *r.LatencyNs != 6100 {
+		t.Errorf("latency %d, want 6100: the drop is no stamp", *r.LatencyNs)
+	}
+}
+
+// TestAddressChangeAtEnd: a node can change addresses of what ends there, delivered to
+// itself or lost.
+func TestAddressChangeAtEnd(t *testing.T) {
+	port := func(n int) *int { return &n }
+	node := [4]byte{10, 0, 1, 2}
+	for _, c := range []struct {
+		name string
+		end  func(b *bench)
+		want record.State
+	}{
+		{"redirected", func(b *bench) {
+			b.Translate(b.pos, rt.First, r1e0, udp.Src, node, 4000, 5353, b.t0+1100)
+			b.See(b.pos, rt.Deliver, rt.First, r1e0, b.t0+1200)
+		}, record.Delivered},
+		{"another port of its own", func(b *bench) {
+			b.See(b.pos, rt.Deliver, rt.First, r1e0, b.t0+1100)
+			b.Translate(b.pos, rt.First, r1e0, udp.Src, node, 4000, 5353, b.t0+1200)
+		}, record.Delivered},
+		{"lost", func(b *bench) {
+			b.Translate(b.pos, rt.First, r1e0, udp.Src, node, 4000, 5353, b.t0+1100)
+			b.Drop(b.pos, rt.First, r1e0, 2, 0xffff0000, "", true, b.t0+1200)
+		}, record.Lost},
+		{"lost on the way back", func(b *bench) {
+			b.See(b.pos, rt.Deliver, rt.First, r1e0, b.t0+1050)
+			b.See(b.pos, rt.Ingress, 0, r1e0, b.t0+1100)
+			b.Translate(b.pos, rt.First, r1e0, udp.Src, node, 4000, 5353, b.t0+1100)
+			b.Drop(b.pos, rt.First, r1e0, 2, 0xffff0000, "", true, b.t0+1200)
+		}, record.Lost},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBench(t, 256, udp)
+			b.See(b.pos, rt.Ingress, rt.First, r1e0, b.t0+1000)
+			c.end(b)
+			r := b.one()
+			if r.State != c.want || len(r.Hops) != 1 || r.LocalDrop != nil {
+				t.Fatalf("%s, hops %+v", r.State, r.Hops)
+			}
+			h := r.Hops[0]
+			if diff := cmp.Diff(record.Hop{Dst: "10.0.1.2", Dport: port(5353)}, record.Hop{Src: h.Src, Dst: h.Dst, Sport: h.Sport, Dport: h.Dport}); diff != "" {
+				t.Errorf("changes (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAddressChange(t *testing.T) {
+	b := newBench(t, 256, udp)
+	b.route(2, 0)
+	nat, server := [4]byte{192, 0, 2, 1}, [4]byte{192, 0, 2, 9}
+	b.Translate(b.pos, rt.First, r1e1, nat, udp.Dst, 61000, udp.Dport, b.t0+1700)
+	b.See(b.pos, rt.Egress, rt.First, r1e1, b.t0+1800)
+	b.See(b.pos, rt.Ingress, rt.First, brE0, b.t0+2000)
+	b.See(b.pos, rt.Egress, rt.First, brE1, b.t0+2100)
+	b.See(b.pos, rt.Ingress, rt.First, r2e0, b.t0+3000)
+	b.Translate(b.pos, rt.First, r2e1, nat, server, 61000, 5353, b.t0+3500)
+	b.See(b.pos, rt.Egress, rt.First, r2e1, b.t0+3600)
+	b.See(b.pos, rt.Ingress, rt.First, h2e0, b.t0+4000)
+	// The next change is logged, its egress not yet.
+	b.Translate(b.pos, rt.First, h2e0, server, nat, 1, 2, b.t0+4100)
+	r := b.one()
+	if r.Src != "10.0.1.1" || *r.Sport != 4000 || r.State != record.InFlight {
+		t.Errorf("%s, sent by %s:%d, want what the source saw", r.State, r.Src, *r.Sport)
+	}
+	port := func(n int) *int { return &n }
+	for i, want := range []record.Hop{
+		{}, {Src: "192.0.2.1", Sport: port(61000)}, {}, {Dst: "192.0.2.9", Dport: port(5353)}, {},
+	} {
+		h := r.Hops[i]
+		got := record.Hop{Src: h.Src, Dst: h.Dst, Sport: h.Sport, Dport: h.Dport}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("changes of hop %d, %s (-want +got):\n%s", i, h.Node, diff)
+		}
+	}
+}
+
+func TestStampsOutOfOrder(t *testing.T) {
+	b := newBench(t, 256, udp)
+	b.See(b.pos, rt.Egress, rt.First|rt.Source, h1e0, b.t0)
+	b.See(b.pos, rt.Ingress, rt.First, r1e0, b.t0+1000)
+	b.See(b.pos, rt.Egress, rt.First, r1e1, b.t0+990)
+	if h := b.one().Hops[1]; h.NodeNs != nil || *h.LinkNs != 1000 || *h.AtNs != 990 {
+		t.Errorf("hop %+v: a time between stamps in the wrong order is not known", h)
+	}
+}

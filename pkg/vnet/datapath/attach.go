@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+
+	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/hook"
+	"github.com/vnetradar/radar/pkg/host/statedir"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
+	"github.com/vnetradar/radar/pkg/vnet/topo"
+)
+
+// AttachRequest says what to attach.
+type AttachRequest struct {
+	Domain string
+	Nodes  []topo.NodeSpec
+	Roles  []topo.RoleOverride
+	// VMs are virtual machines behind ports of the domain. One of a name that the
+	// domain knows replaces it.
+	VMs []topo.VM
+	// CarryHeader names nodes that carry the header while others carry the mark.
+	CarryHeader []string
+	// Selectors are what the nodes were named by. The domain keeps them beside
+	// those that it has.
+	Selectors []string
+	// WatchContainers, if not nil, says whether containers that the selectors match
+	// join when they start. A new domain that waits for them needs no nodes.
+	WatchContainers *bool
+	// Extend: the domain must be there. It may be detached while an agent that adds
+	// nodes waits for it, and must not come back then.
+	Extend bool
+	// Options of a new domain; nil takes the defaults. A domain keeps its options
+	// for life: nil takes those of one that exists, and what differs is fault.Usage.
+	Options *Options
+}
+
+// AttachResult says what was attached, or would be.
+type AttachResult struct {
+	Domain     *domain.Domain
+	Topology   *topo.Topology
+	Memory     Memory
+	New        bool // the domain did not exist
+	AddedNodes int
+	AddedPorts int
+	// Warnings are full sentences, with marks of pkg/fault.
+	Warnings []string
+	// Readers are processes that read all that comes in at several interfaces of one of the
+	// request's nodes, and may forward it.
+	Readers []topo.Reader
+	// Conflicts are rules of the request's nodes that use our mark bits although these
+	// nodes carry the mark: Options.Carry says which bits.
+	Conflicts []topo.Conflict
+}
+
+// Empty says whether nothing is asked for.
+func (r *AttachRequest) Empty() bool {
+	return len(r.Nodes)+len(r.Roles)+len(r.VMs)+len(r.Selectors)+len(r.CarryHeader) == 0 && r.WatchContainers == nil
+}
+
+// waits says whether nodes may join later, so that a new domain needs none yet.
+func (r *AttachRequest) waits() bool {
+	return r.WatchContainers != nil && *r.WatchContainers && len(r.Selectors) > 0
+}
+
+// Plan works out what Attach would do, and changes nothing. It takes the same
+// rights.
+func Plan(ctx context.Context, req AttachRequest) (*AttachResult, error) {
+	p, err := prepare(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return p.result, nil
+}
+
+// Attach attaches the nodes to the domain, which it creates if need be, and gives
+// the sources of a new domain their first lease. It does all or nothing: on an
+// error everything is as it was.
+//
+// Errors: fault.Usage, fault.Unsupported, fault.NotLoaded, ErrDetaching, fault.Usage,
+// topo.ErrGone; with Extend domain.ErrNotAttached.
+func Attach(ctx context.Context, req AttachRequest) (_ *AttachResult, err error) {
+	if err := statedir.CheckDomain(req.Domain); err != nil {
+		return nil, fault.Usage.Errorf("%v", err)
+	}
+	unlock, err := domain.Lock(req.Domain)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	unlockAll, err := domain.LockAll(req.Domain)
+	if err != nil {
+		return nil, err
+	}
+	defer unlockAll()
+	var undo undo
+	undo.add(func() { removeUnused(req.Domain) })
+	defer func() {
+		if err != nil {
+			undo.run()
+		}
+	}()
+	p, err := prepare(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	h, err := p.open(&undo)
+	if err != nil {
+		return nil, err
+	}
+	undo.add(func() { h.Close() })
+	h.look(p.looked)
+	a := &applier{h: h, c: p.change, undo: &undo}
+	if p.result.New {
+		if err := p.attachChangeHook(&undo); err != nil {
+			return nil, err
+		}
+		a.between = func() error { return p.attachDropHook(&undo) }
+	}
+	if err := a.run(ctx); err != nil {
+		return nil, err
+	}
+	if p.result.New {
+		if err := h.Renew(); err != nil {
+			return nil, err
+		}
+	}
+	p.result.Warnings = append(p.result.Warnings, a.warnings...)
+	p.close(h)
+	return p.result, nil
+}
+
+// open returns the handle of the domain, which it loads and pins if it is new.
+func (p *plan) open(undo *undo) (*Handle, error) {
+	if !p.result.New {
+		h, err := openHandle(p.change.old)
+		if err != nil {
+			return nil, err
+		}
+		if err := h.checkStays(); err != nil {
+			h.Close()
+			return nil, fmt.Errorf("%w (finish with: «detach ‹domain› %s»)", err, p.change.old.Name)
+		}
+		if atomic.LoadUint64(h.lease()) == leaseNone {
+			h.Close()
+			return nil, halfAttached(p.change.old.Name, "attaching it was interrupted")
+		}
+		return h, nil
+	}
+	name := p.change.next.Name
+	if err := mountBPFFS(); err != nil {
+		return nil, err
+	}
+	if err := makePinDir(name); err != nil {
+		return nil, err
+	}
+	undo.add(func() { _ = removePins(domain.PinDir(name)) })
+	var err error
+	if p.loaded, err = p.blueprint.load(); err != nil {
+		return nil, err
+	}
+	undo.add(p.loaded.close)
+	if err := p.loaded.pinMaps(name); err != nil {
+		return nil, err
+	}
+	if err := p.pinLocalIn(); err != nil {
+		return nil, err
+	}
+	h, err := openHandle(p.change.next)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.HoldPins(); err != nil {
+		h.Close()
+		return nil, err
+	}
+	return h, nil
+}
+
+// close releases what a successful attach has no more use for.
+func (p *plan) close(h *Handle) {
+	if p.loaded != nil {
+		p.loaded.close()
+	}
+	h.Close()
+}
+
+// attachDropHook attaches the program that sees dropped packets, where there is
+// one, and notes it in the description.
+func (p *plan) attachDropHook(undo *undo) error {
+	prog := p.loaded.progs[bpfobj.TraceProgRadarKfreeSkb]
+	if prog == nil {
+		return nil
+	}
+	pin := filepath.Join(domain.PinDir(p.change.next.Name), dropLink)
+	if err := hook.AttachPinned(prog, hook.Tracing(dropHook), pin); err != nil {
+		return linkError(dropHook, err)
+	}
+	undo.add(func() { _ = hook.Detach(pin) })
+	p.change.next.LossHook = dropHook
+	return nil
+}
+
+// removeUnused removes a state directory in which no domain is described: Lock
+// makes one for every name. The caller holds the lock.
+func removeUnused(name string) {
+	if _, err := os.Stat(domain.File(name, "domain.json")); err == nil {
+		return
+	}
+	_ = os.Remove(domain.File(name, "lock"))
+	_ = os.Remove(domain.Dir(name)) // fails, as it should, if anything else is there
+}

@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/hook"
+	"github.com/vnetradar/radar/pkg/host/clock"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
+)
+
+// Nodes that change: docs/design/0014-nodes-that-change.md. Programs at the kernel's own
+// tracepoints (bpf/backpack/change.bpf.c) close what opens when an interface comes or moves, at that
+// moment. They note when that was. Here what they need is written, and what they have noted
+// is cleared once the domain has been brought in line.
+
+// changeHook is how the description names the programs.
+const changeHook = "tp_btf/qdisc_create"
+
+// changeProgs are the programs, and the pins of their links.
+var changeProgs = []struct{ prog, pin string }{
+	{bpfobj.ChangeProgRadarQdiscDestroy, linkPrefix + "qdisc_destroy"},
+	{bpfobj.ChangeProgRadarQdiscCreate, linkPrefix + "qdisc_create"},
+}
+
+// attachChangeHook loads the programs, which use the domain's maps, and pins their links.
+// Without them packets leave with wire bits until the agent has noticed a change.
+func (p *plan) attachChangeHook(undo *undo) error {
+	name := p.change.next.Name
+	warn := func(err error) error {
+		p.warn(fmt.Sprintf("this kernel does not tell at once when an interface comes or moves (%v): packets can leave with rewritten bits there until the agent has noticed, some 20 ms later", err))
+		return nil
+	}
+	spec, err := bpfobj.LoadChange()
+	if err != nil {
+		return fault.NotLoaded.Errorf("read BPF object: %w", err)
+	}
+	if err := sizeMaps(spec, p.blueprint.options, p.blueprint.layout); err != nil {
+		return err
+	}
+	shared := make(map[string]*ebpf.Map)
+	for m := range spec.Maps {
+		shared[m] = p.loaded.maps[m]
+	}
+	c, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: shared})
+	if err != nil {
+		return warn(bpfError("load programs", err))
+	}
+	defer c.Close()
+	for _, x := range changeProgs {
+		pin := filepath.Join(domain.PinDir(name), x.pin)
+		err := hook.AttachPinned(c.Programs[x.prog], hook.Tracing(x.prog), pin)
+		if failed, ok := errors.AsType[*hook.Error](err); ok && failed.Step == "attach" {
+			return warn(linkError("", err))
+		}
+		if err != nil {
+			return linkError("", err)
+		}
+		undo.add(func() { _ = hook.Detach(pin) })
+	}
+	p.change.next.ChangeHook = changeHook
+	return nil
+}
+
+// mapChanges maps what the programs note.
+func (h *Handle) mapChanges() (err error) {
+	if h.shifts, err = mapArray[bpfobj.TcRdrShift](h.maps[bpfobj.TcMapShifts]); err != nil {
+		return err
+	}
+	h.guards, err = mapArray[bpfobj.TcRdrGuard](h.maps[bpfobj.TcMapGuards])
+	return err
+}
+
+// mapArray maps all elements of an array whose values have the size of T.
+func mapArray[T any](m *ebpf.Map) ([]T, error) {
+	page := unix.Getpagesize()
+	n := int(m.MaxEntries())
+	bytes := (n*int(m.ValueSize()) + page - 1) / page * page
+	mem, err := unix.Mmap(m.FD(), 0, bytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("map what has changed: %w", err)
+	}
+	return unsafe.Slice((*T)(unsafe.Pointer(&mem[0])), n), nil
+}
+
+// unmapArray takes a mapping of mapArray away.
+func unmapArray[T any](elems []T) error {
+	if elems == nil {
+		return nil
+	}
+	page := unix.Getpagesize()
+	bytes := (len(elems)*int(unsafe.Sizeof(elems[0])) + page - 1) / page * page
+	return unix.Munmap(unsafe.Slice((*byte)(unsafe.Pointer(&elems[0])), bytes))
+}
+
+// looksNow says that the topology is looked at from now on: what has changed before will be
+// seen. The kernel shows it only when the change is complete, as it holds the lock of network
+// configuration from before the programs run.
+func looksNow() uint64 { return clock.Monotonic() }
+
+// look begins a change of the domain, by what the topology was at that time.
+func (h *Handle) look(at uint64) { h.looked, h.equipped, h.open = at, 0, nil }
+
+// putPort tells the programs what a port is. What has changed there since user space looked
+// stays: the programs know better.
+func (h *Handle) putPort(id uint16, entry bpfobj.TcRdrPort) error {
+	unlock, err := h.lockPorts()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return h.putPortLocked(id, entry)
+}
+
+// lockPorts keeps others from writing ports until unlock: who reads an entry and writes it
+// again must not take back what another process wrote in between. It is held for
+// microseconds, unlike the domain's lock, for which a node that must stop using the mark
+// cannot wait.
+func (h *Handle) lockPorts() (unlock func(), err error) {
+	if h.portsLock == nil {
+		if h.portsLock, err = os.Open(domain.Dir(h.Domain.Name)); err != nil {
+			return nil, fmt.Errorf("lock ports: %w", err)
+		}
+	}
+	fd := int(h.portsLock.Fd())
+	for err = unix.EINTR; errors.Is(err, unix.EINTR); {
+		err = unix.Flock(fd, unix.LOCK_EX)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lock ports: %w", err)
+	}
+	return func() { _ = unix.Flock(fd, unix.LOCK_UN) }, nil
+}
+
+func (h *Handle) putPortLocked(id uint16, entry bpfobj.TcRdrPort) error {
+	s, g := &h.shifts[id], &h.guards[entry.Node]
+	if atomic.LoadUint32(&g.Stopped) != 0 && bpfobj.TcRdrPortFlag(entry.Flags)&nodeFlagBits == 0 {
+		entry.Flags |= uint16(flagsStopped)
+	}
+	carrier := entry.Flags&uint16(bpfobj.TcRdrPortFlagRDR_PF_HEADER) != 0 || h.Domain.Options.MarkMask == 0
+	for {
+		peer, gone, came := atomic.LoadUint64(&s.PeerNs), atomic.LoadUint64(&s.GoneNs), atomic.LoadUint64(&g.SinceNs)
+		e := entry
+		if carrier && (came > h.equipped || slices.Contains(h.open, entry.Node)) {
+			e.Flags = flagsGuarded(e.Flags)
+		}
+		if peer > h.looked {
+			e.Flags = flagsWithoutPeer(e.Flags)
+		}
+		if gone > h.looked {
+			e.Flags = flagsOutside(e.Flags)
+		}
+		if err := h.maps[bpfobj.TcMapPorts].Update(uint32(id), &e, ebpf.UpdateAny); err != nil {
+			return err
+		}
+		if peer == atomic.LoadUint64(&s.PeerNs) && gone == atomic.LoadUint64(&s.GoneNs) && came == atomic.LoadUint64(&g.SinceNs) {
+			return nil
+		}
+	}
+}
+
+// flagsWithoutPeer is flags_without_peer() of bpf/backpack/change.h.
+func flagsWithoutPeer(flags uint16) uint16 {
+	const (
+		internal = uint16(bpfobj.TcRdrPortFlagRDR_PF_INTERNAL)
+		closing  = uint16(bpfobj.TcRdrPortFlagRDR_PF_BRIDGE_PORT | bpfobj.TcRdrPortFlagRDR_PF_BRIDGE)
+	)
+	if flags&internal == 0 || flags&closing != 0 {
+		return flags
+	}
+	flags &^= internal | uint16(bpfobj.TcRdrPortFlagRDR_PF_TUNNEL)
+	if flags&uint16(bpfobj.TcRdrPortFlagRDR_PF_SOURCE_OUT) != 0 {
+		flags |= uint16(bpfobj.TcRdrPortFlagRDR_PF_SOURCE_IN)
+	}
+	return flags
+}
+
+// flagsOutside is flags_outside() of bpf/backpack/change.h.
+func flagsOutside(flags uint16) uint16 {
+	return flags&uint16(bpfobj.TcRdrPortFlagRDR_PF_L3) | uint16(bpfobj.TcRdrPortFlagRDR_PF_BRIDGE)
+}
+
+// flagsGuarded is what set_apart() makes of the flags of a port whose node carries the header.
+func flagsGuarded(flags uint16) uint16 {
+	if flags&uint16(bpfobj.TcRdrPortFlagRDR_PF_BRIDGE_PORT|bpfobj.TcRdrPortFlagRDR_PF_BRIDGE) != 0 {
+		return flags
+	}
+	return flags | uint16(flagsApart)
+}
+
+// isGone says whether a port's interface has moved away, with its programs.
+func (h *Handle) isGone(id uint16) bool { return atomic.LoadUint64(&h.shifts[id].GoneNs) != 0 }
+
+// ends says, of each interface whose move would let packets out, which port becomes an edge.
+// The user's word on a port stands.
+func (c *change) ends() map[bpfobj.TcRdrDev]uint32 {
+	ends := make(map[bpfobj.TcRdrDev]uint32)
+	nodes := make(map[uint16]uint32, len(c.next.Nodes))
+	for _, n := range c.next.Nodes {
+		nodes[n.ID] = n.Inum
+	}
+	for i := range c.next.Ports {
+		p := &c.next.Ports[i]
+		if p.Removed || p.Forced || p.Role != domain.Internal || p.Peer < 0 {
+			continue
+		}
+		if peer := c.next.PortByID(uint16(p.Peer)); peer != nil && !peer.Removed {
+			ends[bpfobj.TcRdrDev{NetnsInum: nodes[peer.Node], Ifindex: uint32(peer.Ifindex)}] = uint32(p.ID)
+		}
+	}
+	for dev, id := range c.members {
+		if p := c.next.PortByID(id); p != nil && !p.Removed && !p.Forced {
+			ends[dev] = uint32(id)
+		}
+	}
+	return ends
+}
+
+// homes are the nodes that carry the header, by the numbers of their namespaces.
+func homes(d *domain.Domain) map[uint32]uint32 {
+	homes := make(map[uint32]uint32)
+	for _, n := range d.Nodes {
+		if !n.Removed && !n.Auto && (n.Header != "" || d.Options.MarkMask == 0) {
+			homes[n.Inum] = uint32(n.ID)
+		}
+	}
+	return homes
+}
+
+// expectChanges tells the programs of what is to be attached, before it is: an interface that
+// is found in its place later has not moved before.
+func (a *applier) expectChanges() error {
+	if err := putAll(a.h.maps[bpfobj.TcMapEnds], a.c.ends()); err != nil {
+		return fmt.Errorf("set other ends: %w", err)
+	}
+	return a.h.putHomes(a.c.next)
+}
+
+// putHomes tells the programs which nodes carry the header, and which ports they have.
+func (h *Handle) putHomes(d *domain.Domain) error {
+	carriers := homes(d)
+	ports := make(map[uint16][]uint16) // of each node, in the order of their numbers
+	for i := range d.Ports {
+		if p := &d.Ports[i]; !p.Removed {
+			ports[p.Node] = append(ports[p.Node], p.ID)
+		}
+	}
+	for _, id := range carriers {
+		// From the last one on: who follows the list meanwhile meets all that were there.
+		next := uint32(0)
+		for _, p := range slices.Backward(ports[uint16(id)]) {
+			if err := h.maps[bpfobj.TcMapSiblings].Put(uint32(p), next); err != nil {
+				return fmt.Errorf("set ports of a node: %w", err)
+			}
+			next = uint32(p) + 1
+		}
+		atomic.StoreUint32(&h.guards[id].First, next)
+	}
+	if err := putAll(h.maps[bpfobj.TcMapHomes], carriers); err != nil {
+		return fmt.Errorf("set nodes that carry the header: %w", err)
+	}
+	return nil
+}
+
+// settleChanges forgets what is no more, and what has been dealt with.
+func (a *applier) settleChanges() {
+	h := a.h
+	carriers := homes(a.c.next)
+	dropOthers(h.maps[bpfobj.TcMapEnds], a.c.ends())
+	dropOthers(h.maps[bpfobj.TcMapHomes], carriers)
+	settle := func(at *uint64) {
+		if seen := atomic.LoadUint64(at); seen != 0 && seen <= h.looked {
+			atomic.CompareAndSwapUint64(at, seen, 0) // else it has changed again
+		}
+	}
+	for i := range a.c.next.Ports {
+		s := &h.shifts[a.c.next.Ports[i].ID]
+		settle(&s.PeerNs)
+		settle(&s.GoneNs)
+	}
+	for i := range a.c.next.Nodes {
+		n := &a.c.next.Nodes[i]
+		since := &h.guards[n.ID].SinceNs
+		if id, ok := carriers[n.Inum]; ok && id == uint32(n.ID) && slices.Contains(h.open, n.ID) {
+			// One of its interfaces could not be attached: it sees true bits until it is.
+			atomic.CompareAndSwapUint64(since, 0, h.looked)
+			continue
+		}
+		settle(since)
+	}
+}
+
+// Changed says whether an interface has come or moved since the domain was last brought in
+// line, in a way that the programs had to deal with. It costs nothing to ask.
+func (h *Handle) Changed() bool {
+	later := func(at *uint64) bool { return atomic.LoadUint64(at) > h.looked }
+	for i := range h.Domain.Ports {
+		if p := &h.Domain.Ports[i]; !p.Removed && (later(&h.shifts[p.ID].PeerNs) || later(&h.shifts[p.ID].GoneNs)) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(h.Domain.Nodes, func(n domain.Node) bool { return !n.Removed && later(&h.guards[n.ID].SinceNs) })
+}
+
+// putAll adds entries to a map of numbers.
+func putAll[K comparable](m *ebpf.Map, want map[K]uint32) error {
+	for key, value := range want {
+		var have uint32
+		if m.Lookup(&key, &have) == nil && have == value {
+			continue
+		}
+		if err := m.Put(&key, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dropOthers removes the entries that are not wanted.
+func dropOthers[K comparable](m *ebpf.Map, want map[K]uint32) {
+	var key K
+	var value uint32
+	var gone []K
+	for entries := m.Iterate(); entries.Next(&key, &value); {
+		if _, ok := want[key]; !ok {
+			gone = append(gone, key)
+		}
+	}
+	for i := range gone {
+		_ = m.Delete(&gone[i]) // it may be gone already
+	}
+}

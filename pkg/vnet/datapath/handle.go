@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
+	"github.com/vnetradar/radar/pkg/vnet/topo"
+)
+
+// Handle is an attached domain, opened by a process that keeps it, changes it or
+// reads its counters. Closing it, or the end of the process, changes nothing in
+// the domain. It is not safe for concurrent use: open one per goroutine.
+type Handle struct {
+	// Domain is the description as of Open, Reload or Refresh.
+	Domain *domain.Domain
+
+	maps map[string]*ebpf.Map
+	// lossHook has statistics; nil: there is none. It is kept, as they count to the end.
+	lossHook *ebpf.Program
+	control  []byte // mapped for writing
+	// What programs note of nodes that change, mapped for writing, see change.go: by port,
+	// by node.
+	shifts []bpfobj.TcRdrShift
+	guards []bpfobj.TcRdrGuard
+	// looked is when the topology was last looked at that the domain is in line with, or
+	// being brought in line; 0: not by this handle, so that whatever is noted holds.
+	looked uint64
+	// equipped is the same for interfaces that come: 0 until all of them have programs.
+	equipped uint64
+	// open are nodes of which an interface could not be attached.
+	open    []uint16
+	ring    []byte // mapped for reading, when it is first needed
+	near    []topo.NodeSpec
+	localIn map[uint16]*localIn // by node
+	// localInFailed is why a node has none though it needs one; "": it has.
+	localInFailed map[uint16]string
+	// memberships are what SyncGroups read last, by node.
+	memberships map[uint16]string
+	told        map[string]bool // warnings that need no repetition
+	hold        *os.File        // the directory of pins, see HoldPins; nil: not held
+	portsLock   *os.File        // the directory of the domain's state, see lockPorts; nil: not needed yet
+}
+
+// Near returns the namespaces that are not attached in which other ends of attached
+// ports lay at the last Refresh. What changes there can change roles.
+func (h *Handle) Near() []topo.NodeSpec { return h.near }
+
+// handleMaps are the maps that every attached domain has.
+var handleMaps = []string{
+	bpfobj.TcMapRing, bpfobj.TcMapControl, bpfobj.TcMapCursor, bpfobj.TcMapAlloc, bpfobj.TcMapPorts,
+	bpfobj.TcMapDevs, bpfobj.TcMapLocals, bpfobj.TcMapLocals6, bpfobj.TcMapNodes, bpfobj.TcMapNodes6, bpfobj.TcMapKeys, bpfobj.TcMapCounters, bpfobj.TcMapProgs,
+	bpfobj.TcMapEnds, bpfobj.TcMapShifts, bpfobj.TcMapHomes, bpfobj.TcMapGuards, bpfobj.TcMapSiblings,
+	bpfobj.TcMapUnsent,
+}
+
+// Open opens an attached domain. It returns domain.ErrNotAttached if there is
+// none, and an error that names the command to mend it if it is only half there.
+// The caller closes it.
+func Open(name string) (*Handle, error) {
+	d, err := domain.Load(name)
+	if err != nil {
+		return nil, err
+	}
+	return openHandle(d)
+}
+
+// halfAttached is domain.HalfAttached for those who must not take it for a domain that
+// is not there: it has a description.
+func halfAttached(name, what string) error {
+	return errors.New(domain.HalfAttached(name, what).Error())
+}
+
+func openHandle(d *domain.Domain) (_ *Handle, err error) {
+	h := &Handle{Domain: d, maps: make(map[string]*ebpf.Map)}
+	defer func() {
+		if err != nil {
+			h.Close()
+		}
+	}()
+	for _, name := range handleMaps {
+		m, err := openMap(d.Name, name)
+		if errors.Is(err, errNoPin) {
+			return nil, halfAttached(d.Name, err.Error())
+		}
+		if err != nil {
+			return nil, err
+		}
+		h.maps[name] = m
+	}
+	if err := h.checkSizes(); err != nil {
+		return nil, domain.Damaged(d.Name, err)
+	}
+	if h.lossHook, err = openLossHook(d.Name); err != nil {
+		return nil, err
+	}
+	h.control, err = unix.Mmap(h.maps[bpfobj.TcMapControl].FD(), 0, unix.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("map control page: %w", err)
+	}
+	if err := h.mapChanges(); err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+// checkSizes wants the description to say of the maps what they are: slots are read from
+// mapped memory by it.
+func (h *Handle) checkSizes() error {
+	o := h.Domain.Options
+	ring, keys := h.maps[bpfobj.TcMapRing], h.maps[bpfobj.TcMapKeys]
+	if ring.MaxEntries() != o.Slots || ring.ValueSize() != o.SlotBytes {
+		return fmt.Errorf("it has %d slots of %d bytes, the ring has %d of %d", o.Slots, o.SlotBytes, ring.MaxEntries(), ring.ValueSize())
+	}
+	if keys.MaxEntries() != o.Keys {
+		return fmt.Errorf("it has %d keys, their map has %d", o.Keys, keys.MaxEntries())
+	}
+	return nil
+}
+
+// Close releases the handle.
+func (h *Handle) Close() error {
+	var errs []error
+	for _, mem := range [][]byte{h.control, h.ring} {
+		if mem != nil {
+			errs = append(errs, unix.Munmap(mem))
+		}
+	}
+	errs = append(errs, unmapArray(h.shifts), unmapArray(h.guards))
+	h.control, h.ring, h.shifts, h.guards = nil, nil, nil, nil
+	for _, l := range h.localIn {
+		l.close()
+	}
+	h.localIn = nil
+	if h.lossHook != nil {
+		errs = append(errs, h.lossHook.Close())
+	}
+	h.lossHook = nil
+	for _, dir := range []*os.File{h.hold, h.portsLock} {
+		if dir != nil {
+			errs = append(errs, dir.Close())
+		}
+	}
+	h.hold, h.portsLock = nil, nil
+	for _, m := range h.maps {
+		errs = append(errs, m.Close())
+	}
+	h.maps = nil
+	return errors.Join(errs...)
+}
+
+// lockAndReload locks the domain and reads its description again, for a change of it. Without
+// an error the caller calls unlock at the end.
+//
+// Errors: domain.ErrNotAttached.
+func (h *Handle) lockAndReload() (unlock func(), err error) {
+	unlock, err = domain.Lock(h.Domain.Name)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.Reload(); err != nil {
+		removeUnused(h.Domain.Name)
+		unlock()
+		return nil, err
+	}
+	return unlock, nil
+}
+
+// Reload reads the description again: others may have changed it.
+func (h *Handle) Reload() error {
+	d, err := domain.Load(h.Domain.Name)
+	if err != nil {
+		return err
+	}
+	was := h.Domain
+	h.Domain = d
+	if err := h.checkSizes(); err != nil {
+		h.Domain = was
+		return domain.Damaged(d.Name, err)
+	}
+	return nil
+}
+
+// Memory returns what the domain's maps take, as the kernel accounts it. Kernels
+// that tell less are made up for with an estimate.
+func (h *Handle) Memory() Memory {
+	var m Memory
+	cpus, err := ebpf.PossibleCPU()
+	if err != nil {
+		cpus = 1
+	}
+	for name, bpfMap := range h.maps {
+		n := mapBytes(&ebpf.MapSpec{
+			Type: bpfMap.Type(), KeySize: bpfMap.KeySize(), ValueSize: bpfMap.ValueSize(), MaxEntries: bpfMap.MaxEntries(),
+		}, uint64(cpus))
+		if info, err := bpfMap.Info(); err == nil {
+			if locked, ok := info.Memlock(); ok && locked > 0 {
+				n = locked
+			}
+		}
+		m.add(name, n)
+	}
+	return m
+}

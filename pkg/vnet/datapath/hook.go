@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/hook"
+	"github.com/vnetradar/radar/pkg/host/kernel"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
+)
+
+// directions are the two hooks of a port. Ingress comes first: a port that only
+// restores is harmless, one that only marks is not.
+var directions = [2]direction{
+	{Direction: hook.Ingress, name: "in", stub: "rdr_in", prog: bpfobj.TcRdrProgRDR_PROG_INGRESS},
+	{Direction: hook.Egress, name: "out", stub: "rdr_out", prog: bpfobj.TcRdrProgRDR_PROG_EGRESS},
+}
+
+// chooseHook settles "auto" and refuses what the kernel lacks.
+func chooseHook(want string, f Features) (string, error) {
+	switch {
+	case want == HookTCX && !f.TCX:
+		return "", fault.Unsupported.Errorf("this kernel (%s) has no TCX, which came with Linux 6.6: use ‹hook› auto or clsact", f.Kernel)
+	case want == HookClsact && !f.Clsact:
+		return "", fault.Unsupported.Errorf("this kernel (%s) has no clsact with BPF: modprobe sch_ingress cls_bpf, or use ‹hook› auto", f.Kernel)
+	case want == HookTCX, want == HookAuto && f.TCX:
+		return HookTCX, nil
+	case f.Clsact:
+		return HookClsact, nil
+	}
+	return "", fault.Unsupported.Errorf("this kernel (%s) has neither TCX nor clsact with BPF: see «check»", f.Kernel)
+}
+
+// at is one of a port's hooks, with what the domain's program there is known by.
+func (d direction) at(dom *domain.Domain, port *domain.Port) hook.TC {
+	return hook.TC{
+		By: dom.Options.Hook, Ifindex: port.Ifindex, Direction: d.Direction,
+		Pin: linkPin(dom.Name, port.ID, d), Name: filterName(dom.Name),
+	}
+}
+
+// put loads the program of one hook of a port and lets attach put it there.
+func (d direction) put(port *domain.Port, progs *ebpf.Map, attach func(*ebpf.Program) error) error {
+	stub, err := newStub(d, port, progs)
+	if err != nil {
+		return bpfError("load "+d.stub, err)
+	}
+	defer stub.Close()
+	return d.failed(attach(stub))
+}
+
+// attachPort attaches both programs to a port. It runs in the port's namespace.
+// On failure nothing of it stays.
+func attachPort(dom *domain.Domain, port *domain.Port, progs *ebpf.Map) error {
+	for _, d := range directions {
+		if err := d.put(port, progs, d.at(dom, port).Attach); err != nil {
+			_ = detachPort(dom, port) // the first error is the one to tell
+			return err
+		}
+	}
+	return nil
+}
+
+// replacePort is attachPort for an interface that has the programs of another port of
+// the domain, and never has none. With TCX those stay behind the new ones, until they
+// are detached; clsact filters are exchanged. On failure the filters are as they were.
+func replacePort(dom *domain.Domain, old, port *domain.Port, progs *ebpf.Map) error {
+	if dom.Options.Hook == HookTCX {
+		return attachPort(dom, port, progs)
+	}
+	for _, d := range directions {
+		if err := d.put(port, progs, d.at(dom, port).Replace); err != nil {
+			for _, d := range directions {
+				_ = d.put(old, progs, d.at(dom, old).Replace) // the first error is the one to tell
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// detachPort takes both programs off a port, in the reverse order, and with them
+// a clsact qdisc that is ours and empty. It runs in the port's namespace where
+// that still exists. What is gone already is no error.
+func detachPort(dom *domain.Domain, port *domain.Port) error {
+	var errs []error
+	for i := len(directions) - 1; i >= 0; i-- {
+		d := directions[i]
+		errs = append(errs, d.failed(d.at(dom, port).Detach()))
+	}
+	err := errors.Join(errs...)
+	if dom.Options.Hook == HookTCX || err != nil || !port.OwnQdisc {
+		return err
+	}
+	return hook.RemoveClsact(port.Ifindex)
+}
+
+// attached says whether both programs are on the port: its interface can be gone
+// and another one have its number. It runs in the port's namespace.
+func attached(dom *domain.Domain, port *domain.Port) bool {
+	for _, d := range directions {
+		if !d.at(dom, port).Stands() {
+			return false
+		}
+	}
+	return true
+}
+
+// filterName is how our clsact filters are recognised.
+func filterName(domainName string) string { return fmt.Sprintf("radar:%s", domainName) }
+
+// linkError is what an error of a link means to the user. what is the program; "" for several.
+func linkError(what string, err error) error {
+	e, ok := errors.AsType[*hook.Error](err)
+	if !ok {
+		return err
+	}
+	text := e.Step
+	if e.Subject != "" && what != "" {
+		text += " " + what
+	}
+	switch e.Kind {
+	case hook.ErrUnsupported:
+		return fault.Unsupported.Errorf("%s: %w", text, e.Cause)
+	case hook.ErrPermission:
+		return fault.Unsupported.Errorf("%s: %s: %w", text, kernel.MissingRights(), e.Cause)
+	}
+	return fault.NotLoaded.Errorf("%s: %w", text, e.Cause)
+}
+
+// qdiscError is what an error of making the qdisc for filters means to the user.
+func qdiscError(err error) error {
+	if errors.Is(err, hook.ErrBusy) {
+		return fault.Usage.Errorf("an ingress qdisc is in the place of clsact: remove it (tc qdisc del dev IF ingress), or use ‹hook› tcx")
+	}
+	return direction{}.failed(err)
+}
+
+// failed is what an error of one of a port's hooks means to the user.
+func (d direction) failed(err error) error {
+	e, ok := errors.AsType[*hook.Error](err)
+	switch {
+	case !ok:
+		return err
+	case e.Step == "attach", e.Step == "pin link":
+		return linkError(d.stub, err)
+	case e.Step == "remove pin":
+		return err
+	}
+	text := e.Step
+	if e.Subject != "" {
+		text += " " + d.stub
+	}
+	switch e.Kind {
+	case hook.ErrBusy:
+		return fault.Usage.Errorf("the %s hook already has a filter of priority %d (%s): give that one another priority, or use ‹hook› tcx", d.name, hook.FilterPriority, e.By)
+	case hook.ErrPermission:
+		return fault.Unsupported.Errorf("%s: %s: %w", text, kernel.MissingRights(), e.Cause)
+	case hook.ErrUnsupported:
+		return fault.Unsupported.Errorf("%s (modprobe sch_ingress cls_bpf): %w", text, e.Cause)
+	}
+	return fmt.Errorf("%s: %w", text, e.Cause)
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+
+	"github.com/vnetradar/radar/lab/test/need"
+	"github.com/vnetradar/radar/pkg/host/kernel"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
+)
+
+// netfilterLinks counts the links of the domain's program at LOCAL_IN.
+func (l *lab) netfilterLinks() int {
+	l.t.Helper()
+	prog, err := ebpf.LoadPinnedProgram(filepath.Join(domain.PinDir(l.domain), localInProg), nil)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	defer prog.Close()
+	info, err := prog.Info()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	id, _ := info.ID()
+	n := 0
+	it := new(link.Iterator)
+	defer it.Close()
+	for it.Next() {
+		info, err := it.Link.Info()
+		if err != nil || info.Netfilter() == nil {
+			continue
+		}
+		if info.Program == id {
+			n++
+		}
+	}
+	return n
+}
+
+// takesLocalIn says whether the kernel has netfilter programs, as it must from Linux 6.4 on.
+func takesLocalIn(t *testing.T) bool {
+	t.Helper()
+	need.AsRoot(t)
+	f := Probe()
+	if !f.LocalIn && !kernel.Older(f.Kernel, 6, 4) {
+		t.Fatalf("kernel %s should have netfilter programs", f.Kernel)
+	}
+	return f.LocalIn
+}
+
+// TestLocalIn: the program stands in nodes with rules that redirect, for as long as
+// somebody follows the domain, and keeps no namespace alive.
+func TestLocalIn(t *testing.T) {
+	if !takesLocalIn(t) {
+		return
+	}
+	l := newChain(t, HookAuto)
+	rules := []string{"nft", redirecting}
+	l.Run("r", rules...)
+	l.attach(chain...)
+	h := l.open()
+	refresh := func(want int, when string) {
+		t.Helper()
+		c, err := h.Refresh(t.Context())
+		if err != nil || len(c.Warnings) > 0 {
+			t.Fatalf("%s: %v, %v", when, err, c)
+		}
+		if got := l.netfilterLinks(); got != want {
+			t.Errorf("%s: %d links, want %d", when, got, want)
+		}
+	}
+	if got := l.netfilterLinks(); got != 0 {
+		t.Errorf("%d links that nobody holds", got)
+	}
+	refresh(2, "one node redirects")
+	refresh(2, "nothing changed")
+	l.ping()
+	l.Run("b", rules...)
+	refresh(4, "rules that came later")
+	l.Run("b", "nft", "flush", "ruleset")
+	refresh(2, "and went")
+
+	l.detach("r")
+	if err := h.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	h.ReleaseGone()
+	if got := l.netfilterLinks(); got != 0 {
+		t.Errorf("%d links in a node that was detached", got)
+	}
+	l.attach("r")
+	refresh(2, "it is back")
+
+	l.Delete("r")
+	if got := l.netfilterLinks(); got != 2 {
+		t.Errorf("%d links in a namespace that has just gone, want 2", got)
+	}
+	h.ReleaseGone()
+	if got := l.netfilterLinks(); got != 0 {
+		t.Errorf("%d links in a namespace that is gone", got)
+	}
+	for end := time.Now().Add(patience); strings.Contains(l.Run("a", "ip", "-o", "link"), "e0@"); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the namespace of a node that is gone lives on")
+		}
+	}
+}
+
+const redirecting = "add table ip t; add chain ip t c { type nat hook prerouting priority -100; }"
+
+// Where nothing is known by its mark the program would do nothing.
+func TestLocalInHeader(t *testing.T) {
+	if !takesLocalIn(t) {
+		return
+	}
+	l := newChain(t, HookAuto)
+	l.opts.Carry = CarryHeader
+	l.Run("r", "nft", redirecting)
+	l.attach(chain...)
+	h := l.open()
+	if _, err := h.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := l.netfilterLinks(); got != 0 {
+		t.Errorf("%d links in nodes that carry the header", got)
+	}
+}
+
+// What holds the hook for now, such as an agent that is about to end, is told once and
+// waited for.
+func TestLocalInBusy(t *testing.T) {
+	if !takesLocalIn(t) {
+		return
+	}
+	l := newChain(t, HookAuto)
+	l.Run("r", "nft", redirecting)
+	l.attach(chain...)
+	first, h := l.open(), l.open()
+	if failed := first.FollowRedirects(); len(failed) != 0 || l.netfilterLinks() != 2 {
+		t.Fatalf("%q, %d links", failed, l.netfilterLinks())
+	}
+	for _, want := range []int{1, 0, 0} {
+		if failed := h.FollowRedirects(); len(failed) != want {
+			t.Errorf("while another handle has the hook: %q, want %d", failed, want)
+		}
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(patience); l.netfilterLinks() != 2; time.Sleep(10 * time.Millisecond) {
+		if failed := h.FollowRedirects(); time.Now().After(end) {
+			t.Fatalf("the hook is free: %q, %d links", failed, l.netfilterLinks())
+		}
+	}
+}

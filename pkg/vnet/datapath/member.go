@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
+	"github.com/vnetradar/radar/pkg/vnet/topo"
+)
+
+// Members of bridges that have no program. Packets are lost in their queues and before them, and
+// the hook for losses knows interfaces by their port's number only: so each has a number of its
+// own.
+
+// insider is such a member: the port of its bridge, and its own number. Where numbers are used up
+// that is the bridge's.
+type insider struct {
+	bridge, number uint16
+}
+
+// dropMembers marks the members that the topology no longer has.
+func (c *change) dropMembers(t *topo.Topology, nodeIDs []uint16) {
+	type device struct {
+		node    uint16
+		ifindex int
+	}
+	present := make(map[device]bool)
+	for i := range t.Bridges {
+		for _, m := range t.Bridges[i].Inside {
+			present[device{nodeIDs[t.Bridges[i].Node], m.Ifindex}] = true
+		}
+	}
+	for i := range c.next.Members {
+		m := &c.next.Members[i]
+		m.Removed = !present[device{m.Node, m.Ifindex}] || m.Removed
+	}
+}
+
+// placeInside notes the members of a bridge that have no program.
+func (c *change) placeInside(t *topo.Topology, b *topo.Bridge, portIDs []uint16) {
+	for j, p := range t.Nodes[b.Node].Ports {
+		if p.Place != domain.Bridge || p.Ifindex != b.Ifindex || portIDs[j] == 0 {
+			continue
+		}
+		bridge := c.next.PortByID(portIDs[j])
+		for _, m := range b.Inside {
+			dev := bpfobj.TcRdrDev{NetnsInum: t.Nodes[b.Node].Inum, Ifindex: uint32(m.Ifindex)}
+			c.inside[dev] = insider{bridge.ID, c.mergeMember(bridge, m)}
+		}
+	}
+}
+
+// mergeMember returns the number of a member of that bridge: a new one if need be.
+func (c *change) mergeMember(bridge *domain.Port, m topo.Member) uint16 {
+	had, gone := 0, -1
+	for i := range c.next.Members {
+		have := &c.next.Members[i]
+		switch {
+		case have.Node != bridge.Node:
+			continue
+		case !have.Removed && have.Ifindex == m.Ifindex:
+			have.Name, have.Link = m.Name, bridge.Link // it can be renamed, and change its bridge
+			return have.ID
+		case have.Removed && (gone < 0 || c.next.Members[gone].Name != m.Name && have.Name == m.Name):
+			gone = i
+		}
+		had++
+	}
+	member := domain.Member{ID: nextPortID(c.next), Node: bridge.Node, Name: m.Name, Ifindex: m.Ifindex, Link: bridge.Link}
+	switch {
+	case gone >= 0 && (had >= portsPerNode || member.ID == 0): // as portNumber() does
+		member.ID = c.next.Members[gone].ID
+		c.next.Members[gone] = member
+	case member.ID == 0:
+		return bridge.ID
+	default:
+		c.next.Members = append(c.next.Members, member)
+	}
+	return member.ID
+}
+
+// forgetMembers forgets new members of a bridge that could not be attached.
+func (c *change) forgetMembers(bridge uint16) {
+	for dev, in := range c.inside {
+		if in.bridge != bridge {
+			continue
+		}
+		delete(c.inside, dev)
+		c.next.Members = slices.DeleteFunc(c.next.Members, func(m domain.Member) bool {
+			return m.ID == in.number && (c.old == nil || !slices.ContainsFunc(c.old.Members, func(was domain.Member) bool { return was.ID == m.ID }))
+		})
+	}
+}
+
+// setMember makes the loss hook know a member of a bridge.
+func (h *Handle) setMember(d *domain.Domain, dev *bpfobj.TcRdrDev, in insider) error {
+	if in.number != in.bridge {
+		bridge := d.PortByID(in.bridge)
+		entry := portEntry(d.NodeByID(bridge.Node), bridge, restoreFlags(bridge))
+		entry.Ifindex = dev.Ifindex
+		if err := h.maps[bpfobj.TcMapPorts].Put(uint32(in.number), &entry); err != nil {
+			return fmt.Errorf("set member of a bridge: %w", err)
+		}
+	}
+	if err := h.maps[bpfobj.TcMapDevs].Put(dev, uint32(in.number)); err != nil {
+		return fmt.Errorf("set member of a bridge: %w", err)
+	}
+	return nil
+}

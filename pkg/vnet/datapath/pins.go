@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/hook"
+	"github.com/vnetradar/radar/pkg/host/statedir"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
+)
+
+// Names of pins in the domain's directory: maps have their own name, links begin
+// with linkPrefix.
+const (
+	linkPrefix = "link-"
+	dropLink   = linkPrefix + "kfree_skb"
+	queueLink  = linkPrefix + "qdisc_dequeue"
+)
+
+// linkPin is where the link of one hook of one port is pinned.
+func linkPin(domainName string, port uint16, d direction) string {
+	return filepath.Join(domain.PinDir(domainName), fmt.Sprintf("%s%d-%s", linkPrefix, port, d.name))
+}
+
+// mountBPFFS mounts the BPF file system where it is missing. It stays: other
+// programs may come to use it.
+func mountBPFFS() error {
+	err := hook.Mount()
+	if errors.Is(err, hook.ErrFleeting) {
+		return fault.Unsupported.Errorf("no BPF file system at %s, and one mounted here would end with this mount namespace: run outside `ip netns exec`; in a container, bind-mount the host's %s", hook.BPFFS, hook.BPFFS)
+	}
+	if failed, ok := errors.AsType[*hook.Error](err); ok {
+		return fault.Unsupported.Errorf("%s %s: %w", failed.Step, failed.Subject, failed.Cause)
+	}
+	return nil
+}
+
+// makePinDir creates the domain's directory of pins. It fails if there is one.
+func makePinDir(name string) error {
+	dir := domain.PinDir(name)
+	for _, parent := range []string{filepath.Dir(filepath.Dir(dir)), filepath.Dir(dir)} {
+		if err := statedir.Make(parent); err != nil {
+			return fmt.Errorf("pin directory: %w", err)
+		}
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return fmt.Errorf("pin directory: create: %w", err)
+	}
+	return nil
+}
+
+// pinMaps pins all maps under their names.
+func (l *loaded) pinMaps(domainName string) error {
+	for name, m := range l.maps {
+		if err := m.Pin(filepath.Join(domain.PinDir(domainName), name)); err != nil {
+			return bpfError("pin map "+name, err)
+		}
+	}
+	return nil
+}
+
+// openMap opens a pinned map. errNoPin: there is none.
+func openMap(domainName, name string) (*ebpf.Map, error) {
+	m, err := ebpf.LoadPinnedMap(filepath.Join(domain.PinDir(domainName), name), nil)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("map %s: %w", name, errNoPin)
+	}
+	if err != nil {
+		return nil, bpfError("open map "+name, err)
+	}
+	return m, nil
+}
+
+// pinsExist says whether the domain has any pin.
+func pinsExist(domainName string) bool {
+	_, err := os.Lstat(domain.PinDir(domainName))
+	return err == nil
+}
+
+// removePins removes every pin in the directory of a domain, links first, and the directories
+// that are empty then. Sources must be off.
+func removePins(dir string) error {
+	if err := statedir.Check(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("pin directory: %w", err) // whatever that is, we have not made it
+	}
+	pins, err := hook.Pins(dir, "")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("list pins: %w", err)
+	}
+	var errs []error
+	// Egress hooks first, so that nothing is marked that nobody would restore.
+	for _, egress := range []bool{true, false} {
+		for _, pin := range pins {
+			if isLink(pin) && egress == strings.HasSuffix(pin, "-"+directions[1].name) {
+				errs = append(errs, hook.Detach(pin))
+			}
+		}
+	}
+	for _, pin := range pins {
+		if !isLink(pin) {
+			errs = append(errs, hook.Detach(pin))
+		}
+	}
+	return errors.Join(append(errs, hook.RemoveDir(dir))...)
+}
+
+func isLink(pin string) bool { return strings.HasPrefix(filepath.Base(pin), linkPrefix) }
+
+// pinnedMaps are the numbers of the domain's maps.
+func pinnedMaps(domainName string) []ebpf.MapID {
+	pins, err := hook.Pins(domain.PinDir(domainName), "")
+	if err != nil {
+		return nil
+	}
+	return hook.PinnedMaps(slices.DeleteFunc(pins, isLink))
+}

@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/bits"
+	"slices"
+	"time"
+
+	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/host/clock"
+	"github.com/vnetradar/radar/pkg/host/kernel"
+	"github.com/vnetradar/radar/pkg/host/statedir"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
+	"github.com/vnetradar/radar/pkg/vnet/topo"
+)
+
+// plan is a request, worked out.
+type plan struct {
+	change    *change
+	result    *AttachResult
+	blueprint *blueprint      // of a new domain
+	features  Features        // the same: what the kernel can
+	loaded    *loaded         // once it is
+	uses      []topo.Conflict // rules of the request's nodes that use the mark
+	looked    uint64          // when the topology was looked at
+}
+
+// prepare works a request out and changes nothing.
+func prepare(ctx context.Context, req AttachRequest) (*plan, error) {
+	if err := statedir.CheckDomain(req.Domain); err != nil {
+		return nil, fault.Usage.Errorf("%v", err)
+	}
+	old, err := domain.Load(req.Domain)
+	if err != nil && (req.Extend || !errors.Is(err, domain.ErrNotAttached)) {
+		return nil, err
+	}
+	p := &plan{result: &AttachResult{}, uses: findUses(ctx, carryOf(old, req.Options), req.Nodes)}
+	base := old
+	if old == nil {
+		base, err = p.newDomain(req)
+	} else {
+		err = checkOptions(old, req.Options)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := checkNames(base, req.Nodes); err != nil {
+		return nil, err
+	}
+	specs, err := p.members(base, req.Nodes)
+	if err != nil {
+		return nil, err
+	}
+	if len(specs) == 0 && old == nil && !req.waits() {
+		return nil, fault.Usage.Errorf("no nodes to attach: name some, such as netns:NAME")
+	}
+	p.looked = looksNow()
+	if p.result.Topology, err = topo.Discover(specs, req.Roles); err != nil {
+		return nil, err
+	}
+	if err := refuseTaken(req.Domain, p.result.Topology); err != nil {
+		return nil, err
+	}
+	for i := range req.VMs {
+		if err := p.result.Topology.CheckVM(&req.VMs[i]); err != nil {
+			return nil, err
+		}
+	}
+	stale := stalePorts(base)
+	p.change, err = merge(withVMs(base, req.VMs), p.result.Topology, func(port *domain.Port) bool { return stale[port.ID] })
+	if err != nil {
+		return nil, err
+	}
+	p.change.old = old
+	p.change.follow(req.Selectors, req.WatchContainers)
+	if err := p.change.carry(req.CarryHeader, p.uses); err != nil {
+		return nil, err
+	}
+	if err := p.refuseEncapsulations(ctx); err != nil {
+		return nil, err
+	}
+	if err := p.fitHops(); err != nil {
+		return nil, err
+	}
+	if err := p.chooseIPv6(ctx, p.change.next); err != nil {
+		return nil, err
+	}
+	p.result.Readers = slices.DeleteFunc(topo.FindReaders(req.Nodes), func(r topo.Reader) bool { return !r.ReadsSeveral() })
+	return p, p.describe()
+}
+
+// describe fills in the result.
+func (p *plan) describe() error {
+	r, c := p.result, p.change
+	r.Domain, r.New = c.next, c.old == nil
+	r.AddedNodes, r.AddedPorts = len(c.addedNodes), len(c.addedPorts)
+	r.Warnings = slices.Concat(r.Warnings, r.Topology.Notes, c.usedUp())
+	for _, n := range r.Topology.Nodes {
+		if len(n.Ports) == 0 {
+			r.Warnings = append(r.Warnings, fmt.Sprintf("node %s has no interface to attach yet", n.Name))
+		}
+	}
+	if r.New {
+		r.Memory = p.blueprint.memory
+	} else {
+		h, err := openHandle(c.old)
+		if err != nil {
+			return err
+		}
+		defer h.Close()
+		r.Memory = h.Memory()
+	}
+	r.Conflicts = collisions(c.next, p.uses)
+	r.Warnings = append(r.Warnings, c.carryWarnings()...)
+	return nil
+}
+
+// newDomain makes the description of a domain without nodes, and the blueprint of
+// its maps and programs.
+func (p *plan) newDomain(req AttachRequest) (*domain.Domain, error) {
+	if pinsExist(req.Domain) {
+		if err := statedir.Check(domain.PinDir(req.Domain)); err != nil {
+			return nil, fmt.Errorf("pin directory: %w", err) // nothing of ours
+		}
+		if err := heldElsewhere(req.Domain); err != nil {
+			return nil, err
+		}
+		return nil, halfAttached(req.Domain, "it has pins but no description")
+	}
+	o := DefaultOptions()
+	if req.Options != nil {
+		o = *req.Options
+	}
+	layout, err := o.Layout()
+	if err != nil {
+		return nil, err
+	}
+	if o.Carry == CarryAuto {
+		layout.setMark(freeMark(p.uses, bits.OnesCount32(layout.MarkMask)))
+	}
+	f := Probe()
+	p.features = f
+	if !f.Tested {
+		return nil, fault.Unsupported.Errorf("%s", kernel.MissingRights())
+	}
+	hook, err := chooseHook(o.Hook, f)
+	if err != nil {
+		return nil, err
+	}
+	if p.blueprint, err = newBlueprint(o, layout, f); err != nil {
+		return nil, err
+	}
+	if err := p.blueprint.memory.check(memAvailable()); err != nil {
+		return nil, err
+	}
+	p.result.Warnings = append(p.result.Warnings, layout.Warnings...)
+	if !f.DropHook {
+		p.result.Warnings = append(p.result.Warnings, "this kernel does not show dropped packets to radar: losses are found by timeout, without place and reason (see «check»)")
+	}
+	epoch, err := newEpoch()
+	if err != nil {
+		return nil, err
+	}
+	return &domain.Domain{
+		Version: domain.Version, Name: req.Domain, Epoch: epoch,
+		Created: time.Now().UTC(), WallOffset: clock.WallOffset(), Options: o.stored(layout, hook),
+	}, nil
+}
+
+// newEpoch returns what makes packets of this domain differ from those of every
+// other one.
+func newEpoch() (uint32, error) {
+	var b [4]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		return 0, fmt.Errorf("draw epoch: %w", err)
+	}
+	return binary.NativeEndian.Uint32(b[:]), nil
+}
+
+// checkOptions refuses options that the domain does not have.
+func checkOptions(d *domain.Domain, o *Options) error {
+	if o == nil {
+		return nil
+	}
+	layout, err := o.Layout()
+	if err != nil {
+		return err
+	}
+	if names := o.differs(layout, d.Options); names != "" {
+		return fault.Usage.Errorf("domain %q is attached with other %s: a domain keeps its options, detach it first to change them", d.Name, names)
+	}
+	return nil
+}
+
+// members returns the namespaces that shall be in the domain: those that are and
+// still exist, and the new ones.
+func (p *plan) members(base *domain.Domain, nodes []topo.NodeSpec) ([]topo.NodeSpec, error) {
+	specs, gone := living(base)
+	for _, name := range gone {
+		p.result.Warnings = append(p.result.Warnings, fmt.Sprintf("node %s: its network namespace is gone", name))
+	}
+	for _, n := range nodes {
+		known := func(s topo.NodeSpec) bool { return s.Inum == n.Inum && s.Name == n.Name }
+		if i := slices.IndexFunc(specs, known); i >= 0 {
+			specs[i] = n // it can be reached as it was named last
+			p.result.Warnings = append(p.result.Warnings, fmt.Sprintf("node %s is attached already", n.Name))
+			continue
+		}
+		specs = append(specs, n)
+	}
+	return specs, checkOthers(base.Name, specs)
+}
+
+// living returns the nodes whose namespaces exist, and the names of the others.
+func living(d *domain.Domain) (specs []topo.NodeSpec, gone []string) {
+	for _, s := range topo.SpecsOf(d.Chosen()) {
+		ns, err := s.Open()
+		if errors.Is(err, topo.ErrGone) {
+			gone = append(gone, s.Name)
+			continue
+		}
+		if err == nil {
+			ns.Close()
+		}
+		specs = append(specs, s) // Discover tells what is wrong with it
+	}
+	return specs, gone
+}
+
+// checkOthers refuses namespaces that another domain has: the one that marks last
+// would have to restore first, on both hooks, which no order of programs gives.
+func checkOthers(name string, specs []topo.NodeSpec) error {
+	others, err := otherDomains(name)
+	if err != nil {
+		return err
+	}
+	for _, s := range specs {
+		other, n := ownerOfNode(others, s)
+		switch {
+		case n == nil:
+		case n.Auto:
+			return fault.Usage.Errorf("node %s (%s) holds a bridge that domain %q is closed around: detach the nodes on it there first («status ‹domain› %s»)", s.Name, s.Spec, other, other)
+		default:
+			return fault.Usage.Errorf("node %s (%s) belongs to domain %q already: detach it there first («detach ‹domain› %s %s»)", s.Name, s.Spec, other, other, n.Name)
+		}
+	}
+	return nil
+}
+
+// Owners names, for each namespace, the domain that it belongs to, other than the one
+// called name; "" if there is none.
+func Owners(name string, specs []topo.NodeSpec) ([]string, error) {
+	others, err := otherDomains(name)
+	if err != nil {
+		return nil, err
+	}
+	owners := make([]string, len(specs))
+	for i, s := range specs {
+		owners[i], _ = ownerOfNode(others, s)
+	}
+	return owners, nil
+}
+
+// otherDomains returns the domains except the one called name.
+func otherDomains(name string) (others []*domain.Domain, err error) {
+	names, err := domain.List()
+	if err != nil {
+		return nil, err
+	}
+	for _, other := range names {
+		if other == name {
+			continue
+		}
+		d, err := domain.Load(other)
+		if err != nil && !errors.Is(err, domain.ErrOtherVersion) {
+			continue // half there, or detached just now
+		}
+		others = append(others, d)
+	}
+	return others, nil
+}
+
+// ownerOfNode returns the name of the domain that has the namespace, and as which
+// node; nil if none has.
+func ownerOfNode(domains []*domain.Domain, s topo.NodeSpec) (string, *domain.Node) {
+	for _, d := range domains {
+		for i := range d.Nodes {
+			if n := &d.Nodes[i]; s.Inum == n.Inum && present(d, n, s) {
+				return d.Name, n
+			}
+		}
+	}
+	return "", nil
+}
+
+// present says whether a node is still the namespace s, which has the same inode
+// number: the number of a namespace that has ended is used again soon. The node is
+// if its path leads there, or if any of its programs is there: a namespace can
+// outlive the process or the mount by which it was named.
+func present(d *domain.Domain, n *domain.Node, s topo.NodeSpec) bool {
+	if n.Removed {
+		return false
+	}
+	ns, err := topo.SpecOf(*n).Open()
+	if err == nil {
+		ns.Close()
+	}
+	if !errors.Is(err, topo.ErrGone) {
+		return true
+	}
+	found := false
+	// If s cannot be entered, Discover says why.
+	_ = s.Do(func() error {
+		for i := range d.Ports {
+			p := &d.Ports[i]
+			if p.Removed || p.Node != n.ID {
+				continue
+			}
+			for _, dir := range directions {
+				found = found || dir.at(d, p).Stands()
+			}
+		}
+		return nil
+	})
+	return found
+}
+
+// stalePorts returns the known ports that have lost their programs: the interface
+// is gone and another has its number, or someone took them off.
+func stalePorts(d *domain.Domain) map[uint16]bool {
+	stale := make(map[uint16]bool)
+	var ids []uint16
+	for _, p := range d.Ports {
+		if !p.Removed {
+			ids = append(ids, p.ID)
+		}
+	}
+	nodes, of := byNode(d, ids)
+	for _, n := range nodes {
+		// A namespace that is gone is found out elsewhere. One that is not where it was
+		// may go on, or another one have its number: then no program is there.
+		_ = inNode(n, topo.NodeSpec.Find, func() error {
+			for _, p := range of[n.ID] {
+				stale[p.ID] = !attached(d, p)
+			}
+			return nil
+		})
+	}
+	return stale
+}

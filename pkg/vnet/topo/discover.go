@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package topo
+
+import (
+	"fmt"
+	"net"
+	"strings"
+
+	"github.com/vishvananda/netns"
+
+	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/host"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
+)
+
+// probe is one node while its topology is being found out.
+type probe struct {
+	ns    netns.NsHandle // open, so that the namespace stays
+	wires []wire         // one for each port
+}
+
+// wire is where the kernel says the other end of a port is.
+type wire struct {
+	pair    bool // the port has one other end
+	ifindex int  // its number there
+	nsid    int  // id of the namespace there, see observer; -1: the port's own
+	tunnel  *tunnel
+}
+
+// Discover looks at the nodes and works out ports, peers, roles and addresses.
+// A port whose other end is attached too is internal, any other is an edge;
+// roles override that. Ports on a bridge in a namespace that is not attached are
+// internal as well: the domain is closed around the bridge, whose namespace is added
+// as a closing node. An override for a port that does not exist, or a node
+// given twice, is fault.Usage; a node that has vanished ErrGone.
+func Discover(nodes []NodeSpec, roles []RoleOverride) (*Topology, error) {
+	if err := checkDuplicates(nodes); err != nil {
+		return nil, err
+	}
+	t := &Topology{Nodes: make([]Node, len(nodes))}
+	probes := make([]probe, 0, len(nodes))
+	defer func() {
+		for i := range probes {
+			probes[i].ns.Close()
+		}
+	}()
+	for i, spec := range nodes {
+		t.Nodes[i].NodeSpec = spec
+		ns, err := spec.Open()
+		if err != nil {
+			return nil, fmt.Errorf("discover node %s: %w", spec.Name, err)
+		}
+		probes = append(probes, probe{ns: ns})
+	}
+	o, err := newObserver(probes)
+	if err != nil {
+		return nil, fmt.Errorf("discover nodes: %w", err)
+	}
+	defer o.close()
+	for i := range probes {
+		if err := probes[i].look(&t.Nodes[i], o, i); err != nil {
+			return nil, fmt.Errorf("discover node %s: %w", nodes[i].Name, err)
+		}
+	}
+	connect(t, o, probes)
+	if err := closeBridges(t, o, probes); err != nil {
+		return nil, err
+	}
+	t.assignRoles()
+	t.joinTunnels(probes)
+	t.assignTunnels()
+	return t, t.override(roles)
+}
+
+// look fills in the node's ports and addresses.
+func (p *probe) look(n *Node, o *observer, nsid int) error {
+	links, about, err := o.links(nsid)
+	if err != nil {
+		return err
+	}
+	for _, l := range links {
+		if !attachable(l) {
+			continue
+		}
+		a := l.Attrs()
+		n.Ports = append(n.Ports, Port{
+			Name: a.Name, Ifindex: a.Index, Kind: l.Type(), L3: isL3(l),
+			Up: a.Flags&net.FlagUp != 0, Fresh: about[a.Index].fresh, XDP: hasXDP(l), Queue: about[a.Index].queue, Role: domain.Edge,
+		})
+		p.wires = append(p.wires, wire{pair: pairKinds[l.Type()], ifindex: a.ParentIndex, nsid: a.NetNsID,
+			tunnel: newTunnel(l, about[a.Index].inherits)})
+	}
+	if n.Locals, n.Redirects, err = localAddrs(p.ns); err != nil {
+		return err
+	}
+	return host.InNetns(p.ns, func() error {
+		n.Redirects = n.Redirects || redirects()
+		return nil
+	})
+}
+
+// assignRoles sets each port's role from its peer.
+func (t *Topology) assignRoles() {
+	for i := range t.Nodes {
+		for j := range t.Nodes[i].Ports {
+			p := &t.Nodes[i].Ports[j]
+			if p.XDP {
+				t.Notes = append(t.Notes, fmt.Sprintf("%s/%s has an XDP program, which can take packets past radar: what is sent to it leaves the domain restored", t.Nodes[i].Name, p.Name))
+			}
+			if p.Link != "" && p.Place == "" {
+				p.Role = domain.Internal
+			}
+			if p.Peer == nil {
+				continue
+			}
+			// A packet that XDP redirects never meets our TC ingress: its bits
+			// must be true when it gets there.
+			if peer := t.Port(*p.Peer); !peer.XDP {
+				p.Role = domain.Internal
+			}
+		}
+	}
+}
+
+// assignTunnels makes the ends of tunnels inside the domain internal.
+func (t *Topology) assignTunnels() {
+	for i := range t.Nodes {
+		for j := range t.Nodes[i].Ports {
+			if p := &t.Nodes[i].Ports[j]; p.Tunnel != nil && p.Tunnel.Inside && !p.XDP {
+				p.Role = domain.Internal
+			}
+		}
+	}
+}
+
+// Port returns the port that a reference means.
+func (t *Topology) Port(ref PortRef) *Port { return &t.Nodes[ref.Node].Ports[ref.Port] }
+
+// override applies the user's roles.
+func (t *Topology) override(roles []RoleOverride) error {
+	for _, r := range roles {
+		p, err := t.find(r.Node, r.Port)
+		if err != nil {
+			return fault.Usage.Errorf("role for %s/%s: %v", r.Node, r.Port, err)
+		}
+		if p.Place != "" {
+			return fault.Usage.Errorf("role for %s/%s: radar found this port itself, at a bridge between nodes, and closes the domain there", r.Node, r.Port)
+		}
+		if r.Role == domain.Internal && p.Peer == nil && p.Link == "" {
+			t.Notes = append(t.Notes, fmt.Sprintf("%s/%s is internal because you say so: if its other end is not attached, packets leave there with rewritten header bits", r.Node, r.Port))
+		}
+		p.Role, p.Forced = r.Role, true
+	}
+	return nil
+}
+
+// find returns a port by its name, or fault.Usage.
+func (t *Topology) find(node, port string) (*Port, error) {
+	for i := range t.Nodes {
+		if t.Nodes[i].Name != node {
+			continue
+		}
+		var names []string
+		for j := range t.Nodes[i].Ports {
+			if p := &t.Nodes[i].Ports[j]; p.Name == port {
+				return p, nil
+			}
+			names = append(names, t.Nodes[i].Ports[j].Name)
+		}
+		return nil, fault.Usage.Errorf("node %s has no port %s, it has: %s", node, port, strings.Join(names, ", "))
+	}
+	var names []string
+	for _, n := range t.Nodes {
+		names = append(names, n.Name)
+	}
+	return nil, fault.Usage.Errorf("there is no node %s, there are: %s", node, strings.Join(names, ", "))
+}
