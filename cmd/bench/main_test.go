@@ -18,7 +18,7 @@ func TestRun(t *testing.T) {
 	need.AsRoot(t)
 	file := filepath.Join(t.TempDir(), "result.json")
 	args := []string{"-run", "^hooks$", "-packets", "3000", "-rounds", "2", "-slots", "4096", "-json", file,
-		"-object", "again=../bpfobj/tc_x86_bpfel.o", "-watch", "wanted=udp port 4777"}
+		"-object", "again=../../pkg/bpfobj/tc_x86_bpfel.o", "-watch", "wanted=udp port 4777"}
 	var stdout, stderr bytes.Buffer
 	if code := run(context.Background(), args, &stdout, &stderr); code != 0 {
 		t.Fatalf("exit code %d: %s", code, stderr.String())
