@@ -11,6 +11,7 @@ import (
 	"github.com/vnetradar/radar/pkg/join"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/store"
 	"github.com/vnetradar/radar/pkg/telemetry/collect"
 	"github.com/vnetradar/radar/pkg/vnet/backpack"
 )
@@ -25,8 +26,8 @@ type Reports struct {
 // OpenReports opens the reports that were kept for a domain; nil: none were. ring may be nil. Packets that it has
 // are radar's own: Count leaves them out, and so does Records.
 func OpenReports(domain string, ring *Ring) (*Reports, error) {
-	info, err := collect.Load(domain)
-	if errors.Is(err, collect.ErrNone) {
+	info, err := store.Load(domain)
+	if errors.Is(err, store.ErrNone) {
 		return nil, nil
 	}
 	if err != nil {
@@ -134,7 +135,7 @@ func (r *Reports) each(ctx context.Context, s *Selection, fn func(*collect.Repor
 	if i.Gaps > 0 {
 		notes = append(notes, ReportsMissing{i.Gaps})
 	}
-	err := i.Packets(r.domain, r.stories(), numbers, func(p *collect.Reported) {
+	err := store.Packets(r.domain, i, r.stories(), numbers, func(p *collect.Reported) {
 		if s.Match(&p.Packet, numbers) {
 			fn(p)
 		}
@@ -221,7 +222,7 @@ func (r *Ring) AddReported(records []*record.Record) error {
 		return err
 	}
 	all := make(said)
-	err = reports.info.Packets(reports.domain, reports.stories(), nil, func(p *collect.Reported) { all.take(p) })
+	err = store.Packets(reports.domain, reports.info, reports.stories(), nil, func(p *collect.Reported) { all.take(p) })
 	for _, rec := range records {
 		all.add(rec)
 	}

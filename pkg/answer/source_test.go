@@ -17,6 +17,7 @@ import (
 	"github.com/vnetradar/radar/pkg/intwire"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/store"
 	"github.com/vnetradar/radar/pkg/telemetry/collect"
 	"github.com/vnetradar/radar/pkg/telemetry/generate"
 	"github.com/vnetradar/radar/pkg/vnet/backpack"
@@ -31,7 +32,7 @@ func nothingAttached(t *testing.T) string {
 
 // keep keeps n generated reports of packets that three nodes have seen, the first called s1, and returns the
 // collector's store.
-func keep(t *testing.T, name string, n int) *collect.Store {
+func keep(t *testing.T, name string, n int) *store.Store {
 	t.Helper()
 	from, to := netip.MustParseAddrPort("10.0.0.1:1"), netip.MustParseAddrPort("10.0.0.2:32766")
 	start := time.Unix(1_700_000_000, 0)
@@ -42,7 +43,7 @@ func keep(t *testing.T, name string, n int) *collect.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store, err := collect.Create(name, 1<<20, collect.Info{Epoch: 1, Since: start, All: true, Ports: []uint16{32766}, Names: map[uint32]string{1: "s1"}})
+	kept, err := store.Create(name, 1<<20, collect.Info{Epoch: 1, Since: start, All: true, Ports: []uint16{32766}, Names: map[uint32]string{1: "s1"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,21 +56,21 @@ func keep(t *testing.T, name string, n int) *collect.Store {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := store.Add(collect.Packet{At: start.Add(time.Duration(i) * time.Second), IP: ip}); err != nil {
+		if err := kept.Add(collect.Packet{At: start.Add(time.Duration(i) * time.Second), IP: ip}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	store.Info.Gaps = 1
-	if err := store.Save(); err != nil {
+	kept.Info().Gaps = 1
+	if err := kept.Save(); err != nil {
 		t.Fatal(err)
 	}
-	return store
+	return kept
 }
 
 // Reports alone are a source: of their nodes, with what they lack, and with why they have nothing.
 func TestReportsAlone(t *testing.T) {
 	name := nothingAttached(t)
-	store := keep(t, name, 4)
+	kept := keep(t, name, 4)
 	s, notes, err := Open(name, &Selection{})
 	if err != nil || notes != nil || s.Domain() != nil || s.Streams() {
 		t.Fatalf("%+v, %+v, %v", s, notes, err)
@@ -110,10 +111,10 @@ func TestReportsAlone(t *testing.T) {
 			t.Errorf("records of %v, notes %+v, %v; want %d", times, notes, err, c.packets)
 		}
 	}
-	if err := errors.Join(s.Update(), store.Close()); err != nil {
+	if err := errors.Join(s.Update(), kept.Close()); err != nil {
 		t.Errorf("nothing has changed: %v", err)
 	}
-	if err := collect.Remove(name); err != nil {
+	if err := store.Remove(name); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Update(); !errors.Is(err, ErrReportsRemoved) {
@@ -144,7 +145,7 @@ func TestOpenFails(t *testing.T) {
 		"2 its node":      {node("s1"), func() {}, func(err error) bool { return err == nil }},
 		"3 one by its ID": {node("int-7"), func() {}, func(err error) bool { return err == nil }},
 		"4 damaged": {&Selection{}, func() {
-			if err := os.WriteFile(filepath.Join(collect.Dir(name), "collector.json"), []byte("{"), 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(store.Dir(name), "collector.json"), []byte("{"), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}, func(err error) bool { return err != nil && !errors.Is(err, domain.ErrNotAttached) }},

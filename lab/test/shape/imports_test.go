@@ -37,7 +37,7 @@ var floors = map[string]int{
 
 	"pkg/vnet": systems, "pkg/telemetry": systems,
 
-	"pkg/aggregate": counts, "pkg/sink": counts,
+	"pkg/aggregate": counts, "pkg/sink": counts, "pkg/store": counts,
 	"pkg/join": counts, // above the two systems of which it brings packets together
 
 	"pkg/answer": answers,

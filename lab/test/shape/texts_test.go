@@ -16,12 +16,12 @@ import (
 // speakFlags are packages and files of pkg in which flags are no message of radar's, and texts in
 // which they are another program's. The list gets shorter only.
 var speakFlags = map[string]bool{
-	"pkg/vnet/topo/conflict_iptables.go": true, // reads rules of iptables
-	"--net=":                             true, // of nsenter
-	"--org %q --name":                    true, // of influx
-	"--pid=host --cgroupns":              true, // of docker
-	"--privileged --pid=host":            true, // of docker
-	"radar export int":                   true, // what writes reports of a profile
+	"pkg/vnet/rules/iptables.go": true, // reads rules of iptables
+	"--net=":                     true, // of nsenter
+	"--org %q --name":            true, // of influx
+	"--pid=host --cgroupns":      true, // of docker
+	"--privileged --pid=host":    true, // of docker
+	"radar export int":           true, // what writes reports of a profile
 }
 
 // TestTextsOfLibraries: no library writes flags and commands as the command line does. Others use

@@ -19,6 +19,7 @@ import (
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/join"
+	"github.com/vnetradar/radar/pkg/store"
 	"github.com/vnetradar/radar/pkg/telemetry/collect"
 	"github.com/vnetradar/radar/pkg/telemetry/metrics"
 	"github.com/vnetradar/radar/pkg/telemetry/xdp"
@@ -173,12 +174,12 @@ func run(k *kit.Kit, cmd *cobra.Command, f *options) error {
 	if err != nil {
 		return err
 	}
-	store, err := collect.Create(k.Domain, int64(f.keep), *s.info)
+	kept, err := store.Create(k.Domain, int64(f.keep), *s.info)
 	if err != nil {
 		return err
 	}
 	if run.path, err = f.fast.attach(k, run.inputs, s.allow, &s.metrics); err != nil {
-		return errors.Join(err, store.Close(), out.end(k))
+		return errors.Join(err, kept.Close(), out.end(k))
 	}
 	defer run.closePath()
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
@@ -186,7 +187,7 @@ func run(k *kit.Kit, cmd *cobra.Command, f *options) error {
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends us at once
 	run.begin(ctx)
 	engine := metrics.New(s.metrics)
-	run.use(&s, f, engine, store)
+	run.use(&s, f, engine, kept)
 	run.startOutputs(out, engine, f.out.snapshot)
 	err = errors.Join(run.take(), run.closePath())
 	closeInput()
@@ -197,8 +198,8 @@ func run(k *kit.Kit, cmd *cobra.Command, f *options) error {
 }
 
 // use makes the collector.
-func (c *collecting) use(s *settings, f *options, engine *metrics.Engine, store *collect.Store) {
-	c.collector = collect.New(s.translator, engine, store, c.packet())
+func (c *collecting) use(s *settings, f *options, engine *metrics.Engine, kept *store.Store) {
+	c.collector = collect.New(s.translator, engine, kept, c.packet())
 	c.collector.Changed = c.event()
 	c.collector.Warn = func(text string) { fmt.Fprintf(c.Stderr, "radar: %s\n", text) }
 	c.collector.Allow = s.allow
@@ -219,7 +220,7 @@ func forgetReports(k *kit.Kit, cmd *cobra.Command) error {
 	if other != "" {
 		return fault.Usage.Errorf("--forget and --%s: use one of them", other)
 	}
-	if err := collect.Remove(k.Domain); err != nil && !errors.Is(err, collect.ErrNone) {
+	if err := store.Remove(k.Domain); err != nil && !errors.Is(err, store.ErrNone) {
 		return err
 	}
 	return nil

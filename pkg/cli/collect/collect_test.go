@@ -18,7 +18,7 @@ import (
 	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
-	"github.com/vnetradar/radar/pkg/telemetry/collect"
+	"github.com/vnetradar/radar/pkg/store"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
 
@@ -123,7 +123,7 @@ func TestCollectInputs(t *testing.T) {
 		}
 		// Before others come by another socket: then which is first is not said.
 		nstest.WaitFor(t, "all reports to be kept", func() bool {
-			info, err := collect.Load("default")
+			info, err := store.Load("default")
 			return err == nil && info.Counts.Packets == uint64(sent)
 		})
 	}
@@ -140,7 +140,7 @@ func TestCollectInputs(t *testing.T) {
 	stopped(collector)
 
 	byUDP, _, _ := clitest.Radar(t, "packets", "-o", "json", "--last", "0")
-	files, err := filepath.Glob(filepath.Join(collect.Dir("default"), "*.pcap"))
+	files, err := filepath.Glob(filepath.Join(store.Dir("default"), "*.pcap"))
 	if err != nil || len(files) != 1 {
 		t.Fatalf("%v, %v", files, err)
 	}
@@ -186,7 +186,7 @@ func TestCollectInputs(t *testing.T) {
 		same("values", values, c.values, 27, c.clocks)
 	}
 	t.Setenv("RADAR_STATE_DIR", live)
-	info, err := collect.Load("default")
+	info, err := store.Load("default")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,7 +258,7 @@ func TestCollectRefuses(t *testing.T) {
 	if _, stderr, code := clitest.Radar(t, "collect", "-r", filepath.Join(dir, "text")); code != kit.ExitFailure || !strings.Contains(stderr, "neither pcap nor pcapng") {
 		t.Errorf("code %d, %s", code, stderr)
 	}
-	kept, err := filepath.Glob(filepath.Join(collect.Dir("default"), "*.pcap"))
+	kept, err := filepath.Glob(filepath.Join(store.Dir("default"), "*.pcap"))
 	if err != nil || len(kept) != 1 {
 		t.Fatalf("%v, %v", kept, err)
 	}
@@ -274,7 +274,7 @@ func TestCollectRefuses(t *testing.T) {
 		t.Errorf("a node that nobody has: code %d, %s", code, stderr)
 	}
 	// A description that is damaged is named; forgetting works.
-	if err := os.WriteFile(filepath.Join(collect.Dir("default"), "collector.json"), []byte("x"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(store.Dir("default"), "collector.json"), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, stderr, code := clitest.Radar(t, "packets"); code != kit.ExitFailure || !strings.Contains(stderr, "collector.json") {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
-	"github.com/vnetradar/radar/pkg/telemetry/collect"
+	"github.com/vnetradar/radar/pkg/store"
 )
 
 func TestConfig(t *testing.T) {
@@ -45,7 +45,7 @@ keep: 1M
 	if _, stderr, code := clitest.Radar(t, "collect", "--config", path, "--node", "1=tor1", "-r", clitest.ReportsFile(t)); code != kit.ExitOK {
 		t.Fatalf("code %d, %s", code, stderr)
 	}
-	info, err := collect.Load("default")
+	info, err := store.Load("default")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/cli/clitest"
+	"github.com/vnetradar/radar/pkg/store"
 	"github.com/vnetradar/radar/pkg/telemetry/collect"
 )
 
@@ -79,7 +80,7 @@ func (n *fastNet) collect(flags []string, generate ...string) (c collected) {
 		sent += 1000
 	}
 	nstest.WaitFor(n.t, "all reports to be counted", func() bool {
-		info, err := collect.Load("default")
+		info, err := store.Load("default")
 		return err == nil && info.Counts.Packets >= uint64(sent)
 	})
 	if err := collector.Process.Signal(os.Interrupt); err != nil {
@@ -88,7 +89,7 @@ func (n *fastNet) collect(flags []string, generate ...string) (c collected) {
 	if err := collector.Wait(); err != nil {
 		n.t.Errorf("collector: %v", err)
 	}
-	info, err := collect.Load("default")
+	info, err := store.Load("default")
 	if err != nil {
 		n.t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/cli/clitest"
+	"github.com/vnetradar/radar/pkg/store"
 	"github.com/vnetradar/radar/pkg/telemetry/collect"
 )
 
@@ -97,15 +98,15 @@ func TestCollectDiskFull(t *testing.T) {
 	t.Setenv("RADAR_STATE_DIR", "/proc/"+pid+"/root"+state)
 	kept := was + 600 - refused
 	nstest.WaitFor(t, "the description", func() bool {
-		info, err := collect.Load("default")
+		info, err := store.Load("default")
 		return err == nil && info.Next == uint64(kept)
 	})
-	info, err := collect.Load("default")
+	info, err := store.Load("default")
 	if err != nil {
 		t.Fatal(err)
 	}
 	read := uint64(0)
-	err = info.Each("default", func(number uint64, p collect.Packet) error {
+	err = store.Each("default", info, func(number uint64, p collect.Packet) error {
 		if _, _, err := p.UDP(); err != nil || number != read {
 			t.Fatalf("packet %d of %d: %v", number, read, err)
 		}

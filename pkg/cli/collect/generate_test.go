@@ -20,6 +20,7 @@ import (
 	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/store"
 	"github.com/vnetradar/radar/pkg/telemetry/collect"
 )
 
@@ -183,11 +184,11 @@ func TestGenerateSends(t *testing.T) {
 	}
 	run(kit.ExitOK, "--to", "[::1]:32766", "--count", "300", "--mode", "xd", "--report", "1.0", "--first-node", "11", "--ipv6") // other packets than those before
 	nstest.WaitFor(t, "all reports to be kept", func() bool {
-		info, err := collect.Load(os.Getenv("RADAR_DOMAIN"))
+		info, err := store.Load(os.Getenv("RADAR_DOMAIN"))
 		return err == nil && info.Counts.Packets == 1300
 	})
 	stop(collector)
-	info, err := collect.Load(os.Getenv("RADAR_DOMAIN"))
+	info, err := store.Load(os.Getenv("RADAR_DOMAIN"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,7 +238,7 @@ func TestGenerateSends(t *testing.T) {
 		t.Fatal(err)
 	}
 	nstest.WaitFor(t, "more reports to come", func() bool {
-		info, err := collect.Load(os.Getenv("RADAR_DOMAIN"))
+		info, err := store.Load(os.Getenv("RADAR_DOMAIN"))
 		return err == nil && info.Counts.Packets > 30
 	})
 	stop(endless)

@@ -17,6 +17,7 @@ import (
 	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/store"
 	"github.com/vnetradar/radar/pkg/telemetry/collect"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
@@ -116,7 +117,7 @@ func TestCollectInterface(t *testing.T) {
 	clitest.Await(t, wire, "collecting at interface eth0")
 	send()
 	nstest.WaitFor(t, "all reports to be taken", func() bool {
-		info, err := collect.Load("default")
+		info, err := store.Load("default")
 		return err == nil && info.Counts.Reports == each
 	})
 	status, _, code := clitest.Radar(t, "collect", "status")

@@ -17,6 +17,7 @@ import (
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/store"
 	"github.com/vnetradar/radar/pkg/telemetry/collect"
 	"github.com/vnetradar/radar/pkg/telemetry/metrics"
 )
@@ -184,7 +185,7 @@ func collectInside(w *clitest.World, n *nstest.Net, events string) (info *collec
 		}
 	}()
 	nstest.WaitFor(w.T, "all reports to come", func() bool {
-		info, err = collect.Load(w.Domain)
+		info, err = store.Load(w.Domain)
 		return err == nil && info.Next == 3*insidePackets+4*insideForged
 	})
 	if err := collector.Process.Signal(os.Interrupt); err != nil {
@@ -193,7 +194,7 @@ func collectInside(w *clitest.World, n *nstest.Net, events string) (info *collec
 	if err := collector.Wait(); err != nil {
 		w.Fatal(err)
 	}
-	if info, err = collect.Load(w.Domain); err != nil {
+	if info, err = store.Load(w.Domain); err != nil {
 		w.Fatal(err)
 	}
 	b, err := os.ReadFile(collector.Stderr.(*os.File).Name())
@@ -260,7 +261,7 @@ func checkCountedOnce(w *clitest.World) {
 // elsewhere reads the same reports where the domain is not: there the order is not claimed.
 func elsewhere(t *testing.T, name string, packets uint64) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(collect.Dir(name), "*.pcap"))
+	files, err := filepath.Glob(filepath.Join(store.Dir(name), "*.pcap"))
 	if err != nil || len(files) != 1 {
 		t.Fatalf("%v: %v", files, err)
 	}
@@ -269,7 +270,7 @@ func elsewhere(t *testing.T, name string, packets uint64) {
 	if code != kit.ExitOK {
 		t.Fatalf("collect -r: %d: %s%s", code, stdout, stderr)
 	}
-	info, err := collect.Load(name + "e")
+	info, err := store.Load(name + "e")
 	if err != nil || info.Counts.Unordered < packets || info.Counts.Joins.Joined != 0 || !strings.Contains(stderr, "the order of the nodes is not known") {
 		t.Errorf("%v, %+v: %s", err, info.Counts, stderr)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/fault"
-	"github.com/vnetradar/radar/pkg/telemetry/collect"
+	"github.com/vnetradar/radar/pkg/store"
 	"github.com/vnetradar/radar/pkg/telemetry/metrics"
 )
 
@@ -59,11 +59,11 @@ func NewMetricsCmd(k *kit.Kit) *cobra.Command {
 }
 
 func showMetrics(k *kit.Kit, which, nodes []string) error {
-	info, err := collect.Load(k.Domain)
+	info, err := store.Load(k.Domain)
 	if err != nil {
 		return fmt.Errorf("domain %s: %w (radar collect)", k.Domain, err)
 	}
-	rows, written, err := collect.LoadRows(k.Domain)
+	rows, written, err := store.LoadRows(k.Domain)
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
-	"github.com/vnetradar/radar/pkg/telemetry/collect"
+	"github.com/vnetradar/radar/pkg/store"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
 
@@ -46,7 +46,7 @@ func TestCollectJSON(t *testing.T) {
 	if code != kit.ExitOK || !strings.Contains(stdout, `"epoch"`) {
 		t.Fatalf("code %d, %s%s", code, stdout, stderr)
 	}
-	info, err := collect.Load("default")
+	info, err := store.Load("default")
 	if err != nil {
 		t.Fatal(err)
 	}

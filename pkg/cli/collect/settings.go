@@ -18,6 +18,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/store"
 	"github.com/vnetradar/radar/pkg/telemetry/collect"
 	"github.com/vnetradar/radar/pkg/telemetry/metrics"
 )
@@ -61,9 +62,9 @@ func (f *options) checkBounds() error {
 	switch {
 	case f.join < 0 || f.join > time.Minute:
 		return fault.Usage.Errorf("--join %v: use 0 to 1m", f.join)
-	case f.keep < collect.MinKeep:
+	case f.keep < store.MinKeep:
 		return fault.Usage.Errorf("--keep %v: use at least 64k", &f.keep)
-	case f.keepRows < collect.MinKeep:
+	case f.keepRows < store.MinKeep:
 		return fault.Usage.Errorf("--keep-metrics %v: use at least 64k", &f.keepRows)
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/store"
 	"github.com/vnetradar/radar/pkg/telemetry/collect"
 )
 
@@ -30,11 +31,11 @@ only, but for the first ones.`,
 }
 
 func showStatus(k *kit.Kit) error {
-	i, err := collect.Load(k.Domain)
+	i, err := store.Load(k.Domain)
 	if err != nil {
 		return fmt.Errorf("domain %s: %w (radar collect)", k.Domain, err)
 	}
-	runs, err := i.Runs(k.Domain)
+	runs, err := store.Runs(k.Domain, i)
 	if err != nil {
 		return err
 	}

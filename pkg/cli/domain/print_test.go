@@ -13,7 +13,7 @@ import (
 	"github.com/vnetradar/radar/pkg/vnet/agent"
 	"github.com/vnetradar/radar/pkg/vnet/datapath"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
-	"github.com/vnetradar/radar/pkg/vnet/topo"
+	"github.com/vnetradar/radar/pkg/vnet/rules"
 )
 
 func sampleDomain() *domain.Domain {
@@ -74,7 +74,7 @@ var reports = map[string]func(*kit.Kit) error{
 		v := newAttachView(&datapath.AttachResult{
 			Domain: sampleDomain(), New: true, Memory: datapath.Memory{Ring: 256 << 20},
 			Warnings:  []string{"port r1/eth1 has an XDP program."},
-			Conflicts: []topo.Conflict{{Node: "r1", What: "nftables rule", Text: "meta mark set 0xff000000", Mask: 0xff000000}},
+			Conflicts: []rules.Conflict{{Node: "r1", What: "nftables rule", Text: "meta mark set 0xff000000", Mask: 0xff000000}},
 		}, false)
 		v.Agent = &startedAgent{PID: 4712, Log: "/run/radar/default/agent.log"}
 		return printAttached(k, v)

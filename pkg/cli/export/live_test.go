@@ -15,6 +15,7 @@ import (
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/store"
 	"github.com/vnetradar/radar/pkg/telemetry/collect"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
@@ -68,7 +69,7 @@ func TestExportLive(t *testing.T) {
 	stored := func() (info *collect.Info) {
 		t.Setenv("RADAR_STATE_DIR", live)
 		defer t.Setenv("RADAR_STATE_DIR", own)
-		info, err := collect.Load(w.Domain + "-c")
+		info, err := store.Load(w.Domain + "-c")
 		if err != nil {
 			return &collect.Info{}
 		}

@@ -27,7 +27,7 @@ func (c *Collector) guard(p Packet, fn func()) (ok bool) {
 
 // bug is what guard does after a panic, in the function that recovers.
 func (c *Collector) bug(p Packet, why any) {
-	if c.store.Info.Bugs++; c.store.Info.Bugs == 1 {
+	if c.store.Info().Bugs++; c.store.Info().Bugs == 1 {
 		c.warn(fmt.Sprintf("a bug of radar: it failed at a datagram, which it passes over, and goes on; please report this: %v (%s); packet %s",
 			why, callers(), shown(p.IP)))
 	}

@@ -16,12 +16,7 @@ import (
 
 func newCollector(t testing.TB, tr *Translator, info Info, show func(*record.Record)) *Collector {
 	t.Helper()
-	t.Setenv("RADAR_STATE_DIR", t.TempDir())
-	store, err := Create("test", MinKeep, info)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return New(tr, metrics.New(metrics.DefaultConfig()), store, show)
+	return New(tr, metrics.New(metrics.DefaultConfig()), &memory{info}, show)
 }
 
 // TestBugAtRecord: a panic while a packet's record is made passes over this packet, and no other.

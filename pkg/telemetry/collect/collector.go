@@ -12,7 +12,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/vnetradar/radar/pkg/packet"
+	"golang.org/x/sys/unix"
+
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/telemetry/metrics"
 )
@@ -44,7 +45,7 @@ type Collector struct {
 	path       FastPath // nil: there is none
 	taken      uint64   // by it
 	failed     error    // of it
-	store      *Store
+	store      Store
 	full       bool // the disk is
 	failing    bool // a write has found it full since the last SaveRows
 	refused    uint64
@@ -55,11 +56,11 @@ type Collector struct {
 
 // New makes a collector. show, if not nil, is called for each record of what is kept: of all if
 // the store's Info says so. Close closes the store, too.
-func New(t *Translator, e *metrics.Engine, s *Store, show func(*record.Record)) *Collector {
+func New(t *Translator, e *metrics.Engine, s Store, show func(*record.Record)) *Collector {
 	if show != nil {
 		t.Emit = func(p *Reported) { show(p.Record()) }
 	}
-	t.Epoch = s.Info.Epoch
+	t.Epoch = s.Info().Epoch
 	c := &Collector{translator: t, engine: e, store: s}
 	t.way = c.joinedWay
 	return c
@@ -112,7 +113,7 @@ func (c *Collector) take(p Packet) (*Template, error) {
 		return nil, nil
 	}
 	c.gaps.add(m)
-	keep := c.store.Info.All
+	keep := c.store.Info().All
 	var t *Template
 	c.translator.Observe(m, func(o *Observed) {
 		c.translator.measured(o, &c.report, p.At)
@@ -145,7 +146,7 @@ func (c *Collector) wrote(err error) error {
 	if err == nil || !isFull(err) {
 		return err
 	}
-	c.store.Info.Unsaved++
+	c.store.Info().Unsaved++
 	c.failing = true
 	if !c.full {
 		c.full = true
@@ -160,9 +161,12 @@ func (c *Collector) warn(text string) {
 	}
 }
 
+// isFull says whether a write has failed for want of room: of the disk, or of a quota.
+func isFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
+
 // count brings the store's Info up to date.
 func (c *Collector) count() {
-	i := &c.store.Info
+	i := c.store.Info()
 	i.Counts, i.Metrics, i.Gaps, i.Forgotten, i.SocketDrops = c.translator.Counts, c.engine.Counts, c.gaps.lost, c.gaps.forgotten, 0
 	i.Refused = c.refused
 	if i.XDP != nil {
@@ -176,10 +180,10 @@ func (c *Collector) count() {
 // countAll is count, and asks the fast path and sockets, which ask the kernel: not for each packet.
 func (c *Collector) countAll() {
 	if c.path != nil {
-		c.store.Info.XDP = &FastInfo{FastPath: c.taken}
-		c.path.About(c.store.Info.XDP)
+		c.store.Info().XDP = &FastInfo{FastPath: c.taken}
+		c.path.About(c.store.Info().XDP)
 	}
-	i := &c.store.Info
+	i := c.store.Info()
 	i.Waiting = 0
 	for _, in := range c.inputs {
 		i.Waiting += in.Waiting()
@@ -229,7 +233,7 @@ func (c *Collector) Save() (Info, error) {
 	defer c.mu.Unlock()
 	c.countAll()
 	err := c.wrote(c.store.Save())
-	return c.store.Info, err
+	return *c.store.Info(), err
 }
 
 // Info returns how it stands, as Save does, and writes nothing. Maps in it are shared and do not
@@ -238,7 +242,7 @@ func (c *Collector) Info() Info {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.countAll()
-	info := c.store.Info
+	info := *c.store.Info()
 	info.Files = slices.Clone(info.Files)
 	return info
 }
@@ -306,34 +310,5 @@ func (c *Collector) Close() (Info, error) {
 	c.together()
 	c.countAll()
 	err := c.wrote(c.store.Close())
-	return c.store.Info, err
-}
-
-// Translator makes the translator that Info asks for. A profile that this version does not
-// know is an error.
-func (i *Info) Translator() (*Translator, error) {
-	t := &Translator{Names: i.Names, Join: i.Join, Ports: i.Ports, Epoch: i.Epoch}
-	for source, name := range i.Profiles {
-		if err := t.SetSource(source, name); err != nil {
-			return nil, err
-		}
-	}
-	return t, nil
-}
-
-// Packets calls fn for every packet that what is kept tells of, oldest first; it is valid until fn returns.
-// numbers gives nodes and ports theirs. Of packets that have a story that is emitted, with what reports add
-// to it; s may be nil.
-func (i *Info) Packets(name string, s Stories, numbers *packet.Registry, fn func(*Reported)) error {
-	t, err := i.Translator()
-	if err != nil {
-		return err
-	}
-	t.Emit, t.Stories, t.Numbers = fn, s, numbers
-	err = i.Each(name, func(number uint64, p Packet) error {
-		t.Translate(p, number)
-		return nil
-	})
-	t.End()
-	return err
+	return *c.store.Info(), err
 }

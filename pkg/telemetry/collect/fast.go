@@ -54,12 +54,12 @@ func (c *Collector) AddUp(p Packet, key, number uint64) error {
 	if err := c.account(key); err != nil {
 		return err
 	}
-	bugs := c.store.Info.Bugs
+	bugs := c.store.Info().Bugs
 	t, err := c.add(p)
 	if err == nil && t != nil {
 		err = c.path.Install(key, number, p, t)
 	}
-	if c.store.Info.Bugs != bugs { // of what the key's template was made, not all may be known any longer
+	if c.store.Info().Bugs != bugs { // of what the key's template was made, not all may be known any longer
 		err = errors.Join(err, c.path.Remove(key))
 	}
 	return errors.Join(err, c.failed)

@@ -3,6 +3,7 @@
 package collect
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -116,5 +117,47 @@ func TestGapsOfMany(t *testing.T) {
 	}
 	if want := uint64(n/2-1) + 2; g.lost != want {
 		t.Error(fmt.Sprint(g.lost, " lost, want ", want))
+	}
+}
+
+// TestGaps: what sources number and does not come is counted; late ones and sources that do
+// not count are not.
+func TestGaps(t *testing.T) {
+	tr := Translator{Emit: func(*Reported) {}}
+	var g gaps
+	ip := frames(t)["tr20-ex-baseline-ipv4"]
+	add := func(numbers ...uint32) {
+		for _, n := range numbers {
+			b := append([]byte(nil), ip...)
+			binary.BigEndian.PutUint32(b[28:], binary.BigEndian.Uint32(b[28:])&^0x3fffff|n&0x3fffff)
+			m := tr.Translate(Packet{noon, b}, 0)
+			if m.Group.Sequence != n&0x3fffff {
+				t.Fatalf("sequence %d, want %d", m.Group.Sequence, n)
+			}
+			g.add(m)
+		}
+	}
+	for _, c := range []struct {
+		numbers []uint32
+		lost    uint64
+	}{
+		{[]uint32{5, 6, 7}, 0},
+		{[]uint32{10}, 2},         // 8, 9
+		{[]uint32{9}, 1},          // was late
+		{[]uint32{11, 11, 11}, 1}, // a source that does not count
+		{[]uint32{9, 9}, 0},       // late again: no more than was lost
+		{[]uint32{2000000}, 0},    // far ahead: is it one that somebody has made up?
+		{[]uint32{2000001}, 0},    // no: begun anew
+		{[]uint32{1, 2, 5}, 2},    // and again
+	} {
+		add(c.numbers...)
+		if g.lost != c.lost {
+			t.Errorf("after %v: %d lost, want %d", c.numbers, g.lost, c.lost)
+		}
+	}
+	g = gaps{}
+	add(0x3ffffe, 0x3fffff, 0, 1, 3) // round the end
+	if g.lost != 1 {
+		t.Errorf("round the end: %d lost, want 1", g.lost)
 	}
 }

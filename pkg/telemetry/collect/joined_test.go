@@ -29,14 +29,9 @@ var sentMX = []struct {
 // collecting is a collector of a test's own and what it has raised.
 func collecting(t *testing.T, join time.Duration, all bool) (c *Collector, records *[]record.Record, events *[]string) {
 	t.Helper()
-	t.Setenv("RADAR_STATE_DIR", t.TempDir())
-	store, err := Create("joined", 1<<20, Info{Ports: []uint16{32766}, All: all})
-	if err != nil {
-		t.Fatal(err)
-	}
 	records, events = new([]record.Record), new([]string)
 	tr := &Translator{Ports: []uint16{32766}, Join: join}
-	c = New(tr, metrics.New(metrics.DefaultConfig()), store, func(r *record.Record) { *records = append(*records, *r) })
+	c = New(tr, metrics.New(metrics.DefaultConfig()), &memory{Info{Ports: []uint16{32766}, All: all}}, func(r *record.Record) { *records = append(*records, *r) })
 	c.Changed = func(e *metrics.Event) {
 		switch e.Metric {
 		case metrics.FlowPath:

@@ -48,16 +48,11 @@ func (s *fakeStories) Record(p *packet.Packet) record.Record {
 // TestStoryOnce: a packet of a domain is asked for once, for its record and for the way of its flow, whose
 // switches stand as the story has them.
 func TestStoryOnce(t *testing.T) {
-	t.Setenv("RADAR_STATE_DIR", t.TempDir())
 	for _, gone := range []bool{false, true} {
-		store, err := Create("own", 1<<20, Info{All: true})
-		if err != nil {
-			t.Fatal(err)
-		}
 		stories := &fakeStories{gone: gone}
 		tr := &Translator{Join: time.Second, Stories: stories, Names: map[uint32]string{1: "s1", 2: "s2"}}
 		var records []string
-		c := New(tr, metrics.New(metrics.DefaultConfig()), store, func(r *record.Record) {
+		c := New(tr, metrics.New(metrics.DefaultConfig()), &memory{Info{All: true}}, func(r *record.Record) {
 			var said []string
 			for _, h := range r.Hops {
 				said = append(said, fmt.Sprint(h.Node, " ", h.INT["hop_latency"]))

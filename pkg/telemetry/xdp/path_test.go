@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/lab/test/need"
+	"github.com/vnetradar/radar/pkg/store"
 	"github.com/vnetradar/radar/pkg/telemetry/collect"
 	"github.com/vnetradar/radar/pkg/telemetry/generate"
 	"github.com/vnetradar/radar/pkg/telemetry/metrics"
@@ -37,13 +38,13 @@ type hearing struct {
 func newHearing(t testing.TB, c metrics.Config, join time.Duration) *hearing {
 	t.Helper()
 	t.Setenv("RADAR_STATE_DIR", t.TempDir())
-	store, err := collect.Create("fast", 1<<24, collect.Info{Ports: []uint16{32766}})
+	kept, err := store.Create("fast", 1<<24, collect.Info{Ports: []uint16{32766}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	tr := &collect.Translator{Ports: []uint16{32766}, Join: join}
 	h := &hearing{engine: metrics.New(c)}
-	h.Collector = collect.New(tr, h.engine, store, nil)
+	h.Collector = collect.New(tr, h.engine, kept, nil)
 	h.Changed = func(e *metrics.Event) {
 		if h.fails != nil && h.fails(e) {
 			panic("the hook of events fails")

@@ -13,6 +13,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/vnet/datapath"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
+	"github.com/vnetradar/radar/pkg/vnet/rules"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
 
@@ -31,21 +32,21 @@ const (
 type marks struct {
 	quick   *datapath.Handle // of the first goroutine
 	handle  *datapath.Handle // of the second one
-	watcher *topo.MarkWatcher
+	watcher *rules.Watcher
 	mask    uint32 // the domain's bits of the mark, for life
 	watched []topo.NodeSpec
-	told    map[topo.Conflict]bool
+	told    map[rules.Conflict]bool
 	log     *slog.Logger
 	once    onceLogger
 
 	mu   sync.Mutex
-	uses map[string]topo.Conflict // to settle, one a node
-	more chan struct{}            // there are some
+	uses map[string]rules.Conflict // to settle, one a node
+	more chan struct{}             // there are some
 }
 
 func newMarks(name string, log *slog.Logger, t *troubles) (_ *marks, err error) {
-	m := &marks{log: log, once: onceLogger{log: log, troubles: t}, told: make(map[topo.Conflict]bool),
-		uses: make(map[string]topo.Conflict), more: make(chan struct{}, 1)}
+	m := &marks{log: log, once: onceLogger{log: log, troubles: t}, told: make(map[rules.Conflict]bool),
+		uses: make(map[string]rules.Conflict), more: make(chan struct{}, 1)}
 	defer func() {
 		if err != nil {
 			m.close()
@@ -58,7 +59,7 @@ func newMarks(name string, log *slog.Logger, t *troubles) (_ *marks, err error) 
 		return nil, err
 	}
 	m.mask = m.handle.Domain.Options.MarkMask
-	if m.watcher, err = topo.NewMarkWatcher(); err != nil {
+	if m.watcher, err = rules.NewWatcher(); err != nil {
 		return nil, err
 	}
 	// Rules may have come while no agent lived: they count before sources mark again.
@@ -103,13 +104,13 @@ func (m *marks) run(ctx context.Context) error {
 			}
 			m.follow(ctx)
 			if begin := time.Now(); begin.After(quiet) {
-				m.found(topo.FindQuietConflicts(ctx, m.handle.MarkNodes(), m.mask))
+				m.found(rules.FindQuiet(ctx, m.handle.MarkNodes(), m.mask))
 				quiet = time.Now().Add(quietShare * time.Since(begin))
 			}
 		}
 		if begin := time.Now(); lost && begin.After(full) {
 			lost = false
-			m.found(topo.FindConflicts(ctx, m.handle.MarkNodes(), m.mask))
+			m.found(rules.Find(ctx, m.handle.MarkNodes(), m.mask))
 			full = time.Now().Add(lostShare * time.Since(begin))
 		}
 		m.settle(ctx)
@@ -127,7 +128,7 @@ func (m *marks) stop(ctx context.Context) {
 		case <-reload.C:
 			_ = m.quick.Reload() // else what is known holds
 		case use := <-m.watcher.C():
-			uses := []topo.Conflict{use}
+			uses := []rules.Conflict{use}
 			var err error
 			if m.quick.CanGiveMarksUp() {
 				err = m.quick.StopMarks(uses)
@@ -141,7 +142,7 @@ func (m *marks) stop(ctx context.Context) {
 }
 
 // put leaves rules to be settled.
-func (m *marks) put(uses []topo.Conflict) {
+func (m *marks) put(uses []rules.Conflict) {
 	m.keep(uses)
 	select {
 	case m.more <- struct{}{}:
@@ -150,16 +151,16 @@ func (m *marks) put(uses []topo.Conflict) {
 }
 
 // keep leaves them for the next tick.
-func (m *marks) keep(uses []topo.Conflict) {
+func (m *marks) keep(uses []rules.Conflict) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, u := range topo.Overlapping(uses, m.mask) {
+	for _, u := range rules.Overlapping(uses, m.mask) {
 		m.uses[u.Node] = u
 	}
 }
 
 // found takes what a look found.
-func (m *marks) found(uses []topo.Conflict) {
+func (m *marks) found(uses []rules.Conflict) {
 	if uses = m.handle.Collisions(uses); len(uses) > 0 {
 		m.put(uses)
 	}
@@ -183,13 +184,13 @@ func (m *marks) follow(ctx context.Context) {
 		}
 	}
 	m.watched = specs
-	m.found(topo.FindConflicts(ctx, look, m.mask))
+	m.found(rules.Find(ctx, look, m.mask))
 }
 
 // settle lets nodes carry something else, and says so.
 func (m *marks) settle(ctx context.Context) {
 	m.mu.Lock()
-	uses := make([]topo.Conflict, 0, len(m.uses))
+	uses := make([]rules.Conflict, 0, len(m.uses))
 	for _, u := range m.uses {
 		uses = append(uses, u)
 	}

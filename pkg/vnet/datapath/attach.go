@@ -14,6 +14,7 @@ import (
 	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/host/statedir"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
+	"github.com/vnetradar/radar/pkg/vnet/rules"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
 
@@ -56,7 +57,7 @@ type AttachResult struct {
 	Readers []topo.Reader
 	// Conflicts are rules of the request's nodes that use our mark bits although these
 	// nodes carry the mark: Options.Carry says which bits.
-	Conflicts []topo.Conflict
+	Conflicts []rules.Conflict
 }
 
 // Empty says whether nothing is asked for.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
+	"github.com/vnetradar/radar/pkg/vnet/rules"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
 
@@ -37,23 +38,23 @@ func carryOf(d *domain.Domain, o *Options) string {
 }
 
 // findUses looks for rules that use the mark in the nodes of a request.
-func findUses(ctx context.Context, carry string, nodes []topo.NodeSpec) []topo.Conflict {
+func findUses(ctx context.Context, carry string, nodes []topo.NodeSpec) []rules.Conflict {
 	if carry == CarryHeader {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, conflictTime)
 	defer cancel()
-	return topo.FindConflicts(ctx, nodes, topo.AllMarks)
+	return rules.Find(ctx, nodes, rules.AllMarks)
 }
 
 // freeMark returns the n bits side by side that rules of the fewest nodes touch; of
 // several such runs the highest, since people count from the lowest.
-func freeMark(uses []topo.Conflict, n int) uint32 {
+func freeMark(uses []rules.Conflict, n int) uint32 {
 	best, least := uint32(0), 0
 	for shift := 32 - n; shift >= 0; shift-- {
-		mask := topo.AllMarks >> (32 - n) << shift
+		mask := rules.AllMarks >> (32 - n) << shift
 		nodes := make(map[string]bool)
-		for _, u := range topo.Overlapping(uses, mask) {
+		for _, u := range rules.Overlapping(uses, mask) {
 			nodes[u.Node] = true
 		}
 		if best == 0 || len(nodes) < least {
@@ -71,7 +72,7 @@ func (l *Layout) setMark(mask uint32) {
 // carry decides which nodes carry the header while others carry the mark: those that
 // the user names and, with --carry auto, nodes of the request whose rules use our bits.
 // What is decided stays: a node's rules may be gone later, its connections' marks not.
-func (c *change) carry(named []string, uses []topo.Conflict) error {
+func (c *change) carry(named []string, uses []rules.Conflict) error {
 	d := c.next
 	if err := c.checkCarry(named); err != nil {
 		return err
@@ -93,7 +94,7 @@ func (c *change) carry(named []string, uses []topo.Conflict) error {
 	}
 	why := make(map[string]string)
 	if d.Options.Carry == CarryAuto {
-		for _, u := range topo.Overlapping(uses, d.Options.MarkMask) {
+		for _, u := range rules.Overlapping(uses, d.Options.MarkMask) {
 			if why[u.Node] == "" {
 				why[u.Node] = u.What + ": " + u.Text
 			}
@@ -145,12 +146,12 @@ func headerNodes(d *domain.Domain) func(name string) bool {
 }
 
 // collisions are the rules that use the mark's bits of nodes that carry it all the same.
-func collisions(d *domain.Domain, uses []topo.Conflict) []topo.Conflict {
+func collisions(d *domain.Domain, uses []rules.Conflict) []rules.Conflict {
 	marks := make(map[string]bool)
 	for _, n := range markNodes(d) {
 		marks[n.Name] = true
 	}
-	return slices.DeleteFunc(topo.Overlapping(uses, d.Options.MarkMask), func(u topo.Conflict) bool { return !marks[u.Node] })
+	return slices.DeleteFunc(rules.Overlapping(uses, d.Options.MarkMask), func(u rules.Conflict) bool { return !marks[u.Node] })
 }
 
 // carryWarnings tells of new nodes whose processes can get rewritten headers.

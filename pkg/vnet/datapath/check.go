@@ -207,7 +207,7 @@ func checkStats() Check {
 	return c
 }
 
-// checkTools looks for what FindConflicts runs to give rules their text.
+// checkTools looks for what rules.Find runs to give rules their text.
 func checkTools() Check {
 	c := Check{Name: "tools", Level: OK, Detail: "nft and iptables-save, to show rules that use our mark bits"}
 	var missing []string

@@ -11,6 +11,7 @@ import (
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/host/clock"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
+	"github.com/vnetradar/radar/pkg/vnet/rules"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
 
@@ -46,14 +47,14 @@ func (h *Handle) CanGiveMarksUp() bool {
 }
 
 // Collisions are those of uses that use bits of the mark of nodes that carry it.
-func (h *Handle) Collisions(uses []topo.Conflict) []topo.Conflict {
+func (h *Handle) Collisions(uses []rules.Conflict) []rules.Conflict {
 	return collisions(h.Domain, uses)
 }
 
 // StopMarks makes the nodes of these rules stop using the mark, at once. It changes nothing
 // but what the programs are told: SettleMarks must follow. The error is of nodes that still
 // use it.
-func (h *Handle) StopMarks(uses []topo.Conflict) error {
+func (h *Handle) StopMarks(uses []rules.Conflict) error {
 	done := make(map[string]bool)
 	for _, u := range h.Collisions(uses) {
 		if done[u.Node] {
@@ -85,7 +86,7 @@ type MarkGivenUp struct {
 // into the description. The handle then has the new one.
 //
 // Errors: domain.ErrNotAttached, ErrDetaching.
-func (h *Handle) SettleMarks(ctx context.Context, uses []topo.Conflict) ([]MarkGivenUp, error) {
+func (h *Handle) SettleMarks(ctx context.Context, uses []rules.Conflict) ([]MarkGivenUp, error) {
 	if err := h.StopMarks(uses); err != nil {
 		return nil, err
 	}
@@ -159,9 +160,9 @@ func (h *Handle) ResumeMarks() error {
 	return nil
 }
 
-// withText puts what FindConflicts finds in the nodes of rules before these, which have no
+// withText puts what rules.Find finds in the nodes of rules before these, which have no
 // text.
-func withText(ctx context.Context, d *domain.Domain, uses []topo.Conflict) []topo.Conflict {
+func withText(ctx context.Context, d *domain.Domain, uses []rules.Conflict) []rules.Conflict {
 	wanted := make(map[string]bool)
 	for _, u := range uses {
 		wanted[u.Node] = true
@@ -174,7 +175,7 @@ func withText(ctx context.Context, d *domain.Domain, uses []topo.Conflict) []top
 	}
 	ctx, cancel := context.WithTimeout(ctx, conflictTime)
 	defer cancel()
-	return append(topo.FindConflicts(ctx, specs, d.Options.MarkMask), uses...)
+	return append(rules.Find(ctx, specs, d.Options.MarkMask), uses...)
 }
 
 // flagsApart are those of the ports of a node that carries nothing.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/bpfobj"
-	"github.com/vnetradar/radar/pkg/vnet/topo"
+	"github.com/vnetradar/radar/pkg/vnet/rules"
 )
 
 // echoes fails the test unless of 200 echoes from a to b all come back.
@@ -88,7 +88,7 @@ func TestGiveMarksUp(t *testing.T) {
 				t.Fatal("nodes do not give the mark up")
 			}
 			l.Run("r", "nft", "add table inet t; add chain inet t c { type filter hook forward priority 0; }; add rule inet t c meta mark and 0xf0000000 != 0 drop; add rule inet t c meta mark and 0x0fff8000 != 0 drop")
-			uses := []topo.Conflict{{Node: "r", What: "nft", Text: "handle 2", Mask: topo.AllMarks}}
+			uses := []rules.Conflict{{Node: "r", What: "nft", Text: "handle 2", Mask: rules.AllMarks}}
 			if err := h.StopMarks(uses); err != nil {
 				t.Fatal(err)
 			}
@@ -129,7 +129,7 @@ func TestGiveMarksUp(t *testing.T) {
 	}
 }
 
-var mark = []topo.Conflict{{Node: "r", What: "nft", Mask: topo.AllMarks}}
+var mark = []rules.Conflict{{Node: "r", What: "nft", Mask: rules.AllMarks}}
 
 // TestStopMarksKeepsRoles: what another process writes at the same time stays.
 func TestStopMarksKeepsRoles(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 	"github.com/vnetradar/radar/pkg/host/kernel"
 	"github.com/vnetradar/radar/pkg/host/statedir"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
+	"github.com/vnetradar/radar/pkg/vnet/rules"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
 
@@ -24,11 +25,11 @@ import (
 type plan struct {
 	change    *change
 	result    *AttachResult
-	blueprint *blueprint      // of a new domain
-	features  Features        // the same: what the kernel can
-	loaded    *loaded         // once it is
-	uses      []topo.Conflict // rules of the request's nodes that use the mark
-	looked    uint64          // when the topology was looked at
+	blueprint *blueprint       // of a new domain
+	features  Features         // the same: what the kernel can
+	loaded    *loaded          // once it is
+	uses      []rules.Conflict // rules of the request's nodes that use the mark
+	looked    uint64           // when the topology was looked at
 }
 
 // prepare works a request out and changes nothing.

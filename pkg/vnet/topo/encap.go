@@ -23,7 +23,7 @@ type Encapsulation struct {
 }
 
 // FindEncapsulations looks for them in the nodes that wanted says: policies of IPsec,
-// routes with an encapsulation (MPLS, seg6, BPF) and IPVS' tunnels. Like FindConflicts
+// routes with an encapsulation (MPLS, seg6, BPF) and IPVS' tunnels. Like rules.Find
 // it is best effort: what cannot be read is left out, and so are programs.
 func (t *Topology) FindEncapsulations(ctx context.Context, wanted func(node string) bool) []Encapsulation {
 	var found []Encapsulation

@@ -48,7 +48,7 @@ var flowTunnels = map[string]bool{"vxlan": true, "geneve": true, "bareudp": true
 
 // FindLabelHashes looks at the ports between which packets have a rewritten flow
 // label, and at the routing of nodes in which packets keep it: those that carry the
-// header. Like FindConflicts it is best effort: what cannot be read, tc
+// header. Like rules.Find it is best effort: what cannot be read, tc
 // filters and what programs do are left out. The order is that of the nodes.
 func (t *Topology) FindLabelHashes(ctx context.Context, carriesHeader func(node string) bool) []LabelHash {
 	var found []LabelHash

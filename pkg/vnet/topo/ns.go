@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
@@ -140,4 +141,25 @@ func (s NodeSpec) Do(f func() error) error {
 	}
 	defer ns.Close()
 	return host.InNetns(ns, f)
+}
+
+// NumberIn gives the node's namespace a number in that of the handle, if it has none, and returns it: messages of
+// host.ListenAll's bear it. ErrGone: the namespace is gone.
+func (s NodeSpec) NumberIn(handle *netlink.Handle) (int, error) {
+	ns, err := s.Open()
+	if err != nil {
+		return -1, err
+	}
+	defer ns.Close()
+	if err = handle.SetNetNsIdByFd(int(ns), -1); errors.Is(err, unix.EEXIST) {
+		err = nil
+	}
+	id := -1
+	if err == nil {
+		id, err = handle.GetNetNsIdByFd(int(ns))
+	}
+	if err != nil {
+		return -1, fmt.Errorf("watch node %s: %w", s.Name, err)
+	}
+	return id, nil
 }

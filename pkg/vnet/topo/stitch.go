@@ -138,7 +138,7 @@ func filterHooks() (map[int]filterHook, error) {
 			continue
 		}
 		index := int(nl.DeserializeTcMsg(m).Ifindex)
-		for kind, value := range attrs(m[nl.SizeofTcMsg:]) {
+		for kind, value := range host.Attributes(m[nl.SizeofTcMsg:]) {
 			if kind != nl.TCA_KIND {
 				continue
 			}
@@ -187,7 +187,7 @@ func readFilter(m []byte) (f filter, ok bool) {
 	}
 	msg := nl.DeserializeTcMsg(m)
 	f.protocol = nl.Swap16(uint16(msg.Info))
-	for kind, value := range attrs(m[nl.SizeofTcMsg:]) {
+	for kind, value := range host.Attributes(m[nl.SizeofTcMsg:]) {
 		switch kind {
 		case nl.TCA_KIND:
 			f.kind = unix.ByteSliceToString(value)
@@ -196,7 +196,7 @@ func readFilter(m []byte) (f filter, ok bool) {
 		}
 	}
 	if f.kind == "u32" {
-		for kind := range attrs(f.options) {
+		for kind := range host.Attributes(f.options) {
 			if kind == nl.TCA_U32_DIVISOR {
 				return f, false
 			}
@@ -250,7 +250,7 @@ const (
 // What it does not know counts as a condition.
 func (f *filter) takes() (all bool, acts []byte) {
 	all = true
-	for kind, value := range attrs(f.options) {
+	for kind, value := range host.Attributes(f.options) {
 		switch {
 		case f.kind == "matchall" && kind == nl.TCA_MATCHALL_ACT,
 			f.kind == "u32" && kind == nl.TCA_U32_ACT,
@@ -298,11 +298,11 @@ type action struct {
 
 // actions reads a filter's list of actions.
 func actions(b []byte) (list []action) {
-	for _, value := range attrs(b) {
+	for _, value := range host.Attributes(b) {
 		var a action
 		var kind string
 		var options []byte
-		for k, v := range attrs(value) {
+		for k, v := range host.Attributes(value) {
 			switch k {
 			case nl.TCA_ACT_KIND:
 				kind = unix.ByteSliceToString(v)
@@ -326,7 +326,7 @@ func redirectTarget(options []byte) int {
 		eaction = 20
 		ifindex = 24
 	)
-	for kind, value := range attrs(options) {
+	for kind, value := range host.Attributes(options) {
 		if kind != nl.TCA_MIRRED_PARMS || len(value) < size {
 			continue
 		}
@@ -400,16 +400,16 @@ func netdevHooks() map[string]bool {
 		if len(m) < nl.SizeofNfgenmsg {
 			continue
 		}
-		for kind, value := range attrs(m[nl.SizeofNfgenmsg:]) {
+		for kind, value := range host.Attributes(m[nl.SizeofNfgenmsg:]) {
 			if kind != unix.NFTA_CHAIN_HOOK {
 				continue
 			}
-			for k, v := range attrs(value) {
+			for k, v := range host.Attributes(value) {
 				switch k {
 				case unix.NFTA_HOOK_DEV:
 					hooked[unix.ByteSliceToString(v)] = true
 				case hookDevs:
-					for _, name := range attrs(v) {
+					for _, name := range host.Attributes(v) {
 						hooked[unix.ByteSliceToString(name)] = true
 					}
 				}

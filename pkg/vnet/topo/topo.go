@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package topo finds out what a domain is made of: the network namespaces that
-// the user named, their interfaces, which interface is wired to which, what
-// addresses each node owns, and which rules in them would collide with radar's
-// mark bits. It only looks: nothing it does changes a node.
+// the user named, their interfaces, which interface is wired to which, and what
+// addresses each node owns. It only looks: nothing it does changes a node.
 //
 // It talks to the kernel by netlink dumps, a few per node and no process, so
 // that hundreds of nodes cost milliseconds.

@@ -83,7 +83,7 @@ func (w *AddressWatcher) open() (err error) {
 		return fmt.Errorf("open netlink socket: %w", err)
 	}
 	// A router's routes are many, and only those to itself matter.
-	sock, conn, err := listenAll(unix.NETLINK_ROUTE, localFilter(), []int{
+	sock, conn, err := host.ListenAll(unix.NETLINK_ROUTE, localFilter(), []int{
 		unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR, unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV6_ROUTE,
 	})
 	if err != nil {
@@ -153,7 +153,7 @@ func (w *AddressWatcher) Take() (nodes []Changed, after uint64) {
 func (w *AddressWatcher) Set(specs []NodeSpec) error {
 	nodes := make(map[int]NodeSpec)
 	for _, n := range specs {
-		id, err := numberIn(w.handle, n)
+		id, err := n.NumberIn(w.handle)
 		if errors.Is(err, ErrGone) {
 			continue
 		}
@@ -166,26 +166,6 @@ func (w *AddressWatcher) Set(specs []NodeSpec) error {
 	defer w.mu.Unlock()
 	w.nodes = nodes
 	return nil
-}
-
-// numberIn gives the node's namespace an id in that of the handle, if it has none, and returns it.
-func numberIn(handle *netlink.Handle, n NodeSpec) (int, error) {
-	ns, err := n.Open()
-	if err != nil {
-		return -1, err
-	}
-	defer ns.Close()
-	if err = handle.SetNetNsIdByFd(int(ns), -1); errors.Is(err, unix.EEXIST) {
-		err = nil
-	}
-	id := -1
-	if err == nil {
-		id, err = handle.GetNetNsIdByFd(int(ns))
-	}
-	if err != nil {
-		return -1, fmt.Errorf("watch node %s: %w", n.Name, err)
-	}
-	return id, nil
 }
 
 // receive reads messages until the socket is closed.
@@ -222,7 +202,7 @@ func (w *AddressWatcher) receive(conn syscall.RawConn) {
 		} else if err == nil {
 			err = unix.EMSGSIZE
 		}
-		if w.note(msgs, nsidOf(oob[:noob]), err, idle) {
+		if w.note(msgs, host.NSIDOf(oob[:noob]), err, idle) {
 			last = time.Now()
 		}
 	}

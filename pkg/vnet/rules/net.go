@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package topo
+package rules
 
 import (
 	"bytes"
@@ -54,7 +54,7 @@ func ruleConflict(msg []byte) (c Conflict) {
 	}
 	table := uint32(msg[4])
 	var mark, priority uint32
-	for kind, value := range attrs(msg[unix.SizeofRtMsg:]) {
+	for kind, value := range host.Attributes(msg[unix.SizeofRtMsg:]) {
 		if len(value) != 4 {
 			continue
 		}
@@ -121,7 +121,7 @@ func xfrmConflict(kind uint16, msg []byte) (c Conflict) {
 	}
 	var text []string
 	set, setMask := uint32(0), AllMarks
-	for kind, value := range attrs(msg[size:]) {
+	for kind, value := range host.Attributes(msg[size:]) {
 		switch {
 		case kind == xfrmaMark && len(value) == 8:
 			mark, mask := binary.NativeEndian.Uint32(value), binary.NativeEndian.Uint32(value[4:])

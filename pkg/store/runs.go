@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package collect
+package store
 
 import (
 	"errors"
 	"fmt"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/pkg/telemetry/collect"
 )
 
-// Runs says whether the process that described what a domain has collected still collects.
-func (i *Info) Runs(name string) (bool, error) {
+// Runs says whether the process that described what a domain has collected still collects. info is what Load has
+// returned.
+func Runs(name string, info *collect.Info) (bool, error) {
 	// The lock is asked for only where a process is that may have it: one that begins meanwhile
 	// must not find it taken.
-	if i.PID <= 0 || errors.Is(unix.Kill(i.PID, 0), unix.ESRCH) {
+	if info.PID <= 0 || errors.Is(unix.Kill(info.PID, 0), unix.ESRCH) {
 		return false, nil
 	}
 	lock, err := take(Dir(name))

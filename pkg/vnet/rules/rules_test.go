@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package topo
+package rules
 
 import (
 	"fmt"
@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vnetradar/radar/lab/test/nstest"
+	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
 
 const allBits = AllMarks
@@ -18,7 +19,7 @@ const allBits = AllMarks
 // conflicts finds those of node a with a mask, as "what mask text".
 func conflicts(t *testing.T, n *nstest.Net, mask uint32) []Conflict {
 	t.Helper()
-	found := FindConflicts(t.Context(), specs(t, n, "a"), mask)
+	found := Find(t.Context(), specs(t, n, "a"), mask)
 	for i := range found {
 		if found[i].Node != "a" {
 			t.Errorf("conflict of node %q", found[i].Node)
@@ -186,7 +187,7 @@ func TestTableBits(t *testing.T) {
 }
 
 // Ten nodes with a firewall that does not use the mark.
-func BenchmarkFindConflicts(b *testing.B) {
+func BenchmarkFind(b *testing.B) {
 	n := nstest.New(b)
 	var names []string
 	for i := range 10 {
@@ -196,8 +197,22 @@ func BenchmarkFindConflicts(b *testing.B) {
 	}
 	s := specs(b, n, names...)
 	for b.Loop() {
-		if found := FindConflicts(b.Context(), s, AllMarks); len(found) > 0 {
+		if found := Find(b.Context(), s, AllMarks); len(found) > 0 {
 			b.Fatal(found)
 		}
 	}
+}
+
+// specs are those of nodes.
+func specs(t testing.TB, n *nstest.Net, names ...string) []topo.NodeSpec {
+	t.Helper()
+	args := make([]string, len(names))
+	for i, name := range names {
+		args[i] = n.Spec(name)
+	}
+	s, err := topo.ParseSpecs(args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package topo
+package rules
 
 import (
 	"strings"
@@ -10,11 +10,11 @@ import (
 	"github.com/vnetradar/radar/lab/test/nstest"
 )
 
-// TestMarkWatcher: of each rule that uses the mark, the kernel's message says in which node
+// TestWatcher: of each rule that uses the mark, the kernel's message says in which node
 // it came, and which bits it uses. Of others nothing is told.
-func TestMarkWatcher(t *testing.T) {
+func TestWatcher(t *testing.T) {
 	n := nstest.New(t, "a", "b", "c")
-	w, err := NewMarkWatcher()
+	w, err := NewWatcher()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package topo
+// Package rules finds what in a node uses skb->mark: rules of nf_tables and xtables, `ip rule`, IPsec, IPVS, and
+// settings. Radar's programs need bits of the mark that nothing there reads or writes. It only looks: nothing it
+// does changes a node.
+package rules
 
 import (
 	"context"
 	"os/exec"
 	"slices"
 	"sync"
+
+	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
 
 // AllMarks are all bits of skb->mark.
@@ -25,24 +30,24 @@ type Conflict struct {
 // and iptables-save.
 const conflictWorkers = 4
 
-// FindConflicts looks in each node for what uses bits of mask (AllMarks: for all that
+// Find looks in each node for what uses bits of mask (AllMarks: for all that
 // uses the mark). The kernel is asked what there is, tools only for its text.
 // It is best effort: what cannot be read (no rights, time over) is left out. Sockets that
 // set a mark (SO_MARK), tc filters, sets of ipset and BPF programs cannot be found.
 // The order is that of the nodes.
-func FindConflicts(ctx context.Context, nodes []NodeSpec, mask uint32) []Conflict {
+func Find(ctx context.Context, nodes []topo.NodeSpec, mask uint32) []Conflict {
 	return findIn(ctx, nodes, mask, func(ctx context.Context) []Conflict {
 		return slices.Concat(ruleConflicts(), xfrmConflicts(), nftConflicts(ctx), quietConflicts(ctx))
 	})
 }
 
-// FindQuietConflicts is FindConflicts for what a MarkWatcher does not tell of.
-func FindQuietConflicts(ctx context.Context, nodes []NodeSpec, mask uint32) []Conflict {
+// FindQuiet is Find for what a Watcher does not tell of.
+func FindQuiet(ctx context.Context, nodes []topo.NodeSpec, mask uint32) []Conflict {
 	return findIn(ctx, nodes, mask, quietConflicts)
 }
 
 // findIn runs find in the namespaces of nodes.
-func findIn(ctx context.Context, nodes []NodeSpec, mask uint32, find func(context.Context) []Conflict) []Conflict {
+func findIn(ctx context.Context, nodes []topo.NodeSpec, mask uint32, find func(context.Context) []Conflict) []Conflict {
 	if mask == 0 {
 		return nil
 	}

@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package collect
+package store
 
 import (
 	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"github.com/google/renameio/v2"
 	"github.com/gopacket/gopacket"
@@ -21,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/host/statedir"
-	"github.com/vnetradar/radar/pkg/telemetry/metrics"
+	"github.com/vnetradar/radar/pkg/telemetry/collect"
 )
 
 // MinKeep is the least that a Store may keep, bytes.
@@ -45,77 +43,9 @@ var ErrNone = errors.New("no reports")
 // Dir is where a domain's reports lie (0700).
 func Dir(name string) string { return filepath.Join(statedir.Root(), statedir.Reports, name) }
 
-// Info describes what is kept. The profiles and names are those with which it is to be read.
-type Info struct {
-	Epoch     uint32            `json:"epoch"` // random: the first part of IDs
-	PID       int               `json:"pid"`
-	Since     time.Time         `json:"since"`
-	Profiles  map[string]string `json:"profiles,omitempty"` // by source address; see ParseSource
-	Names     map[uint32]string `json:"names,omitempty"`    // of nodes
-	Join      time.Duration     `json:"join"`               // ns; see Translator
-	Ports     []uint16          `json:"ports,omitempty"`    // of reports
-	All       bool              `json:"all"`                // every report is kept
-	Counts    Counts            `json:"counts"`
-	Metrics   metrics.Counts    `json:"metrics"`
-	XDP       *FastInfo         `json:"xdp,omitempty"`
-	Interface *InterfaceInfo    `json:"interface,omitempty"`
-	Outputs   []OutputInfo      `json:"outputs,omitempty"`
-	Newest    time.Time         `json:"newest,omitzero"`   // when the newest datagram came
-	Waiting   uint64            `json:"waiting"`           // in sockets, bytes of the kernel's memory
-	Gaps      uint64            `json:"gaps"`              // reports that sources numbered and that did not come
-	Forgotten uint64            `json:"sources_forgotten"` // sources whose numbers are no longer followed: there were too many
-	// SocketDrops are datagrams that the sockets had no room for.
-	SocketDrops uint64 `json:"socket_drops"`
-	NotKept     uint64 `json:"not_kept"`        // datagrams that were to be kept when the disk was full
-	Unsaved     uint64 `json:"unsaved"`         // writes to this directory that failed, the disk being full
-	LeftOut     uint64 `json:"values_left_out"` // values for which rowsFile has no room
-	Refused     uint64 `json:"refused"`         // datagrams of sources that are not heard, wherever they came
-	Bugs        uint64 `json:"bugs"`            // datagrams at which radar itself failed, and which it passed over
-	First       uint64 `json:"first"`           // number of the first packet that is kept
-	Next        uint64 `json:"next"`            // number that the next one gets
-	Files       []File `json:"files"`
-}
-
-// FastInfo is what a fast path has done.
-type FastInfo struct {
-	Device     string `json:"device"`
-	Mode       string `json:"mode"`        // native or generic
-	FastPath   uint64 `json:"fast_path"`   // reports that said nothing new: they went no further
-	SlowPath   uint64 `json:"slow_path"`   // the others, which went up
-	QueueDrops uint64 `json:"queue_drops"` // of these, those that the queue to the collector had no room for
-	Full       uint64 `json:"full"`        // templates that there was no room for
-	Refused    uint64 `json:"refused"`     // datagrams of sources that are not heard; in neither path
-}
-
-// InterfaceInfo is what an Interface has seen beside reports.
-type InterfaceInfo struct {
-	Device string `json:"device"`
-	Parts  uint64 `json:"parts"` // datagrams to a port of reports that are cut, or in fragments; they are among the rejected
-	Other  uint64 `json:"other"` // packets that had to be looked at, and go to no port of reports
-	Downs  uint64 `json:"downs"` // how often the interface was down
-}
-
-// OutputInfo is what became of events and values that an output was given.
-type OutputInfo struct {
-	Name          string `json:"name"`
-	Waiting       int    `json:"waiting"` // events and snapshots
-	Written       uint64 `json:"written"`
-	DroppedEvents uint64 `json:"dropped_events"` // its queue was full
-	DroppedValues uint64 `json:"dropped_values"`
-	GivenUp       uint64 `json:"given_up"` // refused by who was to have it
-	Retries       uint64 `json:"retries"`  // attempts after one that had failed
-}
-
-// File is one capture file and the number of its first packet.
-type File struct {
-	Name  string `json:"name"`
-	First uint64 `json:"first"`
-}
-
 // Store keeps packets in capture files. One process has it at a time.
 type Store struct {
-	Info Info
-
+	info  collect.Info
 	dir   string
 	lock  int
 	limit int64    // bytes of one file
@@ -133,7 +63,7 @@ type Store struct {
 
 // Create takes the domain's directory and empties it. keep is how many bytes are kept at
 // most. It returns ErrRunning if another process has it.
-func Create(name string, keep int64, info Info) (*Store, error) {
+func Create(name string, keep int64, info collect.Info) (*Store, error) {
 	if err := statedir.CheckDomain(name); err != nil {
 		return nil, err
 	}
@@ -149,7 +79,7 @@ func Create(name string, keep int64, info Info) (*Store, error) {
 		return nil, fmt.Errorf("reports of domain %s: %w", name, err)
 	}
 	info.Files = nil
-	s := &Store{Info: info, dir: dir, lock: lock, limit: max(keep, MinKeep) / storeFiles}
+	s := &Store{info: info, dir: dir, lock: lock, limit: max(keep, MinKeep) / storeFiles}
 	for _, step := range []func() error{s.empty, s.begin, s.Save} {
 		if err := step(); err != nil {
 			if s.file != nil {
@@ -196,7 +126,7 @@ func (s *Store) begin() error {
 	if err := s.end(); err != nil {
 		return err
 	}
-	name := fmt.Sprintf("%s%08x-%d%s", filePrefix, s.Info.Epoch, s.next, fileSuffix) // no file of another collector's
+	name := fmt.Sprintf("%s%08x-%d%s", filePrefix, s.info.Epoch, s.next, fileSuffix) // no file of another collector's
 	fd, err := statedir.Open(filepath.Join(s.dir, name), unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY)
 	if err != nil {
 		return fmt.Errorf("begin file for reports: %w", err)
@@ -206,14 +136,14 @@ func (s *Store) begin() error {
 	if err := s.header(); err != nil {
 		return err
 	}
-	s.Info.Files = append(s.Info.Files, File{name, s.next})
-	if len(s.Info.Files) > storeFiles {
-		if err := os.Remove(filepath.Join(s.dir, s.Info.Files[0].Name)); err != nil {
+	s.info.Files = append(s.info.Files, collect.File{Name: name, First: s.next})
+	if len(s.info.Files) > storeFiles {
+		if err := os.Remove(filepath.Join(s.dir, s.info.Files[0].Name)); err != nil {
 			return fmt.Errorf("remove oldest reports: %w", err)
 		}
-		s.Info.Files = slices.Delete(s.Info.Files, 0, 1)
+		s.info.Files = slices.Delete(s.info.Files, 0, 1)
 	}
-	s.Info.First = s.Info.Files[0].First
+	s.info.First = s.info.Files[0].First
 	return nil
 }
 
@@ -252,7 +182,7 @@ func (s *Store) flush() error {
 		return nil
 	}
 	err = errors.Join(fmt.Errorf("keep reports: %w", err), s.file.Truncate(s.written))
-	s.Info.NotKept += s.held
+	s.info.NotKept += s.held
 	s.next, s.size, s.held = s.next-s.held, s.kept, 0
 	if s.out.Reset(); s.written == 0 {
 		err = errors.Join(err, s.header())
@@ -260,16 +190,13 @@ func (s *Store) flush() error {
 	return err
 }
 
-// isFull says whether a write has failed for want of room: of the disk, or of a quota.
-func isFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
-
-// Add keeps a packet. It is in the file after the next Save at the latest. If isFull is true of the
-// error, the store can go on.
-func (s *Store) Add(p Packet) error {
+// Add keeps a packet. It is in the file after the next Save at the latest. After an error that
+// is ENOSPC or EDQUOT the store can go on.
+func (s *Store) Add(p collect.Packet) error {
 	const head = 16 // of a packet, in the file
 	described, err := s.room(head + int64(len(p.IP)))
 	if err != nil {
-		s.Info.NotKept++
+		s.info.NotKept++
 		return err
 	}
 	info := gopacket.CaptureInfo{Timestamp: p.At, CaptureLength: len(p.IP), Length: len(p.IP)}
@@ -299,17 +226,20 @@ func (s *Store) room(n int64) (described, err error) {
 	return s.save(), nil
 }
 
+// Info describes what is kept. What the caller writes into it readers see after the next Save.
+func (s *Store) Info() *collect.Info { return &s.info }
+
 // Next is the number that the next packet gets.
 func (s *Store) Next() uint64 { return s.next }
 
-// Save makes all that was added, and Info, visible to readers.
+// Save makes all that was added, and what Info has, visible to readers.
 func (s *Store) Save() error {
 	return errors.Join(s.flush(), s.save())
 }
 
 func (s *Store) save() error {
-	s.Info.Next = s.next
-	b, err := json.Marshal(&s.Info)
+	s.info.Next = s.next
+	b, err := json.Marshal(&s.info)
 	if err != nil {
 		return fmt.Errorf("describe reports: %w", err)
 	}
@@ -325,7 +255,7 @@ func (s *Store) save() error {
 
 // Close saves, and lets others have the directory. What is kept stays.
 func (s *Store) Close() error {
-	s.Info.PID = 0
+	s.info.PID = 0
 	return errors.Join(s.Save(), s.end(), unix.Close(s.lock))
 }
 
@@ -348,55 +278,4 @@ func Remove(name string) error {
 	}
 	_ = os.Remove(filepath.Dir(dir)) // stays while there are others
 	return nil
-}
-
-// Load reads what is known of a domain's reports. ErrNone: there are none.
-func Load(name string) (*Info, error) {
-	b, err := os.ReadFile(filepath.Join(Dir(name), description))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, ErrNone
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read description of reports: %w", err)
-	}
-	var info Info
-	if err := json.Unmarshal(b, &info); err != nil {
-		return nil, fmt.Errorf("description of reports %s: %w", filepath.Join(Dir(name), description), err)
-	}
-	return &info, nil
-}
-
-// Each calls fn for every packet that is kept, oldest first, with its number; it is valid until fn returns. A file that
-// has gone meanwhile is passed over, one that is being written ends where it does.
-func (i *Info) Each(name string, fn func(number uint64, p Packet) error) error {
-	for _, f := range i.Files {
-		if err := eachOf(filepath.Join(Dir(name), f.Name), f.First, fn); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("read reports: %w", err)
-		}
-	}
-	return nil
-}
-
-func eachOf(path string, number uint64, fn func(uint64, Packet) error) error {
-	file, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	capture, err := OpenCapture(file)
-	if err != nil {
-		return nil // nothing but a part of the header yet
-	}
-	for ; ; number++ {
-		p, err := capture.NextPacket()
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", path, err)
-		}
-		if err := fn(number, p); err != nil {
-			return err
-		}
-	}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package topo
+package rules
 
 import (
 	"bufio"
@@ -111,7 +111,7 @@ func nftUseOf(msg []byte) (u nftUse) {
 	}
 	u.family = nftFamilies[msg[0]]
 	var regs nftRegs
-	for kind, value := range attrs(msg[nl.SizeofNfgenmsg:]) {
+	for kind, value := range host.Attributes(msg[nl.SizeofNfgenmsg:]) {
 		switch kind {
 		case unix.NFTA_RULE_TABLE:
 			u.table = unix.ByteSliceToString(value)
@@ -122,7 +122,7 @@ func nftUseOf(msg []byte) (u nftUse) {
 				u.handle = binary.BigEndian.Uint64(value)
 			}
 		case unix.NFTA_RULE_EXPRESSIONS:
-			for _, expr := range attrs(value) {
+			for _, expr := range host.Attributes(value) {
 				regs.add(expr)
 			}
 		}
@@ -175,7 +175,7 @@ var nftReads = map[string][]uint16{
 func (r *nftRegs) add(expr []byte) {
 	var name string
 	var data []byte
-	for kind, value := range attrs(expr) {
+	for kind, value := range host.Attributes(expr) {
 		switch kind {
 		case unix.NFTA_EXPR_NAME:
 			name = unix.ByteSliceToString(value)
@@ -184,7 +184,7 @@ func (r *nftRegs) add(expr []byte) {
 		}
 	}
 	a := make(map[uint16][]byte)
-	for kind, value := range attrs(data) {
+	for kind, value := range host.Attributes(data) {
 		a[kind] = value
 	}
 	if reads, known := nftReads[name]; known {
@@ -307,7 +307,7 @@ func (r *nftRegs) reg(attr []byte) *nftReg {
 
 // nftData takes a value out of its attribute.
 func nftData(attr []byte) []byte {
-	for kind, value := range attrs(attr) {
+	for kind, value := range host.Attributes(attr) {
 		if kind == unix.NFTA_DATA_VALUE {
 			return value
 		}
@@ -321,20 +321,6 @@ func word(attr []byte) uint32 {
 		return 0
 	}
 	return binary.BigEndian.Uint32(attr)
-}
-
-// attrs gives the attributes in b, up to one that is not whole.
-func attrs(b []byte) func(yield func(kind uint16, value []byte) bool) {
-	return func(yield func(uint16, []byte) bool) {
-		for len(b) >= unix.SizeofRtAttr {
-			n := int(binary.NativeEndian.Uint16(b))
-			kind := binary.NativeEndian.Uint16(b[2:]) &^ (unix.NLA_F_NESTED | unix.NLA_F_NET_BYTEORDER)
-			if n < unix.SizeofRtAttr || n > len(b) || !yield(kind, b[unix.SizeofRtAttr:n]) {
-				return
-			}
-			b = b[min(len(b), (n+3)&^3):]
-		}
-	}
 }
 
 // nftKey is a rule: "family table chain" and its handle.

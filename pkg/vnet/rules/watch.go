@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package topo
+package rules
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -14,17 +13,18 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/host"
+	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
 
-// MarkWatcher tells of rules that use the mark as soon as they come: of nf_tables (so of
+// Watcher tells of rules that use the mark as soon as they come: of nf_tables (so of
 // iptables-nft and ebtables-nft, too), of `ip rule`, of IPsec. It reads what the message
 // says and asks nobody, since packets meet the rule already. What no message tells of is
-// found by FindQuietConflicts.
+// found by FindQuiet.
 //
-// Like a Watcher it has sockets in a namespace of its own, which hear all namespaces that
+// Like topo.Watcher it has sockets in a namespace of its own, which hear all namespaces that
 // have an id there. It needs CAP_NET_ADMIN and CAP_NET_BROADCAST. Its methods may be called
 // from any goroutine.
-type MarkWatcher struct {
+type Watcher struct {
 	uses   chan Conflict
 	lost   chan struct{}
 	handle *netlink.Handle // in the watcher's namespace, to give ids
@@ -35,13 +35,9 @@ type MarkWatcher struct {
 	names map[int]string // of nodes, by id
 }
 
-const (
-	// markUses is how many conflicts wait for the listener at most; what comes then counts
-	// as lost, and is found by looking.
-	markUses = 256
-	// markBuffer is how many bytes of messages the kernel keeps: a large ruleset comes at once.
-	markBuffer = 4 << 20
-)
+// mostWaiting is how many conflicts wait for the listener at most; what comes then counts
+// as lost, and is found by looking.
+const mostWaiting = 256
 
 // markSources are the protocols and groups that tell of rules, and what reads a message.
 var markSources = []struct {
@@ -71,9 +67,9 @@ const (
 	xfrmGroupPolicy = 4
 )
 
-// NewMarkWatcher starts a watcher that watches no node yet. The caller closes it.
-func NewMarkWatcher() (*MarkWatcher, error) {
-	w := &MarkWatcher{uses: make(chan Conflict, markUses), lost: make(chan struct{}, 1)}
+// NewWatcher starts a watcher that watches no node yet. The caller closes it.
+func NewWatcher() (*Watcher, error) {
+	w := &Watcher{uses: make(chan Conflict, mostWaiting), lost: make(chan struct{}, 1)}
 	if err := host.InNewNetns(w.open); err != nil {
 		w.Close()
 		return nil, fmt.Errorf("watch users of the mark: %w", err)
@@ -81,55 +77,13 @@ func NewMarkWatcher() (*MarkWatcher, error) {
 	return w, nil
 }
 
-// listenAll opens a socket of a netlink protocol that gets what the groups tell of the thread's
-// namespace and of all that have a number there. filter is nil, or what the socket takes; the
-// groups are joined after that. The caller closes the file.
-func listenAll(protocol int, filter *unix.SockFprog, groups []int) (*os.File, syscall.RawConn, error) {
-	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, protocol)
-	if err != nil {
-		return nil, nil, fmt.Errorf("open netlink socket: %w", err)
-	}
-	sock := os.NewFile(uintptr(fd), "netlink")
-	if err := joinAll(fd, filter, groups); err != nil {
-		sock.Close()
-		return nil, nil, fmt.Errorf("netlink protocol %d: %w", protocol, err)
-	}
-	conn, err := sock.SyscallConn()
-	if err != nil {
-		sock.Close()
-		return nil, nil, err
-	}
-	return sock, conn, nil
-}
-
-func joinAll(fd int, filter *unix.SockFprog, groups []int) error {
-	if err := unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
-		return fmt.Errorf("bind socket: %w", err)
-	}
-	if filter != nil {
-		if err := unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, filter); err != nil {
-			return fmt.Errorf("filter messages: %w", err)
-		}
-	}
-	for _, group := range groups {
-		if err := unix.SetsockoptInt(fd, unix.SOL_NETLINK, unix.NETLINK_ADD_MEMBERSHIP, group); err != nil {
-			return fmt.Errorf("listen to group %d: %w", group, err)
-		}
-	}
-	if err := unix.SetsockoptInt(fd, unix.SOL_NETLINK, unix.NETLINK_LISTEN_ALL_NSID, 1); err != nil {
-		return fmt.Errorf("listen to all namespaces: %w", err)
-	}
-	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, markBuffer) // else the default holds, and more is lost
-	return nil
-}
-
 // open opens the sockets in the thread's namespace, which they keep alive.
-func (w *MarkWatcher) open() (err error) {
+func (w *Watcher) open() (err error) {
 	if w.handle, err = netlink.NewHandle(unix.NETLINK_ROUTE); err != nil {
 		return fmt.Errorf("open netlink socket: %w", err)
 	}
 	for _, source := range markSources {
-		sock, conn, err := listenAll(source.protocol, nil, source.groups)
+		sock, conn, err := host.ListenAll(source.protocol, nil, source.groups)
 		if errors.Is(err, unix.EPROTONOSUPPORT) {
 			continue // a kernel without it has no such rules
 		}
@@ -144,7 +98,7 @@ func (w *MarkWatcher) open() (err error) {
 }
 
 // Close ends the watcher and waits for its goroutines.
-func (w *MarkWatcher) Close() {
+func (w *Watcher) Close() {
 	for _, s := range w.socks {
 		s.Close()
 	}
@@ -155,17 +109,17 @@ func (w *MarkWatcher) Close() {
 }
 
 // C delivers what is told, with the node's name. It is never closed.
-func (w *MarkWatcher) C() <-chan Conflict { return w.uses }
+func (w *Watcher) C() <-chan Conflict { return w.uses }
 
-// Lost says that messages were lost: FindConflicts has to look. It is never closed.
-func (w *MarkWatcher) Lost() <-chan struct{} { return w.lost }
+// Lost says that messages were lost: Find has to look. It is never closed.
+func (w *Watcher) Lost() <-chan struct{} { return w.lost }
 
 // Set watches these nodes, and no others. Namespaces that have vanished are left out.
-func (w *MarkWatcher) Set(nodes []NodeSpec) error {
+func (w *Watcher) Set(nodes []topo.NodeSpec) error {
 	names := make(map[int]string)
 	for _, n := range nodes {
-		id, err := numberIn(w.handle, n)
-		if errors.Is(err, ErrGone) {
+		id, err := n.NumberIn(w.handle)
+		if errors.Is(err, topo.ErrGone) {
 			continue
 		}
 		if err != nil {
@@ -180,7 +134,7 @@ func (w *MarkWatcher) Set(nodes []NodeSpec) error {
 }
 
 // receive reads messages until the socket is closed.
-func (w *MarkWatcher) receive(conn syscall.RawConn, read func(uint16, []byte) Conflict) {
+func (w *Watcher) receive(conn syscall.RawConn, read func(uint16, []byte) Conflict) {
 	defer w.wait.Done()
 	b, oob := make([]byte, 1<<16), make([]byte, 256)
 	for {
@@ -203,7 +157,7 @@ func (w *MarkWatcher) receive(conn syscall.RawConn, read func(uint16, []byte) Co
 			continue
 		}
 		w.mu.Lock()
-		name, known := w.names[nsidOf(oob[:noob])]
+		name, known := w.names[host.NSIDOf(oob[:noob])]
 		w.mu.Unlock()
 		if !known {
 			continue
@@ -224,23 +178,9 @@ func (w *MarkWatcher) receive(conn syscall.RawConn, read func(uint16, []byte) Co
 }
 
 // miss tells that something was lost.
-func (w *MarkWatcher) miss() {
+func (w *Watcher) miss() {
 	select {
 	case w.lost <- struct{}{}:
 	default:
 	}
-}
-
-// nsidOf returns the id of the namespace that a message is from; -1: the watcher's own.
-func nsidOf(oob []byte) int {
-	msgs, err := unix.ParseSocketControlMessage(oob)
-	if err != nil {
-		return -1
-	}
-	for _, m := range msgs {
-		if m.Header.Level == unix.SOL_NETLINK && m.Header.Type == unix.NETLINK_LISTEN_ALL_NSID && len(m.Data) >= 4 {
-			return int(int32(binary.NativeEndian.Uint32(m.Data)))
-		}
-	}
-	return -1
 }

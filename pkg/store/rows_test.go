@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package collect
+package store
 
 import (
 	"net/netip"
@@ -10,21 +10,28 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vnetradar/radar/pkg/telemetry/collect"
 	"github.com/vnetradar/radar/pkg/telemetry/metrics"
 )
 
 // TestRowsBounded: of more values than there is room for, those reported last are written, by key.
 func TestRowsBounded(t *testing.T) {
-	c := newCollector(t, &Translator{}, Info{}, nil)
+	t.Setenv("RADAR_STATE_DIR", t.TempDir())
+	s, err := Create("test", MinKeep, collect.Info{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine := metrics.New(metrics.DefaultConfig())
+	c := collect.New(&collect.Translator{}, engine, s, nil)
 	const keep, all = 1 << 15, 1000
 	c.KeepRows = keep
 	for i := range all { // the first flows by key are the newest
 		r := metrics.Report{At: noon.Add(-time.Duration(i) * time.Second).UnixNano(), HasFlow: true, Hops: []metrics.Hop{{Has: metrics.HasNode | metrics.HasLatency, Node: 1}}}
 		r.Flow = metrics.Flow{Src: netip.MustParseAddr("10.0.0.1"), Dst: netip.MustParseAddr("10.0.0.2"), Proto: 17, HasPorts: true, SrcPort: uint16(i / 2), DstPort: uint16(i % 2)}
-		c.engine.Add(&r, nil)
+		engine.Add(&r, nil)
 	}
 	size := func() int64 {
-		about, err := os.Stat(filepath.Join(c.store.dir, rowsFile))
+		about, err := os.Stat(filepath.Join(Dir("test"), rowsFile))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -50,7 +57,7 @@ func TestRowsBounded(t *testing.T) {
 		t.Error("not the newest")
 	}
 	c.KeepRows = 1 << 20
-	if err := c.SaveRows(noon.Add(-time.Hour)); err != nil || c.store.Info.LeftOut != 0 || size() <= keep {
-		t.Errorf("%v, with room for all: %d left out, %d bytes", err, c.store.Info.LeftOut, size())
+	if err := c.SaveRows(noon.Add(-time.Hour)); err != nil || s.Info().LeftOut != 0 || size() <= keep {
+		t.Errorf("%v, with room for all: %d left out, %d bytes", err, s.Info().LeftOut, size())
 	}
 }
