@@ -18,17 +18,17 @@ type Losses struct {
 	Skbs       int64
 }
 
-// CheckLossCounts compares radar's summary with the kernel's count of each drop:
-// difference 0, but for the losses that Unseen has found, and for those of packets of which
-// Rows was told that radar did not measure them. Losses anywhere else are wrong, but for as
-// many as radar inferred of those.
+// CheckLossCounts compares radar's summary with the kernel's count of each drop. The
+// difference must be 0, apart from the losses that Unseen has found and those of packets that
+// radar did not measure (see Rows). Losses anywhere else are wrong, apart from those of
+// Unseen's packets that radar inferred.
 func (c *Comparison) CheckLossCounts(summary []Losses) []*Row {
 	var rows []*Row
 	taken := make([]bool, len(summary))
-	omitted := map[*Drop][]*unit{}
+	omitted := map[*Drop][]*packet{}
 	for _, e := range c.missing {
-		if c.omitted[e.j] && e.fate.drop != nil {
-			omitted[e.fate.drop] = append(omitted[e.fate.drop], e.j.last())
+		if c.omitted[e.path] && e.outcome.drop != nil {
+			omitted[e.outcome.drop] = append(omitted[e.outcome.drop], e.path.last())
 		}
 	}
 	for i := range c.drops {
@@ -52,10 +52,10 @@ func (c *Comparison) CheckLossCounts(summary []Losses) []*Row {
 			row.Note += fmt.Sprintf(", %d while the kernel ran no tracing program", unseen)
 		}
 		var without int64
-		if us := omitted[d]; d.Skbs {
-			without = int64(c.truth.buffers(d, us))
+		if pkts := omitted[d]; d.Skbs {
+			without = int64(c.truth.buffers(d, pkts))
 		} else {
-			without = int64(len(us))
+			without = int64(len(pkts))
 		}
 		if without > 0 {
 			row.Note += fmt.Sprintf(", %d not measured", without)
@@ -76,7 +76,7 @@ func (c *Comparison) CheckLossCounts(summary []Losses) []*Row {
 	return append(rows, other)
 }
 
-// explains says whether losses of the summary are this drop's.
+// explains reports whether losses of the summary are this drop's.
 func (d *Drop) explains(l Losses) bool {
 	return (d.Node == "" || l.Node == d.Node) && l.At == d.At && (d.Port == "" || l.Port == d.Port) &&
 		(len(d.Reasons) == 0 || slices.Contains(d.Reasons, l.Reason))

@@ -10,25 +10,25 @@ import (
 
 // CheckDrops compares the captures with the kernel's own counts: every packet
 // that vanished did so at one of the drops, and each drop took exactly as many
-// as nft or tc say. It needs no radar. all must hold every node.
+// as nft or tc count. It does not look at radar. all must hold every node.
 func (t *Truth) CheckDrops(all Domain, drops []Drop) []*Row {
 	places := &Row{Check: "vanished packets explained", MayBeEmpty: true}
-	lost := map[*Drop][]*unit{}
-	for _, j := range t.journeys {
-		f, ok := t.fate(j, all, drops)
+	lost := map[*Drop][]*packet{}
+	for _, path := range t.paths {
+		o, ok := t.outcome(path, all, drops)
 		if !ok {
 			continue
 		}
-		t.mustNotPass(places, j, drops)
-		if f.state != record.Lost {
+		t.mustNotPass(places, path, drops)
+		if o.state != record.Lost {
 			continue
 		}
 		places.Compared++
-		if f.drop == nil {
-			places.bad("%s: %s, where nothing is known to drop", describe(j), f)
+		if o.drop == nil {
+			places.bad("%s: %s, where nothing is known to drop", describe(path), o)
 			continue
 		}
-		lost[f.drop] = append(lost[f.drop], j.last())
+		lost[o.drop] = append(lost[o.drop], path.last())
 	}
 	rows := []*Row{places}
 	for i := range drops {
@@ -40,11 +40,11 @@ func (t *Truth) CheckDrops(all Domain, drops []Drop) []*Row {
 }
 
 // mustNotPass finds packets that went through a node that drops their kind.
-func (t *Truth) mustNotPass(row *Row, j *journey, drops []Drop) {
-	for _, v := range j.visits() {
+func (t *Truth) mustNotPass(row *Row, path *packetPath, drops []Drop) {
+	for _, h := range path.hops() {
 		for _, d := range drops {
-			if d.Match != nil && d.Node == v.node && v.in != nil && v.out != nil && d.Match(v.in.Packet) {
-				row.bad("%s: passed %s, though %s drops it", describe(j), v.node, d.Name)
+			if d.Match != nil && d.Node == h.node && h.in != nil && h.out != nil && d.Match(h.in.Packet) {
+				row.bad("%s: passed %s, though %s drops it", describe(path), h.node, d.Name)
 			}
 		}
 	}
@@ -52,7 +52,7 @@ func (t *Truth) mustNotPass(row *Row, j *journey, drops []Drop) {
 
 // countRow compares how many packets (or buffers) somebody saw dropped with the
 // kernel's count.
-func (t *Truth) countRow(d *Drop, lost []*unit, who string) *Row {
+func (t *Truth) countRow(d *Drop, lost []*packet, who string) *Row {
 	row := &Row{Check: d.Name + ": kernel against " + who, Compared: len(lost)}
 	n, what := int64(len(lost)), "packets"
 	if d.Skbs {
@@ -69,23 +69,23 @@ func (t *Truth) countRow(d *Drop, lost []*unit, who string) *Row {
 const ethernetHeader = 14
 
 // buffers is how many skbs the packets were in when the queue dropped them: one
-// each, but a train that the queue takes as a whole is one.
-func (t *Truth) buffers(d *Drop, lost []*unit) int {
+// for each packet, but one for a train that the queue takes as a whole.
+func (t *Truth) buffers(d *Drop, lost []*packet) int {
 	limit := 0
 	if p := t.topo.port(Ref{d.Node, d.Port}); p != nil && p.Queue != nil {
 		limit = p.Queue.MaxBytes
 	}
 	n := 0
 	whole := map[*frame]bool{}
-	for _, u := range lost {
-		bytes := u.Len + ethernetHeader + (u.segs-1)*(u.hdrLen+u.l4Len+ethernetHeader)
-		if u.segs == 1 || bytes > limit {
+	for _, pkt := range lost {
+		bytes := pkt.Len + ethernetHeader + (pkt.segs-1)*(pkt.hdrLen+pkt.l4Len+ethernetHeader)
+		if pkt.segs == 1 || bytes > limit {
 			n++
 			continue
 		}
-		if !whole[u.frame] {
+		if !whole[pkt.frame] {
 			n++
-			whole[u.frame] = true
+			whole[pkt.frame] = true
 		}
 	}
 	return n

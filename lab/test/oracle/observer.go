@@ -10,11 +10,10 @@ import (
 )
 
 // ObserverTime measures how long one packet tap takes for one packet: two
-// captures of the same ports see each packet one after the other. What lies
-// between two stamps of radar contains such a pass, what lies between two stamps
-// of a capture does not, or the other way round; so it belongs to neither side's
-// error. It returns the mean without the outer 1 %, which is finer than the
-// captures' microseconds, and the number of packets seen by both.
+// captures of the same ports see each packet one after the other. A time of
+// radar's contains the tap's where the capture's does not, or the reverse; so it
+// is an error of neither. It returns the mean without the outer 1 %, which is finer
+// than the captures' microseconds, and the number of packets seen by both.
 func ObserverTime(t *Topology, node string, first, second io.Reader) (time.Duration, int, error) {
 	type sight struct {
 		place place
