@@ -15,8 +15,8 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
-# Steps, in the order in which they run, and their commands. Times are judged in this tier,
-# so nothing runs beside.
+# Steps, in the order in which they run, and their commands. This tier checks times, so
+# nothing runs beside.
 steps=(generated tests e2e transparency kathara packets install vulnerabilities race fuzz mutants kernels soak endure bench experiments)
 # shellcheck disable=SC2016 # expands where the command runs
 declare -A command=(

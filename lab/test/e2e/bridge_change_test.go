@@ -95,8 +95,8 @@ func (b *bridged) someTraffic(node string) {
 // TestBridgeJoins: a container that nobody attached joins the bridge under traffic.
 // What it sees of rewritten bits ends soon, and everything else goes on.
 //
-// How soon is a matter of time, and judged as such. That everything else goes on, and what the
-// agent does, TestBridgeChanges tells as well.
+// How soon depends on the machine, so this is nightly. TestBridgeChanges also checks that
+// everything else goes on, and what the agent does.
 func TestBridgeJoins(t *testing.T) {
 	need.Nightly(t)
 	b := newBridged(t, false)

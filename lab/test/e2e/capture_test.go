@@ -241,7 +241,7 @@ func (d *tcpdump) hookDrained() (bool, error) {
 	return strings.Contains(string(stat), ") S "), err
 }
 
-// errIncomplete says that a capture is no base for a judgement: repeat the round.
+// errIncomplete says that a capture cannot be relied on: repeat the round.
 var errIncomplete = errors.New("a capture is not complete")
 
 // stop ends all observers, when they have seen everything.

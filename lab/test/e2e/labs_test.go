@@ -17,9 +17,9 @@ const (
 	portRejected = 7002 // by fw, forward, with an ICMP error
 )
 
-// The other labs whose truth the captures tell: none of them changes addresses
-// or has a bridge. Flags are given, if none, so that times are not judged: the
-// rounds of the chain and the bottleneck do that.
+// The other labs that captures can follow: none of them changes addresses or has a
+// bridge. Their flags are not nil, so that times are not checked: the rounds of the
+// chain and the bottleneck do that.
 func init() {
 	defaults := []string{}
 	rounds = append(

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package e2e holds radar to the truth: it sends real traffic through labs,
-// captures it on every link with tcpdump, at netfilter hooks and at raw sockets,
+// Package e2e compares radar with what really happens: it sends real traffic through
+// labs, captures it on every link with tcpdump, at netfilter hooks and at raw sockets,
 // drives radar as a user does, and lets package oracle compare packet by packet.
 //
 // A test asks for what it needs (root, tools, docker: package need) and for its tier: the
-// tier "test" runs one of each kind, "nightly" all, and only there times are judged.
+// tier "test" runs one of each kind, "nightly" all, and only "nightly" checks times.
 //
 // RADAR_BIN names the binary to test; without it one is built when a test wants it.
 // RADAR_E2E_JSON names a file that gets all tables as JSON. RADAR_SOAK=1 tries every fault many times over. RADAR_GAP is the
@@ -58,7 +58,7 @@ func needNetwork(t testing.TB) {
 	need.Programs(t, "ip:iproute2", "tc:iproute2", "nft:nftables", "ping:iputils-ping", "iperf3", "tcpdump", "ethtool", "sysctl:procps", "nsenter:util-linux")
 }
 
-// sideBySide lets a test run beside others, most of which wait, where no times are judged.
+// sideBySide lets a test run beside others, most of which wait, where no times are checked.
 func sideBySide(t *testing.T) {
 	t.Helper()
 	if !need.IsNightly(t) {

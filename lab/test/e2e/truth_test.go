@@ -18,7 +18,7 @@ import (
 )
 
 // bounds on radar's times against the captures', in the tier "nightly". In others the
-// machine may be busy: there only what captures leave no choice about is judged
+// machine may be busy: there only the limits that captures put on times are checked
 // (oracle.CheckStamps).
 const (
 	maxP99  = 20 * time.Microsecond
@@ -26,11 +26,11 @@ const (
 )
 
 // observerTime of each scenario, as its round without radar finds it. It is used where times are
-// judged: there rounds run one after the other.
+// checked: there rounds run one after the other.
 var observerTime = map[string]time.Duration{}
 
-// needObserverTime has the round without radar run, if it did not: the test was asked for one
-// round alone.
+// needObserverTime runs the round without radar if it has not run, because only one round was
+// asked for.
 func (r round) needObserverTime(t *testing.T) {
 	t.Helper()
 	i := slices.IndexFunc(rounds, func(o round) bool { return o.scenario == r.scenario && o.attach == nil })
@@ -47,16 +47,16 @@ func (r round) needObserverTime(t *testing.T) {
 // maxClockError between a record's absolute time and the capture's.
 const maxClockError = time.Millisecond
 
-// attempts of a round whose captures are incomplete, or, where times are judged, whose times
-// are blurred by whatever else the machine does. Each kind of time must have been within its
-// bounds in one attempt. Nothing else is ever tried again, and the last attempt counts.
+// attempts of a round whose captures are incomplete or, where times are checked, whose times
+// are blurred by other work of the machine. Each kind of time must have been within its
+// bounds in one attempt. Nothing else is tried again, and the last attempt counts.
 const attempts = 4
 
 // blur is how far times may be beyond their bounds in the last attempt: a machine can be too
 // busy all the time. `make soak SOAK=Truth`, for a quiet one, allows none.
 const blur = 4
 
-// round is traffic through one lab, watched and judged. Wires are always
+// round is traffic through one lab, watched and compared. Wires are always
 // captured, and raw sockets at the hosts.
 type round struct {
 	name     string
@@ -89,8 +89,7 @@ var rounds = []round{
 	{"two ways, all nodes attached", "twoways", everyNode, nil, true, true},
 }
 
-// scene says what else is in the way of the packets in a scenario, and what
-// traffic there is.
+// scene is what else the packets of a scenario meet, and what traffic there is.
 type scene struct {
 	prepare func(t *testing.T, n *network) func(t *testing.T) []oracle.Drop
 	traffic func(t *testing.T, n *network) []*sentLog
@@ -102,8 +101,8 @@ var scenes = map[string]scene{
 	"twoways":    {prepareTwoWays, twoWaysTraffic},
 }
 
-// TestTruth is the proof that what radar says is what happened, and that
-// nobody outside can tell that it was there.
+// TestTruth shows that what radar says is what happened, and that nobody outside
+// the domain can notice it.
 func TestTruth(t *testing.T) {
 	sideBySide(t)
 	for _, r := range rounds {
@@ -139,9 +138,9 @@ func TestTruth(t *testing.T) {
 	}
 }
 
-// whyAgain says why an attempt tells nothing, "" if it does: a capture is incomplete, or
-// nothing is wrong but times of a kind that no attempt has found within its bounds. Those
-// that it found are noted, and excused here.
+// whyAgain says why an attempt does not count; "": it does. It does not if a capture is
+// incomplete, or if only times are wrong, of a kind that no attempt has found within its
+// bounds. within notes the kinds that one has found; their rows are excused.
 func whyAgain(r *oracle.Report, err error, within map[string]bool) string {
 	if err != nil {
 		return err.Error()
@@ -162,8 +161,8 @@ func whyAgain(r *oracle.Report, err error, within map[string]bool) string {
 	return strings.Join(why, "; ")
 }
 
-// run is one attempt, in which times may be slack times as far off as their bounds say. An
-// error that is errIncomplete says nothing about radar.
+// run is one attempt, with bounds on times that are slack times as wide. An error that is
+// errIncomplete says nothing about radar.
 func (r round) run(t *testing.T, slack time.Duration) (report *oracle.Report, err error) {
 	ctx := lifetime(t)
 	n := startNetwork(ctx, t, r.scenario)
@@ -220,11 +219,11 @@ func (r round) run(t *testing.T, slack time.Duration) (report *oracle.Report, er
 		return nil, err
 	}
 	times := oracle.Bounds{P99: slack * maxP99, Bias: slack * maxBias, Clock: slack * maxClockError, Unjudged: !need.IsNightly(t)}
-	return r.judge(truth, n, attached, drops(t), v, watch, times), nil
+	return r.compare(truth, n, attached, drops(t), v, watch, times), nil
 }
 
-// maxClockDrift is how much a measured difference between two clocks that run at one rate
-// may change: by how badly it was measured.
+// maxClockDrift: the measured difference of two clocks that run at one rate may change by so
+// much, because measuring is not exact.
 const maxClockDrift = int64(5 * time.Microsecond)
 
 // verdict is everything that radar says about a round.
@@ -248,9 +247,9 @@ func (r *radar) verdict(t *testing.T) verdict {
 	return v
 }
 
-// judge sets drops aside for which the kernel ran no tracing program, by its own events and
-// count; the table names them.
-func (r round) judge(truth *oracle.Truth, n *network, attached []string, drops []oracle.Drop, v verdict, w *dropwatch.Watch, times oracle.Bounds) *oracle.Report {
+// compare runs the checks of the round. Drops for which the kernel ran no tracing program, by
+// its own events and count, are excluded; the table names them.
+func (r round) compare(truth *oracle.Truth, n *network, attached []string, drops []oracle.Drop, v verdict, w *dropwatch.Watch, times oracle.Bounds) *oracle.Report {
 	d := oracle.NewDomain(attached...)
 	report := &oracle.Report{Title: fmt.Sprintf("%s: %d packets", r.name, truth.Packets())}
 	report.Add(truth.CheckCaptures(d))

@@ -87,7 +87,7 @@ func (n *network) dumpPort(t *testing.T, node string) *tcpdump {
 	return d
 }
 
-// matching is a file of what the host has sent that matches, by tcpdump's judgement.
+// matching is a file of what the host has sent that matches, by tcpdump.
 func (d *tcpdump) matching(t *testing.T, n *network) string {
 	t.Helper()
 	out, err := n.lab.Command(n.ctx, d.node, "ip", "-o", "link", "show", "eth0").Output()

@@ -128,7 +128,7 @@ type SecondAnswer struct {
 	Bytes   int    `json:"bytes"`
 }
 
-// key names the flow in a way of this package.
+// key names the flow as flowOf does.
 func (f *FlowName) key() string {
 	if f.Fragments {
 		return flowKey(f.Src, f.Dst, f.Proto, -1, -1, -1, -1, true)

@@ -35,25 +35,25 @@ func comparison(t *testing.T) *Comparison {
 	return c.Reconstruct().Compare(w.domain, w.drops, w.records)
 }
 
-// fillAnswers says what the captures say, as radar would.
+// fillAnswers returns the answers that agree with the captures.
 func fillAnswers(c *Comparison) *Answers {
 	a := &Answers{Latency: map[string][]LatencyAnswer{}, Throughput: map[string][]MeterAnswer{}, Seconds: map[string][]SecondAnswer{}}
 	paths, flowsOn := map[string]*PathAnswer{}, map[string]map[string]bool{}
 	names, lossOf := map[string]FlowName{}, map[string]map[string]*FlowLossAnswer{}
-	list := c.passages()
+	list := c.transits()
 	for _, p := range list {
 		names[p.flow] = nameOf(p.from.Packet)
-		r := paths[p.path]
+		r := paths[p.ports]
 		if r == nil {
-			r, flowsOn[p.path] = &PathAnswer{}, map[string]bool{}
-			for i, v := range p.fate.hops {
-				out := v.outPort()
-				if d := p.fate.drop; d != nil && d.At == record.AtQueue && i == len(p.fate.hops)-1 {
+			r, flowsOn[p.ports] = &PathAnswer{}, map[string]bool{}
+			for i, h := range p.outcome.hops {
+				out := h.outPort()
+				if d := p.outcome.drop; d != nil && d.At == record.AtQueue && i == len(p.outcome.hops)-1 {
 					out = d.Port
 				}
-				r.Hops = append(r.Hops, HopAnswer{v.node, v.inPort(), out})
+				r.Hops = append(r.Hops, HopAnswer{h.node, h.inPort(), out})
 			}
-			paths[p.path] = r
+			paths[p.ports] = r
 		}
 		r.Packets, r.Bytes = r.Packets+1, r.Bytes+p.bytes
 		if p.arrived() {
@@ -62,9 +62,9 @@ func fillAnswers(c *Comparison) *Answers {
 			r.Lost++
 		}
 		if p.from.Frag&maskOffset == 0 {
-			flowsOn[p.path][p.flow] = true
+			flowsOn[p.ports][p.flow] = true
 		}
-		if d := p.fate.drop; d != nil {
+		if d := p.outcome.drop; d != nil {
 			if lossOf[d.Name] == nil {
 				lossOf[d.Name] = map[string]*FlowLossAnswer{}
 			}
@@ -163,18 +163,18 @@ func answerOf(name FlowName, f *flowTruth) FlowAnswer {
 	return r
 }
 
-// TestAnswers: answers that agree with the captures are right, and each that is
-// spoiled is found by the named row and no other.
+// TestAnswers: answers that agree with the captures pass. Each that is spoiled is
+// found by the named rows and no others.
 func TestAnswers(t *testing.T) {
 	c := comparison(t)
 	// timed is a flow whose times are compared.
-	truths := c.flowTruths(c.passages(), byCaptures)
+	truths := c.flowTruths(c.transits(), byCaptures)
 	timed := func(a *Answers) *FlowAnswer {
 		i := slices.IndexFunc(a.Flows, func(r FlowAnswer) bool { return truths[r.key()].alone && r.Jitter != nil })
 		return &a.Flows[i]
 	}
 	const paths, flows, places, byFlow = "radar paths", "radar flows: packets", "radar loss: packets", "radar loss --by flow"
-	const told = "radar flows: completion, rate, latency, jitter, reordering, by the records"
+	const recordsRow = "radar flows: completion, rate, latency, jitter, reordering, by the records"
 	twice := func(name string) []string {
 		return []string{name + ": quantiles, by the records", name + ": quantiles"}
 	}
@@ -198,14 +198,14 @@ func TestAnswers(t *testing.T) {
 		{"bytes of a loss", func(a *Answers) { a.Losses[0].Bytes++ }, []string{places}},
 		{"flows of a loss", func(a *Answers) { a.Losses[0].Flows++ }, []string{places}},
 		{"flow of a loss missing", func(a *Answers) { a.FlowLosses = a.FlowLosses[1:] }, []string{byFlow}},
-		{"completion time", func(a *Answers) { timed(a).Duration += timed(a).Duration/50 + 200_000 }, []string{told, "radar flows: completion"}},
-		{"rate", func(a *Answers) { *timed(a).Rate *= 1000 }, []string{told, "radar flows: rate"}},
-		{"p50", func(a *Answers) { timed(a).Latency.P50 += 200_000 }, []string{told, "radar flows: latency"}},
-		{"count of times", func(a *Answers) { timed(a).Latency.Count-- }, []string{told, "radar flows: latency"}},
-		{"jitter", func(a *Answers) { *timed(a).Jitter += 200_000 }, []string{told, "radar flows: jitter"}},
-		{"no jitter", func(a *Answers) { timed(a).Jitter = nil }, []string{told}},
-		{"ratio of reordering", func(a *Answers) { *timed(a).Ratio += 0.01 }, []string{told}},
-		{"reordering", func(a *Answers) { timed(a).Reordered += timed(a).Packets; *timed(a).Ratio++ }, []string{told, "radar flows: reordering"}},
+		{"completion time", func(a *Answers) { timed(a).Duration += timed(a).Duration/50 + 200_000 }, []string{recordsRow, "radar flows: completion"}},
+		{"rate", func(a *Answers) { *timed(a).Rate *= 1000 }, []string{recordsRow, "radar flows: rate"}},
+		{"p50", func(a *Answers) { timed(a).Latency.P50 += 200_000 }, []string{recordsRow, "radar flows: latency"}},
+		{"count of times", func(a *Answers) { timed(a).Latency.Count-- }, []string{recordsRow, "radar flows: latency"}},
+		{"jitter", func(a *Answers) { *timed(a).Jitter += 200_000 }, []string{recordsRow, "radar flows: jitter"}},
+		{"no jitter", func(a *Answers) { timed(a).Jitter = nil }, []string{recordsRow}},
+		{"ratio of reordering", func(a *Answers) { *timed(a).Ratio += 0.01 }, []string{recordsRow}},
+		{"reordering", func(a *Answers) { timed(a).Reordered += timed(a).Packets; *timed(a).Ratio++ }, []string{recordsRow, "radar flows: reordering"}},
 		{"latency of a path", func(a *Answers) { a.Latency["path"][0].P50 += 200_000 }, twice("radar latency --by path")},
 		{"latency of a path missing", func(a *Answers) { a.Latency["path"] = a.Latency["path"][1:] }, twice("radar latency --by path")},
 		{"latency of a path that is none", func(a *Answers) {
@@ -242,16 +242,16 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestNotMeasured: packets that radar says it did not measure are in no answer; those of
-// which it says nothing must be.
+// TestNotMeasured: packets that radar counted as not measured are in no answer; all others
+// must be.
 func TestNotMeasured(t *testing.T) {
 	for _, counted := range []int{1, 0} {
 		c := comparison(t)
 		c.missing = append(c.missing, c.pairs[0].expectation)
 		c.pairs = c.pairs[1:]
-		all := len(c.passages())
+		all := len(c.transits())
 		c.Rows(counted)
-		if n := len(c.passages()); n != all-counted {
+		if n := len(c.transits()); n != all-counted {
 			t.Errorf("one record is missing, %d counted: %d packets of %d are expected in answers", counted, n, all)
 		}
 	}

@@ -23,9 +23,9 @@ type place struct {
 
 type kind uint8
 
-// The kinds of places. Wire: a packet tap, behind the qdisc on the way out,
-// before TC on the way in. Hook: netfilter's prerouting or output, so what the
-// node's own stack sees. Socket: a raw socket. Sent: what a sender handed over.
+// The kinds of places. Wire: a packet tap, behind the qdisc at egress, before TC
+// at ingress. Hook: netfilter's prerouting or output, so what the node's own stack
+// sees. Socket: a raw socket. Sent: what a sender handed over.
 const (
 	wire kind = iota
 	hook
@@ -43,7 +43,7 @@ type Captures struct {
 	frames []*frame
 	sizes  segmentSizes
 	udp    map[int]int // segment size of UDP trains by destination port
-	// covered lists which nodes have hooks, and which protocols their sockets see.
+	// Nodes that have hooks; the protocols that the sockets of a node see.
 	hooks   map[string]bool
 	sockets map[string]map[uint8]bool
 	badSums []string
@@ -95,8 +95,8 @@ func (c *Captures) AddWire(node string, r io.Reader) error {
 }
 
 // AddHook adds what nflog shows of a node: rules in prerouting and output,
-// ahead of everything else, that log the first bytes of every packet. Times in
-// it do not matter, the order does.
+// before all others, that log the first bytes of every packet. Their order
+// matters, their times do not.
 func (c *Captures) AddHook(node string, r io.Reader) error {
 	c.hooks[node] = true
 	return c.read(r, layers.LinkType(239), func(at int64, data []byte) error {
@@ -181,7 +181,7 @@ const (
 	nflogAttrHeader = 4
 )
 
-// decodeNflog takes a LINKTYPE_NFLOG record apart: a header (family, version,
+// decodeNflog decodes a LINKTYPE_NFLOG record: a header (family, version,
 // resource id) and netlink attributes in the byte order of this machine.
 func decodeNflog(b []byte) (family uint8, hook uint8, payload []byte, err error) {
 	if len(b) < nflogHeaderLen {

@@ -8,23 +8,22 @@ import (
 	"slices"
 )
 
-// CheckCounts compares paths, flows and losses, in all that is counted, with the
-// captures.
+// CheckCounts compares every count of paths, flows and losses with the captures.
 func (c *Comparison) CheckCounts(a *Answers) []*Row {
-	list := c.passages()
+	list := c.transits()
 	return append([]*Row{c.checkPaths(a.Paths, list), c.checkFlows(a.Flows, list)}, c.checkLosses(a, list)...)
 }
 
-func (c *Comparison) checkPaths(answers []PathAnswer, list []passage) *Row {
+func (c *Comparison) checkPaths(answers []PathAnswer, list []transit) *Row {
 	row := &Row{Check: "radar paths: packets, bytes, flows, ends"}
 	type counts struct{ packets, bytes, arrived, gone, flows int }
 	truth := map[string]*counts{}
 	flows := map[string]map[string]bool{}
 	for _, p := range list {
-		n := truth[p.path]
+		n := truth[p.ports]
 		if n == nil {
 			n = &counts{}
-			truth[p.path], flows[p.path] = n, map[string]bool{}
+			truth[p.ports], flows[p.ports] = n, map[string]bool{}
 		}
 		n.packets++
 		n.bytes += p.bytes
@@ -34,7 +33,7 @@ func (c *Comparison) checkPaths(answers []PathAnswer, list []passage) *Row {
 			n.gone++
 		}
 		if p.from.Frag&maskOffset == 0 {
-			flows[p.path][p.flow] = true
+			flows[p.ports][p.flow] = true
 		}
 	}
 	for _, r := range answers {
@@ -58,7 +57,7 @@ func (c *Comparison) checkPaths(answers []PathAnswer, list []passage) *Row {
 	return row
 }
 
-func (c *Comparison) checkFlows(answers []FlowAnswer, list []passage) *Row {
+func (c *Comparison) checkFlows(answers []FlowAnswer, list []transit) *Row {
 	row := &Row{Check: "radar flows: packets, bytes, ends, paths"}
 	truth := c.flowTruths(list, byCaptures)
 	for _, r := range answers {
@@ -88,19 +87,19 @@ func (c *Comparison) checkFlows(answers []FlowAnswer, list []passage) *Row {
 	return row
 }
 
-// checkLosses compares places of losses with the flows that they hit. Losses for
+// checkLosses compares the losses of each place, and of each flow there. Losses for
 // which the kernel ran no tracing program may be missing (see Unseen).
-func (c *Comparison) checkLosses(a *Answers, list []passage) []*Row {
+func (c *Comparison) checkLosses(a *Answers, list []transit) []*Row {
 	places := &Row{Check: "radar loss: packets, bytes and flows of each place", MayBeEmpty: true}
 	flows := &Row{Check: "radar loss --by flow: packets of each flow and place", MayBeEmpty: true}
 	for i := range c.drops {
 		d := &c.drops[i]
 		want, bytes, slack := map[string]int{}, 0, 0
 		for _, p := range list {
-			if p.fate.drop == d {
+			if p.outcome.drop == d {
 				want[p.flow]++
 				bytes += p.bytes
-				if c.taken[p.j] {
+				if c.taken[p.path] {
 					slack++
 				}
 			}
@@ -140,7 +139,7 @@ func total(m map[string]int) int {
 	return n
 }
 
-func (c *Comparison) queued(u *unit) bool { return c.truth.topo.port(u.place.ref()).Queue != nil }
+func (c *Comparison) queued(pkt *packet) bool { return c.truth.topo.port(pkt.place.ref()).Queue != nil }
 
 func (c *Comparison) hasQueue(node string) bool {
 	n := c.truth.topo.node(node)

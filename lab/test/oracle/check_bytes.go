@@ -4,24 +4,24 @@ package oracle
 
 import "fmt"
 
-// CheckCaptures makes sure that the captures are fit to judge anything: every
-// packet was sent by somebody, every header checksum is right on every wire,
-// and hooks, sockets and senders know no packet that the wires do not.
+// CheckCaptures makes sure that the captures can be relied on: somebody sent every
+// packet, every header checksum is right on every wire, and hooks, sockets and
+// senders know no packet that the wires do not.
 func (t *Truth) CheckCaptures(d Domain) *Row {
 	row := &Row{Check: "captures hold together", Compared: t.caps.checked}
 	for _, s := range t.caps.badSums {
 		row.bad("%s", s)
 	}
-	for _, j := range t.journeys {
-		if f := j.first(); !f.place.out {
-			row.bad("%s: entered %s, but nobody sent it", describe(j), f.place.ref())
+	for _, path := range t.paths {
+		if f := path.first(); !f.place.out {
+			row.bad("%s: entered %s, but nobody sent it", describe(path), f.place.ref())
 		}
 	}
 	_, strays := t.datagrams(d)
-	for _, u := range strays {
-		row.bad("%s: seen by a %s of %s, on no wire", u.Packet, u.place.kind, u.place.node)
+	for _, pkt := range strays {
+		row.bad("%s: seen by a %s of %s, on no wire", pkt.Packet, pkt.place.kind, pkt.place.node)
 	}
-	row.Note = fmt.Sprintf("%d packets seen %d times", len(t.journeys), t.caps.checked)
+	row.Note = fmt.Sprintf("%d packets seen %d times", len(t.paths), t.caps.checked)
 	return row
 }
 
@@ -30,14 +30,14 @@ func (k kind) String() string {
 }
 
 // CheckOutside compares every packet on every wire outside the domain with the
-// packet as it was sent: all bytes, the TTL lowered by the routers on the way.
+// packet as it was sent: all bytes, and the TTL less the routers on the path.
 func (t *Truth) CheckOutside(d Domain) *Row {
 	row := &Row{Check: "bytes outside the domain", MayBeEmpty: true}
 	unknown := 0
-	for _, j := range t.journeys {
-		o := t.origin(j, d)
-		for i, u := range j.wire {
-			if u == o || !d.outside(t.topo, u.place) {
+	for _, path := range t.paths {
+		o := t.origin(path, d)
+		for i, pkt := range path.wire {
+			if pkt == o || !d.outside(t.topo, pkt.place) {
 				continue
 			}
 			if o == nil {
@@ -45,8 +45,8 @@ func (t *Truth) CheckOutside(d Domain) *Row {
 				continue
 			}
 			row.Compared++
-			if s := difference(o, u, j.forwards(i)); s != "" {
-				row.bad("%s at %s: %s", describe(j), u.place.ref(), s)
+			if s := difference(o, pkt, path.forwards(i)); s != "" {
+				row.bad("%s at %s: %s", describe(path), pkt.place.ref(), s)
 			}
 		}
 	}
@@ -60,22 +60,22 @@ func (t *Truth) CheckOutside(d Domain) *Row {
 // output, with the packet as it was sent. The hooks log headers only.
 func (t *Truth) CheckInside(d Domain) *Row {
 	row := &Row{Check: "headers inside nodes"}
-	for _, j := range t.journeys {
-		o := t.origin(j, d)
+	for _, path := range t.paths {
+		o := t.origin(path, d)
 		if o == nil || o.fragment() {
 			continue
 		}
 		passed := 0
-		for _, v := range j.visits() {
-			if u := j.hooks[v.node]; t.caps.hooks[v.node] && u != o {
+		for _, h := range path.hops() {
+			if pkt := path.hooks[h.node]; t.caps.hooks[h.node] && pkt != o {
 				row.Compared++
-				if u == nil {
-					row.bad("%s: the hook of %s did not see it", describe(j), v.node)
-				} else if s := difference(o, u, passed); s != "" {
-					row.bad("%s in %s: %s", describe(j), v.node, s)
+				if pkt == nil {
+					row.bad("%s: the hook of %s did not see it", describe(path), h.node)
+				} else if s := difference(o, pkt, passed); s != "" {
+					row.bad("%s in %s: %s", describe(path), h.node, s)
 				}
 			}
-			if v.in != nil {
+			if h.in != nil {
 				passed++
 			}
 		}
@@ -83,25 +83,25 @@ func (t *Truth) CheckInside(d Domain) *Row {
 	return row
 }
 
-// CheckSockets compares what processes received with the packet as it was sent;
-// fragments with the datagram that they make up.
+// CheckSockets compares what processes received with the packet as it was sent, or
+// with the datagram that was sent in fragments.
 func (t *Truth) CheckSockets(d Domain) *Row {
 	row := &Row{Check: "bytes at sockets"}
-	for _, j := range t.journeys {
-		last, o := j.last(), t.origin(j, d)
+	for _, path := range t.paths {
+		last, o := path.last(), t.origin(path, d)
 		// Sockets of IPv6 do not get the header.
 		if !t.ends(last) || last.fragment() || last.isIPv6() || !t.caps.sockets[last.place.node][last.Proto] {
 			continue
 		}
 		row.Compared++
 		switch {
-		case j.socket == nil:
-			row.bad("%s: the socket of %s did not get it", describe(j), last.place.node)
+		case path.socket == nil:
+			row.bad("%s: the socket of %s did not get it", describe(path), last.place.node)
 		case o == nil:
-			row.bad("%s: nobody saw it as it was sent", describe(j))
+			row.bad("%s: nobody saw it as it was sent", describe(path))
 		default:
-			if s := difference(o, j.socket, j.forwards(len(j.wire)-1)); s != "" {
-				row.bad("%s at the socket of %s: %s", describe(j), last.place.node, s)
+			if s := difference(o, path.socket, path.forwards(len(path.wire)-1)); s != "" {
+				row.bad("%s at the socket of %s: %s", describe(path), last.place.node, s)
 			}
 		}
 	}
@@ -115,7 +115,7 @@ func (t *Truth) CheckSockets(d Domain) *Row {
 	return row
 }
 
-// ends says whether a packet seen there has reached its destination.
-func (t *Truth) ends(u *unit) bool {
-	return !u.place.out && t.topo.owns(u.place.node, u.Dst)
+// ends reports whether the packet has reached its destination.
+func (t *Truth) ends(pkt *packet) bool {
+	return !pkt.place.out && t.topo.owns(pkt.place.node, pkt.Dst)
 }

@@ -4,31 +4,32 @@ package oracle
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/vnetradar/radar/pkg/record"
 )
 
 // CheckDrops compares the captures with the kernel's own counts: every packet
 // that vanished did so at one of the drops, and each drop took exactly as many
-// as nft or tc say. It needs no radar. all must hold every node.
+// as nft or tc count. It does not look at radar. all must hold every node.
 func (t *Truth) CheckDrops(all Domain, drops []Drop) []*Row {
 	places := &Row{Check: "vanished packets explained", MayBeEmpty: true}
-	lost := map[*Drop][]*unit{}
-	for _, j := range t.journeys {
-		f, ok := t.fate(j, all, drops)
+	lost := map[*Drop][]*packet{}
+	for _, path := range t.paths {
+		o, ok := t.outcome(path, all, drops)
 		if !ok {
 			continue
 		}
-		t.mustNotPass(places, j, drops)
-		if f.state != record.Lost {
+		t.mustNotPass(places, path, drops)
+		if o.state != record.Lost {
 			continue
 		}
 		places.Compared++
-		if f.drop == nil {
-			places.bad("%s: %s, where nothing is known to drop", describe(j), f)
+		if o.drop == nil {
+			places.bad("%s: %s, where nothing is known to drop", describe(path), o)
 			continue
 		}
-		lost[f.drop] = append(lost[f.drop], j.last())
+		lost[o.drop] = append(lost[o.drop], path.last())
 	}
 	rows := []*Row{places}
 	for i := range drops {
@@ -40,11 +41,11 @@ func (t *Truth) CheckDrops(all Domain, drops []Drop) []*Row {
 }
 
 // mustNotPass finds packets that went through a node that drops their kind.
-func (t *Truth) mustNotPass(row *Row, j *journey, drops []Drop) {
-	for _, v := range j.visits() {
+func (t *Truth) mustNotPass(row *Row, path *packetPath, drops []Drop) {
+	for _, h := range path.hops() {
 		for _, d := range drops {
-			if d.Match != nil && d.Node == v.node && v.in != nil && v.out != nil && d.Match(v.in.Packet) {
-				row.bad("%s: passed %s, though %s drops it", describe(j), v.node, d.Name)
+			if d.Match != nil && d.Node == h.node && h.in != nil && h.out != nil && d.Match(h.in.Packet) {
+				row.bad("%s: passed %s, though %s drops it", describe(path), h.node, d.Name)
 			}
 		}
 	}
@@ -52,7 +53,7 @@ func (t *Truth) mustNotPass(row *Row, j *journey, drops []Drop) {
 
 // countRow compares how many packets (or buffers) somebody saw dropped with the
 // kernel's count.
-func (t *Truth) countRow(d *Drop, lost []*unit, who string) *Row {
+func (t *Truth) countRow(d *Drop, lost []*packet, who string) *Row {
 	row := &Row{Check: d.Name + ": kernel against " + who, Compared: len(lost)}
 	n, what := int64(len(lost)), "packets"
 	if d.Skbs {
@@ -69,24 +70,97 @@ func (t *Truth) countRow(d *Drop, lost []*unit, who string) *Row {
 const ethernetHeader = 14
 
 // buffers is how many skbs the packets were in when the queue dropped them: one
-// each, but a train that the queue takes as a whole is one.
-func (t *Truth) buffers(d *Drop, lost []*unit) int {
+// for each packet, but one for a train that the queue takes as a whole.
+func (t *Truth) buffers(d *Drop, lost []*packet) int {
 	limit := 0
 	if p := t.topo.port(Ref{d.Node, d.Port}); p != nil && p.Queue != nil {
 		limit = p.Queue.MaxBytes
 	}
 	n := 0
 	whole := map[*frame]bool{}
-	for _, u := range lost {
-		bytes := u.Len + ethernetHeader + (u.segs-1)*(u.hdrLen+u.l4Len+ethernetHeader)
-		if u.segs == 1 || bytes > limit {
+	for _, pkt := range lost {
+		bytes := pkt.Len + ethernetHeader + (pkt.segs-1)*(pkt.hdrLen+pkt.l4Len+ethernetHeader)
+		if pkt.segs == 1 || bytes > limit {
 			n++
 			continue
 		}
-		if !whole[u.frame] {
+		if !whole[pkt.frame] {
 			n++
-			whole[u.frame] = true
+			whole[pkt.frame] = true
 		}
 	}
 	return n
+}
+
+// Losses is a line of radar's own summary of losses.
+type Losses struct {
+	Node, Port string
+	At         record.At
+	Reason     string
+	Packets    int64
+	Skbs       int64
+}
+
+// CheckLossCounts compares radar's summary with the kernel's count of each drop. The
+// difference must be 0, apart from the losses that Unseen has found and those of packets that
+// radar did not measure (see Rows). Losses anywhere else are wrong, apart from those of
+// Unseen's packets that radar inferred.
+func (c *Comparison) CheckLossCounts(summary []Losses) []*Row {
+	var rows []*Row
+	taken := make([]bool, len(summary))
+	omitted := map[*Drop][]*packet{}
+	for _, e := range c.missing {
+		if c.omitted[e.path] && e.outcome.drop != nil {
+			omitted[e.outcome.drop] = append(omitted[e.outcome.drop], e.path.last())
+		}
+	}
+	for i := range c.drops {
+		d := &c.drops[i]
+		var packets, skbs int64
+		for i, l := range summary {
+			if !taken[i] && d.explains(l) {
+				packets, skbs, taken[i] = packets+l.Packets, skbs+l.Skbs, true
+			}
+		}
+		if d.Kernel < 0 {
+			continue
+		}
+		row := &Row{Check: d.Name + ": kernel against radar", Compared: int(packets)}
+		n, what, unseen := packets, "packets", c.unseen[d.Name].Packets
+		if d.Skbs {
+			n, what, unseen = skbs, fmt.Sprintf("skbs (%d packets)", packets), c.unseen[d.Name].Skbs
+		}
+		row.Note = fmt.Sprintf("kernel %d, radar %d %s", d.Kernel, n, what)
+		if unseen > 0 {
+			row.Note += fmt.Sprintf(", %d while the kernel ran no tracing program", unseen)
+		}
+		var without int64
+		if pkts := omitted[d]; d.Skbs {
+			without = int64(c.truth.buffers(d, pkts))
+		} else {
+			without = int64(len(pkts))
+		}
+		if without > 0 {
+			row.Note += fmt.Sprintf(", %d not measured", without)
+		}
+		if n+unseen+without != d.Kernel {
+			row.bad("difference %d", n+unseen+without-d.Kernel)
+		}
+		rows = append(rows, row)
+	}
+	other := &Row{Check: "radar's losses elsewhere", MayBeEmpty: true}
+	for i, l := range summary {
+		inferred := l.Reason == record.NotSeen
+		if !taken[i] && !(inferred && l.Packets == c.guessed[lossPlace{l.Node, l.Port, l.At}]) {
+			other.Compared += int(l.Packets)
+			other.bad("%d packets at %s, port %q, %s, %s", l.Packets, l.Node, l.Port, l.At, l.Reason)
+		}
+	}
+	return append(rows, other)
+}
+
+// explains reports whether losses of the summary are this drop's.
+func (d *Drop) explains(l Losses) bool {
+	return (d.Node == "" || l.Node == d.Node) && l.At == d.At && (d.Port == "" || l.Port == d.Port) &&
+		(len(d.Reasons) == 0 || slices.Contains(d.Reasons, l.Reason))
 }

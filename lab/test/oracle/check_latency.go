@@ -4,34 +4,35 @@ package oracle
 
 import (
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"time"
 )
 
 // Bounds on the difference between radar's times and the captures'. Only a quiet machine
-// keeps them: between radar's stamp and the capture's, a CPU may have to do something else.
-// What holds on every machine is CheckStamps's.
+// keeps them: between radar's stamp and the capture's, the CPU may do something else.
+// CheckStamps checks what holds on every machine.
 type Bounds struct {
 	P99   time.Duration // of its absolute value
 	Bias  time.Duration // of its median, less what is the observer's
 	Clock time.Duration // of the moment of each first stamp
 	// Observer is how long a packet tap takes for one packet (see ObserverTime).
-	// On the way out the tap comes after radar's stamp, on the way in before it:
-	// a capture sees links shorter by that much, and nodes longer.
+	// At egress the tap comes after radar's stamp, at ingress before it: so a
+	// capture sees links shorter by that much, and nodes longer.
 	Observer time.Duration
 	// Unjudged: how far times are off is shown, and is no fault.
 	Unjudged bool
 }
 
-// row is an empty one of times.
+// row returns an empty row about times.
 func (b *Bounds) row(check string) *Row {
 	return &Row{Check: check, Timed: true, Unjudged: b.Unjudged}
 }
 
-// maxFrame is the longest packet, in IP bytes, whose times are compared: the
-// packet tap copies every byte between its stamp and radar's, for a 64 KB train
-// longer than the bound.
+// maxFrame is the longest packet, in IP bytes, whose times are compared. The
+// packet tap copies every byte between its stamp and radar's: for a 64 KB train
+// that takes longer than the bound.
 const maxFrame = 1500
 
 // differences of one kind: radar's time minus the captures', ns.
@@ -41,10 +42,10 @@ type differences struct {
 	fair []int64 // less the observer's part
 }
 
-// Latency compares the times of packets that were alone in their buffer. Between
-// two ports without a queue the stamps stand side by side. A queue lies between
-// radar's egress stamp and the tap's: there time in the node and wait together
-// are compared, and the link behind it for itself. A wait that radar did not see is
+// Latency compares the times of packets that were alone in their buffer. At a port
+// without a queue, radar's stamp and the tap's are side by side. A queue lies between
+// radar's egress stamp and the tap's: there the sum of time in the node and wait is
+// compared, and the link behind it by itself. A wait that radar did not see is
 // compared together with the link.
 func (c *Comparison) Latency(b Bounds) []*Row {
 	l := latency{
@@ -54,7 +55,7 @@ func (c *Comparison) Latency(b Bounds) []*Row {
 		total: &differences{name: "first to last"},
 	}
 	for _, p := range c.pairs {
-		if p.r.Segs == 1 && p.j.first().Len <= maxFrame && len(p.r.Hops) == len(p.fate.hops) {
+		if p.r.Segs == 1 && p.path.first().Len <= maxFrame && len(p.r.Hops) == len(p.outcome.hops) {
 			l.hopTimes(p)
 			l.totalTime(p)
 		}
@@ -77,7 +78,7 @@ func (c *Comparison) Clock(b Bounds) *Row {
 		gap := p.r.TNs - p.enters
 		gaps = append(gaps, max(gap, -gap))
 		if gaps[len(gaps)-1] > int64(b.Clock) {
-			row.off("%s: %s: %.2f us from the capture", p.r.ID, describe(p.j), us(gap))
+			row.off("%s: %s: %.2f us from the capture", p.r.ID, describe(p.path), us(gap))
 		}
 	}
 	if len(gaps) > 0 {
@@ -95,46 +96,46 @@ type latency struct {
 	node, link, queue, hop, total *differences
 }
 
-func (l *latency) queues(v visit) bool {
-	return v.out != nil && l.truth.topo.port(v.out.place.ref()).Queue != nil
+func (l *latency) queues(h hop) bool {
+	return h.out != nil && l.truth.topo.port(h.out.place.ref()).Queue != nil
 }
 
-// hopTimes compares hop by hop. An absent time is no difference: what must be
-// there is the path's business.
+// hopTimes compares hop by hop. An absent time is no difference: paths checks which
+// hops must be there.
 func (l *latency) hopTimes(p pair) {
-	for i, v := range p.fate.hops {
-		h := p.r.Hops[i]
+	for i, h := range p.outcome.hops {
+		said := p.r.Hops[i]
 		switch {
-		case v.in == nil || v.out == nil || v.out.segs > 1:
-		case !l.queues(v):
-			l.add(l.node, h.NodeNs, v.in, v.out)
-		case h.NodeNs != nil && h.QueueNs != nil:
-			sum := *h.NodeNs + *h.QueueNs
-			l.add(l.queue, &sum, v.in, v.out)
+		case h.in == nil || h.out == nil || h.out.segs > 1:
+		case !l.queues(h):
+			l.add(l.node, said.NodeNs, h.in, h.out)
+		case said.NodeNs != nil && said.QueueNs != nil:
+			sum := *said.NodeNs + *said.QueueNs
+			l.add(l.queue, &sum, h.in, h.out)
 		}
-		if i == 0 || v.in == nil || v.in.segs > 1 {
+		if i == 0 || h.in == nil || h.in.segs > 1 {
 			continue
 		}
-		prev := p.fate.hops[i-1]
+		prev := p.outcome.hops[i-1]
 		switch {
 		case p.r.Hops[i-1].QueueNs != nil:
-			l.add(l.link, h.LinkNs, prev.out, v.in)
+			l.add(l.link, said.LinkNs, prev.out, h.in)
 		case !l.queues(prev):
-			l.add(l.link, h.LinkNs, prev.out, v.in)
-			if v.out != nil && !l.queues(v) {
-				l.add(l.hop, h.LatencyNs, prev.out, v.out)
+			l.add(l.link, said.LinkNs, prev.out, h.in)
+			if h.out != nil && !l.queues(h) {
+				l.add(l.hop, said.LatencyNs, prev.out, h.out)
 			}
-		case prev.in != nil && h.LinkNs != nil && p.r.Hops[i-1].NodeNs != nil:
-			sum := *h.LinkNs + *p.r.Hops[i-1].NodeNs
-			l.add(l.queue, &sum, prev.in, v.in)
+		case prev.in != nil && said.LinkNs != nil && p.r.Hops[i-1].NodeNs != nil:
+			sum := *said.LinkNs + *p.r.Hops[i-1].NodeNs
+			l.add(l.queue, &sum, prev.in, h.in)
 		}
 	}
 }
 
-// totalTime compares from the first stamp to the last, where neither is
-// followed by a queue.
+// totalTime compares the time from the first stamp to the last, if no queue
+// follows either.
 func (l *latency) totalTime(p pair) {
-	first, last := p.fate.hops[0], p.fate.hops[len(p.fate.hops)-1]
+	first, last := p.outcome.hops[0], p.outcome.hops[len(p.outcome.hops)-1]
 	from := first.in
 	if from == nil {
 		from = first.out
@@ -148,12 +149,12 @@ func (l *latency) totalTime(p pair) {
 	} else if l.queues(last) {
 		return
 	}
-	if p.fate.drop == nil && to.segs == 1 && from != to {
+	if p.outcome.drop == nil && to.segs == 1 && from != to {
 		l.add(l.total, p.r.LatencyNs, from, to)
 	}
 }
 
-func (l *latency) add(d *differences, radar *int64, from, to *unit) {
+func (l *latency) add(d *differences, radar *int64, from, to *packet) {
 	if radar == nil {
 		return
 	}
@@ -163,9 +164,9 @@ func (l *latency) add(d *differences, radar *int64, from, to *unit) {
 }
 
 // lateness is how much later radar's stamp is than the capture's because of the
-// tap alone: of its pass, half is taken to lie on either side of its stamp.
-func (l *latency) lateness(u *unit) int64 {
-	if u.place.out {
+// tap alone: half of its time is assumed to be before its stamp, half after it.
+func (l *latency) lateness(pkt *packet) int64 {
+	if pkt.place.out {
 		return -int64(l.bounds.Observer) / 2
 	}
 	return int64(l.bounds.Observer) / 2
@@ -212,4 +213,44 @@ func trimmedMean(sorted []int64) float64 {
 		sum += float64(v)
 	}
 	return sum / float64(len(sorted))
+}
+
+// ObserverTime measures how long one packet tap takes for one packet: two
+// captures of the same ports see each packet one after the other. A time of
+// radar's contains the tap's where the capture's does not, or the reverse; so it
+// is an error of neither. It returns the mean without the outer 1 %, which is finer
+// than the captures' microseconds, and the number of packets seen by both.
+func ObserverTime(t *Topology, node string, first, second io.Reader) (time.Duration, int, error) {
+	type sight struct {
+		place place
+		bytes string
+	}
+	seen := map[sight][]int64{}
+	var gaps []int64
+	for i, r := range []io.Reader{first, second} {
+		c, err := NewCaptures(t)
+		if err != nil {
+			return 0, 0, err
+		}
+		if err := c.AddWire(node, r); err != nil {
+			return 0, 0, fmt.Errorf("capture %d of %s: %w", i+1, node, err)
+		}
+		for _, f := range c.frames {
+			s := sight{*f.place, string(f.ip)}
+			switch {
+			case f.Len > maxFrame:
+			case i == 0:
+				seen[s] = append(seen[s], f.at)
+			case len(seen[s]) > 0:
+				gap := f.at - seen[s][0]
+				gaps = append(gaps, max(gap, -gap))
+				seen[s] = seen[s][1:]
+			}
+		}
+	}
+	if len(gaps) == 0 {
+		return 0, 0, fmt.Errorf("the two captures of %s have no packet in common", node)
+	}
+	slices.Sort(gaps)
+	return time.Duration(trimmedMean(gaps)), len(gaps), nil
 }

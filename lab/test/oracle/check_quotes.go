@@ -12,20 +12,20 @@ import (
 // icmpHeaderLen is what stands before the quote in an ICMP error.
 const icmpHeaderLen = 8
 
-// CheckQuotes looks into the ICMP errors outside the domain and at sockets: the
-// packet that each quotes must be one that was sent, byte for byte, with the TTL
-// that it had where the error was made.
+// CheckQuotes checks the ICMP errors outside the domain and at sockets: each must
+// quote a packet that was sent, byte for byte, with the TTL that it had where the
+// error was made.
 func (t *Truth) CheckQuotes(d Domain) *Row {
 	row := &Row{Check: "packets quoted in ICMP errors"}
 	byID := t.originsByID(d)
-	for _, j := range t.journeys {
-		for _, u := range append(j.wire[:len(j.wire):len(j.wire)], j.socket) {
-			if u == nil || !isICMPError(u.Packet) || u.place.kind == wire && !d.outside(t.topo, u.place) {
+	for _, path := range t.paths {
+		for _, pkt := range append(path.wire[:len(path.wire):len(path.wire)], path.socket) {
+			if pkt == nil || !isICMPError(pkt.Packet) || pkt.place.kind == wire && !d.outside(t.topo, pkt.place) {
 				continue
 			}
 			row.Compared++
-			if s := t.checkQuote(byID, u.Packet); s != "" {
-				row.bad("%s at %s: %s", describe(j), u.place.ref(), s)
+			if s := t.checkQuote(byID, pkt.Packet); s != "" {
+				row.bad("%s at %s: %s", describe(path), pkt.place.ref(), s)
 			}
 		}
 	}
@@ -47,17 +47,17 @@ func isICMPError(p *Packet) bool {
 // originsByID finds packets by what a quote must show of them.
 func (t *Truth) originsByID(d Domain) map[joinKey][]sentPacket {
 	m := map[joinKey][]sentPacket{}
-	for _, j := range t.journeys {
-		if o := t.origin(j, d); o != nil {
-			m[keyOfUnit(o)] = append(m[keyOfUnit(o)], sentPacket{o, j})
+	for _, path := range t.paths {
+		if o := t.origin(path, d); o != nil {
+			m[keyOfPacket(o)] = append(m[keyOfPacket(o)], sentPacket{o, path})
 		}
 	}
 	return m
 }
 
 type sentPacket struct {
-	u *unit
-	j *journey
+	pkt  *packet
+	path *packetPath
 }
 
 func (t *Truth) checkQuote(byID map[joinKey][]sentPacket, p *Packet) string {
@@ -65,21 +65,21 @@ func (t *Truth) checkQuote(byID map[joinKey][]sentPacket, p *Packet) string {
 	if err != nil {
 		return fmt.Sprintf("what it quotes is no packet: %v", err)
 	}
-	u := &unit{&frame{Packet: inner, segs: 1}, 0}
-	candidates := byID[keyOfUnit(u)]
+	pkt := &packet{&frame{Packet: inner, segs: 1}, 0}
+	candidates := byID[keyOfPacket(pkt)]
 	if len(candidates) == 0 {
 		return fmt.Sprintf("quotes a packet that nobody sent: %s, ip id %d", inner, inner.ID)
 	}
 	problem := ""
 	for _, c := range candidates {
-		if problem = t.compareQuote(c, u, p); problem == "" {
+		if problem = t.compareQuote(c, pkt, p); problem == "" {
 			return ""
 		}
 	}
 	return problem
 }
 
-// prohibited says whether the error comes from a rule of a firewall.
+// prohibited reports whether the error comes from a rule of a firewall.
 func prohibited(p *Packet) bool {
 	if p.isIPv6() {
 		return p.ICMPType == layers.ICMPv6TypeDestinationUnreachable && p.ip[p.hdrLen+1] == layers.ICMPv6CodeAdminProhibited
@@ -94,12 +94,12 @@ func prohibited(p *Packet) bool {
 	return false
 }
 
-// compareQuote compares with the packet as the maker of the error received it.
-// Rules for what is forwarded see it when the TTL has been lowered.
-func (t *Truth) compareQuote(c sentPacket, quote *unit, outer *Packet) string {
-	last := c.j.last()
-	ttl := int(c.u.TTL) - c.j.forwards(len(c.j.wire)-1)
-	if prohibited(outer) && !t.topo.owns(last.place.node, c.u.Dst) {
+// compareQuote compares the quote with the packet as the node that made the error
+// received it. Rules for forwarded packets see the TTL already lowered.
+func (t *Truth) compareQuote(c sentPacket, quote *packet, outer *Packet) string {
+	last := c.path.last()
+	ttl := int(c.pkt.TTL) - c.path.forwards(len(c.path.wire)-1)
+	if prohibited(outer) && !t.topo.owns(last.place.node, c.pkt.Dst) {
 		ttl--
 	}
 	switch {
@@ -107,12 +107,12 @@ func (t *Truth) compareQuote(c sentPacket, quote *unit, outer *Packet) string {
 		return "the quoted packet went on from " + last.place.ref().String()
 	case int(quote.TTL) != ttl:
 		return diffText("the quoted ttl", int(quote.TTL), ttl)
-	case quote.TOS != c.u.TOS:
-		return diffText("the quoted tos", int(quote.TOS), int(c.u.TOS))
+	case quote.TOS != c.pkt.TOS:
+		return diffText("the quoted tos", int(quote.TOS), int(c.pkt.TOS))
 	case !quote.headerSumOK():
 		return "the quoted header's checksum is wrong"
 	}
-	a, b := c.u.bytes(false), quote.bytes(false)
+	a, b := c.pkt.bytes(false), quote.bytes(false)
 	n := min(len(a), len(b))
 	if !bytes.Equal(a[:n], b[:n]) {
 		return fmt.Sprintf("the quote in the error from %s differs from what was sent", outer.Src)

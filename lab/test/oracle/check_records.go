@@ -10,20 +10,20 @@ import (
 	"github.com/vnetradar/radar/pkg/record"
 )
 
-// Comparison is the judgement on a set of records.
+// Comparison is a set of records beside what really happened.
 type Comparison struct {
 	truth   *Truth
 	domain  Domain
 	drops   []Drop
 	pairs   []pair
-	records map[*journey]*record.Record // also of those that Unseen takes out of pairs
+	records map[*packetPath]*record.Record // with those that Unseen takes out of pairs
 	missing []expectation
 	extra   []claim
-	blind   int                 // packets whose true header nobody saw
-	unseen  map[string]Losses   // see Unseen
-	taken   map[*journey]bool   // the packets of unseen
-	guessed map[lossPlace]int64 // the same where radar infers that they were lost
-	omitted map[*journey]bool   // not measured, as radar counted: in no answer
+	blind   int                  // packets whose true header nobody saw
+	unseen  map[string]Losses    // see Unseen
+	taken   map[*packetPath]bool // the packets of unseen
+	guessed map[lossPlace]int64  // how many of them radar infers to be lost, and where
+	omitted map[*packetPath]bool // radar counted them as not measured: in no answer
 	only    Selection
 }
 
@@ -31,36 +31,36 @@ type Comparison struct {
 func (t *Truth) Compare(d Domain, drops []Drop, records []record.Record) *Comparison {
 	c := &Comparison{truth: t, domain: d, drops: drops}
 	var want []expectation
-	for _, j := range t.journeys {
-		f, ok := t.fate(j, d, drops)
+	for _, path := range t.paths {
+		o, ok := t.outcome(path, d, drops)
 		if !ok {
 			continue
 		}
-		o := t.origin(j, d)
-		if o == nil {
+		origin := t.origin(path, d)
+		if origin == nil {
 			c.blind++
 			continue
 		}
-		i := slices.IndexFunc(j.wire, func(u *unit) bool { return d[u.place.node] })
-		want = append(want, expectation{j: j, origin: o, fate: f, enters: j.wire[i].at, first: j.arrival(f.hops[0]), ttl: c.ttl(j)})
+		i := slices.IndexFunc(path.wire, func(pkt *packet) bool { return d[pkt.place.node] })
+		want = append(want, expectation{path: path, origin: origin, outcome: o, enters: path.wire[i].at, first: path.arrival(o.hops[0]), ttl: c.ttl(path)})
 	}
 	c.pairs, c.missing, c.extra = match(want, records)
-	c.records = map[*journey]*record.Record{}
+	c.records = map[*packetPath]*record.Record{}
 	for _, p := range c.pairs {
-		c.records[p.j] = p.r
+		c.records[p.path] = p.r
 	}
 	return c
 }
 
-// Rows judges the records: one for every packet, the header as the source saw
+// Rows checks the records: one for every packet, the header as the source saw
 // it, the path, the end, the place of every loss. notMeasured is how many packets
-// radar itself says it did not measure: exactly so many must be missing. Checks that
-// follow expect them in no answer.
+// radar counted as not measured: exactly so many records must be missing. Later
+// checks expect these packets in no answer.
 func (c *Comparison) Rows(notMeasured int) []*Row {
 	if notMeasured == len(c.missing) {
-		c.omitted = map[*journey]bool{}
+		c.omitted = map[*packetPath]bool{}
 		for _, e := range c.missing {
-			c.omitted[e.j] = true
+			c.omitted[e.path] = true
 		}
 	}
 	return []*Row{c.one(notMeasured), c.headers(), c.paths(), c.states(), c.losses()}
@@ -69,7 +69,7 @@ func (c *Comparison) Rows(notMeasured int) []*Row {
 func (c *Comparison) one(notMeasured int) *Row {
 	row := &Row{Check: "one record for every packet", Compared: len(c.pairs)}
 	for _, e := range c.missing {
-		row.bad("no record: %s, ip id %d, %s", describe(e.j), e.origin.id(), e.fate)
+		row.bad("no record: %s, ip id %d, %s", describe(e.path), e.origin.id(), e.outcome)
 	}
 	if notMeasured > 0 && notMeasured == row.Wrong {
 		row.Wrong, row.Findings = 0, nil
@@ -92,7 +92,7 @@ func (c *Comparison) headers() *Row {
 	for _, p := range c.pairs {
 		row.Compared++
 		if s := c.header(p); s != "" {
-			row.bad("%s: %s: %s", p.r.ID, describe(p.j), s)
+			row.bad("%s: %s: %s", p.r.ID, describe(p.path), s)
 		}
 	}
 	return row
@@ -112,7 +112,7 @@ func (c *Comparison) header(p pair) string {
 		want := 0
 		for i := range max(p.r.Segs, 1) {
 			if k := p.origin.seg + i; k < p.origin.segs {
-				want += (&unit{p.origin.frame, k}).length()
+				want += (&packet{p.origin.frame, k}).length()
 			}
 		}
 		if p.r.Len != want {
@@ -126,24 +126,24 @@ func (c *Comparison) paths() *Row {
 	row := &Row{Check: "path"}
 	for _, p := range c.pairs {
 		row.Compared++
-		got, want := pathOfRecord(p.r), c.pathOf(p.fate)
+		got, want := pathOfRecord(p.r), c.pathOf(p.outcome)
 		if got != want {
-			row.bad("%s: %s: recorded %s, really %s", p.r.ID, describe(p.j), got, want)
+			row.bad("%s: %s: recorded %s, really %s", p.r.ID, describe(p.path), got, want)
 		}
 	}
 	return row
 }
 
-// pathOf writes the way as the record must show it. A packet that a queue
-// dropped was seen to leave for the queue.
-func (c *Comparison) pathOf(f fate) string {
+// pathOf writes the path as the record must show it. Radar saw a packet leave for
+// the queue that dropped it.
+func (c *Comparison) pathOf(o outcome) string {
 	var b strings.Builder
-	for i, v := range f.hops {
-		out := v.outPort()
-		if f.drop != nil && f.drop.At == record.AtQueue && i == len(f.hops)-1 {
-			out = f.drop.Port
+	for i, h := range o.hops {
+		out := h.outPort()
+		if o.drop != nil && o.drop.At == record.AtQueue && i == len(o.hops)-1 {
+			out = o.drop.Port
 		}
-		fmt.Fprintf(&b, "[%s>%s>%s]", v.inPort(), v.node, out)
+		fmt.Fprintf(&b, "[%s>%s>%s]", h.inPort(), h.node, out)
 	}
 	return b.String()
 }
@@ -161,8 +161,8 @@ func (c *Comparison) states() *Row {
 	c.unseenNote(row)
 	for _, p := range c.pairs {
 		row.Compared++
-		if p.r.State != p.fate.state {
-			row.bad("%s: %s: recorded %s, really %s", p.r.ID, describe(p.j), p.r.State, p.fate)
+		if p.r.State != p.outcome.state {
+			row.bad("%s: %s: recorded %s, really %s", p.r.ID, describe(p.path), p.r.State, p.outcome)
 		}
 	}
 	return row
@@ -171,30 +171,30 @@ func (c *Comparison) states() *Row {
 func (c *Comparison) losses() *Row {
 	row := &Row{Check: "place of the loss", MayBeEmpty: true}
 	for _, p := range c.pairs {
-		if p.fate.state != record.Lost && p.r.Loss == nil {
+		if p.outcome.state != record.Lost && p.r.Loss == nil {
 			continue
 		}
 		row.Compared++
-		if s := lossProblem(p.fate, p.r.Loss); s != "" {
-			row.bad("%s: %s: %s, really %s", p.r.ID, describe(p.j), s, p.fate)
+		if s := lossProblem(p.outcome, p.r.Loss); s != "" {
+			row.bad("%s: %s: %s, really %s", p.r.ID, describe(p.path), s, p.outcome)
 		}
 	}
 	return row
 }
 
-func lossProblem(f fate, l *record.Loss) string {
+func lossProblem(o outcome, l *record.Loss) string {
 	switch {
-	case l == nil, l.Inferred() && f.state == record.Lost:
+	case l == nil, l.Inferred() && o.state == record.Lost:
 		return "no loss recorded"
-	case f.state != record.Lost:
+	case o.state != record.Lost:
 		return fmt.Sprintf("a loss in %s recorded", l.Node)
-	case f.drop == nil:
+	case o.drop == nil:
 		return "lost where nothing is known to drop"
-	case l.Node != f.where.Node || l.At != f.drop.At:
+	case l.Node != o.where.Node || l.At != o.drop.At:
 		return fmt.Sprintf("recorded in %s, %s", l.Node, l.At)
-	case f.drop.Port != "" && l.Port != f.drop.Port:
+	case o.drop.Port != "" && l.Port != o.drop.Port:
 		return fmt.Sprintf("recorded at port %q", l.Port)
-	case len(f.drop.Reasons) > 0 && !slices.Contains(f.drop.Reasons, l.Reason):
+	case len(o.drop.Reasons) > 0 && !slices.Contains(o.drop.Reasons, l.Reason):
 		return fmt.Sprintf("recorded reason %q", l.Reason)
 	}
 	return ""

@@ -10,12 +10,12 @@ import (
 	"github.com/vnetradar/radar/pkg/record"
 )
 
-// CheckStamps holds radar's times to what captures leave no choice about: each stamp
+// CheckStamps checks radar's times against the limits that captures put on them: each stamp
 // lies between the packet's captures around it, and two stamps are as far apart as these
-// allow (see bracket). Such a verdict needs no quiet machine: whatever holds a packet up
-// is between the same captures. Left out are trains, whose packets share captures, and
-// packets that are not the only ones with their content: which of these is which is no
-// certain knowledge. Times of a record must be its own stamps' differences, too.
+// allow (see bracket). That needs no quiet machine: whatever delays a packet happens between
+// the same captures. Left out are trains, whose packets share captures, and packets that
+// share their content with others, because they may be mistaken for each other. The times of
+// a record must also be the differences of its own stamps.
 func (c *Comparison) CheckStamps() []*Row {
 	moments := &Row{Check: "stamps between their captures"}
 	spans := &Row{Check: "times between stamps, as captures allow"}
@@ -25,7 +25,7 @@ func (c *Comparison) CheckStamps() []*Row {
 			continue
 		}
 		if s := sums(p.r); s != "" {
-			spans.bad("%s: %s: %s", p.r.ID, describe(p.j), s)
+			spans.bad("%s: %s: %s", p.r.ID, describe(p.path), s)
 		}
 		list := stampsOf(p)
 		for i, s := range list {
@@ -33,7 +33,7 @@ func (c *Comparison) CheckStamps() []*Row {
 			nearest = min(nearest, s.ns-s.from, s.to-s.ns)
 			if !s.holds(s.ns, clockError) {
 				moments.bad("%s: %s: %s %+.2f us from the capture before it, %+.2f us from the one behind it",
-					p.r.ID, describe(p.j), s.what, us(s.ns-s.from), us(s.ns-s.to))
+					p.r.ID, describe(p.path), s.what, us(s.ns-s.from), us(s.ns-s.to))
 			}
 			for _, from := range list[:i] {
 				spans.Compared++
@@ -42,7 +42,7 @@ func (c *Comparison) CheckStamps() []*Row {
 				narrowest = min(narrowest, took-allowed.from, allowed.to-took)
 				if !allowed.holds(took, 0) {
 					spans.bad("%s: %s: from %s until %s: %.2f us, captures allow %.2f to %.2f us",
-						p.r.ID, describe(p.j), from.what, s.what, us(took), us(allowed.from), us(allowed.to))
+						p.r.ID, describe(p.path), from.what, s.what, us(took), us(allowed.from), us(allowed.to))
 				}
 			}
 		}
@@ -56,7 +56,7 @@ func (c *Comparison) CheckStamps() []*Row {
 	return []*Row{moments, spans}
 }
 
-// sums says which time of a record is not what its other times make of it.
+// sums returns which time of a record contradicts its other times; "": none does.
 func sums(r *record.Record) string {
 	var first, sent, last *int64 // the first moment, when it went onto the link, the last one
 	for i := range r.Hops {
@@ -83,16 +83,15 @@ func sums(r *record.Record) string {
 	return ""
 }
 
-// certain says whether there is no doubt about which captures and which record are this
-// packet's.
+// certain reports whether no other captures and no other record can be this packet's.
 func (p *pair) certain() bool {
-	if p.alike || p.j.alike || p.r.Segs > 1 || len(p.r.Hops) != len(p.fate.hops) {
+	if p.alike || p.path.alike || p.r.Segs > 1 || len(p.r.Hops) != len(p.outcome.hops) {
 		return false
 	}
-	for i, v := range p.fate.hops {
-		if p.r.Hops[i].Node != v.node {
+	for i, h := range p.outcome.hops {
+		if p.r.Hops[i].Node != h.node {
 			return false
 		}
 	}
-	return !slices.ContainsFunc(p.j.wire, func(u *unit) bool { return u.segs > 1 })
+	return !slices.ContainsFunc(p.path.wire, func(pkt *packet) bool { return pkt.segs > 1 })
 }

@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// meterTruth is what passed a place: as many as captures saw, in the seconds that radar's
-// records say.
+// meterTruth is what passed a place: the packets that captures saw, in the seconds that
+// radar's records say.
 type meterTruth struct {
 	packets, bytes int
 	first, last    int64            // of the packets, Unix ns
@@ -28,15 +28,15 @@ func (m *meterTruth) add(at int64, bytes int) {
 	m.seconds[s] = [2]int{m.seconds[s][0] + 1, m.seconds[s][1] + bytes}
 }
 
-// average is bits/s over the seconds with traffic, of the first and the last one only
-// the part between the first and the last packet, and over one second at least.
+// average is bits/s over the seconds with traffic. The first and the last second count from
+// the first and until the last packet. The sum counts as one second at least.
 func (m *meterTruth) average() float64 {
 	idle := m.first - m.first/1e9*1e9 + (m.last/1e9+1)*1e9 - m.last
 	return float64(m.bytes) * 8 / max(1, float64(len(m.seconds))-float64(idle)/1e9)
 }
 
-// CheckThroughput compares what passed links, ports, nodes and paths, of whichever was
-// asked, in all and by second.
+// CheckThroughput compares what passed links, ports, nodes and paths, in all and by second,
+// for each group that the answers have.
 func (c *Comparison) CheckThroughput(a *Answers) []*Row {
 	truth := c.meterTruths()
 	var rows []*Row
@@ -55,13 +55,13 @@ func (c *Comparison) meterTruths() map[string]map[string]*meterTruth {
 		}
 		truth[by][name].add(at, bytes)
 	}
-	for _, p := range c.passages() {
+	for _, p := range c.transits() {
 		begin, _, _ := p.span(byRecords)
 		for by := range truth {
 			add(by, "all", begin, p.bytes)
 		}
 		add("path", p.nodes, begin, p.bytes)
-		for i, v := range p.fate.hops {
+		for i, h := range p.outcome.hops {
 			m := p.moments(byRecords, i)
 			came := begin
 			switch {
@@ -70,19 +70,19 @@ func (c *Comparison) meterTruths() map[string]map[string]*meterTruth {
 			case m.out != nil:
 				came = *m.out
 			}
-			if v.in != nil {
-				add("port", v.in.place.ref().String()+" in", came, p.bytes)
+			if h.in != nil {
+				add("port", h.in.place.ref().String()+" in", came, p.bytes)
 			}
-			add("node", v.node, came, p.bytes)
-			if v.out != nil && !c.queued(v.out) {
+			add("node", h.node, came, p.bytes)
+			if h.out != nil && !c.queued(h.out) {
 				went := came
 				if m.out != nil {
 					went = *m.out
 				}
-				add("port", v.out.place.ref().String()+" out", went, p.bytes)
+				add("port", h.out.place.ref().String()+" out", went, p.bytes)
 			}
-			if i > 0 && v.in != nil {
-				add("link", linkName(p.fate.hops[i-1].out, v.in), came, p.bytes)
+			if i > 0 && h.in != nil {
+				add("link", linkName(p.outcome.hops[i-1].out, h.in), came, p.bytes)
 			}
 		}
 	}
@@ -160,8 +160,8 @@ func deref(v *float64) float64 {
 
 func distance(a, b int) int { return max(a-b, b-a) }
 
-// queuePort says whether a row is of what went into a queue, which a capture, behind
-// it, does not see.
+// queuePort reports whether a row counts what went into a queue: captures are behind the
+// queue and do not see that.
 func (c *Comparison) queuePort(name string) bool {
 	for _, n := range c.truth.topo.Nodes {
 		for _, p := range n.Ports {

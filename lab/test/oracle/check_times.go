@@ -9,21 +9,21 @@ import (
 	"slices"
 )
 
-// quantileError is how far, of its value, a quantile of radar's may be from the true one:
-// its histograms have buckets.
+// quantileError is the relative error that a quantile of radar's may have, because its
+// histograms have buckets.
 const quantileError = 0.01
 
 // timeRow collects differences of times and checks each against a bound.
 type timeRow struct {
 	*Row
 	bounds Bounds
-	exact  bool  // by records: quantileError is allowed to quantiles, and nothing else
+	exact  bool  // by records: only quantiles may be off, by quantileError
 	most   int64 // greatest difference, ns
 }
 
 func newTimeRow(check string, b Bounds) *timeRow { return &timeRow{Row: b.row(check), bounds: b} }
 
-// newExactRow is for answers that are held to records.
+// newExactRow is for answers that must agree with the records.
 func newExactRow(check string) *timeRow {
 	return &timeRow{Row: &Row{Check: check + ", by the records"}, exact: true}
 }
@@ -38,7 +38,7 @@ func (r *timeRow) compare(what string, got, want int64) {
 	}
 }
 
-// same wants got to be what records say.
+// same wants got to be what the records say.
 func (r *timeRow) same(what string, got, want int64) {
 	r.Compared++
 	if got != want {
@@ -65,23 +65,22 @@ func (r *timeRow) times(what string, got *TimesAnswer, sorted []int64) {
 	}
 	r.compare(what+", p50", got.P50, rank(sorted, 0.5))
 	r.compare(what+", p90", got.P90, rank(sorted, 0.9))
-	// By captures, of fewer it is the greatest, which says most about the machine.
+	// Of fewer than 100 it is the greatest, which by captures depends most on the machine.
 	if len(sorted) >= 100 || r.exact {
 		r.compare(what+", p99", got.P99, rank(sorted, 0.99))
 	}
 }
 
 // CheckFlowTimes compares the times and the order of flows whose packets were never in
-// trains: with the records, and with the captures within bounds.
+// trains: exactly with the records, within bounds with the captures.
 func (c *Comparison) CheckFlowTimes(answers []FlowAnswer, b Bounds) []*Row {
 	return append(c.flowTimesByRecords(answers), c.flowTimesByCaptures(answers, b)...)
 }
 
-// flowTimesByRecords is one row. Packets that nobody has a record of would be missing, so
-// there must be none of these.
+// flowTimesByRecords returns one row. It relies on a record for every packet.
 func (c *Comparison) flowTimesByRecords(answers []FlowAnswer) []*Row {
 	row := newExactRow("radar flows: completion, rate, latency, jitter, reordering")
-	truth := c.flowTruths(c.passages(), byRecords)
+	truth := c.flowTruths(c.transits(), byRecords)
 	for i := range answers {
 		r := &answers[i]
 		f := truth[r.key()]
@@ -112,7 +111,7 @@ func (c *Comparison) flowTimesByRecords(answers []FlowAnswer) []*Row {
 }
 
 func (c *Comparison) flowTimesByCaptures(answers []FlowAnswer, b Bounds) []*Row {
-	truth := c.flowTruths(c.passages(), byCaptures)
+	truth := c.flowTruths(c.transits(), byCaptures)
 	completion, latency, jitter := newTimeRow("radar flows: completion time", b), newTimeRow("radar flows: latency quantiles", b),
 		newTimeRow("radar flows: jitter (RFC 3550)", b)
 	rate, order := b.row("radar flows: rate"), b.row("radar flows: reordering (RFC 4737)")
@@ -146,17 +145,16 @@ func (c *Comparison) flowTimesByCaptures(answers []FlowAnswer, b Bounds) []*Row 
 	return []*Row{completion.done(), rate, latency.done(), jitter.done(), order}
 }
 
-// CheckLatency compares quantiles of nodes, links, paths and pairs of nodes, of whichever
-// was asked, with the records, and with the captures within bounds. No packet must have
-// been in a train. Captures see a packet behind its queue: time in the node and in the
-// queue are compared together with radar's time in the queue: the node's share is within
-// the bound.
+// CheckLatency compares quantiles of nodes, links, paths and pairs of nodes, for each group
+// that the answers have: exactly with the records, within bounds with the captures. No packet
+// may have been in a train. Captures see a packet behind its queue, so their time in node and
+// queue is compared with radar's time in the queue: the time in the node is within the bound.
 func (c *Comparison) CheckLatency(a *Answers, b Bounds) []*Row {
-	seen, told := c.latencyTruths(byCaptures), c.latencyTruths(byRecords)
+	seen, recorded := c.latencyTruths(byCaptures), c.latencyTruths(byRecords)
 	var rows []*Row
 	for _, by := range slices.Sorted(maps.Keys(a.Latency)) {
 		name := "radar latency --by " + by + ": quantiles"
-		rows = append(rows, c.latencyRow(newExactRow(name), by, a, told[by]), c.latencyRow(newTimeRow(name, b), by, a, seen[by]))
+		rows = append(rows, c.latencyRow(newExactRow(name), by, a, recorded[by]), c.latencyRow(newTimeRow(name, b), by, a, seen[by]))
 	}
 	return rows
 }
@@ -174,7 +172,7 @@ func (c *Comparison) latencyRow(row *timeRow, by string, a *Answers, truth map[s
 			row.bad("%s: missing", name)
 		case by == "node" && c.hasQueue(name): // some of its packets went into the queue
 		case by == "queue" && !row.exact && a.Latency[by][i].Count < len(truth[name]):
-			// The kernel runs no tracing program at times: such a wait is part of the link.
+			// Sometimes the kernel runs no tracing program: then radar adds the wait to the link.
 			row.off("%s: %d waits, really %d", name, a.Latency[by][i].Count, len(truth[name]))
 		default:
 			row.times(name, &a.Latency[by][i].TimesAnswer, truth[name])
@@ -191,21 +189,21 @@ func (c *Comparison) latencyTruths(w witness) map[string]map[string][]int64 {
 			truth[by][name] = append(truth[by][name], *to-*from)
 		}
 	}
-	for _, p := range c.passages() {
+	for _, p := range c.transits() {
 		var left *int64 // the node before
-		for i, v := range p.fate.hops {
+		for i, h := range p.outcome.hops {
 			m := p.moments(w, i)
-			queued := v.out != nil && c.queued(v.out)
+			queued := h.out != nil && c.queued(h.out)
 			switch {
 			case queued && w == byRecords:
-				add("queue", v.out.place.ref().String(), m.out, m.left)
+				add("queue", h.out.place.ref().String(), m.out, m.left)
 			case queued:
-				add("queue", v.out.place.ref().String(), m.in, m.out)
-			case v.out != nil:
-				add("node", v.node, m.in, m.out)
+				add("queue", h.out.place.ref().String(), m.in, m.out)
+			case h.out != nil:
+				add("node", h.node, m.in, m.out)
 			}
-			if i > 0 && v.in != nil {
-				add("link", linkName(p.fate.hops[i-1].out, v.in), left, m.in)
+			if i > 0 && h.in != nil {
+				add("link", linkName(p.outcome.hops[i-1].out, h.in), left, m.in)
 			}
 			if left = m.left; left == nil {
 				left = m.out
@@ -213,9 +211,9 @@ func (c *Comparison) latencyTruths(w witness) map[string]map[string][]int64 {
 		}
 		if p.arrived() {
 			if from, to, two := p.span(w); two {
-				add("end-to-end", p.fate.hops[0].node+" > "+p.fate.hops[len(p.fate.hops)-1].node, &from, &to)
+				add("end-to-end", p.outcome.hops[0].node+" > "+p.outcome.hops[len(p.outcome.hops)-1].node, &from, &to)
 				add("end-to-end", "all", &from, &to)
-				add("path", p.path, &from, &to)
+				add("path", p.ports, &from, &to)
 			}
 		}
 	}

@@ -30,8 +30,8 @@ type TopoAnswer struct {
 	} `json:"links"`
 }
 
-// CheckTopo compares the topology with the network's own: ports with numbers, roles,
-// peers and addresses, and the links between them.
+// CheckTopo compares radar's topology with the network: ports with numbers, roles, peers and
+// addresses, and the links between them.
 func (t *Truth) CheckTopo(d Domain, a *TopoAnswer) *Row {
 	row := &Row{Check: "radar topo: ports, peers, addresses, links"}
 	got := a.facts()

@@ -11,16 +11,16 @@ import (
 	"github.com/vnetradar/radar/pkg/record"
 )
 
-// TraceAnswer is what "radar trace" prints as JSON: the record, and the story's lines.
+// TraceAnswer is what "radar trace" prints as JSON: the record, and the lines of its story.
 type TraceAnswer struct {
 	record.Record
 	Story []string `json:"story"`
 }
 
-// CheckTraces compares traced packets with their journeys: the record, what the story
-// says happened where, its times, which are the record's, and, in a row for itself, these
-// with the captures. Packets of every end that came about must be among them. Stories are
-// compared of packets that were never in a train, queues as in CheckLatency.
+// CheckTraces compares traced packets with their paths: the record, the events of the story,
+// and its times with the record's. A row of its own compares the times with the captures.
+// There must be a packet for each kind of end that occurred. Stories are compared of packets
+// that were never in a train; queues as in CheckLatency.
 func (c *Comparison) CheckTraces(answers []TraceAnswer, b Bounds) []*Row {
 	records := &Row{Check: "radar trace: header, path, end"}
 	stories := &Row{Check: "radar trace: the story's steps, words, times by the record"}
@@ -28,32 +28,32 @@ func (c *Comparison) CheckTraces(answers []TraceAnswer, b Bounds) []*Row {
 	byID, ends := map[string]pair{}, map[string]int{}
 	for _, p := range c.pairs {
 		byID[p.r.ID] = p
-		ends[endOf(p.fate)] = 0
+		ends[endOf(p.outcome)] = 0
 	}
 	for i := range answers {
 		a := &answers[i]
 		p, ok := byID[a.ID]
-		if !ok { // or its loss is among the unseen
+		if !ok { // with c.taken it may be one that Unseen took out
 			if len(c.taken) == 0 {
 				records.bad("%s: there was no such packet", a.ID)
 			}
 			continue
 		}
-		ends[endOf(p.fate)]++
+		ends[endOf(p.outcome)]++
 		if !slices.EqualFunc(p.r.Hops, a.Hops, sameTimes) {
-			records.bad("%s: %s: other times than in radar packets", a.ID, describe(p.j))
+			records.bad("%s: %s: other times than in radar packets", a.ID, describe(p.path))
 		}
 		p.r = &a.Record
 		records.Compared++
 		if s := c.recordProblem(p); s != "" {
-			records.bad("%s: %s: %s", a.ID, describe(p.j), s)
+			records.bad("%s: %s: %s", a.ID, describe(p.path), s)
 		}
-		if way := (passage{fate: p.fate}); !way.sight() || len(p.r.Hops) != len(p.fate.hops) {
+		if seen := (transit{outcome: p.outcome}); !seen.sight() || len(p.r.Hops) != len(p.outcome.hops) {
 			continue
 		}
 		stories.Compared++
 		if s := c.storyProblem(p, a.Story, times); s != "" {
-			stories.bad("%s: %s: %s\n    %s", a.ID, describe(p.j), s, strings.Join(a.Story, "\n    "))
+			stories.bad("%s: %s: %s\n    %s", a.ID, describe(p.path), s, strings.Join(a.Story, "\n    "))
 		}
 	}
 	for _, end := range slices.Sorted(maps.Keys(ends)) {
@@ -65,32 +65,32 @@ func (c *Comparison) CheckTraces(answers []TraceAnswer, b Bounds) []*Row {
 	return []*Row{records, stories, times.done()}
 }
 
-// sameTimes says whether two records tell the same times of a hop.
+// sameTimes reports whether two records have the same times of a hop.
 func sameTimes(a, b record.Hop) bool {
-	return told(a.AtNs) == told(b.AtNs) && told(a.NodeNs) == told(b.NodeNs) && told(a.QueueNs) == told(b.QueueNs) && told(a.LinkNs) == told(b.LinkNs)
+	return recorded(a.AtNs) == recorded(b.AtNs) && recorded(a.NodeNs) == recorded(b.NodeNs) && recorded(a.QueueNs) == recorded(b.QueueNs) && recorded(a.LinkNs) == recorded(b.LinkNs)
 }
 
 // endOf names the kind of end.
-func endOf(f fate) string {
-	if f.drop != nil {
-		return "lost by " + f.drop.Name
+func endOf(o outcome) string {
+	if o.drop != nil {
+		return "lost by " + o.drop.Name
 	}
-	return string(f.state)
+	return string(o.state)
 }
 
-// recordProblem is what the rows of all records compare.
+// recordProblem checks one record as Rows does.
 func (c *Comparison) recordProblem(p pair) string {
 	if s := c.header(p); s != "" {
 		return s
 	}
-	if got, want := pathOfRecord(p.r), c.pathOf(p.fate); got != want {
+	if got, want := pathOfRecord(p.r), c.pathOf(p.outcome); got != want {
 		return fmt.Sprintf("path %s, really %s", got, want)
 	}
-	if p.r.State != p.fate.state {
-		return fmt.Sprintf("%s, really %s", p.r.State, p.fate)
+	if p.r.State != p.outcome.state {
+		return fmt.Sprintf("%s, really %s", p.r.State, p.outcome)
 	}
-	if p.fate.state == record.Lost || p.r.Loss != nil {
-		return lossProblem(p.fate, p.r.Loss)
+	if p.outcome.state == record.Lost || p.r.Loss != nil {
+		return lossProblem(p.outcome, p.r.Loss)
 	}
 	return ""
 }

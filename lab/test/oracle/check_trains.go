@@ -5,19 +5,19 @@ package oracle
 import "fmt"
 
 // CheckTrains shows that offloads were at work: how many packets travelled in
-// GSO trains, how many of those were cut out of a train on their way, and how
-// many joined to a longer one. Where the network is set up to cut, or to join, and
-// did not, nothing is proven.
+// GSO trains, how many of those were cut out of a train on their path, and how
+// many were joined to a longer one. A network that is set up to cut, or to join, and
+// did not, proves nothing.
 func (t *Truth) CheckTrains(needCut, needJoined bool) *Row {
 	row := &Row{Check: "packets in trains"}
 	cut, joined := 0, 0
-	for _, j := range t.journeys {
+	for _, path := range t.paths {
 		train, shorter, longer := false, false, false
-		for i, u := range j.wire {
-			train = train || u.segs > 1
+		for i, pkt := range path.wire {
+			train = train || pkt.segs > 1
 			if i > 0 {
-				shorter = shorter || u.segs < j.wire[i-1].segs
-				longer = longer || u.segs > j.wire[i-1].segs
+				shorter = shorter || pkt.segs < path.wire[i-1].segs
+				longer = longer || pkt.segs > path.wire[i-1].segs
 			}
 		}
 		if !train {

@@ -12,7 +12,7 @@ import (
 // datagram is a packet that travelled in fragments: hooks of the sender and
 // sockets of the receiver see it whole.
 type datagram struct {
-	sent, seen *unit
+	sent, seen *packet
 	forwards   int
 }
 
@@ -23,35 +23,35 @@ type datagramKey struct {
 }
 
 // datagrams pairs what hooks and sockets saw whole with the fragments on the
-// wires. strays are the sightings that belong to nothing.
-func (t *Truth) datagrams(d Domain) (pairs []datagram, strays []*unit) {
+// wires. strays have no such fragments.
+func (t *Truth) datagrams(d Domain) (pairs []datagram, strays []*packet) {
 	if len(t.strays) == 0 {
 		return nil, nil
 	}
-	groups := map[datagramKey][]*journey{}
-	for _, j := range t.journeys {
-		if o := t.origin(j, d); o != nil && o.fragment() {
+	groups := map[datagramKey][]*packetPath{}
+	for _, path := range t.paths {
+		if o := t.origin(path, d); o != nil && o.fragment() {
 			k := datagramKey{o.Src, o.Dst, o.Proto, o.ID}
-			groups[k] = append(groups[k], j)
+			groups[k] = append(groups[k], path)
 		}
 	}
 	whole := map[key][]datagram{}
-	for _, js := range groups {
-		if u := t.reassemble(js, d); u != nil {
-			last := js[0]
-			k := u.key()
-			whole[k] = append(whole[k], datagram{sent: u, forwards: last.forwards(len(last.wire) - 1)})
+	for _, paths := range groups {
+		if pkt := t.reassemble(paths, d); pkt != nil {
+			last := paths[0]
+			k := pkt.key()
+			whole[k] = append(whole[k], datagram{sent: pkt, forwards: last.forwards(len(last.wire) - 1)})
 		}
 	}
-	for _, u := range t.strays {
-		g, ok := whole[u.key()]
+	for _, pkt := range t.strays {
+		g, ok := whole[pkt.key()]
 		if !ok {
-			strays = append(strays, u)
+			strays = append(strays, pkt)
 			continue
 		}
 		pair := g[0]
-		pair.seen = u
-		if u.place.kind != socket {
+		pair.seen = pkt
+		if pkt.place.kind != socket {
 			pair.forwards = 0
 		}
 		pairs = append(pairs, pair)
@@ -59,14 +59,14 @@ func (t *Truth) datagrams(d Domain) (pairs []datagram, strays []*unit) {
 	return pairs, strays
 }
 
-// reassemble puts the fragments of one datagram together as they were sent; nil
-// if one is missing.
-func (t *Truth) reassemble(js []*journey, d Domain) *unit {
-	parts := make([]*unit, len(js))
-	for i, j := range js {
-		parts[i] = t.origin(j, d)
+// reassemble joins the fragments of one datagram as they were sent; nil if one is
+// missing.
+func (t *Truth) reassemble(paths []*packetPath, d Domain) *packet {
+	parts := make([]*packet, len(paths))
+	for i, path := range paths {
+		parts[i] = t.origin(path, d)
 	}
-	slices.SortFunc(parts, func(a, b *unit) int {
+	slices.SortFunc(parts, func(a, b *packet) int {
 		return cmp.Compare(a.Frag&maskOffset, b.Frag&maskOffset)
 	})
 	head := parts[0]
@@ -89,5 +89,5 @@ func (t *Truth) reassemble(js []*journey, d Domain) *unit {
 	if err != nil {
 		return nil
 	}
-	return &unit{&frame{Packet: p, place: head.place, at: head.at, segs: 1}, 0}
+	return &packet{&frame{Packet: p, place: head.place, at: head.at, segs: 1}, 0}
 }

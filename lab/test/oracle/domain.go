@@ -20,19 +20,19 @@ func NewDomain(nodes ...string) Domain {
 	return d
 }
 
-// outside says whether what a wire shows there must be free of any trace: the
-// port or its peer is not attached.
+// outside reports whether the port or its peer is not attached: there no wire may
+// show anything of radar.
 func (d Domain) outside(t *Topology, p *place) bool {
 	port := t.port(p.ref())
 	return !d[p.node] || port == nil || !d[port.Peer.Node]
 }
 
-// inside are the visits of attached nodes.
-func (d Domain) inside(vs []visit) []visit {
-	var in []visit
-	for _, v := range vs {
-		if d[v.node] {
-			in = append(in, v)
+// inside returns the hops at attached nodes.
+func (d Domain) inside(hops []hop) []hop {
+	var in []hop
+	for _, h := range hops {
+		if d[h.node] {
+			in = append(in, h)
 		}
 	}
 	return in
@@ -46,70 +46,70 @@ type Drop struct {
 	At   record.At
 	// Reasons that the record may give; empty: not compared.
 	Reasons []string
-	// Match says which packets it drops; nil for a queue, which may drop any.
-	// A packet that Match picks must not leave the node.
+	// Match reports whether it drops the packet, which then must not leave the node;
+	// nil for a queue, which may drop any.
 	Match func(*Packet) bool
-	// Kernel is the kernel's own count, as nft and tc show it. Skbs: it counts
-	// buffers, so a train that is dropped as a whole is one. -1: not known.
+	// Kernel is the kernel's own count, as nft and tc show it; -1: not known. Skbs: it
+	// counts buffers, so a train that is dropped as a whole is one.
 	Kernel int64
 	Skbs   bool
 }
 
-// fate is how a packet's way through the domain ends, by the captures.
-type fate struct {
+// outcome is how a packet's path through the domain ends, by the captures.
+type outcome struct {
 	state record.State
-	hops  []visit
+	hops  []hop
 	drop  *Drop // lost, and the place is one that drops packets
 	where Ref   // lost: in this node, or behind this port
 	link  bool  // lost between two ports
 }
 
-// fate of a packet within the domain; ok is false if it never came there.
-func (t *Truth) fate(j *journey, d Domain, drops []Drop) (f fate, ok bool) {
-	f.hops = d.inside(j.visits())
-	if len(f.hops) == 0 {
-		return f, false
+// outcome of a packet within the domain; ok is false if it never came there.
+func (t *Truth) outcome(path *packetPath, d Domain, drops []Drop) (o outcome, ok bool) {
+	o.hops = d.inside(path.hops())
+	if len(o.hops) == 0 {
+		return o, false
 	}
-	v := f.hops[len(f.hops)-1]
+	h := o.hops[len(o.hops)-1]
 	switch {
-	case v.out == nil && t.topo.owns(v.node, v.in.Dst):
-		f.state = record.Delivered
-	case v.out != nil && !d[t.topo.port(v.out.place.ref()).Peer.Node]:
-		f.state = record.Left
-	case v.out != nil:
-		f.state, f.where, f.link = record.Lost, v.out.place.ref(), true
+	case h.out == nil && t.topo.owns(h.node, h.in.Dst):
+		o.state = record.Delivered
+	case h.out != nil && !d[t.topo.port(h.out.place.ref()).Peer.Node]:
+		o.state = record.Left
+	case h.out != nil:
+		o.state, o.where, o.link = record.Lost, h.out.place.ref(), true
 	default:
-		f.state, f.where = record.Lost, Ref{Node: v.node}
-		f.drop = dropAt(drops, v)
+		o.state, o.where = record.Lost, Ref{Node: h.node}
+		o.drop = dropAt(drops, h)
 	}
-	return f, true
+	return o, true
 }
 
 // dropAt finds what dropped a packet that entered a node and did not leave it.
 // Rules that name packets come before queues.
-func dropAt(drops []Drop, v visit) *Drop {
+func dropAt(drops []Drop, h hop) *Drop {
 	var queue *Drop
 	for i := range drops {
 		d := &drops[i]
 		switch {
-		case d.Node != "" && d.Node != v.node:
+		case d.Node != "" && d.Node != h.node:
 		case d.Match == nil:
 			queue = d
-		case d.Match(v.in.Packet):
+		case d.Match(h.in.Packet):
 			return d
 		}
 	}
 	return queue
 }
 
-func (f fate) String() string {
+func (o outcome) String() string {
 	switch {
-	case f.state != record.Lost:
-		return string(f.state)
-	case f.link:
-		return "lost behind " + f.where.String()
-	case f.drop != nil:
-		return fmt.Sprintf("lost in %s by %s", f.where.Node, f.drop.Name)
+	case o.state != record.Lost:
+		return string(o.state)
+	case o.link:
+		return "lost behind " + o.where.String()
+	case o.drop != nil:
+		return fmt.Sprintf("lost in %s by %s", o.where.Node, o.drop.Name)
 	}
-	return "lost in " + f.where.Node
+	return "lost in " + o.where.Node
 }

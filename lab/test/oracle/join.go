@@ -10,8 +10,8 @@ import (
 	"github.com/vnetradar/radar/pkg/record"
 )
 
-// joinKey finds the packet that a record speaks of: both know it by the true
-// header. Fields that do not apply are -1.
+// joinKey identifies the packet of a record by the true header, which captures and
+// records both know. Fields that do not apply are -1.
 type joinKey struct {
 	src, dst     string
 	proto        string
@@ -22,14 +22,14 @@ type joinKey struct {
 	ipID         uint32
 }
 
-func keyOfUnit(u *unit) joinKey {
+func keyOfPacket(pkt *packet) joinKey {
 	k := joinKey{
-		src: u.Src.String(), dst: u.Dst.String(), proto: protoName(u.Proto),
-		sport: u.Sport, dport: u.Dport, icmpType: u.ICMPType, id: u.ICMPID, seq: u.ICMPSeq,
-		frag: -1, ipID: u.id(),
+		src: pkt.Src.String(), dst: pkt.Dst.String(), proto: protoName(pkt.Proto),
+		sport: pkt.Sport, dport: pkt.Dport, icmpType: pkt.ICMPType, id: pkt.ICMPID, seq: pkt.ICMPSeq,
+		frag: -1, ipID: pkt.id(),
 	}
-	if u.fragment() {
-		k.frag = int(u.Frag&maskOffset) * 8
+	if pkt.fragment() {
+		k.frag = int(pkt.Frag&maskOffset) * 8
 		k.forgetL4()
 	}
 	return k
@@ -52,7 +52,7 @@ func keyOfRecord(r *record.Record, n int) joinKey {
 	return k
 }
 
-// forgetL4 because fragments have ports in the first one only.
+// forgetL4 clears what only the first fragment has.
 func (k *joinKey) forgetL4() {
 	k.sport, k.dport, k.icmpType, k.id, k.seq = -1, -1, -1, -1, -1
 }
@@ -71,14 +71,14 @@ func canonical(addr string) string {
 	return addr
 }
 
-// expectation is a packet that came into the domain, and what must be said of it.
+// expectation is a packet that came into the domain, and what its record must say.
 type expectation struct {
-	j      *journey
-	origin *unit
-	fate   fate
-	enters int64 // Unix ns: first sighting in the domain
-	first  bracket
-	ttl    int // there
+	path    *packetPath
+	origin  *packet
+	outcome outcome
+	enters  int64 // Unix ns: first sighting in the domain
+	first   bracket
+	ttl     int // there
 }
 
 // claim is one packet of a record.
@@ -98,7 +98,7 @@ type pair struct {
 func match(want []expectation, records []record.Record) (pairs []pair, missing []expectation, extra []claim) {
 	wants := map[joinKey][]expectation{}
 	for _, e := range want {
-		k := keyOfUnit(e.origin)
+		k := keyOfPacket(e.origin)
 		wants[k] = append(wants[k], e)
 	}
 	claims := map[joinKey][]claim{}
@@ -122,8 +122,8 @@ func match(want []expectation, records []record.Record) (pairs []pair, missing [
 	return pairs, missing, extra
 }
 
-// align pairs packets and claims of one key: in order if there are as many of
-// both, else as captures allow.
+// align pairs packets and claims of one key: in order if there are as many packets
+// as claims, else as captures allow.
 func align(es []expectation, cs []claim) (pairs []pair, missing []expectation, extra []claim) {
 	slices.SortStableFunc(es, func(a, b expectation) int { return cmp.Compare(a.enters, b.enters) })
 	slices.SortStableFunc(cs, func(a, b claim) int { return cmp.Compare(a.r.TNs, b.r.TNs) })

@@ -28,7 +28,7 @@ func text(t *testing.T, r *Report) string {
 func TestAgreement(t *testing.T) {
 	for _, domain := range [][]string{{"r1", "r2"}, {"h1", "r1", "r2", "h2"}} {
 		t.Run(strings.Join(domain, ","), func(t *testing.T) {
-			r := newWorld(t, domain...).judge(t)
+			r := newWorld(t, domain...).report(t)
 			if domain[0] == "h1" { // every wire is inside
 				dropRow(r, "bytes outside the domain")
 			}
@@ -43,7 +43,7 @@ func dropRow(r *Report, check string) {
 	r.Rows = slices.DeleteFunc(r.Rows, func(row *Row) bool { return row.Check == check })
 }
 
-// mistake spoils one thing; exactly the named rows must notice, in a domain of
+// mistake spoils one thing; exactly the named rows must find it, in a domain of
 // routers, or of all nodes.
 type mistake struct {
 	name  string
@@ -224,8 +224,8 @@ func (w *world) hopTimes(field func(*record.Hop) *int64, by int64, every int) {
 	}
 }
 
-// TestMistakesAreFound spoils one thing at a time. A check that overlooks it, or
-// another that is led astray by it, fails the test.
+// TestMistakesAreFound spoils one thing at a time. The test fails if a check overlooks
+// it, or if another check finds it.
 func TestMistakesAreFound(t *testing.T) {
 	for _, m := range mistakes {
 		t.Run(m.name, func(t *testing.T) {
@@ -235,7 +235,7 @@ func TestMistakesAreFound(t *testing.T) {
 			}
 			w := newWorld(t, domain...)
 			m.spoil(w)
-			r := w.judge(t)
+			r := w.report(t)
 			var wrong []string
 			for _, row := range r.Rows {
 				if row.Wrong > 0 {
@@ -251,7 +251,7 @@ func TestMistakesAreFound(t *testing.T) {
 	}
 }
 
-// TestUnseen: a loss that radar missed is excused only if the kernel says that it
+// TestUnseen: a loss that radar missed is excluded only if the kernel says that it
 // ran no program, and then the counts must still add up.
 func TestUnseen(t *testing.T) {
 	for _, excuse := range []bool{true, false} {
@@ -269,14 +269,14 @@ func TestUnseen(t *testing.T) {
 		w.blind = func(from, to int64, reasons []string) bool {
 			return excuse && from <= dropped && dropped <= to && slices.Contains(reasons, "QDISC_DROP")
 		}
-		if report := w.judge(t); report.OK() != excuse {
+		if report := w.report(t); report.OK() != excuse {
 			t.Errorf("excused %v, report ok %v\n%s", excuse, report.OK(), text(t, report))
 		}
 	}
 }
 
-// TestAlign: of packets that look alike and have too few records, captures tell which ones
-// are missing, also where a CPU stood still before some stamps.
+// TestAlign: if packets that look alike have too few records, captures tell which ones are
+// missing, even if a CPU stood still before some stamps.
 func TestAlign(t *testing.T) {
 	var es []expectation
 	for i := range int64(5) {
@@ -307,8 +307,8 @@ func TestAlign(t *testing.T) {
 	}
 }
 
-// TestObserverTime: of two captures of a node the second is 1 us late in 3 of 4
-// packets; and what the tap takes is not held against radar.
+// TestObserverTime: the second of two captures of a node is 1 us late for 3 of 4
+// packets. The tap's time does not count as radar's error.
 func TestObserverTime(t *testing.T) {
 	w := newWorld(t, "r1", "r2")
 	second := slices.Clone(w.wire["r1"])
@@ -325,7 +325,7 @@ func TestObserverTime(t *testing.T) {
 	w.hopTimes(func(h *record.Hop) *int64 { return h.NodeNs }, -2500, 1)
 	for observer, want := range map[time.Duration]bool{0: false, 750: true} {
 		w.observer = observer
-		r := w.judge(t)
+		r := w.report(t)
 		i := slices.IndexFunc(r.Rows, func(row *Row) bool { return row.Check == "time inside nodes" })
 		if r.Rows[i].OK() != want {
 			t.Errorf("observer takes %v: time in nodes ok %v, want %v\n%s", observer, r.Rows[i].OK(), want, text(t, r))
@@ -333,8 +333,8 @@ func TestObserverTime(t *testing.T) {
 	}
 }
 
-// TestBusyMachine: where the machine may be busy, stamps that are late for whatever reason
-// are shown and are no fault. What captures do not allow is one all the same.
+// TestBusyMachine: where the machine may be busy, late stamps are shown and are no error. A
+// stamp that the captures do not allow is always an error.
 func TestBusyMachine(t *testing.T) {
 	late := func(*record.Record) bool { return true }
 	for _, busy := range []bool{true, false} {
@@ -348,7 +348,7 @@ func TestBusyMachine(t *testing.T) {
 				}
 			}
 		}
-		r := w.judge(t)
+		r := w.report(t)
 		if r.OK() != busy {
 			t.Errorf("busy %v: report ok %v\n%s", busy, r.OK(), text(t, r))
 		}
@@ -356,7 +356,7 @@ func TestBusyMachine(t *testing.T) {
 			t.Errorf("busy %v: shown as not judged: %v", busy, shown)
 		}
 		w.find(0, late).TNs -= 4e6
-		if r := w.judge(t); r.OK() {
+		if r := w.report(t); r.OK() {
 			t.Errorf("busy %v: a stamp before its packet came is found right\n%s", busy, text(t, r))
 		}
 	}
@@ -366,8 +366,8 @@ func TestBusyMachine(t *testing.T) {
 	}
 }
 
-// TestNotMeasuredDrops: a drop of a packet that radar did not measure, and counted as that, is not in
-// its summary; nor may another drop be missing there.
+// TestNotMeasuredDrops: if radar counted a packet as not measured, its drop is missing in the
+// summary. No other drop may be.
 func TestNotMeasuredDrops(t *testing.T) {
 	for _, short := range []int64{0, 1} {
 		w := newWorld(t, "r1", "r2")
@@ -377,7 +377,7 @@ func TestNotMeasuredDrops(t *testing.T) {
 		w.summary[i].Skbs -= 1 + short
 		w.records = slices.DeleteFunc(w.records, func(r record.Record) bool { return r.ID == one.ID })
 		w.notMeasured = 1
-		if r := w.judge(t); r.OK() != (short == 0) {
+		if r := w.report(t); r.OK() != (short == 0) {
 			t.Errorf("%d more missing: report ok %v\n%s", short, r.OK(), text(t, r))
 		}
 	}

@@ -54,10 +54,10 @@ const (
 	udpHeaderLen = 8
 )
 
-// fragment says whether this is a piece of a fragmented packet.
+// fragment reports whether this is a fragment.
 func (p *Packet) fragment() bool { return p.Frag&(flagMF|maskOffset) != 0 }
 
-// complete says whether the capture holds every byte of the packet.
+// complete reports whether the capture holds every byte of the packet.
 func (p *Packet) complete() bool { return len(p.ip) >= p.Len }
 
 // Payload is what follows the UDP header, or the IP header of anything but TCP
@@ -178,8 +178,8 @@ func tcpInfo(tcp *layers.TCP, l4 []byte) tcpFields {
 	return f
 }
 
-// checksum is the Internet checksum of b (RFC 1071), to be stored as it is;
-// over bytes that hold a right checksum it is 0.
+// checksum is the Internet checksum of b (RFC 1071), to be stored as it is.
+// Over bytes that hold their correct checksum it is 0.
 func checksum(b []byte, sum uint32) uint16 {
 	for ; len(b) >= 2; b = b[2:] {
 		sum += uint32(b[0])<<8 | uint32(b[1])
@@ -193,7 +193,7 @@ func checksum(b []byte, sum uint32) uint16 {
 	return ^uint16(sum)
 }
 
-// headerSumOK says whether the header's checksum is right. IPv6 has none.
+// headerSumOK reports whether the header's checksum is right. IPv6 has none.
 func (p *Packet) headerSumOK() bool { return p.isIPv6() || checksum(p.ip[:p.hdrLen], 0) == 0 }
 
 // sumAt is where the TCP or UDP checksum stands behind the IP header.
@@ -204,8 +204,8 @@ func (p *Packet) sumAt() int {
 	return 6
 }
 
-// l4SumOK says whether the TCP or UDP checksum is right, or holds the sum of the
-// pseudo-header only, as the kernel leaves it where a device is to finish it.
+// l4SumOK reports whether the TCP or UDP checksum is right, or holds the sum of the
+// pseudo-header only: the kernel leaves that where a device is to complete it.
 func (p *Packet) l4SumOK() bool {
 	if p.l4Len == 0 || !p.complete() || p.fragment() {
 		return true

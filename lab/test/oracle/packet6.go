@@ -19,7 +19,7 @@ const (
 
 func (p *Packet) isIPv6() bool { return p.Src.Is6() }
 
-// decode6 is decode for IPv6. Extension headers are skipped, but for a fragment's.
+// decode6 is decode for IPv6. It skips extension headers, but reads a fragment's.
 func decode6(ip []byte) (*Packet, error) {
 	if len(ip) < ip6HeaderLen {
 		return nil, fmt.Errorf("decode IPv6 header: only %d bytes", len(ip))
@@ -86,14 +86,14 @@ func (p *Packet) decodeICMPv6(l4 []byte) error {
 	return nil
 }
 
-// discovery says whether the packet is of those that neighbours and routers on one
-// link send each other (RFC 4861, 2710, 3810): radar leaves them alone, and so does
-// what is compared.
+// discovery reports whether neighbours and routers on one link send such packets to
+// each other (RFC 4861, 2710, 3810): radar does not measure them, so they are not
+// compared.
 func (p *Packet) discovery() bool {
 	return p.isIPv6() && (p.ICMPType >= 130 && p.ICMPType <= 137 || p.ICMPType == 143)
 }
 
-// whole is the first fragment's headers as the datagram had them before it was cut.
+// whole returns the first fragment's headers as they were before the datagram was cut.
 func (p *Packet) whole() []byte {
 	if !p.isIPv6() {
 		return append([]byte(nil), p.ip[:p.hdrLen]...)

@@ -21,16 +21,16 @@ type Row struct {
 	Note     string `json:"note,omitempty"`
 	// MayBeEmpty: it is no failure if there was nothing to compare.
 	MayBeEmpty bool `json:"-"`
-	// Timed: the verdict depends on how quiet the machine was.
+	// Timed: the result depends on how quiet the machine was.
 	Timed bool `json:"timed,omitempty"`
-	// Unjudged: the machine may have been busy, so times that are off are counted in Off
-	// and are not wrong (see Bounds).
+	// Unjudged: the machine may have been busy, so times beyond their bounds are counted in
+	// Off and are not wrong (see Bounds).
 	Unjudged bool     `json:"unjudged,omitempty"`
 	Off      int      `json:"off,omitempty"`
 	Findings []string `json:"findings,omitempty"` // the first ten
 }
 
-// OK says whether something was compared and nothing was wrong.
+// OK reports whether something was compared and nothing was wrong.
 func (r *Row) OK() bool { return r.Wrong == 0 && (r.Compared > 0 || r.MayBeEmpty) }
 
 func (r *Row) bad(format string, args ...any) {
@@ -49,16 +49,16 @@ func (r *Row) off(format string, args ...any) {
 	r.bad(format, args...)
 }
 
-// Excuse takes back what was wrong, and says why in the note.
+// Excuse makes the row right, and says why in the note.
 func (r *Row) Excuse(why string) {
 	r.Wrong, r.Findings = 0, nil
 	r.Note += "; " + why
 }
 
-// Report is the outcome of one round.
+// Report is the result of one round.
 type Report struct {
 	Title string `json:"title"`
-	// Times is how often what the title says was tried; 0 is once.
+	// Times is how often the title's case was tried; 0 is once.
 	Times int    `json:"times,omitempty"`
 	Rows  []*Row `json:"rows"`
 }
@@ -66,7 +66,7 @@ type Report struct {
 // Add appends rows.
 func (r *Report) Add(rows ...*Row) { r.Rows = append(r.Rows, rows...) }
 
-// OK says whether all rows are.
+// OK reports whether all rows are.
 func (r *Report) OK() bool {
 	for _, row := range r.Rows {
 		if !row.OK() {

@@ -9,32 +9,31 @@ import (
 	"github.com/vnetradar/radar/pkg/record"
 )
 
-// Selection is which packets a question was put about. Zero fields ask for nothing.
+// Selection is the packets that a question is about. Zero fields select all.
 type Selection struct {
-	Question string       // as it was put, for the report
+	Question string       // for the report
 	Since    int64        // Unix ns: came into the domain then or later, by radar's own clock
-	Node     string       // visited that node
+	Node     string       // went through that node
 	TTLBelow int          // came into the domain with less
-	State    record.State // ended so
+	State    record.State // how they ended
 	Last     int          // the newest of those
 }
 
-// Select returns the comparison of those packets alone, for answers to a question
-// about them.
+// Select returns a comparison of those packets alone.
 func (c *Comparison) Select(s Selection) *Comparison {
 	only := *c
 	only.only = s
 	return &only
 }
 
-// selected takes those that are asked for from all passages.
-func (c *Comparison) selected(list []passage) []passage {
+// selected returns those that are asked for.
+func (c *Comparison) selected(list []transit) []transit {
 	s := c.only
-	list = slices.DeleteFunc(list, func(p passage) bool {
-		visited := func(v visit) bool { return v.node == s.Node }
-		return p.began() < s.Since || s.State != "" && p.fate.state != s.State ||
-			s.Node != "" && !slices.ContainsFunc(p.fate.hops, visited) ||
-			s.TTLBelow > 0 && c.ttl(p.j) >= s.TTLBelow
+	list = slices.DeleteFunc(list, func(p transit) bool {
+		there := func(h hop) bool { return h.node == s.Node }
+		return p.began() < s.Since || s.State != "" && p.outcome.state != s.State ||
+			s.Node != "" && !slices.ContainsFunc(p.outcome.hops, there) ||
+			s.TTLBelow > 0 && c.ttl(p.path) >= s.TTLBelow
 	})
 	if s.Last > 0 && s.Last < len(list) {
 		list = list[len(list)-s.Last:]
@@ -42,18 +41,18 @@ func (c *Comparison) selected(list []passage) []passage {
 	return list
 }
 
-// ttl of a packet as it came into the domain; 0 if nobody saw its true header, which
-// is a mistake of its own.
-func (c *Comparison) ttl(j *journey) int {
-	o := c.truth.origin(j, c.domain)
+// ttl of a packet as it came into the domain; 0 if nobody saw its true header, for which
+// Rows has an error.
+func (c *Comparison) ttl(path *packetPath) int {
+	o := c.truth.origin(path, c.domain)
 	if o == nil {
 		return 0
 	}
-	return int(o.TTL) - j.forwards(slices.IndexFunc(j.wire, func(u *unit) bool { return c.domain[u.place.node] }))
+	return int(o.TTL) - path.forwards(slices.IndexFunc(path.wire, func(pkt *packet) bool { return c.domain[pkt.place.node] }))
 }
 
-// CheckSelected compares all answers about the packets of the selection, in one row
-// for what is certain and one for times by captures.
+// CheckSelected compares all answers about the selected packets: one row for everything
+// but times by captures, and one for these.
 func (c *Comparison) CheckSelected(a *Answers, b Bounds) []*Row {
 	certain := &Row{Check: "answers with " + c.only.Question + ": counts, order, times by the records"}
 	times := b.row("answers with " + c.only.Question + ": times and order by captures")
@@ -64,11 +63,11 @@ func (c *Comparison) CheckSelected(a *Answers, b Bounds) []*Row {
 			certain.join(r)
 		}
 	}
-	certain.Note = fmt.Sprintf("%d packets", len(c.passages()))
+	certain.Note = fmt.Sprintf("%d packets", len(c.transits()))
 	return []*Row{certain, times}
 }
 
-// join adds a row to one of several; it must have compared something.
+// join adds part to a row that sums up several; part must have compared something.
 func (r *Row) join(part *Row) {
 	r.Compared += part.Compared
 	r.Off += part.Off

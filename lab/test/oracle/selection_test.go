@@ -9,11 +9,11 @@ import (
 	"github.com/vnetradar/radar/pkg/record"
 )
 
-// TestSelection: answers about some of the packets are right, and those about others, or
-// about one packet more, are found.
+// TestSelection: answers about the selected packets pass. Answers about others, or about one
+// packet more, are found.
 func TestSelection(t *testing.T) {
 	c := comparison(t)
-	list := c.passages()
+	list := c.transits()
 	for _, s := range []struct {
 		right, wrong Selection
 	}{
@@ -26,7 +26,7 @@ func TestSelection(t *testing.T) {
 		{Selection{Node: "r2", State: record.Lost}, Selection{State: record.Lost}},
 	} {
 		only := c.Select(s.right)
-		if n, m := len(only.passages()), len(c.Select(s.wrong).passages()); n == 0 || n == m {
+		if n, m := len(only.transits()), len(c.Select(s.wrong).transits()); n == 0 || n == m {
 			t.Fatalf("%+v and %+v: %d and %d packets", s.right, s.wrong, n, m)
 		}
 		check := func(a *Answers) []*Row { return only.CheckSelected(a, Bounds{P99: 100 * time.Microsecond}) }

@@ -17,26 +17,26 @@ import (
 // storyLine is a line that a story must have.
 type storyLine struct {
 	text  string  // its beginning, with ~ for durations and without double spaces
-	has   string  // somewhere behind
+	has   string  // anywhere after that
 	times []times // of the durations
 }
 
-// times is a duration, ns, as captures have it and as the record does; -1: it does not.
-type times struct{ seen, told int64 }
+// times is a duration, ns, by the captures and by the record; -1: the record has none.
+type times struct{ seen, recorded int64 }
 
-// digits is the relative error of a duration that is told with three digits.
+// digits is the relative error of a duration that is printed with three digits.
 const digits = 0.0051
 
-// tells says whether a printed duration is the record's.
-func (d times) tells(printed int64) bool {
-	diff := printed - d.told
-	return float64(max(diff, -diff)) <= 1+digits*float64(max(d.told, -d.told))
+// agrees reports whether a printed duration is the record's.
+func (d times) agrees(printed int64) bool {
+	diff := printed - d.recorded
+	return float64(max(diff, -diff)) <= 1+digits*float64(max(d.recorded, -d.recorded))
 }
 
 var duration = regexp.MustCompile(`\+?\b\d+(\.\d+)?(ns|us|ms|s)\b`)
 
-// storyProblem compares a story line by line. Its times are the record's; how far they are
-// from the captures' goes to row.
+// storyProblem compares a story line by line. Its times must be the record's. row gets how
+// far they are from the captures'.
 func (c *Comparison) storyProblem(p pair, story []string, row *timeRow) string {
 	want, parts := c.story(p)
 	var lines []string
@@ -45,7 +45,7 @@ func (c *Comparison) storyProblem(p pair, story []string, row *timeRow) string {
 		line = strings.Join(strings.Fields(line), " ")
 		local := strings.Contains(line, " DROPPED after delivery: ") || strings.HasPrefix(line, "It counts as delivered: ")
 		switch {
-		case local && p.fate.state == record.Delivered: // by the node itself: captures do not tell
+		case local && p.outcome.state == record.Delivered: // captures do not show what the node itself drops
 		case strings.HasPrefix(line, "Longest: "):
 			longest = line
 		default:
@@ -76,8 +76,8 @@ func (c *Comparison) storyProblem(p pair, story []string, row *timeRow) string {
 			switch {
 			case err != nil:
 				return err.Error()
-			case !ns.tells(int64(d)):
-				return fmt.Sprintf("line %d: %s, the record has %.3f us", i+1, found[k], us(ns.told))
+			case !ns.agrees(int64(d)):
+				return fmt.Sprintf("line %d: %s, the record has %.3f us", i+1, found[k], us(ns.recorded))
 			}
 			row.compare(fmt.Sprintf("%s, line %d", p.r.ID, i+1), int64(d), ns.seen)
 		}
@@ -85,8 +85,8 @@ func (c *Comparison) storyProblem(p pair, story []string, row *timeRow) string {
 	return ""
 }
 
-// longestProblem compares what is said to have taken longest ("": nothing is said) with
-// the parts of the way.
+// longestProblem compares the line about the part that took longest ("": there is none) with
+// the parts of the path.
 func longestProblem(line string, parts []storyLine) string {
 	if len(parts) < 2 {
 		if line != "" {
@@ -94,38 +94,38 @@ func longestProblem(line string, parts []storyLine) string {
 		}
 		return ""
 	}
-	slices.SortStableFunc(parts, func(a, b storyLine) int { return cmp.Compare(b.times[0].told, a.times[0].told) })
+	slices.SortStableFunc(parts, func(a, b storyLine) int { return cmp.Compare(b.times[0].recorded, a.times[0].recorded) })
 	want := parts[0].text
 	if !strings.HasPrefix(duration.ReplaceAllString(line, "~"), want) {
 		return fmt.Sprintf("it says %q, should be %q", line, want)
 	}
-	if d, err := time.ParseDuration(duration.FindString(line)); err != nil || !parts[0].times[0].tells(int64(d)) {
-		return fmt.Sprintf("it says %q, the record has %.3f us", line, us(parts[0].times[0].told))
+	if d, err := time.ParseDuration(duration.FindString(line)); err != nil || !parts[0].times[0].agrees(int64(d)) {
+		return fmt.Sprintf("it says %q, the record has %.3f us", line, us(parts[0].times[0].recorded))
 	}
 	return ""
 }
 
-// story is what radar must tell of a packet, without what the node that got it did with
-// it, and the parts of the way that may have taken longest.
+// story returns the lines that radar must print about a packet, except drops by the node that
+// got it, and the parts of the path that may have taken longest.
 func (c *Comparison) story(p pair) (lines, parts []storyLine) {
-	hops := p.fate.hops
-	way := passage{fate: p.fate}
-	way.sight()
+	hops := p.outcome.hops
+	seen := transit{outcome: p.outcome}
+	seen.sight()
 	head := storyLine{text: p.r.ID + ": lost"}
-	switch p.fate.state {
+	switch p.outcome.state {
 	case record.Delivered:
 		head.text = p.r.ID + ": delivered"
 	case record.Left:
 		head.text = p.r.ID + ": left the domain"
 	}
-	if p.fate.state != record.Lost && way.from != way.to {
-		head.text, head.times = head.text+" after ~", []times{{way.ns(), told(p.r.LatencyNs)}}
+	if p.outcome.state != record.Lost && seen.from != seen.to {
+		head.text, head.times = head.text+" after ~", []times{{seen.ns(), recorded(p.r.LatencyNs)}}
 	}
 	lines = append(lines, head, c.headLine(p))
-	queued := p.fate.drop != nil && p.fate.drop.At == record.AtQueue
+	queued := p.outcome.drop != nil && p.outcome.drop.At == record.AtQueue
 	forwards := 0
-	for i, v := range hops {
-		if v.in != nil && (v.out != nil || queued && i == len(hops)-1) {
+	for i, h := range hops {
+		if h.in != nil && (h.out != nil || queued && i == len(hops)-1) {
 			forwards++
 		}
 	}
@@ -133,21 +133,21 @@ func (c *Comparison) story(p pair) (lines, parts []storyLine) {
 		lines = append(lines, storyLine{text: fmt.Sprintf("changed on the way: %s %d > %d", ttlName(p.origin.Packet), p.ttl, p.ttl-forwards)})
 	}
 	for i := range hops {
-		step, longest := c.step(p, i, way.from.at)
+		step, longest := c.step(p, i, seen.from.at)
 		lines = append(lines, step)
 		parts = append(parts, longest...)
 	}
-	if d := p.fate.drop; d != nil {
-		lines = append(lines, c.lossLine(p, way.from.at))
+	if d := p.outcome.drop; d != nil {
+		lines = append(lines, c.lossLine(p, seen.from.at))
 	}
-	if p.fate.state == record.Lost {
-		parts = nil // what did not arrive took no time that could be shared out
+	if p.outcome.state == record.Lost {
+		parts = nil // radar names no part of a packet that did not arrive
 	}
 	return lines, parts
 }
 
-// told is a time of a record, -1 if it has none.
-func told(ns *int64) int64 {
+// recorded is a time of a record, -1 if it has none.
+func recorded(ns *int64) int64 {
 	if ns == nil {
 		return -1
 	}
@@ -169,7 +169,7 @@ func ttlName(p *Packet) string {
 	return "TTL"
 }
 
-// headLine is who and what, behind the time.
+// headLine is the packet's header, behind the time.
 func (c *Comparison) headLine(p pair) storyLine {
 	o := p.origin
 	tail := fmt.Sprintf(", %d bytes, %s %d", o.length(), ttlName(o.Packet), p.ttl)
@@ -189,97 +189,116 @@ func (c *Comparison) headLine(p pair) storyLine {
 	return storyLine{text: fmt.Sprintf("%s %s > %s", protoName(o.Proto), o.Src, o.Dst), has: tail}
 }
 
-// waited says whether radar saw the packet of p leave the queue where it went out on visit
-// i: what it did not see is on the link.
+// waited reports whether radar saw the packet leave the queue of hop i. If not, the wait
+// counts as time on the link.
 func (c *Comparison) waited(p pair, i int) bool {
-	v := p.fate.hops[i]
-	return v.out != nil && c.queued(v.out) && p.r.Hops[i].QueueNs != nil
+	h := p.outcome.hops[i]
+	return h.out != nil && c.queued(h.out) && p.r.Hops[i].QueueNs != nil
 }
 
-// step is visit i, and its times on the link, in the node and in the queue as a remark on
-// what took longest would have them.
+// hopLine is a line about a hop as it is made.
+type hopLine struct {
+	storyLine
+	says  []string
+	parts []storyLine // its times as a line about the longest part would have them
+}
+
+// add says that something took ns; name is what took it.
+func (l *hopLine) add(says string, ns times, name string) {
+	l.says = append(l.says, says)
+	l.times = append(l.times, ns)
+	l.parts = append(l.parts, storyLine{"Longest: " + name + ": ~, ", "% of the time.", []times{ns}})
+}
+
+// step is the line about hop i, and the parts of the path in it.
 func (c *Comparison) step(p pair, i int, begin int64) (step storyLine, parts []storyLine) {
-	f := p.fate
-	v := f.hops[i]
-	first := v.in
-	if v.in == nil {
-		first = v.out
+	h := p.outcome.hops[i]
+	first := h.in
+	if h.in == nil {
+		first = h.out
 	}
-	h, m := &p.r.Hops[i], momentsOf(p.r, i)
+	m := momentsOf(p.r, i)
 	came := m.in
 	if came == nil {
 		came = m.out
 	}
-	step = storyLine{text: "~ " + v.node + " ", times: []times{{first.at - begin, since(p.r.TNs, came)}}}
+	var l hopLine
+	l.text, l.times = "~ "+h.node+" ", []times{{first.at - begin, since(p.r.TNs, came)}}
 	if i == 0 {
-		step = storyLine{text: "0 " + v.node + " "}
+		l.text, l.times = "0 "+h.node+" ", nil
 	}
-	var says []string
-	switch {
-	case v.in != nil && i == 0:
-		says = append(says, "enters the domain by "+v.inPort())
-	case v.in != nil:
-		prev := f.hops[i-1]
-		from, name := prev.out, linkName(prev.out, v.in)
-		if !c.waited(p, i-1) {
-			name += ", with the queue of " + prev.out.place.ref().String()
-			if c.queued(from) && prev.in != nil {
-				from = prev.in
-			}
-		}
-		ns := times{v.in.at - from.at, told(h.LinkNs)}
-		says = append(says, "in by "+v.inPort()+" after ~ on the link")
-		step.times = append(step.times, ns)
-		parts = append(parts, storyLine{"Longest: the link " + name + ": ~, ", "% of the time.", []times{ns}})
+	if h.in != nil {
+		c.comesIn(&l, p, i)
 	}
-	last := i == len(f.hops)-1
-	dropped := last && f.drop != nil && f.drop.At == record.AtQueue
-	switch {
-	case v.out != nil && v.in == nil && last && f.state == record.Left:
-		says = append(says, "leaves the domain by "+v.outPort())
-	case v.out != nil && v.in == nil:
-		says = append(says, "sent by "+v.outPort())
-	case v.out != nil || dropped:
-		verb, port, ns := "out by ", v.outPort(), times{told: told(h.NodeNs)} // at once, if there is a queue behind
-		if last && f.state == record.Left {
-			verb = "leaves the domain by "
-		}
-		if dropped {
-			port = f.drop.Port
-		} else if !c.queued(v.out) {
-			ns.seen = v.out.at - v.in.at
-		}
-		says = append(says, verb+port+" after ~ inside")
-		step.times = append(step.times, ns)
-		parts = append(parts, storyLine{"Longest: inside " + v.node + ": ~, ", "% of the time.", []times{ns}})
-		if c.waited(p, i) {
-			ns = times{v.out.at - v.in.at, told(h.QueueNs)}
-			says = append(says, "after ~ in its queue")
-			step.times = append(step.times, ns)
-			parts = append(parts, storyLine{fmt.Sprintf("Longest: in the queue of %s: ~, ", v.out.place.ref()), "% of the time.", []times{ns}})
-		}
-	case last && f.state == record.Delivered:
-		says = append(says, "delivered")
-	}
-	step.text += strings.Join(says, ", ")
-	return step, parts
+	c.goesOut(&l, p, i)
+	l.text += strings.Join(l.says, ", ")
+	return l.storyLine, l.parts
 }
 
-// lossLine is where and why. Whatever drops does so as soon as the packet is there.
+// comesIn adds how the packet came into hop i.
+func (c *Comparison) comesIn(l *hopLine, p pair, i int) {
+	h := p.outcome.hops[i]
+	if i == 0 {
+		l.says = append(l.says, "enters the domain by "+h.inPort())
+		return
+	}
+	prev := p.outcome.hops[i-1]
+	from, name := prev.out, "the link "+linkName(prev.out, h.in)
+	if !c.waited(p, i-1) {
+		name += ", with the queue of " + prev.out.place.ref().String()
+		if c.queued(from) && prev.in != nil {
+			from = prev.in
+		}
+	}
+	l.add("in by "+h.inPort()+" after ~ on the link", times{h.in.at - from.at, recorded(p.r.Hops[i].LinkNs)}, name)
+}
+
+// goesOut adds how the packet left hop i, or that it was delivered there.
+func (c *Comparison) goesOut(l *hopLine, p pair, i int) {
+	o, said := p.outcome, &p.r.Hops[i]
+	h, last := o.hops[i], i == len(o.hops)-1
+	verb := "out by "
+	switch {
+	case last && o.state == record.Left:
+		verb = "leaves the domain by "
+	case h.in == nil:
+		verb = "sent by "
+	}
+	dropped := last && o.drop != nil && o.drop.At == record.AtQueue
+	switch {
+	case h.out != nil && h.in == nil:
+		l.says = append(l.says, verb+h.outPort())
+	case h.out != nil || dropped:
+		port, ns := h.outPort(), times{recorded: recorded(said.NodeNs)} // 0 by the captures, if a queue is behind
+		if dropped {
+			port = o.drop.Port
+		} else if !c.queued(h.out) {
+			ns.seen = h.out.at - h.in.at
+		}
+		l.add(verb+port+" after ~ inside", ns, "inside "+h.node)
+		if c.waited(p, i) {
+			l.add("after ~ in its queue", times{h.out.at - h.in.at, recorded(said.QueueNs)}, fmt.Sprintf("in the queue of %s", h.out.place.ref()))
+		}
+	case last && o.state == record.Delivered:
+		l.says = append(l.says, "delivered")
+	}
+}
+
+// lossLine is where and why. A packet is dropped as soon as it is there.
 func (c *Comparison) lossLine(p pair, begin int64) storyLine {
-	f := p.fate
-	v := f.hops[len(f.hops)-1]
+	o := p.outcome
+	h := o.hops[len(o.hops)-1]
 	lost := int64(-1)
 	if p.r.Loss != nil {
-		lost = told(p.r.Loss.AtNs)
+		lost = recorded(p.r.Loss.AtNs)
 	}
-	line := storyLine{text: "~ " + v.node + " LOST inside the node: ", times: []times{{v.in.at - begin, lost}}}
-	if f.drop.At == record.AtQueue {
-		port := c.truth.topo.port(Ref{v.node, f.drop.Port})
-		line.text = fmt.Sprintf("~ %s LOST in the queue of %s (%s): ", v.node, f.drop.Port, port.Queue.Kind)
+	line := storyLine{text: "~ " + h.node + " LOST inside the node: ", times: []times{{h.in.at - begin, lost}}}
+	if o.drop.At == record.AtQueue {
+		port := c.truth.topo.port(Ref{h.node, o.drop.Port})
+		line.text = fmt.Sprintf("~ %s LOST in the queue of %s (%s): ", h.node, o.drop.Port, port.Queue.Kind)
 	}
-	if len(f.drop.Reasons) == 1 {
-		line.has = "[" + f.drop.Reasons[0]
+	if len(o.drop.Reasons) == 1 {
+		line.has = "[" + o.drop.Reasons[0]
 	}
 	return line
 }

@@ -15,8 +15,8 @@ import (
 
 var portNames = map[int]string{11: "e0", 21: "e0", 22: "e1", 31: "e0", 32: "e1", 41: "e0"}
 
-// record writes down a packet as radar has to: one record, or one for each
-// segment of a train that another attached node saw in pieces.
+// record makes the records that radar must: one for a packet, or one for each
+// segment of a train that another attached node saw cut.
 func (w *world) record(at int64, ip []byte, steps []step, o opts) {
 	pieces := [][]byte{ip}
 	if o.cutAt > 0 {
@@ -57,7 +57,7 @@ func known(v int) *int {
 	return &v
 }
 
-// hops fills in the way, the times and the end.
+// hops fills in the path, the times and the end.
 func (w *world) hops(r *record.Record, at int64, ttl int, late int64, steps []step, o opts) {
 	var stamps []int64
 	lastOut := int64(0)
@@ -152,7 +152,7 @@ func newWorld(t *testing.T, domain ...string) *world {
 	w.tcp(t, rnd)
 	w.fragments(t, rnd)
 	w.errors(t)
-	for node := range w.wire { // as raw sockets: only the end points have them
+	for node := range w.wire { // only the end points have raw sockets
 		if node == "r1" || node == "r2" {
 			delete(w.sockets, node)
 		}
@@ -187,7 +187,7 @@ func (w *world) udp(t *testing.T, rnd *rand.Rand) {
 			o.state, o.loss = "", nil
 		}
 		ip := layers.IPv4{Id: uint16(i*977 + 5), TTL: uint8(70 + i), TOS: uint8(i * 4), Flags: layers.IPv4DontFragment}
-		b := packet(t, ip, u, body(rnd, 20+i*30))
+		b := buildPacket(t, ip, u, body(rnd, 20+i*30))
 		w.sent["h1"] = append(w.sent["h1"], shot{at: at - 2, ip: clone(b)})
 		w.send(at, b, o)
 	}
@@ -201,7 +201,7 @@ func (w *world) udpTrains(t *testing.T, rnd *rand.Rand) {
 	for i := range 3 {
 		ip := layers.IPv4{Id: uint16(65534 + i), TTL: 64, Flags: layers.IPv4DontFragment}
 		u := &layers.UDP{SrcPort: 4004, DstPort: trainPort}
-		w.send(start+7e6+int64(i)*1e5, packet(t, ip, u, body(rnd, 3*trainSize+200)), opts{segs: 4, cutAt: 4})
+		w.send(start+7e6+int64(i)*1e5, buildPacket(t, ip, u, body(rnd, 3*trainSize+200)), opts{segs: 4, cutAt: 4})
 	}
 }
 
@@ -210,10 +210,10 @@ func (w *world) pings(t *testing.T) {
 	for i := range 10 {
 		at := start + 5e6 + int64(i)*1e5
 		echo := &layers.ICMPv4{TypeCode: layers.CreateICMPv4TypeCode(8, 0), Id: 77, Seq: uint16(i)}
-		w.send(at, packet(t, layers.IPv4{Id: uint16(i + 9), Flags: layers.IPv4DontFragment}, echo, make([]byte, 56)), opts{})
+		w.send(at, buildPacket(t, layers.IPv4{Id: uint16(i + 9), Flags: layers.IPv4DontFragment}, echo, make([]byte, 56)), opts{})
 		reply := &layers.ICMPv4{TypeCode: layers.CreateICMPv4TypeCode(0, 0), Id: 77, Seq: uint16(i)}
 		back.Id = uint16(500 + i)
-		w.send(at+3e4, packet(t, back, reply, make([]byte, 56)), opts{back: true})
+		w.send(at+3e4, buildPacket(t, back, reply, make([]byte, 56)), opts{back: true})
 	}
 }
 
@@ -224,21 +224,21 @@ func (w *world) tcp(t *testing.T, rnd *rand.Rand) {
 	forth := layers.IPv4{Flags: layers.IPv4DontFragment}
 	back := layers.IPv4{Flags: layers.IPv4DontFragment, SrcIP: addr2.AsSlice(), DstIP: addr1.AsSlice()}
 	syn := &layers.TCP{SrcPort: 3333, DstPort: 5201, SYN: true, Seq: 1, Window: 65535, Options: options}
-	w.send(start+8e6, packet(t, forth, syn, nil), opts{})
+	w.send(start+8e6, buildPacket(t, forth, syn, nil), opts{})
 	synAck := &layers.TCP{SrcPort: 5201, DstPort: 3333, SYN: true, ACK: true, Seq: 9, Ack: 2, Window: 65535, Options: options}
-	w.send(start+8e6+5e4, packet(t, back, synAck, nil), opts{back: true})
+	w.send(start+8e6+5e4, buildPacket(t, back, synAck, nil), opts{back: true})
 	forth.Id, back.Id = 65530, 100
 	seq := uint32(2)
 	for i := range 10 {
 		at := start + 9e6 + int64(i)*1e6
 		n := 4*mss + 300
 		data := &layers.TCP{SrcPort: 3333, DstPort: 5201, ACK: true, PSH: true, Seq: seq, Ack: 10, Window: 500, Options: []layers.TCPOption{stamps(uint32(i))}}
-		w.send(at, packet(t, forth, data, body(rnd, n)), opts{segs: 5, cutAt: 4})
+		w.send(at, buildPacket(t, forth, data, body(rnd, n)), opts{segs: 5, cutAt: 4})
 		forth.Id += 5
 		seq += uint32(n)
 		ack := &layers.TCP{SrcPort: 5201, DstPort: 3333, ACK: true, Seq: 10, Ack: seq, Window: 900, Options: []layers.TCPOption{stamps(uint32(i))}}
 		for k := range 3 {
-			w.send(at+1e5+int64(k)*1500, packet(t, back, ack, nil), opts{back: true})
+			w.send(at+1e5+int64(k)*1500, buildPacket(t, back, ack, nil), opts{back: true})
 			back.Id++
 		}
 	}
@@ -253,7 +253,7 @@ func stamps(v uint32) layers.TCPOption {
 func (w *world) fragments(t *testing.T, rnd *rand.Rand) {
 	for i := range 2 {
 		at := start + 30e6 + int64(i)*1e5
-		whole := packet(t, layers.IPv4{Id: uint16(i + 7000)}, &layers.UDP{SrcPort: 4001, DstPort: 5001}, body(rnd, 2000))
+		whole := buildPacket(t, layers.IPv4{Id: uint16(i + 7000)}, &layers.UDP{SrcPort: 4001, DstPort: 5001}, body(rnd, 2000))
 		const first = 1480
 		a, b := clone(whole[:20+first]), append(clone(whole[:20]), whole[20+first:]...)
 		for k, f := range [][]byte{a, b} {
@@ -273,10 +273,10 @@ func (w *world) fragments(t *testing.T, rnd *rand.Rand) {
 
 // errors: h2 refuses a packet and quotes it.
 func (w *world) errors(t *testing.T) {
-	b := packet(t, layers.IPv4{Id: 4242, TTL: 90, Flags: layers.IPv4DontFragment}, &layers.UDP{SrcPort: 4002, DstPort: 1}, []byte("refused"))
+	b := buildPacket(t, layers.IPv4{Id: 4242, TTL: 90, Flags: layers.IPv4DontFragment}, &layers.UDP{SrcPort: 4002, DstPort: 1}, []byte("refused"))
 	w.send(start+40e6, clone(b), opts{})
 	setTTL(b, 88)
 	refusal := &layers.ICMPv4{TypeCode: layers.CreateICMPv4TypeCode(3, 3)}
 	back := layers.IPv4{Id: 17, SrcIP: addr2.AsSlice(), DstIP: addr1.AsSlice()}
-	w.send(start+40e6+1e5, packet(t, back, refusal, b), opts{back: true})
+	w.send(start+40e6+1e5, buildPacket(t, back, refusal, b), opts{back: true})
 }

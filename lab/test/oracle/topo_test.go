@@ -20,7 +20,7 @@ const routersTopo = `{"nodes":[
 {"kind":"pair","ends":[{"node":"r2","port":"e0","role":"internal"},{"node":"r1","port":"e1","role":"internal"}]},
 {"kind":"edge","ends":[{"node":"r2","port":"e1","role":"edge"}]}]}`
 
-// TestTopoAnswer: a topology that is so is right, and each that is spoiled is found.
+// TestTopoAnswer: the true topology passes, and each that is spoiled is found.
 func TestTopoAnswer(t *testing.T) {
 	truth := &Truth{topo: topology()}
 	for _, m := range []struct {

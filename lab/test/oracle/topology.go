@@ -42,7 +42,7 @@ type Ref struct{ Node, Port string }
 
 func (r Ref) String() string { return r.Node + "/" + r.Port }
 
-// validate makes sure that every link has two ends that know each other.
+// validate makes sure that every link has two ends that name each other.
 func (t *Topology) validate() error {
 	seen := map[string]bool{}
 	for i := range t.Nodes {
@@ -87,7 +87,7 @@ func (t *Topology) port(r Ref) *Port {
 	return nil
 }
 
-// owns says whether packets to that address end at that node.
+// owns reports whether packets to that address end at that node.
 func (t *Topology) owns(node string, addr netip.Addr) bool {
 	n := t.node(node)
 	if n == nil {

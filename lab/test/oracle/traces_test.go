@@ -16,29 +16,30 @@ import (
 // traceBounds are far below the times of the made-up network.
 var traceBounds = Bounds{P99: 500}
 
-// traced are stories of packets of all ends: delivered first, lost in a node, in a queue.
+// traced returns traces of packets with each kind of end: delivered, lost in a node, lost in
+// a queue.
 func traced(c *Comparison) []TraceAnswer {
 	var list []TraceAnswer
 	for _, end := range []string{"delivered", "lost by nft r1", "lost by tbf r2"} {
-		i := slices.IndexFunc(c.pairs, func(p pair) bool { return endOf(p.fate) == end && p.r.Proto == "udp" && p.r.Segs <= 1 })
-		list = append(list, TraceAnswer{*c.pairs[i].r, tell(c, c.pairs[i])})
+		i := slices.IndexFunc(c.pairs, func(p pair) bool { return endOf(p.outcome) == end && p.r.Proto == "udp" && p.r.Segs <= 1 })
+		list = append(list, TraceAnswer{*c.pairs[i].r, storyOf(c, c.pairs[i])})
 		list[len(list)-1].Hops = slices.Clone(list[len(list)-1].Hops)
 	}
 	return list
 }
 
-// tell writes what a story must say as radar would.
-func tell(c *Comparison, p pair) []string {
+// storyOf returns the story that radar must print.
+func storyOf(c *Comparison, p pair) []string {
 	var lines []string
 	want, parts := c.story(p)
 	if len(parts) > 1 {
-		slices.SortFunc(parts, func(a, b storyLine) int { return cmp.Compare(b.times[0].told, a.times[0].told) })
+		slices.SortFunc(parts, func(a, b storyLine) int { return cmp.Compare(b.times[0].recorded, a.times[0].recorded) })
 		want = append(want, parts[0])
 	}
 	for i, w := range want {
 		text := w.text
 		for _, ns := range w.times {
-			text = strings.Replace(text, "~", fmt.Sprintf("%dns", ns.told), 1)
+			text = strings.Replace(text, "~", fmt.Sprintf("%dns", ns.recorded), 1)
 		}
 		switch {
 		case i == 1:
@@ -75,8 +76,7 @@ func TestStory(t *testing.T) {
 	}
 }
 
-// TestTraces: stories that agree with the captures are right, and each that is spoiled
-// is found.
+// TestTraces: stories that agree with the captures pass, and each that is spoiled is found.
 func TestTraces(t *testing.T) {
 	c := comparison(t)
 	const rec, story = "radar trace: header", "radar trace: the story's steps"
@@ -145,8 +145,8 @@ func TestTraces(t *testing.T) {
 	}
 }
 
-// TestTraceTimes: a story that agrees with a record whose times are off agrees with no
-// captures, which is a fault where times are judged.
+// TestTraceTimes: a story may agree with its record and be off the captures. That is an
+// error where times are checked.
 func TestTraceTimes(t *testing.T) {
 	c := comparison(t)
 	for _, p := range c.pairs {

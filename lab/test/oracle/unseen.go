@@ -10,9 +10,8 @@ import (
 	"github.com/vnetradar/radar/pkg/record"
 )
 
-// maxDropDelay between the moment when a packet entered the node that dropped
-// it and the drop, ns: the kernel's thread for softirqs shares its CPU, and the machine
-// may stand still. Longer than that it does not.
+// maxDropDelay, ns, is at most between a packet's entry into a node and its drop there:
+// the kernel's thread for softirqs shares its CPU, and the machine may stand still.
 const maxDropDelay = int64(30e9)
 
 // lossPlace is where radar says that something was lost.
@@ -21,27 +20,26 @@ type lossPlace struct {
 	at         record.At
 }
 
-// Unseen takes out of the judgement those losses for which no BPF program ran,
-// by the kernel's own word: some kernels (of sandboxed virtual machines) call no
-// tracing program while certain tasks are current. blind is asked whether a drop
-// for one of the reasons, between two times (Unix ns), was such a one; it must count each
-// drop for one question only. It is asked once for each buffer, in the order of time. It
-// must rely on something other than BPF. The rows about losses name how many they are.
+// Unseen excludes losses for which the kernel ran no BPF program: some kernels (of sandboxed
+// virtual machines) call no tracing program while certain tasks are current. blind reports
+// whether there was such a drop, for one of the reasons, between two times (Unix ns). It must
+// rely on something other than BPF, and count each drop for one call only. It is called once
+// for each buffer, in the order of time. The rows about losses say how many were excluded.
 func (c *Comparison) Unseen(blind func(from, to int64, reasons []string) bool) {
-	lost := map[*Drop][]*unit{}
+	lost := map[*Drop][]*packet{}
 	kept := c.pairs[:0:0]
-	c.taken, c.guessed = map[*journey]bool{}, map[lossPlace]int64{}
-	dropped := slices.SortedStableFunc(slices.Values(c.pairs), func(a, b pair) int { return cmp.Compare(a.j.last().at, b.j.last().at) })
+	c.taken, c.guessed = map[*packetPath]bool{}, map[lossPlace]int64{}
+	dropped := slices.SortedStableFunc(slices.Values(c.pairs), func(a, b pair) int { return cmp.Compare(a.path.last().at, b.path.last().at) })
 	excused := map[*frame]bool{}
 	for _, p := range dropped {
-		if in := p.j.last(); p.overlooked() && !excused[in.frame] {
-			excused[in.frame] = blind(in.at, in.at+maxDropDelay, p.fate.drop.Reasons)
+		if in := p.path.last(); p.overlooked() && !excused[in.frame] {
+			excused[in.frame] = blind(in.at, in.at+maxDropDelay, p.outcome.drop.Reasons)
 		}
 	}
 	for _, p := range c.pairs {
-		if p.overlooked() && excused[p.j.last().frame] {
-			lost[p.fate.drop] = append(lost[p.fate.drop], p.j.last())
-			c.taken[p.j] = true
+		if p.overlooked() && excused[p.path.last().frame] {
+			lost[p.outcome.drop] = append(lost[p.outcome.drop], p.path.last())
+			c.taken[p.path] = true
 			if l := p.r.Loss; l != nil {
 				c.guessed[lossPlace{l.Node, l.Port, l.At}]++
 			}
@@ -51,19 +49,19 @@ func (c *Comparison) Unseen(blind func(from, to int64, reasons []string) bool) {
 	}
 	c.pairs = kept
 	c.unseen = map[string]Losses{}
-	for d, us := range lost {
+	for d, pkts := range lost {
 		c.unseen[d.Name] = Losses{
-			Node: d.Node, Port: d.Port, At: d.At, Packets: int64(len(us)), Skbs: int64(c.truth.buffers(d, us)),
+			Node: d.Node, Port: d.Port, At: d.At, Packets: int64(len(pkts)), Skbs: int64(c.truth.buffers(d, pkts)),
 		}
 	}
 }
 
-// overlooked says whether a packet was dropped, and radar has not seen it.
+// overlooked reports whether a packet was dropped and radar did not see the drop.
 func (p *pair) overlooked() bool {
-	return p.fate.drop != nil && (p.r.Loss == nil || p.r.Loss.Inferred()) && p.r.State != record.Delivered
+	return p.outcome.drop != nil && (p.r.Loss == nil || p.r.Loss.Inferred()) && p.r.State != record.Delivered
 }
 
-// unseenNote says in a row how many losses were taken out.
+// unseenNote notes in a row how many losses were excluded.
 func (c *Comparison) unseenNote(row *Row) {
 	n := int64(0)
 	for _, l := range c.unseen {

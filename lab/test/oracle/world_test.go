@@ -31,7 +31,7 @@ type world struct {
 	blind   func(from, to int64, reasons []string) bool
 
 	observer time.Duration
-	busy     bool // times by captures are not judged
+	busy     bool // the machine may be busy: no bounds on times by captures
 	// notMeasured is how many packets radar says it did not measure.
 	notMeasured int
 }
@@ -71,20 +71,20 @@ func topology() *Topology {
 	}}
 }
 
-// step is one sighting on the way from h1 to h2; the way back is its mirror.
+// step is one sighting on the path from h1 to h2; the path back is its mirror.
 type step struct {
 	node string
 	port int
 	out  bool
 }
 
-var way = []step{
+var outward = []step{
 	{"h1", 11, true}, {"r1", 21, false}, {"r1", 22, true},
 	{"r2", 31, false}, {"r2", 32, true}, {"h2", 41, false},
 }
 
 func mirror() []step {
-	back := slices.Clone(way)
+	back := slices.Clone(outward)
 	slices.Reverse(back)
 	for i := range back {
 		back[i].out = !back[i].out
@@ -113,7 +113,7 @@ type opts struct {
 // send lets a packet travel: it appears in the captures, changed within the
 // domain as radar changes it, and gets its record.
 func (w *world) send(at int64, ip []byte, o opts) {
-	steps, truth := way, clone(ip)
+	steps, truth := outward, clone(ip)
 	if o.back {
 		steps = mirror()
 	}
@@ -220,7 +220,7 @@ func segment(ip []byte, segs int) [][]byte {
 }
 
 // packet builds an IPv4 packet.
-func packet(t *testing.T, ip layers.IPv4, l4 gopacket.SerializableLayer, payload []byte) []byte {
+func buildPacket(t *testing.T, ip layers.IPv4, l4 gopacket.SerializableLayer, payload []byte) []byte {
 	t.Helper()
 	ip.Version, ip.TTL = 4, max(ip.TTL, 64)
 	if ip.SrcIP == nil {
@@ -291,8 +291,8 @@ func nflog(s shot) []byte {
 
 func raw(s shot) []byte { return s.ip }
 
-// judge runs every check on the world.
-func (w *world) judge(t *testing.T) *Report {
+// report runs every check on the world.
+func (w *world) report(t *testing.T) *Report {
 	t.Helper()
 	c, err := NewCaptures(topology())
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	rt "github.com/vnetradar/radar/pkg/vnet/backpack/ringtest"
 )
 
-// TestBridgeStories: ways that begin or end at a bridge between nodes.
+// TestBridgeStories: paths that begin or end at a bridge between nodes.
 func TestBridgeStories(t *testing.T) {
 	at := func(ns int64) *int64 { return &ns }
 	type step struct {

@@ -52,24 +52,23 @@ type event struct {
 	data1, data2 uint64
 	rest         [3]uint64 // the further cells of an evAddr6
 	gap          bool      // events before it may be missing
-	moved        bool      // whether the node owned the address then is not known, see rectify
+	moved        bool      // it is not known whether the node owned the address then, see rectify
 }
 
-// out says that the packet went out of the node.
+// out reports whether the packet went out of the node.
 func (e *event) out() bool { return e.kind == evEgress || e.kind == evLeft }
 
-// sighting says that the event is a port where the packet came in or went out.
+// sighting reports whether the packet came in or went out by a port.
 func (e *event) sighting() bool {
 	return e.kind != evLoss && e.kind != evDequeue && !e.readdressed()
 }
 
-// readdressed says that the event is new addresses.
+// readdressed reports whether the event is new addresses.
 func (e *event) readdressed() bool { return e.kind == evAddr || e.kind == evAddr6 }
 
-// parseEvents appends the events of s to dst; of those that a train has in common,
-// if shared. ok is false if the log is not complete or makes no sense from some
-// cell on. What lies in the cells that are kept for a packet's end came, in a log that was
-// full, after events that had no room.
+// parseEvents appends the events of s to dst; if shared, those that all segments of the
+// train have in common. ok is false if the log is not complete, or makes no sense from some
+// cell on. In a full log, events may be missing before the cells that are kept for the end.
 func parseEvents(dst []event, s *slot, shared bool) (ev []event, ok bool) {
 	f := s.fields()
 	n, room := int(f.Nev), s.eventCells()
@@ -118,10 +117,10 @@ func moreCells(kind uint8) int {
 	return -1
 }
 
-// brief is what a look over a slot's log says, without its events being taken apart.
+// brief is what a slot's log says at a glance, without decoding its events.
 type brief struct {
 	complete    bool
-	readdressed bool   // addresses changed on the way
+	readdressed bool   // addresses changed on the path
 	straight    bool   // of one copy: it came in wherever it was sent to
 	last        uint64 // ns from T0 to the last event
 }
@@ -174,12 +173,13 @@ func (e *event) tuple() packet.Tuple {
 	}
 }
 
-// addr is an IPv4 address as loaded by a little-endian CPU, as pkg/bpfobj is built for.
+// addr converts an IPv4 address as a little-endian CPU loads it, for which pkg/bpfobj is
+// built.
 func addr(be uint32) packet.Addr {
 	return packet.AddrFrom4([4]byte{byte(be), byte(be >> 8), byte(be >> 16), byte(be >> 24)})
 }
 
-// addr6 is the same of IPv6, from two cells.
+// addr6 is addr for IPv6, from two cells.
 func addr6(first, second uint64) (a packet.Addr) {
 	binary.LittleEndian.PutUint64(a[:], first)
 	binary.LittleEndian.PutUint64(a[8:], second)

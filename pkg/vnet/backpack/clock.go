@@ -13,13 +13,13 @@ import (
 // when the wall clock is set meanwhile.
 var processOffset = sync.OnceValue(clock.WallOffset)
 
-// clockSet is the least change of the offset that means that the wall clock was set,
-// and not that it was measured badly.
+// clockSet is the least change of the offset that means that the wall clock was set. A
+// smaller one is an error of measurement.
 const clockSet = int64(100 * time.Microsecond)
 
-// chooseOffset returns the offset that was stored at attach, so that a packet has the
-// same time whoever asks, unless the wall clock was set since: then what a process
-// measures itself agrees with the clock that its user sees.
+// chooseOffset returns the offset that was stored at attach, so that every process shows
+// the same time for a packet. If the wall clock was set since, it returns the measured one,
+// which agrees with the clock that the user sees.
 func chooseOffset(stored, measured int64) int64 {
 	if d := stored - measured; -clockSet < d && d < clockSet {
 		return stored

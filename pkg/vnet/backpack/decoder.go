@@ -43,8 +43,8 @@ type Decoder struct {
 
 	events []event // scratch
 
-	// strangers says that an event named a port which the description lacks.
-	strangers bool
+	// unlisted is set if an event named a port which the description lacks.
+	unlisted bool
 }
 
 // ownAddr is an address that a node or a virtual machine owns.
@@ -53,7 +53,7 @@ type ownAddr struct {
 	addr packet.Addr
 }
 
-// address is one of a packet of that version.
+// address is an address and its IP version.
 type address struct {
 	packet.Addr
 	ipv6 bool
@@ -64,7 +64,7 @@ type portInfo struct {
 	node  uint16
 	peer  int
 	place domain.Place
-	link  string // bridge link that it hangs on, "" for none
+	link  string // bridge link that it is on, "" for none
 	vm    uint16 // node behind the port that has no programs, 0 if there is none
 }
 
@@ -84,7 +84,7 @@ func NewDecoder(d *domain.Domain, symbols Symbols) *Decoder {
 	return dec
 }
 
-// WallOffset is what turns stamps (CLOCK_MONOTONIC, ns) into Unix ns in this domain.
+// WallOffset, added to a stamp (CLOCK_MONOTONIC, ns), gives Unix ns in this domain.
 func (d *Decoder) WallOffset() int64 { return d.offset }
 
 // SetDomain replaces the description, after nodes were added.

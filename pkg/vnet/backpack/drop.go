@@ -12,14 +12,14 @@ import (
 	"github.com/vnetradar/radar/pkg/record"
 )
 
-// kernelText is what the 16 bits of a code address are that a loss's cell lacks.
+// kernelText is the upper 16 bits of a code address, which a loss's cell lacks.
 const kernelText = 0xffff << 48
 
-// maxNames bounds each cache of names: addresses and reasons come from slots, and
-// nothing that a slot holds may make the reader grow without end.
+// maxNames bounds each cache of names: addresses and reasons come from slots, which
+// must not make the reader grow without end.
 const maxNames = 1 << 14
 
-// drop tells where and why e freed the packet that was last seen at last (nil: not
+// drop returns where and why e freed the packet that was last seen at last (nil: not
 // known). dequeued: it had left the queue there.
 func (d *Decoder) drop(e, last *event, dequeued bool) packet.Drop {
 	fn := d.function(e.data1&(1<<48-1) | kernelText)
@@ -50,27 +50,27 @@ func (d *Decoder) switchOf(node uint16) *packet.Function {
 	return d.switches[node]
 }
 
-// isOwnCopy says whether e is the kernel's drop of the copy that it got itself of a packet that
-// came in at last: before anything has sent it on, and not for the node.
+// isOwnCopy reports whether e is the kernel's drop of its own copy of a packet that came in at
+// last: the packet was not for the node, and nothing had sent it on yet.
 func isOwnCopy(e, last *event) bool {
 	return last != nil && last.kind == evIngress && e.port == last.port
 }
 
-// TakeForwarders returns the nodes in which, since it was last called, packets have gone on though
-// the kernel had dropped its copies: something there has sent others.
+// TakeForwarders returns the nodes in which packets have gone on though the kernel had dropped its
+// copies: something there has sent others. Each call returns those since the last call.
 func (d *Decoder) TakeForwarders() []uint16 {
 	nodes := slices.Collect(maps.Keys(d.forwarders))
 	clear(d.forwarders)
 	return nodes
 }
 
-// place sets node, port and At. The device that the packet belonged to when it was
-// freed says on which side of a link it was: a packet that crosses a veth becomes
-// the peer's before the peer's ingress stamp.
+// place sets node, port and At. The packet's device when it was freed says on which side
+// of a link it was: a packet that crosses a veth belongs to the peer before the peer's
+// ingress stamp.
 func (d *Decoder) place(dr *packet.Drop, e, last *event, queued bool) {
 	port, node := e.port, d.PortNode(e.port)
 	if port != packet.NoPort && node == packet.NoNode {
-		d.strangers = true
+		d.unlisted = true
 	}
 	leaving := record.AtEgress
 	if queued {
@@ -99,19 +99,19 @@ func (d *Decoder) place(dr *packet.Drop, e, last *event, queued bool) {
 		dr.Node, dr.Port, dr.At = at, last.port, leaving
 	case node == at && d.peer(last.port) != port: // a bridge's port behind the bridge
 		dr.Node, dr.Port, dr.At = at, port, leaving
-	default: // on the way in, perhaps of a node further on than it was seen
+	default: // at ingress, perhaps of a node behind the last that saw it
 		dr.Node, dr.Port, dr.At = node, port, record.AtIngress
 	}
 }
 
-// Why names the reason with which, and the function in which, packets were freed, as a loss's
-// second cell has them; "" for what is not known.
+// Why names the reason and the function of a drop, from a loss's second cell; "" for what is not
+// known.
 func (d *Decoder) Why(cell uint64) (reason, function string) {
 	return d.reason(unpackReason(uint16(cell >> 48))), d.function(cell&(1<<48-1) | kernelText).Name()
 }
 
-// missing tells where a packet must be that nobody saw after last and nobody reported:
-// inside the node that it went into, or behind the port that it went out by.
+// missing returns where a packet must be that nobody saw after last and whose drop nobody
+// reported: inside the node that it went into, or behind the port that it went out by.
 func (d *Decoder) missing(p *story, last *event) packet.Drop {
 	dr := packet.Drop{Node: d.PortNode(last.port), Port: last.port, At: record.AtNode, Reason: record.NotSeen, AtNs: packet.NoTime}
 	dr.First = last.flags&flagFirst != 0
@@ -137,8 +137,8 @@ func (d *Decoder) function(address uint64) *packet.Function {
 	return fn
 }
 
-// isQueue says whether packets that this function frees were dropped by a qdisc:
-// most are handed back to __dev_queue_xmit in a list, which frees them.
+// isQueue reports whether packets that this function frees were dropped by a qdisc:
+// most qdiscs hand them back to __dev_queue_xmit in a list, which frees them.
 func isQueue(name string) bool {
 	switch name {
 	case "__dev_queue_xmit", "__dev_xmit_skb", "dev_qdisc_enqueue", "dev_requeue_skb",
@@ -159,7 +159,7 @@ func unpackReason(packed uint16) uint32 {
 	return uint32(packed&0xfff) | uint32(packed>>12)<<16
 }
 
-// reason returns a reason's name, its number if it has none, "" if none was given.
+// reason returns a reason's name, its number if it has no name, "" if it is 0.
 func (d *Decoder) reason(code uint32) string {
 	if code == 0 {
 		return ""
@@ -178,7 +178,7 @@ func (d *Decoder) reason(code uint32) string {
 	return name
 }
 
-// longQdiscs completes names that the 8 bytes of a cell cut.
+// longQdiscs completes names that are longer than the 8 bytes of a cell.
 var longQdiscs = map[string]string{
 	"pfifo_fa": "pfifo_fast",
 	"pfifo_he": "pfifo_head_drop",

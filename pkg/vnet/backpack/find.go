@@ -14,9 +14,9 @@ import (
 	"github.com/vnetradar/radar/pkg/record"
 )
 
-// Errors of Find. ErrID: no id at all. ErrForeign: it was given by another attach, of
-// this domain or another. ErrNoPacket: no packet has it. ErrOverwritten: the ring has
-// come round since; Remembered says what it still has.
+// Errors of Find. ErrID: not an id. ErrForeign: the id is of another attach, of this
+// domain or another. ErrNoPacket: no packet has it. ErrOverwritten: the slot has a later
+// packet; Remembered says what the ring still has.
 var (
 	ErrID          = errors.New("not a packet's id")
 	ErrForeign     = errors.New("measured by another attach")
@@ -24,7 +24,7 @@ var (
 	ErrOverwritten = errors.New("the ring does not remember it any more")
 )
 
-// ParseID splits an id as records have it: the domain's epoch and the position.
+// ParseID splits an id as in records: the domain's epoch and the position.
 func ParseID(id string) (epoch uint32, pos uint64, err error) {
 	first, second, ok := strings.Cut(id, "-")
 	e, err1 := strconv.ParseUint(first, 16, 32)
@@ -38,13 +38,13 @@ func ParseID(id string) (epoch uint32, pos uint64, err error) {
 // Found is what Find returns.
 type Found struct {
 	Record record.Record
-	// Segment is the place, from 1, of the packet asked for in the train whose
-	// story this is; 0: the story is the packet's own.
+	// Segment is the packet's place, from 1, in the train whose story this is; 0: the
+	// story is the packet's own.
 	Segment int
 }
 
-// Find returns the packet with that id, as things stand at now (CLOCK_MONOTONIC). A segment of a train
-// that has not been cut has no story but its train's, which has another id.
+// Find returns the packet with that id, as things stand at now (CLOCK_MONOTONIC, ns). A segment of
+// a train that has not been cut has only the story of its train, which has another id.
 func Find(src Source, dec *Decoder, id string, now uint64) (*Found, error) {
 	epoch, pos, err := ParseID(id)
 	if err != nil {
@@ -69,32 +69,32 @@ func findAt(src Source, dec *Decoder, pos, now uint64) (p *packet.Packet, segmen
 	case !ok && there > pos:
 		return nil, 0, ErrOverwritten
 	case !ok:
-		// Given to a CPU that did not use it, or taken back.
+		// A CPU did not use it, or the programs took the packet back.
 		return nil, 0, ErrNoPacket
 	}
 	f := own.fields()
-	told := &story{}
+	found := &story{}
 	if f.Seg == 0 {
-		dec.decode(told, &own, nil, now)
+		dec.decode(found, &own, nil, now)
 	} else if _, _, ok := ring.read(pos-uint64(f.Seg), &head); !ok {
-		dec.decode(told, nil, &own, now) // a later packet has the head's slot
+		dec.decode(found, nil, &own, now) // a later packet has the head's slot
 	} else if head.fields().Cut&cutTrain == 0 {
-		dec.decode(told, &head, nil, now)
+		dec.decode(found, &head, nil, now)
 		segment = int(f.Seg) + 1
 	} else {
-		dec.decode(told, &head, &own, now)
+		dec.decode(found, &head, &own, now)
 	}
-	return &told.Packet, segment, nil
+	return &found.Packet, segment, nil
 }
 
-// Position is that of a packet in the domain as it is attached: ParseID's, for FindAt.
+// Position is a packet's position in one attached domain, as ParseID returns it.
 type Position struct {
 	Epoch uint32
 	Pos   uint64
 }
 
-// ID is the packet's id as records have it, which is unique for ever: the domain's random epoch and
-// the position.
+// ID is the packet's id as in records: the domain's random epoch and the position. It is unique for
+// ever.
 func (p Position) ID() string {
 	b := make([]byte, 0, 25)
 	const hex = "0123456789abcdef"
@@ -104,8 +104,7 @@ func (p Position) ID() string {
 	return string(strconv.AppendUint(append(b, '-'), p.Pos, 16))
 }
 
-// FindAt is Find for a packet whose position is known, as numbers: the Packet is the caller's.
-// segment is as in Found.
+// FindAt is Find by position. The Packet is the caller's. segment is as in Found.
 func FindAt(src Source, dec *Decoder, at Position, now uint64) (p *packet.Packet, segment int, err error) {
 	if at.Epoch != dec.epoch {
 		return nil, 0, ErrForeign
@@ -116,7 +115,7 @@ func FindAt(src Source, dec *Decoder, at Position, now uint64) (p *packet.Packet
 // Extent is how far back a ring remembers.
 type Extent struct {
 	Packets int       // segments of trains counted each
-	Oldest  time.Time // when the oldest of them began; zero: there is none
+	Oldest  time.Time // begin of the oldest; zero: there is none
 }
 
 // Remembered looks at every slot.

@@ -98,7 +98,7 @@ func TestFindErrors(t *testing.T) {
 	}
 }
 
-// What a node changed in TTL and TOS is told, by the segment's own bits if it has any.
+// TTL and TOS that a node changed are those of the segment, if it has any, else the train's.
 func TestSentBits(t *testing.T) {
 	const offTTL, offTrainTTL = 30, 98
 	sent := func(r record.Record) string {

@@ -14,17 +14,17 @@ import (
 
 // FollowOptions tune a Follower; zero values are the defaults.
 type FollowOptions struct {
-	// Settle is how long an end must have stood before it counts: a drop may be
-	// withdrawn, a drop after delivery be added. 50 ms.
+	// Settle is how long nothing must have happened after a packet's end before the end
+	// counts: a drop may be withdrawn, or a drop after delivery be added. Default 50 ms.
 	Settle time.Duration
 	// Hold is the same for losses inside a node, where a copy may live on: the
-	// time for which the programs keep such slots. 2 s.
+	// time for which the programs keep such slots. Default 2 s.
 	Hold time.Duration
-	// Refresh, if not nil, is asked for the domain's description when a packet
+	// Refresh, if not nil, returns the domain's description. It is called when a packet
 	// names a port that is not in it, at most once a poll.
 	Refresh func() (*domain.Domain, error)
-	// Moves, if not nil, gives the Decoder what is known of addresses that moved. It is called
-	// before a packet counts as not seen again, at most once a poll.
+	// Moves, if not nil, calls the Decoder's SetMoves. It is called before a packet counts
+	// as not seen again, at most once a poll.
 	Moves func()
 	// Select says which packets are handed out.
 	Select Select
@@ -32,20 +32,20 @@ type FollowOptions struct {
 	Now func() uint64
 }
 
-// FollowStats counts packets (segments of trains each).
+// FollowStats counts packets, each segment of a train as one.
 type FollowStats struct {
-	InFlight uint64 `json:"in_flight"` // seen, and their end not settled yet
+	InFlight uint64 `json:"in_flight"` // seen, and their end has not settled yet
 	// Unread positions were overwritten before they were read. A Follower that was
-	// away for more than one revolution of the ring cannot tell positions that were
-	// skipped from those that were used: then it is an upper bound.
+	// away for more than one revolution of the ring cannot tell unused positions from
+	// used ones: then it is an upper bound.
 	Unread uint64 `json:"unread"`
 	Torn   uint64 `json:"torn"` // overwritten while they were read
 }
 
 // Follower hands out every packet once, when its story is final: delivered, left or
 // lost for the settle time, or expired. It must poll before the ring comes round;
-// what it missed it counts as unread. Its state (AppendState, Restore) lets another
-// process continue at the very same packet.
+// packets that it missed count as unread. With its state (AppendState, Restore)
+// another process continues at the same packet.
 type Follower struct {
 	src  Source
 	ring *Ring
@@ -55,18 +55,18 @@ type Follower struct {
 
 	fresh   bool                 // nothing has been read yet: begin with the oldest
 	next    uint64               // all positions below are done, in open, or in pending
-	open    []Range              // given to CPUs, not used by them so far
+	open    []Range              // given to CPUs, not used by them yet
 	pending []entry              // seen, not final
-	orphans []entry              // the same, found while pending is gone through
+	orphans []entry              // the same, found while repeat goes through pending
 	parts   map[uint64]*segments // which segments of a cut train are done, by head
 	stats   FollowStats
 	moves   uint64 // changes of the state
 
-	// Of the poll under way.
+	// Of the current poll.
 	cursor    uint64
 	pollNow   uint64
-	refreshed bool
-	asked     bool // Moves was
+	refreshed bool // Refresh was called
+	asked     bool // Moves was called
 	err       error
 	emit      func(*packet.Packet)
 
@@ -77,9 +77,9 @@ type Follower struct {
 	held, spare  []Range
 }
 
-// AsItStands makes every end count at once, also those that may still be withdrawn.
-// It is for who reads once and keeps nothing: what is shown as in flight then is
-// just that, and a loss of a moment ago is shown.
+// AsItStands makes every end count at once, even if it may still be withdrawn. It is
+// for one reading: a loss of a moment ago is shown, and only packets without an end are
+// in flight.
 func (f *Follower) AsItStands() { f.once = true }
 
 // NewFollower follows src from the oldest packet of the ring on.
@@ -95,8 +95,8 @@ func NewFollower(src Source, dec *Decoder, o FollowOptions) *Follower {
 	}
 }
 
-// FromStart begins with the first packet of all, instead of the oldest that is still there:
-// those that were overwritten before the first poll count as unread.
+// FromStart begins with the first packet of all, instead of the oldest that is still there.
+// Packets that were overwritten before the first poll count as unread.
 func (f *Follower) FromStart() { f.fresh, f.next = false, f.src.Start() }
 
 // SkipToNow forgets all that was sent before now.
@@ -122,26 +122,26 @@ func (f *Follower) Stats() FollowStats {
 }
 
 // Final returns the time (CLOCK_MONOTONIC, ns) up to which all arrivals have been
-// handed out, of packets that were under way for no longer than latencyNs.
+// handed out of packets whose latency was at most latencyNs.
 func (f *Follower) Final(latencyNs int64) uint64 {
 	if f.once {
 		return math.MaxUint64
 	}
-	// A drop soon after delivery makes it settle once more; see judge for how often
-	// a packet is looked at.
+	// A drop soon after delivery makes it settle once more; settle says how often a
+	// packet is looked at.
 	wait := 2*uint64(f.opts.Settle) + min(uint64(latencyNs)/8, uint64(time.Second))
 	return f.pollNow - min(wait, f.pollNow)
 }
 
-// Progress grows with every change of what AppendState would say.
+// Progress grows with every change of what AppendState would append.
 func (f *Follower) Progress() uint64 { return f.moves }
 
 // Poll calls fn for every packet that has become final since the last poll. The
 // Packet is valid during the call only. After an error, the next Poll goes on as if
-// this one had not been; errors of Refresh come after all packets are handed out.
+// this one had not happened. Errors of Refresh come after all packets are handed out.
 func (f *Follower) Poll(fn func(*packet.Packet)) error {
-	// The order matters: what a CPU was given before the cursor was read is in
-	// what it holds, or used up.
+	// The order matters: what a CPU was given before the cursor was read is either
+	// still held, or used.
 	f.cursor = f.src.Cursor()
 	held, err := f.src.Held(f.held[:0])
 	if err != nil {
@@ -172,8 +172,8 @@ func (f *Follower) Poll(fn func(*packet.Packet)) error {
 	return f.err
 }
 
-// behind returns the first position whose slot is not given away again by the time
-// that cursor is reached.
+// behind returns the first position whose slot is not given away again when the cursor
+// is there.
 func (f *Follower) behind(cursor uint64) uint64 {
 	if cursor < f.ring.slots {
 		return 0
@@ -181,8 +181,8 @@ func (f *Follower) behind(cursor uint64) uint64 {
 	return cursor - f.ring.slots
 }
 
-// takeNew reads what is settled of r and appends the rest of it to open. Positions
-// below quiet are not counted as unread.
+// takeNew reads the positions of r that no CPU holds and appends the others to open.
+// Positions below quiet are not counted as unread.
 func (f *Follower) takeNew(r Range, quiet uint64, open []Range) []Range {
 	open = clip(f.held, r, open)
 	from := r.From
@@ -205,7 +205,7 @@ func (f *Follower) takeNew(r Range, quiet uint64, open []Range) []Range {
 func (f *Follower) takeSettled(r Range, quiet uint64) {
 	f.moves++
 	if r.To-r.From > f.ring.slots {
-		// At most one revolution of them can still be there: look what is.
+		// At most one revolution of them can still be there: look which.
 		behind := Range{r.From, r.To - f.ring.slots}
 		f.takeBehind(behind, quiet)
 		r.From = behind.To

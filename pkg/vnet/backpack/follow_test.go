@@ -150,8 +150,8 @@ func TestFollowerSettles(t *testing.T) {
 	}
 }
 
-// Memory for a burst of packets under way is given back when it is over, and those that still
-// are under way then are not lost with it.
+// The memory for a burst of packets in flight is given back when the burst is over. Packets that
+// are still in flight then are not lost with it.
 func TestFollowerGivesBack(t *testing.T) {
 	const slots, burst, rest = 8192, 5000, 300
 	m := rt.New(slots, 128, 1, 8)
@@ -202,8 +202,8 @@ func TestFollowerWithdrawn(t *testing.T) {
 	}
 }
 
-// TestFollowerAsItStands: who reads once sees ends of a moment ago, and as in flight
-// only what has not ended. What an earlier follower left pending is no exception.
+// TestFollowerAsItStands: one reading sees ends of a moment ago, and only packets without
+// an end as in flight. That includes packets that an earlier follower left pending.
 func TestFollowerAsItStands(t *testing.T) {
 	m := rt.New(64, 256, 1, 8)
 	now := 1000 * second
@@ -234,13 +234,13 @@ func TestFollowerRefresh(t *testing.T) {
 			asked++
 			d := testDomain(64)
 			d.Nodes = append(d.Nodes, domain.Node{ID: 9, Name: "new"})
-			d.Ports = append(d.Ports, domain.Port{ID: stranger, Node: 9, Name: "eth0"})
+			d.Ports = append(d.Ports, domain.Port{ID: unlisted, Node: 9, Name: "eth0"})
 			return d, refuse
 		},
 	})
 	send := func() {
 		for range 2 {
-			m.Send(0, udp, rt.Deliver, stranger, now)
+			m.Send(0, udp, rt.Deliver, unlisted, now)
 		}
 		now += second
 	}

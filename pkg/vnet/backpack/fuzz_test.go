@@ -13,9 +13,8 @@ import (
 	rt "github.com/vnetradar/radar/pkg/vnet/backpack/ringtest"
 )
 
-// FuzzRing reads a ring whose every byte is random, with positions that fit their
-// slots, as they would in a ring: nothing may panic, no time may be negative, and a
-// record says only what it can.
+// FuzzRing reads a ring of random bytes, in which only the positions fit their slots:
+// nothing may panic, no time may be negative, and records must be valid.
 func FuzzRing(f *testing.F) {
 	b := rt.New(4, 256, 1, 2)
 	b.Write(4, train, 5)

@@ -11,9 +11,9 @@ import (
 	rt "github.com/vnetradar/radar/pkg/vnet/backpack/ringtest"
 )
 
-// However late a follower comes, first or again, and whoever goes on from its state: every
-// packet is handed out, in flight or counted as unread. What CPUs give up of the ring is
-// counted with it only while that cannot be told apart.
+// Every packet is handed out, in flight or counted as unread, however late a follower polls,
+// and also if another goes on from its state. Positions that CPUs give up are counted as
+// unread only if they cannot be told from used ones.
 func TestFollowerForgetsNothing(t *testing.T) {
 	for seed := range uint64(3000) {
 		r := rand.New(rand.NewPCG(seed, 1))

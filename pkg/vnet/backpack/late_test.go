@@ -10,7 +10,7 @@ import (
 )
 
 // TestLateArrival: a program that reads an interface may send a packet on before its
-// arrival is noted. That is one visit, of which the time inside is not known.
+// arrival is noted. That is one hop, whose time inside the node is not known.
 func TestLateArrival(t *testing.T) {
 	type step struct {
 		kind byte // 0: a drop
@@ -82,8 +82,8 @@ func TestLateArrival(t *testing.T) {
 	}
 }
 
-// TestLateCopies: a late arrival is that of all copies that the program sent, and comes
-// from where that port can be reached from.
+// TestLateCopies: a late arrival is that of all copies that the program sent. It comes from
+// a port from which that port can be reached.
 func TestLateCopies(t *testing.T) {
 	b := newBench(t, 256, udp)
 	b.dom = treeDomain()

@@ -22,15 +22,15 @@ type Range struct {
 	From, To uint64
 }
 
-// Source is a ring, and what has been given away of it.
+// Source is a ring, and which of its positions have been given away.
 type Source interface {
 	Ring() *Ring
 	// Start returns the first position of all.
 	Start() uint64
 	// Cursor returns the first position that no CPU has been given yet.
 	Cursor() uint64
-	// Held appends to dst the positions that CPUs still hold. Called after
-	// Cursor, it knows about every position below: what is not in it is settled.
+	// Held appends to dst the positions that CPUs still hold. If it is called after
+	// Cursor, every position below that is not in it is used, or never will be.
 	Held(dst []Range) ([]Range, error)
 }
 
@@ -61,9 +61,9 @@ func Open(d *domain.Domain) (*Maps, error) {
 	return m, nil
 }
 
-// openPins opens the maps pinned in a folder. What is mapped must be opened for
-// writing, though it is mapped for reading: Linux takes a shared mapping of a
-// read-only file for a private one, and BPF maps have no private mappings.
+// openPins opens the maps pinned in a folder. A map to be mapped must be opened for
+// writing, even if the mapping is read-only: Linux makes a shared mapping of a read-only
+// file private, and BPF maps have no private mappings.
 func openPins(dir string) (*Maps, error) {
 	var maps [3]*ebpf.Map
 	for i, name := range []string{bpfobj.TcMapRing, bpfobj.TcMapControl, bpfobj.TcMapAlloc} {
@@ -79,7 +79,7 @@ func openPins(dir string) (*Maps, error) {
 	return FromMaps(maps[0], maps[1], maps[2])
 }
 
-// FromMaps reads maps that the caller has open, and may close afterwards.
+// FromMaps reads maps that the caller has open and may close after the call.
 func FromMaps(ring, control, alloc *ebpf.Map) (_ *Maps, err error) {
 	m := &Maps{}
 	defer func() {
@@ -103,8 +103,8 @@ func FromMaps(ring, control, alloc *ebpf.Map) (_ *Maps, err error) {
 	return m, nil
 }
 
-// mapMemory maps an array read-only: ebpf's own Map.Memory asks for writing, and
-// what only reads should not be able to change a slot.
+// mapMemory maps an array read-only. ebpf's Map.Memory asks for writing, but a reader
+// should not be able to change a slot.
 func mapMemory(m *ebpf.Map, size uint64) ([]byte, error) {
 	return unix.Mmap(m.FD(), 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
 }

@@ -27,13 +27,13 @@ type model struct {
 	slots uint64
 	now   uint64
 
-	journeys map[uint64]*journey // by head position
-	live     []*journey
-	used     uint64 // positions that carried a packet
+	truths map[uint64]*truth // by head position
+	live   []*truth
+	used   uint64 // positions that carried a packet
 }
 
-// journey is the truth about a packet or train.
-type journey struct {
+// truth is what happened to a packet or train.
+type truth struct {
 	pos, t0 uint64
 	cut     bool
 	parts   []part // one; with cut, one for each segment
@@ -48,13 +48,13 @@ type part struct {
 	last   uint64 // last event
 	cells  int
 	handed int
-	stage  int // on its way, in steps of m.happen
+	stage  int // on its path, in steps of m.happen
 }
 
 func newModel(rng *rand.Rand, slots uint32, cpus int, block uint64) *model {
 	return &model{
 		Image: rt.New(slots, 256, cpus, block), rng: rng, slots: uint64(slots),
-		now: 1000 * second, journeys: make(map[uint64]*journey),
+		now: 1000 * second, truths: make(map[uint64]*truth),
 	}
 }
 
@@ -69,26 +69,26 @@ func (m *model) send(cpus int) {
 	if !ok {
 		return
 	}
-	j := &journey{pos: pos, t0: m.now, segs: int(max(p.Segs, 1)), parts: make([]part, max(p.Segs, 1))}
-	for k := range j.parts {
-		j.parts[k] = part{state: record.InFlight, last: m.now, cells: 1}
+	tr := &truth{pos: pos, t0: m.now, segs: int(max(p.Segs, 1)), parts: make([]part, max(p.Segs, 1))}
+	for k := range tr.parts {
+		tr.parts[k] = part{state: record.InFlight, last: m.now, cells: 1}
 	}
-	if m.journeys[pos] != nil {
+	if m.truths[pos] != nil {
 		panic("model: position given twice")
 	}
-	m.journeys[pos] = j
-	m.live = append(m.live, j)
-	m.used += uint64(j.segs)
+	m.truths[pos] = tr
+	m.live = append(m.live, tr)
+	m.used += uint64(tr.segs)
 }
 
 // step lets something happen to a random packet that still may.
 func (m *model) step() {
 	for len(m.live) > 0 {
 		i := m.rng.IntN(len(m.live))
-		j := m.live[i]
-		k := m.rng.IntN(j.segs)
-		if m.rng.IntN(8) > 0 && m.Pos(j.pos) == j.pos && m.Pos(j.pos+uint64(k)) == j.pos+uint64(k) && m.now-j.t0 < m.TimeoutNs {
-			m.happen(j, k)
+		tr := m.live[i]
+		k := m.rng.IntN(tr.segs)
+		if m.rng.IntN(8) > 0 && m.Pos(tr.pos) == tr.pos && m.Pos(tr.pos+uint64(k)) == tr.pos+uint64(k) && m.now-tr.t0 < m.TimeoutNs {
+			m.happen(tr, k)
 			return
 		}
 		m.live[i] = m.live[len(m.live)-1]
@@ -96,21 +96,21 @@ func (m *model) step() {
 	}
 }
 
-func (m *model) happen(j *journey, k int) {
-	pos, flags := j.pos, byte(rt.First)
-	if j.segs > 1 && (j.cut || m.rng.IntN(3) == 0) {
-		if !j.cut {
-			j.cut = true
-			m.SetCut(j.pos, rt.Cut)
-			for i := range j.parts {
-				j.parts[i] = j.parts[0]
+func (m *model) happen(tr *truth, k int) {
+	pos, flags := tr.pos, byte(rt.First)
+	if tr.segs > 1 && (tr.cut || m.rng.IntN(3) == 0) {
+		if !tr.cut {
+			tr.cut = true
+			m.SetCut(tr.pos, rt.Cut)
+			for i := range tr.parts {
+				tr.parts[i] = tr.parts[0]
 			}
 		}
 		pos, flags = pos+uint64(k), flags|rt.Part
 	} else {
 		k = 0
 	}
-	p := &j.parts[k]
+	p := &tr.parts[k]
 	age := m.now - p.last
 	over := p.state != record.InFlight && (age >= settleNs && !p.held || age >= holdNs)
 	if over || p.local || p.cells > 12 {
@@ -154,24 +154,24 @@ func (m *model) happen(j *journey, k int) {
 }
 
 // hand checks a packet that a Follower hands out against the truth.
-func (m *model) hand(p *packet.Packet, hurry bool) error {
+func (m *model) hand(p *packet.Packet, pressed bool) error {
 	for back := range uint64(8) {
-		j := m.journeys[p.Pos-back]
-		if j == nil || int(back) >= j.segs {
+		tr := m.truths[p.Pos-back]
+		if tr == nil || int(back) >= tr.segs {
 			continue
 		}
-		if !j.cut && p.Segs != j.segs || j.cut && p.Segs != 1 {
-			return fmt.Errorf("position %d: %d segments handed out, train of %d, cut %v", p.Pos, p.Segs, j.segs, j.cut)
+		if !tr.cut && p.Segs != tr.segs || tr.cut && p.Segs != 1 {
+			return fmt.Errorf("position %d: %d segments handed out, train of %d, cut %v", p.Pos, p.Segs, tr.segs, tr.cut)
 		}
-		if back > 0 && !j.cut {
+		if back > 0 && !tr.cut {
 			return fmt.Errorf("position %d: segment %d of a whole train handed out", p.Pos, back)
 		}
-		t := &j.parts[back]
+		t := &tr.parts[back]
 		if t.handed++; t.handed > 1 {
 			return fmt.Errorf("position %d handed out %d times", p.Pos, t.handed)
 		}
 		want := t.state
-		if want == record.InFlight && m.now-j.t0 > m.TimeoutNs {
+		if want == record.InFlight && m.now-tr.t0 > m.TimeoutNs {
 			want = record.Expired
 		}
 		if !p.HasTuple && t.local {
@@ -184,7 +184,7 @@ func (m *model) hand(p *packet.Packet, hurry bool) error {
 		if t.held {
 			wait = holdNs
 		}
-		if age := m.now - t.last; age < wait && !hurry && want != record.Expired {
+		if age := m.now - t.last; age < wait && !pressed && want != record.Expired {
 			return fmt.Errorf("position %d: handed out %s after %v", p.Pos, p.State, time.Duration(age))
 		}
 		return nil
@@ -194,14 +194,14 @@ func (m *model) hand(p *packet.Packet, hurry bool) error {
 
 // handed counts the positions that were handed out.
 func (m *model) handed() (n uint64) {
-	for _, j := range m.journeys {
+	for _, tr := range m.truths {
 		switch {
-		case j.cut:
-			for _, p := range j.parts {
+		case tr.cut:
+			for _, p := range tr.parts {
 				n += uint64(p.handed)
 			}
-		case j.parts[0].handed > 0:
-			n += uint64(j.segs)
+		case tr.parts[0].handed > 0:
+			n += uint64(tr.segs)
 		}
 	}
 	return n

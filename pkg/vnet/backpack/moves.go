@@ -8,8 +8,8 @@ import "github.com/vnetradar/radar/pkg/vnet/domain"
 
 // Addresses that move. The programs note at TC ingress whether the node owns the destination.
 // They learn some time later that it has got an address, or lost it. What they noted meanwhile
-// is put right here, by when the agent saw the change. Where the arrival and the change are too
-// close to say which came first, the end of the packet is not known.
+// is corrected here, by the time at which the agent saw the change. If the arrival and the
+// change are too close to say which came first, the end of the packet is not known.
 
 // moves are the changes of one node's address, in the order in which they happened.
 type moves []domain.Move
@@ -24,8 +24,8 @@ func (d *Decoder) SetMoves(m *domain.Moves) {
 	}
 }
 
-// owned says whether the node had the address at that time (CLOCK_MONOTONIC in ns), by the
-// changes alone: maybe, where one was just under way. known is false where no change says.
+// owned returns whether the node had the address at that time (CLOCK_MONOTONIC, ns), by the
+// changes alone: maybe, if it was about to change. known is false if no change tells.
 func (m moves) owned(at uint64) (owned certainty, known bool) {
 	for i := len(m) - 1; i >= 0; i-- {
 		if at >= m[i].Before { // and so have those before it

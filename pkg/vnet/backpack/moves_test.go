@@ -12,8 +12,8 @@ import (
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
-// Addresses that move: what the programs noted before they knew is read by when the agent saw
-// the change, and where nothing says which came first the end is not known.
+// Addresses that move: what the programs noted before they knew is corrected by the time at which
+// the agent saw the change. If nothing says which came first, the end is not known.
 func TestMoves(t *testing.T) {
 	const h2 = 4 // the node that the packet comes to, at t0 + 6100
 	addr := netip.MustParseAddr("10.0.4.2")

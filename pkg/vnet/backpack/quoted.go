@@ -11,14 +11,14 @@ import (
 	"github.com/vnetradar/radar/pkg/packet"
 )
 
-// Quoted is a packet of IPv4 as it was on a link inside the domain: something there has copied
+// Quoted is an IPv4 packet as it was on a link inside the domain: something there has copied
 // its header, with radar's number in it, into a report.
 type Quoted struct {
-	Index        uint64 // what its number says
+	Index        uint64 // of the slot, from its number
 	packet.Tuple        // as it was there; of an ICMP echo as in packet.Packet
 	Proto        uint8
 	Len          int    // IP bytes, as its header says
-	L4           []byte // what is behind the IP header, as far as it was copied
+	L4           []byte // the bytes behind the IP header that were copied
 	At           uint64 // when the report came, CLOCK_MONOTONIC
 }
 
@@ -26,8 +26,8 @@ type Quoted struct {
 type Mismatch uint8
 
 // The mismatches. Stale: the slot has a later packet, or one that had expired when the report came.
-// Foreign: a packet with another flow, length or content. Unproven: too little of the packet was
-// copied to tell its content.
+// Foreign: the packet has another flow, length or content. Unproven: too little of the packet was
+// copied to compare its content.
 const (
 	Matches Mismatch = iota
 	Stale
@@ -35,12 +35,12 @@ const (
 	Unproven
 )
 
-// reportDelay is how much later than the packet a report of it may come.
+// reportDelay, ns: a report may come so much later than the packet's timeout.
 const reportDelay = uint64(1e9)
 
 // FindQuoted returns the position of a packet that was quoted. A number proves nothing: the slot's
-// packet must have been under way then, with these addresses and ports at some node, that length
-// and that content. now is CLOCK_MONOTONIC.
+// packet must have been in flight then, with these addresses and ports at some node, this length
+// and this content. now is CLOCK_MONOTONIC, ns.
 func FindQuoted(src Source, dec *Decoder, q *Quoted, now uint64) (pos uint64, why Mismatch) {
 	var s slot
 	ring := src.Ring()
@@ -76,7 +76,7 @@ func FindQuoted(src Source, dec *Decoder, q *Quoted, now uint64) (pos uint64, wh
 	return pos, Matches
 }
 
-// hadTuple says whether the packet had these addresses and ports somewhere.
+// hadTuple reports whether the packet had these addresses and ports somewhere.
 func hadTuple(p *packet.Packet, t *packet.Tuple) bool {
 	if !p.HasTuple {
 		return false
@@ -100,7 +100,7 @@ const (
 	tagBytes   = 8
 	tcpBytes   = 20
 	tcpStamps  = 32 // a header with time stamps
-	tcpStamped = 28 // to the end of the first of them
+	tcpStamped = 28 // to the end of the first time stamp
 )
 
 // ICMP types (RFC 792).
@@ -109,11 +109,11 @@ const (
 	icmpEcho      = 8
 )
 
-// tags is the content tag of the packet, of so many IP bytes, as make_tag() of
-// bpf/backpack/identity.h makes it: words as a little-endian CPU loads them. ok is false if too
-// little of the packet was copied.
+// tags is the content tag of the packet, which has length IP bytes. It is that of make_tag() in
+// bpf/backpack/identity.h: words as a little-endian CPU loads them. ok is false if too little of
+// the packet was copied.
 func (q *Quoted) tags(length int) (tag, tag2 uint32, ok bool) {
-	// IPv4 options are not asked for: the programs see no more of a packet than the quote has.
+	// IPv4 options are not subtracted: the programs see no more of a packet than the quote has.
 	have := length - 20
 	word := func(at int) uint32 {
 		if at+4 > len(q.L4) {
@@ -148,7 +148,7 @@ func (q *Quoted) tags(length int) (tag, tag2 uint32, ok bool) {
 			}
 		}
 	default:
-		return 0, 0, false // of others nobody has asked yet
+		return 0, 0, false // no report has quoted another protocol yet
 	}
 	return tag, tag2, ok
 }

@@ -10,7 +10,7 @@ import (
 	rt "github.com/vnetradar/radar/pkg/vnet/backpack/ringtest"
 )
 
-// TestFindQuoted: a number is believed only of the packet that was under way then, with that flow, length
+// TestFindQuoted: a number counts only for the packet that was in flight then, with that flow, length
 // and content.
 func TestFindQuoted(t *testing.T) {
 	const offTags = 20 // in a slot

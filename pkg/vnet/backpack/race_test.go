@@ -15,8 +15,8 @@ import (
 	rt "github.com/vnetradar/radar/pkg/vnet/backpack/ringtest"
 )
 
-// stamp makes a packet whose fields all follow from one number, so that a copy of
-// parts of two packets shows.
+// stamp makes a packet whose fields all follow from one number: a copy of parts of two
+// packets can be recognised.
 func stamp(n uint16) rt.Packet {
 	b := byte(n)
 	return rt.Packet{
@@ -35,8 +35,8 @@ func stamped(p *packet.Packet) bool {
 
 // Writers on several CPUs overwrite a small ring as fast as they can while it is
 // followed and scanned: nothing torn may be shown, and nothing handed out twice.
-// Under the race detector this also holds readers to atomic loads. Writers take
-// turns: one that is interrupted for a whole revolution of the ring is another test.
+// The race detector also finds loads that are not atomic. Writers take turns: a writer
+// that is interrupted for a whole revolution of the ring is another test.
 func TestReadWhileWritten(t *testing.T) {
 	const cpus, enough, races = 3, 3000, 3 // that a writer and the follower must have met in
 	m := rt.New(64, 128, cpus, 8)

@@ -21,7 +21,7 @@ func merge(r []Range) []Range {
 	return out
 }
 
-// clip appends to dst what of the ranges lies within r.
+// clip appends to dst the parts of the ranges within r.
 func clip(ranges []Range, r Range, dst []Range) []Range {
 	for _, x := range ranges {
 		if x = (Range{max(x.From, r.From), min(x.To, r.To)}); x.From < x.To {

@@ -19,7 +19,7 @@ func (d *Decoder) Record(p *packet.Packet) record.Record {
 	return r
 }
 
-// memory is what a record points to: a few pieces, for all of it.
+// memory is what a record points to, in a few allocations.
 type memory struct {
 	hops  []record.Hop
 	times []int64
@@ -80,7 +80,7 @@ func (d *Decoder) fill(r *record.Record, p *packet.Packet, m *memory) {
 	}
 }
 
-// id is that of the packet at a position.
+// id is the id of the packet at a position.
 func (d *Decoder) id(pos uint64) string { return Position{d.epoch, pos}.ID() }
 
 func (d *Decoder) fillHops(hops []record.Hop, p *packet.Packet, m *memory) {
@@ -113,7 +113,7 @@ func (d *Decoder) fillHops(hops []record.Hop, p *packet.Packet, m *memory) {
 	}
 }
 
-// fillChange names what of the tuple changed in a hop.
+// fillChange sets those fields of the tuple that changed in a hop.
 func (d *Decoder) fillChange(h *record.Hop, p *packet.Packet, from, to packet.Tuple, m *memory) {
 	if !p.HasTuple || from.Src != to.Src {
 		h.Src = d.addrString(to.Src, p.IPv6)
@@ -172,7 +172,7 @@ func (d *Decoder) fillLoss(l *record.Loss, dr *packet.Drop, m *memory) {
 	}
 }
 
-// addrString renders an address, out of a bounded cache: few hosts send most.
+// addrString renders an address, with a bounded cache: few hosts send most packets.
 func (d *Decoder) addrString(a packet.Addr, ipv6 bool) string {
 	key := address{a, ipv6}
 	s, ok := d.addrs[key]

@@ -19,16 +19,16 @@ const (
 )
 
 // Places of cells, in words: cells 0..2 and, behind the second line's record
-// fields, cells 3 and up without a gap (TestLayout holds them to the ABI).
+// fields, cells 3 and up without a gap (TestLayout compares them with the ABI).
 const (
 	cells0 = 5
 	cells3 = 13
 )
 
-// addr6Cells is what the addresses of an IPv6 packet take (RDR_ADDR6_CELLS).
+// addr6Cells is how many cells the addresses of an IPv6 packet take (RDR_ADDR6_CELLS).
 const addr6Cells = 4
 
-// endCells are the last of a log, which only a packet's end takes (RDR_END_CELLS).
+// endCells is how many cells are kept for a packet's end (RDR_END_CELLS).
 const endCells = 4
 
 // Places, in words, of fields that are read without copying the slot.
@@ -46,8 +46,8 @@ type Ring struct {
 	cells     int // of one slot
 }
 
-// NewRing reads a ring from mem, an image or mapping of slots * slotBytes bytes
-// that begins on an 8-byte boundary. The Ring keeps mem.
+// NewRing reads a ring from mem, an image or mapping of slots * slotBytes bytes,
+// aligned to 8 bytes. The Ring keeps mem.
 func NewRing(mem []byte, slots uint32, slotBytes int) (*Ring, error) {
 	lines := slotBytes / (lineWords * 8)
 	switch {
@@ -71,18 +71,17 @@ func NewRing(mem []byte, slots uint32, slotBytes int) (*Ring, error) {
 // Slots returns the number of slots.
 func (r *Ring) Slots() uint64 { return r.slots }
 
-// Index returns the slot of a position: the GUID that its packet carries.
+// Index returns the slot of a position. It is the GUID that the packet carries.
 func (r *Ring) Index(pos uint64) uint64 { return pos & (r.slots - 1) }
 
-// position returns the position that stands in slot index; 0: being rewritten, or
-// never used.
+// position returns the position in slot index; 0: being rewritten, or never used.
 func (r *Ring) position(index uint64) uint64 {
 	return atomic.LoadUint64(&r.words[index*r.slotWords])
 }
 
-// withdrawn says that the programs took the packet at pos back: sourced where it
-// came in, it could not be keyed where it left, and is counted as not measured. Such
-// a slot says 0 for good, one that is being rewritten only for some nanoseconds.
+// withdrawn reports whether the programs took the packet at pos back: it was sourced
+// where it came in, could not be keyed where it left, and is counted as not measured. Such
+// a slot has position 0 for good; one that is being rewritten has it for some nanoseconds.
 func (r *Ring) withdrawn(pos uint64) bool {
 	for range 1000 {
 		if r.position(r.Index(pos)) != 0 {
@@ -92,19 +91,18 @@ func (r *Ring) withdrawn(pos uint64) bool {
 	return true
 }
 
-// slot is a copy of one slot, in whole or as far as it is used.
+// slot is a copy of one slot, as far as it is used.
 type slot struct {
 	w     [maxWords]uint64
-	cells int // that a slot of its ring has
+	cells int // of each slot of the ring
 }
 
-// fields gives the named fields. Those of the second line mean something in heads
-// only.
+// fields returns the named fields. Those of the second line are valid in heads only.
 func (s *slot) fields() *bpfobj.TcRdrSlot {
 	return (*bpfobj.TcRdrSlot)(unsafe.Pointer(&s.w))
 }
 
-// cell returns cell k; the caller stays below the number of cells of the ring.
+// cell returns cell k, which must be below s.cells.
 func (s *slot) cell(k int) uint64 {
 	if k < 3 {
 		return s.w[cells0+k]
@@ -112,8 +110,8 @@ func (s *slot) cell(k int) uint64 {
 	return s.w[cells3+k-3]
 }
 
-// eventCells is how many cells the log can fill. Those behind them hold the addresses
-// of an IPv6 packet, in heads.
+// eventCells is how many cells the log can fill. In the head of an IPv6 packet its
+// addresses are behind them.
 func (s *slot) eventCells() int {
 	if s.fields().State&stIPv6 != 0 {
 		return s.cells - addr6Cells
@@ -121,7 +119,7 @@ func (s *slot) eventCells() int {
 	return s.cells
 }
 
-// used returns how many words of the slot say something.
+// used returns how many words of the slot are in use.
 func (s *slot) used() int {
 	f := s.fields()
 	if f.State&stIPv6 != 0 && f.Seg == 0 {
@@ -137,13 +135,13 @@ func (s *slot) used() int {
 	return n
 }
 
-// read copies the slot of pos. It fails if another position stands there, or came
-// while it copied; then found is the other one (0: a slot being rewritten, or one
-// never used) and torn says that pos was there first.
+// read copies the slot of pos. It fails if another position is there, or came while it
+// copied. Then found is the other one (0: the slot is being rewritten, or was never used),
+// and torn reports whether pos was there first.
 //
-// The copy is the slot at some moment at or after the call: cells below nev never
-// change within a position, so later events are simply not in it yet; but that an
-// arrival may turn into one of a copy that was not wanted, with one store.
+// The copy is the slot at some moment during the call: cells below nev never change within a
+// position, so later events are only missing. There is one exception: a single store may
+// turn an arrival into that of a copy that was not wanted.
 func (r *Ring) read(pos uint64, s *slot) (found uint64, torn, ok bool) {
 	w := r.words[r.Index(pos)*r.slotWords:][:r.slotWords]
 	if found = atomic.LoadUint64(&w[0]); found != pos || pos == 0 {

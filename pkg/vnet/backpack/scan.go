@@ -25,13 +25,13 @@ type ScanOptions struct {
 type ScanStats struct {
 	Slots  int    // slots in use: packets and segments of trains
 	Torn   int    // slots that were overwritten while they were read
-	Oldest uint64 // first stamp of the oldest packet, whether it matches or not; 0: none
-	// Forgot says that the ring has come round: there were packets before Oldest.
+	Oldest uint64 // first stamp of the oldest packet, even if it does not match; 0: none
+	// Forgot is set if the ring has come round: there were packets before Oldest.
 	Forgot bool
 }
 
-// Scan returns the packets that the ring remembers, oldest first. All of a large
-// ring takes about a kilobyte for each: give Last, or use ScanFunc.
+// Scan returns the packets that the ring remembers, oldest first. Each takes about a
+// kilobyte: for a large ring give Last, or use ScanFunc.
 func Scan(src Source, dec *Decoder, o ScanOptions) ([]record.Record, ScanStats, error) {
 	var recs []record.Record
 	stats, err := ScanFunc(src, dec, o, func(r *record.Record) error {
@@ -114,12 +114,12 @@ func newScanner(src Source, dec *Decoder, o *ScanOptions) *scanner {
 	return s
 }
 
-// candidate is a slot that may have something to show.
+// candidate is a slot that may be shown.
 type candidate struct {
 	t0, pos uint64
 }
 
-// sorted are the candidates that o asks for, oldest first.
+// sorted returns the candidates that o asks for, oldest first.
 func (s *scanner) sorted(o ScanOptions) []candidate {
 	since := uint64(0)
 	if o.Since > 0 && s.now > uint64(o.Since) {
@@ -132,7 +132,7 @@ func (s *scanner) sorted(o ScanOptions) []candidate {
 	return list
 }
 
-// candidates looks at the first line of every slot: much less memory than all.
+// candidates looks at the first line of every slot only, which is much less memory.
 func (s *scanner) candidates(since uint64) []candidate {
 	list := make([]candidate, 0, s.ring.slots)
 	for i := range s.ring.slots {
@@ -155,8 +155,8 @@ func (s *scanner) candidates(since uint64) []candidate {
 // maxKept is how many packets are kept until they are shown: some ten MB.
 const maxKept = 16384
 
-// kept returns copies of the last n packets that match, oldest first: what they were found
-// for is still so when they are shown.
+// kept returns copies of the last n packets that match, oldest first: they still match when
+// they are shown.
 func (s *scanner) kept(candidates []candidate, n int) []packet.Packet {
 	var found, train []packet.Packet // newest first
 	s.emit = func(p *packet.Packet) error {
@@ -176,9 +176,9 @@ func (s *scanner) kept(candidates []candidate, n int) []packet.Packet {
 	return found
 }
 
-// newest returns the candidates that have the last n packets that match, oldest first,
-// and how many more those have, which are the oldest. They are not kept, but looked at
-// again: n can be as many as there are. (What changes in between, shows.)
+// newest returns the candidates that have the last n matching packets, oldest first, and how
+// many more matching packets they have, which are the oldest. n may be large, so packets are
+// not kept but read again, and may have changed by then.
 func (s *scanner) newest(candidates []candidate, n int) (found []candidate, older int) {
 	packets := 0
 	s.emit = func(*packet.Packet) error {
@@ -205,7 +205,7 @@ func (s *scanner) show(pos uint64) error {
 	}
 	f := s.head.fields()
 	if f.Seg > 0 {
-		if f.Nev == 0 { // nothing of its own happened, and its train's story is gone
+		if f.Nev == 0 { // it has no events of its own, and its train's story is gone
 			return nil
 		}
 		s.dec.decode(&s.story, nil, &s.head, s.now)
@@ -238,8 +238,8 @@ func (s *scanner) hand() error {
 	return s.emit(&s.story.Packet)
 }
 
-// peek reads what a scan sorts by: begin, position and place in the train of the
-// packet in slot index. pos is 0 if there is none.
+// peek reads what a scan sorts by from slot index: begin, position and place in the
+// train. pos is 0 if there is no packet.
 func (r *Ring) peek(index uint64) (t0, pos uint64, seg uint8) {
 	w := r.words[index*r.slotWords:][:lineWords]
 	for range 3 {
@@ -253,8 +253,8 @@ func (r *Ring) peek(index uint64) (t0, pos uint64, seg uint8) {
 	return 0, 0, 0
 }
 
-// orphan says whether segment seg at pos has lost its head to a later packet: then
-// nobody else speaks for it.
+// orphan reports whether a later packet has overwritten the head of segment seg at pos:
+// then only the segment's own slot has its story.
 func (r *Ring) orphan(pos uint64, seg uint8) bool {
 	head := pos - uint64(seg)
 	return r.position(r.Index(head)) > head

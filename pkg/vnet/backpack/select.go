@@ -9,20 +9,19 @@ import (
 	"github.com/vnetradar/radar/pkg/record"
 )
 
-// Select says which packets are asked for. What is cheap to say is asked first: most
-// packets that a filter refuses need not even be decoded. nil asks for nothing.
+// Select says which packets are asked for; nil fields refuse none. Cheap checks come first:
+// most packets that a filter refuses need not even be decoded.
 type Select struct {
-	// Flow says whether packets with these addresses, protocol and ports can be asked
-	// for at all. The answer must hold for all that have them, and is remembered.
+	// Flow reports whether packets with these addresses, protocol and ports may be asked
+	// for. The answer must hold for all of them, and is remembered.
 	Flow func(*packet.Packet) bool
 	// States are those that are asked for.
 	States []record.State
-	// Match has the last word; it must refuse what the others refuse.
+	// Match decides; it must refuse what the others refuse.
 	Match func(*packet.Packet, packet.Scope) bool
 }
 
-// selector puts the questions of a Select. Packets that it shows are valid during the
-// call only.
+// selector applies a Select. Packets that it passes on are valid during the call only.
 type selector struct {
 	Select
 	dec    *Decoder
@@ -34,7 +33,7 @@ func newSelector(s Select, dec *Decoder) selector {
 	return selector{Select: s, dec: dec, flows: make(map[flowID]bool)}
 }
 
-// flowID is what packets have in common of which Flow says the same.
+// flowID is what Flow's answer depends on.
 type flowID struct {
 	src, dst     packet.Addr
 	sport, dport uint16
@@ -42,8 +41,8 @@ type flowID struct {
 	ipv6         bool
 }
 
-// refuses says that Flow refuses the packet, or the whole train, of head. It does not say
-// so of one whose addresses have changed, or may have in what its log lacks.
+// refuses reports whether Flow refuses the packet, or the whole train, of head. It is false
+// if the addresses have changed, or may have changed where the log is not complete.
 func (s *selector) refuses(head *slot, log brief) bool {
 	if s.Flow == nil || !log.complete || log.readdressed {
 		return false
@@ -52,7 +51,7 @@ func (s *selector) refuses(head *slot, log brief) bool {
 	p.IPv6, p.Proto, p.FragID = f.State&stIPv6 != 0, f.Proto, 0
 	s.dec.fillSource(p, head, 0)
 	if _, fragment := p.Offset(); fragment || p.FragID != 0 {
-		return false // what its ports are, depends on who is asked
+		return false // only the first fragment has ports
 	}
 	id := flowID{src: p.Src, dst: p.Dst, proto: p.Proto, ipv6: p.IPv6}
 	if p.HasPorts() {
@@ -68,7 +67,7 @@ func (s *selector) refuses(head *slot, log brief) bool {
 	return !wanted
 }
 
-// wants has the last word on a packet.
+// wants reports whether a packet is asked for.
 func (s *selector) wants(p *packet.Packet) bool {
 	if s.States != nil && !slices.Contains(s.States, p.State) {
 		return false

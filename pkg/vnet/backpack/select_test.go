@@ -23,7 +23,7 @@ type crowd struct {
 	live []*going
 }
 
-// going is a packet on its way.
+// going is a packet in flight.
 type going struct {
 	pos    uint64
 	stage  int
@@ -63,7 +63,7 @@ func (m *crowd) packet() rt.Packet {
 	return p
 }
 
-// happen lets a packet set out, or something happen to one on its way.
+// happen sends a packet, or lets something happen to one in flight.
 func (m *crowd) happen() {
 	m.now += uint64(m.rng.Int64N(int64(10 * ms)))
 	if len(m.live) == 0 || m.rng.IntN(3) == 0 {
@@ -81,7 +81,7 @@ func (m *crowd) happen() {
 	m.step(g)
 }
 
-// step is the next of a packet's way, in which a loss may be withdrawn, and a copy be
+// step is the next event of a packet, in which a loss may be withdrawn, and a copy be
 // late.
 func (m *crowd) step(g *going) {
 	pos, flags := g.pos, byte(rt.First)
@@ -126,7 +126,7 @@ func (m *crowd) step(g *going) {
 	}
 }
 
-// selections are Selects with Flow and States, which say in advance what Match says.
+// selections are Selects whose Flow and States refuse in advance what Match refuses.
 func selections() map[string]backpack.Select {
 	ports := func(p *packet.Packet) bool {
 		return p.HasPorts() && (p.SrcPort == 2 || slices.ContainsFunc(p.Hops, func(h packet.Hop) bool { return h.Changed && h.Tuple.SrcPort == 2 }))
@@ -147,8 +147,7 @@ func selections() map[string]backpack.Select {
 	}
 }
 
-// Flow and States spare work, and change no answer, neither to who looks at what the ring
-// remembers nor to who follows it.
+// Flow and States save work and change no answer, neither of a scan nor of a follower.
 func TestSelectSparesOnlyWork(t *testing.T) {
 	for name, all := range selections() {
 		t.Run(name, func(t *testing.T) {
@@ -217,7 +216,7 @@ func selectBoth(t *testing.T, m *crowd, all backpack.Select) (found, handed int)
 	return len(readers[1].list), len(readers[2].list)
 }
 
-// What Flow refuses is not passed over while it can still become what is asked for.
+// A packet that Flow refuses is not passed over while it can still become one that matches.
 func TestSelectWaits(t *testing.T) {
 	ports := selections()["port"]
 	for _, tc := range []struct {

@@ -10,11 +10,11 @@ import (
 // stateVersion changes with the form of a Follower's state.
 const stateVersion = 1
 
-// ErrState says that bytes are not the state of a Follower of this version.
+// ErrState: the bytes are not the state of a Follower of this version.
 var ErrState = errors.New("no state of a follower of this version")
 
-// AppendState appends the Follower's state to b: where it is in the ring, and what
-// it has seen without an end. It is a few bytes for each packet in flight.
+// AppendState appends the Follower's state to b: where it is in the ring, and which
+// packets without an end it has seen. It is a few bytes for each packet in flight.
 func (f *Follower) AppendState(b []byte) []byte {
 	fresh := uint64(0)
 	if f.fresh {
@@ -45,8 +45,8 @@ func (f *Follower) AppendState(b []byte) []byte {
 	return b
 }
 
-// Restore goes on from a state, instead of whatever f was about to do. It returns
-// ErrState, and leaves f as it is, if the state cannot be of this ring.
+// Restore replaces f's state. It returns ErrState, and leaves f as it is, if the state
+// cannot be of this ring.
 func (f *Follower) Restore(state []byte) error {
 	d := decoding{b: state}
 	version, slots, fresh := d.uvarint(), d.uvarint(), d.uvarint()
@@ -88,7 +88,7 @@ func (f *Follower) Restore(state []byte) error {
 	return nil
 }
 
-// decoding takes numbers off b; bad once there are no more.
+// decoding takes numbers off b; bad: there were too few.
 type decoding struct {
 	b   []byte
 	bad bool
@@ -124,8 +124,8 @@ func (d *decoding) skip(n int) {
 	d.b = d.b[n:]
 }
 
-// count takes the number of things to follow, each at least size bytes: a number
-// that cannot be true must not allocate.
+// count takes the number of things that follow, each at least size bytes: a number
+// that cannot be true must not allocate memory.
 func (d *decoding) count(size int) int {
 	n := d.uvarint()
 	if n > uint64(len(d.b)/size) {

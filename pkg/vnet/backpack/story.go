@@ -11,7 +11,7 @@ import (
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
-// story is a packet while it is put together.
+// story is a packet that is being assembled.
 type story struct {
 	packet.Packet
 	held bool // lost where a copy may live on: may be withdrawn later than others
@@ -36,7 +36,7 @@ func (d *Decoder) decode(p *story, head, member *slot, now uint64) {
 	ev, ownOK := parseEvents(d.events, own, false)
 	d.events = ev
 	if !ok && shared < len(ev) {
-		ev[shared].gap = true // behind what the train's log had no room for
+		ev[shared].gap = true // the train's log had no room for events before it
 	}
 
 	f := own.fields()
@@ -54,13 +54,13 @@ func (d *Decoder) decode(p *story, head, member *slot, now uint64) {
 	}
 	d.takeInner(p)
 	d.rectify(p)
-	d.tell(p, f.State, f.Cut, ownOK, now)
+	d.assemble(p, f.State, f.Cut, ownOK, now)
 	if p.State == record.Lost && member != nil && f.State&stLost == 0 {
-		p.held = true // lost with the whole train, of which a part was seen again
+		p.held = true // lost with the whole train, but other segments were seen again
 	}
 }
 
-// takeInner takes what is inside the packet out of its events: that is no part of its way.
+// takeInner takes the packet inside out of the events: it is no part of the path.
 func (d *Decoder) takeInner(p *story) {
 	for i := 0; i < len(d.events); {
 		if d.events[i].kind != evInner {
@@ -72,7 +72,7 @@ func (d *Decoder) takeInner(p *story) {
 	}
 }
 
-// fillSource sets what the source saw, of segment seg of the head's train.
+// fillSource sets what the source saw of segment seg of the head's train.
 func (d *Decoder) fillSource(p *packet.Packet, head *slot, seg uint8) {
 	f := head.fields()
 	p.HasTuple = true
@@ -96,8 +96,8 @@ func (d *Decoder) fillSource(p *packet.Packet, head *slot, seg uint8) {
 // labelMask is the flow label in the first word of an IPv6 header (RFC 8200, 3).
 const labelMask = 0xfffff
 
-// sentBits returns the TTL and TOS that the last egress noted: a segment's own, if it
-// has any, else those of its train.
+// sentBits returns the TTL and TOS that the last egress noted: the segment's own, if it
+// has them, else those of its train.
 func sentBits(head, member *slot) (ttl, tos uint8) {
 	h := head.fields()
 	if member == nil {
@@ -112,23 +112,55 @@ func sentBits(head, member *slot) (ttl, tos uint8) {
 	return h.Ttl, h.Tos
 }
 
-// tell works out hops, state and loss from the events. state and cut are the slot's own
-// word, which is asked only where its log is not complete.
-func (d *Decoder) tell(p *story, state, cut uint8, complete bool, now uint64) {
+// assemble works out hops, state and loss from the events. state and cut are bits of the
+// slot, used only if its log is not complete.
+func (d *Decoder) assemble(p *story, state, cut uint8, complete bool, now uint64) {
 	ev := d.events
-	// Of a log that is not complete the slot's own word on how it ended is a line's.
+	// If the log overflowed, the state bits describe one linear path: build no tree.
 	if group := state&stGroup != 0; group || complete && d.branches(ev) {
-		d.tellTree(p, group, complete, now)
+		d.assembleTree(p, group, complete, now)
 		return
 	}
 	drops := trailingDrops(ev)
-	way := ev[:len(ev)-drops]
+	last, nat, stamps := d.follow(p, ev[:len(ev)-drops])
+	ended := drops > 0 || last != nil && last.kind == evDeliver
+	if n := len(p.Hops); nat != nil && ended && n > 0 && p.Hops[n-1].Out == packet.NoPort {
+		// Delivered behind other addresses, or lost with them.
+		p.Hops[n-1].Changed, p.Hops[n-1].Tuple = true, nat.tuple()
+	}
+	if last != nil {
+		p.LastNs = max(p.LastNs, last.at)
+		// The source's own stamp is T0, even if its event is not known.
+		if complete && (stamps > 1 || !p.HasTuple) {
+			p.LatencyNs = p.LastNs
+		}
+	}
+	arrived := p.LastNs
+	p.State = d.stateOf(p, last, now)
+	if drops > 0 {
+		d.endAsDrop(p, lastDrop(ev), last)
+	}
+	if !complete {
+		d.endByBits(p, state, cut, last, now)
+		if !p.Open && p.HasTuple && p.State != record.Lost {
+			p.LatencyNs = arrived // begin and end are known
+		}
+	}
+	p.held = p.State == record.Lost && state&stHeld != 0
+	d.outsideVM(p)
+	if p.State == record.Expired && !p.Open && last != nil {
+		if p.Moved = last.moved; !p.Moved {
+			p.Missing, p.Loss = true, d.missing(p, last)
+		}
+	}
+}
 
-	var last *event
-	stamps := 0
-	var nat, copied *event
-	for i := range way {
-		switch e := &way[i]; e.kind {
+// follow adds the events of a linear path to the hops. last is the last sighting, nat new
+// addresses that no egress has followed, both nil if there are none.
+func (d *Decoder) follow(p *story, path []event) (last, nat *event, stamps int) {
+	var copied *event // the kernel's drop of its own copy
+	for i := range path {
+		switch e := &path[i]; e.kind {
 		case evLoss: // seen again later: withdrawn
 			copied = nil
 			if isOwnCopy(e, last) {
@@ -155,36 +187,7 @@ func (d *Decoder) tell(p *story, state, cut uint8, complete bool, now uint64) {
 			stamps++
 		}
 	}
-	ended := drops > 0 || last != nil && last.kind == evDeliver
-	if n := len(p.Hops); nat != nil && ended && n > 0 && p.Hops[n-1].Out == packet.NoPort {
-		// Delivered behind other addresses, or lost with them.
-		p.Hops[n-1].Changed, p.Hops[n-1].Tuple = true, nat.tuple()
-	}
-	if last != nil {
-		p.LastNs = max(p.LastNs, last.at)
-		// The source's own stamp is T0, also where its event is not known.
-		if complete && (stamps > 1 || !p.HasTuple) {
-			p.LatencyNs = p.LastNs
-		}
-	}
-	arrived := p.LastNs
-	p.State = d.stateOf(p, last, now)
-	if drops > 0 {
-		d.endAsDrop(p, lastDrop(ev), last)
-	}
-	if !complete {
-		d.endByBits(p, state, cut, last, now)
-		if !p.Open && p.HasTuple && p.State != record.Lost {
-			p.LatencyNs = arrived // begin and end are known
-		}
-	}
-	p.held = p.State == record.Lost && state&stHeld != 0
-	d.outsideVM(p)
-	if p.State == record.Expired && !p.Open && last != nil {
-		if p.Moved = last.moved; !p.Moved {
-			p.Missing, p.Loss = true, d.missing(p, last)
-		}
-	}
+	return last, nat, stamps
 }
 
 // trailingDrops returns how many events at the end are losses that no later
@@ -208,16 +211,16 @@ func lastDrop(ev []event) *event {
 	}
 }
 
-// visit adds a sighting to the hops. A node is visited once for as long as the
-// packet does not come in after it went out: several of its ports may see it.
+// visit adds a sighting to the hops. Several ports of a node may see the packet: it is one
+// hop until the packet comes in after it went out.
 func (d *Decoder) visit(p *story, e, nat *event) {
 	node := d.PortNode(e.port)
 	if node == packet.NoNode {
-		d.strangers = true
+		d.unlisted = true
 	}
 	place := d.closing(e.port)
 	var h *packet.Hop
-	// Each sighting at a closing port is a visit: nothing passes through such a node.
+	// Each sighting at a closing port is a hop: nothing passes through such a node.
 	if n := len(p.Hops); n > 0 && node != packet.NoNode && p.Hops[n-1].Node == node && place == "" &&
 		!e.gap && (e.out() || p.Hops[n-1].Out == packet.NoPort) {
 		h = &p.Hops[n-1]
@@ -239,14 +242,14 @@ func (d *Decoder) visit(p *story, e, nat *event) {
 	}
 }
 
-// dequeue notes that the packet left the queue by whose port it went out last. What
-// its device did not take leaves the queue once more; when it has gone on, it is a copy
-// that does.
+// dequeue notes that the packet left the queue of the port by which it went out last. A
+// packet that the device did not take leaves the queue again; if the packet has gone on
+// by then, that is a copy.
 func (p *story) dequeue(e *event) {
 	for i := len(p.Hops) - 1; i >= 0; i-- {
 		h := &p.Hops[i]
 		if h.In == e.port|packet.VMSide && h.Out == packet.NoPort {
-			h.InNs = e.at // a virtual machine gets it out of the tap's queue
+			h.InNs = e.at // a virtual machine gets it from the tap's queue
 		}
 		if h.Out != e.port {
 			continue
@@ -258,7 +261,7 @@ func (p *story) dequeue(e *event) {
 	}
 }
 
-// stateOf is the state that the last sighting means.
+// stateOf is the state after the last sighting.
 func (d *Decoder) stateOf(p *story, last *event, now uint64) record.State {
 	switch {
 	case last != nil && last.kind == evDeliver:
@@ -285,12 +288,12 @@ func (d *Decoder) endAsDrop(p *story, e, last *event) {
 		return // freed outside of the domain
 	}
 	if p.State == record.Delivered && e.port != packet.NoPort && d.PortNode(e.port) != d.PortNode(last.port) {
-		return // a copy, elsewhere than where the packet has arrived
+		return // of a copy: the packet has arrived elsewhere
 	}
 	p.LastNs = max(p.LastNs, e.at)
 	dequeued := len(p.Hops) > 0 && p.Hops[len(p.Hops)-1].DequeueNs != packet.NoTime
 	if e.gap && (last == nil || !last.gap || p.State != record.Delivered) {
-		last, dequeued = nil, false // it was seen elsewhere since, which is not known
+		last, dequeued = nil, false // it may have been seen elsewhere since
 	}
 	p.Loss = d.drop(e, last, dequeued)
 	if p.State == record.Delivered {
@@ -301,9 +304,9 @@ func (d *Decoder) endAsDrop(p *story, e, last *event) {
 	p.State = record.Lost
 }
 
-// endByBits corrects the state of a packet some of whose events did not fit: the slot
-// still says whether it is done, and whether as lost. p.Open is left false if its log ends
-// with that.
+// endByBits corrects the state of a packet some of whose events did not fit: the slot's bits
+// still say whether it has ended, and whether it was lost. p.Open is false if the log has
+// that end.
 func (d *Decoder) endByBits(p *story, state, cut uint8, last *event, now uint64) {
 	lost, done := state&stLost != 0, state&stDone != 0
 	switch {
@@ -315,16 +318,16 @@ func (d *Decoder) endByBits(p *story, state, cut uint8, last *event, now uint64)
 		p.Open = !(last.kind == evDeliver || last.kind == evLeft && cut&cutLeft == 0)
 	}
 	if lost != p.Lost {
-		p.Loss = packet.Drop{} // what the log ends with is not what happened last
+		p.Loss = packet.Drop{} // the log's last event is not the last one
 	}
 	switch {
 	case lost && p.State == record.Lost:
-	case lost: // where, only the missing event knew
+	case lost: // the event that says where is missing
 		p.State, p.LocalDrop = record.Lost, false
 	case !done:
 		p.State, p.Lost, p.LocalDrop, p.Loss = d.openState(p, now), false, false, packet.Drop{}
 	default:
-		// Delivered, or left: if that is no event of the log, the slot says which.
+		// Delivered, or left: the slot's bits say which, if no event does.
 		p.Lost = false
 		if cut&cutLeft != 0 {
 			p.State = record.Left

@@ -28,7 +28,7 @@ const (
 	brE0
 	brE1
 	brBr0
-	stranger
+	unlisted
 )
 
 // Ports of host, a closing node.
@@ -136,7 +136,7 @@ func (b *bench) one() record.Record {
 	return recs[0]
 }
 
-// route logs the way h1 - r1 - r2 - h2, up to n sightings.
+// route logs the path h1 - r1 - r2 - h2, up to n sightings.
 func (b *bench) route(n int, extra byte) {
 	steps := []struct {
 		kind byte
@@ -184,8 +184,8 @@ func TestRecordJSON(t *testing.T) {
 	}
 }
 
-// The wait in a queue stands between the time in the node and that on the link. What the
-// device did not take leaves the queue twice; a copy that leaves it later says nothing.
+// The wait in a queue is between the time in the node and that on the link. A packet that the
+// device did not take leaves the queue twice; a copy that leaves it later does not count.
 func TestQueue(t *testing.T) {
 	b := newBench(t, 256, udp)
 	for i, s := range []struct {
@@ -219,7 +219,7 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// Where a packet was dropped that has left the queue, the queue dropped nothing.
+// A packet that is dropped after it left the queue is not dropped by the queue.
 func TestDropBehindQueue(t *testing.T) {
 	for _, queued := range []bool{true, false} {
 		b := newBench(t, 256, udp)
@@ -240,8 +240,8 @@ func TestDropBehindQueue(t *testing.T) {
 	}
 }
 
-// way is a record's hops in one line: node(in,out)role, and the times that are known.
-func way(r record.Record) string {
+// pathOf is a record's hops in one line: node(in,out)role, and the times that are known.
+func pathOf(r record.Record) string {
 	var parts []string
 	for _, h := range r.Hops {
 		parts = append(parts, h.Node+"("+h.InPort+","+h.Port+")"+string(h.Role))
@@ -255,7 +255,7 @@ func TestState(t *testing.T) {
 		log   func(b *bench)
 		after uint64 // how long after the begin it is read
 		state record.State
-		way   string
+		path  string
 		ns    int64 // latency, -1: not known
 	}{
 		{"sent", func(b *bench) { b.route(1, 0) }, second,
@@ -301,11 +301,11 @@ func TestState(t *testing.T) {
 			"h1(,eth0)source r1(eth0,eth1)transit r2(eth0,eth0)transit r1(eth1,)transit", 4000},
 		{"a port that the description lacks", func(b *bench) {
 			b.route(1, 0)
-			b.See(b.pos, rt.Deliver, rt.First, stranger, b.t0+1000)
+			b.See(b.pos, rt.Deliver, rt.First, unlisted, b.t0+1000)
 		}, second, record.Delivered, "h1(,eth0)source ?(#9,)sink", 1000},
 		{"two such ports: nobody knows whether of one node", func(b *bench) {
-			b.See(b.pos, rt.Ingress, rt.First|rt.Source, stranger, b.t0)
-			b.See(b.pos, rt.Egress, rt.First, stranger+1, b.t0+1000)
+			b.See(b.pos, rt.Ingress, rt.First|rt.Source, unlisted, b.t0)
+			b.See(b.pos, rt.Egress, rt.First, unlisted+1, b.t0+1000)
 		}, second, record.InFlight, "?(#9,)source ?(,#10)transit", 1000},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -316,8 +316,8 @@ func TestState(t *testing.T) {
 			if r.State != tc.state {
 				t.Errorf("state %s, want %s", r.State, tc.state)
 			}
-			if got := way(r); got != tc.way {
-				t.Errorf("way %s\nwant %s", got, tc.way)
+			if got := pathOf(r); got != tc.path {
+				t.Errorf("path %s\nwant %s", got, tc.path)
 			}
 			if got := r.LatencyNs; (got == nil) != (tc.ns < 0) || got != nil && *got != tc.ns {
 				t.Errorf("latency %v, want %d", got, tc.ns)
@@ -382,7 +382,8 @@ func TestLossPlace(t *testing.T) {
 	}
 }
 
-// TestMissing: where an expired packet was not seen again is inferred, and says so.
+// TestMissing: the place where an expired packet was not seen again is inferred, and the
+// record says so.
 func TestMissing(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
@@ -413,8 +414,8 @@ func TestLossBehindBridge(t *testing.T) {
 	}
 }
 
-// A copy that a bridge frees, elsewhere than where the packet was delivered, is no drop by the
-// receiver.
+// A copy that a bridge frees, in another node than the one that got the packet, is no drop by
+// the receiver.
 func TestDeliveredThenDropped(t *testing.T) {
 	for port, local := range map[uint16]bool{h2e0: true, rt.NoPort: true, r1e1: false, brE1: false} {
 		b := newBench(t, 256, udp)
@@ -458,8 +459,8 @@ func TestLocalDrop(t *testing.T) {
 	}
 }
 
-// TestAddressChangeAtEnd: a node can change addresses of what ends there, delivered to
-// itself or lost.
+// TestAddressChangeAtEnd: a node can change the addresses of a packet that ends there,
+// delivered or lost.
 func TestAddressChangeAtEnd(t *testing.T) {
 	port := func(n int) *int { return &n }
 	node := [4]byte{10, 0, 1, 2}

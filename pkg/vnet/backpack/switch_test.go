@@ -11,9 +11,9 @@ import (
 	rt "github.com/vnetradar/radar/pkg/vnet/backpack/ringtest"
 )
 
-// TestNotForwarded: where a process forwards a node's packets, what the kernel drops as it came in
-// is its own copy: the packet was not forwarded by that process. What is dropped elsewhere has the
-// kernel's reason.
+// TestNotForwarded: a process forwards a node's packets. If the kernel drops a packet at the port
+// where it came in, that is the kernel's copy: the process did not forward the packet. A packet
+// that is dropped elsewhere has the kernel's reason.
 func TestNotForwarded(t *testing.T) {
 	const process = "simple_switch"
 	for _, c := range []struct {

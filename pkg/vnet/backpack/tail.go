@@ -12,7 +12,7 @@ import (
 	"github.com/vnetradar/radar/pkg/record"
 )
 
-// Tail calls fn with the record of every packet that sets out from now on, when its
+// Tail calls fn with the record of every packet that is sent from now on, when its
 // story is final. It polls at the given interval; within one poll, records come in
 // the order of their begin. It returns nil when ctx ends, and fn's error.
 func Tail(ctx context.Context, src Source, dec *Decoder, o FollowOptions, every time.Duration, fn func(*record.Record) error) error {

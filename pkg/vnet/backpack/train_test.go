@@ -27,8 +27,8 @@ func TestWholeTrain(t *testing.T) {
 	}
 }
 
-// cutBench makes the train's pieces go their own ways behind r1: delivered, lost in the
-// queue, in flight, and one that went on within its skb and is noted in the head.
+// cutBench cuts the train behind r1: its segments are delivered, lost in the queue, in
+// flight, and one went on in its skb and is noted in the head.
 func cutBench(t *testing.T) *bench {
 	b := newBench(t, 256, train)
 	b.route(2, 0)
@@ -50,7 +50,7 @@ func TestCutTrain(t *testing.T) {
 	}
 	for k, want := range []struct {
 		state record.State
-		way   string
+		path  string
 		ns    int64
 	}{
 		{record.Delivered, "h1(,eth0)source r1(eth0,eth1)transit r2(eth0,)sink", 3200},
@@ -62,8 +62,8 @@ func TestCutTrain(t *testing.T) {
 		if r.ID != fmt.Sprintf("%08x-%x", testEpoch, b.pos+uint64(k)) || r.IPID != (0xfffe+k)&0xffff {
 			t.Errorf("segment %d: id %s, IP ID %#x", k, r.ID, r.IPID)
 		}
-		if r.State != want.state || way(r) != want.way || *r.LatencyNs != want.ns {
-			t.Errorf("segment %d: %s %s %d ns, want %+v", k, r.State, way(r), *r.LatencyNs, want)
+		if r.State != want.state || pathOf(r) != want.path || *r.LatencyNs != want.ns {
+			t.Errorf("segment %d: %s %s %d ns, want %+v", k, r.State, pathOf(r), *r.LatencyNs, want)
 		}
 		if r.Segs != 1 || r.Len != 1500 || r.Src != "10.0.1.1" || *r.Sport != 4000 || r.TTL != 64 || r.Truncated {
 			t.Errorf("segment %d does not share the head's header: %+v", k, r)
@@ -86,8 +86,8 @@ func TestOrphan(t *testing.T) {
 		t.Fatalf("%d records, want 3 segments and the new packet", len(recs))
 	}
 	r := recs[0]
-	if !r.Truncated || r.State != record.Delivered || way(r) != "r1(,eth1)transit r2(eth0,)sink" {
-		t.Errorf("orphan: truncated %v, %s, %s", r.Truncated, r.State, way(r))
+	if !r.Truncated || r.State != record.Delivered || pathOf(r) != "r1(,eth1)transit r2(eth0,)sink" {
+		t.Errorf("orphan: truncated %v, %s, %s", r.Truncated, r.State, pathOf(r))
 	}
 	if r.Src != "" || r.Sport != nil || r.Len != 1500 || r.Proto != "tcp" {
 		t.Errorf("orphan: src %q, sport %v, len %d, proto %s: want only what its own slot says", r.Src, r.Sport, r.Len, r.Proto)
@@ -111,7 +111,7 @@ func TestOrphanWithoutStory(t *testing.T) {
 	}
 }
 
-// A train lost as a whole, of which one segment is seen after all.
+// A train lost as a whole, of which one segment is seen later.
 func TestLossWithdrawnForOneSegment(t *testing.T) {
 	b := newBench(t, 256, train)
 	b.route(3, 0)
@@ -140,7 +140,7 @@ func TestLossWithdrawnForOneSegment(t *testing.T) {
 	}
 }
 
-// A log of 6 cells has room for two events on the way; whatever comes after them, the end fits.
+// A log of 6 cells has room for two events before the end; whatever comes after them, the end fits.
 func TestLogFull(t *testing.T) {
 	fill := func(b *bench, n int) {
 		for i := range n {
@@ -167,7 +167,7 @@ func TestLogFull(t *testing.T) {
 		name        string
 		log         func(b *bench)
 		state       record.State
-		way         string
+		path        string
 		latency     int64
 		loss, local *record.Loss
 	}{
@@ -235,8 +235,8 @@ func TestLogFull(t *testing.T) {
 					t.Errorf("hop %d: %+v", i, h)
 				}
 			}
-			if got := record.PathText(steps); got != tc.way {
-				t.Errorf("path %q, want %q", got, tc.way)
+			if got := record.PathText(steps); got != tc.path {
+				t.Errorf("path %q, want %q", got, tc.path)
 			}
 			if (r.LatencyNs != nil) != (tc.latency != unseen) || r.LatencyNs != nil && *r.LatencyNs != tc.latency {
 				t.Errorf("latency %v, want %d", r.LatencyNs, tc.latency)

@@ -10,15 +10,15 @@ import (
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
-// A packet of which there are copies (a bridge flooded it, a multicast router sent it on
-// by several ports, a queue duplicated it) has one log for all of them. The tree is
-// built from where each sighting can have come from: the links of the domain say which
-// ports can be reached from a port where it went out. Where they say nothing (something
-// that is not attached lies between) it came from the latest.
+// All copies of a packet (a bridge flooded it, a multicast router sent it on by several
+// ports, a queue duplicated it) share one log. The tree is built from where each sighting
+// can have come from: the links of the domain say which ports can be reached from a port
+// where the packet went out. If they do not tell, because something that is not attached
+// lies between, it came from the latest.
 
-// tellTree is tell for a packet with copies, or that may have some. group: it is for
-// one, so that a node can have it delivered and send it on.
-func (d *Decoder) tellTree(p *story, group, complete bool, now uint64) {
+// assembleTree is assemble for a packet that has copies, or may have them. group: it is sent
+// to a group, so that a node may both have it delivered and send it on.
+func (d *Decoder) assembleTree(p *story, group, complete bool, now uint64) {
 	p.Tree = true
 	stamps := 0
 	for i := range d.events {
@@ -36,7 +36,7 @@ func (d *Decoder) tellTree(p *story, group, complete bool, now uint64) {
 			continue
 		case d.departs(e):
 			d.depart(p, e, d.natBefore(i, e.port), group)
-		case !p.settle(e, d.natBefore(i, e.port)) && !d.completeLate(p, e):
+		case !p.deliverOrNot(e, d.natBefore(i, e.port)) && !d.completeLate(p, e):
 			d.arrive(p, e, d.natBefore(i, e.port))
 		}
 		stamps++
@@ -57,15 +57,15 @@ func (d *Decoder) tellTree(p *story, group, complete bool, now uint64) {
 	p.straighten()
 }
 
-// verdict says that the event is the kernel's word on a copy that came in before, by the
-// same port: it is delivered after all, or not. waits: that one was not delivered yet.
+// verdict reports whether the event decides about a copy that came in before, by the same port:
+// it is delivered after all, or it is not. waits: that copy was not delivered yet.
 func (e *event) verdict(waits bool) bool {
 	return waits && e.kind == evDeliver || !waits && e.kind == evIngress && e.flags&flagFirst == 0
 }
 
-// settle takes the kernel's verdict on a copy; false if it is none. Of several copies it
-// is about one that was not lost before.
-func (p *story) settle(e, nat *event) bool {
+// deliverOrNot corrects the outcome of a copy by the kernel's verdict; false: e is none. Of
+// several copies it is about one that was not lost before.
+func (p *story) deliverOrNot(e, nat *event) bool {
 	i := p.awaiting(e, true)
 	if i < 0 {
 		i = p.awaiting(e, false)
@@ -83,7 +83,7 @@ func (p *story) settle(e, nat *event) bool {
 	return true
 }
 
-// awaiting is the last hop that e can be the verdict on, -1 if there is none; whole: and of
+// awaiting is the last hop that e can be the verdict on, -1 if there is none; whole: one of
 // which no drop is known.
 func (p *story) awaiting(e *event, whole bool) int {
 	for i := len(p.Hops) - 1; i >= 0; i-- {
@@ -106,7 +106,7 @@ func (d *Decoder) arrive(p *story, e, nat *event) {
 	}
 	h := packet.Hop{Node: d.PortNode(e.port), In: e.port, Out: packet.NoPort, InNs: e.at, OutNs: packet.NoTime, DequeueNs: packet.NoTime, From: int16(prev), Gap: e.gap, Moved: e.moved}
 	if h.Node == packet.NoNode {
-		d.strangers = true
+		d.unlisted = true
 	}
 	switch e.kind {
 	case evDeliver:
@@ -132,9 +132,9 @@ func (d *Decoder) arrive(p *story, e, nat *event) {
 func (d *Decoder) depart(p *story, e, nat *event, group bool) {
 	node := d.PortNode(e.port)
 	if node == packet.NoNode {
-		d.strangers = true
+		d.unlisted = true
 	}
-	i := -1 // the visit that ends here
+	i := -1 // the hop that ends here
 	for j := len(p.Hops) - 1; j >= 0 && node != packet.NoNode && d.closing(e.port) == ""; j-- {
 		h := &p.Hops[j]
 		if h.Node != node {
@@ -168,8 +168,8 @@ func (d *Decoder) depart(p *story, e, nat *event, group bool) {
 	d.branchIntoVM(p, e, i)
 }
 
-// natBefore is the change of addresses that a copy had which event i is about: the last at
-// that port, unless something else came of that; nil if there is none.
+// natBefore is the change of addresses of the copy that event i is about: the last at that
+// port, unless another event there has used it; nil if there is none.
 func (d *Decoder) natBefore(i int, port uint16) *event {
 	for i--; i >= 0; i-- {
 		e := &d.events[i]
@@ -183,8 +183,8 @@ func (d *Decoder) natBefore(i int, port uint16) *event {
 	return nil
 }
 
-// natAtEnd gives what was delivered and then had its addresses changed these: the node
-// has other ports for it than it was sent to.
+// natAtEnd sets new addresses of a packet that changed after it was delivered: the node has
+// other ports for it than those that it was sent to.
 func (d *Decoder) natAtEnd(p *story) {
 	for i := range d.events {
 		e := &d.events[i]
@@ -200,7 +200,7 @@ func (d *Decoder) natAtEnd(p *story) {
 	}
 }
 
-// readdress notes the addresses that the packet had when hop i was done with it; nil: not
+// readdress notes the addresses that the packet had at the end of hop i; nil: they are not
 // known to have changed.
 func (p *story) readdress(i int, nat *event) {
 	if nat == nil {

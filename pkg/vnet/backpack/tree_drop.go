@@ -30,7 +30,7 @@ func (d *Decoder) dropBranch(p *story, at int) {
 	}
 	if e.port == packet.NoPort {
 		if i = p.onlyInside(); i < 0 {
-			return // of several copies in as many nodes: whose, nothing says
+			return // one of several copies in several nodes: nothing tells which
 		}
 	}
 	if i < 0 {
@@ -50,14 +50,14 @@ func (d *Decoder) dropBranch(p *story, at int) {
 		return // freed outside of the domain
 	}
 	if h.Outcome == record.Left {
-		h.Outcome = "" // by the queue of the port that it was leaving by
+		h.Outcome = "" // in the queue of the port that it was leaving by
 	}
 	p.Drops = append(p.Drops, packet.BranchDrop{Hop: i, Local: h.Outcome == record.Delivered, Drop: d.drop(e, &last, h.DequeueNs != packet.NoTime)})
 }
 
-// onlyInside is the hop of the one copy that can have been freed at a device that is no
-// port: that of a node that had it delivered and sent it on (a switch), or the only one
-// inside a node; -1 if that is not clear.
+// onlyInside is the hop of the copy that must have been freed at a device that is no port:
+// that of a node that had it delivered and sent it on (a switch), or the only copy inside a
+// node; -1 if several can.
 func (p *story) onlyInside() int {
 	only, n := -1, 0
 	for i := range p.Hops {
@@ -77,8 +77,8 @@ func (p *story) onlyInside() int {
 	return only
 }
 
-// branchAt is the hop of the branch that was freed at that port: on its way out by it,
-// inside its node, or on the link to it.
+// branchAt is the hop of the branch that was freed at that port: as it went out by the port,
+// inside the port's node, or on the link to it.
 func (d *Decoder) branchAt(p *story, port uint16) int {
 	inside, node := -1, d.PortNode(port)
 	for i := len(p.Hops) - 1; i >= 0; i-- {

@@ -9,7 +9,7 @@ import (
 	"github.com/vnetradar/radar/pkg/record"
 )
 
-// endTree gives each last hop its outcome, and the packet the state that they make.
+// endTree sets the outcome of each last hop, and the state of the packet that follows.
 func (d *Decoder) endTree(p *story, group bool, now uint64) {
 	open := d.openState(p, now)
 	for i := range p.Hops {
@@ -43,10 +43,10 @@ func (d *Decoder) endTree(p *story, group bool, now uint64) {
 }
 
 // endUnwanted ends a packet for one host that came only to nodes which did not want it, if no
-// other copy has been seen until it is final. Where a program reads what is not for its node, the
-// packet may be with that one (a forwarder). Else it was lost: it was sent to an address that its
-// receiver does not have (a neighbour entry that is no longer true), or, if it came from outside of
-// the domain, a switch there flooded it, and its receiver is none of ours.
+// other copy was seen until it is final. A program that reads packets for other nodes (a
+// forwarder) may have it. Else it was lost: it was sent to an address that its receiver does not
+// have (its neighbour entry is out of date). Or it came from outside of the domain, because a
+// switch there flooded it, and its receiver is not in the domain.
 func (p *story) endUnwanted(open record.State) {
 	lost := -1
 	unread := open == record.Expired
@@ -75,7 +75,7 @@ func (p *story) endUnwanted(open record.State) {
 	}
 }
 
-// missingBranch says where an expired packet was not seen again: at the last of its
+// missingBranch sets where an expired packet was not seen again: at the last of its
 // branches.
 func (d *Decoder) missingBranch(p *story) {
 	if p.State != record.Expired || p.Open {
@@ -102,7 +102,7 @@ func (d *Decoder) missingBranch(p *story) {
 	}
 }
 
-// ended says whether any branch has that outcome.
+// ended reports whether any branch has that outcome.
 func (p *story) ended(s record.State) bool {
 	if s == record.Lost && slices.ContainsFunc(p.Drops, func(dr packet.BranchDrop) bool { return !dr.Local }) {
 		return true
@@ -110,7 +110,7 @@ func (p *story) ended(s record.State) bool {
 	return slices.ContainsFunc(p.Hops, func(h packet.Hop) bool { return h.Outcome == s })
 }
 
-// goesOn says whether a branch leads on from hop i.
+// goesOn reports whether a branch goes on from hop i.
 func (p *story) goesOn(i int) bool {
 	for j := i + 1; j < len(p.Hops); j++ {
 		if int(p.Hops[j].From) == i {
@@ -131,7 +131,7 @@ func (p *story) lastEnd() int64 {
 	return end
 }
 
-// straighten makes a tree of one branch the line that it is.
+// straighten turns a tree with one branch into a linear path.
 func (p *story) straighten() {
 	for i := range p.Hops {
 		if h := &p.Hops[i]; int(h.From) != i-1 || h.Copy {
@@ -141,7 +141,7 @@ func (p *story) straighten() {
 	if n := len(p.Hops); len(p.Drops) > 1 || len(p.Drops) == 1 && p.Drops[0].Hop != n-1 {
 		return
 	}
-	if len(p.Drops) == 1 { // one that is neither came before all that is known: withdrawn
+	if len(p.Drops) == 1 { // one that is neither lost nor local came before all known events: withdrawn
 		local := p.Drops[0].Local
 		p.Loss, p.Lost, p.LocalDrop = p.Drops[0].Drop, !local && p.State == record.Lost, local
 	}

@@ -10,8 +10,8 @@ import (
 	rt "github.com/vnetradar/radar/pkg/vnet/backpack/ringtest"
 )
 
-// TestTreeTranslations: of a packet with copies, a change of addresses is that of the copy
-// whose node made it, and of what goes on from there.
+// TestTreeTranslations: if a packet has copies, a change of addresses applies to the copy
+// whose node made it, and to what goes on from there.
 func TestTreeTranslations(t *testing.T) {
 	type step struct {
 		kind byte // 0: a drop

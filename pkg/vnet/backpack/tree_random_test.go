@@ -10,8 +10,8 @@ import (
 	rt "github.com/vnetradar/radar/pkg/vnet/backpack/ringtest"
 )
 
-// TestTreesOfAnything: whatever a log says of copies, and of a virtual machine with three
-// taps, each hop comes from an earlier one, and each loss is at one that there is.
+// TestTreesOfAnything: in random logs of copies, with a virtual machine of three taps, each
+// hop comes from an earlier one, and each loss is at a hop that exists.
 func TestTreesOfAnything(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	kinds := []byte{rt.Ingress, rt.Egress, rt.Deliver, rt.Left, rt.Ignored, rt.Dequeue, 0, rt.Addr}

@@ -9,7 +9,7 @@ import (
 	rt "github.com/vnetradar/radar/pkg/vnet/backpack/ringtest"
 )
 
-// A tunnel's packet names the one inside, which is no part of its own way.
+// A tunnel's packet names the packet inside, which is no part of its own path.
 func TestInner(t *testing.T) {
 	b := newBench(t, 256, udp)
 	b.Log(b.pos, rt.Egress, rt.First|rt.Source, h1e0, b.t0)

@@ -10,9 +10,9 @@ import (
 )
 
 /*
-A virtual machine is a node without programs. What goes out by one of its taps is in it
-at the same time, what comes in by one has left it: so both visits have one stamp between
-them. The machine's end of a tap is a port of its own, with the tap's number and packet.VMSide.
+A virtual machine is a node without programs. A packet that goes out by one of its taps is in
+it at the same time; one that comes in by a tap has just left it. So the two hops share one
+stamp. The machine's end of a tap is a port of its own, with the tap's number and packet.VMSide.
 */
 
 // vm returns the virtual machine that has a port open, 0 if none has.
@@ -23,8 +23,8 @@ func (d *Decoder) vm(port uint16) uint16 {
 	return d.ports[port].vm
 }
 
-// leaveVM notes that a packet which comes in at e comes from a virtual machine: it was
-// forwarded there, or sent.
+// leaveVM notes that a packet which comes in at e comes from a virtual machine, which
+// forwarded it or sent it.
 func (d *Decoder) leaveVM(p *story, e *event) {
 	vm := d.vm(e.port)
 	if vm == 0 || e.out() {
@@ -39,8 +39,8 @@ func (d *Decoder) leaveVM(p *story, e *event) {
 	h.Out, h.OutNs = e.port|packet.VMSide, e.at
 }
 
-// enterVM notes that a packet which goes out at e goes into a virtual machine. One whose
-// story ends there is in it only if it was for the machine; else nobody looks for it.
+// enterVM notes that a packet which goes out at e goes into a virtual machine. One that
+// leaves the domain there is in it only if it is for the machine.
 func (d *Decoder) enterVM(p *story, e *event) {
 	vm := d.vm(e.port)
 	if vm == 0 || !e.out() || e.kind == evLeft && !d.owned[ownAddr{vm, p.lastDst()}] {
@@ -70,15 +70,15 @@ func (d *Decoder) inVM(p *story) uint16 {
 	return 0
 }
 
-// outsideVM takes back that a packet went into a virtual machine which it did not reach:
-// the kernel dropped it before.
+// outsideVM removes the hop in a virtual machine that the packet did not reach: the kernel
+// dropped it before.
 func (d *Decoder) outsideVM(p *story) {
 	if d.inVM(p) != 0 && p.State == record.Lost {
 		p.Hops = p.Hops[:len(p.Hops)-1]
 	}
 }
 
-// inVM says that the hop is in a virtual machine, which it may have left.
+// inVM reports whether the hop is in a virtual machine, which the packet may have left.
 func inVM(h *packet.Hop) bool {
 	_, in := packet.TapOf(h.In)
 	_, out := packet.TapOf(h.Out)
@@ -149,7 +149,7 @@ func (p *story) branchesOutsideVMs() {
 	}
 }
 
-// removeHop takes out a hop that nothing leads on from.
+// removeHop removes a hop that no other comes from.
 func (p *story) removeHop(i int) {
 	prev := max(int(p.Hops[i].From), 0)
 	p.Hops = slices.Delete(p.Hops, i, i+1)

@@ -29,8 +29,8 @@ func vmDomain(own bool) *domain.Domain {
 	return d
 }
 
-// TestVMStories: a virtual machine is a node between the stamps of its taps, also for what
-// is sent to a group.
+// TestVMStories: a virtual machine is a node between the stamps of its taps, also for packets
+// to a group.
 func TestVMStories(t *testing.T) {
 	type step struct {
 		kind byte
@@ -44,7 +44,7 @@ func TestVMStories(t *testing.T) {
 		drop  bool   // at the first tap, at the end
 		after uint64
 		state record.State
-		way   string
+		path  string
 		loss  string // NODE/PORT at
 	}{
 		{"through", false, append(toVM[:3:3], step{rt.Ingress, r2e0}, step{rt.Egress, r2e1}, step{rt.Deliver, h2e0}), false, second,
@@ -79,8 +79,8 @@ func TestVMStories(t *testing.T) {
 			}
 			b.now = b.t0 + tc.after
 			r := b.one()
-			if got := way(r); r.State != tc.state || got != tc.way {
-				t.Errorf("%s, group %v: %s by %s\nwant %s by %s", tc.name, group, r.State, got, tc.state, tc.way)
+			if got := pathOf(r); r.State != tc.state || got != tc.path {
+				t.Errorf("%s, group %v: %s by %s\nwant %s by %s", tc.name, group, r.State, got, tc.state, tc.path)
 			}
 			loss := ""
 			if l := r.Loss; l != nil {
@@ -93,8 +93,8 @@ func TestVMStories(t *testing.T) {
 	}
 }
 
-// TestVMCopies: a virtual machine sends on copies of what went in, and may be one of
-// several that a copy went to. Its third tap is br's eth0.
+// TestVMCopies: a virtual machine sends on copies of a packet, and may be one of several
+// that got a copy. Its third tap is br's eth0.
 func TestVMCopies(t *testing.T) {
 	const vm = 9
 	type step struct {

@@ -23,8 +23,8 @@ type segments [4]uint64
 func (s *segments) has(k uint8) bool { return s[k/64]&(1<<(k%64)) != 0 }
 func (s *segments) add(k uint8)      { s[k/64] |= 1 << (k % 64) }
 
-// take reads one settled position for the first time. Below quiet it does not count
-// what is unread.
+// take reads one position that no CPU holds for the first time. Positions below quiet
+// are not counted as unread.
 func (f *Follower) take(pos, quiet uint64) {
 	seen, torn, ok := f.ring.read(pos, &f.head)
 	switch {
@@ -39,11 +39,11 @@ func (f *Follower) take(pos, quiet uint64) {
 	default:
 		h := f.head.fields()
 		if h.Seg > 0 && !f.ring.orphan(pos, h.Seg) {
-			return // its head speaks for it
+			return // its head has its story
 		}
 		e := entry{pos: pos, due: h.T0Ns + uint64(f.opts.Settle), segs: max(h.Segs, 1), left: max(h.Segs, 1)}
-		// Nothing of it can be final before: all but those are looked at once.
-		more := h.Seg == 0 && e.due > f.pollNow && !f.once && !f.hurry(pos)
+		// A packet that is not due cannot be final: it is only kept.
+		more := h.Seg == 0 && e.due > f.pollNow && !f.once && !f.pressed(pos)
 		if !more {
 			e, more = f.examine(entry{pos: pos})
 		}
@@ -53,15 +53,15 @@ func (f *Follower) take(pos, quiet uint64) {
 	}
 }
 
-// repeat looks again at what was not final.
+// repeat looks again at packets that were not final.
 func (f *Follower) repeat() {
-	const least = 1024 // entries that are not worth it
+	const least = 1024 // entries whose memory is not worth giving back
 	if cap(f.pending) > max(4*len(f.pending), least) {
 		f.pending = slices.Clone(f.pending) // a burst is over: give its memory back
 	}
 	keep := f.pending[:0]
 	for _, e := range f.pending {
-		if e.due > f.pollNow && !f.once && !f.hurry(e.pos) {
+		if e.due > f.pollNow && !f.once && !f.pressed(e.pos) {
 			keep = append(keep, e)
 			continue
 		}
@@ -80,42 +80,42 @@ func (f *Follower) repeat() {
 	f.orphans = nil // seldom any
 }
 
-// hurry says that the slot of pos may soon be reused: better an end that is not
-// settled than none.
-func (f *Follower) hurry(pos uint64) bool {
+// pressed reports whether the slot of pos may soon be reused: then an end that has not
+// settled is better than none.
+func (f *Follower) pressed(pos uint64) bool {
 	return f.cursor > pos && f.cursor-pos > f.ring.slots/4*3
 }
 
-// examine hands out what is final of the packet copied to f.head. more says that
-// something is left, for the entry returned.
+// examine hands out what is final of the packet copied to f.head. more reports whether
+// something is left, which the returned entry is for.
 func (f *Follower) examine(e entry) (_ entry, more bool) {
 	h := f.head.fields()
 	e.segs, e.left = 1, 1
 	switch {
 	case h.Seg > 0 && h.Nev == 0:
-		// An orphan to which nothing happened alone: its story was the head's.
+		// An orphan without events of its own: its story was the head's.
 		f.stats.Unread++
 		return e, false
 	case h.Seg > 0:
-		e.due, more = f.judge(nil, &f.head)
+		e.due, more = f.settle(nil, &f.head)
 		return e, more
 	case h.Cut&cutTrain == 0 && f.passOver():
 		f.moves++
 		return e, false
 	case h.Segs <= 1:
-		e.due, more = f.judge(&f.head, nil)
+		e.due, more = f.settle(&f.head, nil)
 		return e, more
 	}
 	e.segs, e.left = h.Segs, h.Segs
 	if h.Cut&cutTrain == 0 {
-		e.due, more = f.judge(&f.head, nil)
+		e.due, more = f.settle(&f.head, nil)
 		return e, more
 	}
 	return f.examineParts(e)
 }
 
-// passOver says that the packet copied to f.head is not asked for, whatever else becomes
-// of it: it has arrived, and nothing was added to that for the settle time.
+// passOver reports whether the packet copied to f.head is not asked for, and will not be: it
+// has arrived, and its end has settled.
 func (f *Follower) passOver() bool {
 	h := f.head.fields()
 	if f.choice.Flow == nil || h.State&(stDone|stLost) != stDone {
@@ -123,9 +123,9 @@ func (f *Follower) passOver() bool {
 	}
 	log := f.head.brief()
 	if !log.straight {
-		return false // a copy may be under way
+		return false // a copy may be in flight
 	}
-	settled := h.T0Ns+log.last+uint64(f.opts.Settle) <= f.pollNow || f.once || f.hurry(h.Pos)
+	settled := h.T0Ns+log.last+uint64(f.opts.Settle) <= f.pollNow || f.once || f.pressed(h.Pos)
 	return settled && f.choice.refuses(&f.head, log)
 }
 
@@ -150,7 +150,7 @@ func (f *Follower) examineParts(e entry) (_ entry, more bool) {
 				continue
 			}
 		}
-		due, open := f.judge(&f.head, member)
+		due, open := f.settle(&f.head, member)
 		if !open {
 			done.add(k)
 			continue
@@ -201,9 +201,9 @@ func (f *Follower) gone(torn bool) {
 	}
 }
 
-// judge decodes a packet and hands it out if it is final; else it says when to look
-// again.
-func (f *Follower) judge(head, member *slot) (due uint64, open bool) {
+// settle decodes a packet and hands it out if it is final; else it returns when to look
+// again, CLOCK_MONOTONIC ns.
+func (f *Follower) settle(head, member *slot) (due uint64, open bool) {
 	f.decode(head, member)
 	p := &f.story
 	settle := uint64(f.opts.Settle)
@@ -221,7 +221,7 @@ func (f *Follower) judge(head, member *slot) (due uint64, open bool) {
 			settle = uint64(f.opts.Hold)
 		}
 		due = p.T0 + uint64(p.LastNs) + settle
-		if f.once || f.hurry(p.Pos) {
+		if f.once || f.pressed(p.Pos) {
 			due = f.pollNow
 		}
 	}
@@ -231,7 +231,7 @@ func (f *Follower) judge(head, member *slot) (due uint64, open bool) {
 	if p.Missing && !f.asked && f.opts.Moves != nil {
 		f.asked = true
 		f.opts.Moves()
-		return f.judge(head, member)
+		return f.settle(head, member)
 	}
 	f.moves++
 	if f.choice.wants(&p.Packet) {
@@ -243,9 +243,9 @@ func (f *Follower) judge(head, member *slot) (due uint64, open bool) {
 // decode fills f.story, with a new description if it names ports that the old one
 // lacks.
 func (f *Follower) decode(head, member *slot) {
-	f.dec.strangers = false
+	f.dec.unlisted = false
 	f.dec.decode(&f.story, head, member, f.pollNow)
-	if !f.dec.strangers || f.refreshed || f.opts.Refresh == nil {
+	if !f.dec.unlisted || f.refreshed || f.opts.Refresh == nil {
 		return
 	}
 	f.refreshed = true

@@ -18,8 +18,8 @@ type frame struct {
 	size  int   // payload bytes of each of them but the last, if segs > 1
 }
 
-// unit is one packet as one place saw it: a frame, or a segment of a train.
-type unit struct {
+// packet is one packet as one place saw it: a frame, or a segment of a train.
+type packet struct {
 	*frame
 	seg int
 }
@@ -85,56 +85,56 @@ func (f *frame) cut(tcp segmentSizes, udp map[int]int) {
 	}
 }
 
-func (f *frame) units() []*unit {
-	us := make([]*unit, f.segs)
-	for i := range us {
-		us[i] = &unit{f, i}
+func (f *frame) packets() []*packet {
+	pkts := make([]*packet, f.segs)
+	for i := range pkts {
+		pkts[i] = &packet{f, i}
 	}
-	return us
+	return pkts
 }
 
-// id is the IP ID of this segment: the kernel counts up from the train's. Of an IPv6
-// fragment it is the Identification.
-func (u *unit) id() uint32 {
-	if u.isIPv6() {
-		return u.ID
+// id is the IP ID of this segment: the kernel counts up from the train's. For IPv6
+// it is the Identification of the fragment header.
+func (pkt *packet) id() uint32 {
+	if pkt.isIPv6() {
+		return pkt.ID
 	}
-	return uint32(uint16(u.ID) + uint16(u.seg))
+	return uint32(uint16(pkt.ID) + uint16(pkt.seg))
 }
 
 // length is the IP bytes of this packet alone.
-func (u *unit) length() int {
-	if u.segs == 1 {
-		return u.Len
+func (pkt *packet) length() int {
+	if pkt.segs == 1 {
+		return pkt.Len
 	}
-	head := u.hdrLen + u.l4Len
-	return head + min(u.size, u.Len-head-u.seg*u.size)
+	head := pkt.hdrLen + pkt.l4Len
+	return head + min(pkt.size, pkt.Len-head-pkt.seg*pkt.size)
 }
 
 // bytes is the packet as it is on the wire by itself, with TTL and header
-// checksum 0, and the TCP or UDP checksum too if noSum. It ends early where the capture
-// does.
-func (u *unit) bytes(noSum bool) []byte {
-	n := u.length()
-	head := u.hdrLen + u.l4Len
+// checksum 0; if noSum, the TCP or UDP checksum is 0 too. It ends where the capture
+// ends.
+func (pkt *packet) bytes(noSum bool) []byte {
+	n := pkt.length()
+	head := pkt.hdrLen + pkt.l4Len
 	b := make([]byte, 0, n)
-	if u.segs == 1 {
-		b = append(b, u.ip[:min(n, len(u.ip))]...)
+	if pkt.segs == 1 {
+		b = append(b, pkt.ip[:min(n, len(pkt.ip))]...)
 	} else {
-		b = append(b, u.ip[:head]...)
-		from := head + u.seg*u.size
-		if from < len(u.ip) {
-			b = append(b, u.ip[from:min(from+n-head, len(u.ip))]...)
+		b = append(b, pkt.ip[:head]...)
+		from := head + pkt.seg*pkt.size
+		if from < len(pkt.ip) {
+			b = append(b, pkt.ip[from:min(from+n-head, len(pkt.ip))]...)
 		}
-		u.segmentHeader(b, n)
+		pkt.segmentHeader(b, n)
 	}
-	if u.isIPv6() {
+	if pkt.isIPv6() {
 		b[7] = 0
 	} else {
 		b[8], b[10], b[11] = 0, 0, 0
 	}
-	if noSum && u.l4Len > 0 {
-		at := u.hdrLen + u.sumAt()
+	if noSum && pkt.l4Len > 0 {
+		at := pkt.hdrLen + pkt.sumAt()
 		b[at], b[at+1] = 0, 0
 	}
 	return b
@@ -142,52 +142,52 @@ func (u *unit) bytes(noSum bool) []byte {
 
 // segmentHeader turns the train's headers into those of the segment, by the
 // rules of inet_gso_segment, tcp_gso_segment and __udp_gso_segment.
-func (u *unit) segmentHeader(b []byte, length int) {
-	u.setLength(b, length)
-	if !u.isIPv6() {
-		binary.BigEndian.PutUint16(b[4:], uint16(u.id()))
+func (pkt *packet) segmentHeader(b []byte, length int) {
+	pkt.setLength(b, length)
+	if !pkt.isIPv6() {
+		binary.BigEndian.PutUint16(b[4:], uint16(pkt.id()))
 	}
-	if u.isUDP() {
-		binary.BigEndian.PutUint16(b[u.hdrLen+4:], uint16(length-u.hdrLen))
+	if pkt.isUDP() {
+		binary.BigEndian.PutUint16(b[pkt.hdrLen+4:], uint16(length-pkt.hdrLen))
 		return
 	}
-	tcp := b[u.hdrLen:]
+	tcp := b[pkt.hdrLen:]
 	seq := binary.BigEndian.Uint32(tcp[4:])
-	binary.BigEndian.PutUint32(tcp[4:], seq+uint32(u.seg*u.size))
-	if u.seg > 0 {
+	binary.BigEndian.PutUint32(tcp[4:], seq+uint32(pkt.seg*pkt.size))
+	if pkt.seg > 0 {
 		tcp[13] &^= tcpCWR
 	}
-	if u.seg < u.segs-1 {
+	if pkt.seg < pkt.segs-1 {
 		tcp[13] &^= tcpFIN | tcpPSH
 	}
 }
 
 // key of the packet; it needs the headers only.
-func (u *unit) key() key {
-	b := u.bytes(true)
-	if u.isIPv6() { // class and label
+func (pkt *packet) key() key {
+	b := pkt.bytes(true)
+	if pkt.isIPv6() { // class and label
 		b[0], b[1], b[2], b[3] = 0x60, 0, 0, 0
 	} else {
 		b[1], b[4], b[5] = 0, 0, 0
 	}
-	end := u.hdrLen + u.l4Len
-	if !u.isTCP() {
-		end = u.hdrLen + prefixBytes
+	end := pkt.hdrLen + pkt.l4Len
+	if !pkt.isTCP() {
+		end = pkt.hdrLen + prefixBytes
 	}
 	sum := sha256.Sum256(b[:min(end, len(b))])
 	return key(sum[:16])
 }
 
-// sameExtent says whether both saw the packet in the same buffer, cut in the
-// same way, so that even the TCP or UDP checksum must be the same.
-func sameExtent(a, b *unit) bool {
+// sameExtent reports whether both saw the packet in the same buffer, cut alike:
+// then the TCP or UDP checksum must be the same too.
+func sameExtent(a, b *packet) bool {
 	return a.segs == b.segs && a.seg == b.seg && a.Len == b.Len
 }
 
-// difference says in words what differs between the packet as it was sent and
-// as it was seen after `forwards` routers lowered its TTL; "" if nothing does.
-// The shorter capture decides how far payloads are compared.
-func difference(sent, seen *unit, forwards int) string {
+// difference describes how the packet that was seen, after forwards routers lowered
+// its TTL, differs from the one that was sent; "": it does not. Payloads are compared
+// as far as the shorter capture has them.
+func difference(sent, seen *packet, forwards int) string {
 	if want := int(sent.TTL) - forwards; int(seen.TTL) != want {
 		return diffText("ttl", int(seen.TTL), want)
 	}

@@ -11,22 +11,22 @@ import (
 	"github.com/vnetradar/radar/pkg/record"
 )
 
-// passage is one packet's way through the domain, as questions count it.
-type passage struct {
-	j        *journey
-	fate     fate
+// transit is one packet's path through the domain, as radar's answers count it.
+type transit struct {
+	path     *packetPath
+	outcome  outcome
 	flow     string
-	path     string // with ports
+	ports    string // the path, with ports
 	nodes    string // "h1 > r1"
 	bytes    int
-	from, to *unit          // first and last sighting in the domain
+	from, to *packet        // first and last sighting in the domain
 	alone    bool           // never in a train, and no longer than times are compared for
 	r        *record.Record // nil: there is none
 }
 
-// witness is who says when a packet was somewhere. Answers are held to records, to which
-// they must agree exactly, whatever the machine did; records are held to captures
-// (CheckStamps), and on a quiet machine answers, too.
+// witness is the source of the times. Answers must agree with the records exactly, on every
+// machine. Records are compared with captures (CheckStamps); on a quiet machine answers are
+// too.
 type witness bool
 
 const (
@@ -34,15 +34,15 @@ const (
 	byRecords  witness = true
 )
 
-func (p *passage) arrived() bool {
-	return p.fate.state == record.Delivered || p.fate.state == record.Left
+func (p *transit) arrived() bool {
+	return p.outcome.state == record.Delivered || p.outcome.state == record.Left
 }
 
 // ns from the first to the last moment in the domain, by captures.
-func (p *passage) ns() int64 { return p.to.at - p.from.at }
+func (p *transit) ns() int64 { return p.to.at - p.from.at }
 
-// span is the first and the last moment in the domain; two: they are two.
-func (p *passage) span(w witness) (from, to int64, two bool) {
+// span is the first and the last moment in the domain; two: there are two.
+func (p *transit) span(w witness) (from, to int64, two bool) {
 	switch {
 	case w == byCaptures || p.r == nil:
 		return p.from.at, p.to.at, p.from != p.to
@@ -52,58 +52,58 @@ func (p *passage) span(w witness) (from, to int64, two bool) {
 	return p.r.TNs, p.r.TNs + *p.r.LatencyNs, true
 }
 
-// began is when radar saw it first: questions about some of the packets go by that.
-func (p *passage) began() int64 {
+// began is when radar saw it first: radar selects packets by this time.
+func (p *transit) began() int64 {
 	at, _, _ := p.span(byRecords)
 	return at
 }
 
-// moments of visit i: when it came into the node, and out.
-func (p *passage) moments(w witness, i int) (m moments) {
-	if w == byRecords && p.r != nil && len(p.r.Hops) == len(p.fate.hops) {
+// moments of hop i: when the packet came into the node, and when it went out.
+func (p *transit) moments(w witness, i int) (m moments) {
+	if w == byRecords && p.r != nil && len(p.r.Hops) == len(p.outcome.hops) {
 		return momentsOf(p.r, i)
 	}
-	if v := p.fate.hops[i]; v.in != nil {
-		m.in = &v.in.at
+	if h := p.outcome.hops[i]; h.in != nil {
+		m.in = &h.in.at
 	}
-	if v := p.fate.hops[i]; v.out != nil {
-		m.out = &v.out.at
+	if h := p.outcome.hops[i]; h.out != nil {
+		m.out = &h.out.at
 	}
 	return m
 }
 
-// passages are all packets that came into the domain, were measured, and are asked for, in
+// transits are all packets that came into the domain, were measured and are selected, in
 // the order in which they came.
-func (c *Comparison) passages() []passage {
-	var list []passage
-	for _, j := range c.truth.journeys {
-		f, ok := c.truth.fate(j, c.domain, c.drops)
-		if !ok || c.omitted[j] {
+func (c *Comparison) transits() []transit {
+	var list []transit
+	for _, path := range c.truth.paths {
+		o, ok := c.truth.outcome(path, c.domain, c.drops)
+		if !ok || c.omitted[path] {
 			continue
 		}
-		p := passage{j: j, fate: f, flow: flowOf(j.first().Packet), path: c.pathOf(f), bytes: j.first().length(), r: c.records[j]}
+		p := transit{path: path, outcome: o, flow: flowOf(path.first().Packet), ports: c.pathOf(o), bytes: path.first().length(), r: c.records[path]}
 		p.sight()
 		list = append(list, p)
 	}
-	slices.SortStableFunc(list, func(a, b passage) int { return cmp.Compare(a.began(), b.began()) })
+	slices.SortStableFunc(list, func(a, b transit) int { return cmp.Compare(a.began(), b.began()) })
 	return c.selected(list)
 }
 
 // sight works out nodes, from, to and alone, which it returns.
-func (p *passage) sight() bool {
+func (p *transit) sight() bool {
 	p.alone = true
 	var nodes []string
-	for _, v := range p.fate.hops {
-		nodes = append(nodes, v.node)
-		for _, u := range []*unit{v.in, v.out} {
-			if u == nil {
+	for _, h := range p.outcome.hops {
+		nodes = append(nodes, h.node)
+		for _, pkt := range []*packet{h.in, h.out} {
+			if pkt == nil {
 				continue
 			}
 			if p.from == nil {
-				p.from = u
+				p.from = pkt
 			}
-			p.to = u
-			p.alone = p.alone && u.segs == 1 && u.Len <= maxFrame
+			p.to = pkt
+			p.alone = p.alone && pkt.segs == 1 && pkt.Len <= maxFrame
 		}
 	}
 	p.nodes = strings.Join(nodes, " > ")
@@ -118,11 +118,11 @@ type flowTruth struct {
 	times                         []int64 // sorted
 	jitter                        float64
 	reordered                     int
-	unsure                        int // whether they are, the captures' microseconds do not tell
+	unsure                        int // the captures' microseconds do not tell whether they are
 	paths                         map[string]int
 }
 
-func (c *Comparison) flowTruths(list []passage, w witness) map[string]*flowTruth {
+func (c *Comparison) flowTruths(list []transit, w witness) map[string]*flowTruth {
 	flows := map[string]*flowTruth{}
 	arrivals := map[string][]arrival{}
 	for _, p := range list {
@@ -154,7 +154,7 @@ func (c *Comparison) flowTruths(list []passage, w witness) map[string]*flowTruth
 	return flows
 }
 
-// tick is how near to each other times of captures may be the other way round.
+// tick: captures may show two times that are at most so near in the wrong order, ns.
 const tick = 2000
 
 // arrival is when a packet of a flow was sent, and when it arrived.
@@ -181,6 +181,6 @@ func (f *flowTruth) order(list []arrival) {
 }
 
 // linkName is a link as radar names it.
-func linkName(from, to *unit) string {
+func linkName(from, to *packet) string {
 	return from.place.ref().String() + " > " + to.place.ref().String()
 }

@@ -4,7 +4,7 @@ package backpack
 
 import "github.com/vnetradar/radar/pkg/packet"
 
-// branches says whether the log is one of several copies.
+// branches reports whether the log is one of several copies.
 func (d *Decoder) branches(ev []event) bool {
 	var last *event // sighting
 	for i := range ev {
@@ -20,21 +20,21 @@ func (d *Decoder) branches(ev []event) bool {
 	return false
 }
 
-// parts says whether sighting e cannot be of the copy that was seen at last; before are
+// parts reports whether sighting e cannot be of the copy that was seen at last; before are
 // all events before e.
 func (d *Decoder) parts(before []event, last, e *event) bool {
 	node, lastNode := d.PortNode(e.port), d.PortNode(last.port)
 	switch {
 	case last.kind == evLeft && d.departs(last) && e.port != last.port:
 		return true // what has left the domain is another copy
-	case d.departs(e): // twice from one node: handed on between its interfaces
+	case d.departs(e): // twice from one node: its interfaces passed it on
 		return node != lastNode && node != packet.NoNode && d.sawNode(before, node)
 	case d.departs(last) && d.reaches(last.port, e.port) != no:
 		return false
 	case !d.departs(last) && node == lastNode:
 		return e.port == last.port && !e.verdict(last.kind == evIngress)
 	}
-	// Not from where it was seen last: from an earlier port, or by one that nobody sees.
+	// Not from where it was seen last: from an earlier port, or from one that nobody sees.
 	for i := range before {
 		if b := &before[i]; b.sighting() && d.departs(b) && d.reaches(b.port, e.port) != no {
 			return true
@@ -43,7 +43,7 @@ func (d *Decoder) parts(before []event, last, e *event) bool {
 	return false
 }
 
-// sawNode says whether any of the events is a sighting in that node.
+// sawNode reports whether any of the events is a sighting in that node.
 func (d *Decoder) sawNode(ev []event, node uint16) bool {
 	for i := range ev {
 		if e := &ev[i]; e.sighting() && d.PortNode(e.port) == node {
@@ -53,13 +53,13 @@ func (d *Decoder) sawNode(ev []event, node uint16) bool {
 	return false
 }
 
-// departs says that the packet goes on from where it was seen. What leaves the domain
-// inside a bridge link has come over the link.
+// departs reports whether the packet goes on from where it was seen. One that leaves the
+// domain inside a bridge link has come over the link.
 func (d *Decoder) departs(e *event) bool {
 	return e.kind == evEgress || e.kind == evLeft && d.closing(e.port) == ""
 }
 
-// certainty is what is known of whether a packet can get from one port to another.
+// certainty is whether a packet can get from one port to another, as far as it is known.
 type certainty uint8
 
 const (
@@ -68,8 +68,8 @@ const (
 	yes
 )
 
-// reaches says whether what goes out by one port can come in by another with nothing
-// attached between them.
+// reaches returns whether a packet that goes out by one port can come in by another, with
+// nothing attached between them.
 func (d *Decoder) reaches(out, in uint16) certainty {
 	if tap, ok := packet.TapOf(out); ok { // a virtual machine's end
 		if tap == in {
@@ -90,7 +90,7 @@ func (d *Decoder) reaches(out, in uint16) certainty {
 	return maybe
 }
 
-// origin is the hop from which a packet came to that port, NoPort: to one that is not
+// origin is the hop from which a packet came to that port; NoPort: to a port that is not
 // known.
 func (d *Decoder) origin(p *story, port uint16) int {
 	if i, how := d.sender(p, len(p.Hops), port); how != no {
@@ -98,13 +98,13 @@ func (d *Decoder) origin(p *story, port uint16) int {
 	}
 	for i := len(p.Hops) - 1; i >= 0; i-- {
 		if h := &p.Hops[i]; !h.OnLink && h.Outcome == "" {
-			return i // went on, nobody saw how
+			return i // it went on, and nobody saw how
 		}
 	}
 	return len(p.Hops) - 1
 }
 
-// sender is the hop, of the first n, that sent a packet to that port, and how sure that is.
+// sender is the hop among the first n that sent a packet to that port, and how sure that is.
 func (d *Decoder) sender(p *story, n int, port uint16) (hop int, how certainty) {
 	best, guess := -1, -1
 	for i := n - 1; i >= 0; i-- {
@@ -138,10 +138,10 @@ func (d *Decoder) sender(p *story, n int, port uint16) (hop int, how certainty) 
 	return -1, no
 }
 
-// completeLate takes an arrival at a node that the packet went on from already, as if from
-// nowhere, and says whether it is one. A program that reads an interface has its copy
-// before the node's ingress: it may send that on before another CPU notes the arrival.
-// When it arrived is not known then.
+// completeLate adds an arrival that is noted after the packet went on from its node, and
+// reports whether e is one. A program that reads an interface gets its copy before the node's
+// ingress: it may send that on before another CPU notes the arrival. The time of the arrival
+// is not known then.
 func (d *Decoder) completeLate(p *story, e *event) bool {
 	node := d.PortNode(e.port)
 	if e.kind != evIngress && e.kind != evIgnored || node == packet.NoNode || d.closing(e.port) != "" || d.vm(e.port) != 0 {
@@ -167,10 +167,10 @@ func (d *Decoder) completeLate(p *story, e *event) bool {
 	return false
 }
 
-// late says whether the packet's arrival was noted after it had gone on.
+// late reports whether the packet's arrival was noted after it had gone on.
 func late(h *packet.Hop) bool { return h.In != packet.NoPort && h.InNs == packet.NoTime }
 
-// cameFrom says whether a copy came from hop i to that port already.
+// cameFrom reports whether a copy came from hop i to that port already.
 func (p *story) cameFrom(i int, port uint16) bool {
 	for j := i + 1; j < len(p.Hops); j++ {
 		if h := &p.Hops[j]; int(h.From) == i && !h.Copy && (h.In == port || h.OnLink && h.Out == port) {
