@@ -144,6 +144,17 @@ func (c *Counts) loops() (notes []Note) {
 	return notes
 }
 
+// truncatedLoops is how many packets went round in a circle for longer than their records have room for. The
+// rounds that are missing are like those that are there.
+func (c *Counts) truncatedLoops() (packets uint64) {
+	for _, row := range c.sums.Paths(c.Names) {
+		if _, _, ok := row.Loop(); ok && row.Truncated {
+			packets += row.Packets
+		}
+	}
+	return packets
+}
+
 // straightHops are hops as a path of their own.
 func straightHops(hops []aggregate.PathHop) []aggregate.PathHop {
 	hops = slices.Clone(hops)
