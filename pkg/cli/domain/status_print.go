@@ -63,6 +63,9 @@ func printStatus(k *kit.Kit, v *statusView) error {
 	if err := printTotals(k, v.Totals, v.Counters); err != nil {
 		return err
 	}
+	if err := w.Flush(); err != nil { // notes stand below
+		return err
+	}
 	for _, note := range v.Notes {
 		fmt.Fprintf(k.Stderr, "note: %s\n", note)
 	}
