@@ -65,6 +65,8 @@ var reports = map[string]func(*kit.Kit) error{
 			Nodes:  answer.Nodes(d), Totals: sampleTotals(), Counters: counterViews(sampleCounters()),
 			Notes: []string{"no agent runs"},
 		}
+		v.Nodes[0].Ports[0].State, v.Nodes[0].Ports[0].MTU = topo.Up, 1500
+		v.Nodes[1].Ports[0].State, v.Nodes[1].Ports[1].State = topo.Down, topo.NoCarrier
 		if k.Output == kit.FormatJSON {
 			return kit.PrintJSON(k.Out, v)
 		}

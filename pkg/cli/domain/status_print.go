@@ -53,7 +53,7 @@ func printStatus(k *kit.Kit, v *statusView) error {
 		return err
 	}
 	fmt.Fprintln(w)
-	if err := printNodes(k, v.Nodes); err != nil {
+	if err := printNodes(k, v.Nodes, true); err != nil {
 		return err
 	}
 	printHeaderNodes(w, v.Nodes)
