@@ -6,6 +6,7 @@ import (
 	"cmp"
 
 	"github.com/vnetradar/radar/pkg/vnet/domain"
+	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
 
 // Node is a node of a domain, as attached now.
@@ -35,8 +36,12 @@ type Port struct {
 	Ifindex int         `json:"ifindex"`
 	Role    domain.Role `json:"role"`
 	Forced  bool        `json:"forced,omitempty"` // role given by --role
-	Peer    string      `json:"peer,omitempty"`   // NODE/PORT at the other end
-	Tunnel  bool        `json:"tunnel,omitempty"` // its packets travel inside others
+	// State is whether it can send and receive now, MTU what it lets pass, bytes; absent where that cannot be read.
+	State topo.State `json:"state,omitempty"`
+	MTU   int        `json:"mtu,omitempty"`
+
+	Peer   string `json:"peer,omitempty"`   // NODE/PORT at the other end
+	Tunnel bool   `json:"tunnel,omitempty"` // its packets travel inside others
 	// Stitched: Peer is reached by way of two interfaces that tc joins.
 	Stitched bool   `json:"stitched,omitempty"`
 	Link     string `json:"link,omitempty"`    // NODE/BRIDGE that it hangs on, or a tunnel with more ends than two
@@ -71,6 +76,31 @@ func Nodes(d *domain.Domain) []Node {
 		views = append(views, machineView(d, &d.VMs[i]))
 	}
 	return views
+}
+
+// AddStates adds to ports what the kernel says of them now. A node that cannot be entered, for lack of rights or
+// because it is gone, has nothing of it.
+func AddStates(list []Node, d *domain.Domain) {
+	for i := range list {
+		interfaces := interfacesOf(d, list[i].ID)
+		for j := range list[i].Ports {
+			p := &list[i].Ports[j]
+			p.State, p.MTU = interfaces[p.Ifindex].State, interfaces[p.Ifindex].MTU
+		}
+	}
+}
+
+// interfacesOf are a node's interfaces now, nil if it cannot be entered or is a virtual machine.
+func interfacesOf(d *domain.Domain, node uint16) map[int]topo.Interface {
+	n := d.NodeByID(node)
+	if n == nil {
+		return nil
+	}
+	interfaces, err := topo.SpecOf(*n).Interfaces()
+	if err != nil {
+		return nil
+	}
+	return interfaces
 }
 
 // machineView shows a virtual machine as a node with its ends of taps.

@@ -82,7 +82,9 @@ func (c *Counts) Remarks() (notes []Note) {
 	}
 	total := c.Totals()
 	if n := total.Truncated; n > 0 && c.sources.Domain() != nil {
-		notes = append(notes, Incomplete{n})
+		if n -= min(n, c.truncatedLoops()); n > 0 {
+			notes = append(notes, Incomplete{n})
+		}
 	}
 	if !c.matched || total.Packets == 0 {
 		notes = append(notes, c.sources.WhyEmpty(c.question.Selection)...)

@@ -58,7 +58,9 @@ func (r *Ring) lookForCause(s *Selection) (emptiness, error) {
 		case s.matchAnyState(p, of):
 			e.ended[p.State] += p.Segs
 		case p.Truncated && s.keepFlow(p):
-			e.truncated += p.Segs
+			if rec := r.Decoder.Record(p); lacksHops(&rec) {
+				e.truncated += p.Segs
+			}
 		}
 		return false
 	}}

@@ -59,7 +59,7 @@ func (c *Counts) lossRows(afterDelivery bool) []aggregate.LossRow {
 // round in circles, and what was never sent.
 func (c *Counts) besideLosses(rows []aggregate.LossRow, afterDelivery bool) []Note {
 	if afterDelivery {
-		return nil
+		return c.nothingDropped(len(rows))
 	}
 	reported := slices.ContainsFunc(rows, func(row aggregate.LossRow) bool { return !row.Inferred() })
 	notes := append(c.otherLosses(reported), c.loops()...)
@@ -70,6 +70,14 @@ func (c *Counts) besideLosses(rows []aggregate.LossRow, afterDelivery bool) []No
 	return notes
 }
 
+// nothingDropped says so where there is no row of what was dropped after delivery.
+func (c *Counts) nothingDropped(rows int) []Note {
+	if n := c.Totals().Packets; rows == 0 && n > 0 {
+		return []Note{NothingDropped{n}}
+	}
+	return nil
+}
+
 func (c *Counts) placesFull() []Note {
 	return tableFull(Places, c.Totals().OverLosses, aggregate.MaxLosses)
 }
@@ -77,19 +85,32 @@ func (c *Counts) placesFull() []Note {
 // LossesByFlow are Losses with a row for each flow.
 func (c *Counts) LossesByFlow(afterDelivery bool) Rows[LossFlowRow] {
 	a := Rows[LossFlowRow]{Notes: c.placesFull()}
+	local := c.sums.LocalDropsByFlow(c.Names, c.keep)
 	if afterDelivery {
-		a.List = LossFlowRows(c.sums.LocalDropsByFlow(c.Names, c.keep), true)
+		a.List = LossFlowRows(local, true)
+		a.Notes = append(a.Notes, c.nothingDropped(len(a.List))...)
 		return a
 	}
+	a.List = LossFlowRows(c.sums.LossesByFlow(c.Names, c.keep), false)
 	a.Notes = append(a.Notes, c.expired()...)
-	drops := uint64(0)
-	for _, row := range c.sums.LocalDropsByFlow(c.Names, c.keep) {
-		if !row.FreedByTCP() {
-			drops += row.Packets
+	var n NothingLost
+	for _, row := range local {
+		if row.FreedByTCP() {
+			n.Freed += row.Packets
+		} else {
+			n.Drops += row.Packets
 		}
 	}
-	a.Notes = append(a.Notes, alsoDropped(drops)...)
-	a.List = LossFlowRows(c.sums.LossesByFlow(c.Names, c.keep), false)
+	if len(a.List) > 0 {
+		a.Notes = append(a.Notes, alsoDropped(n.Drops)...)
+		return a
+	}
+	for _, f := range c.sums.Flows(c.Names, c.keep) {
+		n.Packets += f.Packets
+	}
+	if n.Packets > 0 {
+		a.Notes = append(a.Notes, n)
+	}
 	return a
 }
 
@@ -142,6 +163,17 @@ func (c *Counts) loops() (notes []Note) {
 		notes = append(notes, RoutingLoop{loop, lost[loop]})
 	}
 	return notes
+}
+
+// truncatedLoops is how many packets went round in a circle for longer than their records have room for. The
+// rounds that are missing are like those that are there.
+func (c *Counts) truncatedLoops() (packets uint64) {
+	for _, row := range c.sums.Paths(c.Names) {
+		if _, _, ok := row.Loop(); ok && row.Truncated {
+			packets += row.Packets
+		}
+	}
+	return packets
 }
 
 // straightHops are hops as a path of their own.

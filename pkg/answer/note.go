@@ -5,6 +5,7 @@ package answer
 import (
 	"time"
 
+	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/vnet/agent"
 )
@@ -22,8 +23,8 @@ var Kinds = []Note{
 	NoAgent{}, AgentFails{}, DiskFull{}, NotMeasured{}, EqualUnderWay{},
 	NothingMeasured{}, NothingMatches{}, UnderWay{}, OtherStates{}, Forgotten{}, MayBeMissing{}, NotMeant{},
 	SnapshotUnused{}, OlderMissing{}, Overwritten{}, Unread{}, Incomplete{},
-	TableFull{}, NoRoom{}, Unordered{}, Inexact{}, MoreFlows{}, SecondsKept{}, SecondsShown{},
-	NothingLost{}, AlsoDropped{}, Expired{}, MovedAddress{}, RoutingLoop{}, Unsent{}, UnsentFull{},
+	TableFull{}, NoRoom{}, Unordered{}, Inexact{}, NoLatency{}, MoreFlows{}, SecondsKept{}, SecondsShown{},
+	NothingLost{}, NothingDropped{}, AlsoDropped{}, Expired{}, MovedAddress{}, RoutingLoop{}, Unsent{}, UnsentFull{},
 	ReportsDamaged{}, ReportsKept{}, ReportsUnchanged{}, ReportsMissing{}, Unnamed{}, LastOfEach{}, NoReportMatches{},
 }
 
@@ -130,6 +131,11 @@ type (
 		Flows   int
 		Packets uint64
 	}
+	// NoLatency: none of so many packets has a latency of that group.
+	NoLatency struct {
+		By      aggregate.By
+		Packets uint64
+	}
 	// MoreFlows: so many are not shown.
 	MoreFlows struct{ Flows int }
 	// SecondsKept: of so many rows only the newest seconds are kept. From this one on all have theirs.
@@ -150,6 +156,8 @@ type (
 		Expired      bool
 		Drops, Freed uint64
 	}
+	// NothingDropped: none of so many packets was dropped after delivery.
+	NothingDropped struct{ Packets uint64 }
 	// AlsoDropped: beside losses packets were dropped after delivery.
 	AlsoDropped struct{ Packets uint64 }
 	// Expired: packets vanished, and the kernel reported no drop. The nodes with most of them are first.
@@ -237,6 +245,8 @@ func (MoreFlows) Kind() string        { return "more_flows" }
 func (SecondsKept) Kind() string      { return "seconds_kept" }
 func (SecondsShown) Kind() string     { return "seconds_shown" }
 func (NothingLost) Kind() string      { return "nothing_lost" }
+func (NothingDropped) Kind() string   { return "nothing_dropped" }
+func (NoLatency) Kind() string        { return "no_latency" }
 func (AlsoDropped) Kind() string      { return "also_dropped" }
 func (Expired) Kind() string          { return "expired" }
 func (MovedAddress) Kind() string     { return "moved_address" }

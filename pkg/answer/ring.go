@@ -95,10 +95,20 @@ type met struct {
 	torn       int
 }
 
+// lacksHops reports whether a record may lack a hop that it has nowhere else: a circle's further rounds are no
+// such hops.
+func lacksHops(r *record.Record) bool {
+	if !r.Truncated {
+		return false
+	}
+	_, _, loop := r.Loop()
+	return !loop
+}
+
 func (r *Ring) scan(ctx context.Context, o backpack.ScanOptions, fn func(*record.Record) error) (m met, err error) {
 	stats, err := backpack.ScanFunc(r.Maps, r.Decoder, o, func(rec *record.Record) error {
 		m.found = true
-		if rec.Truncated {
+		if lacksHops(rec) {
 			m.incomplete += uint64(rec.Segs)
 		}
 		if err := ctx.Err(); err != nil {

@@ -23,14 +23,23 @@ func (c *Counts) Paths() Rows[aggregate.PathRow] {
 
 // Latency is how long packets took in groups other than flows.
 func (c *Counts) Latency(by aggregate.By) Rows[aggregate.LatencyRow] {
-	return Rows[aggregate.LatencyRow]{c.sums.Latency(by, c.Names), c.rowsFull(by)}
+	rows := c.sums.Latency(by, c.Names)
+	return Rows[aggregate.LatencyRow]{rows, append(c.rowsFull(by), c.noLatency(by, len(rows))...)}
+}
+
+// noLatency says why there is no row of latencies although there were packets.
+func (c *Counts) noLatency(by aggregate.By, rows int) []Note {
+	if n := c.Totals().Packets; rows == 0 && n > 0 && c.matched {
+		return []Note{NoLatency{by, n}}
+	}
+	return nil
 }
 
 // LatencyOfFlows is how long packets of each flow took, of the first top flows with most packets; 0: of all.
 func (c *Counts) LatencyOfFlows(top int) Rows[aggregate.LatencyRow] {
 	flows := slices.DeleteFunc(c.sums.Flows(c.Names, c.keep), func(f aggregate.FlowRow) bool { return f.Latency == nil })
 	flows, notes := c.topFlows(flows, ByPackets, top)
-	return Rows[aggregate.LatencyRow]{aggregate.LatencyOfFlows(flows), notes}
+	return Rows[aggregate.LatencyRow]{aggregate.LatencyOfFlows(flows), append(notes, c.noLatency(aggregate.ByFlow, len(flows))...)}
 }
 
 // Flows are who talks to whom, in an order, greatest first; the first top of them, 0: all.

@@ -118,5 +118,6 @@ func (c *Counts) LatencyBySecond(by aggregate.By) (a Rows[LatencySecond]) {
 	for _, row := range c.timeline.Latency(by, c.Names) {
 		a.List = append(a.List, LatencySecond{row.At, row.LatencyRow})
 	}
+	a.Notes = append(a.Notes, c.noLatency(by, len(a.List))...)
 	return a
 }

@@ -70,6 +70,7 @@ type LinkEnd struct {
 	Port   string      `json:"port"`
 	Role   domain.Role `json:"role"`
 	Forced bool        `json:"forced,omitempty"`
+	State  topo.State  `json:"state,omitempty"` // as the port has it
 	Place  string      `json:"place,omitempty"` // on a bridge
 }
 
@@ -145,23 +146,26 @@ func livingPeer(d *domain.Domain, p *domain.Port) *domain.Port {
 	return peer
 }
 
-// AddAddresses adds the addresses of the ports. A node that cannot be entered, for
-// lack of rights or because it is gone, has none.
-func (t *Topology) AddAddresses(d *domain.Domain) {
+// AddInterfaces adds what the kernel says of the ports now: their state, MTU and addresses. A node that cannot be
+// entered, for lack of rights or because it is gone, has nothing of it.
+func (t *Topology) AddInterfaces(d *domain.Domain) {
+	states := make(map[string]topo.State)
 	for i := range t.Nodes {
-		n := d.NodeByID(t.Nodes[i].ID)
-		if n == nil { // a virtual machine
-			continue
-		}
-		addrs, err := topo.SpecOf(*n).Addresses()
-		if err != nil {
-			continue
-		}
+		interfaces := interfacesOf(d, t.Nodes[i].ID)
 		for j := range t.Nodes[i].Ports {
 			p := &t.Nodes[i].Ports[j]
-			for _, a := range addrs[p.Ifindex] {
+			now := interfaces[p.Ifindex]
+			p.State, p.MTU = now.State, now.MTU
+			states[t.Nodes[i].Name+"/"+p.Name] = now.State
+			for _, a := range now.Addresses {
 				p.Addresses = append(p.Addresses, a.String())
 			}
+		}
+	}
+	for i := range t.Links {
+		for j := range t.Links[i].Ends {
+			e := &t.Links[i].Ends[j]
+			e.State = states[e.String()]
 		}
 	}
 }

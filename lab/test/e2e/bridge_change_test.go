@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -58,12 +59,16 @@ func (b *bridged) stateInMemory() {
 	nstest.Cleanup(b.t, func() { b.try("detach", "--no-drain") })
 }
 
+// stateRE finds the states of ports in what radar status says.
+var stateRE = regexp.MustCompile(` (STATE|up|down|no carrier|-) (ROLE|internal|edge)`)
+
 // ports are the lines "node port role peer" of radar status.
 func (b *bridged) ports() string {
 	b.t.Helper()
 	out := string(b.run(b.t, "status"))
 	out = out[strings.Index(out, "\nNODE"):strings.Index(out, "\nPACKETS")]
-	return strings.ReplaceAll(strings.Join(strings.Fields(out), " "), b.Name("host"), "host")
+	out = stateRE.ReplaceAllString(strings.Join(strings.Fields(out), " "), " $2")
+	return strings.ReplaceAll(out, b.Name("host"), "host")
 }
 
 // waitPorts waits until the status shows, or no longer shows, a port.

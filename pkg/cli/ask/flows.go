@@ -81,7 +81,7 @@ func printFlows(k *kit.Kit, rows []aggregate.FlowRow) error {
 	for i := range rows {
 		t.Add(flowCells(k, &rows[i])...)
 	}
-	return t.Flush(k.Out)
+	return k.PrintTable(t)
 }
 
 func flowCells(k *kit.Kit, r *aggregate.FlowRow) []string {

@@ -124,5 +124,5 @@ func printLatency(k *kit.Kit, rows []aggregate.LatencyRow, flows bool) error {
 		}
 		t.Add(append(cells, nameText(k, &r))...)
 	}
-	return t.Flush(k.Out)
+	return k.PrintTable(t)
 }

@@ -127,5 +127,5 @@ func printFlowLosses(k *kit.Kit, rows []answer.LossFlowRow, afterDelivery bool) 
 		}
 		t.Add(cells...)
 	}
-	return t.Flush(k.Out)
+	return k.PrintTable(t)
 }

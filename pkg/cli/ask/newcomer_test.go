@@ -94,6 +94,15 @@ func TestRoutingLoop(t *testing.T) {
 	w.Says([]string{"paths"}, "h1 > r1 > r2 > r1 > ...: loop\n")
 	w.Says([]string{"loss"}, "2 packets were lost in a routing loop: r2 > r1 > r2 > ...", "TTL used up")
 	w.Says([]string{"trace", "--last", "--state", "lost"}, "It went round in a circle: r2 > r1 > r2, TTL used up.")
+	// More room for hops would only hold more of the same.
+	if n := w.Status().Totals.Truncated; n != 1 {
+		t.Errorf("%d records have no room for all rounds, want the one of TTL 64", n)
+	}
+	for _, question := range []string{"packets", "paths", "loss", "latency", "trace --last --state lost", "packets --node h2 --dst 10.9.9.9"} {
+		if out := w.Radar(kit.ExitOK, strings.Fields(question)...); strings.Contains(out, "max-hops") {
+			t.Errorf("radar %s asks for more room:\n%s", question, out)
+		}
+	}
 	for _, row := range askedLosses(w) {
 		if row.Node != "r1" && row.Node != "r2" {
 			t.Errorf("lost at %q: %+v", row.Node, row)

@@ -4,7 +4,6 @@ package ask
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -170,8 +169,10 @@ func packetList(k *kit.Kit, ctx context.Context, s *answer.Sources, q packetQuer
 	if q.slowest >= 0 {
 		rows = slow.Records()
 	}
-	if err := errors.Join(printer.Print(rows), k.Out.Flush()); err != nil {
-		return err
+	if len(rows) > 0 || k.Output.Raw() { // else notes say why there is none
+		if err := printer.Print(rows); err != nil {
+			return err
+		}
 	}
 	k.Note(notes)
 	return nil

@@ -65,7 +65,7 @@ func printPaths(k *kit.Kit, rows []aggregate.PathRow) error {
 		t.Add(words.Decimal(r.Packets), flows, words.Decimal(r.Bytes), words.Decimal(r.Delivered), words.Decimal(r.Left),
 			words.Decimal(r.Lost), words.Decimal(r.Expired), p50, p99, path)
 	}
-	return t.Flush(k.Out)
+	return k.PrintTable(t)
 }
 
 // pathText is how tables show a path that is called name.

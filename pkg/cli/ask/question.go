@@ -119,6 +119,9 @@ func askAgain(k *kit.Kit, ctx context.Context, s *answer.Sources, q *asked, show
 		}
 		switch {
 		case redraw:
+			if kit.IsTerminal(k.Stderr) {
+				clear(k.View.Said) // the screen's notes go with its rows
+			}
 			fmt.Fprint(k.Out, kit.Own("\x1b[H\x1b[2J")) // home, clear
 		case tables && !first:
 			fmt.Fprintln(k.Out)

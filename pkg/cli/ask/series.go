@@ -33,7 +33,7 @@ func printLossSeries(k *kit.Kit, rows []answer.LossSecond, afterDelivery bool) e
 		}
 		t.Add(cells...)
 	}
-	return t.Flush(k.Out)
+	return k.PrintTable(t)
 }
 
 // lossesNow are those of the seconds since the last answer; nil where there is but one answer.
@@ -74,5 +74,5 @@ func printLatencySeries(k *kit.Kit, rows []answer.LatencySecond) error {
 		cells := append([]string{secondText(k, rows[i].TimeS)}, quantileCells(&rows[i].Quantiles)...)
 		t.Add(append(cells, nameText(k, &rows[i].LatencyRow))...)
 	}
-	return t.Flush(k.Out)
+	return k.PrintTable(t)
 }

@@ -101,7 +101,7 @@ func printThroughput(k *kit.Kit, rows []aggregate.ThroughputRow, seconds int64) 
 		}
 		t.Add(append(cells, at, r.Name)...)
 	}
-	return t.Flush(k.Out)
+	return k.PrintTable(t)
 }
 
 // secondText is a second in tables.
@@ -119,5 +119,5 @@ func printSeries(k *kit.Kit, rows []answer.ThroughputSecond) error {
 	for _, r := range rows {
 		t.Add(secondText(k, r.TimeS), words.Decimal(r.Packets), words.Decimal(r.Bytes), words.Rate(r.Bytes*8), r.Name)
 	}
-	return t.Flush(k.Out)
+	return k.PrintTable(t)
 }

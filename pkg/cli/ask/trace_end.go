@@ -54,7 +54,10 @@ func (t *teller) endTexts(r *record.Record, s *answer.Story) []string {
 		}
 		texts = append(texts, text+".")
 	}
-	if r.Truncated {
+	switch {
+	case r.Truncated && s.Circle != nil:
+		texts = append(texts, "It went round more often than its record has room for: steps are missing.")
+	case r.Truncated:
 		texts = append(texts, "Steps are missing: more happened than its record has room for (attach with more --max-hops), or its history was overwritten.")
 	}
 	if r.Src == "" {

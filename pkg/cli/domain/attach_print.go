@@ -120,7 +120,7 @@ func printAttached(k *kit.Kit, v *attachView) error {
 			verb = " (dry run):"
 		}
 		fmt.Fprintf(w, "domain %s%s %s, %d slots, %s\n", v.Domain, verb, countText(v.Nodes), v.Slots, v.Memory.Memory)
-		if err := printNodes(k, v.Nodes); err != nil {
+		if err := printNodes(k, v.Nodes, false); err != nil {
 			return err
 		}
 	}
@@ -212,8 +212,12 @@ func countText(list []answer.Node) string {
 
 // printNodes prints one line a port, and one for a node without any. What hangs on a
 // bridge has the bridge for its peer.
-func printNodes(k *kit.Kit, list []answer.Node) error {
-	columns := []kit.Column{{Title: "NODE"}, {Title: "PORT"}, {Title: "ROLE"}, {Title: "PEER"}}
+func printNodes(k *kit.Kit, list []answer.Node, states bool) error {
+	columns := []kit.Column{{Title: "NODE"}, {Title: "PORT"}}
+	if states {
+		columns = append(columns, kit.Column{Title: "STATE"})
+	}
+	columns = append(columns, kit.Column{Title: "ROLE"}, kit.Column{Title: "PEER"})
 	wide := k.Output == kit.FormatWide
 	if wide {
 		columns = append(columns, kit.Column{Title: "KIND"}, kit.Column{Title: "IFINDEX", Right: true}, kit.Column{Title: "SPEC"})
@@ -231,7 +235,11 @@ func printNodes(k *kit.Kit, list []answer.Node) error {
 			if p.Place != "" {
 				role += " (found)"
 			}
-			cells := []string{k.Shown.Node(n.Name, p.Name), k.Shown.Port(n.Name, p.Name), role, cmp.Or(p.Peer, k.Shown.End(p.Link))}
+			cells := []string{k.Shown.Node(n.Name, p.Name), k.Shown.Port(n.Name, p.Name)}
+			if states {
+				cells = append(cells, words.State(p.State))
+			}
+			cells = append(cells, role, cmp.Or(p.Peer, k.Shown.End(p.Link)))
 			if wide {
 				cells = append(cells, p.Kind, fmt.Sprint(p.Ifindex), n.Spec)
 			}

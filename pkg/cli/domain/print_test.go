@@ -13,6 +13,7 @@ import (
 	"github.com/vnetradar/radar/pkg/vnet/agent"
 	"github.com/vnetradar/radar/pkg/vnet/datapath"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
+	"github.com/vnetradar/radar/pkg/vnet/topo"
 	"github.com/vnetradar/radar/pkg/vnet/rules"
 )
 
@@ -65,6 +66,8 @@ var reports = map[string]func(*kit.Kit) error{
 			Nodes:  answer.Nodes(d), Totals: sampleTotals(), Counters: counterViews(sampleCounters()),
 			Notes: []string{"no agent runs"},
 		}
+		v.Nodes[0].Ports[0].State, v.Nodes[0].Ports[0].MTU = topo.Up, 1500
+		v.Nodes[1].Ports[0].State, v.Nodes[1].Ports[1].State = topo.Down, topo.NoCarrier
 		if k.Output == kit.FormatJSON {
 			return kit.PrintJSON(k.Out, v)
 		}

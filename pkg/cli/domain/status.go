@@ -93,6 +93,9 @@ the ring came round to their slots before the agent, or anyone else, had read wh
 became of them: more slots or a living agent help. What does not add up is shown as
 "unaccounted": while packets pass, counters and ring are read a moment apart.
 
+STATE is what the kernel says of a port now: up, down, or "no carrier", which is up itself,
+but nobody is at the other end: its peer is down.
+
 What the agent cannot do, as follow the topology where the disk of the state directory is
 full, is a note here and beside every answer, until it can again.
 
@@ -151,6 +154,7 @@ func newStatusView(k *kit.Kit, h *datapath.Handle, r *agent.Reader) (*statusView
 		Memory:  newMemoryView(h.Memory()), Nodes: shownNodes(d),
 		Selectors: d.Selectors, WatchContainers: d.WatchContainers,
 	}
+	answer.AddStates(v.Nodes, d)
 	process, err := agent.Find(d.Name)
 	if err != nil {
 		return nil, err

@@ -53,7 +53,7 @@ func printStatus(k *kit.Kit, v *statusView) error {
 		return err
 	}
 	fmt.Fprintln(w)
-	if err := printNodes(k, v.Nodes); err != nil {
+	if err := printNodes(k, v.Nodes, true); err != nil {
 		return err
 	}
 	printHeaderNodes(w, v.Nodes)
@@ -61,6 +61,9 @@ func printStatus(k *kit.Kit, v *statusView) error {
 	printSwitches(w, v.Nodes)
 	fmt.Fprintln(w)
 	if err := printTotals(k, v.Totals, v.Counters); err != nil {
+		return err
+	}
+	if err := w.Flush(); err != nil { // notes stand below
 		return err
 	}
 	for _, note := range v.Notes {

@@ -14,11 +14,15 @@ import (
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
+	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
 
 const topoLong = `Show the nodes and ports of the domain, and what connects them: links between two
 ports, tunnels (with their kind), bridges with any number of ports, and edges, where
 packets enter and leave the domain.
+
+STATE is what the kernel says of a port now: up, down, or "no carrier", which is up itself,
+but nobody is at the other end: its peer is down. -o wide adds the MTU.
 
 -o mermaid and -o dot draw that, for Markdown pages and for Graphviz. A dashed node
 was not named by anyone, but found: it closes a bridge.
@@ -58,7 +62,7 @@ func showTopo(k *kit.Kit, ctx context.Context, format kit.GraphFormat, load bool
 	}
 	k.ShowNames(d)
 	v := answer.NewTopology(d)
-	v.AddAddresses(d)
+	v.AddInterfaces(d)
 	if !load {
 		return printTopo(k, v, format)
 	}
@@ -93,9 +97,9 @@ func printTopo(k *kit.Kit, v *answer.Topology, format kit.GraphFormat) error {
 }
 
 func printTopoPorts(k *kit.Kit, v *answer.Topology, wide bool) error {
-	columns := []kit.Column{{Title: "NODE"}, {Title: "PORT"}, {Title: "ROLE"}, {Title: "CONNECTED TO"}, {Title: "ADDRESS"}}
+	columns := []kit.Column{{Title: "NODE"}, {Title: "PORT"}, {Title: "STATE"}, {Title: "ROLE"}, {Title: "CONNECTED TO"}, {Title: "ADDRESS"}}
 	if wide {
-		columns = append(columns, kit.Column{Title: "KIND"}, kit.Column{Title: "IFINDEX", Right: true}, kit.Column{Title: "SPEC"})
+		columns = append(columns, kit.Column{Title: "KIND"}, kit.Column{Title: "MTU", Right: true}, kit.Column{Title: "IFINDEX", Right: true}, kit.Column{Title: "SPEC"})
 	}
 	t := kit.NewTable(columns...)
 	for _, n := range v.Nodes {
@@ -111,9 +115,9 @@ func printTopoPorts(k *kit.Kit, v *answer.Topology, wide bool) error {
 			if p.Place == answer.PlaceMember {
 				node = words.NotAttached
 			}
-			cells := []string{node, k.Shown.Port(n.Name, p.Name), roleText(p.Role, p.Forced), connectedTo(k.Shown, &p.Port, n.Name), strings.Join(p.ShownAddresses(), " ")}
+			cells := []string{node, k.Shown.Port(n.Name, p.Name), words.State(p.State), roleText(p.Role, p.Forced), connectedTo(k.Shown, &p.Port, n.Name), strings.Join(p.ShownAddresses(), " ")}
 			if wide {
-				cells = append(cells, p.Kind, fmt.Sprint(p.Ifindex), n.Spec)
+				cells = append(cells, p.Kind, optionalNumber(p.MTU), fmt.Sprint(p.Ifindex), n.Spec)
 			}
 			t.Add(cells...)
 		}
@@ -183,12 +187,16 @@ func draw(g *graph.Graph, l *answer.Link, vertices map[string]int) {
 	}
 }
 
-// portLabel names a port, and its role where somebody chose it.
+// portLabel names a port, with its role where somebody chose it, and its state where it is not up.
 func portLabel(e answer.LinkEnd) string {
+	label := e.Port
 	if e.Forced {
-		return e.Port + " (" + string(e.Role) + ")"
+		label += " (" + string(e.Role) + ")"
 	}
-	return e.Port
+	if e.State != "" && e.State != topo.Up {
+		label += " (" + words.State(e.State) + ")"
+	}
+	return label
 }
 
 func shortAddresses(n *answer.TopologyNode) []string {

@@ -5,6 +5,7 @@ package domain
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/vnetradar/radar/pkg/answer"
@@ -19,6 +20,14 @@ func roleText(role domain.Role, forced bool) string {
 		return string(role) + " (forced)"
 	}
 	return string(role)
+}
+
+// optionalNumber is n, "" if that is not known.
+func optionalNumber(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
 }
 
 // connectedTo says in words what is at the other end of a port.

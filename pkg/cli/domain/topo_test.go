@@ -10,10 +10,12 @@ import (
 	"testing"
 
 	"github.com/vnetradar/radar/lab/test/need"
+	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/vnet/backpack"
+	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
 
 // Bridges, edges and what passed them, in every format.
@@ -24,6 +26,15 @@ func TestTopoPrint(t *testing.T) {
 			t.Run(string(format)+load, func(t *testing.T) {
 				v := answer.NewTopology(d)
 				v.Nodes[0].Ports[0].Addresses = []string{"172.17.0.2/16"}
+				v.Nodes[0].Ports[0].State, v.Nodes[0].Ports[0].MTU = topo.Up, 1500
+				v.Nodes[0].Ports[1].State = topo.Down
+				for i := range v.Links {
+					for j := range v.Links[i].Ends {
+						if e := &v.Links[i].Ends[j]; e.String() == "c1/eth1" {
+							e.State = topo.Down
+						}
+					}
+				}
 				if load != "" {
 					v.AddLoad(answer.NewCounts(clitest.BridgedLoad(), backpack.NewDecoder(d, nil)))
 				}
@@ -91,6 +102,51 @@ func TestTopo(t *testing.T) {
 	if r1 := v.Node("r1"); r1.Load.Lost != 3 || r1.Load.P50Ns == nil || len(v.Links) != 2 {
 		t.Errorf("r1: %+v, %d links", r1.Load, len(v.Links))
 	}
+
+	// Ports are as the kernel says, everywhere.
+	w.In("r1", "ip", "link", "set", "eth1", "mtu", "1400")
+	w.In("h2", "ip", "link", "set", "eth0", "down")
+	nstest.WaitFor(t, "r1 to notice", func() bool { return strings.Contains(w.In("r1", "ip", "link", "show", "eth1"), "NO-CARRIER") })
+	states := map[string]topo.State{"h1/eth0": topo.Up, "r1/eth0": topo.Up, "r1/eth1": topo.NoCarrier, "h2/eth0": topo.Down}
+	v = topologyOf(w)
+	for _, n := range v.Nodes {
+		for _, p := range n.Ports {
+			mtu := 1500
+			if n.Name+"/"+p.Name == "r1/eth1" {
+				mtu = 1400
+			}
+			if p.State != states[n.Name+"/"+p.Name] || p.MTU != mtu {
+				t.Errorf("%s/%s is %q, MTU %d, want %q, %d", n.Name, p.Name, p.State, p.MTU, states[n.Name+"/"+p.Name], mtu)
+			}
+		}
+	}
+	for _, l := range v.Links {
+		for _, e := range l.Ends {
+			if e.State != states[e.String()] {
+				t.Errorf("the end %s is %q", e, e.State)
+			}
+		}
+	}
+	for _, n := range w.Status().Nodes {
+		for _, p := range n.Ports {
+			if p.State != states[n.Name+"/"+p.Name] {
+				t.Errorf("status: %s/%s is %q", n.Name, p.Name, p.State)
+			}
+		}
+	}
+	for _, command := range []string{"status", "topo", "status -o wide", "topo -o wide"} {
+		for line, want := range map[string]string{"h1 eth0 ": "up ", "r1 eth1 ": "no carrier ", "h2 eth0 ": "down "} {
+			if out := strings.Join(strings.Fields(w.Radar(kit.ExitOK, strings.Fields(command)...)), " "); !strings.Contains(out, line+want) {
+				t.Errorf("radar %s: no %q:\n%s", command, line+want, out)
+			}
+		}
+	}
+	if out := w.Radar(kit.ExitOK, "topo", "-o", "mermaid"); !strings.Contains(out, "eth1 (no carrier) - eth0 (down)") {
+		t.Errorf("the drawing does not mark what is down:\n%s", out)
+	}
+	w.In("h2", "ip", "link", "set", "eth0", "up")
+	w.In("h2", "ip", "route", "add", "default", "via", "10.0.2.1") // it went with the port
+	nstest.AwaitCarrier(t, w.Lab.NetNSPath("r1"))
 
 	// A node that is no more attached is outside.
 	w.Radar(kit.ExitOK, "detach", "h2")

@@ -40,12 +40,16 @@ func (k *Kit) ReadSources(s *answer.Selection, read func(*answer.Sources) error)
 	return nil
 }
 
-// AskOnce gives one answer, which is finished also if ctx ends meanwhile.
+// AskOnce gives one answer, which is finished also if ctx ends meanwhile. Notes come below the rows.
 func (k *Kit) AskOnce(ctx context.Context, s *answer.Sources, q *answer.Question, show func(*answer.Counts) error) error {
+	return k.rowsFirst(func() error { return k.answer(context.WithoutCancel(ctx), s, q, show) })
+}
+
+func (k *Kit) answer(ctx context.Context, s *answer.Sources, q *answer.Question, show func(*answer.Counts) error) error {
 	if d := s.Domain(); d != nil {
 		k.ShowNames(d)
 	}
-	counts, notes, err := s.Ask(context.WithoutCancel(ctx), q)
+	counts, notes, err := s.Ask(ctx, q)
 	k.Note(notes)
 	if err != nil {
 		return err

@@ -36,6 +36,8 @@ type Kit struct {
 	Verbose bool   // --verbose
 	View    *View  // of a command that prints again and again; nil: it prints once
 
+	held *[]string // notes that are said below the rows; nil: say them at once
+
 	// Shown is what tables call nodes and ports; nil: as the domain does.
 	Shown *words.Names
 }

@@ -51,7 +51,7 @@ func (k *Kit) PrintLosses(rows []answer.LossRow, afterDelivery bool, recent *ans
 		}
 		t.Add(cells...)
 	}
-	return t.Flush(k.Out)
+	return k.PrintTable(t)
 }
 
 // PlaceColumns are those of where packets were lost, and why.

@@ -30,7 +30,7 @@ func (k *Kit) Texts(notes []answer.Note) (list []string) {
 // Notef says something about an answer on standard error, with -f only once.
 func (k *Kit) Notef(format string, args ...any) { k.noteOnce(words.Say(format, args...)) }
 
-// noteOnce says text on standard error, with -f once for each key.
+// noteOnce says text on standard error, below the rows that were printed before, with -f once for each key.
 func (k *Kit) noteOnce(key, text string) {
 	if k.View != nil {
 		if k.View.Said[key] {
@@ -38,7 +38,31 @@ func (k *Kit) noteOnce(key, text string) {
 		}
 		k.View.Said[key] = true
 	}
+	if k.held != nil {
+		*k.held = append(*k.held, text)
+		return
+	}
+	k.sayNote(text)
+}
+
+// sayNote flushes rows before. That they cannot be written, the end of the command says.
+func (k *Kit) sayNote(text string) {
+	if k.Out != nil {
+		_ = k.Out.Flush()
+	}
 	fmt.Fprintf(k.Stderr, "radar: %s\n", text)
+}
+
+// rowsFirst holds back notes until do has printed rows.
+func (k *Kit) rowsFirst(do func() error) error {
+	var held []string
+	k.held = &held
+	err := do()
+	k.held = nil
+	for _, text := range held {
+		k.sayNote(text)
+	}
+	return err
 }
 
 // Warn shows an error that leaves the answer as it is. A domain that was detached

@@ -166,6 +166,15 @@ func (t *Table) Flush(w io.Writer) error {
 	return nil
 }
 
+// PrintTable prints a table. One without rows has no title: notes say why there is none. With -f it has, since
+// rows may come.
+func (k *Kit) PrintTable(t *Table) error {
+	if t.Empty() && k.View == nil {
+		return nil
+	}
+	return t.Flush(k.Out)
+}
+
 func (t *Table) line(w io.Writer, cells []string) error {
 	var b strings.Builder
 	last := len(t.columns) - 1

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/vnet/agent"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
@@ -152,6 +153,13 @@ func (w Sentences) ringNote(n answer.Note) (key, text string) {
 	return "", ""
 }
 
+// noLatencyTexts say what no packet did, so that a group has no latencies.
+var noLatencyTexts = map[aggregate.By]string{
+	aggregate.ByNode:  "passed through a node",
+	aggregate.ByLink:  "was seen at both ends of a link",
+	aggregate.ByQueue: "was seen to wait in a port's queue",
+}
+
 // rowsNote has words for what rows lack.
 func (w Sentences) rowsNote(n answer.Note) (key, text string) {
 	switch n := n.(type) {
@@ -167,6 +175,8 @@ func (w Sentences) rowsNote(n answer.Note) (key, text string) {
 		return Say("jitter and reordering lack %d packets: they became known too late to be put in order", n.Packets)
 	case answer.Inexact:
 		return Say("there was no room for all latencies: percentiles of %s count %d packets with the nearest that there was room for (inexact, with -o json)", Plural(n.Flows, "flow"), n.Packets)
+	case answer.NoLatency:
+		return Say("none of %s %s", Plural(int(n.Packets), "packet"), cmp.Or(noLatencyTexts[n.By], "has arrived: only what was delivered, or left the domain, has a latency"))
 	case answer.MoreFlows:
 		return Say("%s (--top 0 shows all)", Plural(n.Flows, "more flow"))
 	case answer.SecondsKept:
@@ -182,6 +192,8 @@ func (w Sentences) lossNote(n answer.Note) (key, text string) {
 	switch n := n.(type) {
 	case answer.NothingLost:
 		return nothingLost(n)
+	case answer.NothingDropped:
+		return Say("nothing was dropped after delivery of %s", Plural(int(n.Packets), "packet"))
 	case answer.AlsoDropped:
 		return Say("besides, after delivery %s dropped (rules, full buffers, no socket): radar loss --local", PacketsWere(n.Packets))
 	case answer.Expired:

@@ -5,7 +5,13 @@ package words
 import (
 	"math"
 	"strconv"
+	"strings"
+
+	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
+
+// State is whether a port can send and receive: "up", "down", "no carrier"; "" if that is not known.
+func State(s topo.State) string { return strings.ReplaceAll(string(s), "_", " ") }
 
 // Duration renders ns with three digits or a little more: 812ns, 12.3us,
 // 4.56ms, 1.20s.

@@ -4,6 +4,8 @@ package words
 
 import (
 	"fmt"
+	"regexp"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -11,7 +13,7 @@ import (
 	"github.com/vnetradar/radar/pkg/host/symbols"
 )
 
-// Every reason that has words is one of the running kernel's.
+// Every reason that has words is one of the running kernel's, and each of those has words.
 func TestReasons(t *testing.T) {
 	table := symbols.Load()
 	known := make(map[string]bool)
@@ -28,11 +30,19 @@ func TestReasons(t *testing.T) {
 	}
 	unknown := 0
 	for name := range Reasons {
-		if known[name] {
+		if known[name] || strings.HasPrefix(name, "OVS_") { // those have numbers of their own
 			continue
 		}
 		if unknown++; major > 6 || major == 6 && minor >= 18 {
 			t.Errorf("this kernel has no reason %s", name)
+		}
+	}
+	for name := range known {
+		if name == "" || regexp.MustCompile(`^\d+$`).MatchString(name) || name == "NOT_DROPPED_YET" || name == "NOT_SPECIFIED" {
+			continue
+		}
+		if Reasons[name] == "" || Why(name, "") == "" {
+			t.Errorf("no words for the reason %s of this kernel: %q, in short %q", name, Reasons[name], Why(name, ""))
 		}
 	}
 	// Older kernels lack some.

@@ -62,14 +62,14 @@ func (c *change) mergeMember(bridge *domain.Port, m topo.Member) uint16 {
 		case have.Node != bridge.Node:
 			continue
 		case !have.Removed && have.Ifindex == m.Ifindex:
-			have.Name, have.Link = m.Name, bridge.Link // it can be renamed, and change its bridge
+			have.Name, have.Link, have.To = m.Name, bridge.Link, m.To // it can be renamed, and change its bridge
 			return have.ID
 		case have.Removed && (gone < 0 || c.next.Members[gone].Name != m.Name && have.Name == m.Name):
 			gone = i
 		}
 		had++
 	}
-	member := domain.Member{ID: nextPortID(c.next), Node: bridge.Node, Name: m.Name, Ifindex: m.Ifindex, Link: bridge.Link}
+	member := domain.Member{ID: nextPortID(c.next), Node: bridge.Node, Name: m.Name, Ifindex: m.Ifindex, Link: bridge.Link, To: m.To}
 	switch {
 	case gone >= 0 && (had >= portsPerNode || member.ID == 0): // as portNumber() does
 		member.ID = c.next.Members[gone].ID

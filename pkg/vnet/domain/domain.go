@@ -185,7 +185,8 @@ type Member struct {
 	Node    uint16 `json:"node"`
 	Name    string `json:"name"`
 	Ifindex int    `json:"ifindex"`
-	Link    string `json:"link"` // as the bridge's port has it
+	Link    string `json:"link"`         // as the bridge's port has it
+	To      string `json:"to,omitempty"` // NODE/PORT of the attached port
 	// Removed members stay listed, like ports, until their number is needed.
 	Removed bool `json:"removed,omitempty"`
 }

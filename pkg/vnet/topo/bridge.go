@@ -29,6 +29,7 @@ type Bridge struct {
 type Member struct {
 	Name    string
 	Ifindex int
+	To      string // NODE/PORT of the attached end
 }
 
 // hasInside says whether the interface with that number is one of Inside.
@@ -213,7 +214,7 @@ func (t *Topology) closeNode(h *hidden, of map[int][]member) error {
 				continue
 			}
 			port.Link = link
-			b.Inside = append(b.Inside, Member{m.link.Attrs().Name, m.link.Attrs().Index})
+			b.Inside = append(b.Inside, Member{m.link.Attrs().Name, m.link.Attrs().Index, t.Nodes[m.port.Node].Name + "/" + port.Name})
 			b.Ports = append(b.Ports, m.port)
 		}
 		if len(b.Inside) == 0 {

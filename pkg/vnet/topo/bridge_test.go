@@ -73,7 +73,7 @@ func TestDiscoverBridge(t *testing.T) {
 	if len(topology.Near) != 1 || topology.Near[0].Inum != sw.Inum {
 		t.Errorf("near %+v", topology.Near)
 	}
-	inside := []Member{{"pa", n.Index("sw", "pa")}, {"pb", n.Index("sw", "pb")}}
+	inside := []Member{{"pa", n.Index("sw", "pa"), "a/e0"}, {"pb", n.Index("sw", "pb"), "b/e0"}}
 	if len(topology.Bridges) != 1 || !slices.Equal(topology.Bridges[0].Inside, inside) {
 		t.Errorf("bridges %+v, inside must be %v", topology.Bridges, inside)
 	}

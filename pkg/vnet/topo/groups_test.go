@@ -118,7 +118,7 @@ func TestInterruptedDumps(t *testing.T) {
 		if _, err := node.Groups(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := node.Addresses(); err != nil {
+		if _, err := node.Interfaces(); err != nil {
 			t.Fatal(err)
 		}
 	}
