@@ -27,7 +27,6 @@ const (
 // list gets shorter only.
 var over = map[string]int{
 	"lab/test/e2e/intdecode.py lines":                 621,
-	"pkg/vnet/backpack/story_test.go lines":           545,
 	"cmd/bench/throughput.go throughput()":            61,
 	"pkg/telemetry/collect/template_quote.go quote()": 81,
 	"pkg/telemetry/collect lines":                     4186,
