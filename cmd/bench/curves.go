@@ -88,8 +88,8 @@ func curveSlots(ctx context.Context, o *options) ([]Table, error) {
 	makers := []maker{nopDesign}
 	for _, level := range levels {
 		makers = append(makers, radarWith(fmt.Sprintf("radar %d %%", level), func(o *datapath.Options) {
-			// Long enough that packets in flight stay in flight. The slots that are left
-			// come round faster than the default allows.
+			// The longest there is: packets under way stay that. And the slots that are
+			// left come round faster than by default they may.
 			o.Timeout, o.MinAge = 15*time.Minute, 100*time.Microsecond
 		}))
 	}
