@@ -5,7 +5,7 @@
  * compares size and every offset.
  *
  * Rules: fixed-width types, named padding, no bit fields, no packed structs.
- * Change anything here and Version in pkg/vnet/domain goes up: it is part of the pin path.
+ * Whoever changes anything here raises Version in pkg/vnet/domain, which is in the pin path.
  */
 #ifndef BACKPACK_ABI_H
 #define BACKPACK_ABI_H
@@ -27,20 +27,19 @@
  * slot; struct rdr_slot is its first two cache lines, and the load-time slot
  * size adds whole lines of further cells.
  *
- * A slot is known by its *position*: a 64-bit number that only grows. The ring
- * index is position mod slots, and the position is unique for the domain's
- * life, so it is both the generation and the sequence number of the slot: a
- * reader copies the slot, reads the position again and takes the copy only if
- * both are equal and not 0. Cells below nev do not change within a position, with two
- * exceptions: RDR_EV_INGRESS or RDR_EV_DELIVER may become RDR_EV_IGNORED, and a later end may
- * replace the end of a log that is full (RDR_ST_FULL). So a reader that goes on at nev reads the
- * cells before it again.
+ * A slot is identified by its *position*: a 64-bit number that only grows. The ring
+ * index is position mod slots. The position is unique for the domain's life, so it is
+ * both the generation and the sequence number of the slot: a reader copies the slot,
+ * reads the position again and takes the copy only if both are equal and not 0. Cells
+ * below nev do not change within a position, with two exceptions: RDR_EV_INGRESS or
+ * RDR_EV_DELIVER may become RDR_EV_IGNORED, and a later end may replace the end of a full
+ * log (RDR_ST_FULL). So a reader that goes on at nev reads the cells before it again.
  *
- * A GSO train of n segments takes n neighbouring slots. Its *head* is the slot
- * with seg == 0; segment k stands at position head + k. While the train is
- * whole, everything that happens is written to the head. Once a piece of it is
- * seen alone the head is marked RDR_CUT; from then on every segment writes to
- * its own slot, and inherits the head's events that lack RDR_EVF_PART.
+ * A GSO train of n segments takes n neighbouring slots. Its *head* is the slot with
+ * seg == 0; segment k is at position head + k. While the train is whole, every event is
+ * written to the head. Once a part of it is seen alone the head is marked RDR_CUT. From
+ * then on every segment has events in its own slot, and inherits the head's events that
+ * lack RDR_EVF_PART.
  */
 struct rdr_slot {
 	/* --- first cache line: all that a hop needs --- */
@@ -85,8 +84,7 @@ struct rdr_slot {
 #define RDR_CELLS(lines) (6 + 8 * ((lines) - 2))
 
 /* The log's last cells are kept for the packet's end: one for its arrival or departure, three for
- * its loss. No other event takes them. In a log that is full, events that had no room may have
- * happened before what lies in them. */
+ * its loss. No other event takes them. In a full log, events may be missing before them. */
 #define RDR_END_CELLS 4
 
 enum rdr_slot_flag {
@@ -94,9 +92,9 @@ enum rdr_slot_flag {
 	RDR_SF_VLAN = 2,     /* the source saw a VLAN tag */
 };
 
-/* The first cell of an event. (Slots hold numbers: no type that user space is told of has bit
- * fields.) Some events are followed by data cells. Cell k is at byte 40 + 8k of the slot, plus
- * 40 where k > 2. */
+/* The first cell of an event. (Slots hold numbers: types that user space reads have no bit
+ * fields.) Data cells follow some events. Cell k is at byte 40 + 8k of the slot, plus 40 where
+ * k > 2. */
 union rdr_cell {
 	struct {
 		__u64 ns : 40; /* since t0: 18 minutes */
@@ -130,7 +128,7 @@ enum rdr_event {
 	 * Cell +1: saddr in the low half, daddr in the high one; cell +2: sport in
 	 * bits 0-15, dport in bits 16-31; all as they lie in the packet. */
 	RDR_EV_ADDR = 6,
-	/* The same of IPv6. Cells +1, +2: source address; +3, +4: destination; +5: ports. */
+	/* The same for IPv6. Cells +1, +2: source address; +3, +4: destination; +5: ports. */
 	RDR_EV_ADDR6 = 7,
 	/* Left the queue of port. */
 	RDR_EV_DEQUEUE = 8,
@@ -139,7 +137,7 @@ enum rdr_event {
 	RDR_EV_INNER = 9,
 	/* RDR_EV_INGRESS, or RDR_EV_DELIVER, of a copy that the node did not want: it is no
 	 * member of the group, or the frame was for another host. The program that sees the kernel
-	 * free it writes this over the arrival. A later event of the node says that the copy went
+	 * free the copy writes this over the arrival. If the node has a later event, the copy went
 	 * on after all. */
 	RDR_EV_IGNORED = 10,
 };
@@ -148,11 +146,11 @@ enum rdr_event {
 
 enum rdr_event_flag {
 	RDR_EVF_FIRST = 1,  /* the first (or only) packet of its skb: counts skbs */
-	RDR_EVF_PART = 2,   /* concerns this slot alone, no longer the whole train */
+	RDR_EVF_PART = 2,   /* of this slot alone, not of the whole train */
 	RDR_EVF_SOURCE = 4, /* this event made the packet ours */
 	RDR_EVF_KEYED = 8,  /* found (ingress) or sent (egress) by key, no bit changed */
-	/* Of RDR_EV_IGNORED, where the frame was for another host: the kernel has freed it, and
-	 * no program reads at that interface, which may have a copy. */
+	/* RDR_EV_IGNORED of a frame for another host: the kernel has freed it, and no program
+	 * reads at that interface, so none has a copy. */
 	RDR_EVF_UNREAD = 8,
 };
 
@@ -164,7 +162,7 @@ enum rdr_state {
 	RDR_ST_LOCAL_DROP = 16, /* freed as a drop after delivery */
 	RDR_ST_HELD = 32,	/* was lost inside a node: copies may live, keep the slot longer */
 	RDR_ST_IPV6 = 64,
-	/* Multicast, broadcast: a tree. Each branch ends by itself; never DONE or LOST. */
+	/* Multicast, broadcast: a tree. Each branch has its own end; never DONE or LOST. */
 	RDR_ST_GROUP = 128,
 };
 
@@ -173,19 +171,19 @@ enum rdr_state {
  * traffic class. saddr: the header's first word (version, class, label) as the source
  * saw it; daddr: the Identification of its fragment header, 0 without; frag_off: that
  * header's third and fourth bytes (offset, M). The addresses as the source saw them
- * fill the slot's last four cells, 16 bytes each, so that events have four cells fewer.
- * A train's members have the state as well, but only its head has the addresses.
+ * fill the slot's last four cells, 16 bytes each, so there are four cells fewer for events.
+ * A train's members have the state too, but only its head has the addresses.
  */
 #define RDR_ADDR6_CELLS 4
 
 enum rdr_cut {
 	RDR_CUT = 1, /* head: the train has been cut */
 	RDR_OWN = 2, /* id, ttl, tos of this slot are its own */
-	/* The true header spells a checksum of zero 0xffff, as it was when last put on the wire. */
+	/* The true header, as it was last put on the wire, spells a checksum of zero 0xffff. */
 	RDR_MINUS_ZERO = 4,
 	/* The packet has left the domain, and the event that says so did not fit into ev[]. */
 	RDR_LEFT = 8,
-	/* An equal packet, with the same key, came while this one was under way, and is not measured. */
+	/* An equal packet, with the same key, came while this one was in flight: not measured. */
 	RDR_EQUAL = 16,
 	/* A node has handed out copies by several ports, and not all have been seen again. The slot
 	 * is kept for them until the timeout, though the packet may be done. */
@@ -194,8 +192,8 @@ enum rdr_cut {
 
 /*
  * Key of packets whose bits must not change: DF clear, fragments, TTL too low, and all
- * on an RDR_PF_TRUE link. An ID is unique within its 3-tuple only where fragments may be made
- * (RFC 6864, section 4.1; RFC 8200, section 4.5), and not all senders keep to that. So content and
+ * on an RDR_PF_TRUE link. An ID is unique within its 3-tuple only if the packet may be fragmented
+ * (RFC 6864, section 4.1; RFC 8200, section 4.5), and not all senders obey that. So content and
  * ports are part of the key.
  */
 struct rdr_key {
@@ -236,11 +234,11 @@ enum rdr_port_flag {
 	RDR_PF_TRUE = 128,	 /* no bit is changed on this link: packets are found by key */
 	RDR_PF_QUEUE = 256,	 /* has a queue: packets get RDR_EV_DEQUEUE */
 	RDR_PF_TUNNEL = 512,	 /* a tunnel whose ends are all in the domain */
-	/* This node gave the mark up while packets were in it: what leaves may bear a mark of
-	 * ours as well as a GUID in the header. */
+	/* This node gave the mark up while packets were in it: a packet that leaves may have
+	 * our mark as well as a GUID in the header. */
 	RDR_PF_LATE = 1024,
-	/* It can carry neither: what comes in is restored and gets no mark, its story ends as
-	 * left; what goes out is sourced anew. Set together with RDR_PF_HEADER. */
+	/* It can carry neither: a packet that comes in is restored, gets no mark and counts as
+	 * left; one that goes out is sourced again. Set together with RDR_PF_HEADER. */
 	RDR_PF_APART = 2048,
 };
 
@@ -255,39 +253,39 @@ struct rdr_dev {
 
 /*
  * What has changed at a port since user space looked, change.h: CLOCK_MONOTONIC, 0 for
- * nothing. Programs set the times, user space clears those that it has dealt with.
+ * nothing. Programs set the times, user space clears those that it has handled.
  */
 struct rdr_shift {
 	__u64 peer_ns; /* the interface at the other end has moved away: this port is an edge */
 	__u64 gone_ns; /* the port's own interface has moved away: it restores, and marks nothing */
 };
 
-/* The same of a node that carries the header. */
+/* The same for a node that carries the header. */
 struct rdr_guard {
 	__u64 since_ns; /* it has got an interface that has no programs yet; 0: all have */
 	__u32 first;	/* 1 + its first port; the next ones: `siblings` */
-	/* Of user space alone: rules use the mark's bits, and what the node carries instead is
-	 * not settled. */
+	/* For user space only: rules use the mark's bits, and it is not decided what the node
+	 * carries instead. */
 	__u32 stopped;
 };
 
-/* An address that node owns: packets to it end there. Of a group, what a port takes:
- * a multicast group that its node is a member of there, a broadcast address. */
+/* An address that node owns: packets to it end there. For a group, what a port takes:
+ * a multicast group that its node is a member of there, or a broadcast address. */
 struct rdr_local {
-	__u32 node; /* of a group: RDR_LOCAL_PORT | port */
+	__u32 node; /* for a group: RDR_LOCAL_PORT | port */
 	__be32 addr;
 };
 
-/* The same of IPv6. */
+/* The same for IPv6. */
 struct rdr_local6 {
 	__u32 node;
 	__u8 addr[16];
 };
 #define RDR_LOCAL_PORT 0x10000
 
-/* The addresses of a node with few of them, of one IP version. Index = node. Address a
- * stands at (a * multiplier) mod 2^32 >> RDR_NODE_SHIFT, if the node owns it: one look says
- * so. IPv6 addresses are folded to 32 bits. Then a look says whether the node may own one. */
+/* The addresses of a node with few of them, of one IP version. Index = node. If the node owns
+ * address a, it is at (a * multiplier) mod 2^32 >> RDR_NODE_SHIFT, so one lookup is enough. IPv6
+ * addresses are folded to 32 bits: then the lookup tells whether the node may own one. */
 #define RDR_NODE_ADDRS 16
 #define RDR_NODE_SHIFT 28
 struct rdr_node {
@@ -301,14 +299,14 @@ struct rdr_control {
 	__u64 lease_ns; /* sources mark while CLOCK_MONOTONIC is before this */
 	__u64 cursor;	/* first position not yet given to any CPU (copy) */
 	__u64 start;	/* the first position of all */
-	/* Keys of the domain's hashes, hash.h. Programs have them as constants; here
-	 * they are for user space, which loads more of them later. */
+	/* Keys of the domain's hashes, hash.h. Programs have them as constants; here they
+	 * are for user space, which loads more programs later. */
 	__u64 hash[RDR_HASH_KEYS];
 };
 
 /* What one CPU holds of the ring. */
 struct rdr_alloc {
-	__u64 next;	  /* positions of the block below this are settled */
+	__u64 next;	  /* positions of the block below this are used, or never will be */
 	__u64 end;	  /* end of the block, exclusive; read after next */
 	__u64 free_until; /* positions below were reusable when looked at */
 };
@@ -338,7 +336,7 @@ enum rdr_ip6 {
 
 /* Counters, per CPU, one u64 each. Numbers are never reused. Each has a line of
  * explanation in pkg/vnet/datapath/counters.go; a test demands it.
- * NM = "not measured": a packet that met a source and was left alone.
+ * NM = "not measured": a packet that met a source and was not marked.
  * seen = marked + the sum of all NM. */
 enum rdr_counter {
 	RDR_C_SEEN = 0,
@@ -355,14 +353,14 @@ enum rdr_counter {
 	RDR_C_NM_VLAN_DEPTH = 11,
 	RDR_C_OTHER_L3 = 12, /* neither IPv4 nor IPv6 (ARP, ...): outside "seen" */
 	RDR_C_PASSED = 13,   /* forwarded packet without a backpack, not sourced again */
-	RDR_C_FOREIGN = 14,  /* bits look like a GUID, the packet is not ours */
-	RDR_C_STALE = 15,    /* bits point at a slot that is too old */
+	RDR_C_FOREIGN = 14,  /* bits look like a GUID, but the packet is not ours */
+	RDR_C_STALE = 15,    /* bits name a slot that is too old */
 	RDR_C_FOREIGN_MARK = 16,
 	RDR_C_MARK_BUSY = 17, /* our mark bits were in use when a packet came in */
 	RDR_C_EVENT_FULL = 18,
 	RDR_C_TTL_UNDERFLOW = 19,
 	RDR_C_QUOTE_RESTORED = 20,
-	RDR_C_KEY_LOST = 21, /* on the way a packet could not be keyed (NAT, low TTL) */
+	RDR_C_KEY_LOST = 21, /* inside the domain a packet could not be keyed (NAT, low TTL) */
 	RDR_C_LOSS_EVENT = 22,
 	RDR_C_LOSS_WITHDRAWN = 23,
 	RDR_C_LOCAL_DROP = 24,
@@ -374,9 +372,9 @@ enum rdr_counter {
 	RDR_C_NM_EXTENSIONS = 30,
 	RDR_C_QUEUE_UNSEEN = 31,
 	RDR_C_NOT_HERE = 32,	 /* bits or a mark of ours, of a packet that is elsewhere */
-	RDR_C_NODE_CHANGED = 33, /* times that an interface came or went, with something to close */
+	RDR_C_NODE_CHANGED = 33, /* an interface came or went, and a port or node was changed */
 	RDR_C_UNSENT = 34,	 /* freed by a node before they were sent, see struct rdr_unsent */
-	RDR_C_UNSENT_FULL = 35,	 /* of these, not in the map: it was full */
+	RDR_C_UNSENT_FULL = 35,	 /* those that are not in the map, because it was full */
 	/* A program in a node sent it on with other content: restored. */
 	RDR_C_CONTENT_CHANGED = 36,
 	/* Found by content: something has set the TTL, or our bits of the DSCP. */
@@ -386,8 +384,8 @@ enum rdr_counter {
 
 /*
  * Packets that a node freed before they were sent (its own rules, no answer to ARP): no port
- * has seen them, so that they have no backpack. They are counted by node, place and flow; a
- * flow's source port is left out, which each connection has another one of.
+ * has seen them, so they have no backpack. They are counted by node, place and flow, without
+ * the source port, which differs with each connection.
  */
 struct rdr_unsent_key {
 	__u64 saddr[2]; /* as in the packet; IPv4: the low half of the first word */

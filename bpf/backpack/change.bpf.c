@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Interfaces that come and go, seen by their queueing disciplines at the moment at which it
+ * Interfaces that come and go, seen by their queueing disciplines at the moment when it
  * happens: change.h. These programs run when any interface of the machine gets or loses
- * one, and look into up to three maps then.
+ * one, and then look into up to three maps.
  */
 #include "change.h"
 
@@ -27,9 +27,9 @@ int radar_qdisc_create(__u64 *ctx)
 }
 
 /*
- * The last one goes when the interface is down and leaves its namespace, or ends. That of an
- * interface which is down may be exchanged, too: then nothing can be sent there until user
- * space, which is told of it, has looked.
+ * The last one goes when the interface is down and leaves its namespace, or ends. It may also
+ * be replaced while the interface is down: then nothing can be sent there until user space,
+ * which learns of it, has looked.
  */
 SEC("tp_btf/qdisc_destroy")
 int radar_qdisc_destroy(__u64 *ctx)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Nodes that change: docs/design/0014-nodes-that-change.md. User space notices that an
- * interface came or went some time later, while packets go on. Until then these functions
+ * Nodes that change: docs/design/0014-nodes-that-change.md. User space notices some time
+ * later that an interface came or went, while packets go on. Until then these functions
  * change what the ports' programs do, so that no packet leaves the domain with our bits.
  *
  * The kernel gives every interface its queueing discipline when it is first set up, before it
- * can send, and takes it away when the interface leaves its namespace, while it is down. Both
- * happen under the lock of network configuration (RTNL), so never twice at once.
+ * can send. It takes the discipline away when the interface leaves its namespace, while it is
+ * down. Both happen under the lock of network configuration (RTNL), so never at the same time.
  */
 #ifndef BACKPACK_CHANGE_H
 #define BACKPACK_CHANGE_H
@@ -25,8 +25,8 @@ static __always_inline __u16 flags_without_peer(__u16 flags)
 	return flags & RDR_PF_SOURCE_OUT ? flags | RDR_PF_SOURCE_IN : flags;
 }
 
-/* A port's flags while its own interface is outside, with programs that came along: what
- * still comes is restored, and nothing gets a mark. */
+/* A port's flags while its own interface is outside and still has its programs: packets that
+ * come in are restored, and nothing gets a mark. */
 static __always_inline __u16 flags_outside(__u16 flags)
 {
 	return (flags & RDR_PF_L3) | RDR_PF_BRIDGE;
@@ -46,7 +46,7 @@ static __always_inline void interface_leaves(const struct rdr_dev *dev, __u64 no
 		if (shift && port) {
 			if (!shift->peer_ns) /* else it was not followed yet */
 				count(RDR_C_NODE_CHANGED, 1);
-			/* The time before the flags: who writes the port reads it. */
+			/* The time before the flags: whoever writes the port reads the time. */
 			WRITE_ONCE(shift->peer_ns, now);
 			WRITE_ONCE(port->flags, flags_without_peer(port->flags));
 		}
@@ -56,7 +56,7 @@ static __always_inline void interface_leaves(const struct rdr_dev *dev, __u64 no
 		return;
 	shift = bpf_map_lookup_elem(&shifts, no);
 	port = bpf_map_lookup_elem(&ports, no);
-	/* devs also has members of bridges, which count as another port. */
+	/* devs also has bridge members, which count as another port. */
 	if (!shift || !port || port->ifindex != dev->ifindex || port->flags & RDR_PF_CLOSING)
 		return;
 	WRITE_ONCE(shift->gone_ns, now);
@@ -72,7 +72,7 @@ static __always_inline bool is_attached(const struct rdr_dev *dev)
 	return shift && !shift->gone_ns;
 }
 
-/* Makes a port one of a node that carries nothing, if it is one of node. Returns 1 + the next
+/* Sets a port apart if it is one of node: the node then carries nothing. Returns 1 + the next
  * port of that node, or 0. A call makes one verifier state of many. */
 GLOBAL __u32 set_apart(__u32 no, __u32 node)
 {
@@ -84,8 +84,8 @@ GLOBAL __u32 set_apart(__u32 no, __u32 node)
 	return next ? *next : 0;
 }
 
-/* Ports that are set apart in one call; as many calls reach all that there can be. (The
- * verifier follows 8,192 branches at most.) */
+/* Ports that are set apart in one call; as many calls reach all possible ports. (The verifier
+ * follows 8,192 branches at most.) */
 #define PORTS_AT_ONCE 128
 _Static_assert(PORTS_AT_ONCE *PORTS_AT_ONCE >= RDR_MAX_PORTS, "set_all_apart()");
 
@@ -102,8 +102,8 @@ static __always_inline void set_all_apart(__u32 next, __u32 node)
 		next = set_some_apart(next, node);
 }
 
-/* An interface of a namespace is about to be able to send: whatever leaves by it leaves as it
- * is, so that its node must see true bits. */
+/* An interface of a namespace is about to be able to send. It has no programs, so packets leave
+ * by it as they are: its node must see true bits. */
 static __always_inline void interface_comes(const struct rdr_dev *dev, __u64 now)
 {
 	__u32 *node = bpf_map_lookup_elem(&homes, &dev->netns_inum);

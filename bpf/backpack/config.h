@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Load-time configuration. The verifier sees constants, so what is off is removed.
+/* Load-time configuration. The verifier sees constants, so it removes code for what is off.
  * pkg/vnet/datapath sets all of them (and fails on a name that is not here). */
 #ifndef BACKPACK_CONFIG_H
 #define BACKPACK_CONFIG_H
@@ -28,17 +28,17 @@ const volatile __u64 cfg_loss_hold_ns = 2000000000ULL;
 /*
  * The GUID's layout on the wire, from least to most significant bit of the slot
  * index: IP ID (16), cfg_dscp_bits low bits of the DSCP, TTL band.
- * cfg_ttl_band[ttl] is 1 + band, or 0 where the TTL lies in none;
- * cfg_band_top[band] is the TTL that a band is written with, and cfg_ttl_width
- * the number of TTLs in a band: cfg_ttl_width - 1 decrements are visible.
+ * cfg_ttl_band[ttl] is 1 + band, or 0 if the TTL is in none. cfg_band_top[band] is
+ * the TTL that a band is written with. cfg_ttl_width is the number of TTLs in a
+ * band: cfg_ttl_width - 1 decrements are visible.
  */
 const volatile __u32 cfg_dscp_bits = 0;
 const volatile __u32 cfg_ttl_width = 8;
 const volatile __u8 cfg_ttl_band[256] = {};
 const volatile __u8 cfg_band_top[256] = {};
 
-/* Index + 1 stands in these bits of skb->mark inside a node (--carry mark);
- * mask 0: the GUID stays in the header (--carry header). */
+/* These bits of skb->mark have index + 1 inside a node (--carry mark); mask 0: the
+ * GUID stays in the header (--carry header). */
 const volatile __u32 cfg_mark_mask = 0;
 const volatile __u32 cfg_mark_shift = 0;
 
@@ -70,8 +70,8 @@ struct rdr_range {
 #define RDR_MAX_IGNORE 16
 const volatile struct rdr_range cfg_ignore[RDR_MAX_IGNORE] = {};
 
-/* Here it frees echo replies that no ping socket wanted, from Linux 5.18 to 6.12, with a
- * reason: other things that it frees here are drops. 0: no such reason. */
+/* Here the kernel frees echo replies that no ping socket wanted, from Linux 5.18 to 6.12, with
+ * that reason: what it frees here for another reason is dropped. 0: no such reason. */
 #define RDR_MAX_PING 2
 const volatile struct rdr_range cfg_ping[RDR_MAX_PING] = {};
 const volatile __u32 cfg_no_socket = 0;
@@ -84,7 +84,7 @@ const volatile struct rdr_range cfg_joined[RDR_MAX_JOINED] = {};
 #define RDR_MAX_UNWANTED 12
 const volatile struct rdr_range cfg_other_host[RDR_MAX_UNWANTED] = {};
 
-/* Here, too, what it frees of groups that the node is no member of. */
+/* Here it also frees packets for groups that the node is no member of. */
 const volatile struct rdr_range cfg_non_member[RDR_MAX_UNWANTED] = {};
 
 #endif

@@ -3,21 +3,21 @@
  * Finding a packet by its content. Something between two of our ports may set the TTL: a rule of a
  * bridge, a router that is not attached, or, in a node that carries the header, its own rules. Then
  * the header names no slot, or another packet's, and only the ID is left of the index. All slots
- * that the ID may mean are tried. Exactly one must be of such a packet, of the same flow, and on
- * its way to this port.
+ * with that ID are tried. Exactly one must be of a packet with this content and flow, in flight to
+ * this port.
  */
 #ifndef BACKPACK_CONTENT_H
 #define BACKPACK_CONTENT_H
 
 #include "wire.h"
 
-/* So many values the upper bits of an index may have. */
+/* How many values the upper bits of an index may have. */
 #define MAX_UPPER 256
 
-/* A TTL so little below the one that was written was lowered, not set. */
+/* A TTL that is at most so far below the one that was written was lowered, not set. */
 #define FEW_ROUTERS 8
 
-/* Whether the packet in slot s may be the one with these tags. (Any segment of a train may bear
+/* Whether the packet in slot s may be the one with these tags. (Any segment of a train may have
  * the bits: changed_slot() finds out which one.) */
 static __always_inline bool is_like(const struct rdr_slot *s, __u64 tags, __u32 proto, __u32 flow)
 {
@@ -69,7 +69,7 @@ GLOBAL __u32 changed_slot(__u32 index, __u64 tags, __u64 rest, __u32 size, __u64
 	return index;
 }
 
-/* Whether anything of ours may still be on its way: sources mark, or did so not long ago. */
+/* Whether any packet of ours may be in flight: sources mark, or did so within the timeout. */
 static __always_inline bool may_be_under_way(__u64 now)
 {
 	struct rdr_control *ctl;
@@ -79,7 +79,7 @@ static __always_inline bool may_be_under_way(__u64 now)
 	return ctl && (now < cfg_timeout_ns || now - cfg_timeout_ns < READ_ONCE(ctl->lease_ns));
 }
 
-/* Whether a packet may bear bits of ours here at all, whatever they are; rest: as below. */
+/* Whether a packet may have bits of ours here at all, whatever they are; rest: as below. */
 static __always_inline bool may_have_borne(__u64 rest)
 {
 	__u32 v6 = rest >> 45 & 1;
@@ -88,7 +88,7 @@ static __always_inline bool may_have_borne(__u64 rest)
 	       (!v6 || cfg_ip6 == RDR_IP6_LABEL) && !is_true_link(WIRE_FLAGS(rest), v6);
 }
 
-/* Where a packet is looked for by its content: flow hash:32 | port:16 | CHANGED_*. */
+/* What a packet is found by besides its content: flow hash:32 | port:16 | CHANGED_*. */
 #define CHANGED_PORT_SHIFT 32
 #define CHANGED_WITHIN_SHIFT 48 /* it was in the port's node, which carries the header */
 
@@ -109,7 +109,7 @@ GLOBAL __u64 wire_by_content(__u64 bits_len, __u64 tags, __u64 rest, __u64 now, 
 	    !is_due(index, where >> CHANGED_PORT_SHIFT & 0xffff, where >> CHANGED_WITHIN_SHIFT))
 		return 0;
 	wire = guid_encode(first, bits.tos);
-	/* It was the DSCP that was set; or, in the paper's layout, a router that is not attached. */
+	/* Only the DSCP was set; or, in the paper's layout, a hidden router lowered the TTL. */
 	if (cfg_ttl_band[bits.ttl] == cfg_ttl_band[wire.ttl] ||
 	    (cfg_ttl_width == 1 && (__u8)(wire.ttl - bits.ttl) < FEW_ROUTERS))
 		decrements = (__u8)(wire.ttl - bits.ttl);
@@ -118,8 +118,8 @@ GLOBAL __u64 wire_by_content(__u64 bits_len, __u64 tags, __u64 rest, __u64 now, 
 	return index | decrements << 32 | id_rule << 40 | FOUND | 1ULL << FOUND_BY_BITS_SHIFT;
 }
 
-/* Finds by its content what has come to that port, or leaves by it. within: it was in the port's
- * node, which carries the header. */
+/* Finds a packet that comes in by that port, or leaves by it, by its content. within: it was in
+ * the port's node, which carries the header. */
 static __always_inline __u64 found_changed(const struct wire *w, __u32 flow, __u32 port_no,
 					   __u32 within, __u64 now)
 {

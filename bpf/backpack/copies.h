@@ -14,8 +14,7 @@ _Static_assert(offsetof(struct rdr_slot, cut) == offsetof(struct rdr_slot, nev) 
  * Sets RDR_COPIES, or clears it. Another CPU may mark the train as cut at the same time, and that
  * must not be lost. Bit operations are not atomic before Linux 5.12, but additions are, and an
  * addition to the uppermost bit changes no other. The other CPU's store may undo this flip, if it
- * had read the byte in the nanoseconds before. Then the slot is kept too long, or not longer than
- * others.
+ * read the byte in the nanoseconds before. Then the slot is kept too long, or as long as others.
  */
 static __always_inline void flip_copies(struct rdr_slot *s)
 {
@@ -23,8 +22,8 @@ static __always_inline void flip_copies(struct rdr_slot *s)
 }
 
 /* The packet in the slot at pos leaves by a port. If it has just left the same node by another
- * one, these are copies. Copies that have both left the domain need their slot no more. port_kind:
- * RDR_EV_EGRESS or RDR_EV_LEFT << 16. */
+ * port, these are copies. If both have left the domain, they no longer need their slot. port_kind:
+ * the port | RDR_EV_EGRESS or RDR_EV_LEFT << 16. */
 GLOBAL int note_copies(__u64 pos, __u32 port_kind)
 {
 	const struct rdr_port *here, *there;
@@ -67,8 +66,8 @@ GLOBAL __u32 look_for_copy(__u32 index, __u32 scan)
 
 /*
  * A copy has come in. If it was the last one on a link, the slot is no longer kept: copies that
- * are still inside a node have a mark and true headers. Nothing is done where the log may lack
- * copies, as it is full, or the segments of a train go on one by one.
+ * are still inside a node have a mark and true headers. Nothing is done if the log may lack
+ * copies, because it is full or the segments of a train go on one by one.
  */
 GLOBAL int settle_copies(__u32 index)
 {
@@ -84,7 +83,7 @@ GLOBAL int settle_copies(__u32 index)
 	return 0;
 }
 
-/* Appends an event that says where the packet is, and what that makes of it. */
+/* Appends an event that says where the packet is, and updates the packet's state. */
 static __always_inline void add_sighting(struct rdr_slot *s, __u32 kind, __u32 flags, __u32 port,
 					 __u64 now)
 {
@@ -94,7 +93,7 @@ static __always_inline void add_sighting(struct rdr_slot *s, __u32 kind, __u32 f
 		count(RDR_C_LOSS_WITHDRAWN, slot_span(s));
 	if (kind == RDR_EV_EGRESS || kind == RDR_EV_LEFT)
 		note_copies(s->pos, port | kind << 16);
-	/* One branch's end says nothing about the others. */
+	/* The end of one branch is not the end of the others. */
 	if (!(state & RDR_ST_GROUP)) {
 		state &= ~(RDR_ST_DONE | RDR_ST_LOST);
 		if (kind == RDR_EV_DELIVER || kind == RDR_EV_LEFT)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Packets that a node delivers to itself although they were not addressed to it, see
- * deliver.h. It accepts every packet, as if it were not there.
+ * deliver.h. The program accepts every packet.
  */
 #include "deliver.h"
 

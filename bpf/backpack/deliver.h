@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Delivered behind a changed destination. At TC ingress a packet for a node's own
- * address is delivered; one that a rule redirects (DNAT, REDIRECT) or a route of type
- * local takes (TPROXY) looks like one that goes on. That it has arrived is known where
- * the kernel hands it to the node: at netfilter's LOCAL_IN, where it bears our mark.
+ * Delivery after the destination was changed. At TC ingress a packet for a node's own
+ * address is delivered. One that a rule redirects (DNAT, REDIRECT), or that a route of
+ * type local takes (TPROXY), looks like one that goes on. Its arrival is seen where the
+ * kernel hands it to the node: at netfilter's LOCAL_IN, where it has our mark.
  */
 #ifndef BACKPACK_DELIVER_H
 #define BACKPACK_DELIVER_H
@@ -18,9 +18,9 @@
 
 /*
  * Writes that the run at index, of n packets, was delivered in the namespace with that
- * number, if it came in there last; p is the packet if it was not joined of fragments,
- * or the first of them. One that came for the node's own address is delivered already,
- * and may have another port now.
+ * number, if it came in there last. p is the packet, or the one that was joined from the
+ * run's fragment and others; NULL for fragments but the first. A packet that came for the
+ * node's own address is delivered already, and may have another port now.
  */
 static __always_inline void deliver(struct rdr_slot *s, __u32 index, __u32 n, __u32 inum, __u64 now,
 				    const struct packet *p)
@@ -35,7 +35,7 @@ static __always_inline void deliver(struct rdr_slot *s, __u32 index, __u32 n, __
 	__u32 kind = cell_kind(cell), no = w.port;
 	const struct rdr_port *port;
 
-	/* Of packets to groups each branch ends by itself. */
+	/* A packet to a group has an end for each branch. */
 	if ((kind != RDR_EV_INGRESS && kind != RDR_EV_DELIVER) || (s->state & RDR_ST_GROUP))
 		return;
 	port = bpf_map_lookup_elem(&ports, &no);

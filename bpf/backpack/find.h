@@ -10,21 +10,21 @@
 #include "segment.h"
 #include "visits.h"
 
-/* Whether slot s was written for packet p: its content says so. Where that is out of reach
- * (kfree_skb, payload in page fragments) addresses and ports must be as last seen. */
+/* Whether slot s was written for packet p, by its content. If that is out of reach (kfree_skb,
+ * payload in page fragments) addresses and ports must be as last seen. */
 static __always_inline bool same_content(const struct rdr_slot *s, const struct packet *p)
 {
 	if (p->v6 && !(s->state & RDR_ST_IPV6))
 		return false;
 	if (p->partial)
-		/* Without an ID nothing says which segment of a train it is. */
+		/* Without an ID nothing tells which segment of a train it is. */
 		return s->flow_hash == p->flow && s->proto == p->proto &&
 		       (!p->v6 || s->segs <= p->n);
 	return s->tag == p->tag && s->tag2 == p->tag2 && s->proto == p->proto;
 }
 
-/* IP bytes of the first packet on the wire that p stands for, which its slot must have
- * too; not of a train whose headers may not have been read. */
+/* IP bytes of the first packet on the wire that p stands for. Its slot must have as many,
+ * unless p is a train whose headers may not have been read. */
 static __always_inline __u32 first_len(const struct packet *p)
 {
 	return by_number(p->n, p->len, repeated_hdr(p) + p->gso_size);
@@ -39,23 +39,23 @@ static __always_inline bool other_length(const struct rdr_slot *s, const struct 
 /* Whose bits may be found on a packet here. */
 enum expect {
 	EXPECT_OURS,   /* internal ingress, egress of what carries the header: copies may be late */
-	EXPECT_LIVE,   /* an edge's ingress: only what is still on its way */
-	EXPECT_COPIES, /* egress without a mark: on its way, or its copy was dropped */
-	EXPECT_STRAY,  /* a closing node's way onto the link, see below */
+	EXPECT_LIVE,   /* an edge's ingress: only packets in flight */
+	EXPECT_COPIES, /* egress without a mark: in flight, or the packet's copy was dropped */
+	EXPECT_STRAY,  /* from a closing node onto the link, see below */
 };
 
 /*
  * Where a bridge between attached nodes is closed:
- *  - what leaves the link, by a member or to the host, may be a flooded copy of a
- *    packet that has arrived elsewhere: EXPECT_OURS, so that every copy is restored;
- *  - what comes onto the link had true bits when it last left the domain. By bits it
- *    can be ours only if it escaped, by key it would be one that comes back (looped,
- *    routed by the host), which has a record of its own: EXPECT_STRAY asks for bits
- *    that are on their way, and for no key.
+ *  - A packet that leaves the link, by a member or to the host, may be a flooded copy of
+ *    one that has arrived elsewhere: EXPECT_OURS, so that every copy is restored.
+ *  - A packet that comes onto the link had true bits when it last left the domain. By
+ *    bits it can be ours only if it escaped. By key it would be one that comes back
+ *    (looped, routed by the host), which has a record of its own. So EXPECT_STRAY finds
+ *    packets in flight by their bits, and none by a key.
  */
 
-/* Whether the packet in the slot at index has arrived. What is seen of it later is a copy that a
- * bridge flooded, and says nothing about the packet. */
+/* Whether the packet in the slot at index has arrived. Later sightings are of a copy that a
+ * bridge flooded, and do not count. */
 GLOBAL int has_arrived(__u32 index)
 {
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
@@ -77,10 +77,10 @@ static __always_inline bool just_seen(struct rdr_slot *s, __u64 now)
 
 /*
  * Equal packets of a flow (the same payload again and again) have equal tags. A packet
- * that nobody marked, and whose own TTL lies in a band, must not be taken for an earlier
- * one that has arrived. So a slot that is done is no candidate where nothing of ours can
- * come late. When the lease ends, a bridge may still flood packets that are under way:
- * their copies come close together.
+ * that nobody marked, and whose own TTL lies in a band, must not be mistaken for an
+ * earlier one that has arrived. So a slot that is done is no candidate where no packet of
+ * ours can come late. When the lease ends, a bridge may still flood packets in flight:
+ * their copies come shortly after each other.
  */
 GLOBAL int may_be_here_done(__u32 index, __u64 now, __u32 expect, __u32 ipv6)
 {
@@ -115,7 +115,7 @@ static __always_inline bool may_be_here(const struct rdr_slot *s, __u32 index, _
 	return may_be_here_done(index, now, expect, ipv6);
 }
 
-/* How many segments p lies behind the packet whose bits it carries. */
+/* How many segments p is behind the packet whose bits it has. */
 static __always_inline __u32 segment_behind(__u32 index, const struct packet *p)
 {
 	if (p->v6 && p->proto == IPPROTO_UDP)
@@ -126,12 +126,12 @@ static __always_inline __u32 segment_behind(__u32 index, const struct packet *p)
 }
 
 /*
- * Whether an skb that stands for n packets, the first one in the slot at index, can stand
- * for the slots that follow: those of its train, or of packets that GRO has joined. Else it
- * only looks like the first packet, and whatever is written for the others would go into the
- * slots of other packets. GRO joins packets of one flow, which is enough for what was found by
- * bits. A key names the first packet alone, and the others may come from anywhere: so if by_key
- * is set, each must begin where the one before it ends. hdr: bytes of headers that each repeats.
+ * Whether an skb of n packets, the first of which has the slot at index, can stand for the slots
+ * that follow: those of its train, or of packets that GRO has joined. If not, it only looks like
+ * the first packet, and events of the others would go into the slots of other packets. GRO joins
+ * packets of one flow: for a packet that was found by bits the flow is enough. A key names the
+ * first packet alone, and the others may come from anywhere. So if by_key is set, each must begin
+ * where the one before it ends. hdr: bytes of headers that each repeats.
  */
 GLOBAL int is_run(__u32 index, __u32 n, __u32 hdr, __u32 by_key)
 {
@@ -150,7 +150,7 @@ GLOBAL int is_run(__u32 index, __u32 n, __u32 hdr, __u32 by_key)
 	       last->tag == s->tag + (n - 1) * (s->len - hdr);
 }
 
-/* The caller counts what was missed, once per packet and hook, and if it has no key. */
+/* The caller counts f->missed, once per packet and hook, and only if the packet has no key. */
 static __always_inline bool find_by_bits(const struct packet *p, union rdr_bits bits, __u64 now,
 					 enum expect expect, struct found *f)
 {
@@ -202,7 +202,7 @@ static __always_inline bool find_by_key(const struct packet *p, __u32 flow, __u6
 		return false;
 	s = slot_of(*pos);
 	/* One of another flow that has the same ID, content and addresses was refused. A
-	 * tree has its source's flow, whatever branches have made of it. */
+	 * tree has its source's flow, whatever its branches have changed. */
 	if (!s || s->pos != *pos || !slot_alive(s, now) || !same_content(s, p) ||
 	    (s->flow_hash != flow && !(s->state & RDR_ST_GROUP)))
 		return false;
@@ -220,8 +220,8 @@ static __always_inline bool find_by_key(const struct packet *p, __u32 flow, __u6
 /*
  * Whether the packet in the slot at index is of another flow. Then a packet that comes by a link
  * of true bits, and spells that index, does so by chance: one that has really escaped there (a
- * role changed while it was on its way) is of the flow that its last node saw. (A tree has its
- * source's flow, whatever branches have made of it.)
+ * role changed while it was in flight) is of the flow that its last node saw. (A tree has its
+ * source's flow, whatever its branches have changed.)
  */
 static __always_inline bool is_other_flow(__u32 index, __u32 flow)
 {
@@ -236,8 +236,8 @@ GLOBAL int is_spelled_by_chance(__u32 index, __u32 flow)
 	return is_other_flow(index, flow);
 }
 
-/* Finds a packet as it comes from the wire, or from a function that shares no skb; else
- * f->missed is what to count. */
+/* Finds a packet that comes from the wire, or from a function that shares no skb. If it does
+ * not, f->missed is what to count. */
 static __always_inline bool find_on_wire(const struct packet *p, __u64 now, enum expect expect,
 					 struct found *f)
 {
@@ -265,8 +265,8 @@ static __always_inline __u32 is_closing(const struct rdr_port *port)
 }
 
 /* The same for a port whose node uses all bits of skb->mark itself: it carries the
- * header, or nothing (RDR_PF_APART comes with RDR_PF_HEADER: with one more bit to look at,
- * 5.10's verifier comes to no end), or is a closing node. */
+ * header, or nothing, or is a closing node. (RDR_PF_APART comes with RDR_PF_HEADER: with one
+ * more bit to test, 5.10's verifier does not finish.) */
 static __always_inline __u32 keeps_marks(const struct rdr_port *port)
 {
 	return is_closing(port) | (port->flags >> 6 & 1);
@@ -286,8 +286,8 @@ static __always_inline __u32 mark_mask(const struct rdr_port *port)
 	return cfg_mark_mask & (keeps_marks(port) - 1);
 }
 
-/* The bits that may still be ours on a packet that was in the node already: also in one
- * that has given them up since. */
+/* The bits that may still be ours on a packet that leaves the node, which may have given them
+ * up while the packet was in it. */
 static __always_inline __u32 marks_out(const struct rdr_port *port)
 {
 	return cfg_mark_mask & ((keeps_marks(port) & ~(port->flags >> 10)) - 1);
@@ -311,8 +311,8 @@ GLOBAL int true_at(__u32 port_no, __u32 v6)
 }
 
 /*
- * The paper's layout under --carry header: bands of one TTL cannot show that this
- * node has lowered it, so undo that first (the paper's transit adds 1). Not for single
+ * The paper's layout under --carry header: a band of one TTL cannot show that this node
+ * has lowered it, so that is undone first (the paper's transit adds 1). Not for single
  * nodes among others that carry the mark: pkg/vnet/datapath refuses those in this layout.
  */
 static __always_inline bool find_lowered(const struct packet *p, const struct rdr_port *port,
@@ -331,10 +331,9 @@ static __always_inline bool find_lowered(const struct packet *p, const struct rd
 
 /*
  * How the header of a packet that was found by its bits would spell a checksum of zero without
- * radar. A queue or nftables that has changed the TOS on the wire would have written 0xffff. A
- * router that lowers the TTL writes 0 (ip_decrease_ttl()). Where nothing has changed, the spelling
- * is as it was. kept: the true TOS when it was last put on the wire. (Without a branch, for the
- * verifier.)
+ * radar. A queue or nftables that changed the TOS on the wire would have written 0xffff. A router
+ * that lowers the TTL writes 0 (ip_decrease_ttl()). If nothing was changed, the spelling is as it
+ * was. kept: the true TOS when it was last put on the wire. (Without a branch, for the verifier.)
  */
 static __always_inline __u32 spells_minus_zero(const struct found *f, __u8 kept, __u8 now)
 {
@@ -343,13 +342,13 @@ static __always_inline __u32 spells_minus_zero(const struct found *f, __u8 kept,
 	return changed | ((f->slot->cut / RDR_MINUS_ZERO) & (f->decrements - 1) >> 31);
 }
 
-/* found.decrements of a packet whose TTL something has set on its way (see wire_by_content()):
- * more than any band is wide. */
+/* found.decrements of a packet whose TTL something has set (see wire_by_content()): more than
+ * any band is wide. */
 #define TTL_SET 0xff
 
 /*
- * The TTL of a packet that was lowered more often than its TTL allows, or whose TTL was set:
- * kept is what it was when last put on the wire, now what the header has. (A call makes one
+ * The TTL of a packet that was lowered more often than its TTL allows, or whose TTL was set.
+ * kept: what it was when it was last put on the wire; now: what the header has. (A call makes one
  * verifier state of many.)
  */
 GLOBAL __u32 odd_ttl(__u32 index, __u32 decrements, __u32 kept, __u32 now, __u32 n)
@@ -361,15 +360,15 @@ GLOBAL __u32 odd_ttl(__u32 index, __u32 decrements, __u32 kept, __u32 now, __u32
 		count(RDR_C_TTL_UNDERFLOW, n);
 		return 1;
 	}
-	/* Many routers that are not attached look the same as one that sets the TTL. A packet must
-	 * not go round in circles for ever because of that: once its log is full, it loses TTL at
+	/* Many routers that are not attached look like one that sets the TTL. A packet must not go
+	 * round in circles for ever because of that: once its log is full, its TTL is lowered at
 	 * each turn. */
 	if (!s || !(s->state & RDR_ST_FULL) || now < kept)
 		return now;
 	return kept > 1 ? kept - 1 : 1;
 }
 
-/* Whether our bits of the DSCP were set on the way, too: they do not spell the index. */
+/* Whether our bits of the DSCP were set too: they do not spell the index. */
 static __always_inline bool is_dscp_set(const struct found *f, __u8 tos)
 {
 	return ((f->index >> 16) ^ (tos >> 2)) & dscp_mask();
@@ -388,7 +387,7 @@ static __always_inline bool true_bits(struct found *f, const struct packet *p, u
 		b->tos = p->bits.tos;
 	f->minus_zero = spells_minus_zero(f, kept, b->tos);
 	if (b->ttl <= f->decrements) {
-		/* nftables sets a TTL in bridges, and spells zero 0xffff. */
+		/* In bridges nftables sets the TTL, and spells zero 0xffff. */
 		f->minus_zero |= (f->decrements + 1) / (TTL_SET + 1);
 		b->ttl = odd_ttl(f->index, f->decrements, b->ttl, p->bits.ttl, p->n);
 	} else {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* A packet as found, in one number. */
+/* A packet that was found, in one number. */
 #ifndef BACKPACK_FOUND_H
 #define BACKPACK_FOUND_H
 
 #include "train.h"
 
 /*
- * What is found is handed over as one number, so that the verifier sees one state where
- * there were many: index:32 | decrements:8 | id_rule:8 | FOUND*. 0: nothing.
+ * A packet that was found is passed on as one number, so that the verifier sees one state
+ * instead of many: index:32 | decrements:8 | id_rule:8 | FOUND*. 0: nothing.
  */
 #define FOUND_SHIFT 48
 #define FOUND (1ULL << FOUND_SHIFT)
@@ -17,10 +17,10 @@
 #define FOUND_INSIDE_SHIFT 51
 #define FOUND_INSIDE (1ULL << FOUND_INSIDE_SHIFT)
 
-/* Nothing, though the bits look like ours: what to count. */
+/* Nothing was found, though the bits look like ours: what to count. */
 #define FOUND_MISSED_SHIFT 52
 
-/* In TC only: in kfree_skb and queues the same packet is looked for again. */
+/* Only in TC: kfree_skb and queues look for the same packet again. */
 static __always_inline void count_missed(__u64 r, __u32 n)
 {
 	__u32 why = r >> FOUND_MISSED_SHIFT;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Fragments that a node cuts a packet into, or joins and cuts again: they bear the mark of the
+/* Fragments that a node makes of a packet, or joins and cuts again: they have the mark of the
  * packet's first one. */
 #ifndef BACKPACK_FRAGMENT_H
 #define BACKPACK_FRAGMENT_H
@@ -8,10 +8,10 @@
 #include "found.h"
 
 /*
- * The slot of a fragment that was joined with others inside the node, got other addresses (NAT)
- * and was cut again. It bears the mark of the first fragment, whose slot is at index. Its key has
- * the addresses that the first fragment had before. rest: of its key. Returns NO_INDEX if there is
- * none.
+ * The index of the slot of a fragment that was joined with others inside the node, got other
+ * addresses (NAT) and was cut again; NO_INDEX if there is none. It has the mark of the first
+ * fragment, whose slot is at index. Its key has the addresses that the first fragment had before.
+ * rest: of its key.
  */
 GLOBAL __u32 find_cut_again(__u32 index, __u64 rest, __u64 tags, __u64 now)
 {
@@ -33,9 +33,8 @@ GLOBAL __u32 find_cut_again(__u32 index, __u64 rest, __u64 tags, __u64 now)
 	return *pos & (cfg_slots - 1);
 }
 
-/* Whether a fragment that leaves by port may have been cut, in its node, from the packet in the slot
- * at index: a socket may set any mark. form: protocol:8, RDR_ST_IPV6
- * or 0:8. */
+/* Whether a fragment that leaves by port may have been cut, in its node, from the packet in the
+ * slot at index: a socket may set any mark. form: protocol:8, RDR_ST_IPV6 or 0:8. */
 GLOBAL int may_be_cut_from(__u32 index, __u32 form, __u32 port_no, __u64 now)
 {
 	struct rdr_slot *s;
@@ -49,8 +48,8 @@ GLOBAL int may_be_cut_from(__u32 index, __u32 form, __u32 port_no, __u64 now)
 	return (s->state & RDR_ST_FULL) || (look_at_visits(index, port_no) & VISIT_NODE);
 }
 
-/* Whether p, which leaves by port, is a fragment behind the first of the packet whose mark
- * it bears. */
+/* Whether p, which leaves by port, is a fragment, but not the first, of the packet whose mark
+ * it has. */
 static __always_inline bool is_cut_off(const struct packet *p, __u32 mark, __u32 port_no, __u64 now)
 {
 	return (p->frag & IP_OFFSET) &&
@@ -58,7 +57,7 @@ static __always_inline bool is_cut_off(const struct packet *p, __u32 mark, __u32
 			       port_no, now);
 }
 
-/* Finds such a fragment, which its mark and its key do not name, see find_cut_again(). */
+/* Finds such a fragment, if neither its mark nor its key names it: find_cut_again(). */
 static __always_inline __u64 found_cut(__u32 mark, const struct packet *p, __u64 now)
 {
 	__u32 index;

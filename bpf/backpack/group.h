@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Packets for a group: multicast, broadcast, any frame that a bridge copies to all.
- * Bridges, multicast routers and macvlan make copies of them at any time, each of
- * which ends by itself: a tree. What that changes:
+ * Bridges, multicast routers and macvlan make copies of them at any time, and each copy
+ * has its own end: a tree. The differences:
  *
- *  - Bits. Each branch lowers the TTL in its own way, while the slot has one set of
- *    bits. So the slot of a tree keeps the source's bits for good, and the packet
- *    itself carries what its branch took from the TTL: its wire TTL is the band's top
- *    less that. Half a band is used for it, the other half stays for routers that are
- *    not attached; what does not fit is found by key, with true bits.
+ *  - Bits. Each branch lowers the TTL by itself, while the slot has one set of bits. So
+ *    the slot of a tree keeps the source's bits for good, and the packet itself carries
+ *    how much its branch took from the TTL: its wire TTL is the band's top less that.
+ *    Half a band is used for it, the other half is left for routers that are not
+ *    attached. A packet for which that is too little is found by key, with true bits.
  *  - Life. Nothing says that all branches have ended. The slot of a tree is never
  *    done: it is reused after the timeout, and a copy is restored until then.
- *  - Losses are of a branch: user space sorts out of which.
+ *  - Losses belong to a branch: user space finds out to which.
  */
 #ifndef BACKPACK_GROUP_H
 #define BACKPACK_GROUP_H
@@ -31,9 +31,9 @@ static __always_inline bool is_bridge_control(struct __sk_buff *skb, __u32 l3)
 }
 
 /*
- * Whether a packet for a group must be left as it is: what routers and switches tell
- * their neighbours (224.0.0.0/24, RFC 5771, section 4; IGMP), whatever is in a frame
- * for a bridge, and the reserved addresses (RFC 1112, section 4).
+ * Whether a packet for a group must be left as it is: packets of routers and switches to
+ * their neighbours (224.0.0.0/24, RFC 5771, section 4; IGMP), any packet in a frame for a
+ * bridge, and the reserved addresses (RFC 1112, section 4).
  */
 GLOBAL int is_control(struct __sk_buff *skb, __u32 l3, __be32 daddr, __u32 proto)
 {
@@ -45,7 +45,7 @@ GLOBAL int is_control(struct __sk_buff *skb, __u32 l3, __be32 daddr, __u32 proto
 	return is_bridge_control(skb, l3);
 }
 
-/* Whether the node takes what comes for a group by that port. */
+/* Whether the node takes packets for a group that come by that port. */
 static __always_inline bool is_member(__u32 port, __be32 group)
 {
 	struct rdr_local key = { .node = RDR_LOCAL_PORT | (port & 0xffff), .addr = group };
@@ -61,7 +61,7 @@ static __always_inline __u32 is_tree(const struct rdr_slot *s)
 	return s->state / RDR_ST_GROUP;
 }
 
-/* Makes a tree of the k-th packet of a run that is no whole train. */
+/* Makes a tree of the k-th packet of a run that is not a whole train. */
 GLOBAL int grow_part(__u32 index, __u32 k, __u32 bits, __u32 id_rule)
 {
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1)), *h;
@@ -77,7 +77,7 @@ GLOBAL int grow_part(__u32 index, __u32 k, __u32 bits, __u32 id_rule)
 	return 0;
 }
 
-/* The same of one that is, whose bits its head keeps. */
+/* The same for a run that is a whole train: its head keeps the bits. */
 GLOBAL int grow_member(__u32 index)
 {
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
@@ -87,7 +87,7 @@ GLOBAL int grow_member(__u32 index)
 	return 0;
 }
 
-/* Makes a tree of the packet in the slot at index: a lone one became one for a group
+/* Makes a tree of the packet in the slot at index: it was for one host and is now for a group
  * (a directed broadcast at its last router), and there are no copies yet. */
 GLOBAL int grow_tree(__u32 index, __u32 n, __u32 bits, __u32 id_rule)
 {
@@ -110,8 +110,8 @@ GLOBAL int grow_tree(__u32 index, __u32 n, __u32 bits, __u32 id_rule)
 #define BY_KEY 0xff
 
 /*
- * What a branch has taken from the TTL of the packet in the slot at index: its wire TTL is lower
- * by that. BY_KEY if the branch's bits, which are these, cannot be restored from it.
+ * How much a branch has taken from the TTL of the packet in the slot at index: its wire TTL is
+ * lower by that. bits: the branch's. BY_KEY if they cannot be restored from that.
  */
 GLOBAL __u32 tree_decrements(__u32 index, __u32 n, __u32 bits, __u32 id_rule)
 {

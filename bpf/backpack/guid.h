@@ -14,8 +14,8 @@ static __always_inline __u32 dscp_mask(void)
 }
 
 /*
- * Index that these bits stand for, NO_INDEX if they lie in no band or beyond the
- * ring. *decrements is how often the TTL was lowered since it was written.
+ * The index that these bits stand for; NO_INDEX if the TTL is in no band, or the index
+ * beyond the ring. *decrements is how often the TTL was lowered since it was written.
  */
 static __always_inline __u32 guid_decode(union rdr_bits bits, __u32 *decrements)
 {

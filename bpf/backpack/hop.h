@@ -36,8 +36,8 @@ GLOBAL int owns(__u32 node, __be32 daddr)
 	return is_local(node, daddr);
 }
 
-/* Whether what leaves by a tap ends in the virtual machine behind it, as it is for an
- * address of the machine, or for everybody. */
+/* Whether a packet that leaves by a tap ends in the virtual machine behind it: it is for an
+ * address of the machine, or for a group. */
 static __always_inline bool ends_behind(struct __sk_buff *skb, const struct rdr_port *port,
 					const struct packet *p)
 {
@@ -76,12 +76,12 @@ static __always_inline enum parse_result parse(struct __sk_buff *skb, const stru
 {
 	enum parse_result r;
 
-	/* What an expression asks for may lie behind the headers: docs/filters.md. */
+	/* An expression may look behind the headers: docs/filters.md. */
 	pull_headers(skb, !p->v6 && !cfg_watch && !(port->flags & RDR_PF_L3));
 	p->true_link = is_true_link(port->flags, p->v6);
 	r = parse_link(skb, port->flags & RDR_PF_L3, p);
-	/* Looped back without Ethernet header: its first byte, of IP, looks like a group.
-	 * (It goes out again where the node routes its own packets for groups.) */
+	/* Looped back without Ethernet header: its first byte, which is IP's, looks like a group.
+	 * (It goes out again if the node routes its own packets for groups.) */
 	if (in && (p->group || (r != PARSE_IPV4 && r != PARSE_IPV6)) &&
 	    skb->pkt_type == PACKET_LOOPBACK)
 		return PARSE_LOOPED;
@@ -94,10 +94,10 @@ static __always_inline enum parse_result parse(struct __sk_buff *skb, const stru
 }
 
 /*
- * The kind of event that a packet for daddr causes which comes in by a port with these flags: it
- * goes onto a link between nodes, ends here, leaves the domain (the host behind a bridge is
- * outside, and so is a node that can carry nothing), or goes on into the node. A call makes one
- * verifier state of many.
+ * The kind of event of a packet for daddr that comes in by a port with these flags: it goes onto a
+ * link between nodes, ends here, leaves the domain (the host behind a bridge is outside, and so is
+ * a node that can carry nothing), or goes on into the node. A call makes one verifier state of
+ * many.
  */
 GLOBAL __u32 entry_kind(__u32 flags, __u32 node_port, __be32 daddr, __u32 group)
 {
@@ -125,7 +125,7 @@ static __always_inline __u32 entry_of(struct __sk_buff *skb, const struct packet
 	__u32 kind;
 
 	if (p->v6) {
-		/* One look is enough for what goes on. */
+		/* One lookup is enough for a packet that goes on. */
 		kind = RDR_EV_INGRESS;
 		if ((port->flags & (RDR_PF_CLOSING | RDR_PF_APART)) ||
 		    may_be_local6(port->node, p->daddr))
@@ -161,8 +161,8 @@ static __always_inline void enter_unknown(struct __sk_buff *skb, const struct pa
 		return;
 	}
 	kind = entry_of(skb, p, port, port_no);
-	/* Without a mark nothing would bring the index through the node: the
-	 * port where the packet leaves is its source. */
+	/* Without a mark nothing carries the index through the node: the port where the packet
+	 * leaves is its source. */
 	if (!mark_mask(port) && (kind == RDR_EV_INGRESS || port->flags & RDR_PF_APART))
 		return;
 	/* A fragment has its key from here on: the node may join and cut it (conntrack). */
@@ -177,7 +177,7 @@ static __always_inline void enter_unknown(struct __sk_buff *skb, const struct pa
 }
 
 /*
- * Whether the packet at ingress is a copy that says nothing about the packet in the slot: a bridge
+ * Whether the packet at ingress is a copy that does not count for the packet in the slot: a bridge
  * flooded it, and its frame is for another host. The host behind a bridge device drops such a copy
  * at once (it is shown to taps). Elsewhere it may go on over a bridge, so it counts as long as the
  * packet has arrived nowhere.
@@ -192,8 +192,8 @@ static __always_inline bool is_idle_copy(struct __sk_buff *skb, const struct rdr
 	return for_other && !local && has_arrived(index);
 }
 
-/* --carry header: what came by a link of true bits goes on with a GUID, if it is one that
- * may have one. A tree keeps its key: its slot's bits are the source's, and of all copies. */
+/* --carry header: a packet that came by a link of true bits goes on with a GUID, if it may have
+ * one. A tree keeps its key: its slot has the source's bits, for all copies. */
 static __always_inline void carry_in_header(struct __sk_buff *skb, const struct packet *p,
 					    __u32 index, __u32 tree, struct sighting *w)
 {
@@ -206,8 +206,8 @@ static __always_inline void carry_in_header(struct __sk_buff *skb, const struct 
 }
 
 /*
- * Notes that a copy of a packet that has arrived ends here, which changes nothing about the
- * packet. It is noted only if there is room for a loss behind it: the story is whole without it.
+ * Notes that a copy of a packet that has arrived ends here, which does not change the packet's
+ * state. It is noted only if there is room for a loss behind it: the story is complete without it.
  */
 GLOBAL int note_copy(__u32 index, __u64 packed, __u64 now)
 {
@@ -230,8 +230,8 @@ static __always_inline void enter_known(struct __sk_buff *skb, const struct pack
 {
 	__u32 kind = entry_of(skb, p, port, port_no);
 	bool local = kind == RDR_EV_DELIVER;
-	/* The bridge device: the host is outside, its headers are the true ones. So is a node
-	 * that can carry nothing. */
+	/* The host behind a bridge device is outside and must see true headers. So is a node that
+	 * can carry nothing. */
 	bool leaves = port->flags & (RDR_PF_BRIDGE | RDR_PF_APART);
 	bool idle, tree, shown;
 	struct sighting w = {
@@ -244,8 +244,7 @@ static __always_inline void enter_known(struct __sk_buff *skb, const struct pack
 	union rdr_bits b;
 
 	if (kind == RDR_EV_EGRESS) {
-		/* On its way, and the link is where it goes: whoever sees it next
-		 * restores it. */
+		/* It is in flight and goes onto the link: whoever sees it next restores it. */
 		count(RDR_C_PASSED, p->n);
 		return;
 	}
@@ -256,17 +255,17 @@ static __always_inline void enter_known(struct __sk_buff *skb, const struct pack
 			count(RDR_C_STALE, p->n);
 			return;
 		}
-		/* Without a mark the GUID stays in place, but not before the node
-		 * itself, and not where the packet must end here. What hidden routers
-		 * took from the TTL is settled now, as the node will take from it too;
-		 * of a tree, whose band counts all routers, when the band is used up.
-		 * So is how a sum of zero is spelled: a change before the node lowers
-		 * the TTL spells it otherwise than one behind that. */
+		/* Without a mark the GUID stays in the header, unless the packet is for the
+		 * node itself, or must end here. What hidden routers took from the TTL is
+		 * subtracted now, because the node will lower it too; of a tree, whose band
+		 * counts all routers, when the band is used up. So is how a sum of zero is
+		 * spelled: a change before the node lowers the TTL spells it differently
+		 * from one after that. */
 		shown = local || (tree && f->decrements + 1 >= cfg_ttl_width);
 		if (mark_mask(port) || shown || leaves || b.ttl <= 1) {
 			if (!restore_header(skb, p, b, f->minus_zero))
 				count(RDR_C_RESTORE_FAILED, p->n);
-			/* What the node sends on has true bits; a member may send nothing on. */
+			/* The node sends it on with true bits; a member may send nothing on. */
 			if (tree && shown && !mark_mask(port) && !is_closing(port) &&
 			    keep_keys(f->index, p, b.id) && !local)
 				count(RDR_C_KEY_LOST, p->n);
@@ -294,8 +293,8 @@ static __always_inline void enter_known(struct __sk_buff *skb, const struct pack
 		set_mark(skb, port, f);
 }
 
-/* The same of IPv6: the addresses are read from the packet. k_l3: whether it is the
- * first of its run (0), place of its header << 16. */
+/* note_one() for IPv6: the addresses are read from the packet. k_l3: its place in the run (0: it
+ * is the first) | offset of its header << 16. */
 GLOBAL int note_one6(struct __sk_buff *skb, __u32 index, __u32 k_l3, __u64 ports_port, __u64 now)
 {
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
@@ -325,8 +324,7 @@ GLOBAL int note_run6(struct __sk_buff *skb, __u32 index, __u32 n_l3, __u64 ports
 static __always_inline void note_addresses(struct __sk_buff *skb, const struct found *f,
 					   const struct packet *p, __u64 now, __u32 port_no)
 {
-	/* A tree has its source's addresses. The log may already say that this branch has
-	 * others. */
+	/* A tree has its source's addresses. The log may already have those of this branch. */
 	if (!has_moved(f->slot, p) ||
 	    (is_tree(f->slot) && has_noted(f->index, key_addrs(p->saddr, p->daddr), p->ports)))
 		return;
@@ -337,8 +335,8 @@ static __always_inline void note_addresses(struct __sk_buff *skb, const struct f
 			 new_ports(f->slot, p, port_no), now);
 }
 
-/* Whether this node may hand out copies: it has lowered no TTL, as a switch does, or the log has
- * copies already. */
+/* Whether this node may hand out copies: like a switch it has not lowered the TTL, or the log
+ * already has copies. */
 static __always_inline bool may_be_copy(const struct found *f, __u8 ttl)
 {
 	return (f->slot->nev > 1 && f->slot->ttl == ttl) || was_flooded(f->index);
@@ -346,8 +344,8 @@ static __always_inline bool may_be_copy(const struct found *f, __u8 ttl)
 
 /*
  * A measured packet leaves at an edge with its true bits. If it may be a flooded copy, others
- * still need the key, and pkg/vnet/datapath removes it later. At a bridge port, if one of the copies
- * has arrived, the packet counts as delivered, and this one as a copy.
+ * still need the key, and pkg/vnet/datapath removes it later. At a bridge port, if another copy has
+ * arrived, the packet counts as delivered, and this one is noted as a copy.
  */
 static __always_inline void leave_domain(struct __sk_buff *skb, const struct packet *p,
 					 const struct rdr_port *port, struct sighting *w,
@@ -395,7 +393,7 @@ static __always_inline void leave_known(struct __sk_buff *skb, const struct pack
 		.kind = RDR_EV_EGRESS,
 		.flags = RDR_EVF_FIRST | (f->source ? RDR_EVF_SOURCE : 0),
 		.port = port_no,
-		/* Of flooded copies each is restored from what the sender wrote. */
+		/* Each flooded copy is restored from what the sender wrote. */
 		.keep_bits = (!!(port->flags & RDR_PF_BRIDGE_PORT) | tree) ^ 1,
 		.id_rule = f->id_rule,
 	};
@@ -428,10 +426,10 @@ static __always_inline void leave_known(struct __sk_buff *skb, const struct pack
 		see(f->slot, f->index, p->n, &w);
 		return;
 	}
-	/* It came by a link of true bits; copies of others may still need the key. */
+	/* It came by a link of true bits; other copies may still need the key. */
 	if (was_keyed(f->slot) && !is_tree(f->slot))
 		drop_keys(f->index, p, b.id);
-	/* The slot before the packet: whoever sees the bits finds them explained. */
+	/* The slot is written before the packet: whoever sees the bits finds their slot. */
 	see(f->slot, f->index, p->n, &w);
 	if (w.keep_bits)
 		keep_minus_zero(f->slot, f->by_bits ? f->minus_zero : p->minus_zero);
@@ -441,7 +439,7 @@ static __always_inline void leave_known(struct __sk_buff *skb, const struct pack
 		count(RDR_C_RESTORE_FAILED, p->n);
 }
 
-/* A packet goes into a tunnel: the one around it inherits its mark, and so names it. */
+/* A packet goes into a tunnel: the outer one inherits its mark, which names it. */
 static __always_inline void pass_mark_on(struct __sk_buff *skb, const struct rdr_port *port,
 					 const struct found *f)
 {

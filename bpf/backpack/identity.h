@@ -2,10 +2,10 @@
 /*
  * Identity: is this packet the one that the slot was written for?
  *
- * Header bits alone cannot say: a packet that nobody marked may carry any ID and
- * TTL. So a slot keeps a *content tag*, two words that no router changes, that
- * NAT does not touch, that the segments of a train share or count up, and that
- * differ between the packets of a flow:
+ * Header bits alone cannot tell: a packet that nobody marked may have any ID and
+ * TTL. So a slot keeps a *content tag*: two words that neither routers nor NAT
+ * change, that the segments of a train share or count up, and that differ between
+ * the packets of a flow:
  *
  *	       tag			     tag2
  *	TCP    sequence number		     ack, first word of the timestamps
@@ -42,16 +42,16 @@ static __always_inline void tag_echo(struct packet *p, const __be32 *w, bool pay
 }
 
 /*
- * What payload bytes 8-23 add to the second word of a datagram's tag: of IPv6 trains no
- * ID says which datagram it is, and those of some protocols (QUIC) begin alike. Nor may the ID
- * of packets that are found by their key alone, see keys.h.
+ * What payload bytes 8-23 add to the second word of a datagram's tag. In IPv6 trains no ID
+ * tells which datagram it is, and those of some protocols (QUIC) begin alike. The ID of packets
+ * that are found by their key alone may not tell either, see keys.h.
  */
 static __always_inline __u32 fold_more(const __be32 *w)
 {
 	return w[0] * 0x9e3779b1 ^ w[1] * 0x85ebca6b ^ w[2] * 0xc2b2ae35 ^ w[3] * 0x27d4eb2f;
 }
 
-/* The same, of the 16 bytes at off. */
+/* The same for the 16 bytes at off. */
 GLOBAL __u32 load_more(struct __sk_buff *skb, __u32 off)
 {
 	__be32 w[4];
@@ -59,7 +59,7 @@ GLOBAL __u32 load_more(struct __sk_buff *skb, __u32 off)
 	return bpf_skb_load_bytes(skb, off, w, sizeof(w)) ? 0 : fold_more(w);
 }
 
-#define UDP_MORE 32 /* bytes with the UDP header, from which on that is done */
+#define UDP_MORE 32 /* a datagram needs so many bytes for that, with the UDP header */
 
 /* Whether it is done for a packet with that fragment field, host order. */
 static __always_inline bool has_more(bool v6, __u16 frag)
@@ -67,8 +67,8 @@ static __always_inline bool has_more(bool v6, __u16 frag)
 	return v6 || !(frag & IP_DF);
 }
 
-/* What nodes of one link send each other, with a hop limit that the receiver checks:
- * MLD, neighbour and router discovery, MLDv2 (RFC 2710, RFC 4861, RFC 3810). */
+/* Packets that nodes of one link send each other, with a hop limit that the receiver
+ * checks: MLD, neighbour and router discovery, MLDv2 (RFC 2710, RFC 4861, RFC 3810). */
 static __always_inline bool is_link_local(const struct packet *p)
 {
 	return p->proto == IPPROTO_ICMPV6 && !(p->frag & IP_OFFSET) &&
@@ -93,9 +93,9 @@ static __always_inline bool is_echo(const struct packet *p)
 }
 
 /*
- * All ones if that many bytes of payload are the first datagram's of p's train, else 0:
- * once the train is cut, those of the others are out of its reach. (Without a branch, for
- * the verifier. gso_size 0: no train.)
+ * All ones if the first datagram of p's train has that many bytes of payload, else 0: once
+ * the train is cut, its packet lacks those of the others. (Without a branch, for the
+ * verifier. gso_size 0: no train.)
  */
 static __always_inline __u32 own_payload(const struct packet *p, __u32 bytes)
 {
@@ -171,17 +171,17 @@ static __always_inline bool is_tunnel(const __be32 *w)
 }
 
 /*
- * Whether a train of datagrams that leaves is a tunnel's: the kernel has counted what its
- * segments repeat for the queue (qdisc_pkt_len_init()), and that is not UDP's header. On
- * its way in only its looks tell.
+ * Whether a train of datagrams that leaves is a tunnel's: for the queue the kernel has counted
+ * the headers that its segments repeat (qdisc_pkt_len_init()), and they are not UDP's. At
+ * ingress only is_tunnel() tells.
  */
 static __always_inline bool is_tunnel_train(struct __sk_buff *skb, const struct packet *p)
 {
 	return skb->wire_len - skb->len != (p->n - 1) * (p->l4 + UDP_HDR);
 }
 
-/* Reads ports and tag from l4 on, where `have` bytes of the packet lie: some of them may
- * be out of reach. */
+/* Reads ports and tag at l4, where the packet has `have` bytes: some of them may be out of
+ * reach. */
 static __always_inline void read_l4(struct __sk_buff *skb, struct packet *p, __u32 l4_at,
 				    __u32 have)
 {
@@ -192,7 +192,7 @@ static __always_inline void read_l4(struct __sk_buff *skb, struct packet *p, __u
 	p->ports = 0;
 	p->icmp_type = 0;
 	p->icmp_code = 0;
-	/* The common sizes are copied whole; Ethernet padding is no content. */
+	/* The common sizes are copied whole. Ethernet padding is no content. */
 	if (have >= 32 && l4 + 32 <= end) {
 		__builtin_memcpy(w, l4, 32);
 	} else if (have >= 20 && l4 + 20 <= end) {
@@ -209,13 +209,12 @@ static __always_inline void read_l4(struct __sk_buff *skb, struct packet *p, __u
 	}
 	make_tag(p, w, have);
 	p->l4_hdr = p->proto == IPPROTO_TCP ? (w[3] & 0xf0) >> 2 : UDP_HDR;
-	/* Tunnels and SCTP: what each segment repeats and what it gets of its own is not
-	 * what TCP and UDP do. */
+	/* Tunnels and SCTP: their segments do not repeat headers as those of TCP and UDP do. */
 	p->odd_train = p->gso_size && p->proto != IPPROTO_TCP &&
 		       (p->proto != IPPROTO_UDP || !(w[1] >> 16) || is_tunnel(w));
 }
 
-/* Segments of a GSO skb of len bytes from the IP header on, of which hdr repeat; else 1. */
+/* Segments of a GSO skb of len bytes from the IP header on, of which each repeats hdr; else 1. */
 static __always_inline __u32 segments(struct __sk_buff *skb, __u32 len, __u32 hdr)
 {
 	__u32 size = skb->gso_size, n = skb->gso_segs;
@@ -228,8 +227,8 @@ static __always_inline __u32 segments(struct __sk_buff *skb, __u32 len, __u32 hd
 	return n;
 }
 
-/* An IPv6 packet as read_l4() wants it. proto: below its gso_size << 8; later: it is a
- * later fragment. */
+/* An IPv6 packet for read_l4(). proto: the protocol | gso_size << 8; later: it is a later
+ * fragment. */
 static __always_inline struct packet l4_packet6(__u32 proto, __u32 later)
 {
 	struct packet p = {
@@ -243,8 +242,8 @@ static __always_inline struct packet l4_packet6(__u32 proto, __u32 later)
 }
 
 /*
- * read_l4() of an IPv6 packet in two calls: each makes one verifier state of the many that
- * forms of packets make. (The IPv4 programs need no such help, and a call costs 2 ns.)
+ * read_l4() for an IPv6 packet in two calls: each makes one verifier state of the many that
+ * packets of different forms make. (The IPv4 programs do not need that, and a call costs 2 ns.)
  */
 GLOBAL __u64 read_tags6(struct __sk_buff *skb, __u32 l4, __u32 have, __u32 proto, __u32 later)
 {
@@ -279,8 +278,8 @@ static __always_inline void read_l4_6(struct __sk_buff *skb, struct packet *p, _
 	p->odd_train = ports >> 56 && p->gso_size;
 }
 
-/* Makes one verifier state of the hundred that forms of packets have made up to here, by
- * hiding what is known of the values: 5.10 looks at a third of the instructions. */
+/* Makes one verifier state of the hundred that packets of different forms have made, by hiding
+ * what is known of the values: 5.10 then looks at a third of the instructions. */
 static __always_inline void forget_form(struct packet *p, __u32 zero)
 {
 	p->l3 += zero;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Finding the slot of a packet inside a node, as it leaves: what was found by mark or bits, and is
- * another packet, is sifted out. */
+/* Finding the slot of a packet inside a node, as it leaves. If mark or bits have found the slot of
+ * another packet, it is sifted out. */
 #ifndef BACKPACK_INSIDE_H
 #define BACKPACK_INSIDE_H
 
@@ -12,15 +12,15 @@
 /* What a port's egress may find. A call makes one verifier state of three. */
 GLOBAL __u32 expect_out(__u32 flags)
 {
-	/* A node that carries the header may be a switch, which has handed a copy out
-	 * already: see is_over(). */
+	/* A node that carries the header may be a switch that has handed out a copy before: see
+	 * is_over(). */
 	if (flags & RDR_PF_BRIDGE_PORT || (!(flags & RDR_PF_BRIDGE) && carries_header(flags)))
 		return EXPECT_OURS;
 	return flags & RDR_PF_BRIDGE ? EXPECT_STRAY : EXPECT_COPIES;
 }
 
-/* Whether what leaves by that port of a node that carries the header has come to it by a link
- * inside the domain. */
+/* Whether a packet that leaves by that port of a node that carries the header came to the node by
+ * a link inside the domain. */
 GLOBAL int came_by_link(struct __sk_buff *skb, __u32 port_no)
 {
 	const struct rdr_port *port = bpf_map_lookup_elem(&ports, &port_no), *in;
@@ -35,7 +35,7 @@ GLOBAL int came_by_link(struct __sk_buff *skb, __u32 port_no)
 	return in && !(in->flags & RDR_PF_SOURCE_IN);
 }
 
-/* Whether what leaves by a port may be one whose bits were set since it was last seen. */
+/* Whether the bits of a packet that leaves by a port may have been set since it was last seen. */
 static __always_inline bool may_be_changed(struct __sk_buff *skb, const struct rdr_port *port,
 					   __u32 port_no)
 {
@@ -44,10 +44,10 @@ static __always_inline bool may_be_changed(struct __sk_buff *skb, const struct r
 }
 
 /*
- * Whether what leaves by that port of a node that carries the header, and was found by its bits, is
- * another packet: the one in the slot at index has arrived, and this node makes no copies of it.
- * The answer is no where the log may lack a copy (it is full, see note_copy(); a segment's own log
- * is not all), as wire bits must not leave.
+ * Whether a packet that leaves by that port of a node that carries the header, and was found by its
+ * bits, is another packet: the one in the slot at index has arrived, and this node makes no copies
+ * of it. The answer is no if the log may lack a copy (it is full, see note_copy(); or a segment has
+ * only a part of it), because wire bits must not leave.
  */
 GLOBAL int is_over(__u32 index, __u32 port_no)
 {
@@ -61,9 +61,9 @@ GLOBAL int is_over(__u32 index, __u32 port_no)
 }
 
 /*
- * Whether what leaves a node that carries the header, and came by the interface `from`, came by an
- * edge, and was not taken there for the packet in the slot at index. If it is of another flow, it
- * only looks like that packet.
+ * Whether a packet that leaves a node that carries the header, and came by the interface `from`,
+ * came by an edge, and was not found there as the packet in the slot at index. If it is of another
+ * flow, it only looks like that packet.
  */
 GLOBAL int is_from_outside(__u32 index, __u32 port_no, __u32 from)
 {
@@ -79,7 +79,7 @@ GLOBAL int is_from_outside(__u32 index, __u32 port_no, __u32 from)
 	return in && in->flags & RDR_PF_SOURCE_IN && !(look_at_visits(index, *in_no) & VISIT_CAME);
 }
 
-/* Whether is_over() may say so, without a call: the packet in the slot at index is done. */
+/* Whether is_over() may be true, without a call: the packet in the slot at index is done. */
 static __always_inline bool may_be_over(__u32 index)
 {
 	const struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
@@ -87,9 +87,9 @@ static __always_inline bool may_be_over(__u32 index)
 	return s && s->state & RDR_ST_DONE;
 }
 
-/* r: what was found for a packet of that flow which came by the interface `from` and leaves by that
- * port. Returns it; if that is another packet, what is to be counted. (A call makes one verifier
- * state of many.) */
+/* r: what was found for a packet of that flow that came by the interface `from` and leaves by that
+ * port. Returns r; if that is another packet, what to count. (A call makes one verifier state of
+ * many.) */
 GLOBAL __u64 sift_found(__u64 r, __u32 port_no, __u32 flow, __u32 from)
 {
 	const struct rdr_port *port = bpf_map_lookup_elem(&ports, &port_no);
@@ -114,8 +114,8 @@ static __always_inline __u32 run_form(const struct packet *p)
 	return (p->n & 0xffff) | (repeated_hdr(p) & 0x7fff) << 16 | (__u32)p->v6 << 31;
 }
 
-/* r: what found_by_mark() has found for what leaves by that port with these bits. Returns it; 0 if
- * that is another packet. Then it is counted, and its mark is left to whoever has set it. */
+/* r: what found_by_mark() has found for a packet that leaves by that port with these bits. Returns
+ * r; 0 if that is another packet: then it is counted, and the mark stays as it is. */
 GLOBAL __u64 sift_marked(__u64 r, __u32 port_no, __u32 bits, __u32 form)
 {
 	__u32 n = form & 0xffff;
@@ -130,8 +130,8 @@ GLOBAL __u64 sift_marked(__u64 r, __u32 port_no, __u32 bits, __u32 form)
 	return r;
 }
 
-/* The same for what leaves without a mark: from a function in user space that shares no
- * skb, under --carry header, by a bridge. */
+/* Finds a packet that leaves without a mark: from a function in user space that shares no
+ * skb, under --carry header, or by a bridge. */
 static __always_inline __u64 found_unmarked(struct __sk_buff *skb, const struct packet *p,
 					    const struct rdr_port *port, __u32 port_no, __u64 now)
 {
@@ -140,7 +140,7 @@ static __always_inline __u64 found_unmarked(struct __sk_buff *skb, const struct 
 	struct wire w = pack_wire(p, port->flags, expect);
 	__u64 r = found_packed(&w, p, port->flags, expect, from, now), changed = 0;
 
-	/* What is sifted out is another packet, whatever its content is. */
+	/* A packet that was sifted out is another one, whatever its content is. */
 	if (r & FOUND)
 		r = sift_found(r, port_no, flow_hash(p), from);
 	else if (may_be_changed(skb, port, port_no))

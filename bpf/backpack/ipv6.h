@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * IPv6: reading and rewriting its header. The low 16 bits of the flow label carry what
- * IPv4's ID does, the hop limit and the traffic class what TTL and TOS do.
+ * IPv6: reading and rewriting its header. The low 16 bits of the flow label are used like
+ * IPv4's ID, hop limit and traffic class like TTL and TOS.
  */
 #ifndef BACKPACK_IPV6_H
 #define BACKPACK_IPV6_H
@@ -34,7 +34,7 @@ static __always_inline void read_fragment(const struct ip6_extension *h, struct 
 	p->frag = bpf_ntohs(h->off) >> 3 | (h->off & bpf_htons(1) ? IP_MF : 0);
 }
 
-/* Fills in what stands in the fixed header, but lengths. */
+/* Fills in what the fixed header has, except lengths. */
 static __always_inline void read_start(const struct ip6_header *ip, struct packet *p)
 {
 	p->saddr = fold_addr(ip->saddr);
@@ -44,8 +44,8 @@ static __always_inline void read_start(const struct ip6_header *ip, struct packe
 	p->proto = ip->start.next;
 }
 
-/* The fragment header at `at` in one scalar: Identification, offset and flags as struct
- * packet has them. at 0: a packet without, which has DF set. */
+/* The fragment header at `at` in one scalar: Identification, offset and flags as in struct
+ * packet. at 0: the packet has none, which is like DF. */
 GLOBAL __u64 load_fragment(struct __sk_buff *skb, __u32 at)
 {
 	struct packet p = { .frag = IP_DF };
@@ -56,8 +56,8 @@ GLOBAL __u64 load_fragment(struct __sk_buff *skb, __u32 at)
 	return p.frag_id | (__u64)p.frag << 32;
 }
 
-/* Finds what follows the extension headers, if any, and notes the fragment header. The
- * calls are made for every packet: one verifier state instead of three. */
+/* Finds the end of the extension headers, if there are any, and notes the fragment header.
+ * The calls are made for every packet: one verifier state instead of three. */
 static __always_inline enum parse_result parse_extensions(struct __sk_buff *skb, struct packet *p,
 							  __u32 end)
 {
@@ -89,7 +89,7 @@ static __always_inline enum parse_result parse_ipv6(struct __sk_buff *skb, struc
 	p->gso_size = skb->gso_size;
 	len = sizeof(*ip) + bpf_ntohs(ip->start.payload_len);
 	if (!ip->start.payload_len && p->gso_size) {
-		/* BIG TCP: Linux takes the jumbo option off when it cuts the train. */
+		/* BIG TCP: Linux removes the jumbo option when it cuts the train. */
 		len = skb->len - p->l3;
 		p->jumbo = jumbo_option(&ip->start);
 	} else if (!ip->start.payload_len && ip->start.next == IPPROTO_HOPOPTS) {
@@ -105,8 +105,8 @@ static __always_inline enum parse_result parse_ipv6(struct __sk_buff *skb, struc
 	return parse_extensions(skb, p, p->l3 + len);
 }
 
-/* The sum of the 16-bit words that bits stand in, in one of 16 bits. The hop limit
- * shares its word with the next header's type, which stays. */
+/* The sum, in 16 bits, of the 16-bit words that have the bits. The hop limit shares its
+ * word with the next header's type, which does not change. */
 static __always_inline __u32 sum6(const struct ip6_start *ip)
 {
 	__u32 sum = ip->version_class | ip->class_label << 8;
@@ -117,8 +117,8 @@ static __always_inline __u32 sum6(const struct ip6_start *ip)
 }
 
 /*
- * Puts bits into the header. It has no checksum of its own, so what the device has
- * summed up of the packet (CHECKSUM_COMPLETE) is corrected by the difference (RFC 1624).
+ * Puts bits into the header. It has no checksum of its own, so the device's sum over the
+ * packet (CHECKSUM_COMPLETE) is corrected by the difference (RFC 1624).
  */
 static __always_inline bool write_bits6(struct __sk_buff *skb, __u32 l3, union rdr_bits new)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Packets whose bits stay as they are: DF clear, fragments, and TTLs too low for a
- * band to be honest. Found by addresses, ports, protocol, ID, fragment offset and content: some
- * senders give all packets the same ID. */
+/* Packets whose bits stay as they are: DF clear, fragments, and a TTL too low for a band.
+ * They are found by addresses, ports, protocol, ID, fragment offset and content: some senders
+ * give all packets the same ID. */
 #ifndef BACKPACK_KEYS_H
 #define BACKPACK_KEYS_H
 
@@ -19,20 +19,20 @@ static __always_inline bool may_carry(const struct packet *p)
 
 static __always_inline bool wants_key(const struct packet *p, __u8 true_ttl)
 {
-	/* In a band a packet would outlive hidden routers that should end it. */
+	/* With a band's TTL the packet would survive hidden routers that should drop it. */
 	return p->true_link || !may_carry(p) || true_ttl < cfg_ttl_width || true_ttl <= 1;
 }
 
-/* A key in two scalars, for GLOBAL functions; its content is that of a slot. */
+/* A key in two scalars, for GLOBAL functions; the slot has its content. */
 static __always_inline __u64 key_addrs(__be32 saddr, __be32 daddr)
 {
 	return saddr | (__u64)daddr << 32;
 }
 
-/* The part of p's key that its segments share, and that differs between flows: addresses, and
- * ports (a fragment behind the first has none). An IPv6 fragment's Identification is in it: if a
- * node joins fragments and cuts the packet again, there is a new one, and the key has changed as
- * by NAT. */
+/* The part of p's key that its segments share, and that differs between flows: addresses and
+ * ports (only the first fragment has them). It includes an IPv6 fragment's Identification: if a
+ * node joins fragments and cuts the packet again, there is a new one, and the key changes as by
+ * NAT. */
 static __always_inline __u64 packet_addrs(const struct packet *p)
 {
 	__u32 ports = tuple_hash(0, 0, p->ports);
@@ -84,9 +84,9 @@ enum put_result {
 
 /*
  * Whether the packet in slot s is a segment, not the first, of a train whose ID was 0. It may have
- * that ID, too: hosts that count no IDs send 0 (RFC 6864, section 4.1), GRO joins packets with one
- * ID, and all segments keep it (SKB_GSO_TCP_FIXEDID). No field of __sk_buff says so. Such a segment
- * has two keys; its content is in both.
+ * that ID too: hosts that do not count IDs send 0 (RFC 6864, section 4.1), GRO joins packets with
+ * one ID, and all segments keep it (SKB_GSO_TCP_FIXEDID). No field of __sk_buff tells. Such a
+ * segment has two keys; its content is in both.
  */
 static __always_inline bool may_be_fixed(const struct rdr_slot *s, __u64 rest)
 {
@@ -98,14 +98,13 @@ static __always_inline bool may_be_fixed(const struct rdr_slot *s, __u64 rest)
 	return h && !h->first_id;
 }
 
-/* Enters the key of the packet in the slot at pos. If another packet in flight has that key, it
- * keeps it. */
+/* Enters the key of the packet in the slot at pos, unless another packet in flight has it. */
 GLOBAL int put_key(__u64 addrs, __u64 rest, __u64 pos)
 {
 	struct rdr_slot *s = slot_of(pos);
 	struct rdr_key key;
 	__u64 *old;
-	int err; /* before Linux 6.4 the helper returns no more: upper half 0 */
+	int err; /* before Linux 6.4 the helper returns 32 bits: upper half 0 */
 
 	if (!s)
 		return PUT_FULL;
@@ -181,8 +180,8 @@ GLOBAL int delete_keys(__u64 addrs, __u64 rest, __u64 pos, __u32 n)
 
 /*
  * Makes sure that the next port finds the run at index by its keys. Behind NAT they
- * have changed and the old ones are removed. A train's keys are entered together; each
- * part of a cut one looks after its own.
+ * have changed, and the old ones are removed. A train's keys are entered together; the
+ * parts of a cut one enter theirs alone.
  */
 GLOBAL int keep_run_keys(__u32 index, __u32 n, __u64 addrs, __u64 rest)
 {
@@ -249,7 +248,7 @@ GLOBAL int drop_run_keys(__u32 index, __u32 n, __u64 addrs, __u64 rest)
 	return 0;
 }
 
-/* The packet with the slot at index needs its key no more. */
+/* The packet in the slot at index no longer needs its key. */
 static __always_inline void drop_keys(__u32 index, const struct packet *p, __be16 id)
 {
 	drop_run_keys(index, p->n, packet_addrs(p), key_rest(p, id));

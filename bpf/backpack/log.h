@@ -26,7 +26,7 @@ static __always_inline __u64 make_cell(const struct rdr_slot *s, __u32 kind, __u
 	return cell.word;
 }
 
-/* Cell k of the slot's log, 0 if it has no such cell: every event's first has a kind. */
+/* Cell k of the slot's log; 0 if it has no such cell: the first cell of an event is never 0. */
 static __always_inline __u64 read_cell(struct rdr_slot *s, __u64 k)
 {
 	asm volatile("" : "+r"(k)); /* see end_of_log() */
@@ -68,9 +68,9 @@ static __always_inline __u32 cell_span(__u32 kind)
 }
 
 /*
- * Searches through a log take a step for each event, and a call for each step: what is known so far
- * is one number, so that the verifier has one state for each. Its lowest byte is the cell to look
- * at next; SCAN_DONE says that there is none.
+ * A search through a log takes one step, and one call, for each event. What is known so far is one
+ * number, so that the verifier has one state for each step. Its lowest byte is the cell to look at
+ * next; SCAN_DONE: there is none.
  */
 #define SCAN_DONE 0x10000
 
@@ -83,7 +83,7 @@ struct log_end {
 
 _Static_assert(RDR_ST_IPV6 % RDR_ADDR6_CELLS == 0, "end_of_log()");
 
-/* The sum in a register of its own: the verifier must see that the very value that is
+/* The sum is in a register of its own: the verifier must see that the value that is
  * compared with cfg_cells becomes the offset. Without a branch: RDR_ST_IPV6 is 16 times
  * the number of cells that it keeps. */
 static __always_inline struct log_end end_of_log(const struct rdr_slot *s)
@@ -110,8 +110,8 @@ static __always_inline __u64 *free_cell(struct rdr_slot *s, const struct log_end
 	return (void *)s + off;
 }
 
-/* Whether the rest of the log is kept for the packet's end. Then copies of a packet that has
- * arrived are no longer noted. */
+/* Whether only the cells for the packet's end are free. Then copies of a packet that has arrived
+ * are no longer noted. */
 static __always_inline bool is_log_short(const struct rdr_slot *s)
 {
 	return end_of_log(s).used + 1 + RDR_END_CELLS > cfg_cells;
@@ -125,12 +125,12 @@ static __always_inline __u32 is_end(__u32 kind)
 }
 
 /*
- * The log of the slot at pos has no room for that event. An end is written all the same. It goes
- * behind a loss that it withdraws, or into the room for a loss where addresses have taken a part
- * of that. Else it replaces the end before it, which was none after all: what a masquerading node
- * sends back came for the node's own address first. (The last cell of a loss is a qdisc's name. It
- * does not look like an end, as no name has a digit as its eighth letter. A call: the verifier has
- * its limits.)
+ * The log of the slot at pos has no room for that event. An end is still written: behind a loss
+ * that it withdraws, or into the room for a loss if addresses have taken a part of that. Else it
+ * replaces the end before it, which was not the end: an answer through a masquerading node comes
+ * for the node's own address first. (The last cell of a loss is a qdisc's name. It does not look
+ * like an end, because no name has a digit as its eighth letter. A call, because of the verifier's
+ * limits.)
  */
 GLOBAL int add_to_full(__u64 pos, __u64 cell)
 {
@@ -165,7 +165,7 @@ GLOBAL int add_to_full(__u64 pos, __u64 cell)
 		return 0;
 	}
 	s->state |= RDR_ST_FULL;
-	/* Which end it was, nothing else says. */
+	/* Nothing else says which end it was. */
 	if (kind == RDR_EV_LEFT)
 		s->cut |= RDR_LEFT;
 	else
@@ -174,8 +174,8 @@ GLOBAL int add_to_full(__u64 pos, __u64 cell)
 	return 0;
 }
 
-/* Whether the log has no room for n cells and those kept for something else. The second
- * comparison is for the verifier: Linux 6.12 loses bounds that it infers from a sum. */
+/* Whether the log has no room for n cells and those that are kept for another event. The
+ * second comparison is for the verifier: Linux 6.12 loses bounds that it infers from a sum. */
 static __always_inline bool is_short_of(struct log_end *e, __u32 n, __u32 kept)
 {
 	if (e->used + n + kept > cfg_cells)
@@ -184,7 +184,7 @@ static __always_inline bool is_short_of(struct log_end *e, __u32 n, __u32 kept)
 	return e->used > cfg_cells - n;
 }
 
-/* Appends one event; the cell stands before nev says so. */
+/* Appends one event; the cell is written before nev. */
 static __always_inline void add_event(struct rdr_slot *s, __u32 kind, __u32 flags, __u32 port,
 				      __u64 now)
 {
@@ -239,13 +239,13 @@ static __always_inline void add_event_addr6(struct rdr_slot *s, __u32 flags, __u
 	WRITE_ONCE(s->nev, e.nev + 6);
 }
 
-/* How many packets slot s speaks for: a train that is whole, or one. */
+/* How many packets slot s stands for: a train that is whole, or one. */
 static __always_inline __u32 slot_span(const struct rdr_slot *s)
 {
 	return s->seg || s->cut & RDR_CUT || !s->segs ? 1 : s->segs;
 }
 
-/* Whether that event is that the packet left a node, or the queue behind it. */
+/* Whether by that event the packet left a node for a link, or its port's queue. */
 static __always_inline bool went_out(__u64 cell)
 {
 	__u32 kind = cell_kind(cell);
@@ -253,7 +253,7 @@ static __always_inline bool went_out(__u64 cell)
 	return kind == RDR_EV_EGRESS || kind == RDR_EV_DEQUEUE;
 }
 
-/* Whether that cell says that a packet left a node. */
+/* Whether by that event the packet left a node, for a link or the outside. */
 static __always_inline bool is_departure(__u64 cell)
 {
 	return went_out(cell) || cell_kind(cell) == RDR_EV_LEFT;

@@ -24,9 +24,9 @@ GLOBAL __u32 look_for_namespace(__u32 index, __u32 scan, __u32 inum, __u32 iif)
 
 /*
  * Whether the packet in the slot at index has been in the namespace with that number: a socket
- * of any namespace may set a mark. Fragments that wait for others, and what TCP has taken in,
- * belong to no namespace that could be read (inum 0), but they keep the number of the interface
- * by which they came.
+ * of any namespace may set a mark. The namespace of fragments that wait for others, and of
+ * packets that TCP has accepted, cannot be read (inum 0), but they keep the number of the
+ * interface by which they came.
  */
 GLOBAL int was_in(__u32 index, __u32 inum, __u32 iif)
 {
@@ -40,13 +40,13 @@ GLOBAL int was_in(__u32 index, __u32 inum, __u32 iif)
 	     !(s->frag_off & bpf_htons(s->state & RDR_ST_IPV6 ? 0xffff : IP_MF | IP_OFFSET))))
 		return false;
 	if (s->seg && !s->nev)
-		index -= s->seg; /* its head speaks for it */
+		index -= s->seg; /* its head has the events */
 	for (__u32 i = 0; i < RDR_CELLS(RDR_MAX_SLOT_LINES) && !(scan & SCAN_DONE); i++)
 		scan = look_for_namespace(index, scan, inum, iif);
 	return scan & WAS_IN;
 }
 
-/* Whether the log of the packet in the slot at index may lack nodes where it has been. */
+/* Whether the log of the packet in the slot at index may lack nodes. */
 GLOBAL int lacks_nodes(__u32 index)
 {
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1)), *h;
@@ -57,8 +57,8 @@ GLOBAL int lacks_nodes(__u32 index)
 	return (s->state | (h ? h->state : 0)) & RDR_ST_FULL;
 }
 
-/* Number of the namespace of an skb that bears a mark. Without a device it is its socket's,
- * or its route's. 0: it has none. */
+/* Number of the namespace of an skb with a mark: its device's, else its socket's, else its
+ * route's. 0: it has none. */
 static __always_inline __u32 read_home(struct sk_buff *skb)
 {
 	__u32 inum = read_inum(skb);
@@ -84,8 +84,8 @@ static __always_inline __u64 read_qdisc(struct sk_buff *skb)
 	return name;
 }
 
-/* What is known of the place where a packet was freed that has arrived or left: it was delivered
- * in that namespace, or has left by that port. */
+/* Where a packet that has arrived or left was freed: in the namespace where it was delivered, or
+ * at the port by which it left. */
 #define AT_RECEIVER 1
 #define AT_EXIT 2
 
@@ -105,8 +105,8 @@ GLOBAL __u32 look_for_place(__u32 index, __u32 scan, __u32 at, __u32 inum)
 	return ((scan & 0xff) + cell_span(kind)) | known;
 }
 
-/* inum: 0, if the namespace is not known. Where that, or the log, says too little, the receiver
- * counts as the place. */
+/* inum: 0 if the namespace is not known. If that or the log does not tell, the receiver counts as
+ * the place. */
 GLOBAL __u32 look_at_place(__u32 index, __u32 port, __u32 inum)
 {
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
@@ -115,7 +115,7 @@ GLOBAL __u32 look_at_place(__u32 index, __u32 port, __u32 inum)
 	if (!s || !inum || s->state & RDR_ST_FULL)
 		return AT_RECEIVER;
 	if (s->seg && !s->nev)
-		index -= s->seg; /* its head speaks for it */
+		index -= s->seg; /* its head has the events */
 	for (__u32 i = 0; i < RDR_CELLS(RDR_MAX_SLOT_LINES) && !(scan & SCAN_DONE); i++)
 		scan = look_for_place(index, scan, port, inum);
 	return scan >> 8 & 0xff;
@@ -136,7 +136,7 @@ GLOBAL __u32 lose_one(__u32 index, __u32 k_n, __u64 packed, __u64 where, __u64 q
 	state = s->state;
 	if (s->seg || (s->cut & RDR_CUT) || s->segs > n - k) {
 		h = head_of(s);
-		/* The train went somewhere as a whole: so did this segment. */
+		/* The whole train went there, and this segment with it. */
 		if (h && s->seg && !(h->cut & RDR_CUT))
 			state |= h->state & RDR_ST_DONE;
 		if (h && h->segs > 1)
@@ -148,15 +148,14 @@ GLOBAL __u32 lose_one(__u32 index, __u32 k_n, __u64 packed, __u64 where, __u64 q
 	if (state & RDR_ST_LOST)
 		return span;
 	if (is_tree(s)) {
-		count(RDR_C_LOSS_EVENT, span); /* of which branch, user space finds out */
+		count(RDR_C_LOSS_EVENT, span); /* user space finds out of which branch */
 	} else if ((state & RDR_ST_DONE) && !(packed >> 24)) {
-		/* A copy, elsewhere than where the packet has arrived. */
+		/* Of a copy: the packet has arrived elsewhere. */
 		count(RDR_C_LOSS_IGNORED, span);
 		if (is_log_short(s))
 			return span;
 	} else if ((state & RDR_ST_DONE) && !(state & RDR_ST_LOCAL_DROP)) {
-		/* It was delivered, and the destination frees it. Or it was leaving, and the queue
-		 * of that port does. */
+		/* The destination, or the queue of the port by which it left, frees it. */
 		s->state = state | RDR_ST_LOCAL_DROP;
 		count(packed >> 24 & AT_RECEIVER ? RDR_C_LOCAL_DROP : RDR_C_LOSS_EVENT, span);
 	} else if (state & RDR_ST_DONE) {
@@ -178,8 +177,8 @@ GLOBAL int lose_run(__u32 index, __u32 n, __u64 packed, __u64 where, __u64 qdisc
 	return 0;
 }
 
-/* Drop reasons have a subsystem in their upper half (0: the core); both in 16 bits. (A
- * function by itself, which a test runs: no test can make other subsystems drop.) */
+/* Packs the two halves of a drop reason, subsystem (0: the core) and number, into 16 bits. (A
+ * function by itself, for a test: no test can make other subsystems drop.) */
 GLOBAL __u32 pack_reason(__u32 reason)
 {
 	return (reason & 0xfff) | (reason >> 16 & 0xf) << 12;

@@ -9,7 +9,7 @@
 /* What found_by_mark() compares of a packet, in three scalars. */
 struct marked {
 	__u64 index_len; /* the mark's index, first_len():19, fragment offset:13 */
-	__u64 tags;	 /* tag, tag2; of a packet that is partial its flow hash */
+	__u64 tags;	 /* tag, tag2; flow hash of a partial packet */
 	__u64 rest;	 /* ID:16 | hdr:16 | protocol:8 | MARKED_*:8 | packets:16 */
 };
 
@@ -43,7 +43,7 @@ static __always_inline struct marked pack_marked(__u32 index, const struct packe
 /* same_content() of a packed packet. */
 static __always_inline bool same_marked(const struct rdr_slot *s, __u64 tags, __u64 rest)
 {
-	/* A translator in the node may have made the one version of the other. */
+	/* A translator in the node may have turned one IP version into the other. */
 	if (s->proto != (__u8)(rest >> 32) || !(s->state & RDR_ST_IPV6) != !(rest & MARKED_V6))
 		return false;
 	if (rest & MARKED_PARTIAL)
@@ -51,8 +51,8 @@ static __always_inline bool same_marked(const struct rdr_slot *s, __u64 tags, __
 	return s->tag == (__u32)tags && s->tag2 == tags >> 32;
 }
 
-/* How many segments the packet lies behind slot s at index, whose mark it bears: a train
- * that was cut inside the node has the mark of its first packet on every piece. */
+/* How many segments the packet is behind slot s at index, whose mark it has: in a train that
+ * was cut inside the node, every segment has the mark of the first. */
 static __always_inline __u32 marked_segment(const struct rdr_slot *s, __u32 index, __u64 tags,
 					    __u64 rest)
 {
@@ -67,8 +67,8 @@ static __always_inline __u32 marked_segment(const struct rdr_slot *s, __u32 inde
 	return segment_by_id(index, rest & 0xffff, partial, tags, tags >> 32);
 }
 
-/* Whether a fragment has the place in its packet that the one in slot s has. Who puts
- * fragments together and cuts them again gives all of them the mark of the first. */
+/* Whether a fragment has the same offset as the one in slot s. If the kernel joins fragments
+ * and cuts them again, all of them have the mark of the first. */
 static __always_inline bool same_offset(const struct rdr_slot *s, __u32 offset, __u64 rest)
 {
 	__u32 off = bpf_ntohs(s->frag_off);
@@ -112,7 +112,7 @@ static __always_inline bool is_marked_alone(const struct rdr_slot *s, const stru
 	       s->proto == p->proto && !(s->state & RDR_ST_IPV6) && s->len == p->len;
 }
 
-/* The same for a packet with a mark. */
+/* Finds a packet with a mark. */
 static __always_inline __u64 found_by_mark(__u32 mark, const struct packet *p, __u64 now)
 {
 	const struct rdr_slot *s;

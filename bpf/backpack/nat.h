@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Addresses: whose they are, and that they have changed (NAT). One story, both tuples. */
+/* Addresses: who owns them, and noting that they have changed (NAT). One story, both tuples. */
 #ifndef BACKPACK_NAT_H
 #define BACKPACK_NAT_H
 
@@ -8,8 +8,7 @@
 #include "keys.h"
 #include "train.h"
 
-/* 1 if addr stands in the table of a node's addresses, else 0; without a branch, for the
- * verifier. */
+/* 1 if addr is in the table of a node's addresses, else 0; without a branch, for the verifier. */
 static __always_inline __u32 has_addr(const struct rdr_node *n, __u32 addr)
 {
 	__u32 at = addr * n->multiplier >> RDR_NODE_SHIFT;
@@ -37,21 +36,21 @@ static __always_inline __u32 may_be_local6(__u32 node, __u32 addr)
 	return n && n->multiplier ? has_addr(n, addr) : 1;
 }
 
-/* Whether addresses or ports of packet p are others than those that slot s knows. */
+/* Whether packet p has other addresses or ports than slot s. */
 static __always_inline bool has_moved(const struct rdr_slot *s, const struct packet *p)
 {
 	return s->flow_hash != flow_hash(p) && !p->partial;
 }
 
-/* Notes new addresses in the slot at index, and in its log if flags are given; else they are in the
- * log of the train's head. */
+/* Notes new addresses in the slot at index and, if flags are given, in its log; else they are in
+ * the log of the train's head. */
 GLOBAL int note_one(__u32 index, __u64 addrs, __u64 ports_port, __u64 now, __u32 flags)
 {
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
 
 	if (!s)
 		return 0;
-	/* Of a tree, what other branches have changed is no change here. */
+	/* In a tree each branch may have other addresses; the slot keeps the source's. */
 	if (!is_tree(s))
 		s->flow_hash = tuple_hash(addrs, addrs >> 32, ports_port);
 	if (flags)
@@ -79,9 +78,10 @@ static __always_inline __u64 new_ports(const struct rdr_slot *s, const struct pa
 }
 
 /*
- * A node is about to lose packet p (IPv4), which bears its mark, and has changed its
- * addresses before. One that was delivered, because it came for an address of the
- * node's own (masquerading: the way back), and now goes somewhere else, was not.
+ * A node is about to lose packet p (IPv4), which has its mark, and has changed its
+ * addresses before. If it counts as delivered, because it came for an address of the
+ * node's own (an answer through a masquerading node), and now goes somewhere else,
+ * that is corrected.
  */
 static __always_inline void lose_moved(const struct found *f, const struct packet *p, __u64 now)
 {

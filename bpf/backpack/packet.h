@@ -42,9 +42,9 @@ struct packet {
 	__be32 saddr; /* IPv6: folded, fold_addr() */
 	__be32 daddr;
 	__be32 frag_id; /* IPv6: Identification of the fragment header, 0 without */
-	__be32 ports; /* source, destination, as they lie there; ICMP echo: identifier, sequence */
-	__u32 flow;   /* flow hash, of a packet that is partial */
-	__u32 tag;    /* content tag, identity.h */
+	__be32 ports;	/* source, destination, as in the packet; ICMP echo: identifier, sequence */
+	__u32 flow;	/* flow hash of a partial packet */
+	__u32 tag;	/* content tag, identity.h */
 	__u32 tag2;
 	union rdr_bits bits; /* as the header has them */
 	__u16 frag;	     /* IP flags and offset, host order; IPv6: DF if no fragment header */
@@ -69,7 +69,7 @@ enum parse_result {
 	PARSE_VLAN_DEPTH,
 	PARSE_MALFORMED,
 	PARSE_EXTENSIONS, /* IPv6: a chain of headers that is too long, a jumbogram */
-	PARSE_LOOPED,	  /* what the node sent to a group, for itself */
+	PARSE_LOOPED,	  /* the node's own copy of what it sent to a group */
 };
 
 static __always_inline bool is_fragment(const struct packet *p)
@@ -91,8 +91,8 @@ static __always_inline __u8 is_true_link(__u32 flags, __u32 v6)
 	return (flags / RDR_PF_TRUE | (flags / RDR_PF_TUNNEL & v6)) & 1;
 }
 
-/* Packets whose ID somebody needs: no bit of them is changed (RFC 6864: only
- * atomic packets may have any ID). */
+/* Whether nobody needs the packet's ID (RFC 6864: only atomic packets may have any ID). No bit
+ * of others is changed. */
 static __always_inline bool is_atomic(const struct packet *p)
 {
 	return (p->frag & (IP_DF | IP_MF | IP_OFFSET)) == IP_DF;
@@ -131,9 +131,9 @@ static __always_inline bool begins_with_tcp(void *data, void *end)
 }
 
 /*
- * Headers may lie in fragments of the skb; look at all of them or at none. TCP's payload
- * often does, behind headers that are all there: to pull some of it takes 300 ns. (For IPv6,
- * too; but 5.10 would look at more than a million instructions.)
+ * Pulls headers that are in page fragments of the skb. With TCP often only the payload is there:
+ * then nothing is pulled, as that takes 300 ns. (The same goes for IPv6, but 5.10 would look at
+ * more than a million instructions.)
  */
 static __always_inline void pull_headers(struct __sk_buff *skb, bool may_be_tcp)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The wait in a port's queue. TC egress runs before the queueing discipline, so the
- * packet bears its bits when it leaves the queue (or is found by key), and no mark.
- * What a discipline passes on without queueing (TCQ_F_CAN_BYPASS: it is empty and the
- * link is free) causes no event: it did not wait.
+ * The wait in a port's queue. TC egress runs before the queueing discipline, so when the
+ * packet leaves the queue it has its bits (or is found by key), and no mark. A packet that
+ * a discipline passes on without queueing (TCQ_F_CAN_BYPASS: it is empty and the link is
+ * free) causes no event: it did not wait.
  */
 #ifndef BACKPACK_QUEUE_H
 #define BACKPACK_QUEUE_H
@@ -16,8 +16,8 @@
  * (try_bulk_dequeue_skb_slow()). */
 #define MAX_BULK 9
 
-/* Cells that a wait leaves free, for the next node and the packet's end there. These say more than
- * the wait does, and a packet that lacks them would be truncated. */
+/* Cells that a wait leaves free, for the next node and the packet's end there: these events matter
+ * more, and a packet that lacks them would be truncated. */
 #define QUEUE_RESERVE (RDR_END_CELLS + 1)
 
 /* The attached port with a queue that txq sends for, RDR_NO_PORT if it is none. */
@@ -35,15 +35,15 @@ static __always_inline __u32 queue_port(struct netdev_queue *txq)
 	if (!no)
 		return RDR_NO_PORT;
 	port = bpf_map_lookup_elem(&ports, no);
-	/* devs also has members of bridges that count as another port. */
+	/* devs also has bridge members, which count as another port. */
 	if (!port || !(port->flags & RDR_PF_QUEUE) || port->ifindex != key.ifindex)
 		return RDR_NO_PORT;
 	return *no;
 }
 
 /*
- * Writes it into the slot at index, the k-th of a run of n, and returns how many of
- * the run that stands for, as see_one() does.
+ * Writes a dequeue into the slot at index, the k-th of a run of n, and returns how many of
+ * the run the slot stands for, as see_one() does.
  */
 GLOBAL __u32 dequeue_one(__u32 index, __u32 k_n, __u64 now, __u32 port)
 {
@@ -54,7 +54,7 @@ GLOBAL __u32 dequeue_one(__u32 index, __u32 k_n, __u64 now, __u32 port)
 
 	if (!s)
 		return n;
-	/* A copy of a packet that has arrived says nothing about it. */
+	/* A copy of a packet that has arrived does not count. */
 	if ((story_state(s) & (RDR_ST_DONE | RDR_ST_LOST)) == RDR_ST_DONE)
 		return 1;
 	if (s->seg || (s->cut & RDR_CUT) || s->segs > n - k) {

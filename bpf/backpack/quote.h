@@ -2,8 +2,8 @@
 /*
  * ICMP errors quote the packet that caused them. A function that shares no kernel with us
  * (or a node under --carry header) quotes it with our bits. They are replaced by the true
- * ones. The quote's own IP checksum is corrected too, so the sum over the quote,
- * and with it the ICMP checksum, stays what it was.
+ * ones. The quote's own IP checksum is corrected too, so the sum over the quote, and with
+ * it the ICMP checksum, does not change.
  */
 #ifndef BACKPACK_QUOTE_H
 #define BACKPACK_QUOTE_H
@@ -23,8 +23,7 @@ static __always_inline __u32 quote_len(const struct packet *p)
 	return p->len > before ? p->len - before : 0;
 }
 
-/* The quoted packet's ports, or an echo's identifier and sequence, as p->ports of it
- * were. */
+/* The quoted packet's ports, or an echo's identifier and sequence, as in its p->ports. */
 static __always_inline __u32 quoted_ports(const struct quote *q)
 {
 	__u8 type = q->w[0] & 0xff;
@@ -43,9 +42,9 @@ static __always_inline __u32 quoted_ports(const struct quote *q)
 
 /*
  * Whether slot s was written for the quoted packet. Eight bytes of payload are often
- * the same in many packets, and a quote from elsewhere whose own TTL lies in a band is
- * to stay: so addresses, ports and a lone packet's length must be as our last port saw
- * them, too. (Whoever quotes our bits met the packet on the wire behind that port.)
+ * the same in many packets, and a quote from elsewhere whose own TTL is in a band must
+ * not change: so addresses, ports and a lone packet's length must also be as our last
+ * port saw them. (Whoever quotes our bits saw the packet on the wire behind that port.)
  */
 static __always_inline bool quote_matches(const struct rdr_slot *s, const struct quote *q,
 					  __u32 have)
@@ -78,8 +77,8 @@ static __always_inline bool quote_matches(const struct rdr_slot *s, const struct
 	}
 }
 
-/* Loads what a quote of len bytes has of the L4 header at off: at least 8 bytes (RFC 792),
- * else 0. */
+/* Loads the L4 header at off from a quote of len bytes. Returns how many bytes it has: at
+ * least 8 (RFC 792), else 0. */
 static __always_inline __u32 load_quoted(struct __sk_buff *skb, __u32 off, __u32 len, __be32 *w)
 {
 	if ((__s32)len >= 20 && !bpf_skb_load_bytes(skb, off, w, 20))
@@ -91,24 +90,23 @@ static __always_inline __u32 load_quoted(struct __sk_buff *skb, __u32 off, __u32
 	return 0;
 }
 
-/* Of a quote's len bytes those of the packet, whose header says total: more are padding
- * (RFC 4884, section 5.1). A train of more than 64 KiB says 0. */
+/* How many of a quote's len bytes are the packet's, whose length is total by its header: the
+ * others are padding (RFC 4884, section 5.1). A train of more than 64 KiB has 0. */
 static __always_inline __u32 quoted_own(__u32 len, __u32 total)
 {
 	return total && total < len ? total : len;
 }
 
-/* Whether all of a packet is quoted that has less than 8 bytes behind its headers, which
- * are hdr bytes long. */
+/* Whether a packet with less than 8 bytes behind its headers, of hdr bytes, is quoted whole. */
 static __always_inline bool is_quoted_whole(__u32 own, __u32 total, __u32 hdr)
 {
 	return own == total && total - hdr < 8;
 }
 
-/* What restore_quote() says of a quote that it has restored: the TOS that it had and has. */
+/* What restore_quote() returns for a quote that it has restored: the TOS that it had and has. */
 #define QUOTED_TOS(had, has) (1 << 16 | (had) << 8 | (has))
 
-/* off: where the quote begins; len: its bytes (what follows is no part of it). */
+/* off: offset of the quote; len: its bytes (what follows is no part of it). */
 GLOBAL int restore_quote(struct __sk_buff *skb, __u32 off, __u32 len, __u64 now)
 {
 	struct quote q = {};
@@ -152,14 +150,14 @@ GLOBAL int restore_quote(struct __sk_buff *skb, __u32 off, __u32 len, __u64 now)
 #define TOS_ECN 3
 
 /*
- * An error has the TOS of the packet that it answers, but for the precedence: bits of ours
- * in that one's DSCP are in the error's, too. quoted: what restore_quote() returned.
+ * An error has the TOS of the packet that it answers, except for the precedence: our bits in
+ * that packet's DSCP are in the error's too. quoted: what restore_quote() returned.
  */
 static __always_inline void restore_error_tos(struct __sk_buff *skb, struct packet *p, int quoted)
 {
 	__u8 ours = (dscp_mask() << 2) & ~TOS_PRECEDENCE, had = quoted >> 8, has = quoted, tos;
 
-	/* One whose own TTL lies in a band may carry bits of its own. */
+	/* An error whose own TTL is in a band may have a GUID of its own. */
 	if (!cfg_dscp_bits || !quoted || cfg_ttl_band[p->bits.ttl] ||
 	    (p->bits.tos | TOS_ECN) != ((had & ~TOS_PRECEDENCE) | TOS_ERROR | TOS_ECN))
 		return;

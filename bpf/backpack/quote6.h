@@ -8,14 +8,14 @@
 
 #include "quote.h"
 
-/* What of a quoted packet tells whose it is. */
+/* What identifies a quoted packet. */
 struct quoted6 {
 	__u32 flow_hash;
 	__u32 len;  /* of the whole packet, not of the quote */
 	__u32 have; /* bytes of w */
-	__u32 more; /* load_more(), if a datagram has and quotes as much */
+	__u32 more; /* load_more(), if a datagram is long enough and those bytes are quoted */
 	__u8 proto;
-	bool cut;    /* it has as much, but does not quote it */
+	bool cut;    /* it is long enough, but those bytes are not quoted */
 	__be32 w[5]; /* behind the extension headers */
 };
 
@@ -39,8 +39,8 @@ static __always_inline __u32 quoted_ports6(const struct quoted6 *q)
 	return 0;
 }
 
-/* How many segments behind the one in slot s, whose bits it carries, a quoted TCP
- * segment lies; 0 also if it does not. */
+/* How many segments a quoted TCP segment is behind the one in slot s, whose bits it has; 0
+ * also if it is none of that train. */
 static __always_inline __u32 quoted_segment(struct rdr_slot *s, __u32 seq)
 {
 	struct rdr_slot *h;
@@ -55,8 +55,8 @@ static __always_inline __u32 quoted_segment(struct rdr_slot *s, __u32 seq)
 	return s->seg + off < s->segs ? off : 0;
 }
 
-/* The slot that was written for the quoted packet, NULL if none was: at index, or of a
- * segment behind it. Addresses, ports and length as in quote_matches(). */
+/* The slot that was written for the quoted packet, at index or of a segment behind it; NULL:
+ * there is none. Addresses, ports and length as in quote_matches(). */
 static __always_inline struct rdr_slot *quoted_slot(__u32 index, const struct quoted6 *q)
 {
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
@@ -117,8 +117,7 @@ GLOBAL __u32 flow_hash6(struct __sk_buff *skb, __u32 off, __u32 ports)
 	return tuple_hash(fold_addr(addrs), fold_addr(addrs + 2), ports);
 }
 
-/* Reads what the quote of len bytes at off says of its packet, whose extension headers
- * begin with the type `next`. */
+/* Reads a quote of len bytes at off. The first extension header is of type `next`. */
 static __always_inline bool read_quote6(struct __sk_buff *skb, __u32 off, __u32 len, __u32 next,
 					struct quoted6 *q)
 {
@@ -140,8 +139,8 @@ static __always_inline bool read_quote6(struct __sk_buff *skb, __u32 off, __u32 
 	return true;
 }
 
-/* Index of the packet that the quote of len bytes at off is of (what follows them is no
- * part of it), NO_INDEX if it is none of ours. */
+/* Index of the packet that is quoted in the len bytes at off (what follows them is no part of
+ * the quote); NO_INDEX if it is none of ours. */
 GLOBAL __u32 find_quoted6(struct __sk_buff *skb, __u32 off, __u32 len)
 {
 	struct quoted6 q = {};
@@ -180,7 +179,7 @@ GLOBAL int write_quote6(struct __sk_buff *skb, __u32 off, __u32 index, __u64 now
 	new = old;
 	set_bits6(&new, b);
 	diff = bpf_csum_diff((__be32 *)&old, sizeof(old), (__be32 *)&new, sizeof(new), 0);
-	/* What one takes from the sum over the packet the other adds. */
+	/* The two changes cancel out in the sum over the whole packet. */
 	if (bpf_l4_csum_replace(skb, sum_at, 0, diff, 0) ||
 	    bpf_skb_store_bytes(skb, off, &new, sizeof(new), 0))
 		count(RDR_C_RESTORE_FAILED, 1);
@@ -194,9 +193,9 @@ GLOBAL int write_quote6(struct __sk_buff *skb, __u32 off, __u32 index, __u64 now
 #define REDIRECTED_HEADER 4
 
 /*
- * Where the quote of an ICMPv6 packet is whose L4 is [l4, end): offset, its bytes << 32. A
- * Redirect has it in an option, behind the router's address (RFC 4861, sections 4.5 and
- * 4.6.3). 0: it has none.
+ * Where the quote is in an ICMPv6 packet whose L4 is [l4, end): offset | its bytes << 32; 0: it
+ * has none. A Redirect has it in an option, behind the router's address (RFC 4861, sections 4.5
+ * and 4.6.3).
  */
 GLOBAL __u64 place_of_quote6(struct __sk_buff *skb, __u32 l4, __u32 end, __u32 type)
 {
@@ -218,7 +217,7 @@ GLOBAL __u64 place_of_quote6(struct __sk_buff *skb, __u32 l4, __u32 end, __u32 t
 	return 0;
 }
 
-/* Restores what p quotes, an ICMP or ICMPv6 error. */
+/* Restores the packet that p, an ICMP or ICMPv6 error, quotes. */
 static __always_inline void restore_quoted(struct __sk_buff *skb, struct packet *p, __u64 now)
 {
 	__u64 place;

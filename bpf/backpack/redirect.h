@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Redirects of tc (mirred), behind our hook. A packet that a filter of a port's egress sends to
- * another port has not left by the first one. A packet that is sent to an IFB comes back to the
- * same port, and meets our program there once more. Neither is a new packet.
+ * Redirects by tc (mirred), behind our hook. If a filter at a port's egress sends a packet to
+ * another port, it has not left by the first one. A packet that is sent to an IFB comes back to
+ * the same port, and meets our program there again. Neither is a new packet.
  *
  * The kernel notes redirects in fields of the skb that are not in __sk_buff. In a TC program the
- * context is the skb, so that its bytes can be read as any of the kernel's. The loader finds
- * in the kernel's types where the fields lie.
+ * context is the skb, so its bytes can be read like any kernel memory. The loader finds the
+ * fields' offsets in the kernel's types.
  */
 #ifndef BACKPACK_REDIRECT_H
 #define BACKPACK_REDIRECT_H
@@ -23,8 +23,8 @@ static __always_inline bool skb_bit(struct __sk_buff *skb, __u32 bit)
 	return byte & bit;
 }
 
-/* Whether what leaves by port_no was sent there by tc as it left by the port of that cell, of the
- * same node: mirred notes that port as the one by which it came. */
+/* Whether tc sent the packet to port_no as it left by the port of that cell, of the same node:
+ * mirred notes that port as the one by which the packet came. */
 static __always_inline bool was_sent_on(struct __sk_buff *skb, __u64 cell, __u32 port_no)
 {
 	const struct rdr_port *here = bpf_map_lookup_elem(&ports, &port_no), *there;
@@ -36,7 +36,7 @@ static __always_inline bool was_sent_on(struct __sk_buff *skb, __u64 cell, __u32
 }
 
 /* A packet that leaves the domain has true headers and no mark. If it has not left after all,
- * nothing says which packet it is. So its position goes with it, in bytes that nobody else uses. */
+ * nothing identifies it. So it takes its position along, in bytes that nobody else uses. */
 static __always_inline void leave_note(struct __sk_buff *skb, const struct rdr_slot *s)
 {
 	__u64 pos = s->pos;
@@ -48,8 +48,8 @@ static __always_inline void leave_note(struct __sk_buff *skb, const struct rdr_s
 }
 
 /*
- * Takes back that the k-th of a run of n has left by another port, if that is what its log ends
- * with. How many of the run the slot stands for, as see_one(); the event's flags << 16.
+ * Removes the departure by another port of the k-th of a run of n, if that is the last event of
+ * its log. Returns how many of the run the slot stands for, as see_one() | the event's flags << 16.
  */
 GLOBAL __u32 take_back_one(__u32 index, __u32 k_n)
 {
@@ -83,8 +83,8 @@ static __always_inline __u64 redirect_form(const struct packet *p)
 	return (p->n & 0xffff) | (__u64)(first_len(p) & 0xffff) << 16 | (__u64)p->proto << 32;
 }
 
-/* Finds what leaves by port_no, and is not known by mark, bits or key, by the note of the port
- * that it was to leave by. */
+/* Finds a packet that leaves by port_no, and was not found by mark, bits or key, by the note of
+ * the port by which it was to leave. */
 GLOBAL __u64 found_noted(struct __sk_buff *skb, __u32 port_no, __u64 tags, __u64 form)
 {
 	__u64 pos = skb->cb[1] | (__u64)skb->cb[2] << 32;
@@ -96,7 +96,7 @@ GLOBAL __u64 found_noted(struct __sk_buff *skb, __u32 port_no, __u64 tags, __u64
 	cell = last_event(s);
 	if (cell_kind(cell) != RDR_EV_LEFT || !was_sent_on(skb, cell, port_no))
 		return 0;
-	/* Nobody owns these bytes: is it that packet? */
+	/* Others may write these bytes: is it that packet? */
 	if (s->tag != (__u32)tags || s->tag2 != tags >> 32 || s->proto != (__u8)(form >> 32) ||
 	    s->len != (__u16)(form >> 16))
 		return 0;
@@ -104,7 +104,7 @@ GLOBAL __u64 found_noted(struct __sk_buff *skb, __u32 port_no, __u64 tags, __u64
 	       (__u64)(s->state & RDR_ST_IPV6 ? ID_SHARED : ID_COUNTS) << 40;
 }
 
-/* What see_run() takes for a packet that comes again from an IFB, which was a queue of the port. */
+/* What see_run() takes for a packet that comes back from an IFB: that was a queue of the port. */
 static __always_inline __u64 again_sighting(__u32 port_no)
 {
 	struct sighting w = {
@@ -116,16 +116,16 @@ static __always_inline __u64 again_sighting(__u32 port_no)
 	return pack_sighting(&w);
 }
 
-/* Beside FOUND: it was here before; and its log is to be told so; what was taken back was the
- * packet's source. */
+/* Besides FOUND: it was here before; its log needs an event for that; the removed departure was
+ * the packet's source. */
 #define REDIRECT_AGAIN (1ULL << 52)
 #define REDIRECT_NOTE (1ULL << 53)
 #define REDIRECT_SOURCE_SHIFT 54
 
 /*
  * What tc has done with a packet that leaves by port_no without a mark, and came by some interface
- * (mirred sets that, where it redirects). r: as the packet was found, or 0. Returns that, with
- * FOUND_AGAIN, FOUND_NOTE, FOUND_SOURCE where they hold. A call makes one verifier state of many.
+ * (mirred sets that if it redirects). r: as the packet was found, or 0. Returns r, with REDIRECT_*
+ * bits that apply. A call makes one verifier state of many.
  */
 GLOBAL __u64 follow_redirect(struct __sk_buff *skb, __u64 r, __u32 port_no, __u64 tags, __u64 form)
 {
@@ -157,7 +157,7 @@ GLOBAL __u64 follow_redirect(struct __sk_buff *skb, __u64 r, __u32 port_no, __u6
 		}
 		return r | REDIRECT_AGAIN | (has_arrived(r) ? 0 : REDIRECT_NOTE);
 	}
-	/* Of what is mirrored the first departure is true, too. */
+	/* If it was mirrored, the first departure is right too. */
 	if (!was_sent_on(skb, cell, port_no) || !skb_bit(skb, cfg_skb_redirected))
 		return r;
 	if (take_back(r, n) & RDR_EVF_SOURCE)

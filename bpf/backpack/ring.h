@@ -33,7 +33,7 @@ static __always_inline __s64 slot_age(const struct rdr_slot *s, __u64 now)
 	return now - s->t0_ns;
 }
 
-/* Whether the slot was marked within the timeout: else its packet is not ours. */
+/* Whether the slot was filled within the timeout: else a packet with its bits is not ours. */
 static __always_inline bool slot_alive(const struct rdr_slot *s, __u64 now)
 {
 	return s->pos && slot_age(s, now) < (__s64)cfg_timeout_ns;
@@ -52,8 +52,8 @@ static __always_inline bool slot_reusable(const struct rdr_slot *s, __u64 now)
 	return age >= (__s64)(state & RDR_ST_HELD ? cfg_loss_hold_ns : cfg_min_age_ns);
 }
 
-/* Whether the other CPUs have used up half the ring while this one was idle. Then it gives up
- * its block, untouched, before they come round to it. */
+/* Whether the other CPUs have used half the ring while this one was idle. Then it gives up its
+ * block, unused, before they come round to it. */
 static __always_inline bool is_outrun(const struct rdr_alloc *a, const struct rdr_control *ctl)
 {
 	return READ_ONCE(ctl->cursor) - a->next > cfg_slots / 2;
@@ -71,9 +71,9 @@ static __always_inline bool take_block(struct rdr_alloc *a)
 	ctl = bpf_map_lookup_elem(&control, &zero);
 	if (!cur || !ctl)
 		return false;
-	/* A reader takes every position below the cursor for settled unless it lies in
-	 * some CPU's [next, end). So within the lock, and in this order: end before
-	 * next, both before the cursor. */
+	/* A reader assumes that every position below the cursor is used, or never will be,
+	 * unless it is in some CPU's [next, end). So all is written within the lock, and in
+	 * this order: end, next, cursor. */
 	bpf_spin_lock(&cur->lock);
 	pos = cur->next;
 	cur->next = pos + cfg_block;
@@ -98,9 +98,9 @@ GLOBAL int release_slot(__u64 pos)
 }
 
 /*
- * Gives up slots that are known to be free, unused. They may be members of an old train whose
- * head is already overwritten. Without it they would look in flight the next time round, so
- * they are marked as done.
+ * Gives up slots that are known to be free, without using them. They may be members of an old
+ * train whose head is already overwritten. Without a head they would look in flight in the next
+ * revolution, so they are marked as done.
  */
 GLOBAL int release_slots(__u64 pos, __u64 end)
 {
@@ -117,9 +117,8 @@ GLOBAL int is_reusable(__u64 pos, __u64 now)
 }
 
 /*
- * The slots that the one at pos speaks for: their number, | SLOT_BUSY if they may
- * not be taken. A train is reused as a whole: segments that still wait in a queue
- * need its head.
+ * How many slots the one at pos stands for, | SLOT_BUSY if they may not be taken. A
+ * train is reused as a whole: segments that still wait in a queue need its head.
  */
 #define SLOT_BUSY 0x10000
 GLOBAL __u32 look_at_slot(__u64 pos, __u64 now)
@@ -141,11 +140,11 @@ GLOBAL __u32 look_at_slot(__u64 pos, __u64 now)
 	return span;
 }
 
-/* So many slots are looked at together. Their cache lines are cold, and arrive side by side:
+/* How many slots are looked at together. Their cache lines are cold and are loaded in parallel:
  * that is cheaper than to wait for one with each packet. */
 #define LOOK_AHEAD 16
 
-/* How many slots from pos on, of those below end, are free and speak for themselves alone. */
+/* How many slots from pos on, of those below end, are free and stand for themselves alone. */
 GLOBAL __u32 look_ahead(__u64 pos, __u64 end, __u64 now)
 {
 	struct rdr_slot *s;
@@ -153,8 +152,8 @@ GLOBAL __u32 look_ahead(__u64 pos, __u64 end, __u64 now)
 
 	for (k = 0; k < LOOK_AHEAD && pos + k < end; k++) {
 		s = slot_of(pos + k);
-		/* One that was lost may come again, from a queue that kept a copy: looked at
-		 * when it is taken. */
+		/* A packet that was lost may come again, from a queue that kept a copy: its slot
+		 * is looked at when it is taken. */
 		if (!s || !slot_reusable(s, now) || s->state & RDR_ST_LOST ||
 		    (s->pos && s->segs > 1))
 			break;
@@ -164,9 +163,9 @@ GLOBAL __u32 look_ahead(__u64 pos, __u64 end, __u64 now)
 
 /*
  * Takes n neighbouring slots of this CPU's block and returns the position of the
- * first, 0 if there are none. Looks train by train, as they were laid down, steps
- * over at most MAX_SKIP packets in flight and does not leave the block: the next
- * packet goes on from there. Bottom halves are off, so the block is ours.
+ * first, 0 if there are none. It looks at one old train after the other, skips at
+ * most MAX_SKIP packets in flight and does not leave the block: the next packet goes
+ * on from there. Bottom halves are off, so no other code uses the block.
  */
 GLOBAL __u64 take_slots(__u32 n, __u64 now)
 {
@@ -201,7 +200,7 @@ GLOBAL __u64 take_slots(__u32 n, __u64 now)
 			span = look_at_slot(seen, now);
 		if (span & SLOT_BUSY) {
 			span &= ~SLOT_BUSY;
-			release_slots(pos, seen); /* stepped over, but free */
+			release_slots(pos, seen); /* skipped, but free */
 			WRITE_ONCE(a->next, seen + span);
 			count(RDR_C_SLOTS_SKIPPED, seen + span - pos);
 		}
@@ -210,7 +209,7 @@ GLOBAL __u64 take_slots(__u32 n, __u64 now)
 	return 0;
 }
 
-/* The fast path of take_slots(1): a slot already known to be free, so that no clock is read; or 0. */
+/* The fast path of take_slots(1): a slot already known to be free, so no clock is read; or 0. */
 static __always_inline __u64 known_slot(const struct rdr_alloc *a, const struct rdr_control *ctl)
 {
 	__u64 pos = a->next, outrun = READ_ONCE(ctl->cursor) - pos - cfg_slots / 2 - 1;
@@ -221,7 +220,7 @@ static __always_inline __u64 known_slot(const struct rdr_alloc *a, const struct 
 	return pos & (fits >> 63);
 }
 
-/* Tells readers that everything below pos in this CPU's block is written. */
+/* Shows readers that everything below pos in this CPU's block is written. */
 static __always_inline void settle_slots(struct rdr_alloc *a, __u64 pos)
 {
 	WRITE_ONCE(a->next, pos);
@@ -236,7 +235,8 @@ GLOBAL int unuse_slot(__u64 pos)
 	return 0;
 }
 
-/* Gives back slots that were filled for nothing. Readers skip a position whose slot says 0. */
+/* Gives back slots of packets that are not measured after all. Readers skip a slot with position
+ * 0. */
 GLOBAL int unuse_slots(__u64 pos, __u32 n)
 {
 	for (__u32 k = 0; k < RDR_MAX_SEGS && k < n; k++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Finding the segment that a packet is which bears the bits, or the mark, of another of its train. */
+/* Finding the segment of a packet that has the bits, or the mark, of another one of its train. */
 #ifndef BACKPACK_SEGMENT_H
 #define BACKPACK_SEGMENT_H
 
@@ -16,10 +16,10 @@ static __always_inline bool is_segment(const struct rdr_slot *s, const struct rd
 
 /*
  * A run that was cut where no port of ours saw it: inside a node, or by a queue with
- * SKB_GSO_TCP_FIXEDID, which gives every segment the ID of the first. Each segment
- * then bears the mark, or the bits, of the run's first packet. TCP's sequence number
- * says which one it is: how many segments it lies behind slot index, 0 if it is none.
- * hdr: bytes of IP and TCP header that each segment repeats.
+ * SKB_GSO_TCP_FIXEDID, which gives every segment the ID of the first. Then each segment
+ * has the mark, or the bits, of the run's first packet. TCP's sequence number tells which
+ * one it is. Returns how many segments it is behind slot index, 0 if it is none. hdr: bytes
+ * of IP and TCP header that each segment repeats.
  */
 GLOBAL __u32 segment_by_sequence(__u32 index, __u32 tag, __u32 tag2, __u32 hdr)
 {
@@ -35,8 +35,8 @@ GLOBAL __u32 segment_by_sequence(__u32 index, __u32 tag, __u32 tag2, __u32 hdr)
 	return is_segment(s, m, off, tag, tag2) ? off : 0;
 }
 
-/* The same by the true ID, which counts up from the first packet's: UDP, whose segments
- * may have equal content. Where the content could not be read, tag is the flow hash. */
+/* The same by the true ID, which counts up from the first packet's: for UDP, whose segments
+ * may have equal content. If the content could not be read, tag is the flow hash. */
 GLOBAL __u32 segment_by_id(__u32 index, __u32 id, __u32 partial, __u32 tag, __u32 tag2)
 {
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1)), *m;
@@ -65,8 +65,8 @@ static __always_inline bool has_tags(__u64 pos, __u32 tag, __u32 tag2)
 }
 
 /*
- * The same by content: all datagrams of a cut IPv6 train carry its first one's bits, and
- * have no ID. (A source measures no train of which two datagrams begin alike.)
+ * The same by content: all datagrams of a cut IPv6 train have the bits of the first one, and
+ * no ID. (A source measures no train in which two datagrams begin alike.)
  */
 GLOBAL __u32 segment_by_content(__u32 index, __u32 tag, __u32 tag2)
 {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Reading the kernel's own skb: what programs know of a packet that TC does not hand
- * to them. */
+/* Reading the kernel's own skb, for programs that are not TC programs. */
 #ifndef BACKPACK_SKB_H
 #define BACKPACK_SKB_H
 
@@ -9,7 +8,7 @@
 #include "lib/kernel.h"
 #include "maps.h"
 
-/* What of a packet is in reach: from the IP header to the end of the linear part. */
+/* The part of a packet that can be read: from the IP header to the end of the linear part. */
 struct reach {
 	unsigned char *ip;
 	__u32 linear;
@@ -86,7 +85,7 @@ static __always_inline bool read_ipv6(struct sk_buff *skb, const struct reach *r
 	read_start(&ip, p);
 	if (!is_extension(p->proto))
 		return true;
-	/* A number, where r->ip is a pointer to the verifier. */
+	/* A number; for the verifier r->ip is a pointer. */
 	ip_at = (__u64)BPF_CORE_READ(skb, head) + skb->network_header;
 	chain = walk_linear(ip_at, r->linear, p->proto);
 	if (chain & (CHAIN_BROKEN | CHAIN_LONG))
@@ -121,9 +120,9 @@ static __always_inline bool read_linear_l4(const struct reach *r, struct packet 
 }
 
 /*
- * How many packets an skb of segments stands for; segs: as it says itself, 0 if it does not.
- * TCP counts in the first skb of its queue what it has joined to it, whose slots are elsewhere.
- * (A call makes one verifier state of many.)
+ * How many packets an skb of segments stands for; segs: its own number, 0 if it has none. In the
+ * first skb of its queue TCP also counts segments that it has joined to it, whose slots are
+ * elsewhere. (A call makes one verifier state of many.)
  */
 GLOBAL __u32 count_packets(__u32 len, __u32 hdrs, __u32 gso_size, __u32 segs)
 {
@@ -171,8 +170,8 @@ static __always_inline __u32 read_port(struct sk_buff *skb)
 	struct rdr_dev key = {};
 	__u32 *found;
 
-	/* In socket queues the field holds something else; the reads then fail or
-	 * find no such device. */
+	/* In socket queues the field has another meaning; then the reads fail, or find no such
+	 * device. */
 	if (!dev)
 		return RDR_NO_PORT;
 	key.netns_inum = BPF_CORE_READ(dev, nd_net.net, ns.inum);

@@ -7,8 +7,8 @@
 #include "inside.h"
 #include "watch.h"
 
-/* Whether not all of what the tag of a packet, whose L4 is [l4, end), is made of could be pulled.
- * The next port may read more, and would not know the packet again. */
+/* Whether the bytes for the tag of a packet, whose L4 is [l4, end), could not all be pulled. The
+ * next port may read more, and would not recognise the packet. */
 static __always_inline bool lacks_content(struct __sk_buff *skb, __u32 l4, __u32 end)
 {
 	__s64 linear = (void *)(long)skb->data_end - (void *)(long)skb->data;
@@ -17,7 +17,7 @@ static __always_inline bool lacks_content(struct __sk_buff *skb, __u32 l4, __u32
 	return ((linear - end) & (linear - l4 - L4_PULL)) < 0;
 }
 
-/* Why a packet that met a source is not measured, whatever the time; RDR_C_MARKED if it may be. */
+/* Why a packet that met a source is not measured, at any time; RDR_C_MARKED if it may be. */
 static __always_inline enum rdr_counter refuse(struct __sk_buff *skb, const struct packet *p)
 {
 	if (p->v6 && is_link_local(p))
@@ -40,7 +40,7 @@ static __always_inline __u64 tags_bit(const struct rdr_slot *s)
 	return 1ULL << ((s->tag * 0x9e3779b1 ^ s->tag2 * 0x85ebca6b) >> 26);
 }
 
-/* Whether another one before datagram k of a train has its content. */
+/* Whether a datagram before datagram k of a train has the same content. */
 GLOBAL int is_repeated(__u64 head, __u32 k)
 {
 	struct rdr_slot *s = slot_of(head + k);
@@ -49,8 +49,8 @@ GLOBAL int is_repeated(__u64 head, __u32 k)
 		     segment_by_content(head & (cfg_slots - 1), s->tag, s->tag2) != k);
 }
 
-/* Fills the slot of a train's member: what it shares with the head, whose len is that of a full
- * segment, and what differs. */
+/* Fills the slot of a train's member: the fields that it shares with the head, whose len is that of
+ * a full segment, and those that differ. */
 static __always_inline void fill_member(struct rdr_slot *s, const struct rdr_slot *h, __u64 pos,
 					__u32 k, __u32 len, __u32 tag, __u32 tag2)
 {
@@ -77,8 +77,8 @@ static __always_inline __u32 last_len(const struct rdr_slot *h)
 	return h->train_len - (h->segs - 1) * h->len;
 }
 
-/* Fills the first lines of the slots of a TCP train's segments; the head is written already. There
- * is no call for each, as most of the traffic is trains. */
+/* Fills the first lines of the slots of a TCP train's segments; the head is written already. Most
+ * traffic is such trains, so there is no call for each segment. */
 GLOBAL int fill_segments(__u64 head, __u32 n)
 {
 	struct rdr_slot *s, *h = slot_of(head);
@@ -90,8 +90,8 @@ GLOBAL int fill_segments(__u64 head, __u32 n)
 		if (s)
 			fill_member(s, h, head + k, k, h->len, h->tag + k * h->gso_size, h->tag2);
 	}
-	/* Nobody asks for it before the train is cut. (In the loop it would be a branch in
-	 * each of 128 rounds, for the verifier.) */
+	/* Nobody reads it before the train is cut. (In the loop it would be a branch in each of
+	 * 128 rounds, for the verifier.) */
 	s = slot_of(head + n - 1);
 	if (s)
 		s->len = last_len(h);
@@ -99,8 +99,8 @@ GLOBAL int fill_segments(__u64 head, __u32 n)
 }
 
 /* Fills the first line of the slot of datagram k, which has a payload of its own; the head is
- * written already. l4 is the offset of the L4 header. Returns tags_bit() where only content tells
- * the datagrams of a train apart: IPv6; else 0. */
+ * written already. l4 is the offset of the L4 header. Returns tags_bit() for IPv6, where only
+ * content tells the datagrams of a train apart; else 0. */
 GLOBAL __u64 fill_datagram(struct __sk_buff *skb, __u64 head, __u32 k, __u32 l4)
 {
 	struct rdr_slot *h = slot_of(head), *s = slot_of(head + k);
@@ -139,7 +139,7 @@ GLOBAL __u32 fill_members(struct __sk_buff *skb, __u64 head, __u32 n, __u32 l4)
 	return alike;
 }
 
-/* What an IPv6 packet's slot has of its own: see RDR_ST_IPV6. */
+/* The fields that only an IPv6 packet's slot has: see RDR_ST_IPV6. */
 static __always_inline void fill_head6(struct __sk_buff *skb, struct rdr_slot *s,
 				       const struct packet *p)
 {
@@ -159,7 +159,7 @@ static __always_inline void fill_head6(struct __sk_buff *skb, struct rdr_slot *s
 	*slot_cell(s, cfg_cells - 1) = ip->daddr[1];
 }
 
-/* The head's slot, with its first event in cell 0. */
+/* Fills the head's slot, with its first event in cell 0. */
 static __always_inline void fill_head(struct __sk_buff *skb, struct rdr_slot *s,
 				      const struct packet *p, __u64 pos, __u64 now, __u32 kind,
 				      __u32 port, bool by_key)
@@ -211,9 +211,9 @@ static __always_inline __u64 about_now(void)
 }
 
 /*
- * Gives the packet a backpack with its first event. now: when it was seen, or 0: read
- * the clock as late as can be, so that most of the source's own work is not part of the
- * first hop's time. by_key: it leaves here and its bits must stay, so its key must be free.
+ * Gives the packet a backpack with its first event. now: when it was seen; 0: the clock is
+ * read as late as possible, so that most of the source's own work is not in the first
+ * hop's time. by_key: it leaves here and its bits must not change, so its key must be free.
  * Returns false if it is not measured, and has counted why.
  */
 static __always_inline bool source(struct __sk_buff *skb, const struct packet *p, __u64 now,
@@ -254,7 +254,7 @@ static __always_inline bool source(struct __sk_buff *skb, const struct packet *p
 	s = slot_of(pos);
 	if (!s)
 		goto refused;
-	/* A branch of a tree may go on with true bits: they must not spell its own slots. */
+	/* A branch of a tree may go on with true bits: they must not spell a slot of its own. */
 	if (p->group &&
 	    (__u16)(bpf_ntohs(p->bits.id) - (pos & (cfg_slots - 1)) + p->n - 1) < 2 * p->n - 1) {
 		unuse_slots(pos, p->n);
@@ -264,7 +264,7 @@ static __always_inline bool source(struct __sk_buff *skb, const struct packet *p
 	fill_head(skb, s, p, pos, now, kind, port, by_key);
 	if (f->inside)
 		add_event_data(s, RDR_EV_INNER, 0, port, now, position_at(f->index), 0);
-	/* IPv6: the segments have no ID that would tell them apart. */
+	/* IPv6: the segments have no ID that tells them apart. */
 	if (p->n > 1 && fill_members(skb, pos, p->n, p->l4) && p->v6) {
 		unuse_slots(pos, p->n);
 		settle_slots(a, pos + p->n);

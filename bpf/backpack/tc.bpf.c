@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * The TC programs. A domain loads them once; each port has two stubs that put its
- * number into cb[0] and tail-call here. They never drop, redirect or accept: what
- * other programs on the hook decide stays theirs (TC_ACT_UNSPEC, TCX_NEXT). (The
- * kernel itself drops a cloned packet whose header it cannot copy for writing.)
+ * number into cb[0] and tail-call here. They never drop, redirect or accept: other
+ * programs on the hook decide that (TC_ACT_UNSPEC, TCX_NEXT). (The kernel itself
+ * drops a cloned packet whose header it cannot copy for writing.)
  */
 #include "hop.h"
 
@@ -24,7 +24,7 @@ static __always_inline enum expect expect_in(const struct rdr_port *port)
 	return port->flags & RDR_PF_SOURCE_IN ? EXPECT_LIVE : EXPECT_OURS;
 }
 
-/* Jumps to the program for IPv6, which begins anew; returns if there is none. */
+/* Jumps to the program for IPv6, which starts again; returns if there is none. */
 static __always_inline void go_on_as_ipv6(struct __sk_buff *skb, __u32 port_no, enum rdr_prog prog)
 {
 	if (!cfg_ip6)
@@ -102,9 +102,9 @@ int radar_ingress6(struct __sk_buff *skb)
 }
 
 /*
- * Whether this port may source a packet that leaves without a backpack. It may, if the node itself
+ * Whether this port may source a packet that leaves without a backpack. It may if the node itself
  * sends the packet, or if it came by an interface that is not attached. A packet that came by an
- * attached port has met a source before and was refused. made_here: the node has put it around
+ * attached port has met a source there, which refused it. made_here: the node has put it around
  * another one.
  */
 static __always_inline bool may_source(struct __sk_buff *skb, const struct rdr_port *port,
@@ -116,10 +116,10 @@ static __always_inline bool may_source(struct __sk_buff *skb, const struct rdr_p
 
 	if (!(port->flags & RDR_PF_SOURCE_OUT))
 		return false;
-	/* A host that sends something into its bridge is outside, wherever that came in. */
+	/* A host that sends into its bridge is outside, wherever the packet came in. */
 	if (made_here || !dev.ifindex || (port->flags & RDR_PF_BRIDGE))
 		return true;
-	/* What the node sent to a group and now routes itself. */
+	/* A packet that the node sent to a group and now routes itself. */
 	if (skb->pkt_type == PACKET_LOOPBACK)
 		return true;
 	in_no = bpf_map_lookup_elem(&devs, &dev);
@@ -132,9 +132,9 @@ static __always_inline bool may_source(struct __sk_buff *skb, const struct rdr_p
 }
 
 /*
- * A packet that is cut in a node goes on as its first fragment. The others are measured from here
- * on, each as a packet of its own. They bear their packet's mark (cut). Without marks nothing says
- * that a fragment without a backpack was cut here: it may have come to the node as one.
+ * A packet that is fragmented in a node goes on as its first fragment. The others are measured from
+ * here on, each as a packet of its own. They have their packet's mark (cut). Without marks a
+ * fragment without a backpack may have been cut here, or may have come to the node as one.
  */
 static __always_inline bool is_cut_here(const struct packet *p, const struct rdr_port *port,
 					bool cut)
@@ -144,7 +144,7 @@ static __always_inline bool is_cut_here(const struct packet *p, const struct rdr
 	return mark_mask(port) ? cut : (p->frag & IP_OFFSET) && !is_closing(port);
 }
 
-/* Whether p cannot be one of ours, by bits or by key, and quotes none. */
+/* Whether p, by its bits and key, cannot be ours, and quotes no packet. */
 static __always_inline bool is_plain(struct __sk_buff *skb, const struct packet *p,
 				     const struct rdr_port *port, __u32 port_no)
 {
@@ -184,11 +184,11 @@ static __always_inline int egress(struct __sk_buff *skb, bool v6)
 			cut = is_cut_off(&p, mark, port_no, now);
 		if (r || cut)
 			skb->mark = mark & ~cfg_mark_mask;
-		else if (mark_mask(port)) /* else they are the node's own */
+		else if (mark_mask(port)) /* else the bits are the node's own */
 			count(RDR_C_FOREIGN_MARK, p.n);
 	}
 	marked = r;
-	/* One that nobody measures so far has no time yet: its source reads the clock. */
+	/* The clock is not read for a plain packet: its source does that. */
 	if (!r && !is_plain(skb, &p, port, port_no)) {
 		now = bpf_ktime_get_ns();
 		r = found_unmarked(skb, &p, port, port_no, now);
@@ -197,7 +197,7 @@ static __always_inline int egress(struct __sk_buff *skb, bool v6)
 		if (!r)
 			take_bits_back(skb, &p, port, port_no, now);
 	}
-	/* One that bears a mark has not left by a port before. */
+	/* A packet with a mark has not left by a port before. */
 	if (!marked && skb->ingress_ifindex) {
 		r = follow_redirect(skb, r, port_no, p.tag | (__u64)p.tag2 << 32,
 				    redirect_form(&p));

@@ -2,8 +2,8 @@
 /*
  * What the kernel does with packets between our hooks. Losses: every kfree_skb of a
  * packet that has a backpack is written into it, with the function that freed it and
- * the reason. A drop is provisional: a later sighting withdraws it (the packet was a
- * copy), a second drop adds nothing. Queues: see queue.h.
+ * the reason. A drop is provisional: a later sighting withdraws it (a copy was
+ * dropped), and a second drop adds nothing. Queues: see queue.h.
  */
 #include "loss.h"
 #include "mark.h"
@@ -23,8 +23,8 @@ int radar_kfree_skb(__u64 *ctx)
 	__u32 port, mark, packed, reason = 0;
 	bool in_node, tree;
 
-	/* The hook sees every drop of the machine, other domains' among them. On the
-	 * wire our packets are held by our ports, inside nodes they bear our mark. */
+	/* The hook sees every drop of the machine, also those of other domains. On the
+	 * wire our ports hold our packets, inside nodes they have our mark. */
 	port = read_port(skb);
 	mark = skb->mark & marks_at(port);
 	if (cfg_has_reason)
@@ -41,7 +41,7 @@ int radar_kfree_skb(__u64 *ctx)
 	if (mark && !r)
 		r = found_lost_inside(marked_index(mark), p.n, now);
 	in_node = r >> FOUND_SHIFT & 1;
-	/* Where nodes are missing, a device of ours will do. */
+	/* If the log lacks nodes, a device of ours is enough. */
 	if (in_node && !was_in(r, read_home(skb), skb->skb_iif) &&
 	    (port == RDR_NO_PORT || !lacks_nodes(r))) {
 		count(RDR_C_NOT_HERE, p.n);
@@ -91,9 +91,9 @@ static __attribute__((noinline)) int skb_dequeued(struct sk_buff *skb, __u32 por
 
 /*
  * A root qdisc hands skbs to its device: one, several linked by skb->next (a device
- * with several queues, or with byte queue limits), or none. Runs for every queue of
- * the machine, so what is not ours must go at once. An skb that the device did not
- * take comes again.
+ * with several queues, or with byte queue limits), or none. This runs for every queue of
+ * the machine, so it returns at once if the port is not ours. An skb that the device did
+ * not take comes again.
  */
 SEC("tp_btf/qdisc_dequeue")
 int radar_qdisc_dequeue(__u64 *ctx)
@@ -102,8 +102,8 @@ int radar_qdisc_dequeue(__u64 *ctx)
 	__u64 now, half;
 	__u32 port;
 
-	/* From Linux 6.2 to 6.12 the verifier takes the argument for never NULL, leaves out
-	 * a test for it, and does not guard what follows. Half a pointer is a mere number. */
+	/* From Linux 6.2 to 6.12 the verifier assumes that the argument is never NULL, leaves
+	 * out a test for it, and does not guard what follows. Half a pointer is only a number. */
 	asm volatile("r0 = %[skb]; w0 = w0; %[half] = r0"
 		     : [half] "=r"(half)
 		     : [skb] "r"(skb)

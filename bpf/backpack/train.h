@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Trains: a GSO skb stands for n neighbouring slots. Any queue may cut it, GRO may
- * join pieces again, also of different trains. So an skb seen anywhere in the
- * domain is a *run* [index, index + n) of slots: whole trains, parts, or both.
+ * Trains: a GSO skb stands for n neighbouring slots. Any queue may cut it, and GRO may
+ * join parts again, even of different trains. So an skb seen anywhere in the domain is
+ * a *run* [index, index + n) of slots: whole trains, parts, or both.
  *
- * While a train is whole its head speaks for it. The first time that a part is
- * seen, the head keeps the train's bits aside (train_*) and is marked RDR_CUT;
- * from then on each segment has bits (RDR_OWN) and events of its own. Segments of
- * one train may be handled by several CPUs at once, each writes its own slot only.
+ * While a train is whole its head stands for it. When a part is first seen, the head
+ * keeps a copy of the train's bits (train_*) and is marked RDR_CUT. From then on each
+ * segment has bits (RDR_OWN) and events of its own. Several CPUs may handle segments of
+ * one train at once: each writes only the slot of its segment.
  */
 #ifndef BACKPACK_TRAIN_H
 #define BACKPACK_TRAIN_H
@@ -30,9 +30,9 @@ struct found {
 	__u8 by_key;
 	__u8 by_bits;
 	__u8 id_rule;
-	__u8 inside;	 /* not this packet was found, but the one inside it */
+	__u8 inside;	 /* the packet inside this one was found */
 	__u8 missed;	 /* nothing was found by bits that look like ours: what to count, or 0 */
-	__u8 source;	 /* what was taken back was its source, follow_redirect() */
+	__u8 source;	 /* the departure that was removed was its source, follow_redirect() */
 	__u8 minus_zero; /* how its true header spells zero, see true_bits(); by bits only */
 };
 
@@ -61,7 +61,7 @@ static __always_inline struct rdr_slot *head_of(struct rdr_slot *s)
 	return h;
 }
 
-/* What became of the packet in slot s; the head speaks for a train that is whole. */
+/* The state of the packet in slot s; the head has it for a train that is whole. */
 static __always_inline __u8 story_state(struct rdr_slot *s)
 {
 	__u8 state = s->state;
@@ -75,8 +75,8 @@ static __always_inline __u8 story_state(struct rdr_slot *s)
 	return state;
 }
 
-/* The last event in the story of the packet in slot s; 0 if it has none, or ends with
- * a late drop, and so in data cells. */
+/* The last event in the story of the packet in slot s; 0 if it has none, or if the last one is a
+ * drop after delivery, which ends in data cells. */
 static __always_inline __u64 last_event(struct rdr_slot *s)
 {
 	struct rdr_slot *h = s->seg && !s->nev ? head_of(s) : s;
@@ -90,9 +90,9 @@ static __always_inline bool is_whole(const struct rdr_slot *s, __u32 n)
 }
 
 /*
- * Marks the train of head h as cut. The order matters: the bits are read before the mark is
- * tested. A CPU that finds no mark has thus read the train's bits: no other CPU can have put
- * those of segment 0 in their place yet.
+ * Marks the train of head h as cut. The order matters: the bits are read before RDR_CUT is
+ * tested. So a CPU that does not find it has read the train's bits: no other CPU can have
+ * replaced them by those of segment 0 yet.
  */
 static __always_inline void cut_train(struct rdr_slot *h)
 {
@@ -109,8 +109,8 @@ static __always_inline void cut_train(struct rdr_slot *h)
 }
 
 /*
- * Keeps how the true header of the packet in s spells a checksum of zero. Called after see()
- * only: if the packet is a part of a train, see() has marked that as cut, and no other CPU writes
+ * Keeps how the true header of the packet in s spells a checksum of zero. To be called after
+ * see(): if the packet is a part of a train, see() has marked that as cut, and no other CPU writes
  * `cut` any more.
  */
 static __always_inline void keep_minus_zero(struct rdr_slot *s, __u32 minus_zero)
@@ -180,15 +180,15 @@ static __always_inline struct sighting unpack_sighting(__u64 now, __u64 packed, 
 	return w;
 }
 
-/* The k-th segment of a run that is not its whole train, in s, has bits of its own from
- * now on: b, as the run's header has them. */
+/* From now on the k-th segment, in s, of a run that is not its whole train has bits of its own:
+ * b, as in the run's header. */
 static __always_inline void keep_own_bits(struct rdr_slot *s, union rdr_bits b, __u32 k,
 					  enum id_rule rule)
 {
 	union rdr_bits own;
 
-	/* Only the first packet's ID stands in the header. Those joined behind it keep theirs,
-	 * which need not count up from it. (Flow labels are equal.) */
+	/* The header has only the first packet's ID. Those joined behind it keep theirs, which
+	 * need not count up from it. (Flow labels are equal.) */
 	if (k && rule != ID_SHARED && own_bits(s, rule, &own))
 		b.id = own.id;
 	set_slot_bits(s, b);
@@ -196,7 +196,7 @@ static __always_inline void keep_own_bits(struct rdr_slot *s, union rdr_bits b, 
 	s->cut |= RDR_OWN;
 }
 
-/* The segment in s is alone, or in company that is not its whole train. */
+/* Sees the segment in s, alone or with others that are not its whole train. */
 static __always_inline void see_part(struct rdr_slot *s, const struct sighting *w, __u32 k,
 				     __u32 flags)
 {
@@ -210,8 +210,8 @@ static __always_inline void see_part(struct rdr_slot *s, const struct sighting *
 }
 
 /*
- * Writes one sighting to the slot at index, the k-th of a run of n, and returns how
- * many of the run it stands for: a whole train, or one segment.
+ * Writes one sighting to the slot at index, the k-th of a run of n. Returns how many of the
+ * run the slot stands for: a whole train, or one segment.
  */
 GLOBAL __u32 see_one(__u32 index, __u32 k_n, __u64 now, __u64 packed, __u32 bits)
 {
@@ -235,8 +235,8 @@ GLOBAL __u32 see_one(__u32 index, __u32 k_n, __u64 now, __u64 packed, __u32 bits
 	return s->segs ? s->segs : 1;
 }
 
-/* Writes one sighting to every slot that the skb stands for: the slow path, taken
- * for anything that is not exactly one whole train. */
+/* Writes one sighting to every slot that the skb stands for: the slow path, for every run that
+ * is not exactly one whole train. */
 GLOBAL int see_run(__u32 index, __u32 n, __u64 now, __u64 packed, __u32 bits)
 {
 	__u32 k = 0;

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Tunnels. The packet around another one inherits its mark. When the outer packet is taken off
- * again, the inner one keeps the outer packet's mark.
+ * Tunnels. The outer packet inherits the inner one's mark. When the outer header is removed, the
+ * inner packet keeps the outer one's mark.
  */
 #ifndef BACKPACK_TUNNEL_H
 #define BACKPACK_TUNNEL_H
 
 #include "found.h"
 
-/* The position of the packet whose index is in the mark of what leaves now by port, if that is the
- * packet around it: it was last seen as it left by a tunnel of this node. Else 0. */
+/* A packet that leaves by port has a mark with that index. If it is the outer packet of the one in
+ * that slot, which was last seen as it left by a tunnel of this node: the inner one's position.
+ * Else 0. */
 GLOBAL __u64 packet_inside(__u32 index, __u32 port, __u64 now)
 {
 	const struct rdr_port *here, *tunnel;
@@ -49,8 +50,8 @@ GLOBAL __u64 still_inside(__u32 index, __u64 now)
 	return in && in->segs == 1 ? pos : 0;
 }
 
-/* Whether that mark belongs to a packet that was already delivered at node, so that what bears it
- * now came out of that packet. */
+/* Whether that mark belongs to a packet that was already delivered at node: then the packet that
+ * has it now was inside that one. */
 GLOBAL int was_outside(__u32 index, __u32 node, __u64 now)
 {
 	const struct rdr_port *port;
@@ -70,7 +71,7 @@ GLOBAL int was_outside(__u32 index, __u32 node, __u64 now)
 }
 
 /* Finds the packet inside an skb of n packets that has no backpack yet. Not if the numbers differ:
- * where a train inside was cut, nothing says which segment this is. */
+ * if a train inside was cut, nothing tells which segment this is. */
 GLOBAL __u64 found_lost_inside(__u32 index, __u32 n, __u64 now)
 {
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
@@ -80,7 +81,7 @@ GLOBAL __u64 found_lost_inside(__u32 index, __u32 n, __u64 now)
 	return index | FOUND;
 }
 
-/* What leaves by port with a mark that is not its own: the packet inside it. */
+/* Finds the packet inside one that leaves by port with a mark that is not its own. */
 GLOBAL __u64 found_inside(__u32 index, __u32 port, __u64 now)
 {
 	return packet_inside(index, port, now) ? index | FOUND_INSIDE : 0;

@@ -36,7 +36,7 @@ static __always_inline bool has_ports(__u32 proto)
 	return proto == IPPROTO_TCP || proto == IPPROTO_UDP || proto == IPPROTO_SCTP;
 }
 
-/* Which flow it is of; false if it is none of IP. */
+/* Reads the skb's flow; false if it is not IP. */
 static __always_inline bool read_flow(struct sk_buff *skb, struct rdr_unsent_key *k)
 {
 	unsigned char *at = skb->head + skb->network_header;
@@ -69,9 +69,8 @@ static __always_inline bool read_flow(struct sk_buff *skb, struct rdr_unsent_key
 }
 
 /*
- * Counts an skb that was freed and is no packet of ours, if it is one that a node was to send.
- * What a node receives has come by an interface (skb_iif), and what it forwards is no
- * socket's.
+ * Counts an skb that was freed and is no packet of ours, if a node was about to send it. A packet
+ * that a node receives has come by an interface (skb_iif), and one that it forwards has no socket.
  */
 static __attribute__((noinline)) int lose_unsent(struct sk_buff *skb, __u64 where)
 {

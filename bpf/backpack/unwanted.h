@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the kernel frees and nobody has lost: copies of packet taps and ping sockets, fragments that
- * were joined, what came to a node that does not want it. */
+/* Frees that are no losses: copies for packet taps and ping sockets, fragments that were joined,
+ * packets that came to a node that does not want them. */
 #ifndef BACKPACK_UNWANTED_H
 #define BACKPACK_UNWANTED_H
 
@@ -13,8 +13,8 @@ static __always_inline bool lies_in(const volatile struct rdr_range *r, __u64 lo
 	return location >= r->from && location < r->to;
 }
 
-/* Drops that are no losses: of packet taps and ping sockets, by function. (Calls: each
- * comparison tells the verifier something about location, a state of its own.) */
+/* Whether the function that frees is one of packet taps. (A call, and so below: each comparison
+ * would tell the verifier something about location, and make a state of its own.) */
 GLOBAL int is_tap(__u64 location)
 {
 #pragma unroll
@@ -24,7 +24,7 @@ GLOBAL int is_tap(__u64 location)
 	return false;
 }
 
-/* Raw sockets, or the kernel, have what ping sockets do not want. */
+/* Whether ping sockets did not want it: raw sockets, or the kernel, have the packet. */
 GLOBAL int is_ping(__u64 location, __u32 reason)
 {
 	if (!cfg_no_socket || reason != cfg_no_socket)
@@ -55,8 +55,8 @@ GLOBAL int frees_for_non_member(__u64 location)
 }
 
 /*
- * Whether a node frees here what it does not want: frames for another host, which have
- * come by a bridge that flooded them, and packets for a group that it is no member of.
+ * Whether a node frees here a packet that it does not want: a frame for another host, which
+ * a bridge flooded, or a packet for a group that the node is no member of.
  */
 static __always_inline bool is_unwanted(struct sk_buff *skb, __u64 location, bool tree)
 {
@@ -78,9 +78,9 @@ GLOBAL int frees_joined(__u64 location)
 }
 
 /*
- * Whether a fragment is freed because its packet was put together and is done with. What becomes
- * of the packet is noted in the slot of its first fragment, whose mark it bears. Queues drop by
- * the same functions: with a reason, or, on kernels without reasons, before the packet has arrived.
+ * Whether a fragment is freed because its packet was joined and is no longer needed. The packet's
+ * events are in the slot of its first fragment, whose mark it has. Queues drop by the same
+ * functions: with a reason, or, on kernels without reasons, before the packet has arrived.
  */
 static __always_inline bool was_joined(const struct packet *p, __u64 location, __u32 reason,
 				       __u32 index)
@@ -90,8 +90,8 @@ static __always_inline bool was_joined(const struct packet *p, __u64 location, _
 	return (cfg_has_reason && reason <= REASON_NOT_SPECIFIED) || has_arrived(index);
 }
 
-/* Whether a copy that came in by port was freed at the device of port at. If that is
- * none of ours, it is one above port (a bridge, a VLAN) in the same namespace. */
+/* Whether a copy that came in by port was freed at port `at`. RDR_NO_PORT: it was freed at a device
+ * above a port (a bridge, a VLAN), in the namespace with that number. */
 static __always_inline bool came_by(__u32 port, __u32 at, __u32 inum)
 {
 	const struct rdr_port *p;
@@ -103,9 +103,8 @@ static __always_inline bool came_by(__u32 port, __u32 at, __u32 inum)
 }
 
 /*
- * A search through a slot's log, in one number so that the verifier has one state for
- * each step: the cell to look at next:8 | the last arrival of a copy that was freed at
- * port, or NO_CELL:8 | SCAN_DONE.
+ * One step of note_unwanted(): the cell to look at next:8 | the last arrival of a copy that was
+ * freed at port, or NO_CELL:8 | SCAN_DONE.
  */
 #define NO_CELL 0xff
 GLOBAL __u32 look_at_cell(__u32 index, __u32 scan, __u32 port, __u32 inum)
@@ -123,8 +122,8 @@ GLOBAL __u32 look_at_cell(__u32 index, __u32 scan, __u32 port, __u32 inum)
 	return next | hit << 8;
 }
 
-/* Whether no program reads what comes in at the device that holds the skb. One that does,
- * such as a switch in user space or tcpdump, has a copy of each frame. */
+/* Whether no program reads frames at the device that holds the skb. One that does, such as a
+ * switch in user space or tcpdump, has a copy of each frame. */
 static __always_inline bool is_unread(struct sk_buff *skb)
 {
 	struct net_device *dev = BPF_CORE_READ(skb, dev);
@@ -133,8 +132,8 @@ static __always_inline bool is_unread(struct sk_buff *skb)
 	return dev && (__u64)BPF_CORE_READ(dev, ptype_all.next) == list;
 }
 
-/* Whether the log has an arrival that counts, or says that the packet left: the cell to look at
- * next:8 | HAS_END | SCAN_DONE. */
+/* One step of reopen(): the cell to look at next:8 | HAS_END, if the log has a delivery or says
+ * that the packet left | SCAN_DONE. */
 #define HAS_END 0x100
 GLOBAL __u32 look_for_end(__u32 index, __u32 scan)
 {
@@ -149,7 +148,7 @@ GLOBAL __u32 look_for_end(__u32 index, __u32 scan)
 	return (scan & 0xff) + cell_span(kind);
 }
 
-/* A packet was taken for delivered, and is not, at least there. */
+/* A packet counted as delivered, but was not delivered there. */
 GLOBAL int reopen(__u32 index)
 {
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
@@ -166,7 +165,7 @@ GLOBAL int reopen(__u32 index)
 
 /* Notes, with one store, that the arrival in cell k was not wanted. Returns false if it counts as
  * delivered: a member of the group has dropped it itself. verdict: FOR_OTHER_HOST for a frame for
- * another host, which is never delivered, whatever addresses are in it; and RDR_EVF_UNREAD. */
+ * another host, which is never delivered, whatever its IP address; and RDR_EVF_UNREAD. */
 #define FOR_OTHER_HOST 0x10
 GLOBAL int ignore_arrival(__u32 index, __u32 k, __u32 verdict)
 {
@@ -190,7 +189,7 @@ GLOBAL int ignore_arrival(__u32 index, __u32 k, __u32 verdict)
 
 /* A copy was not wanted at port, or at a device above it: finds its latest arrival and notes that.
  * verdict_port: that port | ignore_arrival()'s verdict << 16. Returns how many packets the slot
- * speaks for, | UNWANTED unless there is no arrival, or it counts as delivered. */
+ * stands for, | UNWANTED if there is an arrival that does not count as delivered. */
 #define UNWANTED 0x10000
 GLOBAL __u32 note_unwanted(__u32 index, __u32 verdict_port, __u32 inum)
 {
@@ -203,7 +202,7 @@ GLOBAL __u32 note_unwanted(__u32 index, __u32 verdict_port, __u32 inum)
 	       (ignore_arrival(index, scan >> 8 & 0xff, verdict_port >> 16) ? UNWANTED : 0);
 }
 
-/* The same of a run of n packets that are freed as one skb. */
+/* The same for a run of n packets that are freed as one skb. */
 GLOBAL __u32 note_unwanted_run(__u32 index, __u32 n, __u32 verdict_port, __u32 inum)
 {
 	__u32 noted = note_unwanted(index, verdict_port, inum), k = noted & 0xffff;
@@ -232,7 +231,7 @@ GLOBAL __u32 look_for_entrance(__u32 index, __u32 scan, __u32 inum)
 	return next | hit << 8;
 }
 
-/* What ignore_arrival() is to know of an skb that is not wanted. */
+/* ignore_arrival()'s verdict for an skb that is not wanted. */
 static __always_inline __u32 verdict_on(struct sk_buff *skb, bool tree)
 {
 	if (tree)
@@ -241,7 +240,7 @@ static __always_inline __u32 verdict_on(struct sk_buff *skb, bool tree)
 }
 
 /*
- * The port by which a copy came that is freed at a device above a node's ports (a bridge, a VLAN).
+ * The port by which a copy came that is freed at a device above a node's ports (a bridge, a VLAN);
  * RDR_NO_PORT if that is not known, or if a copy has gone on from that node, as from a switch.
  */
 GLOBAL __u32 entrance_of(__u32 index, __u32 inum)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What a slot's log says of where its packet has been. */
+/* Where a packet has been, by its slot's log. */
 #ifndef BACKPACK_VISITS_H
 #define BACKPACK_VISITS_H
 
@@ -9,8 +9,9 @@
 
 /*
  * Equal packets (the same addresses, ID and content, sent again and again) have one key. The log
- * tells which of them was found by it: a packet that leaves a node has been there, and has not
- * left by the same port since; and a copy for a group does not come by one port twice.
+ * tells whether a packet that was found by it is the slot's: a packet that leaves a node has been
+ * there, and has not left by the same port since; a copy for a group does not come by one port
+ * twice.
  */
 #define VISIT_LEFT 0x100  /* left by the port, and has not come to its node since */
 #define VISIT_CAME 0x200  /* came by the port */
@@ -49,7 +50,7 @@ GLOBAL __u32 look_at_visit(__u32 index, __u32 scan, __u32 port_no, __u32 node)
 			if (visits & VISIT_STAYS)
 				visits -= VISIT_STAY;
 		}
-		/* By the device of a bridge it leaves as it comes. */
+		/* At a bridge's device it leaves and comes in one event. */
 		if (kind == RDR_EV_INGRESS || kind == RDR_EV_DELIVER || kind == RDR_EV_IGNORED ||
 		    kind == RDR_EV_LEFT)
 			visits |= VISIT_CAME;
@@ -59,9 +60,8 @@ GLOBAL __u32 look_at_visit(__u32 index, __u32 scan, __u32 port_no, __u32 node)
 
 /*
  * What is known of the packet in the slot at index and a port: VISIT_*. A segment's story begins
- * with its train's. Events of the train's first segment alone say nothing about it, as the
- * segments of a train that was cut come back one by one. (One loop serves both logs: with two the
- * verifier would see a product of states.)
+ * with its train's, without the events of the train's first segment alone. (One loop goes through
+ * both logs: with two the verifier would see a product of states.)
  */
 GLOBAL __u32 look_at_visits(__u32 index, __u32 port_no)
 {
@@ -86,9 +86,9 @@ GLOBAL __u32 look_at_visits(__u32 index, __u32 port_no)
 }
 
 /*
- * Whether what leaves by that port unmarked, and was found by its key, is another packet. A bridge
- * between nodes (closing) may send a packet back, and what comes to it is not noted: there only
- * copies for a group are told apart.
+ * Whether a packet that leaves by that port unmarked, and was found by its key, is another one than
+ * the slot's. A bridge between nodes (closing) may send a packet back, and arrivals there are not
+ * noted: so only copies for a group are told apart there.
  */
 GLOBAL int is_equal_leaving(__u32 index, __u32 port_no, __u32 closing)
 {
@@ -104,21 +104,20 @@ GLOBAL int is_equal_leaving(__u32 index, __u32 port_no, __u32 closing)
 }
 
 /*
- * Any process of a node may set a mark (SO_MARK) or write a header (raw sockets, AF_PACKET). So
- * where a packet leaves with a mark or bits of ours, the log is asked, too, whether it can be that
- * packet.
+ * Any process of a node may set a mark (SO_MARK) or write a header (raw sockets, AF_PACKET). So if
+ * a packet leaves with a mark or bits of ours, the log must also say that it can be that packet.
  */
 #define STAY_PARTS 0x100    /* events of a train's first segment alone are left out */
 #define STAY_CAME 0x200	    /* has been at the node */
 #define STAY_LEFT 0x400	    /* left by the port, and has not come again since */
 #define STAY_AWAY 0x800	    /* was last seen elsewhere */
 #define STAY_TOWARDS 0x1000 /* went from elsewhere to the node, as far as is known */
-#define STAY_DUE 0x2000	    /* sent to the port, as far as is known, and not seen there since */
-#define STAY_QUICK 0x4000   /* had left the node before it was seen to come */
+#define STAY_DUE 0x2000	    /* was sent to the port, as far as is known, and not seen there since */
+#define STAY_QUICK 0x4000   /* its departure from the node was noted before its arrival */
 #define STAYS \
 	(STAY_PARTS | STAY_CAME | STAY_LEFT | STAY_AWAY | STAY_TOWARDS | STAY_DUE | STAY_QUICK)
 
-/* Whether what leaves by that port may come to node next. */
+/* Whether a packet that leaves by that port may come to node next. */
 static __always_inline bool leads_to(const struct rdr_port *port, __u32 node)
 {
 	return !port->towards || port->towards == node + 1;
@@ -164,8 +163,8 @@ GLOBAL __u32 look_at_stay(__u32 index, __u32 scan, __u32 port_no, __u32 node)
 	return next | (stay & ~STAY_AWAY);
 }
 
-/* What the log of the slot at index says of a port's node, after what was found so far. Inline:
- * before Linux 5.15 the stacks of all callers of look_at_stay() must fit together. */
+/* What the log of the slot at index says of a port's node; stay: the result so far. Inline: before
+ * Linux 5.15 the stacks of all callers of look_at_stay() must fit together. */
 static __always_inline __u32 look_for_stay(__u32 index, __u32 stay, __u32 port_no, __u32 node)
 {
 	__u32 scan = stay & STAYS;
@@ -175,7 +174,7 @@ static __always_inline __u32 look_for_stay(__u32 index, __u32 stay, __u32 port_n
 	return scan & STAYS;
 }
 
-/* The same of the packet in slot s at index: a segment's story begins with its train's. */
+/* The same for the packet in slot s at index: a segment's story begins with its train's. */
 static __always_inline __u32 look_at_stays(const struct rdr_slot *s, __u32 index, __u32 port_no,
 					   __u32 node)
 {
@@ -186,7 +185,7 @@ static __always_inline __u32 look_at_stays(const struct rdr_slot *s, __u32 index
 	return look_for_stay(index, stay, port_no, node);
 }
 
-/* Whether some event of the packet in the slot at index may not be in the log. */
+/* Whether the log may lack an event of the packet in the slot at index. */
 GLOBAL int may_lack_events(__u32 index)
 {
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1)), *h;
@@ -210,13 +209,13 @@ static __always_inline bool has_come(__u64 cell, __u32 node)
 }
 
 /*
- * Whether what leaves a node by that port, and bears the mark or the bits of the packet in the
- * slot at index, is another packet. bits: its header's, if it bears the mark; 0: it bears bits.
+ * Whether a packet that leaves a node by that port, and has the mark or the bits of the packet in
+ * the slot at index, is another one. bits: its header's, if it has the mark; 0: it has the bits.
  *
  * A packet gets a mark where it comes in, and the log says so. One with bits may have bypassed
- * that hook (XDP, AF_XDP), but it was sent to this node. Copies that a switch hands out may leave
- * when others are elsewhere already, but by another port, and unchanged: this node may no longer
- * change what others restore.
+ * that hook (XDP, AF_XDP), but it was sent to this node. A switch may hand out copies when others
+ * are already elsewhere, but by another port, and unchanged: this node may no longer change the
+ * bits to which others are restored.
  */
 GLOBAL int is_elsewhere(__u32 index, __u32 port_no, __u32 bits, __u32 v6)
 {
@@ -238,7 +237,7 @@ GLOBAL int is_elsewhere(__u32 index, __u32 port_no, __u32 bits, __u32 v6)
 	       own.word != bits;
 }
 
-/* Whether the packet in s was last seen on its way to node: then is_due() need not look at the rest
+/* Whether the packet in s was last seen on a link to node: then is_due() need not look at the rest
  * of its log. */
 static __always_inline bool is_next(struct rdr_slot *s, __u32 node)
 {
@@ -253,9 +252,9 @@ static __always_inline bool is_next(struct rdr_slot *s, __u32 node)
 }
 
 /*
- * Whether what is seen at that port may be the packet in the slot at index, which only its content
- * says. The packet must be on its way there, or (within: the port's node carries the header, and it
- * leaves) in the node. Where the log may lack events, content is enough: wire bits must not leave.
+ * Whether a packet at that port, found by content alone, may be the one in the slot at index. That
+ * must be in flight to the port, or (within: the port's node carries the header, and it leaves) in
+ * the node. If the log may lack events, content is enough: wire bits must not leave.
  */
 GLOBAL int is_due(__u32 index, __u32 port_no, __u32 within)
 {
@@ -274,10 +273,11 @@ GLOBAL int is_due(__u32 index, __u32 port_no, __u32 within)
 }
 
 /*
- * Whether what comes in by that port, and was found by its key, is another packet, equal to the
- * one in the slot at index. A copy for a group does not come by one port twice. By an edge (entry)
- * no packet comes that is on its way, or has arrived. Elsewhere a link may have doubled it. Where
- * there are equal packets that are not measured, it must be the one that was sent there.
+ * Whether a packet that comes in by that port, and was found by its key, is another one, equal to
+ * the one in the slot at index. A copy for a group does not come by one port twice. A packet that
+ * is in flight, or has arrived, does not come in by an edge (entry). Elsewhere a link may have
+ * doubled it. If there are equal packets that are not measured, the slot's must have been sent
+ * there.
  */
 GLOBAL int is_equal_coming(__u32 index, __u32 port_no, __u32 entry)
 {
@@ -342,8 +342,8 @@ GLOBAL __u64 addrs_before(__u32 index)
 }
 
 /*
- * Whether copies of the packet in the slot at index were handed out, so that others may still need
- * its key (pkg/vnet/datapath removes it later). Between two nodes a lone packet has one departure, and
+ * Whether there were copies of the packet in the slot at index, which may still need its key
+ * (pkg/vnet/datapath removes it later). Between two nodes a lone packet has one departure, and
  * perhaps one from the queue.
  */
 GLOBAL int was_flooded(__u32 index)

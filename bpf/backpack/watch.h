@@ -6,9 +6,9 @@
 #include "packet.h"
 
 /*
- * Whether the expression matches the packet whose IP header begins at l3; len: what
- * it calls the length. pkg/vnet/datapath puts the compiled expression here when it loads
- * the programs, so the body says nothing, and must not be foreseeable.
+ * Whether the expression matches the packet whose IP header begins at l3; len: the length for
+ * the expression. pkg/vnet/datapath replaces the body by the compiled expression when it loads
+ * the programs, so the compiler must not know the result.
  */
 GLOBAL int watched(struct __sk_buff *skb, __u32 l3, __u32 len)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Finding a packet as find.h does, in calls: what they take of it is packed in three numbers. */
+/* Finding a packet as find.h does, in calls that take it packed in three numbers. */
 #ifndef BACKPACK_WIRE_H
 #define BACKPACK_WIRE_H
 
 #include "find.h"
 #include "found.h"
 
-/* What finding takes of a packet. bits_len: its bits:32 | IP bytes, of a train payload
+/* What finding needs of a packet. bits_len: its bits:32 | IP bytes, of a train payload
  * bytes of each segment:31 | WIRE_ROUTED. rest: fragment field:16 | protocol:8 | hdr:10 |
  * packets:11 | IPv6:1 | expect:2 | the port's flags:14 | partial:1. */
 struct wire {
@@ -41,8 +41,8 @@ static __always_inline struct packet unpack_wire(__u64 bits_len, __u64 tags, __u
 	return p;
 }
 
-/* find_on_wire() and find_lowered() in calls for themselves: the verifier has its limits,
- * and at egress most packets need neither. */
+/* find_on_wire() and find_lowered() in separate calls, because of the verifier's limits; at
+ * egress most packets need neither. */
 GLOBAL __u64 wire_by_bits(__u64 bits_len, __u64 tags, __u64 rest, __u64 now)
 {
 	struct packet p = unpack_wire(bits_len, tags, rest);
@@ -57,7 +57,7 @@ GLOBAL __u64 wire_by_bits(__u64 bits_len, __u64 tags, __u64 rest, __u64 now)
 	return pack_found(&f);
 }
 
-/* id_len: ID:16 | the same bytes:16 | flow hash:32. */
+/* id_len: ID:16 | bytes as in bits_len:16 | flow hash:32. */
 GLOBAL __u64 wire_by_key(__u64 id_len, __u64 tags, __u64 addrs, __u64 rest, __u64 now)
 {
 	struct packet p = unpack_wire((id_len & 0xffff) | (id_len & 0xffff0000) << 16, tags, rest);
@@ -68,9 +68,8 @@ GLOBAL __u64 wire_by_key(__u64 id_len, __u64 tags, __u64 addrs, __u64 rest, __u6
 	return find_by_key(&p, id_len >> 32, now, &f) ? pack_found(&f) : 0;
 }
 
-/* Whether a node that carries the header may have shown this packet's true bits to itself
- * (a member of the group, a band that is used up) and now sends a copy on, which has a key
- * for that. */
+/* Whether a node that carries the header may have restored this packet for itself (a member of
+ * the group, a band that is used up) and now sends a copy on, which therefore has a key. */
 static __always_inline bool may_be_shown(const struct packet *p, __u32 flags)
 {
 	return p->group && !p->v6 && carries_header(flags);

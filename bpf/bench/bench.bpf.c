@@ -53,7 +53,7 @@ struct {
 	__type(value, struct fuid_backpack);
 } backpacks SEC(".maps");
 
-/* FUIDs are handed out by each CPU alone, the cheapest way there is. */
+/* Each CPU hands out FUIDs by itself, which is the cheapest way. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -132,7 +132,7 @@ static __always_inline union rdr_bits fuid_bits(__u32 fuid, __u8 tos)
 	union rdr_bits bits;
 
 	bits.id = bpf_htons(fuid);
-	/* Values 0 to 3 would die on the way. */
+	/* With a TTL of 0 to 3 a router would drop the packet. */
 	bits.ttl = 4 + (__u8)((fuid >> 16) % 252);
 	bits.tos = (tos & ~0x0c) | ((fuid >> 24) & 3) << 2;
 	return bits;
@@ -230,7 +230,7 @@ int bench_hash_transit_out(struct __sk_buff *skb)
 		return PASS;
 	}
 	add_hop(b, bpf_ktime_get_ns());
-	/* The node has lowered the GUID's TTL: undone, and done to the true one. */
+	/* The node has lowered the GUID's TTL: restore it, and lower the true one. */
 	b->ttl--;
 	bits = p.bits;
 	bits.ttl++;

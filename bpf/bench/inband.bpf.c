@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * In-band telemetry as PPTMon does it, to compare with (experiments; nothing else loads
- * this): packets that go one way carry what was measured, between their IP header and
+ * this): packets of one direction carry what was measured, between their IP header and
  * what follows it. After k nodes that is
  *
  *	struct inband	4 bytes
@@ -47,7 +47,7 @@ struct {
 enum inband_counter {
 	INBAND_MEASURED,  /* words were put in */
 	INBAND_REPORTED,  /* taken out, and in the ring buffer */
-	INBAND_RING_FULL, /* taken out, and nobody told */
+	INBAND_RING_FULL, /* taken out, and not reported */
 	INBAND_REFUSED,	  /* the kernel had no room for the words */
 	INBAND_COUNTERS
 };

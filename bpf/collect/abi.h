@@ -37,7 +37,7 @@ struct rdr_shared_band {
 	__u32 span;
 };
 
-/* Whose reports are heard: a prefix. IPv4 is as IPv6 writes it, ::ffff:a.b.c.d. */
+/* A prefix whose reports are accepted. IPv4 is written as in IPv6, ::ffff:a.b.c.d. */
 struct rdr_allowed {
 	__u32 bits;
 	__u32 addr[4]; /* network byte order */
@@ -84,7 +84,7 @@ struct rdr_up {
 	__u32 pad;
 };
 
-/* What the two programs have worked out. */
+/* What the first of the two programs passes on. */
 struct rdr_work {
 	__u64 key;
 	__u32 payload; /* offset */

@@ -7,8 +7,8 @@
  * one; every other goes up to user space, whole. Both are consumed. What comes to other ports,
  * fragments, and headers with options pass to the stack, where a socket waits for them.
  *
- * Nothing here knows what a report means, but for where its quoted packet begins: that tells
- * flows apart, and a guess that is wrong costs time only.
+ * The programs know nothing of a report but where its quoted packet begins. That tells flows
+ * apart, and a wrong guess only costs time.
  */
 #include "flow.h"
 #include "template.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Which flow a report is of, by the packet that it quotes. A guess that is wrong costs time only. */
+/* The flow of a report, by the packet that it quotes. A wrong guess only costs time. */
 #ifndef COLLECT_FLOW_H
 #define COLLECT_FLOW_H
 
@@ -47,7 +47,7 @@ static __always_inline __u32 quoted_at(const __u8 *p, void *end, bool *ethernet)
 	return 0;
 }
 
-/* The key of a flow: what its quoted packet's header says, or but for that the report's node. */
+/* The key of a flow: the header of the quoted packet, or without it the report's node. */
 static __always_inline __u64 key_of(const __u8 *p, void *end, __u64 from)
 {
 	__u32 version = p[0] >> 4;

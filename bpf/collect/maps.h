@@ -86,13 +86,13 @@ struct {
 
 const volatile __u16 ports[PORTS] = { 32766 };
 const volatile __u32 n_ports = 1;
-/* Addresses that reports come to, IPv4's in b. What is sent to others is not for us. */
+/* Addresses that reports are sent to, IPv4's in b. Packets to others are not for us. */
 const volatile struct {
 	__u64 a, b;
 } locals[LOCALS];
 const volatile __u32 n_locals = 0;
 const volatile __u32 n_allowed = 0;
-/* What is longer, from the IP header on, is a train that the stack will cut. */
+/* A packet that is longer, from the IP header on, is a GSO train that the stack will cut. */
 const volatile __u32 mtu = 1500;
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What every program includes first: helpers, and what compiler and verifier want to be told.
+ * What every program includes first: helpers, and declarations for compiler and verifier.
  *
  * The headers of bpf/lib serve programs of all systems. They know no map, no constant that user
  * space sets, and no packet of a system's own.
@@ -25,7 +25,7 @@
 #define WRITE_ONCE(x, v) (*(volatile typeof(x) *)&(x) = (v))
 
 /* 0, which the verifier does not know: x is read twice. Added to a value, it hides from the
- * verifier what it knew of that value, and so makes one state of many. */
+ * verifier what that knew of the value, and so makes one state of many. */
 #define HIDDEN_ZERO(x)                                                                             \
 	({                                                                                         \
 		__u64 once = *(const volatile __u32 *)&(x), again = *(const volatile __u32 *)&(x); \

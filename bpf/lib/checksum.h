@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The Internet checksum (RFC 1071), and how it follows a change (RFC 1624): sums of 16-bit words
- * in one's complement. Words are taken as they lie in the packet; a sum grows in 32 bits, and is
- * folded at the end.
+ * The Internet checksum (RFC 1071), and its update (RFC 1624): sums of 16-bit words in one's
+ * complement. Words are taken as they are in the packet. A sum has 32 bits, and is folded at the
+ * end.
  */
 #ifndef LIB_CHECKSUM_H
 #define LIB_CHECKSUM_H
@@ -16,7 +16,7 @@ static __always_inline __u32 sum_fold(__u32 sum)
 	return (sum & 0xffff) + (sum >> 16);
 }
 
-/* What a word that changes adds to the sum over what is checked (RFC 1624, equation 3). */
+/* What a word that changes adds to the sum (RFC 1624, equation 3). */
 static __always_inline __u32 sum_change(__u16 old, __u16 new)
 {
 	return (__u16)~old + new;

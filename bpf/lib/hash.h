@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Hashes. Those with keys nobody can steer who does not know the keys: multilinear hashing (Lemire
- * and Kaser, "Strongly universal string hashing is fast", The Computer Journal 57(11), 2014,
- * section 2). Two inputs that differ have the same hash with a chance of 2^-32, whatever they are.
+ * Hashes. Nobody can choose inputs for those with keys without knowing the keys: multilinear
+ * hashing (Lemire and Kaser, "Strongly universal string hashing is fast", The Computer Journal
+ * 57(11), 2014, section 2). Any two inputs that differ have the same hash with a chance of 2^-32.
  */
 #ifndef LIB_HASH_H
 #define LIB_HASH_H
@@ -15,7 +15,7 @@ static __always_inline __u32 hash_words(const volatile __u64 *keys, __u32 a, __u
 	return (a * keys[0] + b * keys[1] + c * keys[2]) >> 32;
 }
 
-/* Of an IPv6 address, two words as they lie in the packet, with four keys. */
+/* Of an IPv6 address, two words as they are in the packet, with four keys. */
 static __always_inline __u32 hash_addr6(const volatile __u64 *keys, const __u64 *a)
 {
 	return ((__u32)a[0] * keys[0] + (a[0] >> 32) * keys[1] + (__u32)a[1] * keys[2] +

@@ -18,7 +18,7 @@ struct ip6_start {
 	__u8 hop_limit;
 };
 
-/* All of it. Addresses are two words each, as they lie in the packet. */
+/* The whole fixed header. Addresses are two words each, as they are in the packet. */
 struct ip6_header {
 	struct ip6_start start;
 	__u64 saddr[2];
@@ -51,7 +51,7 @@ static __always_inline __u32 extension_bytes(const struct ip6_extension *h, __u8
 	return next == IPPROTO_AH ? (h->len + 2) * 4 : (h->len + 1) * 8;
 }
 
-/* Whether fragment header h is not of a later fragment. */
+/* Whether fragment header h is the first fragment's. */
 static __always_inline bool is_first(const struct ip6_extension *h)
 {
 	return !(h->off & bpf_htons(0xfff8));

@@ -96,7 +96,7 @@ func TestFlooded(t *testing.T) {
 		story := "out@0/FS" + k(keyed) + " left@8/F deliver@3/F" + k(keyed)
 		d.wantStory(index, story)
 
-		// What comes later is told, and changes nothing about the packet.
+		// Later copies are restored, and do not change the packet's story.
 		same(d, "behind the member again", d.egress(member, d.onLink(w)).data, orig)
 		h3, want := d.ingress(h3In, d.link(w, 0)), orig
 		if d.layout.MarkMask == 0 {
@@ -239,9 +239,9 @@ func TestFloodedTrain(t *testing.T) {
 	}
 }
 
-// TestFloodedAtTheEnd: the lease ends while a packet is under way that a bridge floods.
-// The copy that leaves first is not all that there is to restore: the destination and
-// every other member have their own.
+// TestFloodedAtTheEnd: the lease ends while a packet is in flight that a bridge floods.
+// The copy that leaves first is not the only one to restore: the destination and every
+// other member have their own.
 func TestFloodedAtTheEnd(t *testing.T) {
 	for _, carry := range []string{"mark", "header"} {
 		d := newDomain(t, config{carry: carry})

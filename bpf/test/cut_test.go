@@ -63,8 +63,8 @@ func testCutInside(d *domain, tr trainOf, size int) {
 	}
 }
 
-// TestRunCutInside: GRO has joined lone packets on their way into the node; what it
-// joined is cut there again.
+// TestRunCutInside: GRO has joined lone packets as they came into the node; the train is
+// cut there again.
 func TestRunCutInside(t *testing.T) {
 	d := newDomain(t, config{})
 	for _, name := range trainNames {

@@ -126,8 +126,8 @@ func TestSourceOfForeign(t *testing.T) {
 	same(t, "at h2", d.deliver(w, 0).data, lowered(t, orig, 4))
 }
 
-// TestLooksLikeOurs: packets of another flow with the bits and the content of one that is on
-// its way, where that one cannot be: they get a slot of their own, and nobody sees the other's header.
+// TestLooksLikeOurs: packets of another flow have the bits and the content of one in flight, where
+// that one cannot be. They get a slot of their own, and nobody sees the other's header.
 func TestLooksLikeOurs(t *testing.T) {
 	for _, carry := range []string{"mark", "header"} {
 		d := newDomain(t, config{carry: carry})
@@ -312,7 +312,7 @@ func TestChangesOnTheWay(t *testing.T) {
 	}
 }
 
-// TestNAT: the log tells where addresses changed.
+// TestNAT: the log has the place where addresses changed.
 func TestNAT(t *testing.T) {
 	d := newDomain(t, config{})
 	orig := packet(t, "tcp-data")

@@ -59,7 +59,7 @@ func (ds fuzzDomains) prepare() {
 	}
 }
 
-// run lets a script run through two of the domains, one of each way to carry the GUID: its
+// run lets a script run through two of the domains, one with the mark and one with the header: its
 // first byte says which two. It returns how many packets there were, and how many hooks they
 // went through.
 func (ds fuzzDomains) run(t testing.TB, script []byte) (packets, hooks int) {
@@ -122,7 +122,7 @@ const (
 	nFields
 )
 
-// traveller is a packet under way.
+// traveller is a packet in flight.
 type traveller struct {
 	frame
 	want  []byte // its true bytes
@@ -312,8 +312,8 @@ func (w *walk) onWire(p *traveller) {
 	}
 }
 
-// hasEqual says whether another packet has the same key, as no two under way should (RFC 6864).
-// What is not measured for that passes as the first, whose slot may be used again meanwhile.
+// hasEqual reports whether another packet has the same key, as no two in flight should (RFC 6864).
+// One that is not measured because of that passes as the first, whose slot may be reused meanwhile.
 func (w *walk) hasEqual(p *traveller) bool {
 	key := keyOf(w, p.want)
 	return slices.ContainsFunc(w.packets, func(q *traveller) bool {

@@ -85,7 +85,7 @@ func TestGroup(t *testing.T) {
 }
 
 // TestGroupEqual: a host sends the same packet for a group again while copies of the first
-// may be under way. What has only its key is not measured, and adds nothing to the first
+// may be in flight. If it has only its key, it is not measured, and adds nothing to the first
 // one's story, wherever it is seen.
 func TestGroupEqual(t *testing.T) {
 	for _, carry := range []string{"mark", "header"} {
@@ -277,7 +277,7 @@ func TestGroupTrain(t *testing.T) {
 	}
 }
 
-// TestGrowsCut: the same of a train that was cut on its way: each segment becomes a tree
+// TestGrowsCut: the same for a train that was cut on its path: each segment becomes a tree
 // with bits of its own, also where some have been joined again.
 func TestGrowsCut(t *testing.T) {
 	many := func(data []byte) []byte { return slices.Concat(bytes.Repeat([]byte{0xff}, 6), data[6:]) }

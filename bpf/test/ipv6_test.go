@@ -304,7 +304,7 @@ func TestIPv6Raw(t *testing.T) {
 const checksumComplete = 1 << 2
 
 // TestChecksumComplete: what a device has summed up of a packet is right behind every
-// hook, also where a quote is mended.
+// hook, also where a quote is restored.
 func TestChecksumComplete(t *testing.T) {
 	d := newDomain(t, config{})
 	for _, name := range append(named(false, "six-"), "tcp-data", "six-vlan") {

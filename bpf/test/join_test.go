@@ -150,8 +150,8 @@ func TestTrainByKeyCutLate(t *testing.T) {
 	}
 }
 
-// TestTrainOneKeyTaken: a train of which one segment's key is in flight is not
-// measured, and leaves nothing in anybody's way.
+// TestTrainOneKeyTaken: a train whose segment has the key of a packet in flight is not
+// measured, and leaves no key behind.
 func TestTrainOneKeyTaken(t *testing.T) {
 	d := newDomain(t, config{})
 	tr := loadTrain(t, "train-clear")
@@ -252,7 +252,7 @@ func (d *domain) fillRing(n int) {
 	}
 }
 
-// TestNATOfCutTrain: what happens to one segment is not told of the others.
+// TestNATOfCutTrain: what happens to one segment is not in the stories of the others.
 func TestNATOfCutTrain(t *testing.T) {
 	d := newDomain(t, config{})
 	tr := loadTrain(t, "train-tcp")

@@ -68,7 +68,7 @@ func TestKeyLost(t *testing.T) {
 	d.counted(tally{cKeyLost: 1})
 }
 
-// TestFragmentsTogether: the fragments of one packet, on their way at the same time,
+// TestFragmentsTogether: the fragments of one packet, in flight at the same time,
 // have a story each.
 func TestFragmentsTogether(t *testing.T) {
 	d := newDomain(t, config{})

@@ -88,8 +88,8 @@ func TestPaperNearlyDead(t *testing.T) {
 	d.counted(tally{cSeen: 1, cMarked: 1})
 }
 
-// TestPaperHidden: in the paper's layout a router that we do not see makes the packet
-// one that only its content tells.
+// TestPaperHidden: in the paper's layout, a packet that passed a hidden router is found by its
+// content only.
 func TestPaperHidden(t *testing.T) {
 	d := newDomain(t, config{guid: "paper", slots: 1 << 19, slotBytes: 128})
 	for _, hidden := range []int{1, 7} {

@@ -17,8 +17,8 @@ func rewritten(f frame, last byte) frame {
 	return f
 }
 
-// TestNATTree: the log of a tree tells once that a branch has new addresses, and what is
-// found by key behind them is found again.
+// TestNATTree: the log of a tree has the new addresses of a branch once, and packets with them
+// are found by key.
 func TestNATTree(t *testing.T) {
 	for _, name := range []string{"group-multicast", "group-keyed"} {
 		t.Run(name, func(t *testing.T) {

@@ -92,7 +92,7 @@ type randomRun struct {
 	limit                   limit
 	seed                    uint64
 	domains                 fuzzDomains
-	script                  []byte // under way
+	script                  []byte // in flight
 	scripts, packets, hooks uint64
 }
 
@@ -121,7 +121,7 @@ func (r *randomRun) batch(t *testing.T) {
 	}
 }
 
-// sumsUp says whether the counters are as they should be, without judging.
+// sumsUp reports whether the counters are as they should be, without failing the test.
 func (ds fuzzDomains) sumsUp(t testing.TB) bool {
 	for _, d := range ds {
 		c := tally(d.counters())

@@ -20,7 +20,7 @@ func unique(t testing.TB, n int) []byte {
 	return p
 }
 
-// TestInFlightNeverReused: however many packets are on their way, each has a slot
+// TestInFlightNeverReused: however many packets are in flight, each has a slot
 // of its own or none, and all come back as they were.
 func TestInFlightNeverReused(t *testing.T) {
 	for _, c := range []config{{slots: 64, block: 16}, {slots: 128, block: 4}, {slots: 1024, block: 256}} {

@@ -198,8 +198,8 @@ func TestSumsOnWire(t *testing.T) {
 	}
 }
 
-// TestSumsQuoted: the same of headers that ICMP errors quote. What the quoting node met on the
-// wire has any sum, or a queue has set CE and spelled zero in its way.
+// TestSumsQuoted: the same for headers that ICMP errors quote. The quoted header has any sum, or a
+// queue has set CE and spelled zero 0xffff.
 func TestSumsQuoted(t *testing.T) {
 	d := newDomain(t, config{})
 	for sum := range 1 << 16 {

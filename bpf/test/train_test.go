@@ -193,7 +193,7 @@ func TestTrainCut(t *testing.T) {
 	}
 }
 
-// wantCutStories: the head tells of the source, each segment what came later.
+// wantCutStories: the head has the source, each segment what came later.
 func (d *domain) wantCutStories(index uint32, tr trainOf, later string) {
 	d.Helper()
 	for k := range tr.segments {

@@ -23,7 +23,7 @@ func withTTL(t testing.TB, data []byte, ttl byte) []byte {
 	return data
 }
 
-// setOnLink is d.link with a rule on the way that sets the TTL.
+// setOnLink is d.link with a rule that sets the TTL.
 func (d *domain) setOnLink(f frame, ttl byte) frame {
 	d.Helper()
 	f = d.link(f, 0)
@@ -93,7 +93,7 @@ func TestTTLSetTrain(t *testing.T) {
 	}
 }
 
-// TestTTLSetGroup: a packet for a group, whose TTL on the wire tells what its branch took from it.
+// TestTTLSetGroup: a packet for a group, whose TTL on the wire is lower by what its branch took.
 func TestTTLSetGroup(t *testing.T) {
 	for _, carry := range []string{"mark", "header"} {
 		t.Run(carry, func(t *testing.T) {
@@ -265,8 +265,8 @@ func TestTTLSetForeign(t *testing.T) {
 	}
 }
 
-// TestTTLSetElsewhere: nor is one that is equal in all of that, where the packet in the slot is not
-// on its way to.
+// TestTTLSetElsewhere: nor is one that is equal in all of that, at a port to which the slot's packet
+// is not in flight.
 func TestTTLSetElsewhere(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -30,8 +30,8 @@ func outerPacket(t testing.TB, inner frame) frame {
 	return frame{data: packet(t, "udp-1472"), mark: inner.mark}
 }
 
-// TestTunnel: the inner packet keeps its story over the tunnel; the outer one has its
-// own, names it, and gives way to it behind the tunnel's end.
+// TestTunnel: the inner packet keeps its story over the tunnel. The outer one has its own,
+// names the inner one, and ends with the tunnel.
 func TestTunnel(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -15,7 +15,7 @@ const (
 	nNodes
 )
 
-// hook is one of the four places where a packet on its way is seen.
+// hook is one of the four places on the path where a packet is seen.
 type hook struct {
 	name    string
 	node    int
@@ -41,7 +41,7 @@ type chain struct {
 	lanes []lane
 }
 
-// lane is one way from an h1 to an h2.
+// lane is one path from an h1 to an h2.
 type lane struct {
 	first int    // node: h1 of its group
 	ports [4]int // where the hooks are, numbers of network.ports

@@ -228,8 +228,8 @@ func parseStat(text string) (time.Duration, error) {
 	return sum, nil
 }
 
-// mix is traffic of which one packet in a hundred is of another port and one in a thousand
-// is lost on its way.
+// mix is traffic in which one packet in a hundred is of another port and one in a thousand is
+// lost.
 type mix struct {
 	usual, rare, lost *datagrams
 	sent              int

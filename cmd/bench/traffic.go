@@ -17,9 +17,9 @@ const (
 
 // traffic passes a chain from h1 to h2.
 type traffic interface {
-	// flood sends n packets as fast as one CPU does. Over veths a packet has gone all its
-	// way when the system call returns. It returns how many packets were on the wire, and
-	// how many skbs they were at least.
+	// flood sends n packets as fast as one CPU can. Over veths a packet has arrived when the
+	// system call returns. It returns how many packets were on the wire, and how many skbs
+	// they were at least.
 	flood(n int) (packets, skbs uint64, err error)
 	close()
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command radar measures every packet of a virtual network: which way it went,
-// where it waited, where it was lost and why.
+// Command radar measures every packet of a virtual network: its path, where it
+// waited, where it was lost and why.
 package main
 
 import (

@@ -51,7 +51,7 @@ class Passage:
 def passage(before, behind):
     """The Passage of two capture files."""
     # The IP ID tells a packet from one with the same bytes that TCP sent before. It is the
-    # sender's or radar's: this machine changes neither, and few of them are under way.
+    # sender's or radar's: this machine changes neither, and few of them are in flight.
     came, left = dict(payload_packets(before)), dict(payload_packets(behind))
     flows, vanished = defaultdict(list), 0
     for key, came_ns in came.items():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flows over four paths with a delay each: which way they went, and how long the hop there took."""
+"""Flows over four paths with a delay each: which path they took, and how long the hop there took."""
 
 import json
 import os
@@ -28,7 +28,7 @@ LEAST = 100  # IP bytes of a packet with payload: one without has 80 at most
 POINTS = 201  # of a distribution, from its least value to its greatest
 SAME_NS = 10**6  # apart: time stamps of one packet are less, packets of a flow more
 NO_GROUP = Path("/sys/fs/cgroup/cpu/tasks")  # of cgroup v1, whose groups (a container is one) have no real time
-SETTLE_S = 2  # for what is under way, and for what tcpdump has not written yet
+SETTLE_S = 2  # for what is in flight, and for what tcpdump has not written yet
 
 
 def measure(options):
@@ -86,8 +86,8 @@ def balance(lab, name, seed, packets):
         time.sleep(SETTLE_S)
         captured = captures.read()
         told = Told(radar)
-    seen = captured_ways(captured)
-    alike = Counter(told.ways.get(flow) == seen.get(flow) for flow in told.ways.keys() | seen.keys())
+    seen = captured_paths(captured)
+    alike = Counter(told.paths.get(flow) == seen.get(flow) for flow in told.paths.keys() | seen.keys())
     paths = {
         machine: {
             "flows": told.flows[machine],
@@ -170,7 +170,7 @@ def traffic(lab, seed, packets):
 
 
 class Told:
-    """What radar tells of the packets with payload."""
+    """What radar says about the packets with payload."""
 
     def __init__(self, radar):
         self.flows = dict.fromkeys(paper.DELAYS_MS, 0)
@@ -180,7 +180,7 @@ class Told:
                     self.flows[machine] += row["flows"]
         self.packets, self.trains, self.unknown = 0, 0, 0
         self.states = Counter()
-        self.ways = defaultdict(set)  # of each flow: the machines that it came through
+        self.paths = defaultdict(set)  # of each flow: the machines that it came through
         self.inside = {machine: defaultdict(list) for machine in paper.DELAYS_MS}  # as captures.Passage.flows
         for packet in radar.packets("--proto", "tcp", "--dst", ADDRESS):
             if packet["len"] >= LEAST:
@@ -195,7 +195,7 @@ class Told:
             machine = passed["node"]
             if machine not in self.inside:
                 continue
-            self.ways[flow].add(machine)
+            self.paths[flow].add(machine)
             if "node_ns" in passed:
                 came = packet["t_ns"] + passed["at_ns"] - passed["node_ns"]
                 self.inside[machine][flow].append((came, passed["node_ns"]))
@@ -203,13 +203,13 @@ class Told:
                 self.unknown += 1
 
 
-def captured_ways(captured):
+def captured_paths(captured):
     """The machines that each flow came through, by captures."""
-    ways = defaultdict(set)
+    paths = defaultdict(set)
     for machine, passage in captured.items():
         for flow in passage.flows:
-            ways[flow].add(machine)
-    return ways
+            paths[flow].add(machine)
+    return paths
 
 
 def hop(told, captured, most_ms):

@@ -85,7 +85,7 @@ def latencies(data, ran, not_run):
         return Figure("fig-5", title, "Fig. 5", NOT_RUN, reasons(not_run).strip())
     finding = "; ".join(f"{name}: {worst(there)}" for name, there in ran) + "."
     late = [name for name, there in ran if not all(is_as_set(path) for path in there["paths"].values())]
-    # An emulated machine pauses between the stamps of radar and of captures; its test judges that.
+    # An emulated machine pauses between the stamps of radar and of captures; its test checks that.
     real = [path for _, there in ran if "kernel" not in there for path in there["paths"].values()]
     if any(path["ks_between"] > MOST_KS_BETWEEN for path in real):
         verdict = WORSE

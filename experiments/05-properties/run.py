@@ -28,7 +28,7 @@ FIRST_PORT = 5000  # of sources, less one
 FRAMES = (78, 142, 526, 1038, 1514)  # bytes, with 14 of Ethernet: the last is the longest that an MTU of 1500 lets pass
 STREAM_RATE, RATE = 1000, 5000
 PERCENTS = (0, 1, *range(5, 100, 5), 99, 99.9, 100)  # of distributions
-SETTLE = 0.3  # seconds for what is under way
+SETTLE = 0.3  # seconds for what is in flight
 
 
 def measure(options):

@@ -52,7 +52,7 @@ def per_node(hooks):
     return nodes
 
 
-def judge(data):
+def check(data):
     """Of each property: whether it holds, and the numbers for it."""
     fine, networks, bandwidth, deploy = data["fine"], data["networks"], data["bandwidth"], data["deploy"]
     nodes = per_node(data["cpu"]["hooks"])
@@ -94,7 +94,7 @@ def judge(data):
 
 
 def properties(data):
-    verdicts = judge(data)
+    verdicts = check(data)
     held = [name for name in paper.PROPERTIES if verdicts[name][0]]
     bandwidth, deploy = data["bandwidth"], data["deploy"]
 

@@ -13,7 +13,7 @@ from .lab import ROOT
 
 
 def describe():
-    """What a result needs to be judged: kernel, CPUs, memory, commit."""
+    """What a result depends on: kernel, CPUs, memory, commit."""
     model = ""
     for line in open("/proc/cpuinfo", encoding="ascii", errors="replace"):
         if line.startswith("model name"):

@@ -218,7 +218,7 @@ func open(t *testing.T, l *lab.Lab, machine string, at *net.UDPAddr) (c *net.UDP
 // sorted returns the times in each machine that delays, of each flow, in order.
 func sorted(t *testing.T, all []record.Record) map[string]map[ports][]time.Duration {
 	t.Helper()
-	// A flow has one packet at a time under way.
+	// A flow has one packet at a time in flight.
 	slices.SortFunc(all, func(a, b record.Record) int { return cmp.Compare(a.TNs, b.TNs) })
 	times := map[string]map[ports][]time.Duration{}
 	for machine := range most {

@@ -17,7 +17,7 @@ import (
 	"github.com/vnetradar/radar/pkg/record"
 )
 
-// settle is how long the packets under way may take to come to their end.
+// settle is how long packets in flight may take to arrive.
 const settle = 2 * time.Minute
 
 // radar is attached to a lab, and driven as users drive it.

@@ -50,7 +50,7 @@ func (h *frameHeap) Pop() any {
 	return last
 }
 
-// direction is one way through the forwarder.
+// direction is one direction through the forwarder.
 type direction struct {
 	from, to *port
 	cfg      *Config
@@ -85,8 +85,8 @@ func (d *direction) receive(buf []byte) error {
 	return nil
 }
 
-// accept decides the frame's fate. Both random numbers are drawn in any case, so
-// that the fate of a frame depends on nothing but its place in the sequence.
+// accept decides what happens to the frame. Both random numbers are always drawn, so
+// that it depends on nothing but the frame's place in the sequence.
 func (d *direction) accept(b []byte, at time.Time) {
 	lose := d.rand.Float64() < d.cfg.Loss
 	delay := d.cfg.Delay.Sample(d.rand)

@@ -5,9 +5,9 @@
 // It is a network function that keeps no skb of the kernel, and it delays and
 // loses packets where the kernel has no netem.
 //
-// One thread serves both directions. A direction has its own random numbers,
-// so that the same frames in the same order meet the same fate with the same
-// seed, whatever the other direction does.
+// One thread serves both directions. A direction has its own random numbers: with
+// the same seed, the same happens to the same frames in the same order, whatever
+// the other direction does.
 //
 // Frames keep their bytes, VLAN tags and offloads: what the kernel would have
 // cut into segments or given a checksum later is passed on as it is (virtio_net

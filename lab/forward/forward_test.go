@@ -79,7 +79,7 @@ var testFrames = []string{"ether", "src", "02:00:00:00:00:01"}
 
 // TestDelay: the captures on both sides see the delays that the distribution
 // gives for the seed, or longer ones, and every byte as it was. How much longer depends on
-// what else the machine does: make nightly judges it.
+// what else the machine does: make nightly checks that.
 func TestDelay(t *testing.T) {
 	const n = 500
 	for _, text := range []string{"constant:5ms", "uniform:1ms,4ms", "exponential:2ms"} {
@@ -101,7 +101,7 @@ func TestDelay(t *testing.T) {
 }
 
 // maxMedian is how late half of the frames may be, in the best of some attempts, where
-// times are judged: other work on the machine delays the forwarder for milliseconds.
+// times are checked: other work on the machine delays the forwarder for milliseconds.
 const maxMedian = 200 * time.Microsecond
 
 // lateness sends n frames through the forwarder and returns how much later than

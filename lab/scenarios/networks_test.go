@@ -123,8 +123,8 @@ func TestECMPSpreads(t *testing.T) {
 	if len(path) != flows || answers == 0 {
 		t.Errorf("%d flows of %d arrived, %d answers", len(path), flows, answers)
 	}
-	// One way for the answers of ICMP, which has no ports; TCP's spread.
-	// (Of so many streams some go each way, but for one run in a million.)
+	// Answers of ICMP, which has no ports, have one path; TCP's spread. (With so
+	// many streams each path has some, except in one run of a million.)
 	iperf(t, l, "h1", "-c", startIperf(t, l, "h2", "10.0.2.1"), "-P", "56")
 	var counts []int
 	for i := 1; i <= 4; i++ {
@@ -353,7 +353,7 @@ func TestForwarder(t *testing.T) {
 		delays = append(delays, p.at.Sub(sent[p.sport]))
 	}
 	slices.Sort(delays)
-	// On a busy machine all may be late; where times are judged, a tenth is not.
+	// On a busy machine all may be late; where times are checked, a tenth is not.
 	least, tenth, median := delays[0], delays[len(delays)/10], delays[len(delays)/2]
 	if least < 3*time.Millisecond || median < 4*time.Millisecond || need.IsNightly(t) && tenth > 6*time.Millisecond {
 		t.Errorf("delays from %v, a tenth up to %v, median %v: want them from 3 to 6 ms", least, tenth, median)

@@ -36,7 +36,7 @@ type Expr struct {
 // Compile compiles an expression in the language of pcap-filter(7). It begins at the
 // IP header, so there is no link layer to ask for. A host's name is resolved now.
 //
-// The error is libpcap's, with the expression; it is the user's to mend. Without
+// The error is libpcap's, with the expression, which the user must correct. Without
 // libpcap it is ErrNotBuilt.
 func Compile(text string) (*Expr, error) {
 	text = strings.TrimSpace(text)

@@ -75,8 +75,8 @@ func benchmarkReport(b *testing.B, p *Profile, decode func(*Decoder, *Message)) 
 	}
 }
 
-// cpuTime reports the time that the CPU worked beside the one that has passed: on a
-// busy machine they differ.
+// cpuTime reports the CPU time beside the time that has passed: on a busy machine they
+// differ.
 func cpuTime(b *testing.B) func() {
 	runtime.LockOSThread()
 	start := threadTime(b)

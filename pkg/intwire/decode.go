@@ -15,14 +15,13 @@ const (
 )
 
 // Decoder decodes packets. The zero value recognises every variant by itself. It
-// keeps what makes the next packet faster, and counts; it is not safe for concurrent
-// use.
+// has caches and counters, and is not safe for concurrent use.
 type Decoder struct {
 	// Profile says how the source writes INT. nil: it is recognised.
 	Profile *Profile
-	// LatencyNs is how many ns hop latencies count by; 0: as the profile says.
+	// LatencyNs is the unit of hop latencies, ns; 0: as the profile says.
 	LatencyNs uint32
-	// TimeNs is how many ns times of ingress and egress count by; 0: as the profile says.
+	// TimeNs is the unit of times of ingress and egress, ns; 0: as the profile says.
 	TimeNs uint32
 	// ReportPorts are UDP ports of reports besides those that programs are known to use.
 	ReportPorts []uint16
@@ -39,8 +38,8 @@ type Decoder struct {
 	}
 }
 
-// Decode fills m with what a packet holds: INT in it, or the report that it is. m
-// points into data. There is no error: see [Message.Anomalies].
+// Decode fills m with the INT in a packet, or with the report that it is. m points
+// into data. There is no error: see [Message.Anomalies].
 func (d *Decoder) Decode(m *Message, start Start, data []byte) {
 	m.reset()
 	d.report = ReportTraits{}
@@ -67,17 +66,17 @@ func (d *Decoder) Decode(m *Message, start Start, data []byte) {
 }
 
 // DecodeReport fills m with a telemetry report, the payload of a UDP datagram. Unlike
-// Decode it does not ask whether that is one.
+// Decode it does not check whether payload is one.
 func (d *Decoder) DecodeReport(m *Message, payload []byte) {
 	m.reset()
 	c := walk{m: m, ints: &m.INT}
 	var t ReportTraits
 	if d.Profile == nil {
 		var g grade
-		g, t = d.judgeReport(payload, len(payload))
+		g, t = d.recogniseReport(payload, len(payload))
 		m.Sure = g >= shaped
 	} else {
-		g, _ := d.judgeReport(payload, len(payload))
+		g, _ := d.recogniseReport(payload, len(payload))
 		m.Sure = g >= shaped
 	}
 	d.readReport(&c, payload, t, ByProfile)
@@ -123,18 +122,18 @@ func (d *Decoder) name(i *INTTraits, r *ReportTraits) *Profile {
 	return slot.profile
 }
 
-// walk is what is known on the way through a packet's headers.
+// walk is what is known so far of a packet's headers.
 type walk struct {
 	m       *Message
 	ints    *[]INT
-	report  *ReportTraits // the packet is quoted by a report: a cut is no doubt, and the report is not looked for
+	report  *ReportTraits // the packet is quoted by a report: it may be cut, and is no report itself
 	f       bool          // the report says that there may be INT
 	hasIP   bool
 	first   bool  // it is the first of several IP fragments
 	depth   uint8 // tunnels
 	dscp    uint8 // of the innermost IP header so far
 	dstPort uint16
-	noted   bool // why there is no INT has been said
+	noted   bool // there is an anomaly that says why there is no INT
 	pkt     Packet
 	traits  INTTraits // of the INT that was found
 }
@@ -147,6 +146,6 @@ type grade uint8
 const (
 	isNot   grade = iota
 	touches       // type and version are right
-	shaped        // lengths, too
-	strict        // everything is
+	shaped        // lengths are too
+	strict        // everything is right
 )

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Every frame cut at every byte: no panic, nothing read past the end, and a doubt that
-// says so. Values that are still there are those of the whole frame.
+// Every frame is cut at every byte: nothing panics, nothing is read past the end, and a doubt
+// says that it is cut. Values that are still there are those of the whole frame.
 func TestCut(t *testing.T) {
 	var d Decoder
 	var m Message
@@ -51,7 +51,7 @@ func put(b []byte, at int, v ...byte) []byte {
 	return b
 }
 
-// Malformed INT behind a mark that is known: what there is is shown, and the doubt.
+// Malformed INT behind a known mark: what can be read is shown, with a doubt.
 func TestMalformed(t *testing.T) {
 	md := frameByName(t, "int21-md-ipv4-udp-dscp") // shim at 42
 	mx := frameByName(t, "int21-mx-ipv4-udp-dscp")
@@ -135,7 +135,7 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// With a profile nothing is guessed: the same bytes mean what it says.
+// With a profile nothing is guessed: the same bytes are read as the profile says.
 func TestProfiles(t *testing.T) {
 	notINT := frameByName(t, "mmtdpi-dscp-only-not-int")
 	onos := frameByName(t, "onos-basic-int-report")
@@ -209,7 +209,7 @@ func TestReuse(t *testing.T) {
 	}
 }
 
-// What a doubt says fits its numbers, and every one has a name of its own.
+// The text of each doubt takes its numbers, and each has its own name.
 func TestAnomalies(t *testing.T) {
 	seen := map[string]bool{}
 	for c := range NumCodes {
@@ -224,7 +224,7 @@ func TestAnomalies(t *testing.T) {
 	}
 }
 
-// Rows of a datagram as large as UDP allows: memory stays a multiple of it.
+// A datagram as large as UDP allows: memory is bounded by a multiple of its size.
 func TestMany(t *testing.T) {
 	var d Decoder
 	var m Message
@@ -256,7 +256,7 @@ func TestShortHop(t *testing.T) {
 	}
 }
 
-// A length past the end is held against what the IP header says: the packet is not cut.
+// A length past the end is compared with the IP header: the packet is not cut.
 func TestLengthPastPacket(t *testing.T) {
 	var d Decoder
 	var m Message
@@ -266,7 +266,7 @@ func TestLengthPastPacket(t *testing.T) {
 	}
 }
 
-// What pads a frame is no part of the packet.
+// The padding of a frame is no part of the packet.
 func TestPadding(t *testing.T) {
 	var d Decoder
 	var m Message

@@ -11,16 +11,16 @@
 // packets nothing is allocated. Slices of bytes in it point into the packet, and
 // everything in it is valid until the next call with the same Message. There is no
 // error: what cannot be read is absent, and every doubt is an [Anomaly] beside what
-// was read. Lengths are held against the bytes that are there before they are used;
-// the memory that a Message takes is bounded by a multiple of the packet's length.
+// was read. Lengths are compared with the bytes that are there before they are used.
+// The memory that a Message takes is bounded by a multiple of the packet's length.
 //
-// Neither type is safe for concurrent use; any number of them are.
+// Neither type is safe for concurrent use; each goroutine can have its own.
 //
 // # Units and byte order
 //
 // All numbers are read from and written in network byte order and are in the host's
 // in structs. Times, latencies, occupancies and utilisations are raw: INT leaves
-// their units to the device (INT 2.1, "INT Metadata"), and only the report's ingress
+// their units to the device (INT 2.1, "INT Metadata"). Only the report's ingress
 // timestamp is in nanoseconds by the text (TR 0.5, 1.0).
 //
 // # Where things are

@@ -8,23 +8,23 @@ import (
 	"fmt"
 )
 
-// What the encoder refuses. Each comes with words that say what it was about.
+// The encoder's errors. Each is wrapped in text that says what it is about.
 var (
 	// ErrFormat: the version, form or type is not one that is encoded (INT 0.5 is not).
 	ErrFormat = errors.New("not encoded")
 	// ErrRange: a value does not fit its field.
 	ErrRange = errors.New("value too large for its field")
-	// ErrLength: what a length field counts is more than it can hold, or not whole words.
+	// ErrLength: a length does not fit its field, or is not whole words.
 	ErrLength = errors.New("length out of range")
 	// ErrHops: hops differ in size, or Hop ML is not their size.
 	ErrHops = errors.New("hops of another size than Hop ML")
 )
 
 // AppendINT appends a shim (unless in.Shim.Form is NoShim: Geneve), the INT header and
-// its stack: INT 1.0 and 2.x, MD and MX. Lengths are made from what there is, as is
-// Hop ML if it is 0. Fields that the bitmap asks for and a hop has not are written as
-// not available, all ones; reserved instruction bits without Hop.Reserved, too. On
-// error dst is returned as it was.
+// its stack: INT 1.0 and 2.x, MD and MX. Lengths are computed, and so is Hop ML if
+// it is 0. Fields that the bitmap asks for and a hop lacks are written as not available,
+// all ones; so are reserved instruction bits without Hop.Reserved. On error dst is
+// returned as it was.
 func AppendINT(dst []byte, in *INT) ([]byte, error) {
 	h := &in.Header
 	if h.Layout != INT10 && h.Layout != INT20 {
@@ -75,7 +75,7 @@ func AppendINT(dst []byte, in *INT) ([]byte, error) {
 	return out, nil
 }
 
-// hopML is the size of a hop, by the header or by the hops.
+// hopML is the size of a hop, in words, by the header or by the hops.
 func (in *INT) hopML() (uint8, error) {
 	h := &in.Header
 	if h.Type == TypeMX {
@@ -96,7 +96,7 @@ func (in *INT) hopML() (uint8, error) {
 	return uint8(n), nil
 }
 
-// word is the shim, with a length of so many words behind it.
+// word is the shim; words is the length behind it.
 func (s *Shim) word(h *Header, words int) (uint32, error) {
 	counted := words
 	if s.Form == ShimOld || s.Form == ShimOldGPE {
@@ -248,11 +248,11 @@ func (r *Row) append(dst []byte, v *Values) ([]byte, error) {
 // Complement returns the word that a node writes where the bitmap's bit 15 asks
 // for it, so that the transport checksum stays right (INT 1.0 to 2.1, "Checksum
 // Update"). before and after are the bytes that the checksum covers, pseudo header
-// included, before and after the node's change, with 0 where the word will be, at an
-// even place in after. Both are padded with a zero byte if odd, as by the checksum.
-// It is never all ones, which would say that the checksum itself was updated.
+// included, before and after the node's change. after has 0 where the word will be, at
+// an even offset. Both are padded with a zero byte if odd, as by the checksum. The word
+// is never all ones, which would mean that the checksum itself was updated.
 func Complement(before, after []byte) uint32 {
-	// What has been added, in ones' complement: after - before. The word takes it away.
+	// What was added, in ones' complement: after - before. The word subtracts it.
 	return uint32(^Sum(after, uint32(^Sum(before, 0))))
 }
 

@@ -8,7 +8,7 @@ import (
 )
 
 // AppendReport10 appends a report of TR 1.0: header, optional metadata by RepMdBits,
-// and the quoted packet r.Inner. Length is made from the bits. Metadata that a bit
+// and the quoted packet r.Inner. Length is computed from the bits. Metadata that a bit
 // asks for must be there: TR 1.0 has no value for "not available". On error dst is
 // returned as it was.
 func AppendReport10(dst []byte, r *Report) ([]byte, error) {
@@ -46,11 +46,11 @@ func AppendGroup(dst []byte, g *Group) ([]byte, error) {
 }
 
 // AppendSingle appends one report of TR 2.0: of type 1 with main contents, or of type 0
-// without. Lengths are made from what there is, and what is quoted is padded with zeros to
-// whole words. s.Length 255 says that the report reaches to the end of the datagram, so
-// that nothing is padded; a report of more than 254 words always does. Only the last
-// report of a group may. Metadata that are not available are to be left out of
-// RepMdBits: the text allows no all ones. On error dst is returned as it was.
+// without. Lengths are computed, and the quoted packet is padded with zeros to whole words.
+// s.Length 255 means that the report reaches to the end of the datagram, without padding; a
+// report of more than 254 words always does. Only the last report of a group may do so.
+// RepMdBits must not ask for metadata that are not available: the text does not allow all
+// ones. On error dst is returned as it was.
 func AppendSingle(dst []byte, s *Single) ([]byte, error) {
 	if s.RepType > 1 || s.InType > InnerIPv6 || s.RepMdBits&0x8000 != 0 {
 		return dst, fmt.Errorf("report type %d, inner type %d, metadata bits 0x%04x: %w", s.RepType, s.InType, s.RepMdBits, ErrFormat)
@@ -94,7 +94,7 @@ func AppendSingle(dst []byte, s *Single) ([]byte, error) {
 	return out, nil
 }
 
-// pad makes n bytes at the end of b whole words.
+// pad pads the last n bytes of b to whole words.
 func pad(b []byte, n int) []byte {
 	for ; n%4 != 0; n++ {
 		b = append(b, 0)
@@ -102,7 +102,7 @@ func pad(b []byte, n int) []byte {
 	return b
 }
 
-// all says whether v has what a bitmap asks for.
+// all returns an error unless v has every field that a bitmap asks for.
 func all(f Format, bitmap uint16, v *Values) error {
 	for b := range 16 {
 		row := rowsOf[f][0][b]

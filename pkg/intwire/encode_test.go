@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// What was decoded from bytes of others is encoded to the same bytes.
+// Bytes of other programs are decoded and encoded to the same bytes.
 func TestEncodeForeignBytes(t *testing.T) {
 	var d Decoder
 	var m Message
@@ -141,7 +141,7 @@ func TestEncodeDecode(t *testing.T) {
 	}
 }
 
-// What does not fit is refused, and dst stays what it was.
+// Values that do not fit are refused, and dst does not change.
 func TestEncodeRefuses(t *testing.T) {
 	hop := func(set func(*Hop)) []Hop {
 		var h Hop
@@ -237,9 +237,9 @@ func TestEncodeBytes(t *testing.T) {
 	}
 }
 
-// A node adds words: with the complement the old checksum is right.
+// A node adds words: with the complement the old checksum stays right.
 func TestComplement(t *testing.T) {
-	// By hand: 5 was added, -5 takes it away.
+	// By hand: 5 was added, -5 subtracts it.
 	if w := Complement([]byte{0, 1}, []byte{0, 1, 0, 5, 0, 0, 0, 0}); w != 0xfffa {
 		t.Errorf("%#x", w)
 	}

@@ -62,7 +62,7 @@ func (f Field) String() string {
 // Fields is a set of fields.
 type Fields uint32
 
-// Has says whether f is in the set.
+// Has reports whether f is in the set.
 func (s Fields) Has(f Field) bool { return s&(1<<f) != 0 }
 
 // Of returns the set of the given fields.
@@ -96,7 +96,7 @@ func (v *Values) Set(f Field, value uint64) {
 	v.V[f] = value
 }
 
-// SetInvalid says that a field is not available. It is encoded as all ones.
+// SetInvalid makes a field not available. It is encoded as all ones.
 func (v *Values) SetInvalid(f Field) {
 	v.Has |= 1 << f
 	v.Invalid |= 1 << f

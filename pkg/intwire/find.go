@@ -12,8 +12,8 @@ const (
 	foreignMarker = 0xaaaaaaaabbbbbbbb
 )
 
-// behindUDP looks for INT and reports in the payload of UDP, of which there should be
-// want bytes.
+// behindUDP looks for INT and reports in the payload of UDP, which should have want
+// bytes.
 func (d *Decoder) behindUDP(c *walk, b []byte, want int) {
 	switch c.dstPort {
 	case portVXLAN, portVXLANGPE:
@@ -70,24 +70,24 @@ func (d *Decoder) behindTCP(c *walk, b []byte, want, head int) {
 	d.notFound(c, b0, g, t)
 }
 
-// bestINT judges b and, behind the eight bytes of a probe marker, b[8:], and returns
-// where the better one begins.
+// bestINT recognises INT in b and, behind the eight bytes of a probe marker, in b[8:]. It
+// returns where the better one begins.
 func (d *Decoder) bestINT(b []byte, want int, port uint16) (int, grade, INTTraits) {
-	g, t := d.judgeINT(b, want, port)
+	g, t := d.recogniseINT(b, want, port)
 	if g < strict && len(b) >= 12 && !tunnelPort(port) && binary.BigEndian.Uint64(b) != 0 {
-		if g8, t8 := d.judgeINT(b[8:], want-8, port); g8 == strict && t8.Layout != INT05 { // which knows none
+		if g8, t8 := d.recogniseINT(b[8:], want-8, port); g8 == strict && t8.Layout != INT05 { // which knows none
 			return 8, g8, t8
 		}
 	}
 	return 0, g, t
 }
 
-// tunnelPort says whether eight bytes of a tunnel's header come first at a port of UDP: no marker.
+// tunnelPort reports whether a UDP port has a tunnel, whose header has eight bytes and is no marker.
 func tunnelPort(port uint16) bool {
 	return port == portVXLAN || port == portVXLANGPE || port == portGeneve
 }
 
-// takeINT reads INT at b[at:] if what marks it suffices for its grade.
+// takeINT reads INT at b[at:] if its mark suffices for its grade.
 func (d *Decoder) takeINT(c *walk, carrier Carrier, b []byte, want, at int, g grade, t INTTraits) bool {
 	shim := b[at:]
 	npt := t.Layout == INT20 && carrier == OverUDP && shim[0]>>2&3 != 0
@@ -170,7 +170,7 @@ func (c *walk) add(carrier Carrier, mark Mark) *INT {
 	return &(*c.ints)[len(*c.ints)-1]
 }
 
-// found notes which variant was found, and what else its profile says of it.
+// found notes the variant that was found, and which options its profile adds.
 func (d *Decoder) found(c *walk, t INTTraits) {
 	if d.Profile != nil {
 		c.m.Profile, c.traits = d.Profile, d.Profile.INT
@@ -183,7 +183,7 @@ func (d *Decoder) found(c *walk, t INTTraits) {
 	c.m.Profile, c.traits = p, t
 }
 
-// fits says whether what was observed can be of the profile that was asked for.
+// fits reports whether the traits can be those of the profile that was asked for.
 func (d *Decoder) fits(t INTTraits) bool {
 	return d.Profile == nil || d.Profile.INT.Layout == t.Layout
 }
@@ -227,7 +227,7 @@ func (d *Decoder) gre(c *walk, b []byte, want int) {
 	g := isNot
 	if len(b) >= 4 && b[0]&7 == 0 && (b[0]>>4 == TypeMD || b[0]>>4 == TypeMX) {
 		if g = touches; len(b) >= 16 && 4+4*int(b[1]) <= want && b[1] >= 3 {
-			g, _ = d.judgeHeader20(b[4:], b[0]>>4, int(b[1])-3, false)
+			g, _ = d.recogniseHeader20(b[4:], b[0]>>4, int(b[1])-3, false)
 		}
 	}
 	if g < need || !d.fits(INTTraits{Layout: INT20}) {
@@ -287,9 +287,9 @@ func (d *Decoder) gpeINT(c *walk, b []byte, want int, next uint8, here bool) boo
 			// The same as over TCP and UDP, but for the last byte.
 			shim = Shim{Form: ShimOldGPE, Type: b[0], Length: b[2], NextProtocol: uint16(b[3]), Reserved: be32(b) & 0x00ff0000}
 			size = 4*int(shim.Length) - 4
-			g, t = judgeOld(b, want, nil)
+			g, t = recogniseOld(b, want, nil)
 		} else if len(b) >= 16 && size >= 12 && 4+size <= want {
-			g, _ = d.judgeHeader20(b[4:], shim.Type, int(shim.Length)-3, false)
+			g, _ = d.recogniseHeader20(b[4:], shim.Type, int(shim.Length)-3, false)
 		}
 		if !d.fits(t) || g < strict && !(here && known && (shim.Type == TypeMD || shim.Type == TypeMX)) {
 			switch {
@@ -338,7 +338,7 @@ func (d *Decoder) geneve(c *walk, b []byte, want int) bool {
 		switch k := kind & 0x7f; {
 		case k != TypeMD && k != TypeMX:
 		case len(body) >= 12 && body[0]>>4 == 2:
-			g, _ = d.judgeHeader20(body, k, len(body)/4-3, false)
+			g, _ = d.recogniseHeader20(body, k, len(body)/4-3, false)
 		case k == TypeMD && len(body) >= 8 && body[0]>>4 == 1:
 			t = INTTraits{Layout: INT10, Ver: 1}
 			if ok := Words(INT10, be16(body[4:]), 0) == int(body[2]&31); ok {
@@ -374,7 +374,7 @@ func (d *Decoder) geneve(c *walk, b []byte, want int) bool {
 }
 
 // tunnelled goes on with the packet in a UDP tunnel and reports whether INT was found in
-// it. What is known of the outer packet stays.
+// it. It restores what is known of the outer packet.
 func (d *Decoder) tunnelled(c *walk, proto uint16, b []byte) bool {
 	if !c.deeper() {
 		return false

@@ -22,8 +22,8 @@ const (
 	tinyIP = `45000014 00000000 40010000 0a000001 0a000002 `
 )
 
-// foreign are bytes written by hand from the layouts of the texts and of the reference
-// about programs, field by field: no encoder has made them.
+// foreign are bytes written by hand, field by field, from the layouts of the texts and of
+// the reference about programs. No encoder made them.
 var foreign = []foreignCase{
 	{
 		// Of the first hop latency, queue and ingress time are not available.

@@ -23,8 +23,8 @@ const (
 	protoIPv6 = 41
 	protoGRE  = 47
 
-	// maxTags bounds VLAN tags, MPLS labels and IPv6 extension headers, maxDepth
-	// tunnels in each other.
+	// maxTags bounds VLAN tags, MPLS labels and IPv6 extension headers; maxDepth bounds
+	// tunnels in tunnels.
 	maxTags  = 8
 	maxDepth = 4
 )
@@ -32,8 +32,8 @@ const (
 func be16(b []byte) uint16 { return binary.BigEndian.Uint16(b) }
 func be32(b []byte) uint32 { return binary.BigEndian.Uint32(b) }
 
-// cut notes that b has not the n bytes that a header needs. In a quoted packet
-// that is no doubt: reports quote the beginning.
+// cut reports and notes that b lacks some of the n bytes that a header needs. A quoted
+// packet may be cut: reports quote the beginning.
 func (c *walk) cut(code Code, b []byte, n int) bool {
 	if len(b) >= n {
 		return false
@@ -58,7 +58,7 @@ func (d *Decoder) cooked(c *walk, b []byte, size, proto int) {
 	d.etherType(c, be16(b[proto:]), b[size:])
 }
 
-// etherType goes on with what a link-layer header says follows.
+// etherType goes on behind a link-layer header of that type.
 func (d *Decoder) etherType(c *walk, t uint16, b []byte) {
 	for range maxTags {
 		switch t {
@@ -72,7 +72,7 @@ func (d *Decoder) etherType(c *walk, t uint16, b []byte) {
 				return
 			}
 			if bottom := b[2]&1 != 0; bottom {
-				t = etherIPv4 // or IPv6: the first nibble says
+				t = etherIPv4 // or IPv6: the first nibble decides
 			}
 			b = b[4:]
 		case etherIPv4, etherIPv6:
@@ -87,7 +87,7 @@ func (d *Decoder) etherType(c *walk, t uint16, b []byte) {
 	}
 }
 
-// ip goes through an IPv4 or IPv6 header, as the first nibble says.
+// ip goes through an IPv4 or IPv6 header; its first nibble decides.
 func (d *Decoder) ip(c *walk, b []byte) {
 	if c.cut(CutIP, b, 1) {
 		return
@@ -113,7 +113,7 @@ func (d *Decoder) ipv4(c *walk, b []byte) {
 		c.m.note(BadIP, int(b[0]), total)
 		return
 	}
-	if total == 0 { // a train of segments, as captured at its sender
+	if total == 0 { // a GSO train, as captured at its sender
 		total = len(b)
 	}
 	if total < head {
@@ -142,7 +142,7 @@ func (d *Decoder) ipv6(c *walk, b []byte) {
 		return
 	}
 	next, total := b[6], 40+int(be16(b[4:]))
-	if total == 40 { // a jumbogram, or a train
+	if total == 40 { // a jumbogram, or a GSO train
 		total = len(b)
 	}
 	c.header(6, next, b[0]<<4|b[1]>>4, b[7])
@@ -244,7 +244,7 @@ func (d *Decoder) udp(c *walk, b []byte, want int) {
 	c.ports(be16(b), be16(b[2:]))
 	length := int(be16(b[4:]))
 	switch {
-	case length == 0: // a train, or a jumbogram
+	case length == 0: // a GSO train, or a jumbogram
 	case length < 8 || length > want:
 		if !c.quoted() || length < 8 {
 			c.m.note(BadL4Length, length, want)

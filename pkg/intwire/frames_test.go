@@ -53,7 +53,7 @@ func frameByName(t testing.TB, name string) []byte {
 	return nil
 }
 
-// asJSON is what the library says of a message, read back by another JSON reader.
+// asJSON is the JSON form of a message, read back by another JSON reader.
 func asJSON(t testing.TB, m *Message) map[string]any {
 	t.Helper()
 	var got map[string]any
@@ -64,7 +64,7 @@ func asJSON(t testing.TB, m *Message) map[string]any {
 	return got
 }
 
-// lacks lists what of want is not in got, and what of lists is there beyond it.
+// lacks lists what is in want and not in got, and elements of lists that only got has.
 func lacks(path string, want, got any) (missing []string) {
 	switch w := want.(type) {
 	case map[string]any:
@@ -133,7 +133,7 @@ func TestFrames(t *testing.T) {
 	}
 }
 
-// What the remarks about the frames say beyond the values that must be printed.
+// What the remarks about the frames say besides the values that must be printed.
 func TestFramesAbout(t *testing.T) {
 	var d Decoder
 	var m Message

@@ -9,9 +9,9 @@ import (
 	"unsafe"
 )
 
-// FuzzDecode: whatever the bytes, nothing panics, nothing points outside of them, memory
-// is bounded by them, the JSON is JSON, and INT without a doubt is what the encoder makes
-// of it. The first byte chooses the start, the second the profile.
+// FuzzDecode: for any bytes, nothing panics, nothing points outside of them, memory is bounded
+// by their number, the JSON is valid, and INT without a doubt is encoded to the same bytes. The
+// first byte chooses the start, the second the profile.
 func FuzzDecode(f *testing.F) {
 	for _, frame := range frames(f) {
 		f.Add(append([]byte{0, 0}, frame.data...))
@@ -46,7 +46,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// checkMessage holds what is true of every message.
+// checkMessage checks what is true of every message.
 func checkMessage(t testing.TB, m *Message, data []byte) {
 	t.Helper()
 	if (m.Profile == nil) != m.Has(NothingFound) {
@@ -91,7 +91,7 @@ func checkMessage(t testing.TB, m *Message, data []byte) {
 	}
 }
 
-// within says that part lies in whole.
+// within reports whether part lies in whole.
 func within(t testing.TB, part, whole []byte) {
 	t.Helper()
 	if len(part) == 0 {

@@ -18,7 +18,7 @@ func appendItems(dst []byte, begin, end byte, items []Item) []byte {
 		}
 		item := &items[i]
 		if begin == '{' {
-			// Names and texts are ours, and plain: Go's quoting is JSON's for them.
+			// Names and texts are plain ASCII of ours: Go quotes them as JSON does.
 			dst = append(strconv.AppendQuote(dst, item.Name), ':')
 		}
 		switch item.Kind {

@@ -9,15 +9,15 @@ import (
 	"testing"
 )
 
-// ipSum writes an IPv4 header's checksum anew: frames stay true.
+// ipSum updates an IPv4 header's checksum.
 func ipSum(frame []byte) []byte {
 	frame[24], frame[25] = 0, 0
 	binary.BigEndian.PutUint16(frame[24:], ^Sum(frame[14:34], 0))
 	return frame
 }
 
-// Variants are recognised under any DSCP that is no ordinary class, at any port, and 2.x
-// under any DSCP. What was an ordinary class stays one in 0.5 and 1.0.
+// Variants are recognised with any DSCP that is no ordinary class, at any port, and 2.x with
+// any DSCP. INT 0.5 and 1.0 are not recognised with the DSCP of an ordinary class.
 func TestAnyMark(t *testing.T) {
 	var d Decoder
 	var m Message
@@ -55,7 +55,7 @@ func TestAnyMark(t *testing.T) {
 	}
 }
 
-// The classes of RFC 2474, 2597, 3246 and 5865, by hand, and what INT programs use of them.
+// The classes of RFC 2474, 2597, 3246 and 5865, by hand, and those that INT programs use.
 func TestOrdinaryDSCP(t *testing.T) {
 	ordinary := map[uint8]bool{}
 	for _, v := range []uint8{0, 8, 16, 24, 40, 48, 56, 10, 12, 14, 18, 20, 22, 26, 28, 30, 34, 36, 38, 46, 44} {
@@ -68,8 +68,8 @@ func TestOrdinaryDSCP(t *testing.T) {
 	}
 }
 
-// Where nothing marks it, INT must be right in every respect: of each of these one bit or
-// word is not, and it is not taken.
+// INT without a mark must be right in every respect: in each of these one bit or word is
+// wrong, and it is not taken as INT.
 func TestUnmarked(t *testing.T) {
 	udp := func(words ...uint32) []byte {
 		b := []byte{0x10, 0, 0x10, 1, 0, byte(8 + 4*len(words)), 0, 0}
@@ -117,7 +117,7 @@ func TestUnmarked(t *testing.T) {
 	}
 }
 
-// What is in a tunnel is looked at with its own DSCP, what is around it with its own.
+// The packet in a tunnel is recognised with its own DSCP, and so is the one around it.
 func TestTunnelRestores(t *testing.T) {
 	inner := append([]byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0,
 		0x45, 0x5c, 0, 32, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 0, 1, 0, 2, 0, 12, 0, 0}, "text"...)

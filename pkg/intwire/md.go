@@ -4,12 +4,12 @@ package intwire
 
 import "math/bits"
 
-// overL4 reads a shim for TCP and UDP at the beginning of b, and what it speaks of.
+// overL4 reads a shim for TCP and UDP at the beginning of b, and the INT behind it.
 // (INT 2.1 "INT over TCP/UDP"; INT 1.0 and 0.5 "INT over TCP/UDP".)
 func (d *Decoder) overL4(c *walk, in *INT, b []byte, want int) {
 	w, t := be32(b), &c.traits
 	var s Shim
-	size := 0 // bytes that its length counts behind the shim
+	size := 0 // bytes behind the shim, by its length
 	if t.Layout == INT20 {
 		s = Shim{Form: Shim20, Type: b[0] >> 4, Length: b[1], NPT: b[0] >> 2 & 3, Reserved: w & 0x03000000}
 		switch s.NPT {
@@ -43,9 +43,8 @@ func (d *Decoder) overL4(c *walk, in *INT, b []byte, want int) {
 	d.behindShim(c, in, s, b[4:], want-4, size)
 }
 
-// behindShim reads the header and stack behind a shim. size is how many bytes the
-// shim says there are, want how many the packet has room for, and b are those that
-// are here.
+// behindShim reads the header and stack behind a shim. size is how many bytes they have by
+// the shim, want how many the packet has room for, and b the bytes that are here.
 func (d *Decoder) behindShim(c *walk, in *INT, s Shim, b []byte, want, size int) {
 	m, t := c.m, &c.traits
 	in.Shim = s
@@ -119,15 +118,15 @@ func (d *Decoder) header20(c *walk, in *INT, b []byte) {
 		}
 	}
 	in.Incomplete = in.Incomplete || h.E || h.M
-	d.doubtHeader(c, in, 2)
+	d.checkHeader(c, in, 2)
 	if h.DomainID == 0 && h.DSInstruction != 0 {
 		c.m.note(NoDomain, int(h.DSInstruction), 0)
 	}
-	c.doubtDomain(h.DomainID, h.DSInstruction)
+	c.checkDomain(h.DomainID, h.DSInstruction)
 }
 
-// doubtDomain says that nobody knows what instructions of a domain stand for.
-func (c *walk) doubtDomain(domain, instructions uint16) {
+// checkDomain notes instructions of a domain that is not known.
+func (c *walk) checkDomain(domain, instructions uint16) {
 	if domain != 0 && domain != DomainTS && instructions != 0 {
 		c.m.note(UnknownDomain, int(domain), int(instructions))
 	}
@@ -155,10 +154,10 @@ func (d *Decoder) headerOld(c *walk, in *INT, b []byte) {
 		c.m.note(VerOfOther, 0, 0)
 		ver = 0
 	}
-	d.doubtHeader(c, in, ver)
+	d.checkHeader(c, in, ver)
 }
 
-func (d *Decoder) doubtHeader(c *walk, in *INT, version uint8) {
+func (d *Decoder) checkHeader(c *walk, in *INT, version uint8) {
 	h := &in.Header
 	if h.Version != version {
 		c.m.note(BadVersion, int(h.Version), int(version))
@@ -175,7 +174,7 @@ func (d *Decoder) doubtHeader(c *walk, in *INT, version uint8) {
 	}
 }
 
-// stack20 reads what follows a 2.x header. size is how many bytes there should be.
+// stack20 reads the stack behind a 2.x header. size is how many bytes there should be.
 func (d *Decoder) stack20(c *walk, in *INT, b []byte, size int) {
 	if in.Header.Type != TypeMX {
 		d.stackMD(c, in, b, size)
@@ -216,7 +215,7 @@ func (d *Decoder) stackMD(c *walk, in *INT, b []byte, size int) {
 	d.blocks(c, in, b, size, int(h.HopML))
 }
 
-// blocks divides a stack into hops of so many words, the newest first.
+// blocks divides a stack into hops of words words, the newest first.
 func (d *Decoder) blocks(c *walk, in *INT, b []byte, size, words int) {
 	m, h := c.m, &in.Header
 	p := d.plans.get(h.Layout, h.Bitmap, c.traits.Options)
@@ -240,7 +239,7 @@ func (d *Decoder) blocks(c *walk, in *INT, b []byte, size, words int) {
 	in.Hops = m.hops[first:len(m.hops):len(m.hops)]
 	switch {
 	case size == 0:
-	case len(b) < size: // cut, which has been said
+	case len(b) < size: // cut, which has been noted
 		in.Rest = b
 	case h.DomainID != 0:
 		in.SourceWords = b
@@ -251,7 +250,7 @@ func (d *Decoder) blocks(c *walk, in *INT, b []byte, size, words int) {
 	}
 }
 
-// grow makes the slice one longer without clearing what it gets back.
+// grow makes the slice one longer, and does not clear a Hop that it used before.
 func grow(s []Hop) []Hop {
 	if len(s) < cap(s) {
 		return s[:len(s)+1]
@@ -276,7 +275,7 @@ func (p *plan) hop(h *Hop, b []byte) {
 	}
 }
 
-// stack05 reads the stack of INT 0.5, whose hops are counted, what lies behind it and
+// stack05 reads the stack of INT 0.5, whose header counts the hops, what is behind it, and
 // the tail header.
 func (d *Decoder) stack05(c *walk, in *INT, b []byte, size int) {
 	m, h := c.m, &in.Header
@@ -311,7 +310,7 @@ func (d *Decoder) stack05(c *walk, in *INT, b []byte, size int) {
 	case len(b) > 4:
 		in.Rest = b
 		m.note(LeftOver, len(b), 4*words)
-	case !c.quoted(): // sinks take it out before they report
+	case !c.quoted(): // sinks remove it before they report
 		m.note(NoTail, int(in.Shim.Length), int(in.Shim.Length)+1)
 	}
 }

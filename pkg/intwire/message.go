@@ -4,7 +4,7 @@ package intwire
 
 import "net/netip"
 
-// Carrier is what an INT header lies in.
+// Carrier is the protocol that has an INT header in it.
 type Carrier uint8
 
 // The carriers.
@@ -21,12 +21,12 @@ var carrierNames = []string{"", "udp", "tcp", "gre", "vxlan-gpe", "geneve"}
 
 func (c Carrier) String() string { return carrierNames[c] }
 
-// Mark is by what an INT header or report was found.
+// Mark is how an INT header or report was found.
 type Mark uint8
 
 // The marks.
 const (
-	ByForm    Mark = iota // nothing marks it that is known
+	ByForm    Mark = iota // no known mark
 	ByDSCP                // a DSCP that INT programs use
 	ByPort                // a port that they use, or NPT says that a port marks it
 	ByMarker              // eight bytes of probe marker
@@ -39,7 +39,7 @@ var markNames = []string{"form", "dscp", "port", "marker", "carrier", "report", 
 
 func (m Mark) String() string { return markNames[m] }
 
-// Packet is the packet around it all, as its headers say.
+// Packet is the outermost packet, by its headers.
 type Packet struct {
 	Version          uint8 // of IP; 0: none was read
 	Proto            uint8
@@ -54,17 +54,16 @@ type Message struct {
 	Profile *Profile // nil: neither INT nor a report was found
 	Packet  Packet
 	Mark    Mark // of the report, or of INT if there is none
-	// LatencyNs is how many ns hop latencies count by: what Decoder.LatencyNs or the profile says, 1
-	// where nobody does.
+	// LatencyNs is the unit of hop latencies, ns: Decoder.LatencyNs, else the profile's, else 1.
 	LatencyNs uint32
-	// TimeNs is the same of times of ingress and egress.
+	// TimeNs is the same for times of ingress and egress.
 	TimeNs uint32
 
-	// Sure: the report has the form of one. Where a known port or a profile says that there is one, it is
-	// read without that.
+	// Sure: the report has the form of one. If a known port or a profile says that there is one, it is
+	// read even if it does not.
 	Sure bool
 
-	Report   Report // TR 0.5 and 1.0; Layout says whether there is one
+	Report   Report // TR 0.5 and 1.0; NoReport in Layout: there is none
 	Group    Group  // TR 2.0
 	HasGroup bool
 	Reports  []Single // TR 2.0; empty if there is none
@@ -81,7 +80,7 @@ type Message struct {
 	tlvs []TLV
 }
 
-// reset makes m empty, and keeps its memory.
+// reset empties m and keeps its memory.
 func (m *Message) reset() {
 	m.Profile, m.Mark, m.Sure = nil, ByForm, false
 	m.Packet, m.Report, m.Group, m.HasGroup = Packet{}, Report{}, Group{}, false
@@ -117,7 +116,7 @@ type Shim struct {
 	Type         uint8
 	Length       uint8
 	NPT          uint8  // Shim20
-	OrigDSCP     uint8  // ShimOld of 1.0; Shim20 with NPT 0. Nothing says whether it was filled
+	OrigDSCP     uint8  // ShimOld of 1.0; Shim20 with NPT 0. It may not have been set
 	OrigDstPort  uint16 // Shim20 with NPT 1
 	IPProto      uint8  // Shim20 with NPT 2
 	G            bool   // ShimGRE, ShimGPE: the source has added the carrier, or changed it
@@ -132,8 +131,8 @@ type Header struct {
 	Type          uint8  // the shim's, or the Geneve option's: TypeMD or TypeMX
 	Version       uint8  // as sent
 	D             bool   // 2.x: the sink discards the packet
-	E             bool   // a node could not add, by the hop count
-	M             bool   // a node could not add, by the MTU; not in 0.5
+	E             bool   // a node added nothing, because of the hop count
+	M             bool   // a node added nothing, because of the MTU; not in 0.5
 	C             bool   // 0.5, 1.0: a copy
 	Rep           uint8  // 0.5, 1.0: replication asked for
 	HopML         uint8  // words; not in 0.5 and MX
@@ -167,12 +166,12 @@ type INT struct {
 	Header    Header
 	HasHeader bool   // Header was there
 	Hops      []Hop  // the newest first; nil in MX
-	Stack     []byte // where the first of them begins, and all that follows in the packet
+	Stack     []byte // from the first of them to the end of the packet
 	Stride    int    // bytes from one to the next
 	// Incomplete: nodes are missing in the stack, or may be: E or M is set, it is cut, it is longer
-	// than the packet, it is no whole hops, or the packet is the first fragment of one.
+	// than the packet, it is not whole hops, or the packet is the first fragment of one.
 	Incomplete bool
-	Options    Option // by which Places has their fields
+	Options    Option // for Places
 
 	SourceWords []byte // MX: inserted by the source; MD: behind the last hop, of the domain
 	Rest        []byte // of the stack: no whole hop
@@ -210,11 +209,11 @@ type Report struct {
 	Values    Values // selected by RepMdBits, or of the drop and local header
 
 	HasGap                                  bool   // a summary of drops: ReportTraits.HostNProtos
-	GapSource, GapTS, GapSequence, GapCount uint32 // source node, when, from which flow sequence number on, how many
+	GapSource, GapTS, GapSequence, GapCount uint32 // source node, time, first flow sequence number, count
 	Inner                                   []byte // the quoted packet
 }
 
-// Group is what comes before the reports of TR 2.0 ("Telemetry Report Group Header").
+// Group is the header of a group of reports of TR 2.0 ("Telemetry Report Group Header").
 type Group struct {
 	Version  uint8
 	HwID     uint8
@@ -222,8 +221,8 @@ type Group struct {
 	NodeID   uint32
 }
 
-// Inner types of reports that quote a packet (TR 2.0, "InType"). NProto of TR 1.0 is the
-// same, less InnerEthernet.
+// Inner types of reports that quote a packet (TR 2.0, "InType"). NProto of TR 1.0 is these
+// minus InnerEthernet.
 const (
 	InnerEthernet = 3
 	InnerIPv4     = 4
@@ -249,11 +248,11 @@ type Single struct {
 	DSMetadata []byte
 
 	TLVs     []TLV  // InType 1
-	Inner    []byte // InType 2 and above, and whatever is not understood
+	Inner    []byte // InType 2 and above, and what could not be read
 	Embedded int    // INT in Inner: Message.Embedded[Embedded-1]; 0: none
 }
 
-// TLV is one of a report's (TR 2.0, "TLV").
+// TLV is a TLV of a report (TR 2.0, "TLV").
 type TLV struct {
 	Type     uint8
 	Length   uint8 // words behind the first one
@@ -266,7 +265,7 @@ func (m *Message) note(c Code, a, b int) {
 	m.Anomalies = append(m.Anomalies, Anomaly{Code: c, A: uint32(a), B: uint32(b)})
 }
 
-// Has says whether there is a doubt of a kind.
+// Has reports whether there is a doubt of that kind.
 func (m *Message) Has(c Code) bool {
 	for _, a := range m.Anomalies {
 		if a.Code == c {

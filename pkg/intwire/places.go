@@ -2,8 +2,9 @@
 
 package intwire
 
-// Place is where a field lies in a hop's block, or in a report's metadata: Bits bits, Shift
-// above the lowest of a number of Bytes bytes, 4 or 8, in network byte order at Off.
+// Place is where a field lies in a hop's block, or in a report's metadata. At offset Off is a
+// number of Bytes bytes, 4 or 8, in network byte order. The field is Bits bits of it, from bit
+// Shift on, where 0 is the lowest.
 type Place struct {
 	Field       Field
 	Off, Bytes  int
@@ -11,7 +12,8 @@ type Place struct {
 }
 
 // Places returns the fields that a bitmap asks for, in the order on the wire. size is how many
-// bytes the block has, for what lies at its end. Words of reserved bits have no place.
+// bytes the block has: the checksum complement is at its end. Words of reserved bits have no
+// place.
 func Places(f Format, bitmap uint16, options Option, size int) []Place {
 	var places []Place
 	off := 0

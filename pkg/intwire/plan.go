@@ -7,30 +7,30 @@ import (
 	"math/bits"
 )
 
-// step reads one row, of one word or of two, without asking which it is: x is the row's
-// bytes as a number, its first part x>>shift1, its second x>>shift2&mask. Of a row with
-// one part the second is the first: written before it, and overwritten.
+// step reads one row of one word or two. x is the row's bytes as a number, its first part is
+// x>>shift1, its second x>>shift2&mask. If a row has one part, f2 is f1: it is written first
+// and then overwritten.
 type step struct {
 	off            uint8 // bytes from the beginning of the block
-	end            uint8 // the first byte behind
+	end            uint8 // the first byte behind the row
 	f1, f2         Field
 	shift1, shift2 uint8
 	mask           uint32
 }
 
-// planKey is what a plan is made of.
+// planKey is what a plan depends on.
 type planKey struct {
 	bitmap  uint16
 	format  Format
 	options Option
-	ready   bool // so that the zero key is no plan's
+	ready   bool // always true, so that no plan has the zero key
 }
 
 // plan is a bitmap compiled: where each field lies in a block.
 type plan struct {
 	key         planKey
 	n1, n2      uint8 // steps of one word, and of two
-	words       uint8 // of the whole baseline, the last row's and reserved bits' included
+	words       uint8 // of the whole baseline, with the last row and reserved bits
 	reservedOff uint8 // bytes; in every format reserved bits are neighbours
 	reserved    uint8 // bytes
 	last        bool  // the checksum complement closes the block
@@ -76,7 +76,7 @@ func (p *plan) compile(key planKey) {
 	p.words += uint8(off / 4)
 }
 
-// stepOf returns how a row is read, but for where.
+// stepOf returns how a row is read, without its place.
 func stepOf(r *Row) step {
 	size, first := uint8(32*r.Words()), r.Parts[0]
 	s := step{f1: first.Field, f2: first.Field, shift1: size - first.Bits}
@@ -89,7 +89,7 @@ func stepOf(r *Row) step {
 	return s
 }
 
-// A row that no step can read is a mistake in the table: found by any start.
+// A row that no step can read is a mistake in the table.
 func init() {
 	for i := range Rows {
 		if n := len(Rows[i].Parts); n < 1 || n > 2 || Rows[i].Words() > 2 {
@@ -98,9 +98,9 @@ func init() {
 	}
 }
 
-// read decodes one block into v, all of whose fields it sets. Rows of which b holds
-// only a part are left out; it reports whether all were there. The checksum
-// complement, which closes the block, is read from its end.
+// read decodes one block into v, and sets all fields of v. Rows of which b has only a part
+// are left out; whole reports whether there are none. The checksum complement is read from
+// the block's end.
 func (p *plan) read(v *Values, b []byte) (whole bool) {
 	if v.Has != p.has { // else the same fields are written again
 		*v = Values{}
@@ -135,8 +135,7 @@ func (p *plan) read(v *Values, b []byte) (whole bool) {
 	return true
 }
 
-// invalid2 says which parts of two words are all ones: a part of 64 bits only as a
-// whole.
+// invalid2 returns which parts of two words are all ones. A part of 64 bits is one part.
 func (s *step) invalid2(x uint64) (invalid Fields) {
 	switch {
 	case x == 1<<64-1:
@@ -150,8 +149,8 @@ func (s *step) invalid2(x uint64) (invalid Fields) {
 	return 0
 }
 
-// readPart is read for a block that is too short: what fits is read from a copy that is
-// long enough, and the rest forgotten.
+// readPart is read for a block that is too short. It reads a longer copy and then forgets the
+// rows that b lacks.
 func (p *plan) readPart(v *Values, b []byte) bool {
 	var long [4 * 32]byte
 	copy(long[:], b)
@@ -190,7 +189,7 @@ func (c *planCache) get(f Format, bitmap uint16, options Option) *plan {
 	return p
 }
 
-// words is Words, by the plan that the stack needs in any case.
+// words is Words, by the plan that the stack needs anyway.
 func (d *Decoder) words(f Format, bitmap uint16, options Option) int {
 	return int(d.plans.get(f, bitmap, options).words)
 }

@@ -4,7 +4,7 @@ package intwire
 
 import "strconv"
 
-// INTTraits are what differs among programs that send INT headers.
+// INTTraits are the differences among programs that send INT headers.
 type INTTraits struct {
 	Layout       Format // INT05, INT10 or INT20: where the fields lie
 	Ver          uint8  // what the header's Ver says of that layout
@@ -16,7 +16,7 @@ type INTTraits struct {
 	HighProto    bool   // 2.x, NPT 2: the IP protocol is in the shim's third byte, not in the fourth
 }
 
-// ReportTraits are what differs among programs that send reports.
+// ReportTraits are the differences among programs that send reports.
 type ReportTraits struct {
 	Layout      ReportLayout
 	Ver         uint8
@@ -35,20 +35,20 @@ type Profile struct {
 	Name    string
 	Title   string
 	Differs string // from the texts; empty: it does not
-	From    string // where that is known from
+	From    string // the source of this
 	INT     INTTraits
 	Report  ReportTraits
 
-	// What the texts leave to devices. HopLatencyNs is how many ns the hop latency counts
-	// by; 0: nobody says, and 1 is as good a guess as any. TimeNs is that of times of ingress and
-	// egress; 0: nobody says.
+	// What the texts leave to devices. HopLatencyNs is the unit of hop latencies, ns; 0: it is
+	// not known, and 1 is assumed. TimeNs is that of times of ingress and egress; 0: it is not
+	// known.
 	HopLatencyNs uint32
 	TimeNs       uint32
-	OneClock     bool         // all nodes of which a source reports take times by one clock
+	OneClock     bool         // all nodes that a source reports have one clock
 	Reasons      *[256]string // of drops, by number; nil: not known
 }
 
-// DropReason is the name of a reason for a drop, or its number where it has none.
+// DropReason is the name of a reason for a drop, or its number if it has no name.
 func (p *Profile) DropReason(reason uint8) string {
 	if p.Reasons != nil && p.Reasons[reason] != "" {
 		return p.Reasons[reason]
@@ -67,8 +67,8 @@ const (
 	Report20
 )
 
-// Profiles are all that are known. Those of the texts come first: where two differ
-// in nothing that a packet shows, the first one is named.
+// Profiles are all that are known. Those of the texts come first: if no packet shows a
+// difference between two, the first one is named.
 var Profiles = []Profile{
 	{
 		Name: "spec-2.1", Title: "INT 2.0 and 2.1, Telemetry Report 2.0",
@@ -102,7 +102,7 @@ var Profiles = []Profile{
 		From:    "GEANT-DataPlaneProgramming/int-platforms, p4src/int_v1.0",
 		INT:     INTTraits{Layout: INT10, Ver: 1, Options: LongTimes | ShortL2},
 		Report:  ReportTraits{Layout: Report10, Ver: 1},
-		// Of BMv2. On Tofino latencies are ns, too.
+		// On BMv2; on Tofino latencies are ns too.
 		HopLatencyNs: 1000, TimeNs: 1,
 	},
 	{
@@ -193,8 +193,8 @@ func ProfileByName(name string) *Profile {
 	return nil
 }
 
-// sameINT says whether a packet of q's could look as observed: what no packet shows
-// is left out.
+// sameINT reports whether a packet of that profile can have the observed traits, without
+// those that no packet shows.
 func sameINT(p, observed INTTraits) bool {
 	p.Options &^= EvenQueues
 	observed.Options &^= EvenQueues
@@ -206,8 +206,8 @@ func sameReport(p, observed ReportTraits) bool {
 	return p == observed
 }
 
-// profileOf names what was observed. Either may be nil. What has both wins over what
-// has the one that is rarer, and nothing but the layout decides in the end.
+// profileOf returns the profile with the observed traits; either may be nil. One that has both
+// wins over one that has the rarer of them. If none has either, the layout decides.
 func profileOf(i *INTTraits, r *ReportTraits) *Profile {
 	best, most := (*Profile)(nil), 0
 	for n := range Profiles {
@@ -262,9 +262,8 @@ func specOfReport(l ReportLayout) *Profile {
 	return &Profiles[spec21]
 }
 
-// domainWords are the words that the source alone adds for a DS Instruction, of
-// domains that are known: they cannot be told from hops otherwise (INT 2.1,
-// "Domain Specific Extensions").
+// domainWords is how many words the source alone adds for a DS Instruction of a known domain.
+// Without that they cannot be told from hops (INT 2.1, "Domain Specific Extensions").
 func domainWords(domain, instruction uint16) int {
 	// "TS" of transparent-security: bit 0 is the source device, 6 bytes of address and 2 of padding.
 	if domain == DomainTS && instruction&0x8000 != 0 {
@@ -276,8 +275,8 @@ func domainWords(domain, instruction uint16) int {
 // DomainTS is the domain of transparent-security.
 const DomainTS = 0x5453
 
-// Marks that INT programs are known to use (docs/int/decode.md): they make a header that is
-// not quite right worth showing. None is needed, none is proof.
+// Marks that INT programs are known to use (docs/int/decode.md). With one, a header that is not
+// quite right is shown too. None is needed, and none is proof.
 func knownDSCP(dscp uint8) bool { return dscp == 0x17 || dscp == 0x20 || dscp == 0x01 }
 
 func knownINTPort(port uint16) bool {
@@ -296,9 +295,9 @@ func knownReportPort(port uint16) bool {
 	return false
 }
 
-// ordinaryDSCP says whether a DSCP stands for a class of traffic that any packet may
-// have (RFC 2474, 2597, 3246, 5865): there an INT 0.5 or 1.0 header is no more likely
-// than a payload that looks like one.
+// ordinaryDSCP reports whether a DSCP is a class of traffic that any packet may have (RFC 2474,
+// 2597, 3246, 5865): there an INT 0.5 or 1.0 header is no more likely than a payload that looks
+// like one.
 func ordinaryDSCP(dscp uint8) bool {
 	switch {
 	case knownDSCP(dscp):

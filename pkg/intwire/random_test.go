@@ -68,7 +68,7 @@ func TestRandomBytes(t *testing.T) {
 		if d.Profile = nil; profile > 0 {
 			d.Profile = &Profiles[profile-1]
 		}
-		// Of its own size, so that not even a slice's capacity lies behind its end.
+		// Exactly as large, so that even the slice's capacity ends with it.
 		packet := data[1:len(data):len(data)]
 		if start := data[0] % 6; start == 5 {
 			d.DecodeReport(&m, packet)

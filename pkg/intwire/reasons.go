@@ -2,8 +2,8 @@
 
 package intwire
 
-// Reasons for drops are numbers without a standard: the texts point at an example (TR 0.5
-// to 2.0, "Drop Reason"), from which programs went on in their own ways.
+// No standard numbers the reasons for drops: the texts point at an example (TR 0.5 to 2.0,
+// "Drop Reason"), which each program extended by itself.
 
 // reasonsSwitch16 are those of Open P4 Studio's switch-p4-16.
 var reasonsSwitch16 = [256]string{
@@ -32,11 +32,11 @@ var reasonsFabric = [256]string{
 	150: "UPF_UPLINK_RECIRC_DENY", 160: "INGRESS_QOS_METER", 170: "ROUTING_IPV4_DROP", 171: "ROUTING_IPV6_DROP",
 }
 
-// FirstRadarReason is the first number of what only radar's reports have.
+// FirstRadarReason is the first number that only radar's reports use.
 const FirstRadarReason = 192
 
-// reasonsRadar are those that radar export int sends: switch-p4-16's where that has the same,
-// and from FirstRadarReason on, where no table known has any, the Linux kernel's own (enum
+// reasonsRadar are those that radar export int sends: switch-p4-16's for what it has too. From
+// FirstRadarReason on, where no known table has any, they are the Linux kernel's (enum
 // skb_drop_reason, without SKB_DROP_REASON_). Numbers are never reused.
 var reasonsRadar = func() (r [256]string) {
 	r = reasonsSwitch16

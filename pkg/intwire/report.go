@@ -10,7 +10,7 @@ import (
 // findReport reads the payload of a UDP datagram as a report if it looks like one.
 // want is how many bytes of it there should be.
 func (d *Decoder) findReport(c *walk, b []byte, want int) bool {
-	g, t := d.judgeReport(b, want)
+	g, t := d.recogniseReport(b, want)
 	mark, need := ByForm, strict
 	switch {
 	case d.Profile != nil:
@@ -57,8 +57,8 @@ func (d *Decoder) readReport(c *walk, b []byte, t ReportTraits, mark Mark) {
 	}
 }
 
-// judgeReport says how much like a report b looks, and in which variant.
-func (d *Decoder) judgeReport(b []byte, want int) (grade, ReportTraits) {
+// recogniseReport returns how much b looks like a report, and in which variant.
+func (d *Decoder) recogniseReport(b []byte, want int) (grade, ReportTraits) {
 	if len(b) < 4 {
 		return isNot, ReportTraits{}
 	}
@@ -70,39 +70,39 @@ func (d *Decoder) judgeReport(b []byte, want int) (grade, ReportTraits) {
 		}
 		switch t.Layout {
 		case Report05:
-			return judgeReport05(b, t)
+			return recogniseReport05(b, t)
 		case Report10:
-			return judgeReport10(b, t)
+			return recogniseReport10(b, t)
 		}
-		return d.judgeReport20(b, want, t)
+		return d.recogniseReport20(b, want, t)
 	}
 	switch ver {
 	case 0:
 		t := ReportTraits{Layout: Report05}
 		t.HostNProtos = b[0]&15 == 3 || b[0]&15 == 4
-		return judgeReport05(b, t)
+		return recogniseReport05(b, t)
 	case 1:
 		t := ReportTraits{Layout: Report10, Ver: 1}
 		if b[0]&15 < 4 {
 			loose := ReportTraits{Layout: Report20, Ver: 1, Loose: true}
-			if g, l := d.judgeReport20(b, want, loose); g == strict {
+			if g, l := d.recogniseReport20(b, want, loose); g == strict {
 				return g, l
 			}
 			t.FreeLength = true
 		}
 		w := be32(b)
 		t.FlagsFirst = w&0x00007000 != 0 && w&0x00000fc0 == 0
-		return judgeReport10(b, t)
+		return recogniseReport10(b, t)
 	case 2:
 		t := ReportTraits{Layout: Report20, Ver: 2}
-		g, _ := d.judgeReport20(b, want, t)
+		g, _ := d.recogniseReport20(b, want, t)
 		if g < strict {
 			loose := ReportTraits{Layout: Report20, Ver: 2, Loose: true}
-			if h, _ := d.judgeReport20(b, want, loose); h == strict && b[9] == 0 {
+			if h, _ := d.recogniseReport20(b, want, loose); h == strict && b[9] == 0 {
 				return h, loose
 			}
 			tps := ReportTraits{Layout: Report20, Ver: 2, ShortSeq: true, MainAlways: true, Ethernet2: true}
-			if h, _ := d.judgeReport20(b, want, tps); h == strict && len(b) >= 12 && b[8]>>4 == 0 {
+			if h, _ := d.recogniseReport20(b, want, tps); h == strict && len(b) >= 12 && b[8]>>4 == 0 {
 				return h, tps
 			}
 		}
@@ -111,11 +111,11 @@ func (d *Decoder) judgeReport(b []byte, want int) (grade, ReportTraits) {
 	return isNot, ReportTraits{}
 }
 
-// Of these, strict is what is right in every respect. What is shaped has lengths that are right and quotes
-// a packet, or has values where its bits say; something else is not as the text has it. All else touches
-// only: of bytes that are anything one in six.
+// Grades of reports. strict: everything is right. shaped: the lengths are right, and it quotes a packet or
+// has the values that its bits ask for; something else differs from the text. touches: all others, which one
+// in six random payloads is.
 
-func judgeReport05(b []byte, t ReportTraits) (grade, ReportTraits) {
+func recogniseReport05(b []byte, t ReportTraits) (grade, ReportTraits) {
 	w, nproto := be32(b), b[0]&15
 	if nproto > 2 && !(t.HostNProtos && nproto <= 4) {
 		return touches, t
@@ -136,15 +136,15 @@ func judgeReport05(b []byte, t ReportTraits) (grade, ReportTraits) {
 			q = q[4:]
 		}
 	}
-	const few = 2 // of 15: a program of a later draft
+	const few = 2 // of 15: a program of a later draft may set so many
 	reserved := bits.OnesCount32(w & 0x001fffc0)
 	if reserved > few {
 		return touches, t
 	}
-	return judgeQuote(q, inner, reserved == 0), t
+	return recogniseQuote(q, inner, reserved == 0), t
 }
 
-func judgeReport10(b []byte, t ReportTraits) (grade, ReportTraits) {
+func recogniseReport10(b []byte, t ReportTraits) (grade, ReportTraits) {
 	w, nproto := be32(b), b[1]>>5
 	extra := bits.OnesCount32(w >> 15 & 0x3f)
 	head := 16 + 4*extra
@@ -159,15 +159,15 @@ func judgeReport10(b []byte, t ReportTraits) (grade, ReportTraits) {
 		reserved = w & 0x00000fc0
 	}
 	switch {
-	case t.FreeLength && reserved != 0: // too little is left that is right
+	case t.FreeLength && reserved != 0: // too much is wrong
 		return touches, t
-	case !t.FreeLength && reserved == 0 && len(b) == head: // about no packet
+	case !t.FreeLength && reserved == 0 && len(b) == head: // it quotes no packet
 		return shaped, t
 	}
-	return judgeQuote(b[head:], nproto+InnerEthernet, reserved == 0), t
+	return recogniseQuote(b[head:], nproto+InnerEthernet, reserved == 0), t
 }
 
-func (d *Decoder) judgeReport20(b []byte, want int, t ReportTraits) (grade, ReportTraits) {
+func (d *Decoder) recogniseReport20(b []byte, want int, t ReportTraits) (grade, ReportTraits) {
 	if len(b) < 12 {
 		return touches, t
 	}
@@ -176,9 +176,9 @@ func (d *Decoder) judgeReport20(b []byte, want int, t ReportTraits) (grade, Repo
 	if kind > 2 || inner > InnerIPv6 {
 		return touches, t
 	}
-	body, right, said := b[12:], b[11]&15 == 0 || t.SmallHwID, false // said: by its bits
+	body, right, said := b[12:], b[11]&15 == 0 || t.SmallHwID, false // said: its bits ask for values
 	if past := words != 255 && !t.Loose && 12+4*words > want; past || kind == 2 {
-		if !right { // twice
+		if !right { // two things are wrong
 			return touches, t
 		}
 		right = !past
@@ -201,11 +201,11 @@ func (d *Decoder) judgeReport20(b []byte, want int, t ReportTraits) (grade, Repo
 	g := touches
 	switch {
 	case inner >= InnerEthernet, t.Loose:
-		g = judgeQuote(body, inner, right)
+		g = recogniseQuote(body, inner, right)
 		if t.Loose && right && quotedEthernet(body) {
 			g = strict
 		}
-		if main && right { // what is quoted may be no packet of IP
+		if main && right { // it may quote something else than IP
 			g = max(g, shaped)
 		}
 	case right && said, right && inner == inTLV && len(body) >= 4 && body[0]>>4 <= 3 && 4+4*int(body[1]) <= len(body):
@@ -216,8 +216,8 @@ func (d *Decoder) judgeReport20(b []byte, want int, t ReportTraits) (grade, Repo
 	return g, t
 }
 
-// judgeQuote says how much like a packet of an inner type a quote looks. right: the report's own header is.
-func judgeQuote(b []byte, inner uint8, right bool) grade {
+// recogniseQuote returns the grade of a report that quotes b as an inner type. right: its own header is right.
+func recogniseQuote(b []byte, inner uint8, right bool) grade {
 	switch {
 	case right && quoted(b, inner):
 		return strict
@@ -234,7 +234,7 @@ const (
 	inDomain = 2
 )
 
-// quoted says whether b begins like a packet of an inner type.
+// quoted reports whether b begins like a packet of an inner type.
 func quoted(b []byte, inner uint8) bool {
 	switch inner {
 	case InnerEthernet:
@@ -258,12 +258,12 @@ func quotedEthernet(b []byte) bool {
 		return len(b) == 14 || quotedIP(b[14:], 6)
 	case etherVLAN, etherQinQ, etherQinQ9, etherMPLS, etherMPLSm, 0x0806,
 		0x8035, 0x8809, 0x8863, 0x8864, 0x887e, 0x888e, 0x88cc, 0x88e5, 0x88e7, 0x88f7, 0x8906, 0x8915, 0x894f, 0x9000:
-		return true // RARP, LACP, PPPoE, EAP, LLDP, MACsec, PBB, PTP, FCoE, RoCE, NSH and what else switches send
+		return true // RARP, LACP, PPPoE, EAP, LLDP, MACsec, PBB, PTP, FCoE, RoCE, NSH and others that switches send
 	}
 	return false
 }
 
-// quotedWell says whether b begins like a packet of any inner type, and of a protocol that there is.
+// quotedWell reports whether b begins like a packet of any inner type, with a protocol that exists.
 func quotedWell(b []byte) bool {
 	if len(b) >= 14 && quotedEthernet(b) {
 		if t := be16(b[12:]); t != etherIPv4 && t != etherIPv6 {
@@ -280,7 +280,7 @@ func quotedWell(b []byte) bool {
 	return false
 }
 
-// usualProto says whether an IP protocol, or IPv6 extension header, is one that packets have.
+// usualProto reports whether an IP protocol, or IPv6 extension header, is in use.
 func usualProto(proto uint8) bool {
 	switch proto {
 	case 0, 1, 2, protoIPv4, protoTCP, protoUDP, 33, protoIPv6, 43, 44, protoGRE, 50, 51, 58, 60, 88, 89, 103, 112, 115, 132, 136, 137:

@@ -26,7 +26,7 @@ func (d *Decoder) report20(c *walk, b []byte) {
 	}
 	c.ints = &m.Embedded
 	for b = b[8:]; len(b) > 0; {
-		if n := zeros(b); n > 0 { // a report that says nothing
+		if n := zeros(b); n > 0 { // padding
 			m.note(ZeroWords, n, 0)
 			b = b[n:]
 			continue
@@ -51,8 +51,8 @@ func zeros(b []byte) int {
 	return n
 }
 
-// single reads one report of a group and returns how many bytes it took: all that
-// are left if nothing can follow.
+// single reads one report of a group and returns how many bytes it has: all that are left
+// if no other can follow.
 func (d *Decoder) single(c *walk, b []byte) int {
 	m, t := c.m, c.report
 	if len(b) < 4 {
@@ -78,7 +78,7 @@ func (d *Decoder) single(c *walk, b []byte) int {
 		m.note(CutReport, len(b), size)
 		size = len(b)
 	case len(b)-size < 4 && len(b) != size:
-		// A length that was rounded down: what is left is too short for a report.
+		// The length was rounded down: the rest is too short for a report.
 		m.note(TailBytes, len(b)-size, 0)
 		size = len(b)
 	}
@@ -113,7 +113,7 @@ func (d *Decoder) main20(c *walk, s *Single, b []byte) []byte {
 	}
 	s.HasMain = true
 	s.RepMdBits, s.Domain, s.DSMdBits, s.DSMdStatus = be16(b), be16(b[2:]), be16(b[4:]), be16(b[6:])
-	c.doubtDomain(s.Domain, s.DSMdBits)
+	c.checkDomain(s.Domain, s.DSMdBits)
 	b = b[8:]
 	size := 4 * int(s.MDLength)
 	if size > len(b) {
@@ -174,7 +174,7 @@ func (d *Decoder) inner20(c *walk, s *Single, b []byte) {
 	}
 }
 
-// tlvs reads a list of TLVs (TR 2.0, "TLV"), and what packets in them hold.
+// tlvs reads a list of TLVs (TR 2.0, "TLV"), and INT in the packets in them.
 func (d *Decoder) tlvs(c *walk, s *Single, b []byte) {
 	m, first := c.m, len(c.m.tlvs)
 	for len(b) >= 4 {

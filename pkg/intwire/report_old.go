@@ -18,7 +18,7 @@ func (d *Decoder) report05(c *walk, b []byte) {
 		D: w&0x00800000 != 0, Q: w&0x00400000 != 0, F: w&0x00200000 != 0,
 		HwID: uint8(w & 63), Sequence: be32(b[4:]), IngressTS: be32(b[8:]), Reserved: uint16(w >> 6 & 0x7fff),
 	}
-	d.doubtReport(c, 0)
+	d.checkReport(c, 0)
 	b = b[12:]
 	inner := uint8(InnerEthernet)
 	switch {
@@ -40,7 +40,7 @@ func (d *Decoder) report05(c *walk, b []byte) {
 		r.Inner = b[24:]
 		return
 	case r.NProto == 4 && c.report.HostNProtos:
-		// The page about the format has the packet here, its figure the sink's node id first.
+		// By the text of Host-INT's page the packet is here; by its figure the sink's node id is first.
 		inner = InnerIPv4
 		if !quotedIP(b, 4) && len(b) > 4 && quotedIP(b[4:], 4) {
 			r.HasSwitch, r.SwitchID, b = true, be32(b), b[4:]
@@ -66,7 +66,7 @@ func (d *Decoder) fixed(c *walk, b []byte, f Format, bitmap uint16, size int) []
 		return nil
 	}
 	d.plans.get(f, bitmap, 0).read(&r.Values, b[:size])
-	r.Values.Invalid = 0 // the text has no such value
+	r.Values.Invalid = 0 // the text has no value for "not available"
 	r.HasSwitch, r.SwitchID = true, uint32(r.Values.V[NodeID])
 	r.Values.Has &^= 1 << NodeID
 	r.Values.V[NodeID] = 0
@@ -91,7 +91,7 @@ func (d *Decoder) report10(c *walk, b []byte) {
 		r.Reserved = uint16(w >> 6 & 63)
 		m.note(FlagsMoved, int(w), 0)
 	}
-	d.doubtReport(c, 1)
+	d.checkReport(c, 1)
 	n := bits.OnesCount8(r.RepMdBits)
 	if int(r.Length) != 4+n {
 		r.OddLength = true
@@ -122,7 +122,7 @@ func (d *Decoder) report10(c *walk, b []byte) {
 	d.quote(c, b, inner, r.F)
 }
 
-func (d *Decoder) doubtReport(c *walk, version uint8) {
+func (d *Decoder) checkReport(c *walk, version uint8) {
 	r := &c.m.Report
 	if r.Version != version {
 		c.m.note(BadReportVer, int(r.Version), int(version))

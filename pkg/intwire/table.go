@@ -4,11 +4,11 @@ package intwire
 
 import "math/bits"
 
-// Format is one place where metadata is selected by bits, or always there.
+// Format is a header in which bits select metadata, or in which all of it is there.
 type Format uint8
 
-// The formats. In the two headers of TR 0.5 nothing is selected: all rows are there,
-// in the order of their bits, which are mere numbers.
+// The formats. In the two headers of TR 0.5 all rows are there, in the order of their bits,
+// which are only numbers.
 const (
 	INT05 Format = iota
 	INT10
@@ -31,7 +31,7 @@ func (f Format) String() string {
 	return formatNames[f]
 }
 
-// Option is a row that some programs use in the place of the text's.
+// Option is a row that some programs use in place of the text's.
 type Option uint8
 
 // The options, a set.
@@ -51,9 +51,9 @@ type Part struct {
 type Row struct {
 	Bit     uint8  // 0 is the most significant bit of the bitmap
 	Formats uint16 // set of 1 << Format
-	Option  Option // 0: the row of the texts; else it takes the place of that row
+	Option  Option // 0: the row of the texts; else it replaces that row
 	Last    bool   // behind domain-specific words
-	Parts   []Part // in the order on the wire; what is left of the last word is padding
+	Parts   []Part // in the order on the wire; the rest of the last word is padding
 	Meaning string
 }
 
@@ -62,13 +62,11 @@ const (
 	inOldINT = 1<<INT05 | 1<<INT10
 )
 
-// Rows is the one origin of what metadata looks like: INT 0.5 to 2.1 "Metadata
-// Instructions", TR 0.5 "Drop Report Header" and "Switch Local Report Header", TR 1.0
-// and 2.0 "RepMdBits". Bits without a row are reserved: a word each, if a node fills
-// them.
+// Rows is the only description of metadata: INT 0.5 to 2.1 "Metadata Instructions", TR 0.5
+// "Drop Report Header" and "Switch Local Report Header", TR 1.0 and 2.0 "RepMdBits". Bits
+// without a row are reserved: a word each, if a node fills them.
 //
-// A word is not available if all of it is ones; of words with parts of 32 bits
-// each part is judged by itself.
+// A word of all ones is not available. If parts have 32 bits, that goes for each part.
 var Rows = []Row{
 	{Bit: 0, Formats: inAllINT, Parts: []Part{{NodeID, 32}}, Meaning: "node (switch) id"},
 	{Bit: 1, Formats: inAllINT | 1<<TR20, Parts: []Part{{L1In, 16}, {L1Out, 16}}, Meaning: "level-1 ingress and egress port"},
@@ -103,7 +101,7 @@ var Rows = []Row{
 	{Bit: 3, Formats: 1 << TR05Local, Parts: []Part{{EgressTS, 32}}, Meaning: "time of egress"},
 }
 
-// Bitmaps of the headers in which nothing is selected.
+// Bitmaps of the headers in which all rows are there.
 const (
 	bitsTR05Drop  = 0xe000
 	bitsTR05Local = 0xf000
@@ -135,8 +133,8 @@ func rowOf(f Format, bit uint8, options Option) (found *Row) {
 	return found
 }
 
-// rowsOf is Rows by format, options and bit, rowWords the words of each: a reserved bit
-// stands for one.
+// rowsOf is Rows by format, options and bit. rowWords is how many words each has: one for a
+// reserved bit.
 var (
 	rowsOf   [numFormats][8][16]*Row
 	rowWords [numFormats][8][16]uint8
@@ -157,9 +155,9 @@ func init() {
 }
 
 // Words is the number of words of 4 bytes that a bitmap asks of each hop, or of a
-// report, without domain-specific ones. Reserved bits count one word each. Of TR 1.0
-// the bitmap is the six RepMdBits, moved up so that bit 0 is the most significant of
-// 16, as in all others.
+// report, without domain-specific ones. Reserved bits count one word each. The bitmap of
+// TR 1.0 is its six RepMdBits, moved up: as in all others, bit 0 is the most significant
+// of 16.
 func Words(f Format, bitmap uint16, options Option) int {
 	if f >= numFormats {
 		return 0

@@ -47,7 +47,7 @@ func flag(name string, v bool) Item {
 	return num(name, 0)
 }
 
-// Tree returns everything in m under the names that are the contract of the JSON form
+// Tree returns everything in m, with the names of the JSON form, which are a contract
 // (docs/int/decode.md). What is not known has no item. It allocates: it is for printing.
 func (m *Message) Tree() []Item {
 	var t []Item
@@ -82,11 +82,11 @@ func (m *Message) Tree() []Item {
 		more := &t[len(t)-1]
 		more.Sub = append(more.Sub, object("", m.INT[i].tree()))
 	}
-	var doubts []Item
+	var anomalies []Item
 	for _, a := range m.Anomalies {
-		doubts = append(doubts, text("", a.String()))
+		anomalies = append(anomalies, text("", a.String()))
 	}
-	return append(t, list("anomalies", doubts))
+	return append(t, list("anomalies", anomalies))
 }
 
 func (p *Packet) tree() (t []Item) {
@@ -214,7 +214,7 @@ func (h *Header) tree() []Item {
 	return t
 }
 
-// tree are the values that there are.
+// tree returns the values that are there.
 func (v *Values) tree() (t []Item) {
 	for f := range NumFields {
 		switch {

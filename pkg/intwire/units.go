@@ -4,11 +4,10 @@ package intwire
 
 import "cmp"
 
-// INT leaves the units of times and latencies to the device (INT 2.1, "INT Metadata"). A source whose
-// egress time is not its ingress time and its hop latency has other units than it is taken to have.
+// INT leaves the units of times and latencies to the device (INT 2.1, "INT Metadata"). If a hop's
+// egress time is not its ingress time plus its latency, the source has other units than assumed.
 
-// units says what hop latencies of a message count by, and holds those that have times beside them
-// against these.
+// units sets the units of a message, and checks hop latencies against the times beside them.
 func (d *Decoder) units(m *Message) {
 	if m.Profile == nil {
 		m.LatencyNs, m.TimeNs = 1, 1
@@ -24,7 +23,7 @@ func (d *Decoder) units(m *Message) {
 	for _, ints := range [...][]INT{m.INT, m.Embedded} {
 		for i := range ints {
 			in := &ints[i]
-			if in.Incomplete { // what is behind it may be read as a hop
+			if in.Incomplete { // bytes behind the stack may have been read as a hop
 				continue
 			}
 			for j := range in.Hops {
@@ -41,19 +40,19 @@ func (d *Decoder) units(m *Message) {
 	}
 }
 
-// ShortTimes reports whether times of ingress and egress in the stack have 32 bits: they begin anew,
-// if they are ns each 4.3 s.
+// ShortTimes reports whether times of ingress and egress in the stack have 32 bits: in ns, they wrap
+// every 4.3 s.
 func (in *INT) ShortTimes() bool { return in.Header.Layout != INT20 && in.Options&LongTimes == 0 }
 
-// unitsOf is how many ns a source's latencies and times count by. time is 0 if nobody says.
+// unitsOf are the units of a source's latencies and times, ns. time is 0 if it is not known.
 type unitsOf struct {
 	latency, time uint64
-	given         bool // somebody says what latency is
+	given         bool // latency is known, not assumed
 }
 
 const timesOf = Fields(1<<HopLatency | 1<<IngressTS | 1<<EgressTS)
 
-// agree says whether a hop's latency is what lies between its times, if it has all of that, and
+// agree reports whether a hop's latency is the difference of its times, if it has all three, and
 // notes it if not. short: times have 32 bits.
 func (u *unitsOf) agree(m *Message, v *Values, short bool) bool {
 	if v.Has&^v.Invalid&timesOf != timesOf {
@@ -63,7 +62,7 @@ func (u *unitsOf) agree(m *Message, v *Values, short bool) bool {
 	switch {
 	case short:
 		between = uint64(uint32(between))
-	case v.V[EgressTS] < v.V[IngressTS]: // a clock of fewer bits has begun anew
+	case v.V[EgressTS] < v.V[IngressTS]: // a clock of fewer bits has wrapped
 		return true
 	}
 	const most = 1 << 42 // so that no product is too large
@@ -76,7 +75,7 @@ func (u *unitsOf) agree(m *Message, v *Values, short bool) bool {
 		for time := uint64(1); time <= 1e6 && !ok; time *= 1000 {
 			ok = alike(latency*u.latency, between*time, max(u.latency, time))
 		}
-	default: // of one unit, whichever it is
+	default: // assume that both have the same unit
 		ok = alike(latency, between, 1)
 	}
 	if !ok {
@@ -85,7 +84,7 @@ func (u *unitsOf) agree(m *Message, v *Values, short bool) bool {
 	return ok
 }
 
-// alike says whether two times are about the same: nodes take a time here or there, and round.
+// alike reports whether two times are about the same: nodes take times at different places, and round.
 func alike(a, b, grain uint64) bool {
 	const factor = 16
 	return max(a, b) <= factor*(min(a, b)+grain)

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestUnits: a latency that is not what lies between the times is doubted, in the units that the source
-// is taken to have; what these leave open, or what a small clock cannot say, is not.
+// TestUnits: a latency that is not the difference of the times, in the units that the source is assumed
+// to have, is doubted. Where units are not known, or a small clock has wrapped, nothing is.
 func TestUnits(t *testing.T) {
 	for _, c := range []struct {
 		name                string
@@ -48,8 +48,7 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// TestLatencyUnit: what a decoder is told counts before what the profile says, and where nobody says
-// anything it is ns.
+// TestLatencyUnit: the Decoder's unit comes before the profile's. If neither has one it is ns.
 func TestLatencyUnit(t *testing.T) {
 	var payload []byte
 	for _, c := range foreign {

@@ -279,7 +279,7 @@ func TestDocker(t *testing.T) {
 }
 
 // checkProxyRecords looks for the records of what docker-proxy sent: as many as it
-// got, on the way from the host to b.
+// got, on the path from the host to b.
 func (w *dockerWorld) checkProxyRecords(t *testing.T, f *flow, all []record.Record) {
 	t.Helper()
 	n := 0

@@ -27,16 +27,16 @@ const (
 	ecmpTCPSport = 22000
 )
 
-// ways says which machines each flow went through: by radar, and by captures.
-type ways map[string]string
+// flowPaths are the machines that each flow went through, by radar or by captures.
+type flowPaths map[string]string
 
-// add notes a machine or path of a flow. A flow with two ways shows both.
-func (w ways) add(flow, way string) {
+// add notes a path of a flow. A flow with two paths has both.
+func (w flowPaths) add(flow, path string) {
 	switch have := w[flow]; {
 	case have == "":
-		w[flow] = way
-	case have != way:
-		w[flow] = have + " and " + way
+		w[flow] = path
+	case have != path:
+		w[flow] = have + " and " + path
 	}
 }
 
@@ -45,18 +45,18 @@ func flowName(proto string, src, dst netip.AddrPort) string {
 }
 
 // only keeps the flows of one protocol.
-func (w ways) only(proto string) ways {
-	out := make(ways)
-	for flow, way := range w {
+func (w flowPaths) only(proto string) flowPaths {
+	out := make(flowPaths)
+	for flow, path := range w {
 		if strings.HasPrefix(flow, proto+" ") {
-			out[flow] = way
+			out[flow] = path
 		}
 	}
 	return out
 }
 
-// The ECMP lab in plain namespaces and under Kathará: every flow goes the same way
-// in both, radar tells it as captures in all machines do, and all four ways are used.
+// The ECMP lab in plain namespaces and under Kathará: every flow has the same path in
+// both, radar shows the same as captures in all machines, and all four paths are used.
 //
 // Of TCP, radar and captures must agree, but not the runs: a TCP socket gives its
 // packets a random hash of its own, which veths carry on and routers use instead of
@@ -64,11 +64,11 @@ func (w ways) only(proto string) ways {
 func TestECMP(t *testing.T) {
 	e := setUp(t)
 	dir, name := exportLab(t, "ecmp")
-	plain := make(ways)
+	plain := make(flowPaths)
 	t.Run("namespaces", func(t *testing.T) {
 		plain = ecmpRound(t, upPlain(t, dir, name))
 	})
-	contained := make(ways)
+	contained := make(flowPaths)
 	t.Run("Kathará", func(t *testing.T) {
 		contained = ecmpRound(t, upKathara(t, e, dir, name))
 	})
@@ -76,22 +76,22 @@ func TestECMP(t *testing.T) {
 		return
 	}
 	if diff := cmp.Diff(plain.only("udp"), contained.only("udp")); diff != "" {
-		t.Errorf("flows go another way under Kathará (-namespaces +Kathará):\n%s", diff)
+		t.Errorf("flows have other paths under Kathará (-namespaces +Kathará):\n%s", diff)
 	}
 	used := map[string]int{}
-	for flow, way := range plain.only("udp") {
+	for flow, path := range plain.only("udp") {
 		if strings.Contains(flow, " > 10.0.2.1:") {
-			used[way]++
+			used[path]++
 		}
 	}
 	if len(used) != 4 {
-		t.Errorf("not four ways: %v", used)
+		t.Errorf("not four paths: %v", used)
 	}
-	t.Logf("%d flows each way round; there by %v", len(plain)/2, used)
+	t.Logf("%d flows in each direction; there by %v", len(plain)/2, used)
 }
 
-// ecmpRound measures a lab that runs, sends the flows and returns the way of each.
-func ecmpRound(t *testing.T, n *network) ways {
+// ecmpRound measures a lab that runs, sends the flows and returns the path of each.
+func ecmpRound(t *testing.T, n *network) flowPaths {
 	t.Helper()
 	h1, h2 := n.machines["h1"], n.machines["h2"]
 	h1.addr, h2.addr = h1.linkAddr("eth0"), h2.linkAddr("eth0")
@@ -104,12 +104,12 @@ func ecmpRound(t *testing.T, n *network) ways {
 	ecmpTraffic(t, h1, h2)
 	carried(t)
 	r.settle(t)
-	byRadar := recordedWays(t, r.records(t))
+	byRadar := recordedPaths(t, r.records(t))
 	if want := 2 * (ecmpUDP + ecmpTCP); len(byRadar) != want {
 		t.Errorf("radar saw %d flows, there were %d", len(byRadar), want)
 	}
-	if diff := cmp.Diff(capturedWays(t, captures), byRadar); diff != "" {
-		t.Errorf("radar tells other ways than captures (-captures +radar):\n%s", diff)
+	if diff := cmp.Diff(capturedPaths(t, captures), byRadar); diff != "" {
+		t.Errorf("radar shows other paths than captures (-captures +radar):\n%s", diff)
 	}
 	checkPaths(t, r)
 	r.run(t, "detach")
@@ -169,10 +169,10 @@ func sendUDP(t *testing.T, fd int, to netip.AddrPort) {
 	}
 }
 
-// recordedWays are the ways of the flows by radar's records.
-func recordedWays(t *testing.T, all []record.Record) ways {
+// recordedPaths are the paths of the flows by radar's records.
+func recordedPaths(t *testing.T, all []record.Record) flowPaths {
 	t.Helper()
-	w := make(ways)
+	w := make(flowPaths)
 	for _, r := range all {
 		if r.Proto != "udp" && r.Proto != "tcp" {
 			continue
@@ -182,8 +182,7 @@ func recordedWays(t *testing.T, all []record.Record) ways {
 		}
 		src := netip.AddrPortFrom(netip.MustParseAddr(r.Src), uint16(*r.Sport))
 		dst := netip.AddrPortFrom(netip.MustParseAddr(r.Dst), uint16(*r.Dport))
-		// In the order of names, as captures tell it: the order along the way is
-		// the same for all.
+		// Sorted by name, as by captures, which do not tell the order.
 		path := nodesOf(r)
 		slices.Sort(path)
 		w.add(flowName(r.Proto, src, dst), strings.Join(path, " "))
@@ -191,8 +190,8 @@ func recordedWays(t *testing.T, all []record.Record) ways {
 	return w
 }
 
-// capturedWays are the ways of the flows by the captures in all machines.
-func capturedWays(t *testing.T, captures map[string]*capture) ways {
+// capturedPaths are the paths of the flows by the captures in all machines.
+func capturedPaths(t *testing.T, captures map[string]*capture) flowPaths {
 	t.Helper()
 	machines := map[string][]string{} // by flow
 	for name, c := range captures {
@@ -208,7 +207,7 @@ func capturedWays(t *testing.T, captures map[string]*capture) ways {
 			}
 		}
 	}
-	w := make(ways)
+	w := make(flowPaths)
 	for flow, list := range machines {
 		slices.Sort(list)
 		w[flow] = strings.Join(list, " ")

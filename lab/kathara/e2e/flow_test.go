@@ -176,8 +176,8 @@ func (f *flow) compare(k key, p packet) error {
 	return nil
 }
 
-// checkRecords holds radar's records to what was sent: one for every packet, with
-// its header as the source saw it, the right way and the right end.
+// checkRecords compares radar's records with what was sent: one for every packet, with
+// its header as the source saw it, the right path and the right end.
 func (f *flow) checkRecords(t *testing.T, all []record.Record) {
 	t.Helper()
 	src, dst := orElse(f.recSrc, f.source()), orElse(f.recDst, f.to)
@@ -209,12 +209,12 @@ func (f *flow) compareRecord(p packet, list []record.Record) error {
 	if r.TTL != int(p.ttl()-f.before) || r.DSCP != int(p.tos()>>2) || r.ECN != int(p.tos()&3) || r.Len != len(p) {
 		return fmt.Errorf("record says TTL %d, DSCP %d, ECN %d, %d bytes; sent: % x", r.TTL, r.DSCP, r.ECN, r.Len, p[:20])
 	}
-	state, way := f.state, f.path
+	state, want := f.state, f.path
 	if f.linkNAT && !p.dontFragment() {
-		state, way = record.Expired, f.path[:1]
+		state, want = record.Expired, f.path[:1]
 	}
-	if path := nodesOf(r); r.State != state || !slices.Equal(path, way) {
-		return fmt.Errorf("record says %s by %v, should be %s by %v", r.State, path, state, way)
+	if path := nodesOf(r); r.State != state || !slices.Equal(path, want) {
+		return fmt.Errorf("record says %s by %v, should be %s by %v", r.State, path, state, want)
 	}
 	return nil
 }

@@ -27,7 +27,7 @@ const (
 	commandTime = 10 * time.Minute
 )
 
-// network is a lab that runs, in whatever way.
+// network is a lab that runs, in namespaces or containers.
 type network struct {
 	machines map[string]*place // by the lab's names
 	attach   []string          // arguments of "radar attach" that name its machines

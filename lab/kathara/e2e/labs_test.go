@@ -14,8 +14,8 @@ import (
 	"github.com/vnetradar/radar/pkg/record"
 )
 
-// labTest is what a lab must do: a command in a machine, and the way that packets
-// of it then go, as radar tells.
+// labTest is what a lab must do: a command in a machine, and the path of its packets
+// by radar.
 type labTest struct {
 	machine string
 	command string

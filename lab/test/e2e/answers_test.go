@@ -139,8 +139,8 @@ func prepareTwoWays(t *testing.T, n *network) func(t *testing.T) []oracle.Drop {
 	}
 }
 
-// twoWaysTraffic: every other packet to portProbe takes the slow way and is overtaken
-// by the next ones; one flow is more than that way can take.
+// twoWaysTraffic: every other packet to portProbe takes the slow path and is overtaken
+// by the next ones; one flow is more than that path can take.
 func twoWaysTraffic(t *testing.T, n *network) []*sentLog {
 	var sent []*sentLog
 	raw := func(sport, dport, count int, gap time.Duration, sizes ...int) {

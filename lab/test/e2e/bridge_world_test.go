@@ -106,7 +106,7 @@ func (b *bridged) addNode(name string) {
 	b.namespaces = append(b.namespaces, b.Path(name))
 }
 
-// carried waits until no packet is under way.
+// carried waits until no packet is in flight.
 func (b *bridged) carried() { b.t.Helper(); carried(b.t, b.namespaces) }
 
 // container hangs a namespace on the bridge, as Docker does.

@@ -20,7 +20,7 @@ import (
 // acknowledgement, are shorter.
 const carriedFor = 300 * time.Millisecond
 
-// carried waits until no packet is under way in the network: none waits in a queue or for a
+// carried waits until no packet is in flight in the network: none waits in a queue or for a
 // CPU, and none has been sent on for a while.
 func (n *network) carried(t *testing.T) {
 	t.Helper()

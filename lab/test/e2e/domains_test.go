@@ -19,7 +19,7 @@ import (
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
-// TestTwoDomains: two domains share a way. Each sees the true headers of what leaves the
+// TestTwoDomains: two domains share a path. Each sees the true headers of what leaves the
 // other, while agents end, one domain comes and goes, and somebody tries to attach what
 // is attached already.
 func TestTwoDomains(t *testing.T) {

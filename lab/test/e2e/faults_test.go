@@ -164,7 +164,7 @@ func starve(t *testing.T, pid int) {
 	waitGone(t, pid)
 }
 
-// TestRingWraps: more packets are under way, in a function that holds each for a second, than
+// TestRingWraps: more packets are in flight, in a function that holds each for a second, than
 // the ring has slots. Those that find none are counted, the others are
 // restored, and the ring comes round many times.
 func TestRingWraps(t *testing.T) {

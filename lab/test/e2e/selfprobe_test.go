@@ -198,7 +198,7 @@ func (f *selfFlow) firstWrong() *string {
 	return nil
 }
 
-// finish stops the flow and waits until everything under way was checked.
+// finish stops the flow and waits until everything in flight was checked.
 func (f *selfFlow) finish(t *testing.T) {
 	t.Helper()
 	f.stop.Store(true)

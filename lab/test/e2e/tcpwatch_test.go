@@ -99,7 +99,7 @@ func (w *tcpWatch) check(ip []byte) string {
 	return ""
 }
 
-// finish waits until all that is under way was checked.
+// finish waits until all that is in flight was checked.
 func (w *tcpWatch) finish(t *testing.T) {
 	t.Helper()
 	w.stop.Store(true)

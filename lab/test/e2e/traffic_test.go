@@ -28,7 +28,7 @@ const (
 // expires is how many routers a probe of the expiring flow may pass, at most.
 var expires = []uint8{1, 2, 3}
 
-// ttlDrop explains probes whose TTL runs out on their way.
+// ttlDrop explains probes whose TTL runs out on their path.
 var ttlDrop = oracle.Drop{
 	Name: "ttl", At: record.AtNode, Kernel: -1,
 	Match: func(p *oracle.Packet) bool { return p.Dport == portProbe && p.Sport == sportExpires },
@@ -148,7 +148,7 @@ func bottleneckTraffic(t *testing.T, n *network) []*sentLog {
 	}
 	trains.sport, trains.count, trains.gap, trains.dontFragment = 6503, 60, 10*time.Millisecond, true
 	n.sendUDP(t, trains)
-	// IDs of trains overlap; without DF only one of them can be under way.
+	// IDs of trains overlap; without DF only one of them can be in flight.
 	trains.sport, trains.count, trains.gap, trains.dontFragment = 6504, 20, 50*time.Millisecond, false
 	n.sendUDP(t, trains)
 	n.iperf(t, "h1", "h2", "-n", "5M")

@@ -99,7 +99,7 @@ func delivered(r *record.Record, path []string) error {
 		nodes = append(nodes, h.Node)
 	}
 	if !slices.Equal(nodes, path) {
-		return fmt.Errorf("way %v, want %v", nodes, path)
+		return fmt.Errorf("path %v, want %v", nodes, path)
 	}
 	if r.TTL != sentTTL {
 		return fmt.Errorf("TTL %d, want %d", r.TTL, sentTTL)
@@ -227,8 +227,8 @@ func checkLost(t *testing.T, recs []record.Record, features datapath.Features) i
 	return len(told)
 }
 
-// checkCounters demands that every packet was measured and none misjudged, and an event for each
-// loss that the kernel told of.
+// checkCounters demands that every packet was measured and recognised, and an event for each
+// loss that the kernel reported.
 func checkCounters(t *testing.T, name string, told int) {
 	t.Helper()
 	h, err := datapath.Open(name)

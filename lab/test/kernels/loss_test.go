@@ -226,7 +226,7 @@ func (w *network) knows(t *testing.T, node topo.NodeSpec, port string, other top
 }
 
 // waitForRecords reads the records of n datagrams, numbered from first on, once all are
-// there and none is under way.
+// there and none is in flight.
 func waitForRecords(t *testing.T, d *domain.Domain, first, n int) []record.Record {
 	t.Helper()
 	maps, err := backpack.Open(d)

@@ -32,7 +32,7 @@ var (
 const (
 	tbfRate   = 25_000_000 // bytes a second
 	tbfBurst  = 8_000      // bytes
-	tbfLimit  = 4_000_000  // bytes: more than is ever under way
+	tbfLimit  = 4_000_000  // bytes: more than is ever in flight
 	tickPerUs = 15.625     // of the kernel's packet scheduler: 64 ns
 )
 

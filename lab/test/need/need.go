@@ -5,7 +5,7 @@
 // Two variables of the environment decide:
 //
 //   - RADAR_TIER is "check" (no root, no kernel: make check), "test" (the default: make
-//     test and CI) or "nightly" (make nightly, which also judges times).
+//     test and CI) or "nightly" (make nightly, which also checks times).
 //   - RADAR_REQUIRE lists needs, separated by spaces or commas. A test that lacks one of
 //     these fails. A test that lacks another need is skipped and says why.
 //
@@ -89,8 +89,8 @@ func Nightly(t testing.TB) {
 	}
 }
 
-// IsNightly reports whether everything runs, and whether times are judged. In other
-// tiers no verdict may depend on how long something took: the machine may be busy.
+// IsNightly reports whether everything runs, and whether times are checked. In other
+// tiers no result may depend on how long something took: the machine may be busy.
 func IsNightly(t testing.TB) bool {
 	t.Helper()
 	return tier(t) == nightly

@@ -66,7 +66,7 @@ var wordy = []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "bufio"
 var alone = map[string][]string{
 	"pkg/record": nil, "pkg/intwire": nil, // these two are for others to import
 	"pkg/packet":      {"pkg/record"},
-	"lab/test/oracle": {"pkg/record"}, // it shares no code with what it judges
+	"lab/test/oracle": {"pkg/record"}, // it shares no code with what it checks
 }
 
 type pkg struct {

@@ -120,7 +120,7 @@ func (r *Run) wantBPDUs(ends ...[2]string) {
 			left, came := frames(way[0], out), frames(way[1], in)
 			seen += len(came)
 			for i := range max(len(left), len(came)) {
-				// The last one may be on its way.
+				// The last one may be in flight.
 				if i >= len(left) || i < len(came) && !bytes.Equal(left[i], came[i]) || i >= len(came) && i < len(left)-1 {
 					r.T.Errorf("bridge protocol frame %d from %s to %s differs, or is missing: %d left, %d came", i+1, way[0], way[1], len(left), len(came))
 					break

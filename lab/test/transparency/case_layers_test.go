@@ -210,7 +210,7 @@ var (
 					}
 				}
 			}
-			if r.judgeTimes && r.Mode == Mark && most < time.Millisecond {
+			if r.checkTimes && r.Mode == Mark && most < time.Millisecond {
 				r.T.Errorf("the longest time in r2 is %v, its IFB's queue should hold them longer", most)
 			}
 		},
@@ -270,7 +270,7 @@ var (
 			w.Send("r3", w.UDP("10.0.4.1", "10.0.4.2", 200))
 		},
 		Check: func(r *Run) {
-			if r.judgeTimes {
+			if r.checkTimes {
 				r.wantWaits("r2", "eth1", 5*time.Millisecond)
 			}
 		},

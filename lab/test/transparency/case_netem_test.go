@@ -118,7 +118,7 @@ var (
 					late++
 				}
 			}
-			if r.judgeTimes && (late > 24 || late < 20) || late == 0 {
+			if r.checkTimes && (late > 24 || late < 20) || late == 0 {
 				r.T.Errorf("%d packets were delayed, want 24", late)
 			}
 		},

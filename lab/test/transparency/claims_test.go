@@ -53,7 +53,7 @@ func tupleOf(rec *record.Record) string {
 	return recordTuple(rec, rec.Src, rec.Dst, deref(rec.Sport), deref(rec.Dport))
 }
 
-// header is what of a packet nodes change on its way.
+// header is what nodes on a path change in a packet.
 type header struct {
 	src, dst     string
 	sport, dport int
@@ -66,7 +66,7 @@ func (h header) tuple(rec *record.Record) string {
 // claims lists what a record says, in its order.
 func claims(rec *record.Record) []claim {
 	sent := header{rec.Src, rec.Dst, deref(rec.Sport), deref(rec.Dport)}
-	after := make([]header, len(rec.Hops)) // each hop; copies went different ways
+	after := make([]header, len(rec.Hops)) // each hop; copies took different paths
 	var list []claim
 	for i, h := range rec.Hops {
 		now := sent
@@ -105,7 +105,7 @@ func claims(rec *record.Record) []claim {
 	return list
 }
 
-// TestClaimsOfCopies: what one copy's way changed is not said of another's.
+// TestClaimsOfCopies: what was changed on one copy's path is not claimed of another copy.
 func TestClaimsOfCopies(t *testing.T) {
 	first, number := 0, 4000
 	rec := &record.Record{

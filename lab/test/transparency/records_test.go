@@ -55,7 +55,7 @@ func unitOf(s *sighting) unit {
 	return unit{token: d.token, proto: d.proto, icmpType: d.icmpType, fragOff: d.fragOff, depth: tokenAt(s)}
 }
 
-// tooLate is how far apart the stamps of one packet at one port may be, where times are judged.
+// tooLate is how far apart the stamps of one packet at one port may be, where times are checked.
 // However busy the machine is, what comes in is captured before radar sees it, and what goes
 // out after that.
 var tooLate = patience * 400 * time.Millisecond
@@ -278,7 +278,7 @@ func (k *checker) timely(s *sighting, c claim) bool {
 	if late < -clockError || c.at.Sub(k.r.end) > clockError {
 		return false
 	}
-	return !k.r.judgeTimes || late < tooLate
+	return !k.r.checkTimes || late < tooLate
 }
 
 // checkState compares how a record ends with what captures and the case say.

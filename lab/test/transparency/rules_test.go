@@ -54,7 +54,7 @@ var defaultRules = []Rule{
 // rules of a case.
 func (c *Case) rules() []Rule { return append(append([]Rule(nil), defaultRules...), c.Rules...) }
 
-// setID puts an ID into an IPv4 header and mends its checksum, if that was right.
+// setID puts an ID into an IPv4 header and corrects its checksum, if that was right.
 func setID(ip []byte, id uint16) {
 	right := checksum(ip[:int(ip[0]&15)*4]) == 0
 	binary.BigEndian.PutUint16(ip[4:], id)

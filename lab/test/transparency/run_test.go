@@ -35,7 +35,7 @@ type Run struct {
 	topo     *topology
 
 	end        time.Time // nothing was stamped later
-	judgeTimes bool      // also where only a busy machine makes the difference
+	checkTimes bool      // also where only a busy machine makes the difference
 
 	unmeasured   int // packets that captures saw and no record tells of
 	fromInside   int // those that a node in the domain sent to which radar is not attached
@@ -55,7 +55,7 @@ func run(t testing.TB, c *Case, mode Mode) *Run {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { w.barrier.Close() })
-	r := &Run{T: t, Mode: mode, c: c, world: w, observed: make(map[string][]string), judgeTimes: need.IsNightly(t)}
+	r := &Run{T: t, Mode: mode, c: c, world: w, observed: make(map[string][]string), checkTimes: need.IsNightly(t)}
 	c.Build(w)
 	w.neighbours()
 	w.reported()

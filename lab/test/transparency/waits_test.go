@@ -55,7 +55,7 @@ func (w *World) queueCounters(node, port string) (lines []string) {
 	return lines
 }
 
-// Where times are judged: how far the median of radar's ends of waits may lie from the
+// Where times are checked: how far the median of radar's ends of waits may lie from the
 // captures', and which part of the waits may be missing. (Kernels of some virtual machines
 // call no tracing program while a thread of process 1 is current.)
 const (
@@ -65,8 +65,8 @@ const (
 
 // wantWaits checks the times in the queue of one port, and that no other has any. A
 // capture sees a packet as it leaves the queue; compared are those with ports of their
-// own. None may end behind its capture. How near to it they end, and that the longest is as
-// long as that, is judged where times are.
+// own. None may end behind its capture. Where times are checked, so is how near to it they end,
+// and that the longest is as long as that.
 func (r *Run) wantWaits(node, port string, longest time.Duration) {
 	r.T.Helper()
 	left, times := make(map[string]time.Time), make(map[string]int)
@@ -108,16 +108,16 @@ func (r *Run) wantWaits(node, port string, longest time.Duration) {
 		}
 	}
 	slices.Sort(off)
-	if len(off) == 0 || r.judgeTimes && unseen*waitUnseen > len(off)+unseen {
+	if len(off) == 0 || r.checkTimes && unseen*waitUnseen > len(off)+unseen {
 		r.T.Errorf("%d waits at %s/%s are known, %d are not", len(off), node, port, unseen)
 		return
 	}
 	median := off[len(off)/2]
 	r.T.Logf("%d waits at %s/%s, %d unseen, longest %v; capture - radar: median %v, most %v", len(off), node, port, unseen, most, median, off[len(off)-1])
-	if r.judgeTimes && median.Abs() > patience*waitMedian {
+	if r.checkTimes && median.Abs() > patience*waitMedian {
 		r.T.Errorf("waits at %s/%s: their ends lie %v before the captures, in the median", node, port, median)
 	}
-	if r.judgeTimes && most < longest {
+	if r.checkTimes && most < longest {
 		r.T.Errorf("the longest wait at %s/%s is %v, want %v at least", node, port, most, longest)
 	}
 }

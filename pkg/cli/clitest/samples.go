@@ -152,7 +152,7 @@ func BridgedLoad() *aggregate.Aggregates {
 	// From c1 by the bridge to c2, and to the host itself.
 	add(10, record.Delivered, packet.Drop{}, hop(1, none, 0, -1, 0), hop(2, 1, none, 1500, -1))
 	add(3, record.Delivered, packet.Drop{}, hop(1, none, 0, -1, 0), hop(3, 2, none, 900, -1))
-	// The host to c2; a stranger on the bridge to c1, and c1's answers.
+	// The host to c2; another host on the bridge to c1, and c1's answers.
 	add(4, record.Delivered, packet.Drop{}, hop(3, none, 2, -1, 0), hop(2, 1, none, 700, -1))
 	add(5, record.Delivered, packet.Drop{}, hop(3, 3, none, 0, -1), hop(1, 0, none, 600, -1))
 	add(6, record.Left, packet.Drop{}, hop(1, none, 0, -1, 0), hop(3, none, 3, -1, 800))

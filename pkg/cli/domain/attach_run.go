@@ -39,7 +39,7 @@ func attachPlan(k *kit.Kit, ctx context.Context, req datapath.AttachRequest, not
 // attachAndRun attaches the nodes, then provides an agent: this process, one in
 // the background, or the one that runs already.
 func attachAndRun(k *kit.Kit, ctx context.Context, f *attachOptions, req datapath.AttachRequest, notes []string, running agent.Process) error {
-	ctx, hurry, stop := interruptible(ctx)
+	ctx, second, stop := interruptible(ctx)
 	defer stop()
 	view := &attachView{Domain: req.Domain}
 	if !req.Empty() {
@@ -63,7 +63,7 @@ func attachAndRun(k *kit.Kit, ctx context.Context, f *attachOptions, req datapat
 	if f.daemon {
 		err = attachBackground(k, f, view)
 	} else {
-		err = attachForeground(k, ctx, hurry, f, view)
+		err = attachForeground(k, ctx, second, f, view)
 	}
 	if err != nil && view.New && !view.ran {
 		// Without an agent the lease would end in a moment: leave nothing behind.
@@ -100,7 +100,7 @@ func attachBackground(k *kit.Kit, f *attachOptions, view *attachView) error {
 }
 
 // attachForeground is the agent until the user ends it, then detaches.
-func attachForeground(k *kit.Kit, ctx, hurry context.Context, f *attachOptions, view *attachView) error {
+func attachForeground(k *kit.Kit, ctx, second context.Context, f *attachOptions, view *attachView) error {
 	ag, err := agent.Open(k.Domain, slog.New(kit.NewLineHandler(k.Stderr)))
 	if errors.Is(err, agent.ErrRunning) && view.Memory != nil {
 		// Another process that attached at the same time was faster.
@@ -127,7 +127,7 @@ func attachForeground(k *kit.Kit, ctx, hurry context.Context, f *attachOptions, 
 		fmt.Fprintf(k.Stderr, "radar: %s\n", endText(end))
 		return errors.Join(readyErr, evenUnread(printSummary(k, ag.Summary(), end)))
 	}
-	summary, err := ag.Finish(hurry, agent.FinishOptions{Progress: drainProgress(k)})
+	summary, err := ag.Finish(second, agent.FinishOptions{Progress: drainProgress(k)})
 	return errors.Join(err, readyErr, evenUnread(printSummary(k, summary, end)))
 }
 
@@ -166,7 +166,7 @@ func NewAgentCmd(k *kit.Kit) *cobra.Command {
 func runAgent(k *kit.Kit, ctx context.Context, readyFD int) error {
 	k.Stderr = boundLog(k.Stderr)
 	log := slog.New(slog.NewTextHandler(k.Stderr, nil))
-	ctx, hurry, stop := interruptible(ctx)
+	ctx, second, stop := interruptible(ctx)
 	defer stop()
 	ag, err := agent.Open(k.Domain, log)
 	if err != nil {
@@ -189,7 +189,7 @@ func runAgent(k *kit.Kit, ctx context.Context, readyFD int) error {
 		return err
 	}
 	log.Info("agent ends, detaching", "domain", k.Domain)
-	summary, err := ag.Finish(hurry, agent.FinishOptions{})
+	summary, err := ag.Finish(second, agent.FinishOptions{})
 	return errors.Join(err, printSummary(k, summary, end))
 }
 

@@ -69,8 +69,8 @@ func NewDetachCmd(k *kit.Kit) *cobra.Command {
 }
 
 func detach(k *kit.Kit, ctx context.Context, names []string, noDrain bool) error {
-	// The first Ctrl-C ends the wait for packets under way, the second nothing.
-	hurry, _, stop := interruptible(ctx)
+	// The first Ctrl-C ends the wait for packets in flight; the second does nothing.
+	first, _, stop := interruptible(ctx)
 	defer stop()
 	d, err := domain.Load(k.Domain)
 	switch {
@@ -78,30 +78,30 @@ func detach(k *kit.Kit, ctx context.Context, names []string, noDrain bool) error
 		return err // not all of it, because one node was named
 	case errors.Is(err, domain.ErrDamaged):
 		fmt.Fprintf(k.Stderr, "radar: warning: detaching without a summary: %v\n", domain.ErrDamaged)
-		return detachRest(k, hurry)
+		return detachRest(k, first)
 	case errors.Is(err, domain.ErrOtherVersion):
 		return detachOther(k, err, names, noDrain)
 	case err != nil && !errors.Is(err, domain.ErrNotAttached):
 		return err
 	case d != nil && len(names) > 0 && !d.IsWhole(names):
-		return detachNodes(k, hurry, names, nil, noDrain)
+		return detachNodes(k, first, names, nil, noDrain)
 	case d != nil && len(names) > 0 && len(followed(d, names)) > 0:
-		return detachNodes(k, hurry, names, followed(d, names), noDrain)
+		return detachNodes(k, first, names, followed(d, names), noDrain)
 	case d == nil:
-		return detachRest(k, hurry)
+		return detachRest(k, first)
 	}
 	ag, err := takeOver(k, ctx, d)
 	if errors.Is(err, domain.ErrNotAttached) {
-		return detachRest(k, hurry)
+		return detachRest(k, first)
 	}
 	if err != nil {
 		// Without counting: what is broken must still be removable.
 		fmt.Fprintf(k.Stderr, "radar: warning: detaching without a summary: %v\n", err)
-		return detachRest(k, hurry)
+		return detachRest(k, first)
 	}
 	defer ag.Close()
 	k.ShowNames(d)
-	summary, err := ag.Finish(hurry, agent.FinishOptions{NoDrain: noDrain, Progress: drainProgress(k)})
+	summary, err := ag.Finish(first, agent.FinishOptions{NoDrain: noDrain, Progress: drainProgress(k)})
 	view := &detachView{Domain: k.Domain, Detached: true, Ended: err == nil,
 		Nodes: summary.Nodes, Ports: summary.Ports, Summary: newSummaryView(summary, "")}
 	return errors.Join(err, printDetached(k, view))

@@ -274,15 +274,15 @@ func TestLease(t *testing.T) {
 	w.Settled(w.PingMeasured(2))
 }
 
-// What is left of a domain is explained, with the command that mends it; one node
+// What is left of a domain is explained, with the command that removes it; one node
 // that was named does not end all of it.
 func TestHalfAttached(t *testing.T) {
 	w := clitest.NewWorld(t)
-	mend := "radar detach --domain " + w.Domain
+	repair := "radar detach --domain " + w.Domain
 	broken := func(what, want string) {
 		t.Helper()
 		for _, args := range []string{"status", "packets", "trace --last", "topo --load", "loss", "detach h1", "attach", "attach " + w.Lab.AttachArgs()[0]} {
-			if _, stderr, code := clitest.Radar(t, strings.Fields(args)...); code != kit.ExitFailure || !strings.Contains(stderr, want) || !strings.Contains(stderr, mend) {
+			if _, stderr, code := clitest.Radar(t, strings.Fields(args)...); code != kit.ExitFailure || !strings.Contains(stderr, want) || !strings.Contains(stderr, repair) {
 				t.Errorf("%s: %s: code %d, said %q", what, args, code, stderr)
 			}
 		}

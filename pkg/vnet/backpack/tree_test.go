@@ -160,7 +160,7 @@ func TestTrees(t *testing.T) {
 			record.Delivered, "h5(,e0) >sw(p5,)=delivered 0>sw(p5,)=lost [2: sw/p5 node]"},
 		{"a flooded packet", false, []step{{rt.Egress, tH1}, {rt.Ingress, tRa}, {rt.Deliver, tH2}}, 20 * second,
 			record.Delivered, "h1(,e0) >r(a,)=expired 0>h2(e0,)=delivered"},
-		{"a flooded packet, and a stranger", false, []step{{rt.Egress, tH1}, {rt.Ignored, tRa}, {rt.Deliver, tH2}, {rt.Left, tHostV}}, 0,
+		{"a flooded packet, and another host", false, []step{{rt.Egress, tH1}, {rt.Ignored, tRa}, {rt.Deliver, tH2}, {rt.Left, tHostV}}, 0,
 			record.Delivered, "h1(,e0) >r(a,)=ignored 0>h2(e0,)=delivered 0>host(,v)=left"},
 		{"a sender that gets its own frame back", false, []step{{rt.Egress, tH1}, {rt.Ignored, tH1}, {rt.Deliver, tH2}}, 0,
 			record.Delivered, "h1(,e0) >h1(e0,)=ignored 0>h2(e0,)=delivered"},

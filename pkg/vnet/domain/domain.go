@@ -33,8 +33,8 @@ const Version = 6
 // DefaultName is the domain that commands use when none is named.
 const DefaultName = "default"
 
-// ErrNotAttached says that the domain does not exist on this machine. Where it has
-// left something behind the error is ErrHalfAttached as well, and says how to mend it.
+// ErrNotAttached says that the domain does not exist on this machine. If it has left
+// something behind, the error is ErrHalfAttached too, and says how to remove that.
 // ErrDamaged says that its description cannot be read; detaching it still works.
 // ErrOtherVersion says that only the radar that has attached it understands its maps.
 var (

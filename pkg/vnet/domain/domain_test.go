@@ -31,7 +31,7 @@ func TestLockWithoutDirectory(t *testing.T) {
 	}
 }
 
-// A description that makes no sense, or is another version's, says what mends it.
+// For a description that makes no sense, or is another version's, the error says what to do.
 func TestLoadWhatCannotBeUsed(t *testing.T) {
 	t.Setenv("RADAR_STATE_DIR", t.TempDir())
 	if err := os.MkdirAll(Dir("rdrtest"), 0o700); err != nil {

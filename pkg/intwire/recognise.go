@@ -4,10 +4,10 @@ package intwire
 
 import "math/bits"
 
-// judgeINT says how much like INT over TCP or UDP b looks, and in which variant. want
-// is how many bytes there should be from b on, which a cut packet has not.
-// port is that of UDP, or 0.
-func (d *Decoder) judgeINT(b []byte, want int, port uint16) (grade, INTTraits) {
+// recogniseINT returns how much b looks like INT over TCP or UDP, and in which variant. want
+// is how many bytes there should be from b on; a cut packet has fewer. port is that of UDP,
+// or 0.
+func (d *Decoder) recogniseINT(b []byte, want int, port uint16) (grade, INTTraits) {
 	if len(b) < 4 {
 		return isNot, INTTraits{}
 	}
@@ -19,16 +19,16 @@ func (d *Decoder) judgeINT(b []byte, want int, port uint16) (grade, INTTraits) {
 		if only != nil && only.Layout != INT20 {
 			return isNot, *only
 		}
-		return d.judge20(b, want, only, port)
+		return d.recognise20(b, want, only, port)
 	}
 	if only != nil && only.Layout == INT20 {
 		return isNot, *only
 	}
-	return judgeOld(b, want, only)
+	return recogniseOld(b, want, only)
 }
 
-// judge20 judges an INT 2.x header behind a shim for TCP and UDP.
-func (d *Decoder) judge20(b []byte, want int, only *INTTraits, port uint16) (grade, INTTraits) {
+// recognise20 recognises an INT 2.x header behind a shim for TCP and UDP.
+func (d *Decoder) recognise20(b []byte, want int, only *INTTraits, port uint16) (grade, INTTraits) {
 	t := INTTraits{Layout: INT20, Ver: 2}
 	if only != nil {
 		t = *only
@@ -63,14 +63,14 @@ func (d *Decoder) judge20(b []byte, want int, only *INTTraits, port uint16) (gra
 	fits := words >= 3 && 4+4*words <= want
 	if b[4]>>4 != 2 {
 		if fits && shimOK && be32(b[4:])&0x01ffe000 == 0 {
-			return touches, t // all is right but the version
+			return touches, t // only the version is wrong
 		}
 		return isNot, t
 	}
 	if !fits {
 		return touches, t
 	}
-	g, sink := d.judgeHeader20(b[4:], kind, words-3, t.LateFlags)
+	g, sink := d.recogniseHeader20(b[4:], kind, words-3, t.LateFlags)
 	t.SinkStack = t.SinkStack || sink && only == nil
 	if !shimOK {
 		g = min(g, shaped)
@@ -78,12 +78,13 @@ func (d *Decoder) judge20(b []byte, want int, only *INTTraits, port uint16) (gra
 	return g, t
 }
 
-// likeTS says whether a header of domain 0x5453 is one as transparent-security sends it, whose shim
-// counts itself and whose flags lie two bits further. The domain alone does not say so: the text
-// holds if it fits, and what follows the stack decides where that is known.
+// likeTS reports whether a header of domain 0x5453 is one that transparent-security sends: its shim
+// counts itself, and its flags are two bits further. The domain alone does not prove that. Where
+// the protocol behind the stack is known, its header decides; else the layout of the text is
+// assumed if it fits.
 func (d *Decoder) likeTS(b []byte, want int, port uint16) bool {
 	switch w0 := be32(b[4:]); {
-	case w0&0x01800000 != 0: // E or M of theirs, where the text has reserved bits
+	case w0&0x01800000 != 0: // their E or M, where the text has reserved bits
 		return true
 	case w0&0x0c000000 != 0: // D or E of the text
 		return false
@@ -105,7 +106,7 @@ func (d *Decoder) likeTS(b []byte, want int, port uint16) bool {
 	return d.report.MainAlways || port == theirPort
 }
 
-// guess is whether bytes are what they may be.
+// guess is whether bytes are what they are guessed to be.
 type guess uint8
 
 const (
@@ -114,7 +115,7 @@ const (
 	isNotIt
 )
 
-// beginsProto says whether a header of an IP protocol begins at b[off:] in a packet of want bytes.
+// beginsProto returns whether a header of an IP protocol begins at b[off:] in a packet of want bytes.
 func beginsProto(b []byte, off, want int, proto uint8) guess {
 	room := want - off
 	h := b[min(max(off, 0), len(b)):]
@@ -138,9 +139,9 @@ func beginsProto(b []byte, off, want int, proto uint8) guess {
 	return isNotIt
 }
 
-// judgeHeader20 judges the 12 bytes of an INT 2.x header, and a stack of so many
-// words. sink: metadata of a hop lie behind an MX header. late: INTTraits.LateFlags.
-func (d *Decoder) judgeHeader20(h []byte, kind uint8, stack int, late bool) (g grade, sink bool) {
+// recogniseHeader20 recognises the 12 bytes of an INT 2.x header. stack is the words of the
+// stack. sink: metadata of a hop lie behind an MX header. late: INTTraits.LateFlags.
+func (d *Decoder) recogniseHeader20(h []byte, kind uint8, stack int, late bool) (g grade, sink bool) {
 	w0, bitmap := be32(h), be16(h[4:])
 	domain, instr, flags := be16(h[6:]), be16(h[8:]), be16(h[10:])
 	if w0>>28 != 2 {
@@ -172,8 +173,8 @@ func (d *Decoder) judgeHeader20(h []byte, kind uint8, stack int, late bool) (g g
 	return strict, false
 }
 
-// judgeOld judges INT 0.5 and 1.0 behind a shim for TCP and UDP.
-func judgeOld(b []byte, want int, only *INTTraits) (grade, INTTraits) {
+// recogniseOld recognises INT 0.5 and 1.0 behind a shim for TCP and UDP.
+func recogniseOld(b []byte, want int, only *INTTraits) (grade, INTTraits) {
 	t := INTTraits{Layout: INT10, Ver: 1}
 	if only != nil {
 		t = *only
@@ -209,7 +210,7 @@ func judgeOld(b []byte, want int, only *INTTraits) (grade, INTTraits) {
 		if only == nil {
 			t.Layout, t.Ver = INT05, 0
 		}
-		if g := judge05(w0, bitmap, stack, t.FlowSequence); fits && ver == 0 {
+		if g := recognise05(w0, bitmap, stack, t.FlowSequence); fits && ver == 0 {
 			return g, t
 		}
 		return touches, t
@@ -220,12 +221,19 @@ func judgeOld(b []byte, want int, only *INTTraits) (grade, INTTraits) {
 	if !fits || ver != t.Ver {
 		return touches, t
 	}
+	return recognise10(b, t, only == nil)
+}
+
+// recognise10 recognises a header of INT 1.0 whose shim, lengths and version are right. open:
+// no profile was asked for.
+func recognise10(b []byte, t INTTraits, open bool) (grade, INTTraits) {
+	w0, bitmap, stack := be32(b[4:]), be16(b[8:]), int(b[2])-3
 	hopML := int(w0 >> 8 & 31)
 	if hopML == 0 {
 		return touches, t
 	}
 	g := strict
-	if only == nil {
+	if open {
 		options, ok := widths(bitmap, hopML)
 		t.Options = options
 		if !ok {
@@ -234,15 +242,15 @@ func judgeOld(b []byte, want int, only *INTTraits) (grade, INTTraits) {
 	} else if Words(INT10, bitmap, t.Options) != hopML {
 		g = shaped
 	}
-	// What lies in the second word's reserved half tells programs that put it to use.
+	// Only programs with options use the reserved half of the second word.
 	if b[1] != 0 || w0&0x007fe000 != 0 || be16(b[10:]) != 0 && t.Options == 0 || bitmap == 0 || stack%hopML != 0 {
 		g = shaped
 	}
 	return g, t
 }
 
-// widths finds the options with which a bitmap asks for hopML words: none, if the
-// text's widths do.
+// widths finds the options with which a bitmap asks for hopML words: 0, if it does by the
+// text.
 func widths(bitmap uint16, hopML int) (Option, bool) {
 	for _, o := range [...]Option{0, ShortL2, LongTimes, LongTimes | ShortL2} {
 		if Words(INT10, bitmap, o) == hopML {
@@ -252,8 +260,8 @@ func widths(bitmap uint16, hopML int) (Option, bool) {
 	return 0, false
 }
 
-// looksLike05 tells a header of 0.5 from one of 1.0 whose Ver is 0: the instruction
-// count lies where 1.0 has reserved bits, so there it is 0, and Hop ML fits the bitmap.
+// looksLike05 tells a header of 0.5 from one of 1.0 whose Ver is 0. Where 0.5 has the
+// instruction count, 1.0 has reserved bits, so 0; and in 1.0 Hop ML fits the bitmap.
 func looksLike05(w0 uint32, bitmap uint16) bool {
 	if ins := int(w0 >> 16 & 31); ins == 0 || ins == bits.OnesCount16(bitmap) {
 		return ins != 0
@@ -262,7 +270,7 @@ func looksLike05(w0 uint32, bitmap uint16) bool {
 	return !fits10
 }
 
-func judge05(w0 uint32, bitmap uint16, stack int, flow bool) grade {
+func recognise05(w0 uint32, bitmap uint16, stack int, flow bool) grade {
 	ins, maxHop, total := int(w0>>16&31), int(w0>>8&0xff), int(w0&0xff)
 	behind := stack - ins*total // words behind the stack: the tail, and the flow's sequence number
 	extra := 0
