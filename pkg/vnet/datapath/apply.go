@@ -15,6 +15,7 @@ import (
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/host"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
@@ -206,7 +207,7 @@ func byNode(d *domain.Domain, ports []uint16) (nodes []*domain.Node, of map[uint
 
 // planQdiscs finds out for which new ports a clsact qdisc has to be made.
 func (a *applier) planQdiscs() error {
-	if a.c.next.Options.Hook != HookClsact {
+	if a.c.next.Options.Hook != program.HookClsact {
 		return nil
 	}
 	nodes, of := byNode(a.c.next, a.c.addedPorts)
@@ -311,7 +312,7 @@ func (a *applier) attachPort(n *domain.Node, p *domain.Port) error {
 	now := *p
 	a.undo.add(func() {
 		_ = inNode(n, topo.NodeSpec.Open, func() error {
-			if was != nil && a.c.next.Options.Hook == HookClsact {
+			if was != nil && a.c.next.Options.Hook == program.HookClsact {
 				return replacePort(a.c.next, &now, was, a.h.maps[bpfobj.TcMapProgs])
 			}
 			return detachPort(a.c.next, &now)
@@ -327,7 +328,7 @@ func (a *applier) attachHooks(was, p *domain.Port) error {
 	if was != nil {
 		return replacePort(a.c.next, was, p, progs)
 	}
-	if a.c.next.Options.Hook == HookClsact {
+	if a.c.next.Options.Hook == program.HookClsact {
 		created, err := hook.EnsureClsact(p.Ifindex)
 		if err != nil {
 			return qdiscError(err)
@@ -352,7 +353,7 @@ func (a *applier) removePorts(ids []uint16) {
 			return errors.Join(errs...)
 		}
 		err := inNode(n, topo.NodeSpec.Find, detach)
-		if errors.Is(err, topo.ErrGone) && a.c.next.Options.Hook == HookTCX {
+		if errors.Is(err, topo.ErrGone) && a.c.next.Options.Hook == program.HookTCX {
 			err = detach() // pins remain of it
 		}
 		if err != nil && !errors.Is(err, topo.ErrGone) {

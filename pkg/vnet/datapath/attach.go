@@ -13,6 +13,7 @@ import (
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/host/statedir"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/rules"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
@@ -39,14 +40,14 @@ type AttachRequest struct {
 	Extend bool
 	// Options of a new domain; nil takes the defaults. A domain keeps its options
 	// for life: nil takes those of one that exists, and what differs is fault.Usage.
-	Options *Options
+	Options *program.Options
 }
 
 // AttachResult says what was attached, or would be.
 type AttachResult struct {
 	Domain     *domain.Domain
 	Topology   *topo.Topology
-	Memory     Memory
+	Memory     program.Memory
 	New        bool // the domain did not exist
 	AddedNodes int
 	AddedPorts int
@@ -163,11 +164,11 @@ func (p *plan) open(undo *undo) (*Handle, error) {
 	}
 	undo.add(func() { _ = removePins(domain.PinDir(name)) })
 	var err error
-	if p.loaded, err = p.blueprint.load(); err != nil {
+	if p.loaded, err = p.blueprint.Load(); err != nil {
 		return nil, err
 	}
-	undo.add(p.loaded.close)
-	if err := p.loaded.pinMaps(name); err != nil {
+	undo.add(p.loaded.Close)
+	if err := p.loaded.PinMaps(name); err != nil {
 		return nil, err
 	}
 	if err := p.pinLocalIn(); err != nil {
@@ -187,7 +188,7 @@ func (p *plan) open(undo *undo) (*Handle, error) {
 // close releases what a successful attach has no more use for.
 func (p *plan) close(h *Handle) {
 	if p.loaded != nil {
-		p.loaded.close()
+		p.loaded.Close()
 	}
 	h.Close()
 }
@@ -195,16 +196,16 @@ func (p *plan) close(h *Handle) {
 // attachDropHook attaches the program that sees dropped packets, where there is
 // one, and notes it in the description.
 func (p *plan) attachDropHook(undo *undo) error {
-	prog := p.loaded.progs[bpfobj.TraceProgRadarKfreeSkb]
+	prog := p.loaded.Progs[bpfobj.TraceProgRadarKfreeSkb]
 	if prog == nil {
 		return nil
 	}
 	pin := filepath.Join(domain.PinDir(p.change.next.Name), dropLink)
-	if err := hook.AttachPinned(prog, hook.Tracing(dropHook), pin); err != nil {
-		return linkError(dropHook, err)
+	if err := hook.AttachPinned(prog, hook.Tracing(program.DropHook), pin); err != nil {
+		return linkError(program.DropHook, err)
 	}
 	undo.add(func() { _ = hook.Detach(pin) })
-	p.change.next.LossHook = dropHook
+	p.change.next.LossHook = program.DropHook
 	return nil
 }
 

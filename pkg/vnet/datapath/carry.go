@@ -5,41 +5,34 @@ package datapath
 import (
 	"context"
 	"fmt"
-	"math/bits"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/rules"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
-)
-
-// Where the GUID is kept inside a node: --carry.
-const (
-	CarryAuto   = "auto"   // the mark, in bits that no rule uses; the header in nodes that leave none
-	CarryMark   = "mark"   // the mark's upper bits, or "mark=MASK"
-	CarryHeader = "header" // the header, in all nodes
 )
 
 // conflictTime bounds the search for rules that use bits of the mark.
 const conflictTime = 5 * time.Second
 
 // carryOf is --carry of the domain, or of one that these options make.
-func carryOf(d *domain.Domain, o *Options) string {
+func carryOf(d *domain.Domain, o *program.Options) string {
 	switch {
 	case d != nil:
 		return d.Options.Carry
 	case o != nil:
 		return o.Carry
 	}
-	return DefaultOptions().Carry
+	return program.DefaultOptions().Carry
 }
 
 // findUses looks for rules that use the mark in the nodes of a request.
 func findUses(ctx context.Context, carry string, nodes []topo.NodeSpec) []rules.Conflict {
-	if carry == CarryHeader {
+	if carry == program.CarryHeader {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, conflictTime)
@@ -64,11 +57,6 @@ func freeMark(uses []rules.Conflict, n int) uint32 {
 	return best
 }
 
-// setMark puts the index into these bits of the mark.
-func (l *Layout) setMark(mask uint32) {
-	l.MarkMask, l.MarkShift = mask, uint32(bits.TrailingZeros32(mask))
-}
-
 // carry decides which nodes carry the header while others carry the mark: those that
 // the user names and, with --carry auto, nodes of the request whose rules use our bits.
 // What is decided stays: a node's rules may be gone later, its connections' marks not.
@@ -85,7 +73,7 @@ func (c *change) carry(named []string, uses []rules.Conflict) error {
 	if d.Options.MarkMask == 0 {
 		return nil
 	}
-	if d.Options.GUIDBits == guidPaper {
+	if d.Options.GUIDBits == program.GUIDPaper {
 		// Its bands cannot show that such a node has lowered the TTL.
 		if len(d.HeaderNodes) > 0 {
 			return fault.Usage.Errorf("‹carry-header› with ‹guid-bits› paper: use ‹carry› header, for all nodes")
@@ -93,7 +81,7 @@ func (c *change) carry(named []string, uses []rules.Conflict) error {
 		return nil
 	}
 	why := make(map[string]string)
-	if d.Options.Carry == CarryAuto {
+	if d.Options.Carry == program.CarryAuto {
 		for _, u := range rules.Overlapping(uses, d.Options.MarkMask) {
 			if why[u.Node] == "" {
 				why[u.Node] = u.What + ": " + u.Text

@@ -10,6 +10,7 @@ import (
 	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/rules"
 )
 
@@ -38,7 +39,7 @@ func TestFreeMark(t *testing.T) {
 // TestCarryAuto: the mark's bits are chosen so that most nodes keep to themselves what
 // they use; the one that sets the whole mark carries the header.
 func TestCarryAuto(t *testing.T) {
-	l := newChain(t, HookAuto)
+	l := newChain(t, program.HookAuto)
 	l.opts.Lease = 0
 	for _, node := range chain { // hosts solicit routers by themselves
 		l.Run(node, "sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1")
@@ -91,7 +92,7 @@ func named(t *testing.T, h *Handle) map[string]uint64 {
 
 // TestCarryMark: with bits that the user chose, rules that use them are only named.
 func TestCarryMark(t *testing.T) {
-	l := newChain(t, HookAuto)
+	l := newChain(t, program.HookAuto)
 	l.opts.Carry = "mark=0xfff80000"
 	l.Run("a", "ip", "rule", "add", "fwmark", "0x01000000/0xff000000", "table", "100")
 	r := l.attach(chain...)
@@ -108,7 +109,7 @@ func TestCarryMark(t *testing.T) {
 // TestCarryHeaderNodes: the user names nodes; what is decided holds when they come back,
 // and for ports that come later.
 func TestCarryHeaderNodes(t *testing.T) {
-	l := newChain(t, HookAuto)
+	l := newChain(t, program.HookAuto)
 	req := l.request(chain...)
 	req.CarryHeader = []string{"nobody"}
 	if _, err := Attach(t.Context(), req); !errors.Is(err, fault.Usage) || !strings.Contains(err.Error(), "nobody") {
@@ -144,7 +145,7 @@ func TestCarryHeaderNodes(t *testing.T) {
 // TestCarryWarns: a process in a node that carries the header can get rewritten bits,
 // where packets are redirected to it.
 func TestCarryWarns(t *testing.T) {
-	l := newChain(t, HookAuto)
+	l := newChain(t, program.HookAuto)
 	l.Run("r", "nft", "add table ip t; add chain ip t c { type nat hook prerouting priority -100; }")
 	r := l.attach(chain...)
 	if text := strings.Join(r.Warnings, "\n"); strings.Contains(text, "redirect") {
@@ -165,7 +166,7 @@ func TestCarryWarns(t *testing.T) {
 
 // TestCarryPaper: the paper's layout has one way for all nodes.
 func TestCarryPaper(t *testing.T) {
-	l := newChain(t, HookAuto)
+	l := newChain(t, program.HookAuto)
 	l.opts.GUIDBits = "paper"
 	l.Run("r", "ip", "rule", "add", "fwmark", "7", "table", "100")
 	req := l.request(chain...)
@@ -190,7 +191,7 @@ func TestCarryHeaderEncapsulates(t *testing.T) {
 			"segs", "2001:db8:8::1", "dev", "e1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := newChain(t, HookAuto)
+			l := newChain(t, program.HookAuto)
 			l.Run("r", command...)
 			req := l.request(chain...)
 			req.CarryHeader = []string{"r"}

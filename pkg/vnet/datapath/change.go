@@ -15,9 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
-	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/host/clock"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
@@ -43,20 +43,17 @@ func (p *plan) attachChangeHook(undo *undo) error {
 		p.warn(fmt.Sprintf("this kernel does not tell at once when an interface comes or moves (%v): packets can leave with rewritten bits there until the agent has noticed, some 20 ms later", err))
 		return nil
 	}
-	spec, err := bpfobj.LoadChange()
+	spec, err := p.blueprint.ChangeSpec()
 	if err != nil {
-		return fault.NotLoaded.Errorf("read BPF object: %w", err)
-	}
-	if err := sizeMaps(spec, p.blueprint.options, p.blueprint.layout); err != nil {
 		return err
 	}
 	shared := make(map[string]*ebpf.Map)
 	for m := range spec.Maps {
-		shared[m] = p.loaded.maps[m]
+		shared[m] = p.loaded.Maps[m]
 	}
 	c, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: shared})
 	if err != nil {
-		return warn(bpfError("load programs", err))
+		return warn(program.Error("load programs", err))
 	}
 	defer c.Close()
 	for _, x := range changeProgs {

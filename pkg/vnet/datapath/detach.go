@@ -14,6 +14,7 @@ import (
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/host/statedir"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
@@ -260,7 +261,7 @@ func removeFilters(name string, d *domain.Domain) error {
 	if d == nil {
 		return sweepFilters(name)
 	}
-	if d.Options.Hook != HookClsact {
+	if d.Options.Hook != program.HookClsact {
 		return nil
 	}
 	var ids []uint16

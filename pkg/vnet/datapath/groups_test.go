@@ -10,6 +10,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 )
 
 // takes says whether the programs know that a port takes what is sent to a group.
@@ -40,7 +41,7 @@ func (l *lab) crowd(h *Handle, free int) {
 // Ports take the broadcasts of their own subnets. When the table has no room for all, that
 // is told, once, and nothing else fails; when there is room again it is used.
 func TestCrowdedTable(t *testing.T) {
-	l := newChain(t, HookTCX)
+	l := newChain(t, program.HookTCX)
 	for _, port := range []string{"e0", "e1"} {
 		l.Run("r", "ip", "addr", "add", "10.7.0."+port[1:]+"/24", "broadcast", "+", "dev", port)
 	}
@@ -93,7 +94,7 @@ func TestCrowdedTable(t *testing.T) {
 
 // A node whose memberships change is written anew, and no other one.
 func TestSyncGroups(t *testing.T) {
-	l := newChain(t, HookTCX)
+	l := newChain(t, program.HookTCX)
 	l.attach("a", "r", "b")
 	h := l.open()
 	sync := func() {

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
@@ -190,22 +191,6 @@ func (h *Handle) Reload() error {
 
 // Memory returns what the domain's maps take, as the kernel accounts it. Kernels
 // that tell less are made up for with an estimate.
-func (h *Handle) Memory() Memory {
-	var m Memory
-	cpus, err := ebpf.PossibleCPU()
-	if err != nil {
-		cpus = 1
-	}
-	for name, bpfMap := range h.maps {
-		n := mapBytes(&ebpf.MapSpec{
-			Type: bpfMap.Type(), KeySize: bpfMap.KeySize(), ValueSize: bpfMap.ValueSize(), MaxEntries: bpfMap.MaxEntries(),
-		}, uint64(cpus))
-		if info, err := bpfMap.Info(); err == nil {
-			if locked, ok := info.Memlock(); ok && locked > 0 {
-				n = locked
-			}
-		}
-		m.add(name, n)
-	}
-	return m
+func (h *Handle) Memory() program.Memory {
+	return program.MemoryOf(h.maps)
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
@@ -30,7 +31,7 @@ type lab struct {
 	*nstest.Net
 	t      *testing.T
 	domain string
-	opts   Options
+	opts   program.Options
 	// unknownPorts: the programs need not know all ports of the description yet.
 	unknownPorts bool
 }
@@ -39,8 +40,8 @@ type lab struct {
 func newLab(t *testing.T, hook string, names ...string) *lab {
 	t.Helper()
 	t.Setenv("RADAR_STATE_DIR", t.TempDir())
-	l := &lab{Net: nstest.New(t, names...), t: t, domain: nstest.Unique(), opts: DefaultOptions()}
-	l.opts.Slots, l.opts.Keys, l.opts.Hook, l.opts.Timeout = minSlots, minKeys, hook, 500*time.Millisecond
+	l := &lab{Net: nstest.New(t, names...), t: t, domain: nstest.Unique(), opts: program.DefaultOptions()}
+	l.opts.Slots, l.opts.Keys, l.opts.Hook, l.opts.Timeout = domain.MinSlots, domain.MinKeys, hook, 500*time.Millisecond
 	nstest.Cleanup(t, func() {
 		_, err := Detach(context.Background(), DetachRequest{Domain: l.domain, NoDrain: true})
 		if err != nil && !errors.Is(err, domain.ErrNotAttached) {

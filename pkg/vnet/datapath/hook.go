@@ -12,6 +12,7 @@ import (
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/host/kernel"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
@@ -23,16 +24,16 @@ var directions = [2]direction{
 }
 
 // chooseHook settles "auto" and refuses what the kernel lacks.
-func chooseHook(want string, f Features) (string, error) {
+func chooseHook(want string, f program.Features) (string, error) {
 	switch {
-	case want == HookTCX && !f.TCX:
+	case want == program.HookTCX && !f.TCX:
 		return "", fault.Unsupported.Errorf("this kernel (%s) has no TCX, which came with Linux 6.6: use ‹hook› auto or clsact", f.Kernel)
-	case want == HookClsact && !f.Clsact:
+	case want == program.HookClsact && !f.Clsact:
 		return "", fault.Unsupported.Errorf("this kernel (%s) has no clsact with BPF: modprobe sch_ingress cls_bpf, or use ‹hook› auto", f.Kernel)
-	case want == HookTCX, want == HookAuto && f.TCX:
-		return HookTCX, nil
+	case want == program.HookTCX, want == program.HookAuto && f.TCX:
+		return program.HookTCX, nil
 	case f.Clsact:
-		return HookClsact, nil
+		return program.HookClsact, nil
 	}
 	return "", fault.Unsupported.Errorf("this kernel (%s) has neither TCX nor clsact with BPF: see «check»", f.Kernel)
 }
@@ -49,7 +50,7 @@ func (d direction) at(dom *domain.Domain, port *domain.Port) hook.TC {
 func (d direction) put(port *domain.Port, progs *ebpf.Map, attach func(*ebpf.Program) error) error {
 	stub, err := newStub(d, port, progs)
 	if err != nil {
-		return bpfError("load "+d.stub, err)
+		return program.Error("load "+d.stub, err)
 	}
 	defer stub.Close()
 	return d.failed(attach(stub))
@@ -71,7 +72,7 @@ func attachPort(dom *domain.Domain, port *domain.Port, progs *ebpf.Map) error {
 // the domain, and never has none. With TCX those stay behind the new ones, until they
 // are detached; clsact filters are exchanged. On failure the filters are as they were.
 func replacePort(dom *domain.Domain, old, port *domain.Port, progs *ebpf.Map) error {
-	if dom.Options.Hook == HookTCX {
+	if dom.Options.Hook == program.HookTCX {
 		return attachPort(dom, port, progs)
 	}
 	for _, d := range directions {
@@ -95,7 +96,7 @@ func detachPort(dom *domain.Domain, port *domain.Port) error {
 		errs = append(errs, d.failed(d.at(dom, port).Detach()))
 	}
 	err := errors.Join(errs...)
-	if dom.Options.Hook == HookTCX || err != nil || !port.OwnQdisc {
+	if dom.Options.Hook == program.HookTCX || err != nil || !port.OwnQdisc {
 		return err
 	}
 	return hook.RemoveClsact(port.Ifindex)

@@ -5,18 +5,15 @@ package datapath
 import (
 	"fmt"
 
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
-
-// DefaultHops is how many nodes of a path a record has room for at least, where the user says
-// nothing.
-const DefaultHops = 10
 
 // fitHops makes slots large enough for the longest path of a new domain, unless the user has
 // said how long paths are, or says that they are too small.
 func (p *plan) fitHops() error {
 	d := p.change.next
-	longest, room := longestPath(d), maxHops(d.Options.SlotBytes)
+	longest, room := longestPath(d), program.HopsIn(d.Options.SlotBytes)
 	if longest <= room || p.change.old != nil && len(p.change.addedNodes) == 0 {
 		return nil
 	}
@@ -24,23 +21,23 @@ func (p *plan) fitHops() error {
 	case p.change.old != nil:
 		p.warnHops(longest, "a domain keeps its slots: detach it and attach all nodes at once for larger ones")
 		return nil
-	case p.blueprint.options.MaxHops != 0:
-		p.warnHops(longest, fmt.Sprintf("use ‹max-hops› %d, or leave it out", min(longest, maxHops(maxLines*lineBytes))))
+	case p.blueprint.Options.MaxHops != 0:
+		p.warnHops(longest, fmt.Sprintf("use ‹max-hops› %d, or leave it out", min(longest, program.HopsIn(program.MaxSlotBytes))))
 		return nil
 	}
-	was := *p.blueprint.layout
+	was := *p.blueprint.Layout
 	larger := was
-	larger.growFor(longest, d.Options.IPv6 != IPv6Off)
-	b, err := newBlueprint(p.blueprint.options, &larger, p.features)
+	larger.GrowFor(longest, d.Options.IPv6 != program.IPv6Off)
+	b, err := program.New(p.blueprint.Options, &larger, p.features)
 	if err != nil {
 		return err
 	}
-	if err := b.memory.check(memAvailable()); err != nil {
+	if err := b.Memory.Fits(); err != nil {
 		p.warnHops(longest, fmt.Sprintf("slots of %d bytes would need more memory than there is: use fewer ‹slots›", larger.SlotBytes))
 		return nil
 	}
 	p.blueprint, d.Options.SlotBytes = b, larger.SlotBytes
-	if room = maxHops(larger.SlotBytes); longest > room {
+	if room = program.HopsIn(larger.SlotBytes); longest > room {
 		p.warnHops(longest, "slots cannot be larger")
 		return nil
 	}
@@ -54,17 +51,7 @@ func (p *plan) fitHops() error {
 func (p *plan) warnHops(longest int, do string) {
 	p.result.Warnings = append(p.result.Warnings, fmt.Sprintf(
 		"the longest path has %d nodes, and a record has room for %d: of packets that pass more, begin and end are known, nodes in between are missing (%s)",
-		longest, maxHops(p.change.next.Options.SlotBytes), do))
-}
-
-// growFor makes a slot large enough for a path of so many nodes, with addresses that change
-// once on the way.
-func (l *Layout) growFor(hops int, ipv6 bool) {
-	need := 2*hops - 2 + lossCells + natCells
-	if ipv6 {
-		need += addrCells
-	}
-	l.setCells(need)
+		longest, program.HopsIn(p.change.next.Options.SlotBytes), do))
 }
 
 // longestPath is the number of nodes on the longest of the shortest paths between two nodes of

@@ -58,21 +58,3 @@ func TestLongestPath(t *testing.T) {
 	}
 	want(10, "without the node that led there")
 }
-
-// Slots grow in whole lines, as far as they can.
-func TestGrowFor(t *testing.T) {
-	for hops, want := range map[int]uint32{11: 320, 16: 384, 24: 512, 60: 512} {
-		l := &Layout{}
-		if l.growFor(hops, false); l.SlotBytes != want {
-			t.Errorf("%d hops: slots of %d bytes, want %d", hops, l.SlotBytes, want)
-		}
-		if room := maxHops(l.SlotBytes); l.SlotBytes < 512 && room < hops {
-			t.Errorf("%d hops: a slot of %d bytes has room for %d", hops, l.SlotBytes, room)
-		}
-		// What is loaded later makes the same of it.
-		again := &Layout{}
-		if err := again.setHops(maxHops(l.SlotBytes), true); err != nil || again.SlotBytes != l.SlotBytes {
-			t.Errorf("slots of %d bytes become %d (%v)", l.SlotBytes, again.SlotBytes, err)
-		}
-	}
-}

@@ -3,7 +3,6 @@
 package datapath
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -14,12 +13,6 @@ import (
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
-
-// wireAddr is an address as it lies in the packet: the programs compare with that.
-func wireAddr(addr netip.Addr) uint32 {
-	b := addr.As4()
-	return binary.NativeEndian.Uint32(b[:])
-}
 
 // localSet is what the programs know of addresses, by the maps' keys.
 type localSet struct {

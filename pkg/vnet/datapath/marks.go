@@ -10,6 +10,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/host/clock"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/rules"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
@@ -43,7 +44,7 @@ func (h *Handle) MarkNodes() (specs []topo.NodeSpec) {
 // user decides, and the paper's layout knows no single nodes.
 func (h *Handle) CanGiveMarksUp() bool {
 	o := &h.Domain.Options
-	return o.Carry == CarryAuto && o.MarkMask != 0 && o.GUIDBits != guidPaper
+	return o.Carry == program.CarryAuto && o.MarkMask != 0 && o.GUIDBits != program.GUIDPaper
 }
 
 // Collisions are those of uses that use bits of the mark of nodes that carry it.

@@ -4,6 +4,7 @@ package datapath
 
 import (
 	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
@@ -19,7 +20,7 @@ func (a *applier) movedFrom(p *domain.Port) *domain.Port {
 
 // exchanged says whether the filters of a removed port are another port's now.
 func (a *applier) exchanged(id uint16) bool {
-	if a.c.next.Options.Hook != HookClsact {
+	if a.c.next.Options.Hook != program.HookClsact {
 		return false
 	}
 	for _, was := range a.c.moved {

@@ -3,13 +3,13 @@
 package datapath
 
 import (
-	crand "crypto/rand"
 	"encoding/binary"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 )
 
 const (
@@ -20,23 +20,10 @@ const (
 	nodeShift   = 28 // RDR_NODE_SHIFT
 )
 
-// HashKeys are the secret of a domain's hashes of addresses and ports: bpf/backpack/hash.h.
-type HashKeys [len(bpfobj.TcRdrControl{}.Hash)]uint64
-
-// newHashKeys returns keys that nobody can guess.
-func newHashKeys() (keys HashKeys) {
-	var b [8 * len(keys)]byte
-	_, _ = crand.Read(b[:]) // never fails
-	for i := range keys {
-		keys[i] = binary.NativeEndian.Uint64(b[8*i:])
-	}
-	return keys
-}
-
 // NodeEntries are what the programs look up of a node that owns these addresses, for each IP
 // version: a table without collisions, or, for too many of them, one that refers to the hash
 // map of addresses. keys are the programs', for IPv6.
-func NodeEntries(addrs []netip.Addr, keys HashKeys) (v4, v6 bpfobj.TcRdrNode) {
+func NodeEntries(addrs []netip.Addr, keys program.HashKeys) (v4, v6 bpfobj.TcRdrNode) {
 	var wire, folded []uint32
 	for _, addr := range addrs {
 		if addr.Is4() {
@@ -49,7 +36,7 @@ func NodeEntries(addrs []netip.Addr, keys HashKeys) (v4, v6 bpfobj.TcRdrNode) {
 }
 
 // foldAddr is fold_addr() of bpf/backpack/hash.h.
-func foldAddr(addr netip.Addr, keys *HashKeys) uint32 {
+func foldAddr(addr netip.Addr, keys *program.HashKeys) uint32 {
 	b, h := addr.As16(), uint64(0)
 	for i, key := range keys[3:] {
 		h += uint64(binary.NativeEndian.Uint32(b[4*i:])) * key
@@ -93,4 +80,10 @@ func layOut(addrs []uint32, multiplier uint32, entry *bpfobj.TcRdrNode) bool {
 		}
 	}
 	return true
+}
+
+// wireAddr is an address as it lies in the packet: the programs compare with that.
+func wireAddr(addr netip.Addr) uint32 {
+	b := addr.As4()
+	return binary.NativeEndian.Uint32(b[:])
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
@@ -87,7 +88,7 @@ func TestPortNumbersUsedUp(t *testing.T) {
 
 // A closing node that finds no number leaves its link open; one of the user's is refused.
 func TestNodeNumbersUsedUp(t *testing.T) {
-	l := newBridgeLab(t, HookTCX)
+	l := newBridgeLab(t, program.HookTCX)
 	l.Add("alone")
 	l.attach("alone")
 	l.useUp(maxNodes-2, 0)
@@ -148,7 +149,7 @@ func TestBridgeMemberWithoutNumber(t *testing.T) {
 // A node that carries the GUID in the header must not send anything by an interface that is
 // not attached: it is taken out.
 func TestHeaderNodeWithoutNumber(t *testing.T) {
-	l := newChain(t, HookTCX)
+	l := newChain(t, program.HookTCX)
 	req := l.request(chain...)
 	req.CarryHeader = []string{"r"}
 	if _, err := Attach(t.Context(), req); err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/host/statedir"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
@@ -59,15 +60,8 @@ func makePinDir(name string) error {
 	return nil
 }
 
-// pinMaps pins all maps under their names.
-func (l *loaded) pinMaps(domainName string) error {
-	for name, m := range l.maps {
-		if err := m.Pin(filepath.Join(domain.PinDir(domainName), name)); err != nil {
-			return bpfError("pin map "+name, err)
-		}
-	}
-	return nil
-}
+// errNoPin: the domain has no such pin.
+var errNoPin = errors.New("not pinned")
 
 // openMap opens a pinned map. errNoPin: there is none.
 func openMap(domainName, name string) (*ebpf.Map, error) {
@@ -76,7 +70,7 @@ func openMap(domainName, name string) (*ebpf.Map, error) {
 		return nil, fmt.Errorf("map %s: %w", name, errNoPin)
 	}
 	if err != nil {
-		return nil, bpfError("open map "+name, err)
+		return nil, program.Error("open map "+name, err)
 	}
 	return m, nil
 }

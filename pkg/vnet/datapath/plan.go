@@ -16,6 +16,7 @@ import (
 	"github.com/vnetradar/radar/pkg/host/clock"
 	"github.com/vnetradar/radar/pkg/host/kernel"
 	"github.com/vnetradar/radar/pkg/host/statedir"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/rules"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
@@ -25,11 +26,11 @@ import (
 type plan struct {
 	change    *change
 	result    *AttachResult
-	blueprint *blueprint       // of a new domain
-	features  Features         // the same: what the kernel can
-	loaded    *loaded          // once it is
-	uses      []rules.Conflict // rules of the request's nodes that use the mark
-	looked    uint64           // when the topology was looked at
+	blueprint *program.Blueprint // of a new domain
+	features  program.Features   // the same: what the kernel can
+	loaded    *program.Loaded    // once it is
+	uses      []rules.Conflict   // rules of the request's nodes that use the mark
+	looked    uint64             // when the topology was looked at
 }
 
 // prepare works a request out and changes nothing.
@@ -108,7 +109,7 @@ func (p *plan) describe() error {
 		}
 	}
 	if r.New {
-		r.Memory = p.blueprint.memory
+		r.Memory = p.blueprint.Memory
 	} else {
 		h, err := openHandle(c.old)
 		if err != nil {
@@ -134,7 +135,7 @@ func (p *plan) newDomain(req AttachRequest) (*domain.Domain, error) {
 		}
 		return nil, halfAttached(req.Domain, "it has pins but no description")
 	}
-	o := DefaultOptions()
+	o := program.DefaultOptions()
 	if req.Options != nil {
 		o = *req.Options
 	}
@@ -142,10 +143,10 @@ func (p *plan) newDomain(req AttachRequest) (*domain.Domain, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Carry == CarryAuto {
-		layout.setMark(freeMark(p.uses, bits.OnesCount32(layout.MarkMask)))
+	if o.Carry == program.CarryAuto {
+		layout.SetMark(freeMark(p.uses, bits.OnesCount32(layout.MarkMask)))
 	}
-	f := Probe()
+	f := program.Probe()
 	p.features = f
 	if !f.Tested {
 		return nil, fault.Unsupported.Errorf("%s", kernel.MissingRights())
@@ -154,10 +155,10 @@ func (p *plan) newDomain(req AttachRequest) (*domain.Domain, error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.blueprint, err = newBlueprint(o, layout, f); err != nil {
+	if p.blueprint, err = program.New(o, layout, f); err != nil {
 		return nil, err
 	}
-	if err := p.blueprint.memory.check(memAvailable()); err != nil {
+	if err := p.blueprint.Memory.Fits(); err != nil {
 		return nil, err
 	}
 	p.result.Warnings = append(p.result.Warnings, layout.Warnings...)
@@ -170,7 +171,7 @@ func (p *plan) newDomain(req AttachRequest) (*domain.Domain, error) {
 	}
 	return &domain.Domain{
 		Version: domain.Version, Name: req.Domain, Epoch: epoch,
-		Created: time.Now().UTC(), WallOffset: clock.WallOffset(), Options: o.stored(layout, hook),
+		Created: time.Now().UTC(), WallOffset: clock.WallOffset(), Options: o.Stored(layout, hook),
 	}, nil
 }
 
@@ -185,7 +186,7 @@ func newEpoch() (uint32, error) {
 }
 
 // checkOptions refuses options that the domain does not have.
-func checkOptions(d *domain.Domain, o *Options) error {
+func checkOptions(d *domain.Domain, o *program.Options) error {
 	if o == nil {
 		return nil
 	}
@@ -193,7 +194,7 @@ func checkOptions(d *domain.Domain, o *Options) error {
 	if err != nil {
 		return err
 	}
-	if names := o.differs(layout, d.Options); names != "" {
+	if names := o.Differs(layout, d.Options); names != "" {
 		return fault.Usage.Errorf("domain %q is attached with other %s: a domain keeps its options, detach it first to change them", d.Name, names)
 	}
 	return nil

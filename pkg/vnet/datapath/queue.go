@@ -12,14 +12,10 @@ import (
 	"github.com/cilium/ebpf"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
-	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/hook"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
-
-// queueHook is where the program stands that sees packets leave queues. It runs for
-// every queue of the machine, so it is there only while a port needs it.
-const queueHook = "tp_btf/qdisc_dequeue"
 
 // hasQueue says whether packets can wait in the port's queue, where they bear what they
 // are known by. At an edge they do not: they look as they do outside.
@@ -58,7 +54,7 @@ func (a *applier) followQueues() error {
 		a.undo.add(func() { _ = a.h.removeQueueHook() })
 	}
 	if wanted {
-		d.QueueHook = queueHook
+		d.QueueHook = program.QueueHook
 	}
 	return nil
 }
@@ -69,7 +65,7 @@ func (h *Handle) removeQueueHook() error { return hook.Detach(h.queuePin()) }
 
 // attachQueueHook loads the program, which uses the domain's maps, and pins its link.
 func (h *Handle) attachQueueHook() error {
-	spec, err := queueSpec(h.Domain.Options, h.hashKeys())
+	spec, err := program.QueueSpec(h.Domain.Options, h.hashKeys())
 	if err != nil {
 		return err
 	}
@@ -85,45 +81,13 @@ func (h *Handle) attachQueueHook() error {
 		defer m.Close()
 		shared[name] = m
 	}
-	if err := raiseMemlock(); err != nil {
+	if err := program.RaiseMemlock(); err != nil {
 		return err
 	}
 	c, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: shared})
 	if err != nil {
-		return bpfError("load "+queueHook, err)
+		return program.Error("load "+program.QueueHook, err)
 	}
 	defer c.Close()
-	return linkError(queueHook, hook.AttachPinned(c.Programs[bpfobj.TraceProgRadarQdiscDequeue], hook.Tracing(queueHook), h.queuePin()))
-}
-
-// queueSpec is the program with the constants that the domain's other programs have, but
-// for those about functions that free packets, which it does not ask.
-func queueSpec(stored domain.Options, keys HashKeys) (*ebpf.CollectionSpec, error) {
-	o := optionsOf(stored)
-	l, err := o.Layout()
-	if err != nil {
-		return nil, err
-	}
-	spec, err := loadTrace(bpfobj.TraceProgRadarQdiscDequeue)
-	if err != nil {
-		return nil, fault.NotLoaded.Errorf("read BPF object: %w", err)
-	}
-	if err := setConstants(spec, constantsOf(o, l, Features{}, quietFuncs{}, keys), make(map[string]bool)); err != nil {
-		return nil, err
-	}
-	return spec, sizeMaps(spec, o, l)
-}
-
-// loadTrace returns the object of tracing programs with one of them.
-func loadTrace(name string) (*ebpf.CollectionSpec, error) {
-	spec, err := bpfobj.LoadTrace()
-	if err != nil {
-		return nil, err
-	}
-	for other := range spec.Programs {
-		if other != name {
-			delete(spec.Programs, other)
-		}
-	}
-	return spec, nil
+	return linkError(program.QueueHook, hook.AttachPinned(c.Programs[bpfobj.TraceProgRadarQdiscDequeue], hook.Tracing(program.QueueHook), h.queuePin()))
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
@@ -50,7 +51,7 @@ func TestRefresh(t *testing.T) {
 		wantChanges(t, l.refresh(), Changes{})
 
 		objects := l.objects()
-		if got := objects.portLinks; hook == HookTCX && got != 2*2 {
+		if got := objects.portLinks; hook == program.HookTCX && got != 2*2 {
 			t.Errorf("%d links of ports, want 4", got)
 		}
 		l.detach()
@@ -90,7 +91,7 @@ func TestRefreshPeerMoves(t *testing.T) {
 
 // A note is told when something changes, not at every look.
 func TestRefreshNotes(t *testing.T) {
-	l := newChain(t, HookTCX)
+	l := newChain(t, program.HookTCX)
 	l.attach(chain...)
 	pass, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 		Type: ebpf.XDP, License: "MIT",
@@ -160,7 +161,7 @@ func wantAttached(t *testing.T, l *lab, d *domain.Domain, node, port string) {
 
 // Programs that someone took off come back.
 func TestRefreshMends(t *testing.T) {
-	l := newChain(t, HookClsact)
+	l := newChain(t, program.HookClsact)
 	l.attach(chain...)
 	l.Run("r", "tc", "qdisc", "del", "dev", "e1", "clsact")
 	wantChanges(t, l.refresh(), Changes{Added: []string{"r/e1"}, Removed: []string{"r/e1"}})
@@ -178,7 +179,7 @@ func TestRefreshMends(t *testing.T) {
 
 // A port that cannot be attached is left out, and does not harm the others.
 func TestRefreshLeavesOut(t *testing.T) {
-	l := newChain(t, HookClsact)
+	l := newChain(t, program.HookClsact)
 	l.attach(chain...)
 	l.Veth("r", "x0", "b", "x0")
 	l.Run("r", "tc", "qdisc", "add", "dev", "x0", "ingress")
@@ -193,7 +194,7 @@ func TestRefreshLeavesOut(t *testing.T) {
 }
 
 func TestRefreshAddresses(t *testing.T) {
-	l := newChain(t, HookTCX)
+	l := newChain(t, program.HookTCX)
 	l.attach(chain...)
 	h := l.open()
 	node := h.Domain.Nodes[1].ID

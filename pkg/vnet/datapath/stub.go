@@ -9,11 +9,9 @@ import (
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/host/kernel"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
-
-// license of all programs: some helpers are for GPL-compatible programs only.
-const license = "Dual BSD/GPL"
 
 // skbCB is the offset of cb[0] in struct __sk_buff.
 const skbCB = 48
@@ -39,11 +37,11 @@ func newStub(d direction, port *domain.Port, progs *ebpf.Map) (*ebpf.Program, er
 	if d.prog == directions[0].prog && isUnreadable(port) {
 		prog = -1 // there is none: all passes untouched
 	}
-	if err := raiseMemlock(); err != nil {
+	if err := program.RaiseMemlock(); err != nil {
 		return nil, err
 	}
 	return ebpf.NewProgramWithOptions(&ebpf.ProgramSpec{
-		Name: d.stub, Type: ebpf.SchedCLS, License: license,
+		Name: d.stub, Type: ebpf.SchedCLS, License: program.License,
 		Instructions: asm.Instructions{
 			asm.Mov.Imm(asm.R4, int32(port.ID)),
 			asm.StoreMem(asm.R1, skbCB, asm.R4, asm.Word),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package datapath
+package program
 
 import (
 	"testing"
@@ -153,5 +153,23 @@ func TestSlotHeader(t *testing.T) {
 	}
 	if got := len(s.Ev0) + len(s.Ev1); got != firstCells {
 		t.Errorf("struct rdr_slot has %d cells", got)
+	}
+}
+
+// Slots grow in whole lines, as far as they can.
+func TestGrowFor(t *testing.T) {
+	for hops, want := range map[int]uint32{11: 320, 16: 384, 24: 512, 60: 512} {
+		l := &Layout{}
+		if l.GrowFor(hops, false); l.SlotBytes != want {
+			t.Errorf("%d hops: slots of %d bytes, want %d", hops, l.SlotBytes, want)
+		}
+		if room := HopsIn(l.SlotBytes); l.SlotBytes < 512 && room < hops {
+			t.Errorf("%d hops: a slot of %d bytes has room for %d", hops, l.SlotBytes, room)
+		}
+		// What is loaded later makes the same of it.
+		again := &Layout{}
+		if err := again.setHops(HopsIn(l.SlotBytes), true); err != nil || again.SlotBytes != l.SlotBytes {
+			t.Errorf("slots of %d bytes become %d (%v)", l.SlotBytes, again.SlotBytes, err)
+		}
 	}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package datapath
+package program
 
 import (
 	"bufio"
@@ -83,7 +83,10 @@ func mapBytes(s *ebpf.MapSpec, cpus uint64) uint64 {
 
 func align8(n uint64) uint64 { return (n + 7) &^ 7 }
 
-// checkMemory refuses a ring that cannot be mapped, and maps that would take more
+// Fits refuses what check refuses with the memory that the machine has now. It is fault.Usage.
+func (m Memory) Fits() error { return m.check(memAvailable()) }
+
+// check refuses a ring that cannot be mapped, and maps that would take more
 // than three quarters of the memory that is available (0: not known).
 func (m Memory) check(available uint64) error {
 	if m.Ring > maxRingBytes {
@@ -109,4 +112,26 @@ func memAvailable() uint64 {
 		}
 	}
 	return 0
+}
+
+// MemoryOf returns what maps take, as the kernel accounts it. Kernels that tell less are made up for with an
+// estimate.
+func MemoryOf(maps map[string]*ebpf.Map) Memory {
+	var m Memory
+	cpus, err := ebpf.PossibleCPU()
+	if err != nil {
+		cpus = 1
+	}
+	for name, bpfMap := range maps {
+		n := mapBytes(&ebpf.MapSpec{
+			Type: bpfMap.Type(), KeySize: bpfMap.KeySize(), ValueSize: bpfMap.ValueSize(), MaxEntries: bpfMap.MaxEntries(),
+		}, uint64(cpus))
+		if info, err := bpfMap.Info(); err == nil {
+			if locked, ok := info.Memlock(); ok && locked > 0 {
+				n = locked
+			}
+		}
+		m.add(name, n)
+	}
+	return m
 }

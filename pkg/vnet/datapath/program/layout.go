@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package datapath
+package program
 
 import (
 	"math/bits"
@@ -37,8 +37,8 @@ type Layout struct {
 	Warnings []string
 }
 
-// guidPaper is --guid-bits of the vNetRadar paper.
-const guidPaper = "paper"
+// GUIDPaper is Options.GUIDBits of the vNetRadar paper.
+const GUIDPaper = "paper"
 
 const (
 	idBits       = 16
@@ -50,6 +50,7 @@ const (
 	lineBytes    = 64
 	minLines     = 2
 	maxLines     = 8
+	MaxSlotBytes = maxLines * lineBytes
 	firstCells   = 6 // in the first two lines
 	lineCells    = 8 // in every further line
 	minBlock     = 16
@@ -71,7 +72,7 @@ func (o Options) Layout() (*Layout, error) {
 	}
 	cpus, err := ebpf.PossibleCPU()
 	if err != nil {
-		return nil, bpfError("count CPUs", err)
+		return nil, Error("count CPUs", err)
 	}
 	return o.layoutFor(cpus)
 }
@@ -93,7 +94,7 @@ func (o Options) layoutFor(cpus int) (*Layout, error) {
 		return nil, err
 	}
 	if mask != 0 {
-		l.setMark(mask)
+		l.SetMark(mask)
 	} else {
 		l.warn("with ‹carry› header nodes see rewritten TTL, DSCP and IP ID: routing, queueing and firewall rules that look at them behave differently")
 	}
@@ -122,7 +123,7 @@ func (l *Layout) warn(text string) { l.Warnings = append(l.Warnings, text) }
 // and of a loss are RDR_END_CELLS of bpf/backpack/abi.h.) The addresses of
 // IPv6 packets take the room of two nodes; the shortest way fits all the same.
 func (l *Layout) setHops(hops int, ipv6 bool) error {
-	most := maxHops(maxLines * lineBytes)
+	most := HopsIn(MaxSlotBytes)
 	if hops < minHops || hops > most {
 		return fault.Usage.Errorf("‹max-hops› %d: use %d to %d, or 0 for as many as the longest path has", hops, minHops, most)
 	}
@@ -144,8 +145,8 @@ func (l *Layout) setCells(need int) {
 	l.Cells = uint32(firstCells + lineCells*(lines-minLines))
 }
 
-// maxHops is the longest path, in nodes, that a slot of so many bytes holds.
-func maxHops(slotBytes uint32) int {
+// HopsIn is the longest path, in nodes, that a slot of so many bytes holds.
+func HopsIn(slotBytes uint32) int {
 	return (firstCells + lineCells*(int(slotBytes)/lineBytes-minLines) - lossCells + 2) / 2
 }
 
@@ -154,7 +155,7 @@ func maxHops(slotBytes uint32) int {
 func (l *Layout) setGUID(guidBits string) error {
 	need := bits.Len32(l.Slots - 1)
 	switch guidBits {
-	case guidPaper:
+	case GUIDPaper:
 		l.setPaperBands()
 		return nil
 	case "auto":
@@ -239,4 +240,19 @@ func (l *Layout) constants() map[string]any {
 		"cfg_mark_mask":  l.MarkMask,
 		"cfg_mark_shift": l.MarkShift,
 	}
+}
+
+// SetMark puts the index into these bits of the mark, which stand side by side.
+func (l *Layout) SetMark(mask uint32) {
+	l.MarkMask, l.MarkShift = mask, uint32(bits.TrailingZeros32(mask))
+}
+
+// GrowFor makes a slot large enough for a path of so many nodes, with addresses that change
+// once on the way.
+func (l *Layout) GrowFor(hops int, ipv6 bool) {
+	need := 2*hops - 2 + lossCells + natCells
+	if ipv6 {
+		need += addrCells
+	}
+	l.setCells(need)
 }

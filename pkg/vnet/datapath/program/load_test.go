@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package datapath
+package program
 
 import (
 	"errors"
@@ -18,16 +18,15 @@ import (
 	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/fault"
-	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
-func newTestBlueprint(t *testing.T, o Options) *blueprint {
+func newTestBlueprint(t *testing.T, o Options) *Blueprint {
 	t.Helper()
 	l, err := o.Layout()
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := newBlueprint(o, l, Features{CPUs: 2, BTF: true, DropHook: true, DropReason: true, CoarseClock: true})
+	b, err := New(o, l, Features{CPUs: 2, BTF: true, DropHook: true, DropReason: true, CoarseClock: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +35,7 @@ func newTestBlueprint(t *testing.T, o Options) *blueprint {
 
 // What config.h declares is what is set, in every object.
 func TestConstants(t *testing.T) {
-	header, err := os.ReadFile("../../../bpf/backpack/config.h")
+	header, err := os.ReadFile("../../../../bpf/backpack/config.h")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +47,7 @@ func TestConstants(t *testing.T) {
 		t.Fatalf("found %q in config.h", declared)
 	}
 	o := with(func(o *Options) { o.Slots, o.MaxHops = 1<<16, 3 })
-	for i, spec := range newTestBlueprint(t, o).specs {
+	for i, spec := range newTestBlueprint(t, o).Specs {
 		for _, name := range declared {
 			if spec.Variables[name] == nil {
 				t.Errorf("object %d has no %s", i, name)
@@ -88,7 +87,7 @@ func TestConstantsMustMatch(t *testing.T) {
 			}
 			return spec, err
 		}}}
-		_, err := newBlueprint(o, l, Features{CPUs: 2})
+		_, err := New(o, l, Features{CPUs: 2})
 		if !errors.Is(err, fault.NotLoaded) || !strings.Contains(err.Error(), "cfg_") {
 			t.Errorf("a constant is %s: %v", what, err)
 		}
@@ -97,19 +96,14 @@ func TestConstantsMustMatch(t *testing.T) {
 
 func TestMapSizes(t *testing.T) {
 	o := with(func(o *Options) { o.Slots, o.Keys, o.MaxHops = 1<<14, 1000, 2 })
-	for i, spec := range newTestBlueprint(t, o).specs {
-		for _, name := range handleMaps {
-			if spec.Maps[name] == nil {
-				t.Errorf("object %d has no map %s", i, name)
-			}
-		}
+	for _, spec := range newTestBlueprint(t, o).Specs {
 		if m := spec.Maps["ring"]; m.MaxEntries != 1<<14 || m.ValueSize != 192 {
 			t.Errorf("ring of %d x %d", m.MaxEntries, m.ValueSize)
 		}
 		if m := spec.Maps["keys"]; m.MaxEntries != 1000 {
 			t.Errorf("%d keys", m.MaxEntries)
 		}
-		if m := spec.Maps["ports"]; m.MaxEntries != maxPorts {
+		if m := spec.Maps["ports"]; m.MaxEntries != 1<<14 {
 			t.Errorf("%d ports", m.MaxEntries)
 		}
 		for name, m := range spec.Maps {
@@ -123,50 +117,11 @@ func TestMapSizes(t *testing.T) {
 	}
 }
 
-// The stub hands the port's number over and jumps; without a target it passes.
-func TestStub(t *testing.T) {
-	need.AsRoot(t)
-	progs, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.ProgramArray, KeySize: 4, ValueSize: 4, MaxEntries: uint32(bpfobj.TcRdrProgRDR_PROG_MAX)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer progs.Close()
-	packet := make([]byte, 64)
-	for i, d := range directions {
-		stub, err := newStub(d, &domain.Port{ID: 4242}, progs)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer stub.Close()
-		if ret, _, err := stub.Test(packet); err != nil || int32(ret) != tcNext {
-			t.Errorf("%s without a program: %d, %v", d.stub, int32(ret), err)
-		}
-		target, err := ebpf.NewProgram(&ebpf.ProgramSpec{
-			Type: ebpf.SchedCLS, License: license,
-			Instructions: asm.Instructions{
-				asm.LoadMem(asm.R0, asm.R1, skbCB, asm.Word),
-				asm.Add.Imm(asm.R0, int32(i)),
-				asm.Return(),
-			},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer target.Close()
-		if err := progs.Put(uint32(d.prog), target); err != nil {
-			t.Fatal(err)
-		}
-		if ret, _, err := stub.Test(packet); err != nil || ret != 4242+uint32(i) {
-			t.Errorf("%s jumps to %d, %v", d.stub, ret, err)
-		}
-	}
-}
-
 // What the verifier refuses is an error of loading, and comes with its log.
 func TestVerifierError(t *testing.T) {
 	need.AsRoot(t)
 	_, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.SchedCLS, Instructions: asm.Instructions{asm.Return()}})
-	err = bpfError("load programs", err)
+	err = Error("load programs", err)
 	var verifier *ebpf.VerifierError
 	if !errors.Is(err, fault.NotLoaded) || errors.Is(err, fault.Unsupported) || !errors.As(err, &verifier) || len(verifier.Log) == 0 {
 		t.Errorf("what the verifier refuses: %v", err)
@@ -181,7 +136,7 @@ func TestErrorKinds(t *testing.T) {
 		ebpf.ErrNotSupported: fault.Unsupported,
 		unix.ENOMEM:          fault.NotLoaded,
 	} {
-		err := bpfError("do it", fmt.Errorf("wrapped: %w", cause))
+		err := Error("do it", fmt.Errorf("wrapped: %w", cause))
 		if !errors.Is(err, kind) || !errors.Is(err, cause) || !strings.HasPrefix(err.Error(), "do it") {
 			t.Errorf("%v became %v", cause, err)
 		}

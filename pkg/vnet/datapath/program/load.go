@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package datapath
+package program
 
 import (
-	"errors"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
 // Prefixes: of the constants in bpf/backpack/config.h, and of our maps in the kernel.
@@ -26,12 +27,22 @@ const (
 // maxKernelName is how long the kernel's names of maps and programs can be.
 const maxKernelName = 15
 
-// dropHook is where the program that sees dropped packets stands.
-const dropHook = "tp_btf/kfree_skb"
+// DropHook is where the program that sees dropped packets stands.
+const DropHook = "tp_btf/kfree_skb"
+
+// QueueHook is where the program stands that sees packets leave queues. It runs for
+// every queue of the machine, so it is there only while a port needs it.
+const QueueHook = "tp_btf/qdisc_dequeue"
+
+// LocalHook is where the program stands that sees what a node delivers to itself.
+const LocalHook = "netfilter/LOCAL_IN"
 
 // lossHold is how long the slot of a packet lost inside a node is kept, where
 // the timeout is not shorter.
 const lossHold = 2 * time.Second
+
+// License of all programs: some helpers are for GPL-compatible programs only.
+const License = "Dual BSD/GPL"
 
 // object is one ELF with programs. Objects share maps by name.
 type object struct {
@@ -48,36 +59,35 @@ var objects = []object{
 	{load: bpfobj.LoadDeliver, wanted: func(f Features) bool { return f.LocalIn && f.BTF }},
 }
 
-func loadLosses() (*ebpf.CollectionSpec, error) { return loadTrace(bpfobj.TraceProgRadarKfreeSkb) }
-
-// loaded is a domain's maps and programs. The caller closes it; what is pinned or
+// Loaded is a domain's maps and programs. The caller closes it; what is pinned or
 // attached stays.
-type loaded struct {
-	maps  map[string]*ebpf.Map
-	progs map[string]*ebpf.Program
+type Loaded struct {
+	Maps  map[string]*ebpf.Map     // by their names in bpf/backpack
+	Progs map[string]*ebpf.Program // the same
 }
 
-func (l *loaded) close() {
-	for _, m := range l.maps {
+// Close closes maps and programs.
+func (l *Loaded) Close() {
+	for _, m := range l.Maps {
 		m.Close()
 	}
-	for _, p := range l.progs {
+	for _, p := range l.Progs {
 		p.Close()
 	}
 }
 
-// blueprint is everything that is to be loaded, with sizes and constants set.
-type blueprint struct {
-	options Options
-	layout  *Layout
+// Blueprint is everything that is to be loaded, with sizes and constants set.
+type Blueprint struct {
+	Options Options
+	Layout  *Layout
+	Specs   []*ebpf.CollectionSpec // as objects that are wanted
+	Memory  Memory                 // what the maps will take
 	keys    HashKeys
-	specs   []*ebpf.CollectionSpec // as objects that are wanted
-	memory  Memory
 }
 
-// newBlueprint prepares the objects. It needs no right.
-func newBlueprint(o Options, l *Layout, f Features) (*blueprint, error) {
-	b := &blueprint{options: o, layout: l, keys: newHashKeys()}
+// New prepares the objects. It needs no right.
+func New(o Options, l *Layout, f Features) (*Blueprint, error) {
+	b := &Blueprint{Options: o, Layout: l, keys: newHashKeys()}
 	consts := constantsOf(o, l, f, findQuiet(), b.keys)
 	used := make(map[string]bool)
 	for _, obj := range objects {
@@ -94,27 +104,27 @@ func newBlueprint(o Options, l *Layout, f Features) (*blueprint, error) {
 		if err := sizeMaps(spec, o, l); err != nil {
 			return nil, err
 		}
-		b.specs = append(b.specs, spec)
+		b.Specs = append(b.Specs, spec)
 	}
 	if o.Watch != "" && len(o.WatchProgram) == 0 {
 		return nil, fault.Usage.Errorf("‹watch› %q: the expression was not compiled", o.Watch)
 	}
 	if len(o.WatchProgram) > 0 {
-		if err := SetWatch(b.specs[0], o.WatchProgram); err != nil {
+		if err := SetWatch(b.Specs[0], o.WatchProgram); err != nil {
 			return nil, err
 		}
 	}
 	if err := checkUsed(consts, used); err != nil {
 		return nil, err
 	}
-	b.memory = estimate(b.specs[0].Maps, f.CPUs)
+	b.Memory = estimate(b.Specs[0].Maps, f.CPUs)
 	return b, nil
 }
 
-// setIPv6 replaces how IPv6 is measured.
-func (b *blueprint) setIPv6(mode string) error {
-	b.options.IPv6 = mode
-	for _, spec := range b.specs {
+// SetIPv6 replaces how IPv6 is measured.
+func (b *Blueprint) SetIPv6(mode string) error {
+	b.Options.IPv6 = mode
+	for _, spec := range b.Specs {
 		if v := spec.Variables[constIP6]; v != nil {
 			if err := v.Set(uint8(ip6Modes[mode])); err != nil {
 				return fault.NotLoaded.Errorf("set constant %s: %w", constIP6, err)
@@ -199,62 +209,62 @@ func sizeMaps(spec *ebpf.CollectionSpec, o Options, l *Layout) error {
 
 func kernelName(name string) string { return name[:min(len(name), maxKernelName)] }
 
-// raiseMemlock lets this process load maps and programs: before Linux 5.11 they count as
+// RaiseMemlock lets this process load maps and programs: before Linux 5.11 they count as
 // locked memory of their user, whose other domains may have used up a small limit.
-func raiseMemlock() error {
+func RaiseMemlock() error {
 	if err := rlimit.RemoveMemlock(); err != nil {
 		return fault.Unsupported.Errorf("raise the limit of locked memory (this kernel counts maps against it; ulimit -l unlimited, or CAP_SYS_RESOURCE): %w", err)
 	}
 	return nil
 }
 
-// load loads maps and programs and fills the program array. On failure nothing
+// Load loads maps and programs and fills the program array. On failure nothing
 // stays.
-func (b *blueprint) load() (_ *loaded, err error) {
-	if err := raiseMemlock(); err != nil {
+func (b *Blueprint) Load() (_ *Loaded, err error) {
+	if err := RaiseMemlock(); err != nil {
 		return nil, err
 	}
-	l := &loaded{maps: make(map[string]*ebpf.Map), progs: make(map[string]*ebpf.Program)}
+	l := &Loaded{Maps: make(map[string]*ebpf.Map), Progs: make(map[string]*ebpf.Program)}
 	defer func() {
 		if err != nil {
-			l.close()
+			l.Close()
 		}
 	}()
-	for _, spec := range b.specs {
+	for _, spec := range b.Specs {
 		if err := l.add(spec); err != nil {
-			return nil, watchError(b.options, err)
+			return nil, watchError(b.Options, err)
 		}
 	}
-	return l, l.init(b.layout, b.keys)
+	return l, l.init(b.Layout, b.keys)
 }
 
 // add loads one object, which uses the maps that are there already.
-func (l *loaded) add(spec *ebpf.CollectionSpec) error {
+func (l *Loaded) add(spec *ebpf.CollectionSpec) error {
 	shared := make(map[string]*ebpf.Map)
 	for name := range spec.Maps {
-		if m := l.maps[name]; m != nil && !strings.HasPrefix(name, ".") {
+		if m := l.Maps[name]; m != nil && !strings.HasPrefix(name, ".") {
 			shared[name] = m
 		}
 	}
 	c, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: shared})
 	if err != nil {
-		return bpfError("load programs", err)
+		return Error("load programs", err)
 	}
 	defer c.Close() // what is detached from it below stays
 	for name := range c.Maps {
 		if shared[name] == nil && !strings.HasPrefix(name, ".") {
-			l.maps[name] = c.DetachMap(name)
+			l.Maps[name] = c.DetachMap(name)
 		}
 	}
 	for name := range c.Programs {
-		l.progs[name] = c.DetachProgram(name)
+		l.Progs[name] = c.DetachProgram(name)
 	}
 	return nil
 }
 
 // init gives the maps their first contents.
-func (l *loaded) init(layout *Layout, keys HashKeys) error {
-	progs := l.maps[bpfobj.TcMapProgs]
+func (l *Loaded) init(layout *Layout, keys HashKeys) error {
+	progs := l.Maps[bpfobj.TcMapProgs]
 	if progs == nil {
 		return fault.NotLoaded.Errorf("the BPF object lacks a map: rebuild radar")
 	}
@@ -268,15 +278,23 @@ func (l *loaded) init(layout *Layout, keys HashKeys) error {
 		bpfobj.TcRdrProgRDR_PROG_INGRESS6: bpfobj.TcProgRadarIngress6,
 		bpfobj.TcRdrProgRDR_PROG_EGRESS6:  bpfobj.TcProgRadarEgress6,
 	} {
-		p := l.progs[name]
+		p := l.Progs[name]
 		if p == nil {
 			return fault.NotLoaded.Errorf("the BPF object lacks program %s: rebuild radar", name)
 		}
 		if err := progs.Put(uint32(index), p); err != nil {
-			return bpfError("fill program array", err)
+			return Error("fill program array", err)
 		}
 	}
 	return nil
 }
 
-var errNoPin = errors.New("not pinned")
+// PinMaps pins all maps under their names in the domain's directory of pins, which must be there.
+func (l *Loaded) PinMaps(domainName string) error {
+	for name, m := range l.Maps {
+		if err := m.Pin(filepath.Join(domain.PinDir(domainName), name)); err != nil {
+			return Error("pin map "+name, err)
+		}
+	}
+	return nil
+}

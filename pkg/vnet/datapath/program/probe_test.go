@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package datapath
+package program
 
 import (
 	"encoding/json"
@@ -161,27 +161,6 @@ func TestChecksOfOtherKernels(t *testing.T) {
 		i := slices.IndexFunc(c.f.checks(), func(x Check) bool { return x.Name == c.name })
 		if got := c.f.checks()[i]; got.Level != c.level || !strings.Contains(got.Fix, c.want) {
 			t.Errorf("%s: %+v; want %s with %q", c.what, got, c.level, c.want)
-		}
-	}
-}
-
-func TestChooseHook(t *testing.T) {
-	for _, c := range []struct {
-		want        string
-		tcx, clsact bool
-		got         string
-	}{
-		{HookAuto, true, true, HookTCX},
-		{HookAuto, false, true, HookClsact},
-		{HookAuto, false, false, ""},
-		{HookTCX, true, false, HookTCX},
-		{HookTCX, false, true, ""},
-		{HookClsact, true, true, HookClsact},
-		{HookClsact, true, false, ""},
-	} {
-		got, err := chooseHook(c.want, Features{TCX: c.tcx, Clsact: c.clsact})
-		if got != c.got || (err == nil) != (c.got != "") {
-			t.Errorf("%+v: %q, %v", c, got, err)
 		}
 	}
 }

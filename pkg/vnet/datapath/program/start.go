@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package datapath
+package program
 
 import (
 	"math/rand/v2"
@@ -16,24 +16,24 @@ import (
 // Where they begin is left to chance: copies of one lab that run side by side send equal
 // packets, and what the kernel frees in a socket's queue has nothing but its mark, the
 // index of a slot, to say which domain's packet it is.
-func (l *loaded) startRing(layout *Layout, keys HashKeys) error {
-	cursor, control, alloc := l.maps[bpfobj.TcMapCursor], l.maps[bpfobj.TcMapControl], l.maps[bpfobj.TcMapAlloc]
+func (l *Loaded) startRing(layout *Layout, keys HashKeys) error {
+	cursor, control, alloc := l.Maps[bpfobj.TcMapCursor], l.Maps[bpfobj.TcMapControl], l.Maps[bpfobj.TcMapAlloc]
 	if cursor == nil || control == nil || alloc == nil {
 		return fault.NotLoaded.Errorf("the BPF object lacks a map: rebuild radar")
 	}
 	cpus, err := ebpf.PossibleCPU()
 	if err != nil {
-		return bpfError("count CPUs", err)
+		return Error("count CPUs", err)
 	}
 	start, next, held := layout.firstPositions(cpus, rand.Uint64N)
 	if err := alloc.Put(uint32(0), held); err != nil {
-		return bpfError("give CPUs their first slots", err)
+		return Error("give CPUs their first slots", err)
 	}
 	if err := cursor.Put(uint32(0), &bpfobj.TcRdrCursor{Next: next}); err != nil {
-		return bpfError("set first position", err)
+		return Error("set first position", err)
 	}
 	if err := control.Put(uint32(0), &bpfobj.TcRdrControl{Cursor: next, Start: start, Hash: keys}); err != nil {
-		return bpfError("set control page", err)
+		return Error("set control page", err)
 	}
 	return nil
 }

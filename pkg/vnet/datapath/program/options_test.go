@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package datapath
+package program
 
 import (
 	"errors"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
@@ -185,8 +187,8 @@ func TestDiffers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	have := o.stored(l, HookTCX)
-	if names := o.differs(l, have); names != "" {
+	have := o.Stored(l, HookTCX)
+	if names := o.Differs(l, have); names != "" {
 		t.Errorf("the same options differ in %s", names)
 	}
 	for want, change := range map[string]func(*domain.Options){
@@ -202,12 +204,44 @@ func TestDiffers(t *testing.T) {
 	} {
 		other := have
 		change(&other)
-		if got := o.differs(l, other); got != want {
+		if got := o.Differs(l, other); got != want {
 			t.Errorf("differs in %q, want %q", got, want)
 		}
 	}
 	o.Hook = HookClsact
-	if got := o.differs(l, have); got != "‹hook›" {
+	if got := o.Differs(l, have); got != "‹hook›" {
 		t.Errorf("differs in %q, want the hook", got)
+	}
+}
+
+// Programs that are loaded later are like the first ones.
+func TestOptionsOf(t *testing.T) {
+	for _, change := range []func(*Options){
+		func(*Options) {},
+		func(o *Options) { o.Carry = "header" },
+		func(o *Options) { o.IPv6 = IPv6Key },
+		func(o *Options) { o.Carry, o.Slots = "mark=0x3ffff0", 1<<16 },
+		func(o *Options) { o.GUIDBits, o.MaxHops = "22", 26 },
+		func(o *Options) { o.GUIDBits, o.MaxHops, o.Lease = "paper", 2, 0 },
+	} {
+		o := DefaultOptions()
+		o.Hook = HookTCX
+		change(&o)
+		want, err := o.Layout()
+		if err != nil {
+			t.Fatal(err)
+		}
+		back := optionsOf(o.Stored(want, o.Hook))
+		got, err := back.Layout()
+		if err != nil {
+			t.Fatal(err)
+		}
+		diff := cmp.Diff(constantsOf(o, want, Features{}, quietFuncs{}, HashKeys{7}), constantsOf(back, got, Features{}, quietFuncs{}, HashKeys{7}))
+		if diff != "" {
+			t.Errorf("constants of %+v (-want +got):\n%s", o, diff)
+		}
+		if _, err := QueueSpec(o.Stored(want, o.Hook), HashKeys{7}); err != nil {
+			t.Errorf("queue hook of %+v: %v", o, err)
+		}
 	}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package datapath
+package program
 
 import (
 	"fmt"
@@ -58,6 +58,17 @@ var ip6Modes = map[string]bpfobj.TcRdrIp6{
 	IPv6Key:   bpfobj.TcRdrIp6RDR_IP6KEY,
 	IPv6Off:   bpfobj.TcRdrIp6RDR_IP6OFF,
 }
+
+// Where the GUID is kept inside a node: --carry.
+const (
+	CarryAuto   = "auto"   // the mark, in bits that no rule uses; the header in nodes that leave none
+	CarryMark   = "mark"   // the mark's upper bits, or "mark=MASK"
+	CarryHeader = "header" // the header, in all nodes
+)
+
+// DefaultHops is how many nodes of a path a record has room for at least, where the user says
+// nothing.
+const DefaultHops = 10
 
 // Limits of the options.
 const (
@@ -129,8 +140,8 @@ func parseCarry(carry string, slots uint32) (uint32, error) {
 	return mask, nil
 }
 
-// stored returns the options as the domain's description keeps them.
-func (o Options) stored(l *Layout, hook string) domain.Options {
+// Stored returns the options as the domain's description keeps them; hook is HookTCX or HookClsact.
+func (o Options) Stored(l *Layout, hook string) domain.Options {
 	carry, _, _ := strings.Cut(o.Carry, "=")
 	return domain.Options{
 		Slots: o.Slots, SlotBytes: l.SlotBytes, GUIDBits: o.GUIDBits,
@@ -144,7 +155,7 @@ func (o Options) stored(l *Layout, hook string) domain.Options {
 // is measured is not compiled, and what --carry auto chose is asked for.
 func optionsOf(d domain.Options) Options {
 	o := Options{
-		Slots: d.Slots, GUIDBits: d.GUIDBits, Carry: d.Carry, MaxHops: maxHops(d.SlotBytes),
+		Slots: d.Slots, GUIDBits: d.GUIDBits, Carry: d.Carry, MaxHops: HopsIn(d.SlotBytes),
 		Timeout: d.Timeout, MinAge: d.MinAge, Lease: d.Lease, Keys: d.Keys, Hook: d.Hook,
 		IPv6: d.IPv6, Watch: d.Watch,
 	}
@@ -154,9 +165,9 @@ func optionsOf(d domain.Options) Options {
 	return o
 }
 
-// differs names the options that are not as the domain has them, "" if none.
-func (o Options) differs(l *Layout, have domain.Options) string {
-	want := o.stored(l, have.Hook)
+// Differs names the options that are not as the domain has them, "" if none.
+func (o Options) Differs(l *Layout, have domain.Options) string {
+	want := o.Stored(l, have.Hook)
 	if o.Hook != HookAuto {
 		want.Hook = o.Hook
 	}

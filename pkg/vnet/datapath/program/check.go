@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package datapath
+package program
 
 import (
 	"fmt"
@@ -104,7 +104,7 @@ func (f Features) checkDrops() Check {
 }
 
 func (f Features) checkLocalIn() Check {
-	c := Check{Name: "redirects", Level: OK, Detail: localHook + ": packets that NAT or TPROXY redirects to a node itself show as delivered"}
+	c := Check{Name: "redirects", Level: OK, Detail: LocalHook + ": packets that NAT or TPROXY redirects to a node itself show as delivered"}
 	switch {
 	case !f.Tested:
 		c.Level, c.Detail, c.Fix = Warn, "not tested: that takes rights", "run as root"
@@ -128,7 +128,7 @@ func (f Features) checkMirred() Check {
 }
 
 func (f Features) checkQueues() Check {
-	c := Check{Name: "queues", Level: OK, Detail: queueHook + ", attached while a port has a queue"}
+	c := Check{Name: "queues", Level: OK, Detail: QueueHook + ", attached while a port has a queue"}
 	const without = "the wait in a queue is part of the link's time"
 	switch {
 	case !f.BTF:
@@ -137,7 +137,7 @@ func (f Features) checkQueues() Check {
 	case !f.Tested:
 		c.Level, c.Detail, c.Fix = Warn, "not tested: that takes rights", "run as root"
 	case !f.QueueHook:
-		c.Level, c.Detail = Warn, queueHook+" cannot be loaded: "+without
+		c.Level, c.Detail = Warn, QueueHook+" cannot be loaded: "+without
 		c.Fix = "use a kernel with CONFIG_BPF_EVENTS and BPF trampolines, not locked down"
 	}
 	return c
@@ -167,16 +167,16 @@ func (f Features) checkMemory() Check {
 	c := Check{Name: "memory", Level: OK}
 	o := DefaultOptions()
 	l, err := o.layoutFor(f.CPUs)
-	var b *blueprint
+	var b *Blueprint
 	if err == nil {
-		b, err = newBlueprint(o, l, f)
+		b, err = New(o, l, f)
 	}
 	if err != nil {
 		return Check{Name: c.Name, Level: Fail, Detail: err.Error(), Fix: "rebuild radar"}
 	}
 	available := memAvailable()
-	c.Detail = fmt.Sprintf("%s available, a domain with %d slots takes %s", size(available), l.Slots, b.memory)
-	if b.memory.check(available) != nil {
+	c.Detail = fmt.Sprintf("%s available, a domain with %d slots takes %s", size(available), l.Slots, b.Memory)
+	if b.Memory.check(available) != nil {
 		c.Level, c.Fix = Warn, "attach with fewer ‹slots›"
 	}
 	return c

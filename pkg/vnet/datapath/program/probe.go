@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package datapath
+package program
 
 import (
 	"github.com/cilium/ebpf"
@@ -59,10 +59,10 @@ func Probe() Features {
 		return f
 	}
 	f.Tested = true
-	_ = raiseMemlock() // else all looks missing; whoever loads for good tells of the error
+	_ = RaiseMemlock() // else all looks missing; whoever loads for good tells of the error
 	f.DropHook, f.QueueHook = f.BTF && hook.Traces("kfree_skb"), f.BTF && hook.Traces("qdisc_dequeue")
 	f.CoarseClock = kernel.Takes(&ebpf.ProgramSpec{
-		Type: ebpf.SchedCLS, License: license,
+		Type: ebpf.SchedCLS, License: License,
 		Instructions: asm.Instructions{asm.FnKtimeGetCoarseNs.Call(), asm.Mov.Imm(asm.R0, 0), asm.Return()},
 	})
 	f.redirects = findRedirects()
@@ -81,7 +81,7 @@ type skbBits struct{ redirected, again uint32 }
 func findRedirects() skbBits {
 	bits, ok := kernel.SkbBits("redirected", "tc_skip_classify")
 	readable := ok && kernel.Takes(&ebpf.ProgramSpec{
-		Type: ebpf.SchedCLS, License: license,
+		Type: ebpf.SchedCLS, License: License,
 		Instructions: asm.Instructions{
 			asm.Mov.Reg(asm.R3, asm.R1), asm.Mov.Reg(asm.R1, asm.RFP), asm.Add.Imm(asm.R1, -8), asm.Mov.Imm(asm.R2, 1),
 			asm.FnProbeReadKernel.Call(), asm.Mov.Imm(asm.R0, 0), asm.Return(),

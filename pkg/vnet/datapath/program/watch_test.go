@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package datapath
+package program
 
 import (
 	"errors"
@@ -29,12 +29,12 @@ func assemble(t *testing.T, insns ...bpf.Instruction) []bpf.RawInstruction {
 // The expression takes the function's place in both programs, under its name and
 // type; without one the programs are as they were built.
 func TestSetWatch(t *testing.T) {
-	plain := newTestBlueprint(t, DefaultOptions()).specs[0]
+	plain := newTestBlueprint(t, DefaultOptions()).Specs[0]
 	o := DefaultOptions()
 	o.Watch = "ip[8] = 64"
 	o.WatchProgram = assemble(t,
 		bpf.LoadAbsolute{Off: 8, Size: 1}, bpf.JumpIf{Val: 64, SkipFalse: 1}, bpf.RetConstant{Val: 1}, bpf.RetConstant{Val: 0})
-	spec := newTestBlueprint(t, o).specs[0]
+	spec := newTestBlueprint(t, o).Specs[0]
 	for _, name := range []string{bpfobj.TcProgRadarIngress, bpfobj.TcProgRadarEgress} {
 		was, is := plain.Programs[name].Instructions, spec.Programs[name].Instructions
 		from, to := functionRange(was, watchFunction)
@@ -79,7 +79,7 @@ func TestSetWatchErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := newBlueprint(o, l, Features{CPUs: 2}); !errors.Is(err, fault.Usage) || !strings.Contains(err.Error(), "compiled") {
+	if _, err := New(o, l, Features{CPUs: 2}); !errors.Is(err, fault.Usage) || !strings.Contains(err.Error(), "compiled") {
 		t.Errorf("an expression that was not compiled: %v", err)
 	}
 }
@@ -92,7 +92,7 @@ func TestWatchError(t *testing.T) {
 		t.Errorf("without an expression: %v", err)
 	}
 	o.WatchProgram = assemble(t, bpf.RetConstant{Val: 1})
-	err := watchError(o, bpfError("load programs", refused))
+	err := watchError(o, Error("load programs", refused))
 	var verifier *ebpf.VerifierError
 	if !errors.Is(err, fault.NotLoaded) || !errors.As(err, &verifier) || !strings.Contains(err.Error(), "‹watch›") {
 		t.Errorf("with an expression: %v", err)
