@@ -141,21 +141,21 @@ func Attach(ctx context.Context, req AttachRequest) (_ *AttachResult, err error)
 // open returns the handle of the domain, which it loads and pins if it is new.
 func (p *plan) open(undo *undo) (*Handle, error) {
 	if !p.result.New {
-		h, err := openHandle(p.change.old)
+		h, err := openHandle(p.change.Old)
 		if err != nil {
 			return nil, err
 		}
 		if err := h.checkStays(); err != nil {
 			h.Close()
-			return nil, fmt.Errorf("%w (finish with: «detach ‹domain› %s»)", err, p.change.old.Name)
+			return nil, fmt.Errorf("%w (finish with: «detach ‹domain› %s»)", err, p.change.Old.Name)
 		}
 		if atomic.LoadUint64(h.lease()) == leaseNone {
 			h.Close()
-			return nil, halfAttached(p.change.old.Name, "attaching it was interrupted")
+			return nil, halfAttached(p.change.Old.Name, "attaching it was interrupted")
 		}
 		return h, nil
 	}
-	name := p.change.next.Name
+	name := p.change.Next.Name
 	if err := mountBPFFS(); err != nil {
 		return nil, err
 	}
@@ -174,7 +174,7 @@ func (p *plan) open(undo *undo) (*Handle, error) {
 	if err := p.pinLocalIn(); err != nil {
 		return nil, err
 	}
-	h, err := openHandle(p.change.next)
+	h, err := openHandle(p.change.Next)
 	if err != nil {
 		return nil, err
 	}
@@ -200,12 +200,12 @@ func (p *plan) attachDropHook(undo *undo) error {
 	if prog == nil {
 		return nil
 	}
-	pin := filepath.Join(domain.PinDir(p.change.next.Name), dropLink)
+	pin := filepath.Join(domain.PinDir(p.change.Next.Name), dropLink)
 	if err := hook.AttachPinned(prog, hook.Tracing(program.DropHook), pin); err != nil {
 		return linkError(program.DropHook, err)
 	}
 	undo.add(func() { _ = hook.Detach(pin) })
-	p.change.next.LossHook = program.DropHook
+	p.change.Next.LossHook = program.DropHook
 	return nil
 }
 

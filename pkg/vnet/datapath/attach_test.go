@@ -18,6 +18,7 @@ import (
 	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/merge"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
@@ -91,7 +92,7 @@ func wantKnown(t *testing.T, l *lab) {
 		var id uint32
 		dev := bpfobj.TcRdrDev{NetnsInum: h.Domain.NodeByID(p.Node).Inum, Ifindex: uint32(p.Ifindex)}
 		if err := h.maps[bpfobj.TcMapDevs].Lookup(&dev, &id); err != nil || id != uint32(p.ID) {
-			t.Errorf("device of %s is port %d (%v)", portName(h.Domain, p), id, err)
+			t.Errorf("device of %s is port %d (%v)", merge.PortName(h.Domain, p), id, err)
 		}
 	}
 	for _, n := range h.Domain.Nodes {

@@ -17,6 +17,7 @@ import (
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/host/clock"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/merge"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
@@ -38,7 +39,7 @@ var changeProgs = []struct{ prog, pin string }{
 // attachChangeHook loads the programs, which use the domain's maps, and pins their links.
 // Without them packets leave with wire bits until the agent has noticed a change.
 func (p *plan) attachChangeHook(undo *undo) error {
-	name := p.change.next.Name
+	name := p.change.Next.Name
 	warn := func(err error) error {
 		p.warn(fmt.Sprintf("this kernel does not tell at once when an interface comes or moves (%v): packets can leave with rewritten bits there until the agent has noticed, some 20 ms later", err))
 		return nil
@@ -67,7 +68,7 @@ func (p *plan) attachChangeHook(undo *undo) error {
 		}
 		undo.add(func() { _ = hook.Detach(pin) })
 	}
-	p.change.next.ChangeHook = changeHook
+	p.change.Next.ChangeHook = changeHook
 	return nil
 }
 
@@ -200,54 +201,18 @@ func flagsGuarded(flags uint16) uint16 {
 // isGone says whether a port's interface has moved away, with its programs.
 func (h *Handle) isGone(id uint16) bool { return atomic.LoadUint64(&h.shifts[id].GoneNs) != 0 }
 
-// ends says, of each interface whose move would let packets out, which port becomes an edge.
-// The user's word on a port stands.
-func (c *change) ends() map[bpfobj.TcRdrDev]uint32 {
-	ends := make(map[bpfobj.TcRdrDev]uint32)
-	nodes := make(map[uint16]uint32, len(c.next.Nodes))
-	for _, n := range c.next.Nodes {
-		nodes[n.ID] = n.Inum
-	}
-	for i := range c.next.Ports {
-		p := &c.next.Ports[i]
-		if p.Removed || p.Forced || p.Role != domain.Internal || p.Peer < 0 {
-			continue
-		}
-		if peer := c.next.PortByID(uint16(p.Peer)); peer != nil && !peer.Removed {
-			ends[bpfobj.TcRdrDev{NetnsInum: nodes[peer.Node], Ifindex: uint32(peer.Ifindex)}] = uint32(p.ID)
-		}
-	}
-	for dev, id := range c.members {
-		if p := c.next.PortByID(id); p != nil && !p.Removed && !p.Forced {
-			ends[dev] = uint32(id)
-		}
-	}
-	return ends
-}
-
-// homes are the nodes that carry the header, by the numbers of their namespaces.
-func homes(d *domain.Domain) map[uint32]uint32 {
-	homes := make(map[uint32]uint32)
-	for _, n := range d.Nodes {
-		if !n.Removed && !n.Auto && (n.Header != "" || d.Options.MarkMask == 0) {
-			homes[n.Inum] = uint32(n.ID)
-		}
-	}
-	return homes
-}
-
 // expectChanges tells the programs of what is to be attached, before it is: an interface that
 // is found in its place later has not moved before.
 func (a *applier) expectChanges() error {
-	if err := putAll(a.h.maps[bpfobj.TcMapEnds], a.c.ends()); err != nil {
+	if err := putAll(a.h.maps[bpfobj.TcMapEnds], a.c.Ends()); err != nil {
 		return fmt.Errorf("set other ends: %w", err)
 	}
-	return a.h.putHomes(a.c.next)
+	return a.h.putHomes(a.c.Next)
 }
 
 // putHomes tells the programs which nodes carry the header, and which ports they have.
 func (h *Handle) putHomes(d *domain.Domain) error {
-	carriers := homes(d)
+	carriers := merge.Homes(d)
 	ports := make(map[uint16][]uint16) // of each node, in the order of their numbers
 	for i := range d.Ports {
 		if p := &d.Ports[i]; !p.Removed {
@@ -274,21 +239,21 @@ func (h *Handle) putHomes(d *domain.Domain) error {
 // settleChanges forgets what is no more, and what has been dealt with.
 func (a *applier) settleChanges() {
 	h := a.h
-	carriers := homes(a.c.next)
-	dropOthers(h.maps[bpfobj.TcMapEnds], a.c.ends())
+	carriers := merge.Homes(a.c.Next)
+	dropOthers(h.maps[bpfobj.TcMapEnds], a.c.Ends())
 	dropOthers(h.maps[bpfobj.TcMapHomes], carriers)
 	settle := func(at *uint64) {
 		if seen := atomic.LoadUint64(at); seen != 0 && seen <= h.looked {
 			atomic.CompareAndSwapUint64(at, seen, 0) // else it has changed again
 		}
 	}
-	for i := range a.c.next.Ports {
-		s := &h.shifts[a.c.next.Ports[i].ID]
+	for i := range a.c.Next.Ports {
+		s := &h.shifts[a.c.Next.Ports[i].ID]
 		settle(&s.PeerNs)
 		settle(&s.GoneNs)
 	}
-	for i := range a.c.next.Nodes {
-		n := &a.c.next.Nodes[i]
+	for i := range a.c.Next.Nodes {
+		n := &a.c.Next.Nodes[i]
 		since := &h.guards[n.ID].SinceNs
 		if id, ok := carriers[n.Inum]; ok && id == uint32(n.ID) && slices.Contains(h.open, n.ID) {
 			// One of its interfaces could not be attached: it sees true bits until it is.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package datapath puts the BPF programs to work and takes them away again:
-// it attaches and pins what package program has loaded, renews the sources' lease,
-// reads counters, follows changes of the topology, and detaches.
+// it attaches and pins what package program has loaded, carries out what package
+// merge has decided, renews the sources' lease, reads counters, and detaches.
 //
 // Everything that lasts is pinned (domain.PinDir) or described in domain.json, so
 // no process is needed for traffic to pass and to be restored. Whoever changes a

@@ -14,6 +14,7 @@ import (
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/host/statedir"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/merge"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
@@ -135,15 +136,15 @@ func detachNodes(ctx context.Context, d *domain.Domain, req DetachRequest) (*Det
 		return nil, err
 	}
 	stale := stalePorts(d)
-	base, vms := withoutVMs(d, req.Nodes)
-	c, err := merge(base, t, func(p *domain.Port) bool { return stale[p.ID] })
+	base, vms := merge.WithoutVMs(d, req.Nodes)
+	c, err := merge.Into(base, t, func(p *domain.Port) bool { return stale[p.ID] })
 	if err != nil {
 		return nil, err
 	}
-	c.old = d
-	c.unfollow(req.Nodes)
-	r := &DetachResult{Ports: len(c.removedPorts), VMs: vms}
-	for _, id := range c.removedNodes {
+	c.Old = d
+	c.Unfollow(req.Nodes)
+	r := &DetachResult{Ports: len(c.RemovedPorts), VMs: vms}
+	for _, id := range c.RemovedNodes {
 		if !d.NodeByID(id).Auto {
 			r.Nodes++
 		}
@@ -160,7 +161,7 @@ func detachNodes(ctx context.Context, d *domain.Domain, req DetachRequest) (*Det
 		undo.run()
 		return nil, err
 	}
-	r.Warnings = slices.Concat(a.warnings, c.usedUp())
+	r.Warnings = slices.Concat(a.warnings, c.UsedUp())
 	return r, nil
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
 // takes says whether the programs know that a port takes what is sent to a group.
@@ -31,7 +32,7 @@ func (l *lab) crowd(h *Handle, free int) {
 	}
 	keys := make([]bpfobj.TcRdrLocal, int(m.MaxEntries())-len(have)-free)
 	for i := range keys {
-		keys[i] = bpfobj.TcRdrLocal{Node: maxNodes, Addr: uint32(i)}
+		keys[i] = bpfobj.TcRdrLocal{Node: domain.MaxNodes, Addr: uint32(i)}
 	}
 	if n, err := m.BatchUpdate(keys, make([]uint8, len(keys)), &ebpf.BatchOptions{}); err != nil {
 		l.t.Fatalf("%d of %d: %v", n, len(keys), err)

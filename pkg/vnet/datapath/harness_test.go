@@ -18,6 +18,7 @@ import (
 
 	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/merge"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
@@ -136,7 +137,7 @@ func (l *lab) refresh() *Changes {
 func (l *lab) port(d *domain.Domain, node, name string) *domain.Port {
 	l.t.Helper()
 	for i := range d.Ports {
-		if p := &d.Ports[i]; !p.Removed && portName(d, p) == node+"/"+name {
+		if p := &d.Ports[i]; !p.Removed && merge.PortName(d, p) == node+"/"+name {
 			return p
 		}
 	}
@@ -184,11 +185,11 @@ func (l *lab) flags() []string {
 			l.t.Fatal(err)
 		}
 		if l.unknownPorts && entry == (bpfobj.TcRdrPort{}) {
-			lines = append(lines, portName(h.Domain, p)+" "+restoring)
+			lines = append(lines, merge.PortName(h.Domain, p)+" "+restoring)
 			continue
 		}
 		if node := h.Domain.NodeByID(p.Node); entry.Node != p.Node || int(entry.Ifindex) != p.Ifindex || entry.NetnsInum != node.Inum {
-			l.t.Errorf("port %s: the programs are told %+v", portName(h.Domain, p), entry)
+			l.t.Errorf("port %s: the programs are told %+v", merge.PortName(h.Domain, p), entry)
 		}
 		var set []string
 		for _, n := range names {
@@ -199,7 +200,7 @@ func (l *lab) flags() []string {
 		if set == nil {
 			set = []string{restoring}
 		}
-		lines = append(lines, portName(h.Domain, p)+" "+strings.Join(set, "|"))
+		lines = append(lines, merge.PortName(h.Domain, p)+" "+strings.Join(set, "|"))
 	}
 	slices.Sort(lines)
 	return lines

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/vnetradar/radar/pkg/vnet/datapath/merge"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
@@ -21,7 +22,7 @@ func (p *plan) chooseIPv6(ctx context.Context, d *domain.Domain) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, conflictTime)
 	defer cancel()
-	users := labelUsers(p.result.Topology.FindLabelHashes(ctx, headerNodes(d)))
+	users := labelUsers(p.result.Topology.FindLabelHashes(ctx, merge.HeaderNodes(d)))
 	if o.IPv6 == program.IPv6Auto {
 		o.IPv6 = program.IPv6Label
 		if len(users) > 0 {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/hook"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/merge"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
@@ -41,7 +42,7 @@ func (l *localIn) close() {
 // needsLocalIn says whether packets that are addressed to others may end in a node, and
 // can be told there by their mark.
 func needsLocalIn(d *domain.Domain, n *domain.Node) bool {
-	return d.LocalHook != "" && !n.Removed && !n.Auto && n.Redirects && n.Apart == "" && !headerNodes(d)(n.Name)
+	return d.LocalHook != "" && !n.Removed && !n.Auto && n.Redirects && n.Apart == "" && !merge.HeaderNodes(d)(n.Name)
 }
 
 // pinLocalIn pins the program for whoever will follow the domain, if the kernel takes it.
@@ -50,10 +51,10 @@ func (p *plan) pinLocalIn() error {
 	if prog == nil {
 		return nil
 	}
-	if err := prog.Pin(filepath.Join(domain.PinDir(p.change.next.Name), localInProg)); err != nil {
+	if err := prog.Pin(filepath.Join(domain.PinDir(p.change.Next.Name), localInProg)); err != nil {
 		return program.Error("pin program", err)
 	}
-	p.change.next.LocalHook = program.LocalHook
+	p.change.Next.LocalHook = program.LocalHook
 	return nil
 }
 

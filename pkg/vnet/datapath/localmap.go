@@ -73,16 +73,16 @@ func putEntry(m *ebpf.Map, node uint16, entry bpfobj.TcRdrNode) error {
 // addLocals adds the nodes' addresses; on failure those of new nodes go again,
 // whose numbers others will have.
 func (a *applier) addLocals() error {
-	if a.c.old != nil {
+	if a.c.Old != nil {
 		known := make(map[uint16][]netip.Addr)
-		for node, addrs := range a.c.locals {
-			if a.c.old.NodeByID(node) != nil || a.c.old.VMByID(node) != nil {
+		for node, addrs := range a.c.Locals {
+			if a.c.Old.NodeByID(node) != nil || a.c.Old.VMByID(node) != nil {
 				known[node] = addrs
 			}
 		}
 		a.undo.add(func() { a.h.dropLocals(known) })
 	}
-	left, err := a.h.addLocals(a.c.locals)
+	left, err := a.h.addLocals(a.c.Locals)
 	if left > 0 {
 		a.warnOnce(addressesLeft(left))
 	}

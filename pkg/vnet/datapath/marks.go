@@ -10,6 +10,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/host/clock"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/merge"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/rules"
@@ -22,19 +23,9 @@ import (
 // its time to find out whether the node can carry the header, and writes all that down.
 // What bears a mark as its node gives it up is known as it leaves, and its mark is cleared.
 
-// markNodes are the nodes that carry the mark.
-func markNodes(d *domain.Domain) (nodes []*domain.Node) {
-	for i := range d.Nodes {
-		if n := &d.Nodes[i]; d.Options.MarkMask != 0 && !n.Removed && !n.Auto && n.Header == "" && n.Apart == "" {
-			nodes = append(nodes, n)
-		}
-	}
-	return nodes
-}
-
 // MarkNodes are the nodes whose rules matter: those that carry the mark.
 func (h *Handle) MarkNodes() (specs []topo.NodeSpec) {
-	for _, n := range markNodes(h.Domain) {
+	for _, n := range merge.MarkNodes(h.Domain) {
 		specs = append(specs, topo.SpecOf(*n))
 	}
 	return specs
@@ -49,7 +40,7 @@ func (h *Handle) CanGiveMarksUp() bool {
 
 // Collisions are those of uses that use bits of the mark of nodes that carry it.
 func (h *Handle) Collisions(uses []rules.Conflict) []rules.Conflict {
-	return collisions(h.Domain, uses)
+	return merge.Collisions(h.Domain, uses)
 }
 
 // StopMarks makes the nodes of these rules stop using the mark, at once. It changes nothing
@@ -62,7 +53,7 @@ func (h *Handle) StopMarks(uses []rules.Conflict) error {
 			continue
 		}
 		done[u.Node] = true
-		for _, n := range markNodes(h.Domain) {
+		for _, n := range merge.MarkNodes(h.Domain) {
 			if n.Name != u.Node {
 				continue
 			}
@@ -101,11 +92,11 @@ func (h *Handle) SettleMarks(ctx context.Context, uses []rules.Conflict) ([]Mark
 	if err := h.checkStays(); err != nil {
 		return nil, err
 	}
-	next := cloneDomain(h.Domain)
+	next := merge.Clone(h.Domain)
 	var given []MarkGivenUp
 	var nodes []*domain.Node
-	for _, u := range collisions(next, uses) {
-		for _, n := range markNodes(next) {
+	for _, u := range merge.Collisions(next, uses) {
+		for _, n := range merge.MarkNodes(next) {
 			if n.Name != u.Node {
 				continue
 			}
@@ -150,7 +141,7 @@ func (h *Handle) ResumeMarks() error {
 		return err
 	}
 	defer unlock()
-	for _, n := range markNodes(h.Domain) {
+	for _, n := range merge.MarkNodes(h.Domain) {
 		if atomic.SwapUint32(&h.guards[n.ID].Stopped, 0) == 0 {
 			continue
 		}
@@ -169,7 +160,7 @@ func withText(ctx context.Context, d *domain.Domain, uses []rules.Conflict) []ru
 		wanted[u.Node] = true
 	}
 	var specs []topo.NodeSpec
-	for _, n := range markNodes(d) {
+	for _, n := range merge.MarkNodes(d) {
 		if wanted[n.Name] {
 			specs = append(specs, topo.SpecOf(*n))
 		}
@@ -198,7 +189,7 @@ func (h *Handle) setNodeFlags(d *domain.Domain, n *domain.Node, flags bpfobj.TcR
 			continue
 		}
 		if err := h.setNodeFlagsOf(n, p, flags, anew); err != nil {
-			return fmt.Errorf("set port %s: %w", portName(d, p), err)
+			return fmt.Errorf("set port %s: %w", merge.PortName(d, p), err)
 		}
 	}
 	return nil

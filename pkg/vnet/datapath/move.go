@@ -12,18 +12,18 @@ import (
 // movedFrom returns the port whose interface and programs the new one takes over, nil
 // if there is none.
 func (a *applier) movedFrom(p *domain.Port) *domain.Port {
-	if id, ok := a.c.moved[p.ID]; ok {
-		return a.c.next.PortByID(id)
+	if id, ok := a.c.Moved[p.ID]; ok {
+		return a.c.Next.PortByID(id)
 	}
 	return nil
 }
 
 // exchanged says whether the filters of a removed port are another port's now.
 func (a *applier) exchanged(id uint16) bool {
-	if a.c.next.Options.Hook != program.HookClsact {
+	if a.c.Next.Options.Hook != program.HookClsact {
 		return false
 	}
-	for _, was := range a.c.moved {
+	for _, was := range a.c.Moved {
 		if was == id {
 			return true
 		}
@@ -34,7 +34,7 @@ func (a *applier) exchanged(id uint16) bool {
 // restorePorts takes removePorts back as far as the interfaces are still there: the
 // other ports mark as before. Their flags are lower's to restore.
 func (a *applier) restorePorts(ids []uint16) {
-	nodes, of := byNode(a.c.next, ids)
+	nodes, of := byNode(a.c.Next, ids)
 	for _, n := range nodes {
 		_ = inNode(n, topo.NodeSpec.Open, func() error {
 			for _, p := range of[n.ID] {

@@ -16,6 +16,7 @@ import (
 	"github.com/vnetradar/radar/pkg/host/clock"
 	"github.com/vnetradar/radar/pkg/host/kernel"
 	"github.com/vnetradar/radar/pkg/host/statedir"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/merge"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/rules"
@@ -24,7 +25,7 @@ import (
 
 // plan is a request, worked out.
 type plan struct {
-	change    *change
+	change    *merge.Change
 	result    *AttachResult
 	blueprint *program.Blueprint // of a new domain
 	features  program.Features   // the same: what the kernel can
@@ -52,7 +53,7 @@ func prepare(ctx context.Context, req AttachRequest) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkNames(base, req.Nodes); err != nil {
+	if err := merge.CheckNames(base, req.Nodes); err != nil {
 		return nil, err
 	}
 	specs, err := p.members(base, req.Nodes)
@@ -75,13 +76,13 @@ func prepare(ctx context.Context, req AttachRequest) (*plan, error) {
 		}
 	}
 	stale := stalePorts(base)
-	p.change, err = merge(withVMs(base, req.VMs), p.result.Topology, func(port *domain.Port) bool { return stale[port.ID] })
+	p.change, err = merge.Into(merge.WithVMs(base, req.VMs), p.result.Topology, func(port *domain.Port) bool { return stale[port.ID] })
 	if err != nil {
 		return nil, err
 	}
-	p.change.old = old
-	p.change.follow(req.Selectors, req.WatchContainers)
-	if err := p.change.carry(req.CarryHeader, p.uses); err != nil {
+	p.change.Old = old
+	p.change.Follow(req.Selectors, req.WatchContainers)
+	if err := p.change.Carry(req.CarryHeader, p.uses); err != nil {
 		return nil, err
 	}
 	if err := p.refuseEncapsulations(ctx); err != nil {
@@ -90,7 +91,7 @@ func prepare(ctx context.Context, req AttachRequest) (*plan, error) {
 	if err := p.fitHops(); err != nil {
 		return nil, err
 	}
-	if err := p.chooseIPv6(ctx, p.change.next); err != nil {
+	if err := p.chooseIPv6(ctx, p.change.Next); err != nil {
 		return nil, err
 	}
 	p.result.Readers = slices.DeleteFunc(topo.FindReaders(req.Nodes), func(r topo.Reader) bool { return !r.ReadsSeveral() })
@@ -100,9 +101,9 @@ func prepare(ctx context.Context, req AttachRequest) (*plan, error) {
 // describe fills in the result.
 func (p *plan) describe() error {
 	r, c := p.result, p.change
-	r.Domain, r.New = c.next, c.old == nil
-	r.AddedNodes, r.AddedPorts = len(c.addedNodes), len(c.addedPorts)
-	r.Warnings = slices.Concat(r.Warnings, r.Topology.Notes, c.usedUp())
+	r.Domain, r.New = c.Next, c.Old == nil
+	r.AddedNodes, r.AddedPorts = len(c.AddedNodes), len(c.AddedPorts)
+	r.Warnings = slices.Concat(r.Warnings, r.Topology.Notes, c.UsedUp())
 	for _, n := range r.Topology.Nodes {
 		if len(n.Ports) == 0 {
 			r.Warnings = append(r.Warnings, fmt.Sprintf("node %s has no interface to attach yet", n.Name))
@@ -111,15 +112,15 @@ func (p *plan) describe() error {
 	if r.New {
 		r.Memory = p.blueprint.Memory
 	} else {
-		h, err := openHandle(c.old)
+		h, err := openHandle(c.Old)
 		if err != nil {
 			return err
 		}
 		defer h.Close()
 		r.Memory = h.Memory()
 	}
-	r.Conflicts = collisions(c.next, p.uses)
-	r.Warnings = append(r.Warnings, c.carryWarnings()...)
+	r.Conflicts = merge.Collisions(c.Next, p.uses)
+	r.Warnings = append(r.Warnings, c.CarryWarnings()...)
 	return nil
 }
 
@@ -144,7 +145,7 @@ func (p *plan) newDomain(req AttachRequest) (*domain.Domain, error) {
 		return nil, err
 	}
 	if o.Carry == program.CarryAuto {
-		layout.SetMark(freeMark(p.uses, bits.OnesCount32(layout.MarkMask)))
+		layout.SetMark(merge.FreeMark(p.uses, bits.OnesCount32(layout.MarkMask)))
 	}
 	f := program.Probe()
 	p.features = f

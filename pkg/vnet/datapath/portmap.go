@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/merge"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
@@ -68,7 +69,7 @@ func (h *Handle) writeFlags(d *domain.Domain, flags func(*domain.Port) bpfobj.Tc
 			entry.Towards = peer.Node + 1
 		}
 		if err := h.putPort(p.ID, entry); err != nil {
-			return fmt.Errorf("set port %s: %w", portName(d, p), err)
+			return fmt.Errorf("set port %s: %w", merge.PortName(d, p), err)
 		}
 	}
 	return nil
@@ -92,7 +93,7 @@ func flagsOf(p *domain.Port) bpfobj.TcRdrPortFlag {
 	default:
 		flags |= bpfobj.TcRdrPortFlagRDR_PF_SOURCE_IN
 	}
-	if hasQueue(p) {
+	if merge.HasQueue(p) {
 		flags |= bpfobj.TcRdrPortFlagRDR_PF_QUEUE
 	}
 	if p.Tunnel && p.Role == domain.Internal {
@@ -119,4 +120,20 @@ func restoreFlags(p *domain.Port) (flags bpfobj.TcRdrPortFlag) {
 		flags |= bpfobj.TcRdrPortFlagRDR_PF_BRIDGE
 	}
 	return flags
+}
+
+// setMember makes the loss hook know a member of a bridge.
+func (h *Handle) setMember(d *domain.Domain, dev *bpfobj.TcRdrDev, in merge.Insider) error {
+	if in.Number != in.Bridge {
+		bridge := d.PortByID(in.Bridge)
+		entry := portEntry(d.NodeByID(bridge.Node), bridge, restoreFlags(bridge))
+		entry.Ifindex = dev.Ifindex
+		if err := h.maps[bpfobj.TcMapPorts].Put(uint32(in.Number), &entry); err != nil {
+			return fmt.Errorf("set member of a bridge: %w", err)
+		}
+	}
+	if err := h.maps[bpfobj.TcMapDevs].Put(dev, uint32(in.Number)); err != nil {
+		return fmt.Errorf("set member of a bridge: %w", err)
+	}
+	return nil
 }

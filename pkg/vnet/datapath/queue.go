@@ -6,36 +6,25 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/cilium/ebpf"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/hook"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/merge"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
-
-// hasQueue says whether packets can wait in the port's queue, where they bear what they
-// are known by. At an edge they do not: they look as they do outside.
-func hasQueue(p *domain.Port) bool {
-	return !p.Removed && p.Queue != "" && p.Place == "" && p.Role == domain.Internal
-}
-
-// anyQueue says whether some port of the domain has such a queue.
-func anyQueue(d *domain.Domain) bool {
-	return slices.ContainsFunc(d.Ports, func(p domain.Port) bool { return hasQueue(&p) })
-}
 
 // followQueues attaches the queue hook for the first port that has a queue, and takes it
 // off when the last one has none. The pin says whether it is there: a process can be
 // killed between that and the description. Where the kernel refuses it, links are measured
 // together with the queues before them, and that is told of every queue once.
 func (a *applier) followQueues() error {
-	d := a.c.next
+	d := a.c.Next
 	_, err := os.Stat(a.h.queuePin())
-	wanted, there := anyQueue(d), err == nil
+	wanted, there := merge.AnyQueue(d), err == nil
 	d.QueueHook = ""
 	switch {
 	case wanted == there:
@@ -46,7 +35,7 @@ func (a *applier) followQueues() error {
 		a.undo.add(func() { _ = a.h.attachQueueHook() })
 	default:
 		if err := a.h.attachQueueHook(); err != nil {
-			if added := a.c.queues(); len(added) > 0 {
+			if added := a.c.Queues(); len(added) > 0 {
 				a.warnings = append(a.warnings, fmt.Sprintf("waits in queues are not measured but counted to the link behind (%s): %v", strings.Join(added, ", "), err))
 			}
 			return nil

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
-	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
 const (
@@ -106,18 +105,6 @@ func TestQueueHookAfterKill(t *testing.T) {
 	}
 	wantChanges(t, l.refresh(), Changes{Queues: []string{"r/e1: none"}})
 	l.wantHook(false)
-}
-
-// What is written before the hook is attached does not say that queues are followed.
-func TestQueuesHalfway(t *testing.T) {
-	queued := func(kind string) *domain.Domain {
-		return &domain.Domain{Ports: []domain.Port{{ID: 1, Role: domain.Internal, Queue: kind}}}
-	}
-	c := &change{old: queued(""), next: queued("tbf")}
-	c = &change{old: c.halfway(), next: queued("tbf")}
-	if got := c.queues(); len(got) != 1 {
-		t.Errorf("new queues after a kill: %q", got)
-	}
 }
 
 // What waits at an edge looks as it does outside: nothing knows it there.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package datapath
+package merge
 
 import (
 	"fmt"
@@ -25,7 +25,7 @@ func TestLongestPath(t *testing.T) {
 	}
 	want := func(n int, what string) {
 		t.Helper()
-		if got := longestPath(d); got != n {
+		if got := LongestPath(d); got != n {
 			t.Errorf("%s: %d nodes, want %d", what, got, n)
 		}
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package datapath
+package merge
 
 import (
 	"slices"
@@ -9,23 +9,23 @@ import (
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
 
-// follow adds selectors to those of the domain, and says whether containers that
+// Follow adds selectors to those of the domain, and says whether containers that
 // match them join later, unless watch is nil.
-func (c *change) follow(selectors []string, watch *bool) {
+func (c *Change) Follow(selectors []string, watch *bool) {
 	for _, s := range selectors {
-		if !slices.Contains(c.next.Selectors, s) {
-			c.next.Selectors = append(c.next.Selectors, s)
+		if !slices.Contains(c.Next.Selectors, s) {
+			c.Next.Selectors = append(c.Next.Selectors, s)
 		}
 	}
 	if watch != nil {
-		c.next.WatchContainers = *watch
+		c.Next.WatchContainers = *watch
 	}
 }
 
-// unfollow removes the selectors that name one of the nodes and no other: it
+// Unfollow removes the selectors that name one of the nodes and no other: it
 // would come back with its container.
-func (c *change) unfollow(names []string) {
-	c.next.Selectors = SelectorsWithout(c.next, names)
+func (c *Change) Unfollow(names []string) {
+	c.Next.Selectors = SelectorsWithout(c.Next, names)
 }
 
 // SelectorsWithout returns the selectors that the domain keeps when the named nodes

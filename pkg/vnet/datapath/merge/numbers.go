@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package datapath
+package merge
 
 import (
 	"fmt"
@@ -21,11 +21,11 @@ const (
 	maxPorts = domain.MaxPorts
 )
 
-// portsPerNode is how many numbers one node gets for interfaces, as long as it needs no more at
+// PortsPerNode is how many numbers one node gets for interfaces, as long as it needs no more at
 // a time: a node that may make interfaces (CAP_NET_ADMIN) could else use up all of the domain's.
 // A closing node has more where its bridges have: those are not made by who is measured.
-// Another number in tests.
-var portsPerNode = 1024
+// Tests set another number.
+var PortsPerNode = 1024
 
 // nextNodeID is the number of the next node, or virtual machine; 0: there is none left.
 func nextNodeID(d *domain.Domain) uint16 {
@@ -55,10 +55,10 @@ func nextPortID(d *domain.Domain) uint16 {
 // if the node has not had its share. Else it is that of an interface of the node that is gone,
 // best of one with the same name: records which mean that one then name the new one. present
 // are the indices of the interfaces that the node has now.
-func (c *change) portNumber(node uint16, name string, present map[int]bool) (id uint16, again bool) {
+func (c *Change) portNumber(node uint16, name string, present map[int]bool) (id uint16, again bool) {
 	live, had, gone := 0, 0, (*domain.Port)(nil)
-	for i := range c.next.Ports {
-		p := &c.next.Ports[i]
+	for i := range c.Next.Ports {
+		p := &c.Next.Ports[i]
 		if p.Node != node {
 			continue
 		}
@@ -70,11 +70,11 @@ func (c *change) portNumber(node uint16, name string, present map[int]bool) (id 
 			gone = p // dropPorts comes later: its programs went with an earlier change
 		}
 	}
-	id = nextPortID(c.next)
+	id = nextPortID(c.Next)
 	switch {
-	case live >= portsPerNode && !c.next.NodeByID(node).Auto:
+	case live >= PortsPerNode && !c.Next.NodeByID(node).Auto:
 		return 0, false
-	case had < portsPerNode && id != 0:
+	case had < PortsPerNode && id != 0:
 		return id, false
 	case gone != nil:
 		return gone.ID, true
@@ -105,43 +105,43 @@ func NumbersUsedUp(d *domain.Domain) string {
 	return fmt.Sprintf("domain %q has had %s, as many as it can in its life: further ones are not attached, but in place of interfaces of the same node that are gone; detach all and attach again", d.Name, what)
 }
 
-// whyUnnumbered says why ports or nodes of the change have no number, and what to do.
-func (c *change) whyUnnumbered() string {
-	if text := NumbersUsedUp(c.next); text != "" {
+// WhyUnnumbered says why ports or nodes of the change have no number, and what to do.
+func (c *Change) WhyUnnumbered() string {
+	if text := NumbersUsedUp(c.Next); text != "" {
 		return text
 	}
-	return fmt.Sprintf("a node can have %d interfaces at a time: further ones are not attached; remove some", portsPerNode)
+	return fmt.Sprintf("a node can have %d interfaces at a time: further ones are not attached; remove some", PortsPerNode)
 }
 
-// usedUp names what finds no number, as a warning; none if nothing does.
-func (c *change) usedUp() []string {
-	if len(c.unnumbered) == 0 {
+// UsedUp names what finds no number, as a warning; none if nothing does.
+func (c *Change) UsedUp() []string {
+	if len(c.Unnumbered) == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("not attached: %s: %s", strings.Join(c.unnumbered, ", "), c.whyUnnumbered())}
+	return []string{fmt.Sprintf("not attached: %s: %s", strings.Join(c.Unnumbered, ", "), c.WhyUnnumbered())}
 }
 
 // checkNumbers deals with nodes and ports that got no number. Nodes that the user attaches
-// now are refused. Of others the ports are left out, in portIDs, and named in c.unnumbered;
+// now are refused. Of others the ports are left out, in portIDs, and named in c.Unnumbered;
 // a node that carries the GUID in the header is taken out with them: what it would send
 // through such a port has rewritten bits.
-func (c *change) checkNumbers(t *topo.Topology, nodeIDs []uint16, portIDs [][]uint16) error {
+func (c *Change) checkNumbers(t *topo.Topology, nodeIDs []uint16, portIDs [][]uint16) error {
 	for i := range t.Nodes {
 		n := &t.Nodes[i]
 		missing := nodeIDs[i] == 0
 		for j, id := range portIDs[i] {
 			if id == 0 {
 				missing = true
-				c.unnumbered = append(c.unnumbered, n.Name+"/"+n.Ports[j].Name)
+				c.Unnumbered = append(c.Unnumbered, n.Name+"/"+n.Ports[j].Name)
 			}
 		}
 		if !missing {
 			continue
 		}
-		if !n.Auto && (nodeIDs[i] == 0 || slices.Contains(c.addedNodes, nodeIDs[i])) {
-			return fault.Usage.Errorf("node %s: %s", n.Name, c.whyUnnumbered())
+		if !n.Auto && (nodeIDs[i] == 0 || slices.Contains(c.AddedNodes, nodeIDs[i])) {
+			return fault.Usage.Errorf("node %s: %s", n.Name, c.WhyUnnumbered())
 		}
-		if node := c.next.NodeByID(nodeIDs[i]); node != nil && !node.Auto && (node.Header != "" || c.next.Options.MarkMask == 0) {
+		if node := c.Next.NodeByID(nodeIDs[i]); node != nil && !node.Auto && (node.Header != "" || c.Next.Options.MarkMask == 0) {
 			c.takeOut(node, portIDs[i])
 		}
 	}
@@ -149,13 +149,13 @@ func (c *change) checkNumbers(t *topo.Topology, nodeIDs []uint16, portIDs [][]ui
 }
 
 // takeOut removes a node that was in the domain, and clears the numbers of its ports.
-func (c *change) takeOut(n *domain.Node, portIDs []uint16) {
+func (c *Change) takeOut(n *domain.Node, portIDs []uint16) {
 	n.Removed = true
-	c.removedNodes = append(c.removedNodes, n.ID)
-	delete(c.locals, n.ID)
+	c.RemovedNodes = append(c.RemovedNodes, n.ID)
+	delete(c.Locals, n.ID)
 	for j, id := range portIDs {
-		if slices.Contains(c.addedPorts, id) {
-			c.forget(id)
+		if slices.Contains(c.AddedPorts, id) {
+			c.Forget(id)
 		}
 		portIDs[j] = 0
 	}
@@ -163,8 +163,8 @@ func (c *change) takeOut(n *domain.Node, portIDs []uint16) {
 
 // openUnnumbered opens the links of ports that are left out, and drops closing nodes of
 // which nothing is left.
-func (c *change) openUnnumbered(t *topo.Topology, portIDs [][]uint16) {
-	if len(c.unnumbered) == 0 {
+func (c *Change) openUnnumbered(t *topo.Topology, portIDs [][]uint16) {
+	if len(c.Unnumbered) == 0 {
 		return
 	}
 	for i := range t.Nodes {
@@ -176,12 +176,12 @@ func (c *change) openUnnumbered(t *topo.Topology, portIDs [][]uint16) {
 	}
 	c.openTunnels()
 	hasPort := func(node uint16) bool {
-		return slices.ContainsFunc(c.next.Ports, func(p domain.Port) bool { return p.Node == node })
+		return slices.ContainsFunc(c.Next.Ports, func(p domain.Port) bool { return p.Node == node })
 	}
-	c.next.Nodes = slices.DeleteFunc(c.next.Nodes, func(n domain.Node) bool {
-		return n.Auto && slices.Contains(c.addedNodes, n.ID) && !hasPort(n.ID)
+	c.Next.Nodes = slices.DeleteFunc(c.Next.Nodes, func(n domain.Node) bool {
+		return n.Auto && slices.Contains(c.AddedNodes, n.ID) && !hasPort(n.ID)
 	})
-	gone := func(node uint16) bool { return c.next.NodeByID(node) == nil }
-	c.addedNodes = slices.DeleteFunc(c.addedNodes, gone)
-	maps.DeleteFunc(c.locals, func(node uint16, _ []netip.Addr) bool { return gone(node) })
+	gone := func(node uint16) bool { return c.Next.NodeByID(node) == nil }
+	c.AddedNodes = slices.DeleteFunc(c.AddedNodes, gone)
+	maps.DeleteFunc(c.Locals, func(node uint16, _ []netip.Addr) bool { return gone(node) })
 }

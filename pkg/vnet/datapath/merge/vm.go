@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package datapath
+package merge
 
 import (
 	"github.com/vnetradar/radar/pkg/fault"
@@ -8,10 +8,10 @@ import (
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
 
-// withVMs is the description with virtual machines added, or replaced where it has one
+// WithVMs is the description with virtual machines added, or replaced where it has one
 // of that name.
-func withVMs(d *domain.Domain, vms []topo.VM) *domain.Domain {
-	d = cloneDomain(d)
+func WithVMs(d *domain.Domain, vms []topo.VM) *domain.Domain {
+	d = Clone(d)
 	for i := range vms {
 		vm := vms[i].Domain()
 		have := d.VMNamed(vm.Name)
@@ -25,10 +25,10 @@ func withVMs(d *domain.Domain, vms []topo.VM) *domain.Domain {
 	return d
 }
 
-// withoutVMs is the description without virtual machines of these names, and how many it
+// WithoutVMs is the description without virtual machines of these names, and how many it
 // had.
-func withoutVMs(d *domain.Domain, names []string) (*domain.Domain, int) {
-	d = cloneDomain(d)
+func WithoutVMs(d *domain.Domain, names []string) (*domain.Domain, int) {
+	d = Clone(d)
 	removed := 0
 	for _, name := range names {
 		if vm := d.VMNamed(name); vm != nil {
@@ -39,8 +39,8 @@ func withoutVMs(d *domain.Domain, names []string) (*domain.Domain, int) {
 	return d, removed
 }
 
-// checkNames refuses a new node that is named like a virtual machine of the domain.
-func checkNames(d *domain.Domain, nodes []topo.NodeSpec) error {
+// CheckNames refuses a new node that is named like a virtual machine of the domain.
+func CheckNames(d *domain.Domain, nodes []topo.NodeSpec) error {
 	for _, n := range nodes {
 		if d.VMNamed(n.Name) != nil {
 			return fault.Usage.Errorf("node %s (%s): a virtual machine of domain %q has that name: name the node otherwise (NAME=%s), or detach the machine first", n.Name, n.Spec, d.Name, n.Spec)
@@ -51,16 +51,16 @@ func checkNames(d *domain.Domain, nodes []topo.NodeSpec) error {
 
 // bindVMs numbers new virtual machines and finds the ports of all of them, by name: a
 // machine that starts again makes its taps anew.
-func (c *change) bindVMs() error {
+func (c *Change) bindVMs() error {
 	of := make(map[string]uint16)
-	for i := range c.next.VMs {
-		vm := &c.next.VMs[i]
+	for i := range c.Next.VMs {
+		vm := &c.Next.VMs[i]
 		if vm.Removed {
 			continue
 		}
 		if vm.ID == 0 {
-			if vm.ID = nextNodeID(c.next); vm.ID == 0 {
-				return fault.Usage.Errorf("%s: %s", vm.Name, NumbersUsedUp(c.next))
+			if vm.ID = nextNodeID(c.Next); vm.ID == 0 {
+				return fault.Usage.Errorf("%s: %s", vm.Name, NumbersUsedUp(c.Next))
 			}
 		}
 		for _, port := range vm.Ports {
@@ -69,13 +69,13 @@ func (c *change) bindVMs() error {
 			}
 			of[port] = vm.ID
 		}
-		c.locals[vm.ID] = vm.Addrs
+		c.Locals[vm.ID] = vm.Addrs
 	}
-	for i := range c.next.Ports {
-		p := &c.next.Ports[i]
+	for i := range c.Next.Ports {
+		p := &c.Next.Ports[i]
 		p.VM = 0
 		if !p.Removed && p.Peer == noPeer && p.Link == "" {
-			p.VM = of[portName(c.next, p)]
+			p.VM = of[PortName(c.Next, p)]
 		}
 		if p.VM != 0 {
 			p.Role = domain.Internal
