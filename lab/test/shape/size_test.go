@@ -31,8 +31,6 @@ var over = map[string]int{
 	"pkg/vnet/backpack/story_test.go lines":           545,
 	"cmd/bench/throughput.go throughput()":            61,
 	"pkg/telemetry/collect/template_quote.go quote()": 81,
-	"pkg/vnet/datapath files":                         32,
-	"pkg/vnet/datapath lines":                         4700,
 	"pkg/vnet/datapath/apply.go run()":                61,
 	"pkg/vnet/datapath/plan.go prepare()":             62,
 	"pkg/intwire lines":                               4500,

@@ -16,6 +16,7 @@ import (
 	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/host"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/merge"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/port"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
@@ -52,7 +53,7 @@ type applier struct {
 
 // run does everything but the lease. When it fails, undo has what was done.
 func (a *applier) run(ctx context.Context) error {
-	defer hook.Expedite(len(directions) * (len(a.c.AddedPorts) + len(a.c.RemovedPorts)))()
+	defer hook.Expedite(len(port.Sides) * (len(a.c.AddedPorts) + len(a.c.RemovedPorts)))()
 	if err := a.lower(); err != nil {
 		return err
 	}
@@ -314,9 +315,9 @@ func (a *applier) attachPort(n *domain.Node, p *domain.Port) error {
 	a.undo.add(func() {
 		_ = inNode(n, topo.NodeSpec.Open, func() error {
 			if was != nil && a.c.Next.Options.Hook == program.HookClsact {
-				return replacePort(a.c.Next, &now, was, a.h.maps[bpfobj.TcMapProgs])
+				return port.Replace(a.c.Next, &now, was, a.h.maps[bpfobj.TcMapProgs])
 			}
-			return detachPort(a.c.Next, &now)
+			return port.Detach(a.c.Next, &now)
 		})
 		undoPort()
 	})
@@ -327,16 +328,16 @@ func (a *applier) attachPort(n *domain.Node, p *domain.Port) error {
 func (a *applier) attachHooks(was, p *domain.Port) error {
 	progs := a.h.maps[bpfobj.TcMapProgs]
 	if was != nil {
-		return replacePort(a.c.Next, was, p, progs)
+		return port.Replace(a.c.Next, was, p, progs)
 	}
 	if a.c.Next.Options.Hook == program.HookClsact {
 		created, err := hook.EnsureClsact(p.Ifindex)
 		if err != nil {
-			return qdiscError(err)
+			return port.QdiscError(err)
 		}
 		p.OwnQdisc = created
 	}
-	return attachPort(a.c.Next, p, progs)
+	return port.Attach(a.c.Next, p, progs)
 }
 
 // removePorts takes the programs off ports that leave. What is gone already is left
@@ -348,7 +349,7 @@ func (a *applier) removePorts(ids []uint16) {
 			var errs []error
 			for _, p := range of[n.ID] {
 				if !a.exchanged(p.ID) {
-					errs = append(errs, detachPort(a.c.Next, p))
+					errs = append(errs, port.Detach(a.c.Next, p))
 				}
 			}
 			return errors.Join(errs...)
@@ -381,10 +382,10 @@ func (a *applier) placeInside() error {
 		a.undo.add(func() { _ = m.Delete(&dev) })
 	}
 	var dev bpfobj.TcRdrDev
-	var port uint32
+	var number uint32
 	var gone []bpfobj.TcRdrDev
-	for entries := m.Iterate(); entries.Next(&dev, &port); {
-		p := a.c.Next.PortByID(uint16(port))
+	for entries := m.Iterate(); entries.Next(&dev, &number); {
+		p := a.c.Next.PortByID(uint16(number))
 		_, wanted := a.c.Inside[dev]
 		if !wanted && (p == nil || p.Removed || p.Ifindex != int(dev.Ifindex)) {
 			gone = append(gone, dev)

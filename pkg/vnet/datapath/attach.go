@@ -13,6 +13,7 @@ import (
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/host/statedir"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/pins"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/rules"
@@ -156,13 +157,13 @@ func (p *plan) open(undo *undo) (*Handle, error) {
 		return h, nil
 	}
 	name := p.change.Next.Name
-	if err := mountBPFFS(); err != nil {
+	if err := pins.Mount(); err != nil {
 		return nil, err
 	}
-	if err := makePinDir(name); err != nil {
+	if err := pins.MakeDir(name); err != nil {
 		return nil, err
 	}
-	undo.add(func() { _ = removePins(domain.PinDir(name)) })
+	undo.add(func() { _ = pins.Remove(domain.PinDir(name)) })
 	var err error
 	if p.loaded, err = p.blueprint.Load(); err != nil {
 		return nil, err
@@ -200,9 +201,9 @@ func (p *plan) attachDropHook(undo *undo) error {
 	if prog == nil {
 		return nil
 	}
-	pin := filepath.Join(domain.PinDir(p.change.Next.Name), dropLink)
+	pin := filepath.Join(domain.PinDir(p.change.Next.Name), pins.DropLink)
 	if err := hook.AttachPinned(prog, hook.Tracing(program.DropHook), pin); err != nil {
-		return linkError(program.DropHook, err)
+		return program.LinkError(program.DropHook, err)
 	}
 	undo.add(func() { _ = hook.Detach(pin) })
 	p.change.Next.LossHook = program.DropHook

@@ -18,6 +18,7 @@ import (
 	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/host/clock"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/merge"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/pins"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
@@ -32,8 +33,8 @@ const changeHook = "tp_btf/qdisc_create"
 
 // changeProgs are the programs, and the pins of their links.
 var changeProgs = []struct{ prog, pin string }{
-	{bpfobj.ChangeProgRadarQdiscDestroy, linkPrefix + "qdisc_destroy"},
-	{bpfobj.ChangeProgRadarQdiscCreate, linkPrefix + "qdisc_create"},
+	{bpfobj.ChangeProgRadarQdiscDestroy, pins.LinkPrefix + "qdisc_destroy"},
+	{bpfobj.ChangeProgRadarQdiscCreate, pins.LinkPrefix + "qdisc_create"},
 }
 
 // attachChangeHook loads the programs, which use the domain's maps, and pins their links.
@@ -61,10 +62,10 @@ func (p *plan) attachChangeHook(undo *undo) error {
 		pin := filepath.Join(domain.PinDir(name), x.pin)
 		err := hook.AttachPinned(c.Programs[x.prog], hook.Tracing(x.prog), pin)
 		if failed, ok := errors.AsType[*hook.Error](err); ok && failed.Step == "attach" {
-			return warn(linkError("", err))
+			return warn(program.LinkError("", err))
 		}
 		if err != nil {
-			return linkError("", err)
+			return program.LinkError("", err)
 		}
 		undo.add(func() { _ = hook.Detach(pin) })
 	}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/pins"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
@@ -87,8 +88,8 @@ func openHandle(d *domain.Domain) (_ *Handle, err error) {
 		}
 	}()
 	for _, name := range handleMaps {
-		m, err := openMap(d.Name, name)
-		if errors.Is(err, errNoPin) {
+		m, err := pins.OpenMap(d.Name, name)
+		if errors.Is(err, pins.ErrNone) {
 			return nil, halfAttached(d.Name, err.Error())
 		}
 		if err != nil {
@@ -155,6 +156,17 @@ func (h *Handle) Close() error {
 	}
 	h.maps = nil
 	return errors.Join(errs...)
+}
+
+// HoldPins tells every radar on the machine that a living process keeps the domain, until
+// the handle is closed.
+func (h *Handle) HoldPins() error {
+	dir, err := pins.Hold(h.Domain.Name)
+	if err != nil {
+		return err
+	}
+	h.hold = dir
+	return nil
 }
 
 // lockAndReload locks the domain and reads its description again, for a change of it. Without

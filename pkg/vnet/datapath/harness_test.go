@@ -19,6 +19,7 @@ import (
 	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/merge"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/pins"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
@@ -248,13 +249,13 @@ type kernelObjects struct {
 // programs only.
 func (l *lab) objects() kernelObjects {
 	l.t.Helper()
-	o := kernelObjects{maps: pinnedMaps(l.domain)}
+	o := kernelObjects{maps: pins.Maps(l.domain)}
 	entries, err := os.ReadDir(domain.PinDir(l.domain))
 	if err != nil {
 		l.t.Fatal(err)
 	}
 	for _, e := range entries {
-		if !strings.HasPrefix(e.Name(), linkPrefix) {
+		if !strings.HasPrefix(e.Name(), pins.LinkPrefix) {
 			continue
 		}
 		x, err := link.LoadPinnedLink(filepath.Join(domain.PinDir(l.domain), e.Name()), nil)

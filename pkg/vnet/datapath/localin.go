@@ -114,7 +114,7 @@ func attachLocalIn(domainName string, spec topo.NodeSpec) (*localIn, error) {
 				continue // a kernel without IPv6
 			}
 			if err != nil {
-				return linkError(program.LocalHook, err)
+				return program.LinkError(program.LocalHook, err)
 			}
 			l.links = append(l.links, x)
 		}

@@ -17,6 +17,9 @@ import (
 	"github.com/vnetradar/radar/pkg/host/kernel"
 	"github.com/vnetradar/radar/pkg/host/statedir"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/merge"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/owner"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/pins"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/port"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/rules"
@@ -67,7 +70,7 @@ func prepare(ctx context.Context, req AttachRequest) (*plan, error) {
 	if p.result.Topology, err = topo.Discover(specs, req.Roles); err != nil {
 		return nil, err
 	}
-	if err := refuseTaken(req.Domain, p.result.Topology); err != nil {
+	if err := owner.CheckBridges(req.Domain, p.result.Topology); err != nil {
 		return nil, err
 	}
 	for i := range req.VMs {
@@ -76,7 +79,7 @@ func prepare(ctx context.Context, req AttachRequest) (*plan, error) {
 		}
 	}
 	stale := stalePorts(base)
-	p.change, err = merge.Into(merge.WithVMs(base, req.VMs), p.result.Topology, func(port *domain.Port) bool { return stale[port.ID] })
+	p.change, err = merge.Into(merge.WithVMs(base, req.VMs), p.result.Topology, func(p *domain.Port) bool { return stale[p.ID] })
 	if err != nil {
 		return nil, err
 	}
@@ -127,11 +130,11 @@ func (p *plan) describe() error {
 // newDomain makes the description of a domain without nodes, and the blueprint of
 // its maps and programs.
 func (p *plan) newDomain(req AttachRequest) (*domain.Domain, error) {
-	if pinsExist(req.Domain) {
+	if pins.Exist(req.Domain) {
 		if err := statedir.Check(domain.PinDir(req.Domain)); err != nil {
 			return nil, fmt.Errorf("pin directory: %w", err) // nothing of ours
 		}
-		if err := heldElsewhere(req.Domain); err != nil {
+		if err := pins.HeldElsewhere(req.Domain); err != nil {
 			return nil, err
 		}
 		return nil, halfAttached(req.Domain, "it has pins but no description")
@@ -152,7 +155,7 @@ func (p *plan) newDomain(req AttachRequest) (*domain.Domain, error) {
 	if !f.Tested {
 		return nil, fault.Unsupported.Errorf("%s", kernel.MissingRights())
 	}
-	hook, err := chooseHook(o.Hook, f)
+	hook, err := port.ChooseHook(o.Hook, f)
 	if err != nil {
 		return nil, err
 	}
@@ -217,7 +220,7 @@ func (p *plan) members(base *domain.Domain, nodes []topo.NodeSpec) ([]topo.NodeS
 		}
 		specs = append(specs, n)
 	}
-	return specs, checkOthers(base.Name, specs)
+	return specs, owner.Check(base.Name, specs)
 }
 
 // living returns the nodes whose namespaces exist, and the names of the others.
@@ -236,104 +239,6 @@ func living(d *domain.Domain) (specs []topo.NodeSpec, gone []string) {
 	return specs, gone
 }
 
-// checkOthers refuses namespaces that another domain has: the one that marks last
-// would have to restore first, on both hooks, which no order of programs gives.
-func checkOthers(name string, specs []topo.NodeSpec) error {
-	others, err := otherDomains(name)
-	if err != nil {
-		return err
-	}
-	for _, s := range specs {
-		other, n := ownerOfNode(others, s)
-		switch {
-		case n == nil:
-		case n.Auto:
-			return fault.Usage.Errorf("node %s (%s) holds a bridge that domain %q is closed around: detach the nodes on it there first («status ‹domain› %s»)", s.Name, s.Spec, other, other)
-		default:
-			return fault.Usage.Errorf("node %s (%s) belongs to domain %q already: detach it there first («detach ‹domain› %s %s»)", s.Name, s.Spec, other, other, n.Name)
-		}
-	}
-	return nil
-}
-
-// Owners names, for each namespace, the domain that it belongs to, other than the one
-// called name; "" if there is none.
-func Owners(name string, specs []topo.NodeSpec) ([]string, error) {
-	others, err := otherDomains(name)
-	if err != nil {
-		return nil, err
-	}
-	owners := make([]string, len(specs))
-	for i, s := range specs {
-		owners[i], _ = ownerOfNode(others, s)
-	}
-	return owners, nil
-}
-
-// otherDomains returns the domains except the one called name.
-func otherDomains(name string) (others []*domain.Domain, err error) {
-	names, err := domain.List()
-	if err != nil {
-		return nil, err
-	}
-	for _, other := range names {
-		if other == name {
-			continue
-		}
-		d, err := domain.Load(other)
-		if err != nil && !errors.Is(err, domain.ErrOtherVersion) {
-			continue // half there, or detached just now
-		}
-		others = append(others, d)
-	}
-	return others, nil
-}
-
-// ownerOfNode returns the name of the domain that has the namespace, and as which
-// node; nil if none has.
-func ownerOfNode(domains []*domain.Domain, s topo.NodeSpec) (string, *domain.Node) {
-	for _, d := range domains {
-		for i := range d.Nodes {
-			if n := &d.Nodes[i]; s.Inum == n.Inum && present(d, n, s) {
-				return d.Name, n
-			}
-		}
-	}
-	return "", nil
-}
-
-// present says whether a node is still the namespace s, which has the same inode
-// number: the number of a namespace that has ended is used again soon. The node is
-// if its path leads there, or if any of its programs is there: a namespace can
-// outlive the process or the mount by which it was named.
-func present(d *domain.Domain, n *domain.Node, s topo.NodeSpec) bool {
-	if n.Removed {
-		return false
-	}
-	ns, err := topo.SpecOf(*n).Open()
-	if err == nil {
-		ns.Close()
-	}
-	if !errors.Is(err, topo.ErrGone) {
-		return true
-	}
-	found := false
-	// If s cannot be entered, Discover says why.
-	_ = s.Do(func() error {
-		for i := range d.Ports {
-			p := &d.Ports[i]
-			if p.Removed || p.Node != n.ID {
-				continue
-			}
-			for _, dir := range directions {
-				found = found || dir.at(d, p).Stands()
-			}
-		}
-		return nil
-	})
-	return found
-}
-
 // stalePorts returns the known ports that have lost their programs: the interface
 // is gone and another has its number, or someone took them off.
 func stalePorts(d *domain.Domain) map[uint16]bool {
@@ -350,7 +255,7 @@ func stalePorts(d *domain.Domain) map[uint16]bool {
 		// may go on, or another one have its number: then no program is there.
 		_ = inNode(n, topo.NodeSpec.Find, func() error {
 			for _, p := range of[n.ID] {
-				stale[p.ID] = !attached(d, p)
+				stale[p.ID] = !port.Attached(d, p)
 			}
 			return nil
 		})

@@ -7,13 +7,14 @@ import (
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/merge"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/port"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
 // setDevice makes the programs know a port by its interface. What comes in by one that cannot be
 // read is what a node may be the source of.
 func (h *Handle) setDevice(n *domain.Node, p *domain.Port) error {
-	if isUnreadable(p) {
+	if port.IsUnreadable(p) {
 		return nil
 	}
 	if err := h.maps[bpfobj.TcMapDevs].Put(&bpfobj.TcRdrDev{NetnsInum: n.Inum, Ifindex: uint32(p.Ifindex)}, uint32(p.ID)); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/merge"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/pins"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
@@ -48,7 +49,9 @@ func (a *applier) followQueues() error {
 	return nil
 }
 
-func (h *Handle) queuePin() string { return filepath.Join(domain.PinDir(h.Domain.Name), queueLink) }
+func (h *Handle) queuePin() string {
+	return filepath.Join(domain.PinDir(h.Domain.Name), pins.QueueLink)
+}
 
 func (h *Handle) removeQueueHook() error { return hook.Detach(h.queuePin()) }
 
@@ -63,7 +66,7 @@ func (h *Handle) attachQueueHook() error {
 		if strings.HasPrefix(name, ".") {
 			continue // the constants, its own
 		}
-		m, err := openMap(h.Domain.Name, name)
+		m, err := pins.OpenMap(h.Domain.Name, name)
 		if err != nil {
 			return err
 		}
@@ -78,5 +81,5 @@ func (h *Handle) attachQueueHook() error {
 		return program.Error("load "+program.QueueHook, err)
 	}
 	defer c.Close()
-	return linkError(program.QueueHook, hook.AttachPinned(c.Programs[bpfobj.TraceProgRadarQdiscDequeue], hook.Tracing(program.QueueHook), h.queuePin()))
+	return program.LinkError(program.QueueHook, hook.AttachPinned(c.Programs[bpfobj.TraceProgRadarQdiscDequeue], hook.Tracing(program.QueueHook), h.queuePin()))
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/vnetradar/radar/pkg/vnet/datapath/merge"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/owner"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
@@ -82,7 +83,7 @@ func (h *Handle) compare() (*merge.Change, *topo.Topology, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		if err := openTaken(h.Domain.Name, t); err != nil {
+		if err := owner.OpenBridges(h.Domain.Name, t); err != nil {
 			return nil, nil, err
 		}
 		h.near = t.Near

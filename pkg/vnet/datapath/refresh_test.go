@@ -14,6 +14,7 @@ import (
 
 	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/port"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
@@ -150,12 +151,12 @@ func TestRefreshSameNumber(t *testing.T) {
 	})
 }
 
-func wantAttached(t *testing.T, l *lab, d *domain.Domain, node, port string) {
+func wantAttached(t *testing.T, l *lab, d *domain.Domain, node, name string) {
 	t.Helper()
-	p := l.port(d, node, port)
+	p := l.port(d, node, name)
 	ok := false
-	if err := l.specs(node)[0].Do(func() error { ok = attached(d, p); return nil }); err != nil || !ok {
-		t.Errorf("%s/%s is attached: %v, %v", node, port, ok, err)
+	if err := l.specs(node)[0].Do(func() error { ok = port.Attached(d, p); return nil }); err != nil || !ok {
+		t.Errorf("%s/%s is attached: %v, %v", node, name, ok, err)
 	}
 }
 

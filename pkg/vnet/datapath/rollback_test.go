@@ -63,12 +63,11 @@ func wantNoTCX(t *testing.T, l *lab) {
 func wantNoTCXAt(t *testing.T, l *lab, node, port string) {
 	t.Helper()
 	index := l.Index(node, port)
-	for _, d := range directions {
-		at := map[string]ebpf.AttachType{"in": ebpf.AttachTCXIngress, "out": ebpf.AttachTCXEgress}[d.name]
+	for side, at := range map[string]ebpf.AttachType{"in": ebpf.AttachTCXIngress, "out": ebpf.AttachTCXEgress} {
 		err := l.specs(node)[0].Do(func() error {
 			result, err := link.QueryPrograms(link.QueryOptions{Target: index, Attach: at})
 			if err == nil && len(result.Programs) > 0 {
-				t.Errorf("programs left on %s/%s %s", node, port, d.name)
+				t.Errorf("programs left on %s/%s %s", node, port, side)
 			}
 			return err
 		})

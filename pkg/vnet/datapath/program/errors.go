@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/host/kernel"
 )
 
@@ -25,4 +26,23 @@ func Error(what string, err error) error {
 		return fault.Unsupported.Errorf("%s: %s: %w", what, kernel.MissingRights(), err)
 	}
 	return fault.NotLoaded.Errorf("%s: %w", what, err)
+}
+
+// LinkError is what an error of a link means to the user. what is the program; "" for several.
+func LinkError(what string, err error) error {
+	e, ok := errors.AsType[*hook.Error](err)
+	if !ok {
+		return err
+	}
+	text := e.Step
+	if e.Subject != "" && what != "" {
+		text += " " + what
+	}
+	switch e.Kind {
+	case hook.ErrUnsupported:
+		return fault.Unsupported.Errorf("%s: %w", text, e.Cause)
+	case hook.ErrPermission:
+		return fault.Unsupported.Errorf("%s: %s: %w", text, kernel.MissingRights(), e.Cause)
+	}
+	return fault.NotLoaded.Errorf("%s: %w", text, e.Cause)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package datapath
+package port
 
 import (
 	"testing"
@@ -22,7 +22,7 @@ func TestChooseHook(t *testing.T) {
 		{program.HookClsact, true, true, program.HookClsact},
 		{program.HookClsact, true, false, ""},
 	} {
-		got, err := chooseHook(c.want, program.Features{TCX: c.tcx, Clsact: c.clsact})
+		got, err := ChooseHook(c.want, program.Features{TCX: c.tcx, Clsact: c.clsact})
 		if got != c.got || (err == nil) != (c.got != "") {
 			t.Errorf("%+v: %q, %v", c, got, err)
 		}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package datapath
+package port
 
 import (
 	"testing"
@@ -23,14 +23,14 @@ func TestStub(t *testing.T) {
 	}
 	defer progs.Close()
 	packet := make([]byte, 64)
-	for i, d := range directions {
+	for i, d := range Sides {
 		stub, err := newStub(d, &domain.Port{ID: 4242}, progs)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer stub.Close()
 		if ret, _, err := stub.Test(packet); err != nil || int32(ret) != tcNext {
-			t.Errorf("%s without a program: %d, %v", d.stub, int32(ret), err)
+			t.Errorf("%s without a program: %d, %v", d.Stub, int32(ret), err)
 		}
 		target, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 			Type: ebpf.SchedCLS, License: program.License,
@@ -48,7 +48,7 @@ func TestStub(t *testing.T) {
 			t.Fatal(err)
 		}
 		if ret, _, err := stub.Test(packet); err != nil || ret != 4242+uint32(i) {
-			t.Errorf("%s jumps to %d, %v", d.stub, ret, err)
+			t.Errorf("%s jumps to %d, %v", d.Stub, ret, err)
 		}
 	}
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package datapath
+// Package pins knows what a domain has in the BPF file system: names, the directory, who holds it, and how all of it
+// goes again. Pins are the machine's, not a state directory's.
+package pins
 
 import (
 	"errors"
@@ -21,21 +23,27 @@ import (
 )
 
 // Names of pins in the domain's directory: maps have their own name, links begin
-// with linkPrefix.
+// with LinkPrefix.
 const (
-	linkPrefix = "link-"
-	dropLink   = linkPrefix + "kfree_skb"
-	queueLink  = linkPrefix + "qdisc_dequeue"
+	LinkPrefix = "link-"
+	DropLink   = LinkPrefix + "kfree_skb"
+	QueueLink  = LinkPrefix + "qdisc_dequeue"
 )
 
-// linkPin is where the link of one hook of one port is pinned.
-func linkPin(domainName string, port uint16, d direction) string {
-	return filepath.Join(domain.PinDir(domainName), fmt.Sprintf("%s%d-%s", linkPrefix, port, d.name))
+// What pins of links of ports end with: which of the port's hooks it is.
+const (
+	SuffixIn  = "in"
+	SuffixOut = "out"
+)
+
+// OfPort is where the link of one hook of one port is pinned.
+func OfPort(domainName string, port uint16, suffix string) string {
+	return filepath.Join(domain.PinDir(domainName), fmt.Sprintf("%s%d-%s", LinkPrefix, port, suffix))
 }
 
-// mountBPFFS mounts the BPF file system where it is missing. It stays: other
+// Mount mounts the BPF file system where it is missing. It stays: other
 // programs may come to use it.
-func mountBPFFS() error {
+func Mount() error {
 	err := hook.Mount()
 	if errors.Is(err, hook.ErrFleeting) {
 		return fault.Unsupported.Errorf("no BPF file system at %s, and one mounted here would end with this mount namespace: run outside `ip netns exec`; in a container, bind-mount the host's %s", hook.BPFFS, hook.BPFFS)
@@ -46,8 +54,8 @@ func mountBPFFS() error {
 	return nil
 }
 
-// makePinDir creates the domain's directory of pins. It fails if there is one.
-func makePinDir(name string) error {
+// MakeDir creates the domain's directory of pins. It fails if there is one.
+func MakeDir(name string) error {
 	dir := domain.PinDir(name)
 	for _, parent := range []string{filepath.Dir(filepath.Dir(dir)), filepath.Dir(dir)} {
 		if err := statedir.Make(parent); err != nil {
@@ -60,14 +68,14 @@ func makePinDir(name string) error {
 	return nil
 }
 
-// errNoPin: the domain has no such pin.
-var errNoPin = errors.New("not pinned")
+// ErrNone: the domain has no such pin.
+var ErrNone = errors.New("not pinned")
 
-// openMap opens a pinned map. errNoPin: there is none.
-func openMap(domainName, name string) (*ebpf.Map, error) {
+// OpenMap opens a pinned map. ErrNone: there is none.
+func OpenMap(domainName, name string) (*ebpf.Map, error) {
 	m, err := ebpf.LoadPinnedMap(filepath.Join(domain.PinDir(domainName), name), nil)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("map %s: %w", name, errNoPin)
+		return nil, fmt.Errorf("map %s: %w", name, ErrNone)
 	}
 	if err != nil {
 		return nil, program.Error("open map "+name, err)
@@ -75,32 +83,32 @@ func openMap(domainName, name string) (*ebpf.Map, error) {
 	return m, nil
 }
 
-// pinsExist says whether the domain has any pin.
-func pinsExist(domainName string) bool {
+// Exist says whether the domain has any pin.
+func Exist(domainName string) bool {
 	_, err := os.Lstat(domain.PinDir(domainName))
 	return err == nil
 }
 
-// removePins removes every pin in the directory of a domain, links first, and the directories
+// Remove removes every pin in the directory of a domain, links first, and the directories
 // that are empty then. Sources must be off.
-func removePins(dir string) error {
+func Remove(dir string) error {
 	if err := statedir.Check(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("pin directory: %w", err) // whatever that is, we have not made it
 	}
-	pins, err := hook.Pins(dir, "")
+	list, err := hook.Pins(dir, "")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("list pins: %w", err)
 	}
 	var errs []error
 	// Egress hooks first, so that nothing is marked that nobody would restore.
 	for _, egress := range []bool{true, false} {
-		for _, pin := range pins {
-			if isLink(pin) && egress == strings.HasSuffix(pin, "-"+directions[1].name) {
+		for _, pin := range list {
+			if isLink(pin) && egress == strings.HasSuffix(pin, "-"+SuffixOut) {
 				errs = append(errs, hook.Detach(pin))
 			}
 		}
 	}
-	for _, pin := range pins {
+	for _, pin := range list {
 		if !isLink(pin) {
 			errs = append(errs, hook.Detach(pin))
 		}
@@ -108,13 +116,13 @@ func removePins(dir string) error {
 	return errors.Join(append(errs, hook.RemoveDir(dir))...)
 }
 
-func isLink(pin string) bool { return strings.HasPrefix(filepath.Base(pin), linkPrefix) }
+func isLink(pin string) bool { return strings.HasPrefix(filepath.Base(pin), LinkPrefix) }
 
-// pinnedMaps are the numbers of the domain's maps.
-func pinnedMaps(domainName string) []ebpf.MapID {
-	pins, err := hook.Pins(domain.PinDir(domainName), "")
+// Maps are the numbers of the domain's maps.
+func Maps(domainName string) []ebpf.MapID {
+	list, err := hook.Pins(domain.PinDir(domainName), "")
 	if err != nil {
 		return nil
 	}
-	return hook.PinnedMaps(slices.DeleteFunc(pins, isLink))
+	return hook.PinnedMaps(slices.DeleteFunc(list, isLink))
 }

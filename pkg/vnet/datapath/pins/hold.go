@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package datapath
+package pins
 
 import (
 	"errors"
@@ -22,12 +22,12 @@ import (
 // creates one, hold a shared lock of the directory of pins. The kernel gives it back when
 // they end, however they do.
 
-// HoldPins tells every radar on the machine that a living process keeps the domain, until
-// the handle is closed.
-func (h *Handle) HoldPins() error {
-	dir, err := openPinDir(h.Domain.Name)
+// Hold tells every radar on the machine that a living process keeps the domain, until the
+// file is closed, which is the caller's to do.
+func Hold(name string) (*os.File, error) {
+	dir, err := openPinDir(name)
 	if err != nil {
-		return fmt.Errorf("hold pins: %w", err)
+		return nil, fmt.Errorf("hold pins: %w", err)
 	}
 	// It waits only for who looks whether there is a holder.
 	for err = unix.EINTR; errors.Is(err, unix.EINTR); {
@@ -35,10 +35,9 @@ func (h *Handle) HoldPins() error {
 	}
 	if err != nil {
 		dir.Close()
-		return fmt.Errorf("hold pins: %w", err)
+		return nil, fmt.Errorf("hold pins: %w", err)
 	}
-	h.hold = dir
-	return nil
+	return dir, nil
 }
 
 func openPinDir(name string) (*os.File, error) {
@@ -50,9 +49,9 @@ func openPinDir(name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
-// heldElsewhere returns an error, which says what to do, if a living process keeps the domain
+// HeldElsewhere returns an error, which says what to do, if a living process keeps the domain
 // by another state directory than ours. One whose state was removed has nothing to lose.
-func heldElsewhere(name string) error {
+func HeldElsewhere(name string) error {
 	dir, err := openPinDir(name)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
 		return nil // none, or nothing that we have made: whoever removes it looks at that

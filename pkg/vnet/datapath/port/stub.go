@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package datapath
+package port
 
 import (
 	"github.com/cilium/ebpf"
@@ -19,11 +19,11 @@ const skbCB = 48
 // tcNext is TC_ACT_UNSPEC and TCX_NEXT: go on with the next program.
 const tcNext = -1
 
-// direction is one of a port's two hooks.
-type direction struct {
+// Side is one of a port's two hooks.
+type Side struct {
 	hook.Direction
 	name string // of the pin's suffix
-	stub string // the stub's name in the kernel
+	Stub string // the stub's name in the kernel
 	prog bpfobj.TcRdrProg
 }
 
@@ -32,16 +32,16 @@ type direction struct {
 // the shared program is missing packets pass untouched.
 //
 // It must load on 5.10, which takes no immediate store to the context.
-func newStub(d direction, port *domain.Port, progs *ebpf.Map) (*ebpf.Program, error) {
+func newStub(d Side, port *domain.Port, progs *ebpf.Map) (*ebpf.Program, error) {
 	prog := int32(d.prog)
-	if d.prog == directions[0].prog && isUnreadable(port) {
+	if d.prog == Sides[0].prog && IsUnreadable(port) {
 		prog = -1 // there is none: all passes untouched
 	}
 	if err := program.RaiseMemlock(); err != nil {
 		return nil, err
 	}
 	return ebpf.NewProgramWithOptions(&ebpf.ProgramSpec{
-		Name: d.stub, Type: ebpf.SchedCLS, License: program.License,
+		Name: d.Stub, Type: ebpf.SchedCLS, License: program.License,
 		Instructions: asm.Instructions{
 			asm.Mov.Imm(asm.R4, int32(port.ID)),
 			asm.StoreMem(asm.R1, skbCB, asm.R4, asm.Word),
@@ -54,10 +54,10 @@ func newStub(d direction, port *domain.Port, progs *ebpf.Map) (*ebpf.Program, er
 	}, ebpf.ProgramOptions{})
 }
 
-// isUnreadable says whether a program at the port's ingress cannot tell where a packet begins:
+// IsUnreadable says whether a program at the port's ingress cannot tell where a packet begins:
 // before Linux 5.14 the headers that an IP or GRE tunnel took off stay its link layer header, and
 // nothing says how long they are. Such a tunnel is no link of the domain (pkg/vnet/topo); what comes
 // out of it is measured from where it leaves the node.
-func isUnreadable(p *domain.Port) bool {
+func IsUnreadable(p *domain.Port) bool {
 	return p.Tunnel && p.L3 && kernel.Older(kernel.Release(), 5, 14)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package datapath
+package owner
 
 import (
 	"fmt"
@@ -60,9 +60,9 @@ func ownerOf(d *domain.Domain, t *topo.Topology, b *topo.Bridge) (node string, i
 	return "", false, false
 }
 
-// refuseTaken is fault.Usage if a bridge that the domain had to be closed around is
+// CheckBridges is fault.Usage if a bridge that the domain had to be closed around is
 // another domain's.
-func refuseTaken(name string, t *topo.Topology) error {
+func CheckBridges(name string, t *topo.Topology) error {
 	list, err := findTaken(name, t)
 	if err != nil || len(list) == 0 {
 		return err
@@ -84,9 +84,9 @@ func refuseTaken(name string, t *topo.Topology) error {
 	return fault.Usage.Errorf("%s hangs on bridge %s, and domain %q %s: a bridge belongs to one domain (attach the nodes on it there with ‹domain› %s, or detach that one first)", ends, t.Link(b), first.domain, why, first.domain)
 }
 
-// openTaken takes such bridges out of the topology: a node of the domain was moved
+// OpenBridges takes such bridges out of the topology: a node of the domain was moved
 // to one while the domain runs, and must not mark toward it.
-func openTaken(name string, t *topo.Topology) error {
+func OpenBridges(name string, t *topo.Topology) error {
 	list, err := findTaken(name, t)
 	if err != nil {
 		return err
