@@ -18,8 +18,8 @@ import (
 
 	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/bpfobj"
-	"github.com/vnetradar/radar/pkg/vnet/datapath"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/tables"
 )
 
 // The ports of the tests' network h1 - r1 - h2, all three nodes attached, and an
@@ -276,7 +276,7 @@ func (d *domain) reset() {
 		}
 	}
 	for node, addrs := range few {
-		v4, v6 := datapath.NodeEntries(addrs, d.hashKeys())
+		v4, v6 := tables.NodeEntries(addrs, d.hashKeys())
 		d.put(bpfobj.TcMapNodes, node, v4)
 		d.put(bpfobj.TcMapNodes6, node, v6)
 	}

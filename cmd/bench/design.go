@@ -14,8 +14,8 @@ import (
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/filter"
-	"github.com/vnetradar/radar/pkg/vnet/datapath"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/tables"
 )
 
 // design is one set of programs for the four hooks. Where each port needs a program of its
@@ -357,7 +357,7 @@ func fill(coll *ebpf.Collection, c *chain, lanes []lane, slots uint32) error {
 		return fmt.Errorf("read the keys of hashes: %w", err)
 	}
 	for node, list := range addrs {
-		v4, v6 := datapath.NodeEntries(list, keys)
+		v4, v6 := tables.NodeEntries(list, keys)
 		put(bpfobj.TcMapNodes, uint32(node), v4)
 		put(bpfobj.TcMapNodes6, uint32(node), v6)
 	}

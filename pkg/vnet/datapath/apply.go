@@ -18,6 +18,7 @@ import (
 	"github.com/vnetradar/radar/pkg/vnet/datapath/merge"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/port"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/tables"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
@@ -142,23 +143,23 @@ func (a *applier) lower() error {
 	}
 	a.undo.add(func() {
 		a.h.looked, a.h.equipped = 0, 0 // whatever has changed, the old description may not say so
-		_ = a.h.writeFlags(a.c.Old, flagsOf)
+		_ = a.h.writeFlags(a.c.Old, tables.Flags)
 	})
 	return a.h.writeFlags(a.c.Old, func(p *domain.Port) bpfobj.TcRdrPortFlag {
 		next := a.c.Next.PortByID(p.ID)
 		switch {
 		case next.Removed && a.h.isGone(p.ID):
-			return bpfobj.TcRdrPortFlag(flagsOutside(uint16(restoreFlags(p))))
+			return bpfobj.TcRdrPortFlag(tables.FlagsOutside(uint16(tables.RestoreFlags(p))))
 		case next.Removed:
-			return restoreFlags(p)
+			return tables.RestoreFlags(p)
 		case p.Place != next.Place: // an interface changed sides: restore until all is settled
-			return restoreFlags(next)
+			return tables.RestoreFlags(next)
 		case p.Open: // it may have to stay so
-			return flagsOf(p)
+			return tables.Flags(p)
 		case next.Role == domain.Edge:
-			return flagsOf(next)
+			return tables.Flags(next)
 		}
-		return flagsOf(p)
+		return tables.Flags(p)
 	})
 }
 
@@ -168,9 +169,9 @@ func (a *applier) raise() error {
 	a.h.equipped = a.h.looked
 	flags := func(p *domain.Port) bpfobj.TcRdrPortFlag {
 		if p.Peer >= 0 && a.c.Fresh[uint16(p.Peer)] {
-			return bpfobj.TcRdrPortFlag(flagsWithoutPeer(uint16(flagsOf(p))))
+			return bpfobj.TcRdrPortFlag(tables.FlagsWithoutPeer(uint16(tables.Flags(p))))
 		}
-		return flagsOf(p)
+		return tables.Flags(p)
 	}
 	err := a.h.writeFlags(a.c.Next, func(p *domain.Port) bpfobj.TcRdrPortFlag {
 		if a.c.Was(p.ID) != nil {
@@ -290,11 +291,11 @@ func vanished(ifindex int) bool {
 // attachPort makes one port known to the programs and attaches them.
 func (a *applier) attachPort(n *domain.Node, p *domain.Port) error {
 	was := a.movedFrom(p)
-	flags := restoreFlags(p)
+	flags := tables.RestoreFlags(p)
 	if was != nil {
-		flags |= restoreFlags(was) // as strict as either until all is settled
+		flags |= tables.RestoreFlags(was) // as strict as either until all is settled
 	}
-	entry := portEntry(n, p, flags)
+	entry := tables.Port(n, p, flags)
 	if err := a.h.putPort(p.ID, entry); err != nil {
 		return fmt.Errorf("set port: %w", err)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/vnetradar/radar/pkg/vnet/datapath/merge"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/pins"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/tables"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
@@ -145,21 +146,21 @@ func (h *Handle) lockPorts() (unlock func(), err error) {
 
 func (h *Handle) putPortLocked(id uint16, entry bpfobj.TcRdrPort) error {
 	s, g := &h.shifts[id], &h.guards[entry.Node]
-	if atomic.LoadUint32(&g.Stopped) != 0 && bpfobj.TcRdrPortFlag(entry.Flags)&nodeFlagBits == 0 {
-		entry.Flags |= uint16(flagsStopped)
+	if atomic.LoadUint32(&g.Stopped) != 0 && bpfobj.TcRdrPortFlag(entry.Flags)&tables.NodeFlagBits == 0 {
+		entry.Flags |= uint16(tables.FlagsStopped)
 	}
 	carrier := entry.Flags&uint16(bpfobj.TcRdrPortFlagRDR_PF_HEADER) != 0 || h.Domain.Options.MarkMask == 0
 	for {
 		peer, gone, came := atomic.LoadUint64(&s.PeerNs), atomic.LoadUint64(&s.GoneNs), atomic.LoadUint64(&g.SinceNs)
 		e := entry
 		if carrier && (came > h.equipped || slices.Contains(h.open, entry.Node)) {
-			e.Flags = flagsGuarded(e.Flags)
+			e.Flags = tables.FlagsGuarded(e.Flags)
 		}
 		if peer > h.looked {
-			e.Flags = flagsWithoutPeer(e.Flags)
+			e.Flags = tables.FlagsWithoutPeer(e.Flags)
 		}
 		if gone > h.looked {
-			e.Flags = flagsOutside(e.Flags)
+			e.Flags = tables.FlagsOutside(e.Flags)
 		}
 		if err := h.maps[bpfobj.TcMapPorts].Update(uint32(id), &e, ebpf.UpdateAny); err != nil {
 			return err
@@ -168,35 +169,6 @@ func (h *Handle) putPortLocked(id uint16, entry bpfobj.TcRdrPort) error {
 			return nil
 		}
 	}
-}
-
-// flagsWithoutPeer is flags_without_peer() of bpf/backpack/change.h.
-func flagsWithoutPeer(flags uint16) uint16 {
-	const (
-		internal = uint16(bpfobj.TcRdrPortFlagRDR_PF_INTERNAL)
-		closing  = uint16(bpfobj.TcRdrPortFlagRDR_PF_BRIDGE_PORT | bpfobj.TcRdrPortFlagRDR_PF_BRIDGE)
-	)
-	if flags&internal == 0 || flags&closing != 0 {
-		return flags
-	}
-	flags &^= internal | uint16(bpfobj.TcRdrPortFlagRDR_PF_TUNNEL)
-	if flags&uint16(bpfobj.TcRdrPortFlagRDR_PF_SOURCE_OUT) != 0 {
-		flags |= uint16(bpfobj.TcRdrPortFlagRDR_PF_SOURCE_IN)
-	}
-	return flags
-}
-
-// flagsOutside is flags_outside() of bpf/backpack/change.h.
-func flagsOutside(flags uint16) uint16 {
-	return flags&uint16(bpfobj.TcRdrPortFlagRDR_PF_L3) | uint16(bpfobj.TcRdrPortFlagRDR_PF_BRIDGE)
-}
-
-// flagsGuarded is what set_apart() makes of the flags of a port whose node carries the header.
-func flagsGuarded(flags uint16) uint16 {
-	if flags&uint16(bpfobj.TcRdrPortFlagRDR_PF_BRIDGE_PORT|bpfobj.TcRdrPortFlagRDR_PF_BRIDGE) != 0 {
-		return flags
-	}
-	return flags | uint16(flagsApart)
 }
 
 // isGone says whether a port's interface has moved away, with its programs.

@@ -11,13 +11,14 @@ import (
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/tables"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
 // takes says whether the programs know that a port takes what is sent to a group.
 func (l *lab) takes(h *Handle, node, port, group string) bool {
 	l.t.Helper()
-	key := groupKey(l.port(h.Domain, node, port).ID, netip.MustParseAddr(group))
+	key := tables.GroupKey(l.port(h.Domain, node, port).ID, netip.MustParseAddr(group))
 	var one uint8
 	return h.maps[bpfobj.TcMapLocals].Lookup(&key, &one) == nil
 }
@@ -105,7 +106,7 @@ func TestSyncGroups(t *testing.T) {
 		}
 	}
 	sync()
-	strange := groupKey(l.port(h.Domain, "b", "e0").ID, netip.MustParseAddr("239.0.0.9"))
+	strange := tables.GroupKey(l.port(h.Domain, "b", "e0").ID, netip.MustParseAddr("239.0.0.9"))
 	if err := h.maps[bpfobj.TcMapLocals].Put(&strange, uint8(1)); err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/vnetradar/radar/pkg/host/clock"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/merge"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/tables"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/rules"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
@@ -59,7 +60,7 @@ func (h *Handle) StopMarks(uses []rules.Conflict) error {
 			}
 			// First: whoever writes a port's flags from what is described reads it.
 			atomic.StoreUint32(&h.guards[n.ID].Stopped, 1)
-			if err := h.setNodeFlags(h.Domain, n, flagsStopped, false); err != nil {
+			if err := h.setNodeFlags(h.Domain, n, tables.FlagsStopped, false); err != nil {
 				return err
 			}
 		}
@@ -122,7 +123,7 @@ func (h *Handle) SettleMarks(ctx context.Context, uses []rules.Conflict) ([]Mark
 		// An interface may have come before, and have no programs yet: the node sees true
 		// bits until somebody has looked.
 		atomic.CompareAndSwapUint64(&h.guards[n.ID].SinceNs, 0, clock.Monotonic())
-		if err := h.setNodeFlags(next, n, nodeFlags(n), true); err != nil {
+		if err := h.setNodeFlags(next, n, tables.NodeFlags(n), true); err != nil {
 			return given, err
 		}
 		atomic.StoreUint32(&h.guards[n.ID].Stopped, 0)
@@ -170,16 +171,6 @@ func withText(ctx context.Context, d *domain.Domain, uses []rules.Conflict) []ru
 	return append(rules.Find(ctx, specs, d.Options.MarkMask), uses...)
 }
 
-// flagsApart are those of the ports of a node that carries nothing.
-const flagsApart = bpfobj.TcRdrPortFlagRDR_PF_APART | bpfobj.TcRdrPortFlagRDR_PF_HEADER
-
-// flagsStopped are those of a node that must not use the mark, before it is settled what it
-// carries instead.
-const flagsStopped = flagsApart | bpfobj.TcRdrPortFlagRDR_PF_LATE
-
-// nodeFlagBits are the flags that nodeFlags may set.
-const nodeFlagBits = bpfobj.TcRdrPortFlagRDR_PF_HEADER | bpfobj.TcRdrPortFlagRDR_PF_LATE | bpfobj.TcRdrPortFlagRDR_PF_APART
-
 // setNodeFlags sets those of a node's ports to flags and leaves the others as they are:
 // another process may just be changing roles. Unless anew, ports that have any keep them.
 func (h *Handle) setNodeFlags(d *domain.Domain, n *domain.Node, flags bpfobj.TcRdrPortFlag, anew bool) error {
@@ -208,9 +199,9 @@ func (h *Handle) setNodeFlagsOf(n *domain.Node, p *domain.Port, flags bpfobj.TcR
 	if entry.Node != n.ID || entry.NetnsInum != n.Inum {
 		return nil // not attached as yet, or no longer
 	}
-	if !anew && bpfobj.TcRdrPortFlag(entry.Flags)&nodeFlagBits != 0 {
+	if !anew && bpfobj.TcRdrPortFlag(entry.Flags)&tables.NodeFlagBits != 0 {
 		return nil // another process has settled it
 	}
-	entry.Flags = uint16(bpfobj.TcRdrPortFlag(entry.Flags)&^nodeFlagBits | flags)
+	entry.Flags = uint16(bpfobj.TcRdrPortFlag(entry.Flags)&^tables.NodeFlagBits | flags)
 	return h.putPortLocked(p.ID, entry)
 }

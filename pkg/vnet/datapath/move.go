@@ -5,6 +5,7 @@ package datapath
 import (
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/tables"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
@@ -49,7 +50,7 @@ func (a *applier) restorePort(n *domain.Node, p *domain.Port) error {
 	if err := a.h.setDevice(n, p); err != nil {
 		return err
 	}
-	entry := portEntry(n, p, restoreFlags(p))
+	entry := tables.Port(n, p, tables.RestoreFlags(p))
 	if err := a.h.maps[bpfobj.TcMapPorts].Put(uint32(p.ID), &entry); err != nil {
 		return err
 	}

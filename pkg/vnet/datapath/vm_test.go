@@ -40,7 +40,7 @@ func (l *lab) owned(node uint16) int {
 	}
 	n := 0
 	for at, addr := range entry.Addr {
-		if place(addr, entry.Multiplier) == uint32(at) {
+		if addr*entry.Multiplier>>28 == uint32(at) { // RDR_NODE_SHIFT
 			n++
 		}
 	}
