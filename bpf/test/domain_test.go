@@ -18,7 +18,8 @@ import (
 
 	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/bpfobj"
-	"github.com/vnetradar/radar/pkg/vnet/datapath"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/tables"
 )
 
 // The ports of the tests' network h1 - r1 - h2, all three nodes attached, and an
@@ -110,7 +111,7 @@ type domain struct {
 	*ebpf.Collection
 	cpu    int
 	ring   *ebpf.Memory
-	layout *datapath.Layout
+	layout *program.Layout
 	block  uint32
 	last   map[bpfobj.TcRdrCounter]uint64 // counters at the last counted()
 }
@@ -176,9 +177,9 @@ func or[T comparable](v, otherwise T) T {
 
 // layout asks the loader for the tables. It refuses rings as small as some tests
 // want: those get the tables of the smallest that it takes.
-func (c config) layout(t testing.TB) *datapath.Layout {
+func (c config) layout(t testing.TB) *program.Layout {
 	t.Helper()
-	o := datapath.DefaultOptions()
+	o := program.DefaultOptions()
 	o.Slots = max(or(c.slots, 4096), 4096)
 	o.GUIDBits = or(c.guid, o.GUIDBits)
 	o.Carry = or(c.carry, o.Carry)
@@ -275,7 +276,7 @@ func (d *domain) reset() {
 		}
 	}
 	for node, addrs := range few {
-		v4, v6 := datapath.NodeEntries(addrs, d.hashKeys())
+		v4, v6 := tables.NodeEntries(addrs, d.hashKeys())
 		d.put(bpfobj.TcMapNodes, node, v4)
 		d.put(bpfobj.TcMapNodes6, node, v6)
 	}
@@ -289,7 +290,7 @@ func (d *domain) reset() {
 }
 
 // hashKeys are the programs'.
-func (d *domain) hashKeys() (keys datapath.HashKeys) {
+func (d *domain) hashKeys() (keys program.HashKeys) {
 	d.Helper()
 	if err := d.Variables[bpfobj.TcVarCfgHash].Get(&keys); err != nil {
 		d.Fatal(err)

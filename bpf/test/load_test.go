@@ -11,7 +11,7 @@ import (
 
 	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/bpfobj"
-	"github.com/vnetradar/radar/pkg/vnet/datapath"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 )
 
 // TestLoad prints what the programs cost the verifier and in size.
@@ -21,7 +21,7 @@ func TestLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	loads := []func() (*ebpf.CollectionSpec, error){bpfobj.LoadTc, bpfobj.LoadTrace, bpfobj.LoadChange}
-	if datapath.Probe().LocalIn {
+	if program.Probe().LocalIn {
 		loads = append(loads, bpfobj.LoadDeliver)
 	}
 	for _, load := range loads {

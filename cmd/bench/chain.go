@@ -32,7 +32,7 @@ var hooks = [4]hook{
 }
 
 // lanesPerChain is how many lanes share their three nodes, so that no node has more
-// addresses than radar looks up at once (datapath.NodeEntries: 13; a router has two a lane).
+// addresses than radar looks up at once (tables.NodeEntries: 13; a router has two a lane).
 const lanesPerChain = 6
 
 // chain is h1 - r1 - h2, with several lanes side by side, or several such groups of nodes.

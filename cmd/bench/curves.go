@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/vnetradar/radar/pkg/vnet/datapath"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 )
 
 // point of a curve: radar in some state, or traffic of some kind.
@@ -87,7 +87,7 @@ func curveSlots(ctx context.Context, o *options) ([]Table, error) {
 	defer stays.close()
 	makers := []maker{nopDesign}
 	for _, level := range levels {
-		makers = append(makers, radarWith(fmt.Sprintf("radar %d %%", level), func(o *datapath.Options) {
+		makers = append(makers, radarWith(fmt.Sprintf("radar %d %%", level), func(o *program.Options) {
 			// The longest there is: packets under way stay that. And the slots that are
 			// left come round faster than by default they may.
 			o.Timeout, o.MinAge = 15*time.Minute, 100*time.Microsecond

@@ -14,7 +14,8 @@ import (
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/filter"
-	"github.com/vnetradar/radar/pkg/vnet/datapath"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/tables"
 )
 
 // design is one set of programs for the four hooks. Where each port needs a program of its
@@ -123,7 +124,7 @@ func radarDesign(o namedObject) maker {
 }
 
 // radarWith is radar as it is built in, with options other than the defaults.
-func radarWith(name string, set func(*datapath.Options)) maker {
+func radarWith(name string, set func(*program.Options)) maker {
 	return radarDesign(namedObject{name: name, load: builtIn().load, set: set})
 }
 
@@ -193,7 +194,7 @@ type namedObject struct {
 	load func() (*ebpf.CollectionSpec, error)
 	// set changes options from the defaults, nil: nothing. lanes are those that the
 	// domain knows, 0: all.
-	set   func(*datapath.Options)
+	set   func(*program.Options)
 	lanes int
 }
 
@@ -206,7 +207,7 @@ func watching(e *filter.Expr) (*ebpf.CollectionSpec, error) {
 	if err := spec.Variables[bpfobj.TcVarCfgWatch].Set(uint8(1)); err != nil {
 		return nil, err
 	}
-	return spec, datapath.SetWatch(spec, e.Instructions())
+	return spec, program.SetWatch(spec, e.Instructions())
 }
 
 // newRadar loads radar as its loader does with default options, but without pins:
@@ -216,7 +217,7 @@ func newRadar(c *chain, o namedObject, slots uint32) (*design, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", o.name, err)
 	}
-	options := datapath.DefaultOptions()
+	options := program.DefaultOptions()
 	options.Slots = slots
 	if o.set != nil {
 		o.set(&options)
@@ -295,7 +296,7 @@ func radarLost(counters *ebpf.Map) (sum uint64, err error) {
 	return sum, nil
 }
 
-func configure(spec *ebpf.CollectionSpec, o datapath.Options) error {
+func configure(spec *ebpf.CollectionSpec, o program.Options) error {
 	l, err := o.Layout()
 	if err != nil {
 		return err
@@ -323,8 +324,8 @@ func configure(spec *ebpf.CollectionSpec, o datapath.Options) error {
 }
 
 // ip6Of is how IPv6 is measured; auto is the label where nothing hashes on it.
-func ip6Of(o datapath.Options) bpfobj.TcRdrIp6 {
-	if o.IPv6 == datapath.IPv6Key {
+func ip6Of(o program.Options) bpfobj.TcRdrIp6 {
+	if o.IPv6 == program.IPv6Key {
 		return bpfobj.TcRdrIp6RDR_IP6KEY
 	}
 	return bpfobj.TcRdrIp6RDR_IP6LABEL
@@ -351,12 +352,12 @@ func fill(coll *ebpf.Collection, c *chain, lanes []lane, slots uint32) error {
 			put(bpfobj.TcMapLocals6, bpfobj.TcRdrLocal6{Node: uint32(node), Addr: addr6(l, i/2, 1+i%2).As16()}, uint8(1))
 		}
 	}
-	var keys datapath.HashKeys
+	var keys program.HashKeys
 	if err := coll.Variables[bpfobj.TcVarCfgHash].Get(&keys); err != nil {
 		return fmt.Errorf("read the keys of hashes: %w", err)
 	}
 	for node, list := range addrs {
-		v4, v6 := datapath.NodeEntries(list, keys)
+		v4, v6 := tables.NodeEntries(list, keys)
 		put(bpfobj.TcMapNodes, uint32(node), v4)
 		put(bpfobj.TcMapNodes6, uint32(node), v6)
 	}

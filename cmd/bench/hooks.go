@@ -11,7 +11,7 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
-	"github.com/vnetradar/radar/pkg/vnet/datapath"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 )
 
 // warmUp is how many packets pass before the measurement of a round begins.
@@ -41,7 +41,7 @@ func hooksSlots(ctx context.Context, o *options) ([]Table, error) {
 		if o.short {
 			log -= 6
 		}
-		t.designs = append(t.designs, radarWith(fmt.Sprintf("radar 2^%d", log), func(o *datapath.Options) { o.Slots = 1 << log }))
+		t.designs = append(t.designs, radarWith(fmt.Sprintf("radar 2^%d", log), func(o *program.Options) { o.Slots = 1 << log }))
 	}
 	return t.run(ctx, o)
 }
@@ -62,8 +62,8 @@ func hooksDFClear(ctx context.Context, o *options) ([]Table, error) {
 func hooksIPv6(ctx context.Context, o *options) ([]Table, error) {
 	t := hookTest{ipv6: true, open: udp6, designs: []maker{
 		nopDesign, floor6Design,
-		radarWith("radar, label", func(o *datapath.Options) { o.IPv6 = datapath.IPv6Label }),
-		radarWith("radar, key", func(o *datapath.Options) { o.IPv6 = datapath.IPv6Key }),
+		radarWith("radar, label", func(o *program.Options) { o.IPv6 = program.IPv6Label }),
+		radarWith("radar, key", func(o *program.Options) { o.IPv6 = program.IPv6Key }),
 	}}
 	return t.run(ctx, o)
 }
@@ -71,8 +71,8 @@ func hooksIPv6(ctx context.Context, o *options) ([]Table, error) {
 func hooksCarry(ctx context.Context, o *options) ([]Table, error) {
 	t := hookTest{open: udp(nil), designs: []maker{
 		nopDesign, floorDesign,
-		radarWith("radar, mark", func(o *datapath.Options) { o.Carry = datapath.CarryMark }),
-		radarWith("radar, header", func(o *datapath.Options) { o.Carry = datapath.CarryHeader }),
+		radarWith("radar, mark", func(o *program.Options) { o.Carry = program.CarryMark }),
+		radarWith("radar, header", func(o *program.Options) { o.Carry = program.CarryHeader }),
 	}}
 	return t.run(ctx, o)
 }

@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/vnetradar/radar/pkg/vnet/datapath"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 )
 
 // question is a command that somebody waits for.
@@ -41,7 +41,7 @@ var questions = []question{
 // queries asks about a ring that is nearly empty, full, and has been full several times;
 // and follows packets as they come.
 func queries(ctx context.Context, o *options) ([]Table, error) {
-	slots, rounds := o.pick(int(datapath.DefaultOptions().Slots), 1<<14), o.pick(o.rounds, 1)
+	slots, rounds := o.pick(int(program.DefaultOptions().Slots), 1<<14), o.pick(o.rounds, 1)
 	c, err := newChain(1, false)
 	if err != nil {
 		return nil, err

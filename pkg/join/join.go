@@ -14,7 +14,7 @@ import (
 	"github.com/vnetradar/radar/pkg/telemetry/collect"
 	"github.com/vnetradar/radar/pkg/vnet/agent"
 	"github.com/vnetradar/radar/pkg/vnet/backpack"
-	"github.com/vnetradar/radar/pkg/vnet/datapath"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 )
 
 // Stories are those of a domain on this machine. It is for one goroutine at a time.
@@ -22,7 +22,7 @@ type Stories struct {
 	name   string
 	reader *agent.Reader // nil: nothing is attached
 	own    bool          // reader is ours to close
-	layout *datapath.Layout
+	layout *program.Layout
 	due    time.Time // when to look at the domain again
 }
 
@@ -34,7 +34,7 @@ func Open(name string) *Stories { return &Stories{name: name, own: true} }
 
 // Of returns the stories of a domain that somebody reads, and keeps up to date. nil: none can be told.
 func Of(reader *agent.Reader) *Stories {
-	layout, err := datapath.LayoutOf(reader.Domain.Options)
+	layout, err := program.LayoutOf(reader.Domain.Options)
 	if err != nil {
 		return nil
 	}
@@ -66,7 +66,7 @@ func (s *Stories) look() bool {
 	if err != nil {
 		return false
 	}
-	if s.layout, err = datapath.LayoutOf(reader.Domain.Options); err != nil {
+	if s.layout, err = program.LayoutOf(reader.Domain.Options); err != nil {
 		reader.Close()
 		return false
 	}

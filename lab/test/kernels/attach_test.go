@@ -11,6 +11,7 @@ import (
 	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/host/kernel"
 	"github.com/vnetradar/radar/pkg/vnet/datapath"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
 
@@ -26,15 +27,15 @@ const (
 type variant struct {
 	name   string
 	hook   string
-	change func(*datapath.Options)
+	change func(*program.Options)
 }
 
 var variants = []variant{
-	{"clsact", datapath.HookClsact, func(*datapath.Options) {}},
-	{"clsact-header", datapath.HookClsact, func(o *datapath.Options) { o.Carry = "header" }},
-	{"clsact-paper", datapath.HookClsact, func(o *datapath.Options) { o.GUIDBits = "paper" }},
-	{"clsact-wide", datapath.HookClsact, func(o *datapath.Options) { o.GUIDBits, o.MaxHops = "22", 26 }},
-	{"tcx", datapath.HookTCX, func(*datapath.Options) {}},
+	{"clsact", program.HookClsact, func(*program.Options) {}},
+	{"clsact-header", program.HookClsact, func(o *program.Options) { o.Carry = "header" }},
+	{"clsact-paper", program.HookClsact, func(o *program.Options) { o.GUIDBits = "paper" }},
+	{"clsact-wide", program.HookClsact, func(o *program.Options) { o.GUIDBits, o.MaxHops = "22", 26 }},
+	{"tcx", program.HookTCX, func(*program.Options) {}},
 }
 
 // TestAttach measures a small network in every way that the kernel offers: what
@@ -42,12 +43,12 @@ var variants = []variant{
 // nothing is left.
 func TestAttach(t *testing.T) {
 	need.AsRoot(t)
-	features := datapath.Probe()
+	features := program.Probe()
 	if !features.DropHook {
 		t.Errorf("kernel %s does not let tp_btf/kfree_skb be used: losses cannot be seen", features.Kernel)
 	}
 	for _, v := range variants {
-		if v.hook == datapath.HookTCX && !features.TCX {
+		if v.hook == program.HookTCX && !features.TCX {
 			if !kernel.Older(features.Kernel, 6, 6) {
 				t.Errorf("kernel %s should have TCX, but it cannot be used", features.Kernel)
 			}
@@ -55,7 +56,7 @@ func TestAttach(t *testing.T) {
 			continue
 		}
 		t.Run(v.name, func(t *testing.T) {
-			o := datapath.DefaultOptions()
+			o := program.DefaultOptions()
 			o.Slots, o.Hook = 1<<16, v.hook
 			o.Lease = 0 // an emulated machine is slow
 			v.change(&o)
@@ -65,7 +66,7 @@ func TestAttach(t *testing.T) {
 }
 
 // attach attaches all nodes to a domain, which the caller detaches.
-func (w *network) attach(t *testing.T, name string, o *datapath.Options) *datapath.AttachResult {
+func (w *network) attach(t *testing.T, name string, o *program.Options) *datapath.AttachResult {
 	t.Helper()
 	res, err := datapath.Attach(t.Context(), datapath.AttachRequest{
 		Domain: name, Nodes: []topo.NodeSpec{w.h1, w.r1, w.h2}, Options: o,
@@ -77,7 +78,7 @@ func (w *network) attach(t *testing.T, name string, o *datapath.Options) *datapa
 }
 
 // measure attaches, sends, compares, detaches.
-func measure(t *testing.T, w *network, o datapath.Options, features datapath.Features) {
+func measure(t *testing.T, w *network, o program.Options, features program.Features) {
 	name := fmt.Sprintf("rdrkt%d", os.Getpid())
 	res := w.attach(t, name, &o)
 	detached := false

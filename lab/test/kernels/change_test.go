@@ -13,6 +13,7 @@ import (
 
 	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/vnet/datapath"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
@@ -22,8 +23,8 @@ import (
 func TestChange(t *testing.T) {
 	need.AsRoot(t)
 	w, name := newNetwork(t), fmt.Sprintf("rdrkc%d", os.Getpid())
-	o := datapath.DefaultOptions()
-	o.Slots, o.Hook, o.Lease, o.Carry = 1<<16, datapath.HookClsact, 0, datapath.CarryHeader
+	o := program.DefaultOptions()
+	o.Slots, o.Hook, o.Lease, o.Carry = 1<<16, program.HookClsact, 0, program.CarryHeader
 	t.Cleanup(func() {
 		_, err := datapath.Detach(context.Background(), datapath.DetachRequest{Domain: name, NoDrain: true})
 		if err != nil && !errors.Is(err, domain.ErrNotAttached) {

@@ -13,6 +13,7 @@ import (
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/vnet/backpack"
 	"github.com/vnetradar/radar/pkg/vnet/datapath"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
@@ -23,7 +24,7 @@ type sorted struct {
 
 // check compares the domain's records and counters with what was sent. TCP sent so many
 // bytes of its stream again.
-func check(t *testing.T, d *domain.Domain, features datapath.Features, again int) {
+func check(t *testing.T, d *domain.Domain, features program.Features, again int) {
 	t.Helper()
 	maps, err := backpack.Open(d)
 	if err != nil {
@@ -201,7 +202,7 @@ func checkQueue(t *testing.T, recs []record.Record) {
 
 // checkLost demands that r1 is named as the place of every loss, with what the
 // kernel tells about it. It returns of how many the kernel told.
-func checkLost(t *testing.T, recs []record.Record, features datapath.Features) int {
+func checkLost(t *testing.T, recs []record.Record, features program.Features) int {
 	t.Helper()
 	if len(recs) != lost {
 		t.Errorf("%d records of lost datagrams, want %d", len(recs), lost)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/host/clock"
-	"github.com/vnetradar/radar/pkg/vnet/datapath"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 )
 
 // ownMachine is set where nobody else needs the clock: by lab/test/kernels/init.sh.
@@ -45,11 +45,11 @@ func TestClockSet(t *testing.T) {
 		close(stop)
 		<-done
 	}()
-	o := datapath.DefaultOptions()
-	o.Slots, o.Hook, o.Lease = 1<<16, datapath.HookClsact, 30*time.Minute
+	o := program.DefaultOptions()
+	o.Slots, o.Hook, o.Lease = 1<<16, program.HookClsact, 30*time.Minute
 	// One is enough, unless the goroutine that sets the clock got no CPU meanwhile.
 	for times.Load() < 10 && !t.Failed() {
-		measure(t, newNetwork(t), o, datapath.Probe())
+		measure(t, newNetwork(t), o, program.Probe())
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/vnet/backpack"
 	"github.com/vnetradar/radar/pkg/vnet/datapath"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
@@ -30,12 +31,12 @@ const (
 // once with the datagram, which nobody wants. That is no drop of the single fragments.
 func TestFragmentsFreed(t *testing.T) {
 	need.AsRoot(t)
-	if !datapath.Probe().DropHook {
+	if !program.Probe().DropHook {
 		need.Lack(t, need.Kernel, "tp_btf/kfree_skb")
 	}
 	w, name := newNetwork(t), fmt.Sprintf("rdrkf%d", os.Getpid())
-	o := datapath.DefaultOptions()
-	o.Slots, o.Hook, o.Lease = 1<<16, datapath.HookClsact, 0
+	o := program.DefaultOptions()
+	o.Slots, o.Hook, o.Lease = 1<<16, program.HookClsact, 0
 	res := w.attach(t, name, &o)
 	t.Cleanup(func() { detach(t, name) })
 	in(t, w.h1, func() error {

@@ -17,7 +17,7 @@ import (
 	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/host/kernel"
-	"github.com/vnetradar/radar/pkg/vnet/datapath"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 )
 
 // object is one BPF object of pkg/bpfobj.
@@ -41,7 +41,7 @@ func TestProgramsLoad(t *testing.T) {
 	if err := rlimit.RemoveMemlock(); err != nil {
 		t.Fatalf("raise the limit of locked memory: %v", err)
 	}
-	features := datapath.Probe()
+	features := program.Probe()
 	t.Logf("features: %+v", features)
 	if !features.LocalIn && !kernel.Older(features.Kernel, 6, 4) {
 		t.Errorf("kernel %s should have netfilter programs, but they cannot be used", features.Kernel)
@@ -64,9 +64,9 @@ func TestProgramsLoad(t *testing.T) {
 
 // turnOn sets the constants without which the verifier would leave code out: a layout
 // that uses DSCP bits and the mark, and what the kernel offers.
-func turnOn(t *testing.T, spec *ebpf.CollectionSpec, features datapath.Features) {
+func turnOn(t *testing.T, spec *ebpf.CollectionSpec, features program.Features) {
 	t.Helper()
-	o := datapath.DefaultOptions()
+	o := program.DefaultOptions()
 	o.GUIDBits = "22"
 	l, err := o.Layout()
 	if err != nil {

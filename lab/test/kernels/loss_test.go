@@ -18,7 +18,7 @@ import (
 	"github.com/vnetradar/radar/pkg/host/symbols"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/vnet/backpack"
-	"github.com/vnetradar/radar/pkg/vnet/datapath"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
@@ -57,8 +57,8 @@ func TestLosses(t *testing.T) {
 	// What waits for an address to be resolved would be lost, or ask again through netem.
 	w.knows(t, w.h1, "e0", w.r1, "e0", addrR1a)
 	w.knows(t, w.r1, "e1", w.h2, "e0", addrH2)
-	o := datapath.DefaultOptions()
-	o.Slots, o.Hook, o.Lease = 1<<16, datapath.HookClsact, 0
+	o := program.DefaultOptions()
+	o.Slots, o.Hook, o.Lease = 1<<16, program.HookClsact, 0
 	res := w.attach(t, name, &o)
 	t.Cleanup(func() { detach(t, name) })
 	in(t, w.h2, func() error { // else h2 would answer that nobody listens
@@ -68,7 +68,7 @@ func TestLosses(t *testing.T) {
 		}
 		return err
 	})
-	reasons := datapath.Probe().DropReason
+	reasons := program.Probe().DropReason
 	for i, c := range causes {
 		t.Run(c.name, func(t *testing.T) {
 			c.arrange(w, t)

@@ -15,7 +15,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/vishvananda/netlink"
 
-	"github.com/vnetradar/radar/pkg/vnet/datapath"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
@@ -80,7 +80,7 @@ func (k *kernelObjects) addProgram(id ebpf.ProgramID) {
 func (k *kernelObjects) describe(t *testing.T) {
 	t.Helper()
 	want := 4*2 + 8
-	if f := datapath.Probe(); f.LocalIn && f.BTF {
+	if f := program.Probe(); f.LocalIn && f.BTF {
 		want++ // what tells of packets that a node redirects to itself
 	}
 	if len(k.progs) != want || len(k.maps) == 0 {

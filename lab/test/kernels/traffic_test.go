@@ -41,7 +41,7 @@ const (
 )
 
 // patience is how long to wait for one thing to happen: an emulated machine takes its time, and
-// packets of whose end the kernel tells nobody end by timeout (datapath.Options, 10 s).
+// packets of whose end the kernel tells nobody end by timeout (program.Options, 10 s).
 const patience = 2 * time.Minute
 
 // rawSocket opens a raw socket in a node. Its reads give up after patience.

@@ -12,6 +12,7 @@ import (
 	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/vnet/backpack"
 	"github.com/vnetradar/radar/pkg/vnet/datapath"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
@@ -50,8 +51,8 @@ func watchProgram(t *testing.T, hosts int) []bpf.RawInstruction {
 func TestWatch(t *testing.T) {
 	need.AsRoot(t)
 	w, name := newNetwork(t), fmt.Sprintf("rdrkw%d", os.Getpid())
-	o := datapath.DefaultOptions()
-	o.Slots, o.Hook, o.Lease = 1<<16, datapath.HookClsact, 0
+	o := program.DefaultOptions()
+	o.Slots, o.Hook, o.Lease = 1<<16, program.HookClsact, 0
 	o.Watch, o.WatchProgram = "udp dst port 7007", watchProgram(t, 200)
 	res := w.attach(t, name, &o)
 	t.Cleanup(func() { detach(t, name) })

@@ -10,13 +10,13 @@ import (
 
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/filter"
-	"github.com/vnetradar/radar/pkg/vnet/datapath"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 )
 
 // checkReport is the JSON form of "radar check".
 type checkReport struct {
-	OK     bool             `json:"ok"` // nothing that radar needs is missing
-	Checks []datapath.Check `json:"checks"`
+	OK     bool            `json:"ok"` // nothing that radar needs is missing
+	Checks []program.Check `json:"checks"`
 }
 
 // NewCmd returns "radar check".
@@ -31,17 +31,17 @@ is then 3. A line with "warn" names something that costs speed or detail.`,
 		Example: "  sudo radar check\n  radar check -o json | jq '.checks[] | select(.level != \"ok\")'",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return run(k, append(datapath.Checks(), checkFilter()))
+			return run(k, append(program.Checks(), checkFilter()))
 		},
 	}
 }
 
 // run prints the checks, and fails if one of them did.
-func run(k *kit.Kit, checks []datapath.Check) error {
+func run(k *kit.Kit, checks []program.Check) error {
 	report := checkReport{OK: true, Checks: checks}
 	for i, c := range checks {
 		checks[i].Detail, checks[i].Fix = kit.Face.Render(c.Detail), kit.Face.Render(c.Fix)
-		report.OK = report.OK && c.Level != datapath.Fail
+		report.OK = report.OK && c.Level != program.Fail
 	}
 	if err := printReport(k, report); err != nil {
 		return err
@@ -67,12 +67,12 @@ func printReport(k *kit.Kit, report checkReport) error {
 }
 
 // checkFilter says whether filter expressions are built in.
-func checkFilter() datapath.Check {
+func checkFilter() program.Check {
 	if !filter.Available {
-		return datapath.Check{
-			Name: "filter", Level: datapath.Warn, Detail: "no filter expressions (attach --watch, radar packets EXPRESSION)",
+		return program.Check{
+			Name: "filter", Level: program.Warn, Detail: "no filter expressions (attach --watch, radar packets EXPRESSION)",
 			Fix: "build radar with cgo and libpcap-dev, without -tags nopcap",
 		}
 	}
-	return datapath.Check{Name: "filter", Level: datapath.OK, Detail: "expressions by " + filter.Library()}
+	return program.Check{Name: "filter", Level: program.OK, Detail: "expressions by " + filter.Library()}
 }

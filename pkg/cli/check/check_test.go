@@ -10,7 +10,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
-	"github.com/vnetradar/radar/pkg/vnet/datapath"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 )
 
 // What is printed is as committed.
@@ -19,8 +19,8 @@ func TestPrintCheck(t *testing.T) {
 		t.Run(string(format), func(t *testing.T) {
 			var out bytes.Buffer
 			k := &kit.Kit{Out: bufio.NewWriter(&out), Output: format}
-			err := run(k, []datapath.Check{{Name: "kernel", Level: datapath.OK, Detail: "6.18"},
-				{Name: "rights", Level: datapath.Warn, Detail: "no CAP_SYSLOG", Fix: "run as root"}})
+			err := run(k, []program.Check{{Name: "kernel", Level: program.OK, Detail: "6.18"},
+				{Name: "rights", Level: program.Warn, Detail: "no CAP_SYSLOG", Fix: "run as root"}})
 			if err := errors.Join(err, k.Out.Flush()); err != nil {
 				t.Fatal(err)
 			}
@@ -32,7 +32,7 @@ func TestPrintCheck(t *testing.T) {
 func TestCheckFails(t *testing.T) {
 	var out bytes.Buffer
 	k := &kit.Kit{Out: bufio.NewWriter(&out), Output: kit.FormatTable}
-	err := run(k, []datapath.Check{{Name: "kernel", Level: datapath.Fail, Detail: "4.19", Fix: "use Linux 5.10 or newer"}})
+	err := run(k, []program.Check{{Name: "kernel", Level: program.Fail, Detail: "4.19", Fix: "use Linux 5.10 or newer"}})
 	if kit.ExitCode(err) != kit.ExitKernel {
 		t.Errorf("exit code %d of %v, want %d", kit.ExitCode(err), err, kit.ExitKernel)
 	}
@@ -40,6 +40,6 @@ func TestCheckFails(t *testing.T) {
 
 func TestCheckIsRendered(t *testing.T) {
 	clitest.WantRendered(t, func(k *kit.Kit) error {
-		return run(k, []datapath.Check{{Detail: clitest.Marked, Fix: clitest.Marked}})
+		return run(k, []program.Check{{Detail: clitest.Marked, Fix: clitest.Marked}})
 	})
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/vnet/agent"
 	"github.com/vnetradar/radar/pkg/vnet/datapath"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
@@ -84,7 +85,7 @@ const attachExample = `  radar attach docker:web docker:db             # until C
 
 // attachOptions are the flags of "radar attach".
 type attachOptions struct {
-	options     datapath.Options
+	options     program.Options
 	slots       kit.Count
 	keys        kit.Count
 	roles       []string
@@ -99,7 +100,7 @@ type attachOptions struct {
 
 // NewAttachCmd returns "radar attach".
 func NewAttachCmd(k *kit.Kit) *cobra.Command {
-	f := &attachOptions{options: datapath.DefaultOptions()}
+	f := &attachOptions{options: program.DefaultOptions()}
 	cmd := &cobra.Command{
 		Use:     "attach [NODE...]",
 		Short:   "Attach to containers, labs and network namespaces, and measure",
@@ -113,11 +114,11 @@ func NewAttachCmd(k *kit.Kit) *cobra.Command {
 	}
 	f.register(cmd.Flags())
 	f.names.register(cmd)
-	kit.CompleteWith(cmd, "carry", datapath.CarryAuto, datapath.CarryMark, datapath.CarryHeader)
+	kit.CompleteWith(cmd, "carry", program.CarryAuto, program.CarryMark, program.CarryHeader)
 	completeHere(k, cmd, f)
-	kit.CompleteWith(cmd, "hook", datapath.HookAuto, datapath.HookTCX, datapath.HookClsact)
+	kit.CompleteWith(cmd, "hook", program.HookAuto, program.HookTCX, program.HookClsact)
 	kit.CompleteWith(cmd, "guid-bits", "auto", "paper")
-	kit.CompleteWith(cmd, "ipv6", datapath.IPv6Auto, datapath.IPv6Label, datapath.IPv6Key, datapath.IPv6Off)
+	kit.CompleteWith(cmd, "ipv6", program.IPv6Auto, program.IPv6Label, program.IPv6Key, program.IPv6Off)
 	return cmd
 }
 
@@ -229,11 +230,11 @@ func (f *attachOptions) matchDomain(d *domain.Domain, flags *pflag.FlagSet) erro
 		return fault.Usage.Errorf("domain %q is attached with --%s %v, not %v: leave the flag out, or detach first", d.Name, flag, is, want)
 	}
 	hook := o.Hook
-	if hook == datapath.HookAuto {
+	if hook == program.HookAuto {
 		hook = have.Hook
 	}
 	ipv6 := o.IPv6
-	if ipv6 == datapath.IPv6Auto {
+	if ipv6 == program.IPv6Auto {
 		ipv6 = have.IPv6
 	}
 	if err := cmp.Or(
@@ -302,7 +303,7 @@ func sameWatch(d *domain.Domain, want string, given bool) error {
 
 // carryText is --carry as a domain keeps it, with the mask that was given written out.
 func carryText(carry string, mask uint32) string {
-	if carry == datapath.CarryAuto {
+	if carry == program.CarryAuto {
 		return carry
 	}
 	return carriedIn(mask)
@@ -311,7 +312,7 @@ func carryText(carry string, mask uint32) string {
 // carriedIn says where the GUID is carried inside nodes.
 func carriedIn(mask uint32) string {
 	if mask == 0 {
-		return datapath.CarryHeader
+		return program.CarryHeader
 	}
 	return fmt.Sprintf("mark=0x%08x", mask)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/vnet/datapath"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/owner"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/selector"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
@@ -98,7 +99,7 @@ func (f *nameFlags) find(ctx context.Context, domainName string, existing *domai
 // leaveToOthers leaves out what was found in bulk and belongs to another domain: it is
 // no reason to refuse the rest. The first nodes, named ones, were asked for.
 func (n *foundNodes) leaveToOthers(domainName string, named int) error {
-	owners, err := datapath.Owners(domainName, n.nodes[named:])
+	owners, err := owner.Of(domainName, n.nodes[named:])
 	if err != nil {
 		return err
 	}

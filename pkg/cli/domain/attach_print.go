@@ -14,6 +14,7 @@ import (
 	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/vnet/datapath"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/selector"
 )
@@ -42,7 +43,7 @@ type attachView struct {
 
 type memoryView struct {
 	Total uint64 `json:"total_bytes"`
-	datapath.Memory
+	program.Memory
 }
 
 type conflictView struct {
@@ -60,7 +61,7 @@ type readerView struct {
 	Ports   int    `json:"ports,omitempty"` // how many; absent: all
 }
 
-func newMemoryView(m datapath.Memory) *memoryView { return &memoryView{Total: m.Total(), Memory: m} }
+func newMemoryView(m program.Memory) *memoryView { return &memoryView{Total: m.Total(), Memory: m} }
 
 func newAttachView(r *datapath.AttachResult, dryRun bool) *attachView {
 	d := r.Domain

@@ -8,11 +8,11 @@ import (
 
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/filter"
-	"github.com/vnetradar/radar/pkg/vnet/datapath"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 )
 
 // compileWatch compiles the expression of --watch into the options.
-func compileWatch(o *datapath.Options) error {
+func compileWatch(o *program.Options) error {
 	e, err := filter.Compile(o.Watch)
 	if errors.Is(err, filter.ErrNotBuilt) {
 		return fmt.Errorf("--watch: %w", err)

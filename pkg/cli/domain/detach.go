@@ -16,6 +16,7 @@ import (
 	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/vnet/agent"
 	"github.com/vnetradar/radar/pkg/vnet/datapath"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/merge"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/selector"
 )
@@ -151,7 +152,7 @@ func followed(d *domain.Domain, names []string) []string {
 	if !d.WatchContainers {
 		return nil
 	}
-	return selector.OfContainers(datapath.SelectorsWithout(d, names))
+	return selector.OfContainers(merge.SelectorsWithout(d, names))
 }
 
 // detachRest removes whatever is left of a domain that cannot be read any more.

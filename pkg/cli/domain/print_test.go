@@ -12,9 +12,10 @@ import (
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/vnet/agent"
 	"github.com/vnetradar/radar/pkg/vnet/datapath"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
-	"github.com/vnetradar/radar/pkg/vnet/topo"
 	"github.com/vnetradar/radar/pkg/vnet/rules"
+	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
 
 func sampleDomain() *domain.Domain {
@@ -62,7 +63,7 @@ var reports = map[string]func(*kit.Kit) error{
 		v := &statusView{
 			Domain: d.Name, Attached: d.Created, LossHook: d.LossHook, Options: newOptionsView(d.Options),
 			Agent: agentView{Log: "/run/radar/default/agent.log"}, Lease: answer.Lease{Ends: true, Valid: true, LeftNs: &left},
-			Memory: newMemoryView(datapath.Memory{Ring: 256 << 20, Keys: 6 << 20, Other: 6 << 20}),
+			Memory: newMemoryView(program.Memory{Ring: 256 << 20, Keys: 6 << 20, Other: 6 << 20}),
 			Nodes:  answer.Nodes(d), Totals: sampleTotals(), Counters: counterViews(sampleCounters()),
 			Notes: []string{"no agent runs"},
 		}
@@ -75,7 +76,7 @@ var reports = map[string]func(*kit.Kit) error{
 	},
 	"attach": func(k *kit.Kit) error {
 		v := newAttachView(&datapath.AttachResult{
-			Domain: sampleDomain(), New: true, Memory: datapath.Memory{Ring: 256 << 20},
+			Domain: sampleDomain(), New: true, Memory: program.Memory{Ring: 256 << 20},
 			Warnings:  []string{"port r1/eth1 has an XDP program."},
 			Conflicts: []rules.Conflict{{Node: "r1", What: "nftables rule", Text: "meta mark set 0xff000000", Mask: 0xff000000}},
 		}, false)
@@ -83,7 +84,7 @@ var reports = map[string]func(*kit.Kit) error{
 		return printAttached(k, v)
 	},
 	"plan": func(k *kit.Kit) error {
-		return printAttached(k, newAttachView(&datapath.AttachResult{Domain: sampleDomain(), New: true, Memory: datapath.Memory{Ring: 256 << 20}}, true))
+		return printAttached(k, newAttachView(&datapath.AttachResult{Domain: sampleDomain(), New: true, Memory: program.Memory{Ring: 256 << 20}}, true))
 	},
 	"adopt": func(k *kit.Kit) error {
 		return printAttached(k, &attachView{Domain: "default", Agent: &startedAgent{PID: 4712, Log: "/run/radar/default/agent.log"}})

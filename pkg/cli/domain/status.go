@@ -14,6 +14,7 @@ import (
 	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/vnet/agent"
 	"github.com/vnetradar/radar/pkg/vnet/datapath"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/merge"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
@@ -187,7 +188,7 @@ func newStatusView(k *kit.Kit, h *datapath.Handle, r *agent.Reader) (*statusView
 	if text := h.Crowded(); text != "" {
 		v.Notes = append(v.Notes, text)
 	}
-	if text := datapath.NumbersUsedUp(d); text != "" {
+	if text := merge.NumbersUsedUp(d); text != "" {
 		v.Notes = append(v.Notes, text)
 	}
 	if len(v.Nodes) == 0 && !v.WatchContainers {

@@ -12,7 +12,7 @@ import (
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/vnet/agent"
-	"github.com/vnetradar/radar/pkg/vnet/datapath"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 )
 
 func printStatus(k *kit.Kit, v *statusView) error {
@@ -90,9 +90,9 @@ func leaseText(v *statusView) string {
 // ipv6Text says how IPv6 is measured, and why.
 func ipv6Text(mode string, users []string) string {
 	switch {
-	case mode == datapath.IPv6Off:
+	case mode == program.IPv6Off:
 		return "not measured"
-	case mode == datapath.IPv6Label:
+	case mode == program.IPv6Label:
 		return "in hop limit and flow label"
 	case len(users) > 0:
 		return "by key, the flow label is used by " + strings.Join(users, ", ")
@@ -105,7 +105,7 @@ func ipv6Text(mode string, users []string) string {
 func printRedirecting(w io.Writer, v *statusView) {
 	var names []string
 	for _, n := range v.Nodes {
-		if n.Redirects && n.Header == "" && v.Options.Carry != datapath.CarryHeader {
+		if n.Redirects && n.Header == "" && v.Options.Carry != program.CarryHeader {
 			names = append(names, n.Name)
 		}
 	}

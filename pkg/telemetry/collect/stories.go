@@ -167,7 +167,7 @@ func isUnordered(cards []*card) bool {
 	return false
 }
 
-// bandOf is the band of a TTL, 0 where it lies in none (pkg/vnet/datapath/layout.go).
+// bandOf is the band of a TTL, 0 where it lies in none (pkg/vnet/datapath/program/layout.go).
 func bandOf(ttl uint8) uint8 {
 	if ttl >= 65 && ttl <= 96 || ttl >= 129 && ttl <= 224 {
 		return (ttl - 1) / 8

@@ -20,7 +20,7 @@ import (
 	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/vnet/backpack"
-	"github.com/vnetradar/radar/pkg/vnet/datapath"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
@@ -171,7 +171,7 @@ func (m *mover) received() int {
 }
 
 // runAgent attaches nodes and runs an agent, as radar attach does, until the test ends.
-func runAgent(t *testing.T, o datapath.Options, specs []topo.NodeSpec) string {
+func runAgent(t *testing.T, o program.Options, specs []topo.NodeSpec) string {
 	t.Helper()
 	name := attach(t, o, specs)
 	a, err := Open(name, slog.New(slog.DiscardHandler))
@@ -214,7 +214,7 @@ func TestAddressMoves(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := datapath.DefaultOptions()
+	o := program.DefaultOptions()
 	o.Slots, o.Timeout = 1<<15, 3*time.Second
 	name := runAgent(t, o, specs)
 	m := newMover(t, n)

@@ -18,6 +18,7 @@ import (
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/vnet/datapath"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
@@ -117,7 +118,7 @@ func TestTotals(t *testing.T) {
 }
 
 // attach attaches nodes as a domain of its own until the test ends, and returns its name.
-func attach(t *testing.T, o datapath.Options, specs []topo.NodeSpec) string {
+func attach(t *testing.T, o program.Options, specs []topo.NodeSpec) string {
 	t.Helper()
 	name := nstest.Unique()
 	nstest.Cleanup(t, func() {

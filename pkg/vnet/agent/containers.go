@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/vnet/datapath"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/merge"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/selector"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
@@ -113,7 +114,7 @@ func (c *containers) attach(ctx context.Context) bool {
 	if err != nil || !d.WatchContainers {
 		return true // the loop that follows the ring notices a domain that is gone
 	}
-	if text := datapath.NumbersUsedUp(d); text != "" {
+	if text := merge.NumbersUsedUp(d); text != "" {
 		c.once.warn("attach containers", errors.New(text))
 		return true
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"github.com/vnetradar/radar/lab/test/nstest"
-	"github.com/vnetradar/radar/pkg/vnet/datapath"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
@@ -48,7 +48,7 @@ func finishLeaves(t *testing.T) (early []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := datapath.DefaultOptions()
+	o := program.DefaultOptions()
 	o.Slots = 1 << 12
 	name := attach(t, o, specs)
 	maps := pinnedMaps(t, name)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/vnet/datapath"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
@@ -107,7 +108,7 @@ func TestMarksChosenByUser(t *testing.T) {
 
 func attachForMarks(t *testing.T, specs []topo.NodeSpec, carry ...string) string {
 	t.Helper()
-	o := datapath.DefaultOptions()
+	o := program.DefaultOptions()
 	o.Slots = 1 << 16 // indices begin at bit 0x8000 of the mark
 	for _, c := range carry {
 		o.Carry = c

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/lab/test/nstest"
-	"github.com/vnetradar/radar/pkg/vnet/datapath"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
@@ -51,7 +51,7 @@ func (n notes) Handle(_ context.Context, r slog.Record) error {
 // what the watch logs, when all has been seen that was there before.
 func follow(t *testing.T, specs []topo.NodeSpec) (string, notes) {
 	t.Helper()
-	o := datapath.DefaultOptions()
+	o := program.DefaultOptions()
 	o.Slots = 1 << 12
 	name := attach(t, o, specs)
 	said := make(notes, 100)

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/tables"
 )
 
 // Addresses returns the addresses that nodes own, of both versions, by the nodes' ids.
@@ -17,7 +18,7 @@ func (h *Handle) Addresses() (map[uint16][]netip.Addr, error) {
 		return nil, err
 	}
 	for _, key := range v4 {
-		if key.Node&localPort == 0 {
+		if key.Node&tables.OfPort == 0 {
 			var b [4]byte
 			binary.NativeEndian.PutUint32(b[:], key.Addr)
 			owned[uint16(key.Node)] = append(owned[uint16(key.Node)], netip.AddrFrom4(b))
@@ -28,7 +29,7 @@ func (h *Handle) Addresses() (map[uint16][]netip.Addr, error) {
 		return nil, err
 	}
 	for _, key := range v6 {
-		if key.Node&localPort == 0 {
+		if key.Node&tables.OfPort == 0 {
 			owned[uint16(key.Node)] = append(owned[uint16(key.Node)], netip.AddrFrom16(key.Addr))
 		}
 	}

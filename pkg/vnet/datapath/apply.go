@@ -15,6 +15,10 @@ import (
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/host"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/merge"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/port"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/tables"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
@@ -34,7 +38,7 @@ func (u *undo) run() {
 // applier carries a change out on the maps and interfaces of a domain.
 type applier struct {
 	h    *Handle
-	c    *change
+	c    *merge.Change
 	undo *undo
 	// saved is the description as it was last written.
 	saved *domain.Domain
@@ -50,7 +54,7 @@ type applier struct {
 
 // run does everything but the lease. When it fails, undo has what was done.
 func (a *applier) run(ctx context.Context) error {
-	defer hook.Expedite(len(directions) * (len(a.c.addedPorts) + len(a.c.removedPorts)))()
+	defer hook.Expedite(len(port.Sides) * (len(a.c.AddedPorts) + len(a.c.RemovedPorts)))()
 	if err := a.lower(); err != nil {
 		return err
 	}
@@ -59,7 +63,7 @@ func (a *applier) run(ctx context.Context) error {
 			return err
 		}
 	}
-	replaced, others := a.c.replaced()
+	replaced, others := a.c.Replaced()
 	a.removePorts(replaced)
 	if err := a.addLocals(); err != nil {
 		return err
@@ -69,7 +73,7 @@ func (a *applier) run(ctx context.Context) error {
 	if err := a.planQdiscs(); err != nil {
 		return err
 	}
-	if err := a.save(a.c.halfway()); err != nil {
+	if err := a.save(a.c.Halfway()); err != nil {
 		return err
 	}
 	if err := a.expectChanges(); err != nil {
@@ -94,7 +98,7 @@ func (a *applier) run(ctx context.Context) error {
 			return err
 		}
 	}
-	left, err := a.h.writeGroups(a.c.next, func(uint16) bool { return true })
+	left, err := a.h.writeGroups(a.c.Next, func(uint16) bool { return true })
 	if err != nil {
 		return err
 	}
@@ -106,56 +110,56 @@ func (a *applier) run(ctx context.Context) error {
 		return err
 	}
 	a.settleChanges()
-	a.h.dropLocals(a.c.locals)
-	a.h.Domain = a.c.next
-	return a.save(a.c.next)
+	a.h.dropLocals(a.c.Locals)
+	a.h.Domain = a.c.Next
+	return a.save(a.c.Next)
 }
 
 // save writes a description if it differs from what was written last. On failure
 // the old one comes back.
 func (a *applier) save(d *domain.Domain) error {
 	if a.saved == nil {
-		a.saved = a.c.old
+		a.saved = a.c.Old
 	}
 	if a.saved != nil && reflect.DeepEqual(a.saved, d) {
 		return nil
 	}
 	a.undo.add(func() {
-		if a.c.old != nil {
-			_ = a.c.old.Save()
+		if a.c.Old != nil {
+			_ = a.c.Old.Save()
 		} else {
-			_ = os.Remove(domain.File(a.c.next.Name, "domain.json"))
+			_ = os.Remove(domain.File(a.c.Next.Name, "domain.json"))
 		}
 	})
-	a.saved = cloneDomain(d)
+	a.saved = merge.Clone(d)
 	return d.Save()
 }
 
 // lower takes flags from known ports: those that leave only restore from now on,
 // and those that become edges restore at egress.
 func (a *applier) lower() error {
-	if a.c.old == nil {
+	if a.c.Old == nil {
 		return nil
 	}
 	a.undo.add(func() {
 		a.h.looked, a.h.equipped = 0, 0 // whatever has changed, the old description may not say so
-		_ = a.h.writeFlags(a.c.old, flagsOf)
+		_ = a.h.writeFlags(a.c.Old, tables.Flags)
 	})
-	return a.h.writeFlags(a.c.old, func(p *domain.Port) bpfobj.TcRdrPortFlag {
-		next := a.c.next.PortByID(p.ID)
+	return a.h.writeFlags(a.c.Old, func(p *domain.Port) bpfobj.TcRdrPortFlag {
+		next := a.c.Next.PortByID(p.ID)
 		switch {
 		case next.Removed && a.h.isGone(p.ID):
-			return bpfobj.TcRdrPortFlag(flagsOutside(uint16(restoreFlags(p))))
+			return bpfobj.TcRdrPortFlag(tables.FlagsOutside(uint16(tables.RestoreFlags(p))))
 		case next.Removed:
-			return restoreFlags(p)
+			return tables.RestoreFlags(p)
 		case p.Place != next.Place: // an interface changed sides: restore until all is settled
-			return restoreFlags(next)
+			return tables.RestoreFlags(next)
 		case p.Open: // it may have to stay so
-			return flagsOf(p)
+			return tables.Flags(p)
 		case next.Role == domain.Edge:
-			return flagsOf(next)
+			return tables.Flags(next)
 		}
-		return flagsOf(p)
+		return tables.Flags(p)
 	})
 }
 
@@ -164,13 +168,13 @@ func (a *applier) lower() error {
 func (a *applier) raise() error {
 	a.h.equipped = a.h.looked
 	flags := func(p *domain.Port) bpfobj.TcRdrPortFlag {
-		if p.Peer >= 0 && a.c.fresh[uint16(p.Peer)] {
-			return bpfobj.TcRdrPortFlag(flagsWithoutPeer(uint16(flagsOf(p))))
+		if p.Peer >= 0 && a.c.Fresh[uint16(p.Peer)] {
+			return bpfobj.TcRdrPortFlag(tables.FlagsWithoutPeer(uint16(tables.Flags(p))))
 		}
-		return flagsOf(p)
+		return tables.Flags(p)
 	}
-	err := a.h.writeFlags(a.c.next, func(p *domain.Port) bpfobj.TcRdrPortFlag {
-		if a.c.was(p.ID) != nil {
+	err := a.h.writeFlags(a.c.Next, func(p *domain.Port) bpfobj.TcRdrPortFlag {
+		if a.c.Was(p.ID) != nil {
 			return flags(p)
 		}
 		return flags(p) &^ (bpfobj.TcRdrPortFlagRDR_PF_SOURCE_IN | bpfobj.TcRdrPortFlagRDR_PF_SOURCE_OUT)
@@ -178,7 +182,7 @@ func (a *applier) raise() error {
 	if err != nil {
 		return err
 	}
-	return a.h.writeFlags(a.c.next, flags)
+	return a.h.writeFlags(a.c.Next, flags)
 }
 
 // inNode runs f in a node's namespace.
@@ -206,16 +210,16 @@ func byNode(d *domain.Domain, ports []uint16) (nodes []*domain.Node, of map[uint
 
 // planQdiscs finds out for which new ports a clsact qdisc has to be made.
 func (a *applier) planQdiscs() error {
-	if a.c.next.Options.Hook != HookClsact {
+	if a.c.Next.Options.Hook != program.HookClsact {
 		return nil
 	}
-	nodes, of := byNode(a.c.next, a.c.addedPorts)
+	nodes, of := byNode(a.c.Next, a.c.AddedPorts)
 	for _, n := range nodes {
 		err := inNode(n, topo.NodeSpec.Open, func() error {
 			for _, p := range of[n.ID] {
 				lacks, err := hook.LacksClsact(p.Ifindex)
 				if err != nil {
-					return fmt.Errorf("attach %s: %w", portName(a.c.next, p), err)
+					return fmt.Errorf("attach %s: %w", merge.PortName(a.c.Next, p), err)
 				}
 				p.OwnQdisc = lacks
 				if was := a.movedFrom(p); was != nil {
@@ -233,7 +237,7 @@ func (a *applier) planQdiscs() error {
 
 // attachPorts puts the programs on the new ports, which only restore as yet.
 func (a *applier) attachPorts(ctx context.Context) error {
-	nodes, of := byNode(a.c.next, a.c.addedPorts)
+	nodes, of := byNode(a.c.Next, a.c.AddedPorts)
 	failed := make(map[uint16]error)
 	var gone []uint16
 	for _, n := range nodes {
@@ -248,7 +252,7 @@ func (a *applier) attachPorts(ctx context.Context) error {
 					continue
 				}
 				if err != nil {
-					failed[p.ID] = fmt.Errorf("attach %s: %w", portName(a.c.next, p), err)
+					failed[p.ID] = fmt.Errorf("attach %s: %w", merge.PortName(a.c.Next, p), err)
 					if !a.lenient {
 						return failed[p.ID]
 					}
@@ -267,12 +271,12 @@ func (a *applier) attachPorts(ctx context.Context) error {
 	}
 	for id, err := range failed {
 		a.warnings = append(a.warnings, err.Error())
-		a.h.open = append(a.h.open, a.c.next.PortByID(id).Node)
-		a.c.leaveOut(id)
+		a.h.open = append(a.h.open, a.c.Next.PortByID(id).Node)
+		a.c.LeaveOut(id)
 	}
 	// Containers start and stop beside the domain: such a member needs no closing.
 	for _, id := range gone {
-		a.c.forget(id)
+		a.c.Forget(id)
 	}
 	return nil
 }
@@ -287,11 +291,11 @@ func vanished(ifindex int) bool {
 // attachPort makes one port known to the programs and attaches them.
 func (a *applier) attachPort(n *domain.Node, p *domain.Port) error {
 	was := a.movedFrom(p)
-	flags := restoreFlags(p)
+	flags := tables.RestoreFlags(p)
 	if was != nil {
-		flags |= restoreFlags(was) // as strict as either until all is settled
+		flags |= tables.RestoreFlags(was) // as strict as either until all is settled
 	}
-	entry := portEntry(n, p, flags)
+	entry := tables.Port(n, p, flags)
 	if err := a.h.putPort(p.ID, entry); err != nil {
 		return fmt.Errorf("set port: %w", err)
 	}
@@ -311,10 +315,10 @@ func (a *applier) attachPort(n *domain.Node, p *domain.Port) error {
 	now := *p
 	a.undo.add(func() {
 		_ = inNode(n, topo.NodeSpec.Open, func() error {
-			if was != nil && a.c.next.Options.Hook == HookClsact {
-				return replacePort(a.c.next, &now, was, a.h.maps[bpfobj.TcMapProgs])
+			if was != nil && a.c.Next.Options.Hook == program.HookClsact {
+				return port.Replace(a.c.Next, &now, was, a.h.maps[bpfobj.TcMapProgs])
 			}
-			return detachPort(a.c.next, &now)
+			return port.Detach(a.c.Next, &now)
 		})
 		undoPort()
 	})
@@ -325,34 +329,34 @@ func (a *applier) attachPort(n *domain.Node, p *domain.Port) error {
 func (a *applier) attachHooks(was, p *domain.Port) error {
 	progs := a.h.maps[bpfobj.TcMapProgs]
 	if was != nil {
-		return replacePort(a.c.next, was, p, progs)
+		return port.Replace(a.c.Next, was, p, progs)
 	}
-	if a.c.next.Options.Hook == HookClsact {
+	if a.c.Next.Options.Hook == program.HookClsact {
 		created, err := hook.EnsureClsact(p.Ifindex)
 		if err != nil {
-			return qdiscError(err)
+			return port.QdiscError(err)
 		}
 		p.OwnQdisc = created
 	}
-	return attachPort(a.c.next, p, progs)
+	return port.Attach(a.c.Next, p, progs)
 }
 
 // removePorts takes the programs off ports that leave. What is gone already is left
 // out; what cannot be taken off stays, restores, and is told.
 func (a *applier) removePorts(ids []uint16) {
-	nodes, of := byNode(a.c.next, ids)
+	nodes, of := byNode(a.c.Next, ids)
 	for _, n := range nodes {
 		detach := func() error {
 			var errs []error
 			for _, p := range of[n.ID] {
 				if !a.exchanged(p.ID) {
-					errs = append(errs, detachPort(a.c.next, p))
+					errs = append(errs, port.Detach(a.c.Next, p))
 				}
 			}
 			return errors.Join(errs...)
 		}
 		err := inNode(n, topo.NodeSpec.Find, detach)
-		if errors.Is(err, topo.ErrGone) && a.c.next.Options.Hook == HookTCX {
+		if errors.Is(err, topo.ErrGone) && a.c.Next.Options.Hook == program.HookTCX {
 			err = detach() // pins remain of it
 		}
 		if err != nil && !errors.Is(err, topo.ErrGone) {
@@ -368,22 +372,22 @@ func (a *applier) removePorts(ids []uint16) {
 // forgets those that are none any more.
 func (a *applier) placeInside() error {
 	m := a.h.maps[bpfobj.TcMapDevs]
-	for dev, in := range a.c.inside {
+	for dev, in := range a.c.Inside {
 		var was uint32
-		if m.Lookup(&dev, &was) == nil && was == uint32(in.number) {
+		if m.Lookup(&dev, &was) == nil && was == uint32(in.Number) {
 			continue
 		}
-		if err := a.h.setMember(a.c.next, &dev, in); err != nil {
+		if err := a.h.setMember(a.c.Next, &dev, in); err != nil {
 			return err
 		}
 		a.undo.add(func() { _ = m.Delete(&dev) })
 	}
 	var dev bpfobj.TcRdrDev
-	var port uint32
+	var number uint32
 	var gone []bpfobj.TcRdrDev
-	for entries := m.Iterate(); entries.Next(&dev, &port); {
-		p := a.c.next.PortByID(uint16(port))
-		_, wanted := a.c.inside[dev]
+	for entries := m.Iterate(); entries.Next(&dev, &number); {
+		p := a.c.Next.PortByID(uint16(number))
+		_, wanted := a.c.Inside[dev]
 		if !wanted && (p == nil || p.Removed || p.Ifindex != int(dev.Ifindex)) {
 			gone = append(gone, dev)
 		}

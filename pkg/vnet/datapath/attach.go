@@ -13,6 +13,8 @@ import (
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/host/statedir"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/pins"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/rules"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
@@ -39,14 +41,14 @@ type AttachRequest struct {
 	Extend bool
 	// Options of a new domain; nil takes the defaults. A domain keeps its options
 	// for life: nil takes those of one that exists, and what differs is fault.Usage.
-	Options *Options
+	Options *program.Options
 }
 
 // AttachResult says what was attached, or would be.
 type AttachResult struct {
 	Domain     *domain.Domain
 	Topology   *topo.Topology
-	Memory     Memory
+	Memory     program.Memory
 	New        bool // the domain did not exist
 	AddedNodes int
 	AddedPorts int
@@ -140,40 +142,40 @@ func Attach(ctx context.Context, req AttachRequest) (_ *AttachResult, err error)
 // open returns the handle of the domain, which it loads and pins if it is new.
 func (p *plan) open(undo *undo) (*Handle, error) {
 	if !p.result.New {
-		h, err := openHandle(p.change.old)
+		h, err := openHandle(p.change.Old)
 		if err != nil {
 			return nil, err
 		}
 		if err := h.checkStays(); err != nil {
 			h.Close()
-			return nil, fmt.Errorf("%w (finish with: «detach ‹domain› %s»)", err, p.change.old.Name)
+			return nil, fmt.Errorf("%w (finish with: «detach ‹domain› %s»)", err, p.change.Old.Name)
 		}
 		if atomic.LoadUint64(h.lease()) == leaseNone {
 			h.Close()
-			return nil, halfAttached(p.change.old.Name, "attaching it was interrupted")
+			return nil, halfAttached(p.change.Old.Name, "attaching it was interrupted")
 		}
 		return h, nil
 	}
-	name := p.change.next.Name
-	if err := mountBPFFS(); err != nil {
+	name := p.change.Next.Name
+	if err := pins.Mount(); err != nil {
 		return nil, err
 	}
-	if err := makePinDir(name); err != nil {
+	if err := pins.MakeDir(name); err != nil {
 		return nil, err
 	}
-	undo.add(func() { _ = removePins(domain.PinDir(name)) })
+	undo.add(func() { _ = pins.Remove(domain.PinDir(name)) })
 	var err error
-	if p.loaded, err = p.blueprint.load(); err != nil {
+	if p.loaded, err = p.blueprint.Load(); err != nil {
 		return nil, err
 	}
-	undo.add(p.loaded.close)
-	if err := p.loaded.pinMaps(name); err != nil {
+	undo.add(p.loaded.Close)
+	if err := p.loaded.PinMaps(name); err != nil {
 		return nil, err
 	}
 	if err := p.pinLocalIn(); err != nil {
 		return nil, err
 	}
-	h, err := openHandle(p.change.next)
+	h, err := openHandle(p.change.Next)
 	if err != nil {
 		return nil, err
 	}
@@ -187,7 +189,7 @@ func (p *plan) open(undo *undo) (*Handle, error) {
 // close releases what a successful attach has no more use for.
 func (p *plan) close(h *Handle) {
 	if p.loaded != nil {
-		p.loaded.close()
+		p.loaded.Close()
 	}
 	h.Close()
 }
@@ -195,16 +197,16 @@ func (p *plan) close(h *Handle) {
 // attachDropHook attaches the program that sees dropped packets, where there is
 // one, and notes it in the description.
 func (p *plan) attachDropHook(undo *undo) error {
-	prog := p.loaded.progs[bpfobj.TraceProgRadarKfreeSkb]
+	prog := p.loaded.Progs[bpfobj.TraceProgRadarKfreeSkb]
 	if prog == nil {
 		return nil
 	}
-	pin := filepath.Join(domain.PinDir(p.change.next.Name), dropLink)
-	if err := hook.AttachPinned(prog, hook.Tracing(dropHook), pin); err != nil {
-		return linkError(dropHook, err)
+	pin := filepath.Join(domain.PinDir(p.change.Next.Name), pins.DropLink)
+	if err := hook.AttachPinned(prog, hook.Tracing(program.DropHook), pin); err != nil {
+		return program.LinkError(program.DropHook, err)
 	}
 	undo.add(func() { _ = hook.Detach(pin) })
-	p.change.next.LossHook = dropHook
+	p.change.Next.LossHook = program.DropHook
 	return nil
 }
 

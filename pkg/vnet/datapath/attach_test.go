@@ -18,6 +18,8 @@ import (
 	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/merge"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
@@ -33,13 +35,13 @@ func anyHook(t *testing.T, f func(t *testing.T, hook string)) {
 	}
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(t.Name()))
-	hook := []string{HookTCX, HookClsact}[hash.Sum32()%2]
+	hook := []string{program.HookTCX, program.HookClsact}[hash.Sum32()%2]
 	t.Run(hook, func(t *testing.T) { f(t, hook) })
 }
 
 // bothHooks runs a test on TCX and on clsact, in every tier.
 func bothHooks(t *testing.T, f func(t *testing.T, hook string)) {
-	for _, hook := range []string{HookTCX, HookClsact} {
+	for _, hook := range []string{program.HookTCX, program.HookClsact} {
 		t.Run(hook, func(t *testing.T) { f(t, hook) })
 	}
 }
@@ -53,7 +55,7 @@ func TestAttachDetach(t *testing.T) {
 		if !r.New || r.AddedNodes != 3 || r.AddedPorts != 4 || r.Memory.Ring != 1<<20 {
 			t.Errorf("result %+v", r)
 		}
-		if d := r.Domain; d.Options.Hook != hook || d.LossHook != dropHook || d.Options.SlotBytes != 256 {
+		if d := r.Domain; d.Options.Hook != hook || d.LossHook != program.DropHook || d.Options.SlotBytes != 256 {
 			t.Errorf("description %+v", d)
 		}
 		l.wantFlags("a/e0 "+internalPort, "b/e0 "+internalPort, "r/e0 "+internalPort, "r/e1 "+internalPort)
@@ -61,7 +63,7 @@ func TestAttachDetach(t *testing.T) {
 		wantKnown(t, l)
 
 		objects := l.objects()
-		if got := objects.portLinks; hook == HookTCX && got != 2*4 || hook == HookClsact && got != 0 {
+		if got := objects.portLinks; hook == program.HookTCX && got != 2*4 || hook == program.HookClsact && got != 0 {
 			t.Errorf("%d links of ports", got)
 		}
 		d := l.detach()
@@ -90,7 +92,7 @@ func wantKnown(t *testing.T, l *lab) {
 		var id uint32
 		dev := bpfobj.TcRdrDev{NetnsInum: h.Domain.NodeByID(p.Node).Inum, Ifindex: uint32(p.Ifindex)}
 		if err := h.maps[bpfobj.TcMapDevs].Lookup(&dev, &id); err != nil || id != uint32(p.ID) {
-			t.Errorf("device of %s is port %d (%v)", portName(h.Domain, p), id, err)
+			t.Errorf("device of %s is port %d (%v)", merge.PortName(h.Domain, p), id, err)
 		}
 	}
 	for _, n := range h.Domain.Nodes {
@@ -104,7 +106,7 @@ func wantKnown(t *testing.T, l *lab) {
 }
 
 func TestPlanChangesNothing(t *testing.T) {
-	l := newChain(t, HookTCX)
+	l := newChain(t, program.HookTCX)
 	r, err := Plan(t.Context(), l.request(chain...))
 	if err != nil {
 		t.Fatal(err)
@@ -117,7 +119,7 @@ func TestPlanChangesNothing(t *testing.T) {
 
 // Sources mark only when everything is attached: the lease is set last.
 func TestAttachGivesLease(t *testing.T) {
-	l := newChain(t, HookTCX)
+	l := newChain(t, program.HookTCX)
 	begin := time.Now()
 	l.attach(chain...)
 	left, ends, err := l.open().LeaseLeft()
@@ -128,7 +130,7 @@ func TestAttachGivesLease(t *testing.T) {
 
 // Ours must run before programs that were there first.
 func TestAttachRunsFirst(t *testing.T) {
-	l := newChain(t, HookTCX)
+	l := newChain(t, program.HookTCX)
 	index := l.Index("a", "e0")
 	foreign := newForeign(t)
 	spec := l.specs("a")[0]
@@ -166,7 +168,7 @@ func newForeign(t *testing.T) *ebpf.Program {
 	t.Helper()
 	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 		Name: "foreign", Type: ebpf.SchedCLS, License: "MIT",
-		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, tcNext), asm.Return()},
+		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, -1), asm.Return()},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -188,7 +190,7 @@ func (s *spy) Err() error {
 
 // While programs are being attached nobody marks toward a port that has none yet.
 func TestAttachOrder(t *testing.T) {
-	l := newChain(t, HookTCX)
+	l := newChain(t, program.HookTCX)
 	looks := 0
 	look := func(want ...string) func() {
 		return func() {
@@ -240,7 +242,7 @@ func TestExtend(t *testing.T) {
 }
 
 func TestRoleOverrideStays(t *testing.T) {
-	l := newChain(t, HookTCX)
+	l := newChain(t, program.HookTCX)
 	req := l.request(chain...)
 	req.Roles = []topo.RoleOverride{{Node: "r", Port: "e1", Role: domain.Edge}}
 	r, err := Attach(t.Context(), req)
@@ -267,12 +269,12 @@ func TestRoleOverrideStays(t *testing.T) {
 }
 
 func TestAttachRefuses(t *testing.T) {
-	l := newChain(t, HookTCX)
+	l := newChain(t, program.HookTCX)
 	for what, req := range map[string]AttachRequest{
 		"no nodes":     {Domain: l.domain},
 		"bad name":     {Domain: "../x", Nodes: l.specs("a")},
 		"dot in name":  {Domain: "a.b", Nodes: l.specs("a")}, // the BPF file system refuses it
-		"bad options":  {Domain: l.domain, Nodes: l.specs("a"), Options: &Options{}},
+		"bad options":  {Domain: l.domain, Nodes: l.specs("a"), Options: &program.Options{}},
 		"unknown hook": {Domain: l.domain, Nodes: l.specs("a"), Options: withHook("xdp")},
 	} {
 		if _, err := Attach(t.Context(), req); !errors.Is(err, fault.Usage) {
@@ -282,7 +284,7 @@ func TestAttachRefuses(t *testing.T) {
 	}
 	l.attach("a")
 	other := l.request("a")
-	other.Options = withHook(HookClsact)
+	other.Options = withHook(program.HookClsact)
 	if _, err := Attach(t.Context(), other); !errors.Is(err, fault.Usage) || !strings.Contains(err.Error(), "‹hook›") {
 		t.Errorf("other options for an attached domain: %v", err)
 	}
@@ -336,8 +338,8 @@ func TestAttachUsedNumber(t *testing.T) {
 	})
 }
 
-func withHook(hook string) *Options {
-	o := DefaultOptions()
+func withHook(hook string) *program.Options {
+	o := program.DefaultOptions()
 	o.Hook = hook
 	return &o
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
@@ -167,7 +168,7 @@ func TestBridgeRollback(t *testing.T) {
 
 // Members come and go, a node moves off the bridge, the bridge goes.
 func TestBridgeRefresh(t *testing.T) {
-	l := newBridgeLab(t, HookTCX)
+	l := newBridgeLab(t, program.HookTCX)
 	l.attach("a", "b")
 	l.refresh()
 	l.Add("n")
@@ -194,7 +195,7 @@ func TestBridgeRefresh(t *testing.T) {
 // One of two domains on a bridge is refused, and a node of another domain that is
 // moved onto the bridge becomes an edge.
 func TestBridgeOfAnotherDomain(t *testing.T) {
-	l := newBridgeLab(t, HookTCX)
+	l := newBridgeLab(t, program.HookTCX)
 	l.attach("a", "b")
 	other := *l
 	other.domain += "x"
@@ -225,7 +226,7 @@ func TestBridgeOfAnotherDomain(t *testing.T) {
 
 // A member that cannot be closed: nobody marks toward the bridge.
 func TestBridgeStaysOpen(t *testing.T) {
-	l := newBridgeLab(t, HookClsact)
+	l := newBridgeLab(t, program.HookClsact)
 	l.attach("a", "b")
 	l.Add("n")
 	l.Veth("n", "e0", "sw", "pn")
@@ -315,7 +316,7 @@ func TestBridgeNodeIsNamed(t *testing.T) {
 
 // A node that is named as the closing node would be keeps its name.
 func TestBridgeNameClash(t *testing.T) {
-	l := newBridgeLab(t, HookTCX)
+	l := newBridgeLab(t, program.HookTCX)
 	r := l.attach("a")
 	if got := r.Domain.Nodes[1]; got.Name != l.Name("sw") || !got.Auto {
 		t.Errorf("node %+v", got)
@@ -337,7 +338,7 @@ func TestBridgeNameClash(t *testing.T) {
 
 // Attaching a node again says so.
 func TestAttachAgain(t *testing.T) {
-	l := newBridgeLab(t, HookTCX)
+	l := newBridgeLab(t, program.HookTCX)
 	l.attach("a")
 	specs := l.specs("a")
 	specs[0].Spec = "netns:" + specs[0].Path

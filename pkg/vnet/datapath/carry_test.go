@@ -10,35 +10,13 @@ import (
 	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/fault"
-	"github.com/vnetradar/radar/pkg/vnet/rules"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 )
-
-func TestFreeMark(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		uses []rules.Conflict
-		bits int
-		want uint32
-	}{
-		{"nobody uses any", nil, 21, 0xfffff800},
-		{"low bits", []rules.Conflict{{Node: "a", Mask: 0xff}}, 21, 0xfffff800},
-		{"high bits", []rules.Conflict{{Node: "a", Mask: 0xff000000}}, 21, 0x00fffff8},
-		{"both ends", []rules.Conflict{{Node: "a", Mask: 0x80000000}, {Node: "b", Mask: 0x1ff}}, 21, 0x7ffffc00},
-		{"all bits in one node", []rules.Conflict{{Node: "a", Mask: rules.AllMarks}, {Node: "b", Mask: 0xf0000000}}, 21, 0x0fffff80},
-		{"no run is free", []rules.Conflict{{Node: "a", Mask: 0x00010000}, {Node: "b", Mask: 0x10000000}, {Node: "b", Mask: 1}}, 21, 0x0fffff80},
-		{"few slots", []rules.Conflict{{Node: "a", Mask: 0x00010000}, {Node: "b", Mask: 0x10000000}}, 13, 0x0000fff8},
-		{"every bit", nil, 32, rules.AllMarks},
-	} {
-		if got := freeMark(c.uses, c.bits); got != c.want {
-			t.Errorf("%s: %#08x, want %#08x", c.name, got, c.want)
-		}
-	}
-}
 
 // TestCarryAuto: the mark's bits are chosen so that most nodes keep to themselves what
 // they use; the one that sets the whole mark carries the header.
 func TestCarryAuto(t *testing.T) {
-	l := newChain(t, HookAuto)
+	l := newChain(t, program.HookAuto)
 	l.opts.Lease = 0
 	for _, node := range chain { // hosts solicit routers by themselves
 		l.Run(node, "sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1")
@@ -91,7 +69,7 @@ func named(t *testing.T, h *Handle) map[string]uint64 {
 
 // TestCarryMark: with bits that the user chose, rules that use them are only named.
 func TestCarryMark(t *testing.T) {
-	l := newChain(t, HookAuto)
+	l := newChain(t, program.HookAuto)
 	l.opts.Carry = "mark=0xfff80000"
 	l.Run("a", "ip", "rule", "add", "fwmark", "0x01000000/0xff000000", "table", "100")
 	r := l.attach(chain...)
@@ -108,7 +86,7 @@ func TestCarryMark(t *testing.T) {
 // TestCarryHeaderNodes: the user names nodes; what is decided holds when they come back,
 // and for ports that come later.
 func TestCarryHeaderNodes(t *testing.T) {
-	l := newChain(t, HookAuto)
+	l := newChain(t, program.HookAuto)
 	req := l.request(chain...)
 	req.CarryHeader = []string{"nobody"}
 	if _, err := Attach(t.Context(), req); !errors.Is(err, fault.Usage) || !strings.Contains(err.Error(), "nobody") {
@@ -144,7 +122,7 @@ func TestCarryHeaderNodes(t *testing.T) {
 // TestCarryWarns: a process in a node that carries the header can get rewritten bits,
 // where packets are redirected to it.
 func TestCarryWarns(t *testing.T) {
-	l := newChain(t, HookAuto)
+	l := newChain(t, program.HookAuto)
 	l.Run("r", "nft", "add table ip t; add chain ip t c { type nat hook prerouting priority -100; }")
 	r := l.attach(chain...)
 	if text := strings.Join(r.Warnings, "\n"); strings.Contains(text, "redirect") {
@@ -165,7 +143,7 @@ func TestCarryWarns(t *testing.T) {
 
 // TestCarryPaper: the paper's layout has one way for all nodes.
 func TestCarryPaper(t *testing.T) {
-	l := newChain(t, HookAuto)
+	l := newChain(t, program.HookAuto)
 	l.opts.GUIDBits = "paper"
 	l.Run("r", "ip", "rule", "add", "fwmark", "7", "table", "100")
 	req := l.request(chain...)
@@ -190,7 +168,7 @@ func TestCarryHeaderEncapsulates(t *testing.T) {
 			"segs", "2001:db8:8::1", "dev", "e1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := newChain(t, HookAuto)
+			l := newChain(t, program.HookAuto)
 			l.Run("r", command...)
 			req := l.request(chain...)
 			req.CarryHeader = []string{"r"}

@@ -15,9 +15,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
-	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/host/clock"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/merge"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/pins"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/tables"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
@@ -31,46 +34,43 @@ const changeHook = "tp_btf/qdisc_create"
 
 // changeProgs are the programs, and the pins of their links.
 var changeProgs = []struct{ prog, pin string }{
-	{bpfobj.ChangeProgRadarQdiscDestroy, linkPrefix + "qdisc_destroy"},
-	{bpfobj.ChangeProgRadarQdiscCreate, linkPrefix + "qdisc_create"},
+	{bpfobj.ChangeProgRadarQdiscDestroy, pins.LinkPrefix + "qdisc_destroy"},
+	{bpfobj.ChangeProgRadarQdiscCreate, pins.LinkPrefix + "qdisc_create"},
 }
 
 // attachChangeHook loads the programs, which use the domain's maps, and pins their links.
 // Without them packets leave with wire bits until the agent has noticed a change.
 func (p *plan) attachChangeHook(undo *undo) error {
-	name := p.change.next.Name
+	name := p.change.Next.Name
 	warn := func(err error) error {
 		p.warn(fmt.Sprintf("this kernel does not tell at once when an interface comes or moves (%v): packets can leave with rewritten bits there until the agent has noticed, some 20 ms later", err))
 		return nil
 	}
-	spec, err := bpfobj.LoadChange()
+	spec, err := p.blueprint.ChangeSpec()
 	if err != nil {
-		return fault.NotLoaded.Errorf("read BPF object: %w", err)
-	}
-	if err := sizeMaps(spec, p.blueprint.options, p.blueprint.layout); err != nil {
 		return err
 	}
 	shared := make(map[string]*ebpf.Map)
 	for m := range spec.Maps {
-		shared[m] = p.loaded.maps[m]
+		shared[m] = p.loaded.Maps[m]
 	}
 	c, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: shared})
 	if err != nil {
-		return warn(bpfError("load programs", err))
+		return warn(program.Error("load programs", err))
 	}
 	defer c.Close()
 	for _, x := range changeProgs {
 		pin := filepath.Join(domain.PinDir(name), x.pin)
 		err := hook.AttachPinned(c.Programs[x.prog], hook.Tracing(x.prog), pin)
 		if failed, ok := errors.AsType[*hook.Error](err); ok && failed.Step == "attach" {
-			return warn(linkError("", err))
+			return warn(program.LinkError("", err))
 		}
 		if err != nil {
-			return linkError("", err)
+			return program.LinkError("", err)
 		}
 		undo.add(func() { _ = hook.Detach(pin) })
 	}
-	p.change.next.ChangeHook = changeHook
+	p.change.Next.ChangeHook = changeHook
 	return nil
 }
 
@@ -146,21 +146,21 @@ func (h *Handle) lockPorts() (unlock func(), err error) {
 
 func (h *Handle) putPortLocked(id uint16, entry bpfobj.TcRdrPort) error {
 	s, g := &h.shifts[id], &h.guards[entry.Node]
-	if atomic.LoadUint32(&g.Stopped) != 0 && bpfobj.TcRdrPortFlag(entry.Flags)&nodeFlagBits == 0 {
-		entry.Flags |= uint16(flagsStopped)
+	if atomic.LoadUint32(&g.Stopped) != 0 && bpfobj.TcRdrPortFlag(entry.Flags)&tables.NodeFlagBits == 0 {
+		entry.Flags |= uint16(tables.FlagsStopped)
 	}
 	carrier := entry.Flags&uint16(bpfobj.TcRdrPortFlagRDR_PF_HEADER) != 0 || h.Domain.Options.MarkMask == 0
 	for {
 		peer, gone, came := atomic.LoadUint64(&s.PeerNs), atomic.LoadUint64(&s.GoneNs), atomic.LoadUint64(&g.SinceNs)
 		e := entry
 		if carrier && (came > h.equipped || slices.Contains(h.open, entry.Node)) {
-			e.Flags = flagsGuarded(e.Flags)
+			e.Flags = tables.FlagsGuarded(e.Flags)
 		}
 		if peer > h.looked {
-			e.Flags = flagsWithoutPeer(e.Flags)
+			e.Flags = tables.FlagsWithoutPeer(e.Flags)
 		}
 		if gone > h.looked {
-			e.Flags = flagsOutside(e.Flags)
+			e.Flags = tables.FlagsOutside(e.Flags)
 		}
 		if err := h.maps[bpfobj.TcMapPorts].Update(uint32(id), &e, ebpf.UpdateAny); err != nil {
 			return err
@@ -171,86 +171,21 @@ func (h *Handle) putPortLocked(id uint16, entry bpfobj.TcRdrPort) error {
 	}
 }
 
-// flagsWithoutPeer is flags_without_peer() of bpf/backpack/change.h.
-func flagsWithoutPeer(flags uint16) uint16 {
-	const (
-		internal = uint16(bpfobj.TcRdrPortFlagRDR_PF_INTERNAL)
-		closing  = uint16(bpfobj.TcRdrPortFlagRDR_PF_BRIDGE_PORT | bpfobj.TcRdrPortFlagRDR_PF_BRIDGE)
-	)
-	if flags&internal == 0 || flags&closing != 0 {
-		return flags
-	}
-	flags &^= internal | uint16(bpfobj.TcRdrPortFlagRDR_PF_TUNNEL)
-	if flags&uint16(bpfobj.TcRdrPortFlagRDR_PF_SOURCE_OUT) != 0 {
-		flags |= uint16(bpfobj.TcRdrPortFlagRDR_PF_SOURCE_IN)
-	}
-	return flags
-}
-
-// flagsOutside is flags_outside() of bpf/backpack/change.h.
-func flagsOutside(flags uint16) uint16 {
-	return flags&uint16(bpfobj.TcRdrPortFlagRDR_PF_L3) | uint16(bpfobj.TcRdrPortFlagRDR_PF_BRIDGE)
-}
-
-// flagsGuarded is what set_apart() makes of the flags of a port whose node carries the header.
-func flagsGuarded(flags uint16) uint16 {
-	if flags&uint16(bpfobj.TcRdrPortFlagRDR_PF_BRIDGE_PORT|bpfobj.TcRdrPortFlagRDR_PF_BRIDGE) != 0 {
-		return flags
-	}
-	return flags | uint16(flagsApart)
-}
-
 // isGone says whether a port's interface has moved away, with its programs.
 func (h *Handle) isGone(id uint16) bool { return atomic.LoadUint64(&h.shifts[id].GoneNs) != 0 }
-
-// ends says, of each interface whose move would let packets out, which port becomes an edge.
-// The user's word on a port stands.
-func (c *change) ends() map[bpfobj.TcRdrDev]uint32 {
-	ends := make(map[bpfobj.TcRdrDev]uint32)
-	nodes := make(map[uint16]uint32, len(c.next.Nodes))
-	for _, n := range c.next.Nodes {
-		nodes[n.ID] = n.Inum
-	}
-	for i := range c.next.Ports {
-		p := &c.next.Ports[i]
-		if p.Removed || p.Forced || p.Role != domain.Internal || p.Peer < 0 {
-			continue
-		}
-		if peer := c.next.PortByID(uint16(p.Peer)); peer != nil && !peer.Removed {
-			ends[bpfobj.TcRdrDev{NetnsInum: nodes[peer.Node], Ifindex: uint32(peer.Ifindex)}] = uint32(p.ID)
-		}
-	}
-	for dev, id := range c.members {
-		if p := c.next.PortByID(id); p != nil && !p.Removed && !p.Forced {
-			ends[dev] = uint32(id)
-		}
-	}
-	return ends
-}
-
-// homes are the nodes that carry the header, by the numbers of their namespaces.
-func homes(d *domain.Domain) map[uint32]uint32 {
-	homes := make(map[uint32]uint32)
-	for _, n := range d.Nodes {
-		if !n.Removed && !n.Auto && (n.Header != "" || d.Options.MarkMask == 0) {
-			homes[n.Inum] = uint32(n.ID)
-		}
-	}
-	return homes
-}
 
 // expectChanges tells the programs of what is to be attached, before it is: an interface that
 // is found in its place later has not moved before.
 func (a *applier) expectChanges() error {
-	if err := putAll(a.h.maps[bpfobj.TcMapEnds], a.c.ends()); err != nil {
+	if err := putAll(a.h.maps[bpfobj.TcMapEnds], a.c.Ends()); err != nil {
 		return fmt.Errorf("set other ends: %w", err)
 	}
-	return a.h.putHomes(a.c.next)
+	return a.h.putHomes(a.c.Next)
 }
 
 // putHomes tells the programs which nodes carry the header, and which ports they have.
 func (h *Handle) putHomes(d *domain.Domain) error {
-	carriers := homes(d)
+	carriers := merge.Homes(d)
 	ports := make(map[uint16][]uint16) // of each node, in the order of their numbers
 	for i := range d.Ports {
 		if p := &d.Ports[i]; !p.Removed {
@@ -277,21 +212,21 @@ func (h *Handle) putHomes(d *domain.Domain) error {
 // settleChanges forgets what is no more, and what has been dealt with.
 func (a *applier) settleChanges() {
 	h := a.h
-	carriers := homes(a.c.next)
-	dropOthers(h.maps[bpfobj.TcMapEnds], a.c.ends())
+	carriers := merge.Homes(a.c.Next)
+	dropOthers(h.maps[bpfobj.TcMapEnds], a.c.Ends())
 	dropOthers(h.maps[bpfobj.TcMapHomes], carriers)
 	settle := func(at *uint64) {
 		if seen := atomic.LoadUint64(at); seen != 0 && seen <= h.looked {
 			atomic.CompareAndSwapUint64(at, seen, 0) // else it has changed again
 		}
 	}
-	for i := range a.c.next.Ports {
-		s := &h.shifts[a.c.next.Ports[i].ID]
+	for i := range a.c.Next.Ports {
+		s := &h.shifts[a.c.Next.Ports[i].ID]
 		settle(&s.PeerNs)
 		settle(&s.GoneNs)
 	}
-	for i := range a.c.next.Nodes {
-		n := &a.c.next.Nodes[i]
+	for i := range a.c.Next.Nodes {
+		n := &a.c.Next.Nodes[i]
 		since := &h.guards[n.ID].SinceNs
 		if id, ok := carriers[n.Inum]; ok && id == uint32(n.ID) && slices.Contains(h.open, n.ID) {
 			// One of its interfaces could not be attached: it sees true bits until it is.

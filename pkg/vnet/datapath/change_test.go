@@ -3,226 +3,16 @@
 package datapath
 
 import (
-	"encoding/binary"
-	"errors"
-	"fmt"
-	"net"
-	"net/netip"
 	"runtime"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/vnetradar/radar/lab/test/need"
-	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 )
-
-// A steady stream of packets whose IP ID and TTL are known, and what arrives outside.
-
-const (
-	probePort   = 4713
-	probeEvery  = 200 * time.Microsecond
-	probeTTL    = 40 // in no band, before routers and behind them
-	probeIDStep = 40503
-)
-
-// probes sends packets with numbers from one port, routers on the way lower their TTL.
-type probes struct {
-	t      *testing.T
-	frames *nstest.Frames
-	to     net.HardwareAddr
-	from   net.HardwareAddr
-	src    netip.Addr
-	dst    netip.Addr
-	next   uint32
-}
-
-// openProbes opens the port of a node from which packets for dst go to the port of a router.
-func (l *lab) openProbes(node, port, router, routerPort, src, dst string) *probes {
-	l.t.Helper()
-	p := &probes{t: l.t, src: netip.MustParseAddr(src), dst: netip.MustParseAddr(dst)}
-	p.from, p.to = l.mac(node, port), l.mac(router, routerPort)
-	err := l.specs(node)[0].Do(func() (err error) {
-		p.frames, err = nstest.OpenFrames(port)
-		return err
-	})
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	l.t.Cleanup(func() { p.frames.Close() })
-	return p
-}
-
-func (l *lab) mac(node, port string) (mac net.HardwareAddr) {
-	l.t.Helper()
-	err := l.specs(node)[0].Do(func() error {
-		itf, err := net.InterfaceByName(port)
-		if err == nil {
-			mac = itf.HardwareAddr
-		}
-		return err
-	})
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	return mac
-}
-
-// probeID is the IP ID of the packet with that number.
-func probeID(n uint32) uint16 { return uint16(n*probeIDStep + 1) }
-
-// send sends the next n packets at a steady rate.
-func (p *probes) send(n int) {
-	p.t.Helper()
-	for range n {
-		if err := p.frames.Send(p.frame(p.next)); err != nil && !errors.Is(err, unix.ENOBUFS) {
-			p.t.Errorf("send: %v", err)
-			return
-		}
-		p.next++
-		time.Sleep(probeEvery)
-	}
-}
-
-func (p *probes) frame(n uint32) []byte {
-	const ip, udp, data = 14, 14 + 20, 14 + 28
-	f := make([]byte, data+32)
-	copy(f, p.to)
-	copy(f[6:], p.from)
-	binary.BigEndian.PutUint16(f[12:], unix.ETH_P_IP)
-	f[ip] = 0x45
-	binary.BigEndian.PutUint16(f[ip+2:], uint16(len(f)-ip))
-	binary.BigEndian.PutUint16(f[ip+4:], probeID(n))
-	f[ip+6] = 0x40 // DF: its ID means nothing, so that it may carry a GUID
-	f[ip+8], f[ip+9] = probeTTL, unix.IPPROTO_UDP
-	copy(f[ip+12:], p.src.AsSlice())
-	copy(f[ip+16:], p.dst.AsSlice())
-	var sum uint32
-	for i := ip; i < udp; i += 2 {
-		sum += uint32(binary.BigEndian.Uint16(f[i:]))
-	}
-	sum = sum&0xffff + sum>>16
-	binary.BigEndian.PutUint16(f[ip+10:], ^uint16(sum+sum>>16))
-	binary.BigEndian.PutUint16(f[udp:], probePort)
-	binary.BigEndian.PutUint16(f[udp+2:], probePort)
-	binary.BigEndian.PutUint16(f[udp+4:], uint16(len(f)-udp)) // without checksum
-	binary.BigEndian.PutUint32(f[data:], n)
-	return f
-}
-
-// outside captures the packets that come in by any interface of a namespace.
-type outside struct {
-	t    *testing.T
-	fd   int
-	done sync.WaitGroup
-
-	mu    sync.Mutex
-	seen  map[uint32]bool
-	wrong []string
-}
-
-// capture begins to capture; hops is how many routers have lowered the TTL.
-func (l *lab) capture(node string, hops int) *outside {
-	l.t.Helper()
-	o := &outside{t: l.t, seen: make(map[uint32]bool)}
-	err := l.specs(node)[0].Do(func() (err error) {
-		const all = unix.ETH_P_ALL
-		o.fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, int(uint16(all<<8|all>>8)))
-		return err
-	})
-	if err == nil {
-		err = unix.SetsockoptInt(o.fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 64<<20)
-	}
-	if err == nil {
-		err = unix.SetsockoptTimeval(o.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Usec: 50_000})
-	}
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	stop := make(chan struct{})
-	o.done.Go(func() {
-		for {
-			var b [256]byte
-			n, from, err := unix.Recvfrom(o.fd, b[:], 0)
-			switch {
-			case err == nil:
-				if a, ok := from.(*unix.SockaddrLinklayer); ok && a.Pkttype != unix.PACKET_OUTGOING {
-					o.look(b[:n], hops)
-				}
-			case errors.Is(err, unix.EAGAIN):
-				select {
-				case <-stop:
-					return
-				default:
-				}
-			case !errors.Is(err, unix.EINTR) && !errors.Is(err, unix.ENETDOWN):
-				o.t.Errorf("capture: %v", err)
-				return
-			}
-		}
-	})
-	l.t.Cleanup(func() {
-		close(stop)
-		o.done.Wait()
-		unix.Close(o.fd)
-	})
-	return o
-}
-
-func (o *outside) look(b []byte, hops int) {
-	if len(b) < 32 || b[0] != 0x45 || b[9] != unix.IPPROTO_UDP || binary.BigEndian.Uint16(b[22:]) != probePort {
-		return
-	}
-	n := binary.BigEndian.Uint32(b[28:])
-	id, ttl := binary.BigEndian.Uint16(b[4:]), int(b[8])
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.seen[n] = true
-	if id != probeID(n) || ttl != probeTTL-hops {
-		o.wrong = append(o.wrong, fmt.Sprintf("packet %d: ID %#04x, TTL %d", n, id, ttl))
-	}
-}
-
-// count is how many have come.
-func (o *outside) count() int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return len(o.seen)
-}
-
-// sendUntil sends until n more have come outside: the kernel drops some while a link comes up.
-func (p *probes) sendUntil(o *outside, n int) {
-	p.t.Helper()
-	want := o.count() + n
-	nstest.WaitFor(p.t, fmt.Sprintf("%d packets more outside", n), func() bool {
-		p.send(10)
-		return o.count() >= want
-	})
-}
-
-// want wants at least that many packets outside, all of them as they were sent.
-func (o *outside) want(least int) {
-	o.t.Helper()
-	o.wantBut(0, least)
-}
-
-// wantBut allows for some that are wrong.
-func (o *outside) wantBut(most, least int) {
-	o.t.Helper()
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.t.Logf("%d packets came outside, %d of them wrong", len(o.seen), len(o.wrong))
-	if len(o.seen) < least {
-		o.t.Errorf("%d packets came outside, want %d at least", len(o.seen), least)
-	}
-	if n := len(o.wrong); n > most {
-		o.t.Errorf("%d of %d packets are wrong outside: %q ...", n, len(o.seen), o.wrong[:min(n, 3)])
-	}
-}
 
 // newMoveLab is a chain a - r - b and a namespace outside, to which b's interface can move.
 func newMoveLab(t *testing.T, hook string) (*lab, *probes, *outside) {
@@ -256,9 +46,9 @@ func rounds(t *testing.T, many int) int {
 // from its first packet on, also before anybody has noticed; and when it comes back, and
 // goes again.
 func TestMovePeer(t *testing.T) {
-	for _, carry := range []string{CarryAuto, CarryHeader} {
+	for _, carry := range []string{program.CarryAuto, program.CarryHeader} {
 		t.Run(carry, func(t *testing.T) {
-			if carry == CarryHeader {
+			if carry == program.CarryHeader {
 				need.Nightly(t) // here TestMoveInterfaceComes would fail, too
 			}
 			anyHook(t, func(t *testing.T, hook string) {
@@ -357,7 +147,7 @@ func TestMoveThereAndBack(t *testing.T) {
 
 // What user space writes does not take back what programs noted since it looked.
 func TestMoveDuringRefresh(t *testing.T) {
-	l, _, _ := newMoveLab(t, HookTCX)
+	l, _, _ := newMoveLab(t, program.HookTCX)
 	r := l.attach(chain...)
 	h := l.open()
 	c, topology, err := h.compare()
@@ -388,8 +178,8 @@ func TestMoveDuringRefresh(t *testing.T) {
 
 // The same of an interface that comes.
 func TestMoveComesDuringRefresh(t *testing.T) {
-	l, _, _ := newHeaderLab(t, HookTCX)
-	l.opts.Carry = CarryHeader
+	l, _, _ := newHeaderLab(t, program.HookTCX)
+	l.opts.Carry = program.CarryHeader
 	l.attach(chain...)
 	h := l.open()
 	c, topology, err := h.compare()
@@ -422,8 +212,8 @@ func TestMoveComesDuringRefresh(t *testing.T) {
 
 // An interface that cannot be attached leaves its node open: it sees true bits until it can.
 func TestMoveCannotAttach(t *testing.T) {
-	l, p, o := newHeaderLab(t, HookClsact)
-	l.opts.Carry = CarryHeader
+	l, p, o := newHeaderLab(t, program.HookClsact)
+	l.opts.Carry = program.CarryHeader
 	l.attach(chain...)
 	l.connect(false)
 	l.Run("r", "tc", "qdisc", "add", "dev", "x0", "ingress") // in the place of clsact
@@ -488,8 +278,8 @@ func TestMoveInterfaceComes(t *testing.T) {
 		name, carry    string
 		moved, nightly bool
 	}{
-		{"all nodes, made", CarryHeader, false, false}, {"all nodes, moved", CarryHeader, true, true},
-		{"one node, made", CarryAuto, false, true}, {"one node, moved", CarryAuto, true, false},
+		{"all nodes, made", program.CarryHeader, false, false}, {"all nodes, moved", program.CarryHeader, true, true},
+		{"one node, made", program.CarryAuto, false, true}, {"one node, moved", program.CarryAuto, true, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.nightly {
@@ -499,7 +289,7 @@ func TestMoveInterfaceComes(t *testing.T) {
 				l, p, o := newHeaderLab(t, hook)
 				l.opts.Carry = c.carry
 				req := l.request(chain...)
-				if c.carry == CarryAuto {
+				if c.carry == program.CarryAuto {
 					req.CarryHeader = []string{"r"}
 				}
 				if _, err := Attach(t.Context(), req); err != nil {
@@ -574,7 +364,7 @@ func TestMoveInTraffic(t *testing.T) {
 		})
 		t.Run("an interface comes", func(t *testing.T) {
 			l, p, o := newHeaderLab(t, hook)
-			l.opts.Carry = CarryHeader
+			l.opts.Carry = program.CarryHeader
 			l.attach(chain...)
 			run(t, l, p, func() {
 				l.connect(false)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/hook"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 )
 
 // addForeignFilter puts someone else's program on r/e1.
@@ -37,7 +38,7 @@ func addForeignFilter(t *testing.T, l *lab, prio uint16) {
 
 // A filter of our priority is named, and nothing is attached anywhere.
 func TestForeignFilterOfOurPriority(t *testing.T) {
-	l := newChain(t, HookClsact)
+	l := newChain(t, program.HookClsact)
 	addForeignFilter(t, l, hook.FilterPriority)
 	before := l.tc(chain...)
 	_, err := Attach(t.Context(), l.request(chain...))
@@ -52,7 +53,7 @@ func TestForeignFilterOfOurPriority(t *testing.T) {
 
 // What others have, before or after us, stays.
 func TestForeignFilterStays(t *testing.T) {
-	l := newChain(t, HookClsact)
+	l := newChain(t, program.HookClsact)
 	addForeignFilter(t, l, 5)
 	before := l.tc(chain...)
 	l.attach(chain...)
@@ -62,7 +63,7 @@ func TestForeignFilterStays(t *testing.T) {
 		t.Errorf("tc before:\n%s\nand after:\n%s", before, after)
 	}
 
-	l = newChain(t, HookClsact)
+	l = newChain(t, program.HookClsact)
 	l.Run("a", "tc", "qdisc", "add", "dev", "e0", "clsact") // empty, but not ours
 	before = l.tc(chain...)
 	l.attach(chain...)
@@ -71,7 +72,7 @@ func TestForeignFilterStays(t *testing.T) {
 		t.Errorf("tc before:\n%s\nand after:\n%s", before, after)
 	}
 
-	l = newChain(t, HookClsact)
+	l = newChain(t, program.HookClsact)
 	l.attach(chain...)
 	addForeignFilter(t, l, 5) // on the qdisc that radar made
 	l.detach()
@@ -83,7 +84,7 @@ func TestForeignFilterStays(t *testing.T) {
 
 // An ingress qdisc has no egress, and clsact does not fit beside it.
 func TestIngressQdiscBlocks(t *testing.T) {
-	l := newChain(t, HookClsact)
+	l := newChain(t, program.HookClsact)
 	l.Run("r", "tc", "qdisc", "add", "dev", "e1", "ingress")
 	before := l.tc(chain...)
 	_, err := Attach(t.Context(), l.request(chain...))

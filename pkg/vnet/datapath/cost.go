@@ -18,6 +18,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/port"
 )
 
 // HookCost is how long the programs of one kind of hook took, of all ports of a domain.
@@ -128,9 +129,9 @@ func addCost(costs map[string]*HookCost, id ebpf.ProgramID, ours map[ebpf.MapID]
 // hookName is what a program of the kernel's name hangs on.
 func hookName(program string) string {
 	switch program {
-	case directions[0].stub:
+	case port.Sides[0].Stub:
 		return "ingress"
-	case directions[1].stub:
+	case port.Sides[1].Stub:
 		return "egress"
 	}
 	return strings.TrimPrefix(program, "radar_")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/hook"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/pins"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
@@ -134,7 +135,7 @@ func (h *Handle) lossMissed() (uint64, error) {
 
 // openLossHook returns nil if the domain has none.
 func openLossHook(name string) (*ebpf.Program, error) {
-	at, err := hook.Look(filepath.Join(domain.PinDir(name), dropLink))
+	at, err := hook.Look(filepath.Join(domain.PinDir(name), pins.DropLink))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

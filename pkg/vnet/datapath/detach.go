@@ -14,6 +14,11 @@ import (
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/host/statedir"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/merge"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/owner"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/pins"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/port"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
@@ -54,7 +59,7 @@ func Detach(ctx context.Context, req DetachRequest) (*DetachResult, error) {
 	if err := statedir.CheckDomain(req.Domain); err != nil {
 		return nil, fault.Usage.Errorf("%v", err)
 	}
-	if _, err := domain.Load(req.Domain); errors.Is(err, domain.ErrNotAttached) && !pinsExist(req.Domain) {
+	if _, err := domain.Load(req.Domain); errors.Is(err, domain.ErrNotAttached) && !pins.Exist(req.Domain) {
 		// Without making a state directory for it, or waiting for who attaches it.
 		if unlock, ok := domain.TryLock(req.Domain); ok {
 			removeLeftover(req.Domain)
@@ -69,7 +74,7 @@ func Detach(ctx context.Context, req DetachRequest) (*DetachResult, error) {
 	defer unlock()
 	d, err := domain.Load(req.Domain)
 	switch {
-	case errors.Is(err, domain.ErrNotAttached) && !pinsExist(req.Domain):
+	case errors.Is(err, domain.ErrNotAttached) && !pins.Exist(req.Domain):
 		removeUnused(req.Domain)
 		return nil, err // another process was faster
 	case errors.Is(err, domain.ErrNotAttached), errors.Is(err, domain.ErrDamaged):
@@ -77,7 +82,7 @@ func Detach(ctx context.Context, req DetachRequest) (*DetachResult, error) {
 	case err != nil:
 		return nil, err
 	}
-	if err := heldElsewhere(req.Domain); err != nil {
+	if err := pins.HeldElsewhere(req.Domain); err != nil {
 		return nil, err
 	}
 	if d != nil && len(req.Nodes) > 0 {
@@ -94,7 +99,7 @@ func Detach(ctx context.Context, req DetachRequest) (*DetachResult, error) {
 // removeLeftover removes the state directory of an attach that was killed before
 // it had loaded anything. The caller holds the lock.
 func removeLeftover(name string) {
-	if !pinsExist(name) {
+	if !pins.Exist(name) {
 		removeUnused(name)
 	}
 }
@@ -130,19 +135,19 @@ func detachNodes(ctx context.Context, d *domain.Domain, req DetachRequest) (*Det
 	if err != nil {
 		return nil, err
 	}
-	if err := openTaken(d.Name, t); err != nil {
+	if err := owner.OpenBridges(d.Name, t); err != nil {
 		return nil, err
 	}
 	stale := stalePorts(d)
-	base, vms := withoutVMs(d, req.Nodes)
-	c, err := merge(base, t, func(p *domain.Port) bool { return stale[p.ID] })
+	base, vms := merge.WithoutVMs(d, req.Nodes)
+	c, err := merge.Into(base, t, func(p *domain.Port) bool { return stale[p.ID] })
 	if err != nil {
 		return nil, err
 	}
-	c.old = d
-	c.unfollow(req.Nodes)
-	r := &DetachResult{Ports: len(c.removedPorts), VMs: vms}
-	for _, id := range c.removedNodes {
+	c.Old = d
+	c.Unfollow(req.Nodes)
+	r := &DetachResult{Ports: len(c.RemovedPorts), VMs: vms}
+	for _, id := range c.RemovedNodes {
 		if !d.NodeByID(id).Auto {
 			r.Nodes++
 		}
@@ -159,7 +164,7 @@ func detachNodes(ctx context.Context, d *domain.Domain, req DetachRequest) (*Det
 		undo.run()
 		return nil, err
 	}
-	r.Warnings = slices.Concat(a.warnings, c.usedUp())
+	r.Warnings = slices.Concat(a.warnings, c.UsedUp())
 	return r, nil
 }
 
@@ -187,9 +192,9 @@ func detachAll(ctx context.Context, d *domain.Domain, req DetachRequest) (*Detac
 	} else {
 		stopUndescribed(req.Domain)
 	}
-	defer hook.Expedite(len(directions) * r.Ports)()
-	ids := pinnedMaps(req.Domain)
-	errs := []error{removeFilters(req.Domain, d), removePins(domain.PinDir(req.Domain))}
+	defer hook.Expedite(len(port.Sides) * r.Ports)()
+	ids := pins.Maps(req.Domain)
+	errs := []error{removeFilters(req.Domain, d), pins.Remove(domain.PinDir(req.Domain))}
 	if err := errors.Join(errs...); err != nil {
 		// The description stays, so that detaching can be tried again.
 		return r, fmt.Errorf("detach domain %q: %w", req.Domain, err)
@@ -220,7 +225,7 @@ func RemoveOther(name string) (*DetachResult, error) {
 	}
 	d.Name = name // whatever it says: paths are made of it
 	// By its description, as far as that can be read; and wherever else they may be.
-	if err := errors.Join(removeFilters(name, d), sweepFilters(name), removePins(d.OtherPinDir())); err != nil {
+	if err := errors.Join(removeFilters(name, d), sweepFilters(name), pins.Remove(d.OtherPinDir())); err != nil {
 		return nil, fmt.Errorf("remove domain %q: %w", name, err)
 	}
 	if err := os.RemoveAll(domain.Dir(name)); err != nil {
@@ -247,7 +252,7 @@ func stopAndDrain(ctx context.Context, d *domain.Domain, req DetachRequest) (inF
 
 // stopUndescribed stops the sources of a domain of which only the pins are known.
 func stopUndescribed(name string) {
-	if control, err := openMap(name, bpfobj.TcMapControl); err == nil {
+	if control, err := pins.OpenMap(name, bpfobj.TcMapControl); err == nil {
 		_ = control.Put(uint32(0), &bpfobj.TcRdrControl{LeaseNs: leaseDetaching})
 		control.Close()
 	}
@@ -260,7 +265,7 @@ func removeFilters(name string, d *domain.Domain) error {
 	if d == nil {
 		return sweepFilters(name)
 	}
-	if d.Options.Hook != HookClsact {
+	if d.Options.Hook != program.HookClsact {
 		return nil
 	}
 	var ids []uint16
@@ -286,9 +291,9 @@ func removeFilters(name string, d *domain.Domain) error {
 		}
 	}
 	d.Name = name // whatever it says
-	egress := directions[1]
-	each(func(p *domain.Port) error { return egress.failed(egress.at(d, p).Detach()) })
-	each(func(p *domain.Port) error { return detachPort(d, p) })
+	egress := port.Sides[1]
+	each(func(p *domain.Port) error { return egress.Failed(egress.At(d, p).Detach()) })
+	each(func(p *domain.Port) error { return port.Detach(d, p) })
 	return errors.Join(errs...)
 }
 
@@ -299,10 +304,10 @@ func sweepFilters(name string) error {
 	var errs []error
 	for _, ns := range append(topo.Namespaces(), topo.Host()) {
 		err := ns.Do(func() error {
-			filters, err := hook.Filters(filterName(name))
+			filters, err := hook.Filters(port.FilterName(name))
 			errs := []error{err}
 			for _, f := range filters {
-				errs = append(errs, directions[f.Direction].failed(f.Remove()))
+				errs = append(errs, port.Sides[f.Direction].Failed(f.Remove()))
 			}
 			return errors.Join(errs...)
 		})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
@@ -27,7 +28,7 @@ func TestDetachNodes(t *testing.T) {
 			t.Errorf("detached %+v", r)
 		}
 		l.wantFlags("a/e0 "+internalPort, "r/e0 "+internalPort, "r/e1 "+edgePort)
-		if hook == HookTCX {
+		if hook == program.HookTCX {
 			wantNoTCXAt(t, l, "b", "e0") // at once
 		}
 		if after := l.tc("b"); after != before {
@@ -58,15 +59,15 @@ func TestDetachNodes(t *testing.T) {
 // While packets are under way, those that leave only restore, and nobody marks
 // toward them.
 func TestDetachNodesOrder(t *testing.T) {
-	l := newChain(t, HookTCX)
+	l := newChain(t, program.HookTCX)
 	l.opts.Timeout = time.Minute
 	l.attach(chain...)
 	h := l.open()
-	putSlot(t, h, slotState{pos: minSlots + 1, segs: 1})
+	putSlot(t, h, slotState{pos: domain.MinSlots + 1, segs: 1})
 	looks := 0
 	_, err := Detach(t.Context(), DetachRequest{Domain: l.domain, Nodes: []string{"b"}, Progress: func(int) {
 		if looks++; looks == 2 {
-			putSlot(t, h, slotState{pos: minSlots + 1, segs: 1, state: bpfobj.TcRdrStateRDR_ST_DONE})
+			putSlot(t, h, slotState{pos: domain.MinSlots + 1, segs: 1, state: bpfobj.TcRdrStateRDR_ST_DONE})
 		}
 		// The description still has b; the programs know that it leaves.
 		l.wantFlags("a/e0 "+internalPort, "b/e0 "+restoring, "r/e0 "+internalPort, "r/e1 "+edgePort)
@@ -84,11 +85,11 @@ func TestDetachOrder(t *testing.T) {
 		l.opts.Timeout = time.Minute
 		l.attach(chain...)
 		h := l.open()
-		putSlot(t, h, slotState{pos: minSlots + 1, segs: 1})
+		putSlot(t, h, slotState{pos: domain.MinSlots + 1, segs: 1})
 		looks := 0
 		_, err := Detach(t.Context(), DetachRequest{Domain: l.domain, Progress: func(int) {
 			if looks++; looks == 2 {
-				putSlot(t, h, slotState{pos: minSlots + 1, segs: 1, state: bpfobj.TcRdrStateRDR_ST_DONE})
+				putSlot(t, h, slotState{pos: domain.MinSlots + 1, segs: 1, state: bpfobj.TcRdrStateRDR_ST_DONE})
 			}
 			if err := h.Renew(); !errors.Is(err, ErrDetaching) {
 				t.Errorf("lease while draining: %v", err)
@@ -118,7 +119,7 @@ func TestDetachSurvives(t *testing.T) {
 
 // The wait ends when nothing is under way, at the latest after the timeout.
 func TestDrain(t *testing.T) {
-	l := newLab(t, HookTCX, "a")
+	l := newLab(t, program.HookTCX, "a")
 	l.opts.Timeout = 15 * time.Minute // the most
 	l.attach("a")
 	h := l.open()
@@ -130,7 +131,7 @@ func TestDrain(t *testing.T) {
 	for try := 0; try < 5 && len(seen) < 2; try++ { // on a busy machine it may be over at the first look
 		seen = nil
 		start := time.Now()
-		putSlot(t, h, slotState{pos: minSlots + 1, segs: 1, age: l.opts.Timeout - rest})
+		putSlot(t, h, slotState{pos: domain.MinSlots + 1, segs: 1, age: l.opts.Timeout - rest})
 		left, err := h.Drain(t.Context(), func(n int) { seen = append(seen, n) })
 		if took := time.Since(start); left != 0 || err != nil || took < rest && len(seen) > 1 || took > l.opts.Timeout/2 {
 			t.Errorf("a packet that never arrives: %d left, %v, after %v", left, err, took)
@@ -139,7 +140,7 @@ func TestDrain(t *testing.T) {
 	if len(seen) < 2 || seen[0] != 1 || seen[len(seen)-1] != 0 {
 		t.Errorf("progress %v", seen)
 	}
-	putSlot(t, h, slotState{pos: minSlots + 2, segs: 1})
+	putSlot(t, h, slotState{pos: domain.MinSlots + 2, segs: 1})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if left, err := h.Drain(ctx, nil); left != 1 || !errors.Is(err, context.Canceled) {
@@ -149,7 +150,7 @@ func TestDrain(t *testing.T) {
 
 // An attach that was killed before it had loaded anything leaves its lock only.
 func TestDetachRemovesLock(t *testing.T) {
-	l := newLab(t, HookTCX)
+	l := newLab(t, program.HookTCX)
 	unlock, err := domain.Lock(l.domain)
 	if err != nil {
 		t.Fatal(err)

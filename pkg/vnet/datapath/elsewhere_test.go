@@ -12,12 +12,13 @@ import (
 	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 )
 
 // TestLossElsewhere: a socket in a namespace that is not attached says by its mark that what the
 // kernel drops there are packets of ours, which wait in a queue: none of them is taken for lost.
 func TestLossElsewhere(t *testing.T) {
-	l := newChain(t, HookAuto)
+	l := newChain(t, program.HookAuto)
 	l.opts.Timeout = nstest.Patience
 	l.attach(chain...)
 	h := l.open()
@@ -78,7 +79,7 @@ func TestLossElsewhere(t *testing.T) {
 		}
 		return len(waiting) >= packets/2
 	})
-	layout, err := optionsOf(h.Domain.Options).Layout()
+	layout, err := program.LayoutOf(h.Domain.Options)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,19 +5,12 @@ package datapath
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/tables"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
-
-// localPort is RDR_LOCAL_PORT: what marks keys of `locals` for what ports take.
-const localPort = 0x10000
-
-func groupKey(port uint16, group netip.Addr) bpfobj.TcRdrLocal {
-	return bpfobj.TcRdrLocal{Node: localPort | uint32(port), Addr: wireAddr(group)}
-}
 
 // SyncGroups brings what the programs know of memberships in line with what the nodes'
 // interfaces have joined. Call it about once a second: the kernel tells nobody. Nodes
@@ -68,7 +61,7 @@ func (h *Handle) writeGroups(d *domain.Domain, of func(node uint16) bool) (left 
 	ports := make(map[uint32]bool) // of other nodes
 	for _, p := range d.Ports {
 		if !p.Removed && !of(p.Node) {
-			ports[localPort|uint32(p.ID)] = true
+			ports[tables.OfPort|uint32(p.ID)] = true
 		}
 	}
 	for i := range d.Nodes {
@@ -88,7 +81,7 @@ func (h *Handle) writeGroups(d *domain.Domain, of func(node uint16) bool) (left 
 				continue
 			}
 			for _, group := range groups[p.Ifindex] {
-				keep[groupKey(p.ID, group)] = true
+				keep[tables.GroupKey(p.ID, group)] = true
 			}
 		}
 	}
@@ -96,7 +89,7 @@ func (h *Handle) writeGroups(d *domain.Domain, of func(node uint16) bool) (left 
 	if left, err = putKeys(m, keep); err != nil {
 		return 0, err
 	}
-	dropKeys(m, func(key bpfobj.TcRdrLocal) bool { return key.Node&localPort != 0 && !ports[key.Node] && !keep[key] })
+	dropKeys(m, func(key bpfobj.TcRdrLocal) bool { return key.Node&tables.OfPort != 0 && !ports[key.Node] && !keep[key] })
 	if left > 0 {
 		return putKeys(m, keep) // there may be room now
 	}
@@ -106,5 +99,5 @@ func (h *Handle) writeGroups(d *domain.Domain, of func(node uint16) bool) (left 
 // dropGroups makes room for addresses, which matter more. writeGroups brings back what
 // fits beside them.
 func (h *Handle) dropGroups() {
-	dropKeys(h.maps[bpfobj.TcMapLocals], func(key bpfobj.TcRdrLocal) bool { return key.Node&localPort != 0 })
+	dropKeys(h.maps[bpfobj.TcMapLocals], func(key bpfobj.TcRdrLocal) bool { return key.Node&tables.OfPort != 0 })
 }

@@ -10,12 +10,15 @@ import (
 	"github.com/cilium/ebpf"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/tables"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
 // takes says whether the programs know that a port takes what is sent to a group.
 func (l *lab) takes(h *Handle, node, port, group string) bool {
 	l.t.Helper()
-	key := groupKey(l.port(h.Domain, node, port).ID, netip.MustParseAddr(group))
+	key := tables.GroupKey(l.port(h.Domain, node, port).ID, netip.MustParseAddr(group))
 	var one uint8
 	return h.maps[bpfobj.TcMapLocals].Lookup(&key, &one) == nil
 }
@@ -30,7 +33,7 @@ func (l *lab) crowd(h *Handle, free int) {
 	}
 	keys := make([]bpfobj.TcRdrLocal, int(m.MaxEntries())-len(have)-free)
 	for i := range keys {
-		keys[i] = bpfobj.TcRdrLocal{Node: maxNodes, Addr: uint32(i)}
+		keys[i] = bpfobj.TcRdrLocal{Node: domain.MaxNodes, Addr: uint32(i)}
 	}
 	if n, err := m.BatchUpdate(keys, make([]uint8, len(keys)), &ebpf.BatchOptions{}); err != nil {
 		l.t.Fatalf("%d of %d: %v", n, len(keys), err)
@@ -40,7 +43,7 @@ func (l *lab) crowd(h *Handle, free int) {
 // Ports take the broadcasts of their own subnets. When the table has no room for all, that
 // is told, once, and nothing else fails; when there is room again it is used.
 func TestCrowdedTable(t *testing.T) {
-	l := newChain(t, HookTCX)
+	l := newChain(t, program.HookTCX)
 	for _, port := range []string{"e0", "e1"} {
 		l.Run("r", "ip", "addr", "add", "10.7.0."+port[1:]+"/24", "broadcast", "+", "dev", port)
 	}
@@ -93,7 +96,7 @@ func TestCrowdedTable(t *testing.T) {
 
 // A node whose memberships change is written anew, and no other one.
 func TestSyncGroups(t *testing.T) {
-	l := newChain(t, HookTCX)
+	l := newChain(t, program.HookTCX)
 	l.attach("a", "r", "b")
 	h := l.open()
 	sync := func() {
@@ -103,7 +106,7 @@ func TestSyncGroups(t *testing.T) {
 		}
 	}
 	sync()
-	strange := groupKey(l.port(h.Domain, "b", "e0").ID, netip.MustParseAddr("239.0.0.9"))
+	strange := tables.GroupKey(l.port(h.Domain, "b", "e0").ID, netip.MustParseAddr("239.0.0.9"))
 	if err := h.maps[bpfobj.TcMapLocals].Put(&strange, uint8(1)); err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/pins"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
@@ -86,8 +88,8 @@ func openHandle(d *domain.Domain) (_ *Handle, err error) {
 		}
 	}()
 	for _, name := range handleMaps {
-		m, err := openMap(d.Name, name)
-		if errors.Is(err, errNoPin) {
+		m, err := pins.OpenMap(d.Name, name)
+		if errors.Is(err, pins.ErrNone) {
 			return nil, halfAttached(d.Name, err.Error())
 		}
 		if err != nil {
@@ -156,6 +158,17 @@ func (h *Handle) Close() error {
 	return errors.Join(errs...)
 }
 
+// HoldPins tells every radar on the machine that a living process keeps the domain, until
+// the handle is closed.
+func (h *Handle) HoldPins() error {
+	dir, err := pins.Hold(h.Domain.Name)
+	if err != nil {
+		return err
+	}
+	h.hold = dir
+	return nil
+}
+
 // lockAndReload locks the domain and reads its description again, for a change of it. Without
 // an error the caller calls unlock at the end.
 //
@@ -190,22 +203,6 @@ func (h *Handle) Reload() error {
 
 // Memory returns what the domain's maps take, as the kernel accounts it. Kernels
 // that tell less are made up for with an estimate.
-func (h *Handle) Memory() Memory {
-	var m Memory
-	cpus, err := ebpf.PossibleCPU()
-	if err != nil {
-		cpus = 1
-	}
-	for name, bpfMap := range h.maps {
-		n := mapBytes(&ebpf.MapSpec{
-			Type: bpfMap.Type(), KeySize: bpfMap.KeySize(), ValueSize: bpfMap.ValueSize(), MaxEntries: bpfMap.MaxEntries(),
-		}, uint64(cpus))
-		if info, err := bpfMap.Info(); err == nil {
-			if locked, ok := info.Memlock(); ok && locked > 0 {
-				n = locked
-			}
-		}
-		m.add(name, n)
-	}
-	return m
+func (h *Handle) Memory() program.Memory {
+	return program.MemoryOf(h.maps)
 }

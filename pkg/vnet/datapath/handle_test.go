@@ -5,6 +5,7 @@ package datapath
 import (
 	"errors"
 	"math"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -15,11 +16,12 @@ import (
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/host/clock"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
 func TestOpenNotAttached(t *testing.T) {
-	l := newLab(t, HookTCX)
+	l := newLab(t, program.HookTCX)
 	if _, err := Open(l.domain); !errors.Is(err, domain.ErrNotAttached) {
 		t.Errorf("Open: %v", err)
 	}
@@ -27,7 +29,7 @@ func TestOpenNotAttached(t *testing.T) {
 }
 
 func TestLease(t *testing.T) {
-	l := newLab(t, HookTCX, "a")
+	l := newLab(t, program.HookTCX, "a")
 	l.opts.Lease = 3 * time.Second
 	l.attach("a")
 	h := l.open()
@@ -76,7 +78,7 @@ func controlCursor(t *testing.T, h *Handle) uint64 {
 }
 
 func TestLeaseThatNeverEnds(t *testing.T) {
-	l := newLab(t, HookTCX, "a")
+	l := newLab(t, program.HookTCX, "a")
 	l.opts.Lease = 0
 	l.attach("a")
 	h := l.open()
@@ -96,7 +98,7 @@ func TestLeaseThatNeverEnds(t *testing.T) {
 func TestStartRing(t *testing.T) {
 	starts := make(map[uint64]bool)
 	for range 3 {
-		l := newLab(t, HookTCX, "a")
+		l := newLab(t, program.HookTCX, "a")
 		l.attach("a")
 		h := l.open()
 		var cursor bpfobj.TcRdrCursor
@@ -148,11 +150,11 @@ func putSlot(t *testing.T, h *Handle, s slotState) {
 }
 
 func TestInFlight(t *testing.T) {
-	l := newLab(t, HookTCX, "a")
+	l := newLab(t, program.HookTCX, "a")
 	l.opts.Timeout = time.Minute
 	l.attach("a")
 	h := l.open()
-	const base = 2 * minSlots
+	const base = 2 * domain.MinSlots
 	done := bpfobj.TcRdrStateRDR_ST_DONE
 	want := 0
 	for i, c := range []struct {
@@ -191,11 +193,11 @@ func TestInFlight(t *testing.T) {
 }
 
 func TestSweepKeys(t *testing.T) {
-	l := newLab(t, HookTCX, "a")
+	l := newLab(t, program.HookTCX, "a")
 	l.opts.Timeout = time.Minute // for the machine to be busy
 	l.attach("a")
 	h := l.open()
-	const base = 2 * minSlots
+	const base = 2 * domain.MinSlots
 	want := make(map[uint32]bool)
 	for i, c := range []struct {
 		what   string
@@ -205,8 +207,8 @@ func TestSweepKeys(t *testing.T) {
 	}{
 		{"under way", base, 0, true},
 		{"older than the timeout", base + 1, 2 * l.opts.Timeout, false},
-		{"overwritten", base + minSlots + 2, 0, false},
-		{"not written yet", base - minSlots + 3, 2 * l.opts.Timeout, true},
+		{"overwritten", base + domain.MinSlots + 2, 0, false},
+		{"not written yet", base - domain.MinSlots + 3, 2 * l.opts.Timeout, true},
 		{"being written", 0, 0, true},
 	} {
 		pos := base + uint64(i)
@@ -234,13 +236,13 @@ func TestSweepKeys(t *testing.T) {
 
 // A full table is swept as a whole.
 func TestSweepKeysFull(t *testing.T) {
-	l := newLab(t, HookTCX, "a")
+	l := newLab(t, program.HookTCX, "a")
 	l.opts.Keys = 3 * keyBatch
 	l.attach("a")
 	h := l.open()
-	putSlot(t, h, slotState{pos: 2 * minSlots, age: time.Hour, segs: 1})
+	putSlot(t, h, slotState{pos: 2 * domain.MinSlots, age: time.Hour, segs: 1})
 	for i := range l.opts.Keys {
-		if err := h.maps[bpfobj.TcMapKeys].Put(&bpfobj.TcRdrKey{Saddr: i}, uint64(2*minSlots)); err != nil {
+		if err := h.maps[bpfobj.TcMapKeys].Put(&bpfobj.TcRdrKey{Saddr: i}, uint64(2*domain.MinSlots)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -251,7 +253,7 @@ func TestSweepKeysFull(t *testing.T) {
 
 // A key that another packet has got meanwhile stays.
 func TestRemoveKeySparesNewPacket(t *testing.T) {
-	l := newLab(t, HookTCX, "a")
+	l := newLab(t, program.HookTCX, "a")
 	l.attach("a")
 	m := l.open().maps[bpfobj.TcMapKeys]
 	key := bpfobj.TcRdrKey{Saddr: 1}
@@ -304,7 +306,7 @@ func TestCounterTexts(t *testing.T) {
 }
 
 func TestCounters(t *testing.T) {
-	l := newLab(t, HookTCX, "a")
+	l := newLab(t, program.HookTCX, "a")
 	l.attach("a")
 	h := l.open()
 	cpus := make([]uint64, ebpf.MustPossibleCPU())
@@ -326,11 +328,11 @@ func TestCounters(t *testing.T) {
 
 // What the kernel accounts must not be far from what was announced.
 func TestMemoryOfDomain(t *testing.T) {
-	l := newLab(t, HookTCX, "a")
+	l := newLab(t, program.HookTCX, "a")
 	l.opts.Slots = 1 << 16
 	announced := l.attach("a").Memory
 	got := l.open().Memory()
-	if got.Ring < announced.Ring || got.Ring > announced.Ring+8*pageBytes {
+	if got.Ring < announced.Ring || got.Ring > announced.Ring+8*uint64(os.Getpagesize()) {
 		t.Errorf("ring: %d bytes announced, the kernel has %d", announced.Ring, got.Ring)
 	}
 	if a, g := float64(announced.Total()), float64(got.Total()); a < 0.95*g || a > 1.1*g {
@@ -341,4 +343,19 @@ func TestMemoryOfDomain(t *testing.T) {
 // structBytes is a slot as it lies in memory.
 func structBytes(s *bpfobj.TcRdrSlot) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(s)), unsafe.Sizeof(*s))
+}
+
+// TestHandleMaps: every object that attach loads has the maps that a handle opens.
+func TestHandleMaps(t *testing.T) {
+	for what, load := range map[string]func() (*ebpf.CollectionSpec, error){"tc": bpfobj.LoadTc, "trace": bpfobj.LoadTrace, "deliver": bpfobj.LoadDeliver} {
+		spec, err := load()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range handleMaps {
+			if spec.Maps[name] == nil {
+				t.Errorf("%s has no map %s", what, name)
+			}
+		}
+	}
 }

@@ -18,6 +18,9 @@ import (
 
 	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/merge"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/pins"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
@@ -30,7 +33,7 @@ type lab struct {
 	*nstest.Net
 	t      *testing.T
 	domain string
-	opts   Options
+	opts   program.Options
 	// unknownPorts: the programs need not know all ports of the description yet.
 	unknownPorts bool
 }
@@ -39,8 +42,8 @@ type lab struct {
 func newLab(t *testing.T, hook string, names ...string) *lab {
 	t.Helper()
 	t.Setenv("RADAR_STATE_DIR", t.TempDir())
-	l := &lab{Net: nstest.New(t, names...), t: t, domain: nstest.Unique(), opts: DefaultOptions()}
-	l.opts.Slots, l.opts.Keys, l.opts.Hook, l.opts.Timeout = minSlots, minKeys, hook, 500*time.Millisecond
+	l := &lab{Net: nstest.New(t, names...), t: t, domain: nstest.Unique(), opts: program.DefaultOptions()}
+	l.opts.Slots, l.opts.Keys, l.opts.Hook, l.opts.Timeout = domain.MinSlots, domain.MinKeys, hook, 500*time.Millisecond
 	nstest.Cleanup(t, func() {
 		_, err := Detach(context.Background(), DetachRequest{Domain: l.domain, NoDrain: true})
 		if err != nil && !errors.Is(err, domain.ErrNotAttached) {
@@ -135,7 +138,7 @@ func (l *lab) refresh() *Changes {
 func (l *lab) port(d *domain.Domain, node, name string) *domain.Port {
 	l.t.Helper()
 	for i := range d.Ports {
-		if p := &d.Ports[i]; !p.Removed && portName(d, p) == node+"/"+name {
+		if p := &d.Ports[i]; !p.Removed && merge.PortName(d, p) == node+"/"+name {
 			return p
 		}
 	}
@@ -183,11 +186,11 @@ func (l *lab) flags() []string {
 			l.t.Fatal(err)
 		}
 		if l.unknownPorts && entry == (bpfobj.TcRdrPort{}) {
-			lines = append(lines, portName(h.Domain, p)+" "+restoring)
+			lines = append(lines, merge.PortName(h.Domain, p)+" "+restoring)
 			continue
 		}
 		if node := h.Domain.NodeByID(p.Node); entry.Node != p.Node || int(entry.Ifindex) != p.Ifindex || entry.NetnsInum != node.Inum {
-			l.t.Errorf("port %s: the programs are told %+v", portName(h.Domain, p), entry)
+			l.t.Errorf("port %s: the programs are told %+v", merge.PortName(h.Domain, p), entry)
 		}
 		var set []string
 		for _, n := range names {
@@ -198,7 +201,7 @@ func (l *lab) flags() []string {
 		if set == nil {
 			set = []string{restoring}
 		}
-		lines = append(lines, portName(h.Domain, p)+" "+strings.Join(set, "|"))
+		lines = append(lines, merge.PortName(h.Domain, p)+" "+strings.Join(set, "|"))
 	}
 	slices.Sort(lines)
 	return lines
@@ -246,13 +249,13 @@ type kernelObjects struct {
 // programs only.
 func (l *lab) objects() kernelObjects {
 	l.t.Helper()
-	o := kernelObjects{maps: pinnedMaps(l.domain)}
+	o := kernelObjects{maps: pins.Maps(l.domain)}
 	entries, err := os.ReadDir(domain.PinDir(l.domain))
 	if err != nil {
 		l.t.Fatal(err)
 	}
 	for _, e := range entries {
-		if !strings.HasPrefix(e.Name(), linkPrefix) {
+		if !strings.HasPrefix(e.Name(), pins.LinkPrefix) {
 			continue
 		}
 		x, err := link.LoadPinnedLink(filepath.Join(domain.PinDir(l.domain), e.Name()), nil)

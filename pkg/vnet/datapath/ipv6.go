@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/vnetradar/radar/pkg/vnet/datapath/merge"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
@@ -15,19 +17,19 @@ import (
 // that. A domain that exists keeps its way; what new nodes bring is told.
 func (p *plan) chooseIPv6(ctx context.Context, d *domain.Domain) error {
 	o := &d.Options
-	if o.IPv6 == IPv6Key || o.IPv6 == IPv6Off {
+	if o.IPv6 == program.IPv6Key || o.IPv6 == program.IPv6Off {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, conflictTime)
 	defer cancel()
-	users := labelUsers(p.result.Topology.FindLabelHashes(ctx, headerNodes(d)))
-	if o.IPv6 == IPv6Auto {
-		o.IPv6 = IPv6Label
+	users := labelUsers(p.result.Topology.FindLabelHashes(ctx, merge.HeaderNodes(d)))
+	if o.IPv6 == program.IPv6Auto {
+		o.IPv6 = program.IPv6Label
 		if len(users) > 0 {
-			o.IPv6, o.LabelUsers = IPv6Key, users
+			o.IPv6, o.LabelUsers = program.IPv6Key, users
 			p.warn(fmt.Sprintf("IPv6 is found by key, its header bits stay as they are: the flow label is used by %s", strings.Join(users, ", ")))
 		}
-		return p.blueprint.setIPv6(o.IPv6)
+		return p.blueprint.SetIPv6(o.IPv6)
 	}
 	if len(users) > 0 {
 		p.warn(fmt.Sprintf("packets of one IPv6 flow are taken for many flows, because radar rewrites the flow label, which is used by %s: detach, and attach with ‹ipv6› key", strings.Join(users, ", ")))

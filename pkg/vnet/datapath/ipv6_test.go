@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/vnetradar/radar/lab/test/nstest"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
 
@@ -29,12 +30,12 @@ func TestChooseIPv6(t *testing.T) {
 		warns     string
 		constants uint8
 	}{
-		{plain, IPv6Auto, IPv6Label, nil, "", 1},
-		{plain, IPv6Key, IPv6Key, nil, "", 2},
-		{plain, IPv6Off, IPv6Off, nil, "", 0},
-		{queues, IPv6Auto, IPv6Key, hashes, "found by key, its header bits stay as they are: the flow label is used by " + hashes[0], 2},
-		{queues, IPv6Label, IPv6Label, nil, "attach with ‹ipv6› key", 1},
-		{queues, IPv6Key, IPv6Key, nil, "", 2},
+		{plain, program.IPv6Auto, program.IPv6Label, nil, "", 1},
+		{plain, program.IPv6Key, program.IPv6Key, nil, "", 2},
+		{plain, program.IPv6Off, program.IPv6Off, nil, "", 0},
+		{queues, program.IPv6Auto, program.IPv6Key, hashes, "found by key, its header bits stay as they are: the flow label is used by " + hashes[0], 2},
+		{queues, program.IPv6Label, program.IPv6Label, nil, "attach with ‹ipv6› key", 1},
+		{queues, program.IPv6Key, program.IPv6Key, nil, "", 2},
 	} {
 		var specs []topo.NodeSpec
 		for _, name := range []string{"a", "b"} {
@@ -44,7 +45,7 @@ func TestChooseIPv6(t *testing.T) {
 			}
 			specs = append(specs, spec)
 		}
-		o := DefaultOptions()
+		o := program.DefaultOptions()
 		o.IPv6 = c.asked
 		p, err := prepare(t.Context(), AttachRequest{Domain: nstest.Unique(), Nodes: specs, Options: &o})
 		if err != nil {
@@ -55,7 +56,7 @@ func TestChooseIPv6(t *testing.T) {
 			t.Errorf("--ipv6 %s: %s because of %q, want %s because of %q", c.asked, got.IPv6, got.LabelUsers, c.want, c.users)
 		}
 		var constant uint8
-		if err := p.blueprint.specs[0].Variables[constIP6].Get(&constant); err != nil || constant != c.constants {
+		if err := p.blueprint.Specs[0].Variables["cfg_ip6"].Get(&constant); err != nil || constant != c.constants {
 			t.Errorf("--ipv6 %s: the programs get %d (%v), want %d", c.asked, constant, err, c.constants)
 		}
 		warnings := strings.Join(p.result.Warnings, "\n")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/host/clock"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 )
 
 // Values of the lease that are no time. Sources mark while CLOCK_MONOTONIC is
@@ -29,7 +30,7 @@ func (h *Handle) lease() *uint64 {
 }
 
 // hashKeys are the domain's.
-func (h *Handle) hashKeys() HashKeys {
+func (h *Handle) hashKeys() program.HashKeys {
 	return (*bpfobj.TcRdrControl)(unsafe.Pointer(&h.control[0])).Hash
 }
 

@@ -13,12 +13,11 @@ import (
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/hook"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/merge"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
-
-// localHook is where the program stands that sees what a node delivers to itself.
-const localHook = "netfilter/LOCAL_IN"
 
 // localInProg is the pin of that program.
 const localInProg = "prog-local_in"
@@ -43,19 +42,19 @@ func (l *localIn) close() {
 // needsLocalIn says whether packets that are addressed to others may end in a node, and
 // can be told there by their mark.
 func needsLocalIn(d *domain.Domain, n *domain.Node) bool {
-	return d.LocalHook != "" && !n.Removed && !n.Auto && n.Redirects && n.Apart == "" && !headerNodes(d)(n.Name)
+	return d.LocalHook != "" && !n.Removed && !n.Auto && n.Redirects && n.Apart == "" && !merge.HeaderNodes(d)(n.Name)
 }
 
 // pinLocalIn pins the program for whoever will follow the domain, if the kernel takes it.
 func (p *plan) pinLocalIn() error {
-	prog := p.loaded.progs[bpfobj.DeliverProgRadarLocalIn]
+	prog := p.loaded.Progs[bpfobj.DeliverProgRadarLocalIn]
 	if prog == nil {
 		return nil
 	}
-	if err := prog.Pin(filepath.Join(domain.PinDir(p.change.next.Name), localInProg)); err != nil {
-		return bpfError("pin program", err)
+	if err := prog.Pin(filepath.Join(domain.PinDir(p.change.Next.Name), localInProg)); err != nil {
+		return program.Error("pin program", err)
 	}
-	p.change.next.LocalHook = localHook
+	p.change.Next.LocalHook = program.LocalHook
 	return nil
 }
 
@@ -103,7 +102,7 @@ func attachLocalIn(domainName string, spec topo.NodeSpec) (*localIn, error) {
 	l := &localIn{spec: spec}
 	prog, err := ebpf.LoadPinnedProgram(filepath.Join(domain.PinDir(domainName), localInProg), nil)
 	if err != nil {
-		return nil, bpfError("open program", err)
+		return nil, program.Error("open program", err)
 	}
 	defer prog.Close()
 	err = spec.Do(func() error {
@@ -115,7 +114,7 @@ func attachLocalIn(domainName string, spec topo.NodeSpec) (*localIn, error) {
 				continue // a kernel without IPv6
 			}
 			if err != nil {
-				return linkError(localHook, err)
+				return program.LinkError(program.LocalHook, err)
 			}
 			l.links = append(l.links, x)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/host/kernel"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
@@ -48,7 +49,7 @@ func (l *lab) netfilterLinks() int {
 func takesLocalIn(t *testing.T) bool {
 	t.Helper()
 	need.AsRoot(t)
-	f := Probe()
+	f := program.Probe()
 	if !f.LocalIn && !kernel.Older(f.Kernel, 6, 4) {
 		t.Fatalf("kernel %s should have netfilter programs", f.Kernel)
 	}
@@ -61,7 +62,7 @@ func TestLocalIn(t *testing.T) {
 	if !takesLocalIn(t) {
 		return
 	}
-	l := newChain(t, HookAuto)
+	l := newChain(t, program.HookAuto)
 	rules := []string{"nft", redirecting}
 	l.Run("r", rules...)
 	l.attach(chain...)
@@ -120,8 +121,8 @@ func TestLocalInHeader(t *testing.T) {
 	if !takesLocalIn(t) {
 		return
 	}
-	l := newChain(t, HookAuto)
-	l.opts.Carry = CarryHeader
+	l := newChain(t, program.HookAuto)
+	l.opts.Carry = program.CarryHeader
 	l.Run("r", "nft", redirecting)
 	l.attach(chain...)
 	h := l.open()
@@ -139,7 +140,7 @@ func TestLocalInBusy(t *testing.T) {
 	if !takesLocalIn(t) {
 		return
 	}
-	l := newChain(t, HookAuto)
+	l := newChain(t, program.HookAuto)
 	l.Run("r", "nft", redirecting)
 	l.attach(chain...)
 	first, h := l.open(), l.open()

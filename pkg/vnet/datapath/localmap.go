@@ -3,7 +3,6 @@
 package datapath
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -12,39 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/tables"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
-
-// wireAddr is an address as it lies in the packet: the programs compare with that.
-func wireAddr(addr netip.Addr) uint32 {
-	b := addr.As4()
-	return binary.NativeEndian.Uint32(b[:])
-}
-
-// localSet is what the programs know of addresses, by the maps' keys.
-type localSet struct {
-	v4 map[bpfobj.TcRdrLocal]bool
-	v6 map[bpfobj.TcRdrLocal6]bool
-}
-
-func newLocalSet(locals map[uint16][]netip.Addr) localSet {
-	s := localSet{make(map[bpfobj.TcRdrLocal]bool), make(map[bpfobj.TcRdrLocal6]bool)}
-	for node, addrs := range locals {
-		for _, addr := range addrs {
-			if addr.Is4() {
-				s.v4[bpfobj.TcRdrLocal{Node: uint32(node), Addr: wireAddr(addr)}] = true
-			} else {
-				s.v6[bpfobj.TcRdrLocal6{Node: uint32(node), Addr: addr.As16()}] = true
-			}
-		}
-	}
-	return s
-}
 
 // putNode writes the addresses of a node where the programs look first. Of a node with
 // more than fit there it says that they are in the hash maps only.
 func (h *Handle) putNode(node uint16, addrs []netip.Addr) error {
-	v4, v6 := NodeEntries(addrs, h.hashKeys())
+	v4, v6 := tables.NodeEntries(addrs, h.hashKeys())
 	err := putEntry(h.maps[bpfobj.TcMapNodes], node, v4)
 	if err == nil {
 		err = putEntry(h.maps[bpfobj.TcMapNodes6], node, v6)
@@ -80,16 +54,16 @@ func putEntry(m *ebpf.Map, node uint16, entry bpfobj.TcRdrNode) error {
 // addLocals adds the nodes' addresses; on failure those of new nodes go again,
 // whose numbers others will have.
 func (a *applier) addLocals() error {
-	if a.c.old != nil {
+	if a.c.Old != nil {
 		known := make(map[uint16][]netip.Addr)
-		for node, addrs := range a.c.locals {
-			if a.c.old.NodeByID(node) != nil || a.c.old.VMByID(node) != nil {
+		for node, addrs := range a.c.Locals {
+			if a.c.Old.NodeByID(node) != nil || a.c.Old.VMByID(node) != nil {
 				known[node] = addrs
 			}
 		}
 		a.undo.add(func() { a.h.dropLocals(known) })
 	}
-	left, err := a.h.addLocals(a.c.locals)
+	left, err := a.h.addLocals(a.c.Locals)
 	if left > 0 {
 		a.warnOnce(addressesLeft(left))
 	}
@@ -110,17 +84,17 @@ func (a *applier) warnOnce(text string) {
 // addLocals adds the addresses that the nodes own, and returns for how many there was no
 // room. Those of a node with few addresses are known all the same.
 func (h *Handle) addLocals(locals map[uint16][]netip.Addr) (left int, err error) {
-	set := newLocalSet(locals)
-	if left, err = putKeys(h.maps[bpfobj.TcMapLocals], set.v4); err != nil {
+	set := tables.LocalsOf(locals)
+	if left, err = putKeys(h.maps[bpfobj.TcMapLocals], set.V4); err != nil {
 		return 0, err
 	}
 	if left > 0 {
 		h.dropGroups()
-		if left, err = putKeys(h.maps[bpfobj.TcMapLocals], set.v4); err != nil {
+		if left, err = putKeys(h.maps[bpfobj.TcMapLocals], set.V4); err != nil {
 			return 0, err
 		}
 	}
-	left6, err := putKeys(h.maps[bpfobj.TcMapLocals6], set.v6)
+	left6, err := putKeys(h.maps[bpfobj.TcMapLocals6], set.V6)
 	if err != nil {
 		return 0, err
 	}
@@ -231,12 +205,12 @@ func (h *Handle) dropLocalsOf(locals map[uint16][]netip.Addr, of func(node uint1
 	for node, addrs := range locals {
 		_ = h.putNode(node, addrs)
 	}
-	keep := newLocalSet(locals)
+	keep := tables.LocalsOf(locals)
 	dropKeys(h.maps[bpfobj.TcMapLocals], func(key bpfobj.TcRdrLocal) bool {
-		return key.Node&localPort == 0 && of(uint16(key.Node)) && !keep.v4[key]
+		return key.Node&tables.OfPort == 0 && of(uint16(key.Node)) && !keep.V4[key]
 	})
 	dropKeys(h.maps[bpfobj.TcMapLocals6], func(key bpfobj.TcRdrLocal6) bool {
-		return key.Node&localPort == 0 && of(uint16(key.Node)) && !keep.v6[key]
+		return key.Node&tables.OfPort == 0 && of(uint16(key.Node)) && !keep.V6[key]
 	})
 }
 

@@ -10,6 +10,9 @@ import (
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/host/clock"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/merge"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/tables"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/rules"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
@@ -21,19 +24,9 @@ import (
 // its time to find out whether the node can carry the header, and writes all that down.
 // What bears a mark as its node gives it up is known as it leaves, and its mark is cleared.
 
-// markNodes are the nodes that carry the mark.
-func markNodes(d *domain.Domain) (nodes []*domain.Node) {
-	for i := range d.Nodes {
-		if n := &d.Nodes[i]; d.Options.MarkMask != 0 && !n.Removed && !n.Auto && n.Header == "" && n.Apart == "" {
-			nodes = append(nodes, n)
-		}
-	}
-	return nodes
-}
-
 // MarkNodes are the nodes whose rules matter: those that carry the mark.
 func (h *Handle) MarkNodes() (specs []topo.NodeSpec) {
-	for _, n := range markNodes(h.Domain) {
+	for _, n := range merge.MarkNodes(h.Domain) {
 		specs = append(specs, topo.SpecOf(*n))
 	}
 	return specs
@@ -43,12 +36,12 @@ func (h *Handle) MarkNodes() (specs []topo.NodeSpec) {
 // user decides, and the paper's layout knows no single nodes.
 func (h *Handle) CanGiveMarksUp() bool {
 	o := &h.Domain.Options
-	return o.Carry == CarryAuto && o.MarkMask != 0 && o.GUIDBits != guidPaper
+	return o.Carry == program.CarryAuto && o.MarkMask != 0 && o.GUIDBits != program.GUIDPaper
 }
 
 // Collisions are those of uses that use bits of the mark of nodes that carry it.
 func (h *Handle) Collisions(uses []rules.Conflict) []rules.Conflict {
-	return collisions(h.Domain, uses)
+	return merge.Collisions(h.Domain, uses)
 }
 
 // StopMarks makes the nodes of these rules stop using the mark, at once. It changes nothing
@@ -61,13 +54,13 @@ func (h *Handle) StopMarks(uses []rules.Conflict) error {
 			continue
 		}
 		done[u.Node] = true
-		for _, n := range markNodes(h.Domain) {
+		for _, n := range merge.MarkNodes(h.Domain) {
 			if n.Name != u.Node {
 				continue
 			}
 			// First: whoever writes a port's flags from what is described reads it.
 			atomic.StoreUint32(&h.guards[n.ID].Stopped, 1)
-			if err := h.setNodeFlags(h.Domain, n, flagsStopped, false); err != nil {
+			if err := h.setNodeFlags(h.Domain, n, tables.FlagsStopped, false); err != nil {
 				return err
 			}
 		}
@@ -100,11 +93,11 @@ func (h *Handle) SettleMarks(ctx context.Context, uses []rules.Conflict) ([]Mark
 	if err := h.checkStays(); err != nil {
 		return nil, err
 	}
-	next := cloneDomain(h.Domain)
+	next := merge.Clone(h.Domain)
 	var given []MarkGivenUp
 	var nodes []*domain.Node
-	for _, u := range collisions(next, uses) {
-		for _, n := range markNodes(next) {
+	for _, u := range merge.Collisions(next, uses) {
+		for _, n := range merge.MarkNodes(next) {
 			if n.Name != u.Node {
 				continue
 			}
@@ -130,7 +123,7 @@ func (h *Handle) SettleMarks(ctx context.Context, uses []rules.Conflict) ([]Mark
 		// An interface may have come before, and have no programs yet: the node sees true
 		// bits until somebody has looked.
 		atomic.CompareAndSwapUint64(&h.guards[n.ID].SinceNs, 0, clock.Monotonic())
-		if err := h.setNodeFlags(next, n, nodeFlags(n), true); err != nil {
+		if err := h.setNodeFlags(next, n, tables.NodeFlags(n), true); err != nil {
 			return given, err
 		}
 		atomic.StoreUint32(&h.guards[n.ID].Stopped, 0)
@@ -149,7 +142,7 @@ func (h *Handle) ResumeMarks() error {
 		return err
 	}
 	defer unlock()
-	for _, n := range markNodes(h.Domain) {
+	for _, n := range merge.MarkNodes(h.Domain) {
 		if atomic.SwapUint32(&h.guards[n.ID].Stopped, 0) == 0 {
 			continue
 		}
@@ -168,7 +161,7 @@ func withText(ctx context.Context, d *domain.Domain, uses []rules.Conflict) []ru
 		wanted[u.Node] = true
 	}
 	var specs []topo.NodeSpec
-	for _, n := range markNodes(d) {
+	for _, n := range merge.MarkNodes(d) {
 		if wanted[n.Name] {
 			specs = append(specs, topo.SpecOf(*n))
 		}
@@ -177,16 +170,6 @@ func withText(ctx context.Context, d *domain.Domain, uses []rules.Conflict) []ru
 	defer cancel()
 	return append(rules.Find(ctx, specs, d.Options.MarkMask), uses...)
 }
-
-// flagsApart are those of the ports of a node that carries nothing.
-const flagsApart = bpfobj.TcRdrPortFlagRDR_PF_APART | bpfobj.TcRdrPortFlagRDR_PF_HEADER
-
-// flagsStopped are those of a node that must not use the mark, before it is settled what it
-// carries instead.
-const flagsStopped = flagsApart | bpfobj.TcRdrPortFlagRDR_PF_LATE
-
-// nodeFlagBits are the flags that nodeFlags may set.
-const nodeFlagBits = bpfobj.TcRdrPortFlagRDR_PF_HEADER | bpfobj.TcRdrPortFlagRDR_PF_LATE | bpfobj.TcRdrPortFlagRDR_PF_APART
 
 // setNodeFlags sets those of a node's ports to flags and leaves the others as they are:
 // another process may just be changing roles. Unless anew, ports that have any keep them.
@@ -197,7 +180,7 @@ func (h *Handle) setNodeFlags(d *domain.Domain, n *domain.Node, flags bpfobj.TcR
 			continue
 		}
 		if err := h.setNodeFlagsOf(n, p, flags, anew); err != nil {
-			return fmt.Errorf("set port %s: %w", portName(d, p), err)
+			return fmt.Errorf("set port %s: %w", merge.PortName(d, p), err)
 		}
 	}
 	return nil
@@ -216,9 +199,9 @@ func (h *Handle) setNodeFlagsOf(n *domain.Node, p *domain.Port, flags bpfobj.TcR
 	if entry.Node != n.ID || entry.NetnsInum != n.Inum {
 		return nil // not attached as yet, or no longer
 	}
-	if !anew && bpfobj.TcRdrPortFlag(entry.Flags)&nodeFlagBits != 0 {
+	if !anew && bpfobj.TcRdrPortFlag(entry.Flags)&tables.NodeFlagBits != 0 {
 		return nil // another process has settled it
 	}
-	entry.Flags = uint16(bpfobj.TcRdrPortFlag(entry.Flags)&^nodeFlagBits | flags)
+	entry.Flags = uint16(bpfobj.TcRdrPortFlag(entry.Flags)&^tables.NodeFlagBits | flags)
 	return h.putPortLocked(p.ID, entry)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/rules"
 )
 
@@ -36,7 +37,7 @@ func TestMarkUsersKeepPackets(t *testing.T) {
 		"ip rule": {{"ip", "rule", "add", "fwmark", bit + "/" + bit, "blackhole"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := newChain(t, HookAuto)
+			l := newChain(t, program.HookAuto)
 			l.opts.Slots = 1 << 16 // indices begin at that bit
 			for _, command := range user {
 				l.Run("r", command...)
@@ -49,7 +50,7 @@ func TestMarkUsersKeepPackets(t *testing.T) {
 		})
 	}
 	t.Run("ebtables in a switch", func(t *testing.T) {
-		l := newLab(t, HookAuto, "a", "sw", "b")
+		l := newLab(t, program.HookAuto, "a", "sw", "b")
 		l.opts.Slots = 1 << 16
 		l.Run("sw", "ip", "link", "add", "br0", "type", "bridge")
 		l.Run("sw", "ip", "link", "set", "br0", "up")
@@ -77,7 +78,7 @@ func TestGiveMarksUp(t *testing.T) {
 			"tmpl", "src", "10.0.2.1", "dst", "10.0.2.2", "proto", "esp", "mode", "tunnel"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			l := newChain(t, HookAuto)
+			l := newChain(t, program.HookAuto)
 			if c.node != nil { // no packet may show wire bits to what encapsulates it
 				l.Run("r", c.node...)
 				l.Run("r", "nft", "add table ip true; add chain ip true c { type filter hook forward priority -1; }; add rule ip true c ip ttl != 63 drop")
@@ -133,7 +134,7 @@ var mark = []rules.Conflict{{Node: "r", What: "nft", Mask: rules.AllMarks}}
 
 // TestStopMarksKeepsRoles: what another process writes at the same time stays.
 func TestStopMarksKeepsRoles(t *testing.T) {
-	l := newChain(t, HookAuto)
+	l := newChain(t, program.HookAuto)
 	r := l.attach(chain...)
 	other, h := l.open(), l.open()
 	unlock, err := other.lockPorts()
@@ -168,7 +169,7 @@ func TestStopMarksKeepsRoles(t *testing.T) {
 // TestResumeMarks: an agent ended before it settled what a node carries instead of the mark,
 // and the rule is gone.
 func TestResumeMarks(t *testing.T) {
-	l := newChain(t, HookAuto)
+	l := newChain(t, program.HookAuto)
 	l.attach(chain...)
 	h := l.open()
 	if err := h.StopMarks(mark); err != nil {
@@ -186,7 +187,7 @@ func TestResumeMarks(t *testing.T) {
 // TestSettleMarksGuards: an interface has come and has no programs yet as its node begins to
 // carry the header. What leaves by it has true bits.
 func TestSettleMarksGuards(t *testing.T) {
-	l, p, o := newHeaderLab(t, HookAuto)
+	l, p, o := newHeaderLab(t, program.HookAuto)
 	l.attach(chain...)
 	l.connect(false)
 	h := l.open()
@@ -207,7 +208,7 @@ func TestSettleMarksGuards(t *testing.T) {
 // TestGiveMarksUpUnderWay: a packet that is in the node just then bears a mark. It is known
 // as it leaves, and goes on with its story.
 func TestGiveMarksUpUnderWay(t *testing.T) {
-	l := newChain(t, HookAuto)
+	l := newChain(t, program.HookAuto)
 	for _, node := range chain { // hosts solicit routers by themselves
 		l.Run(node, "sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1")
 	}

@@ -7,13 +7,14 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
 // The name of a bridge's network stays while others join, and goes when the interface is another
 // one by name.
 func TestSetNetworks(t *testing.T) {
-	l := newBridgeLab(t, HookAuto)
+	l := newBridgeLab(t, program.HookAuto)
 	if _, err := SetNetworks(l.domain, map[uint16]string{1: "x"}); !errors.Is(err, domain.ErrNotAttached) {
 		t.Errorf("without a domain: %v", err)
 	}

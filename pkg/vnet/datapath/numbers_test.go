@@ -11,6 +11,8 @@ import (
 
 	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/merge"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
@@ -30,7 +32,7 @@ func (l *lab) useUp(nodes, ports uint16) {
 		d.Nodes = append(d.Nodes, domain.Node{ID: nodes, Name: "gone", Removed: true})
 	}
 	if ports > 0 {
-		d.Ports = append(d.Ports, domain.Port{ID: ports, Node: d.Nodes[0].ID, Name: "gone", Role: domain.Edge, Peer: noPeer, Removed: true})
+		d.Ports = append(d.Ports, domain.Port{ID: ports, Node: d.Nodes[0].ID, Name: "gone", Role: domain.Edge, Peer: -1, Removed: true})
 	}
 	if err := d.Save(); err != nil {
 		l.t.Fatal(err)
@@ -44,7 +46,7 @@ func TestPortNumbersUsedUp(t *testing.T) {
 	anyHook(t, func(t *testing.T, hook string) {
 		l := newChain(t, hook)
 		l.attach(chain...)
-		l.useUp(0, maxPorts-2)
+		l.useUp(0, domain.MaxPorts-2)
 		l.Veth("a", "x0", "b", "x0") // one of these gets the last number
 		l.Run("r", "ip", "link", "del", "e0")
 		h := l.open()
@@ -87,10 +89,10 @@ func TestPortNumbersUsedUp(t *testing.T) {
 
 // A closing node that finds no number leaves its link open; one of the user's is refused.
 func TestNodeNumbersUsedUp(t *testing.T) {
-	l := newBridgeLab(t, HookTCX)
+	l := newBridgeLab(t, program.HookTCX)
 	l.Add("alone")
 	l.attach("alone")
-	l.useUp(maxNodes-2, 0)
+	l.useUp(domain.MaxNodes-2, 0)
 	r := l.attach("a") // the last number
 	if len(r.Warnings) == 0 || !strings.Contains(r.Warnings[0], "not attached: "+l.Name("sw")+"/br0, ") {
 		t.Errorf("warnings %q", r.Warnings)
@@ -100,7 +102,7 @@ func TestNodeNumbersUsedUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if last := d.Nodes[len(d.Nodes)-1]; last.ID != maxNodes-1 || last.Name != "a" {
+	if last := d.Nodes[len(d.Nodes)-1]; last.ID != domain.MaxNodes-1 || last.Name != "a" {
 		t.Errorf("the last node is %+v", last)
 	}
 	l.Add("c")
@@ -126,7 +128,7 @@ func TestBridgeMemberWithoutNumber(t *testing.T) {
 		l.attach("a", "b")
 		closed := []string{"a/e0 " + internalPort, "a/vx " + internalPort + "|tunnel", "b/e0 " + internalPort, "b/vx " + internalPort + "|tunnel", "sw/br0 " + devicePort, "sw/pu " + memberPort}
 		l.wantBridgeFlags(closed...)
-		l.useUp(0, maxPorts-1)
+		l.useUp(0, domain.MaxPorts-1)
 		l.Add("late")
 		l.plug("late", "10.0.0.9")
 		h := l.open()
@@ -148,13 +150,13 @@ func TestBridgeMemberWithoutNumber(t *testing.T) {
 // A node that carries the GUID in the header must not send anything by an interface that is
 // not attached: it is taken out.
 func TestHeaderNodeWithoutNumber(t *testing.T) {
-	l := newChain(t, HookTCX)
+	l := newChain(t, program.HookTCX)
 	req := l.request(chain...)
 	req.CarryHeader = []string{"r"}
 	if _, err := Attach(t.Context(), req); err != nil {
 		t.Fatal(err)
 	}
-	l.useUp(0, maxPorts-1)
+	l.useUp(0, domain.MaxPorts-1)
 	l.Add("late")
 	l.Veth("r", "e2", "late", "e0")
 	c := l.refresh()
@@ -170,9 +172,9 @@ func TestHeaderNodeWithoutNumber(t *testing.T) {
 // its own, and its newest one is measured as well as any; one that has too many at a time gets
 // no more. Others go on.
 func TestPortNumbersOfOneNode(t *testing.T) {
-	was := portsPerNode
-	portsPerNode = 4
-	t.Cleanup(func() { portsPerNode = was })
+	was := merge.PortsPerNode
+	merge.PortsPerNode = 4
+	t.Cleanup(func() { merge.PortsPerNode = was })
 	anyHook(t, func(t *testing.T, hook string) {
 		l := newChain(t, hook)
 		l.attach(chain...)
@@ -185,7 +187,7 @@ func TestPortNumbersOfOneNode(t *testing.T) {
 			}
 			return c
 		}
-		for i := range 3 * portsPerNode {
+		for i := range 3 * merge.PortsPerNode {
 			name := fmt.Sprint("x", i%5)
 			l.Run("a", "ip", "link", "add", name, "type", "veth", "peer", "name", name, "netns", l.Name("b"))
 			l.Run("a", "ip", "link", "set", name, "up")
@@ -198,15 +200,15 @@ func TestPortNumbersOfOneNode(t *testing.T) {
 			wantChanges(t, refresh(), Changes{Removed: []string{"a/" + name, "b/" + name}})
 		}
 		for _, p := range h.Domain.Ports {
-			if int(p.ID) > 3*portsPerNode {
-				t.Errorf("%s has number %d", portName(h.Domain, &p), p.ID)
+			if int(p.ID) > 3*merge.PortsPerNode {
+				t.Errorf("%s has number %d", merge.PortName(h.Domain, &p), p.ID)
 			}
 		}
-		for i := range portsPerNode / 2 {
+		for i := range merge.PortsPerNode / 2 {
 			l.Run("a", "ip", "link", "add", fmt.Sprint("y", i), "type", "veth", "peer", "name", fmt.Sprint("yy", i))
 		}
 		c := refresh()
-		if len(c.Added) != portsPerNode-1 || len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0], "a node can have 4 interfaces at a time") {
+		if len(c.Added) != merge.PortsPerNode-1 || len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0], "a node can have 4 interfaces at a time") {
 			t.Errorf("too many at a time: %+v", c)
 		}
 		l.Add("late")

@@ -16,6 +16,11 @@ import (
 	"github.com/vnetradar/radar/pkg/host/clock"
 	"github.com/vnetradar/radar/pkg/host/kernel"
 	"github.com/vnetradar/radar/pkg/host/statedir"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/merge"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/owner"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/pins"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/port"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/rules"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
@@ -23,13 +28,13 @@ import (
 
 // plan is a request, worked out.
 type plan struct {
-	change    *change
+	change    *merge.Change
 	result    *AttachResult
-	blueprint *blueprint       // of a new domain
-	features  Features         // the same: what the kernel can
-	loaded    *loaded          // once it is
-	uses      []rules.Conflict // rules of the request's nodes that use the mark
-	looked    uint64           // when the topology was looked at
+	blueprint *program.Blueprint // of a new domain
+	features  program.Features   // the same: what the kernel can
+	loaded    *program.Loaded    // once it is
+	uses      []rules.Conflict   // rules of the request's nodes that use the mark
+	looked    uint64             // when the topology was looked at
 }
 
 // prepare works a request out and changes nothing.
@@ -51,7 +56,7 @@ func prepare(ctx context.Context, req AttachRequest) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkNames(base, req.Nodes); err != nil {
+	if err := merge.CheckNames(base, req.Nodes); err != nil {
 		return nil, err
 	}
 	specs, err := p.members(base, req.Nodes)
@@ -65,7 +70,7 @@ func prepare(ctx context.Context, req AttachRequest) (*plan, error) {
 	if p.result.Topology, err = topo.Discover(specs, req.Roles); err != nil {
 		return nil, err
 	}
-	if err := refuseTaken(req.Domain, p.result.Topology); err != nil {
+	if err := owner.CheckBridges(req.Domain, p.result.Topology); err != nil {
 		return nil, err
 	}
 	for i := range req.VMs {
@@ -74,13 +79,13 @@ func prepare(ctx context.Context, req AttachRequest) (*plan, error) {
 		}
 	}
 	stale := stalePorts(base)
-	p.change, err = merge(withVMs(base, req.VMs), p.result.Topology, func(port *domain.Port) bool { return stale[port.ID] })
+	p.change, err = merge.Into(merge.WithVMs(base, req.VMs), p.result.Topology, func(p *domain.Port) bool { return stale[p.ID] })
 	if err != nil {
 		return nil, err
 	}
-	p.change.old = old
-	p.change.follow(req.Selectors, req.WatchContainers)
-	if err := p.change.carry(req.CarryHeader, p.uses); err != nil {
+	p.change.Old = old
+	p.change.Follow(req.Selectors, req.WatchContainers)
+	if err := p.change.Carry(req.CarryHeader, p.uses); err != nil {
 		return nil, err
 	}
 	if err := p.refuseEncapsulations(ctx); err != nil {
@@ -89,7 +94,7 @@ func prepare(ctx context.Context, req AttachRequest) (*plan, error) {
 	if err := p.fitHops(); err != nil {
 		return nil, err
 	}
-	if err := p.chooseIPv6(ctx, p.change.next); err != nil {
+	if err := p.chooseIPv6(ctx, p.change.Next); err != nil {
 		return nil, err
 	}
 	p.result.Readers = slices.DeleteFunc(topo.FindReaders(req.Nodes), func(r topo.Reader) bool { return !r.ReadsSeveral() })
@@ -99,42 +104,42 @@ func prepare(ctx context.Context, req AttachRequest) (*plan, error) {
 // describe fills in the result.
 func (p *plan) describe() error {
 	r, c := p.result, p.change
-	r.Domain, r.New = c.next, c.old == nil
-	r.AddedNodes, r.AddedPorts = len(c.addedNodes), len(c.addedPorts)
-	r.Warnings = slices.Concat(r.Warnings, r.Topology.Notes, c.usedUp())
+	r.Domain, r.New = c.Next, c.Old == nil
+	r.AddedNodes, r.AddedPorts = len(c.AddedNodes), len(c.AddedPorts)
+	r.Warnings = slices.Concat(r.Warnings, r.Topology.Notes, c.UsedUp())
 	for _, n := range r.Topology.Nodes {
 		if len(n.Ports) == 0 {
 			r.Warnings = append(r.Warnings, fmt.Sprintf("node %s has no interface to attach yet", n.Name))
 		}
 	}
 	if r.New {
-		r.Memory = p.blueprint.memory
+		r.Memory = p.blueprint.Memory
 	} else {
-		h, err := openHandle(c.old)
+		h, err := openHandle(c.Old)
 		if err != nil {
 			return err
 		}
 		defer h.Close()
 		r.Memory = h.Memory()
 	}
-	r.Conflicts = collisions(c.next, p.uses)
-	r.Warnings = append(r.Warnings, c.carryWarnings()...)
+	r.Conflicts = merge.Collisions(c.Next, p.uses)
+	r.Warnings = append(r.Warnings, c.CarryWarnings()...)
 	return nil
 }
 
 // newDomain makes the description of a domain without nodes, and the blueprint of
 // its maps and programs.
 func (p *plan) newDomain(req AttachRequest) (*domain.Domain, error) {
-	if pinsExist(req.Domain) {
+	if pins.Exist(req.Domain) {
 		if err := statedir.Check(domain.PinDir(req.Domain)); err != nil {
 			return nil, fmt.Errorf("pin directory: %w", err) // nothing of ours
 		}
-		if err := heldElsewhere(req.Domain); err != nil {
+		if err := pins.HeldElsewhere(req.Domain); err != nil {
 			return nil, err
 		}
 		return nil, halfAttached(req.Domain, "it has pins but no description")
 	}
-	o := DefaultOptions()
+	o := program.DefaultOptions()
 	if req.Options != nil {
 		o = *req.Options
 	}
@@ -142,22 +147,22 @@ func (p *plan) newDomain(req AttachRequest) (*domain.Domain, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Carry == CarryAuto {
-		layout.setMark(freeMark(p.uses, bits.OnesCount32(layout.MarkMask)))
+	if o.Carry == program.CarryAuto {
+		layout.SetMark(merge.FreeMark(p.uses, bits.OnesCount32(layout.MarkMask)))
 	}
-	f := Probe()
+	f := program.Probe()
 	p.features = f
 	if !f.Tested {
 		return nil, fault.Unsupported.Errorf("%s", kernel.MissingRights())
 	}
-	hook, err := chooseHook(o.Hook, f)
+	hook, err := port.ChooseHook(o.Hook, f)
 	if err != nil {
 		return nil, err
 	}
-	if p.blueprint, err = newBlueprint(o, layout, f); err != nil {
+	if p.blueprint, err = program.New(o, layout, f); err != nil {
 		return nil, err
 	}
-	if err := p.blueprint.memory.check(memAvailable()); err != nil {
+	if err := p.blueprint.Memory.Fits(); err != nil {
 		return nil, err
 	}
 	p.result.Warnings = append(p.result.Warnings, layout.Warnings...)
@@ -170,7 +175,7 @@ func (p *plan) newDomain(req AttachRequest) (*domain.Domain, error) {
 	}
 	return &domain.Domain{
 		Version: domain.Version, Name: req.Domain, Epoch: epoch,
-		Created: time.Now().UTC(), WallOffset: clock.WallOffset(), Options: o.stored(layout, hook),
+		Created: time.Now().UTC(), WallOffset: clock.WallOffset(), Options: o.Stored(layout, hook),
 	}, nil
 }
 
@@ -185,7 +190,7 @@ func newEpoch() (uint32, error) {
 }
 
 // checkOptions refuses options that the domain does not have.
-func checkOptions(d *domain.Domain, o *Options) error {
+func checkOptions(d *domain.Domain, o *program.Options) error {
 	if o == nil {
 		return nil
 	}
@@ -193,7 +198,7 @@ func checkOptions(d *domain.Domain, o *Options) error {
 	if err != nil {
 		return err
 	}
-	if names := o.differs(layout, d.Options); names != "" {
+	if names := o.Differs(layout, d.Options); names != "" {
 		return fault.Usage.Errorf("domain %q is attached with other %s: a domain keeps its options, detach it first to change them", d.Name, names)
 	}
 	return nil
@@ -215,7 +220,7 @@ func (p *plan) members(base *domain.Domain, nodes []topo.NodeSpec) ([]topo.NodeS
 		}
 		specs = append(specs, n)
 	}
-	return specs, checkOthers(base.Name, specs)
+	return specs, owner.Check(base.Name, specs)
 }
 
 // living returns the nodes whose namespaces exist, and the names of the others.
@@ -234,104 +239,6 @@ func living(d *domain.Domain) (specs []topo.NodeSpec, gone []string) {
 	return specs, gone
 }
 
-// checkOthers refuses namespaces that another domain has: the one that marks last
-// would have to restore first, on both hooks, which no order of programs gives.
-func checkOthers(name string, specs []topo.NodeSpec) error {
-	others, err := otherDomains(name)
-	if err != nil {
-		return err
-	}
-	for _, s := range specs {
-		other, n := ownerOfNode(others, s)
-		switch {
-		case n == nil:
-		case n.Auto:
-			return fault.Usage.Errorf("node %s (%s) holds a bridge that domain %q is closed around: detach the nodes on it there first («status ‹domain› %s»)", s.Name, s.Spec, other, other)
-		default:
-			return fault.Usage.Errorf("node %s (%s) belongs to domain %q already: detach it there first («detach ‹domain› %s %s»)", s.Name, s.Spec, other, other, n.Name)
-		}
-	}
-	return nil
-}
-
-// Owners names, for each namespace, the domain that it belongs to, other than the one
-// called name; "" if there is none.
-func Owners(name string, specs []topo.NodeSpec) ([]string, error) {
-	others, err := otherDomains(name)
-	if err != nil {
-		return nil, err
-	}
-	owners := make([]string, len(specs))
-	for i, s := range specs {
-		owners[i], _ = ownerOfNode(others, s)
-	}
-	return owners, nil
-}
-
-// otherDomains returns the domains except the one called name.
-func otherDomains(name string) (others []*domain.Domain, err error) {
-	names, err := domain.List()
-	if err != nil {
-		return nil, err
-	}
-	for _, other := range names {
-		if other == name {
-			continue
-		}
-		d, err := domain.Load(other)
-		if err != nil && !errors.Is(err, domain.ErrOtherVersion) {
-			continue // half there, or detached just now
-		}
-		others = append(others, d)
-	}
-	return others, nil
-}
-
-// ownerOfNode returns the name of the domain that has the namespace, and as which
-// node; nil if none has.
-func ownerOfNode(domains []*domain.Domain, s topo.NodeSpec) (string, *domain.Node) {
-	for _, d := range domains {
-		for i := range d.Nodes {
-			if n := &d.Nodes[i]; s.Inum == n.Inum && present(d, n, s) {
-				return d.Name, n
-			}
-		}
-	}
-	return "", nil
-}
-
-// present says whether a node is still the namespace s, which has the same inode
-// number: the number of a namespace that has ended is used again soon. The node is
-// if its path leads there, or if any of its programs is there: a namespace can
-// outlive the process or the mount by which it was named.
-func present(d *domain.Domain, n *domain.Node, s topo.NodeSpec) bool {
-	if n.Removed {
-		return false
-	}
-	ns, err := topo.SpecOf(*n).Open()
-	if err == nil {
-		ns.Close()
-	}
-	if !errors.Is(err, topo.ErrGone) {
-		return true
-	}
-	found := false
-	// If s cannot be entered, Discover says why.
-	_ = s.Do(func() error {
-		for i := range d.Ports {
-			p := &d.Ports[i]
-			if p.Removed || p.Node != n.ID {
-				continue
-			}
-			for _, dir := range directions {
-				found = found || dir.at(d, p).Stands()
-			}
-		}
-		return nil
-	})
-	return found
-}
-
 // stalePorts returns the known ports that have lost their programs: the interface
 // is gone and another has its number, or someone took them off.
 func stalePorts(d *domain.Domain) map[uint16]bool {
@@ -348,7 +255,7 @@ func stalePorts(d *domain.Domain) map[uint16]bool {
 		// may go on, or another one have its number: then no program is there.
 		_ = inNode(n, topo.NodeSpec.Find, func() error {
 			for _, p := range of[n.ID] {
-				stale[p.ID] = !attached(d, p)
+				stale[p.ID] = !port.Attached(d, p)
 			}
 			return nil
 		})

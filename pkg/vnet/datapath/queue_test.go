@@ -7,9 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
-	"github.com/vnetradar/radar/pkg/vnet/domain"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 )
 
 const (
@@ -27,7 +25,7 @@ func (l *lab) wantHook(on bool) {
 	defer h.Close()
 	want := ""
 	if on {
-		want = queueHook
+		want = program.QueueHook
 	}
 	if got := h.Domain.QueueHook; got != want {
 		l.t.Errorf("the description says %q of the queue hook, want %q", got, want)
@@ -71,7 +69,7 @@ func TestQueueHook(t *testing.T) {
 
 // A process that is killed leaves a description that is ahead of the hook, or behind it.
 func TestQueueHookAfterKill(t *testing.T) {
-	l := newChain(t, HookTCX)
+	l := newChain(t, program.HookTCX)
 	l.Run("r", append([]string{"tc", "qdisc", "add", "dev", "e1", "root"}, strings.Fields(tbf)...)...)
 	l.attach(chain...)
 	l.wantHook(true)
@@ -109,21 +107,9 @@ func TestQueueHookAfterKill(t *testing.T) {
 	l.wantHook(false)
 }
 
-// What is written before the hook is attached does not say that queues are followed.
-func TestQueuesHalfway(t *testing.T) {
-	queued := func(kind string) *domain.Domain {
-		return &domain.Domain{Ports: []domain.Port{{ID: 1, Role: domain.Internal, Queue: kind}}}
-	}
-	c := &change{old: queued(""), next: queued("tbf")}
-	c = &change{old: c.halfway(), next: queued("tbf")}
-	if got := c.queues(); len(got) != 1 {
-		t.Errorf("new queues after a kill: %q", got)
-	}
-}
-
 // What waits at an edge looks as it does outside: nothing knows it there.
 func TestQueueAtEdge(t *testing.T) {
-	l := newChain(t, HookTCX)
+	l := newChain(t, program.HookTCX)
 	l.Run("r", append([]string{"tc", "qdisc", "add", "dev", "e1", "root"}, strings.Fields(tbf)...)...)
 	l.attach("a", "r")
 	l.wantHook(false)
@@ -131,36 +117,4 @@ func TestQueueAtEdge(t *testing.T) {
 	l.wantHook(true)
 	l.detach("b")
 	l.wantHook(false)
-}
-
-// Programs that are loaded later are like the first ones.
-func TestOptionsOf(t *testing.T) {
-	for _, change := range []func(*Options){
-		func(*Options) {},
-		func(o *Options) { o.Carry = "header" },
-		func(o *Options) { o.IPv6 = IPv6Key },
-		func(o *Options) { o.Carry, o.Slots = "mark=0x3ffff0", 1<<16 },
-		func(o *Options) { o.GUIDBits, o.MaxHops = "22", 26 },
-		func(o *Options) { o.GUIDBits, o.MaxHops, o.Lease = "paper", 2, 0 },
-	} {
-		o := DefaultOptions()
-		o.Hook = HookTCX
-		change(&o)
-		want, err := o.Layout()
-		if err != nil {
-			t.Fatal(err)
-		}
-		back := optionsOf(o.stored(want, o.Hook))
-		got, err := back.Layout()
-		if err != nil {
-			t.Fatal(err)
-		}
-		diff := cmp.Diff(constantsOf(o, want, Features{}, quietFuncs{}, HashKeys{7}), constantsOf(back, got, Features{}, quietFuncs{}, HashKeys{7}))
-		if diff != "" {
-			t.Errorf("constants of %+v (-want +got):\n%s", o, diff)
-		}
-		if _, err := queueSpec(o.stored(want, o.Hook), HashKeys{7}); err != nil {
-			t.Errorf("queue hook of %+v: %v", o, err)
-		}
-	}
 }

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/vnetradar/radar/pkg/vnet/datapath/merge"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/owner"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
@@ -53,24 +55,24 @@ func (h *Handle) Refresh(ctx context.Context) (*Changes, error) {
 }
 
 // apply carries out what compare found.
-func (h *Handle) apply(ctx context.Context, c *change, t *topo.Topology) (*Changes, error) {
+func (h *Handle) apply(ctx context.Context, c *merge.Change, t *topo.Topology) (*Changes, error) {
 	var undo undo
 	a := &applier{h: h, c: c, undo: &undo, lenient: true}
 	if err := a.run(ctx); err != nil {
 		undo.run()
 		return nil, err
 	}
-	if len(c.unnumbered) > 0 {
-		a.warnOnce(c.whyUnnumbered())
+	if len(c.Unnumbered) > 0 {
+		a.warnOnce(c.WhyUnnumbered())
 	}
-	if c.empty() {
+	if c.Empty() {
 		t.Notes = nil // known since the last change
 	}
 	return report(c, slices.Concat(t.Notes, a.warnings, h.FollowRedirects())), nil
 }
 
 // compare finds out what differs from the description.
-func (h *Handle) compare() (*change, *topo.Topology, error) {
+func (h *Handle) compare() (*merge.Change, *topo.Topology, error) {
 	for try := 1; ; try++ {
 		h.look(looksNow())
 		specs, _ := living(h.Domain)
@@ -81,30 +83,30 @@ func (h *Handle) compare() (*change, *topo.Topology, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		if err := openTaken(h.Domain.Name, t); err != nil {
+		if err := owner.OpenBridges(h.Domain.Name, t); err != nil {
 			return nil, nil, err
 		}
 		h.near = t.Near
 		stale := stalePorts(h.Domain)
-		c, err := merge(h.Domain, t, func(p *domain.Port) bool { return stale[p.ID] })
+		c, err := merge.Into(h.Domain, t, func(p *domain.Port) bool { return stale[p.ID] })
 		if err != nil {
 			return nil, nil, err
 		}
-		c.old = h.Domain
+		c.Old = h.Domain
 		return c, t, nil
 	}
 }
 
-func report(c *change, warnings []string) *Changes {
-	r := &Changes{Roles: c.roles(), Queues: c.queues(), Warnings: warnings}
-	for _, id := range c.addedPorts {
-		r.Added = append(r.Added, portName(c.next, c.next.PortByID(id)))
+func report(c *merge.Change, warnings []string) *Changes {
+	r := &Changes{Roles: c.Roles(), Queues: c.Queues(), Warnings: warnings}
+	for _, id := range c.AddedPorts {
+		r.Added = append(r.Added, merge.PortName(c.Next, c.Next.PortByID(id)))
 	}
-	for _, id := range c.removedPorts {
-		r.Removed = append(r.Removed, portName(c.next, c.next.PortByID(id)))
+	for _, id := range c.RemovedPorts {
+		r.Removed = append(r.Removed, merge.PortName(c.Next, c.Next.PortByID(id)))
 	}
-	for _, id := range c.removedNodes {
-		if n := c.next.NodeByID(id); !n.Auto { // a closing node is no longer needed
+	for _, id := range c.RemovedNodes {
+		if n := c.Next.NodeByID(id); !n.Auto { // a closing node is no longer needed
 			r.NodesGone = append(r.NodesGone, n.Name)
 		}
 	}

@@ -14,6 +14,8 @@ import (
 
 	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/port"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
@@ -50,7 +52,7 @@ func TestRefresh(t *testing.T) {
 		wantChanges(t, l.refresh(), Changes{})
 
 		objects := l.objects()
-		if got := objects.portLinks; hook == HookTCX && got != 2*2 {
+		if got := objects.portLinks; hook == program.HookTCX && got != 2*2 {
 			t.Errorf("%d links of ports, want 4", got)
 		}
 		l.detach()
@@ -90,7 +92,7 @@ func TestRefreshPeerMoves(t *testing.T) {
 
 // A note is told when something changes, not at every look.
 func TestRefreshNotes(t *testing.T) {
-	l := newChain(t, HookTCX)
+	l := newChain(t, program.HookTCX)
 	l.attach(chain...)
 	pass, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 		Type: ebpf.XDP, License: "MIT",
@@ -149,18 +151,18 @@ func TestRefreshSameNumber(t *testing.T) {
 	})
 }
 
-func wantAttached(t *testing.T, l *lab, d *domain.Domain, node, port string) {
+func wantAttached(t *testing.T, l *lab, d *domain.Domain, node, name string) {
 	t.Helper()
-	p := l.port(d, node, port)
+	p := l.port(d, node, name)
 	ok := false
-	if err := l.specs(node)[0].Do(func() error { ok = attached(d, p); return nil }); err != nil || !ok {
-		t.Errorf("%s/%s is attached: %v, %v", node, port, ok, err)
+	if err := l.specs(node)[0].Do(func() error { ok = port.Attached(d, p); return nil }); err != nil || !ok {
+		t.Errorf("%s/%s is attached: %v, %v", node, name, ok, err)
 	}
 }
 
 // Programs that someone took off come back.
 func TestRefreshMends(t *testing.T) {
-	l := newChain(t, HookClsact)
+	l := newChain(t, program.HookClsact)
 	l.attach(chain...)
 	l.Run("r", "tc", "qdisc", "del", "dev", "e1", "clsact")
 	wantChanges(t, l.refresh(), Changes{Added: []string{"r/e1"}, Removed: []string{"r/e1"}})
@@ -178,7 +180,7 @@ func TestRefreshMends(t *testing.T) {
 
 // A port that cannot be attached is left out, and does not harm the others.
 func TestRefreshLeavesOut(t *testing.T) {
-	l := newChain(t, HookClsact)
+	l := newChain(t, program.HookClsact)
 	l.attach(chain...)
 	l.Veth("r", "x0", "b", "x0")
 	l.Run("r", "tc", "qdisc", "add", "dev", "x0", "ingress")
@@ -193,7 +195,7 @@ func TestRefreshLeavesOut(t *testing.T) {
 }
 
 func TestRefreshAddresses(t *testing.T) {
-	l := newChain(t, HookTCX)
+	l := newChain(t, program.HookTCX)
 	l.attach(chain...)
 	h := l.open()
 	node := h.Domain.Nodes[1].ID

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vnetradar/radar/lab/test/need"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
@@ -62,12 +63,11 @@ func wantNoTCX(t *testing.T, l *lab) {
 func wantNoTCXAt(t *testing.T, l *lab, node, port string) {
 	t.Helper()
 	index := l.Index(node, port)
-	for _, d := range directions {
-		at := map[string]ebpf.AttachType{"in": ebpf.AttachTCXIngress, "out": ebpf.AttachTCXEgress}[d.name]
+	for side, at := range map[string]ebpf.AttachType{"in": ebpf.AttachTCXIngress, "out": ebpf.AttachTCXEgress} {
 		err := l.specs(node)[0].Do(func() error {
 			result, err := link.QueryPrograms(link.QueryOptions{Target: index, Attach: at})
 			if err == nil && len(result.Programs) > 0 {
-				t.Errorf("programs left on %s/%s %s", node, port, d.name)
+				t.Errorf("programs left on %s/%s %s", node, port, side)
 			}
 			return err
 		})
@@ -140,7 +140,7 @@ func TestHalfAttached(t *testing.T) {
 			l.detach()
 			l.wantNothing(objects)
 			wantNoTCX(t, l)
-			if after := l.tc(chain...); strings.Contains(after, "radar:") || hook == HookTCX && after != before {
+			if after := l.tc(chain...); strings.Contains(after, "radar:") || hook == program.HookTCX && after != before {
 				t.Errorf("%s: tc after detach:\n%s", c.what, after)
 			}
 			l.ping()
@@ -151,17 +151,17 @@ func TestHalfAttached(t *testing.T) {
 // TestDamagedDescription: whatever stands in the description, detaching ends without a panic
 // and leaves nothing.
 func TestDamagedDescription(t *testing.T) {
-	l := newChain(t, HookTCX)
+	l := newChain(t, program.HookTCX)
 	option := func(name string, value any) func(d map[string]any) {
 		return func(d map[string]any) { d["options"].(map[string]any)[name] = value }
 	}
 	for what, spoil := range map[string]func(d map[string]any){
 		"no slots":           option("slots", 0),
-		"more slots":         option("slots", maxSlots),
-		"fewer slots":        option("slots", minSlots), // it is attached with twice as many
+		"more slots":         option("slots", domain.MaxSlots),
+		"fewer slots":        option("slots", domain.MinSlots), // it is attached with twice as many
 		"longer slots":       option("slot_bytes", 512),
 		"no bytes in a slot": option("slot_bytes", 0),
-		"other keys":         option("keys", maxKeys),
+		"other keys":         option("keys", domain.MaxKeys),
 		"no timeout":         option("timeout_ns", 0),
 		"no options":         func(d map[string]any) { delete(d, "options") },
 		"no nodes":           func(d map[string]any) { d["nodes"] = nil },
@@ -169,7 +169,7 @@ func TestDamagedDescription(t *testing.T) {
 		"another version":    func(d map[string]any) { d["version"], d["nodes"] = domain.Version+1, nil },
 		"a list for nodes":   func(d map[string]any) { d["nodes"] = []any{nil, nil} },
 	} {
-		l.opts.Slots = 2 * minSlots
+		l.opts.Slots = 2 * domain.MinSlots
 		l.attach(chain...)
 		objects := l.objects()
 		d := readDescription(t, l)
@@ -201,7 +201,7 @@ func TestDamagedDescription(t *testing.T) {
 }
 
 func TestInterruptedAttach(t *testing.T) {
-	l := newChain(t, HookTCX)
+	l := newChain(t, program.HookTCX)
 	l.attach(chain...)
 	h := l.open()
 	*h.lease() = leaseNone

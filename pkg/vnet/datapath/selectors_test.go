@@ -8,13 +8,14 @@ import (
 	"os"
 	"testing"
 
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
 // What the nodes were named by is kept, with the domain's life; what names a node
 // that is detached goes with it.
 func TestSelectorsStay(t *testing.T) {
-	l := newChain(t, HookTCX)
+	l := newChain(t, program.HookTCX)
 	watch := func(on bool) *bool { return &on }
 	step := func(req AttachRequest, wantWatch bool, want ...string) {
 		t.Helper()
@@ -41,7 +42,7 @@ func TestSelectorsStay(t *testing.T) {
 
 // Who only adds nodes does not bring a domain back that was detached meanwhile.
 func TestAttachOnlyExtends(t *testing.T) {
-	l := newLab(t, HookTCX, "a")
+	l := newLab(t, program.HookTCX, "a")
 	_, err := Attach(t.Context(), AttachRequest{Domain: l.domain, Nodes: l.specs("a"), Extend: true})
 	if !errors.Is(err, domain.ErrNotAttached) {
 		t.Errorf("attached: %v, want %v", err, domain.ErrNotAttached)

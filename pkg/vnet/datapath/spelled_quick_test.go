@@ -12,13 +12,14 @@ import (
 
 	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 )
 
 // TestSpelledQuick: a switch in user space reads a frame before the hook at ingress sees it. So it
 // may send the packet on before that hook notes the arrival. The packet has left then, and a packet
 // of another flow whose own bits look like its bits keeps them.
 func TestSpelledQuick(t *testing.T) {
-	for _, carry := range []string{CarryAuto, CarryHeader} {
+	for _, carry := range []string{program.CarryAuto, program.CarryHeader} {
 		t.Run(carry, func(t *testing.T) {
 			l := newSwitchLab(t, carry)
 			l.attach("a", "r")
@@ -28,7 +29,7 @@ func TestSpelledQuick(t *testing.T) {
 			there := &switchProbes{from: l.mac("a", "e0"), to: l.mac("r", "e0")}
 			l.sendFrames("a", "e0", there.frame(0), there.frame(1))
 			h := l.open()
-			layout, err := optionsOf(h.Domain.Options).Layout()
+			layout, err := program.LayoutOf(h.Domain.Options)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -6,13 +6,15 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 )
 
 // TestRawSpelled: a packet of a raw socket, of another flow, whose own bits look like those of a
 // packet that is just on its way to the node keeps its own. A switch's frame with them gets its true
 // ones: it may have been quicker than the hook at ingress.
 func TestRawSpelled(t *testing.T) {
-	l := newSwitchLab(t, CarryAuto)
+	l := newSwitchLab(t, program.CarryAuto)
 	l.attach("a", "r")
 	l.Run("a", "ping", "-c1", "-W60", "10.0.1.2") // both know each other's address
 	// The bucket is empty after the first datagram: the second one waits.
@@ -21,7 +23,7 @@ func TestRawSpelled(t *testing.T) {
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 for n in range(2): s.sendto(bytes(1400), ("10.0.1.2", 9))`)
 	h := l.open()
-	layout, err := optionsOf(h.Domain.Options).Layout()
+	layout, err := program.LayoutOf(h.Domain.Options)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 )
 
 // spelledPackets are sent to others, and then spelled.
@@ -23,7 +24,7 @@ const spelledPackets = 20
 // newSpelledLab makes a, b, c and u on a bridge; b routes to r. u is not to be attached.
 func newSpelledLab(t *testing.T) *lab {
 	t.Helper()
-	l := newLab(t, HookAuto, "sw", "a", "b", "c", "u", "r")
+	l := newLab(t, program.HookAuto, "sw", "a", "b", "c", "u", "r")
 	l.Run("sw", "ip", "link", "add", "br0", "type", "bridge")
 	l.Up("sw", "br0")
 	// A bridge floods the ports that came last first: a gets its copy behind the others.
@@ -175,7 +176,7 @@ func TestSpelledElsewhere(t *testing.T) {
 				c.before(l)
 			}
 			c.send(l)
-			layout, err := optionsOf(h.Domain.Options).Layout()
+			layout, err := program.LayoutOf(h.Domain.Options)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/vnet/backpack"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
@@ -104,9 +105,9 @@ func (l *lab) probeRecords() (list []record.Record) {
 
 // Every packet has one story, from a to b, and true bits on the wire.
 func TestStitchedPackets(t *testing.T) {
-	for _, carry := range []string{CarryAuto, CarryHeader} {
+	for _, carry := range []string{program.CarryAuto, program.CarryHeader} {
 		t.Run(carry, func(t *testing.T) {
-			if carry == CarryHeader {
+			if carry == program.CarryHeader {
 				need.Nightly(t) // the link is the same
 			}
 			anyHook(t, func(t *testing.T, hook string) {
@@ -172,7 +173,7 @@ func TestStitchedNodeLeaves(t *testing.T) {
 			s := l.startStream("a", "b", "10.0.0.2")
 			l.attach("sw")
 			l.detach("sw")
-			s.end(HookClsact) // what is between two programs that change may be lost
+			s.end(program.HookClsact) // what is between two programs that change may be lost
 		}
 	})
 }

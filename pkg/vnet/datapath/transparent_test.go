@@ -21,6 +21,7 @@ import (
 	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
@@ -135,7 +136,7 @@ func (s *stream) end(hook string) {
 	close(s.stop)
 	s.sending.Wait()
 	time.Sleep(200 * time.Millisecond) // also for more than was sent
-	for end := time.Now().Add(patience); s.got.Load() < s.sent && hook != HookClsact && time.Now().Before(end); {
+	for end := time.Now().Add(patience); s.got.Load() < s.sent && hook != program.HookClsact && time.Now().Before(end); {
 		time.Sleep(10 * time.Millisecond)
 	}
 	_ = s.recv.SetReadDeadline(time.Now())
@@ -143,7 +144,7 @@ func (s *stream) end(hook string) {
 	s.send.Close()
 	s.recv.Close()
 	got := s.got.Load()
-	if got == 0 || got != s.sent && hook != HookClsact {
+	if got == 0 || got != s.sent && hook != program.HookClsact {
 		s.t.Errorf("sent %d packets, %d came", s.sent, got)
 	}
 	if len(s.wrong) > 0 {
@@ -245,7 +246,7 @@ func (l *lab) attachInVain(nodes ...string) {
 // A bridge with a member that cannot be closed stays open while that is tried again.
 func TestBridgeStaysOpenInTraffic(t *testing.T) {
 	need.Nightly(t) // TestBridgeStaysOpen stays
-	l := newBridgeLab(t, HookClsact)
+	l := newBridgeLab(t, program.HookClsact)
 	l.opts.Lease = 0
 	l.attach("a")
 	l.Add("n")
@@ -260,13 +261,13 @@ func TestBridgeStaysOpenInTraffic(t *testing.T) {
 			t.Errorf("changes %+v, want a warning", c)
 		}
 	}
-	s.end(HookTCX) // no qdisc comes or goes
+	s.end(program.HookTCX) // no qdisc comes or goes
 }
 
 // A bridge that floods everything hands a packet to members that lead outside first,
 // and then to a port that the user has made an edge.
 func TestBridgeEdgeIsFlooded(t *testing.T) {
-	l := newBridgeLab(t, HookTCX)
+	l := newBridgeLab(t, program.HookTCX)
 	l.opts.Lease = 0
 	l.Run("sw", "ip", "link", "set", "br0", "type", "bridge", "ageing_time", "0")
 	req := l.request("a", "b")
@@ -277,7 +278,7 @@ func TestBridgeEdgeIsFlooded(t *testing.T) {
 	for range 2 {
 		s := l.startStream("a", "b", "10.0.0.2")
 		time.Sleep(20 * time.Millisecond)
-		s.end(HookTCX)
+		s.end(program.HookTCX)
 		l.refresh() // which does not know what the user said
 	}
 	l.wantBridgeFlags("a/e0 "+internalPort, "b/e0 out", "sw/br0 "+devicePort, "sw/pu "+memberPort)
@@ -286,7 +287,7 @@ func TestBridgeEdgeIsFlooded(t *testing.T) {
 // Two domains that are attached to one bridge at the same time: one of them is refused.
 func TestBridgeOfTwoDomainsAtOnce(t *testing.T) {
 	need.Nightly(t) // TestBridgeOfAnotherDomain stays
-	l := newBridgeLab(t, HookTCX)
+	l := newBridgeLab(t, program.HookTCX)
 	other := *l
 	other.domain += "x"
 	nstest.Cleanup(t, func() {

@@ -5,12 +5,14 @@ package datapath
 import (
 	"slices"
 	"testing"
+
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 )
 
 // Tunnels between attached nodes become links while the domain runs, take their bits
 // back when an end begins to inherit the TTL, and are edges again when an end goes.
 func TestTunnelComesAndGoes(t *testing.T) {
-	l := newChain(t, HookTCX)
+	l := newChain(t, program.HookTCX)
 	l.attach("a", "r", "b")
 	want := func(flags string) {
 		t.Helper()

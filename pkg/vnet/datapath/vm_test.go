@@ -12,6 +12,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
@@ -39,7 +40,7 @@ func (l *lab) owned(node uint16) int {
 	}
 	n := 0
 	for at, addr := range entry.Addr {
-		if place(addr, entry.Multiplier) == uint32(at) {
+		if addr*entry.Multiplier>>28 == uint32(at) { // RDR_NODE_SHIFT
 			n++
 		}
 	}
@@ -49,7 +50,7 @@ func (l *lab) owned(node uint16) int {
 // TestVM: a virtual machine gets a number of its own and is bound to its taps by their
 // names, also when they are made anew.
 func TestVM(t *testing.T) {
-	l := newChain(t, HookAuto)
+	l := newChain(t, program.HookAuto)
 	const through = bpfobj.TcRdrPortFlagRDR_PF_INTERNAL | bpfobj.TcRdrPortFlagRDR_PF_SOURCE_IN |
 		bpfobj.TcRdrPortFlagRDR_PF_SOURCE_OUT | bpfobj.TcRdrPortFlagRDR_PF_TRUE
 	for _, tap := range []string{"tap0", "tap1"} {

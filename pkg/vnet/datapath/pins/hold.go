@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pins
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/pkg/host"
+	"github.com/vnetradar/radar/pkg/host/statedir"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
+)
+
+// Pins belong to the machine, state directories do not: whoever uses another one sees pins
+// that nobody describes, as a killed attach leaves them. So the agent of a domain, and who
+// creates one, hold a shared lock of the directory of pins. The kernel gives it back when
+// they end, however they do.
+
+// Hold tells every radar on the machine that a living process keeps the domain, until the
+// file is closed, which is the caller's to do.
+func Hold(name string) (*os.File, error) {
+	dir, err := openPinDir(name)
+	if err != nil {
+		return nil, fmt.Errorf("hold pins: %w", err)
+	}
+	// It waits only for who looks whether there is a holder.
+	for err = unix.EINTR; errors.Is(err, unix.EINTR); {
+		err = unix.Flock(int(dir.Fd()), unix.LOCK_SH)
+	}
+	if err != nil {
+		dir.Close()
+		return nil, fmt.Errorf("hold pins: %w", err)
+	}
+	return dir, nil
+}
+
+func openPinDir(name string) (*os.File, error) {
+	path := domain.PinDir(name)
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	return os.NewFile(uintptr(fd), path), nil
+}
+
+// HeldElsewhere returns an error, which says what to do, if a living process keeps the domain
+// by another state directory than ours. One whose state was removed has nothing to lose.
+func HeldElsewhere(name string) error {
+	dir, err := openPinDir(name)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+		return nil // none, or nothing that we have made: whoever removes it looks at that
+	}
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	err = unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if err == nil {
+		return nil
+	}
+	if !errors.Is(err, unix.EWOULDBLOCK) {
+		return fmt.Errorf("look who keeps domain %q: %w", name, err)
+	}
+	pids, err := host.LockHolders(dir)
+	if err != nil {
+		return fmt.Errorf("look who keeps domain %q: %w", name, err)
+	}
+	if len(pids) == 0 {
+		// It may have ended meanwhile; else it has another PID namespace.
+		if unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+			return nil
+		}
+		return fmt.Errorf("domain %q is kept by a process that cannot be seen from here, such as one in another container: detach it there", name)
+	}
+	for _, pid := range pids {
+		if pid == os.Getpid() {
+			continue
+		}
+		state, found := stateOf(pid, name)
+		switch {
+		case !found:
+			return fmt.Errorf("domain %q is kept by process %d, with a state directory that is not known: detach it as that process was started, or end the process first", name, pid)
+		case found && state != "":
+			return fmt.Errorf("domain %q is kept by process %d, which has the state directory %s and not %s (detach it with: RADAR_STATE_DIR=%s «detach ‹domain› %s»)",
+				name, pid, state, statedir.Root(), state, name)
+		}
+	}
+	return nil
+}
+
+// stateOf returns the state directory by which that process keeps the domain, "" if it is
+// ours, or was removed, or the process has ended. found: that is known.
+func stateOf(pid int, name string) (dir string, found bool) {
+	proc := fmt.Sprintf("/proc/%d", pid)
+	fds, err := os.ReadDir(filepath.Join(proc, "fd"))
+	if err != nil {
+		return "", errors.Is(err, fs.ErrNotExist)
+	}
+	// None: the process was killed, and gives back what it holds.
+	found = len(fds) == 0
+	for _, e := range fds {
+		file, err := os.Readlink(filepath.Join(proc, "fd", e.Name()))
+		base := strings.TrimSuffix(filepath.Base(file), " (deleted)")
+		if err != nil || base != "agent.lock" && base != "lock" || filepath.Base(filepath.Dir(file)) != name {
+			continue
+		}
+		found = true
+		// As the process sees it: it may have another mount namespace.
+		theirs, err := os.Stat(filepath.Join(proc, "root", filepath.Dir(file)))
+		if err != nil || strings.HasSuffix(file, " (deleted)") {
+			continue
+		}
+		if ours, err := os.Stat(domain.Dir(name)); err == nil && os.SameFile(ours, theirs) {
+			continue
+		}
+		return filepath.Dir(filepath.Dir(file)), true
+	}
+	return "", found
+}

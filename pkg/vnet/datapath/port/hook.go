@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package port puts the domain's two programs on an interface and takes them off: which hook the kernel offers, how
+// ours is recognised there, and what an error means to the user. It writes no table; what the programs know of the
+// port is package datapath's business.
+package port
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/hook"
+	"github.com/vnetradar/radar/pkg/host/kernel"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/pins"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
+)
+
+// Sides are the two hooks of a port. Ingress comes first: a port that only
+// restores is harmless, one that only marks is not.
+var Sides = [2]Side{
+	{Direction: hook.Ingress, name: pins.SuffixIn, Stub: "rdr_in", prog: bpfobj.TcRdrProgRDR_PROG_INGRESS},
+	{Direction: hook.Egress, name: pins.SuffixOut, Stub: "rdr_out", prog: bpfobj.TcRdrProgRDR_PROG_EGRESS},
+}
+
+// ChooseHook settles "auto" and refuses what the kernel lacks.
+func ChooseHook(want string, f program.Features) (string, error) {
+	switch {
+	case want == program.HookTCX && !f.TCX:
+		return "", fault.Unsupported.Errorf("this kernel (%s) has no TCX, which came with Linux 6.6: use ‹hook› auto or clsact", f.Kernel)
+	case want == program.HookClsact && !f.Clsact:
+		return "", fault.Unsupported.Errorf("this kernel (%s) has no clsact with BPF: modprobe sch_ingress cls_bpf, or use ‹hook› auto", f.Kernel)
+	case want == program.HookTCX, want == program.HookAuto && f.TCX:
+		return program.HookTCX, nil
+	case f.Clsact:
+		return program.HookClsact, nil
+	}
+	return "", fault.Unsupported.Errorf("this kernel (%s) has neither TCX nor clsact with BPF: see «check»", f.Kernel)
+}
+
+// At is one of a port's hooks, with what the domain's program there is known by.
+func (d Side) At(dom *domain.Domain, port *domain.Port) hook.TC {
+	return hook.TC{
+		By: dom.Options.Hook, Ifindex: port.Ifindex, Direction: d.Direction,
+		Pin: pins.OfPort(dom.Name, port.ID, d.name), Name: FilterName(dom.Name),
+	}
+}
+
+// put loads the program of one hook of a port and lets attach put it there.
+func (d Side) put(port *domain.Port, progs *ebpf.Map, attach func(*ebpf.Program) error) error {
+	stub, err := newStub(d, port, progs)
+	if err != nil {
+		return program.Error("load "+d.Stub, err)
+	}
+	defer stub.Close()
+	return d.Failed(attach(stub))
+}
+
+// Attach attaches both programs to a port; progs is the array of the domain's programs. It runs in the
+// port's namespace.
+// On failure nothing of it stays.
+func Attach(dom *domain.Domain, port *domain.Port, progs *ebpf.Map) error {
+	for _, d := range Sides {
+		if err := d.put(port, progs, d.At(dom, port).Attach); err != nil {
+			_ = Detach(dom, port) // the first error is the one to tell
+			return err
+		}
+	}
+	return nil
+}
+
+// Replace is Attach for an interface that has the programs of another port of
+// the domain, and never has none. With TCX those stay behind the new ones, until they
+// are detached; clsact filters are exchanged. On failure the filters are as they were.
+func Replace(dom *domain.Domain, old, port *domain.Port, progs *ebpf.Map) error {
+	if dom.Options.Hook == program.HookTCX {
+		return Attach(dom, port, progs)
+	}
+	for _, d := range Sides {
+		if err := d.put(port, progs, d.At(dom, port).Replace); err != nil {
+			for _, d := range Sides {
+				_ = d.put(old, progs, d.At(dom, old).Replace) // the first error is the one to tell
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// Detach takes both programs off a port, in the reverse order, and with them
+// a clsact qdisc that is ours and empty. It runs in the port's namespace where
+// that still exists. What is gone already is no error.
+func Detach(dom *domain.Domain, port *domain.Port) error {
+	var errs []error
+	for i := len(Sides) - 1; i >= 0; i-- {
+		d := Sides[i]
+		errs = append(errs, d.Failed(d.At(dom, port).Detach()))
+	}
+	err := errors.Join(errs...)
+	if dom.Options.Hook == program.HookTCX || err != nil || !port.OwnQdisc {
+		return err
+	}
+	return hook.RemoveClsact(port.Ifindex)
+}
+
+// Attached says whether both programs are on the port: its interface can be gone
+// and another one have its number. It runs in the port's namespace.
+func Attached(dom *domain.Domain, port *domain.Port) bool {
+	for _, d := range Sides {
+		if !d.At(dom, port).Stands() {
+			return false
+		}
+	}
+	return true
+}
+
+// FilterName is how our clsact filters are recognised.
+func FilterName(domainName string) string { return fmt.Sprintf("radar:%s", domainName) }
+
+// QdiscError is what an error of making the qdisc for filters means to the user.
+func QdiscError(err error) error {
+	if errors.Is(err, hook.ErrBusy) {
+		return fault.Usage.Errorf("an ingress qdisc is in the place of clsact: remove it (tc qdisc del dev IF ingress), or use ‹hook› tcx")
+	}
+	return Side{}.Failed(err)
+}
+
+// Failed is what an error of one of a port's hooks means to the user.
+func (d Side) Failed(err error) error {
+	e, ok := errors.AsType[*hook.Error](err)
+	switch {
+	case !ok:
+		return err
+	case e.Step == "attach", e.Step == "pin link":
+		return program.LinkError(d.Stub, err)
+	case e.Step == "remove pin":
+		return err
+	}
+	text := e.Step
+	if e.Subject != "" {
+		text += " " + d.Stub
+	}
+	switch e.Kind {
+	case hook.ErrBusy:
+		return fault.Usage.Errorf("the %s hook already has a filter of priority %d (%s): give that one another priority, or use ‹hook› tcx", d.name, hook.FilterPriority, e.By)
+	case hook.ErrPermission:
+		return fault.Unsupported.Errorf("%s: %s: %w", text, kernel.MissingRights(), e.Cause)
+	case hook.ErrUnsupported:
+		return fault.Unsupported.Errorf("%s (modprobe sch_ingress cls_bpf): %w", text, e.Cause)
+	}
+	return fmt.Errorf("%s: %w", text, e.Cause)
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package port
+
+import (
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+
+	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/hook"
+	"github.com/vnetradar/radar/pkg/host/kernel"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
+)
+
+// skbCB is the offset of cb[0] in struct __sk_buff.
+const skbCB = 48
+
+// tcNext is TC_ACT_UNSPEC and TCX_NEXT: go on with the next program.
+const tcNext = -1
+
+// Side is one of a port's two hooks.
+type Side struct {
+	hook.Direction
+	name string // of the pin's suffix
+	Stub string // the stub's name in the kernel
+	prog bpfobj.TcRdrProg
+}
+
+// newStub loads the program that is attached to one hook of one port: it puts
+// the port's number where the shared program looks for it and jumps there. While
+// the shared program is missing packets pass untouched.
+//
+// It must load on 5.10, which takes no immediate store to the context.
+func newStub(d Side, port *domain.Port, progs *ebpf.Map) (*ebpf.Program, error) {
+	prog := int32(d.prog)
+	if d.prog == Sides[0].prog && IsUnreadable(port) {
+		prog = -1 // there is none: all passes untouched
+	}
+	if err := program.RaiseMemlock(); err != nil {
+		return nil, err
+	}
+	return ebpf.NewProgramWithOptions(&ebpf.ProgramSpec{
+		Name: d.Stub, Type: ebpf.SchedCLS, License: program.License,
+		Instructions: asm.Instructions{
+			asm.Mov.Imm(asm.R4, int32(port.ID)),
+			asm.StoreMem(asm.R1, skbCB, asm.R4, asm.Word),
+			asm.LoadMapPtr(asm.R2, progs.FD()),
+			asm.Mov.Imm(asm.R3, prog),
+			asm.FnTailCall.Call(),
+			asm.Mov.Imm(asm.R0, tcNext),
+			asm.Return(),
+		},
+	}, ebpf.ProgramOptions{})
+}
+
+// IsUnreadable says whether a program at the port's ingress cannot tell where a packet begins:
+// before Linux 5.14 the headers that an IP or GRE tunnel took off stay its link layer header, and
+// nothing says how long they are. Such a tunnel is no link of the domain (pkg/vnet/topo); what comes
+// out of it is measured from where it leaves the node.
+func IsUnreadable(p *domain.Port) bool {
+	return p.Tunnel && p.L3 && kernel.Older(kernel.Release(), 5, 14)
+}

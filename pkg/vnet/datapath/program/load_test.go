@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package program
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/lab/test/need"
+	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/fault"
+)
+
+func newTestBlueprint(t *testing.T, o Options) *Blueprint {
+	t.Helper()
+	l, err := o.Layout()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := New(o, l, Features{CPUs: 2, BTF: true, DropHook: true, DropReason: true, CoarseClock: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// What config.h declares is what is set, in every object.
+func TestConstants(t *testing.T) {
+	header, err := os.ReadFile("../../../../bpf/backpack/config.h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var declared []string
+	for _, m := range regexp.MustCompile(`(?m)^const volatile .*?\b(cfg_\w+)`).FindAllSubmatch(header, -1) {
+		declared = append(declared, string(m[1]))
+	}
+	if len(declared) < 10 {
+		t.Fatalf("found %q in config.h", declared)
+	}
+	o := with(func(o *Options) { o.Slots, o.MaxHops = 1<<16, 3 })
+	for i, spec := range newTestBlueprint(t, o).Specs {
+		for _, name := range declared {
+			if spec.Variables[name] == nil {
+				t.Errorf("object %d has no %s", i, name)
+			}
+		}
+		var slots, cells uint32
+		var timeout uint64
+		var reason uint8
+		for name, out := range map[string]any{"cfg_slots": &slots, "cfg_cells": &cells, "cfg_timeout_ns": &timeout, "cfg_has_reason": &reason} {
+			if err := spec.Variables[name].Get(out); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if slots != 1<<16 || cells != 14 || timeout != 10e9 || reason != 1 {
+			t.Errorf("object %d: slots %d, cells %d, timeout %d, reason %d", i, slots, cells, timeout, reason)
+		}
+	}
+}
+
+// A constant that only one side knows would keep its default in silence.
+func TestConstantsMustMatch(t *testing.T) {
+	o := DefaultOptions()
+	l, err := o.Layout()
+	if err != nil {
+		t.Fatal(err)
+	}
+	was := objects
+	t.Cleanup(func() { objects = was })
+	for what, change := range map[string]func(map[string]*ebpf.VariableSpec){
+		"renamed in the object": func(vars map[string]*ebpf.VariableSpec) { delete(vars, "cfg_slots") },
+		"new in the object":     func(vars map[string]*ebpf.VariableSpec) { vars["cfg_new"] = vars["cfg_slots"] },
+	} {
+		objects = []object{{load: func() (*ebpf.CollectionSpec, error) {
+			spec, err := bpfobj.LoadTc()
+			if err == nil {
+				change(spec.Variables)
+			}
+			return spec, err
+		}}}
+		_, err := New(o, l, Features{CPUs: 2})
+		if !errors.Is(err, fault.NotLoaded) || !strings.Contains(err.Error(), "cfg_") {
+			t.Errorf("a constant is %s: %v", what, err)
+		}
+	}
+}
+
+func TestMapSizes(t *testing.T) {
+	o := with(func(o *Options) { o.Slots, o.Keys, o.MaxHops = 1<<14, 1000, 2 })
+	for _, spec := range newTestBlueprint(t, o).Specs {
+		if m := spec.Maps["ring"]; m.MaxEntries != 1<<14 || m.ValueSize != 192 {
+			t.Errorf("ring of %d x %d", m.MaxEntries, m.ValueSize)
+		}
+		if m := spec.Maps["keys"]; m.MaxEntries != 1000 {
+			t.Errorf("%d keys", m.MaxEntries)
+		}
+		if m := spec.Maps["ports"]; m.MaxEntries != 1<<14 {
+			t.Errorf("%d ports", m.MaxEntries)
+		}
+		for name, m := range spec.Maps {
+			if strings.HasPrefix(name, ".") {
+				continue // the library's own
+			}
+			if !strings.HasPrefix(m.Name, mapPrefix) || len(m.Name) > maxKernelName {
+				t.Errorf("map %s is called %q in the kernel", name, m.Name)
+			}
+		}
+	}
+}
+
+// What the verifier refuses is an error of loading, and comes with its log.
+func TestVerifierError(t *testing.T) {
+	need.AsRoot(t)
+	_, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.SchedCLS, Instructions: asm.Instructions{asm.Return()}})
+	err = Error("load programs", err)
+	var verifier *ebpf.VerifierError
+	if !errors.Is(err, fault.NotLoaded) || errors.Is(err, fault.Unsupported) || !errors.As(err, &verifier) || len(verifier.Log) == 0 {
+		t.Errorf("what the verifier refuses: %v", err)
+	}
+}
+
+// The kinds that exit codes are made of.
+func TestErrorKinds(t *testing.T) {
+	for cause, kind := range map[error]error{
+		unix.EPERM:           fault.Unsupported,
+		unix.EACCES:          fault.Unsupported,
+		ebpf.ErrNotSupported: fault.Unsupported,
+		unix.ENOMEM:          fault.NotLoaded,
+	} {
+		err := Error("do it", fmt.Errorf("wrapped: %w", cause))
+		if !errors.Is(err, kind) || !errors.Is(err, cause) || !strings.HasPrefix(err.Error(), "do it") {
+			t.Errorf("%v became %v", cause, err)
+		}
+	}
+}
+
+func TestFindRanges(t *testing.T) {
+	// As in /proc/kallsyms: not sorted, data symbols, modules, zeros.
+	const kallsyms = `0000000000000000 A fixed_percpu_data
+ffffffff81000100 T ping_rcv
+ffffffff81000200 T after_ping
+ffffffff81000150 d inside_ping_but_data
+ffffffff81000050 t packet_rcv.cold
+ffffffff81000060 t before
+ffffffffa0000000 t packet_rcv	[af_packet]
+ffffffffa0000080 t packet_rcv_fanout	[af_packet]
+ffffffffffffff00 t tpacket_rcv
+`
+	got := findRanges(strings.NewReader(kallsyms), ignoredFuncs, []string{"after_ping", "before"})
+	want := []addressRange{
+		{0xffffffff81000050, 0xffffffff81000060},
+		{0xffffffff81000100, 0xffffffff81000200},
+		{0xffffffffa0000000, 0xffffffffa0000080},
+	}
+	if !slices.Equal(got[0], want) {
+		t.Errorf("ranges %x, want %x", got[0], want)
+	}
+	want = []addressRange{{0xffffffff81000060, 0xffffffff81000100}, {0xffffffff81000200, 0xffffffffa0000000}}
+	if !slices.Equal(got[1], want) {
+		t.Errorf("ranges %x, want %x", got[1], want)
+	}
+	got = findRanges(strings.NewReader(strings.Repeat("0000000000000000 t ping_rcv\n", 3)), ignoredFuncs)
+	if len(got[0]) != 0 {
+		t.Errorf("without rights to see addresses: %x", got)
+	}
+}
+
+func TestFindRangesOfThisKernel(t *testing.T) {
+	need.AsRoot(t) // nobody else sees addresses
+	quiet := findQuiet()
+	for _, got := range []addressRange{quiet.ignored[0], quiet.otherHost[0], quiet.nonMember[0], quiet.joined[0], quiet.ping[0]} {
+		if got.From == 0 || got.To <= got.From {
+			t.Errorf("ranges of the running kernel: %x", quiet)
+		}
+	}
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package program
+
+import (
+	"github.com/cilium/ebpf"
+
+	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
+)
+
+// QueueSpec is the program with the constants that the domain's other programs have, but
+// for those about functions that free packets, which it does not ask.
+func QueueSpec(stored domain.Options, keys HashKeys) (*ebpf.CollectionSpec, error) {
+	o := optionsOf(stored)
+	l, err := o.Layout()
+	if err != nil {
+		return nil, err
+	}
+	spec, err := loadTrace(bpfobj.TraceProgRadarQdiscDequeue)
+	if err != nil {
+		return nil, fault.NotLoaded.Errorf("read BPF object: %w", err)
+	}
+	if err := setConstants(spec, constantsOf(o, l, Features{}, quietFuncs{}, keys), make(map[string]bool)); err != nil {
+		return nil, err
+	}
+	return spec, sizeMaps(spec, o, l)
+}
+
+// ChangeSpec is the object of the programs that see interfaces come and move. They use the other programs' maps.
+func (b *Blueprint) ChangeSpec() (*ebpf.CollectionSpec, error) {
+	spec, err := bpfobj.LoadChange()
+	if err != nil {
+		return nil, fault.NotLoaded.Errorf("read BPF object: %w", err)
+	}
+	return spec, sizeMaps(spec, b.Options, b.Layout)
+}
+
+func loadLosses() (*ebpf.CollectionSpec, error) { return loadTrace(bpfobj.TraceProgRadarKfreeSkb) }
+
+// loadTrace returns the object of tracing programs with one of them.
+func loadTrace(name string) (*ebpf.CollectionSpec, error) {
+	spec, err := bpfobj.LoadTrace()
+	if err != nil {
+		return nil, err
+	}
+	for other := range spec.Programs {
+		if other != name {
+			delete(spec.Programs, other)
+		}
+	}
+	return spec, nil
+}

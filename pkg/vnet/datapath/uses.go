@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/merge"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
+	"github.com/vnetradar/radar/pkg/vnet/rules"
+	"github.com/vnetradar/radar/pkg/vnet/topo"
+)
+
+// conflictTime bounds the search for rules that use bits of the mark.
+const conflictTime = 5 * time.Second
+
+// carryOf is --carry of the domain, or of one that these options make.
+func carryOf(d *domain.Domain, o *program.Options) string {
+	switch {
+	case d != nil:
+		return d.Options.Carry
+	case o != nil:
+		return o.Carry
+	}
+	return program.DefaultOptions().Carry
+}
+
+// findUses looks for rules that use the mark in the nodes of a request.
+func findUses(ctx context.Context, carry string, nodes []topo.NodeSpec) []rules.Conflict {
+	if carry == program.CarryHeader {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, conflictTime)
+	defer cancel()
+	return rules.Find(ctx, nodes, rules.AllMarks)
+}
+
+// refuseEncapsulations refuses new nodes that carry the header and put packets into
+// others without a device: what is inside would leave the domain with our bits. Nodes
+// that are attached already are warned of.
+func (p *plan) refuseEncapsulations(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, conflictTime)
+	defer cancel()
+	c := p.change
+	for _, e := range p.result.Topology.FindEncapsulations(ctx, merge.HeaderNodes(c.Next)) {
+		text := fmt.Sprintf("%s carries the GUID in the header (%s) and has %s: packets that it puts into others would keep radar's bits inside",
+			e.Node, merge.WhyHeader(c.Next, e.Node), e.What)
+		if c.Old != nil && slices.ContainsFunc(c.Old.Nodes, func(n domain.Node) bool { return n.Name == e.Node && !n.Removed }) {
+			p.warn(text + "; detach it")
+			continue
+		}
+		return fault.Usage.Errorf("%s; use ‹carry› mark=MASK with bits that it can spare, or leave it out", text)
+	}
+	return nil
+}
