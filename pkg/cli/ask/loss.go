@@ -121,7 +121,7 @@ func printFlowLosses(k *kit.Kit, rows []answer.LossFlowRow, afterDelivery bool) 
 	}
 	t := kit.NewTable(columns...)
 	for _, r := range rows {
-		cells := append([]string{words.Decimal(r.Packets), words.Decimal(r.Bytes), r.String()}, k.PlaceCells(&r.LossPlace)...)
+		cells := append([]string{words.Decimal(r.Packets), words.Decimal(r.Bytes), r.String()}, k.PlaceCells(&r.LossPlace, &r.LinkNow)...)
 		if afterDelivery {
 			cells = append(cells, kit.LocalNote(&r.LossPlace))
 		}

@@ -5,10 +5,12 @@ package ask
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/record"
@@ -70,7 +72,7 @@ func (t *teller) step(of *answer.Step, packet *record.Record) step {
 		if r != of.Packet {
 			loss = t.shown.Loss(loss)
 		}
-		s = dropStep(loss, of.AfterDelivery)
+		s = dropStep(loss, of.AfterDelivery, goesOut(of.Packet, of.Loss), t.whyText(of.Loss, &of.Now))
 	} else {
 		s = step{node: r.Hops[of.Hop].Node, slowest: of.Slowest, what: hopText(r, of)}
 	}
@@ -244,8 +246,8 @@ func joinEndpoint(addr string, port *int) string {
 	return words.Endpoint(addr, port)
 }
 
-// dropStep tells of a loss, or of a drop after delivery.
-func dropStep(l *record.Loss, local bool) step {
+// dropStep tells of a loss, or of a drop after delivery. goesOut: inside the node it was on its way out.
+func dropStep(l *record.Loss, local, goesOut bool, why string) step {
 	s := step{node: l.Node, bad: true}
 	verb := "LOST"
 	if local {
@@ -264,25 +266,37 @@ func dropStep(l *record.Loss, local bool) step {
 		where = " coming in by " + l.Port + ", before the node had it"
 	case local:
 		where = ""
+	case goesOut:
+		where += ", on the way out by " + l.Port
 	}
-	s.what = verb + where + ": " + whyText(l)
+	s.what = verb + where + ": " + why
 	return s
 }
 
-// whyText is the reason in words, with the kernel's own name of it and the function
-// that freed the packet.
-func whyText(l *record.Loss) string {
+// goesOut reports whether a packet was lost at a port of a node by which it did not come there.
+func goesOut(r *record.Record, l *record.Loss) bool {
+	return l.Port != "" && !slices.ContainsFunc(r.Hops, func(h record.Hop) bool { return h.Node == l.Node && h.InPort == l.Port })
+}
+
+// placeOf is where a packet was lost, and why, as rows of losses have it.
+func placeOf(l *record.Loss) *aggregate.LossPlace {
+	return &aggregate.LossPlace{Node: l.Node, Port: l.Port, At: l.At, Reason: l.Reason, Qdisc: l.Qdisc, Function: l.Function}
+}
+
+// whyText is the reason in words, with the kernel's own name of it, the function that freed the packet, and what
+// is not up now.
+func (t *teller) whyText(l *record.Loss, now *answer.LinkNow) string {
 	if l.Reason == record.NotForwarded {
 		return "not forwarded by " + l.Function
 	}
-	why := words.Reasons[l.Reason]
+	why := t.shown.Reason(placeOf(l), now)
 	var names []string
 	switch {
-	case l.Reason == "":
+	case why == "" && l.Reason == "":
 		why = "this kernel gives no reason"
 	case why == "":
 		why = l.Reason
-	default:
+	case l.Reason != "":
 		names = append(names, l.Reason)
 	}
 	if l.Function != "" {
@@ -290,6 +304,9 @@ func whyText(l *record.Loss) string {
 	}
 	if len(names) > 0 {
 		why += " [" + strings.Join(names, ", ") + "]"
+	}
+	if text := t.shown.NotUp(l.Node+"/"+l.Port, now); text != "" {
+		why += "; " + text
 	}
 	return why
 }
