@@ -141,9 +141,9 @@ func (l *links) allNotUp() (list []PortState) {
 // be why: its routes went with it.
 var noRoute = []string{"IP_INNOROUTES", "IP_OUTNOROUTES", "ip_error", "ip_rcv_finish"}
 
-// flooded are reasons for which a port that is down elsewhere on the bridge can be why: the bridge has forgotten
+// flooded are reasons, and functions where there is none, for which a port that is down elsewhere on the bridge can be why: the bridge has forgotten
 // its MAC address, and sends everywhere else.
-var flooded = []string{"OTHERHOST", "NO_TX_TARGET", record.NotSeen}
+var flooded = []string{"OTHERHOST", "NO_TX_TARGET", record.NotSeen, "br_flood", "br_handle_frame_finish"}
 
 // unanswered are reasons, and functions where there is none, for which the receiver's port can be why, if it is
 // down: it does not answer.
@@ -175,7 +175,7 @@ func (l *links) at(p *aggregate.LossPlace, dsts []string) (now LinkNow) {
 			now.Peer, now.PeerMTU = peer.name, l.now(peer).MTU
 		}
 	}
-	isFlooded, noAnswer := isOne(flooded, p.Reason, ""), isOne(unanswered, p.Reason, p.Function)
+	isFlooded, noAnswer := isOne(flooded, p.Reason, p.Function), isOne(unanswered, p.Reason, p.Function)
 	switch {
 	case isOne(noRoute, p.Reason, p.Function):
 		for i := range l.all {

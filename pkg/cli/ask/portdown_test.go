@@ -103,6 +103,27 @@ func TestUnsentPortDown(t *testing.T) {
 	}
 }
 
+// Where a bridge has no port left to send by, a packet is lost at the one that it came in by.
+func TestBridgeWithoutPorts(t *testing.T) {
+	w := clitest.NewWorldOf(t, "switches", nil)
+	var args []string
+	for _, m := range w.Lab.Machines {
+		if m.Name == "h1" || m.Name == "h2" {
+			args = append(args, m.Name+"=netns:"+m.NetNS)
+		}
+	}
+	w.Radar(kit.ExitOK, append([]string{"attach", "-d", "--timeout", "2s"}, args...)...)
+	w.In("h1", "ping", "-q", "-c", "1", "10.0.0.2")
+	mac := strings.TrimSpace(w.In("h2", "cat", "/sys/class/net/eth0/address"))
+	w.In("h1", "ip", "neigh", "replace", "10.0.0.2", "lladdr", mac, "dev", "eth0", "nud", "permanent")
+	w.In("sw1", "ip", "link", "set", "eth2", "down") // it leads to the other switch
+	w.In("h2", "ip", "link", "set", "eth0", "down")
+	awaitNoCarrier(w, "sw1", "eth1")
+	w.UDPTo("10.0.0.2", 1001)
+	awaitLoss(w, "loss", " (to h1/eth0) ", "h2/eth0 is down now")
+	w.Says([]string{"trace", "--last", "--state", "lost"}, ", in by eth0 (to h1/eth0): ", "h2/eth0 is down now")
+}
+
 // Behind a bridge a port that is down shows at others, to which the bridge sends instead. The bridge's own end of a
 // link, which nobody knows by its name, says where it leads.
 func TestPortDownBehindBridge(t *testing.T) {
@@ -121,7 +142,7 @@ func TestPortDownBehindBridge(t *testing.T) {
 	bigUDP(w, "10.0.0.2", 1001)
 	const refused = "refused by h2/eth0 (larger than its MTU of 1000, or it is down)"
 	awaitLoss(w, "loss", " (to h2/eth0) ", "__dev_forward_skb2", refused)
-	w.Says([]string{"trace", "--last", "--state", "lost"}, " (to h2/eth0)", refused)
+	w.Says([]string{"trace", "--last", "--state", "lost"}, ", on the way out by ", " (to h2/eth0): "+refused)
 	w.Says([]string{"packets", "--state", "lost"}, " (to h2/eth0) ")
 	member := ""
 	for _, n := range clitest.RowsOf[answer.Topology](w, "topo")[0].Nodes {

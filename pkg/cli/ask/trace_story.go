@@ -72,7 +72,7 @@ func (t *teller) step(of *answer.Step, packet *record.Record) step {
 		if r != of.Packet {
 			loss = t.shown.Loss(loss)
 		}
-		s = dropStep(loss, of.AfterDelivery, goesOut(of.Packet, of.Loss), t.whyText(of.Loss, &of.Now))
+		s = dropStep(loss, of.AfterDelivery, portInside(of.Packet, of.Loss, &of.Now, loss.Port), t.whyText(of.Loss, &of.Now))
 	} else {
 		s = step{node: r.Hops[of.Hop].Node, slowest: of.Slowest, what: hopText(r, of)}
 	}
@@ -246,8 +246,9 @@ func joinEndpoint(addr string, port *int) string {
 	return words.Endpoint(addr, port)
 }
 
-// dropStep tells of a loss, or of a drop after delivery. goesOut: inside the node it was on its way out.
-func dropStep(l *record.Loss, local, goesOut bool, why string) step {
+// dropStep tells of a loss, or of a drop after delivery. inside says at which port of the
+// node it was, if it was inside.
+func dropStep(l *record.Loss, local bool, inside, why string) step {
 	s := step{node: l.Node, bad: true}
 	verb := "LOST"
 	if local {
@@ -266,16 +267,23 @@ func dropStep(l *record.Loss, local, goesOut bool, why string) step {
 		where = " coming in by " + l.Port + ", before the node had it"
 	case local:
 		where = ""
-	case goesOut:
-		where += ", on the way out by " + l.Port
+	default:
+		where += inside
 	}
 	s.what = verb + where + ": " + why
 	return s
 }
 
-// goesOut reports whether a packet was lost at a port of a node by which it did not come there.
-func goesOut(r *record.Record, l *record.Loss) bool {
-	return l.Port != "" && !slices.ContainsFunc(r.Hops, func(h record.Hop) bool { return h.Node == l.Node && h.InPort == l.Port })
+// portInside is ", on the way out by eth1" of a packet that was lost inside a node at another port than the one
+// that it came in by, or ", in by veth3c1f" of one that a bridge got there.
+func portInside(r *record.Record, l *record.Loss, now *answer.LinkNow, shown string) string {
+	switch {
+	case l.Port == "" || slices.ContainsFunc(r.Hops, func(h record.Hop) bool { return h.Node == l.Node && h.InPort == l.Port }):
+		return ""
+	case now.Peer != "" && slices.ContainsFunc(r.Hops, func(h record.Hop) bool { return h.Node+"/"+h.Port == now.Peer }):
+		return ", in by " + shown
+	}
+	return ", on the way out by " + shown
 }
 
 // placeOf is where a packet was lost, and why, as rows of losses have it.

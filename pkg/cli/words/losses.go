@@ -159,12 +159,13 @@ var shortWords = map[string]string{
 
 // functionWords are the same of functions, where the kernel gives no reason.
 var functionWords = map[string]string{
-	"arp_error_report":   "no ARP answer",
-	"ndisc_error_report": "no neighbour's answer",
-	"nf_hook_slow":       "firewall rule",
-	"ip_rcv_finish":      "no route",
-	"ip_error":           "no route",
-	"netem_enqueue":      "link loses (netem)",
+	"arp_error_report":    "no ARP answer",
+	"ndisc_error_report":  "no neighbour's answer",
+	"nf_hook_slow":        "firewall rule",
+	"ip_rcv_finish":       "no route",
+	"ip_error":            "no route",
+	"udp_destruct_common": "socket closed",
+	"netem_enqueue":       "link loses (netem)",
 }
 
 // Why is why packets were dropped in plain words, "" if there are none for it.

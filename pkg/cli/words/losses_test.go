@@ -25,6 +25,7 @@ func TestLossWhy(t *testing.T) {
 		now   answer.LinkNow
 		want  string
 	}{
+		{aggregate.LossPlace{Node: "h2", At: record.AtNode, Reason: "NOT_SPECIFIED", Function: "udp_destruct_common"}, answer.LinkNow{}, "socket closed"},
 		{full, answer.LinkNow{}, "queue full"},
 		{full, answer.LinkNow{NotUp: []answer.PortState{port("r2/eth1", topo.Down)}}, "queue full; port is down now"},
 		{none, answer.LinkNow{}, "port was down, or without carrier"},
