@@ -141,8 +141,8 @@ func (l *links) allNotUp() (list []PortState) {
 // be why: its routes went with it.
 var noRoute = []string{"IP_INNOROUTES", "IP_OUTNOROUTES", "ip_error", "ip_rcv_finish"}
 
-// flooded are reasons, and functions where there is none, for which a port that is down elsewhere on the bridge can be why: the bridge has forgotten
-// its MAC address, and sends everywhere else.
+// flooded are reasons, and functions where there is none, for which a port that is down elsewhere on the bridge can
+// be why: the bridge has forgotten its MAC address, and sends everywhere else.
 var flooded = []string{"OTHERHOST", "NO_TX_TARGET", record.NotSeen, "br_flood", "br_handle_frame_finish"}
 
 // unanswered are reasons, and functions where there is none, for which the receiver's port can be why, if it is

@@ -70,7 +70,8 @@ func (r *Ring) countScanned(ctx context.Context, q *Question, to *Counts) (notes
 	scan := q.ScanEnded()
 	ended := scan.Match
 	scan.Match = func(p *packet.Packet, of packet.Scope) bool {
-		to.addUnderWay(p, p.State == record.InFlight && q.matchAnyState(p, of))
+		// With Last a scan looks at some only, and at some twice.
+		to.addUnderWay(p, q.Last == 0 && p.State == record.InFlight && q.matchAnyState(p, of))
 		return ended(p, of)
 	}
 	stats := backpack.ScanPackets(r.Maps, r.Decoder, scan, func(p *packet.Packet) {
