@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/renameio/v2"
 
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/vnet/backpack"
 )
 
@@ -94,6 +95,10 @@ func replace(path string, chunks [][]byte) error {
 
 // Aggregates returns what has been counted; the Collector goes on adding to it.
 func (c *Collector) Aggregates() *Aggregates { return c.agg }
+
+// InFlight calls fn with every packet that had not ended at the last Poll. The Packet is valid during the call
+// only.
+func (c *Collector) InFlight(fn func(*packet.Packet)) { c.follower.InFlight(fn) }
 
 // Totals returns the counts, with what is still in flight and what was missed.
 func (c *Collector) Totals() Totals {

@@ -44,6 +44,7 @@ type Port struct {
 	Tunnel bool   `json:"tunnel,omitempty"` // its packets travel inside others
 	// Stitched: Peer is reached by way of two interfaces that tc joins.
 	Stitched bool   `json:"stitched,omitempty"`
+	Member   string `json:"member,omitempty"`  // NODE/INTERFACE by which that bridge reaches it, where that has no program
 	Link     string `json:"link,omitempty"`    // NODE/BRIDGE that it hangs on, or a tunnel with more ends than two
 	Place    string `json:"place,omitempty"`   // in a node found by radar: bridge-port, bridge
 	Network  string `json:"network,omitempty"` // of a bridge: what Docker calls it
@@ -64,7 +65,7 @@ func Nodes(d *domain.Domain) []Node {
 			view.Ports = append(view.Ports, Port{
 				Name: p.Name, ID: p.ID, Kind: p.Kind, Queue: p.Queue, Ifindex: p.Ifindex,
 				Role: p.Role, Forced: p.Forced, Peer: cmp.Or(PeerName(d, p.Peer), machineEnd(d, &p)), Tunnel: p.Tunnel,
-				Stitched: p.Stitched, Link: p.Link, Place: string(p.Place), Network: p.Network,
+				Stitched: p.Stitched, Member: memberOf(d, n.Name+"/"+p.Name), Link: p.Link, Place: string(p.Place), Network: p.Network,
 			})
 		}
 		views = append(views, view)
@@ -76,6 +77,18 @@ func Nodes(d *domain.Domain) []Node {
 		views = append(views, machineView(d, &d.VMs[i]))
 	}
 	return views
+}
+
+// memberOf is the bridge's member that leads to a port, both NODE/INTERFACE; "": there is none.
+func memberOf(d *domain.Domain, port string) string {
+	for i := range d.Members {
+		if m := &d.Members[i]; m.To == port && !m.Removed {
+			if node := d.NodeByID(m.Node); node != nil {
+				return node.Name + "/" + m.Name
+			}
+		}
+	}
+	return ""
 }
 
 // AddStates adds to ports what the kernel says of them now. A node that cannot be entered, for lack of rights or

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
+	"github.com/vnetradar/radar/pkg/host/clock"
 	"github.com/vnetradar/radar/pkg/packet"
 )
 
@@ -36,6 +37,9 @@ type Counts struct {
 	sums     *aggregate.Aggregates
 	timeline *aggregate.Timeline // the same packets by the second; nil: nobody asks for that
 	sources  *Sources            // nil: there are none to ask further
+
+	underWay int    // packets that have not ended, of those that were sent a while ago
+	now      *links // nil: nobody has asked yet
 
 	keep    func(*packet.Packet) bool // flows of these are asked for; nil: all
 	matched bool                      // by keep
@@ -68,6 +72,16 @@ func (c *Counts) Add(p *packet.Packet) {
 	c.sums.Add(p)
 	if c.timeline != nil {
 		c.timeline.Add(p)
+	}
+}
+
+// aWhile is how long packets are under way without a fault.
+const aWhile = 100 * time.Millisecond
+
+// addUnderWay counts a packet of the ring that has not ended, if it is asked for and was sent a while ago.
+func (c *Counts) addUnderWay(p *packet.Packet, asked bool) {
+	if asked && int64(clock.Monotonic()-p.T0) > int64(aWhile) {
+		c.underWay += p.Segs
 	}
 }
 

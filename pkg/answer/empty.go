@@ -44,7 +44,9 @@ func (r *Ring) WhyEmpty(s *Selection) (notes []Note) {
 		notes = append(notes, notMeantNotes(counters)...)
 		return nil
 	})
-	return append(appendWarning(notes, err), r.unsentNotes(s)...)
+	now := newLinks(r.Domain)
+	notes = append(appendWarning(notes, err), r.unsentNotes(s, now)...)
+	return append(notes, now.portsNotUp(nil)...)
 }
 
 // lookForCause looks through the ring for what is nearly what was asked for.

@@ -15,6 +15,7 @@ type LossRow struct {
 	aggregate.LossRow
 	AfterDelivery bool `json:"after_delivery,omitempty"`
 	FreedByTCP    bool `json:"freed_by_tcp,omitempty"` // after delivery, and no fault
+	LinkNow
 }
 
 // LossFlowRow is the same of one flow.
@@ -22,13 +23,14 @@ type LossFlowRow struct {
 	aggregate.LossFlowRow
 	AfterDelivery bool `json:"after_delivery,omitempty"`
 	FreedByTCP    bool `json:"freed_by_tcp,omitempty"`
+	LinkNow
 }
 
 // LossRows are rows of losses, or of drops after delivery.
 func LossRows(rows []aggregate.LossRow, afterDelivery bool) []LossRow {
 	list := make([]LossRow, len(rows))
 	for i, r := range rows {
-		list[i] = LossRow{r, afterDelivery, afterDelivery && r.FreedByTCP()}
+		list[i] = LossRow{r, afterDelivery, afterDelivery && r.FreedByTCP(), LinkNow{}}
 	}
 	return list
 }
@@ -37,7 +39,7 @@ func LossRows(rows []aggregate.LossRow, afterDelivery bool) []LossRow {
 func LossFlowRows(rows []aggregate.LossFlowRow, afterDelivery bool) []LossFlowRow {
 	list := make([]LossFlowRow, len(rows))
 	for i, r := range rows {
-		list[i] = LossFlowRow{r, afterDelivery, afterDelivery && r.FreedByTCP()}
+		list[i] = LossFlowRow{r, afterDelivery, afterDelivery && r.FreedByTCP(), LinkNow{}}
 	}
 	return list
 }
@@ -45,7 +47,33 @@ func LossFlowRows(rows []aggregate.LossFlowRow, afterDelivery bool) []LossFlowRo
 // Losses are where packets were lost and why, or dropped after delivery.
 func (c *Counts) Losses(afterDelivery bool) Rows[LossRow] {
 	rows := c.lossRows(afterDelivery)
-	return Rows[LossRow]{LossRows(rows, afterDelivery), append(c.placesFull(), c.besideLosses(rows, afterDelivery)...)}
+	list, said := LossRows(rows, afterDelivery), []PortState(nil)
+	for i := range list {
+		var dsts []string
+		for _, f := range list[i].TopFlows {
+			dsts = append(dsts, f.Dst)
+		}
+		list[i].LinkNow = c.linkOf(&list[i].LossPlace, dsts, afterDelivery)
+		said = append(said, list[i].NotUp...)
+	}
+	return Rows[LossRow]{list, append(c.placesFull(), c.besideLosses(rows, said, afterDelivery)...)}
+}
+
+// stillUnderWay says how many packets may be lost, and nobody knows yet. Of an answer without packets WhyEmpty
+// says it.
+func (c *Counts) stillUnderWay() []Note {
+	if c.underWay == 0 || c.Totals().Packets == 0 || !c.matched {
+		return nil
+	}
+	return []Note{StillUnderWay{c.underWay, c.sources.ring.Domain.Options.Timeout}}
+}
+
+// linkOf is what is known now of the link at a place where packets to these addresses were lost.
+func (c *Counts) linkOf(p *aggregate.LossPlace, dsts []string, afterDelivery bool) LinkNow {
+	if afterDelivery {
+		return LinkNow{} // no link has to do with it
+	}
+	return c.links().at(p, dsts)
 }
 
 func (c *Counts) lossRows(afterDelivery bool) []aggregate.LossRow {
@@ -56,16 +84,18 @@ func (c *Counts) lossRows(afterDelivery bool) []aggregate.LossRow {
 }
 
 // besideLosses say what rows of losses do not: how much expired, what was dropped after delivery, what went
-// round in circles, and what was never sent.
-func (c *Counts) besideLosses(rows []aggregate.LossRow, afterDelivery bool) []Note {
+// round in circles, what was never sent, and which ports are not up but for those that the rows have said.
+func (c *Counts) besideLosses(rows []aggregate.LossRow, said []PortState, afterDelivery bool) []Note {
 	if afterDelivery {
 		return c.nothingDropped(len(rows))
 	}
 	reported := slices.ContainsFunc(rows, func(row aggregate.LossRow) bool { return !row.Inferred() })
 	notes := append(c.otherLosses(reported), c.loops()...)
+	notes = append(notes, c.stillUnderWay()...)
 	// Of an answer without packets WhyEmpty says it.
 	if c.Totals().Packets > 0 && c.sources != nil && c.sources.ring != nil {
-		notes = append(notes, c.sources.ring.unsentNotes(c.question.Selection)...)
+		notes = append(notes, c.sources.ring.unsentNotes(c.question.Selection, c.links())...)
+		notes = append(notes, c.links().portsNotUp(said)...)
 	}
 	return notes
 }
@@ -92,8 +122,15 @@ func (c *Counts) LossesByFlow(afterDelivery bool) Rows[LossFlowRow] {
 		return a
 	}
 	a.List = LossFlowRows(c.sums.LossesByFlow(c.Names, c.keep), false)
+	for i := range a.List {
+		a.List[i].LinkNow = c.linkOf(&a.List[i].LossPlace, []string{a.List[i].Dst}, false)
+	}
 	a.Notes = append(a.Notes, c.expired()...)
 	var n NothingLost
+	for _, f := range c.sums.Flows(c.Names, c.keep) {
+		n.Packets += f.Packets
+	}
+	a.Notes = append(a.Notes, c.stillUnderWay()...)
 	for _, row := range local {
 		if row.FreedByTCP() {
 			n.Freed += row.Packets
@@ -104,9 +141,6 @@ func (c *Counts) LossesByFlow(afterDelivery bool) Rows[LossFlowRow] {
 	if len(a.List) > 0 {
 		a.Notes = append(a.Notes, alsoDropped(n.Drops)...)
 		return a
-	}
-	for _, f := range c.sums.Flows(c.Names, c.keep) {
-		n.Packets += f.Packets
 	}
 	if n.Packets > 0 {
 		a.Notes = append(a.Notes, n)

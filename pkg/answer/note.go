@@ -24,7 +24,7 @@ var Kinds = []Note{
 	NothingMeasured{}, NothingMatches{}, UnderWay{}, OtherStates{}, Forgotten{}, MayBeMissing{}, NotMeant{},
 	SnapshotUnused{}, OlderMissing{}, Overwritten{}, Unread{}, Incomplete{},
 	TableFull{}, NoRoom{}, Unordered{}, Inexact{}, NoLatency{}, MoreFlows{}, SecondsKept{}, SecondsShown{},
-	NothingLost{}, NothingDropped{}, AlsoDropped{}, Expired{}, MovedAddress{}, RoutingLoop{}, Unsent{}, UnsentFull{},
+	NothingLost{}, StillUnderWay{}, NothingDropped{}, AlsoDropped{}, Expired{}, MovedAddress{}, RoutingLoop{}, Unsent{}, UnsentFull{}, PortsNotUp{},
 	ReportsDamaged{}, ReportsKept{}, ReportsUnchanged{}, ReportsMissing{}, Unnamed{}, LastOfEach{}, NoReportMatches{},
 }
 
@@ -156,6 +156,11 @@ type (
 		Expired      bool
 		Drops, Freed uint64
 	}
+	// StillUnderWay: so many packets that were sent a while ago have not ended. Not seen for the timeout, they expire.
+	StillUnderWay struct {
+		Packets int
+		Timeout time.Duration
+	}
 	// NothingDropped: none of so many packets was dropped after delivery.
 	NothingDropped struct{ Packets uint64 }
 	// AlsoDropped: beside losses packets were dropped after delivery.
@@ -178,7 +183,11 @@ type (
 		Node, Reason, Function string
 		Packets                uint64
 		Flows                  []UnsentFlow // most first
+		Queue                  string       // of the ports, its kind; "": they have none
+		NotUp                  []PortState  // of the ports
 	}
+	// PortsNotUp: these ports can neither send nor receive now.
+	PortsNotUp struct{ Ports []PortState }
 	// UnsentFull: the same of flows for which there was no room.
 	UnsentFull struct{ Packets uint64 }
 )
@@ -246,6 +255,7 @@ func (SecondsKept) Kind() string      { return "seconds_kept" }
 func (SecondsShown) Kind() string     { return "seconds_shown" }
 func (NothingLost) Kind() string      { return "nothing_lost" }
 func (NothingDropped) Kind() string   { return "nothing_dropped" }
+func (StillUnderWay) Kind() string    { return "still_under_way" }
 func (NoLatency) Kind() string        { return "no_latency" }
 func (AlsoDropped) Kind() string      { return "also_dropped" }
 func (Expired) Kind() string          { return "expired" }
@@ -253,6 +263,7 @@ func (MovedAddress) Kind() string     { return "moved_address" }
 func (RoutingLoop) Kind() string      { return "routing_loop" }
 func (Unsent) Kind() string           { return "unsent" }
 func (UnsentFull) Kind() string       { return "unsent_full" }
+func (PortsNotUp) Kind() string       { return "ports_not_up" }
 func (ReportsDamaged) Kind() string   { return "reports_damaged" }
 func (ReportsKept) Kind() string      { return "reports_kept" }
 func (ReportsUnchanged) Kind() string { return "reports_unchanged" }

@@ -52,6 +52,7 @@ func (r *Ring) Count(ctx context.Context, q *Question, to *Counts) (notes []Note
 		notes = append(notes, SnapshotUnused{note})
 	}
 	to.sums = r.Collector.Aggregates()
+	r.Collector.InFlight(func(p *packet.Packet) { to.addUnderWay(p, q.matchAnyState(p, r.Decoder)) })
 	if q.filtered {
 		to.matched = false
 		to.keep = func(p *packet.Packet) bool {
@@ -66,7 +67,14 @@ func (r *Ring) Count(ctx context.Context, q *Question, to *Counts) (notes []Note
 // countScanned counts what the ring remembers.
 func (r *Ring) countScanned(ctx context.Context, q *Question, to *Counts) (notes []Note, err error) {
 	found := 0
-	stats := backpack.ScanPackets(r.Maps, r.Decoder, q.ScanEnded(), func(p *packet.Packet) {
+	scan := q.ScanEnded()
+	ended := scan.Match
+	scan.Match = func(p *packet.Packet, of packet.Scope) bool {
+		// With Last a scan looks at some only, and at some twice.
+		to.addUnderWay(p, q.Last == 0 && p.State == record.InFlight && q.matchAnyState(p, of))
+		return ended(p, of)
+	}
+	stats := backpack.ScanPackets(r.Maps, r.Decoder, scan, func(p *packet.Packet) {
 		to.Add(p)
 		found++
 	})

@@ -27,6 +27,7 @@ type LossSecond struct {
 	aggregate.LossPlace
 	AfterDelivery bool `json:"after_delivery,omitempty"`
 	FreedByTCP    bool `json:"freed_by_tcp,omitempty"`
+	LinkNow
 }
 
 // LatencySecond is how long packets took that set out in one second.
@@ -59,16 +60,19 @@ func ThroughputSeconds(rows []aggregate.ThroughputRow) (list []ThroughputSecond)
 // LossesBySecond are the seconds of all places of Losses, in order of time.
 func (c *Counts) LossesBySecond(afterDelivery bool) Rows[LossSecond] {
 	var kept []rowSeconds
+	var said []PortState
 	a := Rows[LossSecond]{Notes: c.placesFull()}
 	for _, row := range c.lossSeconds(afterDelivery) {
 		kept = append(kept, rowSeconds{row.ActiveS, row.Seconds})
+		now := c.linkOf(&row.LossPlace, nil, afterDelivery)
+		said = append(said, now.NotUp...)
 		for _, s := range row.Seconds {
-			a.List = append(a.List, LossSecond{s.At, s.Packets, s.Bytes, row.LossPlace, afterDelivery, afterDelivery && row.FreedByTCP()})
+			a.List = append(a.List, LossSecond{s.At, s.Packets, s.Bytes, row.LossPlace, afterDelivery, afterDelivery && row.FreedByTCP(), now})
 		}
 	}
 	slices.SortStableFunc(a.List, func(x, y LossSecond) int { return cmp.Compare(x.TimeS, y.TimeS) })
 	a.Notes = append(a.Notes, secondsKept(kept, c.question.Since)...)
-	a.Notes = append(a.Notes, c.besideLosses(c.lossRows(afterDelivery), afterDelivery)...)
+	a.Notes = append(a.Notes, c.besideLosses(c.lossRows(afterDelivery), said, afterDelivery)...)
 	return a
 }
 

@@ -18,6 +18,7 @@ type Story struct {
 	Steps   []Step
 	Longest *Part    // where most of its time went; nil: not known, or there is nothing to compare
 	Unended *Unended // nil: it was seen to end
+	Now     LinkNow  // of the place behind which it was not seen again
 	Circle  *Circle  // nil: it did not go round in one
 }
 
@@ -36,6 +37,8 @@ type Step struct {
 	Arrival   Arrival
 	Departure Departure
 	Slowest   bool // it is the end of the Longest part
+	// Now is what is known now of the link at Loss.
+	Now LinkNow
 }
 
 // Arrival is how a packet came to a node.
@@ -112,8 +115,10 @@ func (r *Ring) Stories(found []*backpack.Found, now time.Time) ([]*Story, error)
 		return nil, err
 	}
 	var list []*Story
+	links := newLinks(r.Domain)
 	for _, f := range found {
 		s := NewStory(&f.Record, f.Segment, r.Domain, now)
+		s.addLinks(links)
 		s.goInto(outers[f.Record.ID])
 		list = append(list, s)
 	}
@@ -147,6 +152,18 @@ func NewStory(r *record.Record, segment int, d *domain.Domain, now time.Time) *S
 		s.Circle = &Circle{first, again, TTLUsedUp(r)}
 	}
 	return s
+}
+
+// addLinks adds what the kernel says now of the links where the packet was lost.
+func (s *Story) addLinks(l *links) {
+	for i := range s.Steps {
+		if step := &s.Steps[i]; step.Loss != nil && !step.AfterDelivery {
+			step.Now = l.linkOfLoss(step.Packet, step.Loss)
+		}
+	}
+	if r := s.Record; r.Loss != nil && r.Loss.Inferred() {
+		s.Now = l.linkOfLoss(r, r.Loss)
+	}
 }
 
 // Failed reports whether the packet was lost or expired.

@@ -9,9 +9,12 @@ import (
 	"slices"
 	"strconv"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/vnet/datapath"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
 // UnsentFlow is what a node dropped of one flow before it was sent.
@@ -32,13 +35,13 @@ func (f *UnsentFlow) String() string {
 }
 
 // unsentNotes say what nodes dropped before it was sent, since attach, as far as it is selected.
-func (r *Ring) unsentNotes(s *Selection) (notes []Note) {
+func (r *Ring) unsentNotes(s *Selection, now *links) (notes []Note) {
 	err := withHandle(r.Domain.Name, func(h *datapath.Handle) error {
 		list, err := h.Unsent()
 		if err != nil {
 			return err
 		}
-		for _, u := range r.unsent(list, s) {
+		for _, u := range r.unsent(list, s, now) {
 			notes = append(notes, u)
 		}
 		counters, err := h.Counters()
@@ -54,11 +57,11 @@ func (r *Ring) unsentNotes(s *Selection) (notes []Note) {
 }
 
 // unsent has one row for each node and reason, most packets first.
-func (r *Ring) unsent(list []datapath.Unsent, s *Selection) (rows []Unsent) {
+func (r *Ring) unsent(list []datapath.Unsent, s *Selection, now *links) (rows []Unsent) {
 	for i := range list {
 		u := &list[i]
 		p := r.unsentPacket(u)
-		if !s.Match(p, r.Decoder) {
+		if isDiscovery(u) || !s.Match(p, r.Decoder) {
 			continue
 		}
 		reason, function := r.Decoder.Why(u.Where)
@@ -75,6 +78,7 @@ func (r *Ring) unsent(list []datapath.Unsent, s *Selection) (rows []Unsent) {
 			flow.Dport = &port
 		}
 		rows[at].Packets += u.Packets
+		rows[at].add(now.ofUnsent(u.Port, u.Dst.String(), reason, function), r.Domain.PortByID(u.Port))
 		rows[at].Flows = append(rows[at].Flows, flow)
 	}
 	for i := range rows {
@@ -86,6 +90,28 @@ func (r *Ring) unsent(list []datapath.Unsent, s *Selection) (rows []Unsent) {
 		return cmp.Or(cmp.Compare(y.Packets, x.Packets), cmp.Compare(x.Node, y.Node), cmp.Compare(x.Reason, y.Reason))
 	})
 	return rows
+}
+
+// isDiscovery reports whether these are between neighbours, as every node sends them that has a port: nobody
+// misses them, and those that are sent are not measured.
+func isDiscovery(u *datapath.Unsent) bool {
+	switch u.Proto {
+	case unix.IPPROTO_HOPOPTS, unix.IPPROTO_ICMPV6, unix.IPPROTO_IGMP:
+		return u.Dst.IsLinkLocalMulticast()
+	}
+	return false
+}
+
+// add notes by which port the packets were to be sent.
+func (u *Unsent) add(states []PortState, port *domain.Port) {
+	for _, p := range states {
+		if !slices.Contains(u.NotUp, p) {
+			u.NotUp = append(u.NotUp, p)
+		}
+	}
+	if port != nil {
+		u.Queue = cmp.Or(u.Queue, port.Queue)
+	}
 }
 
 // unsentPacket is the newest of such packets, for filters to choose by. Its source port is not known.

@@ -73,9 +73,9 @@ func TestNotesBelowRows(t *testing.T) {
 		t.Errorf("a title without rows:\n%s", out)
 	}
 	w.Kill()
-	for _, args := range []string{"status", "paths"} {
+	for _, args := range []string{"status", "paths", "packets"} {
 		out := onTerminal(w, strings.Fields(args)...)
-		if rows, note := strings.Index(out, "PACKETS"), strings.Index(out, "no agent runs"); rows < 0 || note < rows {
+		if rows, note := strings.Index(out, "PACKET"), strings.Index(out, "no agent runs"); rows < 0 || note < rows {
 			t.Errorf("radar %s: want the note below the rows:\n%s", args, out)
 		}
 	}

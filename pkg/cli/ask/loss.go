@@ -22,9 +22,20 @@ is what tc and nft count (a buffer can hold many segments of one flow).
 FLOWS is how many flows lost packets there; -o wide names those that lost most,
 --by flow shows a row for each flow and place.
 
-WHY says in plain words what REASON, or FUNCTION, stands for. Below the rows stands what
-nodes dropped before it was sent (their own rules, no answer to ARP): such packets have
-no record. Packets that went round in a circle have a line of their own.
+AT and PORT say how far packets came: AT ingress they came in by PORT, and the node did
+not have them yet; AT egress, queue or link they went out by it. AT node they were inside:
+PORT is the one that they came in by, and, once the node had handed them to the one that
+they were to go out by, that one (NEIGH_..., rules behind routing; the same in a bridge).
+"veth3c1f (to db/eth0)" is the bridge's end of the link to db.
+
+WHY says in plain words what REASON, or FUNCTION, stands for, and which ports are not up
+now, where that can be why: it need not have been so when the packets were lost.
+
+Below the rows stands what nodes dropped before it was sent (their own rules, no answer
+to ARP): such packets have no record. Packets that went round in a circle have a line of
+their own, and so have those that have not ended, and ports that are not up now.
+
+The rows have all faults since attach, also those that are fixed: --since 1m shows new ones.
 
 REASON NOT_SEEN is no loss that the kernel told of. These packets expired: they went in
 there (AT node) or out by that port (AT link), and nobody saw them again within the
@@ -121,7 +132,7 @@ func printFlowLosses(k *kit.Kit, rows []answer.LossFlowRow, afterDelivery bool) 
 	}
 	t := kit.NewTable(columns...)
 	for _, r := range rows {
-		cells := append([]string{words.Decimal(r.Packets), words.Decimal(r.Bytes), r.String()}, k.PlaceCells(&r.LossPlace)...)
+		cells := append([]string{words.Decimal(r.Packets), words.Decimal(r.Bytes), r.String()}, k.PlaceCells(&r.LossPlace, &r.LinkNow)...)
 		if afterDelivery {
 			cells = append(cells, kit.LocalNote(&r.LossPlace))
 		}

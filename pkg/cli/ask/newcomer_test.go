@@ -177,6 +177,13 @@ func TestEmptyAnswers(t *testing.T) {
 	ping2r1(w, 2)
 	w.Await([]string{"flows", "--proto", "icmp"}, "icmp")
 	w.Says([]string{"packets", "--state", "lost", "--proto", "icmp", "--src", "10.0.1.1,10.0.1.2"}, "what matches but for --state: 4 delivered")
+	// Under way still, beside what has ended.
+	for _, question := range []string{"loss", "loss --series", "loss --since 1h", "loss --by flow --dst 10.0.2.2,10.0.1.2"} {
+		w.Await(strings.Fields(question), "1 packet is still under way, and in no row: ask again (those that are not seen for 10m0s have expired)")
+	}
+	if out := w.Radar(kit.ExitOK, "loss", "--proto", "icmp", "--since", "1h"); strings.Contains(out, "under way") {
+		t.Errorf("a packet that was not asked for is under way:\n%s", out)
+	}
 	// Forgotten.
 	ping2r1(w, 4200)
 	w.Says([]string{"packets", "--src", "10.0.2.2"}, "the ring remembers packets from", "older ones are forgotten (attach with more --slots)")

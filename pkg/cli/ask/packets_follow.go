@@ -23,8 +23,10 @@ func packets(k *kit.Kit, ctx context.Context, q packetQuery) error {
 		})
 	}
 	return k.ReadSources(q.Selection, func(s *answer.Sources) error {
-		k.Note(s.Lacks())
-		return packetList(k, context.WithoutCancel(ctx), s, q)
+		return k.RowsFirst(func() error {
+			k.Note(s.Lacks())
+			return packetList(k, context.WithoutCancel(ctx), s, q)
+		})
 	})
 }
 

@@ -43,6 +43,9 @@ func (t *teller) endTexts(r *record.Record, s *answer.Story) []string {
 	case record.Expired:
 		texts = append(texts, fmt.Sprintf("Last seen %s%s; not again within the timeout of %v.", lastSeen(r), ago(s.Unended), s.Unended.Timeout))
 		texts = append(texts, t.expiredText(r, s.Unended)...)
+		if s.Record.Loss != nil && len(s.Now.NotUp) > 0 {
+			texts = append(texts, "Not up now: "+t.notUpText(s.Now.NotUp)+".")
+		}
 	}
 	if r.LocalDrop != nil {
 		texts = append(texts, "It counts as delivered: the node had it, and dropped it itself.")
@@ -64,6 +67,15 @@ func (t *teller) endTexts(r *record.Record, s *answer.Story) []string {
 		texts = append(texts, "Its header is not known: the first segment of its train had it, and is overwritten.")
 	}
 	return texts
+}
+
+// notUpText is "h2/eth0 (down), r1/eth1 (no carrier)".
+func (t *teller) notUpText(list []answer.PortState) string {
+	var texts []string
+	for _, p := range list {
+		texts = append(texts, t.shown.End(p.Port)+" ("+words.State(p.State)+")")
+	}
+	return strings.Join(texts, ", ")
 }
 
 // loopNodes are the nodes of a circle, "r1 > r2 > r1".

@@ -5,10 +5,12 @@ package ask
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/record"
@@ -70,7 +72,7 @@ func (t *teller) step(of *answer.Step, packet *record.Record) step {
 		if r != of.Packet {
 			loss = t.shown.Loss(loss)
 		}
-		s = dropStep(loss, of.AfterDelivery)
+		s = dropStep(loss, of.AfterDelivery, portInside(of.Packet, of.Loss, &of.Now, loss.Port), t.whyText(of.Loss, &of.Now))
 	} else {
 		s = step{node: r.Hops[of.Hop].Node, slowest: of.Slowest, what: hopText(r, of)}
 	}
@@ -244,8 +246,9 @@ func joinEndpoint(addr string, port *int) string {
 	return words.Endpoint(addr, port)
 }
 
-// dropStep tells of a loss, or of a drop after delivery.
-func dropStep(l *record.Loss, local bool) step {
+// dropStep tells of a loss, or of a drop after delivery. inside says at which port of the
+// node it was, if it was inside.
+func dropStep(l *record.Loss, local bool, inside, why string) step {
 	s := step{node: l.Node, bad: true}
 	verb := "LOST"
 	if local {
@@ -264,25 +267,44 @@ func dropStep(l *record.Loss, local bool) step {
 		where = " coming in by " + l.Port + ", before the node had it"
 	case local:
 		where = ""
+	default:
+		where += inside
 	}
-	s.what = verb + where + ": " + whyText(l)
+	s.what = verb + where + ": " + why
 	return s
 }
 
-// whyText is the reason in words, with the kernel's own name of it and the function
-// that freed the packet.
-func whyText(l *record.Loss) string {
+// portInside is ", on the way out by eth1" of a packet that was lost inside a node at another port than the one
+// that it came in by, or ", in by veth3c1f" of one that a bridge got there.
+func portInside(r *record.Record, l *record.Loss, now *answer.LinkNow, shown string) string {
+	switch {
+	case l.Port == "" || slices.ContainsFunc(r.Hops, func(h record.Hop) bool { return h.Node == l.Node && h.InPort == l.Port }):
+		return ""
+	case now.Peer != "" && slices.ContainsFunc(r.Hops, func(h record.Hop) bool { return h.Node+"/"+h.Port == now.Peer }):
+		return ", in by " + shown
+	}
+	return ", on the way out by " + shown
+}
+
+// placeOf is where a packet was lost, and why, as rows of losses have it.
+func placeOf(l *record.Loss) *aggregate.LossPlace {
+	return &aggregate.LossPlace{Node: l.Node, Port: l.Port, At: l.At, Reason: l.Reason, Qdisc: l.Qdisc, Function: l.Function}
+}
+
+// whyText is the reason in words, with the kernel's own name of it, the function that freed the packet, and what
+// is not up now.
+func (t *teller) whyText(l *record.Loss, now *answer.LinkNow) string {
 	if l.Reason == record.NotForwarded {
 		return "not forwarded by " + l.Function
 	}
-	why := words.Reasons[l.Reason]
+	why := t.shown.Reason(placeOf(l), now)
 	var names []string
 	switch {
-	case l.Reason == "":
+	case why == "" && l.Reason == "":
 		why = "this kernel gives no reason"
 	case why == "":
 		why = l.Reason
-	default:
+	case l.Reason != "":
 		names = append(names, l.Reason)
 	}
 	if l.Function != "" {
@@ -290,6 +312,9 @@ func whyText(l *record.Loss) string {
 	}
 	if len(names) > 0 {
 		why += " [" + strings.Join(names, ", ") + "]"
+	}
+	if text := t.shown.NotUp(l.Node+"/"+l.Port, now); text != "" {
+		why += "; " + text
 	}
 	return why
 }

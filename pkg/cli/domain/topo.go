@@ -115,7 +115,7 @@ func printTopoPorts(k *kit.Kit, v *answer.Topology, wide bool) error {
 			if p.Place == answer.PlaceMember {
 				node = words.NotAttached
 			}
-			cells := []string{node, k.Shown.Port(n.Name, p.Name), words.State(p.State), roleText(p.Role, p.Forced), connectedTo(k.Shown, &p.Port, n.Name), strings.Join(p.ShownAddresses(), " ")}
+			cells := []string{node, k.Shown.Port(n.Name, p.Name), words.State(p.State), roleText(p.Role, p.Forced), connectedTo(k.Shown, &p.Port, n.Name) + byMember(&p.Port, wide), strings.Join(p.ShownAddresses(), " ")}
 			if wide {
 				cells = append(cells, p.Kind, optionalNumber(p.MTU), fmt.Sprint(p.Ifindex), n.Spec)
 			}

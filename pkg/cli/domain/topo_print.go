@@ -49,6 +49,15 @@ func connectedTo(s *words.Names, p *answer.Port, node string) string {
 	return "outside"
 }
 
+// byMember is " by veth3c1f", the interface by which a bridge reaches a port.
+func byMember(p *answer.Port, wide bool) string {
+	_, name, ok := strings.Cut(p.Member, "/")
+	if !wide || !ok {
+		return ""
+	}
+	return " by " + name
+}
+
 // shownLinks are the links as tables and drawings show them.
 func shownLinks(s *words.Names, list []answer.Link) []answer.Link {
 	list = slices.Clone(list)

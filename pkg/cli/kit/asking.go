@@ -42,7 +42,7 @@ func (k *Kit) ReadSources(s *answer.Selection, read func(*answer.Sources) error)
 
 // AskOnce gives one answer, which is finished also if ctx ends meanwhile. Notes come below the rows.
 func (k *Kit) AskOnce(ctx context.Context, s *answer.Sources, q *answer.Question, show func(*answer.Counts) error) error {
-	return k.rowsFirst(func() error { return k.answer(context.WithoutCancel(ctx), s, q, show) })
+	return k.RowsFirst(func() error { return k.answer(context.WithoutCancel(ctx), s, q, show) })
 }
 
 func (k *Kit) answer(ctx context.Context, s *answer.Sources, q *answer.Question, show func(*answer.Counts) error) error {

@@ -38,7 +38,7 @@ func (k *Kit) PrintLosses(rows []answer.LossRow, afterDelivery bool, recent *ans
 		if recent != nil {
 			cells = append(cells, words.Decimal(recent.Of[r.LossPlace]))
 		}
-		cells = append(append(cells, words.Decimal(r.Skbs), words.Decimal(r.Bytes), flows), k.PlaceCells(&r.LossPlace)...)
+		cells = append(append(cells, words.Decimal(r.Skbs), words.Decimal(r.Bytes), flows), k.PlaceCells(&r.LossPlace, &r.LinkNow)...)
 		if afterDelivery {
 			cells = append(cells, LocalNote(&r.LossPlace))
 		}
@@ -60,8 +60,8 @@ var PlaceColumns = []Column{
 }
 
 // PlaceCells are the cells of PlaceColumns.
-func (k *Kit) PlaceCells(p *aggregate.LossPlace) []string {
-	return []string{p.Node, k.Shown.Port(p.Node, p.Port), string(p.At), p.Reason, p.Qdisc, p.Function, words.Why(p.Reason, p.Function)}
+func (k *Kit) PlaceCells(p *aggregate.LossPlace, now *answer.LinkNow) []string {
+	return []string{p.Node, k.Shown.Port(p.Node, p.Port), string(p.At), p.Reason, p.Qdisc, p.Function, k.Shown.LossWhy(p, now)}
 }
 
 // LocalNote is what tables say about it.

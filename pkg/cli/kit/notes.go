@@ -53,8 +53,8 @@ func (k *Kit) sayNote(text string) {
 	fmt.Fprintf(k.Stderr, "radar: %s\n", text)
 }
 
-// rowsFirst holds back notes until do has printed rows.
-func (k *Kit) rowsFirst(do func() error) error {
+// RowsFirst holds back notes until do has printed rows.
+func (k *Kit) RowsFirst(do func() error) error {
 	var held []string
 	k.held = &held
 	err := do()

@@ -2,7 +2,16 @@
 
 package words
 
-import "github.com/vnetradar/radar/pkg/record"
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/vnetradar/radar/pkg/aggregate"
+	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/vnet/topo"
+)
 
 // shortWords say in two or three words what Reasons say in a sentence: for a column of a
 // table. A reason that is not here has none.
@@ -150,12 +159,13 @@ var shortWords = map[string]string{
 
 // functionWords are the same of functions, where the kernel gives no reason.
 var functionWords = map[string]string{
-	"arp_error_report":   "no ARP answer",
-	"ndisc_error_report": "no neighbour's answer",
-	"nf_hook_slow":       "firewall rule",
-	"ip_rcv_finish":      "no route",
-	"ip_error":           "no route",
-	"netem_enqueue":      "link loses (netem)",
+	"arp_error_report":    "no ARP answer",
+	"ndisc_error_report":  "no neighbour's answer",
+	"nf_hook_slow":        "firewall rule",
+	"ip_rcv_finish":       "no route",
+	"ip_error":            "no route",
+	"udp_destruct_common": "socket closed",
+	"netem_enqueue":       "link loses (netem)",
 }
 
 // Why is why packets were dropped in plain words, "" if there are none for it.
@@ -167,4 +177,105 @@ func Why(reason, function string) string {
 		}
 	}
 	return words
+}
+
+// forwards are the functions that hand a packet to the other end of a link. They refuse it without a reason.
+var forwards = []string{"__dev_forward_skb2", "__dev_forward_skb", "dev_forward_skb"}
+
+// LossWhy is why packets were lost at a place in plain words, with what is known now of the link there; "" if
+// there are none for it.
+func (s *Names) LossWhy(p *aggregate.LossPlace, now *answer.LinkNow) string {
+	why, link := Why(p.Reason, p.Function), s.LinkWhy(p, now)
+	if noQueue(p) || refusedByPeer(p) {
+		why = ""
+	}
+	if why != "" && link != "" {
+		why += "; "
+	}
+	return why + link
+}
+
+// LinkWhy is what the link at a place of losses has to do with them, as far as it is known; "" if nothing.
+func (s *Names) LinkWhy(p *aggregate.LossPlace, now *answer.LinkNow) string {
+	states := s.NotUp(p.Node+"/"+p.Port, now)
+	switch {
+	case refusedByPeer(p) && states != "":
+		return s.refused(now) + "; " + states
+	case refusedByPeer(p):
+		return s.refused(now)
+	case noQueue(p) && states == "":
+		return "port was down, or without carrier"
+	}
+	return states
+}
+
+// Reason says in a sentence what the reason of losses at a place means; "" if there is none for it.
+func (s *Names) Reason(p *aggregate.LossPlace, now *answer.LinkNow) string {
+	switch {
+	case refusedByPeer(p):
+		return s.refused(now)
+	case noQueue(p):
+		return "the port could not send: it was down, or without carrier"
+	}
+	return Reasons[p.Reason]
+}
+
+// noQueue reports whether a port without a queue has refused packets as a full queue does: the kernel puts a queue
+// there that takes nothing while the port is down or has no carrier.
+func noQueue(p *aggregate.LossPlace) bool {
+	return p.Reason == "QDISC_DROP" && p.Qdisc == "" && p.At != record.AtQueue
+}
+
+func refusedByPeer(p *aggregate.LossPlace) bool {
+	return (p.Reason == "" || p.Reason == "NOT_SPECIFIED") && slices.Contains(forwards, p.Function)
+}
+
+// refused is "refused by db/eth0 (larger than its MTU of 1400, or it is down)".
+func (s *Names) refused(now *answer.LinkNow) string {
+	by, mtu := "the other end of the link", ""
+	if now.Peer != "" {
+		by = s.End(now.Peer)
+	}
+	if now.PeerMTU > 0 {
+		mtu = fmt.Sprintf(" of %d", now.PeerMTU)
+	}
+	return fmt.Sprintf("refused by %s (larger than its MTU%s, or it is down)", by, mtu)
+}
+
+// maxNotUp is how many ports a sentence names.
+const maxNotUp = 3
+
+// NotUp says which ports are not up now: "no carrier now: h2/eth0 is down"; own, NODE/PORT, is the one that is
+// spoken of. "" if all are.
+func (s *Names) NotUp(own string, now *answer.LinkNow) string {
+	list := now.NotUp
+	var texts []string
+	prefix := ""
+	for i, p := range list {
+		isOwn := i == 0 && (p.Port == own || s.End(p.Port) == own)
+		switch {
+		case isOwn && p.State == topo.Down:
+			texts = append(texts, "port is down now")
+		case isOwn && len(list) > 1 && list[1].Port == now.Peer:
+			prefix = "no carrier now: "
+		case isOwn:
+			texts = append(texts, "no carrier now")
+		case len(texts) == maxNotUp:
+			texts = append(texts, fmt.Sprintf("%d more", len(list)-i))
+			return prefix + strings.Join(texts, ", ")
+		case p.State == topo.Down:
+			texts = append(texts, s.End(p.Port)+" is down"+nowUnless(prefix))
+		default:
+			texts = append(texts, s.End(p.Port)+" has no carrier"+nowUnless(prefix))
+		}
+	}
+	return prefix + strings.Join(texts, ", ")
+}
+
+// nowUnless is " now", unless that was said before.
+func nowUnless(said string) string {
+	if said != "" {
+		return ""
+	}
+	return " now"
 }

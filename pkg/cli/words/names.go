@@ -24,6 +24,7 @@ type Names struct {
 	of    *domain.Domain
 	ids   map[uint16]*domain.Port
 	ports map[string]*domain.Port // by NODE/INTERFACE; only those that are called otherwise
+	to    map[string]string       // by NODE/INTERFACE of a bridge's member: the port that it leads to
 }
 
 // portRE finds what can be NODE/INTERFACE in a sentence.
@@ -31,7 +32,7 @@ var portRE = regexp.MustCompile(`[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+`)
 
 // NewNames returns the names of a domain.
 func NewNames(d *domain.Domain) *Names {
-	s := &Names{of: d, ids: make(map[uint16]*domain.Port), ports: make(map[string]*domain.Port)}
+	s := &Names{of: d, ids: make(map[uint16]*domain.Port), ports: make(map[string]*domain.Port), to: make(map[string]string)}
 	for i := range d.Ports {
 		p := &d.Ports[i]
 		node := d.NodeByID(p.Node)
@@ -44,6 +45,16 @@ func NewNames(d *domain.Domain) *Names {
 			s.ports[name] = p
 		}
 	}
+	for i := range d.Members {
+		m := &d.Members[i]
+		node := d.NodeByID(m.Node)
+		if node == nil || m.To == "" {
+			continue
+		}
+		if name := node.Name + "/" + m.Name; s.to[name] == "" || !m.Removed {
+			s.to[name] = m.To
+		}
+	}
 	return s
 }
 
@@ -53,13 +64,17 @@ func (s *Names) Domain() *domain.Domain { return s.of }
 // Aggregates are the names for the answers of aggregates.
 func (s *Names) Aggregates(names packet.Names) packet.Names { return shownAggregates{names, s} }
 
-// Port is what an interface of a node is called.
+// Port is what an interface of a node is called. Of a bridge's member, which nobody knows by its name, it also
+// says where that leads: "veth3c1f (to db/eth0)".
 func (s *Names) Port(node, port string) string {
 	if s == nil {
 		return port
 	}
 	if p := s.ports[node+"/"+port]; p != nil && p.Network != "" {
 		return p.Network
+	}
+	if to := s.to[node+"/"+port]; to != "" {
+		return port + " (to " + to + ")"
 	}
 	return port
 }
@@ -79,6 +94,9 @@ func (s *Names) Node(node string, ports ...string) string {
 
 // End is NODE/PORT, with "bridge " before it or not; what is none stays as it is.
 func (s *Names) End(end string) string {
+	if s == nil {
+		return end
+	}
 	word, name := "", end
 	if rest, ok := strings.CutPrefix(end, "bridge "); ok {
 		word, name = "bridge ", rest
@@ -112,7 +130,7 @@ func (s *Names) Texts(list []string) []string {
 
 // Record is r as tables show it: the same one where nothing has another name.
 func (s *Names) Record(r *record.Record) *record.Record {
-	if s == nil || len(s.ports) == 0 || r.Source != record.EBPF {
+	if s == nil || len(s.ports)+len(s.to) == 0 || r.Source != record.EBPF {
 		return r
 	}
 	shown := *r

@@ -14,6 +14,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/vnet/agent"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
@@ -192,6 +193,8 @@ func (w Sentences) lossNote(n answer.Note) (key, text string) {
 	switch n := n.(type) {
 	case answer.NothingLost:
 		return nothingLost(n)
+	case answer.StillUnderWay:
+		return Say("%s still under way, and in no row: ask again (those that are not seen for %v have expired)", packetsAre(n.Packets), n.Timeout)
 	case answer.NothingDropped:
 		return Say("nothing was dropped after delivery of %s", Plural(int(n.Packets), "packet"))
 	case answer.AlsoDropped:
@@ -204,6 +207,9 @@ func (w Sentences) lossNote(n answer.Note) (key, text string) {
 		return "loop " + n.Path, fmt.Sprintf("%s lost in a routing loop: %s > ... (radar trace --last --state lost)", PacketsWere(n.Packets), n.Path)
 	case answer.Unsent: // with -f once for each node and reason
 		return "unsent " + n.Node + " " + n.Reason + " " + n.Function, unsentText(&n)
+	case answer.PortsNotUp: // with -f once for each set of ports
+		text = portsNotUpText(n.Ports)
+		return text, text
 	case answer.UnsentFull:
 		return Say("%d more packets were dropped by nodes before they were sent: of too many flows to be told apart", n.Packets)
 	}
@@ -254,9 +260,23 @@ func lastSeenText(n answer.Expired) string {
 // maxUnsentFlows is how many flows a note names.
 const maxUnsentFlows = 3
 
+// portsNotUpText is "not up now: h1/eth0 (down), r1/eth0 (no carrier), 2 more".
+func portsNotUpText(list []answer.PortState) string {
+	var texts []string
+	for i, p := range list {
+		if i == maxNotUp && len(list) > maxNotUp+1 {
+			texts = append(texts, fmt.Sprintf("%d more", len(list)-i))
+			break
+		}
+		texts = append(texts, p.Port+" ("+State(p.State)+")")
+	}
+	return "not up now: " + strings.Join(texts, ", ") + " (radar topo)"
+}
+
 // unsentText is "h1 dropped 2 packets before they were sent: NEIGH_FAILED (no ARP answer), icmp to 10.0.1.9".
 func unsentText(u *answer.Unsent) string {
-	why, words := cmp.Or(u.Reason, u.Function+"()"), Why(u.Reason, u.Function)
+	place := aggregate.LossPlace{Node: u.Node, At: record.AtNode, Reason: u.Reason, Function: u.Function, Qdisc: u.Queue}
+	why, words := cmp.Or(u.Reason, u.Function+"()"), (*Names)(nil).LossWhy(&place, &answer.LinkNow{NotUp: u.NotUp})
 	if words != "" {
 		why += " (" + words + ")"
 	}

@@ -8,11 +8,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/vnet/agent"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
+	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
 
 // Every kind of note has words, and so has every reason of those that have reasons.
@@ -39,6 +41,16 @@ func TestNoteWords(t *testing.T) {
 	w := words.Sentences{Location: time.UTC, Now: now}
 	port := 53
 	for want, n := range map[string]answer.Note{
+		"2 packets are still under way, and in no row: ask again (those that are not seen for 10s have expired)": answer.StillUnderWay{Packets: 2, Timeout: 10 * time.Second},
+		"nothing was dropped after delivery of 3 packets":                                                        answer.NothingDropped{Packets: 3},
+		"none of 3 packets passed through a node":                                                                answer.NoLatency{By: aggregate.ByNode, Packets: 3},
+		"not up now: a/e0 (down), a/e1 (no carrier), a/e2 (down), 2 more (radar topo)": answer.PortsNotUp{Ports: []answer.PortState{
+			{Port: "a/e0", State: topo.Down}, {Port: "a/e1", State: topo.NoCarrier}, {Port: "a/e2", State: topo.Down}, {Port: "a/e3", State: topo.Down}, {Port: "a/e4", State: topo.Down}}},
+		"h1 dropped 1 packet before it was sent: QDISC_DROP (port was down, or without carrier), udp to 10.0.0.1:53": answer.Unsent{Node: "h1", Reason: "QDISC_DROP", Packets: 1,
+			Flows: []answer.UnsentFlow{{Proto: "udp", Dst: "10.0.0.1", Dport: &port, Packets: 1}}},
+		"h1 dropped 1 packet before it was sent: QDISC_DROP (queue full; h1/e0 has no carrier now, h2/e0 is down now), udp to 10.0.0.1:53": answer.Unsent{Node: "h1", Reason: "QDISC_DROP", Packets: 1, Queue: "tbf",
+			Flows: []answer.UnsentFlow{{Proto: "udp", Dst: "10.0.0.1", Dport: &port, Packets: 1}},
+			NotUp: []answer.PortState{{Port: "h1/e0", State: topo.NoCarrier}, {Port: "h2/e0", State: topo.Down}}},
 		"warning: gone": answer.Warning{Err: errors.New("gone")},
 		"no agent runs: packets are recorded until the lease ends; go on with: radar attach -d --domain d":                      answer.NoAgent{Domain: "d", Lease: answer.Lease{Ends: true, Valid: true}},
 		"no agent runs, and the lease is over: packets pass untouched and are not recorded; go on with: radar attach -d":        answer.NoAgent{Domain: "default", Lease: answer.Lease{Ends: true}},

@@ -121,6 +121,23 @@ func (f *Follower) Stats() FollowStats {
 	return s
 }
 
+// InFlight calls fn with every packet that the last Poll has seen and not handed out. The Packet is valid during
+// the call only.
+func (f *Follower) InFlight(fn func(*packet.Packet)) {
+	for _, e := range f.pending {
+		if _, _, ok := f.ring.read(e.pos, &f.head); !ok {
+			continue
+		}
+		if f.head.fields().Seg > 0 {
+			f.dec.decode(&f.story, nil, &f.head, f.pollNow)
+		} else {
+			f.dec.decode(&f.story, &f.head, nil, f.pollNow)
+		}
+		f.story.Packet.Segs = int(e.left)
+		fn(&f.story.Packet)
+	}
+}
+
 // Final returns the time (CLOCK_MONOTONIC, ns) up to which all arrivals have been
 // handed out of packets whose latency was at most latencyNs.
 func (f *Follower) Final(latencyNs int64) uint64 {

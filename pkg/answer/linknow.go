@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package answer
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/vnetradar/radar/pkg/aggregate"
+	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
+	"github.com/vnetradar/radar/pkg/vnet/topo"
+)
+
+// LinkNow is what the kernel says now of the link at a place of losses. The packets were lost before: it need not
+// have been so then.
+type LinkNow struct {
+	Peer    string `json:"peer,omitempty"`     // NODE/PORT at the other end of the place's port; absent: not known
+	PeerMTU int    `json:"peer_mtu,omitempty"` // bytes
+	// NotUp are the ports that are not up and can be why, the place's own first.
+	NotUp []PortState `json:"not_up,omitempty"`
+}
+
+// PortState is a port, NODE/PORT, and whether it can send and receive.
+type PortState struct {
+	Port  string     `json:"port"`
+	State topo.State `json:"state"`
+}
+
+// links reads what the kernel says of a domain's ports now, each node once, when it is asked for. A nil one knows
+// nothing.
+type links struct {
+	of         *domain.Domain
+	all        []end
+	byName     map[string]*end
+	interfaces map[uint16]map[int]topo.Interface // by node
+}
+
+// end is a port, or a bridge's member that leads to one.
+type end struct {
+	name    string // NODE/PORT
+	node    string
+	nodeID  uint16
+	ifindex int
+	link    string // the bridge that it hangs on
+	peer    string // NODE/PORT, "": not known
+	member  bool   // it has no program
+}
+
+func newLinks(d *domain.Domain) *links {
+	l := &links{of: d, byName: make(map[string]*end), interfaces: make(map[uint16]map[int]topo.Interface)}
+	add := func(nodeID uint16, name string, e end) {
+		if node := d.NodeByID(nodeID); node != nil && !node.Removed {
+			e.name, e.node, e.nodeID = node.Name+"/"+name, node.Name, nodeID
+			l.all = append(l.all, e)
+		}
+	}
+	for _, p := range d.Ports {
+		if !p.Removed {
+			add(p.Node, p.Name, end{ifindex: p.Ifindex, link: p.Link, peer: PeerName(d, p.Peer)})
+		}
+	}
+	for _, m := range d.Members {
+		if !m.Removed {
+			add(m.Node, m.Name, end{ifindex: m.Ifindex, link: m.Link, peer: m.To, member: true})
+		}
+	}
+	for i := range l.all {
+		l.byName[l.all[i].name] = &l.all[i]
+	}
+	for i := range l.all { // members know their ports, not the other way round
+		if peer := l.byName[l.all[i].peer]; peer != nil && peer.peer == "" {
+			peer.peer = l.all[i].name
+		}
+	}
+	for _, p := range d.Ports { // a bridge is also called as its network
+		if node := d.NodeByID(p.Node); node != nil && p.Network != "" && !p.Removed && l.byName[node.Name+"/"+p.Network] == nil {
+			l.byName[node.Name+"/"+p.Network] = l.byName[node.Name+"/"+p.Name]
+		}
+	}
+	return l
+}
+
+// now is what the kernel says of an end.
+func (l *links) now(e *end) topo.Interface {
+	of, known := l.interfaces[e.nodeID]
+	if !known {
+		of = interfacesOf(l.of, e.nodeID)
+		l.interfaces[e.nodeID] = of
+	}
+	return of[e.ifindex]
+}
+
+// notUp adds an end to list, if it is not up.
+func (l *links) notUp(list []PortState, e *end) []PortState {
+	state := l.now(e).State
+	if state == "" || state == topo.Up || slices.ContainsFunc(list, func(p PortState) bool { return p.Port == e.name }) {
+		return list
+	}
+	return append(list, PortState{e.name, state})
+}
+
+// followsPeer reports whether an end has no carrier because its peer is down.
+func (l *links) followsPeer(e *end) bool {
+	peer := l.byName[e.peer]
+	return peer != nil && l.now(e).State == topo.NoCarrier && l.now(peer).State == topo.Down
+}
+
+// withPeer adds an end that is not up, and its peer, if that can be why.
+func (l *links) withPeer(list []PortState, e *end) []PortState {
+	list = l.notUp(list, e)
+	if peer := l.byName[e.peer]; peer != nil && !l.followsPeer(peer) {
+		list = l.notUp(list, peer)
+	}
+	return list
+}
+
+// ofUnsent are what can be why packets to an address were dropped before they were sent by a port, if it is not up.
+func (l *links) ofUnsent(port uint16, dst, reason, function string) (list []PortState) {
+	if e := l.byName[PeerName(l.of, int(port))]; e != nil && slices.Contains(ofLink, reason) {
+		list = l.withPeer(list, e)
+	}
+	if isOne(unanswered, reason, function) {
+		list = l.owners(list, []string{dst})
+	}
+	return list
+}
+
+// allNotUp are the ports of a domain that are not up. A bridge's member that has no carrier because its peer is
+// down is none.
+func (l *links) allNotUp() (list []PortState) {
+	for i := range l.all {
+		if e := &l.all[i]; !e.member || !l.followsPeer(e) {
+			list = l.notUp(list, e)
+		}
+	}
+	return list
+}
+
+// noRoute are reasons, and functions where there is none, for which a port that is down elsewhere in the node can
+// be why: its routes went with it.
+var noRoute = []string{"IP_INNOROUTES", "IP_OUTNOROUTES", "ip_error", "ip_rcv_finish"}
+
+// flooded are reasons, and functions where there is none, for which a port that is down elsewhere on the bridge can
+// be why: the bridge has forgotten its MAC address, and sends everywhere else.
+var flooded = []string{"OTHERHOST", "NO_TX_TARGET", record.NotSeen, "br_flood", "br_handle_frame_finish"}
+
+// unanswered are reasons, and functions where there is none, for which the receiver's port can be why, if it is
+// down: it does not answer.
+var unanswered = []string{"NEIGH_FAILED", "NEIGH_QUEUEFULL", "arp_error_report", "ndisc_error_report"}
+
+// ofLink are the reasons, beside all those, for which the place's own port can be why, or its peer.
+var ofLink = []string{
+	"", "NOT_SPECIFIED", "QDISC_DROP", "QDISC_OVERLIMIT", "QUEUE_PURGE", "DEV_READY",
+	"NEIGH_DEAD", "NEIGH_CREATEFAIL", "NEIGH_HH_FILLFAIL",
+}
+
+// isOne reports whether packets were lost for one of the reasons, or by one of the functions without a reason.
+func isOne(list []string, reason, function string) bool {
+	if reason == "" || reason == "NOT_SPECIFIED" {
+		return function != "" && slices.Contains(list, function)
+	}
+	return slices.Contains(list, reason)
+}
+
+// at is what is known now of the link at a place where packets to these addresses were lost.
+func (l *links) at(p *aggregate.LossPlace, dsts []string) (now LinkNow) {
+	if l == nil {
+		return now
+	}
+	own := l.byName[p.Node+"/"+p.Port]
+	var peer *end
+	if own != nil {
+		if peer = l.byName[own.peer]; peer != nil {
+			now.Peer, now.PeerMTU = peer.name, l.now(peer).MTU
+		}
+	}
+	isFlooded, noAnswer := isOne(flooded, p.Reason, p.Function), isOne(unanswered, p.Reason, p.Function)
+	switch {
+	case isOne(noRoute, p.Reason, p.Function):
+		for i := range l.all {
+			if e := &l.all[i]; e.node == p.Node && l.now(e).State == topo.Down {
+				now.NotUp = l.notUp(now.NotUp, e)
+			}
+		}
+		return now
+	case own == nil || !isFlooded && !noAnswer && !slices.Contains(ofLink, p.Reason):
+		return now
+	}
+	now.NotUp = l.withPeer(now.NotUp, own)
+	if !isFlooded && !noAnswer {
+		return now
+	}
+	if list := l.owners(now.NotUp, dsts); len(list) > len(now.NotUp) {
+		now.NotUp = list
+	} else if isFlooded && own.link != "" {
+		now.NotUp = l.onBridge(now.NotUp, own.link)
+	}
+	return now
+}
+
+// owners adds the ports of the domain that own one of these addresses and are not up.
+func (l *links) owners(list []PortState, dsts []string) []PortState {
+	for i := range l.all {
+		e := &l.all[i]
+		if slices.ContainsFunc(l.now(e).Addresses, func(a netip.Prefix) bool { return slices.Contains(dsts, a.Addr().String()) }) {
+			list = l.withPeer(list, e)
+		}
+	}
+	return list
+}
+
+// onBridge adds what is not up of a bridge.
+func (l *links) onBridge(list []PortState, link string) []PortState {
+	for i := range l.all {
+		if e := &l.all[i]; e.link == link && !l.followsPeer(e) {
+			list = l.notUp(list, e)
+		}
+	}
+	return list
+}
+
+// links are those of the domain that is attached, nil if none is.
+func (c *Counts) links() *links {
+	if c.sources == nil || c.sources.ring == nil {
+		return nil
+	}
+	if c.now == nil {
+		c.now = newLinks(c.sources.ring.Domain)
+	}
+	return c.now
+}
+
+// portsNotUp says which ports are not up, but for those that rows name.
+func (l *links) portsNotUp(said []PortState) []Note {
+	if l == nil {
+		return nil
+	}
+	list := slices.DeleteFunc(l.allNotUp(), func(p PortState) bool { return slices.Contains(said, p) })
+	if len(list) == 0 {
+		return nil
+	}
+	return []Note{PortsNotUp{list}}
+}
+
+// linkOfLoss is what is known now of the link at which a packet was lost, or not seen again.
+func (l *links) linkOfLoss(r *record.Record, loss *record.Loss) LinkNow {
+	dsts := []string{r.Dst}
+	for i := range r.Hops {
+		if dst := r.Hops[i].Dst; dst != "" {
+			dsts = append(dsts, dst)
+		}
+	}
+	return l.at(&aggregate.LossPlace{Node: loss.Node, Port: loss.Port, At: loss.At, Reason: loss.Reason, Qdisc: loss.Qdisc, Function: loss.Function}, dsts)
+}
