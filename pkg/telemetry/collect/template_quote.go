@@ -160,7 +160,7 @@ func (t *templates) noINT(off int) (reach int, noLonger bool) {
 
 // noEarlyINT makes sure that there is no INT at a place among the options of TCP, where some programs
 // put it: at their beginning, or behind a probe marker. The decoder takes it only if it is right in
-// every respect (intwire's judge.go), which some bytes rule out: these must stay as they are. If they
+// every respect (intwire's recognise.go), which some bytes rule out: these must stay as they are. If they
 // do not, the whole header must, and the packet may not be longer.
 func (t *templates) noEarlyINT(at int) (reach int, noLonger bool) {
 	const least, most = 12, 16 // of shim and header, old and new
