@@ -15,7 +15,7 @@
 #include "lib/kernel.h"
 #include "maps.h"
 
-/* A port's flags while its other end is outside; pkg/vnet/datapath/change.go has the same. */
+/* A port's flags while its other end is outside; pkg/vnet/datapath/tables/ports.go has the same. */
 static __always_inline __u16 flags_without_peer(__u16 flags)
 {
 	if (!(flags & RDR_PF_INTERNAL) || flags & RDR_PF_CLOSING)

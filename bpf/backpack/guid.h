@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The GUID's layout: slot index <-> bits of IP ID, DSCP and TTL (config.h). The
- * only place that knows it; pkg/vnet/datapath/layout.go makes the tables. */
+ * only place that knows it; pkg/vnet/datapath/program/layout.go makes the tables. */
 #ifndef BACKPACK_GUID_H
 #define BACKPACK_GUID_H
 

@@ -189,3 +189,30 @@ func testPath(d *domain, name string, hidden [2]int) {
 		d.Errorf("state %#x of a delivered packet", s.State)
 	}
 }
+
+// TestTimes: the time of each event lies between the moments before and after its program ran.
+func TestTimes(t *testing.T) {
+	d := newDomain(t, config{carry: "mark"})
+	orig := packet(d, byBits()[0])
+	var moments []uint64 // before the first program, after it, after the next one, and so on
+	step := func(f frame) frame {
+		moments = append(moments, now(d))
+		return f
+	}
+	f := step(frame{data: orig})
+	f = step(d.send(f))
+	index := d.guid(f.data)
+	f = step(d.ingress(r1In, d.link(f, 0)))
+	f = step(d.egress(r1Out, d.route(f, r1In)))
+	step(d.deliver(f, 0))
+	s := d.slot(index)
+	events := s.events()
+	if len(events) != len(moments)-1 {
+		t.Fatalf("%d events of %d programs: %s", len(events), len(moments)-1, s.story())
+	}
+	for i, e := range events {
+		if at := s.T0Ns + uint64(e.at); at < moments[i] || at > moments[i+1] {
+			t.Errorf("event %d of %s at %d ns, but its program ran between %d and %d", i, s.story(), at, moments[i], moments[i+1])
+		}
+	}
+}
