@@ -3,7 +3,6 @@
 package answer
 
 import (
-	"net/netip"
 	"slices"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
@@ -34,6 +33,8 @@ type links struct {
 	all        []end
 	byName     map[string]*end
 	interfaces map[uint16]map[int]topo.Interface // by node
+	byAddress  map[string][]*end                 // of all nodes, nil: not read yet
+	down       map[string][]*end                 // by node, nil: not read yet
 }
 
 // end is a port, or a bridge's member that leads to one.
@@ -178,10 +179,9 @@ func (l *links) at(p *aggregate.LossPlace, dsts []string) (now LinkNow) {
 	isFlooded, noAnswer := isOne(flooded, p.Reason, p.Function), isOne(unanswered, p.Reason, p.Function)
 	switch {
 	case isOne(noRoute, p.Reason, p.Function):
-		for i := range l.all {
-			if e := &l.all[i]; e.node == p.Node && l.now(e).State == topo.Down {
-				now.NotUp = l.notUp(now.NotUp, e)
-			}
+		l.read()
+		for _, e := range l.down[p.Node] {
+			now.NotUp = l.notUp(now.NotUp, e)
 		}
 		return now
 	case own == nil || !isFlooded && !noAnswer && !slices.Contains(ofLink, p.Reason):
@@ -199,11 +199,29 @@ func (l *links) at(p *aggregate.LossPlace, dsts []string) (now LinkNow) {
 	return now
 }
 
-// owners adds the ports of the domain that own one of these addresses and are not up.
-func (l *links) owners(list []PortState, dsts []string) []PortState {
+// read reads all interfaces once, so that a row of losses costs the same in a domain of any size.
+func (l *links) read() {
+	if l.byAddress != nil {
+		return
+	}
+	l.byAddress, l.down = make(map[string][]*end), make(map[string][]*end)
 	for i := range l.all {
 		e := &l.all[i]
-		if slices.ContainsFunc(l.now(e).Addresses, func(a netip.Prefix) bool { return slices.Contains(dsts, a.Addr().String()) }) {
+		now := l.now(e)
+		for _, a := range now.Addresses {
+			l.byAddress[a.Addr().String()] = append(l.byAddress[a.Addr().String()], e)
+		}
+		if now.State == topo.Down {
+			l.down[e.node] = append(l.down[e.node], e)
+		}
+	}
+}
+
+// owners adds the ports of the domain that own one of these addresses and are not up.
+func (l *links) owners(list []PortState, dsts []string) []PortState {
+	l.read()
+	for _, dst := range dsts {
+		for _, e := range l.byAddress[dst] {
 			list = l.withPeer(list, e)
 		}
 	}

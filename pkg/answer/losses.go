@@ -90,8 +90,12 @@ func (c *Counts) besideLosses(rows []aggregate.LossRow, said []PortState, afterD
 		return c.nothingDropped(len(rows))
 	}
 	reported := slices.ContainsFunc(rows, func(row aggregate.LossRow) bool { return !row.Inferred() })
-	notes := append(c.otherLosses(reported), c.loops()...)
-	notes = append(notes, c.stillUnderWay()...)
+	return append(c.otherLosses(reported), c.besideBoth(said)...)
+}
+
+// besideBoth are the notes of besideLosses that rows by flow have, too.
+func (c *Counts) besideBoth(said []PortState) []Note {
+	notes := append(c.loops(), c.stillUnderWay()...)
 	// Of an answer without packets WhyEmpty says it.
 	if c.Totals().Packets > 0 && c.sources != nil && c.sources.ring != nil {
 		notes = append(notes, c.sources.ring.unsentNotes(c.question.Selection, c.links())...)
@@ -122,15 +126,17 @@ func (c *Counts) LossesByFlow(afterDelivery bool) Rows[LossFlowRow] {
 		return a
 	}
 	a.List = LossFlowRows(c.sums.LossesByFlow(c.Names, c.keep), false)
+	var said []PortState
 	for i := range a.List {
 		a.List[i].LinkNow = c.linkOf(&a.List[i].LossPlace, []string{a.List[i].Dst}, false)
+		said = append(said, a.List[i].NotUp...)
 	}
 	a.Notes = append(a.Notes, c.expired()...)
 	var n NothingLost
 	for _, f := range c.sums.Flows(c.Names, c.keep) {
 		n.Packets += f.Packets
 	}
-	a.Notes = append(a.Notes, c.stillUnderWay()...)
+	a.Notes = append(a.Notes, c.besideBoth(said)...)
 	for _, row := range local {
 		if row.FreedByTCP() {
 			n.Freed += row.Packets

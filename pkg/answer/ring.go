@@ -69,6 +69,7 @@ func (r *Ring) countScanned(ctx context.Context, q *Question, to *Counts) (notes
 	found := 0
 	scan := q.ScanEnded()
 	ended := scan.Match
+	scan.States = nil // what is under way counts, whatever state was asked for
 	scan.Match = func(p *packet.Packet, of packet.Scope) bool {
 		// With Last a scan looks at some only, and at some twice.
 		to.addUnderWay(p, q.Last == 0 && p.State == record.InFlight && q.matchAnyState(p, of))

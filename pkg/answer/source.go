@@ -196,6 +196,9 @@ func (s *Sources) Records(ctx context.Context, selected *Selection, fn func(*rec
 	if selected.Last > 0 && len(rows) > selected.Last {
 		rows = rows[len(rows)-selected.Last:]
 	}
+	if met.incomplete > 0 {
+		notes = append(notes, Incomplete{met.incomplete})
+	}
 	if len(rows) == 0 {
 		notes = append(notes, s.ring.WhyEmpty(selected)...)
 	}

@@ -118,8 +118,8 @@ func (r *Ring) Stories(found []*backpack.Found, now time.Time) ([]*Story, error)
 	links := newLinks(r.Domain)
 	for _, f := range found {
 		s := NewStory(&f.Record, f.Segment, r.Domain, now)
-		s.addLinks(links)
 		s.goInto(outers[f.Record.ID])
+		s.addLinks(links)
 		list = append(list, s)
 	}
 	return list, nil

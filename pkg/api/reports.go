@@ -26,7 +26,7 @@ const (
 )
 
 // reportsIndex is what a server of reports says at /.
-const reportsIndex = "«collect»: /metrics for Prometheus, /events as server-sent events, /values as JSON lines (docs/int.md)"
+const reportsIndex = "«collect»: /metrics for Prometheus, /events as server-sent events, /values as JSON lines (docs/int/collect.md)"
 
 // Reports answers about what a collector finds: /metrics, /events and /values. It is an output of
 // the collector, which gives it events.

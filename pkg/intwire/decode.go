@@ -66,7 +66,7 @@ func (d *Decoder) Decode(m *Message, start Start, data []byte) {
 }
 
 // DecodeReport fills m with a telemetry report, the payload of a UDP datagram. Unlike
-// Decode it does not check whether payload is one.
+// Decode, which collectors use, it does not check whether payload is one.
 func (d *Decoder) DecodeReport(m *Message, payload []byte) {
 	m.reset()
 	c := walk{m: m, ints: &m.INT}

@@ -111,7 +111,7 @@ type Hop struct {
 	LinkNs    *int64 `json:"link_ns,omitempty"`    // previous node's egress, or where it left that port's queue, to this ingress
 	LatencyNs *int64 `json:"latency_ns,omitempty"` // egress to egress, T(i) - T(i-1) of the paper
 
-	// INT is what a telemetry report says of this hop, as sent, by the names of docs/int.md.
+	// INT is what a telemetry report says of this hop, as sent, by the names of docs/int/decode.md.
 	INT map[string]uint64 `json:"int,omitempty"`
 
 	Src   string `json:"src,omitempty"` // only where they changed

@@ -17,7 +17,7 @@ import (
 )
 
 // eventLine and valueLine are objects of JSON lines, server-sent events and /values; a contract
-// (docs/int.md).
+// (docs/int/collect.md).
 type eventLine struct {
 	Kind string `json:"kind"` // event
 	metrics.EventJSON
@@ -29,7 +29,7 @@ type valueLine struct {
 	metrics.RowJSON
 }
 
-// Encoder writes events and values as JSON objects, one a line (docs/int.md).
+// Encoder writes events and values as JSON objects, one a line (docs/int/collect.md).
 type Encoder struct {
 	namer metrics.Namer
 	json  *json.Encoder

@@ -55,7 +55,7 @@ const environmentTimeout = "8s"
 
 var environments = []environment{
 	{name: "nothing missing", lost: true},
-	{name: "no BTF", within: mounts("mount -t tmpfs none /sys/kernel/btf"), warning: "losses are found by timeout, without place and reason", always: true},
+	{name: "no BTF", within: mounts("mount -t tmpfs none /sys/kernel/btf"), warning: "losses are found by timeout, without reasons", always: true},
 	{name: "no TCX", flags: []string{"--hook", "clsact"}, lost: true, always: true},
 	{name: "read-only /sys", within: mounts("mount -o remount,bind,ro /sys"), lost: true},
 	{

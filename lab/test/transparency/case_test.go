@@ -22,7 +22,7 @@ const (
 // Case is one network and what is sent through it; see the package comment.
 type Case struct {
 	Name  string // "area/what", unique
-	Point int    // of the list in docs/transparency.md
+	Point int    // cases about one subject have the same: a column of the table in docs/transparency.md
 	Shows string // one line: what nobody may notice
 
 	Needs []string // features of the kernel or tools, see needs_test.go

@@ -14,8 +14,8 @@ must be what captures saw.
 
 or, with a radar that exists: RADAR_BIN=bin/radar go test ./lab/test/transparency -run Cases/mtu -v
 
-The tier "test" (package need) runs those of tier_test.go, one at least of each point of
-docs/transparency.md in each mode; "nightly", or a run that names a case, runs any. Only nightly
+The tier "test" (package need) runs those of tier_test.go, one at least of each point of the
+table in docs/transparency.md in each mode; "nightly", or a run that names a case, runs any. Only nightly
 checks times beyond the limits that captures put on them.
 
 # A case

@@ -25,7 +25,7 @@ import (
 )
 
 const generateLong = `Send telemetry reports to a collector, to try it: at a set rate, to the one address
-that is given and nowhere else. docs/int.md says what the reports are.
+that is given and nowhere else. docs/int/collect.md says what the reports are.
 
 Reports are made from a description, the flags below: a chain of nodes, and packets
 that cross it. With INT-MD the last node reports, and quotes the packet with the

@@ -177,7 +177,7 @@ func TestDocsFirstExample(t *testing.T) {
 		if code != kit.ExitOK {
 			t.Errorf("%s: code %d", command, code)
 		}
-		got.WriteString(line + stderr + stdout)
+		got.WriteString(line + stdout + stderr)
 	}
 	if got.String() != string(example) || commands != 2 || !bytes.Contains(example, []byte("docs/reports.pcap")) {
 		t.Errorf("%d commands; docs/int.md has\n%s\nbut it is\n%s", commands, example, got.String())

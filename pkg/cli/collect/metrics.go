@@ -19,7 +19,7 @@ import (
 )
 
 const metricsLong = `Show the latest values of what telemetry reports say, as radar collect has them: paths and
-latencies of flows, latencies of nodes for flows, occupancy and congestion of queues,
+latencies of flows and links, latencies of nodes for flows, occupancy and congestion of queues,
 utilization of links.
 
 REPORTED is the value of the last event, REPORTS how many reports have said a value, LAST when

@@ -128,3 +128,10 @@ func TestReportsAreRendered(t *testing.T) {
 		t.Run(name, func(t *testing.T) { clitest.WantRendered(t, print) })
 	}
 }
+
+func TestTopologyIsRendered(t *testing.T) {
+	v := shownTopology(&domain.Domain{Nodes: []domain.Node{{Name: "n", Header: clitest.Marked}}})
+	if got := v.Nodes[0].Header; got != kit.Face.Render(clitest.Marked) {
+		t.Errorf("header: %q", got)
+	}
+}

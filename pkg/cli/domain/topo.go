@@ -61,7 +61,7 @@ func showTopo(k *kit.Kit, ctx context.Context, format kit.GraphFormat, load bool
 		return err
 	}
 	k.ShowNames(d)
-	v := answer.NewTopology(d)
+	v := shownTopology(d)
 	v.AddInterfaces(d)
 	if !load {
 		return printTopo(k, v, format)
@@ -73,6 +73,15 @@ func showTopo(k *kit.Kit, ctx context.Context, format kit.GraphFormat, load bool
 			return printTopo(k, v, format)
 		})
 	})
+}
+
+// shownTopology is a domain's topology, with texts of libraries as users write them.
+func shownTopology(d *domain.Domain) *answer.Topology {
+	v := answer.NewTopology(d)
+	for i := range v.Nodes {
+		v.Nodes[i].Header = kit.Face.Render(v.Nodes[i].Header)
+	}
+	return v
 }
 
 func printTopo(k *kit.Kit, v *answer.Topology, format kit.GraphFormat) error {

@@ -37,7 +37,7 @@ has. Each report goes to every --collector.
 A packet is one report, as an INT sink sends it: the packet's headers with an INT-MD
 stack of all hops (--mode int-md), or one report of each node (--mode int-xd). The
 node that dropped a packet sends a drop report. What is in them, what is not and why
-says docs/int.md, "Exporting".
+says docs/int/export.md.
 
 Nodes have the numbers that the domain gave them, or those of --node-id; they are
 shown at the start. Ports are interface indices. With --sample N, 1 packet in N is

@@ -22,7 +22,7 @@ func NewCmd(k *kit.Kit) *cobra.Command {
 		Short: "In-band network telemetry (INT) of P4 switches and others",
 		Long: `In-band network telemetry (INT) as P4.org has specified it, and telemetry reports: what
 switches and hosts that are not radar's put into packets, and send about them.
-docs/int.md says what is supported.`,
+docs/int/formats.md says what is supported.`,
 		Example: `  radar int decode -r reports.pcap                # every field of every report
   radar int decode --starts-at udp c1231388...    # of bytes that begin with a UDP header`,
 	}
@@ -42,7 +42,7 @@ Values are as on the wire; INT leaves their units to the device. What was sent a
 available" (all ones) is "invalid". Malformed INT, or none, is no error: what could be
 read is shown, and the rest is said under ANOMALIES (-o json: "anomalies"). -o wide also
 shows flags that are not set, and domain-specific fields without a domain. -o json prints
-one object a packet, with the names of docs/int.md.
+one object a packet, with the names of docs/int/decode.md.
 
 Exit codes: 0 also for malformed INT or none, 1 if the input cannot be read.
 

@@ -221,9 +221,10 @@ func (s *Names) Reason(p *aggregate.LossPlace, now *answer.LinkNow) string {
 }
 
 // noQueue reports whether a port without a queue has refused packets as a full queue does: the kernel puts a queue
-// there that takes nothing while the port is down or has no carrier.
+// there that takes nothing while the port is down or has no carrier. A drop inside a node is none: a device that
+// packets are redirected to, such as an IFB, has a queue that radar does not know.
 func noQueue(p *aggregate.LossPlace) bool {
-	return p.Reason == "QDISC_DROP" && p.Qdisc == "" && p.At != record.AtQueue
+	return p.Reason == "QDISC_DROP" && p.Qdisc == "" && p.At == record.AtEgress
 }
 
 func refusedByPeer(p *aggregate.LossPlace) bool {

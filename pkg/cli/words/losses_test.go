@@ -29,6 +29,7 @@ func TestLossWhy(t *testing.T) {
 		{full, answer.LinkNow{}, "queue full"},
 		{full, answer.LinkNow{NotUp: []answer.PortState{port("r2/eth1", topo.Down)}}, "queue full; port is down now"},
 		{none, answer.LinkNow{}, "port was down, or without carrier"},
+		{aggregate.LossPlace{Node: "r2", At: record.AtNode, Reason: "QDISC_DROP"}, answer.LinkNow{}, "queue full"}, // of an IFB
 		{none, answer.LinkNow{NotUp: []answer.PortState{port("r2/eth1", topo.NoCarrier)}}, "no carrier now"},
 		{none, answer.LinkNow{Peer: "h2/eth0", NotUp: []answer.PortState{port("r2/eth1", topo.NoCarrier), port("h2/eth0", topo.Down)}}, "no carrier now: h2/eth0 is down"},
 		{arp, answer.LinkNow{Peer: "h2/eth0", NotUp: []answer.PortState{port("r2/eth1", topo.NoCarrier), port("h2/eth0", topo.Down)}}, "no ARP answer; no carrier now: h2/eth0 is down"},

@@ -275,7 +275,7 @@ func portsNotUpText(list []answer.PortState) string {
 
 // unsentText is "h1 dropped 2 packets before they were sent: NEIGH_FAILED (no ARP answer), icmp to 10.0.1.9".
 func unsentText(u *answer.Unsent) string {
-	place := aggregate.LossPlace{Node: u.Node, At: record.AtNode, Reason: u.Reason, Function: u.Function, Qdisc: u.Queue}
+	place := aggregate.LossPlace{Node: u.Node, At: record.AtEgress, Reason: u.Reason, Function: u.Function, Qdisc: u.Queue}
 	why, words := cmp.Or(u.Reason, u.Function+"()"), (*Names)(nil).LossWhy(&place, &answer.LinkNow{NotUp: u.NotUp})
 	if words != "" {
 		why += " (" + words + ")"

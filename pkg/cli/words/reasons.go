@@ -4,7 +4,7 @@ package words
 
 // Reasons says in words what the kernel's drop reasons mean to whoever runs the
 // network. Names are those of enum skb_drop_reason since Linux 5.17; a reason that is
-// not here is shown by its name alone.
+// not here is shown by its name alone. shortWords has fewer words for the same, for tables.
 var Reasons = map[string]string{
 	// Queues and devices.
 	"QDISC_DROP":      "the queue was full, or its queueing discipline refused the packet",

@@ -5,6 +5,7 @@
 //
 //   - A Packet may hold reports: from a UDP socket (Listen), an interface (OpenInterface)
 //     or a capture file (OpenCapture).
+//   - pkg/intwire reads them (Decoder.Decode).
 //   - A Translator is the one place where reports become packets as numbers (Reported), and
 //     Reported.Record the one where these become text.
 //   - A Collector brings these together, and gives a Store (pkg/store) what is to be kept.

@@ -168,7 +168,7 @@ func knownNs(ns int64) *int64 {
 	return &ns
 }
 
-// INT is what the node of a hop has said, by the names of docs/int.md; nil: nothing.
+// INT is what the node of a hop has said, by the names of docs/int/decode.md; nil: nothing.
 func (p *Reported) INT(hop int) map[string]uint64 {
 	if hop >= len(p.Said) || p.Said[hop].Has == 0 {
 		return nil

@@ -19,14 +19,14 @@ type NodeID struct {
 	ID   uint32 `json:"id"`
 }
 
-// Numbers give nodes and ports the numbers that reports have for them: nodes the domain's own,
+// Numbers give nodes and ports the numbers that reports have for them: nodes the network's own,
 // which are never reused while it is attached, or those that the user chose; ports their
 // interface index.
 type Numbers struct {
 	chosen map[string]uint32
 	taken  map[uint32]bool // of chosen
 	list   []NodeID
-	nodes  map[string]int // the domain's number of a name; of several the newest
+	nodes  map[string]int // the network's number of a name; of several the newest
 	ports  map[portOf]uint32
 }
 
@@ -98,10 +98,10 @@ func (n *Numbers) SetNetwork(of Network) {
 	}
 }
 
-// Nodes are all nodes, by the domain's numbers. The slice is not to be changed.
+// Nodes are all nodes, by the network's numbers. The slice is not to be changed.
 func (n *Numbers) Nodes() []NodeID { return n.list }
 
-// Node is the id of a node of a record; number is what the domain numbers it, 0 if the record
+// Node is the id of a node of a record; number is what the network numbers it, 0 if the record
 // does not say.
 func (n *Numbers) Node(name string, number int) uint32 {
 	if id, ok := n.chosen[name]; ok {

@@ -43,7 +43,7 @@ func (c *EventCounts) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// KeyJSON is a key in JSON and CSV; a contract (docs/int.md).
+// KeyJSON is a key in JSON and CSV; a contract (docs/int/collect.md).
 type KeyJSON struct {
 	Metric string  `json:"metric"`
 	Src    string  `json:"src,omitempty"`

@@ -15,7 +15,7 @@
 //     can continue from its state.
 //   - Tail: a Follower that begins now and hands out records.
 //
-// A Packet is one packet as numbers, without text, cheap enough to be counted a
+// A packet.Packet is one packet as numbers, without text, cheap enough to be counted a
 // million times a second. Decoder makes Packets from slots and Records from
 // Packets; it holds the names.
 //

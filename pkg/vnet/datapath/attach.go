@@ -86,7 +86,7 @@ func Plan(ctx context.Context, req AttachRequest) (*AttachResult, error) {
 // the sources of a new domain their first lease. It does all or nothing: on an
 // error everything is as it was.
 //
-// Errors: fault.Usage, fault.Unsupported, fault.NotLoaded, ErrDetaching, fault.Usage,
+// Errors: fault.Usage, fault.Unsupported, fault.NotLoaded, ErrDetaching,
 // topo.ErrGone; with Extend domain.ErrNotAttached.
 func Attach(ctx context.Context, req AttachRequest) (_ *AttachResult, err error) {
 	if err := statedir.CheckDomain(req.Domain); err != nil {

@@ -167,7 +167,7 @@ func (p *plan) newDomain(req AttachRequest) (*domain.Domain, error) {
 	}
 	p.result.Warnings = append(p.result.Warnings, layout.Warnings...)
 	if !f.DropHook {
-		p.result.Warnings = append(p.result.Warnings, "this kernel does not show dropped packets to radar: losses are found by timeout, without place and reason (see «check»)")
+		p.result.Warnings = append(p.result.Warnings, "this kernel does not show dropped packets to radar: losses are found by timeout, without reasons (see «check»)")
 	}
 	epoch, err := newEpoch()
 	if err != nil {

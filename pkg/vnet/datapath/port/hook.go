@@ -61,8 +61,7 @@ func (d Side) put(port *domain.Port, progs *ebpf.Map, attach func(*ebpf.Program)
 }
 
 // Attach attaches both programs to a port; progs is the array of the domain's programs. It runs in the
-// port's namespace.
-// On failure nothing of it stays.
+// port's namespace. On failure nothing of it stays.
 func Attach(dom *domain.Domain, port *domain.Port, progs *ebpf.Map) error {
 	for _, d := range Sides {
 		if err := d.put(port, progs, d.At(dom, port).Attach); err != nil {

@@ -90,12 +90,12 @@ func (f Features) checkDrops() Check {
 	c := Check{Name: "losses", Level: OK, Detail: "tp_btf/kfree_skb, with reasons"}
 	switch {
 	case !f.BTF:
-		c.Level, c.Detail = Warn, "the kernel has no BTF (/sys/kernel/btf/vmlinux): losses are found by timeout, without place and reason"
+		c.Level, c.Detail = Warn, "the kernel has no BTF (/sys/kernel/btf/vmlinux): losses are found by timeout, without reasons"
 		c.Fix = "use a kernel with CONFIG_DEBUG_INFO_BTF"
 	case !f.Tested:
 		c.Level, c.Detail, c.Fix = Warn, "not tested: that takes rights", "run as root"
 	case !f.DropHook:
-		c.Level, c.Detail = Warn, "tp_btf/kfree_skb cannot be loaded: losses are found by timeout, without place and reason"
+		c.Level, c.Detail = Warn, "tp_btf/kfree_skb cannot be loaded: losses are found by timeout, without reasons"
 		c.Fix = "use a kernel with CONFIG_BPF_EVENTS and BPF trampolines, not locked down"
 	case !f.DropReason:
 		c.Level, c.Detail, c.Fix = Warn, "tp_btf/kfree_skb without reasons", "use Linux 5.17 or newer for drop reasons"
