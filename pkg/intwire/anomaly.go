@@ -4,10 +4,10 @@ package intwire
 
 import "fmt"
 
-// Code is a kind of doubt.
+// Code is a kind of anomaly.
 type Code uint8
 
-// The doubts. The text in codes says what A and B of an Anomaly are.
+// The anomalies. The text in codes says what A and B of an Anomaly are.
 const (
 	CutLink Code = iota
 	NotIP
@@ -81,7 +81,7 @@ const (
 	NumCodes
 )
 
-// codes are the text of each doubt, and its name in counters.
+// codes are the text of each anomaly, and its name in counters.
 var codes = [NumCodes]struct{ name, text string }{
 	CutLink:     {"cut_link", "the link-layer header is cut: %d of %d bytes"},
 	NotIP:       {"not_ip", "no IPv4 or IPv6: EtherType or version 0x%04x"},
@@ -162,13 +162,13 @@ func (c Code) String() string {
 	return codes[c].name
 }
 
-// Anomaly is one doubt, as numbers. Text is made only when it is asked for.
+// Anomaly is one anomaly, as numbers. Text is made only when it is asked for.
 type Anomaly struct {
 	Code Code
 	A, B uint32
 }
 
-// String is the doubt as text. It names a setting that helps as ‹source›, a command as «collect».
+// String is the anomaly as text. It names a setting that helps as ‹source›, a command as «collect».
 func (a Anomaly) String() string {
 	if a.Code >= NumCodes {
 		return "unknown"

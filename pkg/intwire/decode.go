@@ -27,7 +27,7 @@ type Decoder struct {
 	ReportPorts []uint16
 
 	Packets uint64           // decoded
-	Counts  [NumCodes]uint64 // doubts
+	Counts  [NumCodes]uint64 // anomalies
 
 	plans  planCache
 	report ReportTraits // of the report that is being read, if it is one

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Every frame is cut at every byte: nothing panics, nothing is read past the end, and a doubt
+// Every frame is cut at every byte: nothing panics, nothing is read past the end, and an anomaly
 // says that it is cut. Values that are still there are those of the whole frame.
 func TestCut(t *testing.T) {
 	var d Decoder
@@ -22,7 +22,7 @@ func TestCut(t *testing.T) {
 			d.Decode(&m, StartEthernet, data)
 			checkMessage(t, &m, data)
 			if len(m.Anomalies) == 0 {
-				t.Errorf("%s cut to %d of %d bytes: no doubt", f.Name, n, len(f.data))
+				t.Errorf("%s cut to %d of %d bytes: no anomaly", f.Name, n, len(f.data))
 			}
 			if !m.Has(CutLink) && !m.Has(CutIP) {
 				t.Errorf("%s cut to %d of %d bytes: %q", f.Name, n, len(f.data), codesOf(&m))
@@ -51,7 +51,7 @@ func put(b []byte, at int, v ...byte) []byte {
 	return b
 }
 
-// Malformed INT behind a known mark: what can be read is shown, with a doubt.
+// Malformed INT behind a known mark: what can be read is shown, with an anomaly.
 func TestMalformed(t *testing.T) {
 	md := frameByName(t, "int21-md-ipv4-udp-dscp") // shim at 42
 	mx := frameByName(t, "int21-mx-ipv4-udp-dscp")
@@ -145,7 +145,7 @@ func TestProfiles(t *testing.T) {
 		profile string
 		frame   []byte
 		want    string
-		doubt   Code
+		anomaly Code
 	}{
 		{"spec-1.0", notINT, `"hops_top_first":[{"node_id":2684354560},{"node_id":2684354561}]`, NumCodes},
 		{"spec-2.1", notINT, `"anomalies":["does not look like`, NotTheProfile},
@@ -162,8 +162,8 @@ func TestProfiles(t *testing.T) {
 			var m Message
 			d.Decode(&m, StartEthernet, c.frame)
 			got := string(m.AppendJSON(nil))
-			if !strings.Contains(got, c.want) || c.doubt < NumCodes && !m.Has(c.doubt) {
-				t.Errorf("no %s, or no %v in %s", c.want, c.doubt, got)
+			if !strings.Contains(got, c.want) || c.anomaly < NumCodes && !m.Has(c.anomaly) {
+				t.Errorf("no %s, or no %v in %s", c.want, c.anomaly, got)
 			}
 		})
 	}
@@ -209,7 +209,7 @@ func TestReuse(t *testing.T) {
 	}
 }
 
-// The text of each doubt takes its numbers, and each has its own name.
+// The text of each anomaly takes its numbers, and each has its own name.
 func TestAnomalies(t *testing.T) {
 	seen := map[string]bool{}
 	for c := range NumCodes {

@@ -10,7 +10,7 @@
 // A [Decoder] fills a [Message] that the caller owns and uses again: after the first
 // packets nothing is allocated. Slices of bytes in it point into the packet, and
 // everything in it is valid until the next call with the same Message. There is no
-// error: what cannot be read is absent, and every doubt is an [Anomaly] beside what
+// error: what cannot be read is absent, and every anomaly is an [Anomaly] beside what
 // was read. Lengths are compared with the bytes that are there before they are used.
 // The memory that a Message takes is bounded by a multiple of the packet's length.
 //

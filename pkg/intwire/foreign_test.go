@@ -9,12 +9,12 @@ import (
 )
 
 type foreignCase struct {
-	name    string
-	at      string // ethernet, ip, udp, or report: the payload of UDP
-	hex     string
-	profile string // that is recognised
-	want    []string
-	doubts  string // codes, in order
+	name      string
+	at        string // ethernet, ip, udp, or report: the payload of UDP
+	hex       string
+	profile   string // that is recognised
+	want      []string
+	anomalies string // codes, in order
 }
 
 const (
@@ -39,14 +39,14 @@ var foreign = []foreignCase{
 			`"egress_ts":7,"l2_in":3,"l2_out":4,"egress_tx_util":50,"buffer_id":5,"buffer_occ":256,"checksum_complement":"0x0000fffe","ds_metadata_hex":"aabbccdd11223344"},` +
 			`{"node_id":11,"l1_in":3,"l1_out":4,"hop_latency":9,"queue_id":6,"queue_occ":8,"ingress_ts":1,"egress_ts":2,"l2_in":"invalid","l2_out":6,"egress_tx_util":100,` +
 			`"buffer_id":7,"buffer_occ":512,"checksum_complement":"0xffffffff","ds_metadata_hex":"0102030405060708"}],"source_words_hex":"5a5a5a5a"`, `"orig_dst_port":53`},
-		doubts: "unknown_domain source_words",
+		anomalies: "unknown_domain source_words",
 	},
 	{
 		name: "INT 2.1, reserved instructions as a newer source sets them", at: "udp",
-		hex:     `1388 1388 0024 0000  10 06 00 b8  2c000301 8042 0000 0000 0000  00000001 ffffffff ffffffff`,
-		profile: "spec-2.1",
-		want:    []string{`"D":1,"E":1,"M":0,"hop_ml":3,"remaining_hop_count":1,"instruction_bitmap":"0x8042"`, `{"node_id":1,"reserved_hex":"ffffffffffffffff"}`, `"orig_dscp":46`},
-		doubts:  "reserved_instruction",
+		hex:       `1388 1388 0024 0000  10 06 00 b8  2c000301 8042 0000 0000 0000  00000001 ffffffff ffffffff`,
+		profile:   "spec-2.1",
+		want:      []string{`"D":1,"E":1,"M":0,"hop_ml":3,"remaining_hop_count":1,"instruction_bitmap":"0x8042"`, `{"node_id":1,"reserved_hex":"ffffffffffffffff"}`, `"orig_dscp":46`},
+		anomalies: "reserved_instruction",
 	},
 	{
 		name: "INT 1.0 in VXLAN-GPE, whose shim counts itself", at: "udp",
@@ -60,7 +60,7 @@ var foreign = []foreignCase{
 		profile: "spec-1.0",
 		want: []string{`"rep":1,"C":0,"E":1,"M":1`, `{"node_id":1,"l1_in":2,"l1_out":3,"l2_in":4,"l2_out":5,"checksum_complement":"0x0000007f"`,
 			`"ds_metadata_hex":"00000006"`, `"rest_hex":"5a5a5a5a"`},
-		doubts: "other_hop_ml left_over",
+		anomalies: "other_hop_ml left_over",
 	},
 	{
 		name: "INT 0.5 with congestion status and tail", at: "ip",
@@ -94,14 +94,14 @@ var foreign = []foreignCase{
 				`"queue_id":2,"queue_occ":256,"buffer_id":5,"buffer_occ":512}`,
 			`"tlvs":[{"type":0,"length":2,"template":1,"data":"aabbccdd11223344"},{"type":2,"length":1,"template":0,"data":"45000014"}]`,
 			`"D":1,"Q":0,"F":0,"I":1,"rep_md_bits":"0x0001","domain":"0x1234","ds_md_bits":"0x8000","ds_md_status":"0x4321","drop_queue_id":4,"drop_reason":80,"ds_metadata_hex":"cafebabe"`},
-		doubts: "unknown_domain",
+		anomalies: "unknown_domain",
 	},
 	{
 		name: "Report 2.0 with metadata bit 9 and times", at: "report",
-		hex:     `20000001 00000007  14 0c 05 00  0c40 0000 0000 0000  0000000000000001 ffffffffffffffff 12345678  ` + tinyIP,
-		profile: "spec-2.1",
-		want:    []string{`"ingress_ts":1,"egress_ts":"invalid","reserved_hex":"12345678"`},
-		doubts:  "reserved_md",
+		hex:       `20000001 00000007  14 0c 05 00  0c40 0000 0000 0000  0000000000000001 ffffffffffffffff 12345678  ` + tinyIP,
+		profile:   "spec-2.1",
+		want:      []string{`"ingress_ts":1,"egress_ts":"invalid","reserved_hex":"12345678"`},
+		anomalies: "reserved_md",
 	},
 	{
 		name: "Host-INT's summary of drops", at: "report",
@@ -116,7 +116,7 @@ var foreign = []foreignCase{
 		profile: "tps",
 		want: []string{`"D":0,"E":0,"M":1,"hop_ml":1,"remaining_hop_count":5`, `"hops_top_first":[{"node_id":1}],"source_words_hex":"0011223344550000"`,
 			`"domain_specific_id":"0x5453"`},
-		doubts: "shim_in_length",
+		anomalies: "shim_in_length",
 	},
 	{
 		name: "transparent-security: a report of type 0 with main contents", at: "report",
@@ -125,7 +125,7 @@ var foreign = []foreignCase{
 		profile: "tps",
 		want: []string{`"group":{"version":2,"hw_id":0,"sequence":5,"node_id":1}`, `"rep_type":0,"in_type":2`, `"domain":"0x5453"`,
 			`"hops_top_first":[{"node_id":1}],"source_words_hex":"0011223344550000"`},
-		doubts: "main_in_type_0 shim_in_length",
+		anomalies: "main_in_type_0 shim_in_length",
 	},
 	{
 		name: "domain 0x5453 as the text has it, before TCP", at: "report",
@@ -149,18 +149,18 @@ var foreign = []foreignCase{
 		hex: `9c40 1388 0040 0000
 			18 08 0006  20000104 8000 5453 8000 0000  0000000c 0000000b 02aabbccddee 0000
 			80e8 01bb 00000001 00000000 5018 2000 0000 0000 61626364`,
-		profile: "tps",
-		want:    []string{`"hops_top_first":[{"node_id":12},{"node_id":11}],"source_words_hex":"02aabbccddee0000"`},
-		doubts:  "shim_in_length",
+		profile:   "tps",
+		want:      []string{`"hops_top_first":[{"node_id":12},{"node_id":11}],"source_words_hex":"02aabbccddee0000"`},
+		anomalies: "shim_in_length",
 	},
 	{
 		name: "transparent-security at its port, before a payload", at: "udp",
 		hex: `9c40 022b 0030 0000
 			14 08 1f90  20000104 8000 5453 8000 8000  0000000c 0000000b 02aabbccddee 0000
 			6162636465666768`,
-		profile: "tps",
-		want:    []string{`"hops_top_first":[{"node_id":12},{"node_id":11}],"source_words_hex":"02aabbccddee0000"`},
-		doubts:  "shim_in_length",
+		profile:   "tps",
+		want:      []string{`"hops_top_first":[{"node_id":12},{"node_id":11}],"source_words_hex":"02aabbccddee0000"`},
+		anomalies: "shim_in_length",
 	},
 	{
 		name: "P4-INT: version 1, length 0, a hop behind the MX header", at: "report",
@@ -170,7 +170,7 @@ var foreign = []foreignCase{
 		profile: "p4int-laofan",
 		want: []string{`"type":3,"length_words":14`, `"hops_top_first":[{"node_id":3,"l1_in":1,"l1_out":2,"hop_latency":4,"queue_id":5,"queue_occ":6,"ingress_ts":7,"egress_ts":8,` +
 			`"l2_in":9,"l2_out":10,"egress_tx_util":11}]`, `"I":1`},
-		doubts: "bad_report_ver no_report_length other_contents stack_behind_mx",
+		anomalies: "bad_report_ver no_report_length other_contents stack_behind_mx",
 	},
 	{
 		name: "P4-INT as it is today: version 2, length 0", at: "report",
@@ -183,7 +183,7 @@ var foreign = []foreignCase{
 		want: []string{`"group":{"version":2,"hw_id":1,"sequence":516,"node_id":3},"reports":[{"rep_type":1,"in_type":3,"report_length":0,`,
 			`"hops_top_first":[{"node_id":3,"l1_in":4,"l1_out":1,"hop_latency":1282,`, `{"node_id":2,"l1_in":1,"l1_out":2,"hop_latency":1093,`,
 			`{"node_id":1,"l1_in":1,"l1_out":2,"hop_latency":1178,`},
-		doubts: "no_report_length",
+		anomalies: "no_report_length",
 	},
 	{
 		name: "a stack to which a node could not add (E)", at: "report",
@@ -198,16 +198,16 @@ var foreign = []foreignCase{
 		hex: `20400003 00000003  14 0f 00 20  0000 0000 0000 0000
 			455c0044 00010000 4011664a 0a000001 0a000002  9c40 1f90 0030 0000
 			10 09 0000  20000206 a000 0000 0000 0000  00000003 0000012c`,
-		profile: "spec-2.1",
-		want:    []string{`"incomplete":1`, `"hops_top_first":[{"node_id":3,"hop_latency":300}]`},
-		doubts:  "cut_int",
+		profile:   "spec-2.1",
+		want:      []string{`"incomplete":1`, `"hops_top_first":[{"node_id":3,"hop_latency":300}]`},
+		anomalies: "cut_int",
 	},
 	{
 		name: "zero words behind a report", at: "report",
-		hex:     `20000001 00000007  10 04 02 40  1080 0000 0000 0000  02 000100 05 000200  00000000 00000000 00`,
-		profile: "spec-2.1",
-		want:    []string{`"reports":[{"rep_type":1,"in_type":0,"report_length":4,"md_length":2,"D":0,"Q":1,"F":0,"I":0,"rep_md_bits":"0x1080","domain":"0x0000","ds_md_bits":"0x0000","ds_md_status":"0x0000","queue_id":2,"queue_occ":256,"buffer_id":5,"buffer_occ":512}]`},
-		doubts:  "zero_words",
+		hex:       `20000001 00000007  10 04 02 40  1080 0000 0000 0000  02 000100 05 000200  00000000 00000000 00`,
+		profile:   "spec-2.1",
+		want:      []string{`"reports":[{"rep_type":1,"in_type":0,"report_length":4,"md_length":2,"D":0,"Q":1,"F":0,"I":0,"rep_md_bits":"0x1080","domain":"0x0000","ds_md_bits":"0x0000","ds_md_status":"0x0000","queue_id":2,"queue_occ":256,"buffer_id":5,"buffer_occ":512}]`},
+		anomalies: "zero_words",
 	},
 	{
 		name: "a probe marker", at: "udp",
@@ -219,16 +219,16 @@ var foreign = []foreignCase{
 		name: "INT before the TCP options", at: "ip",
 		hex: `455c003c 00000000 40060000 0a000001 0a000002  3039 0050 00000000 00000000 6010 2000 0000 0000
 			01 00 04 00  10000107 8000 0000  00000001  020405b4`,
-		profile: "spec-1.0",
-		want:    []string{`"found_by":"dscp","carrier":"tcp"`, `[{"node_id":1}]`},
-		doubts:  "past_options",
+		profile:   "spec-1.0",
+		want:      []string{`"found_by":"dscp","carrier":"tcp"`, `[{"node_id":1}]`},
+		anomalies: "past_options",
 	},
 	{
 		name: "NPT 2 with the protocol in the third byte", at: "udp",
-		hex:     `1000 1388 0018 0000  18 03 06 00  20000107 8000 0000 0000 0000`,
-		profile: "scapy-4230",
-		want:    []string{`"npt":2,"ip_proto":6`},
-		doubts:  "high_proto",
+		hex:       `1000 1388 0018 0000  18 03 06 00  20000107 8000 0000 0000 0000`,
+		profile:   "scapy-4230",
+		want:      []string{`"npt":2,"ip_proto":6`},
+		anomalies: "high_proto",
 	},
 	{
 		name: "INT-MX in GRE of an unknown type, words of the source", at: "ip",
@@ -236,23 +236,23 @@ var foreign = []foreignCase{
 		profile: "spec-2.1",
 		want: []string{`"gre_protocol":"0x9999","shim":{"type":3,"length_words":4,"G":1,"next_protocol":"0x0800"},"header":{"version":2,"D":1,"instruction_bitmap":"0x8000"`,
 			`"source_words_hex":"cafebabe"`},
-		doubts: "unknown_mark unknown_domain source_words",
+		anomalies: "unknown_mark unknown_domain source_words",
 	},
 	{
 		name: "Geneve with another option before, of an unknown class", at: "udp",
-		hex:     `1000 17c1 002e 0000  07 00 6558 00000100  0102 80 01 11111111  9999 01 04 20000107 8000 0000 0000 0000 00000001  0202`,
-		profile: "spec-2.1",
-		want:    []string{`"option_class":"0x9999","option_type":1,"header":{"version":2`, `[{"node_id":1}]`},
-		doubts:  "unknown_mark",
+		hex:       `1000 17c1 002e 0000  07 00 6558 00000100  0102 80 01 11111111  9999 01 04 20000107 8000 0000 0000 0000 00000001  0202`,
+		profile:   "spec-2.1",
+		want:      []string{`"option_class":"0x9999","option_type":1,"header":{"version":2`, `[{"node_id":1}]`},
+		anomalies: "unknown_mark",
 	},
 	{
 		// Two tags, hop latency all ones, F = 0, as reported by NoviFlow switches.
 		name: "Report 1.0, tags, F not set", at: "report",
 		hex: `14000001 00000001 00000002 00000003  020000000002 020000000001 88a8 0064 8100 0065 0800
 			455c0030 00000000 40110000 0a000001 0a000002  1000 1001 001c 0000  01 00 05 00  10000207 a000 0000  00000001 ffffffff`,
-		profile: "spec-1.0",
-		want:    []string{`{"node_id":1,"hop_latency":"invalid"}`},
-		doubts:  "int_without_f",
+		profile:   "spec-1.0",
+		want:      []string{`{"node_id":1,"hop_latency":"invalid"}`},
+		anomalies: "int_without_f",
 	},
 	{
 		name: "IPv6 with options before UDP, Linux cooked", at: "cooked",
@@ -310,8 +310,8 @@ func TestForeign(t *testing.T) {
 					t.Errorf("no %s", want)
 				}
 			}
-			if doubts := codesOf(&m); doubts != c.doubts {
-				t.Errorf("doubts %q, want %q", doubts, c.doubts)
+			if anomalies := codesOf(&m); anomalies != c.anomalies {
+				t.Errorf("anomalies %q, want %q", anomalies, c.anomalies)
 			}
 			if t.Failed() {
 				t.Log(got)

@@ -10,7 +10,7 @@ import (
 )
 
 // FuzzDecode: for any bytes, nothing panics, nothing points outside of them, memory is bounded
-// by their number, the JSON is valid, and INT without a doubt is encoded to the same bytes. The
+// by their number, the JSON is valid, and INT without an anomaly is encoded to the same bytes. The
 // first byte chooses the start, the second the profile.
 func FuzzDecode(f *testing.F) {
 	for _, frame := range frames(f) {
@@ -54,7 +54,7 @@ func checkMessage(t testing.TB, m *Message, data []byte) {
 	}
 	words := len(data)/4 + 1
 	if len(m.hops) > words*(maxDepth+1) || len(m.Reports) > words || len(m.INT)+len(m.Embedded) > words || len(m.tlvs) > words || len(m.Anomalies) > 16+10*words {
-		t.Fatalf("%d bytes: %d hops, %d reports, %d INT, %d TLVs, %d doubts",
+		t.Fatalf("%d bytes: %d hops, %d reports, %d INT, %d TLVs, %d anomalies",
 			len(data), len(m.hops), len(m.Reports), len(m.INT)+len(m.Embedded), len(m.tlvs), len(m.Anomalies))
 	}
 	for _, ints := range [][]INT{m.INT, m.Embedded} {
@@ -103,7 +103,7 @@ func within(t testing.TB, part, whole []byte) {
 	}
 }
 
-// checkEncoder encodes INT about which there is no doubt: the bytes must be those that
+// checkEncoder encodes INT about which there is no anomaly: the bytes must be those that
 // it was decoded from.
 func checkEncoder(t testing.TB, m, again *Message, data []byte, profile int) {
 	t.Helper()

@@ -265,7 +265,7 @@ func (m *Message) note(c Code, a, b int) {
 	m.Anomalies = append(m.Anomalies, Anomaly{Code: c, A: uint32(a), B: uint32(b)})
 }
 
-// Has reports whether there is a doubt of that kind.
+// Has reports whether there is an anomaly of that kind.
 func (m *Message) Has(c Code) bool {
 	for _, a := range m.Anomalies {
 		if a.Code == c {

@@ -56,7 +56,7 @@ func TestRandomBytes(t *testing.T) {
 		if p := recover(); p != nil {
 			t.Fatalf("input %d of seed %d, profile %v, start and bytes %x: %v", n, seed, d.Profile, data, p)
 		}
-		t.Logf("%d inputs of seed %d, in %d INT or a report was found, %d doubts of %d kinds", n, seed, found, doubts(&d), kinds(&d))
+		t.Logf("%d inputs of seed %d, in %d INT or a report was found, %d anomalies of %d kinds", n, seed, found, anomalies(&d), kinds(&d))
 	}()
 	for ; n < count; n++ {
 		if n%4096 == 0 && !until.IsZero() && time.Now().After(until) {
@@ -88,7 +88,7 @@ func TestRandomBytes(t *testing.T) {
 	}
 }
 
-func doubts(d *Decoder) (n uint64) {
+func anomalies(d *Decoder) (n uint64) {
 	for _, c := range d.Counts {
 		n += c
 	}

@@ -16,7 +16,7 @@ func TestUnits(t *testing.T) {
 		units               unitsOf
 		latency, from, till uint64
 		short               bool
-		doubt               bool
+		anomaly             bool
 	}{
 		{"us, both", unitsOf{1000, 1000, true}, 416, 1000, 1416, false, false},
 		{"us beside ns, as GEANT sends it", unitsOf{1000, 1, true}, 416, 5000, 421000, false, false},
@@ -38,7 +38,7 @@ func TestUnits(t *testing.T) {
 		v.Set(HopLatency, c.latency)
 		v.Set(IngressTS, c.from)
 		v.Set(EgressTS, c.till)
-		if c.units.agree(&m, &v, c.short) == c.doubt || m.Has(OtherUnits) != c.doubt {
+		if c.units.agree(&m, &v, c.short) == c.anomaly || m.Has(OtherUnits) != c.anomaly {
 			t.Errorf("%s: %v", c.name, m.Anomalies)
 		}
 		v.SetInvalid(HopLatency)
@@ -64,7 +64,7 @@ func TestLatencyUnit(t *testing.T) {
 		payload []byte
 		told    uint32
 		want    uint32
-		doubt   bool
+		anomaly bool
 	}{
 		{"by the profile", payload, 0, 1000, false},
 		{"told", inNs, 1, 1, true}, // of the other hops
@@ -74,7 +74,7 @@ func TestLatencyUnit(t *testing.T) {
 	} {
 		d, m := Decoder{LatencyNs: c.told}, Message{}
 		d.DecodeReport(&m, c.payload)
-		if m.LatencyNs != c.want || m.Has(OtherUnits) != c.doubt {
+		if m.LatencyNs != c.want || m.Has(OtherUnits) != c.anomaly {
 			t.Errorf("%s: %d, %v", c.name, m.LatencyNs, m.Anomalies)
 		}
 	}

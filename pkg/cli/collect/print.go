@@ -39,7 +39,7 @@ func printCollected(k *kit.Kit, f *options, i *collect.Info) error {
 		tally{m.Full, "value", "%s had no room in the tables of metrics (--flows, --series)"},
 		tally{m.Replaced, "node", "%s of flows went for others: a flow has room for 64"},
 		tally{m.NoNode, "hop", "%s without the node's id: in no metric of nodes"},
-		tally{n.Anomalous, "datagram", "%s with something odd (radar int decode -r shows what)"},
+		tally{n.Anomalous, "datagram", "%s with anomalies (radar int decode -r shows what)"},
 	)
 	printJoins(k, n)
 	say(k,

@@ -121,7 +121,7 @@ func printCounts(k *kit.Kit, i *collect.Info) error {
 		{"other packets", at.Other, "looked at, and to no port of reports"},
 		{"downs", at.Downs, "times that the interface was down"},
 		{"taken at XDP", x.FastPath, "reports that said nothing new"},
-		{"odd", i.Counts.Anomalous, "datagrams with doubts: radar int decode -r shows them"},
+		{"anomalous", i.Counts.Anomalous, "datagrams with anomalies: radar int decode -r shows them"},
 		{"gaps", i.Gaps, "reports that sources have numbered and that did not come"},
 		{"no packet", i.Counts.NoPacket, "reports that quote none"},
 		{"alone", i.Counts.UnmatchedPostcards, "packets that one node alone has reported"},

@@ -30,7 +30,7 @@ docs/int/formats.md says what is supported.`,
 	return cmd
 }
 
-const decodeLong = `Shows every field of INT in a packet, or of a telemetry report, and every doubt about
+const decodeLong = `Shows every field of INT in a packet, or of a telemetry report, and every anomaly of
 it. The packet is given as hex digits, as one argument or many, with spaces, colons or
 0x between them; "-" reads them from standard input, and -r a capture (pcap, pcapng, of
 Ethernet, raw IP or Linux cooked links), "-r -" one from standard input.

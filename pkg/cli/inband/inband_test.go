@@ -167,7 +167,7 @@ func TestIntDecodeProfile(t *testing.T) {
 	}
 }
 
-// What people see: lines for headers, a table of hops, doubts last.
+// What people see: lines for headers, a table of hops, anomalies last.
 func TestIntDecodeTable(t *testing.T) {
 	stdout, _, _ := clitest.Radar(t, "int", "decode", fmt.Sprintf("%x", clitest.FrameBytes(t, "tr20-ex-embedded-int-md")))
 	if want := `PROFILE    spec-2.1 (INT 2.0 and 2.1, Telemetry Report 2.0), found by port 32766

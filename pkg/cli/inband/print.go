@@ -40,12 +40,12 @@ func printMessage(k *kit.Kit, m *intwire.Message) error {
 		}
 	}
 	colored := k.Colored()
-	for i, doubt := range m.Anomalies {
+	for i, anomaly := range m.Anomalies {
 		title := ""
 		if i == 0 {
 			title = "ANOMALIES"
 		}
-		p.line(title, kit.Yellow.Paint(colored, kit.Face.Render(doubt.String())))
+		p.line(title, kit.Yellow.Paint(colored, kit.Face.Render(anomaly.String())))
 	}
 	return p.err
 }

@@ -43,7 +43,7 @@ type templates struct {
 	Template
 	payload []byte
 	unit    uint64 // ns that hop latency counts by
-	plain   bool   // the decoder has no doubts
+	plain   bool   // the decoder finds no anomaly
 	quiet   metrics.Quiet
 }
 

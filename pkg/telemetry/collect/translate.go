@@ -25,7 +25,7 @@ type Counts struct {
 	// Unordered are packets of which the order of the nodes is not known.
 	Unordered uint64     `json:"unordered"`
 	Joins     JoinCounts `json:"joins"`
-	Anomalous uint64     `json:"anomalous"` // packets with reports of which the decoder has doubts: radar int decode shows them
+	Anomalous uint64     `json:"anomalous"` // packets with reports in which the decoder finds anomalies: radar int decode shows them
 
 	ClockFaults uint64 `json:"clock_faults,omitempty"` // times between nodes of one clock that cannot be: below 0, or above mostBetween
 	Untimed     uint64 `json:"untimed,omitempty"`      // reports without a time, where it was asked for

@@ -74,7 +74,7 @@ func TestSameBytes(t *testing.T) {
 	}
 }
 
-// What is described comes, and radar's own decoder has no doubts. (The independent one:
+// What is described comes, and radar's own decoder finds no anomaly. (The independent one:
 // lab/test/e2e.)
 func TestDecodes(t *testing.T) {
 	var d intwire.Decoder
