@@ -184,7 +184,7 @@ experiments-check: experiments-env ## pyflakes, and whether the pages say what t
 	$(EXPERIMENTS_ENV)/bin/python -m pyflakes experiments
 	$(EXPERIMENTS) --check
 
-.PHONY: fuzz fuzz-packets fuzz-int fuzz-record
+.PHONY: fuzz fuzz-packets fuzz-int fuzz-bytes fuzz-record
 FUZZ ?= 100
 PACKETS ?= 60s
 INT ?= 30s
@@ -206,10 +206,11 @@ fuzz-packets: deps-bpf
 	RADAR_REQUIRE=root RADAR_FUZZ=$(PACKETS) RADAR_FUZZ_SEED=$(SEED) RADAR_FUZZ_RECORD=$(CURDIR)/bin/fuzz.txt \
 		go test ./bpf/test -run TestRandomPackets -count=1 -v -timeout 0
 # Twice: guided by coverage, and from a seed, which is fifty times as fast.
-fuzz-int:
+fuzz-int: fuzz-bytes
 	$(call fuzzed,./pkg/intwire,FuzzDecode,1800000)
 	$(call fuzzed,./pkg/telemetry/collect,FuzzTranslate,800000)
 	$(call fuzzed,./pkg/telemetry/collect,FuzzTemplate,400000)
+fuzz-bytes:
 	RADAR_FUZZ=$(INT) RADAR_FUZZ_SEED=$(SEED) go test ./pkg/intwire -run TestRandomBytes -count=1 -v -timeout 0
 fuzz-record: ## what bin/fuzz.txt counts, summed (RECORD=1: into docs/results/reliability.md)
 	RECORD=$(RECORD) lab/reliability.sh fuzz <bin/fuzz.txt
