@@ -39,6 +39,7 @@ type Counts struct {
 	sources  *Sources            // nil: there are none to ask further
 
 	underWay int    // packets that have not ended, of those that were sent a while ago
+	late     func() // counts underWay, where that was left for when it is asked for; nil: it is counted
 	now      *links // nil: nobody has asked yet
 
 	keep    func(*packet.Packet) bool // flows of these are asked for; nil: all

@@ -62,6 +62,10 @@ func (c *Counts) Losses(afterDelivery bool) Rows[LossRow] {
 // stillUnderWay says how many packets may be lost, and nobody knows yet. Of an answer without packets WhyEmpty
 // says it.
 func (c *Counts) stillUnderWay() []Note {
+	if c.late != nil {
+		c.late()
+		c.late = nil
+	}
 	if c.underWay == 0 || c.Totals().Packets == 0 || !c.matched {
 		return nil
 	}

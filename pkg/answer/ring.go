@@ -52,7 +52,10 @@ func (r *Ring) Count(ctx context.Context, q *Question, to *Counts) (notes []Note
 		notes = append(notes, SnapshotUnused{note})
 	}
 	to.sums = r.Collector.Aggregates()
-	r.Collector.InFlight(func(p *packet.Packet) { to.addUnderWay(p, q.matchAnyState(p, r.Decoder)) })
+	// Each of them is decoded, up to a whole ring: most questions do not ask for it.
+	to.late = func() {
+		r.Collector.InFlight(func(p *packet.Packet) { to.addUnderWay(p, q.matchAnyState(p, r.Decoder)) })
+	}
 	if q.filtered {
 		to.matched = false
 		to.keep = func(p *packet.Packet) bool {
