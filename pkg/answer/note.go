@@ -185,6 +185,8 @@ type (
 		Flows                  []UnsentFlow // most first
 		Queue                  string       // of the ports, its kind; "": they have none
 		NotUp                  []PortState  // of the ports
+		// SinceAttach: packets of a shorter time were asked for, but only all of them are counted.
+		SinceAttach bool
 	}
 	// PortsNotUp: these ports can neither send nor receive now.
 	PortsNotUp struct{ Ports []PortState }

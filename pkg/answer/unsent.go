@@ -65,7 +65,8 @@ func (r *Ring) unsent(list []datapath.Unsent, s *Selection, now *links) (rows []
 			continue
 		}
 		reason, function := r.Decoder.Why(u.Where)
-		of := Unsent{Node: r.Decoder.NodeName(p.Loss.Node), Reason: reason, Function: function}
+		of := Unsent{Node: r.Decoder.NodeName(p.Loss.Node), Reason: reason, Function: function,
+			SinceAttach: !s.Since.IsZero() || !s.Until.IsZero()}
 		at := slices.IndexFunc(rows, func(row Unsent) bool {
 			return row.Node == of.Node && row.Reason == of.Reason && row.Function == of.Function
 		})

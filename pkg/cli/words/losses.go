@@ -171,6 +171,9 @@ var functionWords = map[string]string{
 // Why is why packets were dropped in plain words, "" if there are none for it.
 func Why(reason, function string) string {
 	words := shortWords[reason]
+	if reason == "QUEUE_PURGE" && strings.HasPrefix(function, "neigh_") {
+		return "no ARP answer" // packets that waited for it
+	}
 	if function == "ndisc_error_report" || words == "" {
 		if of := functionWords[function]; of != "" {
 			return of

@@ -27,6 +27,7 @@ func TestLossWhy(t *testing.T) {
 	}{
 		{aggregate.LossPlace{Node: "h2", At: record.AtNode, Reason: "NOT_SPECIFIED", Function: "udp_destruct_common"}, answer.LinkNow{}, "socket closed"},
 		{full, answer.LinkNow{}, "queue full"},
+		{aggregate.LossPlace{Node: "r1", At: record.AtNode, Reason: "QUEUE_PURGE", Function: "neigh_invalidate"}, answer.LinkNow{}, "no ARP answer"},
 		{full, answer.LinkNow{NotUp: []answer.PortState{port("r2/eth1", topo.Down)}}, "queue full; port is down now"},
 		{none, answer.LinkNow{}, "port was down, or without carrier"},
 		{aggregate.LossPlace{Node: "r2", At: record.AtNode, Reason: "QDISC_DROP"}, answer.LinkNow{}, "queue full"}, // of an IFB

@@ -296,7 +296,11 @@ func unsentText(u *answer.Unsent) string {
 	if u.Packets == 1 {
 		were = "before it was sent"
 	}
-	return fmt.Sprintf("%s dropped %s %s: %s, %s", u.Node, Plural(int(u.Packets), "packet"), were, why, strings.Join(flows, ", "))
+	since := ""
+	if u.SinceAttach {
+		since = " (since attach)"
+	}
+	return fmt.Sprintf("%s dropped %s %s: %s, %s%s", u.Node, Plural(int(u.Packets), "packet"), were, why, strings.Join(flows, ", "), since)
 }
 
 // reportNote has words for what there is to say about reports that were kept.

@@ -71,6 +71,8 @@ func TestNoteWords(t *testing.T) {
 		"2 packets were lost in a routing loop: r1 > r2 > r1 > ... (radar trace --last --state lost)": answer.RoutingLoop{Path: "r1 > r2 > r1", Packets: 2},
 		"h1 dropped 1 packet before it was sent: NEIGH_FAILED (no ARP answer), udp to 10.0.1.9:53": answer.Unsent{
 			Node: "h1", Reason: "NEIGH_FAILED", Packets: 1, Flows: []answer.UnsentFlow{{Proto: "udp", Dst: "10.0.1.9", Dport: &port, Packets: 1}}},
+		"h1 dropped 2 packets before they were sent: NETFILTER_DROP (firewall rule), icmp to a (since attach)": answer.Unsent{
+			Node: "h1", Reason: "NETFILTER_DROP", Packets: 2, SinceAttach: true, Flows: []answer.UnsentFlow{{Proto: "icmp", Dst: "a", Packets: 2}}},
 		"h1 dropped 4 packets before they were sent: f(), icmp to a (1), icmp to b (1), icmp to c (1), 1 more flow": answer.Unsent{
 			Node: "h1", Function: "f", Packets: 4, Flows: []answer.UnsentFlow{
 				{Proto: "icmp", Dst: "a", Packets: 1}, {Proto: "icmp", Dst: "b", Packets: 1}, {Proto: "icmp", Dst: "c", Packets: 1}, {Proto: "icmp", Dst: "d", Packets: 1}}},
