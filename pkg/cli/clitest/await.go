@@ -32,6 +32,17 @@ func Await(t *testing.T, cmd *exec.Cmd, want string) {
 	})
 }
 
+// Interrupt ends a command as Ctrl-C does, and waits for it. It must end without an error.
+func Interrupt(t testing.TB, cmd *exec.Cmd) {
+	t.Helper()
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("%v: %v", cmd.Args, err)
+	}
+}
+
 // Lines are what a command prints as JSON, one object each.
 func Lines(t *testing.T, text string) []map[string]any {
 	t.Helper()

@@ -127,17 +127,9 @@ func TestCollectInputs(t *testing.T) {
 			return err == nil && info.Counts.Packets == uint64(sent)
 		})
 	}
-	stopped := func(cmd *exec.Cmd) {
-		if err := cmd.Process.Signal(os.Interrupt); err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("%v: %v", cmd.Args, err)
-		}
-	}
 	nstest.WaitFor(t, "tcpdump to write all", func() bool { return clitest.CountPackets(t, captured) == sent })
-	stopped(tcpdump)
-	stopped(collector)
+	clitest.Interrupt(t, tcpdump)
+	clitest.Interrupt(t, collector)
 
 	byUDP, _, _ := clitest.Radar(t, "packets", "-o", "json", "--last", "0")
 	files, err := filepath.Glob(filepath.Join(store.Dir("default"), "*.pcap"))

@@ -83,12 +83,7 @@ func (n *fastNet) collect(flags []string, generate ...string) (c collected) {
 		info, err := store.Load("default")
 		return err == nil && info.Counts.Packets >= uint64(sent)
 	})
-	if err := collector.Process.Signal(os.Interrupt); err != nil {
-		n.t.Fatal(err)
-	}
-	if err := collector.Wait(); err != nil {
-		n.t.Errorf("collector: %v", err)
-	}
+	clitest.Interrupt(n.t, collector)
 	info, err := store.Load("default")
 	if err != nil {
 		n.t.Fatal(err)

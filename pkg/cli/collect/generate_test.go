@@ -166,15 +166,6 @@ func TestGenerateSends(t *testing.T) {
 	run(kit.ExitFailure, "--to", "127.255.255.255:32766", "--count", "1")
 	run(kit.ExitFailure, "--to", "192.0.2.1:32766", "--count", "1")
 
-	stop := func(cmd *exec.Cmd) {
-		t.Helper()
-		if err := cmd.Process.Signal(os.Interrupt); err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("%v: %v", cmd.Args, err)
-		}
-	}
 	collector := within(self, "collect", "--all", "--join", "1m") // a busy machine may send postcards late
 	clitest.Await(t, collector, "collecting at")
 	begin := time.Now()
@@ -187,7 +178,7 @@ func TestGenerateSends(t *testing.T) {
 		info, err := store.Load(os.Getenv("RADAR_DOMAIN"))
 		return err == nil && info.Counts.Packets == 1300
 	})
-	stop(collector)
+	clitest.Interrupt(t, collector)
 	info, err := store.Load(os.Getenv("RADAR_DOMAIN"))
 	if err != nil {
 		t.Fatal(err)
@@ -218,7 +209,7 @@ func TestGenerateSends(t *testing.T) {
 		t.Fatal(err)
 	}
 	nstest.WaitFor(t, "tcpdump to write all", func() bool { return clitest.CountPackets(t, captured) == 25 })
-	stop(tcpdump)
+	clitest.Interrupt(t, tcpdump)
 	want, _ := payloads(t, file)
 	got, _ := payloads(t, captured)
 	for i := range got {
@@ -241,8 +232,8 @@ func TestGenerateSends(t *testing.T) {
 		info, err := store.Load(os.Getenv("RADAR_DOMAIN"))
 		return err == nil && info.Counts.Packets > 30
 	})
-	stop(endless)
-	stop(listener)
+	clitest.Interrupt(t, endless)
+	clitest.Interrupt(t, listener)
 	if all := clitest.Lines(t, said.String()); len(all) != 1 || all[0]["seconds"] == nil {
 		t.Errorf("interrupted: %s", &said)
 	}

@@ -54,15 +54,6 @@ func TestCollectInterface(t *testing.T) {
 	within := func(name string, args ...string) *exec.Cmd {
 		return exec.Command("nsenter", append([]string{"--net=" + n.Path("c"), name}, args...)...)
 	}
-	stop := func(cmd *exec.Cmd) {
-		t.Helper()
-		if err := cmd.Process.Signal(os.Interrupt); err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("%v: %v", cmd.Args, err)
-		}
-	}
 	said := func(cmd *exec.Cmd) string {
 		b, err := os.ReadFile(cmd.Stderr.(*os.File).Name())
 		if err != nil {
@@ -103,7 +94,7 @@ func TestCollectInterface(t *testing.T) {
 	clitest.Await(t, sockets, "collecting at")
 	send()
 	nstest.WaitFor(t, "the collector to say why no report comes", func() bool { return strings.Contains(said(sockets), "use --interface, which takes them") })
-	stop(sockets)
+	clitest.Interrupt(t, sockets)
 	if got := said(sockets); !strings.Contains(got, "no report has come yet") || !regexp.MustCompile(`IpExt InCsumErrors \d+: packets with a wrong IP checksum`).MatchString(got) || !strings.Contains(got, "0 datagrams") {
 		t.Errorf("by sockets: %s", got)
 	}
@@ -127,12 +118,12 @@ func TestCollectInterface(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, status)
 		}
 	}
-	stop(wire)
+	clitest.Interrupt(t, wire)
 	if got := said(wire); !strings.Contains(got, "20 datagrams, 0 of them no report") || strings.Contains(got, "no report has come") {
 		t.Errorf("from the interface: %s", got)
 	}
 	nstest.WaitFor(t, "tcpdump to write all", func() bool { return clitest.CountPackets(t, captured) == 2*each })
-	stop(tcpdump)
+	clitest.Interrupt(t, tcpdump)
 
 	// An interface that goes is an error; a collector that was killed runs no more.
 	gone := within(self, "collect", "--interface", "eth0")

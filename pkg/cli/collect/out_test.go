@@ -148,12 +148,7 @@ func TestCollectHTTP(t *testing.T) {
 			t.Errorf("no %s in %s", want, text)
 		}
 	}
-	if err := collector.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
-	if err := collector.Wait(); err != nil {
-		t.Error(err)
-	}
+	clitest.Interrupt(t, collector)
 	if err := listener.Wait(); err != nil { // the stream ends, with all in it
 		t.Error(err)
 	}

@@ -67,17 +67,6 @@ func (w *exportWorld) run(args ...string) (stdout, stderr string) {
 	return out.String(), errs.String()
 }
 
-// stop ends a command by SIGINT; it must end well.
-func (w *exportWorld) stop(cmd *exec.Cmd) {
-	w.Helper()
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		w.Fatal(err)
-	}
-	if err := cmd.Wait(); err != nil {
-		w.Errorf("%v: %v", cmd.Args, err)
-	}
-}
-
 // captured is tcpdump's file of what comes to a port while do sends so many datagrams.
 func (w *exportWorld) captured(port int, do func() (sent uint64)) string {
 	w.Helper()
@@ -86,7 +75,7 @@ func (w *exportWorld) captured(port int, do func() (sent uint64)) string {
 	clitest.Await(w.T, tcpdump, "listening on")
 	sent := do()
 	nstest.WaitFor(w.T, "tcpdump to write all", func() bool { return clitest.CountPackets(w.T, file) == int(sent) })
-	w.stop(tcpdump)
+	clitest.Interrupt(w, tcpdump)
 	return file
 }
 

@@ -76,8 +76,8 @@ func TestExportLive(t *testing.T) {
 		return info
 	}
 	nstest.WaitFor(t, "all reports to be kept", func() bool { return stored().Counts.Records >= 40 })
-	w.stop(exporter)
-	w.stop(collector)
+	clitest.Interrupt(w, exporter)
+	clitest.Interrupt(w, collector)
 	wants(t, said(), "r1    101", "20 packets, 20 of them reported by 20 reports, 0 of these of drops", "127.0.0.1:32766: 20 sent\n", "[::1]:6000: 20 sent\n")
 	if c := stored(); c.Counts.Records != 40 || c.Counts.Anomalous+c.Counts.Rejected+c.Gaps+c.SocketDrops > 0 {
 		t.Errorf("%+v", c)
@@ -109,7 +109,7 @@ func TestExportLoop(t *testing.T) {
 	w.Ping(10)
 	nstest.WaitFor(t, "the reports to be measured", func() bool { return len(w.Packets("--last", "0", "udp", "port", "7777")) >= 20 })
 	time.Sleep(10 * kit.FollowEvery) // for what they could beget
-	w.stop(exporter)
+	clitest.Interrupt(w, exporter)
 	wants(t, said(), "20 packets, 20 of them reported by 20 reports", "10.0.2.2:7777: 20 sent", "without report: to the collectors, or their answers", "that nobody listens there")
 	all := w.Packets("--last", "0", "--state", "delivered", "icmp[0] = 0 or icmp[0] = 8")
 	if len(all) != 20 {
