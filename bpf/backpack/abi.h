@@ -319,12 +319,14 @@ struct rdr_cursor {
 };
 
 enum rdr_prog {
+	/* The fast path, fast.h. What it is not for goes on in the others. */
 	RDR_PROG_INGRESS = 0,
 	RDR_PROG_EGRESS = 1,
-	/* IPv6: the two above jump there. */
 	RDR_PROG_INGRESS6 = 2,
 	RDR_PROG_EGRESS6 = 3,
-	RDR_PROG_MAX = 4,
+	RDR_PROG_INGRESS4 = 4,
+	RDR_PROG_EGRESS4 = 5,
+	RDR_PROG_MAX = 6,
 };
 
 /* How IPv6 is measured, cfg_ip6. */

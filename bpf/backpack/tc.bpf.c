@@ -5,7 +5,7 @@
  * programs on the hook decide that (TC_ACT_UNSPEC, TCX_NEXT). (The kernel itself
  * drops a cloned packet whose header it cannot copy for writing.)
  */
-#include "hop.h"
+#include "fast.h"
 
 #define PASS (-1)
 
@@ -24,14 +24,29 @@ static __always_inline enum expect expect_in(const struct rdr_port *port)
 	return port->flags & RDR_PF_SOURCE_IN ? EXPECT_LIVE : EXPECT_OURS;
 }
 
-/* Jumps to the program for IPv6, which starts again; returns if there is none. */
-static __always_inline void go_on_as_ipv6(struct __sk_buff *skb, __u32 port_no, enum rdr_prog prog)
+/* Jumps to another program, which starts again; returns if there is none. */
+static __always_inline void go_on_in(struct __sk_buff *skb, __u32 port_no, enum rdr_prog prog)
 {
-	if (!cfg_ip6)
-		return;
 	skb->cb[0] = port_no;
 	bpf_tail_call_static(skb, &progs, prog);
 	skb->cb[0] = 0;
+}
+
+/* Whether the packet is IPv6, without a tag in the frame. */
+static __always_inline bool is_plain_ipv6(struct __sk_buff *skb, const struct rdr_port *port)
+{
+	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
+	struct ethhdr *eth = data;
+
+	return cfg_ip6 && !(port->flags & RDR_PF_L3) && (void *)(eth + 1) <= end &&
+	       eth->h_proto == bpf_htons(ETH_P_IPV6);
+}
+
+/* Jumps to the program for IPv6, which starts again; returns if there is none. */
+static __always_inline void go_on_as_ipv6(struct __sk_buff *skb, __u32 port_no, enum rdr_prog prog)
+{
+	if (cfg_ip6)
+		go_on_in(skb, port_no, prog);
 }
 
 static __always_inline int ingress(struct __sk_buff *skb, bool v6)
@@ -91,6 +106,21 @@ static __always_inline int ingress(struct __sk_buff *skb, bool v6)
 
 SEC("tc")
 int radar_ingress(struct __sk_buff *skb)
+{
+	const struct rdr_port *port;
+	__u32 port_no;
+
+	port = this_port(skb, &port_no);
+	if (!port || fast_enter(skb, port, port_no))
+		return PASS;
+	if (is_plain_ipv6(skb, port))
+		go_on_in(skb, port_no, RDR_PROG_INGRESS6);
+	go_on_in(skb, port_no, RDR_PROG_INGRESS4);
+	return PASS;
+}
+
+SEC("tc")
+int radar_ingress4(struct __sk_buff *skb)
 {
 	return ingress(skb, false);
 }
@@ -227,6 +257,21 @@ static __always_inline int egress(struct __sk_buff *skb, bool v6)
 
 SEC("tc")
 int radar_egress(struct __sk_buff *skb)
+{
+	const struct rdr_port *port;
+	__u32 port_no;
+
+	port = this_port(skb, &port_no);
+	if (!port || fast_out(skb, port, port_no))
+		return PASS;
+	if (is_plain_ipv6(skb, port))
+		go_on_in(skb, port_no, RDR_PROG_EGRESS6);
+	go_on_in(skb, port_no, RDR_PROG_EGRESS4);
+	return PASS;
+}
+
+SEC("tc")
+int radar_egress4(struct __sk_buff *skb)
 {
 	return egress(skb, false);
 }

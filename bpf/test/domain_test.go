@@ -283,10 +283,9 @@ func (d *domain) reset() {
 	d.clearCounters()
 	d.startAt(uint64(d.layout.Slots))
 	d.lease(true)
-	d.put(bpfobj.TcMapProgs, uint32(bpfobj.TcRdrProgRDR_PROG_INGRESS), d.Programs[bpfobj.TcProgRadarIngress])
-	d.put(bpfobj.TcMapProgs, uint32(bpfobj.TcRdrProgRDR_PROG_EGRESS), d.Programs[bpfobj.TcProgRadarEgress])
-	d.put(bpfobj.TcMapProgs, uint32(bpfobj.TcRdrProgRDR_PROG_INGRESS6), d.Programs[bpfobj.TcProgRadarIngress6])
-	d.put(bpfobj.TcMapProgs, uint32(bpfobj.TcRdrProgRDR_PROG_EGRESS6), d.Programs[bpfobj.TcProgRadarEgress6])
+	for which, name := range program.Jumps {
+		d.put(bpfobj.TcMapProgs, uint32(which), d.Programs[name])
+	}
 }
 
 // hashKeys are the programs'.

@@ -364,10 +364,11 @@ func fill(coll *ebpf.Collection, c *chain, lanes []lane, slots uint32) error {
 	start := uint64(slots)
 	put(bpfobj.TcMapCursor, uint32(0), bpfobj.TcRdrCursor{Next: start})
 	put(bpfobj.TcMapControl, uint32(0), bpfobj.TcRdrControl{LeaseNs: ^uint64(0), Cursor: start})
-	put(bpfobj.TcMapProgs, uint32(bpfobj.TcRdrProgRDR_PROG_INGRESS), coll.Programs[bpfobj.TcProgRadarIngress])
-	put(bpfobj.TcMapProgs, uint32(bpfobj.TcRdrProgRDR_PROG_EGRESS), coll.Programs[bpfobj.TcProgRadarEgress])
-	put(bpfobj.TcMapProgs, uint32(bpfobj.TcRdrProgRDR_PROG_INGRESS6), coll.Programs[bpfobj.TcProgRadarIngress6])
-	put(bpfobj.TcMapProgs, uint32(bpfobj.TcRdrProgRDR_PROG_EGRESS6), coll.Programs[bpfobj.TcProgRadarEgress6])
+	for which, name := range program.Jumps {
+		if p := coll.Programs[name]; p != nil { // an older object has fewer
+			put(bpfobj.TcMapProgs, uint32(which), p)
+		}
+	}
 	return errors.Join(errs...)
 }
 

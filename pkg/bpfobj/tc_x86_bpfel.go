@@ -204,7 +204,9 @@ const (
 	TcRdrProgRDR_PROG_EGRESS   TcRdrProg = 1
 	TcRdrProgRDR_PROG_INGRESS6 TcRdrProg = 2
 	TcRdrProgRDR_PROG_EGRESS6  TcRdrProg = 3
-	TcRdrProgRDR_PROG_MAX      TcRdrProg = 4
+	TcRdrProgRDR_PROG_INGRESS4 TcRdrProg = 4
+	TcRdrProgRDR_PROG_EGRESS4  TcRdrProg = 5
+	TcRdrProgRDR_PROG_MAX      TcRdrProg = 6
 )
 
 type TcRdrRange struct {
@@ -320,8 +322,10 @@ const (
 	TcMapSiblings         = "siblings"
 	TcMapUnsent           = "unsent"
 	TcProgRadarEgress     = "radar_egress"
+	TcProgRadarEgress4    = "radar_egress4"
 	TcProgRadarEgress6    = "radar_egress6"
 	TcProgRadarIngress    = "radar_ingress"
+	TcProgRadarIngress4   = "radar_ingress4"
 	TcProgRadarIngress6   = "radar_ingress6"
 	TcVarAbiCounter       = "abi_counter"
 	TcVarAbiCut           = "abi_cut"
@@ -406,8 +410,10 @@ type TcSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type TcProgramSpecs struct {
 	RadarEgress   *ebpf.ProgramSpec `ebpf:"radar_egress"`
+	RadarEgress4  *ebpf.ProgramSpec `ebpf:"radar_egress4"`
 	RadarEgress6  *ebpf.ProgramSpec `ebpf:"radar_egress6"`
 	RadarIngress  *ebpf.ProgramSpec `ebpf:"radar_ingress"`
+	RadarIngress4 *ebpf.ProgramSpec `ebpf:"radar_ingress4"`
 	RadarIngress6 *ebpf.ProgramSpec `ebpf:"radar_ingress6"`
 }
 
@@ -594,16 +600,20 @@ type TcVariables struct {
 // It can be passed to LoadTcObjects or ebpf.CollectionSpec.LoadAndAssign.
 type TcPrograms struct {
 	RadarEgress   *ebpf.Program `ebpf:"radar_egress"`
+	RadarEgress4  *ebpf.Program `ebpf:"radar_egress4"`
 	RadarEgress6  *ebpf.Program `ebpf:"radar_egress6"`
 	RadarIngress  *ebpf.Program `ebpf:"radar_ingress"`
+	RadarIngress4 *ebpf.Program `ebpf:"radar_ingress4"`
 	RadarIngress6 *ebpf.Program `ebpf:"radar_ingress6"`
 }
 
 func (p *TcPrograms) Close() error {
 	return _TcClose(
 		p.RadarEgress,
+		p.RadarEgress4,
 		p.RadarEgress6,
 		p.RadarIngress,
+		p.RadarIngress4,
 		p.RadarIngress6,
 	)
 }

@@ -262,6 +262,16 @@ func (l *Loaded) add(spec *ebpf.CollectionSpec) error {
 	return nil
 }
 
+// Jumps are the programs that stubs, and programs, jump to: their places in the program array.
+var Jumps = map[bpfobj.TcRdrProg]string{
+	bpfobj.TcRdrProgRDR_PROG_INGRESS:  bpfobj.TcProgRadarIngress,
+	bpfobj.TcRdrProgRDR_PROG_EGRESS:   bpfobj.TcProgRadarEgress,
+	bpfobj.TcRdrProgRDR_PROG_INGRESS6: bpfobj.TcProgRadarIngress6,
+	bpfobj.TcRdrProgRDR_PROG_EGRESS6:  bpfobj.TcProgRadarEgress6,
+	bpfobj.TcRdrProgRDR_PROG_INGRESS4: bpfobj.TcProgRadarIngress4,
+	bpfobj.TcRdrProgRDR_PROG_EGRESS4:  bpfobj.TcProgRadarEgress4,
+}
+
 // init gives the maps their first contents.
 func (l *Loaded) init(layout *Layout, keys HashKeys) error {
 	progs := l.Maps[bpfobj.TcMapProgs]
@@ -271,13 +281,7 @@ func (l *Loaded) init(layout *Layout, keys HashKeys) error {
 	if err := l.startRing(layout, keys); err != nil {
 		return err
 	}
-	for index, name := range map[bpfobj.TcRdrProg]string{
-		bpfobj.TcRdrProgRDR_PROG_INGRESS: bpfobj.TcProgRadarIngress,
-		bpfobj.TcRdrProgRDR_PROG_EGRESS:  bpfobj.TcProgRadarEgress,
-
-		bpfobj.TcRdrProgRDR_PROG_INGRESS6: bpfobj.TcProgRadarIngress6,
-		bpfobj.TcRdrProgRDR_PROG_EGRESS6:  bpfobj.TcProgRadarEgress6,
-	} {
+	for index, name := range Jumps {
 		p := l.Progs[name]
 		if p == nil {
 			return fault.NotLoaded.Errorf("the BPF object lacks program %s: rebuild radar", name)
