@@ -23,12 +23,10 @@ static __always_inline bool is_common_port(const struct rdr_port *port)
 	return cfg_mark_mask && !(port->flags & ~FAST_PORT) && port->flags & RDR_PF_INTERNAL;
 }
 
-/* Whether the bytes that identity.h reads of a packet, whose L4 has `have` bytes, are all linear. */
-static __always_inline bool has_linear_l4(struct __sk_buff *skb, __u32 l4, __u32 have)
+/* Whether so many bytes of the packet are in the skb's linear part. */
+static __always_inline bool has_linear(struct __sk_buff *skb, __u32 bytes)
 {
-	__u32 linear = (__u32)(skb->data_end - skb->data);
-
-	return linear >= l4 + (have < L4_PULL ? have : L4_PULL);
+	return (__u32)(skb->data_end - skb->data) >= bytes;
 }
 
 /* Fills p as parse() does, if it is the common packet. */
@@ -37,7 +35,7 @@ static __always_inline bool parse_common(struct __sk_buff *skb, struct packet *p
 	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
 	struct ethhdr *eth = data;
 	struct iphdr *ip = (void *)(eth + 1);
-	__u32 len;
+	__u32 len, have;
 
 	if ((void *)(ip + 1) > end || eth->h_proto != bpf_htons(ETH_P_IP) || eth->h_dest[0] & 1 ||
 	    *(__u8 *)ip != 0x45 || ip->frag_off != bpf_htons(IP_DF) || skb->vlan_present)
@@ -46,8 +44,10 @@ static __always_inline bool parse_common(struct __sk_buff *skb, struct packet *p
 	p->l3 = sizeof(*eth);
 	p->l4 = sizeof(*eth) + sizeof(*ip);
 	p->frag = IP_DF;
-	if (len < sizeof(*ip) + 8 || p->l3 + len > skb->len ||
-	    !has_linear_l4(skb, p->l4, len - sizeof(*ip)))
+	have = len - sizeof(*ip);
+	/* What identity.h reads must be there. */
+	if (len < sizeof(*ip) + UDP_HDR || p->l3 + len > skb->len ||
+	    !has_linear(skb, p->l4 + (have < L4_PULL ? have : L4_PULL)))
 		return false;
 	p->len = len;
 	p->saddr = ip->saddr;
@@ -61,9 +61,9 @@ static __always_inline bool parse_common(struct __sk_buff *skb, struct packet *p
 	if ((p->proto != IPPROTO_TCP && p->proto != IPPROTO_UDP && p->proto != IPPROTO_ICMP) ||
 	    bpf_ntohl(p->daddr) >= 0xe0000000)
 		return false;
-	read_l4(skb, p, p->l4, len - sizeof(*ip));
+	read_l4(skb, p, p->l4, have);
 	p->n = segments(skb, len, repeated_hdr(p));
-	return p->n <= cfg_max_segs && !(p->proto == IPPROTO_ICMP && p->icmp_type != 8);
+	return p->proto != IPPROTO_ICMP || p->icmp_type == 8;
 }
 
 /* The slot at index, if it is p's, and p is in flight, or inside a node, as it was sent. */
@@ -72,7 +72,7 @@ static __always_inline struct rdr_slot *common_slot(__u32 index, const struct pa
 	struct rdr_slot *s = slot_at(index);
 	__u32 other;
 
-	if (!s || !s->pos)
+	if (!s)
 		return NULL;
 	other = (s->tag ^ p->tag) | (s->tag2 ^ p->tag2) | (s->proto ^ p->proto) | s->state |
 		(s->cut & ~RDR_MINUS_ZERO) | s->seg | (s->segs ^ p->n) | (s->len ^ first_len(p));
@@ -110,8 +110,7 @@ static __always_inline bool fast_enter(struct __sk_buff *skb, const struct rdr_p
 	__u64 now, nev;
 	__u8 kept;
 
-	if (!is_common_port(port) || skb->mark & cfg_mark_mask ||
-	    skb->pkt_type == PACKET_OTHERHOST || !parse_common(skb, &p))
+	if (!is_common_port(port) || skb->mark & cfg_mark_mask || !parse_common(skb, &p))
 		return false;
 	f.index = guid_decode(p.bits, &f.decrements);
 	if (f.index == NO_INDEX)
@@ -177,6 +176,9 @@ static __always_inline bool fast_source(struct __sk_buff *skb, const struct rdr_
 
 	if (!(port->flags & RDR_PF_SOURCE_OUT) || skb->ingress_ifindex ||
 	    cfg_ttl_band[p->bits.ttl] || wants_key(p, p->bits.ttl))
+		return false;
+	/* An expression may look behind the headers: pull_headers(). */
+	if (cfg_watch && !has_linear(skb, skb->len < MAX_PULL ? skb->len : MAX_PULL))
 		return false;
 	if (p->gso_size && p->proto == IPPROTO_UDP)
 		p->odd_train |= is_tunnel_train(skb, p);

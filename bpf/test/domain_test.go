@@ -114,6 +114,7 @@ type domain struct {
 	layout *program.Layout
 	block  uint32
 	last   map[bpfobj.TcRdrCounter]uint64 // counters at the last counted()
+	full   bool                           // packets go to the programs that do everything, past the fast path
 }
 
 // loadedDomains are kept for further tests of the same configuration: to verify the
@@ -262,16 +263,36 @@ func (d *domain) reset() {
 		d.put(bpfobj.TcMapDevs, bpfobj.TcRdrDev{NetnsInum: p.NetnsInum, Ifindex: p.Ifindex}, uint32(no))
 	}
 	// Nodes with odd numbers have few addresses, those with even ones too many.
-	few := make(map[uint32][]netip.Addr)
 	for k, v := range localTable {
 		if k.Node%2 == 0 {
 			d.put(bpfobj.TcMapLocals, k, v)
-			continue
 		}
-		few[k.Node] = append(few[k.Node], netip.AddrFrom4([4]byte(binary.NativeEndian.AppendUint32(nil, k.Addr))))
+	}
+	d.putNodes(func(node uint32) bool { return node%2 != 0 })
+	d.clearCounters()
+	d.startAt(uint64(d.layout.Slots))
+	d.lease(true)
+	for which, name := range program.Jumps {
+		d.put(bpfobj.TcMapProgs, uint32(which), d.Programs[name])
+	}
+}
+
+// putNodes makes those that are chosen nodes with few addresses.
+func (d *domain) putNodes(choose func(node uint32) bool) {
+	d.Helper()
+	few := make(map[uint32][]netip.Addr)
+	for node := uint32(nodeH1); node <= nodeH3; node++ {
+		if choose(node) {
+			few[node] = nil
+		}
+	}
+	for k := range localTable {
+		if choose(k.Node) {
+			few[k.Node] = append(few[k.Node], netip.AddrFrom4([4]byte(binary.NativeEndian.AppendUint32(nil, k.Addr))))
+		}
 	}
 	for k := range local6Table {
-		if k.Node%2 != 0 {
+		if choose(k.Node) {
 			few[k.Node] = append(few[k.Node], netip.AddrFrom16(k.Addr))
 		}
 	}
@@ -280,12 +301,16 @@ func (d *domain) reset() {
 		d.put(bpfobj.TcMapNodes, node, v4)
 		d.put(bpfobj.TcMapNodes6, node, v6)
 	}
-	d.clearCounters()
-	d.startAt(uint64(d.layout.Slots))
-	d.lease(true)
-	for which, name := range program.Jumps {
-		d.put(bpfobj.TcMapProgs, uint32(which), d.Programs[name])
+}
+
+// fastNodes makes nodes that the fast path is for: all but those that the script's number leaves out.
+func (d *domain) fastNodes(number uint64) {
+	d.Helper()
+	for node := nodeH1; node <= nodeH2; node++ {
+		d.put(bpfobj.TcMapNodes, uint32(node), bpfobj.TcRdrNode{})
+		d.put(bpfobj.TcMapNodes6, uint32(node), bpfobj.TcRdrNode{})
 	}
+	d.putNodes(func(node uint32) bool { return node > nodeH2 || number>>node&1 == 0 })
 }
 
 // hashKeys are the programs'.

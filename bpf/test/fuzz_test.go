@@ -139,6 +139,7 @@ type walk struct {
 	owned   []any // addresses that h2 has got
 	leased  bool
 	hooks   int
+	frames  []frame // behind each hook
 }
 
 func (w *walk) next() int {
@@ -301,6 +302,7 @@ func (w *walk) move(p *traveller, hidden int) {
 		p.gone = true
 	}
 	p.at++
+	w.frames = append(w.frames, p.frame)
 }
 
 func (w *walk) onWire(p *traveller) {

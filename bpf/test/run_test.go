@@ -64,11 +64,17 @@ const pass = ^uint32(0)
 // behind the hook.
 func (d *domain) egress(port uint32, f frame) frame {
 	d.Helper()
+	if d.full {
+		return d.run(d.Programs[bpfobj.TcProgRadarEgress4], port, f)
+	}
 	return d.run(d.Programs[bpfobj.TcProgRadarEgress], port, f)
 }
 
 func (d *domain) ingress(port uint32, f frame) frame {
 	d.Helper()
+	if d.full {
+		return d.run(d.Programs[bpfobj.TcProgRadarIngress4], port, f)
+	}
 	return d.run(d.Programs[bpfobj.TcProgRadarIngress], port, f)
 }
 

@@ -26,7 +26,7 @@ func assemble(t *testing.T, insns ...bpf.Instruction) []bpf.RawInstruction {
 	return raw
 }
 
-// The expression takes the function's place in both programs, under its name and
+// The expression takes the function's place in all programs that source, under its name and
 // type; without one the programs are as they were built.
 func TestSetWatch(t *testing.T) {
 	plain := newTestBlueprint(t, DefaultOptions()).Specs[0]
@@ -35,7 +35,7 @@ func TestSetWatch(t *testing.T) {
 	o.WatchProgram = assemble(t,
 		bpf.LoadAbsolute{Off: 8, Size: 1}, bpf.JumpIf{Val: 64, SkipFalse: 1}, bpf.RetConstant{Val: 1}, bpf.RetConstant{Val: 0})
 	spec := newTestBlueprint(t, o).Specs[0]
-	for _, name := range []string{bpfobj.TcProgRadarIngress, bpfobj.TcProgRadarEgress} {
+	for _, name := range []string{bpfobj.TcProgRadarIngress4, bpfobj.TcProgRadarEgress, bpfobj.TcProgRadarEgress4} {
 		was, is := plain.Programs[name].Instructions, spec.Programs[name].Instructions
 		from, to := functionRange(was, watchFunction)
 		newFrom, newTo := functionRange(is, watchFunction)
