@@ -174,6 +174,20 @@ func (r *Report) merge(old *Report) {
 	}
 }
 
+// times says which benchmark took how long, so that one may choose.
+func (r *Report) times() string {
+	var text strings.Builder
+	sum := 0.0
+	for _, m := range r.Benchmarks {
+		if m.Seconds > 0 { // that of targets is none
+			fmt.Fprintf(&text, "%-13s %5.0f s\n", m.Name, m.Seconds)
+			sum += m.Seconds
+		}
+	}
+	fmt.Fprintf(&text, "%-13s %5.0f s; BENCH=regexp (-run) chooses", "all", sum)
+	return text.String()
+}
+
 // save writes the report as JSON.
 func (r *Report) save(file string) error {
 	text, err := json.MarshalIndent(r, "", "  ")
