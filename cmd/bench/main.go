@@ -18,6 +18,7 @@ import (
 	"github.com/cilium/ebpf/rlimit"
 	"golang.org/x/sys/unix"
 
+	"github.com/vnetradar/radar/cmd/bench/origin"
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/filter"
 )
@@ -42,7 +43,8 @@ type options struct {
 	only     *regexp.Regexp
 	list     bool
 	jsonFile string
-	from     string // print what is there, measure nothing
+	from     string   // print what is there, measure nothing
+	recorded []string // pages whose figures are to be of these programs; measure nothing
 
 	progress func(format string, args ...any)
 }
@@ -68,6 +70,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	switch {
 	case o.from != "":
 		err = reprint(o, stdout)
+	case o.recorded != nil:
+		err = origin.CheckRecorded(o.recorded, measured...)
 	case len(chosen) == 0:
 		err = fmt.Errorf("no benchmark has a name that matches %q; -list shows them", o.only)
 	case o.list:
@@ -101,6 +105,10 @@ func parseArgs(args []string, stderr io.Writer) (*options, error) {
 	slots := flags.Uint("slots", 1<<20, "slots of the ring, entries of the hash map")
 	flags.StringVar(&o.jsonFile, "json", "", "write the result to this `file` too; what it has of other benchmarks, of the same commit, stays")
 	flags.StringVar(&o.from, "from", "", "print what this `file`, written by -json, says and measure nothing")
+	flags.Func("recorded", "fail if figures in this `page` are of other programs than these, and measure nothing; may be repeated", func(arg string) error {
+		o.recorded = append(o.recorded, arg)
+		return nil
+	})
 	flags.StringVar(&o.radar, "radar", "", "the radar command to measure, a `file`; without it one is built")
 	objectFlags(flags, o)
 	if err := flags.Parse(args); err != nil {
@@ -150,7 +158,10 @@ func measureAll(ctx context.Context, o *options, chosen []*benchmark, stdout io.
 	if err := rlimit.RemoveMemlock(); err != nil {
 		return fmt.Errorf("raise the limit of locked memory: %w", err)
 	}
-	r := newReport(o.short)
+	r, err := newReport(o.short)
+	if err != nil {
+		return err
+	}
 	fmt.Fprintln(stdout, r.header())
 	fmt.Fprintln(stdout, "Medians of interleaved rounds (lowest-highest); ratios are made round by round.")
 	var failed []error
@@ -184,7 +195,7 @@ func measureAll(ctx context.Context, o *options, chosen []*benchmark, stdout io.
 }
 
 func measureOne(ctx context.Context, o *options, b *benchmark) (m *Measured, err error) {
-	m = &Measured{Name: b.name, About: b.about, Load: loadAverage()}
+	m = &Measured{Name: b.name, About: b.about, Load: origin.LoadAverage()}
 	start := time.Now()
 	o.progress("%s ...", b.name)
 	if m.Tables, err = b.run(ctx, o); err != nil {
@@ -222,6 +233,10 @@ func reprint(o *options, stdout io.Writer) error {
 	}
 	return nil
 }
+
+// measured are the objects that figures depend on: all of bpf/backpack, and the programs
+// that it is compared with.
+var measured = []origin.Object{bpfobj.LoadTc, bpfobj.LoadTrace, bpfobj.LoadDeliver, bpfobj.LoadChange, LoadBench}
 
 // builtIn is radar as it is.
 func builtIn() namedObject { return namedObject{name: "radar", load: bpfobj.LoadTc} }

@@ -125,9 +125,3 @@ all             131 s; BENCH=regexp (-run) chooses`
 		t.Errorf("got:\n%s", got)
 	}
 }
-
-func TestModelName(t *testing.T) {
-	if got := modelName("processor\t: 0\nmodel name\t: A CPU\nflags\t: x\n"); got != "A CPU" {
-		t.Error(got)
-	}
-}
