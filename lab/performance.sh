@@ -61,7 +61,7 @@ measured() {
 }
 # hop ROW prints what a hop takes of a core at 1 Gbit/s.
 hop() {
-	figures rate | awk -F '   *' -v row="$1" '$1 == row && !found { split($3, share, " "); print share[1]; found = 1 }
+	figures rate | awk -F '   *' -v row="$1" '$1 == row && !found { split($3, share, "%"); print share[1] " %"; found = 1 }
 		END { exit !found }'
 }
 from=$(head -n 1 <<<"$text")

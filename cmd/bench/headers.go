@@ -13,15 +13,16 @@ import (
 // writes none. The kernel makes the header of a cloned skb the program's own: before a
 // program that writes to the packet directly, and in the helper for one that calls it.
 func headers(ctx context.Context, o *options) ([]Table, error) {
+	packets := max(o.packets/2, 1) // there are six tables
 	var tables []Table
 	for _, kind := range []struct {
 		name    string
 		open    openTraffic
 		packets int
 	}{
-		{"64-byte UDP", udp(nil), o.packets},
-		{"TCP whose segments pass as one skb", tcp, inTrains * o.packets},
-		{"TCP whose segments pass one by one", tcpSingly, o.packets},
+		{"64-byte UDP", udp(nil), packets},
+		{"TCP whose segments pass as one skb", tcp, inTrains * packets},
+		{"TCP whose segments pass one by one", tcpSingly, packets},
 	} {
 		for _, tap := range []bool{false, true} {
 			name, open := kind.name, kind.open
