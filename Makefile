@@ -157,8 +157,8 @@ transparency: deps-test build ## runs with radar against runs without, one table
 		go test -count=1 -v -timeout 45m -parallel 5 -run 'Test/$(CASE)' ./lab/test/transparency | grep -vE '^ *(===|--- PASS)'
 endif
 
-.PHONY: bench bench-short bench-xdp bench-record
-bench: deps-run build ## what radar costs beside nothing, the floor, tcpdump, the paper's design: some twenty minutes (BENCH=regexp: those alone)
+.PHONY: bench bench-short bench-xdp bench-record bench-check
+bench: deps-run build ## what radar costs beside nothing, the floor, tcpdump, the paper's design: some twenty minutes, says what took how long (BENCH=regexp: those alone)
 	go run ./cmd/bench -radar bin/radar -json bin/bench.json $(if $(BENCH),-run '$(BENCH)')
 bench-short: deps-run build
 	go run ./cmd/bench -radar bin/radar -short $(if $(BENCH),-run '$(BENCH)')
@@ -166,6 +166,8 @@ bench-xdp: ## what a telemetry report costs at XDP, above a program that drops i
 	go test ./pkg/telemetry/xdp -run '^$$' -bench XDP
 bench-record: ## docs/performance.md, docs/results and README.md: the figures of bin/bench.json
 	lab/performance.sh bin/bench.json
+bench-check: need-go ## whether the recorded figures are of the programs in this tree
+	go run ./cmd/bench -recorded docs/performance.md -recorded docs/results/performance.md
 
 .PHONY: experiments experiments-report experiments-record experiments-check experiments-env
 EXPERIMENTS_ENV := .cache/experiments

@@ -8,6 +8,10 @@
  *		map, its key the GUID (3-tuple, FUID, fragment offset); inserted at the
  *		source, updated in transit, deleted at the sink. Its FUID is 2 bits of
  *		the DSCP, the IP ID and the whole TTL.
+ *	direct	might write into the packet: for such a program the kernel makes the
+ *		header of a cloned skb its own before the program runs
+ *		(bpf_unclone_prologue)
+ *	helper	might write by a helper, which makes the header its own when it writes
  *
  * The hash design keeps what Table II of the paper lists and, to know as much as a
  * slot of the ring, each hop's times. What the sink would still have to do with the
@@ -124,6 +128,34 @@ int bench_floor6(struct __sk_buff *skb)
 		return PASS;
 	parse_l4(skb, &p);
 	keep(&p, bpf_ktime_get_ns());
+	return PASS;
+}
+
+/* Holds for no packet, which neither the compiler nor the verifier can know. */
+static __always_inline bool never(struct __sk_buff *skb)
+{
+	return skb->mark == 0x6e657665;
+}
+
+SEC("tc")
+int bench_write_direct(struct __sk_buff *skb)
+{
+	if (never(skb)) {
+		struct iphdr *ip = (void *)(long)skb->data + ETH_HLEN;
+
+		if ((void *)(ip + 1) <= (void *)(long)skb->data_end)
+			ip->ttl = 1;
+	}
+	return PASS;
+}
+
+SEC("tc")
+int bench_write_helper(struct __sk_buff *skb)
+{
+	__u8 ttl = 1;
+
+	if (never(skb))
+		bpf_skb_store_bytes(skb, ETH_HLEN + offsetof(struct iphdr, ttl), &ttl, 1, 0);
 	return PASS;
 }
 

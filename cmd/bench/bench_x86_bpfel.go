@@ -58,6 +58,8 @@ const (
 	BenchProgBenchHashTransitIn  = "bench_hash_transit_in"
 	BenchProgBenchHashTransitOut = "bench_hash_transit_out"
 	BenchProgBenchNop            = "bench_nop"
+	BenchProgBenchWriteDirect    = "bench_write_direct"
+	BenchProgBenchWriteHelper    = "bench_write_helper"
 	BenchVarCfgBandTop           = "cfg_band_top"
 	BenchVarCfgBlock             = "cfg_block"
 	BenchVarCfgCells             = "cfg_cells"
@@ -136,6 +138,8 @@ type BenchProgramSpecs struct {
 	BenchHashTransitIn  *ebpf.ProgramSpec `ebpf:"bench_hash_transit_in"`
 	BenchHashTransitOut *ebpf.ProgramSpec `ebpf:"bench_hash_transit_out"`
 	BenchNop            *ebpf.ProgramSpec `ebpf:"bench_nop"`
+	BenchWriteDirect    *ebpf.ProgramSpec `ebpf:"bench_write_direct"`
+	BenchWriteHelper    *ebpf.ProgramSpec `ebpf:"bench_write_helper"`
 }
 
 // BenchMapSpecs contains maps before they are loaded into the kernel.
@@ -257,6 +261,8 @@ type BenchPrograms struct {
 	BenchHashTransitIn  *ebpf.Program `ebpf:"bench_hash_transit_in"`
 	BenchHashTransitOut *ebpf.Program `ebpf:"bench_hash_transit_out"`
 	BenchNop            *ebpf.Program `ebpf:"bench_nop"`
+	BenchWriteDirect    *ebpf.Program `ebpf:"bench_write_direct"`
+	BenchWriteHelper    *ebpf.Program `ebpf:"bench_write_helper"`
 }
 
 func (p *BenchPrograms) Close() error {
@@ -268,6 +274,8 @@ func (p *BenchPrograms) Close() error {
 		p.BenchHashTransitIn,
 		p.BenchHashTransitOut,
 		p.BenchNop,
+		p.BenchWriteDirect,
+		p.BenchWriteHelper,
 	)
 }
 

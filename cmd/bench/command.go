@@ -25,20 +25,71 @@ type radar struct {
 
 // newRadarCommand builds the command unless the user names one. Whoever calls closes it.
 func newRadarCommand(ctx context.Context, o *options) (*radar, error) {
+	r, err := newRadarDir(o.radar)
+	if err != nil || r.bin != "" {
+		return r, err
+	}
+	if err := r.build(ctx); err != nil {
+		r.close()
+		return nil, fmt.Errorf("build radar (-radar names one that is built): %w", err)
+	}
+	return r, nil
+}
+
+// newRadarOf builds the command with another object in it. Whoever calls closes it.
+func newRadarOf(ctx context.Context, object namedObject) (*radar, error) {
+	r, err := newRadarDir("")
+	if err != nil {
+		return nil, err
+	}
+	overlay, err := overlayOf(ctx, r.dir, object.file)
+	if err == nil {
+		err = r.build(ctx, "-overlay", overlay)
+	}
+	if err != nil {
+		r.close()
+		return nil, fmt.Errorf("build radar with %s: %w", object.file, err)
+	}
+	return r, nil
+}
+
+func newRadarDir(bin string) (*radar, error) {
 	dir, err := os.MkdirTemp("", "radar-bench-")
 	if err != nil {
 		return nil, fmt.Errorf("make a directory for radar's state: %w", err)
 	}
-	r := &radar{bin: o.radar, domain: fmt.Sprintf("bench-%d", os.Getpid()), dir: dir}
-	if r.bin == "" {
-		r.bin = filepath.Join(dir, "radar")
-		out, err := exec.CommandContext(ctx, "go", "build", "-o", r.bin, "github.com/vnetradar/radar/cmd/radar").CombinedOutput()
-		if err != nil {
-			r.close()
-			return nil, fmt.Errorf("build radar (-radar names one that is built): %w\n%s", err, out)
-		}
+	return &radar{bin: bin, domain: fmt.Sprintf("bench-%d", os.Getpid()), dir: dir}, nil
+}
+
+func (r *radar) build(ctx context.Context, flags ...string) error {
+	r.bin = filepath.Join(r.dir, "radar")
+	args := append(append([]string{"build"}, flags...), "-o", r.bin, "github.com/vnetradar/radar/cmd/radar")
+	if out, err := exec.CommandContext(ctx, "go", args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%w\n%s", err, out)
 	}
-	return r, nil
+	return nil
+}
+
+// overlayOf writes what makes go build take an object in place of the one of the tree.
+func overlayOf(ctx context.Context, dir, object string) (file string, err error) {
+	object, err = filepath.Abs(object)
+	if err != nil {
+		return "", err
+	}
+	if _, err := os.Stat(object); err != nil {
+		return "", err // else the go command says that the tree has none
+	}
+	tree, err := exec.CommandContext(ctx, "go", "list", "-f", "{{.Dir}}", "github.com/vnetradar/radar/pkg/bpfobj").Output()
+	if err != nil {
+		return "", fmt.Errorf("find the tree's object: %w", err)
+	}
+	instead := filepath.Join(strings.TrimSpace(string(tree)), "tc_x86_bpfel.o")
+	text, err := json.Marshal(map[string]any{"Replace": map[string]string{instead: object}})
+	if err != nil {
+		return "", err
+	}
+	file = filepath.Join(dir, "overlay.json")
+	return file, os.WriteFile(file, text, 0o600)
 }
 
 // close detaches what is attached, also when the run was interrupted.

@@ -114,6 +114,14 @@ func floor6Design(*chain, uint32) (*design, error) {
 	return newPlain("floor", 1, "bench_floor6", "bench_floor6", "bench_floor6", "bench_floor6")
 }
 
+func directDesign(*chain, uint32) (*design, error) {
+	return newPlain("direct", 1, "bench_write_direct", "bench_write_direct", "bench_write_direct", "bench_write_direct")
+}
+
+func helperDesign(*chain, uint32) (*design, error) {
+	return newPlain("helper", 1, "bench_write_helper", "bench_write_helper", "bench_write_helper", "bench_write_helper")
+}
+
 func hashDesign(_ *chain, slots uint32) (*design, error) {
 	return newPlain("hash", slots, "bench_hash_source", "bench_hash_transit_in", "bench_hash_transit_out", "bench_hash_sink")
 }
@@ -125,7 +133,21 @@ func radarDesign(o namedObject) maker {
 
 // radarWith is radar as it is built in, with options other than the defaults.
 func radarWith(name string, set func(*program.Options)) maker {
-	return radarDesign(namedObject{name: name, load: builtIn().load, set: set})
+	return radarDesign(builtIn().with(name, set))
+}
+
+// with is the object under another name, with options other than the defaults.
+func (n namedObject) with(name string, set func(*program.Options)) namedObject {
+	n.name, n.set = name, set
+	return n
+}
+
+// radarDesigns are one for each object.
+func radarDesigns(objects []namedObject) (all []maker) {
+	for _, o := range objects {
+		all = append(all, radarDesign(o))
+	}
+	return all
 }
 
 // newPlain loads one instance of a bench program for each hook.
@@ -192,6 +214,7 @@ func sumPerCPU(m *ebpf.Map, key uint32) (sum uint64, err error) {
 type namedObject struct {
 	name string
 	load func() (*ebpf.CollectionSpec, error)
+	file string // that it is in; "": this command
 	// set changes options from the defaults, nil: nothing. lanes are those that the
 	// domain knows, 0: all.
 	set   func(*program.Options)

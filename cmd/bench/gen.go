@@ -9,6 +9,7 @@
 //	go run ./cmd/bench [-list] [-run REGEXP] [-short] [-json FILE]
 //		[-object NAME=FILE.o]... [-watch NAME=EXPRESSION]...
 //	go run ./cmd/bench -from FILE [-run REGEXP]
+//	go run ./cmd/bench -recorded PAGE [-recorded PAGE]...
 package main
 
 //go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -g -Wall -Werror -mcpu=v3" -target amd64 Bench ../../bpf/bench/bench.bpf.c -- -I../../bpf -I/usr/include/x86_64-linux-gnu

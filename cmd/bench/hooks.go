@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/cilium/ebpf"
@@ -26,12 +27,13 @@ type hookTest struct {
 	packets int // in a round, 0: as the command line says
 }
 
+// inTrains is how many times as many packets there are in a round where some twenty pass
+// as one skb.
+const inTrains = 10
+
 func hooksPlain(ctx context.Context, o *options) ([]Table, error) {
-	t := hookTest{open: udp(nil), designs: []maker{nopDesign, floorDesign, radarDesign(builtIn())}}
-	for _, object := range o.objects {
-		t.designs = append(t.designs, radarDesign(object))
-	}
-	t.designs = append(t.designs, hashDesign)
+	radars := radarDesigns(append(o.builds(), o.watches...))
+	t := hookTest{open: udp(nil), designs: slices.Concat([]maker{nopDesign, floorDesign}, radars, []maker{hashDesign})}
 	return t.run(ctx, o)
 }
 
@@ -48,32 +50,34 @@ func hooksSlots(ctx context.Context, o *options) ([]Table, error) {
 
 func hooksGSO(ctx context.Context, o *options) ([]Table, error) {
 	t := hookTest{
-		open: tcp, designs: []maker{nopDesign, floorDesign, radarDesign(builtIn())},
-		packets: 10 * o.packets, // some forty to an skb
+		open: tcp, designs: append([]maker{nopDesign, floorDesign}, radarDesigns(o.builds())...),
+		packets: inTrains * o.packets,
 	}
 	return t.run(ctx, o)
 }
 
 func hooksDFClear(ctx context.Context, o *options) ([]Table, error) {
-	t := hookTest{open: udp(mayFragment), designs: []maker{nopDesign, floorDesign, radarDesign(builtIn())}}
+	t := hookTest{open: udp(mayFragment), designs: append([]maker{nopDesign, floorDesign}, radarDesigns(o.builds())...)}
 	return t.run(ctx, o)
 }
 
 func hooksIPv6(ctx context.Context, o *options) ([]Table, error) {
-	t := hookTest{ipv6: true, open: udp6, designs: []maker{
-		nopDesign, floor6Design,
-		radarWith("radar, label", func(o *program.Options) { o.IPv6 = program.IPv6Label }),
-		radarWith("radar, key", func(o *program.Options) { o.IPv6 = program.IPv6Key }),
-	}}
+	t := hookTest{ipv6: true, open: udp6, designs: []maker{nopDesign, floor6Design}}
+	for _, build := range o.builds() {
+		t.designs = append(t.designs,
+			radarDesign(build.with(build.name+", label", func(o *program.Options) { o.IPv6 = program.IPv6Label })),
+			radarDesign(build.with(build.name+", key", func(o *program.Options) { o.IPv6 = program.IPv6Key })))
+	}
 	return t.run(ctx, o)
 }
 
 func hooksCarry(ctx context.Context, o *options) ([]Table, error) {
-	t := hookTest{open: udp(nil), designs: []maker{
-		nopDesign, floorDesign,
-		radarWith("radar, mark", func(o *program.Options) { o.Carry = program.CarryMark }),
-		radarWith("radar, header", func(o *program.Options) { o.Carry = program.CarryHeader }),
-	}}
+	t := hookTest{open: udp(nil), designs: []maker{nopDesign, floorDesign}}
+	for _, build := range o.builds() {
+		t.designs = append(t.designs,
+			radarDesign(build.with(build.name+", mark", func(o *program.Options) { o.Carry = program.CarryMark })),
+			radarDesign(build.with(build.name+", header", func(o *program.Options) { o.Carry = program.CarryHeader })))
+	}
 	return t.run(ctx, o)
 }
 
@@ -86,22 +90,31 @@ type sample struct {
 	refused uint64 // packets that its source did not take
 }
 
-// run measures all designs round after round (A B C, A B C, ...), so that whatever else
-// the machine does meets all of them.
+// run measures the designs and makes a table of them.
 func (t *hookTest) run(ctx context.Context, o *options) ([]Table, error) {
-	c, err := newChain(1, t.ipv6)
+	designs, samples, err := t.measure(ctx, o)
 	if err != nil {
 		return nil, err
+	}
+	return []Table{hookTable(designs, samples)}, nil
+}
+
+// measure measures all designs round after round (A B C, A B C, ...), so that whatever
+// else the machine does meets all of them. The designs that it returns are closed.
+func (t *hookTest) measure(ctx context.Context, o *options) ([]*design, [][]sample, error) {
+	c, err := newChain(1, t.ipv6)
+	if err != nil {
+		return nil, nil, err
 	}
 	defer c.close()
 	flow, err := t.open(c)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer flow.close()
 	st, err := newStand(c, o.slots, t.designs)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer st.close()
 	packets := t.packets
@@ -113,16 +126,16 @@ func (t *hookTest) run(ctx context.Context, o *options) ([]Table, error) {
 		o.progress("  round %d of %d", round+1, o.rounds)
 		for i, d := range st.designs {
 			if err := ctx.Err(); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			s, err := st.meter.round(d, flow, packets)
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			samples[i] = append(samples[i], s)
 		}
 	}
-	return []Table{hookTable(st.designs, samples)}, nil
+	return st.designs, samples, nil
 }
 
 // stand is what designs are measured with.
@@ -290,45 +303,47 @@ func sums(samples []sample, wanted func(hook) bool) []float64 {
 
 func allHooks(hook) bool { return true }
 
-// hookTable has a column for each design. The first is the do-nothing program, the second
-// the floor.
-func hookTable(designs []*design, samples [][]sample) Table {
+// perHook has a column for each design, a row for each hook, and one for their sum less
+// that of the first design, the do-nothing program.
+func perHook(designs []*design, samples [][]sample) Table {
 	t := Table{Columns: []string{"hook"}}
 	for _, d := range designs {
 		t.Columns = append(t.Columns, d.name)
 	}
-	row := func(name string, figure func(i int) *Figure) {
-		r := Row{Name: name}
+	for _, one := range hooks {
+		var cells []*Figure
 		for i := range designs {
-			r.Cells = append(r.Cells, Cell{Figure: figure(i)})
+			cells = append(cells, figure(ns, sums(samples[i], func(h hook) bool { return h == one })))
 		}
-		t.Rows = append(t.Rows, r)
+		t.add(one.name, cells...)
 	}
-	for h := range hooks {
-		row(hooks[h].name, func(i int) *Figure {
-			var all []float64
-			for _, s := range samples[i] {
-				all = append(all, s.ns[h])
-			}
-			return figure(ns, all)
-		})
+	cells := []*Figure{nil} // of nop itself there is nothing left
+	for i := range designs[1:] {
+		cells = append(cells, figure(ns, lessNop(samples, 1+i, allHooks)))
 	}
-	net := func(i int, wanted func(hook) bool) []float64 {
-		return less(sums(samples[i], wanted), sums(samples[0], wanted))
-	}
-	// Of nop itself there is nothing left.
-	left := func(figure func(i int) *Figure) func(i int) *Figure {
-		return func(i int) *Figure {
-			if i == 0 {
-				return nil
-			}
-			return figure(i)
-		}
-	}
+	t.add("sum less nop", cells...)
+	return t
+}
+
+// lessNop is what a design takes at hooks above the first, the do-nothing program.
+func lessNop(samples [][]sample, design int, wanted func(hook) bool) []float64 {
+	return less(sums(samples[design], wanted), sums(samples[0], wanted))
+}
+
+// hookTable compares with the second design, the floor.
+func hookTable(designs []*design, samples [][]sample) Table {
+	t := perHook(designs, samples)
 	egress := func(h hook) bool { return !h.ingress }
-	row("sum less nop", left(func(i int) *Figure { return figure(ns, net(i, allHooks)) }))
-	row("of the floor's", left(func(i int) *Figure { return figure(times, ratios(net(i, allHooks), net(1, allHooks))) }))
-	row("egress hooks alone", left(func(i int) *Figure { return figure(times, ratios(net(i, egress), net(1, egress))) }))
+	for _, row := range []struct {
+		name   string
+		wanted func(hook) bool
+	}{{"of the floor's", allHooks}, {"egress hooks alone", egress}} {
+		cells := []*Figure{nil}
+		for i := range designs[1:] {
+			cells = append(cells, figure(times, ratios(lessNop(samples, 1+i, row.wanted), lessNop(samples, 1, row.wanted))))
+		}
+		t.add(row.name, cells...)
+	}
 
 	lost := Row{Name: "packets lost sight of"}
 	for i, d := range designs {

@@ -11,7 +11,7 @@ import (
 // lineup is a line of nodes, and the neighbours that are measured on it in turn.
 type lineup struct {
 	*network
-	radar *radar
+	radar *radar // as it is
 	list  []neighbour
 	notes []string // what is missing
 	undo  []func()
@@ -29,16 +29,40 @@ func newLineup(ctx context.Context, o *options, routers int, attachFlags ...stri
 		return nil, err
 	}
 	u.undo = append(u.undo, u.network.close)
-	if u.radar, err = newRadarCommand(ctx, o); err != nil {
+	builds, err := u.radars(ctx, o)
+	if err != nil {
 		return nil, err
 	}
-	u.undo = append(u.undo, u.radar.close)
 	var closeAll func()
-	if u.list, u.notes, closeAll, err = newNeighbours(u.radar, attachFlags...); err != nil {
+	if u.list, u.notes, closeAll, err = newNeighbours(builds, attachFlags...); err != nil {
 		return nil, err
 	}
 	u.undo = append(u.undo, closeAll)
 	return u, nil
+}
+
+// namedRadar is a build of the command.
+type namedRadar struct {
+	name string
+	*radar
+}
+
+// radars are the command as it is, and one with each of the objects that the user names.
+func (u *lineup) radars(ctx context.Context, o *options) (builds []namedRadar, err error) {
+	if u.radar, err = newRadarCommand(ctx, o); err != nil {
+		return nil, err
+	}
+	u.undo = append(u.undo, u.radar.close)
+	builds = []namedRadar{{builtIn().name, u.radar}}
+	for _, object := range o.objects {
+		r, err := newRadarOf(ctx, object)
+		if err != nil {
+			return nil, err
+		}
+		u.undo = append(u.undo, r.close)
+		builds = append(builds, namedRadar{object.name, r})
+	}
+	return builds, nil
 }
 
 func (u *lineup) close() {

@@ -18,6 +18,7 @@ import (
 	"github.com/cilium/ebpf/rlimit"
 	"golang.org/x/sys/unix"
 
+	"github.com/vnetradar/radar/cmd/bench/origin"
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/filter"
 )
@@ -35,13 +36,15 @@ type options struct {
 	packets int // in a round of one design at the hooks
 	rounds  int
 	slots   uint32
-	objects []namedObject // measured beside radar
+	objects []namedObject // other builds, measured beside radar
+	watches []namedObject // radar with expressions, the same
 	radar   string        // the command; "": it is built
 
 	only     *regexp.Regexp
 	list     bool
 	jsonFile string
-	from     string // print what is there, measure nothing
+	from     string   // print what is there, measure nothing
+	recorded []string // pages whose figures are to be of these programs; measure nothing
 
 	progress func(format string, args ...any)
 }
@@ -67,6 +70,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	switch {
 	case o.from != "":
 		err = reprint(o, stdout)
+	case o.recorded != nil:
+		err = origin.CheckRecorded(o.recorded, measured...)
 	case len(chosen) == 0:
 		err = fmt.Errorf("no benchmark has a name that matches %q; -list shows them", o.only)
 	case o.list:
@@ -100,25 +105,12 @@ func parseArgs(args []string, stderr io.Writer) (*options, error) {
 	slots := flags.Uint("slots", 1<<20, "slots of the ring, entries of the hash map")
 	flags.StringVar(&o.jsonFile, "json", "", "write the result to this `file` too; what it has of other benchmarks, of the same commit, stays")
 	flags.StringVar(&o.from, "from", "", "print what this `file`, written by -json, says and measure nothing")
-	flags.StringVar(&o.radar, "radar", "", "the radar command to measure, a `file`; without it one is built")
-	flags.Func("object", "measure another build of bpf/backpack/tc.bpf.c beside the one built in: `NAME=FILE.o`; may be repeated", func(arg string) error {
-		name, file, ok := strings.Cut(arg, "=")
-		if !ok || name == "" || file == "" {
-			return fmt.Errorf("%q is not NAME=FILE.o", arg)
-		}
-		o.objects = append(o.objects, namedObject{name: name, load: func() (*ebpf.CollectionSpec, error) {
-			return ebpf.LoadCollectionSpec(file)
-		}})
+	flags.Func("recorded", "fail if figures in this `page` are of other programs than these, and measure nothing; may be repeated", func(arg string) error {
+		o.recorded = append(o.recorded, arg)
 		return nil
 	})
-	flags.Func("watch", "measure radar with this expression of attach --watch beside the one without: `NAME=EXPRESSION`; may be repeated (packets are UDP to port 4777)", func(arg string) error {
-		name, text, _ := strings.Cut(arg, "=")
-		e, err := filter.Compile(text)
-		if err == nil {
-			o.objects = append(o.objects, namedObject{name: name, load: func() (*ebpf.CollectionSpec, error) { return watching(e) }})
-		}
-		return err
-	})
+	flags.StringVar(&o.radar, "radar", "", "the radar command to measure, a `file`; without it one is built")
+	objectFlags(flags, o)
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}
@@ -135,6 +127,28 @@ func parseArgs(args []string, stderr io.Writer) (*options, error) {
 	return o, nil
 }
 
+// objectFlags are of what is measured beside radar.
+func objectFlags(flags *flag.FlagSet, o *options) {
+	flags.Func("object", "measure another build of bpf/backpack/tc.bpf.c beside the one built in, of the same layout: `NAME=FILE.o`; may be repeated (not in slots, curve-*, headers, attach, queries)", func(arg string) error {
+		name, file, ok := strings.Cut(arg, "=")
+		if !ok || name == "" || file == "" {
+			return fmt.Errorf("%q is not NAME=FILE.o", arg)
+		}
+		o.objects = append(o.objects, namedObject{name: name, file: file, load: func() (*ebpf.CollectionSpec, error) {
+			return ebpf.LoadCollectionSpec(file)
+		}})
+		return nil
+	})
+	flags.Func("watch", "measure radar with this expression of attach --watch beside the one without: `NAME=EXPRESSION`; may be repeated (in hooks, whose packets are UDP to port 4777)", func(arg string) error {
+		name, text, _ := strings.Cut(arg, "=")
+		e, err := filter.Compile(text)
+		if err == nil {
+			o.watches = append(o.watches, namedObject{name: name, load: func() (*ebpf.CollectionSpec, error) { return watching(e) }})
+		}
+		return err
+	})
+}
+
 // measureAll runs the benchmarks one after the other and prints what each found. One that
 // fails does not keep the others from being measured.
 func measureAll(ctx context.Context, o *options, chosen []*benchmark, stdout io.Writer) error {
@@ -144,24 +158,20 @@ func measureAll(ctx context.Context, o *options, chosen []*benchmark, stdout io.
 	if err := rlimit.RemoveMemlock(); err != nil {
 		return fmt.Errorf("raise the limit of locked memory: %w", err)
 	}
-	r := newReport(o.short)
+	r, err := newReport(o.short)
+	if err != nil {
+		return err
+	}
 	fmt.Fprintln(stdout, r.header())
 	fmt.Fprintln(stdout, "Medians of interleaved rounds (lowest-highest); ratios are made round by round.")
 	var failed []error
 	for _, b := range chosen {
-		m := &Measured{Name: b.name, About: b.about, Load: loadAverage()}
-		start := time.Now()
-		o.progress("%s ...", b.name)
-		var err error
-		if m.Tables, err = b.run(ctx, o); err != nil {
-			m.Error = err.Error()
-			failed = append(failed, fmt.Errorf("%s: %w", b.name, err))
-		}
+		m, err := measureOne(ctx, o, b)
+		failed = append(failed, err)
 		if ctx.Err() != nil { // not measured: what an earlier run has found stays
 			failed = append(failed, ctx.Err())
 			break
 		}
-		m.Seconds = time.Since(start).Seconds()
 		r.Benchmarks = append(r.Benchmarks, m)
 		fmt.Fprintln(stdout)
 		if err := m.write(stdout); err != nil {
@@ -177,10 +187,23 @@ func measureAll(ctx context.Context, o *options, chosen []*benchmark, stdout io.
 			return fmt.Errorf("print: %w", err)
 		}
 	}
+	o.progress("%s", r.times())
 	if o.jsonFile != "" {
 		failed = append(failed, r.save(o.jsonFile))
 	}
 	return errors.Join(failed...)
+}
+
+func measureOne(ctx context.Context, o *options, b *benchmark) (m *Measured, err error) {
+	m = &Measured{Name: b.name, About: b.about, Load: origin.LoadAverage()}
+	start := time.Now()
+	o.progress("%s ...", b.name)
+	if m.Tables, err = b.run(ctx, o); err != nil {
+		m.Error = err.Error()
+		err = fmt.Errorf("%s: %w", b.name, err)
+	}
+	m.Seconds = time.Since(start).Seconds()
+	return m, err
 }
 
 // reprint prints what an earlier run has found.
@@ -211,5 +234,14 @@ func reprint(o *options, stdout io.Writer) error {
 	return nil
 }
 
+// measured are the objects that figures depend on: all of bpf/backpack, and the programs
+// that it is compared with.
+var measured = []origin.Object{bpfobj.LoadTc, bpfobj.LoadTrace, bpfobj.LoadDeliver, bpfobj.LoadChange, LoadBench}
+
 // builtIn is radar as it is.
 func builtIn() namedObject { return namedObject{name: "radar", load: bpfobj.LoadTc} }
+
+// builds are radar as it is, and the other builds that the command line names.
+func (o *options) builds() []namedObject {
+	return append([]namedObject{builtIn()}, o.objects...)
+}

@@ -23,8 +23,9 @@ type neighbour struct {
 }
 
 // newNeighbours are nothing, do-nothing programs on radar's hooks, radar with everything
-// that is on by default, and tcpdump in each node. Notes say what is missing.
-func newNeighbours(r *radar, attachFlags ...string) (list []neighbour, notes []string, close func(), err error) {
+// that is on by default, other builds of it, and tcpdump in each node. Notes say what is
+// missing.
+func newNeighbours(builds []namedRadar, attachFlags ...string) (list []neighbour, notes []string, close func(), err error) {
 	nop, err := nopDesign(nil, 0)
 	if err != nil {
 		return nil, nil, nil, err
@@ -32,9 +33,11 @@ func newNeighbours(r *radar, attachFlags ...string) (list []neighbour, notes []s
 	list = []neighbour{
 		{"none", func(context.Context, *network) (func() error, error) { return func() error { return nil }, nil }},
 		{"nop", func(_ context.Context, n *network) (func() error, error) { return nopEverywhere(n, nop) }},
-		{"radar", func(ctx context.Context, n *network) (func() error, error) {
+	}
+	for _, r := range builds {
+		list = append(list, neighbour{r.name, func(ctx context.Context, n *network) (func() error, error) {
 			return r.detach, r.attach(ctx, n, attachFlags...)
-		}},
+		}})
 	}
 	if path, err := exec.LookPath("tcpdump"); err == nil {
 		list = append(list, neighbour{"tcpdump", func(ctx context.Context, n *network) (func() error, error) {

@@ -7,14 +7,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"runtime"
 	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/vnetradar/radar/cmd/bench/origin"
 )
 
 // Report is everything that a run found.
@@ -25,12 +24,13 @@ type Report struct {
 	CPU        string      `json:"cpu"`
 	CPUs       int         `json:"cpus"`
 	Commit     string      `json:"commit"`
-	Short      bool        `json:"short"` // figures are rough
+	Programs   string      `json:"programs"` // see measured
+	Short      bool        `json:"short"`    // figures are rough
 	Benchmarks []*Measured `json:"benchmarks"`
 }
 
 // reportVersion goes up when the JSON changes for those who read it.
-const reportVersion = 2
+const reportVersion = 3
 
 // Measured is what one benchmark found.
 type Measured struct {
@@ -126,18 +126,19 @@ func (m *Measured) write(out io.Writer) error {
 
 // header says where and when the figures are from.
 func (r *Report) header() string {
-	text := fmt.Sprintf("%s, Linux %s, %d CPUs (%s), commit %s", r.Time.Format("2006-01-02"), r.Kernel, r.CPUs, r.CPU, r.Commit)
+	text := fmt.Sprintf("%s, Linux %s, %d CPUs (%s), commit %s, programs %s", r.Time.Format("2006-01-02"), r.Kernel, r.CPUs, r.CPU, r.Commit, r.Programs)
 	if r.Short {
 		text += "; a short run, its figures are rough"
 	}
 	return text
 }
 
-func newReport(short bool) *Report {
+func newReport(short bool) (*Report, error) {
+	programs, err := origin.Programs(measured...)
 	return &Report{
-		Version: reportVersion, Time: time.Now().UTC().Truncate(time.Second), Kernel: kernel(), CPU: cpuModel(),
-		CPUs: runtime.NumCPU(), Commit: commit(), Short: short,
-	}
+		Version: reportVersion, Time: time.Now().UTC().Truncate(time.Second), Kernel: origin.Kernel(), CPU: origin.CPU(),
+		CPUs: runtime.NumCPU(), Commit: origin.Commit(), Programs: programs, Short: short,
+	}, err
 }
 
 func readReport(file string) (*Report, error) {
@@ -156,9 +157,11 @@ func readReport(file string) (*Report, error) {
 }
 
 // merge takes over what an earlier run found of benchmarks that this one has left out, if
-// that run was like this one: of the same commit, unchanged, on the same machine.
+// that run was like this one: of the same commit, unchanged, on the same machine. The same
+// programs are not enough: agent and commands are measured too, and so is all that this
+// command does itself.
 func (r *Report) merge(old *Report) {
-	if strings.HasSuffix(r.Commit, "-dirty") || r.Commit == unknown || r.Commit != old.Commit ||
+	if strings.HasSuffix(r.Commit, "-dirty") || r.Commit == origin.Unknown || r.Commit != old.Commit ||
 		r.Kernel != old.Kernel || r.CPU != old.CPU || r.CPUs != old.CPUs || r.Short != old.Short {
 		return
 	}
@@ -174,6 +177,20 @@ func (r *Report) merge(old *Report) {
 	}
 }
 
+// times says which benchmark took how long, so that one may choose.
+func (r *Report) times() string {
+	var text strings.Builder
+	sum := 0.0
+	for _, m := range r.Benchmarks {
+		if m.Seconds > 0 { // that of targets is none
+			fmt.Fprintf(&text, "%-13s %5.0f s\n", m.Name, m.Seconds)
+			sum += m.Seconds
+		}
+	}
+	fmt.Fprintf(&text, "%-13s %5.0f s; BENCH=regexp (-run) chooses", "all", sum)
+	return text.String()
+}
+
 // save writes the report as JSON.
 func (r *Report) save(file string) error {
 	text, err := json.MarshalIndent(r, "", "  ")
@@ -184,51 +201,4 @@ func (r *Report) save(file string) error {
 		return fmt.Errorf("write result: %w", err)
 	}
 	return nil
-}
-
-// unknown is a commit that nobody says.
-const unknown = "unknown"
-
-// commit is what the tree says that it is, where there is git and a repository.
-func commit() string {
-	out, err := exec.Command("git", "describe", "--always", "--dirty").Output()
-	if err != nil {
-		return unknown
-	}
-	return strings.TrimSpace(string(out))
-}
-
-// kernel is its number, without what a distribution or a host adds to that.
-func kernel() string {
-	var u unix.Utsname
-	if unix.Uname(&u) != nil {
-		return runtime.GOOS
-	}
-	number, _, _ := strings.Cut(unix.ByteSliceToString(u.Release[:]), "-")
-	return number
-}
-
-func cpuModel() string {
-	text, err := os.ReadFile("/proc/cpuinfo")
-	if err != nil {
-		return runtime.GOARCH
-	}
-	return modelName(string(text))
-}
-
-// modelName finds the CPU's name in the text of /proc/cpuinfo.
-func modelName(cpuinfo string) string {
-	for line := range strings.Lines(cpuinfo) {
-		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
-			return strings.TrimSpace(value)
-		}
-	}
-	return "unknown CPU"
-}
-
-// loadAverage of the last minute.
-func loadAverage() string {
-	text, _ := os.ReadFile("/proc/loadavg")
-	first, _, _ := strings.Cut(string(text), " ")
-	return first
 }

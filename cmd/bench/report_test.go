@@ -32,6 +32,7 @@ func TestFigureText(t *testing.T) {
 		"1.06x (1.00-1.10)": figure(times, []float64{1.1, 1, 1.06}),
 		"3.20 (3.10-3.30)":  figure(us, []float64{3.1, 3.3}),
 		"12.5%":             figure(percent, []float64{12.5}),
+		"0.04% (0.03-1.20)": figure(percent, []float64{0.031, 0.04, 1.2}),
 		"-":                 nil,
 	} {
 		if got := f.String(); got != want {
@@ -115,8 +116,12 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-func TestModelName(t *testing.T) {
-	if got := modelName("processor\t: 0\nmodel name\t: A CPU\nflags\t: x\n"); got != "A CPU" {
-		t.Error(got)
+func TestTimes(t *testing.T) {
+	r := Report{Benchmarks: []*Measured{{Name: "hooks", Seconds: 20.6}, {Name: "curve-slots", Seconds: 110}, {Name: "targets"}}}
+	want := `hooks            21 s
+curve-slots     110 s
+all             131 s; BENCH=regexp (-run) chooses`
+	if got := r.times(); got != want {
+		t.Errorf("got:\n%s", got)
 	}
 }

@@ -85,6 +85,9 @@ func (f *Figure) String() string {
 		suffix = "x"
 	case percent:
 		digits, suffix = 1, "%"
+		if f.Median < 1 {
+			digits = 2
+		}
 	}
 	number := func(x float64) string { return fmt.Sprintf("%.*f", digits, x) }
 	text := number(f.Median) + suffix

@@ -21,11 +21,11 @@ type target struct {
 // targets that the project has set itself.
 var targets = []target{
 	{what: "per packet, of the floor's", bench: "hooks", row: "of the floor's", cell: 2, bound: 1.6},
-	{what: "the same with all that is on by default", bench: "hooks", row: "of the floor's", cell: 2, bound: 2.1},
+	{what: "per segment of a train, of the floor's", bench: "gso", row: "of the floor's", cell: 2, bound: 1.5},
 	{what: "echo, of do-nothing programs'", bench: "exchange", table: 1, cell: 0, bound: 1.10},
 	{what: "echo, of none's", bench: "exchange", table: 1, cell: 1, bound: 1.20},
-	{what: "TCP throughput, of none's", bench: "throughput", row: "TCP, of none's", cell: 2, bound: 0.97, atLeast: true},
-	{what: "UDP throughput, of none's", bench: "throughput", row: "UDP of 1400 bytes, of none's", cell: 2, bound: 0.97, atLeast: true},
+	{what: "TCP throughput, of none's", bench: "throughput", row: "TCP, of none's", cell: 2, bound: 0.95, atLeast: true},
+	{what: "UDP throughput, of none's", bench: "throughput", row: "UDP of 1400 bytes, of none's", cell: 2, bound: 0.95, atLeast: true},
 	{what: "per packet, the fuller the ring", bench: "curve-slots", cell: 1, bound: 1.10},
 	{what: "per packet, the more flows", bench: "curve-flows", cell: 1, bound: 1.10},
 	{what: "per packet, the more ports", bench: "curve-ports", cell: 1, bound: 1.10},
@@ -37,7 +37,7 @@ var targets = []target{
 	{what: "latency, the more packets there were", bench: "queries", row: "latency", cell: 3, bound: 1.10},
 	{what: "flows, the more packets there were", bench: "queries", row: "flows", cell: 3, bound: 1.10},
 	{what: "packets -f with a filter, of a CPU", bench: "queries", table: 1, row: "packets -f, 1 % kept", cell: 0, bound: 2},
-	{what: "packets -f, of a CPU", bench: "queries", table: 1, row: "packets -f", cell: 0, bound: 2},
+	{what: "packets -f, of a CPU", bench: "queries", table: 1, row: "packets -f", cell: 0, bound: 10},
 }
 
 // figure is the one that the target is about, and its row; nil: the report has none.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -19,6 +20,21 @@ type stream struct {
 }
 
 func tcp(c *chain) (traffic, error) { return dialStream(c.network, h1, h2, sockaddr(sink(0), tcpPort)) }
+
+// tcpSingly is TCP whose segments pass one by one, an skb each.
+func tcpSingly(c *chain) (traffic, error) {
+	err := c.in(h1, func() error {
+		l, err := netlink.LinkByIndex(c.device(0, 0))
+		if err != nil {
+			return err
+		}
+		return netlink.LinkSetGSOMaxSegs(l, 1)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make h1 send segments one by one: %w", err)
+	}
+	return tcp(c)
+}
 
 // dialStream connects two nodes. Both ends are without blocking.
 func dialStream(n *network, from, to int, addr unix.Sockaddr) (_ *stream, err error) {

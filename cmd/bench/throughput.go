@@ -43,7 +43,7 @@ func throughput(ctx context.Context, o *options) ([]Table, error) {
 			}
 			rates[i][k] = append(rates[i][k], rate)
 		}
-		if u.list[k].name != "radar" {
+		if u.list[k].name != builtIn().name {
 			return nil
 		}
 		s, err := u.radar.status(ctx)
