@@ -175,6 +175,10 @@ func followOnce(ctx context.Context, r *radar, mix *mix, args []string, agent, r
 	}
 	defer func() { err = errors.Join(err, stop(cmd, syscall.SIGINT)) }()
 	sleep(ctx, 300*time.Millisecond) // it has started
+	// And has read what it reads once, such as the names of the kernel's functions.
+	if _, err := mix.paced(ctx, rate, 500*time.Millisecond); err != nil {
+		return 0, 0, 0, err
+	}
 	pids := []int{cmd.Process.Pid, agent}
 	var before, after [2]time.Duration
 	for i, pid := range pids {

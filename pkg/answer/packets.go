@@ -71,20 +71,22 @@ func (r *Ring) Remembered() backpack.Extent { return backpack.Remembered(r.Maps,
 type Follower struct {
 	follower *backpack.Follower
 	decoder  *backpack.Decoder
-	last     int  // of those that have ended already; 0: all
+	recorder *backpack.Recorder
 	polled   bool // once
 	unread   uint64
 }
 
-// Follow begins to follow packets that are selected; with history, those that have ended already come first, the
-// newest Last of them.
-func (r *Ring) Follow(s *Selection, history bool) (*Follower, error) {
-	f := &Follower{
-		follower: backpack.NewFollower(r.Maps, r.Decoder, backpack.FollowOptions{Refresh: r.Refresh, Moves: r.UpdateMoves, Select: s.Ring()}),
-		decoder:  r.Decoder,
-	}
+// NewFollower makes a Follower of a ring. It begins with the packets that have ended already. Bare records lack
+// ID, GUID and Time, which take a while to write.
+func NewFollower(src backpack.Source, dec *backpack.Decoder, o backpack.FollowOptions, bare bool) *Follower {
+	return &Follower{follower: backpack.NewFollower(src, dec, o), decoder: dec, recorder: backpack.NewRecorder(dec, bare)}
+}
+
+// Follow begins to follow packets that are selected; with history, those that have ended already come first. bare
+// is as for NewFollower.
+func (r *Ring) Follow(s *Selection, history, bare bool) (*Follower, error) {
+	f := NewFollower(r.Maps, r.Decoder, backpack.FollowOptions{Refresh: r.Refresh, Moves: r.UpdateMoves, Select: s.Ring()}, bare)
 	if history {
-		f.last = s.Last
 		return f, nil
 	}
 	if err := f.follower.SkipToNow(); err != nil {
@@ -93,25 +95,29 @@ func (r *Ring) Follow(s *Selection, history bool) (*Follower, error) {
 	return f, nil
 }
 
-// Poll returns what has ended since it was called last, by the time at which it was sent.
-func (f *Follower) Poll() ([]*record.Record, error) {
-	var rows []*record.Record
+// Poll calls fn with what has ended since it was called last, not in the order in which it was sent. A packet is
+// valid during the call only. It returns fn's first error, after all calls.
+func (f *Follower) Poll(fn func(*packet.Packet) error) error {
+	var failed error
 	err := f.follower.Poll(func(p *packet.Packet) {
-		r := f.decoder.Record(p)
-		rows = append(rows, &r)
+		if err := fn(p); err != nil && failed == nil {
+			failed = err
+		}
 	})
-	if err != nil {
-		return nil, fmt.Errorf("read the ring: %w", err)
-	}
-	slices.SortStableFunc(rows, func(a, b *record.Record) int { return cmp.Compare(a.TNs, b.TNs) })
 	if !f.polled {
 		f.polled, f.unread = true, f.follower.Stats().Unread
-		if f.last > 0 && len(rows) > f.last {
-			rows = rows[len(rows)-f.last:]
-		}
 	}
-	return rows, nil
+	if err != nil {
+		return fmt.Errorf("read the ring: %w", err)
+	}
+	return failed
 }
+
+// Record makes the record of a packet, which is valid until the next call.
+func (f *Follower) Record(p *packet.Packet) *record.Record { return f.recorder.Record(p) }
+
+// UnixNs is when a packet was sent.
+func (f *Follower) UnixNs(p *packet.Packet) int64 { return p.UnixNs(f.decoder) }
 
 // Notes say what was overwritten before it could be read, since the first Poll.
 func (f *Follower) Notes() []Note {

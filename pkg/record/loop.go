@@ -19,16 +19,29 @@ type LoopHop struct{ Node, In, Out string }
 
 // FindLoop is Loop for any n hops; of those that cannot be part of a circle at is not ok.
 func FindLoop(n int, at func(int) (LoopHop, bool)) (first, again int, ok bool) {
-	seen := make(map[LoopHop]int)
+	const few = 16 // hops that are compared with one another sooner than put into a map
+	var list [few]LoopHop
+	var seen map[LoopHop]int
+	if n > few {
+		seen = make(map[LoopHop]int)
+	}
 	for i := range n {
 		h, passed := at(i)
-		if !passed {
-			continue
+		switch {
+		case !passed:
+		case seen != nil:
+			if j, twice := seen[h]; twice {
+				return j, i, true
+			}
+			seen[h] = i
+		default:
+			for j := range i {
+				if list[j] == h { // of a hop that cannot be part of one nothing is there
+					return j, i, true
+				}
+			}
+			list[i] = h
 		}
-		if j, twice := seen[h]; twice {
-			return j, i, true
-		}
-		seen[h] = i
 	}
 	return 0, 0, false
 }

@@ -7,7 +7,7 @@ import "strings"
 // Step is one hop in the text of a path.
 type Step struct {
 	Text  string
-	Arrow string // before it: " > " if ""
+	Arrow string // before it: Arrow if ""
 	Prev  int    // index of the hop before, -1: it is the first
 	// Same is the index of the earlier step that this one is shown as, -1: it is shown
 	// itself. What leads on from it leads on from that one.
@@ -34,8 +34,21 @@ func (r *Record) SameAs(i int) int {
 	return -1
 }
 
-// GapArrow leads to a step before which others may be missing.
-const GapArrow = " > ... > "
+// Straight reports whether each hop leads to the next one.
+func (r *Record) Straight() bool {
+	for i := range r.Hops {
+		if r.PrevOf(i) != i-1 {
+			return false
+		}
+	}
+	return true
+}
+
+// Arrow leads to a step, GapArrow to one before which others may be missing.
+const (
+	Arrow    = " > "
+	GapArrow = " > ... > "
+)
 
 // PathText writes steps in one line: "h1 > r1 > h2"; where the path branches, the
 // branches in braces: "h1 > sw > {h2, r1 > h3}".
@@ -63,19 +76,19 @@ func PathText(steps []Step) string {
 		for n, i := range list {
 			arrow := steps[i].Arrow
 			if arrow == "" {
-				arrow = " > "
+				arrow = Arrow
 			}
 			switch {
 			case len(list) == 1:
 				b.WriteString(arrow)
 			case n > 0:
 				b.WriteString(", ")
-			case arrow == " > ":
+			case arrow == Arrow:
 				b.WriteString(" > {")
 			default:
 				b.WriteString(" {")
 			}
-			if len(list) > 1 && arrow != " > " {
+			if len(list) > 1 && arrow != Arrow {
 				b.WriteString(strings.TrimLeft(arrow, " "))
 			}
 			b.WriteString(steps[i].Text)

@@ -151,6 +151,9 @@ const NotSeen = "NOT_SEEN"
 // and its reason says nothing about the packet.
 const NotForwarded = "NOT_FORWARDED"
 
+// NotSpecified is the kernel's reason where it does not say why.
+const NotSpecified = "NOT_SPECIFIED"
+
 // OtherHost is the kernel's reason for frames that have come to an interface with another
 // address. They are lost where no other copy has gone on from anywhere.
 const OtherHost = "OTHERHOST"
@@ -172,5 +175,14 @@ func (l *Loss) Inferred() bool { return l.Reason == NotSeen }
 
 // TimeString renders ns since the Unix epoch as Record.Time wants it.
 func TimeString(unixNs int64) string {
-	return time.Unix(0, unixNs).UTC().Format("2006-01-02T15:04:05.000000000Z")
+	c := UTCClock()
+	return string(AppendTime(nil, &c, unixNs))
+}
+
+// UTCClock is the Clock for AppendTime.
+func UTCClock() Clock { return NewClock(time.UTC, "2006-01-02T15:04:05") }
+
+// AppendTime appends what TimeString renders.
+func AppendTime(b []byte, c *Clock, unixNs int64) []byte {
+	return append(c.Append(b, unixNs, 9), 'Z')
 }

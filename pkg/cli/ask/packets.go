@@ -149,28 +149,29 @@ func packetList(k *kit.Kit, ctx context.Context, s *answer.Sources, q packetQuer
 	}
 	printer := packetPrinter(k, q)
 	slow := answer.Slowest{N: q.slowest}
-	var rows []*record.Record
 	notes, err := s.Records(ctx, q.Selection, func(r *record.Record) error {
 		if q.slowest >= 0 {
 			slow.Add(r)
 			return nil
 		}
-		if rows = append(rows, r); len(rows) < printChunk || !s.Streams() {
-			return nil
+		if err := printer.Add(r); err != nil || printer.Len() < printChunk || !s.Streams() {
+			return err
 		}
-		full := rows
-		rows = rows[:0]
-		return printer.Print(full)
+		return printer.Flush()
 	})
 	if err != nil {
 		k.Note(notes)
 		return err
 	}
 	if q.slowest >= 0 {
-		rows = slow.Records()
+		for _, r := range slow.Records() {
+			if err := printer.Add(r); err != nil {
+				return err
+			}
+		}
 	}
-	if len(rows) > 0 || k.Output.Raw() { // else notes say why there is none
-		if err := printer.Print(rows); err != nil {
+	if printer.Len() > 0 || k.Output.Raw() { // else notes say why there is none
+		if err := printer.Flush(); err != nil {
 			return err
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
@@ -35,26 +36,24 @@ func packets(k *kit.Kit, ctx context.Context, q packetQuery) error {
 func packetFollow(k *kit.Kit, ctx context.Context, ring *answer.Ring, q packetQuery) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	follower, err := ring.Follow(q.Selection, q.history)
+	follower, err := ring.Follow(q.Selection, q.history, !kit.ShowsNames(k.Output))
 	if err != nil {
 		return err
 	}
 	printer := packetPrinter(k, q)
-	for shown, done := 0, false; !done; {
+	for shown, first, done := 0, true, false; !done; first = false {
 		k.ShowNames(ring.Domain)
 		printer.Shown = k.Shown
-		rows, err := follower.Poll()
-		if q.count > 0 {
-			rows = rows[:min(len(rows), q.count-shown)]
-			done = shown+len(rows) >= q.count
+		last := 0
+		if first && q.history {
+			last = q.Last
 		}
-		shown += len(rows)
-		if err == nil {
-			err = printer.Print(rows)
-		}
-		if err := errors.Join(err, k.Out.Flush()); err != nil {
+		n, err := showEnded(k, follower, printer, last, q.count-shown)
+		if err != nil {
 			return err
 		}
+		shown += n
+		done = q.count > 0 && shown >= q.count
 		if errors.Is(ring.Update(), domain.ErrNotAttached) {
 			fmt.Fprintf(k.Stderr, "radar: domain %s was detached\n", k.Domain)
 			break
@@ -65,4 +64,22 @@ func packetFollow(k *kit.Kit, ctx context.Context, ring *answer.Ring, q packetQu
 	}
 	k.Note(follower.Notes())
 	return nil
+}
+
+// showEnded shows packets that have ended, and returns how many: of the newest last of them, the
+// first most. 0 and less stand for all.
+func showEnded(k *kit.Kit, follower *answer.Follower, printer *kit.PacketPrinter, last, most int) (n int, err error) {
+	err = follower.Poll(func(p *packet.Packet) error { return printer.AddPacket(p, follower) })
+	printer.Sort()
+	if last > 0 {
+		printer.KeepLast(last)
+	}
+	if most > 0 {
+		printer.KeepFirst(most)
+	}
+	n = printer.Len()
+	if err == nil {
+		err = printer.Flush()
+	}
+	return n, errors.Join(err, k.Out.Flush())
 }

@@ -3,6 +3,7 @@
 package ask
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -95,7 +96,8 @@ func TestShownRecords(t *testing.T) {
 	} {
 		line := string(clitest.Printed(t, kit.FormatTable, func(k *kit.Kit) error {
 			k.ShowNames(d)
-			return packetPrinter(k, packetQuery{}).Print([]*record.Record{&c.r})
+			p := packetPrinter(k, packetQuery{})
+			return errors.Join(p.Add(&c.r), p.Flush())
 		}))
 		tell := &teller{words.Sentences{Location: time.UTC}, words.NewNames(d)}
 		story := strings.Join(tell.tell(answer.NewStory(&c.r, 0, d, time.Time{})).lines(false), "\n")

@@ -36,7 +36,7 @@ func (c *collecting) begin(ctx context.Context) {
 			if err == nil {
 				switch line := line.(type) {
 				case *record.Record:
-					err = packets.Print([]*record.Record{line})
+					err = errors.Join(packets.Add(line), packets.Flush())
 				case *metrics.EventJSON:
 					err = events.print(line)
 				}

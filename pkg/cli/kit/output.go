@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -120,8 +119,9 @@ type Column struct {
 type Table struct {
 	columns []Column
 	widths  []int
-	rows    [][]string
+	rows    rows
 	titled  bool
+	lines   []byte // scratch
 }
 
 // NewTable returns a table without rows.
@@ -136,35 +136,42 @@ func NewTable(columns ...Column) *Table {
 // Add keeps one row. Missing cells are empty; an empty cell is shown as "-",
 // except in the last column.
 func (t *Table) Add(cells ...string) {
-	t.rows = append(t.rows, cells)
-	for i, cell := range cells {
-		t.widths[i] = max(t.widths[i], utf8.RuneCountInString(cell))
+	for _, cell := range cells {
+		t.rows.text = append(t.rows.text, cell...)
+		t.rows.endCell()
 	}
+	t.rows.endRow(0)
 }
 
 // Empty reports whether no row is kept.
-func (t *Table) Empty() bool { return len(t.rows) == 0 }
+func (t *Table) Empty() bool { return len(t.rows.list) == 0 }
 
 // Flush prints the title, if it has not been printed, and the rows kept.
 func (t *Table) Flush(w io.Writer) error {
+	t.widen()
+	b := t.lines[:0]
 	if !t.titled {
 		t.titled = true
-		titles := make([]string, len(t.columns))
-		for i, c := range t.columns {
-			titles[i] = c.Title
+		b = t.appendTitle(b)
+	}
+	for i := range t.rows.list {
+		b = t.appendRow(b, t.rows.list[i].told, t.rows.textOf(i), t.rows.cellsOf(i))
+		if len(b) < writeSize {
+			continue
 		}
-		if err := t.line(w, titles); err != nil {
+		if _, err := w.Write(b); err != nil {
 			return err
 		}
+		b = b[:0]
 	}
-	for _, row := range t.rows {
-		if err := t.line(w, row); err != nil {
-			return err
-		}
-	}
-	t.rows = t.rows[:0]
-	return nil
+	_, err := w.Write(b)
+	t.lines = b
+	t.rows.clear()
+	return err
 }
+
+// writeSize is how many bytes of lines are written at once: as many as a pipe takes.
+const writeSize = 1 << 16
 
 // PrintTable prints a table. One without rows has no title: notes say why there is none. With -f it has, since
 // rows may come.
@@ -175,30 +182,84 @@ func (k *Kit) PrintTable(t *Table) error {
 	return t.Flush(k.Out)
 }
 
-func (t *Table) line(w io.Writer, cells []string) error {
-	var b strings.Builder
-	last := len(t.columns) - 1
-	for i, c := range t.columns {
-		cell := ""
-		if i < len(cells) {
-			cell = cells[i]
+func (t *Table) appendTitle(b []byte) []byte {
+	var title rows
+	for _, c := range t.columns {
+		title.text = append(title.text, c.Title...)
+		title.endCell()
+	}
+	return t.appendRow(b, nil, title.text, title.cells)
+}
+
+// widen makes columns as wide as the rows need them.
+func (t *Table) widen() {
+	var last *told
+	for i := range t.rows.list {
+		l, cells := t.rows.list[i].told, t.rows.cellsOf(i)
+		if l == nil {
+			for c, cell := range cells {
+				t.widths[c] = max(t.widths[c], int(cell.runes))
+			}
+			continue
 		}
-		if cell == "" && i < last {
-			cell = "-"
+		for own, cell := range cells {
+			t.widths[ownCells[own]] = max(t.widths[ownCells[own]], int(cell.runes))
 		}
-		pad := strings.Repeat(" ", max(0, t.widths[i]-utf8.RuneCountInString(cell)))
-		switch {
-		case c.Right:
-			b.WriteString(pad + cell)
-		case i < last:
-			b.WriteString(cell + pad)
-		default:
-			b.WriteString(cell)
-		}
-		if i < last {
-			b.WriteString("  ")
+		if l != last { // most have the same as the one before
+			l.widen(t.widths)
+			last = l
 		}
 	}
-	_, err := io.WriteString(w, strings.TrimRight(b.String(), " ")+"\n")
-	return err
+}
+
+// appendRow appends the line of a row: its text, in which its cells are one behind the other.
+func (t *Table) appendRow(b []byte, l *told, text []byte, cells []cell) []byte {
+	begin := len(b)
+	if l != nil {
+		b = t.appendTold(b, l, text, cells)
+	} else {
+		for i := range t.columns {
+			var c cell
+			if i < len(cells) {
+				c = cells[i]
+			}
+			b = t.appendCell(b, i, text[:c.bytes], int(c.runes))
+			text = text[c.bytes:]
+		}
+	}
+	for len(b) > begin && b[len(b)-1] == ' ' {
+		b = b[:len(b)-1]
+	}
+	return append(b, '\n')
+}
+
+// appendCell appends a cell of column i, and what parts it from the next one.
+func (t *Table) appendCell(b []byte, i int, content []byte, width int) []byte {
+	last := len(t.columns) - 1
+	if len(content) == 0 && i < last {
+		width, content = 1, dash
+	}
+	pad := max(t.widths[i]-width, 0)
+	switch {
+	case t.columns[i].Right:
+		b = append(appendSpaces(b, pad), content...)
+		pad = 0
+	default:
+		b = append(b, content...)
+	}
+	if i < last {
+		b = appendSpaces(b, pad+2) // two between columns
+	}
+	return b
+}
+
+// dash stands for an empty cell.
+var dash = []byte{'-'}
+
+func appendSpaces(b []byte, n int) []byte {
+	const spaces = "                                                                "
+	for ; n > len(spaces); n -= len(spaces) {
+		b = append(b, spaces...)
+	}
+	return append(b, spaces[:n]...)
 }

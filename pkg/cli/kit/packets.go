@@ -3,23 +3,31 @@
 package kit
 
 import (
+	"encoding/json"
+	"errors"
 	"io"
-	"strconv"
 	"time"
 
 	"github.com/vnetradar/radar/pkg/cli/words"
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
-// PacketPrinter prints records, one a line, in the format asked for.
+// PacketPrinter prints records, one a line, in the format asked for. It keeps their lines until
+// Flush.
 type PacketPrinter struct {
-	out      io.Writer
-	format   Format
-	location *time.Location
-	table    *Table
-	csv      *CSVWriter
-	Long     bool // CSV: a row for each hop
-	Shown    *words.Names
+	out    io.Writer
+	format Format
+	clock  record.Clock
+	table  *Table
+	raw    rows // of JSON and CSV: what a record is, in one cell
+	json   *json.Encoder
+	csv    *CSVWriter
+	Long   bool // CSV: a row for each hop
+	Shown  *words.Names
+
+	told   [toldPlaces]*told // see AddPacket
+	toldBy *words.Names
 }
 
 // NewPacketPrinter returns a printer whose times are of that location.
@@ -44,40 +52,100 @@ func NewPacketPrinter(out io.Writer, format Format, location *time.Location) *Pa
 			{Title: "IPID", Right: true, Min: 5},
 		}, columns...)
 	}
-	return &PacketPrinter{out: out, format: format, location: location, table: NewTable(columns...), csv: NewCSVWriter(out)}
+	p := &PacketPrinter{out: out, format: format, clock: record.NewClock(location, "15:04:05"), table: NewTable(columns...)}
+	p.json, p.csv = json.NewEncoder(&p.raw), NewCSVWriter(&p.raw)
+	p.json.SetEscapeHTML(false)
+	return p
 }
 
-// Print writes the records and, before the first of them, the title.
-func (p *PacketPrinter) Print(records []*record.Record) error {
-	if p.format == FormatJSON {
-		for _, r := range records {
-			if err := PrintJSON(p.out, r.JSON()); err != nil {
-				return err
-			}
-		}
+// ShowsNames reports whether what is printed of a record has its ID, GUID or Time.
+func ShowsNames(format Format) bool { return format != FormatTable }
+
+// Add keeps what is printed of a record.
+func (p *PacketPrinter) Add(r *record.Record) error {
+	var err error
+	switch p.format {
+	case FormatJSON:
+		err = p.json.Encode(r.JSON())
+	case FormatCSV:
+		err = p.addCSV(r)
+	default:
+		p.addCells(&p.table.rows, p.Shown.Record(r))
+		p.table.rows.endRow(r.TNs)
 		return nil
 	}
-	if p.format == FormatCSV {
-		return p.printCSV(records)
-	}
-	for _, r := range records {
-		p.table.Add(p.cells(p.Shown.Record(r))...)
-	}
-	return p.table.Flush(p.out)
+	p.raw.endCell()
+	p.raw.endRow(r.TNs)
+	return err
 }
 
-func (p *PacketPrinter) printCSV(records []*record.Record) error {
-	if p.Long {
-		return p.printHops(records)
+// kept are the lines kept.
+func (p *PacketPrinter) kept() *rows {
+	if p.format.Raw() {
+		return &p.raw
 	}
-	if err := CSVTitle[record.Record](p.csv, "path"); err != nil {
+	return &p.table.rows
+}
+
+// Len is how many records are kept.
+func (p *PacketPrinter) Len() int { return len(p.kept().list) }
+
+// Sort orders the records by the time at which they were sent.
+func (p *PacketPrinter) Sort() { p.kept().sort() }
+
+// KeepFirst forgets all but the first n records.
+func (p *PacketPrinter) KeepFirst(n int) {
+	kept := p.kept()
+	kept.list = kept.list[:min(n, len(kept.list))]
+}
+
+// KeepLast forgets all but the last n records.
+func (p *PacketPrinter) KeepLast(n int) {
+	kept := p.kept()
+	kept.list = kept.list[max(len(kept.list)-n, 0):]
+}
+
+// Flush writes the records and, before the first of them, the title.
+func (p *PacketPrinter) Flush() error {
+	if !p.format.Raw() {
+		return p.table.Flush(p.out)
+	}
+	if err := p.printTitle(); err != nil {
 		return err
 	}
-	for _, r := range records {
-		p.csv.Absent = r.Absent()
-		if err := p.csv.Row(r, [2]string{"path", words.Path(r)}); err != nil {
+	for i := range p.raw.list {
+		if _, err := p.out.Write(p.raw.textOf(i)); err != nil {
 			return err
 		}
+	}
+	p.raw.clear()
+	return nil
+}
+
+// printTitle prints the names of a CSV's columns, if it has not printed them.
+func (p *PacketPrinter) printTitle() error {
+	if p.format != FormatCSV || p.csv.titled {
+		return nil
+	}
+	p.csv.titled = true
+	title := NewCSVWriter(p.out)
+	if p.Long {
+		return errors.Join(CSVTitle[hopRow](title), title.Flush())
+	}
+	return errors.Join(CSVTitle[record.Record](title, "path"), title.Flush())
+}
+
+// addCSV adds the rows of a record.
+func (p *PacketPrinter) addCSV(r *record.Record) error {
+	if err := p.printTitle(); err != nil { // rows do not print another
+		return err
+	}
+	if p.Long {
+		return p.addHops(r)
+	}
+	p.csv.Absent = r.Absent()
+	if err := p.csv.Row(r, [2]string{"path", words.Path(r)}); err != nil {
+		return err
 	}
 	return p.csv.Flush()
 }
@@ -96,45 +164,57 @@ type hopRow struct {
 	Hop   record.Hop   `json:"hop"`
 }
 
-// printHops prints a row for each hop.
-func (p *PacketPrinter) printHops(records []*record.Record) error {
-	if err := CSVTitle[hopRow](p.csv); err != nil {
-		return err
-	}
-	for _, r := range records {
-		for i, h := range r.Hops {
-			if err := p.csv.Row(&hopRow{r.ID, r.Time, r.State, r.Src, r.Dst, r.Proto, r.Sport, r.Dport, i, h}); err != nil {
-				return err
-			}
+// addHops adds a row for each hop.
+func (p *PacketPrinter) addHops(r *record.Record) error {
+	for i, h := range r.Hops {
+		if err := p.csv.Row(&hopRow{r.ID, r.Time, r.State, r.Src, r.Dst, r.Proto, r.Sport, r.Dport, i, h}); err != nil {
+			return err
 		}
 	}
 	return p.csv.Flush()
 }
 
-func (p *PacketPrinter) cells(r *record.Record) []string {
+// addCells adds the cells of a record's line.
+func (p *PacketPrinter) addCells(t *rows, r *record.Record) {
 	wide := p.format == FormatWide
-	path := words.Path(r)
 	if wide {
-		path = words.TimedPath(r)
+		t.addText(r.ID)
+		t.addText(r.GUID)
+		t.addInt(r.TTL)
+		t.addInt(r.DSCP)
+		t.addText(words.ID(r))
 	}
-	latency := ""
+	p.addTime(t, r.TNs)
+	t.addText(r.Proto)
+	t.text = words.AppendPacket(t.text, r)
+	t.endCell()
+	t.addInt(r.Len)
+	t.addInt(r.Segs)
+	t.addText(string(r.State))
+	latency := int64(packet.NoTime)
 	if r.LatencyNs != nil {
-		latency = words.Duration(float64(*r.LatencyNs))
+		latency = *r.LatencyNs
 	}
-	cells := []string{
-		time.Unix(0, r.TNs).In(p.location).Format("15:04:05.000000"),
-		r.Proto,
-		words.Packet(r),
-		strconv.Itoa(r.Len),
-		strconv.Itoa(r.Segs),
-		string(r.State),
-		latency,
-		path,
-		words.Loss(r, wide),
-	}
+	addLatency(t, latency)
 	if wide {
-		cells = append([]string{r.ID, r.GUID,
-			strconv.Itoa(r.TTL), strconv.Itoa(r.DSCP), words.ID(r)}, cells...)
+		t.addText(words.TimedPath(r))
+	} else {
+		t.text = words.AppendPath(t.text, r)
+		t.endCell()
 	}
-	return cells
+	t.addText(words.Loss(r, wide))
+}
+
+// addTime adds the time of day at which a packet was sent.
+func (p *PacketPrinter) addTime(t *rows, unixNs int64) {
+	t.text = p.clock.Append(t.text, unixNs, 6)
+	t.endCell()
+}
+
+// addLatency adds how long a packet took, if that is known.
+func addLatency(t *rows, ns int64) {
+	if ns != packet.NoTime {
+		t.text = words.AppendDuration(t.text, float64(ns))
+	}
+	t.endCell()
 }

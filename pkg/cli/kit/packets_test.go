@@ -15,13 +15,24 @@ import (
 	"github.com/vnetradar/radar/pkg/record"
 )
 
+// printAll prints records at once.
+func printAll(t *testing.T, p *kit.PacketPrinter, records ...*record.Record) {
+	t.Helper()
+	for _, r := range records {
+		if err := p.Add(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.Flush(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestPrintPackets(t *testing.T) {
 	for _, format := range []kit.Format{kit.FormatTable, kit.FormatWide, kit.FormatJSON, kit.FormatCSV} {
 		t.Run(string(format), func(t *testing.T) {
 			var out bytes.Buffer
-			if err := kit.NewPacketPrinter(&out, format, time.UTC).Print(clitest.SampleRecords()); err != nil {
-				t.Fatal(err)
-			}
+			printAll(t, kit.NewPacketPrinter(&out, format, time.UTC), clitest.SampleRecords()...)
 			clitest.Golden(t, "packets."+string(format), out.Bytes())
 		})
 	}
@@ -31,9 +42,7 @@ func TestPrintPackets(t *testing.T) {
 func TestPrintNoPackets(t *testing.T) {
 	for format, want := range map[kit.Format]bool{kit.FormatTable: true, kit.FormatWide: true, kit.FormatJSON: false, kit.FormatCSV: true} {
 		var out bytes.Buffer
-		if err := kit.NewPacketPrinter(&out, format, time.UTC).Print(nil); err != nil {
-			t.Fatal(err)
-		}
+		printAll(t, kit.NewPacketPrinter(&out, format, time.UTC))
 		if got := out.Len() > 0; got != want {
 			t.Errorf("%s: printed %q", format, out.String())
 		}
@@ -45,9 +54,7 @@ func TestPrintPacketsAsTheyCome(t *testing.T) {
 	var out bytes.Buffer
 	p := kit.NewPacketPrinter(&out, kit.FormatTable, time.UTC)
 	for _, r := range clitest.SampleRecords() {
-		if err := p.Print([]*record.Record{r}); err != nil {
-			t.Fatal(err)
-		}
+		printAll(t, p, r)
 	}
 	clitest.Golden(t, "packets.follow", out.Bytes())
 }
@@ -55,9 +62,7 @@ func TestPrintPacketsAsTheyCome(t *testing.T) {
 func TestPacketJSONIsOneObjectALine(t *testing.T) {
 	var out bytes.Buffer
 	records := clitest.SampleRecords()
-	if err := kit.NewPacketPrinter(&out, kit.FormatJSON, time.UTC).Print(records); err != nil {
-		t.Fatal(err)
-	}
+	printAll(t, kit.NewPacketPrinter(&out, kit.FormatJSON, time.UTC), records...)
 	lines := bytes.Split(bytes.TrimSuffix(out.Bytes(), []byte("\n")), []byte("\n"))
 	if len(lines) != len(records) {
 		t.Fatalf("%d lines for %d packets", len(lines), len(records))

@@ -5,6 +5,7 @@ package kit
 import (
 	"bytes"
 	"crypto/rand"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"sync"
@@ -92,12 +93,30 @@ func (v *visible) flush() {
 
 // isPlain reports whether nothing has to be looked at more closely.
 func isPlain(b []byte) bool {
+	for ; len(b) >= 8; b = b[8:] {
+		if hasSpecial(binary.LittleEndian.Uint64(b)) && !arePlain(b[:8]) {
+			return false
+		}
+	}
+	return arePlain(b)
+}
+
+func arePlain(b []byte) bool {
 	for _, c := range b {
 		if (c < ' ' && c != '\n' && c != '\t') || c >= 0x7f {
 			return false
 		}
 	}
 	return true
+}
+
+// hasSpecial reports whether any of eight characters is below ' ' or above '~', all at once: to
+// take ' ' from one below it sets its high bit, as to add 1 to one above '~' does. What a
+// neighbour lends or gets can only make it true where it is not.
+func hasSpecial(eight uint64) bool {
+	const ones = 1<<56 | 1<<48 | 1<<40 | 1<<32 | 1<<24 | 1<<16 | 1<<8 | 1
+	const high = ones << 7
+	return (eight|(eight-ones*' ')|(eight+ones))&high != 0
 }
 
 // quote returns what is printed of b, and the end of b if that is a beginning only.

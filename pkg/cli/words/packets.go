@@ -4,7 +4,6 @@ package words
 
 import (
 	"fmt"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,29 +14,41 @@ import (
 )
 
 // Packet says who sends what to whom: "10.0.1.1:4711 > 10.0.4.2:53".
-func Packet(r *record.Record) string {
-	text := Endpoint(r.Src, r.Sport) + " > " + Endpoint(r.Dst, r.Dport)
+func Packet(r *record.Record) string { return string(AppendPacket(nil, r)) }
+
+// AppendPacket appends what Packet says.
+func AppendPacket(b []byte, r *record.Record) []byte {
+	b = append(appendEndpoint(b, r.Src, r.Sport), " > "...)
+	b = appendEndpoint(b, r.Dst, r.Dport)
 	if r.ICMPType != nil {
-		text += " " + icmpText(r)
+		b = append(append(b, ' '), icmpText(r)...)
 	}
-	if r.ICMPID != nil {
-		text += fmt.Sprintf(" id %d", *r.ICMPID)
+	b = appendField(b, " id ", r.ICMPID)
+	b = appendField(b, " seq ", r.ICMPSeq)
+	return appendField(b, " frag ", r.FragOff)
+}
+
+// appendField appends a number that is there.
+func appendField(b []byte, name string, n *int) []byte {
+	if n == nil {
+		return b
 	}
-	if r.ICMPSeq != nil {
-		text += fmt.Sprintf(" seq %d", *r.ICMPSeq)
-	}
-	if r.FragOff != nil {
-		text += fmt.Sprintf(" frag %d", *r.FragOff)
-	}
-	return text
+	return strconv.AppendInt(append(b, name...), int64(*n), 10)
 }
 
 // Endpoint joins an address and a port, if there is one.
-func Endpoint(addr string, port *int) string {
+func Endpoint(addr string, port *int) string { return string(appendEndpoint(nil, addr, port)) }
+
+func appendEndpoint(b []byte, addr string, port *int) []byte {
 	if port == nil {
-		return addr
+		return append(b, addr...)
 	}
-	return net.JoinHostPort(addr, strconv.Itoa(*port))
+	if strings.IndexByte(addr, ':') >= 0 { // IPv6
+		b = append(append(append(b, '['), addr...), ']')
+	} else {
+		b = append(b, addr...)
+	}
+	return strconv.AppendInt(append(b, ':'), int64(*port), 10)
 }
 
 // The ICMP types that people meet, by IP version; others are numbers.
@@ -66,15 +77,43 @@ func ID(r *record.Record) string {
 
 // Path is the nodes in order: "h1 > r1 > h2". Where copies parted, each branch
 // that did not arrive says so: "h1 > s1 > {h2, h3 ignored}".
-func Path(r *record.Record) string {
-	steps := make([]record.Step, len(r.Hops))
-	for i, hop := range r.Hops {
-		steps[i] = record.Step{Text: hop.Node + outcomeText(hop.Outcome), Arrow: gapArrow(&hop), Prev: r.PrevOf(i), Same: r.SameAs(i)}
+func Path(r *record.Record) string { return string(AppendPath(nil, r)) }
+
+// AppendPath appends what Path says.
+func AppendPath(b []byte, r *record.Record) []byte {
+	_, again, loop := r.Loop()
+	hops := len(r.Hops)
+	if loop {
+		hops = again
 	}
-	if _, again, ok := r.Loop(); ok {
-		return record.PathText(steps[:again]) + LoopMark + TTLEnd(r)
+	if r.Straight() {
+		for i := range hops {
+			b = appendStep(b, &r.Hops[i], i)
+		}
+	} else {
+		steps := make([]record.Step, hops)
+		for i := range steps {
+			hop := &r.Hops[i]
+			steps[i] = record.Step{Text: hop.Node + outcomeText(hop.Outcome), Arrow: gapArrow(hop), Prev: r.PrevOf(i), Same: r.SameAs(i)}
+		}
+		b = append(b, record.PathText(steps)...)
 	}
-	return truncatedMark(r, record.PathText(steps))
+	if loop {
+		return append(append(b, LoopMark...), TTLEnd(r)...)
+	}
+	return append(b, truncatedMark(r)...)
+}
+
+// appendStep appends a hop of a path without branches.
+func appendStep(b []byte, h *record.Hop, i int) []byte {
+	switch {
+	case i == 0:
+	case h.Gap:
+		b = append(b, record.GapArrow...)
+	default:
+		b = append(b, record.Arrow...)
+	}
+	return append(append(b, h.Node...), outcomeText(h.Outcome)...)
 }
 
 // outcomeText is how a branch ended, where it did not arrive.
@@ -92,10 +131,11 @@ func outcomeText(s record.State) string {
 // its queue, and to each link the time on it: "h1:e0 -3.4us> e0:r1(812ns):e1[2.1ms] -1.2us> e0:h2".
 func TimedPath(r *record.Record) string {
 	steps := make([]record.Step, len(r.Hops))
-	for i, hop := range r.Hops {
+	for i := range r.Hops {
+		hop := &r.Hops[i]
 		var b strings.Builder
 		steps[i] = record.Step{Prev: r.PrevOf(i), Same: -1}
-		steps[i].Arrow = gapArrow(&hop)
+		steps[i].Arrow = gapArrow(hop)
 		if hop.LinkNs != nil && i > 0 {
 			steps[i].Arrow = " -" + Duration(float64(*hop.LinkNs)) + "> "
 		}
@@ -112,14 +152,14 @@ func TimedPath(r *record.Record) string {
 		if hop.QueueNs != nil {
 			b.WriteString("[" + Duration(float64(*hop.QueueNs)) + "]")
 		}
-		b.WriteString(Said(&hop) + rewriteText(hop) + outcomeText(hop.Outcome))
+		b.WriteString(Said(hop) + rewriteText(hop) + outcomeText(hop.Outcome))
 		steps[i].Text = b.String()
 	}
-	return truncatedMark(r, record.PathText(steps))
+	return record.PathText(steps) + truncatedMark(r)
 }
 
 // rewriteText shows the addresses that a node changed (NAT).
-func rewriteText(hop record.Hop) string {
+func rewriteText(hop *record.Hop) string {
 	var parts []string
 	if hop.Src != "" || hop.Sport != nil {
 		parts = append(parts, "src="+Endpoint(hop.Src, hop.Sport))
@@ -133,15 +173,16 @@ func rewriteText(hop record.Hop) string {
 	return "[" + strings.Join(parts, " ") + "]"
 }
 
-// truncatedMark shows that the history is not complete, unless the path says where.
-func truncatedMark(r *record.Record, path string) string {
+// truncatedMark stands behind a path whose history is not complete, unless the path says where.
+func truncatedMark(r *record.Record) string {
+	mark := ""
 	if r.Unordered {
-		path += " (order not known)"
+		mark = " (order not known)"
 	}
 	if r.Truncated && !slices.ContainsFunc(r.Hops, func(h record.Hop) bool { return h.Gap }) {
-		return path + aggregate.IncompleteMark
+		return mark + aggregate.IncompleteMark
 	}
-	return path
+	return mark
 }
 
 // gapArrow leads to a hop before which others may be missing; "" if none are.
@@ -174,7 +215,7 @@ func Loss(r *record.Record, wide bool) string {
 		return ""
 	case wide || drop.Reason == "" && drop.Function == "":
 		return "after delivery: " + lossPlace(drop)
-	case drop.Reason == "" || drop.Reason == "NOT_SPECIFIED" && drop.Function != "":
+	case drop.Reason == "" || drop.Reason == record.NotSpecified && drop.Function != "":
 		return "after delivery: " + drop.Function
 	}
 	return "after delivery: " + drop.Reason

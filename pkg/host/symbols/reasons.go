@@ -2,16 +2,15 @@
 
 package symbols
 
-import (
-	"strings"
-
-	"github.com/cilium/ebpf/btf"
-)
+import "strings"
 
 const (
 	reasonPrefix = "SKB_DROP_REASON_"
 	subsysShift  = 16 // SKB_DROP_REASON_SUBSYS_SHIFT
 )
+
+// coreEnum has the kernel's own reasons.
+const coreEnum = "skb_drop_reason"
 
 // subsystemEnums are the enums of subsystems that have reasons of their own, with
 // the prefix of the names that are reasons. Their numbers include the subsystem.
@@ -20,30 +19,25 @@ var subsystemEnums = map[string]string{
 	"ovs_drop_reason":      "OVS_DROP_",
 }
 
-// parseReasons collects the drop reasons of a kernel; none before 5.17.
-func parseReasons(spec *btf.Spec) map[uint32]string {
+// parseReasons collects the drop reasons of a kernel from its BTF; none before 5.17.
+func parseReasons(btf []byte) (map[uint32]string, error) {
 	reasons := make(map[uint32]string)
-	var core *btf.Enum
-	if spec.TypeByName("skb_drop_reason", &core) == nil {
-		for _, v := range core.Values {
-			name, ok := strings.CutPrefix(v.Name, reasonPrefix)
-			// SKB_CONSUMED is no drop; the mask and the end mark are no reasons.
-			if !ok || name == "MAX" || strings.HasPrefix(name, "SUBSYS_") {
-				continue
-			}
-			reasons[uint32(v.Value)] = name
-		}
+	wanted := []string{coreEnum}
+	for enum := range subsystemEnums {
+		wanted = append(wanted, enum)
 	}
-	for enum, prefix := range subsystemEnums {
-		var sub *btf.Enum
-		if spec.TypeByName(enum, &sub) != nil {
-			continue
-		}
-		for _, v := range sub.Values {
-			if code := uint32(v.Value); code>>subsysShift != 0 && strings.HasPrefix(v.Name, prefix) {
-				reasons[code] = v.Name
+	err := findEnums(btf, wanted, func(enum, name string, value uint64) {
+		code := uint32(value)
+		if prefix := subsystemEnums[enum]; enum != coreEnum {
+			if code>>subsysShift != 0 && strings.HasPrefix(name, prefix) {
+				reasons[code] = name
 			}
+			return
 		}
-	}
-	return reasons
+		// SKB_CONSUMED is no drop; the mask and the end mark are no reasons.
+		if name, ok := strings.CutPrefix(name, reasonPrefix); ok && name != "MAX" && !strings.HasPrefix(name, "SUBSYS_") {
+			reasons[code] = name
+		}
+	})
+	return reasons, err
 }

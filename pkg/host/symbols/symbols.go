@@ -8,8 +8,6 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
-
-	"github.com/cilium/ebpf/btf"
 )
 
 // Table names functions and drop reasons. It is safe for concurrent use.
@@ -86,9 +84,9 @@ func loadFunctions() (*functions, error) {
 }
 
 func loadReasons() (map[uint32]string, error) {
-	spec, err := btf.LoadKernelSpec()
+	btf, err := os.ReadFile("/sys/kernel/btf/vmlinux")
 	if err != nil {
 		return nil, fmt.Errorf("read the kernel's BTF (needs CONFIG_DEBUG_INFO_BTF): %w", err)
 	}
-	return parseReasons(spec), nil
+	return parseReasons(btf)
 }

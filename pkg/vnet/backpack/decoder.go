@@ -3,10 +3,10 @@
 package backpack
 
 import (
-	"github.com/vnetradar/radar/pkg/packet"
-
 	"strconv"
 
+	"github.com/vnetradar/radar/pkg/packet"
+	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
@@ -41,7 +41,12 @@ type Decoder struct {
 	// forwarders are nodes in which packets went on whose copies the kernel had dropped.
 	forwarders map[uint16]bool
 
+	clock record.Clock // of records
+
+	straight []step // of the last packet without branches, see asBefore
+
 	events []event // scratch
+	text   []byte
 
 	// unlisted is set if an event named a port which the description lacks.
 	unlisted bool
@@ -79,6 +84,7 @@ func NewDecoder(d *domain.Domain, symbols Symbols) *Decoder {
 		addrs:     make(map[address]string),
 
 		forwarders: make(map[uint16]bool),
+		clock:      record.UTCClock(),
 	}
 	dec.SetDomain(d)
 	return dec
@@ -89,6 +95,7 @@ func (d *Decoder) WallOffset() int64 { return d.offset }
 
 // SetDomain replaces the description, after nodes were added.
 func (d *Decoder) SetDomain(dom *domain.Domain) {
+	d.straight = d.straight[:0]
 	d.epoch = dom.Epoch
 	d.slots = uint64(dom.Options.Slots)
 	d.timeoutNs = uint64(max(dom.Options.Timeout, 0))

@@ -95,13 +95,14 @@ type Position struct {
 
 // ID is the packet's id as in records: the domain's random epoch and the position. It is unique for
 // ever.
-func (p Position) ID() string {
-	b := make([]byte, 0, 25)
+func (p Position) ID() string { return string(p.appendID(make([]byte, 0, 25))) }
+
+func (p Position) appendID(b []byte) []byte {
 	const hex = "0123456789abcdef"
 	for shift := 28; shift >= 0; shift -= 4 {
 		b = append(b, hex[p.Epoch>>shift&0xf])
 	}
-	return string(strconv.AppendUint(append(b, '-'), p.Pos, 16))
+	return strconv.AppendUint(append(b, '-'), p.Pos, 16)
 }
 
 // FindAt is Find by position. The Packet is the caller's. segment is as in Found.

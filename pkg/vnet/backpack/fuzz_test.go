@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/vnet/backpack"
@@ -50,7 +52,7 @@ func FuzzRing(f *testing.F) {
 		}
 		src := &cursorAt{m, binary.LittleEndian.Uint64(append(mem, make([]byte, 8)...)) % 1e6}
 		fl := backpack.NewFollower(src, dec, backpack.FollowOptions{Now: func() uint64 { return now }})
-		seen := make(map[uint64]bool)
+		seen, recorder, bare := make(map[uint64]bool), backpack.NewRecorder(dec, false), backpack.NewRecorder(dec, true)
 		for range 2 {
 			if err := fl.Poll(func(p *packet.Packet) {
 				if seen[p.Pos] {
@@ -59,6 +61,12 @@ func FuzzRing(f *testing.F) {
 				seen[p.Pos] = true
 				r := dec.Record(p)
 				checkRecord(t, &r)
+				checkSame(t, recorder.Record(p), r)
+				if p.LocalDrop { // a bare one may lack the function
+					return
+				}
+				r.ID, r.GUID, r.Time = "", "", ""
+				checkSame(t, bare.Record(p), r)
 			}); err != nil {
 				t.Fatal(err)
 			}
@@ -76,6 +84,14 @@ type cursorAt struct {
 }
 
 func (c *cursorAt) Cursor() uint64 { return c.cursor }
+
+// checkSame compares records that were made in different memory.
+func checkSame(t *testing.T, got *record.Record, want record.Record) {
+	t.Helper()
+	if diff := cmp.Diff(&want, got); diff != "" {
+		t.Errorf("in memory that was used before:\n%s", diff)
+	}
+}
 
 func checkRecord(t *testing.T, r *record.Record) {
 	t.Helper()

@@ -12,11 +12,45 @@ import (
 // Record makes the record of a packet. It shares no memory with p.
 func (d *Decoder) Record(p *packet.Packet) record.Record {
 	var r record.Record
-	d.fill(&r, p, new(memory))
-	r.ID = d.id(p.Pos)
-	r.GUID = "0x" + strconv.FormatUint(p.Pos&(d.slots-1), 16)
-	r.Time = record.TimeString(r.TNs)
+	d.record(&r, p, new(memory))
 	return r
+}
+
+// record makes the record of a packet, and keeps in m what that points to.
+func (d *Decoder) record(r *record.Record, p *packet.Packet, m *memory) {
+	d.fill(r, p, m)
+	b := Position{d.epoch, p.Pos}.appendID(d.text[:0])
+	id := len(b)
+	b = strconv.AppendUint(append(b, "0x"...), p.Pos&(d.slots-1), 16)
+	guid := len(b)
+	b = record.AppendTime(b, &d.clock, r.TNs)
+	d.text = b
+	text := string(b) // one for all
+	r.ID, r.GUID, r.Time = text[:id], text[id:guid], text[guid:]
+}
+
+// Recorder makes records one after the other, all in the same memory.
+type Recorder struct {
+	dec *Decoder
+	rec record.Record
+	mem memory
+}
+
+// NewRecorder makes a Recorder for the packets of a Decoder. Bare records lack what takes a while
+// and only some want: ID, GUID and Time, and the function that freed a packet after delivery for a
+// reason that is known.
+func NewRecorder(d *Decoder, bare bool) *Recorder {
+	return &Recorder{dec: d, mem: memory{bare: bare}}
+}
+
+// Record makes the record of a packet, which is valid until the next call.
+func (m *Recorder) Record(p *packet.Packet) *record.Record {
+	if m.mem.bare {
+		m.dec.fill(&m.rec, p, &m.mem)
+	} else {
+		m.dec.record(&m.rec, p, &m.mem)
+	}
+	return &m.rec
 }
 
 // memory is what a record points to, in a few allocations.
@@ -25,14 +59,18 @@ type memory struct {
 	times []int64
 	ints  []int
 	loss  record.Loss
+	bare  bool // see NewRecorder
 }
 
 // reset makes room for a record with so many hops: its pointers must stay valid
 // while the slices fill.
 func (m *memory) reset(hops int) {
-	m.hops = make([]record.Hop, hops) // a record without hops has an empty list
-	m.times = make([]int64, 0, 5*hops+2)
-	m.ints = make([]int, 0, 3*hops+10)
+	if cap(m.hops) < hops || m.hops == nil { // a record without hops has an empty list
+		m.hops = make([]record.Hop, hops)
+		m.times = make([]int64, 0, 5*hops+2)
+		m.ints = make([]int, 0, 3*hops+10)
+	}
+	m.hops, m.times, m.ints = m.hops[:hops], m.times[:0], m.ints[:0]
 }
 
 // time keeps ns; nil if it is not known.
@@ -70,7 +108,11 @@ func (d *Decoder) fill(r *record.Record, p *packet.Packet, m *memory) {
 	d.fillHops(r.Hops, p, m)
 	d.fillDrops(r, p)
 	if p.Lost || p.LocalDrop || p.Missing {
-		d.fillLoss(&m.loss, &p.Loss, m)
+		loss := p.Loss
+		if m.bare && p.LocalDrop && !p.Lost && !p.Missing && loss.Reason != "" && loss.Reason != record.NotSpecified {
+			loss.Function = nil
+		}
+		d.fillLoss(&m.loss, &loss, m)
 	}
 	if p.Lost || p.Missing {
 		r.Loss = &m.loss

@@ -36,6 +36,9 @@ const (
 	t0Word   = unsafe.Offsetof(bpfobj.TcRdrSlot{}.T0Ns) / 8
 	segWord  = unsafe.Offsetof(bpfobj.TcRdrSlot{}.Seg) / 8
 	segShift = unsafe.Offsetof(bpfobj.TcRdrSlot{}.Seg) % 8 * 8
+
+	// In the same word.
+	segsShift = (unsafe.Offsetof(bpfobj.TcRdrSlot{}.Segs) - 8*segWord) * 8
 )
 
 // Ring is the slot ring, read-only. It is safe for concurrent use.
@@ -158,4 +161,17 @@ func (r *Ring) read(pos uint64, s *slot) (found uint64, torn, ok bool) {
 		return found, true, false
 	}
 	return pos, false, true
+}
+
+// glance reads when the packet at pos began, and of how many segments its train is, without copying
+// the slot. ok is false if another position is there, and if the packet is a train's later segment.
+func (r *Ring) glance(pos uint64) (t0 uint64, segs uint8, ok bool) {
+	w := r.words[r.Index(pos)*r.slotWords:][:lineWords]
+	if pos == 0 || atomic.LoadUint64(&w[0]) != pos {
+		return 0, 0, false
+	}
+	t0 = atomic.LoadUint64(&w[t0Word])
+	train := atomic.LoadUint64(&w[segWord])
+	seg, segs := uint8(train>>segShift), uint8(train>>segsShift)
+	return t0, max(segs, 1), seg == 0 && atomic.LoadUint64(&w[0]) == pos
 }

@@ -26,7 +26,34 @@ type selector struct {
 	Select
 	dec    *Decoder
 	flows  map[flowID]bool // answers of Flow
+	recent [recentFlows]recentFlow
 	packet packet.Packet
+}
+
+// recentFlow is what refuses has said of the IPv4 packets whose slots have these bits.
+type recentFlow struct {
+	key            recentKey
+	known, refused bool
+}
+
+// recentKey is all that the answer depends on, as it stands in the slot.
+type recentKey struct {
+	saddr, daddr uint32
+	sport, dport uint16
+	fragOff      uint16
+	flags        uint16
+	proto        uint8
+}
+
+// recentFlows is how many are remembered: a power of two.
+const recentFlows = 1 << 8
+
+// place is where an answer is remembered.
+func (k recentKey) place() int {
+	const odd = 0x9e3779b97f4a7c15 // 2^64 divided by the golden ratio: each bit moves the upper ones
+	h := (uint64(k.saddr)<<32 | uint64(k.daddr)) * odd
+	h = (h ^ h>>32 ^ uint64(k.sport)<<24 ^ uint64(k.dport)<<8 ^ uint64(k.proto)) * odd
+	return int((h >> 32) % recentFlows)
 }
 
 func newSelector(s Select, dec *Decoder) selector {
@@ -44,9 +71,24 @@ type flowID struct {
 // refuses reports whether Flow refuses the packet, or the whole train, of head. It is false
 // if the addresses have changed, or may have changed where the log is not complete.
 func (s *selector) refuses(head *slot, log brief) bool {
-	if s.Flow == nil || !log.complete || log.readdressed {
+	f := head.fields()
+	switch {
+	case s.Flow == nil || !log.complete || log.readdressed:
 		return false
+	case f.State&stIPv6 != 0:
+		return s.refusesFlow(head)
 	}
+	key := recentKey{f.Saddr, f.Daddr, f.Sport, f.Dport, f.FragOff, f.Flags, f.Proto}
+	r := &s.recent[key.place()]
+	if !r.known || r.key != key {
+		*r = recentFlow{key, true, s.refusesFlow(head)}
+	}
+	return r.refused
+}
+
+// refusesFlow reports whether Flow refuses the packet of head with the addresses that it was sent
+// with.
+func (s *selector) refusesFlow(head *slot) bool {
 	f, p := head.fields(), &s.packet
 	p.IPv6, p.Proto, p.FragID = f.State&stIPv6 != 0, f.Proto, 0
 	s.dec.fillSource(p, head, 0)

@@ -274,3 +274,25 @@ func TestSelectWaits(t *testing.T) {
 		})
 	}
 }
+
+// TestSelectFragments: what is known of a flow is not taken for a fragment's, which has other bits
+// in the slot and the same addresses and ports.
+func TestSelectFragments(t *testing.T) {
+	m := rt.New(64, 256, 1, 8)
+	now := 1000 * second
+	whole, first := udp, udp
+	first.Frag = 0x2000
+	for _, p := range []rt.Packet{whole, first, whole, first} {
+		now += second
+		pos, _ := m.Send(0, p, rt.Egress, h1e0, now)
+		m.See(pos, rt.Deliver, rt.First, r1e0, now+1000)
+	}
+	fragment := func(p *packet.Packet) bool { _, ok := p.Offset(); return ok }
+	f := backpack.NewFollower(m, backpack.NewDecoder(testDomain(64), names{}), backpack.FollowOptions{
+		Now:    func() uint64 { return now + second },
+		Select: backpack.Select{Flow: fragment, Match: func(p *packet.Packet, _ packet.Scope) bool { return fragment(p) }},
+	})
+	if got := poll(t, f); len(got) != 2 {
+		t.Errorf("%d packets, want the two fragments", len(got))
+	}
+}

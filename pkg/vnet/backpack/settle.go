@@ -26,6 +26,14 @@ func (s *segments) add(k uint8)      { s[k/64] |= 1 << (k % 64) }
 // take reads one position that no CPU holds for the first time. Positions below quiet
 // are not counted as unread.
 func (f *Follower) take(pos, quiet uint64) {
+	if !f.once && !f.pressed(pos) {
+		// A packet that is not due cannot be final: it is only kept, and looked at later.
+		t0, segs, ok := f.ring.glance(pos)
+		if due := t0 + uint64(f.opts.Settle); ok && due > f.pollNow {
+			f.pending = append(f.pending, entry{pos: pos, due: due, segs: segs, left: segs})
+			return
+		}
+	}
 	seen, torn, ok := f.ring.read(pos, &f.head)
 	switch {
 	case torn:
@@ -41,13 +49,7 @@ func (f *Follower) take(pos, quiet uint64) {
 		if h.Seg > 0 && !f.ring.orphan(pos, h.Seg) {
 			return // its head has its story
 		}
-		e := entry{pos: pos, due: h.T0Ns + uint64(f.opts.Settle), segs: max(h.Segs, 1), left: max(h.Segs, 1)}
-		// A packet that is not due cannot be final: it is only kept.
-		more := h.Seg == 0 && e.due > f.pollNow && !f.once && !f.pressed(pos)
-		if !more {
-			e, more = f.examine(entry{pos: pos})
-		}
-		if more {
+		if e, more := f.examine(entry{pos: pos}); more {
 			f.pending = append(f.pending, e)
 		}
 	}

@@ -225,8 +225,10 @@ func (d *Decoder) visit(p *story, e, nat *event) {
 		!e.gap && (e.out() || p.Hops[n-1].Out == packet.NoPort) {
 		h = &p.Hops[n-1]
 	} else {
-		p.Hops = append(p.Hops, packet.Hop{Node: node, In: packet.NoPort, Out: packet.NoPort, InNs: packet.NoTime, OutNs: packet.NoTime, DequeueNs: packet.NoTime, Gap: e.gap})
+		p.Hops = append(p.Hops, packet.Hop{})
 		h = &p.Hops[n]
+		h.Node, h.In, h.Out, h.Gap = node, packet.NoPort, packet.NoPort, e.gap
+		h.InNs, h.OutNs, h.DequeueNs = packet.NoTime, packet.NoTime, packet.NoTime
 	}
 	switch {
 	case e.kind == evLeft && place == domain.Bridge: // up to the host

@@ -6,6 +6,9 @@ import "github.com/vnetradar/radar/pkg/packet"
 
 // branches reports whether the log is one of several copies.
 func (d *Decoder) branches(ev []event) bool {
+	if d.asBefore(ev) {
+		return false
+	}
 	var last *event // sighting
 	for i := range ev {
 		e := &ev[i]
@@ -17,7 +20,33 @@ func (d *Decoder) branches(ev []event) bool {
 		}
 		last = e
 	}
+	d.straight = d.straight[:0]
+	for i := range ev {
+		d.straight = append(d.straight, ev[i].step())
+	}
 	return false
+}
+
+// step is all of an event but when it was, and new addresses.
+type step struct {
+	kind, flags uint8
+	port        uint16
+}
+
+func (e *event) step() step { return step{e.kind, e.flags, e.port} }
+
+// asBefore reports whether the events are those of the last packet that had no branches: most
+// packets go the way of the one before.
+func (d *Decoder) asBefore(ev []event) bool {
+	if len(ev) != len(d.straight) {
+		return false
+	}
+	for i := range ev {
+		if ev[i].step() != d.straight[i] {
+			return false
+		}
+	}
+	return true
 }
 
 // parts reports whether sighting e cannot be of the copy that was seen at last; before are
