@@ -20,6 +20,7 @@
 #define RDR_MAX_NODES 4096
 #define RDR_MAX_PORTS 16384
 #define RDR_MAX_SEGS 128 /* longest GSO train that is measured */
+#define RDR_WINDOW 16	 /* slots that a source looks at together */
 #define RDR_MAX_RUN 1024 /* packets that GRO may have joined to one skb */
 
 /*
@@ -309,6 +310,10 @@ struct rdr_alloc {
 	__u64 next;	  /* positions of the block below this are used, or never will be */
 	__u64 end;	  /* end of the block, exclusive; read after next */
 	__u64 free_until; /* positions below were reusable when looked at */
+	/* What was seen ahead, for lone packets: ring.h. */
+	__u64 window; /* the first position of it */
+	__u32 free;   /* bit k: the slot at window + k was reusable */
+	__u32 seen;   /* how many slots it has */
 };
 
 /* Where the next block begins. Its own map: maps with a lock cannot be mapped. */

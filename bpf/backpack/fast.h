@@ -79,20 +79,21 @@ static __always_inline struct rdr_slot *common_slot(__u32 index, const struct pa
 	return other ? NULL : s;
 }
 
-/* The number of cells in the log of s if there is one, and room for one more, and for the packet's
- * end; else 0. */
-static __always_inline __u64 common_log(const struct rdr_slot *s)
+/* Whether the log of s has an event, and room for one more and for the packet's end. */
+static __always_inline bool has_common_log(const struct rdr_slot *s)
 {
-	__u64 nev = s->nev;
-
-	asm volatile("" : "+r"(nev)); /* see end_of_log() */
-	return nev + 1 + RDR_END_CELLS > cfg_cells ? 0 : nev;
+	return s->nev && s->nev + 1 + RDR_END_CELLS <= cfg_cells;
 }
 
 /* add_event() where there is room. */
-static __always_inline void add_common(struct rdr_slot *s, __u64 nev, __u32 kind, __u32 port_no,
-				       __u64 now)
+static __always_inline void add_common(struct rdr_slot *s, __u32 kind, __u32 port_no, __u64 now)
 {
+	__u64 nev = s->nev;
+
+	/* The verifier must see it here: see end_of_log(). */
+	asm volatile("" : "+r"(nev));
+	if (nev >= cfg_cells)
+		return;
 	*slot_cell(s, nev) = make_cell(s, kind, RDR_EVF_FIRST, port_no, now);
 	barrier();
 	WRITE_ONCE(s->nev, nev + 1);
@@ -107,7 +108,7 @@ static __always_inline bool fast_enter(struct __sk_buff *skb, const struct rdr_p
 	const struct rdr_node *node;
 	__u32 no = port->node, local;
 	union rdr_bits b;
-	__u64 now, nev;
+	__u64 now;
 	__u8 kept;
 
 	if (!is_common_port(port) || skb->mark & cfg_mark_mask || !parse_common(skb, &p))
@@ -119,9 +120,8 @@ static __always_inline bool fast_enter(struct __sk_buff *skb, const struct rdr_p
 	node = bpf_map_lookup_elem(&nodes, &no);
 	if (!f.slot || !node || !node->multiplier)
 		return false;
-	nev = common_log(f.slot);
 	b = slot_bits(f.slot);
-	if (!nev || b.ttl <= f.decrements)
+	if (!has_common_log(f.slot) || b.ttl <= f.decrements)
 		return false;
 	now = bpf_ktime_get_ns();
 	if (!slot_alive(f.slot, now))
@@ -133,7 +133,7 @@ static __always_inline bool fast_enter(struct __sk_buff *skb, const struct rdr_p
 		return false;
 	local = has_addr(node, p.daddr);
 	f.slot->state = local * RDR_ST_DONE;
-	add_common(f.slot, nev, RDR_EV_INGRESS + local * (RDR_EV_DELIVER - RDR_EV_INGRESS), port_no,
+	add_common(f.slot, RDR_EV_INGRESS + local * (RDR_EV_DELIVER - RDR_EV_INGRESS), port_no,
 		   now);
 	skb->mark |= (f.index + 1) << cfg_mark_shift;
 	return true;
@@ -145,23 +145,22 @@ static __always_inline bool fast_leave(struct __sk_buff *skb, const struct rdr_p
 {
 	__u32 mark = skb->mark, index = marked_index(mark);
 	struct rdr_slot *s;
-	__u64 now, nev;
+	__u64 now;
 
 	if (index >= cfg_slots)
 		return false;
 	s = common_slot(index, p);
 	if (!s || s->id != p->bits.id || s->flow_hash != flow_hash(p) || wants_key(p, p->bits.ttl))
 		return false;
-	nev = common_log(s);
 	/* Else it may be another packet with that mark, or a copy: sift_marked(), note_copies(). */
-	if (!nev || !has_come(*slot_cell(s, nev - 1), port->node))
+	if (!has_common_log(s) || !has_come(last_cell(s), port->node))
 		return false;
 	now = bpf_ktime_get_ns();
 	if (!slot_alive(s, now))
 		return false;
 	skb->mark = mark & ~cfg_mark_mask;
 	set_slot_bits(s, p->bits);
-	add_common(s, nev, RDR_EV_EGRESS, port_no, now);
+	add_common(s, RDR_EV_EGRESS, port_no, now);
 	keep_minus_zero(s, p->minus_zero);
 	if (!write_bits4(skb, p->l3, guid_encode(index, p->bits.tos), 0))
 		count(RDR_C_RESTORE_FAILED, p->n);

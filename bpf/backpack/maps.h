@@ -15,6 +15,14 @@ struct {
 	__uint(value_size, RDR_LINE *RDR_MAX_SLOT_LINES); /* load */
 } ring SEC(".maps");
 
+/* Notes about slots in flight, ring.h. One element for RDR_WINDOW slots. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 4096 / RDR_WINDOW); /* load */
+	__type(key, __u32);
+	__type(value, __u64);
+} busy SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);

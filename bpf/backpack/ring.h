@@ -7,7 +7,7 @@
 #include "count.h"
 #include "maps.h"
 
-#define MAX_SKIP 32 /* packets in flight that a source steps over before it gives up */
+#define MAX_SKIP 32 /* packets in flight that the source of a train steps over before it gives up */
 
 static __always_inline struct rdr_slot *slot_at(__u32 index)
 {
@@ -140,17 +140,13 @@ GLOBAL __u32 look_at_slot(__u64 pos, __u64 now)
 	return span;
 }
 
-/* How many slots are looked at together. Their cache lines are cold and are loaded in parallel:
- * that is cheaper than to wait for one with each packet. */
-#define LOOK_AHEAD 16
-
 /* How many slots from pos on, of those below end, are free and stand for themselves alone. */
 GLOBAL __u32 look_ahead(__u64 pos, __u64 end, __u64 now)
 {
 	struct rdr_slot *s;
 	__u32 k;
 
-	for (k = 0; k < LOOK_AHEAD && pos + k < end; k++) {
+	for (k = 0; k < RDR_WINDOW && pos + k < end; k++) {
 		s = slot_of(pos + k);
 		/* A packet that was lost may come again, from a queue that kept a copy: its slot
 		 * is looked at when it is taken. */
@@ -207,6 +203,160 @@ GLOBAL __u64 take_slots(__u32 n, __u64 now)
 		a->free_until = seen + span;
 	}
 	return 0;
+}
+
+/*
+ * A lone packet's source looks ahead in *windows*: it remembers which of their slots may be taken,
+ * so that one look serves many packets, also where packets in flight lie between free slots.
+ *
+ * A ring that fills up: to look at packets in flight costs cache lines that are far away. So if a
+ * source finds none but such in a window, it notes when that is worth looking at again: when the
+ * youngest of them has been under way half as long again. A note holds for the next turn of the
+ * ring alone: until then nobody gets those slots.
+ */
+#define MAX_STEPS \
+	32 /* windows that a source steps over before it gives up; a look counts nine times */
+#define BUSY_UNIT 20 /* bits of a time in ns that a note leaves out: 1 ms */
+
+/* The note about the window that begins at pos: the turn of the ring in which it was made << 32 |
+ * a time. */
+static __always_inline __u64 *note_of(__u64 pos)
+{
+	__u32 index = (pos & (cfg_slots - 1)) / RDR_WINDOW;
+
+	return bpf_map_lookup_elem(&busy, &index);
+}
+
+/* Whether a note says that the window at pos is not worth looking at now. It is made anew for the
+ * next turn. */
+static __always_inline bool is_noted(__u64 pos, __u64 now)
+{
+	__u64 *note = note_of(pos);
+
+	if (pos % RDR_WINDOW || !note || *note >> 32 != (__u32)(pos / cfg_slots) - 1 ||
+	    (__s32)((__u32)*note - (__u32)(now >> BUSY_UNIT)) <= 0)
+		return false;
+	*note += 1ULL << 32;
+	return true;
+}
+
+/* Notes that there are only packets in flight in the window at pos, the youngest of that age. */
+static __always_inline void note_busy(__u64 pos, __s64 age, __u64 now)
+{
+	__u64 *note = note_of(pos);
+
+	if (note && age > 0 && !(pos % RDR_WINDOW))
+		*note = pos / cfg_slots << 32 | (__u32)((now + ((__u64)age >> 1)) >> BUSY_UNIT);
+}
+
+/*
+ * Looks at the slots of a window from pos on, below end: bit k of the result is set if the one at
+ * pos + k may be taken; their number << 32. The window ends before a train, and before a packet that
+ * was lost: that may come again, from a queue that kept a copy, so its slot is looked at when it is
+ * taken. Cold cache lines are loaded in parallel: that is cheaper than to wait for one with each
+ * packet.
+ */
+GLOBAL __u64 look_through(__u64 pos, __u64 end, __u64 now, __u32 zero)
+{
+	__s64 age, youngest = cfg_timeout_ns;
+	__u32 free = zero; /* the verifier does not know it: one state instead of 2^16 */
+	struct rdr_slot *s;
+	__u64 k;
+
+	for (k = 0; k < RDR_WINDOW && pos + k < end; k++) {
+		s = slot_of(pos + k);
+		if (!s || (s->pos && s->segs > 1) || s->state & RDR_ST_LOST)
+			break;
+		if (slot_reusable(s, now))
+			free |= 1 << k;
+		age = slot_age(s, now);
+		youngest = age < youngest ? age : youngest;
+	}
+	if (!free && k == RDR_WINDOW)
+		note_busy(pos, youngest, now);
+	return free | k << 32;
+}
+
+/* Moves this CPU's next position to the first of the window's slots that may be taken, or behind
+ * the window. */
+GLOBAL int step_through(__u32 zero)
+{
+	struct rdr_alloc *a = bpf_map_lookup_elem(&alloc, &zero);
+	__u32 k, free, skipped = 0;
+
+	if (!a)
+		return 0;
+	k = a->next - a->window;
+	for (__u32 i = 0; i < RDR_WINDOW && k < a->seen; i++) {
+		if (a->free >> (k & 31) & 1)
+			break;
+		k++;
+		skipped++;
+	}
+	count(RDR_C_SLOTS_SKIPPED, skipped);
+	WRITE_ONCE(a->next, a->window + k);
+	free = a->free >> (k & 31);
+	for (__u32 i = 0; i < RDR_WINDOW && free & 1; i++) {
+		free >>= 1;
+		k++;
+	}
+	a->free_until = a->window + k;
+	return a->free_until > a->next;
+}
+
+/* What a step of take_lone() has found: this CPU's next slot is free; or it is not known whether it
+ * is, and take_slots() must see. Else there was a window of packets in flight. */
+#define STEP_FREE 1
+#define STEP_ODD 2
+#define STEP_LOOKED 4 /* besides: at cold cache lines */
+
+GLOBAL __u32 step_window(__u32 zero, __u64 now)
+{
+	struct rdr_alloc *a = bpf_map_lookup_elem(&alloc, &zero);
+	__u32 looked = 0;
+	__u64 seen;
+
+	if (!a || (a->next >= a->end && !take_block(a)))
+		return STEP_ODD;
+	if (a->next - a->window >= a->seen) {
+		if (is_noted(a->next, now)) {
+			WRITE_ONCE(a->next, a->next + RDR_WINDOW);
+			count(RDR_C_SLOTS_SKIPPED, RDR_WINDOW);
+			return 0;
+		}
+		seen = look_through(a->next, a->end, now, zero);
+		a->window = a->next;
+		a->free = seen;
+		a->seen = seen >> 32;
+		if (!a->seen)
+			return STEP_ODD;
+		looked = STEP_LOOKED;
+	}
+	return looked | (step_through(zero) ? STEP_FREE : 0);
+}
+
+/* take_slots() for a lone packet. */
+GLOBAL __u64 take_lone(__u64 now)
+{
+	struct rdr_control *ctl;
+	struct rdr_alloc *a;
+	__u32 zero = 0, work = 0, step = 0;
+
+	a = bpf_map_lookup_elem(&alloc, &zero);
+	ctl = bpf_map_lookup_elem(&control, &zero);
+	if (!a || !ctl)
+		return 0;
+	if (is_outrun(a, ctl) && !take_block(a))
+		return 0;
+	for (__u32 i = 0; i < MAX_STEPS && work < MAX_STEPS; i++) {
+		step = step_window(zero, now);
+		if (step & (STEP_FREE | STEP_ODD))
+			break;
+		work += 1 + (step & STEP_LOOKED) * 2; /* without a branch, for the verifier */
+	}
+	if (step & STEP_ODD)
+		return take_slots(1, now);
+	return step & STEP_FREE ? a->next : 0;
 }
 
 /* The fast path of take_slots(1): a slot already known to be free, so no clock is read; or 0. */

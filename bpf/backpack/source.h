@@ -241,7 +241,7 @@ static __always_inline bool source(struct __sk_buff *skb, const struct packet *p
 		if (about >= READ_ONCE(ctl->lease_ns))
 			goto refused;
 		why = RDR_C_NM_NO_SLOT;
-		pos = take_slots(p->n, about);
+		pos = p->n == 1 ? take_lone(about) : take_slots(p->n, about);
 		if (!pos)
 			goto refused;
 	}

@@ -241,6 +241,7 @@ func (d *domain) configure(spec *ebpf.CollectionSpec, c config) {
 	}
 	ring := spec.Maps[bpfobj.TcMapRing]
 	ring.MaxEntries, ring.ValueSize = l.Slots, l.SlotBytes
+	spec.Maps[bpfobj.TcMapBusy].MaxEntries = l.Slots / program.SlotsPerNote
 	spec.Maps[bpfobj.TcMapKeys].MaxEntries = or(c.keys, 1024)
 }
 
@@ -252,6 +253,7 @@ func (d *domain) reset() {
 		d.Fatal(err)
 	}
 	d.empty(bpfobj.TcMapKeys)
+	d.forgetNotes()
 	d.empty(bpfobj.TcMapLocals)
 	d.empty(bpfobj.TcMapLocals6)
 	for k, v := range local6Table {
@@ -274,6 +276,14 @@ func (d *domain) reset() {
 	d.lease(true)
 	for which, name := range program.Jumps {
 		d.put(bpfobj.TcMapProgs, uint32(which), d.Programs[name])
+	}
+}
+
+// forgetNotes empties the notes about windows of slots: they are of turns of the ring that come again.
+func (d *domain) forgetNotes() {
+	d.Helper()
+	for key := range d.layout.Slots / program.SlotsPerNote {
+		d.put(bpfobj.TcMapBusy, key, uint64(0))
 	}
 }
 

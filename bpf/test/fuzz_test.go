@@ -209,6 +209,7 @@ func (w *walk) clean() {
 		w.Fatal(err)
 	}
 	w.empty(bpfobj.TcMapKeys)
+	w.forgetNotes()
 	for _, key := range w.owned {
 		name := bpfobj.TcMapLocals
 		if _, six := key.(bpfobj.TcRdrLocal6); six {

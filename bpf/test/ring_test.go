@@ -4,11 +4,13 @@ package test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 )
 
 // unique returns a packet that no other of the same test equals.
@@ -141,19 +143,82 @@ func TestSkip(t *testing.T) {
 	same(t, "slot 0", d.deliver(a, 0).data, unique(t, 0))
 	same(t, "train", d.deliver(train, 0).data, tr.whole.data)
 
-	d = newDomain(t, config{slots: 256, block: 64})
-	for i := range 40 {
+	d = newDomain(t, config{slots: 1024, block: 256})
+	for i := range 100 {
 		d.send(frame{data: unique(t, i)})
 	}
-	d.fillRing(216)
-	d.counted(tally{cSeen: 256, cMarked: 256})
-	same(t, "40 in a row are too many", d.send(frame{data: unique(t, 50)}).data, unique(t, 50))
-	n := d.counters()
-	if n[cNoSlot] != 1 || n[cSkipped] < 30 || n[cSkipped] > 40 {
-		t.Errorf("%d packets without slot, %d slots skipped", n[cNoSlot], n[cSkipped])
+	d.fillRing(924)
+	d.counted(tally{cSeen: 1024, cMarked: 1024})
+	same(t, "100 in a row are too many", d.send(frame{data: unique(t, 101)}).data, unique(t, 101))
+	d.counted(tally{cSeen: 1, cNoSlot: 1, cSkipped: 64})
+	if got := d.guid(d.send(frame{data: unique(t, 102)}).data); got != 100 {
+		t.Errorf("slot %d, want 100: the search goes on where it ended", got)
 	}
-	if got := d.guid(d.send(frame{data: unique(t, 51)}).data); got != 40 {
-		t.Errorf("slot %d, want 40: the search goes on where it ended", got)
+	d.counted(tally{cSeen: 1, cMarked: 1, cSkipped: 36})
+}
+
+// TestNotes: slots among which a source has found none but packets in flight are left alone until
+// these have been under way half as long again, for one turn of the ring and no longer.
+func TestNotes(t *testing.T) {
+	d := newDomain(t, config{slots: 64, block: 16})
+	sent := 0
+	send := func() (index uint32, ok bool) {
+		sent++
+		index, _, ok = d.decodeGUID(header(t, d.send(frame{data: unique(t, sent)}).data))
+		return index, ok
+	}
+	var out []frame
+	for i := range 64 {
+		out = append(out, d.send(frame{data: unique(t, 1000+i)}))
+		d.age(uint32(i), time.Duration(10000+i)*time.Millisecond)
+	}
+	if index, ok := send(); ok {
+		t.Fatalf("all slots are in flight, and a packet has got %d", index)
+	}
+	for _, i := range []int{3, 20} { // in two windows
+		d.deliver(out[i], 0)
+	}
+	if index, ok := send(); ok {
+		t.Errorf("slot %d is not worth looking at for 5 s, and a packet has got it", index)
+	}
+	note := func(window uint32) (v uint64) {
+		if err := d.Maps[bpfobj.TcMapBusy].Lookup(window, &v); err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	const window = uint32(20 / program.SlotsPerNote)
+	d.put(bpfobj.TcMapBusy, window, note(window)-10000) // some ten seconds earlier
+	if index, ok := send(); !ok || index != 20 {
+		t.Errorf("slot %d (%v), want 20: its note is out of date", index, ok)
+	}
+	d.put(bpfobj.TcMapBusy, uint32(0), note(0)-1<<32) // of another turn
+	if index, ok := send(); !ok || index != 3 {
+		t.Errorf("slot %d (%v), want 3: its note is of another turn", index, ok)
+	}
+}
+
+// TestWindow: free slots between packets in flight are taken one after the other.
+func TestWindow(t *testing.T) {
+	d := newDomain(t, config{slots: 64, block: 16})
+	var out []frame
+	for i := range 64 {
+		out = append(out, d.send(frame{data: unique(t, i)}))
+	}
+	var want, got []uint32
+	for i, f := range out {
+		if i%3 == 1 {
+			d.deliver(f, 0)
+			want = append(want, uint32(i))
+		}
+	}
+	for i := range 2 * len(want) {
+		if index, _, ok := d.decodeGUID(header(t, d.send(frame{data: unique(t, 100+i)}).data)); ok {
+			got = append(got, index)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("slots %v, want %v", got, want)
 	}
 }
 

@@ -342,6 +342,9 @@ func configure(spec *ebpf.CollectionSpec, o program.Options) error {
 		}
 	}
 	spec.Maps[bpfobj.TcMapRing].MaxEntries = l.Slots
+	if m := spec.Maps[bpfobj.TcMapBusy]; m != nil { // an older object has none
+		m.MaxEntries = l.Slots / program.SlotsPerNote
+	}
 	spec.Maps[bpfobj.TcMapRing].ValueSize = l.SlotBytes
 	return nil
 }

@@ -18,6 +18,9 @@ type ChangeRdrAlloc struct {
 	Next      uint64
 	End       uint64
 	FreeUntil uint64
+	Window    uint64
+	Free      uint32
+	Seen      uint32
 }
 
 type ChangeRdrControl struct {
@@ -120,6 +123,7 @@ type ChangeRdrUnsentKey struct {
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	ChangeMapAlloc              = "alloc"
+	ChangeMapBusy               = "busy"
 	ChangeMapControl            = "control"
 	ChangeMapCounters           = "counters"
 	ChangeMapCursor             = "cursor"
@@ -193,6 +197,7 @@ type ChangeProgramSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type ChangeMapSpecs struct {
 	Alloc    *ebpf.MapSpec `ebpf:"alloc"`
+	Busy     *ebpf.MapSpec `ebpf:"busy"`
 	Control  *ebpf.MapSpec `ebpf:"control"`
 	Counters *ebpf.MapSpec `ebpf:"counters"`
 	Cursor   *ebpf.MapSpec `ebpf:"cursor"`
@@ -240,6 +245,7 @@ func (o *ChangeObjects) Close() error {
 // It can be passed to LoadChangeObjects or ebpf.CollectionSpec.LoadAndAssign.
 type ChangeMaps struct {
 	Alloc    *ebpf.Map `ebpf:"alloc"`
+	Busy     *ebpf.Map `ebpf:"busy"`
 	Control  *ebpf.Map `ebpf:"control"`
 	Counters *ebpf.Map `ebpf:"counters"`
 	Cursor   *ebpf.Map `ebpf:"cursor"`
@@ -263,6 +269,7 @@ type ChangeMaps struct {
 func (m *ChangeMaps) Close() error {
 	return _ChangeClose(
 		m.Alloc,
+		m.Busy,
 		m.Control,
 		m.Counters,
 		m.Cursor,

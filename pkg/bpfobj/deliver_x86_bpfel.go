@@ -18,6 +18,9 @@ type DeliverRdrAlloc struct {
 	Next      uint64
 	End       uint64
 	FreeUntil uint64
+	Window    uint64
+	Free      uint32
+	Seen      uint32
 }
 
 type DeliverRdrControl struct {
@@ -126,6 +129,7 @@ type DeliverRdrUnsentKey struct {
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	DeliverMapAlloc            = "alloc"
+	DeliverMapBusy             = "busy"
 	DeliverMapControl          = "control"
 	DeliverMapCounters         = "counters"
 	DeliverMapCursor           = "cursor"
@@ -223,6 +227,7 @@ type DeliverProgramSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type DeliverMapSpecs struct {
 	Alloc    *ebpf.MapSpec `ebpf:"alloc"`
+	Busy     *ebpf.MapSpec `ebpf:"busy"`
 	Control  *ebpf.MapSpec `ebpf:"control"`
 	Counters *ebpf.MapSpec `ebpf:"counters"`
 	Cursor   *ebpf.MapSpec `ebpf:"cursor"`
@@ -296,6 +301,7 @@ func (o *DeliverObjects) Close() error {
 // It can be passed to LoadDeliverObjects or ebpf.CollectionSpec.LoadAndAssign.
 type DeliverMaps struct {
 	Alloc    *ebpf.Map `ebpf:"alloc"`
+	Busy     *ebpf.Map `ebpf:"busy"`
 	Control  *ebpf.Map `ebpf:"control"`
 	Counters *ebpf.Map `ebpf:"counters"`
 	Cursor   *ebpf.Map `ebpf:"cursor"`
@@ -319,6 +325,7 @@ type DeliverMaps struct {
 func (m *DeliverMaps) Close() error {
 	return _DeliverClose(
 		m.Alloc,
+		m.Busy,
 		m.Control,
 		m.Counters,
 		m.Cursor,

@@ -18,6 +18,9 @@ type TcRdrAlloc struct {
 	Next      uint64
 	End       uint64
 	FreeUntil uint64
+	Window    uint64
+	Free      uint32
+	Seen      uint32
 }
 
 type TcRdrControl struct {
@@ -303,6 +306,7 @@ type TcRdrUnsentKey struct {
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	TcMapAlloc            = "alloc"
+	TcMapBusy             = "busy"
 	TcMapControl          = "control"
 	TcMapCounters         = "counters"
 	TcMapCursor           = "cursor"
@@ -422,6 +426,7 @@ type TcProgramSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type TcMapSpecs struct {
 	Alloc    *ebpf.MapSpec `ebpf:"alloc"`
+	Busy     *ebpf.MapSpec `ebpf:"busy"`
 	Control  *ebpf.MapSpec `ebpf:"control"`
 	Counters *ebpf.MapSpec `ebpf:"counters"`
 	Cursor   *ebpf.MapSpec `ebpf:"cursor"`
@@ -507,6 +512,7 @@ func (o *TcObjects) Close() error {
 // It can be passed to LoadTcObjects or ebpf.CollectionSpec.LoadAndAssign.
 type TcMaps struct {
 	Alloc    *ebpf.Map `ebpf:"alloc"`
+	Busy     *ebpf.Map `ebpf:"busy"`
 	Control  *ebpf.Map `ebpf:"control"`
 	Counters *ebpf.Map `ebpf:"counters"`
 	Cursor   *ebpf.Map `ebpf:"cursor"`
@@ -530,6 +536,7 @@ type TcMaps struct {
 func (m *TcMaps) Close() error {
 	return _TcClose(
 		m.Alloc,
+		m.Busy,
 		m.Control,
 		m.Counters,
 		m.Cursor,

@@ -18,6 +18,9 @@ type TraceRdrAlloc struct {
 	Next      uint64
 	End       uint64
 	FreeUntil uint64
+	Window    uint64
+	Free      uint32
+	Seen      uint32
 }
 
 type TraceRdrControl struct {
@@ -126,6 +129,7 @@ type TraceRdrUnsentKey struct {
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	TraceMapAlloc              = "alloc"
+	TraceMapBusy               = "busy"
 	TraceMapControl            = "control"
 	TraceMapCounters           = "counters"
 	TraceMapCursor             = "cursor"
@@ -225,6 +229,7 @@ type TraceProgramSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type TraceMapSpecs struct {
 	Alloc    *ebpf.MapSpec `ebpf:"alloc"`
+	Busy     *ebpf.MapSpec `ebpf:"busy"`
 	Control  *ebpf.MapSpec `ebpf:"control"`
 	Counters *ebpf.MapSpec `ebpf:"counters"`
 	Cursor   *ebpf.MapSpec `ebpf:"cursor"`
@@ -298,6 +303,7 @@ func (o *TraceObjects) Close() error {
 // It can be passed to LoadTraceObjects or ebpf.CollectionSpec.LoadAndAssign.
 type TraceMaps struct {
 	Alloc    *ebpf.Map `ebpf:"alloc"`
+	Busy     *ebpf.Map `ebpf:"busy"`
 	Control  *ebpf.Map `ebpf:"control"`
 	Counters *ebpf.Map `ebpf:"counters"`
 	Cursor   *ebpf.Map `ebpf:"cursor"`
@@ -321,6 +327,7 @@ type TraceMaps struct {
 func (m *TraceMaps) Close() error {
 	return _TraceClose(
 		m.Alloc,
+		m.Busy,
 		m.Control,
 		m.Counters,
 		m.Cursor,

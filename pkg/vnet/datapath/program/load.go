@@ -41,6 +41,9 @@ const LocalHook = "netfilter/LOCAL_IN"
 // the timeout is not shorter.
 const lossHold = 2 * time.Second
 
+// SlotsPerNote is RDR_WINDOW.
+const SlotsPerNote = 16
+
 // License of all programs: some helpers are for GPL-compatible programs only.
 const License = "Dual BSD/GPL"
 
@@ -197,6 +200,8 @@ func sizeMaps(spec *ebpf.CollectionSpec, o Options, l *Layout) error {
 		switch name {
 		case bpfobj.TcMapRing:
 			m.MaxEntries, m.ValueSize = l.Slots, l.SlotBytes
+		case bpfobj.TcMapBusy:
+			m.MaxEntries = l.Slots / SlotsPerNote
 		case bpfobj.TcMapKeys:
 			m.MaxEntries = o.Keys
 		}
