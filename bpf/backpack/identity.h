@@ -292,12 +292,8 @@ static __always_inline void forget_form(struct packet *p, __u32 zero)
 	p->ports += zero;
 	p->frag += zero;
 	p->proto += zero;
-	p->icmp_type += zero;
-	p->icmp_code += zero;
-	p->l4_hdr += zero;
-	p->vlan += zero;
-	p->group += zero;
-	p->odd_train += zero;
+	p->small += zero;
+	p->kind += zero;
 	if (p->v6)
 		p->jumbo += zero;
 }

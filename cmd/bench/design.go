@@ -320,6 +320,9 @@ func configure(spec *ebpf.CollectionSpec, o program.Options) error {
 	}
 	spec.Maps[bpfobj.TcMapRing].MaxEntries = l.Slots
 	spec.Maps[bpfobj.TcMapRing].ValueSize = l.SlotBytes
+	if m := spec.Maps[bpfobj.TcMapMembers]; m != nil { // an older object has none
+		m.ValueSize = l.MembersBytes()
+	}
 	return nil
 }
 

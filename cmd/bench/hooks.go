@@ -51,6 +51,9 @@ func hooksGSO(ctx context.Context, o *options) ([]Table, error) {
 		open: tcp, designs: []maker{nopDesign, floorDesign, radarDesign(builtIn())},
 		packets: 10 * o.packets, // some forty to an skb
 	}
+	for _, object := range o.objects {
+		t.designs = append(t.designs, radarDesign(object))
+	}
 	return t.run(ctx, o)
 }
 

@@ -197,6 +197,8 @@ func sizeMaps(spec *ebpf.CollectionSpec, o Options, l *Layout) error {
 		switch name {
 		case bpfobj.TcMapRing:
 			m.MaxEntries, m.ValueSize = l.Slots, l.SlotBytes
+		case bpfobj.TcMapMembers:
+			m.ValueSize = l.MembersBytes()
 		case bpfobj.TcMapKeys:
 			m.MaxEntries = o.Keys
 		}
