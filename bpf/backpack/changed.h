@@ -92,6 +92,7 @@ GLOBAL __u64 whose_bits(__u64 bits_flow, __u32 port_no, __u64 now, __u32 by)
 	index = guid_decode(bits, &decrements);
 	if (!port || index == NO_INDEX)
 		return 0;
+	fill_if_member(index);
 	s = slot_at(index & (cfg_slots - 1));
 	/* One with a key had its own bits on the link. */
 	if (!s || !slot_alive(s, now) || s->state & RDR_ST_KEYED)

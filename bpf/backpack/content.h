@@ -36,6 +36,7 @@ GLOBAL __u32 slot_by_content(__u32 id_proto, __u64 tags, __u32 flow)
 		index = bpf_ntohs(id_proto) | k << 16;
 		if (index >= cfg_slots)
 			break;
+		fill_if_member(index);
 		s = slot_at(index);
 		if (!s || !is_like(s, tags, id_proto >> 16, flow))
 			continue;

@@ -19,6 +19,7 @@ int radar_local_in(struct bpf_nf_ctx *ctx)
 	if (!(skb->mark & cfg_mark_mask))
 		return NF_ACCEPT;
 	index = marked_index(skb->mark);
+	fill_if_member(index);
 	s = slot_at(index);
 	if (!s || !read_packet(skb, &p))
 		return NF_ACCEPT;

@@ -64,6 +64,7 @@ static __always_inline void deliver_fragment(struct sk_buff *skb, __u32 index, _
 	struct rdr_slot *s = slot_at(index);
 	__be32 w[2] = {};
 
+	fill_if_member(index);
 	if (!s || !slot_alive(s, now) || !(s->flags & RDR_SF_FRAGMENT))
 		return;
 	if (len >= sizeof(w) &&

@@ -142,6 +142,7 @@ GLOBAL int is_run(__u32 index, __u32 n, __u32 hdr, __u32 by_key)
 		return false;
 	if (s->seg + n <= s->segs)
 		return true;
+	fill_if_member(index + n - 1);
 	if (last->pos != s->pos + n - 1 || last->proto != s->proto)
 		return false;
 	if (!by_key)
@@ -161,7 +162,12 @@ static __always_inline bool find_by_bits(const struct packet *p, union rdr_bits 
 	if (f->index == NO_INDEX)
 		return false;
 	s = slot_at(f->index);
-	if (!s || !s->pos)
+	if (!s)
+		return false;
+	/* What is in flight and has the packet's content is its slot, without another look. */
+	if (p->partial || s->state & RDR_ST_DONE || !slot_alive(s, now) || !same_content(s, p))
+		fill_if_member(f->index);
+	if (!s->pos)
 		return false;
 	if (!slot_alive(s, now)) {
 		f->missed = RDR_C_STALE;

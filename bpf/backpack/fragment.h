@@ -19,6 +19,7 @@ GLOBAL __u32 find_cut_again(__u32 index, __u64 rest, __u64 tags, __u64 now)
 	struct rdr_key key;
 	__u64 *pos;
 
+	fill_if_member(index);
 	s = slot_at(index & (cfg_slots - 1));
 	if (!s || !slot_alive(s, now))
 		return NO_INDEX;
@@ -41,6 +42,7 @@ GLOBAL int may_be_cut_from(__u32 index, __u32 form, __u32 port_no, __u64 now)
 
 	if (index >= cfg_slots)
 		return false;
+	fill_if_member(index);
 	s = slot_at(index);
 	if (!s || !slot_alive(s, now) || s->proto != (form & 0xff) ||
 	    (s->state & RDR_ST_IPV6) != form >> 8)

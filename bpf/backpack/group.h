@@ -77,7 +77,8 @@ GLOBAL int grow_part(__u32 index, __u32 k, __u32 bits, __u32 id_rule)
 	return 0;
 }
 
-/* The same for a run that is a whole train: its head keeps the bits. */
+/* The same for a run that is a whole train: its head keeps the bits. (What fills its members takes
+ * the state from there.) */
 GLOBAL int grow_member(__u32 index)
 {
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
@@ -102,7 +103,10 @@ GLOBAL int grow_tree(__u32 index, __u32 n, __u32 bits, __u32 id_rule)
 		return 0;
 	}
 	set_slot_bits(s, b);
-	for (__u32 k = 0; k < RDR_MAX_SEGS && k < n; k++)
+	grow_member(index);
+	if (!has_members(s))
+		return 0;
+	for (__u32 k = 1; k < RDR_MAX_SEGS && k < n; k++)
 		grow_member(index + k);
 	return 0;
 }

@@ -304,6 +304,8 @@ GLOBAL int note_one6(struct __sk_buff *skb, __u32 index, __u32 k_l3, __u64 ports
 	if (!s || bpf_skb_load_bytes(skb, (k_l3 >> 16) + offsetof(struct ip6_header, saddr), addrs,
 				     sizeof(addrs)))
 		return 0;
+	if (!whole)
+		fill_part(s, index);
 	s->flow_hash = tuple_hash(fold_addr(addrs), fold_addr(addrs + 2), ports_port);
 	if (!whole || !(k_l3 & 0xffff))
 		add_event_addr6(s, (k_l3 & 0xffff ? 0 : RDR_EVF_FIRST) | (whole ? 0 : RDR_EVF_PART),
@@ -314,8 +316,13 @@ GLOBAL int note_one6(struct __sk_buff *skb, __u32 index, __u32 k_l3, __u64 ports
 GLOBAL int note_run6(struct __sk_buff *skb, __u32 index, __u32 n_l3, __u64 ports_port, __u64 now)
 {
 	__u32 l3 = n_l3 & ~0xffff, n = n_l3 & 0xffff;
+	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
+	bool part = !(ports_port & RUN_IS_WHOLE);
 
-	for (__u32 k = 0; k < RDR_MAX_RUN && k < n; k++)
+	note_one6(skb, index, l3, ports_port, now);
+	if (!s || !(part || has_members(s)))
+		return 0;
+	for (__u32 k = 1; k < RDR_MAX_RUN && k < n; k++)
 		note_one6(skb, index + k, k | l3, ports_port, now);
 	return 0;
 }

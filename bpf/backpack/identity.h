@@ -274,7 +274,7 @@ static __always_inline void read_l4_6(struct __sk_buff *skb, struct packet *p, _
 	p->ports = ports;
 	p->icmp_type = ports >> 32;
 	p->icmp_code = ports >> 40;
-	p->l4_hdr = ports >> 48;
+	p->l4_hdr = (ports >> 48) - p->jumbo;
 	p->odd_train = ports >> 56 && p->gso_size;
 }
 
@@ -292,14 +292,9 @@ static __always_inline void forget_form(struct packet *p, __u32 zero)
 	p->ports += zero;
 	p->frag += zero;
 	p->proto += zero;
-	p->icmp_type += zero;
-	p->icmp_code += zero;
 	p->l4_hdr += zero;
-	p->vlan += zero;
+	p->small += zero;
 	p->group += zero;
-	p->odd_train += zero;
-	if (p->v6)
-		p->jumbo += zero;
 }
 
 /* Reads what follows the IP header: ports, tag, number of segments. The caller

@@ -23,6 +23,15 @@ struct {
 	__type(value, __u64);
 } busy SEC(".maps");
 
+/* A bit for each slot: a train has left it unfilled, as a member (members.h). One element: words
+ * of 16 bits. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, 4096 / 8); /* load */
+} members SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);

@@ -87,6 +87,7 @@ GLOBAL __u32 marked_slot(__u64 index_len, __u64 tags, __u64 rest, __u64 now)
 
 	if (index >= cfg_slots)
 		return NO_INDEX;
+	fill_if_member(index);
 	s = slot_at(index);
 	if (!s || !slot_alive(s, now))
 		return NO_INDEX;
@@ -103,13 +104,15 @@ GLOBAL __u32 marked_slot(__u64 index_len, __u64 tags, __u64 rest, __u64 now)
 	return index;
 }
 
-/* marked_slot() in the common case, without a call: s is the slot of a lone packet, this one. */
+/* marked_slot() in the common case, without a call: s is the slot of a lone packet, this one, which
+ * is not done. */
 static __always_inline bool is_marked_alone(const struct rdr_slot *s, const struct packet *p,
 					    __u64 now)
 {
 	return p->n == 1 && !p->partial && !is_fragment(p) && !p->v6 && slot_alive(s, now) &&
 	       s->id == p->bits.id && s->tag == p->tag && s->tag2 == p->tag2 &&
-	       s->proto == p->proto && !(s->state & RDR_ST_IPV6) && s->len == p->len;
+	       s->proto == p->proto && !(s->state & (RDR_ST_IPV6 | RDR_ST_DONE)) &&
+	       s->len == p->len;
 }
 
 /* Finds a packet with a mark. */

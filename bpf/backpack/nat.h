@@ -50,6 +50,8 @@ GLOBAL int note_one(__u32 index, __u64 addrs, __u64 ports_port, __u64 now, __u32
 
 	if (!s)
 		return 0;
+	if (flags & RDR_EVF_PART)
+		fill_part(s, index);
 	/* In a tree each branch may have other addresses; the slot keeps the source's. */
 	if (!is_tree(s))
 		s->flow_hash = tuple_hash(addrs, addrs >> 32, ports_port);
@@ -64,9 +66,14 @@ GLOBAL int note_one(__u32 index, __u64 addrs, __u64 ports_port, __u64 now, __u32
 /* ports_port: source port, destination port, the port's number, RUN_IS_WHOLE. */
 GLOBAL int note_run(__u32 index, __u32 n, __u64 addrs, __u64 ports_port, __u64 now)
 {
-	for (__u32 k = 0; k < RDR_MAX_RUN && k < n; k++)
-		note_one(index + k, addrs, ports_port, now,
-			 (k ? 0 : RDR_EVF_FIRST) | (ports_port & RUN_IS_WHOLE ? 0 : RDR_EVF_PART));
+	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
+	__u32 part = ports_port & RUN_IS_WHOLE ? 0 : RDR_EVF_PART;
+
+	note_one(index, addrs, ports_port, now, part | RDR_EVF_FIRST);
+	if (!s || !(part || has_members(s)))
+		return 0;
+	for (__u32 k = 1; k < RDR_MAX_RUN && k < n; k++)
+		note_one(index + k, addrs, ports_port, now, part);
 	return 0;
 }
 

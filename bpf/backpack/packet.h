@@ -49,12 +49,17 @@ struct packet {
 	union rdr_bits bits; /* as the header has them */
 	__u16 frag;	     /* IP flags and offset, host order; IPv6: DF if no fragment header */
 	__u8 proto;
-	__u8 icmp_type;
-	__u8 icmp_code;
-	__u8 l4_hdr; /* bytes of TCP or UDP header that each segment repeats */
-	__u8 vlan;
+	__u8 l4_hdr; /* bytes of TCP or UDP header that each segment repeats, less `jumbo` */
+	union {
+		struct {
+			__u8 icmp_type;
+			__u8 icmp_code;
+			__u8 vlan;
+			__u8 odd_train; /* a GSO skb whose segments are not plain TCP or UDP */
+		};
+		__u32 small; /* all in one register, see forget_form() */
+	};
 	__u8 group;	 /* 1: for a group, by its address or its frame; else 0 */
-	__u8 odd_train;	 /* a GSO skb whose segments are not plain TCP or UDP */
 	__u8 partial;	 /* the content could not be read: no tag */
 	__u8 true_link;	 /* the port's link carries true bits only: RDR_PF_TRUE */
 	__u8 v6;	 /* IPv6; a constant in the TC programs */
@@ -80,7 +85,7 @@ static __always_inline bool is_fragment(const struct packet *p)
 /* Bytes of IP and L4 header that each segment of p's train repeats. */
 static __always_inline __u32 repeated_hdr(const struct packet *p)
 {
-	return p->l4 - p->l3 + p->l4_hdr - p->jumbo;
+	return p->l4 - p->l3 + p->l4_hdr;
 }
 
 /* Whether the link of a port with these flags carries true bits only. Tunnels choose

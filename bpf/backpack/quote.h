@@ -131,6 +131,7 @@ GLOBAL int restore_quote(struct __sk_buff *skb, __u32 off, __u32 len, __u64 now)
 	f.index = guid_decode(p.bits, &f.decrements);
 	if (f.index == NO_INDEX)
 		return 0;
+	fill_if_member(f.index);
 	f.slot = slot_at(f.index);
 	if (!f.slot || !slot_alive(f.slot, now) || !quote_matches(f.slot, &q, have))
 		return 0;

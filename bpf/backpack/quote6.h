@@ -101,6 +101,7 @@ static __always_inline struct rdr_slot *quoted_slot(__u32 index, const struct qu
 		if (q->have < 16)
 			whole = 0;
 	}
+	fill_if_member(index);
 	s = slot_at(index & (cfg_slots - 1));
 	if (!s || s->tag != tag || ((s->tag2 ^ tag2) & whole) || (s->segs == 1 && s->len != q->len))
 		return NULL;
@@ -150,8 +151,10 @@ GLOBAL __u32 find_quoted6(struct __sk_buff *skb, __u32 off, __u32 len)
 
 	if (len < sizeof(struct ip6_header) || bpf_skb_load_bytes(skb, off, &ip, sizeof(ip)))
 		return NO_INDEX;
-	if (guid_decode(bits6(&ip), &decrements) == NO_INDEX || ip.version_class >> 4 != 6)
+	index = guid_decode(bits6(&ip), &decrements);
+	if (index == NO_INDEX || ip.version_class >> 4 != 6)
 		return NO_INDEX;
+	fill_if_member(index);
 	q.len = sizeof(struct ip6_header) + bpf_ntohs(ip.payload_len);
 	if (!read_quote6(skb, off, quoted_own(len, ip.payload_len ? q.len : 0), ip.next, &q))
 		return NO_INDEX;

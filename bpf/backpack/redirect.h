@@ -59,6 +59,8 @@ GLOBAL __u32 take_back_one(__u32 index, __u32 k_n)
 
 	if (!s)
 		return n;
+	if (n > 1)
+		fill_part(s, index);
 	if (!s->seg && !(s->cut & RDR_CUT) && s->segs && s->segs <= n - k)
 		span = s->segs;
 	cell = last_cell(s);

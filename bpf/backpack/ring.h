@@ -19,6 +19,36 @@ static __always_inline struct rdr_slot *slot_of(__u64 pos)
 	return slot_at(pos & (cfg_slots - 1));
 }
 
+/*
+ * `members` has a bit for each slot: a train has left it unfilled, as a member. Bits are not cleared
+ * when a member is filled, or when another packet takes the slot; positions tell. But a train
+ * clears the bit of its head. So the head is the nearest slot below a member that has no bit. The
+ * slots of a word lie in one CPU's block (minBlock in pkg/vnet/datapath/program/layout.go), so a
+ * source needs no atomic operation.
+ */
+#define WORD_SLOTS 16
+
+/* The word with the bit of the slot at index. */
+static __always_inline __u16 *member_word(void *words, __u32 index)
+{
+	return words + (index & (cfg_slots - 1)) / WORD_SLOTS * sizeof(__u16);
+}
+
+static __always_inline void *member_words(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&members, &zero);
+}
+
+/* Whether the slot at index may be a member that is not filled. */
+static __always_inline bool may_be_unfilled(__u32 index)
+{
+	void *words = member_words();
+
+	return words && *member_word(words, index) >> index % WORD_SLOTS & 1;
+}
+
 /* The position of the slot at index. */
 static __always_inline __u64 position_at(__u32 index)
 {
@@ -117,6 +147,27 @@ GLOBAL int is_reusable(__u64 pos, __u64 now)
 }
 
 /*
+ * Whether s, the slot at pos, is the head of a train. One that a later train has left as it was,
+ * among its members, is none any more, even if that train is gone too: packets may be in flight in
+ * the slots behind it.
+ */
+static __always_inline bool is_head(const struct rdr_slot *s, __u64 pos)
+{
+	return s->pos && !s->seg && s->segs > 1 && !may_be_unfilled(pos);
+}
+
+/* The first step of take_slots() if a train comes next that stayed whole and may be reused, without
+ * a call. */
+static __always_inline void pass_old_train(struct rdr_alloc *a, __u64 now)
+{
+	__u64 next = a->free_until < a->next ? a->next : a->free_until;
+	struct rdr_slot *s = slot_of(next);
+
+	if (s && next < a->end && !(s->cut & RDR_CUT) && is_head(s, next) && slot_reusable(s, now))
+		a->free_until = next + s->segs;
+}
+
+/*
  * How many slots the one at pos stands for, | SLOT_BUSY if they may not be taken. A
  * train is reused as a whole: segments that still wait in a queue need its head.
  */
@@ -128,7 +179,7 @@ GLOBAL __u32 look_at_slot(__u64 pos, __u64 now)
 
 	if (!s)
 		return SLOT_BUSY | 1;
-	if (s->pos && !s->seg && s->segs > 1)
+	if (is_head(s, pos))
 		span = s->segs;
 	if (!slot_reusable(s, now))
 		return SLOT_BUSY | span;
@@ -181,6 +232,7 @@ GLOBAL __u64 take_slots(__u32 n, __u64 now)
 		if (!take_block(a))
 			return 0;
 	}
+	pass_old_train(a, now);
 	for (__u32 i = 0; i < RDR_MAX_SEGS + MAX_SKIP; i++) {
 		__u64 pos = a->next, seen = a->free_until;
 		__u32 span;

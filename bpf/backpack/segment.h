@@ -31,6 +31,7 @@ GLOBAL __u32 segment_by_sequence(__u32 index, __u32 tag, __u32 tag2, __u32 hdr)
 	off = (tag - s->tag) / (s->len - hdr);
 	if (off >= RDR_MAX_RUN)
 		return 0;
+	fill_if_member(index + off);
 	m = slot_at((index + off) & (cfg_slots - 1));
 	return is_segment(s, m, off, tag, tag2) ? off : 0;
 }
@@ -48,6 +49,7 @@ GLOBAL __u32 segment_by_id(__u32 index, __u32 id, __u32 partial, __u32 tag, __u3
 	off = (__u16)(bpf_ntohs(id) - bpf_ntohs(first.id));
 	if (off >= RDR_MAX_RUN)
 		return 0;
+	fill_if_member(index + off);
 	m = slot_at((index + off) & (cfg_slots - 1));
 	if (partial && m && m->flow_hash == tag) {
 		tag = m->tag;

@@ -115,7 +115,7 @@ static __always_inline bool read_linear_l4(const struct reach *r, struct packet 
 		return false;
 	make_tag(p, w, have);
 	p->flow = flow_hash(p);
-	p->l4_hdr = p->proto == IPPROTO_TCP ? (w[3] & 0xf0) >> 2 : UDP_HDR;
+	p->l4_hdr = (p->proto == IPPROTO_TCP ? (w[3] & 0xf0) >> 2 : UDP_HDR) - p->jumbo;
 	return true;
 }
 

@@ -49,55 +49,6 @@ GLOBAL int is_repeated(__u64 head, __u32 k)
 		     segment_by_content(head & (cfg_slots - 1), s->tag, s->tag2) != k);
 }
 
-/* Fills the slot of a train's member: the fields that it shares with the head, whose len is that of
- * a full segment, and those that differ. */
-static __always_inline void fill_member(struct rdr_slot *s, const struct rdr_slot *h, __u64 pos,
-					__u32 k, __u32 len, __u32 tag, __u32 tag2)
-{
-	WRITE_ONCE(s->pos, 0);
-	barrier();
-	s->t0_ns = h->t0_ns;
-	s->nev = 0;
-	s->state = h->state & (RDR_ST_IPV6 | RDR_ST_GROUP);
-	s->proto = h->proto;
-	s->cut = 0;
-	s->tag = tag;
-	s->tag2 = tag2;
-	s->seg = k;
-	s->segs = h->segs;
-	s->len = len;
-	s->flow_hash = h->flow_hash;
-	barrier();
-	WRITE_ONCE(s->pos, pos);
-}
-
-/* IP bytes of the last segment of the train with that head. */
-static __always_inline __u32 last_len(const struct rdr_slot *h)
-{
-	return h->train_len - (h->segs - 1) * h->len;
-}
-
-/* Fills the first lines of the slots of a TCP train's segments; the head is written already. Most
- * traffic is such trains, so there is no call for each segment. */
-GLOBAL int fill_segments(__u64 head, __u32 n)
-{
-	struct rdr_slot *s, *h = slot_of(head);
-
-	if (!h)
-		return 0;
-	for (__u32 k = 1; k < RDR_MAX_SEGS && k < n; k++) {
-		s = slot_of(head + k);
-		if (s)
-			fill_member(s, h, head + k, k, h->len, h->tag + k * h->gso_size, h->tag2);
-	}
-	/* Nobody reads it before the train is cut. (In the loop it would be a branch in each of
-	 * 128 rounds, for the verifier.) */
-	s = slot_of(head + n - 1);
-	if (s)
-		s->len = last_len(h);
-	return 0;
-}
-
 /* Fills the first line of the slot of datagram k, which has a payload of its own; the head is
  * written already. l4 is the offset of the L4 header. Returns tags_bit() for IPv6, where only
  * content tells the datagrams of a train apart; else 0. */
@@ -121,15 +72,16 @@ GLOBAL __u64 fill_datagram(struct __sk_buff *skb, __u64 head, __u32 k, __u32 l4)
 	return h->state & RDR_ST_IPV6 && h->proto == IPPROTO_UDP ? tags_bit(s) : 0;
 }
 
-/* Returns how many segments cannot be told from one before. */
+/* Fills all members' slots. Returns how many segments cannot be told from one before. */
 GLOBAL __u32 fill_members(struct __sk_buff *skb, __u64 head, __u32 n, __u32 l4)
 {
 	struct rdr_slot *h = slot_of(head);
 	__u64 seen = h ? tags_bit(h) : 0, bit;
 	__u32 alike = 0;
 
+	leave_members(head & (cfg_slots - 1), 1);
 	if (h && h->proto == IPPROTO_TCP)
-		return fill_segments(head, n);
+		return fill_train_at(head);
 	for (__u32 k = 1; k < RDR_MAX_SEGS && k < n; k++) {
 		bit = fill_datagram(skb, head, k, l4);
 		if (seen & bit)
@@ -264,8 +216,11 @@ static __always_inline bool source(struct __sk_buff *skb, const struct packet *p
 	fill_head(skb, s, p, pos, now, kind, port, by_key);
 	if (f->inside)
 		add_event_data(s, RDR_EV_INNER, 0, port, now, position_at(f->index), 0);
-	/* IPv6: the segments have no ID that tells them apart. */
-	if (p->n > 1 && fill_members(skb, pos, p->n, p->l4) && p->v6) {
+	/* Most traffic is TCP's trains, most of which stay whole. */
+	if (p->n > 1 && p->proto == IPPROTO_TCP && !by_key) {
+		leave_members(pos & (cfg_slots - 1), p->n);
+	} else if (p->n > 1 && fill_members(skb, pos, p->n, p->l4) && p->v6) {
+		/* IPv6: the segments have no ID that tells them apart. */
 		unuse_slots(pos, p->n);
 		settle_slots(a, pos + p->n);
 		why = RDR_C_NM_SEGS;

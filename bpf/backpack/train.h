@@ -4,8 +4,8 @@
  * join parts again, even of different trains. So an skb seen anywhere in the domain is
  * a *run* [index, index + n) of slots: whole trains, parts, or both.
  *
- * While a train is whole its head stands for it. When a part is first seen, the head
- * keeps a copy of the train's bits (train_*) and is marked RDR_CUT. From then on each
+ * While a train is whole its head stands for it. When a part is first seen, the members' slots are
+ * filled (members.h), and the head keeps a copy of the train's bits (train_*) and is marked RDR_CUT. From then on each
  * segment has bits (RDR_OWN) and events of its own. Several CPUs may handle segments of
  * one train at once: each writes only the slot of its segment.
  */
@@ -14,6 +14,7 @@
 
 #include "ipv6.h"
 #include "copies.h"
+#include "members.h"
 
 /* What a train's segments carry as ID on the wire. */
 enum id_rule {
@@ -101,6 +102,7 @@ static __always_inline void cut_train(struct rdr_slot *h)
 	barrier();
 	if (READ_ONCE(h->cut) & RDR_CUT)
 		return;
+	fill_train_at(h->pos);
 	h->train_id = b.id;
 	h->train_ttl = b.ttl;
 	h->train_tos = b.tos;

@@ -20,6 +20,7 @@ GLOBAL __u64 packet_inside(__u32 index, __u32 port, __u64 now)
 
 	if (index >= cfg_slots)
 		return 0;
+	fill_if_member(index);
 	s = slot_at(index);
 	if (!s || !slot_alive(s, now))
 		return 0;
@@ -61,6 +62,7 @@ GLOBAL int was_outside(__u32 index, __u32 node, __u64 now)
 
 	if (index >= cfg_slots)
 		return false;
+	fill_if_member(index);
 	s = slot_at(index);
 	if (!s || !slot_alive(s, now))
 		return false;
@@ -76,6 +78,7 @@ GLOBAL __u64 found_lost_inside(__u32 index, __u32 n, __u64 now)
 {
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
 
+	fill_if_member(index);
 	if (!s || s->segs != n || !packet_inside(index, RDR_NO_PORT, now))
 		return 0;
 	return index | FOUND;

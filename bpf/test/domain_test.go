@@ -242,6 +242,7 @@ func (d *domain) configure(spec *ebpf.CollectionSpec, c config) {
 	ring := spec.Maps[bpfobj.TcMapRing]
 	ring.MaxEntries, ring.ValueSize = l.Slots, l.SlotBytes
 	spec.Maps[bpfobj.TcMapBusy].MaxEntries = l.Slots / program.SlotsPerNote
+	spec.Maps[bpfobj.TcMapMembers].ValueSize = l.MembersBytes()
 	spec.Maps[bpfobj.TcMapKeys].MaxEntries = or(c.keys, 1024)
 }
 

@@ -268,11 +268,11 @@ func TestBigTCP(t *testing.T) {
 			w := d.send(tr.whole)
 			d.counted(tally{cSeen: 2, cMarked: 2})
 			d.wantMarked(w.data, tr.whole.data)
-			d.wantSlots(tr, d.guid(w.data))
-			d.counted(tally{cSeen: 2, cMarked: 2}) // the segments alone
 			for k, seg := range tr.cut(t, w) {
 				same(t, fmt.Sprint("segment ", k), d.deliver(seg, 1).data, lowered(t, tr.segments[k], 1))
 			}
+			d.wantSlots(tr, d.guid(w.data))
+			d.counted(tally{cSeen: 2, cMarked: 2}) // the segments alone
 		})
 	}
 }

@@ -200,6 +200,14 @@ type tally map[bpfobj.TcRdrCounter]uint64
 // counted demands that exactly these counters have moved since the last call.
 func (d *domain) counted(want tally) {
 	d.Helper()
+	if got := d.moved(); !maps.Equal(got, want) {
+		d.Errorf("counters moved: %v, want %v", got, want)
+	}
+}
+
+// moved returns the counters that have moved since the last call.
+func (d *domain) moved() tally {
+	d.Helper()
 	all := d.counters()
 	got := make(tally)
 	for c, n := range all {
@@ -208,9 +216,7 @@ func (d *domain) counted(want tally) {
 		}
 	}
 	d.last = all
-	if !maps.Equal(got, want) {
-		d.Errorf("counters moved: %v, want %v", got, want)
-	}
+	return got
 }
 
 func (t tally) String() string {

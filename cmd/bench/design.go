@@ -346,6 +346,9 @@ func configure(spec *ebpf.CollectionSpec, o program.Options) error {
 		m.MaxEntries = l.Slots / program.SlotsPerNote
 	}
 	spec.Maps[bpfobj.TcMapRing].ValueSize = l.SlotBytes
+	if m := spec.Maps[bpfobj.TcMapMembers]; m != nil { // an older object has none
+		m.ValueSize = l.MembersBytes()
+	}
 	return nil
 }
 

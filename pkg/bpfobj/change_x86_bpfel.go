@@ -134,6 +134,7 @@ const (
 	ChangeMapKeys               = "keys"
 	ChangeMapLocals             = "locals"
 	ChangeMapLocals6            = "locals6"
+	ChangeMapMembers            = "members"
 	ChangeMapNodes              = "nodes"
 	ChangeMapNodes6             = "nodes6"
 	ChangeMapPorts              = "ports"
@@ -208,6 +209,7 @@ type ChangeMapSpecs struct {
 	Keys     *ebpf.MapSpec `ebpf:"keys"`
 	Locals   *ebpf.MapSpec `ebpf:"locals"`
 	Locals6  *ebpf.MapSpec `ebpf:"locals6"`
+	Members  *ebpf.MapSpec `ebpf:"members"`
 	Nodes    *ebpf.MapSpec `ebpf:"nodes"`
 	Nodes6   *ebpf.MapSpec `ebpf:"nodes6"`
 	Ports    *ebpf.MapSpec `ebpf:"ports"`
@@ -256,6 +258,7 @@ type ChangeMaps struct {
 	Keys     *ebpf.Map `ebpf:"keys"`
 	Locals   *ebpf.Map `ebpf:"locals"`
 	Locals6  *ebpf.Map `ebpf:"locals6"`
+	Members  *ebpf.Map `ebpf:"members"`
 	Nodes    *ebpf.Map `ebpf:"nodes"`
 	Nodes6   *ebpf.Map `ebpf:"nodes6"`
 	Ports    *ebpf.Map `ebpf:"ports"`
@@ -280,6 +283,7 @@ func (m *ChangeMaps) Close() error {
 		m.Keys,
 		m.Locals,
 		m.Locals6,
+		m.Members,
 		m.Nodes,
 		m.Nodes6,
 		m.Ports,

@@ -140,6 +140,7 @@ const (
 	DeliverMapKeys             = "keys"
 	DeliverMapLocals           = "locals"
 	DeliverMapLocals6          = "locals6"
+	DeliverMapMembers          = "members"
 	DeliverMapNodes            = "nodes"
 	DeliverMapNodes6           = "nodes6"
 	DeliverMapPorts            = "ports"
@@ -238,6 +239,7 @@ type DeliverMapSpecs struct {
 	Keys     *ebpf.MapSpec `ebpf:"keys"`
 	Locals   *ebpf.MapSpec `ebpf:"locals"`
 	Locals6  *ebpf.MapSpec `ebpf:"locals6"`
+	Members  *ebpf.MapSpec `ebpf:"members"`
 	Nodes    *ebpf.MapSpec `ebpf:"nodes"`
 	Nodes6   *ebpf.MapSpec `ebpf:"nodes6"`
 	Ports    *ebpf.MapSpec `ebpf:"ports"`
@@ -312,6 +314,7 @@ type DeliverMaps struct {
 	Keys     *ebpf.Map `ebpf:"keys"`
 	Locals   *ebpf.Map `ebpf:"locals"`
 	Locals6  *ebpf.Map `ebpf:"locals6"`
+	Members  *ebpf.Map `ebpf:"members"`
 	Nodes    *ebpf.Map `ebpf:"nodes"`
 	Nodes6   *ebpf.Map `ebpf:"nodes6"`
 	Ports    *ebpf.Map `ebpf:"ports"`
@@ -336,6 +339,7 @@ func (m *DeliverMaps) Close() error {
 		m.Keys,
 		m.Locals,
 		m.Locals6,
+		m.Members,
 		m.Nodes,
 		m.Nodes6,
 		m.Ports,

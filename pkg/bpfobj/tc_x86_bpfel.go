@@ -317,6 +317,7 @@ const (
 	TcMapKeys             = "keys"
 	TcMapLocals           = "locals"
 	TcMapLocals6          = "locals6"
+	TcMapMembers          = "members"
 	TcMapNodes            = "nodes"
 	TcMapNodes6           = "nodes6"
 	TcMapPorts            = "ports"
@@ -437,6 +438,7 @@ type TcMapSpecs struct {
 	Keys     *ebpf.MapSpec `ebpf:"keys"`
 	Locals   *ebpf.MapSpec `ebpf:"locals"`
 	Locals6  *ebpf.MapSpec `ebpf:"locals6"`
+	Members  *ebpf.MapSpec `ebpf:"members"`
 	Nodes    *ebpf.MapSpec `ebpf:"nodes"`
 	Nodes6   *ebpf.MapSpec `ebpf:"nodes6"`
 	Ports    *ebpf.MapSpec `ebpf:"ports"`
@@ -523,6 +525,7 @@ type TcMaps struct {
 	Keys     *ebpf.Map `ebpf:"keys"`
 	Locals   *ebpf.Map `ebpf:"locals"`
 	Locals6  *ebpf.Map `ebpf:"locals6"`
+	Members  *ebpf.Map `ebpf:"members"`
 	Nodes    *ebpf.Map `ebpf:"nodes"`
 	Nodes6   *ebpf.Map `ebpf:"nodes6"`
 	Ports    *ebpf.Map `ebpf:"ports"`
@@ -547,6 +550,7 @@ func (m *TcMaps) Close() error {
 		m.Keys,
 		m.Locals,
 		m.Locals6,
+		m.Members,
 		m.Nodes,
 		m.Nodes6,
 		m.Ports,

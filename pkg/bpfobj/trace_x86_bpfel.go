@@ -140,6 +140,7 @@ const (
 	TraceMapKeys               = "keys"
 	TraceMapLocals             = "locals"
 	TraceMapLocals6            = "locals6"
+	TraceMapMembers            = "members"
 	TraceMapNodes              = "nodes"
 	TraceMapNodes6             = "nodes6"
 	TraceMapPorts              = "ports"
@@ -240,6 +241,7 @@ type TraceMapSpecs struct {
 	Keys     *ebpf.MapSpec `ebpf:"keys"`
 	Locals   *ebpf.MapSpec `ebpf:"locals"`
 	Locals6  *ebpf.MapSpec `ebpf:"locals6"`
+	Members  *ebpf.MapSpec `ebpf:"members"`
 	Nodes    *ebpf.MapSpec `ebpf:"nodes"`
 	Nodes6   *ebpf.MapSpec `ebpf:"nodes6"`
 	Ports    *ebpf.MapSpec `ebpf:"ports"`
@@ -314,6 +316,7 @@ type TraceMaps struct {
 	Keys     *ebpf.Map `ebpf:"keys"`
 	Locals   *ebpf.Map `ebpf:"locals"`
 	Locals6  *ebpf.Map `ebpf:"locals6"`
+	Members  *ebpf.Map `ebpf:"members"`
 	Nodes    *ebpf.Map `ebpf:"nodes"`
 	Nodes6   *ebpf.Map `ebpf:"nodes6"`
 	Ports    *ebpf.Map `ebpf:"ports"`
@@ -338,6 +341,7 @@ func (m *TraceMaps) Close() error {
 		m.Keys,
 		m.Locals,
 		m.Locals6,
+		m.Members,
 		m.Nodes,
 		m.Nodes6,
 		m.Ports,

@@ -69,8 +69,11 @@ func findAt(src Source, dec *Decoder, pos, now uint64) (p *packet.Packet, segmen
 	case !ok && there > pos:
 		return nil, 0, ErrOverwritten
 	case !ok:
-		// A CPU did not use it, or the programs took the packet back.
-		return nil, 0, ErrNoPacket
+		at := ring.headOf(pos)
+		if _, _, ok := ring.read(at, &head); !ok || !head.member(pos-at, &own) {
+			// A CPU did not use it, or the programs took the packet back.
+			return nil, 0, ErrNoPacket
+		}
 	}
 	f := own.fields()
 	found := &story{}
@@ -123,10 +126,15 @@ type Extent struct {
 func Remembered(src Source, dec *Decoder) Extent {
 	ring, oldest := src.Ring(), uint64(math.MaxUint64)
 	var e Extent
+	var t trains
 	for i := range ring.slots {
-		if t0, pos, _ := ring.peek(i); pos != 0 {
+		g := ring.peek(i)
+		switch {
+		case t.member(i, g) != 0:
 			e.Packets++
-			oldest = min(oldest, t0)
+		case g.pos != 0:
+			e.Packets++
+			oldest = min(oldest, g.t0)
 		}
 	}
 	if e.Packets > 0 {

@@ -64,6 +64,7 @@ type Follower struct {
 
 	// Of the current poll.
 	cursor    uint64
+	train     Range // of the last train whose head was read
 	pollNow   uint64
 	refreshed bool // Refresh was called
 	asked     bool // Moves was called
@@ -235,12 +236,21 @@ func (f *Follower) takeSettled(r Range, quiet uint64) {
 // takeBehind is takeSettled for more positions than there are slots.
 func (f *Follower) takeBehind(r Range, quiet uint64) {
 	lost := r.To - min(max(r.From, quiet), r.To)
+	var t trains
 	for i := range f.ring.slots {
-		if pos := f.ring.position(i); pos >= r.From && pos < r.To {
+		g := f.ring.peek(i)
+		pos, member := g.pos, t.member(i, g)
+		if member != 0 {
+			pos = member // its head is there
+		}
+		if pos < r.From || pos >= r.To {
+			continue
+		}
+		if member == 0 {
 			f.take(pos, quiet)
-			if pos >= quiet {
-				lost--
-			}
+		}
+		if pos >= quiet {
+			lost--
 		}
 	}
 	f.stats.Unread += lost

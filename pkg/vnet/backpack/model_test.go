@@ -87,7 +87,8 @@ func (m *model) step() {
 		i := m.rng.IntN(len(m.live))
 		tr := m.live[i]
 		k := m.rng.IntN(tr.segs)
-		if m.rng.IntN(8) > 0 && m.Pos(tr.pos) == tr.pos && m.Pos(tr.pos+uint64(k)) == tr.pos+uint64(k) && m.now-tr.t0 < m.TimeoutNs {
+		there := m.Has(tr.pos) && (!tr.cut || m.Has(tr.pos+uint64(k)))
+		if m.rng.IntN(8) > 0 && there && m.now-tr.t0 < m.TimeoutNs {
 			m.happen(tr, k)
 			return
 		}
@@ -214,7 +215,9 @@ func TestFollowerModel(t *testing.T) {
 		cpus := 1 + rng.IntN(4)
 		block := uint64(4) << rng.IntN(2)
 		t.Run(fmt.Sprintf("seed=%d,slots=%d,cpus=%d,block=%d", seed, slots, cpus, block), func(t *testing.T) {
-			runModel(t, newModel(rng, slots, cpus, block), cpus)
+			m := newModel(rng, slots, cpus, block)
+			m.Unfilled = seed%2 == 0
+			runModel(t, m, cpus)
 		})
 	}
 }

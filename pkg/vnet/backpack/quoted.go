@@ -47,9 +47,13 @@ func FindQuoted(src Source, dec *Decoder, q *Quoted, now uint64) (pos uint64, wh
 	if q.Index >= ring.slots {
 		return 0, Foreign
 	}
-	pos = ring.position(q.Index)
+	pos = ring.latest(q.Index)
 	if _, _, ok := ring.read(pos, &s); !ok {
-		return 0, Stale // not used yet, or just being written for another one
+		var head slot
+		at := ring.headOf(pos)
+		if _, _, ok := ring.read(at, &head); !ok || !head.member(pos-at, &s) {
+			return 0, Stale // not used yet, or just being written for another one
+		}
 	}
 	f := s.fields()
 	if f.T0Ns > q.At || q.At-f.T0Ns > dec.timeoutNs+reportDelay {

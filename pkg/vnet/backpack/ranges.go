@@ -7,6 +7,8 @@ import (
 	"slices"
 )
 
+func (r Range) has(pos uint64) bool { return r.From <= pos && pos < r.To }
+
 // merge sorts ranges and joins those that touch or overlap, in place.
 func merge(r []Range) []Range {
 	slices.SortFunc(r, func(a, b Range) int { return cmp.Compare(a.From, b.From) })

@@ -33,12 +33,10 @@ const endCells = 4
 
 // Places, in words, of fields that are read without copying the slot.
 const (
-	t0Word   = unsafe.Offsetof(bpfobj.TcRdrSlot{}.T0Ns) / 8
-	segWord  = unsafe.Offsetof(bpfobj.TcRdrSlot{}.Seg) / 8
-	segShift = unsafe.Offsetof(bpfobj.TcRdrSlot{}.Seg) % 8 * 8
-
-	// In the same word.
-	segsShift = (unsafe.Offsetof(bpfobj.TcRdrSlot{}.Segs) - 8*segWord) * 8
+	t0Word    = unsafe.Offsetof(bpfobj.TcRdrSlot{}.T0Ns) / 8
+	segWord   = unsafe.Offsetof(bpfobj.TcRdrSlot{}.Seg) / 8
+	segShift  = unsafe.Offsetof(bpfobj.TcRdrSlot{}.Seg) % 8 * 8
+	segsShift = unsafe.Offsetof(bpfobj.TcRdrSlot{}.Segs) % 8 * 8
 )
 
 // Ring is the slot ring, read-only. It is safe for concurrent use.

@@ -5,7 +5,6 @@ package backpack
 import (
 	"cmp"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/vnetradar/radar/pkg/host/clock"
@@ -135,19 +134,24 @@ func (s *scanner) sorted(o ScanOptions) []candidate {
 // candidates looks at the first line of every slot only, which is much less memory.
 func (s *scanner) candidates(since uint64) []candidate {
 	list := make([]candidate, 0, s.ring.slots)
+	var t trains
 	for i := range s.ring.slots {
-		t0, pos, seg := s.ring.peek(i)
-		if pos == 0 {
+		g := s.ring.peek(i)
+		if t.member(i, g) != 0 {
+			s.stats.Slots++ // its head has its story
+			continue
+		}
+		if g.pos == 0 {
 			continue
 		}
 		s.stats.Slots++
-		if s.stats.Oldest == 0 || t0 < s.stats.Oldest {
-			s.stats.Oldest = t0
+		if s.stats.Oldest == 0 || g.t0 < s.stats.Oldest {
+			s.stats.Oldest = g.t0
 		}
-		if t0 < since || seg > 0 && !s.ring.orphan(pos, seg) {
+		if g.t0 < since || g.seg > 0 && !s.ring.orphan(g.pos, g.seg) {
 			continue
 		}
-		list = append(list, candidate{t0, pos})
+		list = append(list, candidate{g.t0, g.pos})
 	}
 	return list
 }
@@ -236,21 +240,6 @@ func (s *scanner) hand() error {
 		return nil
 	}
 	return s.emit(&s.story.Packet)
-}
-
-// peek reads what a scan sorts by from slot index: begin, position and place in the
-// train. pos is 0 if there is no packet.
-func (r *Ring) peek(index uint64) (t0, pos uint64, seg uint8) {
-	w := r.words[index*r.slotWords:][:lineWords]
-	for range 3 {
-		pos = atomic.LoadUint64(&w[0])
-		t0 = atomic.LoadUint64(&w[t0Word])
-		seg = uint8(atomic.LoadUint64(&w[segWord]) >> segShift)
-		if pos != 0 && atomic.LoadUint64(&w[0]) == pos {
-			return t0, pos, seg
-		}
-	}
-	return 0, 0, 0
 }
 
 // orphan reports whether a later packet has overwritten the head of segment seg at pos:

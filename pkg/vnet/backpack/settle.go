@@ -39,13 +39,17 @@ func (f *Follower) take(pos, quiet uint64) {
 	case torn:
 		f.stats.Torn++
 	case !ok:
-		// An older position, or none: this one was skipped. A newer one: it may have
-		// been used.
-		if seen > pos && pos >= quiet {
+		// A newer position: this one may have been used. An older one, or none: it is an
+		// unfilled member of a train, or was skipped. If the slot has been given away since,
+		// nothing tells.
+		if pos >= quiet && !f.train.has(pos) && (seen > pos || pos < f.behind(f.cursor)) {
 			f.stats.Unread++
 		}
 	default:
 		h := f.head.fields()
+		if h.Seg == 0 {
+			f.train = Range{pos, pos + uint64(h.Segs)}
+		}
 		if h.Seg > 0 && !f.ring.orphan(pos, h.Seg) {
 			return // its head has its story
 		}

@@ -57,7 +57,7 @@ func (h *Handle) Near() []topo.NodeSpec { return h.near }
 
 // handleMaps are the maps that every attached domain has.
 var handleMaps = []string{
-	bpfobj.TcMapRing, bpfobj.TcMapBusy, bpfobj.TcMapControl, bpfobj.TcMapCursor, bpfobj.TcMapAlloc, bpfobj.TcMapPorts,
+	bpfobj.TcMapRing, bpfobj.TcMapBusy, bpfobj.TcMapMembers, bpfobj.TcMapControl, bpfobj.TcMapCursor, bpfobj.TcMapAlloc, bpfobj.TcMapPorts,
 	bpfobj.TcMapDevs, bpfobj.TcMapLocals, bpfobj.TcMapLocals6, bpfobj.TcMapNodes, bpfobj.TcMapNodes6, bpfobj.TcMapKeys, bpfobj.TcMapCounters, bpfobj.TcMapProgs,
 	bpfobj.TcMapEnds, bpfobj.TcMapShifts, bpfobj.TcMapHomes, bpfobj.TcMapGuards, bpfobj.TcMapSiblings,
 	bpfobj.TcMapUnsent,

@@ -21,15 +21,15 @@ func (r *Image) Take(cpu int, n, now uint64) uint64 {
 		case free >= n:
 			return from
 		default:
-			span := r.reusable(from+free, now)
-			if span > 0 {
+			span, ok := r.reusable(from+free, now)
+			if ok {
 				free += span
 				continue
 			}
 			if busy++; busy > maxSkip {
 				return 0
 			}
-			from += free + 1
+			from += free + span
 			free = 0
 			a.next.Store(from)
 		}
@@ -66,21 +66,19 @@ func (r *Image) takeBlock(a *alloc) {
 	r.cursor.Store(r.next)
 }
 
-// reusable returns how many positions from pos on the slot's packet speaks for, 0
-// if it may not be reused.
-func (r *Image) reusable(pos, now uint64) uint64 {
+// reusable returns how many positions from pos on the slot's packet speaks for, and whether it may
+// be reused.
+func (r *Image) reusable(pos, now uint64) (span uint64, ok bool) {
 	if r.Pos(pos) == 0 {
-		return 1
+		return 1, true
 	}
-	span := uint64(1)
-	if r.Byte(pos, offSeg) == 0 && r.Byte(pos, offCut)&Cut == 0 {
+	span = 1
+	// A head that a later train has left among its members is none any more.
+	if r.Byte(pos, offSeg) == 0 && r.Byte(pos, offCut)&Cut == 0 && !r.unfilled[pos&(r.slots-1)] {
 		span = uint64(max(r.Byte(pos, offSegs), 1))
 	}
 	age := now - atomic.LoadUint64(r.word(pos, offT0))
-	if age >= r.TimeoutNs || (r.State(pos)&Done != 0 && age >= r.MinAgeNs) {
-		return span
-	}
-	return 0
+	return span, age >= r.TimeoutNs || r.State(pos)&Done != 0 && age >= r.MinAgeNs
 }
 
 // Settle says that all positions of the CPU's block below pos are written.

@@ -42,6 +42,8 @@ const (
 	offFirstTTL = 78
 	offFirstTOS = 79
 	offTrainLen = 88
+	offGSOSize  = 100
+	offTag2     = 24
 	offFragOff  = 92
 	offICMP     = 94
 	offFlags    = 102
@@ -100,7 +102,11 @@ type Image struct {
 	MinAgeNs  uint64 // before a finished slot is reused
 	TimeoutNs uint64 // before one in flight is
 	Block     uint64 // positions that a CPU takes at once
+	// Unfilled: the source of a TCP train writes the head's slot alone. Else it writes all, as for
+	// trains that have keys.
+	Unfilled bool
 
+	unfilled  []bool // what a train has left so, as a member
 	words     []uint64
 	slots     uint64
 	slotWords uint64
@@ -130,8 +136,9 @@ func New(slots uint32, slotBytes, cpus int, block uint64) *Image {
 	r := &Image{
 		Mem: mem, MinAgeNs: 10e6, TimeoutNs: 10e9, Block: block,
 		words: words, slots: uint64(slots), slotWords: uint64(slotBytes / 8),
-		cells: 6 + 8*(slotBytes/64-2),
-		ring:  ring, start: block, next: block, cpus: make([]alloc, cpus),
+		cells:    6 + 8*(slotBytes/64-2),
+		unfilled: make([]bool, slots),
+		ring:     ring, start: block, next: block, cpus: make([]alloc, cpus),
 	}
 	r.cursor.Store(r.next)
 	return r
@@ -181,14 +188,47 @@ func (r *Image) Pos(pos uint64) uint64 { return atomic.LoadUint64(r.word(pos, of
 // SetPos writes the position of a slot: 0 while it is rewritten.
 func (r *Image) SetPos(pos, value uint64) { atomic.StoreUint64(r.word(pos, offPos), value) }
 
+// Has reports whether the slot of pos is its own: no later packet has taken it.
+func (r *Image) Has(pos uint64) bool { return r.Pos(pos) == pos && !r.unfilled[pos&(r.slots-1)] }
+
 // SetState replaces the state of the slot of pos.
 func (r *Image) SetState(pos uint64, state byte) { r.Put(pos, offState, state) }
 
 // State returns the state of the slot of pos.
 func (r *Image) State(pos uint64) byte { return r.Byte(pos, offState) }
 
-// SetCut replaces the cut mark of the slot of pos.
-func (r *Image) SetCut(pos uint64, cut byte) { r.Put(pos, offCut, cut) }
+// SetCut replaces the cut mark of the slot of pos. If a train is cut, its members' slots are filled
+// first.
+func (r *Image) SetCut(pos uint64, cut byte) {
+	if cut&Cut != 0 {
+		r.Fill(pos)
+	}
+	r.Put(pos, offCut, cut)
+}
+
+// Fill fills the slots of the members of the train at pos, if its source has not.
+func (r *Image) Fill(pos uint64) {
+	word := func(off int) uint64 { return atomic.LoadUint64(r.word(pos, off)) }
+	for k, segs := byte(1), r.Byte(pos, offSegs); k < segs; k++ {
+		at := pos + uint64(k)
+		if r.Pos(at) >= at {
+			continue
+		}
+		r.unfilled[at&(r.slots-1)] = false
+		r.SetPos(at, 0)
+		atomic.StoreUint64(r.word(at, offT0), word(offT0))
+		tag := uint32(word(offNev)>>32) + uint32(k)*uint32(word(offGSOSize)>>(offGSOSize%8*8)&0xffff)
+		state := r.State(pos) & (IPv6 | Group)
+		r.Put(at, offNev, 0, state, r.Byte(pos, offProto), 0, byte(tag), byte(tag>>8), byte(tag>>16), byte(tag>>24))
+		atomic.StoreUint64(r.word(at, offTag2), word(offTag2))
+		atomic.StoreUint64(r.word(at, offSeg), word(offSeg)&^0xff|uint64(k))
+		if total := uint32(word(offTrainLen)); k == segs-1 {
+			last := total - uint32(k)*uint32(word(offLen)>>(offLen%8*8)&0xffff)
+			r.Put(at, offLen, byte(last), byte(last>>8))
+		}
+		r.SetPos(at, at)
+	}
+}
 
 // Packet is what a source sees of a packet.
 type Packet struct {
@@ -218,6 +258,9 @@ func (r *Image) Write(pos uint64, p Packet, now uint64) {
 	segs := max(p.Segs, 1)
 	for k := byte(0); k < segs; k++ {
 		at := pos + uint64(k)
+		if r.unfilled[at&(r.slots-1)] = r.Unfilled && p.Proto == 6 && k > 0; r.unfilled[at&(r.slots-1)] {
+			continue
+		}
 		r.SetPos(at, 0)
 		atomic.StoreUint64(r.word(at, offT0), now)
 		state := byte(0)

@@ -225,6 +225,9 @@ func (l *Layout) setBlock(cpus int) {
 	l.MaxSegs = min(maxTrain, l.Block)
 }
 
+// MembersBytes is the size of the map `members`: a bit for each slot.
+func (l *Layout) MembersBytes() uint32 { return l.Slots / 8 }
+
 // constants returns the programs' configuration by variable name, except what
 // the kernel's features decide.
 func (l *Layout) constants() map[string]any {

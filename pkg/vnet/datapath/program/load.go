@@ -202,6 +202,8 @@ func sizeMaps(spec *ebpf.CollectionSpec, o Options, l *Layout) error {
 			m.MaxEntries, m.ValueSize = l.Slots, l.SlotBytes
 		case bpfobj.TcMapBusy:
 			m.MaxEntries = l.Slots / SlotsPerNote
+		case bpfobj.TcMapMembers:
+			m.ValueSize = l.MembersBytes()
 		case bpfobj.TcMapKeys:
 			m.MaxEntries = o.Keys
 		}
