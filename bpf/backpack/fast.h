@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The fast path: the common packet at the common port. It is short and makes no call, so that its
- * code stays in the caches. It decides nothing by itself: whatever is not as it expects goes to the
+ * The fast path: the common packet at the common port. It is short, so that its code stays
+ * in the caches, and makes no call of a BPF function, but to take slots and to ask the expression
+ * of --watch. It decides nothing by itself: whatever is not as it expects goes to the
  * programs that do everything (hop.h), before anything was written. What it writes is what they
  * would write, and a test holds both to that.
  *

@@ -80,18 +80,24 @@ static __always_inline __u32 head_distance(__u32 index)
 	return RDR_MAX_SEGS;
 }
 
-/* Whether the packet in s is older than the one for pos. (From a difference the verifier learns
- * nothing about pos: one state instead of one for each slot.) */
+/*
+ * Whether s, the slot at pos, has something older than the member that is to be there, or nothing
+ * yet; not if it is just being rewritten. (From a difference the verifier learns nothing about pos:
+ * one state instead of one for each slot.)
+ */
 static __always_inline bool is_before(const struct rdr_slot *s, __u64 pos)
 {
-	return (__s64)(s->pos - pos) < 0;
+	__u64 there = READ_ONCE(s->pos);
+
+	return there ? (__s64)(there - pos) < 0 : !s->t0_ns;
 }
 
 /*
  * Fills the slots of the members of the TCP train that the slot at index belongs to, unless they are
  * filled. Of two CPUs that do so at once each leaves alone what the other has filled: it may have
  * events already. (Between a test and its store the other CPU may add one, which is lost, as where
- * two CPUs add events to one slot.)
+ * two CPUs add events to one slot.) The train may be free to be reused: whoever takes its slots
+ * takes the head first, so each store follows a look at that.
  */
 GLOBAL int fill_train_at(__u32 index)
 {
@@ -103,16 +109,18 @@ GLOBAL int fill_train_at(__u32 index)
 	    has_members(h))
 		return 0;
 	head = h->pos;
+	if (!slot_alive(h, bpf_ktime_get_ns()))
+		return 0;
 	last = READ_ONCE(h->segs) - 1; /* again: no state for each distance */
 	for (__u32 k = 1; k < RDR_MAX_SEGS && k < last; k++) {
 		s = slot_of(head + k);
-		if (!s)
+		if (!s || READ_ONCE(h->pos) != head)
 			return 0;
 		if (is_before(s, head + k))
 			fill_member(s, h, head + k, k, h->len, h->tag + k * h->gso_size, h->tag2);
 	}
 	s = slot_of(head + last);
-	if (s && is_before(s, head + last))
+	if (s && READ_ONCE(h->pos) == head && is_before(s, head + last))
 		fill_member(s, h, head + last, last, last_len(h), h->tag + last * h->gso_size,
 			    h->tag2);
 	return 0;

@@ -262,9 +262,9 @@ GLOBAL __u64 take_slots(__u32 n, __u64 now)
  * so that one look serves many packets, also where packets in flight lie between free slots.
  *
  * A ring that fills up: to look at packets in flight costs cache lines that are far away. So if a
- * source finds none but such in a window, it notes when that is worth looking at again: when the
- * youngest of them has been under way half as long again. A note holds for the next turn of the
- * ring alone: until then nobody gets those slots.
+ * source finds no slot in a window that may be taken, it notes when that is worth looking at again:
+ * when the youngest packet there has been under way half as long again, or the oldest has timed out.
+ * A note holds for the next turn of the ring alone: until then nobody gets those slots.
  */
 #define MAX_STEPS \
 	32 /* windows that a source steps over before it gives up; a look counts nine times */
@@ -280,52 +280,62 @@ static __always_inline __u64 *note_of(__u64 pos)
 }
 
 /* Whether a note says that the window at pos is not worth looking at now. It is made anew for the
- * next turn. */
+ * next turn. (The time has 32 bits, and comes round: one that is further away than a packet can be
+ * under way is a past one, or none.) */
 static __always_inline bool is_noted(__u64 pos, __u64 now)
 {
 	__u64 *note = note_of(pos);
+	__u32 wait;
 
-	if (pos % RDR_WINDOW || !note || *note >> 32 != (__u32)(pos / cfg_slots) - 1 ||
-	    (__s32)((__u32)*note - (__u32)(now >> BUSY_UNIT)) <= 0)
+	if (pos % RDR_WINDOW || !note || !*note || *note >> 32 != (__u32)(pos / cfg_slots) - 1)
+		return false;
+	wait = (__u32)*note - (__u32)(now >> BUSY_UNIT);
+	if (!wait || wait > (cfg_timeout_ns >> BUSY_UNIT))
 		return false;
 	*note += 1ULL << 32;
 	return true;
 }
 
-/* Notes that there are only packets in flight in the window at pos, the youngest of that age. */
-static __always_inline void note_busy(__u64 pos, __s64 age, __u64 now)
+/* Notes when the window at pos is worth looking at again, by the ages of its packets. */
+static __always_inline void note_busy(__u64 pos, __s64 youngest, __s64 oldest, __u64 now)
 {
+	__s64 wait = youngest >> 1, rest = (__s64)cfg_timeout_ns - oldest;
 	__u64 *note = note_of(pos);
 
-	if (note && age > 0 && !(pos % RDR_WINDOW))
-		*note = pos / cfg_slots << 32 | (__u32)((now + ((__u64)age >> 1)) >> BUSY_UNIT);
+	if (rest < wait)
+		wait = rest;
+	if (note && wait > 0)
+		*note = pos / cfg_slots << 32 | (__u32)((now + wait) >> BUSY_UNIT);
 }
 
 /*
  * Looks at the slots of a window from pos on, below end: bit k of the result is set if the one at
- * pos + k may be taken; their number << 32. The window ends before a train, and before a packet that
- * was lost: that may come again, from a queue that kept a copy, so its slot is looked at when it is
- * taken. Cold cache lines are loaded in parallel: that is cheaper than to wait for one with each
- * packet.
+ * pos + k may be taken; their number << 32. Windows lie side by side from the ring's begin on, so
+ * that notes find them again. The look ends before a train, and before a packet that was lost: that
+ * may come again, from a queue that kept a copy, so its slot is looked at when it is taken. Cold
+ * cache lines are loaded in parallel: that is cheaper than to wait for one with each packet.
  */
 GLOBAL __u64 look_through(__u64 pos, __u64 end, __u64 now, __u32 zero)
 {
-	__s64 age, youngest = cfg_timeout_ns;
-	__u32 free = zero; /* the verifier does not know it: one state instead of 2^16 */
+	/* The verifier does not know them, and there is no branch below: one state instead of 2^16. */
+	__s64 youngest = cfg_timeout_ns + zero, oldest = zero, less;
+	__u64 k, size = RDR_WINDOW - pos % RDR_WINDOW;
+	__u32 free = zero;
 	struct rdr_slot *s;
-	__u64 k;
 
-	for (k = 0; k < RDR_WINDOW && pos + k < end; k++) {
+	for (k = 0; k < RDR_WINDOW && k < size && pos + k < end; k++) {
 		s = slot_of(pos + k);
 		if (!s || (s->pos && s->segs > 1) || s->state & RDR_ST_LOST)
 			break;
 		if (slot_reusable(s, now))
 			free |= 1 << k;
-		age = slot_age(s, now);
-		youngest = age < youngest ? age : youngest;
+		less = slot_age(s, now) - youngest;
+		youngest += less & (less >> 63);
+		less = oldest - slot_age(s, now);
+		oldest -= less & (less >> 63);
 	}
 	if (!free && k == RDR_WINDOW)
-		note_busy(pos, youngest, now);
+		note_busy(pos, youngest, oldest, now);
 	return free | k << 32;
 }
 
@@ -345,7 +355,8 @@ GLOBAL int step_through(__u32 zero)
 		k++;
 		skipped++;
 	}
-	count(RDR_C_SLOTS_SKIPPED, skipped);
+	if (skipped)
+		count(RDR_C_SLOTS_SKIPPED, skipped);
 	WRITE_ONCE(a->next, a->window + k);
 	free = a->free >> (k & 31);
 	for (__u32 i = 0; i < RDR_WINDOW && free & 1; i++) {
@@ -411,7 +422,7 @@ GLOBAL __u64 take_lone(__u64 now)
 	return step & STEP_FREE ? a->next : 0;
 }
 
-/* The fast path of take_slots(1): a slot already known to be free, so no clock is read; or 0. */
+/* take_lone() in the common case, without a call: a slot already known to be free, so no clock is read; or 0. */
 static __always_inline __u64 known_slot(const struct rdr_alloc *a, const struct rdr_control *ctl)
 {
 	__u64 pos = a->next, outrun = READ_ONCE(ctl->cursor) - pos - cfg_slots / 2 - 1;
@@ -432,8 +443,11 @@ GLOBAL int unuse_slot(__u64 pos)
 {
 	struct rdr_slot *s = slot_of(pos);
 
-	if (s)
+	/* No time says that it is not just being rewritten. */
+	if (s) {
+		s->t0_ns = 0;
 		WRITE_ONCE(s->pos, 0);
+	}
 	return 0;
 }
 

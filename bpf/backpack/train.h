@@ -5,9 +5,9 @@
  * a *run* [index, index + n) of slots: whole trains, parts, or both.
  *
  * While a train is whole its head stands for it. When a part is first seen, the members' slots are
- * filled (members.h), and the head keeps a copy of the train's bits (train_*) and is marked RDR_CUT. From then on each
- * segment has bits (RDR_OWN) and events of its own. Several CPUs may handle segments of
- * one train at once: each writes only the slot of its segment.
+ * filled (members.h), and the head keeps a copy of the train's bits (train_*) and is marked
+ * RDR_CUT. From then on each segment has bits (RDR_OWN) and events of its own. Several CPUs may
+ * handle segments of one train at once: each writes only the slot of its segment.
  */
 #ifndef BACKPACK_TRAIN_H
 #define BACKPACK_TRAIN_H

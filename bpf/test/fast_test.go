@@ -4,6 +4,7 @@ package test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
@@ -60,30 +61,44 @@ func (s *slot) timeless() *slot {
 // Behind every hook a packet is the same, and so are slots and counters in the end, whether the
 // fast path was there or the programs that do everything did all.
 func TestFastPathWritesTheSame(t *testing.T) {
-	d := newDomain(t, config{slots: 64, block: 16})
-	for seed := range uint64(1500) {
-		script := makeScript(rand.New(rand.NewPCG(2, seed)))[1:]
-		if seed%100 == 0 {
-			d.fastNodes(seed / 100)
-		}
-		fast, full := d.account(script, false), d.account(script, true)
-		if len(fast.frames) != len(full.frames) {
-			t.Fatalf("script %d: %d and %d hooks", seed, len(fast.frames), len(full.frames))
-		}
-		for i, f := range fast.frames {
-			if g := full.frames[i]; f.mark != g.mark || !bytes.Equal(f.data, g.data) {
-				t.Fatalf("script %d, hook %d: fast %x mark %#x, full %x mark %#x", seed, i, f.data, f.mark, g.data, g.mark)
+	for i, c := range []config{{}, {guid: "22"}, {guid: "paper"}, {watch: "ip[8] > 60 and len > 60"}} {
+		t.Run(cmp.Or(c.guid, c.watch), func(t *testing.T) {
+			c.slots, c.block = 64, 16
+			d := newDomain(t, c)
+			for number := range uint64(600) {
+				if number%60 == 0 {
+					d.fastNodes(number / 60)
+				}
+				d.sameAccounts(makeScript(rand.New(rand.NewPCG(uint64(i), number)))[1:])
+				if t.Failed() {
+					t.Fatalf("script %d", number)
+				}
 			}
+		})
+	}
+}
+
+// sameAccounts fails unless a script leaves the same with the fast path and without it.
+func (d *domain) sameAccounts(script []byte) {
+	d.Helper()
+	fast, full := d.account(script, false), d.account(script, true)
+	if len(fast.frames) != len(full.frames) {
+		d.Errorf("%d and %d hooks", len(fast.frames), len(full.frames))
+		return
+	}
+	for i, f := range fast.frames {
+		if g := full.frames[i]; f.mark != g.mark || !bytes.Equal(f.data, g.data) {
+			d.Errorf("hook %d: fast %x mark %#x, full %x mark %#x", i, f.data, f.mark, g.data, g.mark)
 		}
-		for i, s := range fast.slots {
-			if !bytes.Equal(s.raw, full.slots[i].raw) {
-				t.Fatalf("script %d, slot %d:\nfast %x\nfull %x", seed, i, s.raw, full.slots[i].raw)
-			}
+	}
+	for i, s := range fast.slots {
+		if !bytes.Equal(s.raw, full.slots[i].raw) {
+			d.Errorf("slot %d:\nfast %x\nfull %x", i, s.raw, full.slots[i].raw)
 		}
-		for which, n := range fast.counters {
-			if full.counters[which] != n {
-				t.Fatalf("script %d: %s is %d, without the fast path %d", seed, counterName(which), n, full.counters[which])
-			}
+	}
+	for which, n := range fast.counters {
+		if full.counters[which] != n {
+			d.Errorf("%s is %d, without the fast path %d", counterName(which), n, full.counters[which])
 		}
 	}
 }
@@ -250,9 +265,7 @@ func (d *domain) oddAt(name string, stage int, change func(*domain, *slot, *fram
 		if i == stage {
 			f.data = bytes.Clone(f.data)
 			change(d, s, &f)
-			if i > 0 {
-				d.write(s)
-			}
+			d.write(s)
 			d.last = nil
 			if !runnable(f.data) {
 				break

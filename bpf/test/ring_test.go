@@ -3,13 +3,17 @@
 package test
 
 import (
+	"encoding/binary"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/host/clock"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 )
 
@@ -195,6 +199,71 @@ func TestNotes(t *testing.T) {
 	d.put(bpfobj.TcMapBusy, uint32(0), note(0)-1<<32) // of another turn
 	if index, ok := send(); !ok || index != 3 {
 		t.Errorf("slot %d (%v), want 3: its note is of another turn", index, ok)
+	}
+}
+
+// TestNotesComeRound: a note's time has 32 bits of milliseconds. One that is further ahead than a
+// packet may be under way is of the past.
+func TestNotesComeRound(t *testing.T) {
+	d := newDomain(t, config{slots: 64, block: 16})
+	const days = 24 * 3600 * 1000
+	now := uint64(clock.Monotonic() >> 20)
+	for _, note := range []uint64{0, (now + 20*days) & math.MaxUint32, (now + 1<<31) & math.MaxUint32, (now - 1<<31 + 1000) & math.MaxUint32} {
+		for window := range uint32(4) {
+			d.put(bpfobj.TcMapBusy, window, note) // of turn 0; this is turn 1
+		}
+		if _, _, ok := d.decodeGUID(header(t, d.send(frame{data: unique(t, int(note))}).data)); !ok {
+			t.Errorf("note %#x: no slot, and all are free", note)
+		}
+		d.startAt(64)
+	}
+}
+
+// TestMixedRing: packets alone and trains take slots, arrive, are lost and stay, in any order, and no
+// two that are in flight share a slot.
+func TestMixedRing(t *testing.T) {
+	d := newDomain(t, config{slots: 256, block: 64})
+	random := rand.New(rand.NewPCG(1, 2))
+	type sent struct {
+		frame
+		index, n uint32
+	}
+	var flying []sent
+	holder := make(map[uint32]int)
+	for i := range 6000 {
+		p := sent{frame: frame{data: unique(t, i)}, n: 1}
+		if random.IntN(6) == 0 {
+			tr := loadTrain(t, "train-tcp")
+			p = sent{tr.whole, 0, uint32(len(tr.segments))}
+			binary.BigEndian.PutUint32(p.data[etherHeader+20+4:], uint32(i)<<14)
+		}
+		p.frame = d.send(p.frame)
+		var ok bool
+		if p.index, _, ok = d.decodeGUID(header(t, p.data)); ok {
+			for k := p.index; k < p.index+p.n; k++ {
+				if other, taken := holder[k]; taken {
+					t.Fatalf("packets %d and %d, both in flight, have slot %d", other, i, k)
+				}
+				holder[k] = i
+			}
+			flying = append(flying, p)
+		}
+		for len(flying) > 0 && random.IntN(256) < len(holder) {
+			at := random.IntN(len(flying))
+			p := flying[at]
+			flying = slices.Delete(flying, at, at+1)
+			d.deliver(p.frame, 0)
+			if s := d.slot(p.index); random.IntN(8) == 0 { // a drop behind the arrival
+				s.State |= uint8(stLost)
+				d.write(s)
+			}
+			for k := p.index; k < p.index+p.n; k++ {
+				delete(holder, k)
+			}
+		}
+		if random.IntN(50) == 0 && len(flying) > 0 {
+			d.age(flying[random.IntN(len(flying))].index, 3*time.Second) // a note is due later
+		}
 	}
 }
 

@@ -111,7 +111,7 @@ func curveSlots(ctx context.Context, o *options) ([]Table, error) {
 	}
 	t, err := measureCurve(ctx, o, s, "ring in flight", points)
 	t.note("%d packets a round; a ring of 2^%d whose slots in flight are spread evenly, none of which expires meanwhile", curvePackets(o), log2(slots))
-	t.note("A source steps over 32 packets in flight at most; one that finds no slot passes as it is, and is counted.")
+	t.note("A source looks at 64 slots at most; a packet for which it finds none passes as it is, and is counted.")
 	return []Table{t}, err
 }
 

@@ -53,9 +53,6 @@ func hooksGSO(ctx context.Context, o *options) ([]Table, error) {
 		open: tcp, designs: append([]maker{nopDesign, floorDesign}, radarDesigns(o.builds())...),
 		packets: inTrains * o.packets,
 	}
-	for _, object := range o.objects {
-		t.designs = append(t.designs, radarDesign(object))
-	}
 	return t.run(ctx, o)
 }
 

@@ -7,8 +7,9 @@ counter that all sources share, and random values. All packets are taken to have
 the worst case, as the paper does; F flows of equal rate make collisions F times as rare.
 A new packet collides if one in flight has its value: two packets then share a backpack.
 
-radar's: the index of a slot in a ring. A source takes the next one, steps over slots whose
-packets are in flight, and gives up behind MAX_SKIP of them: its packet is not measured, and
+radar's, as it was when this was measured (since then sources find more slots:
+docs/design/0029-fast-path.md): the index of a slot in a ring. A source takes the next one, steps over
+slots whose packets are in flight, and gives up behind MAX_SKIP of them: its packet is not measured, and
 counted. So is one that comes to the end of its CPU's block of slots. Nothing collides.
 
 Times are in packets: one is sent in each unit.

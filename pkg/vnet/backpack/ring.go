@@ -160,16 +160,3 @@ func (r *Ring) read(pos uint64, s *slot) (found uint64, torn, ok bool) {
 	}
 	return pos, false, true
 }
-
-// glance reads when the packet at pos began, and of how many segments its train is, without copying
-// the slot. ok is false if another position is there, and if the packet is a train's later segment.
-func (r *Ring) glance(pos uint64) (t0 uint64, segs uint8, ok bool) {
-	w := r.words[r.Index(pos)*r.slotWords:][:lineWords]
-	if pos == 0 || atomic.LoadUint64(&w[0]) != pos {
-		return 0, 0, false
-	}
-	t0 = atomic.LoadUint64(&w[t0Word])
-	train := atomic.LoadUint64(&w[segWord])
-	seg, segs := uint8(train>>segShift), uint8(train>>segsShift)
-	return t0, max(segs, 1), seg == 0 && atomic.LoadUint64(&w[0]) == pos
-}

@@ -28,8 +28,10 @@ func (s *segments) add(k uint8)      { s[k/64] |= 1 << (k % 64) }
 func (f *Follower) take(pos, quiet uint64) {
 	if !f.once && !f.pressed(pos) {
 		// A packet that is not due cannot be final: it is only kept, and looked at later.
-		t0, segs, ok := f.ring.glance(pos)
-		if due := t0 + uint64(f.opts.Settle); ok && due > f.pollNow {
+		g := f.ring.peek(f.ring.Index(pos))
+		if due := g.t0 + uint64(f.opts.Settle); g.pos == pos && g.seg == 0 && due > f.pollNow {
+			segs := max(g.segs, 1)
+			f.train = Range{pos, pos + uint64(segs)}
 			f.pending = append(f.pending, entry{pos: pos, due: due, segs: segs, left: segs})
 			return
 		}

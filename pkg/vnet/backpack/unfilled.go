@@ -86,7 +86,7 @@ func (r *Ring) latest(index uint64) uint64 {
 	return pos
 }
 
-// member makes m the unfilled member k of the TCP train h, as fill_train() in
+// member makes m the unfilled member k of the TCP train h, as fill_train_at() in
 // bpf/backpack/members.h would. It reports whether there is such a member.
 func (h *slot) member(k uint64, m *slot) bool {
 	f := h.fields()

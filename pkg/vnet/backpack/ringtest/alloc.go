@@ -4,7 +4,7 @@ package ringtest
 
 import "sync/atomic"
 
-// maxSkip is how many packets in flight a source steps over.
+// maxSkip is how many packets in flight a source steps over here. (The programs step over more, in windows.)
 const maxSkip = 32
 
 // Take gives n neighbouring positions to a packet of one CPU, 0 if a bounded search

@@ -41,7 +41,7 @@ const LocalHook = "netfilter/LOCAL_IN"
 // the timeout is not shorter.
 const lossHold = 2 * time.Second
 
-// SlotsPerNote is RDR_WINDOW.
+// SlotsPerNote is RDR_WINDOW: the slots for which the map of notes has one element.
 const SlotsPerNote = 16
 
 // License of all programs: some helpers are for GPL-compatible programs only.
