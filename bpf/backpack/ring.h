@@ -319,11 +319,11 @@ GLOBAL __u64 look_through(__u64 pos, __u64 end, __u64 now, __u32 zero)
 {
 	/* The verifier does not know them, and there is no branch below: one state instead of 2^16. */
 	__s64 youngest = cfg_timeout_ns + zero, oldest = zero, less;
-	__u64 k, size = RDR_WINDOW - pos % RDR_WINDOW;
+	__u64 k;
 	__u32 free = zero;
 	struct rdr_slot *s;
 
-	for (k = 0; k < RDR_WINDOW && k < size && pos + k < end; k++) {
+	for (k = 0; k < RDR_WINDOW && pos + k < end; k++) {
 		s = slot_of(pos + k);
 		if (!s || (s->pos && s->segs > 1) || s->state & RDR_ST_LOST)
 			break;
@@ -376,8 +376,8 @@ GLOBAL int step_through(__u32 zero)
 GLOBAL __u32 step_window(__u32 zero, __u64 now)
 {
 	struct rdr_alloc *a = bpf_map_lookup_elem(&alloc, &zero);
+	__u64 seen, limit;
 	__u32 looked = 0;
-	__u64 seen;
 
 	if (!a || (a->next >= a->end && !take_block(a)))
 		return STEP_ODD;
@@ -387,7 +387,8 @@ GLOBAL __u32 step_window(__u32 zero, __u64 now)
 			count(RDR_C_SLOTS_SKIPPED, RDR_WINDOW);
 			return 0;
 		}
-		seen = look_through(a->next, a->end, now, zero);
+		limit = (a->next | (RDR_WINDOW - 1)) + 1;
+		seen = look_through(a->next, limit < a->end ? limit : a->end, now, zero);
 		a->window = a->next;
 		a->free = seen;
 		a->seen = seen >> 32;

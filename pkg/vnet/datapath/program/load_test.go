@@ -183,3 +183,18 @@ func TestFindRangesOfThisKernel(t *testing.T) {
 		}
 	}
 }
+
+// The map of notes has one element for as many slots as the programs look at together, and no CPU's
+// block cuts a window, or a word of the map of members.
+func TestSlotsPerNote(t *testing.T) {
+	spec, err := bpfobj.LoadTc()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := spec.Maps[bpfobj.TcMapRing].MaxEntries / spec.Maps[bpfobj.TcMapBusy].MaxEntries; n != SlotsPerNote {
+		t.Errorf("a note is for %d slots, want %d", n, SlotsPerNote)
+	}
+	if minBlock%SlotsPerNote != 0 {
+		t.Errorf("a block of %d slots cuts a window of %d", minBlock, SlotsPerNote)
+	}
+}
