@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/vnetradar/radar/pkg/host/kernel"
 )
 
 // ErrHidden says that the kernel shows no addresses to this process.
@@ -32,7 +34,7 @@ func parseFunctions(r io.Reader) (*functions, error) {
 	var f functions
 	hidden := true
 	sc := bufio.NewScanner(r)
-	for sc.Scan() {
+	for sc.Scan() && !kernel.IsProgramSymbol(sc.Bytes()) {
 		s, ok := parseSymbol(sc.Bytes())
 		if !ok {
 			continue
@@ -92,8 +94,12 @@ func (f *functions) find(addr uint64) string {
 	if !found {
 		i--
 	}
-	if i < 0 {
+	if i < 0 || addr-f.symbols[i].addr > longestFunction {
 		return ""
 	}
 	return f.symbols[i].name
 }
+
+// longestFunction is more than any has, in bytes. What is further behind a symbol is not its
+// function: BPF programs lie among the modules, and are not read.
+const longestFunction = 64 << 10

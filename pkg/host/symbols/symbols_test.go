@@ -27,7 +27,8 @@ ffffffff81000600 W arch_call
 ffffffff81000700 T _etext
 not a symbol
 ffffffffc0000000 t nf_tables_func	[nf_tables]
-ffffffffc0001000 t bpf_prog_1234_radar	[bpf]
+ffffffffc0200000 t bpf_prog_1234_radar	[bpf]
+ffffffffc0400000 t not_read
 `
 
 func TestFunctions(t *testing.T) {
@@ -50,7 +51,8 @@ func TestFunctions(t *testing.T) {
 		{0xffffffff81000610, "arch_call"},             // weak
 		{0xffffffff81000710, ""},                      // behind the kernel's text
 		{0xffffffffc0000020, "nf_tables_func"},        // a module
-		{0xffffffffc0001020, "bpf_prog_1234_radar"},   // a BPF program
+		{0xffffffffc0200020, ""},                      // a BPF program
+		{0xffffffffc0400020, ""},                      // behind the first of them
 		{0, ""},
 	} {
 		if got := f.find(tc.addr); got != tc.want {

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/vnetradar/radar/pkg/host/kernel"
 )
 
 // addressRange is struct rdr_range of bpf/backpack/config.h.
@@ -81,7 +83,7 @@ func findQuiet() (q quietFuncs) {
 func findRanges(kallsyms io.Reader, lists ...[]string) [][]addressRange {
 	var addrs []uint64
 	starts := make([][]uint64, len(lists))
-	for sc := bufio.NewScanner(kallsyms); sc.Scan(); {
+	for sc := bufio.NewScanner(kallsyms); sc.Scan() && !kernel.IsProgramSymbol(sc.Bytes()); {
 		hex, rest, _ := strings.Cut(sc.Text(), " ")
 		addr, err := strconv.ParseUint(hex, 16, 64)
 		if err != nil || addr == 0 || len(rest) < 3 || (rest[0]|0x20 != 't') {

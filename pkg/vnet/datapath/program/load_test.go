@@ -144,7 +144,7 @@ func TestErrorKinds(t *testing.T) {
 }
 
 func TestFindRanges(t *testing.T) {
-	// As in /proc/kallsyms: not sorted, data symbols, modules, zeros.
+	// As in /proc/kallsyms: not sorted, data symbols, modules, zeros; nothing is read from the first BPF program on.
 	const kallsyms = `0000000000000000 A fixed_percpu_data
 ffffffff81000100 T ping_rcv
 ffffffff81000200 T after_ping
@@ -154,6 +154,8 @@ ffffffff81000060 t before
 ffffffffa0000000 t packet_rcv	[af_packet]
 ffffffffa0000080 t packet_rcv_fanout	[af_packet]
 ffffffffffffff00 t tpacket_rcv
+ffffffffb0000000 t bpf_prog_6deef7357e7b4530_sd_fw_egress	[bpf]
+ffffffffb0000100 t packet_rcv
 `
 	got := findRanges(strings.NewReader(kallsyms), ignoredFuncs, []string{"after_ping", "before"})
 	want := []addressRange{
