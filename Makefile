@@ -197,7 +197,6 @@ fuzz: fuzz-packets fuzz-int ## the fuzzers, FUZZ (100) per cent of a minute each
 	$(call fuzzed,./bpf/test,FuzzWatch,800000)
 	$(call fuzzed,./pkg/vnet/backpack,FuzzRing,600000)
 	$(call fuzzed,./pkg/vnet/backpack,FuzzState,1600000)
-	$(call fuzzed,./pkg/host/symbols,FuzzReasons,800000)
 	$(call fuzzed,./pkg/filter,FuzzHeld,800000)
 	$(call fuzzed,./pkg/filter,FuzzParse,5000000)
 	$(call fuzzed,./pkg/lab,FuzzParse,100000)

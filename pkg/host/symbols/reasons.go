@@ -2,15 +2,16 @@
 
 package symbols
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/cilium/ebpf/btf"
+)
 
 const (
 	reasonPrefix = "SKB_DROP_REASON_"
 	subsysShift  = 16 // SKB_DROP_REASON_SUBSYS_SHIFT
 )
-
-// coreEnum has the kernel's own reasons.
-const coreEnum = "skb_drop_reason"
 
 // subsystemEnums are the enums of subsystems that have reasons of their own, with
 // the prefix of the names that are reasons. Their numbers include the subsystem.
@@ -19,25 +20,30 @@ var subsystemEnums = map[string]string{
 	"ovs_drop_reason":      "OVS_DROP_",
 }
 
-// parseReasons collects the drop reasons of a kernel from its BTF; none before 5.17.
-func parseReasons(btf []byte) (map[uint32]string, error) {
+// parseReasons collects the drop reasons of a kernel; none before 5.17.
+func parseReasons(spec *btf.Spec) map[uint32]string {
 	reasons := make(map[uint32]string)
-	wanted := []string{coreEnum}
-	for enum := range subsystemEnums {
-		wanted = append(wanted, enum)
-	}
-	err := findEnums(btf, wanted, func(enum, name string, value uint64) {
-		code := uint32(value)
-		if prefix := subsystemEnums[enum]; enum != coreEnum {
-			if code>>subsysShift != 0 && strings.HasPrefix(name, prefix) {
-				reasons[code] = name
+	var core *btf.Enum
+	if spec.TypeByName("skb_drop_reason", &core) == nil {
+		for _, v := range core.Values {
+			name, ok := strings.CutPrefix(v.Name, reasonPrefix)
+			// SKB_CONSUMED is no drop; the mask and the end mark are no reasons.
+			if !ok || name == "MAX" || strings.HasPrefix(name, "SUBSYS_") {
+				continue
 			}
-			return
+			reasons[uint32(v.Value)] = name
 		}
-		// SKB_CONSUMED is no drop; the mask and the end mark are no reasons.
-		if name, ok := strings.CutPrefix(name, reasonPrefix); ok && name != "MAX" && !strings.HasPrefix(name, "SUBSYS_") {
-			reasons[code] = name
+	}
+	for enum, prefix := range subsystemEnums {
+		var sub *btf.Enum
+		if spec.TypeByName(enum, &sub) != nil {
+			continue
 		}
-	})
-	return reasons, err
+		for _, v := range sub.Values {
+			if code := uint32(v.Value); code>>subsysShift != 0 && strings.HasPrefix(v.Name, prefix) {
+				reasons[code] = v.Name
+			}
+		}
+	}
+	return reasons
 }

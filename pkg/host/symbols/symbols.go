@@ -8,6 +8,8 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+
+	"github.com/cilium/ebpf/btf"
 )
 
 // Table names functions and drop reasons. It is safe for concurrent use.
@@ -84,9 +86,9 @@ func loadFunctions() (*functions, error) {
 }
 
 func loadReasons() (map[uint32]string, error) {
-	btf, err := os.ReadFile("/sys/kernel/btf/vmlinux")
+	spec, err := btf.LoadKernelSpec()
 	if err != nil {
 		return nil, fmt.Errorf("read the kernel's BTF (needs CONFIG_DEBUG_INFO_BTF): %w", err)
 	}
-	return parseReasons(btf)
+	return parseReasons(spec), nil
 }
