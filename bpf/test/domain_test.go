@@ -239,10 +239,7 @@ func (d *domain) configure(spec *ebpf.CollectionSpec, c config) {
 	if spec.Programs[bpfobj.TcProgRadarEgress] != nil && noIngressIfindex() {
 		readPriority(d, spec)
 	}
-	ring := spec.Maps[bpfobj.TcMapRing]
-	ring.MaxEntries, ring.ValueSize = l.Slots, l.SlotBytes
-	spec.Maps[bpfobj.TcMapBusy].MaxEntries = l.Slots / program.SlotsPerNote
-	spec.Maps[bpfobj.TcMapMembers].ValueSize = l.MembersBytes()
+	l.SizeMaps(spec)
 	spec.Maps[bpfobj.TcMapKeys].MaxEntries = or(c.keys, 1024)
 }
 
@@ -283,7 +280,7 @@ func (d *domain) reset() {
 // forgetNotes empties the notes about windows of slots: they are of turns of the ring that come again.
 func (d *domain) forgetNotes() {
 	d.Helper()
-	for key := range d.layout.Slots / program.SlotsPerNote {
+	for key := range d.Maps[bpfobj.TcMapBusy].MaxEntries() {
 		d.put(bpfobj.TcMapBusy, key, uint64(0))
 	}
 }

@@ -341,14 +341,7 @@ func configure(spec *ebpf.CollectionSpec, o program.Options) error {
 			return fmt.Errorf("set %s: %w", name, err)
 		}
 	}
-	spec.Maps[bpfobj.TcMapRing].MaxEntries = l.Slots
-	if m := spec.Maps[bpfobj.TcMapBusy]; m != nil { // an older object has none
-		m.MaxEntries = l.Slots / program.SlotsPerNote
-	}
-	spec.Maps[bpfobj.TcMapRing].ValueSize = l.SlotBytes
-	if m := spec.Maps[bpfobj.TcMapMembers]; m != nil { // an older object has none
-		m.ValueSize = l.MembersBytes()
-	}
+	l.SizeMaps(spec)
 	return nil
 }
 

@@ -137,8 +137,7 @@ func NewTable(columns ...Column) *Table {
 // except in the last column.
 func (t *Table) Add(cells ...string) {
 	for _, cell := range cells {
-		t.rows.text = append(t.rows.text, cell...)
-		t.rows.endCell()
+		t.rows.addText(cell)
 	}
 	t.rows.endRow(0)
 }
@@ -185,8 +184,7 @@ func (k *Kit) PrintTable(t *Table) error {
 func (t *Table) appendTitle(b []byte) []byte {
 	var title rows
 	for _, c := range t.columns {
-		title.text = append(title.text, c.Title...)
-		title.endCell()
+		title.addText(c.Title)
 	}
 	return t.appendRow(b, nil, title.text, title.cells)
 }

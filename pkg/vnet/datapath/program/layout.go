@@ -8,6 +8,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
@@ -225,8 +226,21 @@ func (l *Layout) setBlock(cpus int) {
 	l.MaxSegs = min(maxTrain, l.Block)
 }
 
-// MembersBytes is the size of the map `members`: a bit for each slot.
-func (l *Layout) MembersBytes() uint32 { return l.Slots / 8 }
+// SlotsPerNote is RDR_WINDOW: the slots for which the map of notes has one element.
+const SlotsPerNote = 16
+
+// SizeMaps sets the sizes of the maps that have something for each slot, of those that an object has.
+func (l *Layout) SizeMaps(spec *ebpf.CollectionSpec) {
+	if m := spec.Maps[bpfobj.TcMapRing]; m != nil {
+		m.MaxEntries, m.ValueSize = l.Slots, l.SlotBytes
+	}
+	if m := spec.Maps[bpfobj.TcMapBusy]; m != nil {
+		m.MaxEntries = l.Slots / SlotsPerNote
+	}
+	if m := spec.Maps[bpfobj.TcMapMembers]; m != nil {
+		m.ValueSize = l.Slots / 8 // a bit for each
+	}
+}
 
 // constants returns the programs' configuration by variable name, except what
 // the kernel's features decide.

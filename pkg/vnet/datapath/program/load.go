@@ -41,9 +41,6 @@ const LocalHook = "netfilter/LOCAL_IN"
 // the timeout is not shorter.
 const lossHold = 2 * time.Second
 
-// SlotsPerNote is RDR_WINDOW: the slots for which the map of notes has one element.
-const SlotsPerNote = 16
-
 // License of all programs: some helpers are for GPL-compatible programs only.
 const License = "Dual BSD/GPL"
 
@@ -197,17 +194,11 @@ func sizeMaps(spec *ebpf.CollectionSpec, o Options, l *Layout) error {
 		if !strings.HasPrefix(name, ".") { // .rodata is looked up by its name
 			m.Name = kernelName(mapPrefix + name)
 		}
-		switch name {
-		case bpfobj.TcMapRing:
-			m.MaxEntries, m.ValueSize = l.Slots, l.SlotBytes
-		case bpfobj.TcMapBusy:
-			m.MaxEntries = l.Slots / SlotsPerNote
-		case bpfobj.TcMapMembers:
-			m.ValueSize = l.MembersBytes()
-		case bpfobj.TcMapKeys:
+		if name == bpfobj.TcMapKeys {
 			m.MaxEntries = o.Keys
 		}
 	}
+	l.SizeMaps(spec)
 	if spec.Maps[bpfobj.TcMapRing] == nil {
 		return fault.NotLoaded.Errorf("the BPF object has no ring: rebuild radar")
 	}
