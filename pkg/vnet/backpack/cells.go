@@ -48,8 +48,8 @@ const (
 type event struct {
 	kind, flags  uint8
 	port         uint16
-	at           int64     // ns since T0
-	data1, data2 uint64    // only of a kind that has moreCells: else what another event has left
+	at           int64 // ns since T0
+	data1, data2 uint64
 	rest         [3]uint64 // the further cells of an evAddr6
 	gap          bool      // events before it may be missing
 	moved        bool      // it is not known whether the node owned the address then, see rectify
@@ -77,14 +77,10 @@ func parseEvents(dst []event, s *slot, shared bool) (ev []event, ok bool) {
 	n = min(n, room)
 	for k := 0; k < n; k++ {
 		c := s.cell(k)
-		if len(dst) < cap(dst) {
-			dst = dst[:len(dst)+1]
-		} else {
-			dst = append(dst, event{})
-		}
+		dst = append(dst, event{})
 		e := &dst[len(dst)-1]
 		e.kind, e.flags, e.port, e.at = uint8(c>>60), uint8(c>>56)&0xf, uint16(c>>40), int64(c&(1<<40-1))
-		e.gap, e.moved = full && k >= room-endCells, false
+		e.gap = full && k >= room-endCells
 		more := moreCells(e.kind)
 		if more < 0 || k+more >= n {
 			return dst[:len(dst)-1], false
