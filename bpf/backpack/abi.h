@@ -38,10 +38,10 @@
  *
  * A GSO train of n segments takes n neighbouring slots. Its *head* is the slot with
  * seg == 0; segment k is at position head + k. While the train is whole, every event is
- * written to the head, and the slots of the others, if it is of TCP, may still hold what they held
- * before: an older packet (members.h). Once a part of it is seen alone the head is marked RDR_CUT. From
- * then on every segment has events in its own slot, and inherits the head's events that
- * lack RDR_EVF_PART.
+ * written to the head. The slots of the others, if it is of TCP, may then hold what they
+ * held before: an older packet (members.h). Once a part of it is seen alone the head is
+ * marked RDR_CUT. From then on every segment has events in its own slot, and inherits the
+ * head's events that lack RDR_EVF_PART.
  */
 struct rdr_slot {
 	/* --- first cache line: all that a hop needs --- */

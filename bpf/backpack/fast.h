@@ -44,20 +44,14 @@ static __always_inline bool parse_common(struct __sk_buff *skb, struct packet *p
 	len = bpf_ntohs(ip->tot_len);
 	p->l3 = sizeof(*eth);
 	p->l4 = sizeof(*eth) + sizeof(*ip);
-	p->frag = IP_DF;
 	have = len - sizeof(*ip);
 	/* What identity.h reads must be there. */
 	if (len < sizeof(*ip) + UDP_HDR || p->l3 + len > skb->len ||
 	    !has_linear(skb, p->l4 + (have < L4_PULL ? have : L4_PULL)))
 		return false;
 	p->len = len;
-	p->saddr = ip->saddr;
-	p->daddr = ip->daddr;
-	p->bits.id = ip->id;
-	p->bits.ttl = ip->ttl;
-	p->bits.tos = ip->tos;
-	p->minus_zero = ((__u32)ip->check + 1) >> 16;
-	p->proto = ip->protocol;
+	read_start4(ip, p);
+	p->frag = IP_DF; /* a constant for the compiler */
 	p->gso_size = skb->gso_size;
 	if ((p->proto != IPPROTO_TCP && p->proto != IPPROTO_UDP && p->proto != IPPROTO_ICMP) ||
 	    bpf_ntohl(p->daddr) >= 0xe0000000)

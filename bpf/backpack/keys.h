@@ -150,7 +150,9 @@ GLOBAL int put_keys(__u64 addrs, __u64 rest, __u64 pos, __u32 n)
 	int err = PUT_OK;
 
 	for (__u32 k = 0; k < RDR_MAX_SEGS && k < n && !err; k++) {
-		fill_train_at(pos + k);
+		/* Once for a train: then all its members are filled. */
+		if (position_at(pos + k) != pos + k)
+			fill_train_at(pos + k);
 		err = put_key(addrs, nth_key_rest(rest, k), pos + k);
 	}
 	return err;

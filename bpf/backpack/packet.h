@@ -193,6 +193,20 @@ static __always_inline enum parse_result parse_link(struct __sk_buff *skb, bool 
 	return PARSE_OTHER;
 }
 
+/* Fills in what the fixed header has, except lengths. */
+static __always_inline void read_start4(const struct iphdr *ip, struct packet *p)
+{
+	p->saddr = ip->saddr;
+	p->daddr = ip->daddr;
+	p->bits.id = ip->id;
+	p->bits.ttl = ip->ttl;
+	p->bits.tos = ip->tos;
+	p->frag = bpf_ntohs(ip->frag_off);
+	p->proto = ip->protocol;
+	/* Without a branch, for the verifier. */
+	p->minus_zero = ((__u32)ip->check + 1) >> 16;
+}
+
 static __always_inline enum parse_result parse_ipv4(struct __sk_buff *skb, struct packet *p)
 {
 	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
@@ -213,17 +227,9 @@ static __always_inline enum parse_result parse_ipv4(struct __sk_buff *skb, struc
 	p->group |= ((bpf_ntohl(ip->daddr) >> 29) + 1) >> 3;
 	p->l4 = p->l3 + hdr;
 	p->len = len;
-	p->saddr = ip->saddr;
-	p->daddr = ip->daddr;
-	p->bits.id = ip->id;
-	p->bits.ttl = ip->ttl;
-	p->bits.tos = ip->tos;
-	p->frag = bpf_ntohs(ip->frag_off);
-	p->proto = ip->protocol;
+	read_start4(ip, p);
 	p->gso_size = skb->gso_size;
 	p->n = 1;
-	/* Without a branch, for the verifier. */
-	p->minus_zero = ((__u32)ip->check + 1) >> 16;
 	return PARSE_IPV4;
 }
 

@@ -191,6 +191,13 @@ GLOBAL __u32 look_at_slot(__u64 pos, __u64 now)
 	return span;
 }
 
+/* Whether slot s is looked at when it is taken, and not ahead: it is of a train, or of a packet that
+ * was lost, which may come again from a queue that kept a copy. */
+static __always_inline bool wants_look(const struct rdr_slot *s)
+{
+	return (s->pos && s->segs > 1) || s->state & RDR_ST_LOST;
+}
+
 /* How many slots from pos on, of those below end, are free and stand for themselves alone. */
 GLOBAL __u32 look_ahead(__u64 pos, __u64 end, __u64 now)
 {
@@ -199,10 +206,7 @@ GLOBAL __u32 look_ahead(__u64 pos, __u64 end, __u64 now)
 
 	for (k = 0; k < RDR_WINDOW && pos + k < end; k++) {
 		s = slot_of(pos + k);
-		/* A packet that was lost may come again, from a queue that kept a copy: its slot
-		 * is looked at when it is taken. */
-		if (!s || !slot_reusable(s, now) || s->state & RDR_ST_LOST ||
-		    (s->pos && s->segs > 1))
+		if (!s || !slot_reusable(s, now) || wants_look(s))
 			break;
 	}
 	return k;
@@ -266,8 +270,7 @@ GLOBAL __u64 take_slots(__u32 n, __u64 now)
  * when the youngest packet there has been under way half as long again, or the oldest has timed out.
  * A note holds for the next turn of the ring alone: until then nobody gets those slots.
  */
-#define MAX_STEPS \
-	32 /* windows that a source steps over before it gives up; a look counts nine times */
+#define MAX_STEPS 32 /* windows that a source steps over; one that it looks at counts nine times */
 #define BUSY_UNIT 20 /* bits of a time in ns that a note leaves out: 1 ms */
 
 /* The note about the window that begins at pos: the turn of the ring in which it was made << 32 |
@@ -311,9 +314,8 @@ static __always_inline void note_busy(__u64 pos, __s64 youngest, __s64 oldest, _
 /*
  * Looks at the slots of a window from pos on, below end: bit k of the result is set if the one at
  * pos + k may be taken; their number << 32. Windows lie side by side from the ring's begin on, so
- * that notes find them again. The look ends before a train, and before a packet that was lost: that
- * may come again, from a queue that kept a copy, so its slot is looked at when it is taken. Cold
- * cache lines are loaded in parallel: that is cheaper than to wait for one with each packet.
+ * that notes find them again. The look ends before a slot that wants_look(). Cold cache lines are
+ * loaded in parallel: that is cheaper than to wait for one with each packet.
  */
 GLOBAL __u64 look_through(__u64 pos, __u64 end, __u64 now, __u32 zero)
 {
@@ -325,7 +327,7 @@ GLOBAL __u64 look_through(__u64 pos, __u64 end, __u64 now, __u32 zero)
 
 	for (k = 0; k < RDR_WINDOW && pos + k < end; k++) {
 		s = slot_of(pos + k);
-		if (!s || (s->pos && s->segs > 1) || s->state & RDR_ST_LOST)
+		if (!s || wants_look(s))
 			break;
 		if (slot_reusable(s, now))
 			free |= 1 << k;
@@ -423,7 +425,8 @@ GLOBAL __u64 take_lone(__u64 now)
 	return step & STEP_FREE ? a->next : 0;
 }
 
-/* take_lone() in the common case, without a call: a slot already known to be free, so no clock is read; or 0. */
+/* take_lone() in the common case, without a call: a slot already known to be free, so no clock is
+ * read; or 0. */
 static __always_inline __u64 known_slot(const struct rdr_alloc *a, const struct rdr_control *ctl)
 {
 	__u64 pos = a->next, outrun = READ_ONCE(ctl->cursor) - pos - cfg_slots / 2 - 1;

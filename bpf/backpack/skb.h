@@ -30,13 +30,7 @@ static __always_inline bool read_ipv4(const struct reach *r, struct packet *p)
 	if (!p->len && r->gso_size)
 		p->len = r->skb_len;
 	p->l4 = hdr;
-	p->saddr = ip.saddr;
-	p->daddr = ip.daddr;
-	p->bits.id = ip.id;
-	p->bits.ttl = ip.ttl;
-	p->bits.tos = ip.tos;
-	p->frag = bpf_ntohs(ip.frag_off);
-	p->proto = ip.protocol;
+	read_start4(&ip, p);
 	return true;
 }
 

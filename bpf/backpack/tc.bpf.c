@@ -104,19 +104,26 @@ static __always_inline int ingress(struct __sk_buff *skb, bool v6)
 	return PASS;
 }
 
-SEC("tc")
-int radar_ingress(struct __sk_buff *skb)
+/* What stubs jump to: the fast path, and where it is not for the packet, the jump to the program that
+ * is. in: the packet comes in. */
+static __always_inline int begin(struct __sk_buff *skb, bool in)
 {
 	const struct rdr_port *port;
 	__u32 port_no;
 
 	port = this_port(skb, &port_no);
-	if (!port || fast_enter(skb, port, port_no))
+	if (!port || (in ? fast_enter(skb, port, port_no) : fast_out(skb, port, port_no)))
 		return PASS;
 	if (is_plain_ipv6(skb, port))
-		go_on_in(skb, port_no, RDR_PROG_INGRESS6);
-	go_on_in(skb, port_no, RDR_PROG_INGRESS4);
+		go_on_in(skb, port_no, in ? RDR_PROG_INGRESS6 : RDR_PROG_EGRESS6);
+	go_on_in(skb, port_no, in ? RDR_PROG_INGRESS4 : RDR_PROG_EGRESS4);
 	return PASS;
+}
+
+SEC("tc")
+int radar_ingress(struct __sk_buff *skb)
+{
+	return begin(skb, true);
 }
 
 SEC("tc")
@@ -258,16 +265,7 @@ static __always_inline int egress(struct __sk_buff *skb, bool v6)
 SEC("tc")
 int radar_egress(struct __sk_buff *skb)
 {
-	const struct rdr_port *port;
-	__u32 port_no;
-
-	port = this_port(skb, &port_no);
-	if (!port || fast_out(skb, port, port_no))
-		return PASS;
-	if (is_plain_ipv6(skb, port))
-		go_on_in(skb, port_no, RDR_PROG_EGRESS6);
-	go_on_in(skb, port_no, RDR_PROG_EGRESS4);
-	return PASS;
+	return begin(skb, false);
 }
 
 SEC("tc")
