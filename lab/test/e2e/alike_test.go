@@ -26,11 +26,16 @@ func TestAlikeUnderWay(t *testing.T) {
 			}
 			// With 64 Ki slots GUIDs have TTLs that self probes have, too.
 			rad := net.attach(t, routers(net.nodes()), "--slots", "64K", "--carry", carry)
-			// A packet has some 150 bytes: more come than go, also from a sender that is slow.
-			net.run(t, "r2", "tc", "qdisc", "add", "dev", "eth1", "root", "tbf", "rate", "2mbit", "burst", "10kb", "limit", "350kb")
+			queue := func(change, rate string) {
+				net.run(t, "r2", "tc", "qdisc", change, "dev", "eth1", "root", "tbf", "rate", rate, "burst", "10kb", "limit", "350kb")
+			}
+			// A packet has some 150 bytes. Nearly none goes until the queue is long: a sender that has
+			// little of the CPU fills it, too. At 2 Mbit/s more come than go.
+			queue("add", "20kbit")
 			f := net.startSelfFlow(t, "h1", "h2", 3, 70*time.Microsecond)
-			time.Sleep(time.Duration(times(10)) * time.Second)
 			nstest.WaitFor(t, "1000 packets in the queue", func() bool { return rad.status(t).Totals.InFlight >= 1000 })
+			queue("change", "2mbit")
+			time.Sleep(time.Duration(times(10)) * time.Second)
 			f.finish(t)
 			s := rad.settle(t)
 			report := &oracle.Report{Title: "packets that look like those that wait in a queue, " + carry}

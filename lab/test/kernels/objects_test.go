@@ -75,11 +75,12 @@ func (k *kernelObjects) addProgram(id ebpf.ProgramID) {
 	}
 }
 
-// describe notes the sizes of the shared programs (two an IP version) and checks that they, those that
-// see losses, queues, and interfaces that come and move, and a stub for each hook of the four ports are there.
+// describe notes the sizes of the shared programs (at each hook one for the common packet and one an IP
+// version) and checks that they, those that see losses, queues, and interfaces that come and move, and
+// a stub for each hook of the four ports are there.
 func (k *kernelObjects) describe(t *testing.T) {
 	t.Helper()
-	want := 4*2 + 8
+	want := 4*2 + 10
 	if f := program.Probe(); f.LocalIn && f.BTF {
 		want++ // what tells of packets that a node redirects to itself
 	}
