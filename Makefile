@@ -158,7 +158,7 @@ transparency: deps-test build ## runs with radar against runs without, one table
 endif
 
 .PHONY: bench bench-short bench-xdp bench-record bench-check
-bench: deps-run build ## what radar costs beside nothing, the floor, tcpdump, the paper's design: some twenty minutes, says what took how long (BENCH=regexp: those alone)
+bench: deps-run build ## what radar costs beside nothing, the floor, tcpdump, the paper's design: some 25 minutes, says what took how long (BENCH=regexp: those alone)
 	go run ./cmd/bench -radar bin/radar -json bin/bench.json $(if $(BENCH),-run '$(BENCH)')
 bench-short: deps-run build
 	go run ./cmd/bench -radar bin/radar -short $(if $(BENCH),-run '$(BENCH)')
