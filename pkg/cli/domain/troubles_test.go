@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/vnet/agent"
 )
 
 // smallDisk puts a disk of 1 MB in the place of the state directory. fill fills what room there is.
@@ -60,31 +62,37 @@ func TestFullDisk(t *testing.T) {
 	if v := w.Status(); len(v.Agent.Troubles) > 0 {
 		t.Fatalf("troubles before there are any: %+v", v.Agent.Troubles)
 	}
-	fill()
-	w.In("r1", "ip", "link", "add", "new0", "type", "veth", "peer", "name", "new1")
-	w.In("r1", "ip", "link", "set", "new0", "up")
 	const snapshot = "write snapshot"
-	troubles := w.Status().Agent.Troubles
+	var troubles []agent.Trouble
+	newest, ports := "", 0
 	nstest.WaitFor(t, "the agent to say in its log and in answers that it cannot", func() bool {
 		fill() // what it has given up has left room, in which the other may have succeeded since
 		said := log.String()
-		if !strings.Contains(said, "follow the topology: ") || !strings.Contains(said, snapshot+": ") {
+		if !strings.Contains(said, snapshot+": ") {
+			w.PingMeasured(1) // else it has nothing to write
 			return false
 		}
-		troubles = w.Status().Agent.Troubles
-		return len(troubles) >= 2
+		now := w.Status()
+		if ports == 0 || slices.ContainsFunc(now.Nodes, hasPort(newest)) { // that one found room
+			newest, ports = "new"+strconv.Itoa(ports), ports+1
+			w.In("r1", "ip", "link", "add", newest, "type", "veth", "peer", "name", "peer-"+newest)
+			w.In("r1", "ip", "link", "set", newest, "up")
+			return false
+		}
+		troubles = now.Agent.Troubles
+		return len(troubles) >= 2 && strings.Contains(said, "follow the topology: ")
 	})
 	for _, tr := range troubles {
 		if !tr.Full || tr.Since.IsZero() || !strings.Contains(tr.Error, "no space left on device") {
 			t.Errorf("trouble %+v on a full disk", tr)
 		}
 	}
-	says := []string{"the agent cannot follow the topology since", "what has come to the domain since then is not in answers", snapshot, "make room on the disk of"}
+	says := []string{"the agent cannot ", "follow the topology since", "what has come to the domain since then is not in answers", snapshot, "make room on the disk of"}
 	for _, question := range []string{"status", "latency", "loss", "packets", "throughput"} {
 		w.Says([]string{question}, says...)
 	}
 	w.PingMeasured(1) // packets are measured all the same
-	if slices.ContainsFunc(w.Status().Nodes, hasPort("new0")) {
+	if slices.ContainsFunc(w.Status().Nodes, hasPort(newest)) {
 		t.Fatal("the disk is full, and the new port is there")
 	}
 
@@ -98,7 +106,7 @@ func TestFullDisk(t *testing.T) {
 	if list := w.Status().Agent.Troubles; len(list) > 0 {
 		t.Errorf("there is room, and troubles are %+v", list)
 	}
-	if !slices.ContainsFunc(w.Status().Nodes, hasPort("new0")) {
+	if !slices.ContainsFunc(w.Status().Nodes, hasPort(newest)) {
 		t.Error("the agent can follow the topology, and has not")
 	}
 	for _, question := range []string{"status", "latency"} {
