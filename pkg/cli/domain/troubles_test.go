@@ -87,7 +87,10 @@ func TestFullDisk(t *testing.T) {
 			t.Errorf("trouble %+v on a full disk", tr)
 		}
 	}
-	says := []string{"the agent cannot ", "follow the topology since", "what has come to the domain since then is not in answers", snapshot, "make room on the disk of"}
+	says := []string{ // the one that failed first stands first
+		"the agent cannot " + troubles[0].What + " since", "nor " + troubles[1].What + " since",
+		"follow the topology", snapshot, "what has come to the domain since then is not in answers", "make room on the disk of",
+	}
 	for _, question := range []string{"status", "latency", "loss", "packets", "throughput"} {
 		w.Says([]string{question}, says...)
 	}

@@ -155,7 +155,7 @@ func TestDamagedDescription(t *testing.T) {
 	option := func(name string, value any) func(d map[string]any) {
 		return func(d map[string]any) { d["options"].(map[string]any)[name] = value }
 	}
-	damages := map[string]func(d map[string]any){
+	for what, spoil := range map[string]func(d map[string]any){
 		"no slots":           option("slots", 0),
 		"more slots":         option("slots", domain.MaxSlots),
 		"fewer slots":        option("slots", domain.MinSlots), // it is attached with twice as many
@@ -168,13 +168,7 @@ func TestDamagedDescription(t *testing.T) {
 		"another name":       func(d map[string]any) { d["name"] = "../../etc" },
 		"another version":    func(d map[string]any) { d["version"], d["nodes"] = domain.Version+1, nil },
 		"a list for nodes":   func(d map[string]any) { d["nodes"] = []any{nil, nil} },
-	}
-	if !need.IsNightly(t) { // each is an attach of its own, and much alike
-		for _, option := range []string{"more slots", "longer slots", "other keys", "no timeout"} {
-			delete(damages, option)
-		}
-	}
-	for what, spoil := range damages {
+	} {
 		l.opts.Slots = 2 * domain.MinSlots
 		l.attach(chain...)
 		objects := l.objects()
