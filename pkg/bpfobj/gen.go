@@ -2,7 +2,7 @@
 
 // Package bpfobj holds the BPF objects built from bpf/ and the Go types made
 // from their BTF. It has no logic: pkg/vnet/datapath/program and pkg/telemetry/xdp
-// load, pkg/vnet/backpack reads.
+// load, pkg/vnet/backpack reads. pkg/dut loads and reads its own.
 package bpfobj
 
 //go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -g -Wall -Werror -mcpu=v3" -target amd64 -type rdr_slot -type rdr_port -type rdr_dev -type rdr_shift -type rdr_guard -type rdr_local -type rdr_local6 -type rdr_node -type rdr_key -type rdr_control -type rdr_cursor -type rdr_alloc -type rdr_event -type rdr_event_flag -type rdr_state -type rdr_cut -type rdr_slot_flag -type rdr_port_flag -type rdr_prog -type rdr_ip6 -type rdr_counter Tc ../../bpf/backpack/tc.bpf.c -- -I../../bpf -I/usr/include/x86_64-linux-gnu
@@ -10,3 +10,4 @@ package bpfobj
 //go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -g -Wall -Werror -mcpu=v3" -target amd64 Deliver ../../bpf/backpack/deliver.bpf.c -- -I../../bpf -I/usr/include/x86_64-linux-gnu
 //go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -g -Wall -Werror -mcpu=v3" -target amd64 Change ../../bpf/backpack/change.bpf.c -- -I../../bpf -I/usr/include/x86_64-linux-gnu
 //go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -g -Wall -Werror -mcpu=v3" -target amd64 -type rdr_band -type rdr_band_flag -type rdr_shared_band -type rdr_template_head -type rdr_small -type rdr_large -type rdr_up -type rdr_allowed Collect ../../bpf/collect/collect.bpf.c -- -I../../bpf -I/usr/include/x86_64-linux-gnu
+//go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -g -Wall -Werror -mcpu=v3" -target amd64 -type rdr_stamps -type rdr_point -type rdr_mark -type rdr_magic Dut ../../bpf/dut/dut.bpf.c -- -I../../bpf -I/usr/include/x86_64-linux-gnu

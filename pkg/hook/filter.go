@@ -3,6 +3,7 @@
 package hook
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -13,7 +14,8 @@ import (
 	"github.com/vnetradar/radar/pkg/host"
 )
 
-// FilterPriority is that of our filters: they are the first of all, for every protocol.
+// FilterPriority is that of filters that do not say another one: they are the first of all, for
+// every protocol.
 const FilterPriority = 1
 
 const filterHandle = 1
@@ -24,9 +26,12 @@ type Filter struct {
 	Ifindex   int
 	Direction Direction
 	Name      string // what it is known by, at most 255 bytes
+	Priority  uint16 // the lowest one sees a packet first; 0: FilterPriority
 }
 
 func (f Filter) String() string { return f.Name }
+
+func (f Filter) priority() uint16 { return cmp.Or(f.Priority, FilterPriority) }
 
 // parent is where the filter hangs.
 func (f Filter) parent() uint32 {
@@ -116,8 +121,8 @@ func clsact(ifindex int) netlink.Qdisc {
 	}
 }
 
-// Add attaches prog before all other filters. Another filter of our priority is ErrBusy, which
-// says whose it is: which of the two comes first would be left to chance.
+// Add attaches prog. Another filter of its priority is ErrBusy, which says whose it is: which of
+// the two comes first would be left to chance.
 func (f Filter) Add(prog *ebpf.Program) error {
 	const step = "add filter"
 	filters, err := f.all()
@@ -125,7 +130,7 @@ func (f Filter) Add(prog *ebpf.Program) error {
 		return &Error{Step: "list filters", Cause: err}
 	}
 	for _, other := range filters {
-		if other.Attrs().Priority == FilterPriority {
+		if other.Attrs().Priority == f.priority() {
 			return &Error{Step: step, Subject: f.Name, Kind: ErrBusy, By: describe(other)}
 		}
 	}
@@ -141,7 +146,7 @@ func (f Filter) with(prog *ebpf.Program) *netlink.BpfFilter {
 	return &netlink.BpfFilter{
 		FilterAttrs: netlink.FilterAttrs{
 			LinkIndex: f.Ifindex, Parent: f.parent(), Handle: filterHandle,
-			Priority: FilterPriority, Protocol: unix.ETH_P_ALL,
+			Priority: f.priority(), Protocol: unix.ETH_P_ALL,
 		},
 		Fd: prog.FD(), Name: f.Name, DirectAction: true,
 	}
@@ -194,10 +199,10 @@ func (f Filter) Remove() error {
 	return nil
 }
 
-// Filters lists the filters of a name at all interfaces of the calling thread's namespace, those
-// of Egress first: of what a crash has left nobody knows where it stands. With an error it
-// returns what it has found.
-func Filters(name string) ([]Filter, error) {
+// Filters lists the filters whose names match, at all interfaces of the calling thread's
+// namespace, those of Egress first: of what a crash has left nobody knows where it stands. With an
+// error it returns what it has found.
+func Filters(match func(name string) bool) ([]Filter, error) {
 	links, err := host.RetryDump(netlink.LinkList)
 	if err != nil {
 		return nil, &Error{Step: "list interfaces", Cause: err}
@@ -206,11 +211,16 @@ func Filters(name string) ([]Filter, error) {
 	var errs []error
 	for _, d := range []Direction{Egress, Ingress} {
 		for _, l := range links {
-			f := Filter{Ifindex: l.Attrs().Index, Direction: d, Name: name}
-			b, err := f.find()
-			errs = append(errs, err)
-			if b != nil {
-				found = append(found, f)
+			at := Filter{Ifindex: l.Attrs().Index, Direction: d}
+			all, err := at.all()
+			if err != nil && !isGone(err) {
+				errs = append(errs, fmt.Errorf("list filters: %w", err))
+			}
+			for _, other := range all {
+				if b, ok := other.(*netlink.BpfFilter); ok && match(b.Name) {
+					at.Name, at.Priority = b.Name, b.Priority
+					found = append(found, at)
+				}
 			}
 		}
 	}

@@ -106,7 +106,7 @@ func takeOff(t *testing.T, p *pair, dir, what string) {
 	t.Helper()
 	index := p.Index("b", "e0")
 	p.in("b", func() error {
-		filters, err := Filters("left")
+		filters, err := Filters(func(name string) bool { return name == "left" })
 		if want := what == "clsact"; want != (len(filters) == 1) {
 			t.Errorf("%s: filters %+v", what, filters)
 		}

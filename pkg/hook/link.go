@@ -36,11 +36,12 @@ type Point interface {
 	attach(*ebpf.Program) (link.Link, error)
 }
 
-// TCX is before all other programs of that direction at an interface (Linux 6.6). The program is
-// an ebpf.SchedCLS.
+// TCX is before all other programs of that direction at an interface, or with Last behind those
+// that are there (Linux 6.6). The program is an ebpf.SchedCLS.
 type TCX struct {
 	Ifindex   int
 	Direction Direction
+	Last      bool
 }
 
 func (t TCX) String() string {
@@ -52,7 +53,11 @@ func (t TCX) attach(prog *ebpf.Program) (link.Link, error) {
 	if t.Direction == Egress {
 		at = ebpf.AttachTCXEgress
 	}
-	return link.AttachTCX(link.TCXOptions{Interface: t.Ifindex, Program: prog, Attach: at, Anchor: link.Head()})
+	anchor := link.Head()
+	if t.Last {
+		anchor = link.Tail()
+	}
+	return link.AttachTCX(link.TCXOptions{Interface: t.Ifindex, Program: prog, Attach: at, Anchor: anchor})
 }
 
 // XDP is before the kernel makes socket buffers of what comes in at an interface (links: Linux

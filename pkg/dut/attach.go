@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dut
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/hook"
+	"github.com/vnetradar/radar/pkg/host"
+	"github.com/vnetradar/radar/pkg/host/kernel"
+)
+
+// The ways in which programs stand at ports: the first one that the kernel has, or one of them.
+const (
+	HookAuto   = "auto"
+	HookTCX    = hook.ByTCX
+	HookClsact = hook.ByClsact
+)
+
+// Hooks are all of them.
+func Hooks() []string { return []string{HookAuto, HookTCX, HookClsact} }
+
+// chooseHook settles "auto", and refuses what the kernel lacks.
+func chooseHook(want string) (string, error) {
+	s := hook.Probe()
+	switch {
+	case want == HookTCX && !s.TCX:
+		return "", fault.Unsupported.Errorf("this kernel (%s) has no TCX, which came with Linux 6.6: use ‹hook› auto or clsact", kernel.Release())
+	case want == HookClsact && !s.Clsact:
+		return "", fault.Unsupported.Errorf("this kernel (%s) has no clsact with BPF: modprobe sch_ingress cls_bpf, or use ‹hook› auto", kernel.Release())
+	case want == HookTCX, want == HookAuto && s.TCX:
+		return HookTCX, nil
+	case s.Clsact:
+		return HookClsact, nil
+	}
+	return "", fault.Unsupported.Errorf("this kernel (%s) has neither TCX nor clsact with BPF: see «check»", kernel.Release())
+}
+
+// Priorities of filters: a domain's is 1. What stamps is before what ends a packet.
+const (
+	stampPriority = 2
+	endPriority   = 3
+)
+
+// place is where a program stands.
+type place struct {
+	port      *Port
+	direction hook.Direction
+	last      bool // behind all others of the direction
+	name      string
+}
+
+// attach puts a program there, until the returned closer is closed.
+func (p place) attach(prog *ebpf.Program, by string) (off io.Closer, err error) {
+	err = p.port.do(func() error {
+		if by == HookTCX {
+			off, err = hook.Attach(prog, hook.TCX{Ifindex: p.port.Index, Direction: p.direction, Last: p.last})
+			return err
+		}
+		off, err = p.addFilter(prog)
+		return err
+	})
+	if errors.Is(err, hook.ErrBusy) {
+		return nil, fault.Usage.Errorf("%s: another program stands at its TC hook: %w; does another «dut» run there?", p.port.Name, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", p.port.Name, err)
+	}
+	return off, nil
+}
+
+// filter is a program at clsact.
+type filter struct {
+	hook.Filter
+	port     *Port
+	ownQdisc bool
+}
+
+func (p place) addFilter(prog *ebpf.Program) (io.Closer, error) {
+	created, err := hook.EnsureClsact(p.port.Index)
+	if err != nil {
+		return nil, err
+	}
+	self, err := host.Self()
+	if err != nil {
+		return nil, err
+	}
+	f := &filter{port: p.port, ownQdisc: created}
+	f.Filter = hook.Filter{Ifindex: p.port.Index, Direction: p.direction, Name: owner{self, created}.name(p.name), Priority: stampPriority}
+	if p.last && p.direction == hook.Ingress {
+		f.Priority = endPriority
+	}
+	if err := f.Add(prog); err != nil {
+		return nil, errors.Join(err, f.removeQdisc())
+	}
+	return f, nil
+}
+
+// Close takes the filter off, and the qdisc if it was made for it.
+func (f *filter) Close() error {
+	return f.port.do(func() error { return errors.Join(f.Remove(), f.removeQdisc()) })
+}
+
+func (f *filter) removeQdisc() error {
+	if !f.ownQdisc {
+		return nil
+	}
+	return hook.RemoveClsact(f.Ifindex)
+}
+
+// owner is the process that a filter is of, and whether it made the qdisc. Both are in the
+// filter's name, so that a later process can tell what a killed one has left.
+type owner struct {
+	host.Process
+	ownQdisc bool
+}
+
+const filterPrefix = "radar-dut"
+
+func (o owner) name(role string) string {
+	return fmt.Sprintf("%s:%d:%d:%t:%s", filterPrefix, o.PID, o.Start, o.ownQdisc, role)
+}
+
+func ownerOf(name string) (o owner, ok bool) {
+	parts := strings.Split(name, ":")
+	if len(parts) != 5 || parts[0] != filterPrefix {
+		return o, false
+	}
+	var errs [3]error
+	o.PID, errs[0] = strconv.Atoi(parts[1])
+	o.Start, errs[1] = strconv.ParseUint(parts[2], 10, 64)
+	o.ownQdisc, errs[2] = strconv.ParseBool(parts[3])
+	return o, errors.Join(errs[:]...) == nil
+}
+
+// removeLeft takes off what killed processes have left in the port's namespace.
+func (p *Port) removeLeft() error {
+	return p.do(func() error {
+		left, err := hook.Filters(func(name string) bool {
+			o, ours := ownerOf(name)
+			return ours && !o.Alive()
+		})
+		errs := []error{err}
+		for _, f := range left {
+			errs = append(errs, f.Remove())
+		}
+		for _, f := range left {
+			if o, _ := ownerOf(f.Name); o.ownQdisc {
+				errs = append(errs, hook.RemoveClsact(f.Ifindex))
+			}
+		}
+		return errors.Join(errs...)
+	})
+}

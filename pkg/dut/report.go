@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dut
+
+// Row is what became of the packets of one size and rate, in one direction.
+type Row struct {
+	Direction  string  `json:"direction"`
+	Size       int     `json:"size"`
+	Rate       string  `json:"rate"`     // as it was asked for
+	AskedPPS   float64 `json:"rate_pps"` // the same in packets a second
+	SentPPS    float64 `json:"sent_pps"` // at which they left
+	Sent       int     `json:"sent"`
+	Received   int     `json:"received"`
+	Lost       int     `json:"lost"`
+	Duplicated int     `json:"duplicated"`
+	Reordered  int     `json:"reordered"`
+	NotSent    int     `json:"not_sent"` // the sender's buffer was full
+	Resized    uint64  `json:"resized"`  // came with another length
+	Late       uint64  `json:"late"`     // of packets of rows before
+	Delay      *Delay  `json:"delay,omitempty"`
+	// Loopback are the same packets without a device: radar's own error.
+	Loopback     *Delay `json:"loopback,omitempty"`
+	SubtractedNs int64  `json:"subtracted_ns,omitempty"` // from each of Delay
+}
+
+// KeptRate reports whether packets left about as fast as was asked for.
+func (r *Row) KeptRate() bool { return r.SentPPS == 0 || r.SentPPS >= 0.98*r.AskedPPS }
+
+// rowsOf makes a row of each direction of a trial.
+func rowsOf(o *Outcome, rate Rate) (rows []Row) {
+	for i := range o.Streams {
+		s := &o.Streams[i]
+		rows = append(rows, Row{
+			Direction: s.Direction, Size: o.Size, Rate: rate.String(), AskedPPS: rate.PPS(o.Size), SentPPS: o.SentPPS,
+			Sent: s.Sent, Received: s.Received, Lost: s.Lost(), Duplicated: s.Duplicated, Reordered: s.Reordered,
+			NotSent: o.Tried - o.Sent, Resized: o.Resized, Late: o.Late, Delay: summarise(s.Delays),
+		})
+	}
+	return rows
+}
+
+// Setup is what a run was made with.
+type Setup struct {
+	In       string `json:"in,omitempty"`
+	Out      string `json:"out,omitempty"`
+	From     string `json:"from"`
+	To       string `json:"to"`
+	FromMAC  string `json:"from_mac"`
+	ToMAC    string `json:"to_mac"`
+	Hook     string `json:"hook"`
+	Kernel   string `json:"kernel"`
+	Complete bool   `json:"complete"` // false: it was interrupted
+}
+
+// Report is what a sweep has found.
+type Report struct {
+	Setup
+	Rows []Row `json:"results"`
+	Fits []Fit `json:"fits,omitempty"`
+	// Loopback are rows of the loop-back run, if that is all there was, or as it was before the device's.
+	Loopback []Row `json:"loopback,omitempty"`
+}
+
+// fit fits lines to rows of the same direction and rate.
+func fit(rows []Row) (fits []Fit) {
+	type key struct{ direction, rate string }
+	var order []key
+	groups := make(map[key][]*Row)
+	for i := range rows {
+		r := &rows[i]
+		if r.Delay == nil {
+			continue
+		}
+		k := key{r.Direction, r.Rate}
+		if groups[k] == nil {
+			order = append(order, k)
+		}
+		groups[k] = append(groups[k], r)
+	}
+	for _, k := range order {
+		for _, of := range []string{OfMin, OfMedian} {
+			var sizes, delays []float64
+			for _, r := range groups[k] {
+				ns := r.Delay.MinNs
+				if of == OfMedian {
+					ns = r.Delay.P50Ns
+				}
+				sizes, delays = append(sizes, float64(r.Size)), append(delays, float64(ns))
+			}
+			slope, intercept, ok := fitLine(sizes, delays)
+			if !ok {
+				continue
+			}
+			f := Fit{Direction: k.direction, Rate: k.rate, Of: of, Sizes: len(sizes), Slope: slope, Intercept: intercept}
+			if slope.Value > 0 {
+				f.BitRate = 8e9 / slope.Value
+			}
+			fits = append(fits, f)
+		}
+	}
+	return fits
+}

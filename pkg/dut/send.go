@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dut
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/host/kernel"
+)
+
+// sender sends the packets of trials from a port.
+type sender struct {
+	port *Port
+	fd   int
+	to   unix.RawSockaddrLinklayer
+}
+
+// sendBuffer is the socket's, in bytes: what waits in a queue of the port itself counts.
+const sendBuffer = 16 << 20
+
+func newSender(p *Port, ipv6 bool) (*sender, error) {
+	s := &sender{port: p, fd: -1}
+	proto := uint16(unix.ETH_P_IP)
+	if ipv6 {
+		proto = unix.ETH_P_IPV6
+	}
+	s.to = unix.RawSockaddrLinklayer{Family: unix.AF_PACKET, Protocol: proto<<8 | proto>>8, Ifindex: int32(p.Index)}
+	err := p.do(func() (err error) {
+		// It receives nothing.
+		s.fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+		return err
+	})
+	if errors.Is(err, unix.EPERM) {
+		return nil, fault.Unsupported.Errorf("%s: open a packet socket: %w: CAP_NET_RAW is missing", p.Name, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: open a packet socket: %w", p.Name, err)
+	}
+	if err := unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, sendBuffer); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: packet socket: %w", p.Name, err), s.close())
+	}
+	return s, nil
+}
+
+func (s *sender) close() error { return unix.Close(s.fd) }
+
+// mostAtOnce is how many packets one system call sends, in trials without a pace.
+const mostAtOnce = 64
+
+// message is struct mmsghdr.
+type message struct {
+	hdr unix.Msghdr
+	len uint32
+	_   [4]byte
+}
+
+// batch is memory for packets that are sent by one system call.
+type batch struct {
+	frames   []*frame
+	iovecs   []unix.Iovec
+	messages []message
+}
+
+func (s *sender) newBatch(f *frame, n int) *batch {
+	b := &batch{iovecs: make([]unix.Iovec, n), messages: make([]message, n)}
+	for i := range n {
+		c := f.copy()
+		b.frames = append(b.frames, c)
+		b.iovecs[i].Base = &c.bytes[0]
+		b.iovecs[i].SetLen(len(c.bytes))
+		h := &b.messages[i].hdr
+		h.Iov, h.Name, h.Namelen = &b.iovecs[i], (*byte)(unsafe.Pointer(&s.to)), uint32(unsafe.Sizeof(s.to))
+		h.SetIovlen(1)
+	}
+	return b
+}
+
+// send sends packets from number seq on. A packet for which there was no room counts as tried.
+func (s *sender) send(b *batch, seq uint32, n int) (tried int, err error) {
+	for i := range n {
+		b.frames[i].number(seq + uint32(i))
+	}
+	for {
+		sent, _, errno := unix.Syscall6(unix.SYS_SENDMMSG, uintptr(s.fd), uintptr(unsafe.Pointer(&b.messages[0])), uintptr(n), 0, 0, 0)
+		switch errno {
+		case 0:
+			return int(sent), nil
+		case unix.EINTR:
+			continue
+		case unix.EAGAIN, unix.ENOBUFS: // the buffer is full, or the port's queue has dropped it
+			return 1, nil
+		case unix.ENETDOWN, unix.ENXIO:
+			return 0, fmt.Errorf("%s is down now, or gone: %w", s.port.Name, errno)
+		case unix.EMSGSIZE:
+			return 0, fmt.Errorf("%s: the interface refuses frames of %d bytes: its MTU is lower now", s.port.Name, len(b.frames[0].bytes)+fcsLen)
+		}
+		return 0, fmt.Errorf("%s: send: %w", s.port.Name, errno)
+	}
+}
+
+// Waits longer than spin sleep until spin before a packet is due: waking up takes about that long.
+// A sleep ends after nap, to look whether it is to end.
+const (
+	spin = 60 * time.Microsecond
+	nap  = 50 * time.Millisecond
+)
+
+// run sends n packets, one each interval; 0: as fast as it can. It ends before that if ctx ends or
+// the time is over. It never catches up: a burst would be delayed by itself. tried is how many
+// numbers are used.
+func (s *sender) run(ctx context.Context, f *frame, n int, interval, limit time.Duration) (tried int, err error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	// The kernel may wake a thread 50 us late otherwise. 0 is its default.
+	if err := unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0); err == nil {
+		defer unix.Prctl(unix.PR_SET_TIMERSLACK, 0, 0, 0, 0)
+	}
+	size := 1
+	if interval == 0 {
+		size = mostAtOnce
+	}
+	b := s.newBatch(f, size)
+	defer runtime.KeepAlive(b)
+	start := time.Now()
+	due := time.Duration(0)
+	for tried < n {
+		now, alive := await(ctx, start, due)
+		if !alive || now >= limit {
+			return tried, nil
+		}
+		sent, err := s.send(b, uint32(tried), min(size, n-tried))
+		tried += sent
+		if err != nil {
+			return tried, err
+		}
+		if due += interval; now > due {
+			due = now
+		}
+	}
+	return tried, nil
+}
+
+// await waits until due, and returns the time then; both count from start.
+func await(ctx context.Context, start time.Time, due time.Duration) (now time.Duration, alive bool) {
+	for {
+		now = time.Since(start)
+		switch wait := due - now - spin; {
+		case ctx.Err() != nil:
+			return now, false
+		case now >= due:
+			return now, true
+		case wait > 0:
+			ts := unix.NsecToTimespec(int64(min(wait, nap)))
+			_ = unix.Nanosleep(&ts, nil)
+		}
+	}
+}
+
+// lacksRights says what is missing before anything is tried.
+func lacksRights() error {
+	if kernel.LacksRights() {
+		return fault.Unsupported.Errorf("programs cannot be attached: %s", kernel.MissingRights())
+	}
+	return nil
+}
