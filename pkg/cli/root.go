@@ -12,6 +12,7 @@ import (
 	"github.com/vnetradar/radar/pkg/cli/check"
 	"github.com/vnetradar/radar/pkg/cli/collect"
 	"github.com/vnetradar/radar/pkg/cli/domain"
+	"github.com/vnetradar/radar/pkg/cli/dut"
 	"github.com/vnetradar/radar/pkg/cli/export"
 	"github.com/vnetradar/radar/pkg/cli/inband"
 	"github.com/vnetradar/radar/pkg/cli/kit"
@@ -90,6 +91,7 @@ func commands(k *kit.Kit) []*cobra.Command {
 		collect.NewMetricsCmd(k),
 		export.NewCmd(k),
 		inband.NewCmd(k),
+		dut.NewCmd(k),
 		lab.NewCmd(k),
 		newVersionCmd(k),
 		newDocsCmd(),

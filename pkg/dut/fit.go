@@ -9,11 +9,12 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Fit is a line through the delays of several sizes: delay = intercept + slope * size.
+// Fit is a line through the delays of several sizes, or through the intervals at which packets come
+// where a device is slower than the sender: y = intercept + slope * size.
 type Fit struct {
 	Direction string  `json:"direction"`
 	Rate      string  `json:"rate"`
-	Of        string  `json:"of"` // which delay of a size: "min" or "p50"
+	Of        string  `json:"of"` // what of each size: OfMin, OfMedian or OfInterval
 	Sizes     int     `json:"sizes"`
 	Slope     Bounded `json:"slope_ns_per_byte"`
 	Intercept Bounded `json:"intercept_ns"`
@@ -27,10 +28,11 @@ type Bounded struct {
 	High  *float64 `json:"high,omitempty"`
 }
 
-// Statistics that are fitted.
+// What is fitted.
 const (
-	OfMin    = "min"
-	OfMedian = "p50"
+	OfMin      = "min"
+	OfMedian   = "p50"
+	OfInterval = "interval"
 )
 
 // confidence is how likely the true value is within bounds.

@@ -18,15 +18,16 @@ import (
 // Bytes of the headers of a frame. A size counts the FCS, as RFC 2544 does, which virtual links do
 // not carry.
 const (
-	etherLen  = 14
-	fcsLen    = 4
-	udpLen    = 8
-	markLen   = 16 // struct rdr_mark
-	ipv4Len   = 20
-	ipv6Len   = 40
-	overMTU   = etherLen + fcsLen
-	firstTTL  = 64
-	maxFrames = 64 << 10 // no link has larger frames
+	etherLen = 14
+	fcsLen   = 4
+	udpLen   = 8
+	markLen  = 16 // struct rdr_mark
+	ipv4Len  = 20
+	ipv6Len  = 40
+	overMTU  = etherLen + fcsLen
+	firstTTL = 64
+
+	largestSize = 9216 + overMTU // jumbo frames of any device
 )
 
 // Addresses are those of test packets.
@@ -56,6 +57,9 @@ func checkSize(size int, ipv6 bool, ports ...*Port) error {
 	}
 	if least := LeastSize(ipv6); size < least {
 		return fault.Usage.Errorf("size %d: a frame of %s and UDP with radar's mark of %d bytes has %d bytes or more", size, version, markLen, least)
+	}
+	if size > largestSize {
+		return fault.Usage.Errorf("size %d: frames have %d bytes at most", size, largestSize)
 	}
 	for _, p := range ports {
 		if most := p.MTU + overMTU; size > most {

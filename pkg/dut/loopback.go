@@ -102,7 +102,7 @@ type Loopback struct {
 // OpenLoopback makes one whose packets are like those of a, and go where nothing else is. Its
 // frames have up to most bytes.
 func OpenLoopback(a Addresses, cfg Config, most int) (*Loopback, error) {
-	if err := lacksRights(); err != nil {
+	if err := CheckRights(); err != nil {
 		return nil, err
 	}
 	p, err := newPair(max(most-overMTU, leastMTU))

@@ -37,6 +37,12 @@ type Stream struct {
 	Duplicated int // more copies than one of each packet
 	Reordered  int // packets that came after one with a higher number (RFC 4737)
 	Delays     []int64
+	// CamePPS is the rate at which the later half of the packets came: a burst at the beginning, which
+	// a bucket of tokens lets pass, is not in it. 0: there are too few.
+	CamePPS float64
+	// Standing is how much longer each of that half took than the fastest packet of all, in ns: the
+	// wait in a queue that was never empty.
+	Standing int64
 }
 
 // Lost is how many packets did not come.
@@ -63,13 +69,31 @@ func newOutcome(t Trial, stamps []bpfobj.DutRdrStamps, round bool) *Outcome {
 	return o
 }
 
+// arrival is when a packet came, and how long it took.
+type arrival struct {
+	at, took uint64
+	seq      int
+}
+
+// later looks at the later half of packets, in the order in which they came.
+func (s *Stream) later(came []arrival) {
+	n := len(came)
+	if n < 4 {
+		return
+	}
+	half := came[n/2:]
+	if from, to := came[n/2-1].at, came[n-1].at; to > from {
+		s.CamePPS = float64(len(half)) * 1e9 / float64(to-from)
+	}
+	least := func(list []arrival) uint64 {
+		return slices.MinFunc(list, func(a, b arrival) int { return cmp.Compare(a.took, b.took) }).took
+	}
+	s.Standing = int64(least(half) - least(came))
+}
+
 // newStream is what came at a point of what was seen at one before it.
 func newStream(direction string, stamps []bpfobj.DutRdrStamps, from, to bpfobj.DutRdrPoint) Stream {
 	s := Stream{Direction: direction}
-	type arrival struct {
-		at  uint64
-		seq int
-	}
 	var came []arrival
 	for i := range stamps {
 		p := &stamps[i]
@@ -83,9 +107,10 @@ func newStream(direction string, stamps []bpfobj.DutRdrStamps, from, to bpfobj.D
 		s.Received++
 		s.Duplicated += max(int(p.Seen[to])-int(p.Seen[from]), 0)
 		s.Delays = append(s.Delays, int64(p.AtNs[to]-p.AtNs[from]))
-		came = append(came, arrival{p.AtNs[to], i})
+		came = append(came, arrival{p.AtNs[to], p.AtNs[to] - p.AtNs[from], i})
 	}
 	slices.SortStableFunc(came, func(a, b arrival) int { return cmp.Compare(a.at, b.at) })
+	s.later(came)
 	highest := -1
 	for _, a := range came {
 		if a.seq < highest {

@@ -2,13 +2,26 @@
 
 package dut
 
-// Row is what became of the packets of one size and rate, in one direction.
+// Row is what became of the packets of one size and rate, in one direction, and how long they
+// took.
 type Row struct {
+	Counts
+	Delay *Delay `json:"delay,omitempty"`
+	// Loopback are the same packets without a device: radar's own error.
+	Loopback     *Figures `json:"loopback,omitempty"`
+	SubtractedNs int64    `json:"subtracted_ns,omitempty"` // from each of Delay
+
+	standing int64 // Stream.Standing
+}
+
+// Counts are what became of packets.
+type Counts struct {
 	Direction  string  `json:"direction"`
 	Size       int     `json:"size"`
 	Rate       string  `json:"rate"`     // as it was asked for
 	AskedPPS   float64 `json:"rate_pps"` // the same in packets a second
 	SentPPS    float64 `json:"sent_pps"` // at which they left
+	CamePPS    float64 `json:"came_pps"` // at which the later half of them came
 	Sent       int     `json:"sent"`
 	Received   int     `json:"received"`
 	Lost       int     `json:"lost"`
@@ -17,24 +30,21 @@ type Row struct {
 	NotSent    int     `json:"not_sent"` // the sender's buffer was full
 	Resized    uint64  `json:"resized"`  // came with another length
 	Late       uint64  `json:"late"`     // of packets of rows before
-	Delay      *Delay  `json:"delay,omitempty"`
-	// Loopback are the same packets without a device: radar's own error.
-	Loopback     *Delay `json:"loopback,omitempty"`
-	SubtractedNs int64  `json:"subtracted_ns,omitempty"` // from each of Delay
 }
 
 // KeptRate reports whether packets left about as fast as was asked for.
-func (r *Row) KeptRate() bool { return r.SentPPS == 0 || r.SentPPS >= 0.98*r.AskedPPS }
+func (r *Counts) KeptRate() bool { return r.SentPPS == 0 || r.SentPPS >= 0.98*r.AskedPPS }
 
 // rowsOf makes a row of each direction of a trial.
 func rowsOf(o *Outcome, rate Rate) (rows []Row) {
 	for i := range o.Streams {
 		s := &o.Streams[i]
-		rows = append(rows, Row{
-			Direction: s.Direction, Size: o.Size, Rate: rate.String(), AskedPPS: rate.PPS(o.Size), SentPPS: o.SentPPS,
+		rows = append(rows, Row{Delay: summarise(s.Delays), standing: s.Standing, Counts: Counts{
+			Direction: s.Direction, Size: o.Size, Rate: rate.String(),
+			AskedPPS: rate.PPS(o.Size), SentPPS: o.SentPPS, CamePPS: s.CamePPS,
 			Sent: s.Sent, Received: s.Received, Lost: s.Lost(), Duplicated: s.Duplicated, Reordered: s.Reordered,
-			NotSent: o.Tried - o.Sent, Resized: o.Resized, Late: o.Late, Delay: summarise(s.Delays),
-		})
+			NotSent: o.Tried - o.Sent, Resized: o.Resized, Late: o.Late,
+		}})
 	}
 	return rows
 }
@@ -78,25 +88,40 @@ func fit(rows []Row) (fits []Fit) {
 		groups[k] = append(groups[k], r)
 	}
 	for _, k := range order {
-		for _, of := range []string{OfMin, OfMedian} {
-			var sizes, delays []float64
-			for _, r := range groups[k] {
-				ns := r.Delay.MinNs
-				if of == OfMedian {
-					ns = r.Delay.P50Ns
-				}
-				sizes, delays = append(sizes, float64(r.Size)), append(delays, float64(ns))
+		for _, of := range []string{OfMin, OfMedian, OfInterval} {
+			if f, ok := fitOf(groups[k], of); ok {
+				f.Direction, f.Rate = k.direction, k.rate
+				fits = append(fits, f)
 			}
-			slope, intercept, ok := fitLine(sizes, delays)
-			if !ok {
-				continue
-			}
-			f := Fit{Direction: k.direction, Rate: k.rate, Of: of, Sizes: len(sizes), Slope: slope, Intercept: intercept}
-			if slope.Value > 0 {
-				f.BitRate = 8e9 / slope.Value
-			}
-			fits = append(fits, f)
 		}
 	}
 	return fits
+}
+
+// fitOf fits a line to one figure of rows of several sizes. false: there is none.
+func fitOf(rows []*Row, of string) (f Fit, ok bool) {
+	var sizes, values []float64
+	for _, r := range rows {
+		ns := float64(r.Delay.MinNs)
+		switch {
+		case of == OfMedian:
+			ns = float64(r.Delay.P50Ns)
+		case of == OfInterval && !r.isSlowed():
+			return f, false
+		case of == OfInterval:
+			ns = 1e9 / r.CamePPS
+		}
+		sizes, values = append(sizes, float64(r.Size)), append(values, ns)
+	}
+	f = Fit{Of: of, Sizes: len(sizes)}
+	if f.Slope, f.Intercept, ok = fitLine(sizes, values); f.Slope.Value > 0 {
+		f.BitRate = 8e9 / f.Slope.Value
+	}
+	return f, ok
+}
+
+// isSlowed reports whether the device let packets out slower than they came to it: then their
+// interval is what it takes for one. A device that only loses packets has no queue of them.
+func (r *Row) isSlowed() bool {
+	return r.Direction != Round && r.CamePPS > 0 && r.CamePPS < 0.9*r.SentPPS && float64(r.standing) > 2*1e9/r.CamePPS
 }

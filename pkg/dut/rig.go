@@ -33,14 +33,15 @@ type Rig struct {
 	trial  uint32
 	progs  *programs
 	sender *sender
-	Hook   string // by which its programs are attached
+	enough func() bool // ends a trial early; nil: nothing does
+	Hook   string      // by which its programs are attached
 }
 
 // Open attaches the programs to the ports, which stay the caller's. What has to be asked for
 // otherwise is fault.Usage. Close takes them off, and so does the end of the process, but for filters at
 // clsact, which the next Open removes.
 func Open(cfg Config) (*Rig, error) {
-	if err := lacksRights(); err != nil {
+	if err := CheckRights(); err != nil {
 		return nil, err
 	}
 	if cfg.Round && cfg.In.is(cfg.Out) {
@@ -108,7 +109,7 @@ func (r *Rig) Run(ctx context.Context, t Trial) (*Outcome, error) {
 	if t.PPS > 0 {
 		interval = time.Duration(math.Round(float64(time.Second) / t.PPS))
 	}
-	tried, err := r.sender.run(ctx, f, t.Packets, interval, t.Duration)
+	tried, err := r.sender.run(ctx, f, &pace{t.Packets, interval, t.Duration, r.enough})
 	if err != nil {
 		return nil, err
 	}

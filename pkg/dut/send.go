@@ -113,10 +113,18 @@ const (
 	nap  = 50 * time.Millisecond
 )
 
-// run sends n packets, one each interval; 0: as fast as it can. It ends before that if ctx ends or
-// the time is over. It never catches up: a burst would be delayed by itself. tried is how many
-// numbers are used.
-func (s *sender) run(ctx context.Context, f *frame, n int, interval, limit time.Duration) (tried int, err error) {
+// pace is how packets of a trial are sent: one each interval (0: as fast as the sender can), until
+// there were so many, or the limit is reached, or it is enough.
+type pace struct {
+	packets  int
+	interval time.Duration
+	limit    time.Duration
+	enough   func() bool
+}
+
+// run sends the packets of a trial, until ctx ends. It never catches up: packets of a burst would
+// delay each other. tried is how many numbers are used.
+func (s *sender) run(ctx context.Context, f *frame, p *pace) (tried int, err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	// The kernel may wake a thread 50 us late otherwise. 0 is its default.
@@ -124,24 +132,24 @@ func (s *sender) run(ctx context.Context, f *frame, n int, interval, limit time.
 		defer unix.Prctl(unix.PR_SET_TIMERSLACK, 0, 0, 0, 0)
 	}
 	size := 1
-	if interval == 0 {
+	if p.interval == 0 {
 		size = mostAtOnce
 	}
 	b := s.newBatch(f, size)
 	defer runtime.KeepAlive(b)
 	start := time.Now()
 	due := time.Duration(0)
-	for tried < n {
+	for tried < p.packets && (p.enough == nil || !p.enough()) {
 		now, alive := await(ctx, start, due)
-		if !alive || now >= limit {
+		if !alive || now >= p.limit {
 			return tried, nil
 		}
-		sent, err := s.send(b, uint32(tried), min(size, n-tried))
+		sent, err := s.send(b, uint32(tried), min(size, p.packets-tried))
 		tried += sent
 		if err != nil {
 			return tried, err
 		}
-		if due += interval; now > due {
+		if due += p.interval; now > due {
 			due = now
 		}
 	}
@@ -164,8 +172,8 @@ func await(ctx context.Context, start time.Time, due time.Duration) (now time.Du
 	}
 }
 
-// lacksRights says what is missing before anything is tried.
-func lacksRights() error {
+// CheckRights says what this process lacks, before anything is tried.
+func CheckRights() error {
 	if kernel.LacksRights() {
 		return fault.Unsupported.Errorf("programs cannot be attached: %s", kernel.MissingRights())
 	}

@@ -8,17 +8,30 @@ import (
 	"slices"
 )
 
-// Delay sums up the delays of packets, in ns.
+// Delay sums up the delays of packets.
 type Delay struct {
-	MeanNs      float64  `json:"mean_ns"`
-	DeviationNs float64  `json:"deviation_ns"` // standard deviation of the sample
-	MinNs       int64    `json:"min_ns"`
-	P50Ns       int64    `json:"p50_ns"`
-	P90Ns       int64    `json:"p90_ns"`
-	P99Ns       int64    `json:"p99_ns"`
-	P999Ns      int64    `json:"p999_ns"`
-	MaxNs       int64    `json:"max_ns"`
-	Buckets     []Bucket `json:"distribution,omitempty"`
+	Figures
+	Buckets []Bucket `json:"distribution"`
+}
+
+// Figures of delays, in ns.
+type Figures struct {
+	MeanNs      float64 `json:"mean_ns"`
+	DeviationNs float64 `json:"deviation_ns"` // standard deviation of the sample
+	MinNs       int64   `json:"min_ns"`
+	P50Ns       int64   `json:"p50_ns"`
+	P90Ns       int64   `json:"p90_ns"`
+	P99Ns       int64   `json:"p99_ns"`
+	P999Ns      int64   `json:"p999_ns"`
+	MaxNs       int64   `json:"max_ns"`
+}
+
+// FiguresOf are those of delays, if there are any.
+func FiguresOf(d *Delay) *Figures {
+	if d == nil {
+		return nil
+	}
+	return &d.Figures
 }
 
 // Bucket is how many packets had a delay of at most so much, and of more than the bucket before.
@@ -42,12 +55,11 @@ func summarise(delays []int64) *Delay {
 	for _, d := range delays {
 		squares += (float64(d) - mean) * (float64(d) - mean)
 	}
-	return &Delay{
+	return &Delay{Buckets: distribution(delays), Figures: Figures{
 		MeanNs: mean, DeviationNs: math.Sqrt(squares / max(n-1, 1)),
 		MinNs: delays[0], MaxNs: delays[len(delays)-1],
 		P50Ns: percentile(delays, 50), P90Ns: percentile(delays, 90), P99Ns: percentile(delays, 99), P999Ns: percentile(delays, 99.9),
-		Buckets: distribution(delays),
-	}
+	}}
 }
 
 // percentile is the nearest rank of sorted values: the least one that p per cent of all do not

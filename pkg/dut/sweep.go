@@ -47,28 +47,42 @@ type Sweep struct {
 	Rates    []Rate
 	Packets  int // of a trial, at most
 	Subtract bool
+	IPv6     bool // of the loop-back, if that is all there is
 }
 
-// Check refuses what makes no sense, with fault.Usage. Ports may be nil.
-func (o *Options) check(ipv6 bool, ports ...*Port) error {
-	if len(o.Sizes) == 0 {
-		return fault.Usage.Errorf("no size: use ‹sizes› 64,1518")
-	}
+// settle refuses what makes no sense, with fault.Usage, and chooses sizes where none are given.
+func (o *Options) settle(ipv6 bool, ports ...*Port) error {
 	if o.Duration <= 0 {
 		return fault.Usage.Errorf("‹duration› %v: use more than 0", o.Duration)
 	}
 	if o.Wait < 0 {
 		return fault.Usage.Errorf("‹wait› %v: use 0 or more", o.Wait)
 	}
+	if len(o.Sizes) == 0 {
+		o.Sizes = defaultSizes(ipv6, ports...)
+	}
 	for _, size := range o.Sizes {
-		if size > maxFrames {
-			return fault.Usage.Errorf("size %d: no link has such frames", size)
-		}
 		if err := checkSize(size, ipv6, ports...); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// DefaultSizes are those of RFC 2544 for Ethernet.
+func DefaultSizes() []int { return []int{64, 128, 256, 512, 1024, 1280, 1518} }
+
+// defaultSizes are those that the ports and the IP version let pass.
+func defaultSizes(ipv6 bool, ports ...*Port) (sizes []int) {
+	for _, size := range DefaultSizes() {
+		if size = max(size, LeastSize(ipv6)); checkSize(size, ipv6, ports...) == nil {
+			sizes = append(sizes, size)
+		}
+	}
+	if len(sizes) == 0 {
+		sizes = []int{LeastSize(ipv6)} // checkSize says what is wrong
+	}
+	return sizes
 }
 
 // largest is the largest size.
@@ -112,8 +126,13 @@ const loopTime = time.Second / 2
 // Run measures a device; d is nil if only the loop-back is run. When ctx ends, the report has what
 // was measured until then, and the error is ctx's.
 func (s *Sweep) Run(ctx context.Context, d *Device) (*Report, error) {
-	if len(s.Rates) == 0 {
+	switch {
+	case len(s.Rates) == 0:
 		return nil, fault.Usage.Errorf("no rate: use ‹rates› 1kpps")
+	case s.Packets < 1 || s.Packets > MostPackets:
+		return nil, fault.Usage.Errorf("‹count› %d: use 1 to %d", s.Packets, MostPackets)
+	case s.Subtract && s.Loopback != LoopbackFirst:
+		return nil, fault.Usage.Errorf("‹subtract› needs the loop-back that comes first: use ‹loopback› first")
 	}
 	if d == nil {
 		return s.loopback(ctx)
@@ -122,7 +141,7 @@ func (s *Sweep) Run(ctx context.Context, d *Device) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.check(a.IPv6(), d.In, d.Out); err != nil {
+	if err := s.settle(a.IPv6(), d.In, d.Out); err != nil {
 		return nil, err
 	}
 	r := &Report{}
@@ -162,10 +181,10 @@ func newSetup(d *Device, a *Addresses, hook string) Setup {
 
 // loopback runs the loop-back alone.
 func (s *Sweep) loopback(ctx context.Context) (*Report, error) {
-	if err := s.check(false); err != nil {
+	if err := s.settle(s.IPv6); err != nil {
 		return nil, err
 	}
-	a := BenchmarkAddresses(false)
+	a := BenchmarkAddresses(s.IPv6)
 	rows, err := s.loop(ctx, &a)
 	r := &Report{Loopback: rows, Fits: fit(rows)}
 	r.Setup = newSetup(nil, &a, s.Hook)
@@ -212,9 +231,9 @@ func (r *Report) join(subtract bool) {
 		size int
 		rate string
 	}
-	own := make(map[key]*Delay)
+	own := make(map[key]*Figures)
 	for i := range r.Loopback {
-		own[key{r.Loopback[i].Size, r.Loopback[i].Rate}] = r.Loopback[i].Delay
+		own[key{r.Loopback[i].Size, r.Loopback[i].Rate}] = FiguresOf(r.Loopback[i].Delay)
 	}
 	for i := range r.Rows {
 		row := &r.Rows[i]
@@ -230,60 +249,61 @@ func (r *Report) join(subtract bool) {
 	}
 }
 
-// Packets that are sent before the first trial, until one has come: neighbours are found, bridges
+// Packets that are sent before the first trial, until some have come: neighbours are found, bridges
 // learn, caches fill.
 const (
-	warmUps    = 60
-	warmUpPPS  = 20
-	warmUpLast = 5 // that come after the first one
+	warmUps   = 60
+	warmUpPPS = 20
+	warmUpLet = 5 // come, which is enough
 )
 
 // warmUp fails if no packet arrives, and says what is known of where they went.
 func (r *Rig) warmUp(ctx context.Context, size int, wait time.Duration) error {
-	var all Outcome
-	in, out := r.cfg.In.counters(), r.cfg.Out.counters()
-	came := 0
-	for range warmUps {
-		o, err := r.Run(ctx, Trial{Size: size, PPS: warmUpPPS, Packets: 1, Duration: time.Second, Wait: time.Second / warmUpPPS})
-		if err != nil {
-			return err
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		last := &o.Streams[min(len(o.Streams)-1, 1)]
-		all.Sent += o.Sent
-		all.Streams = o.Streams
-		if came += last.Received + int(o.Late); came >= warmUpLast {
-			return nil
-		}
-		if o.Streams[0].Received > 0 {
-			all.Resized++
-		}
+	last := pointReceived
+	if r.cfg.Round {
+		last = pointBack
 	}
-	if came > 0 {
-		return nil
+	was, err := r.progs.tally()
+	if err != nil {
+		return err
 	}
-	all.In, all.Out = r.cfg.In.counters().since(in), r.cfg.Out.counters().since(out)
-	return r.nothingCame(&all, wait)
+	r.enough = func() bool {
+		now, err := r.progs.tally()
+		return err != nil || now.First[last]-was.First[last] >= warmUpLet
+	}
+	o, err := r.Run(ctx, Trial{Size: size, PPS: warmUpPPS, Packets: warmUps, Duration: 2 * warmUps * time.Second / warmUpPPS, Wait: max(wait, warmUpWait)})
+	r.enough = nil
+	switch {
+	case err != nil:
+		return err
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case o.Streams[0].Received == 0:
+		return r.nothingCame(o)
+	case r.cfg.Round && o.Streams[1].Received == 0:
+		return fmt.Errorf("%d test packets arrived at %s, and were sent back; none came back to %s: does the device know where %v is?",
+			o.Streams[0].Received, r.cfg.Out.Name, r.cfg.In.Name, r.cfg.From.Addr())
+	}
+	return nil
 }
 
+// warmUpWait is for the first packets, which may wait for neighbours, at least.
+const warmUpWait = time.Second
+
 // nothingCame says what counters say.
-func (r *Rig) nothingCame(o *Outcome, _ time.Duration) error {
+func (r *Rig) nothingCame(o *Outcome) error {
 	in, out := r.cfg.In.Name, r.cfg.Out.Name
-	text := fmt.Sprintf("no test packet arrived at %s: %d left %s for %v (%v)", out, o.Sent, in, r.cfg.To.Addr(), r.cfg.ToMAC)
-	if r.cfg.Round && o.Resized > 0 {
-		text = fmt.Sprintf("test packets arrived at %s, and none came back to %s", out, in)
+	if o.Sent == 0 {
+		return fmt.Errorf("no test packet left %s: its interface sends past TC, where they are stamped", in)
 	}
+	text := fmt.Sprintf("no test packet arrived at %s: %d left %s for %v (%v)", out, o.Sent, in, r.cfg.To.Addr(), r.cfg.ToMAC)
 	switch {
-	case o.Sent == 0:
-		text = fmt.Sprintf("no test packet left %s: its interface sends past TC", in)
 	case o.In.OutDrops > 0:
-		text += fmt.Sprintf("; %s dropped %d of them", in, o.In.OutDrops)
+		text += fmt.Sprintf("; %s has dropped %d", in, o.In.OutDrops)
 	case o.Out.InDrops > 0:
-		text += fmt.Sprintf("; %s dropped %d packets that came in", out, o.Out.InDrops)
+		text += fmt.Sprintf("; %s has dropped %d packets that came in", out, o.Out.InDrops)
 	case o.Out.In >= uint64(o.Sent):
-		text += fmt.Sprintf("; %d other packets came in at %s: if they are these, the device has changed their payload, or put it into a tunnel", o.Out.In, out)
+		text += fmt.Sprintf("; %d other packets came in there: if these are they, the device has changed their payload, or put it into a tunnel", o.Out.In)
 	default:
 		text += fmt.Sprintf("; %s counts %d packets sent, %s %d received: they stayed in the device, or went elsewhere. Does it know where %v is? See ‹to› and ‹to-mac›",
 			in, o.In.Out, out, o.Out.In, r.cfg.To.Addr())
