@@ -75,11 +75,10 @@ func payloadOf(size int, ipv6 bool) int { return size - LeastSize(ipv6) + markLe
 // frame is the test packet of a trial. Only its number changes from one to the next, and the
 // checksum.
 type frame struct {
-	bytes    []byte
-	seqAt    int
-	checkAt  int
-	sum      uint32 // of all that the checksum covers, with number 0
-	sequence uint32
+	bytes   []byte
+	seqAt   int
+	checkAt int
+	sum     uint32 // of all that the checksum covers, with number 0
 }
 
 // newFrame makes the packet.
@@ -119,13 +118,6 @@ func newFrame(a *Addresses, size int, run, trial uint32) (*frame, error) {
 	f.seqAt, f.checkAt = start+12, start-2
 	f.sum = uint32(^binary.BigEndian.Uint16(f.bytes[f.checkAt:]))
 	return f, nil
-}
-
-// copy returns a packet that shares nothing with f.
-func (f *frame) copy() *frame {
-	c := *f
-	c.bytes = append([]byte(nil), f.bytes...)
-	return &c
 }
 
 // number gives the packet its number.

@@ -123,7 +123,7 @@ func (p *RFC2544) check(a *Addresses, d *Device) error {
 type procedure struct {
 	*RFC2544
 	rig    *Rig
-	loop   *Loopback // nil: none is asked for
+	loop   *Loopback // nil: none was asked for
 	report *RFC2544Report
 }
 
@@ -141,25 +141,34 @@ func (p *RFC2544) Run(ctx context.Context, d *Device) (*RFC2544Report, error) {
 	for _, size := range p.Sizes {
 		cfg.Packets = max(cfg.Packets, p.packets(size, p.MaxRate.PPS(size)))
 	}
-	run := &procedure{RFC2544: p, report: &RFC2544Report{DurationS: p.Duration.Seconds(), MaxRate: p.MaxRate.String()}}
-	if p.Loopback != LoopbackNone {
-		if run.loop, err = OpenLoopback(*a, cfg, p.largest()); err != nil {
-			return nil, err
-		}
-		defer run.loop.Close()
-		if err := run.loop.warmUp(ctx, p.Sizes[0], p.Wait); err != nil {
-			return nil, err
-		}
+	if cfg.Packets > MostPackets {
+		return nil, fault.Usage.Errorf("‹max-rate› %v for %v would be %d packets of one trial: at most %d can be stamped", p.MaxRate, p.Duration, cfg.Packets, MostPackets)
 	}
+	run := &procedure{RFC2544: p, report: &RFC2544Report{DurationS: p.Duration.Seconds(), MaxRate: p.MaxRate.String()}}
 	if run.rig, err = Open(cfg); err != nil {
 		return nil, err
 	}
 	run.report.Setup = newSetup(d, a, run.rig.Hook)
-	if err = run.rig.warmUp(ctx, p.Sizes[0], p.Wait); err == nil {
-		err = run.all(ctx)
-	}
+	err = run.measure(ctx, a, cfg)
 	run.report.Complete = err == nil
 	return run.report, errors.Join(err, run.rig.Close())
+}
+
+// measure runs the procedures. Whether anything arrives is seen before.
+func (p *procedure) measure(ctx context.Context, a *Addresses, cfg Config) (err error) {
+	if err := p.rig.warmUp(ctx, p.Sizes[0], p.Wait); err != nil {
+		return err
+	}
+	if p.Loopback == LoopbackNone {
+		return p.all(ctx)
+	}
+	if p.loop, err = OpenLoopback(*a, cfg, p.largest()); err != nil {
+		return err
+	}
+	if err = p.loop.warmUp(ctx, p.Sizes[0], p.Wait); err == nil {
+		err = p.all(ctx)
+	}
+	return errors.Join(err, p.loop.Close())
 }
 
 // packets is how many a trial has.

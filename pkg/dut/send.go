@@ -52,57 +52,22 @@ func newSender(p *Port, ipv6 bool) (*sender, error) {
 
 func (s *sender) close() error { return unix.Close(s.fd) }
 
-// mostAtOnce is how many packets one system call sends, in trials without a pace.
-const mostAtOnce = 64
-
-// message is struct mmsghdr.
-type message struct {
-	hdr unix.Msghdr
-	len uint32
-	_   [4]byte
-}
-
-// batch is memory for packets that are sent by one system call.
-type batch struct {
-	frames   []*frame
-	iovecs   []unix.Iovec
-	messages []message
-}
-
-func (s *sender) newBatch(f *frame, n int) *batch {
-	b := &batch{iovecs: make([]unix.Iovec, n), messages: make([]message, n)}
-	for i := range n {
-		c := f.copy()
-		b.frames = append(b.frames, c)
-		b.iovecs[i].Base = &c.bytes[0]
-		b.iovecs[i].SetLen(len(c.bytes))
-		h := &b.messages[i].hdr
-		h.Iov, h.Name, h.Namelen = &b.iovecs[i], (*byte)(unsafe.Pointer(&s.to)), uint32(unsafe.Sizeof(s.to))
-		h.SetIovlen(1)
-	}
-	return b
-}
-
-// send sends packets from number seq on. A packet for which there was no room counts as tried.
-func (s *sender) send(b *batch, seq uint32, n int) (tried int, err error) {
-	for i := range n {
-		b.frames[i].number(seq + uint32(i))
-	}
+// send sends one packet. A packet for which there was no room is not stamped.
+func (s *sender) send(b []byte) error {
 	for {
-		sent, _, errno := unix.Syscall6(unix.SYS_SENDMMSG, uintptr(s.fd), uintptr(unsafe.Pointer(&b.messages[0])), uintptr(n), 0, 0, 0)
+		_, _, errno := unix.Syscall6(unix.SYS_SENDTO, uintptr(s.fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)),
+			0, uintptr(unsafe.Pointer(&s.to)), unsafe.Sizeof(s.to))
 		switch errno {
-		case 0:
-			return int(sent), nil
+		case 0, unix.EAGAIN, unix.ENOBUFS: // the buffer is full, or the port's queue has dropped it
+			return nil
 		case unix.EINTR:
 			continue
-		case unix.EAGAIN, unix.ENOBUFS: // the buffer is full, or the port's queue has dropped it
-			return 1, nil
-		case unix.ENETDOWN, unix.ENXIO:
-			return 0, fmt.Errorf("%s is down now, or gone: %w", s.port.Name, errno)
+		case unix.ENETDOWN, unix.ENXIO, unix.ENODEV:
+			return fmt.Errorf("%s is down now, or gone: %w", s.port.Name, errno)
 		case unix.EMSGSIZE:
-			return 0, fmt.Errorf("%s: the interface refuses frames of %d bytes: its MTU is lower now", s.port.Name, len(b.frames[0].bytes)+fcsLen)
+			return fmt.Errorf("%s refuses frames of %d bytes: its MTU is lower now", s.port.Name, len(b)+fcsLen)
 		}
-		return 0, fmt.Errorf("%s: send: %w", s.port.Name, errno)
+		return fmt.Errorf("%s: send: %w", s.port.Name, errno)
 	}
 }
 
@@ -131,22 +96,14 @@ func (s *sender) run(ctx context.Context, f *frame, p *pace) (tried int, err err
 	if err := unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0); err == nil {
 		defer unix.Prctl(unix.PR_SET_TIMERSLACK, 0, 0, 0, 0)
 	}
-	size := 1
-	if p.interval == 0 {
-		size = mostAtOnce
-	}
-	b := s.newBatch(f, size)
-	defer runtime.KeepAlive(b)
 	start := time.Now()
-	due := time.Duration(0)
-	for tried < p.packets && (p.enough == nil || !p.enough()) {
+	for due := time.Duration(0); tried < p.packets && (p.enough == nil || !p.enough()); tried++ {
 		now, alive := await(ctx, start, due)
 		if !alive || now >= p.limit {
 			return tried, nil
 		}
-		sent, err := s.send(b, uint32(tried), min(size, p.packets-tried))
-		tried += sent
-		if err != nil {
+		f.number(uint32(tried))
+		if err := s.send(f.bytes); err != nil {
 			return tried, err
 		}
 		if due += p.interval; now > due {

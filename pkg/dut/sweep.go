@@ -144,27 +144,32 @@ func (s *Sweep) Run(ctx context.Context, d *Device) (*Report, error) {
 	if err := s.settle(a.IPv6(), d.In, d.Out); err != nil {
 		return nil, err
 	}
-	r := &Report{}
-	if s.Loopback != LoopbackNone {
-		short := *s
-		short.Duration, short.Round = min(s.Duration, loopTime), false
-		if r.Loopback, err = short.loop(ctx, a); err != nil {
-			return r, err
-		}
-	}
 	rig, err := Open(Config{In: d.In, Out: d.Out, Addresses: *a, Round: s.Round, Hook: s.Hook, Packets: s.mostPackets()})
 	if err != nil {
 		return nil, err
 	}
-	r.Setup = newSetup(d, a, rig.Hook)
-	err = rig.warmUp(ctx, s.Sizes[0], s.Wait)
-	if err == nil {
-		r.Rows, err = s.rows(ctx, rig, "")
-	}
+	r := &Report{Setup: newSetup(d, a, rig.Hook)}
+	err = s.measure(ctx, rig, a, r)
 	r.join(s.Subtract)
 	r.Fits = fit(r.Rows)
 	r.Complete = err == nil
 	return r, errors.Join(err, rig.Close())
+}
+
+// measure fills in rows. Whether anything arrives is seen before the loop-back is run.
+func (s *Sweep) measure(ctx context.Context, rig *Rig, a *Addresses, r *Report) (err error) {
+	if err := rig.warmUp(ctx, s.Sizes[0], s.Wait); err != nil {
+		return err
+	}
+	if s.Loopback != LoopbackNone {
+		short := *s
+		short.Duration, short.Round = min(s.Duration, loopTime), false
+		if r.Loopback, err = short.loop(ctx, a); err != nil {
+			return err
+		}
+	}
+	r.Rows, err = s.rows(ctx, rig, "")
+	return err
 }
 
 // newSetup says what a run was made with.
