@@ -27,6 +27,7 @@ const (
 	overMTU  = etherLen + fcsLen
 	firstTTL = 64
 
+	leastFrame  = 64
 	largestSize = 9216 + overMTU // jumbo frames of any device
 )
 
@@ -41,13 +42,16 @@ type Addresses struct {
 // IPv6 reports whether test packets are of IPv6.
 func (a *Addresses) IPv6() bool { return a.To.Addr().Is6() }
 
-// LeastSize is that of the smallest frame that has room for the mark.
-func LeastSize(ipv6 bool) int {
+// headersOf is how many bytes of a frame of that size are not UDP payload.
+func headersOf(ipv6 bool) int {
 	if ipv6 {
-		return overMTU + ipv6Len + udpLen + markLen
+		return overMTU + ipv6Len + udpLen
 	}
-	return overMTU + ipv4Len + udpLen + markLen
+	return overMTU + ipv4Len + udpLen
 }
+
+// LeastSize is that of the smallest frame that has room for the mark, and that Ethernet has.
+func LeastSize(ipv6 bool) int { return max(headersOf(ipv6)+markLen, leastFrame) }
 
 // checkSize refuses sizes that a packet of the run cannot have.
 func checkSize(size int, ipv6 bool, ports ...*Port) error {
@@ -56,7 +60,7 @@ func checkSize(size int, ipv6 bool, ports ...*Port) error {
 		version = "IPv6"
 	}
 	if least := LeastSize(ipv6); size < least {
-		return fault.Usage.Errorf("size %d: a frame of %s and UDP with radar's mark of %d bytes has %d bytes or more", size, version, markLen, least)
+		return fault.Usage.Errorf("size %d: a frame of %s and UDP that radar's mark of %d bytes fits into has %d bytes or more", size, version, markLen, least)
 	}
 	if size > largestSize {
 		return fault.Usage.Errorf("size %d: frames have %d bytes at most", size, largestSize)
@@ -70,7 +74,7 @@ func checkSize(size int, ipv6 bool, ports ...*Port) error {
 }
 
 // payloadOf is how many bytes of UDP payload a frame of that size has.
-func payloadOf(size int, ipv6 bool) int { return size - LeastSize(ipv6) + markLen }
+func payloadOf(size int, ipv6 bool) int { return size - headersOf(ipv6) }
 
 // frame is the test packet of a trial. Only its number changes from one to the next, and the
 // checksum.

@@ -91,7 +91,8 @@ type Trial struct {
 // settleTime is how long copies of packets are waited for that have all come.
 const settleTime = 5 * time.Millisecond
 
-// Run sends the packets of a trial and waits for them. If ctx ends, it says what came until then.
+// Run sends the packets of a trial and waits for them. If ctx ends, it sends no more, and waits for
+// those under way.
 func (r *Rig) Run(ctx context.Context, t Trial) (*Outcome, error) {
 	r.trial++
 	f, err := newFrame(&r.cfg.Addresses, t.Size, r.run, r.trial)
@@ -113,7 +114,7 @@ func (r *Rig) Run(ctx context.Context, t Trial) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	tally, err := r.drain(ctx, &was, t.Wait)
+	tally, err := r.drain(&was, t.Wait)
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +130,7 @@ func (r *Rig) Run(ctx context.Context, t Trial) (*Outcome, error) {
 }
 
 // drain waits until all packets have come, or none has come for a while.
-func (r *Rig) drain(ctx context.Context, was *bpfobj.DutRdrTally, wait time.Duration) (t bpfobj.DutRdrTally, err error) {
+func (r *Rig) drain(was *bpfobj.DutRdrTally, wait time.Duration) (t bpfobj.DutRdrTally, err error) {
 	last := pointReceived
 	if r.cfg.Round {
 		last = pointBack
@@ -150,10 +151,6 @@ func (r *Rig) drain(ctx context.Context, was *bpfobj.DutRdrTally, wait time.Dura
 		if quiet := time.Since(since); quiet >= wait || all && quiet >= min(settleTime, wait) {
 			return t, nil
 		}
-		select {
-		case <-ctx.Done():
-			return t, nil
-		case <-time.After(time.Millisecond):
-		}
+		time.Sleep(time.Millisecond)
 	}
 }

@@ -220,10 +220,10 @@ func (s *Sweep) rows(ctx context.Context, rig *Rig, what string) (rows []Row, er
 			if err != nil {
 				return rows, err
 			}
-			if err := ctx.Err(); err != nil {
-				return rows, err // this trial is not whole
-			}
 			rows = append(rows, rowsOf(o, rate)...)
+			if err := ctx.Err(); err != nil {
+				return rows, err // that trial may be shorter than the others
+			}
 		}
 	}
 	return rows, nil

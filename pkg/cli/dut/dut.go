@@ -56,7 +56,7 @@ Trials are shorter than the RFC's by default. Its own values: --duration 60s, fo
 
 Nothing is left attached, however the command ends. (On kernels before 6.6 filters that do
 nothing stay after kill -9. The next "radar dut" in that namespace removes them.) Ctrl-C
-prints what was measured until then. -o json and -o csv print all numbers, --plot draws.`
+waits for the packets under way and prints what was measured until then. -o json and -o csv print all numbers, --plot draws.`
 
 const example = `  radar dut --in netns:blue/eth0 --out netns:red/eth0
   radar dut --in h1/eth0 --out h2/eth0 --sizes 64,512,1518 --rates 100pps,1kpps,10Mbit
@@ -145,6 +145,7 @@ func run(k *kit.Kit, cmd *cobra.Command, f *options) error {
 	}
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second one ends the process at once
 	if err := dut.CheckRights(); err != nil {
 		return err
 	}
