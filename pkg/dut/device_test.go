@@ -149,6 +149,7 @@ func TestNetem(t *testing.T) {
 
 // TestNothingArrives: the error says what left, and what the counters say of it.
 func TestNothingArrives(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name  string
 		spoil func(w *world)
@@ -211,6 +212,7 @@ func TestPorts(t *testing.T) {
 
 // TestAddresses: where packets go is what the port's routes and neighbours say, unless the user says it.
 func TestAddresses(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t).router()
 	gateway := w.port("dev", "e0").MAC.String()
 	a, err := Resolve(t.Context(), w.blue, w.red, Wish{})

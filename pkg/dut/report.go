@@ -65,7 +65,7 @@ type Setup struct {
 // Report is what a sweep has found.
 type Report struct {
 	Setup
-	Rows []Row `json:"results"`
+	Rows []Row `json:"results,omitempty"`
 	Fits []Fit `json:"fits,omitempty"`
 	// Loopback are rows of the loop-back run, if that is all there was, or as it was before the device's.
 	Loopback []Row `json:"loopback,omitempty"`

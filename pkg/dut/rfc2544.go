@@ -44,12 +44,12 @@ const (
 
 // Throughput is the highest rate without a loss.
 type Throughput struct {
-	Size     int     `json:"size"`
-	PPS      float64 `json:"pps"`
-	Bits     float64 `json:"bits_per_second"`
-	Limit    string  `json:"limited_by"`
-	Trials   int     `json:"trials"`
-	SenderPS float64 `json:"sender_pps"` // what the sender reached in the loop-back at the highest rate
+	Size      int     `json:"size"`
+	PPS       float64 `json:"pps"`
+	Bits      float64 `json:"bits_per_second"`
+	Limit     string  `json:"limited_by"`
+	Trials    int     `json:"trials"`
+	SenderPPS float64 `json:"sender_pps,omitempty"` // what the sender reached in the loop-back at the highest rate
 }
 
 // Latency is the delay at the throughput.
@@ -217,7 +217,7 @@ func (p *procedure) throughput(ctx context.Context, size int) error {
 		if err != nil {
 			return err
 		}
-		row.SenderPS = o.SentPPS
+		row.SenderPPS = o.SentPPS
 	}
 	low, high, next := 0.0, most, most
 	for {

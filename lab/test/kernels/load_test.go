@@ -32,6 +32,7 @@ var objects = []object{
 	{"deliver", bpfobj.LoadDeliver}, // from Linux 6.4 on
 	{"change", bpfobj.LoadChange},
 	{"collect", bpfobj.LoadCollect},
+	{"dut", bpfobj.LoadDut},
 }
 
 // TestProgramsLoad loads every program that radar has with all that options can turn on,

@@ -35,7 +35,7 @@ var floors = map[string]int{
 	"pkg/intwire": shared, "pkg/lab": shared, "pkg/packet": shared, "pkg/record": shared,
 	"lab/forward": shared, "lab/scenarios": shared,
 
-	"pkg/vnet": systems, "pkg/telemetry": systems,
+	"pkg/vnet": systems, "pkg/telemetry": systems, "pkg/dut": systems,
 
 	"pkg/aggregate": counts, "pkg/sink": counts, "pkg/store": counts,
 	"pkg/join": counts, // above the two systems of which it brings packets together
@@ -49,7 +49,7 @@ var floors = map[string]int{
 }
 
 // system says which system a package is of.
-var system = map[string]string{"pkg/vnet": "vnet", "pkg/telemetry": "telemetry"}
+var system = map[string]string{"pkg/vnet": "vnet", "pkg/telemetry": "telemetry", "pkg/dut": "dut"}
 
 // owed are imports against the direction that are still to be undone. The list gets shorter only.
 var owed = []string{

@@ -49,8 +49,8 @@ func printThroughput(k *kit.Kit, r *dut.RFC2544Report) error {
 	t := kit.NewTable(append(right("SIZE", "FRAMES/S", "BIT RATE", "TRIALS", "LOOP FRAMES/S"), kit.Column{Title: "LIMITED BY"})...)
 	for _, row := range r.Throughput {
 		own := ""
-		if row.SenderPS > 0 {
-			own = frames(row.SenderPS)
+		if row.SenderPPS > 0 {
+			own = frames(row.SenderPPS)
 		}
 		t.Add(strconv.Itoa(row.Size), frames(row.PPS), words.Rate(uint64(row.Bits)), strconv.Itoa(row.Trials), own, limits[row.Limit])
 	}
