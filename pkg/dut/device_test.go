@@ -27,6 +27,9 @@ func (w *world) forwarder(cfg forward.Config) *forward.Forwarder {
 	}
 	defer ns.Close()
 	cfg.A, cfg.B = "e0", "e1"
+	for _, node := range []string{"blue", "red"} { // what they send by themselves it would count, too
+		w.Run(node, "sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1")
+	}
 	var f *forward.Forwarder
 	if err := host.InNetns(ns, func() (err error) { f, err = forward.Open(cfg); return err }); err != nil {
 		w.t.Fatal(err)

@@ -121,11 +121,11 @@ func TestKilled(t *testing.T) {
 		if line, err := bufio.NewReader(out).ReadString('\n'); line != "open\n" {
 			t.Fatalf("%q, %v", line, err)
 		}
-		if err := w.blue.removeLeft(); err != nil {
+		if err := errors.Join(w.blue.removeLeft(), w.red.removeLeft()); err != nil {
 			t.Error(err)
 		}
 		stood := len(w.standing())
-		if stood < 3 {
+		if want := map[string]int{HookTCX: 3, HookClsact: 3 + 2}[by]; stood != want { // programs, and qdiscs
 			t.Errorf("%s: of a process that lives there is %q", by, w.standing())
 		}
 		if err := child.Process.Kill(); err != nil {

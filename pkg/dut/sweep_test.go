@@ -15,7 +15,7 @@ import (
 )
 
 func testOptions() Options {
-	return Options{Sizes: []int{64, 512, 1518}, Duration: 10 * time.Second, Wait: time.Second, Hook: HookAuto, Loopback: LoopbackFirst}
+	return Options{Sizes: []int{64, 512, 1518}, Duration: 10 * time.Second, Wait: 5 * time.Second, Hook: HookAuto, Loopback: LoopbackFirst}
 }
 
 func rates(t *testing.T, texts ...string) (list []Rate) {

@@ -121,7 +121,7 @@ func (w *world) run(r *Rig, t Trial) *Outcome {
 		t.Duration = nstest.Patience
 	}
 	if t.Wait == 0 {
-		t.Wait = time.Second
+		t.Wait = 2 * time.Second
 	}
 	o, err := r.Run(w.t.Context(), t)
 	if err != nil {
