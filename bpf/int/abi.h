@@ -60,9 +60,12 @@ struct int_entry {
 	__u32 sample; /* one packet in so many; 0 and 1: all */
 };
 
-/* CLOCK_MONOTONIC up to which sources mark and transits add. */
 struct int_control {
-	__u64 lease_ns;
+	__u64 lease_ns; /* CLOCK_MONOTONIC up to which sources mark and transits add */
+	/* What is added to CLOCK_MONOTONIC for the times in packets, modulo 2^64: they are Unix time,
+	 * as in all of radar's reports. Times of struct int_report are without it. User space writes
+	 * it, and changes it only when the wall clock was set. */
+	__u64 wall_ns;
 };
 
 /*

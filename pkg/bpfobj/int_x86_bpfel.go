@@ -16,6 +16,7 @@ import (
 type IntIntControl struct {
 	_       structs.HostLayout
 	LeaseNs uint64
+	WallNs  uint64
 }
 
 type IntIntCounters struct {
