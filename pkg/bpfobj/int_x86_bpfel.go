@@ -153,7 +153,7 @@ const (
 
 type IntWork struct {
 	_      structs.HostLayout
-	Words  [40]uint32
+	Block  [384]uint8
 	Report IntIntReport
 	Quote  [1280]uint8
 	Moved  [4096]uint8
@@ -183,9 +183,11 @@ const (
 	IntVarCfgNode          = "cfg_node"
 	IntVarCfgPort          = "cfg_port"
 	IntVarCfgPortMask      = "cfg_port_mask"
+	IntVarCfgQueues        = "cfg_queues"
 	IntVarCfgQuote         = "cfg_quote"
 	IntVarCfgReportPort    = "cfg_report_port"
 	IntVarCfgReports       = "cfg_reports"
+	IntVarCfgTimes         = "cfg_times"
 	IntVarCfgWatchlist     = "cfg_watchlist"
 )
 
@@ -263,9 +265,11 @@ type IntVariableSpecs struct {
 	CfgNode       *ebpf.VariableSpec `ebpf:"cfg_node"`
 	CfgPort       *ebpf.VariableSpec `ebpf:"cfg_port"`
 	CfgPortMask   *ebpf.VariableSpec `ebpf:"cfg_port_mask"`
+	CfgQueues     *ebpf.VariableSpec `ebpf:"cfg_queues"`
 	CfgQuote      *ebpf.VariableSpec `ebpf:"cfg_quote"`
 	CfgReportPort *ebpf.VariableSpec `ebpf:"cfg_report_port"`
 	CfgReports    *ebpf.VariableSpec `ebpf:"cfg_reports"`
+	CfgTimes      *ebpf.VariableSpec `ebpf:"cfg_times"`
 	CfgWatchlist  *ebpf.VariableSpec `ebpf:"cfg_watchlist"`
 }
 
@@ -323,9 +327,11 @@ type IntVariables struct {
 	CfgNode       *ebpf.Variable `ebpf:"cfg_node"`
 	CfgPort       *ebpf.Variable `ebpf:"cfg_port"`
 	CfgPortMask   *ebpf.Variable `ebpf:"cfg_port_mask"`
+	CfgQueues     *ebpf.Variable `ebpf:"cfg_queues"`
 	CfgQuote      *ebpf.Variable `ebpf:"cfg_quote"`
 	CfgReportPort *ebpf.Variable `ebpf:"cfg_report_port"`
 	CfgReports    *ebpf.Variable `ebpf:"cfg_reports"`
+	CfgTimes      *ebpf.Variable `ebpf:"cfg_times"`
 	CfgWatchlist  *ebpf.Variable `ebpf:"cfg_watchlist"`
 }
 
