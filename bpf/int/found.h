@@ -9,8 +9,8 @@
 #include "packet.h"
 
 #define SHIM 4
-#define HEADER 12   /* of INT 2.1; the first two words of three are those that a transit reads */
-#define HEADER10 8  /* of INT 1.0 */
+#define HEADER 12  /* of INT 2.1; the first two words of three are those that a transit reads */
+#define HEADER10 8 /* of INT 1.0 */
 
 #define TYPE_MD 1
 #define TYPE_MX 3
@@ -28,7 +28,7 @@
 #define MD_REMAINING(w) ((w) & 0xff)
 
 struct found {
-	__u32 shim;  /* the words, of the machine's byte order */
+	__u32 shim; /* the words, of the machine's byte order */
 	__u32 first;
 	__u32 bytes; /* of all INT, the shim among it */
 	__u16 instructions;
@@ -38,6 +38,29 @@ struct found {
 	__u8 words; /* Hop ML */
 	__u8 npt;
 };
+
+#define MOVED 4096   /* bytes of payload that can be moved at a time */
+#define MAX_HEAD 128 /* IPv4's options, TCP with options, shim and header of INT */
+#define MAX_NEW 256  /* UDP's header, shim, header of INT, words of a hop */
+
+/* What does not fit the stack. */
+struct work {
+	struct packet packet;
+	struct found found;
+	struct int_entry entry;
+	/* What lies between the IP header and the payload: other headers, then new words of INT. */
+	__u8 block[MAX_HEAD + MAX_NEW];
+	struct int_report report;
+	__u8 quote[INT_MAX_QUOTE]; /* right behind the report: both go up in one piece */
+	__u8 moved[MOVED];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct work);
+} works SEC(".maps");
 
 static __always_inline __u32 bits_of(__u32 i)
 {

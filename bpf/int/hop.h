@@ -6,14 +6,10 @@
 #include "report.h"
 #include "sample.h"
 
-/* Everything about the packet that is being looked at. */
-struct hop {
-	struct work *w;
-	struct int_counters *n;
-	struct int_port *in; /* NULL: the node itself sends it, or by no port of INT */
-	struct int_port *out;
-	__u64 now;
-};
+/*
+ * Each of the three is a function that the verifier checks once. They find the packet, what was
+ * found in it, and the entry of the watchlist in works[0].
+ */
 
 /* Writes the shim and the header of a new stack. `original` is what the mark replaces. */
 static __always_inline void put_headers(struct writer *to, const struct int_entry *e, __u32 words,
@@ -46,11 +42,12 @@ static __always_inline void put_udp(struct writer *to, __u32 hash, __u32 len)
 	put(to, len << 16);
 }
 
-static __always_inline enum int_skip source(struct __sk_buff *skb, const struct hop *h,
-					    const struct packet *p, const struct int_entry *e)
+static __always_inline enum int_skip put_in(struct __sk_buff *skb, struct work *w,
+					    const struct packet *p, const struct int_entry *e,
+					    __u32 mtu)
 {
 	__u32 words = e->mode == INT_MODE_MX ? 0 : e->words, head, more, kept, npt, size;
-	struct writer to = { .block = h->w->block };
+	struct writer to = { .block = w->block };
 	bool v10 = e->mode == INT_MODE_MD10, tcp = p->proto == IPPROTO_TCP;
 	__u8 dscp = p->dscp, proto = p->proto;
 	enum sum_state state = SUM_NONE;
@@ -64,10 +61,10 @@ static __always_inline enum int_skip source(struct __sk_buff *skb, const struct 
 	if (npt == NPT_UDP && end)
 		return INT_SKIP_TCP_PORT;
 	more = SHIM + (v10 ? HEADER10 : HEADER) + words * 4 + (npt == NPT_UDP ? 8 : 0);
-	if (p->ip_len + more > h->out->mtu)
+	if (p->ip_len + more > mtu)
 		return INT_SKIP_MTU;
 	kept = npt == NPT_UDP ? p->l4 : p->data;
-	head = read_block(skb, h->w, p, kept);
+	head = read_block(skb, w, p, kept);
 	if (!head && kept != base_of(p))
 		return INT_SKIP_NO_ROOM;
 	if (npt != NPT_UDP) {
@@ -84,7 +81,7 @@ static __always_inline enum int_skip source(struct __sk_buff *skb, const struct 
 	} else if (npt == NPT_PORT) {
 		__u32 at = (p->l4 - base_of(p)) & 0x3c;
 
-		((struct udphdr *)(h->w->block + at))->dest = bpf_htons(cfg_port);
+		((struct udphdr *)(w->block + at))->dest = bpf_htons(cfg_port);
 		change = sum_change(p->dport, bpf_htons(cfg_port));
 		put_headers(&to, e, words, npt, bpf_ntohs(p->dport));
 	} else {
@@ -96,14 +93,22 @@ static __always_inline enum int_skip source(struct __sk_buff *skb, const struct 
 		put_values(skb, &to, e->instructions, words & INT_MAX_WORDS, v10);
 	size = to.at;
 	if (npt != NPT_UDP)
-		write_l4(h->w, p, new_check(p, state, change + to.sum, bpf_htons(more)),
+		write_l4(w, p, new_check(p, state, change + to.sum, bpf_htons(more)),
 			 p->l4_len + more);
-	why = grow(skb, h->w, p, end, kept, more, size);
+	why = grow(skb, w, p, end, kept, more, size);
 	if (why)
 		return why;
 	return write_ip(skb, p, p->ip_len + more, dscp, proto) ? INT_SKIP_NONE : INT_SKIP_NO_ROOM;
 }
 
+/* Puts INT into the packet. */
+GLOBAL int source(struct __sk_buff *skb, __u32 mtu)
+{
+	__u32 zero = 0;
+	struct work *w = bpf_map_lookup_elem(&works, &zero);
+
+	return w ? put_in(skb, w, &w->packet, &w->entry, mtu) : INT_SKIP_NO_ROOM;
+}
 /* Sets a flag in the first word of the header: why this node adds nothing. */
 static __always_inline void set_flag(struct __sk_buff *skb, const struct packet *p,
 				     const struct found *f, __u32 flag)
@@ -123,8 +128,8 @@ static __always_inline void set_flag(struct __sk_buff *skb, const struct packet 
 }
 
 /* Whether the node may add its words to the stack; if not, why. */
-static __always_inline enum int_skip may_add(const struct hop *h, const struct packet *p,
-					     const struct found *f)
+static __always_inline enum int_skip may_add(const struct packet *p, const struct found *f,
+					     __u32 mtu)
 {
 	bool v10 = f->mode == INT_MODE_MD10;
 
@@ -134,16 +139,16 @@ static __always_inline enum int_skip may_add(const struct hop *h, const struct p
 		return INT_SKIP_HOP_ML;
 	if ((v10 ? f->bytes : f->bytes - SHIM) / 4 + f->words > 255)
 		return INT_SKIP_STACK_FULL;
-	return p->ip_len + f->words * 4 > h->out->mtu ? INT_SKIP_MTU : INT_SKIP_NONE;
+	return p->ip_len + f->words * 4 > mtu ? INT_SKIP_MTU : INT_SKIP_NONE;
 }
 
-static __always_inline enum int_skip transit(struct __sk_buff *skb, const struct hop *h,
-					     const struct packet *p, const struct found *f)
+static __always_inline enum int_skip add(struct __sk_buff *skb, struct work *w,
+					 const struct packet *p, const struct found *f, __u32 mtu)
 {
 	bool v10 = f->mode == INT_MODE_MD10, end;
 	__u32 header = SHIM + (v10 ? HEADER10 : HEADER), more = f->words * 4, kept, at, shim, first;
-	enum int_skip why = may_add(h, p, f);
-	struct writer to = { .block = h->w->block };
+	enum int_skip why = may_add(p, f, mtu);
+	struct writer to = { .block = w->block };
 	enum sum_state state;
 	__u64 change;
 
@@ -159,7 +164,7 @@ static __always_inline enum int_skip transit(struct __sk_buff *skb, const struct
 		return INT_SKIP_BAD_CHECKSUM;
 	end = at_end(p, state);
 	kept = p->data + header;
-	to.at = read_block(skb, h->w, p, kept);
+	to.at = read_block(skb, w, p, kept);
 	if (to.at < header)
 		return INT_SKIP_NO_ROOM;
 	to.at &= MAX_HEAD - 1;
@@ -172,14 +177,23 @@ static __always_inline enum int_skip transit(struct __sk_buff *skb, const struct
 	change += (__u32)~bpf_htonl(f->first);
 	change += bpf_htonl(first);
 	at = (p->data - base_of(p)) & (MAX_HEAD - 1);
-	*(__be32 *)(h->w->block + at) = bpf_htonl(shim);
-	*(__be32 *)(h->w->block + at + SHIM) = bpf_htonl(first);
-	write_l4(h->w, p, new_check(p, state, change, bpf_htons(more)), p->l4_len + more);
-	why = grow(skb, h->w, p, end, kept, more, to.at);
+	*(__be32 *)(w->block + at) = bpf_htonl(shim);
+	*(__be32 *)(w->block + at + SHIM) = bpf_htonl(first);
+	write_l4(w, p, new_check(p, state, change, bpf_htons(more)), p->l4_len + more);
+	why = grow(skb, w, p, end, kept, more, to.at);
 	if (why)
 		return why;
 	return write_ip(skb, p, p->ip_len + more, p->dscp, p->proto) ? INT_SKIP_NONE :
 								       INT_SKIP_NO_ROOM;
+}
+
+/* Adds the node's words to the stack. */
+GLOBAL int transit(struct __sk_buff *skb, __u32 mtu)
+{
+	__u32 zero = 0;
+	struct work *w = bpf_map_lookup_elem(&works, &zero);
+
+	return w ? add(skb, w, &w->packet, &w->found, mtu) : INT_SKIP_NO_ROOM;
 }
 
 /* The sum of the INT of a packet, read into w->moved; all ones: it cannot be read. */
@@ -198,9 +212,8 @@ static __always_inline __u64 sum_of(struct __sk_buff *skb, struct work *w, const
 	return (__u32)bpf_csum_diff(NULL, 0, (void *)(w->moved + 512), n - 512, sum);
 }
 
-/* Takes INT out of the packet, which is then as the source got it. */
-static __always_inline enum int_skip sink(struct __sk_buff *skb, const struct hop *h,
-					  const struct packet *p, const struct found *f)
+static __always_inline enum int_skip remove_int(struct __sk_buff *skb, struct work *w,
+						const struct packet *p, const struct found *f)
 {
 	__u32 fewer = f->bytes + (f->npt == NPT_UDP ? 8 : 0), head, from, kept = p->data + f->bytes;
 	__u8 dscp = p->dscp, proto = p->proto;
@@ -222,11 +235,11 @@ static __always_inline enum int_skip sink(struct __sk_buff *skb, const struct ho
 	}
 	if (f->npt == NPT_DSCP)
 		dscp = (p->dscp & ~cfg_dscp_mask) | ((f->shim >> 2 & 0x3f) & cfg_dscp_mask);
-	head = read_block(skb, h->w, p, from);
+	head = read_block(skb, w, p, from);
 	if (!head && from != base_of(p))
 		return INT_SKIP_NO_ROOM;
 	if (f->npt != NPT_UDP) {
-		sum = state == SUM_DONE ? sum_of(skb, h->w, p, f->bytes) : 0;
+		sum = state == SUM_DONE ? sum_of(skb, w, p, f->bytes) : 0;
 		if (sum == ~0ULL)
 			return INT_SKIP_NO_ROOM;
 		sum = (__u32)~sum;
@@ -234,15 +247,24 @@ static __always_inline enum int_skip sink(struct __sk_buff *skb, const struct ho
 			__u32 at = (p->l4 - base_of(p)) & 0x3c;
 			__be16 port = bpf_htons(f->shim);
 
-			((struct udphdr *)(h->w->block + at))->dest = port;
+			((struct udphdr *)(w->block + at))->dest = port;
 			sum += sum_change(p->dport, port);
 		}
-		write_l4(h->w, p, new_check(p, state, sum, less(fewer)), p->l4_len - fewer);
+		write_l4(w, p, new_check(p, state, sum, less(fewer)), p->l4_len - fewer);
 	}
-	why = shrink(skb, h->w, p, end, kept, fewer, head);
+	why = shrink(skb, w, p, end, kept, fewer, head);
 	if (why)
 		return why;
 	return write_ip(skb, p, p->ip_len - fewer, dscp, proto) ? INT_SKIP_NONE : INT_SKIP_NO_ROOM;
+}
+
+/* Takes INT out of the packet, which is then as the source got it. */
+GLOBAL int sink(struct __sk_buff *skb)
+{
+	__u32 zero = 0;
+	struct work *w = bpf_map_lookup_elem(&works, &zero);
+
+	return w ? remove_int(skb, w, &w->packet, &w->found) : INT_SKIP_NO_ROOM;
 }
 
 #endif

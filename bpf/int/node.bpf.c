@@ -10,6 +10,15 @@
  */
 #include "hop.h"
 
+/* Everything about the packet that is being looked at. */
+struct hop {
+	struct work *w;
+	struct int_counters *n;
+	struct int_port *in; /* NULL: the node itself sends it, or by no port of INT */
+	struct int_port *out;
+	__u64 now;
+};
+
 #define PASS (-1)
 #define DROP 2 /* TC_ACT_SHOT */
 
@@ -35,15 +44,22 @@ static __always_inline bool is_leased(__u64 now)
 }
 
 /* Whether the packet bears INT of this domain. */
-static __always_inline bool bears(struct __sk_buff *skb, const struct packet *p, struct found *f)
+static __always_inline bool bears(struct __sk_buff *skb, struct work *w, const struct packet *p)
 {
-	return (dscp_marks(p) || port_marks(p)) && find(skb, p, f);
+	struct found f = {};
+
+	if (!(dscp_marks(p) || port_marks(p)) || !find(skb, p, &f))
+		return false;
+	w->packet = *p;
+	w->found = f;
+	return true;
 }
 
 /* A packet that bears INT and goes on inside the domain. */
-static __always_inline int pass_on(struct __sk_buff *skb, const struct hop *h,
-				   const struct packet *p, const struct found *f)
+static __always_inline int pass_on(struct __sk_buff *skb, const struct hop *h)
 {
+	const struct packet *p = &h->w->packet;
+	const struct found *f = &h->w->found;
 	bool md = f->mode != INT_MODE_MX;
 	enum int_skip why = INT_SKIP_NONE;
 	__u8 flags = 0;
@@ -60,7 +76,7 @@ static __always_inline int pass_on(struct __sk_buff *skb, const struct hop *h,
 	if (flags)
 		quote(skb, h->w, p, f->bytes);
 	if (md)
-		why = transit(skb, h, p, f);
+		why = transit(skb, h->out->mtu);
 	if (why)
 		count_skip(h->n, why);
 	else if (md)
@@ -72,9 +88,10 @@ static __always_inline int pass_on(struct __sk_buff *skb, const struct hop *h,
 }
 
 /* A packet that bears INT and leaves the domain: to the outside, or to the node itself. */
-static __always_inline int take_out(struct __sk_buff *skb, const struct hop *h,
-				    const struct packet *p, const struct found *f)
+static __always_inline int take_out(struct __sk_buff *skb, const struct hop *h)
 {
+	const struct packet *p = &h->w->packet;
+	const struct found *f = &h->w->found;
 	bool discard = f->first & MD_DISCARD && f->mode != INT_MODE_MD10;
 	__u8 flags = INT_REPORT_FLOW;
 	enum int_skip why;
@@ -82,7 +99,7 @@ static __always_inline int take_out(struct __sk_buff *skb, const struct hop *h,
 	quote(skb, h->w, p, f->bytes);
 	if (congested(h->out, h->w->report.queue, h->now))
 		flags |= INT_REPORT_QUEUE;
-	why = sink(skb, h, p, f);
+	why = sink(skb);
 	if (why) {
 		count_skip(h->n, why);
 		return PASS;
@@ -101,7 +118,7 @@ static __always_inline int begin(struct __sk_buff *skb, const struct hop *h, con
 	bool from_outside = h->in ? h->in->flags & INT_PORT_SOURCE : cfg_host_source;
 	enum int_skip why = INT_SKIP_NONE;
 	const volatile struct int_entry *at;
-	struct int_entry e;
+	struct int_entry *e = &h->w->entry;
 	__u8 flags = 0;
 	int number;
 
@@ -109,40 +126,41 @@ static __always_inline int begin(struct __sk_buff *skb, const struct hop *h, con
 	if (number < 1 || number > INT_MAX_ENTRIES)
 		return INT_SKIP_NOT_WATCHED;
 	at = &cfg_watchlist[number - 1];
-	e.instructions = at->instructions;
-	e.domain = at->domain;
-	e.mode = at->mode;
-	e.remaining = at->remaining;
-	e.words = at->words;
-	e.sample = at->sample;
-	if (e.mode == INT_MODE_NONE)
+	e->instructions = at->instructions;
+	e->domain = at->domain;
+	e->mode = at->mode;
+	e->remaining = at->remaining;
+	e->words = at->words;
+	e->sample = at->sample;
+	if (e->mode == INT_MODE_NONE)
 		return INT_SKIP_NOT_WATCHED;
-	if (e.mode != INT_MODE_XD && !from_outside)
+	if (e->mode != INT_MODE_XD && !from_outside)
 		return INT_SKIP_NOT_SOURCE;
-	if (!e.instructions)
+	if (!e->instructions)
 		return INT_SKIP_NO_INSTRUCTION;
 	if (!is_leased(h->now))
 		return INT_SKIP_LEASE;
-	if (!is_chosen(skb, p, &e))
+	if (!is_chosen(skb, p, e))
 		return INT_SKIP_NOT_SAMPLED;
 
 	observe(skb, &h->w->report, h->in, h->out, h->now);
 	if (congested(h->out, h->w->report.queue, h->now))
 		flags |= INT_REPORT_QUEUE;
-	if (e.mode == INT_MODE_XD || e.mode == INT_MODE_MX || h->out->flags & INT_PORT_EDGE)
+	if (e->mode == INT_MODE_XD || e->mode == INT_MODE_MX || h->out->flags & INT_PORT_EDGE)
 		flags |= INT_REPORT_FLOW;
 	if (flags)
 		quote(skb, h->w, p, 0);
 	/* Source and sink at once: a report says all. */
-	if (e.mode != INT_MODE_XD && h->out->flags & INT_PORT_INSIDE) {
-		why = source(skb, h, p, &e);
+	if (e->mode != INT_MODE_XD && h->out->flags & INT_PORT_INSIDE) {
+		h->w->packet = *p;
+		why = source(skb, h->out->mtu);
 		if (!why)
 			count_done(h->n, INT_DONE_SOURCE);
-		if (!why && e.mode != INT_MODE_MX && !(h->w->report.bits & BIT_LATENCY))
+		if (!why && e->mode != INT_MODE_MX && !(h->w->report.bits & BIT_LATENCY))
 			count_done(h->n, INT_DONE_NO_TIME);
 	}
 	if (!why)
-		send_report(h->w, h->n, e.instructions & ~BIT_COMPLEMENT, e.domain, INT_MODE_XD,
+		send_report(h->w, h->n, e->instructions & ~BIT_COMPLEMENT, e->domain, INT_MODE_XD,
 			    flags);
 	return why;
 }
@@ -172,13 +190,12 @@ static __always_inline bool is_for_us(struct __sk_buff *skb, const struct packet
 static __always_inline int check_incoming(struct __sk_buff *skb, struct int_port *port, __u64 now)
 {
 	struct packet p = {};
-	struct found f = {};
 	__u32 zero = 0;
 	struct hop h = { .in = port, .out = port, .now = now };
 
 	h.w = bpf_map_lookup_elem(&works, &zero);
 	h.n = bpf_map_lookup_elem(&counters, &zero);
-	if (!h.w || !h.n || parse(skb, &p) || !bears(skb, &p, &f))
+	if (!h.w || !h.n || parse(skb, &p) || !bears(skb, h.w, &p))
 		return PASS;
 	if (port->flags & INT_PORT_EDGE) {
 		if (!(port->flags & INT_PORT_DROP_FOREIGN))
@@ -194,7 +211,7 @@ static __always_inline int check_incoming(struct __sk_buff *skb, struct int_port
 	h.w->report.ingress_ns = now;
 	h.w->report.port_out = 0;
 	h.w->report.queue = UNKNOWN;
-	return take_out(skb, &h, &p, &f);
+	return take_out(skb, &h);
 }
 
 SEC("tc")
@@ -219,7 +236,6 @@ int radar_int_egress(struct __sk_buff *skb)
 {
 	__u32 zero = 0;
 	struct packet p = {};
-	struct found f = {};
 	struct hop h = { .out = port_of(skb->ifindex) };
 	enum int_skip why;
 
@@ -234,15 +250,15 @@ int radar_int_egress(struct __sk_buff *skb)
 		why = INT_SKIP_REPORT;
 	if (!why && skb->gso_segs > 1)
 		why = INT_SKIP_GSO;
-	if (!why && bears(skb, &p, &f)) {
+	if (!why && bears(skb, h.w, &p)) {
 		if (!h.in || h.in->flags & INT_PORT_EDGE) {
 			count_skip(h.n, INT_SKIP_FOREIGN);
 			return PASS;
 		}
 		if (h.out->flags & INT_PORT_INSIDE)
-			return pass_on(skb, &h, &p, &f);
+			return pass_on(skb, &h);
 		observe(skb, &h.w->report, h.in, h.out, h.now);
-		return take_out(skb, &h, &p, &f);
+		return take_out(skb, &h);
 	}
 	if (!why && h.in && h.in->flags & INT_PORT_INSIDE && (dscp_marks(&p) || port_marks(&p)))
 		why = INT_SKIP_NOT_INT;

@@ -121,8 +121,8 @@ static __always_inline bool write_ip(struct __sk_buff *skb, const struct packet 
 		ip->tos = (ip->tos & 3) | dscp << 2;
 		ip->tot_len = bpf_htons(ip_len);
 		ip->protocol = proto;
-		sum = (__u16)~ip->check + sum_change(was[0], word[0]) + sum_change(was[1], word[1]) +
-		      sum_change(was[2], word[4]);
+		sum = (__u16)~ip->check + sum_change(was[0], word[0]) +
+		      sum_change(was[1], word[1]) + sum_change(was[2], word[4]);
 		ip->check = sum_to_check(sum, 0);
 	}
 	return true;

@@ -156,13 +156,16 @@ GLOBAL __u64 values_at(struct __sk_buff *skb, __u32 at, __u32 what)
 {
 	__u32 zero = 0, has, i = what;
 	struct work *work = bpf_map_lookup_elem(&works, &zero);
+	struct int_control *c = bpf_map_lookup_elem(&control, &zero);
+	__u64 wall;
 	bool v10 = what & VALUES_V10;
 	struct int_report *r;
 	struct writer w = {};
 
 	asm volatile("" : : "r"(skb)); /* the verifier wants it to be passed */
-	if (!work || at > MAX_HEAD + 32)
+	if (!work || !c || at > MAX_HEAD + 32)
 		return 0;
+	wall = READ_ONCE(c->wall_ns);
 	r = &work->report;
 	has = r->bits;
 	w.block = work->block;
@@ -176,9 +179,9 @@ GLOBAL __u64 values_at(struct __sk_buff *skb, __u32 at, __u32 what)
 	if (i & BIT_QUEUE)
 		put(&w, r->queue);
 	if (i & BIT_INGRESS_TIME)
-		put_time(&w, has & BIT_INGRESS_TIME ? r->ingress_ns : ~0ULL, v10);
+		put_time(&w, has & BIT_INGRESS_TIME ? r->ingress_ns + wall : ~0ULL, v10);
 	if (i & BIT_EGRESS_TIME)
-		put_time(&w, r->egress_ns, v10);
+		put_time(&w, r->egress_ns + wall, v10);
 	if (i & BIT_L2_PORTS) {
 		put(&w, r->l2_in);
 		put(&w, r->l2_out);

@@ -16,6 +16,7 @@ import (
 type IntIntControl struct {
 	_       structs.HostLayout
 	LeaseNs uint64
+	WallNs  uint64
 }
 
 type IntIntCounters struct {
@@ -153,6 +154,43 @@ const (
 
 type IntWork struct {
 	_      structs.HostLayout
+	Packet struct {
+		_      structs.HostLayout
+		L3     uint32
+		L4     uint32
+		Data   uint32
+		IpLen  uint32
+		L4Len  uint32
+		Check  uint16
+		Dport  uint16
+		Proto  uint8
+		Dscp   uint8
+		V6     bool
+		Tagged bool
+	}
+	Found struct {
+		_            structs.HostLayout
+		Shim         uint32
+		First        uint32
+		Bytes        uint32
+		Instructions uint16
+		Domain       uint16
+		Ds           uint16
+		Mode         uint8
+		Words        uint8
+		Npt          uint8
+		_            [3]byte
+	}
+	Entry struct {
+		_            structs.HostLayout
+		Instructions uint16
+		Domain       uint16
+		Mode         uint8
+		Remaining    uint8
+		Words        uint8
+		Pad          uint8
+		Sample       uint32
+	}
 	Block  [384]uint8
 	Report IntIntReport
 	Quote  [1280]uint8
