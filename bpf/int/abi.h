@@ -17,9 +17,9 @@
 
 /* What is behind a port. A port with neither of the first three has no role. */
 enum int_port_flag {
-	INT_PORT_SOURCE = 1, /* the outside: what comes in is compared with the watchlist */
-	INT_PORT_SINK = 2,   /* the outside */
-	INT_PORT_INSIDE = 4, /* another node of the INT domain */
+	INT_PORT_SOURCE = 1,	   /* the outside: what comes in is compared with the watchlist */
+	INT_PORT_SINK = 2,	   /* the outside */
+	INT_PORT_INSIDE = 4,	   /* another node of the INT domain */
 	INT_PORT_DROP_FOREIGN = 8, /* what comes in with INT is dropped, else passed untouched */
 	INT_PORT_HOST = 16, /* the node itself is an end: INT is removed from what it gets here */
 };
@@ -94,10 +94,10 @@ enum int_skip {
 	INT_SKIP_NOT_SOURCE = 18,
 	INT_SKIP_NO_INSTRUCTION = 19,
 	INT_SKIP_NO_DSCP = 20,
-	INT_SKIP_GSO = 21,     /* a GSO packet: its segments would be longer by themselves */
-	INT_SKIP_LEASE = 22,   /* nobody renews the lease */
-	INT_SKIP_NO_ROOM = 23, /* the kernel could not make the packet longer or shorter */
-	INT_SKIP_LONG = 24,    /* more payload than can be moved */
+	INT_SKIP_GSO = 21,	/* a GSO packet: its segments would be longer by themselves */
+	INT_SKIP_LEASE = 22,	/* nobody renews the lease */
+	INT_SKIP_NO_ROOM = 23,	/* the kernel could not make the packet longer or shorter */
+	INT_SKIP_LONG = 24,	/* more payload than can be moved */
 	INT_SKIP_TCP_PORT = 25, /* TCP cannot be marked by a port here */
 	INT_SKIPS = 32,
 };
@@ -113,7 +113,7 @@ enum int_done {
 	INT_DONE_DISCARDED = 6,
 	INT_DONE_SENT = 7, /* reports handed to user space */
 	INT_DONE_NO_COLLECTOR = 8,
-	INT_DONE_REPORT_LOST = 9,   /* user space did not take them in time */
+	INT_DONE_REPORT_LOST = 9, /* user space did not take them in time */
 	INT_DONE_FOREIGN_DROPPED = 10,
 	INT_DONE_NO_TIME = 11, /* hops without latency: it is not known when the packet came in */
 	INT_DONES = 32,

@@ -36,33 +36,18 @@ struct {
 	__uint(max_entries, 1 << 22); /* load */
 } reports SEC(".maps");
 
-#define MOVED 4096 /* bytes of payload that can be moved at a time */
-
-/* What does not fit the stack. */
-struct work {
-	__be32 words[INT_MAX_WORDS + 1 + 8]; /* INT that goes into the packet */
-	struct int_report report;
-	__u8 quote[INT_MAX_QUOTE];
-	__u8 moved[MOVED];
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct work);
-} works SEC(".maps");
-
-const volatile __u32 cfg_node = 1;	 /* its number in INT */
-const volatile __u32 cfg_index = 0;	 /* its number in user space */
+const volatile __u32 cfg_node = 1;  /* its number in INT */
+const volatile __u32 cfg_index = 0; /* its number in user space */
 const volatile __u32 cfg_port_mask = 255;
-const volatile __u8 cfg_dscp = 0x17;	 /* marks a packet, under cfg_dscp_mask */
-const volatile __u8 cfg_dscp_mask = 0x3f; /* 0: the port does */
-const volatile __u16 cfg_port = 0;	 /* UDP's destination port that marks; 0: none */
+const volatile __u8 cfg_dscp = 0x17;	      /* marks a packet, under cfg_dscp_mask */
+const volatile __u8 cfg_dscp_mask = 0x3f;     /* 0: the port does */
+const volatile __u16 cfg_port = 0;	      /* UDP's destination port that marks; 0: none */
 const volatile __u16 cfg_report_port = 32766; /* packets to it are reports */
-const volatile __u16 cfg_quote = 128;	 /* bytes of a packet in a report */
-const volatile __u8 cfg_host_source = 0; /* what the node itself sends is compared, too */
-const volatile __u8 cfg_reports = 1;	 /* somebody takes reports */
+const volatile __u16 cfg_quote = 128;	      /* bytes of a packet in a report */
+const volatile __u8 cfg_host_source = 0;      /* what the node itself sends is compared, too */
+const volatile __u8 cfg_times = 1;   /* skb->tstamp can carry a time through the node (5.18) */
+const volatile __u8 cfg_queues = 1;  /* the kernel's own skb can be read (6.2) */
+const volatile __u8 cfg_reports = 1; /* somebody takes reports */
 const volatile __u32 cfg_entries = 0;
 const volatile struct int_entry cfg_watchlist[INT_MAX_ENTRIES] = {};
 

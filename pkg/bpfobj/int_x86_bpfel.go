@@ -154,7 +154,44 @@ const (
 
 type IntWork struct {
 	_      structs.HostLayout
-	Words  [40]uint32
+	Packet struct {
+		_      structs.HostLayout
+		L3     uint32
+		L4     uint32
+		Data   uint32
+		IpLen  uint32
+		L4Len  uint32
+		Check  uint16
+		Dport  uint16
+		Proto  uint8
+		Dscp   uint8
+		V6     bool
+		Tagged bool
+	}
+	Found struct {
+		_            structs.HostLayout
+		Shim         uint32
+		First        uint32
+		Bytes        uint32
+		Instructions uint16
+		Domain       uint16
+		Ds           uint16
+		Mode         uint8
+		Words        uint8
+		Npt          uint8
+		_            [3]byte
+	}
+	Entry struct {
+		_            structs.HostLayout
+		Instructions uint16
+		Domain       uint16
+		Mode         uint8
+		Remaining    uint8
+		Words        uint8
+		Pad          uint8
+		Sample       uint32
+	}
+	Block  [384]uint8
 	Report IntIntReport
 	Quote  [1280]uint8
 	Moved  [4096]uint8
@@ -184,9 +221,11 @@ const (
 	IntVarCfgNode          = "cfg_node"
 	IntVarCfgPort          = "cfg_port"
 	IntVarCfgPortMask      = "cfg_port_mask"
+	IntVarCfgQueues        = "cfg_queues"
 	IntVarCfgQuote         = "cfg_quote"
 	IntVarCfgReportPort    = "cfg_report_port"
 	IntVarCfgReports       = "cfg_reports"
+	IntVarCfgTimes         = "cfg_times"
 	IntVarCfgWatchlist     = "cfg_watchlist"
 )
 
@@ -264,9 +303,11 @@ type IntVariableSpecs struct {
 	CfgNode       *ebpf.VariableSpec `ebpf:"cfg_node"`
 	CfgPort       *ebpf.VariableSpec `ebpf:"cfg_port"`
 	CfgPortMask   *ebpf.VariableSpec `ebpf:"cfg_port_mask"`
+	CfgQueues     *ebpf.VariableSpec `ebpf:"cfg_queues"`
 	CfgQuote      *ebpf.VariableSpec `ebpf:"cfg_quote"`
 	CfgReportPort *ebpf.VariableSpec `ebpf:"cfg_report_port"`
 	CfgReports    *ebpf.VariableSpec `ebpf:"cfg_reports"`
+	CfgTimes      *ebpf.VariableSpec `ebpf:"cfg_times"`
 	CfgWatchlist  *ebpf.VariableSpec `ebpf:"cfg_watchlist"`
 }
 
@@ -324,9 +365,11 @@ type IntVariables struct {
 	CfgNode       *ebpf.Variable `ebpf:"cfg_node"`
 	CfgPort       *ebpf.Variable `ebpf:"cfg_port"`
 	CfgPortMask   *ebpf.Variable `ebpf:"cfg_port_mask"`
+	CfgQueues     *ebpf.Variable `ebpf:"cfg_queues"`
 	CfgQuote      *ebpf.Variable `ebpf:"cfg_quote"`
 	CfgReportPort *ebpf.Variable `ebpf:"cfg_report_port"`
 	CfgReports    *ebpf.Variable `ebpf:"cfg_reports"`
+	CfgTimes      *ebpf.Variable `ebpf:"cfg_times"`
 	CfgWatchlist  *ebpf.Variable `ebpf:"cfg_watchlist"`
 }
 
