@@ -232,22 +232,7 @@ func (a *applier) openNode(n *Node) (map[string]*ebpf.Map, error) {
 
 // fill writes the node's table of ports, without the flags that are hidden.
 func (a *applier) fill(t *table, n *Node, list []Interface, hidden Flags) {
-	roles, mixed := through(n, list)
-	for index, flags := range roles {
-		i := numbered(list, index)
-		if i == nil {
-			continue
-		}
-		e := bpfobj.IntIntPort{Flags: uint32(flags &^ hidden), Mtu: uint32(i.MTU), L2: uint32(index), Id: uint16(index)}
-		if p := n.Port(i.Name); p != nil {
-			e.CongestedAt = p.CongestedAt
-			if p.MTU > 0 {
-				e.Mtu = uint32(p.MTU)
-			}
-		}
-		t.set(index, &e)
-	}
-	t.keepOnly(roles)
+	mixed := t.fill(n, list, hidden)
 	if hidden == 0 {
 		for _, name := range mixed {
 			a.warnings = append(a.warnings, fmt.Sprintf("%s/%s stands on ports of different roles, or of none: what the node routes from there is counted as without a role", n.Name, name))

@@ -205,6 +205,27 @@ func (t *table) set(ifindex int, p *bpfobj.IntIntPort) {
 	atomic.StoreUint32(&e.Ifindex, uint32(ifindex))
 }
 
+// fill writes what the node's ports are, without the flags that are hidden. mixed: see through.
+func (t *table) fill(n *Node, list []Interface, hidden Flags) (mixed []string) {
+	roles, mixed := through(n, list)
+	for index, flags := range roles {
+		i := numbered(list, index)
+		if i == nil {
+			continue
+		}
+		e := bpfobj.IntIntPort{Flags: uint32(flags &^ hidden), Mtu: uint32(i.MTU), L2: uint32(index), Id: uint16(index)}
+		if p := n.Port(i.Name); p != nil {
+			e.CongestedAt = p.CongestedAt
+			if p.MTU > 0 {
+				e.Mtu = uint32(p.MTU)
+			}
+		}
+		t.set(index, &e)
+	}
+	t.keepOnly(roles)
+	return mixed
+}
+
 // keepOnly removes all interfaces but these.
 func (t *table) keepOnly(roles map[int]Flags) {
 	for i := range t.list {
