@@ -113,6 +113,7 @@ static __always_inline bool find(struct __sk_buff *skb, const struct packet *p, 
 	void *data, *end;
 	__be32 *w;
 
+	f->mode = INT_MODE_NONE;
 	if (size < SHIM + HEADER10)
 		return false;
 	pull(skb, p->data + SHIM + HEADER);

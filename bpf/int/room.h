@@ -128,6 +128,30 @@ static __always_inline bool write_ip(struct __sk_buff *skb, const struct packet 
 	return true;
 }
 
+/* Up to so many bytes are moved without a helper. */
+#define FEWEST 64
+
+/* Moves the last n bytes before offset `end` back by `more`: in words, from the last one on. Up to
+ * three bytes in front of them are copied, too, to where new words come. */
+static __always_inline bool move_few(struct __sk_buff *skb, __u32 end, __u32 n, __u32 more)
+{
+	void *limit = (void *)(long)skb->data_end, *data = (void *)(long)skb->data, *from, *to;
+	__u32 at;
+
+	for (__u32 i = 0; i < FEWEST; i += 4) {
+		if (i >= n)
+			break;
+		at = end - 4 - i;
+		asm volatile("%0 &= 0x1ff" : "+r"(at)); /* not a pointer that is counted down */
+		from = data + at;
+		to = from + (more & 0xff);
+		if (to + 4 > limit || from + 4 > limit)
+			return false;
+		*(__u32 *)to = *(__u32 *)from;
+	}
+	return true;
+}
+
 /* Moves what begins at `from` to `to`, up to the packet's end: n bytes. */
 static __always_inline bool move(struct __sk_buff *skb, struct work *w, __u32 from, __u32 to,
 				 __u32 n)
@@ -199,9 +223,11 @@ static __always_inline enum int_skip make_room(struct __sk_buff *skb, struct wor
 	}
 	if (moved > MOVED)
 		return INT_SKIP_LONG;
-	if (bpf_skb_change_tail(skb, skb->len + more, 0) || !move(skb, w, at, at + more, moved))
+	if (bpf_skb_change_tail(skb, skb->len + more, 0))
 		return INT_SKIP_NO_ROOM;
-	return INT_SKIP_NONE;
+	if (moved <= FEWEST)
+		return move_few(skb, at + moved, moved, more) ? INT_SKIP_NONE : INT_SKIP_NO_ROOM;
+	return move(skb, w, at, at + more, moved) ? INT_SKIP_NONE : INT_SKIP_NO_ROOM;
 }
 
 /* Sets checksum and length of TCP or UDP. */

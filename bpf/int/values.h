@@ -96,10 +96,10 @@ static __always_inline __u64 came_in(struct __sk_buff *skb, const struct int_por
 }
 
 /* Fills the values of report r for a packet that came by port in (NULL: the node itself sends it)
- * and goes out by port out. */
+ * and goes out by port out. The queue is looked at if bitmap `wanted` asks for it. */
 static __always_inline void observe(struct __sk_buff *skb, struct int_report *r,
 				    const struct int_port *in, const struct int_port *out,
-				    __u64 now)
+				    __u32 wanted, __u64 now)
 {
 	__u64 then = came_in(skb, in, now);
 	__u32 bits = BIT_NODE | BIT_PORTS | BIT_EGRESS_TIME;
@@ -111,7 +111,7 @@ static __always_inline void observe(struct __sk_buff *skb, struct int_report *r,
 	r->latency = now - then < MOST_LATENCY ? now - then : MOST_LATENCY;
 	if (then)
 		bits |= BIT_LATENCY | BIT_INGRESS_TIME;
-	r->queue = queue_length(skb);
+	r->queue = wanted & BIT_QUEUE || out->congested_at ? queue_length(skb) : UNKNOWN;
 	if (r->queue != UNKNOWN)
 		bits |= BIT_QUEUE;
 	r->port_in = in ? in->id : 0;
