@@ -5,8 +5,10 @@
 
 #include "abi.h"
 
+/* Mapped: user space writes single fields while programs write others. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 256); /* load: cfg_port_mask + 1 */
 	__type(key, __u32);
 	__type(value, struct int_port);
