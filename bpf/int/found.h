@@ -109,23 +109,24 @@ static __always_inline bool is_whole(const struct packet *p, const struct found 
 /* Reads INT that begins where the payload does. Whether there is any; *f is filled then. */
 static __always_inline bool find(struct __sk_buff *skb, const struct packet *p, struct found *f)
 {
-	__be32 w[4];
-	__u32 shim, first;
+	__u32 size = p->l4_len - (p->data - p->l4), shim, first;
+	void *data, *end;
+	__be32 *w;
 
-	if (p->l4_len - (p->data - p->l4) < SHIM + HEADER10)
+	f->mode = INT_MODE_NONE;
+	if (size < SHIM + HEADER10)
 		return false;
-	w[3] = 0;
-	if (p->l4_len - (p->data - p->l4) >= SHIM + HEADER) {
-		if (bpf_skb_load_bytes(skb, p->data, w, SHIM + HEADER))
-			return false;
-	} else if (bpf_skb_load_bytes(skb, p->data, w, SHIM + HEADER10)) {
+	pull(skb, p->data + SHIM + HEADER);
+	data = (void *)(long)skb->data;
+	end = (void *)(long)skb->data_end;
+	w = data + (p->data & 0xff); /* 142 at most; for the verifier */
+	if ((void *)(w + 3) > end)
 		return false;
-	}
 	f->shim = shim = bpf_ntohl(w[0]);
 	f->first = first = bpf_ntohl(w[1]);
 	f->instructions = bpf_ntohl(w[2]) >> 16;
 	f->domain = bpf_ntohl(w[2]);
-	f->ds = bpf_ntohl(w[3]) >> 16;
+	f->ds = size >= SHIM + HEADER && (void *)(w + 4) <= end ? bpf_ntohl(w[3]) >> 16 : 0;
 	if (first >> 28 == 2) {
 		f->mode = shim >> 28 == TYPE_MD ? INT_MODE_MD :
 			  shim >> 28 == TYPE_MX ? INT_MODE_MX :

@@ -46,58 +46,58 @@ static __always_inline enum int_skip put_in(struct __sk_buff *skb, struct work *
 					    const struct packet *p, const struct int_entry *e,
 					    __u32 mtu)
 {
-	__u32 words = e->mode == INT_MODE_MX ? 0 : e->words, head, more, kept, npt, size;
-	struct writer to = { .block = w->block };
-	bool v10 = e->mode == INT_MODE_MD10, tcp = p->proto == IPPROTO_TCP;
+	__u32 words = e->mode == INT_MODE_MX ? 0 : e->words, header, more, at, npt;
+	bool v10 = e->mode == INT_MODE_MD10, tcp = p->proto == IPPROTO_TCP, end;
 	__u8 dscp = p->dscp, proto = p->proto;
 	enum sum_state state = SUM_NONE;
 	enum int_skip why;
+	struct writer to = {};
 	__u64 change = 0;
-	bool end = p->tagged;
 
 	npt = cfg_dscp_mask ? NPT_DSCP : tcp ? NPT_UDP : NPT_PORT;
 	if (v10 && npt != NPT_DSCP)
 		return INT_SKIP_NO_DSCP;
-	if (npt == NPT_UDP && end)
-		return INT_SKIP_TCP_PORT;
-	more = SHIM + (v10 ? HEADER10 : HEADER) + words * 4 + (npt == NPT_UDP ? 8 : 0);
+	header = SHIM + (v10 ? HEADER10 : HEADER);
+	more = header + words * 4 + (npt == NPT_UDP ? 8 : 0);
 	if (p->ip_len + more > mtu)
 		return INT_SKIP_MTU;
-	kept = npt == NPT_UDP ? p->l4 : p->data;
-	head = read_block(skb, w, p, kept);
-	if (!head && kept != base_of(p))
-		return INT_SKIP_NO_ROOM;
-	if (npt != NPT_UDP) {
+	at = npt == NPT_UDP ? p->l4 : p->data;
+	if (npt != NPT_UDP)
 		state = sum_state_of(skb, p);
-		if (state == SUM_UNKNOWN)
-			return INT_SKIP_BAD_CHECKSUM;
-		end |= state == SUM_PARTIAL;
-	}
+	else if (p->tagged)
+		return INT_SKIP_TCP_PORT;
+	if (state == SUM_UNKNOWN)
+		return INT_SKIP_BAD_CHECKSUM;
+	/* What a device is to sum begins where TCP does, which stays where it is. */
+	end = npt != NPT_UDP && at_end(skb, p, state, skb->len - at, more);
+	why = make_room(skb, w, p, end, at, more);
+	if (why)
+		return why;
 
-	to.at = head & (MAX_HEAD - 1);
+	to.to = (void *)(long)skb->data + (at & 0xff);
+	to.end = (void *)(long)skb->data_end;
 	if (npt == NPT_DSCP) {
 		dscp = (dscp & ~cfg_dscp_mask) | (cfg_dscp & cfg_dscp_mask);
 		put_headers(&to, e, words, npt, p->dscp << 2);
 	} else if (npt == NPT_PORT) {
-		__u32 at = (p->l4 - base_of(p)) & 0x3c;
+		struct udphdr *udp = (void *)(long)skb->data + (p->l4 & 0x7f);
 
-		((struct udphdr *)(w->block + at))->dest = bpf_htons(cfg_port);
+		if ((void *)(udp + 1) > to.end)
+			return INT_SKIP_NO_ROOM;
+		udp->dest = bpf_htons(cfg_port);
 		change = sum_change(p->dport, bpf_htons(cfg_port));
 		put_headers(&to, e, words, npt, bpf_ntohs(p->dport));
 	} else {
 		proto = IPPROTO_UDP;
 		put_udp(&to, skb->hash, p->l4_len + more);
 		put_headers(&to, e, words, npt, IPPROTO_TCP);
+		header += 8;
 	}
+	change += to.sum;
 	if (words)
-		put_values(skb, &to, e->instructions, words & INT_MAX_WORDS, v10);
-	size = to.at;
+		change += write_values(skb, at + header, e->instructions | (v10 ? VALUES_V10 : 0));
 	if (npt != NPT_UDP)
-		write_l4(w, p, new_check(p, state, change + to.sum, bpf_htons(more)),
-			 p->l4_len + more);
-	why = grow(skb, w, p, end, kept, more, size);
-	if (why)
-		return why;
+		write_l4(skb, p, new_check(p, state, change, bpf_htons(more)), p->l4_len + more);
 	return write_ip(skb, p, p->ip_len + more, dscp, proto) ? INT_SKIP_NONE : INT_SKIP_NO_ROOM;
 }
 
@@ -145,11 +145,12 @@ static __always_inline enum int_skip may_add(const struct packet *p, const struc
 static __always_inline enum int_skip add(struct __sk_buff *skb, struct work *w,
 					 const struct packet *p, const struct found *f, __u32 mtu)
 {
-	bool v10 = f->mode == INT_MODE_MD10, end;
-	__u32 header = SHIM + (v10 ? HEADER10 : HEADER), more = f->words * 4, kept, at, shim, first;
+	bool v10 = f->mode == INT_MODE_MD10;
+	__u32 header = SHIM + (v10 ? HEADER10 : HEADER), more = (f->words & INT_MAX_WORDS) * 4;
+	__u32 at = p->data + header;
 	enum int_skip why = may_add(p, f, mtu);
-	struct writer to = { .block = w->block };
 	enum sum_state state;
+	__be32 *word, shim, first;
 	__u64 change;
 
 	if (why) {
@@ -162,27 +163,20 @@ static __always_inline enum int_skip add(struct __sk_buff *skb, struct work *w,
 	state = sum_state_of(skb, p);
 	if (state == SUM_UNKNOWN)
 		return INT_SKIP_BAD_CHECKSUM;
-	end = at_end(p, state);
-	kept = p->data + header;
-	to.at = read_block(skb, w, p, kept);
-	if (to.at < header)
-		return INT_SKIP_NO_ROOM;
-	to.at &= MAX_HEAD - 1;
-	put_values(skb, &to, f->instructions, f->words & INT_MAX_WORDS, v10);
-
-	shim = f->shim + (f->words << (v10 ? 8 : 16));
-	first = f->first - 1; /* Remaining Hop Count is its lowest byte, and is not 0 */
-	change = to.sum + (__u32)~bpf_htonl(f->shim);
-	change += bpf_htonl(shim);
-	change += (__u32)~bpf_htonl(f->first);
-	change += bpf_htonl(first);
-	at = (p->data - base_of(p)) & (MAX_HEAD - 1);
-	*(__be32 *)(w->block + at) = bpf_htonl(shim);
-	*(__be32 *)(w->block + at + SHIM) = bpf_htonl(first);
-	write_l4(w, p, new_check(p, state, change, bpf_htons(more)), p->l4_len + more);
-	why = grow(skb, w, p, end, kept, more, to.at);
+	why = make_room(skb, w, p, at_end(skb, p, state, skb->len - at, more), at, more);
 	if (why)
 		return why;
+	change = write_values(skb, at, f->instructions | (v10 ? VALUES_V10 : 0));
+
+	word = (void *)(long)skb->data + (p->data & 0xff);
+	if ((void *)(word + 2) > (void *)(long)skb->data_end)
+		return INT_SKIP_NO_ROOM;
+	shim = bpf_htonl(f->shim + (f->words << (v10 ? 8 : 16)));
+	first = bpf_htonl(f->first - 1); /* Remaining Hop Count is its lowest byte, and is not 0 */
+	change += (__u64)(__u32)~word[0] + (__u32)~word[1] + (__u64)shim + first;
+	word[0] = shim;
+	word[1] = first;
+	write_l4(skb, p, new_check(p, state, change, bpf_htons(more)), p->l4_len + more);
 	return write_ip(skb, p, p->ip_len + more, p->dscp, p->proto) ? INT_SKIP_NONE :
 								       INT_SKIP_NO_ROOM;
 }
@@ -250,7 +244,7 @@ static __always_inline enum int_skip remove_int(struct __sk_buff *skb, struct wo
 			((struct udphdr *)(w->block + at))->dest = port;
 			sum += sum_change(p->dport, port);
 		}
-		write_l4(w, p, new_check(p, state, sum, less(fewer)), p->l4_len - fewer);
+		write_l4_of_block(w, p, new_check(p, state, sum, less(fewer)), p->l4_len - fewer);
 	}
 	why = shrink(skb, w, p, end, kept, fewer, head);
 	if (why)

@@ -44,15 +44,11 @@ static __always_inline bool is_leased(__u64 now)
 }
 
 /* Whether the packet bears INT of this domain. */
-static __always_inline bool bears(struct __sk_buff *skb, struct work *w, const struct packet *p)
+static __always_inline bool bears(struct __sk_buff *skb, struct work *w)
 {
-	struct found f = {};
+	const struct packet *p = &w->packet;
 
-	if (!(dscp_marks(p) || port_marks(p)) || !find(skb, p, &f))
-		return false;
-	w->packet = *p;
-	w->found = f;
-	return true;
+	return (dscp_marks(p) || port_marks(p)) && find(skb, p, &w->found);
 }
 
 /* A packet that bears INT and goes on inside the domain. */
@@ -64,7 +60,7 @@ static __always_inline int pass_on(struct __sk_buff *skb, const struct hop *h)
 	enum int_skip why = INT_SKIP_NONE;
 	__u8 flags = 0;
 
-	observe(skb, &h->w->report, h->in, h->out, h->now);
+	observe(skb, &h->w->report, h->in, h->out, f->instructions, h->now);
 	if (!is_leased(h->now)) {
 		count_skip(h->n, INT_SKIP_LEASE);
 		return PASS;
@@ -113,8 +109,9 @@ static __always_inline int take_out(struct __sk_buff *skb, const struct hop *h)
 }
 
 /* A packet without INT. */
-static __always_inline int begin(struct __sk_buff *skb, const struct hop *h, const struct packet *p)
+static __always_inline int begin(struct __sk_buff *skb, const struct hop *h)
 {
+	const struct packet *p = &h->w->packet;
 	bool from_outside = h->in ? h->in->flags & INT_PORT_SOURCE : cfg_host_source;
 	enum int_skip why = INT_SKIP_NONE;
 	const volatile struct int_entry *at;
@@ -143,7 +140,7 @@ static __always_inline int begin(struct __sk_buff *skb, const struct hop *h, con
 	if (!is_chosen(skb, p, e))
 		return INT_SKIP_NOT_SAMPLED;
 
-	observe(skb, &h->w->report, h->in, h->out, h->now);
+	observe(skb, &h->w->report, h->in, h->out, e->instructions, h->now);
 	if (congested(h->out, h->w->report.queue, h->now))
 		flags |= INT_REPORT_QUEUE;
 	if (e->mode == INT_MODE_XD || e->mode == INT_MODE_MX || h->out->flags & INT_PORT_EDGE)
@@ -152,7 +149,6 @@ static __always_inline int begin(struct __sk_buff *skb, const struct hop *h, con
 		quote(skb, h->w, p, 0);
 	/* Source and sink at once: a report says all. */
 	if (e->mode != INT_MODE_XD && h->out->flags & INT_PORT_INSIDE) {
-		h->w->packet = *p;
 		why = source(skb, h->out->mtu);
 		if (!why)
 			count_done(h->n, INT_DONE_SOURCE);
@@ -189,13 +185,12 @@ static __always_inline bool is_for_us(struct __sk_buff *skb, const struct packet
 
 static __always_inline int check_incoming(struct __sk_buff *skb, struct int_port *port, __u64 now)
 {
-	struct packet p = {};
 	__u32 zero = 0;
 	struct hop h = { .in = port, .out = port, .now = now };
 
 	h.w = bpf_map_lookup_elem(&works, &zero);
 	h.n = bpf_map_lookup_elem(&counters, &zero);
-	if (!h.w || !h.n || parse(skb, &p) || !bears(skb, h.w, &p))
+	if (!h.w || !h.n || parse(skb, &h.w->packet) || !bears(skb, h.w))
 		return PASS;
 	if (port->flags & INT_PORT_EDGE) {
 		if (!(port->flags & INT_PORT_DROP_FOREIGN))
@@ -203,9 +198,9 @@ static __always_inline int check_incoming(struct __sk_buff *skb, struct int_port
 		count_done(h.n, INT_DONE_FOREIGN_DROPPED);
 		return DROP;
 	}
-	if (!is_for_us(skb, &p) || skb->gso_segs > 1)
+	if (!is_for_us(skb, &h.w->packet) || skb->gso_segs > 1)
 		return PASS;
-	observe(skb, &h.w->report, port, port, now);
+	observe(skb, &h.w->report, port, port, 0, now);
 	h.w->report.bits &= BIT_NODE | BIT_PORTS | BIT_INGRESS_TIME;
 	h.w->report.bits |= BIT_INGRESS_TIME;
 	h.w->report.ingress_ns = now;
@@ -235,7 +230,6 @@ SEC("tc")
 int radar_int_egress(struct __sk_buff *skb)
 {
 	__u32 zero = 0;
-	struct packet p = {};
 	struct hop h = { .out = port_of(skb->ifindex) };
 	enum int_skip why;
 
@@ -245,27 +239,28 @@ int radar_int_egress(struct __sk_buff *skb)
 		return PASS;
 	h.now = bpf_ktime_get_ns();
 	h.in = skb->ingress_ifindex ? port_of(skb->ingress_ifindex) : NULL;
-	why = parse(skb, &p);
-	if (!why && is_report(&p))
+	why = parse(skb, &h.w->packet);
+	if (!why && is_report(&h.w->packet))
 		why = INT_SKIP_REPORT;
 	if (!why && skb->gso_segs > 1)
 		why = INT_SKIP_GSO;
-	if (!why && bears(skb, h.w, &p)) {
+	if (!why && bears(skb, h.w)) {
 		if (!h.in || h.in->flags & INT_PORT_EDGE) {
 			count_skip(h.n, INT_SKIP_FOREIGN);
 			return PASS;
 		}
 		if (h.out->flags & INT_PORT_INSIDE)
 			return pass_on(skb, &h);
-		observe(skb, &h.w->report, h.in, h.out, h.now);
+		observe(skb, &h.w->report, h.in, h.out, h.w->found.instructions, h.now);
 		return take_out(skb, &h);
 	}
-	if (!why && h.in && h.in->flags & INT_PORT_INSIDE && (dscp_marks(&p) || port_marks(&p)))
+	if (!why && h.in && h.in->flags & INT_PORT_INSIDE &&
+	    (dscp_marks(&h.w->packet) || port_marks(&h.w->packet)))
 		why = INT_SKIP_NOT_INT;
 	if (!why && skb->ingress_ifindex && !h.in)
 		why = INT_SKIP_NO_ROLE;
 	if (!why)
-		why = begin(skb, &h, &p);
+		why = begin(skb, &h);
 	if (why)
 		count_skip(h.n, why);
 	return PASS;

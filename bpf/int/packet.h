@@ -42,8 +42,9 @@ static __always_inline void pull(struct __sk_buff *skb, __u32 n)
 /* Headers that are always linear: Ethernet, two tags, IPv4 with options, TCP without. */
 #define HEADERS (14 + 8 + 60 + 20)
 
-/* Reads the Ethernet header and its tags; sets l3. The type of what follows, 0: nothing known. */
-static __always_inline __be16 parse_link(void *data, void *end, struct packet *p)
+/* Reads the Ethernet header and its tags; *l3: where they end. The type of what follows, 0: nothing
+ * known. */
+static __always_inline __be16 parse_link(void *data, void *end, struct packet *p, __u32 *l3)
 {
 	struct ethhdr *eth = data;
 	struct vlan_tag *tag = (void *)(eth + 1);
@@ -52,7 +53,8 @@ static __always_inline __be16 parse_link(void *data, void *end, struct packet *p
 	if ((void *)(eth + 1) > end)
 		return 0;
 	type = eth->h_proto;
-	p->l3 = sizeof(*eth);
+	*l3 = sizeof(*eth);
+	p->tagged = false;
 	for (int i = 0; i < 2; i++) {
 		if (!is_vlan(type))
 			break;
@@ -60,7 +62,7 @@ static __always_inline __be16 parse_link(void *data, void *end, struct packet *p
 			return 0;
 		type = tag->proto;
 		p->tagged = true;
-		p->l3 += sizeof(*tag);
+		*l3 += sizeof(*tag);
 		tag++;
 	}
 	return type;
@@ -109,6 +111,7 @@ static __always_inline enum int_skip parse_ipv4(void *l3, void *end, struct pack
 	size = (*(__u8 *)ip & 0xf) * 4;
 	if (*(__u8 *)ip >> 4 != 4 || size < sizeof(*ip))
 		return INT_SKIP_BAD_LENGTH;
+	p->v6 = false;
 	p->ip_len = bpf_ntohs(ip->tot_len);
 	p->dscp = ip->tos >> 2;
 	p->proto = ip->protocol;
@@ -147,21 +150,24 @@ static __always_inline enum int_skip parse_ipv6(void *l3, void *end, struct pack
 	return parse_l4((void *)(ip + 1), end, p);
 }
 
-/* Fills *p, and says why the packet can bear no INT. */
+/* Fills *p, and says why the packet can bear no INT. (*p is in a map: what the verifier is to know
+ * is in variables.) */
 static __always_inline enum int_skip parse(struct __sk_buff *skb, struct packet *p)
 {
 	void *data, *end;
+	__u32 l3 = 0;
 	enum int_skip why;
 	__be16 type;
 
 	pull(skb, HEADERS);
 	data = (void *)(long)skb->data;
 	end = (void *)(long)skb->data_end;
-	type = parse_link(data, end, p);
+	type = parse_link(data, end, p, &l3);
+	p->l3 = l3;
 	if (type == bpf_htons(ETH_P_IP))
-		why = parse_ipv4(data + p->l3, end, p);
+		why = parse_ipv4(data + l3, end, p);
 	else if (type == bpf_htons(ETH_P_IPV6))
-		why = parse_ipv6(data + p->l3, end, p);
+		why = parse_ipv6(data + l3, end, p);
 	else
 		return type ? INT_SKIP_NOT_IP : INT_SKIP_TOO_SHORT;
 	if (!why && p->l3 + p->ip_len > skb->len)

@@ -128,6 +128,30 @@ static __always_inline bool write_ip(struct __sk_buff *skb, const struct packet 
 	return true;
 }
 
+/* Up to so many bytes are moved without a helper. */
+#define FEWEST 64
+
+/* Moves the last n bytes before offset `end` back by `more`: in words, from the last one on. Up to
+ * three bytes in front of them are copied, too, to where new words come. */
+static __always_inline bool move_few(struct __sk_buff *skb, __u32 end, __u32 n, __u32 more)
+{
+	void *limit = (void *)(long)skb->data_end, *data = (void *)(long)skb->data, *from, *to;
+	__u32 at;
+
+	for (__u32 i = 0; i < FEWEST; i += 4) {
+		if (i >= n)
+			break;
+		at = end - 4 - i;
+		asm volatile("%0 &= 0x1ff" : "+r"(at)); /* not a pointer that is counted down */
+		from = data + at;
+		to = from + (more & 0xff);
+		if (to + 4 > limit || from + 4 > limit)
+			return false;
+		*(__u32 *)to = *(__u32 *)from;
+	}
+	return true;
+}
+
 /* Moves what begins at `from` to `to`, up to the packet's end: n bytes. */
 static __always_inline bool move(struct __sk_buff *skb, struct work *w, __u32 from, __u32 to,
 				 __u32 n)
@@ -143,39 +167,93 @@ static __always_inline bool move(struct __sk_buff *skb, struct work *w, __u32 fr
 	       !bpf_skb_store_bytes(skb, to, w->moved, n, 0);
 }
 
-/* Whether the packet gets longer or shorter at its end, instead of behind the IP header. */
-static __always_inline bool at_end(const struct packet *p, enum sum_state state)
-{
-	return state == SUM_PARTIAL || p->tagged;
-}
+/* Up to so much payload is moved where that saves the kernel from making a new buffer. */
+#define FEW 512
 
 /*
- * Makes the packet `more` bytes longer, and writes the block of `size` bytes behind its fixed IP
- * header. kept: offset of the first byte behind the block as it was.
+ * Whether the packet gets longer at its end, instead of behind the IP header. moved: bytes behind
+ * the place, more: how much longer it gets.
  */
-static __always_inline enum int_skip grow(struct __sk_buff *skb, struct work *w,
-					  const struct packet *p, bool end, __u32 kept, __u32 more,
-					  __u32 size)
+static __always_inline bool at_end(struct __sk_buff *skb, const struct packet *p,
+				   enum sum_state state, __u32 moved, __u32 more)
 {
-	if (end) {
-		__u32 len = skb->len;
+	struct sk_buff___int *s;
 
-		if (len - kept > MOVED)
-			return INT_SKIP_LONG;
-		if (bpf_skb_change_tail(skb, len + more, 0) ||
-		    !move(skb, w, kept, kept + more, len - kept))
-			return INT_SKIP_NO_ROOM;
-	} else if (bpf_skb_adjust_room(skb, more, BPF_ADJ_ROOM_NET, BPF_F_ADJ_ROOM_NO_CSUM_RESET)) {
-		return INT_SKIP_NO_ROOM;
-	}
-	if (!size || size > sizeof(w->block))
-		return INT_SKIP_NO_ROOM;
-	return bpf_skb_store_bytes(skb, base_of(p), w->block, size, BPF_F_RECOMPUTE_CSUM) ?
-		       INT_SKIP_NO_ROOM :
-		       INT_SKIP_NONE;
+	if (state == SUM_PARTIAL || p->tagged)
+		return true;
+	if (!cfg_queues || moved > FEW)
+		return false;
+	s = bpf_cast_to_kern_ctx(skb);
+	return (__u64)s->data - (__u64)s->head < more && !s->data_len && s->end - s->tail >= more;
 }
 
-/* The same with a packet that gets `fewer` bytes shorter; the block may be empty. */
+/* Moves what lies behind the fixed IP header, up to `to`, forward to it: there is a gap of `more`
+ * bytes in between. */
+static __always_inline bool move_headers(struct __sk_buff *skb, const struct packet *p, __u32 to,
+					 __u32 more)
+{
+	void *end = (void *)(long)skb->data_end, *at = (void *)(long)skb->data, *from;
+	__u32 size = to - base_of(p);
+
+	at += base_of(p) & 0x3f;
+	from = at + (more & 0xff);
+	for (__u32 i = 0; i < MAX_HEAD; i += 4) {
+		if (i >= size)
+			return true;
+		if (from + 4 > end || at + 4 > end)
+			return false;
+		*(__u32 *)at = *(__u32 *)from;
+		at += 4;
+		from += 4;
+	}
+	return size <= MAX_HEAD;
+}
+
+/* Makes room for `more` bytes at offset `at`, which is behind the IP header. */
+static __always_inline enum int_skip make_room(struct __sk_buff *skb, struct work *w,
+					       const struct packet *p, bool end, __u32 at,
+					       __u32 more)
+{
+	__u32 moved = skb->len - at;
+
+	if (!end) {
+		if (bpf_skb_adjust_room(skb, more, BPF_ADJ_ROOM_NET, BPF_F_ADJ_ROOM_NO_CSUM_RESET))
+			return INT_SKIP_NO_ROOM;
+		return move_headers(skb, p, at, more) ? INT_SKIP_NONE : INT_SKIP_NO_ROOM;
+	}
+	if (moved > MOVED)
+		return INT_SKIP_LONG;
+	if (bpf_skb_change_tail(skb, skb->len + more, 0))
+		return INT_SKIP_NO_ROOM;
+	if (moved <= FEWEST)
+		return move_few(skb, at + moved, moved, more) ? INT_SKIP_NONE : INT_SKIP_NO_ROOM;
+	return move(skb, w, at, at + more, moved) ? INT_SKIP_NONE : INT_SKIP_NO_ROOM;
+}
+
+/* Sets checksum and length of TCP or UDP. */
+static __always_inline void write_l4(struct __sk_buff *skb, const struct packet *p, __u16 check,
+				     __u32 l4_len)
+{
+	void *end = (void *)(long)skb->data_end, *at = (void *)(long)skb->data;
+
+	at += p->l4 & 0x7f; /* 82 at most; for the verifier */
+	if (p->proto == IPPROTO_UDP) {
+		struct udphdr *udp = at;
+
+		if ((void *)(udp + 1) > end)
+			return;
+		udp->check = check;
+		udp->len = bpf_htons(l4_len);
+	} else {
+		struct tcphdr *tcp = at;
+
+		if ((void *)(tcp + 1) <= end)
+			tcp->check = check;
+	}
+}
+
+/* Makes the packet `fewer` bytes shorter, and writes the block of `size` bytes behind its fixed IP
+ * header. kept: offset of the first byte behind the block as it was; the block may be empty. */
 static __always_inline enum int_skip shrink(struct __sk_buff *skb, struct work *w,
 					    const struct packet *p, bool end, __u32 kept,
 					    __u32 fewer, __u32 size)
@@ -217,8 +295,8 @@ static __always_inline __u32 read_block(struct __sk_buff *skb, struct work *w,
 }
 
 /* Sets checksum and length in the copy of TCP's or UDP's header that is in the block. */
-static __always_inline void write_l4(struct work *w, const struct packet *p, __u16 check,
-				     __u32 l4_len)
+static __always_inline void write_l4_of_block(struct work *w, const struct packet *p, __u16 check,
+					      __u32 l4_len)
 {
 	__u32 at = (p->l4 - base_of(p)) & 0x3c; /* IPv4's options: 40 at most */
 

@@ -38,6 +38,11 @@ struct net_device___int {
 struct sk_buff___int {
 	struct net_device___int *dev;
 	__u8 ip_summed : 2;
+	unsigned int data_len;
+	unsigned int tail;
+	unsigned int end;
+	unsigned char *head;
+	unsigned char *data;
 };
 
 #pragma clang attribute pop
@@ -91,10 +96,10 @@ static __always_inline __u64 came_in(struct __sk_buff *skb, const struct int_por
 }
 
 /* Fills the values of report r for a packet that came by port in (NULL: the node itself sends it)
- * and goes out by port out. */
+ * and goes out by port out. The queue is looked at if bitmap `wanted` asks for it. */
 static __always_inline void observe(struct __sk_buff *skb, struct int_report *r,
 				    const struct int_port *in, const struct int_port *out,
-				    __u64 now)
+				    __u32 wanted, __u64 now)
 {
 	__u64 then = came_in(skb, in, now);
 	__u32 bits = BIT_NODE | BIT_PORTS | BIT_EGRESS_TIME;
@@ -106,7 +111,7 @@ static __always_inline void observe(struct __sk_buff *skb, struct int_report *r,
 	r->latency = now - then < MOST_LATENCY ? now - then : MOST_LATENCY;
 	if (then)
 		bits |= BIT_LATENCY | BIT_INGRESS_TIME;
-	r->queue = queue_length(skb);
+	r->queue = wanted & BIT_QUEUE || out->congested_at ? queue_length(skb) : UNKNOWN;
 	if (r->queue != UNKNOWN)
 		bits |= BIT_QUEUE;
 	r->port_in = in ? in->id : 0;
@@ -121,10 +126,10 @@ static __always_inline void observe(struct __sk_buff *skb, struct int_report *r,
 	r->bits = bits;
 }
 
-/* Words that are written at offset `at` of a block, with their sum for the checksum. */
+/* Where words are written in the packet, and their sum for the checksum. */
 struct writer {
-	__u8 *block;
-	__u32 at;
+	void *to;
+	void *end; /* of what can be written */
 	__u64 sum;
 };
 
@@ -132,9 +137,10 @@ static __always_inline void put(struct writer *w, __u32 value)
 {
 	__be32 word = bpf_htonl(value);
 
-	if (w->at <= MAX_HEAD + MAX_NEW - sizeof(word)) /* always; for the verifier */
-		*(__be32 *)(w->block + w->at) = word;
-	w->at += sizeof(word);
+	if (w->to + sizeof(word) > w->end) /* never; for the verifier */
+		return;
+	*(__be32 *)w->to = word;
+	w->to += sizeof(word);
 	w->sum += word;
 }
 
@@ -148,28 +154,26 @@ static __always_inline void put_time(struct writer *w, __u64 ns, bool v10)
 #define VALUES_V10 (1 << 16)
 
 /*
- * Writes the values of the report in works[0] that a bitmap asks for at offset `at` of the block
- * there, in the order of the bits. Those that are not known, and bits that are not known, are all
- * ones. what: the bitmap, and VALUES_V10. Returns the sum of the words.
+ * Writes the values of the report in works[0] that a bitmap asks for at offset `at` of the packet,
+ * in the order of the bits. Those that are not known, and bits that are not known, are all ones.
+ * what: the bitmap, and VALUES_V10. Returns the sum of the words.
  */
-GLOBAL __u64 values_at(struct __sk_buff *skb, __u32 at, __u32 what)
+GLOBAL __u64 write_values(struct __sk_buff *skb, __u32 at, __u32 what)
 {
 	__u32 zero = 0, has, i = what;
 	struct work *work = bpf_map_lookup_elem(&works, &zero);
 	struct int_control *c = bpf_map_lookup_elem(&control, &zero);
-	__u64 wall;
+	struct writer w = { .to = (void *)(long)skb->data, .end = (void *)(long)skb->data_end };
 	bool v10 = what & VALUES_V10;
 	struct int_report *r;
-	struct writer w = {};
+	__u64 wall;
 
-	asm volatile("" : : "r"(skb)); /* the verifier wants it to be passed */
-	if (!work || !c || at > MAX_HEAD + 32)
+	if (!work || !c)
 		return 0;
 	wall = READ_ONCE(c->wall_ns);
 	r = &work->report;
 	has = r->bits;
-	w.block = work->block;
-	w.at = at;
+	w.to += at & 0x1ff;
 	if (i & BIT_NODE)
 		put(&w, r->node);
 	if (i & BIT_PORTS)
@@ -188,17 +192,11 @@ GLOBAL __u64 values_at(struct __sk_buff *skb, __u32 at, __u32 what)
 	}
 	if (i & BIT_UTILISATION)
 		put(&w, r->utilisation);
-	for (__u32 bit = 0x80; bit; bit >>= 1)
-		if (i & bit)
-			put(&w, UNKNOWN);
+	if (i & 0xff)
+		for (__u32 bit = 0x80; bit; bit >>= 1)
+			if (i & bit)
+				put(&w, UNKNOWN);
 	return w.sum;
-}
-
-static __always_inline void put_values(struct __sk_buff *skb, struct writer *w, __u32 i,
-				       __u32 words, bool v10)
-{
-	w->sum += values_at(skb, w->at, i | (v10 ? VALUES_V10 : 0));
-	w->at += words * 4;
 }
 
 #endif

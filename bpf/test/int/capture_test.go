@@ -55,8 +55,7 @@ func newCapture(t testing.TB, n *nstest.Net, node, port string) *capture {
 	return c
 }
 
-// frames are the packets of IP that came in or went out since the last call, without those of
-// neighbour discovery.
+// frames are the packets of TCP and UDP that came in or went out since the last call.
 func (c *capture) frames(dir uint8) (list [][]byte) {
 	c.t.Helper()
 	b := make([]byte, 1<<17)
@@ -73,7 +72,7 @@ func (c *capture) frames(dir uint8) (list [][]byte) {
 			continue
 		}
 		p, ok := decode(frame)
-		if !ok || p.proto == 58 {
+		if !ok || p.proto != 6 && p.proto != 17 {
 			continue
 		}
 		if b[0]&1 != 0 { // VIRTIO_NET_HDR_F_NEEDS_CSUM
