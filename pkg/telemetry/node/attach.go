@@ -51,7 +51,11 @@ func Attach(ctx context.Context, req Request) (*Result, error) {
 	}
 	defer unlock()
 	was, err := Load(req.Domain)
-	if err != nil && !errors.Is(err, ErrNotAttached) {
+	if errors.Is(err, ErrHalfAttached) { // a killed attach has left it, or somebody has removed the state directory
+		if err := errors.Join(Kept(req.Domain).HeldElsewhere(), removeAll(&Domain{Name: req.Domain})); err != nil {
+			return nil, err
+		}
+	} else if err != nil && !errors.Is(err, ErrNotAttached) {
 		return nil, err
 	}
 	r, err := attach(ctx, req, was)

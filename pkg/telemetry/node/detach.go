@@ -54,6 +54,9 @@ func Detach(ctx context.Context, req DetachRequest) (*Detached, error) {
 		removeState(req.Domain)
 		return nil, err
 	}
+	if err := Kept(req.Domain).HeldElsewhere(); err != nil {
+		return nil, err
+	}
 	if len(req.Names) > 0 {
 		if err != nil {
 			return nil, err

@@ -20,6 +20,7 @@ import (
 	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/host"
 	"github.com/vnetradar/radar/pkg/host/statedir"
+	"github.com/vnetradar/radar/pkg/loader"
 )
 
 // Version is that of the description and of the maps. A domain of another one is only taken off.
@@ -208,6 +209,14 @@ func File(name, base string) string { return file(name, base) }
 
 // PinDir is where the domain's maps and links are pinned.
 func PinDir(name string) string { return filepath.Join(hook.BPFFS, "radar", statedir.INT, name) }
+
+// Kept says which domain's pins its agent holds.
+func Kept(name string) loader.Kept {
+	return loader.Kept{
+		Pins: PinDir(name), State: Dir(name),
+		Title: fmt.Sprintf("INT domain %q", name), Detach: fmt.Sprintf("«int detach ‹domain› %s»", name),
+	}
+}
 
 // The errors of Load.
 var (

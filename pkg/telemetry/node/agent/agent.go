@@ -60,6 +60,7 @@ type Agent struct {
 	watcher *node.Watcher
 	reader  *ringbuf.Reader
 	ring    *ebpf.Map
+	hold    *os.File // the directory of pins
 
 	mu       sync.Mutex // of what follows
 	domain   *node.Domain
@@ -89,6 +90,15 @@ func Open(name string, log *slog.Logger) (_ *Agent, err error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if a.hold, err = node.Kept(name).Hold(); err != nil {
+		return nil, err
+	}
+	// Whoever attached may have been killed before all was there.
+	if _, warnings, err := node.Refresh(name); err != nil && !errors.Is(err, node.ErrDetaching) {
+		return nil, err
+	} else if len(warnings) > 0 {
+		log.Warn("attach", "warnings", warnings)
 	}
 	if a.control, err = node.OpenControl(name); err != nil {
 		return nil, err
@@ -120,6 +130,9 @@ func (a *Agent) Close() {
 		a.sender.Close()
 	}
 	a.watcher.Close()
+	if a.hold != nil {
+		a.hold.Close()
+	}
 	if a.claim != nil {
 		a.claim.Release()
 	}
