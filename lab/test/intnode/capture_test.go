@@ -26,8 +26,8 @@ func (w *world) in(name string, f func() error) {
 	}
 }
 
-// link is a capture at one end of a link: what its port has sent, and what has come in there.
-type link struct {
+// tap is a capture at one end of a link: what its port has sent, and what has come in there.
+type tap struct {
 	t  testing.TB
 	fd int
 }
@@ -35,9 +35,9 @@ type link struct {
 const vnetHeader = 10
 
 // capture begins to capture at a port, behind all programs of what leaves and before all of what comes.
-func (w *world) capture(name, port string) *link {
+func (w *world) capture(name, port string) *tap {
 	w.Helper()
-	l := &link{t: w.TB}
+	l := &tap{t: w.TB}
 	index := w.Index(name, port)
 	w.in(name, func() (err error) {
 		if l.fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0); err != nil {
@@ -53,7 +53,7 @@ func (w *world) capture(name, port string) *link {
 }
 
 // packets are those of TCP and UDP that went out (or, with in, came in) since the last call.
-func (l *link) packets(in bool) (list []packet) {
+func (l *tap) packets(in bool) (list []packet) {
 	l.t.Helper()
 	for _, f := range l.frames(in) {
 		if p, ok := parse(f); ok {
@@ -63,7 +63,7 @@ func (l *link) packets(in bool) (list []packet) {
 	return list
 }
 
-func (l *link) frames(in bool) (list [][]byte) {
+func (l *tap) frames(in bool) (list [][]byte) {
 	l.t.Helper()
 	b := make([]byte, 1<<17)
 	for {

@@ -276,12 +276,11 @@ func TestCollect(t *testing.T) {
 	})
 	const n = 40
 	w.send(flow{"h1", "h2", "10.0.3.2", 5001, n})
-	var rows []struct {
+	type path struct {
+		Path    string
 		Packets uint64
-		Path    []struct {
-			Node string
-		}
 	}
+	var rows []path
 	nstest.WaitFor(t, "all packets in the paths", func() bool {
 		text, err := w.command("paths", "-o", "json").Output()
 		if err != nil {
@@ -289,12 +288,7 @@ func TestCollect(t *testing.T) {
 		}
 		rows = rows[:0]
 		for d := json.NewDecoder(bytes.NewReader(text)); ; {
-			var row struct {
-				Packets uint64
-				Path    []struct {
-					Node string
-				}
-			}
+			var row path
 			if d.Decode(&row) != nil {
 				break
 			}
@@ -302,7 +296,7 @@ func TestCollect(t *testing.T) {
 		}
 		return len(rows) == 1 && rows[0].Packets == n
 	})
-	if got := fmt.Sprint(rows[0].Path); got != "[{r1} {r2} {r3}]" {
-		t.Errorf("the path is %s\n%s", got, out.String())
+	if rows[0].Path != "r1 > r2 > r3" {
+		t.Errorf("the path is %s\n%s", rows[0].Path, out.String())
 	}
 }

@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/lab/test/need"
@@ -274,14 +276,46 @@ func (w *world) left() {
 			continue
 		}
 		for _, port := range []string{"e0", "e1"} {
-			if out, err := w.Try(name, "bpftool", "net", "show", "dev", port); err == nil && strings.Contains(out, "radar_int") {
-				w.Errorf("%s/%s: %s", name, port, out)
+			if port == "e0" && name == "h1" || port == "e1" && name == "h2" {
+				continue
+			}
+			in, out := w.programs(name, port)
+			for _, prog := range append(in, out...) {
+				if strings.HasPrefix(prog, "radar_int") {
+					w.Errorf("%s/%s: %s is left", name, port, prog)
+				}
 			}
 			if out, err := w.Try(name, "tc", "qdisc", "show", "dev", port); err == nil && strings.Contains(out, "clsact") {
 				w.Errorf("%s/%s: %s", name, port, out)
 			}
 		}
 	}
+}
+
+// programs are those at the TCX hooks of a port, in their order; none where the kernel has no TCX.
+func (w *world) programs(name, port string) (in, out []string) {
+	w.Helper()
+	index := w.Index(name, port)
+	w.in(name, func() error {
+		for at, list := range map[ebpf.AttachType]*[]string{ebpf.AttachTCXIngress: &in, ebpf.AttachTCXEgress: &out} {
+			there, err := link.QueryPrograms(link.QueryOptions{Target: index, Attach: at})
+			if err != nil {
+				return nil
+			}
+			for _, p := range there.Programs {
+				prog, err := ebpf.NewProgramFromID(p.ID)
+				if err != nil {
+					continue
+				}
+				if info, err := prog.Info(); err == nil {
+					*list = append(*list, info.Name)
+				}
+				prog.Close()
+			}
+		}
+		return nil
+	})
+	return in, out
 }
 
 // ofPort are the packets to a port.

@@ -76,6 +76,7 @@ type applier struct {
 	reload   map[uint32]bool        // nodes whose programs have other constants
 	links    map[uint32][]Interface // by the number of the namespace
 	shared   map[string]*ebpf.Map
+	most     int // bytes of the longest packet that passes the domain
 	warnings []string
 }
 
@@ -91,6 +92,12 @@ func apply(was, d *Domain, reload map[uint32]bool, links map[uint32][]Interface)
 	if err := a.openShared(); err != nil {
 		return nil, err
 	}
+	for i := range d.Nodes {
+		if _, err := a.interfaces(&d.Nodes[i]); err != nil && !gone(err) {
+			return nil, err
+		}
+	}
+	a.most, _ = d.narrowest(links)
 	// Nodes that mark come last: what they give to packets, others take off by then.
 	order := make([]*Node, len(d.Nodes))
 	for i := range d.Nodes {
@@ -144,20 +151,15 @@ func named15(spec *ebpf.CollectionSpec, name string) *ebpf.MapSpec {
 
 // node makes one node what the description says. A namespace that is gone has taken its programs with it.
 func (a *applier) node(n *Node) error {
-	list, ok := a.links[n.Inum]
-	if !ok {
-		var err error
-		list, err = Interfaces(n.Place)
-		if gone(err) {
-			for i := range n.Ports {
-				n.Ports[i].Gone = true
-			}
-			return nil
+	list, err := a.interfaces(n)
+	if gone(err) {
+		for i := range n.Ports {
+			n.Ports[i].Gone = true
 		}
-		if err != nil {
-			return err
-		}
-		a.links[n.Inum] = list
+		return nil
+	}
+	if err != nil {
+		return err
 	}
 	a.find(n, list)
 	mask, err := maskFor(n, list)
@@ -185,6 +187,18 @@ func (a *applier) node(n *Node) error {
 	}
 	a.fill(t, n, list, 0)
 	return nil
+}
+
+// interfaces are those of a node, which are asked for once.
+func (a *applier) interfaces(n *Node) ([]Interface, error) {
+	if list, ok := a.links[n.Inum]; ok {
+		return list, nil
+	}
+	list, err := Interfaces(n.Place)
+	if err == nil {
+		a.links[n.Inum] = list
+	}
+	return list, err
 }
 
 // find looks for the node's ports by name. It takes off what is pinned for interfaces that are gone or have
@@ -232,7 +246,7 @@ func (a *applier) openNode(n *Node) (map[string]*ebpf.Map, error) {
 
 // fill writes the node's table of ports, without the flags that are hidden.
 func (a *applier) fill(t *table, n *Node, list []Interface, hidden Flags) {
-	mixed := t.fill(n, list, hidden)
+	mixed := t.fill(n, list, hidden, a.most)
 	if hidden == 0 {
 		for _, name := range mixed {
 			a.warnings = append(a.warnings, fmt.Sprintf("%s/%s stands on ports of different roles, or of none: what the node routes from there is counted as without a role", n.Name, name))

@@ -5,6 +5,7 @@ package node
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/vishvananda/netlink"
@@ -159,3 +160,43 @@ const (
 	maskLeast = 1<<8 - 1
 	maskMost  = 1<<20 - 1
 )
+
+// narrowest is the smallest MTU of the domain's ports, and one that has it. It holds for all of them: Linux
+// forwards a packet before a port of its way out takes INT off, and drops it if it is too long for that
+// port as it came in.
+func (d *Domain) narrowest(links map[uint32][]Interface) (most int, port string) {
+	most = math.MaxInt32
+	for i := range d.Nodes {
+		n := &d.Nodes[i]
+		for _, p := range n.Ports {
+			if it := named(links[n.Inum], p.Name); it != nil && it.MTU < most {
+				most, port = it.MTU, n.Name+"/"+p.Name
+			}
+		}
+	}
+	return most, port
+}
+
+// Narrow says that packets with INT can be shorter than a port's MTU, because of another one; "" if all are
+// alike.
+func (d *Domain) Narrow() string {
+	links, widest := make(map[uint32][]Interface), 0
+	for i := range d.Nodes {
+		n := &d.Nodes[i]
+		list, err := Interfaces(n.Place)
+		if err != nil {
+			continue
+		}
+		links[n.Inum] = list
+		for _, p := range n.Ports {
+			if it := named(list, p.Name); it != nil && p.Flags&Inside != 0 {
+				widest = max(widest, it.MTU)
+			}
+		}
+	}
+	most, port := d.narrowest(links)
+	if widest <= most {
+		return ""
+	}
+	return fmt.Sprintf("packets get INT up to %d bytes, the MTU of %s, and not up to %d, which links inside have: a router forwards them before INT is taken off", most, port, widest)
+}

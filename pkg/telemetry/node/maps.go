@@ -205,15 +205,16 @@ func (t *table) set(ifindex int, p *bpfobj.IntIntPort) {
 	atomic.StoreUint32(&e.Ifindex, uint32(ifindex))
 }
 
-// fill writes what the node's ports are, without the flags that are hidden. mixed: see through.
-func (t *table) fill(n *Node, list []Interface, hidden Flags) (mixed []string) {
+// fill writes what the node's ports are, without the flags that are hidden; most is the longest packet that
+// passes the domain. mixed: see through.
+func (t *table) fill(n *Node, list []Interface, hidden Flags, most int) (mixed []string) {
 	roles, mixed := through(n, list)
 	for index, flags := range roles {
 		i := numbered(list, index)
 		if i == nil {
 			continue
 		}
-		e := bpfobj.IntIntPort{Flags: uint32(flags &^ hidden), Mtu: uint32(i.MTU), L2: uint32(index), Id: uint16(index)}
+		e := bpfobj.IntIntPort{Flags: uint32(flags &^ hidden), Mtu: uint32(min(i.MTU, most)), L2: uint32(index), Id: uint16(index)}
 		if p := n.Port(i.Name); p != nil {
 			e.CongestedAt = p.CongestedAt
 			if p.MTU > 0 {

@@ -309,6 +309,9 @@ func (d *Domain) Notes() (notes []string) {
 	if d.Options.Mark.Mask == 0 {
 		addf("packets are marked by a port of UDP: TCP gets no INT (‹mark› dscp=0x17 marks both)")
 	}
+	if text := d.Narrow(); text != "" {
+		notes = append(notes, text)
+	}
 	if d.Options.MatchesReports() {
 		addf("‹watch› matches the reports to %v, too: these never get INT", d.Options.Address)
 	}

@@ -5,6 +5,7 @@ package node
 import (
 	"errors"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
@@ -47,24 +48,27 @@ func (w *Watcher) forget(index uint32) {
 // numbers; Refresh is needed.
 func (w *Watcher) Look(d *Domain) (changed bool, err error) {
 	var errs []error
+	links := make(map[uint32][]Interface)
 	for i := range d.Nodes {
 		n := &d.Nodes[i]
 		list, err := Interfaces(n.Place)
-		if gone(err) {
-			for _, p := range n.Ports {
-				changed = changed || !p.Gone
-			}
-			continue
-		}
-		if err != nil {
+		switch {
+		case gone(err):
+			changed = changed || slices.ContainsFunc(n.Ports, func(p Port) bool { return !p.Gone })
+		case err != nil:
 			errs = append(errs, err)
-			continue
-		}
-		if n.hasMoved(list) {
+		case n.hasMoved(list):
 			changed = true
-			continue
+		default:
+			links[n.Inum] = list
 		}
-		errs = append(errs, w.write(d, n, list))
+	}
+	most, _ := d.narrowest(links)
+	for i := range d.Nodes {
+		n := &d.Nodes[i]
+		if list, ok := links[n.Inum]; ok {
+			errs = append(errs, w.write(d, n, list, most))
+		}
 	}
 	return changed, errors.Join(errs...)
 }
@@ -82,7 +86,7 @@ func (n *Node) hasMoved(list []Interface) bool {
 	return err == nil && mask != n.Mask
 }
 
-func (w *Watcher) write(d *Domain, n *Node, list []Interface) error {
+func (w *Watcher) write(d *Domain, n *Node, list []Interface, most int) error {
 	t := w.tables[n.Index]
 	if t != nil && t.mask != n.Mask {
 		w.forget(n.Index)
@@ -100,7 +104,7 @@ func (w *Watcher) write(d *Domain, n *Node, list []Interface) error {
 		}
 		w.tables[n.Index] = t
 	}
-	t.fill(n, list, 0)
+	t.fill(n, list, 0, most)
 	now := time.Now()
 	for _, i := range list {
 		if p := n.Port(i.Name); p == nil {
