@@ -238,7 +238,7 @@ func TestKilledAttach(t *testing.T) {
 	w.send(flow{"h1", "h2", "10.0.3.2", 5001, 5})
 	for i, p := range ofPort(inside.packets(false), 5001) {
 		if s, err := readStack(p.payload); err != nil || len(s.hops) != 1 {
-			t.Errorf("packet %d: %v, %+v", i, err, s)
+			t.Fatalf("packet %d: %v, %+v, %+v", i, err, s, w.status())
 		}
 	}
 	w.kill(w.status().Agent.PID)

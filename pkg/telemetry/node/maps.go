@@ -205,26 +205,39 @@ func (t *table) set(ifindex int, p *bpfobj.IntIntPort) {
 	atomic.StoreUint32(&e.Ifindex, uint32(ifindex))
 }
 
-// fill writes what the node's ports are, without the flags that are hidden; most is the longest packet that
-// passes the domain. mixed: see through.
+// entryOf is what programs know of an interface; most is the longest packet that passes the domain.
+func entryOf(n *Node, i *Interface, flags Flags, most int) bpfobj.IntIntPort {
+	e := bpfobj.IntIntPort{Ifindex: uint32(i.Ifindex), Flags: uint32(flags), Mtu: uint32(min(i.MTU, most)), L2: uint32(i.Ifindex), Id: uint16(i.Ifindex)}
+	if p := n.Port(i.Name); p != nil {
+		e.CongestedAt = p.CongestedAt
+		if p.MTU > 0 {
+			e.Mtu = uint32(p.MTU)
+		}
+	}
+	return e
+}
+
+// fill writes what the node's ports are, without the flags that are hidden. mixed: see through.
 func (t *table) fill(n *Node, list []Interface, hidden Flags, most int) (mixed []string) {
 	roles, mixed := through(n, list)
 	for index, flags := range roles {
-		i := numbered(list, index)
-		if i == nil {
-			continue
+		if i := numbered(list, index); i != nil {
+			e := entryOf(n, i, flags&^hidden, most)
+			t.set(index, &e)
 		}
-		e := bpfobj.IntIntPort{Flags: uint32(flags &^ hidden), Mtu: uint32(min(i.MTU, most)), L2: uint32(index), Id: uint16(index)}
-		if p := n.Port(i.Name); p != nil {
-			e.CongestedAt = p.CongestedAt
-			if p.MTU > 0 {
-				e.Mtu = uint32(p.MTU)
-			}
-		}
-		t.set(index, &e)
 	}
 	t.keepOnly(roles)
 	return mixed
+}
+
+// narrow writes the MTU of an interface. It reports whether the rest of what programs know is the same.
+func (t *table) narrow(ifindex int, p *bpfobj.IntIntPort) bool {
+	e := &t.list[uint32(ifindex)&t.mask]
+	if atomic.LoadUint32(&e.Ifindex) != uint32(ifindex) {
+		return false
+	}
+	atomic.StoreUint32(&e.Mtu, p.Mtu)
+	return atomic.LoadUint32(&e.Flags) == p.Flags && atomic.LoadUint32(&e.CongestedAt) == p.CongestedAt
 }
 
 // keepOnly removes all interfaces but these.

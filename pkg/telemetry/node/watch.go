@@ -67,7 +67,9 @@ func (w *Watcher) Look(d *Domain) (changed bool, err error) {
 	for i := range d.Nodes {
 		n := &d.Nodes[i]
 		if list, ok := links[n.Inum]; ok {
-			errs = append(errs, w.write(d, n, list, most))
+			other, err := w.write(d, n, list, most)
+			changed = changed || other
+			errs = append(errs, err)
 		}
 	}
 	return changed, errors.Join(errs...)
@@ -86,7 +88,9 @@ func (n *Node) hasMoved(list []Interface) bool {
 	return err == nil && mask != n.Mask
 }
 
-func (w *Watcher) write(d *Domain, n *Node, list []Interface, most int) error {
+// write writes MTUs and how much is sent. Roles are written by who holds the domain's lock: other says that
+// those in the table are not those of d, which may be older than the table.
+func (w *Watcher) write(d *Domain, n *Node, list []Interface, most int) (other bool, err error) {
 	t := w.tables[n.Index]
 	if t != nil && t.mask != n.Mask {
 		w.forget(n.Index)
@@ -95,16 +99,26 @@ func (w *Watcher) write(d *Domain, n *Node, list []Interface, most int) error {
 	if t == nil {
 		m, err := openMap(nodePin(d.Name, bpfobj.IntMapPorts, n.Index))
 		if err != nil || m == nil {
-			return err
+			return m == nil, err
 		}
 		t, err = openTable(m)
 		m.Close()
 		if err != nil {
-			return err
+			return false, err
 		}
 		w.tables[n.Index] = t
 	}
-	t.fill(n, list, 0, most)
+	roles, _ := through(n, list)
+	for index := range roles {
+		i := numbered(list, index)
+		if i == nil {
+			continue
+		}
+		e := entryOf(n, i, roles[index], most)
+		if !t.narrow(index, &e) {
+			other = true
+		}
+	}
 	now := time.Now()
 	for _, i := range list {
 		if p := n.Port(i.Name); p == nil {
@@ -118,7 +132,7 @@ func (w *Watcher) write(d *Domain, n *Node, list []Interface, most int) error {
 			t.utilise(i.Ifindex, uint32(math.Min(kbits, unknown-1)))
 		}
 	}
-	return nil
+	return other, nil
 }
 
 // Refresh attaches ports that have come back, and forgets those that are gone.
