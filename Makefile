@@ -108,7 +108,7 @@ generate: objects ## BPF objects, man pages, docs/cli, tables of docs/int
 	go generate ./pkg/intwire ./pkg/telemetry/export
 	go run ./cmd/radar docs docs
 objects: deps-bpf
-	go generate ./pkg/bpfobj ./cmd/bench ./experiments/peer
+	go generate ./pkg/bpfobj ./cmd/bench ./experiments/peer/inband
 	lab/tools/generated.sh sums >bpf/objects.sum
 
 .PHONY: lint check

@@ -20,9 +20,9 @@ import (
 	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/filter"
+	"github.com/vnetradar/radar/pkg/loader"
 	numbers "github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/vnet/backpack"
-	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	description "github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
@@ -58,7 +58,7 @@ func (d *domain) watch(spec *ebpf.CollectionSpec, text string) {
 	if err != nil {
 		d.Fatal(err)
 	}
-	if err := program.SetWatch(spec, e.Instructions()); err != nil {
+	if err := loader.SetWatch(spec, e.Instructions()); err != nil {
 		d.Fatalf("%q: %v", text, err)
 	}
 	if err := spec.Variables[bpfobj.TcVarCfgWatch].Set(uint8(1)); err != nil {

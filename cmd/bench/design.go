@@ -14,6 +14,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/filter"
+	"github.com/vnetradar/radar/pkg/loader"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/tables"
 )
@@ -230,7 +231,7 @@ func watching(e *filter.Expr) (*ebpf.CollectionSpec, error) {
 	if err := spec.Variables[bpfobj.TcVarCfgWatch].Set(uint8(1)); err != nil {
 		return nil, err
 	}
-	return spec, program.SetWatch(spec, e.Instructions())
+	return spec, loader.SetWatch(spec, e.Instructions())
 }
 
 // newRadar loads radar as its loader does with default options, but without pins:

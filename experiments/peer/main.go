@@ -32,10 +32,9 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 
+	"github.com/vnetradar/radar/experiments/peer/inband"
 	"github.com/vnetradar/radar/pkg/host"
 )
-
-//go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -g -Wall -Werror -mcpu=v3" -target amd64 -type inband_counter Inband ../../bpf/bench/inband.bpf.c -- -I../../bpf -I/usr/include/x86_64-linux-gnu
 
 const usage = "usage: peer nop NETNS... | peer inband ADDRESS NETNS... SINK"
 
@@ -77,7 +76,7 @@ func run(ctx context.Context, args []string) error {
 // peer is what is attached.
 type peer struct {
 	links   []link.Link
-	objects *InbandObjects
+	objects *inband.InbandObjects
 	reports uint64 // read from the ring buffer
 	closers []io.Closer
 }
@@ -117,15 +116,15 @@ func (p *peer) inband(address string, nodes []string) error {
 	if err := rlimit.RemoveMemlock(); err != nil {
 		return err
 	}
-	spec, err := LoadInband()
+	spec, err := inband.LoadInband()
 	if err != nil {
 		return err
 	}
 	octets := addr.As4()
-	if err := spec.Variables[InbandVarDestination].Set(binary.NativeEndian.Uint32(octets[:])); err != nil {
-		return fmt.Errorf("set %s: %w", InbandVarDestination, err)
+	if err := spec.Variables[inband.InbandVarDestination].Set(binary.NativeEndian.Uint32(octets[:])); err != nil {
+		return fmt.Errorf("set %s: %w", inband.InbandVarDestination, err)
 	}
-	p.objects = &InbandObjects{}
+	p.objects = &inband.InbandObjects{}
 	if err := spec.LoadAndAssign(p.objects, nil); err != nil {
 		return fmt.Errorf("load programs: %w", err)
 	}
@@ -210,11 +209,11 @@ func (p *peer) summary() error {
 		return nil
 	}
 	counted := map[string]uint64{"read": p.reports}
-	for name, which := range map[string]InbandInbandCounter{
-		"measured":  InbandInbandCounterINBAND_MEASURED,
-		"reported":  InbandInbandCounterINBAND_REPORTED,
-		"ring_full": InbandInbandCounterINBAND_RING_FULL,
-		"refused":   InbandInbandCounterINBAND_REFUSED,
+	for name, which := range map[string]inband.InbandInbandCounter{
+		"measured":  inband.InbandInbandCounterINBAND_MEASURED,
+		"reported":  inband.InbandInbandCounterINBAND_REPORTED,
+		"ring_full": inband.InbandInbandCounterINBAND_RING_FULL,
+		"refused":   inband.InbandInbandCounterINBAND_REFUSED,
 	} {
 		var perCPU []uint64
 		if err := p.objects.Counters.Lookup(uint32(which), &perCPU); err != nil {

@@ -16,7 +16,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
-objects=(pkg/bpfobj cmd/bench experiments/peer) # packages with a go:generate line for clang
+objects=(pkg/bpfobj cmd/bench experiments/peer/inband) # packages with a go:generate line for clang
 pages=(docs/man docs/cli docs/int)
 export LC_ALL=C
 

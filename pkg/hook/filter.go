@@ -6,6 +6,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/cilium/ebpf"
 	"github.com/vishvananda/netlink"
@@ -157,6 +159,18 @@ func describe(f netlink.Filter) string {
 		return fmt.Sprintf("bpf %q, program id %d", b.Name, b.Id)
 	}
 	return f.Type()
+}
+
+// IsFilterOf reports whether what Error.By says is a filter whose name begins so.
+func IsFilterOf(by, begin string) bool { return strings.HasPrefix(by, fmt.Sprintf("bpf \"%s", begin)) }
+
+// HasFilter reports whether a filter of our priority whose name begins so is at an interface.
+func HasFilter(ifindex int, d Direction, begin string) bool {
+	filters, err := Filter{Ifindex: ifindex, Direction: d}.all()
+	return err == nil && slices.ContainsFunc(filters, func(f netlink.Filter) bool {
+		b, ok := f.(*netlink.BpfFilter)
+		return ok && b.Priority == FilterPriority && strings.HasPrefix(b.Name, begin)
+	})
 }
 
 // all are the filters in the place, whoever's they are.

@@ -9,9 +9,11 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"strings"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
 )
 
 // Direction is which of an interface's packets a program sees. The zero value is Ingress.
@@ -42,22 +44,71 @@ type TCX struct {
 	Ifindex   int
 	Direction Direction
 	Last      bool
+	// Behind is the beginning of the names, in the kernel, of programs that must see a packet
+	// first: the new one is right behind the last of them. "": there are none.
+	Behind string
 }
 
 func (t TCX) String() string {
 	return fmt.Sprintf("TCX %v of interface %d", t.Direction, t.Ifindex)
 }
 
-func (t TCX) attach(prog *ebpf.Program) (link.Link, error) {
-	at := ebpf.AttachTCXIngress
+func (t TCX) kind() ebpf.AttachType {
 	if t.Direction == Egress {
-		at = ebpf.AttachTCXEgress
+		return ebpf.AttachTCXEgress
 	}
-	anchor := link.Head()
-	if t.Last {
-		anchor = link.Tail()
+	return ebpf.AttachTCXIngress
+}
+
+// attachTries bounds how often a place is looked for again because others attach meanwhile.
+const attachTries = 20
+
+func (t TCX) attach(prog *ebpf.Program) (link.Link, error) {
+	for try := 1; ; try++ {
+		o := link.TCXOptions{Interface: t.Ifindex, Program: prog, Attach: t.kind(), Anchor: link.Head()}
+		if t.Last {
+			o.Anchor = link.Tail()
+		}
+		if t.Behind != "" {
+			if err := t.place(&o); err != nil {
+				return nil, err
+			}
+		}
+		l, err := link.AttachTCX(o)
+		if !errors.Is(err, unix.ESTALE) || try == attachTries {
+			return l, err
+		}
 	}
-	return link.AttachTCX(link.TCXOptions{Interface: t.Ifindex, Program: prog, Attach: at, Anchor: anchor})
+}
+
+// place finds the program that the new one goes behind. The kernel refuses the place (ESTALE) if
+// the list of programs has changed meanwhile.
+func (t TCX) place(o *link.TCXOptions) error {
+	there, err := link.QueryPrograms(link.QueryOptions{Target: t.Ifindex, Attach: t.kind()})
+	if err != nil {
+		return err
+	}
+	o.ExpectedRevision = there.Revision
+	for _, p := range there.Programs {
+		if strings.HasPrefix(programName(p.ID), t.Behind) {
+			o.Anchor = link.AfterProgramByID(p.ID)
+		}
+	}
+	return nil
+}
+
+// programName is what the kernel calls a program; "" if it is gone.
+func programName(id ebpf.ProgramID) string {
+	p, err := ebpf.NewProgramFromID(id)
+	if err != nil {
+		return ""
+	}
+	defer p.Close()
+	info, err := p.Info()
+	if err != nil {
+		return ""
+	}
+	return info.Name
 }
 
 // XDP is before the kernel makes socket buffers of what comes in at an interface (links: Linux
@@ -146,6 +197,20 @@ func AttachPinned(prog *ebpf.Program, at Point, pin string) error {
 
 func attachError(at Point, err error) error {
 	return &Error{Step: "attach", Subject: at.String(), Kind: kindOf(err), Cause: err}
+}
+
+// Update puts prog in place of the one that a pin keeps at TCX or XDP, at once for every packet. The
+// place among others stays. Errors are *Error.
+func Update(prog *ebpf.Program, pin string) error {
+	l, err := link.LoadPinnedLink(pin, nil)
+	if err != nil {
+		return &Error{Step: "open link", Kind: kindOf(err), Cause: err}
+	}
+	defer l.Close()
+	if err := l.Update(prog); err != nil {
+		return &Error{Step: "replace the program of a link", Kind: kindOf(err), Cause: err}
+	}
+	return nil
 }
 
 // Detach takes off what a pin keeps, and removes the pin. (To remove the pin alone would take it

@@ -14,18 +14,19 @@ const (
 	ByClsact = "clsact"
 )
 
-// TC is one of the two TC hooks of an interface. A program of ours there is before all others,
-// and outlives the process. It is an ebpf.SchedCLS, and returns TC_ACT_UNSPEC, which is TCX_NEXT,
+// TC is one of the two TC hooks of an interface. A program of ours there is before all others but
+// those that it is to be behind, and outlives the process. It is an ebpf.SchedCLS, and returns TC_ACT_UNSPEC, which is TCX_NEXT,
 // unless it is to decide for others too.
 type TC struct {
 	By        string // ByTCX or ByClsact
 	Ifindex   int
 	Direction Direction
 	Pin       string // of the link, with ByTCX
+	Behind    string // as TCX has it; with ByClsact nothing else of ours can be there
 	Name      string // of the filter, with ByClsact
 }
 
-func (t TC) point() TCX { return TCX{Ifindex: t.Ifindex, Direction: t.Direction} }
+func (t TC) point() TCX { return TCX{Ifindex: t.Ifindex, Direction: t.Direction, Behind: t.Behind} }
 
 func (t TC) filter() Filter {
 	return Filter{Ifindex: t.Ifindex, Direction: t.Direction, Name: t.Name}
@@ -45,6 +46,15 @@ func (t TC) Attach(prog *ebpf.Program) error {
 func (t TC) Replace(prog *ebpf.Program) error {
 	if t.By == ByTCX {
 		return AttachPinned(prog, t.point(), t.Pin)
+	}
+	return t.filter().Replace(prog)
+}
+
+// Update puts prog in place of the one that is there, at once for every packet, and under the same
+// pin. No packet sees both, or neither.
+func (t TC) Update(prog *ebpf.Program) error {
+	if t.By == ByTCX {
+		return Update(prog, t.Pin)
 	}
 	return t.filter().Replace(prog)
 }

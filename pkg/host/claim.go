@@ -89,6 +89,25 @@ func ReadPidFile(path string) (Process, error) {
 	return p, nil
 }
 
+// FindClaim returns the process that has a role: the one that the pid file names, if it still lives and
+// holds the lock. A number alone may be anybody's, and who asks sends it signals. None is not an error:
+// the zero Process is returned.
+func FindClaim(lock, pidFile string) (Process, error) {
+	p, err := ReadPidFile(pidFile)
+	if err != nil || p.PID == 0 {
+		return Process{}, err
+	}
+	holds, err := p.Holds(lock)
+	if err != nil {
+		return Process{}, fmt.Errorf("look whether process %d holds %s: %w", p.PID, lock, err)
+	}
+	// After that: what was looked at is the process that is meant only if it is there still.
+	if !holds || !p.Alive() {
+		return Process{}, nil
+	}
+	return p, nil
+}
+
 // Unname removes the pid file if it is still ours: who has the role next may have written its own.
 func (c *Claim) Unname() {
 	if b, err := os.ReadFile(c.pidFile); err == nil && string(b) == c.line() {

@@ -5,7 +5,9 @@ package host
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"runtime"
 	"sync"
 
@@ -70,6 +72,63 @@ func (n Netns) Open() (netns.NsHandle, error) {
 		return netns.None(), fmt.Errorf("open the host's network namespace: %w", err)
 	}
 	return netns.NsHandle(fd), nil
+}
+
+// ErrNetnsGone says that a network namespace is not where it was.
+var ErrNetnsGone = errors.New("the network namespace is gone")
+
+// NetnsPaths are patterns of the files by which namespaces can be reached.
+var NetnsPaths = []string{"/run/netns/*", "/run/docker/netns/*", "/proc/[0-9]*/ns/net"}
+
+// SameNetns opens the network namespace at path if its inode number is inum. ErrNetnsGone: the path
+// is gone, or leads to another one now. The caller closes it.
+func SameNetns(path string, inum uint32) (netns.NsHandle, error) {
+	if own := OwnNetns(); inum != 0 && inum == own.Inum {
+		return own.Open()
+	}
+	ns, got, err := OpenNetns(path)
+	switch {
+	case err == nil && got == inum:
+		return ns, nil
+	case err == nil:
+		ns.Close()
+	case errors.Is(err, fs.ErrPermission):
+		return netns.None(), err
+	}
+	return netns.None(), ErrNetnsGone
+}
+
+// FindNetns is SameNetns wherever the namespace can be reached, for cleaning up: it lives as long as
+// any process or mount holds it. Inode numbers are used again, so what it returns may be another
+// namespace; touch only what is ours.
+func FindNetns(path string, inum uint32) (netns.NsHandle, error) {
+	if ns, err := SameNetns(path, inum); err == nil {
+		return ns, nil
+	}
+	if path := NetnsPath(inum); path != "" {
+		return SameNetns(path, inum)
+	}
+	return netns.None(), ErrNetnsGone
+}
+
+// NetnsPath is a file by which the namespace with that inode number can be reached; "" if there is
+// none.
+func NetnsPath(inum uint32) string {
+	for _, pattern := range NetnsPaths {
+		paths, _ := filepath.Glob(pattern) // the patterns are well formed
+		for _, path := range paths {
+			// Files of nsfs are cheap to stat; only the one that is wanted is opened.
+			var st unix.Stat_t
+			if unix.Stat(path, &st) != nil || uint32(st.Ino) != inum {
+				continue
+			}
+			if ns, err := SameNetns(path, inum); err == nil {
+				ns.Close()
+				return path
+			}
+		}
+	}
+	return ""
 }
 
 // InNetns runs f on a thread of its own inside a network namespace, and waits. Sockets and files

@@ -35,10 +35,10 @@ type attachView struct {
 	Conflicts []conflictView `json:"conflicts,omitempty"`
 	Readers   []readerView   `json:"readers,omitempty"`
 	// Containers says what becomes of containers that start, if the command said so.
-	Containers string        `json:"containers,omitempty"`
-	Agent      *startedAgent `json:"agent,omitempty"`
-	ran        bool          // an agent worked
-	lease      time.Duration // 0: never ends
+	Containers string            `json:"containers,omitempty"`
+	Agent      *kit.StartedAgent `json:"agent,omitempty"`
+	ran        bool              // an agent worked
+	lease      time.Duration     // 0: never ends
 }
 
 type memoryView struct {

@@ -56,7 +56,7 @@ func attachAndRun(k *kit.Kit, ctx context.Context, f *attachOptions, req datapat
 		view.follows(&req, result.Domain)
 	}
 	if running.PID != 0 {
-		view.Agent = &startedAgent{PID: running.PID}
+		view.Agent = &kit.StartedAgent{PID: running.PID}
 		return errors.Join(printAttached(k, view), touch(f.readyFile))
 	}
 	var err error
@@ -105,7 +105,7 @@ func attachForeground(k *kit.Kit, ctx, second context.Context, f *attachOptions,
 	if errors.Is(err, agent.ErrRunning) && view.Memory != nil {
 		// Another process that attached at the same time was faster.
 		running, findErr := agent.Find(k.Domain)
-		view.Agent, view.ran = &startedAgent{PID: running.PID}, true
+		view.Agent, view.ran = &kit.StartedAgent{PID: running.PID}, true
 		return errors.Join(findErr, printAttached(k, view), touch(f.readyFile))
 	}
 	if err != nil {
@@ -164,7 +164,7 @@ func NewAgentCmd(k *kit.Kit) *cobra.Command {
 }
 
 func runAgent(k *kit.Kit, ctx context.Context, readyFD int) error {
-	k.Stderr = boundLog(k.Stderr)
+	k.Stderr = kit.BoundLog(k.Stderr)
 	log := slog.New(slog.NewTextHandler(k.Stderr, nil))
 	ctx, second, stop := interruptible(ctx)
 	defer stop()

@@ -3,99 +3,17 @@
 package domain
 
 import (
-	"bytes"
-	"errors"
-	"fmt"
-	"io"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"syscall"
-
-	"golang.org/x/sys/unix"
-
 	"github.com/vnetradar/radar/pkg/cli/kit"
-	"github.com/vnetradar/radar/pkg/host/statedir"
+	"github.com/vnetradar/radar/pkg/host"
 	"github.com/vnetradar/radar/pkg/vnet/agent"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
-// startedAgent is a background agent that works.
-type startedAgent struct {
-	PID int    `json:"pid"`
-	Log string `json:"log,omitempty"` // "": it was there before
-}
-
-// startAgent starts the domain's agent in the background and waits until it
-// works. If another process became the agent meanwhile, that one is returned.
-func startAgent(name string) (startedAgent, error) {
-	logPath := domain.File(name, "agent.log")
-	log, err := openLog(logPath)
-	if err != nil {
-		return startedAgent{}, err
+// startAgent starts the domain's agent in the background and waits until it works.
+func startAgent(name string) (kit.StartedAgent, error) {
+	find := func() (host.Process, error) {
+		p, err := agent.Find(name)
+		return p.Process, err
 	}
-	defer log.Close()
-	r, w, err := os.Pipe()
-	if err != nil {
-		return startedAgent{}, fmt.Errorf("create pipe to the agent: %w", err)
-	}
-	defer r.Close()
-	child := agentCommand(name, log, w)
-	err = child.Start()
-	w.Close()
-	if err != nil {
-		return startedAgent{}, fmt.Errorf("start agent: %w", err)
-	}
-	if err := kit.AwaitReady(r); err != nil {
-		// It said that it ends, or has ended: this only collects it.
-		waitErr := child.Wait()
-		if running, findErr := agent.Find(name); findErr == nil && running.PID != 0 {
-			return startedAgent{PID: running.PID}, nil
-		}
-		if errors.Is(err, io.ErrUnexpectedEOF) && waitErr != nil {
-			err = fmt.Errorf("%w (%w)", err, waitErr)
-		}
-		return startedAgent{}, withLog(err, logPath)
-	}
-	pid := child.Process.Pid
-	return startedAgent{PID: pid, Log: logPath}, child.Process.Release()
-}
-
-// logTail is how much of a failed agent's log is shown, in bytes: the log goes
-// with the domain.
-const logTail = 4096
-
-// withLog adds the end of the agent's log to an error for which the agent itself
-// gave no reason.
-func withLog(err error, path string) error {
-	if !errors.Is(err, io.ErrUnexpectedEOF) {
-		return fmt.Errorf("start agent: %w", err)
-	}
-	b, readErr := os.ReadFile(path)
-	if readErr != nil || len(b) == 0 {
-		return fmt.Errorf("start agent: %w", err)
-	}
-	return fmt.Errorf("start agent: %w; the end of its log:\n%s", err, bytes.TrimSpace(b[max(0, len(b)-logTail):]))
-}
-
-// agentCommand is the agent's process: a session of its own, nothing of the
-// terminal, and descriptor 3 to say that it works.
-func agentCommand(name string, log, ready *os.File) *exec.Cmd {
-	child := exec.Command(kit.SelfPath, "agent", "--domain", name, "--"+kit.FlagReadyFD, "3")
-	child.Args[0] = filepath.Base(os.Args[0])
-	child.Dir = "/"
-	child.Stdout, child.Stderr = log, log
-	child.ExtraFiles = []*os.File{ready}
-	child.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	return child
-}
-
-// openLog opens the agent's log for appending. A link that somebody put in its
-// place is refused.
-func openLog(path string) (*os.File, error) {
-	fd, err := statedir.Open(path, unix.O_WRONLY|unix.O_CREAT|unix.O_APPEND)
-	if err != nil {
-		return nil, fmt.Errorf("log: %w", err)
-	}
-	return os.NewFile(uintptr(fd), path), nil
+	return kit.StartAgent(domain.File(name, "agent.log"), find, "agent", "--domain", name)
 }

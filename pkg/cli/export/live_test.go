@@ -183,7 +183,7 @@ func TestExportRefuses(t *testing.T) {
 		{"255.255.255.255:1", kit.ExitUsage, "not the address of one machine"},
 		{"nobody.invalid:1", kit.ExitFailure, "collector nobody.invalid:1: lookup"},
 	} {
-		_, err := resolveCollector(t.Context(), c.text)
+		_, err := kit.ResolveCollector(t.Context(), c.text)
 		if kit.ExitCode(err) != c.code || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", c.text, err)
 		}
@@ -201,12 +201,12 @@ func TestExportSocket(t *testing.T) {
 	}
 	defer closeSenders(list)
 	s := list[0]
-	s.send(make([]byte, 70000))
-	s.send([]byte("x"))
-	if s.Sent != 1 || s.Failed != 1 || s.Errors["message too long"] != 1 {
-		t.Errorf("%+v", s.collectorView)
+	s.Send(make([]byte, 70000))
+	s.Send([]byte("x"))
+	if c := s.Counts(); c.Sent != 1 || c.Failed != 1 || c.Errors["message too long"] != 1 {
+		t.Errorf("%+v", s.view())
 	}
-	v := end{Collectors: []collectorView{s.collectorView}}
+	v := end{Collectors: []collectorView{s.view()}}
 	wants(t, strings.Join(v.lines(), "\n"), "127.0.0.1:9: 1 sent, 1 not sent (message too long 1)")
 	for _, r := range []record.Record{
 		{Proto: "udp", Src: "10.0.0.1", Dst: "127.0.0.1", Sport: clitest.Ptr(1), Dport: clitest.Ptr(9)},

@@ -25,7 +25,7 @@ type start struct {
 func (x *exporting) printStart(f *options) error {
 	v := start{Domain: x.Domain, Version: f.version, Mode: f.mode, Sample: max(x.sample, 1), Nodes: x.numbers.Nodes()}
 	for _, s := range x.senders {
-		v.Collectors = append(v.Collectors, s.Address)
+		v.Collectors = append(v.Collectors, s.To.String())
 	}
 	if x.Output == kit.FormatJSON {
 		if err := kit.PrintJSON(x.Out, v); err != nil {
@@ -54,7 +54,7 @@ type end struct {
 func (x *exporting) printEnd() error {
 	v := end{Counts: x.encoder.Counts, counts: x.counts}
 	for _, s := range x.senders {
-		v.Collectors = append(v.Collectors, s.collectorView)
+		v.Collectors = append(v.Collectors, s.view())
 	}
 	if x.Output == kit.FormatJSON {
 		return kit.PrintJSON(x.Out, v)

@@ -219,6 +219,6 @@ func (x *exporting) send(b []byte) {
 		return
 	}
 	for _, s := range x.senders {
-		s.send(b)
+		s.Send(b)
 	}
 }

@@ -19,14 +19,17 @@ import (
 func NewCmd(k *kit.Kit) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "int",
-		Short: "In-band network telemetry (INT) of P4 switches and others",
-		Long: `In-band network telemetry (INT) as P4.org has specified it, and telemetry reports: what
-switches and hosts that are not radar's put into packets, and send about them.
-docs/int/formats.md says what is supported.`,
-		Example: `  radar int decode -r reports.pcap                # every field of every report
+		Short: "In-band network telemetry (INT): nodes that speak it, and packets of others",
+		Long: `In-band network telemetry (INT) as P4.org has specified it, and telemetry reports: ports of
+Linux that speak it, and what switches and hosts of others put into packets and send about
+them. docs/int/nodes.md is about the first, docs/int/formats.md says what is supported.`,
+		Example: `  radar int attach --role source,sink netns:r1/eth0 netns:r3/eth1
+  radar int attach --role transit r1 r3 netns:r2
+  radar int status
+  radar int decode -r reports.pcap                # every field of every report
   radar int decode --starts-at udp c1231388...    # of bytes that begin with a UDP header`,
 	}
-	cmd.AddCommand(newDecodeCmd(k))
+	cmd.AddCommand(newDecodeCmd(k), newAttachCmd(k), newDetachCmd(k), newStatusCmd(k), newAgentCmd(k))
 	return cmd
 }
 

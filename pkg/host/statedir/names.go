@@ -7,11 +7,12 @@ import (
 	"regexp"
 )
 
-// Labs and Reports lie in Root, beside the domains' directories: descriptions of running labs, and
-// kept reports.
+// Labs, Reports and INT lie in Root, beside the domains' directories: descriptions of running labs,
+// kept reports, and INT domains.
 const (
 	Labs    = "labs"
 	Reports = "reports"
+	INT     = "int"
 )
 
 // No dots: the BPF file system refuses them in names.
@@ -19,8 +20,8 @@ var domainName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$`)
 
 // CheckDomain refuses names of domains that cannot be a directory in Root, or a pin's.
 func CheckDomain(name string) error {
-	if name == Labs || name == Reports {
-		return fmt.Errorf("domain name %q is taken: running labs are described, and reports kept, there", name)
+	if name == Labs || name == Reports || name == INT {
+		return fmt.Errorf("domain name %q is taken: running labs and INT nodes are described, and reports kept, there", name)
 	}
 	if !domainName.MatchString(name) {
 		return fmt.Errorf("domain name %q: use 1 to 32 letters, digits, '_' or '-', the first a letter or digit", name)

@@ -96,6 +96,58 @@ func Open(path string, flags int) (fd int, err error) {
 	return fd, nil
 }
 
+// LockDir creates a directory below Root if need be and takes the lock in it, waiting for its holder.
+// unlock releases it; a process that dies does too.
+func LockDir(dir string) (unlock func(), err error) {
+	for {
+		fd, err := lockOnce(dir)
+		if errors.Is(err, errRemoved) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		// Whoever had it may have removed the directory, and the lock with it.
+		if IsFile(fd, filepath.Join(dir, LockFile)) {
+			return func() { unix.Close(fd) }, nil
+		}
+		unix.Close(fd)
+	}
+}
+
+// LockFile is the lock of a directory.
+const LockFile = "lock"
+
+// errRemoved says that the directory was removed between its creation and its use.
+var errRemoved = errors.New("state directory was removed")
+
+func lockOnce(dir string) (fd int, err error) {
+	if err := MakeInRoot(dir); err != nil {
+		return -1, err
+	}
+	fd, err = Open(filepath.Join(dir, LockFile), unix.O_RDWR|unix.O_CREAT)
+	if errors.Is(err, fs.ErrNotExist) {
+		return -1, errRemoved
+	}
+	if err != nil {
+		return -1, fmt.Errorf("lock: %w", err)
+	}
+	if err := Wait(fd); err != nil {
+		unix.Close(fd)
+		return -1, fmt.Errorf("lock %s: %w", dir, err)
+	}
+	return fd, nil
+}
+
+// Wait takes the lock of an open file, and waits for it.
+func Wait(fd int) error {
+	for {
+		if err := unix.Flock(fd, unix.LOCK_EX); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
 // ErrLocked says that somebody else has a lock.
 var ErrLocked = errors.New("locked")
 

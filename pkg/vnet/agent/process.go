@@ -22,24 +22,14 @@ const HandOver = unix.SIGUSR2
 // Process is a domain's agent. The zero value stands for none.
 type Process struct{ host.Process }
 
-// Find returns the agent of the domain that its pid file names, if that process still lives
-// and holds the agent lock: a number alone may be anybody's, and who asks sends it signals.
-// None is not an error: the zero Process is returned.
+// Find returns the agent of the domain: host.FindClaim. None is the zero Process.
 func Find(name string) (Process, error) {
 	if err := statedir.CheckInRoot(domain.Dir(name)); err != nil {
 		return Process{}, err
 	}
-	p, err := host.ReadPidFile(domain.File(name, pidFile))
-	if err != nil || p.PID == 0 {
-		return Process{}, err
-	}
-	holds, err := p.Holds(domain.File(name, lockFile))
+	p, err := host.FindClaim(domain.File(name, lockFile), domain.File(name, pidFile))
 	if err != nil {
-		return Process{}, fmt.Errorf("look whether process %d is the agent of domain %q: %w", p.PID, name, err)
-	}
-	// After that: what was looked at is the process that is meant only if it is there still.
-	if !holds || !p.Alive() {
-		return Process{}, nil
+		return Process{}, fmt.Errorf("agent of domain %q: %w", name, err)
 	}
 	return Process{p}, nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/host"
+	"github.com/vnetradar/radar/pkg/loader"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/merge"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/port"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
@@ -334,7 +335,7 @@ func (a *applier) attachHooks(was, p *domain.Port) error {
 	if a.c.Next.Options.Hook == program.HookClsact {
 		created, err := hook.EnsureClsact(p.Ifindex)
 		if err != nil {
-			return port.QdiscError(err)
+			return loader.QdiscError(err)
 		}
 		p.OwnQdisc = created
 	}

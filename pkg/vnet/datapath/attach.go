@@ -13,6 +13,7 @@ import (
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/host/statedir"
+	"github.com/vnetradar/radar/pkg/loader"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/pins"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
@@ -157,7 +158,7 @@ func (p *plan) open(undo *undo) (*Handle, error) {
 		return h, nil
 	}
 	name := p.change.Next.Name
-	if err := pins.Mount(); err != nil {
+	if err := loader.MountPins(); err != nil {
 		return nil, err
 	}
 	if err := pins.MakeDir(name); err != nil {
@@ -203,7 +204,7 @@ func (p *plan) attachDropHook(undo *undo) error {
 	}
 	pin := filepath.Join(domain.PinDir(p.change.Next.Name), pins.DropLink)
 	if err := hook.AttachPinned(prog, hook.Tracing(program.DropHook), pin); err != nil {
-		return program.LinkError(program.DropHook, err)
+		return loader.LinkError(program.DropHook, err)
 	}
 	undo.add(func() { _ = hook.Detach(pin) })
 	p.change.Next.LossHook = program.DropHook

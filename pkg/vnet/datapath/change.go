@@ -17,9 +17,9 @@ import (
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/host/clock"
+	"github.com/vnetradar/radar/pkg/loader"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/merge"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/pins"
-	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/tables"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
@@ -56,17 +56,17 @@ func (p *plan) attachChangeHook(undo *undo) error {
 	}
 	c, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: shared})
 	if err != nil {
-		return warn(program.Error("load programs", err))
+		return warn(loader.Error("load programs", err))
 	}
 	defer c.Close()
 	for _, x := range changeProgs {
 		pin := filepath.Join(domain.PinDir(name), x.pin)
 		err := hook.AttachPinned(c.Programs[x.prog], hook.Tracing(x.prog), pin)
 		if failed, ok := errors.AsType[*hook.Error](err); ok && failed.Step == "attach" {
-			return warn(program.LinkError("", err))
+			return warn(loader.LinkError("", err))
 		}
 		if err != nil {
-			return program.LinkError("", err)
+			return loader.LinkError("", err)
 		}
 		undo.add(func() { _ = hook.Detach(pin) })
 	}

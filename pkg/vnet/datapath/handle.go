@@ -161,7 +161,7 @@ func (h *Handle) Close() error {
 // HoldPins tells every radar on the machine that a living process keeps the domain, until
 // the handle is closed.
 func (h *Handle) HoldPins() error {
-	dir, err := pins.Hold(h.Domain.Name)
+	dir, err := pins.Kept(h.Domain.Name).Hold()
 	if err != nil {
 		return err
 	}

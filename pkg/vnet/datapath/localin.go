@@ -13,6 +13,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/hook"
+	"github.com/vnetradar/radar/pkg/loader"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/merge"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
@@ -52,7 +53,7 @@ func (p *plan) pinLocalIn() error {
 		return nil
 	}
 	if err := prog.Pin(filepath.Join(domain.PinDir(p.change.Next.Name), localInProg)); err != nil {
-		return program.Error("pin program", err)
+		return loader.Error("pin program", err)
 	}
 	p.change.Next.LocalHook = program.LocalHook
 	return nil
@@ -102,7 +103,7 @@ func attachLocalIn(domainName string, spec topo.NodeSpec) (*localIn, error) {
 	l := &localIn{spec: spec}
 	prog, err := ebpf.LoadPinnedProgram(filepath.Join(domain.PinDir(domainName), localInProg), nil)
 	if err != nil {
-		return nil, program.Error("open program", err)
+		return nil, loader.Error("open program", err)
 	}
 	defer prog.Close()
 	err = spec.Do(func() error {
@@ -114,7 +115,7 @@ func attachLocalIn(domainName string, spec topo.NodeSpec) (*localIn, error) {
 				continue // a kernel without IPv6
 			}
 			if err != nil {
-				return program.LinkError(program.LocalHook, err)
+				return loader.LinkError(program.LocalHook, err)
 			}
 			l.links = append(l.links, x)
 		}

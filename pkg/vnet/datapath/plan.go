@@ -13,9 +13,11 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/host/clock"
 	"github.com/vnetradar/radar/pkg/host/kernel"
 	"github.com/vnetradar/radar/pkg/host/statedir"
+	"github.com/vnetradar/radar/pkg/loader"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/merge"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/owner"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/pins"
@@ -134,7 +136,7 @@ func (p *plan) newDomain(req AttachRequest) (*domain.Domain, error) {
 		if err := statedir.Check(domain.PinDir(req.Domain)); err != nil {
 			return nil, fmt.Errorf("pin directory: %w", err) // nothing of ours
 		}
-		if err := pins.HeldElsewhere(req.Domain); err != nil {
+		if err := pins.Kept(req.Domain).HeldElsewhere(); err != nil {
 			return nil, err
 		}
 		return nil, halfAttached(req.Domain, "it has pins but no description")
@@ -155,7 +157,7 @@ func (p *plan) newDomain(req AttachRequest) (*domain.Domain, error) {
 	if !f.Tested {
 		return nil, fault.Unsupported.Errorf("%s", kernel.MissingRights())
 	}
-	hook, err := port.ChooseHook(o.Hook, f)
+	hook, err := loader.ChooseHook(o.Hook, hook.Support{TCX: f.TCX, Clsact: f.Clsact}, f.Kernel)
 	if err != nil {
 		return nil, err
 	}

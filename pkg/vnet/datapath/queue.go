@@ -12,6 +12,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/hook"
+	"github.com/vnetradar/radar/pkg/loader"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/merge"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/pins"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
@@ -73,13 +74,13 @@ func (h *Handle) attachQueueHook() error {
 		defer m.Close()
 		shared[name] = m
 	}
-	if err := program.RaiseMemlock(); err != nil {
+	if err := loader.RaiseMemlock(); err != nil {
 		return err
 	}
 	c, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: shared})
 	if err != nil {
-		return program.Error("load "+program.QueueHook, err)
+		return loader.Error("load "+program.QueueHook, err)
 	}
 	defer c.Close()
-	return program.LinkError(program.QueueHook, hook.AttachPinned(c.Programs[bpfobj.TraceProgRadarQdiscDequeue], hook.Tracing(program.QueueHook), h.queuePin()))
+	return loader.LinkError(program.QueueHook, hook.AttachPinned(c.Programs[bpfobj.TraceProgRadarQdiscDequeue], hook.Tracing(program.QueueHook), h.queuePin()))
 }

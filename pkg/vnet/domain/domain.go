@@ -402,20 +402,7 @@ func Lock(name string) (unlock func(), err error) {
 	if err := statedir.CheckDomain(name); err != nil {
 		return nil, err
 	}
-	for {
-		fd, err := lockOnce(name)
-		if errors.Is(err, errRemoved) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		// Detaching removes the directory, and the lock that was waited for with it.
-		if statedir.IsFile(fd, File(name, "lock")) {
-			return func() { unix.Close(fd) }, nil
-		}
-		unix.Close(fd)
-	}
+	return statedir.LockDir(Dir(name))
 }
 
 // LockAll takes the lock of those who add nodes to whatever domain: a namespace, and a
@@ -427,7 +414,7 @@ func LockAll(name string) (unlock func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("open state directory %s: %w", dir, err)
 	}
-	if err := flock(fd); err != nil {
+	if err := statedir.Wait(fd); err != nil {
 		unix.Close(fd)
 		return nil, fmt.Errorf("lock state directory %s: %w", dir, err)
 	}
@@ -445,33 +432,4 @@ func TryLock(name string) (unlock func(), ok bool) {
 		return nil, false
 	}
 	return func() { unix.Close(fd) }, true
-}
-
-// errRemoved says that the directory was removed between its creation and its use.
-var errRemoved = errors.New("state directory was removed")
-
-func lockOnce(name string) (fd int, err error) {
-	if err := statedir.MakeInRoot(Dir(name)); err != nil {
-		return -1, err
-	}
-	fd, err = statedir.Open(File(name, "lock"), unix.O_RDWR|unix.O_CREAT)
-	if errors.Is(err, fs.ErrNotExist) {
-		return -1, errRemoved
-	}
-	if err != nil {
-		return -1, fmt.Errorf("lock: %w", err)
-	}
-	if err := flock(fd); err != nil {
-		unix.Close(fd)
-		return -1, fmt.Errorf("lock domain: %w", err)
-	}
-	return fd, nil
-}
-
-func flock(fd int) error {
-	for {
-		if err := unix.Flock(fd, unix.LOCK_EX); !errors.Is(err, unix.EINTR) {
-			return err
-		}
-	}
 }

@@ -5,7 +5,6 @@ package topo
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"iter"
 	"path/filepath"
 	"slices"
@@ -17,9 +16,6 @@ import (
 
 	"github.com/vnetradar/radar/pkg/host"
 )
-
-// nsGlobs are where namespaces can be reached.
-var nsGlobs = []string{netnsDir + "/*", "/run/docker/netns/*", "/proc/[0-9]*/ns/net"}
 
 // identify returns the inode number of the network namespace at path.
 func identify(path string) (uint32, error) {
@@ -39,55 +35,20 @@ func Host() NodeSpec {
 
 // Open opens the node's namespace at its path; the caller closes the handle.
 // ErrGone: the path is gone, or leads to another namespace now.
-func (s NodeSpec) Open() (netns.NsHandle, error) {
-	if s.IsHost() {
-		return host.OwnNetns().Open()
-	}
-	ns, inum, err := host.OpenNetns(s.Path)
-	if err == nil && inum == s.Inum {
-		return ns, nil
-	}
-	if err == nil {
-		ns.Close()
-	} else if errors.Is(err, fs.ErrPermission) {
-		return netns.None(), fmt.Errorf("node %s: %w", s.Name, err)
-	}
-	return netns.None(), fmt.Errorf("node %s (%s): %w", s.Name, s.Spec, ErrGone)
-}
+func (s NodeSpec) Open() (netns.NsHandle, error) { return s.opened(host.SameNetns(s.Path, s.Inum)) }
 
-// Find opens the node's namespace wherever it can be reached, for cleaning up:
-// it lives as long as any process or mount holds it. Inode numbers are used
-// again, so what it returns may be another namespace; touch only what is ours.
+// Find opens the node's namespace wherever it can be reached, for cleaning up: host.FindNetns.
 // ErrGone: it is nowhere.
-func (s NodeSpec) Find() (netns.NsHandle, error) {
-	if ns, err := s.Open(); err == nil {
-		return ns, nil
-	}
-	for _, glob := range nsGlobs {
-		paths, _ := filepath.Glob(glob) // the patterns are well formed
-		for _, path := range paths {
-			if ns, ok := openIf(path, s.Inum); ok {
-				return ns, nil
-			}
-		}
-	}
-	return netns.None(), fmt.Errorf("node %s (%s): %w", s.Name, s.Spec, ErrGone)
-}
+func (s NodeSpec) Find() (netns.NsHandle, error) { return s.opened(host.FindNetns(s.Path, s.Inum)) }
 
-func openIf(path string, inum uint32) (netns.NsHandle, bool) {
-	var st unix.Stat_t
-	if unix.Stat(path, &st) != nil || uint32(st.Ino) != inum {
-		return netns.None(), false
+func (s NodeSpec) opened(ns netns.NsHandle, err error) (netns.NsHandle, error) {
+	switch {
+	case err == nil:
+		return ns, nil
+	case errors.Is(err, host.ErrNetnsGone):
+		return netns.None(), fmt.Errorf("node %s (%s): %w", s.Name, s.Spec, ErrGone)
 	}
-	ns, got, err := host.OpenNetns(path)
-	if err != nil {
-		return netns.None(), false
-	}
-	if got != inum {
-		ns.Close()
-		return netns.None(), false
-	}
-	return ns, true
+	return netns.None(), fmt.Errorf("node %s: %w", s.Name, err)
 }
 
 // Namespaces finds every network namespace that can be reached by a name or a
@@ -99,7 +60,7 @@ func Namespaces() []NodeSpec { return slices.Collect(namespaces()) }
 func namespaces() iter.Seq[NodeSpec] {
 	return func(yield func(NodeSpec) bool) {
 		seen := map[uint32]bool{host.OwnNetns().Inum: true}
-		for _, glob := range nsGlobs {
+		for _, glob := range host.NetnsPaths {
 			paths, _ := filepath.Glob(glob) // the patterns are well formed
 			for _, path := range paths {
 				// Files of nsfs are cheap to stat; only new inodes are opened.

@@ -15,10 +15,9 @@ import (
 
 	"github.com/cilium/ebpf"
 
-	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/host/statedir"
-	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
+	"github.com/vnetradar/radar/pkg/loader"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
@@ -36,22 +35,17 @@ const (
 	SuffixOut = "out"
 )
 
+// Kept says which domain's pins a process may hold.
+func Kept(name string) loader.Kept {
+	return loader.Kept{
+		Pins: domain.PinDir(name), State: domain.Dir(name),
+		Title: fmt.Sprintf("domain %q", name), Detach: fmt.Sprintf("«detach ‹domain› %s»", name),
+	}
+}
+
 // OfPort is where the link of one hook of one port is pinned.
 func OfPort(domainName string, port uint16, suffix string) string {
 	return filepath.Join(domain.PinDir(domainName), fmt.Sprintf("%s%d-%s", LinkPrefix, port, suffix))
-}
-
-// Mount mounts the BPF file system where it is missing. It stays: other
-// programs may come to use it.
-func Mount() error {
-	err := hook.Mount()
-	if errors.Is(err, hook.ErrFleeting) {
-		return fault.Unsupported.Errorf("no BPF file system at %s, and one mounted here would end with this mount namespace: run outside `ip netns exec`; in a container, bind-mount the host's %s", hook.BPFFS, hook.BPFFS)
-	}
-	if failed, ok := errors.AsType[*hook.Error](err); ok {
-		return fault.Unsupported.Errorf("%s %s: %w", failed.Step, failed.Subject, failed.Cause)
-	}
-	return nil
 }
 
 // MakeDir creates the domain's directory of pins. It fails if there is one.
@@ -78,7 +72,7 @@ func OpenMap(domainName, name string) (*ebpf.Map, error) {
 		return nil, fmt.Errorf("map %s: %w", name, ErrNone)
 	}
 	if err != nil {
-		return nil, program.Error("open map "+name, err)
+		return nil, loader.Error("open map "+name, err)
 	}
 	return m, nil
 }

@@ -12,9 +12,8 @@ import (
 	"github.com/cilium/ebpf"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
-	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/hook"
-	"github.com/vnetradar/radar/pkg/host/kernel"
+	"github.com/vnetradar/radar/pkg/loader"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/pins"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
@@ -27,26 +26,19 @@ var Sides = [2]Side{
 	{Direction: hook.Egress, name: pins.SuffixOut, Stub: "rdr_out", prog: bpfobj.TcRdrProgRDR_PROG_EGRESS},
 }
 
-// ChooseHook settles "auto" and refuses what the kernel lacks.
-func ChooseHook(want string, f program.Features) (string, error) {
-	switch {
-	case want == program.HookTCX && !f.TCX:
-		return "", fault.Unsupported.Errorf("this kernel (%s) has no TCX, which came with Linux 6.6: use ‹hook› auto or clsact", f.Kernel)
-	case want == program.HookClsact && !f.Clsact:
-		return "", fault.Unsupported.Errorf("this kernel (%s) has no clsact with BPF: modprobe sch_ingress cls_bpf, or use ‹hook› auto", f.Kernel)
-	case want == program.HookTCX, want == program.HookAuto && f.TCX:
-		return program.HookTCX, nil
-	case f.Clsact:
-		return program.HookClsact, nil
-	}
-	return "", fault.Unsupported.Errorf("this kernel (%s) has neither TCX nor clsact with BPF: see «check»", f.Kernel)
-}
+// intPrograms are those of an INT node (bpf/int), which may stand at the same port. They work on packets
+// as the node has them: what leaves gets its INT before its backpack, and loses it behind that again.
+const intPrograms = "radar_int_"
 
 // At is one of a port's hooks, with what the domain's program there is known by.
 func (d Side) At(dom *domain.Domain, port *domain.Port) hook.TC {
+	behind := "" // packets are restored before anybody else sees them
+	if d.Direction == hook.Egress {
+		behind = intPrograms
+	}
 	return hook.TC{
 		By: dom.Options.Hook, Ifindex: port.Ifindex, Direction: d.Direction,
-		Pin: pins.OfPort(dom.Name, port.ID, d.name), Name: FilterName(dom.Name),
+		Pin: pins.OfPort(dom.Name, port.ID, d.name), Behind: behind, Name: FilterName(dom.Name),
 	}
 }
 
@@ -54,7 +46,7 @@ func (d Side) At(dom *domain.Domain, port *domain.Port) hook.TC {
 func (d Side) put(port *domain.Port, progs *ebpf.Map, attach func(*ebpf.Program) error) error {
 	stub, err := newStub(d, port, progs)
 	if err != nil {
-		return program.Error("load "+d.Stub, err)
+		return loader.Error("load "+d.Stub, err)
 	}
 	defer stub.Close()
 	return d.Failed(attach(stub))
@@ -120,36 +112,5 @@ func Attached(dom *domain.Domain, port *domain.Port) bool {
 // FilterName is how our clsact filters are recognised.
 func FilterName(domainName string) string { return fmt.Sprintf("radar:%s", domainName) }
 
-// QdiscError is what an error of making the qdisc for filters means to the user.
-func QdiscError(err error) error {
-	if errors.Is(err, hook.ErrBusy) {
-		return fault.Usage.Errorf("an ingress qdisc is in the place of clsact: remove it (tc qdisc del dev IF ingress), or use ‹hook› tcx")
-	}
-	return Side{}.Failed(err)
-}
-
 // Failed is what an error of one of a port's hooks means to the user.
-func (d Side) Failed(err error) error {
-	e, ok := errors.AsType[*hook.Error](err)
-	switch {
-	case !ok:
-		return err
-	case e.Step == "attach", e.Step == "pin link":
-		return program.LinkError(d.Stub, err)
-	case e.Step == "remove pin":
-		return err
-	}
-	text := e.Step
-	if e.Subject != "" {
-		text += " " + d.Stub
-	}
-	switch e.Kind {
-	case hook.ErrBusy:
-		return fault.Usage.Errorf("the %s hook already has a filter of priority %d (%s): give that one another priority, or use ‹hook› tcx", d.name, hook.FilterPriority, e.By)
-	case hook.ErrPermission:
-		return fault.Unsupported.Errorf("%s: %s: %w", text, kernel.MissingRights(), e.Cause)
-	case hook.ErrUnsupported:
-		return fault.Unsupported.Errorf("%s (modprobe sch_ingress cls_bpf): %w", text, e.Cause)
-	}
-	return fmt.Errorf("%s: %w", text, e.Cause)
-}
+func (d Side) Failed(err error) error { return loader.HookError(d.Stub, d.name, err) }

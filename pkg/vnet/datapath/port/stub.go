@@ -9,7 +9,7 @@ import (
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/host/kernel"
-	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
+	"github.com/vnetradar/radar/pkg/loader"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
@@ -37,11 +37,11 @@ func newStub(d Side, port *domain.Port, progs *ebpf.Map) (*ebpf.Program, error) 
 	if d.prog == Sides[0].prog && IsUnreadable(port) {
 		prog = -1 // there is none: all passes untouched
 	}
-	if err := program.RaiseMemlock(); err != nil {
+	if err := loader.RaiseMemlock(); err != nil {
 		return nil, err
 	}
 	return ebpf.NewProgramWithOptions(&ebpf.ProgramSpec{
-		Name: d.Stub, Type: ebpf.SchedCLS, License: program.License,
+		Name: d.Stub, Type: ebpf.SchedCLS, License: loader.License,
 		Instructions: asm.Instructions{
 			asm.Mov.Imm(asm.R4, int32(port.ID)),
 			asm.StoreMem(asm.R1, skbCB, asm.R4, asm.Word),

@@ -10,7 +10,7 @@ import (
 
 	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/bpfobj"
-	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
+	"github.com/vnetradar/radar/pkg/loader"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
@@ -33,7 +33,7 @@ func TestStub(t *testing.T) {
 			t.Errorf("%s without a program: %d, %v", d.Stub, int32(ret), err)
 		}
 		target, err := ebpf.NewProgram(&ebpf.ProgramSpec{
-			Type: ebpf.SchedCLS, License: program.License,
+			Type: ebpf.SchedCLS, License: loader.License,
 			Instructions: asm.Instructions{
 				asm.LoadMem(asm.R0, asm.R1, skbCB, asm.Word),
 				asm.Add.Imm(asm.R0, int32(i)),

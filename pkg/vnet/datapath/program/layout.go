@@ -10,6 +10,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/loader"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
@@ -73,7 +74,7 @@ func (o Options) Layout() (*Layout, error) {
 	}
 	cpus, err := ebpf.PossibleCPU()
 	if err != nil {
-		return nil, Error("count CPUs", err)
+		return nil, loader.Error("count CPUs", err)
 	}
 	return o.layoutFor(cpus)
 }

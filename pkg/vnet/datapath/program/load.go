@@ -3,25 +3,21 @@
 package program
 
 import (
-	"maps"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/rlimit"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/loader"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
-// Prefixes: of the constants in bpf/backpack/config.h, and of our maps in the kernel.
 const (
-	constPrefix = "cfg_"
-	constIP6    = "cfg_ip6"
-	mapPrefix   = "rdr_"
+	constIP6  = "cfg_ip6"
+	mapPrefix = "rdr_" // of our maps in the kernel
 )
 
 // maxKernelName is how long the kernel's names of maps and programs can be.
@@ -40,9 +36,6 @@ const LocalHook = "netfilter/LOCAL_IN"
 // lossHold is how long the slot of a packet lost inside a node is kept, where
 // the timeout is not shorter.
 const lossHold = 2 * time.Second
-
-// License of all programs: some helpers are for GPL-compatible programs only.
-const License = "Dual BSD/GPL"
 
 // object is one ELF with programs. Objects share maps by name.
 type object struct {
@@ -98,7 +91,7 @@ func New(o Options, l *Layout, f Features) (*Blueprint, error) {
 		if err != nil {
 			return nil, fault.NotLoaded.Errorf("read BPF object: %w", err)
 		}
-		if err := setConstants(spec, consts, used); err != nil {
+		if err := loader.SetConstants(spec, consts, used); err != nil {
 			return nil, err
 		}
 		if err := sizeMaps(spec, o, l); err != nil {
@@ -110,11 +103,11 @@ func New(o Options, l *Layout, f Features) (*Blueprint, error) {
 		return nil, fault.Usage.Errorf("‹watch› %q: the expression was not compiled", o.Watch)
 	}
 	if len(o.WatchProgram) > 0 {
-		if err := SetWatch(b.Specs[0], o.WatchProgram); err != nil {
+		if err := loader.SetWatch(b.Specs[0], o.WatchProgram); err != nil {
 			return nil, err
 		}
 	}
-	if err := checkUsed(consts, used); err != nil {
+	if err := loader.CheckUsed(consts, used); err != nil {
 		return nil, err
 	}
 	b.Memory = estimate(b.Specs[0].Maps, f.CPUs)
@@ -152,40 +145,11 @@ func constantsOf(o Options, l *Layout, f Features, quiet quietFuncs, keys HashKe
 	return consts
 }
 
-// checkUsed refuses constants that no object has: one was renamed.
-func checkUsed(consts map[string]any, used map[string]bool) error {
-	for _, name := range slices.Sorted(maps.Keys(consts)) {
-		if !used[name] {
-			return fault.NotLoaded.Errorf("no BPF object has the constant %s: rebuild radar", name)
-		}
-	}
-	return nil
-}
-
 func boolByte(b bool) uint8 {
 	if b {
 		return 1
 	}
 	return 0
-}
-
-// setConstants sets every constant of the object and notes it in used. One that
-// is not in consts would silently keep its default: an error.
-func setConstants(spec *ebpf.CollectionSpec, consts map[string]any, used map[string]bool) error {
-	for name, v := range spec.Variables {
-		if !strings.HasPrefix(name, constPrefix) {
-			continue
-		}
-		value, ok := consts[name]
-		if !ok {
-			return fault.NotLoaded.Errorf("the BPF object has a constant %s that radar does not set: rebuild radar", name)
-		}
-		if err := v.Set(value); err != nil {
-			return fault.NotLoaded.Errorf("set constant %s: %w", name, err)
-		}
-		used[name] = true
-	}
-	return nil
 }
 
 // sizeMaps sets the sizes that depend on options, and the kernel's names.
@@ -207,19 +171,10 @@ func sizeMaps(spec *ebpf.CollectionSpec, o Options, l *Layout) error {
 
 func kernelName(name string) string { return name[:min(len(name), maxKernelName)] }
 
-// RaiseMemlock lets this process load maps and programs: before Linux 5.11 they count as
-// locked memory of their user, whose other domains may have used up a small limit.
-func RaiseMemlock() error {
-	if err := rlimit.RemoveMemlock(); err != nil {
-		return fault.Unsupported.Errorf("raise the limit of locked memory (this kernel counts maps against it; ulimit -l unlimited, or CAP_SYS_RESOURCE): %w", err)
-	}
-	return nil
-}
-
 // Load loads maps and programs and fills the program array. On failure nothing
 // stays.
 func (b *Blueprint) Load() (_ *Loaded, err error) {
-	if err := RaiseMemlock(); err != nil {
+	if err := loader.RaiseMemlock(); err != nil {
 		return nil, err
 	}
 	l := &Loaded{Maps: make(map[string]*ebpf.Map), Progs: make(map[string]*ebpf.Program)}
@@ -230,7 +185,7 @@ func (b *Blueprint) Load() (_ *Loaded, err error) {
 	}()
 	for _, spec := range b.Specs {
 		if err := l.add(spec); err != nil {
-			return nil, watchError(b.Options, err)
+			return nil, loader.WatchError(len(b.Options.WatchProgram), err)
 		}
 	}
 	return l, l.init(b.Layout, b.keys)
@@ -246,7 +201,7 @@ func (l *Loaded) add(spec *ebpf.CollectionSpec) error {
 	}
 	c, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: shared})
 	if err != nil {
-		return Error("load programs", err)
+		return loader.Error("load programs", err)
 	}
 	defer c.Close() // what is detached from it below stays
 	for name := range c.Maps {
@@ -285,7 +240,7 @@ func (l *Loaded) init(layout *Layout, keys HashKeys) error {
 			return fault.NotLoaded.Errorf("the BPF object lacks program %s: rebuild radar", name)
 		}
 		if err := progs.Put(uint32(index), p); err != nil {
-			return Error("fill program array", err)
+			return loader.Error("fill program array", err)
 		}
 	}
 	return nil
@@ -295,7 +250,7 @@ func (l *Loaded) init(layout *Layout, keys HashKeys) error {
 func (l *Loaded) PinMaps(domainName string) error {
 	for name, m := range l.Maps {
 		if err := m.Pin(filepath.Join(domain.PinDir(domainName), name)); err != nil {
-			return Error("pin map "+name, err)
+			return loader.Error("pin map "+name, err)
 		}
 	}
 	return nil

@@ -4,7 +4,6 @@ package program
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"regexp"
 	"slices"
@@ -12,8 +11,7 @@ import (
 	"testing"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/asm"
-	"golang.org/x/sys/unix"
+	"golang.org/x/net/bpf"
 
 	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/bpfobj"
@@ -94,6 +92,26 @@ func TestConstantsMustMatch(t *testing.T) {
 	}
 }
 
+// The programs ask about packets only where there is an expression, which must have been compiled.
+func TestWatchIsSet(t *testing.T) {
+	o := DefaultOptions()
+	for _, want := range []uint8{0, 1} {
+		var watch uint8
+		if err := newTestBlueprint(t, o).Specs[0].Variables[bpfobj.TcVarCfgWatch].Get(&watch); err != nil || watch != want {
+			t.Errorf("cfg_watch is %d, want %d (%v)", watch, want, err)
+		}
+		o.Watch, o.WatchProgram = "udp", []bpf.RawInstruction{{Op: 0x06, K: 1}} // ret 1
+	}
+	o.WatchProgram = nil
+	l, err := o.Layout()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(o, l, Features{CPUs: 2}); !errors.Is(err, fault.Usage) || !strings.Contains(err.Error(), "compiled") {
+		t.Errorf("an expression that was not compiled: %v", err)
+	}
+}
+
 func TestMapSizes(t *testing.T) {
 	o := with(func(o *Options) { o.Slots, o.Keys, o.MaxHops = 1<<14, 1000, 2 })
 	for _, spec := range newTestBlueprint(t, o).Specs {
@@ -113,32 +131,6 @@ func TestMapSizes(t *testing.T) {
 			if !strings.HasPrefix(m.Name, mapPrefix) || len(m.Name) > maxKernelName {
 				t.Errorf("map %s is called %q in the kernel", name, m.Name)
 			}
-		}
-	}
-}
-
-// What the verifier refuses is an error of loading, and comes with its log.
-func TestVerifierError(t *testing.T) {
-	need.AsRoot(t)
-	_, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.SchedCLS, Instructions: asm.Instructions{asm.Return()}})
-	err = Error("load programs", err)
-	var verifier *ebpf.VerifierError
-	if !errors.Is(err, fault.NotLoaded) || errors.Is(err, fault.Unsupported) || !errors.As(err, &verifier) || len(verifier.Log) == 0 {
-		t.Errorf("what the verifier refuses: %v", err)
-	}
-}
-
-// The kinds that exit codes are made of.
-func TestErrorKinds(t *testing.T) {
-	for cause, kind := range map[error]error{
-		unix.EPERM:           fault.Unsupported,
-		unix.EACCES:          fault.Unsupported,
-		ebpf.ErrNotSupported: fault.Unsupported,
-		unix.ENOMEM:          fault.NotLoaded,
-	} {
-		err := Error("do it", fmt.Errorf("wrapped: %w", cause))
-		if !errors.Is(err, kind) || !errors.Is(err, cause) || !strings.HasPrefix(err.Error(), "do it") {
-			t.Errorf("%v became %v", cause, err)
 		}
 	}
 }

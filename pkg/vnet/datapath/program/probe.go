@@ -8,6 +8,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/host/kernel"
+	"github.com/vnetradar/radar/pkg/loader"
 )
 
 // Features are what the running kernel and this process can do.
@@ -59,10 +60,10 @@ func Probe() Features {
 		return f
 	}
 	f.Tested = true
-	_ = RaiseMemlock() // else all looks missing; whoever loads for good tells of the error
+	_ = loader.RaiseMemlock() // else all looks missing; whoever loads for good tells of the error
 	f.DropHook, f.QueueHook = f.BTF && hook.Traces("kfree_skb"), f.BTF && hook.Traces("qdisc_dequeue")
 	f.CoarseClock = kernel.Takes(&ebpf.ProgramSpec{
-		Type: ebpf.SchedCLS, License: License,
+		Type: ebpf.SchedCLS, License: loader.License,
 		Instructions: asm.Instructions{asm.FnKtimeGetCoarseNs.Call(), asm.Mov.Imm(asm.R0, 0), asm.Return()},
 	})
 	f.redirects = findRedirects()
@@ -81,7 +82,7 @@ type skbBits struct{ redirected, again uint32 }
 func findRedirects() skbBits {
 	bits, ok := kernel.SkbBits("redirected", "tc_skip_classify")
 	readable := ok && kernel.Takes(&ebpf.ProgramSpec{
-		Type: ebpf.SchedCLS, License: License,
+		Type: ebpf.SchedCLS, License: loader.License,
 		Instructions: asm.Instructions{
 			asm.Mov.Reg(asm.R3, asm.R1), asm.Mov.Reg(asm.R1, asm.RFP), asm.Add.Imm(asm.R1, -8), asm.Mov.Imm(asm.R2, 1),
 			asm.FnProbeReadKernel.Call(), asm.Mov.Imm(asm.R0, 0), asm.Return(),

@@ -9,6 +9,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/loader"
 )
 
 // startRing gives the ring's cursor its first position, CPUs their first blocks, and user space
@@ -23,17 +24,17 @@ func (l *Loaded) startRing(layout *Layout, keys HashKeys) error {
 	}
 	cpus, err := ebpf.PossibleCPU()
 	if err != nil {
-		return Error("count CPUs", err)
+		return loader.Error("count CPUs", err)
 	}
 	start, next, held := layout.firstPositions(cpus, rand.Uint64N)
 	if err := alloc.Put(uint32(0), held); err != nil {
-		return Error("give CPUs their first slots", err)
+		return loader.Error("give CPUs their first slots", err)
 	}
 	if err := cursor.Put(uint32(0), &bpfobj.TcRdrCursor{Next: next}); err != nil {
-		return Error("set first position", err)
+		return loader.Error("set first position", err)
 	}
 	if err := control.Put(uint32(0), &bpfobj.TcRdrControl{Cursor: next, Start: start, Hash: keys}); err != nil {
-		return Error("set control page", err)
+		return loader.Error("set control page", err)
 	}
 	return nil
 }

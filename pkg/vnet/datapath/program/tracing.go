@@ -7,6 +7,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/loader"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
@@ -22,7 +23,7 @@ func QueueSpec(stored domain.Options, keys HashKeys) (*ebpf.CollectionSpec, erro
 	if err != nil {
 		return nil, fault.NotLoaded.Errorf("read BPF object: %w", err)
 	}
-	if err := setConstants(spec, constantsOf(o, l, Features{}, quietFuncs{}, keys), make(map[string]bool)); err != nil {
+	if err := loader.SetConstants(spec, constantsOf(o, l, Features{}, quietFuncs{}, keys), make(map[string]bool)); err != nil {
 		return nil, err
 	}
 	return spec, sizeMaps(spec, o, l)

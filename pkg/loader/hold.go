@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package pins
+package loader
 
 import (
 	"errors"
@@ -14,7 +14,6 @@ import (
 
 	"github.com/vnetradar/radar/pkg/host"
 	"github.com/vnetradar/radar/pkg/host/statedir"
-	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
 // Pins belong to the machine, state directories do not: whoever uses another one sees pins
@@ -22,10 +21,19 @@ import (
 // creates one, hold a shared lock of the directory of pins. The kernel gives it back when
 // they end, however they do.
 
+// Kept is a domain whose pins a process may hold.
+type Kept struct {
+	Pins  string // its directory of pins
+	State string // its state directory
+	Title string // such as: domain "red"
+	// Detach is the command that detaches it, such as «detach ‹domain› red».
+	Detach string
+}
+
 // Hold tells every radar on the machine that a living process keeps the domain, until the
 // file is closed, which is the caller's to do.
-func Hold(name string) (*os.File, error) {
-	dir, err := openPinDir(name)
+func (k Kept) Hold() (*os.File, error) {
+	dir, err := k.open()
 	if err != nil {
 		return nil, fmt.Errorf("hold pins: %w", err)
 	}
@@ -40,19 +48,18 @@ func Hold(name string) (*os.File, error) {
 	return dir, nil
 }
 
-func openPinDir(name string) (*os.File, error) {
-	path := domain.PinDir(name)
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+func (k Kept) open() (*os.File, error) {
+	fd, err := unix.Open(k.Pins, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+		return nil, &fs.PathError{Op: "open", Path: k.Pins, Err: err}
 	}
-	return os.NewFile(uintptr(fd), path), nil
+	return os.NewFile(uintptr(fd), k.Pins), nil
 }
 
 // HeldElsewhere returns an error, which says what to do, if a living process keeps the domain
 // by another state directory than ours. One whose state was removed has nothing to lose.
-func HeldElsewhere(name string) error {
-	dir, err := openPinDir(name)
+func (k Kept) HeldElsewhere() error {
+	dir, err := k.open()
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
 		return nil // none, or nothing that we have made: whoever removes it looks at that
 	}
@@ -65,30 +72,30 @@ func HeldElsewhere(name string) error {
 		return nil
 	}
 	if !errors.Is(err, unix.EWOULDBLOCK) {
-		return fmt.Errorf("look who keeps domain %q: %w", name, err)
+		return fmt.Errorf("look who keeps %s: %w", k.Title, err)
 	}
 	pids, err := host.LockHolders(dir)
 	if err != nil {
-		return fmt.Errorf("look who keeps domain %q: %w", name, err)
+		return fmt.Errorf("look who keeps %s: %w", k.Title, err)
 	}
 	if len(pids) == 0 {
 		// It may have ended meanwhile; else it has another PID namespace.
 		if unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
 			return nil
 		}
-		return fmt.Errorf("domain %q is kept by a process that cannot be seen from here, such as one in another container: detach it there", name)
+		return fmt.Errorf("%s is kept by a process that cannot be seen from here, such as one in another container: detach it there", k.Title)
 	}
 	for _, pid := range pids {
 		if pid == os.Getpid() {
 			continue
 		}
-		state, found := stateOf(pid, name)
+		state, found := k.stateOf(pid)
 		switch {
 		case !found:
-			return fmt.Errorf("domain %q is kept by process %d, with a state directory that is not known: detach it as that process was started, or end the process first", name, pid)
+			return fmt.Errorf("%s is kept by process %d, with a state directory that is not known: detach it as that process was started, or end the process first", k.Title, pid)
 		case found && state != "":
-			return fmt.Errorf("domain %q is kept by process %d, which has the state directory %s and not %s (detach it with: RADAR_STATE_DIR=%s «detach ‹domain› %s»)",
-				name, pid, state, statedir.Root(), state, name)
+			return fmt.Errorf("%s is kept by process %d, which has the state directory %s and not %s (detach it with: RADAR_STATE_DIR=%s %s)",
+				k.Title, pid, state, statedir.Root(), state, k.Detach)
 		}
 	}
 	return nil
@@ -96,7 +103,7 @@ func HeldElsewhere(name string) error {
 
 // stateOf returns the state directory by which that process keeps the domain, "" if it is
 // ours, or was removed, or the process has ended. found: that is known.
-func stateOf(pid int, name string) (dir string, found bool) {
+func (k Kept) stateOf(pid int) (dir string, found bool) {
 	proc := fmt.Sprintf("/proc/%d", pid)
 	fds, err := os.ReadDir(filepath.Join(proc, "fd"))
 	if err != nil {
@@ -107,7 +114,7 @@ func stateOf(pid int, name string) (dir string, found bool) {
 	for _, e := range fds {
 		file, err := os.Readlink(filepath.Join(proc, "fd", e.Name()))
 		base := strings.TrimSuffix(filepath.Base(file), " (deleted)")
-		if err != nil || base != "agent.lock" && base != "lock" || filepath.Base(filepath.Dir(file)) != name {
+		if err != nil || base != "agent.lock" && base != "lock" || filepath.Base(filepath.Dir(file)) != filepath.Base(k.State) {
 			continue
 		}
 		found = true
@@ -116,10 +123,11 @@ func stateOf(pid int, name string) (dir string, found bool) {
 		if err != nil || strings.HasSuffix(file, " (deleted)") {
 			continue
 		}
-		if ours, err := os.Stat(domain.Dir(name)); err == nil && os.SameFile(ours, theirs) {
+		if ours, err := os.Stat(k.State); err == nil && os.SameFile(ours, theirs) {
 			continue
 		}
-		return filepath.Dir(filepath.Dir(file)), true
+		up, err := filepath.Rel(k.State, statedir.Root())
+		return filepath.Join(filepath.Dir(file), up), err == nil
 	}
 	return "", found
 }

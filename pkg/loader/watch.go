@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package program
+package loader
 
 import (
 	"errors"
@@ -16,8 +16,8 @@ import (
 	"github.com/vnetradar/radar/pkg/fault"
 )
 
-// watchFunction is the function of bpf/backpack/watch.h that says which packets are
-// measured.
+// watchFunction is the function, in the programs of every system that has a watchlist, that says which of
+// its entries a packet matches: 0 is none. bpf/backpack/watch.h and bpf/int/node.bpf.c have it.
 const watchFunction = "watched"
 
 // The registers of that function: its arguments, and what the compiled expression
@@ -38,17 +38,17 @@ const (
 	skbDataEnd = 80
 )
 
-// maxL3 bounds where the IP header can begin: MAX_PULL of bpf/backpack/packet.h - 1.
+// maxL3 bounds where the IP header can begin, as programs do: MAX_PULL of bpf/backpack/packet.h - 1.
 const maxL3 = 127
 
-// SetWatch puts a program of classic BPF, as libpcap compiles a filter expression for
-// packets that begin at the IP header, in place of the function that says which
-// packets are measured. The programs ask it where cfg_watch is set.
+// SetWatch puts programs of classic BPF, as libpcap compiles filter expressions for packets that begin at
+// the IP header, in place of the function that says which entry of a watchlist a packet matches: the first
+// one is 1. A program without instructions matches every packet.
 //
-// What the program reads beyond the end of the skb's linear part is not there: the
-// packet does not match.
-func SetWatch(spec *ebpf.CollectionSpec, program []bpf.RawInstruction) error {
-	body, err := watchBody(program)
+// What an expression reads beyond the end of the skb's linear part is not there: the packet does not
+// match.
+func SetWatch(spec *ebpf.CollectionSpec, entries ...[]bpf.RawInstruction) error {
+	body, err := watchBody(entries)
 	if err != nil {
 		return fault.Usage.Errorf("translate the filter expression: %v", err)
 	}
@@ -83,32 +83,53 @@ func functionRange(insns asm.Instructions, name string) (from, to int) {
 	return from, to
 }
 
-// watchBody is the function with the expression in it.
-func watchBody(program []bpf.RawInstruction) (asm.Instructions, error) {
-	insns, ok := bpf.Disassemble(program)
+// watchBody is the function with the expressions in it.
+func watchBody(entries [][]bpf.RawInstruction) (asm.Instructions, error) {
+	body := asm.Instructions{
+		asm.LoadMem(watchStart, watchSkb, skbData, asm.Word),
+		asm.LoadMem(watchEnd, watchSkb, skbDataEnd, asm.Word),
+		asm.And.Imm(watchL3, maxL3),
+		asm.Add.Reg(watchStart, watchL3),
+	}
+	for i, entry := range entries {
+		number := int32(i + 1)
+		if len(entry) == 0 {
+			return append(body, asm.Mov.Imm(asm.R0, number), asm.Return()), nil
+		}
+		match, err := matchEntry(entry, number)
+		if err != nil {
+			return nil, err
+		}
+		body = append(body, match...)
+	}
+	return append(body, asm.Mov.Imm(asm.R0, 0), asm.Return()), nil
+}
+
+// matchEntry returns number from the function if the expression matches, else goes on behind it.
+func matchEntry(entry []bpf.RawInstruction, number int32) (asm.Instructions, error) {
+	insns, ok := bpf.Disassemble(entry)
 	if !ok {
 		return nil, errors.New("it has instructions that are not known")
 	}
-	const result = "watch_result"
+	prefix := fmt.Sprintf("watch%d", number)
+	result, next := prefix+"_result", prefix+"_next"
 	match, err := cbpfc.ToEBPF(insns, cbpfc.EBPFOpts{
 		PacketStart: watchStart,
 		PacketEnd:   watchEnd,
 		Result:      asm.R0,
 		ResultLabel: result,
 		Working:     [4]asm.Register{watchA, watchX, asm.R8, asm.R9},
-		LabelPrefix: "watch",
+		LabelPrefix: prefix,
 	})
 	if err != nil {
 		return nil, err
 	}
 	useLength(match)
-	return slices.Concat(asm.Instructions{
-		asm.LoadMem(watchStart, watchSkb, skbData, asm.Word),
-		asm.LoadMem(watchEnd, watchSkb, skbDataEnd, asm.Word),
-		asm.And.Imm(watchL3, maxL3),
-		asm.Add.Reg(watchStart, watchL3),
-	}, match, asm.Instructions{
-		asm.Return().WithSymbol(result),
+	return slices.Concat(match, asm.Instructions{
+		asm.JEq.Imm(asm.R0, 0, next).WithSymbol(result),
+		asm.Mov.Imm(asm.R0, number),
+		asm.Return(),
+		asm.Mov.Imm(asm.R0, 0).WithSymbol(next),
 	}), nil
 }
 
@@ -124,11 +145,12 @@ func useLength(insns asm.Instructions) {
 	}
 }
 
-// watchError adds to the kernel's refusal that the expression may be to blame.
-func watchError(o Options, err error) error {
+// WatchError adds to the kernel's refusal that the expressions may be to blame, which have so many
+// instructions together.
+func WatchError(instructions int, err error) error {
 	var verifier *ebpf.VerifierError
-	if len(o.WatchProgram) == 0 || !errors.As(err, &verifier) {
+	if instructions == 0 || !errors.As(err, &verifier) {
 		return err
 	}
-	return fmt.Errorf("%w (the expression of ‹watch› makes %d instructions: is it too large for this kernel? name networks instead of hosts)", err, len(o.WatchProgram))
+	return fmt.Errorf("%w (the expression of ‹watch› makes %d instructions: is it too large for this kernel? name networks instead of hosts)", err, instructions)
 }

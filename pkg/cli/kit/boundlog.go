@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package domain
+package kit
 
 import (
 	"bytes"
@@ -8,8 +8,6 @@ import (
 	"io"
 	"os"
 	"sync"
-
-	"github.com/vnetradar/radar/pkg/cli/kit"
 )
 
 // mostLog is how long the agent's log can become, in bytes. State lies in memory (/run): a log
@@ -23,16 +21,16 @@ type boundedLog struct {
 	most int64
 }
 
-// boundLog bounds the file that w writes to, if it is one.
-func boundLog(w io.Writer) io.Writer {
-	file, ok := kit.Plainest(w).(*os.File)
+// BoundLog bounds the file that w writes to, if it is one.
+func BoundLog(w io.Writer) io.Writer {
+	file, ok := Plainest(w).(*os.File)
 	if !ok {
 		return w
 	}
 	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
 		return w // a terminal, a pipe, a journal: somebody else bounds it
 	}
-	return kit.VisibleMessages(&boundedLog{file: file, most: mostLog})
+	return VisibleMessages(&boundedLog{file: file, most: mostLog})
 }
 
 // Write implements io.Writer.

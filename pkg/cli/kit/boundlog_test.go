@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package domain
+package kit
 
 import (
 	"fmt"
@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/vnetradar/radar/pkg/cli/kit"
 )
 
 // TestBoundedLog: the agent's log stays below its bound, keeps whole lines, the newest of them,
@@ -21,7 +19,7 @@ func TestBoundedLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	w := boundLog(kit.Visible(file))
+	w := BoundLog(Visible(file))
 	line := strings.Repeat("x", 100)
 	const lines = 3 * mostLog / 100
 	for i := range lines {

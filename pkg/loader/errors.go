@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package program
+package loader
 
 import (
 	"errors"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/rlimit"
 	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/fault"
@@ -45,4 +46,16 @@ func LinkError(what string, err error) error {
 		return fault.Unsupported.Errorf("%s: %s: %w", text, kernel.MissingRights(), e.Cause)
 	}
 	return fault.NotLoaded.Errorf("%s: %w", text, e.Cause)
+}
+
+// License of all programs: some helpers are for GPL-compatible programs only.
+const License = "Dual BSD/GPL"
+
+// RaiseMemlock lets this process load maps and programs: before Linux 5.11 they count as
+// locked memory of their user, whose other domains may have used up a small limit.
+func RaiseMemlock() error {
+	if err := rlimit.RemoveMemlock(); err != nil {
+		return fault.Unsupported.Errorf("raise the limit of locked memory (this kernel counts maps against it; ulimit -l unlimited, or CAP_SYS_RESOURCE): %w", err)
+	}
+	return nil
 }

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * An INT node (INT 2.1 and 1.0) at the TC hooks of its ports. A node loads the programs once, and
+ * has them at each of its ports. Ingress notes when a packet came. Egress does all else, where the
+ * output port, its queue and its MTU are known: docs/design/0032-int-nodes.md.
+ *
+ * A packet is dropped in two cases only: its INT header tells the sink to (D), or it came with INT
+ * from outside and the port is set so. Whatever else is wrong with a packet, it goes on untouched
+ * and is counted.
+ */
+#include "hop.h"
+
+/* Everything about the packet that is being looked at. */
+struct hop {
+	struct work *w;
+	struct int_counters *n;
+	struct int_port *in; /* NULL: the node itself sends it, or by no port of INT */
+	struct int_port *out;
+	__u64 now;
+};
+
+#define PASS (-1)
+#define DROP 2 /* TC_ACT_SHOT */
+
+/*
+ * Which entry of the watchlist the packet matches, whose IP header begins at l3, counted from 1;
+ * 0: none. len: of the IP packet. User space replaces the body by the compiled expressions when it
+ * loads the programs, so the compiler must not know the result.
+ */
+GLOBAL int watched(struct __sk_buff *skb, __u32 l3, __u32 len)
+{
+	int verdict = 1;
+
+	asm volatile("" : "+r"(verdict) : "r"(skb), "r"(l3), "r"(len));
+	return verdict;
+}
+
+static __always_inline bool is_leased(__u64 now)
+{
+	__u32 zero = 0;
+	struct int_control *c = bpf_map_lookup_elem(&control, &zero);
+
+	return c && now < READ_ONCE(c->lease_ns);
+}
+
+/* Whether the packet bears INT of this domain. */
+static __always_inline bool bears(struct __sk_buff *skb, struct work *w)
+{
+	const struct packet *p = &w->packet;
+
+	return (dscp_marks(p) || port_marks(p)) && find(skb, p, &w->found);
+}
+
+/* A packet that bears INT and goes on inside the domain. */
+static __always_inline int pass_on(struct __sk_buff *skb, const struct hop *h)
+{
+	const struct packet *p = &h->w->packet;
+	const struct found *f = &h->w->found;
+	bool md = f->mode != INT_MODE_MX;
+	enum int_skip why = INT_SKIP_NONE;
+	__u8 flags = 0;
+
+	observe(skb, &h->w->report, h->in, h->out, f->instructions, h->now);
+	if (!is_leased(h->now)) {
+		count_skip(h->n, INT_SKIP_LEASE);
+		return PASS;
+	}
+	if (congested(h->out, h->w->report.queue, h->now))
+		flags |= INT_REPORT_QUEUE | (md ? INT_REPORT_FLOW | INT_REPORT_INTERMEDIATE : 0);
+	if (!md)
+		flags |= INT_REPORT_FLOW;
+	if (flags)
+		quote(skb, h->w, p, f->bytes);
+	if (md)
+		why = transit(skb, h->out->mtu);
+	if (why)
+		count_skip(h->n, why);
+	else if (md)
+		count_done(h->n, INT_DONE_TRANSIT);
+	if (md && !why && !(h->w->report.bits & BIT_LATENCY))
+		count_done(h->n, INT_DONE_NO_TIME);
+	send_report(h->w, h->n, f->instructions, f->domain, f->mode, flags);
+	return PASS;
+}
+
+/* A packet that bears INT and leaves the domain: to the outside, or to the node itself. */
+static __always_inline int take_out(struct __sk_buff *skb, const struct hop *h)
+{
+	const struct packet *p = &h->w->packet;
+	const struct found *f = &h->w->found;
+	bool discard = f->first & MD_DISCARD && f->mode != INT_MODE_MD10;
+	__u8 flags = INT_REPORT_FLOW;
+	enum int_skip why;
+
+	quote(skb, h->w, p, f->bytes);
+	if (congested(h->out, h->w->report.queue, h->now))
+		flags |= INT_REPORT_QUEUE;
+	why = sink(skb);
+	if (why) {
+		count_skip(h->n, why);
+		return PASS;
+	}
+	count_done(h->n, INT_DONE_SINK);
+	send_report(h->w, h->n, f->instructions & ~BIT_COMPLEMENT, f->domain, f->mode, flags);
+	if (!discard)
+		return PASS;
+	count_done(h->n, INT_DONE_DISCARDED);
+	return DROP;
+}
+
+/* A packet without INT. */
+static __always_inline int begin(struct __sk_buff *skb, const struct hop *h)
+{
+	const struct packet *p = &h->w->packet;
+	bool from_outside = h->in ? h->in->flags & INT_PORT_SOURCE : cfg_host_source;
+	enum int_skip why = INT_SKIP_NONE;
+	const volatile struct int_entry *at;
+	struct int_entry *e = &h->w->entry;
+	__u8 flags = 0;
+	int number;
+
+	number = cfg_entries ? watched(skb, p->l3, p->ip_len) : 0;
+	if (number < 1 || number > INT_MAX_ENTRIES)
+		return INT_SKIP_NOT_WATCHED;
+	at = &cfg_watchlist[number - 1];
+	e->instructions = at->instructions;
+	e->domain = at->domain;
+	e->mode = at->mode;
+	e->remaining = at->remaining;
+	e->words = at->words;
+	e->sample = at->sample;
+	if (e->mode == INT_MODE_NONE)
+		return INT_SKIP_NOT_WATCHED;
+	if (e->mode != INT_MODE_XD && !from_outside)
+		return INT_SKIP_NOT_SOURCE;
+	if (!e->instructions)
+		return INT_SKIP_NO_INSTRUCTION;
+	if (!is_leased(h->now))
+		return INT_SKIP_LEASE;
+	if (!is_chosen(skb, p, e))
+		return INT_SKIP_NOT_SAMPLED;
+
+	observe(skb, &h->w->report, h->in, h->out, e->instructions, h->now);
+	if (congested(h->out, h->w->report.queue, h->now))
+		flags |= INT_REPORT_QUEUE;
+	if (e->mode == INT_MODE_XD || e->mode == INT_MODE_MX || h->out->flags & INT_PORT_EDGE)
+		flags |= INT_REPORT_FLOW;
+	if (flags)
+		quote(skb, h->w, p, 0);
+	/* Source and sink at once: a report says all. */
+	if (e->mode != INT_MODE_XD && h->out->flags & INT_PORT_INSIDE) {
+		why = source(skb, h->out->mtu);
+		if (!why)
+			count_done(h->n, INT_DONE_SOURCE);
+		if (!why && e->mode != INT_MODE_MX && !(h->w->report.bits & BIT_LATENCY))
+			count_done(h->n, INT_DONE_NO_TIME);
+	}
+	if (!why)
+		send_report(h->w, h->n, e->instructions & ~BIT_COMPLEMENT, e->domain, INT_MODE_XD,
+			    flags);
+	return why;
+}
+
+/* Whether the node itself is the packet's destination, which comes in at the port. */
+static __always_inline bool is_for_us(struct __sk_buff *skb, const struct packet *p)
+{
+	struct bpf_fib_lookup q = { .ifindex = skb->ifindex, .l4_protocol = p->proto };
+	long r;
+
+	if (p->v6) {
+		q.family = 10;
+		if (bpf_skb_load_bytes(skb, p->l3 + 8, q.ipv6_src, 32))
+			return false;
+	} else {
+		q.family = 2;
+		if (bpf_skb_load_bytes(skb, p->l3 + 12, &q.ipv4_src, 4) ||
+		    bpf_skb_load_bytes(skb, p->l3 + 16, &q.ipv4_dst, 4))
+			return false;
+	}
+	q.tot_len = 0;
+	r = bpf_fib_lookup(skb, &q, sizeof(q), 0);
+	/* Where nothing is forwarded, whatever comes is for the node. */
+	return r == BPF_FIB_LKUP_RET_NOT_FWDED || r == BPF_FIB_LKUP_RET_FWD_DISABLED;
+}
+
+static __always_inline int check_incoming(struct __sk_buff *skb, struct int_port *port, __u64 now)
+{
+	__u32 zero = 0;
+	struct hop h = { .in = port, .out = port, .now = now };
+
+	h.w = bpf_map_lookup_elem(&works, &zero);
+	h.n = bpf_map_lookup_elem(&counters, &zero);
+	if (!h.w || !h.n || parse(skb, &h.w->packet) || !bears(skb, h.w))
+		return PASS;
+	if (port->flags & INT_PORT_EDGE) {
+		if (!(port->flags & INT_PORT_DROP_FOREIGN))
+			return PASS; /* egress counts it */
+		count_done(h.n, INT_DONE_FOREIGN_DROPPED);
+		return DROP;
+	}
+	if (!is_for_us(skb, &h.w->packet) || skb->gso_segs > 1)
+		return PASS;
+	observe(skb, &h.w->report, port, port, 0, now);
+	h.w->report.bits &= BIT_NODE | BIT_PORTS | BIT_INGRESS_TIME;
+	h.w->report.bits |= BIT_INGRESS_TIME;
+	h.w->report.ingress_ns = now;
+	h.w->report.port_out = 0;
+	h.w->report.queue = UNKNOWN;
+	return take_out(skb, &h);
+}
+
+SEC("tc")
+int radar_int_ingress(struct __sk_buff *skb)
+{
+	struct int_port *port = port_of(skb->ifindex);
+	__u64 now;
+
+	if (!port)
+		return PASS;
+	now = bpf_ktime_get_ns();
+	/* Who paces packets across namespaces has set a time that is still to come: it stays. */
+	if (cfg_times && !(skb->tstamp_type == CLOCK_OF_DELIVERY && skb->tstamp > now))
+		bpf_skb_set_tstamp(skb, now, CLOCK_OF_DELIVERY);
+	if (port->flags & (INT_PORT_DROP_FOREIGN | INT_PORT_HOST))
+		return check_incoming(skb, port, now);
+	return PASS;
+}
+
+SEC("tc")
+int radar_int_egress(struct __sk_buff *skb)
+{
+	__u32 zero = 0;
+	struct hop h = { .out = port_of(skb->ifindex) };
+	enum int_skip why;
+
+	h.w = bpf_map_lookup_elem(&works, &zero);
+	h.n = bpf_map_lookup_elem(&counters, &zero);
+	if (!h.out || !h.w || !h.n)
+		return PASS;
+	h.now = bpf_ktime_get_ns();
+	h.in = skb->ingress_ifindex ? port_of(skb->ingress_ifindex) : NULL;
+	why = parse(skb, &h.w->packet);
+	if (!why && is_report(&h.w->packet))
+		why = INT_SKIP_REPORT;
+	if (!why && skb->gso_segs > 1)
+		why = INT_SKIP_GSO;
+	if (!why && bears(skb, h.w)) {
+		if (!h.in || h.in->flags & INT_PORT_EDGE) {
+			count_skip(h.n, INT_SKIP_FOREIGN);
+			return PASS;
+		}
+		if (h.out->flags & INT_PORT_INSIDE)
+			return pass_on(skb, &h);
+		observe(skb, &h.w->report, h.in, h.out, h.w->found.instructions, h.now);
+		return take_out(skb, &h);
+	}
+	if (!why && h.in && h.in->flags & INT_PORT_INSIDE &&
+	    (dscp_marks(&h.w->packet) || port_marks(&h.w->packet)))
+		why = INT_SKIP_NOT_INT;
+	if (!why && skb->ingress_ifindex && !h.in)
+		why = INT_SKIP_NO_ROLE;
+	if (!why)
+		why = begin(skb, &h);
+	if (why)
+		count_skip(h.n, why);
+	return PASS;
+}
+
+/* Enumerations that no program names as a type: user space needs them. */
+const enum int_port_flag *abi_port_flag __attribute__((unused));
+const enum int_mode *abi_mode __attribute__((unused));
+const enum int_skip *abi_skip __attribute__((unused));
+const enum int_done *abi_done __attribute__((unused));
+const enum int_report_flag *abi_report_flag __attribute__((unused));
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package agent is the living part of an INT domain: the process that renews the lease of sources, makes
+// telemetry reports of what the programs tell and sends them, and keeps what the programs know of
+// interfaces up to date.
+//
+// Nothing else depends on it. Of a killed agent the programs do without: sources and transits stop when the
+// lease ends, sinks go on, and what the ring has room for is sent by the next agent.
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/ringbuf"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/host"
+	"github.com/vnetradar/radar/pkg/host/statedir"
+	"github.com/vnetradar/radar/pkg/loader"
+	"github.com/vnetradar/radar/pkg/telemetry/node"
+	"github.com/vnetradar/radar/pkg/telemetry/send"
+)
+
+// ErrRunning says that the domain has a living agent.
+var ErrRunning = errors.New("the domain's INT agent is running")
+
+const (
+	lockFile = "agent.lock"
+	pidFile  = "agent.pid"
+)
+
+// Find returns the agent of a domain. None is the zero Process.
+func Find(name string) (host.Process, error) {
+	if err := statedir.CheckInRoot(node.Dir(name)); err != nil {
+		return host.Process{}, err
+	}
+	return host.FindClaim(node.File(name, lockFile), node.File(name, pidFile))
+}
+
+const (
+	lookEvery = time.Second           // at interfaces, and whether the description has changed
+	ringEvery = 10 * time.Millisecond // programs wake nobody
+)
+
+// Agent is the agent of one domain.
+type Agent struct {
+	name    string
+	log     *slog.Logger
+	claim   *host.Claim
+	control *node.Control
+	watcher *node.Watcher
+	reader  *ringbuf.Reader
+	ring    *ebpf.Map
+	hold    *os.File // the directory of pins
+
+	mu       sync.Mutex // of what follows
+	domain   *node.Domain
+	read     os.FileInfo // of the description
+	reports  *assembler
+	sender   *send.Sender
+	before   send.Counts // of senders that were closed
+	since    time.Time
+	lost     uint64 // reports without a socket
+	troubles map[string]Trouble
+}
+
+// Open makes the calling process the agent of a domain. ErrRunning: there is one. The caller closes it.
+func Open(name string, log *slog.Logger) (_ *Agent, err error) {
+	a := &Agent{name: name, log: log, watcher: node.NewWatcher(), since: time.Now(), troubles: make(map[string]Trouble)}
+	defer func() {
+		if err != nil {
+			a.Close()
+		}
+	}()
+	if _, err := node.Load(name); err != nil {
+		return nil, err
+	}
+	a.claim, err = host.NewClaim("INT agent", node.File(name, lockFile), node.File(name, pidFile))
+	if errors.Is(err, statedir.ErrLocked) {
+		return nil, ErrRunning
+	}
+	if err != nil {
+		return nil, err
+	}
+	if a.hold, err = node.Kept(name).Hold(); err != nil {
+		return nil, err
+	}
+	// Whoever attached may have been killed before all was there.
+	if _, warnings, err := node.Refresh(name); err != nil && !errors.Is(err, node.ErrDetaching) {
+		return nil, err
+	} else if len(warnings) > 0 {
+		log.Warn("attach", "warnings", warnings)
+	}
+	if a.control, err = node.OpenControl(name); err != nil {
+		return nil, err
+	}
+	if a.ring, err = ebpf.LoadPinnedMap(filepath.Join(node.PinDir(name), bpfobj.IntMapReports), nil); err != nil {
+		return nil, loader.Error("open map "+bpfobj.IntMapReports, err)
+	}
+	if a.reader, err = ringbuf.NewReader(a.ring); err != nil {
+		return nil, loader.Error("read map "+bpfobj.IntMapReports, err)
+	}
+	if err := a.reload(); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// Close gives the domain free for another agent. It detaches nothing.
+func (a *Agent) Close() {
+	if a.reader != nil {
+		a.reader.Close()
+	}
+	if a.ring != nil {
+		a.ring.Close()
+	}
+	if a.control != nil {
+		a.control.Close()
+	}
+	if a.sender != nil {
+		a.sender.Close()
+	}
+	a.watcher.Close()
+	if a.hold != nil {
+		a.hold.Close()
+	}
+	if a.claim != nil {
+		a.claim.Release()
+	}
+}
+
+// Run works until ctx ends, or the domain is gone. ready is called once everything runs. What is in the
+// ring when ctx ends is still sent.
+func (a *Agent) Run(ctx context.Context, ready func()) error {
+	if err := a.renew(); err != nil && !errors.Is(err, node.ErrDetaching) {
+		return err
+	}
+	if err := a.saveState(); err != nil {
+		return err
+	}
+	group, inner := errgroup.WithContext(ctx)
+	group.Go(func() error { return a.keep(inner) })
+	group.Go(func() error { return a.send(inner) })
+	ready()
+	err := group.Wait()
+	if ctx.Err() != nil || errors.Is(err, node.ErrNotAttached) {
+		err = nil
+	}
+	a.note("write its state", a.saveState())
+	return err
+}
+
+func (a *Agent) renew() error {
+	a.mu.Lock()
+	lease := a.domain.Options.Lease
+	wall := a.control.SetWall()
+	a.reports.wall = wall
+	a.mu.Unlock()
+	return a.control.Renew(lease)
+}
+
+// every is how often the lease is renewed.
+func (a *Agent) every() time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	const perLease = 3
+	if lease := a.domain.Options.Lease; lease > 0 {
+		return min(lookEvery, lease/perLease)
+	}
+	return lookEvery
+}
+
+// keep renews the lease and looks at interfaces. ErrNotAttached: another process has taken the domain off.
+func (a *Agent) keep(ctx context.Context) error {
+	ticker := time.NewTicker(a.every())
+	defer ticker.Stop()
+	looked := time.Time{}
+	for {
+		if err := a.renew(); err == nil && time.Since(looked) >= lookEvery {
+			looked = time.Now()
+			if err := a.look(); errors.Is(err, node.ErrNotAttached) {
+				return err
+			}
+			a.note("write its state", a.saveState())
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
+		}
+	}
+}
+
+// look reads the description again if it has changed, and brings up to date what programs know.
+func (a *Agent) look() error {
+	now, err := os.Stat(node.File(a.name, "domain.json"))
+	if errors.Is(err, os.ErrNotExist) {
+		return node.ErrNotAttached
+	}
+	if err == nil && !os.SameFile(now, a.read) {
+		err = a.reload()
+	}
+	a.note("read the description", err)
+	a.mu.Lock()
+	d := a.domain
+	a.mu.Unlock()
+	changed, err := a.watcher.Look(d)
+	a.note("look at interfaces", err)
+	if changed {
+		a.note("attach ports that came back", a.refresh())
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.sender == nil {
+		a.noteLocked("send reports", a.dial())
+	}
+	return nil
+}
+
+// refresh attaches ports that have come back.
+func (a *Agent) refresh() error {
+	d, warnings, err := node.Refresh(a.name)
+	for _, text := range warnings {
+		a.log.Warn(text)
+	}
+	if errors.Is(err, node.ErrDetaching) || errors.Is(err, node.ErrNotAttached) {
+		return nil
+	}
+	if d != nil {
+		a.log.Info("ports have changed")
+	}
+	return errors.Join(err, a.reload())
+}
+
+// reload reads the description, and opens what sends reports anew if that has changed.
+func (a *Agent) reload() error {
+	read, err := os.Stat(node.File(a.name, "domain.json"))
+	if err != nil {
+		return err
+	}
+	d, err := node.Load(a.name)
+	if err != nil {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	was := a.domain
+	a.domain, a.read = d, read
+	if a.reports == nil || was.Options.Report != d.Options.Report {
+		if a.reports != nil {
+			a.reports.flushAll()
+		}
+		a.reports = newAssembler(d.Options.Report, a.emit)
+		a.reports.wall = a.control.SetWall()
+	}
+	if was != nil && (was.Options.Address != d.Options.Address || was.Via != d.Via) && a.sender != nil {
+		a.reports.flushAll()
+		a.sender.Close()
+		a.before = a.counts()
+		a.sender = nil
+	}
+	if a.sender == nil {
+		// Its failure is no reason not to renew the lease: it is tried again, and told.
+		a.noteLocked("send reports", a.dial())
+	}
+	return nil
+}
+
+// dial opens the socket in the namespace that reports are sent from.
+func (a *Agent) dial() error {
+	return a.domain.Via.Do(func() (err error) {
+		a.sender, err = send.Dial(a.domain.Options.Address)
+		if err != nil {
+			err = fmt.Errorf("collector %v: %w", a.domain.Options.Address, err)
+		}
+		return err
+	})
+}
+
+// emit sends a datagram. The caller holds mu.
+func (a *Agent) emit(b []byte) {
+	if a.sender == nil {
+		a.lost++
+		return
+	}
+	a.sender.Send(b)
+}
+
+// counts are those of all senders. The caller holds mu.
+func (a *Agent) counts() send.Counts {
+	c := a.before
+	if a.sender == nil {
+		return c
+	}
+	now := a.sender.Counts()
+	c.Sent, c.Refused, c.Failed = c.Sent+now.Sent, c.Refused+now.Refused, c.Failed+now.Failed
+	c.LastRefused = max(c.LastRefused, now.LastRefused)
+	errs := make(map[string]uint64)
+	for _, m := range []map[string]uint64{a.before.Errors, now.Errors} {
+		for text, n := range m {
+			errs[text] += n
+		}
+	}
+	c.Errors = errs
+	return c
+}
+
+// send reads the ring and sends reports, until ctx ends and the ring is empty.
+func (a *Agent) send(ctx context.Context) error {
+	var record ringbuf.Record
+	for end := false; ; {
+		err := a.drain(&record)
+		a.mu.Lock()
+		if end {
+			a.reports.flushAll()
+		} else {
+			a.reports.flushUntil(time.Now().Add(-mostAge))
+		}
+		a.mu.Unlock()
+		if err != nil || end {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			end = true // once more: what was told until now is sent
+		default:
+		}
+	}
+}
+
+// drainMost is how many reports are taken before others have waited long enough.
+const drainMost = 4096
+
+// drain takes what is in the ring, and waits a moment for more.
+func (a *Agent) drain(record *ringbuf.Record) error {
+	a.reader.SetDeadline(time.Now().Add(ringEvery))
+	for range drainMost {
+		err := a.reader.ReadInto(record)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read reports: %w", err)
+		}
+		a.mu.Lock()
+		err = a.reports.add(record.RawSample, time.Now())
+		if err != nil {
+			a.noteLocked("make a report", err)
+		}
+		a.mu.Unlock()
+	}
+	return nil
+}

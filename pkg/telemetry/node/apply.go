@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/hook"
+	"github.com/vnetradar/radar/pkg/host/statedir"
+	"github.com/vnetradar/radar/pkg/loader"
+)
+
+// side is one of the two hooks of a port.
+type side struct {
+	hook.Direction
+	suffix string // of pins
+	prog   string
+	// behind are programs that see a packet first: radar's own restore what they have written into it.
+	behind string
+}
+
+// sides are the hooks of a port. Egress comes first: it takes INT off.
+var sides = [2]side{
+	{Direction: hook.Egress, suffix: "out", prog: bpfobj.IntProgRadarIntEgress},
+	{Direction: hook.Ingress, suffix: "in", prog: bpfobj.IntProgRadarIntIngress, behind: "rdr_"},
+}
+
+// filterName is how clsact filters of a domain are recognised.
+func filterName(domain string) string { return "radar-int:" + domain }
+
+func (s side) at(d *Domain, n *Node, ifindex int) hook.TC {
+	return hook.TC{
+		By: d.Hook, Ifindex: ifindex, Direction: s.Direction, Behind: s.behind, Name: filterName(d.Name),
+		Pin: pinOf(d.Name, fmt.Sprintf("link-%d-%d-%s", n.Index, ifindex, s.suffix)),
+	}
+}
+
+func (s side) of(p *programs) *ebpf.Program {
+	if s.Direction == hook.Egress {
+		return p.out
+	}
+	return p.in
+}
+
+// measures is how filters of radar's own domains begin.
+const measures = "radar:"
+
+// failed is what an error of a port's hook means to the user.
+func (s side) failed(n *Node, p *Port, err error) error {
+	e, ok := errors.AsType[*hook.Error](err)
+	if ok && errors.Is(err, hook.ErrBusy) && hook.IsFilterOf(e.By, measures) {
+		return busyByDomain(n, p)
+	}
+	if err = loader.HookError(s.prog, s.String(), err); err != nil {
+		return fmt.Errorf("%s/%s: %w", n.Name, p.Name, err)
+	}
+	return nil
+}
+
+func busyByDomain(n *Node, p *Port) error {
+	return fault.Unsupported.Errorf("%s/%s: a domain of «attach» has its clsact filters there, and INT's cannot stand beside them: both need TCX (Linux 6.6, ‹hook› tcx)", n.Name, p.Name)
+}
+
+// applier makes the kernel what a description says.
+type applier struct {
+	d        *Domain
+	has      kernelHas
+	reload   map[uint32]bool        // nodes whose programs have other constants
+	links    map[uint32][]Interface // by the number of the namespace
+	shared   map[string]*ebpf.Map
+	most     int // bytes of the longest packet that passes the domain
+	warnings []string
+}
+
+// apply makes the kernel what d says, where was it has said something else; nil: nothing. It fills in what
+// it finds out: numbers of interfaces, those that are gone, qdiscs that it made. links may be empty.
+func apply(was, d *Domain, reload map[uint32]bool, links map[uint32][]Interface) (warnings []string, err error) {
+	a := &applier{d: d, has: probe(), reload: reload, links: links, shared: make(map[string]*ebpf.Map)}
+	defer func() {
+		for _, m := range a.shared {
+			m.Close()
+		}
+	}()
+	if err := a.openShared(); err != nil {
+		return nil, err
+	}
+	for i := range d.Nodes {
+		if _, err := a.interfaces(&d.Nodes[i]); err != nil && !gone(err) {
+			return nil, err
+		}
+	}
+	a.most, _ = d.narrowest(links)
+	// Nodes that mark come last: what they give to packets, others take off by then.
+	order := make([]*Node, len(d.Nodes))
+	for i := range d.Nodes {
+		order[i] = &d.Nodes[i]
+	}
+	slices.SortStableFunc(order, func(x, y *Node) int { return int(number(x.Marks())) - int(number(y.Marks())) })
+	for _, n := range order {
+		if err := a.node(n); err != nil {
+			return a.warnings, err
+		}
+	}
+	if was != nil {
+		err = a.remove(was)
+	}
+	return a.warnings, err
+}
+
+// openShared opens the maps of all nodes, or makes them.
+func (a *applier) openShared() error {
+	if err := loader.RaiseMemlock(); err != nil {
+		return err
+	}
+	if err := loader.MountPins(); err != nil {
+		return err
+	}
+	dir := PinDir(a.d.Name)
+	for _, path := range []string{filepath.Dir(filepath.Dir(dir)), filepath.Dir(dir), dir} {
+		if err := statedir.Make(path); err != nil {
+			return fmt.Errorf("pin directory: %w", err)
+		}
+	}
+	spec, err := bpfobj.LoadInt()
+	if err != nil {
+		return fault.NotLoaded.Errorf("read BPF object: %w", err)
+	}
+	for _, name := range []string{bpfobj.IntMapControl, bpfobj.IntMapReports} {
+		if a.shared[name], err = makeMap(named15(spec, name), pinOf(a.d.Name, name)); err != nil {
+			delete(a.shared, name)
+			return err
+		}
+	}
+	return nil
+}
+
+// named15 is the description of a map with the name that the kernel shows.
+func named15(spec *ebpf.CollectionSpec, name string) *ebpf.MapSpec {
+	m := spec.Maps[name].Copy()
+	m.Name = "int_" + name
+	return m
+}
+
+// node makes one node what the description says. A namespace that is gone has taken its programs with it.
+func (a *applier) node(n *Node) error {
+	list, err := a.interfaces(n)
+	if gone(err) {
+		for i := range n.Ports {
+			n.Ports[i].Gone = true
+		}
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	a.find(n, list)
+	mask, err := maskFor(n, list)
+	if err != nil {
+		return err
+	}
+	if mask != n.Mask {
+		n.Mask, a.reload[n.Index] = mask, true
+	}
+	maps, err := a.openNode(n)
+	if err != nil {
+		return err
+	}
+	defer maps[bpfobj.IntMapCounters].Close()
+	defer maps[bpfobj.IntMapPorts].Close()
+	t, err := openTable(maps[bpfobj.IntMapPorts])
+	if err != nil {
+		return err
+	}
+	defer t.close()
+	// Sources mark when all of the node's programs are there.
+	a.fill(t, n, list, Source)
+	if err := a.attach(n, maps); err != nil {
+		return err
+	}
+	a.fill(t, n, list, 0)
+	return nil
+}
+
+// interfaces are those of a node, which are asked for once.
+func (a *applier) interfaces(n *Node) ([]Interface, error) {
+	if list, ok := a.links[n.Inum]; ok {
+		return list, nil
+	}
+	list, err := Interfaces(n.Place)
+	if err == nil {
+		a.links[n.Inum] = list
+	}
+	return list, err
+}
+
+// find looks for the node's ports by name. It takes off what is pinned for interfaces that are gone or have
+// another number.
+func (a *applier) find(n *Node, list []Interface) {
+	for i := range n.Ports {
+		p := &n.Ports[i]
+		found := named(list, p.Name)
+		if found != nil && found.Ifindex == p.Ifindex {
+			p.Gone = false
+			continue
+		}
+		if a.d.Hook == hook.ByTCX {
+			for _, s := range sides {
+				_ = hook.Detach(s.at(a.d, n, p.Ifindex).Pin) // of an interface that is gone
+			}
+		}
+		p.Gone = found == nil
+		p.OwnQdisc, p.Switched = false, slices.DeleteFunc(p.Switched, func(s Switched) bool { return s.Place.Inum == n.Inum && s.Name == p.Name })
+		if found != nil {
+			p.Ifindex = found.Ifindex
+		}
+	}
+}
+
+func (a *applier) openNode(n *Node) (map[string]*ebpf.Map, error) {
+	spec, err := bpfobj.LoadInt()
+	if err != nil {
+		return nil, fault.NotLoaded.Errorf("read BPF object: %w", err)
+	}
+	spec.Maps[bpfobj.IntMapPorts].MaxEntries = n.Mask + 1
+	maps := map[string]*ebpf.Map{bpfobj.IntMapControl: a.shared[bpfobj.IntMapControl], bpfobj.IntMapReports: a.shared[bpfobj.IntMapReports]}
+	for _, name := range []string{bpfobj.IntMapPorts, bpfobj.IntMapCounters} {
+		m, err := makeMap(named15(spec, name), nodePin(a.d.Name, name, n.Index))
+		if err != nil {
+			if first := maps[bpfobj.IntMapPorts]; first != nil {
+				first.Close()
+			}
+			return nil, err
+		}
+		maps[name] = m
+	}
+	return maps, nil
+}
+
+// fill writes the node's table of ports, without the flags that are hidden.
+func (a *applier) fill(t *table, n *Node, list []Interface, hidden Flags) {
+	mixed := t.fill(n, list, hidden, a.most)
+	if hidden == 0 {
+		for _, name := range mixed {
+			a.warnings = append(a.warnings, fmt.Sprintf("%s/%s stands on ports of different roles, or of none: what the node routes from there is counted as without a role", n.Name, name))
+		}
+	}
+}
+
+// attach puts the programs at the ports where they are not, and newer ones where they must be.
+func (a *applier) attach(n *Node, maps map[string]*ebpf.Map) error {
+	wanted := a.reload[n.Index]
+	if err := n.Do(func() error {
+		for i := range n.Ports {
+			wanted = wanted || !n.Ports[i].Gone && !a.stands(n, &n.Ports[i])
+		}
+		return nil
+	}); err != nil || !wanted {
+		return err
+	}
+	progs, err := a.d.loadPrograms(n, a.has, maps)
+	if err != nil {
+		return err
+	}
+	defer progs.close()
+	return n.Do(func() error {
+		for i := range n.Ports {
+			if p := &n.Ports[i]; !p.Gone {
+				if err := a.port(n, p, progs); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// stands reports whether both programs are at a port.
+func (a *applier) stands(n *Node, p *Port) bool {
+	for _, s := range sides {
+		if !s.at(a.d, n, p.Ifindex).Stands() {
+			return false
+		}
+	}
+	return true
+}
+
+func (a *applier) port(n *Node, p *Port, progs *programs) error {
+	for _, s := range sides {
+		if a.d.Hook == hook.ByTCX {
+			if hook.HasFilter(p.Ifindex, s.Direction, measures) {
+				return busyByDomain(n, p)
+			}
+		} else if err := ensureQdisc(n, p); err != nil {
+			return err
+		}
+		at := s.at(a.d, n, p.Ifindex)
+		var err error
+		switch stands := at.Stands(); {
+		case !stands:
+			err = at.Attach(s.of(progs))
+		case a.reload[n.Index]:
+			err = at.Update(s.of(progs))
+		}
+		if err != nil {
+			return s.failed(n, p, err)
+		}
+	}
+	return nil
+}
+
+func ensureQdisc(n *Node, p *Port) error {
+	made, err := hook.EnsureClsact(p.Ifindex)
+	if err != nil {
+		return fmt.Errorf("%s/%s: %w", n.Name, p.Name, loader.QdiscError(err))
+	}
+	p.OwnQdisc = p.OwnQdisc || made
+	return nil
+}
+
+// remove takes off what was there and is no more. Ports inside come first: what others still send with INT
+// is taken off by sinks.
+func (a *applier) remove(was *Domain) error {
+	var errs []error
+	for _, inside := range []bool{true, false} {
+		for i := range was.Nodes {
+			n := &was.Nodes[i]
+			now := a.d.NodeByIndex(n.Index)
+			for k := range n.Ports {
+				p := &n.Ports[k]
+				if p.Flags&Inside != 0 != inside || now != nil && now.Port(p.Name) != nil && now.Port(p.Name).Ifindex == p.Ifindex {
+					continue
+				}
+				errs = append(errs, takeOff(was, n, p))
+			}
+		}
+	}
+	for i := range was.Nodes {
+		if n := &was.Nodes[i]; a.d.NodeByIndex(n.Index) == nil {
+			for _, name := range []string{bpfobj.IntMapPorts, bpfobj.IntMapCounters} {
+				errs = append(errs, removePin(nodePin(was.Name, name, n.Index)))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// takeOff takes the programs off a port. What is gone already is no error.
+func takeOff(d *Domain, n *Node, p *Port) error {
+	var errs []error
+	off := func() error {
+		for i := len(sides) - 1; i >= 0; i-- { // ingress first
+			errs = append(errs, sides[i].failed(n, p, sides[i].at(d, n, p.Ifindex).Detach()))
+		}
+		if d.Hook == hook.ByClsact && p.OwnQdisc {
+			errs = append(errs, hook.RemoveClsact(p.Ifindex))
+		}
+		return nil
+	}
+	if d.Hook == hook.ByTCX { // pins are the machine's
+		_ = off()
+	} else if err := n.Do(off); err != nil && !gone(err) {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func removePin(pin string) error {
+	if err := os.Remove(pin); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("remove pin: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/hook"
+	"github.com/vnetradar/radar/pkg/host"
+)
+
+// Request gives targets a role.
+type Request struct {
+	Domain   string
+	Targets  []Target // none: only options change
+	Roles    Flags    // Source and Sink, one of them or both, or Inside
+	Settings Settings
+	// Options changes those of the domain; nil: they stay, or are the defaults. It is called with what
+	// the domain has.
+	Options func(*Options) error
+	Hook    string // of a new domain: loader.HookAuto, hook.ByTCX or hook.ByClsact
+	Via     *Place // from where reports are sent; nil: as before, or from the namespace of this process
+}
+
+// Result is what Attach has made.
+type Result struct {
+	Domain   *Domain
+	New      bool
+	Warnings []string
+}
+
+// DefaultOptions are those of a domain of which nobody says anything else.
+func DefaultOptions() Options {
+	return Options{
+		Mark: Mark{DSCP: 0x17, Mask: 0x3f}, Report: Report20, Quote: 128, Lease: 30 * time.Second,
+		Entries: []Entry{{Mode: MD, Instructions: DefaultInstructions, Hops: 16, Sample: 1}},
+	}
+}
+
+// Attach gives roles. It changes the domain as a whole, or nothing. Sources of a new domain mark when an
+// agent has renewed the lease.
+func Attach(ctx context.Context, req Request) (*Result, error) {
+	unlock, err := Lock(req.Domain)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	was, err := Load(req.Domain)
+	if errors.Is(err, ErrHalfAttached) { // a killed attach has left it, or somebody has removed the state directory
+		if err := errors.Join(Kept(req.Domain).HeldElsewhere(), removeAll(&Domain{Name: req.Domain})); err != nil {
+			return nil, err
+		}
+	} else if err != nil && !errors.Is(err, ErrNotAttached) {
+		return nil, err
+	}
+	r, err := attach(ctx, req, was)
+	if err != nil && was == nil {
+		removeState(req.Domain)
+	}
+	return r, err
+}
+
+func attach(ctx context.Context, req Request, was *Domain) (*Result, error) {
+	if was != nil {
+		if err := checkStays(req.Domain); err != nil {
+			return nil, err
+		}
+	}
+	next, m, err := req.merge(was)
+	if err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	r := &Result{Domain: next, New: was == nil, Warnings: probe().lacks()}
+	// From here on a crash leaves what the description tells how to take off.
+	if err := next.save(); err != nil {
+		return nil, err
+	}
+	warnings, err := apply(was, next, m.reload, m.links)
+	if err == nil {
+		err = next.switchOffloads(m.links)
+	}
+	if err == nil {
+		err = next.save()
+	}
+	if err != nil {
+		return nil, errors.Join(err, undo(next, was))
+	}
+	r.Warnings = append(r.Warnings, warnings...)
+	return r, nil
+}
+
+// checkStays refuses a domain that another process takes off.
+func checkStays(name string) error {
+	c, err := OpenControl(name)
+	if err != nil {
+		return nil // apply makes it anew
+	}
+	defer c.Close()
+	if c.IsDetaching() {
+		return fmt.Errorf("domain %q %w: finish with «int detach ‹domain› %s»", name, ErrDetaching, name)
+	}
+	return nil
+}
+
+// merge makes the next description, and checks it.
+func (req *Request) merge(was *Domain) (*Domain, *merger, error) {
+	m := &merger{roles: req.Roles, set: req.Settings, links: make(map[uint32][]Interface), reload: make(map[uint32]bool)}
+	if was == nil {
+		by, err := checkKernel(req.Hook)
+		if err != nil {
+			return nil, nil, err
+		}
+		m.next = &Domain{Version: Version, Name: req.Domain, Created: time.Now().UTC().Truncate(time.Second), Hook: by, Options: DefaultOptions(), Via: here()}
+	} else {
+		m.next = was.clone()
+		if req.Hook != "" && req.Hook != was.Hook && (req.Hook == hook.ByTCX || req.Hook == hook.ByClsact) {
+			return nil, nil, fault.Usage.Errorf("domain %q is attached by %s, not %s: leave ‹hook› out, or detach first", was.Name, was.Hook, req.Hook)
+		}
+	}
+	if req.Options != nil {
+		if err := req.Options(&m.next.Options); err != nil {
+			return nil, nil, err
+		}
+	}
+	if err := m.next.Options.Check(); err != nil {
+		return nil, nil, err
+	}
+	if was != nil && was.Options.Mark != m.next.Options.Mark {
+		return nil, nil, fault.Usage.Errorf("domain %q marks packets by %v, and those under way would keep their INT: detach first, then attach with ‹mark› %v", was.Name, was.Options.Mark, m.next.Options.Mark)
+	}
+	if req.Via != nil {
+		m.next.Via = *req.Via
+	}
+	if err := m.add(req.Targets); err != nil {
+		return nil, nil, err
+	}
+	if was != nil && req.Options != nil {
+		for i := range m.next.Nodes {
+			m.reload[m.next.Nodes[i].Index] = true
+		}
+	}
+	return m.next, m, errors.Join(m.next.checkOthers(), m.next.checkSinks())
+}
+
+// here is the namespace of this process.
+func here() Place {
+	own := host.OwnNetns()
+	ns, inum, err := host.OpenNetns("/proc/thread-self/ns/net")
+	if err == nil {
+		ns.Close()
+	}
+	if err != nil || inum == own.Inum {
+		return Place{Name: "host", Spec: "netns:host", Path: own.Path, Inum: own.Inum}
+	}
+	path := host.NetnsPath(inum)
+	return Place{Name: path, Spec: "netns:" + path, Path: path, Inum: inum}
+}
+
+// undo makes the kernel what it was before.
+func undo(next, was *Domain) error {
+	if was == nil {
+		return removeAll(next)
+	}
+	errs := []error{next.restoreOffloads(func(n *Node, p *Port) bool {
+		before := was.NodeByIndex(n.Index)
+		return before == nil || before.Port(p.Name) == nil || !before.Port(p.Name).NoGSO
+	})}
+	reload := make(map[uint32]bool)
+	for i := range was.Nodes {
+		reload[was.Nodes[i].Index] = true
+	}
+	_, err := apply(next, was, reload, make(map[uint32][]Interface))
+	return errors.Join(append(errs, err, was.save())...)
+}
+
+// removeState removes what lies in the state directory of a domain that is gone.
+func removeState(name string) {
+	for _, base := range []string{"domain.json", "agent.json", "agent.log", "agent.lock", "agent.pid", "lock"} {
+		_ = os.Remove(file(name, base))
+	}
+	_ = os.Remove(Dir(name))
+	_ = os.Remove(parentDir(name))
+}

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/google/renameio/v2"
+	"github.com/vishvananda/netns"
+
+	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/hook"
+	"github.com/vnetradar/radar/pkg/host"
+	"github.com/vnetradar/radar/pkg/host/statedir"
+	"github.com/vnetradar/radar/pkg/loader"
+)
+
+// Version is that of the description and of the maps. A domain of another one is only taken off.
+const Version = 1
+
+// Domain describes nodes of this machine that speak INT with each other.
+type Domain struct {
+	Version int       `json:"version"`
+	Name    string    `json:"name"`
+	Created time.Time `json:"created"`
+	Hook    string    `json:"hook"` // hook.ByTCX or hook.ByClsact
+	Options Options   `json:"options"`
+	Via     Place     `json:"via"` // from where reports are sent
+	Nodes   []Node    `json:"nodes"`
+	Next    uint32    `json:"next"` // index of the next node
+}
+
+// Place is a network namespace.
+type Place struct {
+	Name string `json:"name"` // of the node
+	Spec string `json:"spec"` // as the user named it
+	Path string `json:"path"` // where it can be opened
+	Inum uint32 `json:"inum"` // what it is, whatever its path
+}
+
+// Open opens the namespace. host.ErrNetnsGone: it is gone.
+func (p Place) Open() (netns.NsHandle, error) {
+	ns, err := host.SameNetns(p.Path, p.Inum)
+	if err != nil {
+		return ns, fmt.Errorf("node %s (%s): %w", p.Name, p.Spec, err)
+	}
+	return ns, nil
+}
+
+// Do runs f inside the namespace, as host.InNetns does.
+func (p Place) Do(f func() error) error {
+	ns, err := p.Open()
+	if err != nil {
+		return err
+	}
+	defer ns.Close()
+	return host.InNetns(ns, f)
+}
+
+// IsGone reports whether the namespace is not there any more.
+func (p Place) IsGone() bool {
+	ns, err := p.Open()
+	if err == nil {
+		ns.Close()
+	}
+	return errors.Is(err, host.ErrNetnsGone)
+}
+
+// Node is a namespace of which ports have roles.
+type Node struct {
+	Place
+	Index  uint32 `json:"index"` // in this domain; no other node gets it later
+	ID     uint32 `json:"id"`    // in INT
+	Source bool   `json:"source,omitempty"`
+	// Sink: INT is taken from packets for the node itself. Source: its own packets get INT. All ports that
+	// have no other role lead inside then.
+	Sink  bool   `json:"sink,omitempty"`
+	Mask  uint32 `json:"mask"` // of the numbers of interfaces, in the map of ports
+	Ports []Port `json:"ports"`
+}
+
+// Flags are what is behind a port: bpfobj.IntIntPortFlag.
+type Flags uint32
+
+// The flags.
+const (
+	Source      = Flags(bpfobj.IntIntPortFlagINT_PORT_SOURCE)
+	Sink        = Flags(bpfobj.IntIntPortFlagINT_PORT_SINK)
+	Inside      = Flags(bpfobj.IntIntPortFlagINT_PORT_INSIDE)
+	DropForeign = Flags(bpfobj.IntIntPortFlagINT_PORT_DROP_FOREIGN)
+	Host        = Flags(bpfobj.IntIntPortFlagINT_PORT_HOST)
+
+	edge = Source | Sink
+)
+
+// Port is an interface with a role.
+type Port struct {
+	Name        string `json:"name"`
+	Ifindex     int    `json:"ifindex"`
+	Flags       Flags  `json:"flags"`
+	Implied     bool   `json:"implied,omitempty"` // its node was named, not the port
+	MTU         int    `json:"mtu,omitempty"`     // bytes of an IP packet; 0: the interface's
+	CongestedAt uint32 `json:"congested_at,omitempty"`
+	NoGSO       bool   `json:"no_gso,omitempty"`
+	OwnQdisc    bool   `json:"own_qdisc,omitempty"` // the clsact qdisc is ours
+	Gone        bool   `json:"gone,omitempty"`      // its interface is not there
+	// Switched are the offloads that were on and are off for NoGSO.
+	Switched []Switched `json:"switched,omitempty"`
+}
+
+// Switched are offloads of an interface that are to be on again.
+type Switched struct {
+	Place    Place    `json:"place"`
+	Name     string   `json:"name"`
+	Ifindex  int      `json:"ifindex"`
+	Features []string `json:"features"`
+}
+
+// Words says in one word or two what the port is.
+func (f Flags) Words() string {
+	switch {
+	case f&edge == edge:
+		return "source and sink"
+	case f&Source != 0:
+		return "source"
+	case f&Sink != 0:
+		return "sink"
+	case f&Inside != 0:
+		return "transit"
+	}
+	return "none"
+}
+
+// NodeNamed returns the node with that name, nil if there is none.
+func (d *Domain) NodeNamed(name string) *Node {
+	for i := range d.Nodes {
+		if d.Nodes[i].Name == name {
+			return &d.Nodes[i]
+		}
+	}
+	return nil
+}
+
+func (d *Domain) nodeAt(inum uint32) *Node {
+	for i := range d.Nodes {
+		if d.Nodes[i].Inum == inum {
+			return &d.Nodes[i]
+		}
+	}
+	return nil
+}
+
+// NodeByIndex returns the node with that index, nil if there is none.
+func (d *Domain) NodeByIndex(index uint32) *Node {
+	for i := range d.Nodes {
+		if d.Nodes[i].Index == index {
+			return &d.Nodes[i]
+		}
+	}
+	return nil
+}
+
+// Port returns the node's port of that name, nil if there is none.
+func (n *Node) Port(name string) *Port {
+	for i := range n.Ports {
+		if n.Ports[i].Name == name {
+			return &n.Ports[i]
+		}
+	}
+	return nil
+}
+
+// Has reports whether a port has any of the flags.
+func (n *Node) Has(f Flags) bool {
+	return slices.ContainsFunc(n.Ports, func(p Port) bool { return p.Flags&f != 0 })
+}
+
+// Marks reports whether packets can get INT at the node, and leave it with INT.
+func (n *Node) Marks() bool { return (n.Source || n.Has(Source)) && n.Has(Inside) }
+
+// TakesOff reports whether the node takes INT from packets, somewhere.
+func (n *Node) TakesOff() bool { return n.Sink || n.Has(edge) }
+
+func (d *Domain) clone() *Domain {
+	c := *d
+	c.Options.Entries = slices.Clone(d.Options.Entries)
+	c.Nodes = slices.Clone(d.Nodes)
+	for i := range c.Nodes {
+		c.Nodes[i].Ports = slices.Clone(c.Nodes[i].Ports)
+	}
+	return &c
+}
+
+// Dir is the state directory of an INT domain, File a file in it.
+func Dir(name string) string        { return filepath.Join(statedir.Root(), statedir.INT, name) }
+func parentDir(name string) string  { return filepath.Dir(Dir(name)) }
+func file(name, base string) string { return filepath.Join(Dir(name), base) }
+
+// File is a file of the domain: "domain.json", "lock", "agent.lock", "agent.pid", "agent.log", "agent.json".
+func File(name, base string) string { return file(name, base) }
+
+// PinDir is where the domain's maps and links are pinned.
+func PinDir(name string) string { return filepath.Join(hook.BPFFS, "radar", statedir.INT, name) }
+
+// Kept says which domain's pins its agent holds.
+func Kept(name string) loader.Kept {
+	return loader.Kept{
+		Pins: PinDir(name), State: Dir(name),
+		Title: fmt.Sprintf("INT domain %q", name), Detach: fmt.Sprintf("«int detach ‹domain› %s»", name),
+	}
+}
+
+// The errors of Load.
+var (
+	ErrNotAttached  = errors.New("has no INT nodes")
+	ErrHalfAttached = errors.New("is attached in part only")
+	ErrOtherVersion = errors.New("is of another radar")
+)
+
+// Load reads the description. ErrNotAttached: there is none. ErrHalfAttached: there are pins without it.
+// ErrOtherVersion: what is returned can be taken off only.
+func Load(name string) (*Domain, error) {
+	if err := statedir.CheckDomain(name); err != nil {
+		return nil, fault.Usage.Errorf("%w", err)
+	}
+	if err := statedir.CheckInRoot(Dir(name)); err != nil {
+		return nil, err
+	}
+	b, err := os.ReadFile(file(name, "domain.json"))
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Lstat(PinDir(name)); err == nil {
+			return nil, fmt.Errorf("domain %q %w: programs are pinned in %s, their description is gone from %s (start anew with: «int detach ‹domain› %s»)",
+				name, ErrHalfAttached, PinDir(name), Dir(name), name)
+		}
+		return nil, fmt.Errorf("domain %q %w (attach some with: «int attach ‹role› ROLE NODE/PORT...»)", name, ErrNotAttached)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read description of INT nodes: %w", err)
+	}
+	d := &Domain{}
+	if err := json.Unmarshal(b, d); err != nil || d.Name != name {
+		return nil, fmt.Errorf("domain %q %w: its description %s makes no sense (start anew with: «int detach ‹domain› %s»)", name, ErrHalfAttached, file(name, "domain.json"), name)
+	}
+	if d.Version != Version {
+		return d, fmt.Errorf("domain %q %w: its INT nodes have layout %d, this radar knows %d (detach them with: «int detach ‹domain› %s»)", name, ErrOtherVersion, d.Version, Version, name)
+	}
+	return d, nil
+}
+
+// save replaces the description. The caller holds the lock.
+func (d *Domain) save() error {
+	b, err := json.MarshalIndent(d, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write description of INT nodes: %w", err)
+	}
+	if err := renameio.WriteFile(file(d.Name, "domain.json"), b, 0o600); err != nil {
+		return fmt.Errorf("write description of INT nodes: %w", err)
+	}
+	return nil
+}
+
+// Lock takes the domain's lock, waiting for its holder.
+func Lock(name string) (unlock func(), err error) {
+	if err := statedir.CheckDomain(name); err != nil {
+		return nil, fault.Usage.Errorf("%w", err)
+	}
+	return statedir.LockDir(Dir(name))
+}
+
+// List returns the names of the INT domains of this machine.
+func List() (names []string, err error) {
+	entries, err := os.ReadDir(filepath.Join(statedir.Root(), statedir.INT))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list INT domains: %w", err)
+	}
+	for _, e := range entries {
+		if _, err := os.Stat(file(e.Name(), "domain.json")); err == nil && statedir.CheckDomain(e.Name()) == nil {
+			names = append(names, e.Name())
+		}
+	}
+	return names, nil
+}

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/host/clock"
+	"github.com/vnetradar/radar/pkg/loader"
+)
+
+// Names of pins: maps of the domain under their own names, maps of a node with its index behind, links
+// with index, interface and direction.
+func pinOf(domain, name string) string { return filepath.Join(PinDir(domain), name) }
+
+func nodePin(domain, name string, index uint32) string {
+	return pinOf(domain, fmt.Sprintf("%s-%d", name, index))
+}
+
+// openMap opens a pinned map; nil if there is no such pin.
+func openMap(pin string) (*ebpf.Map, error) {
+	m, err := ebpf.LoadPinnedMap(pin, nil)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, loader.Error("open map "+filepath.Base(pin), err)
+	}
+	return m, nil
+}
+
+// makeMap opens a pinned map of the object, or makes and pins it. A map of another size is made anew.
+func makeMap(spec *ebpf.MapSpec, pin string) (*ebpf.Map, error) {
+	m, err := openMap(pin)
+	if err != nil {
+		return nil, err
+	}
+	if m != nil && m.MaxEntries() == spec.MaxEntries {
+		return m, nil
+	}
+	if m != nil {
+		m.Close()
+		if err := os.Remove(pin); err != nil {
+			return nil, err
+		}
+	}
+	if m, err = ebpf.NewMap(spec); err != nil {
+		return nil, loader.Error("make map "+spec.Name, err)
+	}
+	if err := m.Pin(pin); err != nil {
+		m.Close()
+		return nil, loader.Error("pin map "+spec.Name, err)
+	}
+	return m, nil
+}
+
+// mapped is a map in this process's memory.
+func mapped(m *ebpf.Map, bytes int) ([]byte, error) {
+	page := unix.Getpagesize()
+	mem, err := unix.Mmap(m.FD(), 0, (bytes+page-1)/page*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, loader.Error("map memory of "+m.String(), err)
+	}
+	return mem, nil
+}
+
+// Special values of the lease.
+const (
+	leaseDetaching = 1              // nobody may renew it
+	leaseForever   = math.MaxUint64 // ‹lease› 0
+)
+
+// ErrDetaching says that another process takes the domain off.
+var ErrDetaching = errors.New("is being detached")
+
+// Control is what programs and user space share, of one domain. It is for many goroutines.
+type Control struct {
+	mem []byte
+	at  *bpfobj.IntIntControl
+}
+
+// OpenControl opens that of a domain.
+func OpenControl(name string) (*Control, error) {
+	m, err := openMap(pinOf(name, bpfobj.IntMapControl))
+	if err == nil && m == nil {
+		err = fmt.Errorf("domain %q %w", name, ErrNotAttached)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer m.Close()
+	return newControl(m)
+}
+
+func newControl(m *ebpf.Map) (*Control, error) {
+	mem, err := mapped(m, 1)
+	if err != nil {
+		return nil, err
+	}
+	return &Control{mem, (*bpfobj.IntIntControl)(unsafe.Pointer(&mem[0]))}, nil
+}
+
+// Close lets go of the memory.
+func (c *Control) Close() { _ = unix.Munmap(c.mem) }
+
+// Renew lets sources mark for so long from now; 0: for ever. ErrDetaching: nobody may.
+func (c *Control) Renew(lease time.Duration) error {
+	until := uint64(leaseForever)
+	if lease > 0 {
+		until = clock.Monotonic() + uint64(lease)
+	}
+	for {
+		was := atomic.LoadUint64(&c.at.LeaseNs)
+		if was == leaseDetaching {
+			return ErrDetaching
+		}
+		if atomic.CompareAndSwapUint64(&c.at.LeaseNs, was, until) {
+			return nil
+		}
+	}
+}
+
+// Left is how long sources mark if nobody renews the lease; below 0 if they have stopped. ends is false
+// for a lease that never ends.
+func (c *Control) Left() (left time.Duration, ends bool) {
+	until := atomic.LoadUint64(&c.at.LeaseNs)
+	if until == leaseForever {
+		return 0, false
+	}
+	return time.Duration(until - clock.Monotonic()), true
+}
+
+// IsDetaching reports whether another process takes the domain off.
+func (c *Control) IsDetaching() bool { return atomic.LoadUint64(&c.at.LeaseNs) == leaseDetaching }
+
+// stop stops sources and transits for good.
+func (c *Control) stop() { atomic.StoreUint64(&c.at.LeaseNs, leaseDetaching) }
+
+// resume undoes stop, with a new lease.
+func (c *Control) resume(lease time.Duration) {
+	atomic.StoreUint64(&c.at.LeaseNs, 0)
+	_ = c.Renew(lease)
+}
+
+// clockStep is by how much the wall clock must have been set to count as set.
+const clockStep = time.Millisecond
+
+// SetWall tells programs what makes Unix time of their clock, if that has changed since. It returns what
+// they have now.
+func (c *Control) SetWall() int64 {
+	now, was := clock.WallOffset(), int64(atomic.LoadUint64(&c.at.WallNs))
+	if d := time.Duration(now - was); d > -clockStep && d < clockStep {
+		return was
+	}
+	atomic.StoreUint64(&c.at.WallNs, uint64(now))
+	return now
+}
+
+// table is the map of a node's ports.
+type table struct {
+	mem  []byte
+	list []bpfobj.IntIntPort
+	mask uint32
+}
+
+func openTable(m *ebpf.Map) (*table, error) {
+	n := int(m.MaxEntries())
+	mem, err := mapped(m, n*int(unsafe.Sizeof(bpfobj.IntIntPort{})))
+	if err != nil {
+		return nil, err
+	}
+	return &table{mem, unsafe.Slice((*bpfobj.IntIntPort)(unsafe.Pointer(&mem[0])), n), uint32(n - 1)}, nil
+}
+
+func (t *table) close() { _ = unix.Munmap(t.mem) }
+
+// unknown is a value that is not known.
+const unknown = math.MaxUint32
+
+// set writes an interface's fields, each by itself: programs read the element meanwhile, and write others.
+func (t *table) set(ifindex int, p *bpfobj.IntIntPort) {
+	e := &t.list[uint32(ifindex)&t.mask]
+	if atomic.LoadUint32(&e.Ifindex) != uint32(ifindex) {
+		atomic.StoreUint32(&e.Ifindex, 0)
+		atomic.StoreUint64(&e.QueueReportNs, 0)
+		atomic.StoreUint32(&e.Utilisation, unknown)
+	}
+	e.Id = p.Id
+	atomic.StoreUint32(&e.L2, p.L2)
+	atomic.StoreUint32(&e.Mtu, p.Mtu)
+	atomic.StoreUint32(&e.CongestedAt, p.CongestedAt)
+	atomic.StoreUint32(&e.Flags, p.Flags)
+	atomic.StoreUint32(&e.Ifindex, uint32(ifindex))
+}
+
+// entryOf is what programs know of an interface; most is the longest packet that passes the domain.
+func entryOf(n *Node, i *Interface, flags Flags, most int) bpfobj.IntIntPort {
+	e := bpfobj.IntIntPort{Ifindex: uint32(i.Ifindex), Flags: uint32(flags), Mtu: uint32(min(i.MTU, most)), L2: uint32(i.Ifindex), Id: uint16(i.Ifindex)}
+	if p := n.Port(i.Name); p != nil {
+		e.CongestedAt = p.CongestedAt
+		if p.MTU > 0 {
+			e.Mtu = uint32(p.MTU)
+		}
+	}
+	return e
+}
+
+// fill writes what the node's ports are, without the flags that are hidden. mixed: see through.
+func (t *table) fill(n *Node, list []Interface, hidden Flags, most int) (mixed []string) {
+	roles, mixed := through(n, list)
+	for index, flags := range roles {
+		if i := numbered(list, index); i != nil {
+			e := entryOf(n, i, flags&^hidden, most)
+			t.set(index, &e)
+		}
+	}
+	t.keepOnly(roles)
+	return mixed
+}
+
+// narrow writes the MTU of an interface. It reports whether the rest of what programs know is the same.
+func (t *table) narrow(ifindex int, p *bpfobj.IntIntPort) bool {
+	e := &t.list[uint32(ifindex)&t.mask]
+	if atomic.LoadUint32(&e.Ifindex) != uint32(ifindex) {
+		return false
+	}
+	atomic.StoreUint32(&e.Mtu, p.Mtu)
+	return atomic.LoadUint32(&e.Flags) == p.Flags && atomic.LoadUint32(&e.CongestedAt) == p.CongestedAt
+}
+
+// keepOnly removes all interfaces but these.
+func (t *table) keepOnly(roles map[int]Flags) {
+	for i := range t.list {
+		e := &t.list[i]
+		index := atomic.LoadUint32(&e.Ifindex)
+		if _, is := roles[int(index)]; index != 0 && !is {
+			atomic.StoreUint32(&e.Ifindex, 0)
+		}
+	}
+}
+
+func (t *table) utilise(ifindex int, kbits uint32) {
+	e := &t.list[uint32(ifindex)&t.mask]
+	if atomic.LoadUint32(&e.Ifindex) == uint32(ifindex) {
+		atomic.StoreUint32(&e.Utilisation, kbits)
+	}
+}

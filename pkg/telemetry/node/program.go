@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/net/bpf"
+
+	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/hook"
+	"github.com/vnetradar/radar/pkg/host/kernel"
+	"github.com/vnetradar/radar/pkg/loader"
+)
+
+// programs are those of a node. The caller closes them; what is attached or pinned stays.
+type programs struct {
+	in, out *ebpf.Program
+}
+
+func (p *programs) close() {
+	p.in.Close()
+	p.out.Close()
+}
+
+// kernelHas is what the running kernel has for the programs.
+type kernelHas struct {
+	times  bool // 5.18: skb->tstamp carries a time through the node
+	queues bool // 6.2: programs can read the kernel's skb
+}
+
+func probe() kernelHas {
+	release := kernel.Release()
+	hasBTF, _, _ := kernel.DropReasons()
+	return kernelHas{times: !kernel.Older(release, 5, 18), queues: hasBTF && !kernel.Older(release, 6, 2)}
+}
+
+// lacks says what reports and INT will not have on this kernel.
+func (k kernelHas) lacks() (notes []string) {
+	if !k.times {
+		notes = append(notes, "this kernel ("+kernel.Release()+") carries no time of ingress through a node: hop latencies and times of ingress are \"not available\" (Linux 5.18)")
+	}
+	if !k.queues {
+		notes = append(notes, "programs cannot read queues on this kernel ("+kernel.Release()+"): their occupancy is \"not available\" (Linux 6.2, with BTF)")
+	}
+	return notes
+}
+
+// checkKernel refuses kernels that cannot do it, and chooses the hook.
+func checkKernel(want string) (by string, err error) {
+	release := kernel.Release()
+	if kernel.Older(release, 5, 10) {
+		return "", fault.Unsupported.Errorf("INT nodes need Linux 5.10 or newer, this is %s", release)
+	}
+	if kernel.LacksRights() {
+		return "", fault.Unsupported.Errorf("%s", kernel.MissingRights())
+	}
+	return loader.ChooseHook(want, hook.Probe(), release)
+}
+
+func number(b bool) uint8 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// watchlist returns the entries that a node compares packets with. Nodes that are no source need them only
+// where every node reports by itself.
+func (d *Domain) watchlist(n *Node) (list [maxEntries]bpfobj.IntIntEntry, expressions [][]bpf.RawInstruction) {
+	own := slices.ContainsFunc(d.Options.Entries, func(e Entry) bool { return e.Mode == XD })
+	if !own && !n.Source && !n.Has(Source) {
+		return list, nil
+	}
+	for i := range d.Options.Entries {
+		e := &d.Options.Entries[i]
+		list[i] = bpfobj.IntIntEntry{
+			Instructions: e.Instructions, Domain: e.Domain, Mode: uint8(e.Mode),
+			Remaining: e.Hops, Words: uint8(e.words()), Sample: e.Sample,
+		}
+		expressions = append(expressions, e.Program)
+	}
+	return list, expressions
+}
+
+// loadPrograms loads those of a node, with the maps that are there.
+func (d *Domain) loadPrograms(n *Node, has kernelHas, maps map[string]*ebpf.Map) (*programs, error) {
+	if err := loader.RaiseMemlock(); err != nil {
+		return nil, err
+	}
+	spec, err := bpfobj.LoadInt()
+	if err != nil {
+		return nil, fault.NotLoaded.Errorf("read BPF object: %w", err)
+	}
+	list, expressions := d.watchlist(n)
+	o := &d.Options
+	consts := map[string]any{
+		bpfobj.IntVarCfgNode: n.ID, bpfobj.IntVarCfgIndex: n.Index, bpfobj.IntVarCfgPortMask: n.Mask,
+		bpfobj.IntVarCfgDscp: o.Mark.DSCP, bpfobj.IntVarCfgDscpMask: o.Mark.Mask, bpfobj.IntVarCfgPort: o.Mark.Port,
+		bpfobj.IntVarCfgReportPort: o.Address.Port(), bpfobj.IntVarCfgQuote: uint16(o.Quote),
+		bpfobj.IntVarCfgHostSource: number(n.Source), bpfobj.IntVarCfgReports: uint8(1),
+		bpfobj.IntVarCfgTimes: number(has.times), bpfobj.IntVarCfgQueues: number(has.queues),
+		bpfobj.IntVarCfgEntries: uint32(len(expressions)), bpfobj.IntVarCfgWatchlist: list,
+	}
+	used := make(map[string]bool)
+	if err := errors.Join(loader.SetConstants(spec, consts, used), loader.CheckUsed(consts, used)); err != nil {
+		return nil, err
+	}
+	size := 0
+	for _, e := range expressions {
+		size += len(e)
+	}
+	if err := loader.SetWatch(spec, expressions...); err != nil {
+		return nil, err
+	}
+	spec.Maps[bpfobj.IntMapPorts].MaxEntries = n.Mask + 1
+	c, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: maps})
+	if err != nil {
+		return nil, loader.WatchError(size, loader.Error("load programs of node "+n.Name, err))
+	}
+	defer c.Close() // what is detached from it below stays
+	return &programs{in: c.DetachProgram(bpfobj.IntProgRadarIntIngress), out: c.DetachProgram(bpfobj.IntProgRadarIntEgress)}, nil
+}
