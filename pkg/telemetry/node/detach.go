@@ -171,7 +171,7 @@ func removeFilters(d *Domain) error {
 	var errs []error
 	for _, p := range places {
 		err := p.Do(func() error {
-			filters, err := hook.Filters(filterName(d.Name))
+			filters, err := hook.Filters(func(name string) bool { return name == filterName(d.Name) })
 			for _, f := range filters {
 				errs = append(errs, f.Remove(), hook.RemoveClsact(f.Ifindex))
 			}
