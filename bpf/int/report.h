@@ -36,9 +36,9 @@ static __always_inline void quote(struct __sk_buff *skb, struct work *w, const s
 		n = p->ip_len;
 	if (n > INT_MAX_QUOTE)
 		n = INT_MAX_QUOTE;
-	asm volatile("" : "+r"(n));
-	if (!n || n > INT_MAX_QUOTE) /* for the verifier */
+	if (!n)
 		return;
+	n = BOUNDED(n, QUOTE);
 	if (!bpf_skb_load_bytes(skb, p->l3, w->quote, n))
 		w->report.quote_len = n;
 }
@@ -82,9 +82,7 @@ static __always_inline void send_report(struct work *w, struct int_counters *n, 
 		count_done(n, INT_DONE_FLOW);
 	if (flags & INT_REPORT_QUEUE)
 		count_done(n, INT_DONE_QUEUE);
-	size = sizeof(*r) + r->quote_len;
-	if (size > sizeof(*r) + INT_MAX_QUOTE)
-		return;
+	size = sizeof(*r) + (r->quote_len & (QUOTE - 1));
 	count_done(n, bpf_ringbuf_output(&reports, r, size, BPF_RB_NO_WAKEUP) ?
 			      INT_DONE_REPORT_LOST :
 			      INT_DONE_SENT);

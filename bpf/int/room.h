@@ -160,9 +160,7 @@ static __always_inline bool move(struct __sk_buff *skb, struct work *w, __u32 fr
 		return true;
 	if (n > MOVED)
 		return false;
-	asm volatile("" : "+r"(n));
-	if (!n || n > MOVED) /* again, for the verifier */
-		return false;
+	n = BOUNDED(n, MOVED);
 	return !bpf_skb_load_bytes(skb, from, w->moved, n) &&
 	       !bpf_skb_store_bytes(skb, to, w->moved, n, 0);
 }
@@ -272,8 +270,7 @@ static __always_inline enum int_skip shrink(struct __sk_buff *skb, struct work *
 	}
 	if (!size)
 		return INT_SKIP_NONE;
-	if (size > sizeof(w->block))
-		return INT_SKIP_NO_ROOM;
+	size = BOUNDED(size, MAX_HEAD);
 	return bpf_skb_store_bytes(skb, base_of(p), w->block, size, BPF_F_RECOMPUTE_CSUM) ?
 		       INT_SKIP_NO_ROOM :
 		       INT_SKIP_NONE;
@@ -288,9 +285,7 @@ static __always_inline __u32 read_block(struct __sk_buff *skb, struct work *w,
 
 	if (!size || size > MAX_HEAD)
 		return 0;
-	asm volatile("" : "+r"(size));
-	if (!size || size > MAX_HEAD)
-		return 0;
+	size = BOUNDED(size, MAX_HEAD);
 	return bpf_skb_load_bytes(skb, base_of(p), w->block, size) ? 0 : size;
 }
 
