@@ -27,6 +27,7 @@ static __always_inline void quote(struct __sk_buff *skb, struct work *w, const s
 				  __u32 bytes)
 {
 	__u32 n = p->data - p->l3 + bytes + cfg_quote;
+	__u64 size;
 
 	w->report.quote_len = 0;
 	w->report.ip = p->v6 ? 6 : 4;
@@ -38,8 +39,8 @@ static __always_inline void quote(struct __sk_buff *skb, struct work *w, const s
 		n = INT_MAX_QUOTE;
 	if (!n)
 		return;
-	n = BOUNDED(n, QUOTE);
-	if (!bpf_skb_load_bytes(skb, p->l3, w->quote, n))
+	size = BOUNDED(n, QUOTE);
+	if (!bpf_skb_load_bytes(skb, p->l3, w->quote, size))
 		w->report.quote_len = n;
 }
 
@@ -68,7 +69,7 @@ static __always_inline void send_report(struct work *w, struct int_counters *n, 
 					__u16 domain, enum int_mode mode, __u8 flags)
 {
 	struct int_report *r = &w->report;
-	__u32 size;
+	__u64 size;
 
 	if (!cfg_reports || !flags)
 		return;
