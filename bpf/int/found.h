@@ -39,19 +39,19 @@ struct found {
 	__u8 npt;
 };
 
+#define QUOTE 2048   /* more than INT_MAX_QUOTE */
 #define MOVED 4096   /* bytes of payload that can be moved at a time */
 #define MAX_HEAD 128 /* IPv4's options, TCP with options, shim and header of INT */
-#define MAX_NEW 256  /* UDP's header, shim, header of INT, words of a hop */
 
 /* What does not fit the stack. */
 struct work {
 	struct packet packet;
 	struct found found;
 	struct int_entry entry;
-	/* What lies between the IP header and the payload: other headers, then new words of INT. */
-	__u8 block[MAX_HEAD + MAX_NEW];
+	/* What lies between the IP header and INT. */
+	__u8 block[MAX_HEAD];
 	struct int_report report;
-	__u8 quote[INT_MAX_QUOTE]; /* right behind the report: both go up in one piece */
+	__u8 quote[QUOTE]; /* right behind the report: both go up in one piece */
 	__u8 moved[MOVED];
 };
 

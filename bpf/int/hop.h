@@ -194,16 +194,18 @@ GLOBAL int transit(struct __sk_buff *skb, __u32 mtu)
 static __always_inline __u64 sum_of(struct __sk_buff *skb, struct work *w, const struct packet *p,
 				    __u32 bytes)
 {
-	__u32 n = bytes & 0x7fc; /* 1024 at most: 255 words and the shim */
+	__u64 n = BOUNDED(bytes, 1024), m; /* 255 words and the shim at most */
 	__s64 sum;
 
-	asm volatile("" : "+r"(n));
-	if (!n || n > 1024 || bpf_skb_load_bytes(skb, p->data, w->moved, n))
+	if (bpf_skb_load_bytes(skb, p->data, w->moved, n))
 		return ~0ULL;
-	if (n <= 512)
-		return (__u32)bpf_csum_diff(NULL, 0, (void *)w->moved, n, 0);
+	if (bytes <= 512) {
+		m = BOUNDED(bytes, 512);
+		return (__u32)bpf_csum_diff(NULL, 0, (void *)w->moved, m & 0x3fc, 0);
+	}
 	sum = bpf_csum_diff(NULL, 0, (void *)w->moved, 512, 0);
-	return (__u32)bpf_csum_diff(NULL, 0, (void *)(w->moved + 512), n - 512, sum);
+	m = BOUNDED(bytes - 512, 512);
+	return (__u32)bpf_csum_diff(NULL, 0, (void *)(w->moved + 512), m & 0x3fc, sum);
 }
 
 static __always_inline enum int_skip remove_int(struct __sk_buff *skb, struct work *w,

@@ -32,6 +32,17 @@ struct packet {
 	bool tagged; /* the frame has a VLAN tag in it */
 };
 
+/*
+ * x, which is 1 to max (a power of two), so that the verifier knows it. (Linux 5.10 forgets a bound
+ * that a comparison gave.)
+ */
+#define BOUNDED(x, max)                                                 \
+	({                                                              \
+		__u64 less = (x) - 1;                                   \
+		asm volatile("%0 &= %1" : "+r"(less) : "i"((max) - 1)); \
+		less + 1;                                               \
+	})
+
 /* Lets at least the first n bytes of the packet be read and written by pointers, if it has them. */
 static __always_inline void pull(struct __sk_buff *skb, __u32 n)
 {

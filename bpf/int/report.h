@@ -27,6 +27,7 @@ static __always_inline void quote(struct __sk_buff *skb, struct work *w, const s
 				  __u32 bytes)
 {
 	__u32 n = p->data - p->l3 + bytes + cfg_quote;
+	__u64 size;
 
 	w->report.quote_len = 0;
 	w->report.ip = p->v6 ? 6 : 4;
@@ -36,10 +37,10 @@ static __always_inline void quote(struct __sk_buff *skb, struct work *w, const s
 		n = p->ip_len;
 	if (n > INT_MAX_QUOTE)
 		n = INT_MAX_QUOTE;
-	asm volatile("" : "+r"(n));
-	if (!n || n > INT_MAX_QUOTE) /* for the verifier */
+	if (!n)
 		return;
-	if (!bpf_skb_load_bytes(skb, p->l3, w->quote, n))
+	size = BOUNDED(n, QUOTE);
+	if (!bpf_skb_load_bytes(skb, p->l3, w->quote, size))
 		w->report.quote_len = n;
 }
 
@@ -68,7 +69,7 @@ static __always_inline void send_report(struct work *w, struct int_counters *n, 
 					__u16 domain, enum int_mode mode, __u8 flags)
 {
 	struct int_report *r = &w->report;
-	__u32 size;
+	__u64 size;
 
 	if (!cfg_reports || !flags)
 		return;
@@ -82,9 +83,7 @@ static __always_inline void send_report(struct work *w, struct int_counters *n, 
 		count_done(n, INT_DONE_FLOW);
 	if (flags & INT_REPORT_QUEUE)
 		count_done(n, INT_DONE_QUEUE);
-	size = sizeof(*r) + r->quote_len;
-	if (size > sizeof(*r) + INT_MAX_QUOTE)
-		return;
+	size = sizeof(*r) + (r->quote_len & (QUOTE - 1));
 	count_done(n, bpf_ringbuf_output(&reports, r, size, BPF_RB_NO_WAKEUP) ?
 			      INT_DONE_REPORT_LOST :
 			      INT_DONE_SENT);

@@ -156,15 +156,15 @@ static __always_inline bool move_few(struct __sk_buff *skb, __u32 end, __u32 n, 
 static __always_inline bool move(struct __sk_buff *skb, struct work *w, __u32 from, __u32 to,
 				 __u32 n)
 {
+	__u64 size;
+
 	if (!n)
 		return true;
 	if (n > MOVED)
 		return false;
-	asm volatile("" : "+r"(n));
-	if (!n || n > MOVED) /* again, for the verifier */
-		return false;
-	return !bpf_skb_load_bytes(skb, from, w->moved, n) &&
-	       !bpf_skb_store_bytes(skb, to, w->moved, n, 0);
+	size = BOUNDED(n, MOVED);
+	return !bpf_skb_load_bytes(skb, from, w->moved, size) &&
+	       !bpf_skb_store_bytes(skb, to, w->moved, size, 0);
 }
 
 /* Up to so much payload is moved where that saves the kernel from making a new buffer. */
@@ -258,6 +258,8 @@ static __always_inline enum int_skip shrink(struct __sk_buff *skb, struct work *
 					    const struct packet *p, bool end, __u32 kept,
 					    __u32 fewer, __u32 size)
 {
+	__u64 n;
+
 	if (end) {
 		__u32 len = skb->len;
 
@@ -272,9 +274,8 @@ static __always_inline enum int_skip shrink(struct __sk_buff *skb, struct work *
 	}
 	if (!size)
 		return INT_SKIP_NONE;
-	if (size > sizeof(w->block))
-		return INT_SKIP_NO_ROOM;
-	return bpf_skb_store_bytes(skb, base_of(p), w->block, size, BPF_F_RECOMPUTE_CSUM) ?
+	n = BOUNDED(size, MAX_HEAD);
+	return bpf_skb_store_bytes(skb, base_of(p), w->block, n, BPF_F_RECOMPUTE_CSUM) ?
 		       INT_SKIP_NO_ROOM :
 		       INT_SKIP_NONE;
 }
@@ -285,13 +286,12 @@ static __always_inline __u32 read_block(struct __sk_buff *skb, struct work *w,
 					const struct packet *p, __u32 to)
 {
 	__u32 size = to - base_of(p);
+	__u64 n;
 
 	if (!size || size > MAX_HEAD)
 		return 0;
-	asm volatile("" : "+r"(size));
-	if (!size || size > MAX_HEAD)
-		return 0;
-	return bpf_skb_load_bytes(skb, base_of(p), w->block, size) ? 0 : size;
+	n = BOUNDED(size, MAX_HEAD);
+	return bpf_skb_load_bytes(skb, base_of(p), w->block, n) ? 0 : size;
 }
 
 /* Sets checksum and length in the copy of TCP's or UDP's header that is in the block. */

@@ -16,6 +16,13 @@ static const __u32 crc_table[16] = {
 	0x9b64c2d4, 0x86d3d2b0, 0xa00ae278, 0xbdbdf21c,
 };
 
+/* With an index that Linux 5.10 can follow, too. */
+static __always_inline __u32 crc_of(__u64 x)
+{
+	asm volatile("%0 &= 15" : "+r"(x));
+	return crc_table[x];
+}
+
 /* Addresses (IPv4 as ::ffff:a.b.c.d), protocol, ports, IPv4's ID, TCP's numbers and checksum, UDP's
  * checksum; what a packet has none of is 0. */
 #define CHOSEN_BY 51
@@ -25,8 +32,8 @@ static __always_inline __u32 crc32(const __u8 *at, __u32 n)
 	__u32 crc = ~0U;
 
 	for (__u32 i = 0; i < CHOSEN_BY; i++) {
-		crc = crc_table[(crc ^ at[i]) & 0xf] ^ crc >> 4;
-		crc = crc_table[(crc ^ at[i] >> 4) & 0xf] ^ crc >> 4;
+		crc = crc_of(crc ^ at[i]) ^ crc >> 4;
+		crc = crc_of(crc ^ at[i] >> 4) ^ crc >> 4;
 	}
 	return ~crc;
 }

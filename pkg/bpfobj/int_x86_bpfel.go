@@ -191,9 +191,9 @@ type IntWork struct {
 		Pad          uint8
 		Sample       uint32
 	}
-	Block  [384]uint8
+	Block  [128]uint8
 	Report IntIntReport
-	Quote  [1280]uint8
+	Quote  [2048]uint8
 	Moved  [4096]uint8
 }
 

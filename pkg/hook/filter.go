@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
@@ -164,12 +165,17 @@ func describe(f netlink.Filter) string {
 // IsFilterOf reports whether what Error.By says is a filter whose name begins so.
 func IsFilterOf(by, begin string) bool { return strings.HasPrefix(by, fmt.Sprintf("bpf \"%s", begin)) }
 
-// HasFilter reports whether a filter of our priority whose name begins so is at an interface.
-func HasFilter(ifindex int, d Direction, begin string) bool {
+// Stands reports whether a program is at an interface whose name begins so: the first is that of a
+// program at TCX, as the kernel has it, the second that of a clsact filter of our priority.
+func Stands(ifindex int, d Direction, program, filter string) bool {
+	there, err := link.QueryPrograms(link.QueryOptions{Target: ifindex, Attach: TCX{Direction: d}.kind()})
+	if err == nil && slices.ContainsFunc(there.Programs, func(p link.AttachedProgram) bool { return strings.HasPrefix(programName(p.ID), program) }) {
+		return true
+	}
 	filters, err := Filter{Ifindex: ifindex, Direction: d}.all()
 	return err == nil && slices.ContainsFunc(filters, func(f netlink.Filter) bool {
 		b, ok := f.(*netlink.BpfFilter)
-		return ok && b.Priority == FilterPriority && strings.HasPrefix(b.Name, begin)
+		return ok && b.Priority == FilterPriority && strings.HasPrefix(b.Name, filter)
 	})
 }
 

@@ -9,14 +9,19 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"testing"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/link"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/btf"
+	"github.com/cilium/ebpf/features"
 	"github.com/cilium/ebpf/ringbuf"
+	"github.com/cilium/ebpf/rlimit"
 
 	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/hook"
 )
 
 const (
@@ -47,6 +52,9 @@ type shared struct {
 
 func newShared(t testing.TB) *shared {
 	t.Helper()
+	if err := rlimit.RemoveMemlock(); err != nil {
+		t.Fatal(err)
+	}
 	spec, err := bpfobj.LoadInt()
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +87,8 @@ func (s *shared) attach(t testing.TB, n *nstest.Net, name string, id uint32, por
 	if err != nil {
 		t.Fatal(err)
 	}
-	vars := map[string]any{"cfg_node": id, "cfg_index": id, "cfg_entries": uint32(1)}
+	vars := known(t)
+	maps.Copy(vars, map[string]any{"cfg_node": id, "cfg_index": id, "cfg_entries": uint32(1)})
 	if set.noKfun {
 		vars["cfg_queues"] = uint8(0)
 	}
@@ -115,19 +124,47 @@ func (s *shared) attach(t testing.TB, n *nstest.Net, name string, id uint32, por
 			t.Fatal(err)
 		}
 		inNetns(t, n.Path(name), func() error {
-			in, err := link.AttachTCX(link.TCXOptions{Interface: int(index), Program: nd.objs.RadarIntIngress, Attach: ebpf.AttachTCXIngress})
-			if err != nil {
-				return err
-			}
-			out, err := link.AttachTCX(link.TCXOptions{Interface: int(index), Program: nd.objs.RadarIntEgress, Attach: ebpf.AttachTCXEgress})
-			if err != nil {
-				return errors.Join(err, in.Close())
-			}
-			t.Cleanup(func() { in.Close(); out.Close() })
-			return nil
+			return errors.Join(put(t, n.Path(name), int(index), hook.Ingress, nd.objs.RadarIntIngress),
+				put(t, n.Path(name), int(index), hook.Egress, nd.objs.RadarIntEgress))
 		})
 	}
 	return nd
+}
+
+// put attaches a program in the thread's namespace until the test ends.
+func put(t testing.TB, path string, index int, dir hook.Direction, prog *ebpf.Program) error {
+	l, err := hook.Attach(prog, hook.TCX{Ifindex: index, Direction: dir})
+	if err == nil {
+		t.Cleanup(func() { l.Close() })
+		return nil
+	}
+	if !errors.Is(err, hook.ErrUnsupported) && !errors.Is(err, ebpf.ErrNotSupported) {
+		return err
+	}
+	if _, err := hook.EnsureClsact(index); err != nil {
+		return err
+	}
+	f := hook.Filter{Ifindex: index, Direction: dir, Name: "radar_int"}
+	t.Cleanup(func() { inNetns(t, path, f.Remove) })
+	return f.Add(prog)
+}
+
+// known says what this kernel has: without it the programs do with less.
+func known(t testing.TB) map[string]any {
+	t.Helper()
+	vars := map[string]any{"cfg_times": uint8(1), "cfg_queues": uint8(1)}
+	if err := features.HaveProgramHelper(ebpf.SchedCLS, asm.FnSkbSetTstamp); err != nil {
+		vars["cfg_times"] = uint8(0)
+	}
+	spec, err := btf.LoadKernelSpec()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var f *btf.Func
+	if err := spec.TypeByName("bpf_cast_to_kern_ctx", &f); err != nil {
+		vars["cfg_queues"] = uint8(0)
+	}
+	return vars
 }
 
 // counts are the node's counters that are not 0, such as "skip 13" or "done 0".

@@ -179,12 +179,11 @@ func (p *packet) check() error {
 
 // hop is what a node has written, as bitmap 0xfc00 asks for.
 type hop struct {
-	node          uint32
-	in, out       uint16
-	latency       uint32
-	queue         uint32
-	came, left    uint64
-	hasIn, queued bool
+	node       uint32
+	in, out    uint16
+	latency    uint32
+	queue      uint32
+	came, left uint64
 }
 
 // stack is INT-MD 2.1 or 1.0 between the L4 header and the payload.

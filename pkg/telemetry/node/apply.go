@@ -23,22 +23,24 @@ type side struct {
 	hook.Direction
 	suffix string // of pins
 	prog   string
-	// behind are programs that see a packet first: radar's own restore what they have written into it.
-	behind string
 }
 
 // sides are the hooks of a port. Egress comes first: it takes INT off.
 var sides = [2]side{
 	{Direction: hook.Egress, suffix: "out", prog: bpfobj.IntProgRadarIntEgress},
-	{Direction: hook.Ingress, suffix: "in", prog: bpfobj.IntProgRadarIntIngress, behind: "rdr_"},
+	{Direction: hook.Ingress, suffix: "in", prog: bpfobj.IntProgRadarIntIngress},
 }
+
+// ours is how programs of radar's own domains are called in the kernel. They see a packet first: at
+// an edge they restore it, and its story ends or begins with the packet that is outside.
+const ours = "rdr_"
 
 // filterName is how clsact filters of a domain are recognised.
 func filterName(domain string) string { return "radar-int:" + domain }
 
 func (s side) at(d *Domain, n *Node, ifindex int) hook.TC {
 	return hook.TC{
-		By: d.Hook, Ifindex: ifindex, Direction: s.Direction, Behind: s.behind, Name: filterName(d.Name),
+		By: d.Hook, Ifindex: ifindex, Direction: s.Direction, Behind: ours, Name: filterName(d.Name),
 		Pin: pinOf(d.Name, fmt.Sprintf("link-%d-%d-%s", n.Index, ifindex, s.suffix)),
 	}
 }
@@ -57,7 +59,7 @@ const measures = "radar:"
 func (s side) failed(n *Node, p *Port, err error) error {
 	e, ok := errors.AsType[*hook.Error](err)
 	if ok && errors.Is(err, hook.ErrBusy) && hook.IsFilterOf(e.By, measures) {
-		return busyByDomain(n, p)
+		return inDomain(n, p)
 	}
 	if err = loader.HookError(s.prog, s.String(), err); err != nil {
 		return fmt.Errorf("%s/%s: %w", n.Name, p.Name, err)
@@ -65,8 +67,9 @@ func (s side) failed(n *Node, p *Port, err error) error {
 	return nil
 }
 
-func busyByDomain(n *Node, p *Port) error {
-	return fault.Unsupported.Errorf("%s/%s: a domain of «attach» has its clsact filters there, and INT's cannot stand beside them: both need TCX (Linux 6.6, ‹hook› tcx)", n.Name, p.Name)
+// inDomain refuses a port at which radar's own programs stand.
+func inDomain(n *Node, p *Port) error {
+	return fault.Unsupported.Errorf("%s/%s is a port of a domain of «attach», which would lose sight of packets that INT makes longer: detach the domain, attach INT, then the domain again (ports of INT nodes are its edges then; both together need TCX, Linux 6.6)", n.Name, p.Name)
 }
 
 // applier makes the kernel what a description says.
@@ -294,16 +297,18 @@ func (a *applier) stands(n *Node, p *Port) bool {
 
 func (a *applier) port(n *Node, p *Port, progs *programs) error {
 	for _, s := range sides {
-		if a.d.Hook == hook.ByTCX {
-			if hook.HasFilter(p.Ifindex, s.Direction, measures) {
-				return busyByDomain(n, p)
-			}
-		} else if err := ensureQdisc(n, p); err != nil {
-			return err
-		}
 		at := s.at(a.d, n, p.Ifindex)
+		stands := at.Stands()
+		if !stands && hook.Stands(p.Ifindex, s.Direction, ours, measures) {
+			return inDomain(n, p)
+		}
+		if a.d.Hook == hook.ByClsact {
+			if err := ensureQdisc(n, p); err != nil {
+				return err
+			}
+		}
 		var err error
-		switch stands := at.Stands(); {
+		switch {
 		case !stands:
 			err = at.Attach(s.of(progs))
 		case a.reload[n.Index]:

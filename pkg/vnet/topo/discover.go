@@ -10,6 +10,7 @@ import (
 	"github.com/vishvananda/netns"
 
 	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/host"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
@@ -67,11 +68,21 @@ func Discover(nodes []NodeSpec, roles []RoleOverride) (*Topology, error) {
 	if err := closeBridges(t, o, probes); err != nil {
 		return nil, err
 	}
+	if err := t.checkINT(); err != nil {
+		return nil, err
+	}
 	t.assignRoles()
 	t.joinTunnels(probes)
 	t.assignTunnels()
 	return t, t.override(roles)
 }
+
+// How programs of INT nodes (pkg/telemetry/node) are called in the kernel, and how their clsact
+// filters are.
+const (
+	intPrograms = "radar_int_"
+	intFilters  = "radar-int:"
+)
 
 // look fills in the node's ports and addresses.
 func (p *probe) look(n *Node, o *observer, nsid int) error {
@@ -96,8 +107,25 @@ func (p *probe) look(n *Node, o *observer, nsid int) error {
 	}
 	return host.InNetns(p.ns, func() error {
 		n.Redirects = n.Redirects || redirects()
+		for i := range n.Ports {
+			n.Ports[i].INT = hook.Stands(n.Ports[i].Ifindex, hook.Egress, intPrograms, intFilters)
+		}
 		return nil
 	})
+}
+
+// checkINT refuses ports of INT nodes on bridge links and tunnels inside the domain: their ends
+// cannot be edges one by one.
+func (t *Topology) checkINT() error {
+	for i := range t.Nodes {
+		for j := range t.Nodes[i].Ports {
+			p := &t.Nodes[i].Ports[j]
+			if p.INT && (p.Link != "" || p.Tunnel != nil) {
+				return fault.Unsupported.Errorf("%s/%s is a port of an INT node, which changes packets, and hangs on a bridge or is a tunnel's end: detach INT there first («int detach %s/%s»)", t.Nodes[i].Name, p.Name, t.Nodes[i].Name, p.Name)
+			}
+		}
+	}
+	return nil
 }
 
 // assignRoles sets each port's role from its peer.
@@ -114,9 +142,18 @@ func (t *Topology) assignRoles() {
 			if p.Peer == nil {
 				continue
 			}
+			peer := t.Port(*p.Peer)
+			// What INT changes between the two hooks of a node is no longer the packet that
+			// was known there: its story ends before, and another one begins behind.
+			if p.INT || peer.INT {
+				if p.INT {
+					t.Notes = append(t.Notes, fmt.Sprintf("%s/%s is a port of an INT node, which changes packets: it is an edge, where stories of packets end and begin", t.Nodes[i].Name, p.Name))
+				}
+				continue
+			}
 			// A packet that XDP redirects never meets our TC ingress: its bits
 			// must be true when it gets there.
-			if peer := t.Port(*p.Peer); !peer.XDP {
+			if !peer.XDP {
 				p.Role = domain.Internal
 			}
 		}

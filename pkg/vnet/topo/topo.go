@@ -55,6 +55,7 @@ type Port struct {
 	Up      bool
 	Fresh   bool // it was never up since it came to this namespace
 	XDP     bool // an XDP program is attached: it may take packets past TC
+	INT     bool // a program of an INT node is attached: it changes what packets contain
 	Tunnel  *Tunnel
 	Queue   string // kind of the root queueing discipline, "" if it queues nothing
 	Role    domain.Role

@@ -26,19 +26,11 @@ var Sides = [2]Side{
 	{Direction: hook.Egress, name: pins.SuffixOut, Stub: "rdr_out", prog: bpfobj.TcRdrProgRDR_PROG_EGRESS},
 }
 
-// intPrograms are those of an INT node (bpf/int), which may stand at the same port. They work on packets
-// as the node has them: what leaves gets its INT before its backpack, and loses it behind that again.
-const intPrograms = "radar_int_"
-
 // At is one of a port's hooks, with what the domain's program there is known by.
 func (d Side) At(dom *domain.Domain, port *domain.Port) hook.TC {
-	behind := "" // packets are restored before anybody else sees them
-	if d.Direction == hook.Egress {
-		behind = intPrograms
-	}
 	return hook.TC{
 		By: dom.Options.Hook, Ifindex: port.Ifindex, Direction: d.Direction,
-		Pin: pins.OfPort(dom.Name, port.ID, d.name), Behind: behind, Name: FilterName(dom.Name),
+		Pin: pins.OfPort(dom.Name, port.ID, d.name), Name: FilterName(dom.Name),
 	}
 }
 
