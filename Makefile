@@ -102,6 +102,7 @@ demo: deps-run build ## a virtual network, measured: paths, latency, losses (nee
 	lab/demo.sh bin/radar
 demo-int: deps-run build ## a virtual network beside reports of switches (INT), and reports about it; fails if an answer is wrong
 	lab/demo-int.sh bin/radar
+	lab/demo-int-nodes.sh bin/radar
 
 .PHONY: generate objects
 generate: objects ## BPF objects, man pages, docs/cli, tables of docs/int
