@@ -33,7 +33,10 @@ type Counts struct {
 }
 
 // KeptRate reports whether packets left about as fast as was asked for.
-func (r *Counts) KeptRate() bool { return r.SentPPS == 0 || r.SentPPS >= 0.98*r.AskedPPS }
+func (r *Counts) KeptRate() bool { return keptRate(r.SentPPS, r.AskedPPS) }
+
+// keptRate says it of a trial; a single packet has no rate.
+func keptRate(sent, asked float64) bool { return sent == 0 || sent >= 0.98*asked }
 
 // rowsOf makes a row of each direction of a trial.
 func rowsOf(o *Outcome, rate Rate) (rows []Row) {

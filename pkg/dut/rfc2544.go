@@ -68,11 +68,15 @@ type Latency struct {
 type Loss struct {
 	Size    int     `json:"size"`
 	Percent float64 `json:"percent_of_max_rate"`
-	PPS     float64 `json:"pps"`
+	Asked   float64 `json:"rate_pps"` // which that is
+	PPS     float64 `json:"sent_pps"` // at which packets left
 	Sent    int     `json:"sent"`
 	Lost    int     `json:"lost"`
 	Rate    float64 `json:"loss_percent"`
 }
+
+// KeptRate reports whether packets left about as fast as was asked for.
+func (l *Loss) KeptRate() bool { return keptRate(l.PPS, l.Asked) }
 
 // Burst is how many packets back to back the device takes without a loss.
 type Burst struct {
@@ -239,7 +243,7 @@ func (p *procedure) throughput(ctx context.Context, size int) error {
 		}
 		next = (low + high) / 2
 	}
-	if row.Limit == ByMaxRate && row.PPS < 0.98*most {
+	if row.Limit == ByMaxRate && !keptRate(row.PPS, most) {
 		row.Limit = BySender
 	}
 	row.Bits = row.PPS * float64(8*size)
@@ -306,11 +310,12 @@ func (p *procedure) latency(ctx context.Context, size int) error {
 func (p *procedure) loss(ctx context.Context, size int) error {
 	clean := 0
 	for percent := 100; percent > 0 && clean < 2; percent -= lossStep {
-		o, err := p.try(ctx, p.rig, size, p.MaxRate.PPS(size)*float64(percent)/100)
+		asked := p.MaxRate.PPS(size) * float64(percent) / 100
+		o, err := p.try(ctx, p.rig, size, asked)
 		if err != nil {
 			return err
 		}
-		row := Loss{Size: size, Percent: float64(percent), PPS: o.SentPPS, Sent: o.Tried, Lost: o.lost()}
+		row := Loss{Size: size, Percent: float64(percent), Asked: asked, PPS: o.SentPPS, Sent: o.Tried, Lost: o.lost()}
 		if row.Sent > 0 {
 			row.Rate = 100 * float64(row.Lost) / float64(row.Sent)
 		}

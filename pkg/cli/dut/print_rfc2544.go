@@ -21,12 +21,26 @@ func printRFC2544(k *kit.Kit, r *dut.RFC2544Report) error {
 	}
 	printSetup(k, &r.Setup)
 	fmt.Fprintf(k.Out, "trials of %gs, up to %s\n", r.DurationS, r.MaxRate)
+	defer noteSlow(k, r)
 	for _, print := range []func(*kit.Kit, *dut.RFC2544Report) error{printThroughput, printLatency, printLoss, printBursts} {
 		if err := print(k, r); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// noteSlow says where the loss is that of a lower rate.
+func noteSlow(k *kit.Kit, r *dut.RFC2544Report) {
+	slow := 0
+	for i := range r.Loss {
+		if !r.Loss[i].KeptRate() {
+			slow++
+		}
+	}
+	if slow > 0 {
+		k.Notef("the sender did not keep the rate in %s of the frame loss rate: FRAMES/S is what it reached", words.Plural(slow, "row"))
+	}
 }
 
 // titled prints a table below its title, if it has rows.

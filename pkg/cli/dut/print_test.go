@@ -86,7 +86,7 @@ func TestPrintRFC2544(t *testing.T) {
 		Setup: sample().Setup, DurationS: 2, MaxRate: "20kpps",
 		Throughput: []dut.Throughput{{Size: 64, PPS: 19988.4, Bits: 10234060.8, Limit: dut.ByMaxRate, Trials: 1, SenderPPS: 19999}, {Size: 1518, PPS: 821.5, Bits: 9976296, Limit: dut.ByDevice, Trials: 7}},
 		Latency:    []dut.Latency{{Size: 64, PPS: 19988.4, Packets: 119000, Repeats: 3, Delay: delay(1500), Loopback: &delay(500).Figures}, {Size: 1518}},
-		Loss:       []dut.Loss{{Size: 64, Percent: 100, PPS: 19988, Sent: 40000, Lost: 17, Rate: 0.0425}, {Size: 64, Percent: 90, PPS: 17999, Sent: 36000}},
+		Loss:       []dut.Loss{{Size: 64, Percent: 100, Asked: 20000, PPS: 15988, Sent: 40000, Lost: 17, Rate: 0.0425}, {Size: 64, Percent: 90, Asked: 18000, PPS: 17999, Sent: 36000}},
 		Bursts:     []dut.Burst{{Size: 64, Packets: 1000, PPS: 231000, Repeats: 3, Limit: dut.ByBurst}, {Size: 1518, Packets: 66.3, Deviation: 1.15, PPS: 198000, Repeats: 3, Limit: dut.ByDevice}},
 	}
 	clitest.Golden(t, "rfc2544.golden", printed(t, func(k *kit.Kit) error { return printRFC2544(k, r) }))
