@@ -136,7 +136,7 @@ func TestDetach(t *testing.T) {
 			marked++
 		}
 	}
-	if c := w.status().of("r1"); marked < 100 || c["gso"] > 0 {
+	if c := w.status().of("r1"); marked < 100 || c["gso"] > 0 || c["mtu"] > 0 {
 		t.Errorf("%d packets of TCP had INT, %v", marked, c)
 	}
 	done := make(chan struct{})

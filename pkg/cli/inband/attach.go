@@ -175,6 +175,11 @@ func attach(k *kit.Kit, cmd *cobra.Command, f *attachOptions, args []string) err
 	if err != nil {
 		return err
 	}
+	if sender, err := d.Dial(); err != nil {
+		view.Warnings = append(view.Warnings, fmt.Sprintf("no report can be sent now: %v", err))
+	} else {
+		sender.Close()
+	}
 	view.Agent = &started
 	view.describe(d)
 	return printAttached(k, view)

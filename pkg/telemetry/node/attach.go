@@ -12,6 +12,7 @@ import (
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/host"
+	"github.com/vnetradar/radar/pkg/telemetry/send"
 )
 
 // Request gives targets a role.
@@ -188,4 +189,17 @@ func removeState(name string) {
 	}
 	_ = os.Remove(Dir(name))
 	_ = os.Remove(parentDir(name))
+}
+
+// Dial opens the socket that reports are sent by, in the namespace that they are sent from. The caller
+// closes it.
+func (d *Domain) Dial() (s *send.Sender, err error) {
+	err = d.Via.Do(func() (err error) {
+		s, err = send.Dial(d.Options.Address)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("collector %v, from %s: %w", d.Options.Address, d.Via.Name, err)
+	}
+	return s, nil
 }

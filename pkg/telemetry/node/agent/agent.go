@@ -275,15 +275,10 @@ func (a *Agent) reload() error {
 	return nil
 }
 
-// dial opens the socket in the namespace that reports are sent from.
-func (a *Agent) dial() error {
-	return a.domain.Via.Do(func() (err error) {
-		a.sender, err = send.Dial(a.domain.Options.Address)
-		if err != nil {
-			err = fmt.Errorf("collector %v: %w", a.domain.Options.Address, err)
-		}
-		return err
-	})
+// dial opens the socket that reports are sent by. The caller holds mu.
+func (a *Agent) dial() (err error) {
+	a.sender, err = a.domain.Dial()
+	return err
 }
 
 // emit sends a datagram. The caller holds mu.
