@@ -115,7 +115,7 @@ func (f *attachOptions) register(cmd *cobra.Command) {
 	flags.StringVar(&f.mode, "mode", e.Mode.String(), "md and md1.0 (metadata in the packet, INT 2.1 and 1.0), mx (instructions in the packet, each node reports) or xd (nothing in the packet, each node reports)")
 	flags.StringVar(&f.instructions, "instructions", node.InstructionText(e.Instructions), "metadata to ask for: names of "+strings.Join(node.InstructionNames(), ", ")+", or a bitmap such as 0xfc00")
 	flags.Uint8Var(&f.hops, "hops", e.Hops, "nodes that may add metadata, the source among them (md)")
-	flags.Var(&f.sample, "sample", "one packet in N, by a hash that all nodes agree on")
+	flags.Var(&f.sample, "sample", "one packet in N; with xd by a hash, so that all nodes choose the same")
 	flags.StringVar(&f.watch, "watch", "", "give INT only to packets that match this filter expression, in tcpdump's language (default: all TCP and UDP)")
 	flags.StringVar(&f.mark, "mark", d.Mark.String(), "what marks packets that bear INT: dscp=VALUE/MASK, or port=N of UDP")
 	flags.StringVar(&f.collector, "collector", "127.0.0.1:32766", "HOST:PORT that telemetry reports go to")

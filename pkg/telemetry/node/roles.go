@@ -307,7 +307,7 @@ func (d *Domain) Notes() (notes []string) {
 		addf("no node takes INT off: packets leave with it")
 	}
 	if d.Options.Mark.Mask == 0 {
-		addf("packets are marked by a port of UDP: TCP gets no INT (‹mark› dscp=0x17 marks both)")
+		addf("packets are marked by a port of UDP: TCP gets a UDP header in front, which networks see as UDP (‹mark› dscp=0x17 leaves it TCP)")
 	}
 	if text := d.Narrow(); text != "" {
 		notes = append(notes, text)
