@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-
 	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/bpfobj"
 )

@@ -132,4 +132,3 @@ func testDropForeign(t *testing.T, n *nstest.Net) {
 	q := c.pass(c.frame(17, payload(60), marked))
 	sameBut(t, q[3].ip, q[0].ip, 3)
 }
-
