@@ -213,7 +213,7 @@ func TestModes(t *testing.T) {
 			}
 			for i, p := range inside {
 				if err := p.check(); err != nil || len(p.payload) != len(sent[i].payload)+c.bytes || (p.dscp == 0x17) != (c.bytes > 0 && c.mode != "port") || (p.dport == 5555) != (c.mode == "port") {
-					t.Fatalf("packet %d: %v, %d bytes of payload, sent %d, DSCP %#x, port %d", i, err, len(p.payload), len(sent[i].payload), p.dscp, p.dport)
+					t.Fatalf("packet %d: %v, %d bytes of payload, sent %d, DSCP %#x, port %d; r1: %v", i, err, len(p.payload), len(sent[i].payload), p.dscp, p.dport, w.status().of("r1"))
 				}
 			}
 			all := 0
