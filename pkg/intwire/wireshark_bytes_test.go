@@ -211,6 +211,25 @@ func TestWiresharkHostile(t *testing.T) {
 	}
 }
 
+// One datagram with more quoted packets than Wireshark has room for: those that are not looked at say so, and it goes on.
+func TestWiresharkManyQuotes(t *testing.T) {
+	quoted := wrap([]byte("xy"), 9)
+	report := slices.Concat([]byte{3, byte(len(quoted) / 4), 0, 0x20}, quoted)
+	jumbo := wrap(slices.Concat([]byte{0x20, 0, 0, 1, 0, 0, 0, 1}, bytes.Repeat(report, 185)), 32766)
+	packets := make([][]byte, 100)
+	for i := range packets {
+		packets[i] = jumbo
+	}
+	for i, p := range tshark(t, writeCapture(t, 1, packets)) {
+		if got := read(&p); !got.codes["many_packets"] {
+			t.Fatalf("packet %d: %v", i+1, got.codes)
+		}
+		if got := of(&p, "_ws.malformed"); got != "" {
+			t.Fatalf("packet %d: %s", i+1, got)
+		}
+	}
+}
+
 // Packets in packets in packets: what lies too deep is not looked at, and that is said.
 func TestWiresharkNested(t *testing.T) {
 	vxlan := wrap([]byte("inside"), 9)

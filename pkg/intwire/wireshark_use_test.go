@@ -107,6 +107,7 @@ func TestWiresharkAround(t *testing.T) {
 		wrap(slices.Concat(group(0, nil)[:20], segment(0x17, 1, nil, md, get)[14:]), 32766),    // 7: a report of 1
 		func() []byte { f := wrap(slices.Concat(md, dns), 53); f[15] = 0x17 << 2; return f }(), // 8: NPT 0, a port of others
 		wrap(dns, 53), // 9: without INT
+		wrap(slices.Concat(shim05(0x8000, 1, 1, []byte{0, 0, 0, 7})[:16], []byte{17, 0, 53, 0}, dns), 33122), // 10: the tail's port
 	}
 	frames[3] = slices.Insert(frames[3], 14+20+20, shim20(0x8000, 0, 1, []byte{0, 0, 0, 8})...) // before the options
 	frames[3][17] += 20
@@ -122,6 +123,7 @@ func TestWiresharkAround(t *testing.T) {
 		{4, "tcp.options.sack_perm", "04:02"}, {4, "tcp.len", "4"}, {4, "int.node_id", "8"},
 		{5, "udp.dstport", "5000"}, {5, "dns.qry.name", "a"}, {6, "udp.dstport", "53"}, {6, "dns.qry.name", "a"},
 		{7, "int.node_id", "7"}, {8, "dns.qry.name", "a"}, {8, "udp.length", "47"}, {9, "dns.qry.name", "a"}, {9, "int.version", ""},
+		{10, "udp.dstport", "33122"}, {10, "dns.qry.name", "a"},
 	} {
 		if got := text(c.n, c.name); got != c.want {
 			t.Errorf("packet %d: %s is %q, want %q", c.n, c.name, got, c.want)

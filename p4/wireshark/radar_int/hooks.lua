@@ -16,9 +16,13 @@ return function(m)
 	-- most is how many packets may lie in each other: quotes, tunnels, INT behind INT. Lua has room for few calls to C and back.
 	local most = 16
 
-	-- state is of the frame that is being dissected: depth, quoted (the report around), found or report (for the next
+	-- many is how many packets of a frame are looked at before quotes are left as bytes. Wireshark has room for 500 layers,
+	-- some four for each of these.
+	local many = 100
+
+	-- state is of the frame that is being dissected: depth, packets (how many were looked at), quoted (the report around), found or report (for the next
 	-- dissector), release (gives the claimed entries back), before (dissectors of claimed ports), titles (of INT).
-	local state = { depth = 0 }
+	local state = { depth = 0, packets = 0 }
 
 	local function optional(get, name)
 		local ok, v = pcall(get, name)
@@ -46,7 +50,9 @@ return function(m)
 	local function begin(pinfo)
 		local number = pinfo.number
 		if state.depth > 0 and state.frame == number then return end
+		if state.release then state.release() end
 		if state.used or state.depth > 0 then state = { depth = 0 } end
+		state.packets = 0
 		state.frame = number
 	end
 
@@ -156,10 +162,11 @@ return function(m)
 	-- udp_payload gives what is behind INT over UDP to the dissector that it had before.
 	local function udp_payload(tvb, pinfo, tree, shim)
 		if shim.npt == 2 then return try(tables.ip, shim.ip_proto, tvb, pinfo, tree) end
-		if shim.npt == 1 then
+		local original = shim.npt == 1 and shim.orig_dst_port or shim.tail_port ~= pinfo.dst_port and shim.tail_port
+		if original then
 			local port = pinfo.dst_port
-			pinfo.dst_port = shim.orig_dst_port
-			local n = try(tables.udp, shim.orig_dst_port, tvb, pinfo, tree)
+			pinfo.dst_port = original
+			local n = try(tables.udp, original, tvb, pinfo, tree)
 			pinfo.dst_port = port
 			return n
 		end
@@ -213,6 +220,8 @@ return function(m)
 
 	-- quote gives a quoted packet to its dissector.
 	local function quote(tvb, pinfo, item, n)
+		if state.packets >= many then return show.note(item, "int_report", "many_packets", many) end
+		state.packets = state.packets + 1
 		local before, outer = {}, state.quoted
 		for _, name in ipairs(kept) do before[name] = pinfo[name] end
 		pinfo.can_desegment = 0
@@ -340,6 +349,7 @@ return function(m)
 		return function(tvb, pinfo, tree)
 			begin(pinfo)
 			if state.depth >= most then return too_deep(tvb, pinfo, tree) end
+			state.packets = state.packets + 1
 			local as_found = decide(original, tvb, pinfo, tree)
 			state.depth = state.depth + 1
 			local n = as_found and as_found() or call(original, tvb, pinfo, tree)
@@ -379,7 +389,7 @@ return function(m)
 		end
 	end
 
-	function M.reset() state = { depth = 0 } end
+	function M.reset() state = { depth = 0, packets = 0 } end
 
 	return M
 end

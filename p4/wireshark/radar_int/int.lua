@@ -196,7 +196,8 @@ return function(bytes, formats, engine, grades, units)
 		end
 		if here == 4 then
 			local tail = engine.add(x.root, "int.tail", at, 4)
-			engine.header(tail, "int.", formats.tail, s, at)
+			local t = engine.header(tail, "int.", formats.tail, s, at)
+			if t["tail.ip_proto"] == 17 then x.shim.tail_port = t["tail.orig_dst_port"] end
 		elseif here > 4 then
 			engine.add(x.root, "int.rest", at, here)
 			engine.note(x.header_node, "left_over", here, 4 * words)

@@ -61,5 +61,6 @@ return {
 	cut_tlv = { "error", "a TLV is cut: %d bytes are here, %d needed" },
 	other_contents = { "warn", "inner type %d is said, what follows begins otherwise" },
 	main_in_type_0 = { "note", "report type 0 with main contents" },
+	many_packets = { "warn", "more than %d packets in one frame: this one was not looked at" },
 	rest_of_report = { "note", "%d bytes behind the last report could not be read" },
 }
