@@ -15,6 +15,7 @@ return {
 	another_int = { "note", "another INT header follows" },
 	too_deep = { "warn", "more than %d packets in each other: what is inside was not looked at" },
 
+	cut_packet = { "note", "the capture has %d bytes of %d here: dissectors of what follows see only those, and may call it malformed" },
 	cut_int = { "error", "the INT header or stack is cut: %d bytes are here, its length says %d" },
 	bad_type = { "warn", "type %d is none that is defined" },
 	bad_version = { "warn", "the INT header's version is %d, expected %d" },
@@ -31,7 +32,7 @@ return {
 	bad_ins_count = { "warn", "instruction count is %d, the bitmap has %d bits" },
 	empty_bitmap = { "warn", "no instruction bit is set" },
 	reserved_instruction = { "warn", "reserved instruction bits are set: 0x%04x" },
-	no_domain = { "warn", "domain-specific instructions 0x%04x without a domain" },
+	no_domain = { "warn", "domain-specific instructions 0x%04x, flags 0x%04x without a domain" },
 	unknown_domain = { "note", "domain 0x%04x is not known: what its instructions 0x%04x stand for is shown as bytes" },
 	ver_of_other = { "note", "the INT header's version is %d, its layout that of 1.0" },
 	high_proto = { "note", "the IP protocol %d is in the shim's third byte, where the text has zeros" },
