@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/vnetradar/radar/lab/test/nstest"
 )
@@ -243,6 +244,7 @@ func TestOldReports(t *testing.T) {
 	const n = 20
 	w.send(flow{"h1", "h2", "10.0.3.2", 5001, n})
 	b := make([]byte, 2000)
+	_ = c.SetReadDeadline(time.Now().Add(nstest.Patience))
 	for i := range n {
 		size, err := c.Read(b)
 		if err != nil {

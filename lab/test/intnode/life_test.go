@@ -233,6 +233,10 @@ func TestKilledAttach(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.refuses(1, "attached in part only", "int", "status")
+	w.radar("int", "attach", "--role", "sink", w.Spec("r1")+"/e0")
+	if in, out := w.programs("r2", "e0"); len(in)+len(out) > 0 {
+		t.Errorf("r2 is no node any more, and has %v and %v", in, out)
+	}
 	w.nodes()
 	inside := w.capture("r1", "e1")
 	w.send(flow{"h1", "h2", "10.0.3.2", 5001, 5})

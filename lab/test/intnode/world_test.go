@@ -57,6 +57,11 @@ func newWorld(t testing.TB) *world {
 		w.routes(i)
 	}
 	nstest.Cleanup(t, func() {
+		if t.Failed() {
+			out, _ := w.try("int", "status")
+			log, _ := os.ReadFile(filepath.Join(w.state, "int", w.domain, "agent.log"))
+			t.Logf("%s\n%s", out, log)
+		}
 		if out, err := w.try("int", "detach", "--no-drain"); err != nil {
 			t.Errorf("%v: %s", err, out)
 		}

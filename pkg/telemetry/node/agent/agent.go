@@ -9,6 +9,7 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -64,7 +65,7 @@ type Agent struct {
 
 	mu       sync.Mutex // of what follows
 	domain   *node.Domain
-	read     os.FileInfo // of the description
+	text     []byte // of the description
 	reports  *assembler
 	sender   *send.Sender
 	before   send.Counts // of senders that were closed
@@ -202,11 +203,12 @@ func (a *Agent) keep(ctx context.Context) error {
 
 // look reads the description again if it has changed, and brings up to date what programs know.
 func (a *Agent) look() error {
-	now, err := os.Stat(node.File(a.name, "domain.json"))
+	// All of it is compared: the number of a file, and its time, may be those of an earlier one.
+	now, err := os.ReadFile(node.File(a.name, "domain.json"))
 	if errors.Is(err, os.ErrNotExist) {
 		return node.ErrNotAttached
 	}
-	if err == nil && !os.SameFile(now, a.read) {
+	if err == nil && !bytes.Equal(now, a.text) {
 		err = a.reload()
 	}
 	a.note("read the description", err)
@@ -243,7 +245,7 @@ func (a *Agent) refresh() error {
 
 // reload reads the description, and opens what sends reports anew if that has changed.
 func (a *Agent) reload() error {
-	read, err := os.Stat(node.File(a.name, "domain.json"))
+	text, err := os.ReadFile(node.File(a.name, "domain.json"))
 	if err != nil {
 		return err
 	}
@@ -254,7 +256,7 @@ func (a *Agent) reload() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	was := a.domain
-	a.domain, a.read = d, read
+	a.domain, a.text = d, text
 	if a.reports == nil || was.Options.Report != d.Options.Report {
 		if a.reports != nil {
 			a.reports.flushAll()
