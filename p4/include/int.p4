@@ -30,6 +30,8 @@
 #include "int/sink.p4"
 #include "int/values.p4"
 #include "int/suppress.p4"
+#include "int/report20.p4"
+#include "int/report10.p4"
 #include "int/report.p4"
 #include "int/drop.p4"
 

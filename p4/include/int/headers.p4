@@ -237,7 +237,7 @@ struct int_report_t {
     word2_t        egress_time;
     word_t         egress_time10;
     word2_t        l2_ports;
-    word_t         drop;
+    word_t         drop10; // reports have the reason in different places
     word_t         utilisation;
     word_t         drop20;
 }

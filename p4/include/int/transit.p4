@@ -2,9 +2,49 @@
 //
 // What a source and a transit have in common: the values of this node on top of the stack.
 
+// The part of IntPush of which this node knows nothing.
+control IntPushUnknown(inout int_packet_t pkt, in bit<16> i) {
+    apply {
+        if (i[7:7] == 1) { // BMv2 shows no buffers; in INT 1.0 the bit is reserved
+            pkt.own.buffers.setValid();
+            pkt.own.buffers.value = UNKNOWN;
+        }
+        if (i[6:6] == 1) {
+            pkt.own.reserved[0].setValid();
+            pkt.own.reserved[0].value = UNKNOWN;
+        }
+        if (i[5:5] == 1) {
+            pkt.own.reserved[1].setValid();
+            pkt.own.reserved[1].value = UNKNOWN;
+        }
+        if (i[4:4] == 1) {
+            pkt.own.reserved[2].setValid();
+            pkt.own.reserved[2].value = UNKNOWN;
+        }
+        if (i[3:3] == 1) {
+            pkt.own.reserved[3].setValid();
+            pkt.own.reserved[3].value = UNKNOWN;
+        }
+        if (i[2:2] == 1) {
+            pkt.own.reserved[4].setValid();
+            pkt.own.reserved[4].value = UNKNOWN;
+        }
+        if (i[1:1] == 1) {
+            pkt.own.reserved[5].setValid();
+            pkt.own.reserved[5].value = UNKNOWN;
+        }
+        if (i[0:0] == 1) { // the checksum itself is corrected, which all ones say
+            pkt.own.complement.setValid();
+            pkt.own.complement.value = UNKNOWN;
+        }
+    }
+}
+
 // Puts the values that the bitmap asks for in front of those of other nodes, in the order of
 // the bits. What this node does not know, and bits that it does not know, are all ones.
 control IntPush(inout int_packet_t pkt, in int_metadata_t md) {
+    IntPushUnknown() unknown;
+
     apply {
         bit<16> i = md.instructions;
         bool v10 = pkt.md10.isValid();
@@ -46,38 +86,7 @@ control IntPush(inout int_packet_t pkt, in int_metadata_t md) {
             pkt.own.utilisation.setValid();
             pkt.own.utilisation.value = md.utilisation;
         }
-        if (i[7:7] == 1) { // BMv2 shows no buffers; in INT 1.0 the bit is reserved
-            pkt.own.buffers.setValid();
-            pkt.own.buffers.value = UNKNOWN;
-        }
-        if (i[6:6] == 1) {
-            pkt.own.reserved[0].setValid();
-            pkt.own.reserved[0].value = UNKNOWN;
-        }
-        if (i[5:5] == 1) {
-            pkt.own.reserved[1].setValid();
-            pkt.own.reserved[1].value = UNKNOWN;
-        }
-        if (i[4:4] == 1) {
-            pkt.own.reserved[2].setValid();
-            pkt.own.reserved[2].value = UNKNOWN;
-        }
-        if (i[3:3] == 1) {
-            pkt.own.reserved[3].setValid();
-            pkt.own.reserved[3].value = UNKNOWN;
-        }
-        if (i[2:2] == 1) {
-            pkt.own.reserved[4].setValid();
-            pkt.own.reserved[4].value = UNKNOWN;
-        }
-        if (i[1:1] == 1) {
-            pkt.own.reserved[5].setValid();
-            pkt.own.reserved[5].value = UNKNOWN;
-        }
-        if (i[0:0] == 1) { // the checksum itself is corrected, which all ones say
-            pkt.own.complement.setValid();
-            pkt.own.complement.value = UNKNOWN;
-        }
+        unknown.apply(pkt, i);
     }
 }
 
