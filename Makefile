@@ -111,6 +111,10 @@ objects: deps-bpf
 	go generate ./pkg/bpfobj ./cmd/bench ./experiments/peer
 	lab/tools/generated.sh sums >bpf/objects.sum
 
+.PHONY: p4
+p4: ## the P4 programs, where p4c is installed: p4/build
+	p4/build.sh
+
 .PHONY: lint check
 lint: need-go need-pcap
 	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "gofmt: $$out"; exit 1; fi
@@ -126,10 +130,11 @@ lint: need-go need-pcap
 	elif [ -n "$(RADAR_REQUIRE)" ]; then echo "lint: needs clang-format-19: apt-get install clang-format-19"; exit 1; \
 	else echo "lint: the form of BPF sources is not looked at: apt-get install clang-format-19"; fi
 	@lab/soak.py names e2e >/dev/null # the tests of docs/reliability.md are there
-	@missing=$$(git ls-files '*.go' '*.c' '*.h' '*.sh' '*.py' | grep -v '_bpfel\.go$$' | xargs grep -L SPDX-License-Identifier || true); \
+	@missing=$$(git ls-files '*.go' '*.c' '*.h' '*.sh' '*.py' '*.p4' | grep -v '_bpfel\.go$$' | xargs grep -L SPDX-License-Identifier || true); \
 	if [ -n "$$missing" ]; then echo "no SPDX line: $$missing"; exit 1; fi
 	@if git grep -nE 'SPDX-License-Identifier: Apache' -- bpf/ ':!*.go' ':!*.py'; then echo "bpf/ is GPL-2.0-only OR BSD-2-Clause"; exit 1; fi
 	lab/tools/generated.sh check
+	p4/build.sh check
 check: lint ## linters, generated files, and tests that need neither root nor a kernel: for each save
 	RADAR_TIER=check go test ./...
 	RADAR_TIER=check go test -tags nopcap ./pkg/filter

@@ -116,4 +116,4 @@ func sources(t *testing.T) (paths []string) {
 	return paths
 }
 
-var endings = []string{".go", ".c", ".h", ".py", ".sh"}
+var endings = []string{".go", ".c", ".h", ".p4", ".py", ".sh"}
