@@ -29,6 +29,7 @@
 #include "int/transit.p4"
 #include "int/sink.p4"
 #include "int/values.p4"
+#include "int/decide.p4"
 #include "int/suppress.p4"
 #include "int/report20.p4"
 #include "int/report10.p4"
@@ -136,6 +137,7 @@ control IntEgress(inout int_headers_t hdr, inout int_metadata_t md,
     IntReport() report;
     IntValues() values;
     IntSuppress() suppress;
+    IntDecide() decide;
     IntSums() sums_before;
     IntSums() sums_after;
     IntCorrect() correct;
@@ -182,30 +184,14 @@ control IntEgress(inout int_headers_t hdr, inout int_metadata_t md,
         size = PORTS;
     }
 
-    bit<8>  hop_words = 0; // of this node in the packet
-    bit<16> more = 0;      // bytes by which the packet grows
-    bit<1>  begin = 0;     // this node is the packet's source
-    bit<1>  add = 0;       // is a transit, for values in the packet
-    bit<1>  end = 0;       // is the sink
+    here_t  role;          // what this node is for the packet
+    bit<8>  hop_words;     // of this node in the packet
+    bit<16> more;          // bytes by which the packet grows
     bit<1>  discard = 0;
     bit<16> ip_before;
     bit<16> ip_after;
     bit<16> l4_before;
     bit<16> l4_after;
-
-    // What is to be done with a packet that bears INT.
-    action decide_transit() {
-        hop_words = hdr.packet.md10.isValid() ? words_of10(md.instructions) : words_of(md.instructions);
-        add = hdr.packet.mx.isValid() ? 1w0 : 1w1;
-        md.flow = hdr.packet.mx.isValid() ? 1w1 : 1w0; // INT-MX: each node reports
-    }
-
-    // What is to be done with a packet that the watchlist has chosen.
-    action decide_source() {
-        hop_words = md.mode == MODE_MX ? 0 :
-            (md.mode == MODE_MD10 ? words_of10(md.instructions) : words_of(md.instructions));
-        more = (md.mode == MODE_MD10 ? 16w12 : 16w16) + ((bit<16>)hop_words << 2);
-    }
 
     apply {
         if (md.report != REPORT_NONE) {
@@ -215,40 +201,7 @@ control IntEgress(inout int_headers_t hdr, inout int_metadata_t md,
             egress_ports.apply();
             values.apply(md, standard);
 
-            if (md.bears == 1) {
-                md.domain = hdr.packet.mx.isValid() ? hdr.packet.mx.domain :
-                    (hdr.packet.md.isValid() ? hdr.packet.md.domain : 16w0);
-                if (md.role_out == ROLE_NONE) {
-                    md.skip = SKIP_NO_ROLE;
-                } else if (md.role_out == ROLE_EDGE) {
-                    end = 1;
-                    md.flow = 1;
-                } else {
-                    decide_transit();
-                }
-            } else if (md.mode != MODE_NONE) {
-                decide_source();
-                // TCP that is marked by port gets a UDP header, too.
-                bit<32> grown = (bit<32>)md.ip_len + (bit<32>)more;
-                if (md.dscp_mask == 0 && hdr.packet.tcp.isValid()) {
-                    grown = grown + 8;
-                }
-                if (md.mode == MODE_XD || md.role_out == ROLE_EDGE) {
-                    md.flow = 1; // a path of one node needs nothing in the packet
-                } else if (md.role_out == ROLE_NONE) {
-                    md.skip = SKIP_NO_ROLE;
-                } else if (md.mode == MODE_MD10 && md.dscp_mask == 0) {
-                    md.skip = SKIP_NO_DSCP;
-                } else if (md.mode != MODE_MX && md.remaining == 0) {
-                    md.skip = SKIP_HOPS;
-                } else if (grown > (bit<32>)md.mtu) {
-                    md.skip = SKIP_MTU;
-                } else {
-                    begin = 1;
-                    md.flow = md.mode == MODE_MX ? 1w1 : 1w0;
-                }
-            }
-
+            decide.apply(hdr.packet, md, role, hop_words, more);
             bit<1> tracked = md.flow;
             if (md.session == 0) {
                 md.flow = 0;
@@ -263,7 +216,7 @@ control IntEgress(inout int_headers_t hdr, inout int_metadata_t md,
             }
             if (md.flow == 1 || md.congested == 1) {
                 // The queue of a transit is full: an intermediate report of a tracked flow.
-                if (add == 1) {
+                if (role == HERE_TRANSIT) {
                     md.flow = 1;
                     md.intermediate = 1;
                 } else if (tracked == 1) {
@@ -277,12 +230,12 @@ control IntEgress(inout int_headers_t hdr, inout int_metadata_t md,
                 clone_preserving_field_list(CloneType.E2E, md.session, INT_FIELDS);
             }
 
-            if (begin == 1 || add == 1 || end == 1) {
+            if (role != HERE_NOTHING) {
                 sums_before.apply(hdr.packet, md, ip_before, l4_before);
-                if (begin == 1) {
+                if (role == HERE_SOURCE) {
                     source.apply(hdr.packet, md, hop_words);
                     done.count((bit<32>)DONE_SOURCE);
-                } else if (add == 1) {
+                } else if (role == HERE_TRANSIT) {
                     transit.apply(hdr.packet, md, hop_words, more);
                     if (more != 0) {
                         done.count((bit<32>)DONE_TRANSIT);

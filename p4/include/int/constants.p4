@@ -53,6 +53,13 @@ const role_t ROLE_NONE = 0;
 const role_t ROLE_EDGE = 1;   // the outside begins here: source for what comes in, sink for what goes out
 const role_t ROLE_INSIDE = 2; // a node of the same INT domain is behind it: transit
 
+// What a node is to do to a packet that it sends.
+typedef bit<2> here_t;
+const here_t HERE_NOTHING = 0; // a report at most
+const here_t HERE_SOURCE = 1;
+const here_t HERE_TRANSIT = 2;
+const here_t HERE_SINK = 3;
+
 // What a clone is to become.
 typedef bit<2> report_t;
 const report_t REPORT_NONE = 0;

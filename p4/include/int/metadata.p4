@@ -56,6 +56,7 @@ struct int_metadata_t {
     bit<8>               hops;
     bit<1>               go_on;
     bit<128>             hop_form;     // the first four words of a hop
+    bit<32>              hop_node;     // the first
     bit<32>              path;         // digest of node ids
     bit<32>              path_latency; // sum, ns
     bit<32>              path_queue;   // the fullest

@@ -27,8 +27,8 @@ parser IntHopParser(packet_in packet, inout int_packet_t pkt, inout int_metadata
     }
 
     state node {
-        md.hop_form[31:0] = packet.lookahead<bit<32>>();
-        md.path = md.path * 31 + md.hop_form[31:0];
+        md.hop_node = packet.lookahead<bit<32>>();
+        md.path = md.path * 31 + md.hop_node;
         transition words;
     }
 
@@ -247,7 +247,7 @@ parser IntParser(packet_in packet, inout int_headers_t hdr, inout int_metadata_t
         packet.extract(hdr.packet.tcp);
         md.left = md.left |-| ((bit<16>)hdr.packet.tcp.offset << 2);
         transition select(hdr.packet.tcp.offset) {
-            5: over_tcp;
+            5: over_l4_header;
             6 &&& 14: tcp_options;
             8 &&& 8: tcp_options;
             default: accept;
@@ -256,21 +256,16 @@ parser IntParser(packet_in packet, inout int_headers_t hdr, inout int_metadata_t
 
     state tcp_options {
         packet.extract(hdr.packet.tcp_options, ((bit<32>)hdr.packet.tcp.offset - 5) << 5);
-        transition over_tcp;
+        transition over_l4_header;
     }
 
     state udp {
         packet.extract(hdr.packet.udp);
         md.left = hdr.packet.udp.len |-| 8;
-        transition over_udp;
+        transition over_l4_header;
     }
 
-    state over_tcp {
-        over_l4.apply(packet, hdr.packet, md);
-        transition accept;
-    }
-
-    state over_udp {
+    state over_l4_header {
         over_l4.apply(packet, hdr.packet, md);
         transition accept;
     }
