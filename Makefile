@@ -22,7 +22,7 @@ export PATH := $(CURDIR)/.cache/go/bin:$(PATH)
 PKGS_BUILD := gcc libc6-dev libpcap-dev
 PKGS_RUN   := iproute2 iputils-ping iperf3 nftables tcpdump procps jq
 PKGS_BPF   := clang-19 llvm-19 libbpf-dev linux-libc-dev
-PKGS_TEST  := patch graphviz bpftool ethtool iptables shellcheck clang-format-19 curl python3 python3-venv docker.io busybox-static wireguard-tools user-mode-linux kmod
+PKGS_TEST  := patch graphviz bpftool ethtool iptables shellcheck clang-format-19 curl python3 python3-venv docker.io busybox-static wireguard-tools user-mode-linux kmod tshark lua5.2 lua5.4
 # Servers that tests run themselves. They are unpacked below .cache, not installed: no service
 # starts, neither now nor with the machine.
 PKGS_SERVERS := influxdb prometheus
@@ -44,7 +44,7 @@ need-pcap: need-go
 		{ echo "make: filter expressions need a C compiler and libpcap: type: apt-get install $(PKGS_BUILD), or without them: make build CGO_ENABLED=0"; exit 1; }
 
 .PHONY: install
-install: build ## radar, man pages, completion and licences into PREFIX (default /usr/local)
+install: build ## radar, man pages, completion and licences into PREFIX (default /usr/local); the Wireshark plugin where Wireshark is
 	install -D -m 0755 bin/radar $(DESTDIR)$(or $(PREFIX),/usr/local)/bin/radar
 	install -d $(DESTDIR)$(or $(PREFIX),/usr/local)/share/man/man1
 	install -m 0644 docs/man/*.1 $(DESTDIR)$(or $(PREFIX),/usr/local)/share/man/man1/
@@ -56,6 +56,7 @@ install: build ## radar, man pages, completion and licences into PREFIX (default
 		install -d $$share/$$(dirname $${c#*:}); \
 		bin/radar completion $${c%%:*} > $$share/$${c#*:}; chmod 0644 $$share/$${c#*:}; \
 	done
+	@lab/tools/wireshark.sh install bin/radar $(DESTDIR)
 
 .PHONY: uninstall
 uninstall: ## what install has put into PREFIX, and nothing else
@@ -63,6 +64,7 @@ uninstall: ## what install has put into PREFIX, and nothing else
 	rm -f $(DESTDIR)$(or $(PREFIX),/usr/local)/bin/radar $$share/man/man1/radar.1 $$share/man/man1/radar-*.1 \
 		$$share/bash-completion/completions/radar $$share/zsh/site-functions/_radar $$share/fish/vendor_completions.d/radar.fish; \
 	rm -rf $$share/doc/radar
+	@lab/tools/wireshark.sh uninstall bin/radar $(DESTDIR)
 
 # $(call need,PACKAGES): installs those that are missing.
 need = @lab/tools/packages.sh $(1)
@@ -130,7 +132,11 @@ lint: need-go need-pcap
 	elif [ -n "$(RADAR_REQUIRE)" ]; then echo "lint: needs clang-format-19: apt-get install clang-format-19"; exit 1; \
 	else echo "lint: the form of BPF sources is not looked at: apt-get install clang-format-19"; fi
 	@lab/soak.py names e2e >/dev/null # the tests of docs/reliability.md are there
+<<<<<<< HEAD
 	@missing=$$(git ls-files '*.go' '*.c' '*.h' '*.sh' '*.py' '*.p4' | grep -v '_bpfel\.go$$' | xargs grep -L SPDX-License-Identifier || true); \
+=======
+	@missing=$$(git ls-files '*.go' '*.c' '*.h' '*.sh' '*.py' '*.lua' | grep -v '_bpfel\.go$$' | xargs grep -L SPDX-License-Identifier || true); \
+>>>>>>> dissector
 	if [ -n "$$missing" ]; then echo "no SPDX line: $$missing"; exit 1; fi
 	@if git grep -nE 'SPDX-License-Identifier: Apache' -- bpf/ ':!*.go' ':!*.py'; then echo "bpf/ is GPL-2.0-only OR BSD-2-Clause"; exit 1; fi
 	lab/tools/generated.sh check

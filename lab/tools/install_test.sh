@@ -15,6 +15,15 @@ doc=$t/usr/share/doc/radar
 for file in "$t/usr/bin/radar" "$t/usr/share/man/man1/radar.1" "$doc/SECURITY.md" "$doc/Apache-2.0.txt" "$doc/GPL-2.0-only.txt"; do
 	[ -s "$file" ] || fail "no ${file#"$t"}"
 done
+# The Wireshark plugin, if Wireshark says where; without it make install goes on, and says so.
+if [ -n "$(tshark -G folders 2>/dev/null || true)" ]; then
+	[ -n "$(find "$t" -name radar_int.lua -size +10k)" ] || fail "no Wireshark plugin: $(tail -n 3 "$t/log")"
+	make --no-print-directory uninstall DESTDIR="$t" PREFIX=/usr >/dev/null 2>&1 || fail "make uninstall failed"
+	[ -z "$(find "$t" -name radar_int.lua)" ] || fail "make uninstall left the Wireshark plugin"
+	make --no-print-directory install DESTDIR="$t" PREFIX=/usr >"$t/log" 2>&1 || fail "make install failed again"
+else
+	grep -q '^without the Wireshark plugin' "$t/log" || fail "nothing is said of the Wireshark plugin"
+fi
 # What the program itself says that it is made of.
 while read -r module version; do
 	grep -qE "^$module $version: (LICEN[CS]E|COPYING)" "$doc/THIRD-PARTY.txt" || fail "no licence of $module $version in THIRD-PARTY.txt"

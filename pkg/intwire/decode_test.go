@@ -51,8 +51,16 @@ func put(b []byte, at int, v ...byte) []byte {
 	return b
 }
 
-// Malformed INT behind a known mark: what can be read is shown, with an anomaly.
-func TestMalformed(t *testing.T) {
+// malformedCase is a frame in which a few bytes are wrong, the anomaly that says so, and what must be shown of it.
+type malformedCase struct {
+	name  string
+	frame []byte
+	code  Code
+	shown string // in the JSON
+}
+
+func malformed(t *testing.T) []malformedCase {
+	t.Helper()
 	md := frameByName(t, "int21-md-ipv4-udp-dscp") // shim at 42
 	mx := frameByName(t, "int21-mx-ipv4-udp-dscp")
 	old := frameByName(t, "int10-md-tcp-dscp") // shim at 54
@@ -68,12 +76,7 @@ func TestMalformed(t *testing.T) {
 			tail = append([]byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0}, c.bytes(t)...)
 		}
 	}
-	for _, c := range []struct {
-		name  string
-		frame []byte
-		code  Code
-		shown string // in the JSON
-	}{
+	return []malformedCase{
 		{"length past the packet", put(md, 43, 0xff), LengthPastPacket, `"length_words":255`},
 		{"length too short", put(md, 43, 2), BadLength, `"length_words":2`},
 		{"length 0", put(md, 43, 0), BadLength, `"length_words":0`},
@@ -118,7 +121,12 @@ func TestMalformed(t *testing.T) {
 		{"report 1.0: NProto IPv6", put(tr10, 43, 0x40), OtherContents, `"nproto":2`},
 		{"report 0.5: NProto 9", put(tr05, 42, 0x09), BadNProto, `"nproto":9`},
 		{"report 0.5: reserved bits", put(tr05, 43, 0x61), ReportReserved, `"reserved":"0x0400"`},
-	} {
+	}
+}
+
+// Malformed INT behind a known mark: what can be read is shown, with an anomaly.
+func TestMalformed(t *testing.T) {
+	for _, c := range malformed(t) {
 		t.Run(c.name, func(t *testing.T) {
 			var d Decoder
 			var m Message

@@ -70,6 +70,14 @@ var foreign = []foreignCase{
 			`"tail":{"ip_proto":17,"orig_dst_port":8080,"orig_dscp":10}`},
 	},
 	{
+		name: "a report 0.5, cut in the second hop of INT 0.5", at: "report",
+		hex: `00200001 00000001 00000002  ` + ethIP + `455c003c 00000000 40110000 0a000001 0a000002  1000 1001 0028 0000
+			01 00 08 00  01020402 8200 0000  00000002 03 000010 0000`,
+		profile:   "spec-0.5",
+		want:      []string{`"incomplete":1`, `"hops_top_first":[{"node_id":2,"congestion_queue_id":3,"queue_congestion":16}],"rest_hex":"0000"`},
+		anomalies: "cut_int",
+	},
+	{
 		name: "Report 1.0, all metadata, IPv4", at: "report",
 		hex:     `1a3f8105 00000009 00000064 000003e8  0001 0002 00000064 03 000010 000007d0 04 47 0000 00000032  ` + tinyIP,
 		profile: "spec-1.0",
@@ -117,6 +125,13 @@ var foreign = []foreignCase{
 		want: []string{`"D":0,"E":0,"M":1,"hop_ml":1,"remaining_hop_count":5`, `"hops_top_first":[{"node_id":1}],"source_words_hex":"0011223344550000"`,
 			`"domain_specific_id":"0x5453"`},
 		anomalies: "shim_in_length",
+	},
+	{
+		name: "transparent-security: words before those of the source that are no whole hop", at: "udp",
+		hex:       `1000 022b 0024 0000  14 07 1f90  20800205 8000 5453 8000 8000  cafebabe 001122334455 0000`,
+		profile:   "tps",
+		want:      []string{`"hops_top_first":[],"source_words_hex":"cafebabe0011223344550000"`},
+		anomalies: "shim_in_length source_words",
 	},
 	{
 		name: "transparent-security: a report of type 0 with main contents", at: "report",

@@ -242,7 +242,7 @@ func (d *Decoder) blocks(c *walk, in *INT, b []byte, size, words int) {
 	case len(b) < size: // cut, which has been noted
 		in.Rest = b
 	case h.DomainID != 0:
-		in.SourceWords = b
+		in.SourceWords = b[:len(b)+len(in.SourceWords)] // and those that stackMD has cut off behind it
 		m.note(SourceWords, len(b), int(h.DomainID))
 	default:
 		in.Rest, in.Incomplete = b, true
@@ -297,7 +297,9 @@ func (d *Decoder) stack05(c *walk, in *INT, b []byte, size int) {
 	d.blocks(c, in, b[:cut], stack, words)
 	b, size = b[cut:], size-stack
 	if len(b) < size {
-		in.Rest = b
+		if len(b) > 0 { // else what is left of a hop is
+			in.Rest = b
+		}
 		return
 	}
 	if c.traits.FlowSequence && len(b) >= 4 {

@@ -33,7 +33,7 @@ const (
 var floors = map[string]int{
 	"pkg/bpfobj": shared, "pkg/fault": shared, "pkg/filter": shared, "pkg/hook": shared, "pkg/host": shared,
 	"pkg/intwire": shared, "pkg/lab": shared, "pkg/packet": shared, "pkg/record": shared,
-	"lab/forward": shared, "lab/scenarios": shared,
+	"lab/forward": shared, "lab/scenarios": shared, "p4/wireshark": shared,
 
 	"pkg/vnet": systems, "pkg/telemetry": systems,
 

@@ -95,7 +95,7 @@ func functions(t *testing.T, path string, text []byte, check func(what string, n
 	}
 }
 
-// sources are the files in Go, C, Python and shell that somebody has written.
+// sources are the files in Go, C, Python, Lua and shell that somebody has written.
 func sources(t *testing.T) (paths []string) {
 	t.Helper()
 	err := fs.WalkDir(os.DirFS(root), ".", func(path string, d fs.DirEntry, err error) error {
@@ -116,4 +116,8 @@ func sources(t *testing.T) (paths []string) {
 	return paths
 }
 
+<<<<<<< HEAD
 var endings = []string{".go", ".c", ".h", ".p4", ".py", ".sh"}
+=======
+var endings = []string{".go", ".c", ".h", ".py", ".lua", ".sh"}
+>>>>>>> dissector

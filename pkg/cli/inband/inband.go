@@ -24,9 +24,10 @@ func NewCmd(k *kit.Kit) *cobra.Command {
 switches and hosts that are not radar's put into packets, and send about them.
 docs/int/formats.md says what is supported.`,
 		Example: `  radar int decode -r reports.pcap                # every field of every report
-  radar int decode --starts-at udp c1231388...    # of bytes that begin with a UDP header`,
+  radar int decode --starts-at udp c1231388...    # of bytes that begin with a UDP header
+  radar int wireshark --install                   # the same in Wireshark`,
 	}
-	cmd.AddCommand(newDecodeCmd(k))
+	cmd.AddCommand(newDecodeCmd(k), newWiresharkCmd(k))
 	return cmd
 }
 

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wireshark
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// The page names every field and preference that the plugin has.
+func TestPageNamesFields(t *testing.T) {
+	page, err := os.ReadFile("../../docs/int/wireshark.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(name string) string {
+		t.Helper()
+		b, err := files.ReadFile(folder + "/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	var names []string
+	_, fields, _ := strings.Cut(read("fields.lua"), "local int = {")
+	ints, reports, ok := strings.Cut(fields, "local report = {")
+	if !ok {
+		t.Fatal("no lists of fields")
+	}
+	form := regexp.MustCompile(`(?m)^\t\{ "([a-z0-9_.]+)", "`)
+	for prefix, list := range map[string]string{"int.": ints, "int_report.": reports} {
+		for _, m := range form.FindAllStringSubmatch(list, -1) {
+			names = append(names, prefix+m[1])
+		}
+	}
+	config := read("config.lua")
+	for _, m := range regexp.MustCompile(`(?m)^\t\tp\.(\w+) = Pref`).FindAllStringSubmatch(config, -1) {
+		names = append(names, "int."+m[1])
+	}
+	for _, m := range regexp.MustCompile(`(?m)^\t\treport\.prefs\.(\w+) = Pref`).FindAllStringSubmatch(config, -1) {
+		names = append(names, "int_report."+m[1])
+	}
+	if len(names) < 120 {
+		t.Errorf("only %d names: are they found?", len(names))
+	}
+	for _, name := range names {
+		if !strings.Contains(string(page), "`"+name+"`") {
+			t.Errorf("docs/int/wireshark.md does not name %s", name)
+		}
+	}
+}
+
+// The one file has every part, and what uses them behind them.
+func TestPlugin(t *testing.T) {
+	plugin, err := Plugin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(plugin)
+	main := strings.Index(text, "_G.radar_int_loaded")
+	parts := regexp.MustCompile(`part\("(\w+)"`).FindAllStringSubmatch(text, -1)
+	if len(parts) < 10 {
+		t.Errorf("%d parts", len(parts))
+	}
+	for _, p := range parts {
+		if at := strings.Index(text, `package.preload["radar_int.`+p[1]+`"] = function()`); at < 0 || at > main {
+			t.Errorf("part %s is at %d, what uses it at %d", p[1], at, main)
+		}
+	}
+}
