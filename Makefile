@@ -132,11 +132,7 @@ lint: need-go need-pcap
 	elif [ -n "$(RADAR_REQUIRE)" ]; then echo "lint: needs clang-format-19: apt-get install clang-format-19"; exit 1; \
 	else echo "lint: the form of BPF sources is not looked at: apt-get install clang-format-19"; fi
 	@lab/soak.py names e2e >/dev/null # the tests of docs/reliability.md are there
-<<<<<<< HEAD
-	@missing=$$(git ls-files '*.go' '*.c' '*.h' '*.sh' '*.py' '*.p4' | grep -v '_bpfel\.go$$' | xargs grep -L SPDX-License-Identifier || true); \
-=======
-	@missing=$$(git ls-files '*.go' '*.c' '*.h' '*.sh' '*.py' '*.lua' | grep -v '_bpfel\.go$$' | xargs grep -L SPDX-License-Identifier || true); \
->>>>>>> dissector
+	@missing=$$(git ls-files '*.go' '*.c' '*.h' '*.sh' '*.py' '*.lua' '*.p4' | grep -v '_bpfel\.go$$' | xargs grep -L SPDX-License-Identifier || true); \
 	if [ -n "$$missing" ]; then echo "no SPDX line: $$missing"; exit 1; fi
 	@if git grep -nE 'SPDX-License-Identifier: Apache' -- bpf/ ':!*.go' ':!*.py'; then echo "bpf/ is GPL-2.0-only OR BSD-2-Clause"; exit 1; fi
 	lab/tools/generated.sh check

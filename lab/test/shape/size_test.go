@@ -116,8 +116,4 @@ func sources(t *testing.T) (paths []string) {
 	return paths
 }
 
-<<<<<<< HEAD
-var endings = []string{".go", ".c", ".h", ".p4", ".py", ".sh"}
-=======
-var endings = []string{".go", ".c", ".h", ".py", ".lua", ".sh"}
->>>>>>> dissector
+var endings = []string{".go", ".c", ".h", ".p4", ".py", ".lua", ".sh"}
