@@ -48,18 +48,30 @@ type check struct {
 
 // verify compares everything that is known of a case.
 func verify(c *testcase, ev *evidence) *verdict {
+	k := newCheck(c, ev)
+	k.run()
+	return k.verdict
+}
+
+func newCheck(c *testcase, ev *evidence) *check {
 	k := &check{testcase: c, verdict: new(verdict), ev: ev, counted: make(map[int]*counters)}
 	for s := 1; s <= 4; s++ {
 		k.counted[s] = &counters{Skipped: make(map[int]int), Done: make(map[int]int), Drops: make(map[int]int)}
 	}
-	for i, f := range ev.Sent {
-		if i >= len(c.frames) || !bytes.Equal(f, c.frames[i].bytes()) {
-			k.fault("the evidence is of other frames than the case's: record it anew")
-			return k.verdict
-		}
+	for range ev.Sent {
 		k.stories = append(k.stories, &story{way: -1})
 	}
-	k.equal(len(ev.Sent), len(c.frames), "frames sent")
+	return k
+}
+
+func (k *check) run() {
+	k.equal(len(k.ev.Sent), len(k.frames), "frames sent")
+	for i, f := range k.ev.Sent {
+		if i >= len(k.frames) || !bytes.Equal(f, k.frames[i].bytes()) {
+			k.fault("the evidence is of other frames than the case's: record it anew")
+			return
+		}
+	}
 	k.assign()
 	for i := range k.stories {
 		k.fate(i)
@@ -67,7 +79,6 @@ func verify(c *testcase, ev *evidence) *verdict {
 	k.sampled()
 	k.checkReports()
 	k.compareCounters()
-	return k.verdict
 }
 
 // assign finds the sent frame of each frame that was captured.
