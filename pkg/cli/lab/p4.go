@@ -11,13 +11,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/telemetry/control"
 )
 
-const p4Long = `Gives a P4 switch a program and the table entries that stand in its input, by
-P4Runtime. It waits until the switch is there. Startup scripts of labs call it.
+const p4Long = `Gives a P4 switch a program and the table entries of a file, by P4Runtime. Without
+a file, entries are read from standard input. It waits until the switch is there.
+Startup scripts of labs call it.
 
 Entries are written as simple_switch_CLI has them: table_add, table_set_default and
 mirroring_add. Empty lines, and lines that begin with #, are passed over.`
@@ -30,19 +30,18 @@ type p4Options struct {
 	timeout time.Duration
 }
 
-func newP4Cmd(k *kit.Kit) *cobra.Command {
+func newP4Cmd() *cobra.Command {
 	o := p4Options{timeout: 30 * time.Second}
 	cmd := &cobra.Command{
-		Use:   "p4 ADDRESS:PORT",
+		Use:   "p4 ADDRESS:PORT [FILE]",
 		Short: "Give a P4 switch its program and table entries",
 		Long:  p4Long,
 		Example: `  simple_switch_grpc --device-id 1 --no-p4 -i 1@eth0 -i 2@eth1 -- --grpc-server-addr 127.0.0.1:9559 &
   radar lab p4 --device-id 1 --program p4/build/radar_v1model.json \
-    --p4info p4/build/radar_v1model.p4info.txtpb 127.0.0.1:9559 <entries`,
-		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: cobra.NoFileCompletions,
+    --p4info p4/build/radar_v1model.p4info.txtpb 127.0.0.1:9559 entries.txt`,
+		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runP4(k, cmd, args[0], o)
+			return runP4(cmd, args, o)
 		},
 	}
 	flags := cmd.Flags()
@@ -50,12 +49,13 @@ func newP4Cmd(k *kit.Kit) *cobra.Command {
 	flags.StringVar(&o.program, "program", "", "compiled program, BMv2's JSON")
 	flags.StringVar(&o.info, "p4info", "", "description of the program, P4Info as text")
 	flags.DurationVar(&o.timeout, "timeout", o.timeout, "how long the switch may take to be there")
-	_ = cmd.MarkFlagRequired("program")
-	_ = cmd.MarkFlagRequired("p4info")
 	return cmd
 }
 
-func runP4(k *kit.Kit, cmd *cobra.Command, address string, o p4Options) error {
+func runP4(cmd *cobra.Command, args []string, o p4Options) error {
+	if o.program == "" || o.info == "" {
+		return fault.Usage.Errorf("name the program by --program and --p4info")
+	}
 	if o.timeout <= 0 {
 		return fault.Usage.Errorf("--timeout %v: use a positive duration", o.timeout)
 	}
@@ -71,16 +71,16 @@ func runP4(k *kit.Kit, cmd *cobra.Command, address string, o p4Options) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", o.info, err)
 	}
-	text, err := io.ReadAll(cmd.InOrStdin())
+	text, err := readEntries(cmd, args[1:])
 	if err != nil {
 		return fmt.Errorf("read entries: %w", err)
 	}
-	if _, err := program.Commands(string(text)); err != nil {
+	if _, err := program.Commands(text); err != nil {
 		return fault.Usage.Errorf("entries, %w", err)
 	}
 	ctx, cancel := context.WithTimeoutCause(cmd.Context(), o.timeout, fmt.Errorf("no P4Runtime answers there within %v", o.timeout))
 	defer cancel()
-	s, err := control.Dial(ctx, address, o.device, nil)
+	s, err := control.Dial(ctx, args[0], o.device, nil)
 	if err != nil {
 		return err
 	}
@@ -88,8 +88,17 @@ func runP4(k *kit.Kit, cmd *cobra.Command, address string, o p4Options) error {
 	if err := s.Load(ctx, program); err != nil {
 		return err
 	}
-	if err := s.Run(ctx, string(text)); err != nil {
+	if err := s.Run(ctx, text); err != nil {
 		return fmt.Errorf("entries: %w", err)
 	}
 	return nil
+}
+
+func readEntries(cmd *cobra.Command, file []string) (string, error) {
+	if len(file) == 0 {
+		b, err := io.ReadAll(cmd.InOrStdin())
+		return string(b), err
+	}
+	b, err := os.ReadFile(file[0])
+	return string(b), err
 }
