@@ -49,6 +49,7 @@ type Case struct {
 	Stacks   int              `json:"stacks"` // of INT that were compared when it was recorded
 	Reports  int              `json:"reports"`
 	Counters map[int]Counters `json:"counters"` // by switch: what was added during the case
+	Next     map[int]uint32   `json:"next"`     // by switch: the number of its first report
 
 	// Packets are those of each link, in the order of their capture.
 	Packets map[string][]Packet `json:"-"`

@@ -31,6 +31,7 @@ type network struct {
 	lab      *lab.Lab
 	switches map[int]*control.Switch
 	captures map[string]*capture
+	next     map[int]uint32 // the number of each switch's next report
 }
 
 // startLab starts the lab with its own settings.
@@ -48,7 +49,7 @@ func startLab(t *testing.T, set map[string]string) *network {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &network{t: t, switches: make(map[int]*control.Switch), captures: make(map[string]*capture)}
+	n := &network{t: t, switches: make(map[int]*control.Switch), captures: make(map[string]*capture), next: make(map[int]uint32)}
 	if n.lab, err = lab.Up(t.Context(), topo, lab.Options{Name: nstest.Unique(), ScriptTimeout: nstest.Patience}); err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +191,7 @@ func (n *network) play(c *testcase) *evidence {
 		cap.skip()
 	}
 	before := n.counters()
-	ev := &evidence{Captured: make(map[string][][]byte)}
+	ev := &evidence{Captured: make(map[string][][]byte), Next: maps.Clone(n.next)}
 	err := n.inside("h1", func() error {
 		out, err := nstest.OpenFrames("eth0")
 		if err != nil {

@@ -39,6 +39,7 @@ func cases() []*testcase {
 // raise makes the bytes of a frame that is sent with INT.
 func (s *sent) raise(k mark) {
 	if s.born != nil {
+		s.born.size = len(s.born.header())
 		s.raw = insert(s.frame.bytes(), s.born, k, 50000)
 	}
 }

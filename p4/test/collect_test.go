@@ -37,6 +37,7 @@ func (r *told) story() string {
 	var b strings.Builder
 	for _, h := range r.Hops {
 		fmt.Fprintf(&b, "%s", h.Node)
+		delete(h.INT, "checksum_complement") // all ones, which this package checks
 		for _, name := range slices.Sorted(maps.Keys(h.INT)) {
 			fmt.Fprintf(&b, " %s=%s", name, h.INT[name])
 		}
@@ -81,8 +82,8 @@ func (v values) named() map[string]uint64 {
 // tell is what a record of the frame must say by its reports, as told.story writes it.
 func (k *check) tell(i int) string {
 	type hop struct {
-		s int
-		v map[string]uint64
+		node uint32
+		v    map[string]uint64
 	}
 	var hops []hop
 	end := "left"
@@ -90,21 +91,20 @@ func (k *check) tell(i int) string {
 		if r.i != i {
 			continue
 		}
-		own := r.values.named()
-		own["node_id"] = uint64(r.node)
+		own := facts{report: r.report}.nodes(k.testcase)[0].named()
 		if r.dropped {
 			own["drop_queue_id"], own["drop_reason"] = 0, uint64(r.reason)
 			end = fmt.Sprintf("lost at s%d by INT_%d", r.s, r.reason)
 		}
 		for _, v := range slices.Backward(k.stackAt(r)) {
-			hops = append(hops, hop{switchOf(uint32(v["node"])), v.named()})
+			hops = append(hops, hop{uint32(v["node"]), v.named()})
 		}
-		hops = append(hops, hop{r.s, own})
+		hops = append(hops, hop{r.node, own})
 	}
-	slices.SortStableFunc(hops, func(a, b hop) int { return order(a.s) - order(b.s) })
+	slices.SortStableFunc(hops, func(a, b hop) int { return order(a.node) - order(b.node) })
 	var b strings.Builder
 	for _, h := range hops {
-		fmt.Fprintf(&b, "s%d", h.s)
+		b.WriteString(nodeName(h.node))
 		for _, name := range slices.Sorted(maps.Keys(h.v)) {
 			fmt.Fprintf(&b, " %s=%d", name, h.v[name])
 		}
@@ -113,15 +113,23 @@ func (k *check) tell(i int) string {
 	return b.String() + end
 }
 
-// order is the place of a switch on the way.
-func order(s int) int { return map[int]int{1: 1, 2: 2, 3: 2, 4: 3}[s] }
+// order is the place of a node on the way. Those that are no switch come first.
+func order(node uint32) int { return map[int]int{1: 1, 2: 2, 3: 2, 4: 3}[switchOf(node)] }
+
+// nodeName is what radar calls a node. 0: it has not said who it is.
+func nodeName(node uint32) string {
+	switch {
+	case order(node) > 0:
+		return fmt.Sprintf("s%d", switchOf(node))
+	case node == 0:
+		return "?"
+	}
+	return fmt.Sprintf("int-%d", node)
+}
 
 // stackAt are the hops in the packet that a report quotes, the newest first.
 func (k *check) stackAt(r *repInfo) (all []values) {
-	t := k.stories[r.i].links[r.hop].int
-	if t == nil || k.frames[r.i].skip != 0 {
-		return nil
-	}
+	t, _ := k.findINT(k.stories[r.i].links[r.hop].frame)
 	return facts{int: t}.nodes(k.testcase)
 }
 

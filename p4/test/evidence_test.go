@@ -11,6 +11,7 @@ type evidence struct {
 	Sent     [][]byte
 	Captured map[string][][]byte // by link, in the order of the capture
 	Counters map[int]counters
+	Next     map[int]uint32 // by switch: the number that its next report must have
 }
 
 // Indices of the program's counters, as docs/p4.md lists them.

@@ -44,6 +44,9 @@ func (f facts) nodes(c *testcase) (all []values) {
 	if f.report != nil {
 		v := maps.Clone(f.report.values)
 		v["node"] = uint64(f.report.node)
+		if f.report.version == 10 {
+			delete(v, "in") // is in the report's fixed part, and no metadata
+		}
 		all = append(all, v)
 	}
 	if f.int != nil {
@@ -62,7 +65,7 @@ func number(v values, name string) (string, bool) {
 	return strconv.FormatUint(n, 10), ok && !unknown
 }
 
-// all calls f for each recorded packet of a case, in the order of the file.
+// inOrder calls f for each recorded packet of a case, in the order of the file.
 func inOrder(r *recorded.Case, f func(number int, link string, p recorded.Packet)) {
 	type on struct {
 		link string

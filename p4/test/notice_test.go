@@ -49,7 +49,7 @@ func TestVerifyNotices(t *testing.T) {
 	m := recordings(t)
 	for _, c := range cases() {
 		switch c.name {
-		case "md, IPv4", "md10, IPv6", "mx, IPv6", "xd, report 1.0", "md, marked by port", "md, drops":
+		case "md, all instructions", "md10, marked by a bit", "md10, report 1.0", "mx, all instructions", "xd, report 1.0", "md, drops":
 		default:
 			continue
 		}
@@ -66,7 +66,7 @@ func TestVerifyNotices(t *testing.T) {
 						known = onlySwitch(f)
 					}
 					changed := func(with ...[]byte) *verdict {
-						other := &evidence{Sent: ev.Sent, Captured: maps.Clone(ev.Captured), Counters: ev.Counters}
+						other := &evidence{Sent: ev.Sent, Captured: maps.Clone(ev.Captured), Counters: ev.Counters, Next: ev.Next}
 						other.Captured[link] = slices.Replace(slices.Clone(frames), n, n+1, with...)
 						return verify(c, other)
 					}
@@ -83,7 +83,7 @@ func TestVerifyNotices(t *testing.T) {
 				}
 			}
 			for s, was := range r.Counters {
-				other := &evidence{Sent: ev.Sent, Captured: ev.Captured, Counters: maps.Clone(r.Counters)}
+				other := &evidence{Sent: ev.Sent, Captured: ev.Captured, Counters: maps.Clone(r.Counters), Next: ev.Next}
 				was.Done = maps.Clone(was.Done)
 				if was.Done == nil {
 					was.Done = make(map[int]int)

@@ -277,13 +277,22 @@ func readReport20(b []byte) (*report, bool) {
 	var rest []byte
 	r.values, rest, _ = readValues(r.bitmap&^1, 0, b[20:20+4*words])
 	if r.bitmap&1 != 0 && len(rest) == 4 {
-		r.reason, rest = int(rest[1]), nil
+		r.dropWord(be.Uint32(rest))
+		rest = nil
 	}
 	if len(rest) != 0 || r.bitmap&0xfe != 0 {
 		r.faults = append(r.faults, "metadata length")
 	}
 	r.quote = b[20+4*words:]
 	return r, true
+}
+
+// dropWord reads queue, reason and padding. No switch here knows a queue but 0.
+func (r *report) dropWord(w uint32) {
+	r.reason = int(w >> 16 & 255)
+	if w&0xff00ffff != 0 {
+		r.faults = append(r.faults, "queue or padding of the drop reason")
+	}
 }
 
 func readReport10(b []byte) (*report, bool) {
@@ -301,7 +310,7 @@ func readReport10(b []byte) (*report, bool) {
 			continue
 		}
 		if v := be.Uint32(at); name == "drop" {
-			r.reason = int(v >> 16 & 255)
+			r.dropWord(v)
 		} else {
 			r.values[name] = uint64(v)
 		}

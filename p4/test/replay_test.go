@@ -52,7 +52,7 @@ func TestReplay(t *testing.T) {
 
 // evidenceOf is a recorded case as verify wants it.
 func evidenceOf(c *testcase, r *recorded.Case) *evidence {
-	ev := &evidence{Captured: make(map[string][][]byte), Counters: r.Counters}
+	ev := &evidence{Captured: make(map[string][][]byte), Counters: r.Counters, Next: r.Next}
 	for i := range c.frames {
 		ev.Sent = append(ev.Sent, c.frames[i].bytes())
 	}

@@ -5,6 +5,7 @@ package p4test
 import (
 	"bytes"
 	"fmt"
+	"maps"
 )
 
 // repInfo is a report that was captured, and the frame that it is about.
@@ -16,7 +17,7 @@ type repInfo struct {
 // checkReports compares every report with the packet that it is about, and looks for those that
 // are missing.
 func (k *check) checkReports() {
-	last := make(map[int]uint32)
+	next := maps.Clone(k.ev.Next)
 	for n, f := range k.ev.Captured["T"] {
 		load, ok := isReport(f)
 		r, read := (*report)(nil), false
@@ -36,16 +37,15 @@ func (k *check) checkReports() {
 		k.reports++
 		k.reps = append(k.reps, info)
 		k.envelope(at, f, info)
-		if was, ok := last[info.s]; ok && r.sequence != (was+1)&0x3fffff {
-			k.fault("%s of s%d: sequence number %d behind %d", at, info.s, r.sequence, was)
-		}
-		last[info.s] = r.sequence
+		k.equal(r.sequence, next[info.s], "%s of s%d: sequence number", at, info.s)
+		next[info.s] = r.sequence + 1
 		k.content(at, info)
 		done := k.counted[info.s].Done
 		done[doneSent]++
 		done[doneFlow] += b2i(r.flow && !r.dropped && !r.between)
 		done[doneQueue] += b2i(r.congested)
 	}
+	k.next = next
 	k.complete()
 }
 
@@ -142,7 +142,7 @@ func (k *check) content(at string, r *repInfo) {
 		return
 	}
 	k.equal(r.reason, -1, "%s: reason", at)
-	k.values(at, r.values, r.s, r.i, r.hop)
+	k.values(at, r.values, r.s, r.i, r.hop, k.tr10)
 	if r.congested {
 		k.equal(k.congested > 0 && int(r.values["queue"]&0xffffff) >= k.congested, true, "%s: a queue with %d packets is congested", at, r.values["queue"])
 	}

@@ -10,7 +10,8 @@ import (
 
 // verdict is what a case has shown.
 type verdict struct {
-	packets, stacks, reports int // that were compared
+	packets, stacks, reports int            // that were compared
+	next                     map[int]uint32 // numbers of the reports that come next
 	faults                   []string
 }
 
@@ -92,14 +93,15 @@ func (k *check) assign() {
 			k.stories[i].links[0] = &seen{frame: f, int: k.frames[i].born}
 		}
 	}
-	for w, way := range ways {
-		for hop, st := range way {
-			if hop == 0 || hop == 3 && w == 1 { // B is the end of both
-				continue
+	for hop := 1; hop <= 3; hop++ {
+		for w, way := range ways {
+			if hop == 3 && w == 1 {
+				continue // B is the end of both
 			}
-			for n, f := range k.ev.Captured[st.link] {
+			link := way[hop].link
+			for n, f := range k.ev.Captured[link] {
 				if !k.assignOne(f, w, hop) {
-					k.fault("link %s: frame %d is of no frame that was sent, or is not as it should be (%v): %x", st.link, n, parse(f).faults, f)
+					k.fault("link %s: frame %d is of no frame that was sent, or is not as it should be (%v): %x", link, n, parse(f).faults, f)
 				}
 			}
 		}
@@ -262,7 +264,7 @@ func (k *check) stack(i int, s *sent) {
 			if !unknown {
 				k.fault("%s: values that a switch cannot know are not all ones", at)
 			}
-			k.values(at, v, switchOfHop, i, hop-1)
+			k.values(at, v, switchOfHop, i, hop-1, k.mode == md10)
 		}
 		before = slices.Clone(t.stack)
 	}
@@ -288,10 +290,9 @@ func (k *check) header(at string, s *sent, t *inband) {
 }
 
 // values compares what a switch says of itself with what is known of it. hop is the link by which
-// the packet came.
-func (k *check) values(at string, v values, s, i, hop int) {
+// the packet came. short: times have 32 bits.
+func (k *check) values(at string, v values, s, i, hop int, short bool) {
 	st := ways[max(k.stories[i].way, 0)][hop]
-	old := k.mode == md10
 	for name, n := range v {
 		want := n
 		switch name {
@@ -308,7 +309,7 @@ func (k *check) values(at string, v values, s, i, hop int) {
 			in, has := v["in"]
 			if out, both := v["out"]; has && both {
 				want = out - in
-				if old || k.tr10 {
+				if short {
 					want = uint64(uint32(out) - uint32(in))
 				}
 			}

@@ -35,8 +35,8 @@ type identity struct {
 	check        uint32 // TCP's sequence number, the checksum of UDP, of ICMP and of others their first bytes
 }
 
-// identityOf is that of the packet with that header; l4 is what its quote has behind the IP
-// header.
+// identityOf is that of the packet with that header; l4 is what it has behind the IP header. INT is
+// in neither.
 func identityOf(h *quote.Header, l4 []byte) identity {
 	i := identity{
 		src: h.Src, dst: h.Dst, proto: h.Proto, sport: h.SrcPort, dport: h.DstPort, fragment: h.FragOff,
@@ -125,7 +125,7 @@ func (t *Translator) card(o *Observed, at int64) card {
 	if id, ok := o.Hops[0].Get(intwire.NodeID); ok {
 		c.node = id
 	}
-	c.key = identityOf(o.quoted(), o.l4)
+	c.key = identityOf(&o.Header, o.first)
 	if c.story, c.alone = t.storyOf(o, at); c.story != (Story{}) {
 		c.key = identity{story: c.story}
 	}
