@@ -6,6 +6,7 @@
 package recorded
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -142,11 +143,29 @@ func (m *Manifest) Write(dir string) error {
 			return fmt.Errorf("record %s: %w", c.Name, err)
 		}
 	}
-	b, err := json.MarshalIndent(m, "", "  ")
+	b, err := m.text()
 	if err != nil {
 		return fmt.Errorf("record: %w", err)
 	}
-	return os.WriteFile(filepath.Join(dir, ManifestFile), append(b, '\n'), 0o644)
+	return os.WriteFile(filepath.Join(dir, ManifestFile), b, 0o644)
+}
+
+// text is the manifest as JSON, with a line for each case.
+func (m *Manifest) text() ([]byte, error) {
+	head := *m
+	head.Cases = nil
+	b, err := json.Marshal(&head)
+	b = bytes.TrimSuffix(b, []byte("null}"))
+	b = append(b, '[')
+	for i, c := range m.Cases {
+		line, cerr := json.Marshal(c)
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(append(b, '\n'), line...)
+		err = errors.Join(err, cerr)
+	}
+	return append(b, "\n]}\n"...), err
 }
 
 func slug(name string) string {
