@@ -51,6 +51,9 @@ type Case struct {
 	Reports  int              `json:"reports"`
 	Counters map[int]Counters `json:"counters"` // by switch: what was added during the case
 	Next     map[int]uint32   `json:"next"`     // by switch: the number of its first report
+	// Places are where each frame that was sent was seen: the switch in the middle (2 or 3, 0: it did not
+	// come so far), and its place among the packets of links A, L, R and B, -1 where it was not seen.
+	Places [][5]int `json:"places"`
 
 	// Packets are those of each link, in the order of their capture.
 	Packets map[string][]Packet `json:"-"`
@@ -68,6 +71,29 @@ type Counters struct {
 type Packet struct {
 	Time time.Time
 	Data []byte
+}
+
+// Journey is a frame that h1 has sent, as it was on each link of its way: A, then behind the source, behind
+// the transit, and B, behind the sink. nil where it was not seen.
+type Journey struct {
+	Middle                       int // the transit, 2 or 3; 0: it did not come so far
+	Sent, Marked, Grown, Arrived []byte
+}
+
+// Journeys are those of all frames of the case.
+func (c *Case) Journeys() []Journey {
+	all := make([]Journey, len(c.Places))
+	for i, p := range c.Places {
+		j := Journey{Middle: p[0]}
+		for at, to := range []*[]byte{&j.Sent, &j.Marked, &j.Grown, &j.Arrived} {
+			link := []string{"A", fmt.Sprint("L", p[0]), fmt.Sprint("R", p[0]), "B"}[at]
+			if n := p[at+1]; n >= 0 && n < len(c.Packets[link]) {
+				*to = c.Packets[link][n].Data
+			}
+		}
+		all[i] = j
+	}
+	return all
 }
 
 // Sum identifies the program that is built into radar.

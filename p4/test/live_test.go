@@ -120,7 +120,7 @@ func complain(t *testing.T, v *verdict) {
 
 // recorded is the case for the manifest.
 func (n *network) recorded(c *testcase, ev *evidence, v *verdict) *recorded.Case {
-	r := &recorded.Case{Name: c.name, Sent: len(ev.Sent), Stacks: v.stacks, Reports: v.reports, Counters: ev.Counters, Next: ev.Next, Packets: make(map[string][]recorded.Packet)}
+	r := &recorded.Case{Name: c.name, Sent: len(ev.Sent), Stacks: v.stacks, Reports: v.reports, Counters: ev.Counters, Next: ev.Next, Places: v.places, Packets: make(map[string][]recorded.Packet)}
 	for link, c := range n.captures {
 		r.Packets[link], _ = c.packets()
 	}

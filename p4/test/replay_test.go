@@ -3,6 +3,7 @@
 package p4test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/vnetradar/radar/p4/recorded"
@@ -42,6 +43,9 @@ func TestReplay(t *testing.T) {
 			}
 			v := verify(c, evidenceOf(c, r))
 			complain(t, v)
+			if !slices.Equal(v.places, r.Places) {
+				t.Errorf("frames were seen at %v, the manifest says %v", v.places, r.Places)
+			}
 			if v.packets != r.Sent || v.stacks != r.Stacks || v.reports != r.Reports {
 				t.Errorf("%d packets, %d stacks, %d reports compared; when it was recorded %d, %d, %d",
 					v.packets, v.stacks, v.reports, r.Sent, r.Stacks, r.Reports)

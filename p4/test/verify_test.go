@@ -12,6 +12,7 @@ import (
 type verdict struct {
 	packets, stacks, reports int            // that were compared
 	next                     map[int]uint32 // numbers of the reports that come next
+	places                   [][5]int       // where each frame was seen, for the manifest
 	faults                   []string
 }
 
@@ -29,6 +30,7 @@ func (v *verdict) equal(got, want any, format string, args ...any) {
 type seen struct {
 	frame []byte
 	int   *inband // nil: it bears none
+	place int     // among the frames of the link
 }
 
 // story is what became of a frame that was sent: what was seen of it on each link of its way.
@@ -80,6 +82,18 @@ func (k *check) run() {
 	k.sampled()
 	k.checkReports()
 	k.compareCounters()
+	for _, s := range k.stories {
+		p := [5]int{s.way + 2, -1, -1, -1, -1}
+		if s.way < 0 {
+			p[0] = 0
+		}
+		for hop, l := range s.links {
+			if l != nil {
+				p[hop+1] = l.place
+			}
+		}
+		k.places = append(k.places, p)
+	}
 }
 
 // assign finds the sent frame of each frame that was captured.
@@ -90,7 +104,7 @@ func (k *check) assign() {
 		if i < len(k.ev.Sent) && !bytes.Equal(f, k.ev.Sent[i]) {
 			k.fault("link A: frame %d is not what was sent: %x", i, f)
 		} else if i < len(k.ev.Sent) {
-			k.stories[i].links[0] = &seen{frame: f, int: k.frames[i].born}
+			k.stories[i].links[0] = &seen{frame: f, int: k.frames[i].born, place: i}
 		}
 	}
 	for hop := 1; hop <= 3; hop++ {
@@ -100,7 +114,7 @@ func (k *check) assign() {
 			}
 			link := way[hop].link
 			for n, f := range k.ev.Captured[link] {
-				if !k.assignOne(f, w, hop) {
+				if !k.assignOne(f, w, hop, n) {
 					k.fault("link %s: frame %d is of no frame that was sent, or is not as it should be (%v): %x", link, n, parse(f).faults, f)
 				}
 			}
@@ -109,7 +123,7 @@ func (k *check) assign() {
 }
 
 // assignOne finds the first frame that was sent, has not been seen on this link yet, and is this one.
-func (k *check) assignOne(f []byte, w, hop int) bool {
+func (k *check) assignOne(f []byte, w, hop, place int) bool {
 	t, sport := k.findINT(f)
 	for i, s := range k.stories {
 		if s.links[hop] != nil || hop == 1 && s.way >= 0 || hop == 2 && s.way != w || hop == 3 && s.way < 0 {
@@ -129,6 +143,7 @@ func (k *check) assignOne(f []byte, w, hop int) bool {
 		} else {
 			continue
 		}
+		s.links[hop].place = place
 		if hop == 1 {
 			s.way = w
 		}
