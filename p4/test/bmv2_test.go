@@ -226,7 +226,7 @@ const most = 10 * time.Second
 func (n *network) settle(c *testcase, before map[int]counters) {
 	delivered, dropped := 0, 0
 	for _, s := range c.frames {
-		delivered += b2i(s.lost == 0)
+		delivered += b2i(s.lost == 0 && !s.gone)
 		dropped += b2i(s.lost != 0)
 	}
 	var last string

@@ -41,6 +41,7 @@ type sent struct {
 	why   int     // the reason
 	born  *inband // INT that it has when h1 sends it
 	quiet bool    // its drop is not reported, since one of its flow was
+	gone  bool    // the sink discards it, since its INT says so (D)
 }
 
 func (s *sent) bytes() []byte {

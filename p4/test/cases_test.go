@@ -252,6 +252,7 @@ func strangerCases() []*testcase {
 			{frame: frame{v: 6, proto: "tcp", payload: data(30)}, born: known(5)},
 			{frame: frame{proto: "tcp", payload: data(30), dscp: 9}, born: &inband{mode: md, bitmap: 0xfc00, remaining: 2, original: 9}},
 			{frame: frame{v: 6, payload: data(30)}, born: known(0), next: skipHops},
+			{frame: frame{payload: data(30)}, born: &inband{mode: md, bitmap: 0xfc00, remaining: 5, d: true}, gone: true},
 		}},
 		{name: "INT from outside passes", mode: md, frames: strangers(0, 0)[:2]},
 		{name: "INT from outside is dropped", mode: md, foreign: true, frames: strangers(1, dropACL)},

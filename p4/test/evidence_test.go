@@ -36,6 +36,7 @@ const (
 	doneFlow       = 3
 	doneQueue      = 4
 	doneSuppressed = 5
+	doneDiscarded  = 6
 	doneSent       = 7
 
 	dropTTL       = 41

@@ -60,6 +60,11 @@ func (k *check) countDone(i int) {
 		return
 	}
 	l := k.stories[i].links
+	if k.frames[i].gone {
+		c := k.counted[k.node(i, 2)].Done
+		c[doneSink]++
+		c[doneDiscarded]++
+	}
 	for hop := 1; hop < len(l); hop++ {
 		if l[hop] == nil || l[hop-1] == nil {
 			continue
