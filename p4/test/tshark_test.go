@@ -151,7 +151,7 @@ func TestReplayTshark(t *testing.T) {
 	if err := os.WriteFile(plugin, source, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var frames [][]byte
+	var frames []recorded.Packet
 	var compare []func(shown map[string][]string)
 	for _, c := range cases() {
 		r := m.Case(c.name)
@@ -163,7 +163,7 @@ func TestReplayTshark(t *testing.T) {
 			if f.report == nil && f.int == nil {
 				return
 			}
-			frames = append(frames, p.Data)
+			frames = append(frames, p)
 			compare = append(compare, func(shown map[string][]string) {
 				for _, field := range shownFields {
 					if got, want := shown[field.name], field.of(c, f); !slices.Equal(got, want) {
@@ -183,18 +183,18 @@ func TestReplayTshark(t *testing.T) {
 }
 
 // writePcap writes a capture file by hand, so that it shares nothing with radar's own writer.
-func writePcap(t *testing.T, frames [][]byte) string {
+func writePcap(t *testing.T, packets []recorded.Packet) string {
 	t.Helper()
 	le := binary.LittleEndian
 	var b []byte
 	for _, v := range []uint32{0xa1b2c3d4, 2 | 4<<16, 0, 0, 1 << 18, 1} {
 		b = le.AppendUint32(b, v)
 	}
-	for i, f := range frames {
-		for _, v := range []int{i, 0, len(f), len(f)} {
+	for _, p := range packets {
+		for _, v := range []int{int(p.Time.Unix()), p.Time.Nanosecond() / 1000, len(p.Data), len(p.Data)} {
 			b = le.AppendUint32(b, uint32(v))
 		}
-		b = append(b, f...)
+		b = append(b, p.Data...)
 	}
 	path := filepath.Join(t.TempDir(), "frames.pcap")
 	if err := os.WriteFile(path, b, 0o600); err != nil {
