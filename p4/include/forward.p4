@@ -4,6 +4,14 @@
 // routing by longest prefix, several paths by a hash of the flow. It answers no ARP and sends no
 // ICMP: hosts have static neighbours, or are bridged.
 
+const drop_t DROP_TTL = 41;
+const drop_t DROP_CHECKSUM = 45;
+const drop_t DROP_IPV4_MISS = 51;
+const drop_t DROP_IPV6_MISS = 52;
+const drop_t DROP_BLACKHOLE = 53;
+const drop_t DROP_L2_MISS = 89;
+const drop_t DROP_NEXT_HOP = 93;
+
 control Forward(inout int_headers_t hdr, inout int_metadata_t md,
                 inout standard_metadata_t standard) {
     @name(".forward.acl_hits")

@@ -15,18 +15,14 @@ bit<16> corrected(in bit<16> checksum, in bit<16> before, in bit<16> after) {
     return ~add_ones(~checksum, add_ones(before, ~after));
 }
 
-// Sums up the fields that INT changes, for IP's checksum and for that of TCP or UDP. Headers that
-// are not there count nothing: BMv2 leaves them out.
+// Sums up headers in which INT changes something, for IP's checksum and for that of TCP or UDP.
+// What is the same before and after cancels out. Headers that are not there count nothing.
 control IntSums(in int_packet_t pkt, in int_metadata_t md, out bit<16> ip, out bit<16> l4) {
     apply {
-        hash(ip, HashAlgorithm.csum16, 16w0, {
-            pkt.ipv4.version, pkt.ipv4.ihl, pkt.ipv4.dscp, pkt.ipv4.ecn,
-            pkt.ipv4.len,
-            pkt.ipv4.ttl, pkt.ipv4.proto
-        }, 32w0x10000);
+        hash(ip, HashAlgorithm.csum16, 16w0, { pkt.ipv4 }, 32w0x10000);
         // The length is in the pseudo header, and once more in UDP's own.
         hash(l4, HashAlgorithm.csum16, 16w0, {
-            md.l4_len, pkt.udp.dport, pkt.udp.len,
+            md.l4_len, pkt.udp,
             pkt.shim, pkt.shim10, pkt.md, pkt.mx, pkt.md10,
             pkt.own.node, pkt.own.ports, pkt.own.latency, pkt.own.queue,
             pkt.own.ingress_time, pkt.own.ingress_time10, pkt.own.egress_time, pkt.own.egress_time10,

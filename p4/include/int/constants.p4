@@ -66,17 +66,10 @@ const report_t REPORT_NONE = 0;
 const report_t REPORT_EGRESS = 1; // of a packet that goes on
 const report_t REPORT_DROP = 2;   // of a packet that this node drops
 
-// Reasons of drops: the numbers of Open P4 Studio's switch-p4-16, which radar's other reports
-// use, too.
+// A reason of a drop: a number of Open P4 Studio's switch-p4-16, which radar's other reports use,
+// too. A program that drops for other reasons names them itself, as forward.p4 does.
 typedef bit<8> drop_t;
-const drop_t DROP_TTL = 41;
-const drop_t DROP_CHECKSUM = 45;
-const drop_t DROP_IPV4_MISS = 51;
-const drop_t DROP_IPV6_MISS = 52;
-const drop_t DROP_BLACKHOLE = 53;
 const drop_t DROP_ACL = 80;
-const drop_t DROP_L2_MISS = 89;
-const drop_t DROP_NEXT_HOP = 93;
 
 const bit<16> ETHER_IPV4 = 0x0800;
 const bit<16> ETHER_IPV6 = 0x86dd;
@@ -98,7 +91,6 @@ const bit<2> NPT_UDP = 2;  // the source put a UDP header in front; the IP proto
 
 // A value that a node does not know (INT 2.1, "INT Metadata"). Never 0.
 const bit<32> UNKNOWN = 0xffffffff;
-const bit<64> UNKNOWN64 = 0xffffffffffffffff;
 const bit<32> MOST_LATENCY = 0xfffffffe; // longer than the field: as near as it gets
 
 // Bits of the instruction bitmap that reports have, too (TR 2.0, "RepMdBits"; bit 15 means the

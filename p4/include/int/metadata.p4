@@ -54,6 +54,7 @@ struct int_metadata_t {
     bit<8>               words;        // of the stack, not yet given to a hop
     bit<8>               hop_words;
     bit<8>               hops;
+    bit<1>               tcp_inside;   // 1: a UDP header was put in front of TCP
     bit<1>               go_on;
     bit<128>             hop_form;     // the first four words of a hop
     bit<32>              hop_node;     // the first

@@ -74,6 +74,7 @@ parser IntOverL4Parser(packet_in packet, inout int_packet_t pkt, inout int_metad
 
     state shim {
         packet.extract(pkt.shim);
+        md.tcp_inside = (bit<1>)(pkt.shim.npt == NPT_UDP && pkt.shim.original[7:0] == PROTO_TCP);
         md.left = md.left - 4 - ((bit<16>)md.words << 2);
         md.words = md.words - 3;
         transition select(pkt.shim.kind) {
@@ -155,8 +156,7 @@ parser IntOverL4Parser(packet_in packet, inout int_packet_t pkt, inout int_metad
 
     // A UDP header that the source put in front of TCP: the flow's ports are behind INT.
     state behind {
-        md.go_on = (bit<1>)(pkt.shim.isValid() && pkt.shim.npt == NPT_UDP &&
-            pkt.shim.original[7:0] == PROTO_TCP && md.left >= 20);
+        md.go_on = (bit<1>)(md.tcp_inside == 1 && md.left >= 20);
         transition select(md.go_on) {
             1: inner;
             default: accept;
@@ -169,7 +169,7 @@ parser IntOverL4Parser(packet_in packet, inout int_packet_t pkt, inout int_metad
     }
 }
 
-parser IntParser(packet_in packet, inout int_headers_t hdr, inout int_metadata_t md) {
+parser IntParser(packet_in packet, out int_headers_t hdr, inout int_metadata_t md) {
     IntOverL4Parser() over_l4;
 
     state start {
@@ -265,6 +265,8 @@ parser IntParser(packet_in packet, inout int_headers_t hdr, inout int_metadata_t
         transition over_l4_header;
     }
 
+    // Headers are not valid before they are extracted, which the compiler does not see.
+    @noWarn("uninitialized-use")
     state over_l4_header {
         over_l4.apply(packet, hdr.packet, md);
         transition accept;

@@ -27,8 +27,8 @@ control IntSuppress(inout int_metadata_t md, inout standard_metadata_t standard)
     bit<32> slot;
     bit<32> key;
     bit<32> path;
-    bit<32> latency;
-    bit<32> queue;
+    bit<32> whole;   // latency of the whole path
+    bit<32> fullest; // of all queues
     bit<1>  due;
 
     @name(".int.report_all")
@@ -66,13 +66,13 @@ control IntSuppress(inout int_metadata_t md, inout standard_metadata_t standard)
         flow_queue.read(queue_was, slot);
         flow_time.read(time_was, slot);
         bool changed = key != key_was || path != path_was ||
-            (latency > latency_was ? latency - latency_was : latency_was - latency) > latency_band ||
-            (queue > queue_was ? queue - queue_was : queue_was - queue) > queue_band ||
+            (whole > latency_was ? whole - latency_was : latency_was - whole) > latency_band ||
+            (fullest > queue_was ? fullest - queue_was : queue_was - fullest) > queue_band ||
             now - time_was >= interval;
         flow_key.write(slot, changed ? key : key_was);
         flow_path.write(slot, changed ? path : path_was);
-        flow_latency.write(slot, changed ? latency : latency_was);
-        flow_queue.write(slot, changed ? queue : queue_was);
+        flow_latency.write(slot, changed ? whole : latency_was);
+        flow_queue.write(slot, changed ? fullest : queue_was);
         flow_time.write(slot, changed ? now : time_was);
         due = changed ? 1w1 : 1w0;
     }
@@ -105,8 +105,8 @@ control IntSuppress(inout int_metadata_t md, inout standard_metadata_t standard)
                 md.src, md.dst, md.proto, md.sport, md.dport, standard.egress_port, 7w0
             }, 33w1 << 32);
             hash(path, HashAlgorithm.crc32, 32w0, { md.path, md.hops, md.port_in }, 33w1 << 32);
-            latency = md.path_latency |+| md.latency;
-            queue = md.path_queue[23:0] > md.queue[23:0] ?
+            whole = md.path_latency |+| md.latency;
+            fullest = md.path_queue[23:0] > md.queue[23:0] ?
                 (bit<32>)md.path_queue[23:0] : (bit<32>)md.queue[23:0];
             compare();
             md.flow = due;
