@@ -112,9 +112,16 @@ control IntIngress(inout int_headers_t hdr, inout int_metadata_t md,
             md.instructions = 0;
         }
 
+        if (md.active == 1 && md.session != 0) {
+            hdr.kept = hdr.packet; // before anything changes it
+        }
         if (md.active == 0) {
             md.bears = 0;
             md.skip = SKIP_NONE;
+        } else if (hdr.packet.udp.isValid() && md.report_port != 0 && hdr.packet.udp.dport == md.report_port &&
+                   !(md.bears == 1 && md.role_in == ROLE_EDGE)) {
+            md.bears = 0;
+            md.skip = SKIP_REPORT; // at any port: the drop of a report is not reported either
         } else if (md.role_in == ROLE_NONE) {
             md.skip = md.bears == 1 ? SKIP_NO_ROLE : SKIP_NONE;
             md.bears = 0;
@@ -123,9 +130,6 @@ control IntIngress(inout int_headers_t hdr, inout int_metadata_t md,
             md.skip = SKIP_FOREIGN;
             md.dropped = md.drop_foreign;
             md.drop_reason = DROP_ACL;
-        } else if (hdr.packet.udp.isValid() && md.report_port != 0 && hdr.packet.udp.dport == md.report_port) {
-            md.bears = 0;
-            md.skip = SKIP_REPORT;
         } else if (md.bears == 0 && md.skip == SKIP_NONE) {
             watch.apply(hdr.packet, md, standard);
         }
@@ -226,7 +230,6 @@ control IntEgress(inout int_headers_t hdr, inout int_metadata_t md,
                     md.instructions = BITS_OF_QUEUE_REPORT;
                 }
                 md.report = REPORT_EGRESS;
-                hdr.kept = hdr.packet;
                 clone_preserving_field_list(CloneType.E2E, md.session, INT_FIELDS);
             }
 

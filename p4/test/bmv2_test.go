@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -112,16 +113,29 @@ func (n *network) control() {
 		n.t.Cleanup(sw.Close)
 		sw.Use(program)
 		n.switches[s] = sw
+		counts, err := sw.Counts(n.t.Context(), "int.done")
+		if err != nil {
+			n.t.Fatal(err)
+		}
+		n.next[s] = uint32(counts[doneSent]) // drops of what the hosts' kernels sent as they came up
 	}
 }
 
-// quieten keeps the hosts' kernels from sending anything themselves.
+// quieten keeps the hosts' kernels from sending anything themselves, and lets frames pass that leave
+// no room for INT.
 func (n *network) quieten() {
 	n.t.Helper()
 	for _, m := range []string{"h1", "h2", "c"} {
 		n.run(m, "sysctl", "-qw", "net.ipv4.ip_forward=0", "net.ipv6.conf.all.disable_ipv6=1")
 	}
 	n.run("c", "ip", "address", "flush", "dev", "eth0")
+	// The bridge of link T learns where c is, and floods its reports no more.
+	hello := append(append(slices.Repeat([]byte{0xff}, 6), hostMAC(9)...), append([]byte{0x88, 0xb5}, make([]byte, 46)...)...)
+	if err := n.inside("c", func() error { return nstest.SendFrame("eth0", hello) }); err != nil {
+		n.t.Fatal(err)
+	}
+	n.run("h1", "ip", "link", "set", "eth0", "mtu", "1500")
+	n.run("h2", "ip", "link", "set", "eth0", "mtu", "1500")
 }
 
 // blackholes are routes of all cases, beside the lab's own.

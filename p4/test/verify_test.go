@@ -323,8 +323,8 @@ func (k *check) values(at string, v values, s, i, hop int, short bool) {
 			want = max(n-n%1000, 1000)
 			in, has := v["in"]
 			if out, both := v["out"]; has && both {
-				want = out - in
-				if short {
+				want = min(out-in, 0xfffffffe)
+				if short && n != 0xfffffffe {
 					want = uint64(uint32(out) - uint32(in))
 				}
 			}

@@ -68,10 +68,9 @@ control IntWatch(inout int_packet_t pkt, inout int_metadata_t md,
 
     // All nodes choose the same packets: a hash over what no node changes. For the same reason
     // it has neither DSCP nor TTL.
-    action pick(out bit<32> number) {
+    action pick(in bit<16> id, in bit<32> seq, in bit<32> ack, in bit<16> sum, out bit<32> number) {
         hash(number, HashAlgorithm.crc32, 32w0, {
-            md.src, md.dst, md.proto, md.sport, md.dport, pkt.ipv4.id,
-            pkt.tcp.seq, pkt.tcp.ack, pkt.tcp.checksum, pkt.udp.checksum
+            md.src, md.dst, md.proto, md.sport, md.dport, id, seq, ack, sum
         }, md.sample);
     }
 
@@ -86,8 +85,23 @@ control IntWatch(inout int_packet_t pkt, inout int_metadata_t md,
             md.mode = MODE_NONE;
             md.skip = SKIP_NO_INSTRUCTION;
         } else {
+            // What a header has that is not there is what an earlier packet left in it.
+            bit<16> id = 0;
+            bit<32> seq = 0;
+            bit<32> ack = 0;
+            bit<16> sum = 0;
             bit<32> number;
-            pick(number);
+            if (pkt.ipv4.isValid()) {
+                id = pkt.ipv4.id;
+            }
+            if (pkt.tcp.isValid()) {
+                seq = pkt.tcp.seq;
+                ack = pkt.tcp.ack;
+                sum = pkt.tcp.checksum;
+            } else if (pkt.udp.isValid()) {
+                sum = pkt.udp.checksum;
+            }
+            pick(id, seq, ack, sum, number);
             if (number != 0) {
                 md.mode = MODE_NONE;
                 md.skip = SKIP_NOT_SAMPLED;
