@@ -39,7 +39,7 @@ type network struct {
 func startLab(t *testing.T, set map[string]string) *network {
 	t.Helper()
 	need.AsRoot(t)
-	need.Programs(t, "ip:iproute2", "ethtool", "tcpdump", "nsenter:util-linux", "iperf3")
+	need.Programs(t, "ip:iproute2", "ethtool", "tcpdump", "nsenter:util-linux")
 	t.Setenv("RADAR_STATE_DIR", t.TempDir())
 	t.Setenv("PATH", filepath.Dir(radarbin.Path(t))+":"+os.Getenv("PATH"))
 	s, err := scenarios.Open("int-p4")

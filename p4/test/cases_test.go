@@ -196,6 +196,7 @@ func dropCases() []*testcase {
 			{frame: frame{payload: data(20), dst: "10.7.7.7"}, lost: 1, why: dropIPv4Miss},
 			{frame: frame{v: 6, proto: "tcp", payload: data(20), dst: "fd07::7"}, lost: 1, why: dropIPv6Miss},
 			{frame: frame{payload: data(20), dst: "10.9.9.9"}, lost: 1, why: dropBlackhole},
+			{frame: frame{payload: data(20), dst: "10.7.7.7", dport: port}, skip: skipReport, all: true, lost: 1, why: dropIPv4Miss, quiet: true},
 			{frame: frame{payload: data(20)}},
 		}
 	}

@@ -33,6 +33,10 @@ type identity struct {
 	fragment     int    // offset, of fragments
 	story        Story  // if it has one: then that alone tells
 	check        uint32 // TCP's sequence number, the checksum of UDP, of ICMP and of others their first bytes
+	// Of TCP its acknowledgement, flags and window, and the bytes of the packet: an acknowledgement has the
+	// sequence number of the data behind it.
+	more uint64
+	len  int
 }
 
 // identityOf is that of the packet with that header; l4 is what it has behind the IP header. INT is
@@ -50,6 +54,11 @@ func identityOf(h *quote.Header, l4 []byte) identity {
 		i.check = uint32(binary.BigEndian.Uint16(l4[6:]))
 	case layers.IPProtocolICMPv4, layers.IPProtocolICMPv6:
 		i.check = uint32(binary.BigEndian.Uint16(l4[2:]))
+	case layers.IPProtocolTCP:
+		i.check = binary.BigEndian.Uint32(l4[4:])
+		if len(l4) >= 16 {
+			i.more, i.len = binary.BigEndian.Uint64(l4[8:]), h.Len
+		}
 	default:
 		i.check = binary.BigEndian.Uint32(l4[4:])
 	}
