@@ -60,8 +60,8 @@ func TestCases(t *testing.T) {
 	n.capture()
 	m := &recorded.Manifest{Program: recorded.Sum(), BMv2: version(t, "simple_switch_grpc"), P4C: compiler(t)}
 	var table strings.Builder
-	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "packets\tstacks\treports\tresult\t  case\t")
+	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "CASE\tPACKETS\tSTACKS\tREPORTS\tRESULT")
 	ways := make(map[string]bool)
 	for _, c := range cases() {
 		ok := t.Run(c.name, func(t *testing.T) {
@@ -79,7 +79,7 @@ func TestCases(t *testing.T) {
 			if len(v.faults) > 0 {
 				result = fmt.Sprintf("%d faults", len(v.faults))
 			}
-			fmt.Fprintf(w, "%d\t%d\t%d\t%s\t  %s\t\n", v.packets, v.stacks, v.reports, result, c.name)
+			fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%s\n", c.name, v.packets, v.stacks, v.reports, result)
 			for _, link := range []string{"L2", "L3"} {
 				ways[link] = ways[link] || len(ev.Captured[link]) > 0
 			}
@@ -130,6 +130,9 @@ func (n *network) recorded(c *testcase, ev *evidence, v *verdict) *recorded.Case
 // record replaces the files of p4/testdata.
 func record(t *testing.T, m *recorded.Manifest, dir string) {
 	t.Helper()
+	if len(m.Cases) != len(cases()) {
+		t.Fatal("RECORD=1 keeps all cases or none: leave CASE out")
+	}
 	old, err := filepath.Glob(filepath.Join(dir, "*.pcapng"))
 	if err != nil {
 		t.Fatal(err)
