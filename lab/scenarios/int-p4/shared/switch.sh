@@ -21,5 +21,5 @@ if command -v radar >/dev/null; then
 else # Kathará's image has no radar, but BMv2's own command line
 	simple_switch_grpc --device-id "$number" "$@" -L off --thrift-port 9090 "$program.json" </dev/null &
 	until echo help | simple_switch_CLI --thrift-port 9090 >/dev/null 2>&1; do sleep 1; done
-	simple_switch_CLI --thrift-port 9090
+	grep '^[a-z]' | simple_switch_CLI --thrift-port 9090 # which knows no comments
 fi
