@@ -20,11 +20,13 @@ install)
 	above=$folder
 	while [ ! -e "$above" ]; do above=$(dirname "$above"); done
 	if [ -w "$above" ]; then
-		"$radar" int wireshark --install --folder "$folder"
+		"$radar" int wireshark --install --folder "$folder" || echo "without the Wireshark plugin ($own)"
 	else
 		echo "without the Wireshark plugin: $folder is not writable ($own)"
 	fi
 	;;
-uninstall) rm -f "$folder/radar_int.lua" ;;
+uninstall) # nothing but the plugin: another file of that name stays
+	if grep -qs '^-- Made of the files in p4/wireshark/radar_int' "$folder/radar_int.lua"; then rm -f "$folder/radar_int.lua"; fi
+	;;
 *) echo "wireshark.sh: no action $what" >&2; exit 2 ;;
 esac

@@ -27,7 +27,6 @@ type testcase struct {
 	foreign   bool // INT from outside is dropped
 	extra     map[int]string
 	frames    []sent
-	live      bool // is not recorded
 }
 
 // sent is a frame, and its fate. The zero fate: it gets INT, and reaches h2.

@@ -120,7 +120,7 @@ var codes = [NumCodes]struct{ name, text string }{
 	BadInsCount:      {"bad_ins_count", "instruction count is %d, the bitmap has %d bits"},
 	EmptyBitmap:      {"empty_bitmap", "no instruction bit is set"},
 	ReservedInstr:    {"reserved_instruction", "reserved instruction bits are set: 0x%04x"},
-	NoDomain:         {"no_domain", "domain-specific instructions 0x%04x without a domain"},
+	NoDomain:         {"no_domain", "domain-specific instructions 0x%04x, flags 0x%04x without a domain"},
 	UnknownDomain:    {"unknown_domain", "domain 0x%04x is not known: what its instructions 0x%04x stand for is shown as bytes"},
 	VerOfOther:       {"ver_of_other", "the INT header's version is %d, its layout that of 1.0"},
 	HighProtoUsed:    {"high_proto", "the IP protocol %d is in the shim's third byte, where the text has zeros"},

@@ -24,6 +24,9 @@ func TestCut(t *testing.T) {
 			if len(m.Anomalies) == 0 {
 				t.Errorf("%s cut to %d of %d bytes: no anomaly", f.Name, n, len(f.data))
 			}
+			if m.Has(MarkedNotINT) && n < 46 { // it ends before INT could begin
+				t.Errorf("%s cut to %d of %d bytes: %q", f.Name, n, len(f.data), codesOf(&m))
+			}
 			if !m.Has(CutLink) && !m.Has(CutIP) {
 				t.Errorf("%s cut to %d of %d bytes: %q", f.Name, n, len(f.data), codesOf(&m))
 			}
@@ -89,6 +92,7 @@ func malformed(t *testing.T) []malformedCase {
 		{"reserved instruction", put(md, 51, 0x40), ReservedInstr, `"instruction_bitmap":"0xfe40"`},
 		{"no instruction", put(md, 50, 0, 0, 0, 0, 0, 0), EmptyBitmap, `"instruction_bitmap":"0x0000"`},
 		{"instructions of no domain", put(md, 52, 0, 0), NoDomain, `"ds_instruction":"0x8888"`},
+		{"flags of no domain", put(md, 52, 0, 0, 0, 0), NoDomain, `"ds_flags":"0x9999"`},
 		{"complement in MX", put(mx, 51, 1), ComplementInMX, `"instruction_bitmap":"0xfe01"`},
 		{"MX with words", put(mx, 43, 4), SourceWords, `"source_words_hex":"61616161"`},
 		{"1.0: length past the packet", put(old, 56, 0xff), LengthPastPacket, `"length_words":255`},

@@ -38,7 +38,7 @@ func (d *Decoder) behindUDP(c *walk, b []byte, want int) {
 	if c.dstPort != portVXLAN && c.dstPort != portVXLANGPE && len(b) >= 12 && b[3] != 0 && d.vxlan(c, b, want) {
 		return
 	}
-	d.notFound(c, b, g, t)
+	d.notFound(c, b, want, g, t)
 }
 
 // behindTCP looks for INT in TCP, head bytes of which are header and options. Some
@@ -57,7 +57,7 @@ func (d *Decoder) behindTCP(c *walk, b []byte, want, head int) {
 		if g != isNot && d.takeINT(c, OverTCP, b0, want0, at, g, t) {
 			return
 		}
-		d.notFound(c, b0, g, t)
+		d.notFound(c, b0, want0, g, t)
 		return
 	}
 	if len(b) < head { // cut in the options
@@ -67,7 +67,7 @@ func (d *Decoder) behindTCP(c *walk, b []byte, want, head int) {
 	if g != isNot && d.takeINT(c, OverTCP, b0, want0, at, g, t) {
 		return
 	}
-	d.notFound(c, b0, g, t)
+	d.notFound(c, b0, want0, g, t)
 }
 
 // bestINT recognises INT in b and, behind the eight bytes of a probe marker, in b[8:]. It
@@ -130,12 +130,12 @@ func (d *Decoder) takeINT(c *walk, carrier Carrier, b []byte, want, at int, g gr
 	return true
 }
 
-// notFound says what could have been expected.
-func (d *Decoder) notFound(c *walk, b []byte, g grade, t INTTraits) {
+// notFound says what could have been expected, unless the packet is cut before that.
+func (d *Decoder) notFound(c *walk, b []byte, want int, g grade, t INTTraits) {
 	if c.quoted() && c.f && g != isNot {
 		c.m.note(LooksLikeINT, majorOf(t), 0)
 	}
-	if c.quoted() || c.noted {
+	if c.quoted() || c.noted || len(b) < min(4, want) {
 		return
 	}
 	word := uint32(0)

@@ -119,8 +119,8 @@ func (d *Decoder) header20(c *walk, in *INT, b []byte) {
 	}
 	in.Incomplete = in.Incomplete || h.E || h.M
 	d.checkHeader(c, in, 2)
-	if h.DomainID == 0 && h.DSInstruction != 0 {
-		c.m.note(NoDomain, int(h.DSInstruction), 0)
+	if h.DomainID == 0 && (h.DSInstruction != 0 || h.DSFlags != 0) {
+		c.m.note(NoDomain, int(h.DSInstruction), int(h.DSFlags))
 	}
 	c.checkDomain(h.DomainID, h.DSInstruction)
 }

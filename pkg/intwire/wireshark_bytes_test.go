@@ -194,15 +194,18 @@ func TestWiresharkHostile(t *testing.T) {
 	}
 	r := rand.New(rand.NewPCG(1, 4))
 	for range rounds(t) {
-		packets := make([][]byte, 1000)
+		packets, wire := make([][]byte, 1000), make([]int, 1000)
 		for i := range packets {
 			b := bytes.Clone(seeds[r.IntN(len(seeds))])
 			for range 1 + r.IntN(4) {
 				b = mutate(r, b, seeds)
 			}
-			packets[i] = b[1:]
+			packets[i], wire[i] = b[1:], len(b)-1
+			if i%3 == 0 { // a capture of its first bytes
+				packets[i] = packets[i][:r.IntN(len(b))]
+			}
 		}
-		file := writeCapture(t, 1, packets)
+		file := writeCut(t, 1, packets, wire)
 		for _, args := range [][]string{nil, {"-o", "int.look:FALSE"}, {"-2"}, {"-o", "int.source:tps"}, {"-o", "int.source:host-int"}} {
 			if got := tshark(t, file, args...); len(got) != len(packets) {
 				t.Errorf("%q: %d packets of %d", args, len(got), len(packets))
@@ -211,11 +214,36 @@ func TestWiresharkHostile(t *testing.T) {
 	}
 }
 
-// Packets in packets in packets: what lies too deep is not looked at, and that is said.
+// One datagram with more quoted packets than Wireshark has room for: those that are not looked at say so, and it goes on.
+func TestWiresharkManyQuotes(t *testing.T) {
+	quoted := wrap([]byte("xy"), 9)
+	report := slices.Concat([]byte{3, byte(len(quoted) / 4), 0, 0x20}, quoted)
+	jumbo := wrap(slices.Concat([]byte{0x20, 0, 0, 1, 0, 0, 0, 1}, bytes.Repeat(report, 185)), 32766)
+	packets := make([][]byte, 100)
+	for i := range packets {
+		packets[i] = jumbo
+	}
+	for i, p := range tshark(t, writeCapture(t, 1, packets)) {
+		if got := read(&p); !got.codes["many_packets"] {
+			t.Fatalf("packet %d: %v", i+1, got.codes)
+		}
+		if got := of(&p, "_ws.malformed"); got != "" {
+			t.Fatalf("packet %d: %s", i+1, got)
+		}
+	}
+}
+
+// Packets in packets in packets: what lies too deep in INT is not looked at, and that is said. Tunnels without INT may lie as
+// deep as Wireshark lets them.
 func TestWiresharkNested(t *testing.T) {
-	vxlan := wrap([]byte("inside"), 9)
+	md := shim20(0x8000, 0, 1, []byte{0, 0, 0, 1})
+	vxlan := marked(wrap(md, 9))
 	for range 60 {
 		vxlan = wrap(slices.Concat([]byte{8, 0, 0, 0, 0, 0, 1, 0}, vxlan), portVXLAN)
+	}
+	gpe := wrap([]byte("inside"), 9)
+	for range 40 {
+		gpe = wrap(slices.Concat([]byte{12, 0, 0, 0x82, 0, 0, 1, 0, 0x10, 4, 0, 3}, md[4:], gpe), portVXLANGPE)
 	}
 	quotes := wrap([]byte("inside"), 9)
 	for range 60 {
@@ -223,17 +251,58 @@ func TestWiresharkNested(t *testing.T) {
 	}
 	npt := []byte("inside")
 	for range 200 { // INT behind INT, each before a UDP header
-		npt = slices.Concat([]byte{0x9c, 0x40, 0x13, 0x88, 0, 0, 0, 0, 0x18, 4, 0, 17}, shim20(0x8000, 0, 1, []byte{0, 0, 0, 1})[4:], npt)
+		npt = slices.Concat([]byte{0x9c, 0x40, 0x13, 0x88, 0, 0, 0, 0, 0x18, 4, 0, 17}, md[4:], npt)
 		binary.BigEndian.PutUint16(npt[4:], uint16(len(npt)))
 	}
 	behind := slices.Concat(wrap(nil, 0)[:34], npt)
 	binary.BigEndian.PutUint16(behind[16:], uint16(len(behind)-14))
 	many := wrap(slices.Concat([]byte{0x20, 0, 0, 1, 0, 0, 0, 1}, bytes.Repeat([]byte{0, 0, 0, 0x8f}, 2000)), 32766)
-	var said []bool
-	for _, p := range tshark(t, writeCapture(t, 1, [][]byte{vxlan, quotes, behind, many})) {
-		said = append(said, read(&p).codes["too_deep"])
+	var said, found []bool
+	for _, p := range tshark(t, writeCapture(t, 1, [][]byte{vxlan, gpe, quotes, behind, many})) {
+		got := read(&p)
+		said, found = append(said, got.codes["too_deep"]), append(found, got.topLevel > 0)
 	}
-	if want := []bool{true, false, true, false}; !slices.Equal(said, want) {
+	if want := []bool{false, true, false, true, false}; !slices.Equal(said, want) {
 		t.Errorf("too deep: %v, want %v", said, want)
+	}
+	if want := []bool{true, true, false, true, false}; !slices.Equal(found, want) {
+		t.Errorf("with INT: %v, want %v", found, want)
+	}
+}
+
+// Between IPv6 and what it carries lie other headers, also one of authentication.
+func TestWiresharkExtensions(t *testing.T) {
+	md := shim20(0x8000, 0, 1, []byte{0, 0, 0, 7, 0, 0, 0, 8})
+	udp := slices.Concat([]byte{0x9c, 0x40, 0x1f, 0x90, 0, byte(8 + len(md)), 0, 0}, md)
+	tcp := slices.Concat(segment(0, 1, nil)[34:], md, []byte("payload"))
+	options := func(next byte) []byte { return []byte{next, 0, 1, 4, 0, 0, 0, 0} }
+	auth := func(next byte) []byte {
+		return append([]byte{next, 4, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1}, make([]byte, 12)...)
+	}
+	var packets []named
+	for proto, l4 := range map[byte][]byte{protoUDP: udp, protoTCP: tcp} {
+		for name, parts := range map[string][][]byte{
+			"destination":           {{60}, options(proto)},
+			"hop by hop":            {{0}, options(proto)},
+			"hop, destination":      {{0}, options(60), options(proto)},
+			"destination, routing":  {{60}, options(43), {60, 0, 0, 0, 0, 0, 0, 0}, options(proto)},
+			"whole fragment":        {{44}, {proto, 0, 0, 0, 0, 0, 0, 1}},
+			"authentication":        {{51}, auth(proto)},
+			"hop by hop, and twice": {{0}, options(51), auth(51), auth(proto)},
+		} {
+			body := slices.Concat(slices.Concat(parts[1:]...), l4)
+			six := append([]byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x86, 0xdd, 0x65, 0xc0, 0, 0}, byte(len(body)>>8), byte(len(body)), parts[0][0], 64)
+			packets = append(packets, named{fmt.Sprint(name, ", ", proto), slices.Concat(six, bytes.Repeat([]byte{0x20}, 32), body)})
+		}
+	}
+	hold(t, &Decoder{}, StartEthernet, 1, packets)
+	var four [][]byte // the decoder looks behind it in IPv6 only
+	for proto, l4 := range map[byte][]byte{protoUDP: udp, protoTCP: tcp} {
+		four = append(four, marked(ipv4(51, auth(51), auth(proto), l4)))
+	}
+	for i, p := range tshark(t, writeCapture(t, 1, four)) {
+		if got := read(&p); got.topLevel != 1 || len(got.codes) > 0 {
+			t.Errorf("IPv4, %d: %v %v", i, got.facts, got.codes)
+		}
 	}
 }

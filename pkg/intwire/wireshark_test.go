@@ -24,12 +24,22 @@ import (
 // writeCapture writes packets by hand, so that the file shares nothing with radar's own writer.
 func writeCapture(t *testing.T, link uint32, packets [][]byte) string {
 	t.Helper()
+	wire := make([]int, len(packets))
+	for i, p := range packets {
+		wire[i] = len(p)
+	}
+	return writeCut(t, link, packets, wire)
+}
+
+// writeCut is writeCapture, of packets that had more bytes on the wire.
+func writeCut(t *testing.T, link uint32, packets [][]byte, wire []int) string {
+	t.Helper()
 	var b bytes.Buffer
 	for _, v := range []uint32{0xa1b2c3d4, 2 | 4<<16, 0, 0, 1 << 18, link} {
 		_ = binary.Write(&b, binary.LittleEndian, v)
 	}
 	for i, p := range packets {
-		for _, v := range []int{i, 0, len(p), len(p)} {
+		for _, v := range []int{i, 0, len(p), wire[i]} {
 			_ = binary.Write(&b, binary.LittleEndian, uint32(v))
 		}
 		b.Write(p)
@@ -57,7 +67,12 @@ func hold(t *testing.T, d *Decoder, start Start, link uint32, packets []named, a
 	for i := range packets {
 		all[i] = packets[i].data
 	}
-	trees := tshark(t, writeCapture(t, link, all), args...)
+	holdTrees(t, d, start, packets, tshark(t, writeCapture(t, link, all), args...))
+}
+
+// holdTrees is hold, of what tshark has shown already.
+func holdTrees(t *testing.T, d *Decoder, start Start, packets []named, trees []item) {
+	t.Helper()
 	if len(trees) != len(packets) {
 		t.Fatalf("%d of %d packets", len(trees), len(packets))
 	}

@@ -33,6 +33,7 @@ func TestWiresharkPreferences(t *testing.T) {
 	file := writeCapture(t, 1, packets)
 	for _, c := range []struct{ want, filter, prefs string }{
 		{"1 3 5 6", "int", ""},
+		{"1 3 5 6", "int", "ip.try_heuristic_first:FALSE"}, // it is set again
 		{"1 2 3 5 6", "int", "int.dscp:23,42"},
 		{"2 3 5 6", "int", "int.dscp:40 int.dscp_mask:56"},
 		{"2 5 6", "int", "int.dscp:42 int.ports:1"},
@@ -107,6 +108,11 @@ func TestWiresharkAround(t *testing.T) {
 		wrap(slices.Concat(group(0, nil)[:20], segment(0x17, 1, nil, md, get)[14:]), 32766),    // 7: a report of 1
 		func() []byte { f := wrap(slices.Concat(md, dns), 53); f[15] = 0x17 << 2; return f }(), // 8: NPT 0, a port of others
 		wrap(dns, 53), // 9: without INT
+		wrap(slices.Concat(shim05(0x8000, 1, 1, []byte{0, 0, 0, 7})[:16], []byte{17, 0, 53, 0}, dns), 33122),     // 10: the tail's port
+		wrap(slices.Concat([]byte{5, 0, 0x65, 0x58, 0, 0, 1, 0, 1, 3, 1, 4}, md[4:], wrap(dns, 53)), portGeneve), // 11
+		wrap([]byte("\x00\x01file\x00octet\x00"), 69),                                                            // 12: the answer comes to port 0
+		marked(wrap(md, 0)), // 13: whose conversation has a dissector
+		func() []byte { f := marked(wrap(md, 7777)); f[39] = 3; return f }(), // 14: UDP's length is wrong
 	}
 	frames[3] = slices.Insert(frames[3], 14+20+20, shim20(0x8000, 0, 1, []byte{0, 0, 0, 8})...) // before the options
 	frames[3][17] += 20
@@ -122,6 +128,8 @@ func TestWiresharkAround(t *testing.T) {
 		{4, "tcp.options.sack_perm", "04:02"}, {4, "tcp.len", "4"}, {4, "int.node_id", "8"},
 		{5, "udp.dstport", "5000"}, {5, "dns.qry.name", "a"}, {6, "udp.dstport", "53"}, {6, "dns.qry.name", "a"},
 		{7, "int.node_id", "7"}, {8, "dns.qry.name", "a"}, {8, "udp.length", "47"}, {9, "dns.qry.name", "a"}, {9, "int.version", ""},
+		{10, "udp.dstport", "33122"}, {10, "dns.qry.name", "a"}, {11, "int.node_id", "7"}, {11, "dns.qry.name", "a"},
+		{13, "int.node_id", "7"}, {14, "int.node_id", "7"}, {14, "udp.length", "3"},
 	} {
 		if got := text(c.n, c.name); got != c.want {
 			t.Errorf("packet %d: %s is %q, want %q", c.n, c.name, got, c.want)
@@ -136,10 +144,11 @@ func TestWiresharkAround(t *testing.T) {
 		lines = append(lines, strings.Join(columns, " "))
 	}
 	for n, want := range map[int]string{
-		2: "INT 83 GET / HTTP/1.1  [INT-MD 2.x, 1 hop: 7]",
-		5: "INT 81 Standard query 0x0001 A a [INT-MD 2.x, 1 hop: 7]",
-		7: "10.9.0.3 10.9.9.9 INT_REPORT 144 Telemetry Report 2.0, node 3, seq 5, tracked flow; INT-MD 2.x, 1 hop: 7",
-		9: "DNS 61 Standard query 0x0001 A a",
+		2:  "INT 83 GET / HTTP/1.1  [INT-MD 2.x, 1 hop: 7]",
+		5:  "INT 81 Standard query 0x0001 A a [INT-MD 2.x, 1 hop: 7]",
+		7:  "10.9.0.3 10.9.9.9 INT_REPORT 144 Telemetry Report 2.0, node 3, seq 5, tracked flow; INT-MD 2.x, 1 hop: 7",
+		9:  "DNS 61 Standard query 0x0001 A a",
+		11: "INT 131 Standard query 0x0001 A a [INT-MD 2.x, 1 hop: 7]",
 	} {
 		if !strings.HasSuffix(lines[n-1], want) {
 			t.Errorf("packet %d: %q, want %q", n, lines[n-1], want)

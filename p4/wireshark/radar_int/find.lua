@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 -- Finds INT and reports in what TCP, UDP and GRE carry. A header that is right in every respect is INT under any mark.
--- Under a mark that is in the preferences one that is wrong is shown too, and what is wrong with it.
+-- A header that is wrong is INT if the preferences have its mark: what is wrong with it is shown.
 --
 -- A place (p) is what is known of the headers so far: dscp (nil: no IP), dport, and quoted: the report around it, with its
 -- traits and f, its flag that says that there may be INT. asked: the user has said that int, or report, is there.
@@ -212,20 +212,46 @@ return function(bytes, engine, grades, reports, profiles, config)
 		return r
 	end
 
-	-- typed says whether a byte can begin a shim.
-	local function typed(v) return v == 1 or v == 3 or v >= 0x10 and v < 0x20 or v >= 0x30 and v < 0x40 end
-
-	-- may_udp and may_tcp tell what is certainly neither INT nor a report, by the few bytes that nearly all packets are asked
-	-- for: the first 16 of a datagram's payload, those behind the fixed header of TCP and those behind its options.
-	function M.may_udp(port, b) return u8(b, 0) < 0x30 or typed(u8(b, 0)) or typed(u8(b, 8)) or tunnel(port) end
-
-	function M.may_tcp(b, behind)
-		return typed(u8(b, 0)) or typed(u8(b, 8)) or typed(u8(behind, 0)) or typed(u8(behind, 8))
+	-- may_be_right says whether INT could begin at b[at] that is right in every respect, by bytes that all of it have.
+	local function may_be_right(b, at)
+		local kind, version = u8(b, at), u8(b, at + 4)
+		if kind >= 0x10 then -- 2.x
+			return (kind < 0x20 or kind >= 0x30 and kind < 0x40) and kind % 4 == 0 and version >= 0x20 and version < 0x30 and u8(b, at + 1) >= 3
+		end
+		if kind ~= 1 and kind ~= 3 or version >= 0x20 or u8(b, at + 2) < 3 then return false end
+		local count = u8(b, at + 5)
+		return version < 0x10 and count < 0x20 and u8(b, at + 9) == 0 -- 0.5
+			or count % 0x80 == 0 and u8(b, at + 1) == 0 and u8(b, at + 6) < 0x20 -- 1.0
 	end
 
-	-- nothing notes what could have been expected.
-	local function nothing(p, b)
-		if p.quoted or p.noted then return end
+	-- may_report says the same of a report.
+	local function may_report(b)
+		local first = u8(b, 0)
+		if first >= 0x30 then return false end
+		local new = u8(b, 8) < 0x30 and u8(b, 8) % 16 <= 5
+		if first >= 0x20 then return new end
+		if first >= 0x10 then return first <= 0x1a and u8(b, 1) < 0x60 or first < 0x14 and new end
+		return first <= 4
+	end
+
+	-- may_gpe: of VXLAN-GPE at a port of others.
+	local function may_gpe(b) return (u8(b, 0) == 0x04 or u8(b, 0) == 0x0c) and u16(b, 1) == 0 and u8(b, 7) == 0 end
+
+	-- may_udp and may_tcp tell what is certainly neither INT nor a report, if no DSCP marks it: by the first 20 bytes of a
+	-- datagram's payload, of those behind the fixed header of TCP, and of those behind its options.
+	function M.may_udp(port, b, quoted)
+		return quoted or config.profile or tunnel(port) or config.int_port(port) or config.report_port(port)
+			or may_be_right(b, 0) or may_be_right(b, 8) or may_report(b) or may_gpe(b)
+	end
+
+	function M.may_tcp(b, behind, quoted)
+		return quoted or config.profile or may_be_right(b, 0) or may_be_right(b, 8)
+			or behind and (may_be_right(behind, 0) or may_be_right(behind, 8))
+	end
+
+	-- nothing notes what could have been expected, unless the packet is cut before that.
+	local function nothing(p, b, want)
+		if p.quoted or p.noted or #b < math.min(4, want) then return end
 		local word = #b >= 4 and u32(b, 0) or 0
 		if config.profile and (listed(p) or p.dport and (config.int_port(p.dport) or config.report_port(p.dport))) then
 			note(p, "not_the_profile", word)
@@ -259,7 +285,7 @@ return function(bytes, engine, grades, reports, profiles, config)
 			list = in_vxlan(p, b, want)
 			if list then return { int = list, via = "vxlan" } end
 		end
-		nothing(p, b)
+		nothing(p, b, want)
 	end
 
 	-- tcp returns INT in a segment b, head bytes of which are header and options, and whether it lies before the options, as
@@ -284,7 +310,7 @@ return function(bytes, engine, grades, reports, profiles, config)
 			found.at = found.at + head
 			return found, false
 		end
-		nothing(p, body)
+		nothing(p, body, want - head)
 	end
 
 	return M

@@ -65,7 +65,9 @@ return function(bytes, formats, engine, grades, units)
 		if layout == "2.x" then
 			check_header(x, n, 2)
 			if x.shim.type == mx and h.instruction_bitmap % 2 == 1 then engine.note(n, "complement_in_mx") end
-			if h.domain_specific_id == 0 and h.ds_instruction ~= 0 then engine.note(n, "no_domain", h.ds_instruction) end
+			if h.domain_specific_id == 0 and (h.ds_instruction ~= 0 or h.ds_flags ~= 0) then
+				engine.note(n, "no_domain", h.ds_instruction, h.ds_flags)
+			end
 			M.check_domain(n, h.domain_specific_id, h.ds_instruction)
 		else
 			local version = layout == "1.0" and 1 or 0
@@ -196,7 +198,8 @@ return function(bytes, formats, engine, grades, units)
 		end
 		if here == 4 then
 			local tail = engine.add(x.root, "int.tail", at, 4)
-			engine.header(tail, "int.", formats.tail, s, at)
+			local t = engine.header(tail, "int.", formats.tail, s, at)
+			if t["tail.ip_proto"] == 17 then x.shim.tail_port = t["tail.orig_dst_port"] end
 		elseif here > 4 then
 			engine.add(x.root, "int.rest", at, here)
 			engine.note(x.header_node, "left_over", here, 4 * words)

@@ -15,6 +15,7 @@ return {
 	another_int = { "note", "another INT header follows" },
 	too_deep = { "warn", "more than %d packets in each other: what is inside was not looked at" },
 
+	cut_packet = { "note", "the capture has %d bytes of %d here: dissectors of what follows see only those, and may call it malformed" },
 	cut_int = { "error", "the INT header or stack is cut: %d bytes are here, its length says %d" },
 	bad_type = { "warn", "type %d is none that is defined" },
 	bad_version = { "warn", "the INT header's version is %d, expected %d" },
@@ -31,7 +32,7 @@ return {
 	bad_ins_count = { "warn", "instruction count is %d, the bitmap has %d bits" },
 	empty_bitmap = { "warn", "no instruction bit is set" },
 	reserved_instruction = { "warn", "reserved instruction bits are set: 0x%04x" },
-	no_domain = { "warn", "domain-specific instructions 0x%04x without a domain" },
+	no_domain = { "warn", "domain-specific instructions 0x%04x, flags 0x%04x without a domain" },
 	unknown_domain = { "note", "domain 0x%04x is not known: what its instructions 0x%04x stand for is shown as bytes" },
 	ver_of_other = { "note", "the INT header's version is %d, its layout that of 1.0" },
 	high_proto = { "note", "the IP protocol %d is in the shim's third byte, where the text has zeros" },
@@ -61,5 +62,6 @@ return {
 	cut_tlv = { "error", "a TLV is cut: %d bytes are here, %d needed" },
 	other_contents = { "warn", "inner type %d is said, what follows begins otherwise" },
 	main_in_type_0 = { "note", "report type 0 with main contents" },
+	many_packets = { "warn", "more than %d packets in one frame: this one was not looked at" },
 	rest_of_report = { "note", "%d bytes behind the last report could not be read" },
 }

@@ -31,22 +31,17 @@ local int = part("int", bytes, formats, engine, grades, units)
 local protos = {
 	int = Proto("int", "In-band Network Telemetry"),
 	int_report = Proto("int_report", "INT Telemetry Report"),
-	-- These three look for INT in the place of TCP, UDP and GRE, and call them.
-	int_tcp = Proto("int_tcp", "Look for INT in TCP"),
-	int_udp = Proto("int_udp", "Look for INT in UDP"),
-	int_gre = Proto("int_gre", "Look for INT in GRE"),
+	int_end = Proto("int_end", "End of a frame with INT"), -- called behind all others
 }
 
 local show = part("show", bytes, fields, notes, units)
 show.register(protos)
 config.register(protos.int, protos.int_report)
 
-local handles = {}
 local hooks = part("hooks", {
 	bytes = bytes,
 	config = config,
 	protos = protos,
-	handles = handles,
 	show = show,
 	int = int,
 	reports = reports,
@@ -56,7 +51,9 @@ local hooks = part("hooks", {
 
 protos.int.dissector = hooks.dissect_int
 protos.int_report.dissector = hooks.dissect_report
-handles.int, handles.int_report = Dissector.get("int"), Dissector.get("int_report")
+protos.int_end.dissector = hooks.finish
+protos.int:register_heuristic("ip", hooks.heuristic) -- IPv6 asks it, too
+register_postdissector(protos.int_end)
 
 local function changed()
 	config.read(protos.int, protos.int_report)
@@ -66,5 +63,10 @@ end
 
 protos.int.prefs_changed = changed
 protos.int_report.prefs_changed = changed
-protos.int.init = hooks.reset
-changed()
+
+function protos.int.init()
+	hooks.reset()
+	hooks.install(config.look)
+end
+
+config.read(protos.int, protos.int_report)

@@ -23,45 +23,56 @@ import (
 
 const wiresharkLong = `Wireshark and tshark show every field of INT and of telemetry reports with the plugin
 that is built into radar. Without flags this says where they look for plugins, and
-whether it is there. --install puts it into your own folder, or the one of --folder;
-"make install" puts it into everyone's. Where there are two, Wireshark takes everyone's.
+whether it is there. --install puts it into your own folder, or the one of --folder, and
+--uninstall takes it from there; "make install" puts it into everyone's. Where there are
+two, Wireshark takes everyone's. A file of that name that is not the plugin stays.
 
-Fields, preferences and examples: p4/wireshark/README.md.`
+Fields, preferences and examples: docs/int/wireshark.md.`
 
 const wiresharkExample = `  radar int wireshark --install
   tshark -r trace.pcap -Y 'int.hop_latency > 100000' -T fields -e frame.number -e int.node_id`
 
 // wiresharkOptions are the flags of "radar int wireshark".
 type wiresharkOptions struct {
-	install bool
-	folder  string
+	install   bool
+	uninstall bool
+	folder    string
 }
 
 func newWiresharkCmd(k *kit.Kit) *cobra.Command {
 	f := &wiresharkOptions{}
 	cmd := &cobra.Command{
-		Use:     "wireshark [--install [--folder DIR]]",
+		Use:     "wireshark [--install | --uninstall] [--folder DIR]",
 		Short:   "The Wireshark plugin for INT: where it is, and installing it",
 		Long:    wiresharkLong,
 		Example: wiresharkExample,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if f.folder != "" && !f.install {
+			if f.folder != "" && !f.install && !f.uninstall {
 				return fault.Usage.Errorf("--folder says where --install puts the plugin: use both")
 			}
 			places, err := pluginPlaces(cmd.Context())
 			if err != nil {
 				return err
 			}
-			if f.install {
-				return installPlugin(k, places, f.folder)
+			file := places.Places[0].File
+			if f.folder != "" {
+				file = filepath.Join(f.folder, wireshark.Name)
+			}
+			switch {
+			case f.install:
+				return installPlugin(k, places, file)
+			case f.uninstall:
+				return uninstallPlugin(k, file)
 			}
 			return printPlaces(k, places)
 		},
 	}
 	flags := cmd.Flags()
 	flags.BoolVar(&f.install, "install", false, "put the plugin into your own folder")
-	flags.StringVar(&f.folder, "folder", "", "with --install: into this folder instead")
+	flags.BoolVar(&f.uninstall, "uninstall", false, "take the plugin from your own folder")
+	flags.StringVar(&f.folder, "folder", "", "with --install and --uninstall: this folder instead")
+	cmd.MarkFlagsMutuallyExclusive("install", "uninstall")
 	if err := cmd.MarkFlagDirname("folder"); err != nil {
 		cobra.CheckErr(err)
 	}
@@ -73,6 +84,7 @@ const (
 	notThere     = "not installed"
 	thisVersion  = "installed"
 	otherVersion = "another version"
+	otherFile    = "another file"
 )
 
 // pluginPlace is a file that Wireshark loads if it is there.
@@ -89,7 +101,7 @@ type pluginReport struct {
 }
 
 // folderLines are those of tshark -G folders that name folders of Lua plugins.
-var folderLines = regexp.MustCompile(`(?m)^(Personal|Global) Lua Plugins:\s*(.+)$`)
+var folderLines = regexp.MustCompile(`(?m)^(Personal|Global) Lua Plugins:\s*(/.+)$`)
 
 // pluginPlaces asks tshark where it and Wireshark look. Where there is none, they will look in ~/.local.
 func pluginPlaces(ctx context.Context) (pluginReport, error) {
@@ -138,8 +150,10 @@ func stateOf(file string) (string, error) {
 		return "", fmt.Errorf("look at the Wireshark plugin: %w", err)
 	case bytes.Equal(have, plugin):
 		return thisVersion, nil
+	case wireshark.IsPlugin(have):
+		return otherVersion, nil
 	}
-	return otherVersion, nil
+	return otherFile, nil
 }
 
 func printPlaces(k *kit.Kit, r pluginReport) error {
@@ -164,15 +178,43 @@ func printPlaces(k *kit.Kit, r pluginReport) error {
 	return nil
 }
 
-// installPlugin writes the plugin into a folder; "": the user's own.
-func installPlugin(k *kit.Kit, r pluginReport, folder string) error {
+// ownState is the state of a file that may be replaced or removed: a file of somebody else may not.
+func ownState(file string) (string, error) {
+	state, err := stateOf(file)
+	if err == nil && state == otherFile {
+		err = fmt.Errorf("%s is not radar's plugin: move it away first", file)
+	}
+	return state, err
+}
+
+// uninstallPlugin removes the plugin.
+func uninstallPlugin(k *kit.Kit, file string) error {
+	state, err := ownState(file)
+	if err != nil {
+		return err
+	}
+	said := notThere
+	if state != notThere {
+		if err := os.Remove(file); err != nil {
+			return fmt.Errorf("remove the Wireshark plugin: %w", err)
+		}
+		said = "removed"
+	}
+	if k.Output == kit.FormatJSON {
+		return kit.PrintJSON(k.Out, pluginPlace{For: "user", File: file, State: notThere})
+	}
+	_, err = fmt.Fprintf(k.Out, "%s %s\n", said, file)
+	return err
+}
+
+// installPlugin writes the plugin.
+func installPlugin(k *kit.Kit, r pluginReport, file string) error {
 	plugin, err := wireshark.Plugin()
 	if err != nil {
 		return err
 	}
-	file := r.Places[0].File
-	if folder != "" {
-		file = filepath.Join(folder, wireshark.Name)
+	if _, err := ownState(file); err != nil {
+		return err
 	}
 	if err := replaceFile(file, plugin); err != nil {
 		return fmt.Errorf("install the Wireshark plugin: %w", err)

@@ -49,17 +49,17 @@ func TestWiresharkInstalls(t *testing.T) {
 	if want := "0,4,5,6\n"; err != nil || string(out) != want { // the reporting node, and the hops
 		t.Errorf("tshark shows %q, %v, want %q", out, err, want)
 	}
-	if err := os.WriteFile(file, []byte("-- older\n"), 0o600); err != nil {
+	plugin, err := wireshark.Plugin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, append(bytes.Clone(plugin), "-- older\n"...), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if got := states()[file]; got != otherVersion {
 		t.Errorf("changed: %q", got)
 	}
 	clitest.Must(t, "int", "wireshark", "--install")
-	plugin, err := wireshark.Plugin()
-	if err != nil {
-		t.Fatal(err)
-	}
 	if got, err := os.ReadFile(file); err != nil || !bytes.Equal(got, plugin) {
 		t.Errorf("%d bytes of %d, %v", len(got), len(plugin), err)
 	}
@@ -91,5 +91,34 @@ func TestWiresharkAbsent(t *testing.T) {
 	}
 	if _, stderr, code := clitest.Radar(t, "int", "wireshark", "--install", "--folder", "/proc/none"); code != kit.ExitFailure || !strings.Contains(stderr, "/proc/none") {
 		t.Errorf("code %d, %q", code, stderr)
+	}
+}
+
+// A file of that name that is somebody else's is neither replaced nor removed.
+func TestWiresharkLeavesOthers(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	folder := t.TempDir()
+	file := filepath.Join(folder, wireshark.Name)
+	const theirs = "-- a dissector of somebody else\n"
+	if err := os.WriteFile(file, []byte(theirs), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, what := range []string{"--install", "--uninstall"} {
+		_, stderr, code := clitest.Radar(t, "int", "wireshark", what, "--folder", folder)
+		if got, err := os.ReadFile(file); err != nil || string(got) != theirs || code != kit.ExitFailure || !strings.Contains(stderr, file+" is not radar's plugin") {
+			t.Errorf("%s: code %d, %q, the file is %q, %v", what, code, stderr, got, err)
+		}
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	clitest.Must(t, "int", "wireshark", "--install", "--folder", folder)
+	for _, want := range []string{"removed ", "not installed "} {
+		if got := clitest.Must(t, "int", "wireshark", "--uninstall", "--folder", folder); got != want+file+"\n" {
+			t.Errorf("said %q, want %q", got, want+file)
+		}
+	}
+	if _, err := os.Stat(file); !os.IsNotExist(err) {
+		t.Errorf("it is still there: %v", err)
 	}
 }

@@ -106,7 +106,7 @@ func (p *Program) tableAdd(args []string) (*p4.TableEntry, error) {
 // tableSetDefault reads TABLE ACTION PARAMETER...
 func (p *Program) tableSetDefault(args []string) (*p4.TableEntry, error) {
 	if len(args) < 2 {
-		return nil, errors.New("table_set_default: write TABLE ACTION PARAMETER...")
+		return nil, errors.New("table_set_default: write TABLE ACTION and all PARAMETERs")
 	}
 	t, err := p.table(args[0])
 	if err != nil {
@@ -149,9 +149,9 @@ func mirroringAdd(args []string) (*p4.Entity, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mirroring_add: port %q is no number below 512", args[1])
 	}
-	e := &p4.CloneSessionEntry{SessionId: uint32(session), Replicas: []*p4.Replica{{
-		PortKind: &p4.Replica_EgressPort{EgressPort: uint32(port)}, Instance: 1,
-	}}}
+	//lint:ignore SA1019 switches of before P4Runtime 1.4 know no other form
+	replica := &p4.Replica{PortKind: &p4.Replica_EgressPort{EgressPort: uint32(port)}, Instance: 1}
+	e := &p4.CloneSessionEntry{SessionId: uint32(session), Replicas: []*p4.Replica{replica}}
 	return &p4.Entity{Entity: &p4.Entity_PacketReplicationEngineEntry{PacketReplicationEngineEntry: &p4.PacketReplicationEngineEntry{
 		Type: &p4.PacketReplicationEngineEntry_CloneSessionEntry{CloneSessionEntry: e},
 	}}}, nil
