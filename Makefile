@@ -26,6 +26,7 @@ PKGS_TEST  := patch graphviz bpftool ethtool iptables shellcheck clang-format-19
 # Servers that tests run themselves. They are unpacked below .cache, not installed: no service
 # starts, neither now nor with the machine.
 PKGS_SERVERS := influxdb prometheus
+PKGS_P4 := ethtool
 PKGS_KATHARA := docker.io debootstrap busybox-static python3 python3-venv iptables ethtool
 PKGS_EXPERIMENTS := python3 python3-venv bpftool ethtool $(PKGS_KATHARA)
 PKGS_KERNEL := qemu-system-x86 busybox-static kmod cpio xz-utils
@@ -114,6 +115,15 @@ objects: deps-bpf
 	go generate ./pkg/bpfobj ./cmd/bench ./experiments/peer/inband
 	lab/tools/generated.sh sums >bpf/objects.sum
 
+.PHONY: p4 p4-test
+p4: ## the P4 programs, where p4c is installed: p4/build
+	p4/build.sh
+p4-test: deps-run build ## the P4 program on a real BMv2, every packet compared (CASE=regexp; RECORD=1: and into p4/testdata)
+	@command -v simple_switch_grpc >/dev/null || { echo "make p4-test: needs BMv2 (simple_switch_grpc) in PATH: docs/p4.md says how it is built"; exit 1; }
+	$(call need,$(PKGS_P4))
+	RADAR_P4=1 RADAR_P4_RECORD=$(if $(RECORD),$(CURDIR)/p4/testdata) RADAR_REQUIRE="root tools" RADAR_BIN=$(CURDIR)/bin/radar \
+		go test -count=1 -v -timeout 30m -run '$(if $(CASE),TestCases/$(CASE),Test(Cases|Lab)$$)' ./p4/test | grep -vE '^ *(===|--- PASS|--- SKIP|PASS)'
+
 .PHONY: lint check
 lint: need-go need-pcap
 	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "gofmt: $$out"; exit 1; fi
@@ -129,10 +139,11 @@ lint: need-go need-pcap
 	elif [ -n "$(RADAR_REQUIRE)" ]; then echo "lint: needs clang-format-19: apt-get install clang-format-19"; exit 1; \
 	else echo "lint: the form of BPF sources is not looked at: apt-get install clang-format-19"; fi
 	@lab/soak.py names e2e >/dev/null # the tests of docs/reliability.md are there
-	@missing=$$(git ls-files '*.go' '*.c' '*.h' '*.sh' '*.py' '*.lua' | grep -v '_bpfel\.go$$' | xargs grep -L SPDX-License-Identifier || true); \
+	@missing=$$(git ls-files '*.go' '*.c' '*.h' '*.sh' '*.py' '*.lua' '*.p4' | grep -v '_bpfel\.go$$' | xargs grep -L SPDX-License-Identifier || true); \
 	if [ -n "$$missing" ]; then echo "no SPDX line: $$missing"; exit 1; fi
 	@if git grep -nE 'SPDX-License-Identifier: Apache' -- bpf/ ':!*.go' ':!*.py'; then echo "bpf/ is GPL-2.0-only OR BSD-2-Clause"; exit 1; fi
 	lab/tools/generated.sh check
+	p4/build.sh check
 check: lint ## linters, generated files, and tests that need neither root nor a kernel: for each save
 	RADAR_TIER=check go test ./...
 	RADAR_TIER=check go test -tags nopcap ./pkg/filter

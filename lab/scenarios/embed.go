@@ -10,10 +10,14 @@ import (
 	"io/fs"
 	"strings"
 
+	"github.com/vnetradar/radar/p4"
 	"github.com/vnetradar/radar/pkg/lab"
 )
 
-//go:embed bottleneck chain ecmp firewall forwarder nat servicechain switches vmrouter
+// switchesOfP4 is the scenario whose machines get radar's P4 program.
+const switchesOfP4 = "int-p4"
+
+//go:embed bottleneck chain ecmp firewall forwarder int-p4 nat servicechain switches vmrouter
 var files embed.FS
 
 // Names lists the built-in scenarios, sorted.
@@ -39,7 +43,12 @@ func Open(name string) (*lab.Scenario, error) {
 		if err != nil {
 			return nil, fmt.Errorf("open built-in scenario: %w", err)
 		}
-		return lab.NewScenario(name, "built-in "+name, sub)
+		s, err := lab.NewScenario(name, "built-in "+name, sub)
+		if err == nil && name == switchesOfP4 {
+			s.Share(p4.Name+".json", p4.JSON)
+			s.Share(p4.Name+".p4info.txtpb", p4.Info)
+		}
+		return s, err
 	}
 	return nil, fmt.Errorf("no built-in scenario %q: there are %s", name, strings.Join(Names(), ", "))
 }

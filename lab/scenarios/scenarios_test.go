@@ -40,7 +40,7 @@ func open(t *testing.T, name string) *lab.Scenario {
 }
 
 func TestNames(t *testing.T) {
-	if got, want := Names(), []string{"bottleneck", "chain", "ecmp", "firewall", "forwarder", "nat", "servicechain", "switches", "vmrouter"}; !slices.Equal(got, want) {
+	if got, want := Names(), []string{"bottleneck", "chain", "ecmp", "firewall", "forwarder", "int-p4", "nat", "servicechain", "switches", "vmrouter"}; !slices.Equal(got, want) {
 		t.Errorf("Names = %v, want %v", got, want)
 	}
 	if _, err := Open("nonsense"); err == nil || !strings.Contains(err.Error(), "bottleneck, chain, ecmp") {
@@ -153,6 +153,26 @@ func TestScriptsParse(t *testing.T) {
 			t.Fatal(err)
 		}
 		check(topo)
+	}
+}
+
+// TestSwitchesNeedBMv2: where there is none, int-p4 says how to get it in one line, and leaves
+// nothing behind.
+func TestSwitchesNeedBMv2(t *testing.T) {
+	state := t.TempDir()
+	t.Setenv("RADAR_STATE_DIR", state)
+	t.Setenv("PATH", t.TempDir())
+	topo, err := open(t, "int-p4").Topology(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = lab.Up(t.Context(), topo, lab.Options{Name: fmt.Sprintf("rdr%dp", os.Getpid())})
+	if _, ok := errors.AsType[*lab.MissingError](err); !ok || strings.Contains(err.Error(), "\n") ||
+		!strings.Contains(err.Error(), "simple_switch_grpc") || !strings.Contains(err.Error(), "docs/p4.md") {
+		t.Errorf("Up: %v", err)
+	}
+	if left := readDir(t, state); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/vnetradar/radar/lab/test/need"
+	switches "github.com/vnetradar/radar/p4/recorded"
 )
 
 // The Wireshark plugin (p4/wireshark) shares no code with this package. These tests hold both to each other: of every
@@ -172,6 +173,26 @@ func TestWiresharkCaptures(t *testing.T) {
 	})
 	if err != nil || files < 6 {
 		t.Errorf("%d files, %v", files, err)
+	}
+	hold(t, &Decoder{}, StartEthernet, 1, packets)
+}
+
+// What P4 switches have sent, on every link and of every kind.
+func TestWiresharkSwitches(t *testing.T) {
+	m, err := switches.Read("../../p4/testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var packets []named
+	for _, c := range m.Cases {
+		for _, link := range switches.Links {
+			for i, p := range c.Packets[link] {
+				packets = append(packets, named{fmt.Sprintf("%s, link %s, packet %d", c.File, link, i+1), p.Data})
+			}
+		}
+	}
+	if len(packets) < 500 {
+		t.Errorf("%d packets", len(packets))
 	}
 	hold(t, &Decoder{}, StartEthernet, 1, packets)
 }

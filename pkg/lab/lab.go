@@ -104,6 +104,12 @@ func stateFile(name string) string { return filepath.Join(stateDir(), name+".jso
 // dir holds the scripts and logs of the lab.
 func (l *Lab) dir() string { return filepath.Join(stateDir(), l.Name+".d") }
 
+// sharedDir is where scripts find the files that all machines see.
+func (l *Lab) sharedDir() string { return filepath.Join(l.dir(), sharedDir) }
+
+// sharedVariable names that folder in their environment.
+const sharedVariable = "LAB_SHARED"
+
 // LogPath is the file with what the scripts of a machine printed, and their
 // commands.
 func (l *Lab) LogPath(machine string) string { return filepath.Join(l.dir(), machine+".log") }

@@ -54,6 +54,11 @@ func parseFolder(f *folder) (*Topology, error) {
 		return nil, err
 	}
 	t.addScripts(f)
+	if text, ok := f.files[needsFile]; ok {
+		if t.Needs, err = parseNeeds(text); err != nil {
+			return nil, fmt.Errorf("%s: %w", needsFile, err)
+		}
+	}
 	return t, nil
 }
 
@@ -293,10 +298,18 @@ func (t *Topology) addScripts(f *folder) {
 			t.Warnings = append(t.Warnings, name+": is ignored")
 		}
 	}
-	if slices.Contains(f.dirs, "shared") {
-		t.Warnings = append(t.Warnings, "shared/: is not mounted")
+	t.Shared = f.shared
+	if len(f.shared) > 0 && !t.mentions(sharedVariable) {
+		t.Warnings = append(t.Warnings, "shared/: is not mounted as /shared: scripts find its files in $"+sharedVariable)
 	}
 	t.warnOrphans(f)
+}
+
+// mentions says whether a script of the lab has this word.
+func (t *Topology) mentions(word string) bool {
+	return slices.ContainsFunc(t.Machines, func(m Machine) bool {
+		return slices.ContainsFunc(m.Scripts, func(s Script) bool { return strings.Contains(s.Body, word) })
+	})
 }
 
 // warnOrphans finds scripts of machines that lab.conf does not name: misspelt.

@@ -72,12 +72,21 @@ type Scenario struct {
 
 	fsys   fs.FS
 	folder *folder
+	added  map[string]string // to the shared files
 }
 
 // ParamError says that a value given for a parameter cannot be used.
 type ParamError struct{ Msg string }
 
 func (e *ParamError) Error() string { return e.Msg }
+
+// Share adds a file to those that all machines see.
+func (s *Scenario) Share(name string, content []byte) {
+	if s.added == nil {
+		s.added = make(map[string]string)
+	}
+	s.added[name] = string(content)
+}
 
 func paramErrorf(format string, args ...any) error {
 	return &ParamError{Msg: fmt.Sprintf(format, args...)}
@@ -163,18 +172,29 @@ func (s *Scenario) Export(dir string, set map[string]string) error {
 	if err != nil {
 		return err
 	}
+	shared := f.shared
 	if len(s.Params) == 0 {
-		if err := os.CopyFS(dir, s.fsys); err != nil {
-			return fmt.Errorf("export lab: %w", err)
-		}
-		return nil
+		err, shared = os.CopyFS(dir, s.fsys), s.added
+	} else {
+		err = writeAll(dir, f.files)
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err == nil && len(shared) > 0 {
+		err = writeAll(filepath.Join(dir, sharedDir), shared)
+	}
+	if err != nil {
 		return fmt.Errorf("export lab: %w", err)
 	}
-	for _, name := range slices.Sorted(maps.Keys(f.files)) {
-		if err := writeNew(filepath.Join(dir, name), f.files[name]); err != nil {
-			return fmt.Errorf("export lab: %w", err)
+	return nil
+}
+
+// writeAll writes files into a folder. None of them may be there.
+func writeAll(dir string, files map[string]string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err := writeNew(filepath.Join(dir, name), files[name]); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -231,10 +251,15 @@ func (s *Scenario) render(set map[string]string) (*folder, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(s.Params) == 0 {
-		return s.folder, nil
+	out := &folder{files: s.folder.files, shared: maps.Clone(s.folder.shared), other: s.folder.other, dirs: s.folder.dirs}
+	if len(s.added) > 0 && out.shared == nil {
+		out.shared = make(map[string]string)
 	}
-	out := &folder{files: make(map[string]string), other: s.folder.other, dirs: s.folder.dirs}
+	maps.Copy(out.shared, s.added)
+	if len(s.Params) == 0 {
+		return out, nil
+	}
+	out.files = make(map[string]string)
 	for name, text := range s.folder.files {
 		base, isTemplate := strings.CutSuffix(name, templateSuffix)
 		switch {

@@ -102,7 +102,7 @@ func (l *Lab) runScript(ctx context.Context, m *Machine, s Script, path string, 
 	}
 	cmd := l.Command(ctx, m.Name, "sh", flags, path)
 	cmd.Dir = "/" // as in a container
-	cmd.Env = scriptEnv(m)
+	cmd.Env = append(scriptEnv(m), sharedVariable+"="+l.sharedDir())
 	cmd.Stdout, cmd.Stderr = log, log
 	// A session of its own: no signal from the terminal reaches the script or
 	// its daemons, and all of it can be killed at once.

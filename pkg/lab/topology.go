@@ -17,6 +17,10 @@ type Topology struct {
 	Machines    []Machine // in the order of lab.conf
 	Links       []Link    // in the order of lab.conf
 	Warnings    []string  // what the folder says and this package leaves out
+	Needs       []Program // that must be there, from needs.json
+	// Shared are the files of folder shared/, by name. Scripts find them in $LAB_SHARED; under
+	// Kathará, which does not set it, in /shared.
+	Shared map[string]string
 }
 
 // Machine is one network function of a lab.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -34,7 +35,8 @@ type Options struct {
 // Up starts a lab and returns when all its startup scripts have ended. If
 // anything fails, or ctx ends, everything made so far is removed. Without
 // KeepGoing a script ends at the first command that fails, which is a
-// *ScriptError. A name that is taken is ErrExists.
+// *ScriptError. A name that is taken is ErrExists; a program that the lab needs
+// and this machine has not is a *MissingError.
 func Up(ctx context.Context, t *Topology, opts Options) (l *Lab, err error) {
 	if opts.ScriptTimeout == 0 {
 		opts.ScriptTimeout = DefaultScriptTimeout
@@ -44,6 +46,9 @@ func Up(ctx context.Context, t *Topology, opts Options) (l *Lab, err error) {
 	}
 	l = plan(t, opts.Name)
 	if err := CheckName(l.Name); err != nil {
+		return nil, err
+	}
+	if err := t.missing(l.Name); err != nil {
 		return nil, err
 	}
 	if err := l.reserve(); err != nil {
@@ -138,6 +143,9 @@ func (l *Lab) build(ctx context.Context, t *Topology, opts Options) error {
 	if err := os.Mkdir(l.dir(), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("create directory for logs: %w", err)
 	}
+	if err := l.share(t); err != nil {
+		return err
+	}
 	if err := l.createNamespaces(ctx, t); err != nil {
 		return err
 	}
@@ -152,6 +160,22 @@ func (l *Lab) build(ctx context.Context, t *Topology, opts Options) error {
 	}
 	l.Status, l.Maker = Running, host.Process{}
 	return l.save(false)
+}
+
+// share writes the files that all machines see.
+func (l *Lab) share(t *Topology) error {
+	if len(t.Shared) == 0 {
+		return nil
+	}
+	if err := os.Mkdir(l.sharedDir(), 0o700); err != nil {
+		return fmt.Errorf("create folder for shared files: %w", err)
+	}
+	for name, text := range t.Shared {
+		if err := os.WriteFile(filepath.Join(l.sharedDir(), name), []byte(text), 0o600); err != nil {
+			return fmt.Errorf("write shared file: %w", err)
+		}
+	}
+	return nil
 }
 
 func (l *Lab) createNamespaces(ctx context.Context, t *Topology) error {

@@ -33,7 +33,7 @@ const (
 var floors = map[string]int{
 	"pkg/bpfobj": shared, "pkg/fault": shared, "pkg/filter": shared, "pkg/hook": shared, "pkg/host": shared,
 	"pkg/intwire": shared, "pkg/lab": shared, "pkg/loader": shared, "pkg/packet": shared, "pkg/record": shared,
-	"lab/forward": shared, "lab/scenarios": shared, "p4/wireshark": shared,
+	"lab/forward": shared, "lab/scenarios": shared, "p4": shared,
 
 	"pkg/vnet": systems, "pkg/telemetry": systems, "pkg/dut": systems,
 
@@ -45,7 +45,7 @@ var floors = map[string]int{
 	"pkg/api": faces, "pkg/cli": faces, "cmd": faces,
 
 	"bpf/test": elsewhere, "cmd/bench": elsewhere, "experiments": elsewhere, "lab/kathara": elsewhere, "lab/test": elsewhere,
-	"pkg/cli/clitest": elsewhere, "pkg/sink/sinktest": elsewhere, "pkg/vnet/backpack/ringtest": elsewhere,
+	"p4/recorded": elsewhere, "p4/test": elsewhere, "pkg/cli/clitest": elsewhere, "pkg/sink/sinktest": elsewhere, "pkg/vnet/backpack/ringtest": elsewhere,
 }
 
 // system says which system a package is of.

@@ -117,4 +117,4 @@ func sources(t *testing.T) (paths []string) {
 	return paths
 }
 
-var endings = []string{".go", ".c", ".h", ".py", ".lua", ".sh"}
+var endings = []string{".go", ".c", ".h", ".p4", ".py", ".lua", ".sh"}

@@ -44,7 +44,7 @@ func NewCmd(k *kit.Kit) *cobra.Command {
   radar lab exec chain h1 -- ping -c 3 10.0.6.2
   radar lab down chain`,
 	}
-	cmd.AddCommand(newUpCmd(k), newDownCmd(k), newListCmd(k), newExecCmd(k), newExportCmd(k), newGraphCmd(k), newForwardCmd(k))
+	cmd.AddCommand(newUpCmd(k), newDownCmd(k), newListCmd(k), newExecCmd(k), newExportCmd(k), newGraphCmd(k), newForwardCmd(k), newP4Cmd())
 	return cmd
 }
 

@@ -33,10 +33,14 @@ type identity struct {
 	fragment     int    // offset, of fragments
 	story        Story  // if it has one: then that alone tells
 	check        uint32 // TCP's sequence number, the checksum of UDP, of ICMP and of others their first bytes
+	// Of TCP its acknowledgement, flags and window, and the bytes of the packet: an acknowledgement has the
+	// sequence number of the data behind it.
+	more uint64
+	len  int
 }
 
-// identityOf is that of the packet with that header; l4 is what its quote has behind the IP
-// header.
+// identityOf is that of the packet with that header; l4 is what it has behind the IP header. INT is
+// in neither.
 func identityOf(h *quote.Header, l4 []byte) identity {
 	i := identity{
 		src: h.Src, dst: h.Dst, proto: h.Proto, sport: h.SrcPort, dport: h.DstPort, fragment: h.FragOff,
@@ -50,6 +54,11 @@ func identityOf(h *quote.Header, l4 []byte) identity {
 		i.check = uint32(binary.BigEndian.Uint16(l4[6:]))
 	case layers.IPProtocolICMPv4, layers.IPProtocolICMPv6:
 		i.check = uint32(binary.BigEndian.Uint16(l4[2:]))
+	case layers.IPProtocolTCP:
+		i.check = binary.BigEndian.Uint32(l4[4:])
+		if len(l4) >= 16 {
+			i.more, i.len = binary.BigEndian.Uint64(l4[8:]), h.Len
+		}
 	default:
 		i.check = binary.BigEndian.Uint32(l4[4:])
 	}
@@ -125,7 +134,7 @@ func (t *Translator) card(o *Observed, at int64) card {
 	if id, ok := o.Hops[0].Get(intwire.NodeID); ok {
 		c.node = id
 	}
-	c.key = identityOf(o.quoted(), o.l4)
+	c.key = identityOf(&o.Header, o.first)
 	if c.story, c.alone = t.storyOf(o, at); c.story != (Story{}) {
 		c.key = identity{story: c.story}
 	}

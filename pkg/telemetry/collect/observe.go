@@ -3,6 +3,8 @@
 package collect
 
 import (
+	"encoding/binary"
+
 	"github.com/gopacket/gopacket/layers"
 
 	"github.com/vnetradar/radar/pkg/intwire"
@@ -28,6 +30,7 @@ type Observed struct {
 	Queued    bool             // the packet was in a congested queue there (Q)
 
 	l4      []byte       // of the quote: what is behind the IP header
+	first   []byte       // the same of the packet without INT, as far as identityOf looks
 	withINT quote.Header // as it is quoted, if carried: with what INT has added and changed
 	carried bool         // the quote has INT in it
 	clock   clock        // by which all times are
@@ -37,6 +40,7 @@ type Observed struct {
 type observer struct {
 	quoted quote.Parser
 	now    Observed
+	first  [udpHeader]byte
 }
 
 // each calls fn for each report of a message.
@@ -110,6 +114,38 @@ func (o *observer) fill(a about, in *intwire.INT) {
 	}
 	// Behind an MX header lie the metadata of the node that reports, of no other.
 	now.Postcard = len(now.Hops) == 1 && !now.Partial && (stack == 0 || in.Header.Type == intwire.TypeMX)
+	now.first = l4
+	if now.Postcard && now.carried {
+		o.before(in)
+	}
+}
+
+// before works out what the packet had behind its IP header before the source put INT into it: the
+// source's own postcard may be of that. A UDP checksum is worked out from what INT has changed (RFC 1624),
+// unless something is there that the source cannot have put in.
+func (o *observer) before(in *intwire.INT) {
+	now := &o.now
+	n := bytesOf(now.Profile, in)
+	switch {
+	case in.Shim.Form == intwire.Shim20 && in.Shim.NPT == 2:
+		now.first = in.Payload
+	case in.Carrier == intwire.OverUDP && len(in.Hops) == 0 && len(now.l4) >= udpHeader+n:
+		sum := binary.BigEndian.Uint16(now.l4[6:])
+		if sum == 0 {
+			return
+		}
+		copy(o.first[:], now.l4)
+		added := uint32(intwire.Sum(now.l4[udpHeader:][:n], uint32(2*n))) // both lengths count
+		if in.Shim.NPT == 1 {
+			added += uint32(now.withINT.DstPort) + uint32(^now.Header.DstPort)
+		}
+		sum = ^intwire.Sum(nil, uint32(^sum)+uint32(^intwire.Sum(nil, added)))
+		if sum == 0 {
+			sum = 0xffff
+		}
+		binary.BigEndian.PutUint16(o.first[6:], sum)
+		now.first = o.first[:]
+	}
 }
 
 // reporter adds the node that reports, if it says more of itself than its id (which some

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+
+	p4 "github.com/p4lang/p4runtime/go/p4/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+)
+
+// maxMessage bounds what a switch answers at once: all entries of a table.
+const maxMessage = 64 << 20
+
+// Switch is a connection to a switch, as its primary controller. Close it. It may be used
+// concurrently.
+type Switch struct {
+	conn    *grpc.ClientConn
+	client  p4.P4RuntimeClient
+	stream  p4.P4Runtime_StreamChannelClient
+	stop    context.CancelFunc
+	device  uint64
+	program *Program
+}
+
+// election is that of the only controller. A second one gets an error.
+var election = &p4.Uint128{Low: 1}
+
+// Dial connects to the switch that serves P4Runtime at address. dial makes the connection; nil: from
+// the network namespace of the process. It waits until the switch is there, or ctx ends.
+func Dial(ctx context.Context, address string, device uint64, dial func(context.Context, string) (net.Conn, error)) (*Switch, error) {
+	options := []grpc.DialOption{
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.WaitForReady(true)),
+		grpc.WithNoProxy(),
+	}
+	if dial != nil {
+		options = append(options, grpc.WithContextDialer(dial))
+	}
+	conn, err := grpc.NewClient("passthrough:///"+address, options...)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the switch at %s: %w", address, err)
+	}
+	s := &Switch{conn: conn, client: p4.NewP4RuntimeClient(conn), device: device}
+	if err := s.arbitrate(ctx); err != nil {
+		s.Close()
+		return nil, fmt.Errorf("become the controller of the switch at %s: %w", address, err)
+	}
+	return s, nil
+}
+
+// arbitrate makes this the primary controller. It is so while the stream is open.
+func (s *Switch) arbitrate(ctx context.Context) error {
+	open, stop := context.WithCancel(context.Background())
+	s.stop = stop
+	watch := context.AfterFunc(ctx, stop) // until the switch has answered
+	err := func() (err error) {
+		if s.stream, err = s.client.StreamChannel(open); err != nil {
+			return err
+		}
+		request := &p4.MasterArbitrationUpdate{DeviceId: s.device, ElectionId: election}
+		if err := s.stream.Send(&p4.StreamMessageRequest{
+			Update: &p4.StreamMessageRequest_Arbitration{Arbitration: request},
+		}); err != nil && !errors.Is(err, io.EOF) { // io.EOF: Recv says why
+			return err
+		}
+		answer, err := s.stream.Recv()
+		if err != nil {
+			return err
+		}
+		if code := codes.Code(answer.GetArbitration().GetStatus().GetCode()); code != codes.OK {
+			return fmt.Errorf("device %d has another controller (%v)", s.device, code)
+		}
+		return nil
+	}()
+	if !watch() && err == nil {
+		err = context.Cause(ctx)
+	} else if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return err
+}
+
+// Close ends the connection. The switch keeps its program and entries.
+func (s *Switch) Close() {
+	if s.stop != nil {
+		s.stop()
+	}
+	s.conn.Close()
+}
+
+// Load gives the switch a program, with empty tables.
+func (s *Switch) Load(ctx context.Context, p *Program) error {
+	_, err := s.client.SetForwardingPipelineConfig(ctx, &p4.SetForwardingPipelineConfigRequest{
+		DeviceId: s.device, ElectionId: election,
+		Action: p4.SetForwardingPipelineConfigRequest_VERIFY_AND_COMMIT,
+		Config: &p4.ForwardingPipelineConfig{P4Info: p.info, P4DeviceConfig: p.binary},
+	})
+	if err != nil {
+		return fmt.Errorf("load the program: %w", err)
+	}
+	s.program = p
+	return nil
+}
+
+// Use says which program the switch has, if another controller has loaded it.
+func (s *Switch) Use(p *Program) { s.program = p }
+
+// Run does what the lines say (Program.Commands), all that can be done.
+func (s *Switch) Run(ctx context.Context, text string) error {
+	commands, err := s.program.Commands(text)
+	if err != nil || len(commands) == 0 {
+		return err
+	}
+	request := &p4.WriteRequest{DeviceId: s.device, ElectionId: election}
+	for _, c := range commands {
+		request.Updates = append(request.Updates, c.Update)
+	}
+	_, err = s.client.Write(ctx, request)
+	return explain(err, commands)
+}
+
+// explain names the lines of the commands that the switch has refused: it answers with one
+// status for each of them.
+func explain(err error, commands []Command) error {
+	if err == nil {
+		return nil
+	}
+	var failed []error
+	for i, detail := range status.Convert(err).Details() {
+		if e, ok := detail.(*p4.Error); ok && i < len(commands) && codes.Code(e.GetCanonicalCode()) != codes.OK {
+			failed = append(failed, fmt.Errorf("line %d: the switch refuses it: %v %s",
+				commands[i].Line, codes.Code(e.GetCanonicalCode()), e.GetMessage()))
+		}
+	}
+	if len(failed) == 0 {
+		return fmt.Errorf("write to the switch: %w", err)
+	}
+	return errors.Join(failed...)
+}
+
+// Clear removes all entries of these tables. Their default actions stay.
+func (s *Switch) Clear(ctx context.Context, tables ...string) error {
+	for _, name := range tables {
+		t, err := s.program.table(name)
+		if err != nil {
+			return err
+		}
+		all, err := s.read(ctx, entity(&p4.TableEntry{TableId: t.GetPreamble().GetId()}))
+		if err != nil {
+			return err
+		}
+		all = slices.DeleteFunc(all, func(e *p4.Entity) bool { return e.GetTableEntry().GetIsDefaultAction() })
+		if len(all) == 0 {
+			continue
+		}
+		request := &p4.WriteRequest{DeviceId: s.device, ElectionId: election}
+		for _, e := range all {
+			request.Updates = append(request.Updates, &p4.Update{Type: p4.Update_DELETE, Entity: e})
+		}
+		if _, err := s.client.Write(ctx, request); err != nil {
+			return fmt.Errorf("clear table %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// Counts returns the packets of a counter, by index. Zeros are left out.
+func (s *Switch) Counts(ctx context.Context, counter string) (map[int]int, error) {
+	c := s.program.counters[counter]
+	if c == nil {
+		return nil, fmt.Errorf("the program has no counter %q", counter)
+	}
+	all, err := s.read(ctx, &p4.Entity{Entity: &p4.Entity_CounterEntry{CounterEntry: &p4.CounterEntry{CounterId: c.GetPreamble().GetId()}}})
+	if err != nil {
+		return nil, err
+	}
+	counts := make(map[int]int)
+	for _, e := range all {
+		if n := e.GetCounterEntry().GetData().GetPacketCount(); n != 0 {
+			counts[int(e.GetCounterEntry().GetIndex().GetIndex())] = int(n)
+		}
+	}
+	return counts, nil
+}
+
+// EntryCounts returns the packets that each entry of a table with counters has met, by priority as
+// Commands has it. Zeros are left out.
+func (s *Switch) EntryCounts(ctx context.Context, table string) (map[int]int, error) {
+	t, err := s.program.table(table)
+	if err != nil {
+		return nil, err
+	}
+	all, err := s.read(ctx, &p4.Entity{Entity: &p4.Entity_DirectCounterEntry{DirectCounterEntry: &p4.DirectCounterEntry{
+		TableEntry: &p4.TableEntry{TableId: t.GetPreamble().GetId()},
+	}}})
+	if err != nil {
+		return nil, err
+	}
+	counts := make(map[int]int)
+	for _, e := range all {
+		d := e.GetDirectCounterEntry()
+		if n := d.GetData().GetPacketCount(); n != 0 && !d.GetTableEntry().GetIsDefaultAction() {
+			counts[topPriority-int(d.GetTableEntry().GetPriority())] += int(n)
+		}
+	}
+	return counts, nil
+}
+
+func (s *Switch) read(ctx context.Context, what *p4.Entity) ([]*p4.Entity, error) {
+	stream, err := s.client.Read(ctx, &p4.ReadRequest{DeviceId: s.device, Entities: []*p4.Entity{what}})
+	if err != nil {
+		return nil, fmt.Errorf("read from the switch: %w", err)
+	}
+	var all []*p4.Entity
+	for {
+		answer, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read from the switch: %w", err)
+		}
+		all = append(all, answer.GetEntities()...)
+	}
+}
