@@ -34,7 +34,6 @@ type settings struct {
 	entry  bpfobj.IntIntEntry
 	vars   map[string]any
 	mtu    uint32
-	toHost bool // the node is an end of the domain
 	noKfun bool // as on kernels before 6.2
 }
 
