@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # INT nodes in eBPF: routers of a virtual network put INT into packets, and report to radar
-# collect. Then the same packets with INT-XD, where nothing is in them.
+# collect. Beside them reports of P4 switches, as BMv2 has sent them (p4/testdata). Then the same
+# packets with INT-XD, where nothing is in them.
 #
 # It is a test, too: it fails if an answer lacks a line that must be there.
 #
@@ -50,8 +51,8 @@ run "$radar" int attach --domain "$domain" --role source,sink --collector 127.0.
 run "$radar" int attach --domain "$domain" --role transit r1 "$(node r2)" r3
 
 say "In h2 a collector, and somebody who listens"
-show 'h2$' radar collect --all --port 6000 --node 1=r1,2=r3,3=r2 '&'
-nsenter --net="/run/netns/$lab-h2" "$radar" collect --domain "$domain" --all --port 6000 --node 1=r1,2=r3,3=r2 >"$tmp/collect.out" 2>"$tmp/collect.err" &
+show 'h2$' radar collect --all --port 6000 --node 1=r1,2=r3,3=r2,161=s1,162=s2,163=s3,164=s4 '&'
+nsenter --net="/run/netns/$lab-h2" "$radar" collect --domain "$domain" --all --port 6000 --node 1=r1,2=r3,3=r2,161=s1,162=s2,163=s3,164=s4 >"$tmp/collect.out" 2>"$tmp/collect.err" &
 background[collect]=$!
 await collecting cat "$tmp/collect.err"
 nsenter --net="/run/netns/$lab-h2" tcpdump -n -U --immediate-mode -i eth0 -w "$tmp/h2.pcap" 'udp port 5001' >/dev/null 2>"$tmp/h2.err" &
@@ -74,6 +75,15 @@ stop h2 || true
 tcpdump -n -r "$tmp/r3.pcap" 2>/dev/null | tail -n 1 | wants 'UDP, length 86$'
 tcpdump -n -r "$tmp/h2.pcap" 2>/dev/null | tail -n 1 | wants 'UDP, length 6$'
 run "$radar" int decode -r "$tmp/r3.pcap" | head -n 30
+
+say "P4 switches (s1 to s4 of lab int-p4) report to the same collector"
+for name in 01-md-ipv4 06-mx-ipv6; do
+	from=$(dirname "$0")/../p4/testdata/$name.pcapng
+	show 'h2$' radar collect generate --to 127.0.0.1:6000 -r "${from##*/}"
+	nsenter --net="/run/netns/$lab-h2" "$radar" collect generate --to 127.0.0.1:6000 -r "$from"
+done
+await ' s1 > s2 > s4$' "$radar" paths --domain "$domain"
+run "$radar" paths --domain "$domain" | wants ' r1 > r2 > r3$' ' s1 > s2 > s4$' ' s1 > s3 > s4$'
 
 say "Postcards instead: packets stay as they are, and each node reports"
 run "$radar" int attach --domain "$domain" --mode xd
