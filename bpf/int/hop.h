@@ -109,12 +109,20 @@ GLOBAL int source(struct __sk_buff *skb, __u32 mtu)
 
 	return w ? put_in(skb, w, &w->packet, &w->entry, mtu) : INT_SKIP_NO_ROOM;
 }
+/* The state of the checksum that INT changes. The UDP header that a source puts in front of TCP has
+ * none; what a device is to sum begins where TCP does, which stays where it is. */
+static __always_inline enum sum_state state_for(struct __sk_buff *skb, const struct packet *p,
+						__u32 npt)
+{
+	return npt == NPT_UDP ? SUM_NONE : sum_state_of(skb, p);
+}
+
 /* Sets a flag in the first word of the header: why this node adds nothing. */
 static __always_inline void set_flag(struct __sk_buff *skb, const struct packet *p,
 				     const struct found *f, __u32 flag)
 {
 	__be32 was = bpf_htonl(f->first), now = bpf_htonl(f->first | flag);
-	enum sum_state state = sum_state_of(skb, p);
+	enum sum_state state = state_for(skb, p, f->npt);
 	__u64 change = (__u64)(__u32)~was + now;
 	__u16 check;
 
@@ -145,7 +153,7 @@ static __always_inline enum int_skip may_add(const struct packet *p, const struc
 static __always_inline enum int_skip add(struct __sk_buff *skb, struct work *w,
 					 const struct packet *p, const struct found *f, __u32 mtu)
 {
-	bool v10 = f->mode == INT_MODE_MD10;
+	bool v10 = f->mode == INT_MODE_MD10, end;
 	__u32 header = SHIM + (v10 ? HEADER10 : HEADER), more = (f->words & INT_MAX_WORDS) * 4;
 	__u32 at = p->data + header;
 	enum int_skip why = may_add(p, f, mtu);
@@ -160,10 +168,13 @@ static __always_inline enum int_skip add(struct __sk_buff *skb, struct work *w,
 			set_flag(skb, p, f, v10 ? MD10_MTU : MD_MTU);
 		return why;
 	}
-	state = sum_state_of(skb, p);
+	state = state_for(skb, p, f->npt);
 	if (state == SUM_UNKNOWN)
 		return INT_SKIP_BAD_CHECKSUM;
-	why = make_room(skb, w, p, at_end(skb, p, state, skb->len - at, more), at, more);
+	if (f->npt == NPT_UDP && p->tagged)
+		return INT_SKIP_TCP_PORT;
+	end = f->npt != NPT_UDP && at_end(skb, p, state, skb->len - at, more);
+	why = make_room(skb, w, p, end, at, more);
 	if (why)
 		return why;
 	change = write_values(skb, at, f->instructions | (v10 ? VALUES_V10 : 0));

@@ -176,7 +176,15 @@ func checkForm(t *testing.T, c *chain, proto byte, options, byPort bool, header,
 // testTCP: connections carry data through a domain that marks each segment, IPv4 and IPv6, both
 // ways, with checksums computed here and there.
 func testTCP(t *testing.T, n *nstest.Net) {
-	c := newChain(t, n, settings{entry: md(0xfc00, 8)})
+	for name, vars := range map[string]map[string]any{
+		"by DSCP": nil, "by port": {"cfg_dscp_mask": uint8(0), "cfg_port": uint16(9999)},
+	} {
+		t.Run(name, func(t *testing.T) { checkTCP(t, newChain(t, n, settings{entry: md(0xfc00, 8), vars: vars})) })
+	}
+}
+
+func checkTCP(t *testing.T, c *chain) {
+	t.Helper()
 	for _, node := range []string{"h1", "h2"} {
 		c.Run(node, "ethtool", "-K", "e0", "tso", "off", "gso", "off")
 		c.Run(node, "ip", "link", "set", "e0", "mtu", "1300")
