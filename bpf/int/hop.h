@@ -47,9 +47,9 @@ static __always_inline enum int_skip put_in(struct __sk_buff *skb, struct work *
 					    __u32 mtu)
 {
 	__u32 words = e->mode == INT_MODE_MX ? 0 : e->words, header, more, at, npt;
-	bool v10 = e->mode == INT_MODE_MD10, tcp = p->proto == IPPROTO_TCP, end;
+	bool v10 = e->mode == INT_MODE_MD10, tcp = p->proto == IPPROTO_TCP;
 	__u8 dscp = p->dscp, proto = p->proto;
-	enum sum_state state = SUM_NONE;
+	enum sum_state state;
 	enum int_skip why;
 	struct writer to = {};
 	__u64 change = 0;
@@ -62,15 +62,10 @@ static __always_inline enum int_skip put_in(struct __sk_buff *skb, struct work *
 	if (p->ip_len + more > mtu)
 		return INT_SKIP_MTU;
 	at = npt == NPT_UDP ? p->l4 : p->data;
-	if (npt != NPT_UDP)
-		state = sum_state_of(skb, p);
-	else if (p->tagged)
-		return INT_SKIP_TCP_PORT;
-	if (state == SUM_UNKNOWN)
-		return INT_SKIP_BAD_CHECKSUM;
-	/* What a device is to sum begins where TCP does, which stays where it is. */
-	end = npt != NPT_UDP && at_end(skb, p, state, skb->len - at, more);
-	why = make_room(skb, w, p, end, at, more);
+	why = look_at_sum(skb, p, npt, &state);
+	if (why)
+		return why;
+	why = make_room(skb, w, p, at_end(skb, p, npt, state, skb->len - at, more), at, more);
 	if (why)
 		return why;
 
@@ -109,24 +104,17 @@ GLOBAL int source(struct __sk_buff *skb, __u32 mtu)
 
 	return w ? put_in(skb, w, &w->packet, &w->entry, mtu) : INT_SKIP_NO_ROOM;
 }
-/* The state of the checksum that INT changes. The UDP header that a source puts in front of TCP has
- * none; what a device is to sum begins where TCP does, which stays where it is. */
-static __always_inline enum sum_state state_for(struct __sk_buff *skb, const struct packet *p,
-						__u32 npt)
-{
-	return npt == NPT_UDP ? SUM_NONE : sum_state_of(skb, p);
-}
 
 /* Sets a flag in the first word of the header: why this node adds nothing. */
 static __always_inline void set_flag(struct __sk_buff *skb, const struct packet *p,
 				     const struct found *f, __u32 flag)
 {
 	__be32 was = bpf_htonl(f->first), now = bpf_htonl(f->first | flag);
-	enum sum_state state = state_for(skb, p, f->npt);
 	__u64 change = (__u64)(__u32)~was + now;
+	enum sum_state state;
 	__u16 check;
 
-	if (was == now || state == SUM_UNKNOWN)
+	if (was == now || look_at_sum(skb, p, f->npt, &state) == INT_SKIP_BAD_CHECKSUM)
 		return;
 	bpf_skb_store_bytes(skb, p->data + SHIM, &now, sizeof(now), BPF_F_RECOMPUTE_CSUM);
 	if (state != SUM_DONE)
@@ -153,7 +141,7 @@ static __always_inline enum int_skip may_add(const struct packet *p, const struc
 static __always_inline enum int_skip add(struct __sk_buff *skb, struct work *w,
 					 const struct packet *p, const struct found *f, __u32 mtu)
 {
-	bool v10 = f->mode == INT_MODE_MD10, end;
+	bool v10 = f->mode == INT_MODE_MD10;
 	__u32 header = SHIM + (v10 ? HEADER10 : HEADER), more = (f->words & INT_MAX_WORDS) * 4;
 	__u32 at = p->data + header;
 	enum int_skip why = may_add(p, f, mtu);
@@ -168,13 +156,10 @@ static __always_inline enum int_skip add(struct __sk_buff *skb, struct work *w,
 			set_flag(skb, p, f, v10 ? MD10_MTU : MD_MTU);
 		return why;
 	}
-	state = state_for(skb, p, f->npt);
-	if (state == SUM_UNKNOWN)
-		return INT_SKIP_BAD_CHECKSUM;
-	if (f->npt == NPT_UDP && p->tagged)
-		return INT_SKIP_TCP_PORT;
-	end = f->npt != NPT_UDP && at_end(skb, p, state, skb->len - at, more);
-	why = make_room(skb, w, p, end, at, more);
+	why = look_at_sum(skb, p, f->npt, &state);
+	if (why)
+		return why;
+	why = make_room(skb, w, p, at_end(skb, p, f->npt, state, skb->len - at, more), at, more);
 	if (why)
 		return why;
 	change = write_values(skb, at, f->instructions | (v10 ? VALUES_V10 : 0));
@@ -223,23 +208,15 @@ static __always_inline enum int_skip remove_int(struct __sk_buff *skb, struct wo
 						const struct packet *p, const struct found *f)
 {
 	__u32 fewer = f->bytes + (f->npt == NPT_UDP ? 8 : 0), head, from, kept = p->data + f->bytes;
-	__u8 dscp = p->dscp, proto = p->proto;
-	enum sum_state state = SUM_NONE;
-	bool end = p->tagged;
+	__u8 dscp = p->dscp, proto = f->npt == NPT_UDP ? f->shim : p->proto;
+	enum sum_state state;
 	enum int_skip why;
 	__u64 sum;
 
 	from = f->npt == NPT_UDP ? p->l4 : p->data;
-	if (f->npt == NPT_UDP) {
-		proto = f->shim;
-		if (end)
-			return INT_SKIP_TCP_PORT;
-	} else {
-		state = sum_state_of(skb, p);
-		if (state == SUM_UNKNOWN)
-			return INT_SKIP_BAD_CHECKSUM;
-		end |= state == SUM_PARTIAL;
-	}
+	why = look_at_sum(skb, p, f->npt, &state);
+	if (why)
+		return why;
 	if (f->npt == NPT_DSCP)
 		dscp = (p->dscp & ~cfg_dscp_mask) | ((f->shim >> 2 & 0x3f) & cfg_dscp_mask);
 	head = read_block(skb, w, p, from);
@@ -259,7 +236,7 @@ static __always_inline enum int_skip remove_int(struct __sk_buff *skb, struct wo
 		}
 		write_l4_of_block(w, p, new_check(p, state, sum, less(fewer)), p->l4_len - fewer);
 	}
-	why = shrink(skb, w, p, end, kept, fewer, head);
+	why = shrink(skb, w, p, must_be_at_end(p, f->npt, state), kept, fewer, head);
 	if (why)
 		return why;
 	return write_ip(skb, p, p->ip_len - fewer, dscp, proto) ? INT_SKIP_NONE : INT_SKIP_NO_ROOM;

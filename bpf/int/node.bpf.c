@@ -10,6 +10,8 @@
  */
 #include "hop.h"
 
+#include <linux/pkt_cls.h>
+
 /* Everything about the packet that is being looked at. */
 struct hop {
 	struct work *w;
@@ -18,9 +20,6 @@ struct hop {
 	struct int_port *out;
 	__u64 now;
 };
-
-#define PASS (-1)
-#define DROP 2 /* TC_ACT_SHOT */
 
 /*
  * Which entry of the watchlist the packet matches, whose IP header begins at l3, counted from 1;
@@ -63,7 +62,7 @@ static __always_inline int pass_on(struct __sk_buff *skb, const struct hop *h)
 	observe(skb, &h->w->report, h->in, h->out, f->instructions, h->now);
 	if (!is_leased(h->now)) {
 		count_skip(h->n, INT_SKIP_LEASE);
-		return PASS;
+		return TC_ACT_UNSPEC;
 	}
 	if (congested(h->out, h->w->report.queue, h->now))
 		flags |= INT_REPORT_QUEUE | (md ? INT_REPORT_FLOW | INT_REPORT_INTERMEDIATE : 0);
@@ -80,7 +79,7 @@ static __always_inline int pass_on(struct __sk_buff *skb, const struct hop *h)
 	if (md && !why && !(h->w->report.bits & BIT_LATENCY))
 		count_done(h->n, INT_DONE_NO_TIME);
 	send_report(h->w, h->n, f->instructions, f->domain, f->mode, flags);
-	return PASS;
+	return TC_ACT_UNSPEC;
 }
 
 /* A packet that bears INT and leaves the domain: to the outside, or to the node itself. */
@@ -98,14 +97,14 @@ static __always_inline int take_out(struct __sk_buff *skb, const struct hop *h)
 	why = sink(skb);
 	if (why) {
 		count_skip(h->n, why);
-		return PASS;
+		return TC_ACT_UNSPEC;
 	}
 	count_done(h->n, INT_DONE_SINK);
 	send_report(h->w, h->n, f->instructions & ~BIT_COMPLEMENT, f->domain, f->mode, flags);
 	if (!discard)
-		return PASS;
+		return TC_ACT_UNSPEC;
 	count_done(h->n, INT_DONE_DISCARDED);
-	return DROP;
+	return TC_ACT_SHOT;
 }
 
 /* A packet without INT. */
@@ -177,7 +176,6 @@ static __always_inline bool is_for_us(struct __sk_buff *skb, const struct packet
 		    bpf_skb_load_bytes(skb, p->l3 + 16, &q.ipv4_dst, 4))
 			return false;
 	}
-	q.tot_len = 0;
 	r = bpf_fib_lookup(skb, &q, sizeof(q), 0);
 	/* Where nothing is forwarded, whatever comes is for the node. */
 	return r == BPF_FIB_LKUP_RET_NOT_FWDED || r == BPF_FIB_LKUP_RET_FWD_DISABLED;
@@ -191,20 +189,20 @@ static __always_inline int check_incoming(struct __sk_buff *skb, struct int_port
 	h.w = bpf_map_lookup_elem(&works, &zero);
 	h.n = bpf_map_lookup_elem(&counters, &zero);
 	if (!h.w || !h.n || parse(skb, &h.w->packet) || !bears(skb, h.w))
-		return PASS;
+		return TC_ACT_UNSPEC;
 	if (port->flags & INT_PORT_EDGE) {
 		if (!(port->flags & INT_PORT_DROP_FOREIGN))
-			return PASS; /* egress counts it */
+			return TC_ACT_UNSPEC; /* egress counts it */
 		count_done(h.n, INT_DONE_FOREIGN_DROPPED);
-		return DROP;
+		return TC_ACT_SHOT;
 	}
 	if (!is_for_us(skb, &h.w->packet) || skb->gso_segs > 1)
-		return PASS;
+		return TC_ACT_UNSPEC;
 	observe(skb, &h.w->report, port, port, 0, now);
-	h.w->report.bits &= BIT_NODE | BIT_PORTS | BIT_INGRESS_TIME;
-	h.w->report.bits |= BIT_INGRESS_TIME;
+	h.w->report.bits = BIT_NODE | BIT_PORTS | BIT_INGRESS_TIME;
 	h.w->report.ingress_ns = now;
 	h.w->report.port_out = 0;
+	/* The packet is in no queue of ours. */
 	h.w->report.queue = UNKNOWN;
 	return take_out(skb, &h);
 }
@@ -216,14 +214,14 @@ int radar_int_ingress(struct __sk_buff *skb)
 	__u64 now;
 
 	if (!port)
-		return PASS;
+		return TC_ACT_UNSPEC;
 	now = bpf_ktime_get_ns();
 	/* Who paces packets across namespaces has set a time that is still to come: it stays. */
 	if (cfg_times && !(skb->tstamp_type == CLOCK_OF_DELIVERY && skb->tstamp > now))
 		bpf_skb_set_tstamp(skb, now, CLOCK_OF_DELIVERY);
 	if (port->flags & (INT_PORT_DROP_FOREIGN | INT_PORT_HOST))
 		return check_incoming(skb, port, now);
-	return PASS;
+	return TC_ACT_UNSPEC;
 }
 
 SEC("tc")
@@ -236,7 +234,7 @@ int radar_int_egress(struct __sk_buff *skb)
 	h.w = bpf_map_lookup_elem(&works, &zero);
 	h.n = bpf_map_lookup_elem(&counters, &zero);
 	if (!h.out || !h.w || !h.n)
-		return PASS;
+		return TC_ACT_UNSPEC;
 	h.now = bpf_ktime_get_ns();
 	h.in = skb->ingress_ifindex ? port_of(skb->ingress_ifindex) : NULL;
 	why = parse(skb, &h.w->packet);
@@ -247,7 +245,7 @@ int radar_int_egress(struct __sk_buff *skb)
 	if (!why && bears(skb, h.w)) {
 		if (!h.in || h.in->flags & INT_PORT_EDGE) {
 			count_skip(h.n, INT_SKIP_FOREIGN);
-			return PASS;
+			return TC_ACT_UNSPEC;
 		}
 		if (h.out->flags & INT_PORT_INSIDE)
 			return pass_on(skb, &h);
@@ -263,7 +261,7 @@ int radar_int_egress(struct __sk_buff *skb)
 		why = begin(skb, &h);
 	if (why)
 		count_skip(h.n, why);
-	return PASS;
+	return TC_ACT_UNSPEC;
 }
 
 /* Enumerations that no program names as a type: user space needs them. */

@@ -3,8 +3,7 @@
  * Making a packet longer or shorter behind its TCP or UDP header.
  *
  * The kernel makes room right behind the IP header only: what is in front of it is moved (cheap),
- * and the headers behind it are written anew, with the new words, as one block. It does not move the
- * place from which a device is to compute a checksum (CHECKSUM_PARTIAL: nearly all packets of local
+ * and the headers behind it are moved or written here. It does not move the place from which a device is to compute a checksum (CHECKSUM_PARTIAL: nearly all packets of local
  * sockets between veths). Such a packet gets longer at its end, and its payload is moved.
  */
 #ifndef INT_ROOM_H
@@ -35,7 +34,7 @@ static __always_inline __u32 base_of(const struct packet *p)
 }
 
 /* Where the kernel's own skb cannot be read: the helper changes the field unless the checksum is
- * partial. 1: it is. */
+ * partial. */
 static __always_inline enum sum_state probe_sum(struct __sk_buff *skb, const struct packet *p)
 {
 	__u32 at = check_at(p);
@@ -167,6 +166,28 @@ static __always_inline bool move(struct __sk_buff *skb, struct work *w, __u32 fr
 	       !bpf_skb_store_bytes(skb, to, w->moved, size, 0);
 }
 
+/*
+ * The state of the checksum that INT changes, and whether INT can be changed at all. The UDP header
+ * that a source puts in front of TCP has no checksum. What a device is to sum begins where TCP does,
+ * which must stay where it is: so room is made behind the IP header, which the kernel does not do
+ * in a frame with a tag.
+ */
+static __always_inline enum int_skip look_at_sum(struct __sk_buff *skb, const struct packet *p,
+						 __u32 npt, enum sum_state *state)
+{
+	*state = SUM_NONE;
+	if (npt == NPT_UDP)
+		return p->tagged ? INT_SKIP_TCP_PORT : INT_SKIP_NONE;
+	*state = sum_state_of(skb, p);
+	return *state == SUM_UNKNOWN ? INT_SKIP_BAD_CHECKSUM : INT_SKIP_NONE;
+}
+
+/* Whether the packet can get longer or shorter at its end only. */
+static __always_inline bool must_be_at_end(const struct packet *p, __u32 npt, enum sum_state state)
+{
+	return npt != NPT_UDP && (state == SUM_PARTIAL || p->tagged);
+}
+
 /* Up to so much payload is moved where that saves the kernel from making a new buffer. */
 #define FEW 512
 
@@ -174,12 +195,14 @@ static __always_inline bool move(struct __sk_buff *skb, struct work *w, __u32 fr
  * Whether the packet gets longer at its end, instead of behind the IP header. moved: bytes behind
  * the place, more: how much longer it gets.
  */
-static __always_inline bool at_end(struct __sk_buff *skb, const struct packet *p,
+static __always_inline bool at_end(struct __sk_buff *skb, const struct packet *p, __u32 npt,
 				   enum sum_state state, __u32 moved, __u32 more)
 {
 	struct sk_buff___int *s;
 
-	if (state == SUM_PARTIAL || p->tagged)
+	if (npt == NPT_UDP)
+		return false;
+	if (must_be_at_end(p, npt, state))
 		return true;
 	if (!cfg_queues || moved > FEW)
 		return false;

@@ -27,7 +27,7 @@ static __always_inline __u32 crc_of(__u64 x)
  * checksum; what a packet has none of is 0. */
 #define CHOSEN_BY 51
 
-static __always_inline __u32 crc32(const __u8 *at, __u32 n)
+static __always_inline __u32 crc32(const __u8 *at)
 {
 	__u32 crc = ~0U;
 
@@ -49,7 +49,6 @@ static __always_inline bool is_chosen_by_hash(struct __sk_buff *skb, const struc
 {
 	__u8 b[CHOSEN_BY + 5] = {};
 	__be32 four[2] = { 0, bpf_htonl(0xffff) };
-	__be16 id = 0;
 	bool failed;
 
 	if (p->v6) {
@@ -69,8 +68,7 @@ static __always_inline bool is_chosen_by_hash(struct __sk_buff *skb, const struc
 	} else {
 		copy(b + 49, &p->check, 2);
 	}
-	(void)id;
-	return !failed && crc32(b, CHOSEN_BY) % sample == 0;
+	return !failed && crc32(b) % sample == 0;
 }
 
 static __always_inline bool is_chosen(struct __sk_buff *skb, const struct packet *p,
