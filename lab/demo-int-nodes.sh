@@ -20,24 +20,7 @@ forget() {
 	"$radar" collect --forget --domain "$domain" >/dev/null 2>&1 || true
 	rm -rf "$tmp"
 }
-await() { # await PATTERN CMD...: until it says that
-	for _ in $(seq 150); do
-		if "${@:2}" 2>/dev/null | grep -qE "$1"; then return; fi
-		sleep 0.1
-	done
-	echo "demo: not within 15 s: $1" >&2
-	"${@:2}" >&2 || true
-	cat "$tmp"/*.err >&2
-	return 1
-}
-wants() { # wants PATTERN... <ANSWER: shows the answer; each pattern must match one of its lines
-	local answer pattern
-	answer=$(cat)
-	printf '%s\n' "$answer"
-	for pattern in "$@"; do
-		grep -qE -e "$pattern" <<<"$answer" || { echo "demo: no line matches: $pattern" >&2; return 1; }
-	done
-}
+says() { "${@:2}" 2>/dev/null | grep -qE "$1"; } # says PATTERN CMD...: whether the command does
 node() { echo "$1=netns:$lab-$1"; }
 datagrams() { # datagrams N: from h1 to h2, which listens
 	in_node h1 bash -c "for i in {1..$1}; do echo hello >/dev/udp/10.0.4.2/5001; done"
@@ -54,17 +37,17 @@ say "In h2 a collector, and somebody who listens"
 show 'h2$' radar collect --all --port 6000 --node 1=r1,2=r3,3=r2,161=s1,162=s2,163=s3,164=s4 '&'
 nsenter --net="/run/netns/$lab-h2" "$radar" collect --domain "$domain" --all --port 6000 --node 1=r1,2=r3,3=r2,161=s1,162=s2,163=s3,164=s4 >"$tmp/collect.out" 2>"$tmp/collect.err" &
 background[collect]=$!
-await collecting cat "$tmp/collect.err"
+await says collecting cat "$tmp/collect.err"
 nsenter --net="/run/netns/$lab-h2" tcpdump -n -U --immediate-mode -i eth0 -w "$tmp/h2.pcap" 'udp port 5001' >/dev/null 2>"$tmp/h2.err" &
 background[h2]=$!
 nsenter --net="/run/netns/$lab-r3" tcpdump -n -U --immediate-mode -i eth0 -w "$tmp/r3.pcap" 'udp port 5001' >/dev/null 2>"$tmp/r3.err" &
 background[r3]=$!
-await 'listening on' cat "$tmp/h2.err"
-await 'listening on' cat "$tmp/r3.err"
+await says 'listening on' cat "$tmp/h2.err"
+await says 'listening on' cat "$tmp/r3.err"
 
 say "Twenty datagrams"
 datagrams 20
-await ' 20 .* r1 > r2 > r3$' "$radar" paths --domain "$domain"
+await says ' 20 .* r1 > r2 > r3$' "$radar" paths --domain "$domain"
 run "$radar" paths --domain "$domain" | wants ' 20 .* r1 > r2 > r3$'
 run "$radar" latency --domain "$domain" --by node | wants ' r1$' ' r2$' ' r3$'
 run "$radar" int status --domain "$domain" | wants 'r1' 'r3'
@@ -82,13 +65,13 @@ for name in 01-md-ipv4 06-mx-ipv6; do
 	show 'h2$' radar collect generate --to 127.0.0.1:6000 -r "${from##*/}"
 	nsenter --net="/run/netns/$lab-h2" "$radar" collect generate --to 127.0.0.1:6000 -r "$from"
 done
-await ' s1 > s2 > s4$' "$radar" paths --domain "$domain"
+await says ' s1 > s2 > s4$' "$radar" paths --domain "$domain"
 run "$radar" paths --domain "$domain" | wants ' r1 > r2 > r3$' ' s1 > s2 > s4$' ' s1 > s3 > s4$'
 
 say "Postcards instead: packets stay as they are, and each node reports"
 run "$radar" int attach --domain "$domain" --mode xd
 datagrams 20
-await ' 40 .* r1 > r2 > r3$' "$radar" paths --domain "$domain"
+await says ' 40 .* r1 > r2 > r3$' "$radar" paths --domain "$domain"
 run "$radar" paths --domain "$domain" | wants ' 40 .* r1 > r2 > r3$'
 
 say "Nothing stays"

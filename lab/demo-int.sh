@@ -36,23 +36,6 @@ finish() { # finish NAME PATTERN...: as Ctrl-C does; shows what it says at its e
 	stop "$1" || { cat "$tmp/$1.err" >&2; return 1; }
 	grep -v -e collecting -e sending "$tmp/$1.err" | wants "${@:2}"
 }
-await() { # await CONDITION...
-	for _ in $(seq 150); do
-		if "$@" >/dev/null 2>&1; then return; fi
-		sleep 0.1
-	done
-	echo "demo: not within 15 s: $*" >&2
-	tail -n 5 "$tmp"/*.err >&2
-	return 1
-}
-wants() { # wants PATTERN... <ANSWER: shows the answer; each pattern must match one of its lines
-	local answer pattern
-	answer=$(cat)
-	printf '%s\n' "$answer"
-	for pattern in "$@"; do
-		grep -qE -e "$pattern" <<<"$answer" || { echo "demo: no line matches: $pattern" >&2; return 1; }
-	done
-}
 # capture NAME FRAME...: NAME.pcap with frames of the decoder's tests, 0.1 s apart: some quote
 # the same packet, and would be taken for reports of one.
 capture() {

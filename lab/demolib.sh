@@ -44,3 +44,20 @@ run() {
 in_node() { # in_node NODE CMD...: quietly, in a node of the lab
 	"$radar" lab exec "$lab" "$1" -- "${@:2}" >/dev/null
 }
+await() { # await CONDITION...
+	for _ in $(seq 150); do
+		if "$@" >/dev/null 2>&1; then return; fi
+		sleep 0.1
+	done
+	echo "demo: not within 15 s: $*" >&2
+	tail -n 5 "${tmp:?}"/*.err >&2
+	return 1
+}
+wants() { # wants PATTERN... <ANSWER: shows the answer; each pattern must match one of its lines
+	local answer pattern
+	answer=$(cat)
+	printf '%s\n' "$answer"
+	for pattern in "$@"; do
+		grep -qE -e "$pattern" <<<"$answer" || { echo "demo: no line matches: $pattern" >&2; return 1; }
+	done
+}

@@ -162,9 +162,6 @@ func describe(f netlink.Filter) string {
 	return f.Type()
 }
 
-// IsFilterOf reports whether what Error.By says is a filter whose name begins so.
-func IsFilterOf(by, begin string) bool { return strings.HasPrefix(by, fmt.Sprintf("bpf \"%s", begin)) }
-
 // Stands reports whether a program is at an interface whose name begins so: the first is that of a
 // program at TCX, as the kernel has it, the second that of a clsact filter of our priority.
 func Stands(ifindex int, d Direction, program, filter string) bool {

@@ -12,6 +12,8 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/link"
+
+	"github.com/vnetradar/radar/lab/test/need"
 )
 
 // named loads a program that does nothing.
@@ -32,7 +34,7 @@ func named(t *testing.T, name string) *ebpf.Program {
 // does one that was attached again. Others' programs come behind ours.
 func TestBehind(t *testing.T) {
 	if !Probe().TCX {
-		t.Skip("this kernel has no TCX: Linux 6.6")
+		need.Lack(t, need.Kernel, "TCX: Linux 6.6")
 	}
 	dir := newPins(t)
 	p := newPair(t)

@@ -8,12 +8,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/vishvananda/netlink"
-	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
-	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
 
 // completeHere registers the completion of flags of attach whose values name nodes, those
@@ -93,7 +90,7 @@ func nodesHere(k *kit.Kit, cmd *cobra.Command, f *attachOptions, args []string) 
 			list = append(list, node)
 		}
 	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
+	ctx, cancel := context.WithTimeout(cmd.Context(), kit.CompletionTime)
 	defer cancel()
 	found, err := f.names.find(ctx, k.Domain, d, args, cmd.Flags())
 	if err != nil {
@@ -101,30 +98,8 @@ func nodesHere(k *kit.Kit, cmd *cobra.Command, f *attachOptions, args []string) 
 	}
 	for _, n := range found.nodes {
 		if !slices.ContainsFunc(list, func(c completedNode) bool { return c.name == n.Name }) {
-			list = append(list, completedNode{n.Name, linkNames(n)})
+			list = append(list, completedNode{n.Name, kit.LinkNames(n)})
 		}
 	}
 	return list
-}
-
-// linkNames are the names of a namespace's interfaces but the loopback, none if it
-// cannot be entered.
-func linkNames(n topo.NodeSpec) (names []string) {
-	ns, err := n.Open()
-	if err != nil {
-		return nil
-	}
-	defer ns.Close()
-	handle, err := netlink.NewHandleAt(ns, unix.NETLINK_ROUTE)
-	if err != nil {
-		return nil
-	}
-	defer handle.Close()
-	links, _ := handle.LinkList()
-	for _, l := range links {
-		if l.Attrs().Name != "lo" {
-			names = append(names, l.Attrs().Name)
-		}
-	}
-	return names
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -141,12 +140,9 @@ func nothingNamed(k *kit.Kit, ctx context.Context, found *foundNodes) error {
 	return fault.Usage.Errorf("no node named, and domain %q is not attached: name the nodes to attach (docker:NAME, netns:NAME, pid:N, --docker, --lab DIR)", k.Domain)
 }
 
-// completionTime bounds what a completion asks of others.
-const completionTime = 800 * time.Millisecond
-
 // completeSelectors completes what can be attached, except what is named already.
 func completeSelectors(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
+	ctx, cancel := context.WithTimeout(cmd.Context(), kit.CompletionTime)
 	defer cancel()
 	known := selector.Choices(ctx, word)
 	known = slices.DeleteFunc(known, func(s string) bool { return slices.Contains(args, s) })

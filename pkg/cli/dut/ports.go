@@ -7,11 +7,8 @@ import (
 	"net"
 	"net/netip"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/vishvananda/netlink"
-	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/dut"
@@ -114,13 +111,10 @@ func findNode(ctx context.Context, k *kit.Kit, name string) (topo.NodeSpec, erro
 	return result.Nodes[0], nil
 }
 
-// completionTime bounds what a completion asks of others.
-const completionTime = 800 * time.Millisecond
-
 // completePort completes nodes, and then their interfaces.
 func completePort(k *kit.Kit) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
+		ctx, cancel := context.WithTimeout(cmd.Context(), kit.CompletionTime)
 		defer cancel()
 		directive := cobra.ShellCompDirectiveNoFileComp
 		if cut := strings.LastIndexByte(word, '/'); cut > 0 {
@@ -129,7 +123,7 @@ func completePort(k *kit.Kit) cobra.CompletionFunc {
 				return nil, directive
 			}
 			var ports []cobra.Completion
-			for _, name := range devices(node) {
+			for _, name := range kit.LinkNames(node) {
 				ports = append(ports, word[:cut+1]+name)
 			}
 			return ports, directive
@@ -143,25 +137,4 @@ func completePort(k *kit.Kit) cobra.CompletionFunc {
 		}
 		return nodes, directive | cobra.ShellCompDirectiveNoSpace
 	}
-}
-
-// devices are the names of a node's interfaces but the loopback, none if it cannot be entered.
-func devices(n topo.NodeSpec) (names []string) {
-	ns, err := n.Open()
-	if err != nil {
-		return nil
-	}
-	defer ns.Close()
-	handle, err := netlink.NewHandleAt(ns, unix.NETLINK_ROUTE)
-	if err != nil {
-		return nil
-	}
-	defer handle.Close()
-	links, _ := handle.LinkList()
-	for _, l := range links {
-		if l.Attrs().Name != "lo" {
-			names = append(names, l.Attrs().Name)
-		}
-	}
-	return names
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -104,13 +103,10 @@ func (r *resolver) nodes(word string) (places []node.Place, err error) {
 	return places, nil
 }
 
-// completionTime bounds what a completion asks of others.
-const completionTime = 800 * time.Millisecond
-
 // completeTargets completes nodes, and behind '/' their ports.
 func completeTargets(k *kit.Kit) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, word string) (choices []cobra.Completion, _ cobra.ShellCompDirective) {
-		ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
+		ctx, cancel := context.WithTimeout(cmd.Context(), kit.CompletionTime)
 		defer cancel()
 		r := newResolver(k, ctx)
 		if cut := strings.LastIndexByte(word, '/'); cut > 0 {

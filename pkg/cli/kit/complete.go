@@ -4,12 +4,16 @@ package kit
 
 import (
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/lab"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
+	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
 
 // CompleteNodes completes the nodes of the domain, except those named already.
@@ -82,4 +86,29 @@ func CompleteLabs(_ *cobra.Command, args []string, _ string) ([]string, cobra.Sh
 		names[i] = l.Name
 	}
 	return names, cobra.ShellCompDirectiveDefault
+}
+
+// CompletionTime bounds what a completion asks of others.
+const CompletionTime = 800 * time.Millisecond
+
+// LinkNames are the names of a namespace's interfaces but the loopback, none if it cannot be
+// entered.
+func LinkNames(n topo.NodeSpec) (names []string) {
+	ns, err := n.Open()
+	if err != nil {
+		return nil
+	}
+	defer ns.Close()
+	handle, err := netlink.NewHandleAt(ns, unix.NETLINK_ROUTE)
+	if err != nil {
+		return nil
+	}
+	defer handle.Close()
+	links, _ := handle.LinkList()
+	for _, l := range links {
+		if l.Attrs().Name != "lo" {
+			names = append(names, l.Attrs().Name)
+		}
+	}
+	return names
 }

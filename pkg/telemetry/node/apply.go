@@ -57,10 +57,6 @@ const measures = "radar:"
 
 // failed is what an error of a port's hook means to the user.
 func (s side) failed(n *Node, p *Port, err error) error {
-	e, ok := errors.AsType[*hook.Error](err)
-	if ok && errors.Is(err, hook.ErrBusy) && hook.IsFilterOf(e.By, measures) {
-		return inDomain(n, p)
-	}
 	if err = loader.HookError(s.prog, s.String(), err); err != nil {
 		return fmt.Errorf("%s/%s: %w", n.Name, p.Name, err)
 	}
