@@ -23,14 +23,14 @@ import (
 	"github.com/vnetradar/radar/p4"
 	"github.com/vnetradar/radar/pkg/host"
 	"github.com/vnetradar/radar/pkg/lab"
-	"github.com/vnetradar/radar/pkg/telemetry/control"
+	"github.com/vnetradar/radar/pkg/telemetry/control/p4runtime"
 )
 
 // network is lab int-p4 as it runs, with a capture on each link.
 type network struct {
 	t        *testing.T
 	lab      *lab.Lab
-	switches map[int]*control.Switch
+	switches map[int]*p4runtime.Switch
 	captures map[string]*capture
 	next     map[int]uint32 // the number of each switch's next report
 }
@@ -50,7 +50,7 @@ func startLab(t *testing.T, set map[string]string) *network {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &network{t: t, switches: make(map[int]*control.Switch), captures: make(map[string]*capture), next: make(map[int]uint32)}
+	n := &network{t: t, switches: make(map[int]*p4runtime.Switch), captures: make(map[string]*capture), next: make(map[int]uint32)}
 	if n.lab, err = lab.Up(t.Context(), topo, lab.Options{Name: nstest.Unique(), ScriptTimeout: nstest.Patience}); err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func (n *network) inside(machine string, f func() error) error {
 // control becomes the controller of all switches, whose program the lab has loaded.
 func (n *network) control() {
 	n.t.Helper()
-	program, err := control.NewProgram(p4.Info, p4.JSON)
+	program, err := p4runtime.NewProgram(p4.Info, p4.JSON)
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func (n *network) control() {
 		}
 		ctx, cancel := context.WithTimeout(n.t.Context(), nstest.Patience)
 		defer cancel()
-		sw, err := control.Dial(ctx, "127.0.0.1:9559", uint64(s), dial)
+		sw, err := p4runtime.Dial(ctx, "127.0.0.1:9559", uint64(s), dial)
 		if err != nil {
 			n.t.Fatal(err)
 		}

@@ -9,7 +9,7 @@ import (
 
 	scenarios "github.com/vnetradar/radar/lab/scenarios"
 	"github.com/vnetradar/radar/p4"
-	"github.com/vnetradar/radar/pkg/telemetry/control"
+	"github.com/vnetradar/radar/pkg/telemetry/control/p4runtime"
 )
 
 var entriesOf = regexp.MustCompile(`(?s)<<"END"\n(.*\n)END\n`)
@@ -17,7 +17,7 @@ var entriesOf = regexp.MustCompile(`(?s)<<"END"\n(.*\n)END\n`)
 // TestEntries: the program in p4/build has the tables, actions and parameters that the lab's startup
 // files and the cases name.
 func TestEntries(t *testing.T) {
-	program, err := control.NewProgram(p4.Info, p4.JSON)
+	program, err := p4runtime.NewProgram(p4.Info, p4.JSON)
 	if err != nil {
 		t.Fatal(err)
 	}

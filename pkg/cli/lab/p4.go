@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vnetradar/radar/pkg/fault"
-	"github.com/vnetradar/radar/pkg/telemetry/control"
+	"github.com/vnetradar/radar/pkg/telemetry/control/p4runtime"
 )
 
 const p4Long = `Gives a P4 switch a program and the table entries of a file, by P4Runtime. Without
@@ -67,7 +67,7 @@ func runP4(cmd *cobra.Command, args []string, o p4Options) error {
 	if err != nil {
 		return fmt.Errorf("read the program's description: %w", err)
 	}
-	program, err := control.NewProgram(info, binary)
+	program, err := p4runtime.NewProgram(info, binary)
 	if err != nil {
 		return fmt.Errorf("%s: %w", o.info, err)
 	}
@@ -80,7 +80,7 @@ func runP4(cmd *cobra.Command, args []string, o p4Options) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(cmd.Context(), o.timeout, fmt.Errorf("no P4Runtime answers there within %v", o.timeout))
 	defer cancel()
-	s, err := control.Dial(ctx, args[0], o.device, nil)
+	s, err := p4runtime.Dial(ctx, args[0], o.device, nil)
 	if err != nil {
 		return err
 	}

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package control programs P4 switches by P4Runtime: it loads a compiled program, fills its
+// Package p4runtime programs P4 switches by P4Runtime: it loads a compiled program, fills its
 // tables, and reads its counters.
-package control
+package p4runtime
 
 import (
 	"fmt"
