@@ -37,7 +37,9 @@ type DevicePort struct {
 
 // Entry is one of a watchlist.
 type Entry struct {
-	Intent       string `json:"intent"` // its name
+	Intent string `json:"intent"` // its name
+	// Slice is the intent's where devices do expressions. Others get entries of which no field has more
+	// than one value, and where they do no ranges, ports are a range that is a prefix, such as 1024-2047.
 	Slice        Slice  `json:"slice,omitzero"`
 	Mode         Mode   `json:"mode"`
 	Instructions uint16 `json:"instructions"` // bitmap of the INT header
