@@ -17,6 +17,7 @@ import (
 	"github.com/vnetradar/radar/pkg/filter"
 	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/host"
+	"github.com/vnetradar/radar/pkg/host/background"
 	"github.com/vnetradar/radar/pkg/loader"
 	"github.com/vnetradar/radar/pkg/telemetry/node"
 	"github.com/vnetradar/radar/pkg/telemetry/node/agent"
@@ -193,15 +194,15 @@ func undone(err error) string {
 }
 
 // ensureAgent starts an agent if there is none.
-func ensureAgent(name string) (kit.StartedAgent, error) {
+func ensureAgent(name string) (background.Started, error) {
 	running, err := agent.Find(name)
 	if err != nil {
-		return kit.StartedAgent{}, err
+		return background.Started{}, err
 	}
 	if running.PID != 0 {
-		return kit.StartedAgent{PID: running.PID}, nil
+		return background.Started{PID: running.PID}, nil
 	}
-	return kit.StartAgent(node.File(name, "agent.log"), func() (host.Process, error) { return agent.Find(name) }, "int", "agent", "--domain", name)
+	return background.Start(node.File(name, "agent.log"), func() (host.Process, error) { return agent.Find(name) }, "int", "agent", "--domain", name)
 }
 
 // request is what the command line asks for.

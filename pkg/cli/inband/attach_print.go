@@ -10,22 +10,23 @@ import (
 
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/cli/words"
+	"github.com/vnetradar/radar/pkg/host/background"
 	"github.com/vnetradar/radar/pkg/telemetry/node"
 )
 
 // attachView is what "radar int attach" prints.
 type attachView struct {
-	Domain    string            `json:"domain"`
-	New       bool              `json:"new"`
-	Nodes     []nodeView        `json:"nodes"`
-	Watchlist []entryView       `json:"watchlist"`
-	Mark      string            `json:"mark"`
-	Collector string            `json:"collector"`
-	Report    string            `json:"report"`
-	Via       string            `json:"via"`
-	Agent     *kit.StartedAgent `json:"agent,omitempty"`
-	Warnings  []string          `json:"warnings,omitempty"`
-	Notes     []string          `json:"notes,omitempty"`
+	Domain    string              `json:"domain"`
+	New       bool                `json:"new"`
+	Nodes     []nodeView          `json:"nodes"`
+	Watchlist []entryView         `json:"watchlist"`
+	Mark      string              `json:"mark"`
+	Collector string              `json:"collector"`
+	Report    string              `json:"report"`
+	Via       string              `json:"via"`
+	Agent     *background.Started `json:"agent,omitempty"`
+	Warnings  []string            `json:"warnings,omitempty"`
+	Notes     []string            `json:"notes,omitempty"`
 }
 
 type nodeView struct {

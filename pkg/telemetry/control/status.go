@@ -9,7 +9,8 @@ type Wanted struct {
 	Version int `json:"version"`
 	// Generation counts changes. The service has done one when Status.Applied is as great.
 	Generation uint64   `json:"generation"`
-	Running    bool     `json:"running"` // false: nothing of INT stays on any device
+	Running    bool     `json:"running"`           // false: nothing of INT stays on any device
+	Abandon    bool     `json:"abandon,omitempty"` // and devices that cannot be reached are left as they are
 	Config     Config   `json:"config"`
 	Intents    []Intent `json:"intents"`
 	Topology   Topology `json:"topology"`
@@ -63,6 +64,8 @@ type DeviceStatus struct {
 	Notes    []string          `json:"notes,omitempty"` // what it does in another way than asked for
 	// Held is what it was given last; nil: nobody knows, or nothing.
 	Held *State `json:"held,omitempty"`
+	// Gives: packets may get INT there. It is written before the device gets an entry.
+	Gives bool `json:"gives,omitempty"`
 }
 
 // IntentState is what became of an intent.

@@ -70,7 +70,7 @@ func number(b bool) uint8 {
 
 // watchlist returns the entries that a node compares packets with. Nodes that are no source need them only
 // where every node reports by itself.
-func (d *Domain) watchlist(n *Node) (list [maxEntries]bpfobj.IntIntEntry, expressions [][]bpf.RawInstruction) {
+func (d *Domain) watchlist(n *Node) (list [MaxEntries]bpfobj.IntIntEntry, expressions [][]bpf.RawInstruction) {
 	own := slices.ContainsFunc(d.Options.Entries, func(e Entry) bool { return e.Mode == XD })
 	if !own && !n.Source && !n.Has(Source) {
 		return list, nil
