@@ -3,7 +3,6 @@
 package domain
 
 import (
-	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/host"
 	"github.com/vnetradar/radar/pkg/host/background"
 	"github.com/vnetradar/radar/pkg/vnet/agent"
