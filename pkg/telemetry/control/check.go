@@ -253,19 +253,19 @@ const maxNodeID = 0xfffffffe
 func (c *Config) Check() error {
 	var errs []error
 	wrong := func(field, format string, args ...any) { errs = append(errs, fieldErrorf(field, format, args...)) }
-	mark, err := node.ParseMark(c.full().Mark)
+	mark, err := node.ParseMark(c.Full().Mark)
 	if err != nil {
 		wrong("mark", "%s", strings.TrimPrefix(err.Error(), "‹mark› "))
 	}
-	host, port, err := net.SplitHostPort(c.full().Collector)
+	host, port, err := net.SplitHostPort(c.Full().Collector)
 	number, numberErr := strconv.ParseUint(port, 10, 16)
 	switch {
 	case err != nil || host == "" || numberErr != nil || number == 0:
 		wrong("collector", "%q: use HOST:PORT or [IPV6]:PORT, the port 1 to 65535", c.Collector)
 	case mark.Mask == 0 && mark.Port == uint16(number):
-		wrong("mark", "%v: that is the port of the reports to %s", mark, c.full().Collector)
+		wrong("mark", "%v: that is the port of the reports to %s", mark, c.Full().Collector)
 	}
-	if r := c.full().Report; r != node.Report20 && r != node.Report10 {
+	if r := c.Full().Report; r != node.Report20 && r != node.Report10 {
 		wrong("report", "%q: use %s or %s", r, node.Report20, node.Report10)
 	}
 	if c.Quote < 0 || c.Quote > node.MaxQuote {
@@ -289,8 +289,8 @@ func (c *Config) Check() error {
 	return errors.Join(errs...)
 }
 
-// full is the config with defaults in place of what it does not say.
-func (c Config) full() Config {
+// Full is the config with defaults in place of what it does not say.
+func (c Config) Full() Config {
 	d := DefaultConfig()
 	if c.Mark == "" {
 		c.Mark = d.Mark
@@ -314,7 +314,7 @@ func (w *Wanted) Check() error {
 	if errors.Join(errs...) != nil {
 		return errors.Join(errs...)
 	}
-	mark, _ := node.ParseMark(w.Config.full().Mark) // checked above
+	mark, _ := node.ParseMark(w.Config.Full().Mark) // checked above
 	devices := w.Topology.deviceNames()
 	for i := range w.Intents {
 		it := &w.Intents[i]

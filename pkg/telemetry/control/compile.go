@@ -39,7 +39,7 @@ func compile(w *Wanted, abilities map[string]Abilities, collector netip.AddrPort
 			states: make(map[string]State), reasons: make(map[string][]Reason), devices: make(map[string][]string),
 			notes: make(map[string][]string), graph: w.Topology.graph(),
 		},
-		w: w, config: w.Config.full(), abilities: abilities,
+		w: w, config: w.Config.Full(), abilities: abilities,
 	}
 	c.mark, _ = node.ParseMark(c.config.Mark) // Check has passed it
 	for _, name := range w.Topology.deviceNames() {
@@ -93,7 +93,7 @@ func (c *compiler) notef(device, format string, args ...any) {
 // say keeps why a device does nothing for an intent, or (approximated) what it does in its place.
 func (c *compiler) say(i *Intent, device, field string, approximated bool, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
-	c.reasons[i.Name] = append(c.reasons[i.Name], Reason{device, field, text, approximated})
+	c.reasons[i.Name] = append(c.reasons[i.Name], Reason{Device: device, Field: field, Text: text, Approximated: approximated})
 	if approximated {
 		c.notef(device, "intent %s: %s: %s", i.Name, field, text)
 	}

@@ -60,7 +60,7 @@ func (s *Service) reconcile(ctx context.Context) {
 
 // changes reports whether what takes INT off is to change anywhere: then no packet may bear it.
 func (s *Service) changes() bool {
-	if s.wanted.Config.full().Mark != s.status.Mark {
+	if s.wanted.Config.Full().Mark != s.status.Mark {
 		return true
 	}
 	return slices.ContainsFunc(s.devices, func(d *device) bool {
@@ -109,7 +109,7 @@ func (s *Service) withdraw(ctx context.Context, all bool) {
 		case is && !d.leaving:
 			return want.withoutEntries()
 		}
-		return State{Mark: s.status.Mark, Collector: s.collector, Report: s.wanted.Config.full().Report}
+		return State{Mark: s.status.Mark, Collector: s.collector, Report: s.wanted.Config.Full().Report}
 	})
 }
 
@@ -178,8 +178,8 @@ func (s *Service) passed(ctx context.Context) (sum uint64) {
 // change does what is done while no packet bears INT: roles, the mark, and devices that leave.
 func (s *Service) change(ctx context.Context) {
 	s.trouble("change what takes INT off", nil)
-	if s.status.Mark != s.wanted.Config.full().Mark {
-		s.status.Mark, s.stale = s.wanted.Config.full().Mark, true
+	if s.status.Mark != s.wanted.Config.Full().Mark {
+		s.status.Mark, s.stale = s.wanted.Config.Full().Mark, true
 		s.save() // before any device knows it
 		s.look(ctx)
 	}
@@ -241,7 +241,7 @@ func (s *Service) target(d *device) (t State, waitsFor string) {
 
 // give gives entries to devices that are ready, sources last.
 func (s *Service) give(ctx context.Context) {
-	if s.wanted.Config.full().Mark != s.status.Mark {
+	if s.wanted.Config.Full().Mark != s.status.Mark {
 		return
 	}
 	for _, sources := range []bool{false, true} {

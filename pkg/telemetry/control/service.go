@@ -204,7 +204,7 @@ func (s *Service) look(ctx context.Context) {
 	if s.status.Mark != "" { // until no packet bears the one before
 		effective.Config.Mark = s.status.Mark
 	} else {
-		s.status.Mark = s.wanted.Config.full().Mark
+		s.status.Mark = s.wanted.Config.Full().Mark
 	}
 	s.plan, s.stale = compile(&effective, abilities, s.collector, now), false
 	s.replan = time.Time{}
@@ -217,7 +217,7 @@ func (s *Service) look(ctx context.Context) {
 
 // resolve finds the collector's address.
 func (s *Service) resolve(ctx context.Context) {
-	text := s.wanted.Config.full().Collector
+	text := s.wanted.Config.Full().Collector
 	if text == s.resolved && s.collector.IsValid() {
 		return
 	}

@@ -92,6 +92,7 @@ type IntentStatus struct {
 
 // Reason says what a device cannot do of an intent.
 type Reason struct {
+	Intent string `json:"intent,omitempty"` // where the reason does not stand with it
 	Device string `json:"device,omitempty"` // "": it holds for all
 	Field  string `json:"field,omitempty"`  // of the intent
 	Text   string `json:"text"`

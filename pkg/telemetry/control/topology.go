@@ -225,3 +225,14 @@ func (g *domainGraph) unite(ends []string) {
 func (g *domainGraph) hasEdge(device string) bool {
 	return slices.ContainsFunc(g.ports[device], func(p DevicePort) bool { return p.Role == Edge })
 }
+
+// Devices are those of a topology, of which nobody has said anything yet.
+func (t *Topology) Devices(c Config) []DeviceStatus {
+	g, list := t.graph(), []DeviceStatus{}
+	for i := range t.Nodes {
+		if n := &t.Nodes[i]; n.IsDevice() {
+			list = append(list, DeviceStatus{Device: n.Device, NodeID: c.NodeIDs[n.Name], State: Off, Ports: g.ports[n.Name]})
+		}
+	}
+	return list
+}
