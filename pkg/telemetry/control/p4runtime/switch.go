@@ -4,15 +4,18 @@ package p4runtime
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"slices"
+	"sync"
 
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 )
@@ -20,44 +23,93 @@ import (
 // maxMessage bounds what a switch answers at once: all entries of a table.
 const maxMessage = 64 << 20
 
+// Target is a switch, and how to reach it.
+type Target struct {
+	Address  string // HOST:PORT
+	Device   uint64 // its number there
+	Election uint64 // the greatest of all controllers is the primary one; 0: 1
+	// TLS secures the connection; nil: nothing does.
+	TLS *tls.Config
+	// Dial makes the connection; nil: from the network namespace of the process.
+	Dial func(context.Context, string) (net.Conn, error)
+}
+
 // Switch is a connection to a switch, as its primary controller. Close it. It may be used
 // concurrently.
 type Switch struct {
-	conn    *grpc.ClientConn
-	client  p4.P4RuntimeClient
-	stream  p4.P4Runtime_StreamChannelClient
-	stop    context.CancelFunc
-	device  uint64
-	program *Program
+	conn     *grpc.ClientConn
+	client   p4.P4RuntimeClient
+	stream   p4.P4Runtime_StreamChannelClient
+	stop     context.CancelFunc
+	device   uint64
+	election *p4.Uint128
+	program  *Program
+
+	mu   sync.Mutex
+	lost error // why this is the primary controller no more
 }
 
-// election is that of the only controller. A second one gets an error.
-var election = &p4.Uint128{Low: 1}
+// ErrBackup says that another controller of the switch has a greater election id.
+var ErrBackup = errors.New("another controller has a greater election id")
 
-// Dial connects to the switch that serves P4Runtime at address. dial makes the connection; nil: from
-// the network namespace of the process. It waits until the switch is there, or ctx ends.
-func Dial(ctx context.Context, address string, device uint64, dial func(context.Context, string) (net.Conn, error)) (*Switch, error) {
+// Dial connects to a switch. It waits until the switch is there, or ctx ends.
+func Dial(ctx context.Context, to Target) (*Switch, error) {
+	secure := insecure.NewCredentials()
+	if to.TLS != nil {
+		secure = credentials.NewTLS(to.TLS)
+	}
 	options := []grpc.DialOption{
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithTransportCredentials(secure),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.WaitForReady(true)),
 		grpc.WithNoProxy(),
 	}
-	if dial != nil {
-		options = append(options, grpc.WithContextDialer(dial))
+	dial := to.Dial
+	if dial == nil {
+		dial = func(ctx context.Context, address string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", address)
+		}
 	}
-	conn, err := grpc.NewClient("passthrough:///"+address, options...)
+	var why lastError // grpc says only that time is over
+	options = append(options, grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+		conn, err := dial(ctx, address)
+		why.set(err)
+		return conn, err
+	}))
+	conn, err := grpc.NewClient("passthrough:///"+to.Address, options...)
 	if err != nil {
-		return nil, fmt.Errorf("connect to the switch at %s: %w", address, err)
+		return nil, fmt.Errorf("connect to the switch at %s: %w", to.Address, err)
 	}
-	s := &Switch{conn: conn, client: p4.NewP4RuntimeClient(conn), device: device}
+	s := &Switch{conn: conn, client: p4.NewP4RuntimeClient(conn), device: to.Device, election: &p4.Uint128{Low: max(to.Election, 1)}}
 	if err := s.arbitrate(ctx); err != nil {
 		s.Close()
-		return nil, fmt.Errorf("become the controller of the switch at %s: %w", address, err)
+		if cause := why.get(); cause != nil && ctx.Err() != nil {
+			err = fmt.Errorf("%w (%w)", err, cause)
+		}
+		return nil, fmt.Errorf("become the controller of the switch at %s: %w", to.Address, err)
 	}
+	go s.watch()
 	return s, nil
 }
 
-// arbitrate makes this the primary controller. It is so while the stream is open.
+// lastError is the newest of several.
+type lastError struct {
+	mu  sync.Mutex
+	err error
+}
+
+func (l *lastError) set(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.err = err
+}
+
+func (l *lastError) get() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
+// arbitrate makes this the primary controller. It is so while the stream is open (P4Runtime 1.3.0, 5).
 func (s *Switch) arbitrate(ctx context.Context) error {
 	open, stop := context.WithCancel(context.Background())
 	s.stop = stop
@@ -66,7 +118,7 @@ func (s *Switch) arbitrate(ctx context.Context) error {
 		if s.stream, err = s.client.StreamChannel(open); err != nil {
 			return err
 		}
-		request := &p4.MasterArbitrationUpdate{DeviceId: s.device, ElectionId: election}
+		request := &p4.MasterArbitrationUpdate{DeviceId: s.device, ElectionId: s.election}
 		if err := s.stream.Send(&p4.StreamMessageRequest{
 			Update: &p4.StreamMessageRequest_Arbitration{Arbitration: request},
 		}); err != nil && !errors.Is(err, io.EOF) { // io.EOF: Recv says why
@@ -76,10 +128,7 @@ func (s *Switch) arbitrate(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if code := codes.Code(answer.GetArbitration().GetStatus().GetCode()); code != codes.OK {
-			return fmt.Errorf("device %d has another controller (%v)", s.device, code)
-		}
-		return nil
+		return s.primary(answer)
 	}()
 	if !watch() && err == nil {
 		err = context.Cause(ctx)
@@ -87,6 +136,44 @@ func (s *Switch) arbitrate(ctx context.Context) error {
 		err = context.Cause(ctx)
 	}
 	return err
+}
+
+// primary says why a message makes another controller the primary one; nil: it does not.
+func (s *Switch) primary(m *p4.StreamMessageResponse) error {
+	a := m.GetArbitration()
+	if code := codes.Code(a.GetStatus().GetCode()); a != nil && code != codes.OK {
+		return fmt.Errorf("device %d: %w (%d; this one has %d)", s.device, ErrBackup, a.GetElectionId().GetLow(), s.election.GetLow())
+	}
+	return nil
+}
+
+// watch reads what the switch says by itself, until the connection ends.
+func (s *Switch) watch() {
+	for {
+		m, err := s.stream.Recv()
+		if err != nil {
+			err = fmt.Errorf("the connection to the switch has ended: %w", err)
+		} else if m.GetArbitration() == nil {
+			continue
+		}
+		lost := err
+		if lost == nil {
+			lost = s.primary(m)
+		}
+		s.mu.Lock()
+		s.lost = lost
+		s.mu.Unlock()
+		if err != nil {
+			return
+		}
+	}
+}
+
+// Lost says why this is the primary controller no more; nil: it is.
+func (s *Switch) Lost() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lost
 }
 
 // Close ends the connection. The switch keeps its program and entries.
@@ -100,7 +187,7 @@ func (s *Switch) Close() {
 // Load gives the switch a program, with empty tables.
 func (s *Switch) Load(ctx context.Context, p *Program) error {
 	_, err := s.client.SetForwardingPipelineConfig(ctx, &p4.SetForwardingPipelineConfigRequest{
-		DeviceId: s.device, ElectionId: election,
+		DeviceId: s.device, ElectionId: s.election,
 		Action: p4.SetForwardingPipelineConfigRequest_VERIFY_AND_COMMIT,
 		Config: &p4.ForwardingPipelineConfig{P4Info: p.info, P4DeviceConfig: p.binary},
 	})
@@ -120,25 +207,24 @@ func (s *Switch) Run(ctx context.Context, text string) error {
 	if err != nil || len(commands) == 0 {
 		return err
 	}
-	request := &p4.WriteRequest{DeviceId: s.device, ElectionId: election}
+	request := &p4.WriteRequest{DeviceId: s.device, ElectionId: s.election}
 	for _, c := range commands {
 		request.Updates = append(request.Updates, c.Update)
 	}
 	_, err = s.client.Write(ctx, request)
-	return explain(err, commands)
+	return explain(err, len(commands), func(i int) string { return fmt.Sprintf("line %d", commands[i].Line) })
 }
 
-// explain names the lines of the commands that the switch has refused: it answers with one
-// status for each of them.
-func explain(err error, commands []Command) error {
+// explain names those of n updates that the switch has refused: it answers with one status for each of them.
+func explain(err error, n int, name func(int) string) error {
 	if err == nil {
 		return nil
 	}
 	var failed []error
 	for i, detail := range status.Convert(err).Details() {
-		if e, ok := detail.(*p4.Error); ok && i < len(commands) && codes.Code(e.GetCanonicalCode()) != codes.OK {
-			failed = append(failed, fmt.Errorf("line %d: the switch refuses it: %v %s",
-				commands[i].Line, codes.Code(e.GetCanonicalCode()), e.GetMessage()))
+		if e, ok := detail.(*p4.Error); ok && i < n && codes.Code(e.GetCanonicalCode()) != codes.OK {
+			failed = append(failed, fmt.Errorf("%s: the switch refuses it: %v %s",
+				name(i), codes.Code(e.GetCanonicalCode()), e.GetMessage()))
 		}
 	}
 	if len(failed) == 0 {
@@ -162,7 +248,7 @@ func (s *Switch) Clear(ctx context.Context, tables ...string) error {
 		if len(all) == 0 {
 			continue
 		}
-		request := &p4.WriteRequest{DeviceId: s.device, ElectionId: election}
+		request := &p4.WriteRequest{DeviceId: s.device, ElectionId: s.election}
 		for _, e := range all {
 			request.Updates = append(request.Updates, &p4.Update{Type: p4.Update_DELETE, Entity: e})
 		}
