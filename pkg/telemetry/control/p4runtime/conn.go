@@ -75,6 +75,11 @@ func (c *conn) begin(ctx context.Context, ours *Program, pipeline Pipeline) erro
 	if missing := has.Lacks(needs...); len(missing) > 0 {
 		return fmt.Errorf("the switch has another program: it lacks %s", strings.Join(missing, ", "))
 	}
+	if b, ok := c.layout.(Beginner); ok {
+		if err := b.Begin(has); err != nil {
+			return err
+		}
+	}
 	for i := range tables {
 		c.tables[has.tables[tables[i].Name].GetPreamble().GetId()] = &tables[i]
 	}

@@ -31,6 +31,8 @@ func (it *item) stage() Stage {
 	return it.table.Stage
 }
 
+func (it *item) guards() bool { return it.table != nil && it.table.Guards }
+
 // isDefault reports whether it is the action of a table without a key, which cannot be removed.
 func (it *item) isDefault() bool { return it.entity.GetTableEntry().GetIsDefaultAction() }
 
@@ -179,7 +181,7 @@ type batch struct {
 // changes are the batches that make the switch hold what is wanted, in the order in which they are safe.
 func changes(held, wanted map[string]*item) (list []batch) {
 	var add, modify, remove [stages][]*item
-	marks := false
+	guarded := false
 	for key, it := range wanted {
 		was := held[key]
 		switch {
@@ -187,15 +189,16 @@ func changes(held, wanted map[string]*item) (list []batch) {
 			add[it.stage()] = append(add[it.stage()], it)
 		case was == nil || !proto.Equal(was.entity, it.entity):
 			modify[it.stage()] = append(modify[it.stage()], it)
-			marks = marks || it.table != nil && it.table.Marks
+			guarded = guarded || it.guards()
 		}
 	}
 	for key, it := range held {
 		if wanted[key] == nil && !it.isDefault() {
 			remove[it.stage()] = append(remove[it.stage()], it)
+			guarded = guarded || it.guards()
 		}
 	}
-	if marks { // nothing is watched until all know the mark
+	if guarded { // nothing is watched meanwhile
 		remove[Watchlist], add[Watchlist], modify[Watchlist] = nil, nil, nil
 		for _, it := range held {
 			if it.stage() == Watchlist && !it.isDefault() {

@@ -23,13 +23,19 @@ type Layout interface {
 	Counters() map[string][]string
 }
 
+// Beginner is a Layout that wants to know the switch's program before it is asked for Commands.
+type Beginner interface {
+	// Begin refuses a program that the layout does not fit.
+	Begin(p *Program) error
+}
+
 // Table is one of a Layout.
 type Table struct {
 	Name  string
 	Stage Stage
-	// Marks says that the table decides how packets that bear INT are known. Before it changes, nothing
-	// may be watched.
-	Marks bool
+	// Guards says that the table takes INT off packets, or says how packets that bear it are known. Nothing is watched
+	// while something of it changes or goes.
+	Guards bool
 }
 
 // Stage says in which order tables are written, and in reverse order emptied: so that wherever that ends, what

@@ -122,7 +122,7 @@ func ReadOptions(d control.Device, into any) error {
 	dec.DisallowUnknownFields()
 	err = dec.Decode(into)
 	if kind, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return wrong(kind.Field, "a %s does not fit there", kind.Value)
+		return wrong(strings.TrimPrefix(kind.Field, "Reach."), "a %s does not fit there", kind.Value)
 	}
 	if err != nil {
 		text := strings.TrimPrefix(err.Error(), "json: ")

@@ -4,8 +4,6 @@ package p4runtime
 
 import (
 	"fmt"
-	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -17,10 +15,10 @@ import (
 type radarLayout struct{ o *options }
 
 var radarTables = []Table{
-	{Name: "int.settings", Stage: Sinks, Marks: true},
+	{Name: "int.settings", Stage: Sinks, Guards: true},
 	{Name: "int.collectors", Stage: Sinks},
 	{Name: "int.reporting", Stage: Sinks},
-	{Name: "int.egress_ports", Stage: Sinks},
+	{Name: "int.egress_ports", Stage: Sinks, Guards: true},
 	{Name: "int.ingress_ports", Stage: Sources},
 	{Name: "int.watchlist", Stage: Watchlist},
 }
@@ -37,7 +35,9 @@ func (l radarLayout) Sessions() []uint32 {
 }
 
 // Needs implements Layout.
-func (radarLayout) Needs() []string { return []string{"int.node", "int.off", "int.done", "int.skipped"} }
+func (radarLayout) Needs() []string {
+	return []string{"int.node", "int.off", "int.done", "int.skipped"}
+}
 
 // Abilities implements Layout.
 func (radarLayout) Abilities(p *Program) control.Abilities {
@@ -94,7 +94,7 @@ func (l radarLayout) Commands(want *control.State) (lines []string, err error) {
 	addf("table_set_default int.settings int.node %d %d 0x%x 0x%x %d %d %d %d %d", want.NodeID, l.o.HardwareID, mark.DSCP, mark.Mask, mark.Port,
 		want.Collector.Port(), session, b2i(l.o.ReportDrops), l.o.DropInterval.Microseconds())
 	for _, p := range want.Ports {
-		number, err := l.o.port(p.Name)
+		number, err := l.o.PortNumber(p.Name)
 		if err != nil {
 			return nil, err
 		}
@@ -123,7 +123,7 @@ func (l radarLayout) Commands(want *control.State) (lines []string, err error) {
 
 // watch is an entry of the watchlist, without its priority.
 func watch(e *control.Entry, domain uint16) (string, error) {
-	key, err := Keys(&e.Slice)
+	k, err := keys(&e.Slice)
 	if err != nil {
 		return "", err
 	}
@@ -143,41 +143,42 @@ func watch(e *control.Entry, domain uint16) (string, error) {
 		return "", fmt.Errorf("mode %q is not one of P4 switches", e.Mode)
 	}
 	name := map[control.Mode]string{control.MD: "md", control.MD10: "md10", control.MX: "mx", control.XD: "xd"}[e.Mode]
-	return fmt.Sprintf("table_add int.watchlist int.watch_%s 0&&&0 %s %s %s %s %s %s => %s", name, key.Src, key.Dst, key.Proto, key.Sport, key.Dport, key.DSCP, action), nil
+	return fmt.Sprintf("table_add int.watchlist int.watch_%s 0&&&0 %s %s %s %s %s %s => %s", name, k.src, k.dst, k.proto, k.sport, k.dport, k.dscp, action), nil
 }
 
-// Key is a slice as ternary keys: VALUE&&&MASK each. Addresses have 128 bits, those of IPv4 as RFC 4291 (2.5.5.2) writes
+// key is a slice as ternary keys: VALUE&&&MASK each. Addresses have 128 bits, those of IPv4 as RFC 4291 (2.5.5.2) writes
 // them.
-type Key struct {
-	Src, Dst            string
-	Proto, Sport, Dport string
-	DSCP                string
+type key struct {
+	src, dst            string
+	proto, sport, dport string
+	dscp                string
 }
 
-// any matches everything.
+// anyValue matches everything.
 const anyValue = "0&&&0"
 
-// Keys makes keys of a slice of which no field has more than one value.
-func Keys(s *control.Slice) (k Key, err error) {
+// keys makes keys of a slice of which no field has more than one value.
+func keys(s *control.Slice) (k key, err error) {
 	if s.Expr != "" {
 		return k, fmt.Errorf("tables do not match expressions such as %q", s.Expr)
 	}
-	k = Key{anyValue, anyValue, anyValue, anyValue, anyValue, anyValue}
+	k = key{anyValue, anyValue, anyValue, anyValue, anyValue, anyValue}
 	if s.Proto != "" {
 		number := map[string]int{"tcp": 6, "udp": 17}[s.Proto]
 		if number == 0 {
 			return k, fmt.Errorf("protocol %q: use tcp or udp", s.Proto)
 		}
-		k.Proto = fmt.Sprintf("%d&&&0xff", number)
+		k.proto = fmt.Sprintf("%d&&&0xff", number)
 	}
 	if s.DSCP != nil {
-		k.DSCP = fmt.Sprintf("%d&&&0x3f", *s.DSCP)
+		k.dscp = fmt.Sprintf("%d&&&0x3f", *s.DSCP)
 	}
+	address := Field{Bits: 128, Kind: Ternary}
 	for _, f := range []struct {
 		list []string
 		to   *string
 		make func(string) (string, error)
-	}{{s.Src, &k.Src, addressKey}, {s.Dst, &k.Dst, addressKey}, {s.Sport, &k.Sport, portKey}, {s.Dport, &k.Dport, portKey}} {
+	}{{s.Src, &k.src, address.Address}, {s.Dst, &k.dst, address.Address}, {s.Sport, &k.sport, portKey}, {s.Dport, &k.dport, portKey}} {
 		switch len(f.list) {
 		case 0:
 		case 1:
@@ -189,32 +190,6 @@ func Keys(s *control.Slice) (k Key, err error) {
 		}
 	}
 	return k, nil
-}
-
-// addressKey makes a key of an address or prefix.
-func addressKey(text string) (string, error) {
-	prefix, err := netip.ParsePrefix(text)
-	if err != nil {
-		addr, err := netip.ParseAddr(text)
-		if err != nil {
-			return "", fmt.Errorf("%q is neither an address nor a prefix", text)
-		}
-		prefix = netip.PrefixFrom(addr, addr.BitLen())
-	}
-	prefix = prefix.Masked()
-	bits := prefix.Bits()
-	value := prefix.Addr().As16()
-	if prefix.Addr().Is4() {
-		bits += 96
-	}
-	if bits == 0 {
-		return anyValue, nil
-	}
-	var mask [16]byte
-	for i := range bits {
-		mask[i/8] |= 0x80 >> (i % 8)
-	}
-	return fmt.Sprintf("0x%x&&&0x%x", value, mask), nil
 }
 
 // portKey makes a key of a port, or of a range that is a prefix, such as 1024-2047.
@@ -246,20 +221,4 @@ func b2i(b bool) int {
 		return 1
 	}
 	return 0
-}
-
-// port is the number of a device's port.
-func (o *options) port(name string) (uint16, error) {
-	if n, ok := o.Ports[name]; ok {
-		return n, nil
-	}
-	if n, err := strconv.ParseUint(name, 10, 9); err == nil {
-		return uint16(n), nil
-	}
-	var known []string
-	for k := range o.Ports {
-		known = append(known, k)
-	}
-	slices.Sort(known)
-	return 0, &control.FieldError{Field: "options.ports", Text: fmt.Sprintf("port %q has no number (%s)", name, strings.Join(known, ", "))}
 }

@@ -11,6 +11,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"time"
 
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
 	"google.golang.org/grpc"
@@ -63,18 +64,9 @@ func Dial(ctx context.Context, to Target) (*Switch, error) {
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.WaitForReady(true)),
 		grpc.WithNoProxy(),
 	}
-	dial := to.Dial
-	if dial == nil {
-		dial = func(ctx context.Context, address string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "tcp", address)
-		}
+	if to.Dial != nil {
+		options = append(options, grpc.WithContextDialer(to.Dial))
 	}
-	var why lastError // grpc says only that time is over
-	options = append(options, grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
-		conn, err := dial(ctx, address)
-		why.set(err)
-		return conn, err
-	}))
 	conn, err := grpc.NewClient("passthrough:///"+to.Address, options...)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the switch at %s: %w", to.Address, err)
@@ -82,40 +74,43 @@ func Dial(ctx context.Context, to Target) (*Switch, error) {
 	s := &Switch{conn: conn, client: p4.NewP4RuntimeClient(conn), device: to.Device, election: &p4.Uint128{Low: max(to.Election, 1)}}
 	if err := s.arbitrate(ctx); err != nil {
 		s.Close()
-		if cause := why.get(); cause != nil && ctx.Err() != nil {
-			err = fmt.Errorf("%w (%w)", err, cause)
-		}
 		return nil, fmt.Errorf("become the controller of the switch at %s: %w", to.Address, err)
 	}
 	go s.watch()
 	return s, nil
 }
 
-// lastError is the newest of several.
-type lastError struct {
-	mu  sync.Mutex
-	err error
-}
+// retry is how soon a switch that cannot be reached is tried again.
+const retry = 100 * time.Millisecond
 
-func (l *lastError) set(err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.err = err
-}
-
-func (l *lastError) get() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.err
-}
-
-// arbitrate makes this the primary controller. It is so while the stream is open (P4Runtime 1.3.0, 5).
+// arbitrate makes this the primary controller, as soon as the switch can be reached.
 func (s *Switch) arbitrate(ctx context.Context) error {
+	for {
+		err := s.ask(ctx)
+		switch code := status.Code(err); {
+		case err == nil:
+			return nil
+		case code == codes.InvalidArgument: // perhaps a connection of ours that has just ended
+			err = fmt.Errorf("is there another controller with election id %d? %w", s.election.GetLow(), err)
+		case code != codes.Unavailable:
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w (%w)", context.Cause(ctx), err)
+		case <-time.After(retry):
+		}
+	}
+}
+
+// ask asks the switch to be the primary controller. It is so while the stream is open (P4Runtime 1.3.0, 5).
+func (s *Switch) ask(ctx context.Context) error {
 	open, stop := context.WithCancel(context.Background())
 	s.stop = stop
 	watch := context.AfterFunc(ctx, stop) // until the switch has answered
 	err := func() (err error) {
-		if s.stream, err = s.client.StreamChannel(open); err != nil {
+		// An error that says why is better than waiting for a switch that is not ready.
+		if s.stream, err = s.client.StreamChannel(open, grpc.WaitForReady(false)); err != nil {
 			return err
 		}
 		request := &p4.MasterArbitrationUpdate{DeviceId: s.device, ElectionId: s.election}
