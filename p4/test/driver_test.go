@@ -116,8 +116,10 @@ func (n *network) send(port uint16, count int) {
 		n.t.Fatal(err)
 	}
 	nstest.WaitFor(n.t, "the datagrams", func() bool {
+		a, b := n.bearing("L2", port)
+		c, d := n.bearing("L3", port)
 		with, without := n.bearing("B", port)
-		return with+without == count
+		return with+without == count && a+b+c+d == count
 	})
 }
 
@@ -149,6 +151,8 @@ func TestDriver(t *testing.T) {
 		t.Errorf("counters of s1: %v, %v: want 10 packets that got INT, and some that are not watched", counts, err)
 	}
 
+	keep(t, "bmv2-held.txtpb", n.client("s1").readAll(t, 1))
+
 	n.restart(1)
 	if ok, err := conns[1].Holds(t.Context()); ok || err == nil {
 		t.Errorf("a switch that was killed holds its entries: %v, %v", ok, err)
@@ -162,6 +166,7 @@ func TestDriver(t *testing.T) {
 			t.Fatalf("s%d: %v", s, err)
 		}
 	}
+	keep(t, "bmv2-refused.txtpb", n.client("s3").refusals(t, 3))
 	if lines, err := conns[2].Plan(t.Context(), control.State{}); err != nil || len(lines) > 0 {
 		t.Errorf("after it was cleared s2 still has something to change: %v, %v", lines, err)
 	}
