@@ -22,7 +22,6 @@ import (
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
-	"github.com/vnetradar/radar/pkg/words"
 )
 
 const attachLong = `Attach to network namespaces and measure every packet that passes between them.
@@ -179,7 +178,7 @@ func attach(k *kit.Kit, ctx context.Context, f *attachOptions, args []string, fl
 		return err
 	}
 	if req.Empty() && running.PID != 0 {
-		return fmt.Errorf("domain %q is attached and its agent (process %d) runs: name nodes to add, or detach it first with: radar detach%s", k.Domain, running.PID, words.DomainFlag(k.Domain))
+		return fmt.Errorf("domain %q is attached and its agent (process %d) runs: name nodes to add, or detach it first with: radar detach%s", k.Domain, running.PID, kit.DomainFlag(k.Domain))
 	}
 	return attachAndRun(k, ctx, f, req, found.notes, running)
 }

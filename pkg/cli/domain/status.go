@@ -183,7 +183,7 @@ func newStatusView(k *kit.Kit, h *datapath.Handle, r *agent.Reader) (*statusView
 	v.Totals = agent.NewTotals(counters, r.Collector.Totals())
 	v.Counters = counterViews(counters)
 	if !v.Agent.Alive {
-		v.Notes = append(v.Notes, words.NoAgentText(v.Lease, d.Name))
+		v.Notes = append(v.Notes, kit.Face.Render(words.NoAgentText(v.Lease, d.Name)))
 	}
 	if text := h.Crowded(); text != "" {
 		v.Notes = append(v.Notes, text)
@@ -192,7 +192,7 @@ func newStatusView(k *kit.Kit, h *datapath.Handle, r *agent.Reader) (*statusView
 		v.Notes = append(v.Notes, text)
 	}
 	if len(v.Nodes) == 0 && !v.WatchContainers {
-		v.Notes = append(v.Notes, "no node is left: what was measured is still here; end the domain with: radar detach"+words.DomainFlag(d.Name))
+		v.Notes = append(v.Notes, "no node is left: what was measured is still here; end the domain with: radar detach"+kit.DomainFlag(d.Name))
 	}
 	return v, nil
 }

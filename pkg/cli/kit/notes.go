@@ -74,4 +74,6 @@ func (k *Kit) Warn(err error) {
 }
 
 // Sentences makes sentences of values, with times as tables have them.
-func (k *Kit) Sentences() words.Sentences { return words.Sentences{Location: k.Location, Now: k.Now()} }
+func (k *Kit) Sentences() words.Sentences {
+	return words.Sentences{Location: k.Location, Now: k.Now(), Face: Face}
+}
