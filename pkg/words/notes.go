@@ -37,6 +37,15 @@ func (w Sentences) Note(n answer.Note) (key, text string) {
 	return "", ""
 }
 
+// Texts are notes in words.
+func (w Sentences) Texts(notes []answer.Note) (list []string) {
+	for _, n := range notes {
+		_, text := w.Note(n)
+		list = append(list, text)
+	}
+	return list
+}
+
 // Say is a sentence that is said once, whatever its values.
 func Say(format string, args ...any) (key, text string) { return format, fmt.Sprintf(format, args...) }
 

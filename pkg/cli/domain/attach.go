@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/vnetradar/radar/pkg/answer/status"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/vnet/agent"
@@ -305,15 +306,7 @@ func carryText(carry string, mask uint32) string {
 	if carry == program.CarryAuto {
 		return carry
 	}
-	return carriedIn(mask)
-}
-
-// carriedIn says where the GUID is carried inside nodes.
-func carriedIn(mask uint32) string {
-	if mask == 0 {
-		return program.CarryHeader
-	}
-	return fmt.Sprintf("mark=0x%08x", mask)
+	return status.CarriedIn(mask)
 }
 
 // slotText says what --max-hops comes to.

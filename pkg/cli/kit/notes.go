@@ -18,15 +18,6 @@ func (k *Kit) Note(notes []answer.Note) {
 	}
 }
 
-// Texts are notes in words.
-func (k *Kit) Texts(notes []answer.Note) (list []string) {
-	for _, n := range notes {
-		_, text := k.Sentences().Note(n)
-		list = append(list, text)
-	}
-	return list
-}
-
 // Notef says something about an answer on standard error, with -f only once.
 func (k *Kit) Notef(format string, args ...any) { k.noteOnce(words.Say(format, args...)) }
 
