@@ -12,6 +12,7 @@ import (
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/answer/status"
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/host/background"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/vnet/datapath"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
@@ -35,10 +36,10 @@ type attachView struct {
 	Conflicts []conflictView `json:"conflicts,omitempty"`
 	Readers   []readerView   `json:"readers,omitempty"`
 	// Containers says what becomes of containers that start, if the command said so.
-	Containers string            `json:"containers,omitempty"`
-	Agent      *kit.StartedAgent `json:"agent,omitempty"`
-	ran        bool              // an agent worked
-	lease      time.Duration     // 0: never ends
+	Containers string              `json:"containers,omitempty"`
+	Agent      *background.Started `json:"agent,omitempty"`
+	ran        bool                // an agent worked
+	lease      time.Duration       // 0: never ends
 }
 
 type conflictView struct {

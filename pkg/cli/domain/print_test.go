@@ -11,6 +11,7 @@ import (
 	"github.com/vnetradar/radar/pkg/answer/status"
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/host/background"
 	"github.com/vnetradar/radar/pkg/vnet/agent"
 	"github.com/vnetradar/radar/pkg/vnet/datapath"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
@@ -81,14 +82,14 @@ var reports = map[string]func(*kit.Kit) error{
 			Warnings:  []string{"port r1/eth1 has an XDP program."},
 			Conflicts: []rules.Conflict{{Node: "r1", What: "nftables rule", Text: "meta mark set 0xff000000", Mask: 0xff000000}},
 		}, false)
-		v.Agent = &kit.StartedAgent{PID: 4712, Log: "/run/radar/default/agent.log"}
+		v.Agent = &background.Started{PID: 4712, Log: "/run/radar/default/agent.log"}
 		return printAttached(k, v)
 	},
 	"plan": func(k *kit.Kit) error {
 		return printAttached(k, newAttachView(&datapath.AttachResult{Domain: sampleDomain(), New: true, Memory: program.Memory{Ring: 256 << 20}}, true))
 	},
 	"adopt": func(k *kit.Kit) error {
-		return printAttached(k, &attachView{Domain: "default", Agent: &kit.StartedAgent{PID: 4712, Log: "/run/radar/default/agent.log"}})
+		return printAttached(k, &attachView{Domain: "default", Agent: &background.Started{PID: 4712, Log: "/run/radar/default/agent.log"}})
 	},
 	"summary": func(k *kit.Kit) error {
 		return printSummary(k, &agent.Summary{
