@@ -52,6 +52,7 @@ func Serve(ctx context.Context, s *api.Server, c Config) *API {
 	a.register()
 	s.Answer(Base+"/", mux)
 	s.Listen("GET "+Base+"/domains/{domain}/events", mux)
+	a.serveMetrics()
 	if c.Page != nil {
 		s.Answer("/", pageOf(c.Page))
 	}
