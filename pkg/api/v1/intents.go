@@ -41,18 +41,23 @@ type WithText struct {
 }
 
 // steering is an operation that changes something.
-func steering[T any](a *API, id, method, path, summary string) huma.Operation {
-	o := huma.Operation{
+func steering(id, method, path, summary string) huma.Operation {
+	return huma.Operation{
 		OperationID: id, Method: method, Path: Base + "/domains/{domain}/int" + path, Summary: summary,
 		Security: []map[string][]string{{"token": {}}}, MaxBodyBytes: mostBody,
-		Errors: []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusConflict, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity},
+		Errors: []int{
+			http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusConflict,
+			http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity, http.StatusGatewayTimeout,
+		},
 	}
-	if t := typeOf[T](); t != typeOf[struct{}]() {
-		o.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
-			"application/json": {Schema: a.huma.OpenAPI().Components.Schemas.Schema(t, true, t.Name())},
-		}}
-	}
-	return o
+}
+
+// takes describes the body of an operation WithText: it is read as a T.
+func takes[T any](a *API, o huma.Operation) {
+	t, api := typeOf[T](), a.huma.OpenAPI()
+	of := map[string]*huma.Operation{http.MethodPut: api.Paths[o.Path].Put, http.MethodPost: api.Paths[o.Path].Post}[o.Method]
+	of.RequestBody.Required = true
+	of.RequestBody.Content["application/json"].Schema = api.Components.Schemas.Schema(t, true, t.Name())
 }
 
 // mostBody is how much a request's body may have, bytes.
@@ -75,7 +80,7 @@ func (a *API) registerIntents() {
 		OneDomain
 		WithText
 	}
-	add := steering[control.Intent](a, "add-intent", http.MethodPost, "/intents", "Add an intent")
+	add := steering("add-intent", http.MethodPost, "/intents", "Add an intent")
 	add.DefaultStatus = http.StatusCreated
 	huma.Register(a.huma, add, func(_ context.Context, q *intentsAsked) (*Output[control.Intent], error) {
 		return managed(a, q.Domain, func(m *steer.Management) (control.Intent, error) {
@@ -89,7 +94,9 @@ func (a *API) registerIntents() {
 			return m.Intent(i.Name)
 		})
 	})
-	huma.Register(a.huma, steering[[]control.Intent](a, "apply-intents", http.MethodPut, "/intents", "Replace all intents"), func(_ context.Context, q *intentsAsked) (*Output[[]IntentRow], error) {
+	takes[control.Intent](a, add)
+	apply := steering("apply-intents", http.MethodPut, "/intents", "Replace all intents")
+	huma.Register(a.huma, apply, func(_ context.Context, q *intentsAsked) (*Output[[]IntentRow], error) {
 		return managed(a, q.Domain, func(m *steer.Management) ([]IntentRow, error) {
 			list, err := control.ReadIntents(q.RawBody, time.Now())
 			if err != nil {
@@ -101,6 +108,7 @@ func (a *API) registerIntents() {
 			return intentRows(m)
 		})
 	})
+	takes[[]control.Intent](a, apply)
 	a.registerIntent()
 }
 
@@ -110,7 +118,8 @@ func (a *API) registerIntent() {
 		OneIntent
 		WithText
 	}
-	huma.Register(a.huma, steering[control.Intent](a, "put-intent", http.MethodPut, "/intents/{name}", "Add an intent, or replace the one of that name"), func(_ context.Context, q *putAsked) (*Output[control.Intent], error) {
+	put := steering("put-intent", http.MethodPut, "/intents/{name}", "Add an intent, or replace the one of that name")
+	huma.Register(a.huma, put, func(_ context.Context, q *putAsked) (*Output[control.Intent], error) {
 		return managed(a, q.Domain, func(m *steer.Management) (control.Intent, error) {
 			i, err := control.ReadIntent(q.RawBody, time.Now())
 			switch {
@@ -125,7 +134,8 @@ func (a *API) registerIntent() {
 			return m.Intent(i.Name)
 		})
 	})
-	remove := steering[struct{}](a, "remove-intent", http.MethodDelete, "/intents/{name}", "Remove an intent")
+	takes[control.Intent](a, put)
+	remove := steering("remove-intent", http.MethodDelete, "/intents/{name}", "Remove an intent")
 	remove.DefaultStatus = http.StatusNoContent
 	huma.Register(a.huma, remove, func(_ context.Context, q *OneIntent) (*struct{}, error) {
 		_, err := managed(a, q.Domain, func(m *steer.Management) (struct{}, error) { return struct{}{}, m.Remove(q.Name) })

@@ -84,7 +84,7 @@ func (a *API) registerManagement() {
 	})
 	type eventsSince struct {
 		OneDomain
-		Since uint64 `query:"since" doc:"only those behind the one of this number"`
+		Since uint64 `query:"since" maximum:"9007199254740991" doc:"only those behind the one of this number"`
 	}
 	huma.Register(a.huma, reading("int-events", "/events", "What happened to the management"), func(_ context.Context, q *eventsSince) (*Output[[]control.Event], error) {
 		return managed(a, q.Domain, func(m *steer.Management) ([]control.Event, error) {
@@ -97,12 +97,13 @@ func (a *API) registerManagement() {
 	})
 }
 
-// registerConfig adds /int/config, /int/topology and /int/plan.
+// registerConfig adds /int/config.
 func (a *API) registerConfig() {
 	huma.Register(a.huma, reading("int-config", "/config", "What holds for all devices"), func(_ context.Context, q *OneDomain) (*Output[control.Config], error) {
 		return managed(a, q.Domain, (*steer.Management).Config)
 	})
-	huma.Register(a.huma, steering[control.Config](a, "set-int-config", http.MethodPut, "/config", "Replace what holds for all devices"), func(_ context.Context, q *intChanged) (*Output[control.Config], error) {
+	set := steering("set-int-config", http.MethodPut, "/config", "Replace what holds for all devices")
+	huma.Register(a.huma, set, func(_ context.Context, q *intChanged) (*Output[control.Config], error) {
 		return managed(a, q.Domain, func(m *steer.Management) (c control.Config, err error) {
 			if c, err = control.ReadConfig(q.RawBody); err != nil {
 				return c, err
@@ -113,10 +114,17 @@ func (a *API) registerConfig() {
 			return m.Config()
 		})
 	})
+	takes[control.Config](a, set)
+	a.registerTopologyOf()
+}
+
+// registerTopologyOf adds /int/topology and /int/plan.
+func (a *API) registerTopologyOf() {
 	huma.Register(a.huma, reading("int-topology", "/topology", "What the INT domain is made of"), func(_ context.Context, q *OneDomain) (*Output[control.Topology], error) {
 		return managed(a, q.Domain, (*steer.Management).Topology)
 	})
-	huma.Register(a.huma, steering[control.Topology](a, "set-int-topology", http.MethodPut, "/topology", "Say what the INT domain is made of, in JSON or YAML"), func(_ context.Context, q *intChanged) (*Output[control.Topology], error) {
+	set := steering("set-int-topology", http.MethodPut, "/topology", "Say what the INT domain is made of, in JSON or YAML")
+	huma.Register(a.huma, set, func(_ context.Context, q *intChanged) (*Output[control.Topology], error) {
 		return managed(a, q.Domain, func(m *steer.Management) (t control.Topology, err error) {
 			if t, err = control.ReadTopology(q.RawBody); err != nil {
 				return t, err
@@ -130,11 +138,12 @@ func (a *API) registerConfig() {
 			return m.Topology()
 		})
 	})
+	takes[control.Topology](a, set)
 	type planAsked struct {
 		OneDomain
 		Body control.Change
 	}
-	plan := steering[struct{}](a, "plan", http.MethodPost, "/plan", "What devices would get if a change were made; it changes nothing")
+	plan := steering("plan", http.MethodPost, "/plan", "What devices would get if a change were made; it changes nothing")
 	huma.Register(a.huma, plan, func(ctx context.Context, q *planAsked) (*Output[[]control.DevicePlan], error) {
 		return managed(a, q.Domain, func(m *steer.Management) ([]control.DevicePlan, error) {
 			list, err := m.DryRun(ctx, q.Body)
@@ -150,12 +159,12 @@ func (a *API) registerService() {
 	})
 	type serviceAsked struct {
 		OneDomain
-		Body struct {
+		Force bool `query:"force" doc:"to stop: devices that cannot be reached are left as they are"`
+		Body  struct {
 			Running bool `json:"running" doc:"true: intents are brought to devices; false: INT is taken off all of them"`
-			Force   bool `json:"force,omitempty" doc:"to stop: devices that cannot be reached are left as they are"`
 		}
 	}
-	set := steering[struct{}](a, "set-service", http.MethodPost, "/service", "Start or stop it; the answer comes when that is done")
+	set := steering("set-service", http.MethodPost, "/service", "Start or stop it; the answer comes when that is done")
 	huma.Register(a.huma, set, func(ctx context.Context, q *serviceAsked) (*Output[steer.Service], error) {
 		return managed(a, q.Domain, func(m *steer.Management) (steer.Service, error) {
 			if q.Body.Running {
@@ -163,7 +172,7 @@ func (a *API) registerService() {
 			}
 			ctx, cancel := context.WithTimeout(ctx, stopTime)
 			defer cancel()
-			if err := m.Stop(ctx, q.Body.Force); err != nil {
+			if err := m.Stop(ctx, q.Force); err != nil {
 				return steer.Service{}, err
 			}
 			return m.Service()
