@@ -296,7 +296,8 @@ func open(ctx context.Context, d Device, driver Driver, before *State) (conn Con
 		return nil, nil, a, err
 	}
 	if before != nil {
-		if lines, err := conn.Plan(ctx, *before); err == nil && len(lines) == 0 {
+		// Applied once more it changes nothing, and the connection knows what the device is to hold.
+		if lines, err := conn.Plan(ctx, *before); err == nil && len(lines) == 0 && conn.Apply(ctx, *before) == nil {
 			held = before
 		}
 	}
