@@ -140,12 +140,6 @@ type errWaits string
 
 func (e errWaits) Error() string { return string(e) }
 
-// How long packets under way are waited for, and how long nothing must have passed.
-const (
-	drainMost  = 5 * time.Second
-	drainQuiet = 200 * time.Millisecond
-)
-
 // drain waits until no device sees packets with INT any more.
 func (s *Service) drain(ctx context.Context) {
 	last, since := uint64(0), time.Now()

@@ -41,12 +41,18 @@ type Service struct {
 	troubles  map[string]string
 }
 
-// How often things are looked at, and how long devices may take.
+// How often things are looked at. Tests do it more often.
+var (
+	lookEvery  = 200 * time.Millisecond // at what is wanted
+	holdEvery  = time.Second            // whether devices hold what they were given
+	leastWait  = 500 * time.Millisecond // before a device is tried again
+	drainQuiet = 200 * time.Millisecond // in which no packet with INT must have passed
+)
+
+// How long things may take.
 const (
-	lookEvery   = 200 * time.Millisecond // at what is wanted
-	holdEvery   = time.Second            // whether devices hold what they were given
-	leastWait   = 500 * time.Millisecond // before a device is tried again
-	mostWait    = 30 * time.Second
+	mostWait    = 30 * time.Second // before a device is tried again
+	drainMost   = 5 * time.Second
 	connectTime = 10 * time.Second
 	applyTime   = 30 * time.Second
 	askTime     = 5 * time.Second
