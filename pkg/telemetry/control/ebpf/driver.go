@@ -181,10 +181,10 @@ func (c *conn) Apply(ctx context.Context, want control.State) error {
 	}
 	c.driver.mu.Lock()
 	defer c.driver.mu.Unlock()
-	if place, err := c.driver.find(ctx, c.device); err == nil { // it may have been made anew
-		c.place = place
-		c.place.Name = c.device.Name
+	if c.place, err = c.driver.find(ctx, c.device); err != nil { // it may have been made anew, or is gone
+		return err
 	}
+	c.place.Name = c.device.Name
 	s, err := c.steps(&want, entries)
 	if err != nil {
 		return err
