@@ -105,7 +105,7 @@ func TestChanges(t *testing.T) {
 // room.
 func TestStreams(t *testing.T) {
 	t.Parallel()
-	feeds := New(t.Context())
+	feeds := New(t.Context(), "test")
 	join := func(key string) (*Stream, func(), error) {
 		return feeds.Join("no-such-domain", Options{Key: key, Selection: &answer.Selection{}, Rate: 1})
 	}

@@ -22,7 +22,6 @@ import (
 	"github.com/vnetradar/radar/pkg/steer"
 	"github.com/vnetradar/radar/pkg/telemetry/control"
 	"github.com/vnetradar/radar/pkg/telemetry/node"
-	"github.com/vnetradar/radar/pkg/words"
 )
 
 func newConfigCmd(k *kit.Kit) *cobra.Command {
