@@ -97,6 +97,8 @@ deps-test: deps-run deps-bpf deps-servers
 	$(call need,$(PKGS_TEST))
 deps-servers: .cache
 	@lab/tools/packages.sh --download .cache/servers $(PKGS_SERVERS)
+	$(call need,python3 python3-venv)
+	$(call venv,.cache/schemathesis,lab/test/servers/requirements.txt)
 deps-kernel:
 	$(call need,$(PKGS_KERNEL))
 
@@ -122,7 +124,7 @@ p4-test: deps-run build ## the P4 program on a real BMv2, every packet compared 
 	@command -v simple_switch_grpc >/dev/null || { echo "make p4-test: needs BMv2 (simple_switch_grpc) in PATH: docs/p4.md says how it is built"; exit 1; }
 	$(call need,$(PKGS_P4))
 	RADAR_P4=1 RADAR_P4_RECORD=$(if $(RECORD),$(CURDIR)/p4/testdata) RADAR_REQUIRE="root tools" RADAR_BIN=$(CURDIR)/bin/radar \
-		go test -count=1 -v -timeout 30m -run '$(if $(CASE),TestCases/$(CASE),Test(Cases|Lab)$$)' ./p4/test | grep -vE '^ *(===|--- PASS|--- SKIP|PASS)'
+		go test -count=1 -v -timeout 30m -run '$(if $(CASE),TestCases/$(CASE),Test(Cases|Lab|Driver)$$)' ./p4/test | grep -vE '^ *(===|--- PASS|--- SKIP|PASS)'
 
 .PHONY: lint check
 lint: need-go need-pcap
@@ -242,8 +244,7 @@ packets: packets-env ## the tests' packets anew, by scapy (CHECK=1: only compare
 # What shares memory between goroutines and needs neither root nor time: CI runs this part, in
 # about a minute. Everything takes more than a quarter of an hour, mostly pkg/cli, whose tests
 # run the command in networks, and the faults: the detector makes radar some ten times slower.
-RACE_QUICK := ./pkg/vnet/agent/... ./pkg/vnet/backpack/... ./pkg/vnet/domain/... ./pkg/telemetry/collect/... ./pkg/telemetry/generate/... \
-	./pkg/telemetry/metrics/... ./pkg/telemetry/xdp/... ./pkg/aggregate/... ./pkg/store/... ./pkg/sink/... ./pkg/api/... ./pkg/filter/... ./pkg/record/... ./pkg/cli/graph/...
+RACE_QUICK := ./pkg/vnet/agent/... ./pkg/vnet/backpack/... ./pkg/telemetry/collect/... ./pkg/telemetry/xdp/... ./pkg/store/... ./pkg/sink/... ./pkg/api/...
 # These count millions of packets, or of series, in one goroutine, where there is nothing to detect, or write
 # them to clients: beside a busy core the detector makes that longer than a client may take.
 RACE_LONG := ^Test(FollowerForgetsNothing|FollowerModel|UnfilledLapped|OrderInWindow|ContinuedEqualsRunningThrough|SecondsOfAllAreBounded|MemoryOfFlows|SelectSparesOnlyWork|SnapshotGrows|ExpositionBounded|SlowReaders)$$

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/vnetradar/radar/pkg/host/statedir"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/telemetry/collect"
 )
@@ -60,6 +61,34 @@ func Packets(name string, info *collect.Info, s collect.Stories, numbers *packet
 	return err
 }
 
+// CapturePackets is Packets of a capture file at path that nobody keeps. info says how it is to be read.
+func CapturePackets(path string, info *collect.Info, numbers *packet.Registry, fn func(*collect.Reported)) (datagrams uint64, err error) {
+	t, err := info.Translator()
+	if err != nil {
+		return 0, err
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer file.Close()
+	capture, err := collect.OpenCapture(file)
+	if err != nil {
+		return 0, fmt.Errorf("read capture %s: %w", path, err)
+	}
+	t.Emit, t.Numbers = fn, numbers
+	err = eachIn(capture, func(p collect.Packet) error {
+		t.Translate(p, datagrams)
+		datagrams++
+		return nil
+	})
+	t.End()
+	if err != nil {
+		err = fmt.Errorf("read capture %s: %w", path, err)
+	}
+	return datagrams, err
+}
+
 func eachOf(path string, number uint64, fn func(uint64, collect.Packet) error) error {
 	file, err := os.Open(path)
 	if err != nil {
@@ -70,16 +99,46 @@ func eachOf(path string, number uint64, fn func(uint64, collect.Packet) error) e
 	if err != nil {
 		return nil // nothing but a part of the header yet
 	}
-	for ; ; number++ {
+	err = eachIn(capture, func(p collect.Packet) error {
+		number++
+		return fn(number-1, p)
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+// eachIn calls fn for every packet of a capture, which may end in the middle of one.
+func eachIn(capture *collect.Capture, fn func(collect.Packet) error) error {
+	for {
 		p, err := capture.NextPacket()
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			return nil
 		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", path, err)
+		if err == nil {
+			err = fn(p)
 		}
-		if err := fn(number, p); err != nil {
+		if err != nil {
 			return err
 		}
 	}
+}
+
+// List returns the domains of which reports are kept.
+func List() ([]string, error) {
+	entries, err := os.ReadDir(filepath.Join(statedir.Root(), statedir.Reports))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list reports: %w", err)
+	}
+	var names []string
+	for _, e := range entries {
+		if _, err := os.Stat(filepath.Join(Dir(e.Name()), description)); err == nil {
+			names = append(names, e.Name())
+		}
+	}
+	return names, nil
 }

@@ -12,11 +12,11 @@ import (
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
-	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/vnet/backpack"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
+	"github.com/vnetradar/radar/pkg/words"
 )
 
 // bridgedAnswer is what the load of networkDomain gives, and a loss at its bridge.
@@ -99,8 +99,9 @@ func TestShownRecords(t *testing.T) {
 			p := packetPrinter(k, packetQuery{})
 			return errors.Join(p.Add(&c.r), p.Flush())
 		}))
-		tell := &teller{words.Sentences{Location: time.UTC}, words.NewNames(d)}
-		story := strings.Join(tell.tell(answer.NewStory(&c.r, 0, d, time.Time{})).lines(false), "\n")
+		tell := &words.Teller{Sentences: words.Sentences{Location: time.UTC}, Shown: words.NewNames(d)}
+		told, _ := tell.Tell(answer.NewStory(&c.r, 0, d, time.Time{})).Lines(nil, nil, nil)
+		story := strings.Join(told, "\n")
 		if !strings.Contains(line, c.line) || !strings.Contains(story, c.story) {
 			t.Errorf("want %q in\n%s\nand %q in\n%s", c.line, line, c.story, story)
 		}

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/vnetradar/radar/pkg/cli/kit"
-	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/vnet/datapath"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/owner"
@@ -135,7 +134,7 @@ func nothingNamed(k *kit.Kit, ctx context.Context, found *foundNodes) error {
 		return fmt.Errorf("nothing to attach: %s found no namespace", strings.Join(found.selectors, " "))
 	}
 	if name := selector.LabHere(ctx, "."); name != "" {
-		return fault.Usage.Errorf("no node named: lab %s runs here, attach it with: radar attach%s --lab .", name, words.DomainFlag(k.Domain))
+		return fault.Usage.Errorf("no node named: lab %s runs here, attach it with: radar attach%s --lab .", name, kit.DomainFlag(k.Domain))
 	}
 	return fault.Usage.Errorf("no node named, and domain %q is not attached: name the nodes to attach (docker:NAME, netns:NAME, pid:N, --docker, --lab DIR)", k.Domain)
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vnetradar/radar/pkg/cli/kit"
-	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/steer"
 	"github.com/vnetradar/radar/pkg/telemetry/control"
+	"github.com/vnetradar/radar/pkg/words"
 )
 
 func newDevicesCmd(k *kit.Kit) *cobra.Command {

@@ -3,9 +3,9 @@
 package kit
 
 import (
-	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
+	"github.com/vnetradar/radar/pkg/words"
 )
 
 // ShowNames makes a domain's names those of tables.
@@ -22,3 +22,6 @@ func (k *Kit) NamesOf(names packet.Names) packet.Names {
 	}
 	return k.Shown.Aggregates(names)
 }
+
+// DomainFlag is what a command needs to mean this domain.
+func DomainFlag(name string) string { return Face.Render(words.DomainFlag(name)) }

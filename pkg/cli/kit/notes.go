@@ -7,8 +7,8 @@ import (
 	"fmt"
 
 	"github.com/vnetradar/radar/pkg/answer"
-	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
+	"github.com/vnetradar/radar/pkg/words"
 )
 
 // Note says notes on standard error, with -f each only once.
@@ -16,15 +16,6 @@ func (k *Kit) Note(notes []answer.Note) {
 	for _, n := range notes {
 		k.noteOnce(k.Sentences().Note(n))
 	}
-}
-
-// Texts are notes in words.
-func (k *Kit) Texts(notes []answer.Note) (list []string) {
-	for _, n := range notes {
-		_, text := k.Sentences().Note(n)
-		list = append(list, text)
-	}
-	return list
 }
 
 // Notef says something about an answer on standard error, with -f only once.
@@ -74,4 +65,6 @@ func (k *Kit) Warn(err error) {
 }
 
 // Sentences makes sentences of values, with times as tables have them.
-func (k *Kit) Sentences() words.Sentences { return words.Sentences{Location: k.Location, Now: k.Now()} }
+func (k *Kit) Sentences() words.Sentences {
+	return words.Sentences{Location: k.Location, Now: k.Now(), Face: Face}
+}
