@@ -25,6 +25,7 @@ func drivers(domain string) map[string]control.Driver {
 		&ebpf.Driver{Domain: domain, Find: findNetns},
 		&p4runtime.Driver{Find: findNetns},
 		&mapped.Driver{Find: findNetns},
+		backpack{},
 	} {
 		all[d.Name()] = d
 	}
