@@ -122,7 +122,40 @@ function placePart(part, direction, rank) {
     v.x = node.x;
     v.y = node.y;
   }
+  upright(vertices, direction);
+  if (direction === 'TB' && dense) compact(vertices);
   for (const [parent, hosts] of blocks) placeBlock(parent, hosts, direction);
+}
+
+/** What was attached first stands at the top, or on the left: dagre has no such order. */
+function upright(vertices, direction) {
+  const axis = direction === 'TB' ? 'x' : 'y';
+  const middle = vertices.reduce((sum, v) => sum + v[axis], 0) / vertices.length;
+  const order = vertices.reduce((sum, v, i) => sum + (v[axis] - middle) * (i - (vertices.length - 1) / 2), 0);
+  if (order < 0) vertices.forEach((v) => { v[axis] = -v[axis]; });
+}
+
+/** Tiers where each is linked with each are spread too far by dagre. None is wider than the one below, and they are further apart. */
+function compact(vertices) {
+  const tiers = new Map();
+  for (const v of vertices) {
+    if (!tiers.has(v.y)) tiers.set(v.y, []);
+    tiers.get(v.y).push(v);
+  }
+  let below;
+  for (const y of [...tiers.keys()].sort((a, b) => b - a)) {
+    const tier = tiers.get(y).sort((a, b) => a.x - b.x);
+    const box = bounds(tier);
+    if (below) {
+      const width = Math.min(box.right - box.left, 0.85 * (below.right - below.left));
+      const left = (below.left + below.right - width) / 2;
+      tier.forEach((v, i) => { v.x = tier.length > 1 ? left + width * i / (tier.length - 1) : (below.left + below.right) / 2; });
+    }
+    below = bounds(tier);
+  }
+  const box = bounds(vertices);
+  const taller = Math.min(4, Math.max(1, 0.3 * (box.right - box.left) / Math.max(1, box.bottom - box.top)));
+  vertices.forEach((v) => { v.y *= taller; });
 }
 
 const blockGap = 58;

@@ -41,7 +41,7 @@ function addLink(graph, link, number) {
     const end = ends[0];
     if (!end) return;
     const out = addVertex(graph, `outside ${end.node}/${end.port}`, { kind: 'outside', class: 'outside', name: 'outside' });
-    addEdge(graph, link, graph.vertices.get(end.node), out, `${end.node}/${end.port}`, out.id);
+    addEdge(graph, link, graph.vertices.get(end.node), out, `${end.node}/${end.port}`, 'outside');
   } else if (ends.length === 2) {
     const [a, b] = ends;
     addEdge(graph, link, graph.vertices.get(a.node), graph.vertices.get(b.node), `${a.node}/${a.port}`, `${b.node}/${b.port}`);

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// The management of INT: service, devices with their roles, intents, events.
+
+import { html, useAsk, Problem, Table, useState, Dialog } from './ui.js';
+import { count, clock } from './format.js';
+import { send, inDomain } from './api.js';
+import { IntentForm } from './int-form.js';
+import { Plan } from './int-plan.js';
+import { attempt, TokenDialog } from './token.js';
+import * as store from './store.js';
+
+/** Answers are a list, or rows with notes. */
+export const rowsOf = (answer) => (Array.isArray(answer) ? answer : answer?.rows ?? []);
+
+export function IntView() {
+  const [form, setForm] = useState(false);
+  const [removing, setRemoving] = useState('');
+  const intents = useAsk(['int', 'intents'], {}, 3000);
+  const devices = useAsk(['int', 'devices'], {}, 5000);
+  const service = useAsk(['int', 'service'], {}, 3000);
+  const done = () => {
+    setForm(false);
+    setRemoving('');
+    intents.again();
+    devices.again();
+    service.again();
+  };
+  const domain = store.state.value.domain;
+  return html`<div class="split"><section class="main" aria-label="INT">
+    <div class="row head"><h1>In-band network telemetry</h1><${Service} ask=${service} done=${done} />
+      <button class="primary" onClick=${() => setForm(true)}>Add an intent</button></div>
+    <h2>Intents</h2><${Problem} error=${intents.error} />
+    <${Intents} rows=${rowsOf(intents.answer)} asked=${Boolean(intents.answer)} remove=${setRemoving} />
+    <h2>Devices</h2><${Problem} error=${devices.error} /><${Devices} rows=${rowsOf(devices.answer)} asked=${Boolean(devices.answer)} />
+    <h2>Events</h2><${Events} /></section>
+    ${form && html`<${IntentForm} devices=${rowsOf(devices.answer)} close=${() => setForm(false)} done=${done} />`}
+    ${removing && html`<${Dialog} title=${`Remove the intent ${removing}`} close=${() => setRemoving('')}>
+      <${Plan} change=${{ remove: removing }} verb="Remove" apply=${() => send('DELETE', inDomain(domain, 'int', 'intents', removing))} done=${done} /><//>`}
+  </div>`;
+}
+
+function Service({ ask, done }) {
+  const [error, setError] = useState(undefined);
+  const running = ask.answer?.running;
+  const change = async () => {
+    setError(undefined);
+    await attempt(() => send('POST', inDomain(store.state.value.domain, 'int', 'service'), { running: !running }), setError);
+    done();
+  };
+  return html`<span class="service"><i class=${running ? 'live on' : 'live'}></i>${ask.answer ? (running ? `service runs${ask.answer.pid ? `, process ${ask.answer.pid}` : ''}` : 'service does not run') : 'service'}
+    ${ask.answer && html`<button onClick=${change}>${running ? 'Stop' : 'Start'}</button>`}</span><${Problem} error=${error ?? ask.error} /><${TokenDialog} />`;
+}
+
+const sliceText = (s = {}) => s.expr || ['proto', 'src', 'sport', 'dst', 'dport', 'dscp'].filter((k) => s[k] !== undefined && s[k] !== '' && !(Array.isArray(s[k]) && !s[k].length))
+  .map((k) => `${k} ${[].concat(s[k]).join(', ')}`).join(' · ') || 'all TCP and UDP';
+
+function Intents({ rows, asked, remove }) {
+  if (!rows.length) return asked ? html`<p class="empty">There is none. An intent says what to observe, such as web traffic, 1 packet in 10.</p>` : null;
+  const columns = [
+    { name: 'name', of: (r) => html`<b>${r.name}</b>` },
+    { name: 'traffic', of: (r) => html`<code>${sliceText(r.slice)}</code>`, class: 'wrap' },
+    { name: 'states', of: (r) => (r.states ?? []).join(', ') || 'default', class: 'wrap' },
+    { name: 'mode', of: (r) => r.mode || 'md' },
+    { name: 'one in', number: true, of: (r) => r.sample || 1 },
+    { name: 'priority', number: true, of: (r) => r.priority ?? 0 },
+    { name: 'ends', of: (r) => (r.expires && !r.expires.startsWith('0001') ? clock(r.expires) : 'never') },
+    { name: 'state', of: (r) => html`<${IntentState} row=${r} />`, class: 'wrap' },
+    { name: '', of: (r) => html`<button class="quiet" onClick=${() => remove(r.name)} aria-label=${`Remove the intent ${r.name}`}>Remove</button>` },
+  ];
+  return html`<${Table} caption="Intents" columns=${columns} rows=${rows} keyOf=${(r) => r.name} />`;
+}
+
+function IntentState({ row }) {
+  const text = row.state ?? row.status?.state ?? '';
+  const why = row.why ?? row.status?.why ?? '';
+  return html`<span class=${`tag ${text}`}>${text || '–'}</span> <span class="muted">${[].concat(why).join('; ')}</span>`;
+}
+
+function Devices({ rows, asked }) {
+  if (!rows.length) return asked ? html`<p class="empty">No device that can speak INT is known in this domain.</p>` : null;
+  const columns = [
+    { name: 'device', of: (r) => html`<b>${r.name}</b>` },
+    { name: 'driver', of: (r) => r.driver },
+    { name: 'ports', of: (r) => html`<${Ports} ports=${r.ports ?? r.roles} />`, class: 'wrap' },
+    { name: 'can', of: (r) => abilitiesText(r.abilities), class: 'wrap' },
+    { name: 'state', of: (r) => html`<span class=${`tag ${r.reachable === false ? 'lost' : ''}`}>${r.reachable === false ? 'not reached' : r.state ?? 'reached'}</span>` },
+    { name: 'entries', number: true, of: (r) => count(Array.isArray(r.entries) ? r.entries.length : r.entries) },
+    { name: 'notes', of: (r) => [].concat(r.notes ?? [], r.error ?? r.last_error ?? []).map((n) => n.text ?? n).join('; '), class: 'wrap' },
+  ];
+  return html`<${Table} caption="Devices" columns=${columns} rows=${rows} keyOf=${(r) => r.name} />`;
+}
+
+function Ports({ ports }) {
+  const list = Array.isArray(ports) ? ports : Object.entries(ports ?? {}).map(([name, role]) => ({ name, role }));
+  return list.map((p) => html`<span class=${`tag ${p.role}`} title=${p.role === 'edge' ? 'source for what comes in, sink for what leaves' : ''}>${p.name} ${p.role || 'none'}</span> `);
+}
+
+function abilitiesText(a) {
+  if (!a) return '–';
+  return [(a.modes ?? []).join(', '), a.sampling && 'sampling', a.expressions && 'expressions', a.max_entries && `${a.max_entries} entries`].filter(Boolean).join(' · ');
+}
+
+function Events() {
+  void store.packetsChanged.value;
+  const rows = store.events.list().reverse().slice(0, 50);
+  if (!rows.length) return html`<p class="empty">Nothing has happened since the page was opened.</p>`;
+  return html`<ol class="events" aria-live="polite">${rows.map((e) => html`<li><time>${new Date(e.t_ns / 1e6).toISOString().slice(11, 19)}</time> <span class="tag">${e.kind}</span> ${e.text}</li>`)}</ol>`;
+}
