@@ -119,9 +119,12 @@ func (f *Follower) Record(p *packet.Packet) *record.Record { return f.recorder.R
 // UnixNs is when a packet was sent.
 func (f *Follower) UnixNs(p *packet.Packet) int64 { return p.UnixNs(f.decoder) }
 
+// Unread is how many packets were overwritten before they could be read, since the first Poll.
+func (f *Follower) Unread() uint64 { return f.follower.Stats().Unread - f.unread }
+
 // Notes say what was overwritten before it could be read, since the first Poll.
 func (f *Follower) Notes() []Note {
-	if unread := f.follower.Stats().Unread - f.unread; unread > 0 {
+	if unread := f.Unread(); unread > 0 {
 		return []Note{Unread{unread}}
 	}
 	return nil

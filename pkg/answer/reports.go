@@ -20,7 +20,8 @@ import (
 type Reports struct {
 	domain string
 	info   *collect.Info
-	ring   *Ring // whose packets these may be; nil: nothing is attached
+	ring   *Ring  // whose packets these may be; nil: nothing is attached
+	path   string // of a capture file; "": the reports are those that were kept
 }
 
 // OpenReports opens the reports that were kept for a domain; nil: none were. ring may be nil. Packets that it has
@@ -33,7 +34,7 @@ func OpenReports(domain string, ring *Ring) (*Reports, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Reports{domain, info, ring}, nil
+	return &Reports{domain: domain, info: info, ring: ring}, nil
 }
 
 // Lacks implements Source.
@@ -135,11 +136,16 @@ func (r *Reports) each(ctx context.Context, s *Selection, fn func(*collect.Repor
 	if i.Gaps > 0 {
 		notes = append(notes, ReportsMissing{i.Gaps})
 	}
-	err := store.Packets(r.domain, i, r.stories(), numbers, func(p *collect.Reported) {
+	selected := func(p *collect.Reported) {
 		if s.Match(&p.Packet, numbers) {
 			fn(p)
 		}
-	})
+	}
+	if r.path != "" {
+		_, err := store.CapturePackets(r.path, i, numbers, selected)
+		return numbers, notes, errors.Join(err, ctx.Err())
+	}
+	err := store.Packets(r.domain, i, r.stories(), numbers, selected)
 	return numbers, notes, errors.Join(err, ctx.Err())
 }
 

@@ -24,6 +24,7 @@ type Topology struct {
 // TopologyNode is a node with its ports.
 type TopologyNode struct {
 	Node
+	Class Class          `json:"class"`
 	Ports []TopologyPort `json:"ports"` // in place of Node's
 	Load  *NodeLoad      `json:"load,omitempty"`
 }
@@ -87,7 +88,7 @@ const (
 func NewTopology(d *domain.Domain) *Topology {
 	t := &Topology{Domain: d.Name, Nodes: []TopologyNode{}, Links: []Link{}}
 	for _, n := range Nodes(d) {
-		node := TopologyNode{Node: n, Ports: []TopologyPort{}}
+		node := TopologyNode{Node: n, Class: classOf(&n), Ports: []TopologyPort{}}
 		for _, p := range n.Ports {
 			node.Ports = append(node.Ports, TopologyPort{Port: p})
 		}

@@ -14,8 +14,10 @@ const Outside = "outside"
 
 // NodeLoad is what happened inside a node since attach.
 type NodeLoad struct {
-	P50Ns *int64 `json:"p50_ns,omitempty"` // from ingress to egress; absent: nothing passed through
-	Lost  uint64 `json:"lost"`
+	Packets uint64 `json:"packets"`          // visits
+	P50Ns   *int64 `json:"p50_ns,omitempty"` // from ingress to egress; absent: nothing passed through
+	P99Ns   *int64 `json:"p99_ns,omitempty"`
+	Lost    uint64 `json:"lost"`
 	// Expired packets came in there, and were not seen again.
 	Expired uint64 `json:"expired"`
 }
@@ -26,7 +28,9 @@ type LinkLoad struct {
 	From    string `json:"from"`
 	To      string `json:"to"`
 	Packets uint64 `json:"packets"`          // seen at both ends; at an edge, at its port
+	Bytes   uint64 `json:"bytes"`            // IP bytes of these
 	P50Ns   *int64 `json:"p50_ns,omitempty"` // pairs only; absent: not measured
+	P99Ns   *int64 `json:"p99_ns,omitempty"`
 	// QueueNs is the median of the packets that waited in the queue of From.
 	QueueNs *int64 `json:"queue_p50_ns,omitempty"`
 	Lost    uint64 `json:"lost"`    // leaving From, with its queue, or coming in at To
@@ -56,13 +60,18 @@ func (t *Topology) AddLoad(c *Counts) {
 	}
 	for _, row := range agg.Latency(aggregate.ByNode, names) {
 		if n := t.Node(row.Name); n != nil && n.Load.P50Ns == nil {
-			n.Load.P50Ns = &row.P50Ns
+			n.Load.P50Ns, n.Load.P99Ns = &row.P50Ns, &row.P99Ns
+		}
+	}
+	for i, row := range agg.Throughput(aggregate.ByNode, names, 0, 1) {
+		if n := t.Node(row.Name); n != nil && i > 0 { // the first is of all nodes
+			n.Load.Packets = row.Packets
 		}
 	}
 	for _, row := range agg.Latency(aggregate.ByLink, names) {
 		from, to, _ := strings.Cut(row.Name, " > ")
 		if load := t.loads[direction{from, to}]; load != nil && load.P50Ns == nil {
-			load.P50Ns = &row.P50Ns
+			load.P50Ns, load.P99Ns = &row.P50Ns, &row.P99Ns
 		}
 	}
 	for _, row := range agg.Latency(aggregate.ByQueue, names) {
@@ -127,11 +136,15 @@ func (t *Topology) Node(name string) *TopologyNode {
 	return nil
 }
 
-// sent counts n packets that went from one port to another, perhaps by a bridge, or
+// sent counts n packets of a path that went from one port to another, perhaps by a bridge, or
 // over an edge.
-func (t *Topology) sent(from, to string, n uint64) {
+func (t *Topology) sent(row *aggregate.PathRow, from, to string, n uint64) {
+	bytes := uint64(0)
+	if row.Packets > 0 {
+		bytes = uint64(float64(row.Bytes) * float64(n) / float64(row.Packets))
+	}
 	if l := t.loads[direction{from, to}]; l != nil {
-		l.Packets += n
+		l.add(n, bytes)
 		return
 	}
 	link := t.linkOf[from]
@@ -139,21 +152,26 @@ func (t *Topology) sent(from, to string, n uint64) {
 		return
 	}
 	if l := t.loads[direction{from, link.bridgeName()}]; l != nil {
-		l.Packets += n
+		l.add(n, bytes)
 	}
 	if l := t.loads[direction{link.bridgeName(), to}]; l != nil {
-		l.Packets += n
+		l.add(n, bytes)
 	}
+}
+
+func (l *LinkLoad) add(packets, bytes uint64) {
+	l.Packets += packets
+	l.Bytes += bytes
 }
 
 // addPath counts a path's packets on each of its links.
 func (t *Topology) addPath(row *aggregate.PathRow) {
 	for i, h := range row.Hops {
 		if i == 0 && h.InPort != "" {
-			t.sent(Outside, h.Node+"/"+h.InPort, row.Packets)
+			t.sent(row, Outside, h.Node+"/"+h.InPort, row.Packets)
 		}
 		left, expired := row.EndsAt(i)
-		t.sent(h.Node+"/"+h.Port, Outside, left)
+		t.sent(row, h.Node+"/"+h.Port, Outside, left)
 		t.addExpired(h, expired)
 	}
 	for i, next := range row.Hops {
@@ -171,7 +189,7 @@ func (t *Topology) addPath(row *aggregate.PathRow) {
 		if in == "" {
 			in = next.Port
 		}
-		t.sent(h.Node+"/"+out, next.Node+"/"+in, row.Packets)
+		t.sent(row, h.Node+"/"+out, next.Node+"/"+in, row.Packets)
 	}
 }
 

@@ -32,15 +32,24 @@ func (s *Server) Stream(pattern string, h *Hub, want Wanted) {
 	}))
 }
 
+// Follow answers with the hub's events of some topics, as Stream does. The caller is a handler of Listen.
+func (s *Server) Follow(w http.ResponseWriter, r *http.Request, h *Hub, want func(topic uint8) bool) {
+	h.follow(w, r, want, s.beat)
+}
+
 func (h *Hub) serve(w http.ResponseWriter, r *http.Request, wanted Wanted, beat time.Duration) {
 	want, err := wanted(r)
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
+		Refuse(w, http.StatusBadRequest, err.Error())
 		return
 	}
+	h.follow(w, r, want, beat)
+}
+
+func (h *Hub) follow(w http.ResponseWriter, r *http.Request, want func(topic uint8) bool, beat time.Duration) {
 	l, missed, restarted, err := h.join(r.Header.Get("Last-Event-ID"))
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		Refuse(w, http.StatusServiceUnavailable, err.Error())
 		return
 	}
 	out := &stream{hub: h, w: w, control: http.NewResponseController(w), want: want}
@@ -113,7 +122,11 @@ func (s *stream) event(e *sent) {
 		fmt.Fprintf(&s.buf, "id: %s\n", s.hub.id(e.number))
 		s.missed(e.missed)
 	case s.want(e.topic):
-		fmt.Fprintf(&s.buf, "id: %s\ndata: %s\n", s.hub.id(e.number), e.data)
+		fmt.Fprintf(&s.buf, "id: %s\n", s.hub.id(e.number))
+		if e.kind != "" {
+			fmt.Fprintf(&s.buf, "event: %s\n", e.kind)
+		}
+		fmt.Fprintf(&s.buf, "data: %s\n", e.data)
 	}
 }
 

@@ -201,7 +201,7 @@ func heartbeats(t *testing.T, address string, n int) (*bufio.Reader, error) {
 // TestEventsShed: what did not find room in the queue is told in its place, also to who comes back.
 func TestEventsShed(t *testing.T) {
 	t.Parallel()
-	h := NewHub("test")
+	h := NewHub("test", remembered)
 	for _, number := range []uint64{1, 2, 6, 7} {
 		h.Publish(number, 0, []byte("{}\n"))
 	}
@@ -236,7 +236,7 @@ func TestEventsShed(t *testing.T) {
 // TestOvertaken: a listener that the ring has overtaken gets nothing with a hole in it.
 func TestOvertaken(t *testing.T) {
 	t.Parallel()
-	h := NewHub("test")
+	h := NewHub("test", remembered)
 	l, _, _, err := h.join("")
 	if err != nil {
 		t.Fatal(err)

@@ -18,7 +18,7 @@ func (s *Server) checkHost(handle http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !s.answersTo(r.Host) {
 			s.otherHosts.Add(1)
-			http.Error(w, fmt.Sprintf(s.face.Render("this server does not answer to the name %.100q: use its address, or «collect ‹http-host› NAME»"), r.Host), http.StatusMisdirectedRequest)
+			Refuse(w, http.StatusMisdirectedRequest, fmt.Sprintf(s.face.Render(s.otherName), r.Host))
 			return
 		}
 		handle.ServeHTTP(w, r)

@@ -12,7 +12,7 @@ import (
 	"sync"
 )
 
-// remembered is how many events are kept for listeners that are behind, or come back: some 12 MB.
+// remembered is how many events of a collector are kept for listeners that are behind, or come back: some 12 MB.
 const remembered = 1 << 15
 
 // Why a listener gets nothing more.
@@ -29,8 +29,8 @@ type Hub struct {
 	epoch string // tells the ids of this process from others'
 
 	mu          sync.Mutex
-	ring        [remembered]sent
-	first, next uint64 // positions: ring[p%remembered] for first <= p < next
+	ring        []sent
+	first, next uint64 // positions: ring[p%len(ring)] for first <= p < next
 	newest      uint64 // number of the newest event
 	listeners   map[*listener]struct{}
 	closed      bool
@@ -42,6 +42,7 @@ type Hub struct {
 type sent struct {
 	number, missed uint64
 	topic          uint8
+	kind           string // of the event, for listeners; "": a message
 	data           []byte // a JSON object and a newline
 }
 
@@ -50,11 +51,11 @@ type listener struct {
 	wake chan struct{}
 }
 
-// NewHub makes a hub without events. origin is the command that sends them.
-func NewHub(origin string) *Hub {
+// NewHub makes a hub without events, which keeps the newest size of them. origin is the command that sends them.
+func NewHub(origin string, size int) *Hub {
 	var epoch [4]byte
 	_, _ = rand.Read(epoch[:])
-	return &Hub{origin: origin, epoch: hex.EncodeToString(epoch[:]), listeners: make(map[*listener]struct{})}
+	return &Hub{origin: origin, ring: make([]sent, size), epoch: hex.EncodeToString(epoch[:]), listeners: make(map[*listener]struct{})}
 }
 
 // Publish adds an event: a JSON object and a newline, which become the hub's. Listeners choose by
@@ -70,10 +71,21 @@ func (h *Hub) Publish(number uint64, topic uint8, data []byte) {
 	h.wakeAll()
 }
 
+// Send adds an event of a kind, with the next number.
+func (h *Hub) Send(topic uint8, kind string, data []byte) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.newest++
+	h.add(sent{number: h.newest, topic: topic, kind: kind, data: data})
+	h.wakeAll()
+}
+
+func (h *Hub) size() uint64 { return uint64(len(h.ring)) }
+
 func (h *Hub) add(s sent) {
-	h.ring[h.next%remembered] = s
+	h.ring[h.next%h.size()] = s
 	h.next++
-	h.first = max(h.first, h.next-min(h.next, remembered))
+	h.first = max(h.first, h.next-min(h.next, h.size()))
 }
 
 func (h *Hub) wakeAll() {
@@ -105,10 +117,10 @@ func (h *Hub) join(last string) (l *listener, missed uint64, restarted bool, err
 		number = 0
 	}
 	l.at = h.first + uint64(sort.Search(int(h.next-h.first), func(i int) bool {
-		return h.ring[(h.first+uint64(i))%remembered].number > number
+		return h.ring[(h.first+uint64(i))%h.size()].number > number
 	}))
 	if l.at < h.next {
-		s := &h.ring[l.at%remembered]
+		s := &h.ring[l.at%h.size()]
 		if s.missed > 0 { // told at once, as far as it is new to the listener
 			missed = s.number - number
 			l.at++
@@ -138,7 +150,7 @@ func (h *Hub) take(l *listener, list []sent, most int) ([]sent, error) {
 		return list, errBehind
 	}
 	for ; l.at < h.next && len(list) < most; l.at++ {
-		list = append(list, h.ring[l.at%remembered])
+		list = append(list, h.ring[l.at%h.size()])
 	}
 	if len(list) == 0 && h.closed {
 		return list, errClosed

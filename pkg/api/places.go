@@ -4,6 +4,7 @@ package api
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 	"net/http"
 	"net/netip"
@@ -155,11 +156,19 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
+// plain is the connection below TLS.
+func plain(conn any) any {
+	if over, ok := conn.(*tls.Conn); ok {
+		return over.NetConn()
+	}
+	return conn
+}
+
 // in handles requests that hold one of the places meanwhile, and whose connection nobody can
 // take; deny answers the others.
 func (p *places) in(handle http.Handler, deny http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		conn, ok := r.Context().Value(connKey{}).(*heldConn)
+		conn, ok := plain(r.Context().Value(connKey{})).(*heldConn)
 		if !ok {
 			http.Error(w, "no connection", http.StatusInternalServerError)
 			return

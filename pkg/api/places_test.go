@@ -171,7 +171,7 @@ func TestListenersOfOneClient(t *testing.T) {
 // TestListenerWaitsForNobody: whose place another one got may not have noticed by then.
 func TestListenerWaitsForNobody(t *testing.T) {
 	t.Parallel()
-	h := NewHub("test")
+	h := NewHub("test", remembered)
 	for range mostListeners + 1 {
 		if _, _, _, err := h.join(""); err != nil {
 			t.Fatal(err)

@@ -28,6 +28,9 @@ const (
 // reportsIndex is what a server of reports says at /.
 const reportsIndex = "«collect»: /metrics for Prometheus, /events as server-sent events, /values as JSON lines (docs/int/collect.md)"
 
+// reportsOtherName is what it says to requests that name another server.
+const reportsOtherName = "this server does not answer to the name %.100q: use its address, or «collect ‹http-host› NAME»"
+
 // Reports answers about what a collector finds: /metrics, /events and /values. It is an output of
 // the collector, which gives it events.
 type Reports struct {
@@ -51,11 +54,11 @@ type Reports struct {
 
 // ListenReports opens the address of a collector's server; see Config for address, names and face.
 func ListenReports(address string, names []string, n metrics.Namer, face fault.Face, log *slog.Logger) (*Reports, error) {
-	s, err := Listen(Config{Address: address, Names: names, Index: reportsIndex, Face: face, Log: log})
+	s, err := Listen(Config{Address: address, Names: names, Index: reportsIndex, OtherName: reportsOtherName, Face: face, Log: log})
 	if err != nil {
 		return nil, err
 	}
-	r := &Reports{server: s, hub: NewHub(face.Render("«collect»")), namer: n, ended: make(chan error, 1)}
+	r := &Reports{server: s, hub: NewHub(face.Render("«collect»"), remembered), namer: n, ended: make(chan error, 1)}
 	r.enc = sink.NewEncoder(n, &r.buf)
 	r.prom = newExposition(r)
 	s.Answer("GET /metrics", promhttp.HandlerFor(r.prom.registry, promhttp.HandlerOpts{
@@ -159,7 +162,7 @@ func wanted(r *http.Request) (set [metrics.NumMetrics]bool, err error) {
 func (r *Reports) serveValues(w http.ResponseWriter, request *http.Request) {
 	want, err := wanted(request)
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
+		Refuse(w, http.StatusBadRequest, err.Error())
 		return
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")

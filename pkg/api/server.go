@@ -3,7 +3,9 @@
 package api
 
 import (
+	"cmp"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"math"
@@ -23,7 +25,7 @@ import (
 // Limits of the server.
 const (
 	mostConnections = 256
-	mostListeners   = 64               // of streams of events
+	mostListeners   = 64               // of streams of events, unless Config says otherwise
 	mostAnswers     = 8                // at a time
 	answerPatience  = time.Second      // how old one is that is cut off for another client
 	answerTime      = 30 * time.Second // for one of them
@@ -37,22 +39,32 @@ type Config struct {
 	// Names are those that a request's Host header may have beside addresses, localhost, and the
 	// name in Address.
 	Names []string
-	// Index is what it answers at /: what else there is.
+	// OtherName is what a request is told that names another server, with room for that name.
+	OtherName string
+	// Index is what it answers at /: what else there is. "": nothing, or what Answer serves there.
 	Index string
 	// Face is that of whoever runs the server, whom some answers tell what to do.
 	Face fault.Face
 	Log  *slog.Logger
+	// Listeners is how many may listen to streams at a time; 0: 64. There may be four times as many connections.
+	Listeners int
+	// TLS is nil for plain HTTP. Clients get HTTP/1.1 by it, too: a place is one connection's.
+	TLS *tls.Config
+	// Guard says which requests are answered; nil: all.
+	Guard *Guard
 }
 
 // Server answers by HTTP. What it serves is added by Answer and Stream before Serve.
 type Server struct {
-	listener net.Listener
-	mux      *http.ServeMux
-	http     *http.Server
-	log      *slog.Logger
-	face     fault.Face
-	beat     time.Duration // between heartbeats
-	names    []string      // that requests may name beside addresses and the loopback's
+	listener  net.Listener // with TLS, if there is any
+	address   netip.AddrPort
+	mux       *http.ServeMux
+	http      *http.Server
+	log       *slog.Logger
+	face      fault.Face
+	otherName string
+	beat      time.Duration // between heartbeats
+	names     []string      // that requests may name beside addresses and the loopback's
 
 	otherHosts            atomic.Uint64 // requests that named another server
 	conns, readers, seats *places       // connections, listeners of streams, answers
@@ -76,17 +88,23 @@ func Listen(c Config) (*Server, error) {
 		return nil, fmt.Errorf("serve HTTP: %w", err)
 	}
 	s := &Server{
-		mux: http.NewServeMux(), log: c.Log, face: c.Face, beat: heartbeat, names: hostNames(c.Names, address),
+		mux: http.NewServeMux(), log: c.Log, face: c.Face, otherName: c.OtherName, beat: heartbeat, names: hostNames(c.Names, address),
+		address: listener.Addr().(*net.TCPAddr).AddrPort(),
 		// A connection on which no answer is under way can always be taken, so that there is room
 		// for one that asks something.
-		conns:   newPlaces(mostConnections, 0),
-		readers: newPlaces(mostListeners, math.MaxInt64),
+		conns:   newPlaces(max(mostConnections, 4*c.Listeners), 0),
+		readers: newPlaces(cmp.Or(c.Listeners, mostListeners), math.MaxInt64),
 		seats:   newPlaces(mostAnswers, answerPatience),
 	}
 	s.listener = &fairListener{listener, s.conns}
-	s.mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, c.Face.Render(c.Index)) })
+	if c.TLS != nil {
+		s.listener = tls.NewListener(s.listener, c.TLS)
+	}
+	if c.Index != "" {
+		s.mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, c.Face.Render(c.Index)) })
+	}
 	s.http = &http.Server{
-		Handler: s.checkHost(s.mux), ConnContext: withConn, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: answerTime,
+		Handler: s.checkHost(c.Guard.check(s.mux)), ConnContext: withConn, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: answerTime,
 		IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug),
 	}
 	return s, nil
@@ -98,8 +116,13 @@ func (s *Server) Answer(pattern string, handler http.Handler) {
 	s.mux.Handle(pattern, s.seats.in(handler, tooMany))
 }
 
+// Listen serves what matches pattern to those who stay: they hold places of listeners meanwhile.
+func (s *Server) Listen(pattern string, handler http.Handler) {
+	s.mux.Handle(pattern, s.readers.in(handler, tooMany))
+}
+
 // Addr is where it listens.
-func (s *Server) Addr() netip.AddrPort { return s.listener.Addr().(*net.TCPAddr).AddrPort() }
+func (s *Server) Addr() netip.AddrPort { return s.address }
 
 // Serve answers until Shutdown, or until it fails; then it returns the error.
 func (s *Server) Serve() error { return s.http.Serve(s.listener) }
@@ -142,5 +165,5 @@ func (s *Server) OtherHosts() uint64 { return s.otherHosts.Load() }
 // tooMany answers a request for which there is no place.
 func tooMany(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Retry-After", "1")
-	http.Error(w, "as many such requests as possible are being answered, try again later", http.StatusServiceUnavailable)
+	Refuse(w, http.StatusServiceUnavailable, "as many such requests as possible are being answered, try again later")
 }

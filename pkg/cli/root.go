@@ -17,6 +17,7 @@ import (
 	"github.com/vnetradar/radar/pkg/cli/inband"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/cli/lab"
+	"github.com/vnetradar/radar/pkg/cli/serve"
 	"github.com/vnetradar/radar/pkg/fault"
 )
 
@@ -89,6 +90,7 @@ func commands(k *kit.Kit) []*cobra.Command {
 		ask.NewThroughputCmd(k),
 		collect.NewCmd(k),
 		collect.NewMetricsCmd(k),
+		serve.NewCmd(k, version),
 		export.NewCmd(k),
 		inband.NewCmd(k),
 		dut.NewCmd(k),

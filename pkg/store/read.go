@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/vnetradar/radar/pkg/host/statedir"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/telemetry/collect"
 )
@@ -60,6 +61,22 @@ func Packets(name string, info *collect.Info, s collect.Stories, numbers *packet
 	return err
 }
 
+// CapturePackets is Packets of a capture file at path that nobody keeps. info says how it is to be read.
+func CapturePackets(path string, info *collect.Info, numbers *packet.Registry, fn func(*collect.Reported)) (datagrams uint64, err error) {
+	t, err := info.Translator()
+	if err != nil {
+		return 0, err
+	}
+	t.Emit, t.Numbers = fn, numbers
+	err = eachOf(path, 0, func(number uint64, p collect.Packet) error {
+		t.Translate(p, number)
+		datagrams = number + 1
+		return nil
+	})
+	t.End()
+	return datagrams, err
+}
+
 func eachOf(path string, number uint64, fn func(uint64, collect.Packet) error) error {
 	file, err := os.Open(path)
 	if err != nil {
@@ -82,4 +99,22 @@ func eachOf(path string, number uint64, fn func(uint64, collect.Packet) error) e
 			return err
 		}
 	}
+}
+
+// List returns the domains of which reports are kept.
+func List() ([]string, error) {
+	entries, err := os.ReadDir(filepath.Join(statedir.Root(), statedir.Reports))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list reports: %w", err)
+	}
+	var names []string
+	for _, e := range entries {
+		if _, err := os.Stat(filepath.Join(Dir(e.Name()), description)); err == nil {
+			names = append(names, e.Name())
+		}
+	}
+	return names, nil
 }

@@ -12,7 +12,7 @@ import (
 const (
 	cliRoot  = "pkg/cli"
 	cliKit   = "pkg/cli/kit"
-	cliWords = "pkg/cli/words"
+	cliWords = "pkg/words"
 	cliGraph = "pkg/cli/graph"
 )
 

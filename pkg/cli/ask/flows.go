@@ -15,7 +15,7 @@ import (
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/cli/kit"
-	"github.com/vnetradar/radar/pkg/cli/words"
+	"github.com/vnetradar/radar/pkg/words"
 )
 
 const flowsLong = `Show flows: who talks to whom, how much, how fast, how evenly, and what was lost.

@@ -11,7 +11,7 @@ import (
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/cli/kit"
-	"github.com/vnetradar/radar/pkg/cli/words"
+	"github.com/vnetradar/radar/pkg/words"
 )
 
 const pathsLong = `Show the paths that packets took since attach: how many packets and flows went

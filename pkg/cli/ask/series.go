@@ -7,7 +7,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/cli/kit"
-	"github.com/vnetradar/radar/pkg/cli/words"
+	"github.com/vnetradar/radar/pkg/words"
 )
 
 // showLossSeries prints the seconds of all places, and returns how many packets were lost there.

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/vnetradar/radar/pkg/answer"
-	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/words"
 )
 
 // longestText says where most of a packet's time went.

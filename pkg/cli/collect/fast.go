@@ -10,11 +10,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vnetradar/radar/pkg/cli/kit"
-	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/telemetry/collect"
 	"github.com/vnetradar/radar/pkg/telemetry/metrics"
 	"github.com/vnetradar/radar/pkg/telemetry/xdp"
+	"github.com/vnetradar/radar/pkg/words"
 )
 
 // fastFlags are the flags of "radar collect" about its fast path.

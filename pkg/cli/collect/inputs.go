@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vnetradar/radar/pkg/cli/kit"
-	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/telemetry/collect"
+	"github.com/vnetradar/radar/pkg/words"
 )
 
 // checkInputs says whether what is asked for can be read together.

@@ -15,11 +15,11 @@ import (
 	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
-	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/store"
 	"github.com/vnetradar/radar/pkg/telemetry/collect"
 	"github.com/vnetradar/radar/pkg/telemetry/metrics"
+	"github.com/vnetradar/radar/pkg/words"
 )
 
 // postcardSwitch is a switch that forwards IPv4 between eth0 and eth1 by packet sockets, and reports each

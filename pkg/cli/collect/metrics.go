@@ -12,10 +12,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vnetradar/radar/pkg/cli/kit"
-	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/store"
 	"github.com/vnetradar/radar/pkg/telemetry/metrics"
+	"github.com/vnetradar/radar/pkg/words"
 )
 
 const metricsLong = `Show the latest values of what telemetry reports say, as radar collect has them: paths and

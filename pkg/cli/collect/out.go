@@ -15,10 +15,10 @@ import (
 
 	"github.com/vnetradar/radar/pkg/api"
 	"github.com/vnetradar/radar/pkg/cli/kit"
-	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/sink"
 	"github.com/vnetradar/radar/pkg/telemetry/metrics"
+	"github.com/vnetradar/radar/pkg/words"
 )
 
 // outFlags are the flags of "radar collect" about where events and values go.

@@ -6,8 +6,8 @@ import (
 	"fmt"
 
 	"github.com/vnetradar/radar/pkg/cli/kit"
-	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/telemetry/collect"
+	"github.com/vnetradar/radar/pkg/words"
 )
 
 // tally is a number of things that is worth a line, if it is not 0.

@@ -17,10 +17,10 @@ import (
 	"github.com/gopacket/gopacket/pcapgo"
 
 	"github.com/vnetradar/radar/pkg/cli/kit"
-	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/telemetry/collect"
 	"github.com/vnetradar/radar/pkg/telemetry/generate"
+	"github.com/vnetradar/radar/pkg/words"
 )
 
 const (

@@ -8,9 +8,9 @@ import (
 	"fmt"
 
 	"github.com/vnetradar/radar/pkg/cli/kit"
-	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/telemetry/metrics"
+	"github.com/vnetradar/radar/pkg/words"
 )
 
 // shownAtOnce is how many lines may wait for who reads standard output.

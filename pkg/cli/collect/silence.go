@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/cli/kit"
-	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/telemetry/collect"
+	"github.com/vnetradar/radar/pkg/words"
 )
 
 // hintAfter is when a collector that no report has reached says why that may be.

@@ -10,10 +10,10 @@ import (
 	"strings"
 
 	"github.com/vnetradar/radar/pkg/cli/kit"
-	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/vnet/agent"
 	"github.com/vnetradar/radar/pkg/vnet/datapath"
+	"github.com/vnetradar/radar/pkg/words"
 )
 
 // costView is what radar itself takes of the machine.

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/cli/kit"
-	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/vnet/agent"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
+	"github.com/vnetradar/radar/pkg/words"
 )
 
 func printStatus(k *kit.Kit, v *statusView) error {

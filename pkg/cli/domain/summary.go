@@ -8,8 +8,8 @@ import (
 
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/cli/kit"
-	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/vnet/agent"
+	"github.com/vnetradar/radar/pkg/words"
 )
 
 // summaryView is the JSON form of a domain's summary.

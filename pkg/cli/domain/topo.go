@@ -12,9 +12,9 @@ import (
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/cli/graph"
 	"github.com/vnetradar/radar/pkg/cli/kit"
-	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
+	"github.com/vnetradar/radar/pkg/words"
 )
 
 const topoLong = `Show the nodes and ports of the domain, and what connects them: links between two

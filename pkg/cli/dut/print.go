@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/vnetradar/radar/pkg/cli/kit"
-	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/dut"
+	"github.com/vnetradar/radar/pkg/words"
 )
 
 // printReport prints what a sweep has found.

@@ -7,8 +7,8 @@ import (
 	"strconv"
 
 	"github.com/vnetradar/radar/pkg/cli/kit"
-	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/dut"
+	"github.com/vnetradar/radar/pkg/words"
 )
 
 // printRFC2544 prints a table for each procedure.

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/vnetradar/radar/pkg/cli/kit"
-	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/telemetry/export"
+	"github.com/vnetradar/radar/pkg/words"
 )
 
 // start is what is said before the first report.

@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/vnetradar/radar/pkg/cli/kit"
-	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/telemetry/node"
+	"github.com/vnetradar/radar/pkg/words"
 )
 
 // attachView is what "radar int attach" prints.

@@ -14,9 +14,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vnetradar/radar/pkg/cli/kit"
-	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/telemetry/node"
 	"github.com/vnetradar/radar/pkg/telemetry/node/agent"
+	"github.com/vnetradar/radar/pkg/words"
 )
 
 const detachLong = `Take INT off all ports of the domain, or off the nodes and ports named, and leave nothing

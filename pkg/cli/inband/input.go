@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/cli/kit"
-	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/intwire"
+	"github.com/vnetradar/radar/pkg/words"
 )
 
 // maxHex bounds what is read from standard input: no packet is longer.

@@ -12,9 +12,9 @@ import (
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/cli/kit"
-	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/telemetry/node"
 	"github.com/vnetradar/radar/pkg/telemetry/node/agent"
+	"github.com/vnetradar/radar/pkg/words"
 )
 
 // statusView is what "radar int status" prints as JSON.

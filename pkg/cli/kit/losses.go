@@ -8,7 +8,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/answer"
-	"github.com/vnetradar/radar/pkg/cli/words"
+	"github.com/vnetradar/radar/pkg/words"
 )
 
 // PrintLosses prints rows; recent are the packets of the last seconds, nil: nobody asks for them.

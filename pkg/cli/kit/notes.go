@@ -7,8 +7,8 @@ import (
 	"fmt"
 
 	"github.com/vnetradar/radar/pkg/answer"
-	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
+	"github.com/vnetradar/radar/pkg/words"
 )
 
 // Note says notes on standard error, with -f each only once.

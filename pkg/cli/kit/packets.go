@@ -8,9 +8,9 @@ import (
 	"io"
 	"time"
 
-	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/words"
 )
 
 // PacketPrinter prints records, one a line, in the format asked for. It keeps their lines until

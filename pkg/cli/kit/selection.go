@@ -5,7 +5,6 @@ package kit
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 	"strings"
 	"time"
 
@@ -15,7 +14,6 @@ import (
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/filter"
-	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
 // SelectionHelp is part of the help of every command that selects packets.
@@ -84,13 +82,13 @@ func (f *SelectFlags) Selection(flags *pflag.FlagSet, args []string, now time.Ti
 		}
 	}
 	if flags.Changed("since") {
-		if s.Since, err = ParseTime("since", f.since, now); err != nil {
-			return nil, fault.Usage.Errorf("%w", err)
+		if s.Since, err = answer.ParseTime(f.since, now); err != nil {
+			return nil, fault.Usage.Errorf("--since %w", err)
 		}
 	}
 	if flags.Changed("until") {
-		if s.Until, err = ParseTime("until", f.until, now); err != nil {
-			return nil, fault.Usage.Errorf("%w", err)
+		if s.Until, err = answer.ParseTime(f.until, now); err != nil {
+			return nil, fault.Usage.Errorf("--until %w", err)
 		}
 		if !s.Since.Before(s.Until) {
 			return nil, fault.Usage.Errorf("--until %q lies before --since %q", f.until, f.since)
@@ -110,30 +108,14 @@ func narrow(s *answer.Selection, text string) error {
 
 // addresses puts the addresses of nodes in the place of their names.
 func (f *SelectFlags) addresses(flag string, values []string) ([]string, error) {
-	var list []string
-	for _, value := range values {
-		name := strings.TrimSpace(value)
-		if f.app == nil || name == "" || strings.ContainsAny(name, "/:[") || isAddress(name) {
-			list = append(list, value)
-			continue
-		}
-		addrs, err := answer.NodeAddresses(f.app.Domain, name)
-		switch {
-		case errors.Is(err, domain.ErrNotAttached):
-			list = append(list, name) // it is refused as no address, or the command for the domain
-		case err != nil:
-			return nil, refusedNode(flag, err)
-		}
-		for _, addr := range addrs {
-			list = append(list, addr.String())
-		}
+	if f.app == nil {
+		return values, nil
+	}
+	list, err := answer.AddressesOf(f.app.Domain, values)
+	if err != nil {
+		return nil, refusedNode(flag, err)
 	}
 	return list, nil
-}
-
-func isAddress(s string) bool {
-	_, err := netip.ParseAddr(s)
-	return err == nil
 }
 
 // refusedNode is err for the user, where it is about the node that a flag names.

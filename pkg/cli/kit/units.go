@@ -7,7 +7,6 @@ import (
 	"math"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // Count is a flag value of packets or entries: 1048576, 1M, 2^20.
@@ -63,21 +62,4 @@ func parseCount(s string) (uint32, error) {
 		return 0, fmt.Errorf("%q is too large", s)
 	}
 	return uint32(v * factor), nil
-}
-
-// ParseTime reads --since, or what flag names: a duration back from now, a time of the day on which now
-// is, where now is, as tables print it, or a time of RFC 3339.
-func ParseTime(flag, s string, now time.Time) (time.Time, error) {
-	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
-		return now.Add(-d), nil
-	}
-	if t, err := time.Parse(time.RFC3339Nano, s); err == nil {
-		return t, nil
-	}
-	for _, layout := range []string{time.TimeOnly, "15:04"} { // fractions of a second, too
-		if t, err := time.Parse(layout, s); err == nil {
-			return time.Date(now.Year(), now.Month(), now.Day(), t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), now.Location()), nil
-		}
-	}
-	return time.Time{}, fmt.Errorf("--%s %q: use a duration (5m), a time of today (15:04, 15:04:05) or a time of RFC 3339 (2006-01-02T15:04:05Z)", flag, s)
 }

@@ -14,8 +14,8 @@ import (
 
 	scenarios "github.com/vnetradar/radar/lab/scenarios"
 	"github.com/vnetradar/radar/pkg/cli/kit"
-	"github.com/vnetradar/radar/pkg/cli/words"
 	"github.com/vnetradar/radar/pkg/lab"
+	"github.com/vnetradar/radar/pkg/words"
 )
 
 func printUp(k *kit.Kit, l *lab.Lab, took time.Duration) error {

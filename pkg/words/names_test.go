@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/vnetradar/radar/pkg/cli/clitest"
-	"github.com/vnetradar/radar/pkg/cli/words"
+	"github.com/vnetradar/radar/pkg/words"
 )
 
 // Sentences that radar has made of interfaces name the network, and nothing that only begins alike.

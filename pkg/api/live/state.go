@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package live
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/vnet/agent"
+)
+
+// Event is something that happened to a domain.
+type Event struct {
+	TNs  int64  `json:"t_ns"`
+	Kind string `json:"kind" doc:"attached, detached, agent_started, agent_ended, node_came, node_went, or what the INT service says: device, intent, service"`
+	Text string `json:"text"`
+}
+
+// state is what was known of a domain when it was looked at last.
+type state struct {
+	known bool
+	epoch uint32 // 0: not attached
+	agent bool
+	nodes []string
+}
+
+func (f *Feed) look() (s state) {
+	s.known = true
+	if f.ring == nil {
+		return s
+	}
+	d := f.ring.Domain
+	s.epoch = d.Epoch
+	process, err := agent.Find(d.Name)
+	s.agent = err != nil && f.state.agent || err == nil && process.PID != 0
+	for _, n := range answer.Nodes(d) {
+		s.nodes = append(s.nodes, n.Name)
+	}
+	return s
+}
+
+// tell sends events about what is not as it was.
+func (f *Feed) tell(streams []*Stream, now time.Time) {
+	was := f.state
+	f.state = f.look()
+	if !was.known {
+		return
+	}
+	for _, e := range was.changes(f.state, f.name) {
+		e.TNs = now.UnixNano()
+		data := encode(e)
+		for _, s := range streams {
+			s.Hub.Send(TopicEvent, Topics[TopicEvent], data)
+		}
+	}
+}
+
+// changes are the events that lead from one state to the next.
+func (s state) changes(next state, name string) (list []Event) {
+	say := func(kind, format string, args ...any) {
+		list = append(list, Event{Kind: kind, Text: fmt.Sprintf(format, args...)})
+	}
+	switch {
+	case s.epoch != 0 && next.epoch != s.epoch:
+		say("detached", "domain %s was detached", name)
+	}
+	if next.epoch != 0 && next.epoch != s.epoch {
+		say("attached", "domain %s was attached: %d nodes", name, len(next.nodes))
+		return list
+	}
+	if next.epoch == 0 {
+		return list
+	}
+	switch {
+	case s.agent && !next.agent:
+		say("agent_ended", "the agent of domain %s has ended", name)
+	case !s.agent && next.agent:
+		say("agent_started", "the agent of domain %s runs", name)
+	}
+	for _, n := range next.nodes {
+		if !slices.Contains(s.nodes, n) {
+			say("node_came", "node %s came", n)
+		}
+	}
+	for _, n := range s.nodes {
+		if !slices.Contains(next.nodes, n) {
+			say("node_went", "node %s went", n)
+		}
+	}
+	return list
+}
+
+func streamKey(o Options) string {
+	return strconv.Itoa(o.Rate) + " " + strconv.FormatBool(o.Losses) + " " + o.Key
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1
+
+import (
+	"context"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/record"
+)
+
+// registerPackets adds /packets and /packets/{id}.
+func (a *API) registerPackets() {
+	type packetsAsked struct {
+		Question
+		Limit uint32 `query:"limit" minimum:"1" maximum:"10000" default:"200" doc:"the newest so many"`
+	}
+	huma.Register(a.huma, ofDomain("packets", "/packets", "The newest packets, oldest first"), func(ctx context.Context, q *packetsAsked) (*Output[Rows[Record]], error) {
+		return once(ctx, a.answers, q.asked, func(ctx context.Context) (*Output[Rows[Record]], error) {
+			s, err := q.selection(q.Domain)
+			if err == nil {
+				err = q.limit(s, time.Now())
+			}
+			if err != nil {
+				return nil, err
+			}
+			if s.Last == 0 || s.Last > int(q.Limit) {
+				s.Last = int(q.Limit)
+			}
+			list := []Record{}
+			notes, err := a.open(q.Domain, s, func(sources *answer.Sources) ([]answer.Note, error) {
+				notes, err := sources.Records(ctx, s, func(r *record.Record) error {
+					list = append(list, Record{r})
+					return nil
+				})
+				return append(sources.Lacks(), notes...), err
+			})
+			if err != nil {
+				return nil, err
+			}
+			return output(Rows[Record]{list, said(notes)}), nil
+		})
+	})
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/api"
+	"github.com/vnetradar/radar/pkg/store"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
+)
+
+// Server says what the server is and may.
+type Server struct {
+	Version  string `json:"version"`
+	CanSteer bool   `json:"can_steer" doc:"whether this request has the token"`
+	TLS      bool   `json:"tls"`
+	Default  string `json:"default_domain"`
+	Capture  bool   `json:"capture" doc:"whether capture files are served"`
+	Now      string `json:"now" format:"date-time"`
+}
+
+// Domain is one that can be asked.
+type Domain struct {
+	Name     string     `json:"name"`
+	Attached bool       `json:"attached"`
+	Created  *time.Time `json:"created,omitempty"`
+	Nodes    int        `json:"nodes"`
+	Ports    int        `json:"ports"`
+	Source   string     `json:"source" enum:"ring,reports,capture" doc:"what there is of it: a ring, perhaps beside reports; reports alone; a capture file"`
+	File     string     `json:"file,omitempty" doc:"of a capture: the file's name"`
+}
+
+// registerServer adds /server and /domains.
+func (a *API) registerServer() {
+	huma.Register(a.huma, operation("server", "/server", "What this server is, and what the request may"), func(ctx context.Context, _ *struct{}) (*Output[Server], error) {
+		return output(Server{
+			Version: a.Version, CanSteer: api.Steers(ctx), TLS: a.TLS, Default: a.Default,
+			Capture: len(a.Captures) > 0, Now: time.Now().UTC().Format(time.RFC3339Nano),
+		}), nil
+	})
+	huma.Register(a.huma, operation("domains", "/domains", "The domains that can be asked"), func(context.Context, *struct{}) (*Output[[]Domain], error) {
+		list, err := a.domains()
+		return output(list), err
+	})
+}
+
+func (a *API) domains() ([]Domain, error) {
+	list := []Domain{}
+	for _, name := range slices.Sorted(maps.Keys(a.Captures)) {
+		c := a.Captures[name]
+		since := c.Since().UTC()
+		list = append(list, Domain{Name: name, Source: "capture", Created: &since, File: c.Name()})
+	}
+	names, err := domain.List()
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		d, err := domain.Load(name)
+		if err != nil {
+			continue // detached meanwhile, or damaged: whoever asks it is told
+		}
+		of := Domain{Name: name, Attached: true, Source: "ring", Created: &d.Created}
+		for _, n := range answer.Nodes(d) {
+			of.Nodes++
+			of.Ports += len(n.Ports)
+		}
+		list = append(list, of)
+	}
+	reported, err := store.List()
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range reported {
+		if slices.Contains(names, name) {
+			continue
+		}
+		if info, err := store.Load(name); err == nil {
+			list = append(list, Domain{Name: name, Source: "reports", Created: &info.Since})
+		}
+	}
+	return list, nil
+}

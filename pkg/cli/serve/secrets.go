@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/vnetradar/radar/pkg/api"
+	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/host/statedir"
+)
+
+// secrets are by what server and clients know each other.
+type secrets struct {
+	loopback         bool // nobody but this machine can reach the server
+	token, tokenPath string
+	tls              *tls.Config
+	fingerprint      string // of a certificate that radar made
+}
+
+func (f *options) secrets() (*secrets, error) {
+	s := &secrets{loopback: isLoopback(f.listen), tokenPath: f.token}
+	if err := f.loadTLS(s); err != nil {
+		return nil, err
+	}
+	if !s.loopback && s.tls == nil {
+		return nil, errUnsafe
+	}
+	if s.tokenPath == "" {
+		if err := statedir.Make(statedir.Root()); err != nil {
+			return nil, err
+		}
+		s.tokenPath = filepath.Join(statedir.Root(), tokenFile)
+	}
+	var err error
+	s.token, err = api.Token(s.tokenPath)
+	return s, err
+}
+
+func (f *options) loadTLS(s *secrets) error {
+	var certificate tls.Certificate
+	var err error
+	switch {
+	case (f.cert == "") != (f.key == ""):
+		return fault.Usage.Errorf("--tls-cert and --tls-key: give both")
+	case f.cert != "" && f.selfSigned:
+		return fault.Usage.Errorf("--tls-cert and --self-signed: use one of them")
+	case f.cert != "":
+		if certificate, err = tls.LoadX509KeyPair(f.cert, f.key); err != nil {
+			return fmt.Errorf("--tls-cert: %w", err)
+		}
+	case f.selfSigned:
+		if err := statedir.Make(statedir.Root()); err != nil {
+			return err
+		}
+		if certificate, err = api.SelfSigned(statedir.Root(), f.certified()); err != nil {
+			return err
+		}
+		s.fingerprint = api.Fingerprint(certificate)
+	default:
+		return nil
+	}
+	s.tls = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
+	return nil
+}
+
+// certified are the names and addresses of a certificate that radar makes.
+func (f *options) certified() []string {
+	names := append([]string{"localhost", "127.0.0.1", "::1"}, f.hosts...)
+	host, _, err := net.SplitHostPort(f.listen)
+	if err != nil {
+		return names
+	}
+	if a, err := netip.ParseAddr(host); host != "" && (err != nil || !a.IsUnspecified()) {
+		return append(names, host)
+	}
+	if name, err := os.Hostname(); err == nil && name != "" {
+		names = append(names, name)
+	}
+	addresses, _ := net.InterfaceAddrs() // without them clients see another name than they asked for
+	for _, a := range addresses {
+		if n, ok := a.(*net.IPNet); ok && !n.IP.IsLoopback() && !n.IP.IsLinkLocalUnicast() {
+			names = append(names, n.IP.String())
+		}
+	}
+	return names
+}
+
+// isLoopback reports whether an address as --listen takes it is this machine's alone.
+func isLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	switch {
+	case err != nil:
+		return !strings.ContainsAny(address, ".:")
+	case host == "", host == "localhost":
+		return true // a port alone is one of 127.0.0.1
+	}
+	a, err := netip.ParseAddr(host)
+	return err == nil && a.IsLoopback()
+}
