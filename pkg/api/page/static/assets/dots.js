@@ -10,7 +10,7 @@ import { fallLasts } from './player.js';
 
 const mostInQueue = 14; // dots that are drawn of a queue; the rest is a number
 
-/** Draws packets. @param {import('./draw.js').Picture & {chosenPacket: string}} p @param {ReturnType<import('./player.js').frame>} items */
+/** Draws packets. @param {import('./draw.js').Picture & {chosenPacket: string, exact: boolean}} p @param {ReturnType<import('./player.js').frame>} items */
 export function drawDots(p, items) {
   p.ctx.clearRect(0, 0, p.camera.width, p.camera.height);
   const queues = new Map();
@@ -105,7 +105,7 @@ function drawQueue(p, waiting) {
     const at = spot(mostInQueue);
     dot(p, waiting[chosen].journey, at.x, at.y);
   }
-  if (waiting.length < 3) return;
+  if (waiting.length < 3 || !p.exact) return; // live, each is slowed: they do not wait at once
   const end = spot(Math.min(waiting.length, mostInQueue) + 1);
   p.ctx.font = font(11, 600);
   p.ctx.textAlign = 'center';

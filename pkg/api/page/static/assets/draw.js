@@ -32,6 +32,9 @@ export function drawBase(p) {
 /** How far a lane is from the middle of its link. */
 export const laneOffset = (camera) => Math.max(1.2, 4.2 * camera.size);
 
+/** What a packet typically takes from port to port: its wait in the queue, and the link. */
+const waitOf = (load) => (load.p50 === undefined && load.queue === undefined ? undefined : (load.p50 ?? 0) + (load.queue ?? 0));
+
 function drawEdge(p, edge, there, back) {
   const { ctx, theme, camera } = p;
   const line = p.lines.get(edge);
@@ -42,7 +45,7 @@ function drawEdge(p, edge, there, back) {
   for (const [forward, load, id] of [[true, there, `${edge.from} > ${edge.to}`], [false, back, `${edge.to} > ${edge.from}`]]) {
     if (p.lit.has(id)) stroke(ctx, line, forward, lane, theme.selected, 9 * camera.size + 4, 0.45);
     const width = (load.used ? rateWidth(load.bps ?? 1e4) : 1.3) * Math.max(0.5, Math.min(1, camera.size * 1.4));
-    stroke(ctx, line, forward, lane, load.used ? latencyColour(theme, load.p50) : theme.idle, width, 1);
+    stroke(ctx, line, forward, lane, load.used ? latencyColour(theme, waitOf(load)) : theme.idle, width, 1);
   }
   ctx.setLineDash([]);
 }
@@ -72,15 +75,15 @@ function labelEdge(p, edge, there, back) {
   if (!load.total || line.length < 118) return;
   const arrow = Math.abs(line.ux) >= Math.abs(line.uy) ? (forward === line.ux > 0 ? '→' : '←') : (forward === line.uy > 0 ? '↓' : '↑');
   const first = load.bps ? `${arrow} ${rate(load.bps)}` : arrow;
-  const second = [load.p50 !== undefined ? duration(load.p50) : '', load.queue ? `queue ${duration(load.queue)}` : ''].filter(Boolean).join(' · ');
+  const second = load.queue > (load.p50 ?? 0) ? `queue ${duration(load.queue)}` : load.p50 !== undefined ? duration(load.p50) : '';
   const steep = Math.abs(line.uy) > 0.5;
-  const at = pointOn(line, true, 0.5, 0);
+  const at = pointOn(line, forward, steep ? 0.55 : 0.64, 0);
   const { ctx, theme } = p;
   ctx.font = font(11);
   ctx.textAlign = steep ? 'left' : 'center';
   const dx = steep ? 14 : 0;
   outlined(ctx, theme, first, at.x + dx, at.y - (steep ? 7 : 12), theme.text);
-  if (second) outlined(ctx, theme, second, at.x + dx, at.y + (steep ? 8 : 20), theme.muted);
+  if (second) outlined(ctx, theme, second, at.x + dx, at.y + (steep ? 8 : 22), theme.muted);
 }
 
 function outlined(ctx, theme, text, x, y, colour) {
@@ -97,7 +100,8 @@ function markLoss(p, edge, forward, load) {
   const lost = load.lost + load.expired;
   if (!lost) return;
   const lane = laneOffset(p.camera);
-  const at = pointOn(p.lines.get(edge), forward, 0.17, p.camera.size > 0.6 ? lane + 15 : lane);
+  // On the left of the direction: packets that wait stand on its right.
+  const at = pointOn(p.lines.get(edge), forward, 0.2, p.camera.size > 0.5 ? -lane - 14 : lane);
   pill(p, at.x, at.y, lost);
 }
 

@@ -50,7 +50,7 @@ function LinkRow({ row }) {
   return html`<li><button class=${row.total || row.used ? '' : 'idle'} aria-label=${label} title=${label} data-link=${row.id} data-lost=${row.lost} onClick=${() => store.go({ sel: `link:${row.id}` })}>
     <span class="name">${row.id}</span>
     <span class="numbers"><span>${row.bps === undefined ? `${count(row.total)} pkts` : rate(row.bps)}</span><span>${duration(row.p50)}</span>
-      ${row.queue !== undefined && html`<span title="in the queue">⧗ ${duration(row.queue)}</span>`}
+      ${row.queue !== undefined && html`<span title="in the queue">queue ${duration(row.queue)}</span>`}
       ${lost > 0 && html`<span class="loss">✕ ${count(lost)}</span>`}</span></button></li>`;
 }
 
@@ -64,8 +64,8 @@ function NodeRow({ vertex }) {
 
 /** What lines, colours and marks mean. */
 export function Legend({ steps, open }) {
-  return html`<details class="legend" open=${open}><summary>Legend</summary>
+  return html`<details class="legend" open=${open}><summary>Legend</summary><p>Colour: median latency of a link, with its queue</p>
     <div class="scale" role="img" aria-label="Latency of links, from 1 microsecond to 100 milliseconds">${steps.map((s) => html`<span><i style=${{ background: s.colour }}></i>${duration(s.ns).replace('.00', '').replace('.0', '').replace('100 ms', '≥0.1 s')}</span>`)}</div>
-    <ul><li><i class="thin"></i><i class="thick"></i> rate: width</li><li><i class="pill">✕ 12</i> lost at this port or node</li>
+    <ul><li><i class="thin"></i><i class="thick"></i> width: rate</li><li><i class="pill">✕ 12</i> lost at this port or node</li>
     <li><i class="key tcp"></i>tcp <i class="key udp"></i>udp <i class="key icmp"></i>icmp <i class="key other"></i>other</li></ul></details>`;
 }

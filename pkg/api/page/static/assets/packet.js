@@ -10,7 +10,7 @@ import * as player from './player.js';
 
 export function Packet({ name }) {
   const ask = useAsk(['packets', name], {});
-  const record = ask.answer?.record;
+  const record = ask.answer?.record ?? known(name);
   if (!record) return html`<h2>${name}</h2><${Problem} error=${ask.error} />${ask.busy && html`<p class="muted">Asking…</p>`}`;
   return html`<h2>${flowName(record)}</h2>
     <p class=${`state ${record.state}`}>${record.state}${record.latency_ns !== undefined && record.state !== 'lost' ? ` after ${duration(record.latency_ns)}` : ''} <span class="muted">${clock(record.time)}</span></p>
@@ -19,8 +19,13 @@ export function Packet({ name }) {
     <${Story} record=${record} />
     <h3>Headers</h3><${Headers} record=${record} />
     <${Changes} record=${record} />
-    <${Words} story=${ask.answer.story} />
-    <${Notes} notes=${ask.answer.notes} />`;
+    <${Problem} error=${ask.error} /><${Words} story=${ask.answer?.story} />
+    <${Notes} notes=${ask.answer?.notes} />`;
+}
+
+/** A record that the page has anyway is shown at once. */
+function known(id) {
+  return player.machine.journeys.find((j) => j.id === id)?.record ?? store.recentLost.list().find((r) => r.id === id) ?? store.recent.list().find((r) => r.id === id);
 }
 
 /** Where the packet was at what time, one row for each stay. */

@@ -7,7 +7,8 @@ import { journeyOf, spread, timeOf, timeText } from './journey.js';
 import * as store from './store.js';
 import { get, inDomain } from './api.js';
 
-const mostLive = 400; // packets drawn at once
+const mostLive = 300; // packets drawn at once
+const liveRate = { arrived: 40, lost: 12 }; // packets a second that begin to move
 const liveLasts = 1400; // ms
 const liveLink = 230; // ms, for each link at least
 const mostPackets = 5000;
@@ -16,36 +17,42 @@ export const machine = new Machine();
 export const loaded = signal({ packets: 0, lost: 0, loading: false, error: '' });
 export const playing = signal(false);
 export const now = signal(0); // where the machine is; set a few times a second
-export const notShown = signal(0); // live packets for which there was no room
 
 /** @type {{journey: import('./journey.js').Journey, begun: number}[]} */
 let live = [];
+const begunAt = { arrived: -1e9, lost: -1e9 };
 
 /** Takes live packets, until the returned function is called. */
 export function startLive() {
   return store.onPacket((journey) => {
     if (store.state.value.mode !== 'live' || document.hidden) return;
-    if (live.length >= mostLive) {
-      notShown.value++;
-      return;
-    }
-    // Packets of a batch do not all begin in one frame.
-    live.push({ journey: spread(journey, liveLasts, liveLink), begun: performance.now() + Math.random() * 300 });
+    const kind = journey.falls.length ? 'lost' : 'arrived';
+    const wall = performance.now();
+    if (live.length >= mostLive || wall - begunAt[kind] < 1000 / liveRate[kind]) return;
+    begunAt[kind] = wall;
+    live.push({ journey: spread(journey, liveLasts, liveLink), begun: wall });
   });
 }
 
 /** Loads packets into the time machine, and goes to a moment: that of the address, or the first packet's. */
 export async function loadMachine(more = {}, at = undefined) {
+  const load = ++loads;
   loaded.value = { ...loaded.value, loading: true, error: '' };
+  const { t } = store.state.value;
+  const wanted = at ?? (t ? timeOf(t, store.epoch) : undefined);
+  const near = wanted === undefined || store.state.value.until ? {} : { until: isoOf(wanted + ahead) };
   try {
-    const answer = await get(inDomain(store.state.value.domain, 'packets'), store.query({ limit: mostPackets, ...more }));
+    const answer = await get(inDomain(store.state.value.domain, 'packets'), store.query({ limit: mostPackets, ...near, ...more }));
+    if (load !== loads) return; // something else was asked for meanwhile
     setPackets(answer.rows ?? []);
-    const wanted = at ?? (store.state.value.t ? timeOf(store.state.value.t, store.epoch) : machine.first);
-    seek(wanted);
+    seek(wanted ?? machine.first);
   } catch (error) {
-    loaded.value = { packets: 0, lost: 0, loading: false, error: error.text ?? String(error) };
+    if (load === loads) loaded.value = { packets: 0, lost: 0, loading: false, error: error.text ?? String(error) };
   }
 }
+
+let loads = 0;
+const ahead = 5e7; // ns behind the wanted moment that are loaded, too
 
 /** Puts records into the machine. */
 export function setPackets(records) {
@@ -57,7 +64,7 @@ export function setPackets(records) {
 export async function enterMachine(more, at) {
   live = [];
   playing.value = false;
-  store.go({ mode: 'machine' });
+  store.go({ mode: 'machine', t: '' });
   await loadMachine(more, at);
 }
 

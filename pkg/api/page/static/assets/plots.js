@@ -36,7 +36,7 @@ function options(width, lines, unit) {
   return {
     width, height: 120, legend: { show: false }, cursor: { drag: { x: false, y: false } }, padding: [8, 6, 0, 0],
     scales: { x: { time: true }, y: { range: (u, low, high) => [0, high > 0 ? high * 1.1 : 1] } },
-    axes: [{ ...axis, size: 26, space: 70 }, { ...axis, size: 66, space: 28, values: (u, ticks) => ticks.map((v) => (v === 0 ? '0' : unit(v))) }],
+    axes: [{ ...axis, size: 26, space: 70 }, { ...axis, size: 76, gap: 4, ticks: { ...axis.ticks, size: 4 }, space: 28, values: (u, ticks) => ticks.map((v) => (v === 0 ? '0' : unit(v))) }],
     series: [{}, ...lines.map((l) => ({ label: l.name, stroke: style(`--${l.colour}`), width: 1.6, dash: l.dash, points: { show: false }, spanGaps: false }))],
   };
 }

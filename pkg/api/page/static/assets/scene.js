@@ -93,7 +93,7 @@ export class Scene {
     return {
       ctx: canvas.getContext('2d'), camera: this.camera, theme: colours(store.theme.value), graph: store.graph, lines: this.lines,
       loadOf: store.loadOf, selected: sel, hovered: this.hovered, lit: this.lit ?? new Set(), nodeLost: this.nodeLost ?? new Map(),
-      chosenPacket: sel.startsWith('packet:') ? sel.slice(7) : '',
+      chosenPacket: sel.startsWith('packet:') ? sel.slice(7) : '', exact: store.state.value.mode === 'machine',
     };
   }
 

@@ -21,11 +21,10 @@ export function TimeBar() {
 
 function Live() {
   const tick = store.tick.value;
-  const left = (tick?.unsent ?? 0) + player.notShown.value;
   return html`<p class="live-text" aria-live="off">${tick
     ? html`<b>${count(tick.packets / (tick.span_ns / 1e9))}</b> packets/s, <b class=${tick.lost ? 'lost' : ''}>${count(tick.lost)}</b> lost in the last second`
     : 'Waiting for the first second…'}
-    <span class="muted wide-only"> · a sample moves, slowed so that each link can be seen${left ? '' : ''}. Pause for exact times.</span></p>
+    <span class="muted wide-only"> · a sample moves, slowed so that each link can be seen. Pause for exact times.</span></p>
     <${IconButton} icon="pause" label="Pause: the last packets in the time machine (Space)" onClick=${player.toggle} />`;
 }
 

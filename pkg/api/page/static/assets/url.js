@@ -27,7 +27,7 @@ export function parse(hash) {
   const [view, query = ''] = text.split(/\?(.*)/s);
   if (views.includes(view)) state.view = view;
   for (const [key, value] of new URLSearchParams(query)) {
-    if (!(key in defaults) || key === 'view' || value.length > longest) continue;
+    if (!Object.hasOwn(defaults, key) || key === 'view' || value.length > longest) continue;
     if (key === 'speed') state.speed = speedOf(value);
     else if (key === 'mode') state.mode = value === 'machine' ? 'machine' : 'live';
     else if (key === 't') state.t = /^\d{1,11}\.\d{9}$/.test(value) ? value : '';

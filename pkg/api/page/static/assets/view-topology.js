@@ -24,7 +24,7 @@ export function TopologyView() {
     scene = new Scene(base.current, top.current, { select: (sel) => store.go({ sel }), hover: setTip });
     const stopLive = player.startLive();
     const stopEffects = follow(scene);
-    if (store.state.value.mode === 'machine' && !player.machine.journeys.length) player.loadMachine();
+    if (store.state.value.mode === 'machine' && !player.machine.journeys.length && !player.loaded.value.loading) player.loadMachine();
     return () => {
       stopLive();
       stopEffects();
