@@ -5,7 +5,6 @@ package answer
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -25,16 +24,9 @@ const captureJoin = 200 * time.Millisecond
 
 // ReadCapture reads a capture file once, and fails if it cannot be read, or has no report. names are those of nodes.
 func ReadCapture(path string, names map[uint32]string) (*Capture, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	if _, err := collect.OpenCapture(file); err != nil {
-		return nil, fmt.Errorf("read capture %s: %w", path, err)
-	}
 	c := &Capture{Path: path, info: collect.Info{Epoch: rand.Uint32(), Names: names, Join: captureJoin, All: true}}
 	packets, numbers := 0, &packet.Registry{}
+	var err error
 	c.info.Next, err = store.CapturePackets(path, &c.info, numbers, func(p *collect.Reported) {
 		if packets++; packets == 1 {
 			c.info.Since = time.Unix(0, p.UnixNs(numbers))
@@ -42,7 +34,7 @@ func ReadCapture(path string, names map[uint32]string) (*Capture, error) {
 	})
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("read capture %s: %w", path, err)
+		return nil, err
 	case packets == 0:
 		return nil, fmt.Errorf("%s has no telemetry report", path)
 	}

@@ -67,13 +67,25 @@ func CapturePackets(path string, info *collect.Info, numbers *packet.Registry, f
 	if err != nil {
 		return 0, err
 	}
+	file, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer file.Close()
+	capture, err := collect.OpenCapture(file)
+	if err != nil {
+		return 0, fmt.Errorf("read capture %s: %w", path, err)
+	}
 	t.Emit, t.Numbers = fn, numbers
-	err = eachOf(path, 0, func(number uint64, p collect.Packet) error {
-		t.Translate(p, number)
-		datagrams = number + 1
+	err = eachIn(capture, func(p collect.Packet) error {
+		t.Translate(p, datagrams)
+		datagrams++
 		return nil
 	})
 	t.End()
+	if err != nil {
+		err = fmt.Errorf("read capture %s: %w", path, err)
+	}
 	return datagrams, err
 }
 
@@ -87,15 +99,27 @@ func eachOf(path string, number uint64, fn func(uint64, collect.Packet) error) e
 	if err != nil {
 		return nil // nothing but a part of the header yet
 	}
-	for ; ; number++ {
+	err = eachIn(capture, func(p collect.Packet) error {
+		number++
+		return fn(number-1, p)
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+// eachIn calls fn for every packet of a capture, which may end in the middle of one.
+func eachIn(capture *collect.Capture, fn func(collect.Packet) error) error {
+	for {
 		p, err := capture.NextPacket()
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			return nil
 		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", path, err)
+		if err == nil {
+			err = fn(p)
 		}
-		if err := fn(number, p); err != nil {
+		if err != nil {
 			return err
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/vnet/agent"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
@@ -23,16 +24,26 @@ import (
 type Sentences struct {
 	Location *time.Location // of the times in sentences
 	Now      time.Time
+	Face     fault.Face // whose users read them
 }
 
 // Note is a note in words. With -f it is said once for each key; both are "" of a kind without words.
 func (w Sentences) Note(n answer.Note) (key, text string) {
 	for _, of := range []func(answer.Note) (key, text string){w.domainNote, w.emptyNote, w.ringNote, w.rowsNote, w.lossNote, w.reportNote} {
 		if key, text = of(n); text != "" {
-			return key, text
+			return key, w.Face.Render(text)
 		}
 	}
 	return "", ""
+}
+
+// Texts are notes in words.
+func (w Sentences) Texts(notes []answer.Note) (list []string) {
+	for _, n := range notes {
+		_, text := w.Note(n)
+		list = append(list, text)
+	}
+	return list
 }
 
 // Say is a sentence that is said once, whatever its values.
@@ -53,7 +64,7 @@ func (w Sentences) domainNote(n answer.Note) (key, text string) {
 		for _, r := range n.Reasons {
 			reasons = append(reasons, r.Name+" "+Decimal(r.Packets))
 		}
-		return Say("%s not measured (%s): radar status -o wide", PacketsWere(n.Packets), strings.Join(reasons, ", "))
+		return Say("%s not measured (%s): «status -o wide»", PacketsWere(n.Packets), strings.Join(reasons, ", "))
 	case answer.EqualUnderWay:
 		return Say("key_in_flight: with DF clear (or a TTL below 8) a packet is not measured while an equal one is under way (addresses, ports, IP ID, first bytes of the payload): set DF, or give each packet an IP ID or a payload of its own")
 	}
@@ -69,7 +80,7 @@ func NoAgentText(lease answer.Lease, name string) string {
 	case lease.Valid:
 		text = "no agent runs: packets are recorded until the lease ends"
 	}
-	return text + "; go on with: radar attach -d" + DomainFlag(name)
+	return text + fmt.Sprintf("; go on with: «attach -d%s»", DomainFlag(name))
 }
 
 // meantBy says what it means for answers that the agent cannot do something.
@@ -106,8 +117,8 @@ func (w Sentences) troubleText(t agent.Trouble) string {
 
 // NotMeantTexts explain reasons of answer.NotMeant.
 var NotMeantTexts = map[string]string{
-	answer.Watch:     "the domain's --watch does not match them",
-	answer.IPv6:      "of IPv6, which the domain does not measure (attach with another --ipv6)",
+	answer.Watch:     "the domain's ‹watch› does not match them",
+	answer.IPv6:      "of IPv6, which the domain does not measure (attach with another ‹ipv6›)",
 	answer.Leaseless: "no agent renewed the lease then",
 }
 
@@ -126,11 +137,11 @@ func (w Sentences) emptyNote(n answer.Note) (key, text string) {
 			ended = append(ended, fmt.Sprintf("%d %s", packets, state))
 		}
 		slices.Sort(ended)
-		text = "what matches but for --state: " + strings.Join(ended, ", ")
+		text = "what matches but for ‹state›: " + strings.Join(ended, ", ")
 	case answer.Forgotten:
-		text = fmt.Sprintf("the ring remembers packets from %s on; older ones are forgotten (attach with more --slots)", w.clock(n.From))
+		text = fmt.Sprintf("the ring remembers packets from %s on; older ones are forgotten (attach with more ‹slots›)", w.clock(n.From))
 	case answer.MayBeMissing:
-		text = fmt.Sprintf("%s: what is asked for may be among what they lack (attach with more --max-hops)", incompleteText(n.Packets))
+		text = fmt.Sprintf("%s: what is asked for may be among what they lack (attach with more ‹max-hops›)", incompleteText(n.Packets))
 	case answer.NotMeant:
 		text = PacketsWere(n.Packets) + " not measured: " + cmp.Or(NotMeantTexts[n.Reason], n.Reason)
 	}
@@ -143,13 +154,13 @@ func (w Sentences) ringNote(n answer.Note) (key, text string) {
 	case answer.SnapshotUnused:
 		return Say("warning: %s", n.Why)
 	case answer.OlderMissing:
-		return Say("the ring remembers packets from %s on; older ones are not in this answer (attach with more --slots)", n.From.In(w.Location).Format(time.RFC3339))
+		return Say("the ring remembers packets from %s on; older ones are not in this answer (attach with more ‹slots›)", n.From.In(w.Location).Format(time.RFC3339))
 	case answer.Overwritten:
 		return Say("%d packets were overwritten while they were read", n.Packets)
 	case answer.Unread:
-		return Say("up to %d packets were overwritten before they could be read (attach with more --slots)", n.Packets)
+		return Say("up to %d packets were overwritten before they could be read (attach with more ‹slots›)", n.Packets)
 	case answer.Incomplete:
-		return Say("%s: more happened than a record has room for (attach anew, with more --max-hops), or it was partly overwritten", incompleteText(n.Packets))
+		return Say("%s: more happened than a record has room for (attach anew, with more ‹max-hops›), or it was partly overwritten", incompleteText(n.Packets))
 	}
 	return "", ""
 }
@@ -179,7 +190,7 @@ func (w Sentences) rowsNote(n answer.Note) (key, text string) {
 	case answer.NoLatency:
 		return Say("none of %s %s", Plural(int(n.Packets), "packet"), cmp.Or(noLatencyTexts[n.By], "has arrived: only what was delivered, or left the domain, has a latency"))
 	case answer.MoreFlows:
-		return Say("%s (--top 0 shows all)", Plural(n.Flows, "more flow"))
+		return Say("%s (‹top› 0 shows all)", Plural(n.Flows, "more flow"))
 	case answer.SecondsKept:
 		return Say("of %s only the newest %d seconds with traffic are kept: from %s on all have theirs", Plural(n.Rows, "row"), n.Seconds, w.clock(n.From))
 	case answer.SecondsShown:
@@ -198,13 +209,13 @@ func (w Sentences) lossNote(n answer.Note) (key, text string) {
 	case answer.NothingDropped:
 		return Say("nothing was dropped after delivery of %s", Plural(int(n.Packets), "packet"))
 	case answer.AlsoDropped:
-		return Say("besides, after delivery %s dropped (rules, full buffers, no socket): radar loss --local", PacketsWere(n.Packets))
+		return Say("besides, after delivery %s dropped (rules, full buffers, no socket): «loss ‹local›»", PacketsWere(n.Packets))
 	case answer.Expired:
-		return Say("%s expired (not seen for the timeout)%s: radar packets --state expired", Plural(int(n.Packets), "packet"), lastSeenText(n))
+		return Say("%s expired (not seen for the timeout)%s: «packets ‹state› expired»", Plural(int(n.Packets), "packet"), lastSeenText(n))
 	case answer.MovedAddress:
 		return Say("%s of these came to a node just as it got their address, or lost it: whether they were delivered is not known", Plural(int(n.Packets), "packet"))
 	case answer.RoutingLoop:
-		return "loop " + n.Path, fmt.Sprintf("%s lost in a routing loop: %s > ... (radar trace --last --state lost)", PacketsWere(n.Packets), n.Path)
+		return "loop " + n.Path, fmt.Sprintf("%s lost in a routing loop: %s > ... («trace ‹last› ‹state› lost»)", PacketsWere(n.Packets), n.Path)
 	case answer.Unsent: // with -f once for each node and reason
 		return "unsent " + n.Node + " " + n.Reason + " " + n.Function, unsentText(&n)
 	case answer.PortsNotUp: // with -f once for each set of ports
@@ -225,9 +236,9 @@ func nothingLost(n answer.NothingLost) (key, text string) {
 	own := fmt.Sprintf("%s freed by TCP itself (old data, connection closed)", Decimal(n.Freed))
 	switch {
 	case n.Drops > 0 && n.Freed > 0:
-		return Say("%safter delivery %s dropped (rules, full buffers, no socket), and %s: radar loss --local", onTheWay, PacketsWere(n.Drops), own)
+		return Say("%safter delivery %s dropped (rules, full buffers, no socket), and %s: «loss ‹local›»", onTheWay, PacketsWere(n.Drops), own)
 	case n.Drops > 0:
-		return Say("%safter delivery %s dropped (rules, full buffers, no socket): radar loss --local", onTheWay, PacketsWere(n.Drops))
+		return Say("%safter delivery %s dropped (rules, full buffers, no socket): «loss ‹local›»", onTheWay, PacketsWere(n.Drops))
 	case n.Freed > 0:
 		return Say("%safter delivery only %s, which is no fault", onTheWay, own)
 	}
@@ -270,7 +281,7 @@ func portsNotUpText(list []answer.PortState) string {
 		}
 		texts = append(texts, p.Port+" ("+State(p.State)+")")
 	}
-	return "not up now: " + strings.Join(texts, ", ") + " (radar topo)"
+	return "not up now: " + strings.Join(texts, ", ") + " («topo»)"
 }
 
 // unsentText is "h1 dropped 2 packets before they were sent: NEIGH_FAILED (no ARP answer), icmp to 10.0.1.9".
@@ -309,15 +320,15 @@ func (w Sentences) reportNote(n answer.Note) (key, text string) {
 	case answer.ReportsDamaged:
 		return Say("warning: without the reports of switches: %v", n.Err)
 	case answer.ReportsKept:
-		return Say("of %d datagrams with reports the newest %d are kept (radar collect --keep)", n.Datagrams, n.Kept)
+		return Say("of %d datagrams with reports the newest %d are kept («collect ‹keep›»)", n.Datagrams, n.Kept)
 	case answer.ReportsUnchanged:
-		return Say("%s without an event are no packets here (radar collect --all keeps them)", Plural(int(n.Reports), "report"))
+		return Say("%s without an event are no packets here («collect ‹all›» keeps them)", Plural(int(n.Reports), "report"))
 	case answer.ReportsMissing:
 		return Say("%s that sources have numbered did not come", Plural(int(n.Reports), "report"))
 	case answer.Unnamed:
 		return Say("%d visits of nodes or ports of reports are without a name here: there were too many", n.Visits)
 	case answer.LastOfEach:
-		return Say("--last %d: so many of radar's own packets, and of those that switches reported", n.Last)
+		return Say("‹last› %d: so many of radar's own packets, and of those that switches reported", n.Last)
 	case answer.NoReportMatches:
 		return Say("no packet matches; %s collected since %s", Plural(int(n.Reports), "report"), n.Since.In(w.Location).Format(time.TimeOnly))
 	}
@@ -361,5 +372,5 @@ func DomainFlag(name string) string {
 	if name == domain.DefaultName {
 		return ""
 	}
-	return " --domain " + name
+	return " ‹domain› " + name
 }

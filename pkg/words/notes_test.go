@@ -10,12 +10,19 @@ import (
 
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/vnet/agent"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 	"github.com/vnetradar/radar/pkg/words"
 )
+
+// face writes settings and commands as a terminal's users do.
+var face = fault.Face{
+	Setting: func(name string) string { return "--" + name },
+	Command: func(words string) string { return "radar " + words },
+}
 
 // Every kind of note has words, and so has every reason of those that have reasons.
 func TestEveryNoteHasWords(t *testing.T) {
@@ -38,7 +45,7 @@ func TestEveryNoteHasWords(t *testing.T) {
 func TestNoteWords(t *testing.T) {
 	now := time.Date(2026, 3, 2, 10, 15, 30, 0, time.UTC)
 	since, before := now.Add(-time.Minute), now.Add(-24*time.Hour)
-	w := words.Sentences{Location: time.UTC, Now: now}
+	w := words.Sentences{Location: time.UTC, Now: now, Face: face}
 	port := 53
 	for want, n := range map[string]answer.Note{
 		"2 packets are still under way, and in no row: ask again (those that are not seen for 10s have expired)": answer.StillUnderWay{Packets: 2, Timeout: 10 * time.Second},
@@ -91,7 +98,7 @@ func TestNoteWords(t *testing.T) {
 
 // With -f a sentence is said once, whatever its values; one about a cause is said anew if they change.
 func TestNoteKeys(t *testing.T) {
-	w := words.Sentences{Location: time.UTC}
+	w := words.Sentences{Location: time.UTC, Face: face}
 	key := func(n answer.Note) string {
 		key, _ := w.Note(n)
 		return key

@@ -8,15 +8,14 @@ import (
 )
 
 // The command line: pkg/cli puts commands together, each lies in a folder below it. What they share
-// is the kit, and the words that it prints.
+// is the kit. The words that it prints are pkg/words, which other faces have, too.
 const (
 	cliRoot  = "pkg/cli"
 	cliKit   = "pkg/cli/kit"
-	cliWords = "pkg/words"
 	cliGraph = "pkg/cli/graph"
 )
 
-// TestCommands: in the command line arrows lead from the root to commands to the kit to words.
+// TestCommands: in the command line arrows lead from the root to commands to the kit to drawings.
 // Commands do not import each other, and nothing but programs imports any of it.
 func TestCommands(t *testing.T) {
 	commands := make(map[string]bool)
@@ -53,7 +52,7 @@ const (
 	top = iota
 	command
 	kit
-	words
+	drawings
 	outside // of the command line
 )
 
@@ -63,8 +62,8 @@ func stepOf(name string) int {
 		return top
 	case name == cliKit:
 		return kit
-	case name == cliWords, name == cliGraph:
-		return words
+	case name == cliGraph:
+		return drawings
 	case commandOf(name) != "":
 		return command
 	}

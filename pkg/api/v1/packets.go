@@ -41,7 +41,7 @@ func (a *API) registerPackets() {
 			if err != nil {
 				return nil, err
 			}
-			return output(Rows[Record]{list, said(notes)}), nil
+			return output(Rows[Record]{list, a.said(notes)}), nil
 		})
 	})
 }

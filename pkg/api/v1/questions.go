@@ -22,9 +22,9 @@ type Question struct {
 }
 
 // said are notes in words.
-func said(notes []answer.Note) []Note {
+func (a *API) said(notes []answer.Note) []Note {
 	list, known := []Note{}, make(map[Note]bool)
-	w := words.Sentences{Location: time.Local, Now: time.Now()}
+	w := words.Sentences{Location: time.Local, Now: time.Now(), Face: a.Face}
 	for _, n := range notes {
 		_, text := w.Note(n)
 		if note := (Note{n.Kind(), text}); !known[note] {
@@ -65,7 +65,7 @@ func ask[T any](ctx context.Context, a *API, q *Question, how asked, rows func(*
 		if err != nil {
 			return nil, err
 		}
-		return output(Rows[T]{list, said(notes)}), nil
+		return output(Rows[T]{list, a.said(notes)}), nil
 	})
 }
 

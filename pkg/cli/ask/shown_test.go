@@ -99,8 +99,9 @@ func TestShownRecords(t *testing.T) {
 			p := packetPrinter(k, packetQuery{})
 			return errors.Join(p.Add(&c.r), p.Flush())
 		}))
-		tell := &teller{words.Sentences{Location: time.UTC}, words.NewNames(d)}
-		story := strings.Join(tell.tell(answer.NewStory(&c.r, 0, d, time.Time{})).lines(false), "\n")
+		tell := &words.Teller{Sentences: words.Sentences{Location: time.UTC}, Shown: words.NewNames(d)}
+		told, _ := tell.Tell(answer.NewStory(&c.r, 0, d, time.Time{})).Lines(nil, nil, nil)
+		story := strings.Join(told, "\n")
 		if !strings.Contains(line, c.line) || !strings.Contains(story, c.story) {
 			t.Errorf("want %q in\n%s\nand %q in\n%s", c.line, line, c.story, story)
 		}

@@ -169,9 +169,9 @@ func printStories(k *kit.Kit, r *answer.Ring, found []*backpack.Found) error {
 	if err != nil {
 		return err
 	}
-	t := &teller{k.Sentences(), k.Shown}
+	t := &words.Teller{Sentences: k.Sentences(), Shown: k.Shown}
 	for i, told := range stories {
-		s := t.tell(told)
+		s := t.Tell(told)
 		if k.Output == kit.FormatJSON {
 			if err := printStoryJSON(k.Out, told.Record, s); err != nil {
 				return err
@@ -181,18 +181,22 @@ func printStories(k *kit.Kit, r *answer.Ring, found []*backpack.Found) error {
 		if i > 0 {
 			fmt.Fprintln(k.Out)
 		}
-		if err := s.print(k.Out, k.Colored()); err != nil {
+		if err := printStory(k.Out, s, k.Colored()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// print writes the story for a person.
-func (s *story) print(w io.Writer, colored bool) error {
+// printStory writes the story for a person.
+func printStory(w io.Writer, s *words.Told, colored bool) error {
+	paint := func(style kit.Style) words.Paint {
+		return func(text string) string { return style.Paint(colored, text) }
+	}
 	var b strings.Builder
-	for i, line := range s.lines(colored) {
-		if i > 0 && i == 1+len(s.head) {
+	lines, head := s.Lines(paint(kit.Bold), paint(kit.Red), paint(kit.Yellow))
+	for i, line := range lines {
+		if i > 0 && i == head {
 			b.WriteByte('\n')
 		}
 		b.WriteString(line + "\n")
@@ -201,34 +205,11 @@ func (s *story) print(w io.Writer, colored bool) error {
 	return err
 }
 
-// lines are the title, the head, the steps and the end.
-func (s *story) lines(colored bool) []string {
-	titleStyle := kit.Bold
-	if s.bad {
-		titleStyle = kit.Red
-	}
-	lines := append([]string{titleStyle.Paint(colored, s.title)}, s.head...)
-	atWidth, nodeWidth := 0, 0
-	for _, st := range s.steps {
-		atWidth, nodeWidth = max(atWidth, len([]rune(st.at))), max(nodeWidth, len([]rune(st.node)))
-	}
-	for _, st := range s.steps {
-		what := st.what
-		switch {
-		case st.bad:
-			what = kit.Red.Paint(colored, what)
-		case st.slowest:
-			what = kit.Yellow.Paint(colored, what)
-		}
-		lines = append(lines, fmt.Sprintf("  %*s  %-*s  %s", atWidth, st.at, nodeWidth, st.node, what))
-	}
-	return append(lines, s.end...)
-}
-
 // printStoryJSON prints the record as "radar packets" does, with the story at its end.
-func printStoryJSON(w io.Writer, r *record.Record, s *story) error {
+func printStoryJSON(w io.Writer, r *record.Record, s *words.Told) error {
+	told, _ := s.Lines(nil, nil, nil)
 	var object, lines bytes.Buffer
-	if err := errors.Join(kit.PrintJSON(&object, r.JSON()), kit.PrintJSON(&lines, s.lines(false))); err != nil {
+	if err := errors.Join(kit.PrintJSON(&object, r.JSON()), kit.PrintJSON(&lines, told)); err != nil {
 		return err
 	}
 	record := bytes.TrimSuffix(bytes.TrimSpace(object.Bytes()), []byte("}"))

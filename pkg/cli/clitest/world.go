@@ -19,6 +19,7 @@ import (
 	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/host/background"
 	"github.com/vnetradar/radar/pkg/lab"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/vnet/agent"
@@ -205,7 +206,7 @@ func (w *World) Foreground(args ...string) (*exec.Cmd, *bytes.Buffer) {
 	w.Helper()
 	ready := filepath.Join(w.TempDir(), "ready")
 	var out bytes.Buffer
-	cmd := exec.Command(kit.SelfPath, append(args, "--ready-file", ready)...)
+	cmd := exec.Command(background.SelfPath, append(args, "--ready-file", ready)...)
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Start(); err != nil {
 		w.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/vnetradar/radar/pkg/answer/status"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/vnet/agent"
@@ -22,7 +23,6 @@ import (
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
-	"github.com/vnetradar/radar/pkg/words"
 )
 
 const attachLong = `Attach to network namespaces and measure every packet that passes between them.
@@ -179,7 +179,7 @@ func attach(k *kit.Kit, ctx context.Context, f *attachOptions, args []string, fl
 		return err
 	}
 	if req.Empty() && running.PID != 0 {
-		return fmt.Errorf("domain %q is attached and its agent (process %d) runs: name nodes to add, or detach it first with: radar detach%s", k.Domain, running.PID, words.DomainFlag(k.Domain))
+		return fmt.Errorf("domain %q is attached and its agent (process %d) runs: name nodes to add, or detach it first with: radar detach%s", k.Domain, running.PID, kit.DomainFlag(k.Domain))
 	}
 	return attachAndRun(k, ctx, f, req, found.notes, running)
 }
@@ -306,15 +306,7 @@ func carryText(carry string, mask uint32) string {
 	if carry == program.CarryAuto {
 		return carry
 	}
-	return carriedIn(mask)
-}
-
-// carriedIn says where the GUID is carried inside nodes.
-func carriedIn(mask uint32) string {
-	if mask == 0 {
-		return program.CarryHeader
-	}
-	return fmt.Sprintf("mark=0x%08x", mask)
+	return status.CarriedIn(mask)
 }
 
 // slotText says what --max-hops comes to.

@@ -18,7 +18,6 @@ import (
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/selector"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
-	"github.com/vnetradar/radar/pkg/words"
 )
 
 // nameFlags are the flags that say which nodes to attach.
@@ -135,7 +134,7 @@ func nothingNamed(k *kit.Kit, ctx context.Context, found *foundNodes) error {
 		return fmt.Errorf("nothing to attach: %s found no namespace", strings.Join(found.selectors, " "))
 	}
 	if name := selector.LabHere(ctx, "."); name != "" {
-		return fault.Usage.Errorf("no node named: lab %s runs here, attach it with: radar attach%s --lab .", name, words.DomainFlag(k.Domain))
+		return fault.Usage.Errorf("no node named: lab %s runs here, attach it with: radar attach%s --lab .", name, kit.DomainFlag(k.Domain))
 	}
 	return fault.Usage.Errorf("no node named, and domain %q is not attached: name the nodes to attach (docker:NAME, netns:NAME, pid:N, --docker, --lab DIR)", k.Domain)
 }

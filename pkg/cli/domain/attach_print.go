@@ -10,10 +10,11 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/answer/status"
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/host/background"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/vnet/datapath"
-	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/selector"
 	"github.com/vnetradar/radar/pkg/words"
@@ -30,20 +31,15 @@ type attachView struct {
 	IPv6      string         `json:"ipv6,omitempty"`  // label, key, off
 	Watch     string         `json:"watch,omitempty"` // filter expression of what is measured
 	Nodes     []answer.Node  `json:"nodes,omitempty"`
-	Memory    *memoryView    `json:"memory,omitempty"`
+	Memory    *status.Memory `json:"memory,omitempty"`
 	Warnings  []string       `json:"warnings,omitempty"`
 	Conflicts []conflictView `json:"conflicts,omitempty"`
 	Readers   []readerView   `json:"readers,omitempty"`
 	// Containers says what becomes of containers that start, if the command said so.
-	Containers string            `json:"containers,omitempty"`
-	Agent      *kit.StartedAgent `json:"agent,omitempty"`
-	ran        bool              // an agent worked
-	lease      time.Duration     // 0: never ends
-}
-
-type memoryView struct {
-	Total uint64 `json:"total_bytes"`
-	program.Memory
+	Containers string              `json:"containers,omitempty"`
+	Agent      *background.Started `json:"agent,omitempty"`
+	ran        bool                // an agent worked
+	lease      time.Duration       // 0: never ends
 }
 
 type conflictView struct {
@@ -61,17 +57,15 @@ type readerView struct {
 	Ports   int    `json:"ports,omitempty"` // how many; absent: all
 }
 
-func newMemoryView(m program.Memory) *memoryView { return &memoryView{Total: m.Total(), Memory: m} }
-
 func newAttachView(r *datapath.AttachResult, dryRun bool) *attachView {
 	d := r.Domain
 	v := &attachView{
 		Domain: d.Name, DryRun: dryRun, New: r.New,
 		Slots: d.Options.Slots, Hook: d.Options.Hook,
-		Carry: carriedIn(d.Options.MarkMask),
+		Carry: status.CarriedIn(d.Options.MarkMask),
 		IPv6:  d.Options.IPv6,
 		Watch: d.Options.Watch,
-		Nodes: shownNodes(d), Memory: newMemoryView(r.Memory),
+		Nodes: status.Nodes(d, kit.Face), Memory: status.MemoryOf(r.Memory),
 		Warnings: kit.Rendered(r.Warnings), lease: d.Options.Lease,
 	}
 	for _, c := range r.Conflicts {
@@ -98,15 +92,6 @@ func followText(selectors []string, follow bool) string {
 		return "not followed any more: those that start do not join"
 	}
 	return "followed: " + strings.Join(selector.OfContainers(selectors), " ")
-}
-
-// shownNodes are a domain's nodes, with texts of libraries as users write them.
-func shownNodes(d *domain.Domain) []answer.Node {
-	list := answer.Nodes(d)
-	for i := range list {
-		list[i].Header = kit.Face.Render(list[i].Header)
-	}
-	return list
 }
 
 // printAttached prints what was attached, or would be.

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/host/background"
 	"github.com/vnetradar/radar/pkg/vnet/agent"
 	"github.com/vnetradar/radar/pkg/vnet/datapath"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
@@ -56,7 +57,7 @@ func attachAndRun(k *kit.Kit, ctx context.Context, f *attachOptions, req datapat
 		view.follows(&req, result.Domain)
 	}
 	if running.PID != 0 {
-		view.Agent = &kit.StartedAgent{PID: running.PID}
+		view.Agent = &background.Started{PID: running.PID}
 		return errors.Join(printAttached(k, view), touch(f.readyFile))
 	}
 	var err error
@@ -105,7 +106,7 @@ func attachForeground(k *kit.Kit, ctx, second context.Context, f *attachOptions,
 	if errors.Is(err, agent.ErrRunning) && view.Memory != nil {
 		// Another process that attached at the same time was faster.
 		running, findErr := agent.Find(k.Domain)
-		view.Agent, view.ran = &kit.StartedAgent{PID: running.PID}, true
+		view.Agent, view.ran = &background.Started{PID: running.PID}, true
 		return errors.Join(findErr, printAttached(k, view), touch(f.readyFile))
 	}
 	if err != nil {
@@ -159,7 +160,7 @@ func NewAgentCmd(k *kit.Kit) *cobra.Command {
 			return runAgent(k, cmd.Context(), readyFD)
 		},
 	}
-	cmd.Flags().IntVar(&readyFD, kit.FlagReadyFD, 0, "pipe to tell when it works")
+	cmd.Flags().IntVar(&readyFD, background.FlagReadyFD, 0, "pipe to tell when it works")
 	return cmd
 }
 
@@ -170,19 +171,19 @@ func runAgent(k *kit.Kit, ctx context.Context, readyFD int) error {
 	defer stop()
 	ag, err := agent.Open(k.Domain, log)
 	if err != nil {
-		return errors.Join(err, kit.TellReady(readyFD, err))
+		return errors.Join(err, background.TellReady(readyFD, err))
 	}
 	defer ag.Close()
 	told := false
 	end, err := ag.Run(ctx, func() {
 		told = true
-		if err := kit.TellReady(readyFD, nil); err != nil {
+		if err := background.TellReady(readyFD, nil); err != nil {
 			log.Warn("tell that the agent is ready", "error", err)
 		}
 		log.Info("agent started", "domain", k.Domain, "pid", os.Getpid())
 	})
 	if err != nil && !told {
-		return errors.Join(err, kit.TellReady(readyFD, err))
+		return errors.Join(err, background.TellReady(readyFD, err))
 	}
 	if err != nil || end != agent.Interrupted {
 		log.Info("agent ends", "why", string(end))

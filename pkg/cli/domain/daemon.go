@@ -3,17 +3,17 @@
 package domain
 
 import (
-	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/host"
+	"github.com/vnetradar/radar/pkg/host/background"
 	"github.com/vnetradar/radar/pkg/vnet/agent"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
 // startAgent starts the domain's agent in the background and waits until it works.
-func startAgent(name string) (kit.StartedAgent, error) {
+func startAgent(name string) (background.Started, error) {
 	find := func() (host.Process, error) {
 		p, err := agent.Find(name)
 		return p.Process, err
 	}
-	return kit.StartAgent(domain.File(name, "agent.log"), find, "agent", "--domain", name)
+	return background.Start(domain.File(name, "agent.log"), find, "agent", "--domain", name)
 }

@@ -193,7 +193,7 @@ func printDetached(k *kit.Kit, v *detachView) error {
 		return err
 	case !v.Ended && len(v.Followed) > 0:
 		_, err := fmt.Fprintf(k.Out, "domain %s: %s detached; no node is left, it waits for containers that match %s (end it with: radar detach%s)\n",
-			v.Domain, v.what(), strings.Join(v.Followed, " "), words.DomainFlag(v.Domain))
+			v.Domain, v.what(), strings.Join(v.Followed, " "), kit.DomainFlag(v.Domain))
 		return err
 	case !v.Ended && v.Summary == nil:
 		_, err := fmt.Fprintf(k.Out, "domain %s: %s detached, the others go on\n", v.Domain, v.what())

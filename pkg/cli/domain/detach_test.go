@@ -13,6 +13,7 @@ import (
 	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/host/background"
 	"github.com/vnetradar/radar/pkg/host/statedir"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
@@ -51,7 +52,7 @@ func TestDetachOther(t *testing.T) {
 	detach := func(want string, args ...string) {
 		t.Helper()
 		// In a process of its own: the agent's program takes its place.
-		out, err := exec.Command(kit.SelfPath, append([]string{"detach"}, args...)...).CombinedOutput()
+		out, err := exec.Command(background.SelfPath, append([]string{"detach"}, args...)...).CombinedOutput()
 		if err == nil || !strings.Contains(string(out), want) || strings.Count(string(out), "\n") != 1 {
 			t.Errorf("radar detach %v: %v, want one line with %q:\n%s", args, err, want, out)
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/host/background"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/words"
@@ -227,7 +228,7 @@ func TestFollow(t *testing.T) {
 	w.Settled(6)
 	ctx, cancel := context.WithTimeout(t.Context(), clitest.Patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, kit.SelfPath, "packets", "-f", "--last", "2", "-c", "6", "--proto", "icmp", "-o", "json")
+	cmd := exec.CommandContext(ctx, background.SelfPath, "packets", "-f", "--last", "2", "-c", "6", "--proto", "icmp", "-o", "json")
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

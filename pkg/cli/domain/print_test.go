@@ -8,8 +8,10 @@ import (
 
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/answer/status"
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/host/background"
 	"github.com/vnetradar/radar/pkg/vnet/agent"
 	"github.com/vnetradar/radar/pkg/vnet/datapath"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
@@ -60,11 +62,11 @@ var reports = map[string]func(*kit.Kit) error{
 	"status": func(k *kit.Kit) error {
 		d := sampleDomain()
 		left := int64(21_300_000_000)
-		v := &statusView{
-			Domain: d.Name, Attached: d.Created, LossHook: d.LossHook, Options: newOptionsView(d.Options),
-			Agent: agentView{Log: "/run/radar/default/agent.log"}, Lease: answer.Lease{Ends: true, Valid: true, LeftNs: &left},
-			Memory: newMemoryView(program.Memory{Ring: 256 << 20, Keys: 6 << 20, Other: 6 << 20}),
-			Nodes:  answer.Nodes(d), Totals: sampleTotals(), Counters: counterViews(sampleCounters()),
+		v := &status.View{
+			Domain: d.Name, Attached: d.Created, LossHook: d.LossHook, Options: status.OptionsOf(d.Options),
+			Agent: status.Agent{Log: "/run/radar/default/agent.log"}, Lease: answer.Lease{Ends: true, Valid: true, LeftNs: &left},
+			Memory: status.MemoryOf(program.Memory{Ring: 256 << 20, Keys: 6 << 20, Other: 6 << 20}),
+			Nodes:  answer.Nodes(d), Totals: sampleTotals(), Counters: status.Counters(sampleCounters(), kit.Face),
 			Notes: []string{"no agent runs"},
 		}
 		v.Nodes[0].Ports[0].State, v.Nodes[0].Ports[0].MTU = topo.Up, 1500
@@ -80,14 +82,14 @@ var reports = map[string]func(*kit.Kit) error{
 			Warnings:  []string{"port r1/eth1 has an XDP program."},
 			Conflicts: []rules.Conflict{{Node: "r1", What: "nftables rule", Text: "meta mark set 0xff000000", Mask: 0xff000000}},
 		}, false)
-		v.Agent = &kit.StartedAgent{PID: 4712, Log: "/run/radar/default/agent.log"}
+		v.Agent = &background.Started{PID: 4712, Log: "/run/radar/default/agent.log"}
 		return printAttached(k, v)
 	},
 	"plan": func(k *kit.Kit) error {
 		return printAttached(k, newAttachView(&datapath.AttachResult{Domain: sampleDomain(), New: true, Memory: program.Memory{Ring: 256 << 20}}, true))
 	},
 	"adopt": func(k *kit.Kit) error {
-		return printAttached(k, &attachView{Domain: "default", Agent: &kit.StartedAgent{PID: 4712, Log: "/run/radar/default/agent.log"}})
+		return printAttached(k, &attachView{Domain: "default", Agent: &background.Started{PID: 4712, Log: "/run/radar/default/agent.log"}})
 	},
 	"summary": func(k *kit.Kit) error {
 		return printSummary(k, &agent.Summary{
@@ -120,7 +122,7 @@ func TestReportsAreRendered(t *testing.T) {
 			d := &domain.Domain{Nodes: []domain.Node{{Name: "n", Header: clitest.Marked}}}
 			return printAttached(k, newAttachView(&datapath.AttachResult{Domain: d, Warnings: []string{clitest.Marked}}, true))
 		},
-		"counters": func(k *kit.Kit) error { return kit.PrintJSON(k.Out, counterViews(counters)) },
+		"counters": func(k *kit.Kit) error { return kit.PrintJSON(k.Out, status.Counters(counters, kit.Face)) },
 		"summary": func(k *kit.Kit) error {
 			return printSummary(k, &agent.Summary{Warnings: []string{clitest.Marked}, Counters: counters}, agent.Interrupted)
 		},

@@ -19,6 +19,7 @@ import (
 	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/host/background"
 )
 
 // nobody is the user without any rights.
@@ -50,7 +51,7 @@ func TestUnprivileged(t *testing.T) {
 			if !strings.HasPrefix(command, "attach") && !strings.HasPrefix(command, "lab") && state != closed {
 				continue // they say that nothing is attached, which is true
 			}
-			cmd := exec.Command(kit.SelfPath, strings.Fields(command)...)
+			cmd := exec.Command(background.SelfPath, strings.Fields(command)...)
 			cmd.Dir = "/"
 			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 			out, err := cmd.CombinedOutput()
@@ -83,7 +84,7 @@ func TestCapabilitiesOfREADME(t *testing.T) {
 	for _, name := range regexp.MustCompile(`\bCAP_[A-Z_]+\b`).FindAllString(needs, -1) {
 		names = append(names, strings.ToLower(strings.TrimPrefix(name, "CAP_")))
 	}
-	self, err := os.Executable() // kit.SelfPath would be setpriv
+	self, err := os.Executable() // background.SelfPath would be setpriv
 	if err != nil {
 		t.Fatal(err)
 	}

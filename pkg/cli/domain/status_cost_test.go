@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/vnetradar/radar/lab/test/nstest"
+	"github.com/vnetradar/radar/pkg/answer/status"
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 )
@@ -32,7 +33,7 @@ func TestCost(t *testing.T) {
 	t.Cleanup(func() { cancel(); _ = ping.Wait() })
 	shown := regexp.MustCompile(`(?m)^agent's cost +[\d.]+ % of one core since it started, [\d.]+ MiB\n(.*\n)?hooks' cost +.*(in|e)gress [\d.]+[nu]s \(\d+ runs\)`)
 	nstest.WaitFor(t, "hooks that were measured", func() bool { return shown.MatchString(w.Radar(kit.ExitOK, "status", "-o", "wide")) })
-	var v statusView
+	var v status.View
 	if err := json.Unmarshal([]byte(w.Radar(kit.ExitOK, "status", "-o", "json")), &v); err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +41,7 @@ func TestCost(t *testing.T) {
 		t.Errorf("the agent: %+v", v.Cost.Agent)
 	}
 	for _, hook := range []string{"ingress", "egress"} {
-		i := slices.IndexFunc(v.Cost.Hooks, func(h hookCost) bool { return h.Hook == hook })
+		i := slices.IndexFunc(v.Cost.Hooks, func(h status.HookCost) bool { return h.Hook == hook })
 		if i < 0 || v.Cost.Hooks[i].Runs == 0 || v.Cost.Hooks[i].NsPerRun <= 0 {
 			t.Errorf("%s: %+v", hook, v.Cost.Hooks)
 		}
@@ -53,16 +54,16 @@ func TestCost(t *testing.T) {
 
 // What is not known is "-", with what to do.
 func TestCostUnknown(t *testing.T) {
-	for want, v := range map[string]*costView{
+	for want, v := range map[string]*status.Cost{
 		"hooks' cost   -: nothing passed while the kernel measured (sysctl kernel.bpf_stats_enabled=1 lets it go on)": {},
-		"hooks' cost   -: not allowed (as root: sysctl kernel.bpf_stats_enabled=1)":                                   {why: "not allowed"},
-		"hooks' cost   egress 123ns (7 runs), kfree_skb 1.50us (2 runs)":                                              {Hooks: []hookCost{{"egress", 7, 123}, {"kfree_skb", 2, 1500}}},
-		"agent's cost  12.5 % of one core since it started, 34.0 MiB":                                                 {Agent: &agentCost{Share: 0.125, Bytes: 34 << 20}},
+		"hooks' cost   -: not allowed (as root: sysctl kernel.bpf_stats_enabled=1)":                                   {Why: "not allowed"},
+		"hooks' cost   egress 123ns (7 runs), kfree_skb 1.50us (2 runs)":                                              {Hooks: []status.HookCost{{Hook: "egress", Runs: 7, NsPerRun: 123}, {Hook: "kfree_skb", Runs: 2, NsPerRun: 1500}}},
+		"agent's cost  12.5 % of one core since it started, 34.0 MiB":                                                 {Agent: &status.AgentCost{Share: 0.125, Bytes: 34 << 20}},
 	} {
 		var out bytes.Buffer
 		w := bufio.NewWriter(&out)
 		head := kit.NewTable(kit.Column{Title: "DOMAIN"}, kit.Column{Title: "default"})
-		v.addTo(head)
+		addCost(v, head)
 		if err := head.Flush(w); err != nil {
 			t.Fatal(err)
 		}

@@ -9,13 +9,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/vnetradar/radar/pkg/answer/status"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/vnet/agent"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/words"
 )
 
-func printStatus(k *kit.Kit, v *statusView) error {
+func printStatus(k *kit.Kit, v *status.View) error {
 	w := k.Out
 	o := v.Options
 	lease := leaseText(v)
@@ -44,7 +45,7 @@ func printStatus(k *kit.Kit, v *statusView) error {
 	head.Add("slots", fmt.Sprintf("%d of %d bytes, timeout %v", o.Slots, o.SlotBytes, time.Duration(o.TimeoutNs)))
 	head.Add("memory", v.Memory.Memory.String())
 	if k.Output == kit.FormatWide {
-		v.Cost.addTo(head)
+		addCost(v.Cost, head)
 	}
 	if v.WatchContainers {
 		head.Add("containers", followText(v.Selectors, true))
@@ -73,7 +74,7 @@ func printStatus(k *kit.Kit, v *statusView) error {
 }
 
 // leaseText says how long sources go on.
-func leaseText(v *statusView) string {
+func leaseText(v *status.View) string {
 	if v.Lease.LeftNs == nil {
 		return "never ends"
 	}
@@ -102,7 +103,7 @@ func ipv6Text(mode string, users []string) string {
 
 // printRedirecting names the nodes that redirect packets to themselves, and says what is
 // known of those.
-func printRedirecting(w io.Writer, v *statusView) {
+func printRedirecting(w io.Writer, v *status.View) {
 	var names []string
 	for _, n := range v.Nodes {
 		if n.Redirects && n.Header == "" && v.Options.Carry != program.CarryHeader {
@@ -119,7 +120,7 @@ func printRedirecting(w io.Writer, v *statusView) {
 }
 
 // printTotals prints what became of the packets, then every counter that is not 0.
-func printTotals(k *kit.Kit, totals agent.Totals, counters []counterView) error {
+func printTotals(k *kit.Kit, totals agent.Totals, counters []status.Counter) error {
 	t := kit.NewTable(kit.Column{Title: "PACKETS"}, kit.Column{Title: "COUNT", Right: true})
 	for _, row := range []struct {
 		name  string
@@ -140,7 +141,7 @@ func printTotals(k *kit.Kit, totals agent.Totals, counters []counterView) error 
 	return printCounters(k, counters)
 }
 
-func printCounters(k *kit.Kit, counters []counterView) error {
+func printCounters(k *kit.Kit, counters []status.Counter) error {
 	columns := []kit.Column{{Title: "COUNTER"}, {Title: "COUNT", Right: true}}
 	wide := k.Output == kit.FormatWide
 	if wide {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/answer/status"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/vnet/agent"
 	"github.com/vnetradar/radar/pkg/words"
@@ -15,15 +16,15 @@ import (
 // summaryView is the JSON form of a domain's summary.
 type summaryView struct {
 	*agent.Summary
-	End      string        `json:"end,omitempty"` // why "radar attach" ended
-	Counters []counterView `json:"counters"`      // those that are not 0
+	End      string           `json:"end,omitempty"` // why "radar attach" ended
+	Counters []status.Counter `json:"counters"`      // those that are not 0
 }
 
 func newSummaryView(s *agent.Summary, end agent.End) *summaryView {
 	shown := *s
 	shown.Warnings = kit.Rendered(s.Warnings)
-	v := &summaryView{Summary: &shown, End: string(end), Counters: []counterView{}}
-	for _, c := range counterViews(s.Counters) {
+	v := &summaryView{Summary: &shown, End: string(end), Counters: []status.Counter{}}
+	for _, c := range status.Counters(s.Counters, kit.Face) {
 		if c.Value != 0 {
 			v.Counters = append(v.Counters, c)
 		}

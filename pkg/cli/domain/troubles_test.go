@@ -18,6 +18,7 @@ import (
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/host/background"
 	"github.com/vnetradar/radar/pkg/vnet/agent"
 )
 
@@ -126,7 +127,7 @@ func TestFullDisk(t *testing.T) {
 func agentWithLog(w *clitest.World, nodes ...string) *clitest.Growing {
 	w.Helper()
 	ready, log := filepath.Join(w.TempDir(), "ready"), new(clitest.Growing)
-	cmd := exec.Command(kit.SelfPath, append([]string{"attach", "--ready-file", ready}, nodes...)...)
+	cmd := exec.Command(background.SelfPath, append([]string{"attach", "--ready-file", ready}, nodes...)...)
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		w.Fatal(err)

@@ -18,6 +18,7 @@ import (
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/dut"
 	"github.com/vnetradar/radar/pkg/hook"
+	"github.com/vnetradar/radar/pkg/host/background"
 )
 
 // measure runs radar dut between two ports of a world, and returns its report.
@@ -99,7 +100,7 @@ func TestPlotFile(t *testing.T) {
 func TestInterrupt(t *testing.T) {
 	w := clitest.NewWorld(t)
 	port := func(node string) string { return "netns:" + w.Lab.NetNSPath(node) + "/eth0" }
-	cmd := exec.Command(kit.SelfPath, "dut", "--in", port("h1"), "--out", port("h2"), "--loopback", "none", "--sizes", "64,128", "--rates", "50pps", "--count", "100000", "--duration", "1h")
+	cmd := exec.Command(background.SelfPath, "dut", "--in", port("h1"), "--out", port("h2"), "--loopback", "none", "--sizes", "64,128", "--rates", "50pps", "--count", "100000", "--duration", "1h")
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Start(); err != nil {
@@ -176,7 +177,7 @@ func TestRights(t *testing.T) {
 	need.AsRoot(t)
 	t.Setenv(clitest.ExecEnv, "1")
 	for _, args := range [][]string{{"--loopback", "only"}, {"--in", "netns:a/e0", "--out", "netns:b/e0"}} {
-		cmd := exec.Command(kit.SelfPath, append([]string{"dut"}, args...)...)
+		cmd := exec.Command(background.SelfPath, append([]string{"dut"}, args...)...)
 		cmd.Dir = "/"
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 		out, _ := cmd.CombinedOutput()

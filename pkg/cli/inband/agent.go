@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/host/background"
 	"github.com/vnetradar/radar/pkg/telemetry/node/agent"
 )
 
@@ -26,7 +27,7 @@ func newAgentCmd(k *kit.Kit) *cobra.Command {
 		Args:   cobra.NoArgs,
 		RunE:   func(cmd *cobra.Command, _ []string) error { return runAgent(k, cmd.Context(), readyFD) },
 	}
-	cmd.Flags().IntVar(&readyFD, kit.FlagReadyFD, 0, "pipe to tell when it works")
+	cmd.Flags().IntVar(&readyFD, background.FlagReadyFD, 0, "pipe to tell when it works")
 	return cmd
 }
 
@@ -37,19 +38,19 @@ func runAgent(k *kit.Kit, ctx context.Context, readyFD int) error {
 	defer stop()
 	a, err := agent.Open(k.Domain, log)
 	if err != nil {
-		return errors.Join(err, kit.TellReady(readyFD, err))
+		return errors.Join(err, background.TellReady(readyFD, err))
 	}
 	defer a.Close()
 	told := false
 	err = a.Run(ctx, func() {
 		told = true
-		if err := kit.TellReady(readyFD, nil); err != nil {
+		if err := background.TellReady(readyFD, nil); err != nil {
 			log.Warn("tell that the agent is ready", "error", err)
 		}
 		log.Info("INT agent started", "domain", k.Domain, "pid", os.Getpid())
 	})
 	if err != nil && !told {
-		return errors.Join(err, kit.TellReady(readyFD, err))
+		return errors.Join(err, background.TellReady(readyFD, err))
 	}
 	log.Info("INT agent ends")
 	return err

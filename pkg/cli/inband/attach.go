@@ -16,7 +16,6 @@ import (
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/filter"
 	"github.com/vnetradar/radar/pkg/hook"
-	"github.com/vnetradar/radar/pkg/host"
 	"github.com/vnetradar/radar/pkg/loader"
 	"github.com/vnetradar/radar/pkg/telemetry/node"
 	"github.com/vnetradar/radar/pkg/telemetry/node/agent"
@@ -163,7 +162,7 @@ func attach(k *kit.Kit, cmd *cobra.Command, f *attachOptions, args []string) err
 		}
 		view.New, view.Warnings = result.New, kit.Rendered(result.Warnings)
 	}
-	started, err := ensureAgent(k.Domain)
+	started, err := agent.Ensure(k.Domain)
 	if err != nil {
 		if view.New { // without an agent the lease ends in a moment: leave nothing behind
 			_, undo := node.Detach(context.WithoutCancel(ctx), node.DetachRequest{Domain: k.Domain})
@@ -190,18 +189,6 @@ func undone(err error) string {
 		return ""
 	}
 	return fmt.Sprintf(" (and taking off what was attached: %v)", err)
-}
-
-// ensureAgent starts an agent if there is none.
-func ensureAgent(name string) (kit.StartedAgent, error) {
-	running, err := agent.Find(name)
-	if err != nil {
-		return kit.StartedAgent{}, err
-	}
-	if running.PID != 0 {
-		return kit.StartedAgent{PID: running.PID}, nil
-	}
-	return kit.StartAgent(node.File(name, "agent.log"), func() (host.Process, error) { return agent.Find(name) }, "int", "agent", "--domain", name)
 }
 
 // request is what the command line asks for.

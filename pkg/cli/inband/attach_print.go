@@ -9,23 +9,24 @@ import (
 	"strings"
 
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/host/background"
 	"github.com/vnetradar/radar/pkg/telemetry/node"
 	"github.com/vnetradar/radar/pkg/words"
 )
 
 // attachView is what "radar int attach" prints.
 type attachView struct {
-	Domain    string            `json:"domain"`
-	New       bool              `json:"new"`
-	Nodes     []nodeView        `json:"nodes"`
-	Watchlist []entryView       `json:"watchlist"`
-	Mark      string            `json:"mark"`
-	Collector string            `json:"collector"`
-	Report    string            `json:"report"`
-	Via       string            `json:"via"`
-	Agent     *kit.StartedAgent `json:"agent,omitempty"`
-	Warnings  []string          `json:"warnings,omitempty"`
-	Notes     []string          `json:"notes,omitempty"`
+	Domain    string              `json:"domain"`
+	New       bool                `json:"new"`
+	Nodes     []nodeView          `json:"nodes"`
+	Watchlist []entryView         `json:"watchlist"`
+	Mark      string              `json:"mark"`
+	Collector string              `json:"collector"`
+	Report    string              `json:"report"`
+	Via       string              `json:"via"`
+	Agent     *background.Started `json:"agent,omitempty"`
+	Warnings  []string            `json:"warnings,omitempty"`
+	Notes     []string            `json:"notes,omitempty"`
 }
 
 type nodeView struct {
@@ -35,6 +36,8 @@ type nodeView struct {
 	Gone  bool       `json:"gone,omitempty"`
 	Does  []string   `json:"does"` // in words
 	Ports []portView `json:"ports"`
+	// Watchlist is the node's own, in place of the domain's.
+	Watchlist []entryView `json:"watchlist,omitempty"`
 }
 
 type portView struct {
@@ -60,13 +63,13 @@ type entryView struct {
 
 // describe fills in what a domain is.
 func (v *attachView) describe(d *node.Domain) {
-	v.Nodes, v.Watchlist = nodeViews(d), entryViews(d)
+	v.Nodes, v.Watchlist = nodeViews(d), entryViews(d.Options.Entries)
 	v.Mark, v.Collector, v.Report, v.Via = d.Options.Mark.String(), d.Options.Collector, d.Options.Report, d.Via.Name
 	v.Notes = kit.Rendered(d.Notes())
 }
 
-func entryViews(d *node.Domain) (list []entryView) {
-	for _, e := range d.Options.Entries {
+func entryViews(entries []node.Entry) (list []entryView) {
+	for _, e := range entries {
 		watch := e.Expr
 		if watch == "" {
 			watch = "all TCP and UDP"
@@ -80,7 +83,7 @@ func nodeViews(d *node.Domain) []nodeView {
 	list := make([]nodeView, 0, len(d.Nodes))
 	for i := range d.Nodes {
 		n := &d.Nodes[i]
-		v := nodeView{Name: n.Name, ID: n.ID, Spec: n.Spec, Gone: n.IsGone(), Does: does(n)}
+		v := nodeView{Name: n.Name, ID: n.ID, Spec: n.Spec, Gone: n.IsGone(), Does: does(n), Watchlist: entryViews(n.Entries)}
 		for _, p := range n.Ports {
 			port := portView{Name: p.Name, Ifindex: p.Ifindex, Role: p.Flags.Words(), MTU: p.MTU, CongestedAt: p.CongestedAt, Gone: p.Gone}
 			if p.Flags&(node.Source|node.Sink) != 0 {
@@ -167,6 +170,8 @@ func (e *entryView) line(mark string) string {
 		parts = append(parts, fmt.Sprintf("one packet in %d", e.Sample))
 	}
 	switch e.Mode {
+	case "none":
+		return "watchlist: " + strings.Join(append(parts, "nothing gets INT"), ", ")
 	case "xd":
 		parts = append(parts, "reported by each node (INT-XD)")
 	case "mx":

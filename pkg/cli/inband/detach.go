@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -27,9 +26,6 @@ Sources stop first. Then packets under way are waited for, at most 5 s: until no
 passed for 0.1 s and none waits in a queue. Sinks go last. Ctrl-C, or --no-drain, skips the wait.
 
 A domain without INT nodes is no error.`
-
-// agentTime is how long an agent may take to send what it has.
-const agentTime = 5 * time.Second
 
 // detachedView is what "radar int detach" prints as JSON.
 type detachedView struct {
@@ -61,13 +57,7 @@ func detach(k *kit.Kit, ctx context.Context, names []string, noDrain bool) error
 	defer stop()
 	done, err := node.Detach(wait, node.DetachRequest{
 		Domain: k.Domain, Names: names, Drain: !noDrain,
-		EndAgent: func() error {
-			p, err := agent.Find(k.Domain)
-			if err != nil || p.PID == 0 {
-				return err
-			}
-			return node.EndProcess(ctx, p, agentTime)
-		},
+		EndAgent: func() error { return agent.End(ctx, k.Domain) },
 	})
 	if errors.Is(err, node.ErrNotAttached) {
 		return printDetached(k, &detachedView{Domain: k.Domain})

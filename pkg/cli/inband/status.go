@@ -72,7 +72,7 @@ func status(k *kit.Kit) error {
 	if err != nil {
 		return err
 	}
-	started, err := ensureAgent(k.Domain)
+	started, err := agent.Ensure(k.Domain)
 	if err != nil {
 		k.Notef("no agent lives, and none could be started: %v", err)
 	} else if started.Log != "" {
@@ -90,7 +90,7 @@ func status(k *kit.Kit) error {
 
 func newStatusView(d *node.Domain) (*statusView, error) {
 	v := &statusView{
-		Domain: d.Name, Attached: d.Created, Hook: d.Hook, Watchlist: entryViews(d), Mark: d.Options.Mark.String(),
+		Domain: d.Name, Attached: d.Created, Hook: d.Hook, Watchlist: entryViews(d.Options.Entries), Mark: d.Options.Mark.String(),
 		Report: d.Options.Report, Via: d.Via.Name, Notes: kit.Rendered(d.Notes()),
 	}
 	control, err := node.OpenControl(d.Name)
@@ -159,6 +159,11 @@ func printStatus(k *kit.Kit, v *statusView) error {
 	head.Add("attached", v.Attached.In(k.Location).Format(time.DateTime)+", by "+v.Hook)
 	for i := range v.Watchlist {
 		head.Add("watchlist", strings.TrimPrefix(v.Watchlist[i].line(v.Mark), "watchlist: "))
+	}
+	for _, n := range v.Nodes {
+		for i := range n.Watchlist {
+			head.Add("watchlist", n.Name+": "+strings.TrimPrefix(n.Watchlist[i].line(v.Mark), "watchlist: "))
+		}
 	}
 	head.Add("lease", v.Lease.words())
 	head.Add("agent", agentWords(v.Agent.PID))

@@ -14,7 +14,7 @@ import (
 // and says that others are gone.
 func TestBoundedLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "agent.log")
-	file, err := openLog(path)
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,16 +3,16 @@
 package kit
 
 // style is how a text stands out on a terminal: the parameter of its escape sequence.
-type style string
+type Style string
 
 const (
-	Bold   style = "1"
-	Red    style = "1;31"
-	Yellow style = "33"
+	Bold   Style = "1"
+	Red    Style = "1;31"
+	Yellow Style = "33"
 )
 
 // Paint returns the text in a style, or as it is where colours are not wanted.
-func (s style) Paint(colored bool, text string) string {
+func (s Style) Paint(colored bool, text string) string {
 	if !colored || text == "" {
 		return text
 	}

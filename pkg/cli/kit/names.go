@@ -22,3 +22,6 @@ func (k *Kit) NamesOf(names packet.Names) packet.Names {
 	}
 	return k.Shown.Aggregates(names)
 }
+
+// DomainFlag is what a command needs to mean this domain.
+func DomainFlag(name string) string { return Face.Render(words.DomainFlag(name)) }

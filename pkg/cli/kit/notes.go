@@ -18,15 +18,6 @@ func (k *Kit) Note(notes []answer.Note) {
 	}
 }
 
-// Texts are notes in words.
-func (k *Kit) Texts(notes []answer.Note) (list []string) {
-	for _, n := range notes {
-		_, text := k.Sentences().Note(n)
-		list = append(list, text)
-	}
-	return list
-}
-
 // Notef says something about an answer on standard error, with -f only once.
 func (k *Kit) Notef(format string, args ...any) { k.noteOnce(words.Say(format, args...)) }
 
@@ -74,4 +65,6 @@ func (k *Kit) Warn(err error) {
 }
 
 // Sentences makes sentences of values, with times as tables have them.
-func (k *Kit) Sentences() words.Sentences { return words.Sentences{Location: k.Location, Now: k.Now()} }
+func (k *Kit) Sentences() words.Sentences {
+	return words.Sentences{Location: k.Location, Now: k.Now(), Face: Face}
+}

@@ -21,6 +21,7 @@ import (
 	"github.com/vnetradar/radar/lab/forward"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/host/background"
 )
 
 const forwardLong = `Joins two interfaces of this network namespace in user space, in both directions:
@@ -85,8 +86,8 @@ func newForwardCmd(k *kit.Kit) *cobra.Command {
 	flags.Uint64Var(&f.cfg.Seed, "seed", 0, "of the random numbers: the same frames meet the same fate (default: another one each time)")
 	flags.BoolVar(&f.cfg.Tap, "tap", false, "make both interfaces, as taps")
 	flags.BoolVarP(&f.background, "detach", "d", false, "go on in the background as soon as it forwards")
-	flags.IntVar(&f.readyFD, kit.FlagReadyFD, 0, "pipe to report to when it forwards")
-	_ = flags.MarkHidden(kit.FlagReadyFD)
+	flags.IntVar(&f.readyFD, background.FlagReadyFD, 0, "pipe to report to when it forwards")
+	_ = flags.MarkHidden(background.FlagReadyFD)
 	_ = cmd.RegisterFlagCompletionFunc("delay", completeDelay)
 	return cmd
 }
@@ -146,7 +147,7 @@ func runForward(k *kit.Kit, cmd *cobra.Command, f *forwardOptions) error {
 		return startForwarder()
 	}
 	fwd, err := forward.Open(cfg)
-	if told := kit.TellReady(f.readyFD, err); told != nil {
+	if told := background.TellReady(f.readyFD, err); told != nil {
 		return errors.Join(told, err)
 	}
 	if err != nil && f.readyFD != 0 {
@@ -185,9 +186,9 @@ func startForwarder() error {
 		return fmt.Errorf("create pipe to the forwarder: %w", err)
 	}
 	defer r.Close()
-	child := exec.Command(kit.SelfPath, os.Args[1:]...)
+	child := exec.Command(background.SelfPath, os.Args[1:]...)
 	// Not as a further argument: behind a "--" it would be no flag.
-	child.Env = append(os.Environ(), kit.EnvName(kit.FlagReadyFD)+"=3")
+	child.Env = append(os.Environ(), kit.EnvName(background.FlagReadyFD)+"=3")
 	child.Args[0] = filepath.Base(os.Args[0])
 	child.Stdout, child.Stderr = os.Stdout, os.Stderr
 	child.ExtraFiles = []*os.File{w}
@@ -197,7 +198,7 @@ func startForwarder() error {
 	if err != nil {
 		return fmt.Errorf("start forwarder: %w", err)
 	}
-	if err := kit.AwaitReady(r); err != nil {
+	if err := background.AwaitReady(r); err != nil {
 		child.Wait() // it has said that it ends
 		return err
 	}

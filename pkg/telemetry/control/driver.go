@@ -4,6 +4,7 @@ package control
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 )
 
@@ -37,7 +38,9 @@ type DevicePort struct {
 
 // Entry is one of a watchlist.
 type Entry struct {
-	Intent       string `json:"intent"` // its name
+	Intent string `json:"intent"` // its name
+	// Slice is the intent's where devices do expressions. Others get entries of which no field has more
+	// than one value, and where they do no ranges, ports are a range that is a prefix, such as 1024-2047.
 	Slice        Slice  `json:"slice,omitzero"`
 	Mode         Mode   `json:"mode"`
 	Instructions uint16 `json:"instructions"` // bitmap of the INT header
@@ -73,13 +76,17 @@ type Abilities struct {
 	Postcards bool `json:"postcards,omitempty"`
 }
 
+// ErrGone says that a device is not unreachable, but gone with all that it held.
+var ErrGone = errors.New("it is gone")
+
 // Driver controls devices of one kind.
 type Driver interface {
 	// Name is what topologies call it.
 	Name() string
 	// Check refuses a device whose spec or options it cannot use, without connecting to it. The error names the field.
 	Check(d Device) error
-	// Connect opens a device. It returns when the device answers, or with an error that says why not.
+	// Connect opens a device. It returns when the device answers, or with an error that says why not. ErrGone: what
+	// the device was is there no more, and nothing of INT with it.
 	Connect(ctx context.Context, d Device) (Conn, error)
 }
 

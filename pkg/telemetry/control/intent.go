@@ -72,4 +72,7 @@ type Config struct {
 	DomainID  uint16 `json:"domain_id,omitempty"` // domain specific id (INT 2.1)
 	// NodeIDs are the ids of nodes in INT. Nodes without one get the smallest that is free.
 	NodeIDs map[string]uint32 `json:"node_ids,omitempty"`
+	// AssumeSinks lets sources give INT while a device that is to take it off cannot be reached. Else its
+	// packets get none until all of them are known to do that.
+	AssumeSinks bool `json:"assume_sinks,omitempty"`
 }

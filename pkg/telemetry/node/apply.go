@@ -291,6 +291,26 @@ func (a *applier) stands(n *Node, p *Port) bool {
 	return true
 }
 
+// Stands reports whether the programs of a node are at all of its ports, and these are there.
+func (d *Domain) Stands(n *Node) (bool, error) {
+	list, err := Interfaces(n.Place)
+	if err != nil {
+		return false, err
+	}
+	stands := true
+	err = n.Do(func() error {
+		for i := range n.Ports {
+			p := &n.Ports[i]
+			it := named(list, p.Name)
+			for _, s := range sides {
+				stands = stands && it != nil && it.Ifindex == p.Ifindex && s.at(d, n, p.Ifindex).Stands()
+			}
+		}
+		return nil
+	})
+	return stands, err
+}
+
 func (a *applier) port(n *Node, p *Port, progs *programs) error {
 	for _, s := range sides {
 		at := s.at(a.d, n, p.Ifindex)

@@ -26,6 +26,7 @@ type Request struct {
 	Options func(*Options) error
 	Hook    string // of a new domain: loader.HookAuto, hook.ByTCX or hook.ByClsact
 	Via     *Place // from where reports are sent; nil: as before, or from the namespace of this process
+	Managed bool   // intents ask for it, not a user: both in one domain are refused
 }
 
 // Result is what Attach has made.
@@ -119,8 +120,11 @@ func (req *Request) merge(was *Domain) (*Domain, *merger, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		m.next = &Domain{Version: Version, Name: req.Domain, Created: time.Now().UTC().Truncate(time.Second), Hook: by, Options: DefaultOptions(), Via: here()}
+		m.next = &Domain{Version: Version, Name: req.Domain, Created: time.Now().UTC().Truncate(time.Second), Hook: by, Options: DefaultOptions(), Via: here(), Managed: req.Managed}
 	} else {
+		if err := req.checkManaged(was); err != nil {
+			return nil, nil, err
+		}
 		m.next = was.clone()
 		if req.Hook != "" && req.Hook != was.Hook && (req.Hook == hook.ByTCX || req.Hook == hook.ByClsact) {
 			return nil, nil, fault.Usage.Errorf("domain %q is attached by %s, not %s: leave ‹hook› out, or detach first", was.Name, was.Hook, req.Hook)
@@ -131,7 +135,7 @@ func (req *Request) merge(was *Domain) (*Domain, *merger, error) {
 			return nil, nil, err
 		}
 	}
-	if err := m.next.Options.Check(); err != nil {
+	if err := errors.Join(m.next.Options.Check(), m.set.checkEntries(m.next.Options.Mark)); err != nil {
 		return nil, nil, err
 	}
 	if was != nil && was.Options.Mark != m.next.Options.Mark {
@@ -149,6 +153,17 @@ func (req *Request) merge(was *Domain) (*Domain, *merger, error) {
 		}
 	}
 	return m.next, m, errors.Join(m.next.checkOthers(), m.next.checkSinks())
+}
+
+// checkManaged refuses to change by hand what intents ask for, and the reverse.
+func (req *Request) checkManaged(was *Domain) error {
+	switch {
+	case was.Managed == req.Managed:
+		return nil
+	case was.Managed:
+		return fault.Usage.Errorf("INT domain %q holds what intents ask for: change these («int intent»), or end that first («int stop ‹domain› %s»)", was.Name, was.Name)
+	}
+	return fault.Usage.Errorf("INT domain %q was attached by hand: detach it («int detach ‹domain› %s»), or manage one of another name", was.Name, was.Name)
 }
 
 // here is the namespace of this process.

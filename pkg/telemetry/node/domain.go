@@ -36,6 +36,8 @@ type Domain struct {
 	Via     Place     `json:"via"` // from where reports are sent
 	Nodes   []Node    `json:"nodes"`
 	Next    uint32    `json:"next"` // index of the next node
+	// Managed: intents say what is here (pkg/telemetry/control), and no command by hand.
+	Managed bool `json:"managed,omitempty"`
 }
 
 // Place is a network namespace.
@@ -85,6 +87,8 @@ type Node struct {
 	Sink  bool   `json:"sink,omitempty"`
 	Mask  uint32 `json:"mask"` // of the numbers of interfaces, in the map of ports
 	Ports []Port `json:"ports"`
+	// Entries are the node's own watchlist; none: the domain's.
+	Entries []Entry `json:"watchlist,omitempty"`
 }
 
 // Flags are what is behind a port: bpfobj.IntIntPortFlag.
@@ -176,6 +180,14 @@ func (n *Node) Port(name string) *Port {
 		}
 	}
 	return nil
+}
+
+// Watchlist is what packets are compared with at the node.
+func (d *Domain) Watchlist(n *Node) []Entry {
+	if len(n.Entries) > 0 {
+		return n.Entries
+	}
+	return d.Options.Entries
 }
 
 // Has reports whether a port has any of the flags.

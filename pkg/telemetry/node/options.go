@@ -196,11 +196,11 @@ func known(f intwire.Format) (bitmap uint16) {
 	return bitmap
 }
 
-// maxEntries, maxWords and maxQuote are those of bpf/int/abi.h.
+// MaxEntries is how many a watchlist has, and MaxQuote how many bytes a report quotes at most; as in bpf/int/abi.h.
 const (
-	maxEntries = 16
+	MaxEntries = 16
 	maxWords   = 31
-	maxQuote   = 1280
+	MaxQuote   = 1280
 )
 
 // words are those that a hop adds.
@@ -235,12 +235,12 @@ func versionOf(m Mode) string {
 // Check refuses options that make no sense.
 func (o *Options) Check() error {
 	switch {
-	case len(o.Entries) == 0 || len(o.Entries) > maxEntries:
-		return fault.Usage.Errorf("%d entries in the watchlist: use 1 to %d", len(o.Entries), maxEntries)
+	case len(o.Entries) == 0 || len(o.Entries) > MaxEntries:
+		return fault.Usage.Errorf("%d entries in the watchlist: use 1 to %d", len(o.Entries), MaxEntries)
 	case o.Report != Report20 && o.Report != Report10:
 		return fault.Usage.Errorf("‹report› %q: use %s or %s", o.Report, Report20, Report10)
-	case o.Quote < 0 || o.Quote > maxQuote:
-		return fault.Usage.Errorf("‹quote› %d: use 0 to %d", o.Quote, maxQuote)
+	case o.Quote < 0 || o.Quote > MaxQuote:
+		return fault.Usage.Errorf("‹quote› %d: use 0 to %d", o.Quote, MaxQuote)
 	case o.Lease < 0 || o.Lease > 0 && o.Lease < time.Second:
 		return fault.Usage.Errorf("‹lease› %v: use 1s or more, or 0 for ever", o.Lease)
 	case o.Mark.Mask == 0 && o.Mark.Port == o.Address.Port():

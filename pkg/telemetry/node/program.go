@@ -70,13 +70,14 @@ func number(b bool) uint8 {
 
 // watchlist returns the entries that a node compares packets with. Nodes that are no source need them only
 // where every node reports by itself.
-func (d *Domain) watchlist(n *Node) (list [maxEntries]bpfobj.IntIntEntry, expressions [][]bpf.RawInstruction) {
-	own := slices.ContainsFunc(d.Options.Entries, func(e Entry) bool { return e.Mode == XD })
+func (d *Domain) watchlist(n *Node) (list [MaxEntries]bpfobj.IntIntEntry, expressions [][]bpf.RawInstruction) {
+	entries := d.Watchlist(n)
+	own := slices.ContainsFunc(entries, func(e Entry) bool { return e.Mode == XD })
 	if !own && !n.Source && !n.Has(Source) {
 		return list, nil
 	}
-	for i := range d.Options.Entries {
-		e := &d.Options.Entries[i]
+	for i := range entries {
+		e := &entries[i]
 		list[i] = bpfobj.IntIntEntry{
 			Instructions: e.Instructions, Domain: e.Domain, Mode: uint8(e.Mode),
 			Remaining: e.Hops, Words: uint8(e.words()), Sample: e.Sample,

@@ -5,6 +5,7 @@ package node
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -15,7 +16,8 @@ import (
 // Target is what gets a role: a node, or one of its ports.
 type Target struct {
 	Place
-	Port string // "": the node as a whole
+	Port  string // "": the node as a whole
+	Roles Flags  // 0: those of the request
 }
 
 func (t Target) String() string {
@@ -32,6 +34,22 @@ type Settings struct {
 	CongestedAt *uint32
 	MTU         *int
 	NoGSO       *bool
+	Entries     *[]Entry // the nodes' own watchlist; none: the domain's
+}
+
+func (s *Settings) checkEntries(m Mark) error {
+	if s.Entries == nil {
+		return nil
+	}
+	if n := len(*s.Entries); n > MaxEntries {
+		return fault.Usage.Errorf("%d entries in the watchlist: use %d at most", n, MaxEntries)
+	}
+	for i := range *s.Entries {
+		if err := (*s.Entries)[i].check(m); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // merger makes the next description of a domain.
@@ -73,6 +91,9 @@ func (m *merger) add(targets []Target) error {
 			if err != nil {
 				return err
 			}
+			if e := m.set.Entries; e != nil && !reflect.DeepEqual(n.Entries, *e) {
+				n.Entries, m.reload[n.Index] = *e, true
+			}
 			list, err := m.interfaces(t.Place)
 			if err != nil {
 				return err
@@ -80,7 +101,7 @@ func (m *merger) add(targets []Target) error {
 			if whole {
 				err = m.whole(n, list)
 			} else {
-				err = m.port(n, t.Port, list)
+				err = m.port(n, t, list)
 			}
 			if err != nil {
 				return err
@@ -131,7 +152,11 @@ func (m *merger) freeID() uint32 {
 }
 
 // port gives one port the role.
-func (m *merger) port(n *Node, name string, list []Interface) error {
+func (m *merger) port(n *Node, t Target, list []Interface) error {
+	name, gets := t.Port, t.Roles
+	if gets == 0 {
+		gets = m.roles
+	}
 	i := named(list, name)
 	switch {
 	case i == nil:
@@ -147,7 +172,7 @@ func (m *merger) port(n *Node, name string, list []Interface) error {
 		n.Ports = append(n.Ports, Port{Name: name, Ifindex: i.Ifindex})
 		p = &n.Ports[len(n.Ports)-1]
 	}
-	inside := m.roles&Inside != 0
+	inside := gets&Inside != 0
 	if inside && p.Flags&edge != 0 || !inside && p.Flags&Inside != 0 && !p.Implied {
 		return fault.Usage.Errorf("%s/%s is %s already: take that off first with «int detach %s/%s»", n.Name, name, p.Flags.Words(), n.Name, name)
 	}
@@ -155,7 +180,7 @@ func (m *merger) port(n *Node, name string, list []Interface) error {
 		p.Flags &^= Inside | Host
 	}
 	p.Implied = false
-	p.Flags |= m.roles
+	p.Flags |= gets
 	m.finish(n, p)
 	return nil
 }
@@ -250,11 +275,14 @@ func portNames(list []Interface) string {
 
 // checkSinks refuses a domain from which packets would leave with INT.
 func (d *Domain) checkSinks() error {
-	if d.Options.SinkElsewhere || !slices.ContainsFunc(d.Options.Entries, func(e Entry) bool { return e.Mode != XD && e.Mode != None }) {
-		return nil // no packet carries any
+	if d.Options.SinkElsewhere {
+		return nil
 	}
 	for i := range d.Nodes {
 		n := &d.Nodes[i]
+		if !slices.ContainsFunc(d.Watchlist(n), func(e Entry) bool { return e.Mode != XD && e.Mode != None }) {
+			continue // no packet carries any
+		}
 		if n.Marks() && !slices.ContainsFunc(d.Nodes, func(o Node) bool { return o.Index != n.Index && o.TakesOff() }) {
 			return fault.Usage.Errorf("packets to which node %s gives INT would leave with it: no other node takes it off (attach a sink first: «int attach ‹role› sink NODE/PORT»; ‹sink-elsewhere› says that others do it)", n.Name)
 		}

@@ -122,11 +122,11 @@ func TestThrough(t *testing.T) {
 func TestStacked(t *testing.T) {
 	m, p := mergerOf(stackOf())
 	m.roles = Inside
-	if err := m.add([]Target{{p, ""}}); err != nil || roles(&m.next.Nodes[0]) != "e0:transit? e1:transit? e2:transit?" {
+	if err := m.add([]Target{{Place: p}}); err != nil || roles(&m.next.Nodes[0]) != "e0:transit? e1:transit? e2:transit?" {
 		t.Errorf("%s, %v", roles(&m.next.Nodes[0]), err)
 	}
 	for _, port := range []string{"e2.7", "br0", "br0.8"} {
-		if err := m.add([]Target{{p, port}}); !errors.Is(err, fault.Usage) || !strings.Contains(err.Error(), "one on the other") {
+		if err := m.add([]Target{{Place: p, Port: port}}); !errors.Is(err, fault.Usage) || !strings.Contains(err.Error(), "one on the other") {
 			t.Errorf("%s: %v", port, err)
 		}
 	}

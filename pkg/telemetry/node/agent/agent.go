@@ -25,6 +25,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/host"
+	"github.com/vnetradar/radar/pkg/host/background"
 	"github.com/vnetradar/radar/pkg/host/statedir"
 	"github.com/vnetradar/radar/pkg/loader"
 	"github.com/vnetradar/radar/pkg/telemetry/node"
@@ -45,6 +46,31 @@ func Find(name string) (host.Process, error) {
 		return host.Process{}, err
 	}
 	return host.FindClaim(node.File(name, lockFile), node.File(name, pidFile))
+}
+
+// Ensure starts an agent in the background if there is none.
+func Ensure(name string) (background.Started, error) {
+	find := func() (host.Process, error) { return Find(name) }
+	running, err := find()
+	if err != nil {
+		return background.Started{}, err
+	}
+	if running.PID != 0 {
+		return background.Started{PID: running.PID}, nil
+	}
+	return background.Start(node.File(name, "agent.log"), find, "int", "agent", "--domain", name)
+}
+
+// endTime is how long an agent may take to send what it has.
+const endTime = 5 * time.Second
+
+// End ends the agent, if there is one.
+func End(ctx context.Context, name string) error {
+	p, err := Find(name)
+	if err != nil || p.PID == 0 {
+		return err
+	}
+	return node.EndProcess(ctx, p, endTime)
 }
 
 const (

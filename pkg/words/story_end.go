@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package ask
+package words
 
 import (
 	"fmt"
@@ -8,7 +8,6 @@ import (
 
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/record"
-	"github.com/vnetradar/radar/pkg/words"
 )
 
 // longestText says where most of a packet's time went.
@@ -27,7 +26,7 @@ func longestText(r *record.Record, p *answer.Part) string {
 	case answer.InQueue:
 		where = "in the queue of " + h.Node + "/" + h.Port
 	}
-	text := fmt.Sprintf("Longest: %s: %s", where, words.Duration(float64(p.Ns)))
+	text := fmt.Sprintf("Longest: %s: %s", where, Duration(float64(p.Ns)))
 	if p.Percent != nil {
 		text += fmt.Sprintf(", %d %% of the time", *p.Percent)
 	}
@@ -35,7 +34,7 @@ func longestText(r *record.Record, p *answer.Part) string {
 }
 
 // endTexts says what a reader of the steps should know further.
-func (t *teller) endTexts(r *record.Record, s *answer.Story) []string {
+func (t *Teller) endTexts(r *record.Record, s *answer.Story) []string {
 	var texts []string
 	switch r.State {
 	case record.InFlight:
@@ -53,7 +52,7 @@ func (t *teller) endTexts(r *record.Record, s *answer.Story) []string {
 	if c := s.Circle; c != nil {
 		text := "It went round in a circle: " + loopNodes(r, c)
 		if c.TTLUsedUp {
-			text += ", " + words.TTLName(r) + " used up"
+			text += ", " + TTLName(r) + " used up"
 		}
 		texts = append(texts, text+".")
 	}
@@ -61,7 +60,7 @@ func (t *teller) endTexts(r *record.Record, s *answer.Story) []string {
 	case r.Truncated && s.Circle != nil:
 		texts = append(texts, "It went round more often than its record has room for: steps are missing.")
 	case r.Truncated:
-		texts = append(texts, "Steps are missing: more happened than its record has room for (attach with more --max-hops), or its history was overwritten.")
+		texts = append(texts, "Steps are missing: more happened than its record has room for (attach with more ‹max-hops›), or its history was overwritten.")
 	}
 	if r.Src == "" {
 		texts = append(texts, "Its header is not known: the first segment of its train had it, and is overwritten.")
@@ -70,10 +69,10 @@ func (t *teller) endTexts(r *record.Record, s *answer.Story) []string {
 }
 
 // notUpText is "h2/eth0 (down), r1/eth1 (no carrier)".
-func (t *teller) notUpText(list []answer.PortState) string {
+func (t *Teller) notUpText(list []answer.PortState) string {
 	var texts []string
 	for _, p := range list {
-		texts = append(texts, t.shown.End(p.Port)+" ("+words.State(p.State)+")")
+		texts = append(texts, t.Shown.End(p.Port)+" ("+State(p.State)+")")
 	}
 	return strings.Join(texts, ", ")
 }
@@ -107,11 +106,11 @@ func ago(u *answer.Unended) string {
 	if u.Ago < 0 {
 		return ""
 	}
-	return ", " + words.Duration(float64(u.Ago)) + " ago"
+	return ", " + Duration(float64(u.Ago)) + " ago"
 }
 
 // expiredText says what may have happened where the kernel reports no drop.
-func (t *teller) expiredText(r *record.Record, u *answer.Unended) []string {
+func (t *Teller) expiredText(r *record.Record, u *answer.Unended) []string {
 	if u.Hop < 0 {
 		return nil
 	}
@@ -129,12 +128,12 @@ func (t *teller) expiredText(r *record.Record, u *answer.Unended) []string {
 	switch {
 	case u.Peer == nil:
 	case u.Peer.Bridge:
-		where = "between " + h.Node + "/" + h.Port + " and bridge " + t.shown.End(u.Peer.Name)
+		where = "between " + h.Node + "/" + h.Port + " and bridge " + t.Shown.End(u.Peer.Name)
 	default:
 		where = "between " + h.Node + "/" + h.Port + " and " + u.Peer.Name
 	}
 	return []string{
 		"No drop was reported " + where + ". It may have vanished where the kernel reports none: in an XDP program, a VM or a program that reads a tap,",
-		"or it still waits in the queue of " + h.Node + "/" + h.Port + " (attach with a longer --timeout than the longest queue).",
+		"or it still waits in the queue of " + h.Node + "/" + h.Port + " (attach with a longer ‹timeout› than the longest queue).",
 	}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package ask
+package words
 
 import (
 	"cmp"
@@ -13,11 +13,10 @@ import (
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/record"
-	"github.com/vnetradar/radar/pkg/words"
 )
 
-// story is a packet's record as people tell it.
-type story struct {
+// Told is a packet's record as people tell it.
+type Told struct {
 	title string // what became of it
 	bad   bool   // it was lost
 	head  []string
@@ -32,16 +31,49 @@ type step struct {
 	bad            bool // the packet ended here
 }
 
-// teller makes sentences of stories.
-type teller struct {
-	words.Sentences
-	shown *words.Names
+// Paint makes a text stand out: a title, what is bad, what took longest.
+type Paint func(text string) string
+
+// Lines are the title, the head, the steps and the end; the title's is the first. Each Paint may be nil. Head is how
+// many lines there are before the steps.
+func (s *Told) Lines(title, bad, slowest Paint) (lines []string, head int) {
+	paint := func(p Paint, text string) string {
+		if p == nil {
+			return text
+		}
+		return p(text)
+	}
+	if s.bad {
+		title = bad
+	}
+	lines = append([]string{paint(title, s.title)}, s.head...)
+	atWidth, nodeWidth := 0, 0
+	for _, st := range s.steps {
+		atWidth, nodeWidth = max(atWidth, len([]rune(st.at))), max(nodeWidth, len([]rune(st.node)))
+	}
+	for _, st := range s.steps {
+		what := st.what
+		switch {
+		case st.bad:
+			what = paint(bad, what)
+		case st.slowest:
+			what = paint(slowest, what)
+		}
+		lines = append(lines, fmt.Sprintf("  %*s  %-*s  %s", atWidth, st.at, nodeWidth, st.node, what))
+	}
+	return append(lines, s.end...), 1 + len(s.head)
 }
 
-// tell tells a story.
-func (t *teller) tell(told *answer.Story) *story {
-	r := t.shown.Record(told.Record)
-	s := &story{bad: told.Failed()}
+// Teller makes sentences of stories.
+type Teller struct {
+	Sentences
+	Shown *Names
+}
+
+// Tell tells a story.
+func (t *Teller) Tell(told *answer.Story) *Told {
+	r := t.Shown.Record(told.Record)
+	s := &Told{bad: told.Failed()}
 	s.title = r.ID + ": " + titleText(r)
 	if told.Segment > 0 {
 		s.title = fmt.Sprintf("segment %d of %s", told.Segment, s.title)
@@ -59,18 +91,20 @@ func (t *teller) tell(told *answer.Story) *story {
 	if told.Longest != nil {
 		s.end = append(s.end, longestText(r, told.Longest))
 	}
-	s.end = append(s.end, t.endTexts(r, told)...)
+	for _, text := range t.endTexts(r, told) {
+		s.end = append(s.end, t.Face.Render(text))
+	}
 	return s
 }
 
 // step is a step of the story of a packet in words.
-func (t *teller) step(of *answer.Step, packet *record.Record) step {
-	r := t.shown.Record(of.Packet)
+func (t *Teller) step(of *answer.Step, packet *record.Record) step {
+	r := t.Shown.Record(of.Packet)
 	var s step
 	if of.Loss != nil {
 		loss := of.Loss
 		if r != of.Packet {
-			loss = t.shown.Loss(loss)
+			loss = t.Shown.Loss(loss)
 		}
 		s = dropStep(loss, of.AfterDelivery, portInside(of.Packet, of.Loss, &of.Now, loss.Port), t.whyText(of.Loss, &of.Now))
 	} else {
@@ -85,7 +119,7 @@ func (t *teller) step(of *answer.Step, packet *record.Record) step {
 	}
 	s.node = "| " + s.node
 	if of.Hop == 0 {
-		s.what = fmt.Sprintf("inside %s %s, %s: %s", r.Proto, words.Packet(r), r.ID, s.what)
+		s.what = fmt.Sprintf("inside %s %s, %s: %s", r.Proto, Packet(r), r.ID, s.what)
 	}
 	return s
 }
@@ -95,13 +129,13 @@ func atText(ns *int64) string {
 	if ns == nil {
 		return "?"
 	}
-	return "+" + words.Duration(float64(*ns))
+	return "+" + Duration(float64(*ns))
 }
 
 func titleText(r *record.Record) string {
 	after := ""
 	if r.LatencyNs != nil {
-		after = " after " + words.Duration(float64(*r.LatencyNs))
+		after = " after " + Duration(float64(*r.LatencyNs))
 	}
 	switch r.State {
 	case record.Delivered:
@@ -119,18 +153,18 @@ func titleText(r *record.Record) string {
 }
 
 // headText is when, who, what.
-func (t *teller) headText(r *record.Record) string {
+func (t *Teller) headText(r *record.Record) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s  %s", time.Unix(0, r.TNs).In(t.Location).Format("2006-01-02 15:04:05.000000000"), r.Proto)
 	if r.Src == "" {
 		fmt.Fprintf(&b, ", %d bytes", r.Len)
 		return b.String()
 	}
-	fmt.Fprintf(&b, " %s, %d bytes, %s %d", words.Packet(r), r.Len, words.TTLName(r), r.TTL)
+	fmt.Fprintf(&b, " %s, %d bytes, %s %d", Packet(r), r.Len, TTLName(r), r.TTL)
 	if r.FlowLabel != nil {
 		fmt.Fprintf(&b, ", flow label 0x%05x", *r.FlowLabel)
 	}
-	if id := words.ID(r); id != "" {
+	if id := ID(r); id != "" {
 		fmt.Fprintf(&b, ", id %s", id)
 	}
 	if r.DSCP != 0 {
@@ -149,7 +183,7 @@ func (t *teller) headText(r *record.Record) string {
 func changesText(r *record.Record) string {
 	var parts []string
 	if r.TTLSent != nil {
-		parts = append(parts, fmt.Sprintf("%s %d > %d", words.TTLName(r), r.TTL, *r.TTLSent))
+		parts = append(parts, fmt.Sprintf("%s %d > %d", TTLName(r), r.TTL, *r.TTLSent))
 	}
 	if r.DSCPSent != nil {
 		parts = append(parts, fmt.Sprintf("DSCP %d > %d", r.DSCP, *r.DSCPSent))
@@ -214,13 +248,13 @@ func hopText(r *record.Record, of *answer.Step) string {
 	if h.Dst != "" || h.Dport != nil {
 		parts = append(parts, "destination now "+joinEndpoint(h.Dst, h.Dport))
 	}
-	if text := words.Said(h); text != "" {
+	if text := Said(h); text != "" {
 		parts = append(parts, "the switch says"+text)
 	}
 	return cmp.Or(strings.Join(parts, ", "), "seen")
 }
 
-func after(ns *int64) string { return " after " + words.Duration(float64(*ns)) }
+func after(ns *int64) string { return " after " + Duration(float64(*ns)) }
 
 // inside is the time in the node, where it is known.
 func inside(ns *int64) string {
@@ -238,12 +272,12 @@ func inQueue(ns *int64) string {
 	return "," + after(ns) + " in its queue"
 }
 
-// joinEndpoint is words.Endpoint, of which the address or the port may be missing.
+// joinEndpoint is Endpoint, of which the address or the port may be missing.
 func joinEndpoint(addr string, port *int) string {
 	if addr == "" {
 		return "port " + strconv.Itoa(*port)
 	}
-	return words.Endpoint(addr, port)
+	return Endpoint(addr, port)
 }
 
 // dropStep tells of a loss, or of a drop after delivery. inside says at which port of the
@@ -293,11 +327,11 @@ func placeOf(l *record.Loss) *aggregate.LossPlace {
 
 // whyText is the reason in words, with the kernel's own name of it, the function that freed the packet, and what
 // is not up now.
-func (t *teller) whyText(l *record.Loss, now *answer.LinkNow) string {
+func (t *Teller) whyText(l *record.Loss, now *answer.LinkNow) string {
 	if l.Reason == record.NotForwarded {
 		return "not forwarded by " + l.Function
 	}
-	why := t.shown.Reason(placeOf(l), now)
+	why := t.Shown.Reason(placeOf(l), now)
 	var names []string
 	switch {
 	case why == "" && l.Reason == "":
@@ -313,7 +347,7 @@ func (t *teller) whyText(l *record.Loss, now *answer.LinkNow) string {
 	if len(names) > 0 {
 		why += " [" + strings.Join(names, ", ") + "]"
 	}
-	if text := t.shown.NotUp(l.Node+"/"+l.Port, now); text != "" {
+	if text := t.Shown.NotUp(l.Node+"/"+l.Port, now); text != "" {
 		why += "; " + text
 	}
 	return why

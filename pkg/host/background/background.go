@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package kit
+// Package background starts radar's own processes in the background, and lets them say that they work.
+package background
 
 import (
 	"bytes"
@@ -18,45 +19,53 @@ import (
 	"github.com/vnetradar/radar/pkg/host/statedir"
 )
 
-// StartedAgent is a background agent that works.
-type StartedAgent struct {
+// SelfPath is the running program, even if its file has been replaced.
+const SelfPath = "/proc/self/exe"
+
+// FlagReadyFD is the hidden flag of what runs in the background: the descriptor to
+// say over that it works.
+const FlagReadyFD = "ready-fd"
+
+// Started is a background process that works.
+type Started struct {
 	PID int    `json:"pid"`
 	Log string `json:"log,omitempty"` // "": it was there before
 }
 
-// StartAgent runs radar in the background with these arguments, which make it an agent, and waits until
+// Start runs radar in the background with these arguments, which make it an agent, and waits until
 // that works. find returns the agent that there is: if another process became it meanwhile, that one is
 // returned. What it prints goes into the log.
-func StartAgent(logPath string, find func() (host.Process, error), args ...string) (StartedAgent, error) {
+func Start(logPath string, find func() (host.Process, error), args ...string) (Started, error) {
 	log, err := openLog(logPath)
 	if err != nil {
-		return StartedAgent{}, err
+		return Started{}, err
 	}
 	defer log.Close()
 	r, w, err := os.Pipe()
 	if err != nil {
-		return StartedAgent{}, fmt.Errorf("create pipe to the agent: %w", err)
+		return Started{}, fmt.Errorf("create pipe to the agent: %w", err)
 	}
 	defer r.Close()
-	child := agentCommand(log, w, args)
+	child := command(log, w, args)
 	err = child.Start()
 	w.Close()
 	if err != nil {
-		return StartedAgent{}, fmt.Errorf("start agent: %w", err)
+		return Started{}, fmt.Errorf("start agent: %w", err)
 	}
 	if err := AwaitReady(r); err != nil {
 		// It said that it ends, or has ended: this only collects it.
 		waitErr := child.Wait()
 		if running, findErr := find(); findErr == nil && running.PID != 0 {
-			return StartedAgent{PID: running.PID}, nil
+			return Started{PID: running.PID}, nil
 		}
 		if errors.Is(err, io.ErrUnexpectedEOF) && waitErr != nil {
 			err = fmt.Errorf("%w (%w)", err, waitErr)
 		}
-		return StartedAgent{}, withLog(err, logPath)
+		return Started{}, withLog(err, logPath)
 	}
-	pid := child.Process.Pid
-	return StartedAgent{PID: pid, Log: logPath}, child.Process.Release()
+	started := Started{PID: child.Process.Pid, Log: logPath}
+	go func() { _ = child.Wait() }() // it may end before this process does
+	return started, nil
 }
 
 // logTail is how much of a failed agent's log is shown, in bytes: the log goes
@@ -76,9 +85,9 @@ func withLog(err error, path string) error {
 	return fmt.Errorf("start agent: %w; the end of its log:\n%s", err, bytes.TrimSpace(b[max(0, len(b)-logTail):]))
 }
 
-// agentCommand is the agent's process: a session of its own, nothing of the
+// command is the agent's process: a session of its own, nothing of the
 // terminal, and descriptor 3 to say that it works.
-func agentCommand(log, ready *os.File, args []string) *exec.Cmd {
+func command(log, ready *os.File, args []string) *exec.Cmd {
 	child := exec.Command(SelfPath, append(args, "--"+FlagReadyFD, "3")...)
 	child.Args[0] = filepath.Base(os.Args[0])
 	child.Dir = "/"
