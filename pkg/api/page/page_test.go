@@ -62,7 +62,7 @@ func TestPolicy(t *testing.T) {
 
 // TestReferences: whatever a file refers to is there.
 func TestReferences(t *testing.T) {
-	refs := regexp.MustCompile(`(?m)^(?:import|export)\b[^;]*?['"]([^'";]+)['"];|(?:src|href)="(/assets/[^"]+)"`)
+	refs := regexp.MustCompile(`(?m)(?:\bfrom ?|^import )['"](\.[^'"]+)['"]|(?:src|href)="/(assets/[^"]+)"`)
 	err := fs.WalkDir(Files(), ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(name, ".js") && !strings.HasSuffix(name, ".html") {
 			return err
@@ -72,7 +72,7 @@ func TestReferences(t *testing.T) {
 			return err
 		}
 		for _, m := range refs.FindAllStringSubmatch(string(text), -1) {
-			to := strings.TrimPrefix(m[2], "/")
+			to := m[2]
 			if m[1] != "" {
 				to = path.Join(path.Dir(name), m[1])
 			}
