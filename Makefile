@@ -97,6 +97,8 @@ deps-test: deps-run deps-bpf deps-servers
 	$(call need,$(PKGS_TEST))
 deps-servers: .cache
 	@lab/tools/packages.sh --download .cache/servers $(PKGS_SERVERS)
+	$(call need,python3 python3-venv)
+	$(call venv,.cache/schemathesis,lab/test/servers/requirements.txt)
 deps-kernel:
 	$(call need,$(PKGS_KERNEL))
 

@@ -53,8 +53,8 @@ func OpenCapture(c *Capture, s *Selection) (*Sources, error) {
 	return all, nil
 }
 
-// HasRing reports whether a domain is attached; else there are reports alone.
-func (s *Sources) HasRing() bool { return s.ring != nil }
+// Ring is that of the domain that is attached; nil: there are reports alone.
+func (s *Sources) Ring() *Ring { return s.ring }
 
 // HasReports reports whether there are any.
 func (s *Sources) HasReports() bool { return s.reports != nil }

@@ -191,3 +191,9 @@ type rowSeconds struct {
 	active  uint64 // in all
 	seconds []aggregate.Second
 }
+
+// Histograms are the distributions of latencies in groups other than paths and flows.
+func (c *Counts) Histograms(by aggregate.By) Rows[aggregate.Histogram] {
+	rows := c.sums.Histograms(by, c.Names)
+	return Rows[aggregate.Histogram]{rows, append(c.rowsFull(by), c.noLatency(by, len(rows))...)}
+}

@@ -53,7 +53,7 @@ func newExposition(r *Reports) *exposition {
 	for _, c := range counters {
 		x.counters = append(x.counters, desc(c.name, r.server.face.Render(c.help)))
 	}
-	x.registry.MustRegister(x, x.hops, x.flows, collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	x.registry.MustRegister(x, r.server, x.hops, x.flows, collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return x
 }
 
@@ -108,9 +108,6 @@ var (
 	listenersDesc = desc("http_listeners", "Listeners of /events.")
 	cutDesc       = desc("http_listeners_cut_total", "Listeners of /events that were cut off for being slow.")
 	deniedDesc    = desc("http_listeners_denied_total", "Listeners of /events that found no place.")
-	hostsDesc     = desc("http_other_host_total", "Requests that were refused because their Host header names another server.")
-	takenDesc     = desc("http_taken_total", "Connections, listeners and answers that were ended to make room for another client.", "what")
-	refusedDesc   = desc("http_refused_total", "Connections and answers for which there was no room.", "what")
 )
 
 // counter is one of the collector's.
@@ -160,7 +157,7 @@ var counters = []counter{
 func (x *exposition) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		occupancyDesc, congestedDesc, utilizationDesc, linkDesc, leftOutDesc, eventsDesc, droppedDesc, writtenDesc, givenUpDesc, retriesDesc,
-		listenersDesc, cutDesc, deniedDesc, hostsDesc, takenDesc, refusedDesc,
+		listenersDesc, cutDesc, deniedDesc,
 	} {
 		ch <- d
 	}
@@ -192,13 +189,6 @@ func (x *exposition) Collect(ch chan<- prometheus.Metric) {
 	send(listenersDesc, prometheus.GaugeValue, uint64(now))
 	send(cutDesc, prometheus.CounterValue, cut)
 	send(deniedDesc, prometheus.CounterValue, denied)
-	send(hostsDesc, prometheus.CounterValue, x.reports.server.OtherHosts())
-	for _, p := range x.reports.server.Places() {
-		send(takenDesc, prometheus.CounterValue, p.Taken, p.What)
-		if p.What != listenerPlace { // deniedDesc
-			send(refusedDesc, prometheus.CounterValue, p.Refused, p.What)
-		}
-	}
 	x.gauges(ch)
 }
 

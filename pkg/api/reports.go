@@ -62,7 +62,7 @@ func ListenReports(address string, names []string, n metrics.Namer, face fault.F
 	r.enc = sink.NewEncoder(n, &r.buf)
 	r.prom = newExposition(r)
 	s.Answer("GET /metrics", promhttp.HandlerFor(r.prom.registry, promhttp.HandlerOpts{
-		Timeout: answerTime, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+		Timeout: AnswerTime, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}))
 	s.Stream("GET /events", r.hub, func(request *http.Request) (func(uint8) bool, error) {
 		want, err := wanted(request)

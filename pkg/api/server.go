@@ -25,11 +25,12 @@ import (
 // Limits of the server.
 const (
 	mostConnections = 256
-	mostListeners   = 64               // of streams of events, unless Config says otherwise
-	mostAnswers     = 8                // at a time
-	answerPatience  = time.Second      // how old one is that is cut off for another client
-	answerTime      = 30 * time.Second // for one of them
-	sendBuffer      = 256 << 10        // bytes that the kernel keeps for who does not read
+	mostListeners   = 64          // of streams of events, unless Config says otherwise
+	mostAnswers     = 8           // at a time
+	answerPatience  = time.Second // how old one is that is cut off for another client
+	// AnswerTime is for one of them.
+	AnswerTime = 30 * time.Second
+	sendBuffer = 256 << 10 // bytes that the kernel keeps for who does not read
 )
 
 // Config says where a Server listens and what it is called.
@@ -104,7 +105,7 @@ func Listen(c Config) (*Server, error) {
 		s.mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, c.Face.Render(c.Index)) })
 	}
 	s.http = &http.Server{
-		Handler: s.checkHost(c.Guard.check(s.mux)), ConnContext: withConn, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: answerTime,
+		Handler: s.checkHost(c.Guard.check(s.mux)), ConnContext: withConn, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: AnswerTime,
 		IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug),
 	}
 	return s, nil

@@ -21,13 +21,16 @@ import (
 	"github.com/vnetradar/radar/lab/test/nstest"
 )
 
-// Program is where a server's program is: in .cache/servers of the repository, where make
-// deps-test unpacks Debian's packages, or in PATH.
+// Program is where a server's program is, or one that asks servers: in .cache of the repository, where make
+// deps-test unpacks Debian's packages and those of requirements.txt, or in PATH.
 func Program(t *testing.T, name string) string {
 	t.Helper()
-	path := filepath.Join(root(t), ".cache/servers/usr/bin", name)
-	if _, err := os.Stat(path); err == nil {
-		return path
+	var path string
+	for _, dir := range []string{".cache/servers/usr/bin", ".cache/schemathesis/bin"} {
+		path = filepath.Join(root(t), dir, name)
+		if _, err := os.Stat(path); err == nil {
+			return path
+		}
 	}
 	path, err := exec.LookPath(name)
 	if err != nil {

@@ -58,6 +58,7 @@ type Feed struct {
 	since    time.Time // that is in sums
 	unread   uint64
 	state    state
+	steered  uint64 // number of the last event of the INT service
 }
 
 // Join gives a listener its stream. It calls leave when it goes.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/steer"
 	"github.com/vnetradar/radar/pkg/vnet/agent"
 )
 
@@ -46,11 +47,14 @@ func (f *Feed) look() (s state) {
 func (f *Feed) tell(streams []*Stream, now time.Time) {
 	was := f.state
 	f.state = f.look()
-	if !was.known {
-		return
+	list := f.steering(was.known)
+	if was.known {
+		list = append(list, was.changes(f.state, f.name)...)
 	}
-	for _, e := range was.changes(f.state, f.name) {
-		e.TNs = now.UnixNano()
+	for _, e := range list {
+		if e.TNs == 0 {
+			e.TNs = now.UnixNano()
+		}
 		data := encode(e)
 		for _, s := range streams {
 			s.Hub.Send(TopicEvent, Topics[TopicEvent], data)
@@ -58,13 +62,31 @@ func (f *Feed) tell(streams []*Stream, now time.Time) {
 	}
 }
 
+// steering are the events of the INT service since the last call. tell is false at the first: those were before.
+func (f *Feed) steering(tell bool) (list []Event) {
+	m, err := steer.Open(f.name)
+	if err != nil {
+		return nil
+	}
+	events, err := m.Events(f.steered)
+	if err != nil {
+		return nil // who asks for them is told why
+	}
+	for _, e := range events {
+		f.steered = max(f.steered, e.Number)
+		if tell {
+			list = append(list, Event{TNs: e.Time.UnixNano(), Kind: e.Kind, Text: e.Text})
+		}
+	}
+	return list
+}
+
 // changes are the events that lead from one state to the next.
 func (s state) changes(next state, name string) (list []Event) {
 	say := func(kind, format string, args ...any) {
 		list = append(list, Event{Kind: kind, Text: fmt.Sprintf(format, args...)})
 	}
-	switch {
-	case s.epoch != 0 && next.epoch != s.epoch:
+	if s.epoch != 0 && next.epoch != s.epoch {
 		say("detached", "domain %s was detached", name)
 	}
 	if next.epoch != 0 && next.epoch != s.epoch {

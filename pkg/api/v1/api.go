@@ -52,6 +52,7 @@ func Serve(ctx context.Context, s *api.Server, c Config) *API {
 	a.register()
 	s.Answer(Base+"/", mux)
 	s.Listen("GET "+Base+"/domains/{domain}/events", mux)
+	a.serveMetrics()
 	if c.Page != nil {
 		s.Answer("/", pageOf(c.Page))
 	}
@@ -86,6 +87,7 @@ func describe(version string) huma.Config {
 		"Reading takes no token on 127.0.0.1. Whatever steers does, and so does all on any other address."
 	c.Info.License = &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"}
 	c.OpenAPIPath, c.DocsPath, c.SchemasPath = Base+"/openapi", "", ""
+	c.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", nameOf)
 	c.CreateHooks = nil // bodies have no links to schemas
 	c.RejectUnknownQueryParameters = true
 	c.Formats = map[string]huma.Format{"application/json": jsonFormat, "json": jsonFormat}
@@ -99,7 +101,12 @@ func (a *API) register() {
 	a.registerTopology()
 	a.registerQuestions()
 	a.registerPackets()
+	a.registerPacket()
+	a.registerHistogram()
+	a.registerStatus()
 	a.registerEvents()
+	a.registerIntents()
+	a.registerManagement()
 }
 
 // operation is a GET of a path below Base.

@@ -13,7 +13,6 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/vnetradar/radar/pkg/api/live"
-	"github.com/vnetradar/radar/pkg/host/statedir"
 )
 
 func requestOf(ctx huma.Context) (*http.Request, http.ResponseWriter) { return humago.Unwrap(ctx) }
@@ -54,9 +53,6 @@ func (a *API) registerEvents() {
 		want, err := q.topics()
 		if err != nil {
 			return nil, err
-		}
-		if err := statedir.CheckDomain(q.Domain); err != nil {
-			return nil, noDomain(err.Error())
 		}
 		s, err := q.selection(q.Domain)
 		if err != nil {

@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"reflect"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -59,3 +61,16 @@ type Output[T any] struct {
 }
 
 func output[T any](body T) *Output[T] { return &Output[T]{"no-store", body} }
+
+// nameOf names schemas after their types. What belongs to the management of INT says so: domains have topologies and
+// nodes, too.
+func nameOf(t reflect.Type, hint string) string {
+	name := huma.DefaultSchemaNamer(t, hint)
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	if strings.HasSuffix(t.PkgPath(), "/telemetry/control") && !strings.HasPrefix(name, "Int") {
+		return "INT" + name
+	}
+	return name
+}

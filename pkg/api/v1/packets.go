@@ -4,7 +4,6 @@ package v1
 
 import (
 	"context"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -20,10 +19,7 @@ func (a *API) registerPackets() {
 	}
 	huma.Register(a.huma, ofDomain("packets", "/packets", "The newest packets, oldest first"), func(ctx context.Context, q *packetsAsked) (*Output[Rows[Record]], error) {
 		return once(ctx, a.answers, q.asked, func(ctx context.Context) (*Output[Rows[Record]], error) {
-			s, err := q.selection(q.Domain)
-			if err == nil {
-				err = q.limit(s, time.Now())
-			}
+			s, _, err := q.chosen()
 			if err != nil {
 				return nil, err
 			}

@@ -41,11 +41,7 @@ type asked struct{ byFlow, bySecond bool }
 // ask answers a question by its rows.
 func ask[T any](ctx context.Context, a *API, q *Question, how asked, rows func(*answer.Counts) answer.Rows[T]) (*Output[Rows[T]], error) {
 	return once(ctx, a.answers, q.asked, func(ctx context.Context) (*Output[Rows[T]], error) {
-		now := time.Now()
-		s, err := q.selection(q.Domain)
-		if err == nil {
-			err = q.limit(s, now)
-		}
+		s, now, err := q.chosen()
 		if err != nil {
 			return nil, err
 		}

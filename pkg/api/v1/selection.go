@@ -37,14 +37,14 @@ func (o *OneDomain) Resolve(ctx huma.Context) []error {
 
 // Filters are the filters by what packets are.
 type Filters struct {
-	Src    []string `query:"src,explode" doc:"source address or prefix, or a node: any address that it owns" example:"[\"10.0.1.0/24\"]"`
-	Dst    []string `query:"dst,explode" doc:"destination address or prefix, or a node"`
-	Proto  []string `query:"proto,explode" doc:"tcp, udp, icmp, icmpv6, or a number" example:"[\"udp\"]"`
-	Sport  []string `query:"sport,explode" doc:"source port, or a range such as 1000-2000"`
-	Dport  []string `query:"dport,explode" doc:"destination port, or a range"`
-	Node   []string `query:"node,explode" doc:"node that the packet visited"`
-	State  []string `query:"state,explode" doc:"delivered, lost, left, in_flight, expired or ignored"`
-	Filter string   `query:"filter" maxLength:"4096" doc:"an expression in tcpdump's language (docs/filters.md)" example:"udp and dst port 53"`
+	Src    []string `query:"src,explode" maxItems:"32" doc:"source address or prefix, or a node: any address that it owns" example:"[\"10.0.1.0/24\"]"`
+	Dst    []string `query:"dst,explode" maxItems:"32" doc:"destination address or prefix, or a node"`
+	Proto  []string `query:"proto,explode" maxItems:"32" doc:"tcp, udp, icmp, icmpv6, or a number" example:"[\"udp\"]"`
+	Sport  []string `query:"sport,explode" maxItems:"32" doc:"source port, or a range such as 1000-2000"`
+	Dport  []string `query:"dport,explode" maxItems:"32" doc:"destination port, or a range"`
+	Node   []string `query:"node,explode" maxItems:"32" doc:"node that the packet visited"`
+	State  []string `query:"state,explode" maxItems:"32" doc:"delivered, lost, left, in_flight, expired or ignored"`
+	Filter string   `query:"filter" maxLength:"1024" doc:"an expression in tcpdump's language (docs/filters.md)" example:"udp and dst port 53"`
 }
 
 // times are the filters by when packets were sent.
@@ -63,6 +63,9 @@ func fieldError(where string, value any, format string, args ...any) error {
 
 // selection is what they choose.
 func (f *Filters) selection(domainName string) (*answer.Selection, error) {
+	if err := statedir.CheckDomain(domainName); err != nil {
+		return nil, noDomain(err.Error())
+	}
 	list := func(values []string) string { return strings.Join(values, ",") }
 	parts := func(values []string) []string { // "a,b" and "c" are three
 		if len(values) == 0 {
