@@ -149,11 +149,11 @@ func button(text string) string {
 	return fmt.Sprintf(`[...document.querySelectorAll('button')].find((b) => b.textContent.trim() === %q)`, text)
 }
 
-// click clicks with the mouse into the middle of an element, which an expression names.
+// click clicks with the mouse into the middle of what is seen of an element, which an expression names.
 func (p *page) click(element string) {
 	p.Helper()
 	p.wait(element+" can be clicked", element+`?.checkVisibility() && !`+element+`.disabled`)
-	at := eval[[]float64](p, fmt.Sprintf(`(() => { const e = %s; e.scrollIntoView({ block: 'center' }); const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()`, element))
+	at := eval[[]float64](p, fmt.Sprintf(`(() => { const e = %s; e.scrollIntoView({ block: 'center' }); const r = e.getBoundingClientRect(); return [(Math.max(r.left, 0) + Math.min(r.right, innerWidth)) / 2, r.y + r.height / 2]; })()`, element))
 	p.do(chromedp.MouseClickXY(at[0], at[1]))
 }
 

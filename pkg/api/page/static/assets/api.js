@@ -43,6 +43,12 @@ export async function send(method, path, body) {
   return text ? JSON.parse(text) : undefined;
 }
 
+// A page that the user has left, and may come back to, must hold no connection: browsers open six to a server. So it
+// ends all that it has asked, and begins anew when it is shown again.
+const left = new AbortController();
+globalThis.addEventListener?.('pagehide', () => left.abort());
+globalThis.addEventListener?.('pageshow', (e) => e.persisted && location.reload());
+
 function queryText(query) {
   const search = new URLSearchParams();
   for (const [key, value] of Object.entries(query)) {
@@ -57,8 +63,9 @@ async function ask(method, path, body, signal, accept = 'application/json, appli
   if (token.get()) headers.Authorization = `Bearer ${token.get()}`;
   if (body !== undefined) headers['Content-Type'] = 'application/json';
   let response;
+  const end = signal ? AbortSignal.any([signal, left.signal]) : left.signal;
   try {
-    response = await fetch(base + path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body), signal, cache: 'no-store' });
+    response = await fetch(base + path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body), signal: end, cache: 'no-store' });
   } catch (error) {
     if (error.name === 'AbortError') throw error;
     throw new Failure(0, { title: 'no answer', detail: 'radar serve does not answer: is it still running?' });
