@@ -34,8 +34,8 @@ function Link({ name }) {
   const losses = (lossAsk.answer?.rows ?? []).filter((r) => r.node === node && r.port === port && r.at !== 'node');
   const line = store.linkSeries.get(name);
   return html`<h2>${from} <span class="arrow">→</span> ${to}</h2>
-    <${Facts} facts=${[['rate', load.bps !== undefined ? rate(load.bps) : undefined], ['packets', count(load.total)], ['latency, median', duration(load.p50)],
-      ['queue, median', load.queue !== undefined ? duration(load.queue) : undefined], ['lost', html`<span class=${load.lost ? 'loss-text' : ''}>${count(load.lost)}</span>`],
+    <${Facts} facts=${[['rate', load.bps !== undefined ? rate(load.bps) : undefined], ['packets', load.known ? count(load.total) : '–'], ['latency, median', duration(load.p50)],
+      ['queue, median', load.queue !== undefined ? duration(load.queue) : undefined], ['lost', html`<span class=${load.lost ? 'loss-text' : ''}>${load.known ? count(load.lost) : '–'}</span>`],
       ['expired', load.expired || undefined]]} />
     <button class="quiet" onClick=${() => store.go({ sel: `link:${to} > ${from}` })}>⇄ The other direction</button>
     <${Losses} rows=${losses} />
@@ -121,6 +121,6 @@ export function Percentiles({ row }) {
   const all = [['least', row.min_ns], ['50 %', row.p50_ns], ['90 %', row.p90_ns], ['99 %', row.p99_ns], ['99.9 %', row.p99_9_ns], ['most', row.max_ns]].filter(([, v]) => v !== undefined);
   const low = Math.log(Math.max(1, row.min_ns ?? 1) / 2);
   const high = Math.log(Math.max(2, row.max_ns ?? 2));
-  return html`<ul class="percentiles">${all.map(([name, v]) => html`<li><span>${name}</span><span class="bar"><i style=${{ width: `${Math.max(2, (Math.log(Math.max(1, v)) - low) / (high - low) * 100)}%` }}></i></span>
+  return html`<ul class="percentiles">${all.map(([name, v]) => html`<li><span>${name}</span><span class="meter"><i style=${{ width: `${Math.max(2, (Math.log(Math.max(1, v)) - low) / (high - low) * 100)}%` }}></i></span>
     <span class="number">${duration(v)}</span></li>`)}</ul>`;
 }

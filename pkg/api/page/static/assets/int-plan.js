@@ -26,7 +26,7 @@ export function Plan({ change, verb, apply, done, back }) {
     setBusy(false);
     if (!failed) done();
   };
-  const refused = plan?.filter((d) => d.refused).length ?? 0;
+  const refused = plan?.filter((d) => d.refused?.length || d.error).length ?? 0;
   return html`<p>What each device would get. Nothing has been changed yet.</p><${Problem} error=${error} />
     ${!plan && !error && html`<p class="muted">Asking the devices…</p>`}
     ${plan && html`<div class="plan" aria-label="Dry run">${plan.length === 0 && html`<p class="empty">No device would change.</p>`}${plan.map((d) => html`<${DevicePlan} device=${d} />`)}</div>`}
@@ -37,7 +37,8 @@ export function Plan({ change, verb, apply, done, back }) {
 
 function DevicePlan({ device }) {
   const lines = device.lines ?? [];
-  return html`<section><h4>${device.device} ${device.refused && html`<span class="tag lost">refused</span>`} ${device.approximated && html`<span class="tag warn">approximated</span>`}</h4>
-    ${[device.refused, device.approximated].flat().filter((t) => t && t !== true).map((t) => html`<p class="muted">${typeof t === 'string' ? t : t.text ?? JSON.stringify(t)}</p>`)}
-    ${lines.length ? html`<pre>${lines.join('\n')}</pre>` : html`<p class="muted">nothing changes</p>`}</section>`;
+  return html`<section><h4>${device.device} ${device.refused?.length > 0 && html`<span class="tag lost">refused</span>`} ${device.approximated?.length > 0 && html`<span class="tag warn">approximated</span>`}</h4>
+    ${[...(device.refused ?? []), ...(device.approximated ?? [])].map((r) => html`<p class="muted">${r.field && html`<code>${r.field}</code>: `}${r.text}</p>`)}
+    ${device.error && html`<p class="loss-text">${device.error}</p>`}
+    ${lines.length ? html`<pre>${lines.join('\n')}</pre>` : !device.error && html`<p class="muted">nothing changes</p>`}</section>`;
 }

@@ -89,6 +89,7 @@ export class Scene {
   }
 
   picture(canvas) {
+    if (this.linesOf !== store.graph) this.setLines();
     const { sel } = store.state.value;
     return {
       ctx: canvas.getContext('2d'), camera: this.camera, theme: colours(store.theme.value), graph: store.graph, lines: this.lines,
@@ -99,10 +100,15 @@ export class Scene {
 
   drawBase() {
     this.dirty = false;
-    this.lines.clear();
-    for (const edge of store.graph.edges) this.lines.set(edge, lineOf(this.camera, edge));
+    this.setLines();
     drawBase(this.picture(this.base));
     this.hadItems = true; // packets are where links were: draw them, too
+  }
+
+  setLines() {
+    this.linesOf = store.graph;
+    this.lines.clear();
+    for (const edge of store.graph.edges) this.lines.set(edge, lineOf(this.camera, edge));
   }
 
   listen() {

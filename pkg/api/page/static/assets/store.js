@@ -181,6 +181,7 @@ export function loadOf(id) {
     lost: total?.lost ?? 0,
     expired: total?.expired ?? 0,
     total: total?.packets ?? 0,
+    known: Boolean(total),
     used: fresh ? line.last('packets') > 0 : !tick.value && (total?.packets ?? 0) > 0,
   };
 }
