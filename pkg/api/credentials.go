@@ -125,7 +125,7 @@ func newCertificate(names []string) (certificate, key []byte, err error) {
 	}
 	now := time.Now()
 	c := &x509.Certificate{
-		SerialNumber: serial, Subject: pkix.Name{CommonName: "radar serve"},
+		SerialNumber: serial, Subject: pkix.Name{CommonName: "radar"},
 		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(certificateLife),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		BasicConstraintsValid: true,

@@ -32,7 +32,7 @@ func findNetns(ctx context.Context, d control.Device) (node.Place, error) {
 	found, err := selector.Resolve(ctx, selector.Request{Selectors: []string{d.Spec}})
 	switch {
 	case err != nil && isGone(d.Spec):
-		return node.Place{}, fmt.Errorf("%w: %w", control.ErrGone, err)
+		return node.Place{}, fmt.Errorf("%w: there is no %s", control.ErrGone, d.Spec)
 	case err != nil:
 		return node.Place{}, err
 	case len(found.Nodes) != 1:

@@ -87,7 +87,7 @@ func (m *Management) live(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if st.Seen == w.Generation {
+		if st.PID == p.PID && st.Seen == w.Generation {
 			return nil // it has read what is wanted, and does not end for what was before
 		}
 		if err := pause(ctx); err != nil {
@@ -105,6 +105,9 @@ func pause(ctx context.Context) error {
 	}
 }
 
+// mostStarts is how often Stop starts a service that ends before all is off.
+const mostStarts = 5
+
 // Stop takes INT off all devices, in the order in which no packet leaves with it, and ends the service.
 // It returns when that is done. If ctx ends before, the service goes on with it; the error says which
 // devices it waits for. force: those that cannot be reached are left as they are.
@@ -118,7 +121,7 @@ func (m *Management) Stop(ctx context.Context, force bool) error {
 			return err
 		}
 	}
-	for {
+	for started := 0; ; {
 		s, err := m.Service()
 		if err != nil {
 			return err
@@ -127,6 +130,9 @@ func (m *Management) Stop(ctx context.Context, force bool) error {
 			return nil
 		}
 		if !s.Running {
+			if started++; started > mostStarts {
+				return fmt.Errorf("the service of INT domain %s ends again and again: its log is %s", m.Name(), m.store.LogPath())
+			}
 			if err := m.live(ctx); err != nil {
 				return errors.Join(err, m.waits())
 			}

@@ -34,14 +34,17 @@ type Options struct {
 
 // Feeds are those of all domains.
 type Feeds struct {
-	ctx context.Context
+	ctx    context.Context
+	origin string // which command they are of, for listeners
 
 	mu    sync.Mutex
 	feeds map[string]*Feed
 }
 
-// New returns Feeds that end with ctx.
-func New(ctx context.Context) *Feeds { return &Feeds{ctx: ctx, feeds: make(map[string]*Feed)} }
+// New returns Feeds that end with ctx, of a command that listeners know as origin.
+func New(ctx context.Context, origin string) *Feeds {
+	return &Feeds{ctx: ctx, origin: origin, feeds: make(map[string]*Feed)}
+}
 
 // Feed follows one domain while somebody listens.
 type Feed struct {
@@ -88,7 +91,7 @@ func (f *Feed) join(o Options) (*Stream, error) {
 		if len(f.streams) >= mostStreams && !f.dropIdle(0) {
 			return nil, ErrTooMany
 		}
-		s = newStream(key, o, time.Now())
+		s = newStream(f.of.origin, key, o, time.Now())
 		f.streams[key] = s
 	}
 	s.listeners++

@@ -47,8 +47,8 @@ type Stream struct {
 	idle      time.Time // since when there is none
 }
 
-func newStream(key string, o Options, now time.Time) *Stream {
-	s := &Stream{key: key, Hub: api.NewHub("radar serve", streamEvents), selection: o.Selection, packets: newSampler(o.Rate, now)}
+func newStream(origin, key string, o Options, now time.Time) *Stream {
+	s := &Stream{key: key, Hub: api.NewHub(origin, streamEvents), selection: o.Selection, packets: newSampler(o.Rate, now)}
 	if o.Losses {
 		s.losses = newSampler(LossRate, now)
 	}

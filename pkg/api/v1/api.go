@@ -46,7 +46,7 @@ type API struct {
 
 // Serve adds the API and the page to a server. Listeners' streams end with ctx.
 func Serve(ctx context.Context, s *api.Server, c Config) *API {
-	a := &API{Config: c, server: s, feeds: live.New(ctx), answers: newAnswers()}
+	a := &API{Config: c, server: s, feeds: live.New(ctx, c.Face.Render("«serve»")), answers: newAnswers()}
 	mux := http.NewServeMux()
 	a.huma = humago.New(mux, describe(c.Version))
 	a.register()

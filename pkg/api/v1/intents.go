@@ -29,6 +29,12 @@ type IntentState struct {
 	Why     []string            `json:"why,omitempty" doc:"the reasons in words"`
 }
 
+// IntentInput is an intent as users write it.
+type IntentInput struct {
+	control.Intent
+	Lifetime string `json:"lifetime,omitempty" doc:"how long it lives, in place of expires: 30s, 15m, 1h30m"`
+}
+
 // OneIntent is the path of one intent.
 type OneIntent struct {
 	OneDomain
@@ -45,6 +51,7 @@ func steering(id, method, path, summary string) huma.Operation {
 	return huma.Operation{
 		OperationID: id, Method: method, Path: Base + "/domains/{domain}/int" + path, Summary: summary,
 		Security: []map[string][]string{{"token": {}}}, MaxBodyBytes: mostBody,
+		SkipValidateBody: method == http.MethodPut || strings.HasSuffix(path, "/intents"), // WithText
 		Errors: []int{
 			http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusConflict,
 			http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity, http.StatusGatewayTimeout,
@@ -94,7 +101,7 @@ func (a *API) registerIntents() {
 			return m.Intent(i.Name)
 		})
 	})
-	takes[control.Intent](a, add)
+	takes[IntentInput](a, add)
 	apply := steering("apply-intents", http.MethodPut, "/intents", "Replace all intents")
 	huma.Register(a.huma, apply, func(_ context.Context, q *intentsAsked) (*Output[[]IntentRow], error) {
 		return managed(a, q.Domain, func(m *steer.Management) ([]IntentRow, error) {
@@ -108,7 +115,7 @@ func (a *API) registerIntents() {
 			return intentRows(m)
 		})
 	})
-	takes[[]control.Intent](a, apply)
+	takes[[]IntentInput](a, apply)
 	a.registerIntent()
 }
 
@@ -134,7 +141,7 @@ func (a *API) registerIntent() {
 			return m.Intent(i.Name)
 		})
 	})
-	takes[control.Intent](a, put)
+	takes[IntentInput](a, put)
 	remove := steering("remove-intent", http.MethodDelete, "/intents/{name}", "Remove an intent")
 	remove.DefaultStatus = http.StatusNoContent
 	huma.Register(a.huma, remove, func(_ context.Context, q *OneIntent) (*struct{}, error) {

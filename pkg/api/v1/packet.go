@@ -18,7 +18,7 @@ import (
 // Packet is one packet with its story.
 type Packet struct {
 	Record  Record   `json:"record"`
-	Story   []string `json:"story" nullable:"false" doc:"in words, as radar trace tells it"`
+	Story   []string `json:"story" nullable:"false" doc:"in words, as the command line tells it"`
 	Parts   []Part   `json:"parts" nullable:"false" doc:"of its time, in order"`
 	Longest *Part    `json:"longest,omitempty" doc:"where most of its time went"`
 	Segment int      `json:"segment,omitempty" doc:"its place in the train whose record this is"`

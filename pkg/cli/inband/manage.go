@@ -186,10 +186,14 @@ func settled(ctx context.Context, m *steer.Management) error {
 		if err != nil {
 			return err
 		}
+		service, err := m.Service()
+		if err != nil {
+			return err
+		}
 		busy := slices.ContainsFunc(st.Devices, func(d control.DeviceStatus) bool {
 			return d.State == control.Connecting || d.State == control.Applying || d.State == control.Leaving
 		})
-		if st.Seen == w.Generation && !busy || !kit.Wait(inner, 50*time.Millisecond) {
+		if st.Seen == w.Generation && st.PID == service.PID && !busy || !kit.Wait(inner, 50*time.Millisecond) {
 			return ctx.Err()
 		}
 	}

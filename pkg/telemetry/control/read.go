@@ -109,7 +109,10 @@ func ReadIntents(b []byte, now time.Time) ([]Intent, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	return list, CheckIntents(list, now)
+	if err := CheckIntents(list, now); err != nil {
+		return nil, err
+	}
+	return list, nil
 }
 
 // ReadIntent reads one intent.

@@ -4,6 +4,7 @@ package control
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -140,12 +141,6 @@ type errWaits string
 
 func (e errWaits) Error() string { return string(e) }
 
-// How long packets under way are waited for, and how long nothing must have passed.
-const (
-	drainMost  = 5 * time.Second
-	drainQuiet = 200 * time.Millisecond
-)
-
 // drain waits until no device sees packets with INT any more.
 func (s *Service) drain(ctx context.Context) {
 	last, since := uint64(0), time.Now()
@@ -193,6 +188,9 @@ func (s *Service) change(ctx context.Context) {
 		}
 		for i, err := range each(ctx, list, applyTime, func(ctx context.Context, d *device) error { return d.conn.Clear(ctx) }) {
 			d := list[i]
+			if errors.Is(err, ErrGone) {
+				err = nil // and with it all that it held
+			}
 			if err != nil {
 				s.failed(d, Failed, err)
 				continue
@@ -308,6 +306,8 @@ func (s *Service) apply(ctx context.Context, list []*device, want func(*device) 
 		d, held := list[i], states[list[i]]
 		switch {
 		case ctx.Err() != nil && err != nil:
+		case errors.Is(err, ErrGone):
+			s.lost(d, err)
 		case err != nil:
 			// Of entries it may hold some. Its roles are as they were, unless these were to change.
 			if d.unsure = true; d.held != nil && !d.held.guard().is(held.guard()) {

@@ -41,12 +41,18 @@ type Service struct {
 	troubles  map[string]string
 }
 
-// How often things are looked at, and how long devices may take.
+// How often things are looked at. Tests do it more often.
+var (
+	lookEvery  = 200 * time.Millisecond // at what is wanted
+	holdEvery  = time.Second            // whether devices hold what they were given
+	leastWait  = 500 * time.Millisecond // before a device is tried again
+	drainQuiet = 200 * time.Millisecond // in which no packet with INT must have passed
+)
+
+// How long things may take.
 const (
-	lookEvery   = 200 * time.Millisecond // at what is wanted
-	holdEvery   = time.Second            // whether devices hold what they were given
-	leastWait   = 500 * time.Millisecond // before a device is tried again
-	mostWait    = 30 * time.Second
+	mostWait    = 10 * time.Second // before a device is tried again
+	drainMost   = 5 * time.Second
 	connectTime = 10 * time.Second
 	applyTime   = 30 * time.Second
 	askTime     = 5 * time.Second
@@ -124,6 +130,7 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 			asked = time.Now()
 		}
 		if s.isSettled() {
+			s.save() // what was found, before what may take its time
 			s.reconcile(inner)
 		}
 		s.save()
@@ -247,7 +254,7 @@ func (s *Service) adopt() {
 		if is && d.leaving && d.off {
 			d.off, d.held = false, nil
 		}
-		d.leaving = !is
+		d.leaving, d.next = !is, time.Time{} // what has failed may work now
 		delete(wanted, d.key)
 	}
 	for _, key := range order {
@@ -296,7 +303,8 @@ func open(ctx context.Context, d Device, driver Driver, before *State) (conn Con
 		return nil, nil, a, err
 	}
 	if before != nil {
-		if lines, err := conn.Plan(ctx, *before); err == nil && len(lines) == 0 {
+		// Applied once more it changes nothing, and the connection knows what the device is to hold.
+		if lines, err := conn.Plan(ctx, *before); err == nil && len(lines) == 0 && conn.Apply(ctx, *before) == nil {
 			held = before
 		}
 	}
@@ -307,10 +315,8 @@ func open(ctx context.Context, d Device, driver Driver, before *State) (conn Con
 func (s *Service) take(c connected) {
 	d := c.to
 	d.isOpening = false
-	if errors.Is(c.err, ErrGone) && (d.leaving || d.gives) {
-		d.gives, d.before, d.off = false, nil, d.leaving
-	}
 	if c.err != nil {
+		d.gone(c.err)
 		s.failed(d, Unreachable, c.err)
 		return
 	}
@@ -344,7 +350,15 @@ func (s *Service) lost(d *device, err error) {
 		d.before = d.held // it may still hold that when it comes back
 	}
 	d.conn, d.held = nil, nil
+	d.gone(err)
 	s.failed(d, Unreachable, err)
+}
+
+// gone forgets what a device holds if it is there no more.
+func (d *device) gone(err error) {
+	if errors.Is(err, ErrGone) {
+		d.gives, d.before, d.off = false, nil, d.leaving
+	}
 }
 
 // each calls f for devices, a few at a time, and waits for all. f is given a time to be done in.
@@ -372,9 +386,6 @@ func (s *Service) ask(ctx context.Context) {
 	list := slices.DeleteFunc(slices.Clone(s.devices), func(d *device) bool { return d.conn == nil || d.off })
 	holds := make([]bool, len(list))
 	errs := each(ctx, list, askTime, func(ctx context.Context, d *device) (err error) {
-		if d.held == nil {
-			return nil
-		}
 		i := slices.Index(list, d)
 		if holds[i], err = d.conn.Holds(ctx); err != nil {
 			return err

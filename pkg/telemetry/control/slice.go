@@ -216,7 +216,7 @@ func (s *Slice) wider() Slice {
 		}
 		first, last := list[0].first, list[len(list)-1].last
 		size := bits.Len16(first ^ last)
-		r := portRange{uint16(uint32(first) >> size << size), uint16(uint32(last) | 1<<size - 1)}
+		r := portRange{uint16(uint32(first) >> size << size), uint16(uint32(last) | (1<<size - 1))}
 		if size < 16 {
 			*f.to = []string{r.String()}
 		}

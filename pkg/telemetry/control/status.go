@@ -20,6 +20,7 @@ type Wanted struct {
 type Status struct {
 	Version int       `json:"version"`
 	Written time.Time `json:"written"`
+	PID     int       `json:"pid"` // of the service that has written it
 	// Applied is the generation of what all devices hold. A device that cannot be reached, or refuses,
 	// keeps it at an older one.
 	Applied uint64 `json:"applied"`

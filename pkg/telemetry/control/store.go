@@ -283,7 +283,7 @@ func (s *Store) Status() (st Status, err error) {
 
 // saveStatus writes it. Only the service calls it.
 func (s *Store) saveStatus(st *Status) error {
-	st.Version, st.Written = Version, time.Now().UTC()
+	st.Version, st.Written, st.PID = Version, time.Now().UTC(), os.Getpid()
 	b, err := json.Marshal(st)
 	if err == nil {
 		err = s.replace(statusFile, b)

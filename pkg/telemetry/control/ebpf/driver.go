@@ -181,10 +181,10 @@ func (c *conn) Apply(ctx context.Context, want control.State) error {
 	}
 	c.driver.mu.Lock()
 	defer c.driver.mu.Unlock()
-	if place, err := c.driver.find(ctx, c.device); err == nil { // it may have been made anew
-		c.place = place
-		c.place.Name = c.device.Name
+	if c.place, err = c.driver.find(ctx, c.device); err != nil { // it may have been made anew, or is gone
+		return err
 	}
+	c.place.Name = c.device.Name
 	s, err := c.steps(&want, entries)
 	if err != nil {
 		return err
@@ -254,12 +254,14 @@ func (c *conn) Counters(context.Context) (map[string]uint64, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i, value := range sum.Done {
-		counts[node.Done[i].Name] = value
+	for i, meaning := range node.Done {
+		if meaning.Name != "" {
+			counts[meaning.Name] = sum.Done[i]
+		}
 	}
-	for i, value := range sum.Skipped {
-		if value > 0 && i != int(bpfobj.IntIntSkipINT_SKIP_NONE) {
-			counts[node.Skipped[i].Name] = value
+	for i, meaning := range node.Skipped {
+		if i != int(bpfobj.IntIntSkipINT_SKIP_NONE) && sum.Skipped[i] > 0 {
+			counts[meaning.Name] = sum.Skipped[i]
 		}
 	}
 	return counts, nil

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package live
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/packet"
+)
+
+// TestSampler: no more than the rate, each packet as likely as any other, and what is left out is counted.
+func TestSampler(t *testing.T) {
+	t.Parallel()
+	const rounds, offered, rate = 400, 500, 100
+	now := time.Unix(0, 0)
+	s := newSampler(rate, now)
+	var times [offered]int
+	total, last := 0, 0
+	for range rounds {
+		now = now.Add(pollEvery)
+		s.begin(now)
+		for i := range offered {
+			s.add(&packet.Packet{T0: uint64(i), Segs: 1})
+		}
+		list := s.end()
+		for i := range list {
+			times[list[i].T0]++
+			if i > 0 && list[i].T0 < list[i-1].T0 {
+				t.Fatal("not in order")
+			}
+		}
+		total, last = total+len(list), len(list)
+	}
+	if most := rate + rate*rounds/10; total > most || total < most-rate || last != rate/10 {
+		t.Errorf("%d packets in %d s, %d in the last poll", total, rounds/10, last)
+	}
+	if s.left != offered*rounds-uint64(total) {
+		t.Errorf("%d left out of %d, %d chosen", s.left, offered*rounds, total)
+	}
+	// Parts of a poll have a fifth each.
+	for part := range 5 {
+		n := 0
+		for _, of := range times[part*offered/5 : (part+1)*offered/5] {
+			n += of
+		}
+		if share := float64(n) / float64(total); share < 0.16 || share > 0.24 {
+			t.Errorf("part %d of the polls has %.0f %% of the packets", part, share*100)
+		}
+	}
+}
+
+// TestBurst: a burst of as many as a second may have is sent whole, and what is more is not.
+func TestBurst(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(0, 0)
+	s := newSampler(LossRate, now)
+	s.begin(now)
+	for range LossRate + 7 {
+		s.add(&packet.Packet{Segs: 1})
+	}
+	if list := s.end(); len(list) != LossRate || s.left != 7 {
+		t.Errorf("%d sent, %d left out", len(list), s.left)
+	}
+}
+
+// TestEncodeLoad: streams complete the same text, each with its own number.
+func TestEncodeLoad(t *testing.T) {
+	t.Parallel()
+	text := encodeLoad(&Load{Links: []LinkLoad{}, Nodes: []NodeLoad{}, Paths: []PathLoad{}})
+	if !strings.HasSuffix(string(text), `"unsent":`) {
+		t.Errorf("%s", text)
+	}
+}
+
+// TestChanges: what happens to a domain is told once, in words.
+func TestChanges(t *testing.T) {
+	t.Parallel()
+	gone, there := state{known: true}, state{known: true, epoch: 7, agent: true, nodes: []string{"a", "b"}}
+	for _, c := range []struct {
+		from, to state
+		want     string
+	}{
+		{there, there, ""}, {gone, gone, ""},
+		{gone, there, "attached"}, {there, gone, "detached"},
+		{there, state{epoch: 8, nodes: []string{"a"}}, "detached attached"},
+		{there, state{epoch: 7, nodes: []string{"a", "b"}}, "agent_ended"},
+		{state{epoch: 7}, state{epoch: 7, agent: true}, "agent_started"},
+		{there, state{epoch: 7, agent: true, nodes: []string{"b", "c"}}, "node_came node_went"},
+	} {
+		var kinds []string
+		for _, e := range c.from.changes(c.to, "d") {
+			kinds = append(kinds, e.Kind)
+		}
+		if got := strings.Join(kinds, " "); got != c.want {
+			t.Errorf("from %+v to %+v: %q, want %q", c.from, c.to, got, c.want)
+		}
+	}
+}
+
+// TestStreams: who asks for the same shares a stream; there are no more than so many, and one that nobody hears makes
+// room.
+func TestStreams(t *testing.T) {
+	t.Parallel()
+	feeds := New(t.Context(), "test")
+	join := func(key string) (*Stream, func(), error) {
+		return feeds.Join("no-such-domain", Options{Key: key, Selection: &answer.Selection{}, Rate: 1})
+	}
+	first, leave, err := join("0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if same, _, err := join("0"); same != first || err != nil {
+		t.Errorf("two streams of the same, %v", err)
+	}
+	var leaves []func()
+	for i := 1; i < mostStreams; i++ {
+		_, leave, err := join(fmt.Sprint(i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		leaves = append(leaves, leave)
+	}
+	if _, _, err := join("more"); err == nil {
+		t.Error("more streams than there may be")
+	}
+	leave() // another listener still has it
+	if _, _, err := join("more"); err == nil {
+		t.Error("a stream with a listener has made room")
+	}
+	leaves[0]()
+	if _, _, err := join("more"); err != nil {
+		t.Error(err)
+	}
+}
