@@ -205,3 +205,18 @@ func (p *page) shot(name string) {
 		p.Fatal(err)
 	}
 }
+
+// typeInto types a text into a field that is empty.
+func (p *page) typeInto(selector, text string) {
+	p.Helper()
+	p.see(selector)
+	p.do(chromedp.SendKeys(chromedp.CSS(selector), text))
+}
+
+// selectOption chooses one of a list, as a user's choice is told to the page.
+func selectOption(selector, value string) chromedp.Action[chromedp.Void] {
+	return chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		_, err := chromedp.Evaluate[bool](fmt.Sprintf(`(() => { const e = document.querySelector(%q); e.value = %q; e.dispatchEvent(new Event('change', { bubbles: true })); return e.value === %[2]q; })()`, selector, value))(ctx, target)
+		return err
+	})
+}

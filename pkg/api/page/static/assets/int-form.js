@@ -52,3 +52,19 @@ export function IntentForm({ devices, close, done }) {
     ${devices.length > 1 && checks('devices', 'Sources (none: all)', devices.map((d) => d.name))}
     <div class="row end"><button type="button" onClick=${close}>Cancel</button><button class="primary" type="submit">Dry run</button></div></form><//>`;
 }
+
+/** The settings of all devices: changed after a dry run, as intents are. */
+export function ConfigForm({ config, close, done }) {
+  const [values, setValues] = useState(config);
+  const [ready, setReady] = useState(false);
+  const { domain } = store.state.value;
+  const field = (name, label, hint) => html`<label class="field">${label}<input name=${name} value=${values[name] ?? ''} placeholder=${hint} spellcheck=${false} autocomplete="off"
+    onInput=${(e) => setValues({ ...values, [name]: e.target.value })} /></label>`;
+  if (ready) {
+    return html`<${Dialog} title="Dry run: settings" close=${close} wide><${Plan} change=${{ config: values }} verb="Apply" back=${() => setReady(false)}
+      apply=${() => send('PUT', inDomain(domain, 'int', 'config'), values)} done=${done} /><//>`;
+  }
+  return html`<${Dialog} title="Settings of all devices" close=${close}><form class="intent" onSubmit=${(e) => { e.preventDefault(); setReady(true); }}>
+    ${field('collector', 'Collector that reports go to', '127.0.0.1:6000')}${field('mark', 'Mark of packets with INT', 'dscp=0x17/0x3f, or port=N')}${field('report', 'Version of reports', '2.0')}
+    <div class="row end"><button type="button" onClick=${close}>Cancel</button><button class="primary" type="submit">Dry run</button></div></form><//>`;
+}

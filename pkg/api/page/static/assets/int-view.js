@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The management of INT: service, devices with their roles, intents, events.
 
-import { html, useAsk, Problem, Table, useState, Dialog } from './ui.js';
-import { count, clock } from './format.js';
+import { html, useAsk, Facts, Problem, Table, useState, Dialog } from './ui.js';
+import { clock, count } from './format.js';
 import { send, inDomain } from './api.js';
-import { IntentForm } from './int-form.js';
+import { ConfigForm, IntentForm } from './int-form.js';
 import { Plan } from './int-plan.js';
 import { attempt, TokenDialog } from './token.js';
 import * as store from './store.js';
@@ -15,12 +15,17 @@ export const rowsOf = (answer) => (Array.isArray(answer) ? answer : answer?.rows
 export function IntView() {
   const [form, setForm] = useState(false);
   const [removing, setRemoving] = useState('');
+  const [config, setConfig] = useState(undefined);
   const intents = useAsk(['int', 'intents'], {}, 3000);
   const devices = useAsk(['int', 'devices'], {}, 5000);
+  const settings = useAsk(['int', 'config'], {});
+  const past = useAsk(['int', 'events'], {}, 3000);
   const service = useAsk(['int', 'service'], {}, 3000);
   const done = () => {
     setForm(false);
     setRemoving('');
+    setConfig(undefined);
+    settings.again();
     intents.again();
     devices.again();
     service.again();
@@ -32,8 +37,10 @@ export function IntView() {
     <h2>Intents</h2><${Problem} error=${intents.error} />
     <${Intents} rows=${rowsOf(intents.answer)} asked=${Boolean(intents.answer)} remove=${setRemoving} />
     <h2>Devices</h2><${Problem} error=${devices.error} /><${Devices} rows=${rowsOf(devices.answer)} asked=${Boolean(devices.answer)} />
-    <h2>Events</h2><${Events} /></section>
+    <h2>Settings</h2><${Settings} ask=${settings} edit=${setConfig} />
+    <h2>Events</h2><${Problem} error=${past.error} /><${Events} rows=${rowsOf(past.answer)} /></section>
     ${form && html`<${IntentForm} devices=${rowsOf(devices.answer)} close=${() => setForm(false)} done=${done} />`}
+    ${config && html`<${ConfigForm} config=${config} close=${() => setConfig(undefined)} done=${done} />`}
     ${removing && html`<${Dialog} title=${`Remove the intent ${removing}`} close=${() => setRemoving('')}>
       <${Plan} change=${{ remove: removing }} verb="Remove" apply=${() => send('DELETE', inDomain(domain, 'int', 'intents', removing))} done=${done} /><//>`}
   </div>`;
@@ -63,7 +70,7 @@ function Intents({ rows, asked, remove }) {
     { name: 'mode', of: (r) => r.mode || 'md' },
     { name: 'one in', number: true, of: (r) => r.sample || 1 },
     { name: 'priority', number: true, of: (r) => r.priority ?? 0 },
-    { name: 'ends', of: (r) => (r.expires && !r.expires.startsWith('0001') ? clock(r.expires) : 'never') },
+    { name: 'ends', of: (r) => (r.expires && !r.expires.startsWith('0001') ? html`<time>${r.expires.slice(0, 16).replace('T', ' ')}</time>` : 'never') },
     { name: 'state', of: (r) => html`<${IntentState} row=${r} />`, class: 'wrap' },
     { name: '', of: (r) => html`<button class="quiet" onClick=${() => remove(r.name)} aria-label=${`Remove the intent ${r.name}`}>Remove</button>` },
   ];
@@ -71,28 +78,26 @@ function Intents({ rows, asked, remove }) {
 }
 
 function IntentState({ row }) {
-  const text = row.state ?? row.status?.state ?? '';
-  const why = row.why ?? row.status?.why ?? '';
-  return html`<span class=${`tag ${text}`}>${text || '–'}</span> <span class="muted">${[].concat(why).join('; ')}</span>`;
+  const { state = 'pending', devices = [], why = [] } = row.status ?? {};
+  return html`<span class=${`tag ${state}`}>${state}</span> <span class="muted">${[devices.length ? `on ${devices.join(', ')}` : '', ...why].filter(Boolean).join('; ')}</span>`;
 }
 
 function Devices({ rows, asked }) {
-  if (!rows.length) return asked ? html`<p class="empty">No device that can speak INT is known in this domain.</p>` : null;
+  if (!rows.length) return asked ? html`<p class="empty">No device that can speak INT is known. Say what the INT domain is made of: <code>radar int topology set --attached</code>, or <code>--lab LAB</code>, or a file.</p>` : null;
   const columns = [
     { name: 'device', of: (r) => html`<b>${r.name}</b>` },
     { name: 'driver', of: (r) => r.driver },
-    { name: 'ports', of: (r) => html`<${Ports} ports=${r.ports ?? r.roles} />`, class: 'wrap' },
+    { name: 'ports', of: (r) => html`<${Ports} ports=${r.ports} />`, class: 'wrap' },
     { name: 'can', of: (r) => abilitiesText(r.abilities), class: 'wrap' },
     { name: 'state', of: (r) => html`<span class=${`tag ${r.reachable === false ? 'lost' : ''}`}>${r.reachable === false ? 'not reached' : r.state ?? 'reached'}</span>` },
-    { name: 'entries', number: true, of: (r) => count(Array.isArray(r.entries) ? r.entries.length : r.entries) },
-    { name: 'notes', of: (r) => [].concat(r.notes ?? [], r.error ?? r.last_error ?? []).map((n) => n.text ?? n).join('; '), class: 'wrap' },
+    { name: 'entries', number: true, of: (r) => count(r.entries) },
+    { name: 'notes', of: (r) => [...(r.notes ?? []), r.error].filter(Boolean).join('; '), class: 'wrap' },
   ];
   return html`<${Table} caption="Devices" columns=${columns} rows=${rows} keyOf=${(r) => r.name} />`;
 }
 
 function Ports({ ports }) {
-  const list = Array.isArray(ports) ? ports : Object.entries(ports ?? {}).map(([name, role]) => ({ name, role }));
-  return list.map((p) => html`<span class=${`tag ${p.role}`} title=${p.role === 'edge' ? 'source for what comes in, sink for what leaves' : ''}>${p.name} ${p.role || 'none'}</span> `);
+  return (ports ?? []).map((p) => html`<span class=${`tag ${p.role}`} title=${p.role === 'edge' ? 'source for what comes in, sink for what leaves' : ''}>${p.name} ${p.role || 'none'}</span> `);
 }
 
 function abilitiesText(a) {
@@ -100,9 +105,19 @@ function abilitiesText(a) {
   return [(a.modes ?? []).join(', '), a.sampling && 'sampling', a.expressions && 'expressions', a.max_entries && `${a.max_entries} entries`].filter(Boolean).join(' · ');
 }
 
-function Events() {
+/** What holds for all devices. */
+function Settings({ ask, edit }) {
+  const c = ask.answer;
+  if (!c) return html`<${Problem} error=${ask.error} />`;
+  return html`<${Facts} facts=${[['reports go to', c.collector || 'nobody'], ['mark', c.mark || 'default'], ['report version', c.report || 'default'], ['domain id', c.domain_id || undefined]]} />
+    <button onClick=${() => edit(c)}>Change</button>`;
+}
+
+/** What happened to intents, devices and the service, the newest first. */
+function Events({ rows }) {
   void store.packetsChanged.value;
-  const rows = store.events.list().reverse().slice(0, 50);
-  if (!rows.length) return html`<p class="empty">Nothing has happened since the page was opened.</p>`;
-  return html`<ol class="events" aria-live="polite">${rows.map((e) => html`<li><time>${new Date(e.t_ns / 1e6).toISOString().slice(11, 19)}</time> <span class="tag">${e.kind}</span> ${e.text}</li>`)}</ol>`;
+  const others = store.events.list().filter((e) => !['device', 'intent', 'service'].includes(e.kind)).map((e) => ({ ...e, time: new Date(e.t_ns / 1e6).toISOString() }));
+  const all = [...rows, ...others].sort((a, b) => (a.time < b.time ? 1 : -1)).slice(0, 50);
+  if (!all.length) return html`<p class="empty">Nothing has happened yet.</p>`;
+  return html`<ol class="events" aria-live="polite">${all.map((e) => html`<li><time>${clock(e.time).slice(0, 8)}</time> <span class="tag">${e.kind}</span> ${e.of && html`<b>${e.of}</b>`} ${e.text}</li>`)}</ol>`;
 }
