@@ -22,22 +22,16 @@ const (
 // TestIntent: a user adds an intent by the form, sees before what devices would get, and packets bear INT on the link
 // between routers, as tcpdump sees them. The user removes it, and none does.
 func TestIntent(t *testing.T) {
-	w := newWorld(t, "chain")
-	nstest.Cleanup(t, func() { _ = exec.Command(w.radar, "int", "stop", "--domain", w.lab).Run() })
-	w.run("int", "topology", "set", "--domain", w.lab, "--lab", w.lab)
+	w := newWorld(t, "chain", func(w *world) {
+		nstest.Cleanup(t, func() { _ = exec.Command(w.radar, "int", "stop", "--domain", w.lab).Run() })
+		w.run("int", "topology", "set", "--domain", w.lab, "--lab", w.lab)
+		w.run("int", "start", "--domain", w.lab) // ports that speak INT are edges of the domain then
+	})
 	w.background("h1", "bash", "-c", "while :; do echo probe >/dev/udp/"+w.address("h2")+"/5001; sleep 0.02; done")
 	p := open(t, w.url)
 	p.expected = []string{"401 (Unauthorized)"} // the page asks for the token when the server does
 
 	p.show("int", "domain", w.lab)
-	p.click(button("Start"))
-	p.see("dialog input[name=token]")
-	token, err := os.ReadFile(w.tokenFile())
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.typeInto("dialog input[name=token]", strings.TrimSpace(string(token)))
-	p.click(button("Use it"))
 	p.wait("the service runs", `document.querySelector('.service .live.on')`)
 	if n := w.packets("r1", "eth1", marked, flow, 20); n != 0 {
 		t.Fatalf("%d of 20 packets bear INT before there is an intent", n)
@@ -49,6 +43,13 @@ func TestIntent(t *testing.T) {
 	p.typeInto("input[name=dport]", "5001")
 	p.shot("intent-form-1280")
 	p.click(button("Dry run"))
+	p.see("dialog input[name=token]")
+	token, err := os.ReadFile(w.token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.typeInto("dialog input[name=token]", strings.TrimSpace(string(token)))
+	p.click(button("Use it"))
 	p.wait("what devices would get", `document.querySelector('.plan')?.textContent.includes('5001')`)
 	p.shot("intent-plan-1280")
 	if n := w.packets("r1", "eth1", marked, flow, 20); n != 0 {

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -23,15 +24,20 @@ type world struct {
 	radar string
 	lab   string // its domain has the same name
 	url   string // of the page, without a slash at the end
+	token string // the file with the server's token
 }
 
-// newWorld starts a lab, attaches radar to all its nodes, and starts radar serve.
-func newWorld(t testing.TB, lab string) *world {
+// newWorld starts a lab, attaches radar to all its nodes, and starts radar serve. What is to happen before radar
+// is attached, first does.
+func newWorld(t testing.TB, lab string, first ...func(*world)) *world {
 	t.Helper()
 	needBrowser(t)
-	w := &world{TB: t, radar: radarbin.Path(t), lab: nstest.Unique()}
+	w := &world{TB: t, radar: radarbin.Path(t), lab: nstest.Unique(), token: filepath.Join(t.TempDir(), "token")}
 	nstest.Cleanup(t, func() { _ = exec.Command(w.radar, "lab", "down", w.lab).Run() })
 	w.run("lab", "up", lab, "--name", w.lab)
+	for _, f := range first {
+		f(w)
+	}
 	nstest.Cleanup(t, func() { _ = exec.Command(w.radar, "detach", "--domain", w.lab, "--no-drain").Run() })
 	w.run("attach", "-d", "--domain", w.lab, "--lab", w.lab)
 	w.url = w.serve()
@@ -77,7 +83,7 @@ var serving = regexp.MustCompile(`https?://[^/\s]+`)
 func (w *world) serve() string {
 	w.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	cmd := exec.CommandContext(ctx, w.radar, "serve", "--listen", "127.0.0.1:0", "--token-file", w.tokenFile())
+	cmd := exec.CommandContext(ctx, w.radar, "serve", "--listen", "127.0.0.1:0", "--token-file", w.token)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 5 * time.Second
 	out, err := cmd.StderrPipe()
@@ -102,8 +108,6 @@ func (w *world) serve() string {
 	w.Fatal("radar serve names no address")
 	return ""
 }
-
-func (w *world) tokenFile() string { return "/run/" + w.lab + ".token" }
 
 // load sends more than the bottleneck lets through, and what the firewall drops, until stop is called.
 func (w *world) load() (stop func()) {

@@ -5,6 +5,8 @@ import { html, Notes, useState } from './ui.js';
 import { count, duration, rate } from './format.js';
 import * as store from './store.js';
 
+const shown = 80; // rows of each list: more would cost frames each second
+
 const orders = {
   lost: (a, b) => b.lost + b.expired - a.lost - a.expired || (b.bps ?? 0) - (a.bps ?? 0) || b.total - a.total,
   rate: (a, b) => (b.bps ?? 0) - (a.bps ?? 0) || b.total - a.total,
@@ -37,10 +39,11 @@ export function Overview() {
       <label class="order">by <select value=${order} onChange=${(e) => setOrder(e.target.value)} aria-label="Order of links">
         <option value="lost">losses</option><option value="rate">rate</option><option value="latency">latency</option></select></label></div>
     <h3>Links</h3>
-    <ul class="links" aria-label="Links">${rows.slice(0, 200).map((row) => html`<${LinkRow} key=${row.id} row=${row} />`)}</ul>
-    ${rows.length > 200 && html`<p class="muted">${rows.length - 200} more: find one above.</p>`}
+    <ul class="links" aria-label="Links">${rows.slice(0, shown).map((row) => html`<${LinkRow} key=${row.id} row=${row} />`)}</ul>
+    ${rows.length > shown && html`<p class="muted">${rows.length - shown} more: find one above.</p>`}
     <h3>Nodes</h3>
-    <ul class="nodes" aria-label="Nodes">${nodes.slice(0, 400).map((v) => html`<${NodeRow} key=${v.name} vertex=${v} />`)}</ul>
+    <ul class="nodes" aria-label="Nodes">${nodes.slice(0, shown).map((v) => html`<${NodeRow} key=${v.name} vertex=${v} />`)}</ul>
+    ${nodes.length > shown && html`<p class="muted">${nodes.length - shown} more: find one above.</p>`}
     <${Notes} notes=${topology.notes} /></div>`;
 }
 

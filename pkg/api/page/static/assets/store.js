@@ -126,7 +126,19 @@ function applyLoad(load) {
   for (const node of load.nodes ?? []) {
     series(nodeSeries, node.name).push(time, { packets: node.packets / seconds, p50: node.p50_ns, p99: node.p99_ns, lost: node.lost ?? 0 });
   }
+  if (++ticks % 60 === 0) forgetOld(time);
   tick.value = load;
+}
+
+let ticks = 0;
+
+/** Series of links and nodes of which nothing is known of the time that is kept: they are gone, or idle. */
+function forgetOld(time) {
+  for (const map of [linkSeries, nodeSeries]) {
+    for (const [id, line] of map) {
+      if (time - line.time[(line.total - 1) % line.size] > keptSeconds) map.delete(id);
+    }
+  }
 }
 
 function series(map, id) {
