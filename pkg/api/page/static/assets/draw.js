@@ -44,7 +44,7 @@ function drawEdge(p, edge, there, back) {
   if (edge.kind === 'tunnel') ctx.setLineDash([7, 4]);
   for (const [forward, load, id] of [[true, there, `${edge.from} > ${edge.to}`], [false, back, `${edge.to} > ${edge.from}`]]) {
     if (p.lit.has(id)) stroke(ctx, line, forward, lane, theme.selected, 9 * camera.size + 4, 0.45);
-    const width = (load.used ? rateWidth(load.bps ?? 1e4) : 1.3) * Math.max(0.5, Math.min(1, camera.size * 1.4));
+    const width = (load.used ? rateWidth(load.bps ?? 1e4) : 1.3) * Math.max(0.25, Math.min(1, camera.size * 1.4));
     stroke(ctx, line, forward, lane, load.used ? latencyColour(theme, waitOf(load)) : theme.idle, width, 1);
   }
   ctx.setLineDash([]);
