@@ -25,12 +25,14 @@ export function drawDots(p, items) {
         queues.get(key).push({ journey: item.journey, segment });
       }
     }
+  }
+  for (const waiting of queues.values()) drawQueue(p, waiting);
+  for (const item of items) { // above those that wait
     for (const fall of item.journey.falls) {
       const ago = item.ago(fall.t);
       if (ago >= 0 && ago < fallLasts) drawFall(p, item.journey, fall, ago / fallLasts, falls);
     }
   }
-  for (const waiting of queues.values()) drawQueue(p, waiting);
   for (const [text, at] of falls) sayReason(p, text, at);
 }
 

@@ -169,7 +169,7 @@ function drawVertex(p, vertex) {
   glyph(p, vertex, at, r);
   nameVertex(p, vertex, at, r);
   const lost = p.nodeLost.get(vertex.name);
-  if (lost) pill(p, at.x + r * 0.9, at.y - r * 1.05, lost);
+  if (lost) pill(p, at.x + r * 0.8 + 10, at.y - r * 1.1, lost);
 }
 
 /** A switch has arrows, a P4 switch its name, a virtual machine a second frame. */

@@ -9,7 +9,7 @@ import { Header, Nav, viewNames } from './header.js';
 import { TopologyView, scene } from './view-topology.js';
 import { FlowsView, LossesView, PacketsView, PathsView } from './views.js';
 import { IntView } from './int-view.js';
-import { TokenDialog } from './token.js';
+import { TokenDialog, tokenAsked } from './token.js';
 import { Help } from './help.js';
 import { flowFilter, views } from './url.js';
 import * as store from './store.js';
@@ -52,9 +52,11 @@ async function begin() {
     const { domain } = store.state.value;
     if (!domain && names.length) store.go({ domain: names.includes(server.default_domain) ? server.default_domain : names[0] });
     if (!names.length) setTimeout(begin, 3000);
+    store.problem.value = undefined;
   } catch (error) {
     store.problem.value = error;
-    setTimeout(begin, 3000);
+    if (error.status === 401) tokenAsked().then(begin); // from elsewhere reading takes it, too
+    else setTimeout(begin, 3000);
   }
 }
 

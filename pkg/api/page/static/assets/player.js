@@ -40,9 +40,9 @@ export async function loadMachine(more = {}, at = undefined) {
   loaded.value = { ...loaded.value, loading: true, error: '' };
   const { t } = store.state.value;
   const wanted = at ?? (t ? timeOf(t, store.epoch) : undefined);
-  const near = wanted === undefined || store.state.value.until ? {} : { until: isoOf(wanted + ahead) };
+  const upTo = wanted === undefined || store.state.value.until ? {} : { until: isoOf(wanted + ahead) };
   try {
-    const answer = await get(inDomain(store.state.value.domain, 'packets'), store.query({ limit: mostPackets, ...near, ...more }));
+    const answer = await get(inDomain(store.state.value.domain, 'packets'), store.query({ limit: mostPackets, ...upTo, ...more }));
     if (load !== loads) return; // something else was asked for meanwhile
     setPackets(answer.rows ?? []);
     seek(wanted ?? machine.first);
@@ -68,15 +68,16 @@ export async function enterMachine(more, at) {
   await loadMachine(more, at);
 }
 
+// What is loaded with a packet: before it, those that may wait where it comes to.
+const near = { before: 1e8, after: 1e7 };
+
 /** Shows one packet in the time machine, with all that was under way near it. */
 export async function visit(record) {
   const journey = journeyOf(record, store.epoch);
-  const margin = Math.max(2e6, (journey.end - journey.start) / 2);
-  const time = (t) => isoOf(t);
   store.go({ view: 'topology', sel: `packet:${record.id}`, mode: 'machine' });
   live = [];
   playing.value = false;
-  await loadMachine({ since: time(journey.start - margin), until: time(journey.end + margin) }, journey.start);
+  await loadMachine({ since: isoOf(journey.start - near.before), until: isoOf(journey.end + near.after) }, journey.start);
   if (!machine.journeys.some((j) => j.id === record.id)) {
     setPackets([record, ...machine.journeys.map((j) => j.record)].slice(0, mostPackets));
   }

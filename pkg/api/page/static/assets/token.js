@@ -13,6 +13,11 @@ export const askToken = () => {
   waiting.value = () => {};
 };
 
+/** Asks for the token, and waits until the user has closed the dialog. */
+export const tokenAsked = () => new Promise((done) => {
+  waiting.value = done;
+});
+
 /** Does what steers. If the server wants a token, the page asks for it, and tries once more. */
 export async function attempt(what, fail) {
   try {
@@ -23,9 +28,7 @@ export async function attempt(what, fail) {
       return undefined;
     }
   }
-  await new Promise((done) => {
-    waiting.value = done;
-  });
+  await tokenAsked();
   try {
     return await what();
   } catch (error) {
