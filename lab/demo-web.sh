@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # The page of radar serve: a virtual network with a bottleneck and a firewall under load, radar
-# attached to every node. It prints the page's address, and goes on until Ctrl-C.
+# attached to every node, and a second one whose routers speak INT by intents. It prints the page's
+# address, and goes on until Ctrl-C.
 #
 # usage: lab/demo-web.sh path/to/radar [--check]
 #   --check   asks the server what the page asks, and ends: for machines without a browser
@@ -10,11 +11,17 @@ set -euo pipefail
 
 lab=radar-web-$$
 domain=$lab
+inband=radar-web-int-$$ # the second network, and its domain
 # shellcheck source=lab/demolib.sh
 . "$(dirname "$0")/demolib.sh"
 command -v iperf3 >/dev/null || { echo "demo: needs iperf3: apt-get install iperf3" >&2; exit 1; }
 tmp=$(mktemp -d)
-forget() { rm -rf "$tmp"; }
+forget() {
+	"$radar" int stop --domain "$inband" --force >/dev/null 2>&1 || true
+	"$radar" collect --forget --domain "$inband" >/dev/null 2>&1 || true
+	"$radar" lab down "$inband" >/dev/null 2>&1 || true
+	rm -rf "$tmp"
+}
 check=${2:-}
 address=${ADDRESS:-127.0.0.1:8480}
 [ -z "$check" ] || address=127.0.0.1:0
@@ -41,6 +48,19 @@ say "Traffic: UDP above the bottleneck's rate, TCP, echoes, and what the firewal
 	until_end blocked $(node h3 timeout 1 bash -c 'echo>/dev/udp/10.0.4.2/9999')
 }
 
+say "A second network, h1 - r1 - r2 - r3 - h2, whose routers speak INT: one says what to observe"
+run "$radar" lab up chain --name "$inband" | sed -n 1p
+run "$radar" int topology set --domain "$inband" --lab "$inband" >/dev/null
+port=$((20000 + $$ % 10000))
+run "$radar" int config set --domain "$inband" --collector "127.0.0.1:$port" 2>/dev/null
+run "$radar" int intent add video --domain "$inband" --proto udp --dport 5201 --states node-id,l1-ports,hop-latency,queue,ingress-time,egress-time --sample 10 2>/dev/null
+run "$radar" int start --domain "$inband"
+show '$' "$radar" collect --domain "$inband" --port "$port" '&'
+"$radar" collect --domain "$inband" --listen 127.0.0.1 --port "$port" --node 1=r1,2=r2,3=r3 >/dev/null 2>"$tmp/collect.err" &
+background[collect]=$!
+until_end video-server ip netns exec "$inband-h2" iperf3 -s
+until_end video ip netns exec "$inband-h1" iperf3 -c 10.0.4.2 -u -b 2M -l 1000 -t 60
+
 show '$' "$radar" serve --listen "$address" '&'
 "$radar" serve --domain "$domain" --listen "$address" --token-file "$tmp/token" 2>"$tmp/serve.err" &
 background[serve]=$!
@@ -58,10 +78,13 @@ if [ -n "$check" ]; then
 	asks "/api/v1/domains/$domain/topology?load=true" '"name": ?"r2"'
 	asks "/api/v1/domains/$domain/loss" 'QDISC_DROP'
 	asks "/api/v1/domains/$domain/packets?state=lost&limit=1" '"port": ?"eth1"'
+	asks "/api/v1/domains/$inband/int/devices" '"state": ?"ready"'
+	asks "/api/v1/domains/$inband/int/intents" '"video"'
+	asks "/api/v1/domains/$inband/paths" '"r1".*"r2".*"r3"'
 	await sh -c "curl -sN --max-time 4 '$url/api/v1/domains/$domain/events?topic=load' | grep -q '^event: load'"
 	echo "events: load"
 	say "Nothing stays"
 	exit
 fi
-printf '\n%sOpen %s/#/topology?domain=%s%s\nThe token for changes is in %s. Ctrl-C ends it.\n' "$bold" "$url" "$domain" "$plain" "$tmp/token"
+printf '\n%sOpen %s/#/topology?domain=%s%s\n  or %s/#/int?domain=%s\nThe token for changes is in %s. Ctrl-C ends it.\n' "$bold" "$url" "$domain" "$plain" "$url" "$inband" "$tmp/token"
 wait "${background[serve]}"
