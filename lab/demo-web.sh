@@ -55,8 +55,8 @@ port=$((20000 + $$ % 10000))
 run "$radar" int config set --domain "$inband" --collector "127.0.0.1:$port" 2>/dev/null
 run "$radar" int intent add video --domain "$inband" --proto udp --dport 5201 --states node-id,l1-ports,hop-latency,queue,ingress-time,egress-time --sample 10 2>/dev/null
 run "$radar" int start --domain "$inband"
-show '$' "$radar" collect --domain "$inband" --port "$port" '&'
-"$radar" collect --domain "$inband" --listen 127.0.0.1 --port "$port" --node 1=r1,2=r2,3=r3 >/dev/null 2>"$tmp/collect.err" &
+show '$' "$radar" collect --all --domain "$inband" --port "$port" '&'
+"$radar" collect --all --domain "$inband" --listen 127.0.0.1 --port "$port" --node 1=r1,2=r2,3=r3 >/dev/null 2>"$tmp/collect.err" &
 background[collect]=$!
 until_end video-server ip netns exec "$inband-h2" iperf3 -s
 until_end video ip netns exec "$inband-h1" iperf3 -c 10.0.4.2 -u -b 2M -l 1000 -t 60

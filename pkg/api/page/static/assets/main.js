@@ -47,7 +47,7 @@ async function begin() {
   try {
     const [server, domains] = await Promise.all([get('/server'), get('/domains')]);
     store.server.value = server;
-    store.domains.value = Array.isArray(domains) ? domains : domains.rows ?? [];
+    store.domains.value = domains;
     const names = store.domains.value.map((d) => d.name);
     const { domain } = store.state.value;
     if (!domain && names.length) store.go({ domain: names.includes(server.default_domain) ? server.default_domain : names[0] });
@@ -69,6 +69,7 @@ function followDomain(domain, filter, flow) {
     try {
       store.setTopology(await get(inDomain(domain, 'topology'), { load: true }, stop.signal), portrait());
       if (store.problem.value?.of === 'topology') store.problem.value = undefined;
+      store.domains.value = await get('/domains', undefined, stop.signal); // others come and go
     } catch (error) {
       if (error.name === 'AbortError') return;
       store.problem.value = Object.assign(error, { of: 'topology' });

@@ -21,6 +21,12 @@ export function TimeBar() {
 
 function Live() {
   const tick = store.tick.value;
+  const { domain } = store.state.value;
+  const source = store.domains.value.find((d) => d.name === domain)?.source;
+  if (!tick && source && source !== 'ring') {
+    return html`<p class="live-text">${source === 'reports' ? 'Reports of switches, read again every 10 s' : 'Reports in a capture'}.
+      <span class="muted wide-only"> The time machine moves their packets.</span></p>`;
+  }
   return html`<p class="live-text" aria-live="off">${tick
     ? html`<b>${count(tick.packets / (tick.span_ns / 1e9))}</b> packets/s, <b class=${tick.lost ? 'lost' : ''}>${count(tick.lost)}</b> lost in the last second`
     : 'Waiting for the first second…'}
