@@ -114,3 +114,10 @@ test('time passes at its speed, and nothing is waited for', () => {
   assert.equal(empty.next(0), 0);
   for (const speed of [1, 0.001, 1e-7]) assert.ok(Math.abs(speedOfSlider(sliderOfSpeed(speed)) / speed - 1) < 1e-9);
 });
+
+test('hops of switches that report no moments come one after the other', () => {
+  const record = { id: 'r', time: '2026-01-02T03:04:05.000000100Z', hops: [{ node: 's1', port: '2', node_ns: 500 }, { node: 's2', in_port: '1', port: '2', node_ns: 300 }] };
+  const journey = journeyOf(record, Date.parse('2026-01-02T03:04:05Z') / 1000);
+  assert.deepEqual(journey.segments.map((s) => [s.kind, s.t0, s.t1]), [['node', 100, 600], ['link', 600, 600], ['node', 600, 900]]);
+  assert.equal(journey.end, 900);
+});

@@ -40,7 +40,7 @@ export function timeOf(text, epoch) {
 /** Makes the journey of a record. @param {object} record @param {number} epoch @returns {Journey} */
 export function journeyOf(record, epoch) {
   const start = sinceEpoch(record.time, epoch);
-  const hops = record.hops ?? [];
+  const hops = timed(record.hops ?? []);
   const segments = [];
   hops.forEach((hop, i) => addHop(segments, hops, hop, i, start));
   const falls = fallsOf(record, hops, start);
@@ -49,6 +49,20 @@ export function journeyOf(record, epoch) {
   for (const fall of falls) end = Math.max(end, fall.t);
   waitToFall(segments, falls, hops, start);
   return { id: record.id, record, start, end, segments, falls };
+}
+
+/**
+ * Hops as they are in radar's own records: each says when the packet was seen last there. Switches that report may say no
+ * more than how long it was inside them. Then one comes right after the other, and links take no time.
+ */
+function timed(hops) {
+  if (hops.every((hop) => hop.at_ns !== undefined || !hop.node_ns)) return hops;
+  const at = [];
+  return hops.map((hop, i) => {
+    const before = hop.prev ?? i - 1;
+    at[i] = hop.at_ns ?? (at[before] ?? 0) + (hops[before]?.queue_ns ?? 0) + (hop.node_ns ?? 0);
+    return { ...hop, at_ns: at[i] };
+  });
 }
 
 /** When a hop's packet came in: of the last hop that is its at_ns, else its time inside is before. */
