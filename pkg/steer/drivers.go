@@ -20,7 +20,7 @@ import (
 func drivers(domain string) map[string]control.Driver {
 	all := make(map[string]control.Driver)
 	for _, d := range []control.Driver{
-		&ebpf.Driver{Domain: domain, Find: findNetns},
+		&ebpf.Driver{Domain: domain, Find: findNetns}, backpack{},
 	} {
 		all[d.Name()] = d
 	}

@@ -76,7 +76,7 @@ func (m *Management) live(ctx context.Context) error {
 			return err
 		}
 		if p.PID == 0 {
-			_, err = background.Start(m.store.LogPath(), m.store.FindService, "int", "service", "--domain", m.Name())
+			_, err = background.Start(m.store.LogPath(), m.store.FindService, "int", "service", background.Domain, m.Name())
 			return err
 		}
 		st, err := m.store.Status()

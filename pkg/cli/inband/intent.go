@@ -4,6 +4,7 @@ package inband
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -332,7 +333,10 @@ func printFile(k *kit.Kit, v any) error {
 	if k.Output == kit.FormatJSON {
 		return kit.PrintJSON(k.Out, v)
 	}
-	b, err := yaml.MarshalWithOptions(v, yaml.UseJSONMarshaler())
+	b, err := json.Marshal(v) // its names, and its order
+	if err == nil {
+		b, err = yaml.JSONToYAML(b)
+	}
 	if err != nil {
 		return err
 	}

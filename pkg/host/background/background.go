@@ -26,6 +26,9 @@ const SelfPath = "/proc/self/exe"
 // say over that it works.
 const FlagReadyFD = "ready-fd"
 
+// Domain is the argument that says which domain the process is for.
+const Domain = "--" + "domain"
+
 // Started is a background process that works.
 type Started struct {
 	PID int    `json:"pid"`

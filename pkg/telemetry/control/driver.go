@@ -10,8 +10,8 @@ import (
 
 // Device is a node that can speak INT, as a driver finds it.
 type Device struct {
-	Name   string `json:"name"`   // unique among the nodes of the topology
-	Driver string `json:"driver"` // ebpf, p4runtime, mapped, backpack
+	Name   string `json:"name"`             // unique among the nodes of the topology
+	Driver string `json:"driver,omitempty"` // ebpf, p4runtime, mapped, backpack
 	// Spec is where it is: a namespace as "radar attach" takes it (ebpf, backpack), HOST:PORT of a
 	// gRPC server (p4runtime, mapped).
 	Spec string `json:"spec,omitempty"`

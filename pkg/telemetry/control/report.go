@@ -38,17 +38,13 @@ func (s *Service) report() Status {
 		before[i.Name] = i.State
 	}
 	st := Status{Applied: s.status.Applied, Seen: s.wanted.Generation, Mark: s.status.Mark, Devices: []DeviceStatus{}, Intents: []IntentStatus{}}
-	done := s.plan != nil && s.settled
+	done := s.plan != nil && s.settled && s.wanted.Config.Full().Mark == s.status.Mark
 	for _, d := range s.devices {
 		one := d.status()
 		if s.plan != nil && !d.leaving {
-			one.Notes = s.plan.notes[d.Name]
-			one.NodeID, one.Ports = s.plan.states[d.Name].NodeID, s.plan.states[d.Name].Ports
-			if _, waits := s.target(d); waits != "" && d.conn != nil && d.held != nil {
-				one.Notes = append(slices.Clone(one.Notes), fmt.Sprintf("packets get no INT here while %s is not known to take it off", waits))
-			}
+			s.describe(d, &one)
 		}
-		done = done && (d.state == Ready || d.state == Off)
+		done = done && (one.State == Ready || d.off)
 		st.Devices = append(st.Devices, one)
 	}
 	if done {
@@ -66,6 +62,18 @@ func (s *Service) report() Status {
 	}
 	s.status = st
 	return st
+}
+
+// describe fills in what a device is to be.
+func (s *Service) describe(d *device, one *DeviceStatus) {
+	want, waits := s.target(d)
+	one.Notes, one.NodeID, one.Ports = s.plan.notes[d.Name], s.plan.states[d.Name].NodeID, s.plan.states[d.Name].Ports
+	if waits != "" && d.conn != nil && d.held != nil {
+		one.Notes = append(slices.Clone(one.Notes), fmt.Sprintf("packets get no INT here while %s is not known to take it off", waits))
+	}
+	if one.State == Ready && !d.holds(&want) {
+		one.State = Applying
+	}
 }
 
 func (d *device) status() DeviceStatus {

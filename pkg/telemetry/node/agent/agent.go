@@ -58,7 +58,7 @@ func Ensure(name string) (background.Started, error) {
 	if running.PID != 0 {
 		return background.Started{PID: running.PID}, nil
 	}
-	return background.Start(node.File(name, "agent.log"), find, "int", "agent", "--domain", name)
+	return background.Start(node.File(name, "agent.log"), find, "int", "agent", background.Domain, name)
 }
 
 // endTime is how long an agent may take to send what it has.
