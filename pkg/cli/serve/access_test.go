@@ -207,6 +207,8 @@ func TestHostile(t *testing.T) {
 		want               int
 	}{
 		"deep JSON":              {"PUT", intents, strings.Repeat("[", 100000), 422},
+		"deep YAML":              {"PUT", intents, strings.Repeat("- ", 100000), 422},
+		"deep objects":           {"PUT", intents, strings.Repeat("{a: ", 100000), 422},
 		"a YAML bomb":            {"PUT", intents, "a: &a [x,x,x,x]\nb: &b [*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b]\nintents: [*c,*c,*c]", 422},
 		"no JSON":                {"POST", intents, "\x00\xff", 422},
 		"a domain of dots":       {"GET", "/api/v1/domains/%2e%2e%2f%2e%2e/paths", "", 404},
