@@ -377,3 +377,20 @@ func TestEventsAtOnce(t *testing.T) {
 		t.Errorf("%d events, median %v", len(fed), took[times/2])
 	}
 }
+
+// TestHubBytes: what a hub keeps is bounded in bytes, too.
+func TestHubBytes(t *testing.T) {
+	h := NewHub("test", remembered)
+	for range 100 {
+		h.Send(0, "load", make([]byte, 1<<20))
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	sum := 0
+	for i := range h.ring {
+		sum += len(h.ring[i].data)
+	}
+	if sum > mostRemembered || sum != h.bytes || h.next-h.first != mostRemembered>>20 {
+		t.Errorf("it keeps %d events of %d bytes (counted: %d), want %d at most", h.next-h.first, sum, h.bytes, mostRemembered)
+	}
+}

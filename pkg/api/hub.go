@@ -15,6 +15,9 @@ import (
 // remembered is how many events of a collector are kept for listeners that are behind, or come back: some 12 MB.
 const remembered = 1 << 15
 
+// mostRemembered bounds what a hub keeps, bytes of events.
+const mostRemembered = 32 << 20
+
 // Why a listener gets nothing more.
 var (
 	errBehind = errors.New("too far behind")
@@ -31,6 +34,7 @@ type Hub struct {
 	mu          sync.Mutex
 	ring        []sent
 	first, next uint64 // positions: ring[p%len(ring)] for first <= p < next
+	bytes       int    // of the events between them
 	newest      uint64 // number of the newest event
 	listeners   map[*listener]struct{}
 	closed      bool
@@ -83,9 +87,22 @@ func (h *Hub) Send(topic uint8, kind string, data []byte) {
 func (h *Hub) size() uint64 { return uint64(len(h.ring)) }
 
 func (h *Hub) add(s sent) {
+	if h.next-h.first == h.size() {
+		h.dropFirst()
+	}
 	h.ring[h.next%h.size()] = s
 	h.next++
-	h.first = max(h.first, h.next-min(h.next, h.size()))
+	h.bytes += len(s.data)
+	for h.bytes > mostRemembered && h.next-h.first > 1 {
+		h.dropFirst()
+	}
+}
+
+func (h *Hub) dropFirst() {
+	old := &h.ring[h.first%h.size()]
+	h.bytes -= len(old.data)
+	old.data = nil
+	h.first++
 }
 
 func (h *Hub) wakeAll() {

@@ -4,6 +4,8 @@ package v1
 
 import (
 	"context"
+	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 )
@@ -25,10 +27,13 @@ type answers struct {
 
 // given is an answer, once done is closed.
 type given struct {
-	done  chan struct{}
-	until time.Time // zero while it is worked out
-	value any
-	err   error
+	done    chan struct{}
+	left    chan struct{} // closed if all who wanted it have gone before it was begun
+	waiting int           // who want it
+	begun   bool
+	until   time.Time // zero while it is worked out
+	value   any
+	err     error
 }
 
 func newAnswers() *answers {
@@ -41,9 +46,16 @@ func once[T any](ctx context.Context, a *answers, key string, work func(context.
 	g, mine := a.find(key)
 	if mine {
 		go func() { // it is for all who ask; the first may go before it is there
-			a.gate <- struct{}{}
+			select {
+			case a.gate <- struct{}{}:
+			case <-g.left:
+				return
+			}
 			defer func() { <-a.gate }()
-			value, err := work(context.WithoutCancel(ctx))
+			if !a.begin(g) {
+				return
+			}
+			value, err := guarded(context.WithoutCancel(ctx), work)
 			a.mu.Lock()
 			defer a.mu.Unlock()
 			g.value, g.err, g.until = value, err, time.Now().Add(goodFor)
@@ -53,12 +65,23 @@ func once[T any](ctx context.Context, a *answers, key string, work func(context.
 	select {
 	case <-g.done:
 	case <-ctx.Done():
+		a.leave(key, g)
 		return zero, ctx.Err()
 	}
 	if g.err != nil {
 		return zero, g.err
 	}
 	return g.value.(T), nil
+}
+
+// guarded makes an error of a panic: it would end the server, with all its listeners.
+func guarded[T any](ctx context.Context, work func(context.Context) (T, error)) (value T, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("a fault of radar: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return work(ctx)
 }
 
 // find returns the answer for a key, and whether the caller is to work it out.
@@ -72,9 +95,29 @@ func (a *answers) find(key string) (g *given, mine bool) {
 		}
 	}
 	if g = a.list[key]; g != nil {
+		g.waiting++
 		return g, false
 	}
-	g = &given{done: make(chan struct{})}
+	g = &given{done: make(chan struct{}), left: make(chan struct{}), waiting: 1}
 	a.list[key] = g
 	return g, true
+}
+
+// begin reports whether somebody still wants an answer, which is worked out then.
+func (a *answers) begin(g *given) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	g.begun = g.waiting > 0
+	return g.begun
+}
+
+// leave is for who does not wait any more. Work that nobody waits for does not begin: else clients that ask and go
+// would make a queue without an end.
+func (a *answers) leave(key string, g *given) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if g.waiting--; g.waiting == 0 && !g.begun {
+		close(g.left)
+		delete(a.list, key)
+	}
 }

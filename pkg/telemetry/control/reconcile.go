@@ -41,7 +41,11 @@ func (s *Service) isReady(d *device) bool {
 //     with hosts first, and devices that leave are cleared, those with hosts last.
 //  3. Sources of a group of which all devices that take INT off are ready get their entries.
 func (s *Service) reconcile(ctx context.Context) {
-	if s.plan == nil || s.wanted.Running && !s.collector.IsValid() {
+	if s.plan == nil {
+		return
+	}
+	if s.wanted.Running && !s.collector.IsValid() { // nobody gets anything; but what must stop giving INT does
+		s.withdraw(ctx, false)
 		return
 	}
 	changes := s.changes()
@@ -90,14 +94,16 @@ func (s *Service) opened(d *device) (open bool, waitsFor string) {
 	return true, ""
 }
 
-// withdraw takes entries off sources that must not give INT now.
+// withdraw takes entries off sources that must not give INT now. One that has failed with something else is tried at once,
+// and then as often as leastWait says: packets may leave with INT meanwhile.
 func (s *Service) withdraw(ctx context.Context, all bool) {
 	var list []*device
 	for _, d := range s.devices {
-		if d.conn == nil || d.off || !d.gives || time.Now().Before(d.next) {
+		if d.conn == nil || d.off || !d.gives || time.Now().Before(d.next) && time.Since(d.withdrawn) < leastWait {
 			continue
 		}
 		if open, _ := s.opened(d); all || !open || d.held == nil {
+			d.withdrawn = time.Now()
 			list = append(list, d)
 		}
 	}
@@ -174,8 +180,12 @@ func (s *Service) passed(ctx context.Context) (sum uint64) {
 func (s *Service) change(ctx context.Context) {
 	s.trouble("change what takes INT off", nil)
 	if s.status.Mark != s.wanted.Config.Full().Mark {
+		before := s.status.Mark
 		s.status.Mark, s.stale = s.wanted.Config.Full().Mark, true
-		s.save() // before any device knows it
+		if !s.save() { // before any device knows it
+			s.status.Mark = before
+			return
+		}
 		s.look(ctx)
 	}
 	for _, withHosts := range []bool{false, true} { // what takes INT off leaves last
@@ -258,8 +268,8 @@ func (s *Service) give(ctx context.Context) {
 				d.gives, writes = true, true
 			}
 		}
-		if writes {
-			s.save() // who comes after a crash knows it
+		if writes && !s.save() { // who comes after a crash knows it
+			return
 		}
 		s.apply(ctx, list, func(d *device) State { t, _ := s.target(d); return t })
 	}

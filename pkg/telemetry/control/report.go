@@ -10,7 +10,7 @@ import (
 )
 
 // save writes the status if it has changed, and counters once a second. Events go with it.
-func (s *Service) save() {
+func (s *Service) save() (ok bool) {
 	now := s.report()
 	plain := now
 	plain.Devices = slices.Clone(now.Devices)
@@ -24,11 +24,13 @@ func (s *Service) save() {
 		}
 	}
 	s.trouble("write the status", err)
+	ok = err == nil
 	err = s.Store.logEvents(s.events)
 	s.trouble("write events", err)
 	if err == nil || len(s.events) > maxEvents {
 		s.events = nil
 	}
+	return ok
 }
 
 // report is the status as it is now.

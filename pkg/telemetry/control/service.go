@@ -27,7 +27,9 @@ type Service struct {
 
 	wanted    Wanted
 	collector netip.AddrPort
-	resolved  string // what collector is the address of
+	resolved  string    // what collector is the address of
+	asked     time.Time // for the address of asking
+	asking    string
 	devices   []*device
 	plan      *compiled
 	stale     bool      // plan is not that of wanted and of what devices can do
@@ -77,6 +79,7 @@ type device struct {
 	err       string
 	tries     int
 	next      time.Time // when it is tried again
+	withdrawn time.Time // when it was told last to give no INT
 	counters  map[string]uint64
 	before    *State // what the service before this one has given it
 }
@@ -225,9 +228,10 @@ func (s *Service) look(ctx context.Context) {
 // resolve finds the collector's address.
 func (s *Service) resolve(ctx context.Context) {
 	text := s.wanted.Config.Full().Collector
-	if text == s.resolved && s.collector.IsValid() {
-		return
+	if text == s.resolved && s.collector.IsValid() || time.Since(s.asked) < mostWait && text == s.asking {
+		return // a name that is not known takes its time each time
 	}
+	s.asked, s.asking = time.Now(), text
 	inner, stop := context.WithTimeout(ctx, askTime)
 	defer stop()
 	to, err := s.Resolve(inner, text)
@@ -412,6 +416,8 @@ func (s *Service) ask(ctx context.Context) {
 // isSettled reports whether all devices that were there at the beginning have been asked. Until then nobody
 // knows what they hold, and entries stay as they are.
 func (s *Service) isSettled() bool {
-	s.settled = s.settled || !slices.ContainsFunc(s.devices, func(d *device) bool { return d.conn == nil && d.tries == 0 && !d.off })
+	s.settled = s.settled || !slices.ContainsFunc(s.devices, func(d *device) bool {
+		return d.conn == nil && d.tries == 0 && !d.off && !s.isBlocked(d) // what is blocked was not there
+	})
 	return s.settled
 }

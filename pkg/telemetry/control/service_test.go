@@ -35,6 +35,7 @@ type world struct {
 	crash    context.CancelFunc // kills it
 	abil     map[string]Abilities
 	checking bool
+	nobody   bool // the collector's name is not known
 }
 
 func newWorld(t *testing.T) *world {
@@ -179,6 +180,9 @@ func (w *world) run(store *Store, until func(Status) bool) {
 	s := &Service{
 		Store: store, Drivers: map[string]Driver{"ebpf": w}, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Resolve: func(context.Context, string) (netip.AddrPort, error) {
+			if w.nobody {
+				return netip.AddrPort{}, errors.New("no such host")
+			}
 			return netip.MustParseAddrPort("127.0.0.1:32766"), nil
 		},
 	}
@@ -403,4 +407,35 @@ func (w *world) state(name string) State {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.holds[name]
+}
+
+// A device that has other options when the service starts anew is another one: the one before is cleared first.
+func TestOtherOptions(t *testing.T) {
+	w, store := newWorld(t), openStore(t)
+	w.want(store, start)
+	w.run(store, applied(t, store))
+	w.checking = false // s1 is cleared before it gets its roles
+	w.want(store, func(x *Wanted) {
+		x.Topology.Nodes[1].Options = map[string]any{"foreign": "drop"}
+	})
+	w.run(store, applied(t, store))
+	if !slices.Contains(w.log, "s1 clear") || !func() bool { s := w.state("s1"); return s.gives() }() {
+		t.Errorf("%q", w.log)
+	}
+}
+
+// A service that starts anew and cannot find the collector gives nothing; but it stops sources when a device that takes INT
+// off is lost.
+func TestNoCollector(t *testing.T) {
+	w, store := newWorld(t), openStore(t)
+	w.want(store, start)
+	w.run(store, applied(t, store))
+	w.nobody, w.checking = true, false
+	w.mu.Lock()
+	delete(w.holds, "s3")
+	w.mu.Unlock()
+	w.run(store, func(Status) bool {
+		s1 := w.state("s1")
+		return s1.Ports != nil && !s1.gives()
+	})
 }

@@ -201,12 +201,17 @@ func normal(w Wanted) any {
 	return v
 }
 
-func (w *Wanted) clone() Wanted {
-	c := *w
-	c.Intents = slices.Clone(w.Intents)
-	c.Config.NodeIDs = make(map[string]uint32)
-	for name, id := range w.Config.NodeIDs {
-		c.Config.NodeIDs[name] = id
+// clone is a Wanted of which nothing is shared with this one.
+func (w *Wanted) clone() (c Wanted) {
+	b, err := json.Marshal(w)
+	if err == nil {
+		err = json.Unmarshal(b, &c)
+	}
+	if err != nil {
+		panic(err) // it was read from JSON
+	}
+	if c.Config.NodeIDs == nil {
+		c.Config.NodeIDs = make(map[string]uint32)
 	}
 	return c
 }
@@ -280,6 +285,9 @@ func (s *Store) Status() (st Status, err error) {
 	}
 	return st, nil
 }
+
+// ErrRunning says that INT is on, or that a service still lives.
+var ErrRunning = errors.New("INT is on")
 
 // saveStatus writes it. Only the service calls it.
 func (s *Store) saveStatus(st *Status) error {
@@ -360,6 +368,13 @@ func (s *Store) Forget() error {
 		return err
 	}
 	defer unlock()
+	// Again, now that nobody can start it meanwhile.
+	if w, err := s.Wanted(); err == nil && w.Running {
+		return ErrRunning
+	}
+	if p, err := s.FindService(); err != nil || p.PID != 0 {
+		return errors.Join(ErrRunning, err)
+	}
 	for _, base := range []string{wantedFile, statusFile, eventsFile, lockFile, pidFile, logFile, statedir.LockFile} {
 		if err := os.Remove(s.file(base)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("remove %s: %w", base, err)

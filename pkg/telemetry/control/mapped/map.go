@@ -72,7 +72,8 @@ var kinds = []string{"device", "edges", "transits", "entries"}
 func ReadMap(text []byte) (*Map, error) {
 	m := new(Map)
 	if err := yaml.UnmarshalWithOptions(text, m, yaml.Strict()); err != nil {
-		return nil, &control.FieldError{Text: strings.TrimSpace(err.Error())}
+		// Without the lines of the file: it may be another one than a map.
+		return nil, &control.FieldError{Text: strings.TrimSpace(yaml.FormatError(err, false, false))}
 	}
 	return m, m.check()
 }

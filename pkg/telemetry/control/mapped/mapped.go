@@ -6,10 +6,7 @@ package mapped
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"os"
 
 	"github.com/vnetradar/radar/pkg/telemetry/control"
 	"github.com/vnetradar/radar/pkg/telemetry/control/p4runtime"
@@ -78,7 +75,7 @@ func read(d control.Device) (*options, *Map, error) {
 	case o.Pipeline == p4runtime.Push && o.P4Info == "":
 		return nil, nil, wrong("pipeline", "push needs a program: give p4info and config")
 	}
-	text, err := readFile(o.Map)
+	text, err := p4runtime.ReadFile(o.Map)
 	if err != nil {
 		return nil, nil, wrong("map", "%v", err)
 	}
@@ -99,28 +96,12 @@ func read(d control.Device) (*options, *Map, error) {
 	return o, m, nil
 }
 
-// mostText bounds a map, bytes.
-const mostText = 1 << 20
-
-func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, mostText+1))
-	if err == nil && len(text) > mostText {
-		err = errors.New("it is larger than 1 MiB")
-	}
-	return text, err
-}
-
 func (o *options) program() (*p4runtime.Program, error) {
-	info, err := os.ReadFile(o.P4Info)
+	info, err := p4runtime.ReadFile(o.P4Info)
 	if err != nil {
 		return nil, wrong("p4info", "%v", err)
 	}
-	binary, err := os.ReadFile(o.Config)
+	binary, err := p4runtime.ReadFile(o.Config)
 	if err != nil {
 		return nil, wrong("config", "%v", err)
 	}

@@ -5,7 +5,6 @@ package p4runtime
 import (
 	"context"
 	"fmt"
-	"os"
 
 	"github.com/vnetradar/radar/p4"
 	"github.com/vnetradar/radar/pkg/telemetry/control"
@@ -49,11 +48,11 @@ func (o *options) program() (*Program, error) {
 	if o.P4Info == "" {
 		return NewProgram(p4.Info, p4.JSON)
 	}
-	info, err := os.ReadFile(o.P4Info)
+	info, err := ReadFile(o.P4Info)
 	if err != nil {
 		return nil, wrong("p4info", "%v", err)
 	}
-	binary, err := os.ReadFile(o.Config)
+	binary, err := ReadFile(o.Config)
 	if err != nil {
 		return nil, wrong("config", "%v", err)
 	}

@@ -10,10 +10,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/vnetradar/radar/pkg/telemetry/control"
@@ -69,7 +71,7 @@ func (r *Reach) tls(spec string) (*tls.Config, error) {
 		c.ServerName, _, _ = net.SplitHostPort(spec)
 	}
 	if r.TLS.CA != "" {
-		pem, err := os.ReadFile(r.TLS.CA)
+		pem, err := ReadFile(r.TLS.CA)
 		if err != nil {
 			return nil, wrong("tls.ca", "%v", err)
 		}
@@ -85,6 +87,30 @@ func (r *Reach) tls(spec string) (*tls.Config, error) {
 		c.Certificates = []tls.Certificate{own}
 	}
 	return c, nil
+}
+
+// mostFile bounds a file that a device's options name, bytes.
+const mostFile = 16 << 20
+
+// ReadFile reads a file that options name: a regular one, of a size that a program or a certificate may have.
+func ReadFile(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is no regular file", path)
+	}
+	b, err := io.ReadAll(io.LimitReader(f, mostFile+1))
+	if err == nil && len(b) > mostFile {
+		err = fmt.Errorf("%s is larger than 16 MiB", path)
+	}
+	return b, err
 }
 
 // Check refuses what makes no sense. Errors name the field.
