@@ -28,9 +28,9 @@ export function PacketsView() {
   const rows = [...(ask.answer?.rows ?? [])].reverse();
   const columns = [
     { name: 'time', of: (r) => clock(r.time), class: 'time' },
+    { name: 'state', of: (r) => html`<${StateCell} record=${r} />` },
     { name: 'flow', of: (r) => flowName(r) },
     { name: 'bytes', number: true, of: (r) => count(r.len) },
-    { name: 'state', of: (r) => html`<${StateCell} record=${r} />` },
     { name: 'latency', number: true, of: (r) => duration(r.state === 'lost' ? undefined : r.latency_ns) },
     { name: 'path', of: (r) => (r.loss ? html`${pathOf(r)} <span class="loss-text">✕ ${r.loss.reason}</span>` : pathOf(r)), class: 'wrap' },
   ];
