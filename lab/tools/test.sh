@@ -45,7 +45,7 @@ while [ $# -gt 0 ] && [ "$1" != -- ]; do packages+=("$1"); shift; done
 [ ${#packages[@]} -eq 0 ] || json=bin/test-$(tr -dc 'a-z0-9' <<<"${packages[0]}").json
 # Those that take longest begin first: else the last of them would run alone.
 if [ ${#packages[@]} -eq 0 ]; then
-	first=(./pkg/vnet/datapath ./lab/test/e2e ./lab/test/transparency ./pkg/cli/domain ./pkg/cli/ask ./pkg/cli/collect ./bpf/test)
+	first=(./pkg/vnet/datapath ./lab/test/browser ./lab/test/e2e ./lab/test/transparency ./pkg/cli/domain ./pkg/cli/ask ./pkg/cli/collect ./bpf/test)
 	module=$(go list -m)
 	mapfile -t rest < <(go list ./... | sed "s|^$module|.|" | grep -vxF -f <(printf '%s\n' "${first[@]}" ./lab/kathara/e2e))
 	packages=("${first[@]}" "${rest[@]}")
