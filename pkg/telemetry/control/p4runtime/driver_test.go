@@ -102,8 +102,8 @@ func TestApply(t *testing.T) {
 		"table_add int.egress_ports int.transit_out 2 => 1400 0 0xffffffff",
 		"table_add int.ingress_ports int.source 1 => 0 0xffffffff",
 		"table_add int.ingress_ports int.transit_in 2 => 0xffffffff",
-		"table_add int.watchlist int.watch_md 0&&&0 0xffff0a010000&&&0xffffffffffffffffffffffffffff0000 0x20010db8000000000000000000000001&&&0xffffffffffffffffffffffffffffffff 6&&&255 1024&&&64512 80&&&65535 0&&&0 => 64512 9 4 10 1",
-		"table_add int.watchlist int.watch_xd 0&&&0 0&&&0 0&&&0 17&&&255 0&&&0 0&&&0 0&&&0 => 32768 9 1 2",
+		"table_add int.watchlist int.watch_md 0&&&0 0xffff0a010000&&&0xffffffffffffffffffffffffffff0000 0x20010db8000000000000000000000001&&&0xffffffffffffffffffffffffffffffff 6&&&255 1024&&&64512 80&&&65535 0&&&0 => 64512 9 4 10 1000",
+		"table_add int.watchlist int.watch_xd 0&&&0 0&&&0 0&&&0 17&&&255 0&&&0 0&&&0 0&&&0 => 32768 9 1 2000",
 		"table_set_default int.settings int.node 7 0 23 63 0 32766 500 0 0xf4240",
 	}
 	for _, padded := range []bool{false, true} {
@@ -295,11 +295,17 @@ func TestRestart(t *testing.T) {
 	s := new(p4rt.Server)
 	s.Start(t) // without a program
 	c := mustConnect(t, device(s.Address()))
-	if s.Loaded() != 1 {
-		t.Fatalf("the program was loaded %d times, want once", s.Loaded())
+	if lines, err := c.Plan(t.Context(), wanted()); err != nil || len(lines) != 11 || !strings.HasPrefix(lines[0], "load the program") || s.Loaded() != 0 {
+		t.Fatalf("the plan of a switch without a program: %v, %q; it was loaded %d times", err, lines, s.Loaded())
+	}
+	if holds, err := c.Holds(t.Context()); err != nil || holds {
+		t.Errorf("a switch without a program holds what is wanted: %v, %v", holds, err)
 	}
 	if err := c.Apply(t.Context(), wanted()); err != nil {
 		t.Fatal(err)
+	}
+	if holds, err := c.Holds(t.Context()); err != nil || !holds || s.Loaded() != 1 {
+		t.Fatalf("it holds what it was given: %v, %v; the program was loaded %d times, want once", holds, err, s.Loaded())
 	}
 	s.Restart(t)
 	nstest.WaitFor(t, "the end of the connection", func() bool {
@@ -330,12 +336,14 @@ func TestPipeline(t *testing.T) {
 	}{
 		{"auto", "none", 1, ""}, {"auto", "ours", 0, ""}, {"auto", "other", 0, "lacks int.watchlist"},
 		{"keep", "none", 0, "pipeline: keep says that none is loaded"}, {"keep", "ours", 0, ""}, {"keep", "other", 0, "lacks int.watchlist"},
-		{"push", "none", 1, ""}, {"push", "ours", 0, ""}, {"push", "other", 1, ""},
+		{"push", "none", 1, ""}, {"push", "ours", 0, ""}, {"push", "other", 1, ""}, {"push", "older", 1, ""}, {"auto", "older", 0, ""},
 	} {
 		s := &p4rt.Server{}
 		switch c.has {
 		case "ours":
-			s.Info = p4rt.ReadInfo(t, radarp4.Info)
+			s.Info, s.Config = p4rt.ReadInfo(t, radarp4.Info), radarp4.JSON
+		case "older": // with the same tables
+			s.Info, s.Config = p4rt.ReadInfo(t, radarp4.Info), []byte("{}")
 		case "other":
 			s.Info = info
 		}
@@ -346,13 +354,19 @@ func TestPipeline(t *testing.T) {
 		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%s, %s: %v, want %q", c.pipeline, c.has, err, c.err)
 		}
-		if s.Loaded() != c.loaded {
-			t.Errorf("%s, %s: loaded %d times, want %d", c.pipeline, c.has, s.Loaded(), c.loaded)
-		}
 		if err == nil {
+			if _, err := conn.Plan(t.Context(), wanted()); err != nil || s.Loaded() > 0 {
+				t.Errorf("%s, %s: the plan: %v; the program was loaded %d times for it", c.pipeline, c.has, err, s.Loaded())
+			}
+			if err := conn.Clear(t.Context()); c.loaded > 0 && (err != nil || s.Loaded() > 0) {
+				t.Errorf("%s, %s: clearing what has nothing: %v; the program was loaded %d times for it", c.pipeline, c.has, err, s.Loaded())
+			}
 			if err := conn.Apply(t.Context(), wanted()); err != nil {
 				t.Errorf("%s, %s: %v", c.pipeline, c.has, err)
 			}
+		}
+		if s.Loaded() != c.loaded {
+			t.Errorf("%s, %s: loaded %d times, want %d", c.pipeline, c.has, s.Loaded(), c.loaded)
 		}
 	}
 }
@@ -473,5 +487,117 @@ func TestRefused(t *testing.T) {
 	}
 	if held := s.Held(); len(held) > 0 {
 		t.Errorf("something was written: %v", texts(t, s))
+	}
+}
+
+// TestPriorities: an entry that comes or goes changes no other, and the order is that of the state.
+func TestPriorities(t *testing.T) {
+	s := start(t, new(p4rt.Server))
+	c := mustConnect(t, device(s.Address()))
+	r := rand.New(rand.NewPCG(3, 4))
+	order := []string{"80", "443"}
+	state := func() control.State {
+		want := wanted()
+		want.Entries = nil
+		for _, port := range order {
+			want.Entries = append(want.Entries, control.Entry{Intent: port, Slice: control.Slice{Dport: []string{port}}, Mode: control.MD, Instructions: 0x8000})
+		}
+		return want
+	}
+	if err := c.Apply(t.Context(), state()); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 40 {
+		before := slices.Clone(order)
+		if r.IntN(3) == 0 && len(order) > 0 {
+			k := r.IntN(len(order))
+			order = slices.Delete(order, k, k+1)
+		} else {
+			order = slices.Insert(order, r.IntN(len(order)+1), fmt.Sprint(1000+i))
+		}
+		lines, err := c.Plan(t.Context(), state())
+		if err != nil || len(lines) != 1 {
+			t.Errorf("%v becomes %v: %v, %q", before, order, err, lines)
+		}
+		if err := c.Apply(t.Context(), state()); err != nil {
+			t.Fatal(err)
+		}
+		list := slices.DeleteFunc(s.Held(), func(e *p4.Entity) bool { return e.GetTableEntry().GetTableId() != 48132632 })
+		slices.SortFunc(list, func(x, y *p4.Entity) int {
+			return int(y.GetTableEntry().GetPriority() - x.GetTableEntry().GetPriority())
+		})
+		var got []string
+		for _, e := range list {
+			v := e.GetTableEntry().GetMatch()[0].GetTernary().GetValue()
+			n := 0
+			for _, b := range v {
+				n = n<<8 | int(b)
+			}
+			got = append(got, fmt.Sprint(n))
+		}
+		if !slices.Equal(got, order) {
+			t.Fatalf("the switch has them in the order %v, want %v", got, order)
+		}
+	}
+	if n := priorities([]int32{10, 0, 9}); n[0] <= n[1] || n[1] <= n[2] {
+		t.Errorf("no room between two entries: %v", n)
+	}
+}
+
+// TestIPv6Alone: a network of IPv6 that is all addresses has none of IPv4 in it.
+func TestIPv6Alone(t *testing.T) {
+	s := start(t, new(p4rt.Server))
+	c := mustConnect(t, device(s.Address()))
+	want := wanted()
+	want.Entries = []control.Entry{{Intent: "six", Slice: control.Slice{Src: []string{"::/0"}, Dst: []string{"2001:db8::/32"}}, Mode: control.MD, Instructions: 0x8000}}
+	if err := c.Apply(t.Context(), want); err != nil {
+		t.Fatal(err)
+	}
+	four, six := netip.MustParseAddr("::ffff:10.0.0.1").As16(), netip.MustParseAddr("2001:db8::1").As16()
+	matched := make(map[string]int)
+	for _, e := range s.Held() {
+		if e.GetTableEntry().GetTableId() != 48132632 {
+			continue
+		}
+		src := e.GetTableEntry().GetMatch()[0].GetTernary()
+		for name, address := range map[string][16]byte{"4": four, "6": six} {
+			v, m := make([]byte, 16), make([]byte, 16)
+			copy(v[16-len(src.GetValue()):], src.GetValue())
+			copy(m[16-len(src.GetMask()):], src.GetMask())
+			is := true
+			for i := range v {
+				is = is && address[i]&m[i] == v[i]
+			}
+			if is {
+				matched[name]++
+			}
+		}
+	}
+	if matched["4"] != 0 || matched["6"] != 1 || len(s.Refused()) > 0 {
+		t.Errorf("entries of ::/0 that match an address of IPv4 and one of IPv6: %v, refused %v", matched, s.Refused())
+	}
+}
+
+// TestLevel2: ports have level-2 ids where the options say so, and only then nodes can tell them.
+func TestLevel2(t *testing.T) {
+	s := start(t, new(p4rt.Server))
+	d := device(s.Address())
+	if a := mustConnect(t, d).Abilities(); a.Instructions != 0xfd00 {
+		t.Errorf("without ids it can tell %#x", a.Instructions)
+	}
+	s = start(t, new(p4rt.Server))
+	d = device(s.Address())
+	d.Options["l2_ports"] = map[string]any{"eth1": 77}
+	c := mustConnect(t, d)
+	if a := c.Abilities(); a.Instructions != 0xff00 {
+		t.Errorf("with ids it can tell %#x", a.Instructions)
+	}
+	if err := c.Apply(t.Context(), wanted()); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{"table_add int.egress_ports int.transit_out 2 => 1400 0 77", "table_add int.ingress_ports int.transit_in 2 => 77"} {
+		if !slices.Contains(texts(t, s), line) {
+			t.Errorf("%q is not there", line)
+		}
 	}
 }
