@@ -100,6 +100,9 @@ func TestONOS(t *testing.T) {
 	if a.MaxEntries != 1024 || !a.MarkDSCP || a.MarkPort || a.Instructions != 0xfc00 || a.Sampling || a.Expressions {
 		t.Errorf("abilities: %+v", a)
 	}
+	if want := []string{"dscp", "ipv6", "proto"}; !slices.Equal(a.Lacks, want) {
+		t.Errorf("it lacks %v, want %v", a.Lacks, want)
+	}
 }
 
 // TestRefused: what the program cannot do is refused, and nothing is written.
