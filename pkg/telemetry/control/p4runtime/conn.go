@@ -195,7 +195,7 @@ func (c *conn) Holds(ctx context.Context) (bool, error) {
 	if err := c.sw.Lost(); err != nil {
 		return false, err
 	}
-	if c.last == nil || c.load != nil {
+	if c.last == nil {
 		return false, nil
 	}
 	list, err := c.diff(ctx, c.last)

@@ -559,7 +559,12 @@ func TestIPv6Alone(t *testing.T) {
 		if e.GetTableEntry().GetTableId() != 48132632 {
 			continue
 		}
-		src := e.GetTableEntry().GetMatch()[0].GetTernary()
+		src := new(p4.FieldMatch_Ternary) // matches all
+		for _, m := range e.GetTableEntry().GetMatch() {
+			if m.GetFieldId() == 2 {
+				src = m.GetTernary()
+			}
+		}
 		for name, address := range map[string][16]byte{"4": four, "6": six} {
 			v, m := make([]byte, 16), make([]byte, 16)
 			copy(v[16-len(src.GetValue()):], src.GetValue())
