@@ -14,6 +14,7 @@ import (
 
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/prototext"
@@ -59,30 +60,31 @@ func (n *network) client(s string) p4v1 {
 type p4v1 struct{ p4.P4RuntimeClient }
 
 // readAll is all that a switch answers about its tables' entries, the defaults of those without a key, and clone session 500.
-func (c p4v1) readAll(t *testing.T, device uint64) *p4.ReadResponse {
-	t.Helper()
+func (c p4v1) readAll(ctx context.Context, device uint64) (*p4.ReadResponse, error) {
 	session := &p4.PacketReplicationEngineEntry{Type: &p4.PacketReplicationEngineEntry_CloneSessionEntry{CloneSessionEntry: &p4.CloneSessionEntry{SessionId: 500}}}
-	request := &p4.ReadRequest{DeviceId: device, Entities: []*p4.Entity{
+	all := new(p4.ReadResponse)
+	for _, e := range []*p4.Entity{
 		{Entity: &p4.Entity_TableEntry{TableEntry: &p4.TableEntry{}}},
 		{Entity: &p4.Entity_TableEntry{TableEntry: &p4.TableEntry{TableId: 38588090, IsDefaultAction: true}}}, // int.settings
 		{Entity: &p4.Entity_TableEntry{TableEntry: &p4.TableEntry{TableId: 42814503, IsDefaultAction: true}}}, // int.reporting
 		{Entity: &p4.Entity_PacketReplicationEngineEntry{PacketReplicationEngineEntry: session}},
-	}}
-	stream, err := c.Read(t.Context(), request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := new(p4.ReadResponse)
-	for {
-		m, err := stream.Recv()
-		if errors.Is(err, io.EOF) {
-			return all
-		}
+	} {
+		stream, err := c.Read(ctx, &p4.ReadRequest{DeviceId: device, Entities: []*p4.Entity{e}})
 		if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
-		all.Entities = append(all.Entities, m.GetEntities()...)
+		for {
+			m, err := stream.Recv()
+			if errors.Is(err, io.EOF) || status.Code(err) == codes.NotFound && e.GetPacketReplicationEngineEntry() != nil {
+				break
+			}
+			if err != nil {
+				return nil, err
+			}
+			all.Entities = append(all.Entities, m.GetEntities()...)
+		}
 	}
+	return all, nil
 }
 
 // refusals is what the switch answers to entries that are there already, that are not, and that are too many.

@@ -151,7 +151,11 @@ func TestDriver(t *testing.T) {
 		t.Errorf("counters of s1: %v, %v: want 10 packets that got INT, and some that are not watched", counts, err)
 	}
 
-	keep(t, "bmv2-held.txtpb", n.client("s1").readAll(t, 1))
+	held, err := n.client("s1").readAll(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keep(t, "bmv2-held.txtpb", held)
 
 	n.restart(1)
 	if ok, err := conns[1].Holds(t.Context()); ok || err == nil {

@@ -4,6 +4,7 @@ package v1
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -45,6 +46,37 @@ type OneIntent struct {
 type WithText struct {
 	RawBody []byte `contentType:"application/json"`
 }
+
+// mostNested is how deep lists and objects of a text may lie in each other: what parses YAML takes time by the square
+// of that.
+const mostNested = 64
+
+// readText reads a body as files are read.
+func readText[T any](b []byte, read func([]byte) (T, error)) (T, error) {
+	deep, dashes := 0, 0
+	for _, c := range b {
+		switch c {
+		case '[', '{':
+			deep++
+		case ']', '}':
+			deep--
+		case '-':
+			dashes++
+		case ' ', '\t':
+		default:
+			dashes = 0
+		}
+		if deep > mostNested || dashes > mostNested {
+			var none T
+			return none, &control.FieldError{Text: fmt.Sprintf("lists and objects lie in each other too deep: use %d at most", mostNested)}
+		}
+	}
+	return read(b)
+}
+
+// readIntent and readIntents read what is to begin now.
+func readIntent(b []byte) (control.Intent, error)    { return control.ReadIntent(b, time.Now()) }
+func readIntents(b []byte) ([]control.Intent, error) { return control.ReadIntents(b, time.Now()) }
 
 // steering is an operation that changes something.
 func steering(id, method, path, summary string) huma.Operation {
@@ -91,7 +123,7 @@ func (a *API) registerIntents() {
 	add.DefaultStatus = http.StatusCreated
 	huma.Register(a.huma, add, func(_ context.Context, q *intentsAsked) (*Output[control.Intent], error) {
 		return managed(a, q.Domain, func(m *steer.Management) (control.Intent, error) {
-			i, err := control.ReadIntent(q.RawBody, time.Now())
+			i, err := readText(q.RawBody, readIntent)
 			if err != nil {
 				return i, err
 			}
@@ -105,7 +137,7 @@ func (a *API) registerIntents() {
 	apply := steering("apply-intents", http.MethodPut, "/intents", "Replace all intents")
 	huma.Register(a.huma, apply, func(_ context.Context, q *intentsAsked) (*Output[[]IntentRow], error) {
 		return managed(a, q.Domain, func(m *steer.Management) ([]IntentRow, error) {
-			list, err := control.ReadIntents(q.RawBody, time.Now())
+			list, err := readText(q.RawBody, readIntents)
 			if err != nil {
 				return nil, err
 			}
@@ -128,7 +160,7 @@ func (a *API) registerIntent() {
 	put := steering("put-intent", http.MethodPut, "/intents/{name}", "Add an intent, or replace the one of that name")
 	huma.Register(a.huma, put, func(_ context.Context, q *putAsked) (*Output[control.Intent], error) {
 		return managed(a, q.Domain, func(m *steer.Management) (control.Intent, error) {
-			i, err := control.ReadIntent(q.RawBody, time.Now())
+			i, err := readText(q.RawBody, readIntent)
 			switch {
 			case err != nil:
 				return i, err

@@ -167,6 +167,11 @@ func TestServeRefused(t *testing.T) {
 	if err := os.Symlink(file("linked", strings.Repeat("x", 30)+"\n", 0o600), link); err != nil {
 		t.Fatal(err)
 	}
+	taken, err := net.Listen("tcp", "127.0.0.1:0") // a server that begins all the same cannot go on
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
 	for _, c := range []struct {
 		args string
 		code int
@@ -185,7 +190,7 @@ func TestServeRefused(t *testing.T) {
 		{"-r " + file("no.pcap", "no capture", 0o600), kit.ExitFailure, "--read: read capture"},
 		{"-r /nowhere", kit.ExitFailure, "no such file"},
 	} {
-		_, stderr, code := clitest.Radar(t, append([]string{"serve"}, strings.Fields(c.args)...)...)
+		_, stderr, code := clitest.Radar(t, append([]string{"serve", "--listen", taken.Addr().String()}, strings.Fields(c.args)...)...)
 		if code != c.code || !strings.Contains(stderr, c.want) || strings.Contains(stderr, "xxxx") {
 			t.Errorf("serve %s: code %d, want %d; %q lacks %q", c.args, code, c.code, stderr, c.want)
 		}
@@ -202,6 +207,8 @@ func TestHostile(t *testing.T) {
 		want               int
 	}{
 		"deep JSON":              {"PUT", intents, strings.Repeat("[", 100000), 422},
+		"deep YAML":              {"PUT", intents, strings.Repeat("- ", 100000), 422},
+		"deep objects":           {"PUT", intents, strings.Repeat("{a: ", 100000), 422},
 		"a YAML bomb":            {"PUT", intents, "a: &a [x,x,x,x]\nb: &b [*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b]\nintents: [*c,*c,*c]", 422},
 		"no JSON":                {"POST", intents, "\x00\xff", 422},
 		"a domain of dots":       {"GET", "/api/v1/domains/%2e%2e%2f%2e%2e/paths", "", 404},

@@ -86,7 +86,7 @@ func TestQuestions(t *testing.T) {
 		{"packets?limit=7", "packets --last 7"}, {"packets?state=lost,expired&since=1h&limit=1000", "packets --state lost,expired --since 1h"},
 		{"packets?src=h1,h2&src=10.0.9.0/24&last=4", "packets --src h1,h2,10.0.9.0/24 --last 4"}, {"packets?sport=1-65535&dport=53", "packets --sport 1-65535 --dport 53 --last 200"},
 		{"paths?since=2020-01-01T00:00:00Z&until=0s", "paths --since 2020-01-01T00:00:00Z --until 0s"},
-		{"packets?dport=1234", "packets --dport 1234"},
+		{"packets?dport=1234", "packets --dport 1234"}, {"paths?dport=1234", "paths --dport 1234"},
 	} {
 		var got struct{ Rows, Notes []any }
 		s.get("/api/v1/domains/"+w.Domain+"/"+c.path, &got)

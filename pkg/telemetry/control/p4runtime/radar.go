@@ -123,15 +123,19 @@ func (l radarLayout) Commands(want *control.State) (lines []string, err error) {
 			addf("table_add int.ingress_ports int.transit_in %d => %s", number, l2)
 		}
 	}
-	priority := 0
+	more, err := watchlist(want)
+	return append(lines, more...), err
+}
+
+// watchlist are the entries of the watchlist.
+func watchlist(want *control.State) (lines []string, err error) {
 	for i := range want.Entries {
 		for _, e := range splitIPv6(&want.Entries[i]) {
 			line, err := watch(e, want.DomainID)
 			if err != nil {
 				return nil, fmt.Errorf("intent %s: %w", e.Intent, err)
 			}
-			priority++
-			addf("%s %d", line, priority)
+			lines = append(lines, fmt.Sprintf("%s %d", line, len(lines)+1))
 		}
 	}
 	return lines, nil
