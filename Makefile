@@ -126,7 +126,7 @@ p4-test: deps-run build ## the P4 program on a real BMv2, every packet compared 
 	@command -v simple_switch_grpc >/dev/null || { echo "make p4-test: needs BMv2 (simple_switch_grpc) in PATH: docs/p4.md says how it is built"; exit 1; }
 	$(call need,$(PKGS_P4))
 	RADAR_P4=1 RADAR_P4_RECORD=$(if $(RECORD),$(CURDIR)/p4/testdata) RADAR_REQUIRE="root tools" RADAR_BIN=$(CURDIR)/bin/radar \
-		go test -count=1 -v -timeout 30m -run '$(if $(CASE),TestCases/$(CASE),Test(Cases|Lab|Driver|Intents)$$)' ./p4/test | grep -vE '^ *(===|--- PASS|--- SKIP|PASS)'
+		go test -count=1 -v -timeout 30m -run '$(if $(CASE),TestCases/$(CASE),Test(Cases|Lab|Driver|Intents|Answers)$$)' ./p4/test | grep -vE '^ *(===|--- PASS|--- SKIP|PASS)'
 
 .PHONY: lint check
 lint: need-go need-pcap

@@ -61,7 +61,7 @@ func (s *Server) update(u *p4.Update) error {
 	if t := e.GetTableEntry(); t != nil {
 		table := s.table(t.GetTableId())
 		if table == nil {
-			return status.Errorf(codes.NotFound, "no table %d", t.GetTableId())
+			return badf("no table %d", t.GetTableId())
 		}
 		if err := s.checkEntry(u.GetType(), table, t); err != nil {
 			return err
@@ -73,7 +73,9 @@ func (s *Server) update(u *p4.Update) error {
 			}
 		}
 		if t.GetIsDefaultAction() {
-			s.held[key(e)] = e
+			if s.held[key(e)] = e; t.GetAction() == nil { // that of the program
+				delete(s.held, key(e))
+			}
 			return nil
 		}
 	} else if c := e.GetPacketReplicationEngineEntry().GetCloneSessionEntry(); c == nil {
@@ -88,7 +90,7 @@ func (s *Server) update(u *p4.Update) error {
 	case u.GetType() != p4.Update_INSERT && !is:
 		return status.Errorf(codes.NotFound, "Cannot find match entry")
 	case u.GetType() == p4.Update_INSERT && limit > 0 && int64(size) >= limit:
-		return status.Errorf(codes.ResourceExhausted, "Table is full")
+		return status.Errorf(codes.Unknown, "Error when adding match entry to target") // as BMv2 says that a table is full
 	case u.GetType() == p4.Update_DELETE:
 		delete(s.held, key(e))
 	default:
@@ -105,9 +107,11 @@ func (s *Server) checkEntry(kind p4.Update_Type, table *p4config.Table, t *p4.Ta
 		case kind != p4.Update_MODIFY:
 			return badf("%s: a default action can only be modified", name)
 		case table.GetConstDefaultActionId() != 0:
-			return badf("%s: its default action is constant", name)
+			return status.Errorf(codes.PermissionDenied, "%s: its default action is constant", name)
 		case len(t.GetMatch()) > 0 || t.GetPriority() != 0:
 			return badf("%s: a default action has no match", name)
+		case t.GetAction() == nil:
+			return nil
 		}
 		return s.checkAction(table, t.GetAction().GetAction(), true)
 	}

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package p4rt is a P4Runtime server for tests. It forwards nothing: it holds entries, and refuses what the
-// specification says that a switch refuses (P4Runtime 1.3.0). It knows programs from their P4Info alone, and shares no
-// code with radar's controller.
+// specification says that a switch refuses (P4Runtime 1.3.0), and answers as BMv2 does: testdata/answers.json, which make
+// p4-test RECORD=1 writes. It knows programs from their P4Info alone, and shares no code with radar's controller.
 package p4rt
 
 import (
@@ -26,7 +26,9 @@ import (
 type Server struct {
 	p4.UnimplementedP4RuntimeServer
 	Info *p4config.P4Info // of the program that it has; nil: none yet
-	TLS  *tls.Config
+	// Config is the program for the switch.
+	Config []byte
+	TLS    *tls.Config
 	// Padded makes it answer with values of full width, as some switches do.
 	Padded bool
 	// OnWrite is called after each update that was made, with all that is held then; an error of it ends the
@@ -193,13 +195,17 @@ func (s *Server) primary() (greatest uint64) {
 }
 
 // GetForwardingPipelineConfig implements section 7.
-func (s *Server) GetForwardingPipelineConfig(context.Context, *p4.GetForwardingPipelineConfigRequest) (*p4.GetForwardingPipelineConfigResponse, error) {
+func (s *Server) GetForwardingPipelineConfig(_ context.Context, r *p4.GetForwardingPipelineConfigRequest) (*p4.GetForwardingPipelineConfigResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.Info == nil {
 		return nil, status.Error(codes.FailedPrecondition, "No forwarding pipeline config set for this device")
 	}
-	return &p4.GetForwardingPipelineConfigResponse{Config: &p4.ForwardingPipelineConfig{P4Info: s.Info}}, nil
+	config := &p4.ForwardingPipelineConfig{P4Info: s.Info}
+	if r.GetResponseType() == p4.GetForwardingPipelineConfigRequest_ALL {
+		config.P4DeviceConfig = s.Config
+	}
+	return &p4.GetForwardingPipelineConfigResponse{Config: config}, nil
 }
 
 // SetForwardingPipelineConfig implements section 7.
@@ -209,7 +215,7 @@ func (s *Server) SetForwardingPipelineConfig(_ context.Context, r *p4.SetForward
 	if r.GetElectionId().GetLow() != s.primary() {
 		return nil, status.Error(codes.PermissionDenied, "Not primary")
 	}
-	s.Info = r.GetConfig().GetP4Info()
+	s.Info, s.Config = r.GetConfig().GetP4Info(), r.GetConfig().GetP4DeviceConfig()
 	clear(s.held)
 	s.loaded++
 	return &p4.SetForwardingPipelineConfigResponse{}, nil
@@ -260,8 +266,11 @@ func (s *Server) Read(r *p4.ReadRequest, stream p4.P4Runtime_ReadServer) error {
 	answer := new(p4.ReadResponse)
 	for _, want := range r.GetEntities() {
 		if c := want.GetCounterEntry(); c != nil {
-			answer.Entities = append(answer.Entities, want)
+			answer.Entities = append(answer.Entities, s.counters(c.GetCounterId())...)
 			continue
+		}
+		if c := want.GetPacketReplicationEngineEntry().GetCloneSessionEntry(); c.GetSessionId() != 0 && s.held[key(want)] == nil {
+			return status.Error(codes.NotFound, "Clone session id does not exist")
 		}
 		for _, e := range s.held {
 			if matches(want, e) {
@@ -273,6 +282,18 @@ func (s *Server) Read(r *p4.ReadRequest, stream p4.P4Runtime_ReadServer) error {
 		}
 	}
 	return stream.Send(answer)
+}
+
+// counters are those of one counter, of which nothing has been counted.
+func (s *Server) counters(id uint32) (all []*p4.Entity) {
+	for _, c := range s.Info.GetCounters() {
+		for i := int64(0); c.GetPreamble().GetId() == id && i < c.GetSize(); i++ {
+			all = append(all, &p4.Entity{Entity: &p4.Entity_CounterEntry{CounterEntry: &p4.CounterEntry{
+				CounterId: id, Index: &p4.Index{Index: i}, Data: new(p4.CounterData),
+			}}})
+		}
+	}
+	return all
 }
 
 // initial is the default action that a table has from the program.

@@ -302,6 +302,10 @@ func (c *compiler) slices(i *Intent, name string, used int) ([]Slice, bool) {
 		c.say(i, name, "slice.expr", true, "%s has no expressions: it takes all TCP and UDP", name)
 		slice = Slice{}
 	}
+	slice, ok := c.fields(i, name, slice)
+	if !ok {
+		return nil, false
+	}
 	list, ok := slice.expand(a.Ranges)
 	if ok && (a.MaxEntries == 0 || used+len(list) <= a.MaxEntries) {
 		return list, true
@@ -316,6 +320,51 @@ func (c *compiler) slices(i *Intent, name string, used int) ([]Slice, bool) {
 	}
 	c.say(i, name, "slice", false, "%s has room for %d entries, those of intents before it take %d, and this one needs %d", name, a.MaxEntries, used, len(list))
 	return nil, false
+}
+
+// fields is a slice without what a device cannot match, if the intent allows that.
+func (c *compiler) fields(i *Intent, name string, slice Slice) (Slice, bool) {
+	isIPv6 := func(text string) bool { return strings.Contains(text, ":") }
+	for _, field := range c.abilities[name].Lacks {
+		used, without := false, slice
+		switch field {
+		case "src":
+			used, without.Src = len(slice.Src) > 0, nil
+		case "dst":
+			used, without.Dst = len(slice.Dst) > 0, nil
+		case "proto":
+			used, without.Proto = slice.Proto != "", ""
+		case "sport":
+			used, without.Sport = len(slice.Sport) > 0, nil
+		case "dport":
+			used, without.Dport = len(slice.Dport) > 0, nil
+		case "dscp":
+			used, without.DSCP = slice.DSCP != nil, nil
+		case "ipv6":
+			without.Src, without.Dst = slices.DeleteFunc(slices.Clone(slice.Src), isIPv6), slices.DeleteFunc(slices.Clone(slice.Dst), isIPv6)
+			used = len(without.Src) < len(slice.Src) || len(without.Dst) < len(slice.Dst)
+			if len(without.Src) == 0 && len(slice.Src) > 0 || len(without.Dst) == 0 && len(slice.Dst) > 0 {
+				c.say(i, name, "slice", false, "%s cannot match IPv6", name)
+				return slice, false
+			}
+		}
+		switch {
+		case !used:
+			continue
+		case i.Fallback != Approximate && field == "ipv6":
+			c.say(i, name, "slice", false, "%s cannot match IPv6", name)
+			return slice, false
+		case i.Fallback != Approximate:
+			c.say(i, name, "slice."+field, false, "%s cannot match it", name)
+			return slice, false
+		case field == "ipv6":
+			c.say(i, name, "slice", true, "%s cannot match IPv6: it takes IPv4 alone", name)
+		default:
+			c.say(i, name, "slice."+field, true, "%s cannot match it: it takes packets with any", name)
+		}
+		slice = without
+	}
+	return slice, true
 }
 
 // carries reports whether packets get something that others must take off.

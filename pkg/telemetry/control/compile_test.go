@@ -54,6 +54,7 @@ func TestCompile(t *testing.T) {
 		return m
 	}
 	tuple := func(a *Abilities) { a.Expressions = false }
+	lacks := func(a *Abilities) { a.Expressions, a.Lacks = false, []string{"dscp", "ipv6", "proto"} }
 	for _, c := range []struct {
 		name      string
 		intents   []Intent
@@ -93,6 +94,22 @@ func TestCompile(t *testing.T) {
 		{
 			"ranges", []Intent{{Name: "a", Slice: Slice{Dport: []string{"6-12"}}}}, map[string]Abilities{"s1": with(func(a *Abilities) { a.Expressions, a.Ranges = false, false })},
 			"a(dport 6-7):md:fc00 a(dport 8-11):md:fc00 a(dport 12):md:fc00", "",
+		},
+		{
+			"a field it has not", []Intent{{Name: "a", Slice: Slice{Proto: "tcp"}}, {Name: "b", Slice: Slice{Dport: []string{"80"}}}},
+			map[string]Abilities{"s1": with(lacks)}, "b(dport 80):md:fc00", "s1.slice.proto",
+		},
+		{
+			"a field it has not, approximated", []Intent{{Name: "a", Slice: Slice{Proto: "tcp", Dport: []string{"80"}}, Fallback: Approximate}},
+			map[string]Abilities{"s1": with(lacks)}, "a(dport 80):md:fc00", "~s1.slice.proto",
+		},
+		{
+			"IPv6", []Intent{{Name: "a", Slice: Slice{Src: []string{"fd00::/64"}}, Fallback: Approximate}, {Name: "b", Slice: Slice{Src: []string{"10.0.0.1", "fd00::1"}}}},
+			map[string]Abilities{"s1": with(lacks)}, "/ /", "s1.slice s1.slice",
+		},
+		{
+			"IPv6, approximated", []Intent{{Name: "a", Slice: Slice{Src: []string{"10.0.0.1", "fd00::1"}}, Fallback: Approximate}},
+			map[string]Abilities{"s1": with(lacks)}, "a(src 10.0.0.1):md:fc00", "~s1.slice",
 		},
 		{
 			"too many", []Intent{{Name: "a"}, {Name: "b", Slice: Slice{Dport: []string{"1", "3", "5", "7"}}}}, map[string]Abilities{"s1": with(tuple)},

@@ -74,6 +74,9 @@ type Abilities struct {
 	MaxEntries   int      `json:"max_entries"` // 0: no limit is known
 	// Postcards: XD needs the watchlist at each device, not at sources alone.
 	Postcards bool `json:"postcards,omitempty"`
+	// Lacks are fields of slices that it cannot match: src, dst, proto, sport, dport, dscp, and ipv6 for addresses of that
+	// version.
+	Lacks []string `json:"lacks,omitempty"`
 }
 
 // ErrGone says that a device is not unreachable, but gone with all that it held.

@@ -96,9 +96,40 @@ func (l *layout) Abilities(p *p4runtime.Program) control.Abilities {
 	for i := range l.m.Tables {
 		if t := &l.m.Tables[i]; t.For == "entries" {
 			able.MaxEntries = p.Size(t.Name)
+			able.Lacks = append(able.Lacks, t.lacks(p)...)
 		}
 	}
+	slices.Sort(able.Lacks)
+	able.Lacks = slices.Compact(able.Lacks)
 	return able
+}
+
+// sliceFields are those of a slice that keys may be of.
+var sliceFields = []string{"src", "dst", "proto", "sport", "dport", "dscp"}
+
+// lacks are the fields of slices that a table of entries cannot match.
+func (t *Table) lacks(p *p4runtime.Program) (names []string) {
+	for _, name := range sliceFields {
+		if !t.has(name) {
+			names = append(names, name)
+		}
+	}
+	for _, f := range p.Fields(t.Name) {
+		if v := t.Key[f.Name]; (v == "src" || v == "dst") && f.Bits == 32 {
+			names = append(names, "ipv6")
+		}
+	}
+	return names
+}
+
+// has reports whether the table has a key of a slice's field.
+func (t *Table) has(name string) bool {
+	for _, v := range t.Key {
+		if v == name {
+			return true
+		}
+	}
+	return false
 }
 
 // Counters implements p4runtime.Layout.
@@ -201,14 +232,6 @@ func (l *layout) table(t *Table, want *control.State) (lines []string, err error
 
 // expresses refuses a slice that asks for what the table has no key for.
 func (t *Table) expresses(s *control.Slice) error {
-	has := func(name string) bool {
-		for _, v := range t.Key {
-			if v == name {
-				return true
-			}
-		}
-		return false
-	}
 	for _, f := range []struct {
 		name  string
 		asked bool
@@ -216,7 +239,7 @@ func (t *Table) expresses(s *control.Slice) error {
 		{"src", len(s.Src) > 0}, {"dst", len(s.Dst) > 0}, {"proto", s.Proto != ""}, {"sport", len(s.Sport) > 0},
 		{"dport", len(s.Dport) > 0}, {"dscp", s.DSCP != nil},
 	} {
-		if f.asked && !has(f.name) {
+		if f.asked && !t.has(f.name) {
 			return fmt.Errorf("the program cannot match %s", f.name)
 		}
 	}
@@ -312,7 +335,7 @@ func (l *layout) value(name string, s *scope) (uint64, error) {
 
 // key is a match field's.
 func (l *layout) key(f p4runtime.Field, text string, s *scope) (string, error) {
-	if s.entry == nil || !slices.Contains([]string{"src", "dst", "proto", "sport", "dport", "dscp", "any"}, text) {
+	if s.entry == nil || text != "any" && !slices.Contains(sliceFields, text) {
 		v, err := l.number(text, s)
 		return f.One(v), err
 	}

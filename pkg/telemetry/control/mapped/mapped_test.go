@@ -72,7 +72,7 @@ func TestONOS(t *testing.T) {
 		"+ table_add egress.process_int_transit.tb_int_insert egress.process_int_transit.init_metadata 1 => 7",
 		"+ table_add ingress.process_int_source_sink.tb_set_sink ingress.process_int_source_sink.int_set_sink 1 =>",
 		"+ table_add ingress.process_int_source_sink.tb_set_source ingress.process_int_source_sink.int_set_source 1 =>",
-		"+ table_add ingress.process_int_source.tb_int_source ingress.process_int_source.int_source_dscp 0xa010000&&&0xffff0000 0&&&0 0&&&0 80&&&65535 => 2 4 10 0 1",
+		"+ table_add ingress.process_int_source.tb_int_source ingress.process_int_source.int_source_dscp 0xa010000&&&0xffff0000 0&&&0 0&&&0 80&&&65535 => 2 4 10 0 1000",
 	}
 	lines, err := c.Plan(t.Context(), wanted())
 	if err != nil {
@@ -99,6 +99,9 @@ func TestONOS(t *testing.T) {
 	a := c.Abilities()
 	if a.MaxEntries != 1024 || !a.MarkDSCP || a.MarkPort || a.Instructions != 0xfc00 || a.Sampling || a.Expressions {
 		t.Errorf("abilities: %+v", a)
+	}
+	if want := []string{"dscp", "ipv6", "proto"}; !slices.Equal(a.Lacks, want) {
+		t.Errorf("it lacks %v, want %v", a.Lacks, want)
 	}
 }
 

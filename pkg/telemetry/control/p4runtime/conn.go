@@ -3,6 +3,7 @@
 package p4runtime
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"strings"
@@ -25,7 +26,8 @@ const (
 	Push Pipeline = "push" // load ours if the switch has none, or another one
 )
 
-// Open connects to a switch whose program has a layout, for a driver. program is loaded as pipeline says.
+// Open connects to a switch whose program has a layout, for a driver. program is loaded as pipeline says, by the first Apply:
+// whoever asks for a plan changes nothing.
 // The switch is closed by Close of what is returned.
 func Open(ctx context.Context, to Target, layout Layout, program *Program, pipeline Pipeline) (control.Conn, error) {
 	sw, err := Dial(ctx, to)
@@ -45,26 +47,24 @@ type conn struct {
 	sw     *Switch
 	layout Layout
 	tables map[uint32]*Table
+	load   *Program // what the switch is to get first; nil: it has its program
 	last   *control.State
 }
 
 // begin finds out which program the switch has.
 func (c *conn) begin(ctx context.Context, ours *Program, pipeline Pipeline) error {
-	has, err := c.sw.loaded(ctx)
+	has, err := c.sw.loaded(ctx, pipeline == Push)
 	if err != nil {
 		return err
 	}
-	other := has == nil || ours != nil && !proto.Equal(has.info, ours.info)
+	other := has != nil && ours != nil && (!proto.Equal(has.info, ours.info) || !bytes.Equal(has.binary, ours.binary))
 	switch {
 	case has == nil && pipeline == Keep:
 		return fmt.Errorf("the switch has no program, and pipeline: keep says that none is loaded")
 	case has == nil && ours == nil:
 		return fmt.Errorf("the switch has no program, and there is none to load")
 	case has == nil, pipeline == Push && other:
-		if err := c.sw.Load(ctx, ours); err != nil {
-			return err
-		}
-		has = ours
+		c.load, has = ours, ours
 	}
 	c.sw.Use(has)
 	needs := c.layout.Needs()
@@ -86,11 +86,15 @@ func (c *conn) begin(ctx context.Context, ours *Program, pipeline Pipeline) erro
 	return nil
 }
 
-// loaded returns the program of the switch; nil: it has none.
-func (s *Switch) loaded(ctx context.Context) (*Program, error) {
-	answer, err := s.client.GetForwardingPipelineConfig(ctx, &p4.GetForwardingPipelineConfigRequest{
+// loaded returns the program of the switch, or its description alone; nil: it has none.
+func (s *Switch) loaded(ctx context.Context, whole bool) (*Program, error) {
+	request := &p4.GetForwardingPipelineConfigRequest{
 		DeviceId: s.device, ResponseType: p4.GetForwardingPipelineConfigRequest_P4INFO_AND_COOKIE,
-	})
+	}
+	if whole {
+		request.ResponseType = p4.GetForwardingPipelineConfigRequest_ALL
+	}
+	answer, err := s.client.GetForwardingPipelineConfig(ctx, request)
 	switch code := status.Code(err); {
 	case code == codes.FailedPrecondition || code == codes.NotFound:
 		return nil, nil
@@ -99,7 +103,7 @@ func (s *Switch) loaded(ctx context.Context) (*Program, error) {
 	case len(answer.GetConfig().GetP4Info().GetTables()) == 0:
 		return nil, nil
 	}
-	return newProgram(answer.GetConfig().GetP4Info(), nil), nil
+	return newProgram(answer.GetConfig().GetP4Info(), answer.GetConfig().GetP4DeviceConfig()), nil
 }
 
 // Abilities implements control.Conn.
@@ -111,11 +115,13 @@ func (c *conn) diff(ctx context.Context, want *control.State) ([]batch, error) {
 	if err != nil {
 		return nil, err
 	}
-	held, err := c.held(ctx)
-	if err != nil {
-		return nil, err
+	held := make(map[string]*item)
+	if c.load == nil {
+		if held, err = c.held(ctx); err != nil {
+			return nil, err
+		}
 	}
-	return changes(held, wanted), nil
+	return changes(held, c.numbered(wanted, held)), nil
 }
 
 var signs = map[p4.Update_Type]string{p4.Update_INSERT: "+ ", p4.Update_MODIFY: "~ ", p4.Update_DELETE: "- "}
@@ -123,6 +129,9 @@ var signs = map[p4.Update_Type]string{p4.Update_INSERT: "+ ", p4.Update_MODIFY: 
 // Plan implements control.Conn.
 func (c *conn) Plan(ctx context.Context, want control.State) (lines []string, err error) {
 	list, err := c.diff(ctx, &want)
+	if err == nil && c.load != nil {
+		lines = append(lines, "load the program: all that the switch holds goes, its forwarding too")
+	}
 	for _, b := range list {
 		for _, it := range b.items {
 			lines = append(lines, signs[b.kind]+c.sw.program.Text(it.entity))
@@ -139,6 +148,12 @@ func (c *conn) Apply(ctx context.Context, want control.State) error {
 	list, err := c.diff(ctx, &want)
 	if err != nil {
 		return err
+	}
+	if c.load != nil {
+		if err := c.sw.Load(ctx, c.load); err != nil {
+			return err
+		}
+		c.load = nil
 	}
 	for _, b := range list {
 		if err := c.write(ctx, b); err != nil {
@@ -165,6 +180,9 @@ func (c *conn) write(ctx context.Context, b batch) error {
 
 // Clear implements control.Conn.
 func (c *conn) Clear(ctx context.Context) error {
+	if c.load != nil {
+		return nil // what it has is no INT of ours, and nothing is loaded for that
+	}
 	if err := c.Apply(ctx, control.State{}); err != nil {
 		return err
 	}
@@ -187,6 +205,9 @@ func (c *conn) Holds(ctx context.Context) (bool, error) {
 // Counters implements control.Conn.
 func (c *conn) Counters(ctx context.Context) (map[string]uint64, error) {
 	all := make(map[string]uint64)
+	if c.load != nil {
+		return all, nil
+	}
 	for counter, names := range c.layout.Counters() {
 		counts, err := c.sw.Counts(ctx, counter)
 		if err != nil {

@@ -3,6 +3,7 @@
 package p4runtime
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -212,7 +213,9 @@ func changes(held, wanted map[string]*item) (list []batch) {
 		}
 	}
 	put := func(kind p4.Update_Type, items []*item) {
-		slices.SortFunc(items, func(x, y *item) int { return strings.Compare(x.key, y.key) })
+		slices.SortFunc(items, func(x, y *item) int {
+			return cmp.Or(cmp.Compare(y.entity.GetTableEntry().GetPriority(), x.entity.GetTableEntry().GetPriority()), strings.Compare(x.key, y.key))
+		})
 		for chunk := range slices.Chunk(items, mostUpdates) {
 			list = append(list, batch{kind, chunk})
 		}

@@ -102,8 +102,8 @@ func TestApply(t *testing.T) {
 		"table_add int.egress_ports int.transit_out 2 => 1400 0 0xffffffff",
 		"table_add int.ingress_ports int.source 1 => 0 0xffffffff",
 		"table_add int.ingress_ports int.transit_in 2 => 0xffffffff",
-		"table_add int.watchlist int.watch_md 0&&&0 0xffff0a010000&&&0xffffffffffffffffffffffffffff0000 0x20010db8000000000000000000000001&&&0xffffffffffffffffffffffffffffffff 6&&&255 1024&&&64512 80&&&65535 0&&&0 => 64512 9 4 10 1",
-		"table_add int.watchlist int.watch_xd 0&&&0 0&&&0 0&&&0 17&&&255 0&&&0 0&&&0 0&&&0 => 32768 9 1 2",
+		"table_add int.watchlist int.watch_md 0&&&0 0xffff0a010000&&&0xffffffffffffffffffffffffffff0000 0x20010db8000000000000000000000001&&&0xffffffffffffffffffffffffffffffff 6&&&255 1024&&&64512 80&&&65535 0&&&0 => 64512 9 4 10 1000",
+		"table_add int.watchlist int.watch_xd 0&&&0 0&&&0 0&&&0 17&&&255 0&&&0 0&&&0 0&&&0 => 32768 9 1 2000",
 		"table_set_default int.settings int.node 7 0 23 63 0 32766 500 0 0xf4240",
 	}
 	for _, padded := range []bool{false, true} {
@@ -295,11 +295,17 @@ func TestRestart(t *testing.T) {
 	s := new(p4rt.Server)
 	s.Start(t) // without a program
 	c := mustConnect(t, device(s.Address()))
-	if s.Loaded() != 1 {
-		t.Fatalf("the program was loaded %d times, want once", s.Loaded())
+	if lines, err := c.Plan(t.Context(), wanted()); err != nil || len(lines) != 11 || !strings.HasPrefix(lines[0], "load the program") || s.Loaded() != 0 {
+		t.Fatalf("the plan of a switch without a program: %v, %q; it was loaded %d times", err, lines, s.Loaded())
+	}
+	if holds, err := c.Holds(t.Context()); err != nil || holds {
+		t.Errorf("a switch without a program holds what is wanted: %v, %v", holds, err)
 	}
 	if err := c.Apply(t.Context(), wanted()); err != nil {
 		t.Fatal(err)
+	}
+	if holds, err := c.Holds(t.Context()); err != nil || !holds || s.Loaded() != 1 {
+		t.Fatalf("it holds what it was given: %v, %v; the program was loaded %d times, want once", holds, err, s.Loaded())
 	}
 	s.Restart(t)
 	nstest.WaitFor(t, "the end of the connection", func() bool {
@@ -307,7 +313,7 @@ func TestRestart(t *testing.T) {
 		return err != nil
 	})
 	c = mustConnect(t, device(s.Address()))
-	if err := c.Apply(t.Context(), wanted()); err != nil || s.Loaded() != 1 || len(s.Held()) != 9 {
+	if err := c.Apply(t.Context(), wanted()); err != nil || s.Loaded() != 1 || len(s.Held()) != 10 { // int.reporting among them
 		t.Errorf("after the restart: %v, loaded %d times, holds %d entries", err, s.Loaded(), len(s.Held()))
 	}
 	// Somebody else removes what is watched.
@@ -330,12 +336,14 @@ func TestPipeline(t *testing.T) {
 	}{
 		{"auto", "none", 1, ""}, {"auto", "ours", 0, ""}, {"auto", "other", 0, "lacks int.watchlist"},
 		{"keep", "none", 0, "pipeline: keep says that none is loaded"}, {"keep", "ours", 0, ""}, {"keep", "other", 0, "lacks int.watchlist"},
-		{"push", "none", 1, ""}, {"push", "ours", 0, ""}, {"push", "other", 1, ""},
+		{"push", "none", 1, ""}, {"push", "ours", 0, ""}, {"push", "other", 1, ""}, {"push", "older", 1, ""}, {"auto", "older", 0, ""},
 	} {
 		s := &p4rt.Server{}
 		switch c.has {
 		case "ours":
-			s.Info = p4rt.ReadInfo(t, radarp4.Info)
+			s.Info, s.Config = p4rt.ReadInfo(t, radarp4.Info), radarp4.JSON
+		case "older": // with the same tables
+			s.Info, s.Config = p4rt.ReadInfo(t, radarp4.Info), []byte("{}")
 		case "other":
 			s.Info = info
 		}
@@ -346,13 +354,19 @@ func TestPipeline(t *testing.T) {
 		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%s, %s: %v, want %q", c.pipeline, c.has, err, c.err)
 		}
-		if s.Loaded() != c.loaded {
-			t.Errorf("%s, %s: loaded %d times, want %d", c.pipeline, c.has, s.Loaded(), c.loaded)
-		}
 		if err == nil {
+			if _, err := conn.Plan(t.Context(), wanted()); err != nil || s.Loaded() > 0 {
+				t.Errorf("%s, %s: the plan: %v; the program was loaded %d times for it", c.pipeline, c.has, err, s.Loaded())
+			}
+			if err := conn.Clear(t.Context()); c.loaded > 0 && (err != nil || s.Loaded() > 0) {
+				t.Errorf("%s, %s: clearing what has nothing: %v; the program was loaded %d times for it", c.pipeline, c.has, err, s.Loaded())
+			}
 			if err := conn.Apply(t.Context(), wanted()); err != nil {
 				t.Errorf("%s, %s: %v", c.pipeline, c.has, err)
 			}
+		}
+		if s.Loaded() != c.loaded {
+			t.Errorf("%s, %s: loaded %d times, want %d", c.pipeline, c.has, s.Loaded(), c.loaded)
 		}
 	}
 }

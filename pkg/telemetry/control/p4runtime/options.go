@@ -180,6 +180,8 @@ type options struct {
 	Foreign      string    `json:"foreign"`       // pass or drop: packets that come with INT from outside
 	MTU          int       `json:"mtu"`           // of ports of which nobody says it, bytes of an IP packet
 	HardwareID   uint8     `json:"hw_id"`         // in Telemetry Report 1.0
+	// L2Ports are level-2 port ids, by names of ports: the program knows none by itself.
+	L2Ports map[string]uint32 `json:"l2_ports"`
 }
 
 // collector is the way from a switch to the collector: P4 programs have no routes for their own reports.

@@ -4,6 +4,7 @@ package p4runtime
 
 import (
 	"fmt"
+	"net/netip"
 	"strconv"
 	"strings"
 
@@ -40,13 +41,20 @@ func (radarLayout) Needs() []string {
 }
 
 // Abilities implements Layout.
-func (radarLayout) Abilities(p *Program) control.Abilities {
-	return control.Abilities{
-		Modes: []control.Mode{control.MD, control.MD10, control.MX, control.XD}, Instructions: 0xff00,
+func (l radarLayout) Abilities(p *Program) control.Abilities {
+	a := control.Abilities{
+		Modes: []control.Mode{control.MD, control.MD10, control.MX, control.XD}, Instructions: 0xff00 &^ l2Ports,
 		Reports: []string{node.Report20, node.Report10}, MarkDSCP: true, MarkPort: true,
 		Sampling: true, MaxEntries: p.Size("int.watchlist"), Postcards: true,
 	}
+	if len(l.o.L2Ports) > 0 {
+		a.Instructions |= l2Ports
+	}
+	return a
 }
+
+// l2Ports is the instruction that asks for numbers which the program does not know by itself.
+const l2Ports = 0x0200
 
 // doneNames and skippedNames are the indexes of int.done and int.skipped. They have the names of node.Done and
 // node.Skipped where they count the same.
@@ -98,28 +106,71 @@ func (l radarLayout) Commands(want *control.State) (lines []string, err error) {
 		if err != nil {
 			return nil, err
 		}
+		l2 := noL2
+		if n, is := l.o.L2Ports[p.Name]; is {
+			l2 = fmt.Sprint(n)
+		}
 		switch p.Role {
 		case control.Edge:
-			addf("table_add int.egress_ports int.sink %d => %d %s", number, l.o.CongestedAt, noL2)
-			addf("table_add int.ingress_ports int.source %d => %d %s", number, b2i(l.o.Foreign == "drop"), noL2)
+			addf("table_add int.egress_ports int.sink %d => %d %s", number, l.o.CongestedAt, l2)
+			addf("table_add int.ingress_ports int.source %d => %d %s", number, b2i(l.o.Foreign == "drop"), l2)
 		case control.Transit:
 			mtu := p.MTU
 			if mtu == 0 {
 				mtu = l.o.MTU
 			}
-			addf("table_add int.egress_ports int.transit_out %d => %d %d %s", number, mtu, l.o.CongestedAt, noL2)
-			addf("table_add int.ingress_ports int.transit_in %d => %s", number, noL2)
+			addf("table_add int.egress_ports int.transit_out %d => %d %d %s", number, mtu, l.o.CongestedAt, l2)
+			addf("table_add int.ingress_ports int.transit_in %d => %s", number, l2)
 		}
 	}
+	more, err := watchlist(want)
+	return append(lines, more...), err
+}
+
+// watchlist are the entries of the watchlist.
+func watchlist(want *control.State) (lines []string, err error) {
 	for i := range want.Entries {
-		line, err := watch(&want.Entries[i], want.DomainID)
-		if err != nil {
-			return nil, fmt.Errorf("intent %s: %w", want.Entries[i].Intent, err)
+		for _, e := range splitIPv6(&want.Entries[i]) {
+			line, err := watch(e, want.DomainID)
+			if err != nil {
+				return nil, fmt.Errorf("intent %s: %w", e.Intent, err)
+			}
+			lines = append(lines, fmt.Sprintf("%s %d", line, len(lines)+1))
 		}
-		addf("%s %d", line, i+1)
 	}
 	return lines, nil
 }
+
+// splitIPv6 makes entries of one so that no network of IPv6 has addresses of IPv4 in it, which the table holds as IPv6's.
+func splitIPv6(e *control.Entry) (all []*control.Entry) {
+	cut := func(list []string) [][]string {
+		if len(list) != 1 {
+			return [][]string{list}
+		}
+		p, err := netip.ParsePrefix(list[0])
+		if err != nil || p.Addr().Is4() || p.Bits() >= mapped4.Bits() || !p.Contains(mapped4.Addr()) {
+			return [][]string{list}
+		}
+		var parts [][]string
+		for n := p.Bits(); n < mapped4.Bits(); n++ {
+			b := mapped4.Addr().As16()
+			b[n/8] ^= 0x80 >> (n % 8)
+			parts = append(parts, []string{netip.PrefixFrom(netip.AddrFrom16(b), n+1).Masked().String()})
+		}
+		return parts
+	}
+	for _, src := range cut(e.Slice.Src) {
+		for _, dst := range cut(e.Slice.Dst) {
+			one := *e
+			one.Slice.Src, one.Slice.Dst = src, dst
+			all = append(all, &one)
+		}
+	}
+	return all
+}
+
+// mapped4 are the addresses of IPv4 among those of IPv6 (RFC 4291, 2.5.5.2).
+var mapped4 = netip.MustParsePrefix("::ffff:0:0/96")
 
 // watch is an entry of the watchlist, without its priority.
 func watch(e *control.Entry, domain uint16) (string, error) {

@@ -210,20 +210,31 @@ func (s *Switch) Run(ctx context.Context, text string) error {
 	return explain(err, len(commands), func(i int) string { return fmt.Sprintf("line %d", commands[i].Line) })
 }
 
+// mostRefused is how many refusals an error names.
+const mostRefused = 8
+
 // explain names those of n updates that the switch has refused: it answers with one status for each of them.
 func explain(err error, n int, name func(int) string) error {
 	if err == nil {
 		return nil
 	}
 	var failed []error
+	more := 0
 	for i, detail := range status.Convert(err).Details() {
 		if e, ok := detail.(*p4.Error); ok && i < n && codes.Code(e.GetCanonicalCode()) != codes.OK {
+			if len(failed) == mostRefused {
+				more++
+				continue
+			}
 			failed = append(failed, fmt.Errorf("%s: the switch refuses it: %v %s",
 				name(i), codes.Code(e.GetCanonicalCode()), e.GetMessage()))
 		}
 	}
 	if len(failed) == 0 {
 		return fmt.Errorf("write to the switch: %w", err)
+	}
+	if more > 0 {
+		failed = append(failed, fmt.Errorf("and %d others", more))
 	}
 	return errors.Join(failed...)
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -64,5 +65,9 @@ func TestRefusedLines(t *testing.T) {
 		if got != tc.want {
 			t.Errorf("%v: %q, want %q", tc.err, got, tc.want)
 		}
+	}
+	many := explain(answer(slices.Repeat([]codes.Code{codes.Internal}, 500)...), 500, func(i int) string { return fmt.Sprint(i) })
+	if lines := strings.Split(many.Error(), "\n"); len(lines) != mostRefused+1 || lines[mostRefused] != "and 492 others" {
+		t.Errorf("500 refusals are told by %d lines: %s", len(lines), lines[len(lines)-1])
 	}
 }
