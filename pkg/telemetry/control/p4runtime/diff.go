@@ -43,7 +43,9 @@ func normal(e *p4.Entity) *p4.Entity {
 	if t := e.GetTableEntry(); t != nil {
 		n := &p4.TableEntry{TableId: t.GetTableId(), Priority: t.GetPriority(), IsDefaultAction: t.GetIsDefaultAction()}
 		for _, m := range t.GetMatch() {
-			n.Match = append(n.Match, normalMatch(m))
+			if !matchesAll(m) { // which a client must leave out (9.1.1), and not every switch does
+				n.Match = append(n.Match, normalMatch(m))
+			}
 		}
 		slices.SortFunc(n.Match, func(x, y *p4.FieldMatch) int { return int(x.GetFieldId()) - int(y.GetFieldId()) })
 		if a := t.GetAction().GetAction(); a != nil {
@@ -75,6 +77,12 @@ func port(r *p4.Replica) uint32 {
 	}
 	//lint:ignore SA1019 see cloneSession
 	return r.GetEgressPort()
+}
+
+// matchesAll reports whether a field is given that matches every value.
+func matchesAll(m *p4.FieldMatch) bool {
+	return m.GetTernary() != nil && !slices.ContainsFunc(m.GetTernary().GetMask(), func(b byte) bool { return b != 0 }) ||
+		m.GetLpm() != nil && m.GetLpm().GetPrefixLen() == 0
 }
 
 func normalMatch(m *p4.FieldMatch) *p4.FieldMatch {
