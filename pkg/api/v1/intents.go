@@ -4,7 +4,6 @@ package v1
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -45,33 +44,6 @@ type OneIntent struct {
 // WithText is a body in JSON (or YAML), which is read as intent files are: errors name the field.
 type WithText struct {
 	RawBody []byte `contentType:"application/json"`
-}
-
-// mostNested is how deep lists and objects of a text may lie in each other: what parses YAML takes time by the square
-// of that.
-const mostNested = 64
-
-// readText reads a body as files are read.
-func readText[T any](b []byte, read func([]byte) (T, error)) (T, error) {
-	deep, dashes := 0, 0
-	for _, c := range b {
-		switch c {
-		case '[', '{':
-			deep++
-		case ']', '}':
-			deep--
-		case '-':
-			dashes++
-		case ' ', '\t':
-		default:
-			dashes = 0
-		}
-		if deep > mostNested || dashes > mostNested {
-			var none T
-			return none, &control.FieldError{Text: fmt.Sprintf("lists and objects lie in each other too deep: use %d at most", mostNested)}
-		}
-	}
-	return read(b)
 }
 
 // readIntent and readIntents read what is to begin now.
@@ -123,7 +95,7 @@ func (a *API) registerIntents() {
 	add.DefaultStatus = http.StatusCreated
 	huma.Register(a.huma, add, func(_ context.Context, q *intentsAsked) (*Output[control.Intent], error) {
 		return managed(a, q.Domain, func(m *steer.Management) (control.Intent, error) {
-			i, err := readText(q.RawBody, readIntent)
+			i, err := readIntent(q.RawBody)
 			if err != nil {
 				return i, err
 			}
@@ -137,7 +109,7 @@ func (a *API) registerIntents() {
 	apply := steering("apply-intents", http.MethodPut, "/intents", "Replace all intents")
 	huma.Register(a.huma, apply, func(_ context.Context, q *intentsAsked) (*Output[[]IntentRow], error) {
 		return managed(a, q.Domain, func(m *steer.Management) ([]IntentRow, error) {
-			list, err := readText(q.RawBody, readIntents)
+			list, err := readIntents(q.RawBody)
 			if err != nil {
 				return nil, err
 			}
@@ -160,7 +132,7 @@ func (a *API) registerIntent() {
 	put := steering("put-intent", http.MethodPut, "/intents/{name}", "Add an intent, or replace the one of that name")
 	huma.Register(a.huma, put, func(_ context.Context, q *putAsked) (*Output[control.Intent], error) {
 		return managed(a, q.Domain, func(m *steer.Management) (control.Intent, error) {
-			i, err := readText(q.RawBody, readIntent)
+			i, err := readIntent(q.RawBody)
 			switch {
 			case err != nil:
 				return i, err

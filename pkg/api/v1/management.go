@@ -105,7 +105,7 @@ func (a *API) registerConfig() {
 	set := steering("set-int-config", http.MethodPut, "/config", "Replace what holds for all devices")
 	huma.Register(a.huma, set, func(_ context.Context, q *intChanged) (*Output[control.Config], error) {
 		return managed(a, q.Domain, func(m *steer.Management) (c control.Config, err error) {
-			if c, err = readText(q.RawBody, control.ReadConfig); err != nil {
+			if c, err = control.ReadConfig(q.RawBody); err != nil {
 				return c, err
 			}
 			if err := m.SetConfig(c); err != nil {
@@ -126,7 +126,7 @@ func (a *API) registerTopologyOf() {
 	set := steering("set-int-topology", http.MethodPut, "/topology", "Say what the INT domain is made of, in JSON or YAML")
 	huma.Register(a.huma, set, func(_ context.Context, q *intChanged) (*Output[control.Topology], error) {
 		return managed(a, q.Domain, func(m *steer.Management) (t control.Topology, err error) {
-			if t, err = readText(q.RawBody, control.ReadTopology); err != nil {
+			if t, err = control.ReadTopology(q.RawBody); err != nil {
 				return t, err
 			}
 			if t.Source == "" {

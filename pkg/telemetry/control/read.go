@@ -14,8 +14,9 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
 
 	"github.com/vnetradar/radar/pkg/fault"
 )
@@ -176,27 +177,60 @@ func parse(b []byte) (value any, err error) {
 	if len(b) > MaxBytes {
 		return nil, fieldErrorf("", "%d bytes: use %d at most", len(b), MaxBytes)
 	}
-	file, err := parser.ParseBytes(b, 0)
+	tokens := lexer.Tokenize(string(b))
+	if err := checkTokens(tokens); err != nil {
+		return nil, err
+	}
+	file, err := parser.Parse(tokens, 0)
 	if err != nil {
 		return nil, fieldErrorf("", "%s", firstLine(err))
 	}
 	if len(file.Docs) > 1 {
 		return nil, fieldErrorf("", "%d documents: use one", len(file.Docs))
 	}
-	for _, doc := range file.Docs {
-		if doc.Body == nil {
-			continue
-		}
-		w := &plain{}
-		ast.Walk(w, doc.Body)
-		if w.found != "" {
-			return nil, fieldErrorf("", "line %d: %s are not read here", w.line, w.found)
-		}
+	if len(file.Docs) == 0 || file.Docs[0].Body == nil {
+		return nil, nil
 	}
-	if err := yaml.Unmarshal(b, &value); err != nil {
+	if err := yaml.NodeToValue(file.Docs[0].Body, &value); err != nil {
 		return nil, fieldErrorf("", "%s", firstLine(err))
 	}
 	return value, nil
+}
+
+// mostNested is how deep lists and objects of a text may lie in each other.
+const mostNested = 64
+
+// checkTokens refuses what makes a short text a large value, and what the parser takes the square of time for.
+func checkTokens(tokens token.Tokens) error {
+	flow, dashes, line := 0, 0, 0
+	for _, t := range tokens {
+		refused := ""
+		switch t.Type {
+		case token.AnchorType, token.AliasType:
+			refused = "anchors and aliases"
+		case token.MergeKeyType:
+			refused = "merges (<<)"
+		case token.TagType:
+			refused = "tags (!)"
+		case token.MappingKeyType:
+			refused = "keys of several lines (?)"
+		case token.SequenceStartType, token.MappingStartType:
+			flow++
+		case token.SequenceEndType, token.MappingEndType:
+			flow--
+		case token.SequenceEntryType:
+			if dashes++; t.Position.Line != line {
+				dashes, line = 1, t.Position.Line
+			}
+		}
+		if refused != "" {
+			return fieldErrorf("", "line %d: %s are not read here", t.Position.Line, refused)
+		}
+		if flow > mostNested || dashes > mostNested {
+			return fieldErrorf("", "line %d: lists and objects lie in each other too deep: use %d at most", t.Position.Line, mostNested)
+		}
+	}
+	return nil
 }
 
 // firstLine is what goccy says, without the lines of the source that it draws.
@@ -207,32 +241,6 @@ func firstLine(err error) string {
 		return "line " + line + ": " + rest
 	}
 	return text
-}
-
-// plain finds what makes a short text a large value: it takes none of it.
-type plain struct {
-	found string
-	line  int
-}
-
-// Visit implements ast.Visitor.
-func (w *plain) Visit(n ast.Node) ast.Visitor {
-	if w.found != "" {
-		return nil
-	}
-	switch n.(type) {
-	case *ast.AnchorNode, *ast.AliasNode:
-		w.found = "anchors and aliases"
-	case *ast.MergeKeyNode:
-		w.found = "merges (<<)"
-	case *ast.TagNode:
-		w.found = "tags (!)"
-	}
-	if w.found != "" {
-		w.line = n.GetToken().Position.Line
-		return nil
-	}
-	return w
 }
 
 // decode writes a value of YAML into a field, strictly: no field that is not there, no other type.

@@ -59,6 +59,11 @@ func TestWrongIntents(t *testing.T) {
 		{"- {name: !!binary aGk=}", "line 1: tags (!) are not read here"},
 		{"- {<<: {name: a}}", "line 1: merges (<<) are not read here"},
 		{"[]\n---\n[]", "2 documents: use one"},
+		{"- *x", "line 1: anchors and aliases are not read here"},
+		{"? a\n: b", "line 1: keys of several lines (?) are not read here"},
+		{strings.Repeat("[", MaxBytes), "line 1: lists and objects lie in each other too deep: use 64 at most"},
+		{strings.Repeat("{a: ", MaxBytes/4), "line 1: lists and objects lie in each other too deep: use 64 at most"},
+		{strings.Repeat("- ", MaxBytes/2), "line 1: lists and objects lie in each other too deep: use 64 at most"},
 		{strings.Repeat("#", MaxBytes+1), "1048577 bytes: use 1048576 at most"},
 		{"[" + strings.Repeat("{name: a},", MaxIntents+1) + "]", "intents: there are 1025: use 1024 at most"},
 	} {
