@@ -22,7 +22,7 @@ export PATH := $(CURDIR)/.cache/go/bin:$(PATH)
 PKGS_BUILD := gcc libc6-dev libpcap-dev
 PKGS_RUN   := iproute2 iputils-ping iperf3 nftables tcpdump procps jq
 PKGS_BPF   := clang-19 llvm-19 libbpf-dev linux-libc-dev
-PKGS_TEST  := patch graphviz bpftool ethtool iptables shellcheck clang-format-19 curl python3 python3-venv docker.io busybox-static wireguard-tools user-mode-linux kmod tshark lua5.2 lua5.4
+PKGS_TEST  := patch graphviz bpftool ethtool iptables shellcheck clang-format-19 curl python3 python3-venv docker.io busybox-static wireguard-tools user-mode-linux kmod tshark lua5.2 lua5.4 chromium nodejs
 # Servers that tests run themselves. They are unpacked below .cache, not installed: no service
 # starts, neither now nor with the machine.
 PKGS_SERVERS := influxdb prometheus
@@ -102,12 +102,14 @@ deps-servers: .cache
 deps-kernel:
 	$(call need,$(PKGS_KERNEL))
 
-.PHONY: demo demo-int
+.PHONY: demo demo-int demo-web
 demo: deps-run build ## a virtual network, measured: paths, latency, losses (needs root)
 	lab/demo.sh bin/radar
 demo-int: deps-run build ## a virtual network beside reports of switches (INT), and reports about it; fails if an answer is wrong
 	lab/demo-int.sh bin/radar
 	lab/demo-int-nodes.sh bin/radar
+demo-web: deps-run build ## a virtual network under load, and its page in the browser, until Ctrl-C (CHECK=1: only asks the server)
+	lab/demo-web.sh bin/radar $(if $(CHECK),--check)
 
 .PHONY: generate objects
 generate: objects ## BPF objects, man pages, docs/cli, tables of docs/int
@@ -124,7 +126,7 @@ p4-test: deps-run build ## the P4 program on a real BMv2, every packet compared 
 	@command -v simple_switch_grpc >/dev/null || { echo "make p4-test: needs BMv2 (simple_switch_grpc) in PATH: docs/p4.md says how it is built"; exit 1; }
 	$(call need,$(PKGS_P4))
 	RADAR_P4=1 RADAR_P4_RECORD=$(if $(RECORD),$(CURDIR)/p4/testdata) RADAR_REQUIRE="root tools" RADAR_BIN=$(CURDIR)/bin/radar \
-		go test -count=1 -v -timeout 30m -run '$(if $(CASE),TestCases/$(CASE),Test(Cases|Lab)$$)' ./p4/test | grep -vE '^ *(===|--- PASS|--- SKIP|PASS)'
+		go test -count=1 -v -timeout 30m -run '$(if $(CASE),TestCases/$(CASE),Test(Cases|Lab|Driver|Intents)$$)' ./p4/test | grep -vE '^ *(===|--- PASS|--- SKIP|PASS)'
 
 .PHONY: lint check
 lint: need-go need-pcap
@@ -244,8 +246,7 @@ packets: packets-env ## the tests' packets anew, by scapy (CHECK=1: only compare
 # What shares memory between goroutines and needs neither root nor time: CI runs this part, in
 # about a minute. Everything takes more than a quarter of an hour, mostly pkg/cli, whose tests
 # run the command in networks, and the faults: the detector makes radar some ten times slower.
-RACE_QUICK := ./pkg/vnet/agent/... ./pkg/vnet/backpack/... ./pkg/vnet/domain/... ./pkg/telemetry/collect/... ./pkg/telemetry/generate/... \
-	./pkg/telemetry/metrics/... ./pkg/telemetry/xdp/... ./pkg/aggregate/... ./pkg/store/... ./pkg/sink/... ./pkg/api/... ./pkg/filter/... ./pkg/record/... ./pkg/cli/graph/...
+RACE_QUICK := ./pkg/vnet/agent/... ./pkg/vnet/backpack/... ./pkg/telemetry/collect/... ./pkg/telemetry/xdp/... ./pkg/store/... ./pkg/sink/... ./pkg/api/...
 # These count millions of packets, or of series, in one goroutine, where there is nothing to detect, or write
 # them to clients: beside a busy core the detector makes that longer than a client may take.
 RACE_LONG := ^Test(FollowerForgetsNothing|FollowerModel|UnfilledLapped|OrderInWindow|ContinuedEqualsRunningThrough|SecondsOfAllAreBounded|MemoryOfFlows|SelectSparesOnlyWork|SnapshotGrows|ExpositionBounded|SlowReaders)$$

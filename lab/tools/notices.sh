@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Prints the licences and notices of all that is compiled into radar: of Go itself and of each
-# module, as `go list` names them, from the files that the modules bring. make install puts
+# Prints the licences and notices of all that is compiled into radar: of Go itself, of each
+# module, as `go list` names them, from the files that the modules bring, and of each library of
+# the page (pkg/api/page). make install puts
 # them beside the program, as these licences ask.
 #
 #   lab/tools/notices.sh >THIRD-PARTY.txt
@@ -31,3 +32,7 @@ texts "Go $(go env GOVERSION)" "$(go env GOROOT)" 2>/dev/null || printf '\nGo %s
 while IFS=$'\t' read -r path version folder; do
 	texts "$path $version" "$folder"
 done <<<"$modules"
+lib=pkg/api/page/static/assets/lib
+while IFS=$'\t' read -r folder name version _; do
+	texts "$name $version" "$lib/$folder"
+done < <(grep -v '^#' "$lib/versions.txt")

@@ -106,7 +106,7 @@ func (n *network) control() {
 		}
 		ctx, cancel := context.WithTimeout(n.t.Context(), nstest.Patience)
 		defer cancel()
-		sw, err := p4runtime.Dial(ctx, "127.0.0.1:9559", uint64(s), dial)
+		sw, err := p4runtime.Dial(ctx, p4runtime.Target{Address: "127.0.0.1:9559", Device: uint64(s), Dial: dial})
 		if err != nil {
 			n.t.Fatal(err)
 		}

@@ -194,7 +194,7 @@ func TestWiresharkHostile(t *testing.T) {
 	}
 	r := rand.New(rand.NewPCG(1, 4))
 	for range rounds(t) {
-		packets, wire := make([][]byte, 1000), make([]int, 1000)
+		packets, wire := make([][]byte, 400), make([]int, 400)
 		for i := range packets {
 			b := bytes.Clone(seeds[r.IntN(len(seeds))])
 			for range 1 + r.IntN(4) {
@@ -219,7 +219,7 @@ func TestWiresharkManyQuotes(t *testing.T) {
 	quoted := wrap([]byte("xy"), 9)
 	report := slices.Concat([]byte{3, byte(len(quoted) / 4), 0, 0x20}, quoted)
 	jumbo := wrap(slices.Concat([]byte{0x20, 0, 0, 1, 0, 0, 0, 1}, bytes.Repeat(report, 185)), 32766)
-	packets := make([][]byte, 100)
+	packets := make([][]byte, 5*rounds(t))
 	for i := range packets {
 		packets[i] = jumbo
 	}

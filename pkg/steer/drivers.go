@@ -12,6 +12,8 @@ import (
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/telemetry/control"
 	"github.com/vnetradar/radar/pkg/telemetry/control/ebpf"
+	"github.com/vnetradar/radar/pkg/telemetry/control/mapped"
+	"github.com/vnetradar/radar/pkg/telemetry/control/p4runtime"
 	"github.com/vnetradar/radar/pkg/telemetry/node"
 	"github.com/vnetradar/radar/pkg/vnet/selector"
 )
@@ -20,7 +22,10 @@ import (
 func drivers(domain string) map[string]control.Driver {
 	all := make(map[string]control.Driver)
 	for _, d := range []control.Driver{
-		&ebpf.Driver{Domain: domain, Find: findNetns}, backpack{},
+		&ebpf.Driver{Domain: domain, Find: findNetns},
+		&p4runtime.Driver{Find: findNetns},
+		&mapped.Driver{Find: findNetns},
+		backpack{},
 	} {
 		all[d.Name()] = d
 	}

@@ -16,8 +16,6 @@
 # TEST_ENV             variables for the tests, NAME=VALUE, without spaces ()
 # TEST_RUN             go test -run (all)
 # RECORD=1             what programs cost goes to sizes.txt, else it is held against that
-# SKIP_PASSED=1        leaves out a kernel on which the very same tests have passed before, as
-#                      go test does with results that it keeps
 # KERNEL_TIMEOUT       bound on one machine, seconds (3600)
 # KERNEL_MEMORY        of one machine, MiB (1024)
 # RADAR_KERNELS_CACHE  downloads and logs (XDG cache directory/radar/kernels)
@@ -152,26 +150,11 @@ boot() {
 		stdbuf -oL tr -d '\r' | tee "$log"
 }
 
-# inputs DIR names all that decides what a run on the kernel in DIR says: the kernel, the
-# tests and commands (their BPF objects are in them), what starts them, what it is held against.
-inputs() {
-	{
-		cat "$1/package" "$here/init.sh" "$here/run.sh" "$here/sizes.txt"
-		echo "${modules[@]}" "${tools[@]}"
-		find "$work/tests" "$work/commands" -type f -print0 | sort -z | xargs -0 sha256sum | sed "s|$work/||"
-	} | sha256sum | cut -d' ' -f1
-}
-
 # try KERNEL runs the tests there and adds one line to $work/results.
 try() {
-	local kernel=$1 dir log start verdict attempt passed
+	local kernel=$1 dir log start verdict attempt
 	dir=$("$here/fetch.sh" "$kernel" "$cache")
 	echo "== $kernel: $(cat "$dir/package")"
-	passed=$cache/passed/$(inputs "$dir")
-	if [ -n "${SKIP_PASSED:-}" ] && [ -e "$passed" ]; then
-		echo "$kernel|$(cat "$dir/version")|-|ok: the same tests passed there on $(cat "$passed")" >>"$work/results"
-		return
-	fi
 	pack "$dir"
 	mkdir -p "$cache/log"
 	log=$cache/log/$kernel-$(basename "${packages[0]}").log
@@ -189,10 +172,6 @@ try() {
 		"$here/sizes.sh" "$kernel" "$(cat "$dir/version")" <"$log" || verdict="FAILED: programs have grown"
 	fi
 	echo "$kernel|$(cat "$dir/version")|$((SECONDS - start)) s|$verdict" >>"$work/results"
-	[ "$verdict" = ok ] || return
-	mkdir -p "$cache/passed"
-	find "$cache/passed" -type f -mtime +30 -delete
-	date -u +%Y-%m-%d >"$passed"
 }
 
 check

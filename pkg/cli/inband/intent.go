@@ -180,23 +180,36 @@ func addIntent(k *kit.Kit, cmd *cobra.Command, f *intentOptions, name string) er
 	if err != nil {
 		return err
 	}
-	return said(k, m, map[string]any{"added": name}, "intent %s is added", name)
+	return said(k, cmd.Context(), m, map[string]any{"added": name}, "intent %s is added", name)
 }
 
-// said prints what a command has done, and that nobody does it yet.
-func said(k *kit.Kit, m *steer.Management, v any, format string, args ...any) error {
-	if k.Output == kit.FormatJSON {
-		return kit.PrintJSON(k.Out, v)
-	}
-	if _, err := fmt.Fprintf(k.Out, format+"\n", args...); err != nil {
+// said prints what a command has done, when devices have it, or that nobody does it yet.
+func said(k *kit.Kit, ctx context.Context, m *steer.Management, v any, format string, args ...any) error {
+	service, err := m.Service()
+	if err != nil {
 		return err
 	}
-	if s, err := m.Service(); err == nil && !s.Running {
-		if s.Wanted {
-			k.Notef("the service does not live: radar int start starts it")
-		} else {
-			k.Notef("nothing is brought to devices yet: radar int start")
+	late := false
+	if service.Running {
+		if late, err = settled(ctx, m, changePatience); err != nil {
+			return err
 		}
+	}
+	if k.Output == kit.FormatJSON {
+		err = kit.PrintJSON(k.Out, v)
+	} else {
+		_, err = fmt.Fprintf(k.Out, format+"\n", args...)
+	}
+	if err != nil {
+		return err
+	}
+	switch {
+	case late:
+		k.Notef("not all devices have it yet: radar int devices says which")
+	case service.Wanted && !service.Running:
+		k.Notef("the service does not live: radar int start starts it")
+	case !service.Running:
+		k.Notef("nothing is brought to devices yet: radar int start")
 	}
 	return nil
 }
@@ -220,7 +233,7 @@ func newIntentRemoveCmd(k *kit.Kit) *cobra.Command {
 			if err := m.Remove(args[0]); err != nil {
 				return err
 			}
-			return said(k, m, map[string]any{"removed": args[0]}, "intent %s is removed", args[0])
+			return said(k, cmd.Context(), m, map[string]any{"removed": args[0]}, "intent %s is removed", args[0])
 		},
 	}
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "show what each device would lose, and change nothing")
@@ -273,7 +286,7 @@ wrong is named with its place, such as intents[2].slice.dport, and nothing is ch
 			if err := m.Apply(list); err != nil {
 				return fmt.Errorf("%s: %w", file, err)
 			}
-			return said(k, m, map[string]any{"intents": len(list)}, "the intents are those of %s: there are %d", file, len(list))
+			return said(k, cmd.Context(), m, map[string]any{"intents": len(list)}, "the intents are those of %s: there are %d", file, len(list))
 		},
 	}
 	cmd.Flags().StringVarP(&file, "file", "f", "", "file of intents, - for standard input")

@@ -87,7 +87,7 @@ func newConfigSetCmd(k *kit.Kit) *cobra.Command {
 			if err := m.SetConfig(c); err != nil {
 				return err
 			}
-			return said(k, m, c.Full(), "the config is changed")
+			return said(k, cmd.Context(), m, c.Full(), "the config is changed")
 		},
 	}
 	d, flags := control.DefaultConfig(), cmd.Flags()
@@ -135,8 +135,11 @@ func (f *configOptions) change(cmd *cobra.Command, c *control.Config) error {
 	return nil
 }
 
-// patience is how long "radar int start" and "stop" wait for devices.
-const patience = 30 * time.Second
+// How long "radar int start" and "stop" wait for devices, and how long a change does while the service runs.
+const (
+	patience       = 30 * time.Second
+	changePatience = 10 * time.Second
+)
 
 func newStartCmd(k *kit.Kit) *cobra.Command {
 	noWait := false
@@ -160,7 +163,7 @@ The command waits until all devices are ready, at most 30 s, and says which are 
 				return err
 			}
 			if !noWait {
-				if err := settled(cmd.Context(), m); err != nil {
+				if _, err := settled(cmd.Context(), m, patience); err != nil {
 					return err
 				}
 			}
@@ -171,28 +174,31 @@ The command waits until all devices are ready, at most 30 s, and says which are 
 	return cmd
 }
 
-// settled waits until no device is about to get something, at most patience.
-func settled(ctx context.Context, m *steer.Management) error {
-	inner, stop := context.WithTimeout(ctx, patience)
+// settled waits until no device is about to get something, at most so long. late: some still are.
+func settled(ctx context.Context, m *steer.Management, most time.Duration) (late bool, err error) {
+	inner, stop := context.WithTimeout(ctx, most)
 	defer stop()
 	for {
 		w, err := m.Wanted()
 		if err != nil {
-			return err
+			return false, err
 		}
 		st, err := m.Status()
 		if err != nil {
-			return err
+			return false, err
 		}
 		service, err := m.Service()
 		if err != nil {
-			return err
+			return false, err
 		}
 		busy := slices.ContainsFunc(st.Devices, func(d control.DeviceStatus) bool {
 			return d.State == control.Connecting || d.State == control.Applying || d.State == control.Leaving
 		})
-		if st.Seen == w.Generation && st.PID == service.PID && !busy || !kit.Wait(inner, 50*time.Millisecond) {
-			return ctx.Err()
+		if st.Seen == w.Generation && st.PID == service.PID && !busy {
+			return false, nil
+		}
+		if !kit.Wait(inner, 50*time.Millisecond) {
+			return true, ctx.Err()
 		}
 	}
 }

@@ -80,7 +80,7 @@ func runP4(cmd *cobra.Command, args []string, o p4Options) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(cmd.Context(), o.timeout, fmt.Errorf("no P4Runtime answers there within %v", o.timeout))
 	defer cancel()
-	s, err := p4runtime.Dial(ctx, args[0], o.device, nil)
+	s, err := p4runtime.Dial(ctx, p4runtime.Target{Address: args[0], Device: o.device})
 	if err != nil {
 		return err
 	}

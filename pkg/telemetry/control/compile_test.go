@@ -152,6 +152,7 @@ func TestConflicts(t *testing.T) {
 		{Intent{Slice: dport("80", "81-90")}, Intent{Slice: dport("80-90")}, "whole"},
 		{Intent{Slice: dport("80-85")}, Intent{Slice: dport("84-90")}, "some"},
 		{Intent{Slice: Slice{Src: []string{"10.0.0.0/8"}}}, Intent{Slice: Slice{Src: []string{"10.1.0.0/16"}, Proto: "tcp"}}, "whole"},
+		{Intent{Slice: Slice{Src: []string{"10.0.0.0/16"}}}, Intent{Slice: Slice{Src: []string{"10.0.0.0/8"}}}, "some"},
 		{Intent{Slice: Slice{Src: []string{"10.0.0.0/8"}}}, Intent{Slice: Slice{Dst: []string{"10.1.0.0/16"}}}, "some"},
 		{Intent{Slice: Slice{Proto: "tcp"}}, Intent{Slice: Slice{Proto: "udp"}}, ""},
 		{Intent{Slice: Slice{Expr: "tcp"}}, Intent{Slice: Slice{Expr: "tcp"}}, "whole"},

@@ -149,10 +149,17 @@ func mirroringAdd(args []string) (*p4.Entity, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mirroring_add: port %q is no number below 512", args[1])
 	}
-	//lint:ignore SA1019 switches of before P4Runtime 1.4 know no other form
-	replica := &p4.Replica{PortKind: &p4.Replica_EgressPort{EgressPort: uint32(port)}, Instance: 1}
-	e := &p4.CloneSessionEntry{SessionId: uint32(session), Replicas: []*p4.Replica{replica}}
+	return cloneSession(uint32(session), uint32(port)), nil
+}
+
+// cloneSession is a clone session with a copy to each port.
+func cloneSession(id uint32, ports ...uint32) *p4.Entity {
+	e := &p4.CloneSessionEntry{SessionId: id}
+	for _, port := range ports {
+		//lint:ignore SA1019 switches of before P4Runtime 1.4 know no other form
+		e.Replicas = append(e.Replicas, &p4.Replica{PortKind: &p4.Replica_EgressPort{EgressPort: port}, Instance: 1})
+	}
 	return &p4.Entity{Entity: &p4.Entity_PacketReplicationEngineEntry{PacketReplicationEngineEntry: &p4.PacketReplicationEngineEntry{
 		Type: &p4.PacketReplicationEngineEntry_CloneSessionEntry{CloneSessionEntry: e},
-	}}}, nil
+	}}}
 }

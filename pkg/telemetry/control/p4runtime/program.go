@@ -24,15 +24,20 @@ type Program struct {
 // NewProgram reads a program's description (P4Info as text). binary is what the compiler has made
 // for the switch.
 func NewProgram(info, binary []byte) (*Program, error) {
+	read := new(p4config.P4Info)
+	if err := prototext.Unmarshal(info, read); err != nil {
+		return nil, fmt.Errorf("read P4Info: %w", err)
+	}
+	return newProgram(read, binary), nil
+}
+
+func newProgram(info *p4config.P4Info, binary []byte) *Program {
 	p := &Program{
-		info:     new(p4config.P4Info),
+		info:     info,
 		binary:   binary,
 		tables:   make(map[string]*p4config.Table),
 		actions:  make(map[string]*p4config.Action),
 		counters: make(map[string]*p4config.Counter),
-	}
-	if err := prototext.Unmarshal(info, p.info); err != nil {
-		return nil, fmt.Errorf("read P4Info: %w", err)
 	}
 	for _, t := range p.info.GetTables() {
 		p.tables[t.GetPreamble().GetName()] = t
@@ -43,8 +48,21 @@ func NewProgram(info, binary []byte) (*Program, error) {
 	for _, c := range p.info.GetCounters() {
 		p.counters[c.GetPreamble().GetName()] = c
 	}
-	return p, nil
+	return p
 }
+
+// Lacks returns those of these tables, actions and counters that the program does not have.
+func (p *Program) Lacks(names ...string) (missing []string) {
+	for _, name := range names {
+		if p.tables[name] == nil && p.actions[name] == nil && p.counters[name] == nil {
+			missing = append(missing, name)
+		}
+	}
+	return missing
+}
+
+// Size is how many entries a table has room for; 0: there is no such table, or it does not say.
+func (p *Program) Size(table string) int { return int(p.tables[table].GetSize()) }
 
 func (p *Program) table(name string) (*p4config.Table, error) {
 	if t := p.tables[name]; t != nil {

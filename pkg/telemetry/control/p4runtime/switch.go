@@ -4,15 +4,19 @@ package p4runtime
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"slices"
+	"sync"
+	"time"
 
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 )
@@ -20,53 +24,96 @@ import (
 // maxMessage bounds what a switch answers at once: all entries of a table.
 const maxMessage = 64 << 20
 
+// Target is a switch, and how to reach it.
+type Target struct {
+	Address  string // HOST:PORT
+	Device   uint64 // its number there
+	Election uint64 // the greatest of all controllers is the primary one; 0: 1
+	// TLS secures the connection; nil: nothing does.
+	TLS *tls.Config
+	// Dial makes the connection; nil: from the network namespace of the process.
+	Dial func(context.Context, string) (net.Conn, error)
+}
+
 // Switch is a connection to a switch, as its primary controller. Close it. It may be used
 // concurrently.
 type Switch struct {
-	conn    *grpc.ClientConn
-	client  p4.P4RuntimeClient
-	stream  p4.P4Runtime_StreamChannelClient
-	stop    context.CancelFunc
-	device  uint64
-	program *Program
+	conn     *grpc.ClientConn
+	client   p4.P4RuntimeClient
+	stream   p4.P4Runtime_StreamChannelClient
+	stop     context.CancelFunc
+	device   uint64
+	election *p4.Uint128
+	program  *Program
+
+	mu   sync.Mutex
+	lost error // why this is the primary controller no more
 }
 
-// election is that of the only controller. A second one gets an error.
-var election = &p4.Uint128{Low: 1}
+// ErrBackup says that another controller of the switch has a greater election id.
+var ErrBackup = errors.New("another controller has a greater election id")
 
-// Dial connects to the switch that serves P4Runtime at address. dial makes the connection; nil: from
-// the network namespace of the process. It waits until the switch is there, or ctx ends.
-func Dial(ctx context.Context, address string, device uint64, dial func(context.Context, string) (net.Conn, error)) (*Switch, error) {
+// Dial connects to a switch. It waits until the switch is there, or ctx ends.
+func Dial(ctx context.Context, to Target) (*Switch, error) {
+	secure := insecure.NewCredentials()
+	if to.TLS != nil {
+		secure = credentials.NewTLS(to.TLS)
+	}
 	options := []grpc.DialOption{
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithTransportCredentials(secure),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.WaitForReady(true)),
 		grpc.WithNoProxy(),
 	}
-	if dial != nil {
-		options = append(options, grpc.WithContextDialer(dial))
+	if to.Dial != nil {
+		options = append(options, grpc.WithContextDialer(to.Dial))
 	}
-	conn, err := grpc.NewClient("passthrough:///"+address, options...)
+	conn, err := grpc.NewClient("passthrough:///"+to.Address, options...)
 	if err != nil {
-		return nil, fmt.Errorf("connect to the switch at %s: %w", address, err)
+		return nil, fmt.Errorf("connect to the switch at %s: %w", to.Address, err)
 	}
-	s := &Switch{conn: conn, client: p4.NewP4RuntimeClient(conn), device: device}
+	s := &Switch{conn: conn, client: p4.NewP4RuntimeClient(conn), device: to.Device, election: &p4.Uint128{Low: max(to.Election, 1)}}
 	if err := s.arbitrate(ctx); err != nil {
 		s.Close()
-		return nil, fmt.Errorf("become the controller of the switch at %s: %w", address, err)
+		return nil, fmt.Errorf("become the controller of the switch at %s: %w", to.Address, err)
 	}
+	go s.watch()
 	return s, nil
 }
 
-// arbitrate makes this the primary controller. It is so while the stream is open.
+// retry is how soon a switch that cannot be reached is tried again.
+const retry = 100 * time.Millisecond
+
+// arbitrate makes this the primary controller, as soon as the switch can be reached.
 func (s *Switch) arbitrate(ctx context.Context) error {
+	for {
+		err := s.ask(ctx)
+		switch code := status.Code(err); {
+		case err == nil:
+			return nil
+		case code == codes.InvalidArgument: // perhaps a connection of ours that has just ended
+			err = fmt.Errorf("is there another controller with election id %d? %w", s.election.GetLow(), err)
+		case code != codes.Unavailable:
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w (%w)", context.Cause(ctx), err)
+		case <-time.After(retry):
+		}
+	}
+}
+
+// ask asks the switch to be the primary controller. It is so while the stream is open (P4Runtime 1.3.0, 5).
+func (s *Switch) ask(ctx context.Context) error {
 	open, stop := context.WithCancel(context.Background())
 	s.stop = stop
 	watch := context.AfterFunc(ctx, stop) // until the switch has answered
 	err := func() (err error) {
-		if s.stream, err = s.client.StreamChannel(open); err != nil {
+		// An error that says why is better than waiting for a switch that is not ready.
+		if s.stream, err = s.client.StreamChannel(open, grpc.WaitForReady(false)); err != nil {
 			return err
 		}
-		request := &p4.MasterArbitrationUpdate{DeviceId: s.device, ElectionId: election}
+		request := &p4.MasterArbitrationUpdate{DeviceId: s.device, ElectionId: s.election}
 		if err := s.stream.Send(&p4.StreamMessageRequest{
 			Update: &p4.StreamMessageRequest_Arbitration{Arbitration: request},
 		}); err != nil && !errors.Is(err, io.EOF) { // io.EOF: Recv says why
@@ -76,10 +123,7 @@ func (s *Switch) arbitrate(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if code := codes.Code(answer.GetArbitration().GetStatus().GetCode()); code != codes.OK {
-			return fmt.Errorf("device %d has another controller (%v)", s.device, code)
-		}
-		return nil
+		return s.primary(answer)
 	}()
 	if !watch() && err == nil {
 		err = context.Cause(ctx)
@@ -87,6 +131,44 @@ func (s *Switch) arbitrate(ctx context.Context) error {
 		err = context.Cause(ctx)
 	}
 	return err
+}
+
+// primary says why a message makes another controller the primary one; nil: it does not.
+func (s *Switch) primary(m *p4.StreamMessageResponse) error {
+	a := m.GetArbitration()
+	if code := codes.Code(a.GetStatus().GetCode()); a != nil && code != codes.OK {
+		return fmt.Errorf("device %d: %w (%d; this one has %d)", s.device, ErrBackup, a.GetElectionId().GetLow(), s.election.GetLow())
+	}
+	return nil
+}
+
+// watch reads what the switch says by itself, until the connection ends.
+func (s *Switch) watch() {
+	for {
+		m, err := s.stream.Recv()
+		if err != nil {
+			err = fmt.Errorf("the connection to the switch has ended: %w", err)
+		} else if m.GetArbitration() == nil {
+			continue
+		}
+		lost := err
+		if lost == nil {
+			lost = s.primary(m)
+		}
+		s.mu.Lock()
+		s.lost = lost
+		s.mu.Unlock()
+		if err != nil {
+			return
+		}
+	}
+}
+
+// Lost says why this is the primary controller no more; nil: it is.
+func (s *Switch) Lost() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lost
 }
 
 // Close ends the connection. The switch keeps its program and entries.
@@ -100,7 +182,7 @@ func (s *Switch) Close() {
 // Load gives the switch a program, with empty tables.
 func (s *Switch) Load(ctx context.Context, p *Program) error {
 	_, err := s.client.SetForwardingPipelineConfig(ctx, &p4.SetForwardingPipelineConfigRequest{
-		DeviceId: s.device, ElectionId: election,
+		DeviceId: s.device, ElectionId: s.election,
 		Action: p4.SetForwardingPipelineConfigRequest_VERIFY_AND_COMMIT,
 		Config: &p4.ForwardingPipelineConfig{P4Info: p.info, P4DeviceConfig: p.binary},
 	})
@@ -120,25 +202,24 @@ func (s *Switch) Run(ctx context.Context, text string) error {
 	if err != nil || len(commands) == 0 {
 		return err
 	}
-	request := &p4.WriteRequest{DeviceId: s.device, ElectionId: election}
+	request := &p4.WriteRequest{DeviceId: s.device, ElectionId: s.election}
 	for _, c := range commands {
 		request.Updates = append(request.Updates, c.Update)
 	}
 	_, err = s.client.Write(ctx, request)
-	return explain(err, commands)
+	return explain(err, len(commands), func(i int) string { return fmt.Sprintf("line %d", commands[i].Line) })
 }
 
-// explain names the lines of the commands that the switch has refused: it answers with one
-// status for each of them.
-func explain(err error, commands []Command) error {
+// explain names those of n updates that the switch has refused: it answers with one status for each of them.
+func explain(err error, n int, name func(int) string) error {
 	if err == nil {
 		return nil
 	}
 	var failed []error
 	for i, detail := range status.Convert(err).Details() {
-		if e, ok := detail.(*p4.Error); ok && i < len(commands) && codes.Code(e.GetCanonicalCode()) != codes.OK {
-			failed = append(failed, fmt.Errorf("line %d: the switch refuses it: %v %s",
-				commands[i].Line, codes.Code(e.GetCanonicalCode()), e.GetMessage()))
+		if e, ok := detail.(*p4.Error); ok && i < n && codes.Code(e.GetCanonicalCode()) != codes.OK {
+			failed = append(failed, fmt.Errorf("%s: the switch refuses it: %v %s",
+				name(i), codes.Code(e.GetCanonicalCode()), e.GetMessage()))
 		}
 	}
 	if len(failed) == 0 {
@@ -162,7 +243,7 @@ func (s *Switch) Clear(ctx context.Context, tables ...string) error {
 		if len(all) == 0 {
 			continue
 		}
-		request := &p4.WriteRequest{DeviceId: s.device, ElectionId: election}
+		request := &p4.WriteRequest{DeviceId: s.device, ElectionId: s.election}
 		for _, e := range all {
 			request.Updates = append(request.Updates, &p4.Update{Type: p4.Update_DELETE, Entity: e})
 		}

@@ -5,6 +5,7 @@ package p4runtime
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"strings"
 	"testing"
@@ -28,7 +29,7 @@ func TestNobodyThere(t *testing.T) {
 	cause := errors.New("long enough")
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, cause)
 	defer cancel()
-	if _, err := Dial(ctx, address, 1, nil); !errors.Is(err, cause) || !strings.Contains(err.Error(), address) {
+	if _, err := Dial(ctx, Target{Address: address, Device: 1}); !errors.Is(err, cause) || !strings.Contains(err.Error(), address) {
 		t.Errorf("Dial: %v, want %q and the address", err, cause)
 	}
 }
@@ -57,7 +58,7 @@ func TestRefusedLines(t *testing.T) {
 		{status.Error(codes.Unavailable, "gone"), "write to the switch: rpc error: code = Unavailable desc = gone"},
 	} {
 		got := ""
-		if err := explain(tc.err, commands); err != nil {
+		if err := explain(tc.err, len(commands), func(i int) string { return fmt.Sprintf("line %d", commands[i].Line) }); err != nil {
 			got = err.Error()
 		}
 		if got != tc.want {

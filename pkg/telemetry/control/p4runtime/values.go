@@ -49,7 +49,7 @@ func hasPriority(t *p4config.Table) bool {
 	return false
 }
 
-// match reads a key: VALUE, VALUE/LENGTH or VALUE&&&MASK. It is nil where every value matches:
+// match reads a key: VALUE, VALUE/LENGTH, VALUE&&&MASK or LOW->HIGH. It is nil where every value matches:
 // P4Runtime wants such fields to be left out.
 func match(f *p4config.MatchField, s string) (*p4.FieldMatch, error) {
 	width := f.GetBitwidth()
@@ -76,8 +76,34 @@ func match(f *p4config.MatchField, s string) (*p4.FieldMatch, error) {
 		return m, nil
 	case p4config.MatchField_TERNARY:
 		return ternary(m, s, width)
+	case p4config.MatchField_RANGE:
+		return between(m, s, width)
 	}
 	return nil, fmt.Errorf("keys of kind %v are not known", f.GetMatchType())
+}
+
+func between(m *p4.FieldMatch, s string, width int32) (*p4.FieldMatch, error) {
+	low, high, ok := strings.Cut(s, "->")
+	if !ok {
+		return nil, fmt.Errorf("%q is no LOW->HIGH", s)
+	}
+	a, err := parseValue(low, width)
+	if err != nil {
+		return nil, err
+	}
+	b, err := parseValue(high, width)
+	if err != nil {
+		return nil, err
+	}
+	least, most := new(big.Int).SetBytes(a), new(big.Int).SetBytes(b)
+	if least.Cmp(most) > 0 {
+		return nil, fmt.Errorf("%s: the first is greater than the second", s)
+	}
+	if least.Sign() == 0 && most.Cmp((&Field{Bits: int(width)}).ones()) == 0 {
+		return nil, nil
+	}
+	m.FieldMatchType = &p4.FieldMatch_Range_{Range: &p4.FieldMatch_Range{Low: a, High: b}}
+	return m, nil
 }
 
 func ternary(m *p4.FieldMatch, s string, width int32) (*p4.FieldMatch, error) {

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Numbers as people read them.
+
+/** A duration in nanoseconds: three digits and a unit. @param {number|undefined} ns */
+export function duration(ns) {
+  if (ns === undefined || ns === null || Number.isNaN(ns)) return '–';
+  const size = Math.abs(ns);
+  if (size < 1e3) return `${Math.round(ns)} ns`;
+  if (size < 1e6) return `${digits(ns / 1e3)} µs`;
+  if (size < 1e9) return `${digits(ns / 1e6)} ms`;
+  return `${digits(ns / 1e9)} s`;
+}
+
+/** A rate in bits a second. @param {number|undefined} bps */
+export function rate(bps) {
+  if (bps === undefined || bps === null) return '–';
+  return scaled(bps, ['bit/s', 'kbit/s', 'Mbit/s', 'Gbit/s', 'Tbit/s']);
+}
+
+/** A number of bytes. @param {number|undefined} n */
+export function bytes(n) {
+  if (n === undefined || n === null) return '–';
+  return scaled(n, ['B', 'kB', 'MB', 'GB', 'TB']);
+}
+
+/** A count, with separators. @param {number|undefined} n */
+export function count(n) {
+  if (n === undefined || n === null) return '–';
+  return Math.round(n).toString().replace(/\B(?=(\d{3})+$)/g, ' ');
+}
+
+/** A count in few characters, for labels: 950, 3.56k, 12M. @param {number} n */
+export function short(n) {
+  for (const [size, unit] of [[1e9, 'G'], [1e6, 'M'], [1e4, 'k']]) {
+    if (n >= size) return digits(n / (size === 1e4 ? 1e3 : size)) + unit;
+  }
+  return String(Math.round(n));
+}
+
+/** A share as per cent. @param {number} part @param {number} whole */
+export function share(part, whole) {
+  if (!whole) return '–';
+  const value = part / whole * 100;
+  return `${value && value < 0.1 ? '< 0.1' : value.toFixed(value < 10 ? 1 : 0)} %`;
+}
+
+/** The time of day of an RFC 3339 text, to the microsecond. @param {string|undefined} text */
+export function clock(text) {
+  const found = /T(\d\d:\d\d:\d\d(?:\.\d{1,6})?)/.exec(text ?? '');
+  return found ? found[1] : text ?? '–';
+}
+
+/** A factor of speed: 1×, 1/1000. @param {number} speed */
+export function factor(speed) {
+  return speed >= 1 ? `${count(speed)}×` : `1/${count(1 / speed)}`;
+}
+
+function scaled(value, units) {
+  let i = 0;
+  while (Math.abs(value) >= 1000 && i < units.length - 1) {
+    value /= 1000;
+    i++;
+  }
+  return `${i === 0 ? Math.round(value) : digits(value)} ${units[i]}`;
+}
+
+function digits(value) {
+  const size = Math.abs(value);
+  return value.toFixed(size >= 100 ? 0 : size >= 10 ? 1 : 2);
+}

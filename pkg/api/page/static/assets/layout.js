@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where nodes stand. Networks are drawn as people draw them: a chain and an ECMP network from left to
+// right, a tree and a spine-leaf network in tiers, spines on top.
+
+import { Graph as DagreGraph, layout as dagre } from './lib/dagre/dagre.js';
+
+const gap = { node: 84, rank: 132 };
+
+/**
+ * Sets x and y of all vertices. @param {import('./model.js').Graph} graph
+ * @param {boolean} portrait whether the screen is higher than wide
+ */
+export function place(graph, portrait = false) {
+  let left = 0;
+  for (const part of components(graph)) {
+    const style = styleOf(part);
+    placePart(part, style.tiered ? 'TB' : portrait ? 'TB' : 'LR', style.rank);
+    const box = bounds(part.vertices);
+    for (const v of part.vertices) {
+      v.x += left - box.left;
+      v.y -= (box.top + box.bottom) / 2;
+    }
+    left += box.right - box.left + gap.rank;
+  }
+}
+
+/** Parts that no link connects. */
+export function components(graph) {
+  const next = neighbours(graph);
+  const seen = new Set();
+  const parts = [];
+  for (const vertex of graph.vertices.values()) {
+    if (seen.has(vertex)) continue;
+    const vertices = [vertex];
+    seen.add(vertex);
+    for (let i = 0; i < vertices.length; i++) {
+      for (const other of next.get(vertices[i])) {
+        if (!seen.has(other)) {
+          seen.add(other);
+          vertices.push(other);
+        }
+      }
+    }
+    const inside = new Set(vertices);
+    parts.push({ vertices, next, edges: graph.edges.filter((e) => inside.has(e.a)) });
+  }
+  return parts.sort((a, b) => b.vertices.length - a.vertices.length);
+}
+
+function neighbours(graph) {
+  const next = new Map([...graph.vertices.values()].map((v) => [v, []]));
+  for (const { a, b } of graph.edges) {
+    next.get(a).push(b);
+    next.get(b).push(a);
+  }
+  return next;
+}
+
+/** Chooses between tiers and left to right, and ranks vertices for it. Smaller ranks come first. */
+export function styleOf(part) {
+  const leaves = part.vertices.filter((v) => part.next.get(v).length <= 1);
+  const up = distances(part, leaves.length ? leaves : [part.vertices[0]]);
+  const top = Math.max(...up.values());
+  const parents = part.vertices.filter((v) => up.get(v) === 1);
+  if (leaves.length >= 4 && parents.length >= 2 && top >= 2) {
+    return { tiered: true, rank: new Map([...up].map(([v, d]) => [v, top - d])) };
+  }
+  const first = farthest(part, distances(part, [part.vertices[0]]));
+  const begin = farthest(part, distances(part, [first]));
+  // The end that was attached first is on the left: h1 before h2.
+  const start = part.vertices.indexOf(begin) < part.vertices.indexOf(first) ? begin : first;
+  return { tiered: false, rank: distances(part, [start]) };
+}
+
+function distances(part, from) {
+  const found = new Map(from.map((v) => [v, 0]));
+  const queue = [...from];
+  for (let i = 0; i < queue.length; i++) {
+    for (const other of part.next.get(queue[i])) {
+      if (!found.has(other)) {
+        found.set(other, found.get(queue[i]) + 1);
+        queue.push(other);
+      }
+    }
+  }
+  return found;
+}
+
+function farthest(part, distance) {
+  let best = part.vertices[0];
+  for (const v of part.vertices) {
+    if (distance.get(v) > distance.get(best)) best = v;
+  }
+  return best;
+}
+
+const many = 60; // vertices, from which on hosts stand in blocks below their switch
+
+function placePart(part, direction, rank) {
+  const blocks = part.vertices.length > many ? hostBlocks(part) : new Map();
+  const hidden = new Set([...blocks.values()].flat());
+  const vertices = part.vertices.filter((v) => !hidden.has(v));
+  const dense = vertices.length > many / 2;
+  const across = (direction === 'TB' ? gap.node + 20 : gap.node) * (dense ? 0.7 : 1);
+  const g = new DagreGraph({ multigraph: false });
+  g.setGraph({ rankdir: direction, nodesep: across - 44, ranksep: gap.rank - 44, ranker: vertices.length > 2 * many ? 'tight-tree' : 'network-simplex' });
+  g.setDefaultEdgeLabel(() => ({}));
+  for (const v of vertices) {
+    const wide = columns(blocks.get(v)) * blockGap;
+    const size = v.kind === 'node' ? 44 : 24;
+    g.setNode(v.id, direction === 'TB' ? { width: Math.max(size, wide), height: size } : { width: size, height: Math.max(size, wide) });
+  }
+  for (const { a, b } of part.edges) {
+    if (a === b || hidden.has(a) || hidden.has(b)) continue;
+    const level = rank.get(a) === rank.get(b);
+    const down = level ? part.vertices.indexOf(a) < part.vertices.indexOf(b) : rank.get(a) < rank.get(b);
+    g.setEdge(down ? a.id : b.id, down ? b.id : a.id);
+  }
+  dagre(g);
+  for (const v of vertices) {
+    const node = g.node(v.id);
+    v.x = node.x;
+    v.y = node.y;
+  }
+  upright(vertices, direction);
+  if (direction === 'TB' && dense) compact(vertices);
+  for (const [parent, hosts] of blocks) placeBlock(parent, hosts, direction);
+}
+
+/** What was attached first stands at the top, or on the left: dagre has no such order. */
+function upright(vertices, direction) {
+  const axis = direction === 'TB' ? 'x' : 'y';
+  const middle = vertices.reduce((sum, v) => sum + v[axis], 0) / vertices.length;
+  const order = vertices.reduce((sum, v, i) => sum + (v[axis] - middle) * (i - (vertices.length - 1) / 2), 0);
+  if (order < 0) vertices.forEach((v) => { v[axis] = -v[axis]; });
+}
+
+/** Tiers where each is linked with each are spread too far by dagre. None is wider than the one below, and they are further apart. */
+function compact(vertices) {
+  const tiers = new Map();
+  for (const v of vertices) {
+    if (!tiers.has(v.y)) tiers.set(v.y, []);
+    tiers.get(v.y).push(v);
+  }
+  let below;
+  for (const y of [...tiers.keys()].sort((a, b) => b - a)) {
+    const tier = tiers.get(y).sort((a, b) => a.x - b.x);
+    const box = bounds(tier);
+    if (below) {
+      const width = Math.min(box.right - box.left, 0.85 * (below.right - below.left));
+      const left = (below.left + below.right - width) / 2;
+      tier.forEach((v, i) => { v.x = tier.length > 1 ? left + width * i / (tier.length - 1) : (below.left + below.right) / 2; });
+    }
+    below = bounds(tier);
+  }
+  const box = bounds(vertices);
+  const taller = Math.min(4, Math.max(1, 0.3 * (box.right - box.left) / Math.max(1, box.bottom - box.top)));
+  vertices.forEach((v) => { v.y *= taller; });
+}
+
+const blockGap = 58;
+const columns = (hosts) => (hosts ? Math.max(1, Math.ceil(Math.sqrt(hosts.length / 3))) : 0);
+
+/** Nodes with one link, by the node that they hang on, where they are many. */
+function hostBlocks(part) {
+  const blocks = new Map();
+  for (const v of part.vertices) {
+    const next = part.next.get(v);
+    if (next.length !== 1 || part.next.get(next[0]).length === 1) continue;
+    if (!blocks.has(next[0])) blocks.set(next[0], []);
+    blocks.get(next[0]).push(v);
+  }
+  for (const [parent, hosts] of blocks) {
+    if (hosts.length < 3) blocks.delete(parent);
+  }
+  return blocks;
+}
+
+function placeBlock(parent, hosts, direction) {
+  const wide = columns(hosts);
+  hosts.forEach((host, i) => {
+    const across = (i % wide - (wide - 1) / 2) * blockGap;
+    const down = gap.rank * 0.8 + Math.floor(i / wide) * blockGap;
+    host.x = parent.x + (direction === 'TB' ? across : down);
+    host.y = parent.y + (direction === 'TB' ? down : across);
+  });
+}
+
+/** The box around vertices. */
+export function bounds(vertices) {
+  const box = { left: Infinity, right: -Infinity, top: Infinity, bottom: -Infinity };
+  for (const v of vertices) {
+    box.left = Math.min(box.left, v.x);
+    box.right = Math.max(box.right, v.x);
+    box.top = Math.min(box.top, v.y);
+    box.bottom = Math.max(box.bottom, v.y);
+  }
+  return box;
+}

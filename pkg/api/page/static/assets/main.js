@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// Starts the page: what is asked of the server at first and from time to time, the frame around the views, the keyboard.
+
+import { render } from './lib/preact/preact.js';
+import { effect, computed } from './lib/signals-core/signals-core.js';
+import { html } from './ui.js';
+import { get, inDomain, listen } from './api.js';
+import { Header, Nav, viewNames } from './header.js';
+import { TopologyView, scene } from './view-topology.js';
+import { FlowsView, LossesView, PacketsView, PathsView } from './views.js';
+import { IntView } from './int-view.js';
+import { TokenDialog, tokenAsked } from './token.js';
+import { Help } from './help.js';
+import { flowFilter, views } from './url.js';
+import * as store from './store.js';
+import * as player from './player.js';
+
+const shown = { topology: TopologyView, packets: PacketsView, flows: FlowsView, paths: PathsView, losses: LossesView, int: IntView };
+const topologyEvery = 10000;
+
+function Page() {
+  const { view, domain } = store.state.value;
+  const View = shown[view];
+  return html`<a class="sr skip" href="#content" onClick=${(e) => { e.preventDefault(); document.getElementById('content').focus(); }}>To the content</a>
+    <${Header} /><${Bar} />
+    <main id="content" tabindex="-1" class=${view}>${domain ? html`<${View} key=${`${view} ${domain}`} />` : html`<${NoDomain} />`}</main>
+    <${Nav} />${store.help.value && html`<${Help} />`}${view !== 'int' && html`<${TokenDialog} />`}`;
+}
+
+/** What is wrong with all that is shown, below the header. */
+function Bar() {
+  const { ok, text } = store.connected.value;
+  const problem = store.problem.value;
+  if (problem) return html`<p class="bar problem" role="alert">${problem.text ?? String(problem)} <button class="quiet" onClick=${() => { store.problem.value = undefined; }}>✕</button></p>`;
+  if (!ok && text !== 'connecting') return html`<p class="bar problem" role="alert">Nothing new comes: ${text}. Trying again.</p>`;
+  if (store.missed.value) return html`<p class="bar">This page was too slow for ${store.missed.value} events. <button class="quiet" onClick=${() => { store.missed.value = 0; }}>✕</button></p>`;
+  return null;
+}
+
+function NoDomain() {
+  return html`<div class="empty page-empty"><h1>No domain is attached</h1><p>Attach radar to nodes, and this page shows them:</p>
+    <pre>radar lab up bottleneck\nradar attach -d --lab bottleneck</pre></div>`;
+}
+
+/** Asks for the server and its domains, and chooses one. */
+async function begin() {
+  try {
+    const [server, domains] = await Promise.all([get('/server'), get('/domains')]);
+    store.server.value = server;
+    store.domains.value = domains;
+    const names = store.domains.value.map((d) => d.name);
+    const { domain } = store.state.value;
+    if (!domain && names.length) store.go({ domain: names.includes(server.default_domain) ? server.default_domain : names[0] });
+    if (!names.length) setTimeout(begin, 3000);
+    store.problem.value = undefined;
+  } catch (error) {
+    store.problem.value = error;
+    if (error.status === 401) tokenAsked().then(begin); // from elsewhere reading takes it, too
+    else setTimeout(begin, 3000);
+  }
+}
+
+const portrait = () => globalThis.innerHeight > globalThis.innerWidth;
+
+/** Follows one domain: its topology again and again, its events as they come. */
+function followDomain(domain, filter, flow) {
+  const stop = new AbortController();
+  const topology = async () => {
+    try {
+      store.setTopology(await get(inDomain(domain, 'topology'), { load: true }, stop.signal), portrait());
+      if (store.problem.value?.of === 'topology') store.problem.value = undefined;
+      store.domains.value = await get('/domains', undefined, stop.signal); // others come and go
+    } catch (error) {
+      if (error.name === 'AbortError') return;
+      store.problem.value = Object.assign(error, { of: 'topology' });
+    }
+    if (!stop.signal.aborted) timer = setTimeout(topology, topologyEvery);
+  };
+  let timer = setTimeout(topology);
+  const on = {
+    open: () => { store.connected.value = { ok: true, text: '' }; },
+    closed: (error) => { store.connected.value = { ok: false, text: error.text }; },
+    event: store.apply,
+  };
+  const query = { topic: 'packet,loss,load,event', filter, ...(flow ? flowFilter(flow) : {}) };
+  listen(inDomain(domain, 'events'), query, on, stop.signal);
+  return () => {
+    clearTimeout(timer);
+    stop.abort();
+  };
+}
+
+const followedKey = computed(() => {
+  const { domain, filter, flow } = store.state.value;
+  return JSON.stringify([domain, filter, flow]);
+});
+
+let lastDomain;
+effect(() => {
+  const [domain, filter, flow] = JSON.parse(followedKey.value);
+  if (!domain) return undefined;
+  if (lastDomain !== undefined && lastDomain !== domain) store.forget();
+  lastDomain = domain;
+  return followDomain(domain, filter, flow);
+});
+
+const typing = (e) => e.target.closest?.('input:not([type=range]), select, textarea, dialog') || e.ctrlKey || e.metaKey || e.altKey;
+
+const actions = {
+  ' ': () => player.toggle(), ArrowRight: () => inMachine(() => player.step(1)), ArrowLeft: () => inMachine(() => player.step(-1)),
+  '[': () => speed(0.1), ']': () => speed(10), l: () => player.goLive(), '/': () => document.getElementById('filter')?.focus(),
+  f: () => scene?.fit(), '+': () => scene?.zoom(1.3), '-': () => scene?.zoom(1 / 1.3), '?': () => { store.help.value = true; },
+  t: () => store.setTheme(store.theme.value === 'dark' ? 'light' : 'dark'), Escape: () => store.go({ sel: '' }),
+};
+
+const inMachine = (what) => store.state.value.mode === 'machine' && what();
+
+function speed(factor) {
+  const next = Math.min(1, Math.max(1e-7, store.state.value.speed * factor));
+  store.go({ speed: Number(next.toPrecision(3)) });
+}
+
+document.addEventListener('keydown', (e) => {
+  if (typing(e) || e.shiftKey && e.key.startsWith('Arrow')) return;
+  const number = Number(e.key);
+  if (number >= 1 && number <= views.length) store.go({ view: views[number - 1] });
+  else if (!actions[e.key] || (e.key === ' ' && e.target.closest?.('button, a, summary, tr'))) return;
+  else actions[e.key]();
+  e.preventDefault();
+});
+
+effect(() => {
+  const { view, domain } = store.state.value;
+  document.title = `${viewNames[view]}${domain ? ` · ${domain}` : ''} · radar`;
+});
+
+store.startTheme();
+render(html`<${Page} />`, document.getElementById('page'));
+begin();

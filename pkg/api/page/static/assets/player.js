@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is played on the topology: live packets, slowed for eyes, or the time machine.
+
+import { signal } from './lib/signals-core/signals-core.js';
+import { Machine } from './machine.js';
+import { journeyOf, spread, timeOf, timeText } from './journey.js';
+import * as store from './store.js';
+import { get, inDomain } from './api.js';
+
+const mostLive = 300; // packets drawn at once
+const liveRate = { arrived: 40, lost: 12 }; // packets a second that begin to move
+const liveLasts = 1400; // ms
+const liveLink = 230; // ms, for each link at least
+const mostPackets = 5000;
+
+export const machine = new Machine();
+export const loaded = signal({ packets: 0, lost: 0, loading: false, error: '' });
+export const playing = signal(false);
+export const now = signal(0); // where the machine is; set a few times a second
+
+/** @type {{journey: import('./journey.js').Journey, begun: number}[]} */
+let live = [];
+const begunAt = { arrived: -1e9, lost: -1e9 };
+
+/** Takes live packets, until the returned function is called. */
+export function startLive() {
+  return store.onPacket((journey) => {
+    if (store.state.value.mode !== 'live' || document.hidden) return;
+    const kind = journey.falls.length ? 'lost' : 'arrived';
+    const wall = performance.now();
+    if (live.length >= mostLive || wall - begunAt[kind] < 1000 / liveRate[kind]) return;
+    begunAt[kind] = wall;
+    live.push({ journey: spread(journey, liveLasts, liveLink), begun: wall });
+  });
+}
+
+/** Loads packets into the time machine, and goes to a moment: that of the address, or the first packet's. */
+export async function loadMachine(more = {}, at = undefined) {
+  const load = ++loads;
+  loaded.value = { ...loaded.value, loading: true, error: '' };
+  const { t } = store.state.value;
+  const wanted = at ?? (t ? timeOf(t, store.epoch) : undefined);
+  const upTo = wanted === undefined || store.state.value.until ? {} : { until: isoOf(wanted + ahead) };
+  try {
+    const answer = await get(inDomain(store.state.value.domain, 'packets'), store.query({ limit: mostPackets, ...upTo, ...more }));
+    if (load !== loads) return; // something else was asked for meanwhile
+    setPackets(answer.rows ?? []);
+    seek(wanted ?? machine.first);
+  } catch (error) {
+    if (load === loads) loaded.value = { packets: 0, lost: 0, loading: false, error: error.text ?? String(error) };
+  }
+}
+
+let loads = 0;
+const ahead = 5e7; // ns behind the wanted moment that are loaded, too
+
+/** Puts records into the machine. */
+export function setPackets(records) {
+  machine.load(records.slice(0, 10000).map((r) => journeyOf(r, store.epoch)));
+  loaded.value = { packets: machine.journeys.length, lost: machine.journeys.filter((j) => j.falls.length).length, loading: false, error: '' };
+}
+
+/** Goes to the time machine, with what the filter selects. */
+export async function enterMachine(more, at) {
+  live = [];
+  playing.value = false;
+  store.go({ mode: 'machine', t: '' });
+  await loadMachine(more, at);
+}
+
+// What is loaded with a packet: before it, those that may wait where it comes to.
+const near = { before: 1e8, after: 1e7 };
+
+/** Shows one packet in the time machine, with all that was under way near it. */
+export async function visit(record) {
+  const journey = journeyOf(record, store.epoch);
+  store.go({ view: 'topology', sel: `packet:${record.id}`, mode: 'machine' });
+  live = [];
+  playing.value = false;
+  await loadMachine({ since: isoOf(journey.start - near.before), until: isoOf(journey.end + near.after) }, journey.start);
+  if (!machine.journeys.some((j) => j.id === record.id)) {
+    setPackets([record, ...machine.journeys.map((j) => j.record)].slice(0, mostPackets));
+  }
+  seek(journey.falls.length ? journey.falls[0].t : journey.start);
+}
+
+/** A time of the page as RFC 3339, to the nanosecond. */
+export function isoOf(t) {
+  const [seconds, nanos] = timeText(t, store.epoch).split('.');
+  return `${new Date(Number(seconds) * 1000).toISOString().slice(0, 19)}.${nanos}Z`;
+}
+
+/** Back to what happens now. */
+export function goLive() {
+  playing.value = false;
+  store.go({ mode: 'live', t: '' });
+}
+
+/** Moves the machine to t. */
+export function seek(t) {
+  machine.t = Math.min(Math.max(t, machine.first), machine.last);
+  now.value = machine.t;
+  if (machine.events.length) store.go({ t: timeText(machine.t, store.epoch) });
+}
+
+export function toggle() {
+  if (store.state.value.mode === 'live') {
+    enterMachine();
+    return;
+  }
+  if (!playing.value && machine.t >= machine.last) seek(machine.first);
+  playing.value = !playing.value;
+  if (!playing.value) seek(machine.t);
+}
+
+export function step(direction) {
+  playing.value = false;
+  seek(direction > 0 ? machine.next(machine.t) : machine.previous(machine.t));
+}
+
+/**
+ * Lets time pass and returns what is to be drawn: journeys with the time at which to look at them, and how
+ * long ago, in ms of the wall, their losses were.
+ */
+export function frame(passed, wall) {
+  if (store.state.value.mode === 'live') return liveFrame(wall);
+  const { speed } = store.state.value;
+  if (playing.value && !machine.advance(passed * 1e6, speed)) {
+    playing.value = false;
+    seek(machine.t);
+  }
+  if (playing.value && wall - shownAt > 120) {
+    shownAt = wall;
+    now.value = machine.t;
+  }
+  const hold = fallLasts * 1e6 * speed;
+  return machine.active(machine.t, hold).map((journey) => ({ journey, t: machine.t, ago: (t) => (machine.t - t) / 1e6 / speed }));
+}
+
+let shownAt = 0;
+
+/** How long a lost packet is seen to fall, in ms. */
+export const fallLasts = 1100;
+
+function liveFrame(wall) {
+  live = live.filter((l) => wall - l.begun < l.journey.end + (l.journey.falls.length ? fallLasts : 0));
+  return live.filter((l) => wall >= l.begun).map(({ journey, begun }) => ({ journey, t: wall - begun, ago: (t) => wall - begun - t }));
+}

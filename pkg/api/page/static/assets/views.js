@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// Packets, flows, paths and losses, as tables.
+
+import { html, useAsk, Answer, Table, useState } from './ui.js';
+import { bytes, clock, count, duration, rate, share } from './format.js';
+import { flowKey, flowName } from './url.js';
+import { Details } from './details.js';
+import * as store from './store.js';
+
+const every = 3000;
+
+/** A table, and beside it what is chosen of it. */
+function Split({ title, tools, children, side }) {
+  return html`<div class=${side ? 'split open' : 'split'}><section class="main" aria-label=${title}><div class="row head"><h1>${title}</h1>${tools}</div>${children}</section>${side}</div>`;
+}
+
+const pathOf = (record) => (record.hops ?? []).map((h) => h.node).join(' › ') || '–';
+
+function StateCell({ record }) {
+  return html`<span class=${`state ${record.state}`}>${record.state}</span>`;
+}
+
+export function PacketsView() {
+  const [which, setWhich] = useState('');
+  const [paused, setPaused] = useState(false);
+  const ask = useAsk(['packets'], store.query({ limit: 300, state: which }), paused ? 0 : every);
+  const { sel } = store.state.value;
+  const rows = [...(ask.answer?.rows ?? [])].reverse();
+  const columns = [
+    { name: 'time', of: (r) => clock(r.time), class: 'time' },
+    { name: 'flow', of: (r) => flowName(r) },
+    { name: 'bytes', number: true, of: (r) => count(r.len) },
+    { name: 'state', of: (r) => html`<${StateCell} record=${r} />` },
+    { name: 'latency', number: true, of: (r) => duration(r.state === 'lost' ? undefined : r.latency_ns) },
+    { name: 'path', of: (r) => (r.loss ? html`${pathOf(r)} <span class="loss-text">✕ ${r.loss.reason}</span>` : pathOf(r)), class: 'wrap' },
+  ];
+  const tools = html`<label>state <select value=${which} onChange=${(e) => setWhich(e.target.value)}>
+    <option value="">all</option>${['delivered', 'lost', 'left', 'expired', 'in_flight', 'ignored'].map((s) => html`<option value=${s}>${s}</option>`)}</select></label>
+    <button aria-pressed=${paused} onClick=${() => setPaused(!paused)}>${paused ? 'Paused' : 'Pause'}</button>`;
+  return html`<${Split} title="Packets" tools=${tools} side=${sel.startsWith('packet:') && html`<${Details} />`}>
+    <${Answer} ask=${ask} empty="No packet matches.">
+      <${Table} caption="The newest packets" columns=${columns} rows=${rows} keyOf=${(r) => r.id} chosen=${sel.replace(/^packet:/, '')} choose=${(r) => store.go({ sel: `packet:${r.id}` })} /><//><//>`;
+}
+
+export function FlowsView() {
+  const [sort, setSort] = useState('packets');
+  const ask = useAsk(['flows'], store.query({ top: 100, sort }), every);
+  const { sel } = store.state.value;
+  const columns = [
+    { name: 'flow', of: flowName },
+    { name: 'packets', number: true, of: (r) => count(r.packets) },
+    { name: 'rate', number: true, of: (r) => rate(r.rate_bps) },
+    { name: 'p50', number: true, of: (r) => duration(r.latency?.p50_ns), title: 'median latency' },
+    { name: 'p99', number: true, of: (r) => duration(r.latency?.p99_ns) },
+    { name: 'jitter', number: true, of: (r) => duration(r.jitter_ns) },
+    { name: 'lost', number: true, of: (r) => (r.lost ? html`<span class="loss-text">${count(r.lost)} (${share(r.lost, r.packets)})</span>` : '0') },
+    { name: 'reordered', number: true, of: (r) => count(r.reordered) },
+    { name: 'paths', number: true, of: (r) => count(r.paths) },
+  ];
+  const tools = html`<label>by <select value=${sort} onChange=${(e) => setSort(e.target.value)}>${['packets', 'bytes', 'rate', 'latency', 'jitter', 'loss', 'reordered', 'duration'].map((s) => html`<option value=${s}>${s}</option>`)}</select></label>`;
+  return html`<${Split} title="Flows" tools=${tools} side=${/^(flow|packet|link|node):/.test(sel) && html`<${Details} />`}>
+    <${Answer} ask=${ask} empty="No flow matches."><${Table} caption="Flows" columns=${columns} rows=${ask.answer?.rows ?? []} keyOf=${flowKey}
+      chosen=${sel.replace(/^flow:/, '')} choose=${(r) => store.go({ sel: `flow:${flowKey(r)}` })} /><//><//>`;
+}
+
+export function PathsView() {
+  const ask = useAsk(['paths'], store.query(), every);
+  const rows = ask.answer?.rows ?? [];
+  const most = Math.max(1, ...rows.map((r) => r.packets));
+  const columns = [
+    { name: 'path', of: (r) => r.path.split(' > ').join(' › '), class: 'wrap' },
+    { name: '', of: (r) => html`<span class="share"><i style=${{ width: `${r.packets / most * 100}%` }}></i></span>` },
+    { name: 'packets', number: true, of: (r) => count(r.packets) },
+    { name: 'bytes', number: true, of: (r) => bytes(r.bytes) },
+    { name: 'flows', number: true, of: (r) => count(r.flows) },
+    { name: 'p50', number: true, of: (r) => duration(r.latency?.p50_ns) },
+    { name: 'p99', number: true, of: (r) => duration(r.latency?.p99_ns) },
+    { name: 'lost', number: true, of: (r) => (r.lost ? html`<span class="loss-text">${count(r.lost)}</span>` : '0') },
+  ];
+  const tools = html`<span class="muted">A click lights the path up on the topology.</span>`;
+  return html`<${Split} title="Paths" tools=${tools}><${Answer} ask=${ask} empty="No path is known.">
+    <${Table} caption="Paths that packets took" columns=${columns} rows=${rows} keyOf=${(r) => r.path}
+      choose=${(r) => store.go({ view: 'topology', sel: `path:${r.path}` })} /><//><//>`;
+}
+
+export function LossesView() {
+  const [after, setAfter] = useState(false);
+  const ask = useAsk(['loss'], store.query(after ? { after_delivery: true } : {}), every);
+  const lost = useAsk(['packets'], store.query({ limit: 100, state: 'lost,expired' }), every);
+  const { sel } = store.state.value;
+  const rows = ask.answer?.rows ?? [];
+  const columns = [
+    { name: 'packets', number: true, of: (r) => html`<span class="loss-text">${count(r.packets)}</span>` },
+    { name: 'where', of: (r) => (r.port ? `${r.node}/${r.port}` : r.node) },
+    { name: 'at', of: (r) => r.at },
+    { name: 'reason', of: (r) => html`<code>${r.reason}</code>` },
+    { name: 'why', of: (r) => r.why ?? r.function ?? '', class: 'wrap' },
+    { name: 'queue', of: (r) => r.qdisc ?? '' },
+    { name: 'bytes', number: true, of: (r) => bytes(r.bytes) },
+    { name: 'flows', number: true, of: (r) => count(r.flows) },
+  ];
+  const tools = html`<label><input type="checkbox" checked=${after} onChange=${(e) => setAfter(e.target.checked)} /> after delivery</label>`;
+  const place = (r) => (r.port && r.at !== 'node' && r.peer ? `link:${r.node}/${r.port} > ${r.peer}` : `node:${r.node}`);
+  return html`<${Split} title="Losses" tools=${tools} side=${/^(packet|link|node|flow):/.test(sel) && html`<${Details} />`}>
+    <${Answer} ask=${ask} empty="Nothing was lost."><${Table} caption="Losses by place and reason" columns=${columns} rows=${rows}
+      keyOf=${(r) => [r.node, r.port, r.at, r.reason].join('|')} choose=${(r) => store.go({ sel: place(r) })} /><//>
+    <h2>The newest lost packets</h2>
+    <${Answer} ask=${lost} empty="None."><${Table} caption="The newest lost packets" rows=${[...(lost.answer?.rows ?? [])].reverse()} keyOf=${(r) => r.id}
+      chosen=${sel.replace(/^packet:/, '')} choose=${(r) => store.go({ sel: `packet:${r.id}` })}
+      columns=${[{ name: 'time', of: (r) => clock(r.time), class: 'time' }, { name: 'flow', of: flowName }, { name: 'lost at', of: (r) => [r.loss?.node, r.loss?.port].filter(Boolean).join('/') },
+    { name: 'reason', of: (r) => html`<code>${r.loss?.reason ?? r.state}</code>` }, { name: 'path', of: pathOf, class: 'wrap' }]} /><//><//>`;
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+import test from 'node:test';
+import assert from 'node:assert/strict';
+import * as url from '../static/assets/url.js';
+import { BoundedMap, Ring, Series } from '../static/assets/ring.js';
+import { EventSplitter } from '../static/assets/api.js';
+import { intentOf, offered } from '../static/assets/intent.js';
+import * as format from '../static/assets/format.js';
+import { rateWidth, latencyColour, colours } from '../static/assets/theme.js';
+
+test('the address says all that is chosen, and nothing that is the default', () => {
+  assert.equal(url.format(url.defaults), '#/topology');
+  const state = { ...url.defaults, view: 'packets', domain: 'lab', filter: 'udp and dst port 53', sel: 'link:r2/eth1 > r3/eth0', mode: 'machine', t: '1795679883.587960110', speed: 1e-5 };
+  assert.deepEqual(url.parse(url.format(state)), state);
+});
+
+test('an address that somebody made up does no harm', () => {
+  for (const hash of ['', '#', '#/nowhere?x=1', '#/packets?speed=0&t=1e9&mode=x', '#/flows?__proto__=1&view=int&constructor=2', `#/int?filter=${'a'.repeat(9000)}`, '#/int?%E0%A4%A']) {
+    const state = url.parse(hash);
+    assert.deepEqual(Object.keys(state), Object.keys(url.defaults));
+    assert.equal(state.speed, url.defaults.speed);
+    assert.equal(state.t, '');
+    assert.ok(state.filter.length <= 4096);
+  }
+});
+
+test('flows: key, name, filter', () => {
+  const row = { proto: 'udp', src: '10.0.1.1', sport: 51249, dst: 'fd00::1', dport: 53 };
+  assert.equal(url.flowTitle(url.flowKey(row)), 'udp 10.0.1.1:51249 > [fd00::1]:53');
+  assert.deepEqual(url.flowFilter(url.flowKey(row)), { proto: 'udp', src: '10.0.1.1', dst: 'fd00::1', sport: '51249', dport: '53' });
+  assert.deepEqual(url.flowFilter(url.flowKey({ proto: 'icmp', src: 'a', dst: 'b' })), { proto: 'icmp', src: 'a', dst: 'b' });
+});
+
+test('rings, series and maps have a fixed size', () => {
+  const ring = new Ring(3);
+  for (let i = 0; i < 10; i++) ring.push(i);
+  assert.deepEqual(ring.list(), [7, 8, 9]);
+  const series = new Series(['a', 'b'], 4);
+  for (let i = 0; i < 9; i++) series.push(i, { a: i });
+  assert.deepEqual(series.table(['b', 'a']), [[5, 6, 7, 8], [null, null, null, null], [5, 6, 7, 8]]);
+  assert.equal(series.last('a'), 8);
+  assert.equal(series.last('b'), undefined);
+  const map = new BoundedMap(2);
+  map.set('a', 1).set('b', 2).set('a', 3).set('c', 4);
+  assert.deepEqual([...map], [['a', 3], ['c', 4]]);
+});
+
+test('events are read however the stream is cut, and none fills the memory', () => {
+  const stream = 'retry: 1000\n\nevent: load\ndata: {"a":\ndata: 1}\n\n: comment\r\n\r\nevent: packet\r\ndata: é\r\n\r\n';
+  for (let size = 1; size < stream.length; size += 3) {
+    const got = [];
+    const splitter = new EventSplitter((name, data) => got.push([name, data]));
+    for (let i = 0; i < stream.length; i += size) splitter.push(stream.slice(i, i + size));
+    assert.deepEqual(got, [['load', '{"a":\n1}'], ['packet', 'é']]);
+  }
+  const got = [];
+  const small = new EventSplitter((name) => got.push(name), 100);
+  small.push('x'.repeat(1000));
+  assert.ok(small.rest.length <= 100);
+  small.push('\nevent: a\n');
+  for (let i = 0; i < 50; i++) small.push(`data: ${'y'.repeat(20)}\n`);
+  small.push('\nevent: b\ndata: 1\n\n');
+  assert.deepEqual(got, ['b']);
+});
+
+test('the form makes an intent of what is said, and of nothing else', () => {
+  const values = { name: 'web', kind: 'fields', src: '10.0.1.0/24, 10.0.2.0/24', dst: '', proto: 'tcp', sport: '', dport: '80 443', dscp: '', expr: 'x', states: ['hop-latency'], mode: 'md', sample: '10', hops: '', priority: '5', lifetime: '60', fallback: 'approximate', devices: [] };
+  assert.deepEqual(intentOf(values, 0), { name: 'web', slice: { src: ['10.0.1.0/24', '10.0.2.0/24'], dport: ['80', '443'], proto: 'tcp' }, states: ['hop-latency'], mode: 'md', sample: 10, priority: 5, expires: '1970-01-01T00:01:00.000Z', fallback: 'approximate' });
+  assert.deepEqual(intentOf({ ...values, kind: 'expr', expr: ' udp ', states: [], mode: '', sample: '1', priority: '0', lifetime: '', fallback: 'refuse' }), { name: 'web', slice: { expr: 'udp' } });
+  for (const [change, says] of [[{ name: '' }, /name/], [{ dscp: '64' }, /DSCP/], [{ sample: '0' }, /one packet/], [{ hops: 'x' }, /nodes/], [{ kind: 'expr', expr: ' ' }, /expression/]]) {
+    assert.throws(() => intentOf({ ...values, ...change }), says);
+  }
+});
+
+test('the form offers what devices can do', () => {
+  const can = offered([{ abilities: { modes: ['md'], instructions: 0xa000, sampling: false } }, { abilities: { modes: ['md', 'xd'], instructions: 0x1000, expressions: true } }, {}]);
+  assert.deepEqual(can, { modes: ['md', 'xd'], states: ['node-id', 'hop-latency', 'queue'], sampling: false, expressions: true });
+  assert.equal(offered([]).states.length, 8);
+});
+
+test('numbers as people read them', () => {
+  assert.deepEqual([0, 999, 1234, 25e6, 3.5e9, undefined].map(format.duration), ['0 ns', '999 ns', '1.23 µs', '25.0 ms', '3.50 s', '–']);
+  assert.deepEqual([0, 19.7e6].map(format.rate), ['0 bit/s', '19.7 Mbit/s']);
+  assert.deepEqual([950, 9999, 38949, 2.5e6].map(format.short), ['950', '9999', '38.9k', '2.50M']);
+  assert.equal(format.count(1234567), '1 234 567');
+  assert.equal(format.share(1, 3), '33 %');
+});
+
+test('a busier link is wider, a slower one has another colour', () => {
+  assert.ok(rateWidth(1e9) > rateWidth(1e6) && rateWidth(1e6) > rateWidth(0));
+  for (const theme of ['dark', 'light'].map(colours)) {
+    const scale = [1, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e12].map((ns) => latencyColour(theme, ns));
+    assert.equal(new Set(scale).size, 6); // both ends are held
+    assert.equal(latencyColour(theme, undefined), theme.idle);
+  }
+});
