@@ -99,7 +99,7 @@ func TestShownRecords(t *testing.T) {
 			p := packetPrinter(k, packetQuery{})
 			return errors.Join(p.Add(&c.r), p.Flush())
 		}))
-		tell := &words.Teller{Sentences: words.Sentences{Location: time.UTC}, Shown: words.NewNames(d)}
+		tell := &words.Teller{Sentences: words.Sentences{Location: time.UTC, Face: kit.Face}, Shown: words.NewNames(d)}
 		told, _ := tell.Tell(answer.NewStory(&c.r, 0, d, time.Time{})).Lines(nil, nil, nil)
 		story := strings.Join(told, "\n")
 		if !strings.Contains(line, c.line) || !strings.Contains(story, c.story) {

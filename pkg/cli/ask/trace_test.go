@@ -45,7 +45,7 @@ func TestStories(t *testing.T) {
 		Nodes: []domain.Node{{ID: 2, Name: "r1"}, {ID: 4, Name: "h2"}},
 		Ports: []domain.Port{{ID: 0, Node: 2, Name: "e1", Peer: 1}, {ID: 1, Node: 4, Name: "e0", Peer: 0}}}
 	now := time.Date(2026, 3, 2, 10, 15, 30, 0, time.UTC)
-	tell := &words.Teller{Sentences: words.Sentences{Location: time.UTC, Now: now}}
+	tell := &words.Teller{Sentences: words.Sentences{Location: time.UTC, Now: now, Face: kit.Face}}
 	var plain, colored, lines bytes.Buffer
 	for i, r := range storyRecords() {
 		s := tell.Tell(answer.NewStory(r, i/10*3, d, now))
