@@ -246,7 +246,7 @@ packets: packets-env ## the tests' packets anew, by scapy (CHECK=1: only compare
 # What shares memory between goroutines and needs neither root nor time: CI runs this part, in
 # about a minute. Everything takes more than a quarter of an hour, mostly pkg/cli, whose tests
 # run the command in networks, and the faults: the detector makes radar some ten times slower.
-RACE_QUICK := ./pkg/vnet/agent/... ./pkg/vnet/backpack/... ./pkg/telemetry/collect/... ./pkg/telemetry/xdp/... ./pkg/store/... ./pkg/sink/... ./pkg/api/...
+RACE_QUICK := ./pkg/vnet/agent/... ./pkg/vnet/backpack/... ./pkg/telemetry/collect/... ./pkg/telemetry/xdp/... ./pkg/store/... ./pkg/sink/... ./pkg/api ./pkg/api/live ./pkg/api/measured ./pkg/api/v1
 # These count millions of packets, or of series, in one goroutine, where there is nothing to detect, or write
 # them to clients: beside a busy core the detector makes that longer than a client may take.
 RACE_LONG := ^Test(FollowerForgetsNothing|FollowerModel|UnfilledLapped|OrderInWindow|ContinuedEqualsRunningThrough|SecondsOfAllAreBounded|MemoryOfFlows|SelectSparesOnlyWork|SnapshotGrows|ExpositionBounded|SlowReaders)$$
