@@ -243,8 +243,7 @@ packets: packets-env ## the tests' packets anew, by scapy (CHECK=1: only compare
 	$(PACKETS_ENV)/bin/python bpf/test/packets.py $(if $(CHECK),--check)
 
 .PHONY: race
-# What shares memory between goroutines and needs neither root nor time: CI runs this part, in
-# about a minute. Everything takes more than a quarter of an hour, mostly pkg/cli, whose tests
+# What shares memory between goroutines and needs neither root nor time: for each change of that. Everything takes more than a quarter of an hour, mostly pkg/cli, whose tests
 # run the command in networks, and the faults: the detector makes radar some ten times slower.
 RACE_QUICK := ./pkg/vnet/agent/... ./pkg/vnet/backpack/... ./pkg/telemetry/collect/... ./pkg/telemetry/xdp/... ./pkg/store/... ./pkg/sink/... ./pkg/api ./pkg/api/live ./pkg/api/measured ./pkg/api/v1
 # These count millions of packets, or of series, in one goroutine, where there is nothing to detect, or write
