@@ -21,22 +21,30 @@ import (
 	"github.com/vnetradar/radar/lab/test/nstest"
 )
 
-// Program is where a server's program is, or one that asks servers: in .cache of the repository, where make
-// deps-test unpacks Debian's packages and those of requirements.txt, or in PATH.
+// Program is where a server's program is: in .cache of the repository, where make deps-test unpacks Debian's packages, or in
+// PATH.
 func Program(t *testing.T, name string) string {
 	t.Helper()
-	var path string
-	for _, dir := range []string{".cache/servers/usr/bin", ".cache/schemathesis/bin"} {
-		path = filepath.Join(root(t), dir, name)
-		if _, err := os.Stat(path); err == nil {
-			return path
-		}
+	path := filepath.Join(root(t), ".cache/servers/usr/bin", name)
+	if _, err := os.Stat(path); err == nil {
+		return path
 	}
 	path, err := exec.LookPath(name)
 	if err != nil {
 		need.Lack(t, need.Tools, fmt.Sprintf("%v: make deps-servers brings it", err))
 	}
 	return path
+}
+
+// Module is how a module of Python is run that has a virtual environment below .cache. The environment's own scripts name the
+// clone that has made it, and clones share it.
+func Module(t *testing.T, environment, module string) []string {
+	t.Helper()
+	python := filepath.Join(root(t), ".cache", environment, "bin/python")
+	if _, err := os.Stat(python); err != nil {
+		need.Lack(t, need.Tools, fmt.Sprintf("%v: make deps-servers brings it", err))
+	}
+	return []string{python, "-m", module}
 }
 
 // root is the repository, in which the test runs.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -25,7 +26,7 @@ import (
 // TestSchemathesis: what the OpenAPI document says holds for requests that a program makes up: no server error, no
 // status, header or body that is not described, and nothing accepted that is not allowed.
 func TestSchemathesis(t *testing.T) {
-	program := servers.Program(t, "schemathesis")
+	program := servers.Module(t, "schemathesis", "schemathesis.cli")
 	w := measured(t)
 	s := serve(t, "--listen", "0")
 	// Requests that are allowed may still be refused: an address is more than a text. The names of domains are made
@@ -45,9 +46,10 @@ func TestSchemathesis(t *testing.T) {
 		most, rest = append(most, "--exclude-operation-id", id), append(rest, "--include-operation-id", id)
 	}
 	for _, more := range [][]string{most, rest} {
-		args := append([]string{"--config-file", config, "run", s.address + "/api/v1/openapi.json", "--header", "Authorization: Bearer " + s.token(),
-			"--max-examples", "5", "--seed", "1", "--phases", "examples,fuzzing", "--suppress-health-check", "all", "--workers", "1", "--no-color"}, more...)
-		cmd := exec.CommandContext(ctx, program, args...)
+		args := append(slices.Clone(program), "--config-file", config, "run", s.address+"/api/v1/openapi.json", "--header", "Authorization: Bearer "+s.token(),
+			"--max-examples", "5", "--seed", "1", "--phases", "examples,fuzzing", "--suppress-health-check", "all", "--workers", "1", "--no-color")
+		args = append(args, more...)
+		cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 		cmd.Dir = t.TempDir() // it keeps what it has found there
 		out, err := cmd.CombinedOutput()
 		if err != nil {
