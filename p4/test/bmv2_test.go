@@ -89,6 +89,17 @@ func (n *network) inside(machine string, f func() error) error {
 	return host.InNetns(ns, f)
 }
 
+// dialer connects from inside the network namespace of a machine.
+func (n *network) dialer(machine string) func(context.Context, string) (net.Conn, error) {
+	return func(ctx context.Context, address string) (conn net.Conn, err error) {
+		err = n.inside(machine, func() (err error) {
+			conn, err = new(net.Dialer).DialContext(ctx, "tcp4", address)
+			return err
+		})
+		return conn, err
+	}
+}
+
 // control becomes the controller of all switches, whose program the lab has loaded.
 func (n *network) control() {
 	n.t.Helper()
@@ -97,16 +108,9 @@ func (n *network) control() {
 		n.t.Fatal(err)
 	}
 	for s := 1; s <= 4; s++ {
-		dial := func(ctx context.Context, address string) (conn net.Conn, err error) {
-			ierr := n.inside(fmt.Sprint("s", s), func() error {
-				conn, err = new(net.Dialer).DialContext(ctx, "tcp4", address)
-				return err
-			})
-			return conn, ierr
-		}
 		ctx, cancel := context.WithTimeout(n.t.Context(), nstest.Patience)
 		defer cancel()
-		sw, err := p4runtime.Dial(ctx, p4runtime.Target{Address: "127.0.0.1:9559", Device: uint64(s), Dial: dial})
+		sw, err := p4runtime.Dial(ctx, p4runtime.Target{Address: "127.0.0.1:9559", Device: uint64(s), Dial: n.dialer(fmt.Sprint("s", s))})
 		if err != nil {
 			n.t.Fatal(err)
 		}

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -42,14 +41,7 @@ func keep(t *testing.T, name string, m proto.Message) {
 // client speaks P4Runtime with a switch, without radar's controller.
 func (n *network) client(s string) p4v1 {
 	n.t.Helper()
-	dial := func(ctx context.Context, address string) (conn net.Conn, err error) {
-		ierr := n.inside(s, func() error {
-			conn, err = new(net.Dialer).DialContext(ctx, "tcp4", address)
-			return err
-		})
-		return conn, ierr
-	}
-	conn, err := grpc.NewClient("passthrough:///127.0.0.1:9559", grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithContextDialer(dial), grpc.WithNoProxy())
+	conn, err := grpc.NewClient("passthrough:///127.0.0.1:9559", grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithContextDialer(n.dialer(s)), grpc.WithNoProxy())
 	if err != nil {
 		n.t.Fatal(err)
 	}

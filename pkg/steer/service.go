@@ -43,8 +43,7 @@ func (m *Management) Service() (s Service, err error) {
 	if err != nil {
 		return s, err
 	}
-	holds := slices.ContainsFunc(st.Devices, func(d control.DeviceStatus) bool { return d.State != control.Off })
-	return Service{p.PID != 0, w.Running, p.PID, w.Generation, st.Applied, holds}, nil
+	return Service{p.PID != 0, w.Running, p.PID, w.Generation, st.Applied, st.Holds()}, nil
 }
 
 // ErrNoTopology says that nobody has said what the domain is made of.
@@ -189,16 +188,12 @@ func Resolve(ctx context.Context, text string) (netip.AddrPort, error) {
 	if err != nil {
 		return netip.AddrPort{}, err
 	}
-	addr, err := netip.ParseAddr(host)
-	if err != nil {
-		found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
-		if err != nil {
-			return netip.AddrPort{}, fmt.Errorf("collector %s: %w", text, err)
-		}
-		addr = found[0]
+	addr, err := send.FindHost(ctx, host)
+	if err == nil {
+		err = send.CheckAddress(addr)
 	}
-	if err := send.CheckAddress(addr.Unmap()); err != nil {
+	if err != nil {
 		return netip.AddrPort{}, fmt.Errorf("collector %s: %w", text, err)
 	}
-	return netip.ParseAddrPort(net.JoinHostPort(addr.Unmap().String(), port))
+	return netip.ParseAddrPort(net.JoinHostPort(addr.String(), port))
 }

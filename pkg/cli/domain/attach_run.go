@@ -165,33 +165,29 @@ func NewAgentCmd(k *kit.Kit) *cobra.Command {
 }
 
 func runAgent(k *kit.Kit, ctx context.Context, readyFD int) error {
-	k.Stderr = kit.BoundLog(k.Stderr)
-	log := slog.New(slog.NewTextHandler(k.Stderr, nil))
 	ctx, second, stop := interruptible(ctx)
 	defer stop()
-	ag, err := agent.Open(k.Domain, log)
-	if err != nil {
-		return errors.Join(err, background.TellReady(readyFD, err))
-	}
-	defer ag.Close()
-	told := false
-	end, err := ag.Run(ctx, func() {
-		told = true
-		if err := background.TellReady(readyFD, nil); err != nil {
-			log.Warn("tell that the agent is ready", "error", err)
+	return k.InBackground(readyFD, func(b *kit.Background) error {
+		ag, err := agent.Open(k.Domain, b.Log)
+		if err != nil {
+			return err
 		}
-		log.Info("agent started", "domain", k.Domain, "pid", os.Getpid())
+		defer ag.Close()
+		end, err := ag.Run(ctx, func() {
+			b.Ready()
+			b.Log.Info("agent started", "domain", k.Domain, "pid", os.Getpid())
+		})
+		switch {
+		case err != nil && !b.Told:
+			return err
+		case err != nil || end != agent.Interrupted:
+			b.Log.Info("agent ends", "why", string(end))
+			return err
+		}
+		b.Log.Info("agent ends, detaching", "domain", k.Domain)
+		summary, err := ag.Finish(second, agent.FinishOptions{})
+		return errors.Join(err, printSummary(k, summary, end))
 	})
-	if err != nil && !told {
-		return errors.Join(err, background.TellReady(readyFD, err))
-	}
-	if err != nil || end != agent.Interrupted {
-		log.Info("agent ends", "why", string(end))
-		return err
-	}
-	log.Info("agent ends, detaching", "domain", k.Domain)
-	summary, err := ag.Finish(second, agent.FinishOptions{})
-	return errors.Join(err, printSummary(k, summary, end))
 }
 
 // interruptible returns a context that ends at the first signal to stop, and one

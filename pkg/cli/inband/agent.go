@@ -4,8 +4,6 @@ package inband
 
 import (
 	"context"
-	"errors"
-	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
@@ -32,26 +30,21 @@ func newAgentCmd(k *kit.Kit) *cobra.Command {
 }
 
 func runAgent(k *kit.Kit, ctx context.Context, readyFD int) error {
-	k.Stderr = kit.BoundLog(k.Stderr)
-	log := slog.New(slog.NewTextHandler(k.Stderr, nil))
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	a, err := agent.Open(k.Domain, log)
-	if err != nil {
-		return errors.Join(err, background.TellReady(readyFD, err))
-	}
-	defer a.Close()
-	told := false
-	err = a.Run(ctx, func() {
-		told = true
-		if err := background.TellReady(readyFD, nil); err != nil {
-			log.Warn("tell that the agent is ready", "error", err)
+	return k.InBackground(readyFD, func(b *kit.Background) error {
+		a, err := agent.Open(k.Domain, b.Log)
+		if err != nil {
+			return err
 		}
-		log.Info("INT agent started", "domain", k.Domain, "pid", os.Getpid())
+		defer a.Close()
+		err = a.Run(ctx, func() {
+			b.Ready()
+			b.Log.Info("INT agent started", "domain", k.Domain, "pid", os.Getpid())
+		})
+		if err == nil || b.Told {
+			b.Log.Info("INT agent ends")
+		}
+		return err
 	})
-	if err != nil && !told {
-		return errors.Join(err, background.TellReady(readyFD, err))
-	}
-	log.Info("INT agent ends")
-	return err
 }

@@ -4,9 +4,7 @@ package inband
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/signal"
 	"slices"
@@ -251,23 +249,13 @@ func newServiceCmd(k *kit.Kit) *cobra.Command {
 }
 
 func runService(k *kit.Kit, ctx context.Context, readyFD int) error {
-	k.Stderr = kit.BoundLog(k.Stderr)
-	log := slog.New(slog.NewTextHandler(k.Stderr, nil))
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	m, err := management(k)
-	if err != nil {
-		return errors.Join(err, background.TellReady(readyFD, err))
-	}
-	told := false
-	err = m.Serve(ctx, log, func() {
-		told = true
-		if err := background.TellReady(readyFD, nil); err != nil {
-			log.Warn("tell that the service is ready", "error", err)
+	return k.InBackground(readyFD, func(b *kit.Background) error {
+		m, err := management(k)
+		if err != nil {
+			return err
 		}
+		return m.Serve(ctx, b.Log, b.Ready)
 	})
-	if err != nil && !told {
-		return errors.Join(err, background.TellReady(readyFD, err))
-	}
-	return err
 }

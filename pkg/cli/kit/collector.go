@@ -20,15 +20,10 @@ func ResolveCollector(ctx context.Context, text string) (netip.AddrPort, error) 
 	if err != nil || host == "" || numberErr != nil || number == 0 {
 		return netip.AddrPort{}, fault.Usage.Errorf("--collector %q: use HOST:PORT or [IPV6]:PORT, the port 1 to 65535", text)
 	}
-	addr, err := netip.ParseAddr(host)
+	addr, err := send.FindHost(ctx, host)
 	if err != nil {
-		found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
-		if err != nil {
-			return netip.AddrPort{}, fmt.Errorf("collector %s: %w", text, err)
-		}
-		addr = found[0]
+		return netip.AddrPort{}, fmt.Errorf("collector %s: %w", text, err)
 	}
-	addr = addr.Unmap()
 	if err := send.CheckAddress(addr); err != nil {
 		return netip.AddrPort{}, fault.Usage.Errorf("--collector %s: %v", text, err)
 	}

@@ -2,7 +2,10 @@
 
 package control
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Wanted is what users want of an INT domain: the file wanted.json.
 type Wanted struct {
@@ -31,6 +34,11 @@ type Status struct {
 	Conflicts []Conflict     `json:"conflicts,omitempty"`
 	// Mark is the one that packets under way may bear. It changes when no device gives INT.
 	Mark string `json:"mark,omitempty"`
+}
+
+// Holds reports whether devices may hold something of INT.
+func (s *Status) Holds() bool {
+	return slices.ContainsFunc(s.Devices, func(d DeviceStatus) bool { return d.State != Off })
 }
 
 // DeviceState is where a device is.

@@ -286,8 +286,8 @@ func (s *Store) Status() (st Status, err error) {
 	return st, nil
 }
 
-// ErrRunning says that INT is on, or that a service still lives.
-var ErrRunning = errors.New("INT is on")
+// ErrInUse says that INT is wanted, that devices may hold something of it, or that a service lives.
+var ErrInUse = errors.New("INT is not off")
 
 // saveStatus writes it. Only the service calls it.
 func (s *Store) saveStatus(st *Status) error {
@@ -361,6 +361,26 @@ func (s *Store) logEvents(add []Event) error {
 	return s.addEvents(add)
 }
 
+// isUnused returns ErrInUse if what is kept is still needed. Under the lock nobody starts anything meanwhile.
+func (s *Store) isUnused() error {
+	w, err := s.Wanted()
+	if err != nil {
+		return err
+	}
+	st, err := s.Status()
+	if err != nil {
+		return err
+	}
+	p, err := s.FindService()
+	if err != nil {
+		return err
+	}
+	if w.Running || st.Holds() || p.PID != 0 {
+		return ErrInUse
+	}
+	return nil
+}
+
 // Forget removes the files of an INT domain of which nothing is on any device.
 func (s *Store) Forget() error {
 	unlock, err := s.lock()
@@ -368,12 +388,8 @@ func (s *Store) Forget() error {
 		return err
 	}
 	defer unlock()
-	// Again, now that nobody can start it meanwhile.
-	if w, err := s.Wanted(); err == nil && w.Running {
-		return ErrRunning
-	}
-	if p, err := s.FindService(); err != nil || p.PID != 0 {
-		return errors.Join(ErrRunning, err)
+	if err := s.isUnused(); err != nil {
+		return err
 	}
 	for _, base := range []string{wantedFile, statusFile, eventsFile, lockFile, pidFile, logFile, statedir.LockFile} {
 		if err := os.Remove(s.file(base)); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -4,6 +4,7 @@
 package send
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -99,6 +100,18 @@ func (s *Sender) write(b []byte) error {
 		return true
 	})
 	return errors.Join(err, failed)
+}
+
+// FindHost returns the address that text is, or that a host of that name has; of several the first.
+func FindHost(ctx context.Context, text string) (netip.Addr, error) {
+	if addr, err := netip.ParseAddr(text); err == nil {
+		return addr.Unmap(), nil
+	}
+	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", text)
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	return found[0].Unmap(), nil
 }
 
 // CheckAddress refuses addresses that are not one machine's.

@@ -21,10 +21,8 @@ type Driver struct {
 // options are those of a device.
 type options struct {
 	p4runtime.Reach
-	Map    string         `json:"map"`    // the file that maps the program
-	P4Info string         `json:"p4info"` // files of the program, for switches that have none
-	Config string         `json:"config"`
-	Set    map[string]any `json:"set"` // values that the map takes from the device, as set.NAME
+	Map string         `json:"map"` // the file that maps the program
+	Set map[string]any `json:"set"` // values that the map takes from the device, as set.NAME
 }
 
 // Name implements control.Driver.
@@ -46,11 +44,9 @@ func (v *Driver) Connect(ctx context.Context, d control.Device) (control.Conn, e
 	if err != nil {
 		return nil, err
 	}
-	var program *p4runtime.Program
-	if o.P4Info != "" {
-		if program, err = o.program(); err != nil {
-			return nil, err
-		}
+	program, err := o.Program()
+	if err != nil {
+		return nil, err
 	}
 	return p4runtime.Open(ctx, to, &layout{m: m, o: o}, program, o.Pipeline)
 }
@@ -70,8 +66,6 @@ func read(d control.Device) (*options, *Map, error) {
 	switch {
 	case o.Map == "":
 		return nil, nil, wrong("map", "which file maps the program's tables?")
-	case (o.P4Info == "") != (o.Config == ""):
-		return nil, nil, wrong("p4info", "give config, too: a program has both")
 	case o.Pipeline == p4runtime.Push && o.P4Info == "":
 		return nil, nil, wrong("pipeline", "push needs a program: give p4info and config")
 	}
@@ -94,16 +88,4 @@ func read(d control.Device) (*options, *Map, error) {
 		}
 	}
 	return o, m, nil
-}
-
-func (o *options) program() (*p4runtime.Program, error) {
-	info, err := p4runtime.ReadFile(o.P4Info)
-	if err != nil {
-		return nil, wrong("p4info", "%v", err)
-	}
-	binary, err := p4runtime.ReadFile(o.Config)
-	if err != nil {
-		return nil, wrong("config", "%v", err)
-	}
-	return p4runtime.NewProgram(info, binary)
 }

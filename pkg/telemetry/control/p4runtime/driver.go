@@ -4,7 +4,6 @@ package p4runtime
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/vnetradar/radar/p4"
 	"github.com/vnetradar/radar/pkg/telemetry/control"
@@ -36,29 +35,12 @@ func (v *Driver) Connect(ctx context.Context, d control.Device) (control.Conn, e
 	if err != nil {
 		return nil, err
 	}
-	program, err := o.program()
+	program, err := o.Program()
+	if program == nil && err == nil {
+		program, err = NewProgram(p4.Info, p4.JSON)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return Open(ctx, to, radarLayout{o}, program, o.Pipeline)
-}
-
-// program is the one to load.
-func (o *options) program() (*Program, error) {
-	if o.P4Info == "" {
-		return NewProgram(p4.Info, p4.JSON)
-	}
-	info, err := ReadFile(o.P4Info)
-	if err != nil {
-		return nil, wrong("p4info", "%v", err)
-	}
-	binary, err := ReadFile(o.Config)
-	if err != nil {
-		return nil, wrong("config", "%v", err)
-	}
-	p, err := NewProgram(info, binary)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", o.P4Info, err)
-	}
-	return p, nil
 }

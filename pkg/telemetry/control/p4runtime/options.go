@@ -36,6 +36,8 @@ type Reach struct {
 	} `json:"tls"`
 	Pipeline Pipeline          `json:"pipeline"` // auto, keep or push; auto
 	Ports    map[string]uint16 `json:"ports"`    // numbers of ports by their names
+	P4Info   string            `json:"p4info"`   // files of the program to load: what it is,
+	Config   string            `json:"config"`   // and what the switch gets (BMv2's JSON)
 }
 
 // FindNamespace finds the network namespace that a spec names.
@@ -113,10 +115,33 @@ func ReadFile(path string) ([]byte, error) {
 	return b, err
 }
 
+// Program reads the program to load; nil: no files are given.
+func (r *Reach) Program() (*Program, error) {
+	if r.P4Info == "" {
+		return nil, nil
+	}
+	info, err := ReadFile(r.P4Info)
+	if err != nil {
+		return nil, wrong("p4info", "%v", err)
+	}
+	binary, err := ReadFile(r.Config)
+	if err != nil {
+		return nil, wrong("config", "%v", err)
+	}
+	p, err := NewProgram(info, binary)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", r.P4Info, err)
+	}
+	return p, nil
+}
+
 // Check refuses what makes no sense. Errors name the field.
 func (r *Reach) Check(spec string) error {
 	if _, port, err := net.SplitHostPort(spec); err != nil || port == "" {
 		return &control.FieldError{Field: "spec", Text: fmt.Sprintf("%q: where does the switch serve P4Runtime? Use HOST:PORT", spec)}
+	}
+	if (r.P4Info == "") != (r.Config == "") {
+		return wrong("p4info", "give config, too: a program has both")
 	}
 	switch r.Pipeline {
 	case Auto, Keep, Push:
@@ -166,8 +191,6 @@ func ReadOptions(d control.Device, into any) error {
 // options are those of a device with radar's program.
 type options struct {
 	Reach
-	P4Info       string    `json:"p4info"`        // files of another program that includes int.p4, to load
-	Config       string    `json:"config"`        // the same for the switch: BMv2's JSON
 	Collector    collector `json:"collector"`     // how reports get to the collector
 	Reporting    string    `json:"report"`        // all, or changes
 	Report       string    `json:"-"`             // as an action of int.reporting
@@ -239,8 +262,6 @@ func readOptions(d control.Device) (*options, error) {
 		return nil, err
 	}
 	switch {
-	case (o.P4Info == "") != (o.Config == ""):
-		return nil, wrong("p4info", "give config, too: a program has both")
 	case o.Foreign != "pass" && o.Foreign != "drop":
 		return nil, wrong("foreign", "%q: use pass or drop", o.Foreign)
 	case o.MTU < 68 || o.MTU > 65535:
