@@ -28,6 +28,7 @@ type Names interface {
 type Scope interface {
 	Names
 	WallOffset() int64 // from T0 to Unix time, ns
+	Host() string      // the machine that measured them
 }
 
 // Packet is one packet, or one train of segments while it stays together, as
@@ -59,6 +60,9 @@ type Packet struct {
 
 	Len  uint32 // IP bytes of all segments
 	Segs int    // packets that it stands for
+
+	TCP    TCP  // if HasTCP
+	HasTCP bool // TCP is known: of a TCP packet that is no later fragment, whose header was read
 	// Inner is the position of the packet inside, where this one is a tunnel's; else 0.
 	Inner uint64
 
@@ -116,6 +120,41 @@ func (a Addr) Text(ipv6 bool) string {
 type Tuple struct {
 	Src, Dst         Addr
 	SrcPort, DstPort uint16
+}
+
+// TCP is what a TCP header says (RFC 9293, 3.1), as the source saw it. Of a train it is the header of the
+// whole: Seq is its first byte's, Flags have what its last segment alone carries (FIN, PSH).
+type TCP struct {
+	Seq     uint32
+	Ack     uint32 // with TCPAck in Flags only
+	Flags   uint16 // TCPFin and so on, nine bits
+	Window  uint16 // as in the header: before scaling (RFC 7323, 2)
+	Payload uint32 // bytes behind the TCP headers of all segments
+}
+
+// Flags of a TCP header; AccECN's ninth bit (RFC 9768) is 256.
+const (
+	TCPFin = 1 << iota
+	TCPSyn
+	TCPRst
+	TCPPsh
+	TCPAck
+	TCPUrg
+	TCPEce
+	TCPCwr
+	TCPAe
+)
+
+// End is the sequence number behind the packet's last: SYN and FIN have one each (RFC 9293, 3.4).
+func (t *TCP) End() uint32 {
+	end := t.Seq + t.Payload
+	if t.Flags&TCPSyn != 0 {
+		end++
+	}
+	if t.Flags&TCPFin != 0 {
+		end++
+	}
+	return end
 }
 
 // Hop is one visit of one node.

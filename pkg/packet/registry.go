@@ -14,7 +14,8 @@ const (
 // Registry gives numbers to nodes and ports that have none: those that a switch's reports name.
 // It is the Scope of these and of a domain's packets.
 type Registry struct {
-	Domain Scope // nil: there is none, and stamps are Unix time
+	Domain  Scope  // nil: there is none, and stamps are Unix time
+	Machine string // what Host says without a domain
 
 	nodes []node
 	ports []port
@@ -77,6 +78,14 @@ func (g *Registry) WallOffset() int64 {
 		return 0
 	}
 	return g.Domain.WallOffset()
+}
+
+// Host is the machine that measured the domain's packets.
+func (g *Registry) Host() string {
+	if g.Domain == nil {
+		return g.Machine
+	}
+	return g.Domain.Host()
 }
 
 func (g *Registry) isOurs(number uint16) bool {

@@ -13,6 +13,7 @@ func (domainNames) NodeName(node uint16) string { return fmt.Sprint("node ", nod
 func (domainNames) PortName(port uint16) string { return fmt.Sprint("port ", port) }
 func (domainNames) PortNode(port uint16) uint16 { return port + 1 }
 func (domainNames) WallOffset() int64           { return 1 }
+func (domainNames) Host() string                { return "host" }
 
 // TestRegistry: names that a registry is given come back, beside those of a domain.
 func TestRegistry(t *testing.T) {

@@ -31,6 +31,9 @@ func (p *Packet) FillHeader(r *record.Record, addr func(Addr) string, keep func(
 	if p.HasPorts() {
 		r.Sport, r.Dport = keep(int(p.SrcPort)), keep(int(p.DstPort))
 	}
+	if p.HasTCP {
+		p.fillTCP(r, keep)
+	}
 	if p.IsICMP() {
 		r.ICMPType = keep(int(p.ICMP[0]))
 	}
@@ -47,5 +50,13 @@ func (p *Packet) FillHeader(r *record.Record, addr func(Addr) string, keep func(
 	r.FlowLabel = keep(int(p.Label))
 	if fragment || p.FragID != 0 { // one fragment can be a whole packet (RFC 6946)
 		r.FragID = keep(int(p.FragID))
+	}
+}
+
+// fillTCP sets what r says of the packet's TCP header.
+func (p *Packet) fillTCP(r *record.Record, keep func(int) *int) {
+	r.TCPSeq, r.TCPFlags, r.TCPWindow, r.TCPPayload = keep(int(p.TCP.Seq)), keep(int(p.TCP.Flags)), keep(int(p.TCP.Window)), keep(int(p.TCP.Payload))
+	if p.TCP.Flags&TCPAck != 0 {
+		r.TCPAck = keep(int(p.TCP.Ack))
 	}
 }

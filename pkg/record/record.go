@@ -36,9 +36,10 @@ const (
 // Record is one packet, or one GSO train while it stays together.
 type Record struct {
 	V      int    `json:"v"`
-	ID     string `json:"id"`     // unique for ever
-	GUID   string `json:"guid"`   // the slot index as carried in header bits, "0x.."; reused; see JSON
-	Source string `json:"source"` // what measured it: EBPF or INT
+	ID     string `json:"id"`             // unique for ever
+	GUID   string `json:"guid"`           // the slot index as carried in header bits, "0x.."; reused; see JSON
+	Source string `json:"source"`         // what measured it: EBPF or INT
+	Host   string `json:"host,omitempty"` // the machine that measured it
 	State  State  `json:"state"`
 	Time   string `json:"time"` // RFC 3339 with ns, UTC: first hop
 	TNs    int64  `json:"t_ns"` // the same as Unix ns
@@ -53,17 +54,23 @@ type Record struct {
 	ICMPType  *int   `json:"icmp_type,omitempty"`  // of ICMP or ICMPv6
 	ICMPID    *int   `json:"icmp_id,omitempty"`
 	ICMPSeq   *int   `json:"icmp_seq,omitempty"`
-	Len       int    `json:"len"`  // IP bytes of all segments
-	Segs      int    `json:"segs"` // packets on the wire that this record stands for
-	TTL       int    `json:"ttl"`  // TTL (hop limit), DSCP, ECN, IP ID as the source saw them
-	DSCP      int    `json:"dscp"`
-	ECN       int    `json:"ecn"`
-	IPID      int    `json:"ip_id"`              // IPv4; see JSON
-	TTLSent   *int   `json:"ttl_sent,omitempty"` // as a node sent it last; only where they differ from the above
-	DSCPSent  *int   `json:"dscp_sent,omitempty"`
-	ECNSent   *int   `json:"ecn_sent,omitempty"`
-	FragOff   *int   `json:"frag_off,omitempty"` // bytes; fragments only
-	FragID    *int   `json:"frag_id,omitempty"`  // Identification of IPv6's fragment header
+	// TCP's header as the source saw it (RFC 9293, 3.1), where it is known. Ack is absent without the ACK flag.
+	TCPSeq     *int `json:"tcp_seq,omitempty"`
+	TCPAck     *int `json:"tcp_ack,omitempty"`
+	TCPFlags   *int `json:"tcp_flags,omitempty"`   // FIN 1, SYN 2, RST 4, PSH 8, ACK 16, URG 32, ECE 64, CWR 128, AE 256
+	TCPWindow  *int `json:"tcp_window,omitempty"`  // before scaling
+	TCPPayload *int `json:"tcp_payload,omitempty"` // bytes of all segments
+	Len        int  `json:"len"`                   // IP bytes of all segments
+	Segs       int  `json:"segs"`                  // packets on the wire that this record stands for
+	TTL        int  `json:"ttl"`                   // TTL (hop limit), DSCP, ECN, IP ID as the source saw them
+	DSCP       int  `json:"dscp"`
+	ECN        int  `json:"ecn"`
+	IPID       int  `json:"ip_id"`              // IPv4; see JSON
+	TTLSent    *int `json:"ttl_sent,omitempty"` // as a node sent it last; only where they differ from the above
+	DSCPSent   *int `json:"dscp_sent,omitempty"`
+	ECNSent    *int `json:"ecn_sent,omitempty"`
+	FragOff    *int `json:"frag_off,omitempty"` // bytes; fragments only
+	FragID     *int `json:"frag_id,omitempty"`  // Identification of IPv6's fragment header
 
 	Inner string `json:"inner,omitempty"` // ID of the packet inside, of a tunnel's packet
 

@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/vnetradar/radar/pkg/api"
 	"github.com/vnetradar/radar/pkg/fault"
+	machine "github.com/vnetradar/radar/pkg/host"
 	"github.com/vnetradar/radar/pkg/host/statedir"
 )
 
@@ -80,7 +80,7 @@ func (f *options) certified() []string {
 	if a, err := netip.ParseAddr(host); host != "" && (err != nil || !a.IsUnspecified()) {
 		return append(names, host)
 	}
-	if name, err := os.Hostname(); err == nil && name != "" {
+	if name := machine.Name(); name != "" {
 		names = append(names, name)
 	}
 	addresses, _ := net.InterfaceAddrs() // without them clients see another name than they asked for

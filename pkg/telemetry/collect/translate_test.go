@@ -168,6 +168,7 @@ func (clockOf) NodeName(uint16) string { return "?" }
 func (clockOf) PortName(uint16) string { return "" }
 func (clockOf) PortNode(uint16) uint16 { return packet.NoNode }
 func (c clockOf) WallOffset() int64    { return int64(c) }
+func (c clockOf) Host() string         { return "" }
 
 // TestNumbers: aggregates count packets of reports beside a domain's, those that are older than its
 // clock, too.

@@ -21,6 +21,7 @@ type Symbols interface {
 // one domain, and scratch space: one goroutine at a time.
 type Decoder struct {
 	epoch     uint32
+	host      string
 	slots     uint64
 	timeoutNs uint64
 	offset    int64      // from stamps to Unix time
@@ -93,10 +94,13 @@ func NewDecoder(d *domain.Domain, symbols Symbols) *Decoder {
 // WallOffset, added to a stamp (CLOCK_MONOTONIC, ns), gives Unix ns in this domain.
 func (d *Decoder) WallOffset() int64 { return d.offset }
 
+// Host is the name of the machine that the domain is on.
+func (d *Decoder) Host() string { return d.host }
+
 // SetDomain replaces the description, after nodes were added.
 func (d *Decoder) SetDomain(dom *domain.Domain) {
 	d.straight = d.straight[:0]
-	d.epoch = dom.Epoch
+	d.epoch, d.host = dom.Epoch, dom.Host
 	d.slots = uint64(dom.Options.Slots)
 	d.timeoutNs = uint64(max(dom.Options.Timeout, 0))
 	d.offset = chooseOffset(dom.WallOffset, processOffset())

@@ -93,6 +93,7 @@ func (d *Decoder) fill(r *record.Record, p *packet.Packet, m *memory) {
 	*r = record.Record{
 		V:         record.Version,
 		Source:    record.EBPF,
+		Host:      d.host,
 		State:     p.State,
 		TNs:       p.UnixNs(d),
 		Segs:      p.Segs,

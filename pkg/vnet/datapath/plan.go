@@ -14,6 +14,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/hook"
+	"github.com/vnetradar/radar/pkg/host"
 	"github.com/vnetradar/radar/pkg/host/clock"
 	"github.com/vnetradar/radar/pkg/host/kernel"
 	"github.com/vnetradar/radar/pkg/host/statedir"
@@ -177,7 +178,7 @@ func (p *plan) newDomain(req AttachRequest) (*domain.Domain, error) {
 	}
 	return &domain.Domain{
 		Version: domain.Version, Name: req.Domain, Epoch: epoch,
-		Created: time.Now().UTC(), WallOffset: clock.WallOffset(), Options: o.Stored(layout, hook),
+		Created: time.Now().UTC(), Host: host.Name(), WallOffset: clock.WallOffset(), Options: o.Stored(layout, hook),
 	}, nil
 }
 

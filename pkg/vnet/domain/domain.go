@@ -64,6 +64,7 @@ type Domain struct {
 	Name    string    `json:"name"`
 	Epoch   uint32    `json:"epoch"` // random at attach; first half of every packet's id
 	Created time.Time `json:"created"`
+	Host    string    `json:"host,omitempty"` // the machine's name at attach
 	// WallOffset turns CLOCK_MONOTONIC, which all stamps have, into Unix time; ns, as
 	// of attach. It holds until the wall clock is set; see backpack.Decoder.
 	WallOffset int64   `json:"wall_offset_ns,omitempty"`
