@@ -44,7 +44,7 @@ func TestUsageErrors(t *testing.T) {
 		{"packets --bogus", "unknown flag: --bogus"},
 		{"packets -z", "unknown shorthand flag: 'z'"},
 		{"packets udp prot 5", `filter expression "udp prot 5": can't parse filter expression: syntax error`},
-		{"packets tcp[13]=2", `filter expression "tcp[13]=2": tcp[13] (TCP flags) is not kept in records`},
+		{"packets udp[4:2]=9", `filter expression "udp[4:2]=9": udp[4:2] (UDP length) is not kept in records`},
 		{"packets vlan 3", "no VLAN support"},
 		{"attach --watch tcp[ netns:x", `--watch: filter expression "tcp[": can't parse`},
 		{"attach --watch arp netns:x", "instead of the link layer"},
@@ -131,7 +131,7 @@ func TestStateDirIsFile(t *testing.T) {
 func TestWrongExpressions(t *testing.T) {
 	for args, want := range map[string]string{
 		"packets tcp and bogus": `filter expression "tcp and bogus"`,
-		"paths tcp[13] == 2":    "is not kept in records",
+		"paths udp[4:2] == 2":   "is not kept in records",
 		"flows ether host x":    "filter expression",
 	} {
 		code := kit.ExitUsage
