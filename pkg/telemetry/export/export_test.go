@@ -267,6 +267,10 @@ func kinds() map[string]func(*record.Record) {
 		r.IPVersion, r.IPID, r.FlowLabel, r.Src, r.Dst = 6, 0, ptr(0x54321), "2001:db8::1", "2001:db8:0:4::2"
 	}
 	without := func(r *record.Record, proto string) { r.Proto, r.Sport, r.Dport = proto, nil, nil }
+	tcp := func(r *record.Record, headers int) {
+		r.Proto = "tcp"
+		r.TCPSeq, r.TCPAck, r.TCPFlags, r.TCPWindow, r.TCPPayload = ptr(4000000000), ptr(3000000000), ptr(0x118), ptr(501), ptr(r.Len-headers)
+	}
 	echo := func(r *record.Record, proto string, kind int) {
 		without(r, proto)
 		r.ICMPType, r.ICMPID, r.ICMPSeq = ptr(kind), ptr(4711), ptr(3)
@@ -274,7 +278,8 @@ func kinds() map[string]func(*record.Record) {
 	return map[string]func(*record.Record){
 		"udp":         func(*record.Record) {},
 		"empty udp":   func(r *record.Record) { r.Len = 28 },
-		"tcp":         func(r *record.Record) { r.Proto = "tcp" },
+		"tcp":         func(r *record.Record) { tcp(r, 40) },
+		"tcp options": func(r *record.Record) { tcp(r, 52) },
 		"sctp":        func(r *record.Record) { r.Proto = "sctp" },
 		"vxlan":       func(r *record.Record) { r.Dport = ptr(4789) },
 		"geneve":      func(r *record.Record) { r.Dport = ptr(6081) },
@@ -286,9 +291,9 @@ func kinds() map[string]func(*record.Record) {
 		"echo":        func(r *record.Record) { echo(r, "icmp", 8) },
 		"unreachable": func(r *record.Record) { without(r, "icmp"); r.ICMPType = ptr(3) },
 		"udp6":        v6,
-		"tcp6":        func(r *record.Record) { v6(r); r.Proto = "tcp" },
+		"tcp6":        func(r *record.Record) { v6(r); tcp(r, 60) },
 		"echo6":       func(r *record.Record) { v6(r); echo(r, "icmpv6", 129) },
-		"train":       func(r *record.Record) { r.Proto, r.Len = "tcp", 64000 },
+		"train":       func(r *record.Record) { r.Len = 64000; tcp(r, 40) },
 		"fragment":    func(r *record.Record) { r.FragOff, r.Len = ptr(0), 1500 },
 		"fragment 2":  func(r *record.Record) { r.FragOff, r.Len = ptr(1480), 1500; without(r, "udp") },
 		"fragment6":   func(r *record.Record) { v6(r); r.FragOff, r.FragID = ptr(0), ptr(0xabcdef) },
