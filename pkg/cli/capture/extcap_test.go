@@ -13,6 +13,7 @@ import (
 
 	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/lab/test/nstest"
+	"github.com/vnetradar/radar/lab/test/radarbin"
 	"github.com/vnetradar/radar/p4/wireshark"
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
@@ -22,24 +23,20 @@ import (
 type wiresharkOf struct {
 	*clitest.World
 	dir, theirs string
-	radar       string // this program
+	radar       string // the program
 }
 
 func newWireshark(w *clitest.World) *wiresharkOf {
 	w.Helper()
 	need.Programs(w, "tshark", "unshare:util-linux")
-	radar, err := os.Executable()
-	if err != nil {
-		w.Fatal(err)
-	}
-	s := &wiresharkOf{World: w, dir: w.TempDir(), radar: radar}
+	s := &wiresharkOf{World: w, dir: w.TempDir(), radar: radarbin.Path(w)}
 	out, err := exec.Command("tshark", "-G", "folders").Output()
 	m := regexp.MustCompile(`(?m)^(?:Global )?Extcap path:\s*(/.+)$`).FindSubmatch(out)
 	if err != nil || m == nil {
 		w.Fatalf("tshark names no folder of capture programs: %v\n%s", err, out)
 	}
 	s.theirs = string(m[1])
-	w.Radar(kit.ExitOK, "wireshark", "--install", "--folder", s.dir, "--extcap-folder", s.dir, "--program", radar)
+	w.Radar(kit.ExitOK, "wireshark", "--install", "--folder", s.dir, "--extcap-folder", s.dir, "--program", s.radar)
 	w.Setenv("RADAR_PACKETS_PLUGIN", filepath.Join(s.dir, wireshark.Packets.Name()))
 	return s
 }
