@@ -54,7 +54,7 @@ type Writer struct {
 // about is the comment of every capture.
 const about = "Made by radar from its records. Headers are as each packet had them at each port. Payload, TCP options, checksums of " +
 	"transport headers and what an ICMP error quotes are not recorded: payload is not there, the others are zeros. " +
-	"Each frame's comment has what radar knows of it; the plugin of \"radar wireshark --install\" makes fields of it."
+	"Each frame's comment has what radar knows of it; a plugin, which comes with it, makes fields of that."
 
 // New begins a capture.
 func New(w io.Writer, o Options) (*Writer, error) {
