@@ -65,7 +65,7 @@ func read(t *testing.T, comments [][]byte) []string {
 
 // TestComments: what becomes of a comment, and of comments that are not radar's, or not whole, or too much.
 func TestComments(t *testing.T) {
-	deep := `{"radar":1,"id":"x","loss":` + strings.Repeat("[", 10000) + strings.Repeat("]", 10000) + "}"
+	deep := `{"radar":1,"id":"x","loss":` + strings.Repeat("[", 5000) + strings.Repeat("]", 5000) + "}"
 	for text, want := range map[string]string{
 		lostComment: "radar.id=5f-1 radar.guid=0x1 radar.hop=2 radar.node=r1 radar.port=eth1 radar.direction=lost radar.state=lost radar.segs=10 " +
 			"radar.latency=9000 radar.loss.node=r1 radar.loss.port=eth1 radar.loss.at=queue radar.loss.reason=QDISC_DROP radar.loss.qdisc=tbf " +
