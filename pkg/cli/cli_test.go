@@ -96,6 +96,13 @@ func TestUsageErrors(t *testing.T) {
 		{"attach pid:0", "pid:0"},
 		{"status --domain ../etc", "domain name"},
 		{"docs", "accepts 1 arg"},
+		{"packets -w x -o json", "use one of them"},
+		{"packets --at h1", "--at: only with -w"},
+		{"packets -f -w x --last 3", "--last: a capture that follows"},
+		{"capture -o json", "radar packets -f -o json"},
+		{"capture --last 3 -w x", "a capture begins now"},
+		{"extcap --capture --extcap-interface eth0", "radar-DOMAIN"},
+		{"extcap --capture --extcap-interface radar-x", "--fifo"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			stdout, stderr, code := clitest.Radar(t, strings.Fields(c.args)...)

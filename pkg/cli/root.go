@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vnetradar/radar/pkg/cli/ask"
+	"github.com/vnetradar/radar/pkg/cli/capture"
 	"github.com/vnetradar/radar/pkg/cli/check"
 	"github.com/vnetradar/radar/pkg/cli/collect"
 	"github.com/vnetradar/radar/pkg/cli/domain"
@@ -82,6 +83,9 @@ func commands(k *kit.Kit) []*cobra.Command {
 		domain.NewTopoCmd(k),
 		domain.NewAgentCmd(k),
 		ask.NewPacketsCmd(k),
+		capture.NewCmd(k),
+		capture.NewWiresharkCmd(k),
+		capture.NewExtcapCmd(k),
 		ask.NewTraceCmd(k),
 		ask.NewPathsCmd(k),
 		ask.NewLatencyCmd(k),

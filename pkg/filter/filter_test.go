@@ -174,7 +174,7 @@ func branched(p *packet.Packet) {
 }
 
 // later makes it a later fragment.
-func later(p *packet.Packet) { p.SetFragment(1480) }
+func later(p *packet.Packet) { p.SetFragment(1480, 1) }
 
 func TestMatch(t *testing.T) {
 	tests := []struct {
@@ -193,7 +193,7 @@ func TestMatch(t *testing.T) {
 		{"len > 90000", func(p *packet.Packet) { p.Len, p.Segs = 90001, 80 }, true},
 		{"-ip[8] + 300 = 236", nil, true},
 		{"ip[6:2] & 0x3fff != 0", nil, false},
-		{"ip[6:2] & 0x3fff != 0", func(p *packet.Packet) { p.SetFragment(0) }, true},
+		{"ip[6:2] & 0x3fff != 0", func(p *packet.Packet) { p.SetFragment(0, 1) }, true},
 		{"ip[6:2] & 0x1fff = 185", later, true},
 		{"udp port 9999", later, false},
 		{"udp", later, true},
@@ -211,11 +211,11 @@ func TestMatch(t *testing.T) {
 		{"src 2001:db8::7 and src port 5000", toIPv6, false},
 		{"ip6 net 2001:db8::/32 and ip6[7] = 64 and ip6[4:2] = 60", toIPv6, true},
 		{"ip6[0:4] = 0x6b9a1234", toIPv6, true},
-		{"udp", func(p *packet.Packet) { toIPv6(p); p.SetFragment(0); p.FragID = 7 }, true},
-		{"udp port 9999", func(p *packet.Packet) { toIPv6(p); p.SetFragment(0); p.FragID = 7 }, false}, // libpcap does not look there
+		{"udp", func(p *packet.Packet) { toIPv6(p); p.SetFragment(0, 1); p.FragID = 7 }, true},
+		{"udp port 9999", func(p *packet.Packet) { toIPv6(p); p.SetFragment(0, 1); p.FragID = 7 }, false}, // libpcap does not look there
 		{"udp and ip6[6] = 44 and ip6[42:2] & 0xfff8 = 1448 and ip6[44:4] = 0xdeadbeef", func(p *packet.Packet) {
 			toIPv6(p)
-			p.SetFragment(1448)
+			p.SetFragment(1448, 1)
 			p.FragID = 0xdeadbeef
 		}, true},
 		{"icmp6[icmp6type] = 128 and icmp6[4:2] = 7 and icmp6[6:2] = 3", echo6, true},

@@ -145,12 +145,7 @@ func appendIPv4(b []byte, r *record.Record, v *view, proto, tos byte, length int
 	b = append(b, 0x45, tos)
 	b = binary.BigEndian.AppendUint16(b, uint16(min(length, mostLen)))
 	b = binary.BigEndian.AppendUint16(b, uint16(r.IPID))
-	fragment := uint16(0)
-	if r.FragOff != nil {
-		if fragment = uint16(*r.FragOff / 8); fragment == 0 {
-			fragment = 0x2000 // the first of several. Of others nobody knows which is the last
-		}
-	}
+	fragment := uint16(known(r.IPFlags, 0))<<13 | uint16(known(r.FragOff, 0)/8)
 	b = binary.BigEndian.AppendUint16(b, fragment)
 	b = append(b, byte(v.ttl), proto, 0, 0)
 	b = append(append(b, v.src.AsSlice()...), v.dst.AsSlice()...)
@@ -171,14 +166,8 @@ func appendIPv6(b []byte, r *record.Record, v *view, proto, class byte, length i
 	if r.FragID == nil {
 		return b
 	}
-	offset := uint16(0)
-	if r.FragOff != nil {
-		if offset = uint16(*r.FragOff) &^ 7; offset == 0 {
-			offset = 1 // more follow
-		}
-	}
 	b = append(b, proto, 0)
-	b = binary.BigEndian.AppendUint16(b, offset)
+	b = binary.BigEndian.AppendUint16(b, uint16(known(r.FragOff, 0))&^7|uint16(known(r.IPFlags, 0)&1))
 	return binary.BigEndian.AppendUint32(b, uint32(*r.FragID))
 }
 

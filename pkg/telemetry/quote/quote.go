@@ -35,6 +35,7 @@ type Header struct {
 	FlowLabel      uint32 // IPv6
 	Fragment       bool
 	FragOff        int    // bytes
+	IPFlags        int    // as packet.Packet.Flags has them
 	FragID         uint32 // IPv6
 }
 
@@ -126,6 +127,7 @@ func (q *Parser) extensions(h *Header, b []byte, next layers.IPProtocol) ([]byte
 		}
 		if next == layers.IPProtocolIPv6Fragment { // RFC 8200, 4.5
 			h.Fragment, h.FragOff = true, int(binary.BigEndian.Uint16(q.ext.Contents[2:])&^7)
+			h.IPFlags = int(q.ext.Contents[3] & 1)
 			h.FragID = binary.BigEndian.Uint32(q.ext.Contents[4:])
 		}
 		b, next = q.ext.Payload, q.ext.NextHeader
@@ -138,7 +140,7 @@ func (q *Parser) ipv4(h *Header) {
 	h.DSCP, h.ECN = q.v4.TOS>>2, q.v4.TOS&3
 	h.Src, h.Dst = netip.AddrFrom4([4]byte(q.v4.SrcIP)), netip.AddrFrom4([4]byte(q.v4.DstIP))
 	h.Fragment = q.v4.FragOffset != 0 || q.v4.Flags&layers.IPv4MoreFragments != 0
-	h.FragOff = 8 * int(q.v4.FragOffset)
+	h.FragOff, h.IPFlags = 8*int(q.v4.FragOffset), int(q.v4.Flags&(layers.IPv4DontFragment|layers.IPv4MoreFragments))
 }
 
 // ipv6 reads the fixed header (RFC 8200, 3). By hand: gopacket refuses one before an extension
@@ -180,10 +182,8 @@ func (h *Header) Fill(p *packet.Packet) {
 	p.Src, p.Dst = h.Src.As16(), h.Dst.As16()
 	p.TTL, p.TOS, p.ID, p.Label = h.TTL, h.DSCP<<2|h.ECN, h.ID, h.FlowLabel
 	p.SentTTL, p.SentTOS = p.TTL, p.TOS
-	if h.Fragment {
-		p.SetFragment(h.FragOff)
-		p.FragID = h.FragID
-	}
+	p.SetFragment(h.FragOff, h.IPFlags)
+	p.FragID = h.FragID
 	switch {
 	case h.HasPorts:
 		p.TCP, p.HasTCP = h.TCP, h.HasTCP
