@@ -13,6 +13,9 @@ import (
 
 // Explained is why a flow was slow, in one sentence.
 func Explained(a *explain.Answer) string {
+	if a.NotBegun && a.Loss != nil {
+		return "no connection: " + lossText(a)
+	}
 	switch a.Cause {
 	case explain.ByQueue, explain.ByECN:
 		return "slow because " + queueText(a)
@@ -58,7 +61,7 @@ func queueText(a *explain.Answer) string {
 		if a.Cause == explain.ByECN {
 			return fmt.Sprintf("%s of its packets were marked (ECN) to signal congestion", percent(float64(a.Marked), float64(a.Packets)))
 		}
-		return fmt.Sprintf("the queue of %s dropped %s of its packets", a.Place, ratioText(a.Loss.Ratio))
+		return fmt.Sprintf("the queue of %s dropped %s of its packets", a.Place, Percent(a.Loss.Ratio))
 	}
 	rate := ""
 	switch {
@@ -94,7 +97,7 @@ func joined(more bool) string {
 // lossText says where packets were lost.
 func lossText(a *explain.Answer) string {
 	l := a.Loss
-	where, what := lossWhere(l), fmt.Sprintf("%s of its packets", ratioText(l.Ratio))
+	where, what := lossWhere(l), fmt.Sprintf("%s of its packets", Percent(l.Ratio))
 	if a.NotBegun {
 		what = Plural(int(l.Packets), "packet") + " of its handshake"
 	}
@@ -113,6 +116,9 @@ func lossText(a *explain.Answer) string {
 			text += ", and no ICMP error came to the sender"
 		}
 		return text
+	}
+	if l.AfterDelivery {
+		return fmt.Sprintf("%s dropped %s after delivery%s%s", where, what, onWay(a), reasonText(l))
 	}
 	return fmt.Sprintf("%s were lost at %s%s%s", what, where, onWay(a), reasonText(l))
 }
@@ -158,7 +164,17 @@ func delayText(a *explain.Answer) string {
 	if a.Proto != "tcp" {
 		return fmt.Sprintf("the way takes %s (p50), of which %s takes %s", Duration(float64(a.RTT.P50Ns)), what, Duration(float64(p.Times.P50Ns)))
 	}
-	return fmt.Sprintf("the way is long: of a round trip of %s (p50) %s%s takes %s", Duration(float64(a.RTT.P50Ns)), what, onWay(a), Duration(float64(p.Times.P50Ns)))
+	return fmt.Sprintf("the way is long: of a round trip of %s (p50) %s%s takes %s", Duration(float64(a.RTT.P50Ns)), what, onWay(a), Duration(float64(p.Times.P50Ns))) + backText(a)
+}
+
+// backText is what acknowledgements wait for in the node that delays data, where that is as long.
+func backText(a *explain.Answer) string {
+	for i := range a.Parts {
+		if p := &a.Parts[i]; p.Way == "ack" && a.Part.Way == "data" && p.Kind == explain.Node && p.Name == a.Part.Name && p.Share > a.Part.Share/2 {
+			return ", and " + Duration(float64(p.Times.P50Ns)) + " on the way back"
+		}
+	}
+	return ""
 }
 
 func orderText(a *explain.Answer) string {
@@ -178,7 +194,7 @@ func receiverText(a *explain.Answer) string {
 	case a.Wait == explain.LateAcks:
 		return fmt.Sprintf("%s takes %s (p50) to acknowledge data", who, Duration(float64(endNs(a))))
 	case a.Wait == explain.NoRoom:
-		return fmt.Sprintf("%s had no room for %s of its packets%s", who, ratioText(a.Loss.Ratio), reasonText(a.Loss))
+		return fmt.Sprintf("%s had no room for %s of its packets%s", who, Percent(a.Loss.Ratio), reasonText(a.Loss))
 	case a.Wait == explain.WindowClosed:
 		return fmt.Sprintf("%s reads too slowly: its window was closed %d times, for %s each (p50), %s of the time",
 			who, a.Closings.Count, Duration(float64(a.Closings.P50Ns)), percent(float64(a.Time.Closed+a.Time.Window), float64(timeAll(a.Time))))
@@ -241,8 +257,8 @@ func nothingText(a *explain.Answer) string {
 	return text + ", and neither queues, losses nor windows made it wait"
 }
 
-// ratioText is a share in per cent.
-func ratioText(r float64) string { return percent(r, 1) }
+// Percent is a share in per cent.
+func Percent(r float64) string { return percent(r, 1) }
 
 func percent(n, of float64) string {
 	if of == 0 {

@@ -208,8 +208,3 @@ type ResendRow struct {
 	WhereNs   int64        `json:"where_ns,omitempty"`
 	Ack       string       `json:"ack,omitempty"`
 }
-
-// Configure says what is configured at a queue: its kind, and how many bits a second it lets out, 0 if that is not known.
-func (q *QueueRow) Configure(kind string, bps uint64) {
-	q.Qdisc, q.ConfiguredBps = kind, bps
-}

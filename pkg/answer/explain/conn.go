@@ -57,6 +57,10 @@ type Analyzer struct {
 	order   uint64
 	now     int64
 	cut     bool // more was under way than there is room for
+
+	// Configured says what is configured now at the queue of NODE/PORT: the kind of its queueing discipline, and how many
+	// bits a second that lets out. "" and 0: not known.
+	Configured func(port string) (kind string, bps uint64)
 }
 
 // New makes an Analyzer for a flow.

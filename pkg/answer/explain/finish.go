@@ -24,6 +24,17 @@ func (a *Analyzer) Finish() (*Answer, bool) {
 	if c.halves[back].payload > c.halves[forth].payload {
 		dir = back
 	}
+	for _, q := range c.queues {
+		if a.Configured == nil {
+			break
+		}
+		if kind, bps := a.Configured(q.name); kind != "" {
+			q.kind, q.bps = kind, bps
+		}
+	}
+	for i := range c.halves {
+		c.halves[i].endClosing()
+	}
 	ans := c.answer(dir, a.flow)
 	ans.Connections = a.conns
 	if a.cut {
@@ -155,7 +166,7 @@ func (ans *Answer) addQueues(c *conn, dir direction, h *half) {
 	active := float64(max(1, h.last-h.first))
 	for _, q := range c.queues {
 		times, _ := q.waits.Quantiles()
-		ans.Queues = append(ans.Queues, QueueRow{Way: way(q.dir, dir), Name: q.name, Qdisc: q.qdisc, Times: times, Waited: q.waited,
+		ans.Queues = append(ans.Queues, QueueRow{Way: way(q.dir, dir), Name: q.name, Qdisc: q.kind, ConfiguredBps: q.bps, Times: times, Waited: q.waited,
 			Busy: min(1, float64(q.busy)/active), RateBps: q.rate(), Lost: q.lost, limits: q.limits()})
 	}
 	slices.SortFunc(ans.Queues, func(x, y QueueRow) int {

@@ -88,6 +88,7 @@ const (
 	byRule                   // a rule refuses packets
 	bySize                   // packets are larger than a link takes
 	bySocket                 // the receiver has no room
+	byAge                    // TCP refuses what later packets have overtaken
 )
 
 // ruleReasons are the kernel's reasons of packets that somebody has refused on purpose.
@@ -96,6 +97,9 @@ var ruleReasons = []string{"NETFILTER_DROP", "TC_INGRESS", "TC_EGRESS", "XDP", "
 // socketReasons are those of a receiver without room.
 var socketReasons = []string{"SOCKET_RCVBUFF", "SOCKET_BACKLOG", "PROTO_MEM", "TCP_ZEROWINDOW", "TCP_OFO_QUEUE_PRUNE", "TCP_OFO_DROP", "TCP_OVERWINDOW"}
 
+// ageReasons are those of packets with an old time stamp: others, which were sent later, came first.
+var ageReasons = []string{"TCP_RFC7323_PAWS", "TCP_RFC7323_PAWS_ACK", "TCP_RFC7323_TSECR"}
+
 // kind says what the losses at a place mean.
 func (p *lossPlace) kind() lossKind {
 	switch {
@@ -103,6 +107,8 @@ func (p *lossPlace) kind() lossKind {
 		return byRule
 	case p.reason == "PKT_TOO_BIG":
 		return bySize
+	case slices.Contains(ageReasons, p.reason):
+		return byAge
 	case slices.Contains(socketReasons, p.reason):
 		return bySocket
 	case p.at == record.AtQueue && p.function != netemLoss:

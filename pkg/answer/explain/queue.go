@@ -3,6 +3,8 @@
 package explain
 
 import (
+	"slices"
+
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/record"
 )
@@ -14,7 +16,8 @@ type queue struct {
 	waits  aggregate.Distribution // of all that went out by the port since the first one waited
 	waited uint64
 	lost   uint64 // packets
-	qdisc  string // as losses tell
+	kind   string // of the queueing discipline, as losses tell, or as it is now; "": not known
+	bps    uint64 // as it is configured now
 
 	lastIn, lastOut int64 // of the packet before
 	busyUntil       int64
@@ -23,7 +26,20 @@ type queue struct {
 	pairs, spread     uint64 // that lay in it together; of these those that it has spread
 	pairBytes, pairNs int64  // of all pairs: how fast it let them out
 	spreadNs          int64
+
+	inside  []leaving // what lay in it when the last packet came, oldest first
+	content int64     // bytes of those
+	load    relation  // of what lay in it when a packet came, and how long that one waited
 }
+
+// leaving is when a packet left a queue.
+type leaving struct {
+	out   int64
+	bytes int
+}
+
+// maxInside is how many packets of a flow are known to lie in a queue.
+const maxInside = 1 << 13
 
 // near is what two packets may lie apart without a queue that spreads them, ns.
 const near = 10_000
@@ -32,6 +48,7 @@ const near = 10_000
 func (q *queue) add(in, out int64, bytes int) {
 	wait := out - in
 	q.waits.Add(wait)
+	q.weigh(in, out, bytes)
 	if wait > 0 {
 		q.waited++
 		q.busy += max(0, out-max(in, q.busyUntil))
@@ -50,11 +67,37 @@ func (q *queue) add(in, out int64, bytes int) {
 	q.lastIn, q.lastOut = in, out
 }
 
-// limits reports whether the queue is one that lets out so many bits a second. Packets that came close together leave
-// it apart; what only delays them leaves them as they came.
-func (q *queue) limits() bool {
-	return q.pairs >= 10 && q.spread*20 >= q.pairs && q.spreadNs*5 >= q.busy
+// weigh compares how long a packet waited with what lay before it.
+func (q *queue) weigh(in, out int64, bytes int) {
+	gone := 0
+	for gone < len(q.inside) && q.inside[gone].out <= in {
+		q.content -= int64(q.inside[gone].bytes)
+		gone++
+	}
+	q.inside = q.inside[gone:]
+	q.load.add(float64(q.content), float64(out-in))
+	if out > in && len(q.inside) < maxInside {
+		q.inside = append(q.inside, leaving{out, bytes})
+		q.content += int64(bytes)
+	}
 }
+
+// limits reports whether the queue is one that lets out so many bits a second. In such a one packets wait for what lies
+// before them, and leave it apart though they came together. What only delays packets does neither.
+func (q *queue) limits() bool {
+	switch {
+	case q.kind == "netem":
+		return false
+	case slices.Contains(shapers, q.kind):
+		return q.waited > 0
+	case q.pairs < 10:
+		return false
+	}
+	return q.spread*20 >= q.pairs && q.spreadNs*5 >= q.busy || q.load.linear()
+}
+
+// shapers are the queueing disciplines that are there to limit a rate.
+var shapers = []string{"tbf", "htb", "hfsc", "cake"}
 
 // rate is how fast the queue let packets of the flow out while it had some, bits/s; 0: not known.
 func (q *queue) rate() uint64 {
@@ -111,7 +154,7 @@ func (qs queues) add(r *record.Record, dir direction) {
 	if l := r.Loss; l != nil && l.At == record.AtQueue {
 		if q := qs.get(dir, place(l.Node, l.Port)); q != nil {
 			q.lost += uint64(max(r.Segs, 1))
-			q.qdisc = l.Qdisc
+			q.kind = l.Qdisc
 		}
 	}
 }

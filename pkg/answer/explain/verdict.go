@@ -2,6 +2,8 @@
 
 package explain
 
+import "github.com/vnetradar/radar/pkg/record"
+
 // decision finds the cause. Its rules are in docs/design/0039-explain.md.
 type decision struct {
 	*Answer
@@ -129,6 +131,9 @@ func (d *decision) recovering() int64 {
 // blame names a place of losses. What it is follows from the reason.
 func (d *decision) blame(l *LossRow) {
 	d.Loss, d.Place, d.AckWay = l, l.Name(), l.Way == "ack"
+	if l.At == record.AtNode {
+		d.Place = l.Node // the port is the one that it came in by
+	}
 	switch l.of.kind() {
 	case byRule:
 		d.Cause = ByFirewall
@@ -219,10 +224,20 @@ func (d *decision) byReceiver() {
 	}
 }
 
+// tooOld is how many packets with data were refused since others had overtaken them.
+func (d *decision) tooOld() (packets uint64) {
+	for i := range d.Losses {
+		if l := &d.Losses[i]; l.Way == "data" && l.of.kind() == byAge {
+			packets += l.of.data
+		}
+	}
+	return packets
+}
+
 // mostLost is the place where most data was lost; nil: none was.
 func (d *decision) mostLost() (most *LossRow) {
 	for i := range d.Losses {
-		if l := &d.Losses[i]; l.Way == "data" && l.of.data > 0 && (most == nil || l.of.data > most.of.data) {
+		if l := &d.Losses[i]; l.Way == "data" && l.of.data > 0 && l.of.kind() != byAge && (most == nil || l.of.data > most.of.data) {
 			most = l
 		}
 	}
@@ -235,9 +250,10 @@ func (d *decision) byLosses() bool {
 	if l == nil {
 		return false
 	}
-	all := d.LostRatio + ratio(d.Dropped, d.Packets)
+	n := d.Lost + d.Dropped - d.tooOld()
+	all := ratio(n, d.Packets)
 	stuck := d.h.stuck() || d.Time != nil && float64(d.recovering()) > fewRecovery*float64(d.Time.all())
-	if all < fewLost && !stuck || d.Lost+d.Dropped < 2 && !stuck {
+	if all < fewLost && !stuck || n < 2 && !stuck {
 		return false
 	}
 	if q := d.busiest("data"); q != nil && q.Busy >= isBusy && l.of.kind() == onWay && l.Ratio < muchLost {
@@ -274,7 +290,7 @@ func (d *decision) share(kind Kind, way, name string) float64 {
 
 // byOrder: packets overtake each other, and are sent again for that.
 func (d *decision) byOrder() bool {
-	late, again := ratio(d.Reordered, d.Packets), d.ResentWhy[Overtaken]
+	late, again := ratio(d.Reordered, d.Packets), d.ResentWhy[Overtaken]+d.tooOld()
 	if late < fewLate || again == 0 && late < 5*fewLate {
 		return false
 	}
@@ -335,6 +351,11 @@ func (d *decision) byDelay() bool {
 	}
 	if d.Part == nil {
 		return false
+	}
+	for i := range d.Parts { // the way of data comes first, where both are as long
+		if p := &d.Parts[i]; p.Kind != End && p.Way == "data" && d.Part.Way == "ack" && p.Share > 0.8*d.Part.Share {
+			d.Part = p
+		}
 	}
 	d.Cause, d.Place, d.AckWay = ByDelay, d.Part.Name, d.Part.Way == "ack"
 	return true

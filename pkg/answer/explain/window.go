@@ -163,3 +163,11 @@ func (h *half) tickClosed(now int64) {
 		w.closedFrom = 0
 	}
 }
+
+// endClosing ends a time with a closed window at the last that is known.
+func (h *half) endClosing() {
+	if w := &h.window; w.closedFrom > 0 {
+		h.closings.Add(w.from - w.closedFrom)
+		w.closedFrom = 0
+	}
+}

@@ -17,6 +17,7 @@ import (
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/filter"
 	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/vnet/topo"
 	"github.com/vnetradar/radar/pkg/words"
 )
 
@@ -205,6 +206,7 @@ func explainFlow(k *kit.Kit, ctx context.Context, src *answer.Sources, chosen, a
 		return fmt.Errorf("no such traffic: no packet of TCP or UDP matches (radar flows lists what there is)")
 	}
 	a := explain.New(list[0].Flow)
+	a.Configured = configured(src)
 	notes, err = src.Records(ctx, all, func(r *record.Record) error {
 		a.Add(r)
 		return nil
@@ -217,7 +219,6 @@ func explainFlow(k *kit.Kit, ctx context.Context, src *answer.Sources, chosen, a
 		k.Note(notes)
 		return fmt.Errorf("no such traffic: the ring has overwritten the packets of the flow: attach with more --slots")
 	}
-	configured(src, ans)
 	ans.Summary = words.Explained(ans)
 	if err := printExplained(k, ans, list); err != nil {
 		return err
@@ -229,13 +230,15 @@ func explainFlow(k *kit.Kit, ctx context.Context, src *answer.Sources, chosen, a
 	return nil
 }
 
-// configured adds what is configured now at the queues of the flow.
-func configured(src *answer.Sources, a *explain.Answer) {
-	for i := range a.Queues {
-		q := &a.Queues[i]
-		node, port, ok := strings.Cut(q.Name, "/")
-		if now, there := src.QueueNow(node)[port]; ok && there {
-			q.Configure(now.Kind, now.RateBps)
+// configured tells what is configured now at ports. It asks each node once.
+func configured(src *answer.Sources) func(port string) (kind string, bps uint64) {
+	nodes := make(map[string]map[string]topo.Qdisc)
+	return func(name string) (string, uint64) {
+		node, port, _ := strings.Cut(name, "/")
+		if _, known := nodes[node]; !known {
+			nodes[node] = src.QueueNow(node)
 		}
+		now := nodes[node][port]
+		return now.Kind, now.RateBps
 	}
 }

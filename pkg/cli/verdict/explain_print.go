@@ -74,7 +74,7 @@ func printFacts(w io.Writer, a *explain.Answer) {
 	var facts []string
 	add := func(n uint64, ratio float64, what string) {
 		if n > 0 {
-			facts = append(facts, fmt.Sprintf("%s %d (%s %%)", what, n, strconv.FormatFloat(100*ratio, 'g', 2, 64)))
+			facts = append(facts, fmt.Sprintf("%s %d (%s)", what, n, words.Percent(ratio)))
 		}
 	}
 	of := float64(max(a.Packets, 1))

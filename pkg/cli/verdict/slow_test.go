@@ -198,8 +198,8 @@ var routed = []slowCase{
 	{name: "firewall, after some data", seconds: 3, r1: nft("tcp dport 5201-5900 quota over 300 kbytes counter drop"), want: explain.ByFirewall, place: "r1"},
 	{name: "policer 1 MB/s", r1: nft("tcp dport 5201-5900 limit rate over 1 mbytes/second burst 30 kbytes counter drop"), want: explain.ByFirewall, place: "r1"},
 	{name: "policer 300 kB/s", r1: nft("tcp dport 5201-5900 limit rate over 300 kbytes/second burst 20 kbytes counter drop"), want: explain.ByFirewall, place: "r1", nightly: true},
-	{name: "MTU black hole", seconds: 3, r1: "ip link set eth1 mtu 1200; nft 'add table t; add chain t o { type filter hook output priority 0; }; add rule t o icmp type destination-unreachable counter drop'", want: explain.ByMTU, place: "r1/eth1"},
-	{name: "MTU black hole of 800", seconds: 2, r1: "ip link set eth1 mtu 800; nft 'add table t; add chain t o { type filter hook output priority 0; }; add rule t o icmp type destination-unreachable counter drop'", want: explain.ByMTU, place: "r1/eth1", nightly: true},
+	{name: "MTU black hole", seconds: 3, r1: "ip link set eth1 mtu 1200; nft 'add table t; add chain t o { type filter hook output priority 0; }; add rule t o icmp type destination-unreachable counter drop'", want: explain.ByMTU, place: "r1"},
+	{name: "MTU black hole of 800", seconds: 2, r1: "ip link set eth1 mtu 800; nft 'add table t; add chain t o { type filter hook output priority 0; }; add rule t o icmp type destination-unreachable counter drop'", want: explain.ByMTU, place: "r1", nightly: true},
 }
 
 // throughSwitch are cases in which r1 is a switch in user space: it delays, loses and reorders where no netem is.
