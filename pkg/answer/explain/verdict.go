@@ -256,6 +256,9 @@ func (d *decision) byLosses() bool {
 	if all < fewLost && !stuck || n < 2 && !stuck {
 		return false
 	}
+	if !stuck && d.ResentWhy[Overtaken]+d.tooOld() > n && d.byOrder() {
+		return true
+	}
 	if q := d.busiest("data"); q != nil && q.Busy >= isBusy && l.of.kind() == onWay && l.Ratio < muchLost {
 		return false
 	}
