@@ -289,7 +289,7 @@ var lackTexts = map[explain.Lack]string{
 	explain.NoTCPFields:  "the records lack TCP's header (they are of an older radar, or of another source): retransmissions, windows and the round trip are not known",
 	explain.OneDirection: "packets of one direction only were seen: the round trip and what was acknowledged are not known. Attach the nodes that the other direction passes",
 	explain.Overwritten:  "packets are missing of which others speak: the ring has overwritten them. Attach with more ‹slots›, or ask for a later part with ‹since›",
-	explain.NoBeginning:  "the beginning of the connection is not in the records",
+	explain.NoBeginning:  "the beginning of the connection is not in the records: the ring has overwritten it, or nobody measured yet. To have it, attach before with more ‹slots›, or record",
 	explain.Incomplete:   "some records lack a part of their way",
 	explain.ScaleUnknown: "the window's scale was not seen (it stands in the first packets): the least that fits is used",
 	explain.TooMany:      "there were more packets or places at a time than there is room for: the oldest are left out",

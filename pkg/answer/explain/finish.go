@@ -118,7 +118,7 @@ func (ans *Answer) addTimes(c *conn, h *half) {
 func (ans *Answer) addParts(c *conn, h *half, samples int64) {
 	var list []*part
 	for _, p := range c.parts.all {
-		if p.times.Count() > 0 {
+		if p.times.Count() > 0 && (p.dir == h.dir || h.turn.Count() > 0) {
 			list = append(list, p)
 		}
 	}
@@ -216,7 +216,7 @@ func (ans *Answer) addLacks(c *conn, h, other *half) {
 	add(Overwritten, h.unseenAcks > int64(h.mss) || h.resends.counts[NotThere] > 0)
 	add(NoBeginning, tcp && c.noTCP == 0 && c.syns == 0)
 	add(Incomplete, c.incomplete > 0)
-	add(ScaleUnknown, tcp && c.noTCP == 0 && h.window.known && !h.window.handshake())
+	add(ScaleUnknown, h.packets > 0 && tcp && c.noTCP == 0 && h.window.known && !h.window.handshake())
 	add(TooMany, h.out.forgot || c.parts.more > 0 || h.losses.more > 0)
 	add(Strange, h.strange+other.strange > 0)
 }

@@ -184,10 +184,25 @@ func run(t *testing.T, w *clitest.World, first int, cases []slowCase) {
 				t.Errorf("the cause is %s at %q, want %s at %q\n%s", a.Cause, a.Place, c.want, c.place, w.Radar(kit.ExitOK, "explain", fmt.Sprintf("h1-%s:%d", a.Dst, first+i), "-o", "wide"))
 			}
 			sentAgain(t, a, k)
+			if c.want == explain.ByQueue || need.IsNightly(t) {
+				fromRecords(t, w, a)
+			}
 			if c.check != nil {
 				c.check(t, c.now, a, k)
 			}
 		})
+	}
+}
+
+// fromRecords: records alone have the same cause in them, without what the kernel says of queues now.
+func fromRecords(t *testing.T, w *clitest.World, a *explain.Answer) {
+	f := explain.New(explain.Flow{Proto: a.Proto, Src: explain.Endpoint{Addr: a.Src, Port: a.Sport}, Dst: explain.Endpoint{Addr: a.Dst, Port: a.Dport}})
+	records := w.Packets("--last", "0", fmt.Sprintf("tcp port %d or icmp", a.Dport))
+	for i := range records {
+		f.Add(&records[i])
+	}
+	if again, ok := f.Finish(); !ok || again.Cause != a.Cause || again.Place != a.Place {
+		t.Errorf("records say %+v", again)
 	}
 }
 
