@@ -212,7 +212,7 @@ func (ans *Answer) addLacks(c *conn, h, other *half) {
 	}
 	tcp := ans.Proto == "tcp"
 	add(NoTCPFields, tcp && c.noTCP > 0)
-	add(OneDirection, tcp && other.plain+other.packets == 0)
+	add(OneDirection, tcp && other.plain+other.packets == 0 && c.receives[h.dir] != "")
 	add(Overwritten, h.unseenAcks > int64(h.mss) || h.resends.counts[NotThere] > 0)
 	add(NoBeginning, tcp && c.noTCP == 0 && c.syns == 0)
 	add(Incomplete, c.incomplete > 0)

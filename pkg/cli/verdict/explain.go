@@ -152,10 +152,8 @@ func splitEnd(text string) (e end, ok bool) {
 		addr, e.port = text[:i], text[i+1:]
 	}
 	if inner, cut := strings.CutPrefix(addr, "["); cut {
-		addr = strings.TrimSuffix(inner, "]")
-		if !isAddr(addr) {
-			return end{}, false
-		}
+		e.addr = strings.TrimSuffix(inner, "]")
+		return e, isAddr(e.addr)
 	}
 	e.addr = addr
 	return e, addr != "" && !strings.ContainsAny(addr, " :[]()")
