@@ -125,6 +125,16 @@ func TestResends(t *testing.T) {
 			}
 			w.packet(true, 40, 1000, packet.TCPAck, 12*mss, 0, 502, mss)
 		}, map[Why]uint64{WasLost: 1}},
+		{"a train, and one of it apart", func(w *wire) {
+			w.packet(true, 10, 1000, packet.TCPAck, 10*mss, 0, 502, 4*mss).Segs = 4
+			w.packet(true, 10, 1000, packet.TCPAck, 12*mss, 0, 502, mss)
+		}, nil},
+		{"acknowledgement lost before r1", func(w *wire) {
+			w.packet(true, 10, 1000, packet.TCPAck, 10*mss, 0, 502, mss)
+			r := lose(w.packet(false, 11.1, 1000, packet.TCPAck, 0, 11*mss, 509, 0), record.Loss{Node: "h2", Port: "eth0", At: record.AtQueue})
+			r.Hops = r.Hops[:1] // where nobody has translated its addresses yet
+			w.packet(true, 220, 1000, packet.TCPAck, 10*mss, 0, 502, mss)
+		}, map[Why]uint64{AckLost: 1}},
 		{"too slow", func(w *wire) {
 			w.packet(true, 10, 300_000, packet.TCPAck, 10*mss, 0, 502, mss)
 			w.packet(true, 240, 1000, packet.TCPAck, 10*mss, 0, 502, mss)
