@@ -196,8 +196,8 @@ func receiverText(a *explain.Answer) string {
 	case a.Wait == explain.NoRoom:
 		return fmt.Sprintf("%s had no room for %s of its packets%s", who, Percent(a.Loss.Ratio), reasonText(a.Loss))
 	case a.Wait == explain.WindowClosed:
-		return fmt.Sprintf("%s reads too slowly: its window was closed %d times, for %s each (p50), %s of the time",
-			who, a.Closings.Count, Duration(float64(a.Closings.P50Ns)), percent(float64(a.Time.Closed+a.Time.Window), float64(timeAll(a.Time))))
+		return fmt.Sprintf("%s reads too slowly: its window was closed %d times, for %s at most, and the sender waited %s of the time",
+			who, a.Closings.Count, Duration(float64(a.Closings.MaxNs)), percent(float64(a.Time.Closed+a.Time.Window), float64(timeAll(a.Time))))
 	}
 	text := fmt.Sprintf("%s offers a window of %s", who, bytesText(int(a.Window.Max)))
 	if !a.Window.Known {

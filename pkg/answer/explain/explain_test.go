@@ -79,6 +79,17 @@ func (w *wire) data(at float64, from, n int) {
 	}
 }
 
+// closing sends a segment at a time; its window is closed for ms and then opens.
+func (w *wire) closing(ms float64) {
+	w.open()
+	for i := range 30 {
+		at := 4 + float64(i)*(ms+0.5)
+		w.packet(true, at, 100, packet.TCPAck, i*mss, 0, 502, mss)
+		w.packet(false, at+0.2, 100, packet.TCPAck, 0, (i+1)*mss, 0, 0)
+		w.packet(false, at+0.2+ms, 100, packet.TCPAck, 0, (i+1)*mss, 509, 0)
+	}
+}
+
 func (w *wire) explained(t testing.TB, f Flow) *Answer {
 	t.Helper()
 	list := slices.Clone(w.list)
@@ -249,6 +260,8 @@ func TestCauses(t *testing.T) {
 				r.ECNSent = ptr(3)
 			}
 		}, ByECN, "", nil},
+		{"a window that closes for long", func(w *wire) { w.closing(50) }, ByReceiver, "h2", nil},
+		{"a window that opens at once", func(w *wire) { w.closing(1) }, ByWindow, "h2", nil},
 		{"late acknowledgements", func(w *wire) {
 			w.open()
 			for i := range 50 {

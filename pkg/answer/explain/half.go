@@ -41,6 +41,7 @@ type half struct {
 	sampled        int64                  // ns of all parts of the round trips
 	gaps, closings aggregate.Distribution // with nothing in flight; with a closed window
 	sendGaps       aggregate.Distribution // between packets
+	shut           int64                  // ns of the closings that were not brief
 	gapFrom        int64
 	peerData       int64 // when data of the other direction came last
 	ownData        int64 // when data was sent last

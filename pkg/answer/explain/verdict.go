@@ -216,10 +216,7 @@ func (d *decision) byEnds() bool {
 func (d *decision) byReceiver() {
 	t := d.Time
 	d.Cause, d.Place = ByWindow, d.Receiver
-	if t.Closed > t.Window || d.Closings != nil && d.h.closings.Sum()*2 > t.Closed+t.Window {
-		if d.Closings == nil || d.Closings.P50Ns < 2*d.Mean && d.Closings.P50Ns < 2e6 {
-			return // it opens at once: the buffer holds no more
-		}
+	if d.h.shut*2 > t.Closed+t.Window { // else it opens at once: the buffer holds no more
 		d.Cause, d.Wait = ByReceiver, WindowClosed
 	}
 }

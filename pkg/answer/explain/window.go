@@ -106,7 +106,8 @@ func (w *window) spent() *[states]int64 {
 // tick adds the time until now to the state that the sender was in.
 func (h *half) tick(now int64) {
 	w := &h.window
-	spent := now - w.from
+	from := w.from
+	spent := now - from
 	if h.first == 0 || spent <= 0 {
 		return
 	}
@@ -114,7 +115,7 @@ func (h *half) tick(now int64) {
 	if spent >= longest {
 		return
 	}
-	h.tickClosed(now)
+	h.tickClosed(from)
 	for s := range scales {
 		w.times[s][h.state(s, 1)] += spent
 		w.near[s][h.state(s, 3)] += spent
@@ -150,24 +151,33 @@ func (h *half) state(scale int, parts int64) state {
 	return sending
 }
 
-// tickClosed measures for how long the window stays closed. A window below an eighth of its largest is as good as
-// closed, whatever the scale is.
-func (h *half) tickClosed(now int64) {
+// tickClosed measures for how long the window stays closed; from is since when it is as it is. A window below an eighth
+// of its largest is as good as closed, whatever the scale is.
+func (h *half) tickClosed(from int64) {
 	w := &h.window
 	isClosed := w.known && !w.syn && w.raw*8 < w.most && w.raw<<w.shift() < int64(max(h.mss, 1))
 	switch {
 	case isClosed && w.closedFrom == 0:
-		w.closedFrom = now
+		w.closedFrom = from
 	case !isClosed && w.closedFrom > 0:
-		h.closings.Add(now - w.closedFrom)
-		w.closedFrom = 0
+		h.closes(from - w.closedFrom)
+	}
+}
+
+// brief is how long a window is closed at most whose receiver reads at once, ns.
+const brief = 2e6
+
+// closes notes for how long the window was closed.
+func (h *half) closes(ns int64) {
+	h.closings.Add(ns)
+	if h.window.closedFrom = 0; ns > brief {
+		h.shut += ns
 	}
 }
 
 // endClosing ends a time with a closed window at the last that is known.
 func (h *half) endClosing() {
 	if w := &h.window; w.closedFrom > 0 {
-		h.closings.Add(w.from - w.closedFrom)
-		w.closedFrom = 0
+		h.closes(w.from - w.closedFrom)
 	}
 }
