@@ -84,7 +84,7 @@ type slowCase struct {
 	want    explain.Cause
 	place   string
 	check   func(t *testing.T, now string, a *explain.Answer, k *truth) // now is what r1's kernel counts
-	nightly bool // there is another of its kind
+	nightly bool                                                        // there is another of its kind
 	now     string
 }
 
