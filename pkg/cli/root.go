@@ -19,6 +19,7 @@ import (
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/cli/lab"
 	"github.com/vnetradar/radar/pkg/cli/serve"
+	"github.com/vnetradar/radar/pkg/cli/verdict"
 	"github.com/vnetradar/radar/pkg/fault"
 )
 
@@ -92,6 +93,7 @@ func commands(k *kit.Kit) []*cobra.Command {
 		ask.NewLossCmd(k),
 		ask.NewFlowsCmd(k),
 		ask.NewThroughputCmd(k),
+		verdict.NewExplainCmd(k),
 		collect.NewCmd(k),
 		collect.NewMetricsCmd(k),
 		serve.NewCmd(k, version),

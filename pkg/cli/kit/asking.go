@@ -16,7 +16,7 @@ func (k *Kit) ReadRing(s *answer.Selection, read func(*answer.Ring) error) error
 	}
 	defer ring.Close()
 	if err := ring.Check(s); err != nil {
-		return refusedNode("node", err)
+		return refusedNode("--node", err)
 	}
 	if err := read(ring); err != nil {
 		return err
@@ -29,7 +29,7 @@ func (k *Kit) ReadRing(s *answer.Selection, read func(*answer.Ring) error) error
 func (k *Kit) ReadSources(s *answer.Selection, read func(*answer.Sources) error) error {
 	all, notes, err := answer.Open(k.Domain, s)
 	if err != nil {
-		return refusedNode("node", err)
+		return refusedNode("--node", err)
 	}
 	defer all.Close()
 	k.Note(notes)

@@ -111,26 +111,31 @@ func (f *SelectFlags) addresses(flag string, values []string) ([]string, error) 
 	if f.app == nil {
 		return values, nil
 	}
-	list, err := answer.AddressesOf(f.app.Domain, values)
+	return f.app.AddressesOf("--"+flag, values)
+}
+
+// AddressesOf puts the addresses of nodes in the place of their names; what is the flag, or argument, that names them.
+func (k *Kit) AddressesOf(what string, values []string) ([]string, error) {
+	list, err := answer.AddressesOf(k.Domain, values)
 	if err != nil {
-		return nil, refusedNode(flag, err)
+		return nil, refusedNode(what, err)
 	}
 	return list, nil
 }
 
-// refusedNode is err for the user, where it is about the node that a flag names.
-func refusedNode(flag string, err error) error {
+// refusedNode is err for the user, where it is about the node that a flag or an argument names.
+func refusedNode(what string, err error) error {
 	if none, ok := errors.AsType[*answer.NoAddress](err); ok {
-		return fault.Usage.Errorf("--%s %q: the node owns no address", flag, none.Node)
+		return fault.Usage.Errorf("%s %q: the node owns no address", what, none.Node)
 	}
 	no, ok := errors.AsType[*answer.NoSuchNode](err)
 	switch {
 	case !ok:
 		return err
 	case no.Domain == "":
-		return fault.Usage.Errorf("--%s %q: the nodes of reports are called int-ID, or as radar collect --node said", flag, no.Name)
+		return fault.Usage.Errorf("%s %q: the nodes of reports are called int-ID, or as radar collect --node said", what, no.Name)
 	}
-	return fault.Usage.Errorf("--%s %q: domain %s has no such node%s, its nodes are %s", flag, no.Name, no.Domain, meant(no.Name, no.Nodes), strings.Join(no.Nodes, ", "))
+	return fault.Usage.Errorf("%s %q: domain %s has no such node%s, its nodes are %s", what, no.Name, no.Domain, meant(no.Name, no.Nodes), strings.Join(no.Nodes, ", "))
 }
 
 // meant is " (did you mean ...?)".
