@@ -18,6 +18,7 @@ import (
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/cli/lab"
 	"github.com/vnetradar/radar/pkg/cli/serve"
+	"github.com/vnetradar/radar/pkg/cli/verdict"
 	"github.com/vnetradar/radar/pkg/fault"
 )
 
@@ -88,6 +89,8 @@ func commands(k *kit.Kit) []*cobra.Command {
 		ask.NewLossCmd(k),
 		ask.NewFlowsCmd(k),
 		ask.NewThroughputCmd(k),
+		verdict.NewAssertCmd(k),
+		verdict.NewDiffCmd(k),
 		collect.NewCmd(k),
 		collect.NewMetricsCmd(k),
 		serve.NewCmd(k, version),

@@ -97,6 +97,24 @@ func (f *SelectFlags) Selection(flags *pflag.FlagSet, args []string, now time.Ti
 	return s, nil
 }
 
+// Of makes a Selection of values that a file has. Nodes stand for their addresses, as in flags.
+func (f *SelectFlags) Of(spec filter.Spec, expression string) (s *answer.Selection, err error) {
+	for _, field := range []*string{&spec.Src, &spec.Dst} {
+		if *field == "" || f.app == nil {
+			continue
+		}
+		list, err := answer.AddressesOf(f.app.Domain, strings.Split(*field, ","))
+		if err != nil {
+			return nil, err
+		}
+		*field = strings.Join(list, ",")
+	}
+	if s, err = answer.Select(spec); err == nil && expression != "" {
+		err = s.Narrow(expression)
+	}
+	return s, err
+}
+
 // narrow adds an expression that records must be able to answer.
 func narrow(s *answer.Selection, text string) error {
 	err := s.Narrow(text)
