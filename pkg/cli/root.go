@@ -91,6 +91,7 @@ func commands(k *kit.Kit) []*cobra.Command {
 		ask.NewThroughputCmd(k),
 		verdict.NewAssertCmd(k),
 		verdict.NewDiffCmd(k),
+		verdict.NewFidelityCmd(k),
 		collect.NewCmd(k),
 		collect.NewMetricsCmd(k),
 		serve.NewCmd(k, version),

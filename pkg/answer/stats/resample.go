@@ -259,3 +259,30 @@ func (b *Batches) Compare(o *Batches) float64 {
 	f := max(b.Inflation(), o.Inflation())
 	return TwoProportions(b.K/f, b.N/f, o.K/f, o.N/f)
 }
+
+// BootstrapRatio is the interval of the sum of one series by that of another, resampled together in blocks.
+func BootstrapRatio(x, y []float64, confidence float64, rounds int, rng *rand.Rand) Interval {
+	n := len(x)
+	// What is late in one place is early in the next: blocks are long, so that such errors are none of the sum's.
+	blocks := max(min(n, 10), min(n/25, 200))
+	sumsX, sumsY := make([]float64, blocks), make([]float64, blocks)
+	for i := range x {
+		sumsX[i*blocks/n] += x[i]
+		sumsY[i*blocks/n] += y[i]
+	}
+	found := make([]float64, 0, rounds)
+	for range rounds {
+		a, b := 0.0, 0.0
+		for range blocks {
+			i := rng.IntN(blocks)
+			a, b = a+sumsX[i], b+sumsY[i]
+		}
+		if b > 0 {
+			found = append(found, a/b)
+		}
+	}
+	if len(found) == 0 {
+		return Interval{math.Inf(-1), math.Inf(1)}
+	}
+	return Percentiles(found, confidence)
+}
