@@ -64,6 +64,9 @@ func NewDiffCmd(k *kit.Kit) *cobra.Command {
 			if len(args) != 2 {
 				return fault.Usage.Errorf("%d arguments: use RUN1 and RUN2", len(args))
 			}
+			if cmd.Flags().Changed("read") {
+				return fault.Usage.Errorf("--read: name recordings as RUN1 and RUN2")
+			}
 			if err := f.check(); err != nil {
 				return err
 			}

@@ -92,6 +92,8 @@ func NewFidelityCmd(k *kit.Kit) *cobra.Command {
 func (f *fidelityOptions) check(k *kit.Kit, cmd *cobra.Command) error {
 	f.LeastTime = float64(f.leastTime)
 	switch {
+	case cmd.Flags().Changed("read"):
+		return fault.Usage.Errorf("--read: what tc declares is read from a domain that is attached, recordings do not keep it")
 	case f.forTime < 0:
 		return fault.Usage.Errorf("--for %v: use more than 0", f.forTime)
 	case f.forTime > 0 && (kit.IsTyped(cmd, "since") || kit.IsTyped(cmd, "until")):
@@ -114,7 +116,7 @@ func judgeFidelity(k *kit.Kit, ctx context.Context, f *fidelityOptions, s *answe
 	return k.ReadSources(s, func(all *answer.Sources) error {
 		d := all.Domain()
 		if d == nil {
-			return fault.Usage.Errorf("what tc declares is read from a domain that is attached: recordings and reports do not keep it")
+			return fault.Usage.Errorf("what tc declares is read from a domain that is attached: reports do not keep it")
 		}
 		ports, failed := fidelity.Declared(d)
 		for _, err := range failed {
