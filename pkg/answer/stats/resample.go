@@ -15,25 +15,22 @@ type Series struct {
 	Most   int // values kept
 	Values []float64
 
-	stride, skipped int
+	n, stride int // values added; every so many are kept
 }
 
 // Add takes a value.
 func (s *Series) Add(v float64) {
-	s.stride = max(s.stride, 1)
-	if s.skipped++; s.skipped < s.stride {
-		return
-	}
-	s.skipped = 0
-	if len(s.Values) >= s.Most {
+	s.n, s.stride = s.n+1, max(s.stride, 1)
+	if s.n%s.stride == 0 && len(s.Values) >= s.Most {
 		half := s.Values[:0]
 		for i := 1; i < len(s.Values); i += 2 {
 			half = append(half, s.Values[i])
 		}
-		s.Values = half
-		s.stride *= 2
+		s.Values, s.stride = half, s.stride*2
 	}
-	s.Values = append(s.Values, v)
+	if s.n%s.stride == 0 {
+		s.Values = append(s.Values, v)
+	}
 }
 
 // BlockLength is how long blocks of a series must be so that resampling keeps how its values depend on each

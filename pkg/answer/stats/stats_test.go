@@ -132,6 +132,11 @@ func TestSeries(t *testing.T) {
 	if n := len(s.Values); n < 50 || n > 100 || !slices.IsSorted(s.Values) || s.Values[n-1] < 9800 {
 		t.Errorf("%d values up to %v", n, s.Values[n-1])
 	}
+	for i := 2; i < len(s.Values); i++ { // as many are left out between any two
+		if s.Values[i]-s.Values[i-1] != s.Values[1]-s.Values[0] {
+			t.Fatalf("values %v", s.Values)
+		}
+	}
 }
 
 func TestQuantile(t *testing.T) {
