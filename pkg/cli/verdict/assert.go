@@ -164,7 +164,7 @@ func holdAll(k *kit.Kit, ctx context.Context, f *assertOptions, within *answer.S
 		a := &file.Assertions[i]
 		chosen, err := f.Of(a.Select.Spec(), a.Select.Filter)
 		if err != nil {
-			errs = append(errs, a.ErrorAt(name, "select: "+err.Error()))
+			errs = append(errs, a.ErrorAt(name, "select."+err.Error()))
 			continue
 		}
 		if err := checkNames(s, a, chosen); err != "" {

@@ -29,7 +29,7 @@ latencies of nodes, links, queues and flows, losses, flows that came or went, ra
 
 A RUN is a recording (a directory, or a .parquet file of one), a file of records as
 "radar packets --last 0 -o json" prints them (- is standard input), or the name of a
-domain that is attached now.
+domain that is attached now. What is there as a file is no domain.
 
 Flows are matched by addresses, protocol and the server's port, the lower of both: the
 client's port is another one in each run. Packets of one flow are not independent, nor

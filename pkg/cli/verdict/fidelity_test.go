@@ -190,8 +190,8 @@ func TestWrongNames(t *testing.T) {
 		"never_crosses: r9":                          `assertions.yaml:3:3: a: there is no node "r9": there are h1, h2, r1`,
 		"loss: {at_most: 0, at: r1/eth9}":            `node r1 has no port "eth9": it has eth0, eth1`,
 		"no_loss: true\n    select: {node: r9}":      `there is no node "r9"`,
-		"no_loss: true\n    select: {src: r9}":       "r9",
-		"no_loss: true\n    select: {filter: \"(\"}": "assertions.yaml:3:3: a: select: ",
+		"no_loss: true\n    select: {src: r9}":       `a: select.src "r9": domain `,
+		"no_loss: true\n    select: {filter: \"(\"}": "assertions.yaml:3:3: a: select.filter: ",
 	} {
 		path := w.TempDir() + "/assertions.yaml"
 		if err := os.WriteFile(path, []byte("\nassertions:\n- name: a\n  "+strings.ReplaceAll(text, "\n  ", "\n")+"\n"), 0o600); err != nil {

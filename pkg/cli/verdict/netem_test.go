@@ -39,19 +39,19 @@ func TestNetem(t *testing.T) {
 		},
 		"loss": {
 			[]string{"loss", "20%"}, map[fidelity.Property]float64{fidelity.Loss: 0.2},
-			[]string{"loss", "40%"}, fidelity.Loss,
+			[]string{"loss", "60%"}, fidelity.Loss,
 		},
 		"bursts": {
-			[]string{"loss", "gemodel", "5%", "20%"}, map[fidelity.Property]float64{fidelity.Loss: 0.2},
-			[]string{"loss", "gemodel", "50%", "20%"}, fidelity.Loss,
+			[]string{"loss", "gemodel", "10%", "40%"}, map[fidelity.Property]float64{fidelity.Loss: 0.2},
+			[]string{"loss", "gemodel", "70%", "20%"}, fidelity.Loss,
 		},
 		"reorder": {
 			[]string{"delay", "20ms", "reorder", "25%"}, map[fidelity.Property]float64{fidelity.Reorder: 0.25, fidelity.Delay: 20e6},
-			[]string{"delay", "20ms", "reorder", "60%"}, fidelity.Reorder,
+			[]string{"delay", "20ms", "reorder", "80%"}, fidelity.Reorder,
 		},
 		"duplicate": {
 			[]string{"duplicate", "20%"}, map[fidelity.Property]float64{fidelity.Duplicate: 0.2, fidelity.Loss: 0},
-			[]string{"duplicate", "50%"}, fidelity.Duplicate,
+			[]string{"duplicate", "80%"}, fidelity.Duplicate,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -61,7 +61,7 @@ func TestNetem(t *testing.T) {
 			w.Listen("h2", 9000)
 			w.In("h1", "python3", "-c", sendPaced, "10.0.2.2")
 			w.Ended(1200, "--proto", "udp", "--dport", "9000")
-			flags := []string{"--proto", "udp", "--least-time", "3ms", "--least-share", "0.06", "--part", "0.1"}
+			flags := []string{"--proto", "udp", "--least-time", "3ms", "--least-share", "0.12", "--part", "0.1"}
 			rows := fidelityOf(w, flags...)
 			for what, declared := range c.true {
 				if r := rows[what]; r.Verdict != fidelity.True || r.Declared < declared*0.999 || r.Declared > declared*1.001 {
