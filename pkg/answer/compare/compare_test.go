@@ -70,7 +70,7 @@ func kinds(r *Report) (list []string) {
 
 // Equal runs do not differ, whatever chance does with their queues, their bursts of losses, and which flows come.
 func TestEqual(t *testing.T) {
-	any, alarms := Options{Alpha: 0.01}, 0 // whatever differs counts
+	every, alarms := Options{Alpha: 0.01}, 0 // whatever differs counts
 	for seed := range uint64(20) {
 		a, b := base(2*seed), base(2*seed+1)
 		a.loss, b.loss, a.burst, b.burst = 0.02, 0.02, 30, 30
@@ -78,7 +78,7 @@ func TestEqual(t *testing.T) {
 		if r := Compare(one, other, DefaultOptions); r.Different || r.Comparisons < 8 {
 			t.Errorf("seed %d: %d comparisons, %+v", seed, r.Comparisons, r.Changes)
 		}
-		if Compare(one, other, any).Different {
+		if Compare(one, other, every).Different {
 			alarms++
 		}
 	}
