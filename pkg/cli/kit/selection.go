@@ -97,6 +97,28 @@ func (f *SelectFlags) Selection(flags *pflag.FlagSet, args []string, now time.Ti
 	return s, nil
 }
 
+// Of makes a Selection of values that a file has. Nodes stand for their addresses, as in flags. Its error begins
+// with the name of the field.
+func (f *SelectFlags) Of(spec filter.Spec, expression string) (*answer.Selection, error) {
+	for name, field := range map[string]*string{"src": &spec.Src, "dst": &spec.Dst} {
+		if *field == "" {
+			continue
+		}
+		list, err := f.addresses(name, strings.Split(*field, ","))
+		if err != nil {
+			return nil, errors.New(strings.TrimPrefix(err.Error(), "--"))
+		}
+		*field = strings.Join(list, ",")
+	}
+	s, err := answer.Select(spec)
+	if err == nil && expression != "" {
+		if err = s.Narrow(expression); err != nil {
+			err = fmt.Errorf("filter: %w", err)
+		}
+	}
+	return s, err
+}
+
 // narrow adds an expression that records must be able to answer.
 func narrow(s *answer.Selection, text string) error {
 	err := s.Narrow(text)
