@@ -150,9 +150,22 @@ func livingPeer(d *domain.Domain, p *domain.Port) *domain.Port {
 // AddInterfaces adds what the kernel says of the ports now: their state, MTU and addresses. A node that cannot be
 // entered, for lack of rights or because it is gone, has nothing of it.
 func (t *Topology) AddInterfaces(d *domain.Domain) {
+	t.addInterfaces(func(node uint16) map[int]topo.Interface { return interfacesOf(d, node) })
+}
+
+// AddInterfacesOf adds the same as the sources have it: of a recording what was so at its end.
+func (t *Topology) AddInterfacesOf(s *Sources) {
+	if s.recorded != nil {
+		t.addInterfaces(func(node uint16) map[int]topo.Interface { return s.recorded.interfaces[node] })
+	} else if d := s.Domain(); d != nil {
+		t.AddInterfaces(d)
+	}
+}
+
+func (t *Topology) addInterfaces(look func(node uint16) map[int]topo.Interface) {
 	states := make(map[string]topo.State)
 	for i := range t.Nodes {
-		interfaces := interfacesOf(d, t.Nodes[i].ID)
+		interfaces := look(t.Nodes[i].ID)
 		for j := range t.Nodes[i].Ports {
 			p := &t.Nodes[i].Ports[j]
 			now := interfaces[p.Ifindex]

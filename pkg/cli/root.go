@@ -17,6 +17,7 @@ import (
 	"github.com/vnetradar/radar/pkg/cli/inband"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/cli/lab"
+	"github.com/vnetradar/radar/pkg/cli/record"
 	"github.com/vnetradar/radar/pkg/cli/serve"
 	"github.com/vnetradar/radar/pkg/fault"
 )
@@ -88,6 +89,7 @@ func commands(k *kit.Kit) []*cobra.Command {
 		ask.NewLossCmd(k),
 		ask.NewFlowsCmd(k),
 		ask.NewThroughputCmd(k),
+		record.NewCmd(k, version),
 		collect.NewCmd(k),
 		collect.NewMetricsCmd(k),
 		serve.NewCmd(k, version),

@@ -33,7 +33,7 @@ func (a *API) topology(ctx context.Context, name string, load bool) (t *answer.T
 			t = answer.ReportedTopology(name)
 		} else {
 			t = answer.NewTopology(d)
-			t.AddInterfaces(d)
+			t.AddInterfacesOf(s)
 			for i := range t.Nodes {
 				t.Nodes[i].Header = a.Face.Render(t.Nodes[i].Header)
 			}
