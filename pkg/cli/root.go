@@ -90,7 +90,7 @@ func commands(k *kit.Kit) []*cobra.Command {
 		ask.NewFlowsCmd(k),
 		ask.NewThroughputCmd(k),
 		record.NewCmd(k, version),
-		collect.NewCmd(k),
+		collect.NewCmd(k, version),
 		collect.NewMetricsCmd(k),
 		serve.NewCmd(k, version),
 		export.NewCmd(k),

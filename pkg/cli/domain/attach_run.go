@@ -82,6 +82,7 @@ func (f *attachOptions) provideAgent(k *kit.Kit, ctx, second context.Context, vi
 	}
 	return attachForeground(k, ctx, second, f, view)
 }
+
 // nameNetworks asks Docker for the names of the networks whose bridges the domain is closed around,
 // and keeps them. The agent does so for those that come later.
 func nameNetworks(k *kit.Kit, ctx context.Context, d *domain.Domain) {

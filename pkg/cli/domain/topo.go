@@ -4,6 +4,7 @@ package domain
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -36,7 +37,7 @@ between two of its ports are in "radar latency --by link".`
 // NewTopoCmd returns "radar topo".
 func NewTopoCmd(k *kit.Kit) *cobra.Command {
 	format := kit.GraphFormat(kit.FormatTable)
-	load := false
+	load, read := false, &kit.ReadFlag{}
 	cmd := &cobra.Command{
 		Use:   "topo",
 		Short: "Show or draw nodes, ports and links",
@@ -47,12 +48,40 @@ func NewTopoCmd(k *kit.Kit) *cobra.Command {
   radar topo -o json | jq -r '.links[] | select(.kind == "edge") | .ends[0] | .node + "/" + .port'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := read.Open(k); err != nil {
+				return err
+			}
+			if read.Given() {
+				return showRecordedTopo(k, cmd.Context(), format, load)
+			}
 			return showTopo(k, cmd.Context(), format, load)
 		},
 	}
 	format.Register(cmd)
+	read.Add(cmd)
 	cmd.Flags().BoolVar(&load, "load", false, "with packets, times and losses since attach")
 	return cmd
+}
+
+// showRecordedTopo shows the topology as it was at the end of a recording.
+func showRecordedTopo(k *kit.Kit, ctx context.Context, format kit.GraphFormat, load bool) error {
+	all := &answer.Selection{}
+	return k.ReadSources(all, func(s *answer.Sources) error {
+		d := s.Domain()
+		if d == nil {
+			return errors.New("the recording is of reports alone: it does not describe a domain")
+		}
+		k.ShowNames(d)
+		v := shownTopology(d)
+		v.AddInterfacesOf(s)
+		if !load {
+			return printTopo(k, v, format)
+		}
+		return k.AskOnce(ctx, s, &answer.Question{Selection: all, Now: k.Now()}, func(c *answer.Counts) error {
+			v.AddLoad(c)
+			return printTopo(k, v, format)
+		})
+	})
 }
 
 func showTopo(k *kit.Kit, ctx context.Context, format kit.GraphFormat, load bool) error {
