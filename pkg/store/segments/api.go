@@ -61,14 +61,19 @@ type Event struct {
 	Time   time.Time
 	Kind   string
 	Fields map[string]any // as encoding/json decodes them
+
+	text string // the fields, as JSON
 }
 
 // Stats are what became of what was added.
 type Stats struct {
-	Kept     uint64            `json:"kept"`     // packets in finished segments, and on their way there
-	NotKept  map[string]uint64 `json:"not_kept"` // packets, by cause
-	Segments int               `json:"segments"` // in the directory
-	Bytes    int64             `json:"bytes"`    // of these
+	Kept    uint64            `json:"kept"`     // packets in finished segments, and on their way there
+	NotKept map[string]uint64 `json:"not_kept"` // packets, by cause
+	// EventsNotKept are events that found too many others waiting, or no room on the disk.
+	EventsNotKept uint64 `json:"events_not_kept"`
+	LastError     string `json:"last_error,omitempty"` // why packets were not kept last
+	Segments      int    `json:"segments"`             // in the directory
+	Bytes         int64  `json:"bytes"`                // of these
 }
 
 // Damage is a file, or a part of one, that is not read.
