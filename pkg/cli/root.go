@@ -18,6 +18,7 @@ import (
 	"github.com/vnetradar/radar/pkg/cli/inband"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/cli/lab"
+	"github.com/vnetradar/radar/pkg/cli/record"
 	"github.com/vnetradar/radar/pkg/cli/serve"
 	"github.com/vnetradar/radar/pkg/cli/verdict"
 	"github.com/vnetradar/radar/pkg/fault"
@@ -97,7 +98,8 @@ func commands(k *kit.Kit) []*cobra.Command {
 		verdict.NewAssertCmd(k),
 		verdict.NewDiffCmd(k),
 		verdict.NewFidelityCmd(k),
-		collect.NewCmd(k),
+		record.NewCmd(k, version),
+		collect.NewCmd(k, version),
 		collect.NewMetricsCmd(k),
 		serve.NewCmd(k, version),
 		export.NewCmd(k),

@@ -104,6 +104,9 @@ func NewPacketsCmd(k *kit.Kit) *cobra.Command {
 
 // check refuses flags that do not go together.
 func (f *packetOptions) check(cmd *cobra.Command, output kit.Format) error {
+	if err := f.RefuseFollow(f.follow); err != nil {
+		return err
+	}
 	switch {
 	case f.sort.Value != byTime && f.follow:
 		return fault.Usage.Errorf("--sort %s: packets that are shown as they end (-f) come in that order", f.sort.Value)

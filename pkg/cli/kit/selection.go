@@ -30,13 +30,20 @@ numbers, TTL, TOS, IP ID, fragment offset and length, but not TCP flags or paylo
 type SelectFlags struct {
 	src, dst, proto, sport, dport, node, state []string
 
+	ReadFlag
 	Last         Count
 	since, until string
 	app          *Kit // which knows the domain's nodes; nil: names are no addresses
 }
 
-// Add makes them flags of cmd; lastHelp says what --last does there.
+// Add makes them flags of cmd, with --read; lastHelp says what --last does there.
 func (f *SelectFlags) Add(k *Kit, cmd *cobra.Command, lastHelp string) {
+	f.AddLive(k, cmd, lastHelp)
+	f.ReadFlag.Add(cmd)
+}
+
+// AddLive is Add without --read, for what only a domain that is attached can do.
+func (f *SelectFlags) AddLive(k *Kit, cmd *cobra.Command, lastHelp string) {
 	f.app = k
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.src, "src", nil, "source address or prefix, or a node: any address that it owns")
@@ -57,8 +64,15 @@ func (f *SelectFlags) Add(k *Kit, cmd *cobra.Command, lastHelp string) {
 	cmd.ValidArgsFunction = cobra.NoFileCompletions
 }
 
-// Selection checks flags and arguments; now is what --since 5m counts from.
+// Selection checks flags and arguments; now is what --since 5m counts from, unless a recording is asked. It opens the
+// recording.
 func (f *SelectFlags) Selection(flags *pflag.FlagSet, args []string, now time.Time) (*answer.Selection, error) {
+	if f.Given() {
+		if err := f.Open(f.app); err != nil {
+			return nil, err
+		}
+		now = f.app.Now()
+	}
 	list := func(values []string) string { return strings.Join(values, ",") }
 	src, err := f.addresses("src", f.src)
 	if err != nil {
@@ -77,7 +91,7 @@ func (f *SelectFlags) Selection(flags *pflag.FlagSet, args []string, now time.Ti
 	}
 	s.Last = int(f.Last)
 	if len(args) > 0 {
-		if err := narrow(s, strings.Join(args, " ")); err != nil {
+		if err := Narrow(s, strings.Join(args, " ")); err != nil {
 			return nil, err
 		}
 	}
@@ -119,8 +133,8 @@ func (f *SelectFlags) Of(spec filter.Spec, expression string) (*answer.Selection
 	return s, err
 }
 
-// narrow adds an expression that records must be able to answer.
-func narrow(s *answer.Selection, text string) error {
+// Narrow adds an expression that records must be able to answer.
+func Narrow(s *answer.Selection, text string) error {
 	err := s.Narrow(text)
 	if err == nil || errors.Is(err, filter.ErrNotBuilt) {
 		return err
@@ -138,11 +152,19 @@ func (f *SelectFlags) addresses(flag string, values []string) ([]string, error) 
 
 // AddressesOf puts the addresses of nodes in the place of their names; what is the flag, or argument, that names them.
 func (k *Kit) AddressesOf(what string, values []string) ([]string, error) {
-	list, err := answer.AddressesOf(k.Domain, values)
+	list, err := k.addressesOf(values)
 	if err != nil {
 		return nil, refusedNode(what, err)
 	}
 	return list, nil
+}
+
+// addressesOf puts the addresses of nodes in the place of their names.
+func (k *Kit) addressesOf(values []string) ([]string, error) {
+	if k.recorded != nil {
+		return k.recorded.AddressesOf(values)
+	}
+	return answer.AddressesOf(k.Domain, values)
 }
 
 // refusedNode is err for the user, where it is about the node that a flag or an argument names.

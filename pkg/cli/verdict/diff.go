@@ -140,7 +140,7 @@ func readRun(k *kit.Kit, ctx context.Context, s *answer.Selection, run *compare.
 	case run.Name == "-":
 		return readRecords(k.Stdin, s, run)
 	case err == nil && (info.IsDir() || strings.HasSuffix(run.Name, ".parquet")):
-		return readSources(k, ctx, s, run, func() (*answer.Sources, []answer.Note, error) { return openRecorded(run.Name, s) })
+		return readSources(k, ctx, s, run, func() (*answer.Sources, []answer.Note, error) { return answer.OpenRecorded(run.Name, s) })
 	case err == nil:
 		file, err := os.Open(run.Name)
 		if err != nil {

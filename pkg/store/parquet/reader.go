@@ -1,0 +1,636 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package parquet
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// Bounds of what a file may ask for. A Writer stays far below them.
+const (
+	mostFooter  = 64 << 20
+	mostGroup   = 64 << 20 // bytes, compressed
+	mostPage    = 64 << 20 // bytes, not compressed
+	mostRows    = 1 << 17  // of a group
+	mostEntries = 1 << 21  // of a group's list
+	mostColumns = 1 << 10
+)
+
+// Damage says what is wrong with a file, and where.
+type Damage struct{ Place, What string }
+
+func (d *Damage) Error() string { return d.Place + ": " + d.What }
+
+// Foreign is the damage of what is no file of this package.
+const Foreign = "this is no segment of radar"
+
+func damage(place, what string, args ...any) error {
+	return &Damage{place, fmt.Sprintf(what, args...)}
+}
+
+// Reader reads a file.
+type Reader struct {
+	Meta   map[string]string
+	Rows   int64
+	Groups []RowGroup
+
+	r       io.ReaderAt
+	columns map[string]int
+	schema  []Column
+}
+
+// RowGroup is what the footer says of a group.
+type RowGroup struct {
+	Rows int
+
+	at, size int64
+	crc      uint32
+	chunks   []chunk
+}
+
+// OpenReader reads the footer of a file.
+func OpenReader(r io.ReaderAt, size int64) (*Reader, error) {
+	var ends [12]byte
+	if size < 12 {
+		return nil, damage("file", "it has %d bytes: "+Foreign, size)
+	}
+	if _, err := r.ReadAt(ends[:4], 0); err != nil {
+		return nil, err
+	}
+	if _, err := r.ReadAt(ends[4:], size-8); err != nil {
+		return nil, err
+	}
+	if string(ends[:4]) != magic {
+		return nil, damage("begin", Foreign)
+	}
+	n := int64(binary.LittleEndian.Uint32(ends[4:]))
+	if string(ends[8:]) != magic {
+		return nil, damage("end", "it is cut off, or "+Foreign)
+	}
+	if n > mostFooter || n > size-12 {
+		return nil, damage("footer", "its length of %d bytes cannot be", n)
+	}
+	footer := make([]byte, n+8)
+	if _, err := r.ReadAt(footer, size-8-n); err != nil {
+		return nil, err
+	}
+	if err := checkFooter(footer); err != nil {
+		return nil, err
+	}
+	f := &Reader{r: r, Meta: make(map[string]string)}
+	t := &thriftReader{b: footer[:n]}
+	f.readFooter(t)
+	if t.failed || t.at != int(n) {
+		return nil, damage("footer", "%v", errThrift)
+	}
+	return f, f.check(size - 8 - n)
+}
+
+// checkFooter compares the checksum that the footer has with its bytes.
+func checkFooter(footer []byte) error {
+	at := strings.LastIndex(string(footer), keyFooter)
+	if at < 0 {
+		return damage("footer", "it has no checksum: "+Foreign+", or damaged")
+	}
+	at += len(keyFooter) + 2 // the number and the length of the value
+	if at+len(noSum) > len(footer) {
+		return damage("footer", "its checksum is cut off")
+	}
+	want, err := strconv.ParseUint(string(footer[at:at+len(noSum)]), 16, 32)
+	clean := append([]byte(nil), footer...)
+	copy(clean[at:], noSum)
+	if got := crc32.Checksum(clean, castagnoli); err != nil || uint64(got) != want || fmt.Sprintf("%08x", got) != string(footer[at:at+len(noSum)]) {
+		return damage("footer", "its checksum differs: it is damaged")
+	}
+	return nil
+}
+
+// element is one of the schema's.
+type element struct {
+	kind, repetition, children int64
+	name                       string
+}
+
+func (f *Reader) readFooter(t *thriftReader) {
+	var elements []element
+	t.fields(func(id int16, kind byte) {
+		switch {
+		case id == 2 && t.is(kind, thriftList):
+			t.items(func(kind byte) {
+				if t.is(kind, thriftStruct) && len(elements) < 4*mostColumns {
+					elements = append(elements, readElement(t))
+				} else {
+					t.fail()
+				}
+			})
+		case id == 3 && t.is(kind, thriftI64):
+			f.Rows = t.int()
+		case id == 4 && t.is(kind, thriftList):
+			t.items(func(kind byte) {
+				if t.is(kind, thriftStruct) {
+					f.Groups = append(f.Groups, readGroup(t))
+				}
+			})
+		case id == 5 && t.is(kind, thriftList):
+			t.items(func(kind byte) {
+				if t.is(kind, thriftStruct) {
+					key, value := readKeyValue(t)
+					f.Meta[key] = value
+				}
+			})
+		default:
+			t.skip(kind)
+		}
+	})
+	if !f.walk(elements) {
+		t.fail()
+	}
+}
+
+func readElement(t *thriftReader) (e element) {
+	e.kind = -1
+	t.fields(func(id int16, kind byte) {
+		switch {
+		case id == 1 && t.is(kind, thriftI32):
+			e.kind = t.int()
+		case id == 3 && t.is(kind, thriftI32):
+			e.repetition = t.int()
+		case id == 4 && t.is(kind, thriftBinary):
+			e.name = t.text()
+		case id == 5 && t.is(kind, thriftI32):
+			e.children = t.int()
+		default:
+			t.skip(kind)
+		}
+	})
+	return e
+}
+
+func readKeyValue(t *thriftReader) (key, value string) {
+	t.fields(func(id int16, kind byte) {
+		switch {
+		case id == 1 && t.is(kind, thriftBinary):
+			key = t.text()
+		case id == 2 && t.is(kind, thriftBinary):
+			value = t.text()
+		default:
+			t.skip(kind)
+		}
+	})
+	return key, value
+}
+
+func readGroup(t *thriftReader) (g RowGroup) {
+	t.fields(func(id int16, kind byte) {
+		switch {
+		case id == 1 && t.is(kind, thriftList):
+			t.items(func(kind byte) {
+				if t.is(kind, thriftStruct) && len(g.chunks) < mostColumns {
+					g.chunks = append(g.chunks, readChunk(t))
+				} else {
+					t.fail()
+				}
+			})
+		case id == 3 && t.is(kind, thriftI64):
+			if n := t.int(); n > 0 && n <= mostRows {
+				g.Rows = int(n)
+			} else {
+				t.fail()
+			}
+		case id == 5 && t.is(kind, thriftI64):
+			g.at = t.int()
+		case id == 6 && t.is(kind, thriftI64):
+			g.size = t.int()
+		default:
+			t.skip(kind)
+		}
+	})
+	return g
+}
+
+func readChunk(t *thriftReader) (k chunk) {
+	codec := int64(-1)
+	t.fields(func(id int16, kind byte) {
+		if id != 3 || kind != thriftStruct {
+			t.skip(kind)
+			return
+		}
+		t.fields(func(id int16, kind byte) {
+			switch {
+			case id == 4 && t.is(kind, thriftI32):
+				codec = t.int()
+			case id == 5 && t.is(kind, thriftI64):
+				k.values = t.int()
+			case id == 7 && t.is(kind, thriftI64):
+				k.compressed = t.int()
+			case id == 9 && t.is(kind, thriftI64):
+				k.at = t.int() // of the values' page
+			case id == 11 && t.is(kind, thriftI64):
+				k.dict = t.int() // of the dictionary's
+			case id == 12 && t.is(kind, thriftStruct):
+				k.readStatistics(t)
+			default:
+				t.skip(kind)
+			}
+		})
+	})
+	if codec != codecZstd {
+		t.fail()
+	}
+	return k
+}
+
+func (k *chunk) readStatistics(t *thriftReader) {
+	t.fields(func(id int16, kind byte) {
+		switch {
+		case id == 3 && t.is(kind, thriftI64):
+			k.nulls = t.int()
+		case id == 5 && t.is(kind, thriftBinary):
+			k.hasBounds, k.high = true, t.text()
+		case id == 6 && t.is(kind, thriftBinary):
+			k.low = t.text()
+		default:
+			t.skip(kind)
+		}
+	})
+}
+
+// walk makes columns of the schema's elements; ok is false if they are not as a Writer writes them.
+func (f *Reader) walk(elements []element) (ok bool) {
+	f.columns = make(map[string]int)
+	if len(elements) == 0 {
+		return false
+	}
+	list, left := "", int64(0)
+	for i := 1; i < len(elements); i++ {
+		e := elements[i]
+		if e.kind < 0 {
+			if list != "" || i+2 >= len(elements) || e.children != 1 || elements[i+1].name != "list" || elements[i+2].name != "element" || elements[i+2].children <= 0 {
+				return false
+			}
+			list, left = e.name, elements[i+2].children
+			i += 2
+			continue
+		}
+		c := Column{List: list, Name: e.name, Type: Type(e.kind), Optional: e.repetition == optional}
+		if c.Type != Bool && c.Type != Int && c.Type != Long && c.Type != Text || e.repetition == repeated {
+			return false
+		}
+		f.columns[c.Path()] = len(f.schema)
+		f.schema = append(f.schema, c)
+		if left--; left == 0 {
+			list = ""
+		}
+	}
+	return list == "" && len(f.columns) == len(f.schema)
+}
+
+// check compares what the footer says of groups with where they can be, one behind the other.
+func (f *Reader) check(end int64) error {
+	sums := strings.Fields(f.Meta[keyGroups])
+	if len(sums) != len(f.Groups) {
+		return damage("footer", "it has %d checksums for %d row groups", len(sums), len(f.Groups))
+	}
+	at, rows := int64(len(magic)), int64(0)
+	for i := range f.Groups {
+		g := &f.Groups[i]
+		sum, err := strconv.ParseUint(sums[i], 16, 32)
+		if err != nil || g.at != at || g.size < 0 || g.size > mostGroup || g.Rows == 0 || len(g.chunks) != len(f.schema) {
+			return damage("footer", "what it says of row group %d cannot be", i)
+		}
+		g.crc = uint32(sum)
+		for _, k := range g.chunks {
+			begin := k.at
+			if k.dict != 0 {
+				begin = k.dict
+			}
+			if begin != at || k.compressed < 0 || k.compressed > g.at+g.size-at || k.at < at || k.at > at+k.compressed || k.values < int64(g.Rows) && k.values != 0 || k.values > mostEntries {
+				return damage("footer", "what it says of the columns of row group %d cannot be", i)
+			}
+			at += k.compressed
+		}
+		if at != g.at+g.size {
+			return damage("footer", "row group %d is not as long as its columns", i)
+		}
+		rows += int64(g.Rows)
+	}
+	if at != end || rows != f.Rows {
+		return damage("footer", "the row groups end at byte %d, not %d, and have %d rows, not %d", at, end, rows, f.Rows)
+	}
+	return nil
+}
+
+// Bounds are the lowest and the highest value of a column of numbers in a group.
+func (f *Reader) Bounds(group int, path string) (low, high int64, ok bool) {
+	i, ok := f.columns[path]
+	if !ok {
+		return 0, 0, false
+	}
+	k := &f.Groups[group].chunks[i]
+	if size := f.schema[i].size(); !k.hasBounds || len(k.low) != size || len(k.high) != size || f.schema[i].Type == Text {
+		return 0, 0, false
+	} else if size == 4 {
+		return int64(int32(binary.LittleEndian.Uint32([]byte(k.low)))), int64(int32(binary.LittleEndian.Uint32([]byte(k.high)))), true
+	}
+	return int64(binary.LittleEndian.Uint64([]byte(k.low))), int64(binary.LittleEndian.Uint64([]byte(k.high))), true
+}
+
+// Has reports whether the file has the column.
+func (f *Reader) Has(path string) bool {
+	_, ok := f.columns[path]
+	return ok
+}
+
+// Group is a row group in memory.
+type Group struct {
+	f     *Reader
+	of    *RowGroup
+	place string
+	bytes []byte
+	zstd  *zstd.Decoder
+	page  []byte
+}
+
+// Read reads a group, and compares its checksum.
+func (f *Reader) Read(group int) (*Group, error) {
+	g := &Group{f: f, of: &f.Groups[group], place: fmt.Sprintf("row group %d", group)}
+	g.bytes = make([]byte, g.of.size)
+	if _, err := f.r.ReadAt(g.bytes, g.of.at); err != nil {
+		return nil, damage(g.place, "%v", err)
+	}
+	if crc32.Checksum(g.bytes, castagnoli) != g.of.crc {
+		return nil, damage(g.place, "its checksum differs: it is damaged")
+	}
+	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(mostPage), zstd.WithDecoderLowmem(true))
+	g.zstd = d
+	return g, err
+}
+
+// Close gives memory back.
+func (g *Group) Close() { g.zstd.Close() }
+
+// Values are a column of a group. Lens are those of its list, by row; nil: it is in none. Of texts
+// Index says for each value its place in Dict, or NullText. Of a column that may lack values and has
+// none, all are nil.
+type Values struct {
+	Ints  []int64
+	Index []uint32
+	Dict  []string
+	Lens  []uint32
+}
+
+// Column reads a column, which must be of that type; nil if the file has none of that name.
+func (g *Group) Column(path string, of Type) (*Values, error) {
+	i, ok := g.f.columns[path]
+	if !ok {
+		return nil, nil
+	}
+	v, err := g.read(&g.f.schema[i], &g.of.chunks[i], of)
+	if err != nil {
+		return nil, damage(g.place, "column %s: %v", path, err)
+	}
+	return v, nil
+}
+
+func (g *Group) read(c *Column, k *chunk, of Type) (*Values, error) {
+	if c.Type != of {
+		return nil, fmt.Errorf("it has type %d, not %d", c.Type, of)
+	}
+	v := &Values{}
+	if c.Optional && c.List == "" && k.nulls == k.values { // a list says how many elements rows have, too
+		return v, nil
+	}
+	begin := k.at - g.of.at
+	if k.dict != 0 {
+		begin = k.dict - g.of.at
+	}
+	b := g.bytes[begin : begin+k.compressed]
+	if (k.dict != 0) != (c.Type == Text) {
+		return nil, errForm
+	}
+	if k.dict != 0 {
+		page, rest, h, err := g.pageOf(b)
+		if err != nil {
+			return nil, err
+		}
+		if h.kind != 2 || h.encoding != int64(Plain) {
+			return nil, errForm
+		}
+		if v.Dict, err = words(page, h.values); err != nil {
+			return nil, err
+		}
+		b = rest
+	}
+	page, rest, h, err := g.pageOf(b)
+	if err != nil {
+		return nil, err
+	}
+	if h.kind != 0 || len(rest) != 0 || int64(h.values) != k.values {
+		return nil, errForm
+	}
+	return v, g.values(v, c, page, h)
+}
+
+type pageHeader struct {
+	kind, encoding int64
+	values         int
+}
+
+// pageOf is the page that b begins with, and what is behind it.
+func (g *Group) pageOf(b []byte) (page, rest []byte, h pageHeader, err error) {
+	t := &thriftReader{b: b}
+	var size, compressed int64
+	t.fields(func(id int16, kind byte) {
+		switch {
+		case id == 1 && t.is(kind, thriftI32):
+			h.kind = t.int()
+		case id == 2 && t.is(kind, thriftI32):
+			size = t.int()
+		case id == 3 && t.is(kind, thriftI32):
+			compressed = t.int()
+		case (id == 5 || id == 7) && t.is(kind, thriftStruct):
+			t.fields(func(id int16, kind byte) {
+				switch {
+				case id == 1 && t.is(kind, thriftI32):
+					h.values = int(t.int())
+				case id == 2 && t.is(kind, thriftI32):
+					h.encoding = t.int()
+				default:
+					t.skip(kind)
+				}
+			})
+		default:
+			t.skip(kind)
+		}
+	})
+	if t.failed || size < 0 || size > mostPage || compressed < 0 || compressed > int64(len(b)-t.at) || h.values < 0 || h.values > mostEntries {
+		return nil, nil, h, errForm
+	}
+	body, rest := b[t.at:t.at+int(compressed)], b[t.at+int(compressed):]
+	g.page, err = g.zstd.DecodeAll(body, g.page[:0])
+	if err != nil {
+		return nil, nil, h, err
+	}
+	if int64(len(g.page)) != size {
+		return nil, nil, h, errForm
+	}
+	return g.page, rest, h, nil
+}
+
+// values reads levels and values of a page.
+func (g *Group) values(v *Values, c *Column, page []byte, h pageHeader) (err error) {
+	if c.List == "" && h.values != g.of.Rows {
+		return errForm
+	}
+	var rep, def []uint64
+	if c.List != "" {
+		if rep, page, err = levels(page, 1, h.values); err != nil {
+			return err
+		}
+	}
+	if most := c.maxDef(); most > 0 {
+		if def, page, err = levels(page, most, h.values); err != nil {
+			return err
+		}
+	}
+	n := h.values // of values that are there
+	if def != nil {
+		n = 0
+		for _, d := range def {
+			if d > uint64(c.maxDef()) {
+				return errForm
+			}
+			if d == uint64(c.maxDef()) {
+				n++
+			}
+		}
+	}
+	if n == 0 && c.Optional {
+		// No value is there: neither Ints nor Index. A list says how many elements rows have all the same.
+		if c.List != "" {
+			err = v.place(c, rep, def, g.of.Rows)
+			v.Ints, v.Index = nil, nil
+		}
+		return err
+	}
+	if c.Type == Text {
+		err = v.readIndex(page, n)
+	} else {
+		v.Ints, err = readInts(c, page, n, Encoding(h.encoding))
+	}
+	if err != nil {
+		return err
+	}
+	return v.place(c, rep, def, g.of.Rows)
+}
+
+func levels(page []byte, width, n int) (l []uint64, rest []byte, err error) {
+	if len(page) < 4 {
+		return nil, nil, errShort
+	}
+	size := binary.LittleEndian.Uint32(page)
+	if page = page[4:]; uint64(size) > uint64(len(page)) {
+		return nil, nil, errShort
+	}
+	l, err = hybrid(nil, page[:size], width, n)
+	return l, page[size:], err
+}
+
+func readInts(c *Column, page []byte, n int, e Encoding) ([]int64, error) {
+	values, err := func() ([]int64, error) {
+		switch {
+		case c.Type == Bool && e == Plain:
+			return unbits(page, n)
+		case c.Type == Bool:
+			return nil, errForm
+		case e == Delta:
+			return undelta(page, n, c.Type == Int)
+		case e == Split:
+			return unsplit(page, n, c.size())
+		case e == Plain:
+			return plain(page, n, c.size())
+		}
+		return nil, errForm
+	}()
+	return values, err
+}
+
+func (v *Values) readIndex(page []byte, n int) error {
+	if len(page) < 1 {
+		return errShort
+	}
+	index, err := hybrid(nil, page[1:], int(page[0]), n)
+	if err != nil {
+		return err
+	}
+	v.Index = make([]uint32, n)
+	for i, x := range index {
+		if x >= uint64(len(v.Dict)) {
+			return errForm
+		}
+		v.Index[i] = uint32(x)
+	}
+	return nil
+}
+
+// place puts nulls between the values that are there, and counts the elements of each row.
+func (v *Values) place(c *Column, rep, def []uint64, rows int) error {
+	if c.List != "" {
+		v.Lens = make([]uint32, 0, rows)
+		for i, r := range rep {
+			switch {
+			case r == 0 && len(v.Lens) == rows, r != 0 && (len(v.Lens) == 0 || def[i] == 0 || v.Lens[len(v.Lens)-1] == 0):
+				return errForm
+			case r == 0 && def[i] == 0:
+				v.Lens = append(v.Lens, 0)
+			case r == 0:
+				v.Lens = append(v.Lens, 1)
+			default:
+				v.Lens[len(v.Lens)-1]++
+			}
+		}
+		if len(v.Lens) != rows {
+			return errForm
+		}
+	}
+	if !c.Optional {
+		return nil
+	}
+	top, least := uint64(c.maxDef()), 0
+	if c.List != "" {
+		least = 1
+	}
+	ints, index := v.Ints, v.Index
+	v.Ints, v.Index = nil, nil
+	at := 0
+	for _, d := range def {
+		there := d == top
+		if d < uint64(least) {
+			continue // a row without elements
+		}
+		if c.Type == Text {
+			x := uint32(NullText)
+			if there {
+				x = index[at]
+			}
+			v.Index = append(v.Index, x)
+		} else {
+			x := int64(Null)
+			if there {
+				x = ints[at]
+			}
+			v.Ints = append(v.Ints, x)
+		}
+		if there {
+			at++
+		}
+	}
+	return nil
+}
