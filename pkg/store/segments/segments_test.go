@@ -100,8 +100,15 @@ func create(t testing.TB, dir string, o Options) *Writer {
 func TestRoundTrip(t *testing.T) {
 	for seed := range uint64(2) {
 		dir := t.TempDir()
-		w := create(t, dir, quiet)
-		of := &testScope{offset: base}
+		m := testMeta()
+		if seed == 0 {
+			m.WallOffset = time.Now().Add(24 * time.Hour).UnixNano() // of an hour to come, five segments stay five
+		}
+		w, err := Create(dir, m, quiet)
+		if err != nil {
+			t.Fatal(err)
+		}
+		of := &testScope{offset: m.WallOffset}
 		var want []*Packet
 		for g, i := newGenerator(seed), 0; i < 8_000; i++ {
 			p := g.packet()
@@ -109,7 +116,7 @@ func TestRoundTrip(t *testing.T) {
 				t.Fatal(err)
 			}
 			want = append(want, p)
-			if g.one(1000) {
+			if i%2000 == 1999 {
 				if err := w.Flush(); err != nil {
 					t.Fatal(err)
 				}
