@@ -36,6 +36,7 @@ type Recorded struct {
 	counters   []datapath.Counter
 
 	notKept map[string]uint64 // packets, by cause
+	told    int               // how many damages were told
 }
 
 var (
@@ -122,11 +123,17 @@ func (r *Recorded) Open(s *Selection) (*Sources, []Note, error) {
 	if err := all.check(s); err != nil {
 		return nil, nil, err
 	}
-	var notes []Note
-	for _, d := range r.dir.Damage() {
+	return all, own.damage(), nil
+}
+
+// damage says what could not be read, each once: some of it is found only as packets are read.
+func (r *Recorded) damage() (notes []Note) {
+	list := r.dir.Damage()
+	for _, d := range list[r.told:] {
 		notes = append(notes, SegmentDamaged{d})
 	}
-	return all, notes, nil
+	r.told = len(list)
+	return notes
 }
 
 // HasNode implements Source.
@@ -171,7 +178,7 @@ func (r *Recorded) Count(ctx context.Context, q *Question, to *Counts) ([]Note, 
 	for _, p := range newestOf(window, q.Last) {
 		to.Add(&p.Packet)
 	}
-	return nil, r.failed(err)
+	return r.damage(), r.failed(err)
 }
 
 // failed says of an error which recording it is about.
@@ -225,6 +232,7 @@ func (r *Recorded) Records(ctx context.Context, s *Selection, fn func(*record.Re
 			return nil, err
 		}
 	}
+	notes = r.damage()
 	if incomplete > 0 && r.domain != nil {
 		notes = append(notes, Incomplete{incomplete})
 	}
