@@ -3,6 +3,7 @@
 package answer
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -26,6 +27,16 @@ const (
 	EventNotKept    = "not_kept"        // packets, by cause, since the event before
 	EventTrigger    = "trigger"         // condition, value, at: why packets were kept
 )
+
+// causes are those of segments in words.
+var causes = map[string]string{
+	segments.DiskFull:  "the disk was full",
+	segments.DiskSlow:  "the disk was too slow",
+	segments.DiskError: "the disk failed",
+}
+
+// CauseText is a cause for which packets were not kept in words.
+func CauseText(cause string) string { return cmp.Or(causes[cause], cause) }
 
 // recordedInterface is an interface in an event.
 type recordedInterface struct {

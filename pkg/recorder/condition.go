@@ -197,25 +197,26 @@ func (p *parser) link(c *Condition) error {
 	if nodes {
 		word = p.next()
 	}
-	var last error
+	wrong, half := fmt.Errorf("%q is no link: use \"link NODE-NODE\" or \"NODE/PORT-NODE/PORT\"", word), false
 	for at := range word {
 		if word[at] != '-' {
 			continue
 		}
 		from, err := p.end(word[:at], !nodes)
-		if err == nil {
-			var to end
-			if to, err = p.end(word[at+1:], !nodes); err == nil {
-				c.from, c.to = from, to
-				return nil
+		if err != nil {
+			if !half {
+				wrong = err
 			}
+			continue
 		}
-		last = err
+		to, err := p.end(word[at+1:], !nodes)
+		if err == nil {
+			c.from, c.to = from, to
+			return nil
+		}
+		wrong, half = err, true // one end is right: it is about the other one
 	}
-	if last == nil {
-		last = fmt.Errorf("%q is no link: use \"link NODE-NODE\" or \"NODE/PORT-NODE/PORT\"", word)
-	}
-	return last
+	return wrong
 }
 
 // end is a node, or a port, of the domain.

@@ -173,7 +173,7 @@ func (r *Recorder) notKept() map[string]uint64 {
 	all := make(map[string]uint64)
 	if r.writer != nil {
 		for cause, n := range r.writer.Stats().NotKept {
-			all[cause] = n
+			all[answer.CauseText(cause)] += n
 		}
 	}
 	if n := r.follower.Unread() + r.missed; n > 0 {

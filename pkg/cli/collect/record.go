@@ -75,7 +75,7 @@ func (r *recording) end(k *kit.Kit) error {
 	stats := r.writer.Stats()
 	fmt.Fprintf(k.Stderr, "radar: %s recorded in %s\n", words.Plural(int(stats.Kept), "packet"), r.dir)
 	for _, cause := range answer.SortedKeys(stats.NotKept) {
-		fmt.Fprintf(k.Stderr, "radar: %s not recorded: %s\n", words.Plural(int(stats.NotKept[cause]), "packet"), cause)
+		fmt.Fprintf(k.Stderr, "radar: %s not recorded: %s\n", words.Plural(int(stats.NotKept[cause]), "packet"), answer.CauseText(cause))
 	}
 	if r.failed != nil {
 		return fmt.Errorf("--record: %w", r.failed)
