@@ -250,6 +250,8 @@ func readChunk(t *thriftReader) (k chunk) {
 func (k *chunk) readStatistics(t *thriftReader) {
 	t.fields(func(id int16, kind byte) {
 		switch {
+		case id == 3 && t.is(kind, thriftI64):
+			k.nulls = t.int()
 		case id == 5 && t.is(kind, thriftBinary):
 			k.hasBounds, k.high = true, t.text()
 		case id == 6 && t.is(kind, thriftBinary):
@@ -402,6 +404,9 @@ func (g *Group) read(c *Column, k *chunk, of Type) (*Values, error) {
 		return nil, fmt.Errorf("it has type %d, not %d", c.Type, of)
 	}
 	v := &Values{}
+	if c.Optional && k.nulls == k.values {
+		return v, nil
+	}
 	begin := k.at - g.of.at
 	if k.dict != 0 {
 		begin = k.dict - g.of.at

@@ -176,7 +176,7 @@ func (f *Writer) Texts(l *Lens, indices []uint32, dict []string) {
 	if len(there) > 0 {
 		k.bounds(dict)
 	}
-	var words []byte
+	words := []byte{} // a page even if there is no text
 	for _, s := range dict {
 		words = append(binary.LittleEndian.AppendUint32(words, uint32(len(s))), s...)
 	}

@@ -314,7 +314,7 @@ func (b *batch) addNames(p *Packet) {
 	if p.ID != "" && string(b.idOf(p.Pos)) != p.ID {
 		b.rareText(colID, p.ID)
 	}
-	if guid := b.guidOf(p.Pos, p.Source); string(guid) != p.GUID && (p.GUID != "" || p.Source != record.EBPF) {
+	if p.GUID != "" && string(b.guidOf(p.Pos, p.Source)) != p.GUID {
 		b.rareText(colGUID, p.GUID)
 	}
 	if p.Packet.Inner != 0 {

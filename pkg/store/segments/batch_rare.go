@@ -111,6 +111,9 @@ func (b *batch) addFlags(p *Packet) {
 func (b *batch) addRareHops(p *Packet) {
 	for i := range p.Hops {
 		h := &p.Hops[i]
+		if !p.Tree && !h.Changed && !h.Copy && !h.Gap && !h.Moved && !h.Unread && h.Outcome == "" {
+			continue
+		}
 		if p.Tree && int(h.From) != i-1 {
 			b.rareHop(colHopPrev, i, int64(h.From))
 		}

@@ -3,6 +3,8 @@
 package segments
 
 import (
+	"slices"
+
 	"github.com/vnetradar/radar/pkg/store/parquet"
 )
 
@@ -16,7 +18,11 @@ type encoder struct {
 	counts  []uint32
 	ints    []int64
 	words   []uint32
+	runs    []classRun
 }
+
+// classRun are rows side by side of the same class.
+type classRun struct{ begin, end, class uint32 }
 
 // encode writes a batch. Rows of a flow stand together, the earliest first.
 func (e *encoder) encode(f *parquet.Writer, b *batch) error {
@@ -46,6 +52,15 @@ func (e *encoder) sort(b *batch) {
 		e.counts[flow]++
 	}
 	e.sortFlows(b.cols[colT].v)
+	e.runs = e.runs[:0]
+	for i, row := range e.order {
+		c := b.class[row]
+		if n := len(e.runs); n > 0 && e.runs[n-1].class == c {
+			e.runs[n-1].end++
+		} else {
+			e.runs = append(e.runs, classRun{uint32(i), uint32(i) + 1, c})
+		}
+	}
 	e.place, e.hopAt, e.entryAt = resize(e.place, b.rows), resize(e.hopAt, b.rows), resize(e.entryAt, b.rows)
 	e.lens = parquet.Lens{Of: resize(e.lens.Of, b.rows)}
 	n := uint32(0)
@@ -66,13 +81,18 @@ func (e *encoder) sortFlows(at []int64) {
 	for _, end := range e.counts[:len(e.counts)-1] {
 		rows := e.order[begin:end]
 		begin = end
-		for i := 1; i < len(rows); i++ {
+		moves := 16 * len(rows)
+		for i := 1; i < len(rows) && moves > 0; i++ {
 			row := rows[i]
 			j := i
 			for ; j > 0 && at[rows[j-1]] > at[row]; j-- {
 				rows[j] = rows[j-1]
+				moves--
 			}
 			rows[j] = row
+		}
+		if moves <= 0 {
+			slices.SortStableFunc(rows, func(a, b uint32) int { return compare(at[a], at[b]) })
 		}
 	}
 }
@@ -117,8 +137,11 @@ func (e *encoder) column(f *parquet.Writer, b *batch, col int, lossLens, intLens
 		}
 	case ofClass:
 		e.ints = resize(e.ints, b.rows)
-		for i, row := range e.order {
-			e.ints[i] = c.v[b.class[row]]
+		for _, r := range e.runs {
+			v, part := c.v[r.class], e.ints[r.begin:r.end]
+			for i := range part {
+				part[i] = v
+			}
 		}
 	case ofPath:
 		e.ints = resize(e.ints, b.rows)

@@ -140,4 +140,6 @@ func isFull(err error) bool {
 }
 
 // isTooMany reports whether an error says that no more files can be open.
-func isTooMany(err error) bool { return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) }
+func isTooMany(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
+}

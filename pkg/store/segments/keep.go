@@ -150,7 +150,9 @@ func (k *keeper) compact(now time.Time) bool {
 	done, err := k.merge(small)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	is := func(f finished) bool { return slices.ContainsFunc(small, func(s finished) bool { return s.path == f.path }) }
+	is := func(f finished) bool {
+		return slices.ContainsFunc(small, func(s finished) bool { return s.path == f.path })
+	}
 	if err != nil {
 		for i := range k.files {
 			if is(k.files[i]) {
