@@ -404,7 +404,7 @@ func (g *Group) read(c *Column, k *chunk, of Type) (*Values, error) {
 		return nil, fmt.Errorf("it has type %d, not %d", c.Type, of)
 	}
 	v := &Values{}
-	if c.Optional && k.nulls == k.values {
+	if c.Optional && c.List == "" && k.nulls == k.values { // a list says how many elements rows have, too
 		return v, nil
 	}
 	begin := k.at - g.of.at
