@@ -513,7 +513,12 @@ func (g *Group) values(v *Values, c *Column, page []byte, h pageHeader) (err err
 		}
 	}
 	if n == 0 && c.Optional {
-		return nil // no value is there: neither Ints nor Index
+		// No value is there: neither Ints nor Index. A list says how many elements rows have all the same.
+		if c.List != "" {
+			err = v.place(c, rep, def, g.of.Rows)
+			v.Ints, v.Index = nil, nil
+		}
+		return err
 	}
 	if c.Type == Text {
 		err = v.readIndex(page, n)
