@@ -80,7 +80,7 @@ func (s *Sources) Ring() *Ring { return s.ring }
 
 // HasReports reports whether there are any beside what a domain has measured, or nothing else.
 func (s *Sources) HasReports() bool {
-	return s.reports != nil || s.recorded != nil && s.recorded.domain == nil
+	return s.reports != nil || s.recorded != nil && s.recorded.Last.Domain == nil
 }
 
 // Name implements File.

@@ -83,6 +83,9 @@ func (c *Counts) addUnderWay(p *packet.Packet, asked bool) {
 	}
 }
 
+// Sums are the packets, counted, with the names that the sources give nodes and ports.
+func (c *Counts) Sums() (*aggregate.Aggregates, packet.Names) { return c.sums, c.own }
+
 // Totals are the sums over all packets.
 func (c *Counts) Totals() aggregate.Totals { return c.sums.Totals() }
 

@@ -50,7 +50,7 @@ type end struct {
 }
 
 func newLinks(d *domain.Domain) *links {
-	return newLinksOf(d, func(node uint16) map[int]topo.Interface { return interfacesOf(d, node) })
+	return newLinksOf(d, func(node uint16) map[int]topo.Interface { return InterfacesOf(d, node) })
 }
 
 // newLinksOf has what look says of a node's interfaces for what they are now.

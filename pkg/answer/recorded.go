@@ -5,7 +5,6 @@ package answer
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -14,10 +13,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/store/recording"
 	"github.com/vnetradar/radar/pkg/store/segments"
-	"github.com/vnetradar/radar/pkg/vnet/datapath"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
@@ -25,18 +23,8 @@ import (
 // Recorded are packets that were kept in segments: a Source. It may be read any number of times.
 type Recorded struct {
 	Path string
-
-	dir    *segments.Dir
-	scope  packet.Scope
-	names  *packet.Recorder
-	domain *domain.Domain // as it was last; nil: it is not described, as of reports alone
-
-	// Of the last event of each kind.
-	interfaces map[uint16]map[int]topo.Interface // by node
-	counters   []datapath.Counter
-
-	notKept map[string]uint64 // packets, by cause
-	told    int               // how many damages were told
+	*recording.Recording
+	told int // how many damages were told
 }
 
 var (
@@ -46,41 +34,19 @@ var (
 
 // ReadRecorded opens a directory of segments, or one of them alone.
 func ReadRecorded(path string) (*Recorded, error) {
-	dir, err := segments.Open(path)
+	r, err := recording.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("read recording: %w", err)
+		return nil, err
 	}
-	r := &Recorded{Path: path, dir: dir, scope: dir.Scope(), names: packet.NewRecorder(dir.Scope()), notKept: make(map[string]uint64)}
-	for _, m := range dir.Meta() {
-		if len(m.Description) == 0 {
-			continue
-		}
-		if err := r.describe(m.Description); err != nil {
-			return nil, err
-		}
-	}
-	if err := dir.Events(context.Background(), r.take); err != nil {
-		return nil, fmt.Errorf("read recording %s: %w", path, err)
-	}
-	return r, nil
-}
-
-// describe takes a description of the domain.
-func (r *Recorded) describe(text []byte) error {
-	d := new(domain.Domain)
-	if err := json.Unmarshal(text, d); err != nil {
-		return fmt.Errorf("recording %s: description of the domain: %w", r.Path, err)
-	}
-	r.domain = d
-	return nil
+	return &Recorded{Path: path, Recording: r}, nil
 }
 
 // Span is when the first and the last packet were sent; both are zero if there is none.
-func (r *Recorded) Span() (first, last time.Time) { return r.dir.Span() }
+func (r *Recorded) Span() (first, last time.Time) { return r.Dir.Span() }
 
 // Since implements File.
 func (r *Recorded) Since() time.Time {
-	first, _ := r.dir.Span()
+	first, _ := r.Dir.Span()
 	return first
 }
 
@@ -89,7 +55,7 @@ func (r *Recorded) Name() string { return filepath.Base(r.Path) }
 
 // Now implements File: it is just behind the last packet.
 func (r *Recorded) Now() time.Time {
-	_, last := r.dir.Span()
+	_, last := r.Dir.Span()
 	if last.IsZero() {
 		return last
 	}
@@ -97,7 +63,7 @@ func (r *Recorded) Now() time.Time {
 }
 
 // Of implements Singles: it is the domain as it was at the end.
-func (r *Recorded) Of() *domain.Domain { return r.domain }
+func (r *Recorded) Of() *domain.Domain { return r.Last.Domain }
 
 // Covers says from when to when.
 func (r *Recorded) Covers() RecordingCovers {
@@ -117,9 +83,8 @@ func OpenRecorded(path string, s *Selection) (*Sources, []Note, error) {
 
 // Open makes a source of it, if it can have what is selected.
 func (r *Recorded) Open(s *Selection) (*Sources, []Note, error) {
-	own := *r // of which one goroutine may make records
-	own.names = packet.NewRecorder(r.scope)
-	all := &Sources{recorded: &own}
+	own := &Recorded{Path: r.Path, Recording: r.Again()}
+	all := &Sources{recorded: own}
 	if err := all.check(s); err != nil {
 		return nil, nil, err
 	}
@@ -128,7 +93,7 @@ func (r *Recorded) Open(s *Selection) (*Sources, []Note, error) {
 
 // damage says what could not be read, each once: some of it is found only as packets are read.
 func (r *Recorded) damage() (notes []Note) {
-	list := r.dir.Damage()
+	list := r.Dir.Damage()
 	for _, d := range list[r.told:] {
 		notes = append(notes, SegmentDamaged{d})
 	}
@@ -138,14 +103,14 @@ func (r *Recorded) damage() (notes []Note) {
 
 // HasNode implements Source.
 func (r *Recorded) HasNode(name string) bool {
-	return r.domain == nil || hasNode(r.domain, name) || strings.HasPrefix(name, "int-")
+	return r.Last.Domain == nil || hasNode(r.Last.Domain, name) || strings.HasPrefix(name, "int-")
 }
 
 // Lacks implements Source: what was not measured, or not kept.
 func (r *Recorded) Lacks() []Note {
-	notes := NotMeasuredNotes(r.counters)
-	for _, cause := range SortedKeys(r.notKept) {
-		notes = append(notes, NotKept{r.notKept[cause], cause})
+	notes := NotMeasuredNotes(r.Last.Counters)
+	for _, cause := range SortedKeys(r.Last.NotKept) {
+		notes = append(notes, NotKept{r.Last.NotKept[cause], cause})
 	}
 	return notes
 }
@@ -153,8 +118,8 @@ func (r *Recorded) Lacks() []Note {
 // each calls fn for every packet that is selected, but for its number, oldest first. What a node has said of a packet
 // that was kept twice, by a recorder and by a collector, is of the one that fn gets. It is valid until fn returns.
 func (r *Recorded) each(ctx context.Context, s *Selection, fn func(*segments.Packet) error) error {
-	return r.read(ctx, s.Since, s.Until, func(p *segments.Packet) error {
-		if !s.Match(&p.Packet, r.scope) {
+	return r.Read(ctx, s.Since, s.Until, func(p *segments.Packet) error {
+		if !s.Match(&p.Packet, r.Scope) {
 			return nil
 		}
 		return fn(p)
@@ -163,13 +128,13 @@ func (r *Recorded) each(ctx context.Context, s *Selection, fn func(*segments.Pac
 
 // Count implements Source.
 func (r *Recorded) Count(ctx context.Context, q *Question, to *Counts) ([]Note, error) {
-	to.Names = r.scope
+	to.Names = r.Scope
 	var window []*segments.Packet // the newest
 	err := r.each(ctx, q.Selection, func(p *segments.Packet) error {
 		switch {
 		case p.State == record.InFlight: // a collector has met it under way
 		case q.Last > 0:
-			window = keepLast(window, cloned(p), q.Last)
+			window = keepLast(window, recording.Cloned(p), q.Last)
 		default:
 			to.Add(&p.Packet)
 		}
@@ -233,7 +198,7 @@ func (r *Recorded) Records(ctx context.Context, s *Selection, fn func(*record.Re
 		}
 	}
 	notes = r.damage()
-	if incomplete > 0 && r.domain != nil {
+	if incomplete > 0 && r.Last.Domain != nil {
 		notes = append(notes, Incomplete{incomplete})
 	}
 	if !found {
@@ -246,8 +211,8 @@ func (r *Recorded) Records(ctx context.Context, s *Selection, fn func(*record.Re
 func (r *Recorded) WhyEmpty(s *Selection) []Note {
 	notes := []Note{r.Covers()}
 	ended := make(map[record.State]int)
-	err := r.read(context.Background(), s.Since, s.Until, func(p *segments.Packet) error {
-		if s.matchAnyState(&p.Packet, r.scope) && !s.Match(&p.Packet, r.scope) {
+	err := r.Read(context.Background(), s.Since, s.Until, func(p *segments.Packet) error {
+		if s.matchAnyState(&p.Packet, r.Scope) && !s.Match(&p.Packet, r.Scope) {
 			ended[p.State] += p.Segs
 		}
 		return nil
@@ -261,12 +226,12 @@ func (r *Recorded) WhyEmpty(s *Selection) []Note {
 // AddressesOf implements File.
 func (r *Recorded) AddressesOf(values []string) ([]string, error) {
 	return addressesOf(values, func(name string) ([]netip.Addr, error) {
-		if r.domain == nil {
+		if r.Last.Domain == nil {
 			return nil, domain.ErrNotAttached
 		}
 		var list []netip.Addr
 		known := false
-		for _, n := range namedNodes(r.domain) {
+		for _, n := range namedNodes(r.Last.Domain) {
 			if n.name != name {
 				continue
 			}
@@ -275,7 +240,7 @@ func (r *Recorded) AddressesOf(values []string) ([]string, error) {
 		}
 		switch {
 		case !known:
-			return nil, noSuchNode(name, r.domain)
+			return nil, noSuchNode(name, r.Last.Domain)
 		case len(list) == 0:
 			return nil, &NoAddress{name}
 		}
@@ -285,7 +250,7 @@ func (r *Recorded) AddressesOf(values []string) ([]string, error) {
 
 // owned are the addresses that a node, or a virtual machine, had.
 func (r *Recorded) owned(node uint16) (list []netip.Addr) {
-	for _, i := range r.interfaces[node] {
+	for _, i := range r.Last.Interfaces[node] {
 		for _, prefix := range i.Addresses {
 			if addr := prefix.Addr(); !addr.IsLoopback() && !addr.IsLinkLocalUnicast() && !slices.Contains(list, addr) {
 				list = append(list, addr)
@@ -293,7 +258,7 @@ func (r *Recorded) owned(node uint16) (list []netip.Addr) {
 		}
 	}
 	slices.SortFunc(list, netip.Addr.Compare)
-	if vm := r.domain.VMByID(node); vm != nil {
+	if vm := r.Last.Domain.VMByID(node); vm != nil {
 		list = append(list, vm.Addrs...)
 	}
 	return list
@@ -301,10 +266,10 @@ func (r *Recorded) owned(node uint16) (list []netip.Addr) {
 
 // links are those of the domain, as it was last.
 func (r *Recorded) links() *links {
-	if r.domain == nil {
+	if r.Last.Domain == nil {
 		return nil
 	}
-	return newLinksOf(r.domain, func(node uint16) map[int]topo.Interface { return r.interfaces[node] })
+	return newLinksOf(r.Last.Domain, func(node uint16) map[int]topo.Interface { return r.Last.Interfaces[node] })
 }
 
 // SortedKeys are those with most first.

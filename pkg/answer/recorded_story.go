@@ -42,7 +42,7 @@ func (r *Recorded) Find(ids ...string) (found []*backpack.Found, err error) {
 			wanted[i] = backpack.Position{Epoch: epoch, Pos: pos}
 		}
 	}
-	err = r.read(context.Background(), time.Time{}, time.Time{}, func(p *segments.Packet) error {
+	err = r.Read(context.Background(), time.Time{}, time.Time{}, func(p *segments.Packet) error {
 		for i, id := range ids {
 			switch segment, is := segmentOf(p, wanted[i]); {
 			case p.ID == id:
@@ -78,7 +78,7 @@ func segmentOf(p *segments.Packet, number backpack.Position) (segment int, is bo
 
 // Stories implements Singles.
 func (r *Recorded) Stories(found []*backpack.Found, now time.Time) ([]*Story, error) {
-	d, outers := r.domain, make(map[string][]record.Record)
+	d, outers := r.Last.Domain, make(map[string][]record.Record)
 	if d == nil {
 		d = &domain.Domain{}
 	}
@@ -87,7 +87,7 @@ func (r *Recorded) Stories(found []*backpack.Found, now time.Time) ([]*Story, er
 		for _, f := range found {
 			wanted[f.Record.ID] = true
 		}
-		err := r.read(context.Background(), time.Time{}, time.Time{}, func(p *segments.Packet) error {
+		err := r.Read(context.Background(), time.Time{}, time.Time{}, func(p *segments.Packet) error {
 			if wanted[p.Inner] {
 				outers[p.Inner] = append(outers[p.Inner], *r.Record(p))
 			}

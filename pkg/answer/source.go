@@ -13,6 +13,7 @@ import (
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/vnet/backpack"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
+	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
 
 // Source is where packets come from. It is for one goroutine.
@@ -102,7 +103,7 @@ func (s *Sources) Close() {
 func (s *Sources) Domain() *domain.Domain {
 	switch {
 	case s.recorded != nil:
-		return s.recorded.domain
+		return s.recorded.Last.Domain
 	case s.ring == nil:
 		return nil
 	}
@@ -127,11 +128,22 @@ func (s *Sources) Singles() Singles {
 func (s *Sources) wallOffset() int64 {
 	switch {
 	case s.recorded != nil:
-		return s.recorded.scope.WallOffset()
+		return s.recorded.Scope.WallOffset()
 	case s.ring != nil:
 		return s.ring.Decoder.WallOffset()
 	}
 	return 0
+}
+
+// Interfaces are those of a node, as they are now or were at the end of the recording; nil: not known.
+func (s *Sources) Interfaces(node uint16) map[int]topo.Interface {
+	switch {
+	case s.recorded != nil:
+		return s.recorded.Last.Interfaces[node]
+	case s.ring != nil:
+		return InterfacesOf(s.ring.Domain, node)
+	}
+	return nil
 }
 
 // links are of the domain that is attached, or was recorded; nil: there is none.

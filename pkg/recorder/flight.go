@@ -12,6 +12,7 @@ import (
 	"github.com/vnetradar/radar/pkg/host/clock"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/store/recording"
 	"github.com/vnetradar/radar/pkg/vnet/backpack"
 )
 
@@ -117,7 +118,7 @@ func (r *Recorder) meet(m *met) error {
 		}
 	}
 	if f.isNew(m) {
-		r.event(answer.EventTrigger, map[string]any{
+		r.event(recording.EventTrigger, map[string]any{
 			"condition": m.of.Text, "value": m.value, "at": record.TimeString(m.at + r.ring.Decoder.WallOffset()), "merged": !begins,
 		})
 		f.triggers++

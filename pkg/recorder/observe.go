@@ -7,9 +7,11 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/store/recording"
 	"github.com/vnetradar/radar/pkg/vnet/agent"
 	"github.com/vnetradar/radar/pkg/vnet/datapath"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
+	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
 
 // lookEvery is how often a recorder looks at what is no packet.
@@ -33,8 +35,8 @@ func (r *Recorder) observe(all bool) {
 	w := &r.watched
 	if d := r.ring.Domain; w.domain != d {
 		if w.domain != nil { // the first one is in each file
-			if fields, err := answer.DescriptionOf(d); err == nil {
-				r.event(answer.EventDomain, fields)
+			if fields, err := recording.DescriptionOf(d); err == nil {
+				r.event(recording.EventDomain, fields)
 			}
 		}
 		w.domain, all = d, true
@@ -60,8 +62,8 @@ func (r *Recorder) tell(kind string, told *string, fields map[string]any) {
 }
 
 func (r *Recorder) lookAtInterfaces() {
-	if fields, err := answer.InterfacesNow(r.ring.Domain); err == nil {
-		r.tell(answer.EventInterfaces, &r.watched.interfaces, fields)
+	if fields, err := recording.InterfacesOf(r.ring.Domain, func(node uint16) map[int]topo.Interface { return answer.InterfacesOf(r.ring.Domain, node) }); err == nil {
+		r.tell(recording.EventInterfaces, &r.watched.interfaces, fields)
 	}
 }
 
@@ -83,7 +85,7 @@ func (r *Recorder) lookAtCounters() {
 		}
 	}
 	if len(fields) > 0 {
-		r.tell(answer.EventCounters, &r.watched.counters, fields)
+		r.tell(recording.EventCounters, &r.watched.counters, fields)
 	}
 }
 
@@ -96,7 +98,7 @@ func (r *Recorder) lookAtTroubles() {
 	if err != nil || len(list) == 0 && r.watched.troubles == "" {
 		return
 	}
-	r.tell(answer.EventTroubles, &r.watched.troubles, map[string]any{"troubles": list})
+	r.tell(recording.EventTroubles, &r.watched.troubles, map[string]any{"troubles": list})
 }
 
 // tellNotKept tells what was not kept since it told that last.
@@ -107,7 +109,7 @@ func (r *Recorder) tellNotKept() {
 			fields[cause] = more
 		}
 	}
-	if len(fields) > 0 && r.writer.AddEvent(time.Now(), answer.EventNotKept, fields) == nil {
+	if len(fields) > 0 && r.writer.AddEvent(time.Now(), recording.EventNotKept, fields) == nil {
 		r.watched.notKept = now
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/vnetradar/radar/pkg/host/kernel"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/store/recording"
 	"github.com/vnetradar/radar/pkg/store/segments"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
@@ -100,7 +101,7 @@ func (r *Recorder) open() error {
 	if err != nil {
 		return fmt.Errorf("open %s: %w", r.Dir, err)
 	}
-	r.event(answer.EventBegin, map[string]any{"domain": d.Name, "epoch": fmt.Sprintf("%08x", d.Epoch)})
+	r.event(recording.EventBegin, map[string]any{"domain": d.Name, "epoch": fmt.Sprintf("%08x", d.Epoch)})
 	r.watched.interfaces = "" // they are told once in each recording
 	r.observe(true)
 	return nil
@@ -173,7 +174,7 @@ func (r *Recorder) notKept() map[string]uint64 {
 	all := make(map[string]uint64)
 	if r.writer != nil {
 		for cause, n := range r.writer.Stats().NotKept {
-			all[answer.CauseText(cause)] += n
+			all[recording.CauseText(cause)] += n
 		}
 	}
 	if n := r.follower.Unread() + r.missed; n > 0 {
@@ -188,7 +189,7 @@ func (r *Recorder) Close() (Result, error) {
 	r.observe(true)
 	var err error
 	if r.writer != nil {
-		r.event(answer.EventEnd, map[string]any{"domain": r.ring.Domain.Name, "kept": r.writer.Stats().Kept})
+		r.event(recording.EventEnd, map[string]any{"domain": r.ring.Domain.Name, "kept": r.writer.Stats().Kept})
 		err = r.writer.Close()
 		stats := r.writer.Stats()
 		result.Kept, result.Files, result.Bytes = stats.Kept, stats.Segments, stats.Bytes

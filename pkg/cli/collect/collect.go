@@ -191,7 +191,7 @@ func run(k *kit.Kit, cmd *cobra.Command, f *options, version string) error {
 	run.begin(ctx)
 	engine := metrics.New(s.metrics)
 	run.use(&s, f, engine, kept)
-	recording, err := f.beginRecording(k, s.translator, stories, s.info.Epoch, version)
+	recorded, err := f.beginRecording(k, s.translator, stories, s.info.Epoch, version)
 	if err != nil {
 		return errors.Join(err, run.closePath(), kept.Close(), out.end(k))
 	}
@@ -201,7 +201,7 @@ func run(k *kit.Kit, cmd *cobra.Command, f *options, version string) error {
 	run.collector.Together()
 	err = errors.Join(err, run.collector.SaveRows(run.now()))
 	last, closed := run.collector.Close()
-	return errors.Join(err, run.end(), closed, recording.end(k), out.end(k), printCollected(k, f, &last))
+	return errors.Join(err, run.end(), closed, recorded.end(k), out.end(k), printCollected(k, f, &last))
 }
 
 // use makes the collector.

@@ -13,13 +13,14 @@ import (
 	"github.com/vnetradar/radar/pkg/join"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/store"
+	"github.com/vnetradar/radar/pkg/store/recording"
 	"github.com/vnetradar/radar/pkg/store/segments"
 	"github.com/vnetradar/radar/pkg/telemetry/collect"
 	"github.com/vnetradar/radar/pkg/words"
 )
 
-// recording keeps packets of reports in segments. nil keeps none.
-type recording struct {
+// keeping keeps packets of reports in segments. nil keeps none.
+type keeping struct {
 	dir     string
 	writer  *segments.Writer
 	numbers *packet.Registry
@@ -28,7 +29,7 @@ type recording struct {
 }
 
 // beginRecording begins to keep the packets that a translator makes, beside what it does with them already.
-func (f *options) beginRecording(k *kit.Kit, t *collect.Translator, stories *join.Stories, epoch uint32, version string) (*recording, error) {
+func (f *options) beginRecording(k *kit.Kit, t *collect.Translator, stories *join.Stories, epoch uint32, version string) (*keeping, error) {
 	if f.record == "" {
 		return nil, nil
 	}
@@ -39,8 +40,8 @@ func (f *options) beginRecording(k *kit.Kit, t *collect.Translator, stories *joi
 	if err != nil {
 		return nil, fmt.Errorf("--record: %w", err)
 	}
-	r := &recording{dir: f.record, writer: w, numbers: &packet.Registry{}, stories: stories}
-	_ = w.AddEvent(time.Now(), answer.EventBegin, map[string]any{"domain": k.Domain, "epoch": fmt.Sprintf("%08x", epoch)})
+	r := &keeping{dir: f.record, writer: w, numbers: &packet.Registry{}, stories: stories}
+	_ = w.AddEvent(time.Now(), recording.EventBegin, map[string]any{"domain": k.Domain, "epoch": fmt.Sprintf("%08x", epoch)})
 	t.Numbers = r.numbers
 	before := t.Emit
 	t.Emit = func(p *collect.Reported) {
@@ -53,7 +54,7 @@ func (f *options) beginRecording(k *kit.Kit, t *collect.Translator, stories *joi
 }
 
 // keep keeps a packet.
-func (r *recording) keep(p *collect.Reported) {
+func (r *keeping) keep(p *collect.Reported) {
 	if r.failed != nil {
 		return
 	}
@@ -66,16 +67,16 @@ func (r *recording) keep(p *collect.Reported) {
 }
 
 // end finishes the recording, and says what became of the packets.
-func (r *recording) end(k *kit.Kit) error {
+func (r *keeping) end(k *kit.Kit) error {
 	if r == nil {
 		return nil
 	}
-	_ = r.writer.AddEvent(time.Now(), answer.EventEnd, map[string]any{"domain": k.Domain, "kept": r.writer.Stats().Kept})
+	_ = r.writer.AddEvent(time.Now(), recording.EventEnd, map[string]any{"domain": k.Domain, "kept": r.writer.Stats().Kept})
 	err := r.writer.Close()
 	stats := r.writer.Stats()
 	fmt.Fprintf(k.Stderr, "radar: %s recorded in %s\n", words.Plural(int(stats.Kept), "packet"), r.dir)
 	for _, cause := range answer.SortedKeys(stats.NotKept) {
-		fmt.Fprintf(k.Stderr, "radar: %s not recorded: %s\n", words.Plural(int(stats.NotKept[cause]), "packet"), answer.CauseText(cause))
+		fmt.Fprintf(k.Stderr, "radar: %s not recorded: %s\n", words.Plural(int(stats.NotKept[cause]), "packet"), recording.CauseText(cause))
 	}
 	if r.failed != nil {
 		return fmt.Errorf("--record: %w", r.failed)

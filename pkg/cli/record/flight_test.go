@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/lab/test/nstest"
-	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/store/recording"
 	"github.com/vnetradar/radar/pkg/store/segments"
 )
 
@@ -58,7 +58,7 @@ func triggers(w *clitest.World, dir string) (list []segments.Event) {
 	}
 	defer d.Close()
 	if err := d.Events(context.Background(), func(e segments.Event) error {
-		if e.Kind == answer.EventTrigger {
+		if e.Kind == recording.EventTrigger {
 			list = append(list, e)
 		}
 		return nil

@@ -3,7 +3,9 @@
 package record_test
 
 import (
+	"bytes"
 	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -30,12 +32,10 @@ s.close()
 p.wait()
 `
 
-// busy makes traffic of all kinds in a chain h1 - r1 - h2: delivered, queued, lost in a queue and in a rule, dropped
-// in a socket, of TCP, of trains, of fragments and of IPv6. It returns when all has ended.
+// busy makes traffic of many kinds in a chain h1 - r1 - h2: delivered, queued, lost in a queue and in a rule, dropped
+// after delivery, of TCP with trains, and of fragments. It returns when all has ended.
 func busy(w *clitest.World) {
 	w.Helper()
-	w.In("r1", "nft", "add table ip t; add chain ip t f { type filter hook forward priority 0; }; add rule ip t f udp dport 9999 counter drop")
-	w.In("r1", "tc", "qdisc", "add", "dev", "eth1", "root", "tbf", "rate", "20mbit", "burst", "3000", "limit", "20000")
 	w.Ping(5)
 	w.In("h1", "bash", "-c", "for i in $(seq 5); do echo x >/dev/udp/10.0.2.2/9999; done")
 	w.UDP() // nobody listens
@@ -99,6 +99,8 @@ func asked(w *clitest.World, args []string, more ...string) map[string]string {
 func TestSameAnswers(t *testing.T) {
 	w := clitest.NewWorld(t)
 	dir := filepath.Join(t.TempDir(), "run")
+	w.In("r1", "nft", dropRule)
+	w.In("r1", "tc", "qdisc", "add", "dev", "eth1", "root", "tbf", "rate", "20mbit", "burst", "3000", "limit", "20000")
 	w.Radar(kit.ExitOK, append([]string{"attach", "-d", "--record", dir}, w.Lab.AttachArgs()...)...)
 	w.Says([]string{"status"}, "recorder", dir)
 	busy(w)
@@ -128,6 +130,7 @@ func TestSameAnswers(t *testing.T) {
 		t.Errorf("no files in %s: %v", dir, err)
 	}
 	refusals(w, dir)
+	damaged(w, dir)
 }
 
 // refusals: what a recording cannot do is said, and so is what it covers.
@@ -152,6 +155,29 @@ func refusals(w *clitest.World, dir string) {
 	// Five minutes before the last packet are all packets, whenever one asks.
 	if all, some := w.Packets("--last", "0", "-r", dir), w.Packets("--since", "5m", "-r", dir); len(all) != len(some) {
 		w.Errorf("--since 5m: %d of %d packets", len(some), len(all))
+	}
+}
+
+// damaged: an answer is without a segment that was changed, and says so with file and place.
+func damaged(w *clitest.World, dir string) {
+	path := filesOf(w, dir)[0]
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		w.Fatal(err)
+	}
+	changed := bytes.Clone(whole)
+	changed[len(changed)/2] ^= 1
+	for what, text := range map[string][]byte{"a bit is flipped": changed, "the end is missing": whole[:len(whole)/2], "it is another file": []byte("PAR1 no segment PAR1")} {
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			w.Fatal(err)
+		}
+		stdout, stderr, code := clitest.Radar(w.T, "packets", "--last", "0", "-o", "json", "-r", dir)
+		if code != kit.ExitOK || !strings.Contains(stderr, "radar: warning: damaged, the answer is without it: "+path+": ") {
+			w.Errorf("%s: code %d, %d bytes, %q", what, code, len(stdout), stderr)
+		}
+	}
+	if err := os.WriteFile(path, whole, 0o600); err != nil {
+		w.Fatal(err)
 	}
 }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package answer
+package recording
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -49,11 +50,11 @@ type interfacesEvent struct {
 	Nodes map[string][]recordedInterface `json:"nodes"` // by the node's number
 }
 
-// InterfacesNow are the fields of an EventInterfaces: what the kernel says of a domain's interfaces now.
-func InterfacesNow(d *domain.Domain) (map[string]any, error) {
+// InterfacesOf are the fields of an EventInterfaces: what look says of the interfaces of a domain's nodes.
+func InterfacesOf(d *domain.Domain, look func(node uint16) map[int]topo.Interface) (map[string]any, error) {
 	e := interfacesEvent{Nodes: make(map[string][]recordedInterface)}
 	for _, n := range d.Nodes {
-		interfaces := interfacesOf(d, n.ID)
+		interfaces := look(n.ID)
 		if n.Removed || interfaces == nil { // gone, or going
 			continue
 		}
@@ -83,8 +84,40 @@ func fieldsOf(v any) (map[string]any, error) {
 	return fields, json.Unmarshal(b, &fields)
 }
 
-// take takes an event that the answers need.
-func (r *Recorded) take(e segments.Event) error {
+// State is what was said last of things beside packets.
+type State struct {
+	Domain     *domain.Domain                    // nil: it is not described, as of reports alone
+	Interfaces map[uint16]map[int]topo.Interface // by node
+	Counters   []datapath.Counter
+	NotKept    map[string]uint64 // packets, by cause; of all the time
+}
+
+// read takes what a recording says.
+func (r *State) read(dir *segments.Dir) error {
+	r.NotKept = make(map[string]uint64)
+	for _, m := range dir.Meta() {
+		if len(m.Description) == 0 {
+			continue
+		}
+		if err := r.describe(m.Description); err != nil {
+			return err
+		}
+	}
+	return dir.Events(context.Background(), r.take)
+}
+
+// describe takes a description of the domain.
+func (r *State) describe(text []byte) error {
+	d := new(domain.Domain)
+	if err := json.Unmarshal(text, d); err != nil {
+		return fmt.Errorf("description of the domain: %w", err)
+	}
+	r.Domain = d
+	return nil
+}
+
+// take takes an event.
+func (r *State) take(e segments.Event) error {
 	text, err := json.Marshal(e.Fields)
 	if err != nil {
 		return err
@@ -105,13 +138,13 @@ func (r *Recorded) take(e segments.Event) error {
 	case EventCounters:
 		var of map[string]uint64
 		if err = json.Unmarshal(text, &of); err == nil {
-			r.counters = datapath.NamedCounters(of)
+			r.Counters = datapath.NamedCounters(of)
 		}
 	case EventNotKept:
 		var of map[string]uint64
 		err = json.Unmarshal(text, &of)
 		for cause, n := range of {
-			r.notKept[cause] += n
+			r.NotKept[cause] += n
 		}
 	}
 	if err != nil {
@@ -121,9 +154,9 @@ func (r *Recorded) take(e segments.Event) error {
 }
 
 // setInterfaces takes what is said of nodes. Those that it does not name were gone: what was so last stays.
-func (r *Recorded) setInterfaces(e *interfacesEvent) {
-	if r.interfaces == nil {
-		r.interfaces = make(map[uint16]map[int]topo.Interface)
+func (r *State) setInterfaces(e *interfacesEvent) {
+	if r.Interfaces == nil {
+		r.Interfaces = make(map[uint16]map[int]topo.Interface)
 	}
 	for node, list := range e.Nodes {
 		number, err := strconv.ParseUint(node, 10, 16)
@@ -134,6 +167,6 @@ func (r *Recorded) setInterfaces(e *interfacesEvent) {
 		for _, i := range list {
 			of[i.Ifindex] = i.Interface
 		}
-		r.interfaces[uint16(number)] = of
+		r.Interfaces[uint16(number)] = of
 	}
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package answer
+package topology
 
 import (
 	"strings"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
+	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -41,8 +42,8 @@ type LinkLoad struct {
 type direction struct{ from, to string }
 
 // AddLoad adds what was measured. Nodes and ports have the names that the domain gives them.
-func (t *Topology) AddLoad(c *Counts) {
-	agg, names := c.sums, c.own
+func (t *Topology) AddLoad(c *answer.Counts) {
+	agg, names := c.Sums()
 	t.loads, t.linkOf = make(map[direction]*LinkLoad), make(map[string]*Link)
 	for i := range t.Links {
 		link := &t.Links[i]

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package answer
+package topology
 
 import (
 	"slices"
 	"strings"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
+	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
@@ -28,7 +29,7 @@ const (
 // p4Processes are what processes are called, as the kernel cuts names, that run P4 programs.
 var p4Processes = []string{"simple_switch", "simple_switch_g", "simple_switch_grpc", "psa_switch", "pna_nic"}
 
-func classOf(n *Node) Class {
+func classOf(n *answer.Node) Class {
 	kind, _, _ := strings.Cut(n.Spec, ":")
 	switch {
 	case n.VM:
@@ -52,7 +53,7 @@ func ReportedTopology(name string) *Topology {
 
 // AddReported adds nodes and links that paths reveal and the topology does not have: those of switches that have
 // reported packets.
-func (t *Topology) AddReported(c *Counts) {
+func (t *Topology) AddReported(c *answer.Counts) {
 	known := make(map[string]bool) // links, by their ends
 	for i := range t.Links {
 		for j := range t.Links[i].Ends {
@@ -75,7 +76,7 @@ func (t *Topology) AddReported(c *Counts) {
 func (t *Topology) addReportedNode(h *aggregate.PathHop) {
 	n := t.Node(h.Node)
 	if n == nil {
-		t.Nodes = append(t.Nodes, TopologyNode{Node: Node{Name: h.Node, ID: uint16(h.NodeID)}, Class: Reported, Ports: []TopologyPort{}})
+		t.Nodes = append(t.Nodes, TopologyNode{Node: answer.Node{Name: h.Node, ID: uint16(h.NodeID)}, Class: Reported, Ports: []TopologyPort{}})
 		n = &t.Nodes[len(t.Nodes)-1]
 	}
 	if n.Class != Reported {
@@ -83,7 +84,7 @@ func (t *Topology) addReportedNode(h *aggregate.PathHop) {
 	}
 	for _, port := range []string{h.InPort, h.Port} {
 		if port != "" && !slices.ContainsFunc(n.Ports, func(p TopologyPort) bool { return p.Name == port }) {
-			n.Ports = append(n.Ports, TopologyPort{Port: Port{Name: port, Role: domain.Internal}})
+			n.Ports = append(n.Ports, TopologyPort{Port: answer.Port{Name: port, Role: domain.Internal}})
 		}
 	}
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package answer
+package topology
 
 import (
 	"testing"
 	"time"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
+	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/vnet/backpack"
 	rt "github.com/vnetradar/radar/pkg/vnet/backpack/ringtest"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
@@ -44,8 +45,8 @@ func TestTopoLoadOfCopies(t *testing.T) {
 	if err := f.Poll(agg.Add); err != nil {
 		t.Fatal(err)
 	}
-	v := NewTopology(d)
-	v.AddLoad(NewCounts(agg, dec))
+	v := New(d)
+	v.AddLoad(answer.NewCounts(agg, dec))
 	for _, c := range []struct {
 		from, to         string
 		packets, expired uint64

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package answer
+// Package topology makes of a domain's description what is drawn: nodes, links, and what was measured on them.
+package topology
 
 import (
 	"cmp"
 	"net/netip"
 	"slices"
 
+	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
@@ -23,7 +25,7 @@ type Topology struct {
 
 // TopologyNode is a node with its ports.
 type TopologyNode struct {
-	Node
+	answer.Node
 	Class Class          `json:"class"`
 	Ports []TopologyPort `json:"ports"` // in place of Node's
 	Load  *NodeLoad      `json:"load,omitempty"`
@@ -31,7 +33,7 @@ type TopologyNode struct {
 
 // TopologyPort is a port with its addresses.
 type TopologyPort struct {
-	Port
+	answer.Port
 	Addresses []string `json:"addresses,omitempty"` // absent also where they cannot be read
 }
 
@@ -84,10 +86,10 @@ const (
 	PlaceBridge = "bridge"      // the bridge's own device, toward the stack
 )
 
-// NewTopology works it out from the description alone.
-func NewTopology(d *domain.Domain) *Topology {
+// New works it out from the description alone.
+func New(d *domain.Domain) *Topology {
 	t := &Topology{Domain: d.Name, Nodes: []TopologyNode{}, Links: []Link{}}
-	for _, n := range Nodes(d) {
+	for _, n := range answer.Nodes(d) {
 		node := TopologyNode{Node: n, Class: classOf(&n), Ports: []TopologyPort{}}
 		for _, p := range n.Ports {
 			node.Ports = append(node.Ports, TopologyPort{Port: p})
@@ -150,16 +152,12 @@ func livingPeer(d *domain.Domain, p *domain.Port) *domain.Port {
 // AddInterfaces adds what the kernel says of the ports now: their state, MTU and addresses. A node that cannot be
 // entered, for lack of rights or because it is gone, has nothing of it.
 func (t *Topology) AddInterfaces(d *domain.Domain) {
-	t.addInterfaces(func(node uint16) map[int]topo.Interface { return interfacesOf(d, node) })
+	t.addInterfaces(func(node uint16) map[int]topo.Interface { return answer.InterfacesOf(d, node) })
 }
 
 // AddInterfacesOf adds the same as the sources have it: of a recording what was so at its end.
-func (t *Topology) AddInterfacesOf(s *Sources) {
-	if s.recorded != nil {
-		t.addInterfaces(func(node uint16) map[int]topo.Interface { return s.recorded.interfaces[node] })
-	} else if d := s.Domain(); d != nil {
-		t.AddInterfaces(d)
-	}
+func (t *Topology) AddInterfacesOf(s *answer.Sources) {
+	t.addInterfaces(s.Interfaces)
 }
 
 func (t *Topology) addInterfaces(look func(node uint16) map[int]topo.Interface) {

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package answer
+// Package recording reads what was recorded in segments: packets, each once, with their records, and the domain as it
+// was.
+package recording
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -12,8 +15,37 @@ import (
 	"github.com/vnetradar/radar/pkg/store/segments"
 )
 
+// Recording is a directory of segments that is read, or one of them alone. Records are for one goroutine.
+type Recording struct {
+	Dir   *segments.Dir
+	Scope packet.Scope
+	Last  State
+
+	names *packet.Recorder
+}
+
+// Open opens one.
+func Open(path string) (*Recording, error) {
+	dir, err := segments.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read %w", err)
+	}
+	r := &Recording{Dir: dir, Scope: dir.Scope(), names: packet.NewRecorder(dir.Scope())}
+	if err := r.Last.read(dir); err != nil {
+		return nil, fmt.Errorf("read recording %s: %w", path, err)
+	}
+	return r, nil
+}
+
+// Again is the same recording for another goroutine.
+func (r *Recording) Again() *Recording {
+	own := *r
+	own.names = packet.NewRecorder(r.Scope)
+	return &own
+}
+
 // Record makes the record of a packet that was kept. It shares no memory with it.
-func (r *Recorded) Record(p *segments.Packet) *record.Record {
+func (r *Recording) Record(p *segments.Packet) *record.Record {
 	rec := new(record.Record)
 	r.names.Fill(rec, &p.Packet, new(packet.Memory))
 	rec.ID, rec.GUID, rec.Inner, rec.Source, rec.Host = p.ID, p.GUID, p.Inner, p.Source, p.Host
@@ -61,9 +93,9 @@ func reportedRecord(r *record.Record, p *segments.Packet) {
 	}
 }
 
-// read calls fn for every packet, oldest first. One that is there twice, of a recorder and of a collector, comes
+// Read calls fn for every packet, oldest first. One that is there twice, of a recorder and of a collector, comes
 // once: as the recorder has kept it, with what switches have said.
-func (r *Recorded) read(ctx context.Context, since, until time.Time, fn func(*segments.Packet) error) error {
+func (r *Recording) Read(ctx context.Context, since, until time.Time, fn func(*segments.Packet) error) error {
 	var same, spare []*segments.Packet // with one first stamp; memory to be used again
 	keep := func(p *segments.Packet) *segments.Packet {
 		to := new(segments.Packet)
@@ -82,7 +114,7 @@ func (r *Recorded) read(ctx context.Context, since, until time.Time, fn func(*se
 		same, spare = same[:0], append(spare, same...)
 		return nil
 	}
-	err := r.dir.Read(ctx, since, until, func(p *segments.Packet) error {
+	err := r.Dir.Read(ctx, since, until, func(p *segments.Packet) error {
 		if len(same) > 0 && same[0].T0 != p.T0 {
 			if err := give(); err != nil {
 				return err
@@ -96,7 +128,7 @@ func (r *Recorded) read(ctx context.Context, since, until time.Time, fn func(*se
 			same[at].INT = slices.Clone(p.INT)
 		default:
 			said := same[at].INT
-			same[at] = cloned(p)
+			same[at] = Cloned(p)
 			if same[at].INT == nil {
 				same[at].INT = said
 			}
@@ -109,8 +141,8 @@ func (r *Recorded) read(ctx context.Context, since, until time.Time, fn func(*se
 	return give()
 }
 
-// cloned is a packet in memory of its own.
-func cloned(p *segments.Packet) *segments.Packet {
+// Cloned is a packet in memory of its own.
+func Cloned(p *segments.Packet) *segments.Packet {
 	c := new(segments.Packet)
 	copyPacket(c, p)
 	return c
