@@ -33,10 +33,7 @@ const (
 	unfinished   = ".tmp"
 )
 
-var (
-	folderName = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d$`)
-	fileName   = regexp.MustCompile(`^(packets|events)-[0-9TZ.]+(-\d+)?\.parquet$`)
-)
+var folderName = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d$`)
 
 // folderOf is the folder of what begins at a time.
 func folderOf(ns int64) string { return time.Unix(0, ns).UTC().Format(folderLayout) }

@@ -5,6 +5,7 @@ package segments
 import (
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -145,19 +146,9 @@ func (s *segment) finish(replaces []string) (done finished, err error) {
 	return done, nil
 }
 
-// rename gives the file its name: the time of its first packet, and a number if another has that.
+// rename gives the file its name: the time of its first packet, and a number that no file had before.
+// A name that is free again could be in the list of those whose place another file takes.
 func (s *segment) rename() (string, error) {
-	stem := s.kind + "-" + time.Unix(0, s.first).UTC().Format(nameLayout)
-	for n := 0; ; n++ {
-		name := stem + ending
-		if n > 0 {
-			name = fmt.Sprintf("%s-%d%s", stem, n, ending)
-		}
-		path := filepath.Join(s.dir, s.folder, name)
-		// Only who holds the recording's lock makes names: nobody takes this one meanwhile.
-		if _, err := os.Lstat(path); err == nil {
-			continue
-		}
-		return name, os.Rename(s.f.Name(), path)
-	}
+	name := fmt.Sprintf("%s-%s-%016x%s", s.kind, time.Unix(0, s.first).UTC().Format(nameLayout), rand.Uint64(), ending)
+	return name, os.Rename(s.f.Name(), filepath.Join(s.dir, s.folder, name))
 }
