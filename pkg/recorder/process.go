@@ -62,7 +62,7 @@ func Find(name string) (*Running, error) {
 }
 
 // patience is how long a recorder may take to finish its files.
-const patience = 10 * time.Second
+const patience = 5 * time.Second
 
 // Await waits until a recorder whose domain was detached has ended, as it does by itself. One that does not is asked to,
 // and then killed: files that are finished stay.

@@ -186,3 +186,22 @@ func TestDetachEndsRecorder(t *testing.T) {
 	}
 	w.Says([]string{"packets", "--node", "h2", "-r", dir}, "h1 > r1 > h2")
 }
+
+// A recorder that does not end with its domain is ended: nothing is left behind.
+func TestDetachEndsStoppedRecorder(t *testing.T) {
+	w := clitest.NewWorld(t)
+	w.Radar(kit.ExitOK, append([]string{"attach", "-d", "--record", filepath.Join(t.TempDir(), "run")}, w.Lab.AttachArgs()...)...)
+	running, err := recorder.Find(w.Domain)
+	if err != nil || running == nil {
+		t.Fatalf("%+v, %v", running, err)
+	}
+	if err := unix.Kill(running.PID, unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	w.Radar(kit.ExitOK, "detach")
+	if running.Alive() {
+		_ = unix.Kill(running.PID, unix.SIGKILL)
+		t.Error("the recorder lives on")
+	}
+	w.NothingLeft()
+}
