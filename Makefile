@@ -99,6 +99,7 @@ deps-servers: .cache
 	@lab/tools/packages.sh --download .cache/servers $(PKGS_SERVERS)
 	$(call need,python3 python3-venv)
 	$(call venv,.cache/schemathesis,lab/test/servers/requirements.txt)
+	$(call venv,.cache/records,lab/test/servers/records.txt)
 deps-kernel:
 	$(call need,$(PKGS_KERNEL))
 
@@ -219,6 +220,7 @@ fuzz: fuzz-packets fuzz-int ## the fuzzers, FUZZ (100) per cent of a minute each
 	$(call fuzzed,./pkg/filter,FuzzParse,5000000)
 	$(call fuzzed,./pkg/lab,FuzzParse,100000)
 	$(call fuzzed,./pkg/vnet/domain,FuzzParse,1000000)
+	$(call fuzzed,./pkg/store/segments,FuzzRead,20000)
 # Without go fuzz, for which an input takes several times as long: of BPF programs it sees
 # no coverage. A script that fails is kept for FuzzPackets. bin/fuzz.txt counts what was run.
 fuzz-packets: deps-bpf

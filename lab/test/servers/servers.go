@@ -40,11 +40,17 @@ func Program(t *testing.T, name string) string {
 // clone that has made it, and clones share it.
 func Module(t *testing.T, environment, module string) []string {
 	t.Helper()
+	return []string{Python(t, environment), "-m", module}
+}
+
+// Python is the interpreter of a virtual environment below .cache.
+func Python(t *testing.T, environment string) string {
+	t.Helper()
 	python := filepath.Join(root(t), ".cache", environment, "bin/python")
 	if _, err := os.Stat(python); err != nil {
 		need.Lack(t, need.Tools, fmt.Sprintf("%v: make deps-servers brings it", err))
 	}
-	return []string{python, "-m", module}
+	return python
 }
 
 // root is the repository, in which the test runs.

@@ -30,7 +30,6 @@ type traffic struct {
 type benchFlow struct {
 	tuple    packet.Tuple
 	tcp      bool
-	back     bool
 	hops     int
 	seq, ack uint32
 	id       uint16

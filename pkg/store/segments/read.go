@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// mostOpen is how many row groups are in memory at once.
-const mostOpen = 32
+// mostOpen is how many packets are in memory at once, in row groups of which each has some that may come
+// next. Those of one recording are rarely more than three.
+const mostOpen = 32 * mostRows
 
 // part is a row group that is to be read.
 type part struct {
@@ -77,6 +78,7 @@ type merge struct {
 	low, high int64
 	parts     []part // not yet read
 	open      groups
+	rows      int // of those that are open
 }
 
 // groups is a heap by the time of the next row.
@@ -100,8 +102,8 @@ func (g *group) at() int64 { return g.cols[colT].Ints[g.order[g.next]] }
 // next is the next row; no group: there is none.
 func (m *merge) next() (*group, uint32, error) {
 	for len(m.parts) > 0 && (len(m.open) == 0 || m.parts[0].low <= m.open[0].at()) {
-		if len(m.open) >= mostOpen {
-			return nil, 0, fmt.Errorf("%s: more than %d row groups have packets of the same time", m.d.dir, mostOpen)
+		if m.rows += m.parts[0].of.r.Groups[m.parts[0].group].Rows; m.rows > mostOpen {
+			return nil, 0, fmt.Errorf("%s: too many recordings have packets of the same time: more than %d are in memory", m.d.dir, mostOpen)
 		}
 		m.load(m.parts[0])
 		m.parts = m.parts[1:]
@@ -114,6 +116,7 @@ func (m *merge) next() (*group, uint32, error) {
 	g.next++
 	if g.next == len(g.order) {
 		heap.Pop(&m.open)
+		m.rows -= g.rows
 	} else {
 		heap.Fix(&m.open, 0)
 	}
@@ -125,6 +128,7 @@ func (m *merge) load(p part) {
 	g, err := load(p.of, p.group)
 	if err != nil {
 		m.d.damaged(p.of.name, err)
+		m.rows -= p.of.r.Groups[p.group].Rows
 		return
 	}
 	at := g.cols[colT].Ints
@@ -132,5 +136,7 @@ func (m *merge) load(p part) {
 	end, _ := slices.BinarySearchFunc(g.order, m.high, func(row uint32, high int64) int { return compare(at[row], high) })
 	if g.order = g.order[begin:max(begin, end)]; len(g.order) > 0 {
 		heap.Push(&m.open, g)
+	} else {
+		m.rows -= g.rows
 	}
 }

@@ -100,8 +100,15 @@ func create(t testing.TB, dir string, o Options) *Writer {
 func TestRoundTrip(t *testing.T) {
 	for seed := range uint64(2) {
 		dir := t.TempDir()
-		w := create(t, dir, quiet)
-		of := &testScope{offset: base}
+		m := testMeta()
+		if seed == 0 {
+			m.WallOffset = time.Now().Add(24 * time.Hour).UnixNano() // of an hour to come, five segments stay five
+		}
+		w, err := Create(dir, m, quiet)
+		if err != nil {
+			t.Fatal(err)
+		}
+		of := &testScope{offset: m.WallOffset}
 		var want []*Packet
 		for g, i := newGenerator(seed), 0; i < 8_000; i++ {
 			p := g.packet()
@@ -109,7 +116,7 @@ func TestRoundTrip(t *testing.T) {
 				t.Fatal(err)
 			}
 			want = append(want, p)
-			if g.one(1000) {
+			if i%2000 == 1999 {
 				if err := w.Flush(); err != nil {
 					t.Fatal(err)
 				}
@@ -138,5 +145,111 @@ func compareAll(t *testing.T, got, want []*Packet) {
 		if diff := cmp.Diff(want[i], got[i], same); diff != "" {
 			t.Fatalf("packet %d: %s", i, diff)
 		}
+	}
+}
+
+// TestSinceUntil: a span of time has its packets and no others, whatever row groups they are in.
+func TestSinceUntil(t *testing.T) {
+	dir := t.TempDir()
+	w := create(t, dir, quiet)
+	for i := range uint64(100) {
+		if err := w.Add(simple(i), &testScope{offset: base}); err != nil {
+			t.Fatal(err)
+		}
+		if i%30 == 29 {
+			if err := w.Flush(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	at := func(pos int64) time.Time { return time.Unix(0, base+1e12+pos*1000) }
+	for _, span := range [][2]int64{{0, 100}, {5, 6}, {29, 31}, {30, 60}, {50, 50}, {99, 200}, {-5, 3}} {
+		var got []int64
+		if err := d.Read(context.Background(), at(span[0]), at(span[1]), func(p *Packet) error { got = append(got, int64(p.Pos)); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		var want []int64
+		for i := max(0, span[0]); i < min(100, span[1]); i++ {
+			want = append(want, i)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%v: %v", span, got)
+		}
+	}
+	if first, last := d.Span(); !first.Equal(at(0)) || !last.Equal(at(99)) {
+		t.Errorf("from %v to %v", first, last)
+	}
+	stop := fmt.Errorf("stop")
+	if err := d.Read(context.Background(), time.Time{}, time.Time{}, func(*Packet) error { return stop }); err != stop {
+		t.Errorf("the error of a reader: %v", err)
+	}
+}
+
+// TestScopes: packets that came with several scopes, and recordings of several domains in one directory,
+// have the names that they came with, and their times.
+func TestScopes(t *testing.T) {
+	dir := t.TempDir()
+	names := make(map[uint64]string)
+	say := func(of packet.Scope, p *Packet) string {
+		text := fmt.Sprint(p.UnixNs(of))
+		for _, h := range p.Hops {
+			for _, port := range []uint16{h.In, h.Out} {
+				text += fmt.Sprint(" ", of.PortName(port), " of ", of.NodeName(of.PortNode(port)))
+			}
+			text += " at " + of.NodeName(h.Node)
+		}
+		if p.Lost || p.Missing || p.LocalDrop {
+			text += " lost at " + of.NodeName(p.Loss.Node)
+		}
+		return text
+	}
+	pos := uint64(0)
+	for recording := range 3 {
+		m := testMeta()
+		m.Domain, m.WallOffset = fmt.Sprint("d", recording), base+int64(recording)
+		w, err := Create(dir, m, quiet)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := newGenerator(uint64(recording))
+		scopes := []packet.Scope{&testScope{offset: base + int64(recording), prefix: fmt.Sprint("a", recording)}, &testScope{offset: base + 7, prefix: fmt.Sprint("b", recording)}}
+		for range 300 {
+			p, of := g.packet(), scopes[g.IntN(2)]
+			p.Nodes = nil
+			p.Pos, pos = pos, pos+1
+			names[p.Pos] = say(of, p)
+			if err := w.Add(p, of); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	n := 0
+	if err := d.Read(context.Background(), time.Time{}, time.Time{}, func(p *Packet) error {
+		if got := say(d.Scope(), p); got != names[p.Pos] {
+			t.Errorf("packet %d: %s, want %s", p.Pos, got, names[p.Pos])
+		}
+		n++
+		return nil
+	}); err != nil || n != len(names) || len(d.Damage()) > 0 {
+		t.Errorf("%d packets of %d, %v, %v", n, len(names), err, d.Damage())
+	}
+	if len(d.Meta()) != 3 {
+		t.Errorf("%d descriptions", len(d.Meta()))
 	}
 }

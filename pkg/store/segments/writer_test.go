@@ -50,7 +50,7 @@ func TestKilled(t *testing.T) {
 		return
 	}
 	times := 200
-	if testing.Short() {
+	if need.IsCheck(t) {
 		times = 20
 	}
 	rng := rand.New(rand.NewPCG(1, 2))

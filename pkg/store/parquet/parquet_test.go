@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package parquet
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// TestColumns: values of every type and encoding come back, with and without nulls, of rows and of lists.
+func TestColumns(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 300 {
+		rows := 1 + rng.IntN(400)
+		lens := &Lens{Of: make([]uint32, rows)}
+		entries := 0
+		for i := range lens.Of {
+			lens.Of[i] = uint32(rng.IntN(4) * rng.IntN(2))
+			entries += int(lens.Of[i])
+		}
+		var schema Schema
+		var ints [][]int64
+		var texts [][]uint32
+		dict := []string{"", "a", "bb"}[:1+rng.IntN(3)]
+		for _, list := range []string{"", "list"} {
+			n := rows
+			if list != "" {
+				n = entries
+			}
+			for _, c := range []Column{{Type: Bool}, {Type: Int}, {Type: Int, Encoding: Delta}, {Type: Int, Encoding: Split}, {Type: Long}, {Type: Long, Encoding: Delta}, {Type: Long, Encoding: Split}, {Type: Text}} {
+				c.List, c.Name, c.Optional = list, fmt.Sprint("c", len(schema)), rng.IntN(2) == 0
+				schema = append(schema, c)
+				v, x := column(rng, c, n, len(dict))
+				ints, texts = append(ints, v), append(texts, x)
+			}
+		}
+		var file bytes.Buffer
+		w, err := NewWriter(&file, schema)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Begin(rows)
+		for i, c := range schema {
+			l := lens
+			if c.List == "" {
+				l = nil
+			}
+			if c.Type == Text {
+				w.Texts(l, texts[i], dict)
+			} else {
+				w.Ints(l, ints[i])
+			}
+		}
+		if err := w.End(); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close("test", []KeyValue{{"key", "value"}}); err != nil {
+			t.Fatal(err)
+		}
+		check(t, file.Bytes(), schema, ints, texts, dict, lens.Of)
+	}
+}
+
+// column makes n values.
+func column(rng *rand.Rand, c Column, n, words int) (v []int64, x []uint32) {
+	nulls, width := 1+rng.IntN(4), rng.IntN(64)
+	for range n {
+		null := c.Optional && rng.IntN(nulls) == 0
+		value := int64(rng.Uint64() >> width)
+		switch c.Type {
+		case Int:
+			value = int64(int32(value))
+		case Bool:
+			value &= 1
+		}
+		if value == Null {
+			value = math.MaxInt64
+		}
+		index := uint32(rng.IntN(words))
+		if null {
+			value, index = Null, NullText
+		}
+		v, x = append(v, value), append(x, index)
+	}
+	return v, x
+}
+
+func check(t *testing.T, file []byte, schema Schema, ints [][]int64, texts [][]uint32, dict []string, lens []uint32) {
+	t.Helper()
+	f, err := OpenReader(bytes.NewReader(file), int64(len(file)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Meta["key"] != "value" || f.Rows != int64(len(lens)) || len(f.Groups) != 1 {
+		t.Errorf("%v, %d rows, %d groups", f.Meta, f.Rows, len(f.Groups))
+	}
+	g, err := f.Read(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	for i, c := range schema {
+		v, err := g.Column(c.Path(), c.Type)
+		if err != nil {
+			t.Fatalf("%+v: %v", c, err)
+		}
+		none := c.Optional && !slices.ContainsFunc(ints[i], func(v int64) bool { return v != Null })
+		switch {
+		case none:
+			if v.Ints != nil || v.Index != nil {
+				t.Fatalf("%+v has values", c)
+			}
+			continue
+		case c.Type == Text && (!slices.Equal(v.Index, texts[i]) || !slices.Equal(v.Dict, dict)), c.Type != Text && !slices.Equal(v.Ints, ints[i]):
+			t.Fatalf("%+v: %v %v, want %v %v", c, v.Ints, v.Index, ints[i], texts[i])
+		case c.List != "" && !slices.Equal(v.Lens, lens):
+			t.Fatalf("%+v: lengths %v, want %v", c, v.Lens, lens)
+		}
+		if low, high, ok := f.Bounds(0, c.Path()); ok && (low != lowest(ints[i]) || high != slices.Max(ints[i])) {
+			t.Fatalf("%+v: from %d to %d", c, low, high)
+		}
+	}
+	if v, err := g.Column("none", Int); v != nil || err != nil {
+		t.Errorf("a column that is not there: %v, %v", v, err)
+	}
+}
+
+func lowest(values []int64) int64 {
+	low := int64(math.MaxInt64)
+	for _, v := range values {
+		if v != Null {
+			low = min(low, v)
+		}
+	}
+	return low
+}
