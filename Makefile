@@ -57,7 +57,7 @@ install: build ## radar, man pages, completion and licences into PREFIX (default
 		install -d $$share/$$(dirname $${c#*:}); \
 		bin/radar completion $${c%%:*} > $$share/$${c#*:}; chmod 0644 $$share/$${c#*:}; \
 	done
-	@lab/tools/wireshark.sh install bin/radar $(DESTDIR)
+	@lab/tools/wireshark.sh install bin/radar $(or $(PREFIX),/usr/local)/bin/radar $(DESTDIR)
 
 .PHONY: uninstall
 uninstall: ## what install has put into PREFIX, and nothing else
@@ -65,7 +65,7 @@ uninstall: ## what install has put into PREFIX, and nothing else
 	rm -f $(DESTDIR)$(or $(PREFIX),/usr/local)/bin/radar $$share/man/man1/radar.1 $$share/man/man1/radar-*.1 \
 		$$share/bash-completion/completions/radar $$share/zsh/site-functions/_radar $$share/fish/vendor_completions.d/radar.fish; \
 	rm -rf $$share/doc/radar
-	@lab/tools/wireshark.sh uninstall bin/radar $(DESTDIR)
+	@lab/tools/wireshark.sh uninstall bin/radar $(or $(PREFIX),/usr/local)/bin/radar $(DESTDIR)
 
 # $(call need,PACKAGES): installs those that are missing.
 need = @lab/tools/packages.sh $(1)

@@ -78,12 +78,15 @@ struct rdr_slot {
 	__be16 train_id; /* true ID, TTL, TOS of the train when it was cut (RDR_CUT) */
 	__u8 train_ttl;
 	__u8 train_tos;
-	__u16 gso_size; /* payload bytes of each segment but the last; 0: alone */
-	__u16 flags;	/* RDR_SF_* */
-	__u64 ev1[3];	/* cells 3..5; cells 6.. fill the following lines */
+	__u16 gso_size;	 /* payload bytes of each segment but the last; 0: alone */
+	__u8 flags;	 /* RDR_SF_* */
+	__u8 hdr;	 /* bytes of IP and TCP or UDP header that each segment has; 0: too many */
+	__be32 tcp_ack;	 /* of TCP, bytes 8 to 11 of its header at the source; else 0 */
+	__be32 tcp_rest; /* bytes 12 to 15: data offset, flags, window (RFC 9293, section 3.1) */
+	__u64 ev1[2];	 /* cells 3, 4; cells 5.. fill the following lines */
 };
 
-#define RDR_CELLS(lines) (6 + 8 * ((lines) - 2))
+#define RDR_CELLS(lines) (5 + 8 * ((lines) - 2))
 
 /* The log's last cells are kept for the packet's end: one for its arrival or departure, three for
  * its loss. No other event takes them. In a full log, events may be missing before them. */
@@ -95,7 +98,7 @@ enum rdr_slot_flag {
 };
 
 /* The first cell of an event. (Slots hold numbers: types that user space reads have no bit
- * fields.) Data cells follow some events. Cell k is at byte 40 + 8k of the slot, plus 40 where
+ * fields.) Data cells follow some events. Cell k is at byte 40 + 8k of the slot, plus 48 where
  * k > 2. */
 union rdr_cell {
 	struct {

@@ -110,6 +110,8 @@ static __always_inline void make_tag(struct packet *p, const __be32 *w, __u32 ha
 {
 	p->tag = 0;
 	p->tag2 = 0;
+	p->tcp_ack = 0;
+	p->tcp_rest = 0;
 	if (have < 8)
 		return;
 	if (p->frag & IP_OFFSET) {
@@ -124,6 +126,8 @@ static __always_inline void make_tag(struct packet *p, const __be32 *w, __u32 ha
 		p->ports = w[0];
 		p->tag = bpf_ntohl(w[1]);
 		p->tag2 = w[2];
+		p->tcp_ack = w[2];
+		p->tcp_rest = w[3];
 		/* data offset: upper four bits of byte 12 */
 		if (have >= TCP_TIMESTAMPS && (w[3] & 0xf0) >= TCP_TIMESTAMPS << 2)
 			p->tag2 ^= w[6];
@@ -289,6 +293,8 @@ static __always_inline void forget_form(struct packet *p, __u32 zero)
 	p->len += zero;
 	p->tag += zero;
 	p->tag2 += zero;
+	p->tcp_ack += zero;
+	p->tcp_rest += zero;
 	p->ports += zero;
 	p->frag += zero;
 	p->proto += zero;

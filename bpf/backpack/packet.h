@@ -46,6 +46,8 @@ struct packet {
 	__u32 flow;	/* flow hash of a partial packet */
 	__u32 tag;	/* content tag, identity.h */
 	__u32 tag2;
+	__be32 tcp_ack; /* of TCP: as struct rdr_slot has them; IPv6: see fill_head6() */
+	__be32 tcp_rest;
 	union rdr_bits bits; /* as the header has them */
 	__u16 frag;	     /* IP flags and offset, host order; IPv6: DF if no fragment header */
 	__u8 proto;

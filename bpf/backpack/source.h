@@ -98,6 +98,7 @@ static __always_inline void fill_head6(struct __sk_buff *skb, struct rdr_slot *s
 	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
 	struct ip6_header *ip = data + bounded(p->l3);
 	__u16 off = (p->frag & IP_OFFSET) << 3;
+	__be32 *l4;
 
 	s->state |= RDR_ST_IPV6;
 	s->daddr = p->frag_id;
@@ -109,6 +110,11 @@ static __always_inline void fill_head6(struct __sk_buff *skb, struct rdr_slot *s
 	*slot_cell(s, cfg_cells - 3) = ip->saddr[1];
 	*slot_cell(s, cfg_cells - 2) = ip->daddr[0];
 	*slot_cell(s, cfg_cells - 1) = ip->daddr[1];
+	l4 = data + (p->l4 & (MAX_L4 - 1));
+	if (p->proto != IPPROTO_TCP || p->frag & IP_OFFSET || (void *)(l4 + 4) > end)
+		return;
+	s->tcp_ack = l4[2];
+	s->tcp_rest = l4[3];
 }
 
 /* Fills the head's slot, with its first event in cell 0. */
@@ -150,6 +156,9 @@ static __always_inline void fill_head(struct __sk_buff *skb, struct rdr_slot *s,
 	s->icmp_code = p->icmp_code;
 	s->gso_size = p->n > 1 ? p->gso_size : 0;
 	s->flags = (p->frag & IP_OFFSET ? RDR_SF_FRAGMENT : 0) | (p->vlan ? RDR_SF_VLAN : 0);
+	s->hdr = hdr <= 0xff ? hdr : 0;
+	s->tcp_ack = p->tcp_ack;
+	s->tcp_rest = p->tcp_rest;
 	if (p->v6)
 		fill_head6(skb, s, p);
 	barrier();

@@ -190,7 +190,7 @@ func (c config) layout(t testing.TB) *program.Layout {
 	}
 	l.Slots = or(c.slots, l.Slots)
 	if c.slotBytes != 0 {
-		l.SlotBytes, l.Cells = c.slotBytes, 6+8*(c.slotBytes/64-2)
+		l.SlotBytes, l.Cells = c.slotBytes, 5+8*(c.slotBytes/64-2)
 	}
 	return l
 }

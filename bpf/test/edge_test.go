@@ -208,7 +208,7 @@ func TestVLANInMetadata(t *testing.T) {
 				return
 			}
 			d.wantMarked(out.data, orig)
-			if s := d.slot(d.guid(out.data)); s.Flags&uint16(bpfobj.TcRdrSlotFlagRDR_SF_VLAN) == 0 {
+			if s := d.slot(d.guid(out.data)); s.Flags&uint8(bpfobj.TcRdrSlotFlagRDR_SF_VLAN) == 0 {
 				t.Error("the slot does not tell of the tag")
 			}
 			in := d.run(d.tagger(bpfobj.TcRdrProgRDR_PROG_INGRESS), h2In, d.link(out, 3))

@@ -49,7 +49,7 @@ func (s *slot) timeless() *slot {
 	const nsBits = 1<<40 - 1
 	binary.NativeEndian.PutUint64(s.raw[8:], 0)
 	for at := 40; at < len(s.raw); at += 8 {
-		if at >= 64 && at < 64+40 {
+		if at >= 64 && at < afterHead {
 			continue // named fields
 		}
 		cell := s.raw[at:]
@@ -191,14 +191,6 @@ func fillLog(d *domain, s *slot, free int) {
 		copy(s.raw[cellAt(k):], s.raw[cellAt(int(s.Nev)-1):][:8])
 	}
 	s.Nev = uint8(int(d.layout.Cells) - free)
-}
-
-// cellAt is where cell k lies in a slot.
-func cellAt(k int) int {
-	if k > 2 {
-		return 40 + 8*k + 40
-	}
-	return 40 + 8*k
 }
 
 // setPort changes where the slot's packet was last seen.

@@ -323,7 +323,7 @@ func TestNAT(t *testing.T) {
 	index := d.guid(w.data)
 	d.wantStory(index, "out@0/FS in@1/F addr@2/F out@2/F deliver@3/F")
 	s := d.slot(index)
-	if at := 40 + 40 + 8*3; !bytes.Equal(s.raw[at:at+8], []byte{10, 0, 3, 3, 10, 0, 4, 2}) ||
+	if at := cellAt(3); !bytes.Equal(s.raw[at:at+8], []byte{10, 0, 3, 3, 10, 0, 4, 2}) ||
 		!bytes.Equal(s.raw[at+8:at+16], []byte{33333 >> 8, 33333 & 0xff, 443 >> 8, 443 & 0xff, 0, 0, 0, 0}) {
 		t.Errorf("data cells of the event: %x", s.raw[at:at+16])
 	}

@@ -148,12 +148,12 @@ func TestIPv6NAT(t *testing.T) {
 			d.wantStory(index, "out@0/FS in@1/F addr6@2/F out@2/F")
 			s := d.slot(index)
 			// Cells 3 to 7 follow the head of the log and its fields.
-			if got := s.raw[104:136]; !bytes.Equal(got, want[etherHeader+8:etherHeader+40]) {
+			if got := s.raw[afterHead:afterHead+32]; !bytes.Equal(got, want[etherHeader+8:etherHeader+40]) {
 				t.Errorf("addresses behind NAT: %x, packet %x", got, want[etherHeader+8:etherHeader+40])
 			}
 			_, l4 := l4Of(want, etherHeader)
 			if proto := s.Proto; proto == 6 || proto == 17 {
-				if got := s.raw[136:140]; !bytes.Equal(got, want[l4:l4+4]) {
+				if got := s.raw[afterHead+32:afterHead+36]; !bytes.Equal(got, want[l4:l4+4]) {
 					t.Errorf("ports behind NAT: %x, packet %x", got, want[l4:l4+4])
 				}
 			}
@@ -184,7 +184,7 @@ func TestIPv6EventsFull(t *testing.T) {
 		d := newDomain(t, config{slotBytes: bytesOf})
 		orig := packet(t, "six-udp-64")
 		w := d.send(frame{data: orig})
-		index, cells := d.guid(w.data), 6+8*(int(bytesOf)/64-2)
+		index, cells := d.guid(w.data), 5+8*(int(bytesOf)/64-2)
 		room := max(cells-4-4, 1)
 		for n := 1; n < 2*cells; n++ {
 			d.ingress(r1In, d.link(w, 0))
@@ -206,10 +206,7 @@ func (d *domain) wantAddressCells(s *slot, orig []byte) {
 	d.Helper()
 	var got []byte
 	for k := int(d.layout.Cells) - 4; k < int(d.layout.Cells); k++ {
-		at := 40 + 8*k
-		if k > 2 {
-			at += 40
-		}
+		at := cellAt(k)
 		got = append(got, s.raw[at:at+8]...)
 	}
 	if at := ipAt(orig); !bytes.Equal(got, orig[at+8:at+40]) {

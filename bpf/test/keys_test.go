@@ -194,11 +194,7 @@ func (d *domain) lose(index uint32) {
 	for i, cell := range []uint64{
 		uint64(bpfobj.TcRdrEventRDR_EV_LOSS)<<60 | 1<<56 | r1Out<<40 | uint64(time.Second), 0x1234, 0x5678,
 	} {
-		at := 40 + 8*(int(s.Nev)+i)
-		if int(s.Nev)+i > 2 {
-			at += 40
-		}
-		binary.NativeEndian.PutUint64(s.raw[at:], cell)
+		binary.NativeEndian.PutUint64(s.raw[cellAt(int(s.Nev)+i):], cell)
 	}
 	d.put(bpfobj.TcMapRing, index, s.raw)
 	s = d.slot(index)

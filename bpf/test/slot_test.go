@@ -100,15 +100,22 @@ type event struct {
 	at    time.Duration
 }
 
+// cellAt is where cell k begins in a slot.
+func cellAt(k int) int {
+	if k < 3 {
+		return 40 + 8*k
+	}
+	return afterHead + 8*(k-3)
+}
+
+// afterHead is where the fields of a slot's second line end, and its cells go on.
+const afterHead = 112
+
 // events reads the slot's log; data cells are skipped.
 func (s *slot) events() []event {
 	var out []event
 	for k := 0; k < int(s.Nev); k++ {
-		at := 40 + 8*k
-		if k > 2 {
-			at += 40
-		}
-		c := binary.NativeEndian.Uint64(s.raw[at:])
+		c := binary.NativeEndian.Uint64(s.raw[cellAt(k):])
 		e := event{
 			kind: bpfobj.TcRdrEvent(c >> 60), flags: bpfobj.TcRdrEventFlag(c >> 56 & 0xf),
 			port: int(c >> 40 & 0xffff), at: time.Duration(c & (1<<40 - 1)),

@@ -44,6 +44,7 @@ func testSource(d *domain, name string) {
 	}
 	d.wantAddresses(s, orig)
 	d.wantPorts(s, orig)
+	d.wantTCP(s, orig)
 	d.wantStory(index, "out@0/FS")
 	if s.State&^uint8(stIPv6) != 0 {
 		d.Errorf("state %#x of a packet in flight", s.State)
@@ -98,6 +99,25 @@ func (d *domain) wantMarked(got, want []byte) {
 	masked := bytes.Clone(want)
 	setBits(d, masked, uint16(index), l.BandTop[index>>(16+l.DSCPBits)], tos)
 	same(d, "on the wire", got, masked)
+}
+
+// wantTCP checks what the slot holds of a TCP header: 0 of other packets.
+func (d *domain) wantTCP(s *slot, orig []byte) {
+	d.Helper()
+	at := ipAt(orig)
+	proto, off := l4Of(orig, at)
+	ack, rest, hdr := uint32(0), uint32(0), off-at+8
+	_, later := isFragment(d, orig)
+	switch l4 := orig[off:]; {
+	case proto != 6:
+	case later:
+		hdr = int(s.Hdr) // there is no TCP header
+	default:
+		ack, rest, hdr = binary.NativeEndian.Uint32(l4[8:]), binary.NativeEndian.Uint32(l4[12:]), off-at+int(l4[12]>>4)*4
+	}
+	if s.TcpAck != ack || s.TcpRest != rest || int(s.Hdr) != hdr {
+		d.Errorf("slot: acknowledgement %#x, rest %#x, %d bytes of headers; packet: %#x, %#x, %d", s.TcpAck, s.TcpRest, s.Hdr, ack, rest, hdr)
+	}
 }
 
 // wantPorts checks ports, ICMP fields and the VLAN flag of a slot.

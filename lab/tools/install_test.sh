@@ -15,14 +15,16 @@ doc=$t/usr/share/doc/radar
 for file in "$t/usr/bin/radar" "$t/usr/share/man/man1/radar.1" "$doc/SECURITY.md" "$doc/Apache-2.0.txt" "$doc/GPL-2.0-only.txt"; do
 	[ -s "$file" ] || fail "no ${file#"$t"}"
 done
-# The Wireshark plugin, if Wireshark says where; without it make install goes on, and says so.
+# What Wireshark gets, if it says where; without it make install goes on, and says so.
+ours() { find "$t" -name radar_int.lua -size +10k -o -name radar_packets.lua -size +4k -o -path '*/extcap/radar' -perm 0755; }
 if [ -n "$(tshark -G folders 2>/dev/null || true)" ]; then
-	[ -n "$(find "$t" -name radar_int.lua -size +10k)" ] || fail "no Wireshark plugin: $(tail -n 3 "$t/log")"
+	[ "$(ours | wc -l)" -eq 3 ] || fail "Wireshark gets $(ours): $(tail -n 3 "$t/log")"
+	grep -q "^exec '/usr/bin/radar' extcap" "$(ours | grep extcap)" || fail "Wireshark does not run what is installed"
 	make --no-print-directory uninstall DESTDIR="$t" PREFIX=/usr >/dev/null 2>&1 || fail "make uninstall failed"
-	[ -z "$(find "$t" -name radar_int.lua)" ] || fail "make uninstall left the Wireshark plugin"
+	[ -z "$(ours)" ] || fail "make uninstall left $(ours)"
 	make --no-print-directory install DESTDIR="$t" PREFIX=/usr >"$t/log" 2>&1 || fail "make install failed again"
 else
-	grep -q '^without the Wireshark plugin' "$t/log" || fail "nothing is said of the Wireshark plugin"
+	grep -q '^without Wireshark' "$t/log" || fail "nothing is said of Wireshark"
 fi
 # What the program itself says that it is made of.
 while read -r module version; do

@@ -143,11 +143,11 @@ func plain10(list []string) []string {
 func TestReplayTshark(t *testing.T) {
 	need.Programs(t, "tshark")
 	m := recordings(t)
-	source, err := wireshark.Plugin()
+	source, err := wireshark.INT.File()
 	if err != nil {
 		t.Fatal(err)
 	}
-	plugin := filepath.Join(t.TempDir(), wireshark.Name)
+	plugin := filepath.Join(t.TempDir(), wireshark.INT.Name())
 	if err := os.WriteFile(plugin, source, 0o600); err != nil {
 		t.Fatal(err)
 	}

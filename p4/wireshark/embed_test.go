@@ -17,7 +17,7 @@ func TestPageNamesFields(t *testing.T) {
 	}
 	read := func(name string) string {
 		t.Helper()
-		b, err := files.ReadFile(folder + "/" + name)
+		b, err := files.ReadFile(string(INT) + "/" + name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,21 +52,49 @@ func TestPageNamesFields(t *testing.T) {
 	}
 }
 
-// The one file has every part, and what uses them behind them.
-func TestPlugin(t *testing.T) {
-	plugin, err := Plugin()
+// The page names every field of the plugin for captures of radar.
+func TestPageNamesPackets(t *testing.T) {
+	page, err := os.ReadFile("../../docs/wireshark.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := string(plugin)
-	main := strings.Index(text, "_G.radar_int_loaded")
-	parts := regexp.MustCompile(`part\("(\w+)"`).FindAllStringSubmatch(text, -1)
-	if len(parts) < 10 {
-		t.Errorf("%d parts", len(parts))
+	fields, err := files.ReadFile("radar_packets/fields.lua")
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, p := range parts {
-		if at := strings.Index(text, `package.preload["radar_int.`+p[1]+`"] = function()`); at < 0 || at > main {
-			t.Errorf("part %s is at %d, what uses it at %d", p[1], at, main)
+	names := regexp.MustCompile(`"(radar\.[a-z._]+)"`).FindAllSubmatch(fields, -1)
+	if len(names) < 20 {
+		t.Errorf("only %d names: are they found?", len(names))
+	}
+	for _, name := range names {
+		if !strings.Contains(string(page), "`"+string(name[1])+"`") {
+			t.Errorf("docs/wireshark.md does not name %s", name[1])
+		}
+	}
+}
+
+// The one file of each plugin has every part, and what uses them behind them.
+func TestPlugins(t *testing.T) {
+	for p, least := range map[Plugin]int{INT: 10, Packets: 3} {
+		plugin, err := p.File()
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := string(plugin)
+		main := strings.Index(text, "_G."+string(p)+"_loaded")
+		parts := regexp.MustCompile(`part\("(\w+)"`).FindAllStringSubmatch(text, -1)
+		if len(parts) < least {
+			t.Errorf("%s: %d parts", p, len(parts))
+		}
+		for _, part := range parts {
+			if at := strings.Index(text, `package.preload["`+string(p)+"."+part[1]+`"] = function()`); at < 0 || at > main {
+				t.Errorf("part %s of %s is at %d, what uses it at %d", part[1], p, at, main)
+			}
+		}
+		for _, other := range Plugins {
+			if other.Is(plugin) != (other == p) {
+				t.Errorf("%s is taken for %s: %v", p, other, other.Is(plugin))
+			}
 		}
 	}
 }

@@ -95,7 +95,7 @@ func memberOf(d *domain.Domain, port string) string {
 // because it is gone, has nothing of it.
 func AddStates(list []Node, d *domain.Domain) {
 	for i := range list {
-		interfaces := interfacesOf(d, list[i].ID)
+		interfaces := InterfacesOf(d, list[i].ID)
 		for j := range list[i].Ports {
 			p := &list[i].Ports[j]
 			p.State, p.MTU = interfaces[p.Ifindex].State, interfaces[p.Ifindex].MTU
@@ -103,8 +103,8 @@ func AddStates(list []Node, d *domain.Domain) {
 	}
 }
 
-// interfacesOf are a node's interfaces now, nil if it cannot be entered or is a virtual machine.
-func interfacesOf(d *domain.Domain, node uint16) map[int]topo.Interface {
+// InterfacesOf are a node's interfaces now, nil if it cannot be entered or is a virtual machine.
+func InterfacesOf(d *domain.Domain, node uint16) map[int]topo.Interface {
 	n := d.NodeByID(node)
 	if n == nil {
 		return nil

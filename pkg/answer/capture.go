@@ -41,23 +41,47 @@ func ReadCapture(path string, names map[uint32]string) (*Capture, error) {
 	return c, nil
 }
 
-// Since is when the first packet was sent.
+// Since implements File.
 func (c *Capture) Since() time.Time { return c.info.Since }
 
-// OpenCapture opens a capture file, if that can have what is selected.
-func OpenCapture(c *Capture, s *Selection) (*Sources, error) {
+// File is what is asked in place of a domain: a capture file, or a recording. It is safe for concurrent use.
+type File interface {
+	// Open opens it, if it can have what is selected.
+	Open(s *Selection) (*Sources, []Note, error)
+	// Since is when the first packet was sent; zero: there is none.
+	Since() time.Time
+	// Now is what times such as "5m ago" count from.
+	Now() time.Time
+	// Name is the file's, without its folder.
+	Name() string
+	// AddressesOf puts the addresses of nodes in the place of their names.
+	AddressesOf(values []string) ([]string, error)
+}
+
+var _, _ File = (*Capture)(nil), (*Recorded)(nil)
+
+// Open implements File.
+func (c *Capture) Open(s *Selection) (*Sources, []Note, error) {
 	all := &Sources{reports: &Reports{info: &c.info, path: c.Path}}
 	if err := all.check(s); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return all, nil
+	return all, nil, nil
 }
+
+// Now implements File: reports of a capture come from clocks of all kinds.
+func (c *Capture) Now() time.Time { return time.Now() }
+
+// AddressesOf implements File: addresses are not known.
+func (c *Capture) AddressesOf(values []string) ([]string, error) { return values, nil }
 
 // Ring is that of the domain that is attached; nil: there are reports alone.
 func (s *Sources) Ring() *Ring { return s.ring }
 
-// HasReports reports whether there are any.
-func (s *Sources) HasReports() bool { return s.reports != nil }
+// HasReports reports whether there are any beside what a domain has measured, or nothing else.
+func (s *Sources) HasReports() bool {
+	return s.reports != nil || s.recorded != nil && s.recorded.Last.Domain == nil
+}
 
-// Name is the file's, without its folder.
+// Name implements File.
 func (c *Capture) Name() string { return filepath.Base(c.Path) }

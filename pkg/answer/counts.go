@@ -53,10 +53,7 @@ func NewCounts(sums *aggregate.Aggregates, names packet.Names) *Counts {
 
 // Ask counts the packets that are asked for. The notes are to be said also beside an error.
 func (s *Sources) Ask(ctx context.Context, q *Question) (*Counts, []Note, error) {
-	offset := int64(0)
-	if s.ring != nil {
-		offset = s.ring.Decoder.WallOffset()
-	}
+	offset := s.wallOffset()
 	c := NewCounts(aggregate.New(offset), nil)
 	c.question, c.sources = *q, s
 	if q.BySecond {
@@ -85,6 +82,9 @@ func (c *Counts) addUnderWay(p *packet.Packet, asked bool) {
 		c.underWay += p.Segs
 	}
 }
+
+// Sums are the packets, counted, with the names that the sources give nodes and ports.
+func (c *Counts) Sums() (*aggregate.Aggregates, packet.Names) { return c.sums, c.own }
 
 // Totals are the sums over all packets.
 func (c *Counts) Totals() aggregate.Totals { return c.sums.Totals() }

@@ -32,6 +32,7 @@ type links struct {
 	of         *domain.Domain
 	all        []end
 	byName     map[string]*end
+	look       func(node uint16) map[int]topo.Interface
 	interfaces map[uint16]map[int]topo.Interface // by node
 	byAddress  map[string][]*end                 // of all nodes, nil: not read yet
 	down       map[string][]*end                 // by node, nil: not read yet
@@ -49,7 +50,12 @@ type end struct {
 }
 
 func newLinks(d *domain.Domain) *links {
-	l := &links{of: d, byName: make(map[string]*end), interfaces: make(map[uint16]map[int]topo.Interface)}
+	return newLinksOf(d, func(node uint16) map[int]topo.Interface { return InterfacesOf(d, node) })
+}
+
+// newLinksOf has what look says of a node's interfaces for what they are now.
+func newLinksOf(d *domain.Domain, look func(node uint16) map[int]topo.Interface) *links {
+	l := &links{of: d, look: look, byName: make(map[string]*end), interfaces: make(map[uint16]map[int]topo.Interface)}
 	add := func(nodeID uint16, name string, e end) {
 		if node := d.NodeByID(nodeID); node != nil && !node.Removed {
 			e.name, e.node, e.nodeID = node.Name+"/"+name, node.Name, nodeID
@@ -86,7 +92,7 @@ func newLinks(d *domain.Domain) *links {
 func (l *links) now(e *end) topo.Interface {
 	of, known := l.interfaces[e.nodeID]
 	if !known {
-		of = interfacesOf(l.of, e.nodeID)
+		of = l.look(e.nodeID)
 		l.interfaces[e.nodeID] = of
 	}
 	return of[e.ifindex]
@@ -238,13 +244,10 @@ func (l *links) onBridge(list []PortState, link string) []PortState {
 	return list
 }
 
-// links are those of the domain that is attached, nil if none is.
+// links are those of the sources, nil if there are none.
 func (c *Counts) links() *links {
-	if c.sources == nil || c.sources.ring == nil {
-		return nil
-	}
-	if c.now == nil {
-		c.now = newLinks(c.sources.ring.Domain)
+	if c.now == nil && c.sources != nil {
+		c.now = c.sources.links()
 	}
 	return c.now
 }

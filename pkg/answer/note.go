@@ -7,6 +7,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/store/segments"
 	"github.com/vnetradar/radar/pkg/vnet/agent"
 )
 
@@ -25,6 +26,7 @@ var Kinds = []Note{
 	SnapshotUnused{}, OlderMissing{}, Overwritten{}, Unread{}, Incomplete{},
 	TableFull{}, NoRoom{}, Unordered{}, Inexact{}, NoLatency{}, MoreFlows{}, SecondsKept{}, SecondsShown{},
 	NothingLost{}, StillUnderWay{}, NothingDropped{}, AlsoDropped{}, Expired{}, MovedAddress{}, RoutingLoop{}, Unsent{}, UnsentFull{}, PortsNotUp{},
+	SegmentDamaged{}, NotKept{}, RecordingCovers{},
 	ReportsDamaged{}, ReportsKept{}, ReportsUnchanged{}, ReportsMissing{}, Unnamed{}, LastOfEach{}, NoReportMatches{},
 }
 
@@ -208,6 +210,22 @@ type LastSeenPort struct {
 	Packets uint64
 }
 
+// What there is to say about a recording.
+type (
+	// SegmentDamaged: a file, or a part of it, cannot be read, so the answer is without it.
+	SegmentDamaged struct{ Damage segments.Damage }
+	// NotKept: the recorder could not keep packets.
+	NotKept struct {
+		Packets uint64
+		Cause   string
+	}
+	// RecordingCovers: none of its packets is asked for; the times are zero if it has none.
+	RecordingCovers struct {
+		Path        string
+		First, Last time.Time
+	}
+)
+
 // What there is to say about reports that were kept.
 type (
 	// ReportsDamaged: they cannot be read, so the answer is without them.
@@ -266,6 +284,9 @@ func (RoutingLoop) Kind() string      { return "routing_loop" }
 func (Unsent) Kind() string           { return "unsent" }
 func (UnsentFull) Kind() string       { return "unsent_full" }
 func (PortsNotUp) Kind() string       { return "ports_not_up" }
+func (SegmentDamaged) Kind() string   { return "segment_damaged" }
+func (NotKept) Kind() string          { return "not_kept" }
+func (RecordingCovers) Kind() string  { return "recording_covers" }
 func (ReportsDamaged) Kind() string   { return "reports_damaged" }
 func (ReportsKept) Kind() string      { return "reports_kept" }
 func (ReportsUnchanged) Kind() string { return "reports_unchanged" }

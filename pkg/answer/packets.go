@@ -5,6 +5,7 @@ package answer
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -43,8 +44,7 @@ func (s *Slowest) Records() []*record.Record {
 	return s.list
 }
 
-// Chosen returns the records that are selected, the newest last; the slowest n of them, the slowest first, if n
-// is not 0.
+// Chosen implements Singles.
 func (r *Ring) Chosen(ctx context.Context, s *Selection, n int) ([]*record.Record, error) {
 	slowest := Slowest{N: n}
 	if _, err := r.scan(ctx, s.Scan(), func(rec *record.Record) error {
@@ -59,9 +59,18 @@ func (r *Ring) Chosen(ctx context.Context, s *Selection, n int) ([]*record.Recor
 	return slowest.Records(), nil
 }
 
-// Find returns the packet of an ID.
-func (r *Ring) Find(id string) (*backpack.Found, error) {
-	return backpack.Find(r.Maps, r.Decoder, id, clock.Monotonic())
+// Find implements Singles. Errors are those of backpack.Find.
+func (r *Ring) Find(ids ...string) (found []*backpack.Found, err error) {
+	var errs []error
+	for _, id := range ids {
+		f, err := backpack.Find(r.Maps, r.Decoder, id, clock.Monotonic())
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		found = append(found, f)
+	}
+	return found, errors.Join(errs...)
 }
 
 // Remembered says how far back the ring goes.
@@ -112,6 +121,12 @@ func (f *Follower) Poll(fn func(*packet.Packet) error) error {
 	}
 	return failed
 }
+
+// AsItStands makes every end count at once, for the last Poll of all.
+func (f *Follower) AsItStands() { f.follower.AsItStands() }
+
+// Handed returns whether a packet was handed out, by its position in the ring, as of now.
+func (f *Follower) Handed() func(pos uint64) bool { return f.follower.Handed() }
 
 // Record makes the record of a packet, which is valid until the next call.
 func (f *Follower) Record(p *packet.Packet) *record.Record { return f.recorder.Record(p) }

@@ -11,6 +11,7 @@ import (
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/vnet/agent"
 	"github.com/vnetradar/radar/pkg/vnet/backpack"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
 // Ring is the ring of a domain that is attached on this machine: a Source. The caller closes it.
@@ -27,6 +28,9 @@ func OpenRing(name string) (*Ring, error) {
 
 // Check refuses a selection that names nodes that the domain does not have: *NoSuchNode.
 func (r *Ring) Check(s *Selection) error { return Only(r).check(s) }
+
+// Of implements Singles.
+func (r *Ring) Of() *domain.Domain { return r.Domain }
 
 // HasNode implements Source.
 func (r *Ring) HasNode(name string) bool { return hasNode(r.Domain, name) }

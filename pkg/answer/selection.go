@@ -21,6 +21,7 @@ type Selection struct {
 	filter   *filter.Filter
 	anyState *filter.Filter // the same, whatever became of the packet
 	expr     *filter.Expr   // nil: none
+	also     *Selection     // whose filter must match too; nil: none
 
 	filtered  bool // filter or expr ask for anything
 	flowsOnly bool // whether they want a packet is the same for all packets of its flow
@@ -62,6 +63,19 @@ func (s *Selection) Narrow(text string) error {
 	return nil
 }
 
+// IsAll reports whether every packet is asked for.
+func (s *Selection) IsAll() bool {
+	return !s.filtered && s.Since.IsZero() && s.Until.IsZero() && s.Last == 0
+}
+
+// Within asks for what another selection asks for, too: its times and its Last become this one's.
+func (s *Selection) Within(o *Selection) {
+	s.Since, s.Until, s.Last, s.also = o.Since, o.Until, o.Last, o
+	s.filtered = s.filtered || o.filtered
+	s.flowsOnly = s.flowsOnly && o.flowsOnly
+	s.ofFlow = s.ofFlow || o.ofFlow
+}
+
 // Nodes are the names of nodes of which a packet must have visited one; nil: any will do.
 func (s *Selection) Nodes() []string { return s.filter.Nodes() }
 
@@ -75,17 +89,19 @@ func (s *Selection) Match(p *packet.Packet, of packet.Scope) bool {
 
 // keep is Match at any time.
 func (s *Selection) keep(p *packet.Packet, of packet.Names) bool {
-	return s.filter.Match(p, of) && (s.expr == nil || s.expr.Match(p))
+	return s.filter.Match(p, of) && (s.expr == nil || s.expr.Match(p)) && (s.also == nil || s.also.keep(p, of))
 }
 
 // keepFlow reports whether packets of the packet's flow can be asked for.
 func (s *Selection) keepFlow(p *packet.Packet) bool {
-	return s.filter.MatchFlow(p) && (s.expr == nil || !s.expr.OnlyFlow() || s.expr.Match(p))
+	return s.filter.MatchFlow(p) && (s.expr == nil || !s.expr.OnlyFlow() || s.expr.Match(p)) &&
+		(s.also == nil || s.also.keepFlow(p))
 }
 
 // matchAnyState is Match, whatever became of the packet.
 func (s *Selection) matchAnyState(p *packet.Packet, of packet.Scope) bool {
-	return s.inTime(p, of) && s.anyState.Match(p, of) && (s.expr == nil || s.expr.Match(p))
+	return s.inTime(p, of) && s.anyState.Match(p, of) && (s.expr == nil || s.expr.Match(p)) &&
+		(s.also == nil || s.also.keep(p, of))
 }
 
 // inTime reports whether the packet was sent when it is asked for.

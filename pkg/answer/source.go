@@ -8,9 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/vnet/backpack"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
+	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
 
 // Source is where packets come from. It is for one goroutine.
@@ -29,14 +32,32 @@ type Source interface {
 	WhyEmpty(s *Selection) []Note
 }
 
-var _, _, _ Source = (*Ring)(nil), (*Reports)(nil), (*Sources)(nil)
+// Singles is a source of which single packets are asked for.
+type Singles interface {
+	Source
+	// Chosen returns the records that are selected, the newest last; the slowest n of them, the slowest first, if
+	// n is not 0.
+	Chosen(ctx context.Context, s *Selection, n int) ([]*record.Record, error)
+	// Find returns the packets of IDs; the error is about those that are not there.
+	Find(ids ...string) ([]*backpack.Found, error)
+	// Of is the domain; nil: there is none.
+	Of() *domain.Domain
+	// Stories tell of packets.
+	Stories(found []*backpack.Found, now time.Time) ([]*Story, error)
+}
 
-// Sources are all that there is of a domain: its ring, if it is attached, and reports that were kept. It is
-// a Source itself. The caller closes it.
+var (
+	_, _, _ Source  = (*Ring)(nil), (*Reports)(nil), (*Sources)(nil)
+	_       Singles = (*Ring)(nil)
+)
+
+// Sources are all that there is of a domain: its ring, if it is attached, and reports that were kept; or what was
+// recorded of it. It is a Source itself. The caller closes it.
 type Sources struct {
-	domain  string   // "": the ring is all that there is
-	ring    *Ring    // nil: nothing is attached
-	reports *Reports // nil: none are kept
+	domain   string    // "": the ring, or the recording, is all that there is
+	ring     *Ring     // nil: nothing is attached
+	reports  *Reports  // nil: none are kept
+	recorded *Recorded // nil: the others are asked
 }
 
 // ErrReportsRemoved says that there were reports, and nothing else.
@@ -78,12 +99,62 @@ func (s *Sources) Close() {
 	}
 }
 
-// Domain is the domain that is attached; nil: none is.
+// Domain is the domain that is attached, or was recorded; nil: there is none.
 func (s *Sources) Domain() *domain.Domain {
-	if s.ring == nil {
+	switch {
+	case s.recorded != nil:
+		return s.recorded.Last.Domain
+	case s.ring == nil:
 		return nil
 	}
 	return s.ring.Domain
+}
+
+// Recorded is the recording that is asked; nil: it is none.
+func (s *Sources) Recorded() *Recorded { return s.recorded }
+
+// Singles is what single packets are asked of; nil: there are reports alone.
+func (s *Sources) Singles() Singles {
+	switch {
+	case s.recorded != nil:
+		return s.recorded
+	case s.ring != nil:
+		return s.ring
+	}
+	return nil
+}
+
+// wallOffset is from the stamps of packets to Unix time, ns.
+func (s *Sources) wallOffset() int64 {
+	switch {
+	case s.recorded != nil:
+		return s.recorded.Scope.WallOffset()
+	case s.ring != nil:
+		return s.ring.Decoder.WallOffset()
+	}
+	return 0
+}
+
+// Interfaces are those of a node, as they are now or were at the end of the recording; nil: not known.
+func (s *Sources) Interfaces(node uint16) map[int]topo.Interface {
+	switch {
+	case s.recorded != nil:
+		return s.recorded.Last.Interfaces[node]
+	case s.ring != nil:
+		return InterfacesOf(s.ring.Domain, node)
+	}
+	return nil
+}
+
+// links are of the domain that is attached, or was recorded; nil: there is none.
+func (s *Sources) links() *links {
+	switch {
+	case s.recorded != nil:
+		return s.recorded.links()
+	case s.ring != nil:
+		return newLinks(s.ring.Domain)
+	}
+	return nil
 }
 
 // Late says what becomes known only as rows are made: names that could not be looked up.
@@ -97,6 +168,9 @@ func (s *Sources) Late() []Note {
 // Update follows what has changed. It returns domain.ErrNotAttached if the domain was detached, and
 // ErrReportsRemoved if nothing is left.
 func (s *Sources) Update() (err error) {
+	if s.recorded != nil {
+		return nil
+	}
 	if s.domain != "" {
 		if s.reports, err = OpenReports(s.domain, s.ring); err != nil {
 			return err
@@ -119,22 +193,25 @@ func (s *Sources) check(selected *Selection) error {
 		if s.HasNode(name) {
 			continue
 		}
-		if s.ring == nil {
+		if s.Domain() == nil {
 			return &NoSuchNode{Name: name}
 		}
-		return noSuchNode(name, s.ring.Domain)
+		return noSuchNode(name, s.Domain())
 	}
 	return nil
 }
 
 // HasNode implements Source.
 func (s *Sources) HasNode(name string) bool {
-	return s.ring != nil && s.ring.HasNode(name) || s.reports != nil && s.reports.HasNode(name)
+	return s.recorded != nil && s.recorded.HasNode(name) || s.ring != nil && s.ring.HasNode(name) || s.reports != nil && s.reports.HasNode(name)
 }
 
 // Lacks implements Source.
 func (s *Sources) Lacks() []Note {
-	if s.ring == nil {
+	switch {
+	case s.recorded != nil:
+		return s.recorded.Lacks()
+	case s.ring == nil:
 		return nil
 	}
 	return s.ring.Lacks()
@@ -142,7 +219,10 @@ func (s *Sources) Lacks() []Note {
 
 // WhyEmpty implements Source.
 func (s *Sources) WhyEmpty(selected *Selection) []Note {
-	if s.ring == nil {
+	switch {
+	case s.recorded != nil:
+		return s.recorded.WhyEmpty(selected)
+	case s.ring == nil:
 		return s.reports.WhyEmpty(selected)
 	}
 	return s.ring.WhyEmpty(selected)
@@ -150,6 +230,9 @@ func (s *Sources) WhyEmpty(selected *Selection) []Note {
 
 // Count implements Source.
 func (s *Sources) Count(ctx context.Context, q *Question, to *Counts) (notes []Note, err error) {
+	if s.recorded != nil {
+		return s.recorded.Count(ctx, q, to)
+	}
 	if s.ring != nil {
 		if notes, err = s.ring.Count(ctx, q, to); err != nil {
 			return notes, err
@@ -172,6 +255,8 @@ func (s *Sources) Streams() bool { return s.reports == nil }
 // Records implements Source. Where there are reports beside a ring, all records are collected first.
 func (s *Sources) Records(ctx context.Context, selected *Selection, fn func(*record.Record) error) ([]Note, error) {
 	switch {
+	case s.recorded != nil:
+		return s.recorded.Records(ctx, selected, fn)
 	case s.reports == nil:
 		return s.ring.Records(ctx, selected, fn)
 	case s.ring == nil:

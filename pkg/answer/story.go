@@ -114,15 +114,17 @@ func (r *Ring) Stories(found []*backpack.Found, now time.Time) ([]*Story, error)
 	if err != nil {
 		return nil, err
 	}
-	var list []*Story
-	links := newLinks(r.Domain)
+	return newStories(found, r.Domain, outers, newLinks(r.Domain), now), nil
+}
+
+func newStories(found []*backpack.Found, d *domain.Domain, outers map[string][]record.Record, links *links, now time.Time) (list []*Story) {
 	for _, f := range found {
-		s := NewStory(&f.Record, f.Segment, r.Domain, now)
+		s := NewStory(&f.Record, f.Segment, d, now)
 		s.goInto(outers[f.Record.ID])
 		s.addLinks(links)
 		list = append(list, s)
 	}
-	return list, nil
+	return list
 }
 
 // NewStory tells of a packet of a domain, without tunnels' packets that had it inside. segment is its place in the

@@ -31,6 +31,10 @@ func ParseTime(s string, now time.Time) (time.Time, error) {
 
 // AddressesOf puts the addresses of a domain's nodes in the place of their names. Errors are those of NodeAddresses.
 func AddressesOf(domainName string, values []string) ([]string, error) {
+	return addressesOf(values, func(node string) ([]netip.Addr, error) { return NodeAddresses(domainName, node) })
+}
+
+func addressesOf(values []string, of func(node string) ([]netip.Addr, error)) ([]string, error) {
 	var list []string
 	for _, value := range values {
 		name := strings.TrimSpace(value)
@@ -38,7 +42,7 @@ func AddressesOf(domainName string, values []string) ([]string, error) {
 			list = append(list, value)
 			continue
 		}
-		addrs, err := NodeAddresses(domainName, name)
+		addrs, err := of(name)
 		switch {
 		case errors.Is(err, domain.ErrNotAttached):
 			list = append(list, name) // it is refused as no address, or the question for the domain

@@ -259,8 +259,11 @@ type TcRdrSlot struct {
 	TrainTtl uint8
 	TrainTos uint8
 	GsoSize  uint16
-	Flags    uint16
-	Ev1      [3]uint64
+	Flags    uint8
+	Hdr      uint8
+	TcpAck   uint32
+	TcpRest  uint32
+	Ev1      [2]uint64
 }
 
 type TcRdrSlotFlag uint32

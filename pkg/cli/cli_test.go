@@ -44,7 +44,7 @@ func TestUsageErrors(t *testing.T) {
 		{"packets --bogus", "unknown flag: --bogus"},
 		{"packets -z", "unknown shorthand flag: 'z'"},
 		{"packets udp prot 5", `filter expression "udp prot 5": can't parse filter expression: syntax error`},
-		{"packets tcp[13]=2", `filter expression "tcp[13]=2": tcp[13] (TCP flags) is not kept in records`},
+		{"packets udp[4:2]=9", `filter expression "udp[4:2]=9": udp[4:2] (UDP length) is not kept in records`},
 		{"packets vlan 3", "no VLAN support"},
 		{"attach --watch tcp[ netns:x", `--watch: filter expression "tcp[": can't parse`},
 		{"attach --watch arp netns:x", "instead of the link layer"},
@@ -96,6 +96,13 @@ func TestUsageErrors(t *testing.T) {
 		{"attach pid:0", "pid:0"},
 		{"status --domain ../etc", "domain name"},
 		{"docs", "accepts 1 arg"},
+		{"packets -w x -o json", "use one of them"},
+		{"packets --at h1", "--at: only with -w"},
+		{"packets -f -w x --last 3", "--last: a capture that follows"},
+		{"capture -o json", "radar packets -f -o json"},
+		{"capture --last 3 -w x", "a capture begins now"},
+		{"extcap --capture --extcap-interface eth0", "radar-DOMAIN"},
+		{"extcap --capture --extcap-interface radar-x", "--fifo"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			stdout, stderr, code := clitest.Radar(t, strings.Fields(c.args)...)
@@ -131,7 +138,7 @@ func TestStateDirIsFile(t *testing.T) {
 func TestWrongExpressions(t *testing.T) {
 	for args, want := range map[string]string{
 		"packets tcp and bogus": `filter expression "tcp and bogus"`,
-		"paths tcp[13] == 2":    "is not kept in records",
+		"paths udp[4:2] == 2":   "is not kept in records",
 		"flows ether host x":    "filter expression",
 	} {
 		code := kit.ExitUsage

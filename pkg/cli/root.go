@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vnetradar/radar/pkg/cli/ask"
+	"github.com/vnetradar/radar/pkg/cli/capture"
 	"github.com/vnetradar/radar/pkg/cli/check"
 	"github.com/vnetradar/radar/pkg/cli/collect"
 	"github.com/vnetradar/radar/pkg/cli/domain"
@@ -17,7 +18,9 @@ import (
 	"github.com/vnetradar/radar/pkg/cli/inband"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/cli/lab"
+	"github.com/vnetradar/radar/pkg/cli/record"
 	"github.com/vnetradar/radar/pkg/cli/serve"
+	"github.com/vnetradar/radar/pkg/cli/verdict"
 	"github.com/vnetradar/radar/pkg/fault"
 )
 
@@ -82,13 +85,21 @@ func commands(k *kit.Kit) []*cobra.Command {
 		domain.NewTopoCmd(k),
 		domain.NewAgentCmd(k),
 		ask.NewPacketsCmd(k),
+		capture.NewCmd(k),
+		capture.NewWiresharkCmd(k),
+		capture.NewExtcapCmd(k),
 		ask.NewTraceCmd(k),
 		ask.NewPathsCmd(k),
 		ask.NewLatencyCmd(k),
 		ask.NewLossCmd(k),
 		ask.NewFlowsCmd(k),
 		ask.NewThroughputCmd(k),
-		collect.NewCmd(k),
+		verdict.NewExplainCmd(k),
+		verdict.NewAssertCmd(k),
+		verdict.NewDiffCmd(k),
+		verdict.NewFidelityCmd(k),
+		record.NewCmd(k, version),
+		collect.NewCmd(k, version),
 		collect.NewMetricsCmd(k),
 		serve.NewCmd(k, version),
 		export.NewCmd(k),

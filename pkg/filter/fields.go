@@ -41,8 +41,7 @@ var ip6Fields = []field{{40, 1 << 16, "payload or extension headers"}}
 
 var l4Fields = map[uint8][]field{
 	record.ProtoTCP: {
-		{4, 8, "TCP sequence number"}, {8, 12, "TCP acknowledgement"}, {12, 13, "TCP header length"},
-		{13, 14, "TCP flags"}, {14, 16, "TCP window"}, {16, 18, "TCP checksum"}, {18, 20, "TCP urgent pointer"},
+		{12, 13, "TCP header length"}, {16, 18, "TCP checksum"}, {18, 20, "TCP urgent pointer"},
 	},
 	record.ProtoUDP:    {{4, 6, "UDP length"}, {6, 8, "UDP checksum"}},
 	record.ProtoICMP:   {{1, 2, "ICMP code"}, {2, 4, "ICMP checksum"}},
@@ -199,5 +198,5 @@ func loadL4(protos protoSet, icmp uint32, off, size int) value {
 	if proto, one := protos.single(); one {
 		name, fields = protoName(proto), l4Fields[proto]
 	}
-	return value{unheld: unheld, what: nameOf(name, fields, off, size), notFlow: !protos.allHavePorts()}
+	return value{unheld: unheld, what: nameOf(name, fields, off, size), notFlow: off+size > portBytes || !protos.allHavePorts()}
 }

@@ -118,7 +118,7 @@ func (e *Expr) CheckRecords() error {
 	if e.unheld == "" {
 		return nil
 	}
-	return fmt.Errorf("filter expression %s: %s is not kept in records: ask for addresses, protocol, ports, ICMP type and echo numbers, TTL, TOS, ID, fragment offset or length", quote(e.text), e.unheld)
+	return fmt.Errorf("filter expression %s: %s is not kept in records: ask for addresses, protocol, ports, TCP flags, numbers and window, ICMP type and echo numbers, TTL, TOS, ID, fragment offset or length", quote(e.text), e.unheld)
 }
 
 // OnlyFlow says whether the expression reads nothing but addresses, protocol and

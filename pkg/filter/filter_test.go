@@ -71,6 +71,11 @@ func TestHeld(t *testing.T) {
 		{"ip6[6] = 17 and ip6[40:2] = 53", true},
 		{"ip6[0] & 0xf0 = 0x60", true},
 		{"host 2001:db8::1 and not port 22", true},
+		{"tcp[tcpflags] & (tcp-syn|tcp-fin) != 0 and host 10.0.0.1", false},
+		{"tcp[4:4] = 1 and tcp[8:4] > 7", false},
+		{"tcp[14:2] = 0", false},
+		{"tcp[2:4] = 5", false},
+		{"ip6[6] = 6 and ip6[53] & 2 != 0", false},
 		{"icmp6[icmp6type] = icmp6-echo", false},
 		{"ip6[0:4] & 0xfffff = 7", false},
 		{"ip6[0] & 0xf = 1", false},
@@ -104,10 +109,9 @@ func TestHeld(t *testing.T) {
 
 func TestUnheld(t *testing.T) {
 	tests := []struct{ text, want string }{
-		{"tcp[13] & 2 != 0", "tcp[13] (TCP flags) is not kept in records"},
-		{"tcp[tcpflags] & (tcp-syn|tcp-fin) != 0 and host 10.0.0.1", "tcp[13] (TCP flags)"},
-		{"tcp[4:4] = 1", "tcp[4:4] (TCP sequence number)"},
-		{"tcp[14:2] = 0", "tcp[14:2] (TCP window)"},
+		{"tcp[16:2] = 0", "tcp[16:2] (TCP checksum) is not kept in records"},
+		{"tcp[12:2] & 0x1ff = 2", "tcp[12:2] (TCP header length)"},
+		{"tcp[20] = 2", "tcp[20] (payload)"},
 		{"udp[4:2] > 100", "udp[4:2] (UDP length)"},
 		{"udp[8:4] = 1", "udp[8:4] (payload)"},
 		{"icmp[icmpcode] = 1", "icmp[1] (ICMP code)"},
@@ -120,7 +124,7 @@ func TestUnheld(t *testing.T) {
 		{"ip[ip[9]] = 3", "offset that is computed"},
 		{"esp or ip proto 47 and ip[24] = 2", "ip[24]"},
 		{"icmp6[icmp6code] = 1", "icmpv6[1] (ICMPv6 code)"},
-		{"ip6[6] = 6 and ip6[53] & 2 != 0", "tcp[13] (TCP flags)"},
+		{"ip6[6] = 6 and ip6[56:2] & 2 != 0", "tcp[16:2] (TCP checksum)"},
 		{"ip6[40] = 3", "transport header[0]"},
 		{"ip6[6] = 44 and ip6[42:2] & 1 != 0", "ip6[42:2] (payload or extension headers)"},
 		{"ip6[6] = 44 and ip6[48:2] = 53", "ip6[48:2]"},
@@ -170,7 +174,7 @@ func branched(p *packet.Packet) {
 }
 
 // later makes it a later fragment.
-func later(p *packet.Packet) { p.SetFragment(1480) }
+func later(p *packet.Packet) { p.SetFragment(1480, 1) }
 
 func TestMatch(t *testing.T) {
 	tests := []struct {
@@ -189,7 +193,7 @@ func TestMatch(t *testing.T) {
 		{"len > 90000", func(p *packet.Packet) { p.Len, p.Segs = 90001, 80 }, true},
 		{"-ip[8] + 300 = 236", nil, true},
 		{"ip[6:2] & 0x3fff != 0", nil, false},
-		{"ip[6:2] & 0x3fff != 0", func(p *packet.Packet) { p.SetFragment(0) }, true},
+		{"ip[6:2] & 0x3fff != 0", func(p *packet.Packet) { p.SetFragment(0, 1) }, true},
 		{"ip[6:2] & 0x1fff = 185", later, true},
 		{"udp port 9999", later, false},
 		{"udp", later, true},
@@ -207,11 +211,11 @@ func TestMatch(t *testing.T) {
 		{"src 2001:db8::7 and src port 5000", toIPv6, false},
 		{"ip6 net 2001:db8::/32 and ip6[7] = 64 and ip6[4:2] = 60", toIPv6, true},
 		{"ip6[0:4] = 0x6b9a1234", toIPv6, true},
-		{"udp", func(p *packet.Packet) { toIPv6(p); p.SetFragment(0); p.FragID = 7 }, true},
-		{"udp port 9999", func(p *packet.Packet) { toIPv6(p); p.SetFragment(0); p.FragID = 7 }, false}, // libpcap does not look there
+		{"udp", func(p *packet.Packet) { toIPv6(p); p.SetFragment(0, 1); p.FragID = 7 }, true},
+		{"udp port 9999", func(p *packet.Packet) { toIPv6(p); p.SetFragment(0, 1); p.FragID = 7 }, false}, // libpcap does not look there
 		{"udp and ip6[6] = 44 and ip6[42:2] & 0xfff8 = 1448 and ip6[44:4] = 0xdeadbeef", func(p *packet.Packet) {
 			toIPv6(p)
-			p.SetFragment(1448)
+			p.SetFragment(1448, 1)
 			p.FragID = 0xdeadbeef
 		}, true},
 		{"icmp6[icmp6type] = 128 and icmp6[4:2] = 7 and icmp6[6:2] = 3", echo6, true},

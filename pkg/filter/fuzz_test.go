@@ -148,6 +148,10 @@ func setL4(p *packet.Packet, l4 []byte) {
 		p.SrcPort, p.DstPort = be.Uint16(l4[4:]), be.Uint16(l4[6:])
 	default:
 		p.SrcPort, p.DstPort = be.Uint16(l4), be.Uint16(l4[2:])
+		if p.Proto == record.ProtoTCP {
+			p.HasTCP = true
+			p.TCP = packet.TCP{Seq: be.Uint32(l4[4:]), Ack: be.Uint32(l4[8:]), Flags: uint16(l4[13]), Window: be.Uint16(l4[14:])}
+		}
 	}
 }
 

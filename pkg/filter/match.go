@@ -19,7 +19,12 @@ const (
 	lenBytes = 4  // before the header: what "len" means
 	ipBytes  = 20 // records hold no IP options
 	ip6Bytes = 40
-	l4Bytes  = 8 // of ICMP; ports take 4
+
+	// Of what follows: ports; a TCP header to the window, whose length is not known; ICMP.
+	portBytes     = 4
+	tcpBytes      = 16
+	tcpOffsetByte = 12
+	icmpBytes     = 8
 
 	fragmentBytes = 8
 )
@@ -86,7 +91,7 @@ func (e *Expr) matches(h *header) bool {
 // header is a packet as far as it is known: lenBytes, IP header, first bytes of what
 // follows it.
 type header struct {
-	bytes [lenBytes + ip6Bytes + fragmentBytes + l4Bytes]byte
+	bytes [lenBytes + ip6Bytes + fragmentBytes + tcpBytes]byte
 	n     int // bytes that are known
 	addrs int // where the addresses begin
 	ports int // where the ports are, 0: nowhere
@@ -173,11 +178,17 @@ func putIP6(ip []byte, p *packet.Packet) int {
 	return ip6Bytes + fragmentBytes
 }
 
-// putL4 makes room for ports, or writes what is known of an ICMP header, and returns its length.
+// putL4 makes room for ports, or writes what is known of a TCP or ICMP header, and returns its length.
 func putL4(b []byte, p *packet.Packet) int {
 	switch {
+	case p.HasTCP:
+		binary.BigEndian.PutUint32(b[portBytes:], p.TCP.Seq)
+		binary.BigEndian.PutUint32(b[8:], p.TCP.Ack)
+		binary.BigEndian.PutUint16(b[tcpOffsetByte:], p.TCP.Flags&0xff)
+		binary.BigEndian.PutUint16(b[14:], p.TCP.Window)
+		return tcpBytes
 	case p.HasPorts():
-		return 4
+		return portBytes
 	case p.IsICMP():
 		b[0] = p.ICMP[0]
 		if !p.IsEcho() {
@@ -185,7 +196,7 @@ func putL4(b []byte, p *packet.Packet) int {
 		}
 		binary.BigEndian.PutUint16(b[4:], p.SrcPort)
 		binary.BigEndian.PutUint16(b[6:], p.DstPort)
-		return 8
+		return icmpBytes
 	}
 	return 0
 }

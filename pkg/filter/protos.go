@@ -67,15 +67,18 @@ func (p protoSet) single() (proto uint8, ok bool) {
 func (p protoSet) allHavePorts() bool { return p.or(havePorts) == havePorts }
 
 // allHold says whether records of all these protocols hold that byte of the
-// transport header: ports; of ICMP, whose number is icmp in this version of IP, the
-// type, and an echo's identifier and sequence.
+// transport header: ports; of TCP all to the window but the byte with the header's length; of ICMP, whose
+// number is icmp in this version of IP, the type, and an echo's identifier and sequence.
 func (p protoSet) allHold(at int, icmp uint32) bool {
 	held := protoSet{}
-	if at < 4 {
+	if at < portBytes {
 		held = havePorts
 	}
-	if at == 0 || at >= 4 && at < l4Bytes {
+	if at == 0 || at >= 4 && at < icmpBytes {
 		held = held.with(icmp)
+	}
+	if at >= portBytes && at < tcpBytes && at != tcpOffsetByte {
+		held = held.with(record.ProtoTCP)
 	}
 	return p.or(held) == held
 }

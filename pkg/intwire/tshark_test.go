@@ -43,12 +43,12 @@ func tshark(t *testing.T, capture string, args ...string) []item {
 func trees(t *testing.T, form, capture string, args ...string) []item {
 	t.Helper()
 	need.Programs(t, "tshark")
-	plugin, err := wireshark.Plugin()
+	plugin, err := wireshark.INT.File()
 	if err != nil {
 		t.Fatal(err)
 	}
 	home := t.TempDir() // with no settings and plugins of a user
-	path := filepath.Join(home, wireshark.Name)
+	path := filepath.Join(home, wireshark.INT.Name())
 	if err := os.WriteFile(path, plugin, 0o600); err != nil {
 		t.Fatal(err)
 	}

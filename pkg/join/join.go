@@ -113,6 +113,9 @@ func (s *Stories) Packet(of collect.Story) *packet.Packet {
 	return p
 }
 
+// Scope is what the numbers of packets mean that Packet has just returned.
+func (s *Stories) Scope() packet.Scope { return s.reader.Decoder }
+
 // NodeName is what a node of a packet that Packet has just returned is called.
 func (s *Stories) NodeName(node uint16) string { return s.reader.Decoder.NodeName(node) }
 

@@ -18,6 +18,8 @@ const (
 const (
 	fragMask  = 0x1fff
 	fragMore  = 0x2000
+	fragBits  = 13 // below the flags
+	fragDF    = 2  // of the flags
 	fragMask6 = 0xfff8
 	fragMore6 = 0x0001
 )
@@ -30,11 +32,21 @@ func (p *Packet) Offset() (bytes int, ok bool) {
 	return int(p.FragOff&fragMask) * 8, p.FragOff&(fragMask|fragMore) != 0
 }
 
-// SetFragment makes it a fragment with that offset in bytes, of which more follow.
-func (p *Packet) SetFragment(offset int) {
-	p.FragOff = uint16(offset/8) | fragMore
+// Flags returns the flags of IPv4's header, DF 2 and MF 1, or of IPv6's fragment header, M 1; ok is false
+// if IPv6 has none.
+func (p *Packet) Flags() (flags int, ok bool) {
+	if !p.IPv6 {
+		return int(p.FragOff >> fragBits & (fragDF | 1)), true
+	}
+	_, fragment := p.Offset()
+	return int(p.FragOff & fragMore6), fragment || p.FragID != 0
+}
+
+// SetFragment sets the offset in bytes and the flags, as Flags has them; 0 and no M make it no fragment.
+func (p *Packet) SetFragment(offset, flags int) {
+	p.FragOff = uint16(flags)<<fragBits | uint16(offset/8)
 	if p.IPv6 {
-		p.FragOff = uint16(offset) | fragMore6
+		p.FragOff = uint16(offset) | uint16(flags&fragMore6)
 	}
 	if offset > 0 {
 		p.Later = true

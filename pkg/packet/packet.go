@@ -3,6 +3,7 @@
 package packet
 
 import (
+	"encoding/binary"
 	"net/netip"
 
 	"github.com/vnetradar/radar/pkg/record"
@@ -156,6 +157,30 @@ func (t *TCP) End() uint32 {
 	}
 	return end
 }
+
+// ReadTCP reads a TCP header, of which b is the beginning; size is how many bytes the packet has from there on.
+// ok is false if b ends before the window, or is no such header.
+func ReadTCP(b []byte, size int) (t TCP, ok bool) {
+	if len(b) < tcpKnown {
+		return t, false
+	}
+	header := int(b[12]>>4) * 4
+	if header < tcpLeast || header > size {
+		return t, false
+	}
+	be := binary.BigEndian
+	return TCP{
+		Seq: be.Uint32(b[4:]), Ack: be.Uint32(b[8:]), Flags: be.Uint16(b[12:]) & tcpFlags, Window: be.Uint16(b[14:]),
+		Payload: uint32(size - header),
+	}, true
+}
+
+// Bytes of a TCP header: up to the window, and the least that it has; tcpFlags is where its flags are.
+const (
+	tcpKnown = 16
+	tcpLeast = 20
+	tcpFlags = 0x1ff
+)
 
 // Hop is one visit of one node.
 type Hop struct {

@@ -36,9 +36,15 @@ func (p *Packet) FillHeader(r *record.Record, addr func(Addr) string, keep func(
 	}
 	if p.IsICMP() {
 		r.ICMPType = keep(int(p.ICMP[0]))
+		if p.Cut == NotCut {
+			r.ICMPCode = keep(int(p.ICMP[1]))
+		}
 	}
 	if p.IsEcho() {
 		r.ICMPID, r.ICMPSeq = keep(int(p.SrcPort)), keep(int(p.DstPort))
+	}
+	if flags, ok := p.Flags(); ok {
+		r.IPFlags = keep(flags)
 	}
 	offset, fragment := p.Offset()
 	if fragment {

@@ -52,6 +52,7 @@ type Record struct {
 	Dport     *int   `json:"dport,omitempty"`
 	FlowLabel *int   `json:"flow_label,omitempty"` // IPv6
 	ICMPType  *int   `json:"icmp_type,omitempty"`  // of ICMP or ICMPv6
+	ICMPCode  *int   `json:"icmp_code,omitempty"`
 	ICMPID    *int   `json:"icmp_id,omitempty"`
 	ICMPSeq   *int   `json:"icmp_seq,omitempty"`
 	// TCP's header as the source saw it (RFC 9293, 3.1), where it is known. Ack is absent without the ACK flag.
@@ -66,6 +67,7 @@ type Record struct {
 	DSCP       int  `json:"dscp"`
 	ECN        int  `json:"ecn"`
 	IPID       int  `json:"ip_id"`              // IPv4; see JSON
+	IPFlags    *int `json:"ip_flags,omitempty"` // IPv4: DF 2, MF 1 (RFC 791, 3.1); of IPv6's fragment header M is 1
 	TTLSent    *int `json:"ttl_sent,omitempty"` // as a node sent it last; only where they differ from the above
 	DSCPSent   *int `json:"dscp_sent,omitempty"`
 	ECNSent    *int `json:"ecn_sent,omitempty"`

@@ -29,7 +29,7 @@ type Sentences struct {
 
 // Note is a note in words. With -f it is said once for each key; both are "" of a kind without words.
 func (w Sentences) Note(n answer.Note) (key, text string) {
-	for _, of := range []func(answer.Note) (key, text string){w.domainNote, w.emptyNote, w.ringNote, w.rowsNote, w.lossNote, w.reportNote} {
+	for _, of := range []func(answer.Note) (key, text string){w.domainNote, w.emptyNote, w.ringNote, w.rowsNote, w.lossNote, w.recordingNote, w.reportNote} {
 		if key, text = of(n); text != "" {
 			return key, w.Face.Render(text)
 		}

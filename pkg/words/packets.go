@@ -75,6 +75,31 @@ func ID(r *record.Record) string {
 	return ""
 }
 
+// tcpLetters are the flags of a TCP header from FIN on, as tcpdump writes them: "." is ACK.
+const tcpLetters = "FSRP.UEWe"
+
+// TCP is what a TCP header says, as tcpdump writes it: "[P.] seq 1001:2449 ack 77 win 501"; "" if it is not known.
+func TCP(r *record.Record) string {
+	if r.TCPFlags == nil || r.TCPSeq == nil {
+		return ""
+	}
+	b := []byte{'['}
+	for bit, letter := range tcpLetters {
+		if *r.TCPFlags&(1<<bit) != 0 {
+			b = append(b, byte(letter))
+		}
+	}
+	if len(b) == 1 {
+		b = append(b, "none"...)
+	}
+	b = strconv.AppendInt(append(b, "] seq "...), int64(*r.TCPSeq), 10)
+	if n := r.TCPPayload; n != nil && *n > 0 {
+		b = strconv.AppendUint(append(b, ':'), uint64(uint32(*r.TCPSeq+*n)), 10)
+	}
+	b = appendField(b, " ack ", r.TCPAck)
+	return string(appendField(b, " win ", r.TCPWindow))
+}
+
 // Path is the nodes in order: "h1 > r1 > h2". Where copies parted, each branch
 // that did not arrive says so: "h1 > s1 > {h2, h3 ignored}".
 func Path(r *record.Record) string { return string(AppendPath(nil, r)) }

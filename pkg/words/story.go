@@ -167,6 +167,9 @@ func (t *Teller) headText(r *record.Record) string {
 	if id := ID(r); id != "" {
 		fmt.Fprintf(&b, ", id %s", id)
 	}
+	if tcp := TCP(r); tcp != "" {
+		b.WriteString(", " + tcp)
+	}
 	if r.DSCP != 0 {
 		fmt.Fprintf(&b, ", DSCP %d", r.DSCP)
 	}

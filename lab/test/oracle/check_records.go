@@ -3,6 +3,7 @@
 package oracle
 
 import (
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"strings"
@@ -63,7 +64,7 @@ func (c *Comparison) Rows(notMeasured int) []*Row {
 			c.omitted[e.path] = true
 		}
 	}
-	return []*Row{c.one(notMeasured), c.headers(), c.paths(), c.states(), c.losses()}
+	return []*Row{c.one(notMeasured), c.headers(), c.tcp(), c.paths(), c.states(), c.losses()}
 }
 
 func (c *Comparison) one(notMeasured int) *Row {
@@ -117,6 +118,59 @@ func (c *Comparison) header(p pair) string {
 		}
 		if p.r.Len != want {
 			return diffText("len", p.r.Len, want)
+		}
+	}
+	return ""
+}
+
+// tcp compares TCP headers with those that the source sent. A train's is that of its skb. Where others have
+// the same IP header, it is not known whose record this is.
+func (c *Comparison) tcp() *Row {
+	row := &Row{Check: tcpRow, MayBeEmpty: true}
+	for _, p := range c.pairs {
+		if p.n > 0 || p.alike || !p.origin.isTCP() {
+			continue
+		}
+		row.Compared++
+		if s := tcpProblem(p.r, p.origin); s != "" {
+			row.bad("%s: %s: %s", p.r.ID, describe(p.path), s)
+		}
+	}
+	return row
+}
+
+const tcpRow = "TCP header as the source saw it"
+
+// tcpProblem compares a record with the segments that it stands for, of which pkt is the first.
+func tcpProblem(r *record.Record, pkt *packet) string {
+	h := pkt.ip[pkt.hdrLen:]
+	seq, flags, payload := binary.BigEndian.Uint32(h[4:])+uint32(pkt.seg*pkt.size), int(h[12]&1)<<8|int(h[13]), 0
+	end := min(pkt.seg+max(r.Segs, 1), pkt.segs)
+	for k := pkt.seg; k < end; k++ {
+		payload += (&packet{pkt.frame, k}).length() - pkt.hdrLen - pkt.l4Len
+	}
+	// As the kernel cuts a train.
+	if pkt.seg > 0 {
+		flags &^= tcpCWR
+	}
+	if end < pkt.segs {
+		flags &^= tcpFIN | tcpPSH
+	}
+	ack, hasAck := int(binary.BigEndian.Uint32(h[8:])), flags&tcpACK != 0
+	for _, f := range []struct {
+		name string
+		got  *int
+		want int
+		none bool
+	}{
+		{"tcp_seq", r.TCPSeq, int(seq), false},
+		{"tcp_ack", r.TCPAck, ack, !hasAck},
+		{"tcp_flags", r.TCPFlags, flags, false},
+		{"tcp_window", r.TCPWindow, int(binary.BigEndian.Uint16(h[14:])), false},
+		{"tcp_payload", r.TCPPayload, payload, false},
+	} {
+		if f.none != (f.got == nil) || f.got != nil && *f.got != f.want {
+			return diffText(f.name, orNone(f.got), f.want)
 		}
 	}
 	return ""

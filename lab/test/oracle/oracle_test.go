@@ -66,6 +66,7 @@ func (w *world) find(n int, f func(*record.Record) bool) *record.Record {
 }
 
 func udp(r *record.Record) bool  { return r.Proto == "udp" && r.Loss == nil && r.FragOff == nil }
+func tcp(r *record.Record) bool  { return r.Proto == "tcp" }
 func lost(r *record.Record) bool { return r.State == record.Lost }
 
 // arrived is the n-th capture of something that entered h2.
@@ -119,6 +120,9 @@ var mistakes = []mistake{
 	{"ttl wrong in a record", false, func(w *world) { w.find(0, udp).TTL-- }, []string{"header as the source saw it"}},
 	{"dscp wrong in a record", false, func(w *world) { w.find(0, udp).DSCP ^= 1 }, []string{"header as the source saw it"}},
 	{"length wrong in a record", false, func(w *world) { w.find(0, udp).Len++ }, []string{"header as the source saw it"}},
+	{"sequence number wrong in a record", true, func(w *world) { *w.find(1, tcp).TCPSeq++ }, []string{tcpRow}},
+	{"TCP flags wrong in a record", true, func(w *world) { *w.find(1, tcp).TCPFlags ^= 1 }, []string{tcpRow}},
+	{"no TCP payload in a record", true, func(w *world) { w.find(1, tcp).TCPPayload = nil }, []string{tcpRow}},
 	{"hops swapped", false, func(w *world) { h := w.find(0, udp).Hops; h[0], h[1] = h[1], h[0] }, []string{"path"}},
 	{"port wrong", false, func(w *world) { w.find(0, udp).Hops[1].Port = "e7" }, []string{"path"}},
 	{"hop missing", false, func(w *world) { r := w.find(0, udp); r.Hops = r.Hops[:1] }, []string{"path"}},

@@ -49,6 +49,7 @@ const (
 	tcpFIN = 0x01
 	tcpSYN = 0x02
 	tcpPSH = 0x08
+	tcpACK = 0x10
 	tcpCWR = 0x80
 
 	udpHeaderLen = 8

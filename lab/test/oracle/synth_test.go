@@ -43,10 +43,24 @@ func (w *world) record(at int64, ip []byte, steps []step, o opts) {
 			r.Segs = o.segs
 			r.Len += (o.segs - 1) * (p.hdrLen + p.l4Len)
 		}
+		fillTCP(&r, p)
 		w.hops(&r, at, int(p.TTL), int64(k)*100, steps, o)
 		if len(r.Hops) > 0 {
 			w.records = append(w.records, r)
 		}
+	}
+}
+
+// fillTCP sets what a record says of a TCP header.
+func fillTCP(r *record.Record, p *Packet) {
+	if !p.isTCP() {
+		return
+	}
+	h := p.ip[p.hdrLen:]
+	payload, flags := r.Len-r.Segs*(p.hdrLen+p.l4Len), int(h[13])
+	r.TCPSeq, r.TCPFlags, r.TCPWindow, r.TCPPayload = known(int(binary.BigEndian.Uint32(h[4:]))), &flags, known(int(binary.BigEndian.Uint16(h[14:]))), &payload
+	if flags&tcpACK != 0 {
+		r.TCPAck = known(int(binary.BigEndian.Uint32(h[8:])))
 	}
 }
 

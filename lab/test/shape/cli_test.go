@@ -11,11 +11,12 @@ import (
 // is the kit. The words that it prints are pkg/words, which other faces have, too.
 const (
 	cliRoot  = "pkg/cli"
+	cliWire  = "pkg/cli/wire" // captures, which commands write by the kit
 	cliKit   = "pkg/cli/kit"
 	cliGraph = "pkg/cli/graph"
 )
 
-// TestCommands: in the command line arrows lead from the root to commands to the kit to drawings.
+// TestCommands: in the command line arrows lead from the root to commands to captures to the kit to drawings.
 // Commands do not import each other, and nothing but programs imports any of it.
 func TestCommands(t *testing.T) {
 	commands := make(map[string]bool)
@@ -51,6 +52,7 @@ func TestCommands(t *testing.T) {
 const (
 	top = iota
 	command
+	captures
 	kit
 	drawings
 	outside // of the command line
@@ -60,6 +62,8 @@ func stepOf(name string) int {
 	switch {
 	case name == cliRoot:
 		return top
+	case name == cliWire:
+		return captures
 	case name == cliKit:
 		return kit
 	case name == cliGraph:

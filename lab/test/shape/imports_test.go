@@ -40,7 +40,7 @@ var floors = map[string]int{
 	"pkg/aggregate": counts, "pkg/sink": counts, "pkg/store": counts,
 	"pkg/join": counts, // above the two systems of which it brings packets together
 
-	"pkg/answer": answers, "pkg/steer": answers, "pkg/words": answers,
+	"pkg/answer": answers, "pkg/recorder": answers, "pkg/steer": answers, "pkg/words": answers,
 
 	"pkg/api": faces, "pkg/cli": faces, "cmd": faces,
 

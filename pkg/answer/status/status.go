@@ -11,6 +11,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/recorder"
 	"github.com/vnetradar/radar/pkg/vnet/agent"
 	"github.com/vnetradar/radar/pkg/vnet/datapath"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/merge"
@@ -35,6 +36,7 @@ type View struct {
 	// has none, such packets show as expired.
 	LocalHook string        `json:"local_hook,omitempty"`
 	Agent     Agent         `json:"agent"`
+	Recorder  *Recorder     `json:"recorder,omitempty"` // in the background; absent: none runs
 	Lease     answer.Lease  `json:"lease"`
 	Memory    *Memory       `json:"memory"`
 	Cost      *Cost         `json:"cost,omitempty"`
@@ -62,6 +64,12 @@ type Options struct {
 	// LabelUsers is why it is key: what hashes on the flow label.
 	LabelUsers []string `json:"label_users,omitempty"`
 	Watch      string   `json:"watch,omitempty"` // filter expression of what is measured; absent: all
+}
+
+// Recorder keeps the domain's packets (attach --record).
+type Recorder struct {
+	PID int    `json:"pid"`
+	Dir string `json:"dir"`
 }
 
 // Agent is the domain's.
@@ -151,6 +159,13 @@ func newView(w words.Sentences, h *datapath.Handle, r *agent.Reader) (*View, err
 			v.Agent.Troubles[i].Error = w.Face.Render(v.Agent.Troubles[i].Error)
 		}
 		v.Notes = w.Texts(answer.TroubleNotes(d.Name, v.Agent.Troubles))
+	}
+	running, err := recorder.Find(d.Name)
+	if err != nil {
+		return nil, err
+	}
+	if running != nil {
+		v.Recorder = &Recorder{running.PID, running.Dir}
 	}
 	if v.Lease, err = answer.LeaseOf(h); err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/answer/topology"
 	"github.com/vnetradar/radar/pkg/vnet/backpack"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
@@ -60,7 +61,7 @@ const mostPaths = 256
 // newLoad is what was counted until now. The domain's links are those of d.
 func newLoad(sums *aggregate.Aggregates, dec *backpack.Decoder, d *domain.Domain, now time.Time, span time.Duration) *Load {
 	c := answer.NewCounts(sums, dec)
-	t := answer.NewTopology(d)
+	t := topology.New(d)
 	t.AddLoad(c)
 	total := c.Totals()
 	l := &Load{

@@ -26,13 +26,13 @@ const Base = "/api/v1"
 type Config struct {
 	Version string // of radar
 	Default string // domain that is asked for if nothing else is
-	// Captures are capture files with reports, by the name of the domain that each is shown as.
-	Captures map[string]*answer.Capture
-	Page     fs.FS // what is served at /
-	TLS      bool
-	Guard    *api.Guard
-	Face     fault.Face
-	Log      *slog.Logger
+	// Files are capture files with reports, and recordings, by the name of the domain that each is shown as.
+	Files map[string]answer.File
+	Page  fs.FS // what is served at /
+	TLS   bool
+	Guard *api.Guard
+	Face  fault.Face
+	Log   *slog.Logger
 }
 
 // API answers.

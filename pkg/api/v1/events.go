@@ -54,7 +54,7 @@ func (a *API) registerEvents() {
 		if err != nil {
 			return nil, err
 		}
-		s, err := q.selection(q.Domain)
+		s, err := a.selection(&q.Filters, q.Domain)
 		if err != nil {
 			return nil, err
 		}

@@ -33,7 +33,7 @@ func (a *API) registerHistogram() {
 	}
 	huma.Register(a.huma, ofDomain("histogram", "/histogram", "The distribution of one latency"), func(ctx context.Context, q *histogramAsked) (*Output[Histogram], error) {
 		return once(ctx, a.answers, q.asked, func(ctx context.Context) (*Output[Histogram], error) {
-			s, now, err := q.chosen()
+			s, now, err := a.chosen(&q.Question)
 			if err != nil {
 				return nil, err
 			}
@@ -61,9 +61,9 @@ func (a *API) registerHistogram() {
 }
 
 // chosen is what a question selects, by the time at which it is asked.
-func (q *Question) chosen() (s *answer.Selection, now time.Time, err error) {
-	now = time.Now()
-	if s, err = q.selection(q.Domain); err == nil {
+func (a *API) chosen(q *Question) (s *answer.Selection, now time.Time, err error) {
+	now = a.now(q.Domain)
+	if s, err = a.selection(&q.Filters, q.Domain); err == nil {
 		err = q.limit(s, now)
 	}
 	return s, now, err

@@ -12,6 +12,7 @@ import (
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/vnet/backpack"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/words"
 )
 
@@ -66,10 +67,10 @@ func noPacket(id, format string, args ...any) error {
 
 // packet finds a packet of a domain's own, else one of reports.
 func (a *API) packet(ctx context.Context, s *answer.Sources, id string) (p Packet, notes []answer.Note, err error) {
-	if ring := s.Ring(); ring != nil {
-		found, err := ring.Find(id)
+	if of := s.Singles(); of != nil {
+		found, err := of.Find(id)
 		if err == nil {
-			return a.found(ring, found)
+			return a.found(s, of, found[0])
 		}
 		if !s.HasReports() {
 			return p, nil, noPacket(id, "%v", err)
@@ -92,18 +93,26 @@ func (a *API) packet(ctx context.Context, s *answer.Sources, id string) (p Packe
 	return p, nil, nil
 }
 
-// found is a packet of the ring.
-func (a *API) found(ring *answer.Ring, found *backpack.Found) (p Packet, notes []answer.Note, err error) {
-	if damaged := ring.AddReported([]*record.Record{&found.Record}); damaged != nil {
-		notes = append(notes, answer.ReportsDamaged{Err: damaged})
-	}
+// found is a packet of the ring, or of a recording.
+func (a *API) found(of *answer.Sources, singles answer.Singles, found *backpack.Found) (p Packet, notes []answer.Note, err error) {
 	now := time.Now()
-	stories, err := ring.Stories([]*backpack.Found{found}, now)
+	if ring := of.Ring(); ring != nil {
+		if damaged := ring.AddReported([]*record.Record{&found.Record}); damaged != nil {
+			notes = append(notes, answer.ReportsDamaged{Err: damaged})
+		}
+	} else if r := of.Recorded(); r != nil {
+		now = r.Now()
+	}
+	d := of.Domain()
+	if d == nil { // of reports alone
+		d = &domain.Domain{}
+	}
+	stories, err := singles.Stories([]*backpack.Found{found}, now)
 	if err != nil {
 		return p, notes, err
 	}
 	s := stories[0]
-	t := &words.Teller{Sentences: words.Sentences{Location: time.Local, Now: now, Face: a.Face}, Shown: words.NewNames(ring.Domain)}
+	t := &words.Teller{Sentences: words.Sentences{Location: time.Local, Now: now, Face: a.Face}, Shown: words.NewNames(d)}
 	p = Packet{Record: Record{s.Record}, Parts: partsOf(s.Record), Segment: s.Segment}
 	p.Story, _ = t.Tell(s).Lines(nil, nil, nil)
 	if l := s.Longest; l != nil {

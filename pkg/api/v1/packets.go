@@ -19,7 +19,7 @@ func (a *API) registerPackets() {
 	}
 	huma.Register(a.huma, ofDomain("packets", "/packets", "The newest packets, oldest first"), func(ctx context.Context, q *packetsAsked) (*Output[Rows[Record]], error) {
 		return once(ctx, a.answers, q.asked, func(ctx context.Context) (*Output[Rows[Record]], error) {
-			s, _, err := q.chosen()
+			s, _, err := a.chosen(&q.Question)
 			if err != nil {
 				return nil, err
 			}

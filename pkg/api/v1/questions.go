@@ -41,7 +41,7 @@ type asked struct{ byFlow, bySecond bool }
 // ask answers a question by its rows.
 func ask[T any](ctx context.Context, a *API, q *Question, how asked, rows func(*answer.Counts) answer.Rows[T]) (*Output[Rows[T]], error) {
 	return once(ctx, a.answers, q.asked, func(ctx context.Context) (*Output[Rows[T]], error) {
-		s, now, err := q.chosen()
+		s, now, err := a.chosen(q)
 		if err != nil {
 			return nil, err
 		}

@@ -62,7 +62,7 @@ func fieldError(where string, value any, format string, args ...any) error {
 }
 
 // selection is what they choose.
-func (f *Filters) selection(domainName string) (*answer.Selection, error) {
+func (a *API) selection(f *Filters, domainName string) (*answer.Selection, error) {
 	if err := statedir.CheckDomain(domainName); err != nil {
 		return nil, noDomain(err.Error())
 	}
@@ -75,7 +75,7 @@ func (f *Filters) selection(domainName string) (*answer.Selection, error) {
 	}
 	addresses := map[string][]string{"src": parts(f.Src), "dst": parts(f.Dst)}
 	for name, values := range addresses {
-		found, err := answer.AddressesOf(domainName, values)
+		found, err := a.addressesOf(domainName, values)
 		if err != nil {
 			return nil, refused(err, "query."+name, list(values))
 		}
@@ -106,6 +106,22 @@ func fieldOf(err error) string {
 		return "query." + name
 	}
 	return "query"
+}
+
+// addressesOf puts the addresses of nodes in the place of their names.
+func (a *API) addressesOf(domainName string, values []string) ([]string, error) {
+	if f := a.Files[domainName]; f != nil {
+		return f.AddressesOf(values)
+	}
+	return answer.AddressesOf(domainName, values)
+}
+
+// now is what times of a domain count from.
+func (a *API) now(domainName string) time.Time {
+	if f := a.Files[domainName]; f != nil {
+		return f.Now()
+	}
+	return time.Now()
 }
 
 // limit adds the times to a selection.
@@ -153,12 +169,13 @@ func (a *API) open(name string, s *answer.Selection, read func(*answer.Sources) 
 	if err := statedir.CheckDomain(name); err != nil {
 		return nil, noDomain(err.Error())
 	}
-	if c := a.Captures[name]; c != nil {
-		sources, err := answer.OpenCapture(c, s)
+	if f := a.Files[name]; f != nil {
+		sources, notes, err := f.Open(s)
 		if err != nil {
-			return nil, refused(err, "query.node", nil)
+			return nil, refused(err, "query.node", s.Nodes())
 		}
-		return read(sources)
+		more, err := read(sources)
+		return append(notes, more...), err
 	}
 	sources, notes, err := answer.Open(name, s)
 	if err != nil {

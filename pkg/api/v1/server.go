@@ -22,7 +22,7 @@ type Server struct {
 	CanSteer bool   `json:"can_steer" doc:"whether this request has the token"`
 	TLS      bool   `json:"tls"`
 	Default  string `json:"default_domain"`
-	Capture  bool   `json:"capture" doc:"whether capture files are served"`
+	Capture  bool   `json:"capture" doc:"whether capture files or recordings are served"`
 	Now      string `json:"now" format:"date-time"`
 }
 
@@ -33,8 +33,8 @@ type Domain struct {
 	Created  *time.Time `json:"created,omitempty"`
 	Nodes    int        `json:"nodes"`
 	Ports    int        `json:"ports"`
-	Source   string     `json:"source" enum:"ring,reports,capture" doc:"what there is of it: a ring, perhaps beside reports; reports alone; a capture file"`
-	File     string     `json:"file,omitempty" doc:"of a capture: the file's name"`
+	Source   string     `json:"source" enum:"ring,reports,capture,recording" doc:"what there is of it: a ring, perhaps beside reports; reports alone; a capture file; a recording"`
+	File     string     `json:"file,omitempty" doc:"of a capture or recording: the name of the file or folder"`
 }
 
 // registerServer adds /server and /domains.
@@ -42,7 +42,7 @@ func (a *API) registerServer() {
 	huma.Register(a.huma, operation("server", "/server", "What this server is, and what the request may"), func(ctx context.Context, _ *struct{}) (*Output[Server], error) {
 		return output(Server{
 			Version: a.Version, CanSteer: api.Steers(ctx), TLS: a.TLS, Default: a.Default,
-			Capture: len(a.Captures) > 0, Now: time.Now().UTC().Format(time.RFC3339Nano),
+			Capture: len(a.Files) > 0, Now: time.Now().UTC().Format(time.RFC3339Nano),
 		}), nil
 	})
 	huma.Register(a.huma, operation("domains", "/domains", "The domains that can be asked"), func(context.Context, *struct{}) (*Output[[]Domain], error) {
@@ -51,12 +51,30 @@ func (a *API) registerServer() {
 	})
 }
 
+// count counts the nodes and ports of d, which may be nil.
+func (of *Domain) count(d *domain.Domain) {
+	if d == nil {
+		return
+	}
+	for _, n := range answer.Nodes(d) {
+		of.Nodes++
+		of.Ports += len(n.Ports)
+	}
+}
+
 func (a *API) domains() ([]Domain, error) {
 	list := []Domain{}
-	for _, name := range slices.Sorted(maps.Keys(a.Captures)) {
-		c := a.Captures[name]
-		since := c.Since().UTC()
-		list = append(list, Domain{Name: name, Source: "capture", Created: &since, File: c.Name()})
+	for _, name := range slices.Sorted(maps.Keys(a.Files)) {
+		f := a.Files[name]
+		of := Domain{Name: name, Source: "capture", File: f.Name()}
+		if since := f.Since().UTC(); !since.IsZero() {
+			of.Created = &since
+		}
+		if r, is := f.(*answer.Recorded); is {
+			of.Source = "recording"
+			of.count(r.Of())
+		}
+		list = append(list, of)
 	}
 	names, err := domain.List()
 	if err != nil {
@@ -68,10 +86,7 @@ func (a *API) domains() ([]Domain, error) {
 			continue // detached meanwhile, or damaged: whoever asks it is told
 		}
 		of := Domain{Name: name, Attached: true, Source: "ring", Created: &d.Created}
-		for _, n := range answer.Nodes(d) {
-			of.Nodes++
-			of.Ports += len(n.Ports)
-		}
+		of.count(d)
 		list = append(list, of)
 	}
 	reported, err := store.List()

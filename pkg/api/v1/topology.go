@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/answer/topology"
 )
 
 // registerTopology adds /topology.
@@ -17,23 +18,23 @@ func (a *API) registerTopology() {
 		OneDomain
 		Load bool `query:"load" doc:"with packets, times and losses since attach"`
 	}
-	huma.Register(a.huma, ofDomain("topology", "/topology", "Nodes, ports and links, with those that reports reveal"), func(ctx context.Context, q *topologyAsked) (*Output[*answer.Topology], error) {
-		return once(ctx, a.answers, q.asked, func(ctx context.Context) (*Output[*answer.Topology], error) {
+	huma.Register(a.huma, ofDomain("topology", "/topology", "Nodes, ports and links, with those that reports reveal"), func(ctx context.Context, q *topologyAsked) (*Output[*topology.Topology], error) {
+		return once(ctx, a.answers, q.asked, func(ctx context.Context) (*Output[*topology.Topology], error) {
 			t, err := a.topology(ctx, q.Domain, q.Load)
 			return output(t), err
 		})
 	})
 }
 
-func (a *API) topology(ctx context.Context, name string, load bool) (t *answer.Topology, err error) {
+func (a *API) topology(ctx context.Context, name string, load bool) (t *topology.Topology, err error) {
 	all := &answer.Selection{}
 	_, err = a.open(name, all, func(s *answer.Sources) ([]answer.Note, error) {
 		d := s.Domain()
 		if d == nil {
-			t = answer.ReportedTopology(name)
+			t = topology.ReportedTopology(name)
 		} else {
-			t = answer.NewTopology(d)
-			t.AddInterfaces(d)
+			t = topology.New(d)
+			t.AddInterfacesOf(s)
 			for i := range t.Nodes {
 				t.Nodes[i].Header = a.Face.Render(t.Nodes[i].Header)
 			}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/cli/wire"
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/record"
 )
@@ -29,6 +30,10 @@ With -f packets are shown as they end, from now on, until Ctrl-C.
 
 --sort latency shows those that took longest first, of all that the ring remembers.
 
+-w FILE writes them as a capture for Wireshark: a frame for each port at which a packet
+was seen, with the header that it had there. "-" is standard output, as in
+"radar packets -f -w - | wireshark -k -i -" (docs/wireshark.md).
+
 -o json prints one object a line, described in docs/data-model.md; -o wide adds
 header fields and the time at each hop: in brackets inside a node, on an arrow
 between two nodes. -o csv has a row for each packet; with --long one for each of its
@@ -40,6 +45,7 @@ const packetsExample = `  radar packets                                  # the l
   radar packets -f --node r1 -c 100
   radar packets -f udp port 53 and not host 10.0.0.1
   radar packets --dst h2 --sort latency --top 10
+  radar packets --state lost --last 0 -w lost.pcapng
   radar packets --last 0 --long -o csv > hops.csv
   radar packets --last 0 -o json | jq -r .latency_ns`
 
@@ -51,6 +57,8 @@ type packetOptions struct {
 	sort   kit.Choice
 	top    kit.Count
 	long   bool
+	write  string // a capture; "": print
+	at     []string
 }
 
 // Orders of packets.
@@ -72,6 +80,9 @@ func NewPacketsCmd(k *kit.Kit) *cobra.Command {
 			if err := f.check(cmd, k.Output); err != nil {
 				return err
 			}
+			if err := f.checkWrite(cmd); err != nil {
+				return err
+			}
 			q, err := f.query(cmd.Flags(), args, k.Now())
 			if err != nil {
 				return err
@@ -86,11 +97,16 @@ func NewPacketsCmd(k *kit.Kit) *cobra.Command {
 	f.sort.Add(cmd, "sort", "order, the oldest or the slowest first")
 	flags.Var(&f.top, "top", "with --sort latency, show the first N; 0: all")
 	flags.BoolVar(&f.long, "long", false, "with -o csv, a row for each hop")
+	flags.StringVarP(&f.write, "write", "w", "", "write a capture (pcapng) to FILE, - is standard output")
+	wire.AddAt(k, cmd, &f.at)
 	return cmd
 }
 
 // check refuses flags that do not go together.
 func (f *packetOptions) check(cmd *cobra.Command, output kit.Format) error {
+	if err := f.RefuseFollow(f.follow); err != nil {
+		return err
+	}
 	switch {
 	case f.sort.Value != byTime && f.follow:
 		return fault.Usage.Errorf("--sort %s: packets that are shown as they end (-f) come in that order", f.sort.Value)
@@ -98,6 +114,21 @@ func (f *packetOptions) check(cmd *cobra.Command, output kit.Format) error {
 		return fault.Usage.Errorf("--top: only with --sort latency; the newest N: --last N")
 	case f.long && output != kit.FormatCSV:
 		return fault.Usage.Errorf("--long: only with -o csv; other formats show all hops")
+	}
+	return nil
+}
+
+// checkWrite refuses flags that a capture does not have, and those of one without it.
+func (f *packetOptions) checkWrite(cmd *cobra.Command) error {
+	switch {
+	case f.write == "" && kit.IsTyped(cmd, "at"):
+		return fault.Usage.Errorf("--at: only with -w; packets that visited a node: --node")
+	case f.write == "":
+		return nil
+	case kit.IsTyped(cmd, "output"):
+		return fault.Usage.Errorf("-o says how packets are printed, -w writes them as a capture: use one of them")
+	case f.follow && kit.IsTyped(cmd, "last"):
+		return fault.Usage.Errorf("--last: a capture that follows (-f -w) begins now, or with --since")
 	}
 	return nil
 }
@@ -110,6 +141,8 @@ type packetQuery struct {
 	count   int // end after so many; 0: no limit
 	slowest int // show so many, the slowest first; 0: all, -1: by time
 	long    bool
+	write   string // a capture; "": print
+	at      wire.Ports
 }
 
 func (f *packetOptions) query(flags *pflag.FlagSet, args []string, now time.Time) (packetQuery, error) {
@@ -117,7 +150,7 @@ func (f *packetOptions) query(flags *pflag.FlagSet, args []string, now time.Time
 	if err != nil {
 		return packetQuery{}, err
 	}
-	q := packetQuery{Selection: s, follow: f.follow, count: int(f.count), slowest: -1, long: f.long}
+	q := packetQuery{Selection: s, follow: f.follow, count: int(f.count), slowest: -1, long: f.long, write: f.write, at: f.at}
 	if f.sort.Value == byLatency {
 		q.slowest = int(f.top)
 	}

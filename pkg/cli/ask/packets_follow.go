@@ -12,6 +12,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/cli/wire"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
@@ -20,15 +21,26 @@ func packets(k *kit.Kit, ctx context.Context, q packetQuery) error {
 	if q.follow {
 		return k.ReadRing(q.Selection, func(ring *answer.Ring) error {
 			k.Note(ring.Lacks())
+			if q.write != "" {
+				return wire.Follow(ctx, k, ring, q.wire(), q.write)
+			}
 			return packetFollow(k, ctx, ring, q)
 		})
 	}
 	return k.ReadSources(q.Selection, func(s *answer.Sources) error {
 		return k.RowsFirst(func() error {
 			k.Note(s.Lacks())
+			if q.write != "" {
+				return wire.List(context.WithoutCancel(ctx), k, s, q.wire(), q.slowest, q.write)
+			}
 			return packetList(k, context.WithoutCancel(ctx), s, q)
 		})
 	})
+}
+
+// wire is the query of a capture.
+func (q packetQuery) wire() wire.Query {
+	return wire.Query{Selection: q.Selection, History: q.history, Count: q.count, Ports: q.at}
 }
 
 // packetFollow shows packets as they end, until ctx or the domain does, or enough

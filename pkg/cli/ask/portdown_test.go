@@ -10,6 +10,7 @@ import (
 
 	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/answer/topology"
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
@@ -145,7 +146,7 @@ func TestPortDownBehindBridge(t *testing.T) {
 	w.Says([]string{"trace", "--last", "--state", "lost"}, ", on the way out by ", " (to h2/eth0): "+refused)
 	w.Says([]string{"packets", "--state", "lost"}, " (to h2/eth0) ")
 	member := ""
-	for _, n := range clitest.RowsOf[answer.Topology](w, "topo")[0].Nodes {
+	for _, n := range clitest.RowsOf[topology.Topology](w, "topo")[0].Nodes {
 		for _, p := range n.Ports {
 			if n.Name == "h2" {
 				member = p.Member

@@ -68,6 +68,9 @@ func newQuestionCmd(k *kit.Kit, cmd *cobra.Command, q *question, show func(*answ
 		if q.interval < 50*time.Millisecond {
 			return fault.Usage.Errorf("--interval %v: use at least 50ms", q.interval)
 		}
+		if err := q.RefuseFollow(q.follow); err != nil {
+			return err
+		}
 		if q.checkFlags != nil {
 			if err := q.checkFlags(); err != nil {
 				return err

@@ -39,6 +39,7 @@ type traceOptions struct {
 	last        uint
 	slowest     uint
 	state, node []string
+	kit.ReadFlag
 }
 
 // NewTraceCmd returns "radar trace".
@@ -59,9 +60,13 @@ func NewTraceCmd(k *kit.Kit) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if err := f.Open(k); err != nil {
+				return err
+			}
 			return trace(k, context.WithoutCancel(cmd.Context()), args, f, s)
 		},
 	}
+	f.Add(cmd)
 	flags := cmd.Flags()
 	flags.UintVar(&f.last, "last", 0, "the newest packet, or the newest N")
 	flags.Lookup("last").NoOptDefVal = "1"
@@ -100,21 +105,28 @@ func (f *traceOptions) check(ids []string) (*answer.Selection, error) {
 }
 
 func trace(k *kit.Kit, ctx context.Context, ids []string, f *traceOptions, s *answer.Selection) error {
-	return k.ReadRing(s, func(ring *answer.Ring) error {
-		found, err := findPackets(k, ctx, ring, ids, f, s)
+	return k.ReadSingles(s, func(of answer.Singles) error {
+		found, err := findPackets(k, ctx, of, ids, f, s)
 		// What is found is told, also beside an ID that is not.
-		records := make([]*record.Record, len(found))
-		for i := range found {
-			records[i] = &found[i].Record
+		if ring, is := of.(*answer.Ring); is {
+			addReported(k, ring, found)
 		}
-		if damaged := ring.AddReported(records); damaged != nil {
-			k.Note([]answer.Note{answer.ReportsDamaged{Err: damaged}})
-		}
-		return errors.Join(err, printStories(k, ring, found))
+		return errors.Join(err, printStories(k, of, found))
 	})
 }
 
-func findPackets(k *kit.Kit, ctx context.Context, r *answer.Ring, ids []string, f *traceOptions, s *answer.Selection) ([]*backpack.Found, error) {
+// addReported adds what switches have reported of packets.
+func addReported(k *kit.Kit, ring *answer.Ring, found []*backpack.Found) {
+	records := make([]*record.Record, len(found))
+	for i := range found {
+		records[i] = &found[i].Record
+	}
+	if damaged := ring.AddReported(records); damaged != nil {
+		k.Note([]answer.Note{answer.ReportsDamaged{Err: damaged}})
+	}
+}
+
+func findPackets(k *kit.Kit, ctx context.Context, r answer.Singles, ids []string, f *traceOptions, s *answer.Selection) ([]*backpack.Found, error) {
 	var found []*backpack.Found
 	if len(ids) == 0 {
 		records, err := r.Chosen(ctx, s, int(f.slowest))
@@ -131,21 +143,29 @@ func findPackets(k *kit.Kit, ctx context.Context, r *answer.Ring, ids []string, 
 		}
 		return found, nil
 	}
-	var errs []error
-	for _, id := range ids {
-		f, err := r.Find(id)
-		if err != nil {
-			errs = append(errs, explainID(k, r, err))
-			continue
-		}
-		found = append(found, f)
+	found, err := r.Find(ids...)
+	return found, explainIDs(k, r, err)
+}
+
+// explainIDs adds to the errors of Find what its user can do.
+func explainIDs(k *kit.Kit, of answer.Singles, err error) error {
+	all, several := err.(interface{ Unwrap() []error })
+	if !several {
+		return err
 	}
-	return found, errors.Join(errs...)
+	var errs []error
+	for _, err := range all.Unwrap() {
+		errs = append(errs, explainID(k, of, err))
+	}
+	return errors.Join(errs...)
 }
 
 // explainID adds to an error of Find what its user can do.
-func explainID(k *kit.Kit, r *answer.Ring, err error) error {
+func explainID(k *kit.Kit, of answer.Singles, err error) error {
+	r, is := of.(*answer.Ring)
 	switch {
+	case !is:
+		return fmt.Errorf("%w: %s", err, remembered(k, of))
 	case errors.Is(err, backpack.ErrOverwritten):
 		return fmt.Errorf("%w: %s; to remember more, attach with more --slots than %d", err, remembered(k, r), r.Domain.Options.Slots)
 	case errors.Is(err, backpack.ErrForeign):
@@ -154,17 +174,22 @@ func explainID(k *kit.Kit, r *answer.Ring, err error) error {
 	return err
 }
 
-// remembered says how far back the ring goes.
-func remembered(k *kit.Kit, r *answer.Ring) string {
-	e := r.Remembered()
+// remembered says how far back the ring, or the recording, goes.
+func remembered(k *kit.Kit, of answer.Singles) string {
+	if r, is := of.(*answer.Recorded); is {
+		return k.Sentences().Covers(r.Covers())
+	}
+	e := of.(*answer.Ring).Remembered()
 	if e.Packets == 0 {
 		return "the ring is empty: nothing was measured yet"
 	}
 	return fmt.Sprintf("the ring remembers %s, from %s on", words.Plural(e.Packets, "packet"), e.Oldest.In(k.Location).Format("2006-01-02 15:04:05.000000"))
 }
 
-func printStories(k *kit.Kit, r *answer.Ring, found []*backpack.Found) error {
-	k.ShowNames(r.Domain)
+func printStories(k *kit.Kit, r answer.Singles, found []*backpack.Found) error {
+	if d := r.Of(); d != nil {
+		k.ShowNames(d)
+	}
 	stories, err := r.Stories(found, k.Now())
 	if err != nil {
 		return err

@@ -71,6 +71,7 @@ func SampleRecords() []*record.Record {
 	}
 	lost := base(1, "tcp")
 	lost.State, lost.Sport, lost.Dport, lost.Len, lost.Segs = record.Lost, Ptr(40002), Ptr(80), 14600, 10
+	lost.TCPSeq, lost.TCPAck, lost.TCPFlags, lost.TCPWindow, lost.TCPPayload = Ptr(4294967000), Ptr(77), Ptr(24), Ptr(501), Ptr(14080)
 	lost.LatencyNs, lost.Hops = Ptr(int64(4700)), delivered.Hops[:2]
 	lost.Loss = &record.Loss{Node: "r1", Port: "e1", At: record.AtQueue, Reason: "QDISC_DROP", Qdisc: "tbf", Function: "__dev_queue_xmit", AtNs: Ptr(int64(4700))}
 	echo := base(2, "icmp")

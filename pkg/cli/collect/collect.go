@@ -102,6 +102,7 @@ type options struct {
 	all      bool
 	show     kit.Choice
 	forget   bool
+	record   string // directory
 	settings string
 	metricFlags
 	fast fastFlags
@@ -109,7 +110,7 @@ type options struct {
 }
 
 // NewCmd returns "radar collect" and the commands below it.
-func NewCmd(k *kit.Kit) *cobra.Command {
+func NewCmd(k *kit.Kit, version string) *cobra.Command {
 	f := &options{keep: 64 << 20, keepRows: 64 << 20, time: kit.NewChoice(byArrival, "time", byArrival, byReport), show: kit.NewChoice("", "thing to show", "packets", "events")}
 	cmd := &cobra.Command{
 		Use:               "collect",
@@ -118,7 +119,7 @@ func NewCmd(k *kit.Kit) *cobra.Command {
 		Example:           example,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE:              func(cmd *cobra.Command, _ []string) error { return run(k, cmd, f) },
+		RunE:              func(cmd *cobra.Command, _ []string) error { return run(k, cmd, f, version) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.listen, "listen", "", "take reports at this address only (default: at all)")
@@ -140,14 +141,16 @@ func NewCmd(k *kit.Kit) *cobra.Command {
 	f.metricFlags.add(cmd)
 	f.fast.add(cmd)
 	f.out.register(flags)
+	flags.StringVar(&f.record, "record", "", "also keep the packets of reports in a directory, in files of the form of radar record: for radar packets -r DIR and every other question")
 	flags.BoolVar(&f.forget, "forget", false, "remove the reports that were kept")
 	flags.StringVar(&f.settings, "config", "", "YAML file with settings, named as these flags: those that are not given here")
+	_ = cmd.MarkFlagDirname("record")
 	kit.CompleteFlag(cmd, "source", completeSource)
 	cmd.AddCommand(newGenerateCmd(k), newStatusCmd(k))
 	return cmd
 }
 
-func run(k *kit.Kit, cmd *cobra.Command, f *options) error {
+func run(k *kit.Kit, cmd *cobra.Command, f *options, version string) error {
 	if f.forget {
 		return forgetReports(k, cmd)
 	}
@@ -188,13 +191,17 @@ func run(k *kit.Kit, cmd *cobra.Command, f *options) error {
 	run.begin(ctx)
 	engine := metrics.New(s.metrics)
 	run.use(&s, f, engine, kept)
+	recorded, err := f.beginRecording(k, s.translator, stories, s.info.Epoch, version)
+	if err != nil {
+		return errors.Join(err, run.closePath(), kept.Close(), out.end(k))
+	}
 	run.startOutputs(out, engine, f.out.snapshot)
 	err = errors.Join(run.take(), run.closePath())
 	closeInput()
 	run.collector.Together()
 	err = errors.Join(err, run.collector.SaveRows(run.now()))
 	last, closed := run.collector.Close()
-	return errors.Join(err, run.end(), closed, out.end(k), printCollected(k, f, &last))
+	return errors.Join(err, run.end(), closed, recorded.end(k), out.end(k), printCollected(k, f, &last))
 }
 
 // use makes the collector.

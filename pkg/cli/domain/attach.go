@@ -64,6 +64,9 @@ uses (--carry auto). A node whose rules use all of them, or set the mark as a wh
 keeps its marks: the number stays in the header there, where rules then see rewritten
 TTL, DSCP and IP ID. --carry-header names more such nodes.
 
+With --record all packets are kept in a directory, from the first one on, until the
+domain is detached. radar record does that at any other time, and has more settings.
+
 With --watch only packets that match are measured, each asked once, where it enters
 the domain. A domain keeps its expression (docs/filters.md).
 
@@ -77,6 +80,7 @@ const attachExample = `  radar attach docker:web docker:db             # until C
   radar attach --lab .                          # the lab started from this folder
   radar attach netns:h1 netns:r1 netns:h2
   radar attach netns:h3                         # one more node
+  radar attach -d --lab . --record run1         # and later: radar latency -r run1
   radar attach -d --docker --watch 'tcp port 443 or icmp'
   radar attach --dry-run web=pid:4711 netns:r1  # topology, roles and memory only
   radar attach --vm r=host1/tap0,host1/tap1,10.0.1.1,10.0.2.1 netns:h1 netns:host1 netns:h2
@@ -94,6 +98,7 @@ type attachOptions struct {
 	names       nameFlags
 	dryRun      bool
 	daemon      bool
+	record      string // directory
 	readyFile   string
 	extend      bool // the domain exists: its options hold
 }
@@ -118,6 +123,7 @@ func NewAttachCmd(k *kit.Kit) *cobra.Command {
 	completeHere(k, cmd, f)
 	kit.CompleteWith(cmd, "hook", program.HookAuto, program.HookTCX, program.HookClsact)
 	kit.CompleteWith(cmd, "guid-bits", "auto", "paper")
+	_ = cmd.MarkFlagDirname("record")
 	kit.CompleteWith(cmd, "ipv6", program.IPv6Auto, program.IPv6Label, program.IPv6Key, program.IPv6Off)
 	return cmd
 }
@@ -140,6 +146,7 @@ func (f *attachOptions) register(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.vms, "vm", nil, "NAME=NODE/PORT,...[,ADDRESS,...]: a virtual machine behind ports of nodes, with the addresses that it owns (repeatable)")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "show topology, roles and memory; change nothing")
 	flags.BoolVarP(&f.daemon, "daemon", "d", false, "run in the background; return when everything is attached")
+	flags.StringVar(&f.record, "record", "", "keep all packets in a directory, by a process in the background that ends with the domain (radar record)")
 	flags.StringVar(&f.readyFile, "ready-file", "", "create this file when everything is attached")
 	_ = flags.MarkHidden("ready-file")
 }
@@ -178,7 +185,7 @@ func attach(k *kit.Kit, ctx context.Context, f *attachOptions, args []string, fl
 	if err != nil {
 		return err
 	}
-	if req.Empty() && running.PID != 0 {
+	if req.Empty() && running.PID != 0 && f.record == "" {
 		return fmt.Errorf("domain %q is attached and its agent (process %d) runs: name nodes to add, or detach it first with: radar detach%s", k.Domain, running.PID, kit.DomainFlag(k.Domain))
 	}
 	return attachAndRun(k, ctx, f, req, found.notes, running)

@@ -38,6 +38,7 @@ type attachView struct {
 	// Containers says what becomes of containers that start, if the command said so.
 	Containers string              `json:"containers,omitempty"`
 	Agent      *background.Started `json:"agent,omitempty"`
+	Recorder   *recorderView       `json:"recorder,omitempty"`
 	ran        bool                // an agent worked
 	lease      time.Duration       // 0: never ends
 }
@@ -123,6 +124,9 @@ func printAttached(k *kit.Kit, v *attachView) error {
 	}
 	if v.Memory != nil && !v.DryRun {
 		fmt.Fprintln(w, "note: tcpdump on links inside the domain shows rewritten header bits (IP ID or flow label, TTL); programs and everything outside see the true ones")
+	}
+	if v.Recorder != nil {
+		fmt.Fprintf(w, "recorder: process %d keeps all packets in %s\n", v.Recorder.PID, v.Recorder.Dir)
 	}
 	if v.Agent == nil {
 		if v.Memory == nil {

@@ -58,13 +58,14 @@ func attachAndRun(k *kit.Kit, ctx context.Context, f *attachOptions, req datapat
 	}
 	if running.PID != 0 {
 		view.Agent = &background.Started{PID: running.PID}
+		if err := f.startRecorder(req.Domain, view); err != nil {
+			return errors.Join(err, printAttached(k, view))
+		}
 		return errors.Join(printAttached(k, view), touch(f.readyFile))
 	}
-	var err error
-	if f.daemon {
-		err = attachBackground(k, f, view)
-	} else {
-		err = attachForeground(k, ctx, second, f, view)
+	err := f.startRecorder(req.Domain, view)
+	if err == nil {
+		err = f.provideAgent(k, ctx, second, view)
 	}
 	if err != nil && view.New && !view.ran {
 		// Without an agent the lease would end in a moment: leave nothing behind.
@@ -72,6 +73,14 @@ func attachAndRun(k *kit.Kit, ctx context.Context, f *attachOptions, req datapat
 		err = errors.Join(err, undo)
 	}
 	return err
+}
+
+// provideAgent is the agent, or starts one.
+func (f *attachOptions) provideAgent(k *kit.Kit, ctx, second context.Context, view *attachView) error {
+	if f.daemon {
+		return attachBackground(k, f, view)
+	}
+	return attachForeground(k, ctx, second, f, view)
 }
 
 // nameNetworks asks Docker for the names of the networks whose bridges the domain is closed around,
@@ -128,8 +137,9 @@ func attachForeground(k *kit.Kit, ctx, second context.Context, f *attachOptions,
 		fmt.Fprintf(k.Stderr, "radar: %s\n", endText(end))
 		return errors.Join(readyErr, evenUnread(printSummary(k, ag.Summary(), end)))
 	}
+	recorder := findRecorder(k)
 	summary, err := ag.Finish(second, agent.FinishOptions{Progress: drainProgress(k)})
-	return errors.Join(err, readyErr, evenUnread(printSummary(k, summary, end)))
+	return errors.Join(err, awaitRecorder(k, second, recorder), readyErr, evenUnread(printSummary(k, summary, end)))
 }
 
 // evenUnread is err, unless it says that nobody reads our output any more: what

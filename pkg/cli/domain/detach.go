@@ -31,6 +31,9 @@ or --no-drain, skips that: packets under way then keep rewritten header bits.
 When the domain ends, a summary is printed. It ends with its last node, unless
 containers that start join it (--watch-containers): then it waits for them.
 
+A recorder in the background (attach --record) ends with the domain, and finishes its
+files first.
+
 A domain that is not attached is no error. One of another radar, whose maps have
 another layout (after an upgrade), is detached by the program that its agent runs,
 or removed as it stands if there is no agent. One that a living agent keeps by
@@ -62,7 +65,9 @@ func NewDetachCmd(k *kit.Kit) *cobra.Command {
 		Example:           "  radar detach\n  radar detach h2            # the others go on\n  radar detach --no-drain",
 		ValidArgsFunction: k.CompleteAttached,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return detach(k, cmd.Context(), args, noDrain)
+			recorder := findRecorder(k)
+			err := detach(k, cmd.Context(), args, noDrain)
+			return errors.Join(err, awaitRecorder(k, cmd.Context(), recorder))
 		},
 	}
 	cmd.Flags().BoolVar(&noDrain, "no-drain", false, "do not wait for packets under way")

@@ -11,7 +11,7 @@ import (
 
 	"github.com/vnetradar/radar/lab/test/dockertest"
 	"github.com/vnetradar/radar/lab/test/nstest"
-	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/answer/topology"
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
@@ -61,15 +61,15 @@ func TestDockerNetworks(t *testing.T) {
 	web.Exec("ping", "-c", "2", "-i", "0.1", "-W", "60", cache.Address())
 	nstest.WaitFor(t, "the packets' records", func() bool { return len(w.Packets("--dst", cache.Address(), "--state", "left")) == 2 })
 
-	topology := w.Radar(kit.ExitOK, "topo")
-	none("topo", topology)
-	if !strings.Contains(topology, words.NotAttached) || strings.Count(topology, "host (found)") != 1 {
-		t.Errorf("topo does not tell cache from the host:\n%s", topology)
+	shown := w.Radar(kit.ExitOK, "topo")
+	none("topo", shown)
+	if !strings.Contains(shown, words.NotAttached) || strings.Count(shown, "host (found)") != 1 {
+		t.Errorf("topo does not tell cache from the host:\n%s", shown)
 	}
 	none("topo -o mermaid", w.Radar(kit.ExitOK, "topo", "--load", "-o", "mermaid"))
 	none("status", w.Radar(kit.ExitOK, "status"))
 	v := topologyOf(w)
-	if i := slices.IndexFunc(v.Links, func(l answer.Link) bool { return l.Name == "host/"+bridge && l.Network == network }); i < 0 {
+	if i := slices.IndexFunc(v.Links, func(l topology.Link) bool { return l.Name == "host/"+bridge && l.Network == network }); i < 0 {
 		t.Errorf("JSON has not both names: %+v", v.Links)
 	}
 	for _, args := range [][]string{{"paths"}, {"latency"}, {"packets", "--dst", cache.Address()}, {"throughput", "--by", "path"}} {
@@ -118,7 +118,7 @@ func TestNoDockerNetworks(t *testing.T) {
 	if code != kit.ExitOK || stderr != "" || !strings.Contains(out, "host/"+bridge) {
 		t.Errorf("exit code %d, said %q, and\n%s", code, stderr, out)
 	}
-	var v answer.Topology
+	var v topology.Topology
 	if err := json.Unmarshal([]byte(w.Radar(kit.ExitOK, "topo", "-o", "json")), &v); err != nil || len(v.Links) != 1 || v.Links[0].Network != "" {
 		t.Errorf("%+v, %v", v.Links, err)
 	}

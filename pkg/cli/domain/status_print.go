@@ -31,6 +31,9 @@ func printStatus(k *kit.Kit, v *status.View) error {
 	head := kit.NewTable(kit.Column{Title: "DOMAIN"}, kit.Column{Title: v.Domain})
 	head.Add("attached", v.Attached.In(k.Location).Format(time.DateTime))
 	head.Add("agent", process)
+	if v.Recorder != nil {
+		head.Add("recorder", fmt.Sprintf("process %d, into %s", v.Recorder.PID, v.Recorder.Dir))
+	}
 	head.Add("lease", lease)
 	hooks := o.Hook + ", losses by " + losses
 	if v.QueueHook != "" {

@@ -4,12 +4,14 @@ package domain
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/answer/topology"
 	"github.com/vnetradar/radar/pkg/cli/graph"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
@@ -36,7 +38,7 @@ between two of its ports are in "radar latency --by link".`
 // NewTopoCmd returns "radar topo".
 func NewTopoCmd(k *kit.Kit) *cobra.Command {
 	format := kit.GraphFormat(kit.FormatTable)
-	load := false
+	load, read := false, &kit.ReadFlag{}
 	cmd := &cobra.Command{
 		Use:   "topo",
 		Short: "Show or draw nodes, ports and links",
@@ -47,12 +49,40 @@ func NewTopoCmd(k *kit.Kit) *cobra.Command {
   radar topo -o json | jq -r '.links[] | select(.kind == "edge") | .ends[0] | .node + "/" + .port'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := read.Open(k); err != nil {
+				return err
+			}
+			if read.Given() {
+				return showRecordedTopo(k, cmd.Context(), format, load)
+			}
 			return showTopo(k, cmd.Context(), format, load)
 		},
 	}
 	format.Register(cmd)
+	read.Add(cmd)
 	cmd.Flags().BoolVar(&load, "load", false, "with packets, times and losses since attach")
 	return cmd
+}
+
+// showRecordedTopo shows the topology as it was at the end of a recording.
+func showRecordedTopo(k *kit.Kit, ctx context.Context, format kit.GraphFormat, load bool) error {
+	all := &answer.Selection{}
+	return k.ReadSources(all, func(s *answer.Sources) error {
+		d := s.Domain()
+		if d == nil {
+			return errors.New("the recording is of reports alone: it does not describe a domain")
+		}
+		k.ShowNames(d)
+		v := shownTopology(d)
+		v.AddInterfacesOf(s)
+		if !load {
+			return printTopo(k, v, format)
+		}
+		return k.AskOnce(ctx, s, &answer.Question{Selection: all, Now: k.Now()}, func(c *answer.Counts) error {
+			v.AddLoad(c)
+			return printTopo(k, v, format)
+		})
+	})
 }
 
 func showTopo(k *kit.Kit, ctx context.Context, format kit.GraphFormat, load bool) error {
@@ -76,15 +106,15 @@ func showTopo(k *kit.Kit, ctx context.Context, format kit.GraphFormat, load bool
 }
 
 // shownTopology is a domain's topology, with texts of libraries as users write them.
-func shownTopology(d *domain.Domain) *answer.Topology {
-	v := answer.NewTopology(d)
+func shownTopology(d *domain.Domain) *topology.Topology {
+	v := topology.New(d)
 	for i := range v.Nodes {
 		v.Nodes[i].Header = kit.Face.Render(v.Nodes[i].Header)
 	}
 	return v
 }
 
-func printTopo(k *kit.Kit, v *answer.Topology, format kit.GraphFormat) error {
+func printTopo(k *kit.Kit, v *topology.Topology, format kit.GraphFormat) error {
 	switch format {
 	case kit.FormatMermaid:
 		return drawing(v, k.Shown).Mermaid(k.Out)
@@ -105,7 +135,7 @@ func printTopo(k *kit.Kit, v *answer.Topology, format kit.GraphFormat) error {
 	return printTopoLoad(k, v)
 }
 
-func printTopoPorts(k *kit.Kit, v *answer.Topology, wide bool) error {
+func printTopoPorts(k *kit.Kit, v *topology.Topology, wide bool) error {
 	columns := []kit.Column{{Title: "NODE"}, {Title: "PORT"}, {Title: "STATE"}, {Title: "ROLE"}, {Title: "CONNECTED TO"}, {Title: "ADDRESS"}}
 	if wide {
 		columns = append(columns, kit.Column{Title: "KIND"}, kit.Column{Title: "MTU", Right: true}, kit.Column{Title: "IFINDEX", Right: true}, kit.Column{Title: "SPEC"})
@@ -121,7 +151,7 @@ func printTopoPorts(k *kit.Kit, v *answer.Topology, wide bool) error {
 		}
 		for _, p := range n.Ports {
 			node := name
-			if p.Place == answer.PlaceMember {
+			if p.Place == topology.PlaceMember {
 				node = words.NotAttached
 			}
 			cells := []string{node, k.Shown.Port(n.Name, p.Name), words.State(p.State), roleText(p.Role, p.Forced), connectedTo(k.Shown, &p.Port, n.Name) + byMember(&p.Port, wide), strings.Join(p.ShownAddresses(), " ")}
@@ -139,7 +169,7 @@ const maxAddresses = 4
 
 // drawing draws the topology. Every edge of the domain has an outside of its own, except
 // those of one bridge: two edges need not lead to the same place.
-func drawing(v *answer.Topology, shown *words.Names) *graph.Graph {
+func drawing(v *topology.Topology, shown *words.Names) *graph.Graph {
 	g := &graph.Graph{Name: v.Domain}
 	vertices := make(map[string]int)
 	for _, n := range v.Nodes {
@@ -151,17 +181,17 @@ func drawing(v *answer.Topology, shown *words.Names) *graph.Graph {
 	}
 	for _, l := range shownLinks(shown, v.Links) {
 		switch l.Kind {
-		case answer.PairLink:
+		case topology.PairLink:
 			a, b := l.Ends[0], l.Ends[1]
 			g.Connect(graph.Edge{From: vertices[a.Node], To: vertices[b.Node],
 				FromPort: portLabel(a), ToPort: portLabel(b), More: loadLines(&l)})
-		case answer.TunnelLink:
+		case topology.TunnelLink:
 			drawTunnel(g, &l, vertices)
-		case answer.EdgeLink:
+		case topology.EdgeLink:
 			out := g.Add(graph.Vertex{Label: "outside", Kind: graph.Outside})
 			g.Connect(graph.Edge{From: vertices[l.Ends[0].Node], To: out,
 				FromPort: portLabel(l.Ends[0]), More: loadLines(&l), Dashed: true})
-		case answer.BridgeLink:
+		case topology.BridgeLink:
 			draw(g, &l, vertices)
 		}
 	}
@@ -169,7 +199,7 @@ func drawing(v *answer.Topology, shown *words.Names) *graph.Graph {
 }
 
 // drawTunnel adds a tunnel: a line with its kind, or a hub if it has more ends than two.
-func drawTunnel(g *graph.Graph, l *answer.Link, vertices map[string]int) {
+func drawTunnel(g *graph.Graph, l *topology.Link, vertices map[string]int) {
 	if len(l.Ends) != 2 {
 		draw(g, l, vertices)
 		return
@@ -181,12 +211,12 @@ func drawTunnel(g *graph.Graph, l *answer.Link, vertices map[string]int) {
 
 // draw adds a bridge. Members of which the other end is not attached lead outside,
 // all to one place; the bridge's own device leads to the node that closes it.
-func draw(g *graph.Graph, l *answer.Link, vertices map[string]int) {
+func draw(g *graph.Graph, l *topology.Link, vertices map[string]int) {
 	bridge := g.Add(graph.Vertex{Label: l.Name, Kind: graph.Bridge})
 	outside := -1
 	for _, e := range l.Ends {
 		to := vertices[e.Node]
-		if e.Place == answer.PlaceMember {
+		if e.Place == topology.PlaceMember {
 			if outside < 0 {
 				outside = g.Add(graph.Vertex{Label: "outside", Kind: graph.Outside})
 			}
@@ -197,7 +227,7 @@ func draw(g *graph.Graph, l *answer.Link, vertices map[string]int) {
 }
 
 // portLabel names a port, with its role where somebody chose it, and its state where it is not up.
-func portLabel(e answer.LinkEnd) string {
+func portLabel(e topology.LinkEnd) string {
 	label := e.Port
 	if e.Forced {
 		label += " (" + string(e.Role) + ")"
@@ -208,7 +238,7 @@ func portLabel(e answer.LinkEnd) string {
 	return label
 }
 
-func shortAddresses(n *answer.TopologyNode) []string {
+func shortAddresses(n *topology.TopologyNode) []string {
 	var all []string
 	for _, p := range n.Ports {
 		all = append(all, p.ShownAddresses()...)

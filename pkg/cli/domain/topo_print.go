@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/answer/topology"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/words"
@@ -33,7 +34,7 @@ func optionalNumber(n int) string {
 // connectedTo says in words what is at the other end of a port.
 func connectedTo(s *words.Names, p *answer.Port, node string) string {
 	switch {
-	case p.Place == answer.PlaceBridge:
+	case p.Place == topology.PlaceBridge:
 		return fmt.Sprintf("bridge %s, toward %s itself", s.End(p.Link), node)
 	case p.Tunnel && p.Link != "":
 		return p.Link
@@ -59,12 +60,12 @@ func byMember(p *answer.Port, wide bool) string {
 }
 
 // shownLinks are the links as tables and drawings show them.
-func shownLinks(s *words.Names, list []answer.Link) []answer.Link {
+func shownLinks(s *words.Names, list []topology.Link) []topology.Link {
 	list = slices.Clone(list)
 	for i := range list {
 		l := &list[i]
 		l.Ends, l.Load = slices.Clone(l.Ends), slices.Clone(l.Load)
-		if l.Kind == answer.BridgeLink {
+		if l.Kind == topology.BridgeLink {
 			l.Name = s.End(l.Name)
 		}
 		for j := range l.Ends {
@@ -79,9 +80,9 @@ func shownLinks(s *words.Names, list []answer.Link) []answer.Link {
 }
 
 // countLinks counts the links inside the domain.
-func countLinks(t *answer.Topology) (n int) {
+func countLinks(t *topology.Topology) (n int) {
 	for _, l := range t.Links {
-		if l.Kind != answer.EdgeLink {
+		if l.Kind != topology.EdgeLink {
 			n++
 		}
 	}
@@ -89,7 +90,7 @@ func countLinks(t *answer.Topology) (n int) {
 }
 
 // nodeLoadLines describes the load of a node in a drawing.
-func nodeLoadLines(l *answer.NodeLoad) []string {
+func nodeLoadLines(l *topology.NodeLoad) []string {
 	if l == nil {
 		return nil
 	}
@@ -110,7 +111,7 @@ func nodeLoadLines(l *answer.NodeLoad) []string {
 }
 
 // loadLines describes the directions in which something passed, or was lost.
-func loadLines(l *answer.Link) []string {
+func loadLines(l *topology.Link) []string {
 	var lines []string
 	for i := range l.Load {
 		lines = append(lines, linkLoadLines(&l.Load[i])...)
@@ -119,7 +120,7 @@ func loadLines(l *answer.Link) []string {
 }
 
 // loadLinesOf is loadLines of one end of a bridge.
-func loadLinesOf(l *answer.Link, end string) []string {
+func loadLinesOf(l *topology.Link, end string) []string {
 	var lines []string
 	for i := range l.Load {
 		if d := &l.Load[i]; d.From == end || d.To == end {
@@ -129,7 +130,7 @@ func loadLinesOf(l *answer.Link, end string) []string {
 	return lines
 }
 
-func linkLoadLines(d *answer.LinkLoad) []string {
+func linkLoadLines(d *topology.LinkLoad) []string {
 	if d.Packets == 0 && d.Lost == 0 && d.Expired == 0 {
 		return nil
 	}
@@ -159,7 +160,7 @@ func shortEnd(end string) string {
 }
 
 // printTopoLoad prints what --load adds; nothing without it.
-func printTopoLoad(k *kit.Kit, v *answer.Topology) error {
+func printTopoLoad(k *kit.Kit, v *topology.Topology) error {
 	links := kit.NewTable(kit.Column{Title: "PACKETS", Right: true}, kit.Column{Title: "QUEUE P50", Right: true}, kit.Column{Title: "P50", Right: true},
 		kit.Column{Title: "LOST", Right: true}, kit.Column{Title: "EXPIRED", Right: true}, kit.Column{Title: "LINK"})
 	for _, l := range shownLinks(k.Shown, v.Links) {

@@ -12,6 +12,7 @@ import (
 	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/answer/topology"
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/vnet/backpack"
@@ -24,7 +25,7 @@ func TestTopoPrint(t *testing.T) {
 	for _, load := range []string{"", "-load"} {
 		for _, format := range []kit.GraphFormat{"table", "wide", "json", kit.FormatMermaid, kit.FormatDOT} {
 			t.Run(string(format)+load, func(t *testing.T) {
-				v := answer.NewTopology(d)
+				v := topology.New(d)
 				v.Nodes[0].Ports[0].Addresses = []string{"172.17.0.2/16"}
 				v.Nodes[0].Ports[0].State, v.Nodes[0].Ports[0].MTU = topo.Up, 1500
 				v.Nodes[0].Ports[1].State = topo.Down
@@ -48,7 +49,7 @@ func TestTopoPrint(t *testing.T) {
 }
 
 // topologyOf is what "radar topo -o json" says.
-func topologyOf(w *clitest.World, args ...string) (v answer.Topology) {
+func topologyOf(w *clitest.World, args ...string) (v topology.Topology) {
 	w.Helper()
 	if err := json.Unmarshal([]byte(w.Radar(kit.ExitOK, append([]string{"topo", "-o", "json"}, args...)...)), &v); err != nil {
 		w.Fatal(err)
@@ -57,7 +58,7 @@ func topologyOf(w *clitest.World, args ...string) (v answer.Topology) {
 }
 
 // loadOf finds one direction of a link.
-func loadOf(v *answer.Topology, from, to string) answer.LinkLoad {
+func loadOf(v *topology.Topology, from, to string) topology.LinkLoad {
 	for _, l := range v.Links {
 		for _, d := range l.Load {
 			if d.From == from && d.To == to {
@@ -65,7 +66,7 @@ func loadOf(v *answer.Topology, from, to string) answer.LinkLoad {
 			}
 		}
 	}
-	return answer.LinkLoad{}
+	return topology.LinkLoad{}
 }
 
 // A real network: as ip, ping and nft see it.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/answer/topology"
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/vnet/backpack"
@@ -29,14 +30,14 @@ func TestTopoTunnels(t *testing.T) {
 			{ID: 6, Node: 3, Name: "out", Kind: "vxlan", Role: domain.Edge, Peer: -1, Tunnel: true},
 		},
 	}
-	v := answer.NewTopology(d)
+	v := topology.New(d)
 	table := string(clitest.Printed(t, kit.FormatTable, func(k *kit.Kit) error { return printTopo(k, v, "table") }))
 	for _, want := range []string{"2 links", "b/gre1 by gre", name, "edge      outside"} {
 		if !strings.Contains(table, want) {
 			t.Errorf("no %q in\n%s", want, table)
 		}
 	}
-	if v.Links[0].Kind != answer.TunnelLink || v.Links[0].Name != "gre" || v.Links[1].Kind != answer.TunnelLink || len(v.Links[1].Ends) != 3 {
+	if v.Links[0].Kind != topology.TunnelLink || v.Links[0].Name != "gre" || v.Links[1].Kind != topology.TunnelLink || len(v.Links[1].Ends) != 3 {
 		t.Errorf("links %+v", v.Links)
 	}
 	v.AddLoad(answer.NewCounts(aggregate.New(0), backpack.NewDecoder(d, nil)))

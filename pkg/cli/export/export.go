@@ -77,7 +77,7 @@ func newIntCmd(k *kit.Kit) *cobra.Command {
 		Example: intExample,
 		RunE:    func(cmd *cobra.Command, args []string) error { return run(k, cmd, f, args) },
 	}
-	f.Add(k, cmd, "send the newest N that the ring has, and end; 0: all")
+	f.AddLive(k, cmd, "send the newest N that the ring has, and end; 0: all")
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.collectors, "collector", nil, "where reports go, HOST:PORT or [IPV6]:PORT; of several each gets all")
 	flags.StringVar(&f.version, "report-version", f.version, "version of the telemetry reports: 2.0 (with INT 2.1) or 1.0 (with INT 1.0)")

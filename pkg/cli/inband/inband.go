@@ -27,10 +27,9 @@ them. docs/int/nodes.md is about the first, docs/int/formats.md says what is sup
   radar int attach --role transit r1 r3 netns:r2
   radar int status
   radar int decode -r reports.pcap                # every field of every report
-  radar int decode --starts-at udp c1231388...    # of bytes that begin with a UDP header
-  radar int wireshark --install                   # the same in Wireshark`,
+  radar int decode --starts-at udp c1231388...    # of bytes that begin with a UDP header`,
 	}
-	cmd.AddCommand(newDecodeCmd(k), newAttachCmd(k), newDetachCmd(k), newStatusCmd(k), newAgentCmd(k), newWiresharkCmd(k),
+	cmd.AddCommand(newDecodeCmd(k), newAttachCmd(k), newDetachCmd(k), newStatusCmd(k), newAgentCmd(k),
 		newIntentCmd(k), newConfigCmd(k), newTopologyCmd(k), newStartCmd(k), newStopCmd(k), newDevicesCmd(k), newServiceCmd(k))
 	return cmd
 }

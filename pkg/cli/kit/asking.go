@@ -16,7 +16,7 @@ func (k *Kit) ReadRing(s *answer.Selection, read func(*answer.Ring) error) error
 	}
 	defer ring.Close()
 	if err := ring.Check(s); err != nil {
-		return refusedNode("node", err)
+		return refusedNode("--node", err)
 	}
 	if err := read(ring); err != nil {
 		return err
@@ -25,11 +25,11 @@ func (k *Kit) ReadRing(s *answer.Selection, read func(*answer.Ring) error) error
 	return nil
 }
 
-// ReadSources opens what there is of the domain for read.
+// ReadSources opens what there is of the domain, or the recording that --read names, for read.
 func (k *Kit) ReadSources(s *answer.Selection, read func(*answer.Sources) error) error {
-	all, notes, err := answer.Open(k.Domain, s)
+	all, notes, err := k.open(s)
 	if err != nil {
-		return refusedNode("node", err)
+		return refusedNode("--node", err)
 	}
 	defer all.Close()
 	k.Note(notes)
@@ -38,6 +38,14 @@ func (k *Kit) ReadSources(s *answer.Selection, read func(*answer.Sources) error)
 	}
 	k.Note(all.Late())
 	return nil
+}
+
+// open opens the recording that is to be asked, or what there is of the domain.
+func (k *Kit) open(s *answer.Selection) (*answer.Sources, []answer.Note, error) {
+	if k.recorded != nil {
+		return k.recorded.Open(s)
+	}
+	return answer.Open(k.Domain, s)
 }
 
 // AskOnce gives one answer, which is finished also if ctx ends meanwhile. Notes come below the rows.

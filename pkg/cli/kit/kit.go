@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/host/statedir"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
@@ -35,6 +36,9 @@ type Kit struct {
 	Output  Format // --output
 	Verbose bool   // --verbose
 	View    *View  // of a command that prints again and again; nil: it prints once
+
+	// recorded is what --read names; nil: the domain is asked.
+	recorded *answer.Recorded
 
 	held *[]string // notes that are said below the rows; nil: say them at once
 

@@ -50,6 +50,7 @@ func NewPacketPrinter(out io.Writer, format Format, location *time.Location) *Pa
 			{Title: "TTL", Right: true},
 			{Title: "DSCP", Right: true},
 			{Title: "IPID", Right: true, Min: 5},
+			{Title: "TCP"},
 		}, columns...)
 	}
 	p := &PacketPrinter{out: out, format: format, clock: record.NewClock(location, "15:04:05"), table: NewTable(columns...)}
@@ -183,6 +184,7 @@ func (p *PacketPrinter) addCells(t *rows, r *record.Record) {
 		t.addInt(r.TTL)
 		t.addInt(r.DSCP)
 		t.addText(words.ID(r))
+		t.addText(words.TCP(r))
 	}
 	p.addTime(t, r.TNs)
 	t.addText(r.Proto)

@@ -30,13 +30,20 @@ numbers, TTL, TOS, IP ID, fragment offset and length, but not TCP flags or paylo
 type SelectFlags struct {
 	src, dst, proto, sport, dport, node, state []string
 
+	ReadFlag
 	Last         Count
 	since, until string
 	app          *Kit // which knows the domain's nodes; nil: names are no addresses
 }
 
-// Add makes them flags of cmd; lastHelp says what --last does there.
+// Add makes them flags of cmd, with --read; lastHelp says what --last does there.
 func (f *SelectFlags) Add(k *Kit, cmd *cobra.Command, lastHelp string) {
+	f.AddLive(k, cmd, lastHelp)
+	f.ReadFlag.Add(cmd)
+}
+
+// AddLive is Add without --read, for what only a domain that is attached can do.
+func (f *SelectFlags) AddLive(k *Kit, cmd *cobra.Command, lastHelp string) {
 	f.app = k
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.src, "src", nil, "source address or prefix, or a node: any address that it owns")
@@ -57,8 +64,15 @@ func (f *SelectFlags) Add(k *Kit, cmd *cobra.Command, lastHelp string) {
 	cmd.ValidArgsFunction = cobra.NoFileCompletions
 }
 
-// Selection checks flags and arguments; now is what --since 5m counts from.
+// Selection checks flags and arguments; now is what --since 5m counts from, unless a recording is asked. It opens the
+// recording.
 func (f *SelectFlags) Selection(flags *pflag.FlagSet, args []string, now time.Time) (*answer.Selection, error) {
+	if f.Given() {
+		if err := f.Open(f.app); err != nil {
+			return nil, err
+		}
+		now = f.app.Now()
+	}
 	list := func(values []string) string { return strings.Join(values, ",") }
 	src, err := f.addresses("src", f.src)
 	if err != nil {
@@ -77,7 +91,7 @@ func (f *SelectFlags) Selection(flags *pflag.FlagSet, args []string, now time.Ti
 	}
 	s.Last = int(f.Last)
 	if len(args) > 0 {
-		if err := narrow(s, strings.Join(args, " ")); err != nil {
+		if err := Narrow(s, strings.Join(args, " ")); err != nil {
 			return nil, err
 		}
 	}
@@ -97,8 +111,30 @@ func (f *SelectFlags) Selection(flags *pflag.FlagSet, args []string, now time.Ti
 	return s, nil
 }
 
-// narrow adds an expression that records must be able to answer.
-func narrow(s *answer.Selection, text string) error {
+// Of makes a Selection of values that a file has. Nodes stand for their addresses, as in flags. Its error begins
+// with the name of the field.
+func (f *SelectFlags) Of(spec filter.Spec, expression string) (*answer.Selection, error) {
+	for name, field := range map[string]*string{"src": &spec.Src, "dst": &spec.Dst} {
+		if *field == "" {
+			continue
+		}
+		list, err := f.addresses(name, strings.Split(*field, ","))
+		if err != nil {
+			return nil, errors.New(strings.TrimPrefix(err.Error(), "--"))
+		}
+		*field = strings.Join(list, ",")
+	}
+	s, err := answer.Select(spec)
+	if err == nil && expression != "" {
+		if err = s.Narrow(expression); err != nil {
+			err = fmt.Errorf("filter: %w", err)
+		}
+	}
+	return s, err
+}
+
+// Narrow adds an expression that records must be able to answer.
+func Narrow(s *answer.Selection, text string) error {
 	err := s.Narrow(text)
 	if err == nil || errors.Is(err, filter.ErrNotBuilt) {
 		return err
@@ -111,26 +147,39 @@ func (f *SelectFlags) addresses(flag string, values []string) ([]string, error) 
 	if f.app == nil {
 		return values, nil
 	}
-	list, err := answer.AddressesOf(f.app.Domain, values)
+	return f.app.AddressesOf("--"+flag, values)
+}
+
+// AddressesOf puts the addresses of nodes in the place of their names; what is the flag, or argument, that names them.
+func (k *Kit) AddressesOf(what string, values []string) ([]string, error) {
+	list, err := k.addressesOf(values)
 	if err != nil {
-		return nil, refusedNode(flag, err)
+		return nil, refusedNode(what, err)
 	}
 	return list, nil
 }
 
-// refusedNode is err for the user, where it is about the node that a flag names.
-func refusedNode(flag string, err error) error {
+// addressesOf puts the addresses of nodes in the place of their names.
+func (k *Kit) addressesOf(values []string) ([]string, error) {
+	if k.recorded != nil {
+		return k.recorded.AddressesOf(values)
+	}
+	return answer.AddressesOf(k.Domain, values)
+}
+
+// refusedNode is err for the user, where it is about the node that a flag or an argument names.
+func refusedNode(what string, err error) error {
 	if none, ok := errors.AsType[*answer.NoAddress](err); ok {
-		return fault.Usage.Errorf("--%s %q: the node owns no address", flag, none.Node)
+		return fault.Usage.Errorf("%s %q: the node owns no address", what, none.Node)
 	}
 	no, ok := errors.AsType[*answer.NoSuchNode](err)
 	switch {
 	case !ok:
 		return err
 	case no.Domain == "":
-		return fault.Usage.Errorf("--%s %q: the nodes of reports are called int-ID, or as radar collect --node said", flag, no.Name)
+		return fault.Usage.Errorf("%s %q: the nodes of reports are called int-ID, or as radar collect --node said", what, no.Name)
 	}
-	return fault.Usage.Errorf("--%s %q: domain %s has no such node%s, its nodes are %s", flag, no.Name, no.Domain, meant(no.Name, no.Nodes), strings.Join(no.Nodes, ", "))
+	return fault.Usage.Errorf("%s %q: domain %s has no such node%s, its nodes are %s", what, no.Name, no.Domain, meant(no.Name, no.Nodes), strings.Join(no.Nodes, ", "))
 }
 
 // meant is " (did you mean ...?)".

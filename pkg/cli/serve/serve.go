@@ -34,7 +34,7 @@ question of the command line with the same filters and rows, events as they come
 /metrics for Prometheus with what radar measures itself.
 
 It serves all domains of this machine, also those that are attached later, and with -r
-capture files with telemetry reports. Several servers may run. None of them is needed for
+recordings (radar record) and capture files with telemetry reports. Several servers may run. None of them is needed for
 measuring, and none of them slows it down.
 
 At 127.0.0.1, the default, reading takes no token. Whatever steers (INT intents) does, and
@@ -48,6 +48,7 @@ It runs until Ctrl-C.`
 const example = `  radar serve
   radar serve --open
   radar serve -r reports.pcap
+  radar serve -r radar-default-20260302-101504   # a recording
   radar serve --listen 0.0.0.0:8480 --self-signed --host lab.example
   curl -s http://127.0.0.1:8480/api/v1/domains/default/loss | jq .rows
   curl -sN 'http://127.0.0.1:8480/api/v1/domains/default/events?topic=loss'`
@@ -87,13 +88,13 @@ func NewCmd(k *kit.Kit, version string) *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&f.listen, "listen", "127.0.0.1:8480", "address and port, or a port of 127.0.0.1; port 0: one that is free")
 	flags.StringSliceVar(&f.hosts, "host", nil, "names by which clients may call the server, beside localhost and any address")
-	flags.StringSliceVarP(&f.files, "read", "r", nil, "serve capture files with telemetry reports, too")
+	flags.StringSliceVarP(&f.files, "read", "r", nil, "serve recordings (directories of radar record, or one of their files) and capture files with telemetry reports, too")
 	flags.StringVar(&f.token, "token-file", "", "file with the token (default: "+tokenFile+" in the state directory)")
 	flags.StringVar(&f.cert, "tls-cert", "", "PEM file with the certificate, and those between it and its authority")
 	flags.StringVar(&f.key, "tls-key", "", "PEM file with its private key")
 	flags.BoolVar(&f.selfSigned, "self-signed", false, "make a certificate, and print its fingerprint")
 	flags.BoolVar(&f.open, "open", false, "open the page in a browser")
-	_ = cmd.MarkFlagFilename("read", "pcap", "pcapng")
+	_ = cmd.MarkFlagFilename("read", "pcap", "pcapng", "parquet")
 	_ = cmd.MarkFlagFilename("tls-cert")
 	_ = cmd.MarkFlagFilename("tls-key")
 	_ = cmd.MarkFlagFilename("token-file")
@@ -102,7 +103,7 @@ func NewCmd(k *kit.Kit, version string) *cobra.Command {
 
 // serve serves until Ctrl-C.
 func serve(k *kit.Kit, ctx context.Context, f *options, version string) error {
-	captures, err := readCaptures(f.files)
+	files, err := readFiles(f.files)
 	if err != nil {
 		return err
 	}
@@ -122,7 +123,7 @@ func serve(k *kit.Kit, ctx context.Context, f *options, version string) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	v1.Serve(ctx, server, v1.Config{
-		Version: version, Default: k.Domain, Captures: captures, Page: page.Files(), TLS: secrets.tls != nil,
+		Version: version, Default: k.Domain, Files: files, Page: page.Files(), TLS: secrets.tls != nil,
 		Guard: guard, Face: kit.Face, Log: log,
 	})
 	address := f.say(k, server, secrets)
@@ -172,11 +173,25 @@ func isPage(r *http.Request) bool {
 
 var notInName = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
 
-// readCaptures reads capture files, each as a domain called like the file.
-func readCaptures(files []string) (map[string]*answer.Capture, error) {
-	list := make(map[string]*answer.Capture)
+// isRecording reports whether a path is a directory of segments, or one of them.
+func isRecording(path string) bool {
+	s, err := os.Stat(path)
+	return err == nil && s.IsDir() || filepath.Ext(path) == ".parquet"
+}
+
+// readFile opens a recording, or a capture file.
+func readFile(path string) (answer.File, error) {
+	if isRecording(path) {
+		return answer.ReadRecorded(path)
+	}
+	return answer.ReadCapture(path, nil)
+}
+
+// readFiles reads recordings and capture files, each as a domain called like the file or folder.
+func readFiles(files []string) (map[string]answer.File, error) {
+	list := make(map[string]answer.File)
 	for _, path := range files {
-		c, err := answer.ReadCapture(path, nil)
+		c, err := readFile(path)
 		if err != nil {
 			return nil, fmt.Errorf("--read: %w", err)
 		}

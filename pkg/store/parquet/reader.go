@@ -277,7 +277,7 @@ func (g *Group) values(v *Values, c *Column, page []byte, h pageHeader) (err err
 		}
 	}
 	if n == 0 && c.Optional {
-		return nil // no value is there: neither Ints nor Index
+		return nil // neither Ints nor Index, nor Lens of a list
 	}
 	if c.Type == Text {
 		err = v.readIndex(page, n)

@@ -158,7 +158,7 @@ func (g *generator) header(p *Packet) {
 		p.Packet.ID = uint16(g.Uint32())
 	}
 	if g.one(10) {
-		p.SetFragment(8 * g.IntN(100))
+		p.SetFragment(8*g.IntN(100), g.IntN(4))
 	}
 	if p.Proto == record.ProtoICMP || p.Proto == record.ProtoICMPv6 {
 		p.ICMP = [2]uint8{[]uint8{0, 8, 128, 129, 3}[g.IntN(5)], uint8(g.IntN(3))}

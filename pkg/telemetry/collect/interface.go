@@ -43,6 +43,7 @@ type Interface struct {
 	index  int
 	ports  []uint16
 	down   bool
+	since  time.Time // when it was seen to be down
 	counts struct{ parts, other, downs atomic.Uint64 }
 	ether  bool // packets come with a frame's header
 	buf    [etherHeader + 1<<16]byte
@@ -176,7 +177,7 @@ func (i *Interface) Receive() (Packet, error) {
 		case err != nil:
 			return Packet{}, fmt.Errorf("receive reports at interface %s: %w", i.name, err)
 		}
-		i.up()
+		i.up(p.At)
 		port, _, err := p.UDP()
 		if errors.Is(err, ErrPart) { // it cannot be read, as in a capture file
 			i.counts.parts.Add(1)
@@ -240,7 +241,7 @@ func (i *Interface) look() error {
 		return fmt.Errorf("interface %s has gone: begin again when it is back", i.name)
 	}
 	if !i.down {
-		i.down = true
+		i.down, i.since = true, time.Now()
 		i.counts.downs.Add(1)
 		i.warn("is down: nothing comes until it is up")
 	}
@@ -248,9 +249,10 @@ func (i *Interface) look() error {
 	return i.file.SetReadDeadline(time.Now().Add(lookEvery))
 }
 
-// up is called when a packet has come.
-func (i *Interface) up() {
-	if !i.down {
+// up is called when a packet is read that came at that time. What came before the interface was down may still
+// be in the socket, and does not say that it is up: without looking, nobody would notice that it goes away.
+func (i *Interface) up(at time.Time) {
+	if !i.down || at.Before(i.since) {
 		return
 	}
 	i.down = false

@@ -193,6 +193,32 @@ func TestInterface(t *testing.T) {
 	}
 }
 
+// TestInterfaceGoesWithPackets: a packet that waited as the interface went down does not say that it is up, and
+// that it goes away afterwards is noticed.
+func TestInterfaceGoesWithPackets(t *testing.T) {
+	n := nstest.New(t, "a", "b")
+	n.Veth("a", "eth0", "b", "eth0")
+	in := openAt(t, n, "b", "eth0", 32766)
+	sendFrom(t, n, "a", "eth0", framed(t, "10.0.0.1", "10.0.0.2", 32766, "waited"))
+	n.Run("b", "ip", "link", "set", "eth0", "down")
+	var said []string
+	in.Warn = func(text string) { said = append(said, text) }
+	p, err := in.Receive()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, payload, err := p.UDP(); string(payload) != "waited" || err != nil {
+		t.Errorf("%q, %v", payload, err)
+	}
+	n.Run("b", "ip", "link", "del", "eth0")
+	if _, err := in.Receive(); err == nil || !strings.Contains(err.Error(), "interface eth0 has gone") {
+		t.Error(err)
+	}
+	if len(said) != 1 || !strings.Contains(said[0], "is down") {
+		t.Errorf("it said %q", said)
+	}
+}
+
 // TestInterfaceWithoutEthernet: the packets of a tun device have no frame.
 func TestInterfaceWithoutEthernet(t *testing.T) {
 	n := nstest.New(t, "a")

@@ -179,7 +179,12 @@ func known(v *intwire.Values, f intwire.Field) bool {
 
 // withoutINT undoes in the header what INT has added to the packet and changed.
 func withoutINT(profile *intwire.Profile, h *quote.Header, in *intwire.INT) {
-	h.Len -= bytesOf(profile, in)
+	added := bytesOf(profile, in)
+	h.Len -= added
+	h.L4Len -= added
+	if h.HasTCP && in.Carrier == intwire.OverTCP {
+		h.TCP.Payload -= min(h.TCP.Payload, uint32(max(added, 0)))
+	}
 	if in.Carrier != intwire.OverUDP && in.Carrier != intwire.OverTCP || isTunnel(h) {
 		return // then the shim is about a header further inside
 	}
@@ -191,8 +196,9 @@ func withoutINT(profile *intwire.Profile, h *quote.Header, in *intwire.INT) {
 		h.DstPort = in.Shim.OrigDstPort
 	case in.Shim.NPT == 2: // the UDP header was added, too
 		h.Len -= udpHeader
+		h.L4Len -= udpHeader
 		h.Proto = in.Shim.IPProto
-		h.Ports(in.Payload)
+		h.Transport(in.Payload)
 	}
 }
 

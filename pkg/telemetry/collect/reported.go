@@ -3,6 +3,7 @@
 package collect
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/vnetradar/radar/pkg/intwire"
@@ -181,3 +182,28 @@ func (p *Reported) INT(hop int) map[string]uint64 {
 	}
 	return said
 }
+
+// ID is the record's.
+func (p *Reported) ID() string { return p.of.recordID(p.id) }
+
+// Nodes are what the nodes of the hops are called, where one of them has no number; else nil. Of packets that reports
+// alone tell of.
+func (p *Reported) Nodes() []string {
+	if !slices.ContainsFunc(p.Hops, func(h packet.Hop) bool { return h.Node == packet.NoNode }) {
+		return nil
+	}
+	names := make([]string, len(p.Hops))
+	for i := range names {
+		names[i] = "?"
+		if id, ok := p.Said[i].Get(intwire.NodeID); ok {
+			names[i] = p.of.NodeName(uint32(id))
+		}
+	}
+	return names
+}
+
+// Links are the ns from the hop before, by hop, packet.NoTime where not known; empty: none is.
+func (p *Reported) Links() []int64 { return p.links }
+
+// LostAt is the hop at which it was lost; -1: nobody has said which, or it was not.
+func (p *Reported) LostAt() int { return p.lostAt }

@@ -416,7 +416,12 @@ func TestHeaders(t *testing.T) {
 	}
 	// The fragment header (RFC 8200, 4.5): next header, reserved, offset and M, identification.
 	for want, off := range map[string]*int{"11000001000000aa": ptr(0), "11000500000000aa": ptr(1280), "11000000000000aa": nil} {
-		_, b := inner(func(r *record.Record) { v6(r); r.FragOff, r.FragID = off, ptr(0xaa) }, true)
+		_, b := inner(func(r *record.Record) {
+			if v6(r); off != nil && *off == 0 {
+				r.IPFlags = ptr(1)
+			}
+			r.FragOff, r.FragID = off, ptr(0xaa)
+		}, true)
 		if got := fmt.Sprintf("%x", b[40:48]); b[6] != 44 || got != want {
 			t.Errorf("fragment %v: next header %d, %s, want %s", off, b[6], got, want)
 		}

@@ -58,7 +58,7 @@ func delivered(routers int) record.Record {
 	r := record.Record{
 		V: 1, ID: "00000001-2", Source: record.EBPF, State: record.Delivered, TNs: start,
 		IPVersion: 4, Src: "10.0.1.1", Dst: "10.0.4.2", Proto: "udp", Sport: ptr(40001), Dport: ptr(9000),
-		Len: 106, Segs: 1, TTL: 64, TTLSent: ptr(64 - routers), DSCP: 10, ECN: 1, IPID: 7,
+		Len: 106, Segs: 1, TTL: 64, TTLSent: ptr(64 - routers), DSCP: 10, ECN: 1, IPID: 7, IPFlags: ptr(2),
 	}
 	if routers == 0 {
 		r.TTLSent = nil
@@ -189,8 +189,8 @@ func TestBytes(t *testing.T) {
 		2<<28, 3, // group: version 2, hw_id 0, sequence 0; node 3
 		0x14_00_00_20|34<<16, // type 1 (INT), IPv4 inside; 34 words behind this one; F
 		0, 0,                 // no metadata
-		0x45_29_00_00|(106+100), // 20 IP, 8 UDP, 100 of INT: 4 shim, 12 header, 3 hops of 7 words
-		7<<16, 63<<24|17<<16,    // the checksum is put in below
+		0x45_29_00_00|(106+100),     // 20 IP, 8 UDP, 100 of INT: 4 shim, 12 header, 3 hops of 7 words
+		7<<16|0x4000, 63<<24|17<<16, // the checksum is put in below
 		0x0a000101, 0x0a000402,
 		40001<<16|5000, (86+100)<<16,
 		0x14000000|24<<16|9000, // MD, NPT 1, 24 words, the original port
@@ -199,7 +199,7 @@ func TestBytes(t *testing.T) {
 		2, 2<<16|3, 1500, hi, lo+2000, hi, lo+3500,
 		1, 2, 0xffffffff, 0xffffffff, 0xffffffff, hi, lo,
 	)
-	copy(want[30:], []byte{0x61, 0xed})
+	copy(want[30:], []byte{0x21, 0xed})
 	if len(got) != 1 || !bytes.Equal(got[0], want) {
 		t.Errorf("2.0:\n got %x\nwant %x", got, want)
 	}
@@ -212,7 +212,7 @@ func TestBytes(t *testing.T) {
 		0x15_20_00_00|0x0002<<15|0x140, // version 1, 5 words, IPv4, RepMdBit 4 (drop), D, F
 		3, 0, lo+6000,                  // node, sequence, ingress time
 		80<<16, // queue 0, reason
-		0x455d0000|(106+72), 7<<16, 63<<24|17<<16, 0x0a000101, 0x0a000402,
+		0x455d0000|(106+72), 7<<16|0x4000, 63<<24|17<<16, 0x0a000101, 0x0a000402,
 		40001<<16|9000, (86+72)<<16,
 		0x01001200|10<<2,
 		1<<28|5<<8|47, 0xec00<<16,
@@ -220,7 +220,7 @@ func TestBytes(t *testing.T) {
 		2, 2<<16|3, 1500, lo+2000, lo+3500,
 		1, 2, 0xffffffff, 0xffffffff, lo,
 	)
-	copy(want[30:], []byte{0x61, 0xd5})
+	copy(want[30:], []byte{0x21, 0xd5})
 	if len(got) != 1 || !bytes.Equal(got[0], want) {
 		t.Errorf("1.0:\n got %x\nwant %x", got, want)
 	}
@@ -264,17 +264,22 @@ func byOneClock(want, r *record.Record) {
 // kinds are packets of all kinds that can have a report.
 func kinds() map[string]func(*record.Record) {
 	v6 := func(r *record.Record) {
-		r.IPVersion, r.IPID, r.FlowLabel, r.Src, r.Dst = 6, 0, ptr(0x54321), "2001:db8::1", "2001:db8:0:4::2"
+		r.IPVersion, r.IPID, r.IPFlags, r.FlowLabel, r.Src, r.Dst = 6, 0, nil, ptr(0x54321), "2001:db8::1", "2001:db8:0:4::2"
 	}
 	without := func(r *record.Record, proto string) { r.Proto, r.Sport, r.Dport = proto, nil, nil }
+	tcp := func(r *record.Record, headers int) {
+		r.Proto = "tcp"
+		r.TCPSeq, r.TCPAck, r.TCPFlags, r.TCPWindow, r.TCPPayload = ptr(4000000000), ptr(3000000000), ptr(0x118), ptr(501), ptr(r.Len-headers)
+	}
 	echo := func(r *record.Record, proto string, kind int) {
 		without(r, proto)
-		r.ICMPType, r.ICMPID, r.ICMPSeq = ptr(kind), ptr(4711), ptr(3)
+		r.ICMPType, r.ICMPCode, r.ICMPID, r.ICMPSeq = ptr(kind), ptr(0), ptr(4711), ptr(3)
 	}
 	return map[string]func(*record.Record){
 		"udp":         func(*record.Record) {},
 		"empty udp":   func(r *record.Record) { r.Len = 28 },
-		"tcp":         func(r *record.Record) { r.Proto = "tcp" },
+		"tcp":         func(r *record.Record) { tcp(r, 40) },
+		"tcp options": func(r *record.Record) { tcp(r, 52) },
 		"sctp":        func(r *record.Record) { r.Proto = "sctp" },
 		"vxlan":       func(r *record.Record) { r.Dport = ptr(4789) },
 		"geneve":      func(r *record.Record) { r.Dport = ptr(6081) },
@@ -286,13 +291,17 @@ func kinds() map[string]func(*record.Record) {
 		"echo":        func(r *record.Record) { echo(r, "icmp", 8) },
 		"unreachable": func(r *record.Record) { without(r, "icmp"); r.ICMPType = ptr(3) },
 		"udp6":        v6,
-		"tcp6":        func(r *record.Record) { v6(r); r.Proto = "tcp" },
+		"tcp6":        func(r *record.Record) { v6(r); tcp(r, 60) },
 		"echo6":       func(r *record.Record) { v6(r); echo(r, "icmpv6", 129) },
-		"train":       func(r *record.Record) { r.Proto, r.Len = "tcp", 64000 },
-		"fragment":    func(r *record.Record) { r.FragOff, r.Len = ptr(0), 1500 },
-		"fragment 2":  func(r *record.Record) { r.FragOff, r.Len = ptr(1480), 1500; without(r, "udp") },
-		"fragment6":   func(r *record.Record) { v6(r); r.FragOff, r.FragID = ptr(0), ptr(0xabcdef) },
-		"fragment6 2": func(r *record.Record) { v6(r); r.FragOff, r.FragID = ptr(1448), ptr(77); without(r, "tcp") },
+		"train":       func(r *record.Record) { r.Len = 64000; tcp(r, 40) },
+		"fragment":    func(r *record.Record) { r.FragOff, r.IPFlags, r.Len = ptr(0), ptr(1), 1500 },
+		"fragment 2":  func(r *record.Record) { r.FragOff, r.IPFlags, r.Len = ptr(1480), ptr(0), 1500; without(r, "udp") },
+		"fragment6":   func(r *record.Record) { v6(r); r.FragOff, r.IPFlags, r.FragID = ptr(0), ptr(1), ptr(0xabcdef) },
+		"fragment6 2": func(r *record.Record) {
+			v6(r)
+			r.FragOff, r.IPFlags, r.FragID = ptr(1448), ptr(1), ptr(77)
+			without(r, "tcp")
+		},
 		"dropped": func(r *record.Record) {
 			r.State = record.Lost
 			r.Hops, r.TTLSent = r.Hops[:2], nil

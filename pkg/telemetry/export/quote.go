@@ -11,10 +11,11 @@ import (
 )
 
 const (
-	ipv4Header = 20
-	ipv6Header = 40
-	udpHeader  = 8
-	tcpHeader  = 20
+	ipv4Header    = 20
+	ipv6Header    = 40
+	udpHeader     = 8
+	tcpHeader     = 20
+	mostTCPHeader = 60
 
 	mostLen = 0xffff // of IP's and UDP's length fields
 )
@@ -49,7 +50,7 @@ func (e *Encoder) carrier(r *record.Record, v *view) carrier {
 	}
 	// Too short for their header are packets that somebody has forged.
 	isUDP := v.proto == record.ProtoUDP && v.ports && r.Len >= header+udpHeader
-	isTCP := v.proto == record.ProtoTCP && v.ports && r.Len >= header+tcpHeader
+	isTCP := v.proto == record.ProtoTCP && v.ports && r.TCPSeq != nil && r.Len >= header+tcpHeader
 	switch {
 	case r.FragOff != nil || r.FragID != nil || r.Len < header:
 		return noCarrier
@@ -85,7 +86,7 @@ func (c carrier) shim(v *view, layout intwire.Format) intwire.Shim {
 // appendQuote appends the packet that r is about as v saw it, from its IP header on, as far as
 // r knows it: the transport header without what radar does not record. If c is not noCarrier,
 // in is there (shim, header, stack), and lengths count it. The checksum of IPv4 is right (RFC
-// 791); those of TCP, ICMP are 0, as is UDP's (RFC 768: none): the payload is not known. The
+// 791); those of TCP and ICMP are 0, as is UDP's (RFC 768: none): the payload is not known. The
 // length of a train is that of all its segments, at most 65535.
 func (e *Encoder) appendQuote(b []byte, r *record.Record, v *view, c carrier, in []byte) []byte {
 	start, proto, length := len(b), v.proto, r.Len+len(in)
@@ -108,17 +109,34 @@ func (e *Encoder) appendQuote(b []byte, r *record.Record, v *view, c carrier, in
 		return append(appendUDP(b, v.sport, e.Mark.Port, length), in...)
 	case insertedUDP:
 		b = append(appendUDP(b, v.flowPort(), e.Mark.Port, length), in...)
+		length -= udpHeader
 	case behindDSCP:
 		if v.proto == record.ProtoUDP {
 			return append(appendUDP(b, v.sport, v.dport, length), in...)
 		}
-		// A whole header: the length of one that is cut, nobody could tell.
-		b = binary.BigEndian.AppendUint16(b, v.sport)
-		b = binary.BigEndian.AppendUint16(b, v.dport)
-		b = append(b, 0, 0, 0, 0, 0, 0, 0, 0, tcpHeader/4<<4, 0, 0, 0, 0, 0, 0, 0)
-		return append(b, in...)
+		return append(appendTCP(b, r, v, r.Len-(length-len(in))), in...)
 	}
 	return appendTransport(b, r, v, length-len(in))
+}
+
+// appendTCP appends a header of RFC 9293 without checksum and urgent pointer. before is how many bytes the packet
+// has before it. Options are not recorded: NOPs stand for them, so that the payload has its length.
+func appendTCP(b []byte, r *record.Record, v *view, before int) []byte {
+	be := binary.BigEndian
+	size := tcpHeader
+	if segs := max(r.Segs, 1); r.TCPPayload != nil {
+		size = min(max((r.Len-*r.TCPPayload)/segs-before, tcpHeader), mostTCPHeader) &^ 3
+	}
+	b = be.AppendUint16(be.AppendUint16(b, v.sport), v.dport)
+	b = be.AppendUint32(b, uint32(known(r.TCPSeq, 0)))
+	b = be.AppendUint32(b, uint32(known(r.TCPAck, 0)))
+	b = be.AppendUint16(b, uint16(size/4<<12|known(r.TCPFlags, 0)&0x1ff))
+	b = be.AppendUint16(b, uint16(known(r.TCPWindow, 0)))
+	b = append(b, 0, 0, 0, 0)
+	for range size - tcpHeader {
+		b = append(b, 1) // NOP
+	}
+	return b
 }
 
 // appendIPv4 appends a header of RFC 791 without options.
@@ -127,12 +145,7 @@ func appendIPv4(b []byte, r *record.Record, v *view, proto, tos byte, length int
 	b = append(b, 0x45, tos)
 	b = binary.BigEndian.AppendUint16(b, uint16(min(length, mostLen)))
 	b = binary.BigEndian.AppendUint16(b, uint16(r.IPID))
-	fragment := uint16(0)
-	if r.FragOff != nil {
-		if fragment = uint16(*r.FragOff / 8); fragment == 0 {
-			fragment = 0x2000 // the first of several. Of others nobody knows which is the last
-		}
-	}
+	fragment := uint16(known(r.IPFlags, 0))<<13 | uint16(known(r.FragOff, 0)/8)
 	b = binary.BigEndian.AppendUint16(b, fragment)
 	b = append(b, byte(v.ttl), proto, 0, 0)
 	b = append(append(b, v.src.AsSlice()...), v.dst.AsSlice()...)
@@ -153,14 +166,8 @@ func appendIPv6(b []byte, r *record.Record, v *view, proto, class byte, length i
 	if r.FragID == nil {
 		return b
 	}
-	offset := uint16(0)
-	if r.FragOff != nil {
-		if offset = uint16(*r.FragOff) &^ 7; offset == 0 {
-			offset = 1 // more follow
-		}
-	}
 	b = append(b, proto, 0)
-	b = binary.BigEndian.AppendUint16(b, offset)
+	b = binary.BigEndian.AppendUint16(b, uint16(known(r.FragOff, 0))&^7|uint16(known(r.IPFlags, 0)&1))
 	return binary.BigEndian.AppendUint32(b, uint32(*r.FragID))
 }
 
@@ -182,6 +189,9 @@ func appendTransport(b []byte, r *record.Record, v *view, length int) []byte {
 			return appendUDP(b, v.sport, v.dport, length)
 		}
 	case record.ProtoTCP, record.ProtoSCTP:
+		if v.ports && v.proto == record.ProtoTCP && r.TCPSeq != nil {
+			return appendTCP(b, r, v, r.Len-length)
+		}
 		if v.ports {
 			b = binary.BigEndian.AppendUint16(b, v.sport)
 			return binary.BigEndian.AppendUint16(b, v.dport)

@@ -21,17 +21,21 @@ type Header struct {
 	Proto            uint8
 	HasPorts         bool
 	SrcPort, DstPort uint16
+	HasTCP           bool
+	TCP              packet.TCP
 	HasICMP          bool
 	ICMPType         uint8
 	HasEcho          bool
 	EchoID, EchoSeq  uint16
 
 	Len            int // bytes from the IP header on, as it says
+	L4Len          int // those of them behind the IP header and its extensions
 	TTL, DSCP, ECN uint8
 	ID             uint16 // IPv4
 	FlowLabel      uint32 // IPv6
 	Fragment       bool
 	FragOff        int    // bytes
+	IPFlags        int    // as packet.Packet.Flags has them
 	FragID         uint32 // IPv6
 }
 
@@ -60,15 +64,18 @@ func (q *Parser) Header(h *Header, b []byte) (l4 []byte, ok bool) {
 		}
 		q.ipv4(h)
 		l4, proto = q.v4.Payload, q.v4.Protocol
+		h.L4Len = h.Len - 4*int(q.v4.IHL)
 	case len(b) >= ipv6Header && b[0]>>4 == 6:
 		h.ipv6(b)
-		l4, proto = q.extensions(h, b[ipv6Header:min(len(b), h.Len)], layers.IPProtocol(b[6]))
+		inside := b[ipv6Header:min(len(b), h.Len)]
+		l4, proto = q.extensions(h, inside, layers.IPProtocol(b[6]))
+		h.L4Len = h.Len - ipv6Header - (len(inside) - len(l4))
 	default:
 		return nil, false
 	}
 	h.Proto = uint8(proto)
 	if h.FragOff == 0 {
-		h.Ports(l4)
+		h.Transport(l4)
 	}
 	return l4, true
 }
@@ -120,6 +127,7 @@ func (q *Parser) extensions(h *Header, b []byte, next layers.IPProtocol) ([]byte
 		}
 		if next == layers.IPProtocolIPv6Fragment { // RFC 8200, 4.5
 			h.Fragment, h.FragOff = true, int(binary.BigEndian.Uint16(q.ext.Contents[2:])&^7)
+			h.IPFlags = int(q.ext.Contents[3] & 1)
 			h.FragID = binary.BigEndian.Uint32(q.ext.Contents[4:])
 		}
 		b, next = q.ext.Payload, q.ext.NextHeader
@@ -132,7 +140,7 @@ func (q *Parser) ipv4(h *Header) {
 	h.DSCP, h.ECN = q.v4.TOS>>2, q.v4.TOS&3
 	h.Src, h.Dst = netip.AddrFrom4([4]byte(q.v4.SrcIP)), netip.AddrFrom4([4]byte(q.v4.DstIP))
 	h.Fragment = q.v4.FragOffset != 0 || q.v4.Flags&layers.IPv4MoreFragments != 0
-	h.FragOff = 8 * int(q.v4.FragOffset)
+	h.FragOff, h.IPFlags = 8*int(q.v4.FragOffset), int(q.v4.Flags&(layers.IPv4DontFragment|layers.IPv4MoreFragments))
 }
 
 // ipv6 reads the fixed header (RFC 8200, 3). By hand: gopacket refuses one before an extension
@@ -144,9 +152,13 @@ func (h *Header) ipv6(b []byte) {
 	h.Src, h.Dst = netip.AddrFrom16([16]byte(b[8:])), netip.AddrFrom16([16]byte(b[24:]))
 }
 
-// Ports sets what of the transport header names the flow.
-func (h *Header) Ports(b []byte) {
-	h.HasPorts, h.HasICMP, h.HasEcho = false, false, false
+// Transport sets what of the transport header names the flow, and what TCP's says. b is its beginning, Proto and
+// L4Len are known.
+func (h *Header) Transport(b []byte) {
+	h.HasPorts, h.HasTCP, h.HasICMP, h.HasEcho = false, false, false, false
+	if h.Proto == uint8(layers.IPProtocolTCP) {
+		h.TCP, h.HasTCP = packet.ReadTCP(b, h.L4Len)
+	}
 	switch proto := layers.IPProtocol(h.Proto); proto {
 	case layers.IPProtocolTCP, layers.IPProtocolUDP, layers.IPProtocolSCTP:
 		if len(b) >= 4 {
@@ -170,12 +182,11 @@ func (h *Header) Fill(p *packet.Packet) {
 	p.Src, p.Dst = h.Src.As16(), h.Dst.As16()
 	p.TTL, p.TOS, p.ID, p.Label = h.TTL, h.DSCP<<2|h.ECN, h.ID, h.FlowLabel
 	p.SentTTL, p.SentTOS = p.TTL, p.TOS
-	if h.Fragment {
-		p.SetFragment(h.FragOff)
-		p.FragID = h.FragID
-	}
+	p.SetFragment(h.FragOff, h.IPFlags)
+	p.FragID = h.FragID
 	switch {
 	case h.HasPorts:
+		p.TCP, p.HasTCP = h.TCP, h.HasTCP
 		p.SrcPort, p.DstPort = h.SrcPort, h.DstPort
 	case h.HasEcho:
 		p.ICMP[0], p.SrcPort, p.DstPort = h.ICMPType, h.EchoID, h.EchoSeq

@@ -41,7 +41,7 @@ const (
 	ownBits  = uint8(bpfobj.TcRdrCutRDR_OWN)
 	cutLeft  = uint8(bpfobj.TcRdrCutRDR_LEFT)
 
-	slotFragment = uint16(bpfobj.TcRdrSlotFlagRDR_SF_FRAGMENT)
+	slotFragment = uint8(bpfobj.TcRdrSlotFlagRDR_SF_FRAGMENT)
 )
 
 // event is one entry of a backpack's log.

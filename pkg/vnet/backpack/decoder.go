@@ -35,14 +35,14 @@ type Decoder struct {
 	functions map[uint64]*packet.Function // by address
 	reasons   map[uint32]string
 	qdiscs    map[uint64]string // by the 8 bytes of a cell
-	addrs     map[address]string
 
 	// switches are the processes that forward packets in nodes, by node; nil where there is none.
 	switches []*packet.Function
 	// forwarders are nodes in which packets went on whose copies the kernel had dropped.
 	forwarders map[uint16]bool
 
-	clock record.Clock // of records
+	recorder *packet.Recorder
+	clock    record.Clock // of records
 
 	straight []step // of the last packet without branches, see asBefore
 
@@ -57,12 +57,6 @@ type Decoder struct {
 type ownAddr struct {
 	node uint16
 	addr packet.Addr
-}
-
-// address is an address and its IP version.
-type address struct {
-	packet.Addr
-	ipv6 bool
 }
 
 type portInfo struct {
@@ -82,11 +76,11 @@ func NewDecoder(d *domain.Domain, symbols Symbols) *Decoder {
 		functions: make(map[uint64]*packet.Function),
 		reasons:   make(map[uint32]string),
 		qdiscs:    make(map[uint64]string),
-		addrs:     make(map[address]string),
 
 		forwarders: make(map[uint16]bool),
 		clock:      record.UTCClock(),
 	}
+	dec.recorder = packet.NewRecorder(dec)
 	dec.SetDomain(d)
 	return dec
 }

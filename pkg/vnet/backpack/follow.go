@@ -5,6 +5,7 @@ package backpack
 import (
 	"cmp"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/vnetradar/radar/pkg/host/clock"
@@ -120,6 +121,24 @@ func (f *Follower) Stats() FollowStats {
 		s.InFlight += uint64(f.pending[i].left)
 	}
 	return s
+}
+
+// Handed returns whether the packet at a position has been handed out, or passed over, by the last Poll or one before.
+// What it returns stays as it is.
+func (f *Follower) Handed() func(pos uint64) bool {
+	next, open := f.next, slices.Clone(f.open)
+	left := make(map[uint64]bool, len(f.pending)) // segments that have not
+	for _, e := range f.pending {
+		done := f.parts[e.pos]
+		for k := range max(e.segs, 1) {
+			if done == nil || !done.has(k) {
+				left[e.pos+uint64(k)] = true
+			}
+		}
+	}
+	return func(pos uint64) bool {
+		return pos < next && !left[pos] && !slices.ContainsFunc(open, func(r Range) bool { return r.From <= pos && pos < r.To })
+	}
 }
 
 // InFlight calls fn with every packet that the last Poll has seen and not handed out. The Packet is valid during

@@ -47,7 +47,7 @@ func TestIPv6(t *testing.T) {
 func TestIPv6Full(t *testing.T) {
 	for _, bytes := range []int{192, 256, 512} {
 		b := newBench(t, bytes, udp6)
-		room := 6 + 8*(bytes/64-2) - 4 - 4 // the last four are for the end
+		room := 5 + 8*(bytes/64-2) - 4 - 4 // the last four are for the end
 		for i := range room {
 			b.See(b.pos, rt.Egress, rt.First, h1e0, b.t0+uint64(i))
 		}

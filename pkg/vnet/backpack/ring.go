@@ -22,7 +22,7 @@ const (
 // fields, cells 3 and up without a gap (TestLayout compares them with the ABI).
 const (
 	cells0 = 5
-	cells3 = 13
+	cells3 = 14
 )
 
 // addr6Cells is how many cells the addresses of an IPv6 packet take (RDR_ADDR6_CELLS).
@@ -65,7 +65,7 @@ func NewRing(mem []byte, slots uint32, slotBytes int) (*Ring, error) {
 		words:     unsafe.Slice((*uint64)(unsafe.Pointer(&mem[0])), len(mem)/8),
 		slots:     uint64(slots),
 		slotWords: uint64(lines * lineWords),
-		cells:     6 + 8*(lines-2),
+		cells:     5 + 8*(lines-2),
 	}, nil
 }
 

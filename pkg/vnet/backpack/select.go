@@ -41,7 +41,7 @@ type recentKey struct {
 	saddr, daddr uint32
 	sport, dport uint16
 	fragOff      uint16
-	flags        uint16
+	flags        uint8
 	proto        uint8
 }
 

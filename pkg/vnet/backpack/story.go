@@ -50,6 +50,7 @@ func (d *Decoder) decode(p *story, head, member *slot, now uint64) {
 		if member == nil && f.Cut&cutTrain == 0 && f.Segs > 1 {
 			p.Segs, p.Len = int(f.Segs), f.TrainLen
 		}
+		d.fillTCP(&p.Packet, head, f.Seg)
 		p.SentTTL, p.SentTOS = sentBits(head, member)
 	}
 	d.takeInner(p)
@@ -92,6 +93,37 @@ func (d *Decoder) fillSource(p *packet.Packet, head *slot, seg uint8) {
 	p.Src, p.Dst = addr(f.Saddr), addr(f.Daddr)
 	p.ID = bits.ReverseBytes16(f.FirstId) + uint16(seg)
 }
+
+// fillTCP sets what the source saw of the TCP header of p, which is the head's train, or segment seg of it.
+// Each segment but the first has no CWR, each but the last no FIN and no PSH, as the kernel cuts trains
+// (tcp_gso_segment()).
+func (d *Decoder) fillTCP(p *packet.Packet, head *slot, seg uint8) {
+	f := head.fields()
+	rest := bits.ReverseBytes32(f.TcpRest)
+	if p.Proto != record.ProtoTCP || p.Later || rest>>28 < tcpMinWords || f.Hdr == 0 {
+		return
+	}
+	p.HasTCP = true
+	p.TCP = packet.TCP{
+		Seq: f.Tag + uint32(seg)*uint32(f.GsoSize), Ack: bits.ReverseBytes32(f.TcpAck),
+		Flags: uint16(rest>>16) & tcpFlags, Window: uint16(rest),
+	}
+	if bytes := uint32(p.Segs) * uint32(f.Hdr); p.Len > bytes {
+		p.TCP.Payload = p.Len - bytes
+	}
+	if seg > 0 {
+		p.TCP.Flags &^= packet.TCPCwr
+	}
+	if int(seg)+p.Segs < int(f.Segs) {
+		p.TCP.Flags &^= packet.TCPFin | packet.TCPPsh
+	}
+}
+
+// Of the third word of a TCP header (RFC 9293, 3.1): the least data offset, in words, and its flags.
+const (
+	tcpMinWords = 5
+	tcpFlags    = 0x1ff
+)
 
 // labelMask is the flow label in the first word of an IPv6 header (RFC 8200, 3).
 const labelMask = 0xfffff

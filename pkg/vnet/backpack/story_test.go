@@ -174,7 +174,7 @@ func TestRecordJSON(t *testing.T) {
 	}
 	want := `{"v":1,"id":"0badcafe-c5","guid":"0x5","source":"ebpf","state":"delivered","time":"then","t_ns":1,` +
 		`"ip_version":4,"src":"10.0.1.1","dst":"10.0.4.2","proto":"udp","sport":4000,"dport":53,"len":106,"segs":1,` +
-		`"ttl":64,"dscp":46,"ecn":1,"ip_id":65534,"latency_ns":6100,"hops":[` +
+		`"ttl":64,"dscp":46,"ecn":1,"ip_id":65534,"ip_flags":2,"latency_ns":6100,"hops":[` +
 		`{"node":"h1","node_id":1,"port":"eth0","role":"source","at_ns":0},` +
 		`{"node":"r1","node_id":2,"in_port":"eth0","port":"eth1","role":"transit","at_ns":1800,"node_ns":800,"link_ns":1000,"latency_ns":1800},` +
 		`{"node":"r2","node_id":3,"in_port":"eth0","port":"eth1","role":"transit","at_ns":5600,"node_ns":600,"link_ns":3200,"latency_ns":3800},` +

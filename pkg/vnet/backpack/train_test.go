@@ -140,7 +140,7 @@ func TestLossWithdrawnForOneSegment(t *testing.T) {
 	}
 }
 
-// A log of 6 cells has room for two events before the end; whatever comes after them, the end fits.
+// A log of 5 cells has room for one event before the end; whatever comes after them, the end fits.
 func TestLogFull(t *testing.T) {
 	fill := func(b *bench, n int) {
 		for i := range n {
@@ -156,8 +156,8 @@ func TestLogFull(t *testing.T) {
 		}
 	}
 	const (
-		gone   = "h1 > r1"            // and nobody knows where to
-		there  = "h1 > r1 > ... > h2" // where it ended
+		gone   = "h1"            // and nobody knows where to
+		there  = "h1 > ... > h2" // where it ended
 		unseen = int64(-1)
 	)
 	drop := func(node, port string, at int64) *record.Loss {

@@ -149,6 +149,19 @@ func openLossHook(name string) (*ebpf.Program, error) {
 	return prog, nil
 }
 
+// NamedCounters are counters that were kept, by their names, in the order of the enum. Those that this radar does
+// not know are left out.
+func NamedCounters(values map[string]uint64) (counters []Counter) {
+	for i := range counterText {
+		if value, ok := values[counterText[i].Name]; ok {
+			c := counterText[i]
+			c.Value = value
+			counters = append(counters, c)
+		}
+	}
+	return counters
+}
+
 // Counters reads all counters, in the order of the enum, and the kernel's own of
 // drops that the loss hook was not shown.
 func (h *Handle) Counters() ([]Counter, error) {

@@ -28,7 +28,7 @@ import (
 )
 
 // Version of the description and of the pins; both change with the ABI.
-const Version = 7
+const Version = 8
 
 // DefaultName is the domain that commands use when none is named.
 const DefaultName = "default"

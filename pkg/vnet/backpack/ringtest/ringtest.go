@@ -47,7 +47,9 @@ const (
 	offFragOff  = 92
 	offICMP     = 94
 	offFlags    = 102
-	offEv1      = 104
+	offHdr      = 103
+	offTCP      = 104
+	offEv1      = 112
 )
 
 // Kinds of events.
@@ -136,7 +138,7 @@ func New(slots uint32, slotBytes, cpus int, block uint64) *Image {
 	r := &Image{
 		Mem: mem, MinAgeNs: 10e6, TimeoutNs: 10e9, Block: block,
 		words: words, slots: uint64(slots), slotWords: uint64(slotBytes / 8),
-		cells:    6 + 8*(slotBytes/64-2),
+		cells:    5 + 8*(slotBytes/64-2),
 		unfilled: make([]bool, slots),
 		ring:     ring, start: block, next: block, cpus: make([]alloc, cpus),
 	}
@@ -239,10 +241,12 @@ type Packet struct {
 	TTL, TOS       byte
 	Frag           uint16 // flags and offset
 	ICMPType, Code byte
-	Flags          uint16
-	Len            uint16 // IP bytes of each segment
-	Segs           byte   // 0 and 1: alone
-	V6             *V6    // of an IPv6 packet, instead of Src, Dst and ID
+	Flags          byte
+	Hdr            byte    // bytes of IP and TCP header
+	TCP            [8]byte // bytes 8 to 15 of a TCP header
+	Len            uint16  // IP bytes of each segment
+	Segs           byte    // 0 and 1: alone
+	V6             *V6     // of an IPv6 packet, instead of Src, Dst and ID
 }
 
 // V6 is what a source sees of an IPv6 packet and not of an IPv4 one.
@@ -300,7 +304,8 @@ func (r *Image) writeHead(at uint64, p Packet, trainLen uint32) {
 	r.Put(at, offTrainLen, byte(trainLen), byte(trainLen>>8), byte(trainLen>>16), byte(trainLen>>24))
 	r.Put(at, offFragOff, byte(p.Frag>>8), byte(p.Frag))
 	r.Put(at, offICMP, p.ICMPType, p.Code)
-	r.Put(at, offFlags, byte(p.Flags), byte(p.Flags>>8))
+	r.Put(at, offFlags, byte(p.Flags), p.Hdr)
+	r.Put(at, offTCP, p.TCP[:]...)
 }
 
 // Log appends an event of some cells to the slot of pos, as add_event() does. The last cells are

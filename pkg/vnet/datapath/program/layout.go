@@ -53,7 +53,7 @@ const (
 	minLines     = 2
 	maxLines     = 8
 	MaxSlotBytes = maxLines * lineBytes
-	firstCells   = 6 // in the first two lines
+	firstCells   = 5 // in the first two lines
 	lineCells    = 8 // in every further line
 	minBlock     = 16
 	maxBlock     = 1024

@@ -59,7 +59,7 @@ func TestConstants(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if slots != 1<<16 || cells != 14 || timeout != 10e9 || reason != 1 {
+		if slots != 1<<16 || cells != 13 || timeout != 10e9 || reason != 1 {
 			t.Errorf("object %d: slots %d, cells %d, timeout %d, reason %d", i, slots, cells, timeout, reason)
 		}
 	}

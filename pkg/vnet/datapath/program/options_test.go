@@ -26,7 +26,7 @@ func TestDefaultOptions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if l.Slots != 1<<20 || l.SlotBytes != 256 || l.Cells != 22 || l.Block != 1024 || l.MaxSegs != 128 {
+	if l.Slots != 1<<20 || l.SlotBytes != 256 || l.Cells != 21 || l.Block != 1024 || l.MaxSegs != 128 {
 		t.Errorf("layout %+v", l)
 	}
 	if l.Bands != 16 || l.DSCPBits != 0 || l.TTLWidth != 8 {

@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package compare
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/vnetradar/radar/pkg/answer/stats"
+	"github.com/vnetradar/radar/pkg/words"
+)
+
+// Options say what is a difference.
+type Options struct {
+	Alpha     float64 // chance that equal runs differ anywhere
+	LeastTime int64   // ns: a time that differs by less does not count
+	LeastLoss float64 // the same of shares of packets
+	LeastPart float64 // the same of times and rates, as a share of the first run's
+}
+
+// DefaultOptions are those of who asks for none.
+var DefaultOptions = Options{Alpha: 0.01, LeastTime: 50_000, LeastLoss: 0.001, LeastPart: 0.1}
+
+// Change is one difference that is more than noise.
+type Change struct {
+	Kind   string  `json:"kind"`   // latency, loss, path, flow or rate
+	What   string  `json:"what"`   // the place, or the flow
+	Metric string  `json:"metric"` // p50_ns, p99_ns, share, path, packets or rate_bps
+	Before float64 `json:"before"`
+	After  float64 `json:"after"`
+	// Low and High are the bounds of the difference, with the confidence of the report.
+	Low  *float64 `json:"low,omitempty"`
+	High *float64 `json:"high,omitempty"`
+	P    float64  `json:"p"`    // for all comparisons together (Holm)
+	Text string   `json:"text"` // in words
+
+	weight float64 // by which changes are sorted
+}
+
+// Summary of a run.
+type Summary struct {
+	Name       string `json:"name"`
+	Packets    uint64 `json:"packets"`
+	Flows      int    `json:"flows"`
+	DurationNs int64  `json:"duration_ns"`
+}
+
+// Report is what differs between two runs.
+type Report struct {
+	Before      Summary  `json:"before"`
+	After       Summary  `json:"after"`
+	Different   bool     `json:"different"`
+	Comparisons int      `json:"comparisons"`
+	Untested    int      `json:"untested"` // pairs with too few packets to compare
+	Alpha       float64  `json:"alpha"`
+	Changes     []Change `json:"changes"` // the most important first
+}
+
+// comparison is a test that was made, and what it says if it is more than noise.
+type comparison struct {
+	Change
+	certain bool // no test: it is there in one run and not in the other
+}
+
+// comparer collects comparisons of two runs.
+type comparer struct {
+	a, b *Run
+	o    Options
+	rng  *rand.Rand
+
+	list     []comparison
+	untested int
+}
+
+// Compare says what differs. It has the same answer each time.
+func Compare(a, b *Run, o Options) *Report {
+	c := &comparer{a: a, b: b, o: o, rng: stats.Rand(1)}
+	c.times()
+	c.losses()
+	c.flows()
+	r := &Report{Before: a.summary(), After: b.summary(), Comparisons: len(c.list), Untested: c.untested, Alpha: o.Alpha, Changes: []Change{}}
+	p := make([]float64, len(c.list))
+	for i := range c.list {
+		p[i] = c.list[i].P
+	}
+	for i, adjusted := range stats.Holm(p) {
+		one := c.list[i]
+		if one.P = adjusted; one.certain || adjusted < o.Alpha {
+			r.Changes = append(r.Changes, one.Change)
+		}
+	}
+	slices.SortStableFunc(r.Changes, func(x, y Change) int { return cmp.Compare(y.weight, x.weight) })
+	r.Different = len(r.Changes) > 0
+	return r
+}
+
+func (r *Run) summary() Summary {
+	return Summary{r.Name, r.packets, len(r.flows), r.last - r.first}
+}
+
+// both are the keys of either map, in an order that does not change.
+func both[K comparable, A, B any](a map[K]A, b map[K]B, text func(K) string) []K {
+	seen := make(map[K]bool)
+	for k := range a {
+		seen[k] = true
+	}
+	for k := range b {
+		seen[k] = true
+	}
+	return slices.SortedFunc(maps.Keys(seen), func(x, y K) int { return cmp.Compare(text(x), text(y)) })
+}
+
+// times compares the times at each place.
+func (c *comparer) times() {
+	for _, place := range both(c.a.places, c.b.places, Place.String) {
+		a, b := c.a.places[place], c.b.places[place]
+		if a == nil || b == nil {
+			continue // packets go elsewhere: paths say so
+		}
+		share := float64(c.a.passed[place]+c.b.passed[place]) / float64(c.a.packets+c.b.packets)
+		if place.Name == "" {
+			share *= 0.25 // what places say more exactly
+		}
+		c.quantiles(place.String(), share, a.Values, b.Values)
+	}
+}
+
+// How many values a quantile needs, and how often a series is resampled.
+const (
+	leastMedian = 30
+	leastTail   = 1000
+	rounds      = 300
+)
+
+// quantiles compares the median of two series, and their 99th percentile where there are enough.
+func (c *comparer) quantiles(what string, weight float64, a, b []float64) {
+	shares, metrics := []float64{0.5, 0.99}, []string{"p50", "p99"}
+	switch n := min(len(a), len(b)); {
+	case n < leastMedian:
+		c.untested++
+		return
+	case n < leastTail:
+		shares = shares[:1]
+	}
+	drawnA, drawnB := stats.Bootstrap(a, shares, rounds, c.rng), stats.Bootstrap(b, shares, rounds, c.rng)
+	sortedA, sortedB := stats.Sorted(a), stats.Sorted(b)
+	for q, share := range shares {
+		before, after := stats.Quantile(sortedA, share), stats.Quantile(sortedB, share)
+		p, bounds := c.test(before, after, column(drawnA, q), column(drawnB, q), float64(c.o.LeastTime))
+		c.list = append(c.list, comparison{Change: Change{
+			Kind: "latency", What: what, Metric: metrics[q] + "_ns", Before: before, After: after,
+			Low: &bounds.Low, High: &bounds.High, P: p, weight: weight * ratio(before, after),
+			Text: fmt.Sprintf("%s: %s from %s to %s (%s)", what, metrics[q], words.Duration(before), words.Duration(after), sign(after-before, words.Duration)),
+		}})
+	}
+}
+
+// test is the p-value that two values differ by no more than what counts, and the bounds of their difference. What
+// was drawn of each says how far it varies. Both must agree: a normal value with that spread, which has p-values
+// as small as many comparisons need, and the percentiles of what was drawn, which know no distribution.
+func (c *comparer) test(before, after float64, drawnA, drawnB []float64, least float64) (p float64, bounds stats.Interval) {
+	least = max(least, c.o.LeastPart*math.Abs(before))
+	differences := make([]float64, len(drawnA))
+	for i := range drawnA {
+		differences[i] = drawnB[i] - drawnA[i]
+	}
+	bounds = stats.Percentiles(differences, 1-c.o.Alpha)
+	beyond := math.Abs(after-before) - least
+	se := math.Hypot(stats.Deviation(drawnA), stats.Deviation(drawnB))
+	switch {
+	case beyond <= 0, bounds.Low < least && bounds.High > -least:
+		return 1, bounds
+	case se == 0:
+		return 0, bounds
+	}
+	return stats.TwoSided(beyond / se), bounds
+}
+
+func column(rows [][]float64, i int) []float64 {
+	list := make([]float64, len(rows))
+	for j := range rows {
+		list[j] = rows[j][i]
+	}
+	return list
+}
+
+// ratio is how often one of two values must be doubled to be the other, up to 10.
+func ratio(before, after float64) float64 {
+	low, high := min(before, after), max(before, after)
+	if low <= 0 {
+		return 10
+	}
+	return min(10, math.Log2(high/low))
+}
+
+// sign is a difference in words.
+func sign(v float64, text func(float64) string) string {
+	if v < 0 {
+		return "-" + text(-v)
+	}
+	return "+" + text(v)
+}
+
+// losses compares the shares of packets that were lost, in all and at each place.
+func (c *comparer) losses() {
+	if c.a.packets == 0 || c.b.packets == 0 {
+		return
+	}
+	inflation := max(c.a.lost.Inflation(), c.b.lost.Inflation())
+	for _, place := range both(c.a.lostAt, c.b.lostAt, LossPlace.String) {
+		a, b := float64(c.a.lostAt[place]), float64(c.b.lostAt[place])
+		p := stats.TwoProportions(a/inflation, float64(c.a.packets)/inflation, b/inflation, float64(c.b.packets)/inflation)
+		c.loss("at "+place.String(), a/float64(c.a.packets), b/float64(c.b.packets), p, 1)
+	}
+}
+
+func (c *comparer) loss(what string, before, after, p, weight float64) {
+	if math.Abs(after-before) < c.o.LeastLoss {
+		p = 1
+	}
+	c.list = append(c.list, comparison{Change: Change{
+		Kind: "loss", What: what, Metric: "share", Before: before, After: after, P: p,
+		weight: weight * (1 + 10*math.Abs(after-before)) * ratio(before, after),
+		Text:   fmt.Sprintf("%s: lost from %s to %s of the packets", what, percent(before), percent(after)),
+	}})
+}
+
+func percent(share float64) string { return fmt.Sprintf("%.3g %%", share*100) }
+
+// flows compares Flow by Flow.
+func (c *comparer) flows() {
+	for _, key := range both(c.a.flows, c.b.flows, Flow.String) {
+		a, b := c.a.flows[key], c.b.flows[key]
+		if a == nil || b == nil {
+			c.presence(key, a, b)
+			continue
+		}
+		share := float64(a.packets+b.packets) / float64(c.a.packets+c.b.packets) / 2
+		c.quantiles(key.String(), share, a.times.Values, b.times.Values)
+		if a.lost.K+b.lost.K > 0 {
+			c.loss(key.String(), a.lost.K/a.lost.N, b.lost.K/b.lost.N, a.lost.Compare(&b.lost), share)
+		}
+		c.rate(key, a, b, share)
+		c.paths(key, a.byPath(), b.byPath(), share)
+	}
+}
+
+// presence tests whether a Flow that one run has is more than a few stray packets.
+func (c *comparer) presence(key Flow, a, b *flow) {
+	before, after, word := 0.0, 0.0, "appeared"
+	if a != nil {
+		before, word = float64(a.packets), "disappeared"
+	} else {
+		after = float64(b.packets)
+	}
+	share := (before + after) / float64(max(1, c.a.packets+c.b.packets))
+	c.list = append(c.list, comparison{Change: Change{
+		Kind: "flow", What: key.String(), Metric: "packets", Before: before, After: after, weight: 10 * share,
+		P:    stats.TwoProportions(before, float64(c.a.packets), after, float64(c.b.packets)),
+		Text: fmt.Sprintf("%s %s (%.0f packets)", key, word, before+after),
+	}})
+}
+
+// leastBins is how many intervals a rate needs.
+const leastBins = 20
+
+// rate compares what a Flow sent in a second.
+func (c *comparer) rate(key Flow, a, b *flow, share float64) {
+	before, after := a.rate.rates(), b.rate.rates()
+	if min(len(before), len(after)) < leastBins {
+		c.untested++
+		return
+	}
+	x, y := stats.Mean(before), stats.Mean(after)
+	p, bounds := c.test(x, y, stats.DrawnMeans(before, rounds, c.rng), stats.DrawnMeans(after, rounds, c.rng), 0)
+	rate := func(v float64) string { return words.Rate(uint64(v)) }
+	c.list = append(c.list, comparison{Change: Change{
+		Kind: "rate", What: key.String(), Metric: "rate_bps", Before: x, After: y, Low: &bounds.Low, High: &bounds.High, P: p,
+		weight: share * ratio(x, y),
+		Text:   fmt.Sprintf("%s: sent from %s to %s (%s)", key, rate(x), rate(y), sign(y-x, rate)),
+	}})
+}
+
+// paths compares by which paths flows of a Flow went. Flows are independent, packets of one are not. Where no
+// flow between these two chose among paths, another path is no chance.
+func (c *comparer) paths(key Flow, a, b map[string]float64, share float64) {
+	names := both(a, b, func(s string) string { return s })
+	na, nb := sum(a), sum(b)
+	if len(names) < 2 || na == 0 || nb == 0 {
+		return
+	}
+	p, one := 1.0, len(a) == 1 && len(b) == 1
+	for _, name := range names {
+		p = min(p, float64(len(names))*stats.TwoProportions(a[name], na, b[name], nb))
+	}
+	moved := 0.0
+	for _, name := range names {
+		moved += math.Abs(a[name]/na-b[name]/nb) / 2
+	}
+	c.list = append(c.list, comparison{
+		certain: one && !c.a.chooses(key) && !c.b.chooses(key),
+		Change: Change{
+			Kind: "path", What: key.String(), Metric: "path", Before: na, After: nb, P: min(1, p), weight: 10 * share * moved,
+			Text: fmt.Sprintf("%s: took %s, then %s", key, shares(a, na), shares(b, nb)),
+		},
+	})
+}
+
+// chooses reports whether flows between the two ends of a Flow took more than one path in a run.
+func (r *Run) chooses(key Flow) bool {
+	seen := make(map[string]bool)
+	for other, f := range r.flows {
+		if other.Src != key.Src || other.Dst != key.Dst {
+			continue
+		}
+		for path := range f.byPath() {
+			seen[path] = true
+		}
+	}
+	return len(seen) > 1
+}
+
+func sum(m map[string]float64) (n float64) {
+	for _, v := range m {
+		n += v
+	}
+	return n
+}
+
+// shares are the paths of flows in words, the most used first.
+func shares(m map[string]float64, n float64) string {
+	names := slices.Sorted(maps.Keys(m))
+	slices.SortStableFunc(names, func(x, y string) int { return cmp.Compare(m[y], m[x]) })
+	if len(names) == 1 {
+		return names[0]
+	}
+	var parts []string
+	for _, name := range names {
+		parts = append(parts, fmt.Sprintf("%s (%.0f of %.0f flows)", name, m[name], n))
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package compare
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/vnetradar/radar/pkg/record"
+)
+
+// traffic makes runs whose queue, losses and paths are known.
+type traffic struct {
+	rng      *rand.Rand
+	n        int
+	delay    float64 // ns, on the link
+	loss     float64 // share
+	burst    int     // packets lost at once
+	path     func(flow int) string
+	flows    int
+	interval int64
+}
+
+func base(seed uint64) traffic {
+	return traffic{
+		rng: rand.New(rand.NewPCG(seed, 1)), n: 4000, delay: 5e6, flows: 40, burst: 1, interval: 1e6,
+		path: func(flow int) string { return [2]string{"r2", "r3"}[flow%2] },
+	}
+}
+
+func (w traffic) run(name string) *Run {
+	r, queue, losing := NewRun(name), 0.0, 0
+	port := func(n int) *int { return &n }
+	ns := func(v float64) *int64 { n := int64(v); return &n }
+	for i := range w.n {
+		queue = 0.97*queue + 300e3*w.rng.ExpFloat64() // waits depend on each other for 30 packets
+		flow := w.rng.IntN(w.flows)
+		by := w.path(flow)
+		p := record.Record{
+			State: record.Delivered, TNs: int64(i) * w.interval, Segs: 1, Len: 500, Proto: "udp", Src: "a", Dst: "b",
+			Sport: port(40000 + flow), Dport: port(53), LatencyNs: ns(w.delay + queue),
+			Hops: []record.Hop{
+				{Node: "h1", Port: "e0", QueueNs: ns(queue)},
+				{Node: by, InPort: "e0", Port: "e1", NodeNs: ns(1000), LinkNs: ns(w.delay)},
+				{Node: "h2", InPort: "e0", LinkNs: ns(1000)},
+			},
+		}
+		if losing == 0 && w.rng.Float64() < w.loss/float64(w.burst) {
+			losing = w.burst
+		}
+		if losing > 0 {
+			losing--
+			p.State, p.LatencyNs, p.Hops = record.Lost, nil, p.Hops[:1]
+			p.Loss = &record.Loss{Node: "h1", Port: "e0", At: record.AtQueue, Reason: "QDISC_DROP"}
+		}
+		r.Add(&p)
+	}
+	return r
+}
+
+// kinds are those of the changes of a report, the most important first.
+func kinds(r *Report) (list []string) {
+	for _, c := range r.Changes {
+		list = append(list, c.Kind+" "+c.What)
+	}
+	return list
+}
+
+// Equal runs do not differ, whatever chance does with their queues, their bursts of losses, and which flows come.
+func TestEqual(t *testing.T) {
+	every, alarms := Options{Alpha: 0.01}, 0 // whatever differs counts
+	for seed := range uint64(20) {
+		a, b := base(2*seed), base(2*seed+1)
+		a.loss, b.loss, a.burst, b.burst = 0.02, 0.02, 30, 30
+		one, other := a.run("a"), b.run("b")
+		if r := Compare(one, other, DefaultOptions); r.Different || r.Comparisons < 8 {
+			t.Errorf("seed %d: %d comparisons, %+v", seed, r.Comparisons, r.Changes)
+		}
+		if Compare(one, other, every).Different {
+			alarms++
+		}
+	}
+	if alarms > 1 { // one in a hundred is right
+		t.Errorf("%d of 20 equal runs differ where every difference counts", alarms)
+	}
+}
+
+func TestDifferences(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*traffic)
+		want   string // how the most important begins
+	}{
+		{"delay", func(w *traffic) { w.delay += 5e6 }, "latency link h1/e0 > r"},
+		{"loss", func(w *traffic) { w.loss = 0.02 }, "loss at h1/e0 (queue, QDISC_DROP)"},
+		{"one path fewer", func(w *traffic) { w.path = func(int) string { return "r2" } }, "path udp a > b:53"},
+		{"rate", func(w *traffic) { w.interval *= 2 }, "rate udp a > b:53"},
+	} {
+		b := base(2)
+		c.change(&b)
+		r := Compare(base(1).run("a"), b.run("b"), DefaultOptions)
+		if !r.Different || !strings.HasPrefix(kinds(r)[0], c.want) {
+			t.Errorf("%s: %+v, want %s first", c.name, kinds(r), c.want)
+		}
+	}
+}
+
+// A difference that is real and does not matter is none: it must lie beyond what counts.
+func TestLeast(t *testing.T) {
+	b := base(2)
+	b.delay += 300e3
+	o := DefaultOptions
+	o.LeastTime = 1e6
+	if r := Compare(base(1).run("a"), b.run("b"), o); r.Different {
+		t.Errorf("300 us, of which 1 ms counts: %+v", r.Changes)
+	}
+	o.LeastTime, o.LeastPart = 100e3, 0.01
+	if r := Compare(base(1).run("a"), b.run("b"), o); !r.Different {
+		t.Error("300 us, of which 100 us count, are none")
+	}
+}
+
+// Flows are matched whatever the client's port is; those that only one run has are told, if they are more than a
+// few packets.
+func TestFlows(t *testing.T) {
+	add := func(r *Run, src string, sport, dport, n int) {
+		for i := range n {
+			r.Add(&record.Record{State: record.Delivered, TNs: int64(i), Segs: 1, Len: 100, Proto: "tcp", Src: src, Dst: "b", Sport: &sport, Dport: &dport})
+		}
+	}
+	a, b := NewRun("a"), NewRun("b")
+	add(a, "c", 50001, 80, 500)
+	add(b, "c", 50002, 80, 500)
+	add(a, "stray", 1, 2, 1)
+	if r := Compare(a, b, DefaultOptions); r.Different {
+		t.Errorf("another client port, and a stray packet: %+v", r.Changes)
+	}
+	add(b, "new", 50003, 443, 100)
+	if r := Compare(a, b, DefaultOptions); fmt.Sprint(kinds(r)) != "[flow tcp new > b:443]" {
+		t.Errorf("a new flow: %+v", kinds(r))
+	}
+}
+
+// A flow that takes another path has changed, unless flows between these two choose among paths anyway.
+func TestMoved(t *testing.T) {
+	w, o := base(1), base(2)
+	w.flows, o.flows = 1, 1
+	w.path, o.path = func(int) string { return "r2" }, func(int) string { return "r3" }
+	if r := Compare(w.run("a"), o.run("b"), DefaultOptions); !r.Different || r.Changes[0].Kind != "path" {
+		t.Errorf("one flow, another path: %+v", kinds(r))
+	}
+	w, o = base(1), base(2)
+	w.flows, o.flows = 2, 2
+	o.path = func(int) string { return "r3" }
+	if r := Compare(w.run("a"), o.run("b"), DefaultOptions); len(r.Changes) > 0 && r.Changes[0].Kind == "path" {
+		t.Errorf("two flows that choose: %+v", kinds(r))
+	}
+}

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package compare says what differs between two runs of a network, and whether it is more than noise
+// (docs/verdicts.md).
+package compare
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/vnetradar/radar/pkg/answer/stats"
+	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/words"
+)
+
+// Bounds of what is kept of a run.
+const (
+	placeTimes = 1 << 14 // of each place
+	flowTimes  = 1 << 12 // of each Flow
+	mostFlows  = 4096    // Flows
+	mostExact  = 1 << 17 // flows by their ports
+)
+
+// Run is what is known of one run. Its packets are added in the order in which they were sent.
+type Run struct {
+	Name string
+	// Over counts packets of flows for which there was no room.
+	Over uint64
+
+	packets, bytes uint64
+	first, last    int64 // Unix ns
+	places         map[Place]*stats.Series
+	passed         map[Place]uint64 // packets
+	lost           stats.Batches
+	lostAt         map[LossPlace]uint64
+	flows          map[Flow]*flow
+	exact          int
+}
+
+// Place is where packets spend time.
+type Place struct {
+	Kind string // "node", "queue", "link" or "end to end"
+	Name string // "r1", "r1/eth1", "r1/eth1 > r2/eth0", ""
+}
+
+func (p Place) String() string {
+	if p.Name == "" {
+		return p.Kind
+	}
+	return p.Kind + " " + p.Name
+}
+
+// LossPlace is where and why packets are lost.
+type LossPlace struct{ Node, Port, At, Reason string }
+
+func (l LossPlace) String() string {
+	text := l.Node
+	if l.Port != "" {
+		text += "/" + l.Port
+	}
+	text += " (" + l.At
+	if l.Reason != "" {
+		text += ", " + l.Reason
+	}
+	return text + ")"
+}
+
+// Flow is what flows of two runs are compared by: those of one client's ephemeral ports are one Flow.
+type Flow struct {
+	Proto, Src, Dst string
+	Sport, Dport    int // any: -1
+	Type            int // of ICMP; -1: it is none
+}
+
+// anyPort stands for an ephemeral port, and where there is none.
+const anyPort = -1
+
+func (f Flow) String() string {
+	end := func(addr string, port int) string {
+		if port == anyPort {
+			return addr
+		}
+		return words.Endpoint(addr, &port)
+	}
+	text := f.Proto + " " + end(f.Src, f.Sport) + " > " + end(f.Dst, f.Dport)
+	if f.Type >= 0 {
+		text += " type " + strconv.Itoa(f.Type)
+	}
+	return text
+}
+
+// FlowOf is the Flow of a packet. The server's port is the lower one; of two equal ones both are kept.
+func FlowOf(r *record.Record) Flow {
+	f := Flow{r.Proto, r.Src, r.Dst, anyPort, anyPort, -1}
+	if r.ICMPType != nil {
+		f.Type = *r.ICMPType
+	}
+	if r.Sport == nil || r.Dport == nil {
+		return f
+	}
+	if *r.Sport <= *r.Dport {
+		f.Sport = *r.Sport
+	}
+	if *r.Dport <= *r.Sport {
+		f.Dport = *r.Dport
+	}
+	return f
+}
+
+// exactFlow tells the flows of a Flow apart: ports, and the identifier of an echo.
+type exactFlow struct{ sport, dport, id int }
+
+func exactOf(r *record.Record) exactFlow {
+	of := func(n *int) int {
+		if n == nil {
+			return anyPort
+		}
+		return *n
+	}
+	return exactFlow{of(r.Sport), of(r.Dport), of(r.ICMPID)}
+}
+
+// flow is what is known of a Flow.
+type flow struct {
+	packets, bytes uint64
+	lost           stats.Batches
+	times          stats.Series
+	rate           bins
+	paths          map[exactFlow]map[string]uint64 // packets that arrived, by path
+}
+
+// NewRun returns a run without packets.
+func NewRun(name string) *Run {
+	return &Run{
+		Name: name, places: make(map[Place]*stats.Series), passed: make(map[Place]uint64),
+		lostAt: make(map[LossPlace]uint64), flows: make(map[Flow]*flow),
+	}
+}
+
+// Packets is how many were added that have ended.
+func (r *Run) Packets() uint64 { return r.packets }
+
+// Add takes a packet. One that has not ended is left out.
+func (r *Run) Add(p *record.Record) {
+	if p.State == record.InFlight {
+		return
+	}
+	n := uint64(p.Segs)
+	if r.packets == 0 {
+		r.first, r.last = p.TNs, p.TNs
+	}
+	r.first, r.last = min(r.first, p.TNs), max(r.last, p.TNs)
+	r.packets, r.bytes = r.packets+n, r.bytes+uint64(p.Len)
+	lost := p.State == record.Lost || p.State == record.Expired && p.Loss != nil
+	for range n {
+		r.lost.Add(lost)
+	}
+	if lost && p.Loss != nil {
+		r.lostAt[LossPlace{p.Loss.Node, p.Loss.Port, string(p.Loss.At), p.Loss.Reason}] += n
+	}
+	r.addTimes(p)
+	r.addFlow(p, lost)
+}
+
+func (r *Run) addTimes(p *record.Record) {
+	add := func(kind, name string, ns *int64) {
+		if ns == nil {
+			return
+		}
+		place := Place{kind, name}
+		s := r.places[place]
+		if s == nil {
+			s = &stats.Series{Most: placeTimes}
+			r.places[place] = s
+		}
+		s.Add(float64(*ns))
+		r.passed[place] += uint64(p.Segs)
+	}
+	if arrived(p) {
+		add("end to end", "", p.LatencyNs)
+	}
+	for i := range p.Hops {
+		h := &p.Hops[i]
+		add("node", h.Node, h.NodeNs)
+		add("queue", h.Node+"/"+h.Port, h.QueueNs)
+		if prev := p.PrevOf(i); prev >= 0 {
+			add("link", p.Hops[prev].Node+"/"+p.Hops[prev].Port+" > "+h.Node+"/"+h.InPort, h.LinkNs)
+		}
+	}
+}
+
+func arrived(p *record.Record) bool { return p.State == record.Delivered || p.State == record.Left }
+
+func (r *Run) addFlow(p *record.Record, lost bool) {
+	key := FlowOf(p)
+	f := r.flows[key]
+	if f == nil {
+		if len(r.flows) >= mostFlows {
+			r.Over += uint64(p.Segs)
+			return
+		}
+		f = &flow{times: stats.Series{Most: flowTimes}, paths: make(map[exactFlow]map[string]uint64)}
+		r.flows[key] = f
+	}
+	f.packets, f.bytes = f.packets+uint64(p.Segs), f.bytes+uint64(p.Len)
+	for range p.Segs {
+		f.lost.Add(lost)
+	}
+	f.rate.add(p.TNs, float64(p.Len)*8)
+	if !arrived(p) {
+		return
+	}
+	if p.LatencyNs != nil {
+		f.times.Add(float64(*p.LatencyNs))
+	}
+	exact := exactOf(p)
+	if f.paths[exact] == nil {
+		if r.exact >= mostExact {
+			return
+		}
+		r.exact++
+		f.paths[exact] = make(map[string]uint64)
+	}
+	f.paths[exact][words.Path(p)] += uint64(p.Segs)
+}
+
+// byPath is how many flows of a Flow took each path with most of their packets.
+func (f *flow) byPath() map[string]float64 {
+	counts := make(map[string]float64)
+	for _, paths := range f.paths {
+		names := slices.Sorted(maps.Keys(paths))
+		counts[slices.MaxFunc(names, func(a, b string) int { return cmp.Compare(paths[a], paths[b]) })]++
+	}
+	return counts
+}
+
+// bins are bits by time, in bounded memory: when there are too many, two become one.
+type bins struct {
+	from, width int64
+	list        []float64
+}
+
+const (
+	firstWidth = int64(10e6) // ns
+	mostBins   = 400
+)
+
+func (b *bins) add(at int64, bits float64) {
+	if b.width == 0 {
+		b.from, b.width = at, firstWidth
+	}
+	i := int(max(0, at-b.from) / b.width)
+	for i >= mostBins {
+		half := make([]float64, (len(b.list)+1)/2)
+		for j, v := range b.list {
+			half[j/2] += v
+		}
+		b.list, b.width = half, b.width*2
+		i = int((at - b.from) / b.width)
+	}
+	for len(b.list) <= i {
+		b.list = append(b.list, 0)
+	}
+	b.list[i] += bits
+}
+
+// rates are bits a second by bin, without the last one, which has not ended.
+func (b *bins) rates() []float64 {
+	if len(b.list) < 2 {
+		return nil
+	}
+	list := make([]float64, len(b.list)-1)
+	for i := range list {
+		list[i] = b.list[i] / (float64(b.width) / 1e9)
+	}
+	return list
+}

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/vnetradar/radar/pkg/aggregate"
+)
+
+// Finish returns the answer. Nothing may be added any more. False: no record was of the flow.
+func (a *Analyzer) Finish() (*Answer, bool) {
+	a.run(math.MaxInt64)
+	c := a.conn
+	if a.best != nil && a.best.weight() > c.weight() {
+		c = a.best
+	}
+	if c.records == 0 {
+		return nil, false
+	}
+	dir := forth
+	if c.halves[back].payload > c.halves[forth].payload {
+		dir = back
+	}
+	for _, q := range c.queues {
+		if a.Configured == nil {
+			break
+		}
+		if kind, bps := a.Configured(q.name); kind != "" {
+			q.kind, q.bps = kind, bps
+		}
+	}
+	for i := range c.halves {
+		c.halves[i].endClosing()
+	}
+	ans := c.answer(dir, a.flow)
+	ans.Connections = a.conns
+	if a.cut {
+		ans.Lacks = append(ans.Lacks, TooMany)
+	}
+	d := &decision{Answer: ans, c: c, h: &c.halves[dir], other: &c.halves[1-dir]}
+	d.decide()
+	return ans, true
+}
+
+// answer is all but the verdict.
+func (c *conn) answer(dir direction, f Flow) *Answer {
+	if dir == back {
+		f = f.reverse()
+	}
+	h, other := &c.halves[dir], &c.halves[1-dir]
+	ans := &Answer{
+		Proto: f.Proto, Src: f.Src.Addr, Sport: f.Src.Port, Dst: f.Dst.Addr, Dport: f.Dst.Port,
+		Sender: c.sends[dir], Receiver: cmp.Or(c.receives[dir], c.sends[1-dir]),
+		TNs: c.first, DurationNs: c.last - c.first,
+		Packets: h.packets, Bytes: h.wire, PayloadBytes: h.payload,
+		Lost: h.lost, Dropped: h.dropped, Resent: h.again, Reordered: h.late, Marked: h.marked,
+		LostRatio: ratio(h.lost, h.packets), ResentRatio: ratio(h.again, h.packets),
+		Syns: c.syns, SynAcks: c.synAcks, Unreachable: c.icmp.tooBig,
+		ResentWhy: h.resends.counts, MoreResent: h.resends.more, PeerNs: h.waitsForPeer,
+	}
+	ans.AckPackets = other.plain + other.packets
+	if c.reset != nil {
+		ans.Reset = &Reset{c.reset.from, c.resetEarly}
+	}
+	if c.syn >= 0 && c.synAt > 0 && h.first > c.synAt {
+		ans.SetupNs = h.first - c.synAt
+	}
+	if active := h.last - h.first; active > 0 {
+		ans.ThroughputBps = uint64(float64(h.payload-min(h.payload, h.againBytes)) * 8e9 / float64(active))
+	}
+	ans.addTimes(c, h)
+	ans.addQueues(c, dir, h)
+	ans.addLosses(c, dir)
+	ans.addResends(h)
+	ans.addLacks(c, h, other)
+	return ans
+}
+
+func ratio(n, of uint64) float64 {
+	if of == 0 {
+		return 0
+	}
+	return float64(n) / float64(of)
+}
+
+// quantilesOf are those of a distribution; nil: it is empty.
+func quantilesOf(d *aggregate.Distribution) *aggregate.Quantiles {
+	q, ok := d.Quantiles()
+	if !ok {
+		return nil
+	}
+	return &q
+}
+
+func (ans *Answer) addTimes(c *conn, h *half) {
+	ans.Gaps, ans.Closings = quantilesOf(&h.gaps), quantilesOf(&h.closings)
+	if t := h.window.spent(); h.nxt > 0 {
+		ans.Time = &Times{Network: t[sending], Recovery: t[recovery], Window: t[full], Closed: t[closed], Sender: t[idle] + t[short]}
+	}
+	ans.RTT = quantilesOf(&h.rtt)
+	if n := int64(h.rtt.Count()); n > 0 {
+		ans.Mean, ans.Summed = h.rtt.Sum()/n, h.sampled/n
+		ans.addParts(c, h, n)
+	}
+	q := quantilesOf(&h.window.sizes)
+	f := quantilesOf(&h.flight)
+	if q == nil || f == nil || h.packets == 0 {
+		return
+	}
+	shift := h.window.shift()
+	ans.Window = &WindowRow{Scale: shift, Known: h.window.handshake(), Min: q.MinNs << shift, P50: q.P50Ns << shift, Max: q.MaxNs << shift,
+		Flight: f.P50Ns, FlightTo: f.MaxNs, MSS: h.mss}
+}
+
+func (ans *Answer) addParts(c *conn, h *half, samples int64) {
+	var list []*part
+	for _, p := range c.parts.all {
+		if p.times.Count() > 0 && (p.dir == h.dir || h.turn.Count() > 0) {
+			list = append(list, p)
+		}
+	}
+	slices.SortFunc(list, func(x, y *part) int {
+		return cmp.Or(-cmp.Compare(b2i(x.dir == h.dir), b2i(y.dir == h.dir)), cmp.Compare(x.order, y.order))
+	})
+	row := func(way string, kind Kind, name string, times *aggregate.Distribution) PartRow {
+		q, _ := times.Quantiles()
+		return PartRow{way, kind, name, q, times.Sum() / samples, float64(times.Sum()) / float64(max(1, h.rtt.Sum()))}
+	}
+	end := func() {
+		if h.turn.Count() > 0 {
+			ans.Parts = append(ans.Parts, row("end", End, ans.Receiver, &h.turn))
+		}
+	}
+	ended := false
+	for _, p := range list {
+		if p.dir != h.dir && !ended {
+			ended = true
+			end()
+		}
+		ans.Parts = append(ans.Parts, row(way(p.dir, h.dir), p.kind, p.name, &p.times))
+	}
+	if !ended {
+		end()
+	}
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// way is what a direction is for data that goes in another.
+func way(dir, data direction) string {
+	if dir == data {
+		return "data"
+	}
+	return "ack"
+}
+
+func (ans *Answer) addQueues(c *conn, dir direction, h *half) {
+	active := float64(max(1, h.last-h.first))
+	for _, q := range c.queues {
+		times, _ := q.waits.Quantiles()
+		ans.Queues = append(ans.Queues, QueueRow{Way: way(q.dir, dir), Name: q.name, Qdisc: q.kind, ConfiguredBps: q.bps, Times: times, Waited: q.waited,
+			Busy: min(1, float64(q.busy)/active), RateBps: q.rate(), Lost: q.lost, limits: q.limits()})
+	}
+	slices.SortFunc(ans.Queues, func(x, y QueueRow) int {
+		return cmp.Or(cmp.Compare(y.Way, x.Way), cmp.Compare(y.Busy, x.Busy), cmp.Compare(y.Lost, x.Lost), cmp.Compare(x.Name, y.Name))
+	})
+}
+
+func (ans *Answer) addLosses(c *conn, dir direction) {
+	for _, d := range []direction{dir, 1 - dir} {
+		h := &c.halves[d]
+		for _, p := range h.losses.list() {
+			ans.Losses = append(ans.Losses, LossRow{Way: way(d, dir), Node: p.node, Port: p.port, At: p.at, Reason: p.reason, Qdisc: p.qdisc,
+				Function: p.function, AfterDelivery: p.afterDelivery, Packets: p.packets, Ratio: ratio(p.packets, max(h.packets+h.plain, 1)),
+				SmallestBytes: p.smallest, of: p})
+		}
+	}
+}
+
+func (ans *Answer) addResends(h *half) {
+	for i := range h.resends.list {
+		r := &h.resends.list[i]
+		row := ResendRow{TNs: r.at, ID: r.id, Seq: r.seq, Bytes: r.bytes, Segs: r.segs, Why: r.why, Originals: r.originals,
+			Lost: r.lost, Loss: r.loss, AfterNs: r.after, Ack: r.ack}
+		if r.took >= 0 {
+			row.TookNs = &r.took
+		}
+		if p := r.part.part; p != nil {
+			row.Where, row.WhereNs = p.name, r.part.ns
+			if p.kind == Queue {
+				row.QueueNs = r.part.ns
+			}
+		}
+		ans.Resends = append(ans.Resends, row)
+	}
+}
+
+// addLacks says what evidence is not there.
+func (ans *Answer) addLacks(c *conn, h, other *half) {
+	add := func(l Lack, lacks bool) {
+		if lacks {
+			ans.Lacks = append(ans.Lacks, l)
+		}
+	}
+	tcp := ans.Proto == "tcp"
+	add(NoTCPFields, tcp && c.noTCP > 0)
+	add(OneDirection, tcp && other.plain+other.packets == 0 && c.receives[h.dir] != "")
+	add(Overwritten, h.unseenAcks > int64(h.mss) || h.resends.counts[NotThere] > 0)
+	add(NoBeginning, tcp && c.noTCP == 0 && c.syns == 0)
+	add(Incomplete, c.incomplete > 0)
+	add(ScaleUnknown, h.packets > 0 && tcp && c.noTCP == 0 && h.window.known && !h.window.handshake())
+	add(TooMany, h.out.forgot || c.parts.more > 0 || h.losses.more > 0)
+	add(Strange, h.strange+other.strange > 0)
+}

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"github.com/vnetradar/radar/pkg/aggregate"
+	"github.com/vnetradar/radar/pkg/packet"
+)
+
+// half is one direction of a connection, as its sender knows it.
+type half struct {
+	dir     direction
+	started bool
+	base    int64 // the first sequence number
+	nxt     int64 // behind the last that was sent
+	una     int64 // behind the last that the sender knows to be acknowledged
+	out     board
+	lostTo  int64 // behind the last that was lost
+	tries   int   // to send again what was lost, since anything was acknowledged last
+	tail    bool  // the last new packet was short: there was no more to send
+
+	mss            int
+	first, last    int64  // when data was sent first, and sent or acknowledged last
+	packets, plain uint64 // with data, and without
+	payload, wire  uint64
+	again          uint64 // packets that were sent again
+	againBytes     uint64
+	lost, dropped  uint64 // packets
+	marked, late   uint64 // packets with CE; that arrived behind one that was sent later
+	unseenAcks     int64  // bytes that were acknowledged, but of which no packet was seen
+	reached        int64  // when data was sent last that arrived
+	strange        uint64 // packets whose sequence number fits nothing
+	fates          [4]uint64
+	smallest       int   // IP bytes of the smallest packet that was lost
+	largest        int   // of the largest that arrived
+	came           int64 // behind the last that has come to the receiver
+	latency        aggregate.Distribution
+	flight         aggregate.Distribution
+	rtt            aggregate.Distribution
+	turn           aggregate.Distribution // in the receiver's node
+	sampled        int64                  // ns of all parts of the round trips
+	gaps, closings aggregate.Distribution // with nothing in flight; with a closed window
+	sendGaps       aggregate.Distribution // between packets
+	shut           int64                  // ns of the closings that were not brief
+	gapFrom        int64
+	peerData       int64 // when data of the other direction came last
+	ownData        int64 // when data was sent last
+	waitsForPeer   int64 // ns without data in flight in which the other side was to send
+
+	window  window
+	losses  lossTable
+	resends resends
+	acks    ackLog // of this direction's data, as the receiver sent them
+}
+
+// start begins the sequence space.
+func (h *half) start(v int64) {
+	if !h.started {
+		h.started = true
+		h.base = 1<<40 + v
+		h.nxt, h.una, h.came = h.base, h.base, h.base
+	}
+}
+
+// fits unwraps a number of the direction's sequence space. False: it is too far from all that was seen.
+func (h *half) fits(v int64) (int64, bool) {
+	h.start(v)
+	v = unwrap(h.nxt, v)
+	return v, v-h.nxt < 1<<30 && h.nxt-v < 1<<30
+}
+
+// stuck reports whether data is lost again and again, up to the end.
+func (h *half) stuck() bool { return h.una < h.lostTo && h.tries >= 2 }
+
+// perPacket is how many IP bytes one packet of a record has, rounded up.
+func (p *sent) perPacket() int { return (p.size + p.segs - 1) / p.segs }
+
+// send notes what the source sends. It returns false if that is not data of the sequence space.
+func (h *half) send(p *sent) {
+	h.count(p)
+	if p.payload == 0 {
+		if p.bytes() > 0 && p.end > h.nxt { // SYN, FIN
+			h.nxt = p.end
+		}
+		return
+	}
+	h.tick(p.at)
+	if h.first == 0 {
+		h.first = p.at
+		h.window.from = p.at
+	} else {
+		h.sendGaps.Add(p.at - h.ownData)
+	}
+	if per := (p.payload + p.segs - 1) / p.segs; per > h.mss {
+		h.mss = per
+	}
+	h.ownData, h.last = p.at, max(h.last, p.at)
+	if h.gapFrom > 0 && p.end > h.nxt {
+		h.endGap(p.at)
+	}
+	if p.seq < h.nxt {
+		h.sendAgain(p)
+	} else if before := h.out.put(p); len(before) > 0 {
+		h.strange++
+	}
+	if p.end > h.nxt {
+		h.nxt = p.end
+		h.tail = p.payload < p.segs*h.mss && p.flags&packet.TCPPsh != 0
+	}
+	if p.fate == lost || p.fate == dropped {
+		h.lostTo = max(h.lostTo, p.end)
+	}
+	h.flight.Add(h.nxt - h.una)
+	h.window.beyond(h.nxt)
+}
+
+// endGap ends a time without data in flight.
+func (h *half) endGap(at int64) {
+	gap := at - h.gapFrom
+	h.gaps.Add(gap)
+	if h.peerData != 0 && h.peerData > h.gapFrom && h.peerData <= at {
+		h.waitsForPeer += h.peerData - h.gapFrom
+	}
+	h.gapFrom = 0
+}
+
+// count counts a packet, whatever it is.
+func (h *half) count(p *sent) {
+	n := uint64(p.segs)
+	h.wire += uint64(p.size)
+	if p.payload == 0 {
+		h.plain += n
+		if p.fate == lost || p.fate == dropped {
+			h.losses.add(p)
+		}
+		return
+	}
+	h.packets += n
+	h.payload += uint64(p.payload)
+	h.fates[p.fate] += n
+	size := p.perPacket()
+	switch p.fate {
+	case lost:
+		h.lost += n
+		h.losses.add(p)
+	case dropped:
+		h.dropped += n
+		h.losses.add(p)
+	case arrived:
+		h.largest, h.reached = max(h.largest, size), max(h.reached, p.at)
+	}
+	if p.ce {
+		h.marked += n
+	}
+}
+
+// arrive notes that data has come to the other end.
+func (h *half) arrive(p *sent) {
+	if p.payload == 0 || p.fate != arrived {
+		return
+	}
+	h.latency.Add(p.arrival - p.at)
+	if p.end <= h.came && !p.resent {
+		p.overtaken = true
+		h.late += uint64(p.segs)
+	}
+	h.came = max(h.came, p.end)
+}
+
+// acknowledge notes that an acknowledgement of the direction's data has come to its sender.
+func (h *half) acknowledge(p *sent) {
+	h.tick(p.arrival)
+	if p.payload > 0 {
+		h.peerData = p.arrival
+	}
+	if p.ack < h.una {
+		return // a newer one has overtaken it
+	}
+	if p.ack > h.nxt {
+		h.unseenAcks += p.ack - h.nxt
+		h.nxt = p.ack
+	}
+	recovering := h.una < h.lostTo
+	inFlight := h.nxt > h.una
+	var newest *sent
+	if p.ack > h.una {
+		h.out.acked(p.ack, func(s *sent) { newest = s })
+		h.una, h.tries = p.ack, 0
+		if h.first > 0 {
+			h.last = max(h.last, p.arrival)
+		}
+	}
+	if newest != nil && !recovering && !newest.resent && !newest.again {
+		h.sample(newest, p)
+	}
+	h.window.update(p, h.una)
+	h.flight.Add(h.nxt - h.una)
+	if inFlight && h.nxt == h.una && h.first > 0 {
+		h.gapFrom = p.arrival
+	}
+}
+
+// sample takes a round trip: data, and the acknowledgement that it made.
+func (h *half) sample(data, ack *sent) {
+	rtt := ack.arrival - data.at
+	if rtt < 0 || rtt >= longest || data.arrival < 0 || ack.at < data.arrival {
+		return
+	}
+	h.rtt.Add(rtt)
+	h.turn.Add(ack.at - data.arrival)
+	h.sampled += ack.at - data.arrival
+	for _, list := range [][]partTime{data.parts, ack.parts} {
+		for _, t := range list {
+			t.part.times.Add(t.ns)
+			h.sampled += t.ns
+		}
+	}
+}

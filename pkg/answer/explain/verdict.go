@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import "github.com/vnetradar/radar/pkg/record"
+
+// decision finds the cause. Its rules are in docs/design/0039-explain.md.
+type decision struct {
+	*Answer
+	c        *conn
+	h, other *half
+}
+
+// What counts as much.
+const (
+	fewLost     = 0.001 // of the packets
+	muchLost    = 0.005
+	fewMarked   = 0.001
+	fewLate     = 0.01
+	isBusy      = 0.5 // of the time
+	isFull      = 0.8
+	mostOfRTT   = 0.5
+	shortRTT    = 1e6 // ns: nobody calls that long
+	fewRecovery = 0.3
+)
+
+// decide sets the cause.
+func (d *decision) decide() {
+	for _, rule := range []func() bool{d.notSeen, d.notBegun, d.refusedLater, d.slowSetup, d.byMTU, d.bySaturatedQueue, d.byEnds, d.byLosses, d.byQueue, d.byOrder, d.byMarks, d.byLateAcks, d.byDelay} {
+		if rule() {
+			return
+		}
+	}
+	d.Cause = Nothing
+}
+
+// notSeen: the packets that could tell are not there.
+func (d *decision) notSeen() bool {
+	if d.h.packets > 0 || d.Proto != "tcp" || d.c.noTCP == 0 || d.c.syns > 0 {
+		return false
+	}
+	d.Cause = NotEnough
+	return true
+}
+
+// notBegun: no data was sent.
+func (d *decision) notBegun() bool {
+	if d.h.packets > 0 || d.Proto != "tcp" {
+		return false
+	}
+	d.NotBegun = true
+	switch {
+	case d.Reset != nil && d.resetFrom():
+		d.Cause, d.Place = Refused, d.Reset.Node
+	case d.c.lostSyn != nil || d.c.lostSynAck != nil:
+		return d.lostAtBeginning()
+	case d.c.syns > 0 && !d.c.established:
+		d.Cause, d.Place = Unanswered, d.Receiver
+	case d.c.established:
+		d.Cause, d.Wait = BySender, Gaps
+	default:
+		d.Cause = NotEnough
+	}
+	return true
+}
+
+// resetFrom reports whether the reset came from the end that was to answer, or from a node before it.
+func (d *decision) resetFrom() bool { return d.c.reset.dir != d.c.opener || !d.c.established }
+
+// lostAtBeginning: SYNs, or their answers, were lost.
+func (d *decision) lostAtBeginning() bool {
+	for i := range d.Losses {
+		l := &d.Losses[i]
+		if l.of.syns > 0 {
+			d.blame(l)
+			return true
+		}
+	}
+	return false
+}
+
+// refusedLater: the other end, or a node, has reset the connection before any data was acknowledged.
+func (d *decision) refusedLater() bool {
+	if d.Reset == nil || !d.Reset.Early || d.c.reset.dir == d.h.dir {
+		return false
+	}
+	d.Cause, d.Place = Refused, d.Reset.Node
+	return true
+}
+
+// slowSetup: most of the time went by until the connection was there.
+func (d *decision) slowSetup() bool {
+	if d.c.syns < 2 || d.SetupNs < d.h.last-d.h.first || d.SetupNs < 5e8 {
+		return false
+	}
+	if d.c.lostSyn != nil || d.c.lostSynAck != nil {
+		return d.lostAtBeginning()
+	}
+	d.Cause, d.Place = Unanswered, d.Receiver
+	return true
+}
+
+// byMTU: packets above some size are lost, and the sender goes on to send them.
+func (d *decision) byMTU() bool {
+	stuck := d.h.stuck()
+	if !stuck && float64(d.recovering()) < fewRecovery*float64(d.h.last-d.h.first) {
+		return false
+	}
+	for i := range d.Losses {
+		l := &d.Losses[i]
+		if l.Way != "data" || l.of.data < 2 {
+			continue
+		}
+		large := l.of.smallest > d.h.largest
+		if l.of.kind() == bySize || large && l.of.refusedBySize() && d.h.largest > 0 {
+			d.blame(l)
+			d.Cause = ByMTU
+			return true
+		}
+	}
+	return false
+}
+
+func (d *decision) recovering() int64 {
+	if d.Time == nil {
+		return 0
+	}
+	return d.Time.Recovery
+}
+
+// blame names a place of losses. What it is follows from the reason.
+func (d *decision) blame(l *LossRow) {
+	d.Loss, d.Place, d.AckWay = l, l.Name(), l.Way == "ack"
+	if l.At == record.AtNode {
+		d.Place = l.Node // the port is the one that it came in by
+	}
+	switch l.of.kind() {
+	case byRule:
+		d.Cause = ByFirewall
+		d.Partly = d.h.reached > l.of.first
+	case byQueue:
+		d.Cause = ByQueue
+		d.Queue = d.queue(l.Way, l.Name())
+	case bySize:
+		d.Cause = ByMTU
+	case bySocket:
+		d.Cause, d.Wait = ByReceiver, NoRoom
+	default:
+		d.Cause = ByLoss
+	}
+}
+
+func (d *decision) queue(way, name string) *QueueRow {
+	for i := range d.Queues {
+		if d.Queues[i].Way == way && d.Queues[i].Name == name {
+			return &d.Queues[i]
+		}
+	}
+	return nil
+}
+
+// busiest is the queue in which the flow's packets were for the longest time, of those that let out so many bits a
+// second; nil: there is none.
+func (d *decision) busiest(way string) (best *QueueRow) {
+	for i := range d.Queues {
+		if q := &d.Queues[i]; q.Way == way && q.limits && (best == nil || q.Busy > best.Busy) {
+			best = q
+		}
+	}
+	return best
+}
+
+// bySaturatedQueue: a queue has always something of the flow to send, so that no window could make it faster.
+func (d *decision) bySaturatedQueue() bool {
+	q := d.busiest("data")
+	if q == nil || q.Busy < isFull || d.Time != nil && 2*(d.Time.Closed+d.Time.Sender) > d.Time.all() {
+		return false
+	}
+	if l := d.mostLost(); l != nil && l.of.kind() != byQueue && l.Ratio > muchLost && d.recovering()*2 > d.Time.all() {
+		return false // byLosses
+	}
+	d.blameQueue(q)
+	return true
+}
+
+func (d *decision) blameQueue(q *QueueRow) {
+	d.Cause, d.Queue, d.Place, d.AckWay = ByQueue, q, q.Name, q.Way == "ack"
+}
+
+// byEnds: the receiver's window, or the sender's application, takes most of the time.
+func (d *decision) byEnds() bool {
+	t := d.Time
+	if t == nil || t.all() == 0 || d.Proto != "tcp" {
+		return false
+	}
+	network, receiver := t.Network+t.Recovery, t.Window+t.Closed
+	switch {
+	case receiver >= network && receiver >= t.Sender:
+		d.byReceiver()
+	case t.Sender > network && t.Sender > receiver:
+		d.Cause, d.Place, d.Wait = BySender, d.Sender, Gaps
+		if d.h.window.spent()[short] > d.h.window.spent()[idle] {
+			d.Wait = ShortData
+		}
+		if d.PeerNs*2 > t.Sender {
+			d.Wait, d.Place = ForPeer, d.Receiver
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+// byReceiver tells a slow receiver from a small window. A slow one closes a window that was open; a small one is never
+// large, or stays open.
+func (d *decision) byReceiver() {
+	t := d.Time
+	d.Cause, d.Place = ByWindow, d.Receiver
+	if d.h.shut*2 > t.Closed+t.Window { // else it opens at once: the buffer holds no more
+		d.Cause, d.Wait = ByReceiver, WindowClosed
+	}
+}
+
+// tooOld is how many packets with data were refused since others had overtaken them.
+func (d *decision) tooOld() (packets uint64) {
+	for i := range d.Losses {
+		if l := &d.Losses[i]; l.Way == "data" && l.of.kind() == byAge {
+			packets += l.of.data
+		}
+	}
+	return packets
+}
+
+// mostLost is the place where most data was lost; nil: none was.
+func (d *decision) mostLost() (most *LossRow) {
+	for i := range d.Losses {
+		if l := &d.Losses[i]; l.Way == "data" && l.of.data > 0 && l.of.kind() != byAge && (most == nil || l.of.data > most.of.data) {
+			most = l
+		}
+	}
+	return most
+}
+
+// byLosses: the network takes the time, and packets are lost in it.
+func (d *decision) byLosses() bool {
+	l := d.mostLost()
+	if l == nil {
+		return false
+	}
+	n := d.Lost + d.Dropped - d.tooOld()
+	all := ratio(n, d.Packets)
+	stuck := d.h.stuck() || d.Time != nil && float64(d.recovering()) > fewRecovery*float64(d.Time.all())
+	if all < fewLost && !stuck || n < 2 && !stuck {
+		return false
+	}
+	if !stuck && d.ResentWhy[Overtaken]+d.tooOld() > n && d.byOrder() {
+		return true
+	}
+	if q := d.busiest("data"); q != nil && q.Busy >= isBusy && l.of.kind() == onWay && l.Ratio < muchLost {
+		return false
+	}
+	d.blame(l)
+	return true
+}
+
+// byQueue: packets wait for most of the round trip in a queue that has a rate.
+func (d *decision) byQueue() bool {
+	for _, way := range []string{"data", "ack"} {
+		q := d.busiest(way)
+		if q == nil {
+			continue
+		}
+		if q.Busy >= isBusy && way == "data" || d.share(Queue, way, q.Name) >= mostOfRTT-0.1 {
+			d.blameQueue(q)
+			return true
+		}
+	}
+	return false
+}
+
+// share is which share of the round trips a part has.
+func (d *decision) share(kind Kind, way, name string) float64 {
+	for i := range d.Parts {
+		if p := &d.Parts[i]; p.Kind == kind && p.Way == way && p.Name == name {
+			return p.Share
+		}
+	}
+	return 0
+}
+
+// byOrder: packets overtake each other, and are sent again for that.
+func (d *decision) byOrder() bool {
+	late, again := ratio(d.Reordered, d.Packets), d.ResentWhy[Overtaken]+d.tooOld()
+	if late < fewLate || again == 0 && late < 5*fewLate {
+		return false
+	}
+	d.Cause = ByReordering
+	d.Part = d.unsteady()
+	if d.Part != nil {
+		d.Place = d.Part.Name
+	}
+	return true
+}
+
+// unsteady is the part of the way whose time differs most among packets.
+func (d *decision) unsteady() (most *PartRow) {
+	spread := func(p *PartRow) int64 { return p.Times.P99Ns - p.Times.MinNs }
+	for i := range d.Parts {
+		if p := &d.Parts[i]; p.Way == "data" && (most == nil || spread(p) > spread(most)) {
+			most = p
+		}
+	}
+	return most
+}
+
+// byMarks: packets are marked to signal congestion.
+func (d *decision) byMarks() bool {
+	if d.Marked < 2 || ratio(d.Marked, d.Packets) < fewMarked {
+		return false
+	}
+	d.Cause, d.Queue = ByECN, nil
+	for i := range d.Queues {
+		if q := &d.Queues[i]; q.Way == "data" && (d.Queue == nil || q.Times.P50Ns > d.Queue.Times.P50Ns) {
+			d.Queue, d.Place = q, q.Name
+		}
+	}
+	return true
+}
+
+// byLateAcks: the receiver takes most of the round trip to acknowledge.
+func (d *decision) byLateAcks() bool {
+	if d.Mean < shortRTT {
+		return false
+	}
+	if share := d.share(End, "end", d.Receiver); share < mostOfRTT {
+		return false
+	}
+	d.Cause, d.Place, d.Wait = ByReceiver, d.Receiver, LateAcks
+	return true
+}
+
+// byDelay: the way itself takes the time.
+func (d *decision) byDelay() bool {
+	if d.Mean < shortRTT {
+		return false
+	}
+	for i := range d.Parts {
+		if p := &d.Parts[i]; p.Kind != End && (d.Part == nil || p.Share > d.Part.Share) {
+			d.Part = p
+		}
+	}
+	if d.Part == nil {
+		return false
+	}
+	for i := range d.Parts { // the way of data comes first, where both are as long
+		if p := &d.Parts[i]; p.Kind != End && p.Way == "data" && d.Part.Way == "ack" && p.Share > 0.8*d.Part.Share {
+			d.Part = p
+		}
+	}
+	d.Cause, d.Place, d.AckWay = ByDelay, d.Part.Name, d.Part.Way == "ack"
+	return true
+}

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package fidelity holds what a lab declares of its links, by the queueing disciplines of its ports, against what
+// packets met there (docs/verdicts.md).
+package fidelity
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/pkg/host"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
+)
+
+// Port is what the queueing disciplines of a port declare.
+type Port struct {
+	Name   string // NODE/PORT
+	Node   string
+	Port   string
+	Kinds  string // of the disciplines, from the root on: "htb, netem"
+	Header int    // bytes before the IP header, which rates count
+	Edge   bool   // what waits here comes after the last stamp
+	Shares string // why not: several classes or emulators, whose packets cannot be told apart; "": there is one
+
+	Netem *Netem
+	Rate  float64 // bits a second, of tbf or htb; 0: none
+}
+
+// Netem is what an emulator declares. Shares are of packets.
+type Netem struct {
+	DelayNs, JitterNs        float64
+	Loss, Duplicate, Reorder float64
+	Gap                      uint32  // every so many are reordered; 0: by chance
+	Rate                     float64 // bits a second; 0: no limit
+	Limit                    uint32  // packets
+	Bursts                   bool    // losses depend on each other
+}
+
+// Declared reads what the ports of a domain that is attached declare now: those of which any does. What could not
+// be read is told.
+func Declared(d *domain.Domain) (ports []Port, failed []error) {
+	for i := range d.Nodes {
+		node := &d.Nodes[i]
+		if node.Removed {
+			continue
+		}
+		list, err := declaredBy(d, node)
+		if err != nil {
+			failed = append(failed, fmt.Errorf("node %s: %w", node.Name, err))
+		}
+		ports = append(ports, list...)
+	}
+	slices.SortFunc(ports, func(x, y Port) int { return strings.Compare(x.Name, y.Name) })
+	return ports, failed
+}
+
+func declaredBy(d *domain.Domain, node *domain.Node) (list []Port, err error) {
+	ns, err := host.SameNetns(node.Path, node.Inum)
+	if err != nil {
+		return nil, err
+	}
+	defer ns.Close()
+	err = host.InNetns(ns, func() error {
+		qdiscs, err := host.RetryDump(dumpQdiscs)
+		if err != nil {
+			return fmt.Errorf("list queueing disciplines: %w", err)
+		}
+		for i := range d.Ports {
+			p := &d.Ports[i]
+			if p.Node != node.ID || p.Removed {
+				continue
+			}
+			one := Port{Name: node.Name + "/" + p.Name, Node: node.Name, Port: p.Name, Header: 14, Edge: p.Role == domain.Edge}
+			if p.L3 {
+				one.Header = 0
+			}
+			if err := one.read(qdiscs, p.Ifindex); err != nil {
+				return err
+			}
+			if one.Netem != nil || one.Rate > 0 || one.Shares != "" {
+				list = append(list, one)
+			}
+		}
+		return nil
+	})
+	return list, err
+}
+
+// read takes what the disciplines of an interface declare.
+func (p *Port) read(qdiscs []qdisc, ifindex int) error {
+	var kinds []string
+	emulators, classes := 0, 0
+	for _, q := range qdiscs {
+		if q.ifindex != ifindex {
+			continue
+		}
+		switch q.kind {
+		case "netem":
+			p.Netem = parseNetem(q.options)
+			emulators++
+		case "tbf":
+			p.Rate = parseTBF(q.options)
+		case "htb":
+			rate, n, err := htbRate(ifindex)
+			if err != nil {
+				return fmt.Errorf("list classes: %w", err)
+			}
+			p.Rate, classes = rate, n
+		default:
+			continue
+		}
+		kinds = append(kinds, q.kind)
+	}
+	p.Kinds = strings.Join(kinds, ", ")
+	switch {
+	case emulators > 1:
+		p.Netem, p.Shares = nil, fmt.Sprintf("%d emulators (netem), and which packet met which is not known", emulators)
+	case classes > 1 && p.Rate == 0:
+		p.Shares = fmt.Sprintf("%d classes (htb), and which packet was in which is not known", classes)
+	case classes > 1 && emulators > 0:
+		p.Netem, p.Shares = nil, fmt.Sprintf("an emulator (netem) in one of %d classes (htb), and which packet was in it is not known", classes)
+	}
+	return nil
+}
+
+// htbRate is what all classes of an interface together may send: the ceiling of the one that has no class above,
+// and how many classes have none below.
+func htbRate(ifindex int) (rate float64, leaves int, err error) {
+	list, err := host.RetryDump(func() ([]netlink.Class, error) {
+		return netlink.ClassList(&netlink.GenericLink{LinkAttrs: netlink.LinkAttrs{Index: ifindex}}, 0)
+	})
+	if err != nil {
+		return 0, 0, err
+	}
+	parents := make(map[uint32]bool)
+	var top []*netlink.HtbClass
+	for _, c := range list {
+		class, is := c.(*netlink.HtbClass)
+		if !is {
+			continue
+		}
+		parents[class.Parent] = true
+		if class.Parent == netlink.HANDLE_ROOT {
+			top = append(top, class)
+		}
+	}
+	for _, c := range list {
+		if class, is := c.(*netlink.HtbClass); is && !parents[class.Handle] {
+			leaves++
+		}
+	}
+	if len(top) == 1 {
+		rate = float64(top[0].Ceil) * 8
+	}
+	return rate, leaves, nil
+}
+
+// qdisc is one discipline, with its options as the kernel writes them.
+type qdisc struct {
+	ifindex int
+	kind    string
+	options []byte
+}
+
+// dumpQdiscs lists those of the thread's namespace. netlink's own list lacks netem's models of loss.
+func dumpQdiscs() (list []qdisc, err error) {
+	req := nl.NewNetlinkRequest(unix.RTM_GETQDISC, unix.NLM_F_DUMP)
+	req.AddData(&nl.TcMsg{Family: nl.FAMILY_ALL})
+	messages, err := req.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWQDISC)
+	for _, m := range messages {
+		msg := nl.DeserializeTcMsg(m)
+		attrs, err := nl.ParseRouteAttr(m[msg.Len():])
+		if err != nil {
+			return nil, err
+		}
+		q := qdisc{ifindex: int(msg.Ifindex)}
+		for _, a := range attrs {
+			switch a.Attr.Type {
+			case nl.TCA_KIND:
+				q.kind = string(a.Value[:len(a.Value)-1])
+			case nl.TCA_OPTIONS:
+				q.options = a.Value
+			}
+		}
+		list = append(list, q)
+	}
+	return list, err
+}
+
+// Attributes of netem's options, and of its models of loss (linux/pkt_sched.h).
+const (
+	netemCorr      = 1
+	netemReorder   = 3
+	netemLoss      = 5
+	netemRate      = 6
+	netemRate64    = 8
+	netemLatency64 = 10
+	netemJitter64  = 11
+
+	netemLossGI = 1
+	netemLossGE = 2
+	nested      = 0x7fff // without the flag that an attribute has others in it
+)
+
+// tick is how long one of the scheduler's is, ns.
+const tick = 64
+
+func word(b []byte, i int) uint32 {
+	if len(b) < 4*i+4 {
+		return 0
+	}
+	return binary.NativeEndian.Uint32(b[4*i:])
+}
+
+func share(v uint32) float64 { return float64(v) / math.MaxUint32 }
+
+// parseNetem reads netem's options: a fixed part, then attributes.
+func parseNetem(b []byte) *Netem {
+	if len(b) < nl.SizeofTcNetemQopt {
+		return &Netem{}
+	}
+	n := &Netem{
+		DelayNs: float64(word(b, 0)) * tick, Limit: word(b, 1), Loss: share(word(b, 2)), Gap: word(b, 3),
+		Duplicate: share(word(b, 4)), JitterNs: float64(word(b, 5)) * tick,
+	}
+	attrs, err := nl.ParseRouteAttr(b[nl.SizeofTcNetemQopt:])
+	if err != nil {
+		return n
+	}
+	wide := func(v []byte) float64 {
+		if len(v) < 8 {
+			return 0
+		}
+		return float64(binary.NativeEndian.Uint64(v))
+	}
+	for _, a := range attrs {
+		switch v := a.Value; a.Attr.Type & nested {
+		case netemCorr:
+			n.Bursts = word(v, 1) > 0
+		case netemReorder:
+			n.Reorder = share(word(v, 0))
+		case netemRate:
+			n.Rate = max(n.Rate, float64(word(v, 0))*8)
+		case netemRate64:
+			n.Rate = wide(v) * 8
+		case netemLatency64:
+			n.DelayNs = wide(v)
+		case netemJitter64:
+			n.JitterNs = wide(v)
+		case netemLoss:
+			n.Loss, n.Bursts = lossModel(v), true
+		}
+	}
+	return n
+}
+
+// lossModel is the share of packets that a model of loss loses in the long run.
+func lossModel(b []byte) float64 {
+	attrs, err := nl.ParseRouteAttr(b)
+	if err != nil || len(attrs) == 0 {
+		return 0
+	}
+	of := func(i int) float64 { return share(word(attrs[0].Value, i)) }
+	switch attrs[0].Attr.Type & nested {
+	case netemLossGE: // p, r, h, k1: Gilbert and Elliot
+		p, r, h, k1 := of(0), of(1), of(2), of(3)
+		if p+r == 0 {
+			return k1
+		}
+		return (p*(1-h) + r*k1) / (p + r)
+	case netemLossGI: // p13, p31, p32, p14, p23: four states, of which two lose
+		p13, p31, p32, p14, p23 := of(0), of(1), of(2), of(3), of(4)
+		at := [4]float64{1}
+		for range 10000 {
+			at = [4]float64{
+				at[0]*(1-p13-p14) + at[2]*p31 + at[3],
+				at[1]*(1-p23) + at[2]*p32,
+				at[0]*p13 + at[1]*p23 + at[2]*(1-p31-p32),
+				at[0] * p14,
+			}
+		}
+		return at[2] + at[3]
+	}
+	return 0
+}
+
+// Attributes of tbf's options.
+const (
+	tbfParms  = 1
+	tbfRate64 = 4
+)
+
+// parseTBF is the rate, bits a second. The fixed part is in bytes a second, behind two words of the rate's form.
+func parseTBF(b []byte) (rate float64) {
+	attrs, err := nl.ParseRouteAttr(b)
+	if err != nil {
+		return 0
+	}
+	for _, a := range attrs {
+		switch a.Attr.Type & nested {
+		case tbfParms:
+			rate = max(rate, float64(word(a.Value, 2))*8)
+		case tbfRate64:
+			if len(a.Value) >= 8 {
+				rate = float64(binary.NativeEndian.Uint64(a.Value)) * 8
+			}
+		}
+	}
+	return rate
+}

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package stats
+
+import (
+	"cmp"
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+// Series keeps values in their order, in bounded memory: when it is full, every second value goes, and from then
+// on it takes only every second one that it took before.
+type Series struct {
+	Most   int // values kept
+	Values []float64
+
+	n, stride int // values added; every so many are kept
+}
+
+// Add takes a value.
+func (s *Series) Add(v float64) {
+	s.n, s.stride = s.n+1, max(s.stride, 1)
+	if s.n%s.stride == 0 && len(s.Values) >= s.Most {
+		half := s.Values[:0]
+		for i := 1; i < len(s.Values); i += 2 {
+			half = append(half, s.Values[i])
+		}
+		s.Values, s.stride = half, s.stride*2
+	}
+	if s.n%s.stride == 0 {
+		s.Values = append(s.Values, v)
+	}
+}
+
+// BlockLength is how long blocks of a series must be so that resampling keeps how its values depend on each
+// other: twice the integrated autocorrelation time of their ranks, at least the cube root of their number, and
+// an eighth of it at most.
+func BlockLength(values []float64) int {
+	n := len(values)
+	if n < 8 {
+		return 1
+	}
+	length := max(math.Cbrt(float64(n)), 2*autocorrelationTime(ranks(values)))
+	return min(n/8, int(math.Ceil(length)))
+}
+
+// ranks stand for values: autocorrelation of them does not depend on a few that are far from all others.
+func ranks(values []float64) []float64 {
+	order := orderOf(values)
+	r := make([]float64, len(values))
+	for i := 0; i < len(order); {
+		j := i
+		for j < len(order) && values[order[j]] == values[order[i]] {
+			j++
+		}
+		for ; i < j; i++ {
+			r[order[i]] = float64(j)
+		}
+	}
+	return r
+}
+
+func orderOf(values []float64) []int {
+	order := make([]int, len(values))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(i, j int) int { return cmp.Compare(values[i], values[j]) })
+	return order
+}
+
+// autocorrelationTime is 1 + 2 (r1 + r2 + ...), up to the first that is hardly one.
+func autocorrelationTime(values []float64) float64 {
+	n, m := len(values), Mean(values)
+	variance := 0.0
+	for _, v := range values {
+		variance += (v - m) * (v - m)
+	}
+	if variance == 0 {
+		return 1
+	}
+	time := 1.0
+	for lag := 1; lag < n/8; lag++ {
+		sum := 0.0
+		for i := lag; i < n; i++ {
+			sum += (values[i] - m) * (values[i-lag] - m)
+		}
+		r := sum / variance
+		if r < 0.05 {
+			break
+		}
+		time += 2 * r
+	}
+	return time
+}
+
+// Rand is the source of chance of verdicts: the same question has the same answer.
+func Rand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0x7261646172)) }
+
+// Bootstrap resamples a series in circular blocks (Politis and Romano, 1992) and returns, for each of rounds, the
+// quantiles of what it drew.
+func Bootstrap(values, quantiles []float64, rounds int, rng *rand.Rand) [][]float64 {
+	n, length := len(values), BlockLength(values)
+	order := orderOf(values)
+	drawn := make([]int32, n+1)
+	list := make([][]float64, rounds)
+	for round := range list {
+		clear(drawn)
+		for left := n; left > 0; left -= length {
+			from, size := rng.IntN(n), min(length, left)
+			drawn[from]++
+			if end := from + size; end <= n {
+				drawn[end]--
+			} else {
+				drawn[0]++
+				drawn[end-n]--
+			}
+		}
+		for i := 1; i < n; i++ {
+			drawn[i] += drawn[i-1]
+		}
+		list[round] = weighted(values, quantiles, order, drawn)
+	}
+	return list
+}
+
+// weighted are quantiles, in ascending order, of values each of which was drawn so often.
+func weighted(values, quantiles []float64, order []int, drawn []int32) []float64 {
+	found, sum := make([]float64, 0, len(quantiles)), 0
+	for _, i := range order {
+		sum += int(drawn[i])
+		for len(found) < len(quantiles) && sum >= max(1, int(math.Ceil(quantiles[len(found)]*float64(len(values))))) {
+			found = append(found, values[i])
+		}
+	}
+	return found
+}
+
+// BootstrapMean is the interval of a series' mean, resampled in blocks.
+func BootstrapMean(values []float64, confidence float64, rounds int, rng *rand.Rand) Interval {
+	return bootstrapOf(values, confidence, rounds, rng, Mean)
+}
+
+// BootstrapDeviation is that of its standard deviation.
+func BootstrapDeviation(values []float64, confidence float64, rounds int, rng *rand.Rand) Interval {
+	return bootstrapOf(values, confidence, rounds, rng, Deviation)
+}
+
+func bootstrapOf(values []float64, confidence float64, rounds int, rng *rand.Rand, of func([]float64) float64) Interval {
+	if len(values) == 0 {
+		return Interval{math.Inf(-1), math.Inf(1)}
+	}
+	found, sample, length := make([]float64, rounds), make([]float64, len(values)), BlockLength(values)
+	for round := range found {
+		draw(sample, values, length, rng)
+		found[round] = of(sample)
+	}
+	return Percentiles(found, confidence)
+}
+
+// draw resamples a series in circular blocks of that length.
+func draw(sample, values []float64, length int, rng *rand.Rand) {
+	for at := 0; at < len(sample); {
+		from := rng.IntN(len(values))
+		for i := 0; i < length && at < len(sample); i++ {
+			sample[at] = values[(from+i)%len(values)]
+			at++
+		}
+	}
+}
+
+// DrawnMeans are means of a series that was resampled in blocks so often.
+func DrawnMeans(values []float64, rounds int, rng *rand.Rand) []float64 {
+	found, sample, length := make([]float64, rounds), make([]float64, len(values)), BlockLength(values)
+	for round := range found {
+		draw(sample, values, length, rng)
+		found[round] = Mean(sample)
+	}
+	return found
+}
+
+// Percentiles are the bounds between which that share of values lies.
+func Percentiles(values []float64, confidence float64) Interval {
+	s := Sorted(values)
+	return Interval{Quantile(s, (1-confidence)/2), Quantile(s, (1+confidence)/2)}
+}
+
+// Batches count how many of many things are of a kind, in order, and by batches: things that come in bursts tell
+// less than as many that are independent.
+type Batches struct {
+	N, K float64
+
+	size   float64
+	list   []batch
+	inLast batch
+}
+
+type batch struct{ n, k float64 }
+
+const (
+	firstBatch  = 50
+	mostBatches = 200
+)
+
+// Add counts one.
+func (b *Batches) Add(is bool) {
+	k := 0.0
+	if is {
+		k = 1
+	}
+	b.N, b.K, b.size = b.N+1, b.K+k, max(b.size, firstBatch)
+	if b.inLast.n, b.inLast.k = b.inLast.n+1, b.inLast.k+k; b.inLast.n < b.size {
+		return
+	}
+	b.list, b.inLast = append(b.list, b.inLast), batch{}
+	if len(b.list) < mostBatches {
+		return
+	}
+	half := b.list[:0]
+	for i := 0; i+1 < len(b.list); i += 2 {
+		half = append(half, batch{b.list[i].n + b.list[i+1].n, b.list[i].k + b.list[i+1].k})
+	}
+	b.list, b.size = half, b.size*2
+}
+
+// Inflation is by how much the variance is greater than if all were independent: 1 at least. It is Pearson's
+// dispersion over batches.
+func (b *Batches) Inflation() float64 {
+	if p := b.share(); len(b.list) >= 8 && p > 0 && p < 1 {
+		sum := 0.0
+		for _, one := range b.list {
+			d := one.k - p*one.n
+			sum += d * d / (one.n * p * (1 - p))
+		}
+		return max(1, sum/float64(len(b.list)-1))
+	}
+	return 1
+}
+
+func (b *Batches) share() float64 {
+	if b.N == 0 {
+		return 0
+	}
+	return b.K / b.N
+}
+
+// Wilson is the interval of the share, as wide as bursts make it.
+func (b *Batches) Wilson(confidence float64) Interval {
+	f := b.Inflation()
+	return Wilson(b.K/f, b.N/f, confidence)
+}
+
+// Compare is the p-value that two have the same share, as far as bursts allow.
+func (b *Batches) Compare(o *Batches) float64 {
+	f := max(b.Inflation(), o.Inflation())
+	return TwoProportions(b.K/f, b.N/f, o.K/f, o.N/f)
+}
+
+// BootstrapRatio is the interval of the sum of one series by that of another, resampled together in blocks.
+func BootstrapRatio(x, y []float64, confidence float64, rounds int, rng *rand.Rand) Interval {
+	n := len(x)
+	// What is late in one place is early in the next: blocks are long, so that such errors are none of the sum's.
+	blocks := max(min(n, 10), min(n/25, 200))
+	sumsX, sumsY := make([]float64, blocks), make([]float64, blocks)
+	for i := range x {
+		sumsX[i*blocks/n] += x[i]
+		sumsY[i*blocks/n] += y[i]
+	}
+	found := make([]float64, 0, rounds)
+	for range rounds {
+		a, b := 0.0, 0.0
+		for range blocks {
+			i := rng.IntN(blocks)
+			a, b = a+sumsX[i], b+sumsY[i]
+		}
+		if b > 0 {
+			found = append(found, a/b)
+		}
+	}
+	if len(found) == 0 {
+		return Interval{math.Inf(-1), math.Inf(1)}
+	}
+	return Percentiles(found, confidence)
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package stats
+
+import (
+	"math"
+	"slices"
+	"testing"
+)
+
+func near(t *testing.T, what string, got, want float64) {
+	t.Helper()
+	if math.Abs(got-want) > 1e-6*max(1e-3, math.Abs(want)) {
+		t.Errorf("%s: %v, want %v", what, got, want)
+	}
+}
+
+// The values wanted are those of scipy 1.18: binomtest().proportion_ci(method="wilson"), chisquare(),
+// fisher_exact().
+func TestKnown(t *testing.T) {
+	for _, c := range []struct{ k, n, confidence, low, high float64 }{
+		{3, 50, 0.95, 0.020614970348973957, 0.1621709168883817},
+		{0, 100, 0.99, 0, 0.06222068771582297},
+		{500, 10000, 0.99, 0.04467841789478544, 0.05591832686532841},
+	} {
+		i := Wilson(c.k, c.n, c.confidence)
+		near(t, "Wilson low", i.Low, c.low)
+		near(t, "Wilson high", i.High, c.high)
+	}
+	for _, c := range []struct {
+		counts, expected []float64
+		x2, p            float64
+	}{
+		{[]float64{48, 52, 61, 39}, []float64{1, 1, 1, 1}, 5, 0.1717971442967335},
+		{[]float64{30, 70}, []float64{1, 3}, 4.0 / 3, 0.24821307898992026},
+	} {
+		x2, p := ChiSquare(c.counts, c.expected)
+		near(t, "chi-square", x2, c.x2)
+		near(t, "its p", p, c.p)
+	}
+	near(t, "Fisher", TwoProportions(1, 20, 6, 20), 0.09147609147609148)
+	near(t, "Fisher of none", TwoProportions(0, 100, 5, 100), 0.059383210468586585)
+	near(t, "z of two shares", TwoProportions(100, 2000, 150, 2000), 0.0010908351761252982)
+	near(t, "z", Z(0.99), 2.5758293035489004)
+}
+
+// The adjusted values are those of R: p.adjust(c(0.01, 0.04, 0.03, 0.005), "holm").
+func TestHolm(t *testing.T) {
+	for i, want := range []float64{0.03, 0.06, 0.06, 0.02} {
+		near(t, "Holm", Holm([]float64{0.01, 0.04, 0.03, 0.005})[i], want)
+	}
+}
+
+// A series whose values depend on each other has wider bounds than one of as many that do not, and bounds that
+// hold: a mean of a known series lies within them as often as they say.
+func TestBlocks(t *testing.T) {
+	rng := Rand(7)
+	series := func(n int, memory float64) []float64 {
+		list, v := make([]float64, n), rng.NormFloat64()/math.Sqrt(1-memory*memory)
+		for i := range list {
+			v = memory*v + rng.NormFloat64()
+			list[i] = v
+		}
+		return list
+	}
+	if long, short := BlockLength(series(4000, 0.9)), BlockLength(series(4000, 0)); long < 25 || short > 16 {
+		t.Errorf("blocks of %d where values depend on 20 others, %d where on none", long, short)
+	}
+	missed := 0
+	const tries = 200
+	for range tries {
+		if !BootstrapMean(series(1000, 0.8), 0.95, 200, rng).Has(0) {
+			missed++
+		}
+	}
+	if missed > tries/6 { // 5 % are right; blocks of a finite series are a little too hopeful
+		t.Errorf("the mean lies outside of its bounds in %d of %d", missed, tries)
+	}
+}
+
+// Quantiles of what is drawn vary around those of the series as sampling theory says: the median of n normal
+// values has a standard deviation of sqrt(pi/2n).
+func TestBootstrap(t *testing.T) {
+	rng := Rand(3)
+	list := make([]float64, 2000)
+	for i := range list {
+		list[i] = rng.NormFloat64()
+	}
+	var medians []float64
+	for _, drawn := range Bootstrap(list, []float64{0.5, 0.99}, 400, rng) {
+		if len(drawn) != 2 || drawn[0] >= drawn[1] {
+			t.Fatalf("drawn %v", drawn)
+		}
+		medians = append(medians, drawn[0])
+	}
+	if got, want := Deviation(medians), math.Sqrt(math.Pi/2/2000); got < want*0.7 || got > want*1.4 {
+		t.Errorf("the median varies by %v, want %v", got, want)
+	}
+	if n := len(Bootstrap([]float64{1, 2, 3}, []float64{0.5}, 5, rng)); n != 5 {
+		t.Errorf("%d rounds of a short series", n)
+	}
+}
+
+// Losses that come in bursts tell less.
+func TestBatches(t *testing.T) {
+	var single, bursts Batches
+	rng := Rand(5)
+	for i := range 100000 {
+		single.Add(rng.Float64() < 0.02)
+		bursts.Add(i%5000 < 100) // the same share
+	}
+	if f := single.Inflation(); f > 1.5 {
+		t.Errorf("independent losses: inflation %v", f)
+	}
+	if f := bursts.Inflation(); f < 20 {
+		t.Errorf("bursts of 100: inflation %v", f)
+	}
+	narrow, wide := single.Wilson(0.99), bursts.Wilson(0.99)
+	if !narrow.Has(0.02) || !wide.Has(0.02) || wide.High-wide.Low < 4*(narrow.High-narrow.Low) {
+		t.Errorf("bounds %v of single losses, %v of bursts", narrow, wide)
+	}
+	if bursts.N != 100000 || len(bursts.list) >= mostBatches {
+		t.Errorf("%v counted in %d batches", bursts.N, len(bursts.list))
+	}
+}
+
+func TestSeries(t *testing.T) {
+	s := Series{Most: 100}
+	for i := range 10000 {
+		s.Add(float64(i))
+	}
+	if n := len(s.Values); n < 50 || n > 100 || !slices.IsSorted(s.Values) || s.Values[n-1] < 9800 {
+		t.Errorf("%d values up to %v", n, s.Values[n-1])
+	}
+	for i := 2; i < len(s.Values); i++ { // as many are left out between any two
+		if s.Values[i]-s.Values[i-1] != s.Values[1]-s.Values[0] {
+			t.Fatalf("values %v", s.Values)
+		}
+	}
+}
+
+func TestQuantile(t *testing.T) {
+	list := Sorted([]float64{5, 1, 4, 2, 3})
+	for q, want := range map[float64]float64{0: 1, 0.2: 1, 0.21: 2, 0.5: 3, 0.99: 5, 1: 5} {
+		near(t, "quantile", Quantile(list, q), want)
+	}
+}

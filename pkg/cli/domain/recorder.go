@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package domain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/host"
+	"github.com/vnetradar/radar/pkg/host/background"
+	"github.com/vnetradar/radar/pkg/recorder"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
+)
+
+// startRecorder starts the domain's recorder in the background, if one is asked for.
+func (f *attachOptions) startRecorder(name string, view *attachView) error {
+	if f.record == "" {
+		return nil
+	}
+	dir, err := filepath.Abs(f.record) // the process runs elsewhere
+	if err != nil {
+		return err
+	}
+	if running, err := recorder.Find(name); err != nil || running != nil {
+		return errors.Join(err, alreadyRecorded(running))
+	}
+	find := func() (host.Process, error) {
+		r, err := recorder.Find(name)
+		if r == nil {
+			return host.Process{}, err
+		}
+		return r.Process, err
+	}
+	started, err := background.Start(domain.File(name, recorder.LogFile), find, "record", "--write", dir, "--history", background.Domain, name)
+	if err != nil {
+		return fmt.Errorf("--record: %w", err)
+	}
+	view.Recorder = &recorderView{PID: started.PID, Dir: dir, Log: started.Log}
+	return nil
+}
+
+// alreadyRecorded says that there is a recorder, nil if there is none.
+func alreadyRecorded(r *recorder.Running) error {
+	if r == nil {
+		return nil
+	}
+	return fmt.Errorf("--record: process %d records the domain into %s already", r.PID, r.Dir)
+}
+
+// recorderView is a recorder in the background.
+type recorderView struct {
+	PID int    `json:"pid"`
+	Dir string `json:"dir"`
+	Log string `json:"log,omitempty"`
+}
+
+// findRecorder is the domain's recorder in the background, before the domain ends; nil: there is none.
+func findRecorder(k *kit.Kit) *recorder.Running {
+	r, err := recorder.Find(k.Domain)
+	k.Warn(err)
+	return r
+}
+
+// awaitRecorder waits until a recorder has finished its files, if the domain has ended.
+func awaitRecorder(k *kit.Kit, ctx context.Context, r *recorder.Running) error {
+	if r == nil {
+		return nil
+	}
+	if _, err := domain.Load(k.Domain); !errors.Is(err, domain.ErrNotAttached) {
+		return nil
+	}
+	return r.Await(ctx)
+}

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verdict
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/answer/compare"
+	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/host/statedir"
+	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/words"
+)
+
+const diffLong = `Say what differs between two runs of a network, the most important first: paths,
+latencies of nodes, links, queues and flows, losses, flows that came or went, rates.
+
+A RUN is a recording (a directory, or a .parquet file of one), a file of records as
+"radar packets --last 0 -o json" prints them (- is standard input), or the name of a
+domain that is attached now. What is there as a file is no domain.
+
+Flows are matched by addresses, protocol and the server's port, the lower of both: the
+client's port is another one in each run. Packets of one flow are not independent, nor
+are those that wait in one queue: times and rates are resampled in blocks (bootstrap),
+losses that come in bursts count as fewer. All comparisons together find a difference
+between equal runs with the chance of --alpha (Holm).
+
+What two runs cannot tell is how much runs differ from each other. So a difference
+counts only beyond --least-time, --least-loss and --least-part: choose what matters to
+you. docs/verdicts.md describes the tests.`
+
+// diffOptions are the flags of "radar diff".
+type diffOptions struct {
+	kit.SelectFlags
+	compare.Options
+	leastTime time.Duration
+	exitCode  bool
+}
+
+// NewDiffCmd returns "radar diff".
+func NewDiffCmd(k *kit.Kit) *cobra.Command {
+	f := &diffOptions{Options: compare.DefaultOptions}
+	cmd := &cobra.Command{
+		Use:   "diff RUN1 RUN2",
+		Short: "Say what differs between two runs",
+		Long:  diffLong,
+		Example: `  radar packets --last 0 -o json > before.json    # later: the same again
+  radar diff before.json after.json
+  radar diff before.json default --least-time 1ms
+  radar diff --exit-code monday tuesday || echo something changed`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return fault.Usage.Errorf("%d arguments: use RUN1 and RUN2", len(args))
+			}
+			if cmd.Flags().Changed("read") {
+				return fault.Usage.Errorf("--read: name recordings as RUN1 and RUN2")
+			}
+			if err := f.check(); err != nil {
+				return err
+			}
+			s, err := f.Selection(cmd.Flags(), nil, k.Now())
+			if err != nil {
+				return err
+			}
+			return diff(k, cmd.Context(), f, s, args)
+		},
+	}
+	f.Add(k, cmd, "only the newest N packets of each run; 0: all")
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, text string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		names, _ := kit.CompleteDomains(cmd, args, text)
+		return names, cobra.ShellCompDirectiveDefault
+	}
+	flags := cmd.Flags()
+	flags.Float64Var(&f.Alpha, "alpha", f.Alpha, "chance that equal runs differ in anything")
+	flags.DurationVar(&f.leastTime, "least-time", time.Duration(f.LeastTime), "times that differ by less do not count")
+	flags.Float64Var(&f.LeastLoss, "least-loss", f.LeastLoss, "shares of lost packets that differ by less do not count")
+	flags.Float64Var(&f.LeastPart, "least-part", f.LeastPart, "times and rates that differ by a smaller part of the first run's do not count")
+	flags.BoolVar(&f.exitCode, "exit-code", false, "end with exit code 1 if the runs differ")
+	return cmd
+}
+
+func (f *diffOptions) check() error {
+	switch f.LeastTime = int64(f.leastTime); {
+	case !(f.Alpha > 0 && f.Alpha < 1):
+		return fault.Usage.Errorf("--alpha %v: use a probability, such as 0.01", f.Alpha)
+	case f.LeastTime < 0:
+		return fault.Usage.Errorf("--least-time %v: use 0 or more", f.leastTime)
+	case !(f.LeastLoss >= 0 && f.LeastLoss < 1):
+		return fault.Usage.Errorf("--least-loss %v: use a share, such as 0.001", f.LeastLoss)
+	case !(f.LeastPart >= 0 && f.LeastPart < 100):
+		return fault.Usage.Errorf("--least-part %v: use a share, such as 0.1", f.LeastPart)
+	}
+	return nil
+}
+
+func diff(k *kit.Kit, ctx context.Context, f *diffOptions, s *answer.Selection, names []string) error {
+	if names[0] == "-" && names[1] == "-" {
+		return fault.Usage.Errorf("standard input is one run only")
+	}
+	var runs [2]*compare.Run
+	for i, name := range names {
+		run := compare.NewRun(name)
+		if err := readRun(k, ctx, s, run); err != nil {
+			return fmt.Errorf("run %s: %w", name, err)
+		}
+		if run.Packets() == 0 {
+			return fmt.Errorf("run %s: there is no packet that has ended", name)
+		}
+		if run.Over > 0 {
+			k.Notef("run %s: %d packets are of flows for which there was no room: no flow of them is compared", name, run.Over)
+		}
+		runs[i] = run
+	}
+	report := compare.Compare(runs[0], runs[1], f.Options)
+	if err := printDiff(k, report); err != nil {
+		return err
+	}
+	if f.exitCode && report.Different {
+		return kit.WithCode(kit.ExitFailure, nil)
+	}
+	return nil
+}
+
+// readRun adds the packets of a run, whatever its name stands for.
+func readRun(k *kit.Kit, ctx context.Context, s *answer.Selection, run *compare.Run) error {
+	info, err := os.Stat(run.Name)
+	switch {
+	case run.Name == "-":
+		return readRecords(k.Stdin, s, run)
+	case err == nil && (info.IsDir() || strings.HasSuffix(run.Name, ".parquet")):
+		return readSources(k, ctx, s, run, func() (*answer.Sources, []answer.Note, error) { return answer.OpenRecorded(run.Name, s) })
+	case err == nil:
+		file, err := os.Open(run.Name)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		return readRecords(file, s, run)
+	case !errors.Is(err, os.ErrNotExist):
+		return err
+	case statedir.CheckDomain(run.Name) != nil:
+		return fault.Usage.Errorf("there is no such file, and no domain can have that name")
+	}
+	return readSources(k, ctx, s, run, func() (*answer.Sources, []answer.Note, error) { return answer.Open(run.Name, s) })
+}
+
+func readSources(k *kit.Kit, ctx context.Context, s *answer.Selection, run *compare.Run, open func() (*answer.Sources, []answer.Note, error)) error {
+	all, notes, err := open()
+	if err != nil {
+		return err
+	}
+	defer all.Close()
+	k.Note(notes)
+	k.Note(all.Lacks())
+	notes, err = all.Records(ctx, s, func(r *record.Record) error {
+		run.Add(r)
+		return nil
+	})
+	k.Note(notes)
+	return err
+}
+
+// longestLine is how long a record can be: 255 hops have room.
+const longestLine = 1 << 20
+
+// readRecords reads records as "radar packets -o json" prints them, one a line.
+func readRecords(in io.Reader, s *answer.Selection, run *compare.Run) error {
+	if !s.IsAll() {
+		return fault.Usage.Errorf("a file of records has the packets that were chosen when it was written: flags that select are for domains and recordings")
+	}
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, longestLine)
+	for n := 1; lines.Scan(); n++ {
+		if len(lines.Bytes()) == 0 {
+			continue
+		}
+		var r record.Record
+		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+			return fmt.Errorf("line %d is no record: %w", n, err)
+		}
+		if r.V != record.Version || r.ID == "" {
+			return fmt.Errorf("line %d is no record of version %d (radar packets --last 0 -o json prints them)", n, record.Version)
+		}
+		run.Add(&r)
+	}
+	return lines.Err()
+}
+
+// printDiff prints a report.
+func printDiff(k *kit.Kit, r *compare.Report) error {
+	if k.Output == kit.FormatJSON {
+		return kit.PrintJSON(k.Out, r)
+	}
+	for _, one := range []struct {
+		word string
+		run  compare.Summary
+	}{{"before", r.Before}, {"after ", r.After}} {
+		fmt.Fprintf(k.Out, "%s  %s: %s, %s, %s\n", one.word, one.run.Name, words.Plural(int(one.run.Packets), "packet"),
+			words.Plural(one.run.Flows, "flow"), words.Duration(float64(one.run.DurationNs)))
+	}
+	tested := fmt.Sprintf("%s, chance of a false alarm %g", words.Plural(r.Comparisons, "comparison"), r.Alpha)
+	if r.Untested > 0 {
+		tested += fmt.Sprintf("; too few packets for %d more", r.Untested)
+	}
+	if !r.Different {
+		fmt.Fprintf(k.Out, "\nno difference beyond noise (%s)\n", tested)
+		return nil
+	}
+	fmt.Fprintf(k.Out, "\n%s beyond noise (%s), the most important first:\n\n", words.Plural(len(r.Changes), "difference"), tested)
+	t := kit.NewTable(kit.Column{Title: "KIND"}, kit.Column{Title: "P", Right: true}, kit.Column{Title: "WHAT CHANGED"})
+	for i := range r.Changes {
+		c := &r.Changes[i]
+		text := c.Text
+		if c.Low != nil && k.Output == kit.FormatWide {
+			text += fmt.Sprintf(" [%s]", boundsText(c))
+		}
+		t.Add(c.Kind, probability(c.P), text)
+	}
+	return t.Flush(k.Out)
+}
+
+// boundsText are the bounds of a difference.
+func boundsText(c *compare.Change) string {
+	if c.Kind == "rate" {
+		return fmt.Sprintf("%+.3g to %+.3g bit/s", *c.Low, *c.High)
+	}
+	return fmt.Sprintf("%+.3g to %+.3g ms", *c.Low/1e6, *c.High/1e6)
+}
+
+// probability is a p-value: below what the tests can tell apart it is so small.
+func probability(p float64) string {
+	if p < 1e-6 {
+		return "<1e-6"
+	}
+	return fmt.Sprintf("%.2g", p)
+}

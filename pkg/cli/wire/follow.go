@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/host/clock"
+	"github.com/vnetradar/radar/pkg/packet"
+	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
+)
+
+// Frames are known once their packet has ended. So long they wait for others, so that they stand in
+// order: behind it come only those of packets that end late, such as expired ones. Who reads a pipe
+// waits with them.
+const (
+	waitPipe = 500 * time.Millisecond
+	waitFile = 3 * time.Second
+)
+
+// Query says what is followed.
+type Query struct {
+	*answer.Selection
+	History bool // with packets that have ended already
+	Count   int  // packets, after which it ends; 0: no limit
+	Ports   Ports
+	Quiet   bool // say only what is missing
+}
+
+// Follow writes packets as they end, until ctx or the domain does, or there are enough.
+func Follow(ctx context.Context, k *kit.Kit, ring *answer.Ring, q Query, path string) error {
+	if err := q.Ports.Check(ring.Domain); err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	follower, err := ring.Follow(q.Selection, q.History, false)
+	if err != nil {
+		return err
+	}
+	file, err := Open(k, path, ring.Domain, q.Ports)
+	if err != nil {
+		return err
+	}
+	if !q.Quiet {
+		fmt.Fprintf(k.Stderr, "radar: capturing domain %s, Ctrl-C ends\n", ring.Domain.Name)
+	}
+	err = follow(ctx, k, ring, follower, q.Count, file)
+	if err = errors.Join(err, file.Close()); err != nil && !errors.Is(err, syscall.EPIPE) {
+		return err
+	}
+	if !q.Quiet {
+		fmt.Fprintf(k.Stderr, "radar: %s; %d packets were overwritten before they were read\n", file.Summary(), follower.Unread())
+	} else {
+		k.Note(follower.Notes())
+	}
+	return nil
+}
+
+func follow(ctx context.Context, k *kit.Kit, ring *answer.Ring, follower *answer.Follower, count int, file *File) error {
+	wait := waitFile
+	if file.Pipe {
+		wait = waitPipe
+	}
+	for n := 0; ; {
+		err := follower.Poll(func(p *packet.Packet) error {
+			if n++; count > 0 && n > count {
+				return nil
+			}
+			return file.Add(follower.Record(p))
+		})
+		now := int64(clock.Monotonic()) + ring.Decoder.WallOffset()
+		if err = errors.Join(err, file.Pass(now-int64(wait))); err != nil {
+			return err
+		}
+		if errors.Is(ring.Update(), domain.ErrNotAttached) {
+			fmt.Fprintf(k.Stderr, "radar: domain %s was detached\n", ring.Domain.Name)
+			return nil
+		}
+		if count > 0 && n >= count || !kit.Wait(ctx, kit.FollowEvery) {
+			return nil
+		}
+	}
+}
+
+// List writes packets that there are; with slowest they are those that took longest, of which 0 stands
+// for all, and -1 for any.
+func List(ctx context.Context, k *kit.Kit, s *answer.Sources, q Query, slowest int, path string) error {
+	d := s.Domain()
+	if d != nil {
+		if err := q.Ports.Check(d); err != nil {
+			return err
+		}
+	}
+	file, err := Open(k, path, d, q.Ports)
+	if err != nil {
+		return err
+	}
+	slow := answer.Slowest{N: slowest}
+	notes, err := s.Records(ctx, q.Selection, func(r *record.Record) error {
+		if slowest >= 0 {
+			slow.Add(r)
+			return nil
+		}
+		if err := file.Add(r); err != nil {
+			return err
+		}
+		return file.Pass(r.TNs) // others were sent later
+	})
+	for _, r := range slow.Records() {
+		err = errors.Join(err, file.Add(r))
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		k.Note(notes)
+		return err
+	}
+	fmt.Fprintf(k.Stderr, "radar: %s\n", file.Summary())
+	k.Note(notes)
+	return nil
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package recorder
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/host/kernel"
+	"github.com/vnetradar/radar/pkg/packet"
+	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/store/recording"
+	"github.com/vnetradar/radar/pkg/store/segments"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
+)
+
+// every is how often the ring is read.
+const every = 100 * time.Millisecond
+
+// Overwritten is the cause of packets that the ring came round to before they were read.
+const Overwritten = "overwritten before they were read"
+
+// Options say what is kept, and where.
+type Options struct {
+	Domain    string
+	Dir       string
+	Segments  segments.Options
+	Selection *answer.Selection
+	History   bool    // what has ended already comes first
+	Radar     string  // version, for those who read the files
+	Flight    *Flight // nil: everything is kept
+
+	// Say tells what happens; nil: nobody listens.
+	Say func(text string)
+}
+
+// Result is what became of the packets.
+type Result struct {
+	Kept     uint64            `json:"kept"`
+	NotKept  map[string]uint64 `json:"not_kept,omitempty"` // by cause
+	Files    int               `json:"files"`
+	Bytes    int64             `json:"bytes"`
+	Triggers uint64            `json:"triggers,omitempty"`
+}
+
+// Recorder keeps packets. It is for one goroutine.
+type Recorder struct {
+	Options
+	ring     *answer.Ring
+	follower *answer.Follower
+	writer   *segments.Writer // nil: a flight recorder that has kept nothing
+	flight   *flight          // nil: everything is kept
+	watched  watched
+	kept     segments.Packet // scratch
+	failed   error           // of the writer, in a poll
+	missed   uint64          // packets that a trigger came too late for
+}
+
+// New opens a domain's ring, and, unless it is a flight recorder, the directory. The caller closes it.
+func New(o Options) (_ *Recorder, err error) {
+	r := &Recorder{Options: o}
+	if r.Say == nil {
+		r.Say = func(string) {}
+	}
+	if r.ring, err = answer.OpenRing(o.Domain); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			r.ring.Close()
+		}
+	}()
+	if r.follower, err = r.ring.Follow(o.Selection, o.History && o.Flight == nil, true); err != nil {
+		return nil, err
+	}
+	if o.Flight != nil {
+		r.flight, err = newFlight(o.Flight, r.ring)
+		return r, err
+	}
+	return r, r.open()
+}
+
+// Domain is the domain as it is attached.
+func (r *Recorder) Domain() *domain.Domain { return r.ring.Domain }
+
+// open opens the directory.
+func (r *Recorder) open() error {
+	d := r.ring.Domain
+	description, err := json.Marshal(d)
+	if err != nil {
+		return err
+	}
+	r.writer, err = segments.Create(r.Dir, segments.Meta{
+		Radar: r.Radar, Kernel: kernel.Release(), Host: d.Host, Domain: d.Name, Epoch: d.Epoch, Slots: uint64(d.Options.Slots),
+		Layout: domain.Version, WallOffset: r.ring.Decoder.WallOffset(), Created: d.Created, Description: description,
+	}, r.Segments)
+	if err != nil {
+		return fmt.Errorf("open %s: %w", r.Dir, err)
+	}
+	r.event(recording.EventBegin, map[string]any{"domain": d.Name, "epoch": fmt.Sprintf("%08x", d.Epoch)})
+	r.watched.interfaces = "" // they are told once in each recording
+	r.observe(true)
+	return nil
+}
+
+// Run keeps packets until ctx or the domain ends. It returns domain.ErrNotAttached if that was the domain.
+func (r *Recorder) Run(ctx context.Context) error {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		if err := r.poll(); err != nil {
+			return err
+		}
+		if err := r.ring.Update(); errors.Is(err, domain.ErrNotAttached) {
+			return errors.Join(r.last(), err)
+		}
+		r.observe(false)
+		select {
+		case <-ctx.Done():
+			return r.last()
+		case <-tick.C:
+		}
+	}
+}
+
+// last takes what has ended up to now.
+func (r *Recorder) last() error {
+	r.follower.AsItStands()
+	return r.poll()
+}
+
+// poll takes what has ended.
+func (r *Recorder) poll() error {
+	if r.flight != nil {
+		r.flight.begin(r.ring)
+	}
+	err := r.follower.Poll(func(p *packet.Packet) error {
+		if r.flight == nil || r.flight.take(p) {
+			r.keep(p)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if r.flight != nil {
+		return r.trigger()
+	}
+	return r.failed
+}
+
+// keep adds a packet to the segments.
+func (r *Recorder) keep(p *packet.Packet) {
+	if r.failed != nil {
+		return
+	}
+	r.kept = segments.Packet{Packet: *p, Source: record.EBPF, Host: r.ring.Domain.Host}
+	r.failed = r.writer.Add(&r.kept, r.ring.Decoder)
+}
+
+// event adds an event, if there is a recording. That it cannot be kept, Stats count.
+func (r *Recorder) event(kind string, fields map[string]any) {
+	if r.writer != nil {
+		_ = r.writer.AddEvent(time.Now(), kind, fields)
+	}
+}
+
+// notKept are the packets that were not kept, by cause.
+func (r *Recorder) notKept() map[string]uint64 {
+	all := make(map[string]uint64)
+	if r.writer != nil {
+		for cause, n := range r.writer.Stats().NotKept {
+			all[recording.CauseText(cause)] += n
+		}
+	}
+	if n := r.follower.Unread() + r.missed; n > 0 {
+		all[Overwritten] = n
+	}
+	return all
+}
+
+// Close finishes the recording. The result is known then.
+func (r *Recorder) Close() (Result, error) {
+	var result Result
+	r.observe(true)
+	var err error
+	if r.writer != nil {
+		r.event(recording.EventEnd, map[string]any{"domain": r.ring.Domain.Name, "kept": r.writer.Stats().Kept})
+		err = r.writer.Close()
+		stats := r.writer.Stats()
+		result.Kept, result.Files, result.Bytes = stats.Kept, stats.Segments, stats.Bytes
+	}
+	result.NotKept = r.notKept()
+	if r.flight != nil {
+		result.Triggers = r.flight.triggers
+	}
+	return result, errors.Join(err, r.ring.Close())
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package recording
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/vnetradar/radar/pkg/store/segments"
+	"github.com/vnetradar/radar/pkg/vnet/datapath"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
+	"github.com/vnetradar/radar/pkg/vnet/topo"
+)
+
+// Kinds of the events in recordings (docs/record.md).
+const (
+	EventBegin      = "recorder_begins" // domain, epoch
+	EventEnd        = "recorder_ends"   // domain, kept
+	EventDomain     = "domain"          // description: nodes or ports have changed
+	EventInterfaces = "interfaces"      // nodes: what the kernel says of their interfaces
+	EventCounters   = "counters"        // the programs' counters, by name, since attach
+	EventTroubles   = "troubles"        // troubles: what the agent cannot do; none: it can again
+	EventNotKept    = "not_kept"        // packets, by cause, since the event before
+	EventTrigger    = "trigger"         // condition, value, at: why packets were kept
+)
+
+// causes are those of segments in words.
+var causes = map[string]string{
+	segments.DiskFull:  "the disk was full",
+	segments.DiskSlow:  "the disk was too slow",
+	segments.DiskError: "the disk failed",
+}
+
+// CauseText is a cause for which packets were not kept in words.
+func CauseText(cause string) string { return cmp.Or(causes[cause], cause) }
+
+// recordedInterface is an interface in an event.
+type recordedInterface struct {
+	topo.Interface
+	Ifindex int
+}
+
+// interfacesEvent are the fields of EventInterfaces.
+type interfacesEvent struct {
+	Nodes map[string][]recordedInterface `json:"nodes"` // by the node's number
+}
+
+// InterfacesOf are the fields of an EventInterfaces: what look says of the interfaces of a domain's nodes.
+func InterfacesOf(d *domain.Domain, look func(node uint16) map[int]topo.Interface) (map[string]any, error) {
+	e := interfacesEvent{Nodes: make(map[string][]recordedInterface)}
+	for _, n := range d.Nodes {
+		interfaces := look(n.ID)
+		if n.Removed || interfaces == nil { // gone, or going
+			continue
+		}
+		list := []recordedInterface{}
+		for _, ifindex := range slices.Sorted(maps.Keys(interfaces)) {
+			list = append(list, recordedInterface{interfaces[ifindex], ifindex})
+		}
+		e.Nodes[strconv.Itoa(int(n.ID))] = list
+	}
+	return fieldsOf(e)
+}
+
+// DescriptionOf are the fields of an EventDomain.
+func DescriptionOf(d *domain.Domain) (map[string]any, error) {
+	return fieldsOf(struct {
+		Description *domain.Domain `json:"description"`
+	}{d})
+}
+
+// fieldsOf are the fields of a value's JSON form.
+func fieldsOf(v any) (map[string]any, error) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	var fields map[string]any
+	return fields, json.Unmarshal(b, &fields)
+}
+
+// State is what was said last of things beside packets.
+type State struct {
+	Domain     *domain.Domain                    // nil: it is not described, as of reports alone
+	Interfaces map[uint16]map[int]topo.Interface // by node
+	Counters   []datapath.Counter
+	NotKept    map[string]uint64 // packets, by cause; of all the time
+}
+
+// read takes what a recording says.
+func (r *State) read(dir *segments.Dir) error {
+	r.NotKept = make(map[string]uint64)
+	for _, m := range dir.Meta() {
+		if len(m.Description) == 0 {
+			continue
+		}
+		if err := r.describe(m.Description); err != nil {
+			return err
+		}
+	}
+	return dir.Events(context.Background(), r.take)
+}
+
+// describe takes a description of the domain.
+func (r *State) describe(text []byte) error {
+	d := new(domain.Domain)
+	if err := json.Unmarshal(text, d); err != nil {
+		return fmt.Errorf("description of the domain: %w", err)
+	}
+	r.Domain = d
+	return nil
+}
+
+// take takes an event.
+func (r *State) take(e segments.Event) error {
+	text, err := json.Marshal(e.Fields)
+	if err != nil {
+		return err
+	}
+	switch e.Kind {
+	case EventDomain:
+		var of struct {
+			Description json.RawMessage `json:"description"`
+		}
+		if err = json.Unmarshal(text, &of); err == nil {
+			err = r.describe(of.Description)
+		}
+	case EventInterfaces:
+		var of interfacesEvent
+		if err = json.Unmarshal(text, &of); err == nil {
+			r.setInterfaces(&of)
+		}
+	case EventCounters:
+		var of map[string]uint64
+		if err = json.Unmarshal(text, &of); err == nil {
+			r.Counters = datapath.NamedCounters(of)
+		}
+	case EventNotKept:
+		var of map[string]uint64
+		err = json.Unmarshal(text, &of)
+		for cause, n := range of {
+			r.NotKept[cause] += n
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("event %s of %v: %w", e.Kind, e.Time, err)
+	}
+	return nil
+}
+
+// setInterfaces takes what is said of nodes. Those that it does not name were gone: what was so last stays.
+func (r *State) setInterfaces(e *interfacesEvent) {
+	if r.Interfaces == nil {
+		r.Interfaces = make(map[uint16]map[int]topo.Interface)
+	}
+	for node, list := range e.Nodes {
+		number, err := strconv.ParseUint(node, 10, 16)
+		if err != nil {
+			continue // no node that a domain can have
+		}
+		of := make(map[int]topo.Interface)
+		for _, i := range list {
+			of[i.Ifindex] = i.Interface
+		}
+		r.Interfaces[uint16(number)] = of
+	}
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package recording reads what was recorded in segments: packets, each once, with their records, and the domain as it
+// was.
+package recording
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/vnetradar/radar/pkg/packet"
+	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/store/segments"
+)
+
+// Recording is a directory of segments that is read, or one of them alone. Records are for one goroutine.
+type Recording struct {
+	Dir   *segments.Dir
+	Scope packet.Scope
+	Last  State
+
+	names *packet.Recorder
+}
+
+// Open opens one.
+func Open(path string) (*Recording, error) {
+	dir, err := segments.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read %w", err)
+	}
+	r := &Recording{Dir: dir, Scope: dir.Scope(), names: packet.NewRecorder(dir.Scope())}
+	if err := r.Last.read(dir); err != nil {
+		return nil, fmt.Errorf("read recording %s: %w", path, err)
+	}
+	return r, nil
+}
+
+// Again is the same recording for another goroutine.
+func (r *Recording) Again() *Recording {
+	own := *r
+	own.names = packet.NewRecorder(r.Scope)
+	return &own
+}
+
+// Record makes the record of a packet that was kept. It shares no memory with it.
+func (r *Recording) Record(p *segments.Packet) *record.Record {
+	rec := new(record.Record)
+	r.names.Fill(rec, &p.Packet, new(packet.Memory))
+	rec.ID, rec.GUID, rec.Inner, rec.Source, rec.Host = p.ID, p.GUID, p.Inner, p.Source, p.Host
+	rec.Time = record.TimeString(rec.TNs)
+	for i := range min(len(rec.Hops), len(p.INT)) {
+		rec.Hops[i].INT = p.INT[i]
+	}
+	if p.Source == record.INT {
+		reportedRecord(rec, p)
+	}
+	return rec
+}
+
+// reportedRecord corrects what differs where reports alone tell of a packet: nodes are no domain's, and have no
+// clock in common.
+func reportedRecord(r *record.Record, p *segments.Packet) {
+	r.Unordered = p.Tree
+	for i := range r.Hops {
+		h := &r.Hops[i]
+		h.NodeID, h.AtNs, h.Prev = 0, nil, nil
+		if p.Nodes != nil {
+			h.Node = p.Nodes[i]
+		}
+		if p.Links != nil && p.Links[i] != packet.NoTime {
+			ns := p.Links[i]
+			h.LinkNs = &ns
+		}
+		switch {
+		case p.Tree:
+			none := -1
+			h.Prev, h.Role = &none, record.Transit
+		case i == 0:
+			h.Role = record.Source
+		case i == len(r.Hops)-1:
+			h.Role = record.Sink
+		default:
+			h.Role = record.Transit
+		}
+	}
+	if r.Loss != nil {
+		r.Loss.Node, r.Loss.Port = "?", ""
+		if at := p.LossHop - 1; at >= 0 && at < len(r.Hops) {
+			r.Loss.Node, r.Loss.Port = r.Hops[at].Node, r.Hops[at].Port
+		}
+	}
+}
+
+// Read calls fn for every packet, oldest first. One that is there twice, of a recorder and of a collector, comes
+// once: as the recorder has kept it, with what switches have said.
+func (r *Recording) Read(ctx context.Context, since, until time.Time, fn func(*segments.Packet) error) error {
+	var same, spare []*segments.Packet // with one first stamp; memory to be used again
+	keep := func(p *segments.Packet) *segments.Packet {
+		to := new(segments.Packet)
+		if n := len(spare); n > 0 {
+			to, spare = spare[n-1], spare[:n-1]
+		}
+		copyPacket(to, p)
+		return to
+	}
+	give := func() error {
+		for _, p := range same {
+			if err := fn(p); err != nil {
+				return err
+			}
+		}
+		same, spare = same[:0], append(spare, same...)
+		return nil
+	}
+	err := r.Dir.Read(ctx, since, until, func(p *segments.Packet) error {
+		if len(same) > 0 && same[0].T0 != p.T0 {
+			if err := give(); err != nil {
+				return err
+			}
+		}
+		at := slices.IndexFunc(same, func(of *segments.Packet) bool { return of.ID == p.ID })
+		switch {
+		case at < 0:
+			same = append(same, keep(p))
+		case same[at].INT == nil:
+			same[at].INT = slices.Clone(p.INT)
+		default:
+			said := same[at].INT
+			same[at] = Cloned(p)
+			if same[at].INT == nil {
+				same[at].INT = said
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return give()
+}
+
+// Cloned is a packet in memory of its own.
+func Cloned(p *segments.Packet) *segments.Packet {
+	c := new(segments.Packet)
+	copyPacket(c, p)
+	return c
+}
+
+// copyPacket makes to the same packet, in memory that to has.
+func copyPacket(to, p *segments.Packet) {
+	hops, drops := to.Hops[:0], to.Drops[:0]
+	*to = *p
+	to.Hops, to.Drops = append(hops, p.Hops...), append(drops, p.Drops...)
+	to.INT, to.Nodes, to.Links = slices.Clone(p.INT), slices.Clone(p.Nodes), slices.Clone(p.Links)
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package topo
+
+import (
+	"fmt"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/pkg/host"
+)
+
+// Qdisc is the root queueing discipline of an interface as it is now.
+type Qdisc struct {
+	Kind    string
+	RateBps uint64 // of tbf, bits/s; 0: none, or another kind
+}
+
+// Qdiscs returns the root queueing disciplines of the node's interfaces, by their names. It takes the right to enter
+// the namespace. ErrGone: the namespace is gone.
+func (s NodeSpec) Qdiscs() (map[string]Qdisc, error) {
+	ns, err := s.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer ns.Close()
+	handle, err := netlink.NewHandleAt(ns, unix.NETLINK_ROUTE)
+	if err != nil {
+		return nil, fmt.Errorf("node %s: open netlink socket: %w", s.Name, err)
+	}
+	defer handle.Close()
+	links, err := host.RetryDump(handle.LinkList)
+	if err != nil {
+		return nil, fmt.Errorf("node %s: list interfaces: %w", s.Name, err)
+	}
+	list := make(map[string]Qdisc)
+	for _, l := range links {
+		all, err := host.RetryDump(func() ([]netlink.Qdisc, error) { return handle.QdiscList(l) })
+		if err != nil {
+			return nil, fmt.Errorf("node %s: list queueing disciplines of %s: %w", s.Name, l.Attrs().Name, err)
+		}
+		for _, q := range all {
+			if q.Attrs().Parent != netlink.HANDLE_ROOT {
+				continue
+			}
+			now := Qdisc{Kind: q.Type()}
+			if t, ok := q.(*netlink.Tbf); ok {
+				now.RateBps = t.Rate * 8
+			}
+			list[l.Attrs().Name] = now
+		}
+	}
+	return list, nil
+}

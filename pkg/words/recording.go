@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package words
+
+import (
+	"fmt"
+
+	"github.com/vnetradar/radar/pkg/answer"
+)
+
+// recordingNote has words for what there is to say about a recording.
+func (w Sentences) recordingNote(n answer.Note) (key, text string) {
+	switch n := n.(type) {
+	case answer.SegmentDamaged:
+		text = "warning: damaged, the answer is without it: " + n.Damage.String()
+		return text, text
+	case answer.NotKept:
+		text = PacketsWere(n.Packets) + " not recorded: " + n.Cause
+		return text, text
+	case answer.RecordingCovers:
+		return Say("no packet matches; %s", w.Covers(n))
+	}
+	return "", ""
+}
+
+// Covers says from when to when a recording is.
+func (w Sentences) Covers(n answer.RecordingCovers) string {
+	if n.First.IsZero() {
+		return fmt.Sprintf("the recording %s has no packet", n.Path)
+	}
+	const form = "2006-01-02 15:04:05.000000"
+	return fmt.Sprintf("the recording %s covers %s to %s", n.Path, n.First.In(w.Location).Format(form), n.Last.In(w.Location).Format(form))
+}
