@@ -168,7 +168,7 @@ func (g *Group) read(c *Column, k *chunk, of Type) (*Values, error) {
 		return nil, fmt.Errorf("it has type %d, not %d", c.Type, of)
 	}
 	v := &Values{}
-	if c.Optional && c.List == "" && k.nulls == k.values { // a list says how many elements rows have, too
+	if c.Optional && k.nulls == k.values {
 		return v, nil
 	}
 	begin := k.at - g.of.at
@@ -277,12 +277,7 @@ func (g *Group) values(v *Values, c *Column, page []byte, h pageHeader) (err err
 		}
 	}
 	if n == 0 && c.Optional {
-		// No value is there: neither Ints nor Index. A list says how many elements rows have all the same.
-		if c.List != "" {
-			err = v.place(c, rep, def, g.of.Rows)
-			v.Ints, v.Index = nil, nil
-		}
-		return err
+		return nil // neither Ints nor Index, nor Lens of a list
 	}
 	if c.Type == Text {
 		err = v.readIndex(page, n)

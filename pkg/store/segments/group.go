@@ -65,42 +65,49 @@ func load(s *open, n int) (*group, error) {
 			return nil, wrong(col, "it is missing")
 		}
 	}
-	if err := g.lists(); err != nil {
+	if err := g.words(); err != nil {
 		return nil, err
 	}
-	if err := g.words(); err != nil {
+	if err := g.lists(); err != nil {
 		return nil, err
 	}
 	g.sort()
 	return g, nil
 }
 
-// lists finds where the entries of each row begin, and compares that among the columns of a list.
+// lists finds where the entries of each row begin, and compares that among the columns of a list. Columns
+// without any value do not say how long lists are: hops are as many as the path has.
 func (g *group) lists() error {
+	paths := make([]uint32, g.rows)
+	for row, i := range g.cols[colPlaces].Index {
+		paths[row] = uint32(len(g.paths[i]))
+	}
 	for _, l := range []struct {
 		first, last int
+		lens        []uint32
 		at          *[]uint32
-	}{{colHopLink, colHopDequeueNs, &g.hopAt}, {colBranchHop, colBranchPortID, &g.lossAt}, {colINTHop, colINTValue, &g.intAt}} {
-		lens := g.cols[l.first].Lens
-		if lens == nil {
-			lens = make([]uint32, g.rows)
+	}{
+		{colHopNode, colHopDequeueNs, paths, &g.hopAt},
+		{colBranchHop, colBranchPortID, g.cols[colBranchHop].Lens, &g.lossAt},
+		{colINTHop, colINTValue, g.cols[colINTHop].Lens, &g.intAt},
+	} {
+		if l.lens == nil { // of a version without the list
+			l.lens = make([]uint32, g.rows)
 		}
 		n := uint32(0)
 		*l.at = make([]uint32, g.rows+1)
-		for i, k := range lens {
+		for i, k := range l.lens {
 			(*l.at)[i] = n
 			n += k
 		}
 		(*l.at)[g.rows] = n
 		for col := l.first; col <= l.last; col++ {
 			c := &g.cols[col]
-			if c.Lens == nil && n == 0 {
+			absent := c.Ints == nil && c.Index == nil
+			if unread[col] || absent && (columns[col].Optional || n == 0) {
 				continue
 			}
-			if unread[col] || c.Ints == nil && c.Index == nil && columns[col].Optional {
-				continue
-			}
-			if !slices.Equal(c.Lens, lens) {
+			if !slices.Equal(c.Lens, l.lens) {
 				return wrong(col, "its lists have other lengths than those of its neighbours")
 			}
 		}
@@ -156,20 +163,6 @@ func (g *group) places() error {
 			st.Node, st.In, st.Out = g.of.names.foundNode(st.Node), g.of.names.foundPort(st.In), g.of.names.foundPort(st.Out)
 		}
 		g.paths = append(g.paths, steps)
-	}
-	for row, i := range c.Index {
-		if len(g.paths[i]) != int(g.hopAt[row+1]-g.hopAt[row]) {
-			return wrong(colPlaces, "a path has not as many hops as the packet")
-		}
-	}
-	n := len(g.cols[colBranchHop].Ints)
-	for col := colBranchHop; col <= colBranchPortID; col++ {
-		if c := &g.cols[col]; !unread[col] && !columns[col].Optional && max(len(c.Ints), len(c.Index)) != n {
-			return wrong(col, "it has not as many values as its neighbours")
-		}
-	}
-	if c := &g.cols[colINTHop]; len(c.Ints) != len(g.cols[colINTName].Index) || len(c.Ints) != len(g.cols[colINTValue].Ints) {
-		return wrong(colINTHop, "it has not as many values as its neighbours")
 	}
 	return nil
 }
