@@ -148,12 +148,12 @@ func TestIPv6NAT(t *testing.T) {
 			d.wantStory(index, "out@0/FS in@1/F addr6@2/F out@2/F")
 			s := d.slot(index)
 			// Cells 3 to 7 follow the head of the log and its fields.
-			if got := s.raw[afterHead:afterHead+32]; !bytes.Equal(got, want[etherHeader+8:etherHeader+40]) {
+			if got := s.raw[afterHead : afterHead+32]; !bytes.Equal(got, want[etherHeader+8:etherHeader+40]) {
 				t.Errorf("addresses behind NAT: %x, packet %x", got, want[etherHeader+8:etherHeader+40])
 			}
 			_, l4 := l4Of(want, etherHeader)
 			if proto := s.Proto; proto == 6 || proto == 17 {
-				if got := s.raw[afterHead+32:afterHead+36]; !bytes.Equal(got, want[l4:l4+4]) {
+				if got := s.raw[afterHead+32 : afterHead+36]; !bytes.Equal(got, want[l4:l4+4]) {
 					t.Errorf("ports behind NAT: %x, packet %x", got, want[l4:l4+4])
 				}
 			}

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"strings"
 
+	"github.com/vnetradar/radar/pkg/host"
 	"github.com/vnetradar/radar/pkg/join"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
@@ -123,6 +124,9 @@ func (r *Reports) selected(ctx context.Context, s *Selection) (rows []*record.Re
 // returns the names of nodes and ports, beside those of the domain that is attached.
 func (r *Reports) each(ctx context.Context, s *Selection, fn func(*collect.Reported)) (*packet.Registry, []Note, error) {
 	numbers, i := &packet.Registry{}, r.info
+	if r.path == "" {
+		numbers.Machine = host.Name() // of a capture file nobody knows
+	}
 	if r.ring != nil {
 		numbers.Domain = r.ring.Decoder
 	}

@@ -55,7 +55,6 @@ type Analyzer struct {
 	conns   int
 	events  events
 	order   uint64
-	now     int64
 	cut     bool // more was under way than there is room for
 
 	// Configured says what is configured now at the queue of NODE/PORT: the kind of its queueing discipline, and how many

@@ -31,7 +31,6 @@ type half struct {
 	reached        int64  // when data was sent last that arrived
 	strange        uint64 // packets whose sequence number fits nothing
 	fates          [4]uint64
-	smallest       int   // IP bytes of the smallest packet that was lost
 	largest        int   // of the largest that arrived
 	came           int64 // behind the last that has come to the receiver
 	latency        aggregate.Distribution

@@ -4,11 +4,11 @@ package collect
 
 import (
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/host"
 	"github.com/vnetradar/radar/pkg/host/kernel"
 	"github.com/vnetradar/radar/pkg/join"
 	"github.com/vnetradar/radar/pkg/packet"
@@ -33,14 +33,13 @@ func (f *options) beginRecording(k *kit.Kit, t *collect.Translator, stories *joi
 	if f.record == "" {
 		return nil, nil
 	}
-	host, _ := os.Hostname() // else nobody knows
 	w, err := segments.Create(f.record, segments.Meta{
-		Radar: version, Kernel: kernel.Release(), Host: host, Domain: k.Domain, Epoch: epoch, Created: time.Now(),
+		Radar: version, Kernel: kernel.Release(), Host: host.Name(), Domain: k.Domain, Epoch: epoch, Created: time.Now(),
 	}, segments.Options{})
 	if err != nil {
 		return nil, fmt.Errorf("--record: %w", err)
 	}
-	r := &keeping{dir: f.record, writer: w, numbers: &packet.Registry{}, stories: stories}
+	r := &keeping{dir: f.record, writer: w, numbers: &packet.Registry{Machine: host.Name()}, stories: stories}
 	_ = w.AddEvent(time.Now(), recording.EventBegin, map[string]any{"domain": k.Domain, "epoch": fmt.Sprintf("%08x", epoch)})
 	t.Numbers = r.numbers
 	before := t.Emit

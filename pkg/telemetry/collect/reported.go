@@ -112,7 +112,7 @@ func (p *Reported) Record() *record.Record {
 		return &r
 	}
 	r := &record.Record{
-		V: record.Version, Source: record.INT, ID: p.of.recordID(p.id), State: p.State, TNs: int64(p.T0) + p.of.offset(),
+		V: record.Version, Source: record.INT, Host: p.of.host(), ID: p.of.recordID(p.id), State: p.State, TNs: int64(p.T0) + p.of.offset(),
 		Segs: p.Segs, Truncated: p.Truncated, Unordered: p.Tree, LatencyNs: knownNs(p.LatencyNs), Hops: make([]record.Hop, len(p.Hops)),
 	}
 	r.Time = record.TimeString(r.TNs)

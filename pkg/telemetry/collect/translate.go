@@ -245,6 +245,14 @@ func (t *Translator) offset() int64 {
 	return t.Numbers.WallOffset()
 }
 
+// host is the machine that has taken the reports; "" if nobody knows.
+func (t *Translator) host() string {
+	if t.Numbers == nil {
+		return ""
+	}
+	return t.Numbers.Host()
+}
+
 // Until emits packets whose postcards are no longer waited for at that time.
 func (t *Translator) Until(now time.Time) { t.postcards().until(now.UnixNano()) }
 
