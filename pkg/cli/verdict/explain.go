@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -108,8 +109,9 @@ func (f *explainOptions) read(cmd *cobra.Command, k *kit.Kit, args []string) (ch
 		return nil, nil, err
 	}
 	for _, s := range []*answer.Selection{chosen, all} {
-		s.Since, s.Until, s.Last = flags.Since, flags.Until, flags.Last
+		s.Since, s.Until = flags.Since, flags.Until
 	}
+	chosen.Last = flags.Last // all would take other packets than these: choice.within
 	return chosen, all, nil
 }
 
@@ -184,15 +186,35 @@ func (f *explainOptions) ofFlow(cmd *cobra.Command, k *kit.Kit, src, dst end) (*
 	return s, nil
 }
 
+// choice is what the flow is chosen of.
+type choice struct {
+	explain.Candidates
+	oldest int64 // when the oldest of these packets was sent, Unix ns; 0: there is none
+}
+
+func (c *choice) add(r *record.Record) {
+	if c.oldest == 0 || r.TNs < c.oldest {
+		c.oldest = r.TNs
+	}
+	c.Add(r)
+}
+
+// within limits all to the time of the packets that were chosen, if those are the newest so many.
+func (c *choice) within(chosen, all *answer.Selection) {
+	if chosen.Last > 0 {
+		all.Since = time.Unix(0, c.oldest)
+	}
+}
+
 // explainFlow chooses the flow and explains it.
 func explainFlow(k *kit.Kit, ctx context.Context, src *answer.Sources, chosen, all *answer.Selection) error {
 	if d := src.Domain(); d != nil {
 		k.ShowNames(d)
 	}
 	k.Note(src.Lacks())
-	var found explain.Candidates
+	var found choice
 	notes, err := src.Records(ctx, chosen, func(r *record.Record) error {
-		found.Add(r)
+		found.add(r)
 		return nil
 	})
 	if err != nil {
@@ -203,6 +225,7 @@ func explainFlow(k *kit.Kit, ctx context.Context, src *answer.Sources, chosen, a
 		k.Note(notes)
 		return fmt.Errorf("no such traffic: no packet of TCP or UDP matches (radar flows lists what there is)")
 	}
+	found.within(chosen, all)
 	a := explain.New(list[0].Flow)
 	a.Configured = configured(src)
 	notes, err = src.Records(ctx, all, func(r *record.Record) error {

@@ -2,7 +2,14 @@
 
 package verdict
 
-import "testing"
+import (
+	"testing"
+	"time"
+
+	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/record"
+)
 
 // TestSplitFlow: what is FLOW, and what an expression.
 func TestSplitFlow(t *testing.T) {
@@ -25,6 +32,37 @@ func TestSplitFlow(t *testing.T) {
 		src, dst, ok := splitFlow(text)
 		if got := [4]string{src.addr, src.port, dst.addr, dst.port}; got != want || ok != (want != [4]string{}) {
 			t.Errorf("%q: %q, %v", text, got, ok)
+		}
+	}
+}
+
+// TestLastOfFlow: with --last, what is analysed is from the time of the packets that were chosen, however many others
+// there are.
+func TestLastOfFlow(t *testing.T) {
+	for _, args := range [][]string{nil, {"10.0.0.1:4000-10.0.3.2:5201"}} {
+		k := &kit.Kit{Now: time.Now}
+		f := &explainOptions{}
+		cmd := NewExplainCmd(k)
+		cmd.ResetFlags()
+		f.Add(k, cmd, "")
+		if err := cmd.Flags().Parse([]string{"--last", "7"}); err != nil {
+			t.Fatal(err)
+		}
+		chosen, all, err := f.read(cmd, k, args)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var c choice
+		for _, at := range []int64{30, 10, 20} {
+			c.add(&record.Record{TNs: at})
+		}
+		c.within(chosen, all)
+		if chosen.Last != 7 || all.Last != 0 || !all.Since.Equal(time.Unix(0, 10)) {
+			t.Errorf("%v: the newest %d choose, the newest %d since %v are analysed", args, chosen.Last, all.Last, all.Since)
+		}
+		all.Since = time.Time{}
+		if c.within(&answer.Selection{}, all); !all.Since.IsZero() {
+			t.Errorf("without --last: since %v", all.Since)
 		}
 	}
 }
