@@ -105,14 +105,24 @@ func (ans *Answer) addTimes(c *conn, h *half) {
 		ans.Mean, ans.Summed = h.rtt.Sum()/n, h.sampled/n
 		ans.addParts(c, h, n)
 	}
-	q := quantilesOf(&h.window.sizes)
-	f := quantilesOf(&h.flight)
-	if q == nil || f == nil || h.packets == 0 {
+	ans.addWindow(h)
+}
+
+func (ans *Answer) addWindow(h *half) {
+	w, f := &h.window, quantilesOf(&h.flight)
+	if f == nil || h.packets == 0 {
 		return
 	}
-	shift := h.window.shift()
-	ans.Window = &WindowRow{Scale: shift, Known: h.window.handshake(), Min: q.MinNs << shift, P50: q.P50Ns << shift, Max: q.MaxNs << shift,
-		Flight: f.P50Ns, FlightTo: f.MaxNs, MSS: h.mss}
+	row := WindowRow{Flight: f.P50Ns, FlightTo: f.MaxNs, MSS: h.mss}
+	if q := quantilesOf(&w.sizes); q != nil {
+		row.Scale, row.Known = w.shift(), w.handshake()
+		row.Min, row.P50, row.Max = q.MinNs<<row.Scale, q.P50Ns<<row.Scale, q.MaxNs<<row.Scale
+	} else if w.known { // a SYN's alone, which is not scaled
+		row.Known, row.Min, row.P50, row.Max = true, w.raw, w.raw, w.raw
+	} else {
+		return
+	}
+	ans.Window = &row
 }
 
 func (ans *Answer) addParts(c *conn, h *half, samples int64) {
@@ -216,7 +226,7 @@ func (ans *Answer) addLacks(c *conn, h, other *half) {
 	add(Overwritten, h.unseenAcks > int64(h.mss) || h.resends.counts[NotThere] > 0)
 	add(NoBeginning, tcp && c.noTCP == 0 && c.syns == 0)
 	add(Incomplete, c.incomplete > 0)
-	add(ScaleUnknown, h.packets > 0 && tcp && c.noTCP == 0 && h.window.known && !h.window.handshake())
+	add(ScaleUnknown, tcp && c.noTCP == 0 && ans.Window != nil && !ans.Window.Known)
 	add(TooMany, h.out.forgot || c.parts.more > 0 || h.losses.more > 0)
 	add(Strange, h.strange+other.strange > 0)
 }
