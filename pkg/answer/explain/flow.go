@@ -4,6 +4,7 @@ package explain
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/vnetradar/radar/pkg/record"
@@ -126,7 +127,7 @@ const maxCandidates = 20_000
 
 // Candidates finds the flows that records are of.
 type Candidates struct {
-	Full uint64 // packets of flows that there was no room for
+	Full uint64 // packets of small flows that made room for others
 	all  map[Flow]*Candidate
 	back map[Flow]Flow // from names of the other direction
 }
@@ -146,8 +147,7 @@ func (c *Candidates) Add(r *record.Record) {
 	}
 	if one == nil {
 		if len(c.all) == maxCandidates {
-			c.Full += uint64(r.Segs)
-			return
+			c.evict()
 		}
 		one = &Candidate{Flow: first, FirstNs: r.TNs}
 		c.all[first] = one
@@ -157,6 +157,18 @@ func (c *Candidates) Add(r *record.Record) {
 	}
 	one.Packets += uint64(r.Segs)
 	one.Bytes += uint64(r.Len)
+}
+
+// evict makes room: the flow with most bytes may be one that has just begun. It takes off half of them at once, since it
+// sorts all.
+func (c *Candidates) evict() {
+	list := c.List()
+	for i := range list[maxCandidates/2:] {
+		one := &list[maxCandidates/2+i]
+		c.Full += one.Packets
+		delete(c.all, one.Flow)
+	}
+	maps.DeleteFunc(c.back, func(_, of Flow) bool { return c.all[of] == nil })
 }
 
 // List returns them, those with most bytes first.

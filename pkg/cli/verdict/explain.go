@@ -225,6 +225,9 @@ func explainFlow(k *kit.Kit, ctx context.Context, src *answer.Sources, chosen, a
 		k.Note(notes)
 		return fmt.Errorf("no such traffic: no packet of TCP or UDP matches (radar flows lists what there is)")
 	}
+	if found.Full > 0 {
+		k.Notef("there are more flows than there is room for: %s of the smallest are left out. Name the flow, or narrow down the time, to be sure which one it is", words.Plural(int(found.Full), "packet"))
+	}
 	found.within(chosen, all)
 	a := explain.New(list[0].Flow)
 	a.Configured = configured(src)
