@@ -78,8 +78,12 @@ func queueText(a *explain.Answer) string {
 	if q.Waited > 0 {
 		text += fmt.Sprintf(" held packets %s (p50)", Duration(float64(q.Times.P50Ns)))
 	}
+	of := a.Packets
+	if a.AckWay {
+		of = a.AckPackets
+	}
 	if q.Lost > 0 {
-		text += joined(q.Waited > 0) + fmt.Sprintf(" dropped %s", percent(float64(q.Lost), float64(a.Packets)))
+		text += joined(q.Waited > 0) + fmt.Sprintf(" dropped %s", percent(float64(q.Lost), float64(of)))
 	}
 	if a.Cause == explain.ByECN {
 		text += fmt.Sprintf(", and %s were marked (ECN) to signal congestion", percent(float64(a.Marked), float64(a.Packets)))

@@ -90,6 +90,15 @@ func (w *wire) closing(ms float64) {
 	}
 }
 
+var refusedByRule = record.Loss{Node: "r1", At: record.AtNode, Reason: "NETFILTER_DROP"}
+
+// acknowledgedInVain sends a segment whose acknowledgement r1 drops.
+func (w *wire) acknowledgedInVain(at float64, n int) *record.Record {
+	r := w.packet(true, at, 1000, packet.TCPAck, n*mss, 0, 502, mss)
+	lose(w.packet(false, at+1.1, 1000, packet.TCPAck, 0, (n+1)*mss, 509, 0), refusedByRule)
+	return r
+}
+
 func (w *wire) explained(t testing.TB, f Flow) *Answer {
 	t.Helper()
 	list := slices.Clone(w.list)
@@ -269,6 +278,39 @@ func TestCauses(t *testing.T) {
 				w.packet(false, 51+50*float64(i), 1000, packet.TCPAck, 0, (i+1)*mss, 509, 0)
 			}
 		}, ByReceiver, "h2", nil},
+		{"no acknowledgement of bulk data arrives", func(w *wire) {
+			w.open()
+			for i := range 10 {
+				w.acknowledgedInVain(4+float64(i)/10, i)
+			}
+			for i := range 4 {
+				w.acknowledgedInVain(200*float64(int(1)<<i), 0)
+			}
+		}, ByFirewall, "r1", nil},
+		{"no acknowledgement of a short request arrives", func(w *wire) {
+			w.open()
+			for i := range 5 {
+				w.acknowledgedInVain(200*float64(int(1)<<i)-196, 0).TCPFlags = ptr(packet.TCPAck | packet.TCPPsh)
+			}
+		}, ByFirewall, "r1", nil},
+		{"acknowledgements of bulk data are lost after a while", func(w *wire) {
+			w.open()
+			w.data(4, 0, 50)
+			w.acknowledgedInVain(10, 50).TCPFlags = ptr(packet.TCPAck | packet.TCPPsh)
+			for i := range 4 {
+				w.acknowledgedInVain(210*float64(int(1)<<i), 50)
+			}
+		}, ByFirewall, "r1", nil},
+		{"one acknowledgement of a slow sender is lost", func(w *wire) {
+			w.open()
+			for i := range 20 {
+				w.packet(true, 10+500*float64(i), 1000, packet.TCPAck|packet.TCPPsh, i*100, 0, 502, 100)
+				w.packet(false, 11.1+500*float64(i), 1000, packet.TCPAck, 0, (i+1)*100, 509, 0)
+			}
+			lose(w.list[len(w.list)-1], refusedByRule)
+			w.packet(true, 9720, 1000, packet.TCPAck|packet.TCPPsh, 1900, 0, 502, 100)
+			w.packet(false, 9721.1, 1000, packet.TCPAck, 0, 2000, 509, 0)
+		}, BySender, "h1", nil},
 		{"no TCP fields", func(w *wire) {
 			w.open()
 			w.data(4, 0, 100)
@@ -299,6 +341,9 @@ func TestCauses(t *testing.T) {
 			lacks := fmt.Sprint(a.Lacks) == fmt.Sprint(c.lacks)
 			if a.Cause != c.want || c.place != "" && a.Place != c.place || !lacks {
 				t.Errorf("%s at %q, lacks %v, want %s at %q, %v\n%+v", a.Cause, a.Place, a.Lacks, c.want, c.place, c.lacks, a)
+			}
+			if c.want == ByFirewall && (!a.AckWay || a.Partly) { // all are of acknowledgements
+				t.Errorf("on their way: %v, partly: %v", a.AckWay, a.Partly)
 			}
 		})
 	}
@@ -359,5 +404,43 @@ func TestMemory(t *testing.T) {
 	}
 	if few, many := used(20_000), used(200_000); many > few+few/2 {
 		t.Errorf("a tenth takes %d bytes, all take %d", few, many)
+	}
+}
+
+// TestOnlySynWindow: a window that only a SYN has told is one, too.
+func TestOnlySynWindow(t *testing.T) {
+	for _, size := range []int{0, 500} {
+		w := &wire{}
+		w.packet(true, 0, 1000, packet.TCPSyn, -1, 0, 64240, 0)
+		w.packet(false, 1.1, 1000, packet.TCPSyn|packet.TCPAck, -1, 0, size, 0)
+		w.packet(true, 2.2, 1000, packet.TCPAck, 0, 0, 502, 0)
+		for i := range 4 {
+			w.packet(true, 4+200*float64(i), 1000, packet.TCPAck, 0, 0, 502, mss)
+		}
+		a := w.explained(t, flow)
+		if a.Cause != ByWindow || a.Window == nil || a.Window.Max != int64(size) || !a.Window.Known || len(a.Lacks) > 0 {
+			t.Errorf("a window of %d: %s, %+v, lacks %v", size, a.Cause, a.Window, a.Lacks)
+		}
+	}
+}
+
+// TestManyFlows: the flow with most bytes is found, also if it begins behind more flows than there is room for.
+func TestManyFlows(t *testing.T) {
+	var c Candidates
+	r := &record.Record{Proto: "udp", Src: "10.0.0.1", Dst: "10.0.3.2", Sport: ptr(1), Dport: ptr(1), Len: 100, Segs: 1}
+	for i := range maxCandidates {
+		r.Sport, r.Dport, r.TNs = ptr(i%200), ptr(i/200), int64(i)
+		c.Add(r)
+	}
+	if c.Full != 0 || len(c.List()) != maxCandidates {
+		t.Errorf("%d flows, %d packets without room", len(c.List()), c.Full)
+	}
+	r.Proto, r.Len = "tcp", 1000
+	for range 3 {
+		c.Add(r)
+	}
+	list := c.List()
+	if list[0].Proto != "tcp" || list[0].Packets != 3 || c.Full != maxCandidates/2 || len(list) != maxCandidates/2+1 || len(c.back) != len(list) {
+		t.Errorf("%d flows, %d names, %d packets without room, the first is %+v", len(list), len(c.back), c.Full, list[0])
 	}
 }

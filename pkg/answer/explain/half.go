@@ -16,6 +16,7 @@ type half struct {
 	una     int64 // behind the last that the sender knows to be acknowledged
 	out     board
 	lostTo  int64 // behind the last that was lost
+	ackTo   int64 // behind the last that was sent again since its acknowledgement was lost
 	tries   int   // to send again what was lost, since anything was acknowledged last
 	tail    bool  // the last new packet was short: there was no more to send
 
@@ -29,6 +30,9 @@ type half struct {
 	marked, late   uint64 // packets with CE; that arrived behind one that was sent later
 	unseenAcks     int64  // bytes that were acknowledged, but of which no packet was seen
 	reached        int64  // when data was sent last that arrived
+	acked          int64  // when an acknowledgement was sent last that arrived
+	ackWait        int64  // ns that went by until data was sent again whose acknowledgement was lost
+	ackWaited      int64  // until when
 	strange        uint64 // packets whose sequence number fits nothing
 	fates          [4]uint64
 	largest        int   // of the largest that arrived
@@ -67,6 +71,9 @@ func (h *half) fits(v int64) (int64, bool) {
 	v = unwrap(h.nxt, v)
 	return v, v-h.nxt < 1<<30 && h.nxt-v < 1<<30
 }
+
+// recovers reports whether the sender waits for what was lost: data, or the acknowledgement of what it has sent again.
+func (h *half) recovers() bool { return h.una < max(h.lostTo, h.ackTo) }
 
 // stuck reports whether data is lost again and again, up to the end.
 func (h *half) stuck() bool { return h.una < h.lostTo && h.tries >= 2 }
@@ -169,6 +176,7 @@ func (h *half) arrive(p *sent) {
 // acknowledge notes that an acknowledgement of the direction's data has come to its sender.
 func (h *half) acknowledge(p *sent) {
 	h.tick(p.arrival)
+	h.acked = max(h.acked, p.at)
 	if p.payload > 0 {
 		h.peerData = p.arrival
 	}
@@ -179,7 +187,7 @@ func (h *half) acknowledge(p *sent) {
 		h.unseenAcks += p.ack - h.nxt
 		h.nxt = p.ack
 	}
-	recovering := h.una < h.lostTo
+	recovering := h.recovers()
 	inFlight := h.nxt > h.una
 	var newest *sent
 	if p.ack > h.una {

@@ -141,6 +141,11 @@ func (h *half) whySpurious(r *resend, p, o *sent) {
 		r.why = NoAck
 	case ack.fate == lost || ack.fate == dropped:
 		r.why, r.loss, r.ack = AckLost, ack.loss, ack.id
+		h.ackTo = max(h.ackTo, p.end)
+		if since := max(ack.at, h.ackWaited); p.at > since {
+			h.ackWait += p.at - since
+		}
+		h.ackWaited = p.at
 	case ack.arrival > p.at:
 		r.why, r.ack, r.took = AckSlow, ack.id, ack.arrival-ack.at
 		r.part = partTime{}

@@ -26,7 +26,7 @@ const (
 
 // decide sets the cause.
 func (d *decision) decide() {
-	for _, rule := range []func() bool{d.notSeen, d.notBegun, d.refusedLater, d.slowSetup, d.byMTU, d.bySaturatedQueue, d.byEnds, d.byLosses, d.byQueue, d.byOrder, d.byMarks, d.byLateAcks, d.byDelay} {
+	for _, rule := range []func() bool{d.notSeen, d.notBegun, d.refusedLater, d.slowSetup, d.byMTU, d.bySaturatedQueue, d.byAckLosses, d.byEnds, d.byLosses, d.byQueue, d.byOrder, d.byMarks, d.byLateAcks, d.byDelay} {
 		if rule() {
 			return
 		}
@@ -137,7 +137,11 @@ func (d *decision) blame(l *LossRow) {
 	switch l.of.kind() {
 	case byRule:
 		d.Cause = ByFirewall
-		d.Partly = d.h.reached > l.of.first
+		passed := d.h.reached
+		if d.AckWay {
+			passed = d.h.acked
+		}
+		d.Partly = passed > l.of.first
 	case byQueue:
 		d.Cause = ByQueue
 		d.Queue = d.queue(l.Way, l.Name())
@@ -260,6 +264,29 @@ func (d *decision) byLosses() bool {
 		return false
 	}
 	d.blame(l)
+	return true
+}
+
+// byAckLosses: data arrives, and is sent again since its acknowledgements are lost.
+func (d *decision) byAckLosses() bool {
+	var most *LossRow
+	for i := range d.Losses {
+		if l := &d.Losses[i]; l.Way == "ack" && l.of.packets > l.of.syns && l.of.kind() != byAge && (most == nil || l.Packets > most.Packets) {
+			most = l
+		}
+	}
+	if most == nil || d.Time == nil || d.Proto != "tcp" {
+		return false
+	}
+	if data := d.mostLost(); data != nil && data.of.data > most.Packets {
+		return false
+	}
+	none := d.h.una-d.h.base <= 1 // but for the SYN's
+	waited := float64(d.h.ackWait + d.recovering())
+	if !none && (2*d.ResentWhy[AckLost] <= d.Resent || waited <= fewRecovery*float64(d.Time.all())) {
+		return false
+	}
+	d.blame(most)
 	return true
 }
 

@@ -139,7 +139,7 @@ func (h *half) state(scale int, parts int64) state {
 	switch {
 	case w.known && size < max(min(mss, most/2), 1):
 		return closed
-	case h.una < h.lostTo:
+	case h.recovers():
 		return recovery
 	case h.nxt > h.una && w.known && room < least:
 		return full
