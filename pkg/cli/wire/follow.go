@@ -43,12 +43,15 @@ func Follow(ctx context.Context, k *kit.Kit, ring *answer.Ring, q Query, path st
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal kills: who reads a pipe may have stopped reading
 	follower, err := ring.Follow(q.Selection, q.History, false)
 	if err != nil {
 		return err
 	}
-	file, err := Open(k, path, ring.Domain, q.Ports)
-	if err != nil {
+	file, err := Open(ctx, k, path, ring.Domain, q.Ports)
+	if errors.Is(err, context.Canceled) { // nobody has come to read
+		return nil
+	} else if err != nil {
 		return err
 	}
 	if !q.Quiet {
@@ -71,25 +74,53 @@ func follow(ctx context.Context, k *kit.Kit, ring *answer.Ring, follower *answer
 	if file.Pipe {
 		wait = waitPipe
 	}
-	for n := 0; ; {
-		err := follower.Poll(func(p *packet.Packet) error {
-			if n++; count > 0 && n > count {
-				return nil
-			}
-			return file.Add(follower.Record(p))
-		})
+	to := limit{file: file, count: count}
+	return file.repeat(ctx, func() (more bool, err error) {
+		err = follower.Poll(func(p *packet.Packet) error { return to.add(follower.Record(p)) })
 		now := int64(clock.Monotonic()) + ring.Decoder.WallOffset()
 		if err = errors.Join(err, file.Pass(now-int64(wait))); err != nil {
-			return err
+			return false, err
 		}
 		if errors.Is(ring.Update(), domain.ErrNotAttached) {
 			fmt.Fprintf(k.Stderr, "radar: domain %s was detached\n", ring.Domain.Name)
-			return nil
+			return false, nil
 		}
-		if count > 0 && n >= count || !kit.Wait(ctx, kit.FollowEvery) {
+		return !to.full(), nil
+	})
+}
+
+// repeat polls until that has no more, or nobody reads any longer. When ctx ends, it polls once more: what has ended
+// since belongs to the capture, too.
+func (f *File) repeat(ctx context.Context, poll func() (more bool, err error)) error {
+	for ended := false; ; {
+		if more, err := poll(); err != nil || !more || ended {
+			return err
+		}
+		ended = !kit.Wait(ctx, kit.FollowEvery)
+		if f.unread() {
 			return nil
 		}
 	}
+}
+
+// limit takes so many packets that the file has frames of.
+type limit struct {
+	file     *File
+	count, n int // count 0: no limit
+}
+
+func (l *limit) full() bool { return l.count > 0 && l.n >= l.count }
+
+func (l *limit) add(r *record.Record) error {
+	if l.full() {
+		return nil
+	}
+	before := l.file.Stats().Packets
+	err := l.file.Add(r)
+	if l.file.Stats().Packets > before {
+		l.n++
+	}
+	return err
 }
 
 // List writes packets that there are; with slowest they are those that took longest, of which 0 stands
@@ -101,7 +132,7 @@ func List(ctx context.Context, k *kit.Kit, s *answer.Sources, q Query, slowest i
 			return err
 		}
 	}
-	file, err := Open(k, path, d, q.Ports)
+	file, err := Open(ctx, k, path, d, q.Ports)
 	if err != nil {
 		return err
 	}

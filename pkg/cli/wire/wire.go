@@ -6,14 +6,17 @@ package wire
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/fault"
@@ -82,25 +85,29 @@ type File struct {
 	Pipe bool // somebody reads it as it comes
 	out  *bufio.Writer
 	file io.Closer // nil: standard output
+	pipe *os.File  // nil: nobody reads it as it comes, or it is no file
 }
 
-// Open begins a capture. d is the domain that is attached, nil: none is.
-func Open(k *kit.Kit, path string, d *domain.Domain, ports Ports) (*File, error) {
+// Open begins a capture. d is the domain that is attached, nil: none is. Of a FIFO it waits for a reader until ctx ends.
+func Open(ctx context.Context, k *kit.Kit, path string, d *domain.Domain, ports Ports) (*File, error) {
 	f := &File{Path: path}
 	var to io.Writer
 	switch {
 	case path != Stdout:
-		// For writing alone: a pipe that is also open for reading would have no end.
-		file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
+		file, err := create(ctx, path)
 		if err != nil {
 			return nil, fmt.Errorf("write the capture: %w", err)
 		}
 		info, err := file.Stat()
 		f.Pipe, f.file, to = err == nil && !info.Mode().IsRegular(), file, file
+		if f.Pipe {
+			f.pipe = file
+		}
 	case kit.IsTerminal(k.Stdout):
 		return nil, fault.Usage.Errorf("a capture is no text for a terminal: use -w FILE, or | wireshark -k -i - (text: radar packets -f)")
 	default:
 		f.Pipe, to = true, k.ForPrograms()
+		f.pipe, _ = to.(*os.File)
 	}
 	f.out = bufio.NewWriterSize(to, 1<<16)
 	o := pcapng.Options{Application: "radar"}
@@ -122,6 +129,44 @@ func Open(k *kit.Kit, path string, d *domain.Domain, ports Ports) (*File, error)
 		return nil, errors.Join(err, f.close())
 	}
 	return f, nil
+}
+
+// retry is how often it is looked whether somebody reads a FIFO.
+const retry = 50 * time.Millisecond
+
+// create opens a file for writing alone: a pipe that is also open for reading would have no end. To open a FIFO without
+// a reader blocks, and nothing ends that: it is tried again and again.
+func create(ctx context.Context, path string) (*os.File, error) {
+	how := os.O_WRONLY | os.O_CREATE | os.O_TRUNC
+	if info, err := os.Stat(path); err == nil && info.Mode().Type() == os.ModeNamedPipe {
+		how |= unix.O_NONBLOCK
+	}
+	for {
+		file, err := os.OpenFile(path, how, 0o666)
+		if !errors.Is(err, unix.ENXIO) || how&unix.O_NONBLOCK == 0 {
+			return file, err
+		}
+		if !kit.Wait(ctx, retry) {
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// unread reports whether who read the pipe has gone. Without it only a write would tell.
+func (f *File) unread() (gone bool) {
+	if f.pipe == nil {
+		return false
+	}
+	raw, err := f.pipe.SyscallConn()
+	if err != nil {
+		return false
+	}
+	err = raw.Control(func(fd uintptr) {
+		list := []unix.PollFd{{Fd: int32(fd)}}
+		n, err := unix.Poll(list, 0)
+		gone = err == nil && n > 0 && list[0].Revents&(unix.POLLERR|unix.POLLHUP) != 0
+	})
+	return err == nil && gone
 }
 
 // Pass writes what came before a time (Unix, ns), and hands it to whoever reads it.

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/record"
+)
+
+// begin opens a capture.
+func begin(t *testing.T, ctx context.Context, k *kit.Kit, path string, ports ...string) *File {
+	t.Helper()
+	f, err := Open(ctx, k, path, nil, ports)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// TestFIFO: waiting for a reader ends with ctx, and with a reader; a reader that goes is noticed without any traffic.
+func TestFIFO(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "fifo")
+	if err := unix.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	over, end := context.WithCancel(ctx)
+	end()
+	if _, err := Open(over, kit.New(nil, io.Discard, io.Discard), path, nil, nil); !errors.Is(err, context.Canceled) {
+		t.Fatalf("nobody reads: %v", err)
+	}
+	opened := make(chan *os.File)
+	go func() {
+		r, err := os.Open(path)
+		if err != nil {
+			t.Error(err)
+		}
+		opened <- r
+	}()
+	f := begin(t, ctx, kit.New(nil, io.Discard, io.Discard), path)
+	goes(t, f, <-opened)
+}
+
+// TestStdout: the same of standard output.
+func TestStdout(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	goes(t, begin(t, context.Background(), kit.New(nil, w, io.Discard), Stdout), r)
+}
+
+// goes reads the beginning from r, and closes it.
+func goes(t *testing.T, f *File, r *os.File) {
+	t.Helper()
+	if _, err := io.ReadFull(r, make([]byte, 28)); err != nil || !f.Pipe || f.unread() {
+		t.Errorf("pipe %v, read %v, without a reader %v", f.Pipe, err, f.unread())
+	}
+	polls := 0
+	err := f.repeat(context.Background(), func() (bool, error) {
+		if polls++; polls == 2 {
+			err := r.Close()
+			return true, err
+		}
+		return polls < 10, nil
+	})
+	if err != nil || polls != 2 {
+		t.Errorf("%d polls, %v", polls, err)
+	}
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLastPoll: what has ended when a capture is to end is asked for.
+func TestLastPoll(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	f := begin(t, ctx, kit.New(nil, io.Discard, io.Discard), filepath.Join(t.TempDir(), "x.pcapng"))
+	polls := 0
+	err := f.repeat(ctx, func() (bool, error) {
+		if polls++; polls == 3 {
+			cancel()
+		}
+		return polls < 10, nil
+	})
+	if err != nil || polls != 4 {
+		t.Errorf("%d polls, %v", polls, err)
+	}
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLimit: packets that were not seen at the ports that are asked for do not count.
+func TestLimit(t *testing.T) {
+	f := begin(t, context.Background(), kit.New(nil, io.Discard, io.Discard), filepath.Join(t.TempDir(), "x.pcapng"), "r1")
+	to := limit{file: f, count: 2}
+	for _, node := range []string{"h1", "r1", "h1", "h1", "r1", "r1"} {
+		r := record.Record{State: record.Delivered, IPVersion: 4, Src: "10.0.0.1", Dst: "10.0.0.2", Proto: "udp", Len: 28, Segs: 1, Hops: []record.Hop{{Node: node, Port: "eth0"}}}
+		if err := to.add(&r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := f.Stats().Packets; got != 2 || !to.full() {
+		t.Errorf("%d packets, want 2", got)
+	}
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+}
