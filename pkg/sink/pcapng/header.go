@@ -51,11 +51,12 @@ func known(n *int, otherwise int) int {
 // sizes are how long the headers of each segment are, and the whole packet: a train is one, with
 // one header.
 type sizes struct {
-	ip, transport int
+	ip, transport int // transport 0: none, or not known
 	packet        int
 }
 
-// sizesOf takes IP headers for headers without options, which no record tells.
+// sizesOf takes IP headers for headers without options and extension headers, which no record tells. Where TCP's header
+// would then have a size that it cannot have, that is not known.
 func sizesOf(r *record.Record, proto uint8) (s sizes) {
 	s.ip = ipv4Header
 	if r.IPVersion == 6 {
@@ -64,18 +65,23 @@ func sizesOf(r *record.Record, proto uint8) (s sizes) {
 			s.ip += fragHeader
 		}
 	}
-	segs := max(r.Segs, 1)
+	segs, head := max(r.Segs, 1), s.ip // head is of each segment
 	switch {
 	case known(r.FragOff, 0) > 0: // what is behind IP is of the first one
 	case proto == record.ProtoUDP:
 		s.transport = udpHeader
+		head += udpHeader
 	case proto == record.ProtoTCP:
-		s.transport = tcpHeader
-		if r.TCPPayload != nil {
-			s.transport = min(max((r.Len-*r.TCPPayload)/segs-s.ip, tcpHeader), mostTCP) &^ 3
+		if head += tcpHeader; r.TCPPayload == nil {
+			break
+		}
+		all := r.Len - *r.TCPPayload
+		head = max(head, all/segs)
+		if size := head - s.ip; head*segs == all && size <= mostTCP && size%4 == 0 {
+			s.transport = size
 		}
 	}
-	s.packet = max(r.Len-(segs-1)*(s.ip+s.transport), s.ip)
+	s.packet = max(r.Len-(segs-1)*head, s.ip)
 	return s
 }
 
@@ -182,11 +188,15 @@ func appendTransport(b []byte, r *record.Record, h *header, proto byte, s *sizes
 }
 
 // appendTCP appends a header of RFC 9293 behind its ports. Options are not known: zeros, which end
-// their list, stand for them, since Wireshark follows no connection whose headers are cut.
+// their list, stand for them, since Wireshark follows no connection whose headers are cut. Where the size of the header
+// is not known (0), it ends before the field that has it.
 func appendTCP(b []byte, r *record.Record, size int) (data []byte, sum int) {
 	flags := known(r.TCPFlags, 0)
 	b = be.AppendUint32(b, uint32(*r.TCPSeq))
 	b = be.AppendUint32(b, uint32(known(r.TCPAck, 0)))
+	if size == 0 {
+		return b, 0
+	}
 	b = append(b, byte(size/4<<4|flags>>8&1), byte(flags))
 	b = be.AppendUint16(b, uint16(known(r.TCPWindow, 0)))
 	b = append(b, 0, 0, 0, 0)

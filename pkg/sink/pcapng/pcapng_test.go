@@ -118,6 +118,16 @@ func kinds() map[string]kind {
 		"a train": {func(r *record.Record) {
 			r.Proto, r.Len, r.Segs, r.TCPSeq, r.TCPFlags, r.TCPWindow, r.TCPPayload = "tcp", 14980, 10, ptr(1), ptr(16), ptr(3), ptr(14460)
 		}, "tcp.hdr_len tcp.len frame.len ip.len", "32 14460 14512 14512"},
+		"TCP behind options of IP": {func(r *record.Record) {
+			r.Proto, r.Len, r.TCPSeq, r.TCPFlags, r.TCPWindow, r.TCPPayload = "tcp", 24+60+1000, ptr(1), ptr(2), ptr(3), ptr(1000)
+		}, "ip.len tcp.srcport tcp.dstport tcp.hdr_len frame.cap_len frame.len", "1084 40001 9000  32 1084"},
+		"a train whose lengths do not add up": {func(r *record.Record) {
+			r.Proto, r.Len, r.Segs, r.TCPSeq, r.TCPFlags, r.TCPWindow, r.TCPPayload = "tcp", 14985, 10, ptr(1), ptr(16), ptr(3), ptr(14460)
+		}, "tcp.srcport tcp.hdr_len frame.cap_len", "40001  32"},
+		"a train behind extension headers": {func(r *record.Record) {
+			r.IPVersion, r.Src, r.Dst, r.FlowLabel = 6, "2001:db8::1", "2001:db8::2", ptr(1)
+			r.Proto, r.Len, r.Segs, r.TCPSeq, r.TCPFlags, r.TCPWindow, r.TCPPayload = "tcp", 2*(40+48+32+1000), 2, ptr(1), ptr(16), ptr(3), ptr(2000)
+		}, "tcp.srcport tcp.hdr_len frame.cap_len frame.len", "40001  52 2120"},
 		"a train of datagrams":       {func(r *record.Record) { r.Len, r.Segs = 10*1028, 10 }, "ip.len udp.length", "10028 10008"},
 		"TCP of which nothing known": {func(r *record.Record) { r.Proto, r.Len = "tcp", 1500 }, "tcp.srcport tcp.dstport frame.cap_len frame.len", "40001 9000 24 1500"},
 		"a first fragment":           {func(r *record.Record) { r.FragOff, r.IPFlags, r.Len = ptr(0), ptr(1), 1500 }, "ip.flags.mf udp.srcport frame.cap_len ip.len", "1 40001 24 1500"},
