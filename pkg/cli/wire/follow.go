@@ -36,14 +36,20 @@ type Query struct {
 	Quiet   bool // say only what is missing
 }
 
+// untilSignal ends with a signal. A second one kills: who reads a pipe may have stopped reading, so that a write blocks.
+func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
+}
+
 // Follow writes packets as they end, until ctx or the domain does, or there are enough.
 func Follow(ctx context.Context, k *kit.Kit, ring *answer.Ring, q Query, path string) error {
 	if err := q.Ports.Check(ring.Domain); err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignal(ctx)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal kills: who reads a pipe may have stopped reading
 	follower, err := ring.Follow(q.Selection, q.History, false)
 	if err != nil {
 		return err

@@ -3,12 +3,17 @@
 package wire
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -80,6 +85,50 @@ func goes(t *testing.T, f *File, r *os.File) {
 	}
 	if err := f.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestSecondSignal: the first signal asks, another one kills.
+func TestSecondSignal(t *testing.T) {
+	const child = "RADAR_TEST_SIGNALS"
+	if os.Getenv(child) != "" {
+		ctx, stop := untilSignal(context.Background())
+		defer stop()
+		fmt.Println("waits")
+		<-ctx.Done()
+		fmt.Println("asked")
+		time.Sleep(time.Minute) // as in a write that blocks
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^TestSecondSignal$")
+	cmd.Env = append(os.Environ(), child+"=1")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	for _, want := range []string{"waits", "asked"} {
+		if !lines.Scan() || lines.Text() != want {
+			t.Fatalf("%q, want %q", lines.Text(), want)
+		}
+		if want == "waits" {
+			_ = cmd.Process.Signal(os.Interrupt)
+		}
+	}
+	ended := make(chan error)
+	go func() { ended <- cmd.Wait() }()
+	for {
+		_ = cmd.Process.Signal(os.Interrupt) // again and again: it may just be about to let it kill
+		select {
+		case <-ended:
+			if s, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || s.Signal() != syscall.SIGINT {
+				t.Errorf("it ended with %v", cmd.ProcessState)
+			}
+			return
+		case <-time.After(50 * time.Millisecond):
+		}
 	}
 }
 
