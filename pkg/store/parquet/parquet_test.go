@@ -104,7 +104,7 @@ func check(t *testing.T, file []byte, schema Schema, ints [][]int64, texts [][]u
 	}
 	defer g.Close()
 	for i, c := range schema {
-		v, err := g.Column(c.Path(), c.Type)
+		v, err := g.Column(&c)
 		if err != nil {
 			t.Fatalf("%+v: %v", c, err)
 		}
@@ -124,7 +124,7 @@ func check(t *testing.T, file []byte, schema Schema, ints [][]int64, texts [][]u
 			t.Fatalf("%+v: from %d to %d", c, low, high)
 		}
 	}
-	if v, err := g.Column("none", Int); v != nil || err != nil {
+	if v, err := g.Column(&Column{Name: "none", Type: Int}); v != nil || err != nil {
 		t.Errorf("a column that is not there: %v, %v", v, err)
 	}
 }

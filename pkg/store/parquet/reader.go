@@ -4,6 +4,7 @@ package parquet
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -148,15 +149,24 @@ type Values struct {
 	Index []uint32
 	Dict  []string
 	Lens  []uint32
+
+	lacks bool // there is a null
 }
 
-// Column reads a column, which must be of that type; nil if the file has none of that name.
-func (g *Group) Column(path string, of Type) (*Values, error) {
+var errLacks = errors.New("a value is missing")
+
+// Column reads the column of that path, which must be of the same type, and may lack values only if c may; nil if
+// the file has none.
+func (g *Group) Column(c *Column) (*Values, error) {
+	path := c.Path()
 	i, ok := g.f.columns[path]
 	if !ok {
 		return nil, nil
 	}
-	v, err := g.read(&g.f.schema[i], &g.of.chunks[i], of)
+	v, err := g.read(&g.f.schema[i], &g.of.chunks[i], c.Type)
+	if err == nil && v.lacks && !c.Optional {
+		err = errLacks
+	}
 	if err != nil {
 		return nil, damage(g.place, "column %s: %v", path, err)
 	}
@@ -389,6 +399,8 @@ func (v *Values) place(c *Column, rep, def []uint64, rows int) error {
 		}
 		if there {
 			at++
+		} else {
+			v.lacks = true
 		}
 	}
 	return nil

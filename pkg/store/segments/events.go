@@ -91,21 +91,18 @@ func readEvents(s *open, group int) ([]Event, error) {
 		return nil, err
 	}
 	defer g.Close()
-	at, err := g.Column("t", parquet.Long)
-	if err != nil {
-		return nil, err
+	cols := make([]*parquet.Values, len(eventSchema))
+	for i := range eventSchema {
+		v, err := g.Column(&eventSchema[i])
+		if err != nil {
+			return nil, err
+		}
+		if v == nil || max(len(v.Ints), len(v.Index)) != s.r.Groups[group].Rows {
+			return nil, &parquet.Damage{Place: "column " + eventSchema[i].Path(), What: "it is missing"}
+		}
+		cols[i] = v
 	}
-	kind, err := g.Column("kind", parquet.Text)
-	if err != nil {
-		return nil, err
-	}
-	fields, err := g.Column("fields", parquet.Text)
-	if err != nil {
-		return nil, err
-	}
-	if at == nil || kind == nil || fields == nil {
-		return nil, &parquet.Damage{Place: "schema", What: "a column of events is missing"}
-	}
+	at, kind, fields := cols[0], cols[1], cols[2]
 	events := make([]Event, len(at.Ints))
 	for i := range events {
 		events[i] = Event{Time: time.Unix(0, at.Ints[i]).UTC(), Kind: kind.Dict[kind.Index[i]]}

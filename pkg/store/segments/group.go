@@ -52,7 +52,7 @@ func load(s *open, n int) (*group, error) {
 		if unread[col] {
 			continue
 		}
-		v, err := raw.Column(columns[col].Path(), columns[col].Type)
+		v, err := raw.Column(&columns[col].Column)
 		if err != nil {
 			return nil, err
 		}
@@ -80,7 +80,11 @@ func load(s *open, n int) (*group, error) {
 func (g *group) lists() error {
 	paths := make([]uint32, g.rows)
 	for row, i := range g.cols[colPlaces].Index {
-		paths[row] = uint32(len(g.paths[i]))
+		path := g.paths[i]
+		if len(path) > 0 && path[0].Flags&stepTree != 0 != g.is(colTree, uint32(row)) {
+			return wrong(colTree, "it says something else than the path")
+		}
+		paths[row] = uint32(len(path))
 	}
 	for _, l := range []struct {
 		first, last int
