@@ -9,7 +9,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -125,23 +124,31 @@ func (w *Writer) start() error {
 	return nil
 }
 
-// removeUnfinished removes what a process that was killed has left.
+// removeUnfinished removes what a process that was killed has left: names that newSegment gives, in folders of
+// hours. Other files are not the recording's.
 func removeUnfinished(dir string) error {
-	left, err := filepath.Glob(filepath.Join(escape(dir), "*T*", ".*"+unfinished))
+	folders, err := os.ReadDir(dir)
 	if err != nil {
 		return err
 	}
-	for _, path := range left {
-		if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
+	for _, folder := range folders {
+		if !folder.IsDir() || !folderName.MatchString(folder.Name()) {
+			continue
+		}
+		files, err := os.ReadDir(filepath.Join(dir, folder.Name()))
+		if err != nil {
 			return err
+		}
+		for _, f := range files {
+			if !f.Type().IsRegular() || !unfinishedName.MatchString(f.Name()) {
+				continue
+			}
+			if err := os.Remove(filepath.Join(dir, folder.Name(), f.Name())); err != nil && !os.IsNotExist(err) {
+				return err
+			}
 		}
 	}
 	return nil
-}
-
-// escape makes a pattern of a path.
-func escape(path string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
 // Add keeps a packet. It keeps no memory of p, and does not wait for the disk. The error says that the
