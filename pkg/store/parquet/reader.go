@@ -20,6 +20,9 @@ const (
 	mostRows    = 1 << 17  // of a group
 	mostEntries = 1 << 21  // of a group's list
 	mostColumns = 1 << 10
+	mostChunks  = 1 << 20 // columns of all groups
+	mostMeta    = 1 << 10 // texts of the footer
+	mostDecoded = 1 << 29 // bytes of a group's columns in memory
 )
 
 // Damage says what is wrong with a file, and where.
@@ -121,6 +124,18 @@ type Group struct {
 	bytes []byte
 	zstd  *zstd.Decoder
 	page  []byte
+	size  int64 // bytes of memory that the columns take
+}
+
+// Size is how many bytes of memory the columns take that were read so far.
+func (g *Group) Size() int64 { return g.size }
+
+// take counts memory before it is taken.
+func (g *Group) take(bytes int64) error {
+	if g.size += bytes; g.size > mostDecoded {
+		return errSize
+	}
+	return nil
 }
 
 // Read reads a group, and compares its checksum.
@@ -153,7 +168,10 @@ type Values struct {
 	lacks bool // there is a null
 }
 
-var errLacks = errors.New("a value is missing")
+var (
+	errLacks = errors.New("a value is missing")
+	errSize  = fmt.Errorf("the columns take more than %d bytes of memory", mostDecoded)
+)
 
 // Column reads the column of that path, which must be of the same type, and may lack values only if c may; nil if
 // the file has none.
@@ -185,6 +203,9 @@ func (g *Group) read(c *Column, k *chunk, of Type) (*Values, error) {
 	if k.dict != 0 {
 		begin = k.dict - g.of.at
 	}
+	if err := g.take(k.values * c.memory()); err != nil {
+		return nil, err
+	}
 	b := g.bytes[begin : begin+k.compressed]
 	if (k.dict != 0) != (c.Type == Text) {
 		return nil, errForm
@@ -196,6 +217,9 @@ func (g *Group) read(c *Column, k *chunk, of Type) (*Values, error) {
 		}
 		if h.kind != 2 || h.encoding != int64(Plain) {
 			return nil, errForm
+		}
+		if err := g.take(int64(len(page)) + int64(h.values)*textBytes); err != nil {
+			return nil, err
 		}
 		if v.Dict, err = words(page, h.values); err != nil {
 			return nil, err

@@ -5,6 +5,7 @@ package segments
 import (
 	"bytes"
 	"context"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -100,7 +101,7 @@ func TestForeignPaths(t *testing.T) {
 		`[[1,2,3],[1,2,3,8,0]]`:               false,
 		`[[1,2,3,16,0,"a"],[1,2,3]]`:          false,
 		`[[1,2,3],[1,2,3,16,0,"a"]]`:          false,
-		`[` + strings.Repeat(" ", mostPlaces):  false,
+		`[` + strings.Repeat(" ", mostPlaces): false,
 	} {
 		if _, err := parsePlaces(text); (err == nil) != ok {
 			t.Errorf("%.40s: %v", text, err)
@@ -175,5 +176,36 @@ func lack(t *testing.T, f *table, i int) {
 		v.Ints[0] = parquet.Null
 	default:
 		t.Fatalf("column %s is empty", f.schema[i].Path())
+	}
+}
+
+// TestOpenBytes: the memory of row groups that are open is counted, whatever the number of their rows is.
+func TestOpenBytes(t *testing.T) {
+	dir := t.TempDir()
+	file(t, dir, 3, 200)
+	d, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	parts := d.parts(math.MinInt64, math.MaxInt64)
+	m := &merge{d: d, low: math.MinInt64, high: math.MaxInt64, parts: parts}
+	most := int64(0)
+	for {
+		g, _, err := m.next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if g == nil {
+			break
+		}
+		most = max(most, m.size)
+	}
+	if most < 200*100 || m.size != 0 || m.rows != 0 {
+		t.Errorf("200 packets take %d bytes; in the end %d bytes and %d rows", most, m.size, m.rows)
+	}
+	m = &merge{d: d, low: math.MinInt64, high: math.MaxInt64, parts: parts, size: mostOpenBytes}
+	if _, _, err := m.next(); err == nil || !strings.Contains(err.Error(), "bytes of memory") {
+		t.Errorf("beyond the bound: %v", err)
 	}
 }
