@@ -50,10 +50,12 @@ func (w *Writer) writeEventFile(events []Event) error {
 	}
 	s.rows, s.last = len(events), last
 	done, err := s.finish(nil)
-	if err == nil {
-		w.keeper.add(done)
+	if err != nil {
+		return err
 	}
-	return err
+	w.warn(done.unsynced)
+	w.keeper.add(done)
+	return nil
 }
 
 // Events calls fn for each event, the oldest first.

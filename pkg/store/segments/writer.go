@@ -61,7 +61,7 @@ type Writer struct {
 	events []Event
 	closed bool
 	stats  Stats
-	cause  error // of the last packets that were not kept
+	cause  error // of the last packets that were not kept, or may not last
 
 	free   chan *batch
 	jobs   chan job
@@ -352,8 +352,19 @@ func (w *Writer) finishSegment(s *segment) error {
 		w.lose(s.rows, err)
 		return err
 	}
+	w.warn(done.unsynced)
 	w.keeper.add(done)
 	return nil
+}
+
+// warn notes an error for which nothing is lost.
+func (w *Writer) warn(err error) {
+	if err == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cause = err
 }
 
 // discard takes what is written before there is a file.
