@@ -5,6 +5,8 @@ package segments
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"slices"
 	"time"
 
@@ -68,26 +70,52 @@ func (d *Dir) Events(ctx context.Context, fn func(Event) error) error {
 	}
 	slices.SortStableFunc(all, func(a, b *open) int { return int(min(max(a.first-b.first, -1), 1)) })
 	for _, s := range all {
-		for i := range s.r.Groups {
+		if err := d.eventsOf(ctx, s.name, fn); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eventsOf calls fn for each event of a file. One that is gone was too old.
+func (d *Dir) eventsOf(ctx context.Context, name string, fn func(Event) error) error {
+	s, err := openOne(d.dir, name, make(map[string]meta))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case isTooMany(err):
+		return err
+	case err != nil:
+		d.damaged(name, err)
+		return nil
+	}
+	defer s.f.Close()
+	for i := range s.r.Groups {
+		cols, err := eventColumns(s, i)
+		if err != nil {
+			d.damaged(name, err)
+			continue
+		}
+		at, kind, fields := cols[0], cols[1], cols[2]
+		for k := range at.Ints {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			events, err := readEvents(s, i)
-			if err != nil {
-				d.damaged(s.name, err)
-				continue
+			e := Event{Time: time.Unix(0, at.Ints[k]).UTC(), Kind: kind.Dict[kind.Index[k]]}
+			if err := json.Unmarshal([]byte(fields.Dict[fields.Index[k]]), &e.Fields); err != nil {
+				d.damaged(name, &parquet.Damage{Place: "column fields", What: err.Error()})
+				break
 			}
-			for _, e := range events {
-				if err := fn(e); err != nil {
-					return err
-				}
+			if err := fn(e); err != nil {
+				return err
 			}
 		}
 	}
 	return nil
 }
 
-func readEvents(s *open, group int) ([]Event, error) {
+// eventColumns are the columns of a row group of events, as eventSchema has them.
+func eventColumns(s *open, group int) ([]*parquet.Values, error) {
 	g, err := s.r.Read(group)
 	if err != nil {
 		return nil, err
@@ -104,13 +132,5 @@ func readEvents(s *open, group int) ([]Event, error) {
 		}
 		cols[i] = v
 	}
-	at, kind, fields := cols[0], cols[1], cols[2]
-	events := make([]Event, len(at.Ints))
-	for i := range events {
-		events[i] = Event{Time: time.Unix(0, at.Ints[i]).UTC(), Kind: kind.Dict[kind.Index[i]]}
-		if err := json.Unmarshal([]byte(fields.Dict[fields.Index[i]]), &events[i].Fields); err != nil {
-			return nil, &parquet.Damage{Place: "column fields", What: err.Error()}
-		}
-	}
-	return events, nil
+	return cols, nil
 }

@@ -265,14 +265,14 @@ func (k *keeper) merge(small []finished) (finished, error) {
 	if err != nil {
 		return finished{}, err
 	}
-	s, err := newSegment(k.w.dir, filepath.Dir(small[0].path), kindPackets, &meta, small[0].first, columns)
+	s, err := newSegment(k.w.dir, filepath.Dir(small[0].path), kindPackets, meta, small[0].first, columns)
 	if err != nil {
 		return finished{}, err
 	}
 	for _, f := range small {
 		s.first, s.last = min(s.first, f.first), max(s.last, f.last)
 	}
-	encoder, b := &encoder{}, newBatch(&meta, newScopes())
+	encoder, b := &encoder{}, newBatch(meta, newScopes())
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	scope := d.Scope()
