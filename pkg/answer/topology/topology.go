@@ -118,7 +118,10 @@ func New(d *domain.Domain) *Topology {
 			t.Links[i].Ends = append(t.Links[i].Ends, end)
 			t.Links[i].Network = cmp.Or(t.Links[i].Network, p.Network)
 		case p.VM != 0:
-			other := LinkEnd{Node: d.VMByID(p.VM).Name, Port: p.Name, Role: domain.Internal}
+			other := LinkEnd{Node: "?", Port: p.Name, Role: domain.Internal}
+			if vm := d.VMByID(p.VM); vm != nil {
+				other.Node = vm.Name
+			}
 			t.Links = append(t.Links, Link{Kind: PairLink, Ends: []LinkEnd{end, other}})
 		case peer == nil:
 			t.Links = append(t.Links, Link{Kind: EdgeLink, Ends: []LinkEnd{end}})

@@ -58,3 +58,14 @@ func TestTopoLoadOfCopies(t *testing.T) {
 		}
 	}
 }
+
+// TestTopoOfUnknownMachine: a port of a virtual machine that the description does not have is shown.
+func TestTopoOfUnknownMachine(t *testing.T) {
+	v := New(&domain.Domain{
+		Nodes: []domain.Node{{ID: 1, Name: "h1"}},
+		Ports: []domain.Port{{ID: 1, Node: 1, Name: "tap0", Role: domain.Internal, Peer: -1, VM: 7}},
+	})
+	if len(v.Links) != 1 || v.Links[0].Ends[1].Node != "?" {
+		t.Errorf("%+v", v.Links)
+	}
+}

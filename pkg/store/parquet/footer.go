@@ -36,6 +36,7 @@ type element struct {
 
 func (f *Reader) readFooter(t *thriftReader) {
 	var elements []element
+	chunks, texts := 0, 0
 	t.fields(func(id int16, kind byte) {
 		switch {
 		case id == 2 && t.is(kind, thriftList):
@@ -51,11 +52,18 @@ func (f *Reader) readFooter(t *thriftReader) {
 		case id == 4 && t.is(kind, thriftList):
 			t.items(func(kind byte) {
 				if t.is(kind, thriftStruct) {
-					f.Groups = append(f.Groups, readGroup(t))
+					f.Groups = append(f.Groups, readGroup(t, mostChunks-chunks))
+					// A group without columns counts as well.
+					if chunks += max(1, len(f.Groups[len(f.Groups)-1].chunks)); chunks >= mostChunks {
+						t.fail()
+					}
 				}
 			})
 		case id == 5 && t.is(kind, thriftList):
 			t.items(func(kind byte) {
+				if texts++; texts > mostMeta {
+					t.fail()
+				}
 				if t.is(kind, thriftStruct) {
 					key, value := readKeyValue(t)
 					f.Meta[key] = value
@@ -103,12 +111,13 @@ func readKeyValue(t *thriftReader) (key, value string) {
 	return key, value
 }
 
-func readGroup(t *thriftReader) (g RowGroup) {
+// readGroup reads what the footer says of a group, which has at most so many columns.
+func readGroup(t *thriftReader, most int) (g RowGroup) {
 	t.fields(func(id int16, kind byte) {
 		switch {
 		case id == 1 && t.is(kind, thriftList):
 			t.items(func(kind byte) {
-				if t.is(kind, thriftStruct) && len(g.chunks) < mostColumns {
+				if t.is(kind, thriftStruct) && len(g.chunks) < min(most, mostColumns) {
 					g.chunks = append(g.chunks, readChunk(t))
 				} else {
 					t.fail()

@@ -4,10 +4,12 @@ package parquet
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -104,7 +106,7 @@ func check(t *testing.T, file []byte, schema Schema, ints [][]int64, texts [][]u
 	}
 	defer g.Close()
 	for i, c := range schema {
-		v, err := g.Column(c.Path(), c.Type)
+		v, err := g.Column(&c)
 		if err != nil {
 			t.Fatalf("%+v: %v", c, err)
 		}
@@ -124,7 +126,7 @@ func check(t *testing.T, file []byte, schema Schema, ints [][]int64, texts [][]u
 			t.Fatalf("%+v: from %d to %d", c, low, high)
 		}
 	}
-	if v, err := g.Column("none", Int); v != nil || err != nil {
+	if v, err := g.Column(&Column{Name: "none", Type: Int}); v != nil || err != nil {
 		t.Errorf("a column that is not there: %v, %v", v, err)
 	}
 }
@@ -137,4 +139,72 @@ func lowest(values []int64) int64 {
 		}
 	}
 	return low
+}
+
+// TestMostDecoded: a group counts the memory of its columns before it takes it.
+func TestMostDecoded(t *testing.T) {
+	var file bytes.Buffer
+	schema := Schema{{Name: "n", Type: Long}, {Name: "t", Type: Text}}
+	w, err := NewWriter(&file, schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Begin(1000)
+	w.Ints(nil, make([]int64, 1000))
+	w.Texts(nil, make([]uint32, 1000), []string{"abc"})
+	if err := errors.Join(w.End(), w.Close("test", nil)); err != nil {
+		t.Fatal(err)
+	}
+	f, err := OpenReader(bytes.NewReader(file.Bytes()), int64(file.Len()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := f.Read(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	for i, want := range []int64{8000, 8000 + 4000 + 4 + 3 + textBytes} {
+		if _, err := g.Column(&schema[i]); err != nil || g.Size() != want {
+			t.Errorf("column %d: %v; %d bytes, want %d", i, err, g.Size(), want)
+		}
+	}
+	for i := range schema {
+		g.size = mostDecoded - 4001
+		if _, err := g.Column(&schema[i]); err == nil || !strings.Contains(err.Error(), errSize.Error()) {
+			t.Errorf("column %d beyond the bound: %v", i, err)
+		}
+	}
+}
+
+// TestMostChunks: a footer of columns without end is not read to its end.
+func TestMostChunks(t *testing.T) {
+	for _, columns := range []int{0, 1, 100} {
+		w := new(thriftWriter)
+		w.open()
+		n := mostChunks/max(1, columns) + 1000
+		w.list(4, thriftStruct, n)
+		for range n {
+			w.open()
+			w.list(1, thriftStruct, columns)
+			for range columns {
+				w.open()
+				w.begin(3)
+				w.i32(4, codecZstd)
+				w.end()
+				w.end()
+			}
+			w.end()
+		}
+		w.end()
+		f, r := &Reader{}, &thriftReader{b: w.b}
+		f.readFooter(r)
+		chunks := 0
+		for _, g := range f.Groups {
+			chunks += max(1, len(g.chunks))
+		}
+		if !r.failed || chunks > mostChunks {
+			t.Errorf("groups of %d columns: %d columns are read, failed: %v", columns, chunks, r.failed)
+		}
+	}
 }

@@ -4,6 +4,7 @@ package parquet
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -19,6 +20,9 @@ const (
 	mostRows    = 1 << 17  // of a group
 	mostEntries = 1 << 21  // of a group's list
 	mostColumns = 1 << 10
+	mostChunks  = 1 << 20 // columns of all groups
+	mostMeta    = 1 << 10 // texts of the footer
+	mostDecoded = 1 << 29 // bytes of a group's columns in memory
 )
 
 // Damage says what is wrong with a file, and where.
@@ -120,6 +124,18 @@ type Group struct {
 	bytes []byte
 	zstd  *zstd.Decoder
 	page  []byte
+	size  int64 // bytes of memory that the columns take
+}
+
+// Size is how many bytes of memory the columns take that were read so far.
+func (g *Group) Size() int64 { return g.size }
+
+// take counts memory before it is taken.
+func (g *Group) take(bytes int64) error {
+	if g.size += bytes; g.size > mostDecoded {
+		return errSize
+	}
+	return nil
 }
 
 // Read reads a group, and compares its checksum.
@@ -148,15 +164,27 @@ type Values struct {
 	Index []uint32
 	Dict  []string
 	Lens  []uint32
+
+	lacks bool // there is a null
 }
 
-// Column reads a column, which must be of that type; nil if the file has none of that name.
-func (g *Group) Column(path string, of Type) (*Values, error) {
+var (
+	errLacks = errors.New("a value is missing")
+	errSize  = fmt.Errorf("the columns take more than %d bytes of memory", mostDecoded)
+)
+
+// Column reads the column of that path, which must be of the same type, and may lack values only if c may; nil if
+// the file has none.
+func (g *Group) Column(c *Column) (*Values, error) {
+	path := c.Path()
 	i, ok := g.f.columns[path]
 	if !ok {
 		return nil, nil
 	}
-	v, err := g.read(&g.f.schema[i], &g.of.chunks[i], of)
+	v, err := g.read(&g.f.schema[i], &g.of.chunks[i], c.Type)
+	if err == nil && v.lacks && !c.Optional {
+		err = errLacks
+	}
 	if err != nil {
 		return nil, damage(g.place, "column %s: %v", path, err)
 	}
@@ -175,6 +203,9 @@ func (g *Group) read(c *Column, k *chunk, of Type) (*Values, error) {
 	if k.dict != 0 {
 		begin = k.dict - g.of.at
 	}
+	if err := g.take(k.values * c.memory()); err != nil {
+		return nil, err
+	}
 	b := g.bytes[begin : begin+k.compressed]
 	if (k.dict != 0) != (c.Type == Text) {
 		return nil, errForm
@@ -186,6 +217,9 @@ func (g *Group) read(c *Column, k *chunk, of Type) (*Values, error) {
 		}
 		if h.kind != 2 || h.encoding != int64(Plain) {
 			return nil, errForm
+		}
+		if err := g.take(int64(len(page)) + int64(h.values)*textBytes); err != nil {
+			return nil, err
 		}
 		if v.Dict, err = words(page, h.values); err != nil {
 			return nil, err
@@ -389,6 +423,8 @@ func (v *Values) place(c *Column, rep, def []uint64, rows int) error {
 		}
 		if there {
 			at++
+		} else {
+			v.lacks = true
 		}
 	}
 	return nil

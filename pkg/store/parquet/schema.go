@@ -59,6 +59,25 @@ func (c *Column) Path() string {
 	return c.List + ".list.element." + c.Name
 }
 
+// Bytes of memory of a text without its letters, of a number, and of an index or a length.
+const (
+	textBytes  = 16
+	intBytes   = 8
+	indexBytes = 4
+)
+
+// memory are the bytes that a value takes in Values.
+func (c *Column) memory() int64 {
+	n := int64(intBytes)
+	if c.Type == Text {
+		n = indexBytes
+	}
+	if c.List != "" {
+		n += indexBytes
+	}
+	return n
+}
+
 // maxDef is the definition level of a value that is there.
 func (c *Column) maxDef() int {
 	n := 0

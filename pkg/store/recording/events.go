@@ -109,7 +109,11 @@ func (r *State) read(dir *segments.Dir) error {
 // describe takes a description of the domain.
 func (r *State) describe(text []byte) error {
 	d := new(domain.Domain)
-	if err := json.Unmarshal(text, d); err != nil {
+	err := json.Unmarshal(text, d)
+	if err == nil {
+		err = d.CheckNumbers() // who answers relies on it
+	}
+	if err != nil {
 		return fmt.Errorf("description of the domain: %w", err)
 	}
 	r.Domain = d

@@ -94,51 +94,14 @@ func reportedRecord(r *record.Record, p *segments.Packet) {
 }
 
 // Read calls fn for every packet, oldest first. One that is there twice, of a recorder and of a collector, comes
-// once: as the recorder has kept it, with what switches have said.
+// once: as the recorder has kept it, with what switches have said. More packets with one first stamp than are kept
+// in memory are merged in parts.
 func (r *Recording) Read(ctx context.Context, since, until time.Time, fn func(*segments.Packet) error) error {
-	var same, spare []*segments.Packet // with one first stamp; memory to be used again
-	keep := func(p *segments.Packet) *segments.Packet {
-		to := new(segments.Packet)
-		if n := len(spare); n > 0 {
-			to, spare = spare[n-1], spare[:n-1]
-		}
-		copyPacket(to, p)
-		return to
-	}
-	give := func() error {
-		for _, p := range same {
-			if err := fn(p); err != nil {
-				return err
-			}
-		}
-		same, spare = same[:0], append(spare, same...)
-		return nil
-	}
-	err := r.Dir.Read(ctx, since, until, func(p *segments.Packet) error {
-		if len(same) > 0 && same[0].T0 != p.T0 {
-			if err := give(); err != nil {
-				return err
-			}
-		}
-		at := slices.IndexFunc(same, func(of *segments.Packet) bool { return of.ID == p.ID })
-		switch {
-		case at < 0:
-			same = append(same, keep(p))
-		case same[at].INT == nil:
-			same[at].INT = slices.Clone(p.INT)
-		default:
-			said := same[at].INT
-			same[at] = Cloned(p)
-			if same[at].INT == nil {
-				same[at].INT = said
-			}
-		}
-		return nil
-	})
-	if err != nil {
+	m := merge{fn: fn}
+	if err := r.Dir.Read(ctx, since, until, m.add); err != nil {
 		return err
 	}
-	return give()
+	return m.give()
 }
 
 // Cloned is a packet in memory of its own.

@@ -71,7 +71,7 @@ type Stats struct {
 	NotKept map[string]uint64 `json:"not_kept"` // packets, by cause
 	// EventsNotKept are events that found too many others waiting, or no room on the disk.
 	EventsNotKept uint64 `json:"events_not_kept"`
-	LastError     string `json:"last_error,omitempty"` // why packets were not kept last
+	LastError     string `json:"last_error,omitempty"` // why packets were not kept last, or may not outlast a loss of power
 	Segments      int    `json:"segments"`             // in the directory
 	Bytes         int64  `json:"bytes"`                // of these
 }

@@ -165,39 +165,6 @@ func TestNewerVersion(t *testing.T) {
 	}
 }
 
-// FuzzRead: whatever the bytes of a file are, reading it ends, takes bounded memory, and never panics. The
-// checksums of the input are made right first: what is behind them is met as well.
-func FuzzRead(f *testing.F) {
-	good, err := os.ReadFile(file(f, f.TempDir(), 5, 8))
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(uint32(4), []byte{0}, false)
-	f.Add(uint32(100), []byte{255, 255, 255, 255, 15}, true)
-	f.Add(uint32(len(good)-200), []byte{1, 2}, true)
-	f.Fuzz(func(t *testing.T, at uint32, patch []byte, fix bool) {
-		bad := bytes.Clone(good)
-		if n := int(at) % len(bad); len(patch) > 0 {
-			copy(bad[n:], patch)
-		}
-		if fix {
-			bad = fixSums(bad)
-		}
-		path := filepath.Join(t.TempDir(), "x.parquet")
-		if err := os.WriteFile(path, bad, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		d, err := Open(path)
-		if err != nil {
-			return
-		}
-		defer d.Close()
-		if err := d.Read(context.Background(), time.Time{}, time.Time{}, func(*Packet) error { return nil }); err != nil {
-			t.Fatal(err)
-		}
-	})
-}
-
 // fixSums makes the checksums of a file those of its bytes: of the first row group, and of the footer.
 func fixSums(b []byte) []byte {
 	const groups, footer = "parquet.crc32c.row_groups", "parquet.crc32c.footer"

@@ -19,7 +19,8 @@ import (
 	"github.com/vnetradar/radar/pkg/store/parquet"
 )
 
-// Dir is a recording as it was when it was opened: files that are removed later are read as well.
+// Dir is a recording as it was when it was opened: files of packets that are removed later are read as well.
+// Files of events are many and small: they are opened again when events are read, those that are still there.
 //
 // It is read without a lock, while a Writer goes on. Its methods may be called by several goroutines.
 type Dir struct {
@@ -38,7 +39,7 @@ type open struct {
 	size        int64
 	r           *parquet.Reader
 	kind        string
-	meta        Meta
+	meta        *Meta // one for all files that say the same
 	numbers     *numbers
 	names       *translation // of its numbers to those of the Dir
 	first, last int64
@@ -93,8 +94,9 @@ func Open(dir string) (*Dir, error) {
 // openFiles opens files below a directory. The error is that of the system; damage is kept.
 func openFiles(dir string, names []string) (*Dir, error) {
 	d := &Dir{dir: dir}
+	metas := make(map[string]meta)
 	for _, name := range names {
-		s, err := openOne(dir, name)
+		s, err := openOne(dir, name, metas)
 		if errors.Is(err, fs.ErrNotExist) || isTooMany(err) {
 			d.Close()
 			return nil, err
@@ -102,6 +104,9 @@ func openFiles(dir string, names []string) (*Dir, error) {
 		if err != nil {
 			d.damaged(name, err)
 			continue
+		}
+		if s.kind == kindEvents {
+			s.f.Close()
 		}
 		d.all = append(d.all, s)
 	}
@@ -132,7 +137,7 @@ func (d *Dir) replace() {
 func (d *Dir) setScope() {
 	d.scope = &scope{numbers: newNumbers()}
 	for _, s := range d.all {
-		d.scope.strict = d.scope.strict || !s.meta.sameDomain(&d.all[0].meta)
+		d.scope.strict = d.scope.strict || !s.meta.sameDomain(d.all[0].meta)
 	}
 	for i, s := range d.all {
 		if i == 0 {
@@ -162,8 +167,14 @@ func sortedKeys[V any](m map[uint16]V) []uint16 {
 	return keys
 }
 
+// meta is what files say of their recording: its text, and what that means. It can be long, and files many.
+type meta struct {
+	text string
+	of   *Meta
+}
+
 // openOne opens a file, and reads what it says of itself.
-func openOne(dir, name string) (_ *open, err error) {
+func openOne(dir, name string, metas map[string]meta) (_ *open, err error) {
 	f, size, err := openFile(filepath.Join(dir, name))
 	if err != nil {
 		return nil, err
@@ -177,10 +188,10 @@ func openOne(dir, name string) (_ *open, err error) {
 	if s.r, err = parquet.OpenReader(f, size); err != nil {
 		return nil, err
 	}
-	return s, s.read()
+	return s, s.read(metas)
 }
 
-func (s *open) read() error {
+func (s *open) read(metas map[string]meta) error {
 	m := s.r.Meta
 	if err := checkVersion(m[keySchema]); err != nil {
 		return err
@@ -188,9 +199,15 @@ func (s *open) read() error {
 	if s.kind = m[keyKind]; s.kind != kindPackets && s.kind != kindEvents {
 		return &parquet.Damage{Place: "footer", What: fmt.Sprintf("it holds %q, neither packets nor events", s.kind)}
 	}
-	if err := json.Unmarshal([]byte(m[keyMeta]), &s.meta); err != nil {
-		return &parquet.Damage{Place: "footer", What: err.Error()}
+	known, ok := metas[m[keyMeta]]
+	if !ok {
+		known = meta{m[keyMeta], new(Meta)}
+		if err := json.Unmarshal([]byte(known.text), known.of); err != nil {
+			return &parquet.Damage{Place: "footer", What: err.Error()}
+		}
+		metas[known.text] = known
 	}
+	m[keyMeta], s.meta = known.text, known.of
 	var err error
 	if s.numbers, err = readNumbers(m[keyNumbers]); err != nil {
 		return &parquet.Damage{Place: "footer", What: err.Error()}
@@ -233,7 +250,7 @@ func (d *Dir) Meta() []Meta {
 	for _, s := range d.all {
 		if text := s.r.Meta[keyMeta]; !seen[text] {
 			seen[text] = true
-			metas = append(metas, s.meta)
+			metas = append(metas, *s.meta)
 		}
 	}
 	return metas

@@ -5,6 +5,8 @@ package segments
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"slices"
 	"time"
 
@@ -50,10 +52,12 @@ func (w *Writer) writeEventFile(events []Event) error {
 	}
 	s.rows, s.last = len(events), last
 	done, err := s.finish(nil)
-	if err == nil {
-		w.keeper.add(done)
+	if err != nil {
+		return err
 	}
-	return err
+	w.warn(done.unsynced)
+	w.keeper.add(done)
+	return nil
 }
 
 // Events calls fn for each event, the oldest first.
@@ -66,52 +70,67 @@ func (d *Dir) Events(ctx context.Context, fn func(Event) error) error {
 	}
 	slices.SortStableFunc(all, func(a, b *open) int { return int(min(max(a.first-b.first, -1), 1)) })
 	for _, s := range all {
-		for i := range s.r.Groups {
+		if err := d.eventsOf(ctx, s.name, fn); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eventsOf calls fn for each event of a file. One that is gone was too old.
+func (d *Dir) eventsOf(ctx context.Context, name string, fn func(Event) error) error {
+	s, err := openOne(d.dir, name, make(map[string]meta))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case isTooMany(err):
+		return err
+	case err != nil:
+		d.damaged(name, err)
+		return nil
+	}
+	defer s.f.Close()
+	for i := range s.r.Groups {
+		cols, err := eventColumns(s, i)
+		if err != nil {
+			d.damaged(name, err)
+			continue
+		}
+		at, kind, fields := cols[0], cols[1], cols[2]
+		for k := range at.Ints {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			events, err := readEvents(s, i)
-			if err != nil {
-				d.damaged(s.name, err)
-				continue
+			e := Event{Time: time.Unix(0, at.Ints[k]).UTC(), Kind: kind.Dict[kind.Index[k]]}
+			if err := json.Unmarshal([]byte(fields.Dict[fields.Index[k]]), &e.Fields); err != nil {
+				d.damaged(name, &parquet.Damage{Place: "column fields", What: err.Error()})
+				break
 			}
-			for _, e := range events {
-				if err := fn(e); err != nil {
-					return err
-				}
+			if err := fn(e); err != nil {
+				return err
 			}
 		}
 	}
 	return nil
 }
 
-func readEvents(s *open, group int) ([]Event, error) {
+// eventColumns are the columns of a row group of events, as eventSchema has them.
+func eventColumns(s *open, group int) ([]*parquet.Values, error) {
 	g, err := s.r.Read(group)
 	if err != nil {
 		return nil, err
 	}
 	defer g.Close()
-	at, err := g.Column("t", parquet.Long)
-	if err != nil {
-		return nil, err
-	}
-	kind, err := g.Column("kind", parquet.Text)
-	if err != nil {
-		return nil, err
-	}
-	fields, err := g.Column("fields", parquet.Text)
-	if err != nil {
-		return nil, err
-	}
-	if at == nil || kind == nil || fields == nil {
-		return nil, &parquet.Damage{Place: "schema", What: "a column of events is missing"}
-	}
-	events := make([]Event, len(at.Ints))
-	for i := range events {
-		events[i] = Event{Time: time.Unix(0, at.Ints[i]).UTC(), Kind: kind.Dict[kind.Index[i]]}
-		if err := json.Unmarshal([]byte(fields.Dict[fields.Index[i]]), &events[i].Fields); err != nil {
-			return nil, &parquet.Damage{Place: "column fields", What: err.Error()}
+	cols := make([]*parquet.Values, len(eventSchema))
+	for i := range eventSchema {
+		v, err := g.Column(&eventSchema[i])
+		if err != nil {
+			return nil, err
 		}
+		if v == nil || max(len(v.Ints), len(v.Index)) != s.r.Groups[group].Rows {
+			return nil, &parquet.Damage{Place: "column " + eventSchema[i].Path(), What: "it is missing"}
+		}
+		cols[i] = v
 	}
-	return events, nil
+	return cols, nil
 }

@@ -33,7 +33,10 @@ const (
 	unfinished   = ".tmp"
 )
 
-var folderName = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d$`)
+var (
+	folderName     = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d$`)
+	unfinishedName = regexp.MustCompile(`^\.(` + kindPackets + `|` + kindEvents + `)-.*\` + unfinished + `$`)
+)
 
 // folderOf is the folder of what begins at a time.
 func folderOf(ns int64) string { return time.Unix(0, ns).UTC().Format(folderLayout) }

@@ -12,6 +12,15 @@ import (
 	"github.com/vnetradar/radar/pkg/store/parquet"
 )
 
+// Bytes of memory that a group takes for each row, and for each hop of its paths, beside its columns.
+const (
+	rowBytes  = 4 * 4
+	stepBytes = 40
+)
+
+// mostPathHops bounds the hops of all paths of a group. A Writer's are mostHops at most, and those of a packet more.
+const mostPathHops = 4 * mostHops
+
 // unread are columns for others: radar makes what they say of others.
 var unread = [numColumns]bool{
 	colPathID: true, colPath: true, colFragOff: true, colLossNode: true, colLossPort: true,
@@ -24,6 +33,7 @@ type group struct {
 	of    *open
 	cols  [numColumns]parquet.Values
 	rows  int
+	size  int64    // bytes of memory
 	order []uint32 // rows by time
 	next  int      // in order
 
@@ -52,7 +62,7 @@ func load(s *open, n int) (*group, error) {
 		if unread[col] {
 			continue
 		}
-		v, err := raw.Column(columns[col].Path(), columns[col].Type)
+		v, err := raw.Column(&columns[col].Column)
 		if err != nil {
 			return nil, err
 		}
@@ -72,6 +82,7 @@ func load(s *open, n int) (*group, error) {
 		return nil, err
 	}
 	g.sort()
+	g.size += raw.Size() + int64(g.rows)*rowBytes
 	return g, nil
 }
 
@@ -80,7 +91,11 @@ func load(s *open, n int) (*group, error) {
 func (g *group) lists() error {
 	paths := make([]uint32, g.rows)
 	for row, i := range g.cols[colPlaces].Index {
-		paths[row] = uint32(len(g.paths[i]))
+		path := g.paths[i]
+		if len(path) > 0 && path[0].Flags&stepTree != 0 != g.is(colTree, uint32(row)) {
+			return wrong(colTree, "it says something else than the path")
+		}
+		paths[row] = uint32(len(path))
 	}
 	for _, l := range []struct {
 		first, last int
@@ -152,11 +167,14 @@ func functions(names []string) []*packet.Function {
 
 // places reads paths, with the numbers of the recording.
 func (g *group) places() error {
-	c := &g.cols[colPlaces]
+	c, all := &g.cols[colPlaces], 0
 	for _, text := range c.Dict {
 		steps, err := parsePlaces(text)
 		if err != nil {
 			return wrong(colPlaces, err.Error())
+		}
+		if all += len(steps); all > mostPathHops {
+			return wrong(colPlaces, "its paths have too many hops")
 		}
 		for i := range steps {
 			st := &steps[i]
@@ -164,6 +182,7 @@ func (g *group) places() error {
 		}
 		g.paths = append(g.paths, steps)
 	}
+	g.size += int64(all) * stepBytes
 	return nil
 }
 

@@ -56,6 +56,7 @@ func (k *keeper) start(w *Writer) error {
 func (k *keeper) stop() {
 	close(k.ended)
 	k.done.Wait()
+	k.tidy()
 	k.trim()
 }
 
@@ -80,9 +81,19 @@ func (k *keeper) sum() (n int, bytes int64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, f := range k.files {
-		bytes += f.size
+		bytes += f.bytes()
+		n += 1 + len(f.replaces)
 	}
-	return len(k.files), bytes
+	return n, bytes
+}
+
+// bytes are those on the disk, with files in whose place it is.
+func (f *finished) bytes() int64 {
+	n := f.size
+	for _, r := range f.replaces {
+		n += r.size
+	}
+	return n
 }
 
 func (k *keeper) run() {
@@ -95,6 +106,7 @@ func (k *keeper) run() {
 		case <-k.wake:
 		case <-tick.C:
 		}
+		k.tidy()
 		k.trim()
 		for k.compact(time.Now()) {
 		}
@@ -111,7 +123,7 @@ func (k *keeper) trim() {
 	defer k.mu.Unlock()
 	sum := int64(0)
 	for _, f := range k.files {
-		sum += f.size
+		sum += f.bytes()
 	}
 	byAge := slices.Clone(k.files)
 	slices.SortFunc(byAge, func(a, b finished) int { return int(min(max(a.last-b.last, -1), 1)) })
@@ -122,12 +134,36 @@ func (k *keeper) trim() {
 		if !tooMuch && !tooOld {
 			break
 		}
-		if k.remove(f.path) {
+		// Without it, files in whose place it is would be read again.
+		if len(f.replaces) == 0 && k.remove(f.path) {
 			gone[f.path] = true
 			sum -= f.size
 		}
 	}
 	k.files = slices.DeleteFunc(k.files, func(f finished) bool { return gone[f.path] })
+}
+
+// tidy tries again to remove files in whose place others are.
+func (k *keeper) tidy() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for i := range k.files {
+		k.removeReplaced(&k.files[i])
+	}
+}
+
+// removeReplaced removes files in whose place f is, once its name lasts. Those that stay are named by every file
+// that takes the place of f.
+func (k *keeper) removeReplaced(f *finished) {
+	if len(f.replaces) == 0 {
+		return
+	}
+	if f.unsynced != nil {
+		if f.unsynced = syncDir(filepath.Join(k.w.dir, filepath.Dir(f.path))); f.unsynced != nil {
+			return
+		}
+	}
+	f.replaces = slices.DeleteFunc(f.replaces, func(r replaced) bool { return k.remove(r.path) })
 }
 
 // remove removes a file, and its folder if that was the last one.
@@ -148,6 +184,13 @@ func (k *keeper) compact(now time.Time) bool {
 		return false
 	}
 	done, err := k.merge(small)
+	k.replace(small, done, err)
+	return true
+}
+
+// replace puts a file in the place of small ones, unless it could not be made.
+func (k *keeper) replace(small []finished, done finished, err error) {
+	k.w.warn(done.unsynced)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	is := func(f finished) bool {
@@ -159,15 +202,12 @@ func (k *keeper) compact(now time.Time) bool {
 				k.files[i].busy = true
 			}
 		}
-		return true
+		return
 	}
+	k.removeReplaced(&done)
 	k.files = slices.DeleteFunc(k.files, is)
 	i, _ := slices.BinarySearchFunc(k.files, done.path, func(f finished, path string) int { return strings.Compare(f.path, path) })
 	k.files = slices.Insert(k.files, i, done)
-	for _, f := range small {
-		k.remove(f.path)
-	}
-	return true
 }
 
 // small are files side by side that should become one; nil: there are none.
@@ -207,8 +247,10 @@ func (k *keeper) small(now time.Time) []finished {
 // merge writes a file with the packets of others, in the order of their times.
 func (k *keeper) merge(small []finished) (finished, error) {
 	names := make([]string, len(small))
+	var all []replaced
 	for i, f := range small {
 		names[i] = f.path
+		all = append(append(all, replaced{f.path, f.size}), f.replaces...)
 	}
 	d, err := openFiles(k.w.dir, names)
 	if err != nil {
@@ -223,14 +265,14 @@ func (k *keeper) merge(small []finished) (finished, error) {
 	if err != nil {
 		return finished{}, err
 	}
-	s, err := newSegment(k.w.dir, filepath.Dir(small[0].path), kindPackets, &meta, small[0].first, columns)
+	s, err := newSegment(k.w.dir, filepath.Dir(small[0].path), kindPackets, meta, small[0].first, columns)
 	if err != nil {
 		return finished{}, err
 	}
 	for _, f := range small {
 		s.first, s.last = min(s.first, f.first), max(s.last, f.last)
 	}
-	encoder, b := &encoder{}, newBatch(&meta, newScopes())
+	encoder, b := &encoder{}, newBatch(meta, newScopes())
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	scope := d.Scope()
@@ -258,5 +300,5 @@ func (k *keeper) merge(small []finished) (finished, error) {
 		s.drop()
 		return finished{}, err
 	}
-	return s.finish(names)
+	return s.finish(all)
 }

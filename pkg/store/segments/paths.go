@@ -202,8 +202,15 @@ var errPlaces = errors.New("a path is not a list of hops")
 // mostSteps bounds the hops of a path that is read.
 const mostSteps = 1 << 12
 
-// parsePlaces reads what placesText writes.
+// mostPlaces bounds the bytes of a path that is read.
+const mostPlaces = 1 << 20
+
+// parsePlaces reads what placesText writes. Who follows the hops of a path relies on what is checked here: each
+// hop comes after the one before it, and either all hops or none have a predecessor, or a name.
 func parsePlaces(text string) ([]step, error) {
+	if len(text) > mostPlaces {
+		return nil, errPlaces
+	}
 	var list [][]any
 	if err := json.Unmarshal([]byte(text), &list); err != nil || len(list) > mostSteps {
 		return nil, errPlaces
@@ -231,7 +238,12 @@ func parsePlaces(text string) ([]step, error) {
 			}
 			s.Name = name
 		}
-		if s.Flags&stepTree != 0 && (int(s.From) < -1 || int(s.From) >= i) {
+		const all = stepTree | stepNamed
+		if i > 0 && s.Flags&all != steps[0].Flags&all {
+			return nil, errPlaces
+		}
+		// Without a tree From says nothing, and is 0 also at the first hop.
+		if none := s.Flags&stepTree == 0 && n[4] == 0; !none && (n[4] < -1 || n[4] >= int64(i)) {
 			return nil, errPlaces // a hop that comes before itself
 		}
 		steps[i] = s

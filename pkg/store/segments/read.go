@@ -11,9 +11,13 @@ import (
 	"time"
 )
 
-// mostOpen is how many packets are in memory at once, in row groups of which each has some that may come
-// next. Those of one recording are rarely more than three.
-const mostOpen = 32 * mostRows
+// mostOpen is how many packets are in memory at once, and mostOpenBytes how many bytes they take, in row groups of
+// which each has some that may come next. Those of one recording are rarely more than three. Lists of hops, and
+// texts, can be long: the number of packets alone bounds no memory.
+const (
+	mostOpen      = 32 * mostRows
+	mostOpenBytes = int64(1) << 31
+)
 
 // part is a row group that is to be read.
 type part struct {
@@ -78,7 +82,8 @@ type merge struct {
 	low, high int64
 	parts     []part // not yet read
 	open      groups
-	rows      int // of those that are open
+	rows      int   // of those that are open
+	size      int64 // the bytes of memory that they take
 }
 
 // groups is a heap by the time of the next row.
@@ -107,6 +112,9 @@ func (m *merge) next() (*group, uint32, error) {
 		}
 		m.load(m.parts[0])
 		m.parts = m.parts[1:]
+		if m.size > mostOpenBytes {
+			return nil, 0, fmt.Errorf("%s: too many recordings have packets of the same time: they take more than %d bytes of memory", m.d.dir, mostOpenBytes)
+		}
 	}
 	if len(m.open) == 0 {
 		return nil, 0, nil
@@ -116,7 +124,7 @@ func (m *merge) next() (*group, uint32, error) {
 	g.next++
 	if g.next == len(g.order) {
 		heap.Pop(&m.open)
-		m.rows -= g.rows
+		m.rows, m.size = m.rows-g.rows, m.size-g.size
 	} else {
 		heap.Fix(&m.open, 0)
 	}
@@ -136,6 +144,7 @@ func (m *merge) load(p part) {
 	end, _ := slices.BinarySearchFunc(g.order, m.high, func(row uint32, high int64) int { return compare(at[row], high) })
 	if g.order = g.order[begin:max(begin, end)]; len(g.order) > 0 {
 		heap.Push(&m.open, g)
+		m.size += g.size
 	} else {
 		m.rows -= g.rows
 	}

@@ -159,7 +159,7 @@ func (g *group) said(p *Packet, row uint32) {
 
 // names fills in what the packet is called by.
 func (g *group) names(p *Packet, row uint32, text *[]byte) {
-	m := &g.of.meta
+	m := g.of.meta
 	b := appendID((*text)[:0], uint32(g.num(colEpoch, row)), p.Pos)
 	id := len(b)
 	b = appendGUID(b, m, p.Pos, p.Source)

@@ -46,6 +46,14 @@ type finished struct {
 	first, last int64
 	meta        string // as the file has it
 	busy        bool   // no compaction any more: it is damaged
+	replaces    []replaced
+	unsynced    error // why its name may not last
+}
+
+// replaced is a file in whose place another one is, and which is still there.
+type replaced struct {
+	path string
+	size int64
 }
 
 // newSegment begins a file in a folder for what begins at a time.
@@ -106,7 +114,7 @@ func (s *segment) cut() error {
 }
 
 // finish makes the file whole: it is synced, and gets its name. replaces are files whose place it takes.
-func (s *segment) finish(replaces []string) (done finished, err error) {
+func (s *segment) finish(replaces []replaced) (done finished, err error) {
 	defer func() {
 		if err != nil {
 			s.drop()
@@ -120,12 +128,16 @@ func (s *segment) finish(replaces []string) (done finished, err error) {
 	if err != nil {
 		return done, err
 	}
+	paths := make([]string, len(replaces))
+	for i, r := range replaces {
+		paths[i] = r.path
+	}
 	if err := s.w.Close("radar "+s.meta.Radar, []parquet.KeyValue{
 		{Key: keySchema, Value: fmt.Sprintf("%d.%d", versionMajor, versionMinor)},
 		{Key: keyKind, Value: s.kind},
 		{Key: keyMeta, Value: string(meta)},
 		{Key: keyNumbers, Value: string(names)},
-		{Key: keyReplaces, Value: strings.Join(replaces, " ")},
+		{Key: keyReplaces, Value: strings.Join(paths, " ")},
 		{Key: keyFirst, Value: fmt.Sprint(s.first)},
 		{Key: keyLast, Value: fmt.Sprint(s.last)},
 	}); err != nil {
@@ -139,10 +151,9 @@ func (s *segment) finish(replaces []string) (done finished, err error) {
 		return done, err
 	}
 	s.f.Close()
-	done = finished{path: filepath.Join(s.folder, name), size: s.w.Size(), first: s.first, last: s.last, meta: string(meta)}
-	if err := syncDir(filepath.Join(s.dir, s.folder)); err != nil {
-		return done, err
-	}
+	// The file is whole under its name: it is kept even if the name might not last.
+	done = finished{path: filepath.Join(s.folder, name), size: s.w.Size(), first: s.first, last: s.last, meta: string(meta), replaces: replaces}
+	done.unsynced = syncDir(filepath.Join(s.dir, s.folder))
 	return done, nil
 }
 

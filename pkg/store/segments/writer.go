@@ -9,7 +9,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -62,7 +61,7 @@ type Writer struct {
 	events []Event
 	closed bool
 	stats  Stats
-	cause  error // of the last packets that were not kept
+	cause  error // of the last packets that were not kept, or may not last
 
 	free   chan *batch
 	jobs   chan job
@@ -125,23 +124,31 @@ func (w *Writer) start() error {
 	return nil
 }
 
-// removeUnfinished removes what a process that was killed has left.
+// removeUnfinished removes what a process that was killed has left: names that newSegment gives, in folders of
+// hours. Other files are not the recording's.
 func removeUnfinished(dir string) error {
-	left, err := filepath.Glob(filepath.Join(escape(dir), "*T*", ".*"+unfinished))
+	folders, err := os.ReadDir(dir)
 	if err != nil {
 		return err
 	}
-	for _, path := range left {
-		if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
+	for _, folder := range folders {
+		if !folder.IsDir() || !folderName.MatchString(folder.Name()) {
+			continue
+		}
+		files, err := os.ReadDir(filepath.Join(dir, folder.Name()))
+		if err != nil {
 			return err
+		}
+		for _, f := range files {
+			if !f.Type().IsRegular() || !unfinishedName.MatchString(f.Name()) {
+				continue
+			}
+			if err := os.Remove(filepath.Join(dir, folder.Name(), f.Name())); err != nil && !os.IsNotExist(err) {
+				return err
+			}
 		}
 	}
 	return nil
-}
-
-// escape makes a pattern of a path.
-func escape(path string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
 // Add keeps a packet. It keeps no memory of p, and does not wait for the disk. The error says that the
@@ -345,8 +352,19 @@ func (w *Writer) finishSegment(s *segment) error {
 		w.lose(s.rows, err)
 		return err
 	}
+	w.warn(done.unsynced)
 	w.keeper.add(done)
 	return nil
+}
+
+// warn notes an error for which nothing is lost.
+func (w *Writer) warn(err error) {
+	if err == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cause = err
 }
 
 // discard takes what is written before there is a file.

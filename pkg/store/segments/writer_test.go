@@ -341,6 +341,37 @@ func TestCompaction(t *testing.T) {
 	checkWhole(t, dir, 40)
 }
 
+// TestUnfinished: what a killed process has left is removed, and nothing else.
+func TestUnfinished(t *testing.T) {
+	dir, other := t.TempDir(), t.TempDir()
+	const hour = "2026-01-01T00"
+	stay := []string{hour + "/.editor.tmp", hour + "/.packets-1.tmp.gz", "MyThings/.packets-1.tmp", hour + "/packets-1.tmp", "linked/.packets-1.tmp"}
+	gone := []string{hour + "/.packets-1.tmp", hour + "/.events-1.tmp"}
+	if err := os.Symlink(other, filepath.Join(dir, "2026-01-01T01")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(other, filepath.Join(dir, "linked")); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range append(stay, gone...) {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := create(t, dir, quiet).Close(); err != nil {
+		t.Fatal(err)
+	}
+	for i, name := range append(stay, gone...) {
+		if _, err := os.Lstat(filepath.Join(dir, name)); (err == nil) != (i < len(stay)) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // TestEvents: events come back, in the order of their times.
 func TestEvents(t *testing.T) {
 	dir := t.TempDir()

@@ -38,6 +38,12 @@ func (d *Domain) check(name string) error {
 	if err := d.Options.check(); err != nil {
 		return fmt.Errorf("options: %w", err)
 	}
+	return d.CheckNumbers()
+}
+
+// CheckNumbers says which numbers of a description cannot be: each is there once, and those that another part names
+// are there.
+func (d *Domain) CheckNumbers() error {
 	if err := d.checkNodes(); err != nil {
 		return err
 	}
