@@ -74,7 +74,7 @@ type Latency struct {
 
 	Node  string `json:"node,omitempty" about:"Inside this node; without a place: from the first to the last stamp."`
 	Link  string `json:"link,omitempty" about:"On the link behind this port, NODE/PORT, without its queue."`
-	Queue string `json:"queue,omitempty" about:"In the queue of this port, NODE/PORT: a packet that did not wait took 0."`
+	Queue string `json:"queue,omitempty" about:"In the queue of this port, NODE/PORT: a packet that did not wait took 0, if any is seen leaving it."`
 	Hop   string `json:"hop,omitempty" about:"From this node's egress to the next stamp: queue, link and next node."`
 }
 

@@ -57,13 +57,25 @@ func TestPercentiles(t *testing.T) {
 			t.Errorf("%s: %+v", c.bound, r)
 		}
 	}
-	for text, want := range map[string]float64{"node: r1": 1, "link: h1/e0": 2, "queue: r1/e1": 0, "hop: h1": 3} {
+	for text, want := range map[string]float64{"node: r1": 1, "link: h1/e0": 2, "hop: h1": 3} {
 		if r := judge(t, "latency: {max: 1s, "+text+"}", packets...); r.Values["max_ns"] != want || r.Values["count"] != 1000 {
 			t.Errorf("%s: %+v", text, r)
 		}
 	}
 	if r := judge(t, "latency: {max: 1s, node: h9}", packets...); r.Verdict != Fails || r.Cause == "" {
 		t.Errorf("of a node that no packet visits: %+v", r)
+	}
+}
+
+// A packet without a time in a queue did not wait there, unless nothing sees packets leave that queue.
+func TestQueueTimes(t *testing.T) {
+	packets := []record.Record{took(0, 10), took(1, 10), took(2, 10)}
+	if r := judge(t, "latency: {max: 1s, queue: r1/e1}", packets...); r.Verdict != Fails || r.Measured != "no time" || !strings.Contains(r.Cause, "leaving that queue") {
+		t.Errorf("nothing sees packets leave: %+v", r)
+	}
+	packets[2].Hops[1].QueueNs = ns(50)
+	if r := judge(t, "latency: {p50: 1ns, max: 51ns, queue: r1/e1}", packets...); r.Verdict != Holds || r.Values["count"] != 3 || r.Values["p50_ns"] != 0 || r.Values["max_ns"] != 50 {
+		t.Errorf("two of three did not wait: %+v", r)
 	}
 }
 
