@@ -287,7 +287,7 @@ func (c *comparer) rate(key Flow, a, b *flow, share float64) {
 }
 
 // paths compares by which paths flows of a Flow went. Flows are independent, packets of one are not. Where no
-// flow between these two chose among paths, another path is no chance.
+// flow between these two chose among paths, and a flow has the same ports in both runs, another path is no chance.
 func (c *comparer) paths(key Flow, a, b map[string]float64, share float64) {
 	names := both(a, b, func(s string) string { return s })
 	na, nb := sum(a), sum(b)
@@ -303,12 +303,23 @@ func (c *comparer) paths(key Flow, a, b map[string]float64, share float64) {
 		moved += math.Abs(a[name]/na-b[name]/nb) / 2
 	}
 	c.list = append(c.list, comparison{
-		certain: one && !c.a.chooses(key) && !c.b.chooses(key),
+		certain: one && !c.a.chooses(key) && !c.b.chooses(key) && sameHash(c.a.flows[key], c.b.flows[key]),
 		Change: Change{
 			Kind: "path", What: key.String(), Metric: "path", Before: na, After: nb, P: min(1, p), weight: 10 * share * moved,
 			Text: fmt.Sprintf("%s: took %s, then %s", key, shares(a, na), shares(b, nb)),
 		},
 	})
+}
+
+// sameHash reports whether a flow in both runs has the same hash at nodes that choose paths by it: the same ports, or
+// none. An echo's identifier is in no such hash.
+func sameHash(a, b *flow) bool {
+	for exact := range a.paths {
+		if _, is := b.paths[exact]; is || exact.sport == anyPort {
+			return true
+		}
+	}
+	return false
 }
 
 // chooses reports whether flows between the two ends of a Flow took more than one path in a run.

@@ -5,6 +5,7 @@ package compare
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,11 +22,12 @@ type traffic struct {
 	path     func(flow int) string
 	flows    int
 	interval int64
+	port     int // of the first flow's client
 }
 
 func base(seed uint64) traffic {
 	return traffic{
-		rng: rand.New(rand.NewPCG(seed, 1)), n: 4000, delay: 5e6, flows: 40, burst: 1, interval: 1e6,
+		rng: rand.New(rand.NewPCG(seed, 1)), n: 4000, delay: 5e6, flows: 40, burst: 1, interval: 1e6, port: 40000,
 		path: func(flow int) string { return [2]string{"r2", "r3"}[flow%2] },
 	}
 }
@@ -40,7 +42,7 @@ func (w traffic) run(name string) *Run {
 		by := w.path(flow)
 		p := record.Record{
 			State: record.Delivered, TNs: int64(i) * w.interval, Segs: 1, Len: 500, Proto: "udp", Src: "a", Dst: "b",
-			Sport: port(40000 + flow), Dport: port(53), LatencyNs: ns(w.delay + queue),
+			Sport: port(w.port + flow), Dport: port(53), LatencyNs: ns(w.delay + queue),
 			Hops: []record.Hop{
 				{Node: "h1", Port: "e0", QueueNs: ns(queue)},
 				{Node: by, InPort: "e0", Port: "e1", NodeNs: ns(1000), LinkNs: ns(w.delay)},
@@ -143,13 +145,19 @@ func TestFlows(t *testing.T) {
 	}
 }
 
-// A flow that takes another path has changed, unless flows between these two choose among paths anyway.
+// A flow that takes another path has changed, unless flows between these two choose among paths anyway, or the
+// client's port, which nodes choose by, is another one.
 func TestMoved(t *testing.T) {
 	w, o := base(1), base(2)
 	w.flows, o.flows = 1, 1
 	w.path, o.path = func(int) string { return "r2" }, func(int) string { return "r3" }
 	if r := Compare(w.run("a"), o.run("b"), DefaultOptions); !r.Different || r.Changes[0].Kind != "path" {
 		t.Errorf("one flow, another path: %+v", kinds(r))
+	}
+	o = base(2)
+	o.flows, o.port, o.path = 1, 50000, func(int) string { return "r3" }
+	if r := Compare(w.run("a"), o.run("b"), DefaultOptions); slices.ContainsFunc(r.Changes, func(c Change) bool { return c.Kind == "path" }) {
+		t.Errorf("one flow, another path, and another client port: %+v", kinds(r))
 	}
 	w, o = base(1), base(2)
 	w.flows, o.flows = 2, 2
