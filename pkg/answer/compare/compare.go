@@ -56,7 +56,7 @@ type Report struct {
 	After       Summary  `json:"after"`
 	Different   bool     `json:"different"`
 	Comparisons int      `json:"comparisons"`
-	Untested    int      `json:"untested"` // pairs with too few packets to compare
+	Untested    int      `json:"untested"` // pairs with too few packets to compare, or of which a run had no room for one
 	Alpha       float64  `json:"alpha"`
 	Changes     []Change `json:"changes"` // the most important first
 }
@@ -236,7 +236,11 @@ func percent(share float64) string { return fmt.Sprintf("%.3g %%", share*100) }
 func (c *comparer) flows() {
 	for _, key := range both(c.a.flows, c.b.flows, Flow.String) {
 		a, b := c.a.flows[key], c.b.flows[key]
-		if a == nil || b == nil {
+		switch {
+		case a == nil && c.a.Over > 0, b == nil && c.b.Over > 0: // it may be one of those for which there was no room
+			c.untested++
+			continue
+		case a == nil || b == nil:
 			c.presence(key, a, b)
 			continue
 		}

@@ -145,6 +145,28 @@ func TestFlows(t *testing.T) {
 	}
 }
 
+// A flow for which a run had no room has not disappeared, nor appeared.
+func TestNoRoom(t *testing.T) {
+	add := func(r *Run, flow int) {
+		port := flow + 1
+		r.Add(&record.Record{State: record.Delivered, Segs: 1000, Len: 100, Proto: "udp", Src: "a", Dst: "b", Sport: &port, Dport: &port})
+	}
+	a, b := NewRun("a"), NewRun("b")
+	for i := range mostFlows + 1 {
+		add(a, i)
+		add(b, mostFlows-i)
+	}
+	if a.Over == 0 || b.Over == 0 {
+		t.Fatalf("%d and %d packets over", a.Over, b.Over)
+	}
+	if r := Compare(a, b, DefaultOptions); r.Different || r.Untested < 2 {
+		t.Errorf("the same flows in another order: %d untested, %+v", r.Untested, kinds(r))
+	}
+	if r := Compare(b, a, DefaultOptions); r.Different {
+		t.Errorf("the same, the other way round: %+v", kinds(r))
+	}
+}
+
 // A flow that takes another path has changed, unless flows between these two choose among paths anyway, or the
 // client's port, which nodes choose by, is another one.
 func TestMoved(t *testing.T) {
