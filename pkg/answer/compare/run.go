@@ -154,9 +154,7 @@ func (r *Run) Add(p *record.Record) {
 	r.first, r.last = min(r.first, p.TNs), max(r.last, p.TNs)
 	r.packets, r.bytes = r.packets+n, r.bytes+uint64(p.Len)
 	lost := p.State == record.Lost || p.State == record.Expired && p.Loss != nil
-	for range n {
-		r.lost.Add(lost)
-	}
+	r.lost.Add(lost, n)
 	if lost && p.Loss != nil {
 		r.lostAt[LossPlace{p.Loss.Node, p.Loss.Port, string(p.Loss.At), p.Loss.Reason}] += n
 	}
@@ -205,9 +203,7 @@ func (r *Run) addFlow(p *record.Record, lost bool) {
 		r.flows[key] = f
 	}
 	f.packets, f.bytes = f.packets+uint64(p.Segs), f.bytes+uint64(p.Len)
-	for range p.Segs {
-		f.lost.Add(lost)
-	}
+	f.lost.Add(lost, uint64(p.Segs))
 	f.rate.add(p.TNs, float64(p.Len)*8)
 	if !arrived(p) {
 		return

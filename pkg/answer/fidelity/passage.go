@@ -64,7 +64,7 @@ func (m *Meter) Add(r *record.Record) {
 	}
 	if l := r.Loss; l != nil && (l.At == record.AtQueue || l.At == record.AtEgress) && r.State == record.Lost {
 		if of := m.byPort[l.Node+"/"+l.Port]; of != nil {
-			of.lost.Add(true)
+			of.lost.Add(true, 1)
 		}
 	}
 }
@@ -82,7 +82,7 @@ func (m *Meter) pass(of *passages, r *record.Record, i int) {
 		}
 	}
 	if next > 0 || r.State == record.Delivered || r.State == record.Left {
-		of.lost.Add(false)
+		of.lost.Add(false, 1)
 	}
 	if next == 0 {
 		return // lost behind it, or the port is an edge

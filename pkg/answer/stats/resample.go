@@ -203,25 +203,31 @@ const (
 	mostBatches = 200
 )
 
-// Add counts one.
-func (b *Batches) Add(is bool) {
-	k := 0.0
-	if is {
-		k = 1
+// Add counts n.
+func (b *Batches) Add(is bool, n uint64) {
+	for left := float64(n); left > 0; {
+		b.size = max(b.size, firstBatch)
+		some := min(left, b.size-b.inLast.n)
+		left, b.N, b.inLast.n = left-some, b.N+some, b.inLast.n+some
+		if is {
+			b.K, b.inLast.k = b.K+some, b.inLast.k+some
+		}
+		if b.inLast.n == b.size {
+			b.list, b.inLast = append(b.list, b.inLast), batch{}
+		}
+		if len(b.list) == mostBatches {
+			b.list, b.size = halved(b.list), b.size*2
+		}
 	}
-	b.N, b.K, b.size = b.N+1, b.K+k, max(b.size, firstBatch)
-	if b.inLast.n, b.inLast.k = b.inLast.n+1, b.inLast.k+k; b.inLast.n < b.size {
-		return
+}
+
+// halved are the batches of half as many that are twice as large. The list is overwritten.
+func halved(list []batch) []batch {
+	half := list[:0]
+	for i := 0; i+1 < len(list); i += 2 {
+		half = append(half, batch{list[i].n + list[i+1].n, list[i].k + list[i+1].k})
 	}
-	b.list, b.inLast = append(b.list, b.inLast), batch{}
-	if len(b.list) < mostBatches {
-		return
-	}
-	half := b.list[:0]
-	for i := 0; i+1 < len(b.list); i += 2 {
-		half = append(half, batch{b.list[i].n + b.list[i+1].n, b.list[i].k + b.list[i+1].k})
-	}
-	b.list, b.size = half, b.size*2
+	return half
 }
 
 // Inflation is by how much the variance is greater than if all were independent: 1 at least. It is Pearson's
