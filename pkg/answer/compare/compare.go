@@ -206,20 +206,23 @@ func sign(v float64, text func(float64) string) string {
 	return "+" + text(v)
 }
 
-// losses compares the shares of packets that were lost, in all and at each place.
+// losses compares the shares of packets that were lost at each place. Bursts at one place say nothing of another.
 func (c *comparer) losses() {
 	if c.a.packets == 0 || c.b.packets == 0 {
 		return
 	}
-	inflation := max(c.a.lost.Inflation(), c.b.lost.Inflation())
 	for _, place := range both(c.a.lostAt, c.b.lostAt, LossPlace.String) {
-		a, b := float64(c.a.lostAt[place]), float64(c.b.lostAt[place])
-		p := stats.TwoProportions(a/inflation, float64(c.a.packets)/inflation, b/inflation, float64(c.b.packets)/inflation)
-		c.loss("at "+place.String(), a/float64(c.a.packets), b/float64(c.b.packets), p, 1)
+		c.loss("at "+place.String(), c.a.lossesAt(place, c.a.packets), c.b.lossesAt(place, c.b.packets), 1)
 	}
 }
 
-func (c *comparer) loss(what string, before, after, p, weight float64) {
+// loss compares two shares, unless the packets are too few to tell bursts from losses that are independent.
+func (c *comparer) loss(what string, a, b *stats.Batches, weight float64) {
+	if !a.Known() || !b.Known() {
+		c.untested++
+		return
+	}
+	before, after, p := a.K/a.N, b.K/b.N, a.Compare(b)
 	if math.Abs(after-before) < c.o.LeastLoss {
 		p = 1
 	}
@@ -247,7 +250,7 @@ func (c *comparer) flows() {
 		share := float64(a.packets+b.packets) / float64(c.a.packets+c.b.packets) / 2
 		c.quantiles(key.String(), share, a.times.Values, b.times.Values)
 		if a.lost.K+b.lost.K > 0 {
-			c.loss(key.String(), a.lost.K/a.lost.N, b.lost.K/b.lost.N, a.lost.Compare(&b.lost), share)
+			c.loss(key.String(), &a.lost, &b.lost, share)
 		}
 		c.rate(key, a, b, share)
 		c.paths(key, a.byPath(), b.byPath(), share)

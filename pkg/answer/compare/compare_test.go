@@ -145,6 +145,67 @@ func TestFlows(t *testing.T) {
 	}
 }
 
+// lossy is a run of n packets. What is lost, and where, is by number.
+func lossy(n int, at func(i int) string) *Run {
+	r := NewRun("")
+	for i := range n {
+		p := record.Record{State: record.Delivered, TNs: int64(i), Segs: 1, Len: 100, Proto: "udp", Src: "a", Dst: "b"}
+		if node := at(i); node != "" {
+			p.State, p.Loss = record.Lost, &record.Loss{Node: node, At: record.AtNode}
+		}
+		r.Add(&p)
+	}
+	return r
+}
+
+// Bursts at one place do not hide that another one loses more, and do not make up a difference of few packets.
+func TestLossPlaces(t *testing.T) {
+	burst := func(i int) string { // five of a hundred, all at once
+		if i%4000 < 200 {
+			return "r1"
+		}
+		return ""
+	}
+	more := func(every int) func(i int) string {
+		return func(i int) string {
+			if i%every == every/2 && burst(i) == "" {
+				return "r2"
+			}
+			return burst(i)
+		}
+	}
+	r := Compare(lossy(40000, more(400)), lossy(40000, more(200)), DefaultOptions)
+	if !slices.Contains(kinds(r), "loss at r2 (node)") || slices.Contains(kinds(r), "loss at r1 (node)") {
+		t.Errorf("twice as many losses at r2: %+v", kinds(r))
+	}
+	once := func(i int) string {
+		if i >= 100 && i < 120 {
+			return "r1"
+		}
+		return ""
+	}
+	none := func(int) string { return "" }
+	for _, n := range []int{30, 300} {
+		some := once
+		if n == 30 {
+			some = func(i int) string { return once(i + 90) }
+		}
+		r = Compare(lossy(n, none), lossy(n, some), DefaultOptions)
+		if r.Different || n == 30 && r.Untested < 2 {
+			t.Errorf("one burst among %d packets: %d untested, %+v", n, r.Untested, r.Changes)
+		}
+	}
+	third := func(i int) string {
+		if i%3 == 0 {
+			return "r1"
+		}
+		return ""
+	}
+	if r = Compare(lossy(300, none), lossy(300, third), DefaultOptions); !r.Different {
+		t.Error("every third of 300 packets is lost, which is no difference")
+	}
+}
+
 // A flow for which a run had no room has not disappeared, nor appeared.
 func TestNoRoom(t *testing.T) {
 	add := func(r *Run, flow int) {

@@ -199,8 +199,10 @@ type Batches struct {
 type batch struct{ n, k float64 }
 
 const (
-	firstBatch  = 50
-	mostBatches = 200
+	firstBatch   = 5
+	mostBatches  = 200
+	leastBatches = 8  // that tell how far shares vary
+	wideBatch    = 50 // so large they are at least, if there are enough: bursts are to lie within one
 )
 
 // Add counts n.
@@ -230,18 +232,26 @@ func halved(list []batch) []batch {
 	return half
 }
 
+// Known reports whether there are batches enough to tell how far the share varies.
+func (b *Batches) Known() bool { return len(b.list) >= leastBatches }
+
 // Inflation is by how much the variance is greater than if all were independent: 1 at least. It is Pearson's
-// dispersion over batches.
+// dispersion over batches. Of few things batches are smaller.
 func (b *Batches) Inflation() float64 {
-	if p := b.share(); len(b.list) >= 8 && p > 0 && p < 1 {
-		sum := 0.0
-		for _, one := range b.list {
-			d := one.k - p*one.n
-			sum += d * d / (one.n * p * (1 - p))
-		}
-		return max(1, sum/float64(len(b.list)-1))
+	p := b.share()
+	if !b.Known() || p <= 0 || p >= 1 {
+		return 1
 	}
-	return 1
+	list := slices.Clone(b.list)
+	for size := b.size; size < wideBatch && len(list)/2 >= leastBatches; size *= 2 {
+		list = halved(list)
+	}
+	sum := 0.0
+	for _, one := range list {
+		d := one.k - p*one.n
+		sum += d * d / (one.n * p * (1 - p))
+	}
+	return max(1, sum/float64(len(list)-1))
 }
 
 func (b *Batches) share() float64 {
