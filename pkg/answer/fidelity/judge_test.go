@@ -182,3 +182,20 @@ func TestLossModel(t *testing.T) {
 		}
 	}
 }
+
+// Of more packets than are kept, the share that is judged is told.
+func TestJudgedShare(t *testing.T) {
+	packets := link(1<<10, func(rng *rand.Rand, _ int, _ *record.Record) int64 { return 10e6 + rng.Int64N(1e5) })
+	all := slices.Repeat(packets, mostPassages>>10)
+	port := Port{Netem: &Netem{DelayNs: 10e6}}
+	if r := verdictsOf(t, port, all, Machine{})[Delay]; r.Judged != nil {
+		t.Errorf("all are kept: %+v", r)
+	}
+	rows := verdictsOf(t, port, append(all, all[:mostPassages/4]...), Machine{})
+	if r := rows[Delay]; r.Judged == nil || *r.Judged != 0.8 {
+		t.Errorf("a fifth is not kept: %+v", r)
+	}
+	if r := rows[Loss]; r.Judged != nil || r.Packets != mostPassages*5/4 {
+		t.Errorf("losses of all are counted: %+v", r)
+	}
+}

@@ -104,6 +104,16 @@ func (m *Meter) pass(of *passages, r *record.Record, i int) {
 	of.list = append(of.list, p)
 }
 
+// judged is the share of passages that are kept; nil: all are.
+func (of *passages) judged() *float64 {
+	if of.over == 0 {
+		return nil
+	}
+	kept := float64(len(of.list))
+	share := kept / (kept + float64(of.over))
+	return &share
+}
+
 func (m *Meter) header(name string) int {
 	i := slices.IndexFunc(m.ports, func(p Port) bool { return p.Name == name })
 	return m.ports[i].Header
