@@ -42,7 +42,7 @@ func (m *latencyMeasure) add(r *record.Record) {
 				m.over[i] += n
 			}
 		}
-		m.worst.add(r, float64(ns), func() string { return words.Duration(float64(ns)) + " on " + words.Path(r) })
+		m.worst.add(r.ID, float64(ns), func() string { return words.Duration(float64(ns)) + " on " + words.Path(r) })
 	}
 }
 

@@ -108,6 +108,53 @@ func TestReordering(t *testing.T) {
 	}
 }
 
+// What is kept of flows is bounded: flows that have ended are forgotten, and without room nothing is promised.
+func TestBounds(t *testing.T) {
+	read := func(text string) *Trial {
+		f, err := Read("f.yaml", []byte("assertions:\n- name: a\n  "+text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return New(&f.Assertions[0])
+	}
+	why := func() string { return "" }
+	r := took(0, 5)
+	port := 0
+	r.Sport, r.Dport = &port, &port
+	order := read("no_reordering: true")
+	for port = range mostKept + leastSweep {
+		r.TNs = int64(port) * 10
+		order.Add(&r)
+	}
+	if m := order.measure.(*orderMeasure); len(m.flows) > leastSweep || m.kept > leastSweep || order.Result(why).Verdict != Holds {
+		t.Errorf("%d flows of which no packet can be overtaken, %d packets, are kept: %+v", len(m.flows), m.kept, order.Result(why))
+	}
+	order, balance := read("no_reordering: true"), read("balance: {}")
+	r.LatencyNs = ns(1e15)
+	for port = range mostKept + 10 {
+		r.TNs = int64(port)
+		order.Add(&r)
+		balance.Add(&r)
+	}
+	for _, trial := range []*Trial{order, balance} {
+		if got := trial.Result(why); got.Verdict != Fails || !strings.Contains(got.Cause, "for 10 packets there was no room") {
+			t.Errorf("%+v", got)
+		}
+	}
+	if n := order.measure.(*orderMeasure).kept; n != mostKept {
+		t.Errorf("%d packets are kept, want %d", n, mostKept)
+	}
+}
+
+// A file may have an echo's number without its type.
+func TestFlowOf(t *testing.T) {
+	r, id := took(0, 1), 7
+	r.Proto, r.ICMPID = "icmp", &id
+	if got := flowOf(&r); got != "icmp a > b" {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestLosses(t *testing.T) {
 	lost := took(5, 1)
 	lost.State, lost.Loss = record.Lost, &record.Loss{Node: "r1", Port: "e1", At: record.AtQueue, Reason: "QDISC_DROP"}
